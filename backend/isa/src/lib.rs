@@ -1,0 +1,45 @@
+//! Bytes to instructions for AMD GPUs: a decoder and a disassembler, nothing else.
+//!
+//! [`decode`] turns the bytes at a program counter into an [`Inst`]: an [`Op`] that is independent of the encoding, its
+//! operands, and what the encoding adds ([`Modifiers`]). [`disassemble`] prints an [`Inst`] as `llvm-objdump` does. The
+//! emulator decodes a module once and interprets the result; tests and error messages print it.
+//!
+//! It performs no I/O, has no unsafe code, never panics on any bytes, and says nothing about what instructions do.
+
+#![forbid(unsafe_code)]
+
+mod inst;
+mod table;
+
+pub use inst::{Dpp, Format, InlineFloat, Inst, Modifiers, Operand, OperandKind, Sdwa, SdwaSel, SdwaUnused};
+pub use table::Op;
+
+/// Why bytes are not an instruction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The bytes end inside an instruction.
+    #[error("{have} bytes where an instruction needs {need}")]
+    Truncated {
+        /// Bytes there were.
+        have: usize,
+        /// Bytes the encoding takes, as far as it is known.
+        need: usize,
+    },
+    /// No instruction of this architecture is encoded like this.
+    #[error("no instruction of {arch} has the encoding {word:#010x}: {reason}")]
+    Invalid {
+        /// The architecture's name.
+        arch: &'static str,
+        /// The first word of the encoding.
+        word: u32,
+        /// The field that has no meaning.
+        reason: &'static str,
+    },
+    /// There is no decoder for this architecture.
+    #[error("there is no instruction decoder for {arch}")]
+    Unsupported {
+        /// The architecture's name.
+        arch: &'static str,
+    },
+}

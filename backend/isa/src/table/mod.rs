@@ -1,0 +1,5 @@
+//! Opcode facts: the only place where opcode numbers are written.
+
+mod op;
+
+pub use op::Op;
