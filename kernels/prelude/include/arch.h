@@ -1,0 +1,90 @@
+// arch.h: what the compiler and the architecture table tell device code, and the few names that HIP's own headers would
+// otherwise bring. No header is included anywhere in the prelude: it compiles under clang without ROCm, hiprtc and NVRTC.
+//
+// Every fact about a GPU arrives as an ARCH_* macro made from the architecture table; a missing one stops the compile.
+#ifndef ROCFIRE_ARCH_H
+#define ROCFIRE_ARCH_H
+
+#if !defined(ARCH_WAVE_SIZE) || !defined(ARCH_LDS_BYTES) || !defined(ARCH_MATRIX) || !defined(ARCH_MFMA_GENERATION) || \
+    !defined(ARCH_AMD)
+#error "the ARCH_* macros of the architecture table are missing"
+#endif
+
+// RF_HOST compiles the arithmetic for a CPU, so that it can be checked over whole ranges without a GPU.
+#if defined(RF_HOST)
+#define RF_DEVICE_AMD 0
+#define __device__
+#elif ARCH_AMD
+#define RF_DEVICE_AMD 1
+#if !defined(__device__)
+#define __device__ __attribute__((device))
+#endif
+#if !defined(__global__)
+#define __global__ __attribute__((global))
+#endif
+#if !defined(__shared__)
+#define __shared__ __attribute__((shared))
+#endif
+#if !defined(__constant__)
+#define __constant__ __attribute__((constant))
+#endif
+#if !defined(__launch_bounds__)
+// One wave in flight per SIMD is the least that is promised, so the register allocator is bound by the block size only.
+#define __launch_bounds__(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))
+#endif
+#else
+#define RF_DEVICE_AMD 0
+#endif
+
+#define RF_FN __device__ inline __attribute__((always_inline))
+
+namespace rf {
+
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#if !defined(RF_HOST)
+#if RF_DEVICE_AMD
+// Position of this lane in its workgroup and of the workgroup in the grid.
+RF_FN u32 thread_x() { return __builtin_amdgcn_workitem_id_x(); }
+RF_FN u32 thread_y() { return __builtin_amdgcn_workitem_id_y(); }
+RF_FN u32 thread_z() { return __builtin_amdgcn_workitem_id_z(); }
+RF_FN u32 group_x() { return __builtin_amdgcn_workgroup_id_x(); }
+RF_FN u32 group_y() { return __builtin_amdgcn_workgroup_id_y(); }
+RF_FN u32 group_z() { return __builtin_amdgcn_workgroup_id_z(); }
+
+// Workgroup barrier; LDS writes before it are seen by LDS reads after it. Global memory is not ordered by it.
+RF_FN void barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+}
+// As barrier(), and global memory written by the workgroup before it is seen by the workgroup after it.
+RF_FN void barrier_global() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+// The value of the first active lane, in a scalar register: tells the compiler that a value is the same in every lane.
+RF_FN u32 uniform(u32 value) { return __builtin_amdgcn_readfirstlane(value); }
+#else
+RF_FN u32 thread_x() { return threadIdx.x; }
+RF_FN u32 thread_y() { return threadIdx.y; }
+RF_FN u32 thread_z() { return threadIdx.z; }
+RF_FN u32 group_x() { return blockIdx.x; }
+RF_FN u32 group_y() { return blockIdx.y; }
+RF_FN u32 group_z() { return blockIdx.z; }
+RF_FN void barrier() { __syncthreads(); }
+RF_FN void barrier_global() { __syncthreads(); }
+RF_FN u32 uniform(u32 value) { return value; }
+#endif
+#endif
+
+}  // namespace rf
+#endif
