@@ -1,1 +1,52 @@
-//! Placeholder.
+//! Devices, memory, modules, launches.
+//!
+//! The layer between tensors and drivers. A [`Device`] is opened by its [`DeviceId`] and owns a memory pool, a
+//! [`Stream`] and loaded [`Module`]s; a [`Tensor`] is a share of a [`Buffer`] seen through a [`Layout`]. Kernels are
+//! compiled from [`Source`] behind the prelude, kept on disk, and launched with one struct of arguments.
+//!
+//! Who checks what: launchers check shapes, types and aliasing; this crate checks that views lie inside their buffers and
+//! that argument structs have the size the code object says; drivers check nothing and report everything. Four drivers
+//! stand behind the one trait in `driver.rs`, each a Cargo feature: `hip` (AMD GPUs), `emulated` (the emulator, in the
+//! process), `noop` (runs nothing), and `cuda`, which does not exist yet.
+//!
+//! Callers are `fusion` and `kernels`, and through them the adapters. This crate knows no operator and no framework.
+
+mod buffer;
+pub mod compile;
+mod config;
+mod device;
+mod device_id;
+pub mod doctor;
+mod driver;
+mod dtype;
+#[cfg(feature = "emulated")]
+mod emulated;
+mod error;
+mod fault;
+#[cfg(feature = "hip")]
+mod hip;
+mod layout;
+mod log;
+mod module;
+#[cfg(any(feature = "noop", feature = "emulated"))]
+mod noop;
+mod pool;
+mod rocm;
+mod stream;
+mod tensor;
+
+pub use buffer::Buffer;
+pub use compile::{KernelInfo, Source};
+pub use config::{Checks, Config, Precision, SETTINGS, Setting};
+pub use device::Device;
+pub use device_id::{DeviceChoice, DeviceId, DriverKind};
+pub use driver::DeviceInfo;
+pub use dtype::DType;
+pub use error::{Error, Result};
+pub use fault::Fault;
+pub use layout::{Dims, Layout, MAX_RANK};
+pub use log::Level;
+pub use module::{Function, Module};
+pub use pool::MemoryStats;
+pub use stream::{Event, Launch, Stream};
+pub use tensor::{Tensor, View, ViewMut};

@@ -1,0 +1,215 @@
+//! Finding and running a clang that compiles for AMD GPUs.
+//!
+//! Neither ROCm nor its headers or device libraries are used: `-nogpuinc -nogpulib`, only our prelude. What is needed is
+//! the AMDGPU target and lld.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rocfire_arch::{Arch, Vendor};
+
+use super::{Compiler, Failure, Unit};
+use crate::Error;
+
+/// Older ones are refused: clang 19 sinks a cross-lane operation into a divergent branch on wave32 and has no CDNA 4.
+const OLDEST: u32 = 20;
+/// Versioned names are looked for from here down; later ones are found as plain `clang`.
+const NEWEST: u32 = 40;
+/// The metadata and the hidden arguments are those of version 5, which ROCm 5.7 and later load.
+const CODE_OBJECT_VERSION: &str = "5";
+/// Generic targets exist from version 6 on.
+const GENERIC_CODE_OBJECT_VERSION: &str = "6";
+/// How often a running compiler is looked at: at first, and at most. A small kernel takes 50 ms.
+const FIRST_POLL: Duration = Duration::from_millis(1);
+const LONGEST_POLL: Duration = Duration::from_millis(20);
+
+/// Part of the cache's key: whoever changes the options below changes it.
+const OPTIONS: &[&str] = &[
+    "-x",
+    "hip",
+    "--cuda-device-only",
+    "--no-gpu-bundle-output",
+    "-nogpuinc",
+    "-nogpulib",
+    "-std=c++17",
+    "-O3",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-Wno-unused-command-line-argument",
+];
+
+/// A clang that was found good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clang {
+    path: PathBuf,
+    version: String,
+    identity: String,
+}
+
+/// A clang that was found, or looked for, and not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Its path, or the name that was looked for.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+impl Clang {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its version line: `Debian clang version 22.1.8`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Looks at a program that may be one.
+    pub(super) fn probe(path: &Path) -> Result<Clang, String> {
+        let text = output(path, &["--version"])?;
+        let version = text.lines().next().unwrap_or_default().trim().to_owned();
+        let major = major_version(&version).ok_or_else(|| format!("is not clang: {version:?}"))?;
+        if major < OLDEST {
+            let why = "it miscompiles cross-lane operations on wave32 and has no CDNA 4";
+            return Err(format!("is clang {major}; {OLDEST} or newer is needed: {why}"));
+        }
+        let targets = output(path, &["--print-targets"])?;
+        if !targets.lines().any(|line| line.trim_start().starts_with("amdgcn")) {
+            return Err(format!("clang {major} without the AMDGPU target"));
+        }
+        let linker = output(path, &["-print-prog-name=ld.lld"])?;
+        let linker = Path::new(linker.trim());
+        // A bare name means that it was not found beside clang; it may still be in PATH.
+        if !linker.is_file() && find_in_path(&linker.to_string_lossy()).is_none() {
+            return Err(format!("clang {major} without lld (package lld-{major})"));
+        }
+        let identity = format!("{version} {}", OPTIONS.join(" "));
+        Ok(Clang { path: path.to_owned(), version, identity })
+    }
+
+    fn command(&self, unit: &Unit<'_>, folder: &Path) -> Command {
+        let generic = unit.target.ends_with("-generic");
+        let version = if generic { GENERIC_CODE_OBJECT_VERSION } else { CODE_OBJECT_VERSION };
+        let mut command = Command::new(&self.path);
+        command.current_dir(folder).args(OPTIONS);
+        command.arg(format!("--offload-arch={}", unit.target)).arg(format!("-mcode-object-version={version}"));
+        command.args(unit.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+        command.args(["-include", PRELUDE_FILE, &file_name(unit.name), "-o", CODE_FILE]);
+        command
+    }
+}
+
+const PRELUDE_FILE: &str = "rocfire_prelude.h";
+const CODE_FILE: &str = "code.co";
+const LOG_FILE: &str = "log";
+
+impl Compiler for Clang {
+    fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    fn knows(&self, arch: Arch) -> bool {
+        // What it does not know it refuses, and then the generic target is tried.
+        arch.info().vendor == Vendor::Amd
+    }
+
+    fn compile(&self, unit: &Unit<'_>, tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {
+        let failed = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| Failure::Other(Error::Io { action, path, source })
+        };
+        let folder = tempfile::Builder::new().prefix("rocfire-").tempdir().map_err(failed("make", &std::env::temp_dir()))?;
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path(PRELUDE_FILE), rocfire_prelude::TEXT).map_err(failed("write", folder.path()))?;
+        fs::write(path(&file_name(unit.name)), unit.text).map_err(failed("write", folder.path()))?;
+        let log = fs::File::create(path(LOG_FILE)).map_err(failed("write", folder.path()))?;
+        let mut command = self.command(unit, folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let mut child = command.spawn().map_err(failed("run", &self.path))?;
+        let mut pause = FIRST_POLL;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(failed("wait for", &self.path))? {
+                break status;
+            }
+            tick();
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_POLL);
+        };
+        if status.success() {
+            return fs::read(path(CODE_FILE)).map_err(failed("read", &path(CODE_FILE)));
+        }
+        let log = fs::read(path(LOG_FILE)).map_err(failed("read", &path(LOG_FILE)))?;
+        let log = String::from_utf8_lossy(&log).into_owned();
+        let unknown = ["unsupported HIP gpu architecture", "invalid target ID", "unsupported CUDA gpu architecture"];
+        if unknown.iter().any(|message| log.contains(message)) {
+            return Err(Failure::UnknownTarget);
+        }
+        Err(Failure::Diagnostics(if log.trim().is_empty() { format!("{} ended by {status}", self.path.display()) } else { log }))
+    }
+}
+
+/// Looks for a clang where DESIGN says: `clang` and `clang-NN` in `PATH`, then ROCm's own.
+pub(super) fn find() -> Result<Clang, Vec<Rejected>> {
+    let mut rejected = Vec::new();
+    for path in candidates() {
+        match Clang::probe(&path) {
+            Ok(clang) => return Ok(clang),
+            Err(reason) => rejected.push(Rejected { path, reason }),
+        }
+    }
+    Err(rejected)
+}
+
+/// One line that says what was looked for and why each that was found was refused.
+pub(super) fn describe(rejected: &[Rejected]) -> String {
+    let looked = format!(
+        "looked for clang {OLDEST} or newer with lld: `clang` and `clang-NN` in PATH, and `llvm/bin/clang` under \
+         ROCM_PATH, HIP_PATH and /opt/rocm"
+    );
+    if rejected.is_empty() {
+        return format!("{looked}; found none (Debian and Ubuntu: packages clang-22 and lld-22 from apt.llvm.org or backports)");
+    }
+    let reasons = rejected.iter().map(|each| format!("{} {}", each.path.display(), each.reason));
+    format!("{looked}; {}", reasons.collect::<Vec<_>>().join("; "))
+}
+
+fn candidates() -> Vec<PathBuf> {
+    let versioned = (OLDEST - 1..=NEWEST).rev().map(|version| format!("clang-{version}"));
+    let named = std::iter::once("clang".to_owned()).chain(versioned).filter_map(|name| find_in_path(&name));
+    let rocm = crate::rocm::roots().into_iter().map(|root| root.join("llvm/bin/clang")).filter(|path| path.is_file());
+    named.chain(rocm).collect()
+}
+
+fn find_in_path(name: &str) -> Option<PathBuf> {
+    let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(&file)).find(|path| path.is_file())
+}
+
+fn output(path: &Path, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(path).args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("cannot be run: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{} failed: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The 22 of `Debian clang version 22.1.8`.
+fn major_version(line: &str) -> Option<u32> {
+    let (_, version) = line.split_once("clang version ")?;
+    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// A source's name as the name of a file.
+fn file_name(name: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    // A leading letter keeps it from being taken for an option.
+    format!("k_{}.hip", name.chars().map(safe).take(100).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! What a code object says of itself: the `NT_AMDGPU_METADATA` note of its ELF file.
+//!
+//! Source: LLVM's AMDGPU usage guide, "Code Object Metadata" (versions 3 to 6).
+
+use object::elf::{FileHeader64, SHT_NOTE};
+use object::read::elf::{FileHeader, SectionHeader};
+use object::{LittleEndian, SectionIndex};
+use rmpv::Value;
+
+use crate::{Error, Result};
+
+const NT_AMDGPU_METADATA: u32 = 32;
+
+/// A code object with what it says of its kernels.
+#[derive(Clone, Debug)]
+pub struct CodeObject {
+    bytes: Vec<u8>,
+    kernels: Vec<KernelInfo>,
+}
+
+/// What a code object says of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct KernelInfo {
+    /// Its name.
+    pub name: String,
+    /// Arguments, those that the runtime adds included, bytes.
+    pub kernarg_bytes: u32,
+    /// Arguments that the launch gives, bytes.
+    pub explicit_kernarg_bytes: u32,
+    /// Vector registers of a lane.
+    pub vgprs: u32,
+    /// Accumulation registers of a lane, where they are apart.
+    pub agprs: u32,
+    /// Scalar registers of a wave.
+    pub sgprs: u32,
+    /// Vector registers kept in memory for want of room.
+    pub spilled_vgprs: u32,
+    /// LDS that it declares, bytes.
+    pub lds_bytes: u32,
+    /// Private memory of a lane, bytes.
+    pub scratch_bytes: u32,
+    /// Threads that a workgroup may have, as it was compiled.
+    pub max_workgroup_threads: u32,
+    /// Lanes of a wave, as it was compiled.
+    pub wave_size: u32,
+}
+
+impl CodeObject {
+    /// Reads the metadata of a code object. `name` is for the message.
+    pub(crate) fn parse(name: &str, bytes: Vec<u8>) -> Result<CodeObject> {
+        let kernels = kernels(&bytes).map_err(|reason| Error::CodeObject { name: name.to_owned(), reason })?;
+        Ok(CodeObject { bytes, kernels })
+    }
+
+    /// The ELF file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Its kernels, in the metadata's order.
+    pub fn kernels(&self) -> &[KernelInfo] {
+        &self.kernels
+    }
+}
+
+fn kernels(bytes: &[u8]) -> Result<Vec<KernelInfo>, String> {
+    let note = metadata_note(bytes).map_err(|error| error.to_string())?.ok_or("no AMDGPU metadata note")?;
+    let metadata = rmpv::decode::read_value(&mut &note[..]).map_err(|error| format!("metadata: {error}"))?;
+    let kernels = get(&metadata, "amdhsa.kernels").and_then(Value::as_array).ok_or("metadata without amdhsa.kernels")?;
+    kernels.iter().map(|kernel| kernel_info(kernel).ok_or_else(|| format!("metadata of a kernel: {kernel}"))).collect()
+}
+
+fn metadata_note(bytes: &[u8]) -> object::Result<Option<&[u8]>> {
+    let header = FileHeader64::<LittleEndian>::parse(bytes)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, bytes)?;
+    for index in 0..sections.len() {
+        let section = sections.section(SectionIndex(index))?;
+        if section.sh_type(endian) != SHT_NOTE {
+            continue;
+        }
+        let Some(mut notes) = section.notes(endian, bytes)? else { continue };
+        while let Some(note) = notes.next()? {
+            if note.name() == b"AMDGPU" && note.n_type(endian) == NT_AMDGPU_METADATA {
+                return Ok(Some(note.desc()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn kernel_info(kernel: &Value) -> Option<KernelInfo> {
+    let number = |key| get(kernel, key).and_then(Value::as_u64).and_then(|value| u32::try_from(value).ok());
+    let mut explicit_kernarg_bytes = 0;
+    for argument in get(kernel, ".args").and_then(Value::as_array).into_iter().flatten() {
+        let kind = get(argument, ".value_kind")?.as_str()?;
+        if !kind.starts_with("hidden_") {
+            let end = get(argument, ".offset")?.as_u64()?.checked_add(get(argument, ".size")?.as_u64()?)?;
+            explicit_kernarg_bytes = explicit_kernarg_bytes.max(u32::try_from(end).ok()?);
+        }
+    }
+    Some(KernelInfo {
+        name: get(kernel, ".name")?.as_str()?.to_owned(),
+        kernarg_bytes: number(".kernarg_segment_size")?,
+        explicit_kernarg_bytes,
+        vgprs: number(".vgpr_count")?,
+        agprs: number(".agpr_count").unwrap_or(0),
+        sgprs: number(".sgpr_count")?,
+        spilled_vgprs: number(".vgpr_spill_count").unwrap_or(0),
+        lds_bytes: number(".group_segment_fixed_size")?,
+        scratch_bytes: number(".private_segment_fixed_size")?,
+        max_workgroup_threads: number(".max_flat_workgroup_size")?,
+        wave_size: number(".wavefront_size")?,
+    })
+}
+
+fn get<'a>(map: &'a Value, key: &str) -> Option<&'a Value> {
+    map.as_map()?.iter().find(|(name, _)| name.as_str() == Some(key)).map(|(_, value)| value)
+}

@@ -1,0 +1,269 @@
+//! From a kernel's source to a code object: compilers, cache, parallel compiles. Knows no driver.
+//!
+//! A source is compiled behind the prelude, with the facts of its architecture as macros, by clang (`clang.rs`) or, for
+//! real devices, by hiprtc (`hip/rtc.rs`). Code objects are kept on disk (`cache.rs`) under the hash of everything that
+//! went into them. `module.rs` loads them; what is loaded is kept by the device.
+
+mod cache;
+mod clang;
+mod metadata;
+mod source;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use rocfire_arch::Arch;
+
+pub use clang::{Clang, Rejected};
+pub use metadata::{CodeObject, KernelInfo};
+pub use source::Source;
+
+pub(crate) use cache::Cache;
+
+use crate::log::{Level, report};
+use crate::{Config, Error, Result};
+
+/// A compile that takes longer is told of while it runs.
+const SLOW: Duration = Duration::from_secs(1);
+/// Memory that one compiler may take: clang 22 peaks near 250 MiB on our largest kernels, and half of what is free is
+/// left to the program.
+const JOB_BYTES: u64 = 512 << 20;
+
+/// What a compiler is given.
+pub(crate) struct Unit<'a> {
+    /// For messages and the file's name.
+    pub name: &'a str,
+    /// The source, without the prelude.
+    pub text: &'a str,
+    /// The processor: an architecture's name or a generic target.
+    pub target: &'a str,
+    /// Macros, name and value.
+    pub defines: &'a [(String, String)],
+}
+
+/// Why a compiler gave no code object.
+pub(crate) enum Failure {
+    /// It does not know the target.
+    UnknownTarget,
+    /// The source is wrong; this is what was printed.
+    Diagnostics(String),
+    /// It could not be run.
+    Other(Error),
+}
+
+/// A compiler that can make code objects.
+pub(crate) trait Compiler: Send + Sync {
+    /// What it is and its version, with whatever else of it influences the code; part of the cache's key.
+    fn identity(&self) -> &str;
+
+    /// Whether it can be asked for a target at all: some versions abort the process instead of refusing.
+    fn knows(&self, arch: Arch) -> bool;
+
+    /// Compiles, and calls `tick` now and then meanwhile, where it can.
+    fn compile(&self, unit: &Unit<'_>, tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure>;
+}
+
+/// A compile that takes longer than a second, told to the hook of [`on_slow_compile`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SlowCompile {
+    /// The source's name.
+    pub name: String,
+    /// The architecture.
+    pub arch: Arch,
+    /// Since it began.
+    pub elapsed: Duration,
+    /// Whether it has ended.
+    pub done: bool,
+}
+
+type Hook = Box<dyn Fn(&SlowCompile) + Send + Sync>;
+
+static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
+
+/// Has `hook` called for each compile that takes longer than a second: about every second while it runs, from the
+/// thread that waits for it, and once when it has ended. Replaces the hook before; without one such compiles are
+/// reported at level `info`.
+pub fn on_slow_compile(hook: impl Fn(&SlowCompile) + Send + Sync + 'static) {
+    *HOOK.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(hook));
+}
+
+/// How many compilers run at a time: what the settings say, at most the cores, at most what fits into half of the memory
+/// that is free, and at least one.
+pub fn jobs(config: &Config) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let fit = available_memory_bytes().map_or(cores, |bytes| usize::try_from(bytes / 2 / JOB_BYTES).unwrap_or(cores));
+    config.compile_jobs.unwrap_or(cores).min(cores).min(fit).max(1)
+}
+
+/// Memory that can be had without swapping, on Linux.
+fn available_memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// The clang of this machine, looked for once per process.
+///
+/// # Errors
+/// What was looked for, and why each that was found was refused.
+pub fn clang() -> Result<&'static Clang, &'static [Rejected]> {
+    static FOUND: OnceLock<Result<Clang, Vec<Rejected>>> = OnceLock::new();
+    FOUND.get_or_init(clang::find).as_ref().map_err(Vec::as_slice)
+}
+
+/// Compiles without a device, in parallel, through the cache: for checks that kernels compile, and for filling the cache
+/// ahead. Results are in the order of the sources.
+///
+/// # Errors
+/// [`Error::NoCompiler`] if there is none; each source has its own outcome besides.
+pub fn compile_many(arch: Arch, sources: &[Source], config: &Config) -> Result<Vec<Result<Arc<CodeObject>>>> {
+    Ok(Pipeline::new(arch, clang_compiler(arch)?, config).many(sources))
+}
+
+/// The compiler of devices without a GPU.
+pub(crate) fn clang_compiler(arch: Arch) -> Result<Arc<dyn Compiler>> {
+    match clang() {
+        Ok(clang) => Ok(Arc::new(clang.clone())),
+        Err(rejected) => Err(Error::NoCompiler { arch, searched: clang::describe(rejected) }),
+    }
+}
+
+/// A compiler for an architecture, with its cache.
+pub(crate) struct Pipeline {
+    arch: Arch,
+    compiler: Arc<dyn Compiler>,
+    cache: Cache,
+    config: Config,
+    /// What is the same for every source: prelude, architecture, compiler.
+    base: blake3::Hasher,
+    arch_defines: Vec<(String, String)>,
+}
+
+impl Pipeline {
+    pub fn new(arch: Arch, compiler: Arc<dyn Compiler>, config: &Config) -> Pipeline {
+        let mut arch_defines: Vec<(String, String)> =
+            arch.info().defines().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        if !config.matrix {
+            // The prelude's matrix products fall back to fused multiply-adds where there is no unit.
+            let none = arch_defines.iter().find(|(name, _)| name == "ARCH_MATRIX_NONE").cloned();
+            let none = none.expect("arch defines every kind of matrix unit").1;
+            let used = arch_defines.iter_mut().find(|(name, _)| name == "ARCH_MATRIX");
+            used.expect("arch defines the matrix unit").1 = none;
+        }
+        let mut base = blake3::Hasher::new();
+        base.update(b"rocfire code object 1");
+        for part in [rocfire_prelude::TEXT, arch.name(), compiler.identity()] {
+            source::update_text(&mut base, part);
+        }
+        source::update_pairs(&mut base, &arch_defines);
+        let cache = Cache::new(config.cache_dir.join("code"), config.cache_mb << 20);
+        Pipeline { arch, compiler, cache, config: config.clone(), base, arch_defines }
+    }
+
+    /// The code object of a source: from the cache, or compiled and put there.
+    pub fn one(&self, source: &Source) -> Result<Arc<CodeObject>> {
+        let key = self.base.clone().update(source.hash()).finalize();
+        if let Some(bytes) = self.cache.read(&key)
+            && let Ok(code) = CodeObject::parse(source.name(), bytes)
+        {
+            return Ok(Arc::new(code));
+        }
+        let begun = Instant::now();
+        let code = CodeObject::parse(source.name(), self.compile(source)?)?;
+        let message = || format!("compiled {} for {} in {:.2} s", source.name(), self.arch, begun.elapsed().as_secs_f64());
+        report(self.config.log, Level::Debug, message());
+        if let Err(error) = self.cache.write(&key, code.bytes()) {
+            report(self.config.log, Level::Warn, format!("compiled kernels are not kept: {error}"));
+        }
+        Ok(Arc::new(code))
+    }
+
+    /// The code objects of sources, as many at a time as [`jobs`] allows, in their order.
+    pub fn many(&self, sources: &[Source]) -> Vec<Result<Arc<CodeObject>>> {
+        let results: Vec<Mutex<Option<Result<Arc<CodeObject>>>>> = sources.iter().map(|_| Mutex::new(None)).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(source) = sources.get(index) else { break };
+                *results[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(self.one(source));
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..jobs(&self.config).min(sources.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let done = |result: Mutex<Option<_>>| result.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.into_iter().map(|result| done(result).expect("every source was taken by a thread that has ended")).collect()
+    }
+
+    /// Compiles for the architecture, else for its family's generic target.
+    fn compile(&self, source: &Source) -> Result<Vec<u8>> {
+        let defines: Vec<_> = self.arch_defines.iter().chain(source.defines()).cloned().collect();
+        let generic = self.arch.info().generic_target;
+        let mut clock = SlowClock::new(source.name(), self.arch, self.config.log);
+        for target in std::iter::once(self.arch.name()).chain(generic) {
+            let unit = Unit { name: source.name(), text: source.text(), target, defines: &defines };
+            match self.compiler.compile(&unit, &mut || clock.tick()) {
+                Ok(code) => return Ok(code),
+                Err(Failure::UnknownTarget) => {}
+                Err(Failure::Diagnostics(log)) => {
+                    return Err(Error::Compile { kernel: source.name().to_owned(), arch: self.arch, log });
+                }
+                Err(Failure::Other(error)) => return Err(error),
+            }
+        }
+        Err(Error::ArchRefused { compiler: self.compiler.identity().to_owned(), arch: self.arch, generic })
+    }
+}
+
+/// Tells of a compile once it is slow, and of its end.
+struct SlowClock<'a> {
+    name: &'a str,
+    arch: Arch,
+    log: Level,
+    begun: Instant,
+    next: Duration,
+}
+
+impl<'a> SlowClock<'a> {
+    fn new(name: &'a str, arch: Arch, log: Level) -> Self {
+        SlowClock { name, arch, log, begun: Instant::now(), next: SLOW }
+    }
+
+    fn tick(&mut self) {
+        let elapsed = self.begun.elapsed();
+        if elapsed >= self.next {
+            self.next = elapsed + SLOW;
+            self.tell(elapsed, false);
+        }
+    }
+
+    fn tell(&self, elapsed: Duration, done: bool) {
+        let slow = SlowCompile { name: self.name.to_owned(), arch: self.arch, elapsed, done };
+        match &*HOOK.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(hook) => hook(&slow),
+            None if done => {
+                let message = format!("compiling {} for {} took {:.1} s", slow.name, slow.arch, elapsed.as_secs_f64());
+                report(self.log, Level::Info, message);
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for SlowClock<'_> {
+    fn drop(&mut self) {
+        let elapsed = self.begun.elapsed();
+        if elapsed >= SLOW {
+            self.tell(elapsed, true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! Settings: one struct, and for every field a `ROCFIRE_*` variable.
+//!
+//! The table in `table.rs` is the one place that names the variables; parsing, `doctor` and the tests go through it.
+//! A device keeps the [`Config`] it was opened with. The process-wide devices are opened with [`Config::from_env`].
+
+mod table;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Once;
+
+pub use table::{SETTINGS, Setting};
+
+use crate::log::{Level, report};
+use crate::{DeviceChoice, Result};
+
+/// What f32 matrix products may be multiplied in. Sums stay f32.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Precision {
+    /// f32, exactly: the default. Nothing is lowered unless asked.
+    F32,
+    /// Operands rounded to bf16.
+    Bf16,
+    /// Operands rounded to f16.
+    F16,
+}
+
+/// Checks of the emulator that cost time and are off unless asked for. Bounds are always checked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Checks {
+    /// Reads of bytes that nobody wrote.
+    pub unwritten: bool,
+    /// Conflicting accesses to LDS between two barriers.
+    pub lds_races: bool,
+    /// Conflicting accesses to global memory by different workgroups.
+    pub global_races: bool,
+    /// Use of a register before the `s_waitcnt` for it.
+    pub waitcnt: bool,
+}
+
+/// How devices, compilers and operators behave.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The default device; `None` for the first AMD GPU, else the emulated one.
+    pub device: Option<DeviceChoice>,
+    /// What is reported on standard error where the program has no `tracing` subscriber.
+    pub log: Level,
+    /// Folder of compiled kernels.
+    pub cache_dir: PathBuf,
+    /// Most that the folder may hold, MiB; the oldest files go first. 0 keeps nothing on disk.
+    pub cache_mb: u64,
+    /// Whether chains of operators become single launches.
+    pub fusion: bool,
+    /// Whether matrix units are used.
+    pub matrix: bool,
+    /// What f32 matrix products may be multiplied in.
+    pub precision: Precision,
+    /// Whether each launch is waited for, so that a fault is an error of the launch itself.
+    pub sync: bool,
+    /// Whether only kernels that promise the same bits on every run may be chosen; `None` for yes when emulated.
+    pub deterministic: Option<bool>,
+    /// Checks of the emulator.
+    pub checks: Checks,
+    /// Most compilers at a time; `None` for as many as there are cores. Cores and memory limit it further.
+    pub compile_jobs: Option<usize>,
+    /// Most device memory that a pool may hold, MiB; `None` for what the device has.
+    pub pool_mb: Option<u64>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            device: None,
+            log: Level::Warn,
+            cache_dir: default_cache_dir(),
+            cache_mb: 1024,
+            fusion: true,
+            matrix: true,
+            precision: Precision::F32,
+            sync: false,
+            deterministic: None,
+            checks: Checks::default(),
+            compile_jobs: None,
+            pool_mb: None,
+        }
+    }
+}
+
+macro_rules! builder {
+    ($($(#[$doc:meta])* $method:ident: $field:ident: $type:ty;)*) => {
+        impl Config {
+            $($(#[$doc])*
+            #[must_use]
+            pub fn $method(mut self, $field: $type) -> Self {
+                self.$field = $field.into();
+                self
+            })*
+        }
+    };
+}
+
+builder! {
+    /// With another default device.
+    with_device: device: DeviceChoice;
+    /// With another log level.
+    with_log: log: Level;
+    /// With another folder of compiled kernels.
+    with_cache_dir: cache_dir: PathBuf;
+    /// With another bound on that folder, MiB.
+    with_cache_mb: cache_mb: u64;
+    /// With fusion on or off.
+    with_fusion: fusion: bool;
+    /// With matrix units on or off.
+    with_matrix: matrix: bool;
+    /// With another precision of f32 matrix products.
+    with_precision: precision: Precision;
+    /// With launches waited for or not.
+    with_sync: sync: bool;
+    /// With determinism on or off, whatever the device.
+    with_deterministic: deterministic: bool;
+    /// With other checks of the emulator.
+    with_checks: checks: Checks;
+    /// With another number of compilers at a time.
+    with_compile_jobs: compile_jobs: usize;
+    /// With a cap on a pool, MiB.
+    with_pool_mb: pool_mb: u64;
+}
+
+impl Config {
+    /// The settings of the environment; unset and empty variables leave the default. A `ROCFIRE_` name that is not in
+    /// the table is warned of, once per process.
+    ///
+    /// # Errors
+    /// [`crate::Error::Config`] names the variable and what it may be.
+    pub fn from_env() -> Result<Config> {
+        static WARNED: Once = Once::new();
+        let (config, unknown) = Config::from_vars(std::env::vars_os())?;
+        if !unknown.is_empty() {
+            WARNED.call_once(|| report(config.log, Level::Warn, unknown_names(&unknown)));
+        }
+        Ok(config)
+    }
+
+    /// The settings of these variables, and those names beginning with `ROCFIRE_` that mean nothing.
+    ///
+    /// # Errors
+    /// As [`Config::from_env`].
+    pub fn from_vars(vars: impl IntoIterator<Item = (OsString, OsString)>) -> Result<(Config, Vec<String>)> {
+        let mut config = Config::default();
+        let mut unknown = Vec::new();
+        for (name, value) in vars {
+            let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+            match SETTINGS.iter().find(|setting| setting.name == name) {
+                Some(setting) => setting.set(&mut config, &value)?,
+                // Variables of the test machinery; they are no settings.
+                None if name.starts_with(TEST_PREFIX) => {}
+                None => unknown.push(name.to_owned()),
+            }
+        }
+        unknown.sort();
+        Ok((config, unknown))
+    }
+}
+
+const PREFIX: &str = "ROCFIRE_";
+const TEST_PREFIX: &str = "ROCFIRE_TEST_";
+
+fn unknown_names(unknown: &[String]) -> String {
+    let known = SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ");
+    format!("unknown and ignored: {}; there are {known}", unknown.join(", "))
+}
+
+/// `$XDG_CACHE_HOME/rocfire`, `~/.cache/rocfire`, on Windows `%LOCALAPPDATA%\rocfire`, else in the temporary folder.
+fn default_cache_dir() -> PathBuf {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("XDG_CACHE_HOME")
+        .filter(|path| path.is_absolute())
+        .or_else(|| variable("LOCALAPPDATA"))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache")))
+        .unwrap_or_else(std::env::temp_dir)
+        .join("rocfire")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! The table of settings.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use super::{Checks, Config, Precision};
+use crate::log::Level;
+use crate::{DeviceChoice, Error, Result};
+
+/// A setting: its variable, what it may be, and how it gets into and out of a [`Config`].
+pub struct Setting {
+    /// The variable.
+    pub name: &'static str,
+    /// What it may be.
+    pub values: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Takes a value; the error says what was expected.
+    parse: fn(&mut Config, &str) -> Result<(), String>,
+    /// The value as its variable would have it; for what is left open, what it comes to.
+    pub show: fn(&Config) -> String,
+}
+
+/// Every setting there is, in the order in which `doctor` prints them.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "ROCFIRE_DEVICE",
+        values: "hip:N, emulated:ARCH or noop:ARCH",
+        about: "the default device",
+        parse: |config, text| DeviceChoice::parse(text).map(|device| config.device = Some(device)),
+        show: |config| config.device.map_or_else(|| "the first AMD GPU, else emulated".to_owned(), |d| d.to_string()),
+    },
+    Setting {
+        name: "ROCFIRE_LOG",
+        values: "off, error, warn, info, debug or trace",
+        about: "what is reported on standard error",
+        parse: |config, text| choose(text, &Level::ALL.map(|level| (level.name(), level))).map(|log| config.log = log),
+        show: |config| config.log.name().to_owned(),
+    },
+    Setting {
+        name: "ROCFIRE_CACHE_DIR",
+        values: "a folder",
+        about: "where compiled kernels are kept",
+        parse: |config, text| {
+            config.cache_dir = PathBuf::from(text);
+            Ok(())
+        },
+        show: |config| config.cache_dir.display().to_string(),
+    },
+    Setting {
+        name: "ROCFIRE_CACHE_MB",
+        values: "a number of MiB; 0 keeps nothing",
+        about: "most that the folder may hold",
+        parse: |config, text| number(text, 0).map(|mb| config.cache_mb = mb),
+        show: |config| config.cache_mb.to_string(),
+    },
+    Setting {
+        name: "ROCFIRE_FUSION",
+        values: SWITCH,
+        about: "whether chains of operators become single launches",
+        parse: |config, text| switch(text).map(|on| config.fusion = on),
+        show: |config| show_switch(config.fusion),
+    },
+    Setting {
+        name: "ROCFIRE_MATRIX",
+        values: SWITCH,
+        about: "whether matrix units are used",
+        parse: |config, text| switch(text).map(|on| config.matrix = on),
+        show: |config| show_switch(config.matrix),
+    },
+    Setting {
+        name: "ROCFIRE_PRECISION",
+        values: "f32, bf16 or f16",
+        about: "what f32 matrix products may be multiplied in; sums stay f32",
+        parse: |config, text| choose(text, &PRECISIONS).map(|precision| config.precision = precision),
+        show: |config| show_choice(config.precision, &PRECISIONS),
+    },
+    Setting {
+        name: "ROCFIRE_SYNC",
+        values: SWITCH,
+        about: "whether each launch is waited for, so that a fault is an error of the launch itself",
+        parse: |config, text| switch(text).map(|on| config.sync = on),
+        show: |config| show_switch(config.sync),
+    },
+    Setting {
+        name: "ROCFIRE_DETERMINISTIC",
+        values: SWITCH,
+        about: "whether every run must give the same bits",
+        parse: |config, text| switch(text).map(|on| config.deterministic = Some(on)),
+        show: |config| config.deterministic.map_or_else(|| "1 when emulated, else 0".to_owned(), show_switch),
+    },
+    Setting {
+        name: "ROCFIRE_CHECK",
+        values: "off, all, or some of unwritten,lds-races,global-races,waitcnt",
+        about: "checks of the emulator that cost time",
+        parse: |config, text| checks(text).map(|checks| config.checks = checks),
+        show: |config| show_checks(config.checks),
+    },
+    Setting {
+        name: "ROCFIRE_COMPILE_JOBS",
+        values: "a number from 1",
+        about: "most compilers at a time; cores and memory limit it further",
+        parse: |config, text| number(text, 1).map(|jobs| config.compile_jobs = Some(jobs as usize)),
+        show: |config| crate::compile::jobs(config).to_string(),
+    },
+    Setting {
+        name: "ROCFIRE_POOL_MB",
+        values: "a number of MiB from 1",
+        about: "most device memory that a pool may hold",
+        parse: |config, text| number(text, 1).map(|mb| config.pool_mb = Some(mb)),
+        show: |config| config.pool_mb.map_or_else(|| "what the device has".to_owned(), |mb| mb.to_string()),
+    },
+];
+
+impl Setting {
+    /// Takes the variable's value; an empty one changes nothing.
+    pub(super) fn set(&self, config: &mut Config, value: &OsStr) -> Result<()> {
+        let wrong = |expected| Error::Config {
+            name: self.name,
+            value: value.to_string_lossy().into_owned(),
+            expected,
+        };
+        let text = value.to_str().ok_or_else(|| wrong("UTF-8".to_owned()))?.trim();
+        if text.is_empty() {
+            return Ok(());
+        }
+        (self.parse)(config, text).map_err(wrong)
+    }
+}
+
+const SWITCH: &str = "1 or 0";
+const PRECISIONS: [(&str, Precision); 3] =
+    [("f32", Precision::F32), ("bf16", Precision::Bf16), ("f16", Precision::F16)];
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" => Ok(true),
+        "0" | "false" | "off" | "no" => Ok(false),
+        _ => Err(SWITCH.to_owned()),
+    }
+}
+
+fn show_switch(on: bool) -> String {
+    u8::from(on).to_string()
+}
+
+fn number(text: &str, least: u64) -> Result<u64, String> {
+    // Mebibytes are multiplied to bytes later, which must not overflow.
+    const MOST: u64 = u64::MAX >> 20;
+    let number = text.parse().ok().filter(|number| (least..=MOST).contains(number));
+    number.ok_or_else(|| format!("a whole number from {least} to {MOST}"))
+}
+
+fn choose<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    let choice = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    let names = || format!("one of {}", choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "));
+    choice.map(|(_, value)| *value).ok_or_else(names)
+}
+
+fn show_choice<T: PartialEq>(value: T, choices: &[(&str, T)]) -> String {
+    let choice = choices.iter().find(|(_, choice)| *choice == value);
+    choice.expect("the table of choices has every variant, which a test checks").0.to_owned()
+}
+
+type CheckField = fn(&mut Checks) -> &mut bool;
+const CHECKS: [(&str, CheckField); 4] = [
+    ("unwritten", |checks| &mut checks.unwritten),
+    ("lds-races", |checks| &mut checks.lds_races),
+    ("global-races", |checks| &mut checks.global_races),
+    ("waitcnt", |checks| &mut checks.waitcnt),
+];
+
+fn checks(text: &str) -> Result<Checks, String> {
+    let mut checks = Checks::default();
+    match text {
+        "off" | "0" | "none" => return Ok(checks),
+        "all" | "1" => {
+            CHECKS.iter().for_each(|(_, field)| *field(&mut checks) = true);
+            return Ok(checks);
+        }
+        _ => {}
+    }
+    for part in text.split(',').map(str::trim) {
+        let Some((_, field)) = CHECKS.iter().find(|(name, _)| *name == part) else {
+            let names = CHECKS.map(|(name, _)| name).join(", ");
+            return Err(format!("off, all, or a list of {names}; {part:?} is none of them"));
+        };
+        *field(&mut checks) = true;
+    }
+    Ok(checks)
+}
+
+fn show_checks(mut checks: Checks) -> String {
+    let on = CHECKS.iter().filter_map(|(name, field)| field(&mut checks).then_some(*name)).collect::<Vec<_>>();
+    if on.is_empty() { "off".to_owned() } else { on.join(",") }
+}

@@ -1,0 +1,309 @@
+//! Devices: opening, choosing, and what each of them owns.
+//!
+//! A device owns its driver, its one stream, its memory pool and its loaded modules. [`Device::get`] opens each device
+//! once per process, with the settings of the environment; [`Device::open`] opens one of its own, with any settings.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+
+use rocfire_arch::Arch;
+
+use crate::compile::{Compiler, Pipeline, Source, clang_compiler};
+use crate::driver::{DeviceInfo, Driver};
+use crate::log::{Level, report};
+use crate::pool::{Block, MemoryStats, Pool};
+use crate::{Config, DeviceId, DriverKind, Error, Module, Result, Stream};
+
+/// An open device. Clones are handles to the same; equal if they are the same.
+#[derive(Clone)]
+pub struct Device(Arc<DeviceInner>);
+
+pub(crate) struct DeviceInner {
+    id: DeviceId,
+    config: Config,
+    driver: Arc<dyn Driver>,
+    stream: Stream,
+    pool: Mutex<Pool>,
+    modules: Mutex<HashMap<[u8; 32], Arc<Slot>>>,
+    /// Made by the first module, so that a device without kernels needs no compiler.
+    pipeline: Mutex<Option<Arc<Pipeline>>>,
+}
+
+/// Where a module is or will be: whoever comes second waits for the first instead of compiling too.
+type Slot = Mutex<Option<Arc<Module>>>;
+
+static DEVICES: Mutex<Vec<Device>> = Mutex::new(Vec::new());
+
+impl Device {
+    /// The process's device of this name, opened with the settings of the environment when it is first asked for.
+    ///
+    /// # Errors
+    /// As [`Device::open`] and [`Config::from_env`].
+    pub fn get(id: DeviceId) -> Result<Device> {
+        let mut devices = lock(&DEVICES);
+        if let Some(device) = devices.iter().find(|device| device.id() == id) {
+            return Ok(device.clone());
+        }
+        let device = Device::open(id, Config::from_env()?)?;
+        devices.push(device.clone());
+        Ok(device)
+    }
+
+    /// Opens a device, with its own pool and modules, whatever others there are.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`] for a driver that is not in this build; for `hip` [`Error::Load`] and [`Error::NoDevice`].
+    pub fn open(id: DeviceId, config: Config) -> Result<Device> {
+        let driver = open_driver(id, &config)?;
+        Ok(Device::with_driver(id, config, driver))
+    }
+
+    pub(crate) fn with_driver(id: DeviceId, config: Config, driver: Arc<dyn Driver>) -> Device {
+        let memory_bytes = driver.info().memory_bytes;
+        let limit_bytes = config.pool_mb.map_or(memory_bytes, |mb| memory_bytes.min(mb << 20));
+        report(config.log, Level::Info, format_args!("opened {id}: {}", driver.info().name));
+        Device(Arc::new_cyclic(|device| DeviceInner {
+            id,
+            stream: Stream::new(device.clone(), Arc::clone(&driver), config.sync),
+            pool: Mutex::new(Pool::new(Arc::clone(&driver), limit_bytes)),
+            modules: Mutex::new(HashMap::new()),
+            pipeline: Mutex::new(None),
+            driver,
+            config,
+        }))
+    }
+
+    pub(crate) fn from_inner(inner: Arc<DeviceInner>) -> Device {
+        Device(inner)
+    }
+
+    /// Its name.
+    pub fn id(&self) -> DeviceId {
+        self.0.id
+    }
+
+    /// Its architecture.
+    pub fn arch(&self) -> Arch {
+        self.0.id.arch()
+    }
+
+    /// What its driver says of it.
+    pub fn info(&self) -> &DeviceInfo {
+        self.0.driver.info()
+    }
+
+    /// The settings it was opened with.
+    pub fn config(&self) -> &Config {
+        &self.0.config
+    }
+
+    /// Whether only kernels that give the same bits on every run may be chosen: as set, else when emulated.
+    pub fn deterministic(&self) -> bool {
+        self.0.config.deterministic.unwrap_or(self.id().driver() == DriverKind::Emulated)
+    }
+
+    /// Its stream.
+    pub fn stream(&self) -> &Stream {
+        &self.0.stream
+    }
+
+    /// Waits for everything: [`Stream::synchronize`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sync(&self) -> Result<()> {
+        self.stream().synchronize()
+    }
+
+    /// Launches since it was opened.
+    pub fn launches(&self) -> u64 {
+        self.stream().launches()
+    }
+
+    /// What its pool holds.
+    pub fn memory(&self) -> MemoryStats {
+        lock(&self.0.pool).stats()
+    }
+
+    /// Returns the pool's unused memory to the driver.
+    ///
+    /// # Errors
+    /// The driver's own.
+    pub fn trim_memory(&self) -> Result<()> {
+        lock(&self.0.pool).trim()
+    }
+
+    /// The module of a source: loaded, else from the cache on disk, else compiled. For one that is loaded nothing is
+    /// allocated.
+    ///
+    /// # Errors
+    /// [`Error::NoCompiler`], [`Error::ArchRefused`], [`Error::Compile`], [`Error::CodeObject`], [`Error::Io`]; the
+    /// driver's own, for loading.
+    pub fn module(&self, source: &Source) -> Result<Arc<Module>> {
+        let slot = self.slot(source);
+        let mut module = lock(&slot);
+        if let Some(module) = &*module {
+            return Ok(Arc::clone(module));
+        }
+        let code = self.pipeline()?.one(source)?;
+        let loaded = Arc::new(Module::load(&*self.0.driver, source.name(), &code)?);
+        *module = Some(Arc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    /// The modules of sources, compiled in parallel where they are not in the cache, in their order.
+    ///
+    /// # Errors
+    /// The first error, as [`Device::module`]. The others are compiled all the same.
+    pub fn compile_many(&self, sources: &[Source]) -> Result<Vec<Arc<Module>>> {
+        let missing: Vec<Source> =
+            sources.iter().filter(|source| lock(&self.slot(source)).is_none()).cloned().collect();
+        if !missing.is_empty() {
+            let codes = self.pipeline()?.many(&missing);
+            for (source, code) in missing.iter().zip(codes) {
+                let slot = self.slot(source);
+                let mut module = lock(&slot);
+                if module.is_none() {
+                    *module = Some(Arc::new(Module::load(&*self.0.driver, source.name(), &*code?)?));
+                }
+            }
+        }
+        sources.iter().map(|source| self.module(source)).collect()
+    }
+
+    pub(crate) fn pool_allocate(&self, bytes: u64) -> Result<Block> {
+        lock(&self.0.pool).allocate(bytes)
+    }
+
+    pub(crate) fn pool_free(&self, block: Block) {
+        lock(&self.0.pool).free(block);
+    }
+
+    fn slot(&self, source: &Source) -> Arc<Slot> {
+        let mut modules = lock(&self.0.modules);
+        if let Some(slot) = modules.get(source.hash()) {
+            return Arc::clone(slot);
+        }
+        Arc::clone(modules.entry(*source.hash()).or_default())
+    }
+
+    fn pipeline(&self) -> Result<Arc<Pipeline>> {
+        let mut pipeline = lock(&self.0.pipeline);
+        if let Some(pipeline) = &*pipeline {
+            return Ok(Arc::clone(pipeline));
+        }
+        let made = Arc::new(Pipeline::new(self.arch(), compiler(self.id())?, &self.0.config));
+        *pipeline = Some(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({})", self.0.id)
+    }
+}
+
+impl DeviceId {
+    /// What `ROCFIRE_DEVICE` says, else the first AMD GPU, else the emulated one with one warning that says so.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a wrong variable; as [`DeviceId::hip`] where a GPU was asked for.
+    pub fn from_env() -> Result<DeviceId> {
+        DeviceId::choose(&Config::from_env()?)
+    }
+
+    /// As [`DeviceId::from_env`], of these settings.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn choose(config: &Config) -> Result<DeviceId> {
+        if let Some(choice) = config.device {
+            return choice.id();
+        }
+        match first_gpu() {
+            Ok(id) => Ok(id),
+            Err(error) => {
+                static WARNED: Once = Once::new();
+                let id = DeviceId::default_emulated();
+                WARNED.call_once(|| {
+                    let message = format!(
+                        "{error}; using {id}, an emulated GPU: right, and slow. For speed on a CPU use Burn's Flex \
+                         backend. ROCFIRE_DEVICE={id} says this is meant"
+                    );
+                    report(config.log, Level::Warn, message);
+                });
+                Ok(id)
+            }
+        }
+    }
+}
+
+/// The first AMD GPU. Where the kernel has no driver for one, no library is opened.
+fn first_gpu() -> Result<DeviceId> {
+    if cfg!(target_os = "linux") && !crate::doctor::gpu_nodes_exist() {
+        let reason = "neither /dev/kfd nor /dev/dxg exists (the amdgpu kernel driver is not loaded)".to_owned();
+        return Err(Error::NoDevice { driver: DriverKind::Hip, ordinal: None, reason });
+    }
+    DeviceId::hip(0)
+}
+
+/// The architecture of an AMD GPU.
+#[cfg(feature = "hip")]
+pub(crate) fn hip_arch(ordinal: u16) -> Result<Arch> {
+    crate::hip::describe(ordinal).map(|info| info.arch)
+}
+
+/// The architecture of an AMD GPU.
+#[cfg(not(feature = "hip"))]
+pub(crate) fn hip_arch(_ordinal: u16) -> Result<Arch> {
+    Err(not_built(DriverKind::Hip))
+}
+
+fn open_driver(id: DeviceId, config: &Config) -> Result<Arc<dyn Driver>> {
+    let _ = config;
+    match id.driver() {
+        #[cfg(feature = "hip")]
+        DriverKind::Hip => Ok(Arc::new(crate::hip::Hip::open(id.ordinal())?)),
+        #[cfg(feature = "emulated")]
+        DriverKind::Emulated => Ok(Arc::new(crate::emulated::Emulated::open(id.arch(), config)?)),
+        #[cfg(feature = "noop")]
+        DriverKind::Noop => Ok(Arc::new(crate::noop::Noop::new(id.arch()))),
+        DriverKind::Cuda => {
+            Err(Error::NoDriver { driver: DriverKind::Cuda, reason: "the cuda driver does not exist yet" })
+        }
+        #[cfg(not(all(feature = "hip", feature = "emulated", feature = "noop")))]
+        driver => Err(not_built(driver)),
+    }
+}
+
+#[cfg(not(all(feature = "hip", feature = "emulated", feature = "noop")))]
+fn not_built(driver: DriverKind) -> Error {
+    let reason = "not in this build: the Cargo feature of this name of rocfire-hal is off";
+    Error::NoDriver { driver, reason }
+}
+
+/// The compiler for a device, as DESIGN says: per driver and target.
+fn compiler(id: DeviceId) -> Result<Arc<dyn Compiler>> {
+    match id.driver() {
+        #[cfg(feature = "hip")]
+        DriverKind::Hip => crate::hip::compiler(id.arch()),
+        _ => clang_compiler(id.arch()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

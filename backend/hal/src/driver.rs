@@ -1,0 +1,164 @@
+//! What a driver does for a device: the one object-safe trait behind every device.
+//!
+//! One dynamic call per HIP-level action. Drivers check nothing and report everything: that views lie inside their
+//! buffers, that arguments have the right size and that nothing is used after it was freed is the business of the
+//! types above (`buffer.rs`, `tensor.rs`, `stream.rs`). Each driver is a folder with the same file stems: `emulated`,
+//! `hip`, `noop`. All work of a device goes to one stream, which the driver owns.
+
+use std::sync::Arc;
+
+use rocfire_arch::Arch;
+
+use crate::compile::KernelInfo;
+use crate::{Error, Result};
+
+/// What a driver says of a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceInfo {
+    /// The marketing name, or `emulated gfx942`.
+    pub name: String,
+    /// The architecture.
+    pub arch: Arch,
+    /// The full target name, as the driver reports it: `gfx942:sramecc+:xnack-`.
+    pub target: String,
+    /// Lanes in a wave, as the driver reports it.
+    pub wave_size: u32,
+    /// Compute units.
+    pub compute_units: u32,
+    /// LDS that one workgroup can have, bytes.
+    pub lds_bytes: u32,
+    /// Threads that one workgroup can have.
+    pub max_workgroup_threads: u32,
+    /// The device's memory, bytes.
+    pub memory_bytes: u64,
+    /// The driver's version, as text.
+    pub driver_version: String,
+}
+
+/// The state of a block of device memory, told to the driver by the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Live {
+    /// In use; this many of the block's bytes were asked for.
+    Requested(u64),
+    /// Not in use.
+    Free,
+}
+
+/// A launch as a driver gets it: checked, without names.
+#[derive(Clone, Copy, Debug)]
+pub struct RawLaunch<'a> {
+    /// Workgroups.
+    pub grid: [u32; 3],
+    /// Threads of a workgroup.
+    pub block: [u32; 3],
+    /// Dynamic LDS, bytes.
+    pub lds_bytes: u32,
+    /// The explicit kernel arguments.
+    pub args: &'a [u8],
+}
+
+/// Why a launch failed.
+#[derive(Debug)]
+pub enum LaunchFailure {
+    /// It was not accepted: nothing ran.
+    Rejected(Error),
+    /// It ran and failed. On a GPU this would have been found out later, and so it is told later.
+    Faulted(String),
+}
+
+/// A device of some kind, with its one stream.
+pub trait Driver: Send + Sync {
+    /// What is known of the device.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Bytes of device memory that nobody has taken, other processes included, where the driver knows.
+    fn free_memory_bytes(&self) -> Option<u64>;
+
+    /// Device memory, aligned to 256 bytes. `bytes` is not 0.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfMemory`] (its pool figures are filled in by the pool) or the driver's own.
+    fn allocate(&self, bytes: u64) -> Result<u64>;
+
+    /// Returns what [`Driver::allocate`] gave. Waits for work that uses it.
+    ///
+    /// # Safety
+    /// - `address` came from `allocate` and was not freed since.
+    /// - No launch that comes later uses it.
+    unsafe fn free(&self, address: u64) -> Result<()>;
+
+    /// The state of a block inside an allocation has changed. Only the emulator cares.
+    fn mark(&self, _address: u64, _block_bytes: u64, _live: Live) {}
+
+    /// Bytes that the pool leaves unused behind each block, so that running over its end is noticed.
+    fn red_zone_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Host to device, in the order of the stream; `source` can be reused when this returns.
+    ///
+    /// # Safety
+    /// - `source.len()` bytes from `address` lie in one live block.
+    unsafe fn write(&self, address: u64, source: &[u8]) -> Result<()>;
+
+    /// Device to host, after all work so far.
+    ///
+    /// # Safety
+    /// - `target.len()` bytes from `address` lie in one live block.
+    unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()>;
+
+    /// Device to device, in the order of the stream.
+    ///
+    /// # Safety
+    /// - `bytes` bytes from `target` and from `source` each lie in one live block, and do not overlap.
+    unsafe fn copy(&self, target: u64, source: u64, bytes: u64) -> Result<()>;
+
+    /// Sets every byte, in the order of the stream.
+    ///
+    /// # Safety
+    /// - `bytes` bytes from `address` lie in one live block.
+    unsafe fn fill(&self, address: u64, value: u8, bytes: u64) -> Result<()>;
+
+    /// Loads a code object.
+    ///
+    /// # Errors
+    /// The driver's own, for a code object of another architecture among others.
+    fn load(&self, code: &[u8]) -> Result<Arc<dyn DriverModule>>;
+
+    /// Waits for all work. A fault of an earlier launch surfaces here, where the driver runs behind.
+    fn synchronize(&self) -> Result<()>;
+
+    /// A mark in the stream, after all work so far.
+    fn record_event(&self) -> Result<Box<dyn DriverEvent>>;
+}
+
+/// A loaded code object.
+pub trait DriverModule: Send + Sync {
+    /// A kernel of it. `info` is what the code object's metadata says; its name is there.
+    fn kernel(self: Arc<Self>, info: &KernelInfo) -> Result<Box<dyn DriverKernel>>;
+}
+
+/// A kernel that can be launched; keeps its module.
+pub trait DriverKernel: Send + Sync {
+    /// Puts it on the stream.
+    ///
+    /// # Errors
+    /// What is known when the call returns. What the driver finds out later comes from [`Driver::synchronize`] or a read.
+    ///
+    /// # Safety
+    /// - `launch.args` is the kernel's argument struct, and what its addresses lead to is live and large enough.
+    /// - The grid, block and LDS are within the kernel's and the device's limits.
+    unsafe fn launch(&self, launch: &RawLaunch<'_>) -> Result<(), LaunchFailure>;
+}
+
+/// A mark in the stream.
+pub trait DriverEvent: Send + Sync {
+    /// Waits until the work before it is done.
+    fn synchronize(&self) -> Result<()>;
+
+    /// Milliseconds from an earlier event of the same device to this one; both must have been reached.
+    fn elapsed_ms(&self, earlier: &dyn DriverEvent) -> Result<f64>;
+
+    /// For drivers that need the other event's own type in [`DriverEvent::elapsed_ms`].
+    fn as_any(&self) -> &dyn std::any::Any;
+}

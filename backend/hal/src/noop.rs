@@ -1,0 +1,148 @@
+//! The driver that runs nothing: launches are counted, memory is numbers.
+//!
+//! For measuring and testing what the host does. Reads give zeros; addresses begin where no other driver's do.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use rocfire_arch::Arch;
+
+use crate::compile::KernelInfo;
+use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, RawLaunch};
+use crate::{Error, Result};
+
+/// The memory it says it has.
+const MEMORY_BYTES: u64 = 64 << 30;
+/// Where its addresses begin.
+const FIRST_ADDRESS: u64 = 1 << 40;
+/// The number of compute units it says it has where the table knows no card.
+const COMPUTE_UNITS: u32 = 64;
+/// Threads that a workgroup can have on every AMD GPU.
+pub(crate) const MAX_WORKGROUP_THREADS: u32 = 1024;
+
+pub struct Noop {
+    info: DeviceInfo,
+    next_address: AtomicU64,
+    segments: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Noop {
+    pub fn new(arch: Arch) -> Noop {
+        let info = arch.info();
+        Noop {
+            info: DeviceInfo {
+                name: format!("noop {arch}"),
+                arch,
+                target: arch.name().to_owned(),
+                wave_size: info.wave_size,
+                compute_units: info.card.map_or(COMPUTE_UNITS, |card| card.compute_units),
+                lds_bytes: info.lds_bytes,
+                max_workgroup_threads: MAX_WORKGROUP_THREADS,
+                memory_bytes: MEMORY_BYTES,
+                driver_version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            next_address: AtomicU64::new(FIRST_ADDRESS),
+            segments: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn taken_bytes(&self) -> u64 {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(_, bytes)| bytes).sum()
+    }
+}
+
+impl Driver for Noop {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn free_memory_bytes(&self) -> Option<u64> {
+        Some(MEMORY_BYTES - self.taken_bytes())
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<u64> {
+        let live_bytes = self.taken_bytes();
+        if bytes > MEMORY_BYTES - live_bytes {
+            let limit_bytes = MEMORY_BYTES;
+            return Err(Error::OutOfMemory { requested_bytes: bytes, live_bytes, reserved_bytes: live_bytes, limit_bytes });
+        }
+        let address = self.next_address.fetch_add(bytes.next_multiple_of(1 << 12), Ordering::Relaxed);
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner).push((address, bytes));
+        Ok(address)
+    }
+
+    unsafe fn free(&self, address: u64) -> Result<()> {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner).retain(|(first, _)| *first != address);
+        Ok(())
+    }
+
+    unsafe fn write(&self, _address: u64, _source: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn read(&self, _address: u64, target: &mut [u8]) -> Result<()> {
+        target.fill(0);
+        Ok(())
+    }
+
+    unsafe fn copy(&self, _target: u64, _source: u64, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn fill(&self, _address: u64, _value: u8, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn load(&self, _code: &[u8]) -> Result<Arc<dyn DriverModule>> {
+        Ok(Arc::new(NoopModule))
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
+        Ok(Box::new(HostEvent::now()))
+    }
+}
+
+struct NoopModule;
+
+impl DriverModule for NoopModule {
+    fn kernel(self: Arc<Self>, _info: &KernelInfo) -> Result<Box<dyn DriverKernel>> {
+        Ok(Box::new(NoopKernel))
+    }
+}
+
+struct NoopKernel;
+
+impl DriverKernel for NoopKernel {
+    unsafe fn launch(&self, _launch: &RawLaunch<'_>) -> Result<(), LaunchFailure> {
+        Ok(())
+    }
+}
+
+/// An event of a driver whose work is done when the call returns: the host's clock.
+pub(crate) struct HostEvent(Instant);
+
+impl HostEvent {
+    pub fn now() -> HostEvent {
+        HostEvent(Instant::now())
+    }
+}
+
+impl DriverEvent for HostEvent {
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn elapsed_ms(&self, earlier: &dyn DriverEvent) -> Result<f64> {
+        let earlier: &HostEvent = earlier.as_any().downcast_ref().expect("both events come from one device's driver");
+        Ok(self.0.duration_since(earlier.0).as_secs_f64() * 1e3)
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}

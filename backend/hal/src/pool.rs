@@ -1,0 +1,326 @@
+//! The caching pool: device memory in blocks, cut from few large segments.
+//!
+//! Two-level segregated fit (Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", 2004): free
+//! blocks hang in lists by size class (powers of two, each cut in eight), a bitmap finds the first class that fits, a
+//! block is split when it is larger than asked for, and merged with its free neighbours when it comes back. All of it
+//! lives in one slab of nodes, so that a block that was had before costs no allocation on the host.
+//!
+//! A device has one stream, so a block can be handed out again as soon as its last handle is gone: what still uses it on
+//! the device comes earlier in the stream. The pool tells the driver which bytes are live, which only the emulator uses.
+
+use std::sync::Arc;
+
+use crate::driver::{Driver, Live};
+use crate::{Error, Result};
+
+/// Blocks begin at and are multiples of this: the alignment of HIP's allocations, enough for any vector access.
+const UNIT_BYTES: u64 = 256;
+/// Each power of two is cut in `1 << CLASS_BITS` classes: a block is at most an eighth larger than its class.
+const CLASS_BITS: u32 = 3;
+const CLASSES: usize = (64 << CLASS_BITS) as usize;
+/// Segments that serve small blocks, and the size up to which a block is small. As in PyTorch's caching allocator, whose
+/// sizes have proved themselves on the same hardware.
+const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
+const SMALL_BLOCK_BYTES: u64 = 1 << 20;
+/// Segments that serve middling blocks.
+const LARGE_SEGMENT_BYTES: u64 = 20 << 20;
+const LARGE_BLOCK_BYTES: u64 = 10 << 20;
+/// Blocks of the request's own class that are looked at before a larger class is cut: the class holds some that are too
+/// small, and without a bound a long list would be walked on every request.
+const SAME_CLASS_TRIES: usize = 8;
+
+const NIL: u32 = u32::MAX;
+
+/// A block that is in use. Given back with [`Pool::free`].
+#[derive(Debug)]
+pub struct Block {
+    node: u32,
+    address: u64,
+    requested_bytes: u64,
+}
+
+impl Block {
+    /// The device address of its first byte.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+}
+
+/// What a pool holds, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// Asked for and not given back.
+    pub live_bytes: u64,
+    /// Taken from the driver.
+    pub reserved_bytes: u64,
+    /// The most that was live at a time.
+    pub peak_bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Node {
+    address: u64,
+    bytes: u64,
+    /// Neighbours in the segment, by address.
+    before: u32,
+    after: u32,
+    /// Neighbours in the list of free blocks of the class.
+    previous: u32,
+    next: u32,
+    free: bool,
+}
+
+/// The pool of one device.
+pub struct Pool {
+    driver: Arc<dyn Driver>,
+    nodes: Vec<Node>,
+    unused_nodes: Vec<u32>,
+    heads: Box<[u32; CLASSES]>,
+    /// One bit per class that has a free block.
+    occupied: [u64; CLASSES / 64],
+    stats: MemoryStats,
+    limit_bytes: u64,
+}
+
+impl Pool {
+    /// An empty pool that takes at most `limit_bytes` from the driver.
+    pub fn new(driver: Arc<dyn Driver>, limit_bytes: u64) -> Pool {
+        Pool {
+            driver,
+            nodes: Vec::new(),
+            unused_nodes: Vec::new(),
+            heads: Box::new([NIL; CLASSES]),
+            occupied: [0; CLASSES / 64],
+            stats: MemoryStats::default(),
+            limit_bytes,
+        }
+    }
+
+    /// What it holds.
+    pub fn stats(&self) -> MemoryStats {
+        self.stats
+    }
+
+    /// A block of at least `bytes`, which is not 0. Out of memory, what is unused goes back to the driver, and one more
+    /// try is made.
+    pub fn allocate(&mut self, bytes: u64) -> Result<Block> {
+        let wanted = bytes
+            .checked_add(self.driver.red_zone_bytes())
+            .and_then(|wanted| wanted.checked_next_multiple_of(UNIT_BYTES))
+            .ok_or_else(|| self.out_of_memory(bytes))?;
+        let node = match self.find(wanted) {
+            Some(node) => node,
+            None => self.add_segment(wanted, bytes)?,
+        };
+        self.unlink(node);
+        self.split(node, wanted);
+        let taken = &mut self.nodes[node as usize];
+        taken.free = false;
+        let block = Block { node, address: taken.address, requested_bytes: bytes };
+        self.driver.mark(taken.address, taken.bytes, Live::Requested(bytes));
+        self.stats.live_bytes += bytes;
+        self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.live_bytes);
+        Ok(block)
+    }
+
+    /// Takes a block back.
+    pub fn free(&mut self, block: Block) {
+        let Node { address, bytes, before, after, free, .. } = self.nodes[block.node as usize];
+        assert!(!free, "a block is given back once: it is not Clone");
+        self.driver.mark(address, bytes, Live::Free);
+        self.stats.live_bytes -= block.requested_bytes;
+        self.nodes[block.node as usize].free = true;
+        let mut node = block.node;
+        if after != NIL && self.nodes[after as usize].free {
+            self.unlink(after);
+            self.merge(node, after);
+        }
+        if before != NIL && self.nodes[before as usize].free {
+            self.unlink(before);
+            self.merge(before, node);
+            node = before;
+        }
+        self.link(node);
+    }
+
+    /// Returns segments without a live block to the driver.
+    pub fn trim(&mut self) -> Result<()> {
+        for node in 0..self.nodes.len() as u32 {
+            let Node { address, bytes, before, after, free, .. } = self.nodes[node as usize];
+            if bytes == 0 || !free || before != NIL || after != NIL {
+                continue;
+            }
+            self.unlink(node);
+            self.retire(node);
+            self.stats.reserved_bytes -= bytes;
+            // SAFETY:
+            // - a node without neighbours spans a whole segment, whose address `allocate` of the driver gave.
+            // - the node was free: no handle to its memory is left, so no later launch can use it.
+            unsafe { self.driver.free(address)? };
+        }
+        Ok(())
+    }
+
+    /// A free block of at least `wanted` bytes, still in its list.
+    fn find(&self, wanted: u64) -> Option<u32> {
+        let own = class_of(wanted);
+        let mut node = self.heads[own];
+        for _ in 0..SAME_CLASS_TRIES {
+            if node == NIL {
+                break;
+            }
+            if self.nodes[node as usize].bytes >= wanted {
+                return Some(node);
+            }
+            node = self.nodes[node as usize].next;
+        }
+        let first = own + 1;
+        let mut word = first / 64;
+        let mut bits = *self.occupied.get(word)? & (u64::MAX << (first % 64));
+        while bits == 0 {
+            word += 1;
+            bits = *self.occupied.get(word)?;
+        }
+        Some(self.heads[word * 64 + bits.trailing_zeros() as usize])
+    }
+
+    /// A new segment with room for a block, as a free node; `requested` is for the message.
+    fn add_segment(&mut self, wanted: u64, requested: u64) -> Result<u32> {
+        let comfortable = if wanted <= SMALL_BLOCK_BYTES {
+            SMALL_SEGMENT_BYTES
+        } else if wanted <= LARGE_BLOCK_BYTES {
+            LARGE_SEGMENT_BYTES
+        } else {
+            wanted.checked_next_multiple_of(SMALL_SEGMENT_BYTES).unwrap_or(wanted)
+        };
+        let (address, bytes) = match self.take(comfortable, requested) {
+            Ok(address) => (address, comfortable),
+            Err(Error::OutOfMemory { .. }) => {
+                self.trim()?;
+                (self.take(wanted, requested)?, wanted)
+            }
+            Err(error) => return Err(error),
+        };
+        self.stats.reserved_bytes += bytes;
+        self.driver.mark(address, bytes, Live::Free);
+        let node = self.new_node(Node { address, bytes, before: NIL, after: NIL, previous: NIL, next: NIL, free: true });
+        self.link(node);
+        Ok(node)
+    }
+
+    fn take(&self, bytes: u64, requested: u64) -> Result<u64> {
+        if bytes > self.limit_bytes.saturating_sub(self.stats.reserved_bytes) {
+            return Err(self.out_of_memory(requested));
+        }
+        self.driver.allocate(bytes).map_err(|error| match error {
+            Error::OutOfMemory { .. } => self.out_of_memory(requested),
+            other => other,
+        })
+    }
+
+    fn out_of_memory(&self, requested_bytes: u64) -> Error {
+        let MemoryStats { live_bytes, reserved_bytes, .. } = self.stats;
+        Error::OutOfMemory { requested_bytes, live_bytes, reserved_bytes, limit_bytes: self.limit_bytes }
+    }
+
+    /// Cuts what is not needed off a node that is in no list.
+    fn split(&mut self, node: u32, wanted: u64) {
+        let whole = self.nodes[node as usize];
+        if whole.bytes == wanted {
+            return;
+        }
+        let rest = self.new_node(Node {
+            address: whole.address + wanted,
+            bytes: whole.bytes - wanted,
+            before: node,
+            after: whole.after,
+            previous: NIL,
+            next: NIL,
+            free: true,
+        });
+        if whole.after != NIL {
+            self.nodes[whole.after as usize].before = rest;
+        }
+        self.nodes[node as usize].bytes = wanted;
+        self.nodes[node as usize].after = rest;
+        self.link(rest);
+    }
+
+    /// Makes `second`, which follows it, part of `first`; neither is in a list.
+    fn merge(&mut self, first: u32, second: u32) {
+        let Node { bytes, after, .. } = self.nodes[second as usize];
+        self.nodes[first as usize].bytes += bytes;
+        self.nodes[first as usize].after = after;
+        if after != NIL {
+            self.nodes[after as usize].before = first;
+        }
+        self.retire(second);
+    }
+
+    fn link(&mut self, node: u32) {
+        let class = class_of(self.nodes[node as usize].bytes);
+        let head = self.heads[class];
+        self.nodes[node as usize].previous = NIL;
+        self.nodes[node as usize].next = head;
+        if head != NIL {
+            self.nodes[head as usize].previous = node;
+        }
+        self.heads[class] = node;
+        self.occupied[class / 64] |= 1 << (class % 64);
+    }
+
+    fn unlink(&mut self, node: u32) {
+        let Node { previous, next, bytes, .. } = self.nodes[node as usize];
+        if next != NIL {
+            self.nodes[next as usize].previous = previous;
+        }
+        if previous != NIL {
+            self.nodes[previous as usize].next = next;
+            return;
+        }
+        let class = class_of(bytes);
+        self.heads[class] = next;
+        if next == NIL {
+            self.occupied[class / 64] &= !(1 << (class % 64));
+        }
+    }
+
+    fn new_node(&mut self, node: Node) -> u32 {
+        if let Some(unused) = self.unused_nodes.pop() {
+            self.nodes[unused as usize] = node;
+            return unused;
+        }
+        self.nodes.push(node);
+        // Giving a node back must not allocate, since it happens while handles are dropped.
+        self.unused_nodes.reserve(self.nodes.len());
+        (self.nodes.len() - 1) as u32
+    }
+
+    fn retire(&mut self, node: u32) {
+        self.nodes[node as usize] =
+            Node { address: 0, bytes: 0, before: NIL, after: NIL, previous: NIL, next: NIL, free: false };
+        self.unused_nodes.push(node);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // Every buffer keeps its device, so nothing is live here; a driver that is lost cannot take memory back, and
+        // there is nobody left to tell.
+        let _ = self.trim();
+    }
+}
+
+/// The class of a size: sizes below eight units have one each, above it each power of two has eight.
+fn class_of(bytes: u64) -> usize {
+    let units = bytes / UNIT_BYTES;
+    let power = u64::BITS - 1 - (units | 1).leading_zeros();
+    if power < CLASS_BITS {
+        return units as usize;
+    }
+    let within = (units >> (power - CLASS_BITS)) as usize & ((1 << CLASS_BITS) - 1);
+    (((power - CLASS_BITS + 1) << CLASS_BITS) as usize) + within
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! The order of a device's work: launches, copies, waiting, and what is kept of failures.
+//!
+//! A launch that fails after it was accepted poisons its outputs and everything launched before somebody is told. The
+//! first read or wait after it returns the fault; reads of poisoned buffers go on returning it. Launches check what is
+//! cheap and fatal: the size of the argument struct, the grid, the block and LDS.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::device::DeviceInner;
+use crate::driver::{Driver, DriverEvent, LaunchFailure, RawLaunch};
+use crate::fault::{Fault, Ring};
+use crate::{Buffer, Device, Error, Function, Result};
+
+/// How a kernel is launched.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// The operator, for messages and profiles.
+    pub label: &'static str,
+    /// Workgroups per axis.
+    pub grid: [u32; 3],
+    /// Threads of a workgroup per axis.
+    pub block: [u32; 3],
+    /// LDS beyond what the kernel declares, bytes.
+    pub lds_bytes: u32,
+    /// The kernel's one struct argument.
+    pub args: &'a [u8],
+    /// What it writes, to be poisoned if it fails.
+    pub outputs: &'a [&'a Buffer],
+}
+
+/// A device's stream: what is put on it is done in order.
+pub struct Stream {
+    device: Weak<DeviceInner>,
+    driver: Arc<dyn Driver>,
+    /// Whether every launch is waited for.
+    sync: bool,
+    lds_bytes: u32,
+    launches: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    ring: Ring,
+    /// A fault nobody has been told of.
+    pending: Option<Arc<Fault>>,
+}
+
+impl Stream {
+    pub(crate) fn new(device: Weak<DeviceInner>, driver: Arc<dyn Driver>, sync: bool) -> Stream {
+        let lds_bytes = driver.info().lds_bytes;
+        let state = Mutex::new(State { ring: Ring::new(), pending: None });
+        Stream { device, driver, sync, lds_bytes, launches: AtomicU64::new(0), state }
+    }
+
+    /// The device.
+    pub fn device(&self) -> Device {
+        Device::from_inner(self.device.upgrade().expect("a stream is borrowed from its device, which is therefore there"))
+    }
+
+    /// Launches since the device was opened.
+    pub fn launches(&self) -> u64 {
+        self.launches.load(Ordering::Relaxed)
+    }
+
+    /// Puts a kernel on the stream. Allocates nothing unless it fails.
+    ///
+    /// # Errors
+    /// [`Error::Arguments`] if `args` is not as long as the kernel's arguments; [`Error::LaunchShape`] for an empty grid
+    /// or block, more threads or LDS than there can be; the driver's own where it refuses at once. With `ROCFIRE_SYNC=1`
+    /// also [`Error::Fault`], which otherwise comes at the next read or wait.
+    ///
+    /// # Safety
+    /// - `launch.args` is the bytes of the struct that the kernel was compiled with, and every address in it leads to
+    ///   memory of this device that has a handle until the call returns, and that covers all that the kernel accesses
+    ///   for this grid, block and these arguments.
+    /// - `launch.outputs` names every buffer that the kernel writes.
+    pub unsafe fn launch(&self, function: &Function, launch: &Launch<'_>) -> Result<()> {
+        self.check(function, launch)?;
+        let raw = RawLaunch { grid: launch.grid, block: launch.block, lds_bytes: launch.lds_bytes, args: launch.args };
+        let mut state = self.lock();
+        self.launches.fetch_add(1, Ordering::Relaxed);
+        state.ring.record(function, launch);
+        if let Some(fault) = &state.pending {
+            // What this would have read may be what the failed launch should have written.
+            poison(launch.outputs, fault);
+            return Ok(());
+        }
+        // SAFETY: the caller's duties are the driver's (addresses, arguments), and `check` has seen to the limits.
+        let outcome = unsafe { function.kernel().launch(&raw) };
+        let outcome = match outcome {
+            Ok(()) if self.sync => self.driver.synchronize().map_err(|error| LaunchFailure::Faulted(error.to_string())),
+            outcome => outcome,
+        };
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(LaunchFailure::Rejected(error)) => {
+                let fault = Arc::new(state.ring.fault(error.to_string()));
+                poison(launch.outputs, &fault);
+                Err(error)
+            }
+            Err(LaunchFailure::Faulted(message)) => {
+                let fault = Arc::new(state.ring.fault(message));
+                poison(launch.outputs, &fault);
+                if self.sync {
+                    return Err(Error::Fault(fault));
+                }
+                state.pending = Some(fault);
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies host memory to `first_byte` of a buffer.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if it does not fit; the driver's own.
+    pub fn copy_to_device(&self, source: &[u8], target: &Buffer, first_byte: u64) -> Result<()> {
+        let bytes = source.len() as u64;
+        self.require_range("copy_to_device", "target", target, first_byte, bytes)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the range was checked to lie in the buffer, which is one live block.
+        unsafe { self.driver.write(target.device_address() + first_byte, source) }.map_err(|e| self.explain(e))?;
+        self.written(target, bytes);
+        Ok(())
+    }
+
+    /// Copies from `first_byte` of a buffer to host memory, after all work so far.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the buffer ends before; [`Error::Fault`] if a launch that should have written the buffer, or
+    /// any launch since somebody was told, failed; the driver's own.
+    pub fn copy_to_host(&self, source: &Buffer, first_byte: u64, target: &mut [u8]) -> Result<()> {
+        let bytes = target.len() as u64;
+        self.require_range("copy_to_host", "source", source, first_byte, bytes)?;
+        self.raise(Some(source))?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the range was checked to lie in the buffer, which is one live block.
+        unsafe { self.driver.read(source.device_address() + first_byte, target) }.map_err(|e| self.explain(e))
+    }
+
+    /// Copies `bytes` between buffers, each from its own first byte.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if either ends before, or if both are one buffer and the ranges overlap; the driver's own.
+    pub fn copy(&self, source: &Buffer, source_byte: u64, target: &Buffer, target_byte: u64, bytes: u64) -> Result<()> {
+        self.require_range("copy", "source", source, source_byte, bytes)?;
+        self.require_range("copy", "target", target, target_byte, bytes)?;
+        if source.same(target) && source_byte.abs_diff(target_byte) < bytes {
+            let got = format!("{bytes} bytes from {source_byte} to {target_byte} of one buffer");
+            return Err(Error::shape("copy", "target", "apart from the source", got));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (to, from) = (target.device_address() + target_byte, source.device_address() + source_byte);
+        // SAFETY: both ranges were checked to lie in their buffers, each one live block, and to be apart.
+        unsafe { self.driver.copy(to, from, bytes) }.map_err(|e| self.explain(e))?;
+        match source.poison() {
+            Some(fault) => target.set_poison(Some(fault)),
+            None => self.written(target, bytes),
+        }
+        Ok(())
+    }
+
+    /// Sets `bytes` of a buffer.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if it ends before; the driver's own.
+    pub fn fill(&self, target: &Buffer, first_byte: u64, value: u8, bytes: u64) -> Result<()> {
+        self.require_range("fill", "target", target, first_byte, bytes)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the range was checked to lie in the buffer, which is one live block.
+        unsafe { self.driver.fill(target.device_address() + first_byte, value, bytes) }.map_err(|e| self.explain(e))?;
+        self.written(target, bytes);
+        Ok(())
+    }
+
+    /// Waits for everything on the stream.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] if a launch failed since somebody was last told; [`Error::DeviceLost`] where the device does not
+    /// go on after a fault.
+    pub fn synchronize(&self) -> Result<()> {
+        self.driver.synchronize().map_err(|error| self.explain(error))?;
+        self.raise(None)
+    }
+
+    /// A mark after the work so far, to wait for or to measure from.
+    ///
+    /// # Errors
+    /// The driver's own.
+    pub fn record_event(&self) -> Result<Event> {
+        Ok(Event(self.driver.record_event()?))
+    }
+
+    fn check(&self, function: &Function, launch: &Launch<'_>) -> Result<()> {
+        let info = function.info();
+        if launch.args.len() != info.explicit_kernarg_bytes as usize {
+            return Err(Error::Arguments {
+                op: launch.label,
+                kernel: info.name.clone(),
+                expected_bytes: info.explicit_kernarg_bytes,
+                got_bytes: launch.args.len(),
+            });
+        }
+        let shape = |what, expected, got: &dyn fmt::Debug| {
+            let (kernel, got) = (info.name.clone(), format!("{got:?}"));
+            Err(Error::LaunchShape { op: launch.label, kernel, what, expected, got })
+        };
+        let Launch { grid, block, .. } = *launch;
+        if grid.contains(&0) || block.contains(&0) {
+            return shape("grid and block", "without a zero".to_owned(), &(grid, block));
+        }
+        let threads = block.iter().map(|&extent| u64::from(extent)).product::<u64>();
+        if threads > u64::from(info.max_workgroup_threads) {
+            return shape("block", format!("at most {} threads", info.max_workgroup_threads), &block);
+        }
+        // HIP counts the threads of each axis in 32 bits.
+        let axis_fits = |axis: usize| u64::from(grid[axis]) * u64::from(block[axis]) <= u64::from(u32::MAX);
+        if !(0..3).all(axis_fits) {
+            return shape("grid", "fewer than 2^32 threads on each axis".to_owned(), &(grid, block));
+        }
+        let lds_bytes = u64::from(info.lds_bytes) + u64::from(launch.lds_bytes);
+        if lds_bytes > u64::from(self.lds_bytes) {
+            return shape("LDS", format!("at most {} bytes", self.lds_bytes), &lds_bytes);
+        }
+        Ok(())
+    }
+
+    /// Tells of a fault: of `source`'s own, else of one that nobody was told of.
+    fn raise(&self, source: Option<&Buffer>) -> Result<()> {
+        let pending = self.lock().pending.take();
+        match source.and_then(Buffer::poison).or(pending) {
+            Some(fault) => Err(Error::Fault(fault)),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the last launches to the loss of the device.
+    fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::DeviceLost { call, name, code, history: _ } => {
+                Error::DeviceLost { call, name, code, history: self.lock().ring.history() }
+            }
+            other => other,
+        }
+    }
+
+    /// A buffer of which all was written is no longer what the failed launch left.
+    fn written(&self, target: &Buffer, bytes: u64) {
+        if bytes == target.bytes() {
+            target.set_poison(None);
+        }
+    }
+
+    fn require_range(&self, op: &'static str, arg: &'static str, buffer: &Buffer, first: u64, bytes: u64) -> Result<()> {
+        if !std::ptr::eq(buffer.device().stream(), self) {
+            let (expected, got) = (self.device().id().to_string(), buffer.device().id().to_string());
+            return Err(Error::DeviceMismatch { op, arg, expected, got });
+        }
+        match first.checked_add(bytes) {
+            Some(end) if end <= buffer.bytes() => Ok(()),
+            _ => Err(Error::shape(op, arg, format!("at least {bytes} bytes from {first}"), buffer.bytes())),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({} launches on {})", self.launches(), self.driver.info().name)
+    }
+}
+
+fn poison(outputs: &[&Buffer], fault: &Arc<Fault>) {
+    for output in outputs {
+        output.set_poison(Some(Arc::clone(fault)));
+    }
+}
+
+/// A mark in a stream.
+pub struct Event(Box<dyn DriverEvent>);
+
+impl Event {
+    /// Waits for the work before it.
+    ///
+    /// # Errors
+    /// The driver's own.
+    pub fn synchronize(&self) -> Result<()> {
+        self.0.synchronize()
+    }
+
+    /// Milliseconds of the device's time from an earlier event of the same stream; waits for both.
+    ///
+    /// # Errors
+    /// The driver's own.
+    pub fn elapsed_ms(&self, earlier: &Event) -> Result<f64> {
+        earlier.synchronize()?;
+        self.synchronize()?;
+        self.0.elapsed_ms(&*earlier.0)
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Event")
+    }
+}

@@ -1,0 +1,241 @@
+//! Device memory with a shape and an element type.
+//!
+//! [`Tensor`] owns (a share of) its buffer; [`View`] and [`ViewMut`] borrow it, and are what launchers take. That a
+//! layout lies inside its buffer is checked here, where the two meet, so that kernels need no check. What is computed
+//! on tensors is not here: see the crates `fusion` and `kernels`.
+
+use rocfire_arch::Arch;
+
+use crate::{Buffer, DType, Device, Error, Layout, Result};
+
+/// A shared buffer seen through a layout. Clones are handles to the same memory.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    buffer: Buffer,
+    layout: Layout,
+    dtype: DType,
+}
+
+impl Tensor {
+    /// Unwritten elements, row-major.
+    ///
+    /// # Errors
+    /// [`Error::Rank`], [`Error::Shape`] as [`Layout::contiguous`]; [`Error::OutOfMemory`].
+    pub fn empty(device: &Device, shape: &[usize], dtype: DType) -> Result<Tensor> {
+        let layout = Layout::contiguous(shape)?;
+        let bytes = (layout.len() as u64).checked_mul(dtype.size_bytes() as u64);
+        let bytes = bytes.ok_or_else(|| Error::shape("tensor", "shape", "fewer than 2^64 bytes", format!("{shape:?}")))?;
+        Ok(Tensor { buffer: Buffer::new(device, bytes)?, layout, dtype })
+    }
+
+    /// Elements copied from the host, row-major, little-endian.
+    ///
+    /// # Errors
+    /// As [`Tensor::empty`]; [`Error::Shape`] if `bytes` is not as long as the shape says; the driver's own.
+    pub fn from_bytes(device: &Device, shape: &[usize], dtype: DType, bytes: &[u8]) -> Result<Tensor> {
+        let tensor = Tensor::empty(device, shape, dtype)?;
+        if bytes.len() as u64 != tensor.buffer.bytes() {
+            let expected = format!("{} long for {shape:?} {dtype}", tensor.buffer.bytes());
+            return Err(Error::shape("from_bytes", "bytes", expected, bytes.len()));
+        }
+        device.stream().copy_to_device(bytes, &tensor.buffer, 0)?;
+        Ok(tensor)
+    }
+
+    /// A buffer seen through a layout.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] unless every element is inside the buffer.
+    pub fn from_buffer(buffer: Buffer, layout: Layout, dtype: DType) -> Result<Tensor> {
+        require_inside(&buffer, &layout, dtype)?;
+        Ok(Tensor { buffer, layout, dtype })
+    }
+
+    /// The elements, row-major, little-endian. Waits for the device.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] unless the layout is contiguous; [`Error::Fault`] if a launch that should have written this, or
+    /// any launch since the last wait, failed; the driver's own.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        if !self.layout.is_contiguous() {
+            return Err(Error::shape("to_bytes", "layout", "contiguous", format!("{:?}", self.layout)));
+        }
+        let mut bytes = vec![0; self.layout.len() * self.dtype.size_bytes()];
+        if self.layout.is_empty() {
+            return Ok(bytes);
+        }
+        let first_byte = self.layout.offset() as u64 * self.dtype.size_bytes() as u64;
+        self.device().stream().copy_to_host(&self.buffer, first_byte, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The same memory through another layout.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] unless every element is inside the buffer.
+    pub fn with_layout(&self, layout: Layout) -> Result<Tensor> {
+        Tensor::from_buffer(self.buffer.clone(), layout, self.dtype)
+    }
+
+    /// A read-only loan.
+    pub fn view(&self) -> View<'_> {
+        View { buffer: &self.buffer, layout: self.layout, dtype: self.dtype }
+    }
+
+    /// A loan to write through. Other handles to the memory see what is written.
+    pub fn view_mut(&mut self) -> ViewMut<'_> {
+        ViewMut(self.view())
+    }
+
+    /// Whether no other handle to the memory exists, so that it can be overwritten.
+    pub fn is_unique(&self) -> bool {
+        self.buffer.is_unique()
+    }
+
+    /// The memory.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Where the elements are.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> &[usize] {
+        self.layout.shape()
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Where it lives.
+    pub fn device(&self) -> &Device {
+        self.buffer.device()
+    }
+}
+
+/// A read-only loan of a buffer through a layout that lies inside it.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    buffer: &'a Buffer,
+    layout: Layout,
+    dtype: DType,
+}
+
+impl<'a> View<'a> {
+    /// A buffer seen through a layout.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] unless every element is inside the buffer.
+    pub fn new(buffer: &'a Buffer, layout: Layout, dtype: DType) -> Result<View<'a>> {
+        require_inside(buffer, &layout, dtype)?;
+        Ok(View { buffer, layout, dtype })
+    }
+
+    /// The same memory through another layout.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] unless every element is inside the buffer.
+    pub fn with_layout(self, layout: Layout) -> Result<View<'a>> {
+        View::new(self.buffer, layout, self.dtype)
+    }
+
+    /// The memory.
+    pub fn buffer(&self) -> &'a Buffer {
+        self.buffer
+    }
+
+    /// Where the elements are.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> &[usize] {
+        self.layout.shape()
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.layout.len()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.layout.is_empty()
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Where it lives.
+    pub fn device(&self) -> &'a Device {
+        self.buffer.device()
+    }
+
+    /// The device's architecture.
+    pub fn arch(&self) -> Arch {
+        self.device().arch()
+    }
+
+    /// The device address of the element at coordinates 0; of nothing, where there are no elements.
+    pub fn device_address(&self) -> u64 {
+        // The offset of an empty view may be anything.
+        let offset_bytes = self.layout.offset().wrapping_mul(self.dtype.size_bytes() as i64);
+        self.buffer.device_address().wrapping_add_signed(offset_bytes)
+    }
+}
+
+/// A loan to write through.
+#[derive(Debug)]
+pub struct ViewMut<'a>(View<'a>);
+
+impl<'a> ViewMut<'a> {
+    /// The loan, to read.
+    pub fn view(&self) -> View<'a> {
+        self.0
+    }
+
+    /// A shorter loan of the same.
+    pub fn reborrow(&mut self) -> ViewMut<'_> {
+        ViewMut(self.0)
+    }
+
+    /// The same memory through another layout.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] unless every element is inside the buffer.
+    pub fn with_layout(self, layout: Layout) -> Result<ViewMut<'a>> {
+        self.0.with_layout(layout).map(ViewMut)
+    }
+}
+
+impl<'a> std::ops::Deref for ViewMut<'a> {
+    type Target = View<'a>;
+    fn deref(&self) -> &View<'a> {
+        &self.0
+    }
+}
+
+fn require_inside(buffer: &Buffer, layout: &Layout, dtype: DType) -> Result<()> {
+    let elements = layout.extent();
+    let size = dtype.size_bytes() as u64;
+    let end_bytes = u64::try_from(elements.end).ok().and_then(|end| end.checked_mul(size));
+    let inside = elements.start >= 0 && end_bytes.is_some_and(|end| end <= buffer.bytes());
+    if layout.is_empty() || inside {
+        return Ok(());
+    }
+    Err(Error::OutOfBounds {
+        shape: format!("{:?}", layout.shape()),
+        dtype,
+        first: elements.start,
+        end: elements.end,
+        buffer_bytes: buffer.bytes(),
+    })
+}
