@@ -112,7 +112,7 @@ template <class T, int MANTISSA, int STEP> RF_FN T fmod_any(T x, T y) {
 }
 RF_FN float fmod(float x, float y) {
     float a = abs(x), b = abs(y);
-    if (a < 0x1p22f * b && b >= 0x1p-100f && a < 0x1p120f) {
+    if (a < 0x1p22f * b && b >= 0x1p-100f && b < 0x1p120f) {
         float r = fma(-trunc(a / b), b, a);
         r = r < 0.0f ? r + b : r;
         r = r >= b ? r - b : r;

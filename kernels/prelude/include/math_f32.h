@@ -7,7 +7,6 @@ namespace rf {
 #define RF_LN2_LO_F 0x1.7f7d1cp-20f
 #define RF_PIO2_HI_F 0x1.921fb6p+0f
 #define RF_PIO2_LO_F -0x1.777a5cp-25f
-#define RF_PIO2_LOW_F -0x1.ee59dap-50f
 
 // exp(x) * 2^scale for x in [-150, 130]; NaN stays NaN. x = n ln 2 + r; adding 1.5 * 2^23 rounds to the integer n and
 // leaves it in the low bits. Polynomial on |r| <= ln 2 / 2: 2^-25.1.
@@ -49,7 +48,7 @@ RF_FN float exp2(float x) {
 // exp(x) - 1 without cancellation: 2^n (expm1(r)) + (2^n - 1), with n one less and doubled at the end so that 2^128 is
 // never formed. expm1(r) = r + r^2 Q(r): 2^-31.
 RF_FN float expm1(float x) {
-    float c = clamp_number(x, -20.0f, 90.0f);
+    float c = clamp_number(x, -20.0f, 89.0f);
     float k = round_even(c * 0x1.715476p+0f);
     float r = fma(k, -RF_LN2_HI_F, c);
     r = fma(k, -RF_LN2_LO_F, r);
@@ -144,16 +143,18 @@ RF_FN float rsqrt(float x) {
 #endif
 }
 
-// x - n pi/2 in [-pi/4, pi/4], n modulo 4. Up to 1e5 pi/2 in three floats (72 bits) is exact enough by fma; beyond, the
-// reduction of doubles serves.
+// x - n pi/2 in [-pi/4, pi/4], n modulo 4 in the low bits of `quadrant`. Up to 1e5 pi/2 in three floats (72 bits) is
+// exact enough by fma; beyond, the reduction of doubles serves. The multiple of a negative zero is a positive one and
+// all three parts are positive, so that the zero keeps its sign.
 RF_FN float trig_reduce(float x, int* quadrant) {
-    float k = round_even(x * 0x1.45f306p-1f);
-    float r = fma(-k, RF_PIO2_HI_F, x);
-    r = fma(-k, RF_PIO2_LO_F, r);
-    r = fma(-k, RF_PIO2_LOW_F, r);
-    bool small = abs(x) < 1e5f;
-    int q = (int)(small ? k : 0.0f);
-    if (!small) r = (float)trig_reduce_large((double)x, &q);
+    const float magic = 0x1.8p23f;
+    float shifted = fma(x, 0x1.45f306p-1f, magic);
+    float k = shifted - magic;
+    float r = fma(k, -0x1.921fb4p+0f, x);
+    r = fma(k, -0x1.4442d0p-24f, r);
+    r = fma(k, -0x1.846988p-48f, r);
+    int q = bit_cast<int>(shifted);
+    if (!(abs(x) < 1e5f)) r = (float)trig_reduce_large((double)x, &q);
     *quadrant = q;
     return r;
 }
@@ -161,7 +162,8 @@ RF_FN float trig_reduce(float x, int* quadrant) {
 RF_FN float sin_core(float r, float z) {
     float p = fma(-0x1.994232p-13f, z, 0x1.110736p-7f);
     p = fma(p, z, -0x1.555546p-3f);
-    return fma(p, r * z, r);
+    // A negative zero would meet the positive zero of the correction.
+    return r == 0.0f ? r : fma(p, r * z, r);
 }
 RF_FN float cos_core(float z) {
     float p = fma(0x1.99ea88p-16f, z, -0x1.6c0c30p-10f);
@@ -187,16 +189,17 @@ RF_FN float cos(float x) {
     sincos(x, &s, &c);
     return c;
 }
-// tan on [-pi/4, pi/4]: 2^-25.7.
+// tan on [-pi/4, pi/4]: 2^-25.7. A pole magnifies the error of the reduced argument, which is therefore a double's.
 RF_FN float tan(float x) {
     int q;
-    float r = trig_reduce(x, &q), z = r * r;
+    double exact = trig_reduce((double)x, &q);
+    float r = (float)exact, tail = (float)(exact - (double)r), z = r * r;
     float p = fma(0x1.33daa0p-7f, z, 0x1.96e81ap-9f);
     p = fma(p, z, 0x1.9069dep-6f);
     p = fma(p, z, 0x1.b58682p-5f);
     p = fma(p, z, 0x1.112ddep-3f);
     p = fma(p, z, 0x1.5554dep-2f);
-    float t = fma(p, r * z, r);
+    float t = r == 0.0f ? r : r + fma(p, r * z, fma(tail, z, tail));
     return (q & 1) != 0 ? -1.0f / t : t;
 }
 
@@ -228,17 +231,19 @@ RF_FN float tanh(float x) {
     return copysign(a < 0.6f ? fma(p, a * z, a) : large, x);
 }
 
-// asin on [0, 1/2]: 2^-27.6; above by asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)).
+// asin on [0, 0.57]: 2^-28.6; above by asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)), whose asin then is below one half.
+#define RF_ASIN_SPLIT_F 0.57f
 RF_FN float asin_core(float a, float z) {
-    float p = fma(0x1.598396p-5f, z, 0x1.8c10e8p-6f);
-    p = fma(p, z, 0x1.748050p-5f);
-    p = fma(p, z, 0x1.3301d4p-4f);
-    p = fma(p, z, 0x1.5555c8p-3f);
+    float p = fma(0x1.933efcp-5f, z, 0x1.564178p-8f);
+    p = fma(p, z, 0x1.1aa2c2p-5f);
+    p = fma(p, z, 0x1.69c3fap-5f);
+    p = fma(p, z, 0x1.334de8p-4f);
+    p = fma(p, z, 0x1.55551ap-3f);
     return fma(p, a * z, a);
 }
 RF_FN float asin(float x) {
     float a = abs(x);
-    bool large = a > 0.5f;
+    bool large = a > RF_ASIN_SPLIT_F;
     float z = large ? 0.5f - 0.5f * a : a * a;
     float s = large ? sqrt(z) : a;
     float r = asin_core(s, z);
@@ -246,7 +251,7 @@ RF_FN float asin(float x) {
 }
 RF_FN float acos(float x) {
     float a = abs(x);
-    bool large = a > 0.5f;
+    bool large = a > RF_ASIN_SPLIT_F;
     float z = large ? 0.5f - 0.5f * a : a * a;
     float r = asin_core(large ? sqrt(z) : x, z);
     float near_one = x > 0.0f ? 2.0f * r : 2.0f * RF_PIO2_HI_F - (2.0f * r - 2.0f * RF_PIO2_LO_F);
@@ -282,12 +287,17 @@ RF_FN float atan2(float y, float x) {
     return x == x && y == y ? copysign(r, y) : x + y;
 }
 
-// Above 2^25 the square root is x itself, and 1 + x too.
+// asinh below 1/2: 2^-29.6; above through log1p, and from 2^25 on the square root is x itself, and 1 + x too.
 RF_FN float asinh(float x) {
-    float a = abs(x);
+    float a = abs(x), z = a * a;
     bool large = a >= 0x1p25f;
-    float v = large ? a : a + a * a / (1.0f + sqrt(fma(a, a, 1.0f)));
-    return copysign(log1p(v) + (large ? 0x1.62e430p-1f : 0.0f), x);
+    float v = large ? a : a + z / (1.0f + sqrt(fma(a, a, 1.0f)));
+    float y = log1p(v) + (large ? 0x1.62e430p-1f : 0.0f);
+    float p = fma(-0x1.b1b220p-7f, z, 0x1.cd81a0p-6f);
+    p = fma(p, z, -0x1.6b98cap-5f);
+    p = fma(p, z, 0x1.332510p-4f);
+    p = fma(p, z, -0x1.555536p-3f);
+    return copysign(a < 0.5f ? fma(p, a * z, a) : y, x);
 }
 RF_FN float acosh(float x) {
     bool large = x >= 0x1p25f;
@@ -296,9 +306,16 @@ RF_FN float acosh(float x) {
     float y = log1p(v) + (large ? 0x1.62e430p-1f : 0.0f);
     return x < 1.0f ? __builtin_nanf("") : y;
 }
+// atanh below 1/2: 2^-29.4.
 RF_FN float atanh(float x) {
-    float a = abs(x);
-    return copysign(0.5f * log1p((a + a) / (1.0f - a)), x);
+    float a = abs(x), z = a * a;
+    float y = 0.5f * log1p((a + a) / (1.0f - a));
+    float p = fma(0x1.69f78ep-3f, z, 0x1.a47612p-5f);
+    p = fma(p, z, 0x1.e454bcp-4f);
+    p = fma(p, z, 0x1.2347d4p-3f);
+    p = fma(p, z, 0x1.99a6d2p-3f);
+    p = fma(p, z, 0x1.55553ep-2f);
+    return copysign(a < 0.5f ? fma(p, a * z, a) : y, x);
 }
 
 // erf below 0.92: x + x P(x^2), 2^-26; above, 1 - exp(L(x)) with L = log erfc, 2^-34; from 3.93 on it rounds to 1.

@@ -8,7 +8,6 @@ namespace rf {
 #define RF_LN2 0x1.62e42fefa39efp-1
 #define RF_PIO2_HI 0x1.921fb54442d18p+0
 #define RF_PIO2_LO 0x1.1a62633145c07p-54
-#define RF_PIO2_LOW -0x1.f1976b7ed8fbcp-110
 
 // The first 1280 bits of 2/pi, most significant word first, after two words of zeros.
 RF_FN u32 two_over_pi(int word) {
@@ -67,8 +66,8 @@ __device__ inline double trig_reduce_large(double x, int* quadrant) {
     } else if (zeros > 0) {
         high = (high << zeros) | (low >> (64 - zeros));
     }
-    double fraction = ldexp((double)(high >> 11), -53 - zeros);
-    double r = fraction * RF_PIO2_HI;
+    double fraction = ldexp((double)high, -64 - zeros);
+    double r = fma(fraction, RF_PIO2_HI, fraction * RF_PIO2_LO);
     bool negative = (bits >> 63) != 0;
     int q = (int)(integer + (up ? 1u : 0u)) & 3;
     *quadrant = negative ? (4 - q) & 3 : q;
@@ -109,7 +108,7 @@ RF_FN double exp2(double x) {
     return x == x ? ldexp(y, (int)(x == x ? k : 0.0)) : x;
 }
 RF_FN double expm1(double x) {
-    double c = exp_clamp(x == x ? x : 0.0, -60.0, 800.0);
+    double c = exp_clamp(x == x ? x : 0.0, -60.0, 710.0);
     double k = round_even(c * 0x1.71547652b82fep+0);
     double r = fma(k, -RF_LN2_HI, c);
     r = fma(k, -RF_LN2_LO, r);
@@ -121,17 +120,17 @@ RF_FN double expm1(double x) {
     return x == x ? y : x;
 }
 
-// log((1 + s) / (1 - s)) = 2 s + 2 s^3 R(s^2) for |s| <= 0.1716: 2^-66.
-RF_FN double log_r(double z) {
+// log((1 + s) / (1 - s)) = 2 s + 2 s^3 R(s^2) for |s| <= 0.1716: 2^-66. R(z) = 1/3 + z Q(z).
+RF_FN double log_q(double z) {
     double r = fma(0x1.0f8e3b838f163p-4, z, 0x1.0f5811ad165fbp-4);
     r = fma(r, z, 0x1.3b20e0ba1294cp-4);
     r = fma(r, z, 0x1.745cdd00ca69cp-4);
     r = fma(r, z, 0x1.c71c725cd0e89p-4);
     r = fma(r, z, 0x1.249249242809ap-3);
     r = fma(r, z, 0x1.9999999999e28p-3);
-    r = fma(r, z, 0x1.5555555555555p-2);
     return r;
 }
+RF_FN double log_r(double z) { return fma(log_q(z), z, 0x1.5555555555555p-2); }
 RF_FN double log_special(double x, double y) {
     y = x < __builtin_inf() ? y : x;
     y = x < 0.0 ? __builtin_nan("") : y;
@@ -165,7 +164,8 @@ RF_FN double log1p(double x) {
     double y = log_special(u, log_core(m, e, tail));
     return abs(x) < 0x1p-54 ? x : y;
 }
-// log of a positive finite x as mantissa part high + low (about 2^-60 relative) and exponent k.
+// log of a positive finite x: mantissa part high + low (about 2^-64 relative) and exponent k. 2 s and 2 s^3 / 3 are
+// carried in double-double.
 struct LogPair { double high, low, k; };
 RF_FN LogPair log_pair(double x) {
     int e;
@@ -176,11 +176,16 @@ RF_FN LogPair log_pair(double x) {
     double d = 2.0 + f, d_low = f - (d - 2.0);
     double s = f / d;
     double s_low = (fma(-s, d, f) - s * d_low) / d;
-    double z = s * s;
-    double r = 2.0 * s * z * log_r(z) + 2.0 * s_low;
+    double z = s * s, z_low = fma(s, s, -z) + 2.0 * s * s_low;
+    const double third = 0x1.5555555555555p-2, third_low = 0x1.5555555555555p-56;
+    double t = z * third, t_low = fma(z, third, -t) + fma(z, third_low, fma(z_low, third, z * z * log_q(z)));
+    double two = 2.0 * s;
+    double u = two * t, u_low = fma(two, t, -u) + fma(two, t_low, 2.0 * s_low * (1.0 + t));
     LogPair out;
-    out.high = 2.0 * s + r;
-    out.low = r - (out.high - 2.0 * s);
+    double high = two + u;
+    double low = (u - (high - two)) + u_low;
+    out.high = high + low;
+    out.low = low - (out.high - high);
     out.k = (double)(small ? e - 1 : e);
     return out;
 }
@@ -201,14 +206,16 @@ RF_FN double log10(double x) {
 
 RF_FN double rsqrt(double x) { return 1.0 / sqrt(x); }
 
+// As the float version.
 RF_FN double trig_reduce(double x, int* quadrant) {
-    double k = round_even(x * 0x1.45f306dc9c883p-1);
-    double r = fma(-k, RF_PIO2_HI, x);
-    r = fma(-k, RF_PIO2_LO, r);
-    r = fma(-k, RF_PIO2_LOW, r);
-    bool small = abs(x) < 1e5;
-    int q = (int)(small ? k : 0.0);
-    if (!small) r = trig_reduce_large(x, &q);
+    const double magic = 0x1.8p52;
+    double shifted = fma(x, 0x1.45f306dc9c883p-1, magic);
+    double k = shifted - magic;
+    double r = fma(k, -0x1.921fb54442d18p+0, x);
+    r = fma(k, -0x1.1a62633145c06p-54, r);
+    r = fma(k, -0x1.c1cd129024e08p-107, r);
+    int q = (int)(u32)bit_cast<u64>(shifted);
+    if (!(abs(x) < 1e5)) r = trig_reduce_large(x, &q);
     *quadrant = q;
     return r;
 }
@@ -219,7 +226,7 @@ RF_FN double sin_core(double r, double z) {
     p = fma(p, z, -0x1.a01a019bfa74p-13);
     p = fma(p, z, 0x1.111111110f7b7p-7);
     p = fma(p, z, -0x1.5555555555548p-3);
-    return fma(p, r * z, r);
+    return r == 0.0 ? r : fma(p, r * z, r);
 }
 RF_FN double cos_core(double z) {
     double p = fma(-0x1.8fa394b446f6p-37, z, 0x1.1ee9d5c9fb654p-29);
@@ -426,8 +433,10 @@ RF_FN double pow(double x, double y) {
     sum = log_special(a, sum);
     double t = y * sum;
     double t_low = fma(y, sum, -t) + y * low;
-    t = sum == 0.0 && y == y ? 0.0 : t;
-    bool ordinary = abs(t) < 800.0;
+    // |x| = 1: an infinite exponent makes no difference, and there is no tail.
+    bool one = sum == 0.0 && y == y;
+    t = one ? 0.0 : t;
+    bool ordinary = abs(t) < 800.0 && !one;
     double power = exp_core(exp_clamp(t, -800.0, 800.0), ordinary ? t_low : 0.0, 0);
     return pow_special(x, y, power);
 }
