@@ -1,1 +1,32 @@
-//! Placeholder.
+//! Elementwise and row-reduction fusion: a small SSA graph over one iteration space, rendered as one HIP kernel.
+//!
+//! [`Graph`] is built (or parsed from its text form), verified, simplified, planned, rendered and launched by [`run()`];
+//! [`eager`] is the same for one operator at a time: an eager elementwise operator is a fused chain of length one. The Burn
+//! adapter's fusers and its eager backend call this crate; so do kernels that need a strided copy or a fill.
+//!
+//! Promises:
+//! - Every value is rounded to its dtype where it would have been stored, and nothing is contracted: a fused elementwise
+//!   chain equals its operators run one by one, bit for bit, in every dtype.
+//! - The order of a reduction is a function of its extent alone ([`order`]), not of layout, alignment, schedule or what it
+//!   is fused with.
+//! - Shapes and strides are arguments. One compiled kernel serves every shape of its schedule, and [`run()`] with a kernel in
+//!   the cache allocates nothing on the host's heap.
+//!
+//! It does not decide what to fuse (the adapters do), and it has no operator that looks at another element of its input:
+//! matrix products, gathers, scans and random numbers are kernels of their own.
+
+mod error;
+mod graph;
+mod op;
+mod order;
+mod plan;
+mod render;
+mod scalar;
+mod simplify;
+mod text;
+mod verify;
+
+pub use error::{Error, Result};
+pub use graph::{Graph, Kind, Value};
+pub use op::{Binary, Compare, Reduce, Unary};
+pub use scalar::Scalar;

@@ -1,0 +1,263 @@
+//! The operators of the IR: what exists, how each is spelled, and which dtypes it takes.
+//!
+//! One table per enum. The printer and the parser read the names, the verifier reads the dtype classes, tests walk `ALL`.
+//! What an operator computes is said here in words and in [`crate::render`] in device code; an operator that equals a
+//! composition of others bit for bit (relu is a maximum with zero) does not get a name.
+
+use rocfire_hal::DType;
+
+/// Defines an operator enum with its spelling and its list of members.
+macro_rules! operators {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum $name { $($(#[$doc])* $variant,)+ }
+
+        impl $name {
+            /// Every member, in declaration order.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
+
+            /// The spelling in the text form.
+            pub const fn name(self) -> &'static str {
+                match self { $($name::$variant => $text,)+ }
+            }
+
+            /// The member spelled `text`, if there is one.
+            pub fn named(text: &str) -> Option<$name> {
+                Self::ALL.iter().copied().find(|op| op.name() == text)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+operators! {
+    /// An operator of one value. The result has the operand's dtype, except for the tests, which give `bool`.
+    Unary {
+        /// `-x`; integers wrap.
+        Neg = "neg",
+        /// `|x|`; the least integer stays itself.
+        Abs = "abs",
+        /// `-1`, `0` or `1` with the sign of `x`; NaN and either zero give `+0`, as in Burn.
+        Sign = "sign",
+        /// `e^x`.
+        Exp = "exp",
+        /// Natural logarithm.
+        Log = "log",
+        /// `log(1 + x)` without the cancellation.
+        Log1p = "log1p",
+        /// Square root, correctly rounded.
+        Sqrt = "sqrt",
+        /// `1 / sqrt(x)`, as those two operators computed in f32 (f64 for f64) and rounded once.
+        Rsqrt = "rsqrt",
+        /// `1 / x`, correctly rounded.
+        Recip = "recip",
+        /// Sine of radians.
+        Sin = "sin",
+        /// Cosine of radians.
+        Cos = "cos",
+        /// Tangent of radians.
+        Tan = "tan",
+        /// Hyperbolic sine.
+        Sinh = "sinh",
+        /// Hyperbolic cosine.
+        Cosh = "cosh",
+        /// Hyperbolic tangent.
+        Tanh = "tanh",
+        /// Arc sine.
+        Asin = "asin",
+        /// Arc cosine.
+        Acos = "acos",
+        /// Arc tangent.
+        Atan = "atan",
+        /// Inverse hyperbolic sine.
+        Asinh = "asinh",
+        /// Inverse hyperbolic cosine.
+        Acosh = "acosh",
+        /// Inverse hyperbolic tangent.
+        Atanh = "atanh",
+        /// The error function.
+        Erf = "erf",
+        /// Largest integer not above `x`.
+        Floor = "floor",
+        /// Smallest integer not below `x`.
+        Ceil = "ceil",
+        /// Nearest integer, ties to the even one.
+        Round = "round",
+        /// `x` without its fraction.
+        Trunc = "trunc",
+        /// Logical not of a bool, every bit of an integer flipped.
+        Not = "not",
+        /// Whether `x` is a NaN.
+        IsNan = "is_nan",
+        /// Whether `x` is an infinity.
+        IsInf = "is_inf",
+    }
+}
+
+operators! {
+    /// An operator of two values of one dtype, which is also the result's.
+    Binary {
+        /// `a + b`; integers wrap.
+        Add = "add",
+        /// `a - b`; integers wrap.
+        Sub = "sub",
+        /// `a * b`; integers wrap.
+        Mul = "mul",
+        /// `a / b`. Integers truncate towards zero; a zero divisor gives 0, the least integer over -1 gives itself.
+        Div = "div",
+        /// Remainder with the sign of the divisor (`a - floor(a / b) * b`); an integer by zero gives 0.
+        Rem = "rem",
+        /// `a` to the power `b`. Integers wrap, and a negative exponent gives what truncation leaves of the quotient.
+        Pow = "pow",
+        /// The smaller; NaN if either is.
+        Min = "min",
+        /// The larger; NaN if either is.
+        Max = "max",
+        /// The angle of the point `(b, a)`, that is `atan2(a, b)`.
+        Atan2 = "atan2",
+        /// `sqrt(a² + b²)` without overflow on the way.
+        Hypot = "hypot",
+        /// Both, bit by bit for integers.
+        And = "and",
+        /// Either, bit by bit for integers.
+        Or = "or",
+        /// One but not both, bit by bit for integers.
+        Xor = "xor",
+        /// `a << b`; the count is taken modulo the width.
+        Shl = "shl",
+        /// `a >> b`, arithmetic for signed integers; the count is taken modulo the width.
+        Shr = "shr",
+    }
+}
+
+operators! {
+    /// A comparison of two values of one dtype; the result is `bool`. With a NaN all but `ne` are false.
+    Compare {
+        /// `a == b`.
+        Eq = "eq",
+        /// `a != b`.
+        Ne = "ne",
+        /// `a < b`.
+        Lt = "lt",
+        /// `a <= b`.
+        Le = "le",
+        /// `a > b`.
+        Gt = "gt",
+        /// `a >= b`.
+        Ge = "ge",
+    }
+}
+
+operators! {
+    /// A reduction over the last axis of the iteration space.
+    ///
+    /// f16, bf16 and f32 accumulate in f32, f64 in f64, integers in 64 bits; the result is rounded once, to the operand's dtype.
+    /// The order of the operations depends on the extent alone: see [`crate::order`].
+    Reduce {
+        /// The sum; of nothing, 0.
+        Sum = "sum",
+        /// The sum over the extent; an integer mean truncates. Of nothing: NaN, for integers 0.
+        Mean = "mean",
+        /// The largest, NaN if there is one; of nothing, the dtype's least value.
+        Max = "max",
+        /// The smallest, NaN if there is one; of nothing, the dtype's largest value.
+        Min = "min",
+        /// The product; of nothing, 1.
+        Prod = "prod",
+        /// Whether any is true (bool); of nothing, false.
+        Any = "any",
+        /// Whether all are true (bool); of nothing, true.
+        All = "all",
+    }
+}
+
+/// Which dtypes an operator takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Float,
+    Numeric,
+    Logical,
+    Integer,
+    Bool,
+    Any,
+}
+
+impl Class {
+    pub(crate) fn takes(self, dtype: DType) -> bool {
+        let bool = dtype == DType::Bool;
+        match self {
+            Class::Float => dtype.is_float(),
+            Class::Numeric => !bool,
+            Class::Logical => !dtype.is_float(),
+            Class::Integer => !dtype.is_float() && !bool,
+            Class::Bool => bool,
+            Class::Any => true,
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Class::Float => "a float",
+            Class::Numeric => "a float or an integer",
+            Class::Logical => "an integer or bool",
+            Class::Integer => "an integer",
+            Class::Bool => "bool",
+            Class::Any => "any dtype",
+        }
+    }
+}
+
+impl Unary {
+    /// The dtype of the result for an operand of `operand`.
+    pub fn result(self, operand: DType) -> DType {
+        if matches!(self, Unary::IsNan | Unary::IsInf) { DType::Bool } else { operand }
+    }
+
+    pub(crate) fn class(self) -> Class {
+        use Unary::*;
+        match self {
+            Neg | Abs | Sign => Class::Numeric,
+            Not => Class::Logical,
+            Exp | Log | Log1p | Sqrt | Rsqrt | Recip | Sin | Cos | Tan | Sinh | Cosh | Tanh | Asin | Acos | Atan | Asinh
+            | Acosh | Atanh | Erf | Floor | Ceil | Round | Trunc | IsNan | IsInf => Class::Float,
+        }
+    }
+}
+
+impl Binary {
+    pub(crate) fn class(self) -> Class {
+        use Binary::*;
+        match self {
+            Add | Sub | Mul | Div | Rem | Pow | Min | Max => Class::Numeric,
+            Atan2 | Hypot => Class::Float,
+            And | Or | Xor => Class::Logical,
+            Shl | Shr => Class::Integer,
+        }
+    }
+}
+
+impl Compare {
+    /// Bool has equality but no order.
+    pub(crate) fn class(self) -> Class {
+        match self {
+            Compare::Eq | Compare::Ne => Class::Any,
+            Compare::Lt | Compare::Le | Compare::Gt | Compare::Ge => Class::Numeric,
+        }
+    }
+}
+
+impl Reduce {
+    pub(crate) fn class(self) -> Class {
+        match self {
+            Reduce::Sum | Reduce::Mean | Reduce::Max | Reduce::Min | Reduce::Prod => Class::Numeric,
+            Reduce::Any | Reduce::All => Class::Bool,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The order of a reduction: a function of the reduced extent alone.
+//!
+//! Elements are taken in *quads* of 4 neighbours, `(x0 + x1) + (x2 + x3)`; what lies beyond the extent is the neutral
+//! element. Quad `b` belongs to *chain* `b mod chains(extent)`, which adds its quads one after another, starting from the neutral
+//! element. Every [`CHUNK_QUADS`] quads the chains start afresh, and each chain adds up its chunks, first to last. The chains' totals
+//! are added by a balanced tree, neighbours first: `((c0 + c1) + (c2 + c3)) + …`.
+//!
+//! Three things follow. The neutral element starts every chain, so a chain without elements changes nothing: a schedule may
+//! leave out chains, or use a smaller tree, where the row is short. One lane may own a chain (lanes along the row), or one lane
+//! may run through many chains one by one (lanes across rows): the sums are the same. And chunks can be summed by different
+//! workgroups, which write one value per chain. All schedules of this crate are these three.
+
+/// Elements that are combined before they meet a chain.
+pub(crate) const QUAD: usize = 4;
+
+/// Extents up to this have [`SHORT_CHAINS`] chains: what a wave keeps in registers, 4 quads a lane at 64 lanes.
+pub(crate) const SHORT_MOST: usize = 1024;
+
+/// Chains of a short row, one per lane of the widest wave.
+pub(crate) const SHORT_CHAINS: usize = 64;
+
+/// Chains of a long row, one per thread of a workgroup.
+pub(crate) const LONG_CHAINS: usize = 256;
+
+/// Quads of a chunk: 8 per chain, so that a workgroup that sums one chunk has enough to do and a million elements make
+/// more than a hundred chunks.
+pub(crate) const CHUNK_QUADS: usize = 8 * LONG_CHAINS;
+
+/// How many chains a row of `extent` elements has.
+pub(crate) fn chains(extent: usize) -> usize {
+    if extent <= SHORT_MOST { SHORT_CHAINS } else { LONG_CHAINS }
+}
+
+/// How many chunks a row of `extent` elements has, at least one.
+pub(crate) fn chunks(extent: usize) -> usize {
+    extent.div_ceil(QUAD).div_ceil(CHUNK_QUADS).max(1)
+}
+
+const _: () = assert!(SHORT_MOST == 4 * SHORT_CHAINS * QUAD);
+const _: () = assert!(CHUNK_QUADS.is_multiple_of(LONG_CHAINS) && LONG_CHAINS.is_power_of_two());

@@ -1,0 +1,181 @@
+//! What a graph needs of a kernel: which schedule, which passes over a row, what is computed where.
+//!
+//! A *pass* goes over the elements of a row once. A reduction is at one level above its operand, anything else at the highest
+//! level of its operands; pass `n` reduces the operands of level `n` and stores the outputs of level `n`. Softmax has
+//! three: the maximum, the sum of exponentials, the quotients.
+
+use crate::graph::{Graph, Kind, Node, Value};
+
+/// How a graph is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Element by element.
+    Elementwise,
+    /// Row by row.
+    Rows,
+}
+
+/// One sweep over the elements of a row.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pass {
+    /// Reductions whose operands this pass visits.
+    pub reduces: Vec<Value>,
+    /// Outputs per element that this pass stores, by slot.
+    pub stores: Vec<usize>,
+    /// Nodes per element that the two need, in order.
+    pub needs: Vec<Value>,
+}
+
+/// The analysis of a valid, simplified graph.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub shape: Shape,
+    pub kinds: Vec<Kind>,
+    /// Of every node: how many passes come before it is known.
+    pub levels: Vec<usize>,
+    pub passes: Vec<Pass>,
+    /// Nodes that some output depends on.
+    pub live: Vec<bool>,
+    /// The pass that first needs a node per element, and whether a later one needs it again.
+    pub first: Vec<usize>,
+    pub kept: Vec<bool>,
+    /// Highest axis whose coordinate is asked for.
+    pub index_axes: Option<usize>,
+}
+
+impl Plan {
+    pub(crate) fn new(graph: &Graph) -> Plan {
+        let kinds = graph.kinds();
+        let levels = levels(graph);
+        let live = live(graph);
+        let reduces = |at: usize| live[at] && matches!(graph.nodes[at].0, Node::Reduce(..));
+        let rows = (0..graph.nodes.len()).any(reduces) || graph.outputs.iter().any(|v| kinds[v.at()] == Kind::Row);
+        let passes = passes(graph, &kinds, &levels, &live);
+        let (first, kept) = lifetimes(graph, &kinds, &passes);
+        let index_axes = graph.nodes.iter().zip(&live).filter_map(|(&(node, _), &live)| match node {
+            Node::Index { axis } if live => Some(axis as usize),
+            _ => None,
+        });
+        let index_axes = index_axes.max();
+        let shape = if rows { Shape::Rows } else { Shape::Elementwise };
+        Plan { shape, kinds, levels, passes, live, first, kept, index_axes }
+    }
+
+    /// Whether every reduction is of one level and nothing per element is stored: the chunks of a row are then independent.
+    pub(crate) fn splits(&self) -> bool {
+        self.passes.len() == 1 && self.passes[0].stores.is_empty() && !self.passes[0].reduces.is_empty()
+    }
+}
+
+fn levels(graph: &Graph) -> Vec<usize> {
+    let mut levels: Vec<usize> = Vec::with_capacity(graph.nodes.len());
+    for (node, _) in &graph.nodes {
+        let highest = node.operands().map(|operand| levels[operand.at()]).max().unwrap_or(0);
+        levels.push(if matches!(node, Node::Reduce(..)) { highest + 1 } else { highest });
+    }
+    levels
+}
+
+fn live(graph: &Graph) -> Vec<bool> {
+    let mut live = vec![false; graph.nodes.len()];
+    for output in &graph.outputs {
+        live[output.at()] = true;
+    }
+    for at in (0..live.len()).rev() {
+        if live[at] {
+            for operand in graph.nodes[at].0.operands() {
+                live[operand.at()] = true;
+            }
+        }
+    }
+    live
+}
+
+fn passes(graph: &Graph, kinds: &[Kind], levels: &[usize], live: &[bool]) -> Vec<Pass> {
+    let mut passes: Vec<Pass> = Vec::new();
+    fn at_level(passes: &mut Vec<Pass>, level: usize) -> &mut Pass {
+        if passes.len() <= level {
+            passes.resize_with(level + 1, Pass::default);
+        }
+        &mut passes[level]
+    }
+    for (at, &(node, _)) in graph.nodes.iter().enumerate() {
+        if let (Node::Reduce(_, operand), true) = (node, live[at]) {
+            at_level(&mut passes, levels[operand.at()]).reduces.push(Value(at as u32));
+        }
+    }
+    for (slot, output) in graph.outputs.iter().enumerate() {
+        // An output that is the same everywhere still has an element everywhere.
+        if kinds[output.at()] != Kind::Row {
+            at_level(&mut passes, levels[output.at()]).stores.push(slot);
+        }
+    }
+    for pass in &mut passes {
+        pass.needs = needs(graph, kinds, pass);
+    }
+    passes
+}
+
+/// The nodes per element that a pass would compute if nothing were kept of earlier ones.
+fn needs(graph: &Graph, kinds: &[Kind], pass: &Pass) -> Vec<Value> {
+    let mut wanted = vec![false; graph.nodes.len()];
+    for reduce in &pass.reduces {
+        for operand in graph.nodes[reduce.at()].0.operands() {
+            wanted[operand.at()] = true;
+        }
+    }
+    for &slot in &pass.stores {
+        wanted[graph.outputs[slot].at()] = true;
+    }
+    for at in (0..wanted.len()).rev() {
+        wanted[at] &= kinds[at] == Kind::Full;
+        if wanted[at] {
+            for operand in graph.nodes[at].0.operands() {
+                wanted[operand.at()] = true;
+            }
+        }
+    }
+    (0..wanted.len()).filter(|&at| wanted[at]).map(|at| Value(at as u32)).collect()
+}
+
+/// With everything kept that is needed again: the pass that computes a node, and whether it must be kept.
+fn lifetimes(graph: &Graph, kinds: &[Kind], passes: &[Pass]) -> (Vec<usize>, Vec<bool>) {
+    let mut first = vec![usize::MAX; graph.nodes.len()];
+    let mut kept = vec![false; graph.nodes.len()];
+    for (number, pass) in passes.iter().enumerate() {
+        let sinks = pass.reduces.iter().flat_map(|reduce| graph.nodes[reduce.at()].0.operands());
+        let mut stack: Vec<Value> = sinks.chain(pass.stores.iter().map(|&slot| graph.outputs[slot])).collect();
+        while let Some(value) = stack.pop() {
+            if kinds[value.at()] != Kind::Full {
+                continue;
+            }
+            if first[value.at()] == usize::MAX {
+                first[value.at()] = number;
+                stack.extend(graph.nodes[value.at()].0.operands());
+            } else if first[value.at()] < number {
+                kept[value.at()] = true;
+            }
+        }
+    }
+    (first, kept)
+}
+
+/// A tensor argument of a kernel: an input that is used, or an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Argument {
+    /// The input of a slot, the node that reads it.
+    Input(usize, Value),
+    /// The output of a slot.
+    Output(usize),
+}
+
+/// The tensors that a kernel of `graph` takes, in order.
+pub(crate) fn arguments(graph: &Graph, plan: &Plan) -> Vec<Argument> {
+    let inputs = graph.nodes.iter().enumerate().filter_map(|(at, &(node, _))| match node {
+        Node::Input { slot } | Node::RowInput { slot } if plan.live[at] => {
+            Some(Argument::Input(slot as usize, Value(at as u32)))
+        }
+        _ => None,
+    });
+    inputs.chain((0..graph.outputs.len()).map(Argument::Output)).collect()
+}

@@ -1,0 +1,132 @@
+//! Expressions: what one node computes, in device code, from the text of its operands.
+//!
+//! Values in registers are as `fuse.h` has them: 16-bit floats as the float they stand for, bool as `bool`. Whatever could
+//! leave the dtype's values is rounded back by `fuse::fit`.
+
+use rocfire_hal::DType;
+
+use crate::graph::{Graph, Node, Value};
+use crate::op::{Binary, Compare, Reduce, Unary};
+
+/// The type of an element in memory.
+pub(crate) fn storage(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F64 => "double",
+        DType::F32 => "float",
+        DType::F16 => "rf::f16",
+        DType::BF16 => "rf::bf16",
+        DType::I64 => "rf::i64",
+        DType::I32 => "rf::i32",
+        DType::I16 => "rf::i16",
+        DType::I8 => "rf::i8",
+        DType::U64 => "rf::u64",
+        DType::U32 => "rf::u32",
+        DType::U16 => "rf::u16",
+        DType::U8 => "rf::u8",
+        DType::Bool => "rf::bool8",
+    }
+}
+
+/// The type of a value in a register.
+pub(crate) fn register(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 | DType::BF16 => "float",
+        DType::Bool => "bool",
+        _ => storage(dtype),
+    }
+}
+
+/// The functor of a reduction, with accumulator, neutral element and finish.
+pub(crate) fn reduction(op: Reduce, dtype: DType) -> String {
+    let name = match op {
+        Reduce::Sum => "SumOf",
+        Reduce::Mean => "MeanOf",
+        Reduce::Max => "MaxOf",
+        Reduce::Min => "MinOf",
+        Reduce::Prod => "ProdOf",
+        Reduce::Any => "AnyOf",
+        Reduce::All => "AllOf",
+    };
+    format!("fuse::{name}<{}>", storage(dtype))
+}
+
+/// The expression of an operator node. `name` gives the text of an operand.
+///
+/// # Panics
+/// For inputs, indices and reductions, which are no expressions of their operands: the schedules place them.
+pub(crate) fn expression(graph: &Graph, value: Value, name: impl Fn(Value) -> String) -> String {
+    let (node, dtype) = graph.nodes[value.at()];
+    match node {
+        Node::Scalar { slot } => format!("fuse::from_bits<{}>(a.scalar[{slot}])", storage(dtype)),
+        Node::Constant { bits } => format!("fuse::from_bits<{}>({bits:#x}ull)", storage(dtype)),
+        Node::Unary(op, a) => unary(op, graph.dtype(a), &name(a)),
+        Node::Binary(op, a, b) => binary(op, dtype, &name(a), &name(b)),
+        Node::Compare(op, a, b) => format!("({} {} {})", name(a), comparison(op), name(b)),
+        Node::Select(c, a, b) => format!("({} ? {} : {})", name(c), name(a), name(b)),
+        Node::Cast(a) => format!("fuse::convert<{}>({})", storage(dtype), name(a)),
+        Node::Input { .. } | Node::RowInput { .. } | Node::Index { .. } | Node::Reduce(..) => {
+            unreachable!("{node:?} is placed by its schedule")
+        }
+    }
+}
+
+fn unary(op: Unary, dtype: DType, a: &str) -> String {
+    let s = storage(dtype);
+    let rounded = |function: &str| format!("fuse::fit<{s}>(rf::{function}({a}))");
+    // An integral value of a float dtype is a value of that dtype: nothing to round.
+    let exact = |function: &str| format!("rf::{function}({a})");
+    match op {
+        Unary::Neg => format!("fuse::Number<{s}>::neg({a})"),
+        Unary::Abs => format!("fuse::Number<{s}>::abs({a})"),
+        Unary::Sign => format!("fuse::Number<{s}>::sign({a})"),
+        Unary::Not => format!("fuse::Number<{s}>::bits_not({a})"),
+        Unary::Recip => format!("fuse::Number<{s}>::div(({})1, {a})", register(dtype)),
+        Unary::Floor => exact("floor"),
+        Unary::Ceil => exact("ceil"),
+        Unary::Round => exact("round_even"),
+        Unary::Trunc => exact("trunc"),
+        Unary::IsNan => exact("is_nan"),
+        Unary::IsInf => exact("is_inf"),
+        Unary::Exp
+        | Unary::Log
+        | Unary::Log1p
+        | Unary::Sqrt
+        | Unary::Rsqrt
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tan
+        | Unary::Sinh
+        | Unary::Cosh
+        | Unary::Tanh
+        | Unary::Asin
+        | Unary::Acos
+        | Unary::Atan
+        | Unary::Asinh
+        | Unary::Acosh
+        | Unary::Atanh
+        | Unary::Erf => rounded(op.name()),
+    }
+}
+
+fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
+    let s = storage(dtype);
+    match op {
+        Binary::Min | Binary::Max => format!("rf::{op}({a}, {b})"),
+        Binary::Atan2 | Binary::Hypot => format!("fuse::fit<{s}>(rf::{op}({a}, {b}))"),
+        Binary::And | Binary::Or | Binary::Xor => format!("fuse::Number<{s}>::bits_{op}({a}, {b})"),
+        Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Rem | Binary::Pow | Binary::Shl | Binary::Shr => {
+            format!("fuse::Number<{s}>::{op}({a}, {b})")
+        }
+    }
+}
+
+fn comparison(op: Compare) -> &'static str {
+    match op {
+        Compare::Eq => "==",
+        Compare::Ne => "!=",
+        Compare::Lt => "<",
+        Compare::Le => "<=",
+        Compare::Gt => ">",
+        Compare::Ge => ">=",
+    }
+}

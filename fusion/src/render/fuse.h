@@ -1,0 +1,426 @@
+// fuse.h: what generated kernels stand on: where tensors are, how elements are read and written, what each operator
+// computes, how a reduction is ordered. Follows the prelude; the generated kernel follows it.
+//
+// FUSE_WIDE chooses 64-bit offsets, for tensors that span 4 GiB or more.
+#if FUSE_WIDE
+typedef rf::u64 index_t;
+#else
+typedef rf::u32 index_t;
+#endif
+
+namespace rf {
+namespace fuse {
+
+// --- places ---
+
+// A tensor as the launch describes it. Offsets and strides are in bytes, modulo 2^bits of index_t: a negative stride wraps.
+// stride[0] belongs to the last axis.
+enum Mode { SPLAT = 0, PACKED = 1, STRIDED = 2 };
+struct Tensor {
+    u64 base;       // lowest address that is touched
+    index_t start;  // from there to the element at coordinates 0
+    index_t mode;
+    index_t stride[8];
+};
+
+// An axis to split an item number by: extent and, in 32 bits, the multiplier and shift that divide by it.
+struct Axis {
+    index_t extent, multiplier, shift;
+};
+
+struct Space {
+    index_t items;   // vectors of the whole space, or rows
+    index_t step;    // items of one sweep of the grid
+    index_t extent;  // of the last axis
+    index_t rank;    // axes that are left, at least 1
+    index_t lanes_log2;  // lanes of a row, or waves of a workgroup where lanes lie across rows
+    index_t turns;       // quads of a lane
+    index_t quads;       // of a row
+    index_t chains;      // of a row
+    Axis axis[8];
+};
+
+// Exact for item < 2^31: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
+RF_FN index_t divide(index_t item, const Axis& axis) {
+#if FUSE_WIDE
+    return item / axis.extent;
+#else
+    return ((index_t)(((u64)item * axis.multiplier) >> 32) + item) >> axis.shift;
+#endif
+}
+
+// Adds to every offset what the axes from 1 on contribute to item number `rest` of them.
+template <int K> RF_FN void locate(const Space& space, const Tensor (&tensor)[K], index_t rest, index_t (&offset)[K]) {
+    for (u32 axis = 1; axis < space.rank; ++axis) {
+        index_t coordinate = rest;
+        if (axis + 1 < space.rank) {
+            rest = divide(rest, space.axis[axis]);
+            coordinate -= rest * space.axis[axis].extent;
+        }
+#pragma unroll
+        for (int k = 0; k < K; ++k) offset[k] += coordinate * tensor[k].stride[axis];
+    }
+}
+
+// The same, keeping the coordinates. Their array is indexed by constants only, which keeps it in registers.
+template <int K>
+RF_FN void locate(const Space& space, const Tensor (&tensor)[K], index_t rest, index_t (&offset)[K], index_t (&at)[8]) {
+#pragma unroll
+    for (u32 axis = 1; axis < 8; ++axis) {
+        at[axis] = 0;
+        if (axis < space.rank) {
+            index_t coordinate = rest;
+            if (axis + 1 < space.rank) {
+                rest = divide(rest, space.axis[axis]);
+                coordinate -= rest * space.axis[axis].extent;
+            }
+            at[axis] = coordinate;
+#pragma unroll
+            for (int k = 0; k < K; ++k) offset[k] += coordinate * tensor[k].stride[axis];
+        }
+    }
+}
+
+// --- elements in memory and in registers ---
+
+// A value in a register: 16-bit floats as the float they stand for, a bool as a bool.
+template <class S> struct Reg {
+    typedef S type;
+    RF_FN static S get(S x) { return x; }
+    RF_FN static S put(S x) { return x; }
+};
+template <> struct Reg<f16> {
+    typedef float type;
+    RF_FN static float get(f16 x) { return to_f32(x); }
+    RF_FN static f16 put(float x) { return f32_to_f16(x); }
+};
+template <> struct Reg<bf16> {
+    typedef float type;
+    RF_FN static float get(bf16 x) { return to_f32(x); }
+    RF_FN static bf16 put(float x) { return f32_to_bf16(x); }
+};
+template <> struct Reg<bool8> {
+    typedef bool type;
+    RF_FN static bool get(bool8 x) { return x.bits != 0; }
+    RF_FN static bool8 put(bool x) {
+        bool8 y;
+        y.bits = x ? 1 : 0;
+        return y;
+    }
+};
+
+// The address is known to be global memory: without that, every access would be a slower generic one.
+RF_FN char* memory(u64 base) {
+#if RF_DEVICE_AMD
+    return (char*)(__attribute__((address_space(1))) char*)base;
+#else
+    return (char*)base;
+#endif
+}
+
+template <class S> RF_FN typename Reg<S>::type load_one(const Tensor& tensor, index_t offset) {
+    return Reg<S>::get(*(const S*)(memory(tensor.base) + offset));
+}
+template <class S> RF_FN void store_one(const Tensor& tensor, index_t offset, typename Reg<S>::type value) {
+    *(S*)(memory(tensor.base) + offset) = Reg<S>::put(value);
+}
+
+// Elements that one memory instruction moves when N of them are side by side.
+template <class S, int N> struct Chunk { static const int value = N * sizeof(S) <= 16 ? N : 16 / (int)sizeof(S); };
+
+// N elements along the last axis, all of them there. The mode is the same in every lane.
+template <class S, int N> RF_FN void load_full(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset) {
+    const int M = Chunk<S, N>::value;
+    if (tensor.mode == PACKED) {
+#pragma unroll
+        for (int e = 0; e < N; e += M) {
+            const Vec<S, M> part = load<M>((const S*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S))));
+#pragma unroll
+            for (int i = 0; i < M; ++i) to[e + i] = Reg<S>::get(part[i]);
+        }
+    } else if (tensor.mode == SPLAT) {
+        const typename Reg<S>::type one = load_one<S>(tensor, offset);
+#pragma unroll
+        for (int e = 0; e < N; ++e) to[e] = one;
+    } else {
+#pragma unroll
+        for (int e = 0; e < N; ++e) to[e] = load_one<S>(tensor, offset + (index_t)e * tensor.stride[0]);
+    }
+}
+// The first `count` of N elements, which may be none; the others are zero.
+template <class S, int N>
+RF_FN void load_part(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset, u32 count) {
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+        to[e] = typename Reg<S>::type();
+        if ((u32)e < count) to[e] = load_one<S>(tensor, offset + (index_t)e * tensor.stride[0]);
+    }
+}
+template <class S, int N> RF_FN void store_full(const typename Reg<S>::type (&from)[N], const Tensor& tensor, index_t offset) {
+    const int M = Chunk<S, N>::value;
+    if (tensor.mode == PACKED) {
+#pragma unroll
+        for (int e = 0; e < N; e += M) {
+            Vec<S, M> part;
+#pragma unroll
+            for (int i = 0; i < M; ++i) part[i] = Reg<S>::put(from[e + i]);
+            store<M>((S*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S))), part);
+        }
+    } else {
+#pragma unroll
+        for (int e = 0; e < N; ++e) store_one<S>(tensor, offset + (index_t)e * tensor.stride[0], from[e]);
+    }
+}
+template <class S, int N>
+RF_FN void store_part(const typename Reg<S>::type (&from)[N], const Tensor& tensor, index_t offset, u32 count) {
+#pragma unroll
+    for (int e = 0; e < N; ++e)
+        if ((u32)e < count) store_one<S>(tensor, offset + (index_t)e * tensor.stride[0], from[e]);
+}
+// How many of the `width` elements from `column` on are inside `extent`.
+RF_FN u32 window(index_t column, index_t extent, u32 width) {
+    const index_t left = column < extent ? extent - column : 0;
+    return left < width ? (u32)left : width;
+}
+
+// --- operators, on registers, each rounding to S ---
+
+template <class S> struct IsFloat { static const bool value = false; };
+template <> struct IsFloat<double> { static const bool value = true; };
+template <> struct IsFloat<float> { static const bool value = true; };
+template <> struct IsFloat<f16> { static const bool value = true; };
+template <> struct IsFloat<bf16> { static const bool value = true; };
+
+// Integers compute modulo 2^32 or 2^64 without a sign, because overflow of a signed type is undefined.
+template <class S> struct Unsigned { typedef u32 type; };
+template <> struct Unsigned<i64> { typedef u64 type; };
+template <> struct Unsigned<u64> { typedef u64 type; };
+
+template <class S> RF_FN typename Reg<S>::type fit(typename Reg<S>::type x) { return Reg<S>::get(Reg<S>::put(x)); }
+// The register form of a number that rf::cast made.
+template <class To, class From> RF_FN typename Reg<To>::type convert(From x) { return Reg<To>::get(rf::cast<To>(x)); }
+template <class S> RF_FN typename Reg<S>::type from_bits(u64 bits) {
+    S x;
+    __builtin_memcpy(&x, &bits, sizeof(S));
+    return Reg<S>::get(x);
+}
+
+template <class S, bool FLOAT = IsFloat<S>::value> struct Number {
+    typedef typename Reg<S>::type T;
+    RF_FN static T neg(T a) { return -a; }
+    RF_FN static T abs(T a) { return rf::abs(a); }
+    RF_FN static T sign(T a) { return a > (T)0 ? (T)1 : a < (T)0 ? (T)-1 : (T)0; }
+    RF_FN static T add(T a, T b) { return fit<S>(a + b); }
+    RF_FN static T sub(T a, T b) { return fit<S>(a - b); }
+    RF_FN static T mul(T a, T b) { return fit<S>(a * b); }
+    RF_FN static T div(T a, T b) { return fit<S>(a / b); }
+    RF_FN static T rem(T a, T b) { return fit<S>(rf::floor_mod(a, b)); }
+    RF_FN static T pow(T a, T b) { return fit<S>(rf::pow(a, b)); }
+};
+template <class S> struct Number<S, false> {
+    typedef typename Unsigned<S>::type U;
+    RF_FN static S neg(S a) { return (S)((U)0 - (U)a); }
+    RF_FN static S abs(S a) { return a < (S)0 ? neg(a) : a; }
+    RF_FN static S sign(S a) { return a > (S)0 ? (S)1 : a < (S)0 ? (S)-1 : (S)0; }
+    RF_FN static S add(S a, S b) { return (S)((U)a + (U)b); }
+    RF_FN static S sub(S a, S b) { return (S)((U)a - (U)b); }
+    RF_FN static S mul(S a, S b) { return (S)((U)a * (U)b); }
+    // Dividing by 0 or -1 may trap or overflow: both get a divisor of 1 and their own result.
+    RF_FN static bool minus_one(S b) { return (S)-1 < (S)0 && b == (S)-1; }
+    RF_FN static S divisor(S b) { return b == (S)0 || minus_one(b) ? (S)1 : b; }
+    RF_FN static S div(S a, S b) { return b == (S)0 ? (S)0 : minus_one(b) ? neg(a) : (S)(a / divisor(b)); }
+    RF_FN static S rem(S a, S b) {
+        const S left = (S)(a % divisor(b));
+        return left != (S)0 && (left < (S)0) != (b < (S)0) ? add(left, b) : left;
+    }
+    RF_FN static S pow(S a, S b) {
+        U base = (U)a, result = 1;
+        for (U power = b < (S)0 ? 0 : (U)b; power != 0; power >>= 1) {
+            if (power & 1) result *= base;
+            base *= base;
+        }
+        // 1 / a^|b| truncates to 0 unless a is 1 or -1.
+        const S inverse = a == (S)1 ? (S)1 : minus_one(a) ? ((U)b & 1 ? a : (S)1) : (S)0;
+        return b < (S)0 ? inverse : (S)result;
+    }
+    RF_FN static U count(S b) { return (U)b & (U)(8 * sizeof(S) - 1); }
+    RF_FN static S shl(S a, S b) { return (S)((U)a << count(b)); }
+    RF_FN static S shr(S a, S b) { return (S)(a >> count(b)); }
+    RF_FN static S bits_and(S a, S b) { return (S)(a & b); }
+    RF_FN static S bits_or(S a, S b) { return (S)(a | b); }
+    RF_FN static S bits_xor(S a, S b) { return (S)(a ^ b); }
+    RF_FN static S bits_not(S a) { return (S)~(U)a; }
+};
+template <> struct Number<bool8, false> {
+    RF_FN static bool bits_and(bool a, bool b) { return a && b; }
+    RF_FN static bool bits_or(bool a, bool b) { return a || b; }
+    RF_FN static bool bits_xor(bool a, bool b) { return a != b; }
+    RF_FN static bool bits_not(bool a) { return !a; }
+};
+
+// --- reductions ---
+
+// Each has the accumulator's type A, the neutral element, the operation, and what becomes of the total over n elements.
+template <class S> struct Accumulator { typedef S type; };
+template <> struct Accumulator<f16> { typedef float type; };
+template <> struct Accumulator<bf16> { typedef float type; };
+template <> struct Accumulator<i16> { typedef i32 type; };
+template <> struct Accumulator<i8> { typedef i32 type; };
+template <> struct Accumulator<u16> { typedef u32 type; };
+template <> struct Accumulator<u8> { typedef u32 type; };
+template <> struct Accumulator<bool8> { typedef u32 type; };
+// A mean's sum must not wrap.
+template <class S> struct Exact { typedef typename Accumulator<S>::type type; };
+template <> struct Exact<i32> { typedef i64 type; };
+template <> struct Exact<i16> { typedef i64 type; };
+template <> struct Exact<i8> { typedef i64 type; };
+template <> struct Exact<u32> { typedef u64 type; };
+template <> struct Exact<u16> { typedef u64 type; };
+template <> struct Exact<u8> { typedef u64 type; };
+
+template <class S, bool FLOAT = IsFloat<S>::value> struct Extremes {
+    RF_FN static typename Accumulator<S>::type least() { return (typename Accumulator<S>::type)Limits<S>::low; }
+    RF_FN static typename Accumulator<S>::type most() { return (typename Accumulator<S>::type)Limits<S>::high; }
+    RF_FN static typename Reg<S>::type canonical(typename Accumulator<S>::type x) { return (S)x; }
+    RF_FN static typename Reg<S>::type quotient(typename Exact<S>::type sum, u64 n) {
+        return n == 0 ? (S)0 : (S)(sum / (typename Exact<S>::type)n);
+    }
+};
+template <class S> struct Extremes<S, true> {
+    typedef typename Accumulator<S>::type A;
+    RF_FN static A least() { return (A)-infinity(); }
+    RF_FN static A most() { return (A)infinity(); }
+    // Which of two zeros of unlike sign wins depends on the order; the total of zeros is +0 in every order.
+    RF_FN static A canonical(A x) { return x + (A)0; }
+    RF_FN static A quotient(A sum, u64 n) { return fit<S>(sum / (A)n); }
+};
+
+template <class S> struct SumOf {
+    typedef typename Accumulator<S>::type A;
+    RF_FN static A neutral() { return (A)0; }
+    RF_FN static A apply(A a, A b) { return Number<A>::add(a, b); }
+    RF_FN static typename Reg<S>::type finish(A total, u64) { return convert<S>(total); }
+};
+template <class S> struct MeanOf {
+    typedef typename Exact<S>::type A;
+    RF_FN static A neutral() { return (A)0; }
+    RF_FN static A apply(A a, A b) { return Number<A>::add(a, b); }
+    RF_FN static typename Reg<S>::type finish(A total, u64 n) { return Extremes<S>::quotient(total, n); }
+};
+template <class S> struct ProdOf {
+    typedef typename Accumulator<S>::type A;
+    RF_FN static A neutral() { return (A)1; }
+    RF_FN static A apply(A a, A b) { return Number<A>::mul(a, b); }
+    RF_FN static typename Reg<S>::type finish(A total, u64) { return convert<S>(total); }
+};
+template <class S> struct MaxOf {
+    typedef typename Accumulator<S>::type A;
+    RF_FN static A neutral() { return Extremes<S>::least(); }
+    RF_FN static A apply(A a, A b) { return rf::max(a, b); }
+    RF_FN static typename Reg<S>::type finish(A total, u64) { return Extremes<S>::canonical(total); }
+};
+template <class S> struct MinOf {
+    typedef typename Accumulator<S>::type A;
+    RF_FN static A neutral() { return Extremes<S>::most(); }
+    RF_FN static A apply(A a, A b) { return rf::min(a, b); }
+    RF_FN static typename Reg<S>::type finish(A total, u64) { return Extremes<S>::canonical(total); }
+};
+template <class S> struct AnyOf {
+    typedef u32 A;
+    RF_FN static u32 neutral() { return 0; }
+    RF_FN static u32 apply(u32 a, u32 b) { return a | b; }
+    RF_FN static bool finish(u32 total, u64) { return total != 0; }
+};
+template <class S> struct AllOf {
+    typedef u32 A;
+    RF_FN static u32 neutral() { return 1; }
+    RF_FN static u32 apply(u32 a, u32 b) { return a & b; }
+    RF_FN static bool finish(u32 total, u64) { return total != 0; }
+};
+
+// Folds a quad into a chain; elements from `count` on are not there.
+template <class R> RF_FN typename R::A fold(typename R::A chain, typename R::A (&x)[4], u32 count) {
+    if (count < 4) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) x[e] = (u32)e < count ? x[e] : R::neutral();
+    }
+    return R::apply(chain, R::apply(R::apply(x[0], x[1]), R::apply(x[2], x[3])));
+}
+
+template <class R> struct Step {
+    RF_FN typename R::A operator()(typename R::A a, typename R::A b) const { return R::apply(a, b); }
+};
+// The tree over 2^lanes_log2 neighbouring lanes, neighbours first. Every lane gets the result.
+template <class R> RF_FN typename R::A tree(typename R::A x, u32 lanes_log2) {
+    typedef typename R::A A;
+    if (lanes_log2 == 0) return x;
+    x = R::apply(x, dpp<RF_DPP_XOR1>(x));
+    if (lanes_log2 == 1) return x;
+    x = R::apply(x, dpp<RF_DPP_XOR2>(x));
+    if (lanes_log2 == 2) return x;
+    x = R::apply(x, dpp<RF_DPP_HALF_MIRROR>(x));
+    if (lanes_log2 == 3) return x;
+    x = R::apply(x, dpp<RF_DPP_MIRROR>(x));
+    if (lanes_log2 == 4) return x;
+    x = R::apply(x, Words<A, sizeof(A) / 4>::each(x, Xor16()));
+#if ARCH_WAVE_SIZE == 64
+    if (lanes_log2 == 5) return x;
+    x = R::apply(x, shuffle_xor(x, 32u));
+#endif
+    return x;
+}
+// The tree over COUNT values, neighbours first.
+template <class R, int COUNT> RF_FN typename R::A tree_of(typename R::A (&x)[COUNT]) {
+#pragma unroll
+    for (int width = 1; width < COUNT; width *= 2) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i += 2 * width) x[i] = R::apply(x[i], x[i + width]);
+    }
+    return x[0];
+}
+// The tree over a workgroup of THREADS lanes; `scratch` is LDS for one value per wave.
+template <class R, int THREADS> RF_FN typename R::A tree_group(typename R::A x, typename R::A* scratch) {
+    const int WAVES = THREADS / ARCH_WAVE_SIZE;
+    x = wave_reduce(x, Step<R>());
+    barrier();
+    if (thread_x() % ARCH_WAVE_SIZE == 0) scratch[thread_x() / ARCH_WAVE_SIZE] = x;
+    barrier();
+    typename R::A part[WAVES];
+#pragma unroll
+    for (int i = 0; i < WAVES; ++i) part[i] = scratch[i];
+    return tree_of<R, WAVES>(part);
+}
+
+// The tree over values that come one by one, neighbours first: value `i` joins every finished subtree it completes, and
+// subtree `level` rests in at[level] until its neighbour is there. The last of 2^LEVELS leaves the total in at[LEVELS].
+template <class R, int SIZE> RF_FN void climb(typename R::A (&at)[SIZE], typename R::A x, u32 i) {
+#pragma unroll
+    for (int level = 0; level < SIZE - 1; ++level) {
+        if (((i >> level) & 1u) == 0u) {
+            at[level] = x;
+            return;
+        }
+        x = R::apply(at[level], x);
+    }
+    at[SIZE - 1] = x;
+}
+// The tree over the waves of a workgroup, lane by lane; `scratch` is LDS for a value per lane of MOST waves.
+template <class R, int MOST>
+RF_FN typename R::A tree_waves(typename R::A x, typename R::A* scratch, u32 wave, u32 waves) {
+    if (waves == 1) return x;
+    barrier();
+    scratch[wave * ARCH_WAVE_SIZE + thread_x()] = x;
+    barrier();
+    typename R::A part[MOST];
+#pragma unroll
+    for (u32 i = 0; i < MOST; ++i) {
+        part[i] = R::neutral();
+        if (i < waves) part[i] = scratch[i * ARCH_WAVE_SIZE + thread_x()];
+    }
+    return tree_of<R, MOST>(part);
+}
+
+}  // namespace fuse
+}  // namespace rf
+
+namespace fuse = rf::fuse;

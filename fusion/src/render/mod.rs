@@ -1,0 +1,205 @@
+//! From a plan to device code.
+//!
+//! Every kernel is one text: `fuse.h` (places, operators, reductions), the argument struct, one entry point named
+//! [`ENTRY`]. Nothing of a shape is in the text. [`expr`] renders what a node computes, [`body`] what happens to the elements of one
+//! step, and each schedule has a file that puts steps in loops:
+//!
+//! | schedule | a lane takes | when |
+//! | --- | --- | --- |
+//! | [`Schedule::Elementwise`] | a vector of neighbours | no rows |
+//! | [`Schedule::Wave`] | some quads of a row, kept in registers from pass to pass; one wave or less a row | short rows |
+//! | [`Schedule::Group`] | the quads of a row that are its chain's, read anew in every pass; one workgroup a row | long rows |
+//! | [`Schedule::Columns`] | a row, or chains of it | rows that lie side by side in memory |
+//! | [`Schedule::Split`], [`Schedule::Join`] | as `Group`, a chunk a workgroup; then the chunks | few very long rows |
+
+mod body;
+mod columns;
+mod elementwise;
+mod expr;
+mod group;
+mod wave;
+
+use std::fmt::Write as _;
+
+use rocfire_hal::Source;
+
+use crate::graph::{Graph, Kind, Node, Value};
+use crate::plan::{Argument, Plan, arguments};
+
+pub(crate) use elementwise::vector;
+
+/// Name of the entry point of every generated kernel.
+pub(crate) const ENTRY: &str = "fused";
+
+/// Threads of a workgroup along its first axis, except in [`Schedule::Columns`]: one per chain of a long row.
+pub(crate) const THREADS: usize = crate::order::LONG_CHAINS;
+
+/// Chains that one lane runs through in [`Schedule::Columns`].
+pub(crate) const COLUMN_CHAINS: usize = 16;
+
+/// Most waves of a workgroup in [`Schedule::Columns`].
+pub(crate) const COLUMN_WAVES: usize = crate::order::LONG_CHAINS / COLUMN_CHAINS;
+
+const HEADER: &str = include_str!("fuse.h");
+
+/// How the work is laid over lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Schedule {
+    Elementwise,
+    Wave,
+    Group,
+    Columns,
+    Split,
+    Join,
+}
+
+impl Schedule {
+    pub(crate) const ALL: [Schedule; 6] =
+        [Schedule::Elementwise, Schedule::Wave, Schedule::Group, Schedule::Columns, Schedule::Split, Schedule::Join];
+
+    fn name(self) -> &'static str {
+        match self {
+            Schedule::Elementwise => "elementwise",
+            Schedule::Wave => "wave",
+            Schedule::Group => "group",
+            Schedule::Columns => "columns",
+            Schedule::Split => "split",
+            Schedule::Join => "join",
+        }
+    }
+}
+
+/// The source of a simplified graph's kernel. `wide` takes 64-bit offsets.
+pub(crate) fn source(graph: &Graph, plan: &Plan, schedule: Schedule, wide: bool) -> Source {
+    let text = text(graph, plan, schedule);
+    let name = format!("fused_{}_{:016x}", schedule.name(), (graph.hash() >> 64) as u64);
+    Source::new(name, text, &[("FUSE_WIDE", if wide { "1" } else { "0" })])
+}
+
+/// The whole text behind the prelude.
+pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
+    let kernel = Kernel { graph, plan, arguments: arguments(graph, plan) };
+    let mut out = String::from(HEADER);
+    for line in graph.to_string().lines() {
+        let _ = writeln!(out, "// {line}");
+    }
+    kernel.args_struct(&mut out, schedule);
+    match schedule {
+        Schedule::Elementwise => elementwise::render(&kernel, &mut out),
+        Schedule::Wave => wave::render(&kernel, &mut out),
+        Schedule::Group => group::render(&kernel, &mut out),
+        Schedule::Columns => columns::render(&kernel, &mut out),
+        Schedule::Split => group::render_split(&kernel, &mut out),
+        Schedule::Join => group::render_join(&kernel, &mut out),
+    }
+    out
+}
+
+/// A graph on its way to text.
+struct Kernel<'a> {
+    graph: &'a Graph,
+    plan: &'a Plan,
+    arguments: Vec<Argument>,
+}
+
+impl Kernel<'_> {
+    fn args_struct(&self, out: &mut String, schedule: Schedule) {
+        let _ = writeln!(out, "struct FusedArgs {{\n    fuse::Space space;\n    fuse::Tensor tensor[{}];", self.arguments.len());
+        if self.graph.scalars > 0 {
+            let _ = writeln!(out, "    rf::u64 scalar[{}];", self.graph.scalars);
+        }
+        if matches!(schedule, Schedule::Split | Schedule::Join) {
+            // One partial result per reduction, row, chunk and chain.
+            let _ = writeln!(out, "    rf::u64 partials;\n    rf::u64 chunks;");
+        }
+        out.push_str("};\n");
+    }
+
+    /// Position of an input node's tensor in the argument struct.
+    fn input(&self, node: Value) -> usize {
+        let found = self.arguments.iter().position(|arg| matches!(arg, Argument::Input(_, value) if *value == node));
+        found.expect("every live input is an argument")
+    }
+
+    /// Position of an output's tensor in the argument struct.
+    fn output(&self, slot: usize) -> usize {
+        let found = self.arguments.iter().position(|&arg| arg == Argument::Output(slot));
+        found.expect("every output is an argument")
+    }
+
+    /// The values that are the same everywhere.
+    fn uniforms(&self, out: &mut String) {
+        for value in self.live_of(Kind::Uniform) {
+            self.define(out, "    ", value);
+        }
+    }
+
+    /// The values per row, other than inputs and reductions, that are known after `level` passes.
+    fn row_values(&self, out: &mut String, level: usize) {
+        for value in self.live_of(Kind::Row) {
+            let (node, dtype) = self.graph.nodes[value.at()];
+            if self.plan.levels[value.at()] != level || matches!(node, Node::Reduce(..)) {
+                continue;
+            }
+            if matches!(node, Node::RowInput { .. }) {
+                let (at, register) = (self.input(value), expr::register(dtype));
+                let storage = expr::storage(dtype);
+                let _ = writeln!(
+                    out,
+                    "        const {register} v{} = fuse::load_one<{storage}>(a.tensor[{at}], offset[{at}]);",
+                    value.0
+                );
+            } else {
+                self.define(out, "        ", value);
+            }
+        }
+    }
+
+    /// Stores of the outputs per row.
+    fn row_stores(&self, out: &mut String, indent: &str) {
+        for (slot, &value) in self.graph.outputs.iter().enumerate() {
+            if self.plan.kinds[value.at()] == Kind::Row {
+                let (at, storage) = (self.output(slot), expr::storage(self.graph.dtype(value)));
+                let _ =
+                    writeln!(out, "{indent}fuse::store_one<{storage}>(a.tensor[{at}], offset[{at}], v{});", value.0);
+            }
+        }
+    }
+
+    /// The reduction of a node: its functor, its operand.
+    fn reduction(&self, value: Value) -> (String, Value) {
+        match self.graph.nodes[value.at()] {
+            (Node::Reduce(op, operand), dtype) => (expr::reduction(op, dtype), operand),
+            (node, _) => unreachable!("a pass lists reductions only, not {node:?}"),
+        }
+    }
+
+    fn define(&self, out: &mut String, indent: &str, value: Value) {
+        let register = expr::register(self.graph.dtype(value));
+        let text = expr::expression(self.graph, value, |operand| format!("v{}", operand.0));
+        let _ = writeln!(out, "{indent}const {register} v{} = {text};", value.0);
+    }
+
+    fn live_of(&self, kind: Kind) -> impl Iterator<Item = Value> + '_ {
+        let live = move |&at: &usize| self.plan.live[at] && self.plan.kinds[at] == kind;
+        (0..self.graph.nodes.len()).filter(live).map(|at| Value(at as u32))
+    }
+
+    /// The offsets of every tensor at row `row`, in `offset`.
+    fn row_offsets(&self, out: &mut String) {
+        let _ = writeln!(out, "        index_t offset[{}];", self.arguments.len());
+        for at in 0..self.arguments.len() {
+            let _ = writeln!(out, "        offset[{at}] = a.tensor[{at}].start;");
+        }
+        self.locate(out, "row");
+    }
+
+    fn locate(&self, out: &mut String, item: &str) {
+        if self.plan.index_axes.is_some() {
+            out.push_str("        index_t at[8];\n");
+            let _ = writeln!(out, "        fuse::locate(a.space, a.tensor, {item}, offset, at);");
+        } else {
+            let _ = writeln!(out, "        fuse::locate(a.space, a.tensor, {item}, offset);");
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Simplification: the same values, bit for bit, from fewer operators.
+//!
+//! One forward pass rebuilds the graph node by node: operands are replaced by what they became, a rule may replace the node
+//! by an earlier value or by a cheaper node, equal nodes become one; a backward pass then drops what no output needs.
+//! Inputs and scalars stay, used or not, because their positions are the launch's argument list.
+//!
+//! A rule here holds for every bit pattern of every dtype it is applied to (a NaN may change its payload, never into a
+//! number), and it may not change a value's kind: an output per element must not become one per row. Rules that are true
+//! only of real numbers (`x · 0 = 0`, `(a + b) + c = a + (b + c)`) have no place in this file.
+
+use std::collections::HashMap;
+
+use rocfire_hal::DType;
+
+use crate::graph::{Graph, Kind, Node, Value};
+use crate::op::{Binary, Compare, Unary};
+use crate::scalar::Scalar;
+
+impl Graph {
+    /// An equivalent graph: the same arguments and the same outputs bit for bit, fewer operators.
+    ///
+    /// The graph must be valid ([`Graph::verify`]).
+    pub fn simplify(&self) -> Graph {
+        let mut pass = Pass { graph: Graph::new(self.name()), kinds: Vec::new(), known: HashMap::new() };
+        let mut became: Vec<Value> = Vec::with_capacity(self.nodes.len());
+        for &(node, dtype) in &self.nodes {
+            let node = node.map(|operand| became[operand.at()]);
+            became.push(pass.add(node, dtype));
+        }
+        let outputs: Vec<Value> = self.outputs.iter().map(|output| became[output.at()]).collect();
+        drop_dead(&pass.graph, self, &outputs)
+    }
+}
+
+struct Pass {
+    graph: Graph,
+    kinds: Vec<Kind>,
+    known: HashMap<(Node, DType), Value>,
+}
+
+/// What a rule makes of a node.
+enum Rewrite {
+    Value(Value),
+    Node(Node),
+}
+
+impl Pass {
+    fn add(&mut self, node: Node, dtype: DType) -> Value {
+        let mut node = canonical(node);
+        let kind = self.kind(node);
+        // Each rule leaves fewer or cheaper operators, so this ends.
+        while let Some(rewrite) = self.rule(node, dtype) {
+            match rewrite {
+                Rewrite::Value(value) if self.kinds[value.at()] == kind => return value,
+                Rewrite::Node(next) if self.kind(next) == kind => node = canonical(next),
+                Rewrite::Value(_) | Rewrite::Node(_) => break,
+            }
+        }
+        let own = matches!(node, Node::Input { .. } | Node::RowInput { .. } | Node::Scalar { .. });
+        if let (false, Some(&value)) = (own, self.known.get(&(node, dtype))) {
+            return value;
+        }
+        let value = self.graph.push(node, dtype);
+        self.kinds.push(kind);
+        self.known.insert((node, dtype), value);
+        value
+    }
+
+    fn kind(&self, node: Node) -> Kind {
+        match node {
+            Node::Input { .. } | Node::Index { .. } => Kind::Full,
+            Node::RowInput { .. } | Node::Reduce(..) => Kind::Row,
+            Node::Scalar { .. } | Node::Constant { .. } => Kind::Uniform,
+            Node::Unary(..) | Node::Binary(..) | Node::Compare(..) | Node::Select(..) | Node::Cast(_) => {
+                node.operands().map(|operand| self.kinds[operand.at()]).max().unwrap_or(Kind::Uniform)
+            }
+        }
+    }
+
+    fn node(&self, value: Value) -> Node {
+        self.graph.nodes[value.at()].0
+    }
+
+    fn constant(&self, value: Value) -> Option<Scalar> {
+        match self.graph.nodes[value.at()] {
+            (Node::Constant { bits }, dtype) => Some(Scalar::from_bits(dtype, bits)),
+            _ => None,
+        }
+    }
+
+    fn rule(&mut self, node: Node, dtype: DType) -> Option<Rewrite> {
+        match node {
+            Node::Cast(a) => self.cast_rule(a, dtype),
+            Node::Unary(op, a) => self.unary_rule(op, a, dtype),
+            Node::Binary(op, a, b) => self.binary_rule(op, a, b, dtype),
+            Node::Select(condition, a, b) => self.select_rule(condition, a, b),
+            Node::Input { .. }
+            | Node::RowInput { .. }
+            | Node::Scalar { .. }
+            | Node::Constant { .. }
+            | Node::Index { .. }
+            | Node::Compare(..)
+            | Node::Reduce(..) => None,
+        }
+    }
+
+    fn cast_rule(&self, a: Value, to: DType) -> Option<Rewrite> {
+        // cast<T>(x: T) == x
+        if self.graph.dtype(a) == to {
+            return Some(Rewrite::Value(a));
+        }
+        // cast<C>(cast<B>(x: A)) == cast<C>(x) where every A is a B: the inner cast loses nothing.
+        match self.node(a) {
+            Node::Cast(x) if embeds(self.graph.dtype(x), self.graph.dtype(a)) => Some(Rewrite::Node(Node::Cast(x))),
+            _ => None,
+        }
+    }
+
+    fn unary_rule(&self, op: Unary, a: Value, dtype: DType) -> Option<Rewrite> {
+        match (op, self.node(a)) {
+            // -(-x) == x: a sign bit flipped twice; two's complement negation is its own inverse.
+            (Unary::Neg, Node::Unary(Unary::Neg, x)) => Some(Rewrite::Value(x)),
+            // !!x == x
+            (Unary::Not, Node::Unary(Unary::Not, x)) => Some(Rewrite::Value(x)),
+            // ||x|| == |x|; the least integer is a fixed point of both.
+            (Unary::Abs, Node::Unary(Unary::Abs, _)) => Some(Rewrite::Value(a)),
+            // |-x| == |x|
+            (Unary::Abs, Node::Unary(Unary::Neg, x)) => Some(Rewrite::Node(Node::Unary(Unary::Abs, x))),
+            // !(a == b) is (a != b), for NaN too. The orders have no such pair: !(NaN < 1) is true, NaN >= 1 is false.
+            (Unary::Not, Node::Compare(Compare::Eq, x, y)) => Some(Rewrite::Node(Node::Compare(Compare::Ne, x, y))),
+            (Unary::Not, Node::Compare(Compare::Ne, x, y)) => Some(Rewrite::Node(Node::Compare(Compare::Eq, x, y))),
+            // The rounding operators are idempotent, and each leaves an integer, which every other leaves alone.
+            (
+                Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc,
+                Node::Unary(Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc, _),
+            ) if dtype.is_float() => Some(Rewrite::Value(a)),
+            _ => None,
+        }
+    }
+
+    fn binary_rule(&mut self, op: Binary, a: Value, b: Value, dtype: DType) -> Option<Rewrite> {
+        if a == b && matches!(op, Binary::Min | Binary::Max | Binary::And | Binary::Or) {
+            // min(x, x) == x, x & x == x, and their duals.
+            return Some(Rewrite::Value(a));
+        }
+        if let Some(rewrite) = self.neutral_rule(op, a, b, dtype) {
+            return Some(rewrite);
+        }
+        match (op, self.node(a), self.node(b)) {
+            // x + -y == x - y: subtraction is defined as the addition of the negative, in IEEE 754 and modulo 2^n alike.
+            (Binary::Add, _, Node::Unary(Unary::Neg, y)) => Some(Rewrite::Node(Node::Binary(Binary::Sub, a, y))),
+            (Binary::Add, Node::Unary(Unary::Neg, x), _) => Some(Rewrite::Node(Node::Binary(Binary::Sub, b, x))),
+            // x - -y == x + y
+            (Binary::Sub, _, Node::Unary(Unary::Neg, y)) => Some(Rewrite::Node(Node::Binary(Binary::Add, a, y))),
+            // -x · -y == x · y: the sign of a product is the exclusive or of the signs.
+            (Binary::Mul, Node::Unary(Unary::Neg, x), Node::Unary(Unary::Neg, y)) => {
+                Some(Rewrite::Node(Node::Binary(Binary::Mul, x, y)))
+            }
+            (Binary::Div, _, _) => self.power_of_two_rule(a, b, dtype),
+            _ => None,
+        }
+    }
+
+    /// A neutral element on either side.
+    fn neutral_rule(&self, op: Binary, a: Value, b: Value, dtype: DType) -> Option<Rewrite> {
+        let is = |value: Value, wanted: Scalar| match self.node(value) {
+            Node::Constant { bits } => bits == wanted.bits(dtype),
+            _ => false,
+        };
+        let either = |wanted: Scalar| {
+            if is(b, wanted) {
+                Some(Rewrite::Value(a))
+            } else if is(a, wanted) {
+                Some(Rewrite::Value(b))
+            } else {
+                None
+            }
+        };
+        let right = |wanted: Scalar| is(b, wanted).then_some(Rewrite::Value(a));
+        let float = dtype.is_float();
+        match op {
+            // x · 1 == x
+            Binary::Mul => either(Scalar::Int(1)),
+            // x / 1 == x
+            Binary::Div => right(Scalar::Int(1)),
+            // x + -0.0 == x for every x; x + +0.0 is not: it turns -0.0 into +0.0. Integers have one zero.
+            Binary::Add if float => either(Scalar::Float(-0.0)),
+            Binary::Add => either(Scalar::Int(0)),
+            // x - +0.0 == x + -0.0 == x
+            Binary::Sub => right(Scalar::Int(0)),
+            // x | 0 == x, x ^ 0 == x, and for bool x | false, x ^ false.
+            Binary::Or | Binary::Xor => either(Scalar::Int(0)),
+            // x & ~0 == x; bool's ~0 is true.
+            Binary::And if dtype == DType::Bool => either(Scalar::Bool(true)),
+            Binary::And => either(Scalar::Int(-1)),
+            // A shift by nothing.
+            Binary::Shl | Binary::Shr => right(Scalar::Int(0)),
+            Binary::Rem | Binary::Pow | Binary::Min | Binary::Max | Binary::Atan2 | Binary::Hypot => None,
+        }
+    }
+
+    /// `x / 2^k == x · 2^-k` where both powers are normal numbers of the dtype: each side rounds the same real number once.
+    fn power_of_two_rule(&mut self, a: Value, b: Value, dtype: DType) -> Option<Rewrite> {
+        let Some(Scalar::Float(divisor)) = self.constant(b) else { return None };
+        let reciprocal = 1.0 / divisor;
+        // Powers of two alone have an empty fraction; of f16's range at most 2^±14 have a normal reciprocal.
+        let power = divisor.is_normal() && divisor.to_bits() << 12 == 0;
+        let exponent = 14;
+        let within = divisor.abs() <= f64::from(1 << exponent) && divisor.abs() >= 1.0 / f64::from(1 << exponent);
+        if !power || !within {
+            return None;
+        }
+        let node = Node::Constant { bits: Scalar::Float(reciprocal).bits(dtype) };
+        let factor = self.add(node, dtype);
+        Some(Rewrite::Node(Node::Binary(Binary::Mul, a, factor)))
+    }
+
+    fn select_rule(&self, condition: Value, a: Value, b: Value) -> Option<Rewrite> {
+        // c ? x : x == x
+        if a == b {
+            return Some(Rewrite::Value(a));
+        }
+        match self.node(condition) {
+            // !c ? x : y == c ? y : x
+            Node::Unary(Unary::Not, c) => Some(Rewrite::Node(Node::Select(c, b, a))),
+            // true ? x : y == x, false ? x : y == y
+            Node::Constant { bits } => Some(Rewrite::Value(if bits != 0 { a } else { b })),
+            _ => None,
+        }
+    }
+}
+
+/// One spelling for operators that do not mind the order of their operands, so that equal ones are found equal.
+fn canonical(node: Node) -> Node {
+    match node {
+        Node::Binary(op, a, b) if a > b && commutes(op) => Node::Binary(op, b, a),
+        Node::Compare(op @ (Compare::Eq | Compare::Ne), a, b) if a > b => Node::Compare(op, b, a),
+        // a > b == b < a, a >= b == b <= a
+        Node::Compare(Compare::Gt, a, b) => Node::Compare(Compare::Lt, b, a),
+        Node::Compare(Compare::Ge, a, b) => Node::Compare(Compare::Le, b, a),
+        other => other,
+    }
+}
+
+fn commutes(op: Binary) -> bool {
+    match op {
+        Binary::Add | Binary::Mul | Binary::Min | Binary::Max | Binary::And | Binary::Or | Binary::Xor | Binary::Hypot => true,
+        Binary::Sub | Binary::Div | Binary::Rem | Binary::Pow | Binary::Atan2 | Binary::Shl | Binary::Shr => false,
+    }
+}
+
+/// Whether every value of `from` is a value of `to`.
+fn embeds(from: DType, to: DType) -> bool {
+    // Bits of exact integers that a float dtype holds.
+    let exact_bits = |dtype: DType| match dtype {
+        DType::F64 => 53,
+        DType::F32 => 24,
+        DType::F16 => 11,
+        DType::BF16 => 8,
+        _ => 0,
+    };
+    let width = |dtype: DType| dtype.size_bytes() * 8;
+    if from == DType::Bool {
+        return true;
+    }
+    if to == DType::Bool {
+        return false;
+    }
+    match (from.is_float(), to.is_float()) {
+        (true, true) => match (from, to) {
+            (_, DType::F64) => true,
+            (DType::F16 | DType::BF16, DType::F32) => true,
+            _ => false,
+        },
+        (true, false) => false,
+        // 2^11 is the last power that f16 counts to without gaps, and 8 bits stay below its range.
+        (false, true) => width(from) <= exact_bits(to),
+        (false, false) => match (from.is_signed_int(), to.is_signed_int()) {
+            (true, true) | (false, false) => width(from) <= width(to),
+            (false, true) => width(from) < width(to),
+            (true, false) => false,
+        },
+    }
+}
+
+/// The nodes that `outputs` need, and every argument, renumbered.
+fn drop_dead(graph: &Graph, original: &Graph, outputs: &[Value]) -> Graph {
+    let mut live = vec![false; graph.nodes.len()];
+    for output in outputs {
+        live[output.at()] = true;
+    }
+    for at in (0..graph.nodes.len()).rev() {
+        let (node, _) = graph.nodes[at];
+        live[at] |= matches!(node, Node::Input { .. } | Node::RowInput { .. } | Node::Scalar { .. });
+        if live[at] {
+            for operand in node.operands() {
+                live[operand.at()] = true;
+            }
+        }
+    }
+    let mut kept = Graph::new(original.name());
+    let mut became = vec![Value(0); graph.nodes.len()];
+    for (at, &(node, dtype)) in graph.nodes.iter().enumerate() {
+        if live[at] {
+            became[at] = kept.push(node.map(|operand| became[operand.at()]), dtype);
+        }
+    }
+    kept.inputs = original.inputs;
+    kept.scalars = original.scalars;
+    for output in outputs {
+        kept.output(became[output.at()]);
+    }
+    kept
+}

@@ -1,0 +1,80 @@
+//! The rules a graph must obey, checked once per structure before anything is compiled.
+//!
+//! What it does not check: the tensors of a launch (their number, dtypes and shapes), which [`crate::run()`] checks each time.
+
+use rocfire_hal::{DType, MAX_RANK};
+
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Node, Value};
+use crate::op::Class;
+
+impl Graph {
+    /// Checks every rule of the IR: operands come before their use, dtypes are those the operator takes and agree, constants
+    /// fit their dtype, there is an output.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] naming the first value that breaks a rule.
+    pub fn verify(&self) -> Result<()> {
+        for at in 0..self.nodes.len() {
+            self.verify_node(at).map_err(|reason| Error::Invalid { value: at, reason })?;
+        }
+        let whole = |reason: String| Error::Invalid { value: self.nodes.len(), reason };
+        if self.outputs.is_empty() {
+            return Err(whole("there is no output".into()));
+        }
+        match self.outputs.iter().find(|output| output.at() >= self.nodes.len()) {
+            Some(output) => Err(whole(format!("output {output} is no value of the graph"))),
+            None => Ok(()),
+        }
+    }
+
+    fn verify_node(&self, at: usize) -> std::result::Result<(), String> {
+        let (node, dtype) = self.nodes[at];
+        if let Some(late) = node.operands().find(|operand| operand.at() >= at) {
+            return Err(format!("operand {late} is not defined before its use"));
+        }
+        match node {
+            Node::Input { .. } | Node::RowInput { .. } | Node::Scalar { .. } => Ok(()),
+            Node::Constant { bits } => verify_constant(dtype, bits),
+            Node::Index { axis } if axis as usize >= MAX_RANK => Err(format!("axis {axis} is beyond rank {MAX_RANK}")),
+            Node::Index { .. } => Ok(()),
+            Node::Unary(op, a) => self.takes(op.name(), op.class(), a),
+            Node::Binary(op, a, b) => {
+                self.takes(op.name(), op.class(), a)?;
+                self.agree(op.name(), a, b)
+            }
+            Node::Compare(op, a, b) => {
+                self.takes(op.name(), op.class(), a)?;
+                self.agree(op.name(), a, b)
+            }
+            Node::Select(condition, a, b) => {
+                self.takes("select", Class::Bool, condition)?;
+                self.agree("select", a, b)
+            }
+            Node::Cast(_) => Ok(()),
+            Node::Reduce(op, a) => self.takes(op.name(), op.class(), a),
+        }
+    }
+
+    fn takes(&self, op: &str, class: Class, operand: Value) -> std::result::Result<(), String> {
+        let dtype = self.dtype(operand);
+        if class.takes(dtype) {
+            return Ok(());
+        }
+        Err(format!("{op} takes {}, {operand} is {}", class.name(), dtype.name()))
+    }
+
+    fn agree(&self, op: &str, a: Value, b: Value) -> std::result::Result<(), String> {
+        let (of_a, of_b) = (self.dtype(a), self.dtype(b));
+        if of_a == of_b {
+            return Ok(());
+        }
+        Err(format!("{op} takes operands of one dtype, {a} is {} and {b} is {}", of_a.name(), of_b.name()))
+    }
+}
+
+fn verify_constant(dtype: DType, bits: u64) -> std::result::Result<(), String> {
+    let width = dtype.size_bytes() * 8;
+    let fits = if dtype == DType::Bool { bits <= 1 } else { width == 64 || bits >> width == 0 };
+    if fits { Ok(()) } else { Err(format!("{bits:#x} is no memory image of a {}", dtype.name())) }
+}
