@@ -126,6 +126,11 @@ impl Device {
         lock(&self.0.pool).stats()
     }
 
+    /// Bytes of device memory that nobody has taken, other processes included, where the driver knows.
+    pub fn free_memory_bytes(&self) -> Option<u64> {
+        self.0.driver.free_memory_bytes()
+    }
+
     /// Returns the pool's unused memory to the driver.
     ///
     /// # Errors

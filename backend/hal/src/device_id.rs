@@ -143,7 +143,9 @@ impl DeviceChoice {
     pub(crate) fn parse(text: &str) -> Result<DeviceChoice, String> {
         let (driver, which) = text.split_once(':').map_or((text, None), |(driver, which)| (driver, Some(which)));
         let virtual_arch = |make: fn(&str) -> Result<DeviceId>| {
-            make(which.unwrap_or(DEFAULT_EMULATED)).map(DeviceId::arch).map_err(|error| format!("an architecture behind {driver}: {error}"))
+            make(which.unwrap_or(DEFAULT_EMULATED))
+                .map(DeviceId::arch)
+                .map_err(|error| format!("an architecture behind {driver}: {error}"))
         };
         match DriverKind::from_name(driver) {
             Some(DriverKind::Hip) => match which.unwrap_or("0").parse() {

@@ -45,10 +45,8 @@ impl Module {
             kernel: kernel.to_owned(),
             has: self.kernels.iter().map(|info| info.name.as_str()).collect::<Vec<_>>().join(", "),
         })?;
-        let function = Function(Arc::new(FunctionInner {
-            info: info.clone(),
-            kernel: Arc::clone(&self.driver).kernel(info)?,
-        }));
+        let function =
+            Function(Arc::new(FunctionInner { info: info.clone(), kernel: Arc::clone(&self.driver).kernel(info)? }));
         functions.insert(kernel.to_owned(), function.clone());
         Ok(function)
     }

@@ -65,7 +65,12 @@ impl Driver for Noop {
         let live_bytes = self.taken_bytes();
         if bytes > MEMORY_BYTES - live_bytes {
             let limit_bytes = MEMORY_BYTES;
-            return Err(Error::OutOfMemory { requested_bytes: bytes, live_bytes, reserved_bytes: live_bytes, limit_bytes });
+            return Err(Error::OutOfMemory {
+                requested_bytes: bytes,
+                live_bytes,
+                reserved_bytes: live_bytes,
+                limit_bytes,
+            });
         }
         let address = self.next_address.fetch_add(bytes.next_multiple_of(1 << 12), Ordering::Relaxed);
         self.segments.lock().unwrap_or_else(PoisonError::into_inner).push((address, bytes));

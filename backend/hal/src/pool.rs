@@ -203,7 +203,8 @@ impl Pool {
         };
         self.stats.reserved_bytes += bytes;
         self.driver.mark(address, bytes, Live::Free);
-        let node = self.new_node(Node { address, bytes, before: NIL, after: NIL, previous: NIL, next: NIL, free: true });
+        let node =
+            self.new_node(Node { address, bytes, before: NIL, after: NIL, previous: NIL, next: NIL, free: true });
         self.link(node);
         Ok(node)
     }

@@ -56,7 +56,9 @@ impl Stream {
 
     /// The device.
     pub fn device(&self) -> Device {
-        Device::from_inner(self.device.upgrade().expect("a stream is borrowed from its device, which is therefore there"))
+        Device::from_inner(
+            self.device.upgrade().expect("a stream is borrowed from its device, which is therefore there"),
+        )
     }
 
     /// Launches since the device was opened.
@@ -261,7 +263,14 @@ impl Stream {
         }
     }
 
-    fn require_range(&self, op: &'static str, arg: &'static str, buffer: &Buffer, first: u64, bytes: u64) -> Result<()> {
+    fn require_range(
+        &self,
+        op: &'static str,
+        arg: &'static str,
+        buffer: &Buffer,
+        first: u64,
+        bytes: u64,
+    ) -> Result<()> {
         if !std::ptr::eq(buffer.device().stream(), self) {
             let (expected, got) = (self.device().id().to_string(), buffer.device().id().to_string());
             return Err(Error::DeviceMismatch { op, arg, expected, got });

@@ -24,7 +24,8 @@ impl Tensor {
     pub fn empty(device: &Device, shape: &[usize], dtype: DType) -> Result<Tensor> {
         let layout = Layout::contiguous(shape)?;
         let bytes = (layout.len() as u64).checked_mul(dtype.size_bytes() as u64);
-        let bytes = bytes.ok_or_else(|| Error::shape("tensor", "shape", "fewer than 2^64 bytes", format!("{shape:?}")))?;
+        let bytes =
+            bytes.ok_or_else(|| Error::shape("tensor", "shape", "fewer than 2^64 bytes", format!("{shape:?}")))?;
         Ok(Tensor { buffer: Buffer::new(device, bytes)?, layout, dtype })
     }
 

@@ -122,7 +122,8 @@ impl Compiler for Clang {
             let path = path.to_owned();
             move |source| Failure::Other(Error::Io { action, path, source })
         };
-        let folder = tempfile::Builder::new().prefix("rocfire-").tempdir().map_err(failed("make", &std::env::temp_dir()))?;
+        let folder =
+            tempfile::Builder::new().prefix("rocfire-").tempdir().map_err(failed("make", &std::env::temp_dir()))?;
         let path = |name: &str| folder.path().join(name);
         fs::write(path(PRELUDE_FILE), rocfire_prelude::TEXT).map_err(failed("write", folder.path()))?;
         fs::write(path(&file_name(unit.name)), unit.text).map_err(failed("write", folder.path()))?;
@@ -148,7 +149,11 @@ impl Compiler for Clang {
         if unknown.iter().any(|message| log.contains(message)) {
             return Err(Failure::UnknownTarget);
         }
-        Err(Failure::Diagnostics(if log.trim().is_empty() { format!("{} ended by {status}", self.path.display()) } else { log }))
+        Err(Failure::Diagnostics(if log.trim().is_empty() {
+            format!("{} ended by {status}", self.path.display())
+        } else {
+            log
+        }))
     }
 }
 
@@ -171,7 +176,9 @@ pub(super) fn describe(rejected: &[Rejected]) -> String {
          ROCM_PATH, HIP_PATH and /opt/rocm"
     );
     if rejected.is_empty() {
-        return format!("{looked}; found none (Debian and Ubuntu: packages clang-22 and lld-22 from apt.llvm.org or backports)");
+        return format!(
+            "{looked}; found none (Debian and Ubuntu: packages clang-22 and lld-22 from apt.llvm.org or backports)"
+        );
     }
     let reasons = rejected.iter().map(|each| format!("{} {}", each.path.display(), each.reason));
     format!("{looked}; {}", reasons.collect::<Vec<_>>().join("; "))

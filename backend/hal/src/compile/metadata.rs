@@ -67,7 +67,8 @@ impl CodeObject {
 fn kernels(bytes: &[u8]) -> Result<Vec<KernelInfo>, String> {
     let note = metadata_note(bytes).map_err(|error| error.to_string())?.ok_or("no AMDGPU metadata note")?;
     let metadata = rmpv::decode::read_value(&mut &note[..]).map_err(|error| format!("metadata: {error}"))?;
-    let kernels = get(&metadata, "amdhsa.kernels").and_then(Value::as_array).ok_or("metadata without amdhsa.kernels")?;
+    let kernels =
+        get(&metadata, "amdhsa.kernels").and_then(Value::as_array).ok_or("metadata without amdhsa.kernels")?;
     kernels.iter().map(|kernel| kernel_info(kernel).ok_or_else(|| format!("metadata of a kernel: {kernel}"))).collect()
 }
 

@@ -113,6 +113,20 @@ pub fn clang() -> Result<&'static Clang, &'static [Rejected]> {
     FOUND.get_or_init(clang::find).as_ref().map_err(Vec::as_slice)
 }
 
+/// What was looked for, and why each clang that was found was refused, in one line.
+pub(crate) fn describe_rejected(rejected: &[Rejected]) -> String {
+    clang::describe(rejected)
+}
+
+/// What the folder of compiled kernels holds, bytes.
+pub(crate) fn cache_size_bytes(config: &Config) -> u64 {
+    cache::size_bytes(&code_folder(config))
+}
+
+fn code_folder(config: &Config) -> std::path::PathBuf {
+    config.cache_dir.join("code")
+}
+
 /// Compiles without a device, in parallel, through the cache: for checks that kernels compile, and for filling the cache
 /// ahead. Results are in the order of the sources.
 ///
@@ -154,11 +168,12 @@ impl Pipeline {
         }
         let mut base = blake3::Hasher::new();
         base.update(b"rocfire code object 1");
-        for part in [rocfire_prelude::TEXT, arch.name(), compiler.identity()] {
+        base.update(&rocfire_prelude::hash());
+        for part in [arch.name(), compiler.identity()] {
             source::update_text(&mut base, part);
         }
         source::update_pairs(&mut base, &arch_defines);
-        let cache = Cache::new(config.cache_dir.join("code"), config.cache_mb << 20);
+        let cache = Cache::new(code_folder(config), config.cache_mb << 20);
         Pipeline { arch, compiler, cache, config: config.clone(), base, arch_defines }
     }
 
@@ -172,7 +187,8 @@ impl Pipeline {
         }
         let begun = Instant::now();
         let code = CodeObject::parse(source.name(), self.compile(source)?)?;
-        let message = || format!("compiled {} for {} in {:.2} s", source.name(), self.arch, begun.elapsed().as_secs_f64());
+        let message =
+            || format!("compiled {} for {} in {:.2} s", source.name(), self.arch, begun.elapsed().as_secs_f64());
         report(self.config.log, Level::Debug, message());
         if let Err(error) = self.cache.write(&key, code.bytes()) {
             report(self.config.log, Level::Warn, format!("compiled kernels are not kept: {error}"));
@@ -198,7 +214,10 @@ impl Pipeline {
             work();
         });
         let done = |result: Mutex<Option<_>>| result.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.into_iter().map(|result| done(result).expect("every source was taken by a thread that has ended")).collect()
+        results
+            .into_iter()
+            .map(|result| done(result).expect("every source was taken by a thread that has ended"))
+            .collect()
     }
 
     /// Compiles for the architecture, else for its family's generic target.

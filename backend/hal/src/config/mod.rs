@@ -25,17 +25,21 @@ pub enum Precision {
     F16,
 }
 
-/// Checks of the emulator that cost time and are off unless asked for. Bounds are always checked.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+/// Checks of the emulator. That accesses stay inside what was asked for is always checked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Checks {
-    /// Reads of bytes that nobody wrote.
-    pub unwritten: bool,
-    /// Conflicting accesses to LDS between two barriers.
-    pub lds_races: bool,
-    /// Conflicting accesses to global memory by different workgroups.
-    pub global_races: bool,
-    /// Use of a register before the `s_waitcnt` for it.
-    pub waitcnt: bool,
+    /// A wave that ends while others of its workgroup wait at a barrier is a fault. HIP forbids it, the hardware lets the
+    /// barrier pass. On unless switched off.
+    pub barriers: bool,
+    /// Memory that is handed out is filled with bytes that are NaN in every float type, so that what is computed from
+    /// bytes nobody wrote shows.
+    pub poison: bool,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Checks { barriers: true, poison: false }
+    }
 }
 
 /// How devices, compilers and operators behave.

@@ -91,8 +91,8 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "ROCFIRE_CHECK",
-        values: "off, all, or some of unwritten,lds-races,global-races,waitcnt",
-        about: "checks of the emulator that cost time",
+        values: "off, all, or some of barriers,poison",
+        about: "checks of the emulator besides bounds: barriers all waves reach, NaN in unwritten memory",
         parse: |config, text| checks(text).map(|checks| config.checks = checks),
         show: |config| show_checks(config.checks),
     },
@@ -115,11 +115,7 @@ pub const SETTINGS: &[Setting] = &[
 impl Setting {
     /// Takes the variable's value; an empty one changes nothing.
     pub(super) fn set(&self, config: &mut Config, value: &OsStr) -> Result<()> {
-        let wrong = |expected| Error::Config {
-            name: self.name,
-            value: value.to_string_lossy().into_owned(),
-            expected,
-        };
+        let wrong = |expected| Error::Config { name: self.name, value: value.to_string_lossy().into_owned(), expected };
         let text = value.to_str().ok_or_else(|| wrong("UTF-8".to_owned()))?.trim();
         if text.is_empty() {
             return Ok(());
@@ -163,15 +159,11 @@ fn show_choice<T: PartialEq>(value: T, choices: &[(&str, T)]) -> String {
 }
 
 type CheckField = fn(&mut Checks) -> &mut bool;
-const CHECKS: [(&str, CheckField); 4] = [
-    ("unwritten", |checks| &mut checks.unwritten),
-    ("lds-races", |checks| &mut checks.lds_races),
-    ("global-races", |checks| &mut checks.global_races),
-    ("waitcnt", |checks| &mut checks.waitcnt),
-];
+const CHECKS: [(&str, CheckField); 2] =
+    [("barriers", |checks| &mut checks.barriers), ("poison", |checks| &mut checks.poison)];
 
 fn checks(text: &str) -> Result<Checks, String> {
-    let mut checks = Checks::default();
+    let mut checks = Checks { barriers: false, poison: false };
     match text {
         "off" | "0" | "none" => return Ok(checks),
         "all" | "1" => {

@@ -178,7 +178,9 @@ impl Layout {
     pub fn expand(&self, shape: &[usize]) -> Result<Layout> {
         let target = Dims::new(shape)?;
         checked_elements(&target)?;
-        let wrong = || Error::shape("expand", "shape", format!("one that {:?} broadcasts to", self.shape), format!("{shape:?}"));
+        let wrong = || {
+            Error::shape("expand", "shape", format!("one that {:?} broadcasts to", self.shape), format!("{shape:?}"))
+        };
         let added = shape.len().checked_sub(self.rank()).ok_or_else(wrong)?;
         let mut result = Layout { shape: target, strides: [0; MAX_RANK], offset: self.offset };
         for axis in 0..self.rank() {
@@ -216,7 +218,8 @@ impl Layout {
         let mut extents = [1; MAX_RANK];
         extents[..axis].copy_from_slice(&self.shape[..axis]);
         extents[axis + 1..=self.rank()].copy_from_slice(&self.shape[axis..]);
-        let mut result = Layout { shape: Dims::new(&extents[..=self.rank()])?, strides: self.strides, offset: self.offset };
+        let mut result =
+            Layout { shape: Dims::new(&extents[..=self.rank()])?, strides: self.strides, offset: self.offset };
         result.strides[axis] = 1;
         result.strides[axis + 1..=self.rank()].copy_from_slice(&self.strides[axis..self.rank()]);
         Ok(result)
@@ -337,9 +340,7 @@ fn contiguous_strides(shape: &Dims) -> [i64; MAX_RANK] {
 /// The product of the extents, with every partial product of non-zero extents inside `i64`, so that strides and loops
 /// over axes cannot overflow either.
 fn checked_elements(shape: &Dims) -> Result<usize> {
-    let fits = shape.iter().try_fold(1_i64, |product, &extent| {
-        product.checked_mul(i64::try_from(extent.max(1)).ok()?)
-    });
+    let fits = shape.iter().try_fold(1_i64, |product, &extent| product.checked_mul(i64::try_from(extent.max(1)).ok()?));
     match fits {
         Some(product) => Ok(if shape.contains(&0) { 0 } else { product as usize }),
         None => Err(Error::shape("layout", "shape", "fewer than 2^63 elements", format!("{shape:?}"))),

@@ -1,0 +1,174 @@
+//! The driver over the emulator: an AMD GPU in this process.
+//!
+//! The emulator runs a launch to its end before it returns. What went wrong in it is told as a GPU would: at the next
+//! read or wait. Each block of the pool is checked by the bytes that were asked for, and followed by a red zone.
+
+use std::sync::Arc;
+
+use rocfire_arch::Arch;
+use rocfire_emulator::{Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options};
+
+use crate::compile::KernelInfo;
+use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, Live, RawLaunch};
+use crate::log::{Level, report};
+use crate::noop::{HostEvent, MAX_WORKGROUP_THREADS};
+use crate::{Config, DriverKind, Error, Result};
+
+/// As wide as the widest access of a wave: 64 lanes of 16 bytes would overrun by no more than a quarter of it unnoticed.
+const RED_ZONE_BYTES: u64 = 256;
+/// The byte that makes NaN of every float type, and of every integer -1 or the largest.
+const POISON: u8 = 0xff;
+/// The number of compute units it says it has where the table knows no card.
+const COMPUTE_UNITS: u32 = 64;
+
+pub(crate) struct Emulated {
+    gpu: Arc<Gpu>,
+    info: DeviceInfo,
+    poison: bool,
+    log: Level,
+}
+
+impl Emulated {
+    pub fn open(arch: Arch, config: &Config) -> Result<Emulated> {
+        let mut options = Options::default();
+        options.strict_barriers = config.checks.barriers;
+        if let Some(mb) = config.pool_mb {
+            options.memory_bytes = options.memory_bytes.max(mb << 20);
+        }
+        let memory_bytes = options.memory_bytes;
+        let gpu = Gpu::new(arch, options).map_err(|error| Error::NoDevice {
+            driver: DriverKind::Emulated,
+            ordinal: None,
+            reason: error.to_string(),
+        })?;
+        let row = arch.info();
+        let info = DeviceInfo {
+            name: format!("emulated {arch}"),
+            arch,
+            target: arch.name().to_owned(),
+            wave_size: row.wave_size,
+            compute_units: row.card.map_or(COMPUTE_UNITS, |card| card.compute_units),
+            lds_bytes: row.lds_bytes,
+            max_workgroup_threads: MAX_WORKGROUP_THREADS,
+            memory_bytes,
+            driver_version: format!("rocfire-emulator {}", env!("CARGO_PKG_VERSION")),
+        };
+        Ok(Emulated { gpu: Arc::new(gpu), info, poison: config.checks.poison, log: config.log })
+    }
+}
+
+impl Driver for Emulated {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn free_memory_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<u64> {
+        self.gpu.allocate(bytes).map_err(|error| translate("allocate", error))
+    }
+
+    unsafe fn free(&self, address: u64) -> Result<()> {
+        self.gpu.free(address).map_err(|error| translate("free", error))
+    }
+
+    fn mark(&self, address: u64, block_bytes: u64, live: Live) {
+        let (live, poisoned_bytes) = match live {
+            Live::Requested(bytes) => (EmulatorLive::Requested(bytes), bytes),
+            Live::Free => (EmulatorLive::Free, 0),
+        };
+        let mut outcome = self.gpu.mark(address, block_bytes, live);
+        if self.poison && poisoned_bytes > 0 {
+            outcome = outcome.and_then(|()| self.gpu.fill(address, POISON, poisoned_bytes));
+        }
+        if let Err(error) = outcome {
+            // The pool's own books are wrong then, which its tests exclude; checks would be weaker, results the same.
+            report(self.log, Level::Error, format!("cannot mark device memory: {error}"));
+        }
+    }
+
+    fn red_zone_bytes(&self) -> u64 {
+        RED_ZONE_BYTES
+    }
+
+    unsafe fn write(&self, address: u64, source: &[u8]) -> Result<()> {
+        self.gpu.write(address, source).map_err(|error| translate("write", error))
+    }
+
+    unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()> {
+        self.gpu.read(address, target).map_err(|error| translate("read", error))
+    }
+
+    unsafe fn copy(&self, target: u64, source: u64, bytes: u64) -> Result<()> {
+        self.gpu.copy(target, source, bytes).map_err(|error| translate("copy", error))
+    }
+
+    unsafe fn fill(&self, address: u64, value: u8, bytes: u64) -> Result<()> {
+        self.gpu.fill(address, value, bytes).map_err(|error| translate("fill", error))
+    }
+
+    fn load(&self, code: &[u8]) -> Result<Arc<dyn DriverModule>> {
+        let module = self.gpu.load(code).map_err(|error| translate("load", error))?;
+        Ok(Arc::new(EmulatedModule { gpu: Arc::clone(&self.gpu), module }))
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
+        Ok(Box::new(HostEvent::now()))
+    }
+}
+
+struct EmulatedModule {
+    gpu: Arc<Gpu>,
+    module: Arc<Module>,
+}
+
+impl DriverModule for EmulatedModule {
+    fn kernel(self: Arc<Self>, info: &KernelInfo) -> Result<Box<dyn DriverKernel>> {
+        let kernel = self.module.kernel(&info.name).ok_or_else(|| Error::NoKernel {
+            module: info.name.clone(),
+            kernel: info.name.clone(),
+            has: self.module.kernel_names().collect::<Vec<_>>().join(", "),
+        })?;
+        Ok(Box::new(EmulatedKernel { gpu: Arc::clone(&self.gpu), kernel }))
+    }
+}
+
+struct EmulatedKernel {
+    gpu: Arc<Gpu>,
+    kernel: Kernel,
+}
+
+impl DriverKernel for EmulatedKernel {
+    unsafe fn launch(&self, launch: &RawLaunch<'_>) -> Result<(), LaunchFailure> {
+        let launch = Launch {
+            grid: launch.grid,
+            block: launch.block,
+            dynamic_lds_bytes: launch.lds_bytes,
+            kernarg: launch.args,
+        };
+        match self.gpu.launch(&self.kernel, &launch) {
+            Ok(_counters) => Ok(()),
+            Err(EmulatorError::Fault(fault)) => Err(LaunchFailure::Faulted(fault.to_string())),
+            Err(error) => Err(LaunchFailure::Rejected(translate("launch", error))),
+        }
+    }
+}
+
+fn translate(call: &'static str, error: EmulatorError) -> Error {
+    match error {
+        EmulatorError::OutOfMemory { requested, free, capacity } => Error::OutOfMemory {
+            requested_bytes: requested,
+            live_bytes: capacity - free,
+            reserved_bytes: capacity - free,
+            limit_bytes: capacity,
+        },
+        EmulatorError::BadCodeObject { reason } => Error::CodeObject { name: "emulator".to_owned(), reason },
+        other => Error::Driver { call, name: other.to_string(), code: 0 },
+    }
+}

@@ -1,0 +1,290 @@
+//! AMD GPUs: HIP and hiprtc, opened at run time.
+//!
+//! `sys/` holds the function tables, `api.rs` what concerns the library and its devices, `rtc.rs` the compiler; here is
+//! the driver. Nothing is linked at build time: where ROCm is not installed, opening a device is an error that says what
+//! was looked for.
+//!
+//! A fault on an AMD GPU is sticky: the device is lost to the process. Some versions of ROCm end the process themselves
+//! when memory is accessed where there is none ("Memory access fault by GPU node"); nothing here can change that.
+
+mod api;
+mod rtc;
+mod sys;
+
+use std::any::Any;
+use std::ffi::{CString, c_int, c_void};
+use std::sync::Arc;
+
+pub(crate) use rtc::compiler;
+
+use api::{Api, api};
+use sys::amdhip64::{self as hip, AmdHip64, Status};
+
+use crate::compile::KernelInfo;
+use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, RawLaunch};
+use crate::{Error, Result};
+
+/// What HIP says of a device.
+pub(crate) fn describe(ordinal: u16) -> Result<DeviceInfo> {
+    api()?.describe(ordinal)
+}
+
+/// HIP's version and path, and every device it has, or why it cannot be described.
+pub(crate) fn survey() -> Result<(String, String, Vec<Result<DeviceInfo>>)> {
+    let api = api()?;
+    let devices = (0..api.device_count()?).map(|ordinal| api.describe(ordinal)).collect();
+    Ok((api.version().to_string(), api.hip().library().path().to_owned(), devices))
+}
+
+/// A GPU with its stream.
+pub(crate) struct Hip {
+    shared: Arc<Shared>,
+    info: DeviceInfo,
+}
+
+/// What modules and events need of it, too.
+struct Shared {
+    api: &'static Api,
+    ordinal: u16,
+    stream: Handle,
+}
+
+/// A handle of HIP's. HIP may be called from any thread.
+#[derive(Clone, Copy)]
+struct Handle(*mut c_void);
+
+// SAFETY: HIP's handles are tokens; its functions take them from any thread, and are thread-safe themselves.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Hip {
+    pub fn open(ordinal: u16) -> Result<Hip> {
+        let api = api()?;
+        let info = api.describe(ordinal)?;
+        api.set_device(ordinal)?;
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the stream goes to a local.
+        let status = unsafe { api.hip().hipStreamCreateWithFlags(&mut stream, hip::STREAM_NON_BLOCKING)? };
+        api.check("hipStreamCreateWithFlags", status)?;
+        Ok(Hip { shared: Arc::new(Shared { api, ordinal, stream: Handle(stream) }), info })
+    }
+}
+
+impl Shared {
+    /// Calls HIP with this device as the thread's.
+    fn call(&self, name: &'static str, call: impl FnOnce(&AmdHip64) -> Result<Status>) -> Result<()> {
+        self.api.set_device(self.ordinal)?;
+        self.api.check(name, call(self.api.hip())?)
+    }
+
+    fn wait(&self) -> Result<()> {
+        // SAFETY: the stream lives as long as `self`.
+        self.call("hipStreamSynchronize", |hip| unsafe { hip.hipStreamSynchronize(self.stream.0) })
+    }
+
+    /// # Safety
+    /// - `bytes` bytes from `target` and from `source` can be accessed, on the sides that `kind` says.
+    unsafe fn copy(&self, target: u64, source: u64, bytes: u64, kind: c_int) -> Result<()> {
+        // SAFETY: the ranges are the caller's duty; the stream lives as long as `self`.
+        let copy = |hip: &AmdHip64| unsafe { hip.hipMemcpyAsync(target, source, bytes as usize, kind, self.stream.0) };
+        self.call("hipMemcpyAsync", copy)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // A device that is lost cannot take its stream back, and there is nobody left to tell.
+        // SAFETY: nothing else has the stream any more.
+        let _ = self.call("hipStreamDestroy", |hip| unsafe { hip.hipStreamDestroy(self.stream.0) });
+    }
+}
+
+impl Driver for Hip {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn free_memory_bytes(&self) -> Option<u64> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the sizes go to locals.
+        let asked = self.shared.call("hipMemGetInfo", |hip| unsafe { hip.hipMemGetInfo(&mut free, &mut total) });
+        asked.ok().map(|()| free as u64)
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<u64> {
+        let mut address = 0;
+        // SAFETY: the address goes to a local.
+        let asked = self.shared.call("hipMalloc", |hip| unsafe { hip.hipMalloc(&mut address, bytes as usize) });
+        match asked {
+            Ok(()) => Ok(address),
+            Err(Error::Driver { code: hip::OUT_OF_MEMORY, .. }) => Err(Error::OutOfMemory {
+                requested_bytes: bytes,
+                live_bytes: 0,
+                reserved_bytes: 0,
+                limit_bytes: self.info.memory_bytes,
+            }),
+            Err(other) => Err(other),
+        }
+    }
+
+    unsafe fn free(&self, address: u64) -> Result<()> {
+        // SAFETY: the address is the caller's duty.
+        self.shared.call("hipFree", |hip| unsafe { hip.hipFree(address) })
+    }
+
+    unsafe fn write(&self, address: u64, source: &[u8]) -> Result<()> {
+        let host = source.as_ptr().expose_provenance() as u64;
+        // SAFETY: the device's range is the caller's duty, the host's is a slice.
+        unsafe { self.shared.copy(address, host, source.len() as u64, hip::HOST_TO_DEVICE)? };
+        // The slice may be gone as soon as this returns.
+        self.shared.wait()
+    }
+
+    unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()> {
+        let host = target.as_mut_ptr().expose_provenance() as u64;
+        // SAFETY: the device's range is the caller's duty, the host's is a slice, which is waited for below.
+        unsafe { self.shared.copy(host, address, target.len() as u64, hip::DEVICE_TO_HOST)? };
+        self.shared.wait()
+    }
+
+    unsafe fn copy(&self, target: u64, source: u64, bytes: u64) -> Result<()> {
+        // SAFETY: both ranges are the caller's duty.
+        unsafe { self.shared.copy(target, source, bytes, hip::DEVICE_TO_DEVICE) }
+    }
+
+    unsafe fn fill(&self, address: u64, value: u8, bytes: u64) -> Result<()> {
+        let (value, bytes, stream) = (c_int::from(value), bytes as usize, self.shared.stream.0);
+        // SAFETY: the range is the caller's duty.
+        self.shared.call("hipMemsetAsync", |hip| unsafe { hip.hipMemsetAsync(address, value, bytes, stream) })
+    }
+
+    fn load(&self, code: &[u8]) -> Result<Arc<dyn DriverModule>> {
+        let mut module = std::ptr::null_mut();
+        // SAFETY: the module goes to a local; the code object was parsed as an ELF file, and HIP copies it.
+        let load = |hip: &AmdHip64| unsafe { hip.hipModuleLoadData(&mut module, code.as_ptr().cast()) };
+        self.shared.call("hipModuleLoadData", load)?;
+        Ok(Arc::new(HipModule { shared: Arc::clone(&self.shared), module: Handle(module) }))
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.shared.wait()
+    }
+
+    fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
+        let mut event = std::ptr::null_mut();
+        let create = |hip: &AmdHip64| {
+            // SAFETY: the event goes to a local.
+            unsafe { hip.hipEventCreateWithFlags(&mut event, hip::EVENT_DEFAULT) }
+        };
+        self.shared.call("hipEventCreateWithFlags", create)?;
+        let event = HipEvent { shared: Arc::clone(&self.shared), event: Handle(event) };
+        let stream = self.shared.stream.0;
+        // SAFETY: event and stream are alive and of one device.
+        self.shared.call("hipEventRecord", |hip| unsafe { hip.hipEventRecord(event.event.0, stream) })?;
+        Ok(Box::new(event))
+    }
+}
+
+struct HipModule {
+    shared: Arc<Shared>,
+    module: Handle,
+}
+
+impl DriverModule for HipModule {
+    fn kernel(self: Arc<Self>, info: &KernelInfo) -> Result<Box<dyn DriverKernel>> {
+        let name = CString::new(info.name.as_str()).map_err(|_| Error::CodeObject {
+            name: info.name.clone(),
+            reason: "a zero in the name of a kernel".to_owned(),
+        })?;
+        let mut function = std::ptr::null_mut();
+        let get = |hip: &AmdHip64| {
+            // SAFETY: the function goes to a local; the module is loaded, the name ends with a zero.
+            unsafe { hip.hipModuleGetFunction(&mut function, self.module.0, name.as_ptr()) }
+        };
+        self.shared.call("hipModuleGetFunction", get)?;
+        Ok(Box::new(HipKernel { function: Handle(function), module: self }))
+    }
+}
+
+impl Drop for HipModule {
+    fn drop(&mut self) {
+        // As with the stream: nobody is left to tell.
+        // SAFETY: kernels of the module keep it, so none is left.
+        let _ = self.shared.call("hipModuleUnload", |hip| unsafe { hip.hipModuleUnload(self.module.0) });
+    }
+}
+
+struct HipKernel {
+    function: Handle,
+    /// Keeps the function's module loaded.
+    module: Arc<HipModule>,
+}
+
+impl DriverKernel for HipKernel {
+    unsafe fn launch(&self, launch: &RawLaunch<'_>) -> Result<(), LaunchFailure> {
+        let shared = &self.module.shared;
+        let mut args_bytes = launch.args.len();
+        let [buffer, size, end] = hip::LAUNCH_BUFFER;
+        let args_bytes_pointer: *mut usize = &mut args_bytes;
+        let mut extra = [buffer, launch.args.as_ptr().cast_mut().cast(), size, args_bytes_pointer.cast(), end];
+        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
+        let call = |hip: &AmdHip64| {
+            // SAFETY:
+            // - the function is of a loaded module, the stream is alive.
+            // - HIP copies the arguments, whose length the caller has compared with the code object's, before it returns.
+            // - that the arguments' addresses are good is the caller's duty.
+            unsafe {
+                hip.hipModuleLaunchKernel(
+                    self.function.0,
+                    grid_x,
+                    grid_y,
+                    grid_z,
+                    block_x,
+                    block_y,
+                    block_z,
+                    launch.lds_bytes,
+                    shared.stream.0,
+                    std::ptr::null_mut(),
+                    extra.as_mut_ptr(),
+                )
+            }
+        };
+        shared.call("hipModuleLaunchKernel", call).map_err(LaunchFailure::Rejected)
+    }
+}
+
+struct HipEvent {
+    shared: Arc<Shared>,
+    event: Handle,
+}
+
+impl DriverEvent for HipEvent {
+    fn synchronize(&self) -> Result<()> {
+        // SAFETY: the event is alive.
+        self.shared.call("hipEventSynchronize", |hip| unsafe { hip.hipEventSynchronize(self.event.0) })
+    }
+
+    fn elapsed_ms(&self, earlier: &dyn DriverEvent) -> Result<f64> {
+        let earlier: &HipEvent = earlier.as_any().downcast_ref().expect("both events come from one device's driver");
+        let mut milliseconds = 0.0;
+        let call = |hip: &AmdHip64| {
+            // SAFETY: the time goes to a local; both events are alive.
+            unsafe { hip.hipEventElapsedTime(&mut milliseconds, earlier.event.0, self.event.0) }
+        };
+        self.shared.call("hipEventElapsedTime", call)?;
+        Ok(f64::from(milliseconds))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for HipEvent {
+    fn drop(&mut self) {
+        // As with the stream: nobody is left to tell.
+        // SAFETY: nothing else has the event.
+        let _ = self.shared.call("hipEventDestroy", |hip| unsafe { hip.hipEventDestroy(self.event.0) });
+    }
+}
