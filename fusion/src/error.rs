@@ -70,6 +70,16 @@ pub enum Error {
         /// Position among the outputs.
         slot: usize,
     },
+    /// An output lies in the memory of an input that has another layout.
+    #[error("{graph}: output {output} overlaps input {input}, which has another layout")]
+    Alias {
+        /// Name of the graph.
+        graph: &'static str,
+        /// Position among the inputs.
+        input: usize,
+        /// Position among the outputs.
+        output: usize,
+    },
     /// An operator has no meaning for a dtype; told by the eager functions before a graph is built.
     #[error("{op} has no meaning for {dtype:?}")]
     Operand {

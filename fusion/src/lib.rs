@@ -15,12 +15,17 @@
 //! It does not decide what to fuse (the adapters do), and it has no operator that looks at another element of its input:
 //! matrix products, gathers, scans and random numbers are kernels of their own.
 
+mod block;
+pub mod eager;
 mod error;
+mod geometry;
 mod graph;
+mod kernel;
 mod op;
 mod order;
 mod plan;
 mod render;
+mod run;
 mod scalar;
 mod simplify;
 mod text;
@@ -29,4 +34,5 @@ mod verify;
 pub use error::{Error, Result};
 pub use graph::{Graph, Kind, Value};
 pub use op::{Binary, Compare, Reduce, Unary};
+pub use run::run;
 pub use scalar::Scalar;

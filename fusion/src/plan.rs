@@ -104,11 +104,13 @@ fn passes(graph: &Graph, kinds: &[Kind], levels: &[usize], live: &[bool]) -> Vec
             at_level(&mut passes, levels[operand.at()]).reduces.push(Value(at as u32));
         }
     }
-    for (slot, output) in graph.outputs.iter().enumerate() {
-        // An output that is the same everywhere still has an element everywhere.
-        if kinds[output.at()] != Kind::Row {
-            at_level(&mut passes, levels[output.at()]).stores.push(slot);
-        }
+    // An output that is the same everywhere still has an element everywhere. All are stored by the last pass, when no
+    // input will be read again: an output may be an input's memory.
+    let full: Vec<usize> =
+        (0..graph.outputs.len()).filter(|&slot| kinds[graph.outputs[slot].at()] != Kind::Row).collect();
+    if let Some(level) = full.iter().map(|&slot| levels[graph.outputs[slot].at()]).max() {
+        let last = level.max(passes.len().saturating_sub(1));
+        at_level(&mut passes, last).stores = full;
     }
     for pass in &mut passes {
         pass.needs = needs(graph, kinds, pass);

@@ -121,6 +121,11 @@ impl Device {
         self.stream().launches()
     }
 
+    /// How often the compiler was run for it since it was opened: kernels that were neither loaded nor on disk.
+    pub fn compiled(&self) -> u64 {
+        lock(&self.0.pipeline).as_ref().map_or(0, |pipeline| pipeline.compiled())
+    }
+
     /// What its pool holds.
     pub fn memory(&self) -> MemoryStats {
         lock(&self.0.pool).stats()

@@ -23,6 +23,7 @@ mod dtype;
 mod emulated;
 mod error;
 mod fault;
+mod generated;
 #[cfg(feature = "hip")]
 mod hip;
 mod layout;

@@ -9,7 +9,7 @@ mod clang;
 mod metadata;
 mod source;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -153,6 +153,8 @@ pub(crate) struct Pipeline {
     /// What is the same for every source: prelude, architecture, compiler.
     base: blake3::Hasher,
     arch_defines: Vec<(String, String)>,
+    /// Sources that had to be compiled.
+    compiled: AtomicU64,
 }
 
 impl Pipeline {
@@ -174,7 +176,7 @@ impl Pipeline {
         }
         source::update_pairs(&mut base, &arch_defines);
         let cache = Cache::new(code_folder(config), config.cache_mb << 20);
-        Pipeline { arch, compiler, cache, config: config.clone(), base, arch_defines }
+        Pipeline { arch, compiler, cache, config: config.clone(), base, arch_defines, compiled: AtomicU64::new(0) }
     }
 
     /// The code object of a source: from the cache, or compiled and put there.
@@ -186,6 +188,7 @@ impl Pipeline {
             return Ok(Arc::new(code));
         }
         let begun = Instant::now();
+        self.compiled.fetch_add(1, Ordering::Relaxed);
         let code = CodeObject::parse(source.name(), self.compile(source)?)?;
         let message =
             || format!("compiled {} for {} in {:.2} s", source.name(), self.arch, begun.elapsed().as_secs_f64());
@@ -194,6 +197,11 @@ impl Pipeline {
             report(self.config.log, Level::Warn, format!("compiled kernels are not kept: {error}"));
         }
         Ok(Arc::new(code))
+    }
+
+    /// How often the compiler was run.
+    pub fn compiled(&self) -> u64 {
+        self.compiled.load(Ordering::Relaxed)
     }
 
     /// The code objects of sources, as many at a time as [`jobs`] allows, in their order.

@@ -1,0 +1,259 @@
+//! One operator at a time: graphs of a single operator, made once per operator and dtype.
+//!
+//! The adapters' eager backends call these for every elementwise operator and row reduction, copy and fill. Each is one
+//! [`run`] of a cached graph, so it has the same numbers, broadcasting and strides as the operator inside a longer chain.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use rocfire_hal::{DType, Dims, Layout, Tensor, View, ViewMut};
+
+use crate::error::{Error, Result};
+use crate::graph::Graph;
+use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::run::run;
+use crate::scalar::Scalar;
+
+/// A one-operator graph's identity.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Unary(Unary, DType),
+    Binary(Binary, DType),
+    BinaryScalar(Binary, DType),
+    ScalarBinary(Binary, DType),
+    Compare(Compare, DType),
+    CompareScalar(Compare, DType),
+    Select(DType),
+    SelectScalar(DType),
+    Cast(DType, DType),
+    Reduce(Reduce, DType),
+    Copy(DType),
+    Fill(DType),
+}
+
+static GRAPHS: RwLock<Option<HashMap<Key, &'static Graph>>> = RwLock::new(None);
+
+/// The graph of a key. There are finitely many keys, so those that were asked for are never freed.
+fn graph(key: Key) -> Result<&'static Graph> {
+    let graphs = GRAPHS.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(&graph) = graphs.as_ref().and_then(|graphs| graphs.get(&key)) {
+        return Ok(graph);
+    }
+    drop(graphs);
+    let made = build(key)?;
+    let mut graphs = GRAPHS.write().unwrap_or_else(PoisonError::into_inner);
+    Ok(graphs.get_or_insert_default().entry(key).or_insert_with(|| Box::leak(Box::new(made))))
+}
+
+fn build(key: Key) -> Result<Graph> {
+    let (name, dtype, takes) = match key {
+        Key::Unary(op, dtype) => (op.name(), dtype, op.class().takes(dtype)),
+        Key::Binary(op, dtype) | Key::BinaryScalar(op, dtype) | Key::ScalarBinary(op, dtype) => {
+            (op.name(), dtype, op.class().takes(dtype))
+        }
+        Key::Compare(op, dtype) | Key::CompareScalar(op, dtype) => (op.name(), dtype, op.class().takes(dtype)),
+        Key::Reduce(op, dtype) => (op.name(), dtype, op.class().takes(dtype)),
+        Key::Select(dtype) | Key::SelectScalar(dtype) => ("select", dtype, true),
+        Key::Cast(dtype, _) => ("cast", dtype, true),
+        Key::Copy(dtype) => ("copy", dtype, true),
+        Key::Fill(dtype) => ("fill", dtype, true),
+    };
+    if !takes {
+        return Err(Error::Operand { op: name, dtype });
+    }
+    let mut g = Graph::new(name);
+    let value = match key {
+        Key::Unary(op, dtype) => {
+            let x = g.input(dtype);
+            g.unary(op, x)
+        }
+        Key::Binary(op, dtype) => {
+            let (a, b) = (g.input(dtype), g.input(dtype));
+            g.binary(op, a, b)
+        }
+        Key::BinaryScalar(op, dtype) => {
+            let (a, b) = (g.input(dtype), g.scalar(dtype));
+            g.binary(op, a, b)
+        }
+        Key::ScalarBinary(op, dtype) => {
+            let (a, b) = (g.scalar(dtype), g.input(dtype));
+            g.binary(op, a, b)
+        }
+        Key::Compare(op, dtype) => {
+            let (a, b) = (g.input(dtype), g.input(dtype));
+            g.compare(op, a, b)
+        }
+        Key::CompareScalar(op, dtype) => {
+            let (a, b) = (g.input(dtype), g.scalar(dtype));
+            g.compare(op, a, b)
+        }
+        Key::Select(dtype) => {
+            let (c, a, b) = (g.input(DType::Bool), g.input(dtype), g.input(dtype));
+            g.select(c, a, b)
+        }
+        Key::SelectScalar(dtype) => {
+            let (c, a, b) = (g.input(DType::Bool), g.scalar(dtype), g.input(dtype));
+            g.select(c, a, b)
+        }
+        Key::Cast(from, to) => {
+            let x = g.input(from);
+            g.cast(x, to)
+        }
+        Key::Reduce(op, dtype) => {
+            let x = g.input(dtype);
+            g.reduce(op, x)
+        }
+        Key::Copy(dtype) => g.input(dtype),
+        Key::Fill(dtype) => g.scalar(dtype),
+    };
+    g.output(value);
+    Ok(g)
+}
+
+/// `op(x)`, contiguous.
+///
+/// # Errors
+/// [`Error::Operand`] if `op` does not take the dtype; [`Error::Hal`].
+pub fn unary(op: Unary, x: &Tensor) -> Result<Tensor> {
+    let graph = graph(Key::Unary(op, x.dtype()))?;
+    fresh(graph, x.shape(), op.result(x.dtype()), &[x.view()], &[])
+}
+
+/// `op(a, b)`, contiguous; the shapes broadcast.
+///
+/// # Errors
+/// [`Error::Operand`] if `op` does not take the dtype; [`Error::DType`] if `b` has another; [`Error::Shape`] if the shapes do
+/// not broadcast; [`Error::Hal`].
+pub fn binary(op: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let graph = graph(Key::Binary(op, a.dtype()))?;
+    fresh(graph, &broadcast(graph, &[a.shape(), b.shape()])?, a.dtype(), &[a.view(), b.view()], &[])
+}
+
+/// `op(a, b)` with a scalar on the right.
+///
+/// # Errors
+/// As [`unary`].
+pub fn binary_scalar(op: Binary, a: &Tensor, b: Scalar) -> Result<Tensor> {
+    fresh(graph(Key::BinaryScalar(op, a.dtype()))?, a.shape(), a.dtype(), &[a.view()], &[b])
+}
+
+/// `op(a, b)` with a scalar on the left.
+///
+/// # Errors
+/// As [`unary`].
+pub fn scalar_binary(op: Binary, a: Scalar, b: &Tensor) -> Result<Tensor> {
+    fresh(graph(Key::ScalarBinary(op, b.dtype()))?, b.shape(), b.dtype(), &[b.view()], &[a])
+}
+
+/// `op(a, b)`, a bool tensor; the shapes broadcast.
+///
+/// # Errors
+/// As [`binary`].
+pub fn compare(op: Compare, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let graph = graph(Key::Compare(op, a.dtype()))?;
+    fresh(graph, &broadcast(graph, &[a.shape(), b.shape()])?, DType::Bool, &[a.view(), b.view()], &[])
+}
+
+/// `op(a, b)` with a scalar on the right, a bool tensor.
+///
+/// # Errors
+/// As [`unary`].
+pub fn compare_scalar(op: Compare, a: &Tensor, b: Scalar) -> Result<Tensor> {
+    fresh(graph(Key::CompareScalar(op, a.dtype()))?, a.shape(), DType::Bool, &[a.view()], &[b])
+}
+
+/// `a` where `condition` (bool) holds, else `b`; the shapes broadcast.
+///
+/// # Errors
+/// As [`binary`].
+pub fn select(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let graph = graph(Key::Select(a.dtype()))?;
+    let shape = broadcast(graph, &[condition.shape(), a.shape(), b.shape()])?;
+    fresh(graph, &shape, a.dtype(), &[condition.view(), a.view(), b.view()], &[])
+}
+
+/// The scalar `a` where `condition` (bool) holds, else `b`; the shapes broadcast.
+///
+/// # Errors
+/// As [`binary`].
+pub fn select_scalar(condition: &Tensor, a: Scalar, b: &Tensor) -> Result<Tensor> {
+    let graph = graph(Key::SelectScalar(b.dtype()))?;
+    let shape = broadcast(graph, &[condition.shape(), b.shape()])?;
+    fresh(graph, &shape, b.dtype(), &[condition.view(), b.view()], &[a])
+}
+
+/// `x` in another dtype, contiguous, as [`Graph::cast`] converts. The same dtype makes a copy.
+///
+/// # Errors
+/// [`Error::Hal`].
+pub fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
+    fresh(graph(Key::Cast(x.dtype(), dtype))?, x.shape(), dtype, &[x.view()], &[])
+}
+
+/// `x` reduced over its last axis, which becomes 1.
+///
+/// # Errors
+/// [`Error::Operand`] if `op` does not take the dtype; [`Error::Shape`] for a tensor without axes; [`Error::Hal`].
+pub fn reduce_last(op: Reduce, x: &Tensor) -> Result<Tensor> {
+    let graph = graph(Key::Reduce(op, x.dtype()))?;
+    let Some((_, outer)) = x.shape().split_last() else {
+        return Err(Error::Shape { graph: op.name(), what: "input", slot: 0, got: Vec::new(), space: Vec::new() });
+    };
+    let mut shape = [1; rocfire_hal::MAX_RANK];
+    shape[..outer.len()].copy_from_slice(outer);
+    let mut y = Tensor::empty(x.device(), &shape[..=outer.len()], x.dtype())?;
+    run(x.device().stream(), graph, x.shape(), &[x.view()], &[], &mut [y.view_mut()])?;
+    Ok(y)
+}
+
+/// A contiguous copy of `x`, in memory of its own.
+///
+/// # Errors
+/// [`Error::Hal`].
+pub fn copy(x: &Tensor) -> Result<Tensor> {
+    fresh(graph(Key::Copy(x.dtype()))?, x.shape(), x.dtype(), &[x.view()], &[])
+}
+
+/// Copies `x` into `y`, to whose shape it broadcasts, whatever the strides of either.
+///
+/// # Errors
+/// [`Error::DType`], [`Error::Shape`], [`Error::Alias`], [`Error::Overlap`]; [`Error::Hal`].
+pub fn copy_into(x: View<'_>, y: ViewMut<'_>) -> Result<()> {
+    let shape = y.layout().dims();
+    run(x.device().stream(), graph(Key::Copy(x.dtype()))?, &shape, &[x], &[], &mut [y])
+}
+
+/// Sets every element of `y`.
+///
+/// # Errors
+/// [`Error::Overlap`]; [`Error::Hal`].
+pub fn fill(y: ViewMut<'_>, value: Scalar) -> Result<()> {
+    let (shape, device) = (y.layout().dims(), y.device());
+    run(device.stream(), graph(Key::Fill(y.dtype()))?, &shape, &[], &[value], &mut [y])
+}
+
+fn fresh(graph: &Graph, shape: &[usize], dtype: DType, inputs: &[View<'_>], scalars: &[Scalar]) -> Result<Tensor> {
+    let device = inputs[0].device();
+    let mut y = Tensor::empty(device, shape, dtype)?;
+    run(device.stream(), graph, shape, inputs, scalars, &mut [y.view_mut()])?;
+    Ok(y)
+}
+
+/// The shape that all broadcast to, aligned at the last axis.
+fn broadcast(graph: &Graph, shapes: &[&[usize]]) -> Result<Dims> {
+    let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+    let mut joined = [1; rocfire_hal::MAX_RANK];
+    for (slot, shape) in shapes.iter().enumerate() {
+        let lead = rank - shape.len();
+        for (axis, &extent) in shape.iter().enumerate() {
+            let so_far = &mut joined[lead + axis];
+            if *so_far == 1 {
+                *so_far = extent;
+            } else if extent != 1 && extent != *so_far {
+                let (got, space) = (shape.to_vec(), joined[..rank].to_vec());
+                return Err(Error::Shape { graph: graph.name(), what: "input", slot, got, space });
+            }
+        }
+    }
+    Ok(Layout::contiguous(&joined[..rank])?.dims())
+}

@@ -1,0 +1,187 @@
+//! Where the elements are: tensors laid over an iteration space, axes merged, offsets in bytes.
+//!
+//! Axes are counted from the last. All arrays are inline, because this runs at every launch.
+
+use rocfire_hal::{MAX_RANK, View};
+
+use crate::graph::Kind;
+
+/// Most tensors of one kernel: what its argument block holds with 64-bit offsets.
+pub(crate) const TENSORS_MOST: usize = 40;
+
+/// How a kernel reads a tensor along the last axis; the numbers are `fuse.h`'s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One element for all.
+    Splat = 0,
+    /// Neighbours, aligned to a vector.
+    Packed = 1,
+    /// Element by element.
+    Strided = 2,
+}
+
+/// A tensor laid over the space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Device address of the element at coordinates 0.
+    pub address: u64,
+    pub element_bytes: i64,
+    /// Bytes from one element to the next along each axis; 0 where it broadcasts.
+    pub strides: [i64; MAX_RANK],
+    pub written: bool,
+    pub kind: Kind,
+}
+
+const NOWHERE: Place =
+    Place { address: 0, element_bytes: 1, strides: [0; MAX_RANK], written: false, kind: Kind::Uniform };
+
+/// Tensors over one space.
+#[derive(Clone, Debug)]
+pub(crate) struct Geometry {
+    pub rank: usize,
+    /// Extents from the last axis on; 1 beyond the rank.
+    pub extents: [usize; MAX_RANK],
+    places: [Place; TENSORS_MOST],
+    count: usize,
+}
+
+impl Geometry {
+    /// A space of `shape`, which has at most [`MAX_RANK`] axes, without tensors.
+    pub(crate) fn new(shape: &[usize]) -> Geometry {
+        let mut extents = [1; MAX_RANK];
+        for (extent, &of_shape) in extents.iter_mut().zip(shape.iter().rev()) {
+            *extent = of_shape;
+        }
+        Geometry { rank: shape.len().max(1), extents, places: [NOWHERE; TENSORS_MOST], count: 0 }
+    }
+
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.places[..self.count]
+    }
+
+    /// Rows: the product of all extents but the last.
+    pub(crate) fn rows(&self) -> usize {
+        self.extents[1..].iter().product()
+    }
+
+    /// Lays a view over the space; `false` if its shape does not fit. An output may not broadcast.
+    ///
+    /// A tensor per row has extent 1 on the last axis, or lacks that axis.
+    pub(crate) fn lay(&mut self, view: &View<'_>, kind: Kind, written: bool) -> bool {
+        let layout = view.layout();
+        let (shape, strides) = (layout.shape(), layout.strides());
+        let full_rank = self.rank;
+        let lacks_last = kind == Kind::Row && shape.len() < full_rank;
+        let skipped = usize::from(lacks_last);
+        if shape.len() + skipped > full_rank {
+            return false;
+        }
+        if kind == Kind::Row && !lacks_last && shape.last().is_some_and(|&last| last != 1) {
+            return false;
+        }
+        let element_bytes = view.dtype().size_bytes() as i64;
+        let mut place = Place { address: view.device_address(), element_bytes, written, kind, ..NOWHERE };
+        for axis in 0..full_rank {
+            let expected = if axis == 0 && kind == Kind::Row { 1 } else { self.extents[axis] };
+            // Position of the axis in the view, counted from its own last; axes it lacks broadcast.
+            let from_last = axis.checked_sub(skipped).filter(|&from_last| from_last < shape.len());
+            let (extent, stride) = from_last.map_or((1, 0), |from_last| {
+                let at = shape.len() - 1 - from_last;
+                (shape[at], strides[at])
+            });
+            let fits = extent == expected || (extent == 1 && !written);
+            if !fits {
+                return false;
+            }
+            place.strides[axis] = if extent <= 1 { 0 } else { stride * element_bytes };
+        }
+        self.places[self.count] = place;
+        self.count += 1;
+        true
+    }
+
+    /// Whether a written tensor has two elements at one address because of a stride of 0.
+    pub(crate) fn overlaps(&self, at: usize) -> bool {
+        let first = usize::from(self.places[at].kind == Kind::Row);
+        (first..self.rank).any(|axis| self.extents[axis] > 1 && self.places[at].strides[axis] == 0)
+    }
+
+    /// Merges what the tensors allow: axes of extent 1 go, and neighbours that every tensor steps through as through one
+    /// become one. With `keep_last` the last axis stays as it is.
+    pub(crate) fn merge(&mut self, keep_last: bool) {
+        let mut rank = 1;
+        let first_kept = usize::from(keep_last);
+        for axis in 1..self.rank {
+            if self.extents[axis] == 1 {
+                continue;
+            }
+            let target = rank - 1;
+            if target >= first_kept && (self.extents[target] == 1 || self.continues(target, axis)) {
+                if self.extents[target] == 1 {
+                    self.move_strides(axis, target);
+                }
+                self.extents[target] *= self.extents[axis];
+            } else {
+                self.move_strides(axis, rank);
+                self.extents[rank] = self.extents[axis];
+                rank += 1;
+            }
+        }
+        for axis in rank..self.rank {
+            self.extents[axis] = 1;
+        }
+        self.rank = rank;
+    }
+
+    /// Whether every tensor's step on `outer` is where its steps on `inner` end.
+    fn continues(&self, inner: usize, outer: usize) -> bool {
+        let extent = self.extents[inner] as i64;
+        self.places().iter().all(|place| place.strides[outer] == place.strides[inner] * extent)
+    }
+
+    fn move_strides(&mut self, from: usize, to: usize) {
+        for place in &mut self.places[..self.count] {
+            place.strides[to] = place.strides[from];
+        }
+    }
+
+    /// The axis along which more tensors are packed than along the last, if there is one: rows lie side by side.
+    pub(crate) fn column_axis(&self) -> Option<usize> {
+        let packed = |axis: usize| {
+            let along = |place: &&Place| place.kind == Kind::Full && place.strides[axis] == place.element_bytes;
+            self.places().iter().filter(along).count()
+        };
+        let best = (1..self.rank).max_by_key(|&axis| packed(axis))?;
+        (packed(best) > packed(0)).then_some(best)
+    }
+
+    /// Makes `axis` the one that row numbers count first.
+    pub(crate) fn count_first(&mut self, axis: usize) {
+        self.extents.swap(1, axis);
+        for place in &mut self.places[..self.count] {
+            place.strides.swap(1, axis);
+        }
+    }
+
+    /// Bytes from a place's element at coordinates 0 down to the lowest it touches, and from there to its end.
+    pub(crate) fn reach(&self, place: &Place) -> (u64, u64) {
+        let (mut below, mut above) = (0u64, 0u64);
+        for axis in 0..self.rank {
+            let steps = self.extents[axis].saturating_sub(1) as u64;
+            let far = place.strides[axis].unsigned_abs().saturating_mul(steps);
+            if place.strides[axis] < 0 { below += far } else { above += far }
+        }
+        (below, below + above + place.element_bytes as u64)
+    }
+
+    /// How a kernel that moves `width` neighbours at once reads a place.
+    pub(crate) fn mode(&self, place: &Place, width: usize) -> Mode {
+        if place.strides[0] == 0 && !place.written {
+            return Mode::Splat;
+        }
+        let vector_bytes = (place.element_bytes * width as i64).min(16);
+        let aligned = place.address.is_multiple_of(vector_bytes as u64)
+            && (1..self.rank).all(|axis| place.strides[axis] % vector_bytes == 0);
+        if place.strides[0] == place.element_bytes && aligned { Mode::Packed } else { Mode::Strided }
+    }
+}

@@ -1,0 +1,77 @@
+//! The kernels of a process: one entry per graph and device, compiled when a schedule is first needed.
+//!
+//! Looking a kernel up allocates nothing. Compiling goes through `hal`, whose cache on disk makes it a load in every process
+//! but the first.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use rocfire_hal::{Device, Function, Stream};
+
+use crate::block;
+use crate::error::{Error, Result};
+use crate::geometry::TENSORS_MOST;
+use crate::graph::Graph;
+use crate::plan::{Argument, Plan, arguments};
+use crate::render::{self, Schedule};
+
+/// A graph made ready for one device.
+pub(crate) struct Prepared {
+    pub graph: Graph,
+    pub plan: Plan,
+    pub arguments: Vec<Argument>,
+    /// Elements of a lane's vector in the elementwise schedule.
+    pub vector: usize,
+    functions: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
+    /// Keeps the device open, so that its stream's address names no other while this is in the map.
+    device: Device,
+}
+
+type Map = HashMap<(usize, u128), Arc<Prepared>>;
+
+static PREPARED: RwLock<Option<Map>> = RwLock::new(None);
+
+/// The graph on the stream's device, analysed at its first use.
+///
+/// # Errors
+/// [`Error::Invalid`], [`Error::Arguments`].
+pub(crate) fn prepare(stream: &Stream, graph: &Graph) -> Result<Arc<Prepared>> {
+    let key = (std::ptr::from_ref(stream) as usize, graph.hash());
+    let map = PREPARED.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = map.as_ref().and_then(|map| map.get(&key)) {
+        return Ok(Arc::clone(found));
+    }
+    drop(map);
+    let made = Arc::new(Prepared::new(stream.device(), graph)?);
+    let mut map = PREPARED.write().unwrap_or_else(PoisonError::into_inner);
+    Ok(Arc::clone(map.get_or_insert_default().entry(key).or_insert(made)))
+}
+
+impl Prepared {
+    fn new(device: Device, graph: &Graph) -> Result<Prepared> {
+        graph.verify()?;
+        let graph = graph.simplify();
+        let plan = Plan::new(&graph);
+        let arguments = arguments(&graph, &plan);
+        let bytes = block::longest(arguments.len(), graph.scalars as usize);
+        if bytes > block::BLOCK_BYTES || arguments.len() > TENSORS_MOST {
+            return Err(Error::Arguments { graph: graph.name(), bytes, most: block::BLOCK_BYTES });
+        }
+        let vector = render::vector(&graph, &plan);
+        Ok(Prepared { graph, plan, arguments, vector, functions: Default::default(), device })
+    }
+
+    /// The kernel of a schedule, compiled or loaded at its first use.
+    ///
+    /// # Errors
+    /// [`Error::Hal`].
+    pub(crate) fn function(&self, schedule: Schedule, wide: bool) -> Result<&Function> {
+        let slot = &self.functions[schedule as usize][usize::from(wide)];
+        if let Some(function) = slot.get() {
+            return Ok(function);
+        }
+        let source = render::source(&self.graph, &self.plan, schedule, wide);
+        let function = self.device.module(&source)?.function(render::ENTRY)?;
+        Ok(slot.get_or_init(|| function))
+    }
+}

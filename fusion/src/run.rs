@@ -1,0 +1,391 @@
+//! A launch: tensors checked and laid out, schedule chosen, kernel found, arguments written.
+
+use rocfire_hal::{Buffer, DType, Launch, MAX_RANK, Stream, Tensor, View, ViewMut};
+
+use crate::block::Block;
+use crate::error::{Error, Result};
+use crate::geometry::{Geometry, TENSORS_MOST};
+use crate::graph::{Graph, Kind};
+use crate::kernel::{Prepared, prepare};
+use crate::order::{self, QUAD};
+use crate::plan::{Argument, Shape};
+use crate::render::{COLUMN_CHAINS, COLUMN_WAVES, Schedule, THREADS};
+use crate::scalar::Scalar;
+
+/// Most workgroups of a launch; beyond it each takes several items in turn, which spares the start of a wave. Eight
+/// workgroups of four waves on each of 256 compute units.
+const GROUPS_MOST: usize = 2048;
+
+/// Fewest rows for which lanes across rows pay: below, most of a wave would have nothing to do.
+const COLUMN_ROWS_LEAST: usize = 16;
+
+/// Rows below which the chunks of a long row go to workgroups of their own: with as many rows as this the device is full.
+const SPLIT_ROWS_MOST: usize = 128;
+
+/// Items must stay below 2^31 for the division by multiplication.
+const NARROW_ITEMS: u64 = 1 << 31;
+
+/// Computes `graph` over an iteration space of `shape`.
+///
+/// # Shapes
+/// An input broadcasts to `shape`, aligned at the last axis; a row input and a per-row output have extent 1 on the last axis or
+/// lack it; any other output has exactly `shape`. Views may have any strides, but an output no stride of 0. An output may be an
+/// input's memory if both have the same layout.
+///
+/// # Numerics
+/// Each value is rounded to its dtype; reductions follow a fixed order: see the crate's documentation.
+///
+/// # Errors
+/// [`Error::Invalid`] for a wrong graph; [`Error::Arity`], [`Error::DType`], [`Error::Shape`], [`Error::Overlap`] and
+/// [`Error::Alias`] for tensors that do not fit it; [`Error::Arguments`] for too many; [`Error::Hal`] if compiling or launching
+/// fails.
+pub fn run(
+    stream: &Stream,
+    graph: &Graph,
+    shape: &[usize],
+    inputs: &[View<'_>],
+    scalars: &[Scalar],
+    outputs: &mut [ViewMut<'_>],
+) -> Result<()> {
+    let prepared = prepare(stream, graph)?;
+    check_arity(graph, inputs, scalars, outputs)?;
+    if shape.len() > MAX_RANK {
+        return Err(shape_error(graph, "iteration space", 0, shape, shape));
+    }
+    let mut geometry = Geometry::new(shape);
+    for argument in &prepared.arguments {
+        lay(&prepared, &mut geometry, shape, *argument, inputs, outputs)?;
+    }
+    check_aliases(&prepared, inputs, outputs)?;
+    let call = Call { stream, prepared: &prepared, inputs, scalars, outputs };
+    match prepared.plan.shape {
+        Shape::Elementwise => call.elementwise(geometry),
+        Shape::Rows => call.rows(geometry),
+    }
+}
+
+fn check_arity(graph: &Graph, inputs: &[View<'_>], scalars: &[Scalar], outputs: &[ViewMut<'_>]) -> Result<()> {
+    let checks = [
+        ("inputs", graph.inputs as usize, inputs.len()),
+        ("scalars", graph.scalars as usize, scalars.len()),
+        ("outputs", graph.outputs.len(), outputs.len()),
+    ];
+    for (what, expected, got) in checks {
+        if expected != got {
+            return Err(Error::Arity { graph: graph.name(), what, expected, got });
+        }
+    }
+    for (slot, ((expected, _), view)) in graph.inputs().zip(inputs).enumerate() {
+        check_dtype(graph, "input", slot, expected, view.dtype())?;
+    }
+    for (slot, (&value, view)) in graph.outputs.iter().zip(outputs).enumerate() {
+        check_dtype(graph, "output", slot, graph.dtype(value), view.dtype())?;
+    }
+    Ok(())
+}
+
+fn check_dtype(graph: &Graph, what: &'static str, slot: usize, expected: DType, got: DType) -> Result<()> {
+    if expected == got { Ok(()) } else { Err(Error::DType { graph: graph.name(), what, slot, expected, got }) }
+}
+
+fn shape_error(graph: &Graph, what: &'static str, slot: usize, got: &[usize], space: &[usize]) -> Error {
+    Error::Shape { graph: graph.name(), what, slot, got: got.to_vec(), space: space.to_vec() }
+}
+
+fn lay(
+    prepared: &Prepared,
+    geometry: &mut Geometry,
+    shape: &[usize],
+    argument: Argument,
+    inputs: &[View<'_>],
+    outputs: &[ViewMut<'_>],
+) -> Result<()> {
+    let graph = &prepared.graph;
+    let (what, slot, view, value, written) = match argument {
+        Argument::Input(slot, value) => ("input", slot, inputs[slot], value, false),
+        Argument::Output(slot) => ("output", slot, outputs[slot].view(), graph.outputs[slot], true),
+    };
+    // A value that is the same everywhere is written everywhere.
+    let kind = if prepared.plan.kinds[value.at()] == Kind::Row { Kind::Row } else { Kind::Full };
+    if !geometry.lay(&view, kind, written) {
+        return Err(shape_error(graph, what, slot, view.shape(), shape));
+    }
+    if written && geometry.overlaps(geometry.places().len() - 1) {
+        return Err(Error::Overlap { graph: graph.name(), slot });
+    }
+    Ok(())
+}
+
+/// An output in an input's memory is in order only element by element: anything else would be read after it was written, or
+/// not, depending on the schedule.
+fn check_aliases(prepared: &Prepared, inputs: &[View<'_>], outputs: &[ViewMut<'_>]) -> Result<()> {
+    for argument in &prepared.arguments {
+        let Argument::Input(input, _) = *argument else { continue };
+        for (output, written) in outputs.iter().enumerate() {
+            let read = &inputs[input];
+            if !read.buffer().same(written.buffer()) || read.layout() == written.layout() {
+                continue;
+            }
+            let (a, b) = (read.layout().extent(), written.layout().extent());
+            let (a_bytes, b_bytes) = (read.dtype().size_bytes() as i64, written.dtype().size_bytes() as i64);
+            if a.start * a_bytes < b.end * b_bytes && b.start * b_bytes < a.end * a_bytes {
+                return Err(Error::Alias { graph: prepared.graph.name(), input, output });
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Call<'a> {
+    stream: &'a Stream,
+    prepared: &'a Prepared,
+    inputs: &'a [View<'a>],
+    scalars: &'a [Scalar],
+    outputs: &'a [ViewMut<'a>],
+}
+
+/// The fields of `fuse.h`'s `Space` other than the axes.
+#[derive(Clone, Copy, Default)]
+struct Space {
+    items: usize,
+    step: usize,
+    lanes_log2: u32,
+    turns: usize,
+    quads: usize,
+    chains: usize,
+}
+
+/// Grid, block, and what the two-launch schedule adds to the arguments.
+struct Shot {
+    schedule: Schedule,
+    grid: [u32; 3],
+    block: [u32; 3],
+    partials: Option<(u64, u64)>,
+}
+
+impl Call<'_> {
+    fn elementwise(&self, mut geometry: Geometry) -> Result<()> {
+        if geometry.extents.contains(&0) {
+            return Ok(());
+        }
+        if self.prepared.plan.index_axes.is_none() {
+            geometry.merge(false);
+        }
+        let width = self.prepared.vector;
+        let extent = geometry.extents[0];
+        let vectors = extent.div_ceil(width);
+        let items = vectors * geometry.rows();
+        let groups = items.div_ceil(THREADS).min(GROUPS_MOST);
+        let space = Space { items, step: groups * THREADS, ..Space::default() };
+        let shot = Shot {
+            schedule: Schedule::Elementwise,
+            grid: [groups as u32, 1, 1],
+            block: [THREADS as u32, 1, 1],
+            partials: None,
+        };
+        self.launch(&geometry, &space, vectors, width, &shot)
+    }
+
+    fn rows(&self, mut geometry: Geometry) -> Result<()> {
+        let plan = &self.prepared.plan;
+        let (rows, extent) = (geometry.rows(), geometry.extents[0]);
+        let full_outputs = plan.passes.iter().any(|pass| !pass.stores.is_empty());
+        let row_outputs = self.prepared.graph.outputs.iter().any(|output| plan.kinds[output.at()] == Kind::Row);
+        if rows == 0 || (extent == 0 && !row_outputs) || !(row_outputs || full_outputs) {
+            return Ok(());
+        }
+        let mut column_axis = None;
+        if plan.index_axes.is_none() {
+            geometry.merge(true);
+            column_axis = geometry.column_axis().filter(|_| rows >= COLUMN_ROWS_LEAST);
+        }
+        if let Some(axis) = column_axis {
+            geometry.count_first(axis);
+            return self.columns(&geometry, rows, extent);
+        }
+        if extent <= order::SHORT_MOST {
+            return self.wave(&geometry, rows, extent);
+        }
+        if plan.splits() && order::chunks(extent) > 1 && rows <= SPLIT_ROWS_MOST {
+            return self.split(&geometry, rows, extent);
+        }
+        let space = group_space(rows, extent);
+        let shot = group_shot(Schedule::Group, space.step);
+        self.launch(&geometry, &space, extent, QUAD, &shot)
+    }
+
+    fn wave_size(&self) -> usize {
+        self.stream.device().arch().info().wave_size as usize
+    }
+
+    fn wave(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
+        let quads = extent.div_ceil(QUAD);
+        let lanes = quads.next_power_of_two().min(self.wave_size());
+        let rows_per_group = THREADS / lanes;
+        let groups = rows.div_ceil(rows_per_group).min(GROUPS_MOST);
+        let space = Space {
+            items: rows,
+            step: groups * rows_per_group,
+            lanes_log2: lanes.ilog2(),
+            turns: quads.div_ceil(lanes),
+            quads,
+            chains: order::chains(extent),
+        };
+        let shot = group_shot(Schedule::Wave, groups);
+        self.launch(geometry, &space, extent, QUAD, &shot)
+    }
+
+    fn columns(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
+        let (quads, chains, lanes) = (extent.div_ceil(QUAD), order::chains(extent), self.wave_size());
+        let waves = quads.min(chains).div_ceil(COLUMN_CHAINS).next_power_of_two().min(COLUMN_WAVES);
+        let groups = rows.div_ceil(lanes).min(GROUPS_MOST);
+        let space = Space { items: rows, step: groups * lanes, lanes_log2: waves.ilog2(), turns: 0, quads, chains };
+        let shot = Shot {
+            schedule: Schedule::Columns,
+            grid: [groups as u32, 1, 1],
+            block: [lanes as u32, waves as u32, 1],
+            partials: None,
+        };
+        self.launch(geometry, &space, extent, QUAD, &shot)
+    }
+
+    /// Chunks first, one a workgroup, then rows.
+    fn split(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
+        let chunks = order::chunks(extent);
+        let reductions = self.prepared.plan.passes[0].reduces.len();
+        let partials = Tensor::empty(&self.stream.device(), &[reductions, rows, chunks, THREADS], DType::U64)?;
+        let space = group_space(rows, extent);
+        let address = Some((partials.buffer().device_address(), chunks as u64));
+        let first = Shot {
+            schedule: Schedule::Split,
+            grid: [chunks as u32, rows as u32, 1],
+            block: [THREADS as u32, 1, 1],
+            partials: address,
+        };
+        self.launch_into(geometry, &space, extent, QUAD, &first, &[partials.buffer()])?;
+        let second = Shot { partials: address, ..group_shot(Schedule::Join, space.step) };
+        self.launch(geometry, &space, extent, QUAD, &second)
+    }
+
+    fn launch(&self, geometry: &Geometry, space: &Space, first_axis: usize, width: usize, shot: &Shot) -> Result<()> {
+        let mut buffers: [Option<&Buffer>; TENSORS_MOST] = [None; TENSORS_MOST];
+        for (slot, output) in buffers.iter_mut().zip(self.outputs) {
+            *slot = Some(output.view().buffer());
+        }
+        let Some(first) = buffers[0] else { return Ok(()) };
+        let mut list = [first; TENSORS_MOST];
+        for (slot, buffer) in list.iter_mut().zip(buffers.iter().flatten()) {
+            *slot = buffer;
+        }
+        self.launch_into(geometry, space, first_axis, width, shot, &list[..self.outputs.len()])
+    }
+
+    fn launch_into(
+        &self,
+        geometry: &Geometry,
+        space: &Space,
+        first_axis: usize,
+        width: usize,
+        shot: &Shot,
+        written: &[&Buffer],
+    ) -> Result<()> {
+        let wide = is_wide(geometry, space);
+        let function = self.prepared.function(shot.schedule, wide)?;
+        let mut block = Block::new(wide);
+        write_space(&mut block, geometry, space, first_axis);
+        for place in geometry.places() {
+            let (below, _) = geometry.reach(place);
+            block.word(place.address - below);
+            block.index(below);
+            block.index(geometry.mode(place, width) as u64);
+            for stride in place.strides {
+                block.index(stride as u64);
+            }
+        }
+        for (scalar, dtype) in self.scalars.iter().zip(self.prepared.graph.scalars()) {
+            block.word(scalar.bits(dtype));
+        }
+        if let Some((address, chunks)) = shot.partials {
+            block.word(address);
+            block.word(chunks);
+        }
+        let launch = Launch {
+            label: self.prepared.graph.name(),
+            grid: shot.grid,
+            block: shot.block,
+            lds_bytes: 0,
+            args: block.bytes(),
+            outputs: written,
+        };
+        Ok(self.stream.launch_generated(function, &launch, self.inputs)?)
+    }
+}
+
+fn group_space(rows: usize, extent: usize) -> Space {
+    Space {
+        items: rows,
+        step: rows.min(GROUPS_MOST),
+        lanes_log2: 0,
+        turns: 0,
+        quads: extent.div_ceil(QUAD),
+        chains: order::chains(extent),
+    }
+}
+
+fn group_shot(schedule: Schedule, groups: usize) -> Shot {
+    Shot { schedule, grid: [groups as u32, 1, 1], block: [THREADS as u32, 1, 1], partials: None }
+}
+
+/// Whether 32-bit offsets and item numbers do not suffice.
+fn is_wide(geometry: &Geometry, space: &Space) -> bool {
+    // Lanes past the end compute a column of up to one sweep beyond it before they find that it is not there.
+    let beyond = (THREADS * QUAD) as u64;
+    space.items as u64 + space.step as u64 >= NARROW_ITEMS
+        || geometry.extents[0] as u64 + beyond >= NARROW_ITEMS
+        || geometry.places().iter().any(|place| geometry.reach(place).1 > u64::from(u32::MAX))
+}
+
+fn write_space(block: &mut Block, geometry: &Geometry, space: &Space, first_axis: usize) {
+    block.index(space.items as u64);
+    block.index(space.step as u64);
+    block.index(geometry.extents[0] as u64);
+    block.index(geometry.rank as u64);
+    block.index(space.lanes_log2.into());
+    block.index(space.turns as u64);
+    block.index(space.quads as u64);
+    block.index(space.chains as u64);
+    for axis in 0..MAX_RANK {
+        let extent = if axis == 0 { first_axis } else { geometry.extents[axis] } as u64;
+        let (multiplier, shift) = divider(extent);
+        block.index(extent);
+        block.index(multiplier);
+        block.index(shift.into());
+    }
+}
+
+/// Multiplier and shift with which `((n · multiplier >> 32) + n) >> shift` is `n / divisor` for every `n < 2^31`
+/// (Granlund and Montgomery 1994, figure 4.1). A divisor of 2^31 or more only occurs where 64 bits are used, which divide.
+fn divider(divisor: u64) -> (u64, u32) {
+    if divisor == 0 || divisor >= NARROW_ITEMS {
+        return (0, 0);
+    }
+    let shift = divisor.next_power_of_two().ilog2();
+    let multiplier = ((1u64 << 32) * ((1 << shift) - divisor)) / divisor + 1;
+    (multiplier, shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn division_by_multiplication_is_division(n in 0u64..NARROW_ITEMS, divisor in 1u64..NARROW_ITEMS) {
+            let (multiplier, shift) = divider(divisor);
+            prop_assert!(multiplier <= u64::from(u32::MAX));
+            prop_assert_eq!((((n * multiplier) >> 32) + n) >> shift, n / divisor);
+        }
+    }
+}
