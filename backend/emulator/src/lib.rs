@@ -1,1 +1,60 @@
-//! Placeholder.
+//! An emulator of AMD GPUs: runs the code objects that a real card would run, on the CPU and on memory where every access
+//! is checked.
+//!
+//! [`Gpu`] is one device. Its memory is handed out by [`Gpu::allocate`], code comes in by [`Gpu::load`], and
+//! [`Gpu::launch`] runs a [`Kernel`] to its end and gives its [`Counters`], or the [`Fault`] that ended it.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use rocfire_emulator::{Gpu, Launch, Options};
+//! let gpu = Gpu::new(rocfire_arch::Arch::parse("gfx942")?, Options::default())?;
+//! let module = gpu.load(&std::fs::read("kernels.co")?)?;
+//! let kernel = module.kernel("scale").ok_or("no such kernel")?;
+//! let x = gpu.allocate(4096)?;
+//! gpu.launch(&kernel, &Launch { grid: [4, 1, 1], block: [256, 1, 1], dynamic_lds_bytes: 0, kernarg: &x.to_le_bytes() })?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it works
+//!
+//! | step | module |
+//! | --- | --- |
+//! | An ELF file becomes an image in guest memory, and its code a list of steps | `module`, `metadata`, `descriptor`, `program` |
+//! | A step is a handler and operands that are register numbers | `step`, `exec` |
+//! | A launch lays out arguments and hands workgroups to threads | `launch` |
+//! | A workgroup's waves run one after the other up to each barrier | `group` |
+//! | A handler works on registers that are vectors over the lanes | `wave`, `numeric` |
+//! | and on memory through windows that the allocation map has granted | `env`, `memory` |
+//!
+//! # Invariants
+//!
+//! - The same bits on every host and any number of threads: floating point is correctly rounded in every CPU variant of a
+//!   handler, elementary functions are our own, lanes act in ascending order, and a kernel that could show the order of
+//!   its workgroups runs them one after the other.
+//! - A guest address becomes a host pointer only through the allocation map (`memory`).
+//! - What the emulator does not know is an error that names the instruction. Nothing is skipped.
+//! - Time is not modelled: [`Counters`] count, and `MODEL.md` says what.
+
+mod counters;
+mod descriptor;
+mod env;
+mod error;
+mod exec;
+mod gpu;
+mod group;
+mod launch;
+mod memory;
+mod metadata;
+mod module;
+mod numeric;
+mod program;
+mod step;
+mod wave;
+
+pub use counters::Counters;
+pub use error::{Access, Error, Fault, FaultKind, Nearest};
+pub use gpu::{Gpu, Options};
+pub use launch::Launch;
+pub use memory::Live;
+pub use module::{Kernel, Module};

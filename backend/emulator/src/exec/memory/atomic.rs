@@ -1,0 +1,312 @@
+//! Atomic operations, on device memory and on LDS.
+//!
+//! Lanes act in ascending order. On device memory each is a host atomic, since other workgroups may run at the same time;
+//! a kernel where their order could show does not run its workgroups in parallel (see
+//! [`is_order_dependent`](super::is_order_dependent)). Float atomics add in the order of the lanes, keep denormals, and
+//! give the canonical NaN, so that the bits do not depend on the host.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use half::{bf16, f16};
+use rocfire_isa::{Inst, Op};
+
+use super::space::Space;
+use crate::env::{Cause, Env};
+use crate::error::{Access, FaultKind, Nearest};
+use crate::step::{Flow, Handlers, Step};
+use crate::wave::{LANES, Wave};
+
+/// What is in memory: 32 or 64 bits.
+trait Word: Copy {
+    const DWORDS: u16;
+    fn get(w: &Wave, register: u16, lane: usize) -> Self;
+    fn set(self, w: &mut Wave, register: u16, lane: usize);
+    /// Replaces what is at `host` by `f` of it, atomically, and returns what was there.
+    ///
+    /// # Safety
+    /// `host` is valid for reads and writes of the word, and aligned to its size.
+    unsafe fn modify(host: *mut u8, f: impl Fn(Self) -> Self) -> Self;
+}
+
+impl Word for u32 {
+    const DWORDS: u16 = 1;
+    fn get(w: &Wave, register: u16, lane: usize) -> u32 {
+        w.lane(register, lane)
+    }
+    fn set(self, w: &mut Wave, register: u16, lane: usize) {
+        w.set_lane(register, lane, self);
+    }
+    unsafe fn modify(host: *mut u8, f: impl Fn(u32) -> u32) -> u32 {
+        // SAFETY: valid and aligned by this function's contract; all concurrent atomics on it are of this kind.
+        let word = unsafe { AtomicU32::from_ptr(host.cast()) };
+        let update = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |old| Some(f(old)));
+        update.unwrap_or_else(|old| old)
+    }
+}
+
+impl Word for u64 {
+    const DWORDS: u16 = 2;
+    fn get(w: &Wave, register: u16, lane: usize) -> u64 {
+        u64::from(w.lane(register, lane)) | u64::from(w.lane(register + 1, lane)) << 32
+    }
+    fn set(self, w: &mut Wave, register: u16, lane: usize) {
+        w.set_lane(register, lane, self as u32);
+        w.set_lane(register + 1, lane, (self >> 32) as u32);
+    }
+    unsafe fn modify(host: *mut u8, f: impl Fn(u64) -> u64) -> u64 {
+        // SAFETY: as above.
+        let word = unsafe { AtomicU64::from_ptr(host.cast()) };
+        let update = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |old| Some(f(old)));
+        update.unwrap_or_else(|old| old)
+    }
+}
+
+/// One operation: the new value from the old, the first and the second data word.
+trait Modify {
+    type Word: Word;
+    /// Whether there is a second data word.
+    const TWO: bool = false;
+    fn apply(old: Self::Word, data: Self::Word, second: Self::Word) -> Self::Word;
+}
+
+macro_rules! operations {
+    ($($name:ident $word:ty, $two:literal, |$old:pat_param, $data:pat_param, $second:pat_param| $new:expr;)*) => { $(
+        struct $name;
+        impl Modify for $name {
+            type Word = $word;
+            const TWO: bool = $two;
+            #[inline(always)]
+            fn apply($old: $word, $data: $word, $second: $word) -> $word {
+                $new
+            }
+        }
+    )* };
+}
+
+operations! {
+    Swap32 u32, false, |_, data, _| data;
+    Swap64 u64, false, |_, data, _| data;
+    Add32 u32, false, |old, data, _| old.wrapping_add(data);
+    Add64 u64, false, |old, data, _| old.wrapping_add(data);
+    Sub32 u32, false, |old, data, _| old.wrapping_sub(data);
+    Sub64 u64, false, |old, data, _| old.wrapping_sub(data);
+    Rsub32 u32, false, |old, data, _| data.wrapping_sub(old);
+    Rsub64 u64, false, |old, data, _| data.wrapping_sub(old);
+    Smin32 u32, false, |old, data, _| (old as i32).min(data as i32) as u32;
+    Smin64 u64, false, |old, data, _| (old as i64).min(data as i64) as u64;
+    Smax32 u32, false, |old, data, _| (old as i32).max(data as i32) as u32;
+    Smax64 u64, false, |old, data, _| (old as i64).max(data as i64) as u64;
+    Umin32 u32, false, |old, data, _| old.min(data);
+    Umin64 u64, false, |old, data, _| old.min(data);
+    Umax32 u32, false, |old, data, _| old.max(data);
+    Umax64 u64, false, |old, data, _| old.max(data);
+    And32 u32, false, |old, data, _| old & data;
+    And64 u64, false, |old, data, _| old & data;
+    Or32 u32, false, |old, data, _| old | data;
+    Or64 u64, false, |old, data, _| old | data;
+    Xor32 u32, false, |old, data, _| old ^ data;
+    Xor64 u64, false, |old, data, _| old ^ data;
+    Inc32 u32, false, |old, data, _| if old >= data { 0 } else { old + 1 };
+    Inc64 u64, false, |old, data, _| if old >= data { 0 } else { old + 1 };
+    Dec32 u32, false, |old, data, _| if old == 0 || old > data { data } else { old - 1 };
+    Dec64 u64, false, |old, data, _| if old == 0 || old > data { data } else { old - 1 };
+    AddF32 u32, false, |old, data, _| canonical32(f32::from_bits(old) + f32::from_bits(data));
+    AddF64 u64, false, |old, data, _| canonical64(f64::from_bits(old) + f64::from_bits(data));
+    MinF32 u32, false, |old, data, _| canonical32(minimum32(f32::from_bits(old), f32::from_bits(data)));
+    MaxF32 u32, false, |old, data, _| canonical32(-minimum32(-f32::from_bits(old), -f32::from_bits(data)));
+    MinF64 u64, false, |old, data, _| canonical64(minimum64(f64::from_bits(old), f64::from_bits(data)));
+    MaxF64 u64, false, |old, data, _| canonical64(-minimum64(-f64::from_bits(old), -f64::from_bits(data)));
+    PackedAddF16 u32, false, |old, data, _| add_f16(old, data) | add_f16(old >> 16, data >> 16) << 16;
+    PackedAddBf16 u32, false, |old, data, _| add_bf16(old, data) | add_bf16(old >> 16, data >> 16) << 16;
+    // Global: the new value first, then what it is compared with. DS: the other way round.
+    Cmpswap32 u32, true, |old, new, compare| if old == compare { new } else { old };
+    Cmpswap64 u64, true, |old, new, compare| if old == compare { new } else { old };
+    Cmpst32 u32, true, |old, compare, new| if old == compare { new } else { old };
+    Cmpst64 u64, true, |old, compare, new| if old == compare { new } else { old };
+    CmpstF32 u32, true, |old, compare, new| if f32::from_bits(old) == f32::from_bits(compare) { new } else { old };
+    CmpstF64 u64, true, |old, compare, new| if f64::from_bits(old) == f64::from_bits(compare) { new } else { old };
+    Mskor32 u32, true, |old, mask, data| old & !mask | data;
+    Mskor64 u64, true, |old, mask, data| old & !mask | data;
+    Wrap32 u32, true, |old, limit, step| if old >= limit { old - limit } else { old.wrapping_add(step) };
+}
+
+fn canonical32(value: f32) -> u32 {
+    if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() }
+}
+
+fn canonical64(value: f64) -> u64 {
+    if value.is_nan() { 0x7ff8_0000_0000_0000 } else { value.to_bits() }
+}
+
+/// The smaller one; a number wins over a NaN, and -0 over +0.
+fn minimum32(a: f32, b: f32) -> f32 {
+    match (a.is_nan(), b.is_nan()) {
+        (true, _) => b,
+        (_, true) => a,
+        _ if a == b => f32::from_bits(a.to_bits() | b.to_bits()),
+        _ => a.min(b),
+    }
+}
+
+fn minimum64(a: f64, b: f64) -> f64 {
+    match (a.is_nan(), b.is_nan()) {
+        (true, _) => b,
+        (_, true) => a,
+        _ if a == b => f64::from_bits(a.to_bits() | b.to_bits()),
+        _ => a.min(b),
+    }
+}
+
+/// Sum of the low halves. An f32 has more than twice the bits of an f16, so that rounding twice changes nothing.
+fn add_f16(a: u32, b: u32) -> u32 {
+    let sum = f16::from_bits(a as u16).to_f32() + f16::from_bits(b as u16).to_f32();
+    u32::from(if sum.is_nan() { 0x7e00 } else { f16::from_f32(sum).to_bits() })
+}
+
+/// The same for bf16.
+fn add_bf16(a: u32, b: u32) -> u32 {
+    let sum = bf16::from_bits(a as u16).to_f32() + bf16::from_bits(b as u16).to_f32();
+    u32::from(if sum.is_nan() { 0x7fc0 } else { bf16::from_f32(sum).to_bits() })
+}
+
+/// Runs `M` for each lane that is on.
+fn run<S: Space, M: Modify>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+    let exec = w.exec();
+    let bytes = 4 * u64::from(M::Word::DWORDS);
+    let addresses = S::addresses(w, s, s.imm);
+    S::count(env, u64::from(exec.count_ones()) * bytes, Access::Atomic);
+    let returns = s.inst.dst[0].is_some();
+    // DS has its second word in an operand of its own, the others behind the first.
+    let second = if s.inst.format == rocfire_isa::Format::Ds { s.src[2] } else { s.src[1] + M::Word::DWORDS };
+    for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+        let address = addresses[lane];
+        let host = match S::lane_ptr(w, env, s, lane, address, bytes, Access::Atomic) {
+            Ok(Some(host)) => host,
+            Ok(None) => continue,
+            Err(cause) => return env.fail_with(*cause),
+        };
+        if !(host as u64).is_multiple_of(bytes) {
+            let lane = Some(lane as u32);
+            let (address, bytes, nearest) = (Some(address), bytes as u32, Nearest::Unknown);
+            return env.fail_with(Cause { kind: FaultKind::Misaligned, lane, address, bytes, nearest });
+        }
+        let data = M::Word::get(w, s.src[1], lane);
+        let other = if M::TWO { M::Word::get(w, second, lane) } else { data };
+        // SAFETY: `lane_ptr` gave a pointer that is valid for `bytes` bytes, and its alignment has been checked.
+        let old = unsafe { M::Word::modify(host, |old| M::apply(old, data, other)) };
+        if returns {
+            old.set(w, s.dst[0], lane);
+        }
+    }
+    Flow::Next
+}
+
+/// Calls back with the operations of each kind. Each row: the type, the operations on device memory, those on LDS.
+macro_rules! table {
+    ($op:expr, $space:ty, $($modify:ident: $($name:ident)|+;)*) => {
+        match $op {
+            $($(Op::$name)|+ => Some(Handlers::same(run::<$space, $modify>)),)*
+            _ => None,
+        }
+    };
+}
+
+/// The handler of an atomic operation.
+pub(super) fn select<S: Space>(inst: &Inst) -> Option<Handlers> {
+    words32::<S>(inst.op).or_else(|| words64::<S>(inst.op)).or_else(|| floats::<S>(inst.op))
+}
+
+/// Whether the operation is an atomic one.
+pub(super) fn is_atomic(op: Op) -> bool {
+    use super::space::Device;
+    words32::<Device>(op).is_some() || words64::<Device>(op).is_some() || rounds(op)
+}
+
+/// Whether the operation rounds, so that the order of several shows.
+pub(super) fn rounds(op: Op) -> bool {
+    floats::<super::space::Device>(op).is_some()
+}
+
+fn words32<S: Space>(op: Op) -> Option<Handlers> {
+    table!(op, S,
+        Swap32: GlobalAtomicSwap | FlatAtomicSwap | BufferAtomicSwap | DsWrxchgRtnB32;
+        Add32: GlobalAtomicAdd | FlatAtomicAdd | BufferAtomicAdd | DsAddU32 | DsAddRtnU32;
+        Sub32: GlobalAtomicSub | FlatAtomicSub | BufferAtomicSub | DsSubU32 | DsSubRtnU32;
+        Rsub32: DsRsubU32 | DsRsubRtnU32;
+        Smin32: GlobalAtomicSmin | FlatAtomicSmin | BufferAtomicSmin | DsMinI32 | DsMinRtnI32;
+        Smax32: GlobalAtomicSmax | FlatAtomicSmax | BufferAtomicSmax | DsMaxI32 | DsMaxRtnI32;
+        Umin32: GlobalAtomicUmin | FlatAtomicUmin | BufferAtomicUmin | DsMinU32 | DsMinRtnU32;
+        Umax32: GlobalAtomicUmax | FlatAtomicUmax | BufferAtomicUmax | DsMaxU32 | DsMaxRtnU32;
+        And32: GlobalAtomicAnd | FlatAtomicAnd | BufferAtomicAnd | DsAndB32 | DsAndRtnB32;
+        Or32: GlobalAtomicOr | FlatAtomicOr | BufferAtomicOr | DsOrB32 | DsOrRtnB32;
+        Xor32: GlobalAtomicXor | FlatAtomicXor | BufferAtomicXor | DsXorB32 | DsXorRtnB32;
+        Inc32: GlobalAtomicInc | FlatAtomicInc | BufferAtomicInc | DsIncU32 | DsIncRtnU32;
+        Dec32: GlobalAtomicDec | FlatAtomicDec | BufferAtomicDec | DsDecU32 | DsDecRtnU32;
+        Cmpswap32: GlobalAtomicCmpswap | FlatAtomicCmpswap | BufferAtomicCmpswap;
+        Cmpst32: DsCmpstB32 | DsCmpstRtnB32;
+        Mskor32: DsMskorB32 | DsMskorRtnB32;
+        Wrap32: DsWrapRtnB32;
+    )
+}
+
+fn words64<S: Space>(op: Op) -> Option<Handlers> {
+    table!(op, S,
+        Swap64: GlobalAtomicSwapX2 | FlatAtomicSwapX2 | BufferAtomicSwapX2 | DsWrxchgRtnB64;
+        Add64: GlobalAtomicAddX2 | FlatAtomicAddX2 | BufferAtomicAddX2 | DsAddU64 | DsAddRtnU64;
+        Sub64: GlobalAtomicSubX2 | FlatAtomicSubX2 | BufferAtomicSubX2 | DsSubU64 | DsSubRtnU64;
+        Rsub64: DsRsubU64 | DsRsubRtnU64;
+        Smin64: GlobalAtomicSminX2 | FlatAtomicSminX2 | BufferAtomicSminX2 | DsMinI64 | DsMinRtnI64;
+        Smax64: GlobalAtomicSmaxX2 | FlatAtomicSmaxX2 | BufferAtomicSmaxX2 | DsMaxI64 | DsMaxRtnI64;
+        Umin64: GlobalAtomicUminX2 | FlatAtomicUminX2 | BufferAtomicUminX2 | DsMinU64 | DsMinRtnU64;
+        Umax64: GlobalAtomicUmaxX2 | FlatAtomicUmaxX2 | BufferAtomicUmaxX2 | DsMaxU64 | DsMaxRtnU64;
+        And64: GlobalAtomicAndX2 | FlatAtomicAndX2 | BufferAtomicAndX2 | DsAndB64 | DsAndRtnB64;
+        Or64: GlobalAtomicOrX2 | FlatAtomicOrX2 | BufferAtomicOrX2 | DsOrB64 | DsOrRtnB64;
+        Xor64: GlobalAtomicXorX2 | FlatAtomicXorX2 | BufferAtomicXorX2 | DsXorB64 | DsXorRtnB64;
+        Inc64: GlobalAtomicIncX2 | FlatAtomicIncX2 | BufferAtomicIncX2 | DsIncU64 | DsIncRtnU64;
+        Dec64: GlobalAtomicDecX2 | FlatAtomicDecX2 | BufferAtomicDecX2 | DsDecU64 | DsDecRtnU64;
+        Cmpswap64: GlobalAtomicCmpswapX2 | FlatAtomicCmpswapX2 | BufferAtomicCmpswapX2;
+        Cmpst64: DsCmpstB64 | DsCmpstRtnB64;
+        Mskor64: DsMskorB64 | DsMskorRtnB64;
+    )
+}
+
+fn floats<S: Space>(op: Op) -> Option<Handlers> {
+    table!(op, S,
+        AddF32: GlobalAtomicAddF32 | FlatAtomicAddF32 | BufferAtomicAddF32 | DsAddF32 | DsAddRtnF32;
+        AddF64: GlobalAtomicAddF64 | FlatAtomicAddF64 | BufferAtomicAddF64 | DsAddF64 | DsAddRtnF64;
+        MinF32: DsMinF32 | DsMinRtnF32;
+        MaxF32: DsMaxF32 | DsMaxRtnF32;
+        MinF64: GlobalAtomicMinF64 | FlatAtomicMinF64 | BufferAtomicMinF64 | DsMinF64 | DsMinRtnF64;
+        MaxF64: GlobalAtomicMaxF64 | FlatAtomicMaxF64 | BufferAtomicMaxF64 | DsMaxF64 | DsMaxRtnF64;
+        PackedAddF16: GlobalAtomicPkAddF16 | FlatAtomicPkAddF16 | BufferAtomicPkAddF16 | DsPkAddF16 | DsPkAddRtnF16;
+        PackedAddBf16: GlobalAtomicPkAddBf16 | FlatAtomicPkAddBf16 | DsPkAddBf16 | DsPkAddRtnBf16;
+        CmpstF32: DsCmpstF32 | DsCmpstRtnF32;
+        CmpstF64: DsCmpstF64 | DsCmpstRtnF64;
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn increments_and_decrements_wrap_at_the_data() {
+        assert_eq!(Inc32::apply(4, 5, 0), 5);
+        assert_eq!(Inc32::apply(5, 5, 0), 0);
+        assert_eq!(Dec32::apply(0, 5, 0), 5);
+        assert_eq!(Dec32::apply(6, 5, 0), 5);
+        assert_eq!(Dec32::apply(5, 5, 0), 4);
+    }
+
+    #[test]
+    fn float_operations_prefer_numbers_and_give_one_nan() {
+        let (one, nan) = (1f32.to_bits(), f32::NAN.to_bits() | 5);
+        assert_eq!(MinF32::apply(nan, one, 0), one);
+        assert_eq!(MaxF32::apply(one, nan, 0), one);
+        assert_eq!(AddF32::apply(one, nan, 0), 0x7fc0_0000);
+        assert_eq!(MinF32::apply(0, 0x8000_0000, 0), 0x8000_0000);
+        assert_eq!(MaxF32::apply(0x8000_0000, 0, 0), 0);
+        assert_eq!(PackedAddF16::apply(0x3c00_4000, 0x3c00_3c00, 0), 0x4000_4200);
+        assert_eq!(PackedAddBf16::apply(0x3f80_4000, 0x3f80_3f80, 0), 0x4000_4040);
+    }
+}

@@ -1,0 +1,68 @@
+//! Vector memory instructions: GLOBAL, FLAT, SCRATCH, MUBUF and DS.
+//!
+//! What kind of memory an instruction reaches is a [`Space`](space::Space), which turns the wave's address registers into
+//! host pointers that have been checked; what it does there is in [`load`], [`store`] and [`atomic`]. Lanes act in
+//! ascending order, so that where several store to one address the last one wins, always.
+//!
+//! The instructions of a hot loop (device memory and LDS by 32 bits and more) are compiled for every
+//! [`Level`](crate::step::Level); the others have one body.
+
+use rocfire_isa::{Format, Inst, Op};
+
+use self::space::{Buffer, Device, Flat, Lds, Scratch};
+use crate::step::{Constant, Role, Selected};
+
+mod atomic;
+mod exchange;
+mod load;
+mod pair;
+mod space;
+mod store;
+mod to_lds;
+
+/// The handler of a memory instruction.
+pub(crate) fn select(inst: &Inst) -> Option<Selected> {
+    let handlers = match inst.format {
+        Format::Global => load::global(inst.op)
+            .or_else(|| store::global(inst.op))
+            .or_else(|| to_lds::global(inst.op))
+            .or_else(|| atomic::select::<Device>(inst)),
+        Format::Flat => load::rare::<Flat>(inst.op)
+            .or_else(|| store::rare::<Flat>(inst.op))
+            .or_else(|| atomic::select::<Flat>(inst)),
+        Format::Scratch => load::rare::<Scratch>(inst.op).or_else(|| store::rare::<Scratch>(inst.op)),
+        Format::Mubuf if !inst.mods.lds => load::rare::<Buffer>(inst.op)
+            .or_else(|| store::rare::<Buffer>(inst.op))
+            .or_else(|| atomic::select::<Buffer>(inst)),
+        Format::Ds if !inst.mods.gds => load::lds(inst.op)
+            .or_else(|| store::lds(inst.op))
+            .or_else(|| pair::select(inst.op))
+            .or_else(|| exchange::select(inst.op))
+            .or_else(|| atomic::select::<Lds>(inst)),
+        _ => return None,
+    }?;
+    let block = Role::Block(Constant::B32);
+    let scalar = Role::Scalar(Constant::B32);
+    let roles = match inst.format {
+        Format::Ds => [block; 4],
+        _ => [block, block, scalar, scalar],
+    };
+    Some(Selected::lanes(handlers).with_roles(roles).with_imm(i64::from(inst.mods.offset)))
+}
+
+/// Whether the operation is an atomic one.
+pub(crate) fn is_atomic(op: Op) -> bool {
+    atomic::is_atomic(op)
+}
+
+/// Whether the instruction reaches device memory, and so wants a window of its own.
+pub(crate) fn has_site(inst: &Inst) -> bool {
+    matches!(inst.format, Format::Smem | Format::Global | Format::Flat | Format::Mubuf)
+}
+
+/// Whether the result of running workgroups in another order could differ because of this instruction: an atomic that
+/// returns what it found, or rounds.
+pub(crate) fn is_order_dependent(inst: &Inst) -> bool {
+    let device = matches!(inst.format, Format::Global | Format::Flat | Format::Mubuf);
+    device && atomic::is_atomic(inst.op) && (inst.dst[0].is_some() || inst.mods.sc0 || atomic::rounds(inst.op))
+}

@@ -1,0 +1,416 @@
+//! From address registers to checked host pointers.
+//!
+//! [`Space::resolve`] looks at the whole wave at once. Mostly the lanes lie in one window, and one check covers all of
+//! them: [`Place::Linear`] where they follow one another without gaps, [`Place::Span`] otherwise. Where they do not, or one
+//! of them is bad, [`Space::lane_ptr`] is asked lane by lane ([`Place::Scattered`]) and finds the lane to blame.
+
+use crate::env::{Cause, Env};
+use crate::error::{Access, FaultKind, Nearest};
+use crate::step::{PRIVATE_APERTURE, SHARED_APERTURE, Step};
+use crate::wave::{LANES, Lanes, Wave};
+
+/// Addresses of all lanes; those of lanes that are off mean nothing.
+pub(super) type Addresses = [u64; LANES];
+
+/// Where the lanes' bytes are.
+pub(super) enum Place {
+    /// All lanes are on, and lane `i`'s bytes are `i` accesses after the pointer.
+    Linear(*mut u8),
+    /// Lane `i`'s bytes are at an offset from the pointer; lanes that are off have the offset of one that is on.
+    Span(*mut u8, Lanes),
+    /// To be looked at one by one.
+    Scattered,
+}
+
+/// A kind of memory.
+pub(super) trait Space {
+    /// The lanes' addresses, `offset_bytes` included.
+    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses;
+
+    /// The lanes' places for accesses of `BYTES` bytes each; some lane is on.
+    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Place;
+
+    /// One lane's pointer, valid until the next call. `None`: the access is to be left out, and a load gives zero.
+    fn lane_ptr(
+        w: &Wave,
+        env: &mut Env,
+        s: &Step,
+        lane: usize,
+        address: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Option<*mut u8>, Box<Cause>>;
+
+    /// Counts the bytes asked for.
+    fn count(env: &mut Env, bytes: u64, access: Access);
+}
+
+/// GLOBAL.
+pub(super) struct Device;
+/// FLAT: device memory, LDS or scratch by address.
+pub(super) struct Flat;
+/// SCRATCH.
+pub(super) struct Scratch;
+/// MUBUF: device memory through a resource descriptor.
+pub(super) struct Buffer;
+/// DS.
+pub(super) struct Lds;
+
+/// A bad access of one lane.
+#[cold]
+fn cause(kind: FaultKind, lane: usize, address: u64, bytes: u64, nearest: Nearest) -> Box<Cause> {
+    Box::new(Cause { kind, lane: Some(lane as u32), address: Some(address), bytes: bytes as u32, nearest })
+}
+
+/// The 64-bit address registers plus an offset.
+#[inline(always)]
+fn vector_addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+    let (low, high) = (&w.v[s.src[0] as usize].0, &w.v[s.src[0] as usize + 1].0);
+    std::array::from_fn(|i| (u64::from(low[i]) | u64::from(high[i]) << 32).wrapping_add(offset_bytes as u64))
+}
+
+/// Whether lane `i`'s address is lane 0's plus `i * BYTES`, without overflow.
+#[inline(always)]
+fn is_linear<const BYTES: usize>(addresses: &Addresses) -> bool {
+    let first = addresses[0];
+    let mut different = 0;
+    for (i, address) in addresses.iter().enumerate() {
+        different |= address ^ first.wrapping_add((i * BYTES) as u64);
+    }
+    different == 0 && first < u64::MAX - (LANES * BYTES) as u64
+}
+
+/// Lowest address and offsets from it, with lanes that are off moved to one that is on. `None` if they are 2^31 or more
+/// apart.
+#[inline(always)]
+fn spread(addresses: &Addresses, exec: u64) -> Option<(u64, u64, Lanes)> {
+    let first = addresses[exec.trailing_zeros() as usize % LANES];
+    let (mut lowest, mut highest) = (i64::MAX, i64::MIN);
+    let mut deltas = [0i64; LANES];
+    for i in 0..LANES {
+        let delta = if exec >> i & 1 != 0 { addresses[i].wrapping_sub(first) as i64 } else { 0 };
+        deltas[i] = delta;
+        lowest = lowest.min(delta);
+        highest = highest.max(delta);
+    }
+    if lowest <= -(1 << 30) || highest >= 1 << 30 {
+        return None;
+    }
+    let mut offsets = Lanes::ZERO;
+    for i in 0..LANES {
+        offsets.0[i] = (deltas[i] - lowest) as u32;
+    }
+    Some((first.wrapping_add(lowest as u64), (highest - lowest) as u64, offsets))
+}
+
+/// Places in device memory.
+#[inline(always)]
+fn resolve_device<const BYTES: usize>(
+    w: &Wave,
+    env: &mut Env,
+    s: &Step,
+    addresses: &Addresses,
+    access: Access,
+) -> Place {
+    let exec = w.exec();
+    if exec == !0 && is_linear::<BYTES>(addresses) {
+        return match env.device_ptr(s.site, addresses[0], (LANES * BYTES) as u64, access) {
+            Ok(host) => Place::Linear(host),
+            Err(_) => Place::Scattered,
+        };
+    }
+    let Some((lowest, extent, offsets)) = spread(addresses, exec) else { return Place::Scattered };
+    match env.device_ptr(s.site, lowest, extent + BYTES as u64, access) {
+        Ok(host) => Place::Span(host, offsets),
+        Err(_) => Place::Scattered,
+    }
+}
+
+fn device_lane_ptr(
+    env: &mut Env,
+    s: &Step,
+    lane: usize,
+    address: u64,
+    bytes: u64,
+    access: Access,
+) -> Result<Option<*mut u8>, Box<Cause>> {
+    match env.device_ptr(s.site, address, bytes, access) {
+        Ok(host) => Ok(Some(host)),
+        Err(bad) => Err(cause(bad.denied.kind.clone(), lane, address, bytes, bad.denied.nearest)),
+    }
+}
+
+pub(super) fn lds_lane_ptr(env: &mut Env, lane: usize, address: u64, bytes: u64) -> Result<*mut u8, Box<Cause>> {
+    let lds_bytes = env.lds.len() as u32;
+    match env.lds.host_ptr(address, bytes) {
+        Some(host) => Ok(host),
+        None => Err(cause(FaultKind::LdsOutOfBounds { lds_bytes }, lane, address, bytes, Nearest::Unknown)),
+    }
+}
+
+fn scratch_lane_ptr(
+    w: &Wave,
+    env: &mut Env,
+    lane: usize,
+    address: u64,
+    bytes: u64,
+) -> Result<Option<*mut u8>, Box<Cause>> {
+    let scratch_bytes = env.scratch_bytes;
+    let inside = address.checked_add(bytes).is_some_and(|end| end <= u64::from(scratch_bytes));
+    let place = (u64::from(w.number) * LANES as u64 + lane as u64) * u64::from(env.scratch_stride_bytes);
+    match env.scratch.host_ptr(place + if inside { address } else { 0 }, bytes) {
+        Some(host) if inside => Ok(Some(host)),
+        _ => Err(cause(FaultKind::ScratchOutOfBounds { scratch_bytes }, lane, address, bytes, Nearest::Unknown)),
+    }
+}
+
+/// Places in scratch.
+#[inline(always)]
+fn resolve_scratch<const BYTES: usize>(w: &Wave, env: &mut Env, addresses: &Addresses) -> Place {
+    let exec = w.exec();
+    let Some(limit) = u64::from(env.scratch_bytes).checked_sub(BYTES as u64) else { return Place::Scattered };
+    let stride = env.scratch_stride_bytes;
+    let first = exec.trailing_zeros() as usize % LANES;
+    let mut offsets = Lanes::ZERO;
+    let mut bad = false;
+    for i in 0..LANES {
+        let lane = if exec >> i & 1 != 0 { i } else { first };
+        bad |= addresses[lane] > limit;
+        offsets.0[i] = (lane as u32 * stride).wrapping_add(addresses[lane] as u32);
+    }
+    let bytes = LANES as u64 * u64::from(stride);
+    match env.scratch.host_ptr(u64::from(w.number) * bytes, bytes) {
+        Some(host) if !bad => Place::Span(host, offsets),
+        _ => Place::Scattered,
+    }
+}
+
+fn count_device(env: &mut Env, bytes: u64, access: Access) {
+    match access {
+        Access::Read => env.bytes.global_read += bytes,
+        Access::Write => env.bytes.global_written += bytes,
+        Access::Atomic => {
+            env.bytes.global_read += bytes;
+            env.bytes.global_written += bytes;
+        }
+    }
+}
+
+impl Space for Device {
+    #[inline(always)]
+    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+        if s.inst.src[2].is_some() {
+            let base = s.s64(w, 2).wrapping_add(offset_bytes as u64);
+            let lanes = &w.v[s.src[0] as usize].0;
+            std::array::from_fn(|i| base.wrapping_add(u64::from(lanes[i])))
+        } else {
+            vector_addresses(w, s, offset_bytes)
+        }
+    }
+
+    #[inline(always)]
+    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Place {
+        resolve_device::<BYTES>(w, env, s, &Self::addresses(w, s, offset_bytes), access)
+    }
+
+    fn lane_ptr(
+        _: &Wave,
+        env: &mut Env,
+        s: &Step,
+        lane: usize,
+        address: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Option<*mut u8>, Box<Cause>> {
+        device_lane_ptr(env, s, lane, address, bytes, access)
+    }
+
+    #[inline(always)]
+    fn count(env: &mut Env, bytes: u64, access: Access) {
+        count_device(env, bytes, access);
+    }
+}
+
+impl Space for Flat {
+    #[inline(always)]
+    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+        vector_addresses(w, s, offset_bytes)
+    }
+
+    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Place {
+        let addresses = Self::addresses(w, s, offset_bytes);
+        let exec = w.exec();
+        let is_device = |address: u64| {
+            let aperture = (address >> 32) as u32;
+            aperture != SHARED_APERTURE && aperture != PRIVATE_APERTURE
+        };
+        let on = || (0..LANES).filter(|i| exec >> i & 1 != 0).map(|i| addresses[i]);
+        if on().all(is_device) {
+            resolve_device::<BYTES>(w, env, s, &addresses, access)
+        } else if on().all(|address| (address >> 32) as u32 == PRIVATE_APERTURE) {
+            resolve_scratch::<BYTES>(w, env, &addresses.map(|address| address & 0xffff_ffff))
+        } else {
+            Place::Scattered
+        }
+    }
+
+    fn lane_ptr(
+        w: &Wave,
+        env: &mut Env,
+        s: &Step,
+        lane: usize,
+        address: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Option<*mut u8>, Box<Cause>> {
+        let offset = address & 0xffff_ffff;
+        match (address >> 32) as u32 {
+            SHARED_APERTURE => lds_lane_ptr(env, lane, offset, bytes).map(Some),
+            PRIVATE_APERTURE => scratch_lane_ptr(w, env, lane, offset, bytes),
+            _ => device_lane_ptr(env, s, lane, address, bytes, access),
+        }
+    }
+
+    fn count(env: &mut Env, bytes: u64, access: Access) {
+        count_device(env, bytes, access);
+    }
+}
+
+impl Space for Scratch {
+    #[inline(always)]
+    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+        let base = if s.inst.src[2].is_some() { s.s32(w, 2) } else { 0 }.wrapping_add(offset_bytes as u32);
+        if s.inst.src[0].is_some() {
+            let lanes = &w.v[s.src[0] as usize].0;
+            std::array::from_fn(|i| u64::from(base.wrapping_add(lanes[i])))
+        } else {
+            [u64::from(base); LANES]
+        }
+    }
+
+    #[inline(always)]
+    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> Place {
+        resolve_scratch::<BYTES>(w, env, &Self::addresses(w, s, offset_bytes))
+    }
+
+    fn lane_ptr(
+        w: &Wave,
+        env: &mut Env,
+        _: &Step,
+        lane: usize,
+        address: u64,
+        bytes: u64,
+        _: Access,
+    ) -> Result<Option<*mut u8>, Box<Cause>> {
+        scratch_lane_ptr(w, env, lane, address, bytes)
+    }
+
+    fn count(env: &mut Env, bytes: u64, _: Access) {
+        env.bytes.scratch += bytes;
+    }
+}
+
+/// Address of a lane that the descriptor's range check has refused: no allocation is there.
+const OUT_OF_RANGE: u64 = u64::MAX;
+
+impl Space for Buffer {
+    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+        // The descriptor: base in bits 47..0, stride in 61..48, records in 95..64.
+        let (low, records) = (s.s64(w, 2), u64::from(w.s32(s.src[2] + 2)));
+        let (base, stride) = (low & 0xffff_ffff_ffff, low >> 48 & 0x3fff);
+        let scalar_offset = u64::from(s.s32(w, 3));
+        let mods = &s.inst.mods;
+        std::array::from_fn(|i| {
+            let mut register = s.src[0];
+            let mut next = || {
+                register += 1;
+                u64::from(w.lane(register - 1, i))
+            };
+            let index = if mods.idxen { next() } else { 0 };
+            let offset = (if mods.offen { next() } else { 0 }).wrapping_add(offset_bytes as u64);
+            let in_range = if stride == 0 { offset < records } else { index < records };
+            if in_range { base + scalar_offset + index * stride + offset } else { OUT_OF_RANGE }
+        })
+    }
+
+    fn resolve<const BYTES: usize>(_: &Wave, _: &mut Env, _: &Step, _: i64, _: Access) -> Place {
+        // Some lanes may be out of range, which is no error here.
+        Place::Scattered
+    }
+
+    fn lane_ptr(
+        _: &Wave,
+        env: &mut Env,
+        s: &Step,
+        lane: usize,
+        address: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Option<*mut u8>, Box<Cause>> {
+        if address == OUT_OF_RANGE { Ok(None) } else { device_lane_ptr(env, s, lane, address, bytes, access) }
+    }
+
+    fn count(env: &mut Env, bytes: u64, access: Access) {
+        count_device(env, bytes, access);
+    }
+}
+
+impl Space for Lds {
+    #[inline(always)]
+    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+        let lanes = &w.v[s.src[0] as usize].0;
+        std::array::from_fn(|i| u64::from(lanes[i].wrapping_add(offset_bytes as u32)))
+    }
+
+    #[inline(always)]
+    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> Place {
+        let exec = w.exec();
+        let lanes = &w.v[s.src[0] as usize].0;
+        let offset = offset_bytes as u32;
+        let whole = env.lds.len() as u64;
+        let Some(host) = env.lds.host_ptr(0, whole) else { return Place::Scattered };
+        let Some(limit) = (whole as u32).checked_sub(BYTES as u32) else { return Place::Scattered };
+        let mut offsets = Lanes::ZERO;
+        let mut highest = 0;
+        let mut different = 0;
+        let first = lanes[exec.trailing_zeros() as usize % LANES].wrapping_add(offset);
+        for i in 0..LANES {
+            let address = if exec >> i & 1 != 0 { lanes[i].wrapping_add(offset) } else { first };
+            offsets.0[i] = address;
+            highest = highest.max(address);
+            different |= address ^ first.wrapping_add((i * BYTES) as u32);
+        }
+        if highest > limit {
+            Place::Scattered
+        } else if different == 0 && exec == !0 {
+            // SAFETY: `first` is not above `highest`, which is inside.
+            Place::Linear(unsafe { host.add(first as usize) })
+        } else {
+            Place::Span(host, offsets)
+        }
+    }
+
+    fn lane_ptr(
+        _: &Wave,
+        env: &mut Env,
+        _: &Step,
+        lane: usize,
+        address: u64,
+        bytes: u64,
+        _: Access,
+    ) -> Result<Option<*mut u8>, Box<Cause>> {
+        lds_lane_ptr(env, lane, address, bytes).map(Some)
+    }
+
+    #[inline(always)]
+    fn count(env: &mut Env, bytes: u64, access: Access) {
+        match access {
+            Access::Read => env.bytes.lds_read += bytes,
+            Access::Write => env.bytes.lds_written += bytes,
+            Access::Atomic => {
+                env.bytes.lds_read += bytes;
+                env.bytes.lds_written += bytes;
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Stores: whole dwords, and bytes and shorts from either half of a register.
+
+use rocfire_isa::Op;
+
+use super::space::{Device, Lds, Place, Space};
+use crate::env::Env;
+use crate::error::Access;
+use crate::step::{Flow, Handlers, Step, levels};
+use crate::wave::{CHUNK, CHUNKS, LANES, Wave};
+
+/// Stores `N` dwords a lane, from the registers at `data`.
+#[inline(always)]
+pub(super) fn dwords<S: Space, const N: usize, const BYTES: usize>(
+    w: &mut Wave,
+    env: &mut Env,
+    s: &Step,
+    data: u16,
+    offset_bytes: i64,
+) -> Flow {
+    const { assert!(BYTES == 4 * N) };
+    let exec = w.exec();
+    if exec == 0 {
+        return Flow::Next;
+    }
+    S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Write);
+    match S::resolve::<BYTES>(w, env, s, offset_bytes, Access::Write) {
+        Place::Linear(host) => {
+            for c in 0..CHUNKS {
+                let values: [[u32; CHUNK]; N] = std::array::from_fn(|d| w.chunk(data + d as u16, c));
+                let chunk: [[u32; N]; CHUNK] = std::array::from_fn(|i| std::array::from_fn(|d| values[d][i]));
+                // SAFETY: `resolve` gave a pointer to `LANES * BYTES` writable bytes.
+                unsafe { host.cast::<[[u32; N]; CHUNK]>().add(c).write_unaligned(chunk) };
+            }
+            Flow::Next
+        }
+        Place::Span(host, offsets) => {
+            let rows: [usize; N] = std::array::from_fn(|d| data as usize + d);
+            for lane in 0..LANES {
+                if exec >> lane & 1 != 0 {
+                    let value: [u32; N] = std::array::from_fn(|d| w.v[rows[d]].0[lane]);
+                    // SAFETY: `resolve` checked `BYTES` writable bytes at each offset.
+                    unsafe { host.add(offsets.0[lane] as usize).cast::<[u32; N]>().write_unaligned(value) };
+                }
+            }
+            Flow::Next
+        }
+        Place::Scattered => scattered::<S>(w, env, s, BYTES, offset_bytes, |w, lane| {
+            let mut bytes = [0; 16];
+            for d in 0..N {
+                bytes[4 * d..4 * d + 4].copy_from_slice(&w.lane(data + d as u16, lane).to_le_bytes());
+            }
+            bytes
+        }),
+    }
+}
+
+/// Stores lane by lane what `get` gives, in the first `bytes` of 16.
+#[cold]
+#[inline(never)]
+fn scattered<S: Space>(
+    w: &mut Wave,
+    env: &mut Env,
+    s: &Step,
+    bytes: usize,
+    offset_bytes: i64,
+    get: impl Fn(&Wave, usize) -> [u8; 16],
+) -> Flow {
+    assert!(bytes <= 16, "the widest store of a lane is 16 bytes");
+    let addresses = S::addresses(w, s, offset_bytes);
+    let exec = w.exec();
+    for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+        let value = get(w, lane);
+        match S::lane_ptr(w, env, s, lane, addresses[lane], bytes as u64, Access::Write) {
+            // SAFETY: `lane_ptr` gave a pointer to `bytes` writable bytes, and `value` has as many.
+            Ok(Some(host)) => unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), host, bytes) },
+            Ok(None) => {}
+            Err(cause) => return env.fail_with(*cause),
+        }
+    }
+    Flow::Next
+}
+
+/// Stores the low `BYTES` bytes of the data register moved right by `SHIFT` bits.
+#[inline(always)]
+fn narrow<S: Space, const BYTES: usize, const SHIFT: u32>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+    const { assert!(BYTES == 1 || BYTES == 2) };
+    let exec = w.exec();
+    if exec == 0 {
+        return Flow::Next;
+    }
+    S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Write);
+    let data = &w.v[s.src[1] as usize].0;
+    let offset_of = |place: &Place, lane: usize| match place {
+        Place::Linear(_) => lane * BYTES,
+        Place::Span(_, offsets) => offsets.0[lane] as usize,
+        Place::Scattered => 0,
+    };
+    match S::resolve::<BYTES>(w, env, s, s.imm, Access::Write) {
+        place @ (Place::Linear(host) | Place::Span(host, _)) => {
+            for lane in 0..LANES {
+                if exec >> lane & 1 != 0 {
+                    let value = data[lane] >> SHIFT;
+                    // SAFETY: `resolve` checked `BYTES` writable bytes for each lane that is on.
+                    unsafe {
+                        let host = host.add(offset_of(&place, lane));
+                        if BYTES == 1 {
+                            host.write(value as u8);
+                        } else {
+                            host.cast::<u16>().write_unaligned(value as u16);
+                        }
+                    }
+                }
+            }
+            Flow::Next
+        }
+        Place::Scattered => scattered::<S>(w, env, s, BYTES, s.imm, |w, lane| {
+            let value = (w.lane(s.src[1], lane) >> SHIFT).to_le_bytes();
+            std::array::from_fn(|i| if i < 4 { value[i] } else { 0 })
+        }),
+    }
+}
+
+/// Stores `N` dwords from the instruction's data operand.
+#[inline(always)]
+fn plain<S: Space, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+    dwords::<S, N, BYTES>(w, env, s, s.src[1], s.imm)
+}
+
+/// Stores of GLOBAL.
+pub(super) fn global(op: Op) -> Option<Handlers> {
+    Some(match op {
+        Op::GlobalStoreDword => levels!(plain::<Device, 1, 4>),
+        Op::GlobalStoreDwordx2 => levels!(plain::<Device, 2, 8>),
+        Op::GlobalStoreDwordx3 => levels!(plain::<Device, 3, 12>),
+        Op::GlobalStoreDwordx4 => levels!(plain::<Device, 4, 16>),
+        Op::GlobalStoreShort => levels!(narrow::<Device, 2, 0>),
+        Op::GlobalStoreShortD16Hi => levels!(narrow::<Device, 2, 16>),
+        _ => return rare::<Device>(op),
+    })
+}
+
+/// Stores of DS, but for the two-address ones.
+pub(super) fn lds(op: Op) -> Option<Handlers> {
+    Some(match op {
+        Op::DsWriteB32 => levels!(plain::<Lds, 1, 4>),
+        Op::DsWriteB64 => levels!(plain::<Lds, 2, 8>),
+        Op::DsWriteB96 => levels!(plain::<Lds, 3, 12>),
+        Op::DsWriteB128 => levels!(plain::<Lds, 4, 16>),
+        Op::DsWriteB16 => levels!(narrow::<Lds, 2, 0>),
+        Op::DsWriteB16D16Hi => levels!(narrow::<Lds, 2, 16>),
+        Op::DsWriteB8 => Handlers::same(narrow::<Lds, 1, 0>),
+        Op::DsWriteB8D16Hi => Handlers::same(narrow::<Lds, 1, 16>),
+        _ => return None,
+    })
+}
+
+/// Stores of any space, in one body for every host.
+pub(super) fn rare<S: Space>(op: Op) -> Option<Handlers> {
+    Some(Handlers::same(match op {
+        Op::FlatStoreDword | Op::ScratchStoreDword | Op::BufferStoreDword => plain::<S, 1, 4>,
+        Op::FlatStoreDwordx2 | Op::ScratchStoreDwordx2 | Op::BufferStoreDwordx2 => plain::<S, 2, 8>,
+        Op::FlatStoreDwordx3 | Op::ScratchStoreDwordx3 | Op::BufferStoreDwordx3 => plain::<S, 3, 12>,
+        Op::FlatStoreDwordx4 | Op::ScratchStoreDwordx4 | Op::BufferStoreDwordx4 => plain::<S, 4, 16>,
+        Op::FlatStoreShort | Op::ScratchStoreShort | Op::BufferStoreShort => narrow::<S, 2, 0>,
+        Op::FlatStoreShortD16Hi | Op::ScratchStoreShortD16Hi | Op::BufferStoreShortD16Hi => narrow::<S, 2, 16>,
+        Op::GlobalStoreByte | Op::FlatStoreByte | Op::ScratchStoreByte | Op::BufferStoreByte => narrow::<S, 1, 0>,
+        Op::GlobalStoreByteD16Hi | Op::FlatStoreByteD16Hi | Op::ScratchStoreByteD16Hi | Op::BufferStoreByteD16Hi => {
+            narrow::<S, 1, 16>
+        }
+        _ => return None,
+    }))
+}

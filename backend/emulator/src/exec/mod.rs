@@ -1,0 +1,33 @@
+//! What instructions do. Each class has its own module with a `select`, which matches on the operation and gives the
+//! handler; [`select`] asks them in turn. The contract of handlers and operands is in [`step`](crate::step).
+//!
+//! | module | instructions |
+//! | --- | --- |
+//! | [`scalar`] | SOP1, SOP2, SOPK, SOPC, SOPP, SMEM |
+//! | [`lane`] | `v_readlane`, `v_readfirstlane`, `v_writelane` |
+//! | [`index`] | vector instructions while `s_set_gpr_idx_on` is in force |
+//! | [`memory`] | GLOBAL, FLAT, SCRATCH, MUBUF, DS |
+//! | [`mfma`] | VOP3P-MAI, without the moves to and from accumulation registers |
+//! | [`valu`] | all other VOP1, VOP2, VOPC, VOP3, VOP3P, with SDWA and DPP |
+
+use rocfire_isa::{Format, Inst};
+
+use crate::step::Selected;
+
+pub(crate) mod index;
+pub(crate) mod lane;
+pub(crate) mod memory;
+pub(crate) mod mfma;
+pub(crate) mod scalar;
+pub(crate) mod valu;
+
+/// The handler of `inst`, if any class knows it.
+pub(crate) fn select(inst: &Inst) -> Option<Selected> {
+    match inst.format {
+        Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc | Format::Sopp | Format::Smem => scalar::select(inst),
+        Format::Global | Format::Flat | Format::Scratch | Format::Mubuf | Format::Ds => memory::select(inst),
+        Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p | Format::Vop3pMai => {
+            lane::select(inst).or_else(|| mfma::select(inst)).or_else(|| valu::select(inst))
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! SMEM: scalar loads, and the clocks.
+
+use rocfire_isa::{Inst, Op};
+
+use super::handler;
+use crate::env::{Cause, Env};
+use crate::error::Access;
+use crate::step::{Flow, Handlers, Selected, Step};
+use crate::wave::Wave;
+
+pub(super) fn select(inst: &Inst) -> Option<Selected> {
+    let handlers = match inst.op {
+        Op::SLoadDword => load_handler::<1>(),
+        Op::SLoadDwordx2 => load_handler::<2>(),
+        Op::SLoadDwordx4 => load_handler::<4>(),
+        Op::SLoadDwordx8 => load_handler::<8>(),
+        Op::SLoadDwordx16 => load_handler::<16>(),
+        Op::SBufferLoadDword => buffer_handler::<1>(),
+        Op::SBufferLoadDwordx2 => buffer_handler::<2>(),
+        Op::SBufferLoadDwordx4 => buffer_handler::<4>(),
+        Op::SBufferLoadDwordx8 => buffer_handler::<8>(),
+        Op::SBufferLoadDwordx16 => buffer_handler::<16>(),
+        // A clock must show the same on every host: it counts the wave's instructions.
+        Op::SMemtime | Op::SMemrealtime => handler!(|w, _, s| {
+            let now = w.executed.wrapping_add(w.pc as u64);
+            w.set_s64(s.dst[0], now);
+            Flow::Next
+        }),
+        Op::SDcacheInv | Op::SDcacheInvVol | Op::SDcacheWb | Op::SDcacheWbVol => handler!(|_, _, _| Flow::Next),
+        _ => return None,
+    };
+    Some(Selected::scalars(handlers))
+}
+
+fn load_handler<const N: usize>() -> Handlers {
+    Handlers::same(load::<N>)
+}
+
+fn buffer_handler<const N: usize>() -> Handlers {
+    Handlers::same(buffer_load::<N>)
+}
+
+/// The immediate and the register offset together.
+fn offset(w: &Wave, s: &Step) -> u64 {
+    let register = if s.inst.src[1].is_some() { u64::from(s.s32(w, 1)) } else { 0 };
+    register.wrapping_add(i64::from(s.inst.mods.offset) as u64)
+}
+
+fn load<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+    let address = w.s64(s.src[0]).wrapping_add(offset(w, s)) & !3;
+    read::<N>(w, env, s, address)
+}
+
+/// Through a resource descriptor: base in bits 47..0, stride in 61..48, records in 95..64.
+fn buffer_load<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+    let base = w.s64(s.src[0]) & 0xffff_ffff_ffff;
+    let stride = w.s64(s.src[0]) >> 48 & 0x3fff;
+    let records = u64::from(w.s32(s.src[0] + 2));
+    let bytes = if stride == 0 { records } else { records * stride };
+    let offset = offset(w, s) & !3;
+    // Out of range of the descriptor, a buffer reads as zero: that is what the descriptor is for.
+    if offset.checked_add(4 * N as u64).is_none_or(|end| end > bytes) {
+        for i in 0..N as u16 {
+            w.set_s32(s.dst[0] + i, 0);
+        }
+        return Flow::Next;
+    }
+    read::<N>(w, env, s, base.wrapping_add(offset))
+}
+
+#[inline(always)]
+fn read<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step, address: u64) -> Flow {
+    env.bytes.scalar_read += 4 * N as u64;
+    match env.device_ptr(s.site, address, 4 * N as u64, Access::Read) {
+        Ok(host) => {
+            for i in 0..N {
+                // SAFETY: `device_ptr` gave a pointer to `4 * N` readable bytes.
+                let value = unsafe { host.cast::<u32>().add(i).read_unaligned() };
+                let index = s.dst[0] as usize + i;
+                // `get_mut`: a decoder may accept a destination that runs out of the file.
+                if let Some(register) = w.s.get_mut(index) {
+                    *register = u32::from_le(value);
+                }
+            }
+            Flow::Next
+        }
+        Err(bad) => env.fail_with(Cause {
+            kind: bad.denied.kind,
+            lane: None,
+            address: Some(bad.address),
+            bytes: 4 * N as u32,
+            nearest: bad.denied.nearest,
+        }),
+    }
+}

@@ -1,0 +1,56 @@
+//! Scalar instructions: the scalar ALU, branches and program control, scalar loads.
+//!
+//! One module for each encoding. Sources are read through [`Step::s32`](crate::step::Step::s32) and
+//! [`Step::s64`](crate::step::Step::s64), results written to the scalar file; SCC is set where the ISA says so and left
+//! alone elsewhere.
+
+use rocfire_isa::{Format, Inst, Op};
+
+use crate::step::Selected;
+
+mod control;
+mod load;
+mod sop1;
+mod sop2;
+mod sopc;
+mod sopk;
+
+/// A handler without a loop over lanes: one body for every level.
+macro_rules! handler {
+    (|$w:pat_param, $e:pat_param, $s:pat_param| $body:expr) => {{
+        fn run(w: &mut $crate::wave::Wave, e: &mut $crate::env::Env, s: &$crate::step::Step) -> $crate::step::Flow {
+            let ($w, $e, $s) = (w, e, s);
+            $body
+        }
+        $crate::step::Handlers::same(run)
+    }};
+}
+pub(crate) use handler;
+
+/// The handler of a scalar instruction.
+pub(crate) fn select(inst: &Inst) -> Option<Selected> {
+    match inst.format {
+        Format::Sop1 => sop1::select(inst.op),
+        Format::Sop2 => sop2::select(inst.op),
+        Format::Sopc => sopc::select(inst.op),
+        Format::Sopk => sopk::select(inst),
+        Format::Sopp => control::select(inst),
+        Format::Smem => load::select(inst),
+        _ => None,
+    }
+}
+
+/// Whether the instruction names its target by a displacement.
+pub(crate) fn is_direct_branch(op: Op) -> bool {
+    matches!(
+        op,
+        Op::SBranch
+            | Op::SCbranchScc0
+            | Op::SCbranchScc1
+            | Op::SCbranchVccz
+            | Op::SCbranchVccnz
+            | Op::SCbranchExecz
+            | Op::SCbranchExecnz
+            | Op::SCallB64
+    )
+}

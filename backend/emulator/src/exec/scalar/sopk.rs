@@ -1,0 +1,122 @@
+//! SOPK: a 16-bit immediate; short moves and comparisons, hardware registers, direct calls.
+
+use rocfire_isa::{Inst, Op, OperandKind};
+
+use super::handler;
+use crate::step::{Flow, Handlers, Selected};
+use crate::wave::Wave;
+
+/// SCC from the register, which is source 0, and the immediate, sign-extended.
+macro_rules! signed {
+    (|$a:pat_param, $imm:pat_param| $result:expr) => {
+        handler!(|w, _, s| {
+            let ($a, $imm) = (s.s32(w, 0) as i32, s.imm as i32);
+            w.scc = $result;
+            Flow::Next
+        })
+    };
+}
+
+/// SCC from the register, which is source 0, and the immediate, zero-extended.
+macro_rules! unsigned {
+    (|$a:pat_param, $imm:pat_param| $result:expr) => {
+        handler!(|w, _, s| {
+            let ($a, $imm) = (s.s32(w, 0), u32::from(s.imm as u16));
+            w.scc = $result;
+            Flow::Next
+        })
+    };
+}
+
+pub(super) fn select(inst: &Inst) -> Option<Selected> {
+    // `s_setreg` names its hardware register where others have their destination.
+    let imm = inst.src.iter().chain(&inst.dst).find_map(|operand| match operand.kind {
+        OperandKind::Imm(value) => Some(value as i16),
+        _ => None,
+    })?;
+    let handlers = comparison(inst.op).or_else(|| other(inst.op))?;
+    Some(Selected::scalars(handlers).with_imm(i64::from(imm)))
+}
+
+fn comparison(op: Op) -> Option<Handlers> {
+    Some(match op {
+        Op::SCmpkEqI32 => signed!(|a, imm| a == imm),
+        Op::SCmpkLgI32 => signed!(|a, imm| a != imm),
+        Op::SCmpkGtI32 => signed!(|a, imm| a > imm),
+        Op::SCmpkGeI32 => signed!(|a, imm| a >= imm),
+        Op::SCmpkLtI32 => signed!(|a, imm| a < imm),
+        Op::SCmpkLeI32 => signed!(|a, imm| a <= imm),
+        Op::SCmpkEqU32 => unsigned!(|a, imm| a == imm),
+        Op::SCmpkLgU32 => unsigned!(|a, imm| a != imm),
+        Op::SCmpkGtU32 => unsigned!(|a, imm| a > imm),
+        Op::SCmpkGeU32 => unsigned!(|a, imm| a >= imm),
+        Op::SCmpkLtU32 => unsigned!(|a, imm| a < imm),
+        Op::SCmpkLeU32 => unsigned!(|a, imm| a <= imm),
+        _ => return None,
+    })
+}
+
+fn other(op: Op) -> Option<Handlers> {
+    Some(match op {
+        Op::SMovkI32 => handler!(|w, _, s| {
+            w.set_s32(s.dst[0], s.imm as u32);
+            Flow::Next
+        }),
+        Op::SCmovkI32 => handler!(|w, _, s| {
+            if w.scc {
+                w.set_s32(s.dst[0], s.imm as u32);
+            }
+            Flow::Next
+        }),
+        Op::SAddkI32 => handler!(|w, _, s| {
+            let (sum, overflow) = (w.s32(s.dst[0]) as i32).overflowing_add(s.imm as i32);
+            w.set_s32(s.dst[0], sum as u32);
+            w.scc = overflow;
+            Flow::Next
+        }),
+        Op::SMulkI32 => handler!(|w, _, s| {
+            let product = w.s32(s.dst[0]).wrapping_mul(s.imm as u32);
+            w.set_s32(s.dst[0], product);
+            Flow::Next
+        }),
+        Op::SGetregB32 => handler!(|w, _, s| {
+            let (offset, bits) = field(s.imm);
+            let value = hardware_register(w, s.imm) >> offset & bits;
+            w.set_s32(s.dst[0], value);
+            Flow::Next
+        }),
+        Op::SSetregB32 | Op::SSetregImm32B32 => handler!(|w, _, s| {
+            let value = s.s32(w, 0);
+            set_hardware_register(w, s.imm, value);
+            Flow::Next
+        }),
+        Op::SCallB64 => handler!(|w, env, s| {
+            let next = env.program.address_after(s);
+            w.set_s64(s.dst[0], next);
+            // The linker has put the target's step in place of the displacement.
+            env.jump(w, s.imm as usize)
+        }),
+        _ => return None,
+    })
+}
+
+/// MODE, the one hardware register that is kept; of the others the emulator knows nothing, and they read as zero.
+const HW_REG_MODE: i64 = 1;
+
+/// Lowest bit and bit mask of the field that a `hwreg` immediate names: bits 5..0 the register, 10..6 the offset, 15..11 the
+/// width less one.
+fn field(imm: i64) -> (u32, u32) {
+    let (offset, width) = ((imm >> 6 & 31) as u32, (imm >> 11 & 31) as u32 + 1);
+    (offset, u32::MAX >> (32 - width))
+}
+
+fn hardware_register(w: &Wave, imm: i64) -> u32 {
+    if imm & 63 == HW_REG_MODE { w.mode } else { 0 }
+}
+
+fn set_hardware_register(w: &mut Wave, imm: i64, value: u32) {
+    if imm & 63 == HW_REG_MODE {
+        let (offset, bits) = field(imm);
+        w.mode = w.mode & !(bits << offset) | (value & bits) << offset;
+    }
+}

@@ -1,0 +1,196 @@
+//! The device: memory, modules, launches.
+
+use std::sync::{Arc, Mutex};
+
+use rocfire_arch::{Arch, Family};
+
+use crate::counters::Counters;
+use crate::env::Env;
+use crate::error::Error;
+use crate::group::{Setup, Worker};
+use crate::launch::{self, Launch};
+use crate::memory::{Live, Memory};
+use crate::module::{Kernel, Module};
+
+/// How a device is set up.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Host threads that a launch may use; `None`: as many as rayon's global pool has. Results do not depend on it.
+    pub threads: Option<usize>,
+    /// Bytes of device memory. Only what is written takes memory of the host.
+    pub memory_bytes: u64,
+    /// Instructions that a wave may run before it is taken to be in an endless loop.
+    pub step_limit: u64,
+    /// Whether it is a fault if a wave ends while others of its workgroup wait at a barrier. HIP forbids it; the hardware
+    /// lets the barrier pass, and some programs rely on that.
+    pub strict_barriers: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { threads: None, memory_bytes: 8 << 30, step_limit: 1 << 32, strict_barriers: true }
+    }
+}
+
+/// One emulated device. All calls may come from any thread; a launch returns when it is done.
+pub struct Gpu {
+    arch: Arch,
+    options: Options,
+    memory: Arc<Memory>,
+    /// Threads of its own, if a number was asked for.
+    pool: Option<rayon::ThreadPool>,
+    /// Workers that no launch is using: making one costs more than a small launch.
+    workers: Mutex<Vec<Box<Worker>>>,
+}
+
+impl Gpu {
+    /// A device with empty memory.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedArch`] for a family without instruction tables.
+    pub fn new(arch: Arch, options: Options) -> Result<Gpu, Error> {
+        match arch.info().family {
+            Family::Cdna3 => {}
+            Family::Gcn5
+            | Family::Cdna1
+            | Family::Cdna2
+            | Family::Cdna4
+            | Family::Rdna1
+            | Family::Rdna2
+            | Family::Rdna3
+            | Family::Rdna35
+            | Family::Rdna4
+            | Family::Gfx125
+            | Family::Ampere
+            | Family::Ada
+            | Family::Hopper => return Err(Error::UnsupportedArch { arch }),
+        }
+        let pool = options.threads.filter(|&threads| threads > 1).and_then(|threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            pool.inspect_err(|error| tracing::warn!(%error, "no threads of its own; launches use the global pool")).ok()
+        });
+        let memory = Arc::new(Memory::new(options.memory_bytes));
+        Ok(Gpu { arch, options, memory, pool, workers: Mutex::new(Vec::new()) })
+    }
+
+    /// Its architecture.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// Allocates zeroed bytes; the address is a multiple of 4096, with a red zone after the last byte.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; the device stays usable.
+    pub fn allocate(&self, bytes: u64) -> Result<u64, Error> {
+        self.memory.allocate(bytes)
+    }
+
+    /// Frees an allocation by its address. The address is never handed out again.
+    ///
+    /// # Errors
+    /// [`Error::BadAddress`] if no allocation starts there.
+    pub fn free(&self, address: u64) -> Result<(), Error> {
+        self.memory.free(address)
+    }
+
+    /// Declares what the `block_bytes` at `address`, inside an allocation, are used for: a pool that splits an allocation
+    /// says so here, and kernels are checked against what was asked for. It replaces what was declared for any of these
+    /// bytes. Calls of the host are not checked against it.
+    ///
+    /// # Errors
+    /// [`Error::BadAddress`] if the block is not inside one allocation, or smaller than what was requested of it.
+    pub fn mark(&self, address: u64, block_bytes: u64, live: Live) -> Result<(), Error> {
+        self.memory.mark(address, block_bytes, live)
+    }
+
+    /// Copies bytes to the device.
+    ///
+    /// # Errors
+    /// [`Error::BadAddress`] if they do not lie inside one allocation.
+    pub fn write(&self, address: u64, data: &[u8]) -> Result<(), Error> {
+        self.memory.host("write", address, data.len() as u64)?.write(address, data);
+        Ok(())
+    }
+
+    /// Copies bytes from the device.
+    ///
+    /// # Errors
+    /// As [`write`](Gpu::write).
+    pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Error> {
+        self.memory.host("read", address, out.len() as u64)?.read(address, out);
+        Ok(())
+    }
+
+    /// Copies bytes on the device; the ranges may overlap.
+    ///
+    /// # Errors
+    /// As [`write`](Gpu::write).
+    pub fn copy(&self, dst: u64, src: u64, bytes: u64) -> Result<(), Error> {
+        let to = self.memory.host("copy", dst, bytes)?;
+        let from = self.memory.host("copy", src, bytes)?;
+        to.copy_from(dst, &from, src, bytes);
+        Ok(())
+    }
+
+    /// Fills bytes on the device.
+    ///
+    /// # Errors
+    /// As [`write`](Gpu::write).
+    pub fn fill(&self, dst: u64, pattern: u8, bytes: u64) -> Result<(), Error> {
+        self.memory.host("fill", dst, bytes)?.fill(dst, pattern, bytes);
+        Ok(())
+    }
+
+    /// Loads a code object: an ELF file for AMD's HSA, code object version 4 to 6.
+    ///
+    /// # Errors
+    /// [`Error::BadCodeObject`] with the reason; [`Error::OutOfMemory`].
+    pub fn load(&self, code_object: &[u8]) -> Result<Arc<Module>, Error> {
+        Module::load(self.arch, &self.memory, code_object).map(Arc::new)
+    }
+
+    /// Runs a kernel and waits for its end.
+    ///
+    /// # Errors
+    /// [`Error::BadLaunch`] for numbers that the kernel does not allow, [`Error::Fault`] for what it did wrong; memory then
+    /// holds what was written up to there.
+    pub fn launch(&self, kernel: &Kernel, launch: &Launch<'_>) -> Result<Counters, Error> {
+        launch::run(self, kernel, launch)
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Threads that a launch may use.
+    pub(crate) fn threads(&self) -> usize {
+        self.options.threads.unwrap_or_else(rayon::current_num_threads)
+    }
+
+    /// Runs `body`, and what it spawns, in the device's threads.
+    pub(crate) fn in_pool<'scope, R>(&self, body: impl FnOnce(&rayon::Scope<'scope>) -> R) -> R {
+        match &self.pool {
+            Some(pool) => pool.in_place_scope(body),
+            None => rayon::in_place_scope(body),
+        }
+    }
+
+    /// A worker, prepared for a launch.
+    pub(crate) fn take_worker(&self, setup: &Setup) -> Box<Worker> {
+        let kept = self.workers.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+        let mut worker = kept.unwrap_or_else(|| {
+            let program = setup.kernel.module.program.clone();
+            let env = Env::new(program, self.memory.clone(), self.options.step_limit);
+            Box::new(Worker::new(env, self.options.strict_barriers))
+        });
+        worker.reset(setup);
+        worker
+    }
+
+    /// Keeps a worker for the next launch.
+    pub(crate) fn give_worker(&self, worker: Box<Worker>) {
+        self.workers.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(worker);
+    }
+}

@@ -1,0 +1,223 @@
+//! Running one workgroup: its waves' first registers, and the waves interleaved at barriers.
+//!
+//! A [`Worker`] is what a host thread needs for it, kept between launches. The initial registers are those of LLVM's "User
+//! Guide for AMDGPU Backend", section "Initial Kernel Execution State".
+
+use crate::counters::Counters;
+use crate::descriptor::UserValue;
+use crate::env::{Cause, Env};
+use crate::error::{Fault, FaultKind, Nearest};
+use crate::module::Kernel;
+use crate::step::Flow;
+use crate::wave::{AGPR, LANES, Lanes, Wave, scalar};
+
+/// What all workgroups of a launch share.
+pub(crate) struct Setup {
+    pub(crate) kernel: Kernel,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    /// Workgroups in all.
+    pub(crate) groups: u64,
+    /// Work-items of a workgroup.
+    pub(crate) items: u32,
+    /// LDS of a workgroup, static and dynamic.
+    pub(crate) lds_bytes: usize,
+    /// Scratch of a lane.
+    pub(crate) scratch_bytes: u32,
+    pub(crate) kernarg_ptr: u64,
+    pub(crate) packet_ptr: u64,
+    /// The bytes at `kernarg_ptr`.
+    pub(crate) kernarg: Vec<u8>,
+}
+
+impl Setup {
+    /// Waves of a workgroup.
+    pub(crate) fn waves(&self) -> u32 {
+        self.items.div_ceil(LANES as u32)
+    }
+
+    /// The place of workgroup number `group`: x fastest.
+    fn workgroup(&self, group: u64) -> [u32; 3] {
+        let [gx, gy, _] = self.grid.map(u64::from);
+        [(group % gx) as u32, (group / gx % gy) as u32, (group / (gx * gy)) as u32]
+    }
+}
+
+/// Where a wave is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    Waiting,
+    Ended,
+}
+
+/// A host thread's waves and environment.
+pub(crate) struct Worker {
+    env: Env,
+    waves: Vec<Wave>,
+    states: Vec<State>,
+    /// `v0` of each wave: the work-items' places, packed.
+    work_items: Vec<Lanes>,
+    strict_barriers: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(env: Env, strict_barriers: bool) -> Worker {
+        Worker { env, waves: Vec::new(), states: Vec::new(), work_items: Vec::new(), strict_barriers }
+    }
+
+    /// Prepares for a launch; what an earlier one left behind is gone.
+    pub(crate) fn reset(&mut self, setup: &Setup) {
+        self.env.reset(setup.kernel.module.program.clone());
+        let waves = setup.waves() as usize;
+        while self.waves.len() < waves {
+            self.waves.push(Wave::new());
+        }
+        self.work_items.clear();
+        for wave in 0..waves {
+            self.work_items.push(Lanes(std::array::from_fn(|lane| pack_work_item(setup.block, wave * LANES + lane))));
+        }
+    }
+
+    /// What was executed since the reset.
+    pub(crate) fn counters(&self) -> Counters {
+        self.env.counters()
+    }
+
+    /// Runs one workgroup to its end.
+    pub(crate) fn run_group(&mut self, setup: &Setup, group: u64) -> Result<(), Box<Fault>> {
+        let workgroup = setup.workgroup(group);
+        let waves = setup.waves() as usize;
+        self.env.lds.reset(setup.lds_bytes);
+        if setup.scratch_bytes > 0 {
+            self.env.reset_scratch(waves, setup.scratch_bytes);
+        }
+        for (number, wave) in self.waves[..waves].iter_mut().enumerate() {
+            start(wave, setup, workgroup, number, &self.work_items[number]);
+        }
+        self.states.clear();
+        self.states.resize(waves, State::Running);
+        loop {
+            for number in 0..waves {
+                if self.states[number] == State::Ended {
+                    continue;
+                }
+                self.states[number] = match run_wave(&mut self.waves[number], &mut self.env) {
+                    Flow::Barrier => State::Waiting,
+                    Flow::End => State::Ended,
+                    Flow::Next | Flow::Fault => return Err(self.report(setup, workgroup, number)),
+                };
+            }
+            let waiting = self.states.iter().position(|&state| state == State::Waiting);
+            let Some(waiting) = waiting else { return Ok(()) };
+            // The hardware lets a barrier pass when the other waves have ended. HIP does not allow it.
+            if self.strict_barriers && self.states.contains(&State::Ended) {
+                self.env.fail(FaultKind::BarrierDivergence);
+                return Err(self.report(setup, workgroup, waiting));
+            }
+        }
+    }
+
+    /// The fault that the environment holds, with all that is known about where it happened.
+    fn report(&mut self, setup: &Setup, workgroup: [u32; 3], number: usize) -> Box<Fault> {
+        let nowhere =
+            Cause { kind: FaultKind::BadJump, lane: None, address: None, bytes: 0, nearest: Nearest::Unknown };
+        let cause = self.env.fault.take().map_or(nowhere, |cause| *cause);
+        let program = &setup.kernel.module.program;
+        // A step that faults leaves `pc` behind it, a jump that exceeds the limit at its target.
+        let wave = &self.waves[number];
+        let at_target = matches!(cause.kind, FaultKind::StepLimit { .. });
+        let index = if at_target { wave.pc } else { wave.pc.saturating_sub(1) };
+        let step = &program.steps[index.min(program.steps.len() - 1)];
+        Box::new(Fault {
+            kind: cause.kind,
+            kernel: setup.kernel.name().to_owned(),
+            pc: program.address + u64::from(step.offset_bytes),
+            code_offset_bytes: u64::from(step.offset_bytes),
+            disassembly: program.disassembly(step),
+            workgroup,
+            wave: number as u32,
+            lane: cause.lane,
+            address: cause.address,
+            bytes: cause.bytes,
+            nearest: cause.nearest,
+        })
+    }
+}
+
+/// A work-item's place in its workgroup, ten bits a dimension.
+fn pack_work_item(block: [u32; 3], item: usize) -> u32 {
+    let (item, [bx, by, _]) = (item as u32, block);
+    item % bx | item / bx % by << 10 | (item / (bx * by) & 0x3ff) << 20
+}
+
+/// Runs a wave to its end, or to where it cannot go on alone.
+fn run_wave(w: &mut Wave, env: &mut Env) -> Flow {
+    env.enter(w);
+    let program = env.program.clone();
+    let flow = loop {
+        // The last step faults and nothing jumps behind it.
+        let step = &program.steps[w.pc];
+        w.pc += 1;
+        // SAFETY: the program was made for the level that this host was found to have.
+        match unsafe { (step.run)(w, env, step) } {
+            Flow::Next => {}
+            other => break other,
+        }
+    };
+    env.leave(w);
+    flow
+}
+
+/// Registers at a wave's first instruction.
+fn start(w: &mut Wave, setup: &Setup, workgroup: [u32; 3], number: usize, work_items: &Lanes) {
+    let descriptor = &setup.kernel.info.descriptor;
+    // Registers hold what earlier waves left, on hardware; here nothing may depend on that.
+    w.v[..descriptor.vgprs as usize].fill(Lanes::ZERO);
+    w.v[AGPR as usize..AGPR as usize + descriptor.agprs as usize].fill(Lanes::ZERO);
+    w.v[0] = *work_items;
+    w.s = [0; scalar::FILE];
+    w.scc = false;
+    w.mode = descriptor.mode;
+    w.pc = setup.kernel.info.entry;
+    w.executed = 0;
+    w.number = number as u32;
+    let items = setup.items as usize - number * LANES;
+    w.live = if items >= LANES { !0 } else { (1 << items) - 1 };
+    w.set_s64(scalar::EXEC, w.live);
+    set_user_values(w, setup);
+    let mut next = descriptor.user_sgprs;
+    for axis in 0..3 {
+        if descriptor.workgroup_id[axis] {
+            w.set_s32(next, workgroup[axis]);
+            next += 1;
+        }
+    }
+    if descriptor.workgroup_info {
+        w.set_s32(next, setup.waves());
+    }
+}
+
+fn set_user_values(w: &mut Wave, setup: &Setup) {
+    let descriptor = &setup.kernel.info.descriptor;
+    let mut next = 0;
+    for &value in &descriptor.user_values {
+        match value {
+            UserValue::DispatchPtr => w.set_s64(next, setup.packet_ptr),
+            UserValue::KernargPtr => w.set_s64(next, setup.kernarg_ptr),
+            UserValue::PrivateSegmentSize => w.set_s32(next, setup.scratch_bytes),
+            UserValue::PrivateSegmentBuffer
+            | UserValue::QueuePtr
+            | UserValue::DispatchId
+            | UserValue::FlatScratchInit => {}
+        }
+        next += value.registers();
+    }
+    let (first, count) = descriptor.preload;
+    for dword in 0..usize::from(count) {
+        let at = 4 * (usize::from(first) + dword);
+        let value = setup.kernarg.get(at..at + 4).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+        w.set_s32(next, value);
+        next += 1;
+    }
+}

@@ -1,0 +1,228 @@
+//! A launch: arguments laid out, workgroups handed to threads, counts and the first fault collected.
+//!
+//! # Order and threads
+//!
+//! Workgroups are independent, and run in parallel unless the kernel has an instruction that shows their order (an atomic
+//! on device memory that returns a value, or a float one): then they run one after the other, x fastest. Either way the
+//! results are the same on any number of threads. Of several faults the one of the lowest workgroup is reported.
+//!
+//! The caller's thread starts alone, and others are woken only if after [`ALONE`] there is work left: a small launch must
+//! not pay for wake-ups.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::counters::Counters;
+use crate::error::{Error, Fault};
+use crate::gpu::Gpu;
+use crate::group::{Setup, Worker};
+use crate::memory::Memory;
+use crate::metadata::Hidden;
+use crate::module::Kernel;
+use crate::step::{PRIVATE_APERTURE, SHARED_APERTURE};
+
+/// How long the caller's thread works alone: a few times what waking a thread costs.
+const ALONE: Duration = Duration::from_micros(30);
+
+/// Most workgroups that a thread takes at a time.
+const CHUNK_MAX: u64 = 64;
+
+/// Size of the dispatch packet that follows the arguments.
+const PACKET_BYTES: usize = 64;
+
+/// Scratch added for a kernel with calls whose depth the compiler does not know.
+const DYNAMIC_STACK_BYTES: u32 = 16 << 10;
+
+/// What to launch a kernel with.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// Workgroups in x, y and z.
+    pub grid: [u32; 3],
+    /// Work-items of a workgroup in x, y and z.
+    pub block: [u32; 3],
+    /// LDS on top of the kernel's static LDS.
+    pub dynamic_lds_bytes: u32,
+    /// The explicit arguments, laid out as the kernel declares them. Padding after the last may be there or not.
+    pub kernarg: &'a [u8],
+}
+
+/// Checks the numbers and works out what all workgroups share; the guest address returned is to be freed.
+fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Setup, Error> {
+    let bad = |reason: String| Error::BadLaunch { kernel: kernel.name().to_owned(), reason };
+    let info = gpu.arch().info();
+    let [gx, gy, gz] = launch.grid.map(u64::from);
+    let groups = gx.checked_mul(gy).and_then(|n| n.checked_mul(gz)).filter(|&n| n > 0 && n < 1 << 48);
+    let groups = groups.ok_or_else(|| bad(format!("a grid of {:?} workgroups", launch.grid)))?;
+    let items = launch.block.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
+    let max_items = u64::from(kernel.max_workgroup_size().min(1024));
+    if items == 0 || items > max_items {
+        return Err(bad(format!("a workgroup of {:?}, and it was compiled for at most {max_items}", launch.block)));
+    }
+    let lds_bytes = u64::from(kernel.lds_bytes()) + u64::from(launch.dynamic_lds_bytes);
+    if lds_bytes > u64::from(info.lds_bytes) {
+        return Err(bad(format!("{lds_bytes} bytes of LDS, and {} has {}", info.name, info.lds_bytes)));
+    }
+    let explicit = kernel.explicit_kernarg_bytes() as usize;
+    if launch.kernarg.len() < explicit || launch.kernarg.len() > explicit.next_multiple_of(16) {
+        return Err(bad(format!("{} bytes of arguments, and it takes {explicit}", launch.kernarg.len())));
+    }
+    let descriptor = &kernel.info.descriptor;
+    let stack = if descriptor.dynamic_stack { DYNAMIC_STACK_BYTES } else { 0 };
+    let kernarg = kernel_arguments(kernel, launch);
+    let kernarg_ptr = gpu.memory().allocate_with(kernarg.len() as u64, false)?;
+    let window = gpu.memory().host("launch", kernarg_ptr, kernarg.len() as u64)?;
+    window.write(kernarg_ptr, &kernarg);
+    Ok(Setup {
+        kernel: kernel.clone(),
+        grid: launch.grid,
+        block: launch.block,
+        groups,
+        items: items as u32,
+        lds_bytes: lds_bytes as usize,
+        scratch_bytes: descriptor.scratch_bytes.saturating_add(stack),
+        kernarg_ptr,
+        packet_ptr: kernarg_ptr + (kernarg.len() - PACKET_BYTES) as u64,
+        kernarg,
+    })
+}
+
+/// The explicit arguments, the hidden ones, and the dispatch packet.
+fn kernel_arguments(kernel: &Kernel, launch: &Launch<'_>) -> Vec<u8> {
+    let explicit = kernel.explicit_kernarg_bytes() as usize;
+    let packet_at = (kernel.kernarg_bytes() as usize).max(explicit).next_multiple_of(PACKET_BYTES);
+    let mut bytes = vec![0; packet_at + PACKET_BYTES];
+    bytes[..explicit].copy_from_slice(&launch.kernarg[..explicit]);
+    let dimensions = launch.grid.iter().zip(&launch.block).rposition(|(&g, &b)| u64::from(g) * u64::from(b) > 1);
+    let dimensions = dimensions.map_or(1, |last| last as u32 + 1);
+    for arg in &kernel.info.metadata.hidden {
+        let value: u32 = match arg.what {
+            Hidden::BlockCount(axis) => launch.grid[axis],
+            Hidden::GroupSize(axis) => launch.block[axis],
+            Hidden::Remainder(_) | Hidden::Zero => 0,
+            Hidden::GridDims => dimensions,
+            Hidden::DynamicLdsBytes => launch.dynamic_lds_bytes,
+            Hidden::PrivateBase => PRIVATE_APERTURE,
+            Hidden::SharedBase => SHARED_APERTURE,
+        };
+        let width = arg.bytes.min(4);
+        if let Some(place) = bytes.get_mut(arg.offset_bytes..arg.offset_bytes + width) {
+            place.copy_from_slice(&value.to_le_bytes()[..width]);
+        }
+    }
+    let packet = &mut bytes[packet_at..];
+    packet[2..4].copy_from_slice(&(dimensions as u16).to_le_bytes());
+    for axis in 0..3 {
+        packet[4 + 2 * axis..][..2].copy_from_slice(&(launch.block[axis] as u16).to_le_bytes());
+        let items = launch.grid[axis].wrapping_mul(launch.block[axis]);
+        packet[12 + 4 * axis..][..4].copy_from_slice(&items.to_le_bytes());
+    }
+    let lds_bytes = kernel.lds_bytes() + launch.dynamic_lds_bytes;
+    packet[24..28].copy_from_slice(&kernel.info.descriptor.scratch_bytes.to_le_bytes());
+    packet[28..32].copy_from_slice(&lds_bytes.to_le_bytes());
+    bytes
+}
+
+/// What the threads of a launch share.
+struct Shared<'a> {
+    setup: &'a Setup,
+    /// The next workgroup that nobody has taken.
+    next: AtomicU64,
+    /// No workgroup from this one on needs to run: the lowest that has faulted.
+    stop: AtomicU64,
+    outcome: Mutex<Outcome>,
+}
+
+#[derive(Default)]
+struct Outcome {
+    counters: Counters,
+    fault: Option<(u64, Box<Fault>)>,
+}
+
+/// Runs a launch to its end.
+pub(crate) fn run(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Counters, Error> {
+    let setup = prepare(gpu, kernel, launch)?;
+    let groups = setup.groups;
+    let shared = Shared {
+        setup: &setup,
+        next: AtomicU64::new(0),
+        stop: AtomicU64::new(groups),
+        outcome: Mutex::new(Outcome::default()),
+    };
+    let threads = if kernel.info.ordered { 1 } else { (gpu.threads() as u64).min(groups) };
+    let mut worker = gpu.take_worker(&setup);
+    let started = Instant::now();
+    if threads <= 1 {
+        work(&shared, &mut worker, CHUNK_MAX, None);
+    } else {
+        work(&shared, &mut worker, 1, Some(started + ALONE));
+        let left = groups.saturating_sub(shared.next.load(Ordering::Relaxed));
+        if left > 0 {
+            // Sixteen takes a thread even out workgroups of different length.
+            let chunk = (left / (threads * 16)).clamp(1, CHUNK_MAX);
+            gpu.in_pool(|scope| {
+                for _ in 1..threads.min(left) {
+                    scope.spawn(|_| {
+                        let mut worker = gpu.take_worker(&setup);
+                        work(&shared, &mut worker, chunk, None);
+                        shared.collect(&worker);
+                        gpu.give_worker(worker);
+                    });
+                }
+                work(&shared, &mut worker, chunk, None);
+            });
+        }
+    }
+    shared.collect(&worker);
+    gpu.give_worker(worker);
+    free(gpu.memory(), setup.kernarg_ptr);
+    let mut outcome = shared.outcome.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    match outcome.fault {
+        Some((_, fault)) => Err(Error::Fault(fault)),
+        None => {
+            outcome.counters.workgroups = groups;
+            outcome.counters.waves = groups * u64::from(setup.waves());
+            Ok(outcome.counters)
+        }
+    }
+}
+
+fn free(memory: &Memory, kernarg_ptr: u64) {
+    if let Err(error) = memory.free(kernarg_ptr) {
+        tracing::error!(%error, "a launch's arguments were not there to be freed");
+    }
+}
+
+/// Takes workgroups and runs them, until there are no more, or until the time given.
+fn work(shared: &Shared<'_>, worker: &mut Worker, chunk: u64, until: Option<Instant>) {
+    let groups = shared.setup.groups;
+    loop {
+        let first = shared.next.fetch_add(chunk, Ordering::Relaxed);
+        if first >= groups {
+            return;
+        }
+        for group in first..(first + chunk).min(groups) {
+            if group >= shared.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            if let Err(fault) = worker.run_group(shared.setup, group) {
+                shared.stop.fetch_min(group, Ordering::Relaxed);
+                let mut outcome = shared.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                if outcome.fault.as_ref().is_none_or(|(earlier, _)| group < *earlier) {
+                    outcome.fault = Some((group, fault));
+                }
+                return;
+            }
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return;
+        }
+    }
+}
+
+impl Shared<'_> {
+    fn collect(&self, worker: &Worker) {
+        let counters = worker.counters();
+        self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).counters += counters;
+    }
+}

@@ -1,0 +1,222 @@
+//! A code section, pre-decoded into steps.
+//!
+//! The section is decoded from start to end, beginning anew at each function symbol, so that data or padding between
+//! functions does not shift what follows. Instructions without effect here (`s_nop`, `s_waitcnt`, cache hints) are dropped
+//! and counted with the instruction after them, except before a branch target: there they stay, so that counts are exact.
+//! What cannot be decoded, or has no handler, becomes a step that faults when it is reached.
+
+use rocfire_arch::Arch;
+use rocfire_isa::{Inst, Op, OperandKind};
+
+use crate::env::Env;
+use crate::error::FaultKind;
+use crate::exec;
+use crate::step::{Flow, Handlers, Level, Selected, Step};
+use crate::wave::Wave;
+
+/// No step starts at this dword.
+const NO_STEP: u32 = u32::MAX;
+
+/// A code section, ready to run.
+pub(crate) struct Program {
+    /// The steps, in order of address; the last one faults.
+    pub(crate) steps: Vec<Step>,
+    /// Guest address of the section.
+    pub(crate) address: u64,
+    /// Bytes of the section.
+    pub(crate) bytes: Vec<u8>,
+    /// The architecture it is for.
+    pub(crate) arch: Arch,
+    /// For each dword of the section, the step to run on a jump there.
+    step_at: Vec<u32>,
+}
+
+/// One instruction before operands are resolved.
+struct Decoded {
+    offset: usize,
+    /// `None`: the bytes are no instruction.
+    inst: Option<Inst>,
+}
+
+impl Program {
+    /// Decodes `bytes`, which stand at `address` in the guest; `starts` are byte offsets of function symbols.
+    pub(crate) fn new(arch: Arch, bytes: Vec<u8>, address: u64, starts: &[u64]) -> Program {
+        let decoded = decode_all(arch, &bytes, starts);
+        let targets = branch_targets(&decoded, bytes.len());
+        let level = Level::detect();
+        let mut program = Program {
+            steps: Vec::with_capacity(decoded.len() + 1),
+            address,
+            step_at: vec![NO_STEP; bytes.len() / 4],
+            bytes,
+            arch,
+        };
+        let mut dropped = 0;
+        let mut sites = 0u16;
+        let mut indexing = false;
+        for (i, Decoded { offset, inst }) in decoded.iter().enumerate() {
+            program.step_at[offset / 4] = program.steps.len() as u32;
+            let next_is_target = decoded.get(i + 1).is_some_and(|next| targets[next.offset / 4]);
+            if inst.is_some_and(|inst| is_dropped(inst.op)) && !next_is_target {
+                dropped += 1;
+                continue;
+            }
+            let mut step = inst
+                .as_ref()
+                .and_then(|inst| make_step(inst, *offset, level))
+                .unwrap_or_else(|| unknown(*offset, *inst));
+            if let Some(inst) = inst {
+                indexing = match inst.op {
+                    Op::SSetGprIdxOn => true,
+                    Op::SSetGprIdxOff => false,
+                    op => indexing && !exec::scalar::is_direct_branch(op),
+                };
+                if indexing && exec::index::applies(inst) {
+                    step.indexed = Some(std::mem::replace(&mut step.run, exec::index::run));
+                }
+            }
+            step.dropped = std::mem::take(&mut dropped);
+            step.site = sites;
+            sites = sites.wrapping_add(u16::from(inst.is_some_and(|inst| exec::memory::has_site(&inst))));
+            program.steps.push(step);
+        }
+        program.steps.push(unknown(program.bytes.len(), None));
+        program.link();
+        program
+    }
+
+    /// Turns the byte displacement of each direct branch into the index of a step.
+    fn link(&mut self) {
+        for i in 0..self.steps.len() {
+            let step = &self.steps[i];
+            if let Some(target) = branch_target(&step.inst, step.offset_bytes as usize) {
+                // Without a step at the target the branch goes to the last step, which faults.
+                let target = self.step_at_offset(target as u64).unwrap_or(self.steps.len() - 1);
+                self.steps[i].imm = target as i64;
+            }
+        }
+    }
+
+    /// The step at a guest address.
+    pub(crate) fn step_at_address(&self, address: u64) -> Option<usize> {
+        self.step_at_offset(address.checked_sub(self.address)?)
+    }
+
+    fn step_at_offset(&self, offset: u64) -> Option<usize> {
+        if !offset.is_multiple_of(4) {
+            return None;
+        }
+        match self.step_at.get(usize::try_from(offset / 4).ok()?) {
+            Some(&NO_STEP) | None => None,
+            Some(&step) => Some(step as usize),
+        }
+    }
+
+    /// Whether the steps from `entry` to `end`, or all code if `end` is not known or there are calls, have an instruction
+    /// that shows the order of workgroups.
+    pub(crate) fn is_order_dependent(&self, entry: usize, end: Option<usize>) -> bool {
+        let own = &self.steps[entry..end.filter(|&end| end > entry).unwrap_or(self.steps.len())];
+        let calls = own.iter().any(|step| matches!(step.inst.op, Op::SSwappcB64 | Op::SCallB64 | Op::SSetpcB64));
+        let reachable = if calls { &self.steps[..] } else { own };
+        reachable.iter().any(|step| exec::memory::is_order_dependent(&step.inst))
+    }
+
+    /// Guest address of the instruction after step `index`.
+    pub(crate) fn address_after(&self, step: &Step) -> u64 {
+        self.address + u64::from(step.offset_bytes) + u64::from(step.inst.bytes)
+    }
+
+    /// The text of a step.
+    pub(crate) fn disassembly(&self, step: &Step) -> String {
+        let bytes = self.bytes.get(step.offset_bytes as usize..).unwrap_or_default();
+        match rocfire_isa::decode(self.arch, bytes) {
+            Ok(inst) => rocfire_isa::disassemble(self.arch, &inst),
+            Err(error) => {
+                let shown: Vec<String> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+                format!("bytes {}: {error}", shown.join(" "))
+            }
+        }
+    }
+}
+
+fn decode_all(arch: Arch, bytes: &[u8], starts: &[u64]) -> Vec<Decoded> {
+    let mut starts: Vec<usize> = starts.iter().map(|&start| start as usize).filter(|start| start % 4 == 0).collect();
+    starts.sort_unstable();
+    let mut starts = starts.into_iter().peekable();
+    let mut decoded = Vec::with_capacity(bytes.len() / 6);
+    let mut offset = 0;
+    while offset + 4 <= bytes.len() {
+        while starts.next_if(|&start| start <= offset).is_some() {}
+        let end = starts.peek().copied().unwrap_or(bytes.len()).min(bytes.len());
+        // An instruction that would reach across the next function's start is not one.
+        let inst = rocfire_isa::decode(arch, &bytes[offset..end]).ok();
+        decoded.push(Decoded { offset, inst });
+        offset += inst.map_or(4, |inst| usize::from(inst.bytes));
+    }
+    decoded
+}
+
+/// Which dwords are targets of direct branches.
+fn branch_targets(decoded: &[Decoded], bytes: usize) -> Vec<bool> {
+    let mut targets = vec![false; bytes / 4 + 1];
+    for Decoded { offset, inst } in decoded {
+        if let Some(target) = inst.as_ref().and_then(|inst| branch_target(inst, *offset))
+            && let Some(is_target) = usize::try_from(target / 4).ok().and_then(|dword| targets.get_mut(dword))
+        {
+            *is_target = true;
+        }
+    }
+    targets
+}
+
+/// The byte offset that a direct branch at `offset` goes to.
+fn branch_target(inst: &Inst, offset: usize) -> Option<i64> {
+    if !exec::scalar::is_direct_branch(inst.op) {
+        return None;
+    }
+    let dwords = inst.src.iter().find_map(|operand| match operand.kind {
+        OperandKind::Imm(dwords) => Some(i64::from(dwords as i16)),
+        _ => None,
+    })?;
+    Some(offset as i64 + 4 + 4 * dwords)
+}
+
+fn make_step(inst: &Inst, offset: usize, level: Level) -> Option<Step> {
+    let selected = exec::select(inst)?;
+    Step::new(*inst, &selected, level, offset as u32)
+}
+
+/// Instructions that change nothing the emulator models.
+fn is_dropped(op: Op) -> bool {
+    matches!(
+        op,
+        Op::SNop
+            | Op::SWaitcnt
+            | Op::SSleep
+            | Op::SSetprio
+            | Op::SIcacheInv
+            | Op::SDcacheInv
+            | Op::SDcacheInvVol
+            | Op::SDcacheWb
+            | Op::SDcacheWbVol
+            | Op::SIncperflevel
+            | Op::SDecperflevel
+            | Op::STtracedata
+            | Op::SWakeup
+            | Op::BufferInv
+            | Op::BufferWbl2
+            | Op::DsNop
+    )
+}
+
+/// A step that faults.
+fn unknown(offset: usize, inst: Option<Inst>) -> Step {
+    fn fault(_: &mut Wave, env: &mut Env, _: &Step) -> Flow {
+        env.fail(FaultKind::UnknownInstruction)
+    }
+    let inst = inst.unwrap_or(Step::NO_INST);
+    let selected = Selected::lanes(Handlers::same(fault));
+    // Operands of an instruction without handler mean nothing, and must not keep the step from being made.
+    let inst = Inst { dst: Step::NO_INST.dst, src: Step::NO_INST.src, ..inst };
+    Step::new(inst, &selected, Level::Baseline, offset as u32).expect("a step without operands has none to refuse")
+}

@@ -1,0 +1,118 @@
+//! Compiles HIP kernels for the tests and launches them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use rocfire_arch::Arch;
+use rocfire_emulator::{Counters, Error, Gpu, Launch, Module, Options};
+
+/// Compilers to try, best first.
+const CLANGS: [&str; 5] = ["clang-22", "clang-21", "clang-23", "clang-20", "clang"];
+
+/// The compiler, if there is one that knows the target.
+fn clang() -> Option<&'static str> {
+    CLANGS.into_iter().find(|clang| {
+        let output =
+            Command::new(clang).args(["--target=amdgcn-amd-amdhsa", "-mcpu=gfx942", "--print-targets"]).output();
+        output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("amdgcn"))
+    })
+}
+
+/// The code object of `tests/kernels/<name>.hip`, or `None` with a word on it where there is no compiler.
+pub fn compile(name: &str) -> Option<Vec<u8>> {
+    let Some(clang) = clang() else {
+        println!("skipped: none of {CLANGS:?} compiles for gfx942");
+        return None;
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels").join(name).with_extension("hip");
+    // Tests run in parallel, each with a file of its own.
+    let unique = format!("{name}-{}-{:?}.co", std::process::id(), std::thread::current().id());
+    let object: PathBuf = std::env::temp_dir().join(unique.replace(['(', ')'], ""));
+    let output = Command::new(clang)
+        .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "--offload-arch=gfx942"])
+        .args(["-nogpulib", "-nogpuinc", "-O3", "-ffp-contract=off", "-std=c++17"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&object)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bytes = std::fs::read(&object).unwrap();
+    std::fs::remove_file(&object).unwrap();
+    Some(bytes)
+}
+
+/// A device with a module loaded.
+pub struct Bench {
+    pub gpu: Gpu,
+    pub module: Arc<Module>,
+}
+
+impl Bench {
+    /// The kernels of `tests/kernels/<name>.hip` on a device with these options.
+    pub fn with_options(name: &str, options: Options) -> Option<Bench> {
+        let object = compile(name)?;
+        let gpu = Gpu::new(Arch::parse("gfx942").unwrap(), options).unwrap();
+        let module = gpu.load(&object).unwrap();
+        Some(Bench { gpu, module })
+    }
+
+    /// The same with the usual options.
+    pub fn new(name: &str) -> Option<Bench> {
+        Bench::with_options(name, Options::default())
+    }
+
+    /// Allocates and fills.
+    pub fn upload<T: bytemuck::NoUninit>(&self, data: &[T]) -> u64 {
+        let bytes: &[u8] = bytemuck::cast_slice(data);
+        let address = self.gpu.allocate(bytes.len() as u64).unwrap();
+        self.gpu.write(address, bytes).unwrap();
+        address
+    }
+
+    /// Reads `len` values.
+    pub fn download<T: bytemuck::AnyBitPattern + bytemuck::NoUninit>(&self, address: u64, len: usize) -> Vec<T> {
+        let mut values = vec![T::zeroed(); len];
+        self.gpu.read(address, bytemuck::cast_slice_mut(&mut values)).unwrap();
+        values
+    }
+
+    /// Launches and gives what came of it.
+    pub fn try_run(
+        &self,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        lds: u32,
+        args: &Args,
+    ) -> Result<Counters, Error> {
+        let kernel = self.module.kernel(kernel).unwrap();
+        let launch = Launch { grid, block, dynamic_lds_bytes: lds, kernarg: &args.bytes };
+        self.gpu.launch(&kernel, &launch)
+    }
+
+    /// Launches with a one-dimensional grid; it must work.
+    pub fn run(&self, kernel: &str, grid: u32, block: u32, args: &Args) -> Counters {
+        self.try_run(kernel, [grid, 1, 1], [block, 1, 1], 0, args).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+/// Kernel arguments, each aligned to its size.
+#[derive(Default)]
+pub struct Args {
+    bytes: Vec<u8>,
+}
+
+impl Args {
+    pub fn new() -> Args {
+        Args::default()
+    }
+
+    /// Adds one.
+    pub fn with<T: bytemuck::NoUninit>(mut self, value: T) -> Args {
+        self.bytes.resize(self.bytes.len().next_multiple_of(size_of::<T>()), 0);
+        self.bytes.extend_from_slice(bytemuck::bytes_of(&value));
+        self
+    }
+}
