@@ -4,42 +4,34 @@
 //! operands, and what the encoding adds ([`Modifiers`]). [`disassemble`] prints an [`Inst`] as `llvm-objdump` does. The
 //! emulator decodes a module once and interprets the result; tests and error messages print it.
 //!
-//! It performs no I/O, has no unsafe code, never panics on any bytes, and says nothing about what instructions do.
+//! It performs no I/O, has no unsafe code, never panics on any bytes, and says nothing about what instructions do. It is
+//! table-driven: an instruction set is a folder of opcode rows under `table/`, and field layouts shared by a line of
+//! GPUs are written once (`cdna`).
 
 #![forbid(unsafe_code)]
 
+mod cdna;
+mod error;
 mod inst;
 mod table;
+mod text;
 
+pub use error::DecodeError;
 pub use inst::{Dpp, Format, InlineFloat, Inst, Modifiers, Operand, OperandKind, Sdwa, SdwaSel, SdwaUnused};
 pub use table::Op;
+pub use text::disassemble;
 
-/// Why bytes are not an instruction.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DecodeError {
-    /// The bytes end inside an instruction.
-    #[error("{have} bytes where an instruction needs {need}")]
-    Truncated {
-        /// Bytes there were.
-        have: usize,
-        /// Bytes the encoding takes, as far as it is known.
-        need: usize,
-    },
-    /// No instruction of this architecture is encoded like this.
-    #[error("no instruction of {arch} has the encoding {word:#010x}: {reason}")]
-    Invalid {
-        /// The architecture's name.
-        arch: &'static str,
-        /// The first word of the encoding.
-        word: u32,
-        /// The field that has no meaning.
-        reason: &'static str,
-    },
-    /// There is no decoder for this architecture.
-    #[error("there is no instruction decoder for {arch}")]
-    Unsupported {
-        /// The architecture's name.
-        arch: &'static str,
-    },
+use rocfire_arch::Arch;
+
+/// Decodes the instruction at the start of `bytes`; what follows it is ignored.
+///
+/// # Errors
+/// [`DecodeError::Truncated`] if `bytes` end inside the instruction, [`DecodeError::Invalid`] if its opcode or a field
+/// has no meaning on `arch`, [`DecodeError::Unsupported`] if `arch` has no tables.
+pub fn decode(arch: Arch, bytes: &[u8]) -> Result<Inst, DecodeError> {
+    let name = arch.info().name;
+    match table::of(arch) {
+        Some(tables) => cdna::decode(tables, name, bytes),
+        None => Err(DecodeError::Unsupported { arch: name }),
+    }
 }

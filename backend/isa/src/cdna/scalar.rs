@@ -1,0 +1,142 @@
+//! SOP1, SOP2, SOPK, SOPC, SOPP and SMEM.
+
+use super::operand::{LITERAL, immediate};
+use super::{Fetch, bare, bit, field, sign_extend};
+use crate::table::row::{ATOMIC, Class, Immediate, Row, STORE, Slot};
+use crate::{DecodeError, Format, Inst, Operand, OperandKind};
+
+/// The `saddr`-like field value that means VCC, EXEC and so on is decoded by the operand; these are field widths.
+const SDST_AT: u32 = 16;
+const SDST_BITS: u32 = 7;
+
+/// Decodes a word whose top bits are `10`.
+pub(super) fn decode(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
+    match (field(word, 28, 2), field(word, 23, 7)) {
+        (0b11, 0b111_1101) => sop1(fetch, word),
+        (0b11, 0b111_1110) => sopc(fetch, word),
+        (0b11, 0b111_1111) => sopp(fetch, word),
+        (0b11, _) => sopk(fetch, word),
+        _ => sop2(fetch, word),
+    }
+}
+
+/// The literal word if one of the source codes asks for it.
+fn literal(fetch: &Fetch, codes: &[u32], row: &Row) -> Result<Option<u32>, DecodeError> {
+    let asked = codes.iter().zip(&row.src).any(|(&code, slot)| code == LITERAL && slot.class == Class::Any);
+    if asked { fetch.word(1).map(Some) } else { Ok(None) }
+}
+
+fn scalar_destination(fetch: &Fetch, word: u32, slot: Slot) -> Result<Operand, DecodeError> {
+    if slot.is_some() { fetch.scalar(field(word, SDST_AT, SDST_BITS), slot.dwords) } else { Ok(Operand::NONE) }
+}
+
+fn sop2(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
+    let row = fetch.row(fetch.tables.sop2, field(word, 23, 7))?;
+    let codes = [field(word, 0, 8), field(word, 8, 8)];
+    let literal = literal(fetch, &codes, row)?;
+    let mut inst = bare(row, Format::Sop2, 1 + u8::from(literal.is_some()));
+    inst.dst[0] = scalar_destination(fetch, word, row.dst)?;
+    inst.src[0] = fetch.scalar_source(codes[0], row.src[0], literal)?;
+    inst.src[1] = fetch.scalar_source(codes[1], row.src[1], literal)?;
+    Ok(inst)
+}
+
+fn sop1(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
+    let row = fetch.row(fetch.tables.sop1, field(word, 8, 8))?;
+    let codes = [field(word, 0, 8)];
+    let literal = literal(fetch, &codes, row)?;
+    let mut inst = bare(row, Format::Sop1, 1 + u8::from(literal.is_some()));
+    inst.dst[0] = scalar_destination(fetch, word, row.dst)?;
+    inst.src[0] = fetch.scalar_source(codes[0], row.src[0], literal)?;
+    Ok(inst)
+}
+
+fn sopc(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
+    let row = fetch.row(fetch.tables.sopc, field(word, 16, 7))?;
+    let codes = [field(word, 0, 8), field(word, 8, 8)];
+    let literal = literal(fetch, &codes, row)?;
+    let mut inst = bare(row, Format::Sopc, 1 + u8::from(literal.is_some()));
+    inst.src[0] = fetch.scalar_source(codes[0], row.src[0], literal)?;
+    inst.src[1] = match row.src[1].class {
+        Class::Immediate(_) => immediate(codes[1] as i32),
+        _ => fetch.scalar_source(codes[1], row.src[1], literal)?,
+    };
+    Ok(inst)
+}
+
+/// The value of a 16-bit immediate.
+fn simm16(fetch: &Fetch, word: u32, what: Immediate) -> Result<Operand, DecodeError> {
+    let bits = field(word, 0, 16);
+    Ok(match what {
+        Immediate::Signed | Immediate::Branch => immediate(sign_extend(bits, 16)),
+        Immediate::Literal | Immediate::Number => Operand { kind: OperandKind::Literal(fetch.word(1)?), dwords: 1 },
+        Immediate::Unsigned
+        | Immediate::Count
+        | Immediate::CountUnlessZero
+        | Immediate::WaitCounts
+        | Immediate::Message
+        | Immediate::HardwareRegister
+        | Immediate::GprIndexing
+        | Immediate::ProbeMode => immediate(bits as i32),
+    })
+}
+
+fn sopk(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
+    let row = fetch.row(fetch.tables.sopk, field(word, 23, 5))?;
+    let has_literal = row.src[0].class == Class::Immediate(Immediate::Number);
+    let mut inst = bare(row, Format::Sopk, 1 + u8::from(has_literal));
+    // The one register field stands in the place of whichever operand is not an immediate.
+    let place = |slot: Slot| match slot.class {
+        Class::Absent => Ok(Operand::NONE),
+        Class::Immediate(what) => simm16(fetch, word, what),
+        _ => fetch.scalar(field(word, SDST_AT, SDST_BITS), slot.dwords),
+    };
+    inst.dst[0] = place(row.dst)?;
+    inst.src[0] = place(row.src[0])?;
+    inst.src[1] = place(row.src[1])?;
+    Ok(inst)
+}
+
+fn sopp(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
+    let row = fetch.row(fetch.tables.sopp, field(word, 16, 7))?;
+    let mut inst = bare(row, Format::Sopp, 1);
+    if let Class::Immediate(what) = row.src[0].class {
+        inst.src[0] = simm16(fetch, word, what)?;
+    }
+    Ok(inst)
+}
+
+/// Scalar memory: `src` is base, scalar offset, and for a store or atomic the data.
+pub(super) fn smem(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
+    let row = fetch.row(fetch.tables.smem, field(word, 18, 8))?;
+    let high = fetch.word(1)?;
+    let mut inst = bare(row, Format::Smem, 2);
+    let data_code = field(word, 6, 7);
+    let data = match row.dst.class {
+        Class::Absent => Operand::NONE,
+        Class::Immediate(_) => immediate(data_code as i32),
+        _ => fetch.scalar(data_code, row.dst.dwords)?,
+    };
+    // Cache control does not write, and what only probes or reads the clock has no use for the bit.
+    let reaches_memory = row.src[0].is_some() && row.dst.is_some() && !matches!(row.dst.class, Class::Immediate(_));
+    inst.mods.sc0 = reaches_memory && bit(word, 16);
+    if row.has(STORE) || row.has(ATOMIC) {
+        inst.src[2] = data;
+    }
+    if !row.has(STORE) && (!row.has(ATOMIC) || inst.mods.sc0) {
+        inst.dst[0] = data;
+    }
+    if row.src[0].is_some() {
+        inst.src[0] = fetch.scalar(field(word, 0, 6) << 1, row.src[0].dwords)?;
+        let (has_immediate, has_register) = (bit(word, 17), bit(word, 14));
+        if has_immediate {
+            inst.mods.offset = sign_extend(field(high, 0, 21), 21);
+        }
+        if has_register {
+            inst.src[1] = fetch.scalar(field(high, 25, 7), 1)?;
+        } else if !has_immediate {
+            inst.src[1] = fetch.scalar(field(high, 0, 7), 1)?;
+        }
+    }
+    Ok(inst)
+}

@@ -1,0 +1,30 @@
+//! The instruction set of CDNA 3, gfx942 (MI300).
+
+mod memory;
+mod scalar;
+mod vector;
+mod vop3;
+mod vop3p;
+
+use super::row::Tables;
+
+/// Every format of gfx942.
+pub(super) static TABLES: Tables = Tables {
+    sop1: &scalar::SOP1,
+    sop2: &scalar::SOP2,
+    sopk: &scalar::SOPK,
+    sopc: &scalar::SOPC,
+    sopp: &scalar::SOPP,
+    smem: &scalar::SMEM,
+    vop1: &vector::VOP1,
+    vop2: &vector::VOP2,
+    vopc: &vector::VOPC,
+    vop3: &vop3::VOP3,
+    vop3p: &vop3p::VOP3P,
+    vop3p_mai: &vop3p::VOP3P_MAI,
+    ds: &memory::DS,
+    flat: &memory::FLAT,
+    global: &memory::GLOBAL,
+    scratch: &memory::SCRATCH,
+    mubuf: &memory::MUBUF,
+};

@@ -1,0 +1,281 @@
+//! The words that opcode tables are written in.
+//!
+//! A [`Row`] says what an opcode is called and what its operand fields hold. The meaning of the fields' positions is
+//! the format's (`crate::cdna`); the row adds width, register file and what the text needs. Used by the decoder, and by
+//! the disassembler, which looks rows up by operation.
+
+use super::Op;
+
+/// Where an operand may come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// No operand.
+    Absent,
+    /// Whatever the field can encode.
+    Any,
+    /// A vector register only.
+    Vector,
+    /// A scalar register only, no constant.
+    Scalar,
+    /// A scalar register or an inline constant.
+    ScalarOrConstant,
+    /// An accumulation register only.
+    Accumulator,
+    /// An immediate field.
+    Immediate(Immediate),
+}
+
+/// What an immediate field means, which decides its sign and its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Immediate {
+    /// Sign-extended 16-bit number, written in hexadecimal.
+    Signed,
+    /// Unsigned number as an operand of SOPK, written in hexadecimal.
+    Unsigned,
+    /// Unsigned number of SOPP.
+    Count,
+    /// As `Count`, but zero is not written.
+    CountUnlessZero,
+    /// Branch distance in words from the next instruction, sign-extended.
+    Branch,
+    /// The three counters of `s_waitcnt`.
+    WaitCounts,
+    /// Message, operation and stream of `s_sendmsg`.
+    Message,
+    /// Register, offset and size of `s_getreg_b32`.
+    HardwareRegister,
+    /// Which operands `s_set_gpr_idx_on` redirects.
+    GprIndexing,
+    /// The 32-bit literal after the instruction, written in hexadecimal.
+    Literal,
+    /// The same, written as an inline constant where it could be one.
+    Number,
+    /// The access mode of `s_atc_probe`, in the place of a data register.
+    ProbeMode,
+}
+
+/// How constants of an operand are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Text {
+    /// As 32- or 64-bit numbers, by width.
+    Full,
+    /// 64 bits wide, floating-point: a literal is the high half.
+    Double,
+    /// As 32-bit numbers although there are two of them.
+    Packed,
+    /// 16 bits wide, floating-point.
+    HalfFloat,
+    /// 16 bits wide, integer: inline floating-point constants appear as their bits.
+    HalfInteger,
+}
+
+/// What a row says of one operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// Where it comes from.
+    pub class: Class,
+    /// 32-bit registers it covers.
+    pub dwords: u8,
+    /// How its constants are written.
+    pub text: Text,
+}
+
+impl Slot {
+    const fn new(class: Class, dwords: u8) -> Slot {
+        Slot { class, dwords, text: Text::Full }
+    }
+
+    const fn immediate(what: Immediate) -> Slot {
+        Slot::new(Class::Immediate(what), 1)
+    }
+
+    /// Whether there is an operand here.
+    pub const fn is_some(self) -> bool {
+        !matches!(self.class, Class::Absent)
+    }
+}
+
+/// No operand.
+pub(crate) const NO: Slot = Slot::new(Class::Absent, 0);
+/// 1, 2, 3, … 32-bit words from anywhere the field can reach.
+pub(super) const W1: Slot = Slot::new(Class::Any, 1);
+pub(super) const W2: Slot = Slot::new(Class::Any, 2);
+pub(super) const W3: Slot = Slot::new(Class::Any, 3);
+pub(super) const W4: Slot = Slot::new(Class::Any, 4);
+pub(super) const W8: Slot = Slot::new(Class::Any, 8);
+pub(super) const W16: Slot = Slot::new(Class::Any, 16);
+pub(super) const W32: Slot = Slot::new(Class::Any, 32);
+/// 16-bit floating-point and integer operands.
+pub(super) const H1: Slot = Slot { class: Class::Any, dwords: 1, text: Text::HalfFloat };
+pub(super) const I1: Slot = Slot { class: Class::Any, dwords: 1, text: Text::HalfInteger };
+/// 64-bit floating-point, where a literal is possible.
+pub(super) const D2: Slot = Slot { class: Class::Any, dwords: 2, text: Text::Double };
+/// Two packed 32-bit words.
+pub(super) const P2: Slot = Slot { class: Class::Any, dwords: 2, text: Text::Packed };
+/// Vector registers only.
+pub(super) const V1: Slot = Slot::new(Class::Vector, 1);
+pub(super) const V2: Slot = Slot::new(Class::Vector, 2);
+pub(super) const V4: Slot = Slot::new(Class::Vector, 4);
+/// Scalar registers only.
+pub(super) const S1: Slot = Slot::new(Class::Scalar, 1);
+pub(super) const S2: Slot = Slot::new(Class::Scalar, 2);
+/// Scalar registers or inline constants.
+pub(super) const SC1: Slot = Slot::new(Class::ScalarOrConstant, 1);
+/// Accumulation registers only.
+pub(super) const A1: Slot = Slot::new(Class::Accumulator, 1);
+/// Immediates, named as in [`Immediate`].
+pub(super) const SIMM: Slot = Slot::immediate(Immediate::Signed);
+pub(super) const UIMM: Slot = Slot::immediate(Immediate::Unsigned);
+pub(super) const COUNT: Slot = Slot::immediate(Immediate::Count);
+pub(super) const COUNT0: Slot = Slot::immediate(Immediate::CountUnlessZero);
+pub(super) const REL: Slot = Slot::immediate(Immediate::Branch);
+pub(super) const WAIT: Slot = Slot::immediate(Immediate::WaitCounts);
+pub(super) const MSG: Slot = Slot::immediate(Immediate::Message);
+pub(super) const HWREG: Slot = Slot::immediate(Immediate::HardwareRegister);
+pub(super) const GPRIDX: Slot = Slot::immediate(Immediate::GprIndexing);
+pub(super) const LIT: Slot = Slot::immediate(Immediate::Literal);
+pub(super) const NUM: Slot = Slot::immediate(Immediate::Number);
+pub(super) const PROBE: Slot = Slot::immediate(Immediate::ProbeMode);
+
+/// Nothing to add to the operands.
+pub(crate) const PLAIN: u64 = 0;
+/// The text carries `_e32` or `_e64`, because both forms exist.
+pub(crate) const E: u64 = 1 << 0;
+/// VCC is a source that no field names: the last one.
+pub(crate) const CIN: u64 = 1 << 1;
+/// VCC is a second result that no field names.
+pub(crate) const COUT: u64 = 1 << 2;
+/// A literal stands between the two register sources, or behind them.
+pub(crate) const MK: u64 = 1 << 3;
+pub(crate) const AK: u64 = 1 << 4;
+/// The source is written too.
+pub(crate) const SWAP: u64 = 1 << 5;
+/// The sub-dword form exists; source 0, 1 takes negation and absolute value; takes sign extension.
+pub(crate) const SDWA: u64 = 1 << 6;
+pub(crate) const SN0: u64 = 1 << 7;
+pub(crate) const SN1: u64 = 1 << 8;
+pub(crate) const SX0: u64 = 1 << 9;
+pub(crate) const SX1: u64 = 1 << 10;
+/// The lane-swizzle form exists; source 0, 1 takes negation and absolute value.
+pub(crate) const DPP: u64 = 1 << 11;
+pub(crate) const DN0: u64 = 1 << 12;
+pub(crate) const DN1: u64 = 1 << 13;
+/// VOP3: the scalar second result is a field.
+pub(crate) const SDST: u64 = 1 << 14;
+/// VOP3: source 0, 1, 2 takes negation and absolute value.
+pub(crate) const M0: u64 = 1 << 15;
+pub(crate) const M1: u64 = 1 << 16;
+pub(crate) const M2: u64 = 1 << 17;
+/// Clamp, output multiplier and `op_sel` are fields.
+pub(crate) const CLAMP: u64 = 1 << 18;
+pub(crate) const OMOD: u64 = 1 << 19;
+pub(crate) const OPSEL: u64 = 1 << 20;
+/// VOP3P: the `neg_hi` field is absolute value.
+pub(crate) const MIX: u64 = 1 << 21;
+/// Matrix: `cbsz` and `abid` are fields; `blgp` is; `blgp` negates the sources instead.
+pub(crate) const CBSZ: u64 = 1 << 22;
+pub(crate) const BLGP: u64 = 1 << 23;
+pub(crate) const NEGB: u64 = 1 << 24;
+/// Memory: returns the old value if asked; the data field is a source.
+pub(crate) const ATOMIC: u64 = 1 << 25;
+pub(crate) const STORE: u64 = 1 << 26;
+/// Memory: loads into LDS always; if a bit says so.
+pub(crate) const LDS: u64 = 1 << 27;
+pub(crate) const LDSBIT: u64 = 1 << 28;
+/// DS: two 8-bit offsets; reaches the global data share only.
+pub(crate) const PAIR: u64 = 1 << 29;
+pub(crate) const GDS: u64 = 1 << 30;
+/// Sub-dword form: the result is a whole register, there is no select for it.
+pub(crate) const WHOLE: u64 = 1 << 31;
+/// VOP3: the upper two bits of `op_sel` select a byte of the destination.
+pub(crate) const BYTESEL: u64 = 1 << 32;
+
+/// One opcode of one format.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// The opcode field.
+    pub code: u16,
+    /// What it does.
+    pub op: Op,
+    /// The result.
+    pub dst: Slot,
+    /// The sources, in the order of the format's fields.
+    pub src: [Slot; 3],
+    /// The constants above, or-ed.
+    pub flags: u64,
+}
+
+impl Row {
+    /// Whether all of `flags` are set.
+    pub fn has(&self, flags: u64) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// One bit a source: whether it takes negation, given the flags that say so of sources 0, 1 and 2 (0 for never).
+    pub fn source_mask(&self, flags: [u64; 3]) -> u8 {
+        (0..3).filter(|&i| self.has(flags[i]) && flags[i] != 0).fold(0, |mask, i| mask | 1 << i)
+    }
+}
+
+/// A row, in the words of the tables.
+pub(super) const fn row(code: u16, op: Op, dst: Slot, src: [Slot; 3], flags: u64) -> Row {
+    Row { code, op, dst, src, flags }
+}
+
+/// Opcodes of the widest opcode field (VOP3).
+const CODES: usize = 1 << 10;
+
+/// No row for this opcode.
+const VACANT: u16 = u16::MAX;
+
+/// The opcodes of one format.
+pub(crate) struct Table {
+    rows: &'static [Row],
+    index: [u16; CODES],
+}
+
+impl Table {
+    /// A table with an index by opcode, made at compile time.
+    pub(super) const fn new(rows: &'static [Row]) -> Table {
+        let mut index = [VACANT; CODES];
+        let mut i = 0;
+        while i < rows.len() {
+            assert!(index[rows[i].code as usize] == VACANT, "two rows have the same opcode");
+            index[rows[i].code as usize] = i as u16;
+            i += 1;
+        }
+        Table { rows, index }
+    }
+
+    /// The row of an opcode.
+    pub fn get(&self, code: u32) -> Option<&'static Row> {
+        let at = *self.index.get(code as usize)?;
+        self.rows.get(usize::from(at))
+    }
+
+    /// The row of an operation, found by search.
+    pub fn find(&self, op: Op) -> Option<&'static Row> {
+        self.rows.iter().find(|row| row.op == op)
+    }
+}
+
+/// Everything known about one instruction set's opcodes.
+pub(crate) struct Tables {
+    pub sop1: &'static Table,
+    pub sop2: &'static Table,
+    pub sopk: &'static Table,
+    pub sopc: &'static Table,
+    pub sopp: &'static Table,
+    pub smem: &'static Table,
+    pub vop1: &'static Table,
+    pub vop2: &'static Table,
+    pub vopc: &'static Table,
+    pub vop3: &'static Table,
+    pub vop3p: &'static Table,
+    pub vop3p_mai: &'static Table,
+    pub ds: &'static Table,
+    pub flat: &'static Table,
+    pub global: &'static Table,
+    pub scratch: &'static Table,
+    pub mubuf: &'static Table,
+}

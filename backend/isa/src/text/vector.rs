@@ -1,0 +1,177 @@
+//! Vector instructions as text: source modifiers, sub-dword and swizzle forms, packed and matrix modifiers.
+
+use super::{Line, operand};
+use crate::table::row::{BYTESEL, CIN, CLAMP, MIX, NEGB, NO, OPSEL, SWAP, Slot, WHOLE};
+use crate::{Dpp, Format, Operand, OperandKind, Sdwa, SdwaSel, SdwaUnused};
+
+/// Wraps a source in its modifiers. Constants are negated with `neg()`, because `-1` is another constant than `neg(1)`.
+fn modified(operand: Operand, slot: Slot, neg: bool, abs: bool) -> String {
+    let text = operand::text(operand, slot);
+    let constant = matches!(operand.kind, OperandKind::Int(_) | OperandKind::Float(_) | OperandKind::Literal(_));
+    match (neg, abs) {
+        (false, false) => text,
+        (true, false) if constant => format!("neg({text})"),
+        (true, false) => format!("-{text}"),
+        (false, true) => format!("|{text}|"),
+        (true, true) => format!("-|{text}|"),
+    }
+}
+
+/// `[1,0,1]` of the lowest `count` bits.
+fn bits(value: u8, count: usize) -> String {
+    let digits: Vec<_> = (0..count).map(|i| if value >> i & 1 != 0 { "1" } else { "0" }).collect();
+    format!("[{}]", digits.join(","))
+}
+
+fn output_modifiers(line: &mut Line) {
+    if line.inst.mods.clamp {
+        line.modify("clamp");
+    }
+    match line.inst.mods.omod {
+        1 => line.modify("mul:2"),
+        2 => line.modify("mul:4"),
+        3 => line.modify("div:2"),
+        _ => {}
+    }
+}
+
+/// The row's word on source `i` of the instruction, where implied and literal operands may have moved in between.
+fn slot_of(line: &Line, i: usize) -> Slot {
+    line.row.src.get(i).copied().unwrap_or(NO)
+}
+
+/// VOP1, VOP2, VOPC and VOP3.
+pub(super) fn vector(line: &mut Line) {
+    let (inst, row) = (line.inst, line.row);
+    line.push(inst.dst[0], row.dst);
+    if !row.has(SWAP) {
+        line.push(inst.dst[1], NO);
+    }
+    // VOP3's implied carry-in is not written; the 32-bit formats' is.
+    let written = if inst.format == Format::Vop3 && row.has(CIN) { 3 } else { 4 };
+    for (i, src) in inst.src.into_iter().take(written).enumerate().filter(|(_, src)| src.is_some()) {
+        let (neg, abs) = (inst.mods.neg >> i & 1 != 0, inst.mods.abs >> i & 1 != 0);
+        let text = modified(src, slot_of(line, i), neg, abs);
+        let extended = inst.mods.sdwa.is_some_and(|sdwa| i < 2 && sdwa.src_sext[i]);
+        line.operands.push(if extended { format!("sext({text})") } else { text });
+    }
+    if row.has(OPSEL) && inst.format == Format::Vop3 && inst.mods.op_sel != 0 {
+        // One bit a source, and bit 3, written last, for the destination; or two bits for a byte of it.
+        let sources = if row.has(BYTESEL) { 3 } else { row.src.iter().filter(|slot| slot.is_some()).count() };
+        let op_sel = inst.mods.op_sel;
+        let packed = op_sel & ((1 << sources) - 1) | (op_sel >> 3) << sources;
+        line.modify(&format!("op_sel:{}", bits(packed, sources + 1)));
+    }
+    output_modifiers(line);
+    if let Some(sdwa) = inst.mods.sdwa {
+        sub_dword(line, &sdwa);
+    }
+    if let Some(dpp) = inst.mods.dpp {
+        swizzle(line, &dpp);
+    }
+}
+
+fn select(sel: SdwaSel) -> &'static str {
+    match sel {
+        SdwaSel::Byte0 => "BYTE_0",
+        SdwaSel::Byte1 => "BYTE_1",
+        SdwaSel::Byte2 => "BYTE_2",
+        SdwaSel::Byte3 => "BYTE_3",
+        SdwaSel::Word0 => "WORD_0",
+        SdwaSel::Word1 => "WORD_1",
+        SdwaSel::Dword => "DWORD",
+    }
+}
+
+fn sub_dword(line: &mut Line, sdwa: &Sdwa) {
+    if line.inst.format != Format::Vopc && !line.row.has(WHOLE) {
+        let unused = match sdwa.dst_unused {
+            SdwaUnused::Pad => "UNUSED_PAD",
+            SdwaUnused::Sext => "UNUSED_SEXT",
+            SdwaUnused::Preserve => "UNUSED_PRESERVE",
+        };
+        line.modify(&format!("dst_sel:{} dst_unused:{unused}", select(sdwa.dst_sel)));
+    }
+    line.modify(&format!("src0_sel:{}", select(sdwa.src_sel[0])));
+    if line.row.src[1].is_some() {
+        line.modify(&format!("src1_sel:{}", select(sdwa.src_sel[1])));
+    }
+}
+
+fn swizzle(line: &mut Line, dpp: &Dpp) {
+    let ctrl = dpp.ctrl;
+    let low = ctrl & 0xf;
+    let name = match ctrl {
+        0x000..=0x0ff => {
+            let lane = |i: u16| ctrl >> (2 * i) & 3;
+            format!("quad_perm:[{},{},{},{}]", lane(0), lane(1), lane(2), lane(3))
+        }
+        0x101..=0x10f => format!("row_shl:{low}"),
+        0x111..=0x11f => format!("row_shr:{low}"),
+        0x121..=0x12f => format!("row_ror:{low}"),
+        0x130 => "wave_shl:1".to_owned(),
+        0x134 => "wave_rol:1".to_owned(),
+        0x138 => "wave_shr:1".to_owned(),
+        0x13c => "wave_ror:1".to_owned(),
+        0x140 => "row_mirror".to_owned(),
+        0x141 => "row_half_mirror".to_owned(),
+        0x142 => "row_bcast:15".to_owned(),
+        0x143 => "row_bcast:31".to_owned(),
+        _ => format!("row_newbcast:{low}"),
+    };
+    line.modify(&format!("{name} row_mask:{:#x} bank_mask:{:#x}", dpp.row_mask, dpp.bank_mask));
+    if dpp.bound_ctrl {
+        line.modify("bound_ctrl:1");
+    }
+}
+
+/// VOP3P outside the matrix unit.
+pub(super) fn packed(line: &mut Line) {
+    let (inst, row) = (line.inst, line.row);
+    let mods = &inst.mods;
+    let mixed = row.has(MIX);
+    let sources = row.src.iter().filter(|slot| slot.is_some()).count();
+    let all = (1u8 << sources) - 1;
+    line.push(inst.dst[0], row.dst);
+    for (i, (src, slot)) in inst.src.into_iter().zip(row.src).enumerate().filter(|(_, (src, _))| src.is_some()) {
+        let (neg, abs) = (mods.neg >> i & 1 != 0, mods.abs >> i & 1 != 0);
+        line.operands.push(modified(src, slot, mixed && neg, mixed && abs));
+    }
+    if row.has(OPSEL) {
+        if mods.op_sel != 0 {
+            line.modify(&format!("op_sel:{}", bits(mods.op_sel, sources)));
+        }
+        // Packed operations read the high half for the high result unless told otherwise; mixed ones read f32.
+        let usual = if mixed { 0 } else { all };
+        if mods.op_sel_hi != usual {
+            line.modify(&format!("op_sel_hi:{}", bits(mods.op_sel_hi, sources)));
+        }
+    }
+    if !mixed && mods.neg != 0 {
+        line.modify(&format!("neg_lo:{}", bits(mods.neg, sources)));
+    }
+    if !mixed && mods.abs != 0 {
+        line.modify(&format!("neg_hi:{}", bits(mods.abs, sources)));
+    }
+    if row.has(CLAMP) {
+        output_modifiers(line);
+    }
+}
+
+/// The matrix unit and the moves to and from its registers.
+pub(super) fn matrix(line: &mut Line) {
+    let (inst, row) = (line.inst, line.row);
+    line.push(inst.dst[0], row.dst);
+    for (src, slot) in inst.src.into_iter().zip(row.src) {
+        line.push(src, slot);
+    }
+    let mods = &inst.mods;
+    for (name, value) in [("cbsz", mods.cbsz), ("abid", mods.abid), ("blgp", mods.blgp)] {
+        if value != 0 {
+            line.modify(&format!("{name}:{value}"));
+        }
+    }
+    if row.has(NEGB) && mods.neg != 0 {
+        line.modify(&format!("neg:{}", bits(mods.neg, 3)));
+    }
+}
