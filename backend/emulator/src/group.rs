@@ -152,7 +152,7 @@ fn pack_work_item(block: [u32; 3], item: usize) -> u32 {
 }
 
 /// Runs a wave to its end, or to where it cannot go on alone.
-fn run_wave(w: &mut Wave, env: &mut Env) -> Flow {
+pub(crate) fn run_wave(w: &mut Wave, env: &mut Env) -> Flow {
     env.enter(w);
     let program = env.program.clone();
     let flow = loop {

@@ -41,6 +41,8 @@ mod descriptor;
 mod env;
 mod error;
 mod exec;
+#[cfg(test)]
+mod filetest;
 mod gpu;
 mod group;
 mod launch;

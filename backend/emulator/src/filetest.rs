@@ -1,0 +1,382 @@
+//! Runs the files of `tests/filetests`: machine code with the state before and after.
+//!
+//! A file is a list of cases separated by empty lines. In each line, what follows a second `;` is a remark.
+//!
+//! ```text
+//! ; target gfx942            ; source: ISA, SOPC 13: SCC = (S0 >> S1[4:0] & 1) == 1
+//! ; init   s3=0x4 s4=2
+//! bf0d0403 s_bitcmp1_b32 s3, s4
+//! ; expect scc=1
+//! ```
+//!
+//! `; target` holds for all cases that follow. `; init` sets and `; expect` compares places; there may be several lines of
+//! each. Code stands as little-endian words in hexadecimal and as the text that the disassembler gives for them, which is
+//! compared too. The program ends after its last instruction. EXEC is full unless it is set, everything else is zero.
+//!
+//! | place | what |
+//! | --- | --- |
+//! | `s3`, `m0`, `mode`, `scc` | 32 bits (SCC one) |
+//! | `s[4:5]`, `vcc`, `exec` | 64 bits |
+//! | `v3`, `a3` | 32 bits in all lanes |
+//! | `v[4:5]`, `a[4:5]` | 64 bits in all lanes |
+//! | `v3.7`, `v[4:5].7`, `v3.0-15` | in lane 7, in lanes 0 to 15 |
+//! | `lds.8`, `mem.8` | the dword at byte 8 of LDS (64 KiB), of a buffer in device memory (4 KiB) |
+//! | `fault` | only expected: the kind of fault, as `FaultKind` names it |
+//!
+//! Values: `12`, `-3`, `0xff`; floats with their size, `1.5h`, `1.5f`, `1.5d`, also `inf`, `-inf`, `nan` before the letter;
+//! `lane`, `lane*4`, `lane*4+3`; `mem`, the buffer's address.
+//!
+//! Each case runs at every CPU level that the host has, and must end the same. With `ROCFIRE_BLESS=1` the words are
+//! written anew from the texts, by `llvm-mc`; a new case may be written with texts alone.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use rocfire_arch::Arch;
+
+use crate::env::Env;
+use crate::error::Access;
+use crate::memory::Memory;
+use crate::program::Program;
+use crate::step::{Flow, Level};
+use crate::wave::{AGPR, LANES, Wave, scalar};
+
+const LDS_BYTES: usize = 64 << 10;
+const MEM_BYTES: u64 = 4 << 10;
+const STEP_LIMIT: u64 = 10_000;
+const S_ENDPGM: u32 = 0xbf81_0000;
+
+#[derive(Default)]
+struct Case {
+    line: usize,
+    init: Vec<(String, String)>,
+    expect: Vec<(String, String)>,
+    code: Vec<(Vec<u32>, String)>,
+}
+
+/// A file's target and cases.
+fn parse(text: &str) -> Result<(String, Vec<Case>), String> {
+    let mut target = String::new();
+    let mut cases = vec![Case::default()];
+    for (number, line) in text.lines().enumerate() {
+        let case = cases.last_mut().expect("it is never empty");
+        if line.trim().is_empty() {
+            cases.push(Case::default());
+            continue;
+        }
+        if case.line == 0 {
+            case.line = number + 1;
+        }
+        let Some(directive) = line.strip_prefix(';') else {
+            let line = line.split(';').next().unwrap_or_default();
+            case.code.push(parse_code(line));
+            continue;
+        };
+        let directive = directive.split(';').next().unwrap_or_default();
+        let mut words = directive.split_whitespace();
+        let kind = words.next().unwrap_or_default();
+        let pairs = words.clone().map(|word| {
+            let pair = word.split_once('=').ok_or_else(|| format!("line {}: `{word}` has no `=`", number + 1))?;
+            Ok((pair.0.to_owned(), pair.1.to_owned()))
+        });
+        match kind {
+            "target" => words.next().unwrap_or_default().clone_into(&mut target),
+            "init" => case.init.extend(pairs.collect::<Result<Vec<_>, String>>()?),
+            "expect" => case.expect.extend(pairs.collect::<Result<Vec<_>, String>>()?),
+            // A remark line.
+            _ => {}
+        }
+    }
+    cases.retain(|case| !case.code.is_empty() || !case.expect.is_empty());
+    Ok((target, cases))
+}
+
+/// Leading words of eight hexadecimal digits, then the text.
+fn parse_code(line: &str) -> (Vec<u32>, String) {
+    let mut words = Vec::new();
+    let mut rest = line.trim();
+    while let Some(first) = rest.split_whitespace().next().filter(|first| first.len() == 8)
+        && let Ok(word) = u32::from_str_radix(first, 16)
+    {
+        words.push(word);
+        rest = rest[8..].trim_start();
+    }
+    (words, rest.trim_end().to_owned())
+}
+
+/// A value of `bits` bits for a lane.
+fn value(text: &str, lane: usize, mem: u64) -> Option<u64> {
+    if text == "mem" {
+        return Some(mem);
+    }
+    if let Some(rest) = text.strip_prefix("lane") {
+        let (factor, addend) = rest.split_once('+').unwrap_or((rest, "0"));
+        let factor = factor.strip_prefix('*').unwrap_or("1");
+        return Some(lane as u64 * factor.parse::<u64>().ok()? + addend.parse::<u64>().ok()?);
+    }
+    if let Some(digits) = text.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16).ok();
+    }
+    let (number, size) = text.split_at(text.len().checked_sub(1)?);
+    match size {
+        "h" => Some(u64::from(half::f16::from_f64(number.parse().ok()?).to_bits())),
+        "f" if text != "inf" => Some(u64::from(number.parse::<f32>().ok()?.to_bits())),
+        "d" => Some(number.parse::<f64>().ok()?.to_bits()),
+        _ => text.parse::<i64>().ok().map(|value| value as u64),
+    }
+}
+
+/// A place as it is named: registers from `first` on, dwords, and lanes for a vector register.
+enum Place {
+    Scalar { first: u16, dwords: u16 },
+    Vector { first: u16, dwords: u16, lanes: std::ops::RangeInclusive<usize> },
+    Scc,
+    Mode,
+    Lds(u64),
+    Mem(u64),
+}
+
+fn place(name: &str) -> Option<Place> {
+    let (register, lanes) = match name.split_once('.') {
+        Some((register, lanes)) => (register, Some(lanes)),
+        None => (name, None),
+    };
+    match register {
+        "scc" => return Some(Place::Scc),
+        "mode" => return Some(Place::Mode),
+        "m0" => return Some(Place::Scalar { first: scalar::M0, dwords: 1 }),
+        "vcc" => return Some(Place::Scalar { first: scalar::VCC, dwords: 2 }),
+        "exec" => return Some(Place::Scalar { first: scalar::EXEC, dwords: 2 }),
+        "lds" => return Some(Place::Lds(lanes?.parse().ok()?)),
+        "mem" => return Some(Place::Mem(lanes?.parse().ok()?)),
+        _ => {}
+    }
+    let (file, number) = register.split_at_checked(1)?;
+    let (first, dwords) = match number.strip_prefix('[').and_then(|range| range.strip_suffix(']')) {
+        Some(range) => {
+            let (first, last) = range.split_once(':')?;
+            let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
+            (first, (last + 1).checked_sub(first)?)
+        }
+        None => (number.parse().ok()?, 1),
+    };
+    let lanes = match lanes {
+        None => 0..=LANES - 1,
+        Some(lanes) => {
+            let (first, last) = lanes.split_once('-').unwrap_or((lanes, lanes));
+            first.parse().ok()?..=last.parse().ok()?
+        }
+    };
+    match file {
+        "s" => Some(Place::Scalar { first, dwords }),
+        "v" => Some(Place::Vector { first, dwords, lanes }),
+        "a" => Some(Place::Vector { first: AGPR + first, dwords, lanes }),
+        _ => None,
+    }
+}
+
+/// What a case runs on.
+struct Machine {
+    wave: Wave,
+    env: Env,
+    mem: u64,
+}
+
+impl Machine {
+    fn dword(&mut self, place: &Place, i: u16, lane: usize) -> u32 {
+        match *place {
+            Place::Scalar { first, .. } => self.wave.s32(first + i),
+            Place::Vector { first, .. } => self.wave.lane(first + i, lane),
+            Place::Scc => u32::from(self.wave.scc),
+            Place::Mode => self.wave.mode,
+            Place::Lds(offset) => {
+                let host = self.env.lds.host_ptr(offset, 4).unwrap();
+                // SAFETY: `host_ptr` gave a pointer to four bytes.
+                unsafe { host.cast::<u32>().read_unaligned() }
+            }
+            Place::Mem(offset) => {
+                let mut bytes = [0; 4];
+                let window = self.env.memory.find(self.mem + offset, 4, Access::Read).unwrap();
+                window.read(self.mem + offset, &mut bytes);
+                u32::from_le_bytes(bytes)
+            }
+        }
+    }
+
+    fn set_dword(&mut self, place: &Place, i: u16, lane: usize, value: u32) {
+        match *place {
+            Place::Scalar { first, .. } => self.wave.set_s32(first + i, value),
+            Place::Vector { first, .. } => self.wave.set_lane(first + i, lane, value),
+            Place::Scc => self.wave.scc = value != 0,
+            Place::Mode => self.wave.mode = value,
+            Place::Lds(offset) => {
+                let host = self.env.lds.host_ptr(offset, 4).unwrap();
+                // SAFETY: `host_ptr` gave a pointer to four bytes.
+                unsafe { host.cast::<u32>().write_unaligned(value) }
+            }
+            Place::Mem(offset) => {
+                let window = self.env.memory.find(self.mem + offset, 4, Access::Write).unwrap();
+                window.write(self.mem + offset, &value.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// The lanes and dwords that a place covers.
+fn extent(place: &Place) -> (std::ops::RangeInclusive<usize>, u16) {
+    match place {
+        Place::Vector { dwords, lanes, .. } => (lanes.clone(), *dwords),
+        Place::Scalar { dwords, .. } => (0..=0, *dwords),
+        Place::Scc | Place::Mode | Place::Lds(_) | Place::Mem(_) => (0..=0, 1),
+    }
+}
+
+fn run(case: &Case, arch: Arch, level: Level) -> Result<(), String> {
+    let words = case.code.iter().flat_map(|(words, _)| words).copied().chain([S_ENDPGM]);
+    let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+    let memory = Arc::new(Memory::new(1 << 20));
+    let mem = memory.allocate(MEM_BYTES).map_err(|error| error.to_string())?;
+    let code = memory.allocate_with(bytes.len() as u64, false).map_err(|error| error.to_string())?;
+    let program = Arc::new(Program::at_level(level, arch, bytes, code, &[]));
+    let mut env = Env::new(program, memory, STEP_LIMIT);
+    env.lds.reset(LDS_BYTES);
+    env.reset_scratch(1, 1024);
+    let mut wave = Wave::new();
+    wave.set_s64(scalar::EXEC, !0);
+    let mut machine = Machine { wave, env, mem };
+    for (name, text) in &case.init {
+        let target = place(name).ok_or_else(|| format!("`{name}` is no place"))?;
+        let (lanes, dwords) = extent(&target);
+        for lane in lanes {
+            let value = value(text, lane, mem).ok_or_else(|| format!("`{text}` is no value"))?;
+            for i in 0..dwords {
+                machine.set_dword(&target, i, lane, (value >> (32 * i.min(1))) as u32);
+            }
+        }
+    }
+    let fault = match crate::group::run_wave(&mut machine.wave, &mut machine.env) {
+        Flow::End => None,
+        other => {
+            let kind = machine.env.fault.take().map(|cause| format!("{:?}", cause.kind));
+            Some(kind.unwrap_or_else(|| format!("{other:?}")))
+        }
+    };
+    let expected_fault = case.expect.iter().find(|(name, _)| name == "fault").map(|(_, text)| text.as_str());
+    match (&fault, expected_fault) {
+        (None, None) => {}
+        (Some(fault), Some(expected)) if fault.starts_with(expected) => {}
+        _ => return Err(format!("fault is {fault:?}, expected {expected_fault:?}")),
+    }
+    let mut wrong = String::new();
+    for (name, text) in case.expect.iter().filter(|(name, _)| name != "fault") {
+        let target = place(name).ok_or_else(|| format!("`{name}` is no place"))?;
+        let (lanes, dwords) = extent(&target);
+        for lane in lanes {
+            let value = value(text, lane, mem).ok_or_else(|| format!("`{text}` is no value"))?;
+            for i in 0..dwords {
+                let (expected, got) = ((value >> (32 * i.min(1))) as u32, machine.dword(&target, i, lane));
+                if expected != got {
+                    let _ = write!(wrong, "\n  {name}, lane {lane}, dword {i}: {got:#010x}, expected {expected:#010x}");
+                }
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.lines().take(9).collect::<Vec<_>>().join("\n")) }
+}
+
+/// The text of each instruction must be what its words disassemble to.
+fn check_texts(case: &Case, arch: Arch) -> Result<(), String> {
+    for (words, text) in &case.code {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        if words.is_empty() {
+            return Err(format!("`{text}` has no words: run with ROCFIRE_BLESS=1"));
+        }
+        // Bytes that are no instruction have no text.
+        if text.is_empty() {
+            continue;
+        }
+        let inst = rocfire_isa::decode(arch, &bytes).map_err(|error| format!("`{text}`: {error}"))?;
+        let printed = rocfire_isa::disassemble(arch, &inst);
+        let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if squeeze(&printed) != squeeze(text) || usize::from(inst.bytes) != bytes.len() {
+            return Err(format!("`{text}` is disassembled as `{printed}`"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the words of a file anew.
+fn bless(path: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let (target, _) = parse(&text)?;
+    let is_code = |line: &str| !line.trim().is_empty() && !line.starts_with(';') && !parse_code(line).1.is_empty();
+    let mut out = String::new();
+    for line in text.lines() {
+        if !is_code(line) {
+            out += line;
+        } else {
+            let (code, remark) = line.split_once(';').map_or((line, None), |(code, remark)| (code, Some(remark)));
+            let words = assemble(&target, &parse_code(code).1)?;
+            let _ = write!(out, "{:<17} {}", words.join(" "), parse_code(code).1);
+            if let Some(remark) = remark {
+                let _ = write!(out, " ;{remark}");
+            }
+        }
+        out.push('\n');
+    }
+    std::fs::write(path, out).map_err(|error| error.to_string())
+}
+
+fn assemble(target: &str, text: &str) -> Result<Vec<String>, String> {
+    let file = std::env::temp_dir().join(format!("filetest-{}.s", std::process::id()));
+    std::fs::write(&file, text).map_err(|error| error.to_string())?;
+    for tool in ["llvm-mc-22", "llvm-mc"] {
+        let output = Command::new(tool).args(["-triple=amdgcn", "--show-encoding"]).arg(format!("-mcpu={target}")).arg(&file).output();
+        let Ok(output) = output else { continue };
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let Some((_, bytes)) = printed.split_once("encoding: [") else {
+            return Err(format!("`{text}`: {}", String::from_utf8_lossy(&output.stderr)));
+        };
+        let digits: Vec<&str> = bytes.split(']').next().unwrap_or_default().split(',').collect();
+        let digits: Vec<&str> = digits.iter().map(|byte| byte.trim_start_matches("0x")).collect();
+        return Ok(digits.chunks(4).map(|word| word.iter().rev().copied().collect()).collect());
+    }
+    Err("there is no llvm-mc".to_owned())
+}
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
+    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|ext| ext == "isa")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_filetest_holds_at_every_cpu_level() {
+    let levels = [Level::Baseline, Level::Avx2, Level::Avx512];
+    let levels: Vec<Level> = levels.into_iter().filter(|&level| level <= Level::detect()).collect();
+    let (mut cases_run, mut failures) = (0, String::new());
+    for path in files() {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if std::env::var_os("ROCFIRE_BLESS").is_some_and(|value| value == "1") {
+            bless(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+        let (target, cases) = parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let arch = Arch::parse(&target).unwrap_or_else(|error| panic!("{name}: {error}"));
+        for case in &cases {
+            let checked = check_texts(case, arch).map_err(|error| (None, error));
+            let result = checked.and_then(|()| {
+                levels.iter().try_for_each(|&level| run(case, arch, level).map_err(|error| (Some(level), error)))
+            });
+            if let Err((level, error)) = result {
+                let _ = write!(failures, "\n{name}:{} {level:?}: {error}", case.line);
+            }
+            cases_run += 1;
+        }
+    }
+    assert!(cases_run > 0, "there are no filetests");
+    assert!(failures.is_empty(), "{failures}");
+}
