@@ -1,1 +1,20 @@
-//! Placeholder.
+//! The operator library: GEMM, indexing, random numbers, scans and extrema, as HIP kernels with their launchers.
+//!
+//! A family is a folder; an operator is two files with one stem. `<op>.hip` opens with its contract; `<op>.rs` has the
+//! launcher, which checks shapes, types, devices and aliasing and then launches on views of any strides, and in its tests
+//! an f64 oracle written the obvious slow way. Kernels are compiled on first use, per element type and tile choice.
+//!
+//! Elementwise operators and copies are not here: those are fused chains of length one, made by `rocfire-fusion`, which
+//! this crate uses for the copies that a layout sometimes needs. Nothing here knows Burn or Candle; the adapters call the
+//! launchers. Every result is the same bits on every run: no launcher uses a float atomic.
+
+mod error;
+mod family;
+pub mod gemm;
+pub mod index;
+pub mod random;
+pub mod reduce;
+pub mod registry;
+pub mod scan;
+
+pub use error::{Error, Result};

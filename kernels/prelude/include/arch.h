@@ -59,11 +59,18 @@ RF_FN u32 group_x() { return __builtin_amdgcn_workgroup_id_x(); }
 RF_FN u32 group_y() { return __builtin_amdgcn_workgroup_id_y(); }
 RF_FN u32 group_z() { return __builtin_amdgcn_workgroup_id_z(); }
 
+// LLVM before 20 (hiprtc of ROCm 5 and 6) cannot limit a fence to LDS: theirs orders all memory, which is only stricter.
+#if __clang_major__ >= 20
+#define RF_FENCE_LDS(order) __builtin_amdgcn_fence(order, "workgroup", "local")
+#else
+#define RF_FENCE_LDS(order) __builtin_amdgcn_fence(order, "workgroup")
+#endif
+
 // Workgroup barrier; LDS writes before it are seen by LDS reads after it. Global memory is not ordered by it.
 RF_FN void barrier() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+    RF_FENCE_LDS(__ATOMIC_RELEASE);
     __builtin_amdgcn_s_barrier();
-    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+    RF_FENCE_LDS(__ATOMIC_ACQUIRE);
 }
 // As barrier(), and global memory written by the workgroup before it is seen by the workgroup after it.
 RF_FN void barrier_global() {

@@ -29,8 +29,10 @@ template <int CTRL> RF_FN u32 dpp_bits(u32 value) {
 RF_FN u32 xor16_bits(u32 value) { return (u32)__builtin_amdgcn_ds_swizzle((int)value, (16 << 10) | 0x1f); }
 // One bit per lane for which `condition` holds.
 RF_FN u64 ballot(bool condition) {
-#if ARCH_WAVE_SIZE == 64
+#if ARCH_WAVE_SIZE == 64 && __has_builtin(__builtin_amdgcn_ballot_w64)
     return __builtin_amdgcn_ballot_w64(condition);
+#elif ARCH_WAVE_SIZE == 64
+    return __builtin_amdgcn_uicmp((u32)condition, 0u, 33);  // LLVM before 16 has only the comparison; 33 is "not equal"
 #else
     return __builtin_amdgcn_ballot_w32(condition);
 #endif

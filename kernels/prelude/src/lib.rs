@@ -14,6 +14,8 @@
 //! | `wave.h` | shuffles, wave and workgroup reductions |
 //! | `mma.h` | tile products on the matrix unit |
 //! | `rng.h` | Philox4x32-10, uniform and normal values |
+//! | `index.h` | division by launch-time constants, coordinates |
+//! | `update.h` | what scattering does to an element |
 //!
 //! It does not compile anything, and knows neither devices nor operators.
 
@@ -32,6 +34,8 @@ pub const TEXT: &str = concat!(
     include_str!("../include/wave.h"),
     include_str!("../include/mma.h"),
     include_str!("../include/rng.h"),
+    include_str!("../include/index.h"),
+    include_str!("../include/update.h"),
 );
 
 /// BLAKE3 of [`TEXT`], for keys of compiled code.

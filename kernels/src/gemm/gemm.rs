@@ -1,0 +1,508 @@
+//! `gemm`: the launcher of `gemm.hip`.
+
+use bytemuck::{Pod, Zeroable};
+use rocfire_arch::{ArchInfo, Matrix};
+use rocfire_hal::{Buffer, DType, DriverKind, Precision, Source, Stream, Tensor, View, ViewMut};
+
+use super::tiling::{Machine, Mode, Tiling, choose};
+use crate::Result;
+use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
+
+const OP: &str = "gemm";
+/// Batch axes that the kernel decodes: all that a tensor has besides the two of the matrix.
+const BATCH_AXES: usize = rocfire_hal::MAX_RANK - 2;
+/// K per partial sum. A product with more is a sum of partial sums, in ascending order, which bounds the rounding error of
+/// long sums and lets slices of K go to different workgroups without changing a bit.
+const CHUNK: usize = 256;
+/// Most slices of K: beyond, adding them up costs more than it saves.
+const SLICES_MAX: usize = 64;
+/// Threads of `gemm_sum`.
+const SUM_BLOCK: usize = 256;
+
+/// Choices that change the time of a product and no bit of it.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct GemmParams {
+    /// Whether K is cut into slices for different workgroups; `None`: where the device would else be idle.
+    pub slice_k: Option<bool>,
+    /// Which tiling, by its number in the table; `None`: by shape.
+    pub tiling: Option<usize>,
+}
+
+/// `c = a · b`, batched.
+///
+/// # Shapes
+/// `a`: `[.., M, K]`, `b`: `[.., K, N]`, `c`: `[.., M, N]`; any strides. Batch axes of `a` and `b` broadcast against those
+/// of `c`, aligned at the last ([`output_shape`]). Extents of 0 are allowed; `K = 0` gives zeros.
+/// # Types
+/// One element type for all three, any but `Bool`; with 16-bit floats `c` may also be f32. Integers wrap around.
+/// # Numerics
+/// Products and sums in f32 for f32 and 16-bit floats (f64 for f64), one rounding at the store; partial sums of 256 along K
+/// are added in ascending order, so that neither tiling, slicing nor strides change a bit. With
+/// [`Precision`] other than `F32` in the device's settings, f32 operands are rounded to 16 bits first.
+/// # Errors
+/// `Shape` for shapes that do not fit, for a `c` that overlaps an input or repeats an element, for more than 65535 tiles
+/// along M; `Unsupported` for `Bool`; errors of compilation and launch.
+pub fn gemm(stream: &Stream, a: View<'_>, b: View<'_>, mut c: ViewMut<'_>, params: &GemmParams) -> Result<()> {
+    check(stream, &a, &b, &c)?;
+    if c.is_empty() {
+        return Ok(());
+    }
+    let lowered = match (a.dtype(), stream.device().config().precision) {
+        (DType::F32, Precision::Bf16) => Some(DType::BF16),
+        (DType::F32, Precision::F16) => Some(DType::F16),
+        _ => None,
+    };
+    if let Some(dtype) = lowered {
+        let (a, b) = (family::cast(stream, a, dtype)?, family::cast(stream, b, dtype)?);
+        return Product::new(stream, a.view(), b.view(), c.reborrow()).run(params);
+    }
+    Product::new(stream, a, b, c.reborrow()).run(params)
+}
+
+/// The shape of `a · b`: batch axes broadcast, then `[M, N]`.
+///
+/// # Errors
+/// `Shape` unless both have two axes or more, K agrees, and the batch axes broadcast.
+pub fn output_shape(a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
+    let matrices = |arg, s: &[usize]| match s {
+        [.., rows, cols] => Ok([*rows, *cols]),
+        _ => Err(shape(OP, arg, "[.., rows, cols]", format!("{s:?}"))),
+    };
+    let ([m, k], [b_k, n]) = (matrices("a", a)?, matrices("b", b)?);
+    if k != b_k {
+        return Err(shape(OP, "b", format!("[.., {k}, N]"), format!("{b:?}")));
+    }
+    let rank = a.len().max(b.len());
+    let extent = |s: &[usize], axis: usize| if axis + s.len() < rank { 1 } else { s[axis + s.len() - rank] };
+    let mut out = Vec::with_capacity(rank);
+    for axis in 0..rank - 2 {
+        match (extent(a, axis), extent(b, axis)) {
+            (x, y) if x == y || y == 1 => out.push(x),
+            (1, y) => out.push(y),
+            _ => return Err(shape(OP, "b", format!("batch axes that broadcast with {a:?}"), format!("{b:?}"))),
+        }
+    }
+    out.extend([m, n]);
+    Ok(out)
+}
+
+fn check(stream: &Stream, a: &View<'_>, b: &View<'_>, c: &ViewMut<'_>) -> Result<()> {
+    for (arg, view) in [("a", a), ("b", b), ("c", &c.view())] {
+        family::on_device(OP, arg, stream, view)?;
+    }
+    family::same_dtype(OP, "b", b, a.dtype())?;
+    if a.dtype() == DType::Bool {
+        return Err(rocfire_hal::Error::Unsupported { op: OP, dtype: DType::Bool, arch: a.arch() }.into());
+    }
+    let widened = matches!(a.dtype(), DType::F16 | DType::BF16) && c.dtype() == DType::F32;
+    if !widened {
+        family::same_dtype(OP, "c", c, a.dtype())?;
+    }
+    let expected = output_shape(a.shape(), b.shape())?;
+    if c.shape() != expected {
+        return Err(shape(OP, "c", format!("{expected:?}"), format!("{:?}", c.shape())));
+    }
+    family::writable(OP, "c", c)?;
+    family::disjoint(OP, "a", c, a)?;
+    family::disjoint(OP, "b", c, b)
+}
+
+/// One of `a`, `b`, `c`: address and strides, in elements.
+#[derive(Clone, Copy)]
+struct Operand {
+    address: u64,
+    /// Strides of the rows of A and C, of the columns of B.
+    line: i64,
+    /// Strides along K; of the columns of C.
+    depth: i64,
+    /// Strides of the batch axes, the innermost first.
+    batch: [i64; BATCH_AXES],
+}
+
+/// A product reduced to what the kernel needs: merged batch axes and bare strides.
+struct Product<'a> {
+    stream: &'a Stream,
+    c_buffer: &'a Buffer,
+    input: DType,
+    output: DType,
+    a: Operand,
+    b: Operand,
+    c: Operand,
+    m: usize,
+    n: usize,
+    k: usize,
+    extents: [usize; BATCH_AXES],
+    axes: usize,
+}
+
+impl<'a> Product<'a> {
+    fn new(stream: &'a Stream, a: View<'a>, b: View<'a>, c: ViewMut<'a>) -> Product<'a> {
+        let c = c.view();
+        let rank = c.layout().rank();
+        let (m, n) = (c.shape()[rank - 2], c.shape()[rank - 1]);
+        let k = a.shape()[a.layout().rank() - 1];
+        let operand = |view: &View<'_>, swap: bool| {
+            let (own, strides) = (view.layout().rank(), view.layout().strides());
+            let mut batch = [0; BATCH_AXES];
+            for (axis, stride) in batch.iter_mut().enumerate().take(own - 2) {
+                let from = own - 3 - axis;
+                *stride = if view.shape()[from] == 1 { 0 } else { strides[from] };
+            }
+            let (row, col) = (strides[own - 2], strides[own - 1]);
+            let (line, depth) = if swap { (col, row) } else { (row, col) };
+            Operand { address: view.device_address(), line, depth, batch }
+        };
+        let mut extents = [1; BATCH_AXES];
+        for (axis, extent) in extents.iter_mut().enumerate().take(rank - 2) {
+            *extent = c.shape()[rank - 3 - axis];
+        }
+        let mut product = Product {
+            stream,
+            c_buffer: c.buffer(),
+            input: a.dtype(),
+            output: c.dtype(),
+            a: operand(&a, false),
+            b: operand(&b, true),
+            c: operand(&c, false),
+            m,
+            n,
+            k,
+            extents,
+            axes: rank - 2,
+        };
+        product.merge_axes();
+        product.merge_rows();
+        product
+    }
+
+    fn operands(&mut self) -> [&mut Operand; 3] {
+        [&mut self.a, &mut self.b, &mut self.c]
+    }
+
+    /// Takes axis `axis` out of the batch.
+    fn drop_axis(&mut self, axis: usize) {
+        self.extents.copy_within(axis + 1.., axis);
+        self.extents[BATCH_AXES - 1] = 1;
+        for operand in self.operands() {
+            operand.batch.copy_within(axis + 1.., axis);
+            operand.batch[BATCH_AXES - 1] = 0;
+        }
+        self.axes -= 1;
+    }
+
+    /// Drops axes of one index, and makes one of neighbouring axes that are one in all three operands.
+    fn merge_axes(&mut self) {
+        let mut axis = 0;
+        while axis < self.axes {
+            if self.extents[axis] == 1 {
+                self.drop_axis(axis);
+                continue;
+            }
+            let extent = self.extents[axis] as i64;
+            let next = axis + 1;
+            let one = next < self.axes
+                && self.operands().iter().all(|operand| operand.batch[next] == operand.batch[axis] * extent);
+            if one {
+                // The outer axis takes the inner one's strides.
+                for operand in self.operands() {
+                    operand.batch[next] = operand.batch[axis];
+                }
+                self.extents[next] *= self.extents[axis];
+                self.drop_axis(axis);
+                continue;
+            }
+            axis += 1;
+        }
+    }
+
+    /// A batch that shares one B is more rows of A, where rows and batch form one axis.
+    fn merge_rows(&mut self) {
+        while self.axes > 0
+            && self.b.batch[0] == 0
+            && self.a.batch[0] == self.a.line * self.m as i64
+            && self.c.batch[0] == self.c.line * self.m as i64
+        {
+            self.m *= self.extents[0];
+            self.drop_axis(0);
+        }
+    }
+
+    /// In which way an operand of `lines` rows or columns can be read `vector` elements at once.
+    fn mode(&self, operand: &Operand, lines: usize, vector: usize) -> Mode {
+        let bytes = self.input.size_bytes();
+        let whole = |stride: i64| stride % vector as i64 == 0;
+        let aligned =
+            operand.address.is_multiple_of((vector * bytes) as u64) && operand.batch.iter().all(|&s| whole(s));
+        if aligned && operand.depth == 1 && whole(operand.line) && self.k.is_multiple_of(vector) {
+            Mode::VectorK
+        } else if aligned && operand.line == 1 && whole(operand.depth) && lines.is_multiple_of(vector) {
+            Mode::VectorLine
+        } else if operand.depth.abs() <= operand.line.abs() {
+            Mode::SingleK
+        } else {
+            Mode::SingleLine
+        }
+    }
+
+    fn tiling(&self, params: &GemmParams, matrix_unit: bool, machine: Machine) -> Result<Tiling> {
+        let Some(number) = params.tiling else {
+            let batches = self.extents.iter().product();
+            return Ok(choose(self.input, matrix_unit, [self.m, self.n], batches, machine));
+        };
+        let tiling = super::TILINGS.get(number).filter(|tiling| tiling.serves(self.input, matrix_unit));
+        tiling.copied().ok_or_else(|| shape(OP, "params.tiling", format!("a tiling for {}", self.input), number))
+    }
+
+    fn run(self, params: &GemmParams) -> Result<()> {
+        let device = self.stream.device();
+        let info = device.arch().info();
+        let matrix_unit = device.config().matrix && has_matrix_unit(info, self.input);
+        let machine = machine(&device);
+        let tiling = self.tiling(params, matrix_unit, machine)?;
+        let [bm, bn] = tiling.block();
+        let tiles = [self.n.div_ceil(bn), self.m.div_ceil(bm)];
+        if tiles.iter().any(|&tiles| tiles > GRID_YZ_MAX) || self.k > i32::MAX as usize {
+            let got = format!("M = {}, N = {}, K = {}", self.m, self.n, self.k);
+            return Err(shape(OP, "c", format!("at most {GRID_YZ_MAX} tiles of {bm} x {bn} either way"), got));
+        }
+        let batches: usize = self.extents.iter().product();
+        let chunks = self.k.div_ceil(CHUNK).max(1);
+        let idle = tiles[0] * tiles[1] * batches * 2 <= machine.slots && !machine.waves_share;
+        let slice = params.slice_k.unwrap_or(idle) && chunks > 1 && chunks <= SLICES_MAX;
+        let vector = tiling.vector(self.input);
+        let key = GemmKey {
+            input: self.input,
+            output: if slice { sum_dtype(self.input) } else { self.output },
+            tiling,
+            a: self.mode(&self.a, self.m, vector),
+            b: self.mode(&self.b, self.n, vector),
+        };
+        let block = [tiling.threads(info.wave_size as usize), 1, 1];
+        if !slice {
+            return self.launch(key, tiles, block, &self.c, 1, 0, self.k, self.c_buffer);
+        }
+        let partial = Tensor::empty(&device, &[chunks, batches, self.m, self.n], key.output)?;
+        let mut batch = [0; BATCH_AXES];
+        let mut stride = (self.m * self.n) as i64;
+        for (to, &extent) in batch.iter_mut().zip(&self.extents).take(self.axes) {
+            *to = stride;
+            stride *= extent as i64;
+        }
+        let target = Operand { address: partial.view().device_address(), line: self.n as i64, depth: 1, batch };
+        self.launch(key, tiles, block, &target, chunks, stride, CHUNK, partial.buffer())?;
+        self.sum(GemmKey { output: self.output, ..key }, &partial, chunks)
+    }
+
+    #[allow(clippy::too_many_arguments)] // Private, and each is named where it is called.
+    fn launch(
+        &self,
+        key: GemmKey,
+        tiles: [usize; 2],
+        block: [usize; 3],
+        c: &Operand,
+        slices: usize,
+        c_slice: i64,
+        slice_k: usize,
+        written: &Buffer,
+    ) -> Result<()> {
+        static SOURCES: Sources<GemmKey> = Sources::new();
+        let source = SOURCES.get(key, source);
+        let batches: usize = self.extents.iter().product();
+        let run = (GRID_YZ_MAX / slices).max(1);
+        for first in (0..batches).step_by(run) {
+            let batches = run.min(batches - first);
+            let args = GemmArgs {
+                a: self.a.address,
+                b: self.b.address,
+                c: c.address,
+                a_row: self.a.line,
+                a_k: self.a.depth,
+                b_k: self.b.depth,
+                b_col: self.b.line,
+                c_row: c.line,
+                c_col: c.depth,
+                c_slice,
+                a_batch: self.a.batch,
+                b_batch: self.b.batch,
+                c_batch: c.batch,
+                batch_extent: self.extents.map(|extent| extent as u32),
+                batch_axes: self.axes as u32,
+                batches: batches as u32,
+                m: self.m as u32,
+                n: self.n as u32,
+                k: self.k as u32,
+                slice_k: slice_k as u32,
+                first_batch: first as u32,
+                padding: 0,
+            };
+            let grid = [tiles[0], tiles[1], batches * slices];
+            // SAFETY:
+            // - `GemmArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the
+            //   strides belong to views of shapes [.., M, K], [.., K, N], [.., M, N], and views lie inside their buffers;
+            //   the kernel reads rows below M, columns below N, k below K, batches below the product of the extents.
+            // - It writes C only, which is in `written`.
+            unsafe { family::launch(self.stream, &source, (OP, "gemm"), grid, block, &args, &[written])? };
+        }
+        Ok(())
+    }
+
+    /// Adds up the slices.
+    fn sum(&self, key: GemmKey, partial: &Tensor, slices: usize) -> Result<()> {
+        static SOURCES: Sources<GemmKey> = Sources::new();
+        let source = SOURCES.get(key, source);
+        let batches: usize = self.extents.iter().product();
+        for (first_batch, first_row) in
+            (0..batches).step_by(GRID_YZ_MAX).flat_map(|b| (0..self.m).step_by(GRID_YZ_MAX).map(move |row| (b, row)))
+        {
+            let rows = (self.m - first_row).min(GRID_YZ_MAX);
+            let args = GemmSumArgs {
+                slices: partial.view().device_address(),
+                c: self.c.address,
+                c_row: self.c.line,
+                c_col: self.c.depth,
+                c_batch: self.c.batch,
+                batch_extent: self.extents.map(|extent| extent as u32),
+                batch_axes: self.axes as u32,
+                batches: batches as u32,
+                first_batch: first_batch as u32,
+                slice_count: slices as u32,
+                m: self.m as u32,
+                n: self.n as u32,
+                first_row: first_row as u32,
+                padding: 0,
+            };
+            let grid = [self.n.div_ceil(SUM_BLOCK), rows, (batches - first_batch).min(GRID_YZ_MAX)];
+            // SAFETY:
+            // - `GemmSumArgs` is the twin of the kernel's struct; `partial` has slices x batches x M x N elements and C is
+            //   the checked view.
+            // - It writes C only.
+            let block = [SUM_BLOCK, 1, 1];
+            unsafe { family::launch(self.stream, &source, (OP, "gemm_sum"), grid, block, &args, &[self.c_buffer])? };
+        }
+        Ok(())
+    }
+}
+
+/// What varies in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GemmKey {
+    pub input: DType,
+    pub output: DType,
+    pub tiling: Tiling,
+    pub a: Mode,
+    pub b: Mode,
+}
+
+/// The source of one variant.
+pub(crate) fn source(key: GemmKey) -> Source {
+    let t = key.tiling;
+    let sum = if t.matrix_size == 0 { wrapping_sum(key.input) } else { c_type(sum_dtype(key.input)) };
+    let numbers = [
+        ("GEMM_MATRIX_SIZE", usize::from(t.matrix_size)),
+        ("GEMM_WAVES_M", usize::from(t.waves[0])),
+        ("GEMM_WAVES_N", usize::from(t.waves[1])),
+        ("GEMM_TILES_M", usize::from(t.tiles[0])),
+        ("GEMM_TILES_N", usize::from(t.tiles[1])),
+        ("GEMM_BK", t.depth(key.input)),
+        ("GEMM_CHUNK", CHUNK),
+        ("GEMM_A_MODE", key.a as usize),
+        ("GEMM_B_MODE", key.b as usize),
+    ]
+    .map(|(name, value)| (name, value.to_string()));
+    let types = [("GEMM_IN", c_type(key.input)), ("GEMM_OUT", c_type(key.output)), ("GEMM_SUM", sum)];
+    let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
+    Source::new("gemm", include_str!("gemm.hip"), &defines)
+}
+
+/// The type that partial sums are kept in between kernels.
+fn sum_dtype(input: DType) -> DType {
+    match input {
+        DType::F32 | DType::F16 | DType::BF16 => DType::F32,
+        DType::F64 => DType::F64,
+        DType::I64 | DType::U64 => DType::U64,
+        DType::I32 | DType::I16 | DType::I8 | DType::U32 | DType::U16 | DType::U8 | DType::Bool => DType::U32,
+    }
+}
+
+/// The same as a C type; sums of integers are unsigned, where overflow is defined and gives the same bits.
+fn wrapping_sum(input: DType) -> &'static str {
+    c_type(sum_dtype(input))
+}
+
+/// Whether the architecture multiplies matrices of this type through the kernel's matrix path.
+fn has_matrix_unit(info: &ArchInfo, dtype: DType) -> bool {
+    match info.matrix {
+        // bf16 in fours and f64 came with the second generation.
+        Matrix::Mfma(generation) => match dtype {
+            DType::F32 | DType::F16 => true,
+            DType::BF16 | DType::F64 => generation >= 2,
+            _ => false,
+        },
+        Matrix::None | Matrix::Wmma11 | Matrix::Wmma12 | Matrix::Wmma125 | Matrix::MmaSync => false,
+    }
+}
+
+/// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
+const EMULATED_SLOTS: usize = 4;
+/// SIMD units of a compute unit.
+const SIMDS: usize = 4;
+
+fn machine(device: &rocfire_hal::Device) -> Machine {
+    match device.id().driver() {
+        DriverKind::Emulated => Machine { slots: EMULATED_SLOTS, waves_share: true },
+        DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => {
+            Machine { slots: (device.info().compute_units as usize * SIMDS).max(1), waves_share: false }
+        }
+    }
+}
+
+/// `GemmArgs` of `gemm.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct GemmArgs {
+    a: u64,
+    b: u64,
+    c: u64,
+    a_row: i64,
+    a_k: i64,
+    b_k: i64,
+    b_col: i64,
+    c_row: i64,
+    c_col: i64,
+    c_slice: i64,
+    a_batch: [i64; BATCH_AXES],
+    b_batch: [i64; BATCH_AXES],
+    c_batch: [i64; BATCH_AXES],
+    batch_extent: [u32; BATCH_AXES],
+    batch_axes: u32,
+    batches: u32,
+    m: u32,
+    n: u32,
+    k: u32,
+    slice_k: u32,
+    first_batch: u32,
+    padding: u32,
+}
+const _: () = assert!(size_of::<GemmArgs>() == 280);
+
+/// `GemmSumArgs` of `gemm.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct GemmSumArgs {
+    slices: u64,
+    c: u64,
+    c_row: i64,
+    c_col: i64,
+    c_batch: [i64; BATCH_AXES],
+    batch_extent: [u32; BATCH_AXES],
+    batch_axes: u32,
+    batches: u32,
+    first_batch: u32,
+    slice_count: u32,
+    m: u32,
+    n: u32,
+    first_row: u32,
+    padding: u32,
+}
+const _: () = assert!(size_of::<GemmSumArgs>() == 136);

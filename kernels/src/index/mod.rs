@@ -1,0 +1,103 @@
+//! Reading and updating elements that indices name.
+//!
+//! [`gather`] and [`scatter`] have an index per element, [`select`] and [`select_update`] one per slice along an axis;
+//! embedding is [`select`] along axis 0 and its gradient [`select_update`] with [`Update::Add`]. Callers are the adapters.
+//!
+//! Updates of one element happen in ascending order of the index tensor: the same bits on every run, without atomics.
+//! An index outside the axis, negative ones included, is never followed: reading gives zero, updating passes it over.
+
+mod gather;
+mod scatter;
+mod select;
+mod select_update;
+
+use rocfire_hal::{DType, Error, View};
+
+pub use gather::gather;
+pub(crate) use gather::{GatherKey, source as gather_source};
+pub use scatter::scatter;
+pub(crate) use scatter::{ScatterKey, source as scatter_source};
+pub use select::select;
+pub(crate) use select::{SelectKey, source as select_source};
+pub use select_update::select_update;
+pub(crate) use select_update::{UpdateKey, source as select_update_source};
+
+use crate::Result;
+use crate::family::shape;
+
+/// What becomes of an element that an index names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Update {
+    /// It is replaced; the last value stays.
+    Assign,
+    /// The value is added. Integers wrap around. Not for `Bool`.
+    Add,
+    /// It is multiplied. Integers wrap around. Not for `Bool`.
+    Mul,
+    /// The smaller stays; a NaN that arrives is passed over. For `Bool`: and.
+    Min,
+    /// The larger stays; a NaN that arrives is passed over. For `Bool`: or.
+    Max,
+}
+
+impl Update {
+    /// Every update.
+    pub const ALL: [Update; 5] = [Update::Assign, Update::Add, Update::Mul, Update::Min, Update::Max];
+
+    /// The number that the kernels know it by.
+    fn number(self) -> &'static str {
+        match self {
+            Update::Assign => "0",
+            Update::Add => "1",
+            Update::Mul => "2",
+            Update::Min => "3",
+            Update::Max => "4",
+        }
+    }
+
+    fn check(self, op: &'static str, view: &View<'_>) -> Result<()> {
+        let arithmetic = matches!(self, Update::Add | Update::Mul);
+        if arithmetic && view.dtype() == DType::Bool {
+            return Err(Error::Unsupported { op, dtype: DType::Bool, arch: view.arch() }.into());
+        }
+        Ok(())
+    }
+}
+
+/// Checks that indices are integers.
+fn integers(op: &'static str, view: &View<'_>) -> Result<()> {
+    if view.dtype().is_int() {
+        return Ok(());
+    }
+    Err(shape(op, "indices", "an integer type", view.dtype()))
+}
+
+/// Checks one shape.
+fn same_shape(op: &'static str, arg: &'static str, view: &View<'_>, expected: &[usize]) -> Result<()> {
+    if view.shape() == expected {
+        return Ok(());
+    }
+    Err(shape(op, arg, format!("{expected:?}"), format!("{:?}", view.shape())))
+}
+
+/// Checks that two shapes agree but for one axis.
+fn same_but(op: &'static str, arg: &'static str, got: &[usize], expected: &[usize], dim: usize) -> Result<()> {
+    let agree = got.len() == expected.len() && (0..got.len()).all(|axis| axis == dim || got[axis] == expected[axis]);
+    if agree {
+        return Ok(());
+    }
+    Err(shape(op, arg, format!("{expected:?} but for axis {dim}"), format!("{got:?}")))
+}
+
+/// A type of the same size for moving elements as bits.
+fn word_type(bytes: usize) -> &'static str {
+    match bytes {
+        1 => "rf::u8",
+        2 => "rf::u16",
+        4 => "rf::u32",
+        _ => "rf::u64",
+    }
+}
+
+#[cfg(test)]
+mod tests;

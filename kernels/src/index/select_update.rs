@@ -1,0 +1,201 @@
+//! `select_update`: the launcher of `select_update.hip`.
+
+use bytemuck::{Pod, Zeroable};
+use rocfire_hal::{DType, Source, Stream, View, ViewMut};
+
+use super::{Update, integers, same_but};
+use crate::Result;
+use crate::family::{self, BLOCK, Box3, FastDiv, GRID_YZ_MAX, Input3, Output3, Sources, Strides3, c_type, shape};
+
+const OP: &str = "select_update";
+/// Rows per workgroup, a wave each.
+const ROWS: usize = 4;
+
+/// `out[.., indices[j], ..] = update(out[..], value[.., j, ..])` along axis `dim`, for ascending `j`, in place. The gradient
+/// of [`super::select`] is [`Update::Add`] onto zeros.
+///
+/// # Shapes
+/// `indices`: `[n]`; `value` as `out` but with `n` along `dim`. Any strides.
+/// # Types
+/// `value` and `out` of one type, any (`Bool` only with `Assign`, `Min`, `Max`); `indices` of any integer type.
+/// # Numerics
+/// Updates of one element happen in ascending `j`; the running value of 16-bit floats is f32, rounded once. An index outside
+/// `0..out.shape()[dim]`, negative ones included, is passed over.
+/// # Errors
+/// `Shape` for shapes, types or layouts that do not fit, and for 2³¹ lines or more; `Unsupported` for arithmetic on `Bool`.
+pub fn select_update(
+    stream: &Stream,
+    update: Update,
+    dim: usize,
+    out: ViewMut<'_>,
+    indices: View<'_>,
+    value: View<'_>,
+) -> Result<()> {
+    for (arg, view) in [("out", &out.view()), ("indices", &indices), ("value", &value)] {
+        family::on_device(OP, arg, stream, view)?;
+    }
+    update.check(OP, &out)?;
+    family::axis(OP, dim, out.layout().rank())?;
+    integers(OP, &indices)?;
+    same_but(OP, "value", value.shape(), out.shape(), dim)?;
+    if indices.shape() != [value.shape()[dim]] {
+        return Err(shape(OP, "indices", format!("[{}]", value.shape()[dim]), format!("{:?}", indices.shape())));
+    }
+    family::same_dtype(OP, "value", &value, out.dtype())?;
+    family::writable(OP, "out", &out)?;
+    family::disjoint(OP, "indices", &out, &indices)?;
+    family::disjoint(OP, "value", &out, &value)?;
+    if value.is_empty() || out.is_empty() {
+        return Ok(());
+    }
+    static SOURCES: Sources<UpdateKey> = Sources::new();
+    let source = SOURCES.get(UpdateKey { dtype: out.dtype(), index: indices.dtype(), update }, source);
+    let space = Box3::of(value.shape(), dim);
+    let wave = stream.device().arch().info().wave_size as usize;
+    let extent = out.shape()[dim];
+    let rows = by_rows(space, extent, wave, out.dtype(), update);
+    let value = Input3::new(stream, value, dim)?;
+    let out = Output3::new(stream, out, dim, true)?;
+    let job = Job { stream, source: &source, space, extent, wave, indices: &indices, value: &value, out: &out };
+    if rows {
+        job.rows()?
+    } else {
+        job.lines()?
+    }
+    out.finish(stream)
+}
+
+/// Whether each row looks for its indices, or each line follows them. Both give the same bits, except for sums and products
+/// of 16-bit floats, which only rows keep in f32. Costs are in instructions of a wave, counted in the kernels' loops: 8 per
+/// stretch of indices and 8 per hit, against 14 per index.
+fn by_rows(space: Box3, extent: usize, wave: usize, dtype: DType, update: Update) -> bool {
+    let half = matches!(dtype, DType::F16 | DType::BF16);
+    if half && matches!(update, Update::Add | Update::Mul) {
+        return true;
+    }
+    let columns = space.inner.div_ceil(wave) * space.outer;
+    let rows = columns.saturating_mul(extent.saturating_mul(space.middle.div_ceil(wave) * 8) + space.middle * 8);
+    let lines = (space.outer * space.inner).div_ceil(wave).saturating_mul(space.middle * 14);
+    // Lines leave a large device idle: a wave each, and its reads depend on each other.
+    rows <= lines.saturating_mul(4)
+}
+
+struct Job<'a> {
+    stream: &'a Stream,
+    source: &'a Source,
+    /// Of the values.
+    space: Box3,
+    extent: usize,
+    wave: usize,
+    indices: &'a View<'a>,
+    value: &'a Input3<'a>,
+    out: &'a Output3<'a>,
+}
+
+impl Job<'_> {
+    fn args(&self) -> SelectUpdateArgs {
+        SelectUpdateArgs {
+            out: self.out.address(),
+            indices: self.indices.device_address(),
+            value: self.value.address(),
+            out_strides: self.out.strides(),
+            value_strides: self.value.strides(),
+            index_stride: self.indices.layout().strides()[0],
+            extent: self.extent as i64,
+            n: self.space.middle as i64,
+            inner: FastDiv::new(self.space.inner),
+            lines: 0,
+            first_outer: 0,
+            first_inner: 0,
+        }
+    }
+
+    fn launch(&self, kernel: &str, grid: [usize; 3], block: usize, args: &SelectUpdateArgs) -> Result<()> {
+        let written = self.out.view();
+        // SAFETY:
+        // - `SelectUpdateArgs` is the twin of the kernel's struct, sizes asserted on both sides. The kernels visit the box of
+        //   `value`, all of `indices`, and of `out` the indices below `extent`: all inside the checked views.
+        // - They write `out` only.
+        unsafe {
+            family::launch(self.stream, self.source, (OP, kernel), grid, [block, 1, 1], args, &[written.buffer()])
+        }
+    }
+
+    fn rows(&self) -> Result<()> {
+        let stretches = self.space.inner.div_ceil(self.wave);
+        for outer in (0..self.space.outer).step_by(GRID_YZ_MAX) {
+            for stretch in (0..stretches).step_by(GRID_YZ_MAX) {
+                let args = SelectUpdateArgs {
+                    first_outer: outer as u32,
+                    first_inner: (stretch * self.wave) as u32,
+                    ..self.args()
+                };
+                let grid = [
+                    self.extent.div_ceil(ROWS),
+                    (stretches - stretch).min(GRID_YZ_MAX),
+                    (self.space.outer - outer).min(GRID_YZ_MAX),
+                ];
+                self.launch("select_update_rows", grid, ROWS * self.wave, &args)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lines(&self) -> Result<()> {
+        let bytes = self.value.view().dtype().size_bytes() as i64;
+        for (first, outer) in family::outer_runs(OP, self.space.with_middle(1))? {
+            let args = self.args();
+            let lines = outer * self.space.inner;
+            let skip = |strides: Strides3| strides.outer * first as i64 * bytes;
+            let args = SelectUpdateArgs {
+                out: args.out.wrapping_add_signed(skip(args.out_strides)),
+                value: args.value.wrapping_add_signed(skip(args.value_strides)),
+                lines: lines as u32,
+                ..args
+            };
+            self.launch("select_update_lines", [lines.div_ceil(BLOCK), 1, 1], BLOCK, &args)?;
+        }
+        Ok(())
+    }
+}
+
+/// What varies in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UpdateKey {
+    pub dtype: DType,
+    pub index: DType,
+    pub update: Update,
+}
+
+/// The source of one variant.
+pub(crate) fn source(key: UpdateKey) -> Source {
+    // A byte of 0 or 1 has the order of a Bool.
+    let dtype = if key.dtype == DType::Bool { DType::U8 } else { key.dtype };
+    let rows = ROWS.to_string();
+    let defines = [
+        ("UPDATE_TYPE", c_type(dtype)),
+        ("UPDATE_INDEX", c_type(key.index)),
+        ("UPDATE_KIND", key.update.number()),
+        ("UPDATE_ROWS", rows.as_str()),
+    ];
+    Source::new("select_update", include_str!("select_update.hip"), &defines)
+}
+
+/// `SelectUpdateArgs` of `select_update.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct SelectUpdateArgs {
+    out: u64,
+    indices: u64,
+    value: u64,
+    out_strides: Strides3,
+    value_strides: Strides3,
+    index_stride: i64,
+    extent: i64,
+    n: i64,
+    inner: FastDiv,
+    lines: u32,
+    first_outer: u32,
+    first_inner: u32,
+}
+const _: () = assert!(size_of::<SelectUpdateArgs>() == 120);

@@ -1,0 +1,78 @@
+//! Every kernel source, so that tests can compile all of them for all architectures.
+//!
+//! A row is an operator, an element type and a source. Tilings of the matrix product are listed with reading modes in
+//! rotation: every mode and every tiling occurs for every type, not every pair.
+
+use rocfire_arch::{Arch, Matrix};
+use rocfire_hal::{DType, Source};
+
+use crate::gemm::{GemmKey, Mode, TILINGS};
+use crate::index::{GatherKey, ScatterKey, SelectKey, Update, UpdateKey};
+use crate::random::{Draw, RandomKey};
+use crate::reduce::ArgKey;
+use crate::scan::{Cumulative, CumulativeKey};
+use crate::{gemm, index, random, reduce, scan};
+
+/// One kernel source.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The operator: its file's stem.
+    pub operator: &'static str,
+    /// The element type.
+    pub dtype: DType,
+    /// What is compiled.
+    pub source: Source,
+}
+
+/// Every operator with every element type it has, for one architecture.
+pub fn registry(arch: Arch) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for dtype in DType::ALL {
+        let mut add = |operator, source| entries.push(Entry { operator, dtype, source });
+        if dtype != DType::Bool {
+            gemm_sources(arch, dtype).for_each(|source| add("gemm", source));
+            for op in Cumulative::ALL {
+                add("cumulative", scan::cumulative_source(CumulativeKey { dtype, op }));
+            }
+        }
+        for index in [DType::I32, DType::I64] {
+            for max in [false, true] {
+                add("arg_reduce", reduce::arg_reduce_source(ArgKey { dtype, index, max }));
+            }
+        }
+        let index = DType::I64;
+        add("gather", index::gather_source(GatherKey { bytes: dtype.size_bytes(), index }));
+        for word in [dtype.size_bytes(), 16] {
+            add("select", index::select_source(SelectKey { word, index }));
+        }
+        for update in Update::ALL {
+            let arithmetic = matches!(update, Update::Add | Update::Mul);
+            if !(arithmetic && dtype == DType::Bool) {
+                add("scatter", index::scatter_source(ScatterKey { dtype, index, update }));
+                add("select_update", index::select_update_source(UpdateKey { dtype, index, update }));
+            }
+        }
+        for draw in [Draw::Uniform, Draw::Normal, Draw::Bernoulli] {
+            if draw == Draw::Bernoulli || dtype != DType::Bool {
+                add("random", random::source(RandomKey { dtype, draw }));
+            }
+        }
+    }
+    entries
+}
+
+fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
+    const MODES: [(Mode, Mode); 4] = [
+        (Mode::VectorK, Mode::VectorLine),
+        (Mode::VectorLine, Mode::VectorK),
+        (Mode::SingleK, Mode::SingleLine),
+        (Mode::SingleLine, Mode::SingleK),
+    ];
+    let has_matrix_unit = matches!(arch.info().matrix, Matrix::Mfma(generation) if generation >= 2) && dtype.is_float();
+    let tilings = TILINGS.iter().filter(move |tiling| tiling.serves(dtype, has_matrix_unit && tiling.matrix_size != 0));
+    tilings.enumerate().flat_map(move |(number, &tiling)| {
+        let all = tiling.matrix_size == 0 || number == 0;
+        let modes = MODES.into_iter().enumerate().filter(move |&(mode, _)| all || mode == number % MODES.len());
+        modes.map(move |(_, (a, b))| gemm::source(GemmKey { input: dtype, output: dtype, tiling, a, b }))
+    })
+}
