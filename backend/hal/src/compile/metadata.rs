@@ -2,9 +2,9 @@
 //!
 //! Source: LLVM's AMDGPU usage guide, "Code Object Metadata" (versions 3 to 6).
 
+use object::LittleEndian;
 use object::elf::{FileHeader64, SHT_NOTE};
 use object::read::elf::{FileHeader, SectionHeader};
-use object::{LittleEndian, SectionIndex};
 use rmpv::Value;
 
 use crate::{Error, Result};
@@ -76,8 +76,7 @@ fn metadata_note(bytes: &[u8]) -> object::Result<Option<&[u8]>> {
     let header = FileHeader64::<LittleEndian>::parse(bytes)?;
     let endian = header.endian()?;
     let sections = header.sections(endian, bytes)?;
-    for index in 0..sections.len() {
-        let section = sections.section(SectionIndex(index))?;
+    for section in sections.iter() {
         if section.sh_type(endian) != SHT_NOTE {
             continue;
         }

@@ -288,3 +288,6 @@ impl Drop for HipEvent {
         let _ = self.shared.call("hipEventDestroy", |hip| unsafe { hip.hipEventDestroy(self.event.0) });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,233 @@
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 
+use proptest::prelude::*;
+use rocfire_arch::{Arch, DEFAULT_EMULATED};
+
+use super::*;
+use crate::driver::{DeviceInfo, DriverEvent, DriverModule};
+use crate::noop::Noop;
+
+/// A driver with little memory that remembers what it was told.
+struct Books {
+    noop: Noop,
+    capacity_bytes: u64,
+    segments: Mutex<BTreeMap<u64, u64>>,
+    live: Mutex<BTreeMap<u64, (u64, u64)>>,
+}
+
+impl Books {
+    fn new(capacity_bytes: u64) -> Arc<Books> {
+        let noop = Noop::new(Arch::parse(DEFAULT_EMULATED).unwrap());
+        Arc::new(Books { noop, capacity_bytes, segments: Mutex::default(), live: Mutex::default() })
+    }
+
+    fn taken_bytes(&self) -> u64 {
+        self.segments.lock().unwrap().values().sum()
+    }
+}
+
+const RED_ZONE_BYTES: u64 = 16;
+
+impl Driver for Books {
+    fn info(&self) -> &DeviceInfo {
+        self.noop.info()
+    }
+
+    fn free_memory_bytes(&self) -> Option<u64> {
+        Some(self.capacity_bytes - self.taken_bytes())
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<u64> {
+        if bytes > self.capacity_bytes - self.taken_bytes() {
+            return Err(Error::OutOfMemory {
+                requested_bytes: bytes,
+                live_bytes: 0,
+                reserved_bytes: 0,
+                limit_bytes: 0,
+            });
+        }
+        let address = self.noop.allocate(bytes)?;
+        self.segments.lock().unwrap().insert(address, bytes);
+        Ok(address)
+    }
+
+    unsafe fn free(&self, address: u64) -> Result<()> {
+        self.segments.lock().unwrap().remove(&address).expect("a segment is freed once, by its address");
+        Ok(())
+    }
+
+    fn mark(&self, address: u64, block_bytes: u64, live: Live) {
+        let mut marks = self.live.lock().unwrap();
+        match live {
+            Live::Requested(requested) => {
+                assert!(requested + RED_ZONE_BYTES <= block_bytes);
+                let segments = self.segments.lock().unwrap();
+                let (first, bytes) = segments.range(..=address).next_back().expect("a block lies in a segment");
+                assert!(address + block_bytes <= first + bytes, "a block ends in its segment");
+                let before = marks.range(..address).next_back();
+                assert!(before.is_none_or(|(first, (bytes, _))| first + bytes <= address), "blocks do not overlap");
+                let after = marks.range(address..).next();
+                assert!(after.is_none_or(|(first, _)| address + block_bytes <= *first), "blocks do not overlap");
+                marks.insert(address, (block_bytes, requested));
+            }
+            Live::Free => {
+                marks.remove(&address);
+            }
+        }
+    }
+
+    fn red_zone_bytes(&self) -> u64 {
+        RED_ZONE_BYTES
+    }
+
+    unsafe fn write(&self, _address: u64, _source: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn read(&self, _address: u64, _target: &mut [u8]) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn copy(&self, _target: u64, _source: u64, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn fill(&self, _address: u64, _value: u8, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn load(&self, code: &[u8]) -> Result<Arc<dyn DriverModule>> {
+        self.noop.load(code)
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
+        self.noop.record_event()
+    }
+}
+
+/// Every block in use, and each segment is covered by its blocks, none of two neighbours free.
+fn check(pool: &Pool, books: &Books, live: &[Block]) {
+    let marks = books.live.lock().unwrap();
+    assert_eq!(marks.len(), live.len());
+    for block in live {
+        assert_eq!(marks[&block.address()].1, block.requested_bytes);
+        assert_eq!(block.address() % UNIT_BYTES, 0);
+    }
+    let stats = pool.stats();
+    assert_eq!(stats.live_bytes, live.iter().map(|block| block.requested_bytes).sum::<u64>());
+    assert_eq!(stats.reserved_bytes, books.taken_bytes());
+    assert!(stats.peak_bytes >= stats.live_bytes);
+    let covered: u64 = pool.nodes.iter().map(|node| node.bytes).sum();
+    assert_eq!(covered, stats.reserved_bytes);
+    for node in pool.nodes.iter().filter(|node| node.bytes > 0 && node.after != NIL) {
+        let after = &pool.nodes[node.after as usize];
+        assert_eq!(node.address + node.bytes, after.address);
+        assert!(!(node.free && after.free), "free neighbours are merged");
+    }
+}
+
+fn sizes() -> impl Strategy<Value = u64> {
+    prop_oneof![1..600_u64, 1..(3_u64 << 20), (1_u64 << 20)..(30_u64 << 20)]
+}
+
+proptest! {
+    #[test]
+    fn blocks_never_overlap_and_neighbours_merge(steps in prop::collection::vec((sizes(), any::<bool>(), any::<prop::sample::Index>()), 1..120)) {
+        let books = Books::new(256 << 20);
+        let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
+        let mut live: Vec<Block> = Vec::new();
+        for (bytes, give_back, which) in steps {
+            if give_back && !live.is_empty() {
+                pool.free(live.swap_remove(which.index(live.len())));
+            } else {
+                match pool.allocate(bytes) {
+                    Ok(block) => live.push(block),
+                    Err(error) => {
+                        let told = matches!(error, Error::OutOfMemory { requested_bytes, .. } if requested_bytes == bytes);
+                        prop_assert!(told, "{}", error);
+                    }
+                }
+            }
+            check(&pool, &books, &live);
+        }
+        live.drain(..).for_each(|block| pool.free(block));
+        check(&pool, &books, &live);
+        pool.trim().unwrap();
+        prop_assert_eq!(books.taken_bytes(), 0);
+        prop_assert_eq!(pool.stats().reserved_bytes, 0);
+    }
+
+    #[test]
+    fn classes_grow_with_sizes(a in 1..(1_u64 << 40), b in 1..(1_u64 << 40)) {
+        let (small, large) = (a.min(b) * UNIT_BYTES, a.max(b) * UNIT_BYTES);
+        prop_assert!(class_of(small) <= class_of(large));
+        prop_assert!(class_of(large) < CLASSES);
+        // A block of the next class always fits.
+        if class_of(large) > class_of(small) {
+            prop_assert!(large >= small);
+        }
+    }
+}
+
+#[test]
+fn a_block_that_comes_back_is_handed_out_again() {
+    let books = Books::new(64 << 20);
+    let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
+    let first = pool.allocate(1000).unwrap();
+    let address = first.address();
+    pool.free(first);
+    let again = pool.allocate(900).unwrap();
+    assert_eq!(again.address(), address);
+    assert_eq!(pool.stats(), MemoryStats { live_bytes: 900, reserved_bytes: SMALL_SEGMENT_BYTES, peak_bytes: 1000 });
+}
+
+#[test]
+fn out_of_memory_trims_tries_again_and_leaves_the_pool_usable() {
+    let books = Books::new(40 << 20);
+    let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
+    let cached = pool.allocate(30 << 20).unwrap();
+    pool.free(cached);
+    // The 30 MiB that are cached are too small for this, and have to go back first.
+    let large = pool.allocate(38 << 20).unwrap();
+    assert!(pool.stats().reserved_bytes <= 40 << 20);
+    let error = pool.allocate(10 << 20).unwrap_err();
+    let message = error.to_string();
+    assert!(
+        matches!(error, Error::OutOfMemory { requested_bytes: 0xa0_0000, live_bytes: 0x260_0000, .. }),
+        "{message}"
+    );
+    pool.free(large);
+    let after = pool.allocate(10 << 20).unwrap();
+    check(&pool, &books, std::slice::from_ref(&after));
+}
+
+#[test]
+fn a_segment_of_the_exact_size_is_tried_where_a_comfortable_one_has_no_room() {
+    let books = Books::new(3 << 20);
+    let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
+    // Blocks of this size come from segments of 20 MiB, of which there is no room for one.
+    assert!(pool.allocate(2 << 20).is_ok());
+}
+
+#[test]
+fn the_cap_counts_what_is_reserved() {
+    let books = Books::new(1 << 30);
+    let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, 8 << 20);
+    let error = pool.allocate(9 << 20).unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory { limit_bytes: 0x80_0000, .. }));
+    assert!(pool.allocate(7 << 20).is_ok());
+}
+
+#[test]
+fn absurd_sizes_are_out_of_memory() {
+    let books = Books::new(1 << 30);
+    let mut pool = Pool::new(books as Arc<dyn Driver>, u64::MAX);
+    for bytes in [u64::MAX, u64::MAX - 300, 1 << 63] {
+        assert!(matches!(pool.allocate(bytes), Err(Error::OutOfMemory { .. })), "{bytes}");
+    }
+}

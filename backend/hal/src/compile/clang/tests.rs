@@ -1,1 +1,57 @@
+use super::*;
 
+#[test]
+fn versions_are_read_from_what_vendors_print() {
+    assert_eq!(major_version("Debian clang version 22.1.8 (1~deb12u1)"), Some(22));
+    assert_eq!(major_version("clang version 20.1.2"), Some(20));
+    assert_eq!(major_version("AMD clang version 19.0.0git (https://github.com/RadeonOpenCompute)"), Some(19));
+    assert_eq!(major_version("Apple clang version 15.0.0"), Some(15));
+    assert_eq!(major_version("gcc (Debian) 12.2"), None);
+}
+
+#[test]
+fn names_of_sources_become_names_of_files() {
+    assert_eq!(file_name("gemm/f32"), "k_gemm_f32.hip");
+    assert_eq!(file_name("../-x"), "k_..--x.hip".replace("--", "_-"));
+    assert!(file_name(&"long".repeat(100)).len() < 128);
+}
+
+/// A program that answers as some clang would.
+#[cfg(unix)]
+fn fake(folder: &Path, name: &str, version: &str, targets: &str, linker: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join(name);
+    let script = format!(
+        "#!/bin/sh\ncase \"$1\" in\n--version) echo '{version}';;\n--print-targets) echo '{targets}';;\n*) echo '{linker}';;\nesac\n"
+    );
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[cfg(unix)]
+#[test]
+fn unfit_compilers_are_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = |name, version, targets, linker| Clang::probe(&fake(folder.path(), name, version, targets, linker));
+    let old = fake("a", "clang version 19.1.7", "amdgcn", "/bin/sh").unwrap_err();
+    assert!(old.contains("clang 19; 20 or newer is needed") && old.contains("wave32"), "{old}");
+    let x86 = fake("b", "clang version 22.1.0", "  x86-64 - 64-bit X86", "/bin/sh").unwrap_err();
+    assert_eq!(x86, "clang 22 without the AMDGPU target");
+    let linker = fake("c", "clang version 22.1.0", "  amdgcn - AMD GCN GPUs", "no-such-lld").unwrap_err();
+    assert_eq!(linker, "clang 22 without lld (package lld-22)");
+    let gcc = fake("d", "gcc 12", "", "").unwrap_err();
+    assert!(gcc.contains("is not clang"), "{gcc}");
+    let good = fake("e", "clang version 22.1.0", "  amdgcn - AMD GCN GPUs", "/bin/sh").unwrap();
+    assert_eq!(good.version(), "clang version 22.1.0");
+    assert!(good.identity().contains("-ffp-contract=off"), "options are part of the cache's key");
+    let missing = Clang::probe(&folder.path().join("none")).unwrap_err();
+    assert!(missing.starts_with("cannot be run"), "{missing}");
+}
+
+#[test]
+fn what_was_refused_is_told_with_its_path() {
+    let rejected = [Rejected { path: "/usr/bin/clang-19".into(), reason: "is clang 19".to_owned() }];
+    assert!(describe(&rejected).contains("/usr/bin/clang-19 is clang 19"));
+    assert!(describe(&[]).contains("clang-22"));
+}

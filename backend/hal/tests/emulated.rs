@@ -1,0 +1,190 @@
+//! The runtime on the emulated GPU: kernels compiled, launched, read back; what happens when one goes wrong.
+#![cfg(feature = "emulated")]
+
+use bytemuck::{Pod, Zeroable};
+use rocfire_hal::{Checks, Config, DType, Device, DeviceId, Error, Function, Launch, Source, Tensor};
+
+const BLOCK: u32 = 256;
+const SCALE: &str = include_str!("kernels/scale.hip");
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct ScaleArgs {
+    x: u64,
+    y: u64,
+    count: u32,
+    factor: f32,
+}
+
+/// An emulated device of its own; without a compiler the test says that it was skipped.
+fn device_or_skip(test: &str, config: Config) -> Option<Device> {
+    let device = Device::open(DeviceId::emulated("gfx942").unwrap(), config).unwrap();
+    match device.module(&source()) {
+        Ok(_) => Some(device),
+        Err(error @ Error::NoCompiler { .. }) => {
+            println!("skipped {test}: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn source() -> Source {
+    Source::new("scale", SCALE, &[])
+}
+
+fn function(device: &Device, name: &str) -> Function {
+    device.module(&source()).unwrap().function(name).unwrap()
+}
+
+fn floats(device: &Device, values: &[f32]) -> Tensor {
+    Tensor::from_bytes(device, &[values.len()], DType::F32, bytemuck::cast_slice(values)).unwrap()
+}
+
+fn read(tensor: &Tensor) -> Vec<f32> {
+    let bytes = tensor.to_bytes().unwrap();
+    bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+fn launch(function: &Function, x: &Tensor, y: &Tensor, count: u32) -> rocfire_hal::Result<()> {
+    let args = ScaleArgs { x: x.view().device_address(), y: y.view().device_address(), count, factor: 3.0 };
+    let launch = Launch {
+        label: "scale",
+        grid: [count.div_ceil(BLOCK), 1, 1],
+        block: [BLOCK, 1, 1],
+        lds_bytes: 0,
+        args: bytemuck::bytes_of(&args),
+        outputs: &[y.buffer()],
+    };
+    // SAFETY: the emulator checks every access; nothing here can harm the host.
+    unsafe { x.device().stream().launch(function, &launch) }
+}
+
+#[test]
+fn a_kernel_computes_what_it_says() {
+    let Some(device) = device_or_skip("a_kernel_computes_what_it_says", Config::default()) else { return };
+    for count in [1, 63, 64, 255, 256, 257, 1000] {
+        let values: Vec<f32> = (0..count).map(|i| i as f32 - 100.5).collect();
+        let (x, y) = (floats(&device, &values), floats(&device, &vec![0.0; count]));
+        launch(&function(&device, "scale_f32"), &x, &y, count as u32).unwrap();
+        let result = read(&y);
+        assert_eq!(result, values.iter().map(|value| value * 3.0).collect::<Vec<_>>(), "{count}");
+    }
+    assert_eq!(device.launches(), 7);
+}
+
+#[test]
+fn a_fault_surfaces_at_the_next_read_and_the_device_goes_on() {
+    let name = "a_fault_surfaces_at_the_next_read_and_the_device_goes_on";
+    let Some(device) = device_or_skip(name, Config::default()) else { return };
+    let (x, y, z) = (floats(&device, &[1.0; 64]), floats(&device, &[0.0; 64]), floats(&device, &[0.0; 64]));
+    let good = function(&device, "scale_f32");
+    launch(&good, &x, &z, 64).unwrap();
+    launch(&function(&device, "out_of_bounds_f32"), &x, &y, 64).unwrap();
+    // What is launched behind it may use what it should have written.
+    let w = floats(&device, &[0.0; 64]);
+    launch(&good, &y, &w, 64).unwrap();
+    let message = y.to_bytes().unwrap_err().to_string();
+    assert!(message.starts_with("scale failed in kernel out_of_bounds_f32"), "{message}");
+    assert!(message.contains("out-of-bounds write") && message.contains("workgroup (0, 0, 0)"), "{message}");
+    assert!(message.contains("launches before it, newest first:\n  scale: scale_f32 grid [1, 1, 1]"), "{message}");
+    assert!(matches!(y.to_bytes(), Err(Error::Fault(_))), "the poisoned buffer goes on saying so");
+    assert!(matches!(w.to_bytes(), Err(Error::Fault(_))), "and so does what was computed from it");
+    assert_eq!(z.to_bytes().unwrap(), bytemuck::cast_slice::<f32, u8>(&[3.0; 64]), "what came before is good");
+    device.sync().unwrap();
+    launch(&good, &x, &w, 64).unwrap();
+    device.sync().unwrap();
+    // Written anew from the host, the buffer is good again.
+    device.stream().copy_to_device(&[0; 256], y.buffer(), 0).unwrap();
+    assert_eq!(y.to_bytes().unwrap(), [0; 256]);
+}
+
+#[test]
+fn a_fault_surfaces_at_the_next_wait() {
+    let Some(device) = device_or_skip("a_fault_surfaces_at_the_next_wait", Config::default()) else { return };
+    let (x, y) = (floats(&device, &[1.0; 8]), floats(&device, &[0.0; 8]));
+    launch(&function(&device, "out_of_bounds_f32"), &x, &y, 8).unwrap();
+    let message = device.sync().unwrap_err().to_string();
+    assert!(message.contains("of the 32-byte block"), "checked against what was asked for: {message}");
+    device.sync().unwrap();
+}
+
+#[test]
+fn with_sync_a_fault_is_the_launchs_own_error() {
+    let name = "with_sync_a_fault_is_the_launchs_own_error";
+    let Some(device) = device_or_skip(name, Config::default().with_sync(true)) else { return };
+    let (x, y) = (floats(&device, &[1.0; 8]), floats(&device, &[0.0; 8]));
+    let error = launch(&function(&device, "out_of_bounds_f32"), &x, &y, 8).unwrap_err();
+    assert!(matches!(&error, Error::Fault(fault) if fault.kernel == "out_of_bounds_f32"), "{error}");
+    device.sync().unwrap();
+    assert!(y.to_bytes().is_err());
+}
+
+#[test]
+fn a_freed_buffer_is_not_accessible() {
+    let Some(device) = device_or_skip("a_freed_buffer_is_not_accessible", Config::default()) else { return };
+    let (x, y) = (floats(&device, &[1.0; 8]), floats(&device, &[0.0; 8]));
+    let freed = x.clone();
+    let address = x.view().device_address();
+    drop((x, freed));
+    let args = ScaleArgs { x: address, y: y.view().device_address(), count: 8, factor: 1.0 };
+    let (args, outputs) = (bytemuck::bytes_of(&args), [y.buffer()]);
+    let launch = Launch { label: "scale", grid: [1; 3], block: [BLOCK, 1, 1], lds_bytes: 0, args, outputs: &outputs };
+    // SAFETY: the emulator checks every access; nothing here can harm the host.
+    unsafe { device.stream().launch(&function(&device, "scale_f32"), &launch).unwrap() };
+    let message = y.to_bytes().unwrap_err().to_string();
+    assert!(message.contains("use after free"), "{message}");
+}
+
+#[test]
+fn poison_makes_unwritten_memory_nan() {
+    let config = Config::default().with_checks(Checks { barriers: true, poison: true });
+    let Some(device) = device_or_skip("poison_makes_unwritten_memory_nan", config) else { return };
+    for _ in 0..2 {
+        let tensor = Tensor::empty(&device, &[10], DType::F32).unwrap();
+        let values = read(&tensor);
+        assert!(values.iter().all(|value| value.is_nan()), "{values:?}");
+        // Written, given back, and poisoned when it is handed out again.
+        device.stream().fill(tensor.buffer(), 0, 0, 40).unwrap();
+    }
+}
+
+#[test]
+fn wrong_launches_are_refused_before_they_run() {
+    let Some(device) = device_or_skip("wrong_launches_are_refused_before_they_run", Config::default()) else { return };
+    let (scale, y) = (function(&device, "scale_f32"), floats(&device, &[0.0; 8]));
+    let args = [0; 24];
+    let refused = |grid, block, lds_bytes, args: &[u8]| {
+        let launch = Launch { label: "scale", grid, block, lds_bytes, args, outputs: &[y.buffer()] };
+        // SAFETY: the emulator checks every access; nothing here can harm the host.
+        unsafe { device.stream().launch(&scale, &launch) }.unwrap_err().to_string()
+    };
+    assert_eq!(refused([1; 3], [64, 1, 1], 0, &args[1..]), "scale: scale_f32 takes 24 bytes of arguments, got 23");
+    assert!(refused([0, 1, 1], [64, 1, 1], 0, &args).contains("must be without a zero"));
+    assert!(refused([1; 3], [64, 0, 1], 0, &args).contains("must be without a zero"));
+    assert!(refused([1; 3], [257, 1, 1], 0, &args).contains("block must be at most 256 threads"));
+    assert!(refused([u32::MAX, 1, 1], [64, 1, 1], 0, &args).contains("fewer than 2^32 threads"));
+    assert!(refused([1; 3], [64, 1, 1], 65537, &args).contains("LDS must be at most 65536 bytes, got 65537"));
+    assert_eq!(device.launches(), 0);
+    let message = device.module(&source()).unwrap().function("scale_f16").unwrap_err().to_string();
+    assert_eq!(message, "scale has no kernel scale_f16; it has scale_f32, out_of_bounds_f32");
+}
+
+#[test]
+fn modules_are_loaded_once_and_many_at_a_time() {
+    let Some(device) = device_or_skip("modules_are_loaded_once_and_many_at_a_time", Config::default()) else { return };
+    let sources = [source(), Source::new("scale", SCALE, &[("SCALE_BLOCK", "64")])];
+    let modules = device.compile_many(&sources).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&modules[0], &device.module(&sources[0]).unwrap()));
+    assert_eq!(modules[1].kernels()[0].max_workgroup_threads, 64);
+    let broken = [source(), Source::new("broken", "#error no", &[])];
+    assert!(matches!(device.compile_many(&broken), Err(Error::Compile { .. })));
+}
+
+#[test]
+fn events_measure_forwards() {
+    let device = Device::open(DeviceId::emulated("gfx942").unwrap(), Config::default()).unwrap();
+    let first = device.stream().record_event().unwrap();
+    let second = device.stream().record_event().unwrap();
+    assert!(second.elapsed_ms(&first).unwrap() >= 0.0);
+}
