@@ -155,15 +155,16 @@ pub struct Dpp {
 /// Everything an encoding says beyond operation and operands.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Modifiers {
-    /// Source negation, bit i for source i (VOP3, SDWA, DPP; VOP3P: of the low half).
+    /// Source negation, bit i for source i (VOP3, SDWA, DPP, f64 MFMA; VOP3P: of the low half).
     pub neg: u8,
-    /// Source absolute value, bit i (VOP3, SDWA, DPP; VOP3P: negation of the high half, `neg_hi`).
+    /// Source absolute value, bit i (VOP3, SDWA, DPP, `v_fma_mix*`; other VOP3P: negation of the high half, `neg_hi`).
     pub abs: u8,
     /// Output multiplier: 0 none, 1 ×2, 2 ×4, 3 ÷2.
     pub omod: u8,
     /// Clamp the result.
     pub clamp: bool,
-    /// `op_sel`, bit i for source i, bit 3 for the destination (VOP3 of 16-bit operations, VOP3P low halves).
+    /// `op_sel`, bit i for source i, bit 3 for the destination (VOP3 of 16-bit operations, VOP3P low halves);
+    /// `v_cvt_sr_fp8_f32` and `bf8`: bits 2 and 3 number the destination's byte.
     pub op_sel: u8,
     /// `op_sel_hi` of VOP3P, bit i for source i.
     pub op_sel_hi: u8,
@@ -204,6 +205,13 @@ pub struct Modifiers {
 /// `src[0]` is the vector address, `src[1]` the data (DS: `src[1]` data0, `src[2]` data1), `src[2]` the scalar base
 /// `saddr` (FLAT family, MUBUF: the resource descriptor, with `src[3]` the scalar offset); SMEM: `src[0]` the base,
 /// `src[1]` a scalar offset if present. A load's `dst[0]` is its destination. VOPC writes `dst[0]` (VCC when implied).
+///
+/// An absent address (`off`) is [`Operand::NONE`]: a scratch access may have none, a vector one, a scalar one or both;
+/// a global access has a 64-bit `src[0]`, or a 32-bit one beside its `saddr`. An atomic has `dst[0]` only if `sc0` asks for
+/// the old value. SMEM stores and atomics have their data in `src[2]`. The VCC that `v_div_fmas` reads is `src[3]`.
+/// `v_swap_b32` has its source as `dst[1]` too. SOPK: what is compared or written to a hardware register is the first
+/// source, the immediate stands where the text has it (`s_setreg_b32`: in `dst[0]`). Operations that update their
+/// destination (`v_fmac_f32`, `s_addk_i32`, `v_smfmac…`) do not repeat it among the sources.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inst {
     /// What is done.

@@ -5,7 +5,7 @@ use super::{Fetch, bare, bit, field, sign_extend};
 use crate::table::row::{ATOMIC, Class, Immediate, Row, STORE, Slot};
 use crate::{DecodeError, Format, Inst, Operand, OperandKind};
 
-/// The `saddr`-like field value that means VCC, EXEC and so on is decoded by the operand; these are field widths.
+/// Where SOP1, SOP2 and SOPK have their scalar register.
 const SDST_AT: u32 = 16;
 const SDST_BITS: u32 = 7;
 

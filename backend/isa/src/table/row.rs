@@ -108,8 +108,9 @@ pub(super) const W32: Slot = Slot::new(Class::Any, 32);
 /// 16-bit floating-point and integer operands.
 pub(super) const H1: Slot = Slot { class: Class::Any, dwords: 1, text: Text::HalfFloat };
 pub(super) const I1: Slot = Slot { class: Class::Any, dwords: 1, text: Text::HalfInteger };
-/// 64-bit floating-point, where a literal is possible.
+/// One and four 64-bit floating-point numbers, where a constant is possible.
 pub(super) const D2: Slot = Slot { class: Class::Any, dwords: 2, text: Text::Double };
+pub(super) const D8: Slot = Slot { class: Class::Any, dwords: 8, text: Text::Double };
 /// Two packed 32-bit words.
 pub(super) const P2: Slot = Slot { class: Class::Any, dwords: 2, text: Text::Packed };
 /// Vector registers only.

@@ -93,7 +93,9 @@ fn inline_float(value: InlineFloat, slot: Slot, dwords: u8) -> String {
         InlineFloat::MinusTwo => "-2.0",
         InlineFloat::Four => "4.0",
         InlineFloat::MinusFour => "-4.0",
-        InlineFloat::InvTwoPi if dwords == 2 && slot.text != Text::Packed => "0.15915494309189532",
+        InlineFloat::InvTwoPi if slot.text == Text::Double || dwords == 2 && slot.text != Text::Packed => {
+            "0.15915494309189532"
+        }
         InlineFloat::InvTwoPi => "0.15915494",
     };
     text.to_owned()
