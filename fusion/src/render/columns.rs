@@ -84,8 +84,8 @@ fn pass(kernel: &Kernel<'_>, number: usize, out: &mut String) {
     out.push_str("            }\n");
     for &reduce in &pass.reduces {
         let (functor, _) = kernel.reduction(reduce);
-        let at = reduce.0;
-        let _ = writeln!(out, "            fuse::climb<{functor}>(u{at}, t{at}, i);");
+        let (at, levels) = (reduce.0, COLUMN_CHAINS.ilog2());
+        let _ = writeln!(out, "            fuse::Climb<{functor}, 0, {levels}>::put(u{at}, t{at}, i);");
     }
     out.push_str("        }\n");
     for &reduce in &pass.reduces {

@@ -393,17 +393,15 @@ template <class R, int THREADS> RF_FN typename R::A tree_group(typename R::A x, 
 
 // The tree over values that come one by one, neighbours first: value `i` joins every finished subtree it completes, and
 // subtree `level` rests in at[level] until its neighbour is there. The last of 2^LEVELS leaves the total in at[LEVELS].
-template <class R, int SIZE> RF_FN void climb(typename R::A (&at)[SIZE], typename R::A x, u32 i) {
-#pragma unroll
-    for (int level = 0; level < SIZE - 1; ++level) {
-        if (((i >> level) & 1u) == 0u) {
-            at[level] = x;
-            return;
-        }
-        x = R::apply(at[level], x);
+template <class R, int LEVEL, int LEVELS> struct Climb {
+    RF_FN static void put(typename R::A (&at)[LEVELS + 1], typename R::A x, u32 i) {
+        if (((i >> LEVEL) & 1u) == 0u) at[LEVEL] = x;
+        else Climb<R, LEVEL + 1, LEVELS>::put(at, R::apply(at[LEVEL], x), i);
     }
-    at[SIZE - 1] = x;
-}
+};
+template <class R, int LEVELS> struct Climb<R, LEVELS, LEVELS> {
+    RF_FN static void put(typename R::A (&at)[LEVELS + 1], typename R::A x, u32) { at[LEVELS] = x; }
+};
 // The tree over the waves of a workgroup, lane by lane; `scratch` is LDS for a value per lane of MOST waves.
 template <class R, int MOST>
 RF_FN typename R::A tree_waves(typename R::A x, typename R::A* scratch, u32 wave, u32 waves) {

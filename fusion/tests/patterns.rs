@@ -1,0 +1,302 @@
+//! Patterns that Burn hands over as primitives, against f64, with the launches they take.
+
+mod support;
+
+use rocfire_fusion::{Binary, Compare, Graph, Reduce, Scalar, Unary, Value, run};
+use rocfire_hal::{DType, Device, Tensor};
+use support::{Random, device, download, float, upload};
+
+fn floats(dtype: DType, count: usize, seed: u64) -> Vec<Scalar> {
+    let mut random = Random(seed);
+    (0..count).map(|_| support::rounded(dtype, Scalar::Float(random.unit() * 4.0))).collect()
+}
+
+fn softmax_of(g: &mut Graph, x: Value) -> Value {
+    let most = g.reduce(Reduce::Max, x);
+    let shifted = g.binary(Binary::Sub, x, most);
+    let exp = g.unary(Unary::Exp, shifted);
+    let sum = g.reduce(Reduce::Sum, exp);
+    g.binary(Binary::Div, exp, sum)
+}
+
+fn softmax(dtype: DType) -> Graph {
+    let mut g = Graph::new("softmax");
+    let x = g.input(dtype);
+    let y = softmax_of(&mut g, x);
+    g.output(y);
+    g
+}
+
+/// `(x - mean) / sqrt(var + eps) * weight + bias`, with the row statistics as outputs for the gradient.
+fn layer_norm(dtype: DType) -> Graph {
+    let mut g = Graph::new("layer_norm");
+    let (x, weight, bias) = (g.input(dtype), g.input(dtype), g.input(dtype));
+    let mean = g.reduce(Reduce::Mean, x);
+    let centred = g.binary(Binary::Sub, x, mean);
+    let square = g.binary(Binary::Mul, centred, centred);
+    let variance = g.reduce(Reduce::Mean, square);
+    let eps = g.scalar(dtype);
+    let safe = g.binary(Binary::Add, variance, eps);
+    let deviation = g.unary(Unary::Sqrt, safe);
+    let normal = g.binary(Binary::Div, centred, deviation);
+    let scaled = g.binary(Binary::Mul, normal, weight);
+    let y = g.binary(Binary::Add, scaled, bias);
+    g.output(y);
+    g.output(mean);
+    g.output(deviation);
+    g
+}
+
+fn gelu(dtype: DType) -> Graph {
+    let mut g = Graph::new("gelu");
+    let x = g.input(dtype);
+    let root = g.constant(dtype, 2f64.sqrt());
+    let scaled = g.binary(Binary::Div, x, root);
+    let erf = g.unary(Unary::Erf, scaled);
+    let one = g.constant(dtype, 1.0);
+    let sum = g.binary(Binary::Add, erf, one);
+    let product = g.binary(Binary::Mul, x, sum);
+    let two = g.constant(dtype, 2.0);
+    let y = g.binary(Binary::Div, product, two);
+    g.output(y);
+    g
+}
+
+fn close(got: &[Scalar], expected: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), expected.len());
+    for (at, (&got, &expected)) in got.iter().zip(expected).enumerate() {
+        let got = float(got);
+        assert!((got - expected).abs() <= tolerance * (1.0 + expected.abs()), "element {at}: {got} for {expected}");
+    }
+}
+
+fn launches(device: &Device, f: impl FnOnce()) -> u64 {
+    let before = device.launches();
+    f();
+    device.launches() - before
+}
+
+/// Sum of `f` over 0..n of `exp(-t²)`: Simpson's rule, slow and plain.
+fn erf(x: f64) -> f64 {
+    let steps = 2000;
+    let h = x / f64::from(steps);
+    let f = |t: f64| (-t * t).exp();
+    let inner: f64 = (1..steps).map(|i| f(f64::from(i) * h) * if i % 2 == 0 { 2.0 } else { 4.0 }).sum();
+    (f(0.0) + inner + f(x)) * h / 3.0 * 2.0 / std::f64::consts::PI.sqrt()
+}
+
+const EXTENTS: [usize; 9] = [1, 3, 63, 64, 65, 96, 257, 1024, 1500];
+
+#[test]
+fn softmax_is_one_launch_at_every_extent() {
+    for (dtype, tolerance) in [(DType::F32, 1e-6), (DType::F16, 2e-3), (DType::F64, 1e-14)] {
+        let graph = softmax(dtype);
+        for cols in EXTENTS {
+            let rows = 5;
+            let values = floats(dtype, rows * cols, cols as u64);
+            let x = upload(dtype, &[rows, cols], &values);
+            let mut y = Tensor::empty(device(), &[rows, cols], dtype).unwrap();
+            let count = launches(device(), || {
+                run(device().stream(), &graph, &[rows, cols], &[x.view()], &[], &mut [y.view_mut()]).unwrap();
+            });
+            assert_eq!(count, 1);
+            let expected: Vec<f64> = values
+                .chunks(cols)
+                .flat_map(|row| {
+                    let row: Vec<f64> = row.iter().map(|&v| float(v)).collect();
+                    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                    let sum: f64 = row.iter().map(|v| (v - most).exp()).sum();
+                    row.iter().map(|v| (v - most).exp() / sum).collect::<Vec<f64>>()
+                })
+                .collect();
+            close(&download(&y), &expected, tolerance);
+        }
+    }
+}
+
+#[test]
+fn layer_norm_and_its_statistics_are_one_launch() {
+    let dtype = DType::F32;
+    let graph = layer_norm(dtype);
+    for cols in EXTENTS {
+        let rows = 7;
+        let values = floats(dtype, rows * cols, 90 + cols as u64);
+        let (weight, bias) = (floats(dtype, cols, 1), floats(dtype, cols, 2));
+        let x = upload(dtype, &[rows, cols], &values);
+        let (w, b) = (upload(dtype, &[cols], &weight), upload(dtype, &[cols], &bias));
+        let mut y = Tensor::empty(device(), &[rows, cols], dtype).unwrap();
+        let mut mean = Tensor::empty(device(), &[rows, 1], dtype).unwrap();
+        let mut deviation = Tensor::empty(device(), &[rows], dtype).unwrap();
+        let count = launches(device(), || {
+            let outputs = &mut [y.view_mut(), mean.view_mut(), deviation.view_mut()];
+            let inputs = [x.view(), w.view(), b.view()];
+            run(device().stream(), &graph, &[rows, cols], &inputs, &[Scalar::Float(1e-5)], outputs).unwrap();
+        });
+        assert_eq!(count, 1);
+        let mut expected = Vec::new();
+        let mut means = Vec::new();
+        let mut deviations = Vec::new();
+        for row in values.chunks(cols) {
+            let row: Vec<f64> = row.iter().map(|&v| float(v)).collect();
+            let mean = row.iter().sum::<f64>() / cols as f64;
+            let variance = row.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / cols as f64;
+            let deviation = (variance + 1e-5).sqrt();
+            expected.extend(
+                row.iter().zip(weight.iter().zip(&bias)).map(|(v, (&w, &b))| (v - mean) / deviation * float(w) + float(b)),
+            );
+            means.push(mean);
+            deviations.push(deviation);
+        }
+        // One column has no variance: its deviation is the root of eps, which magnifies nothing but zero.
+        close(&download(&y), &expected, 2e-5);
+        close(&download(&mean), &means, 1e-6);
+        close(&download(&deviation), &deviations, 1e-6);
+    }
+}
+
+#[test]
+fn layer_norm_gradient_rows_are_one_launch() {
+    let dtype = DType::F32;
+    let mut g = Graph::new("layer_norm_backward");
+    // dx = (g·w - mean(g·w) - n · mean(g·w · n)) / deviation, n = (x - mean) / deviation
+    let (x, grad, weight) = (g.input(dtype), g.input(dtype), g.input(dtype));
+    let (mean, deviation) = (g.row_input(dtype), g.row_input(dtype));
+    let centred = g.binary(Binary::Sub, x, mean);
+    let n = g.binary(Binary::Div, centred, deviation);
+    let gw = g.binary(Binary::Mul, grad, weight);
+    let first = g.reduce(Reduce::Mean, gw);
+    let gwn = g.binary(Binary::Mul, gw, n);
+    let second = g.reduce(Reduce::Mean, gwn);
+    let left = g.binary(Binary::Sub, gw, first);
+    let along = g.binary(Binary::Mul, n, second);
+    let inner = g.binary(Binary::Sub, left, along);
+    let dx = g.binary(Binary::Div, inner, deviation);
+    g.output(dx);
+    let (rows, cols) = (6, 96);
+    let values = floats(dtype, rows * cols, 5);
+    let grads = floats(dtype, rows * cols, 6);
+    let weights = floats(dtype, cols, 7);
+    let (means, deviations) = (floats(dtype, rows, 8), vec![Scalar::Float(1.5); rows]);
+    let tensors = [
+        upload(dtype, &[rows, cols], &values),
+        upload(dtype, &[rows, cols], &grads),
+        upload(dtype, &[cols], &weights),
+        upload(dtype, &[rows, 1], &means),
+        upload(dtype, &[rows, 1], &deviations),
+    ];
+    let views: Vec<_> = tensors.iter().map(Tensor::view).collect();
+    let mut y = Tensor::empty(device(), &[rows, cols], dtype).unwrap();
+    let count = launches(device(), || {
+        run(device().stream(), &g, &[rows, cols], &views, &[], &mut [y.view_mut()]).unwrap();
+    });
+    assert_eq!(count, 1);
+    let mut expected = Vec::new();
+    for row in 0..rows {
+        let at = |list: &[Scalar], col: usize| float(list[row * cols + col]);
+        let n: Vec<f64> = (0..cols).map(|c| (at(&values, c) - float(means[row])) / 1.5).collect();
+        let gw: Vec<f64> = (0..cols).map(|c| at(&grads, c) * float(weights[c])).collect();
+        let first = gw.iter().sum::<f64>() / cols as f64;
+        let second = gw.iter().zip(&n).map(|(a, b)| a * b).sum::<f64>() / cols as f64;
+        expected.extend((0..cols).map(|c| (gw[c] - first - n[c] * second) / 1.5));
+    }
+    close(&download(&y), &expected, 1e-5);
+}
+
+#[test]
+fn gelu_is_one_launch() {
+    for (dtype, tolerance) in [(DType::F32, 1e-6), (DType::BF16, 2e-2), (DType::F64, 1e-12)] {
+        let graph = gelu(dtype);
+        let values = floats(dtype, 1000, 3);
+        let x = upload(dtype, &[10, 100], &values);
+        let mut y = Tensor::empty(device(), &[10, 100], dtype).unwrap();
+        let count = launches(device(), || {
+            run(device().stream(), &graph, &[10, 100], &[x.view()], &[], &mut [y.view_mut()]).unwrap();
+        });
+        assert_eq!(count, 1);
+        let expected: Vec<f64> =
+            values.iter().map(|&v| float(v)).map(|v| v * (erf(v / 2f64.sqrt()) + 1.0) / 2.0).collect();
+        close(&download(&y), &expected, tolerance);
+    }
+}
+
+/// The target's logit is picked by comparing the column with it, so no gather is needed.
+#[test]
+fn cross_entropy_is_at_most_three_launches() {
+    let dtype = DType::F32;
+    let mut rows_graph = Graph::new("cross_entropy_rows");
+    let x = rows_graph.input(dtype);
+    let target = rows_graph.row_input(DType::I64);
+    let most = rows_graph.reduce(Reduce::Max, x);
+    let shifted = rows_graph.binary(Binary::Sub, x, most);
+    let exp = rows_graph.unary(Unary::Exp, shifted);
+    let sum = rows_graph.reduce(Reduce::Sum, exp);
+    let log = rows_graph.unary(Unary::Log, sum);
+    let column = rows_graph.index(0);
+    let hit = rows_graph.compare(Compare::Eq, column, target);
+    let zero = rows_graph.constant(dtype, 0.0);
+    let chosen = rows_graph.select(hit, shifted, zero);
+    let logit = rows_graph.reduce(Reduce::Sum, chosen);
+    let loss = rows_graph.binary(Binary::Sub, log, logit);
+    rows_graph.output(loss);
+    let mut mean_graph = Graph::new("cross_entropy_mean");
+    let losses = mean_graph.input(dtype);
+    let mean = mean_graph.reduce(Reduce::Mean, losses);
+    mean_graph.output(mean);
+
+    let (rows, cols) = (33, 90);
+    let values = floats(dtype, rows * cols, 11);
+    let targets: Vec<Scalar> = (0..rows).map(|row| Scalar::Int((row * 7 % cols) as i64)).collect();
+    let logits = upload(dtype, &[rows, cols], &values);
+    let labels = upload(DType::I64, &[rows, 1], &targets);
+    let mut per_row = Tensor::empty(device(), &[rows, 1], dtype).unwrap();
+    let mut total = Tensor::empty(device(), &[1], dtype).unwrap();
+    let count = launches(device(), || {
+        let inputs = [logits.view(), labels.view()];
+        run(device().stream(), &rows_graph, &[rows, cols], &inputs, &[], &mut [per_row.view_mut()]).unwrap();
+        let flat = per_row.with_layout(per_row.layout().reshape(&[rows]).unwrap()).unwrap();
+        run(device().stream(), &mean_graph, &[rows], &[flat.view()], &[], &mut [total.view_mut()]).unwrap();
+    });
+    assert!(count <= 3, "{count} launches");
+    let mut expected = 0.0;
+    for (row, values) in values.chunks(cols).enumerate() {
+        let row_values: Vec<f64> = values.iter().map(|&v| float(v)).collect();
+        let sum: f64 = row_values.iter().map(|v| v.exp()).sum();
+        expected += (sum.ln() - row_values[row * 7 % cols]) / rows as f64;
+    }
+    close(&download(&total), &[expected], 1e-6);
+}
+
+#[test]
+fn another_shape_of_a_pattern_compiles_nothing() {
+    let graph = softmax(DType::F32);
+    // Other tests of this process compile at the same time, so a device of its own counts.
+    let own = Device::open(device().id(), device().config().clone()).unwrap();
+    let once = |rows: usize, cols: usize| {
+        let bytes = vec![0; rows * cols * 4];
+        let x = Tensor::from_bytes(&own, &[rows, cols], DType::F32, &bytes).unwrap();
+        let mut y = Tensor::empty(&own, &[rows, cols], DType::F32).unwrap();
+        run(own.stream(), &graph, &[rows, cols], &[x.view()], &[], &mut [y.view_mut()]).unwrap();
+    };
+    once(4, 64);
+    let compiled = own.compiled();
+    for (rows, cols) in [(4, 65), (3, 1), (70, 256), (2, 1024), (9, 97)] {
+        once(rows, cols);
+    }
+    assert_eq!(own.compiled(), compiled);
+}
+
+#[test]
+fn a_second_device_finds_the_kernel_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = device().config().clone().with_cache_dir(folder.path().to_path_buf());
+    let graph = gelu(DType::F32);
+    let compiled = |config| {
+        let own = Device::open(device().id(), config).unwrap();
+        let x = Tensor::from_bytes(&own, &[8], DType::F32, &[0; 32]).unwrap();
+        let mut y = Tensor::empty(&own, &[8], DType::F32).unwrap();
+        run(own.stream(), &graph, &[8], &[x.view()], &[], &mut [y.view_mut()]).unwrap();
+        own.compiled()
+    };
+    assert_eq!(compiled(config.clone()), 1);
+    assert_eq!(compiled(config), 0);
+}

@@ -1,0 +1,210 @@
+//! Reductions: their order bit for bit, in every schedule; their values in every dtype.
+
+mod support;
+
+use rocfire_fusion::{Graph, Reduce, Scalar, eager, run};
+use rocfire_hal::{DType, Tensor};
+use support::{Random, device, download, float, integer, rounded, same, upload, upload_permuted};
+
+/// A reduction in the documented order, the slow way, over any type that can be combined.
+fn in_order<T: Copy>(values: &[T], neutral: T, combine: impl Fn(T, T) -> T) -> T {
+    let chains = if values.len() <= 1024 { 64 } else { 256 };
+    let quads: Vec<T> = values
+        .chunks(4)
+        .map(|quad| {
+            let at = |i: usize| quad.get(i).copied().unwrap_or(neutral);
+            combine(combine(at(0), at(1)), combine(at(2), at(3)))
+        })
+        .collect();
+    let mut totals: Vec<T> = vec![neutral; chains];
+    for chunk in quads.chunks(2048) {
+        let mut sums = vec![neutral; chains];
+        for (number, &quad) in chunk.iter().enumerate() {
+            sums[number % chains] = combine(sums[number % chains], quad);
+        }
+        for (total, sum) in totals.iter_mut().zip(sums) {
+            *total = combine(*total, sum);
+        }
+    }
+    while totals.len() > 1 {
+        totals = totals.chunks(2).map(|pair| combine(pair[0], pair[1])).collect();
+    }
+    totals[0]
+}
+
+fn float_of(op: Reduce, dtype: DType, row: &[Scalar]) -> Scalar {
+    let max = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
+    let min = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) };
+    let wide: Vec<f64> = row.iter().map(|&v| float(v)).collect();
+    let narrow: Vec<f32> = wide.iter().map(|&v| v as f32).collect();
+    let double = dtype == DType::F64;
+    let value = match op {
+        Reduce::Sum if double => in_order(&wide, 0.0, |a, b| a + b),
+        Reduce::Sum => in_order(&narrow, 0.0, |a, b| a + b).into(),
+        Reduce::Mean if double => in_order(&wide, 0.0, |a, b| a + b) / row.len() as f64,
+        Reduce::Mean => (in_order(&narrow, 0.0, |a, b| a + b) / row.len() as f32).into(),
+        Reduce::Prod if double => in_order(&wide, 1.0, |a, b| a * b),
+        Reduce::Prod => in_order(&narrow, 1.0, |a, b| a * b).into(),
+        Reduce::Max => in_order(&wide, f64::NEG_INFINITY, max) + 0.0,
+        Reduce::Min => in_order(&wide, f64::INFINITY, min) + 0.0,
+        _ => unreachable!("any and all are of bool"),
+    };
+    rounded(dtype, Scalar::Float(value))
+}
+
+fn integer_of(op: Reduce, dtype: DType, row: &[Scalar]) -> Scalar {
+    let values: Vec<i128> = row.iter().map(|&v| integer(v)).collect();
+    let (low, high) = limits(dtype);
+    let value = match op {
+        Reduce::Sum => values.iter().fold(0i128, |a, b| a + b),
+        Reduce::Mean if values.is_empty() => 0,
+        Reduce::Mean => wrap(wide(dtype), values.iter().sum()) / values.len() as i128,
+        Reduce::Prod => values.iter().fold(1i128, |a, b| wrap(dtype, a.wrapping_mul(*b))),
+        Reduce::Max => values.iter().copied().max().unwrap_or(low),
+        Reduce::Min => values.iter().copied().min().unwrap_or(high),
+        Reduce::Any => i128::from(values.iter().any(|&v| v != 0)),
+        Reduce::All => i128::from(values.iter().all(|&v| v != 0)),
+        _ => unreachable!("every reduction is named"),
+    };
+    scalar(dtype, wrap(dtype, value))
+}
+
+fn wide(dtype: DType) -> DType {
+    if dtype.is_signed_int() { DType::I64 } else { DType::U64 }
+}
+
+fn limits(dtype: DType) -> (i128, i128) {
+    let bits = dtype.size_bytes() * 8;
+    if dtype.is_signed_int() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+}
+
+fn wrap(dtype: DType, value: i128) -> i128 {
+    if dtype == DType::Bool {
+        return value;
+    }
+    let (low, high) = limits(dtype);
+    // 2^bits divides 2^128, so an overflow here changes nothing.
+    value.wrapping_sub(low).rem_euclid(high - low + 1) + low
+}
+
+fn scalar(dtype: DType, value: i128) -> Scalar {
+    match dtype {
+        DType::Bool => Scalar::Bool(value != 0),
+        _ if dtype.is_signed_int() => Scalar::Int(value as i64),
+        _ => Scalar::Uint(value as u64),
+    }
+}
+
+fn ops(dtype: DType) -> &'static [Reduce] {
+    if dtype == DType::Bool {
+        &[Reduce::Any, Reduce::All]
+    } else {
+        &[Reduce::Sum, Reduce::Mean, Reduce::Max, Reduce::Min, Reduce::Prod]
+    }
+}
+
+/// Every reduction of a dtype as outputs of one graph, so that a dtype and schedule compile once.
+fn all_of(dtype: DType) -> Graph {
+    let mut g = Graph::new("reductions");
+    let x = g.input(dtype);
+    for &op in ops(dtype) {
+        let value = g.reduce(op, x);
+        g.output(value);
+    }
+    g
+}
+
+fn check(dtype: DType, rows: usize, cols: usize, x: &Tensor, values: &[Scalar]) {
+    let graph = all_of(dtype);
+    let mut outputs: Vec<Tensor> =
+        ops(dtype).iter().map(|_| Tensor::empty(device(), &[rows, 1], dtype).unwrap()).collect();
+    let mut views: Vec<_> = outputs.iter_mut().map(Tensor::view_mut).collect();
+    run(device().stream(), &graph, &[rows, cols], &[x.view()], &[], &mut views).unwrap();
+    drop(views);
+    for (&op, output) in ops(dtype).iter().zip(&outputs) {
+        let got = download(output);
+        for row in 0..rows {
+            let part = &values[row * cols..(row + 1) * cols];
+            let expected = if dtype.is_float() { float_of(op, dtype, part) } else { integer_of(op, dtype, part) };
+            assert!(
+                same(dtype, got[row], expected),
+                "{op} of row {row} of [{rows}, {cols}] {dtype}: {:?}, expected {expected:?}",
+                got[row]
+            );
+        }
+    }
+}
+
+const EXTENTS: [usize; 11] = [0, 1, 3, 13, 63, 64, 65, 257, 1000, 1025, 9001];
+
+#[test]
+fn rows_reduce_in_the_documented_order_whatever_their_layout() {
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        for cols in EXTENTS {
+            if cols > 1000 && dtype != DType::F32 {
+                continue;
+            }
+            let rows = 17;
+            let mut random = Random(cols as u64);
+            // Near one, so that the product neither vanishes nor overflows.
+            let values: Vec<Scalar> =
+                (0..rows * cols).map(|_| rounded(dtype, Scalar::Float(1.0 + random.unit() * 0.05))).collect();
+            check(dtype, rows, cols, &upload(dtype, &[rows, cols], &values), &values);
+            if cols == 257 || (dtype == DType::F32 && cols > 0) {
+                check(dtype, rows, cols, &upload_permuted(dtype, &[rows, cols], &[1, 0], &values), &values);
+            }
+        }
+    }
+}
+
+#[test]
+fn special_values_reduce_as_arithmetic_says() {
+    for dtype in [DType::F32, DType::BF16] {
+        for cols in [1, 6, 70] {
+            let values = Random(cols as u64 + 40).values(dtype, 20 * cols);
+            check(dtype, 20, cols, &upload(dtype, &[20, cols], &values), &values);
+            check(dtype, 20, cols, &upload_permuted(dtype, &[20, cols], &[1, 0], &values), &values);
+        }
+    }
+}
+
+#[test]
+fn integers_and_bools_reduce_exactly() {
+    let dtypes = DType::ALL.into_iter().filter(|dtype| !dtype.is_float());
+    for dtype in dtypes {
+        for cols in [0, 1, 5, 64, 130] {
+            let values = Random(cols as u64).values(dtype, 6 * cols);
+            check(dtype, 6, cols, &upload(dtype, &[6, cols], &values), &values);
+        }
+    }
+}
+
+#[test]
+fn a_long_vector_is_two_launches_and_the_same_sum() {
+    let count = 40_000;
+    let mut random = Random(1);
+    let values: Vec<Scalar> = (0..count).map(|_| rounded(DType::F32, Scalar::Float(random.unit()))).collect();
+    let x = upload(DType::F32, &[count], &values);
+    let before = device().launches();
+    let sum = eager::reduce_last(Reduce::Sum, &x).unwrap();
+    assert_eq!(device().launches() - before, 2);
+    assert_eq!(download(&sum), [float_of(Reduce::Sum, DType::F32, &values)]);
+}
+
+#[test]
+fn a_row_has_the_same_sum_in_every_schedule() {
+    // Few rows are split, many are one workgroup each, transposed ones lie across lanes.
+    let (rows, cols) = (130, 8200);
+    let mut random = Random(2);
+    let row: Vec<Scalar> = (0..cols).map(|_| rounded(DType::F32, Scalar::Float(random.unit()))).collect();
+    let expected = float_of(Reduce::Sum, DType::F32, &row);
+    let one = upload(DType::F32, &[1, cols], &row);
+    let many = one.with_layout(one.layout().expand(&[rows, cols]).unwrap()).unwrap();
+    let values: Vec<Scalar> = (0..16).flat_map(|_| row.iter().copied()).collect();
+    let across = upload_permuted(DType::F32, &[16, cols], &[1, 0], &values);
+    for x in [&one, &many, &across] {
+        for sum in download(&eager::reduce_last(Reduce::Sum, x).unwrap()) {
+            assert_eq!(sum, expected, "{:?}", x.shape());
+        }
+    }
+}
