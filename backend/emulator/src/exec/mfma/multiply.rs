@@ -1,0 +1,208 @@
+//! The one routine behind all shapes and types.
+
+use super::element::{Element, Number};
+use super::layout::{block_of_a, lane_of_b};
+use crate::env::Env;
+use crate::numeric::{Avx2, Avx512, Baseline, Cpu};
+use crate::step::{Flow, Handlers, Step};
+use crate::wave::{LANES, Wave};
+use rocfire_isa::OperandKind;
+
+/// Rows that share a load of B, and columns kept in host registers: 4 × 16 f32 are eight AVX2 registers.
+const ROWS: usize = 4;
+
+/// What one instruction multiplies: `blocks` times M × K by K × M.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    /// Rows of A and D, columns of B and D.
+    pub(crate) m: u8,
+    /// Columns of A, rows of B.
+    pub(crate) k: u8,
+    /// Independent products.
+    pub(crate) blocks: u8,
+    /// Elements of A, and of B, in a lane.
+    pub(crate) per_lane: u8,
+}
+
+impl Shape {
+    /// As [`Step::imm`].
+    pub(crate) const fn to_imm(self) -> i64 {
+        i64::from_le_bytes([self.m, self.k, self.blocks, self.per_lane, 0, 0, 0, 0])
+    }
+
+    #[inline(always)]
+    fn from_imm(imm: i64) -> Shape {
+        let [m, k, blocks, per_lane, ..] = imm.to_le_bytes();
+        Shape { m, k, blocks, per_lane }
+    }
+}
+
+/// Most elements that a lane holds (8-bit ones in two registers).
+const MOST_PER_LANE: usize = 8;
+
+type Operand<T> = [[T; LANES]; MOST_PER_LANE];
+
+/// `D = A · B + C`. Inlined into a handler with a constant shape it becomes code for that shape.
+#[inline(always)]
+fn mfma<A, B, C>(w: &mut Wave, st: &Step, shape: Shape) -> Flow
+where
+    A: Element,
+    B: Element<Wide = A::Wide>,
+    C: Cpu,
+{
+    let mods = &st.inst.mods;
+    let mut a: Operand<A::Wide> = [[A::Wide::default(); LANES]; MOST_PER_LANE];
+    let mut b = a;
+    for e in 0..usize::from(shape.per_lane).min(MOST_PER_LANE) {
+        A::decode(w, st.src[0] as usize, e, &mut a[e]);
+        B::decode(w, st.src[1] as usize, e, &mut b[e]);
+    }
+    let mut negate_c = false;
+    if A::Wide::BLGP_NEGATES {
+        // The decoder gives the field as negations, by its name in assembly text.
+        let field = mods.neg | mods.blgp;
+        let negate = |x: &mut Operand<A::Wide>| x.iter_mut().flatten().for_each(|x| *x = x.negate());
+        if field & 1 != 0 {
+            negate(&mut a);
+        }
+        if field & 2 != 0 {
+            negate(&mut b);
+        }
+        negate_c = field & 4 != 0;
+    } else if mods.blgp != 0 {
+        for lanes in &mut b {
+            let old = *lanes;
+            *lanes = std::array::from_fn(|lane| old[lane_of_b(lane, mods.blgp)]);
+        }
+    }
+    let float = matches!(st.inst.src[2].kind, OperandKind::Float(_));
+    let constant = st.is_constant(2).then(|| A::Wide::constant(st.k[2], float));
+    let blocks = usize::from(shape.blocks);
+    for block in 0..blocks {
+        let a_block = block_of_a(block, mods.cbsz, mods.abid) % blocks;
+        for first in (0..usize::from(shape.m)).step_by(ROWS) {
+            let tile = Tile { block, a_block, first, negate_c, constant };
+            if shape.m >= 16 {
+                for column in (0..usize::from(shape.m)).step_by(16) {
+                    accumulate::<A, B, C, 16>(w, st, shape, &a, &b, &tile, column);
+                }
+            } else {
+                accumulate::<A, B, C, 4>(w, st, shape, &a, &b, &tile, 0);
+            }
+        }
+    }
+    Flow::Next
+}
+
+/// Four rows of a block.
+struct Tile<T> {
+    block: usize,
+    a_block: usize,
+    /// First row.
+    first: usize,
+    negate_c: bool,
+    /// C, where it is a constant.
+    constant: Option<T>,
+}
+
+/// `W` columns of the rows of a tile, from the lowest `k` up.
+#[inline(always)]
+fn accumulate<A, B, C, const W: usize>(
+    w: &mut Wave,
+    st: &Step,
+    shape: Shape,
+    a: &Operand<A::Wide>,
+    b: &Operand<A::Wide>,
+    tile: &Tile<A::Wide>,
+    column: usize,
+) where
+    A: Element,
+    B: Element<Wide = A::Wide>,
+    C: Cpu,
+{
+    let exact = A::EXACT_PRODUCT && B::EXACT_PRODUCT;
+    let [m, k, blocks, per_lane] = [shape.m, shape.k, shape.blocks, shape.per_lane].map(usize::from);
+    let place = |r: usize, base: u16| {
+        let row = A::Wide::row(m, tile.block, tile.first + r);
+        (base as usize + row.register * A::Wide::DWORDS, row.lane + column)
+    };
+    let mut acc: [[A::Wide; W]; ROWS] = std::array::from_fn(|r| match tile.constant {
+        Some(constant) => [constant; W],
+        None => {
+            let (register, lane) = place(r, st.src[2]);
+            A::Wide::load(w, register, lane)
+        }
+    });
+    if tile.negate_c {
+        acc.iter_mut().flatten().for_each(|c| *c = c.negate());
+    }
+    let mut lanes = 0;
+    for _ in 0..k / per_lane {
+        for e in 0..per_lane.min(MOST_PER_LANE) {
+            let from = lanes + tile.block * m + column;
+            let row_of_b: [A::Wide; W] = b[e][from..from + W].try_into().expect("the slice has W elements");
+            let at = lanes + tile.a_block * m + tile.first;
+            let column_of_a: [A::Wide; ROWS] = a[e][at..at + ROWS].try_into().expect("the slice has ROWS elements");
+            for r in 0..ROWS {
+                for c in 0..W {
+                    acc[r][c] = A::Wide::fma::<C>(column_of_a[r], row_of_b[c], acc[r][c], exact);
+                }
+            }
+        }
+        lanes += m * blocks;
+    }
+    for (r, acc) in acc.into_iter().enumerate() {
+        let (register, lane) = place(r, st.dst[0]);
+        A::Wide::store(w, register, lane, acc.map(Number::settle));
+    }
+}
+
+/// The handlers for any shape (in [`Step::imm`]) of these types, with the AVX2 form for AVX-512 hosts too.
+pub(crate) fn any<A, B>() -> Handlers
+where
+    A: Element,
+    B: Element<Wide = A::Wide>,
+{
+    fn baseline<A: Element, B: Element<Wide = A::Wide>>(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+        mfma::<A, B, Baseline>(w, st, Shape::from_imm(st.imm))
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        fn avx2<A: Element, B: Element<Wide = A::Wide>>(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+            mfma::<A, B, Avx2>(w, st, Shape::from_imm(st.imm))
+        }
+        Handlers { baseline: baseline::<A, B>, avx2: avx2::<A, B>, avx512: avx2::<A, B> }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    Handlers::same(baseline::<A, B>)
+}
+
+/// The handlers of a frequent instruction of one block, compiled for its shape and for AVX-512 too.
+pub(crate) fn hot<A, const M: u8, const K: u8, const PER_LANE: u8>() -> Handlers
+where
+    A: Element,
+{
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        fn avx2<A: Element, const M: u8, const K: u8, const PER_LANE: u8>(
+            w: &mut Wave,
+            _: &mut Env,
+            st: &Step,
+        ) -> Flow {
+            mfma::<A, A, Avx2>(w, st, Shape { m: M, k: K, blocks: 1, per_lane: PER_LANE })
+        }
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        fn avx512<A: Element, const M: u8, const K: u8, const PER_LANE: u8>(
+            w: &mut Wave,
+            _: &mut Env,
+            st: &Step,
+        ) -> Flow {
+            mfma::<A, A, Avx512>(w, st, Shape { m: M, k: K, blocks: 1, per_lane: PER_LANE })
+        }
+        Handlers { avx2: avx2::<A, M, K, PER_LANE>, avx512: avx512::<A, M, K, PER_LANE>, ..any::<A, A>() }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    any::<A, A>()
+}

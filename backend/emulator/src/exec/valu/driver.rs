@@ -1,0 +1,331 @@
+//! The loops over the lanes: one driver for operations with a vector result, one for comparisons, one for operations that
+//! read or write a lane mask. An operation is a type with a function of one lane; the drivers turn it into handlers for
+//! every CPU level.
+
+use super::modifiers::{Frame, MODE_MASK, USUAL_MODE, finish, flag, is_modified, prepare};
+use super::word::{Kind, Sources, Word};
+use crate::env::Env;
+use crate::numeric::{Avx2, Avx512, Baseline, Cpu};
+use crate::step::{Flow, Handlers, Role, Selected, Step};
+use crate::wave::{CHUNK, CHUNKS, LANES, Wave, scalar};
+use rocfire_isa::Inst;
+
+/// Properties of an operation.
+pub(crate) mod property {
+    /// A NaN result is replaced by the one that the sources determine (f32 or f64 by the type of the result).
+    pub(crate) const NAN: u32 = 1;
+    /// The destination is the last source.
+    pub(crate) const ACC: u32 = 2;
+}
+
+/// An operation with one vector result that depends on nothing but its sources.
+pub(crate) trait Op: 'static {
+    /// Sources.
+    type S: Sources;
+    /// Result.
+    type R: Word;
+    /// Of [`property`].
+    const PROPERTIES: u32;
+    /// One lane.
+    fn lane<C: Cpu>(s: Self::S) -> Self::R;
+}
+
+/// A comparison.
+pub(crate) trait Compare: 'static {
+    /// Sources.
+    type S: Sources;
+    /// One lane.
+    fn lane(s: Self::S) -> bool;
+}
+
+/// An operation that reads a lane mask, its last source, or writes one, its second destination, or both.
+pub(crate) trait MaskOp: 'static {
+    /// Sources but for the mask.
+    type S: Sources;
+    /// Result.
+    type R: Word;
+    /// Whether it reads a mask.
+    const READS: bool;
+    /// Whether it writes a mask.
+    const WRITES: bool;
+    /// Of [`property`].
+    const PROPERTIES: u32;
+    /// One lane.
+    fn lane<C: Cpu>(s: Self::S, mask: bool) -> (Self::R, bool);
+}
+
+/// Defines operations: `Name [properties] (a: Type, …) -> Type = expression;`. `C` in the expression is the [`Cpu`].
+macro_rules! ops {
+    ($($(#[$doc:meta])* $name:ident [$properties:expr] ($($a:ident: $t:ty),*) -> $r:ty = $body:expr;)*) => {
+        $($(#[$doc])*
+        pub(crate) struct $name;
+        impl $crate::exec::valu::driver::Op for $name {
+            type S = ($($t,)*);
+            type R = $r;
+            const PROPERTIES: u32 = {
+                #[allow(unused_imports)]
+                use $crate::exec::valu::driver::property::*;
+                $properties
+            };
+            #[inline(always)]
+            fn lane<C: $crate::numeric::Cpu>(($($a,)*): Self::S) -> $r {
+                $body
+            }
+        })*
+    };
+}
+pub(crate) use ops;
+
+const fn any_float(kinds: &[Kind]) -> bool {
+    let mut i = 0;
+    while i < kinds.len() {
+        if kinds[i].is_float() {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+/// Spreads the sources and, where the step or the wave asks for it, applies modifiers; whether [`finish`] must follow.
+macro_rules! enter {
+    ($w:ident, $e:ident, $st:ident, $frame:ident, $kinds:expr, $result:expr, $float:expr) => {{
+        $st.spread($w);
+        let special = $st.imm & flag::MODIFIED != 0 || $float && $w.mode & MODE_MASK != USUAL_MODE;
+        if special {
+            if let Some(flow) = prepare($w, $e, $st, &mut $frame, $kinds, $result) {
+                return flow;
+            }
+        }
+        special
+    }};
+}
+
+/// The result with its NaN put right, if the operation asks for it and the result is one.
+#[inline(always)]
+fn settle_nan<S: Sources, R: Word>(s: S, r: R) -> R {
+    match R::KIND {
+        Kind::F32 if r.nan_f32() != 0 => R::from_bits(s.first_nan_f32(), 0),
+        Kind::F64 if r.nan_f64() != 0 => {
+            let bits = s.first_nan_f64();
+            R::from_bits(bits as u32, (bits >> 32) as u32)
+        }
+        _ => r,
+    }
+}
+
+/// Whether any result of a chunk is NaN; the common answer, no, costs two vector operations.
+#[inline(always)]
+fn any_nan<R: Word>(r: &[R; CHUNK]) -> bool {
+    let mut any = 0u64;
+    for x in r {
+        any |= u64::from(x.nan_f32()) | x.nan_f64();
+    }
+    any != 0
+}
+
+/// The numbers of the chunks. The count is hidden from the compiler, which would otherwise write out every operation four
+/// times over, at every level.
+#[inline(always)]
+fn chunks() -> impl Iterator<Item = usize> {
+    (0..std::hint::black_box(CHUNKS)).map(|c| c % CHUNKS)
+}
+
+#[inline(always)]
+fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec() };
+    if O::PROPERTIES & property::ACC != 0 {
+        frame.src[O::S::KINDS.len() - 1] = st.dst[0];
+    }
+    let float = const { any_float(O::S::KINDS) || O::R::KIND.is_float() };
+    let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);
+    for c in chunks() {
+        if (frame.exec >> (c * CHUNK)) as u16 == 0 {
+            continue;
+        }
+        let s = O::S::load(w, &frame.src, c);
+        let mut r: [O::R; CHUNK] = std::array::from_fn(|i| O::lane::<C>(O::S::lane(&s, i)));
+        if O::PROPERTIES & property::NAN != 0 && any_nan(&r) {
+            for i in 0..CHUNK {
+                r[i] = settle_nan(O::S::lane(&s, i), r[i]);
+            }
+        }
+        O::R::store(w, frame.dst, c, r, frame.exec);
+    }
+    if special {
+        finish(w, st, &frame, O::R::KIND);
+    }
+    Flow::Next
+}
+
+/// Gathers the lanes' conditions of one chunk into bits.
+#[inline(always)]
+fn gather(conditions: &[bool; CHUNK]) -> u64 {
+    let mut bits = 0u32;
+    for (i, &condition) in conditions.iter().enumerate() {
+        bits |= u32::from(condition) << i;
+    }
+    bits.into()
+}
+
+#[inline(always)]
+fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+    let mut frame = Frame { dst: 0, src: st.src, exec: w.exec() };
+    let float = const { any_float(O::S::KINDS) };
+    enter!(w, e, st, frame, O::S::KINDS, None, float);
+    let mut mask = 0u64;
+    for c in chunks() {
+        let s = O::S::load(w, &frame.src, c);
+        let conditions: [bool; CHUNK] = std::array::from_fn(|i| O::lane(O::S::lane(&s, i)));
+        mask |= gather(&conditions) << (c * CHUNK);
+    }
+    if st.imm & (flag::NOT | flag::NEVER) != 0 {
+        mask = if st.imm & flag::NEVER != 0 { 0 } else { mask };
+        mask = if st.imm & flag::NOT != 0 { !mask } else { mask };
+    }
+    // Lanes that are switched off compare as false.
+    mask &= frame.exec;
+    w.set_s64(st.dst[0], mask);
+    if st.imm & flag::EXEC != 0 {
+        w.set_s64(scalar::EXEC, mask);
+    }
+    Flow::Next
+}
+
+#[inline(always)]
+fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec() };
+    let mask = if O::READS { st.s64(w, O::S::KINDS.len()) } else { 0 };
+    let float = const { any_float(O::S::KINDS) || O::R::KIND.is_float() };
+    let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);
+    let mut out = 0u64;
+    for c in chunks() {
+        let s = O::S::load(w, &frame.src, c);
+        let bits = (mask >> (c * CHUNK)) as u32;
+        let both: [(O::R, bool); CHUNK] = std::array::from_fn(|i| O::lane::<C>(O::S::lane(&s, i), bits & 1 << i != 0));
+        let mut r = both.map(|x| x.0);
+        if O::PROPERTIES & property::NAN != 0 && any_nan(&r) {
+            for i in 0..CHUNK {
+                r[i] = settle_nan(O::S::lane(&s, i), r[i]);
+            }
+        }
+        if O::WRITES {
+            out |= gather(&both.map(|x| x.1)) << (c * CHUNK);
+        }
+        O::R::store(w, frame.dst, c, r, frame.exec);
+    }
+    if O::WRITES {
+        w.set_s64(st.dst[1], out & frame.exec);
+    }
+    if special {
+        finish(w, st, &frame, O::R::KIND);
+    }
+    Flow::Next
+}
+
+/// Instantiates a driver for an operation: `$all` at every level; `$narrow` with the AVX2 form for AVX-512 hosts too, which
+/// for the many rare operations is a third less to compile.
+macro_rules! handlers {
+    ($all:ident, $narrow:ident, $bound:path, |$o:ident, $c:ident, $w:ident, $e:ident, $st:ident| $body:expr) => {
+        fn $narrow<$o: $bound>() -> Handlers {
+            fn baseline<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &Step) -> Flow {
+                type $c = Baseline;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+                fn avx2<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &Step) -> Flow {
+                    type $c = Avx2;
+                    $body
+                }
+                Handlers { baseline: baseline::<$o>, avx2: avx2::<$o>, avx512: avx2::<$o> }
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            Handlers::same(baseline::<$o>)
+        }
+
+        fn $all<$o: $bound>() -> Handlers {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+            fn avx512<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &Step) -> Flow {
+                type $c = Avx512;
+                $body
+            }
+            Handlers {
+                #[cfg(target_arch = "x86_64")]
+                avx512: avx512::<$o>,
+                ..$narrow::<$o>()
+            }
+        }
+    };
+}
+
+handlers!(op_handlers, op_narrow, Op, |O, C, w, e, st| run::<O, C>(w, e, st));
+handlers!(mask_handlers, mask_narrow, MaskOp, |O, C, w, e, st| run_mask::<O, C>(w, e, st));
+handlers!(compare_handlers, compare_narrow, Compare, |O, C, w, e, st| {
+    let _: Option<C> = None;
+    run_compare::<O>(w, e, st)
+});
+
+/// How a class wants its operation selected, before the instruction's modifiers are known.
+#[derive(Clone, Copy)]
+pub(crate) struct Choice {
+    handlers: Handlers,
+    kinds: &'static [Kind],
+    reads_mask: bool,
+    flags: i64,
+}
+
+impl Choice {
+    /// An operation.
+    pub(crate) fn op<O: Op>() -> Choice {
+        Choice { handlers: op_narrow::<O>(), kinds: O::S::KINDS, reads_mask: false, flags: 0 }
+    }
+
+    /// A frequent operation, with a form of its own for AVX-512.
+    pub(crate) fn hot<O: Op>() -> Choice {
+        Choice { handlers: op_handlers::<O>(), ..Choice::op::<O>() }
+    }
+
+    /// An operation on masks.
+    pub(crate) fn mask<O: MaskOp>() -> Choice {
+        Choice { handlers: mask_narrow::<O>(), kinds: O::S::KINDS, reads_mask: O::READS, flags: 0 }
+    }
+
+    /// A frequent operation on masks.
+    pub(crate) fn hot_mask<O: MaskOp>() -> Choice {
+        Choice { handlers: mask_handlers::<O>(), ..Choice::mask::<O>() }
+    }
+
+    /// A comparison, with flags of [`flag`].
+    pub(crate) fn compare<O: Compare>(flags: i64) -> Choice {
+        Choice { handlers: compare_narrow::<O>(), kinds: O::S::KINDS, reads_mask: false, flags }
+    }
+
+    /// A frequent comparison.
+    pub(crate) fn hot_compare<O: Compare>(flags: i64) -> Choice {
+        Choice { handlers: compare_handlers::<O>(), ..Choice::compare::<O>(flags) }
+    }
+
+    /// With flags of [`flag`]; one that merges results counts as a modifier.
+    pub(crate) fn with(self, flags: i64) -> Choice {
+        Choice { flags: self.flags | flags | flag::MODIFIED, ..self }
+    }
+
+    /// For the instruction at hand.
+    pub(crate) fn select(self, inst: &Inst) -> Selected {
+        let mut roles = [Role::Lanes(crate::step::Constant::B32); 4];
+        for (i, kind) in self.kinds.iter().enumerate() {
+            let half = *kind == Kind::Mix && inst.mods.op_sel_hi >> i & 1 != 0;
+            roles[i] = Role::Lanes(if half { crate::step::Constant::B16 } else { kind.constant() });
+        }
+        if self.reads_mask {
+            roles[self.kinds.len()] = Role::Scalar(crate::step::Constant::B64);
+        }
+        let modified = if is_modified(inst, self.kinds) { flag::MODIFIED } else { 0 };
+        Selected { handlers: self.handlers, roles, imm: self.flags | modified }
+    }
+}
+
+const _: () = assert!(CHUNK == 16 && LANES == 64, "masks of a chunk are u16, of a wave u64");

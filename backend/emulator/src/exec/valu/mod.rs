@@ -1,0 +1,55 @@
+//! The vector ALU: VOP1, VOP2, VOPC, VOP3 and VOP3P, in all their encodings.
+//!
+//! An operation is written once, as a function of one lane's sources ([`driver::Op`] and its siblings), whatever encoding
+//! it came in; [`driver`] has the loops over the lanes and instantiates them for each CPU level; [`modifiers`] does what an
+//! encoding adds (SDWA, DPP, negation, clamp, `op_sel`) around the same loops. One file for each class of operations, each
+//! with a `choose` that matches on the mnemonic. Moves between lanes and the matrix unit are elsewhere in `exec`.
+//!
+//! What is not here: `v_nop` and `v_clrexcp`, which do nothing, are handled by an empty handler below;
+//! `v_screen_partition_4se_b32` belongs to graphics and stays unknown.
+
+mod compare;
+mod dpp;
+pub(crate) mod driver;
+mod float16;
+mod float32;
+mod float64;
+mod int16;
+mod int32;
+mod int64;
+mod mask;
+mod modifiers;
+mod packed;
+mod special;
+#[cfg(test)]
+pub(crate) mod tests;
+mod word;
+
+use rocfire_isa::Inst;
+
+use crate::step::Selected;
+
+/// The handler of a vector ALU instruction; `None` if the emulator does not have it.
+pub(crate) fn select(inst: &Inst) -> Option<Selected> {
+    if let Some(dpp) = &inst.mods.dpp {
+        // A reserved `dpp_ctrl` is an unknown instruction wherever it stands.
+        dpp::source_lane(dpp.ctrl, 0)?;
+    }
+    let choosers = [
+        float32::choose,
+        int32::choose,
+        compare::choose,
+        mask::choose,
+        int64::choose,
+        float32::choose_conversion,
+        packed::choose,
+        packed::choose_dot,
+        float64::choose,
+        float16::choose,
+        int16::choose,
+    ];
+    match choosers.iter().find_map(|choose| choose(inst)) {
+        Some(choice) => Some(choice.select(inst)),
+        None => special::select(inst),
+    }
+}
