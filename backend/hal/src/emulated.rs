@@ -10,16 +10,14 @@ use rocfire_emulator::{Error as EmulatorError, Gpu, Kernel, Launch, Live as Emul
 
 use crate::compile::KernelInfo;
 use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, Live, RawLaunch};
+use crate::host_device::{self, HostEvent};
 use crate::log::{Level, report};
-use crate::noop::{HostEvent, MAX_WORKGROUP_THREADS};
 use crate::{Config, DriverKind, Error, Result};
 
 /// As wide as the widest access of a wave: 64 lanes of 16 bytes would overrun by no more than a quarter of it unnoticed.
 const RED_ZONE_BYTES: u64 = 256;
 /// The byte that makes NaN of every float type, and of every integer -1 or the largest.
 const POISON: u8 = 0xff;
-/// The number of compute units it says it has where the table knows no card.
-const COMPUTE_UNITS: u32 = 64;
 
 pub(crate) struct Emulated {
     gpu: Arc<Gpu>,
@@ -41,18 +39,7 @@ impl Emulated {
             ordinal: None,
             reason: error.to_string(),
         })?;
-        let row = arch.info();
-        let info = DeviceInfo {
-            name: format!("emulated {arch}"),
-            arch,
-            target: arch.name().to_owned(),
-            wave_size: row.wave_size,
-            compute_units: row.card.map_or(COMPUTE_UNITS, |card| card.compute_units),
-            lds_bytes: row.lds_bytes,
-            max_workgroup_threads: MAX_WORKGROUP_THREADS,
-            memory_bytes,
-            driver_version: format!("rocfire-emulator {}", env!("CARGO_PKG_VERSION")),
-        };
+        let info = host_device::info(DriverKind::Emulated, arch, memory_bytes);
         Ok(Emulated { gpu: Arc::new(gpu), info, poison: config.checks.poison, log: config.log })
     }
 }

@@ -52,22 +52,14 @@ impl Ring {
     }
 
     pub fn record(&mut self, function: &Function, launch: &Launch<'_>) {
-        let mut args = [0; ARG_BYTES];
-        let kept = launch.args.len().min(ARG_BYTES);
-        args[..kept].copy_from_slice(&launch.args[..kept]);
-        let entry = Entry {
-            op: launch.label,
-            function: function.clone(),
-            grid: launch.grid,
-            block: launch.block,
-            args,
-            args_bytes: launch.args.len(),
-        };
         if self.entries.len() < RING {
-            self.entries.push(entry);
-        } else {
-            self.entries[self.next] = entry;
+            self.entries.push(Entry::new(function));
         }
+        let entry = &mut self.entries[self.next];
+        entry.function.clone_from(function);
+        (entry.op, entry.grid, entry.block) = (launch.label, launch.grid, launch.block);
+        entry.args_bytes = launch.args.len().min(ARG_BYTES);
+        entry.args[..entry.args_bytes].copy_from_slice(&launch.args[..entry.args_bytes]);
         self.next = (self.next + 1) % RING;
     }
 
@@ -96,9 +88,14 @@ impl Ring {
 }
 
 impl Entry {
+    fn new(function: &Function) -> Entry {
+        let function = function.clone();
+        Entry { op: "", function, grid: [0; 3], block: [0; 3], args: [0; ARG_BYTES], args_bytes: 0 }
+    }
+
     fn describe_shape(&self, text: &mut String) {
         let _ = write!(text, "grid {:?}, block {:?}, arguments", self.grid, self.block);
-        for word in self.args[..self.args_bytes.min(ARG_BYTES)].chunks(8) {
+        for word in self.args[..self.args_bytes].chunks(8) {
             let mut bytes = [0; 8];
             bytes[..word.len()].copy_from_slice(word);
             let _ = write!(text, " {:#x}", u64::from_le_bytes(bytes));

@@ -4,22 +4,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use rocfire_arch::Arch;
 
 use crate::compile::KernelInfo;
 use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, RawLaunch};
-use crate::{Error, Result};
+use crate::host_device::{self, HostEvent};
+use crate::{DriverKind, Error, Result};
 
 /// The memory it says it has.
 const MEMORY_BYTES: u64 = 64 << 30;
 /// Where its addresses begin.
 const FIRST_ADDRESS: u64 = 1 << 40;
-/// The number of compute units it says it has where the table knows no card.
-const COMPUTE_UNITS: u32 = 64;
-/// Threads that a workgroup can have on every AMD GPU.
-pub(crate) const MAX_WORKGROUP_THREADS: u32 = 1024;
 
 pub struct Noop {
     info: DeviceInfo,
@@ -29,19 +25,8 @@ pub struct Noop {
 
 impl Noop {
     pub fn new(arch: Arch) -> Noop {
-        let info = arch.info();
         Noop {
-            info: DeviceInfo {
-                name: format!("noop {arch}"),
-                arch,
-                target: arch.name().to_owned(),
-                wave_size: info.wave_size,
-                compute_units: info.card.map_or(COMPUTE_UNITS, |card| card.compute_units),
-                lds_bytes: info.lds_bytes,
-                max_workgroup_threads: MAX_WORKGROUP_THREADS,
-                memory_bytes: MEMORY_BYTES,
-                driver_version: env!("CARGO_PKG_VERSION").to_owned(),
-            },
+            info: host_device::info(DriverKind::Noop, arch, MEMORY_BYTES),
             next_address: AtomicU64::new(FIRST_ADDRESS),
             segments: Mutex::new(Vec::new()),
         }
@@ -125,29 +110,5 @@ struct NoopKernel;
 impl DriverKernel for NoopKernel {
     unsafe fn launch(&self, _launch: &RawLaunch<'_>) -> Result<(), LaunchFailure> {
         Ok(())
-    }
-}
-
-/// An event of a driver whose work is done when the call returns: the host's clock.
-pub(crate) struct HostEvent(Instant);
-
-impl HostEvent {
-    pub fn now() -> HostEvent {
-        HostEvent(Instant::now())
-    }
-}
-
-impl DriverEvent for HostEvent {
-    fn synchronize(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn elapsed_ms(&self, earlier: &dyn DriverEvent) -> Result<f64> {
-        let earlier: &HostEvent = earlier.as_any().downcast_ref().expect("both events come from one device's driver");
-        Ok(self.0.duration_since(earlier.0).as_secs_f64() * 1e3)
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
     }
 }

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rocfire_arch::{Arch, Vendor};
-
 use super::{Compiler, Failure, Unit};
 use crate::Error;
 
@@ -17,10 +15,13 @@ use crate::Error;
 const OLDEST: u32 = 20;
 /// Versioned names are looked for from here down; later ones are found as plain `clang`.
 const NEWEST: u32 = 40;
-/// The metadata and the hidden arguments are those of version 5, which ROCm 5.7 and later load.
-const CODE_OBJECT_VERSION: &str = "5";
-/// Generic targets exist from version 6 on.
-const GENERIC_CODE_OBJECT_VERSION: &str = "6";
+/// Version of the code objects: LLVM's default, which ROCm 6 and later load.
+const CODE_OBJECT_VERSION: u32 = 5;
+/// The version that ROCm 5 loads.
+#[cfg(feature = "hip")]
+const OLD_CODE_OBJECT_VERSION: u32 = 4;
+/// Generic targets exist from this version on.
+const GENERIC_CODE_OBJECT_VERSION: u32 = 6;
 /// How often a running compiler is looked at: at first, and at most. A small kernel takes 50 ms.
 const FIRST_POLL: Duration = Duration::from_millis(1);
 const LONGEST_POLL: Duration = Duration::from_millis(20);
@@ -46,6 +47,7 @@ pub struct Clang {
     path: PathBuf,
     version: String,
     identity: String,
+    code_object_version: u32,
 }
 
 /// A clang that was found, or looked for, and not taken.
@@ -87,13 +89,20 @@ impl Clang {
         if !linker.is_file() && find_in_path(&linker.to_string_lossy()).is_none() {
             return Err(format!("clang {major} without lld (package lld-{major})"));
         }
-        let identity = format!("{version} {}", OPTIONS.join(" "));
-        Ok(Clang { path: path.to_owned(), version, identity })
+        let identity = identity(&version, CODE_OBJECT_VERSION);
+        Ok(Clang { path: path.to_owned(), version, identity, code_object_version: CODE_OBJECT_VERSION })
+    }
+
+    /// The same, making code objects that ROCm 5 loads.
+    #[cfg(feature = "hip")]
+    pub(crate) fn for_rocm_5(&self) -> Clang {
+        let identity = identity(&self.version, OLD_CODE_OBJECT_VERSION);
+        Clang { identity, code_object_version: OLD_CODE_OBJECT_VERSION, ..self.clone() }
     }
 
     fn command(&self, unit: &Unit<'_>, folder: &Path) -> Command {
         let generic = unit.target.ends_with("-generic");
-        let version = if generic { GENERIC_CODE_OBJECT_VERSION } else { CODE_OBJECT_VERSION };
+        let version = if generic { GENERIC_CODE_OBJECT_VERSION } else { self.code_object_version };
         let mut command = Command::new(&self.path);
         command.current_dir(folder).args(OPTIONS);
         command.arg(format!("--offload-arch={}", unit.target)).arg(format!("-mcode-object-version={version}"));
@@ -110,11 +119,6 @@ const LOG_FILE: &str = "log";
 impl Compiler for Clang {
     fn identity(&self) -> &str {
         &self.identity
-    }
-
-    fn knows(&self, arch: Arch) -> bool {
-        // What it does not know it refuses, and then the generic target is tried.
-        arch.info().vendor == Vendor::Amd
     }
 
     fn compile(&self, unit: &Unit<'_>, tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {
@@ -203,6 +207,11 @@ fn output(path: &Path, arguments: &[&str]) -> Result<String, String> {
         return Err(format!("{} failed: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What of a clang decides the code: part of the cache's key.
+fn identity(version: &str, code_object_version: u32) -> String {
+    format!("{version} -mcode-object-version={code_object_version} {}", OPTIONS.join(" "))
 }
 
 /// The 22 of `Debian clang version 22.1.8`.

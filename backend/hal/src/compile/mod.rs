@@ -57,9 +57,6 @@ pub(crate) trait Compiler: Send + Sync {
     /// What it is and its version, with whatever else of it influences the code; part of the cache's key.
     fn identity(&self) -> &str;
 
-    /// Whether it can be asked for a target at all: some versions abort the process instead of refusing.
-    fn knows(&self, arch: Arch) -> bool;
-
     /// Compiles, and calls `tick` now and then meanwhile, where it can.
     fn compile(&self, unit: &Unit<'_>, tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure>;
 }
@@ -138,10 +135,12 @@ pub fn compile_many(arch: Arch, sources: &[Source], config: &Config) -> Result<V
 
 /// The compiler of devices without a GPU.
 pub(crate) fn clang_compiler(arch: Arch) -> Result<Arc<dyn Compiler>> {
-    match clang() {
-        Ok(clang) => Ok(Arc::new(clang.clone())),
-        Err(rejected) => Err(Error::NoCompiler { arch, searched: clang::describe(rejected) }),
-    }
+    Ok(Arc::new(clang_or_error(arch)?.clone()))
+}
+
+/// The machine's clang, or what was looked for as an error.
+pub(crate) fn clang_or_error(arch: Arch) -> Result<&'static Clang> {
+    clang().map_err(|rejected| Error::NoCompiler { arch, searched: clang::describe(rejected) })
 }
 
 /// A compiler for an architecture, with its cache.

@@ -14,10 +14,6 @@ impl Compiler for Fake {
         "fake 1"
     }
 
-    fn knows(&self, _arch: Arch) -> bool {
-        true
-    }
-
     fn compile(&self, unit: &Unit<'_>, tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         tick();
@@ -136,9 +132,6 @@ fn a_second_process_compiles_nothing_and_a_damaged_file_is_compiled_again() {
         fn identity(&self) -> &str {
             &self.0
         }
-        fn knows(&self, _arch: Arch) -> bool {
-            true
-        }
         fn compile(&self, _unit: &Unit<'_>, _tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {
             Err(Failure::Diagnostics("asked".to_owned()))
         }
@@ -189,9 +182,6 @@ fn a_slow_compile_is_told_of_while_it_runs_and_when_it_ends() {
     impl Compiler for Slow {
         fn identity(&self) -> &str {
             "slow"
-        }
-        fn knows(&self, _arch: Arch) -> bool {
-            true
         }
         fn compile(&self, _unit: &Unit<'_>, tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {
             for _ in 0..11 {

@@ -80,17 +80,7 @@ fn open() -> Result<Api> {
             unsafe { std::env::set_var(name, value) };
         }
     }
-    let hip = AmdHip64::new(Library::open("libamdhip64", &candidates(&NAMES))?);
-    let mut version = 0;
-    // SAFETY: the version goes to a local.
-    let status = unsafe { hip.hipRuntimeGetVersion(&mut version)? };
-    // Without a device some versions answer with an error and the version all the same.
-    if status != sys::SUCCESS && version == 0 {
-        return Err(Error::Driver { call: "hipRuntimeGetVersion", name: error_name(&hip, status), code: status });
-    }
-    let version = version as u32;
-    let version = Version { major: version / 10_000_000, minor: version / 100_000 % 100, patch: version % 100_000 };
-    Ok(Api { hip, version })
+    Api::new(Library::open("libamdhip64", &candidates(&NAMES))?)
 }
 
 /// Where a library may be: under every ROCm that is installed, then wherever the loader looks.
@@ -102,6 +92,21 @@ pub(super) fn candidates(names: &[&str]) -> Vec<PathBuf> {
 }
 
 impl Api {
+    /// HIP in a library.
+    pub fn new(library: Library) -> Result<Api> {
+        let hip = AmdHip64::new(library);
+        let mut version = 0;
+        // SAFETY: the version goes to a local.
+        let status = unsafe { hip.hipRuntimeGetVersion(&mut version)? };
+        // Without a device some versions answer with an error and the version all the same.
+        if status != sys::SUCCESS && version == 0 {
+            return Err(Error::Driver { call: "hipRuntimeGetVersion", name: error_name(&hip, status), code: status });
+        }
+        let version = version as u32;
+        let version = Version { major: version / 10_000_000, minor: version / 100_000 % 100, patch: version % 100_000 };
+        Ok(Api { hip, version })
+    }
+
     /// The functions.
     pub fn hip(&self) -> &AmdHip64 {
         &self.hip

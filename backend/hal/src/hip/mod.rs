@@ -60,7 +60,10 @@ unsafe impl Sync for Handle {}
 
 impl Hip {
     pub fn open(ordinal: u16) -> Result<Hip> {
-        let api = api()?;
+        Hip::with_api(api()?, ordinal)
+    }
+
+    fn with_api(api: &'static Api, ordinal: u16) -> Result<Hip> {
         let info = api.describe(ordinal)?;
         api.set_device(ordinal)?;
         let mut stream = std::ptr::null_mut();

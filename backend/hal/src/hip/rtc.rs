@@ -9,7 +9,7 @@ use rocfire_arch::{Arch, Family};
 use super::api::{Version, api, candidates, text};
 use super::sys::Library;
 use super::sys::hiprtc::{self as sys, Hiprtc, Program, Status};
-use crate::compile::{Compiler, Failure, Unit, clang_compiler};
+use crate::compile::{Compiler, Failure, Unit, clang_or_error};
 use crate::{Error, Result};
 
 /// hiprtc of this version or newer is preferred to clang: its compiler is LLVM 20 or newer.
@@ -26,8 +26,10 @@ pub(crate) fn compiler(arch: Arch) -> Result<Arc<dyn Compiler>> {
         Ok(rtc) if rtc.version.major >= PREFERRED_MAJOR && rtc.knows(arch) => return Ok(Arc::new(rtc.clone())),
         _ => {}
     }
-    let no_clang = match clang_compiler(arch) {
-        Ok(clang) => return Ok(clang),
+    let old = matches!(api(), Ok(api) if api.version().major < 6);
+    let no_clang = match clang_or_error(arch) {
+        Ok(clang) if old => return Ok(Arc::new(clang.for_rocm_5())),
+        Ok(clang) => return Ok(Arc::new(clang.clone())),
         Err(error) => error,
     };
     match rtc {
@@ -75,6 +77,21 @@ impl Rtc {
         }
     }
 
+    /// Whether this version compiles for a family. An older one does not refuse what it does not know: it ends the
+    /// process. Source: the release notes of ROCm, "supported GPUs", and of LLVM for the compiler inside.
+    fn knows(&self, arch: Arch) -> bool {
+        let since = match arch.info().family {
+            Family::Gcn5 | Family::Cdna1 | Family::Cdna2 | Family::Rdna1 | Family::Rdna2 => (5, 0),
+            Family::Rdna3 => (5, 5),
+            Family::Cdna3 => (6, 0),
+            Family::Rdna35 | Family::Rdna4 => (6, 4),
+            Family::Cdna4 => (7, 0),
+            Family::Gfx125 => (7, 2),
+            Family::Ampere | Family::Ada | Family::Hopper => return false,
+        };
+        (self.version.major, self.version.minor) >= since
+    }
+
     fn check(&self, call: &'static str, status: Status) -> Result<(), Failure> {
         if status == sys::SUCCESS {
             return Ok(());
@@ -113,21 +130,6 @@ impl Rtc {
 impl Compiler for Rtc {
     fn identity(&self) -> &str {
         &self.identity
-    }
-
-    /// Whether this version compiles for a family. An older one does not refuse what it does not know: it ends the
-    /// process. Source: the release notes of ROCm, "supported GPUs", and of LLVM for the compiler inside.
-    fn knows(&self, arch: Arch) -> bool {
-        let since = match arch.info().family {
-            Family::Gcn5 | Family::Cdna1 | Family::Cdna2 | Family::Rdna1 | Family::Rdna2 => (5, 0),
-            Family::Rdna3 => (5, 5),
-            Family::Cdna3 => (6, 0),
-            Family::Rdna35 | Family::Rdna4 => (6, 4),
-            Family::Cdna4 => (7, 0),
-            Family::Gfx125 => (7, 2),
-            Family::Ampere | Family::Ada | Family::Hopper => return false,
-        };
-        (self.version.major, self.version.minor) >= since
     }
 
     fn compile(&self, unit: &Unit<'_>, _tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {

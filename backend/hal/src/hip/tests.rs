@@ -56,3 +56,96 @@ fn without_a_device_the_answer_says_so_and_why() {
         assert!(message.contains(&format!("sees {count}")), "{message}");
     }
 }
+
+/// The driver over `tests/fake_hip.c`, each time a library of its own; without a C compiler the test says so.
+fn fake_or_skip(test: &str) -> Option<(tempfile::TempDir, Hip)> {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libamdhip64.so.5");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_hip.c");
+    let mut command = std::process::Command::new("cc");
+    let built = command.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
+    if !built.is_ok_and(|status| status.success()) {
+        println!("skipped {test}: no C compiler");
+        return None;
+    }
+    let library = sys::Library::open("libamdhip64", &[library]).unwrap();
+    // Never closed, as the real one.
+    let api: &'static Api = Box::leak(Box::new(Api::new(library).unwrap()));
+    Some((folder, Hip::with_api(api, 0).unwrap()))
+}
+
+const SCALE: &str = include_str!("../../tests/kernels/scale.hip");
+
+#[test]
+fn a_device_is_described_by_what_hip_says() {
+    let Some((_folder, hip)) = fake_or_skip("a_device_is_described_by_what_hip_says") else { return };
+    let arch = rocfire_arch::Arch::parse("gfx90a").unwrap();
+    let expected = DeviceInfo {
+        name: "Fake MI210".to_owned(),
+        arch,
+        target: "gfx90a:sramecc+:xnack-".to_owned(),
+        wave_size: 64,
+        compute_units: 104,
+        lds_bytes: arch.info().lds_bytes,
+        max_workgroup_threads: 1024,
+        memory_bytes: 64 << 20,
+        driver_version: "HIP 5.2.21153".to_owned(),
+    };
+    assert_eq!(*hip.info(), expected);
+    assert_eq!(hip.free_memory_bytes(), Some(48 << 20));
+}
+
+#[test]
+fn a_kernel_gets_its_arguments_and_a_fault_loses_the_device() {
+    let test = "a_kernel_gets_its_arguments_and_a_fault_loses_the_device";
+    let Some((_folder, hip)) = fake_or_skip(test) else { return };
+    let id = DeviceId::new(DriverKind::Hip, hip.info().arch, 0);
+    let device = Device::with_driver(id, crate::Config::default(), Arc::new(hip));
+    let source = crate::Source::new("scale", SCALE, &[]);
+    let module = match device.module(&source) {
+        Err(error @ Error::NoCompiler { .. }) => {
+            println!("skipped {test}: {error}");
+            return;
+        }
+        module => module.unwrap(),
+    };
+    let values: Vec<u8> = (0..100_u8).flat_map(|value| f32::from(value).to_le_bytes()).collect();
+    let x = crate::Tensor::from_bytes(&device, &[100], crate::DType::F32, &values).unwrap();
+    let y = crate::Tensor::empty(&device, &[100], crate::DType::F32).unwrap();
+    device.stream().fill(y.buffer(), 0, 0xff, 400).unwrap();
+    let mut args = Vec::new();
+    args.extend_from_slice(&x.view().device_address().to_ne_bytes());
+    args.extend_from_slice(&y.view().device_address().to_ne_bytes());
+    args.extend_from_slice(&90_u32.to_ne_bytes());
+    args.extend_from_slice(&2_f32.to_ne_bytes());
+    let launch = |kernel| {
+        let outputs = [y.buffer()];
+        let launch = crate::Launch {
+            label: "scale",
+            grid: [1; 3],
+            block: [256, 1, 1],
+            lds_bytes: 0,
+            args: &args,
+            outputs: &outputs,
+        };
+        // SAFETY: the arguments are those of the kernel; x and y have 100 elements, of which 90 are accessed.
+        unsafe { device.stream().launch(&module.function(kernel).unwrap(), &launch) }
+    };
+    let before = device.stream().record_event().unwrap();
+    launch("scale_f32").unwrap();
+    assert_eq!(device.stream().record_event().unwrap().elapsed_ms(&before).unwrap(), 1.5);
+    let copy = crate::Buffer::new(&device, 400).unwrap();
+    device.stream().copy(y.buffer(), 0, &copy, 0, 400).unwrap();
+    let mut result = [0; 400];
+    device.stream().copy_to_host(&copy, 0, &mut result).unwrap();
+    let expected: Vec<u8> = (0..90_u8).flat_map(|value| (2.0 * f32::from(value)).to_le_bytes()).collect();
+    assert_eq!(result[..360], expected);
+    assert_eq!(result[360..], [0xff; 40]);
+    assert!(matches!(crate::Buffer::new(&device, 65 << 20), Err(Error::OutOfMemory { .. })));
+
+    launch("out_of_bounds_f32").unwrap();
+    let message = device.sync().unwrap_err().to_string();
+    let start = "device lost in hipStreamSynchronize: hipErrorIllegalAddress, an illegal memory access (700)";
+    assert!(message.starts_with(start), "{message}");
+    assert!(message.contains("newest first:\n  scale: out_of_bounds_f32 grid [1, 1, 1]"), "{message}");
+}
