@@ -55,9 +55,11 @@ impl Node {
     /// The values this node reads.
     pub(crate) fn operands(&self) -> impl Iterator<Item = Value> + use<> {
         let (list, count) = match *self {
-            Node::Input { .. } | Node::RowInput { .. } | Node::Scalar { .. } | Node::Constant { .. } | Node::Index { .. } => {
-                ([Value(0); 3], 0)
-            }
+            Node::Input { .. }
+            | Node::RowInput { .. }
+            | Node::Scalar { .. }
+            | Node::Constant { .. }
+            | Node::Index { .. } => ([Value(0); 3], 0),
             Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) => ([a; 3], 1),
             Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, b], 2),
             Node::Select(a, b, c) => ([a, b, c], 3),
@@ -68,7 +70,11 @@ impl Node {
     /// The same node with every operand passed through `map`.
     pub(crate) fn map(self, mut map: impl FnMut(Value) -> Value) -> Node {
         match self {
-            Node::Input { .. } | Node::RowInput { .. } | Node::Scalar { .. } | Node::Constant { .. } | Node::Index { .. } => self,
+            Node::Input { .. }
+            | Node::RowInput { .. }
+            | Node::Scalar { .. }
+            | Node::Constant { .. }
+            | Node::Index { .. } => self,
             Node::Unary(op, a) => Node::Unary(op, map(a)),
             Node::Binary(op, a, b) => Node::Binary(op, map(a), map(b)),
             Node::Compare(op, a, b) => Node::Compare(op, map(a), map(b)),

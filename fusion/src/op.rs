@@ -225,8 +225,8 @@ impl Unary {
         match self {
             Neg | Abs | Sign => Class::Numeric,
             Not => Class::Logical,
-            Exp | Log | Log1p | Sqrt | Rsqrt | Recip | Sin | Cos | Tan | Sinh | Cosh | Tanh | Asin | Acos | Atan | Asinh
-            | Acosh | Atanh | Erf | Floor | Ceil | Round | Trunc | IsNan | IsInf => Class::Float,
+            Exp | Log | Log1p | Sqrt | Rsqrt | Recip | Sin | Cos | Tan | Sinh | Cosh | Tanh | Asin | Acos | Atan
+            | Asinh | Acosh | Atanh | Erf | Floor | Ceil | Round | Trunc | IsNan | IsInf => Class::Float,
         }
     }
 }

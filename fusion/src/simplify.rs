@@ -124,6 +124,8 @@ impl Pass {
             (Unary::Not, Node::Unary(Unary::Not, x)) => Some(Rewrite::Value(x)),
             // ||x|| == |x|; the least integer is a fixed point of both.
             (Unary::Abs, Node::Unary(Unary::Abs, _)) => Some(Rewrite::Value(a)),
+            // A number without a sign is its own magnitude.
+            (Unary::Abs, _) if dtype.is_unsigned_int() => Some(Rewrite::Value(a)),
             // |-x| == |x|
             (Unary::Abs, Node::Unary(Unary::Neg, x)) => Some(Rewrite::Node(Node::Unary(Unary::Abs, x))),
             // !(a == b) is (a != b), for NaN too. The orders have no such pair: !(NaN < 1) is true, NaN >= 1 is false.
@@ -244,8 +246,17 @@ fn canonical(node: Node) -> Node {
 
 fn commutes(op: Binary) -> bool {
     match op {
-        Binary::Add | Binary::Mul | Binary::Min | Binary::Max | Binary::And | Binary::Or | Binary::Xor | Binary::Hypot => true,
-        Binary::Sub | Binary::Div | Binary::Rem | Binary::Pow | Binary::Atan2 | Binary::Shl | Binary::Shr => false,
+        Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor => true,
+        // Which of two zeros of unlike sign an extremum gives depends on their order.
+        Binary::Min | Binary::Max => false,
+        Binary::Sub
+        | Binary::Div
+        | Binary::Rem
+        | Binary::Pow
+        | Binary::Atan2
+        | Binary::Hypot
+        | Binary::Shl
+        | Binary::Shr => false,
     }
 }
 

@@ -142,7 +142,9 @@ fn layer_norm_and_its_statistics_are_one_launch() {
             let variance = row.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / cols as f64;
             let deviation = (variance + 1e-5).sqrt();
             expected.extend(
-                row.iter().zip(weight.iter().zip(&bias)).map(|(v, (&w, &b))| (v - mean) / deviation * float(w) + float(b)),
+                row.iter()
+                    .zip(weight.iter().zip(&bias))
+                    .map(|(v, (&w, &b))| (v - mean) / deviation * float(w) + float(b)),
             );
             means.push(mean);
             deviations.push(deviation);

@@ -144,5 +144,6 @@ fn stores(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
         let _ = writeln!(part, "{indent}    fuse::store_part<{storage}>(y{slot}, {place}, count);");
     }
     let (first, second) = if step.guarded { ("live && ", "if (live) ") } else { ("", "") };
-    let _ = writeln!(out, "{indent}if ({first}count == {width}) {{\n{full}{indent}}} else {second}{{\n{part}{indent}}}");
+    let _ =
+        writeln!(out, "{indent}if ({first}count == {width}) {{\n{full}{indent}}} else {second}{{\n{part}{indent}}}");
 }

@@ -114,7 +114,14 @@ fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::Min | Binary::Max => format!("rf::{op}({a}, {b})"),
         Binary::Atan2 | Binary::Hypot => format!("fuse::fit<{s}>(rf::{op}({a}, {b}))"),
         Binary::And | Binary::Or | Binary::Xor => format!("fuse::Number<{s}>::bits_{op}({a}, {b})"),
-        Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Rem | Binary::Pow | Binary::Shl | Binary::Shr => {
+        Binary::Add
+        | Binary::Sub
+        | Binary::Mul
+        | Binary::Div
+        | Binary::Rem
+        | Binary::Pow
+        | Binary::Shl
+        | Binary::Shr => {
             format!("fuse::Number<{s}>::{op}({a}, {b})")
         }
     }

@@ -104,7 +104,11 @@ struct Kernel<'a> {
 
 impl Kernel<'_> {
     fn args_struct(&self, out: &mut String, schedule: Schedule) {
-        let _ = writeln!(out, "struct FusedArgs {{\n    fuse::Space space;\n    fuse::Tensor tensor[{}];", self.arguments.len());
+        let _ = writeln!(
+            out,
+            "struct FusedArgs {{\n    fuse::Space space;\n    fuse::Tensor tensor[{}];",
+            self.arguments.len()
+        );
         if self.graph.scalars > 0 {
             let _ = writeln!(out, "    rf::u64 scalar[{}];", self.graph.scalars);
         }

@@ -13,10 +13,8 @@ use crate::order::{QUAD, SHORT_CHAINS, SHORT_MOST};
 const KEPT_BYTES_MOST: usize = 32;
 
 pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
-    let kept: Vec<Value> = (0..kernel.graph.nodes.len())
-        .filter(|&at| kernel.plan.kept[at])
-        .map(|at| Value(at as u32))
-        .collect();
+    let kept: Vec<Value> =
+        (0..kernel.graph.nodes.len()).filter(|&at| kernel.plan.kept[at]).map(|at| Value(at as u32)).collect();
     let kept_bytes: usize = kept.iter().map(|&value| kernel.graph.dtype(value).size_bytes().max(4)).sum();
     let keeps = kept_bytes <= KEPT_BYTES_MOST;
     let turns = SHORT_MOST / QUAD;
