@@ -7,13 +7,15 @@
 //! Promises:
 //! - Every value is rounded to its dtype where it would have been stored, and nothing is contracted: a fused elementwise
 //!   chain equals its operators run one by one, bit for bit, in every dtype.
-//! - The order of a reduction is a function of its extent alone ([`order`]), not of layout, alignment, schedule or what it
+//! - The order of a reduction is a function of its extent alone (`order.rs`), not of layout, alignment, schedule or what it
 //!   is fused with.
 //! - Shapes and strides are arguments. One compiled kernel serves every shape of its schedule, and [`run()`] with a kernel in
 //!   the cache allocates nothing on the host's heap.
 //!
 //! It does not decide what to fuse (the adapters do), and it has no operator that looks at another element of its input:
 //! matrix products, gathers, scans and random numbers are kernels of their own.
+
+#![forbid(unsafe_code)]
 
 mod block;
 pub mod eager;

@@ -1,7 +1,7 @@
 //! The operators of the IR: what exists, how each is spelled, and which dtypes it takes.
 //!
 //! One table per enum. The printer and the parser read the names, the verifier reads the dtype classes, tests walk `ALL`.
-//! What an operator computes is said here in words and in [`crate::render`] in device code; an operator that equals a
+//! What an operator computes is said here in words and in `render` in device code; an operator that equals a
 //! composition of others bit for bit (relu is a maximum with zero) does not get a name.
 
 use rocfire_hal::DType;
@@ -54,7 +54,7 @@ operators! {
         Log1p = "log1p",
         /// Square root, correctly rounded.
         Sqrt = "sqrt",
-        /// `1 / sqrt(x)`, as those two operators computed in f32 (f64 for f64) and rounded once.
+        /// `1 / sqrt(x)`, rounded once rather than after each of the two.
         Rsqrt = "rsqrt",
         /// `1 / x`, correctly rounded.
         Recip = "recip",
@@ -159,7 +159,7 @@ operators! {
     /// A reduction over the last axis of the iteration space.
     ///
     /// f16, bf16 and f32 accumulate in f32, f64 in f64, integers in 64 bits; the result is rounded once, to the operand's dtype.
-    /// The order of the operations depends on the extent alone: see [`crate::order`].
+    /// The order of the operations depends on the extent alone: see `order.rs`.
     Reduce {
         /// The sum; of nothing, 0.
         Sum = "sum",

@@ -278,11 +278,7 @@ fn embeds(from: DType, to: DType) -> bool {
         return false;
     }
     match (from.is_float(), to.is_float()) {
-        (true, true) => match (from, to) {
-            (_, DType::F64) => true,
-            (DType::F16 | DType::BF16, DType::F32) => true,
-            _ => false,
-        },
+        (true, true) => to == DType::F64 || (to == DType::F32 && from.size_bytes() == 2),
         (true, false) => false,
         // 2^11 is the last power that f16 counts to without gaps, and 8 bits stay below its range.
         (false, true) => width(from) <= exact_bits(to),

@@ -174,22 +174,7 @@ fn parse_value(word: &str) -> Parsed<Value> {
 }
 
 fn parse_dtype(word: &str) -> Parsed<DType> {
-    const ALL: [DType; 13] = [
-        DType::F64,
-        DType::F32,
-        DType::F16,
-        DType::BF16,
-        DType::I64,
-        DType::I32,
-        DType::I16,
-        DType::I8,
-        DType::U64,
-        DType::U32,
-        DType::U16,
-        DType::U8,
-        DType::Bool,
-    ];
-    ALL.into_iter().find(|dtype| dtype.name() == word).ok_or_else(|| format!("`{word}` is no dtype"))
+    DType::from_name(word).ok_or_else(|| format!("`{word}` is no dtype"))
 }
 
 fn parse_constant(dtype: DType, text: &str) -> Parsed<u64> {
