@@ -57,16 +57,19 @@ fn without_a_device_the_answer_says_so_and_why() {
     }
 }
 
-/// The driver over `tests/fake_hip.c`, each time a library of its own; without a C compiler the test says so.
+/// The driver over `tests/fake/amdhip64.rs`, each time a library of its own; without `rustc` the test says so.
 fn fake_or_skip(test: &str) -> Option<(tempfile::TempDir, Hip)> {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("libamdhip64.so.5");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_hip.c");
-    let mut command = std::process::Command::new("cc");
-    let built = command.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
-    if !built.is_ok_and(|status| status.success()) {
-        println!("skipped {test}: no C compiler");
-        return None;
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake/amdhip64.rs");
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut command = std::process::Command::new(rustc);
+    match command.args(["--edition", "2024", "-Copt-level=1", "-o"]).arg(&library).arg(source).output() {
+        Ok(built) => assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr)),
+        Err(error) => {
+            println!("skipped {test}: rustc: {error}");
+            return None;
+        }
     }
     let library = sys::Library::open("libamdhip64", &[library]).unwrap();
     // Never closed, as the real one.
