@@ -56,7 +56,7 @@ fn integer_of(op: Reduce, dtype: DType, row: &[Scalar]) -> Scalar {
     let values: Vec<i128> = row.iter().map(|&v| integer(v)).collect();
     let (low, high) = limits(dtype);
     let value = match op {
-        Reduce::Sum => values.iter().fold(0i128, |a, b| a + b),
+        Reduce::Sum => values.iter().sum(),
         Reduce::Mean if values.is_empty() => 0,
         Reduce::Mean => wrap(wide(dtype), values.iter().sum()) / values.len() as i128,
         Reduce::Prod => values.iter().fold(1i128, |a, b| wrap(dtype, a.wrapping_mul(*b))),
