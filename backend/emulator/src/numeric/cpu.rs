@@ -3,6 +3,9 @@
 //! Each handler exists once per variant and is chosen at run time ([`Level`](crate::step::Level)). A variant differs from another in speed only: the
 //! fused multiply-add is the host's where the variant has one and the exact software one elsewhere.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64 as x86;
+
 use super::fma::{fma_f32_soft, fma_f64_soft};
 
 /// A CPU variant at compile time: what generic lane code may assume about the host.
@@ -11,18 +14,30 @@ pub(crate) trait Cpu: Copy + 'static {
     fn fma_f32(a: f32, b: f32, c: f32) -> f32;
     /// `a * b + c` with one rounding (to nearest even).
     fn fma_f64(a: f64, b: f64, c: f64) -> f64;
+    /// Sixteen f32 in host registers. The matrix unit's inner loop names its vectors itself: left to the compiler it came
+    /// out scalar.
+    type F32x16: Copy;
+    /// From memory.
+    fn load(values: &[f32; 16]) -> Self::F32x16;
+    /// To memory.
+    fn store(values: Self::F32x16) -> [f32; 16];
+    /// `a * b + c` for each of the sixteen, with one rounding; `exact` promises that all products are representable.
+    fn fma_f32x16(a: f32, b: Self::F32x16, c: Self::F32x16, exact: bool) -> Self::F32x16;
 }
 
 /// x86-64 with AVX-512 F, VL, DQ and BW.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512;
 /// x86-64 with AVX2, FMA and F16C.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2;
 /// Whatever the build's target guarantees.
 #[derive(Clone, Copy)]
 pub(crate) struct Baseline;
 
+#[cfg(target_arch = "x86_64")]
 impl Cpu for Avx512 {
     #[inline(always)]
     fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
@@ -32,8 +47,25 @@ impl Cpu for Avx512 {
     fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
         a.mul_add(b, c)
     }
+    type F32x16 = x86::__m512;
+    #[inline(always)]
+    fn load(values: &[f32; 16]) -> Self::F32x16 {
+        // SAFETY: both are sixteen f32, of which any bits are values.
+        unsafe { std::mem::transmute(*values) }
+    }
+    #[inline(always)]
+    fn store(values: Self::F32x16) -> [f32; 16] {
+        // SAFETY: both are sixteen f32, of which any bits are values.
+        unsafe { std::mem::transmute(values) }
+    }
+    #[inline(always)]
+    fn fma_f32x16(a: f32, b: Self::F32x16, c: Self::F32x16, _: bool) -> Self::F32x16 {
+        // SAFETY: code for this variant runs only where AVX-512 was found.
+        unsafe { x86::_mm512_fmadd_ps(x86::_mm512_set1_ps(a), b, c) }
+    }
 }
 
+#[cfg(target_arch = "x86_64")]
 impl Cpu for Avx2 {
     #[inline(always)]
     fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
@@ -42,6 +74,25 @@ impl Cpu for Avx2 {
     #[inline(always)]
     fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
         a.mul_add(b, c)
+    }
+    type F32x16 = [x86::__m256; 2];
+    #[inline(always)]
+    fn load(values: &[f32; 16]) -> Self::F32x16 {
+        // SAFETY: both are sixteen f32, of which any bits are values.
+        unsafe { std::mem::transmute(*values) }
+    }
+    #[inline(always)]
+    fn store(values: Self::F32x16) -> [f32; 16] {
+        // SAFETY: both are sixteen f32, of which any bits are values.
+        unsafe { std::mem::transmute(values) }
+    }
+    #[inline(always)]
+    fn fma_f32x16(a: f32, b: Self::F32x16, c: Self::F32x16, _: bool) -> Self::F32x16 {
+        // SAFETY: code for this variant runs only where AVX2 and FMA were found.
+        unsafe {
+            let a = x86::_mm256_set1_ps(a);
+            [x86::_mm256_fmadd_ps(a, b[0], c[0]), x86::_mm256_fmadd_ps(a, b[1], c[1])]
+        }
     }
 }
 
@@ -54,5 +105,21 @@ impl Cpu for Baseline {
     #[inline(always)]
     fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
         if cfg!(target_arch = "aarch64") { a.mul_add(b, c) } else { fma_f64_soft(a, b, c) }
+    }
+    type F32x16 = [f32; 16];
+    #[inline(always)]
+    fn load(values: &[f32; 16]) -> Self::F32x16 {
+        *values
+    }
+    #[inline(always)]
+    fn store(values: Self::F32x16) -> [f32; 16] {
+        values
+    }
+    #[inline(always)]
+    fn fma_f32x16(a: f32, b: Self::F32x16, mut c: Self::F32x16, exact: bool) -> Self::F32x16 {
+        for i in 0..16 {
+            c[i] = if exact { a * b[i] + c[i] } else { Self::fma_f32(a, b[i], c[i]) };
+        }
+        c
     }
 }

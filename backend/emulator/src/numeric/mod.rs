@@ -26,7 +26,9 @@ mod trig_preop;
 
 pub(crate) use class::{class_f16, class_f32, class_f64};
 pub(crate) use convert::*;
-pub(crate) use cpu::{Avx2, Avx512, Baseline, Cpu};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use cpu::{Avx2, Avx512};
+pub(crate) use cpu::{Baseline, Cpu};
 pub(crate) use cube::{cube_id, cube_ma, cube_sc, cube_tc};
 pub(crate) use division::*;
 pub(crate) use float8::{Float8, f32_to_float8, f32_to_float8_stochastic, float8_to_f32};

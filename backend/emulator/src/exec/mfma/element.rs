@@ -10,6 +10,21 @@ pub(crate) trait Number: Copy + Default + 'static {
     const DWORDS: usize;
     /// `a * b + c`, one rounding; `exact` promises that `a * b` is representable.
     fn fma<C: Cpu>(a: Self, b: Self, c: Self, exact: bool) -> Self;
+    /// Adds `terms` products of four values of A and sixteen of B, in order, to four rows.
+    #[inline(always)]
+    fn accumulate<'a, C: Cpu>(
+        acc: &mut [[Self; 16]; 4],
+        terms: impl Iterator<Item = (&'a [Self; 4], &'a [Self; 16])>,
+        exact: bool,
+    ) {
+        for (a, b) in terms {
+            for r in 0..4 {
+                for c in 0..16 {
+                    acc[r][c] = Self::fma::<C>(a[r], b[c], acc[r][c], exact);
+                }
+            }
+        }
+    }
     /// `-a` (f64's `blgp`).
     fn negate(self) -> Self;
     /// With every NaN the same.
@@ -18,7 +33,7 @@ pub(crate) trait Number: Copy + Default + 'static {
     fn row(m: usize, block: usize, i: usize) -> Row;
     /// `W` columns of a row from `lane` on.
     fn load<const W: usize>(w: &Wave, register: usize, lane: usize) -> [Self; W];
-    /// Stores them.
+    /// Stores them, every NaN the same.
     fn store<const W: usize>(w: &mut Wave, register: usize, lane: usize, values: [Self; W]);
     /// A constant: `bits` of an f64 if `float`, else an integer's.
     fn constant(bits: u64, float: bool) -> Self;
@@ -27,10 +42,11 @@ pub(crate) trait Number: Copy + Default + 'static {
 }
 
 macro_rules! number_32 {
-    ($type:ty, $fma:expr, $negate:expr, $settle:expr, $from:expr, $to:expr) => {
+    ($type:ty, $fma:expr, $negate:expr, $settle:expr, $from:expr, $to:expr, {$($accumulate:tt)*}) => {
         impl Number for $type {
             const DWORDS: usize = 1;
             const BLGP_NEGATES: bool = false;
+            $($accumulate)*
             #[inline(always)]
             fn fma<C: Cpu>(a: Self, b: Self, c: Self, exact: bool) -> Self {
                 let f: fn(fn(f32, f32, f32) -> f32, Self, Self, Self, bool) -> Self = $fma;
@@ -51,13 +67,17 @@ macro_rules! number_32 {
             #[inline(always)]
             fn load<const W: usize>(w: &Wave, register: usize, lane: usize) -> [Self; W] {
                 let lanes = &w.v[register].0[lane..lane + W];
-                std::array::from_fn(|c| $from(lanes[c]))
+                let mut out = [Self::default(); W];
+                for c in 0..W {
+                    out[c] = $from(lanes[c]);
+                }
+                out
             }
             #[inline(always)]
             fn store<const W: usize>(w: &mut Wave, register: usize, lane: usize, values: [Self; W]) {
                 let lanes = &mut w.v[register].0[lane..lane + W];
                 for c in 0..W {
-                    lanes[c] = $to(values[c]);
+                    lanes[c] = $to(values[c].settle());
                 }
             }
             #[inline(always)]
@@ -74,7 +94,26 @@ number_32!(
     |x: f32| -x,
     |x: f32| if x != x { f32::from_bits(NAN_F32) } else { x },
     f32::from_bits,
-    f32::to_bits
+    f32::to_bits,
+    {
+        #[inline(always)]
+        fn accumulate<'a, C: Cpu>(
+            acc: &mut [[f32; 16]; 4],
+            terms: impl Iterator<Item = (&'a [f32; 4], &'a [f32; 16])>,
+            exact: bool,
+        ) {
+            let [mut r0, mut r1, mut r2, mut r3] =
+                [C::load(&acc[0]), C::load(&acc[1]), C::load(&acc[2]), C::load(&acc[3])];
+            for (a, b) in terms {
+                let b = C::load(b);
+                r0 = C::fma_f32x16(a[0], b, r0, exact);
+                r1 = C::fma_f32x16(a[1], b, r1, exact);
+                r2 = C::fma_f32x16(a[2], b, r2, exact);
+                r3 = C::fma_f32x16(a[3], b, r3, exact);
+            }
+            *acc = [C::store(r0), C::store(r1), C::store(r2), C::store(r3)];
+        }
+    }
 );
 number_32!(
     i32,
@@ -82,7 +121,8 @@ number_32!(
     i32::wrapping_neg,
     |x: i32| x,
     |bits: u32| bits as i32,
-    |x: i32| x as u32
+    |x: i32| x as u32,
+    {}
 );
 
 impl Number for f64 {
@@ -106,12 +146,16 @@ impl Number for f64 {
     }
     #[inline(always)]
     fn load<const W: usize>(w: &Wave, register: usize, lane: usize) -> [f64; W] {
-        std::array::from_fn(|c| pair(w, register, lane + c))
+        let mut out = [0.0; W];
+        for c in 0..W {
+            out[c] = pair(w, register, lane + c);
+        }
+        out
     }
     #[inline(always)]
     fn store<const W: usize>(w: &mut Wave, register: usize, lane: usize, values: [f64; W]) {
         for (c, value) in values.into_iter().enumerate() {
-            let bits = value.to_bits();
+            let bits = value.settle().to_bits();
             w.v[register].0[lane + c] = bits as u32;
             w.v[register + 1].0[lane + c] = (bits >> 32) as u32;
         }

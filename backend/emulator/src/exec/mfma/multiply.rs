@@ -3,7 +3,9 @@
 use super::element::{Element, Number};
 use super::layout::{block_of_a, lane_of_b};
 use crate::env::Env;
-use crate::numeric::{Avx2, Avx512, Baseline, Cpu};
+#[cfg(target_arch = "x86_64")]
+use crate::numeric::{Avx2, Avx512};
+use crate::numeric::{Baseline, Cpu};
 use crate::step::{Flow, Handlers, Step};
 use crate::wave::{LANES, Wave};
 use rocfire_isa::OperandKind;
@@ -126,35 +128,51 @@ fn accumulate<A, B, C, const W: usize>(
         let row = A::Wide::row(m, tile.block, tile.first + r);
         (base as usize + row.register * A::Wide::DWORDS, row.lane + column)
     };
-    let mut acc: [[A::Wide; W]; ROWS] = std::array::from_fn(|r| match tile.constant {
-        Some(constant) => [constant; W],
-        None => {
+    let mut acc = [[tile.constant.unwrap_or_default(); W]; ROWS];
+    for (r, acc) in acc.iter_mut().enumerate() {
+        if tile.constant.is_none() {
             let (register, lane) = place(r, st.src[2]);
-            A::Wide::load(w, register, lane)
+            *acc = A::Wide::load(w, register, lane);
         }
-    });
-    if tile.negate_c {
-        acc.iter_mut().flatten().for_each(|c| *c = c.negate());
+        if tile.negate_c {
+            acc.iter_mut().for_each(|c| *c = c.negate());
+        }
     }
-    let mut lanes = 0;
-    for _ in 0..k / per_lane {
-        for e in 0..per_lane.min(MOST_PER_LANE) {
-            let from = lanes + tile.block * m + column;
-            let row_of_b: [A::Wide; W] = b[e][from..from + W].try_into().expect("the slice has W elements");
-            let at = lanes + tile.a_block * m + tile.first;
-            let column_of_a: [A::Wide; ROWS] = a[e][at..at + ROWS].try_into().expect("the slice has ROWS elements");
+    let per_lane = per_lane.min(MOST_PER_LANE);
+    for group in 0..k / per_lane {
+        let from = group * m * blocks + tile.block * m + column;
+        let at = group * m * blocks + tile.a_block * m + tile.first;
+        let values = |e: usize| first_of::<ROWS, _>(&a[e][at..]);
+        if let Some(acc) = as_sixteen(&mut acc) {
+            A::Wide::accumulate::<C>(acc, (0..per_lane).map(|e| (values(e), first_of::<16, _>(&b[e][from..]))), exact);
+            continue;
+        }
+        for e in 0..per_lane {
+            let (x, y) = (values(e), first_of::<W, _>(&b[e][from..]));
             for r in 0..ROWS {
                 for c in 0..W {
-                    acc[r][c] = A::Wide::fma::<C>(column_of_a[r], row_of_b[c], acc[r][c], exact);
+                    acc[r][c] = A::Wide::fma::<C>(x[r], y[c], acc[r][c], exact);
                 }
             }
         }
-        lanes += m * blocks;
     }
     for (r, acc) in acc.into_iter().enumerate() {
         let (register, lane) = place(r, st.dst[0]);
-        A::Wide::store(w, register, lane, acc.map(Number::settle));
+        A::Wide::store(w, register, lane, acc);
     }
+}
+
+/// The first `N` values.
+#[inline(always)]
+fn first_of<const N: usize, T>(values: &[T]) -> &[T; N] {
+    values.first_chunk().expect("a row lies within the lanes")
+}
+
+/// Rows of sixteen columns as such.
+#[inline(always)]
+fn as_sixteen<T, const W: usize>(acc: &mut [[T; W]; ROWS]) -> Option<&mut [[T; 16]; ROWS]> {
+    // Safe code cannot say that W is 16, so it is said by way of the flat slice; the compiler sees through it.
+    if W == 16 { acc.as_flattened_mut().as_chunks_mut::<16>().0.first_chunk_mut() } else { None }
 }
 
 /// The handlers for any shape (in [`Step::imm`]) of these types, with the AVX2 form for AVX-512 hosts too.

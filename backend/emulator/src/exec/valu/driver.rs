@@ -5,7 +5,9 @@
 use super::modifiers::{Frame, MODE_MASK, USUAL_MODE, finish, flag, is_modified, prepare};
 use super::word::{Kind, Sources, Word};
 use crate::env::Env;
-use crate::numeric::{Avx2, Avx512, Baseline, Cpu};
+#[cfg(target_arch = "x86_64")]
+use crate::numeric::{Avx2, Avx512};
+use crate::numeric::{Baseline, Cpu};
 use crate::step::{Flow, Handlers, Role, Selected, Step};
 use crate::wave::{CHUNK, CHUNKS, LANES, Wave, scalar};
 use rocfire_isa::Inst;
@@ -117,11 +119,11 @@ fn settle_nan<S: Sources, R: Word>(s: S, r: R) -> R {
 /// Whether any result of a chunk is NaN; the common answer, no, costs two vector operations.
 #[inline(always)]
 fn any_nan<R: Word>(r: &[R; CHUNK]) -> bool {
-    let mut any = 0u64;
+    let mut any = false;
     for x in r {
-        any |= u64::from(x.nan_f32()) | x.nan_f64();
+        any |= x.is_nan();
     }
-    any != 0
+    any
 }
 
 /// The numbers of the chunks. The count is hidden from the compiler, which would otherwise write out every operation four
@@ -144,7 +146,11 @@ fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
             continue;
         }
         let s = O::S::load(w, &frame.src, c);
-        let mut r: [O::R; CHUNK] = std::array::from_fn(|i| O::lane::<C>(O::S::lane(&s, i)));
+        // Loops over arrays, not iterators or closures: a closure that is not inlined would run without the CPU level.
+        let mut r = [O::R::from_bits(0, 0); CHUNK];
+        for i in 0..CHUNK {
+            r[i] = O::lane::<C>(O::S::lane(&s, i));
+        }
         if O::PROPERTIES & property::NAN != 0 && any_nan(&r) {
             for i in 0..CHUNK {
                 r[i] = settle_nan(O::S::lane(&s, i), r[i]);
@@ -176,7 +182,10 @@ fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let mut mask = 0u64;
     for c in chunks() {
         let s = O::S::load(w, &frame.src, c);
-        let conditions: [bool; CHUNK] = std::array::from_fn(|i| O::lane(O::S::lane(&s, i)));
+        let mut conditions = [false; CHUNK];
+        for i in 0..CHUNK {
+            conditions[i] = O::lane(O::S::lane(&s, i));
+        }
         mask |= gather(&conditions) << (c * CHUNK);
     }
     if st.imm & (flag::NOT | flag::NEVER) != 0 {
@@ -202,15 +211,21 @@ fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     for c in chunks() {
         let s = O::S::load(w, &frame.src, c);
         let bits = (mask >> (c * CHUNK)) as u32;
-        let both: [(O::R, bool); CHUNK] = std::array::from_fn(|i| O::lane::<C>(O::S::lane(&s, i), bits & 1 << i != 0));
-        let mut r = both.map(|x| x.0);
+        let mut r = [O::R::from_bits(0, 0); CHUNK];
+        for i in 0..CHUNK {
+            r[i] = O::lane::<C>(O::S::lane(&s, i), bits & 1 << i != 0).0;
+        }
         if O::PROPERTIES & property::NAN != 0 && any_nan(&r) {
             for i in 0..CHUNK {
                 r[i] = settle_nan(O::S::lane(&s, i), r[i]);
             }
         }
         if O::WRITES {
-            out |= gather(&both.map(|x| x.1)) << (c * CHUNK);
+            let mut conditions = [false; CHUNK];
+            for i in 0..CHUNK {
+                conditions[i] = O::lane::<C>(O::S::lane(&s, i), bits & 1 << i != 0).1;
+            }
+            out |= gather(&conditions) << (c * CHUNK);
         }
         O::R::store(w, frame.dst, c, r, frame.exec);
     }

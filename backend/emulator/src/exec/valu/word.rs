@@ -65,6 +65,11 @@ pub(crate) trait Word: Copy {
     fn from_bits(low: u32, high: u32) -> Self;
     /// To the registers' bits.
     fn to_bits(self) -> (u32, u32);
+    /// Whether it is a NaN of f32 or f64.
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        false
+    }
     /// The bits if it is an f32 NaN, else bits that are none.
     #[inline(always)]
     fn nan_f32(self) -> u32 {
@@ -79,34 +84,59 @@ pub(crate) trait Word: Copy {
     /// A chunk of the operand in register `register` and, if there are two, the next.
     #[inline(always)]
     fn load(w: &Wave, register: u16, chunk: usize) -> [Self; CHUNK] {
-        let low = w.chunk(register, chunk);
+        let low = dwords(w, register, chunk);
+        let mut out = [Self::from_bits(0, 0); CHUNK];
         if Self::KIND.dwords() == 2 {
-            let high = w.chunk(register + 1, chunk);
-            std::array::from_fn(|i| Self::from_bits(low[i], high[i]))
+            let high = dwords(w, register + 1, chunk);
+            for i in 0..CHUNK {
+                out[i] = Self::from_bits(low[i], high[i]);
+            }
         } else {
-            std::array::from_fn(|i| Self::from_bits(low[i], 0))
+            for i in 0..CHUNK {
+                out[i] = Self::from_bits(low[i], 0);
+            }
         }
+        out
     }
 
     /// Stores a chunk in the lanes of `exec`.
     #[inline(always)]
     fn store(w: &mut Wave, register: u16, chunk: usize, values: [Self; CHUNK], exec: u64) {
-        let low = std::array::from_fn(|i| values[i].to_bits().0);
+        let mut low = [0; CHUNK];
+        for i in 0..CHUNK {
+            low[i] = values[i].to_bits().0;
+        }
         store_dwords(w, register, chunk, low, exec);
         if Self::KIND.dwords() == 2 {
-            let high = std::array::from_fn(|i| values[i].to_bits().1);
+            let mut high = [0; CHUNK];
+            for i in 0..CHUNK {
+                high[i] = values[i].to_bits().1;
+            }
             store_dwords(w, register + 1, chunk, high, exec);
         }
     }
 }
 
+/// A chunk of a register.
 #[inline(always)]
-pub(crate) fn store_dwords(w: &mut Wave, register: u16, chunk: usize, values: [u32; CHUNK], exec: u64) {
-    if (exec >> (chunk * CHUNK)) as u16 == u16::MAX {
-        w.set_chunk(register, chunk, values);
-    } else {
-        w.set_chunk_masked(register, chunk, values, exec);
+fn dwords(w: &Wave, register: u16, chunk: usize) -> [u32; CHUNK] {
+    let lanes = &w.v[register as usize].0[chunk * CHUNK..][..CHUNK];
+    lanes.try_into().expect("the slice has CHUNK elements")
+}
+
+/// Writes a chunk of a register in the lanes of `exec`.
+#[inline(always)]
+fn store_dwords(w: &mut Wave, register: u16, chunk: usize, mut values: [u32; CHUNK], exec: u64) {
+    let mask = (exec >> (chunk * CHUNK)) as u16;
+    if mask != u16::MAX {
+        let old = dwords(w, register, chunk);
+        for i in 0..CHUNK {
+            // Bitwise, because a choice between two places in memory becomes 16 scalar choices.
+            let written = 0u32.wrapping_sub(u32::from(mask >> i & 1));
+            values[i] = values[i] & written | old[i] & !written;
+        }
     }
+    w.v[register as usize].0[chunk * CHUNK..][..CHUNK].copy_from_slice(&values);
 }
 
 macro_rules! word {
@@ -167,6 +197,10 @@ impl Word for f32 {
         (f32::to_bits(self), 0)
     }
     #[inline(always)]
+    fn is_nan(self) -> bool {
+        self != self
+    }
+    #[inline(always)]
     fn nan_f32(self) -> u32 {
         let bits = f32::to_bits(self);
         if is_nan_f32(bits) { bits } else { 0 }
@@ -183,6 +217,10 @@ impl Word for f64 {
     fn to_bits(self) -> (u32, u32) {
         let bits = f64::to_bits(self);
         (bits as u32, (bits >> 32) as u32)
+    }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        self != self
     }
     #[inline(always)]
     fn nan_f64(self) -> u64 {
