@@ -26,8 +26,8 @@ use crate::{Config, Error, Result};
 
 /// A compile that takes longer is told of while it runs.
 const SLOW: Duration = Duration::from_secs(1);
-/// Memory that one compiler may take: clang 22 peaks near 250 MiB on our largest kernels, and half of what is free is
-/// left to the program.
+/// Memory that one compiler may take: clang 22 peaks at 115 MiB on the prelude with a one-line kernel (x86-64, resident),
+/// and large kernels take a few times that. Half of what is free is left to the program.
 const JOB_BYTES: u64 = 512 << 20;
 
 /// What a compiler is given.
@@ -90,8 +90,12 @@ pub fn on_slow_compile(hook: impl Fn(&SlowCompile) + Send + Sync + 'static) {
 /// that is free, and at least one.
 pub fn jobs(config: &Config) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let fit = available_memory_bytes().map_or(cores, |bytes| usize::try_from(bytes / 2 / JOB_BYTES).unwrap_or(cores));
-    config.compile_jobs.unwrap_or(cores).min(cores).min(fit).max(1)
+    limit_jobs(config.compile_jobs, cores, available_memory_bytes())
+}
+
+fn limit_jobs(wanted: Option<usize>, cores: usize, available_bytes: Option<u64>) -> usize {
+    let fit = available_bytes.map_or(cores, |bytes| usize::try_from(bytes / 2 / JOB_BYTES).unwrap_or(cores));
+    wanted.unwrap_or(cores).min(cores).min(fit).max(1)
 }
 
 /// Memory that can be had without swapping, on Linux.

@@ -158,6 +158,16 @@ fn a_second_process_compiles_nothing_and_a_damaged_file_is_compiled_again() {
 }
 
 #[test]
+fn jobs_are_limited_by_cores_and_memory_and_never_none() {
+    assert_eq!(limit_jobs(None, 8, None), 8);
+    assert_eq!(limit_jobs(Some(3), 8, Some(1 << 40)), 3);
+    assert_eq!(limit_jobs(Some(100), 8, Some(1 << 40)), 8);
+    assert_eq!(limit_jobs(Some(100), 64, Some(8 * JOB_BYTES)), 4);
+    assert_eq!(limit_jobs(None, 64, Some(0)), 1);
+    assert!(available_memory_bytes().is_none_or(|bytes| bytes > 0));
+}
+
+#[test]
 fn many_are_compiled_in_their_order_and_each_has_its_own_outcome() {
     let Some(_) = clang_or_skip("many_are_compiled_in_their_order_and_each_has_its_own_outcome") else { return };
     let folder = tempfile::tempdir().unwrap();
