@@ -16,5 +16,7 @@ pub mod random;
 pub mod reduce;
 pub mod registry;
 pub mod scan;
+#[cfg(test)]
+mod testing;
 
 pub use error::{Error, Result};

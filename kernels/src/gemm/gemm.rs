@@ -506,3 +506,6 @@ struct GemmSumArgs {
     padding: u32,
 }
 const _: () = assert!(size_of::<GemmSumArgs>() == 136);
+
+#[cfg(test)]
+mod tests;

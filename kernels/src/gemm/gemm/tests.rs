@@ -1,0 +1,258 @@
+use super::*;
+use crate::testing::{
+    Lie, Numbers, assert_close, coordinates, device, device_without_matrix_unit, encode, read, tensor,
+};
+use rocfire_hal::{Device, Layout};
+
+/// The product written the obvious slow way; integers wrap in the type at the end, which is the same.
+fn oracle(a: &[f64], a_shape: &[usize], b: &[f64], b_shape: &[usize]) -> Vec<f64> {
+    let shape = output_shape(a_shape, b_shape).unwrap();
+    let k = a_shape[a_shape.len() - 1];
+    let number = |shape: &[usize], at: &[usize]| {
+        let mut n = 0;
+        for (axis, &extent) in shape.iter().enumerate() {
+            let c = at[axis + at.len() - shape.len()];
+            n = n * extent + if extent == 1 { 0 } else { c };
+        }
+        n
+    };
+    let rank = shape.len();
+    coordinates(&shape)
+        .map(|at| {
+            let (mut from_a, mut from_b) = (at.clone(), at.clone());
+            (0..k)
+                .map(|i| {
+                    from_a[rank - 1] = i;
+                    from_b[rank - 2] = i;
+                    a[number(a_shape, &from_a)] * b[number(b_shape, &from_b)]
+                })
+                .sum()
+        })
+        .collect()
+}
+
+struct Case {
+    a: Vec<usize>,
+    b: Vec<usize>,
+    dtype: DType,
+    lies: (Lie, Lie),
+    params: GemmParams,
+}
+
+impl Case {
+    fn new(a: &[usize], b: &[usize], dtype: DType) -> Case {
+        Case { a: a.to_vec(), b: b.to_vec(), dtype, lies: (Lie::Plain, Lie::Plain), params: GemmParams::default() }
+    }
+
+    fn lying(mut self, a: Lie, b: Lie) -> Case {
+        self.lies = (a, b);
+        self
+    }
+
+    /// Runs it, compares with the oracle, gives the bytes.
+    fn check(&self, device: &Device) -> Vec<u8> {
+        let what = (&self.a, &self.b, self.dtype, self.lies, self.params);
+        let mut numbers = Numbers::new(self.a.iter().chain(&self.b).sum::<usize>() as u64);
+        let a = numbers.values(self.a.iter().product(), self.dtype);
+        let b = numbers.values(self.b.iter().product(), self.dtype);
+        let want = oracle(&a, &self.a, &b, &self.b);
+        let a = tensor(device, &self.a, self.dtype, &a, self.lies.0);
+        let b = tensor(device, &self.b, self.dtype, &b, self.lies.1);
+        let mut c = Tensor::empty(device, &output_shape(&self.a, &self.b).unwrap(), self.dtype).unwrap();
+        gemm(device.stream(), a.view(), b.view(), c.view_mut(), &self.params)
+            .unwrap_or_else(|e| panic!("{what:?}: {e}"));
+        // Through the type, as the oracle's sums of narrow integers are too long.
+        let bytes = c.to_bytes().unwrap_or_else(|e| panic!("{what:?}: {e}"));
+        let wrapped = if self.dtype.is_int() { wrap(&want, self.dtype) } else { want };
+        assert_close(&read(&c), &wrapped, self.dtype, &what);
+        bytes
+    }
+}
+
+fn wrap(values: &[f64], dtype: DType) -> Vec<f64> {
+    let bits: Vec<u8> = values.iter().flat_map(|&v| (v as i64).to_le_bytes()[..dtype.size_bytes()].to_vec()).collect();
+    crate::testing::decode(&bits, dtype)
+}
+
+const NUMBERS: [DType; 12] = [
+    DType::F64,
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::I64,
+    DType::I32,
+    DType::I16,
+    DType::I8,
+    DType::U64,
+    DType::U32,
+    DType::U16,
+    DType::U8,
+];
+
+#[test]
+fn every_type_multiplies() {
+    for dtype in NUMBERS {
+        Case::new(&[1, 1], &[1, 1], dtype).check(&device());
+        Case::new(&[17, 33], &[33, 5], dtype).check(&device());
+        Case::new(&[64, 48], &[48, 32], dtype).check(&device());
+    }
+}
+
+#[test]
+fn sizes_around_the_tiles_multiply() {
+    for (m, n, k) in [(1, 96, 96), (31, 32, 33), (65, 63, 64), (127, 97, 24), (128, 96, 96), (33, 129, 7), (2, 3, 300)]
+    {
+        for dtype in [DType::F32, DType::BF16] {
+            Case::new(&[m, k], &[k, n], dtype).check(&device());
+        }
+    }
+}
+
+#[test]
+fn every_layout_multiplies() {
+    for a in Lie::ALL {
+        for b in Lie::ALL {
+            Case::new(&[40, 24], &[24, 36], DType::F32).lying(a, b).check(&device());
+            Case::new(&[2, 20, 9], &[2, 9, 33], DType::F16).lying(a, b).check(&device());
+            Case::new(&[20, 16], &[16, 33], DType::F64).lying(a, b).check(&device());
+        }
+    }
+}
+
+#[test]
+fn batches_broadcast() {
+    for (a, b) in [
+        (vec![3, 20, 8], vec![8, 16]),
+        (vec![20, 8], vec![3, 8, 16]),
+        (vec![2, 1, 9, 8], vec![3, 8, 7]),
+        (vec![2, 3, 1, 5, 4], vec![1, 3, 2, 4, 6]),
+        (vec![1, 1, 8], vec![5, 8, 4]),
+    ] {
+        Case::new(&a, &b, DType::F32).check(&device());
+        Case::new(&a, &b, DType::I32).check(&device());
+    }
+}
+
+#[test]
+fn tilings_and_slices_change_no_bit() {
+    for dtype in [DType::F32, DType::F16, DType::F64] {
+        let case = |tiling, slice_k| {
+            let mut case = Case::new(&[70, 600], &[600, 40], dtype);
+            case.params = GemmParams { tiling: Some(tiling), slice_k: Some(slice_k) };
+            case
+        };
+        let device = device();
+        let usable = (0..super::super::TILINGS.len()).filter(|&n| super::super::TILINGS[n].serves(dtype, true));
+        let mut first: Option<Vec<u8>> = None;
+        for tiling in usable {
+            for slice_k in [false, true] {
+                let bytes = case(tiling, slice_k).check(&device);
+                assert_eq!(first.get_or_insert_with(|| bytes.clone()), &bytes, "{dtype} {tiling} {slice_k}");
+            }
+        }
+        assert!(first.is_some());
+    }
+}
+
+#[test]
+fn products_without_matrix_unit_agree_with_the_oracle() {
+    let device = device_without_matrix_unit();
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        Case::new(&[70, 40], &[40, 65], dtype).check(&device);
+        Case::new(&[3, 300], &[300, 2], dtype).lying(Lie::Swapped, Lie::Sparse).check(&device);
+    }
+}
+
+#[test]
+fn empty_extents_give_zeros_or_nothing() {
+    let device = device();
+    for dtype in [DType::F32, DType::I32] {
+        Case::new(&[0, 4], &[4, 3], dtype).check(&device);
+        Case::new(&[2, 4], &[4, 0], dtype).check(&device);
+        Case::new(&[0, 2, 4], &[4, 3], dtype).check(&device);
+        let (a, b) =
+            (tensor(&device, &[2, 0], dtype, &[], Lie::Plain), tensor(&device, &[0, 3], dtype, &[], Lie::Plain));
+        let mut c = tensor(&device, &[2, 3], dtype, &[7.0; 6], Lie::Plain);
+        gemm(device.stream(), a.view(), b.view(), c.view_mut(), &GemmParams::default()).unwrap();
+        assert_eq!(read(&c), [0.0; 6]);
+    }
+}
+
+#[test]
+fn a_nan_or_infinity_spoils_its_row_and_column_only() {
+    let device = device();
+    let (m, k, n) = (40, 20, 36);
+    let mut numbers = Numbers::new(5);
+    let (mut a, mut b) = (numbers.values(m * k, DType::F32), numbers.values(k * n, DType::F32));
+    a[7 * k + 3] = f64::NAN;
+    b[5 * n + 9] = f64::INFINITY;
+    a[11 * k + 5] = 0.0;
+    let want = oracle(&a, &[m, k], &b, &[k, n]);
+    let (a, b) =
+        (tensor(&device, &[m, k], DType::F32, &a, Lie::Plain), tensor(&device, &[k, n], DType::F32, &b, Lie::Plain));
+    let mut c = Tensor::empty(&device, &[m, n], DType::F32).unwrap();
+    gemm(device.stream(), a.view(), b.view(), c.view_mut(), &GemmParams::default()).unwrap();
+    assert!(want[11 * n + 9].is_nan(), "0 times infinity");
+    assert_close(&read(&c), &want, DType::F32, &"NaN");
+}
+
+#[test]
+fn the_output_may_have_any_strides_and_be_wider() {
+    let device = device();
+    let mut numbers = Numbers::new(9);
+    let (a, b) = (numbers.values(34 * 20, DType::F16), numbers.values(20 * 18, DType::F16));
+    let want = oracle(&a, &[34, 20], &b, &[20, 18]);
+    let (a, b) = (
+        tensor(&device, &[34, 20], DType::F16, &a, Lie::Plain),
+        tensor(&device, &[20, 18], DType::F16, &b, Lie::Plain),
+    );
+    for lie in Lie::ALL {
+        for dtype in [DType::F16, DType::F32] {
+            let mut c = tensor(&device, &[34, 18], dtype, &[0.5; 34 * 18], lie);
+            gemm(device.stream(), a.view(), b.view(), c.view_mut(), &GemmParams::default()).unwrap();
+            assert_close(&read(&c), &want, dtype, &(lie, dtype));
+        }
+    }
+}
+
+#[test]
+fn a_shared_matrix_merges_with_the_rows() {
+    let device = device();
+    let a = tensor(&device, &[4, 5, 16], DType::F32, &[1.0; 320], Lie::Plain);
+    let b = tensor(&device, &[16, 8], DType::F32, &[1.0; 128], Lie::Plain);
+    let mut c = Tensor::empty(&device, &[4, 5, 8], DType::F32).unwrap();
+    let stream = device.stream();
+    let product = Product::new(stream, a.view(), b.view(), c.view_mut());
+    assert_eq!((product.m, product.axes), (20, 0));
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let device = device();
+    let make = |shape: &[usize], dtype| {
+        Tensor::from_bytes(&device, shape, dtype, &encode(&vec![0.0; shape.iter().product()], dtype)).unwrap()
+    };
+    let refuse = |a: &Tensor, b: &Tensor, c: &mut Tensor, part: &str| {
+        let error = gemm(device.stream(), a.view(), b.view(), c.view_mut(), &GemmParams::default()).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+    };
+    let (a, b) = (make(&[2, 3], DType::F32), make(&[3, 4], DType::F32));
+    refuse(&a, &make(&[4, 4], DType::F32), &mut make(&[2, 4], DType::F32), "gemm: b must be [.., 3, N]");
+    refuse(&a, &b, &mut make(&[2, 5], DType::F32), "gemm: c must be [2, 4]");
+    refuse(&a, &make(&[3, 4], DType::F64), &mut make(&[2, 4], DType::F32), "gemm: b must be f32");
+    refuse(&a, &b, &mut make(&[2, 4], DType::F64), "gemm: c must be f32");
+    refuse(&make(&[3], DType::F32), &b, &mut make(&[4], DType::F32), "gemm: a must be [.., rows, cols]");
+    refuse(
+        &make(&[2, 2, 3], DType::F32),
+        &make(&[3, 3, 4], DType::F32),
+        &mut make(&[2, 2, 4], DType::F32),
+        "batch axes",
+    );
+    let (x, y) = (make(&[2, 3], DType::Bool), make(&[3, 4], DType::Bool));
+    refuse(&x, &y, &mut make(&[2, 4], DType::Bool), "no bool kernel");
+    let square = make(&[4, 4], DType::F32);
+    refuse(&square, &make(&[4, 4], DType::F32), &mut square.clone(), "memory apart from the output's");
+    let flat = make(&[4], DType::F32);
+    let mut repeated = flat.with_layout(Layout::strided(&[2, 4], &[0, 1], 0).unwrap()).unwrap();
+    refuse(&a, &b, &mut repeated, "names each element once");
+}
