@@ -4,20 +4,31 @@ use super::layout::{Row, row_32, row_64};
 use crate::numeric::{Cpu, Float8, NAN_F32, NAN_F64, bf16_to_f32, f16_to_f32, float8_to_f32};
 use crate::wave::{LANES, Wave};
 
+/// The first `N` values.
+#[inline(always)]
+pub(crate) fn first_of<const N: usize, T>(values: &[T]) -> &[T; N] {
+    values.first_chunk().expect("a row lies within the lanes")
+}
+
 /// An accumulator type.
 pub(crate) trait Number: Copy + Default + 'static {
     /// Registers of an element.
     const DWORDS: usize;
     /// `a * b + c`, one rounding; `exact` promises that `a * b` is representable.
     fn fma<C: Cpu>(a: Self, b: Self, c: Self, exact: bool) -> Self;
-    /// Adds `terms` products of four values of A and sixteen of B, in order, to four rows.
+    /// Adds to four rows of sixteen columns, in order of `e`, the products of the four values `a[e][at..]` with the sixteen
+    /// `b[e][from..]`.
     #[inline(always)]
-    fn accumulate<'a, C: Cpu>(
+    fn accumulate<C: Cpu>(
         acc: &mut [[Self; 16]; 4],
-        terms: impl Iterator<Item = (&'a [Self; 4], &'a [Self; 16])>,
+        a: &[[Self; LANES]],
+        at: usize,
+        b: &[[Self; LANES]],
+        from: usize,
         exact: bool,
     ) {
-        for (a, b) in terms {
+        for (a, b) in a.iter().zip(b) {
+            let (a, b) = (first_of::<4, _>(&a[at..]), first_of::<16, _>(&b[from..]));
             for r in 0..4 {
                 for c in 0..16 {
                     acc[r][c] = Self::fma::<C>(a[r], b[c], acc[r][c], exact);
@@ -97,15 +108,18 @@ number_32!(
     f32::to_bits,
     {
         #[inline(always)]
-        fn accumulate<'a, C: Cpu>(
+        fn accumulate<C: Cpu>(
             acc: &mut [[f32; 16]; 4],
-            terms: impl Iterator<Item = (&'a [f32; 4], &'a [f32; 16])>,
+            a: &[[f32; LANES]],
+            at: usize,
+            b: &[[f32; LANES]],
+            from: usize,
             exact: bool,
         ) {
             let [mut r0, mut r1, mut r2, mut r3] =
                 [C::load(&acc[0]), C::load(&acc[1]), C::load(&acc[2]), C::load(&acc[3])];
-            for (a, b) in terms {
-                let b = C::load(b);
+            for (a, b) in a.iter().zip(b) {
+                let (a, b) = (first_of::<4, _>(&a[at..]), C::load(first_of(&b[from..])));
                 r0 = C::fma_f32x16(a[0], b, r0, exact);
                 r1 = C::fma_f32x16(a[1], b, r1, exact);
                 r2 = C::fma_f32x16(a[2], b, r2, exact);

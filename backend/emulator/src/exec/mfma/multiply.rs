@@ -1,6 +1,6 @@
 //! The one routine behind all shapes and types.
 
-use super::element::{Element, Number};
+use super::element::{Element, Number, first_of};
 use super::layout::{block_of_a, lane_of_b};
 use crate::env::Env;
 #[cfg(target_arch = "x86_64")]
@@ -124,14 +124,10 @@ fn accumulate<A, B, C, const W: usize>(
 {
     let exact = A::EXACT_PRODUCT && B::EXACT_PRODUCT;
     let [m, k, blocks, per_lane] = [shape.m, shape.k, shape.blocks, shape.per_lane].map(usize::from);
-    let place = |r: usize, base: u16| {
-        let row = A::Wide::row(m, tile.block, tile.first + r);
-        (base as usize + row.register * A::Wide::DWORDS, row.lane + column)
-    };
     let mut acc = [[tile.constant.unwrap_or_default(); W]; ROWS];
     for (r, acc) in acc.iter_mut().enumerate() {
         if tile.constant.is_none() {
-            let (register, lane) = place(r, st.src[2]);
+            let (register, lane) = place::<A::Wide>(m, tile.block, tile.first + r, column, st.src[2]);
             *acc = A::Wide::load(w, register, lane);
         }
         if tile.negate_c {
@@ -139,16 +135,16 @@ fn accumulate<A, B, C, const W: usize>(
         }
     }
     let per_lane = per_lane.min(MOST_PER_LANE);
+    let (a, b) = (&a[..per_lane], &b[..per_lane]);
     for group in 0..k / per_lane {
         let from = group * m * blocks + tile.block * m + column;
         let at = group * m * blocks + tile.a_block * m + tile.first;
-        let values = |e: usize| first_of::<ROWS, _>(&a[e][at..]);
         if let Some(acc) = as_sixteen(&mut acc) {
-            A::Wide::accumulate::<C>(acc, (0..per_lane).map(|e| (values(e), first_of::<16, _>(&b[e][from..]))), exact);
+            A::Wide::accumulate::<C>(acc, a, at, b, from, exact);
             continue;
         }
-        for e in 0..per_lane {
-            let (x, y) = (values(e), first_of::<W, _>(&b[e][from..]));
+        for (a, b) in a.iter().zip(b) {
+            let (x, y) = (first_of::<ROWS, _>(&a[at..]), first_of::<W, _>(&b[from..]));
             for r in 0..ROWS {
                 for c in 0..W {
                     acc[r][c] = A::Wide::fma::<C>(x[r], y[c], acc[r][c], exact);
@@ -157,15 +153,16 @@ fn accumulate<A, B, C, const W: usize>(
         }
     }
     for (r, acc) in acc.into_iter().enumerate() {
-        let (register, lane) = place(r, st.dst[0]);
+        let (register, lane) = place::<A::Wide>(m, tile.block, tile.first + r, column, st.dst[0]);
         A::Wide::store(w, register, lane, acc);
     }
 }
 
-/// The first `N` values.
+/// Register and lane where row `i` of a block begins at `column`, in the operand at `base`.
 #[inline(always)]
-fn first_of<const N: usize, T>(values: &[T]) -> &[T; N] {
-    values.first_chunk().expect("a row lies within the lanes")
+fn place<T: Number>(m: usize, block: usize, i: usize, column: usize, base: u16) -> (usize, usize) {
+    let row = T::row(m, block, i);
+    (base as usize + row.register * T::DWORDS, row.lane + column)
 }
 
 /// Rows of sixteen columns as such.

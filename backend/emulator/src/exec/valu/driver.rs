@@ -133,6 +133,22 @@ fn chunks() -> impl Iterator<Item = usize> {
     (0..std::hint::black_box(CHUNKS)).map(|c| c % CHUNKS)
 }
 
+/// The results of a chunk.
+#[inline(always)]
+fn compute<O: Op, C: Cpu>(s: &<O::S as Sources>::Chunk) -> [O::R; CHUNK] {
+    // Loops over arrays, not iterators or closures: a closure that is not inlined would run without the CPU level.
+    let mut r = [O::R::from_bits(0, 0); CHUNK];
+    for i in 0..CHUNK {
+        r[i] = O::lane::<C>(O::S::lane(s, i));
+    }
+    if O::PROPERTIES & property::NAN != 0 && any_nan(&r) {
+        for i in 0..CHUNK {
+            r[i] = settle_nan(O::S::lane(s, i), r[i]);
+        }
+    }
+    r
+}
+
 #[inline(always)]
 fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec() };
@@ -142,24 +158,39 @@ fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let float = const { any_float(O::S::KINDS) || O::R::KIND.is_float() };
     let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);
     for c in chunks() {
-        if (frame.exec >> (c * CHUNK)) as u16 == 0 {
-            continue;
+        if (frame.exec >> (c * CHUNK)) as u16 != 0 {
+            let r = compute::<O, C>(&O::S::load(w, &frame.src, c));
+            O::R::store(w, frame.dst, c, r, frame.exec);
         }
-        let s = O::S::load(w, &frame.src, c);
-        // Loops over arrays, not iterators or closures: a closure that is not inlined would run without the CPU level.
-        let mut r = [O::R::from_bits(0, 0); CHUNK];
-        for i in 0..CHUNK {
-            r[i] = O::lane::<C>(O::S::lane(&s, i));
-        }
-        if O::PROPERTIES & property::NAN != 0 && any_nan(&r) {
-            for i in 0..CHUNK {
-                r[i] = settle_nan(O::S::lane(&s, i), r[i]);
-            }
-        }
-        O::R::store(w, frame.dst, c, r, frame.exec);
     }
     if special {
         finish(w, st, &frame, O::R::KIND);
+    }
+    Flow::Next
+}
+
+/// As many kinds as a packed f32 operation has sources.
+static PAIRS: [Kind; 3] = [Kind::PkF32; 3];
+
+/// A packed f32 operation: an f32 one on both registers of each pair.
+#[inline(always)]
+fn run_pairs<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec() };
+    let special = enter!(w, e, st, frame, &PAIRS[..O::S::KINDS.len()], Some(Kind::PkF32), true);
+    let mut upper = frame.src;
+    for register in &mut upper {
+        *register += 1;
+    }
+    for c in chunks() {
+        if (frame.exec >> (c * CHUNK)) as u16 != 0 {
+            let low = compute::<O, C>(&O::S::load(w, &frame.src, c));
+            let high = compute::<O, C>(&O::S::load(w, &upper, c));
+            O::R::store(w, frame.dst, c, low, frame.exec);
+            O::R::store(w, frame.dst + 1, c, high, frame.exec);
+        }
+    }
+    if special {
+        finish(w, st, &frame, Kind::PkF32);
     }
     Flow::Next
 }
@@ -277,6 +308,7 @@ macro_rules! handlers {
 }
 
 handlers!(op_handlers, op_narrow, Op, |O, C, w, e, st| run::<O, C>(w, e, st));
+handlers!(pair_handlers, pair_narrow, Op, |O, C, w, e, st| run_pairs::<O, C>(w, e, st));
 handlers!(mask_handlers, mask_narrow, MaskOp, |O, C, w, e, st| run_mask::<O, C>(w, e, st));
 handlers!(compare_handlers, compare_narrow, Compare, |O, C, w, e, st| {
     let _: Option<C> = None;
@@ -301,6 +333,12 @@ impl Choice {
     /// A frequent operation, with a form of its own for AVX-512.
     pub(crate) fn hot<O: Op>() -> Choice {
         Choice { handlers: op_handlers::<O>(), ..Choice::op::<O>() }
+    }
+
+    /// A frequent f32 operation on both registers of pairs.
+    pub(crate) fn pairs<O: Op<R = f32>>() -> Choice {
+        let kinds = &PAIRS[..O::S::KINDS.len()];
+        Choice { handlers: pair_handlers::<O>(), kinds, reads_mask: false, flags: 0 }
     }
 
     /// An operation on masks.

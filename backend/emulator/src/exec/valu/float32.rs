@@ -156,12 +156,6 @@ ops! {
     /// `D.f16 = f16(S0 * S1 + S2)`, each source f32 or f16
     FmaMixF16 [0] (a: Mixed, b: Mixed, c: Mixed) -> Half = half(fma_mixed::<C>(a, b, c));
 
-    /// Two f32 each: `D = S0 + S1`
-    PkAddF32 [0] (a: Pair, b: Pair) -> Pair = Pair(nan_add(a.0, b.0), nan_add(a.1, b.1));
-    /// Two f32 each: `D = S0 * S1`
-    PkMulF32 [0] (a: Pair, b: Pair) -> Pair = Pair(nan_mul(a.0, b.0), nan_mul(a.1, b.1));
-    /// Two f32 each: `D = S0 * S1 + S2`
-    PkFmaF32 [0] (a: Pair, b: Pair, c: Pair) -> Pair = Pair(nan_fma::<C>(a.0, b.0, c.0), nan_fma::<C>(a.1, b.1, c.1));
     /// `D.lo = S0 by op_sel[0]`, `D.hi = S1 by op_sel[1]`; `op_sel` is applied before, and puts what it selects low.
     PkMovB32 [0] (a: Pair, b: Pair) -> Pair = Pair(a.0, b.0);
 }
@@ -186,16 +180,6 @@ fn fma_mixed<C: Cpu>(a: Mixed, b: Mixed, c: Mixed) -> f32 {
 fn settle(r: f32, sources: &[u32]) -> f32 {
     let nan = nan_f32(sources);
     if r != r { f32::from_bits(nan) } else { r }
-}
-
-#[inline(always)]
-fn nan_add(a: f32, b: f32) -> f32 {
-    settle(a + b, &[a.to_bits(), b.to_bits()])
-}
-
-#[inline(always)]
-fn nan_mul(a: f32, b: f32) -> f32 {
-    settle(a * b, &[a.to_bits(), b.to_bits()])
 }
 
 #[inline(always)]
@@ -238,9 +222,9 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
         Op::VCubescF32 => Choice::op::<CubeScF32>(),
         Op::VCubetcF32 => Choice::op::<CubeTcF32>(),
         Op::VCubemaF32 => Choice::op::<CubeMaF32>(),
-        Op::VPkAddF32 => Choice::hot::<PkAddF32>(),
-        Op::VPkMulF32 => Choice::hot::<PkMulF32>(),
-        Op::VPkFmaF32 => Choice::hot::<PkFmaF32>(),
+        Op::VPkAddF32 => Choice::pairs::<AddF32>(),
+        Op::VPkMulF32 => Choice::pairs::<MulF32>(),
+        Op::VPkFmaF32 => Choice::pairs::<FmaF32>(),
         Op::VPkMovB32 => Choice::op::<PkMovB32>(),
         Op::VFmaMixF32 => Choice::op::<FmaMixF32>(),
         Op::VFmaMixloF16 => Choice::op::<FmaMixF16>().with(KEEP_HALF),

@@ -70,7 +70,11 @@ mask_ops! {
     /// With clamp.
     SubbrevCoClamp [true true 0] (a: u32, b: u32; m) -> u32 = saturate(sub(b, a, m), 0);
     /// `D = mask ? S1 : S0`
-    Cndmask [true false 0] (a: u32, b: u32; m) -> u32 = (if m { b } else { a }, false);
+    Cndmask [true false 0] (a: u32, b: u32; m) -> u32 = {
+        // Bitwise, or the compiler chooses between addresses, lane by lane.
+        let chosen = 0u32.wrapping_sub(u32::from(m));
+        (a & !chosen | b & chosen, false)
+    };
     /// `D = S0 scaled for S2 / S1`, `mask = v_div_fmas must scale`
     DivScaleF32 [false true 0] (a: f32, b: f32, c: f32; _m) -> f32 = div_scale_f32(a, b, c);
     /// `D = S0 scaled for S2 / S1`, `mask = v_div_fmas must scale`

@@ -88,8 +88,15 @@ pub(crate) trait Word: Copy {
         let mut out = [Self::from_bits(0, 0); CHUNK];
         if Self::KIND.dwords() == 2 {
             let high = dwords(w, register + 1, chunk);
+            let mut both = [0u64; CHUNK];
             for i in 0..CHUNK {
-                out[i] = Self::from_bits(low[i], high[i]);
+                both[i] = u64::from(low[i]);
+            }
+            for i in 0..CHUNK {
+                both[i] |= u64::from(high[i]) << 32;
+            }
+            for i in 0..CHUNK {
+                out[i] = Self::from_bits(both[i] as u32, (both[i] >> 32) as u32);
             }
         } else {
             for i in 0..CHUNK {
@@ -120,23 +127,25 @@ pub(crate) trait Word: Copy {
 /// A chunk of a register.
 #[inline(always)]
 fn dwords(w: &Wave, register: u16, chunk: usize) -> [u32; CHUNK] {
-    let lanes = &w.v[register as usize].0[chunk * CHUNK..][..CHUNK];
-    lanes.try_into().expect("the slice has CHUNK elements")
+    w.v[register as usize].0.as_chunks().0[chunk]
 }
 
 /// Writes a chunk of a register in the lanes of `exec`.
 #[inline(always)]
-fn store_dwords(w: &mut Wave, register: u16, chunk: usize, mut values: [u32; CHUNK], exec: u64) {
+fn store_dwords(w: &mut Wave, register: u16, chunk: usize, values: [u32; CHUNK], exec: u64) {
+    let lanes: &mut [u32; CHUNK] = &mut w.v[register as usize].0.as_chunks_mut().0[chunk];
     let mask = (exec >> (chunk * CHUNK)) as u16;
-    if mask != u16::MAX {
-        let old = dwords(w, register, chunk);
+    if mask == u16::MAX {
+        *lanes = values;
+    } else {
+        let mut blended = *lanes;
         for i in 0..CHUNK {
             // Bitwise, because a choice between two places in memory becomes 16 scalar choices.
             let written = 0u32.wrapping_sub(u32::from(mask >> i & 1));
-            values[i] = values[i] & written | old[i] & !written;
+            blended[i] = values[i] & written | blended[i] & !written;
         }
+        *lanes = blended;
     }
-    w.v[register as usize].0[chunk * CHUNK..][..CHUNK].copy_from_slice(&values);
 }
 
 macro_rules! word {
