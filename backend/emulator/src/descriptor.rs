@@ -81,6 +81,12 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
+    /// How many scalar registers hold something when a kernel starts.
+    pub(crate) fn initial_sgprs(&self) -> u16 {
+        let values: u16 = self.user_values.iter().map(|value| value.registers()).sum();
+        (values + self.preload.1).max(self.user_sgprs) + 4
+    }
+
     /// Decodes the bytes of a descriptor.
     pub(crate) fn new(bytes: &[u8; DESCRIPTOR_BYTES]) -> Descriptor {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

@@ -155,7 +155,7 @@ impl Env {
     /// Sets up scratch for `waves` waves of `bytes_per_lane`.
     pub(crate) fn reset_scratch(&mut self, waves: usize, bytes_per_lane: u32) {
         // A stride of an odd number of cache lines keeps the same offset of all lanes out of the same cache set.
-        let stride = if bytes_per_lane == 0 { 0 } else { (bytes_per_lane.next_multiple_of(64) / 64 | 1) * 64 };
+        let stride = if bytes_per_lane == 0 { 0 } else { (bytes_per_lane.div_ceil(64) | 1) * 64 };
         self.scratch_bytes = bytes_per_lane;
         self.scratch_stride_bytes = stride;
         self.scratch.reset(waves * LANES * stride as usize);

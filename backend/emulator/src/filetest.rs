@@ -333,7 +333,11 @@ fn assemble(target: &str, text: &str) -> Result<Vec<String>, String> {
     let file = std::env::temp_dir().join(format!("filetest-{}.s", std::process::id()));
     std::fs::write(&file, text).map_err(|error| error.to_string())?;
     for tool in ["llvm-mc-22", "llvm-mc"] {
-        let output = Command::new(tool).args(["-triple=amdgcn", "--show-encoding"]).arg(format!("-mcpu={target}")).arg(&file).output();
+        let output = Command::new(tool)
+            .args(["-triple=amdgcn", "--show-encoding"])
+            .arg(format!("-mcpu={target}"))
+            .arg(&file)
+            .output();
         let Ok(output) = output else { continue };
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let Some((_, bytes)) = printed.split_once("encoding: [") else {

@@ -11,6 +11,7 @@ use crate::group::{Setup, Worker};
 use crate::launch::{self, Launch};
 use crate::memory::{Live, Memory};
 use crate::module::{Kernel, Module};
+use crate::step::Level as CpuLevel;
 
 /// How a device is set up.
 #[derive(Clone, Debug)]
@@ -25,11 +26,19 @@ pub struct Options {
     /// Whether it is a fault if a wave ends while others of its workgroup wait at a barrier. HIP forbids it; the hardware
     /// lets the barrier pass, and some programs rely on that.
     pub strict_barriers: bool,
+    /// Best CPU features to use, for measurements and to compare; a host that does not have them uses what it has.
+    pub cpu: CpuLevel,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { threads: None, memory_bytes: 8 << 30, step_limit: 1 << 32, strict_barriers: true }
+        Options {
+            threads: None,
+            memory_bytes: 8 << 30,
+            step_limit: 1 << 32,
+            strict_barriers: true,
+            cpu: CpuLevel::Avx512,
+        }
     }
 }
 
@@ -41,7 +50,7 @@ pub struct Gpu {
     /// Threads of its own, if a number was asked for.
     pool: Option<rayon::ThreadPool>,
     /// Workers that no launch is using: making one costs more than a small launch.
-    workers: Mutex<Vec<Box<Worker>>>,
+    workers: Mutex<Vec<Worker>>,
 }
 
 impl Gpu {
@@ -148,7 +157,7 @@ impl Gpu {
     /// # Errors
     /// [`Error::BadCodeObject`] with the reason; [`Error::OutOfMemory`].
     pub fn load(&self, code_object: &[u8]) -> Result<Arc<Module>, Error> {
-        Module::load(self.arch, &self.memory, code_object).map(Arc::new)
+        Module::load(self.arch, self.options.cpu.min(CpuLevel::detect()), &self.memory, code_object).map(Arc::new)
     }
 
     /// Runs a kernel and waits for its end.
@@ -178,19 +187,19 @@ impl Gpu {
     }
 
     /// A worker, prepared for a launch.
-    pub(crate) fn take_worker(&self, setup: &Setup) -> Box<Worker> {
+    pub(crate) fn take_worker(&self, setup: &Setup) -> Worker {
         let kept = self.workers.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
         let mut worker = kept.unwrap_or_else(|| {
             let program = setup.kernel.module.program.clone();
             let env = Env::new(program, self.memory.clone(), self.options.step_limit);
-            Box::new(Worker::new(env, self.options.strict_barriers))
+            Worker::new(env, self.options.strict_barriers)
         });
         worker.reset(setup);
         worker
     }
 
     /// Keeps a worker for the next launch.
-    pub(crate) fn give_worker(&self, worker: Box<Worker>) {
+    pub(crate) fn give_worker(&self, worker: Worker) {
         self.workers.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(worker);
     }
 }

@@ -148,7 +148,8 @@ impl Worker {
 /// A work-item's place in its workgroup, ten bits a dimension.
 fn pack_work_item(block: [u32; 3], item: usize) -> u32 {
     let (item, [bx, by, _]) = (item as u32, block);
-    item % bx | item / bx % by << 10 | (item / (bx * by) & 0x3ff) << 20
+    let (x, y, z) = (item % bx, item / bx % by, item / (bx * by));
+    x | (y << 10) | ((z & 0x3ff) << 20)
 }
 
 /// Runs a wave to its end, or to where it cannot go on alone.
@@ -187,9 +188,9 @@ fn start(w: &mut Wave, setup: &Setup, workgroup: [u32; 3], number: usize, work_i
     w.set_s64(scalar::EXEC, w.live);
     set_user_values(w, setup);
     let mut next = descriptor.user_sgprs;
-    for axis in 0..3 {
-        if descriptor.workgroup_id[axis] {
-            w.set_s32(next, workgroup[axis]);
+    for (id, enabled) in workgroup.into_iter().zip(descriptor.workgroup_id) {
+        if enabled {
+            w.set_s32(next, id);
             next += 1;
         }
     }

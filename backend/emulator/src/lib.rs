@@ -36,6 +36,9 @@
 //! - What the emulator does not know is an error that names the instruction. Nothing is skipped.
 //! - Time is not modelled: [`Counters`] count, and `MODEL.md` says what.
 
+// Loops over lanes index several registers at once, and bit fields are shifts joined by `|`.
+#![allow(clippy::needless_range_loop, clippy::precedence)]
+
 mod counters;
 mod descriptor;
 mod env;
@@ -60,3 +63,4 @@ pub use gpu::{Gpu, Options};
 pub use launch::Launch;
 pub use memory::Live;
 pub use module::{Kernel, Module};
+pub use step::Level as CpuLevel;

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::memory::{Memory, Segment};
 use crate::metadata::{self, KernelMetadata};
 use crate::program::Program;
+use crate::step::Level;
 
 /// `ELFOSABI_AMDGPU_HSA`.
 const OS_ABI_HSA: u8 = 64;
@@ -28,6 +29,8 @@ const RELOCATE_ABS64: u32 = 3;
 const RELOCATE_RELATIVE64: u32 = 13;
 /// A kernel that has arguments preloaded starts with this much code that loads them itself, for firmware that does not.
 const PRELOAD_PROLOGUE_BYTES: i64 = 256;
+/// General scalar registers; no more can be set before a kernel starts.
+const SGPRS_MAX: u16 = 102;
 /// No code object of a compiler comes near; a damaged one must not allocate without bound.
 const IMAGE_BYTES_MAX: u64 = 1 << 30;
 
@@ -126,8 +129,8 @@ impl Module {
         self.globals.get(name).copied()
     }
 
-    /// Loads a code object for `arch` into `memory`.
-    pub(crate) fn load(arch: Arch, memory: &Arc<Memory>, bytes: &[u8]) -> Result<Module, Error> {
+    /// Loads a code object for `arch` into `memory`; it will run at `level`, which the host has.
+    pub(crate) fn load(arch: Arch, level: Level, memory: &Arc<Memory>, bytes: &[u8]) -> Result<Module, Error> {
         let bad = |reason: String| Error::BadCodeObject { reason };
         let elf = ElfFile64::<LittleEndian>::parse(bytes).map_err(|error| bad(format!("not a 64-bit ELF: {error}")))?;
         check_target(&elf, arch).map_err(bad)?;
@@ -136,7 +139,7 @@ impl Module {
         let image = memory.allocate_image(image_bytes, &segments)?;
         // From here on the image is freed by `Drop` if anything fails.
         let mut module = Module {
-            program: Arc::new(Program::new(arch, Vec::new(), image, &[])),
+            program: Arc::new(Program::at_level(level, arch, Vec::new(), image, &[])),
             memory: memory.clone(),
             image,
             kernels: BTreeMap::new(),
@@ -144,7 +147,7 @@ impl Module {
         };
         module.fill(&elf, bytes).map_err(bad)?;
         module.relocate(&elf).map_err(bad)?;
-        module.program = Arc::new(module.decode(&elf, arch).map_err(bad)?);
+        module.program = Arc::new(module.decode(&elf, arch, level).map_err(bad)?);
         module.globals = module.find_globals(&elf);
         for metadata in kernels {
             let info = module.kernel_info(&elf, metadata).map_err(bad)?;
@@ -195,12 +198,12 @@ impl Module {
     }
 
     /// Pre-decodes the executable sections.
-    fn decode(&self, elf: &Elf<'_>, arch: Arch) -> Result<Program, String> {
+    fn decode(&self, elf: &Elf<'_>, arch: Arch, level: Level) -> Result<Program, String> {
         let executable = |flags: u64| flags & u64::from(SHF_EXECINSTR) != 0;
         let ranges = elf
             .elf_section_table()
             .iter()
-            .filter(|section| executable(section.sh_flags(LittleEndian).into()) && section.sh_size(LittleEndian) > 0)
+            .filter(|section| executable(section.sh_flags(LittleEndian)) && section.sh_size(LittleEndian) > 0)
             .map(|section| {
                 (section.sh_addr(LittleEndian), section.sh_addr(LittleEndian) + section.sh_size(LittleEndian))
             });
@@ -215,7 +218,7 @@ impl Module {
         let symbols = symbols(elf)?;
         let functions = symbols.all().filter(|symbol| symbol.kind == STT_FUNC);
         let starts: Vec<u64> = functions.filter_map(|symbol| symbol.address.checked_sub(start)).collect();
-        Ok(Program::new(arch, code, self.image + start, &starts))
+        Ok(Program::at_level(level, arch, code, self.image + start, &starts))
     }
 
     fn find_globals(&self, elf: &Elf<'_>) -> BTreeMap<String, (u64, u64)> {
@@ -233,6 +236,9 @@ impl Module {
         let window = self.memory.host("load", address, DESCRIPTOR_BYTES as u64).map_err(|error| error.to_string())?;
         window.read(address, &mut bytes);
         let descriptor = Descriptor::new(&bytes);
+        if descriptor.initial_sgprs() > SGPRS_MAX {
+            return Err(format!("kernel {} wants {} registers set", metadata.name, descriptor.initial_sgprs()));
+        }
         let prologue = if descriptor.preload.1 > 0 { PRELOAD_PROLOGUE_BYTES } else { 0 };
         let entry_address = address.wrapping_add_signed(descriptor.entry_offset_bytes + prologue);
         let entry = self.program.step_at_address(entry_address);

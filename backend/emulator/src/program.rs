@@ -40,11 +40,7 @@ struct Decoded {
 
 impl Program {
     /// Decodes `bytes`, which stand at `address` in the guest; `starts` are byte offsets of function symbols.
-    pub(crate) fn new(arch: Arch, bytes: Vec<u8>, address: u64, starts: &[u64]) -> Program {
-        Program::at_level(Level::detect(), arch, bytes, address, starts)
-    }
-
-    /// The same, for a level that is not above the host's.
+    /// `level` must not be above the host's.
     pub(crate) fn at_level(level: Level, arch: Arch, bytes: Vec<u8>, address: u64, starts: &[u64]) -> Program {
         assert!(level <= Level::detect(), "the host has no {level:?}");
         let decoded = decode_all(arch, &bytes, starts);

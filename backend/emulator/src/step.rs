@@ -6,7 +6,7 @@
 //! A [`Handler`] gets the wave, the memories and the step, and says by [`Flow`] how the wave goes on. Handlers are generic
 //! `#[inline(always)]` functions, instantiated once for each [`Level`] by [`levels!`](crate::step::levels):
 //!
-//! ```ignore
+//! ```text
 //! #[inline(always)]
 //! fn v_add_u32(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
 //!     st.spread(w);                                  // scalar and constant sources into their staging registers
@@ -61,9 +61,9 @@ pub(crate) enum Flow {
 /// handler was compiled for.
 pub(crate) type Handler = unsafe fn(&mut Wave, &mut Env, &Step) -> Flow;
 
-/// Host CPU features that handlers are compiled for.
+/// Host CPU features that the emulator has code for. They differ in speed, never in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
+pub enum Level {
     /// What every host has.
     Baseline,
     /// AVX2, FMA, F16C, BMI.
@@ -74,7 +74,7 @@ pub(crate) enum Level {
 
 impl Level {
     /// The best level that this host has.
-    pub(crate) fn detect() -> Level {
+    pub fn detect() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
             let avx2 = is_x86_feature_detected!("avx2")

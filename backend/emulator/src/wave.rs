@@ -99,19 +99,6 @@ pub(crate) struct Wave {
     pub(crate) live: u64,
 }
 
-/// Rounding of [`Wave::round_f32`] and [`Wave::round_f64`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Round {
-    /// To nearest, ties to even.
-    Nearest,
-    /// Towards +infinity.
-    Up,
-    /// Towards -infinity.
-    Down,
-    /// Towards zero.
-    Zero,
-}
-
 impl Wave {
     /// A wave with all registers zero.
     pub(crate) fn new() -> Wave {
@@ -151,12 +138,12 @@ impl Wave {
         self.s[index as usize] = value;
     }
 
-    /// Writes a pair of scalar registers.
+    /// Writes a pair of scalar registers. It is one store of the host: EXEC and VCC are read as 64 bits right after, which
+    /// two stores of half the width would hold up until both have left the store queue.
     #[inline(always)]
     pub(crate) fn set_s64(&mut self, index: u16, value: u64) {
         let i = index as usize;
-        self.s[i] = value as u32;
-        self.s[i + 1] = (value >> 32) as u32;
+        self.s[i..i + 2].copy_from_slice(&[value as u32, (value >> 32) as u32]);
     }
 
     /// A scalar source, those outside the file ([`scalar::SCC`] and on) included.
@@ -207,42 +194,5 @@ impl Wave {
     #[inline(always)]
     pub(crate) fn set_lane(&mut self, register: u16, lane: usize, value: u32) {
         self.v[register as usize].0[lane] = value;
-    }
-
-    /// Rounding of f32 operations.
-    #[inline(always)]
-    pub(crate) fn round_f32(&self) -> Round {
-        Round::from_bits(self.mode)
-    }
-
-    /// Rounding of f16 and f64 operations.
-    #[inline(always)]
-    pub(crate) fn round_f64(&self) -> Round {
-        Round::from_bits(self.mode >> 2)
-    }
-
-    /// Whether f32 denormals are flushed: `(sources, results)`.
-    #[inline(always)]
-    pub(crate) fn flush_f32(&self) -> (bool, bool) {
-        (self.mode & 1 << 4 == 0, self.mode & 1 << 5 == 0)
-    }
-
-    /// Whether f16 and f64 denormals are flushed: `(sources, results)`.
-    #[inline(always)]
-    pub(crate) fn flush_f64(&self) -> (bool, bool) {
-        (self.mode & 1 << 6 == 0, self.mode & 1 << 7 == 0)
-    }
-}
-
-impl Round {
-    /// The two bits of a rounding field.
-    #[inline(always)]
-    fn from_bits(bits: u32) -> Round {
-        match bits & 3 {
-            0 => Round::Nearest,
-            1 => Round::Up,
-            2 => Round::Down,
-            _ => Round::Zero,
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! Compiles HIP kernels for the tests and launches them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rocfire_arch::Arch;
 use rocfire_emulator::{Counters, Error, Gpu, Launch, Module, Options};
@@ -21,14 +22,19 @@ fn clang() -> Option<&'static str> {
 
 /// The code object of `tests/kernels/<name>.hip`, or `None` with a word on it where there is no compiler.
 pub fn compile(name: &str) -> Option<Vec<u8>> {
+    // Compiled once for all tests of a binary.
+    static COMPILED: Mutex<BTreeMap<String, Option<Vec<u8>>>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap();
+    compiled.entry(name.to_owned()).or_insert_with(|| run_clang(name)).clone()
+}
+
+fn run_clang(name: &str) -> Option<Vec<u8>> {
     let Some(clang) = clang() else {
         println!("skipped: none of {CLANGS:?} compiles for gfx942");
         return None;
     };
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels").join(name).with_extension("hip");
-    // Tests run in parallel, each with a file of its own.
-    let unique = format!("{name}-{}-{:?}.co", std::process::id(), std::thread::current().id());
-    let object: PathBuf = std::env::temp_dir().join(unique.replace(['(', ')'], ""));
+    let object: PathBuf = std::env::temp_dir().join(format!("rocfire-{name}-{}.co", std::process::id()));
     let output = Command::new(clang)
         .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "--offload-arch=gfx942"])
         .args(["-nogpulib", "-nogpuinc", "-O3", "-ffp-contract=off", "-std=c++17"])

@@ -13,6 +13,8 @@ use crate::wave::{LANES, Lanes, Wave};
 pub(super) type Addresses = [u64; LANES];
 
 /// Where the lanes' bytes are.
+// It lives in one handler's frame for one instruction: a box would cost more than the difference in size.
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Place {
     /// All lanes are on, and lane `i`'s bytes are `i` accesses after the pointer.
     Linear(*mut u8),

@@ -13,7 +13,7 @@ use crate::wave::{LANES, Wave, scalar};
 /// The handler of a load to LDS.
 pub(super) fn global(op: Op) -> Option<Handlers> {
     Some(Handlers::same(match op {
-        Op::GlobalLoadLdsDword => |w, env, s| run::<4>(w, env, s, |bytes| u32::from_le_bytes(bytes)),
+        Op::GlobalLoadLdsDword => |w, env, s| run::<4>(w, env, s, u32::from_le_bytes),
         Op::GlobalLoadLdsUbyte => |w, env, s| run::<1>(w, env, s, |bytes| u32::from(bytes[0])),
         Op::GlobalLoadLdsSbyte => |w, env, s| run::<1>(w, env, s, |bytes| bytes[0] as i8 as u32),
         Op::GlobalLoadLdsUshort => |w, env, s| run::<2>(w, env, s, |b| u32::from(u16::from_le_bytes([b[0], b[1]]))),

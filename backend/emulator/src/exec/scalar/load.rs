@@ -60,8 +60,9 @@ fn buffer_load<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     let offset = offset(w, s) & !3;
     // Out of range of the descriptor, a buffer reads as zero: that is what the descriptor is for.
     if offset.checked_add(4 * N as u64).is_none_or(|end| end > bytes) {
-        for i in 0..N as u16 {
-            w.set_s32(s.dst[0] + i, 0);
+        let first = s.dst[0] as usize;
+        if let Some(registers) = w.s.get_mut(first..first + N) {
+            registers.fill(0);
         }
         return Flow::Next;
     }
@@ -73,14 +74,12 @@ fn read<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step, address: u64) -> 
     env.bytes.scalar_read += 4 * N as u64;
     match env.device_ptr(s.site, address, 4 * N as u64, Access::Read) {
         Ok(host) => {
-            for i in 0..N {
-                // SAFETY: `device_ptr` gave a pointer to `4 * N` readable bytes.
-                let value = unsafe { host.cast::<u32>().add(i).read_unaligned() };
-                let index = s.dst[0] as usize + i;
-                // `get_mut`: a decoder may accept a destination that runs out of the file.
-                if let Some(register) = w.s.get_mut(index) {
-                    *register = u32::from_le(value);
-                }
+            // SAFETY: `device_ptr` gave a pointer to `4 * N` readable bytes.
+            let values = unsafe { host.cast::<[u32; N]>().read_unaligned() };
+            let first = s.dst[0] as usize;
+            // `get_mut`: a decoder may accept a destination that runs out of the file.
+            if let Some(registers) = w.s.get_mut(first..first + N) {
+                registers.copy_from_slice(&values);
             }
             Flow::Next
         }
