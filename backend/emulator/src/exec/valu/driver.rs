@@ -9,8 +9,9 @@ use crate::env::Env;
 use crate::numeric::{Avx2, Avx512};
 use crate::numeric::{Baseline, Cpu};
 use crate::step::{Flow, Handlers, Role, Selected, Step};
-use crate::wave::{CHUNK, CHUNKS, LANES, Wave, scalar};
+use crate::wave::{LANES, Wave, scalar};
 use rocfire_isa::Inst;
+use std::mem::MaybeUninit;
 
 /// Properties of an operation.
 pub(crate) mod property {
@@ -116,35 +117,42 @@ fn settle_nan<S: Sources, R: Word>(s: S, r: R) -> R {
     }
 }
 
-/// Whether any result of a chunk is NaN; the common answer, no, costs two vector operations.
+/// One value for each lane, not yet written. A result is gathered here and then stored, because a loop that wrote the
+/// register file while it reads it could not become vector code; 64 lanes at once, because loops of 16 are unrolled before
+/// the vectoriser sees them, and what is then pieced together from scalars was up to four times slower.
+type Unwritten<T> = [MaybeUninit<T>; LANES];
+
+/// Fills `out` by a function of the lane.
 #[inline(always)]
-fn any_nan<R: Word>(r: &[R; CHUNK]) -> bool {
-    let mut any = false;
-    for x in r {
-        any |= x.is_nan();
+fn fill<T: Copy>(out: &mut Unwritten<T>, value: impl Fn(usize) -> T) -> &mut [T; LANES] {
+    for (i, out) in out.iter_mut().enumerate() {
+        out.write(value(i));
     }
-    any
+    // SAFETY: the loop wrote every element, and `MaybeUninit<T>` has the layout of `T`.
+    unsafe { &mut *(&raw mut *out).cast() }
 }
 
-/// The numbers of the chunks. The count is hidden from the compiler, which would otherwise write out every operation four
-/// times over, at every level.
+/// Puts right the NaNs among the results. The common case, that there are none, costs one pass.
 #[inline(always)]
-fn chunks() -> impl Iterator<Item = usize> {
-    (0..std::hint::black_box(CHUNKS)).map(|c| c % CHUNKS)
-}
-
-/// The results of a chunk.
-#[inline(always)]
-fn compute<O: Op, C: Cpu>(s: &<O::S as Sources>::Chunk) -> [O::R; CHUNK] {
-    // Loops over arrays, not iterators or closures: a closure that is not inlined would run without the CPU level.
-    let mut r = [O::R::from_bits(0, 0); CHUNK];
-    for i in 0..CHUNK {
-        r[i] = O::lane::<C>(O::S::lane(s, i));
+fn settle<S: Sources, R: Word>(sources: &S::Registers<'_>, r: &mut [R; LANES]) {
+    let mut any = 0u32;
+    for x in r.iter() {
+        any |= u32::from(x.is_nan());
     }
-    if O::PROPERTIES & property::NAN != 0 && any_nan(&r) {
-        for i in 0..CHUNK {
-            r[i] = settle_nan(O::S::lane(s, i), r[i]);
+    if any != 0 {
+        for i in 0..LANES {
+            r[i] = settle_nan(S::lane(sources, i), r[i]);
         }
+    }
+}
+
+/// The results of all lanes.
+#[inline(always)]
+fn compute<'a, O: Op, C: Cpu>(w: &Wave, src: &[u16; 4], out: &'a mut Unwritten<O::R>) -> &'a [O::R; LANES] {
+    let sources = O::S::registers(w, src);
+    let r = fill(out, |i| O::lane::<C>(O::S::lane(&sources, i)));
+    if O::PROPERTIES & property::NAN != 0 {
+        settle::<O::S, O::R>(&sources, r);
     }
     r
 }
@@ -157,12 +165,9 @@ fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     }
     let float = const { any_float(O::S::KINDS) || O::R::KIND.is_float() };
     let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);
-    for c in chunks() {
-        if (frame.exec >> (c * CHUNK)) as u16 != 0 {
-            let r = compute::<O, C>(&O::S::load(w, &frame.src, c));
-            O::R::store(w, frame.dst, c, r, frame.exec);
-        }
-    }
+    let mut out = [const { MaybeUninit::uninit() }; LANES];
+    let r = compute::<O, C>(w, &frame.src, &mut out);
+    O::R::store(w, frame.dst, r, frame.exec);
     if special {
         finish(w, st, &frame, O::R::KIND);
     }
@@ -181,28 +186,33 @@ fn run_pairs<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     for register in &mut upper {
         *register += 1;
     }
-    for c in chunks() {
-        if (frame.exec >> (c * CHUNK)) as u16 != 0 {
-            let low = compute::<O, C>(&O::S::load(w, &frame.src, c));
-            let high = compute::<O, C>(&O::S::load(w, &upper, c));
-            O::R::store(w, frame.dst, c, low, frame.exec);
-            O::R::store(w, frame.dst + 1, c, high, frame.exec);
-        }
-    }
+    let mut out = [[const { MaybeUninit::uninit() }; LANES]; 2];
+    let [low, high] = &mut out;
+    let low = compute::<O, C>(w, &frame.src, low);
+    let high = compute::<O, C>(w, &upper, high);
+    O::R::store(w, frame.dst, low, frame.exec);
+    O::R::store(w, frame.dst + 1, high, frame.exec);
     if special {
         finish(w, st, &frame, Kind::PkF32);
     }
     Flow::Next
 }
 
-/// Gathers the lanes' conditions of one chunk into bits.
+/// The lanes' conditions as a mask.
 #[inline(always)]
-fn gather(conditions: &[bool; CHUNK]) -> u64 {
-    let mut bits = 0u32;
-    for (i, &condition) in conditions.iter().enumerate() {
-        bits |= u32::from(condition) << i;
+fn gather(condition: impl Fn(usize) -> bool) -> u64 {
+    // Bytes, then bits: a loop over bits would be scalar.
+    let mut bytes = [0u8; LANES];
+    for i in 0..LANES {
+        bytes[i] = u8::from(condition(i));
     }
-    bits.into()
+    let mut mask = 0u64;
+    for (i, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        // The product moves bit 0 of byte k to bit 56 + k.
+        let bits = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        mask |= bits << (8 * i);
+    }
+    mask
 }
 
 #[inline(always)]
@@ -210,15 +220,8 @@ fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let mut frame = Frame { dst: 0, src: st.src, exec: w.exec() };
     let float = const { any_float(O::S::KINDS) };
     enter!(w, e, st, frame, O::S::KINDS, None, float);
-    let mut mask = 0u64;
-    for c in chunks() {
-        let s = O::S::load(w, &frame.src, c);
-        let mut conditions = [false; CHUNK];
-        for i in 0..CHUNK {
-            conditions[i] = O::lane(O::S::lane(&s, i));
-        }
-        mask |= gather(&conditions) << (c * CHUNK);
-    }
+    let sources = O::S::registers(w, &frame.src);
+    let mut mask = gather(|i| O::lane(O::S::lane(&sources, i)));
     if st.imm & (flag::NOT | flag::NEVER) != 0 {
         mask = if st.imm & flag::NEVER != 0 { 0 } else { mask };
         mask = if st.imm & flag::NOT != 0 { !mask } else { mask };
@@ -238,30 +241,19 @@ fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let mask = if O::READS { st.s64(w, O::S::KINDS.len()) } else { 0 };
     let float = const { any_float(O::S::KINDS) || O::R::KIND.is_float() };
     let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);
-    let mut out = 0u64;
-    for c in chunks() {
-        let s = O::S::load(w, &frame.src, c);
-        let bits = (mask >> (c * CHUNK)) as u32;
-        let mut r = [O::R::from_bits(0, 0); CHUNK];
-        for i in 0..CHUNK {
-            r[i] = O::lane::<C>(O::S::lane(&s, i), bits & 1 << i != 0).0;
-        }
-        if O::PROPERTIES & property::NAN != 0 && any_nan(&r) {
-            for i in 0..CHUNK {
-                r[i] = settle_nan(O::S::lane(&s, i), r[i]);
-            }
-        }
-        if O::WRITES {
-            let mut conditions = [false; CHUNK];
-            for i in 0..CHUNK {
-                conditions[i] = O::lane::<C>(O::S::lane(&s, i), bits & 1 << i != 0).1;
-            }
-            out |= gather(&conditions) << (c * CHUNK);
-        }
-        O::R::store(w, frame.dst, c, r, frame.exec);
+    let sources = O::S::registers(w, &frame.src);
+    // The mask bit of a lane by shifts of 32 bits, which vector code has for every lane.
+    let halves = [mask as u32, (mask >> 32) as u32];
+    let bit = |i: usize| halves[i / 32] >> (i % 32) & 1 != 0;
+    let mut out = [const { MaybeUninit::uninit() }; LANES];
+    let r = fill(&mut out, |i| O::lane::<C>(O::S::lane(&sources, i), bit(i)).0);
+    if O::PROPERTIES & property::NAN != 0 {
+        settle::<O::S, O::R>(&sources, r);
     }
-    if O::WRITES {
-        w.set_s64(st.dst[1], out & frame.exec);
+    let written = O::WRITES.then(|| gather(|i| O::lane::<C>(O::S::lane(&sources, i), bit(i)).1));
+    O::R::store(w, frame.dst, r, frame.exec);
+    if let Some(written) = written {
+        w.set_s64(st.dst[1], written & frame.exec);
     }
     if special {
         finish(w, st, &frame, O::R::KIND);
@@ -380,5 +372,3 @@ impl Choice {
         Selected { handlers: self.handlers, roles, imm: self.flags | modified }
     }
 }
-
-const _: () = assert!(CHUNK == 16 && LANES == 64, "masks of a chunk are u16, of a wave u64");

@@ -2,7 +2,7 @@
 
 use crate::numeric::{is_nan_f32, is_nan_f64};
 use crate::step::Constant;
-use crate::wave::{CHUNK, Wave};
+use crate::wave::{LANES, Wave};
 
 /// How modifiers, denormal modes and constants act on an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,70 +81,57 @@ pub(crate) trait Word: Copy {
         0
     }
 
-    /// A chunk of the operand in register `register` and, if there are two, the next.
+    /// Stores the values of all lanes in the lanes of `exec`.
     #[inline(always)]
-    fn load(w: &Wave, register: u16, chunk: usize) -> [Self; CHUNK] {
-        let low = dwords(w, register, chunk);
-        let mut out = [Self::from_bits(0, 0); CHUNK];
+    fn store(w: &mut Wave, register: u16, values: &[Self; LANES], exec: u64) {
+        store_dwords(w, register, |i| values[i].to_bits().0, exec);
         if Self::KIND.dwords() == 2 {
-            let high = dwords(w, register + 1, chunk);
-            let mut both = [0u64; CHUNK];
-            for i in 0..CHUNK {
-                both[i] = u64::from(low[i]);
-            }
-            for i in 0..CHUNK {
-                both[i] |= u64::from(high[i]) << 32;
-            }
-            for i in 0..CHUNK {
-                out[i] = Self::from_bits(both[i] as u32, (both[i] >> 32) as u32);
-            }
-        } else {
-            for i in 0..CHUNK {
-                out[i] = Self::from_bits(low[i], 0);
-            }
-        }
-        out
-    }
-
-    /// Stores a chunk in the lanes of `exec`.
-    #[inline(always)]
-    fn store(w: &mut Wave, register: u16, chunk: usize, values: [Self; CHUNK], exec: u64) {
-        let mut low = [0; CHUNK];
-        for i in 0..CHUNK {
-            low[i] = values[i].to_bits().0;
-        }
-        store_dwords(w, register, chunk, low, exec);
-        if Self::KIND.dwords() == 2 {
-            let mut high = [0; CHUNK];
-            for i in 0..CHUNK {
-                high[i] = values[i].to_bits().1;
-            }
-            store_dwords(w, register + 1, chunk, high, exec);
+            store_dwords(w, register + 1, |i| values[i].to_bits().1, exec);
         }
     }
 }
 
-/// A chunk of a register.
-#[inline(always)]
-fn dwords(w: &Wave, register: u16, chunk: usize) -> [u32; CHUNK] {
-    w.v[register as usize].0.as_chunks().0[chunk]
-}
+/// Lanes of a mask that are tested with 32-bit shifts.
+const HALF: usize = 32;
 
-/// Writes a chunk of a register in the lanes of `exec`.
+/// Writes a register in the lanes of `exec`.
 #[inline(always)]
-fn store_dwords(w: &mut Wave, register: u16, chunk: usize, values: [u32; CHUNK], exec: u64) {
-    let lanes: &mut [u32; CHUNK] = &mut w.v[register as usize].0.as_chunks_mut().0[chunk];
-    let mask = (exec >> (chunk * CHUNK)) as u16;
-    if mask == u16::MAX {
-        *lanes = values;
+fn store_dwords(w: &mut Wave, register: u16, value: impl Fn(usize) -> u32, exec: u64) {
+    let lanes = &mut w.v[register as usize].0;
+    if exec == !0 {
+        for i in 0..LANES {
+            lanes[i] = value(i);
+        }
     } else {
-        let mut blended = *lanes;
-        for i in 0..CHUNK {
-            // Bitwise, because a choice between two places in memory becomes 16 scalar choices.
-            let written = 0u32.wrapping_sub(u32::from(mask >> i & 1));
-            blended[i] = values[i] & written | blended[i] & !written;
+        for half in 0..LANES / HALF {
+            let mask = (exec >> (half * HALF)) as u32;
+            for i in 0..HALF {
+                let lane = half * HALF + i;
+                // Bitwise, because a choice between two places in memory becomes scalar choices.
+                let written = 0u32.wrapping_sub(mask >> i & 1);
+                lanes[lane] = value(lane) & written | lanes[lane] & !written;
+            }
         }
-        *lanes = blended;
+    }
+}
+
+/// The registers of an operand: the low one, and the high one, which is the low one again if there is no other.
+#[derive(Clone, Copy)]
+pub(crate) struct Registers<'a> {
+    low: &'a [u32; LANES],
+    high: &'a [u32; LANES],
+}
+
+impl<'a> Registers<'a> {
+    #[inline(always)]
+    fn new<T: Word>(w: &'a Wave, register: u16) -> Registers<'a> {
+        let high = register + T::KIND.dwords() - 1;
+        Registers { low: &w.v[register as usize].0, high: &w.v[high as usize].0 }
+    }
+
+    #[inline(always)]
+    fn lane<T: Word>(&self, i: usize) -> T {
+        T::from_bits(self.low[i], if T::KIND.dwords() == 2 { self.high[i] } else { 0 })
     }
 }
 
@@ -242,12 +229,12 @@ impl Word for f64 {
 pub(crate) trait Sources: Copy {
     /// One kind for each source.
     const KINDS: &'static [Kind];
-    /// The sources of a chunk of lanes.
-    type Chunk;
-    /// Loads a chunk of all sources.
-    fn load(w: &Wave, registers: &[u16; 4], chunk: usize) -> Self::Chunk;
-    /// The sources of one lane of a chunk.
-    fn lane(chunk: &Self::Chunk, i: usize) -> Self;
+    /// The registers of all sources.
+    type Registers<'a>: Copy;
+    /// Looks up the registers.
+    fn registers<'a>(w: &'a Wave, registers: &[u16; 4]) -> Self::Registers<'a>;
+    /// The sources of one lane.
+    fn lane(registers: &Self::Registers<'_>, i: usize) -> Self;
     /// What an f32 operation on these returns as NaN.
     fn first_nan_f32(self) -> u32;
     /// What an f64 operation on these returns as NaN.
@@ -258,14 +245,14 @@ macro_rules! sources {
     ($($type:ident $index:tt),*) => {
         impl<$($type: Word),*> Sources for ($($type,)*) {
             const KINDS: &'static [Kind] = &[$($type::KIND),*];
-            type Chunk = ($([$type; CHUNK],)*);
+            type Registers<'a> = [Registers<'a>; [$($index),*].len()];
             #[inline(always)]
-            fn load(w: &Wave, registers: &[u16; 4], chunk: usize) -> Self::Chunk {
-                ($($type::load(w, registers[$index], chunk),)*)
+            fn registers<'a>(w: &'a Wave, registers: &[u16; 4]) -> Self::Registers<'a> {
+                [$(Registers::new::<$type>(w, registers[$index])),*]
             }
             #[inline(always)]
-            fn lane(chunk: &Self::Chunk, i: usize) -> Self {
-                ($(chunk.$index[i],)*)
+            fn lane(registers: &Self::Registers<'_>, i: usize) -> Self {
+                ($(registers[$index].lane::<$type>(i),)*)
             }
             #[inline(always)]
             fn first_nan_f32(self) -> u32 {
