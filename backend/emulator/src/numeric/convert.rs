@@ -19,14 +19,14 @@ pub(crate) fn offset_i4(x: u32) -> f32 {
 /// `x` in [−1, 1] as a fraction of 32767, to nearest even; NaN gives 0.
 #[inline(always)]
 pub(crate) fn norm_i16(x: f32) -> u16 {
-    let x = if x == x { x.clamp(-1.0, 1.0) } else { 0.0 };
+    let x = if !x.is_nan() { x.clamp(-1.0, 1.0) } else { 0.0 };
     (x as f64 * 32767.0).round_ties_even() as i16 as u16
 }
 
 /// `x` in [0, 1] as a fraction of 65535, to nearest even; NaN gives 0.
 #[inline(always)]
 pub(crate) fn norm_u16(x: f32) -> u16 {
-    let x = if x == x { x.clamp(0.0, 1.0) } else { 0.0 };
+    let x = if !x.is_nan() { x.clamp(0.0, 1.0) } else { 0.0 };
     (x as f64 * 65535.0).round_ties_even() as u16
 }
 

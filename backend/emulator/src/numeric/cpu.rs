@@ -14,6 +14,9 @@ pub(crate) trait Cpu: Copy + 'static {
     fn fma_f32(a: f32, b: f32, c: f32) -> f32;
     /// `a * b + c` with one rounding (to nearest even).
     fn fma_f64(a: f64, b: f64, c: f64) -> f64;
+    /// Replaces the lanes of `register` whose bit of `mask` is set by those of `values`. Not inlined, so that there is one
+    /// for each variant instead of one for each operation.
+    fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64);
     /// Sixteen f32 in host registers. The matrix unit's inner loop names its vectors itself: left to the compiler it came
     /// out scalar.
     type F32x16: Copy;
@@ -37,6 +40,18 @@ pub(crate) struct Avx2;
 #[derive(Clone, Copy)]
 pub(crate) struct Baseline;
 
+#[inline(always)]
+fn blend_lanes(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
+    // Halves, because vector code shifts 32-bit lanes.
+    for (half, mask) in [(0, mask as u32), (32, (mask >> 32) as u32)] {
+        for i in 0..32 {
+            // Bitwise, because a choice between two places in memory becomes scalar choices.
+            let written = 0u32.wrapping_sub(mask >> i & 1);
+            register[half + i] = values[half + i] & written | register[half + i] & !written;
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 impl Cpu for Avx512 {
     #[inline(always)]
@@ -46,6 +61,16 @@ impl Cpu for Avx512 {
     #[inline(always)]
     fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
         a.mul_add(b, c)
+    }
+    #[inline(always)]
+    fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        #[inline(never)]
+        fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
+            blend_lanes(register, values, mask);
+        }
+        // SAFETY: code for this variant runs only where AVX-512 was found.
+        unsafe { blend(register, values, mask) }
     }
     type F32x16 = x86::__m512;
     #[inline(always)]
@@ -74,6 +99,16 @@ impl Cpu for Avx2 {
     #[inline(always)]
     fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
         a.mul_add(b, c)
+    }
+    #[inline(always)]
+    fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
+        #[target_feature(enable = "avx2")]
+        #[inline(never)]
+        fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
+            blend_lanes(register, values, mask);
+        }
+        // SAFETY: code for this variant runs only where AVX2 was found.
+        unsafe { blend(register, values, mask) }
     }
     type F32x16 = [x86::__m256; 2];
     #[inline(always)]
@@ -105,6 +140,10 @@ impl Cpu for Baseline {
     #[inline(always)]
     fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
         if cfg!(target_arch = "aarch64") { a.mul_add(b, c) } else { fma_f64_soft(a, b, c) }
+    }
+    #[inline(never)]
+    fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
+        blend_lanes(register, values, mask);
     }
     type F32x16 = [f32; 16];
     #[inline(always)]

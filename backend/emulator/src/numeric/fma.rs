@@ -7,7 +7,7 @@ pub(crate) fn round_odd_f32(x: f64) -> f32 {
     let near = x as f32;
     let back = near as f64;
     let away = back.abs() > x.abs();
-    let lost = back != x && x == x;
+    let lost = back != x && !x.is_nan();
     let bits = near.to_bits().wrapping_sub(u32::from(away));
     f32::from_bits(bits | u32::from(lost))
 }

@@ -110,10 +110,7 @@ pub(crate) fn max_f64(a: u64, b: u64) -> u64 {
 
 /// The middle of three integers.
 #[inline(always)]
-pub(crate) fn med3<T: Ord>(a: T, b: T, c: T) -> T
-where
-    T: Copy,
-{
+pub(crate) fn med3<T: Ord + Copy>(a: T, b: T, c: T) -> T {
     a.min(b).max(a.max(b).min(c))
 }
 

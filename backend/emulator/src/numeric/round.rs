@@ -29,7 +29,7 @@ pub(crate) fn fract_f16(x: u16) -> u16 {
 pub(crate) fn frexp_mant_f32(x: f32) -> f32 {
     let scaled = if x.to_bits() & 0x7f80_0000 == 0 { x * 16777216.0 } else { x }.to_bits();
     let out = scaled & 0x807f_ffff | 126 << 23;
-    f32::from_bits(if x == 0.0 || !(x.abs() < f32::INFINITY) { x.to_bits() } else { out })
+    f32::from_bits(if x == 0.0 || !x.is_finite() { x.to_bits() } else { out })
 }
 
 /// The exponent that goes with [`frexp_mant_f32`]; 0 for zero, infinity and NaN.
@@ -38,7 +38,7 @@ pub(crate) fn frexp_exp_f32(x: f32) -> i32 {
     let denormal = x.to_bits() & 0x7f80_0000 == 0;
     let scaled = if denormal { x * 16777216.0 } else { x }.to_bits();
     let exponent = ((scaled >> 23) & 0xff) as i32 - 126 - if denormal { 24 } else { 0 };
-    if x == 0.0 || !(x.abs() < f32::INFINITY) { 0 } else { exponent }
+    if x == 0.0 || !x.is_finite() { 0 } else { exponent }
 }
 
 /// The mantissa in ±[0.5, 1); zero, infinity and NaN are returned as they are.
@@ -46,7 +46,7 @@ pub(crate) fn frexp_exp_f32(x: f32) -> i32 {
 pub(crate) fn frexp_mant_f64(x: f64) -> f64 {
     let scaled = if x.to_bits() & 0x7ff << 52 == 0 { x * 18014398509481984.0 } else { x }.to_bits();
     let out = scaled & 0x800f_ffff_ffff_ffff | 1022 << 52;
-    f64::from_bits(if x == 0.0 || !(x.abs() < f64::INFINITY) { x.to_bits() } else { out })
+    f64::from_bits(if x == 0.0 || !x.is_finite() { x.to_bits() } else { out })
 }
 
 /// The exponent that goes with [`frexp_mant_f64`]; 0 for zero, infinity and NaN.
@@ -55,7 +55,7 @@ pub(crate) fn frexp_exp_f64(x: f64) -> i32 {
     let denormal = x.to_bits() & 0x7ff << 52 == 0;
     let scaled = if denormal { x * 18014398509481984.0 } else { x }.to_bits();
     let exponent = ((scaled >> 52) & 0x7ff) as i32 - 1022 - if denormal { 54 } else { 0 };
-    if x == 0.0 || !(x.abs() < f64::INFINITY) { 0 } else { exponent }
+    if x == 0.0 || !x.is_finite() { 0 } else { exponent }
 }
 
 /// The mantissa in ±[0.5, 1); zero, infinity and NaN are returned as they are.

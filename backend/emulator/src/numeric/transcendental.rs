@@ -122,7 +122,7 @@ fn exp2(x: f64) -> f64 {
     let scale = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
     let value = (low + f2 * f2 * high) * scale;
     let value = if x > 1000.0 { f64::INFINITY } else { value };
-    if x == x { value } else { x }
+    if !x.is_nan() { value } else { x }
 }
 
 /// Base-2 logarithm of a normal f64, ±0, infinity or NaN, relative error below 2^-33.
@@ -142,7 +142,7 @@ fn log2(x: f64) -> f64 {
     let value = exponent + s * series * (2.0 * std::f64::consts::LOG2_E);
     let value = if x == f64::INFINITY { x } else { value };
     let value = if x == 0.0 { f64::NEG_INFINITY } else { value };
-    if x < 0.0 || x != x { f64::NAN } else { value }
+    if x < 0.0 || x.is_nan() { f64::NAN } else { value }
 }
 
 /// Quarter turns, and sine and cosine of what is left (at most an eighth of a turn).

@@ -103,7 +103,7 @@ number_32!(
     f32,
     |fma, a, b, c, exact| if exact { a * b + c } else { fma(a, b, c) },
     |x: f32| -x,
-    |x: f32| if x != x { f32::from_bits(NAN_F32) } else { x },
+    |x: f32| if x.is_nan() { f32::from_bits(NAN_F32) } else { x },
     f32::from_bits,
     f32::to_bits,
     {
@@ -152,7 +152,7 @@ impl Number for f64 {
     }
     #[inline(always)]
     fn settle(self) -> f64 {
-        if self != self { f64::from_bits(NAN_F64) } else { self }
+        if self.is_nan() { f64::from_bits(NAN_F64) } else { self }
     }
     #[inline(always)]
     fn row(m: usize, block: usize, i: usize) -> Row {

@@ -3,7 +3,7 @@
 //! every CPU level.
 
 use super::modifiers::{Frame, MODE_MASK, USUAL_MODE, finish, flag, is_modified, prepare};
-use super::word::{Kind, Sources, Word};
+use super::word::{Kind, Sources, Word, nan_of_sources};
 use crate::env::Env;
 #[cfg(target_arch = "x86_64")]
 use crate::numeric::{Avx2, Avx512};
@@ -104,19 +104,6 @@ macro_rules! enter {
     }};
 }
 
-/// The result with its NaN put right, if the operation asks for it and the result is one.
-#[inline(always)]
-fn settle_nan<S: Sources, R: Word>(s: S, r: R) -> R {
-    match R::KIND {
-        Kind::F32 if r.nan_f32() != 0 => R::from_bits(s.first_nan_f32(), 0),
-        Kind::F64 if r.nan_f64() != 0 => {
-            let bits = s.first_nan_f64();
-            R::from_bits(bits as u32, (bits >> 32) as u32)
-        }
-        _ => r,
-    }
-}
-
 /// One value for each lane, not yet written. A result is gathered here and then stored, because a loop that wrote the
 /// register file while it reads it could not become vector code; 64 lanes at once, because loops of 16 are unrolled before
 /// the vectoriser sees them, and what is then pieced together from scalars was up to four times slower.
@@ -141,7 +128,10 @@ fn settle<S: Sources, R: Word>(sources: &S::Registers<'_>, r: &mut [R; LANES]) {
     }
     if any != 0 {
         for i in 0..LANES {
-            r[i] = settle_nan(S::lane(sources, i), r[i]);
+            if r[i].is_nan() {
+                let (low, high) = nan_of_sources(S::KINDS, sources.as_ref(), i, R::KIND == Kind::F64);
+                r[i] = R::from_bits(low, high);
+            }
         }
     }
 }
@@ -167,7 +157,7 @@ fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);
     let mut out = [const { MaybeUninit::uninit() }; LANES];
     let r = compute::<O, C>(w, &frame.src, &mut out);
-    O::R::store(w, frame.dst, r, frame.exec);
+    O::R::store::<C>(w, frame.dst, r, frame.exec);
     if special {
         finish(w, st, &frame, O::R::KIND);
     }
@@ -190,8 +180,8 @@ fn run_pairs<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let [low, high] = &mut out;
     let low = compute::<O, C>(w, &frame.src, low);
     let high = compute::<O, C>(w, &upper, high);
-    O::R::store(w, frame.dst, low, frame.exec);
-    O::R::store(w, frame.dst + 1, high, frame.exec);
+    O::R::store::<C>(w, frame.dst, low, frame.exec);
+    O::R::store::<C>(w, frame.dst + 1, high, frame.exec);
     if special {
         finish(w, st, &frame, Kind::PkF32);
     }
@@ -251,7 +241,7 @@ fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
         settle::<O::S, O::R>(&sources, r);
     }
     let written = O::WRITES.then(|| gather(|i| O::lane::<C>(O::S::lane(&sources, i), bit(i)).1));
-    O::R::store(w, frame.dst, r, frame.exec);
+    O::R::store::<C>(w, frame.dst, r, frame.exec);
     if let Some(written) = written {
         w.set_s64(st.dst[1], written & frame.exec);
     }

@@ -179,7 +179,7 @@ fn fma_mixed<C: Cpu>(a: Mixed, b: Mixed, c: Mixed) -> f32 {
 #[inline(always)]
 fn settle(r: f32, sources: &[u32]) -> f32 {
     let nan = nan_f32(sources);
-    if r != r { f32::from_bits(nan) } else { r }
+    if r.is_nan() { f32::from_bits(nan) } else { r }
 }
 
 #[inline(always)]

@@ -53,9 +53,9 @@ ops! {
     /// Unsigned to f64.
     CvtF64U32 [0] (a: u32) -> f64 = a.into();
     /// f64 to f32.
-    CvtF32F64 [0] (a: f64) -> f32 = if a != a { f32::from_bits(narrow_nan(a)) } else { a as f32 };
+    CvtF32F64 [0] (a: f64) -> f32 = if a.is_nan() { f32::from_bits(narrow_nan(a)) } else { a as f32 };
     /// f32 to f64.
-    CvtF64F32 [0] (a: f32) -> f64 = if a != a { f64::from_bits(widen_nan(a)) } else { a as f64 };
+    CvtF64F32 [0] (a: f32) -> f64 = if a.is_nan() { f64::from_bits(widen_nan(a)) } else { a as f64 };
 }
 
 /// An f64 NaN's sign and upper payload as a quiet f32.

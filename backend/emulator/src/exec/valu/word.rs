@@ -1,6 +1,6 @@
 //! What a source or result of a lane operation is: its Rust type, its registers, and how modifiers act on it.
 
-use crate::numeric::{is_nan_f32, is_nan_f64};
+use crate::numeric::{Cpu, NAN_F32, NAN_F64, is_nan_f32, is_nan_f64};
 use crate::step::Constant;
 use crate::wave::{LANES, Wave};
 
@@ -70,47 +70,33 @@ pub(crate) trait Word: Copy {
     fn is_nan(self) -> bool {
         false
     }
-    /// The bits if it is an f32 NaN, else bits that are none.
-    #[inline(always)]
-    fn nan_f32(self) -> u32 {
-        0
-    }
-    /// The bits if it is an f64 NaN, else bits that are none.
-    #[inline(always)]
-    fn nan_f64(self) -> u64 {
-        0
-    }
 
     /// Stores the values of all lanes in the lanes of `exec`.
     #[inline(always)]
-    fn store(w: &mut Wave, register: u16, values: &[Self; LANES], exec: u64) {
-        store_dwords(w, register, |i| values[i].to_bits().0, exec);
-        if Self::KIND.dwords() == 2 {
-            store_dwords(w, register + 1, |i| values[i].to_bits().1, exec);
-        }
-    }
-}
-
-/// Lanes of a mask that are tested with 32-bit shifts.
-const HALF: usize = 32;
-
-/// Writes a register in the lanes of `exec`.
-#[inline(always)]
-fn store_dwords(w: &mut Wave, register: u16, value: impl Fn(usize) -> u32, exec: u64) {
-    let lanes = &mut w.v[register as usize].0;
-    if exec == !0 {
-        for i in 0..LANES {
-            lanes[i] = value(i);
-        }
-    } else {
-        for half in 0..LANES / HALF {
-            let mask = (exec >> (half * HALF)) as u32;
-            for i in 0..HALF {
-                let lane = half * HALF + i;
-                // Bitwise, because a choice between two places in memory becomes scalar choices.
-                let written = 0u32.wrapping_sub(mask >> i & 1);
-                lanes[lane] = value(lane) & written | lanes[lane] & !written;
+    fn store<C: Cpu>(w: &mut Wave, register: u16, values: &[Self; LANES], exec: u64) {
+        if exec == !0 {
+            let lanes = &mut w.v[register as usize].0;
+            for i in 0..LANES {
+                lanes[i] = values[i].to_bits().0;
             }
+            if Self::KIND.dwords() == 2 {
+                let lanes = &mut w.v[register as usize + 1].0;
+                for i in 0..LANES {
+                    lanes[i] = values[i].to_bits().1;
+                }
+            }
+            return;
+        }
+        let mut bits = [0; LANES];
+        for i in 0..LANES {
+            bits[i] = values[i].to_bits().0;
+        }
+        C::blend(&mut w.v[register as usize].0, &bits, exec);
+        if Self::KIND.dwords() == 2 {
+            for i in 0..LANES {
+                bits[i] = values[i].to_bits().1;
+            }
+            C::blend(&mut w.v[register as usize + 1].0, &bits, exec);
         }
     }
 }
@@ -194,12 +180,7 @@ impl Word for f32 {
     }
     #[inline(always)]
     fn is_nan(self) -> bool {
-        self != self
-    }
-    #[inline(always)]
-    fn nan_f32(self) -> u32 {
-        let bits = f32::to_bits(self);
-        if is_nan_f32(bits) { bits } else { 0 }
+        Self::is_nan(self)
     }
 }
 
@@ -216,13 +197,25 @@ impl Word for f64 {
     }
     #[inline(always)]
     fn is_nan(self) -> bool {
-        self != self
+        Self::is_nan(self)
     }
-    #[inline(always)]
-    fn nan_f64(self) -> u64 {
-        let bits = f64::to_bits(self);
-        if is_nan_f64(bits) { bits } else { 0 }
+}
+
+/// The bits of the NaN that an operation returns in lane `i`, f64 if `double`: the first NaN of that type among its sources,
+/// made quiet, or the default one.
+#[cold]
+#[inline(never)]
+pub(crate) fn nan_of_sources(kinds: &[Kind], registers: &[Registers<'_>], i: usize, double: bool) -> (u32, u32) {
+    for (kind, registers) in kinds.iter().zip(registers) {
+        let (low, high) = (registers.low[i], registers.high[i]);
+        if !double && *kind == Kind::F32 && is_nan_f32(low) {
+            return (low | 1 << 22, 0);
+        }
+        if double && *kind == Kind::F64 && is_nan_f64(u64::from(high) << 32 | u64::from(low)) {
+            return (low, high | 1 << 19);
+        }
     }
+    if double { (NAN_F64 as u32, (NAN_F64 >> 32) as u32) } else { (NAN_F32, 0) }
 }
 
 /// The sources of an operation, as a tuple of [`Word`]s.
@@ -230,15 +223,11 @@ pub(crate) trait Sources: Copy {
     /// One kind for each source.
     const KINDS: &'static [Kind];
     /// The registers of all sources.
-    type Registers<'a>: Copy;
+    type Registers<'a>: Copy + AsRef<[Registers<'a>]>;
     /// Looks up the registers.
     fn registers<'a>(w: &'a Wave, registers: &[u16; 4]) -> Self::Registers<'a>;
     /// The sources of one lane.
     fn lane(registers: &Self::Registers<'_>, i: usize) -> Self;
-    /// What an f32 operation on these returns as NaN.
-    fn first_nan_f32(self) -> u32;
-    /// What an f64 operation on these returns as NaN.
-    fn first_nan_f64(self) -> u64;
 }
 
 macro_rules! sources {
@@ -253,14 +242,6 @@ macro_rules! sources {
             #[inline(always)]
             fn lane(registers: &Self::Registers<'_>, i: usize) -> Self {
                 ($(registers[$index].lane::<$type>(i),)*)
-            }
-            #[inline(always)]
-            fn first_nan_f32(self) -> u32 {
-                crate::numeric::nan_f32(&[$(self.$index.nan_f32()),*])
-            }
-            #[inline(always)]
-            fn first_nan_f64(self) -> u64 {
-                crate::numeric::nan_f64(&[$(self.$index.nan_f64()),*])
             }
         }
     };
