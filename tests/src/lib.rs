@@ -1,1 +1,16 @@
-//! Placeholder.
+//! The cases: every operator, once, with its sizes, layouts, types, oracle and cost.
+//!
+//! `tests/cases.rs` runs them against f64 oracles on a device, `benches` times the same ones. An operator's cases are one
+//! file under `case/`; tolerances are in one place, per dtype; what is known to fail is data, in `expectations.rs`. Oracles
+//! are the obvious slow formulas: they share no code with what they judge.
+
+pub mod case;
+mod data;
+mod expectations;
+mod oracle;
+mod tolerance;
+
+pub use case::{Case, Cost, Run};
+pub use data::{Array, Placement};
+pub use expectations::{Expectation, expectation};
+pub use tolerance::{Distance, most_nmse};

@@ -1,2 +1,46 @@
-//! Placeholder.
-fn main() {}
+//! The `rocfire` command.
+//!
+//! One file a subcommand; each ends with an exit code: 0 done, 1 something failed, 2 wrong arguments. It installs what is
+//! missing (`install.rs`) and otherwise only calls the libraries. Reached through the aliases of `.cargo/config.toml`.
+
+mod demo;
+mod doctor;
+mod install;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Rust models on AMD GPUs: try it, check it, see what this machine has.
+#[derive(Debug, Parser)]
+#[command(name = "rocfire", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train a small transformer on the best device there is and let it write; or let trained weights write on.
+    Demo(demo::Arguments),
+    /// Run every check and test, or one operator's cases.
+    Verify(verify::Arguments),
+    /// Say what this machine has and what rocfire will use.
+    Doctor,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Doctor => doctor::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -13,6 +13,8 @@ use crate::{Config, DeviceId, DeviceInfo, Result, SETTINGS, compile, rocm};
 pub struct Report {
     /// The ROCm that is installed, by its own file.
     pub rocm_version: Option<String>,
+    /// The version of NVIDIA's kernel driver, where it is loaded.
+    pub nvidia_driver: Option<String>,
     /// HIP's version and the path of its library, or why it cannot be used.
     pub hip: Result<(String, String), String>,
     /// HIP's devices, each with its true architecture, or why it cannot be described.
@@ -107,6 +109,7 @@ pub fn report() -> Report {
         cache_limit_bytes: config.cache_mb << 20,
         cache_dir: config.cache_dir.clone(),
         wsl: is_wsl(),
+        nvidia_driver: nvidia_driver(),
         settings: setting_facts(&config),
         rocm_version,
         hip,
@@ -184,6 +187,13 @@ fn group_of(_path: &Path) -> Option<String> {
 fn numa_balancing() -> Option<bool> {
     let text = std::fs::read_to_string("/proc/sys/kernel/numa_balancing").ok()?;
     Some(text.trim() != "0")
+}
+
+/// The number behind "Kernel Module" in what the driver says of itself.
+fn nvidia_driver() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    let line = text.lines().next()?;
+    line.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit())).map(str::to_owned)
 }
 
 fn is_wsl() -> bool {

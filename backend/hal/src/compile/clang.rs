@@ -161,8 +161,12 @@ impl Compiler for Clang {
     }
 }
 
-/// Looks for a clang where DESIGN says: `clang` and `clang-NN` in `PATH`, then ROCm's own.
-pub(super) fn find() -> Result<Clang, Vec<Rejected>> {
+/// Looks for a clang: `clang` and `clang-NN` in `PATH`, then ROCm's own. [`super::clang`] does so once per process; this
+/// looks again, for whoever has just installed one.
+///
+/// # Errors
+/// Each program that was found and not taken, with the reason.
+pub fn find() -> Result<Clang, Vec<Rejected>> {
     let mut rejected = Vec::new();
     for path in candidates() {
         match Clang::probe(&path) {
@@ -181,7 +185,7 @@ pub(super) fn describe(rejected: &[Rejected]) -> String {
     );
     if rejected.is_empty() {
         return format!(
-            "{looked}; found none (Debian and Ubuntu: packages clang-22 and lld-22 from apt.llvm.org or backports)"
+            "{looked}; found none (Debian 12: packages clang-22 and lld-22; `cargo demo` installs them)"
         );
     }
     let reasons = rejected.iter().map(|each| format!("{} {}", each.path.display(), each.reason));

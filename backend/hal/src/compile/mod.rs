@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use rocfire_arch::Arch;
 
-pub use clang::{Clang, Rejected};
+pub use clang::{Clang, Rejected, find as find_clang};
 pub use metadata::{CodeObject, KernelInfo};
 pub use source::Source;
 

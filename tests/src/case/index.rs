@@ -1,0 +1,137 @@
+//! Reading and writing by index: gather, select, scatter-add, select-add.
+
+use rocfire_hal::{DType, Stream, Tensor};
+use rocfire_kernels::index::{Update, gather, scatter, select, select_update};
+
+use super::{Call, Case, Failure};
+use crate::data::{Array, Placement, ravel, unravel};
+
+/// Extents of `x`; the axis that is indexed; how many indices there are along it.
+const SHAPES: [(&[usize], usize, usize); 7] = [
+    (&[1], 0, 1),
+    (&[5], 0, 67),
+    (&[13, 31], 0, 7),
+    (&[31, 65], 0, 129),
+    (&[7, 33], 1, 5),
+    (&[3, 11, 17], 1, 13),
+    (&[4, 6], 0, 0),
+];
+const DTYPES: [DType; 6] = [DType::F32, DType::I64, DType::F16, DType::BF16, DType::F64, DType::U8];
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (turn, (shape, axis, count)) in SHAPES.into_iter().enumerate() {
+        for shift in 0..2 {
+            let dtype = DTYPES[(turn + 3 * shift) % DTYPES.len()];
+            let placement = Placement::ALL[(turn + shift) % 4];
+            cases.push(read(Reader::Gather, dtype, shape, axis, count, placement));
+            cases.push(read(Reader::Select, dtype, shape, axis, count, placement));
+            cases.push(add(Reader::Gather, dtype, shape, axis, count, placement));
+            cases.push(add(Reader::Select, dtype, shape, axis, count, placement));
+        }
+    }
+    cases
+}
+
+/// Whether each element has an index of its own, or each slice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Gather,
+    Select,
+}
+
+/// The shape with `count` along the axis.
+fn indexed(shape: &[usize], axis: usize, count: usize) -> Vec<usize> {
+    let mut indexed = shape.to_vec();
+    indexed[axis] = count;
+    indexed
+}
+
+/// Indices below `extent`, many of them twice.
+fn indices(reader: Reader, shape: &[usize], axis: usize, count: usize) -> Array {
+    let own = if reader == Reader::Gather { indexed(shape, axis, count) } else { vec![count] };
+    let len = own.iter().product::<usize>();
+    let value = |i: usize| ((i * 7919 + i / 3) % shape[axis]) as f64;
+    Array::new(&own, DType::I64, (0..len).map(value).collect())
+}
+
+/// For each element of the indexed shape, its place in the array that the indices point into.
+fn targets(reader: Reader, indices: &Array, shape: &[usize], axis: usize, count: usize) -> Vec<usize> {
+    let own = indexed(shape, axis, count);
+    let mut at = vec![0; own.len()];
+    (0..own.iter().product())
+        .map(|index| {
+            unravel(index, &own, &mut at);
+            let chosen = if reader == Reader::Gather { index } else { at[axis] };
+            let mut from = at.clone();
+            from[axis] = indices.values[chosen] as usize;
+            ravel(&from, shape)
+        })
+        .collect()
+}
+
+fn size(shape: &[usize], axis: usize, count: usize, placement: Placement) -> String {
+    format!("{shape:?} axis {axis} by {count} {placement:?}")
+}
+
+fn read(
+    reader: Reader,
+    dtype: DType,
+    shape: &'static [usize],
+    axis: usize,
+    count: usize,
+    placement: Placement,
+) -> Case {
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let (x, by, out) = (inputs[0].view(), inputs[1].view(), outputs[0].view_mut());
+        match reader {
+            Reader::Gather => gather(stream, axis, x, by, out)?,
+            Reader::Select => select(stream, axis, x, by, out)?,
+        }
+        Ok(())
+    };
+    let oracle = move |inputs: &[Array]| {
+        let targets = targets(reader, &inputs[1], shape, axis, count);
+        vec![targets.into_iter().map(|target| inputs[0].values[target]).collect()]
+    };
+    let by = indices(reader, shape, axis, count);
+    let inputs = vec![(Array::random(shape, dtype, 1), placement), (by, Placement::Contiguous)];
+    let outputs = vec![(indexed(shape, axis, count), dtype)];
+    let operator = if reader == Reader::Gather { "gather" } else { "select" };
+    Case::new(operator, dtype, size(shape, axis, count, placement), 0.0, Call { inputs, outputs, launch, oracle })
+}
+
+/// Adds values into a copy of `x` at the places that the indices name; repeated places add up.
+fn add(reader: Reader, dtype: DType, shape: &'static [usize], axis: usize, count: usize, placement: Placement) -> Case {
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        rocfire_fusion::eager::copy_into(inputs[0].view(), outputs[0].view_mut())?;
+        let (by, value, out) = (inputs[1].view(), inputs[2].view(), outputs[0].view_mut());
+        match reader {
+            Reader::Gather => scatter(stream, Update::Add, axis, out, by, value)?,
+            Reader::Select => select_update(stream, Update::Add, axis, out, by, value)?,
+        }
+        Ok(())
+    };
+    let oracle = move |inputs: &[Array]| {
+        let mut out = inputs[0].values.clone();
+        for (index, target) in targets(reader, &inputs[1], shape, axis, count).into_iter().enumerate() {
+            out[target] += inputs[2].values[index];
+        }
+        if dtype == DType::U8 {
+            out.iter_mut().for_each(|value| *value = value.rem_euclid(256.0));
+        }
+        vec![out]
+    };
+    let own = indexed(shape, axis, count);
+    let flops = own.iter().product::<usize>() as f64;
+    let by = indices(reader, shape, axis, count);
+    let inputs = vec![
+        (Array::random(shape, dtype, 1), Placement::Contiguous),
+        (by, Placement::Contiguous),
+        (Array::random(&own, dtype, 2), placement),
+    ];
+    let outputs = vec![(shape.to_vec(), dtype)];
+    let operator = if reader == Reader::Gather { "scatter_add" } else { "select_add" };
+    Case::new(operator, dtype, size(shape, axis, count, placement), flops, Call { inputs, outputs, launch, oracle })
+        .summing(count)
+}

@@ -1,0 +1,185 @@
+//! What a case is, and the list of all of them.
+
+mod elementwise;
+mod gemm;
+mod index;
+mod random;
+mod reduce;
+mod rows;
+mod scan;
+
+use std::sync::Arc;
+
+use rocfire_hal::{DType, Device, Stream, Tensor};
+
+use crate::data::{Array, Placement};
+use crate::tolerance::{Distance, most_nmse};
+
+/// What went wrong, in words.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a call costs at least, for rooflines.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Floating-point operations.
+    pub flops: f64,
+    /// Bytes that must be read or written once.
+    pub bytes: f64,
+}
+
+/// A prepared call: its inputs are on the device.
+pub trait Run {
+    /// Launches the operator.
+    ///
+    /// # Errors
+    /// What the launcher says.
+    fn launch(&mut self) -> Result<(), Failure>;
+
+    /// Compares what the last launch wrote with the oracle.
+    ///
+    /// # Errors
+    /// What the device says when it is read.
+    fn distance(&self) -> Result<Distance, Failure>;
+}
+
+type Prepare = Box<dyn Fn(&Device) -> Result<Box<dyn Run>, Failure> + Send + Sync>;
+
+/// One call of one operator.
+pub struct Case {
+    /// The operator's stem.
+    pub operator: &'static str,
+    /// The type of its inputs.
+    pub dtype: DType,
+    /// Sizes and placements.
+    pub size: String,
+    /// What it costs at least.
+    pub cost: Cost,
+    /// Terms that an element of the result sums up; 1 for what is no sum.
+    terms: usize,
+    prepare: Prepare,
+}
+
+impl Case {
+    /// `operator/dtype/size`.
+    pub fn name(&self) -> String {
+        format!("{}/{}/{}", self.operator, self.dtype.name(), self.size)
+    }
+
+    /// Puts the inputs on a device.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn prepare(&self, device: &Device) -> Result<Box<dyn Run>, Failure> {
+        (self.prepare)(device)
+    }
+
+    /// Runs once and judges.
+    ///
+    /// # Errors
+    /// What the launcher or the device says, or the distance if it is too large.
+    pub fn check(&self, device: &Device) -> Result<Distance, Failure> {
+        let mut run = self.prepare(device)?;
+        run.launch()?;
+        let distance = run.distance()?;
+        let most = most_nmse(self.dtype, self.terms);
+        if distance.unlike > 0 || distance.nmse > most {
+            let Distance { nmse, unlike } = distance;
+            return Err(format!("NMSE {nmse:.3e} (at most {most:.3e}), {unlike} non-finite elements differ").into());
+        }
+        Ok(distance)
+    }
+}
+
+/// What a call is made of: arrays in, arrays out.
+struct Call<L, O> {
+    inputs: Vec<(Array, Placement)>,
+    /// Shape and type of each output.
+    outputs: Vec<(Vec<usize>, DType)>,
+    /// Runs the operator.
+    launch: L,
+    /// What it should have written, output after output.
+    oracle: O,
+}
+
+/// A call whose inputs are on the device.
+struct Placed<L, O> {
+    call: Arc<Call<L, O>>,
+    device: Device,
+    inputs: Vec<Tensor>,
+    outputs: Vec<Tensor>,
+}
+
+impl<L, O> Run for Placed<L, O>
+where
+    L: Fn(&Stream, &[Tensor], &mut [Tensor]) -> Result<(), Failure>,
+    O: Fn(&[Array]) -> Vec<Vec<f64>>,
+{
+    fn launch(&mut self) -> Result<(), Failure> {
+        (self.call.launch)(self.device.stream(), &self.inputs, &mut self.outputs)
+    }
+
+    fn distance(&self) -> Result<Distance, Failure> {
+        let inputs: Vec<Array> = self.call.inputs.iter().map(|(array, _)| array.clone()).collect();
+        let mut got = Vec::new();
+        for output in &self.outputs {
+            got.extend(Array::read(output)?.values);
+        }
+        Ok(Distance::between(&got, &(self.call.oracle)(&inputs).concat()))
+    }
+}
+
+impl Case {
+    /// A case from a call. Its cost in bytes is that of reading every input and writing every output once.
+    fn new<L, O>(operator: &'static str, dtype: DType, size: String, flops: f64, call: Call<L, O>) -> Case
+    where
+        L: Fn(&Stream, &[Tensor], &mut [Tensor]) -> Result<(), Failure> + Send + Sync + 'static,
+        O: Fn(&[Array]) -> Vec<Vec<f64>> + Send + Sync + 'static,
+    {
+        let size_of = |shape: &[usize], dtype: DType| (shape.iter().product::<usize>() * dtype.size_bytes()) as f64;
+        let read: f64 = call.inputs.iter().map(|(array, _)| size_of(&array.shape, array.dtype)).sum();
+        let written: f64 = call.outputs.iter().map(|(shape, dtype)| size_of(shape, *dtype)).sum();
+        let call = Arc::new(call);
+        let prepare = move |device: &Device| -> Result<Box<dyn Run>, Failure> {
+            let place = |(array, placement): &(Array, Placement)| array.place(device, *placement);
+            let empty = |(shape, dtype): &(Vec<usize>, DType)| Tensor::empty(device, shape, *dtype);
+            Ok(Box::new(Placed {
+                call: Arc::clone(&call),
+                device: device.clone(),
+                inputs: call.inputs.iter().map(place).collect::<Result<_, _>>()?,
+                outputs: call.outputs.iter().map(empty).collect::<Result<_, _>>()?,
+            }))
+        };
+        Case {
+            operator,
+            dtype,
+            size,
+            cost: Cost { flops, bytes: read + written },
+            terms: 1,
+            prepare: Box::new(prepare),
+        }
+    }
+
+    /// The same case, judged as a sum of so many terms.
+    fn summing(self, terms: usize) -> Case {
+        Case { terms, ..self }
+    }
+}
+
+/// Every case, operator by operator.
+pub fn all() -> Vec<Case> {
+    [
+        gemm::cases(),
+        elementwise::cases(),
+        rows::cases(),
+        reduce::cases(),
+        index::cases(),
+        scan::cases(),
+        random::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The dtypes that are floats.
+const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];

@@ -1,0 +1,104 @@
+//! Cumulative operators and extrema with their places, along any axis.
+
+use rocfire_hal::{DType, Stream, Tensor};
+use rocfire_kernels::reduce::{arg_max, arg_min};
+use rocfire_kernels::scan::{Cumulative, cumulative};
+
+use super::{Call, Case, FLOATS, Failure};
+use crate::data::{Array, Placement, ravel, unravel};
+
+const SHAPES: [(&[usize], usize); 7] =
+    [(&[1], 0), (&[67], 0), (&[3, 65], 1), (&[65, 3], 0), (&[2, 31, 5], 1), (&[1, 4099], 1), (&[0, 3], 1)];
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (turn, (shape, axis)) in SHAPES.into_iter().enumerate() {
+        for (shift, op) in [Cumulative::Sum, Cumulative::Prod, Cumulative::Min, Cumulative::Max].into_iter().enumerate()
+        {
+            let placement = Placement::ALL[(turn + shift) % 4];
+            cases.push(scan(op, FLOATS[(turn + shift) % 4], shape, axis, placement));
+        }
+        cases.push(scan(Cumulative::Max, DType::I32, shape, axis, Placement::Contiguous));
+        cases.push(extremum(true, FLOATS[turn % 4], shape, axis, Placement::ALL[turn % 4]));
+        cases.push(extremum(false, FLOATS[(turn + 1) % 4], shape, axis, Placement::ALL[(turn + 1) % 4]));
+        cases.push(extremum(true, DType::I64, shape, axis, Placement::Transposed));
+    }
+    cases
+}
+
+fn size(shape: &[usize], axis: usize, placement: Placement) -> String {
+    format!("{shape:?} axis {axis} {placement:?}")
+}
+
+/// Calls `visit` with the places of each line along the axis, in order.
+fn lines(shape: &[usize], axis: usize, mut visit: impl FnMut(&[usize])) {
+    let mut across = shape.to_vec();
+    across[axis] = 1;
+    let mut at = vec![0; shape.len()];
+    for line in 0..across.iter().product() {
+        unravel(line, &across, &mut at);
+        let places: Vec<usize> = (0..shape[axis])
+            .map(|step| {
+                at[axis] = step;
+                ravel(&at, shape)
+            })
+            .collect();
+        visit(&places);
+    }
+}
+
+fn scan(op: Cumulative, dtype: DType, shape: &'static [usize], axis: usize, placement: Placement) -> Case {
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        Ok(cumulative(stream, op, axis, inputs[0].view(), outputs[0].view_mut())?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let mut out = inputs[0].values.clone();
+        lines(shape, axis, |places| {
+            for pair in places.windows(2) {
+                let (before, here) = (out[pair[0]], out[pair[1]]);
+                out[pair[1]] = match op {
+                    Cumulative::Sum => before + here,
+                    Cumulative::Prod => before * here,
+                    Cumulative::Min => before.min(here),
+                    Cumulative::Max => before.max(here),
+                };
+            }
+        });
+        vec![out]
+    };
+    // Products of a long line of random numbers vanish: those near one do not.
+    let mut array = Array::random(shape, dtype, 1);
+    if op == Cumulative::Prod {
+        array = Array::new(shape, dtype, array.values.iter().map(|value| 1.0 + value / 64.0).collect());
+    }
+    let flops = shape.iter().product::<usize>() as f64;
+    let call = Call { inputs: vec![(array, placement)], outputs: vec![(shape.to_vec(), dtype)], launch, oracle };
+    Case::new("cumulative", dtype, format!("{op:?} {}", size(shape, axis, placement)), flops, call).summing(shape[axis])
+}
+
+fn extremum(max: bool, dtype: DType, shape: &'static [usize], axis: usize, placement: Placement) -> Case {
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let [indices, values] = outputs else { return Err("two outputs".into()) };
+        let find = if max { arg_max } else { arg_min };
+        Ok(find(stream, axis, inputs[0].view(), indices.view_mut(), Some(values.view_mut()))?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let (mut indices, mut values) = (Vec::new(), Vec::new());
+        lines(shape, axis, |places| {
+            let value = |step: usize| inputs[0].values[places[step]];
+            let better = |a: f64, b: f64| if max { a > b } else { a < b };
+            let best =
+                (1..places.len()).fold(0, |best, step| if better(value(step), value(best)) { step } else { best });
+            indices.push(best as f64);
+            values.push(value(best));
+        });
+        vec![indices, values]
+    };
+    let mut reduced = shape.to_vec();
+    reduced[axis] = 1;
+    let inputs = vec![(Array::random(shape, dtype, 1), placement)];
+    let outputs = vec![(reduced.clone(), DType::I64), (reduced, dtype)];
+    let flops = shape.iter().product::<usize>() as f64;
+    let operator = if max { "arg_max" } else { "arg_min" };
+    Case::new(operator, dtype, size(shape, axis, placement), flops, Call { inputs, outputs, launch, oracle })
+}

@@ -1,0 +1,65 @@
+//! How far from its oracle a result may be: one number per dtype, in one place.
+
+use rocfire_hal::DType;
+
+/// The largest normalised mean squared error that is taken for rounding, for results that sum up `terms` terms each.
+///
+/// In units of the dtype's squared unit roundoff u²: 16 for rounding operands, a function that is right to two units in
+/// the last place, and the store; and a sixth of the terms, which is what adding up terms of random sign one after
+/// the other comes to (each of n additions rounds a partial sum of mean square k·σ², so u²/3 · n²/2 · σ² against n·σ²).
+/// 16-bit floats are summed in f32 and need no such share. Integers and bool are exact.
+pub fn most_nmse(dtype: DType, terms: usize) -> f64 {
+    let (unit_roundoff_log2, terms) = match dtype {
+        DType::F64 => (-53, terms),
+        DType::F32 => (-24, terms),
+        DType::F16 => (-11, 0),
+        DType::BF16 => (-8, 0),
+        _ => return 0.0,
+    };
+    (16.0 + terms as f64 / 6.0) * 2.0_f64.powi(2 * unit_roundoff_log2)
+}
+
+/// The distance of a result from its oracle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Distance {
+    /// Σ(got − want)² ÷ Σwant², over the elements that are finite in both.
+    pub nmse: f64,
+    /// Elements where one is NaN or infinite and the other is not the same.
+    pub unlike: usize,
+}
+
+impl Distance {
+    /// Measures; the lengths must agree.
+    pub fn between(got: &[f64], want: &[f64]) -> Distance {
+        assert_eq!(got.len(), want.len(), "a result has as many elements as its oracle");
+        let (mut error, mut size, mut unlike) = (0.0, 0.0, 0);
+        for (&got, &want) in got.iter().zip(want) {
+            if got.is_finite() && want.is_finite() {
+                error += (got - want) * (got - want);
+                size += want * want;
+            } else if !(got == want || got.is_nan() && want.is_nan()) {
+                unlike += 1;
+            }
+        }
+        let nmse = if error == 0.0 { 0.0 } else { error / size.max(f64::MIN_POSITIVE) };
+        Distance { nmse, unlike }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nan_where_a_number_should_be_is_seen() {
+        assert_eq!(Distance::between(&[f64::NAN], &[1.0]).unlike, 1);
+        assert_eq!(Distance::between(&[f64::NAN], &[f64::NAN]).unlike, 0);
+        assert_eq!(Distance::between(&[f64::INFINITY], &[f64::NEG_INFINITY]).unlike, 1);
+    }
+
+    #[test]
+    fn an_error_against_zeros_is_not_small() {
+        assert!(Distance::between(&[1e-3], &[0.0]).nmse > 1.0);
+        assert_eq!(Distance::between(&[0.0], &[0.0]).nmse, 0.0);
+    }
+}

@@ -1,0 +1,231 @@
+//! The invariants of the README, enforced over the working tree.
+//!
+//! Each test names the file and line that breaks a rule. It reads text and manifests only: what the compiler or clippy
+//! enforces (documentation, `unsafe` blocks with reasons) is not repeated here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// A hand-written file stays below this.
+const MOST_LINES: usize = 800;
+
+/// The crates and the arrows between them, as the README draws them; `dev` holds what only tests may reach.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("rocfire-arch", &[]),
+    ("rocfire-prelude", &[]),
+    ("rocfire-isa", &["rocfire-arch"]),
+    ("rocfire-emulator", &["rocfire-arch", "rocfire-isa"]),
+    ("rocfire-hal", &["rocfire-arch", "rocfire-emulator", "rocfire-prelude"]),
+    ("rocfire-fusion", &["rocfire-arch", "rocfire-hal", "rocfire-prelude"]),
+    ("rocfire-kernels", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-prelude"]),
+    ("rocfire-burn", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
+    ("burn-tch", &["rocfire-burn"]),
+    ("char-transformer", &["rocfire-burn"]),
+    ("compare", &["char-transformer", "rocfire-burn"]),
+    (
+        "rocfire",
+        &["char-transformer", "rocfire-arch", "rocfire-burn", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"],
+    ),
+    ("rocfire-tests", &["rocfire-arch", "rocfire-burn", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
+    (
+        "rocfire-benches",
+        &["rocfire-arch", "rocfire-emulator", "rocfire-fusion", "rocfire-hal", "rocfire-kernels", "rocfire-tests"],
+    ),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace").to_owned()
+}
+
+/// Every file below the root with one of these endings, build output and hidden folders aside.
+fn files(endings: &[&str]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if name.starts_with('.') || name == "target" {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if endings.iter().any(|ending| name.ends_with(ending)) {
+                let relative = path.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
+                found.push((relative, std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn manifests() -> BTreeMap<String, toml::Table> {
+    let read = |(path, text): (String, String)| {
+        let table: toml::Table = text.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
+        let name = table.get("package")?.get("name")?.as_str()?.to_owned();
+        Some((name, table))
+    };
+    files(&["Cargo.toml"]).into_iter().filter_map(read).collect()
+}
+
+/// The lines of a source that are code: comments gone, and everything from the tests on.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let end = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
+    text[..end]
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line.split("//").next().unwrap_or_default()))
+        .filter(|(_, line)| !line.trim().is_empty())
+}
+
+fn is_test_or_example(path: &str) -> bool {
+    let test = |part: &str| part == "tests" || part == "tests.rs" || part == "benches" || part == "examples";
+    path.split('/').any(test)
+}
+
+fn fail_on(findings: Vec<String>, rule: &str) {
+    assert!(findings.is_empty(), "{rule}:\n  {}", findings.join("\n  "));
+}
+
+#[test]
+fn foreign_functions_are_declared_only_in_sys() {
+    let allowed =
+        |path: &str| path.starts_with("backend/hal/src/hip/sys/") || path.starts_with("backend/hal/src/cuda/sys/");
+    let mut findings = Vec::new();
+    for (path, text) in files(&[".rs"]) {
+        if allowed(&path) || is_test_or_example(&path) {
+            continue;
+        }
+        for (line, code) in code_lines(&text) {
+            // A string literal that holds HIP source says `extern "C" __global__`; that is device code.
+            let foreign = code.contains("extern \"C\" fn")
+                || code.contains("extern \"system\"")
+                || code.contains("extern \"C\" {");
+            if foreign {
+                findings.push(format!("{path}:{line}: {}", code.trim()));
+            }
+        }
+    }
+    fail_on(findings, "foreign functions are called only through the tables in hal/src/{hip,cuda}/sys/");
+}
+
+#[test]
+fn arch_isa_and_fusion_forbid_unsafe_code() {
+    for crate_root in ["backend/arch/src/lib.rs", "backend/isa/src/lib.rs", "fusion/src/lib.rs"] {
+        let text = std::fs::read_to_string(root().join(crate_root)).unwrap();
+        assert!(text.contains("#![forbid(unsafe_code)]"), "{crate_root} must forbid unsafe code");
+    }
+}
+
+#[test]
+fn lower_layers_know_no_framework() {
+    let mut findings = Vec::new();
+    for (name, manifest) in manifests() {
+        if !["rocfire-hal", "rocfire-fusion", "rocfire-kernels", "rocfire-emulator"].contains(&name.as_str()) {
+            continue;
+        }
+        for dependency in dependencies(&manifest, &["dependencies", "dev-dependencies", "build-dependencies"]) {
+            if dependency.starts_with("burn") || dependency.starts_with("candle") {
+                findings.push(format!("{name} depends on {dependency}"));
+            }
+        }
+    }
+    fail_on(findings, "hal, fusion and kernels know nothing of Burn or Candle");
+}
+
+#[test]
+fn architectures_are_named_only_where_facts_live() {
+    let allowed = |path: &str| path.starts_with("backend/arch/") || path.starts_with("backend/isa/src/table/");
+    let mut findings = Vec::new();
+    for (path, text) in files(&[".rs", ".hip", ".h"]) {
+        if allowed(&path) || is_test_or_example(&path) {
+            continue;
+        }
+        for (line, code) in code_lines(&text) {
+            let named =
+                code.match_indices("gfx").any(|(at, _)| code[at + 3..].starts_with(|c: char| c.is_ascii_digit()));
+            if named {
+                findings.push(format!("{path}:{line}: {}", code.trim()));
+            }
+        }
+    }
+    fail_on(findings, "a gfx name is written only in arch, isa's tables, tuning tables, tests, docs and examples");
+}
+
+#[test]
+fn files_stay_small() {
+    let exempt = |path: &str| path.starts_with("backend/isa/src/table/") || path.contains("/sys/");
+    let long = files(&[".rs", ".hip", ".h"])
+        .into_iter()
+        .filter(|(path, text)| !exempt(path) && text.lines().count() >= MOST_LINES)
+        .map(|(path, text)| format!("{path}: {} lines", text.lines().count()))
+        .collect();
+    fail_on(long, "a hand-written file stays under 800 lines");
+}
+
+#[test]
+fn the_tree_stays_within_its_budget() {
+    let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+    let tables = |path: &str| path.starts_with("backend/isa/src/table/");
+    for (path, text) in files(&[".rs", ".hip", ".h"]).into_iter().filter(|(path, _)| !tables(path)) {
+        let parts: Vec<&str> = path.split('/').take(2).collect();
+        let place = if ["backend", "examples"].contains(&parts[0]) { parts.join("/") } else { parts[0].to_owned() };
+        *lines.entry(place).or_default() += text.lines().count();
+    }
+    for (place, lines) in &lines {
+        println!("{lines:6} {place}");
+    }
+    let manifest = &manifests()["rocfire-tests"];
+    let budget = manifest["package"]["metadata"]["tidy"]["line_budget"].as_integer().unwrap() as usize;
+    let total: usize = lines.values().sum();
+    assert!(total <= budget, "{total} lines exceed the budget of {budget}: delete some, or raise it with a reason");
+}
+
+fn dependencies(manifest: &toml::Table, kinds: &[&str]) -> BTreeSet<String> {
+    let tables = kinds.iter().filter_map(|kind| manifest.get(*kind)?.as_table());
+    tables.flat_map(|table| table.keys().cloned()).collect()
+}
+
+#[test]
+fn crates_depend_on_each_other_as_the_readme_draws() {
+    let ours: BTreeSet<&str> = ARROWS.iter().map(|(name, _)| *name).collect();
+    let manifests = manifests();
+    let found: BTreeSet<&str> = manifests.keys().map(String::as_str).collect();
+    assert_eq!(found, ours, "every crate has its row of arrows");
+    let mut findings = Vec::new();
+    for (name, allowed) in ARROWS {
+        // A test may use what its crate's users use; it may not reach up to another layer's adapter.
+        for dependency in dependencies(&manifests[*name], &["dependencies", "build-dependencies"]) {
+            if ours.contains(dependency.as_str()) && !allowed.contains(&dependency.as_str()) {
+                findings.push(format!("{name} -> {dependency}"));
+            }
+        }
+    }
+    fail_on(findings, "there are no other arrows between crates");
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    let marks = ["todo!(", "unimplemented!(", "#[ignore", "#[should_panic", "dbg!("];
+    let mut findings = Vec::new();
+    for (path, text) in files(&[".rs"]) {
+        if path == "tests/tests/tidy.rs" {
+            continue;
+        }
+        for (line, code) in text.lines().enumerate() {
+            let code = code.split("//").next().unwrap_or_default();
+            if marks.iter().any(|mark| code.contains(mark)) {
+                findings.push(format!("{path}:{}: {}", line + 1, code.trim()));
+            }
+        }
+    }
+    fail_on(findings, "no stub, no ignored test, no debugging left behind");
+}
+
+#[test]
+fn slot_packages_are_not_published() {
+    let manifests = manifests();
+    let published =
+        |table: &toml::Table| table["package"].get("publish").is_none_or(|publish| publish.as_bool() != Some(false));
+    assert!(!published(&manifests["burn-tch"]));
+}
