@@ -1,1 +1,52 @@
-//! Placeholder.
+//! Burn on AMD GPUs.
+//!
+//! [`Rocm`] implements `burn_backend::Backend` over rocfire's tensors, fused chains and kernels; [`RocmDevice`] names a
+//! GPU or the emulation of one. Models written with `burn::tensor` reach it through the place that Burn 0.22 keeps for
+//! LibTorch, which the package `burn-tch` of this repository fills with [`Fused`], the backend behind Burn's `Fusion`:
+//!
+//! ```toml
+//! burn = { version = "=0.22.1", features = ["tch", "autodiff"] }
+//! rocfire-burn = { git = "…/rocfire" }
+//! [patch.crates-io]
+//! burn-tch = { git = "…/rocfire" }
+//! ```
+//!
+//! Then `let device: Device = RocmDevice::default().into();` is the best device there is. A patch that is missing, unused,
+//! or of another source than this crate stops the build with a message that says what to write ([`check_project`] tells the
+//! same of any project). Without the slot, [`Rocm`] can be named wherever a `Backend` is asked for.
+//!
+//! What is wrong at a call is a panic with the message, which `Fusion` turns into an error of the outputs; what fails on
+//! the device later is an `ExecutionError` from the read or the sync that waits for it. Running out of memory is the
+//! former, and leaves the device usable.
+//!
+//! # Numbers
+//! Bools are bytes. `Flex32` is f32. Integer division by zero gives 0. An index outside its axis reads 0 and writes nothing.
+//! Random numbers are functions of the seed, the number of calls since, and the element's index.
+//!
+//! # Composed inefficiently for now
+//! - Through the host, waiting for the device: `sort`, `argsort`, `topk`, `argwhere` and all selections by a mask;
+//!   rounding of quantisation scales that are not f32; moves between devices.
+//! - With the windows copied into columns: all convolutions whose kernel is more than one element, and their gradients.
+//! - With every tap copied: interpolation and average pools, and their gradients.
+//! - Several launches: deformable convolution, `grid_sample`, CTC, maximum pools with indices, quantised arithmetic (to
+//!   floats and back).
+//! - Attention keeps its scores in memory.
+
+mod backend;
+mod convert;
+mod device;
+mod error;
+mod fusion;
+mod ops;
+mod patch;
+mod tensor;
+
+pub use backend::Rocm;
+pub use device::RocmDevice;
+pub use error::Error;
+pub use fusion::{FusedKernel, FusedKernelState, RocmRuntime};
+pub use patch::{PatchError, Slot, check_project};
+pub use tensor::{RocmQTensor, RocmTensor};
+
+/// The backend behind Burn's `Fusion`: what stands in the slot.
+pub type Fused = burn_fusion::Fusion<Rocm>;

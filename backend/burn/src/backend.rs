@@ -1,0 +1,151 @@
+//! The backend: what Burn asks of it as a whole, and how its fusion and its remote server hold tensors.
+
+use burn_backend::quantization::QuantScheme;
+use burn_backend::{
+    Backend, BackendTypes, DType as BurnDType, DTypeUsage, DTypeUsageSet, ExecutionError, GraphUnsupported,
+    MemoryPoolUsage,
+};
+use burn_ir::{BackendIr, HandleKind, TensorHandle};
+use burn_std::BoolStore;
+use rocfire_arch::Matrix;
+
+use crate::error::{OrPanic, execution};
+use crate::ops;
+use crate::{RocmDevice, RocmQTensor, RocmTensor};
+
+/// Burn's backend for AMD GPUs, eager: every operator is launched when it is called.
+///
+/// Burn's tensors reach it through `Fusion`, which collects operators first; code that is generic over
+/// [`Backend`] can name it directly, and `burn_remote`'s server can serve it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rocm;
+
+impl BackendTypes for Rocm {
+    type Device = RocmDevice;
+    type FloatTensorPrimitive = RocmTensor;
+    type IntTensorPrimitive = RocmTensor;
+    type BoolTensorPrimitive = RocmTensor;
+    type QuantizedTensorPrimitive = RocmQTensor;
+    type GraphPrimitive = GraphUnsupported;
+}
+
+impl Backend for Rocm {
+    fn name(device: &RocmDevice) -> String {
+        format!("rocfire<{device}>")
+    }
+
+    fn seed(device: &RocmDevice, seed: u64) {
+        ops::seed(device.device_id().or_panic(), seed);
+    }
+
+    fn sync(device: &RocmDevice) -> Result<(), ExecutionError> {
+        device.open().map_err(execution)?.sync().map_err(execution)
+    }
+
+    /// Nothing is held back: launches are queued when they are made.
+    fn flush(_device: &RocmDevice) -> Result<(), ExecutionError> {
+        Ok(())
+    }
+
+    fn memory_cleanup(device: &RocmDevice) {
+        if let Err(error) = device.open().and_then(|device| Ok(device.trim_memory()?)) {
+            tracing::warn!("memory of {device} was not given back: {error}");
+        }
+    }
+
+    fn memory_pool_usage(device: &RocmDevice) -> Option<MemoryPoolUsage> {
+        let stats = device.open().ok()?.memory();
+        Some(MemoryPoolUsage {
+            number_allocs: 0,
+            bytes_in_use: stats.live_bytes,
+            bytes_padding: 0,
+            bytes_reserved: stats.reserved_bytes,
+        })
+    }
+
+    fn dtype_usage(device: &RocmDevice, dtype: BurnDType) -> DTypeUsageSet {
+        match dtype {
+            BurnDType::F32 | BurnDType::F16 | BurnDType::BF16 => {
+                let matrix = device.device_id().is_ok_and(|id| id.arch().info().matrix != Matrix::None);
+                let general = DTypeUsage::general();
+                if matrix { general | DTypeUsage::Accelerated } else { general }
+            }
+            BurnDType::F64
+            | BurnDType::I64
+            | BurnDType::I32
+            | BurnDType::I16
+            | BurnDType::I8
+            | BurnDType::U64
+            | BurnDType::U32
+            | BurnDType::U16
+            | BurnDType::U8
+            | BurnDType::Bool(BoolStore::Native) => DTypeUsage::general(),
+            BurnDType::QFloat(scheme) if is_quantisable(&scheme) => DTypeUsage::Storage.into(),
+            // Flex32 is taken as f32, so a tensor of it would say another type than it was asked for.
+            BurnDType::Flex32 | BurnDType::Bool(BoolStore::U8 | BoolStore::U32) | BurnDType::QFloat(_) => {
+                DTypeUsageSet::empty()
+            }
+        }
+    }
+
+    fn device_count(_type_id: u16) -> usize {
+        RocmDevice::count()
+    }
+}
+
+fn is_quantisable(scheme: &QuantScheme) -> bool {
+    ops::refusal(scheme).is_none()
+}
+
+/// The plain tensor of a handle, in the shape that Burn believes it has: reshapes may have been left out on the way here.
+///
+/// Float, int and bool are one type, told apart by the element type, so which of them the handle says does not matter.
+fn plain(handle: TensorHandle<HandleKind<Rocm>>) -> RocmTensor {
+    let tensor = match handle.handle {
+        HandleKind::Float(tensor) | HandleKind::Int(tensor) | HandleKind::Bool(tensor) => tensor,
+        HandleKind::Quantized(tensor) => unreachable!("Burn asked for a plain tensor and named {tensor:?}"),
+    };
+    if tensor.as_inner().shape() == &handle.shape[..] {
+        return tensor;
+    }
+    RocmTensor::new(ops::reshape(tensor.as_inner(), &handle.shape).or_panic())
+}
+
+impl BackendIr for Rocm {
+    type Handle = HandleKind<Rocm>;
+
+    fn float_tensor(handle: TensorHandle<Self::Handle>) -> RocmTensor {
+        plain(handle)
+    }
+
+    fn int_tensor(handle: TensorHandle<Self::Handle>) -> RocmTensor {
+        plain(handle)
+    }
+
+    fn bool_tensor(handle: TensorHandle<Self::Handle>) -> RocmTensor {
+        plain(handle)
+    }
+
+    fn quantized_tensor(handle: TensorHandle<Self::Handle>) -> RocmQTensor {
+        match handle.handle {
+            HandleKind::Quantized(tensor) => tensor,
+            other => unreachable!("Burn asked for a quantised tensor and named a {} one", other.name()),
+        }
+    }
+
+    fn float_tensor_handle(tensor: RocmTensor) -> Self::Handle {
+        HandleKind::Float(tensor)
+    }
+
+    fn int_tensor_handle(tensor: RocmTensor) -> Self::Handle {
+        HandleKind::Int(tensor)
+    }
+
+    fn bool_tensor_handle(tensor: RocmTensor) -> Self::Handle {
+        HandleKind::Bool(tensor)
+    }
+
+    fn quantized_tensor_handle(tensor: RocmQTensor) -> Self::Handle {
+        HandleKind::Quantized(tensor)
+    }
+}

@@ -1,0 +1,304 @@
+//! Burn's integer operators.
+//!
+//! Arithmetic wraps; division truncates, and by zero gives 0 instead of a trap; remainders take the divisor's sign; shift
+//! counts are taken modulo the width. Sorting keeps Burn's default, which goes through the host.
+
+use std::ops::Range;
+
+use burn_backend::ops::IntTensorOps;
+use burn_backend::{Distribution, ExecutionError, Scalar, Shape, Slice, TensorData};
+use burn_std::{BoolDType, FloatDType, IndexingUpdateOp, IntDType};
+use rocfire_fusion::{Binary, Compare, Reduce, Unary};
+
+use super::elementwise::scalar;
+use super::{
+    elementwise, float_dtype, index, int_dtype, matmul, memory, out, pair, random, reduce, require_bool, scan, view,
+};
+use crate::error::OrPanic;
+use crate::{Rocm, RocmDevice, RocmTensor};
+
+macro_rules! unary {
+    ($($name:ident => $op:ident),+ $(,)?) => { $(
+        fn $name(tensor: RocmTensor) -> RocmTensor {
+            out(elementwise::unary(Unary::$op, tensor.as_inner()))
+        }
+    )+ };
+}
+
+macro_rules! binary {
+    ($($name:ident, $with_scalar:ident => $op:ident),+ $(,)?) => { $(
+        fn $name(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
+            out(elementwise::binary(Binary::$op, lhs.as_inner(), rhs.as_inner()))
+        }
+
+        fn $with_scalar(lhs: RocmTensor, rhs: Scalar) -> RocmTensor {
+            out(elementwise::binary_scalar(Binary::$op, lhs.as_inner(), scalar(rhs)))
+        }
+    )+ };
+}
+
+macro_rules! compare {
+    ($($name:ident, $elem:ident => $op:ident),+ $(,)?) => { $(
+        fn $name(lhs: RocmTensor, rhs: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
+            require_bool(stringify!($name), out_dtype);
+            out(elementwise::compare(Compare::$op, lhs.as_inner(), rhs.as_inner()))
+        }
+
+        fn $elem(lhs: RocmTensor, rhs: Scalar, out_dtype: BoolDType) -> RocmTensor {
+            require_bool(stringify!($elem), out_dtype);
+            out(elementwise::compare_scalar(Compare::$op, lhs.as_inner(), scalar(rhs)))
+        }
+    )+ };
+}
+
+macro_rules! along_axis {
+    ($($name:ident => $function:path, $op:expr);+ $(;)?) => { $(
+        fn $name(tensor: RocmTensor, dim: usize) -> RocmTensor {
+            out($function($op, tensor.as_inner(), dim))
+        }
+    )+ };
+}
+
+macro_rules! over_all {
+    ($($name:ident => $op:ident),+ $(,)?) => { $(
+        fn $name(tensor: RocmTensor) -> RocmTensor {
+            out(reduce::all(Reduce::$op, tensor.as_inner()))
+        }
+    )+ };
+}
+
+impl IntTensorOps<Rocm> for Rocm {
+    fn int_from_data(data: TensorData, device: &RocmDevice) -> RocmTensor {
+        let dtype = data.dtype();
+        memory::require_kind("int_from_data", "an integer", dtype, dtype.is_int() || dtype.is_uint()).or_panic();
+        out(memory::from_data(&data, device))
+    }
+
+    fn int_random(shape: Shape, distribution: Distribution, device: &RocmDevice, dtype: IntDType) -> RocmTensor {
+        out(random::random(&shape, distribution, device, int_dtype(dtype)))
+    }
+
+    fn int_zeros(shape: Shape, device: &RocmDevice, dtype: IntDType) -> RocmTensor {
+        Self::int_full(shape, Scalar::Int(0), device, dtype)
+    }
+
+    fn int_ones(shape: Shape, device: &RocmDevice, dtype: IntDType) -> RocmTensor {
+        Self::int_full(shape, Scalar::Int(1), device, dtype)
+    }
+
+    fn int_full(shape: Shape, fill_value: Scalar, device: &RocmDevice, dtype: IntDType) -> RocmTensor {
+        let device = device.open().or_panic();
+        out(memory::full(&device, &shape, int_dtype(dtype), scalar(fill_value)))
+    }
+
+    fn int_empty(shape: Shape, device: &RocmDevice, dtype: IntDType) -> RocmTensor {
+        out(memory::empty(&device.open().or_panic(), &shape, int_dtype(dtype)))
+    }
+
+    fn int_arange_step(range: Range<i64>, step: usize, device: &RocmDevice, dtype: IntDType) -> RocmTensor {
+        let extent = range.end.saturating_sub(range.start).max(0) as u64;
+        let count = extent.div_ceil(step as u64) as usize;
+        let device = device.open().or_panic();
+        out(elementwise::arange(&device, range.start, step as i64, count, int_dtype(dtype)))
+    }
+
+    async fn int_into_data(tensor: RocmTensor) -> Result<TensorData, ExecutionError> {
+        memory::into_data(tensor.as_inner())
+    }
+
+    fn int_to_device(tensor: RocmTensor, device: &RocmDevice) -> RocmTensor {
+        out(memory::to_device(tensor.as_inner(), device))
+    }
+
+    fn int_into_float(tensor: RocmTensor, out_dtype: FloatDType) -> RocmTensor {
+        out(memory::cast(tensor.as_inner(), float_dtype(out_dtype)))
+    }
+
+    fn int_cast(tensor: RocmTensor, dtype: IntDType) -> RocmTensor {
+        out(memory::cast(tensor.as_inner(), int_dtype(dtype)))
+    }
+
+    unary! { int_neg => Neg, int_abs => Abs, int_sign => Sign, bitwise_not => Not }
+
+    binary! {
+        int_add, int_add_scalar => Add,
+        int_sub, int_sub_scalar => Sub,
+        int_mul, int_mul_scalar => Mul,
+        int_div, int_div_scalar => Div,
+        int_remainder, int_remainder_scalar => Rem,
+        int_powi, int_powi_scalar_impl => Pow,
+        bitwise_and, bitwise_and_scalar => And,
+        bitwise_or, bitwise_or_scalar => Or,
+        bitwise_xor, bitwise_xor_scalar => Xor,
+        bitwise_left_shift, bitwise_left_shift_scalar => Shl,
+        bitwise_right_shift, bitwise_right_shift_scalar => Shr,
+    }
+
+    compare! {
+        int_equal, int_equal_elem => Eq,
+        int_not_equal, int_not_equal_elem => Ne,
+        int_greater, int_greater_elem => Gt,
+        int_greater_equal, int_greater_equal_elem => Ge,
+        int_lower, int_lower_elem => Lt,
+        int_lower_equal, int_lower_equal_elem => Le,
+    }
+
+    along_axis! {
+        int_sum_dim => reduce::axis, Reduce::Sum;
+        int_mean_dim => reduce::axis, Reduce::Mean;
+        int_prod_dim => reduce::axis, Reduce::Prod;
+        int_max_dim => reduce::axis, Reduce::Max;
+        int_min_dim => reduce::axis, Reduce::Min;
+        int_cumsum => scan::cumulative, scan::Op::Sum;
+        int_cumprod => scan::cumulative, scan::Op::Prod;
+        int_cummin => scan::cumulative, scan::Op::Min;
+        int_cummax => scan::cumulative, scan::Op::Max;
+    }
+
+    over_all! { int_sum => Sum, int_mean => Mean, int_prod => Prod, int_max => Max, int_min => Min }
+
+    fn int_clamp_min(tensor: RocmTensor, min: Scalar) -> RocmTensor {
+        out(elementwise::binary_scalar(Binary::Max, tensor.as_inner(), scalar(min)))
+    }
+
+    fn int_clamp_max(tensor: RocmTensor, max: Scalar) -> RocmTensor {
+        out(elementwise::binary_scalar(Binary::Min, tensor.as_inner(), scalar(max)))
+    }
+
+    fn int_clamp(tensor: RocmTensor, min: Scalar, max: Scalar) -> RocmTensor {
+        out(elementwise::clamp(tensor.as_inner(), scalar(min), scalar(max)))
+    }
+
+    fn int_matmul(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
+        out(matmul::matmul(lhs.as_inner(), rhs.as_inner()))
+    }
+
+    fn int_swap_dims(tensor: RocmTensor, dim1: usize, dim2: usize) -> RocmTensor {
+        out(view::swap(tensor.as_inner(), dim1, dim2))
+    }
+
+    fn int_permute(tensor: RocmTensor, axes: &[usize]) -> RocmTensor {
+        out(view::permute(tensor.as_inner(), axes))
+    }
+
+    fn int_flip(tensor: RocmTensor, axes: &[usize]) -> RocmTensor {
+        out(view::flip(tensor.as_inner(), axes))
+    }
+
+    fn int_reshape(tensor: RocmTensor, shape: Shape) -> RocmTensor {
+        out(view::reshape(tensor.as_inner(), &shape))
+    }
+
+    fn int_expand(tensor: RocmTensor, shape: Shape) -> RocmTensor {
+        out(view::expand(tensor.as_inner(), &shape))
+    }
+
+    fn int_unfold(tensor: RocmTensor, dim: usize, size: usize, step: usize) -> RocmTensor {
+        out(view::windows(tensor.as_inner(), dim, size, step, 1))
+    }
+
+    fn int_slice(tensor: RocmTensor, slices: &[Slice]) -> RocmTensor {
+        out(view::slice(tensor.as_inner(), slices))
+    }
+
+    fn int_slice_assign(tensor: RocmTensor, slices: &[Slice], value: RocmTensor) -> RocmTensor {
+        out(memory::slice_assign(tensor.into_inner(), slices, value.as_inner()))
+    }
+
+    fn int_cat(tensors: Vec<RocmTensor>, dim: usize) -> RocmTensor {
+        out(memory::cat(&tensors.iter().map(RocmTensor::as_inner).collect::<Vec<_>>(), dim))
+    }
+
+    fn int_repeat_dim(tensor: RocmTensor, dim: usize, times: usize) -> RocmTensor {
+        out(memory::repeat(tensor.as_inner(), dim, times))
+    }
+
+    fn int_gather(dim: usize, tensor: RocmTensor, indices: RocmTensor) -> RocmTensor {
+        out(index::gather(tensor.as_inner(), dim, indices.as_inner()))
+    }
+
+    fn int_scatter(
+        dim: usize,
+        tensor: RocmTensor,
+        indices: RocmTensor,
+        value: RocmTensor,
+        update: IndexingUpdateOp,
+    ) -> RocmTensor {
+        out(index::scatter(tensor.into_inner(), dim, indices.as_inner(), value.as_inner(), update))
+    }
+
+    fn int_gather_nd(data: RocmTensor, indices: RocmTensor) -> RocmTensor {
+        out(index::gather_nd(data.as_inner(), indices.as_inner()))
+    }
+
+    fn int_scatter_nd(
+        data: RocmTensor,
+        indices: RocmTensor,
+        values: RocmTensor,
+        reduction: IndexingUpdateOp,
+    ) -> RocmTensor {
+        out(index::scatter_nd(data.as_inner(), indices.as_inner(), values.as_inner(), reduction))
+    }
+
+    fn int_select(tensor: RocmTensor, dim: usize, indices: RocmTensor) -> RocmTensor {
+        out(index::select(tensor.as_inner(), dim, indices.as_inner()))
+    }
+
+    fn int_select_assign(
+        tensor: RocmTensor,
+        dim: usize,
+        indices: RocmTensor,
+        value: RocmTensor,
+        update: IndexingUpdateOp,
+    ) -> RocmTensor {
+        out(index::select_assign(tensor.into_inner(), dim, indices.as_inner(), value.as_inner(), update))
+    }
+
+    fn int_mask_where(tensor: RocmTensor, mask: RocmTensor, value: RocmTensor) -> RocmTensor {
+        out(elementwise::select(mask.as_inner(), value.as_inner(), tensor.as_inner()))
+    }
+
+    fn int_mask_fill(tensor: RocmTensor, mask: RocmTensor, value: Scalar) -> RocmTensor {
+        out(elementwise::mask_fill(tensor.as_inner(), mask.as_inner(), scalar(value)))
+    }
+
+    fn int_argmax(tensor: RocmTensor, dim: usize) -> RocmTensor {
+        let dtype = tensor.as_inner().dtype();
+        out(scan::arg(scan::Extreme::Max, tensor.as_inner(), dim, dtype))
+    }
+
+    fn int_argmin(tensor: RocmTensor, dim: usize) -> RocmTensor {
+        let dtype = tensor.as_inner().dtype();
+        out(scan::arg(scan::Extreme::Min, tensor.as_inner(), dim, dtype))
+    }
+
+    fn int_max_dim_with_indices(tensor: RocmTensor, dim: usize) -> (RocmTensor, RocmTensor) {
+        let dtype = tensor.as_inner().dtype();
+        pair(scan::with_indices(scan::Extreme::Max, tensor.as_inner(), dim, dtype))
+    }
+
+    fn int_min_dim_with_indices(tensor: RocmTensor, dim: usize) -> (RocmTensor, RocmTensor) {
+        let dtype = tensor.as_inner().dtype();
+        pair(scan::with_indices(scan::Extreme::Min, tensor.as_inner(), dim, dtype))
+    }
+
+    fn int_any(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
+        require_bool("int_any", out_dtype);
+        out(reduce::any(tensor.as_inner(), None))
+    }
+
+    fn int_any_dim(tensor: RocmTensor, dim: usize, out_dtype: BoolDType) -> RocmTensor {
+        require_bool("int_any_dim", out_dtype);
+        out(reduce::any(tensor.as_inner(), Some(dim)))
+    }
+
+    fn int_all(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
+        require_bool("int_all", out_dtype);
+        out(reduce::every(tensor.as_inner(), None))
+    }
+
+    fn int_all_dim(tensor: RocmTensor, dim: usize, out_dtype: BoolDType) -> RocmTensor {
+        require_bool("int_all_dim", out_dtype);
+        out(reduce::every(tensor.as_inner(), Some(dim)))
+    }
+}

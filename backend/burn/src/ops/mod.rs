@@ -1,0 +1,63 @@
+//! Burn's operators: the traits in files of their names, what they share below.
+//!
+//! `view`, `memory`, `elementwise`, `fused`, `reduce`, `index`, `scan`, `matmul` and `random` work on [`Tensor`]s of any
+//! kind and return results; the trait methods only pick one and turn an error into the panic that Burn expects.
+
+mod activation;
+mod bool;
+mod distributed;
+pub(crate) mod elementwise;
+mod float;
+mod fused;
+mod index;
+mod int;
+mod matmul;
+pub(crate) mod memory;
+mod module;
+mod quantized;
+mod random;
+mod reduce;
+mod scan;
+mod transaction;
+pub(crate) mod view;
+
+pub(crate) use quantized::refusal;
+pub(crate) use random::seed;
+pub(crate) use view::reshape;
+
+use burn_backend::DType as BurnDType;
+use burn_std::{BoolDType, FloatDType, IntDType};
+use rocfire_hal::{DType, Tensor};
+
+use crate::RocmTensor;
+use crate::convert::to_hal;
+use crate::error::{OrPanic, Result};
+
+/// A result as Burn takes it.
+#[track_caller]
+fn out(result: Result<Tensor>) -> RocmTensor {
+    RocmTensor::new(result.or_panic())
+}
+
+/// Two results as Burn takes them.
+#[track_caller]
+fn pair(result: Result<(Tensor, Tensor)>) -> (RocmTensor, RocmTensor) {
+    let (first, second) = result.or_panic();
+    (RocmTensor::new(first), RocmTensor::new(second))
+}
+
+fn float_dtype(dtype: FloatDType) -> DType {
+    to_hal(BurnDType::from(dtype)).expect("every float type of Burn's is stored as one of ours")
+}
+
+fn int_dtype(dtype: IntDType) -> DType {
+    to_hal(BurnDType::from(dtype)).expect("every integer type of Burn's is stored as one of ours")
+}
+
+/// Bools are bytes here: what asks for another store would get a tensor of another type than it believes.
+#[track_caller]
+fn require_bool(op: &'static str, dtype: BoolDType) {
+    let dtype = BurnDType::from(dtype);
+    let native = dtype == BurnDType::Bool(burn_std::BoolStore::Native);
+    memory::require_kind(op, "a native bool", dtype, native).or_panic();
+}

@@ -1,0 +1,132 @@
+//! Attention in three launches: scores, their softmax with everything that is done to them before, and the product.
+//!
+//! The scores are kept whole. Burn's `Autodiff` takes attention apart before it gets here.
+
+use burn_backend::ops::AttentionModuleOptions;
+use rocfire_fusion::{Binary, Compare, Graph, Reduce, Scalar, Unary, Value};
+use rocfire_hal::{DType, Error as HalError, Tensor};
+
+use crate::error::Result;
+use crate::ops::{fused, matmul, view};
+
+/// `softmax(Q · Kᵀ · scale) · V` over the last axis of the scores.
+///
+/// `query`: `[batch, heads, rows, depth]`; `key`, `value`: `[batch, heads, columns, depth]`. `mask` (true: not seen) and
+/// `bias` broadcast to the scores. A row that sees nothing gives zeros.
+pub(crate) fn attention(
+    [query, key, value]: [&Tensor; 3],
+    mask: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    options: &AttentionModuleOptions,
+) -> Result<Tensor> {
+    let shapes = [query, key, value].map(|x| x.shape().len());
+    if shapes != [4; 3] {
+        return Err(HalError::shape("attention", "query, key, value", "of rank 4", format!("rank {shapes:?}")).into());
+    }
+    if let Some(softcap) = options.softcap.filter(|softcap| !(*softcap > 0.0)) {
+        return Err(HalError::shape("attention", "softcap", "positive", softcap).into());
+    }
+    let scores = matmul::matmul(query, &view::swap(key, 2, 3)?)?;
+    let scale = options.scale.unwrap_or_else(|| 1.0 / (query.shape()[3] as f64).sqrt());
+    let dtype = scores.dtype();
+    let rows = Rows {
+        dtype,
+        softcap: options.softcap.is_some(),
+        mask: mask.is_some(),
+        causal: options.is_causal,
+        bias: bias.map(Tensor::dtype),
+    };
+
+    let mut inputs = vec![scores.clone()];
+    for tensor in mask.into_iter().chain(bias) {
+        inputs.push(view::expand(tensor, scores.shape())?);
+    }
+    // A row sees the columns up to its own, the last row seeing the last column.
+    let ahead = scores.shape()[3] as i64 - scores.shape()[2] as i64;
+    let scalars = [Scalar::Float(scale), Scalar::Float(options.softcap.unwrap_or(1.0)), Scalar::Int(ahead)];
+    let graph = fused::graph(rows.name(), &[dtype, rows.bias.unwrap_or(dtype)], |g| rows.build(g));
+    let weights = fused::elementwise(&graph, &inputs.iter().collect::<Vec<_>>(), &scalars, dtype)?;
+    matmul::matmul(&weights, value)
+}
+
+/// What is done to a row of scores.
+struct Rows {
+    dtype: DType,
+    softcap: bool,
+    mask: bool,
+    causal: bool,
+    bias: Option<DType>,
+}
+
+impl Rows {
+    fn name(&self) -> &'static str {
+        match (self.softcap, self.mask, self.causal, self.bias.is_some()) {
+            (false, false, false, false) => "attention_softmax",
+            (false, false, false, true) => "attention_softmax_bias",
+            (false, false, true, false) => "attention_softmax_causal",
+            (false, false, true, true) => "attention_softmax_causal_bias",
+            (false, true, false, false) => "attention_softmax_mask",
+            (false, true, false, true) => "attention_softmax_mask_bias",
+            (false, true, true, false) => "attention_softmax_mask_causal",
+            (false, true, true, true) => "attention_softmax_mask_causal_bias",
+            (true, false, false, false) => "attention_softmax_capped",
+            (true, false, false, true) => "attention_softmax_capped_bias",
+            (true, false, true, false) => "attention_softmax_capped_causal",
+            (true, false, true, true) => "attention_softmax_capped_causal_bias",
+            (true, true, false, false) => "attention_softmax_capped_mask",
+            (true, true, false, true) => "attention_softmax_capped_mask_bias",
+            (true, true, true, false) => "attention_softmax_capped_mask_causal",
+            (true, true, true, true) => "attention_softmax_capped_mask_causal_bias",
+        }
+    }
+
+    fn build(&self, g: &mut Graph) {
+        let wide = fused::wide(self.dtype);
+        let input = g.input(self.dtype);
+        let mask = self.mask.then(|| g.input(DType::Bool));
+        let bias = self.bias.map(|dtype| g.input(dtype));
+        let [scale, softcap, ahead] = [g.scalar(wide), g.scalar(wide), g.scalar(DType::I64)];
+        let hidden = g.constant(wide, f64::NEG_INFINITY);
+
+        let scores = fused::to(g, input, wide);
+        let mut scores = g.binary(Binary::Mul, scores, scale);
+        if self.softcap {
+            let scaled = g.binary(Binary::Div, scores, softcap);
+            let bent = g.unary(Unary::Tanh, scaled);
+            scores = g.binary(Binary::Mul, bent, softcap);
+        }
+        if let Some(mask) = mask {
+            scores = g.select(mask, hidden, scores);
+        }
+        if self.causal {
+            let (row, column) = (g.index(1), g.index(0));
+            let last = g.binary(Binary::Add, row, ahead);
+            let future = g.compare(Compare::Gt, column, last);
+            scores = g.select(future, hidden, scores);
+        }
+        if let Some(bias) = bias {
+            let bias = fused::to(g, bias, wide);
+            scores = g.binary(Binary::Add, scores, bias);
+        }
+        let weights = softmax_or_zeros(g, scores);
+        let weights = fused::to(g, weights, self.dtype);
+        g.output(weights);
+    }
+}
+
+/// The softmax of a row; zeros where every score is minus infinity, which shifted by itself would be NaN.
+fn softmax_or_zeros(g: &mut Graph, scores: Value) -> Value {
+    let dtype = g.dtype(scores);
+    let (least, most_tiny) = match dtype {
+        DType::F64 => (f64::MIN, f64::MIN_POSITIVE),
+        _ => (f64::from(f32::MIN), f64::from(f32::MIN_POSITIVE)),
+    };
+    let (least, most_tiny) = (g.constant(dtype, least), g.constant(dtype, most_tiny));
+    let largest = g.reduce(Reduce::Max, scores);
+    let largest = g.binary(Binary::Max, largest, least);
+    let shifted = g.binary(Binary::Sub, scores, largest);
+    let exp = g.unary(Unary::Exp, shifted);
+    let sum = g.reduce(Reduce::Sum, exp);
+    let sum = g.binary(Binary::Max, sum, most_tiny);
+    g.binary(Binary::Div, exp, sum)
+}

@@ -1,0 +1,283 @@
+//! Burn's module operators: the trait, in terms of the files beside it.
+//!
+//! What is not here keeps Burn's default, which composes the operators that are: gradients of convolutions, one-dimensional
+//! pools and convolutions, linear layers, embeddings, folding, CTC.
+
+mod attention;
+mod conv;
+mod deform;
+mod interpolate;
+mod norm;
+mod pad;
+mod pool;
+mod taps;
+
+use burn_backend::ops::{
+    AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions,
+    InterpolateOptions, MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps,
+};
+use burn_std::IntDType;
+use rocfire_hal::Tensor;
+
+use self::deform::Deform;
+use self::pool::{Means, Window};
+use super::{fused, int_dtype, memory, out, pair, reduce, view};
+use crate::error::{OrPanic, Result};
+use crate::{Rocm, RocmTensor};
+
+/// The windows of an average pool, which has no dilation.
+fn average_windows(kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2], ceil: bool) -> [Window; 2] {
+    windows(kernel, stride, padding, [1; 2], ceil)
+}
+
+fn windows(
+    kernel: [usize; 2],
+    stride: [usize; 2],
+    padding: [usize; 2],
+    dilation: [usize; 2],
+    ceil: bool,
+) -> [Window; 2] {
+    [0, 1].map(|i| Window { kernel: kernel[i], stride: stride[i], padding: padding[i], dilation: dilation[i], ceil })
+}
+
+fn inner(tensor: &Option<RocmTensor>) -> Option<&Tensor> {
+    tensor.as_ref().map(RocmTensor::as_inner)
+}
+
+/// The sum over every axis but 1: the gradient of a bias.
+fn bias_gradient(grad: &Tensor) -> Result<Tensor> {
+    let channels = grad.shape()[1];
+    let by_channel = view::swap(grad, 0, 1)?;
+    let rows = view::reshape(&by_channel, &[channels, grad.layout().len() / channels.max(1)])?;
+    view::reshape(&reduce::axis(rocfire_fusion::Reduce::Sum, &rows, 1)?, &[channels])
+}
+
+impl ModuleOps<Rocm> for Rocm {
+    fn conv1d(x: RocmTensor, weight: RocmTensor, bias: Option<RocmTensor>, options: ConvOptions<1>) -> RocmTensor {
+        out(conv::conv(x.as_inner(), weight.as_inner(), inner(&bias), &options))
+    }
+
+    fn conv2d(x: RocmTensor, weight: RocmTensor, bias: Option<RocmTensor>, options: ConvOptions<2>) -> RocmTensor {
+        out(conv::conv(x.as_inner(), weight.as_inner(), inner(&bias), &options))
+    }
+
+    fn conv3d(x: RocmTensor, weight: RocmTensor, bias: Option<RocmTensor>, options: ConvOptions<3>) -> RocmTensor {
+        out(conv::conv(x.as_inner(), weight.as_inner(), inner(&bias), &options))
+    }
+
+    fn conv_transpose1d(
+        x: RocmTensor,
+        weight: RocmTensor,
+        bias: Option<RocmTensor>,
+        options: ConvTransposeOptions<1>,
+    ) -> RocmTensor {
+        out(conv::transposed(x.as_inner(), weight.as_inner(), inner(&bias), &options))
+    }
+
+    fn conv_transpose2d(
+        x: RocmTensor,
+        weight: RocmTensor,
+        bias: Option<RocmTensor>,
+        options: ConvTransposeOptions<2>,
+    ) -> RocmTensor {
+        out(conv::transposed(x.as_inner(), weight.as_inner(), inner(&bias), &options))
+    }
+
+    fn conv_transpose3d(
+        x: RocmTensor,
+        weight: RocmTensor,
+        bias: Option<RocmTensor>,
+        options: ConvTransposeOptions<3>,
+    ) -> RocmTensor {
+        out(conv::transposed(x.as_inner(), weight.as_inner(), inner(&bias), &options))
+    }
+
+    fn deform_conv2d(
+        x: RocmTensor,
+        offset: RocmTensor,
+        weight: RocmTensor,
+        mask: Option<RocmTensor>,
+        bias: Option<RocmTensor>,
+        options: DeformConvOptions<2>,
+    ) -> RocmTensor {
+        let wide = Widened::new(&x, &offset, &weight, &mask).or_panic();
+        let y = wide.arguments(&options).forward().or_panic();
+        let y = RocmTensor::new(memory::cast(&y, x.as_inner().dtype()).or_panic());
+        match bias {
+            Some(bias) => {
+                let channels = bias.as_inner().shape()[0];
+                let bias = view::reshape(bias.as_inner(), &[1, channels, 1, 1]).or_panic();
+                out(super::elementwise::binary(rocfire_fusion::Binary::Add, y.as_inner(), &bias))
+            }
+            None => y,
+        }
+    }
+
+    fn deform_conv2d_backward(
+        x: RocmTensor,
+        offset: RocmTensor,
+        weight: RocmTensor,
+        mask: Option<RocmTensor>,
+        bias: Option<RocmTensor>,
+        output_grad: RocmTensor,
+        options: DeformConvOptions<2>,
+    ) -> DeformConv2dBackward<Rocm> {
+        let dtype = x.as_inner().dtype();
+        let wide = Widened::new(&x, &offset, &weight, &mask).or_panic();
+        let grad = memory::cast(output_grad.as_inner(), fused::wide(dtype)).or_panic();
+        let gradients = wide.arguments(&options).backward(&grad).or_panic();
+        let narrow = |tensor: &Tensor| out(memory::cast(tensor, dtype));
+        DeformConv2dBackward {
+            x_grad: narrow(&gradients.x),
+            offset_grad: narrow(&gradients.offset),
+            weight_grad: narrow(&gradients.weight),
+            mask_grad: gradients.mask.as_ref().map(narrow),
+            bias_grad: bias.map(|_| out(bias_gradient(output_grad.as_inner()))),
+        }
+    }
+
+    fn avg_pool2d(
+        x: RocmTensor,
+        kernel_size: [usize; 2],
+        stride: [usize; 2],
+        padding: [usize; 2],
+        count_include_pad: bool,
+        ceil_mode: bool,
+    ) -> RocmTensor {
+        let windows = average_windows(kernel_size, stride, padding, ceil_mode);
+        let means = Means::sliding(x.as_inner(), &windows, count_include_pad);
+        out(means.and_then(|means| means.forward(x.as_inner())))
+    }
+
+    fn avg_pool2d_backward(
+        x: RocmTensor,
+        grad: RocmTensor,
+        kernel_size: [usize; 2],
+        stride: [usize; 2],
+        padding: [usize; 2],
+        count_include_pad: bool,
+        ceil_mode: bool,
+    ) -> RocmTensor {
+        let windows = average_windows(kernel_size, stride, padding, ceil_mode);
+        let means = Means::sliding(x.as_inner(), &windows, count_include_pad);
+        out(means.and_then(|means| means.backward(grad.as_inner())))
+    }
+
+    fn adaptive_avg_pool2d(x: RocmTensor, output_size: [usize; 2]) -> RocmTensor {
+        out(Means::adaptive(x.as_inner(), &output_size).and_then(|means| means.forward(x.as_inner())))
+    }
+
+    fn adaptive_avg_pool2d_backward(x: RocmTensor, grad: RocmTensor) -> RocmTensor {
+        let sizes = &grad.as_inner().shape()[2..];
+        out(Means::adaptive(x.as_inner(), sizes).and_then(|means| means.backward(grad.as_inner())))
+    }
+
+    fn adaptive_avg_pool3d(x: RocmTensor, output_size: [usize; 3]) -> RocmTensor {
+        out(Means::adaptive(x.as_inner(), &output_size).and_then(|means| means.forward(x.as_inner())))
+    }
+
+    fn adaptive_avg_pool3d_backward(x: RocmTensor, grad: RocmTensor) -> RocmTensor {
+        let sizes = &grad.as_inner().shape()[2..];
+        out(Means::adaptive(x.as_inner(), sizes).and_then(|means| means.backward(grad.as_inner())))
+    }
+
+    fn max_pool2d(
+        x: RocmTensor,
+        kernel_size: [usize; 2],
+        stride: [usize; 2],
+        padding: [usize; 2],
+        dilation: [usize; 2],
+        ceil_mode: bool,
+    ) -> RocmTensor {
+        out(pool::max(x.as_inner(), windows(kernel_size, stride, padding, dilation, ceil_mode)))
+    }
+
+    fn max_pool2d_with_indices(
+        x: RocmTensor,
+        kernel_size: [usize; 2],
+        stride: [usize; 2],
+        padding: [usize; 2],
+        dilation: [usize; 2],
+        ceil_mode: bool,
+        indices_dtype: IntDType,
+    ) -> MaxPool2dWithIndices<Rocm> {
+        let windows = windows(kernel_size, stride, padding, dilation, ceil_mode);
+        let (output, indices) = pair(pool::max_with_indices(x.as_inner(), windows, int_dtype(indices_dtype)));
+        MaxPool2dWithIndices::new(output, indices)
+    }
+
+    fn max_pool2d_with_indices_backward(
+        x: RocmTensor,
+        _kernel_size: [usize; 2],
+        _stride: [usize; 2],
+        _padding: [usize; 2],
+        _dilation: [usize; 2],
+        _ceil_mode: bool,
+        output_grad: RocmTensor,
+        indices: RocmTensor,
+    ) -> MaxPool2dBackward<Rocm> {
+        MaxPool2dBackward::new(out(pool::max_backward(x.as_inner(), output_grad.as_inner(), indices.as_inner())))
+    }
+
+    fn interpolate(x: RocmTensor, output_size: [usize; 2], options: InterpolateOptions) -> RocmTensor {
+        out(interpolate::forward(x.as_inner(), output_size, &options))
+    }
+
+    fn interpolate_backward(
+        x: RocmTensor,
+        grad: RocmTensor,
+        output_size: [usize; 2],
+        options: InterpolateOptions,
+    ) -> RocmTensor {
+        out(interpolate::backward(x.as_inner(), grad.as_inner(), output_size, &options))
+    }
+
+    fn attention(
+        query: RocmTensor,
+        key: RocmTensor,
+        value: RocmTensor,
+        mask: Option<RocmTensor>,
+        attn_bias: Option<RocmTensor>,
+        options: AttentionModuleOptions,
+    ) -> RocmTensor {
+        let inputs = [query.as_inner(), key.as_inner(), value.as_inner()];
+        out(attention::attention(inputs, inner(&mask), inner(&attn_bias), &options))
+    }
+
+    fn layer_norm(tensor: RocmTensor, gamma: RocmTensor, beta: Option<RocmTensor>, epsilon: f64) -> RocmTensor {
+        out(norm::layer_norm(tensor.as_inner(), gamma.as_inner(), inner(&beta), epsilon))
+    }
+
+    fn batch_norm(
+        x: RocmTensor,
+        gamma: RocmTensor,
+        beta: RocmTensor,
+        mean: RocmTensor,
+        variance: RocmTensor,
+        epsilon: f64,
+    ) -> RocmTensor {
+        let parameters = [gamma.as_inner(), beta.as_inner(), mean.as_inner(), variance.as_inner()];
+        out(norm::batch_norm(x.as_inner(), parameters, epsilon))
+    }
+}
+
+/// The tensors of a deformable convolution in f32 (f64 for f64): 16-bit floats hold a place between pixels too coarsely.
+struct Widened {
+    x: Tensor,
+    offset: Tensor,
+    weight: Tensor,
+    mask: Option<Tensor>,
+}
+
+impl Widened {
+    fn new(x: &RocmTensor, offset: &RocmTensor, weight: &RocmTensor, mask: &Option<RocmTensor>) -> Result<Widened> {
+        let dtype = fused::wide(x.as_inner().dtype());
+        let wide = |tensor: &RocmTensor| memory::cast(tensor.as_inner(), dtype);
+        let mask = mask.as_ref().map(wide).transpose()?;
+        Ok(Widened { x: wide(x)?, offset: wide(offset)?, weight: wide(weight)?, mask })
+    }
+
+    fn arguments<'a>(&'a self, options: &'a DeformConvOptions<2>) -> Deform<'a> {
+        Deform { x: &self.x, offset: &self.offset, weight: &self.weight, mask: self.mask.as_ref(), options }
+    }
+}

@@ -1,0 +1,18 @@
+//! Every operator of the backend against Burn's CPU backend, on the emulated GPU.
+//!
+//! The cases are small, since what is tested is the operator's meaning and its composition; kernels have their own tests
+//! with their own oracles. Shapes include 1, primes, nothing at all, broadcasts and views.
+
+mod activation;
+mod check;
+mod elementwise;
+mod errors;
+mod index;
+mod integers;
+mod matmul;
+mod modules;
+mod pooling;
+mod quantized;
+mod random;
+mod reduce;
+mod shape;

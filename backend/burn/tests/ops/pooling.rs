@@ -1,0 +1,106 @@
+//! Pools and their gradients.
+
+use burn_backend::DType;
+use burn_backend::ops::{FloatTensorOps, ModuleOps};
+use burn_std::IntDType;
+
+use crate::check::{EXACT, SUMS, agree, f32s, float, floats, given, int, rounding};
+
+/// Kernel, stride, padding, dilation, rounding up.
+type Case = ([usize; 2], [usize; 2], [usize; 2], [usize; 2], bool);
+
+const CASES: [Case; 5] = [
+    ([2, 2], [2, 2], [0, 0], [1, 1], false),
+    ([3, 2], [1, 2], [1, 0], [1, 1], false),
+    ([2, 3], [2, 2], [0, 1], [2, 1], true),
+    ([3, 3], [2, 3], [1, 1], [1, 1], true),
+    ([1, 1], [1, 1], [0, 0], [1, 1], false),
+];
+
+#[test]
+fn max_pool2d_with_places_and_gradient() {
+    for (kernel, stride, padding, dilation, ceil) in CASES {
+        agree!(format!("max_pool2d {kernel:?} {stride:?} {padding:?} {dilation:?} {ceil}"), EXACT, device => {
+            let x = || f32s::<B>(&[2, 3, 7, 6], 1, device);
+            let pooled = B::max_pool2d_with_indices(x(), kernel, stride, padding, dilation, ceil, IntDType::I64);
+            let grad = f32s::<B>(&float::<B>(pooled.output.clone()).shape()[..], 2, device);
+            let places = int::<B>(pooled.indices.clone());
+            let back = B::max_pool2d_with_indices_backward(x(), kernel, stride, padding, dilation, ceil, grad, pooled.indices);
+            vec![
+                float::<B>(B::max_pool2d(x(), kernel, stride, padding, dilation, ceil)),
+                float::<B>(pooled.output),
+                places,
+                float::<B>(B::float_mul_scalar(back.x_grad, 1.0.into())),
+            ]
+        });
+    }
+}
+
+#[test]
+fn max_pool2d_gives_the_first_of_equals_and_the_last_nan() {
+    let numbers = [1.0, 1.0, 0.0, f32::NAN, 1.0, 1.0, f32::NAN, 2.0, f32::NEG_INFINITY, 0.0, 0.0, 0.0];
+    agree!("ties", EXACT, device => {
+        let x = given::<B>(&numbers, &[1, 1, 3, 4], DType::F32, device);
+        let pooled = B::max_pool2d_with_indices(x, [2, 2], [1, 1], [1, 1], [1, 1], false, IntDType::I32);
+        vec![float::<B>(pooled.output), int::<B>(pooled.indices)]
+    });
+}
+
+#[test]
+fn avg_pool2d_with_gradient() {
+    for (kernel, stride, padding, _, ceil) in CASES {
+        for include_pad in [true, false] {
+            agree!(format!("avg_pool2d {kernel:?} {stride:?} {padding:?} {ceil} {include_pad}"), SUMS, device => {
+                let x = || f32s::<B>(&[2, 3, 7, 6], 1, device);
+                let y = B::avg_pool2d(x(), kernel, stride, padding, include_pad, ceil);
+                let grad = f32s::<B>(&float::<B>(y.clone()).shape()[..], 2, device);
+                vec![float::<B>(y), float::<B>(B::avg_pool2d_backward(x(), grad, kernel, stride, padding, include_pad, ceil))]
+            });
+        }
+    }
+}
+
+#[test]
+fn adaptive_pools_with_gradients() {
+    agree!("adaptive", SUMS, device => {
+        let x = || f32s::<B>(&[2, 3, 7, 6], 1, device);
+        let volume = || f32s::<B>(&[1, 2, 4, 5, 6], 2, device);
+        let mut results = Vec::new();
+        for size in [[1, 1], [3, 4], [7, 6], [9, 2]] {
+            results.push(float::<B>(B::adaptive_avg_pool2d(x(), size)));
+            let grad = f32s::<B>(&[2, 3, size[0], size[1]], 3, device);
+            results.push(float::<B>(B::adaptive_avg_pool2d_backward(x(), grad)));
+        }
+        results.push(float::<B>(B::adaptive_avg_pool3d(volume(), [2, 3, 6])));
+        results.push(float::<B>(B::adaptive_avg_pool3d_backward(volume(), f32s::<B>(&[1, 2, 2, 3, 6], 4, device))));
+        results
+    });
+}
+
+#[test]
+fn pools_along_one_axis() {
+    agree!("1d", SUMS, device => {
+        let x = || f32s::<B>(&[2, 3, 9], 1, device);
+        let pooled = B::max_pool1d_with_indices(x(), 3, 2, 1, 1, false, IntDType::I64);
+        let places = int::<B>(pooled.indices.clone());
+        let back = B::max_pool1d_with_indices_backward(x(), 3, 2, 1, 1, false, f32s::<B>(&[2, 3, 5], 2, device), pooled.indices);
+        vec![
+            float::<B>(B::max_pool1d(x(), 3, 2, 1, 1, false)), float::<B>(pooled.output), places, float::<B>(back.x_grad),
+            float::<B>(B::avg_pool1d(x(), 2, 2, 0, true, false)),
+            float::<B>(B::avg_pool1d_backward(x(), f32s::<B>(&[2, 3, 4], 3, device), 2, 2, 0, true, false)),
+            float::<B>(B::adaptive_avg_pool1d(x(), 4)),
+            float::<B>(B::adaptive_avg_pool1d_backward(x(), f32s::<B>(&[2, 3, 4], 4, device))),
+        ]
+    });
+}
+
+#[test]
+fn pools_in_sixteen_bits() {
+    agree!("f16", rounding(DType::F16), device => {
+        let x = || floats::<B>(&[1, 2, 6, 6], DType::F16, 1, device);
+        vec![
+            float::<B>(B::avg_pool2d(x(), [3, 3], [1, 1], [1, 1], true, false)),
+            float::<B>(B::max_pool2d(x(), [2, 2], [2, 2], [0, 0], [1, 1], false)),
+        ]
+    });
+}
