@@ -73,6 +73,8 @@ fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
     tilings.enumerate().flat_map(move |(number, &tiling)| {
         let all = tiling.matrix_size == 0 || number == 0;
         let modes = MODES.into_iter().enumerate().filter(move |&(mode, _)| all || mode == number % MODES.len());
-        modes.map(move |(_, (a, b))| gemm::source(GemmKey { input: dtype, output: dtype, tiling, a, b }))
+        modes.map(move |(mode, (a, b))| {
+            gemm::source(GemmKey { input: dtype, output: dtype, tiling, a, b, chunked: mode % 2 == 0 })
+        })
     })
 }

@@ -13,10 +13,11 @@
 //          chunk the matrix kernel takes K in the order that `Fragment` states, the FMA kernel in ascending order; the
 //          choice of tiles changes no bit. A NaN or infinity spoils its row or column only.
 //
-// Macros : types GEMM_IN, GEMM_OUT, GEMM_SUM; GEMM_MATRIX_SIZE (32, 16; 0: plain FMA); GEMM_WAVES_M, GEMM_WAVES_N (lanes
-//          for FMA); GEMM_TILES_M, GEMM_TILES_N per wave (values per lane for FMA); GEMM_BK; GEMM_CHUNK; GEMM_A_MODE,
-//          GEMM_B_MODE: 0 vectors along K, 1 vectors along the other axis, 2 single elements with lanes along K, 3 single
-//          elements with lanes along the other axis.
+// Macros : types GEMM_IN, GEMM_OUT, GEMM_SUM; GEMM_MATRIX_SIZE (32, 16; 0: plain FMA); GEMM_WAVES_M, GEMM_WAVES_N
+//          (lanes for FMA); GEMM_TILES_M, GEMM_TILES_N per wave (values per lane for FMA); GEMM_BK; GEMM_CHUNK;
+//          GEMM_CHUNKED, whether a workgroup has more than one chunk; GEMM_A_MODE, GEMM_B_MODE: 0 vectors along K,
+//          1 vectors along the other axis, 2 single elements with lanes along K, 3 single elements with lanes along the
+//          other axis.
 using namespace rf;
 
 typedef GEMM_IN In;
@@ -295,13 +296,17 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) void gemm(GemmArgs g) {
 
     Loader<GEMM_BM, GEMM_A_MODE> load_a;
     Loader<GEMM_BN, GEMM_B_MODE> load_b;
-    Tile tile, total;
+    Tile tile;
     load_a.start(a, first_row, g.m, k, g.a_row, g.a_k);
     load_b.start(b, first_col, g.n, k, g.b_col, g.b_k);
     tile.start();
     tile.clear();
+#if GEMM_CHUNKED
+    Tile total;
+    total.start();
     total.clear();
-    bool chunked = end - k > GEMM_CHUNK;
+    u32 in_chunk = 0;
+#endif
 
     int buffer = 0;
     u32 left = end - k;
@@ -312,7 +317,6 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) void gemm(GemmArgs g) {
         load_a.fetch<false>(left);
         load_b.fetch<false>(left);
     }
-    u32 in_chunk = 0;
     while (left > 0) {
         In* lds_a = lds[buffer];
         In* lds_b = lds_a + GEMM_BM * GEMM_ROW;
@@ -330,21 +334,27 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) void gemm(GemmArgs g) {
         }
         tile.multiply(lds_a, lds_b, depth);
         buffer ^= 1;
+#if GEMM_CHUNKED
         in_chunk += GEMM_BK;
-        if (chunked && (in_chunk == GEMM_CHUNK || left == 0)) {
+        if (in_chunk == GEMM_CHUNK || left == 0) {
             total.add(tile);
             tile.clear();
             in_chunk = 0;
         }
+#endif
     }
-    if (chunked) __builtin_memcpy(&tile.sum, &total.sum, sizeof(tile.sum));
+#if GEMM_CHUNKED
+    Tile& result = total;
+#else
+    Tile& result = tile;
+#endif
 
     u32 rows = g.m - first_row, cols = g.n - first_col;
     Out* corner = c + (i64)first_row * g.c_row + (i64)first_col * g.c_col;
     if (rows >= GEMM_BM && cols >= GEMM_BN) {
-        tile.write<true>(corner, rows, cols, g.c_row, g.c_col);
+        result.write<true>(corner, rows, cols, g.c_row, g.c_col);
     } else {
-        tile.write<false>(corner, rows, cols, g.c_row, g.c_col);
+        result.write<false>(corner, rows, cols, g.c_row, g.c_col);
     }
 }
 

@@ -277,6 +277,7 @@ impl<'a> Product<'a> {
             tiling,
             a: self.mode(&self.a, self.m, vector),
             b: self.mode(&self.b, self.n, vector),
+            chunked: !slice && chunks > 1,
         };
         let block = [tiling.threads(info.wave_size as usize), 1, 1];
         if !slice {
@@ -392,6 +393,8 @@ pub(crate) struct GemmKey {
     pub tiling: Tiling,
     pub a: Mode,
     pub b: Mode,
+    /// Whether a workgroup adds up more than one chunk of K.
+    pub chunked: bool,
 }
 
 /// The source of one variant.
@@ -406,6 +409,7 @@ pub(crate) fn source(key: GemmKey) -> Source {
         ("GEMM_TILES_N", usize::from(t.tiles[1])),
         ("GEMM_BK", t.depth(key.input)),
         ("GEMM_CHUNK", CHUNK),
+        ("GEMM_CHUNKED", usize::from(key.chunked)),
         ("GEMM_A_MODE", key.a as usize),
         ("GEMM_B_MODE", key.b as usize),
     ]

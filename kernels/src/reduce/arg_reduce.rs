@@ -1,7 +1,7 @@
 //! `arg_reduce`: the launcher of `arg_reduce.hip`.
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
+use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
 use crate::Result;
 use crate::family::{self, BLOCK, Box3, FastDiv, Input3, Output3, Sources, Strides3, c_type, shape};
