@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rocfire-kernels", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-prelude"]),
     ("rocfire-burn", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
     ("burn-tch", &["rocfire-burn"]),
-    ("char-transformer", &["rocfire-burn"]),
+    ("char-transformer", &["burn-tch", "rocfire-burn"]),
     ("compare", &["char-transformer", "rocfire-burn"]),
     (
         "rocfire",

@@ -1,0 +1,216 @@
+//! Whether a trace is a kernel, and how its axes and outputs are laid out.
+//!
+//! Each connected part of a trace is a kernel of its own if every tensor of it that outlives it covers the whole iteration
+//! space, or all of it but the axes of the rows. The search asks after every operation, so nothing is built here; `plan`
+//! builds from what this says.
+
+use std::collections::BTreeSet;
+
+use rocfire_hal::MAX_RANK;
+
+use super::axes::{Axis, Frame, Group};
+use super::trace::{EntryId, Node, NodeId, Trace, What};
+
+/// Most nodes in one kernel, so that compiling it stays quick and its values stay in registers.
+const MAX_NODES: usize = 160;
+
+/// Most tensors that one kernel reads, and most that it writes: each is an argument with a layout.
+const MAX_READS: usize = 16;
+const MAX_STORES: usize = 12;
+
+/// How a value varies, as the graph will see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Spread {
+    Uniform,
+    Row,
+    Full,
+}
+
+/// Memory that the kernel writes, and the tensors that are it.
+#[derive(Clone, Debug)]
+pub(super) struct Store {
+    pub(super) node: NodeId,
+    /// The primitive axes as they lie in memory, slowest first.
+    pub(super) memory: Vec<Axis>,
+    /// [`Spread::Full`] or [`Spread::Row`].
+    pub(super) spread: Spread,
+    pub(super) tensors: Vec<(EntryId, Frame)>,
+}
+
+/// One kernel: see the module's description.
+#[derive(Clone, Debug)]
+pub(super) struct Arrangement {
+    /// The part's first entry.
+    pub(super) root: EntryId,
+    /// Axes of the iteration space but the row's, slowest first.
+    pub(super) outer: Vec<Axis>,
+    /// Axes that are merged into the last one; none if no value is per row.
+    pub(super) row: Vec<Axis>,
+    pub(super) stores: Vec<Store>,
+    /// By node: whether an output needs it.
+    pub(super) needed: Vec<bool>,
+    /// By node, for the needed ones.
+    pub(super) spreads: Vec<Spread>,
+}
+
+impl Trace {
+    /// The kernels of the trace, one per part; `None` if some part is none.
+    pub(super) fn arrange(&self) -> Option<Vec<Arrangement>> {
+        let roots: BTreeSet<EntryId> = self.computed().map(|(at, ..)| self.root(at)).collect();
+        roots.into_iter().map(|root| self.arrange_part(root)).collect()
+    }
+
+    fn arrange_part(&self, root: EntryId) -> Option<Arrangement> {
+        let live: Vec<_> = self
+            .computed()
+            .filter(|(at, entry, ..)| !entry.consumed && self.root(*at) == root)
+            .map(|(at, _, node, frame)| (at, node, *frame))
+            .collect();
+        let needed = self.needed(live.iter().map(|(_, node, _)| *node));
+        let reads = || self.needed_reads(&needed);
+        if reads().count() > MAX_READS || needed.iter().filter(|needed| **needed).count() > MAX_NODES {
+            return None;
+        }
+        let order = self.order(root, live.iter().map(|(.., frame)| frame).chain(reads()))?;
+        let row = self.row_axes(root, &live, &needed, &order);
+        if row.len() > 1 {
+            let mut frames = live.iter().map(|(.., frame)| frame).chain(reads());
+            if !frames.all(|frame| frame.keeps_together(&row)) {
+                return None;
+            }
+        }
+        let outer: Vec<Axis> = order.iter().copied().filter(|axis| !row.contains(axis)).collect();
+        if outer.len() + usize::from(!row.is_empty()) > MAX_RANK || !self.can_index(&needed, &row) {
+            return None;
+        }
+        let spreads = self.spreads(&row);
+        let stores = stores(&live, &order, &row, &spreads)?;
+        (stores.len() <= MAX_STORES).then_some(Arrangement { root, outer, row, stores, needed, spreads })
+    }
+
+    /// By node, whether one of `roots` is computed from it.
+    fn needed(&self, roots: impl Iterator<Item = NodeId>) -> Vec<bool> {
+        let mut needed = vec![false; self.nodes.len()];
+        for root in roots {
+            needed[usize::from(root)] = true;
+        }
+        for at in (0..self.nodes.len()).rev() {
+            if needed[at] {
+                for operand in self.nodes[at].0.operands() {
+                    needed[usize::from(operand)] = true;
+                }
+            }
+        }
+        needed
+    }
+
+    fn needed_reads<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = &'a Frame> + Clone {
+        self.nodes.iter().zip(needed).filter(|(_, needed)| **needed).filter_map(|((node, _), _)| match node {
+            Node::Read(at) => Some(&self.reads[usize::from(*at)].frame),
+            _ => None,
+        })
+    }
+
+    /// All axes of the iteration space, in the order of the first value that has them all: what the eager backend would
+    /// have allocated, and what most tensors are.
+    fn order<'a>(&'a self, root: EntryId, frames: impl Iterator<Item = &'a Frame> + Clone) -> Option<Vec<Axis>> {
+        let space: BTreeSet<Axis> = frames.clone().flat_map(|frame| frame.flat().collect::<Vec<_>>()).collect();
+        let covers = |frame: &&Frame| frame.flat().filter(|axis| space.contains(axis)).count() == space.len();
+        let computed = self.computed().filter(|(at, ..)| self.root(*at) == root).map(|(.., frame)| frame);
+        let model = computed.chain(frames).find(covers)?;
+        Some(model.flat().filter(|axis| space.contains(axis)).collect())
+    }
+
+    /// The axes that per-row values lack: those reduced over, or those that some tensor that must be written lacks.
+    fn row_axes(&self, root: EntryId, live: &[(EntryId, NodeId, Frame)], needed: &[bool], order: &[Axis]) -> Vec<Axis> {
+        let reduces =
+            self.nodes.iter().zip(needed).any(|((node, _), needed)| *needed && matches!(node, Node::Reduce(..)));
+        if reduces {
+            return self.part(root).row.expect("a reduction has set the row").axes().to_vec();
+        }
+        let lacking = |frame: &Frame| -> Vec<Axis> { order.iter().copied().filter(|axis| !frame.has(*axis)).collect() };
+        live.iter().map(|(.., frame)| lacking(frame)).find(|row| !row.is_empty()).unwrap_or_default()
+    }
+
+    /// Whether the kernel can name the coordinates that needed nodes ask for.
+    fn can_index(&self, needed: &[bool], row: &[Axis]) -> bool {
+        self.nodes.iter().zip(needed).filter(|(_, needed)| **needed).all(|((node, _), _)| match node {
+            Node::Index(group) => is_axis(group, row),
+            _ => true,
+        })
+    }
+
+    fn spreads(&self, row: &[Axis]) -> Vec<Spread> {
+        let mut spreads: Vec<Spread> = Vec::with_capacity(self.nodes.len());
+        for (node, _) in &self.nodes {
+            let joined = node.operands().map(|at| spreads[usize::from(at)]).max().unwrap_or(Spread::Uniform);
+            spreads.push(match node {
+                Node::Read(at) if self.is_per_row(&self.reads[usize::from(*at)].frame, row) => Spread::Row,
+                Node::Read(_) | Node::Index(_) => Spread::Full,
+                Node::Reduce(..) => Spread::Row,
+                Node::Scalar(_) | Node::Constant(_) => Spread::Uniform,
+                Node::Unary(..) | Node::Binary(..) | Node::Compare(..) | Node::Select(..) | Node::Cast(_) => joined,
+            });
+        }
+        spreads
+    }
+
+    fn is_per_row(&self, frame: &Frame, row: &[Axis]) -> bool {
+        !row.is_empty() && !frame.flat().any(|axis| row.contains(&axis))
+    }
+
+    /// How much better the kernels are than their operations one by one: launches first, then tensors not moved.
+    pub(super) fn score(&self, arrangements: &[Arrangement]) -> u64 {
+        let score = |arrangement: &Arrangement| {
+            let part = self.part(arrangement.root);
+            let moved = self.needed_reads(&arrangement.needed).count() + arrangement.stores.len();
+            let saved_launches = part.launches.saturating_sub(1) as u64;
+            if saved_launches == 0 { 0 } else { saved_launches * 100 + 10 * part.traffic.saturating_sub(moved) as u64 }
+        };
+        arrangements.iter().map(score).sum()
+    }
+
+    /// Tensors that are views and outlive the kernel.
+    pub(super) fn live_views(&self) -> impl Iterator<Item = EntryId> + '_ {
+        let is_live = |what: &What, consumed: bool| matches!(what, What::View { .. }) && !consumed;
+        self.entries.iter().enumerate().filter(move |(_, e)| is_live(&e.what, e.consumed)).map(|(at, _)| at as EntryId)
+    }
+}
+
+/// Whether a coordinate along `group` is one along an axis of the kernel.
+fn is_axis(group: &Group, row: &[Axis]) -> bool {
+    group.axes() == row || matches!(group.axes(), [axis] if !row.contains(axis))
+}
+
+/// What is written, `None` if some tensor covers neither the space nor its rows.
+fn stores(live: &[(EntryId, NodeId, Frame)], order: &[Axis], row: &[Axis], spreads: &[Spread]) -> Option<Vec<Store>> {
+    let outer: Vec<Axis> = order.iter().copied().filter(|axis| !row.contains(axis)).collect();
+    let mut stores: Vec<Store> = Vec::new();
+    for (at, node, frame) in live {
+        let flat: Vec<Axis> = frame.flat().collect();
+        let covers = |axes: &[Axis]| flat.len() == axes.len() && axes.iter().all(|axis| flat.contains(axis));
+        let (spread, natural) = match (covers(order), covers(&outer)) {
+            (true, _) => (Spread::Full, order),
+            (false, true) if spreads[usize::from(*node)] == Spread::Row => (Spread::Row, outer.as_slice()),
+            _ => return None,
+        };
+        // The kernel steps through a merged row with one stride, here as in what it reads.
+        let is_row_whole = row.len() < 2 || natural.windows(row.len()).any(|run| run == row) || spread == Spread::Row;
+        let memory = if is_row_whole && is_run_by_run(frame, natural) { natural.to_vec() } else { flat };
+        let known =
+            stores.iter_mut().find(|store| store.node == *node && store.spread == spread && store.memory == memory);
+        match known {
+            Some(store) => store.tensors.push((*at, *frame)),
+            None => stores.push(Store { node: *node, memory, spread, tensors: vec![(*at, *frame)] }),
+        }
+    }
+    Some(stores)
+}
+
+/// Whether each group's axes lie side by side in `memory`, so that one stride steps through them.
+fn is_run_by_run(frame: &Frame, memory: &[Axis]) -> bool {
+    frame
+        .groups()
+        .iter()
+        .all(|group| group.is_none() || memory.windows(group.axes().len()).any(|run| run == group.axes()))
+}

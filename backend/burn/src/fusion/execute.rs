@@ -1,0 +1,262 @@
+//! Running a plan: real tensors for relative ones, layouts over the iteration space, one launch.
+//!
+//! What fails here, before the launch, becomes the error of every tensor that the plan should have written, as a failure on
+//! the device does later: nothing panics.
+
+use burn_backend::Slice;
+use burn_fusion::stream::{Context, ScalarId};
+use burn_ir::{TensorError, TensorId, TensorStatus};
+use rocfire_fusion::{Graph, Scalar, run};
+use rocfire_hal::{DType, Device, Error as HalError, Layout, Tensor};
+
+use super::handle::{self, Handle};
+use super::plan::{AxisMap, Input, Kernel, Output, Plan};
+use crate::RocmDevice;
+use crate::error::{Result, execution};
+use crate::ops::elementwise::scalar;
+use crate::ops::{memory, view};
+
+/// Runs the plan's kernels; what fails leaves its error in the tensors that it would have written.
+pub(super) fn execute(plan: &Plan, device: &RocmDevice, context: &mut Context<Handle>) {
+    let (bases, device) = match fetch(plan, context).and_then(|bases| Ok((bases, device.open()?))) {
+        Ok(ready) => ready,
+        Err(error) => {
+            let error = TensorError::new(execution(error));
+            plan.kernels.iter().for_each(|kernel| claim(kernel, &error, context));
+            for step in plan.steps.iter().filter(|step| step.live) {
+                context.handles.set_error(context.tensors[&step.id].id, error.clone());
+            }
+            return;
+        }
+    };
+    for (step, tensor) in plan.steps.iter().zip(&bases.tensors[plan.sources.len()..]).filter(|(step, _)| step.live) {
+        let global = &context.tensors[&step.id];
+        context.handles.register_handle(global.id, handle::wrap(tensor.clone(), global.dtype));
+    }
+    for kernel in &plan.kernels {
+        if let Err(error) = run_kernel(plan, kernel, &bases, &device, context) {
+            tracing::debug!(target: "rocfire::fusion", kernel = kernel.kind.name(), %error, "failed before its launch");
+            claim(kernel, &TensorError::new(execution(error)), context);
+        }
+    }
+}
+
+/// Makes a failure that of everything that the kernel should have written.
+fn claim(kernel: &Kernel, error: &TensorError, context: &mut Context<Handle>) {
+    for (id, _) in kernel.outputs.iter().flat_map(|output| &output.tensors) {
+        context.handles.set_error(context.tensors[id].id, error.clone());
+    }
+}
+
+fn run_kernel(
+    plan: &Plan,
+    kernel: &Kernel,
+    bases: &Bases,
+    device: &Device,
+    context: &mut Context<Handle>,
+) -> Result<()> {
+    let graph = &kernel.graph;
+    let space = Space::new(kernel, context);
+    let inputs = kernel.inputs.iter().map(|input| space.input(input, &bases.tensors[input.base]));
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let outputs = kernel.outputs.iter().zip(graph.outputs());
+    let outputs = outputs.map(|(output, value)| space.output(output, graph.dtype(*value), device));
+    let mut outputs = outputs.collect::<Result<Vec<_>>>()?;
+    reuse(plan, kernel, &bases.owned, &inputs, &mut outputs);
+    let scalars = kernel.scalars.iter().map(|number| scalar(context.scalars[&ScalarId { value: *number }].into()));
+    let scalars: Vec<Scalar> = scalars.collect();
+    launch(graph, &space.shape(), device, &inputs, &scalars, &mut outputs)?;
+    for (output, written) in kernel.outputs.iter().zip(outputs) {
+        for (id, map) in &output.tensors {
+            let global = &context.tensors[id];
+            let layout = space.own_layout(map, &written.strides, &global.shape)?;
+            let tensor = written.tensor.with_layout(layout)?;
+            context.handles.register_handle(global.id, handle::wrap(tensor, global.dtype));
+        }
+    }
+    Ok(())
+}
+
+/// The tensors that a plan starts from.
+struct Bases {
+    /// Sources and then views, in the plan's numbering.
+    tensors: Vec<Tensor>,
+    /// By source, whether nobody else has a handle to its memory.
+    owned: Vec<bool>,
+}
+
+fn fetch(plan: &Plan, context: &mut Context<Handle>) -> Result<Bases> {
+    let mut tensors = Vec::with_capacity(plan.sources.len() + plan.steps.len());
+    for source in &plan.sources {
+        // The status is the plan's: the real tensor's own may be that of a later use.
+        let status = if source.consumed { TensorStatus::ReadWrite } else { TensorStatus::ReadOnly };
+        let global = &context.tensors[&source.id];
+        let tensor = handle::unwrap(context.handles.get_handle(&global.id, &status), global.dtype)?;
+        // Burn may have left out a reshape on the way here.
+        let is_as_known = tensor.shape() == &global.shape[..];
+        tensors.push(if is_as_known { tensor } else { view::reshape(&tensor, &global.shape)? });
+    }
+    let owned = tensors.iter().map(Tensor::is_unique).collect();
+    let ranges: &[Slice] = &context.ranges;
+    for step in &plan.steps {
+        let target: &[usize] = &context.tensors[&step.id].shape;
+        tensors.push(step.by.apply(&tensors[step.from], target, ranges)?);
+    }
+    Ok(Bases { tensors, owned })
+}
+
+fn launch(
+    graph: &Graph,
+    shape: &[usize],
+    device: &Device,
+    inputs: &[Tensor],
+    scalars: &[Scalar],
+    outputs: &mut [Written],
+) -> Result<()> {
+    let inputs: Vec<_> = inputs.iter().map(Tensor::view).collect();
+    let outputs = outputs.iter_mut().map(|output| output.tensor.view_mut().with_layout(output.layout));
+    let mut outputs = outputs.collect::<std::result::Result<Vec<_>, HalError>>()?;
+    run(device.stream(), graph, shape, &inputs, scalars, &mut outputs)?;
+    Ok(())
+}
+
+/// Lets outputs overwrite inputs that nobody else sees and that lie the same way: each element is written where it was
+/// read.
+fn reuse(plan: &Plan, kernel: &Kernel, owned: &[bool], inputs: &[Tensor], outputs: &mut [Written]) {
+    let mut taken = vec![false; inputs.len()];
+    for output in outputs {
+        let candidate = kernel.inputs.iter().zip(inputs).enumerate().position(|(at, (input, tensor))| {
+            // A source's handle was unique when it was fetched; a view of it or a second reading would see the writes.
+            let is_owned = owned.get(input.base).is_some_and(|owned| *owned);
+            let is_read_once = kernel.inputs.iter().filter(|other| other.base == input.base).count() == 1;
+            let is_viewed = plan.steps.iter().any(|step| step.from == input.base);
+            !taken[at]
+                && is_owned
+                && is_read_once
+                && !is_viewed
+                && tensor.buffer().bytes() == output.tensor.buffer().bytes()
+                && tensor.dtype() == output.tensor.dtype()
+                && *tensor.layout() == output.layout
+        });
+        if let Some(at) = candidate {
+            taken[at] = true;
+            if let Ok(tensor) = inputs[at].with_layout(*output.tensor.layout()) {
+                output.tensor = tensor;
+            }
+        }
+    }
+}
+
+/// A tensor that is being written, and how the kernel and its tensors see it.
+struct Written {
+    tensor: Tensor,
+    /// Over the iteration space.
+    layout: Layout,
+    /// By primitive axis, 0 for those that it does not have.
+    strides: Vec<i64>,
+}
+
+/// The extents of a kernel's axes for the tensors at hand.
+struct Space<'a> {
+    kernel: &'a Kernel,
+    extents: Vec<usize>,
+}
+
+impl<'a> Space<'a> {
+    fn new(kernel: &'a Kernel, context: &Context<Handle>) -> Space<'a> {
+        let extent = |(tensor, dim): &(TensorId, usize)| context.tensors[tensor].shape[*dim];
+        Space { kernel, extents: kernel.axes.iter().map(extent).collect() }
+    }
+
+    /// The extents of the graph's iteration space.
+    fn shape(&self) -> Vec<usize> {
+        let mut shape: Vec<usize> = self.kernel.outer.iter().map(|axis| self.extents[*axis]).collect();
+        if !self.kernel.row.is_empty() {
+            shape.push(self.row_extent());
+        }
+        shape
+    }
+
+    fn row_extent(&self) -> usize {
+        self.kernel.row.iter().map(|axis| self.extents[*axis]).product()
+    }
+
+    /// A tensor in memory over the iteration space. Rows whose axes do not lie one behind the other are copied first.
+    fn input(&self, input: &Input, base: &Tensor) -> Result<Tensor> {
+        let strides = self.strides_of(&input.map, base.layout().strides());
+        if let Some(layout) = self.layout(&strides, base.layout().offset(), input.per_row)? {
+            return Ok(base.with_layout(layout)?);
+        }
+        let copied = memory::copy(base)?;
+        let strides = self.strides_of(&input.map, copied.layout().strides());
+        let layout = self.layout(&strides, copied.layout().offset(), input.per_row)?;
+        let layout = layout.expect("axes that follow each other in a tensor follow each other in its copy");
+        Ok(copied.with_layout(layout)?)
+    }
+
+    fn output(&self, output: &Output, dtype: DType, device: &Device) -> Result<Written> {
+        let shape: Vec<usize> = output.memory.iter().map(|axis| self.extents[*axis]).collect();
+        let count = shape.iter().product::<usize>();
+        let tensor = memory::empty(device, &[count], dtype)?;
+        let contiguous = contiguous_strides(&shape);
+        let mut strides = vec![0; self.extents.len()];
+        for (axis, stride) in output.memory.iter().zip(contiguous) {
+            strides[*axis] = stride;
+        }
+        let layout = self.layout(&strides, 0, output.per_row)?;
+        let layout = layout.expect("the axes of a row lie side by side in what the kernel writes");
+        Ok(Written { tensor, layout, strides })
+    }
+
+    /// Strides by primitive axis from those by dimension; an axis that the tensor broadcasts over has 0.
+    fn strides_of(&self, map: &AxisMap, by_dim: &[i64]) -> Vec<i64> {
+        let mut strides = vec![0; self.extents.len()];
+        for (axes, stride) in map.iter().zip(by_dim) {
+            let mut stride = *stride;
+            for axis in axes.iter().rev() {
+                strides[*axis] = stride;
+                stride = stride.wrapping_mul(self.extents[*axis] as i64);
+            }
+        }
+        strides
+    }
+
+    /// Strides by primitive axis as a layout over the iteration space, `None` if one stride does not step through a row.
+    fn layout(&self, strides: &[i64], offset: i64, per_row: bool) -> Result<Option<Layout>> {
+        let mut shape = self.shape();
+        let mut by_axis: Vec<i64> = self.kernel.outer.iter().map(|axis| strides[*axis]).collect();
+        if let Some((last, others)) = self.kernel.row.split_last() {
+            let mut expected = strides[*last];
+            let mut inner = self.extents[*last];
+            for axis in others.iter().rev() {
+                expected = expected.wrapping_mul(inner as i64);
+                if strides[*axis] != expected && self.row_extent() > 0 {
+                    return Ok(None);
+                }
+                inner = self.extents[*axis];
+            }
+            by_axis.push(if per_row { 0 } else { strides[*last] });
+            if per_row {
+                *shape.last_mut().expect("a space with a row has a last axis") = 1;
+            }
+        }
+        Ok(Some(Layout::strided(&shape, &by_axis, offset)?))
+    }
+
+    /// The layout of a tensor in memory with these strides by primitive axis.
+    fn own_layout(&self, map: &AxisMap, strides: &[i64], shape: &[usize]) -> Result<Layout> {
+        // An extent of 1 has no axis; as its stride any will do, and that of a row-major tensor is tidiest.
+        let tidy = contiguous_strides(shape);
+        let by_dim: Vec<i64> =
+            map.iter().zip(tidy).map(|(axes, tidy)| axes.last().map_or(tidy, |axis| strides[*axis])).collect();
+        Ok(Layout::strided(shape, &by_dim, 0)?)
+    }
+}
+
+fn contiguous_strides(shape: &[usize]) -> Vec<i64> {
+    let mut strides = vec![1; shape.len()];
+    for at in (1..shape.len()).rev() {
+        strides[at - 1] = strides[at] * shape[at].max(1) as i64;
+    }
+    strides
+}

@@ -1,0 +1,285 @@
+//! Kernels as they are kept and run again: relative tensors, how they are read and written, and the graphs.
+
+use burn_ir::TensorId;
+use rocfire_fusion::{Compare, Graph, Scalar, Value};
+use rocfire_hal::DType;
+use serde::{Deserialize, Serialize};
+
+use super::arrange::{Arrangement, Spread};
+use super::axes::{Axis, Frame};
+use super::trace::{EntryId, Node, Trace, What};
+use super::view::ViewOp;
+
+/// What a kernel is called: Burn's own names for the same things, which its tools and tests compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Kind {
+    /// No reduction.
+    ElementWise,
+    /// One reduction, and only its rows are written.
+    Reduce,
+    /// Reductions whose rows meet the elements again.
+    ReduceBroadcasted,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::ElementWise => "ElementWise",
+            Kind::Reduce => "Reduce",
+            Kind::ReduceBroadcasted => "ReduceBroadcasted",
+        }
+    }
+}
+
+/// The axes of a tensor as numbers of [`Plan::axes`]; several where the tensor has them merged.
+pub(super) type AxisMap = Vec<Vec<usize>>;
+
+/// A tensor that was there before.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Source {
+    pub(super) id: TensorId,
+    /// Whether the kernel is the last to use it.
+    pub(super) consumed: bool,
+}
+
+/// A view of an earlier base: bases are the sources and then the steps, in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Step {
+    pub(super) from: usize,
+    pub(super) by: ViewOp,
+    pub(super) id: TensorId,
+    /// Whether the view outlives the kernel.
+    pub(super) live: bool,
+}
+
+/// An input of the graph.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Input {
+    pub(super) base: usize,
+    pub(super) map: AxisMap,
+    pub(super) per_row: bool,
+}
+
+/// An output of the graph.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Output {
+    /// The axes as they lie in memory, slowest first.
+    pub(super) memory: Vec<usize>,
+    pub(super) per_row: bool,
+    /// The tensors that share it.
+    pub(super) tensors: Vec<(TensorId, AxisMap)>,
+}
+
+/// One launch. Extents are read off the real tensors when it runs, so that it is every shape of the pattern.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Kernel {
+    pub(super) kind: Kind,
+    /// How many launches its operations would be one by one.
+    pub(super) launches: usize,
+    pub(super) inputs: Vec<Input>,
+    /// Burn's numbers of the scalars, in the graph's order.
+    pub(super) scalars: Vec<u64>,
+    pub(super) outputs: Vec<Output>,
+    /// For each primitive axis the tensor and dimension that has its extent.
+    pub(super) axes: Vec<(TensorId, usize)>,
+    /// Numbers of the axes of the iteration space but the row's, slowest first.
+    pub(super) outer: Vec<usize>,
+    /// Numbers of the axes that are merged into the last one.
+    pub(super) row: Vec<usize>,
+    #[serde(with = "text")]
+    pub(super) graph: Graph,
+}
+
+/// See the module's description.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// That of the kernel that replaces most.
+    pub(super) kind: Kind,
+    /// Operations of the stream that it replaces.
+    pub(super) operations: usize,
+    pub(super) sources: Vec<Source>,
+    pub(super) steps: Vec<Step>,
+    /// They share no tensor, so they run in any order.
+    pub(super) kernels: Vec<Kernel>,
+}
+
+/// The plan of a trace.
+pub(super) fn plan(trace: &Trace, arrangements: &[Arrangement]) -> Plan {
+    let bases = Bases::new(trace, arrangements);
+    let written = arrangements.iter().filter(|arrangement| !arrangement.stores.is_empty());
+    let kernels: Vec<Kernel> = written.map(|arrangement| kernel(trace, arrangement, &bases)).collect();
+    let largest = kernels.iter().max_by_key(|kernel| kernel.launches);
+    Plan {
+        kind: largest.map_or(Kind::ElementWise, |kernel| kernel.kind),
+        operations: trace.operations,
+        sources: bases.sources,
+        steps: bases.steps,
+        kernels,
+    }
+}
+
+fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
+    let axes: Vec<Axis> = arrangement.outer.iter().chain(&arrangement.row).copied().collect();
+    let number = |axis: &Axis| axes.iter().position(|known| known == axis).expect("every axis is in the space");
+    let map = |frame: &Frame| -> AxisMap {
+        frame.groups().iter().map(|group| group.axes().iter().map(number).collect()).collect()
+    };
+    let inputs = needed_reads(trace, arrangement).map(|(read, spread)| Input {
+        base: bases.number(read.entry),
+        map: map(&read.frame),
+        per_row: spread == Spread::Row,
+    });
+    let outputs = arrangement.stores.iter().map(|store| Output {
+        memory: store.memory.iter().map(number).collect(),
+        per_row: store.spread == Spread::Row,
+        tensors: store.tensors.iter().map(|(at, frame)| (trace.entries[usize::from(*at)].id, map(frame))).collect(),
+    });
+    let place = |axis: &Axis| {
+        let place = trace.axes[usize::from(*axis)];
+        (place.tensor, usize::from(place.dim))
+    };
+    let (graph, scalars) = graph(trace, arrangement);
+    Kernel {
+        kind: kind(trace, arrangement),
+        launches: trace.part(arrangement.root).launches,
+        inputs: inputs.collect(),
+        scalars,
+        outputs: outputs.collect(),
+        axes: axes.iter().map(place).collect(),
+        outer: (0..arrangement.outer.len()).collect(),
+        row: (arrangement.outer.len()..axes.len()).collect(),
+        graph,
+    }
+}
+
+fn kind(trace: &Trace, arrangement: &Arrangement) -> Kind {
+    let is_reduction = |((node, _), needed): &(&(Node, DType), &bool)| **needed && matches!(node, Node::Reduce(..));
+    let reductions = trace.nodes.iter().zip(&arrangement.needed).filter(is_reduction).count();
+    let only_rows = arrangement.stores.iter().all(|store| store.spread == Spread::Row);
+    match reductions {
+        0 => Kind::ElementWise,
+        1 if only_rows => Kind::Reduce,
+        _ => Kind::ReduceBroadcasted,
+    }
+}
+
+fn needed_reads<'a>(
+    trace: &'a Trace,
+    arrangement: &'a Arrangement,
+) -> impl Iterator<Item = (&'a super::trace::Read, Spread)> {
+    trace.nodes.iter().enumerate().filter(|(at, _)| arrangement.needed[*at]).filter_map(|(at, (node, _))| match node {
+        Node::Read(read) => Some((&trace.reads[usize::from(*read)], arrangement.spreads[at])),
+        _ => None,
+    })
+}
+
+/// The sources and views that a plan fetches, numbered.
+struct Bases {
+    sources: Vec<Source>,
+    steps: Vec<Step>,
+    /// By entry.
+    numbers: Vec<Option<usize>>,
+}
+
+impl Bases {
+    fn new(trace: &Trace, arrangements: &[Arrangement]) -> Bases {
+        let mut wanted = vec![false; trace.entries.len()];
+        let read = arrangements.iter().flat_map(|arrangement| needed_reads(trace, arrangement));
+        for root in read.map(|(read, _)| read.entry).chain(trace.live_views()) {
+            wanted[usize::from(root)] = true;
+        }
+        for at in (0..trace.entries.len()).rev() {
+            if let (true, What::View { of, .. }) = (wanted[at], &trace.entries[at].what) {
+                wanted[usize::from(*of)] = true;
+            }
+        }
+        let mut bases = Bases { sources: vec![], steps: vec![], numbers: vec![None; trace.entries.len()] };
+        for (at, entry) in trace.entries.iter().enumerate().filter(|(at, _)| wanted[*at]) {
+            if entry.what == What::Source {
+                bases.numbers[at] = Some(bases.sources.len());
+                bases.sources.push(Source { id: entry.id, consumed: entry.consumed });
+            }
+        }
+        for (at, entry) in trace.entries.iter().enumerate().filter(|(at, _)| wanted[*at]) {
+            if let What::View { of, by } = &entry.what {
+                let from = bases.number(*of);
+                bases.numbers[at] = Some(bases.sources.len() + bases.steps.len());
+                bases.steps.push(Step { from, by: by.clone(), id: entry.id, live: !entry.consumed });
+            }
+        }
+        bases
+    }
+
+    fn number(&self, entry: EntryId) -> usize {
+        self.numbers[usize::from(entry)].expect("what is read or viewed was numbered before")
+    }
+}
+
+/// The needed nodes as a graph, and Burn's numbers of its scalars.
+fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<u64>) {
+    let mut graph = Graph::new(kind(trace, arrangement).name());
+    let mut scalars: Vec<u64> = Vec::new();
+    let mut values: Vec<Option<Value>> = vec![None; trace.nodes.len()];
+    for (at, (node, dtype)) in trace.nodes.iter().enumerate().filter(|(at, _)| arrangement.needed[*at]) {
+        let v = |id: u16| values[usize::from(id)].expect("an operand comes before its use, and is needed with it");
+        let value = match *node {
+            Node::Read(_) if arrangement.spreads[at] == Spread::Row => graph.row_input(*dtype),
+            Node::Read(_) => graph.input(*dtype),
+            Node::Scalar(number) => {
+                scalars.push(number);
+                graph.scalar(*dtype)
+            }
+            Node::Constant(value) => graph.constant(*dtype, value),
+            Node::Index(group) => graph.index(axis_from_last(arrangement, group.axes())),
+            Node::Unary(op, a) => graph.unary(op, v(a)),
+            Node::Binary(op, a, b) => graph.binary(op, v(a), v(b)),
+            Node::Compare(op, a, b) => graph.compare(op, v(a), v(b)),
+            Node::Select(c, a, b) => graph.select(v(c), v(a), v(b)),
+            Node::Cast(a) => graph.cast(v(a), *dtype),
+            Node::Reduce(op, a) => graph.reduce(op, v(a)),
+        };
+        values[at] = Some(value);
+    }
+    for store in &arrangement.stores {
+        let at = usize::from(store.node);
+        let value = values[at].expect("what is stored is needed");
+        let widened = match (arrangement.spreads[at], store.spread) {
+            (Spread::Row, Spread::Full) => widen(&mut graph, value, trace.nodes[at].1),
+            _ => value,
+        };
+        graph.output(widened);
+    }
+    (graph, scalars)
+}
+
+/// A value per row as one per element. A graph stores a row value once per row; here its tensor repeats it.
+fn widen(graph: &mut Graph, value: Value, dtype: DType) -> Value {
+    let index = graph.index(0);
+    let zero = graph.constant(DType::I64, Scalar::Int(0));
+    let always = graph.compare(Compare::Ge, index, zero);
+    let otherwise = graph.constant(dtype, Scalar::Int(0));
+    graph.select(always, value, otherwise)
+}
+
+fn axis_from_last(arrangement: &Arrangement, axes: &[Axis]) -> usize {
+    if axes == arrangement.row {
+        return 0;
+    }
+    let from_last = arrangement.outer.iter().rev().position(|axis| axes == [*axis]);
+    from_last.expect("the arrangement has checked that the axis is one") + usize::from(!arrangement.row.is_empty())
+}
+
+/// A graph as its text form, for storing.
+mod text {
+    use rocfire_fusion::Graph;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(graph: &Graph, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&graph.to_string())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Graph, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,195 @@
+//! Operations along an axis as nodes: reductions, and the indexed operations that touch one element of a row.
+
+use burn_ir::{GatherOpIr, ScatterOpIr, TensorIr};
+use burn_std::IndexingUpdateOp;
+use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary};
+use rocfire_hal::DType;
+
+use super::axes::{Frame, Group, ONE};
+use super::refusal::Refusal;
+use super::trace::{EntryId, Node, NodeId, Trace};
+use super::translate::Result;
+use crate::convert::to_hal;
+
+/// An operand of a reduction: its value and place, what is reduced over, and the place of the result.
+struct Rows {
+    entry: EntryId,
+    value: NodeId,
+    row: Group,
+    result: Frame,
+}
+
+impl Trace {
+    /// `op` over the axes `dims`, which keep an extent of 1.
+    pub(super) fn reduce(&mut self, op: Reduce, input: &TensorIr, out: &TensorIr, dims: &[usize]) -> Result<()> {
+        if dims.iter().all(|dim| input.shape[*dim] == ONE) {
+            // Of one element each; Burn emits these in gradients of broadcasts.
+            return self.same(input, out);
+        }
+        self.reduce_of(op, input, out, dims, |_, value| Ok(value))
+    }
+
+    /// The largest magnitude along an axis.
+    pub(super) fn reduce_abs(&mut self, input: &TensorIr, out: &TensorIr, dim: usize) -> Result<()> {
+        self.reduce_of(Reduce::Max, input, out, &[dim], |trace, value| trace.one(Unary::Abs, value))
+    }
+
+    /// Whether any or all elements along an axis differ from zero.
+    pub(super) fn test(&mut self, op: Reduce, input: &TensorIr, out: &TensorIr, dim: usize) -> Result<()> {
+        self.reduce_of(op, input, out, &[dim], |trace, value| {
+            let dtype = trace.dtype(value);
+            if dtype == DType::Bool {
+                return Ok(value);
+            }
+            let zero = trace.push(Node::Constant(Scalar::Int(0)), dtype)?;
+            trace.test_two(Compare::Ne, value, zero)
+        })
+    }
+
+    fn reduce_of(
+        &mut self,
+        op: Reduce,
+        input: &TensorIr,
+        out: &TensorIr,
+        dims: &[usize],
+        before: impl FnOnce(&mut Trace, NodeId) -> Result<NodeId>,
+    ) -> Result<()> {
+        let rows = self.rows(input, out, dims)?;
+        let value = before(self, rows.value)?;
+        let node = self.push(Node::Reduce(op, value), self.dtype(value))?;
+        self.require_dtype(node, out)?;
+        let at = self.define(out, node, rows.result, &[rows.entry])?;
+        self.count(at, 2);
+        Ok(())
+    }
+
+    /// The extreme along an axis and where it first stands; a NaN is the extreme of any row that has one.
+    pub(super) fn extreme(
+        &mut self,
+        op: Reduce,
+        input: &TensorIr,
+        dim: usize,
+        out: Option<&TensorIr>,
+        indices: &TensorIr,
+    ) -> Result<()> {
+        let rows = self.rows(input, indices, &[dim])?;
+        let dtype = self.dtype(rows.value);
+        if dtype == DType::Bool {
+            return Err(Refusal::DType);
+        }
+        let extreme = self.push(Node::Reduce(op, rows.value), dtype)?;
+        let mut hit = self.test_two(Compare::Eq, rows.value, extreme)?;
+        if dtype.is_float() {
+            let is_nan = self.one(Unary::IsNan, rows.value)?;
+            hit = self.two(Binary::Or, hit, is_nan)?;
+        }
+        let index = self.push(Node::Index(rows.row), DType::I64)?;
+        let nowhere = self.push(Node::Constant(Scalar::Int(i64::MAX)), DType::I64)?;
+        let candidate = self.choose(hit, index, nowhere)?;
+        let first = self.push(Node::Reduce(Reduce::Min, candidate), DType::I64)?;
+        let first = self.converted(first, to_hal(indices.dtype).map_err(|_| Refusal::DType)?)?;
+        if let Some(out) = out {
+            self.require_dtype(extreme, out)?;
+            self.define(out, extreme, rows.result, &[rows.entry])?;
+        }
+        let at = self.define(indices, first, rows.result, &[rows.entry])?;
+        self.count(at, 2 + usize::from(out.is_some()));
+        Ok(())
+    }
+
+    /// One element of each row of a computed value, by the row's index: a reduction that picks it. Only behind another
+    /// reduction of the same rows, where the rows are read anyway. An index outside the row gives 0.
+    pub(super) fn gather(&mut self, op: &GatherOpIr) -> Result<()> {
+        let entry = self.operand(&op.tensor)?;
+        let (value, mut frame) = self.value_of(entry).ok_or(Refusal::Operation)?;
+        let is_pick = op.indices.shape[op.dim] == ONE && others_equal(&op.tensor, &op.indices, op.dim);
+        let row = frame.groups()[op.dim];
+        if !is_pick || row.is_none() || self.part(entry).row != Some(row) || self.dtype(value) == DType::Bool {
+            return Err(Refusal::Operation);
+        }
+        frame.groups_mut()[op.dim] = Group::NONE;
+        let (indices, index) = self.beside(&op.indices, &frame, entry)?;
+        let hit = self.at_index(row, index)?;
+        let zero = self.push(Node::Constant(Scalar::Int(0)), self.dtype(value))?;
+        let picked = self.choose(hit, value, zero)?;
+        let node = self.push(Node::Reduce(Reduce::Sum, picked), self.dtype(value))?;
+        self.require_dtype(node, &op.out)?;
+        let at = self.define(&op.out, node, frame, &[entry, indices])?;
+        self.count(at, 3);
+        Ok(())
+    }
+
+    /// One value added to one element of each row.
+    pub(super) fn scatter(&mut self, op: &ScatterOpIr) -> Result<()> {
+        let is_pick = op.indices.shape[op.dim] == ONE
+            && op.value.shape == op.indices.shape
+            && others_equal(&op.tensor, &op.indices, op.dim);
+        if !is_pick || op.update != IndexingUpdateOp::Add || op.tensor.shape[op.dim] == ONE {
+            return Err(Refusal::Operation);
+        }
+        let entry = self.operand(&op.tensor)?;
+        let frame = self.resolve(&op.out, &[entry])?;
+        let base = self.value(entry, &frame)?;
+        let along = frame.groups()[op.dim];
+        let mut rows = frame;
+        rows.groups_mut()[op.dim] = Group::NONE;
+        let (indices, index) = self.beside(&op.indices, &rows, entry)?;
+        let (values, value) = self.beside(&op.value, &rows, entry)?;
+        let hit = self.at_index(along, index)?;
+        let sum = self.two(Binary::Add, base, value)?;
+        let node = self.choose(hit, sum, base)?;
+        self.require_dtype(node, &op.out)?;
+        let at = self.define(&op.out, node, frame, &[entry, indices, values])?;
+        self.count(at, 4);
+        Ok(())
+    }
+
+    /// Whether the coordinate along `along` is `index`.
+    fn at_index(&mut self, along: Group, index: NodeId) -> Result<NodeId> {
+        let at = self.push(Node::Index(along), DType::I64)?;
+        let index = self.converted(index, DType::I64)?;
+        self.test_two(Compare::Eq, at, index)
+    }
+
+    /// An operand that must lie exactly in `frame`, which is of the part of `anchor`; and its value.
+    fn beside(&mut self, tensor: &TensorIr, frame: &Frame, anchor: EntryId) -> Result<(EntryId, NodeId)> {
+        let at = self.operand(tensor)?;
+        let mut joined = *frame;
+        self.place_operand(at, &tensor.shape, &mut joined)?;
+        let is_row_free = self.root(at) == self.root(anchor) || self.part(at).row.is_none();
+        let is_in_place = self.value_of(at).is_none_or(|(_, own)| own == *frame);
+        if joined != *frame || !is_in_place || !is_row_free {
+            return Err(Refusal::Transposed);
+        }
+        Ok((at, self.value(at, frame)?))
+    }
+
+    fn rows(&mut self, input: &TensorIr, out: &TensorIr, dims: &[usize]) -> Result<Rows> {
+        if !self.reduces {
+            return Err(Refusal::Reduction);
+        }
+        let entry = self.operand(input)?;
+        let frame = match self.value_of(entry) {
+            Some((_, frame)) => frame,
+            None => self.resolve(input, &[entry])?,
+        };
+        let value = self.value(entry, &frame)?;
+        let mut sorted = dims.to_vec();
+        sorted.sort_unstable();
+        let axes = sorted.iter().flat_map(|dim| frame.groups()[*dim].axes().to_vec());
+        let row = Group::collect(axes).ok_or(Refusal::Rank)?;
+        if row.is_none() || out.shape.rank() != input.shape.rank() {
+            return Err(Refusal::Operation);
+        }
+        self.reduce_over(entry, row)?;
+        let mut result = frame;
+        for dim in dims {
+            result.groups_mut()[*dim] = Group::NONE;
+        }
+        Ok(Rows { entry, value, row, result })
+    }
+}
+
+fn others_equal(a: &TensorIr, b: &TensorIr, dim: usize) -> bool {
+    a.shape.rank() == b.shape.rank() && (0..a.shape.rank()).all(|at| at == dim || a.shape[at] == b.shape[at])
+}

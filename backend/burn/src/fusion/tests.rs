@@ -1,0 +1,288 @@
+//! Translation without a device: relative operations in, kernels as text out.
+
+use burn_backend::{DType, Shape};
+use burn_fusion::{FuserStatus, OperationFuser};
+use burn_ir::{
+    BaseOperationIr, BinaryOpIr, CreationOpIr, FloatOperationIr, GatherOpIr, MatmulOpIr, NumericOperationIr,
+    OperationIr, ReduceDimOpIr, ReduceDimsOpIr, ScalarIr, ScalarOpIr, ShapeOpIr, SwapDimsOpIr, TensorId, TensorIr,
+    TensorStatus, UnaryOpIr,
+};
+
+use super::fuser::Fuser;
+use super::plan::{Kernel, Kind, Plan, plan};
+use super::trace::Trace;
+use crate::RocmDevice;
+
+const F32: DType = DType::F32;
+
+fn tensor(id: u64, shape: &[usize], status: TensorStatus) -> TensorIr {
+    TensorIr { id: TensorId::new(id), shape: Shape::from(shape.to_vec()), status, dtype: F32 }
+}
+
+/// Read again later.
+fn r(id: u64, shape: &[usize]) -> TensorIr {
+    tensor(id, shape, TensorStatus::ReadOnly)
+}
+
+/// Read for the last time.
+fn w(id: u64, shape: &[usize]) -> TensorIr {
+    tensor(id, shape, TensorStatus::ReadWrite)
+}
+
+/// Made here.
+fn n(id: u64, shape: &[usize]) -> TensorIr {
+    tensor(id, shape, TensorStatus::NotInit)
+}
+
+fn numeric(op: NumericOperationIr) -> OperationIr {
+    OperationIr::NumericFloat(F32, op)
+}
+
+fn add(lhs: TensorIr, rhs: TensorIr, out: TensorIr) -> OperationIr {
+    numeric(NumericOperationIr::Add(BinaryOpIr { lhs, rhs, out }))
+}
+
+fn sub(lhs: TensorIr, rhs: TensorIr, out: TensorIr) -> OperationIr {
+    numeric(NumericOperationIr::Sub(BinaryOpIr { lhs, rhs, out }))
+}
+
+fn div(lhs: TensorIr, rhs: TensorIr, out: TensorIr) -> OperationIr {
+    numeric(NumericOperationIr::Div(BinaryOpIr { lhs, rhs, out }))
+}
+
+fn scaled(lhs: TensorIr, scalar: u64, out: TensorIr) -> OperationIr {
+    numeric(NumericOperationIr::MulScalar(ScalarOpIr { lhs, rhs: ScalarIr::UInt(scalar), out }))
+}
+
+fn exp(input: TensorIr, out: TensorIr) -> OperationIr {
+    OperationIr::Float(F32, FloatOperationIr::Exp(UnaryOpIr { input, out }))
+}
+
+fn along(op: fn(ReduceDimOpIr) -> NumericOperationIr, input: TensorIr, out: TensorIr, axis: usize) -> OperationIr {
+    numeric(op(ReduceDimOpIr { input, out, axis, accumulator_len: 1 }))
+}
+
+fn reshape(input: TensorIr, out: TensorIr) -> OperationIr {
+    OperationIr::BaseFloat(BaseOperationIr::Reshape(ShapeOpIr { input, out }))
+}
+
+fn swap(input: TensorIr, out: TensorIr, dim1: usize, dim2: usize) -> OperationIr {
+    OperationIr::BaseFloat(BaseOperationIr::SwapDims(SwapDimsOpIr { input, out, dim1, dim2 }))
+}
+
+fn matmul(lhs: TensorIr, rhs: TensorIr, out: TensorIr) -> OperationIr {
+    OperationIr::Float(F32, FloatOperationIr::Matmul(MatmulOpIr { lhs, rhs, out }))
+}
+
+/// The plan of operations that must all be taken.
+fn planned(operations: &[OperationIr]) -> Plan {
+    let mut trace = Trace { reduces: true, ..Trace::default() };
+    for operation in operations {
+        trace.take(operation).unwrap_or_else(|reason| panic!("{operation:?}: {reason}"));
+    }
+    plan(&trace, &trace.arrange().expect("the operations are kernels"))
+}
+
+/// The one kernel of operations that must all be taken.
+fn kernel(operations: &[OperationIr]) -> Kernel {
+    let mut plan = planned(operations);
+    assert_eq!(plan.kernels.len(), 1);
+    plan.kernels.remove(0)
+}
+
+fn softmax() -> Vec<OperationIr> {
+    let (x, row) = ([1, 2], [1, 0]);
+    vec![
+        along(NumericOperationIr::MaxDim, r(0, &x), n(1, &row), 1),
+        sub(r(0, &x), w(1, &row), n(2, &x)),
+        exp(w(2, &x), n(3, &x)),
+        along(NumericOperationIr::SumDim, r(3, &x), n(4, &row), 1),
+        div(w(3, &x), w(4, &row), n(5, &x)),
+    ]
+}
+
+#[test]
+fn softmax_is_one_graph() {
+    let kernel = kernel(&softmax());
+    assert_eq!(kernel.kind, Kind::ReduceBroadcasted);
+    assert_eq!(
+        kernel.graph.to_string().trim(),
+        "%0: f32 = input\n\
+         %1: f32 row = reduce.max %0\n\
+         %2: f32 = sub %0, %1\n\
+         %3: f32 = exp %2\n\
+         %4: f32 row = reduce.sum %3\n\
+         %5: f32 = div %3, %4\n\
+         output %5"
+    );
+    assert_eq!((kernel.outer, kernel.row), (vec![0], vec![1]));
+}
+
+#[test]
+fn values_that_outlive_the_kernel_are_written_and_others_are_not() {
+    let kernel = kernel(&[exp(w(0, &[1]), n(1, &[1])), scaled(r(1, &[1]), 7, n(2, &[1])), exp(w(2, &[1]), n(3, &[1]))]);
+    let written: Vec<_> = kernel.outputs.iter().flat_map(|output| &output.tensors).map(|(id, _)| id.value()).collect();
+    assert_eq!(written, [1, 3]);
+    assert_eq!(kernel.scalars, [7]);
+    assert_eq!(kernel.kind, Kind::ElementWise);
+}
+
+#[test]
+fn a_source_read_for_the_last_time_is_consumed() {
+    let plan = planned(&[add(r(0, &[1]), w(1, &[1]), n(2, &[1])), exp(w(2, &[1]), n(3, &[1]))]);
+    let sources: Vec<_> = plan.sources.iter().map(|source| (source.id.value(), source.consumed)).collect();
+    assert_eq!(sources, [(0, false), (1, true)]);
+}
+
+#[test]
+fn a_reshape_splits_the_iteration_space() {
+    // [6, 4] + bias, seen as [2, 3, 4].
+    let kernel = kernel(&[
+        add(w(0, &[1, 2]), w(1, &[0, 2]), n(2, &[1, 2])),
+        reshape(w(2, &[1, 2]), n(3, &[3, 4, 2])),
+        exp(w(3, &[3, 4, 2]), n(5, &[3, 4, 2])),
+    ]);
+    assert_eq!(kernel.outer, [0, 1, 2]);
+    assert_eq!(kernel.inputs[0].map, [vec![0, 1], vec![2]]);
+    assert_eq!(kernel.inputs[1].map, [vec![], vec![2]]);
+    assert_eq!(kernel.outputs[0].tensors[0].1, [vec![0], vec![1], vec![2]]);
+}
+
+#[test]
+fn branches_in_split_and_merged_axes_become_one_loop() {
+    let kernel = kernel(&[
+        exp(w(0, &[3, 4, 2]), n(1, &[3, 4, 2])),
+        reshape(w(1, &[3, 4, 2]), n(2, &[1, 2])),
+        exp(w(3, &[1, 2]), n(4, &[1, 2])),
+        add(w(2, &[1, 2]), w(4, &[1, 2]), n(5, &[1, 2])),
+    ]);
+    assert_eq!(kernel.outer.len(), 3);
+    assert_eq!(kernel.outputs[0].tensors[0].1, [vec![0, 1], vec![2]]);
+}
+
+#[test]
+fn a_transposed_value_is_written_as_a_view_of_its_loop() {
+    let kernel = kernel(&[exp(w(0, &[1, 2]), n(1, &[1, 2])), swap(w(1, &[1, 2]), n(2, &[2, 1]), 0, 1)]);
+    assert_eq!(kernel.outputs[0].memory, [0, 1]);
+    assert_eq!(kernel.outputs[0].tensors[0].1, [vec![1], vec![0]]);
+}
+
+#[test]
+fn a_value_with_itself_transposed_is_refused() {
+    let mut trace = Trace::default();
+    trace.take(&exp(w(0, &[1, 1]), n(1, &[1, 1]))).unwrap();
+    trace.take(&swap(r(1, &[1, 1]), n(2, &[1, 1]), 0, 1)).unwrap();
+    assert!(trace.take(&add(w(1, &[1, 1]), w(2, &[1, 1]), n(3, &[1, 1]))).is_err());
+}
+
+#[test]
+fn an_input_with_itself_transposed_is_two_inputs() {
+    let kernel = kernel(&[swap(r(0, &[1, 1]), n(1, &[1, 1]), 0, 1), add(w(0, &[1, 1]), w(1, &[1, 1]), n(2, &[1, 1]))]);
+    assert_eq!(kernel.inputs.len(), 2);
+}
+
+#[test]
+fn independent_chains_are_kernels_of_their_own() {
+    let plan = planned(&[
+        exp(w(0, &[1, 2]), n(1, &[1, 2])),
+        exp(w(2, &[3]), n(3, &[3])),
+        exp(w(1, &[1, 2]), n(4, &[1, 2])),
+        exp(w(3, &[3]), n(5, &[3])),
+    ]);
+    assert_eq!(plan.kernels.len(), 2);
+    assert_eq!(plan.kernels[0].graph, plan.kernels[1].graph);
+}
+
+#[test]
+fn several_axes_are_one_row_if_they_follow_each_other() {
+    let sums = |axes: Vec<usize>, out: &[usize]| {
+        numeric(NumericOperationIr::SumDims(ReduceDimsOpIr { input: w(1, &[1, 2, 3]), out: n(2, out), axes }))
+    };
+    let merged = kernel(&[exp(w(0, &[1, 2, 3]), n(1, &[1, 2, 3])), sums(vec![1, 0], &[0, 0, 3])]);
+    assert_eq!((merged.outer, merged.row), (vec![0], vec![1, 2]));
+    assert_eq!(merged.kind, Kind::Reduce);
+    let mut trace = Trace { reduces: true, ..Trace::default() };
+    trace.take(&exp(w(0, &[1, 2, 3]), n(1, &[1, 2, 3]))).unwrap();
+    trace.take(&sums(vec![0, 2], &[0, 2, 0])).unwrap();
+    assert!(trace.arrange().is_none());
+}
+
+#[test]
+fn a_sum_over_an_extent_of_one_is_the_value() {
+    let kernel = kernel(&[
+        exp(w(0, &[1, 0]), n(1, &[1, 0])),
+        along(NumericOperationIr::SumDim, w(1, &[1, 0]), n(2, &[1, 0]), 1),
+        exp(w(2, &[1, 0]), n(3, &[1, 0])),
+    ]);
+    assert_eq!(kernel.kind, Kind::ElementWise);
+}
+
+#[test]
+fn a_row_value_as_a_whole_tensor_is_widened() {
+    let kernel = kernel(&[
+        along(NumericOperationIr::SumDim, w(0, &[1, 2]), n(1, &[1, 0]), 1),
+        OperationIr::BaseFloat(BaseOperationIr::Ones(CreationOpIr { out: n(2, &[1, 2]) })),
+        numeric(NumericOperationIr::Mul(BinaryOpIr { lhs: w(1, &[1, 0]), rhs: w(2, &[1, 2]), out: n(3, &[1, 2]) })),
+    ]);
+    assert!(!kernel.outputs[0].per_row);
+    let output = *kernel.graph.outputs().last().expect("it has one");
+    assert_eq!(kernel.graph.kind(output), rocfire_fusion::Kind::Full);
+}
+
+#[test]
+fn a_gather_fuses_only_behind_a_reduction_of_the_same_rows() {
+    let (x, row) = ([1, 2], [1, 0]);
+    let mut indices = r(9, &row);
+    indices.dtype = DType::I32;
+    let gather = |from| {
+        OperationIr::BaseFloat(BaseOperationIr::Gather(GatherOpIr {
+            tensor: w(from, &x),
+            dim: 1,
+            indices: indices.clone(),
+            out: n(6, &row),
+        }))
+    };
+    let mut operations = softmax();
+    operations.push(gather(5));
+    let kernel = kernel(&operations);
+    assert!(kernel.outputs.iter().all(|output| output.per_row));
+    let mut trace = Trace { reduces: true, ..Trace::default() };
+    trace.take(&exp(w(0, &x), n(5, &x))).unwrap();
+    assert!(trace.take(&gather(5)).is_err());
+}
+
+#[test]
+fn a_fuser_keeps_its_last_kernel_when_it_closes() {
+    let mut fuser = Fuser::reduce(RocmDevice::default());
+    for operation in softmax() {
+        fuser.fuse(&operation);
+        assert_eq!(fuser.status(), FuserStatus::Open);
+    }
+    let before = fuser.properties();
+    let clone = fuser.clone_dyn();
+    fuser.fuse(&matmul(w(5, &[1, 2]), r(6, &[2, 3]), n(7, &[1, 3])));
+    assert_eq!(fuser.status(), FuserStatus::Closed);
+    assert_eq!(fuser.properties(), before);
+    assert_eq!((fuser.len(), clone.len()), (5, 5));
+    assert_eq!(clone.status(), FuserStatus::Open);
+    fuser.reset();
+    assert!(fuser.is_empty());
+}
+
+#[test]
+fn a_single_operation_is_not_worth_a_plan() {
+    let mut fuser = Fuser::element_wise(RocmDevice::default());
+    fuser.fuse(&exp(w(0, &[1]), n(1, &[1])));
+    assert_eq!(fuser.properties().score, 0);
+    fuser.fuse(&exp(w(1, &[1]), n(2, &[1])));
+    assert!(fuser.properties().score > 0);
+}
+
+#[test]
+fn a_plan_survives_being_stored() {
+    let plan = planned(&softmax());
+    let stored = serde_json::to_string(&plan).unwrap();
+    let restored: Plan = serde_json::from_str(&stored).unwrap();
+    assert_eq!(serde_json::to_string(&restored).unwrap(), stored);
+    assert_eq!(restored.kernels[0].graph, plan.kernels[0].graph);
+}

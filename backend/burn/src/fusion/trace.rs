@@ -1,0 +1,465 @@
+//! What has been collected for one kernel: values in SSA form over an iteration space, and which tensor is which value.
+//!
+//! A [`Trace`] is a value: the search clones it, goes on with one clone and falls back to another, so it is kept behind an
+//! `Arc` and copied when written. It knows relative tensors only; extents, scalars and memory come when the plan made from
+//! it runs. `translate` decides which operation becomes which nodes, `build` whether the whole can run and how.
+
+use burn_ir::{TensorId, TensorIr, TensorStatus};
+use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary};
+use rocfire_hal::DType;
+
+use super::axes::{Axis, Extent, Frame, Group, ONE};
+use super::refusal::Refusal;
+use super::view::ViewOp;
+use crate::convert::to_hal;
+
+type Result<T> = std::result::Result<T, Refusal>;
+
+/// Most nodes in a trace, whose kernels are made and found again together.
+const MAX_NODES: usize = 1024;
+
+/// Index of an [`Entry`].
+pub(super) type EntryId = u16;
+/// Index of a [`Node`].
+pub(super) type NodeId = u16;
+
+/// One value of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Node {
+    /// The element of [`Trace::reads`] of this number.
+    Read(u16),
+    /// The run-time scalar with Burn's number.
+    Scalar(u64),
+    Constant(Scalar),
+    /// The coordinate along a group, as i64.
+    Index(Group),
+    Unary(Unary, NodeId),
+    Binary(Binary, NodeId, NodeId),
+    Compare(Compare, NodeId, NodeId),
+    Select(NodeId, NodeId, NodeId),
+    Cast(NodeId),
+    /// Over the axes of the part's row.
+    Reduce(Reduce, NodeId),
+}
+
+impl Node {
+    pub(super) fn operands(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let (list, count) = match *self {
+            Node::Read(_) | Node::Scalar(_) | Node::Constant(_) | Node::Index(_) => ([0; 3], 0),
+            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) => ([a; 3], 1),
+            Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, b], 2),
+            Node::Select(c, a, b) => ([c, a, b], 3),
+        };
+        list.into_iter().take(count)
+    }
+}
+
+/// A tensor from memory as a kernel reads it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Read {
+    /// A source or a view.
+    pub(super) entry: EntryId,
+    pub(super) frame: Frame,
+}
+
+/// What a tensor is to the kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What {
+    /// It was there before.
+    Source,
+    /// A source, or a view of one, seen through another layout.
+    View { of: EntryId, by: ViewOp },
+    /// A value of the kernel.
+    Computed { node: NodeId, frame: Frame },
+}
+
+/// A tensor that the collected operations name.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) id: TensorId,
+    /// Relative extents.
+    pub(super) shape: Vec<Extent>,
+    pub(super) dtype: DType,
+    pub(super) what: What,
+    /// Read for the last time, or dropped: nobody outside sees it.
+    pub(super) consumed: bool,
+    /// An entry of the same part; itself for the part's first.
+    joined: EntryId,
+    /// Of the whole part, in its first entry.
+    part: Part,
+}
+
+/// A connected part of the trace: one kernel. Parts share no tensor, so that their kernels may run in any order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Part {
+    /// The axes that reductions run over.
+    pub(super) row: Option<Group>,
+    /// How many launches its operations would be one by one.
+    pub(super) launches: usize,
+    /// How many tensors they would read and write one by one.
+    pub(super) traffic: usize,
+}
+
+/// Where the extent of a primitive axis is read off when a plan runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) extent: Extent,
+    pub(super) tensor: TensorId,
+    pub(super) dim: u8,
+}
+
+/// See the module's description.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trace {
+    /// Operations taken, drops and views included.
+    pub(super) operations: usize,
+    pub(super) entries: Vec<Entry>,
+    pub(super) reads: Vec<Read>,
+    pub(super) nodes: Vec<(Node, DType)>,
+    /// By primitive axis; one that was split stays, unused.
+    pub(super) axes: Vec<Place>,
+    /// Whether reductions are taken at all.
+    pub(super) reduces: bool,
+}
+
+impl Trace {
+    /// The entry of an operand, a source if it is new.
+    pub(super) fn operand(&mut self, tensor: &TensorIr) -> Result<EntryId> {
+        let consumed = tensor.status == TensorStatus::ReadWrite;
+        if let Some(at) = self.find(tensor.id) {
+            self.entries[usize::from(at)].consumed |= consumed;
+            return Ok(at);
+        }
+        let at = self.enter(tensor, What::Source)?;
+        self.entries[usize::from(at)].consumed = consumed;
+        Ok(at)
+    }
+
+    /// The entry of a tensor, if an operation named it.
+    pub(super) fn find(&self, id: TensorId) -> Option<EntryId> {
+        self.entries.iter().rposition(|entry| entry.id == id).map(|at| at as EntryId)
+    }
+
+    /// Adds a tensor that is a view of a source.
+    pub(super) fn view(&mut self, of: EntryId, by: ViewOp, out: &TensorIr) -> Result<()> {
+        let at = self.enter(out, What::View { of, by })?;
+        self.join(at, of);
+        Ok(())
+    }
+
+    /// Adds a tensor that is the value of `node`, computed from `operands`.
+    pub(super) fn define(
+        &mut self,
+        out: &TensorIr,
+        node: NodeId,
+        frame: Frame,
+        operands: &[EntryId],
+    ) -> Result<EntryId> {
+        let at = self.enter(out, What::Computed { node, frame })?;
+        let is_meeting = operands.windows(2).any(|pair| self.root(pair[0]) != self.root(pair[1]));
+        for operand in operands {
+            self.join(at, *operand);
+        }
+        if is_meeting {
+            self.settle(at);
+        }
+        Ok(at)
+    }
+
+    /// Where parts have met at one tensor, makes the loops of their other tensors of equal shape the same too, as far as
+    /// that can be: operations yet to come will want it, and meanwhile the part is one space.
+    fn settle(&mut self, at: EntryId) {
+        let root = self.root(at);
+        let computed = self.computed().map(|(at, ..)| (at, None));
+        let read = self.reads.iter().enumerate().map(|(number, read)| (read.entry, Some(number)));
+        let places: Vec<_> = computed.chain(read).filter(|(at, _)| self.root(*at) == root).collect();
+        for (position, (entry, number)) in places.iter().enumerate() {
+            let shape = &self.entries[usize::from(*entry)].shape;
+            let twin = places[..position].iter().find(|(at, _)| self.entries[usize::from(*at)].shape == *shape);
+            let Some((twin, twin_number)) = twin.copied() else { continue };
+            for dim in 0..self.entries[usize::from(*entry)].shape.len() {
+                let mut known = self.frame_at(twin, twin_number);
+                let (to, from) = (known.groups()[dim], self.frame_at(*entry, *number).groups()[dim]);
+                if to != from && !to.is_none() && !from.is_none() {
+                    // A refusal leaves both loops, which is what they were.
+                    let _ = self.align(&to, &from, &mut known);
+                }
+            }
+        }
+    }
+
+    /// The frame of a computed entry, or of a reading of one that is not.
+    fn frame_at(&self, at: EntryId, read: Option<usize>) -> Frame {
+        match (&self.entries[usize::from(at)].what, read) {
+            (What::Computed { frame, .. }, None) => *frame,
+            (_, Some(number)) => self.reads[number].frame,
+            (What::Source | What::View { .. }, None) => unreachable!("what is not computed has a frame where it is read"),
+        }
+    }
+
+    fn enter(&mut self, tensor: &TensorIr, what: What) -> Result<EntryId> {
+        let dtype = to_hal(tensor.dtype).map_err(|_| Refusal::DType)?;
+        let at = self.entries.len() as EntryId;
+        if self.entries.len() >= MAX_NODES {
+            return Err(Refusal::Full);
+        }
+        Frame::ones(tensor.shape.rank()).ok_or(Refusal::Rank)?;
+        let shape = tensor.shape.iter().copied().collect();
+        self.entries.push(Entry {
+            id: tensor.id,
+            shape,
+            dtype,
+            what,
+            consumed: false,
+            joined: at,
+            part: Part::default(),
+        });
+        Ok(at)
+    }
+
+    /// Makes the parts of two entries one. Their rows agree: [`Trace::resolve`] has seen to it.
+    fn join(&mut self, a: EntryId, b: EntryId) {
+        let (a, b) = (self.root(a), self.root(b));
+        if a == b {
+            return;
+        }
+        let (low, high) = (usize::from(a.min(b)), usize::from(a.max(b)));
+        self.entries[high].joined = low as EntryId;
+        let other = self.entries[high].part;
+        let part = &mut self.entries[low].part;
+        part.row = part.row.or(other.row);
+        part.launches += other.launches;
+        part.traffic += other.traffic;
+    }
+
+    /// The first entry of the part that an entry belongs to.
+    pub(super) fn root(&self, mut at: EntryId) -> EntryId {
+        while self.entries[usize::from(at)].joined != at {
+            at = self.entries[usize::from(at)].joined;
+        }
+        at
+    }
+
+    /// The part that an entry belongs to.
+    pub(super) fn part(&self, at: EntryId) -> &Part {
+        &self.entries[usize::from(self.root(at))].part
+    }
+
+    /// Whether anything is reduced.
+    pub(super) fn has_reduction(&self) -> bool {
+        self.nodes.iter().any(|(node, _)| matches!(node, Node::Reduce(..)))
+    }
+
+    /// Adds an operation to a part: it reads and writes so many tensors.
+    pub(super) fn count(&mut self, at: EntryId, tensors: usize) {
+        let root = usize::from(self.root(at));
+        self.entries[root].part.launches += 1;
+        self.entries[root].part.traffic += tensors;
+    }
+
+    /// Every computed tensor, oldest first.
+    pub(super) fn computed(&self) -> impl DoubleEndedIterator<Item = (EntryId, &Entry, NodeId, &Frame)> {
+        self.entries.iter().enumerate().filter_map(|(at, entry)| match &entry.what {
+            What::Computed { node, frame } => Some((at as EntryId, entry, *node, frame)),
+            What::Source | What::View { .. } => None,
+        })
+    }
+
+    /// The value and frame of an entry if it is computed.
+    pub(super) fn value_of(&self, at: EntryId) -> Option<(NodeId, Frame)> {
+        match self.entries[usize::from(at)].what {
+            What::Computed { node, frame } => Some((node, frame)),
+            What::Source | What::View { .. } => None,
+        }
+    }
+
+    /// The value of an operand within a frame that [`Trace::resolve`] gave for it.
+    pub(super) fn value(&mut self, at: EntryId, frame: &Frame) -> Result<NodeId> {
+        if let Some((node, _)) = self.value_of(at) {
+            return Ok(node);
+        }
+        let entry = &self.entries[usize::from(at)];
+        let dtype = entry.dtype;
+        let mut own = *frame;
+        for (group, extent) in own.groups_mut().iter_mut().zip(&entry.shape) {
+            if *extent == ONE {
+                *group = Group::NONE;
+            }
+        }
+        let read = Read { entry: at, frame: own };
+        if let Some(known) = self.reads.iter().position(|other| *other == read) {
+            let node = self.nodes.iter().position(|(node, _)| *node == Node::Read(known as u16));
+            return Ok(node.expect("every read has its node") as NodeId);
+        }
+        self.reads.push(read);
+        self.push(Node::Read(self.reads.len() as u16 - 1), dtype)
+    }
+
+    /// Adds a node.
+    pub(super) fn push(&mut self, node: Node, dtype: DType) -> Result<NodeId> {
+        if self.nodes.len() >= MAX_NODES {
+            return Err(Refusal::Full);
+        }
+        self.nodes.push((node, dtype));
+        Ok(self.nodes.len() as NodeId - 1)
+    }
+
+    /// Where a tensor of `out`'s shape lies in the iteration space if it is computed from `operands` axis by axis.
+    ///
+    /// Computed operands decide; where there is none, a tensor of the same part and shape does, and else the space gets an
+    /// axis.
+    pub(super) fn resolve(&mut self, out: &TensorIr, operands: &[EntryId]) -> Result<Frame> {
+        let rank = out.shape.rank();
+        let mut frame = Frame::ones(rank).ok_or(Refusal::Rank)?;
+        for at in operands {
+            self.place_operand(*at, &out.shape, &mut frame)?;
+        }
+        let row = self.common_row(operands)?;
+        self.adopt(&out.shape, &mut frame, operands);
+        for dim in 0..rank {
+            if out.shape[dim] != ONE && frame.groups()[dim].is_none() {
+                // A wider space would compute each row anew for each of its elements.
+                if row.is_some() {
+                    return Err(Refusal::Wider);
+                }
+                frame.groups_mut()[dim] = Group::one(self.new_axis(out.shape[dim], out.id, dim)?);
+            }
+        }
+        let mut seen = [false; 256];
+        if frame.flat().any(|axis| std::mem::replace(&mut seen[usize::from(axis)], true)) {
+            return Err(Refusal::Transposed);
+        }
+        Ok(frame)
+    }
+
+    /// The row of the parts that some entries belong to, which become one.
+    fn common_row(&self, entries: &[EntryId]) -> Result<Option<Group>> {
+        let mut rows = entries.iter().filter_map(|at| self.part(*at).row);
+        let first = rows.next();
+        if rows.all(|row| Some(row) == first) { Ok(first) } else { Err(Refusal::OtherRow) }
+    }
+
+    /// Takes the groups of an operand, if it is computed, into `frame`. Where both have axes they become the same.
+    pub(super) fn place_operand(&mut self, at: EntryId, shape: &[Extent], frame: &mut Frame) -> Result<()> {
+        let entry = &self.entries[usize::from(at)];
+        let fits = |(own, out): (&Extent, &Extent)| *own == ONE || own == out;
+        if entry.shape.len() != shape.len() || !entry.shape.iter().zip(shape).all(fits) {
+            return Err(Refusal::Unrelated);
+        }
+        for dim in 0..shape.len() {
+            let Some((_, own)) = self.value_of(at) else { return Ok(()) };
+            let (known, own) = (frame.groups()[dim], own.groups()[dim]);
+            if known.is_none() {
+                frame.groups_mut()[dim] = own;
+            } else if !own.is_none() && own != known {
+                self.align(&known, &own, frame)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes two groups of equal extent the same, in `frame` too.
+    fn align(&mut self, known: &Group, own: &Group, frame: &mut Frame) -> Result<()> {
+        let extent = |axis: &Axis| self.axes[usize::from(*axis)].extent;
+        if own.axes().iter().map(extent).eq(known.axes().iter().map(extent)) {
+            for (from, to) in own.axes().iter().zip(known.axes()) {
+                self.identify(*from, &[*to], frame)?;
+            }
+            return Ok(());
+        }
+        match (known.axes(), own.axes()) {
+            (parts, [axis]) | ([axis], parts) => self.identify(*axis, parts, frame),
+            _ => Err(Refusal::Transposed),
+        }
+    }
+
+    /// Makes an axis the same as others of its extent. Two axes are loops that may become one as long as no tensor runs over
+    /// both: whatever was computed in one is then computed in the other.
+    fn identify(&mut self, axis: Axis, parts: &[Axis], frame: &mut Frame) -> Result<()> {
+        if parts == [axis] {
+            return Ok(());
+        }
+        let runs_over_both = |frame: &Frame| frame.has(axis) && parts.iter().any(|part| frame.has(*part));
+        let is_crossed = self.computed().any(|(.., frame)| runs_over_both(frame));
+        if is_crossed || self.reads.iter().any(|read| runs_over_both(&read.frame)) || runs_over_both(frame) {
+            return Err(Refusal::Transposed);
+        }
+        frame.refine(axis, parts).ok_or(Refusal::Rank)?;
+        self.substitute(axis, parts)
+    }
+
+    /// Fills the open groups of `frame` from tensors of the parts of `operands`: from one of the very same shape, else
+    /// extent by extent from those of the same rank. Computed ones come first, and the newest of them.
+    pub(super) fn adopt(&self, shape: &[Extent], frame: &mut Frame, operands: &[EntryId]) {
+        let roots: Vec<EntryId> = operands.iter().map(|at| self.root(*at)).collect();
+        let is_near = |at: EntryId| roots.contains(&self.root(at));
+        let agrees = |own: &Frame, so_far: &Frame| {
+            own.groups().iter().zip(so_far.groups()).all(|(a, b)| a.is_none() || b.is_none() || a == b)
+        };
+        let computed = self.computed().rev().map(|(at, _, _, own)| (at, own));
+        let read = self.reads.iter().rev().map(|read| (read.entry, &read.frame));
+        let near = computed.chain(read).filter(|(at, own)| own.groups().len() == shape.len() && is_near(*at));
+        let near = near.map(|(at, own)| (self.entries[usize::from(at)].shape.as_slice(), own));
+        let placed: Vec<(&[Extent], &Frame)> = near.collect();
+        let twin = placed.iter().find(|(own, at)| *own == shape && agrees(at, frame));
+        let models = twin.map_or(placed.as_slice(), std::slice::from_ref);
+        for (extents, own) in models {
+            for dim in 0..shape.len() {
+                let group = own.groups()[dim];
+                let is_open = shape[dim] != ONE && frame.groups()[dim].is_none();
+                let is_free = group.axes().iter().all(|axis| !frame.has(*axis));
+                if is_open && extents[dim] == shape[dim] && !group.is_none() && is_free {
+                    frame.groups_mut()[dim] = group;
+                }
+            }
+        }
+    }
+
+    fn new_axis(&mut self, extent: Extent, tensor: TensorId, dim: usize) -> Result<Axis> {
+        let axis = Axis::try_from(self.axes.len()).map_err(|_| Refusal::Full)?;
+        self.axes.push(Place { extent, tensor, dim: dim as u8 });
+        Ok(axis)
+    }
+
+    /// Splits a primitive axis into those axes of `out` that are `dims`, everywhere.
+    pub(super) fn split(&mut self, axis: Axis, out: &TensorIr, dims: &[usize]) -> Result<()> {
+        let parts = dims.iter().map(|dim| self.new_axis(out.shape[*dim], out.id, *dim)).collect::<Result<Vec<_>>>()?;
+        self.substitute(axis, &parts)
+    }
+
+    /// Puts `parts` in the place of a primitive axis, everywhere.
+    fn substitute(&mut self, axis: Axis, parts: &[Axis]) -> Result<()> {
+        for (node, _) in &mut self.nodes {
+            if let Node::Index(group) = node
+                && group.axes().contains(&axis)
+            {
+                *group = group.refined(axis, parts).ok_or(Refusal::Rank)?;
+            }
+        }
+        for entry in &mut self.entries {
+            if let What::Computed { frame, .. } = &mut entry.what {
+                frame.refine(axis, parts).ok_or(Refusal::Rank)?;
+            }
+            if let Some(row) = &mut entry.part.row {
+                *row = row.refined(axis, parts).ok_or(Refusal::Rank)?;
+            }
+        }
+        for read in &mut self.reads {
+            read.frame.refine(axis, parts).ok_or(Refusal::Rank)?;
+        }
+        Ok(())
+    }
+
+    /// Makes `row` what reductions of an entry's part run over, or refuses if it is something else already.
+    pub(super) fn reduce_over(&mut self, at: EntryId, row: Group) -> Result<()> {
+        let root = usize::from(self.root(at));
+        let known = &mut self.entries[root].part.row;
+        match known {
+            Some(known) if *known != row => Err(Refusal::OtherRow),
+            _ => {
+                *known = Some(row);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Burn's operations as nodes: what joins a kernel, and as what.
+//!
+//! Each operation becomes the very nodes that the eager backend runs for it (`ops::elementwise`), so that a chain gives the
+//! same bits fused and unfused. An operation that does not join is refused with the reason and leaves the trace in no state
+//! to go on with: the caller keeps the last good one.
+
+use burn_ir::{
+    BaseOperationIr, BinaryOpIr, BoolOperationIr, FloatOperationIr, IntOperationIr, NumericOperationIr, OperationIr,
+    ScalarIr, ScalarOpIr, TensorIr,
+};
+use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary};
+use rocfire_hal::DType;
+
+use super::refusal::Refusal;
+use super::trace::{Node, NodeId, Trace};
+use crate::convert::to_hal;
+
+pub(super) type Result<T> = std::result::Result<T, Refusal>;
+
+impl Trace {
+    /// Adds an operation, or says why it does not belong.
+    pub(super) fn take(&mut self, operation: &OperationIr) -> Result<()> {
+        match operation {
+            OperationIr::BaseFloat(op) | OperationIr::BaseInt(op) | OperationIr::BaseBool(op) => self.base(op),
+            OperationIr::NumericFloat(_, op) | OperationIr::NumericInt(_, op) => self.numeric(op),
+            OperationIr::Float(_, op) => self.float(op),
+            OperationIr::Int(op) => self.int(op),
+            OperationIr::Bool(op) => self.bool(op),
+            OperationIr::Drop(tensor) => self.drop_tensor(tensor),
+            _ => Err(Refusal::Operation),
+        }?;
+        self.operations += 1;
+        Ok(())
+    }
+
+    fn drop_tensor(&mut self, tensor: &TensorIr) -> Result<()> {
+        if self.operations == 0 {
+            return Err(Refusal::Empty);
+        }
+        if let Some(at) = self.find(tensor.id) {
+            self.entries[usize::from(at)].consumed = true;
+        }
+        Ok(())
+    }
+
+    fn base(&mut self, op: &BaseOperationIr) -> Result<()> {
+        use BaseOperationIr as Op;
+        match op {
+            Op::Reshape(op) => self.reshape(&op.input, &op.out),
+            Op::SwapDims(op) => self.swap(&op.input, &op.out, op.dim1, op.dim2),
+            Op::Permute(op) => self.permute(&op.input, &op.out, &op.axes),
+            Op::Flip(op) => self.flip(&op.input, &op.out, &op.axes),
+            Op::Expand(op) => self.expand(&op.input, &op.out),
+            Op::Slice(op) => self.slice(&op.tensor, &op.out, &op.ranges),
+            Op::MaskWhere(op) => {
+                self.elementwise(&op.out, &[&op.mask, &op.value, &op.tensor], |t, v| t.choose(v[0], v[1], v[2]))
+            }
+            Op::MaskFill(op) => self.elementwise(&op.out, &[&op.mask, &op.tensor], |t, v| {
+                let value = t.scalar(op.value, t.dtype(v[1]))?;
+                t.choose(v[0], value, v[1])
+            }),
+            Op::Equal(op) => self.compare(Compare::Eq, op),
+            Op::NotEqual(op) => self.compare(Compare::Ne, op),
+            Op::EqualElem(op) => self.compare_scalar(Compare::Eq, op),
+            Op::NotEqualElem(op) => self.compare_scalar(Compare::Ne, op),
+            Op::Cast(op) => self.cast(&op.input, &op.out),
+            Op::Ones(op) => self.create(&op.out, |t, dtype| t.push(Node::Constant(Scalar::Int(1)), dtype)),
+            Op::Zeros(op) => self.create(&op.out, |t, dtype| t.push(Node::Constant(Scalar::Int(0)), dtype)),
+            Op::AllDim(op) => self.test(Reduce::All, &op.input, &op.out, op.axis),
+            Op::AnyDim(op) => self.test(Reduce::Any, &op.input, &op.out, op.axis),
+            Op::Gather(op) => self.gather(op),
+            Op::Scatter(op) => self.scatter(op),
+            _ => Err(Refusal::Operation),
+        }
+    }
+
+    fn numeric(&mut self, op: &NumericOperationIr) -> Result<()> {
+        use NumericOperationIr as Op;
+        match op {
+            Op::Add(op) => self.binary(Binary::Add, op),
+            Op::AddScalar(op) => self.binary_scalar(Binary::Add, op),
+            Op::Sub(op) => self.binary(Binary::Sub, op),
+            Op::SubScalar(op) => self.binary_scalar(Binary::Sub, op),
+            Op::Mul(op) => self.binary(Binary::Mul, op),
+            Op::MulScalar(op) => self.binary_scalar(Binary::Mul, op),
+            Op::Div(op) => self.binary(Binary::Div, op),
+            Op::DivScalar(op) => self.binary_scalar(Binary::Div, op),
+            Op::Rem(op) => self.binary(Binary::Rem, op),
+            Op::RemScalar(op) => self.binary_scalar(Binary::Rem, op),
+            Op::Powi(op) => self.binary(Binary::Pow, op),
+            Op::PowiScalar(op) => self.binary_scalar(Binary::Pow, op),
+            Op::ClampMin(op) => self.binary_scalar(Binary::Max, op),
+            Op::ClampMax(op) => self.binary_scalar(Binary::Min, op),
+            Op::Clamp(op) => self.elementwise(&op.out, &[&op.tensor], |t, v| {
+                let (low, high) = (t.scalar(op.min, t.dtype(v[0]))?, t.scalar(op.max, t.dtype(v[0]))?);
+                let below = t.two(Binary::Min, v[0], high)?;
+                t.two(Binary::Max, below, low)
+            }),
+            Op::Abs(op) => self.unary(Unary::Abs, &op.input, &op.out),
+            Op::Neg(op) => self.unary(Unary::Neg, &op.input, &op.out),
+            Op::Sign(op) => self.elementwise(&op.out, &[&op.input], |t, v| t.sign(v[0])),
+            Op::Full(op) => self.create(&op.out, |t, dtype| t.scalar(op.value, dtype)),
+            Op::Greater(op) => self.compare(Compare::Gt, op),
+            Op::GreaterElem(op) => self.compare_scalar(Compare::Gt, op),
+            Op::GreaterEqual(op) => self.compare(Compare::Ge, op),
+            Op::GreaterEqualElem(op) => self.compare_scalar(Compare::Ge, op),
+            Op::Lower(op) => self.compare(Compare::Lt, op),
+            Op::LowerElem(op) => self.compare_scalar(Compare::Lt, op),
+            Op::LowerEqual(op) => self.compare(Compare::Le, op),
+            Op::LowerEqualElem(op) => self.compare_scalar(Compare::Le, op),
+            Op::SumDim(op) => self.reduce(Reduce::Sum, &op.input, &op.out, &[op.axis]),
+            Op::SumDims(op) => self.reduce(Reduce::Sum, &op.input, &op.out, &op.axes),
+            Op::MeanDim(op) => self.reduce(Reduce::Mean, &op.input, &op.out, &[op.axis]),
+            Op::ProdDim(op) => self.reduce(Reduce::Prod, &op.input, &op.out, &[op.axis]),
+            Op::MaxDim(op) => self.reduce(Reduce::Max, &op.input, &op.out, &[op.axis]),
+            Op::MinDim(op) => self.reduce(Reduce::Min, &op.input, &op.out, &[op.axis]),
+            Op::MaxAbsDim(op) => self.reduce_abs(&op.input, &op.out, op.axis),
+            Op::ArgMax(op) => self.extreme(Reduce::Max, &op.input, op.axis, None, &op.out),
+            Op::ArgMin(op) => self.extreme(Reduce::Min, &op.input, op.axis, None, &op.out),
+            Op::MaxDimWithIndices(op) => self.extreme(Reduce::Max, &op.tensor, op.dim, Some(&op.out), &op.out_indices),
+            Op::MinDimWithIndices(op) => self.extreme(Reduce::Min, &op.tensor, op.dim, Some(&op.out), &op.out_indices),
+            _ => Err(Refusal::Operation),
+        }
+    }
+
+    fn float(&mut self, op: &FloatOperationIr) -> Result<()> {
+        use FloatOperationIr as Op;
+        let (op, tensors) = match op {
+            Op::PowfScalar(op) => return self.binary_scalar(Binary::Pow, op),
+            Op::Powf(op) => return self.binary(Binary::Pow, op),
+            Op::ArcTan2(op) => return self.binary(Binary::Atan2, op),
+            Op::Hypot(op) => return self.binary(Binary::Hypot, op),
+            Op::IntoInt(op) => return self.cast(&op.input, &op.out),
+            Op::Exp(op) => (Unary::Exp, op),
+            Op::Log(op) => (Unary::Log, op),
+            Op::Log1p(op) => (Unary::Log1p, op),
+            Op::Erf(op) => (Unary::Erf, op),
+            Op::Sqrt(op) => (Unary::Sqrt, op),
+            Op::Recip(op) => (Unary::Recip, op),
+            Op::Cos(op) => (Unary::Cos, op),
+            Op::Cosh(op) => (Unary::Cosh, op),
+            Op::Sin(op) => (Unary::Sin, op),
+            Op::Sinh(op) => (Unary::Sinh, op),
+            Op::Tan(op) => (Unary::Tan, op),
+            Op::Tanh(op) => (Unary::Tanh, op),
+            Op::ArcCos(op) => (Unary::Acos, op),
+            Op::ArcCosh(op) => (Unary::Acosh, op),
+            Op::ArcSin(op) => (Unary::Asin, op),
+            Op::ArcSinh(op) => (Unary::Asinh, op),
+            Op::ArcTan(op) => (Unary::Atan, op),
+            Op::ArcTanh(op) => (Unary::Atanh, op),
+            Op::Round(op) => (Unary::Round, op),
+            Op::Floor(op) => (Unary::Floor, op),
+            Op::Ceil(op) => (Unary::Ceil, op),
+            Op::Trunc(op) => (Unary::Trunc, op),
+            Op::IsNan(op) => (Unary::IsNan, op),
+            Op::IsInf(op) => (Unary::IsInf, op),
+            _ => return Err(Refusal::Operation),
+        };
+        self.unary(op, &tensors.input, &tensors.out)
+    }
+
+    fn int(&mut self, op: &IntOperationIr) -> Result<()> {
+        use IntOperationIr as Op;
+        match op {
+            Op::IntoFloat(op) => self.cast(&op.input, &op.out),
+            Op::BitwiseAnd(op) => self.binary(Binary::And, op),
+            Op::BitwiseAndScalar(op) => self.binary_scalar(Binary::And, op),
+            Op::BitwiseOr(op) => self.binary(Binary::Or, op),
+            Op::BitwiseOrScalar(op) => self.binary_scalar(Binary::Or, op),
+            Op::BitwiseXor(op) => self.binary(Binary::Xor, op),
+            Op::BitwiseXorScalar(op) => self.binary_scalar(Binary::Xor, op),
+            Op::BitwiseNot(op) => self.unary(Unary::Not, &op.input, &op.out),
+            Op::BitwiseLeftShift(op) => self.binary(Binary::Shl, op),
+            Op::BitwiseLeftShiftScalar(op) => self.binary_scalar(Binary::Shl, op),
+            Op::BitwiseRightShift(op) => self.binary(Binary::Shr, op),
+            Op::BitwiseRightShiftScalar(op) => self.binary_scalar(Binary::Shr, op),
+            Op::Matmul(_) => Err(Refusal::Operation),
+        }
+    }
+
+    fn bool(&mut self, op: &BoolOperationIr) -> Result<()> {
+        use BoolOperationIr as Op;
+        match op {
+            Op::IntoFloat(op) | Op::IntoInt(op) => self.cast(&op.input, &op.out),
+            Op::Not(op) => self.unary(Unary::Not, &op.input, &op.out),
+            Op::And(op) => self.binary(Binary::And, op),
+            Op::Or(op) => self.binary(Binary::Or, op),
+            Op::Xor(op) => self.binary(Binary::Xor, op),
+        }
+    }
+
+    /// An operation that computes each element of `out` from the same element of its inputs.
+    pub(super) fn elementwise(
+        &mut self,
+        out: &TensorIr,
+        inputs: &[&TensorIr],
+        build: impl FnOnce(&mut Trace, &[NodeId]) -> Result<NodeId>,
+    ) -> Result<()> {
+        let entries = inputs.iter().map(|input| self.operand(input)).collect::<Result<Vec<_>>>()?;
+        let frame = self.resolve(out, &entries)?;
+        let values = entries.iter().map(|at| self.value(*at, &frame)).collect::<Result<Vec<_>>>()?;
+        let node = build(self, &values)?;
+        self.require_dtype(node, out)?;
+        let at = self.define(out, node, frame, &entries)?;
+        self.count(at, inputs.len() + 1);
+        Ok(())
+    }
+
+    fn create(&mut self, out: &TensorIr, build: impl FnOnce(&mut Trace, DType) -> Result<NodeId>) -> Result<()> {
+        let dtype = to_hal(out.dtype).map_err(|_| Refusal::DType)?;
+        self.elementwise(out, &[], |trace, _| build(trace, dtype))
+    }
+
+    pub(super) fn require_dtype(&self, node: NodeId, out: &TensorIr) -> Result<()> {
+        match to_hal(out.dtype) {
+            Ok(dtype) if dtype == self.dtype(node) => Ok(()),
+            _ => Err(Refusal::DType),
+        }
+    }
+
+    fn unary(&mut self, op: Unary, input: &TensorIr, out: &TensorIr) -> Result<()> {
+        self.elementwise(out, &[input], |trace, v| trace.one(op, v[0]))
+    }
+
+    fn binary(&mut self, op: Binary, tensors: &BinaryOpIr) -> Result<()> {
+        self.elementwise(&tensors.out, &[&tensors.lhs, &tensors.rhs], |trace, v| {
+            // A power's exponent may be an integer where its base is a float.
+            let exponent = if op == Binary::Pow { trace.converted(v[1], trace.dtype(v[0]))? } else { v[1] };
+            trace.two(op, v[0], exponent)
+        })
+    }
+
+    fn binary_scalar(&mut self, op: Binary, tensors: &ScalarOpIr) -> Result<()> {
+        self.elementwise(&tensors.out, &[&tensors.lhs], |trace, v| {
+            let value = trace.scalar(tensors.rhs, trace.dtype(v[0]))?;
+            trace.two(op, v[0], value)
+        })
+    }
+
+    fn compare(&mut self, op: Compare, tensors: &BinaryOpIr) -> Result<()> {
+        self.elementwise(&tensors.out, &[&tensors.lhs, &tensors.rhs], |trace, v| trace.test_two(op, v[0], v[1]))
+    }
+
+    fn compare_scalar(&mut self, op: Compare, tensors: &ScalarOpIr) -> Result<()> {
+        self.elementwise(&tensors.out, &[&tensors.lhs], |trace, v| {
+            let value = trace.scalar(tensors.rhs, trace.dtype(v[0]))?;
+            trace.test_two(op, v[0], value)
+        })
+    }
+
+    fn cast(&mut self, input: &TensorIr, out: &TensorIr) -> Result<()> {
+        let dtype = to_hal(out.dtype).map_err(|_| Refusal::DType)?;
+        if to_hal(input.dtype).is_ok_and(|from| from == dtype) {
+            return self.same(input, out);
+        }
+        self.elementwise(out, &[input], |trace, v| trace.push(Node::Cast(v[0]), dtype))
+    }
+}
+
+/// Nodes, with their dtypes worked out.
+impl Trace {
+    pub(super) fn dtype(&self, node: NodeId) -> DType {
+        self.nodes[usize::from(node)].1
+    }
+
+    fn scalar(&mut self, placeholder: ScalarIr, dtype: DType) -> Result<NodeId> {
+        // Relative scalars are Burn's numbers of the real ones.
+        match placeholder {
+            ScalarIr::UInt(number) => self.push(Node::Scalar(number), dtype),
+            ScalarIr::Float(_) | ScalarIr::Int(_) | ScalarIr::Bool(_) => Err(Refusal::Operation),
+        }
+    }
+
+    pub(super) fn one(&mut self, op: Unary, a: NodeId) -> Result<NodeId> {
+        self.push(Node::Unary(op, a), op.result(self.dtype(a)))
+    }
+
+    pub(super) fn two(&mut self, op: Binary, a: NodeId, b: NodeId) -> Result<NodeId> {
+        self.require_same(a, b)?;
+        self.push(Node::Binary(op, a, b), self.dtype(a))
+    }
+
+    pub(super) fn test_two(&mut self, op: Compare, a: NodeId, b: NodeId) -> Result<NodeId> {
+        self.require_same(a, b)?;
+        self.push(Node::Compare(op, a, b), DType::Bool)
+    }
+
+    pub(super) fn choose(&mut self, condition: NodeId, a: NodeId, b: NodeId) -> Result<NodeId> {
+        self.require_same(a, b)?;
+        if self.dtype(condition) != DType::Bool {
+            return Err(Refusal::DType);
+        }
+        self.push(Node::Select(condition, a, b), self.dtype(a))
+    }
+
+    pub(super) fn converted(&mut self, a: NodeId, dtype: DType) -> Result<NodeId> {
+        if self.dtype(a) == dtype { Ok(a) } else { self.push(Node::Cast(a), dtype) }
+    }
+
+    fn sign(&mut self, a: NodeId) -> Result<NodeId> {
+        let dtype = self.dtype(a);
+        if !dtype.is_float() {
+            return self.one(Unary::Sign, a);
+        }
+        // Burn's sign of a NaN is 0, unlike the graph operator's.
+        let zero = self.push(Node::Constant(Scalar::Float(0.0)), dtype)?;
+        let (above, below) = (self.test_two(Compare::Gt, a, zero)?, self.test_two(Compare::Lt, a, zero)?);
+        let (above, below) = (self.converted(above, dtype)?, self.converted(below, dtype)?);
+        self.two(Binary::Sub, above, below)
+    }
+
+    fn require_same(&self, a: NodeId, b: NodeId) -> Result<()> {
+        if self.dtype(a) == self.dtype(b) { Ok(()) } else { Err(Refusal::DType) }
+    }
+}

@@ -1,0 +1,13 @@
+//! What `Fusion<Rocm>` makes of Burn's streams: how many launches, and the numbers that `Rocm` gives one by one.
+//!
+//! Launches are counted by the device, which all tests share, so each test that counts holds a lock. Programs are written
+//! against `Backend`, as Burn's modules hand them down: softmax, layer normalisation and the rest arrive as primitives.
+
+#[path = "../ops/check.rs"]
+#[allow(dead_code, unused_macros, unused_imports)]
+mod check;
+mod elementwise;
+mod harness;
+mod programs;
+mod rows;
+mod training;
