@@ -374,11 +374,11 @@ impl<'a> Product<'a> {
                 padding: 0,
             };
             let grid = [self.n.div_ceil(SUM_BLOCK), rows, (batches - first_batch).min(GRID_YZ_MAX)];
+            let block = [SUM_BLOCK, 1, 1];
             // SAFETY:
             // - `GemmSumArgs` is the twin of the kernel's struct; `partial` has slices x batches x M x N elements and C is
             //   the checked view.
             // - It writes C only.
-            let block = [SUM_BLOCK, 1, 1];
             unsafe { family::launch(self.stream, &source, (OP, "gemm_sum"), grid, block, &args, &[self.c_buffer])? };
         }
         Ok(())
