@@ -287,27 +287,7 @@ impl Step {
         bytes: 4,
         dst: [Operand::NONE; 2],
         src: [Operand::NONE; 4],
-        mods: Modifiers {
-            neg: 0,
-            abs: 0,
-            omod: 0,
-            clamp: false,
-            op_sel: 0,
-            op_sel_hi: 0,
-            cbsz: 0,
-            abid: 0,
-            blgp: 0,
-            sdwa: None,
-            dpp: None,
-            offset: 0,
-            sc0: false,
-            sc1: false,
-            nt: false,
-            lds: false,
-            gds: false,
-            offen: false,
-            idxen: false,
-        },
+        mods: Modifiers::NONE,
     };
 
     /// Resolves the operands of `inst` for its handler. `None` if an operand is of a kind that its role cannot be.

@@ -22,6 +22,14 @@ pub enum DecodeError {
         /// The field that has no meaning.
         reason: &'static str,
     },
+    /// The bytes are a pair of operations, which only [`decode_dual`](crate::decode_dual) can return.
+    #[error("{first} is paired with {second}: a pair is decoded as such")]
+    Pair {
+        /// The first operation.
+        first: &'static str,
+        /// The second operation.
+        second: &'static str,
+    },
     /// There is no decoder for this architecture.
     #[error("there is no instruction decoder for {arch}")]
     Unsupported {

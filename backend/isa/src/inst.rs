@@ -5,6 +5,7 @@
 //! filetests. It says nothing about what an instruction does: that is the emulator's.
 
 use crate::Op;
+use rocfire_arch::Arch;
 
 /// The encoding an instruction was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,10 +153,57 @@ pub struct Dpp {
     pub fetch_inactive: bool,
 }
 
+/// The DPP8 fields: a permutation within each group of eight lanes (RDNA).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dpp8 {
+    /// For each lane of the group, the lane it reads, 0 … 7.
+    pub lanes: [u8; 8],
+    /// `fi`: lanes switched off may be read.
+    pub fetch_inactive: bool,
+}
+
+/// The scales of a scaled matrix multiplication (`v_mfma_scale_…`): registers with a biased exponent in each byte. Which
+/// byte of `a` is used says bit 0 of `op_sel` plus twice bit 0 of `op_sel_hi`; of `b`, bits 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MatrixScale {
+    /// Scales of `src[0]`.
+    pub a: Operand,
+    /// Scales of `src[1]`.
+    pub b: Operand,
+}
+
+/// Lanes of a wave, on which the width of lane masks (VCC, EXEC, what compares write) depends. The RDNA line has both and
+/// a kernel's descriptor says which it was compiled for; everything before has 64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum WaveSize {
+    Wave32,
+    Wave64,
+}
+
+impl WaveSize {
+    /// The size that our kernels are compiled for on `arch`.
+    pub fn usual(arch: Arch) -> WaveSize {
+        match arch.info().wave_size {
+            32 => WaveSize::Wave32,
+            _ => WaveSize::Wave64,
+        }
+    }
+
+    /// 32-bit registers that a mask of the wave's lanes takes.
+    pub fn mask_dwords(self) -> u8 {
+        match self {
+            WaveSize::Wave32 => 1,
+            WaveSize::Wave64 => 2,
+        }
+    }
+}
+
 /// Everything an encoding says beyond operation and operands.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Modifiers {
-    /// Source negation, bit i for source i (VOP3, SDWA, DPP, f64 MFMA; VOP3P: of the low half).
+    /// Source negation, bit i for source i (VOP3, SDWA, DPP, f64 MFMA; VOP3P: of the low half). `v_bitop3`: the truth table
+    /// is `omod << 6 | abs << 3 | neg`.
     pub neg: u8,
     /// Source absolute value, bit i (VOP3, SDWA, DPP, `v_fma_mix*`; other VOP3P: negation of the high half, `neg_hi`).
     pub abs: u8,
@@ -163,8 +211,9 @@ pub struct Modifiers {
     pub omod: u8,
     /// Clamp the result.
     pub clamp: bool,
-    /// `op_sel`, bit i for source i, bit 3 for the destination (VOP3 of 16-bit operations, VOP3P low halves);
-    /// `v_cvt_sr_fp8_f32` and `bf8`: bits 2 and 3 number the destination's byte.
+    /// `op_sel`, bit i for source i, bit 3 for the destination (VOP3 of 16-bit operations, VOP3P low halves). RDNA 3's
+    /// 32-bit formats name halves of registers (`v1.h`): that is here too, as VOP3 would say it. `v_bitop3`: see `neg`.
+    /// `v_cvt_sr_fp8_f32` and `bf8`: bits 2 and 3 number the destination's byte. Sparse WMMA: part of the index.
     pub op_sel: u8,
     /// `op_sel_hi` of VOP3P, bit i for source i.
     pub op_sel_hi: u8,
@@ -180,11 +229,11 @@ pub struct Modifiers {
     pub dpp: Option<Dpp>,
     /// Memory: byte offset, sign-extended as the format says; DS: `offset0 | offset1 << 8` or the 16-bit offset.
     pub offset: i32,
-    /// Memory: SC0 (GLC before gfx940): for an atomic, return the old value.
+    /// Memory: SC0 (GLC before gfx940 and on RDNA): for an atomic, return the old value.
     pub sc0: bool,
     /// Memory: SC1 (SCC before gfx940).
     pub sc1: bool,
-    /// Memory: NT (SLC before gfx940).
+    /// Memory: NT (SLC before gfx940 and on RDNA 1 to 3).
     pub nt: bool,
     /// Memory: the data goes to LDS instead of a register.
     pub lds: bool,
@@ -194,6 +243,46 @@ pub struct Modifiers {
     pub offen: bool,
     /// MUBUF: `idxen`.
     pub idxen: bool,
+    /// DPP8 fields (RDNA).
+    pub dpp8: Option<Dpp8>,
+    /// The scales of `v_mfma_scale_…` (gfx950).
+    pub scale: Option<MatrixScale>,
+    /// Memory: DLC (RDNA 1 to 3).
+    pub dlc: bool,
+    /// Memory: temporal hint (RDNA 4); `sc0` holds the bit of it by which an atomic returns the old value.
+    pub th: u8,
+    /// Memory: scope of coherence (RDNA 4): 0 compute unit, 1 shader engine, 2 device, 3 system.
+    pub scope: u8,
+}
+
+impl Modifiers {
+    /// Nothing modified: what `default` gives, for constants.
+    pub const NONE: Modifiers = Modifiers {
+        neg: 0,
+        abs: 0,
+        omod: 0,
+        clamp: false,
+        op_sel: 0,
+        op_sel_hi: 0,
+        cbsz: 0,
+        abid: 0,
+        blgp: 0,
+        sdwa: None,
+        dpp: None,
+        offset: 0,
+        sc0: false,
+        sc1: false,
+        nt: false,
+        lds: false,
+        gds: false,
+        offen: false,
+        idxen: false,
+        dpp8: None,
+        scale: None,
+        dlc: false,
+        th: 0,
+        scope: 0,
+    };
 }
 
 /// One decoded instruction.
@@ -211,14 +300,15 @@ pub struct Modifiers {
 /// the old value. SMEM stores and atomics have their data in `src[2]`. The VCC that `v_div_fmas` reads is `src[3]`.
 /// `v_swap_b32` has its source as `dst[1]` too. SOPK: what is compared or written to a hardware register is the first
 /// source, the immediate stands where the text has it (`s_setreg_b32`: in `dst[0]`). Operations that update their
-/// destination (`v_fmac_f32`, `s_addk_i32`, `v_smfmac…`) do not repeat it among the sources.
+/// destination (`v_fmac_f32`, `s_addk_i32`, `v_smfmac…`) do not repeat it among the sources. What `v_cmpx_…` writes on
+/// RDNA is EXEC, in `dst[0]`. A scalar offset or address that is `null` is absent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inst {
     /// What is done.
     pub op: Op,
     /// The encoding it came from.
     pub format: Format,
-    /// Bytes of the encoding, literal included: 4, 8 or 12.
+    /// Bytes of the encoding, literal included: 4, 8 or 12, and 16 for `v_mfma_scale_…`.
     pub bytes: u8,
     /// Results.
     pub dst: [Operand; 2],
@@ -226,6 +316,25 @@ pub struct Inst {
     pub src: [Operand; 4],
     /// The rest.
     pub mods: Modifiers,
+}
+
+/// What stands at an address: one instruction, or the two operations of RDNA's VOPD (`v_dual_… :: v_dual_…`).
+///
+/// Each half of a pair is the VOP1 or VOP2 instruction that it stands for: `v_dual_add_f32` is a `v_add_f32`. Both have the
+/// whole pair's length in `bytes`. The second reads its sources before the first writes its result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decoded {
+    /// The instruction, or the first operation of a pair.
+    pub first: Inst,
+    /// The second operation of a pair.
+    pub second: Option<Inst>,
+}
+
+impl Decoded {
+    /// Bytes of the encoding.
+    pub fn bytes(&self) -> u8 {
+        self.first.bytes
+    }
 }
 
 impl Operand {

@@ -1,37 +1,59 @@
 //! Bytes to instructions for AMD GPUs: a decoder and a disassembler, nothing else.
 //!
-//! [`decode`] turns the bytes at a program counter into an [`Inst`]: an [`Op`] that is independent of the encoding, its
-//! operands, and what the encoding adds ([`Modifiers`]). [`disassemble`] prints an [`Inst`] as `llvm-objdump` does. The
-//! emulator decodes a module once and interprets the result; tests and error messages print it.
+//! [`decode_dual`] turns the bytes at a program counter into a [`Decoded`]: an [`Inst`], or two for RDNA's VOPD pairs. An
+//! `Inst` is an [`Op`] that is independent of the encoding, its operands, and what the encoding adds ([`Modifiers`]).
+//! [`disassemble_dual`] prints it as `llvm-objdump` does. [`decode`] and [`disassemble`] are the same where there are no
+//! pairs. The emulator decodes a module once and interprets the result; tests and error messages print it.
+//!
+//! Lane masks are as wide as the wave, so decoding asks for the [`WaveSize`] where an architecture has two; the text then
+//! follows from the operands (`vcc_lo` or `vcc`). AMD renamed many operations with RDNA 3 and 4 (`ds_read_b32` became
+//! `ds_load_b32`): each spelling is an `Op`, and [`Op::canonical`] leads from the later to the earlier one.
 //!
 //! It performs no I/O, has no unsafe code, never panics on any bytes, and says nothing about what instructions do. It is
-//! table-driven: an instruction set is a folder of opcode rows under `table/`, and field layouts shared by a line of
-//! GPUs are written once (`cdna`).
+//! table-driven: an instruction set is a folder of opcode rows under `table/`, or the rows in which it differs from
+//! another; field layouts are written once for all (`layout`). Graphics (images, exports, interpolation, typed buffers) is
+//! refused with a reason.
 
 #![forbid(unsafe_code)]
 
-mod cdna;
 mod error;
 mod inst;
+mod layout;
 mod table;
 mod text;
 
 pub use error::DecodeError;
-pub use inst::{Dpp, Format, InlineFloat, Inst, Modifiers, Operand, OperandKind, Sdwa, SdwaSel, SdwaUnused};
+pub use inst::{
+    Decoded, Dpp, Dpp8, Format, InlineFloat, Inst, MatrixScale, Modifiers, Operand, OperandKind, Sdwa, SdwaSel,
+    SdwaUnused, WaveSize,
+};
 pub use table::Op;
-pub use text::disassemble;
+pub use text::{disassemble, disassemble_dual};
 
 use rocfire_arch::Arch;
 
-/// Decodes the instruction at the start of `bytes`; what follows it is ignored.
+/// Decodes what stands at the start of `bytes`, in a kernel for waves of size `wave`; what follows it is ignored.
 ///
 /// # Errors
 /// [`DecodeError::Truncated`] if `bytes` end inside the instruction, [`DecodeError::Invalid`] if its opcode or a field
 /// has no meaning on `arch`, [`DecodeError::Unsupported`] if `arch` has no tables.
-pub fn decode(arch: Arch, bytes: &[u8]) -> Result<Inst, DecodeError> {
+pub fn decode_dual(arch: Arch, wave: WaveSize, bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let name = arch.info().name;
     match table::of(arch) {
-        Some(tables) => cdna::decode(tables, name, bytes),
+        Some(tables) => layout::decode(tables, name, wave, bytes),
         None => Err(DecodeError::Unsupported { arch: name }),
+    }
+}
+
+/// Decodes the instruction at the start of `bytes`, for waves of the size that our kernels have; what follows it is ignored.
+///
+/// # Errors
+/// Those of [`decode_dual`], and [`DecodeError::Pair`] for two operations in one instruction (RDNA 3 and later).
+pub fn decode(arch: Arch, bytes: &[u8]) -> Result<Inst, DecodeError> {
+    match decode_dual(arch, WaveSize::usual(arch), bytes)? {
+        Decoded { first, second: None } => Ok(first),
+        Decoded { first, second: Some(second) } => {
+            Err(DecodeError::Pair { first: first.op.mnemonic(), second: second.op.mnemonic() })
+        }
     }
 }

@@ -1,9 +1,21 @@
 //! Opcode facts: the only place where opcode numbers are written.
 //!
-//! A family's tables are a folder named after its first GPU, with a line in [`of`]; [`row`] has the words they are
-//! written in, [`op`] the operations of all families together.
+//! A family's tables are a folder named after its first GPU, or a file of that name with what differs from another
+//! family; [`of`] says who has which. [`row`] has the words they are written in, [`op`] the operations of all families
+//! together, [`names`] the names that immediates stand for.
 
+mod gfx1010;
+mod gfx1012;
+mod gfx1030;
+mod gfx1100;
+mod gfx1150;
+mod gfx1201;
+mod gfx906;
+mod gfx908;
+mod gfx90a;
 mod gfx942;
+mod gfx950;
+mod names;
 mod op;
 pub(crate) mod row;
 
@@ -14,8 +26,18 @@ use row::Tables;
 
 /// The tables of an architecture, if there are any.
 pub(crate) fn of(arch: Arch) -> Option<&'static Tables> {
-    match arch.info().name {
-        "gfx942" => Some(&gfx942::TABLES),
-        _ => None,
-    }
+    Some(match arch.info().name {
+        "gfx906" => &gfx906::TABLES,
+        "gfx908" => &gfx908::TABLES,
+        "gfx90a" => &gfx90a::TABLES,
+        "gfx942" => &gfx942::TABLES,
+        "gfx950" => &gfx950::TABLES,
+        "gfx1010" => &gfx1010::TABLES,
+        "gfx1011" | "gfx1012" => &gfx1012::TABLES,
+        "gfx1030" | "gfx1031" | "gfx1032" | "gfx1033" | "gfx1034" | "gfx1035" | "gfx1036" => &gfx1030::TABLES,
+        "gfx1100" | "gfx1101" | "gfx1102" | "gfx1103" => &gfx1100::TABLES,
+        "gfx1150" | "gfx1151" | "gfx1152" | "gfx1153" => &gfx1150::TABLES,
+        "gfx1200" | "gfx1201" => &gfx1201::TABLES,
+        _ => return None,
+    })
 }

@@ -3,11 +3,12 @@
 //! One row per AMD mnemonic without its encoding suffix (`_e32`, `_e64`, `_sdwa`, `_dpp`), sorted by mnemonic. A variant's
 //! name is the mnemonic with each underscore removed and the letter after it (and the first) made upper case:
 //! `v_mfma_f32_32x32x8_f16` is `VMfmaF3232x32x8F16`. A family that names the same operation differently has its own row
-//! only where the semantics differ or AMD's text does. Facts taken by enumerating every opcode through
+//! only where the semantics differ or AMD's text does; behind `=` stands the earlier name of an operation that was only
+//! renamed. Facts taken by enumerating every opcode through
 //! `llvm-mc-22 -disassemble`; which opcodes reach which row is in the families' tables beside this file.
 
 macro_rules! ops {
-    ($($variant:ident $mnemonic:literal)*) => {
+    ($($variant:ident $mnemonic:literal $(= $earlier:ident)?)*) => {
         /// What an instruction does, independent of how it is encoded.
         ///
         /// Variants are AMD mnemonics in UpperCamelCase: each `_`-separated part with its first letter upper case,
@@ -23,6 +24,15 @@ macro_rules! ops {
         impl Op {
             /// Every operation, in no particular order.
             pub const ALL: &[Op] = &[$(Op::$variant),*];
+
+            /// The operation under the name that GFX9 has for it, where AMD changed nothing but the name:
+            /// `DsLoadB32.canonical()` is `DsReadB32`. Itself otherwise.
+            pub fn canonical(self) -> Op {
+                match self {
+                    $($(Op::$variant => Op::$earlier,)?)*
+                    other => other,
+                }
+            }
         }
     };
 }
@@ -38,35 +48,95 @@ ops! {
     BufferAtomicAdd "buffer_atomic_add"
     BufferAtomicAddF32 "buffer_atomic_add_f32"
     BufferAtomicAddF64 "buffer_atomic_add_f64"
+    BufferAtomicAddU32 "buffer_atomic_add_u32" = BufferAtomicAdd
+    BufferAtomicAddU64 "buffer_atomic_add_u64" = BufferAtomicAddX2
     BufferAtomicAddX2 "buffer_atomic_add_x2"
     BufferAtomicAnd "buffer_atomic_and"
+    BufferAtomicAndB32 "buffer_atomic_and_b32" = BufferAtomicAnd
+    BufferAtomicAndB64 "buffer_atomic_and_b64" = BufferAtomicAndX2
     BufferAtomicAndX2 "buffer_atomic_and_x2"
     BufferAtomicCmpswap "buffer_atomic_cmpswap"
+    BufferAtomicCmpswapB32 "buffer_atomic_cmpswap_b32" = BufferAtomicCmpswap
+    BufferAtomicCmpswapB64 "buffer_atomic_cmpswap_b64" = BufferAtomicCmpswapX2
+    BufferAtomicCmpswapF32 "buffer_atomic_cmpswap_f32"
     BufferAtomicCmpswapX2 "buffer_atomic_cmpswap_x2"
+    BufferAtomicCondSubU32 "buffer_atomic_cond_sub_u32"
+    BufferAtomicCsub "buffer_atomic_csub"
+    BufferAtomicCsubU32 "buffer_atomic_csub_u32" = BufferAtomicCsub
     BufferAtomicDec "buffer_atomic_dec"
+    BufferAtomicDecU32 "buffer_atomic_dec_u32" = BufferAtomicDec
+    BufferAtomicDecU64 "buffer_atomic_dec_u64" = BufferAtomicDecX2
     BufferAtomicDecX2 "buffer_atomic_dec_x2"
+    BufferAtomicFcmpswap "buffer_atomic_fcmpswap"
+    BufferAtomicFcmpswapX2 "buffer_atomic_fcmpswap_x2"
+    BufferAtomicFmax "buffer_atomic_fmax"
+    BufferAtomicFmaxX2 "buffer_atomic_fmax_x2"
+    BufferAtomicFmin "buffer_atomic_fmin"
+    BufferAtomicFminX2 "buffer_atomic_fmin_x2"
     BufferAtomicInc "buffer_atomic_inc"
+    BufferAtomicIncU32 "buffer_atomic_inc_u32" = BufferAtomicInc
+    BufferAtomicIncU64 "buffer_atomic_inc_u64" = BufferAtomicIncX2
     BufferAtomicIncX2 "buffer_atomic_inc_x2"
+    BufferAtomicMaxF32 "buffer_atomic_max_f32"
     BufferAtomicMaxF64 "buffer_atomic_max_f64"
+    BufferAtomicMaxI32 "buffer_atomic_max_i32" = BufferAtomicSmax
+    BufferAtomicMaxI64 "buffer_atomic_max_i64" = BufferAtomicSmaxX2
+    BufferAtomicMaxNumF32 "buffer_atomic_max_num_f32"
+    BufferAtomicMaxU32 "buffer_atomic_max_u32" = BufferAtomicUmax
+    BufferAtomicMaxU64 "buffer_atomic_max_u64" = BufferAtomicUmaxX2
+    BufferAtomicMinF32 "buffer_atomic_min_f32"
     BufferAtomicMinF64 "buffer_atomic_min_f64"
+    BufferAtomicMinI32 "buffer_atomic_min_i32" = BufferAtomicSmin
+    BufferAtomicMinI64 "buffer_atomic_min_i64" = BufferAtomicSminX2
+    BufferAtomicMinNumF32 "buffer_atomic_min_num_f32"
+    BufferAtomicMinU32 "buffer_atomic_min_u32" = BufferAtomicUmin
+    BufferAtomicMinU64 "buffer_atomic_min_u64" = BufferAtomicUminX2
     BufferAtomicOr "buffer_atomic_or"
+    BufferAtomicOrB32 "buffer_atomic_or_b32" = BufferAtomicOr
+    BufferAtomicOrB64 "buffer_atomic_or_b64" = BufferAtomicOrX2
     BufferAtomicOrX2 "buffer_atomic_or_x2"
+    BufferAtomicPkAddBf16 "buffer_atomic_pk_add_bf16"
     BufferAtomicPkAddF16 "buffer_atomic_pk_add_f16"
     BufferAtomicSmax "buffer_atomic_smax"
     BufferAtomicSmaxX2 "buffer_atomic_smax_x2"
     BufferAtomicSmin "buffer_atomic_smin"
     BufferAtomicSminX2 "buffer_atomic_smin_x2"
     BufferAtomicSub "buffer_atomic_sub"
+    BufferAtomicSubClampU32 "buffer_atomic_sub_clamp_u32"
+    BufferAtomicSubU32 "buffer_atomic_sub_u32" = BufferAtomicSub
+    BufferAtomicSubU64 "buffer_atomic_sub_u64" = BufferAtomicSubX2
     BufferAtomicSubX2 "buffer_atomic_sub_x2"
     BufferAtomicSwap "buffer_atomic_swap"
+    BufferAtomicSwapB32 "buffer_atomic_swap_b32" = BufferAtomicSwap
+    BufferAtomicSwapB64 "buffer_atomic_swap_b64" = BufferAtomicSwapX2
     BufferAtomicSwapX2 "buffer_atomic_swap_x2"
     BufferAtomicUmax "buffer_atomic_umax"
     BufferAtomicUmaxX2 "buffer_atomic_umax_x2"
     BufferAtomicUmin "buffer_atomic_umin"
     BufferAtomicUminX2 "buffer_atomic_umin_x2"
     BufferAtomicXor "buffer_atomic_xor"
+    BufferAtomicXorB32 "buffer_atomic_xor_b32" = BufferAtomicXor
+    BufferAtomicXorB64 "buffer_atomic_xor_b64" = BufferAtomicXorX2
     BufferAtomicXorX2 "buffer_atomic_xor_x2"
+    BufferGl0Inv "buffer_gl0_inv"
+    BufferGl1Inv "buffer_gl1_inv"
     BufferInv "buffer_inv"
+    BufferInvl2 "buffer_invl2"
+    BufferLoadB128 "buffer_load_b128" = BufferLoadDwordx4
+    BufferLoadB32 "buffer_load_b32" = BufferLoadDword
+    BufferLoadB64 "buffer_load_b64" = BufferLoadDwordx2
+    BufferLoadB96 "buffer_load_b96" = BufferLoadDwordx3
+    BufferLoadD16B16 "buffer_load_d16_b16" = BufferLoadShortD16
+    BufferLoadD16FormatX "buffer_load_d16_format_x"
+    BufferLoadD16FormatXy "buffer_load_d16_format_xy"
+    BufferLoadD16FormatXyz "buffer_load_d16_format_xyz"
+    BufferLoadD16FormatXyzw "buffer_load_d16_format_xyzw"
+    BufferLoadD16HiB16 "buffer_load_d16_hi_b16" = BufferLoadShortD16Hi
+    BufferLoadD16HiFormatX "buffer_load_d16_hi_format_x"
+    BufferLoadD16HiI8 "buffer_load_d16_hi_i8" = BufferLoadSbyteD16Hi
+    BufferLoadD16HiU8 "buffer_load_d16_hi_u8" = BufferLoadUbyteD16Hi
+    BufferLoadD16I8 "buffer_load_d16_i8" = BufferLoadSbyteD16
+    BufferLoadD16U8 "buffer_load_d16_u8" = BufferLoadUbyteD16
     BufferLoadDword "buffer_load_dword"
     BufferLoadDwordx2 "buffer_load_dwordx2"
     BufferLoadDwordx3 "buffer_load_dwordx3"
@@ -80,18 +150,35 @@ ops! {
     BufferLoadFormatXy "buffer_load_format_xy"
     BufferLoadFormatXyz "buffer_load_format_xyz"
     BufferLoadFormatXyzw "buffer_load_format_xyzw"
+    BufferLoadI16 "buffer_load_i16" = BufferLoadSshort
+    BufferLoadI8 "buffer_load_i8" = BufferLoadSbyte
     BufferLoadSbyte "buffer_load_sbyte"
     BufferLoadSbyteD16 "buffer_load_sbyte_d16"
     BufferLoadSbyteD16Hi "buffer_load_sbyte_d16_hi"
     BufferLoadShortD16 "buffer_load_short_d16"
     BufferLoadShortD16Hi "buffer_load_short_d16_hi"
     BufferLoadSshort "buffer_load_sshort"
+    BufferLoadU16 "buffer_load_u16" = BufferLoadUshort
+    BufferLoadU8 "buffer_load_u8" = BufferLoadUbyte
     BufferLoadUbyte "buffer_load_ubyte"
     BufferLoadUbyteD16 "buffer_load_ubyte_d16"
     BufferLoadUbyteD16Hi "buffer_load_ubyte_d16_hi"
     BufferLoadUshort "buffer_load_ushort"
+    BufferStoreB128 "buffer_store_b128" = BufferStoreDwordx4
+    BufferStoreB16 "buffer_store_b16" = BufferStoreShort
+    BufferStoreB32 "buffer_store_b32" = BufferStoreDword
+    BufferStoreB64 "buffer_store_b64" = BufferStoreDwordx2
+    BufferStoreB8 "buffer_store_b8" = BufferStoreByte
+    BufferStoreB96 "buffer_store_b96" = BufferStoreDwordx3
     BufferStoreByte "buffer_store_byte"
     BufferStoreByteD16Hi "buffer_store_byte_d16_hi"
+    BufferStoreD16FormatX "buffer_store_d16_format_x"
+    BufferStoreD16FormatXy "buffer_store_d16_format_xy"
+    BufferStoreD16FormatXyz "buffer_store_d16_format_xyz"
+    BufferStoreD16FormatXyzw "buffer_store_d16_format_xyzw"
+    BufferStoreD16HiB16 "buffer_store_d16_hi_b16" = BufferStoreShortD16Hi
+    BufferStoreD16HiB8 "buffer_store_d16_hi_b8" = BufferStoreByteD16Hi
+    BufferStoreD16HiFormatX "buffer_store_d16_hi_format_x"
     BufferStoreDword "buffer_store_dword"
     BufferStoreDwordx2 "buffer_store_dwordx2"
     BufferStoreDwordx3 "buffer_store_dwordx3"
@@ -107,21 +194,34 @@ ops! {
     BufferStoreFormatXyzw "buffer_store_format_xyzw"
     BufferStoreShort "buffer_store_short"
     BufferStoreShortD16Hi "buffer_store_short_d16_hi"
+    BufferWbinvl1 "buffer_wbinvl1"
+    BufferWbinvl1Vol "buffer_wbinvl1_vol"
     BufferWbl2 "buffer_wbl2"
     DsAddF32 "ds_add_f32"
     DsAddF64 "ds_add_f64"
+    DsAddGsRegRtn "ds_add_gs_reg_rtn"
     DsAddRtnF32 "ds_add_rtn_f32"
     DsAddRtnF64 "ds_add_rtn_f64"
     DsAddRtnU32 "ds_add_rtn_u32"
     DsAddRtnU64 "ds_add_rtn_u64"
+    DsAddSrc2F32 "ds_add_src2_f32"
+    DsAddSrc2U32 "ds_add_src2_u32"
+    DsAddSrc2U64 "ds_add_src2_u64"
     DsAddU32 "ds_add_u32"
     DsAddU64 "ds_add_u64"
     DsAndB32 "ds_and_b32"
     DsAndB64 "ds_and_b64"
     DsAndRtnB32 "ds_and_rtn_b32"
     DsAndRtnB64 "ds_and_rtn_b64"
+    DsAndSrc2B32 "ds_and_src2_b32"
+    DsAndSrc2B64 "ds_and_src2_b64"
     DsAppend "ds_append"
     DsBpermuteB32 "ds_bpermute_b32"
+    DsBpermuteFiB32 "ds_bpermute_fi_b32"
+    DsBvhStackPush4Pop1RtnB32 "ds_bvh_stack_push4_pop1_rtn_b32"
+    DsBvhStackPush8Pop1RtnB32 "ds_bvh_stack_push8_pop1_rtn_b32"
+    DsBvhStackPush8Pop2RtnB64 "ds_bvh_stack_push8_pop2_rtn_b64"
+    DsBvhStackRtnB32 "ds_bvh_stack_rtn_b32"
     DsCmpstB32 "ds_cmpst_b32"
     DsCmpstB64 "ds_cmpst_b64"
     DsCmpstF32 "ds_cmpst_f32"
@@ -130,10 +230,22 @@ ops! {
     DsCmpstRtnB64 "ds_cmpst_rtn_b64"
     DsCmpstRtnF32 "ds_cmpst_rtn_f32"
     DsCmpstRtnF64 "ds_cmpst_rtn_f64"
+    DsCmpstoreB32 "ds_cmpstore_b32"
+    DsCmpstoreB64 "ds_cmpstore_b64"
+    DsCmpstoreF32 "ds_cmpstore_f32"
+    DsCmpstoreF64 "ds_cmpstore_f64"
+    DsCmpstoreRtnB32 "ds_cmpstore_rtn_b32"
+    DsCmpstoreRtnB64 "ds_cmpstore_rtn_b64"
+    DsCmpstoreRtnF32 "ds_cmpstore_rtn_f32"
+    DsCmpstoreRtnF64 "ds_cmpstore_rtn_f64"
+    DsCondSubRtnU32 "ds_cond_sub_rtn_u32"
+    DsCondSubU32 "ds_cond_sub_u32"
     DsCondxchg32RtnB64 "ds_condxchg32_rtn_b64"
     DsConsume "ds_consume"
     DsDecRtnU32 "ds_dec_rtn_u32"
     DsDecRtnU64 "ds_dec_rtn_u64"
+    DsDecSrc2U32 "ds_dec_src2_u32"
+    DsDecSrc2U64 "ds_dec_src2_u64"
     DsDecU32 "ds_dec_u32"
     DsDecU64 "ds_dec_u64"
     DsGwsBarrier "ds_gws_barrier"
@@ -144,30 +256,71 @@ ops! {
     DsGwsSemaV "ds_gws_sema_v"
     DsIncRtnU32 "ds_inc_rtn_u32"
     DsIncRtnU64 "ds_inc_rtn_u64"
+    DsIncSrc2U32 "ds_inc_src2_u32"
+    DsIncSrc2U64 "ds_inc_src2_u64"
     DsIncU32 "ds_inc_u32"
     DsIncU64 "ds_inc_u64"
+    DsLoad2addrB32 "ds_load_2addr_b32" = DsRead2B32
+    DsLoad2addrB64 "ds_load_2addr_b64" = DsRead2B64
+    DsLoad2addrStride64B32 "ds_load_2addr_stride64_b32" = DsRead2st64B32
+    DsLoad2addrStride64B64 "ds_load_2addr_stride64_b64" = DsRead2st64B64
+    DsLoadAddtidB32 "ds_load_addtid_b32" = DsReadAddtidB32
+    DsLoadB128 "ds_load_b128" = DsReadB128
+    DsLoadB32 "ds_load_b32" = DsReadB32
+    DsLoadB64 "ds_load_b64" = DsReadB64
+    DsLoadB96 "ds_load_b96" = DsReadB96
+    DsLoadI16 "ds_load_i16" = DsReadI16
+    DsLoadI8 "ds_load_i8" = DsReadI8
+    DsLoadI8D16 "ds_load_i8_d16" = DsReadI8D16
+    DsLoadI8D16Hi "ds_load_i8_d16_hi" = DsReadI8D16Hi
+    DsLoadU16 "ds_load_u16" = DsReadU16
+    DsLoadU16D16 "ds_load_u16_d16" = DsReadU16D16
+    DsLoadU16D16Hi "ds_load_u16_d16_hi" = DsReadU16D16Hi
+    DsLoadU8 "ds_load_u8" = DsReadU8
+    DsLoadU8D16 "ds_load_u8_d16" = DsReadU8D16
+    DsLoadU8D16Hi "ds_load_u8_d16_hi" = DsReadU8D16Hi
     DsMaxF32 "ds_max_f32"
     DsMaxF64 "ds_max_f64"
     DsMaxI32 "ds_max_i32"
     DsMaxI64 "ds_max_i64"
+    DsMaxNumF32 "ds_max_num_f32"
+    DsMaxNumF64 "ds_max_num_f64"
+    DsMaxNumRtnF32 "ds_max_num_rtn_f32"
+    DsMaxNumRtnF64 "ds_max_num_rtn_f64"
     DsMaxRtnF32 "ds_max_rtn_f32"
     DsMaxRtnF64 "ds_max_rtn_f64"
     DsMaxRtnI32 "ds_max_rtn_i32"
     DsMaxRtnI64 "ds_max_rtn_i64"
     DsMaxRtnU32 "ds_max_rtn_u32"
     DsMaxRtnU64 "ds_max_rtn_u64"
+    DsMaxSrc2F32 "ds_max_src2_f32"
+    DsMaxSrc2F64 "ds_max_src2_f64"
+    DsMaxSrc2I32 "ds_max_src2_i32"
+    DsMaxSrc2I64 "ds_max_src2_i64"
+    DsMaxSrc2U32 "ds_max_src2_u32"
+    DsMaxSrc2U64 "ds_max_src2_u64"
     DsMaxU32 "ds_max_u32"
     DsMaxU64 "ds_max_u64"
     DsMinF32 "ds_min_f32"
     DsMinF64 "ds_min_f64"
     DsMinI32 "ds_min_i32"
     DsMinI64 "ds_min_i64"
+    DsMinNumF32 "ds_min_num_f32"
+    DsMinNumF64 "ds_min_num_f64"
+    DsMinNumRtnF32 "ds_min_num_rtn_f32"
+    DsMinNumRtnF64 "ds_min_num_rtn_f64"
     DsMinRtnF32 "ds_min_rtn_f32"
     DsMinRtnF64 "ds_min_rtn_f64"
     DsMinRtnI32 "ds_min_rtn_i32"
     DsMinRtnI64 "ds_min_rtn_i64"
     DsMinRtnU32 "ds_min_rtn_u32"
     DsMinRtnU64 "ds_min_rtn_u64"
+    DsMinSrc2F32 "ds_min_src2_f32"
+    DsMinSrc2F64 "ds_min_src2_f64"
+    DsMinSrc2I32 "ds_min_src2_i32"
+    DsMinSrc2I64 "ds_min_src2_i64"
+    DsMinSrc2U32 "ds_min_src2_u32"
+    DsMinSrc2U64 "ds_min_src2_u64"
     DsMinU32 "ds_min_u32"
     DsMinU64 "ds_min_u64"
     DsMskorB32 "ds_mskor_b32"
@@ -179,6 +332,9 @@ ops! {
     DsOrB64 "ds_or_b64"
     DsOrRtnB32 "ds_or_rtn_b32"
     DsOrRtnB64 "ds_or_rtn_b64"
+    DsOrSrc2B32 "ds_or_src2_b32"
+    DsOrSrc2B64 "ds_or_src2_b64"
+    DsOrderedCount "ds_ordered_count"
     DsPermuteB32 "ds_permute_b32"
     DsPkAddBf16 "ds_pk_add_bf16"
     DsPkAddF16 "ds_pk_add_f16"
@@ -192,7 +348,11 @@ ops! {
     DsReadB128 "ds_read_b128"
     DsReadB32 "ds_read_b32"
     DsReadB64 "ds_read_b64"
+    DsReadB64TrB16 "ds_read_b64_tr_b16"
+    DsReadB64TrB4 "ds_read_b64_tr_b4"
+    DsReadB64TrB8 "ds_read_b64_tr_b8"
     DsReadB96 "ds_read_b96"
+    DsReadB96TrB6 "ds_read_b96_tr_b6"
     DsReadI16 "ds_read_i16"
     DsReadI8 "ds_read_i8"
     DsReadI8D16 "ds_read_i8_d16"
@@ -205,10 +365,36 @@ ops! {
     DsReadU8D16Hi "ds_read_u8_d16_hi"
     DsRsubRtnU32 "ds_rsub_rtn_u32"
     DsRsubRtnU64 "ds_rsub_rtn_u64"
+    DsRsubSrc2U32 "ds_rsub_src2_u32"
+    DsRsubSrc2U64 "ds_rsub_src2_u64"
     DsRsubU32 "ds_rsub_u32"
     DsRsubU64 "ds_rsub_u64"
+    DsStore2addrB32 "ds_store_2addr_b32" = DsWrite2B32
+    DsStore2addrB64 "ds_store_2addr_b64" = DsWrite2B64
+    DsStore2addrStride64B32 "ds_store_2addr_stride64_b32" = DsWrite2st64B32
+    DsStore2addrStride64B64 "ds_store_2addr_stride64_b64" = DsWrite2st64B64
+    DsStoreAddtidB32 "ds_store_addtid_b32" = DsWriteAddtidB32
+    DsStoreB128 "ds_store_b128" = DsWriteB128
+    DsStoreB16 "ds_store_b16" = DsWriteB16
+    DsStoreB16D16Hi "ds_store_b16_d16_hi" = DsWriteB16D16Hi
+    DsStoreB32 "ds_store_b32" = DsWriteB32
+    DsStoreB64 "ds_store_b64" = DsWriteB64
+    DsStoreB8 "ds_store_b8" = DsWriteB8
+    DsStoreB8D16Hi "ds_store_b8_d16_hi" = DsWriteB8D16Hi
+    DsStoreB96 "ds_store_b96" = DsWriteB96
+    DsStorexchg2addrRtnB32 "ds_storexchg_2addr_rtn_b32" = DsWrxchg2RtnB32
+    DsStorexchg2addrRtnB64 "ds_storexchg_2addr_rtn_b64" = DsWrxchg2RtnB64
+    DsStorexchg2addrStride64RtnB32 "ds_storexchg_2addr_stride64_rtn_b32" = DsWrxchg2st64RtnB32
+    DsStorexchg2addrStride64RtnB64 "ds_storexchg_2addr_stride64_rtn_b64" = DsWrxchg2st64RtnB64
+    DsStorexchgRtnB32 "ds_storexchg_rtn_b32" = DsWrxchgRtnB32
+    DsStorexchgRtnB64 "ds_storexchg_rtn_b64" = DsWrxchgRtnB64
+    DsSubClampRtnU32 "ds_sub_clamp_rtn_u32"
+    DsSubClampU32 "ds_sub_clamp_u32"
+    DsSubGsRegRtn "ds_sub_gs_reg_rtn"
     DsSubRtnU32 "ds_sub_rtn_u32"
     DsSubRtnU64 "ds_sub_rtn_u64"
+    DsSubSrc2U32 "ds_sub_src2_u32"
+    DsSubSrc2U64 "ds_sub_src2_u64"
     DsSubU32 "ds_sub_u32"
     DsSubU64 "ds_sub_u64"
     DsSwizzleB32 "ds_swizzle_b32"
@@ -226,6 +412,8 @@ ops! {
     DsWriteB8 "ds_write_b8"
     DsWriteB8D16Hi "ds_write_b8_d16_hi"
     DsWriteB96 "ds_write_b96"
+    DsWriteSrc2B32 "ds_write_src2_b32"
+    DsWriteSrc2B64 "ds_write_src2_b64"
     DsWrxchg2RtnB32 "ds_wrxchg2_rtn_b32"
     DsWrxchg2RtnB64 "ds_wrxchg2_rtn_b64"
     DsWrxchg2st64RtnB32 "ds_wrxchg2st64_rtn_b32"
@@ -236,21 +424,55 @@ ops! {
     DsXorB64 "ds_xor_b64"
     DsXorRtnB32 "ds_xor_rtn_b32"
     DsXorRtnB64 "ds_xor_rtn_b64"
+    DsXorSrc2B32 "ds_xor_src2_b32"
+    DsXorSrc2B64 "ds_xor_src2_b64"
     FlatAtomicAdd "flat_atomic_add"
     FlatAtomicAddF32 "flat_atomic_add_f32"
     FlatAtomicAddF64 "flat_atomic_add_f64"
+    FlatAtomicAddU32 "flat_atomic_add_u32" = FlatAtomicAdd
+    FlatAtomicAddU64 "flat_atomic_add_u64" = FlatAtomicAddX2
     FlatAtomicAddX2 "flat_atomic_add_x2"
     FlatAtomicAnd "flat_atomic_and"
+    FlatAtomicAndB32 "flat_atomic_and_b32" = FlatAtomicAnd
+    FlatAtomicAndB64 "flat_atomic_and_b64" = FlatAtomicAndX2
     FlatAtomicAndX2 "flat_atomic_and_x2"
     FlatAtomicCmpswap "flat_atomic_cmpswap"
+    FlatAtomicCmpswapB32 "flat_atomic_cmpswap_b32" = FlatAtomicCmpswap
+    FlatAtomicCmpswapB64 "flat_atomic_cmpswap_b64" = FlatAtomicCmpswapX2
+    FlatAtomicCmpswapF32 "flat_atomic_cmpswap_f32"
     FlatAtomicCmpswapX2 "flat_atomic_cmpswap_x2"
+    FlatAtomicCondSubU32 "flat_atomic_cond_sub_u32"
     FlatAtomicDec "flat_atomic_dec"
+    FlatAtomicDecU32 "flat_atomic_dec_u32" = FlatAtomicDec
+    FlatAtomicDecU64 "flat_atomic_dec_u64" = FlatAtomicDecX2
     FlatAtomicDecX2 "flat_atomic_dec_x2"
+    FlatAtomicFcmpswap "flat_atomic_fcmpswap"
+    FlatAtomicFcmpswapX2 "flat_atomic_fcmpswap_x2"
+    FlatAtomicFmax "flat_atomic_fmax"
+    FlatAtomicFmaxX2 "flat_atomic_fmax_x2"
+    FlatAtomicFmin "flat_atomic_fmin"
+    FlatAtomicFminX2 "flat_atomic_fmin_x2"
     FlatAtomicInc "flat_atomic_inc"
+    FlatAtomicIncU32 "flat_atomic_inc_u32" = FlatAtomicInc
+    FlatAtomicIncU64 "flat_atomic_inc_u64" = FlatAtomicIncX2
     FlatAtomicIncX2 "flat_atomic_inc_x2"
+    FlatAtomicMaxF32 "flat_atomic_max_f32"
     FlatAtomicMaxF64 "flat_atomic_max_f64"
+    FlatAtomicMaxI32 "flat_atomic_max_i32" = FlatAtomicSmax
+    FlatAtomicMaxI64 "flat_atomic_max_i64" = FlatAtomicSmaxX2
+    FlatAtomicMaxNumF32 "flat_atomic_max_num_f32"
+    FlatAtomicMaxU32 "flat_atomic_max_u32" = FlatAtomicUmax
+    FlatAtomicMaxU64 "flat_atomic_max_u64" = FlatAtomicUmaxX2
+    FlatAtomicMinF32 "flat_atomic_min_f32"
     FlatAtomicMinF64 "flat_atomic_min_f64"
+    FlatAtomicMinI32 "flat_atomic_min_i32" = FlatAtomicSmin
+    FlatAtomicMinI64 "flat_atomic_min_i64" = FlatAtomicSminX2
+    FlatAtomicMinNumF32 "flat_atomic_min_num_f32"
+    FlatAtomicMinU32 "flat_atomic_min_u32" = FlatAtomicUmin
+    FlatAtomicMinU64 "flat_atomic_min_u64" = FlatAtomicUminX2
     FlatAtomicOr "flat_atomic_or"
+    FlatAtomicOrB32 "flat_atomic_or_b32" = FlatAtomicOr
+    FlatAtomicOrB64 "flat_atomic_or_b64" = FlatAtomicOrX2
     FlatAtomicOrX2 "flat_atomic_or_x2"
     FlatAtomicPkAddBf16 "flat_atomic_pk_add_bf16"
     FlatAtomicPkAddF16 "flat_atomic_pk_add_f16"
@@ -259,31 +481,60 @@ ops! {
     FlatAtomicSmin "flat_atomic_smin"
     FlatAtomicSminX2 "flat_atomic_smin_x2"
     FlatAtomicSub "flat_atomic_sub"
+    FlatAtomicSubClampU32 "flat_atomic_sub_clamp_u32"
+    FlatAtomicSubU32 "flat_atomic_sub_u32" = FlatAtomicSub
+    FlatAtomicSubU64 "flat_atomic_sub_u64" = FlatAtomicSubX2
     FlatAtomicSubX2 "flat_atomic_sub_x2"
     FlatAtomicSwap "flat_atomic_swap"
+    FlatAtomicSwapB32 "flat_atomic_swap_b32" = FlatAtomicSwap
+    FlatAtomicSwapB64 "flat_atomic_swap_b64" = FlatAtomicSwapX2
     FlatAtomicSwapX2 "flat_atomic_swap_x2"
     FlatAtomicUmax "flat_atomic_umax"
     FlatAtomicUmaxX2 "flat_atomic_umax_x2"
     FlatAtomicUmin "flat_atomic_umin"
     FlatAtomicUminX2 "flat_atomic_umin_x2"
     FlatAtomicXor "flat_atomic_xor"
+    FlatAtomicXorB32 "flat_atomic_xor_b32" = FlatAtomicXor
+    FlatAtomicXorB64 "flat_atomic_xor_b64" = FlatAtomicXorX2
     FlatAtomicXorX2 "flat_atomic_xor_x2"
+    FlatLoadB128 "flat_load_b128" = FlatLoadDwordx4
+    FlatLoadB32 "flat_load_b32" = FlatLoadDword
+    FlatLoadB64 "flat_load_b64" = FlatLoadDwordx2
+    FlatLoadB96 "flat_load_b96" = FlatLoadDwordx3
+    FlatLoadD16B16 "flat_load_d16_b16" = FlatLoadShortD16
+    FlatLoadD16HiB16 "flat_load_d16_hi_b16" = FlatLoadShortD16Hi
+    FlatLoadD16HiI8 "flat_load_d16_hi_i8" = FlatLoadSbyteD16Hi
+    FlatLoadD16HiU8 "flat_load_d16_hi_u8" = FlatLoadUbyteD16Hi
+    FlatLoadD16I8 "flat_load_d16_i8" = FlatLoadSbyteD16
+    FlatLoadD16U8 "flat_load_d16_u8" = FlatLoadUbyteD16
     FlatLoadDword "flat_load_dword"
     FlatLoadDwordx2 "flat_load_dwordx2"
     FlatLoadDwordx3 "flat_load_dwordx3"
     FlatLoadDwordx4 "flat_load_dwordx4"
+    FlatLoadI16 "flat_load_i16" = FlatLoadSshort
+    FlatLoadI8 "flat_load_i8" = FlatLoadSbyte
     FlatLoadSbyte "flat_load_sbyte"
     FlatLoadSbyteD16 "flat_load_sbyte_d16"
     FlatLoadSbyteD16Hi "flat_load_sbyte_d16_hi"
     FlatLoadShortD16 "flat_load_short_d16"
     FlatLoadShortD16Hi "flat_load_short_d16_hi"
     FlatLoadSshort "flat_load_sshort"
+    FlatLoadU16 "flat_load_u16" = FlatLoadUshort
+    FlatLoadU8 "flat_load_u8" = FlatLoadUbyte
     FlatLoadUbyte "flat_load_ubyte"
     FlatLoadUbyteD16 "flat_load_ubyte_d16"
     FlatLoadUbyteD16Hi "flat_load_ubyte_d16_hi"
     FlatLoadUshort "flat_load_ushort"
+    FlatStoreB128 "flat_store_b128" = FlatStoreDwordx4
+    FlatStoreB16 "flat_store_b16" = FlatStoreShort
+    FlatStoreB32 "flat_store_b32" = FlatStoreDword
+    FlatStoreB64 "flat_store_b64" = FlatStoreDwordx2
+    FlatStoreB8 "flat_store_b8" = FlatStoreByte
+    FlatStoreB96 "flat_store_b96" = FlatStoreDwordx3
     FlatStoreByte "flat_store_byte"
     FlatStoreByteD16Hi "flat_store_byte_d16_hi"
+    FlatStoreD16HiB16 "flat_store_d16_hi_b16" = FlatStoreShortD16Hi
+    FlatStoreD16HiB8 "flat_store_d16_hi_b8" = FlatStoreByteD16Hi
     FlatStoreDword "flat_store_dword"
     FlatStoreDwordx2 "flat_store_dwordx2"
     FlatStoreDwordx3 "flat_store_dwordx3"
@@ -293,19 +544,54 @@ ops! {
     GlobalAtomicAdd "global_atomic_add"
     GlobalAtomicAddF32 "global_atomic_add_f32"
     GlobalAtomicAddF64 "global_atomic_add_f64"
+    GlobalAtomicAddU32 "global_atomic_add_u32" = GlobalAtomicAdd
+    GlobalAtomicAddU64 "global_atomic_add_u64" = GlobalAtomicAddX2
     GlobalAtomicAddX2 "global_atomic_add_x2"
     GlobalAtomicAnd "global_atomic_and"
+    GlobalAtomicAndB32 "global_atomic_and_b32" = GlobalAtomicAnd
+    GlobalAtomicAndB64 "global_atomic_and_b64" = GlobalAtomicAndX2
     GlobalAtomicAndX2 "global_atomic_and_x2"
     GlobalAtomicCmpswap "global_atomic_cmpswap"
+    GlobalAtomicCmpswapB32 "global_atomic_cmpswap_b32" = GlobalAtomicCmpswap
+    GlobalAtomicCmpswapB64 "global_atomic_cmpswap_b64" = GlobalAtomicCmpswapX2
+    GlobalAtomicCmpswapF32 "global_atomic_cmpswap_f32"
     GlobalAtomicCmpswapX2 "global_atomic_cmpswap_x2"
+    GlobalAtomicCondSubU32 "global_atomic_cond_sub_u32"
+    GlobalAtomicCsub "global_atomic_csub"
+    GlobalAtomicCsubU32 "global_atomic_csub_u32" = GlobalAtomicCsub
     GlobalAtomicDec "global_atomic_dec"
+    GlobalAtomicDecU32 "global_atomic_dec_u32" = GlobalAtomicDec
+    GlobalAtomicDecU64 "global_atomic_dec_u64" = GlobalAtomicDecX2
     GlobalAtomicDecX2 "global_atomic_dec_x2"
+    GlobalAtomicFcmpswap "global_atomic_fcmpswap"
+    GlobalAtomicFcmpswapX2 "global_atomic_fcmpswap_x2"
+    GlobalAtomicFmax "global_atomic_fmax"
+    GlobalAtomicFmaxX2 "global_atomic_fmax_x2"
+    GlobalAtomicFmin "global_atomic_fmin"
+    GlobalAtomicFminX2 "global_atomic_fmin_x2"
     GlobalAtomicInc "global_atomic_inc"
+    GlobalAtomicIncU32 "global_atomic_inc_u32" = GlobalAtomicInc
+    GlobalAtomicIncU64 "global_atomic_inc_u64" = GlobalAtomicIncX2
     GlobalAtomicIncX2 "global_atomic_inc_x2"
+    GlobalAtomicMaxF32 "global_atomic_max_f32"
     GlobalAtomicMaxF64 "global_atomic_max_f64"
+    GlobalAtomicMaxI32 "global_atomic_max_i32" = GlobalAtomicSmax
+    GlobalAtomicMaxI64 "global_atomic_max_i64" = GlobalAtomicSmaxX2
+    GlobalAtomicMaxNumF32 "global_atomic_max_num_f32"
+    GlobalAtomicMaxU32 "global_atomic_max_u32" = GlobalAtomicUmax
+    GlobalAtomicMaxU64 "global_atomic_max_u64" = GlobalAtomicUmaxX2
+    GlobalAtomicMinF32 "global_atomic_min_f32"
     GlobalAtomicMinF64 "global_atomic_min_f64"
+    GlobalAtomicMinI32 "global_atomic_min_i32" = GlobalAtomicSmin
+    GlobalAtomicMinI64 "global_atomic_min_i64" = GlobalAtomicSminX2
+    GlobalAtomicMinNumF32 "global_atomic_min_num_f32"
+    GlobalAtomicMinU32 "global_atomic_min_u32" = GlobalAtomicUmin
+    GlobalAtomicMinU64 "global_atomic_min_u64" = GlobalAtomicUminX2
     GlobalAtomicOr "global_atomic_or"
+    GlobalAtomicOrB32 "global_atomic_or_b32" = GlobalAtomicOr
+    GlobalAtomicOrB64 "global_atomic_or_b64" = GlobalAtomicOrX2
     GlobalAtomicOrX2 "global_atomic_or_x2"
+    GlobalAtomicOrderedAddB64 "global_atomic_ordered_add_b64"
     GlobalAtomicPkAddBf16 "global_atomic_pk_add_bf16"
     GlobalAtomicPkAddF16 "global_atomic_pk_add_f16"
     GlobalAtomicSmax "global_atomic_smax"
@@ -313,20 +599,45 @@ ops! {
     GlobalAtomicSmin "global_atomic_smin"
     GlobalAtomicSminX2 "global_atomic_smin_x2"
     GlobalAtomicSub "global_atomic_sub"
+    GlobalAtomicSubClampU32 "global_atomic_sub_clamp_u32"
+    GlobalAtomicSubU32 "global_atomic_sub_u32" = GlobalAtomicSub
+    GlobalAtomicSubU64 "global_atomic_sub_u64" = GlobalAtomicSubX2
     GlobalAtomicSubX2 "global_atomic_sub_x2"
     GlobalAtomicSwap "global_atomic_swap"
+    GlobalAtomicSwapB32 "global_atomic_swap_b32" = GlobalAtomicSwap
+    GlobalAtomicSwapB64 "global_atomic_swap_b64" = GlobalAtomicSwapX2
     GlobalAtomicSwapX2 "global_atomic_swap_x2"
     GlobalAtomicUmax "global_atomic_umax"
     GlobalAtomicUmaxX2 "global_atomic_umax_x2"
     GlobalAtomicUmin "global_atomic_umin"
     GlobalAtomicUminX2 "global_atomic_umin_x2"
     GlobalAtomicXor "global_atomic_xor"
+    GlobalAtomicXorB32 "global_atomic_xor_b32" = GlobalAtomicXor
+    GlobalAtomicXorB64 "global_atomic_xor_b64" = GlobalAtomicXorX2
     GlobalAtomicXorX2 "global_atomic_xor_x2"
+    GlobalInv "global_inv"
+    GlobalLoadAddtidB32 "global_load_addtid_b32"
+    GlobalLoadB128 "global_load_b128" = GlobalLoadDwordx4
+    GlobalLoadB32 "global_load_b32" = GlobalLoadDword
+    GlobalLoadB64 "global_load_b64" = GlobalLoadDwordx2
+    GlobalLoadB96 "global_load_b96" = GlobalLoadDwordx3
+    GlobalLoadBlock "global_load_block"
+    GlobalLoadD16B16 "global_load_d16_b16" = GlobalLoadShortD16
+    GlobalLoadD16HiB16 "global_load_d16_hi_b16" = GlobalLoadShortD16Hi
+    GlobalLoadD16HiI8 "global_load_d16_hi_i8" = GlobalLoadSbyteD16Hi
+    GlobalLoadD16HiU8 "global_load_d16_hi_u8" = GlobalLoadUbyteD16Hi
+    GlobalLoadD16I8 "global_load_d16_i8" = GlobalLoadSbyteD16
+    GlobalLoadD16U8 "global_load_d16_u8" = GlobalLoadUbyteD16
     GlobalLoadDword "global_load_dword"
+    GlobalLoadDwordAddtid "global_load_dword_addtid"
     GlobalLoadDwordx2 "global_load_dwordx2"
     GlobalLoadDwordx3 "global_load_dwordx3"
     GlobalLoadDwordx4 "global_load_dwordx4"
+    GlobalLoadI16 "global_load_i16" = GlobalLoadSshort
+    GlobalLoadI8 "global_load_i8" = GlobalLoadSbyte
     GlobalLoadLdsDword "global_load_lds_dword"
+    GlobalLoadLdsDwordx3 "global_load_lds_dwordx3"
+    GlobalLoadLdsDwordx4 "global_load_lds_dwordx4"
     GlobalLoadLdsSbyte "global_load_lds_sbyte"
     GlobalLoadLdsSshort "global_load_lds_sshort"
     GlobalLoadLdsUbyte "global_load_lds_ubyte"
@@ -337,32 +648,72 @@ ops! {
     GlobalLoadShortD16 "global_load_short_d16"
     GlobalLoadShortD16Hi "global_load_short_d16_hi"
     GlobalLoadSshort "global_load_sshort"
+    GlobalLoadTrB128 "global_load_tr_b128"
+    GlobalLoadTrB64 "global_load_tr_b64"
+    GlobalLoadU16 "global_load_u16" = GlobalLoadUshort
+    GlobalLoadU8 "global_load_u8" = GlobalLoadUbyte
     GlobalLoadUbyte "global_load_ubyte"
     GlobalLoadUbyteD16 "global_load_ubyte_d16"
     GlobalLoadUbyteD16Hi "global_load_ubyte_d16_hi"
     GlobalLoadUshort "global_load_ushort"
+    GlobalStoreAddtidB32 "global_store_addtid_b32"
+    GlobalStoreB128 "global_store_b128" = GlobalStoreDwordx4
+    GlobalStoreB16 "global_store_b16" = GlobalStoreShort
+    GlobalStoreB32 "global_store_b32" = GlobalStoreDword
+    GlobalStoreB64 "global_store_b64" = GlobalStoreDwordx2
+    GlobalStoreB8 "global_store_b8" = GlobalStoreByte
+    GlobalStoreB96 "global_store_b96" = GlobalStoreDwordx3
+    GlobalStoreBlock "global_store_block"
     GlobalStoreByte "global_store_byte"
     GlobalStoreByteD16Hi "global_store_byte_d16_hi"
+    GlobalStoreD16HiB16 "global_store_d16_hi_b16" = GlobalStoreShortD16Hi
+    GlobalStoreD16HiB8 "global_store_d16_hi_b8" = GlobalStoreByteD16Hi
     GlobalStoreDword "global_store_dword"
+    GlobalStoreDwordAddtid "global_store_dword_addtid"
     GlobalStoreDwordx2 "global_store_dwordx2"
     GlobalStoreDwordx3 "global_store_dwordx3"
     GlobalStoreDwordx4 "global_store_dwordx4"
     GlobalStoreShort "global_store_short"
     GlobalStoreShortD16Hi "global_store_short_d16_hi"
+    GlobalWb "global_wb"
+    GlobalWbinv "global_wbinv"
     SAbsI32 "s_abs_i32"
     SAbsdiffI32 "s_absdiff_i32"
+    SAddCoCiU32 "s_add_co_ci_u32" = SAddcU32
+    SAddCoI32 "s_add_co_i32" = SAddI32
+    SAddCoU32 "s_add_co_u32" = SAddU32
+    SAddF16 "s_add_f16"
+    SAddF32 "s_add_f32"
     SAddI32 "s_add_i32"
+    SAddNcU64 "s_add_nc_u64"
     SAddU32 "s_add_u32"
     SAddcU32 "s_addc_u32"
+    SAddkCoI32 "s_addk_co_i32" = SAddkI32
     SAddkI32 "s_addk_i32"
+    SAllocVgpr "s_alloc_vgpr"
     SAndB32 "s_and_b32"
     SAndB64 "s_and_b64"
+    SAndNot0SaveexecB32 "s_and_not0_saveexec_b32" = SAndn1SaveexecB32
+    SAndNot0SaveexecB64 "s_and_not0_saveexec_b64" = SAndn1SaveexecB64
+    SAndNot0WrexecB32 "s_and_not0_wrexec_b32" = SAndn1WrexecB32
+    SAndNot0WrexecB64 "s_and_not0_wrexec_b64" = SAndn1WrexecB64
+    SAndNot1B32 "s_and_not1_b32" = SAndn2B32
+    SAndNot1B64 "s_and_not1_b64" = SAndn2B64
+    SAndNot1SaveexecB32 "s_and_not1_saveexec_b32" = SAndn2SaveexecB32
+    SAndNot1SaveexecB64 "s_and_not1_saveexec_b64" = SAndn2SaveexecB64
+    SAndNot1WrexecB32 "s_and_not1_wrexec_b32" = SAndn2WrexecB32
+    SAndNot1WrexecB64 "s_and_not1_wrexec_b64" = SAndn2WrexecB64
+    SAndSaveexecB32 "s_and_saveexec_b32"
     SAndSaveexecB64 "s_and_saveexec_b64"
+    SAndn1SaveexecB32 "s_andn1_saveexec_b32"
     SAndn1SaveexecB64 "s_andn1_saveexec_b64"
+    SAndn1WrexecB32 "s_andn1_wrexec_b32"
     SAndn1WrexecB64 "s_andn1_wrexec_b64"
     SAndn2B32 "s_andn2_b32"
     SAndn2B64 "s_andn2_b64"
+    SAndn2SaveexecB32 "s_andn2_saveexec_b32"
     SAndn2SaveexecB64 "s_andn2_saveexec_b64"
+    SAndn2WrexecB32 "s_andn2_wrexec_b32"
     SAndn2WrexecB64 "s_andn2_wrexec_b64"
     SAshrI32 "s_ashr_i32"
     SAshrI64 "s_ashr_i64"
@@ -395,6 +746,12 @@ ops! {
     SAtomicXor "s_atomic_xor"
     SAtomicXorX2 "s_atomic_xor_x2"
     SBarrier "s_barrier"
+    SBarrierInit "s_barrier_init"
+    SBarrierJoin "s_barrier_join"
+    SBarrierLeave "s_barrier_leave"
+    SBarrierSignal "s_barrier_signal"
+    SBarrierSignalIsfirst "s_barrier_signal_isfirst"
+    SBarrierWait "s_barrier_wait"
     SBcnt0I32B32 "s_bcnt0_i32_b32"
     SBcnt0I32B64 "s_bcnt0_i32_b64"
     SBcnt1I32B32 "s_bcnt1_i32_b32"
@@ -443,11 +800,22 @@ ops! {
     SBufferAtomicUminX2 "s_buffer_atomic_umin_x2"
     SBufferAtomicXor "s_buffer_atomic_xor"
     SBufferAtomicXorX2 "s_buffer_atomic_xor_x2"
+    SBufferLoadB128 "s_buffer_load_b128" = SBufferLoadDwordx4
+    SBufferLoadB256 "s_buffer_load_b256" = SBufferLoadDwordx8
+    SBufferLoadB32 "s_buffer_load_b32" = SBufferLoadDword
+    SBufferLoadB512 "s_buffer_load_b512" = SBufferLoadDwordx16
+    SBufferLoadB64 "s_buffer_load_b64" = SBufferLoadDwordx2
+    SBufferLoadB96 "s_buffer_load_b96"
     SBufferLoadDword "s_buffer_load_dword"
     SBufferLoadDwordx16 "s_buffer_load_dwordx16"
     SBufferLoadDwordx2 "s_buffer_load_dwordx2"
     SBufferLoadDwordx4 "s_buffer_load_dwordx4"
     SBufferLoadDwordx8 "s_buffer_load_dwordx8"
+    SBufferLoadI16 "s_buffer_load_i16"
+    SBufferLoadI8 "s_buffer_load_i8"
+    SBufferLoadU16 "s_buffer_load_u16"
+    SBufferLoadU8 "s_buffer_load_u8"
+    SBufferPrefetchData "s_buffer_prefetch_data"
     SBufferStoreDword "s_buffer_store_dword"
     SBufferStoreDwordx2 "s_buffer_store_dwordx2"
     SBufferStoreDwordx4 "s_buffer_store_dwordx4"
@@ -465,23 +833,58 @@ ops! {
     SCbranchScc1 "s_cbranch_scc1"
     SCbranchVccnz "s_cbranch_vccnz"
     SCbranchVccz "s_cbranch_vccz"
+    SCeilF16 "s_ceil_f16"
+    SCeilF32 "s_ceil_f32"
+    SClause "s_clause"
+    SClsI32 "s_cls_i32" = SFlbitI32
+    SClsI32I64 "s_cls_i32_i64" = SFlbitI32I64
+    SClzI32U32 "s_clz_i32_u32" = SFlbitI32B32
+    SClzI32U64 "s_clz_i32_u64" = SFlbitI32B64
     SCmovB32 "s_cmov_b32"
     SCmovB64 "s_cmov_b64"
     SCmovkI32 "s_cmovk_i32"
+    SCmpEqF16 "s_cmp_eq_f16"
+    SCmpEqF32 "s_cmp_eq_f32"
     SCmpEqI32 "s_cmp_eq_i32"
     SCmpEqU32 "s_cmp_eq_u32"
     SCmpEqU64 "s_cmp_eq_u64"
+    SCmpGeF16 "s_cmp_ge_f16"
+    SCmpGeF32 "s_cmp_ge_f32"
     SCmpGeI32 "s_cmp_ge_i32"
     SCmpGeU32 "s_cmp_ge_u32"
+    SCmpGtF16 "s_cmp_gt_f16"
+    SCmpGtF32 "s_cmp_gt_f32"
     SCmpGtI32 "s_cmp_gt_i32"
     SCmpGtU32 "s_cmp_gt_u32"
+    SCmpLeF16 "s_cmp_le_f16"
+    SCmpLeF32 "s_cmp_le_f32"
     SCmpLeI32 "s_cmp_le_i32"
     SCmpLeU32 "s_cmp_le_u32"
+    SCmpLgF16 "s_cmp_lg_f16"
+    SCmpLgF32 "s_cmp_lg_f32"
     SCmpLgI32 "s_cmp_lg_i32"
     SCmpLgU32 "s_cmp_lg_u32"
     SCmpLgU64 "s_cmp_lg_u64"
+    SCmpLtF16 "s_cmp_lt_f16"
+    SCmpLtF32 "s_cmp_lt_f32"
     SCmpLtI32 "s_cmp_lt_i32"
     SCmpLtU32 "s_cmp_lt_u32"
+    SCmpNeqF16 "s_cmp_neq_f16"
+    SCmpNeqF32 "s_cmp_neq_f32"
+    SCmpNgeF16 "s_cmp_nge_f16"
+    SCmpNgeF32 "s_cmp_nge_f32"
+    SCmpNgtF16 "s_cmp_ngt_f16"
+    SCmpNgtF32 "s_cmp_ngt_f32"
+    SCmpNleF16 "s_cmp_nle_f16"
+    SCmpNleF32 "s_cmp_nle_f32"
+    SCmpNlgF16 "s_cmp_nlg_f16"
+    SCmpNlgF32 "s_cmp_nlg_f32"
+    SCmpNltF16 "s_cmp_nlt_f16"
+    SCmpNltF32 "s_cmp_nlt_f32"
+    SCmpOF16 "s_cmp_o_f16"
+    SCmpOF32 "s_cmp_o_f32"
+    SCmpUF16 "s_cmp_u_f16"
+    SCmpUF32 "s_cmp_u_f32"
     SCmpkEqI32 "s_cmpk_eq_i32"
     SCmpkEqU32 "s_cmpk_eq_u32"
     SCmpkGeI32 "s_cmpk_ge_i32"
@@ -494,8 +897,19 @@ ops! {
     SCmpkLgU32 "s_cmpk_lg_u32"
     SCmpkLtI32 "s_cmpk_lt_i32"
     SCmpkLtU32 "s_cmpk_lt_u32"
+    SCodeEnd "s_code_end"
     SCselectB32 "s_cselect_b32"
     SCselectB64 "s_cselect_b64"
+    SCtzI32B32 "s_ctz_i32_b32" = SFf1I32B32
+    SCtzI32B64 "s_ctz_i32_b64" = SFf1I32B64
+    SCvtF16F32 "s_cvt_f16_f32"
+    SCvtF32F16 "s_cvt_f32_f16"
+    SCvtF32I32 "s_cvt_f32_i32"
+    SCvtF32U32 "s_cvt_f32_u32"
+    SCvtHiF32F16 "s_cvt_hi_f32_f16"
+    SCvtI32F32 "s_cvt_i32_f32"
+    SCvtPkRtzF16F32 "s_cvt_pk_rtz_f16_f32"
+    SCvtU32F32 "s_cvt_u32_f32"
     SDcacheDiscard "s_dcache_discard"
     SDcacheDiscardX2 "s_dcache_discard_x2"
     SDcacheInv "s_dcache_inv"
@@ -503,6 +917,8 @@ ops! {
     SDcacheWb "s_dcache_wb"
     SDcacheWbVol "s_dcache_wb_vol"
     SDecperflevel "s_decperflevel"
+    SDelayAlu "s_delay_alu"
+    SDenormMode "s_denorm_mode"
     SEndpgm "s_endpgm"
     SEndpgmOrderedPsDone "s_endpgm_ordered_ps_done"
     SEndpgmSaved "s_endpgm_saved"
@@ -514,15 +930,35 @@ ops! {
     SFlbitI32B32 "s_flbit_i32_b32"
     SFlbitI32B64 "s_flbit_i32_b64"
     SFlbitI32I64 "s_flbit_i32_i64"
+    SFloorF16 "s_floor_f16"
+    SFloorF32 "s_floor_f32"
+    SFmaakF32 "s_fmaak_f32"
+    SFmacF16 "s_fmac_f16"
+    SFmacF32 "s_fmac_f32"
+    SFmamkF32 "s_fmamk_f32"
+    SGetBarrierState "s_get_barrier_state"
+    SGetWaveidInWorkgroup "s_get_waveid_in_workgroup"
     SGetpcB64 "s_getpc_b64"
     SGetregB32 "s_getreg_b32"
+    SGl1Inv "s_gl1_inv"
     SIcacheInv "s_icache_inv"
     SIncperflevel "s_incperflevel"
+    SInstPrefetch "s_inst_prefetch"
+    SLoadB128 "s_load_b128" = SLoadDwordx4
+    SLoadB256 "s_load_b256" = SLoadDwordx8
+    SLoadB32 "s_load_b32" = SLoadDword
+    SLoadB512 "s_load_b512" = SLoadDwordx16
+    SLoadB64 "s_load_b64" = SLoadDwordx2
+    SLoadB96 "s_load_b96"
     SLoadDword "s_load_dword"
     SLoadDwordx16 "s_load_dwordx16"
     SLoadDwordx2 "s_load_dwordx2"
     SLoadDwordx4 "s_load_dwordx4"
     SLoadDwordx8 "s_load_dwordx8"
+    SLoadI16 "s_load_i16"
+    SLoadI8 "s_load_i8"
+    SLoadU16 "s_load_u16"
+    SLoadU8 "s_load_u8"
     SLshl1AddU32 "s_lshl1_add_u32"
     SLshl2AddU32 "s_lshl2_add_u32"
     SLshl3AddU32 "s_lshl3_add_u32"
@@ -531,12 +967,24 @@ ops! {
     SLshlB64 "s_lshl_b64"
     SLshrB32 "s_lshr_b32"
     SLshrB64 "s_lshr_b64"
+    SMaxF16 "s_max_f16"
+    SMaxF32 "s_max_f32"
     SMaxI32 "s_max_i32"
+    SMaxNumF16 "s_max_num_f16"
+    SMaxNumF32 "s_max_num_f32"
     SMaxU32 "s_max_u32"
+    SMaximumF16 "s_maximum_f16"
+    SMaximumF32 "s_maximum_f32"
     SMemrealtime "s_memrealtime"
     SMemtime "s_memtime"
+    SMinF16 "s_min_f16"
+    SMinF32 "s_min_f32"
     SMinI32 "s_min_i32"
+    SMinNumF16 "s_min_num_f16"
+    SMinNumF32 "s_min_num_f32"
     SMinU32 "s_min_u32"
+    SMinimumF16 "s_minimum_f16"
+    SMinimumF32 "s_minimum_f32"
     SMovB32 "s_mov_b32"
     SMovB64 "s_mov_b64"
     SMovkI32 "s_movk_i32"
@@ -544,33 +992,56 @@ ops! {
     SMovreldB64 "s_movreld_b64"
     SMovrelsB32 "s_movrels_b32"
     SMovrelsB64 "s_movrels_b64"
+    SMovrelsd2B32 "s_movrelsd_2_b32"
+    SMulF16 "s_mul_f16"
+    SMulF32 "s_mul_f32"
     SMulHiI32 "s_mul_hi_i32"
     SMulHiU32 "s_mul_hi_u32"
     SMulI32 "s_mul_i32"
+    SMulU64 "s_mul_u64"
     SMulkI32 "s_mulk_i32"
     SNandB32 "s_nand_b32"
     SNandB64 "s_nand_b64"
+    SNandSaveexecB32 "s_nand_saveexec_b32"
     SNandSaveexecB64 "s_nand_saveexec_b64"
     SNop "s_nop"
     SNorB32 "s_nor_b32"
     SNorB64 "s_nor_b64"
+    SNorSaveexecB32 "s_nor_saveexec_b32"
     SNorSaveexecB64 "s_nor_saveexec_b64"
     SNotB32 "s_not_b32"
     SNotB64 "s_not_b64"
     SOrB32 "s_or_b32"
     SOrB64 "s_or_b64"
+    SOrNot0SaveexecB32 "s_or_not0_saveexec_b32" = SOrn1SaveexecB32
+    SOrNot0SaveexecB64 "s_or_not0_saveexec_b64" = SOrn1SaveexecB64
+    SOrNot1B32 "s_or_not1_b32" = SOrn2B32
+    SOrNot1B64 "s_or_not1_b64" = SOrn2B64
+    SOrNot1SaveexecB32 "s_or_not1_saveexec_b32" = SOrn2SaveexecB32
+    SOrNot1SaveexecB64 "s_or_not1_saveexec_b64" = SOrn2SaveexecB64
+    SOrSaveexecB32 "s_or_saveexec_b32"
     SOrSaveexecB64 "s_or_saveexec_b64"
+    SOrn1SaveexecB32 "s_orn1_saveexec_b32"
     SOrn1SaveexecB64 "s_orn1_saveexec_b64"
     SOrn2B32 "s_orn2_b32"
     SOrn2B64 "s_orn2_b64"
+    SOrn2SaveexecB32 "s_orn2_saveexec_b32"
     SOrn2SaveexecB64 "s_orn2_saveexec_b64"
     SPackHhB32B16 "s_pack_hh_b32_b16"
+    SPackHlB32B16 "s_pack_hl_b32_b16"
     SPackLhB32B16 "s_pack_lh_b32_b16"
     SPackLlB32B16 "s_pack_ll_b32_b16"
+    SPrefetchData "s_prefetch_data"
+    SPrefetchDataPcRel "s_prefetch_data_pc_rel"
+    SPrefetchInst "s_prefetch_inst"
+    SPrefetchInstPcRel "s_prefetch_inst_pc_rel"
     SQuadmaskB32 "s_quadmask_b32"
     SQuadmaskB64 "s_quadmask_b64"
     SRfeB64 "s_rfe_b64"
     SRfeRestoreB64 "s_rfe_restore_b64"
+    SRndneF16 "s_rndne_f16"
+    SRndneF32 "s_rndne_f32"
+    SRoundMode "s_round_mode"
     SScratchLoadDword "s_scratch_load_dword"
     SScratchLoadDwordx2 "s_scratch_load_dwordx2"
     SScratchLoadDwordx4 "s_scratch_load_dwordx4"
@@ -578,11 +1049,14 @@ ops! {
     SScratchStoreDwordx2 "s_scratch_store_dwordx2"
     SScratchStoreDwordx4 "s_scratch_store_dwordx4"
     SSendmsg "s_sendmsg"
+    SSendmsgRtnB32 "s_sendmsg_rtn_b32"
+    SSendmsgRtnB64 "s_sendmsg_rtn_b64"
     SSendmsghalt "s_sendmsghalt"
     SSetGprIdxIdx "s_set_gpr_idx_idx"
     SSetGprIdxMode "s_set_gpr_idx_mode"
     SSetGprIdxOff "s_set_gpr_idx_off"
     SSetGprIdxOn "s_set_gpr_idx_on"
+    SSetInstPrefetchDistance "s_set_inst_prefetch_distance"
     SSethalt "s_sethalt"
     SSetkill "s_setkill"
     SSetpcB64 "s_setpc_b64"
@@ -593,29 +1067,73 @@ ops! {
     SSextI32I16 "s_sext_i32_i16"
     SSextI32I8 "s_sext_i32_i8"
     SSleep "s_sleep"
+    SSleepVar "s_sleep_var"
     SStoreDword "s_store_dword"
     SStoreDwordx2 "s_store_dwordx2"
     SStoreDwordx4 "s_store_dwordx4"
+    SSubCoCiU32 "s_sub_co_ci_u32" = SSubbU32
+    SSubCoI32 "s_sub_co_i32" = SSubI32
+    SSubCoU32 "s_sub_co_u32" = SSubU32
+    SSubF16 "s_sub_f16"
+    SSubF32 "s_sub_f32"
     SSubI32 "s_sub_i32"
+    SSubNcU64 "s_sub_nc_u64"
     SSubU32 "s_sub_u32"
     SSubbU32 "s_subb_u32"
+    SSubvectorLoopBegin "s_subvector_loop_begin"
+    SSubvectorLoopEnd "s_subvector_loop_end"
     SSwappcB64 "s_swappc_b64"
     STrap "s_trap"
+    STruncF16 "s_trunc_f16"
+    STruncF32 "s_trunc_f32"
     STtracedata "s_ttracedata"
+    STtracedataImm "s_ttracedata_imm"
+    SWaitAlu "s_wait_alu"
+    SWaitBvhcnt "s_wait_bvhcnt"
+    SWaitDscnt "s_wait_dscnt"
+    SWaitEvent "s_wait_event"
+    SWaitExpcnt "s_wait_expcnt"
+    SWaitIdle "s_wait_idle"
+    SWaitKmcnt "s_wait_kmcnt"
+    SWaitLoadcnt "s_wait_loadcnt"
+    SWaitLoadcntDscnt "s_wait_loadcnt_dscnt"
+    SWaitSamplecnt "s_wait_samplecnt"
+    SWaitStorecnt "s_wait_storecnt"
+    SWaitStorecntDscnt "s_wait_storecnt_dscnt"
     SWaitcnt "s_waitcnt"
+    SWaitcntDepctr "s_waitcnt_depctr"
+    SWaitcntExpcnt "s_waitcnt_expcnt"
+    SWaitcntLgkmcnt "s_waitcnt_lgkmcnt"
+    SWaitcntVmcnt "s_waitcnt_vmcnt"
+    SWaitcntVscnt "s_waitcnt_vscnt"
     SWakeup "s_wakeup"
     SWqmB32 "s_wqm_b32"
     SWqmB64 "s_wqm_b64"
     SXnorB32 "s_xnor_b32"
     SXnorB64 "s_xnor_b64"
+    SXnorSaveexecB32 "s_xnor_saveexec_b32"
     SXnorSaveexecB64 "s_xnor_saveexec_b64"
     SXorB32 "s_xor_b32"
     SXorB64 "s_xor_b64"
+    SXorSaveexecB32 "s_xor_saveexec_b32"
     SXorSaveexecB64 "s_xor_saveexec_b64"
+    ScratchLoadB128 "scratch_load_b128" = ScratchLoadDwordx4
+    ScratchLoadB32 "scratch_load_b32" = ScratchLoadDword
+    ScratchLoadB64 "scratch_load_b64" = ScratchLoadDwordx2
+    ScratchLoadB96 "scratch_load_b96" = ScratchLoadDwordx3
+    ScratchLoadBlock "scratch_load_block"
+    ScratchLoadD16B16 "scratch_load_d16_b16" = ScratchLoadShortD16
+    ScratchLoadD16HiB16 "scratch_load_d16_hi_b16" = ScratchLoadShortD16Hi
+    ScratchLoadD16HiI8 "scratch_load_d16_hi_i8" = ScratchLoadSbyteD16Hi
+    ScratchLoadD16HiU8 "scratch_load_d16_hi_u8" = ScratchLoadUbyteD16Hi
+    ScratchLoadD16I8 "scratch_load_d16_i8" = ScratchLoadSbyteD16
+    ScratchLoadD16U8 "scratch_load_d16_u8" = ScratchLoadUbyteD16
     ScratchLoadDword "scratch_load_dword"
     ScratchLoadDwordx2 "scratch_load_dwordx2"
     ScratchLoadDwordx3 "scratch_load_dwordx3"
     ScratchLoadDwordx4 "scratch_load_dwordx4"
+    ScratchLoadI16 "scratch_load_i16" = ScratchLoadSshort
+    ScratchLoadI8 "scratch_load_i8" = ScratchLoadSbyte
     ScratchLoadLdsDword "scratch_load_lds_dword"
     ScratchLoadLdsSbyte "scratch_load_lds_sbyte"
     ScratchLoadLdsSshort "scratch_load_lds_sshort"
@@ -627,12 +1145,23 @@ ops! {
     ScratchLoadShortD16 "scratch_load_short_d16"
     ScratchLoadShortD16Hi "scratch_load_short_d16_hi"
     ScratchLoadSshort "scratch_load_sshort"
+    ScratchLoadU16 "scratch_load_u16" = ScratchLoadUshort
+    ScratchLoadU8 "scratch_load_u8" = ScratchLoadUbyte
     ScratchLoadUbyte "scratch_load_ubyte"
     ScratchLoadUbyteD16 "scratch_load_ubyte_d16"
     ScratchLoadUbyteD16Hi "scratch_load_ubyte_d16_hi"
     ScratchLoadUshort "scratch_load_ushort"
+    ScratchStoreB128 "scratch_store_b128" = ScratchStoreDwordx4
+    ScratchStoreB16 "scratch_store_b16" = ScratchStoreShort
+    ScratchStoreB32 "scratch_store_b32" = ScratchStoreDword
+    ScratchStoreB64 "scratch_store_b64" = ScratchStoreDwordx2
+    ScratchStoreB8 "scratch_store_b8" = ScratchStoreByte
+    ScratchStoreB96 "scratch_store_b96" = ScratchStoreDwordx3
+    ScratchStoreBlock "scratch_store_block"
     ScratchStoreByte "scratch_store_byte"
     ScratchStoreByteD16Hi "scratch_store_byte_d16_hi"
+    ScratchStoreD16HiB16 "scratch_store_d16_hi_b16" = ScratchStoreShortD16Hi
+    ScratchStoreD16HiB8 "scratch_store_d16_hi_b8" = ScratchStoreByteD16Hi
     ScratchStoreDword "scratch_store_dword"
     ScratchStoreDwordx2 "scratch_store_dwordx2"
     ScratchStoreDwordx3 "scratch_store_dwordx3"
@@ -643,6 +1172,7 @@ ops! {
     VAccvgprReadB32 "v_accvgpr_read_b32"
     VAccvgprWriteB32 "v_accvgpr_write_b32"
     VAdd3U32 "v_add3_u32"
+    VAddCoCiU32 "v_add_co_ci_u32" = VAddcCoU32
     VAddCoU32 "v_add_co_u32"
     VAddF16 "v_add_f16"
     VAddF32 "v_add_f32"
@@ -650,13 +1180,20 @@ ops! {
     VAddI16 "v_add_i16"
     VAddI32 "v_add_i32"
     VAddLshlU32 "v_add_lshl_u32"
+    VAddNcI16 "v_add_nc_i16"
+    VAddNcI32 "v_add_nc_i32" = VAddI32
+    VAddNcU16 "v_add_nc_u16"
+    VAddNcU32 "v_add_nc_u32" = VAddU32
     VAddU16 "v_add_u16"
     VAddU32 "v_add_u32"
     VAddcCoU32 "v_addc_co_u32"
     VAlignbitB32 "v_alignbit_b32"
     VAlignbyteB32 "v_alignbyte_b32"
+    VAndB16 "v_and_b16"
     VAndB32 "v_and_b32"
     VAndOrB32 "v_and_or_b32"
+    VAshrPkI8I32 "v_ashr_pk_i8_i32"
+    VAshrPkU8I32 "v_ashr_pk_u8_i32"
     VAshrrevI16 "v_ashrrev_i16"
     VAshrrevI32 "v_ashrrev_i32"
     VAshrrevI64 "v_ashrrev_i64"
@@ -666,10 +1203,14 @@ ops! {
     VBfiB32 "v_bfi_b32"
     VBfmB32 "v_bfm_b32"
     VBfrevB32 "v_bfrev_b32"
+    VBitop3B16 "v_bitop3_b16"
+    VBitop3B32 "v_bitop3_b32"
     VCeilF16 "v_ceil_f16"
     VCeilF32 "v_ceil_f32"
     VCeilF64 "v_ceil_f64"
     VClrexcp "v_clrexcp"
+    VClsI32 "v_cls_i32" = VFfbhI32
+    VClzI32U32 "v_clz_i32_u32" = VFfbhU32
     VCmpClassF16 "v_cmp_class_f16"
     VCmpClassF32 "v_cmp_class_f32"
     VCmpClassF64 "v_cmp_class_f64"
@@ -757,6 +1298,9 @@ ops! {
     VCmpOF16 "v_cmp_o_f16"
     VCmpOF32 "v_cmp_o_f32"
     VCmpOF64 "v_cmp_o_f64"
+    VCmpTF16 "v_cmp_t_f16"
+    VCmpTF32 "v_cmp_t_f32"
+    VCmpTF64 "v_cmp_t_f64"
     VCmpTI16 "v_cmp_t_i16"
     VCmpTI32 "v_cmp_t_i32"
     VCmpTI64 "v_cmp_t_i64"
@@ -856,6 +1400,9 @@ ops! {
     VCmpxOF16 "v_cmpx_o_f16"
     VCmpxOF32 "v_cmpx_o_f32"
     VCmpxOF64 "v_cmpx_o_f64"
+    VCmpxTF16 "v_cmpx_t_f16"
+    VCmpxTF32 "v_cmpx_t_f32"
+    VCmpxTF64 "v_cmpx_t_f64"
     VCmpxTI16 "v_cmpx_t_i16"
     VCmpxTI32 "v_cmpx_t_i32"
     VCmpxTI64 "v_cmpx_t_i64"
@@ -868,9 +1415,11 @@ ops! {
     VCmpxUF16 "v_cmpx_u_f16"
     VCmpxUF32 "v_cmpx_u_f32"
     VCmpxUF64 "v_cmpx_u_f64"
+    VCndmaskB16 "v_cndmask_b16"
     VCndmaskB32 "v_cndmask_b32"
     VCosF16 "v_cos_f16"
     VCosF32 "v_cos_f32"
+    VCtzI32B32 "v_ctz_i32_b32" = VFfblB32
     VCubeidF32 "v_cubeid_f32"
     VCubemaF32 "v_cubema_f32"
     VCubescF32 "v_cubesc_f32"
@@ -878,6 +1427,7 @@ ops! {
     VCvtF16F32 "v_cvt_f16_f32"
     VCvtF16I16 "v_cvt_f16_i16"
     VCvtF16U16 "v_cvt_f16_u16"
+    VCvtF32Bf16 "v_cvt_f32_bf16"
     VCvtF32Bf8 "v_cvt_f32_bf8"
     VCvtF32F16 "v_cvt_f32_f16"
     VCvtF32F64 "v_cvt_f32_f64"
@@ -891,18 +1441,30 @@ ops! {
     VCvtF64F32 "v_cvt_f64_f32"
     VCvtF64I32 "v_cvt_f64_i32"
     VCvtF64U32 "v_cvt_f64_u32"
+    VCvtFloorI32F32 "v_cvt_floor_i32_f32" = VCvtFlrI32F32
     VCvtFlrI32F32 "v_cvt_flr_i32_f32"
     VCvtI16F16 "v_cvt_i16_f16"
     VCvtI32F32 "v_cvt_i32_f32"
     VCvtI32F64 "v_cvt_i32_f64"
+    VCvtI32I16 "v_cvt_i32_i16"
+    VCvtNearestI32F32 "v_cvt_nearest_i32_f32" = VCvtRpiI32F32
     VCvtNormI16F16 "v_cvt_norm_i16_f16"
     VCvtNormU16F16 "v_cvt_norm_u16_f16"
     VCvtOffF32I4 "v_cvt_off_f32_i4"
+    VCvtPkBf16F32 "v_cvt_pk_bf16_f32"
     VCvtPkBf8F32 "v_cvt_pk_bf8_f32"
+    VCvtPkF16F32 "v_cvt_pk_f16_f32"
     VCvtPkF32Bf8 "v_cvt_pk_f32_bf8"
     VCvtPkF32Fp8 "v_cvt_pk_f32_fp8"
     VCvtPkFp8F32 "v_cvt_pk_fp8_f32"
+    VCvtPkI16F32 "v_cvt_pk_i16_f32"
     VCvtPkI16I32 "v_cvt_pk_i16_i32"
+    VCvtPkNormI16F16 "v_cvt_pk_norm_i16_f16" = VCvtPknormI16F16
+    VCvtPkNormI16F32 "v_cvt_pk_norm_i16_f32" = VCvtPknormI16F32
+    VCvtPkNormU16F16 "v_cvt_pk_norm_u16_f16" = VCvtPknormU16F16
+    VCvtPkNormU16F32 "v_cvt_pk_norm_u16_f32" = VCvtPknormU16F32
+    VCvtPkRtzF16F32 "v_cvt_pk_rtz_f16_f32" = VCvtPkrtzF16F32
+    VCvtPkU16F32 "v_cvt_pk_u16_f32"
     VCvtPkU16U32 "v_cvt_pk_u16_u32"
     VCvtPkU8F32 "v_cvt_pk_u8_f32"
     VCvtPkaccumU8F32 "v_cvt_pkaccum_u8_f32"
@@ -912,11 +1474,63 @@ ops! {
     VCvtPknormU16F32 "v_cvt_pknorm_u16_f32"
     VCvtPkrtzF16F32 "v_cvt_pkrtz_f16_f32"
     VCvtRpiI32F32 "v_cvt_rpi_i32_f32"
+    VCvtScalef322xpk16Bf6F32 "v_cvt_scalef32_2xpk16_bf6_f32"
+    VCvtScalef322xpk16Fp6F32 "v_cvt_scalef32_2xpk16_fp6_f32"
+    VCvtScalef32F16Bf8 "v_cvt_scalef32_f16_bf8"
+    VCvtScalef32F16Fp8 "v_cvt_scalef32_f16_fp8"
+    VCvtScalef32F32Bf8 "v_cvt_scalef32_f32_bf8"
+    VCvtScalef32F32Fp8 "v_cvt_scalef32_f32_fp8"
+    VCvtScalef32Pk32Bf16Bf6 "v_cvt_scalef32_pk32_bf16_bf6"
+    VCvtScalef32Pk32Bf16Fp6 "v_cvt_scalef32_pk32_bf16_fp6"
+    VCvtScalef32Pk32Bf6Bf16 "v_cvt_scalef32_pk32_bf6_bf16"
+    VCvtScalef32Pk32Bf6F16 "v_cvt_scalef32_pk32_bf6_f16"
+    VCvtScalef32Pk32F16Bf6 "v_cvt_scalef32_pk32_f16_bf6"
+    VCvtScalef32Pk32F16Fp6 "v_cvt_scalef32_pk32_f16_fp6"
+    VCvtScalef32Pk32F32Bf6 "v_cvt_scalef32_pk32_f32_bf6"
+    VCvtScalef32Pk32F32Fp6 "v_cvt_scalef32_pk32_f32_fp6"
+    VCvtScalef32Pk32Fp6Bf16 "v_cvt_scalef32_pk32_fp6_bf16"
+    VCvtScalef32Pk32Fp6F16 "v_cvt_scalef32_pk32_fp6_f16"
+    VCvtScalef32PkBf16Bf8 "v_cvt_scalef32_pk_bf16_bf8"
+    VCvtScalef32PkBf16Fp4 "v_cvt_scalef32_pk_bf16_fp4"
+    VCvtScalef32PkBf16Fp8 "v_cvt_scalef32_pk_bf16_fp8"
+    VCvtScalef32PkBf8Bf16 "v_cvt_scalef32_pk_bf8_bf16"
+    VCvtScalef32PkBf8F16 "v_cvt_scalef32_pk_bf8_f16"
+    VCvtScalef32PkBf8F32 "v_cvt_scalef32_pk_bf8_f32"
+    VCvtScalef32PkF16Bf8 "v_cvt_scalef32_pk_f16_bf8"
+    VCvtScalef32PkF16Fp4 "v_cvt_scalef32_pk_f16_fp4"
+    VCvtScalef32PkF16Fp8 "v_cvt_scalef32_pk_f16_fp8"
+    VCvtScalef32PkF32Bf8 "v_cvt_scalef32_pk_f32_bf8"
+    VCvtScalef32PkF32Fp4 "v_cvt_scalef32_pk_f32_fp4"
+    VCvtScalef32PkF32Fp8 "v_cvt_scalef32_pk_f32_fp8"
+    VCvtScalef32PkFp4Bf16 "v_cvt_scalef32_pk_fp4_bf16"
+    VCvtScalef32PkFp4F16 "v_cvt_scalef32_pk_fp4_f16"
+    VCvtScalef32PkFp4F32 "v_cvt_scalef32_pk_fp4_f32"
+    VCvtScalef32PkFp8Bf16 "v_cvt_scalef32_pk_fp8_bf16"
+    VCvtScalef32PkFp8F16 "v_cvt_scalef32_pk_fp8_f16"
+    VCvtScalef32PkFp8F32 "v_cvt_scalef32_pk_fp8_f32"
+    VCvtScalef32SrBf8Bf16 "v_cvt_scalef32_sr_bf8_bf16"
+    VCvtScalef32SrBf8F16 "v_cvt_scalef32_sr_bf8_f16"
+    VCvtScalef32SrBf8F32 "v_cvt_scalef32_sr_bf8_f32"
+    VCvtScalef32SrFp8Bf16 "v_cvt_scalef32_sr_fp8_bf16"
+    VCvtScalef32SrFp8F16 "v_cvt_scalef32_sr_fp8_f16"
+    VCvtScalef32SrFp8F32 "v_cvt_scalef32_sr_fp8_f32"
+    VCvtScalef32SrPk32Bf6Bf16 "v_cvt_scalef32_sr_pk32_bf6_bf16"
+    VCvtScalef32SrPk32Bf6F16 "v_cvt_scalef32_sr_pk32_bf6_f16"
+    VCvtScalef32SrPk32Bf6F32 "v_cvt_scalef32_sr_pk32_bf6_f32"
+    VCvtScalef32SrPk32Fp6Bf16 "v_cvt_scalef32_sr_pk32_fp6_bf16"
+    VCvtScalef32SrPk32Fp6F16 "v_cvt_scalef32_sr_pk32_fp6_f16"
+    VCvtScalef32SrPk32Fp6F32 "v_cvt_scalef32_sr_pk32_fp6_f32"
+    VCvtScalef32SrPkFp4Bf16 "v_cvt_scalef32_sr_pk_fp4_bf16"
+    VCvtScalef32SrPkFp4F16 "v_cvt_scalef32_sr_pk_fp4_f16"
+    VCvtScalef32SrPkFp4F32 "v_cvt_scalef32_sr_pk_fp4_f32"
+    VCvtSrBf16F32 "v_cvt_sr_bf16_f32"
     VCvtSrBf8F32 "v_cvt_sr_bf8_f32"
+    VCvtSrF16F32 "v_cvt_sr_f16_f32"
     VCvtSrFp8F32 "v_cvt_sr_fp8_f32"
     VCvtU16F16 "v_cvt_u16_f16"
     VCvtU32F32 "v_cvt_u32_f32"
     VCvtU32F64 "v_cvt_u32_f64"
+    VCvtU32U16 "v_cvt_u32_u16"
     VDivFixupF16 "v_div_fixup_f16"
     VDivFixupF32 "v_div_fixup_f32"
     VDivFixupF64 "v_div_fixup_f64"
@@ -925,15 +1539,27 @@ ops! {
     VDivFmasF64 "v_div_fmas_f64"
     VDivScaleF32 "v_div_scale_f32"
     VDivScaleF64 "v_div_scale_f64"
+    VDot2Bf16Bf16 "v_dot2_bf16_bf16"
+    VDot2F16F16 "v_dot2_f16_f16"
+    VDot2F32Bf16 "v_dot2_f32_bf16"
     VDot2F32F16 "v_dot2_f32_f16"
     VDot2I32I16 "v_dot2_i32_i16"
     VDot2U32U16 "v_dot2_u32_u16"
+    VDot2accF32Bf16 "v_dot2acc_f32_bf16" = VDot2cF32Bf16
+    VDot2accF32F16 "v_dot2acc_f32_f16" = VDot2cF32F16
+    VDot2cF32Bf16 "v_dot2c_f32_bf16"
     VDot2cF32F16 "v_dot2c_f32_f16"
     VDot2cI32I16 "v_dot2c_i32_i16"
+    VDot4F32Bf8Bf8 "v_dot4_f32_bf8_bf8"
+    VDot4F32Bf8Fp8 "v_dot4_f32_bf8_fp8"
+    VDot4F32Fp8Bf8 "v_dot4_f32_fp8_bf8"
+    VDot4F32Fp8Fp8 "v_dot4_f32_fp8_fp8"
     VDot4I32I8 "v_dot4_i32_i8"
+    VDot4I32Iu8 "v_dot4_i32_iu8"
     VDot4U32U8 "v_dot4_u32_u8"
     VDot4cI32I8 "v_dot4c_i32_i8"
     VDot8I32I4 "v_dot8_i32_i4"
+    VDot8I32Iu4 "v_dot8_i32_iu4"
     VDot8U32U4 "v_dot8_u32_u4"
     VDot8cI32I4 "v_dot8c_i32_i4"
     VExpF16 "v_exp_f16"
@@ -945,16 +1571,23 @@ ops! {
     VFloorF16 "v_floor_f16"
     VFloorF32 "v_floor_f32"
     VFloorF64 "v_floor_f64"
+    VFmaDx9ZeroF32 "v_fma_dx9_zero_f32"
     VFmaF16 "v_fma_f16"
     VFmaF32 "v_fma_f32"
     VFmaF64 "v_fma_f64"
     VFmaLegacyF16 "v_fma_legacy_f16"
+    VFmaLegacyF32 "v_fma_legacy_f32"
     VFmaMixF32 "v_fma_mix_f32"
     VFmaMixhiF16 "v_fma_mixhi_f16"
     VFmaMixloF16 "v_fma_mixlo_f16"
+    VFmaakF16 "v_fmaak_f16"
     VFmaakF32 "v_fmaak_f32"
+    VFmacDx9ZeroF32 "v_fmac_dx9_zero_f32"
+    VFmacF16 "v_fmac_f16"
     VFmacF32 "v_fmac_f32"
     VFmacF64 "v_fmac_f64"
+    VFmacLegacyF32 "v_fmac_legacy_f32"
+    VFmamkF16 "v_fmamk_f16"
     VFmamkF32 "v_fmamk_f32"
     VFractF16 "v_fract_f16"
     VFractF32 "v_fract_f32"
@@ -982,12 +1615,18 @@ ops! {
     VLshrrevB32 "v_lshrrev_b32"
     VLshrrevB64 "v_lshrrev_b64"
     VMacF16 "v_mac_f16"
+    VMacF32 "v_mac_f32"
+    VMacLegacyF32 "v_mac_legacy_f32"
+    VMadCoI64I32 "v_mad_co_i64_i32"
+    VMadCoU64U32 "v_mad_co_u64_u32"
     VMadF16 "v_mad_f16"
+    VMadF32 "v_mad_f32"
     VMadI16 "v_mad_i16"
     VMadI32I16 "v_mad_i32_i16"
     VMadI32I24 "v_mad_i32_i24"
     VMadI64I32 "v_mad_i64_i32"
     VMadLegacyF16 "v_mad_legacy_f16"
+    VMadLegacyF32 "v_mad_legacy_f32"
     VMadLegacyI16 "v_mad_legacy_i16"
     VMadLegacyU16 "v_mad_legacy_u16"
     VMadU16 "v_mad_u16"
@@ -995,11 +1634,15 @@ ops! {
     VMadU32U24 "v_mad_u32_u24"
     VMadU64U32 "v_mad_u64_u32"
     VMadakF16 "v_madak_f16"
+    VMadakF32 "v_madak_f32"
     VMadmkF16 "v_madmk_f16"
+    VMadmkF32 "v_madmk_f32"
     VMax3F16 "v_max3_f16"
     VMax3F32 "v_max3_f32"
     VMax3I16 "v_max3_i16"
     VMax3I32 "v_max3_i32"
+    VMax3NumF16 "v_max3_num_f16"
+    VMax3NumF32 "v_max3_num_f32"
     VMax3U16 "v_max3_u16"
     VMax3U32 "v_max3_u32"
     VMaxF16 "v_max_f16"
@@ -1007,52 +1650,110 @@ ops! {
     VMaxF64 "v_max_f64"
     VMaxI16 "v_max_i16"
     VMaxI32 "v_max_i32"
+    VMaxNumF16 "v_max_num_f16"
+    VMaxNumF32 "v_max_num_f32"
+    VMaxNumF64 "v_max_num_f64"
     VMaxU16 "v_max_u16"
     VMaxU32 "v_max_u32"
+    VMaximum3F16 "v_maximum3_f16"
+    VMaximum3F32 "v_maximum3_f32"
+    VMaximumF16 "v_maximum_f16"
+    VMaximumF32 "v_maximum_f32"
+    VMaximumF64 "v_maximum_f64"
+    VMaximumminimumF16 "v_maximumminimum_f16"
+    VMaximumminimumF32 "v_maximumminimum_f32"
+    VMaxminF16 "v_maxmin_f16"
+    VMaxminF32 "v_maxmin_f32"
+    VMaxminI32 "v_maxmin_i32"
+    VMaxminNumF16 "v_maxmin_num_f16"
+    VMaxminNumF32 "v_maxmin_num_f32"
+    VMaxminU32 "v_maxmin_u32"
     VMbcntHiU32B32 "v_mbcnt_hi_u32_b32"
     VMbcntLoU32B32 "v_mbcnt_lo_u32_b32"
     VMed3F16 "v_med3_f16"
     VMed3F32 "v_med3_f32"
     VMed3I16 "v_med3_i16"
     VMed3I32 "v_med3_i32"
+    VMed3NumF16 "v_med3_num_f16"
+    VMed3NumF32 "v_med3_num_f32"
     VMed3U16 "v_med3_u16"
     VMed3U32 "v_med3_u32"
+    VMfmaF3216x16x128F8f6f4 "v_mfma_f32_16x16x128_f8f6f4"
     VMfmaF3216x16x16Bf16 "v_mfma_f32_16x16x16_bf16"
     VMfmaF3216x16x16F16 "v_mfma_f32_16x16x16_f16"
+    VMfmaF3216x16x16bf161k "v_mfma_f32_16x16x16bf16_1k" = VMfmaF3216x16x16Bf16
+    VMfmaF3216x16x16f16 "v_mfma_f32_16x16x16f16" = VMfmaF3216x16x16F16
     VMfmaF3216x16x14bF32 "v_mfma_f32_16x16x1_4b_f32"
+    VMfmaF3216x16x1f32 "v_mfma_f32_16x16x1f32" = VMfmaF3216x16x14bF32
+    VMfmaF3216x16x2bf16 "v_mfma_f32_16x16x2bf16"
+    VMfmaF3216x16x32Bf16 "v_mfma_f32_16x16x32_bf16"
     VMfmaF3216x16x32Bf8Bf8 "v_mfma_f32_16x16x32_bf8_bf8"
     VMfmaF3216x16x32Bf8Fp8 "v_mfma_f32_16x16x32_bf8_fp8"
+    VMfmaF3216x16x32F16 "v_mfma_f32_16x16x32_f16"
     VMfmaF3216x16x32Fp8Bf8 "v_mfma_f32_16x16x32_fp8_bf8"
     VMfmaF3216x16x32Fp8Fp8 "v_mfma_f32_16x16x32_fp8_fp8"
     VMfmaF3216x16x44bBf16 "v_mfma_f32_16x16x4_4b_bf16"
     VMfmaF3216x16x44bF16 "v_mfma_f32_16x16x4_4b_f16"
     VMfmaF3216x16x4F32 "v_mfma_f32_16x16x4_f32"
+    VMfmaF3216x16x4bf161k "v_mfma_f32_16x16x4bf16_1k" = VMfmaF3216x16x44bBf16
+    VMfmaF3216x16x4f16 "v_mfma_f32_16x16x4f16" = VMfmaF3216x16x44bF16
+    VMfmaF3216x16x4f32 "v_mfma_f32_16x16x4f32" = VMfmaF3216x16x4F32
     VMfmaF3216x16x8Xf32 "v_mfma_f32_16x16x8_xf32"
+    VMfmaF3216x16x8bf16 "v_mfma_f32_16x16x8bf16"
+    VMfmaF3232x32x16Bf16 "v_mfma_f32_32x32x16_bf16"
     VMfmaF3232x32x16Bf8Bf8 "v_mfma_f32_32x32x16_bf8_bf8"
     VMfmaF3232x32x16Bf8Fp8 "v_mfma_f32_32x32x16_bf8_fp8"
+    VMfmaF3232x32x16F16 "v_mfma_f32_32x32x16_f16"
     VMfmaF3232x32x16Fp8Bf8 "v_mfma_f32_32x32x16_fp8_bf8"
     VMfmaF3232x32x16Fp8Fp8 "v_mfma_f32_32x32x16_fp8_fp8"
     VMfmaF3232x32x12bF32 "v_mfma_f32_32x32x1_2b_f32"
+    VMfmaF3232x32x1f32 "v_mfma_f32_32x32x1f32" = VMfmaF3232x32x12bF32
     VMfmaF3232x32x2F32 "v_mfma_f32_32x32x2_f32"
+    VMfmaF3232x32x2bf16 "v_mfma_f32_32x32x2bf16"
+    VMfmaF3232x32x2f32 "v_mfma_f32_32x32x2f32" = VMfmaF3232x32x2F32
     VMfmaF3232x32x42bBf16 "v_mfma_f32_32x32x4_2b_bf16"
     VMfmaF3232x32x42bF16 "v_mfma_f32_32x32x4_2b_f16"
     VMfmaF3232x32x4Xf32 "v_mfma_f32_32x32x4_xf32"
+    VMfmaF3232x32x4bf16 "v_mfma_f32_32x32x4bf16"
+    VMfmaF3232x32x4bf161k "v_mfma_f32_32x32x4bf16_1k" = VMfmaF3232x32x42bBf16
+    VMfmaF3232x32x4f16 "v_mfma_f32_32x32x4f16" = VMfmaF3232x32x42bF16
+    VMfmaF3232x32x64F8f6f4 "v_mfma_f32_32x32x64_f8f6f4"
     VMfmaF3232x32x8Bf16 "v_mfma_f32_32x32x8_bf16"
     VMfmaF3232x32x8F16 "v_mfma_f32_32x32x8_f16"
+    VMfmaF3232x32x8bf161k "v_mfma_f32_32x32x8bf16_1k" = VMfmaF3232x32x8Bf16
+    VMfmaF3232x32x8f16 "v_mfma_f32_32x32x8f16" = VMfmaF3232x32x8F16
     VMfmaF324x4x116bF32 "v_mfma_f32_4x4x1_16b_f32"
+    VMfmaF324x4x1f32 "v_mfma_f32_4x4x1f32" = VMfmaF324x4x116bF32
+    VMfmaF324x4x2bf16 "v_mfma_f32_4x4x2bf16"
     VMfmaF324x4x416bBf16 "v_mfma_f32_4x4x4_16b_bf16"
     VMfmaF324x4x416bF16 "v_mfma_f32_4x4x4_16b_f16"
+    VMfmaF324x4x4bf161k "v_mfma_f32_4x4x4bf16_1k" = VMfmaF324x4x416bBf16
+    VMfmaF324x4x4f16 "v_mfma_f32_4x4x4f16" = VMfmaF324x4x416bF16
     VMfmaF6416x16x4F64 "v_mfma_f64_16x16x4_f64"
+    VMfmaF6416x16x4f64 "v_mfma_f64_16x16x4f64" = VMfmaF6416x16x4F64
     VMfmaF644x4x44bF64 "v_mfma_f64_4x4x4_4b_f64"
+    VMfmaF644x4x4f64 "v_mfma_f64_4x4x4f64" = VMfmaF644x4x44bF64
+    VMfmaI3216x16x16i8 "v_mfma_i32_16x16x16i8"
     VMfmaI3216x16x32I8 "v_mfma_i32_16x16x32_i8"
     VMfmaI3216x16x44bI8 "v_mfma_i32_16x16x4_4b_i8"
+    VMfmaI3216x16x4i8 "v_mfma_i32_16x16x4i8" = VMfmaI3216x16x44bI8
+    VMfmaI3216x16x64I8 "v_mfma_i32_16x16x64_i8"
     VMfmaI3232x32x16I8 "v_mfma_i32_32x32x16_i8"
+    VMfmaI3232x32x32I8 "v_mfma_i32_32x32x32_i8"
     VMfmaI3232x32x42bI8 "v_mfma_i32_32x32x4_2b_i8"
+    VMfmaI3232x32x4i8 "v_mfma_i32_32x32x4i8" = VMfmaI3232x32x42bI8
+    VMfmaI3232x32x8i8 "v_mfma_i32_32x32x8i8"
     VMfmaI324x4x416bI8 "v_mfma_i32_4x4x4_16b_i8"
+    VMfmaI324x4x4i8 "v_mfma_i32_4x4x4i8" = VMfmaI324x4x416bI8
+    VMfmaLdScaleB32 "v_mfma_ld_scale_b32"
+    VMfmaScaleF3216x16x128F8f6f4 "v_mfma_scale_f32_16x16x128_f8f6f4"
+    VMfmaScaleF3232x32x64F8f6f4 "v_mfma_scale_f32_32x32x64_f8f6f4"
     VMin3F16 "v_min3_f16"
     VMin3F32 "v_min3_f32"
     VMin3I16 "v_min3_i16"
     VMin3I32 "v_min3_i32"
+    VMin3NumF16 "v_min3_num_f16"
+    VMin3NumF32 "v_min3_num_f32"
     VMin3U16 "v_min3_u16"
     VMin3U32 "v_min3_u32"
     VMinF16 "v_min_f16"
@@ -1060,13 +1761,35 @@ ops! {
     VMinF64 "v_min_f64"
     VMinI16 "v_min_i16"
     VMinI32 "v_min_i32"
+    VMinNumF16 "v_min_num_f16"
+    VMinNumF32 "v_min_num_f32"
+    VMinNumF64 "v_min_num_f64"
     VMinU16 "v_min_u16"
     VMinU32 "v_min_u32"
+    VMinimum3F16 "v_minimum3_f16"
+    VMinimum3F32 "v_minimum3_f32"
+    VMinimumF16 "v_minimum_f16"
+    VMinimumF32 "v_minimum_f32"
+    VMinimumF64 "v_minimum_f64"
+    VMinimummaximumF16 "v_minimummaximum_f16"
+    VMinimummaximumF32 "v_minimummaximum_f32"
+    VMinmaxF16 "v_minmax_f16"
+    VMinmaxF32 "v_minmax_f32"
+    VMinmaxI32 "v_minmax_i32"
+    VMinmaxNumF16 "v_minmax_num_f16"
+    VMinmaxNumF32 "v_minmax_num_f32"
+    VMinmaxU32 "v_minmax_u32"
+    VMovB16 "v_mov_b16"
     VMovB32 "v_mov_b32"
     VMovB64 "v_mov_b64"
+    VMovreldB32 "v_movreld_b32"
+    VMovrelsB32 "v_movrels_b32"
+    VMovrelsd2B32 "v_movrelsd_2_b32"
+    VMovrelsdB32 "v_movrelsd_b32"
     VMqsadPkU16U8 "v_mqsad_pk_u16_u8"
     VMqsadU32U8 "v_mqsad_u32_u8"
     VMsadU8 "v_msad_u8"
+    VMulDx9ZeroF32 "v_mul_dx9_zero_f32" = VMulLegacyF32
     VMulF16 "v_mul_f16"
     VMulF32 "v_mul_f32"
     VMulF64 "v_mul_f64"
@@ -1076,15 +1799,27 @@ ops! {
     VMulHiU32U24 "v_mul_hi_u32_u24"
     VMulI32I24 "v_mul_i32_i24"
     VMulLegacyF32 "v_mul_legacy_f32"
+    VMulLoI32 "v_mul_lo_i32"
     VMulLoU16 "v_mul_lo_u16"
     VMulLoU32 "v_mul_lo_u32"
     VMulU32U24 "v_mul_u32_u24"
+    VMullitF32 "v_mullit_f32"
     VNop "v_nop"
+    VNotB16 "v_not_b16"
     VNotB32 "v_not_b32"
     VOr3B32 "v_or3_b32"
+    VOrB16 "v_or_b16"
     VOrB32 "v_or_b32"
     VPackB32F16 "v_pack_b32_f16"
     VPermB32 "v_perm_b32"
+    VPermlane16B32 "v_permlane16_b32"
+    VPermlane16SwapB32 "v_permlane16_swap_b32"
+    VPermlane16VarB32 "v_permlane16_var_b32"
+    VPermlane32SwapB32 "v_permlane32_swap_b32"
+    VPermlane64B32 "v_permlane64_b32"
+    VPermlanex16B32 "v_permlanex16_b32"
+    VPermlanex16VarB32 "v_permlanex16_var_b32"
+    VPipeflush "v_pipeflush"
     VPkAddF16 "v_pk_add_f16"
     VPkAddF32 "v_pk_add_f32"
     VPkAddI16 "v_pk_add_i16"
@@ -1099,16 +1834,23 @@ ops! {
     VPkMadU16 "v_pk_mad_u16"
     VPkMaxF16 "v_pk_max_f16"
     VPkMaxI16 "v_pk_max_i16"
+    VPkMaxNumF16 "v_pk_max_num_f16"
     VPkMaxU16 "v_pk_max_u16"
+    VPkMaximum3F16 "v_pk_maximum3_f16"
+    VPkMaximumF16 "v_pk_maximum_f16"
     VPkMinF16 "v_pk_min_f16"
     VPkMinI16 "v_pk_min_i16"
+    VPkMinNumF16 "v_pk_min_num_f16"
     VPkMinU16 "v_pk_min_u16"
+    VPkMinimum3F16 "v_pk_minimum3_f16"
+    VPkMinimumF16 "v_pk_minimum_f16"
     VPkMovB32 "v_pk_mov_b32"
     VPkMulF16 "v_pk_mul_f16"
     VPkMulF32 "v_pk_mul_f32"
     VPkMulLoU16 "v_pk_mul_lo_u16"
     VPkSubI16 "v_pk_sub_i16"
     VPkSubU16 "v_pk_sub_u16"
+    VPrngB32 "v_prng_b32"
     VQsadPkU16U8 "v_qsad_pk_u16_u8"
     VRcpF16 "v_rcp_f16"
     VRcpF32 "v_rcp_f32"
@@ -1122,6 +1864,16 @@ ops! {
     VRsqF16 "v_rsq_f16"
     VRsqF32 "v_rsq_f32"
     VRsqF64 "v_rsq_f64"
+    VSExpF16 "v_s_exp_f16"
+    VSExpF32 "v_s_exp_f32"
+    VSLogF16 "v_s_log_f16"
+    VSLogF32 "v_s_log_f32"
+    VSRcpF16 "v_s_rcp_f16"
+    VSRcpF32 "v_s_rcp_f32"
+    VSRsqF16 "v_s_rsq_f16"
+    VSRsqF32 "v_s_rsq_f32"
+    VSSqrtF16 "v_s_sqrt_f16"
+    VSSqrtF32 "v_s_sqrt_f32"
     VSadHiU8 "v_sad_hi_u8"
     VSadU16 "v_sad_u16"
     VSadU32 "v_sad_u32"
@@ -1130,44 +1882,91 @@ ops! {
     VScreenPartition4seB32 "v_screen_partition_4se_b32"
     VSinF16 "v_sin_f16"
     VSinF32 "v_sin_f32"
+    VSmfmacF3216x16x128Bf8Bf8 "v_smfmac_f32_16x16x128_bf8_bf8"
+    VSmfmacF3216x16x128Bf8Fp8 "v_smfmac_f32_16x16x128_bf8_fp8"
+    VSmfmacF3216x16x128Fp8Bf8 "v_smfmac_f32_16x16x128_fp8_bf8"
+    VSmfmacF3216x16x128Fp8Fp8 "v_smfmac_f32_16x16x128_fp8_fp8"
     VSmfmacF3216x16x32Bf16 "v_smfmac_f32_16x16x32_bf16"
     VSmfmacF3216x16x32F16 "v_smfmac_f32_16x16x32_f16"
+    VSmfmacF3216x16x64Bf16 "v_smfmac_f32_16x16x64_bf16"
     VSmfmacF3216x16x64Bf8Bf8 "v_smfmac_f32_16x16x64_bf8_bf8"
     VSmfmacF3216x16x64Bf8Fp8 "v_smfmac_f32_16x16x64_bf8_fp8"
+    VSmfmacF3216x16x64F16 "v_smfmac_f32_16x16x64_f16"
     VSmfmacF3216x16x64Fp8Bf8 "v_smfmac_f32_16x16x64_fp8_bf8"
     VSmfmacF3216x16x64Fp8Fp8 "v_smfmac_f32_16x16x64_fp8_fp8"
     VSmfmacF3232x32x16Bf16 "v_smfmac_f32_32x32x16_bf16"
     VSmfmacF3232x32x16F16 "v_smfmac_f32_32x32x16_f16"
+    VSmfmacF3232x32x32Bf16 "v_smfmac_f32_32x32x32_bf16"
     VSmfmacF3232x32x32Bf8Bf8 "v_smfmac_f32_32x32x32_bf8_bf8"
     VSmfmacF3232x32x32Bf8Fp8 "v_smfmac_f32_32x32x32_bf8_fp8"
+    VSmfmacF3232x32x32F16 "v_smfmac_f32_32x32x32_f16"
     VSmfmacF3232x32x32Fp8Bf8 "v_smfmac_f32_32x32x32_fp8_bf8"
     VSmfmacF3232x32x32Fp8Fp8 "v_smfmac_f32_32x32x32_fp8_fp8"
+    VSmfmacF3232x32x64Bf8Bf8 "v_smfmac_f32_32x32x64_bf8_bf8"
+    VSmfmacF3232x32x64Bf8Fp8 "v_smfmac_f32_32x32x64_bf8_fp8"
+    VSmfmacF3232x32x64Fp8Bf8 "v_smfmac_f32_32x32x64_fp8_bf8"
+    VSmfmacF3232x32x64Fp8Fp8 "v_smfmac_f32_32x32x64_fp8_fp8"
+    VSmfmacI3216x16x128I8 "v_smfmac_i32_16x16x128_i8"
     VSmfmacI3216x16x64I8 "v_smfmac_i32_16x16x64_i8"
     VSmfmacI3232x32x32I8 "v_smfmac_i32_32x32x32_i8"
+    VSmfmacI3232x32x64I8 "v_smfmac_i32_32x32x64_i8"
     VSqrtF16 "v_sqrt_f16"
     VSqrtF32 "v_sqrt_f32"
     VSqrtF64 "v_sqrt_f64"
+    VSubCoCiU32 "v_sub_co_ci_u32" = VSubbCoU32
     VSubCoU32 "v_sub_co_u32"
     VSubF16 "v_sub_f16"
     VSubF32 "v_sub_f32"
     VSubI16 "v_sub_i16"
     VSubI32 "v_sub_i32"
+    VSubNcI16 "v_sub_nc_i16"
+    VSubNcI32 "v_sub_nc_i32" = VSubI32
+    VSubNcU16 "v_sub_nc_u16"
+    VSubNcU32 "v_sub_nc_u32" = VSubU32
     VSubU16 "v_sub_u16"
     VSubU32 "v_sub_u32"
     VSubbCoU32 "v_subb_co_u32"
     VSubbrevCoU32 "v_subbrev_co_u32"
+    VSubrevCoCiU32 "v_subrev_co_ci_u32" = VSubbrevCoU32
     VSubrevCoU32 "v_subrev_co_u32"
     VSubrevF16 "v_subrev_f16"
     VSubrevF32 "v_subrev_f32"
+    VSubrevNcU32 "v_subrev_nc_u32" = VSubrevU32
     VSubrevU16 "v_subrev_u16"
     VSubrevU32 "v_subrev_u32"
+    VSwapB16 "v_swap_b16"
     VSwapB32 "v_swap_b32"
+    VSwaprelB32 "v_swaprel_b32"
+    VSwmmacBf1616x16x32Bf16 "v_swmmac_bf16_16x16x32_bf16"
+    VSwmmacF1616x16x32F16 "v_swmmac_f16_16x16x32_f16"
+    VSwmmacF3216x16x32Bf16 "v_swmmac_f32_16x16x32_bf16"
+    VSwmmacF3216x16x32Bf8Bf8 "v_swmmac_f32_16x16x32_bf8_bf8"
+    VSwmmacF3216x16x32Bf8Fp8 "v_swmmac_f32_16x16x32_bf8_fp8"
+    VSwmmacF3216x16x32F16 "v_swmmac_f32_16x16x32_f16"
+    VSwmmacF3216x16x32Fp8Bf8 "v_swmmac_f32_16x16x32_fp8_bf8"
+    VSwmmacF3216x16x32Fp8Fp8 "v_swmmac_f32_16x16x32_fp8_fp8"
+    VSwmmacI3216x16x32Iu4 "v_swmmac_i32_16x16x32_iu4"
+    VSwmmacI3216x16x32Iu8 "v_swmmac_i32_16x16x32_iu8"
+    VSwmmacI3216x16x64Iu4 "v_swmmac_i32_16x16x64_iu4"
     VTrigPreopF64 "v_trig_preop_f64"
     VTruncF16 "v_trunc_f16"
     VTruncF32 "v_trunc_f32"
     VTruncF64 "v_trunc_f64"
+    VWmmaBf1616x16x16Bf16 "v_wmma_bf16_16x16x16_bf16"
+    VWmmaF1616x16x16F16 "v_wmma_f16_16x16x16_f16"
+    VWmmaF3216x16x16Bf16 "v_wmma_f32_16x16x16_bf16"
+    VWmmaF3216x16x16Bf8Bf8 "v_wmma_f32_16x16x16_bf8_bf8"
+    VWmmaF3216x16x16Bf8Fp8 "v_wmma_f32_16x16x16_bf8_fp8"
+    VWmmaF3216x16x16F16 "v_wmma_f32_16x16x16_f16"
+    VWmmaF3216x16x16Fp8Bf8 "v_wmma_f32_16x16x16_fp8_bf8"
+    VWmmaF3216x16x16Fp8Fp8 "v_wmma_f32_16x16x16_fp8_fp8"
+    VWmmaI3216x16x16Iu4 "v_wmma_i32_16x16x16_iu4"
+    VWmmaI3216x16x16Iu8 "v_wmma_i32_16x16x16_iu8"
+    VWmmaI3216x16x32Iu4 "v_wmma_i32_16x16x32_iu4"
     VWritelaneB32 "v_writelane_b32"
     VXadU32 "v_xad_u32"
     VXnorB32 "v_xnor_b32"
+    VXor3B32 "v_xor3_b32"
+    VXorB16 "v_xor_b16"
     VXorB32 "v_xor_b32"
 }

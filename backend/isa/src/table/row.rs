@@ -50,6 +50,12 @@ pub(crate) enum Immediate {
     Literal,
     /// The same, written as an inline constant where it could be one.
     Number,
+    /// What `s_delay_alu` waits for.
+    Delay,
+    /// The counters of `s_waitcnt_depctr` and `s_wait_alu`.
+    DependencyCounters,
+    /// How much `s_prefetch_…` fetches, in the place of a data register.
+    PrefetchLength,
     /// The access mode of `s_atc_probe`, in the place of a data register.
     ProbeMode,
 }
@@ -63,6 +69,8 @@ pub(crate) enum Text {
     Double,
     /// As 32-bit numbers although there are two of them.
     Packed,
+    /// Two packed 16-bit floating-point numbers: a literal is marked if its low half alone could be an inline constant.
+    PackedHalf,
     /// 16 bits wide, floating-point.
     HalfFloat,
     /// 16 bits wide, integer: inline floating-point constants appear as their bits.
@@ -78,11 +86,24 @@ pub(crate) struct Slot {
     pub dwords: u8,
     /// How its constants are written.
     pub text: Text,
+    /// Whether a vector register is one of its halves: in the 32-bit formats by the field's top bit, in VOP3 by `op_sel`.
+    pub half: bool,
 }
+
+/// As a [`Slot`]'s width: one bit for each lane, so as wide as the wave.
+pub(crate) const MASK: u8 = u8::MAX;
 
 impl Slot {
     const fn new(class: Class, dwords: u8) -> Slot {
-        Slot { class, dwords, text: Text::Full }
+        Slot { class, dwords, text: Text::Full, half: false }
+    }
+
+    const fn written(text: Text, dwords: u8) -> Slot {
+        Slot { class: Class::Any, dwords, text, half: false }
+    }
+
+    const fn halved(self) -> Slot {
+        Slot { half: true, ..self }
     }
 
     const fn immediate(what: Immediate) -> Slot {
@@ -98,32 +119,47 @@ impl Slot {
 /// No operand.
 pub(crate) const NO: Slot = Slot::new(Class::Absent, 0);
 /// 1, 2, 3, … 32-bit words from anywhere the field can reach.
-pub(super) const W1: Slot = Slot::new(Class::Any, 1);
+pub(crate) const W1: Slot = Slot::new(Class::Any, 1);
 pub(super) const W2: Slot = Slot::new(Class::Any, 2);
 pub(super) const W3: Slot = Slot::new(Class::Any, 3);
 pub(super) const W4: Slot = Slot::new(Class::Any, 4);
+pub(super) const W6: Slot = Slot::new(Class::Any, 6);
 pub(super) const W8: Slot = Slot::new(Class::Any, 8);
 pub(super) const W16: Slot = Slot::new(Class::Any, 16);
 pub(super) const W32: Slot = Slot::new(Class::Any, 32);
 /// 16-bit floating-point and integer operands.
-pub(super) const H1: Slot = Slot { class: Class::Any, dwords: 1, text: Text::HalfFloat };
-pub(super) const I1: Slot = Slot { class: Class::Any, dwords: 1, text: Text::HalfInteger };
+pub(super) const H1: Slot = Slot::written(Text::HalfFloat, 1);
+pub(super) const I1: Slot = Slot::written(Text::HalfInteger, 1);
+/// The same where registers are named by halves; a vector register by halves.
+pub(super) const HT: Slot = H1.halved();
+pub(super) const IT: Slot = I1.halved();
+pub(super) const VT: Slot = V1.halved();
 /// One and four 64-bit floating-point numbers, where a constant is possible.
-pub(super) const D2: Slot = Slot { class: Class::Any, dwords: 2, text: Text::Double };
-pub(super) const D8: Slot = Slot { class: Class::Any, dwords: 8, text: Text::Double };
+pub(super) const D2: Slot = Slot::written(Text::Double, 2);
+pub(super) const D8: Slot = Slot::written(Text::Double, 8);
+/// Two packed 16-bit floating-point numbers.
+pub(super) const PH: Slot = Slot::written(Text::PackedHalf, 1);
 /// Two packed 32-bit words.
-pub(super) const P2: Slot = Slot { class: Class::Any, dwords: 2, text: Text::Packed };
+pub(super) const P2: Slot = Slot::written(Text::Packed, 2);
 /// Vector registers only.
 pub(super) const V1: Slot = Slot::new(Class::Vector, 1);
 pub(super) const V2: Slot = Slot::new(Class::Vector, 2);
 pub(super) const V4: Slot = Slot::new(Class::Vector, 4);
-/// Scalar registers only.
+pub(super) const V6: Slot = Slot::new(Class::Vector, 6);
+pub(super) const V8: Slot = Slot::new(Class::Vector, 8);
+pub(super) const V16: Slot = Slot::new(Class::Vector, 16);
+pub(super) const V32: Slot = Slot::new(Class::Vector, 32);
+/// Scalar registers only; as wide as the wave.
 pub(super) const S1: Slot = Slot::new(Class::Scalar, 1);
 pub(super) const S2: Slot = Slot::new(Class::Scalar, 2);
-/// Scalar registers or inline constants.
-pub(super) const SC1: Slot = Slot::new(Class::ScalarOrConstant, 1);
+pub(super) const SM: Slot = Slot::new(Class::Scalar, MASK);
+/// Scalar registers or inline constants; as wide as the wave.
+pub(crate) const SC1: Slot = Slot::new(Class::ScalarOrConstant, 1);
 /// Accumulation registers only.
 pub(super) const A1: Slot = Slot::new(Class::Accumulator, 1);
+pub(super) const A4: Slot = Slot::new(Class::Accumulator, 4);
+pub(super) const A16: Slot = Slot::new(Class::Accumulator, 16);
+pub(super) const A32: Slot = Slot::new(Class::Accumulator, 32);
 /// Immediates, named as in [`Immediate`].
 pub(super) const SIMM: Slot = Slot::immediate(Immediate::Signed);
 pub(super) const UIMM: Slot = Slot::immediate(Immediate::Unsigned);
@@ -136,6 +172,9 @@ pub(super) const HWREG: Slot = Slot::immediate(Immediate::HardwareRegister);
 pub(super) const GPRIDX: Slot = Slot::immediate(Immediate::GprIndexing);
 pub(super) const LIT: Slot = Slot::immediate(Immediate::Literal);
 pub(super) const NUM: Slot = Slot::immediate(Immediate::Number);
+pub(super) const DELAY: Slot = Slot::immediate(Immediate::Delay);
+pub(super) const DEPCTR: Slot = Slot::immediate(Immediate::DependencyCounters);
+pub(super) const PREFETCH: Slot = Slot::immediate(Immediate::PrefetchLength);
 pub(super) const PROBE: Slot = Slot::immediate(Immediate::ProbeMode);
 
 /// Nothing to add to the operands.
@@ -190,6 +229,35 @@ pub(crate) const GDS: u64 = 1 << 30;
 pub(crate) const WHOLE: u64 = 1 << 31;
 /// VOP3: the upper two bits of `op_sel` select a byte of the destination.
 pub(crate) const BYTESEL: u64 = 1 << 32;
+/// Compare: the result goes to EXEC and is not written.
+pub(crate) const CMPX: u64 = 1 << 33;
+/// VOP3P: `neg_lo` and `neg_hi` are fields.
+pub(crate) const NEGLO: u64 = 1 << 34;
+pub(crate) const NEGHI: u64 = 1 << 35;
+/// Matrix, sparse: `op_sel` says which part of the index is used.
+pub(crate) const INDEXKEY: u64 = 1 << 36;
+/// Memory: the lane's number is the address, there is no register for it.
+pub(crate) const ADDTID: u64 = 1 << 37;
+/// WMMA, and loads for it: widths are those under wave32.
+pub(crate) const WMMA: u64 = 1 << 38;
+/// Matrix: `cbsz` and `blgp` name the formats of the sources, which decide their widths.
+pub(crate) const F8F6F4: u64 = 1 << 39;
+/// Matrix: a scaled multiplication, whose second half is the multiplication itself.
+pub(crate) const SCALED: u64 = 1 << 40;
+/// VOP3: three 8-bit fields of modifiers hold a truth table.
+pub(crate) const BITOP3: u64 = 1 << 41;
+/// VOP3: the first two bits of `op_sel` are all there are.
+pub(crate) const LANES: u64 = 1 << 42;
+/// VOP3: the first two bits of `op_sel` select a byte of the first source.
+pub(crate) const SRCBYTE: u64 = 1 << 43;
+/// VOP3: the first two bits of `op_sel` are the swizzle's `bound_ctrl` and `fi`.
+pub(crate) const BCFI: u64 = 1 << 44;
+/// VOP3: only the third source and the result have bits in `op_sel`.
+pub(crate) const TAILSEL: u64 = 1 << 45;
+/// VOP3: `op_sel` shows in the names of halves only.
+pub(crate) const UNSAID: u64 = 1 << 46;
+/// VOP3: the result is a third source, with a bit of its own in `op_sel`.
+pub(crate) const TIED: u64 = 1 << 47;
 
 /// One opcode of one format.
 #[derive(Clone, Copy, Debug)]
@@ -233,11 +301,23 @@ const VACANT: u16 = u16::MAX;
 pub(crate) struct Table {
     rows: &'static [Row],
     index: [u16; CODES],
+    /// Where opcodes are looked up that have no row here, and those among them that this family lacks.
+    base: Option<&'static Table>,
+    gone: &'static [u16],
 }
 
 impl Table {
     /// A table with an index by opcode, made at compile time.
     pub(super) const fn new(rows: &'static [Row]) -> Table {
+        Table::build(rows, None, &[])
+    }
+
+    /// The table of a family that differs from another by these rows, and by opcodes that it does not have.
+    pub(super) const fn differing(base: &'static Table, gone: &'static [u16], rows: &'static [Row]) -> Table {
+        Table::build(rows, Some(base), gone)
+    }
+
+    const fn build(rows: &'static [Row], base: Option<&'static Table>, gone: &'static [u16]) -> Table {
         let mut index = [VACANT; CODES];
         let mut i = 0;
         while i < rows.len() {
@@ -245,23 +325,53 @@ impl Table {
             index[rows[i].code as usize] = i as u16;
             i += 1;
         }
-        Table { rows, index }
+        Table { rows, index, base, gone }
     }
 
     /// The row of an opcode.
     pub fn get(&self, code: u32) -> Option<&'static Row> {
         let at = *self.index.get(code as usize)?;
-        self.rows.get(usize::from(at))
+        match self.rows.get(usize::from(at)) {
+            Some(row) => Some(row),
+            None if self.gone.contains(&(code as u16)) => None,
+            None => self.base?.get(code),
+        }
     }
 
     /// The row of an operation, found by search.
     pub fn find(&self, op: Op) -> Option<&'static Row> {
-        self.rows.iter().find(|row| row.op == op)
+        let inherited = || self.base?.find(op).filter(|row| self.get(row.code.into()).is_some_and(|now| now.op == op));
+        self.rows.iter().find(|row| row.op == op).or_else(inherited)
     }
+}
+
+/// A format that a family does not have.
+pub(super) static EMPTY: Table = Table::new(&[]);
+
+/// Generations of encodings, oldest first; each holds for the families after it until the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Encoding {
+    /// GCN 5 and CDNA 1 and 2.
+    Gfx9,
+    /// CDNA 3 and 4: other cache bits, scratch with both addresses.
+    Gfx940,
+    /// RDNA 1 and 2.
+    Gfx10,
+    /// RDNA 3 and 3.5.
+    Gfx11,
+    /// RDNA 4.
+    Gfx12,
 }
 
 /// Everything known about one instruction set's opcodes.
 pub(crate) struct Tables {
+    /// Where the fields are.
+    pub encoding: Encoding,
+    /// Whether vector and accumulation registers are one file, which memory instructions reach and where tuples start at
+    /// even registers.
+    pub unified: bool,
+    /// Names of hardware registers and messages, by number.
+    pub names: &'static Names,
     pub sop1: &'static Table,
     pub sop2: &'static Table,
     pub sopk: &'static Table,
@@ -274,9 +384,24 @@ pub(crate) struct Tables {
     pub vop3: &'static Table,
     pub vop3p: &'static Table,
     pub vop3p_mai: &'static Table,
+    pub vop3p_scaled: &'static Table,
+    pub vopd: &'static Table,
     pub ds: &'static Table,
     pub flat: &'static Table,
     pub global: &'static Table,
     pub scratch: &'static Table,
     pub mubuf: &'static Table,
 }
+
+/// Names that immediates stand for; an empty one has none.
+pub(crate) struct Names {
+    /// Hardware registers of `s_getreg_b32`.
+    pub hardware_registers: &'static [&'static str],
+    /// Messages of `s_sendmsg`.
+    pub messages: &'static [&'static str],
+    /// Messages that return something, from [`RETURNING_MESSAGES`] on.
+    pub returning_messages: &'static [&'static str],
+}
+
+/// The first message that returns something.
+pub(crate) const RETURNING_MESSAGES: usize = 128;

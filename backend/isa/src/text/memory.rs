@@ -1,12 +1,12 @@
 //! Memory instructions as text: addresses, offsets and cache bits.
 
 use super::{Line, operand};
-use crate::table::row::{ATOMIC, GDS, LDS, NO, PAIR, STORE};
-use crate::{Format, Inst, Op, Operand};
+use crate::table::row::{ADDTID, ATOMIC, Class, Encoding, GDS, Immediate, LDS, NO, PAIR, STORE};
+use crate::{Format, Inst, Op, Operand, OperandKind};
 
 /// An address register, or `off` where there is none.
-fn or_off(operand: Operand) -> String {
-    if operand.is_some() { operand::text(operand, NO) } else { "off".to_owned() }
+fn or_off(line: &Line, operand: Operand) -> String {
+    if operand.is_some() { operand::text(operand, NO, line.tables) } else { "off".to_owned() }
 }
 
 /// The data register, which for an atomic is read and perhaps written.
@@ -14,12 +14,55 @@ fn data(inst: &Inst) -> Operand {
     if inst.dst[0].is_some() { inst.dst[0] } else { inst.src[1] }
 }
 
+/// What the instruction asks of the caches, as each generation says it.
 fn cache_bits(line: &mut Line) {
     let mods = &line.inst.mods;
-    for (name, set) in [("sc0", mods.sc0), ("nt", mods.nt), ("sc1", mods.sc1)] {
+    let names = match line.tables.encoding {
+        Encoding::Gfx940 => ["sc0", "nt", "", "sc1"],
+        Encoding::Gfx9 | Encoding::Gfx10 | Encoding::Gfx11 => ["glc", "slc", "dlc", "scc"],
+        Encoding::Gfx12 => return temporal_hint(line),
+    };
+    for (name, set) in names.into_iter().zip([mods.sc0, mods.nt, mods.dlc, mods.sc1]) {
         if set {
             line.modify(name);
         }
+    }
+}
+
+const SCOPES: [&str; 4] = ["", "SCOPE_SE", "SCOPE_DEV", "SCOPE_SYS"];
+const DEVICE_SCOPE: u8 = 2;
+const SYSTEM_SCOPE: u8 = 3;
+/// Temporal hints by number; the third means something else at system scope.
+const LOAD_HINTS: [&str; 8] = ["", "NT", "HT", "LU", "NT_RT", "RT_NT", "NT_HT", ""];
+const STORE_HINTS: [&str; 8] = ["", "NT", "HT", "WB", "NT_RT", "RT_NT", "NT_HT", "NT_WB"];
+const ATOMIC_HINTS: [&str; 8] =
+    ["", "RETURN", "NT", "NT_RETURN", "CASCADE_RT", "CASCADE_RT", "CASCADE_NT", "CASCADE_NT"];
+const LAST_USE: u8 = 3;
+
+fn temporal_hint(line: &mut Line) {
+    let (th, scope) = (line.inst.mods.th, line.inst.mods.scope);
+    let at = usize::from(th & 7);
+    let hint = if th == 0 {
+        None
+    } else if line.row.has(ATOMIC) {
+        Some(match at {
+            4.. if scope < DEVICE_SCOPE => format!("TH_ATOMIC_{th:#x}"),
+            _ => format!("TH_ATOMIC_{}", ATOMIC_HINTS[at]),
+        })
+    } else {
+        let store = !line.inst.dst[0].is_some() && line.inst.src[1].is_some();
+        let (kind, name) = if store { ("STORE", STORE_HINTS[at]) } else { ("LOAD", LOAD_HINTS[at]) };
+        Some(match name {
+            _ if th == LAST_USE && scope == SYSTEM_SCOPE => format!("TH_{kind}_BYPASS"),
+            "" => format!("{th:#x}"),
+            _ => format!("TH_{kind}_{name}"),
+        })
+    };
+    if let Some(hint) = hint {
+        line.modify(&format!("th:{hint}"));
+    }
+    if scope != 0 {
+        line.modify(&format!("scope:{}", SCOPES[usize::from(scope & 3)]));
     }
 }
 
@@ -32,6 +75,9 @@ fn signed_hex(value: i32) -> String {
 /// SMEM.
 pub(super) fn smem(line: &mut Line) {
     let (inst, row) = (line.inst, line.row);
+    if row.dst.class == Class::Immediate(Immediate::PrefetchLength) {
+        return prefetch(line);
+    }
     let data = if row.has(STORE) || row.has(ATOMIC) { inst.src[2] } else { inst.dst[0] };
     line.push(data, row.dst);
     line.push(inst.src[0], NO);
@@ -39,16 +85,29 @@ pub(super) fn smem(line: &mut Line) {
         let offset = inst.mods.offset;
         if inst.src[1].is_some() {
             line.push(inst.src[1], NO);
-            if offset != 0 {
+            if offset != 0 || line.tables.encoding == Encoding::Gfx12 {
                 line.modify(&format!("offset:{}", signed_hex(offset)));
             }
+        } else if offset == 0 && matches!(line.tables.encoding, Encoding::Gfx10 | Encoding::Gfx11) {
+            line.operands.push("null".to_owned());
         } else {
             line.operands.push(signed_hex(offset));
         }
     }
-    if inst.mods.sc0 {
-        line.modify("glc");
+    match line.tables.encoding {
+        Encoding::Gfx940 if inst.mods.sc0 => line.modify("glc"),
+        Encoding::Gfx940 => {}
+        _ => cache_bits(line),
     }
+}
+
+/// Prefetches: base, offset, scalar offset, length.
+fn prefetch(line: &mut Line) {
+    let (inst, row) = (line.inst, line.row);
+    line.push(inst.src[0], NO);
+    line.operands.push(signed_hex(inst.mods.offset));
+    line.push(if inst.src[1].is_some() { inst.src[1] } else { Operand { kind: OperandKind::Null, dwords: 1 } }, NO);
+    line.push(inst.src[2], row.dst);
 }
 
 /// DS.
@@ -69,7 +128,8 @@ pub(super) fn ds(line: &mut Line) {
         let pattern = if inst.op == Op::DsSwizzleB32 { swizzle_pattern(offset) } else { offset.to_string() };
         line.modify(&format!("offset:{pattern}"));
     }
-    if row.has(GDS) {
+    // Before the tables knew better, the bit was ignored where a plain LDS operation carries it.
+    if row.has(GDS) || inst.mods.gds && line.tables.encoding >= Encoding::Gfx10 {
         line.modify("gds");
     }
 }
@@ -114,10 +174,17 @@ fn swizzle_pattern(offset: u32) -> String {
 pub(super) fn flat(line: &mut Line) {
     let (inst, row) = (line.inst, line.row);
     line.push(inst.dst[0], row.dst);
-    line.operands.push(or_off(inst.src[0]));
+    if !row.src[0].is_some() {
+        return cache_bits(line);
+    }
+    if !row.has(ADDTID) {
+        let address = or_off(line, inst.src[0]);
+        line.operands.push(address);
+    }
     line.push(inst.src[1], row.src[1]);
     if inst.format != Format::Flat {
-        line.operands.push(or_off(inst.src[2]));
+        let base = or_off(line, inst.src[2]);
+        line.operands.push(base);
     }
     if inst.mods.offset != 0 {
         line.modify(&format!("offset:{}", inst.mods.offset));
@@ -133,7 +200,8 @@ pub(super) fn mubuf(line: &mut Line) {
         return;
     }
     line.push(data(inst), NO);
-    line.operands.push(or_off(inst.src[0]));
+    let address = or_off(line, inst.src[0]);
+    line.operands.push(address);
     line.push(inst.src[2], NO);
     line.push(inst.src[3], row.src[0]);
     let mods = &inst.mods;

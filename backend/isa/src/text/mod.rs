@@ -9,12 +9,13 @@ mod operand;
 mod vector;
 
 use crate::table;
-use crate::table::row::{E, Row, Slot, Tables};
-use crate::{Format, Inst, Operand};
+use crate::table::row::{CIN, E, Row, Slot, Tables};
+use crate::{Decoded, Format, Inst, Operand};
 use rocfire_arch::Arch;
 
 /// An instruction with its row, while its text is put together.
 struct Line<'a> {
+    tables: &'static Tables,
     inst: &'a Inst,
     row: &'a Row,
     operands: Vec<String>,
@@ -25,7 +26,7 @@ impl Line<'_> {
     /// Adds an operand if there is one.
     fn push(&mut self, operand: Operand, slot: Slot) {
         if operand.is_some() {
-            self.operands.push(operand::text(operand, slot));
+            self.operands.push(operand::text(operand, slot, self.tables));
         }
     }
 
@@ -61,6 +62,7 @@ fn row_of(tables: &Tables, inst: &Inst) -> Option<&'static Row> {
         Format::Vopc => tables.vopc,
         Format::Vop3 => tables.vop3,
         Format::Vop3p => tables.vop3p,
+        Format::Vop3pMai if inst.mods.scale.is_some() => tables.vop3p_scaled,
         Format::Vop3pMai => tables.vop3p_mai,
         Format::Ds => tables.ds,
         Format::Flat => tables.flat,
@@ -75,21 +77,47 @@ fn row_of(tables: &Tables, inst: &Inst) -> Option<&'static Row> {
 fn suffix(inst: &Inst, row: &Row) -> &'static str {
     match inst.format {
         _ if inst.mods.sdwa.is_some() => "_sdwa",
-        _ if inst.mods.dpp.is_some() => "_dpp",
+        Format::Vop3 | Format::Vop3p if inst.mods.dpp.is_some() || inst.mods.dpp8.is_some() => "_e64_dpp",
+        Format::Vopc if inst.mods.dpp.is_some() || inst.mods.dpp8.is_some() => "",
+        _ if inst.mods.dpp.is_some() || inst.mods.dpp8.is_some() => "_dpp",
         Format::Vop1 | Format::Vop2 | Format::Vopc if row.has(E) => "_e32",
         Format::Vop3 if row.has(E) => "_e64",
         _ => "",
     }
 }
 
+/// What stands at an address, in AMD assembly syntax, as `llvm-objdump` for `arch` prints it.
+///
+/// An instruction that `arch` does not have (decoded for another one, or made by hand) is printed as its mnemonic alone.
+pub fn disassemble_dual(arch: Arch, decoded: &Decoded) -> String {
+    match (&decoded.second, table::of(arch)) {
+        (None, _) => disassemble(arch, &decoded.first),
+        (Some(second), Some(tables)) => format!("{} :: {}", half(tables, &decoded.first), half(tables, second)),
+        (Some(second), None) => format!("{} :: {}", decoded.first.op.mnemonic(), second.op.mnemonic()),
+    }
+}
+
+/// One operation of a pair. What it implies is not written.
+fn half(tables: &'static Tables, inst: &Inst) -> String {
+    let name = inst.op.mnemonic();
+    let Some(row) = tables.vopd.find(inst.op) else { return name.to_owned() };
+    let mut line = Line { tables, inst, row, operands: Vec::new(), modifiers: String::new() };
+    line.push(inst.dst[0], row.dst);
+    let written = if row.has(CIN) { 2 } else { 3 };
+    for (src, slot) in inst.src.into_iter().zip(row.src).take(written) {
+        line.push(src, slot);
+    }
+    format!("v_dual_{} {}", name.trim_start_matches("v_"), line.operands.join(", "))
+}
+
 /// The instruction in AMD assembly syntax, as `llvm-objdump` for `arch` prints it.
 ///
 /// An instruction that `arch` does not have (decoded for another one, or made by hand) is printed as its mnemonic alone.
 pub fn disassemble(arch: Arch, inst: &Inst) -> String {
-    let Some(row) = table::of(arch).and_then(|tables| row_of(tables, inst)) else {
-        return inst.op.mnemonic().to_owned();
-    };
-    let mut line = Line { inst, row, operands: Vec::new(), modifiers: String::new() };
+    let name = || inst.op.mnemonic().to_owned();
+    let Some(tables) = table::of(arch) else { return name() };
+    let Some(row) = row_of(tables, inst) else { return name() };
+    let mut line = Line { tables, inst, row, operands: Vec::new(), modifiers: String::new() };
     match inst.format {
         Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc | Format::Sopp => scalar(&mut line),
         Format::Smem => memory::smem(&mut line),

@@ -1,7 +1,7 @@
 //! Operands as text.
 
 use super::immediate;
-use crate::table::row::{Class, Immediate, Slot, Text};
+use crate::table::row::{Class, Immediate, Slot, Tables, Text};
 use crate::{InlineFloat, Operand, OperandKind};
 
 /// A register tuple: `v3`, `s[4:7]`.
@@ -120,6 +120,9 @@ fn literal(word: u32, slot: Slot) -> String {
             let half = word as u16;
             small((half as i16).into()) || INLINE_FLOATS.iter().any(|&value| half_bits(value) == half)
         }
+        (_, Text::PackedHalf) => {
+            small(word as i32) || INLINE_FLOATS.iter().any(|&value| u32::from(half_bits(value)) == word)
+        }
         (_, Text::Double) => match INLINE_FLOATS.iter().find(|&&value| double_high(value) == Some(word)) {
             Some(&value) => return inline_float(value, slot, 2),
             None if word == 0 => return "0".to_owned(),
@@ -133,12 +136,12 @@ fn literal(word: u32, slot: Slot) -> String {
     match slot.text {
         _ if inlinable => format!("lit({word:#x})"),
         Text::HalfFloat | Text::HalfInteger => format!("{:#x}", word & 0xffff),
-        Text::Full | Text::Double | Text::Packed => format!("{word:#x}"),
+        Text::Full | Text::Double | Text::Packed | Text::PackedHalf => format!("{word:#x}"),
     }
 }
 
 /// An operand as text; `slot` is the row's word on it.
-pub(super) fn text(operand: Operand, slot: Slot) -> String {
+pub(super) fn text(operand: Operand, slot: Slot, tables: &Tables) -> String {
     let dwords = operand.dwords;
     match operand.kind {
         OperandKind::None => String::new(),
@@ -164,7 +167,7 @@ pub(super) fn text(operand: Operand, slot: Slot) -> String {
         OperandKind::Float(value) => inline_float(value, slot, dwords),
         OperandKind::Literal(word) => literal(word, slot),
         OperandKind::Imm(value) => match slot.class {
-            Class::Immediate(what) => immediate::text(value, what),
+            Class::Immediate(what) => immediate::text(value, what, tables),
             _ => value.to_string(),
         },
     }

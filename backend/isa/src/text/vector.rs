@@ -1,16 +1,20 @@
 //! Vector instructions as text: source modifiers, sub-dword and swizzle forms, packed and matrix modifiers.
 
 use super::{Line, operand};
-use crate::table::row::{BYTESEL, CIN, CLAMP, MIX, NEGB, NO, OPSEL, SWAP, Slot, WHOLE};
+use crate::table::row::{
+    BCFI, BITOP3, BYTESEL, CIN, CLAMP, CMPX, Class, Encoding, INDEXKEY, LANES, MIX, NEGB, NEGHI, NEGLO, NO, OPSEL,
+    SRCBYTE, SWAP, Slot, TIED, UNSAID, WHOLE,
+};
 use crate::{Dpp, Format, Operand, OperandKind, Sdwa, SdwaSel, SdwaUnused};
 
 /// Wraps a source in its modifiers. Constants are negated with `neg()`, because `-1` is another constant than `neg(1)`.
-fn modified(operand: Operand, slot: Slot, neg: bool, abs: bool) -> String {
-    let text = operand::text(operand, slot);
+fn modified(line: &Line, operand: Operand, slot: Slot, neg: bool, abs: bool) -> String {
+    let text = operand::text(operand, slot, line.tables);
     let constant = matches!(operand.kind, OperandKind::Int(_) | OperandKind::Float(_) | OperandKind::Literal(_));
     match (neg, abs) {
         (false, false) => text,
-        (true, false) if constant => format!("neg({text})"),
+        // A literal that is marked as one cannot be mistaken.
+        (true, false) if constant && !text.starts_with("lit(") => format!("neg({text})"),
         (true, false) => format!("-{text}"),
         (false, true) => format!("|{text}|"),
         (true, true) => format!("-|{text}|"),
@@ -40,34 +44,119 @@ fn slot_of(line: &Line, i: usize) -> Slot {
     line.row.src.get(i).copied().unwrap_or(NO)
 }
 
+/// A register of a row that names registers by halves, with the half that `op_sel` selects.
+fn with_half(text: String, operand: Operand, slot: Slot, high: bool) -> String {
+    match operand.kind {
+        OperandKind::Vgpr(_) if slot.half => text + if high { ".h" } else { ".l" },
+        _ => text,
+    }
+}
+
 /// VOP1, VOP2, VOPC and VOP3.
 pub(super) fn vector(line: &mut Line) {
     let (inst, row) = (line.inst, line.row);
-    line.push(inst.dst[0], row.dst);
+    if inst.dst[0].is_some() && !row.has(CMPX) {
+        let text = operand::text(inst.dst[0], row.dst, line.tables);
+        line.operands.push(with_half(text, inst.dst[0], row.dst, inst.mods.op_sel >> 3 & 1 != 0));
+    }
     if !row.has(SWAP) {
         line.push(inst.dst[1], NO);
     }
     // VOP3's implied carry-in is not written; the 32-bit formats' is.
     let written = if inst.format == Format::Vop3 && row.has(CIN) { 3 } else { 4 };
     for (i, src) in inst.src.into_iter().take(written).enumerate().filter(|(_, src)| src.is_some()) {
-        let (neg, abs) = (inst.mods.neg >> i & 1 != 0, inst.mods.abs >> i & 1 != 0);
-        let text = modified(src, slot_of(line, i), neg, abs);
+        let (neg, abs) = match row.has(BITOP3) {
+            true => (false, false),
+            false => (inst.mods.neg >> i & 1 != 0, inst.mods.abs >> i & 1 != 0),
+        };
+        let slot = slot_of(line, i);
+        let half = |text| with_half(text, src, slot, inst.mods.op_sel >> i & 1 != 0);
+        let text = match slot.half && !neg && !abs {
+            true => half(operand::text(src, slot, line.tables)),
+            // The half stands inside the bars.
+            false if slot.half && abs => {
+                let inner = half(operand::text(src, slot, line.tables));
+                if neg { format!("-|{inner}|") } else { format!("|{inner}|") }
+            }
+            false => half(modified(line, src, slot, neg, abs)),
+        };
         let extended = inst.mods.sdwa.is_some_and(|sdwa| i < 2 && sdwa.src_sext[i]);
         line.operands.push(if extended { format!("sext({text})") } else { text });
     }
-    if row.has(OPSEL) && inst.format == Format::Vop3 && inst.mods.op_sel != 0 {
-        // One bit a source, and bit 3, written last, for the destination; or two bits for a byte of it.
-        let sources = if row.has(BYTESEL) { 3 } else { row.src.iter().filter(|slot| slot.is_some()).count() };
-        let op_sel = inst.mods.op_sel;
-        let packed = op_sel & ((1 << sources) - 1) | (op_sel >> 3) << sources;
-        line.modify(&format!("op_sel:{}", bits(packed, sources + 1)));
+    if row.has(BITOP3) {
+        truth_table(line);
     }
-    output_modifiers(line);
+    if row.has(OPSEL) && !row.has(UNSAID) && inst.format == Format::Vop3 {
+        operand_select(line);
+    }
+    if !row.has(BITOP3) {
+        output_modifiers(line);
+    }
     if let Some(sdwa) = inst.mods.sdwa {
         sub_dword(line, &sdwa);
     }
-    if let Some(dpp) = inst.mods.dpp {
+    swizzles(line);
+}
+
+/// `op_sel`, or the byte of source or destination that its bits select.
+fn operand_select(line: &mut Line) {
+    let (inst, row) = (line.inst, line.row);
+    let op_sel = inst.mods.op_sel;
+    if line.tables.encoding >= Encoding::Gfx12 && (row.has(BYTESEL) || row.has(SRCBYTE)) {
+        // The lower bit of the number is the higher bit of the field for a source.
+        let byte = if row.has(SRCBYTE) { (op_sel & 1) << 1 | op_sel >> 1 & 1 } else { op_sel >> 2 };
+        if byte != 0 {
+            line.modify(&format!("byte_sel:{byte}"));
+        }
+        return;
+    }
+    if op_sel == 0 {
+        return;
+    }
+    if row.has(BCFI) {
+        for (i, name) in ["fi:1", "bound_ctrl:1"].into_iter().enumerate() {
+            if op_sel >> i & 1 != 0 {
+                line.modify(name);
+            }
+        }
+        return;
+    }
+    // One bit a source, and bit 3, written last, for the destination; or two bits for a byte of it.
+    let sources = match row.has(BYTESEL) || row.has(TIED) {
+        true => 3,
+        false if row.has(LANES) => 2,
+        false => row.src.iter().filter(|slot| slot.is_some()).count(),
+    };
+    let low = op_sel & ((1 << sources) - 1);
+    // A swizzled compare has no bit for its lane mask.
+    let swizzled = inst.mods.dpp.is_some() || inst.mods.dpp8.is_some();
+    if row.has(LANES) || swizzled && row.dst.class == Class::Scalar {
+        line.modify(&format!("op_sel:{}", bits(low, sources)));
+    } else {
+        line.modify(&format!("op_sel:{}", bits(low | (op_sel >> 3) << sources, sources + 1)));
+    }
+}
+
+/// The truth table of `v_bitop3`, in the fields that are modifiers elsewhere.
+fn truth_table(line: &mut Line) {
+    let mods = &line.inst.mods;
+    let table = mods.omod << 6 | mods.abs << 3 | mods.neg;
+    if table != 0 {
+        line.modify(&format!("bitop3:{table:#x}"));
+    }
+}
+
+/// DPP in both its forms.
+fn swizzles(line: &mut Line) {
+    if let Some(dpp) = line.inst.mods.dpp {
         swizzle(line, &dpp);
+    }
+    if let Some(dpp8) = line.inst.mods.dpp8 {
+        let lanes: Vec<_> = dpp8.lanes.iter().map(u8::to_string).collect();
+        line.modify(&format!("dpp8:[{}]", lanes.join(",")));
+        if dpp8.fetch_inactive {
+            line.modify("fi:1");
+        }
     }
 }
 
@@ -117,11 +206,16 @@ fn swizzle(line: &mut Line, dpp: &Dpp) {
         0x141 => "row_half_mirror".to_owned(),
         0x142 => "row_bcast:15".to_owned(),
         0x143 => "row_bcast:31".to_owned(),
+        0x160..=0x16f => format!("row_xmask:{low}"),
+        _ if line.tables.encoding >= Encoding::Gfx10 => format!("row_share:{low}"),
         _ => format!("row_newbcast:{low}"),
     };
     line.modify(&format!("{name} row_mask:{:#x} bank_mask:{:#x}", dpp.row_mask, dpp.bank_mask));
     if dpp.bound_ctrl {
         line.modify("bound_ctrl:1");
+    }
+    if dpp.fetch_inactive {
+        line.modify("fi:1");
     }
 }
 
@@ -135,7 +229,10 @@ pub(super) fn packed(line: &mut Line) {
     line.push(inst.dst[0], row.dst);
     for (i, (src, slot)) in inst.src.into_iter().zip(row.src).enumerate().filter(|(_, (src, _))| src.is_some()) {
         let (neg, abs) = (mods.neg >> i & 1 != 0, mods.abs >> i & 1 != 0);
-        line.operands.push(modified(src, slot, mixed && neg, mixed && abs));
+        line.operands.push(modified(line, src, slot, mixed && neg, mixed && abs));
+    }
+    if row.has(INDEXKEY) && mods.op_sel & 3 != 0 {
+        line.modify(&format!("index_key:{}", mods.op_sel & 3));
     }
     if row.has(OPSEL) {
         if mods.op_sel != 0 {
@@ -147,15 +244,18 @@ pub(super) fn packed(line: &mut Line) {
             line.modify(&format!("op_sel_hi:{}", bits(mods.op_sel_hi, sources)));
         }
     }
-    if !mixed && mods.neg != 0 {
+    // GFX9 has both in every packed instruction that is not mixed.
+    let always = !mixed && line.tables.encoding < Encoding::Gfx10;
+    if (always || row.has(NEGLO)) && mods.neg != 0 {
         line.modify(&format!("neg_lo:{}", bits(mods.neg, sources)));
     }
-    if !mixed && mods.abs != 0 {
+    if (always || row.has(NEGHI)) && mods.abs != 0 {
         line.modify(&format!("neg_hi:{}", bits(mods.abs, sources)));
     }
     if row.has(CLAMP) {
         output_modifiers(line);
     }
+    swizzles(line);
 }
 
 /// The matrix unit and the moves to and from its registers.
@@ -166,6 +266,14 @@ pub(super) fn matrix(line: &mut Line) {
         line.push(src, slot);
     }
     let mods = &inst.mods;
+    if let Some(scale) = mods.scale {
+        line.push(scale.a, NO);
+        line.push(scale.b, NO);
+        if mods.op_sel & 3 != 0 {
+            line.modify(&format!("op_sel:{}", bits(mods.op_sel, 3)));
+        }
+        line.modify(&format!("op_sel_hi:{}", bits(mods.op_sel_hi, 3)));
+    }
     for (name, value) in [("cbsz", mods.cbsz), ("abid", mods.abid), ("blgp", mods.blgp)] {
         if value != 0 {
             line.modify(&format!("{name}:{value}"));

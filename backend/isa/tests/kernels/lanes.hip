@@ -10,7 +10,12 @@ GLOBAL void row_sum(float *out, const float *a, int n) {
     for (int i = LANE; i < n; i += 256) sum += a[i + (long)n * __builtin_amdgcn_workgroup_id_x()];
 #define STEP(ctrl)                                                                                                     \
     sum += __builtin_bit_cast(float, __builtin_amdgcn_update_dpp(0, __builtin_bit_cast(int, sum), ctrl, 0xf, 0xf, false))
-    STEP(0x111); STEP(0x112); STEP(0x114); STEP(0x118); STEP(0x142); STEP(0x143);
+    STEP(0x111); STEP(0x112); STEP(0x114); STEP(0x118);
+#ifdef __GFX9__
+    STEP(0x142); STEP(0x143);
+#else
+    STEP(0x153); STEP(0x161);
+#endif
     sum = __builtin_bit_cast(float, __builtin_amdgcn_readlane(__builtin_bit_cast(int, sum), 63));
     if ((LANE & 63) == 0) partial[LANE / 64] = sum;
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");

@@ -6,10 +6,14 @@ mod vector;
 mod vop3;
 mod vop3p;
 
-use super::row::Tables;
+use super::names;
+use super::row::{EMPTY, Encoding, Tables};
 
 /// Every format of gfx942.
-pub(super) static TABLES: Tables = Tables {
+pub(super) const TABLES: Tables = Tables {
+    encoding: Encoding::Gfx940,
+    unified: true,
+    names: &names::GFX940,
     sop1: &scalar::SOP1,
     sop2: &scalar::SOP2,
     sopk: &scalar::SOPK,
@@ -22,6 +26,8 @@ pub(super) static TABLES: Tables = Tables {
     vop3: &vop3::VOP3,
     vop3p: &vop3p::VOP3P,
     vop3p_mai: &vop3p::VOP3P_MAI,
+    vop3p_scaled: &EMPTY,
+    vopd: &EMPTY,
     ds: &memory::DS,
     flat: &memory::FLAT,
     global: &memory::GLOBAL,

@@ -1,8 +1,8 @@
-//! SOP1, SOP2, SOPK, SOPC, SOPP and SMEM.
+//! SOP1, SOP2, SOPK, SOPC and SOPP.
 
 use super::operand::{LITERAL, immediate};
-use super::{Fetch, bare, bit, field, sign_extend};
-use crate::table::row::{ATOMIC, Class, Immediate, Row, STORE, Slot};
+use super::{Fetch, bare, field, sign_extend};
+use crate::table::row::{AK, Class, Immediate, MK, Row, Slot};
 use crate::{DecodeError, Format, Inst, Operand, OperandKind};
 
 /// Where SOP1, SOP2 and SOPK have their scalar register.
@@ -33,11 +33,29 @@ fn scalar_destination(fetch: &Fetch, word: u32, slot: Slot) -> Result<Operand, D
 fn sop2(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     let row = fetch.row(fetch.tables.sop2, field(word, 23, 7))?;
     let codes = [field(word, 0, 8), field(word, 8, 8)];
+    if row.has(MK) || row.has(AK) {
+        return fused(fetch, word, row, codes);
+    }
     let literal = literal(fetch, &codes, row)?;
     let mut inst = bare(row, Format::Sop2, 1 + u8::from(literal.is_some()));
     inst.dst[0] = scalar_destination(fetch, word, row.dst)?;
     inst.src[0] = fetch.scalar_source(codes[0], row.src[0], literal)?;
     inst.src[1] = fetch.scalar_source(codes[1], row.src[1], literal)?;
+    Ok(inst)
+}
+
+/// A fused multiply-add with a literal, which the row lists in its place in the text; sources may repeat it.
+fn fused(fetch: &Fetch, word: u32, row: &'static Row, codes: [u32; 2]) -> Result<Inst, DecodeError> {
+    let literal = fetch.word(1)?;
+    let mut inst = bare(row, Format::Sop2, 2);
+    let constant = Operand { kind: OperandKind::Literal(literal), dwords: 1 };
+    let second_slot = if row.has(MK) { row.src[2] } else { row.src[1] };
+    inst.dst[0] = scalar_destination(fetch, word, row.dst)?;
+    inst.src[0] = fetch.scalar_source(codes[0], row.src[0], Some(literal))?;
+    let second = fetch.scalar_source(codes[1], second_slot, Some(literal))?;
+    let (middle, last) = if row.has(MK) { (constant, second) } else { (second, constant) };
+    inst.src[1] = middle;
+    inst.src[2] = last;
     Ok(inst)
 }
 
@@ -47,7 +65,10 @@ fn sop1(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     let literal = literal(fetch, &codes, row)?;
     let mut inst = bare(row, Format::Sop1, 1 + u8::from(literal.is_some()));
     inst.dst[0] = scalar_destination(fetch, word, row.dst)?;
-    inst.src[0] = fetch.scalar_source(codes[0], row.src[0], literal)?;
+    inst.src[0] = match row.src[0].class {
+        Class::Immediate(_) => immediate(codes[0] as i32),
+        _ => fetch.scalar_source(codes[0], row.src[0], literal)?,
+    };
     Ok(inst)
 }
 
@@ -77,6 +98,9 @@ fn simm16(fetch: &Fetch, word: u32, what: Immediate) -> Result<Operand, DecodeEr
         | Immediate::Message
         | Immediate::HardwareRegister
         | Immediate::GprIndexing
+        | Immediate::Delay
+        | Immediate::DependencyCounters
+        | Immediate::PrefetchLength
         | Immediate::ProbeMode => immediate(bits as i32),
     })
 }
@@ -102,41 +126,6 @@ fn sopp(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     let mut inst = bare(row, Format::Sopp, 1);
     if let Class::Immediate(what) = row.src[0].class {
         inst.src[0] = simm16(fetch, word, what)?;
-    }
-    Ok(inst)
-}
-
-/// Scalar memory: `src` is base, scalar offset, and for a store or atomic the data.
-pub(super) fn smem(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
-    let row = fetch.row(fetch.tables.smem, field(word, 18, 8))?;
-    let high = fetch.word(1)?;
-    let mut inst = bare(row, Format::Smem, 2);
-    let data_code = field(word, 6, 7);
-    let data = match row.dst.class {
-        Class::Absent => Operand::NONE,
-        Class::Immediate(_) => immediate(data_code as i32),
-        _ => fetch.scalar(data_code, row.dst.dwords)?,
-    };
-    // Cache control does not write, and what only probes or reads the clock has no use for the bit.
-    let reaches_memory = row.src[0].is_some() && row.dst.is_some() && !matches!(row.dst.class, Class::Immediate(_));
-    inst.mods.sc0 = reaches_memory && bit(word, 16);
-    if row.has(STORE) || row.has(ATOMIC) {
-        inst.src[2] = data;
-    }
-    if !row.has(STORE) && (!row.has(ATOMIC) || inst.mods.sc0) {
-        inst.dst[0] = data;
-    }
-    if row.src[0].is_some() {
-        inst.src[0] = fetch.scalar(field(word, 0, 6) << 1, row.src[0].dwords)?;
-        let (has_immediate, has_register) = (bit(word, 17), bit(word, 14));
-        if has_immediate {
-            inst.mods.offset = sign_extend(field(high, 0, 21), 21);
-        }
-        if has_register {
-            inst.src[1] = fetch.scalar(field(high, 25, 7), 1)?;
-        } else if !has_immediate {
-            inst.src[1] = fetch.scalar(field(high, 0, 7), 1)?;
-        }
     }
     Ok(inst)
 }

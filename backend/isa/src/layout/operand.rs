@@ -1,11 +1,9 @@
 //! Operand fields: register files, constants, and which of them an operand accepts.
 
 use super::Fetch;
-use crate::table::row::{Class, Slot};
+use crate::table::row::{Class, Encoding, MASK, Slot};
 use crate::{DecodeError, InlineFloat, Operand, OperandKind};
 
-/// Scalar registers `s0` … `s101`; the codes above name special registers.
-const SGPRS: u32 = 102;
 /// Vector and accumulation registers of a wave's addressable range.
 const VGPRS: u32 = 256;
 /// Source code from which vector registers start.
@@ -15,11 +13,8 @@ const TTMP_BASE: u32 = 108;
 const TTMPS: u32 = 16;
 /// The source code that means "a literal follows".
 pub(super) const LITERAL: u32 = 255;
-/// The source code that reads LDS through M0.
+/// The source code that reads LDS through M0, where the family has it.
 const LDS_DIRECT: u32 = 254;
-
-/// VCC as a whole.
-pub(super) const VCC: Operand = Operand { kind: OperandKind::Vcc(0), dwords: 2 };
 
 /// An immediate.
 pub(super) fn immediate(value: i32) -> Operand {
@@ -37,14 +32,17 @@ fn scalar_tuple_fits(first: u32, dwords: u32, registers: u32) -> bool {
 }
 
 /// The scalar register of a 7-bit code.
-fn scalar_register(code: u32, dwords: u8) -> Option<OperandKind> {
+fn scalar_register(encoding: Encoding, code: u32, dwords: u8) -> Option<OperandKind> {
     let wide = u32::from(dwords);
     let half = |first: u32, of: fn(u8) -> OperandKind| {
         let at = (code - first) as u8;
         (wide == 1 || wide == 2 && at == 0).then(|| of(at))
     };
+    let rdna = encoding >= Encoding::Gfx10;
+    // Behind the registers proper GFX9 has two pairs of its own.
+    let sgprs = if rdna { 106 } else { 102 };
     match code {
-        0..SGPRS => scalar_tuple_fits(code, wide, SGPRS).then_some(OperandKind::Sgpr(code as u16)),
+        _ if code < sgprs => scalar_tuple_fits(code, wide, sgprs).then_some(OperandKind::Sgpr(code as u16)),
         102 | 103 => half(102, OperandKind::FlatScratch),
         104 | 105 => half(104, OperandKind::XnackMask),
         106 | 107 => half(106, OperandKind::Vcc),
@@ -52,14 +50,18 @@ fn scalar_register(code: u32, dwords: u8) -> Option<OperandKind> {
             let at = code - TTMP_BASE;
             scalar_tuple_fits(at, wide, TTMPS).then_some(OperandKind::Ttmp(at as u8))
         }
+        // GFX11 exchanged M0 and null.
+        124 if encoding >= Encoding::Gfx11 => Some(OperandKind::Null),
         124 => (wide == 1).then_some(OperandKind::M0),
+        125 if encoding >= Encoding::Gfx11 => (wide == 1).then_some(OperandKind::M0),
+        125 if rdna => Some(OperandKind::Null),
         126 | 127 => half(126, OperandKind::Exec),
         _ => None,
     }
 }
 
 /// The inline constant or special value of an 8-bit code.
-fn constant(code: u32) -> Option<OperandKind> {
+fn constant(encoding: Encoding, code: u32) -> Option<OperandKind> {
     Some(match code {
         128..=192 => OperandKind::Int((code - 128) as i8),
         193..=208 => OperandKind::Int(-((code - 192) as i8)),
@@ -73,28 +75,45 @@ fn constant(code: u32) -> Option<OperandKind> {
         246 => OperandKind::Float(InlineFloat::Four),
         247 => OperandKind::Float(InlineFloat::MinusFour),
         248 => OperandKind::Float(InlineFloat::InvTwoPi),
-        251 => OperandKind::Vccz,
-        252 => OperandKind::Execz,
+        251 if encoding < Encoding::Gfx11 => OperandKind::Vccz,
+        252 if encoding < Encoding::Gfx11 => OperandKind::Execz,
         253 => OperandKind::Scc,
         _ => return None,
     })
 }
 
 impl Fetch<'_> {
+    /// The width that a row's width stands for: a lane mask is as wide as the wave.
+    fn width(&self, dwords: u8) -> u8 {
+        if dwords == MASK { self.wave.mask_dwords() } else { dwords }
+    }
+
+    /// VCC as a mask of the wave's lanes.
+    pub(super) fn vcc(&self) -> Operand {
+        Operand { kind: OperandKind::Vcc(0), dwords: self.wave.mask_dwords() }
+    }
+
+    /// EXEC as a mask of the wave's lanes.
+    pub(super) fn exec(&self) -> Operand {
+        Operand { kind: OperandKind::Exec(0), dwords: self.wave.mask_dwords() }
+    }
+
     /// The scalar register of a 7-bit field.
     pub(super) fn scalar(&self, code: u32, dwords: u8) -> Result<Operand, DecodeError> {
-        let kind = scalar_register(code, dwords).ok_or_else(|| self.invalid("no such scalar register"))?;
+        let dwords = self.width(dwords);
+        let kind = scalar_register(self.tables.encoding, code, dwords)
+            .ok_or_else(|| self.invalid("no such scalar register"))?;
         Ok(Operand { kind, dwords })
     }
 
     /// The vector register of an 8-bit field, or the accumulation register of that number. Tuples start at even
-    /// registers, as on every GPU with a unified register file.
+    /// registers on GPUs with a unified register file.
     pub(super) fn vector(&self, first: u32, dwords: u8, accumulator: bool) -> Result<Operand, DecodeError> {
         let wide = u32::from(dwords);
         if first + wide > VGPRS {
             return Err(self.invalid("vector register tuple runs past the last register"));
         }
-        if wide > 1 && !first.is_multiple_of(2) {
+        if self.tables.unified && wide > 1 && !first.is_multiple_of(2) {
             return Err(self.invalid("vector register tuple starts at an odd register"));
         }
         let first = first as u16;
@@ -114,7 +133,7 @@ impl Fetch<'_> {
 
     /// The source of an 8- or 9-bit field. `literal` is the word after the instruction, where the format has one.
     pub(super) fn source(&self, code: u32, slot: Slot, literal: Option<u32>) -> Result<Operand, DecodeError> {
-        let dwords = slot.dwords;
+        let dwords = self.width(slot.dwords);
         let misplaced = || self.invalid("operand does not accept this source");
         let vectors = matches!(slot.class, Class::Any | Class::Vector | Class::Accumulator);
         match (slot.class, code) {
@@ -126,9 +145,11 @@ impl Fetch<'_> {
                 Some(word) => Ok(Operand { kind: OperandKind::Literal(word), dwords }),
                 None => Err(self.invalid("format has no literal")),
             },
-            (Class::Any, LDS_DIRECT) if dwords == 1 => Ok(Operand { kind: OperandKind::LdsDirect, dwords }),
+            (Class::Any, LDS_DIRECT) if dwords == 1 && !self.since(Encoding::Gfx11) => {
+                Ok(Operand { kind: OperandKind::LdsDirect, dwords })
+            }
             (Class::Any | Class::Scalar | Class::ScalarOrConstant, _) => {
-                let kind = constant(code).ok_or_else(|| self.invalid("reserved source"))?;
+                let kind = constant(self.tables.encoding, code).ok_or_else(|| self.invalid("reserved source"))?;
                 let number = matches!(kind, OperandKind::Int(_) | OperandKind::Float(_));
                 if number && slot.class == Class::Scalar {
                     return Err(misplaced());
