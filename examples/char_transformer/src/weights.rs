@@ -62,7 +62,7 @@ fn entry<'a>(metadata: &'a HashMap<String, String>, key: &str) -> Result<&'a Str
 fn plausible(sizes: &Sizes, vocabulary: &[char]) -> Result<(), String> {
     const MOST: usize = 1 << 16;
     let all = [sizes.vocabulary, sizes.context, sizes.width, sizes.heads, sizes.layers];
-    let fits = all.iter().all(|size| (1..=MOST).contains(size)) && sizes.width % sizes.heads == 0;
+    let fits = all.iter().all(|size| (1..=MOST).contains(size)) && sizes.width.is_multiple_of(sizes.heads);
     if !fits || vocabulary.len() != sizes.vocabulary || !vocabulary.is_sorted() {
         return Err(format!("its sizes {all:?} do not fit its vocabulary of {} characters", vocabulary.len()));
     }

@@ -60,7 +60,7 @@ fn draw(operator: &str, dtype: DType, element: u64) -> f64 {
             // The radius takes its uniform from (0, 1]: one step up in f32, mirrored in f64.
             let radius = (-2.0 * if wide { (1.0 - first).ln() } else { (first + 2.0_f64.powi(-24)).ln() }).sqrt();
             let angle = second * std::f64::consts::TAU;
-            0.5 + 2.0 * radius * if at % 2 == 0 { angle.cos() } else { angle.sin() }
+            0.5 + 2.0 * radius * if at.is_multiple_of(2) { angle.cos() } else { angle.sin() }
         }
     }
 }

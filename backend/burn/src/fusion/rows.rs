@@ -156,9 +156,9 @@ impl Trace {
         let at = self.operand(tensor)?;
         let mut joined = *frame;
         self.place_operand(at, &tensor.shape, &mut joined)?;
-        let is_row_free = self.root(at) == self.root(anchor) || self.part(at).row.is_none();
+        self.common_row(&[anchor, at])?;
         let is_in_place = self.value_of(at).is_none_or(|(_, own)| own == *frame);
-        if joined != *frame || !is_in_place || !is_row_free {
+        if joined != *frame || !is_in_place {
             return Err(Refusal::Transposed);
         }
         Ok((at, self.value(at, frame)?))

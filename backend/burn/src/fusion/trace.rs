@@ -193,7 +193,9 @@ impl Trace {
         match (&self.entries[usize::from(at)].what, read) {
             (What::Computed { frame, .. }, None) => *frame,
             (_, Some(number)) => self.reads[number].frame,
-            (What::Source | What::View { .. }, None) => unreachable!("what is not computed has a frame where it is read"),
+            (What::Source | What::View { .. }, None) => {
+                unreachable!("what is not computed has a frame where it is read")
+            }
         }
     }
 
@@ -333,7 +335,7 @@ impl Trace {
     }
 
     /// The row of the parts that some entries belong to, which become one.
-    fn common_row(&self, entries: &[EntryId]) -> Result<Option<Group>> {
+    pub(super) fn common_row(&self, entries: &[EntryId]) -> Result<Option<Group>> {
         let mut rows = entries.iter().filter_map(|at| self.part(*at).row);
         let first = rows.next();
         if rows.all(|row| Some(row) == first) { Ok(first) } else { Err(Refusal::OtherRow) }
@@ -404,11 +406,11 @@ impl Trace {
         let twin = placed.iter().find(|(own, at)| *own == shape && agrees(at, frame));
         let models = twin.map_or(placed.as_slice(), std::slice::from_ref);
         for (extents, own) in models {
-            for dim in 0..shape.len() {
+            for (dim, (extent, theirs)) in shape.iter().zip(*extents).enumerate() {
                 let group = own.groups()[dim];
-                let is_open = shape[dim] != ONE && frame.groups()[dim].is_none();
+                let is_open = *extent != ONE && frame.groups()[dim].is_none();
                 let is_free = group.axes().iter().all(|axis| !frame.has(*axis));
-                if is_open && extents[dim] == shape[dim] && !group.is_none() && is_free {
+                if is_open && theirs == extent && !group.is_none() && is_free {
                     frame.groups_mut()[dim] = group;
                 }
             }

@@ -1,6 +1,5 @@
 //! Random programs on `Fusion<Rocm>` and on `Rocm`: the same bits, whatever was fused.
 
-use burn_backend::ops::FloatTensorOps;
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, Scalar, Shape, Slice, TensorData, TensorMetadata};
 use burn_std::{BoolDType, FloatDType};

@@ -63,9 +63,10 @@ fn softmax_and_its_gradient_are_few_launches() {
 
 #[test]
 fn layer_norm_and_its_gradient_are_few_launches() {
-    // Backward sums over the rows for x and over the batch for gamma and beta: kernels of different rows.
+    // 54 operations. Backward sums over the rows for x and over the batch for gamma and beta: kernels of different rows,
+    // between which Burn's search leaves two small ones and one reduction by itself. Seven, with the loss's own sum.
     let count = both("layer_norm", layer_norm_gradient::<Fused>, layer_norm_gradient::<Flex>(&FlexDevice));
-    assert!(count <= 6, "{count} launches");
+    assert!(count <= 7, "{count} launches");
 }
 
 /// The update that Burn's AdamW makes of one parameter: the new parameter and both moments.

@@ -23,7 +23,7 @@ pub(crate) fn attention(
     if shapes != [4; 3] {
         return Err(HalError::shape("attention", "query, key, value", "of rank 4", format!("rank {shapes:?}")).into());
     }
-    if let Some(softcap) = options.softcap.filter(|softcap| !(*softcap > 0.0)) {
+    if let Some(softcap) = options.softcap.filter(|softcap| softcap.is_nan() || *softcap <= 0.0) {
         return Err(HalError::shape("attention", "softcap", "positive", softcap).into());
     }
     let scores = matmul::matmul(query, &view::swap(key, 2, 3)?)?;
