@@ -5,13 +5,13 @@ use rocfire_hal::{Config, DType, Device, DeviceId, Layout, Tensor};
 
 /// The device that operators are tested on.
 pub(crate) fn device() -> Device {
-    Device::get(DeviceId::emulated("gfx942").unwrap()).unwrap()
+    Device::get(DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED).unwrap()).unwrap()
 }
 
 /// The same without its matrix unit.
 pub(crate) fn device_without_matrix_unit() -> Device {
     let config = Config::from_env().unwrap().with_matrix(false);
-    Device::open(DeviceId::emulated("gfx942").unwrap(), config).unwrap()
+    Device::open(DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED).unwrap(), config).unwrap()
 }
 
 /// Normalised mean squared error that an operator with f32 sums may have: the squared relative error of one rounding to

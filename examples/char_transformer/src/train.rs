@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::text::Corpus;
 
 /// Windows in a batch.
-const BATCH: usize = 16;
+const BATCH: usize = 8;
 /// Windows of held-out text that the model is judged by.
 const VALIDATION_WINDOWS: usize = 128;
 /// Steps over which the learning rate rises.
