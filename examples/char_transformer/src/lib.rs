@@ -50,7 +50,7 @@ pub struct Options {
 impl Options {
     /// Steps of a training unless the user says otherwise: what an emulated card does in well under four minutes on
     /// two cores, and enough to leave the bigram model behind.
-    pub const STEPS: usize = 260;
+    pub const STEPS: usize = 360;
 }
 
 /// The sizes of the demo's model for a vocabulary.
