@@ -111,8 +111,3 @@ pub fn go_on(rocm: RocmDevice, weights: &Path, prompt: &str, seed: u64) -> Resul
     println!("{prompt}{written}");
     Ok(())
 }
-
-/// The README's Rust, compiled with the documentation's tests: this crate has what it names.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-mod readme {}
