@@ -10,28 +10,31 @@ use rocfire_kernels::registry::{Entry, registry};
 /// One of each family that has kernels.
 const ARCHITECTURES: [&str; 6] = ["gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201"];
 
-/// Compiles every source for every architecture instead of a share for each.
+/// Compiles every source for every architecture, in place of a share for each.
 const FULL: &str = "ROCFIRE_TEST_FULL";
 
-/// Of every operator and type one source, the next one for the next architecture.
+/// The architecture's share: of each operator every sixth source, and at least one, so that every source is compiled for some
+/// architecture and every operator for all of them.
 fn share(number: usize, entries: Vec<Entry>) -> Vec<Entry> {
-    let mut rows: Vec<Vec<Entry>> = Vec::new();
+    let mut operators: Vec<(&str, Vec<Entry>)> = Vec::new();
     for entry in entries {
-        match rows.iter_mut().find(|row| row[0].operator == entry.operator && row[0].dtype == entry.dtype) {
-            Some(row) => row.push(entry),
-            None => rows.push(vec![entry]),
+        match operators.iter_mut().find(|(operator, _)| *operator == entry.operator) {
+            Some((_, entries)) => entries.push(entry),
+            None => operators.push((entry.operator, vec![entry])),
         }
     }
-    let count = ARCHITECTURES.len();
-    let mine = rows.into_iter().enumerate().filter(|(row, _)| row % count == number);
-    mine.map(|(row, entries)| entries[row / count % entries.len()].clone()).collect()
+    let share = |(_, entries): (&str, Vec<Entry>)| {
+        let first = number % entries.len();
+        entries.into_iter().skip(first).step_by(ARCHITECTURES.len())
+    };
+    operators.into_iter().flat_map(share).collect()
 }
 
 #[test]
 fn sources_compile_for_every_family() {
     let full = std::env::var_os(FULL).is_some();
     let config = Config::from_env().unwrap();
-    let mut operators = HashSet::new();
+    let (mut operators, mut compiled) = (HashSet::new(), 0);
     for (number, name) in ARCHITECTURES.iter().enumerate() {
         let arch = Arch::parse(name).unwrap();
         let mut entries = registry(arch);
@@ -49,8 +52,15 @@ fn sources_compile_for_every_family() {
                     entry.operator, entry.dtype, kernel.name
                 );
             }
-            operators.insert(entry.operator);
+            operators.insert((entry.operator, *name));
+            compiled += 1;
         }
     }
-    assert_eq!(operators.len(), 8, "{operators:?}");
+    println!("{compiled} sources compiled for {} architectures", ARCHITECTURES.len());
+    let names: HashSet<_> = operators.iter().map(|(operator, _)| operator).collect();
+    assert_eq!(
+        operators.len(),
+        names.len() * ARCHITECTURES.len(),
+        "every operator for every architecture: {operators:?}"
+    );
 }

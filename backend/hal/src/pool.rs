@@ -46,7 +46,7 @@ impl Block {
     }
 }
 
-/// What a pool holds, bytes.
+/// What a pool holds, in bytes unless it says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
     /// Asked for and not given back.
@@ -55,6 +55,8 @@ pub struct MemoryStats {
     pub reserved_bytes: u64,
     /// The most that was live at a time.
     pub peak_bytes: u64,
+    /// Blocks handed out since the device was opened; a number, not bytes.
+    pub blocks: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -118,6 +120,7 @@ impl Pool {
         taken.free = false;
         let block = Block { node, address: taken.address, requested_bytes: bytes };
         self.driver.mark(taken.address, taken.bytes, Live::Requested(bytes));
+        self.stats.blocks += 1;
         self.stats.live_bytes += bytes;
         self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.live_bytes);
         Ok(block)

@@ -15,6 +15,11 @@ mod text;
 mod train;
 mod weights;
 
+/// The README's Rust blocks, compiled with the documentation's tests; here, because they need Burn.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;

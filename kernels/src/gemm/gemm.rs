@@ -65,6 +65,13 @@ pub fn gemm(stream: &Stream, a: View<'_>, b: View<'_>, mut c: ViewMut<'_>, param
 /// # Errors
 /// `Shape` unless both have two axes or more, K agrees, and the batch axes broadcast.
 pub fn output_shape(a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
+    let mut out = Vec::with_capacity(a.len().max(b.len()));
+    output_extents(a, b, |extent| out.push(extent))?;
+    Ok(out)
+}
+
+/// Tells `each` the extents of `a · b`, the first axis first; on the heap only for an error.
+fn output_extents(a: &[usize], b: &[usize], mut each: impl FnMut(usize)) -> Result<()> {
     let matrices = |arg, s: &[usize]| match s {
         [.., rows, cols] => Ok([*rows, *cols]),
         _ => Err(shape(OP, arg, "[.., rows, cols]", format!("{s:?}"))),
@@ -75,16 +82,16 @@ pub fn output_shape(a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
     }
     let rank = a.len().max(b.len());
     let extent = |s: &[usize], axis: usize| if axis + s.len() < rank { 1 } else { s[axis + s.len() - rank] };
-    let mut out = Vec::with_capacity(rank);
     for axis in 0..rank - 2 {
         match (extent(a, axis), extent(b, axis)) {
-            (x, y) if x == y || y == 1 => out.push(x),
-            (1, y) => out.push(y),
+            (x, y) if x == y || y == 1 => each(x),
+            (1, y) => each(y),
             _ => return Err(shape(OP, "b", format!("batch axes that broadcast with {a:?}"), format!("{b:?}"))),
         }
     }
-    out.extend([m, n]);
-    Ok(out)
+    each(m);
+    each(n);
+    Ok(())
 }
 
 fn check(stream: &Stream, a: &View<'_>, b: &View<'_>, c: &ViewMut<'_>) -> Result<()> {
@@ -99,8 +106,13 @@ fn check(stream: &Stream, a: &View<'_>, b: &View<'_>, c: &ViewMut<'_>) -> Result
     if !widened {
         family::same_dtype(OP, "c", c, a.dtype())?;
     }
-    let expected = output_shape(a.shape(), b.shape())?;
-    if c.shape() != expected {
+    let (mut axes, mut equal) = (0, true);
+    output_extents(a.shape(), b.shape(), |extent| {
+        equal &= c.shape().get(axes) == Some(&extent);
+        axes += 1;
+    })?;
+    if !equal || c.layout().rank() != axes {
+        let expected = output_shape(a.shape(), b.shape())?;
         return Err(shape(OP, "c", format!("{expected:?}"), format!("{:?}", c.shape())));
     }
     family::writable(OP, "c", c)?;

@@ -35,19 +35,18 @@ fn size(shape: &[usize], placement: Placement) -> String {
 
 /// `x/2 · (1 + erf(x/√2))`, five operators in one launch.
 fn gelu(dtype: DType, shape: &[usize], placement: Placement) -> Case {
+    let mut graph = Graph::new("gelu");
+    let x = graph.input(dtype);
+    let scale = graph.constant(dtype, std::f64::consts::FRAC_1_SQRT_2);
+    let (one, half) = (graph.constant(dtype, 1.0), graph.constant(dtype, 0.5));
+    let scaled = graph.binary(Binary::Mul, x, scale);
+    let erf = graph.unary(Unary::Erf, scaled);
+    let gate = graph.binary(Binary::Add, erf, one);
+    let halved = graph.binary(Binary::Mul, x, half);
+    let y = graph.binary(Binary::Mul, halved, gate);
+    graph.output(y);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
-        let mut graph = Graph::new("gelu");
-        let x = graph.input(dtype);
-        let scale = graph.constant(dtype, std::f64::consts::FRAC_1_SQRT_2);
-        let (one, half) = (graph.constant(dtype, 1.0), graph.constant(dtype, 0.5));
-        let scaled = graph.binary(Binary::Mul, x, scale);
-        let erf = graph.unary(Unary::Erf, scaled);
-        let gate = graph.binary(Binary::Add, erf, one);
-        let halved = graph.binary(Binary::Mul, x, half);
-        let y = graph.binary(Binary::Mul, halved, gate);
-        graph.output(y);
-        let shape = inputs[0].shape().to_vec();
-        Ok(run(stream, &graph, &shape, &[inputs[0].view()], &[], &mut [outputs[0].view_mut()])?)
+        Ok(run(stream, &graph, inputs[0].shape(), &[inputs[0].view()], &[], &mut [outputs[0].view_mut()])?)
     };
     let oracle = |inputs: &[Array]| {
         let gelu = |&x: &f64| 0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2));
@@ -73,9 +72,10 @@ fn add_graph(dtype: DType) -> Graph {
 }
 
 fn add(dtype: DType, shape: &[usize], placement: Placement) -> Case {
+    let graph = add_graph(dtype);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let views = [inputs[0].view(), inputs[1].view()];
-        Ok(run(stream, &add_graph(dtype), inputs[0].shape(), &views, &[], &mut [outputs[0].view_mut()])?)
+        Ok(run(stream, &graph, inputs[0].shape(), &views, &[], &mut [outputs[0].view_mut()])?)
     };
     let oracle = |inputs: &[Array]| vec![inputs[0].values.iter().zip(&inputs[1].values).map(|(a, b)| a + b).collect()];
     let array = |seed| Array::random(shape, dtype, seed);
@@ -91,10 +91,10 @@ fn add(dtype: DType, shape: &[usize], placement: Placement) -> Case {
 }
 
 fn broadcast_add(dtype: DType) -> Case {
-    let shape = vec![5, 1, 33];
+    let (graph, shape) = (add_graph(dtype), [5, 1, 33]);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let views = [inputs[0].view(), inputs[1].view()];
-        Ok(run(stream, &add_graph(dtype), &[5, 7, 33], &views, &[], &mut [outputs[0].view_mut()])?)
+        Ok(run(stream, &graph, &[5, 7, 33], &views, &[], &mut [outputs[0].view_mut()])?)
     };
     let oracle = |inputs: &[Array]| {
         let (a, b) = (&inputs[0].values, &inputs[1].values);

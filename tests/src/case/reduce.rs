@@ -31,18 +31,6 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-fn name(operator: Reduce) -> &'static str {
-    match operator {
-        Reduce::Sum => "sum",
-        Reduce::Mean => "mean",
-        Reduce::Max => "max",
-        Reduce::Min => "min",
-        Reduce::Any => "any",
-        Reduce::All => "all",
-        other => other.name(),
-    }
-}
-
 fn fold(operator: Reduce, row: &[f64]) -> f64 {
     match operator {
         Reduce::Mean => sum(row) / row.len() as f64,
@@ -56,11 +44,11 @@ fn fold(operator: Reduce, row: &[f64]) -> f64 {
 }
 
 fn reduce(operator: Reduce, dtype: DType, shape: [usize; 2], placement: Placement) -> Case {
+    let mut graph = Graph::new("reduce");
+    let x = graph.input(dtype);
+    let y = graph.reduce(operator, x);
+    graph.output(y);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
-        let mut graph = Graph::new("reduce");
-        let x = graph.input(dtype);
-        let y = graph.reduce(operator, x);
-        graph.output(y);
         Ok(run(stream, &graph, &shape, &[inputs[0].view()], &[], &mut [outputs[0].view_mut()])?)
     };
     let oracle = move |inputs: &[Array]| {
@@ -70,5 +58,5 @@ fn reduce(operator: Reduce, dtype: DType, shape: [usize; 2], placement: Placemen
     let inputs = vec![(Array::random(&shape, dtype, 1), placement)];
     let call = Call { inputs, outputs: vec![(vec![shape[0], 1], dtype)], launch, oracle };
     let size = format!("{}x{} {placement:?}", shape[0], shape[1]);
-    Case::new(name(operator), dtype, size, (shape[0] * shape[1]) as f64, call).summing(shape[1])
+    Case::new(operator.name(), dtype, size, (shape[0] * shape[1]) as f64, call).summing(shape[1])
 }

@@ -110,8 +110,14 @@ fn wrong_values_name_the_variable_and_what_was_expected() {
 
 #[test]
 fn unknown_names_are_listed_once_and_those_of_tests_are_not() {
-    let vars =
-        [("ROCFIRE_FUSSION", "1"), ("ROCFIRE_ZZZ", ""), ("ROCFIRE_TEST_HW", "1"), ("PATH", "/"), ("ROCFIRES", "")];
+    let vars = [
+        ("ROCFIRE_FUSSION", "1"),
+        ("ROCFIRE_ZZZ", ""),
+        ("ROCFIRE_TEST_HW", "1"),
+        ("ROCFIRE_PATCH_CHECK", "0"),
+        ("PATH", "/"),
+        ("ROCFIRES", ""),
+    ];
     let (config, unknown) = from(&vars).unwrap();
     assert_eq!(config, Config::default());
     assert_eq!(unknown, ["ROCFIRE_FUSSION", "ROCFIRE_ZZZ"]);

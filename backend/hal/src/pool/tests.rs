@@ -183,7 +183,10 @@ fn a_block_that_comes_back_is_handed_out_again() {
     pool.free(first);
     let again = pool.allocate(900).unwrap();
     assert_eq!(again.address(), address);
-    assert_eq!(pool.stats(), MemoryStats { live_bytes: 900, reserved_bytes: SMALL_SEGMENT_BYTES, peak_bytes: 1000 });
+    assert_eq!(
+        pool.stats(),
+        MemoryStats { live_bytes: 900, reserved_bytes: SMALL_SEGMENT_BYTES, peak_bytes: 1000, blocks: 2 }
+    );
 }
 
 #[test]
