@@ -70,6 +70,7 @@ pub(crate) enum Class {
 /// The class of an instruction.
 pub(crate) fn class(inst: &Inst) -> Class {
     match inst.format {
+        _ if crate::program::is_dropped(inst.op) => Class::NoEffect,
         Format::Sopp if inst.op == Op::SBarrier => Class::Barrier,
         Format::Sopp if crate::exec::scalar::is_direct_branch(inst.op) => Class::Branch,
         Format::Sopp if matches!(inst.op, Op::SEndpgm | Op::SEndpgmSaved | Op::STrap) => Class::Branch,
@@ -83,7 +84,6 @@ pub(crate) fn class(inst: &Inst) -> Class {
         Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p => Class::Valu,
         Format::Ds => Class::Lds,
         Format::Scratch => Class::Scratch,
-        Format::Mubuf if matches!(inst.op, Op::BufferInv | Op::BufferWbl2) => Class::NoEffect,
         Format::Global | Format::Flat | Format::Mubuf => match crate::exec::memory::is_atomic(inst.op) {
             true => Class::VmemAtomic,
             // A store has data and no destination.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::counters::{Class, Counters};
 use crate::error::{Access, FaultKind, Nearest};
+use crate::instrument::Event;
 use crate::memory::{Denied, Memory, Window};
 use crate::program::Program;
 use crate::step::Flow;
@@ -102,6 +103,12 @@ pub(crate) struct Env {
     pub(crate) bytes: Bytes,
     /// Why the last handler said [`Flow::Fault`].
     pub(crate) fault: Option<Box<Cause>>,
+    /// The step that is to blame, where it is not the one before the wave's `pc`.
+    pub(crate) fault_step: Option<usize>,
+    /// Whether handlers are to record what they do to memory.
+    pub(crate) observed: bool,
+    /// What the last step did to memory, if `observed`.
+    pub(crate) events: Vec<Event>,
     windows: Box<[Window]>,
     /// Places in `windows` that are not empty.
     filled: Vec<u16>,
@@ -127,6 +134,9 @@ impl Env {
             step_limit,
             bytes: Bytes::default(),
             fault: None,
+            fault_step: None,
+            observed: false,
+            events: Vec::new(),
             windows: vec![Window::empty(); SITES].into_boxed_slice(),
             filled: Vec::new(),
             delta: vec![0; steps + 1],
@@ -136,7 +146,7 @@ impl Env {
     }
 
     /// Forgets the launch before, and prepares for one of `program`. Windows must go: what they show may have been freed.
-    pub(crate) fn reset(&mut self, program: Arc<Program>) {
+    pub(crate) fn reset(&mut self, program: Arc<Program>, observed: bool) {
         for site in self.filled.drain(..) {
             self.windows[usize::from(site)] = Window::empty();
         }
@@ -150,6 +160,9 @@ impl Env {
         self.program = program;
         self.bytes = Bytes::default();
         self.fault = None;
+        self.fault_step = None;
+        self.observed = observed;
+        self.events.clear();
     }
 
     /// Sets up scratch for `waves` waves of `bytes_per_lane`.
@@ -213,6 +226,13 @@ impl Env {
     #[cold]
     pub(crate) fn fail(&mut self, kind: FaultKind) -> Flow {
         self.fail_with(Cause { kind, lane: None, address: None, bytes: 0, nearest: Nearest::Unknown })
+    }
+
+    /// Stops the wave because of what an observer found at a step.
+    #[cold]
+    pub(crate) fn fail_at(&mut self, step: usize, cause: Cause) -> Flow {
+        self.fault_step = Some(step);
+        self.fail_with(cause)
     }
 
     /// Stops the wave, with the particulars.

@@ -8,6 +8,7 @@ use crate::counters::Counters;
 use crate::env::Env;
 use crate::error::Error;
 use crate::group::{Setup, Worker};
+use crate::instrument::Instrument;
 use crate::launch::{self, Launch};
 use crate::memory::{Live, Memory};
 use crate::module::{Kernel, Module};
@@ -166,7 +167,7 @@ impl Gpu {
     /// [`Error::BadLaunch`] for numbers that the kernel does not allow, [`Error::Fault`] for what it did wrong; memory then
     /// holds what was written up to there.
     pub fn launch(&self, kernel: &Kernel, launch: &Launch<'_>) -> Result<Counters, Error> {
-        launch::run(self, kernel, launch)
+        launch::run(self, kernel, launch, &[])
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {
@@ -187,14 +188,14 @@ impl Gpu {
     }
 
     /// A worker, prepared for a launch.
-    pub(crate) fn take_worker(&self, setup: &Setup) -> Worker {
+    pub(crate) fn take_worker(&self, setup: &Setup, instruments: &[&dyn Instrument]) -> Worker {
         let kept = self.workers.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
         let mut worker = kept.unwrap_or_else(|| {
-            let program = setup.kernel.module.program.clone();
+            let program = setup.program.clone();
             let env = Env::new(program, self.memory.clone(), self.options.step_limit);
             Worker::new(env, self.options.strict_barriers)
         });
-        worker.reset(setup);
+        worker.reset(setup, instruments.iter().map(|instrument| instrument.observer(setup)).collect());
         worker
     }
 

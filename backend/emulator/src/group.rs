@@ -3,17 +3,27 @@
 //! A [`Worker`] is what a host thread needs for it, kept between launches. The initial registers are those of LLVM's "User
 //! Guide for AMDGPU Backend", section "Initial Kernel Execution State".
 
+use std::sync::Arc;
+
 use crate::counters::Counters;
 use crate::descriptor::UserValue;
 use crate::env::{Cause, Env};
 use crate::error::{Fault, FaultKind, Nearest};
+use crate::instrument::{self, Observer};
 use crate::module::Kernel;
+use crate::program::Program;
 use crate::step::Flow;
 use crate::wave::{AGPR, LANES, Lanes, Wave, scalar};
 
 /// What all workgroups of a launch share.
 pub(crate) struct Setup {
     pub(crate) kernel: Kernel,
+    /// The kernel's program: the complete one if the launch is observed.
+    pub(crate) program: Arc<Program>,
+    /// First step in it.
+    pub(crate) entry: usize,
+    /// Whether the instrumented loop runs.
+    pub(crate) observed: bool,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     /// Workgroups in all.
@@ -59,16 +69,26 @@ pub(crate) struct Worker {
     /// `v0` of each wave: the work-items' places, packed.
     work_items: Vec<Lanes>,
     strict_barriers: bool,
+    /// Who watches this launch; nobody in the fast loop.
+    observers: Vec<Box<dyn Observer>>,
 }
 
 impl Worker {
     pub(crate) fn new(env: Env, strict_barriers: bool) -> Worker {
-        Worker { env, waves: Vec::new(), states: Vec::new(), work_items: Vec::new(), strict_barriers }
+        Worker {
+            env,
+            waves: Vec::new(),
+            states: Vec::new(),
+            work_items: Vec::new(),
+            strict_barriers,
+            observers: Vec::new(),
+        }
     }
 
     /// Prepares for a launch; what an earlier one left behind is gone.
-    pub(crate) fn reset(&mut self, setup: &Setup) {
-        self.env.reset(setup.kernel.module.program.clone());
+    pub(crate) fn reset(&mut self, setup: &Setup, observers: Vec<Box<dyn Observer>>) {
+        self.env.reset(setup.program.clone(), setup.observed);
+        self.observers = observers;
         let waves = setup.waves() as usize;
         while self.waves.len() < waves {
             self.waves.push(Wave::new());
@@ -84,6 +104,13 @@ impl Worker {
         self.env.counters()
     }
 
+    /// The launch is over for this worker.
+    pub(crate) fn end(&mut self) {
+        for mut observer in self.observers.drain(..) {
+            observer.end();
+        }
+    }
+
     /// Runs one workgroup to its end.
     pub(crate) fn run_group(&mut self, setup: &Setup, group: u64) -> Result<(), Box<Fault>> {
         let workgroup = setup.workgroup(group);
@@ -97,25 +124,36 @@ impl Worker {
         }
         self.states.clear();
         self.states.resize(waves, State::Running);
+        for observer in &mut self.observers {
+            observer.start_group(setup, workgroup, &self.waves[..waves]);
+        }
         loop {
             for number in 0..waves {
                 if self.states[number] == State::Ended {
                     continue;
                 }
-                self.states[number] = match run_wave(&mut self.waves[number], &mut self.env) {
+                let wave = &mut self.waves[number];
+                let flow = match setup.observed {
+                    true => instrument::run_wave(wave, &mut self.env, &mut self.observers),
+                    false => run_wave(wave, &mut self.env),
+                };
+                self.states[number] = match flow {
                     Flow::Barrier => State::Waiting,
                     Flow::End => State::Ended,
                     Flow::Next | Flow::Fault => return Err(self.report(setup, workgroup, number)),
                 };
             }
             let waiting = self.states.iter().position(|&state| state == State::Waiting);
-            let Some(waiting) = waiting else { return Ok(()) };
+            let Some(waiting) = waiting else { break };
             // The hardware lets a barrier pass when the other waves have ended. HIP does not allow it.
             if self.strict_barriers && self.states.contains(&State::Ended) {
                 self.env.fail(FaultKind::BarrierDivergence);
                 return Err(self.report(setup, workgroup, waiting));
             }
+            self.observers.iter_mut().for_each(|observer| observer.barrier());
         }
+        self.observers.iter_mut().for_each(|observer| observer.end_group());
+        Ok(())
     }
 
     /// The fault that the environment holds, with all that is known about where it happened.
@@ -123,11 +161,12 @@ impl Worker {
         let nowhere =
             Cause { kind: FaultKind::BadJump, lane: None, address: None, bytes: 0, nearest: Nearest::Unknown };
         let cause = self.env.fault.take().map_or(nowhere, |cause| *cause);
-        let program = &setup.kernel.module.program;
+        let program = &setup.program;
         // A step that faults leaves `pc` behind it, a jump that exceeds the limit at its target.
         let wave = &self.waves[number];
         let at_target = matches!(cause.kind, FaultKind::StepLimit { .. });
         let index = if at_target { wave.pc } else { wave.pc.saturating_sub(1) };
+        let index = self.env.fault_step.take().unwrap_or(index);
         let step = &program.steps[index.min(program.steps.len() - 1)];
         Box::new(Fault {
             kind: cause.kind,
@@ -180,7 +219,7 @@ fn start(w: &mut Wave, setup: &Setup, workgroup: [u32; 3], number: usize, work_i
     w.s = [0; scalar::FILE];
     w.scc = false;
     w.mode = descriptor.mode;
-    w.pc = setup.kernel.info.entry;
+    w.pc = setup.entry;
     w.executed = 0;
     w.number = number as u32;
     let items = setup.items as usize - number * LANES;

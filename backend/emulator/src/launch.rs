@@ -17,6 +17,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Fault};
 use crate::gpu::Gpu;
 use crate::group::{Setup, Worker};
+use crate::instrument::Instrument;
 use crate::memory::Memory;
 use crate::metadata::Hidden;
 use crate::module::Kernel;
@@ -48,7 +49,7 @@ pub struct Launch<'a> {
 }
 
 /// Checks the numbers and works out what all workgroups share; the guest address returned is to be freed.
-fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Setup, Error> {
+fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, observed: bool) -> Result<Setup, Error> {
     let bad = |reason: String| Error::BadLaunch { kernel: kernel.name().to_owned(), reason };
     let info = gpu.arch().info();
     let [gx, gy, gz] = launch.grid.map(u64::from);
@@ -73,8 +74,18 @@ fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Setup, Err
     let kernarg_ptr = gpu.memory().allocate_with(kernarg.len() as u64, false)?;
     let window = gpu.memory().host("launch", kernarg_ptr, kernarg.len() as u64)?;
     window.write(kernarg_ptr, &kernarg);
+    let (program, entry) = if observed {
+        let program = kernel.module.complete_program().clone();
+        let entry = program.step_at_address(kernel.info.entry_address);
+        (program, entry.expect("every step of the module's program is in the complete one"))
+    } else {
+        (kernel.module.program.clone(), kernel.info.entry)
+    };
     Ok(Setup {
         kernel: kernel.clone(),
+        program,
+        entry,
+        observed,
         grid: launch.grid,
         block: launch.block,
         groups,
@@ -139,9 +150,14 @@ struct Outcome {
     fault: Option<(u64, Box<Fault>)>,
 }
 
-/// Runs a launch to its end.
-pub(crate) fn run(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Counters, Error> {
-    let setup = prepare(gpu, kernel, launch)?;
+/// Runs a launch to its end, in the instrumented loop if there are instruments.
+pub(crate) fn run(
+    gpu: &Gpu,
+    kernel: &Kernel,
+    launch: &Launch<'_>,
+    instruments: &[&dyn Instrument],
+) -> Result<Counters, Error> {
+    let setup = prepare(gpu, kernel, launch, !instruments.is_empty())?;
     let groups = setup.groups;
     let shared = Shared {
         setup: &setup,
@@ -150,7 +166,7 @@ pub(crate) fn run(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Cou
         outcome: Mutex::new(Outcome::default()),
     };
     let threads = if kernel.info.ordered { 1 } else { (gpu.threads() as u64).min(groups) };
-    let mut worker = gpu.take_worker(&setup);
+    let mut worker = gpu.take_worker(&setup, instruments);
     let started = Instant::now();
     if threads <= 1 {
         work(&shared, &mut worker, CHUNK_MAX, None);
@@ -163,8 +179,9 @@ pub(crate) fn run(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Cou
             gpu.in_pool(|scope| {
                 for _ in 1..threads.min(left) {
                     scope.spawn(|_| {
-                        let mut worker = gpu.take_worker(&setup);
+                        let mut worker = gpu.take_worker(&setup, instruments);
                         work(&shared, &mut worker, chunk, None);
+                        worker.end();
                         shared.collect(&worker);
                         gpu.give_worker(worker);
                     });
@@ -173,6 +190,7 @@ pub(crate) fn run(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Cou
             });
         }
     }
+    worker.end();
     shared.collect(&worker);
     gpu.give_worker(worker);
     free(gpu.memory(), setup.kernarg_ptr);

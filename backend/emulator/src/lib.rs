@@ -26,6 +26,7 @@
 //! | A workgroup's waves run one after the other up to each barrier | `group` |
 //! | A handler works on registers that are vectors over the lanes | `wave`, `numeric` |
 //! | and on memory through windows that the allocation map has granted | `env`, `memory` |
+//! | Where something is to watch (a check, a profile), a second loop runs with hooks around each step | `instrument` |
 //!
 //! # Invariants
 //!
@@ -48,6 +49,8 @@ mod exec;
 mod filetest;
 mod gpu;
 mod group;
+#[allow(dead_code)] // Its first users are being written.
+mod instrument;
 mod launch;
 mod memory;
 mod metadata;

@@ -1,7 +1,7 @@
 //! Code objects: ELF files as the compiler links them, placed in guest memory and pre-decoded.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use object::elf::{PF_W, PF_X, PT_LOAD, PT_NOTE, SHF_EXECINSTR, STT_FUNC, STT_OBJECT};
 use object::endian::LittleEndian;
@@ -37,6 +37,8 @@ const IMAGE_BYTES_MAX: u64 = 1 << 30;
 /// A loaded code object. Its memory is freed with the last handle to it or to one of its kernels.
 pub struct Module {
     pub(crate) program: Arc<Program>,
+    /// The program of the instrumented loop, made when it is first needed.
+    complete: OnceLock<Arc<Program>>,
     memory: Arc<Memory>,
     image: u64,
     kernels: BTreeMap<String, Arc<KernelInfo>>,
@@ -47,8 +49,10 @@ pub struct Module {
 pub(crate) struct KernelInfo {
     pub(crate) metadata: KernelMetadata,
     pub(crate) descriptor: Descriptor,
-    /// First step.
+    /// First step of the module's program.
     pub(crate) entry: usize,
+    /// Guest address of the first instruction.
+    pub(crate) entry_address: u64,
     /// Whether workgroups must run one after the other, for the same bits whatever the number of threads.
     pub(crate) ordered: bool,
 }
@@ -140,6 +144,7 @@ impl Module {
         // From here on the image is freed by `Drop` if anything fails.
         let mut module = Module {
             program: Arc::new(Program::at_level(level, arch, Vec::new(), image, &[])),
+            complete: OnceLock::new(),
             memory: memory.clone(),
             image,
             kernels: BTreeMap::new(),
@@ -154,6 +159,11 @@ impl Module {
             module.kernels.insert(info.metadata.name.clone(), Arc::new(info));
         }
         Ok(module)
+    }
+
+    /// The program with nothing dropped, for the instrumented loop.
+    pub(crate) fn complete_program(&self) -> &Arc<Program> {
+        self.complete.get_or_init(|| Arc::new(self.program.complete()))
     }
 
     /// Copies the segments into the image.
@@ -248,7 +258,7 @@ impl Module {
         let end =
             function.and_then(|function| self.program.step_at_address(self.image + function.address + function.bytes));
         let ordered = self.program.is_order_dependent(entry, end);
-        Ok(KernelInfo { metadata, descriptor, entry, ordered })
+        Ok(KernelInfo { metadata, descriptor, entry, entry_address, ordered })
     }
 }
 

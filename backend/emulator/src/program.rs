@@ -11,6 +11,7 @@ use rocfire_isa::{Inst, Op, OperandKind};
 use crate::env::Env;
 use crate::error::FaultKind;
 use crate::exec;
+use crate::instrument::Uses;
 use crate::step::{Flow, Handlers, Level, Selected, Step};
 use crate::wave::Wave;
 
@@ -27,8 +28,13 @@ pub(crate) struct Program {
     pub(crate) bytes: Vec<u8>,
     /// The architecture it is for.
     pub(crate) arch: Arch,
+    /// For each step, its registers; only of a [`complete`](Program::complete) program.
+    pub(crate) uses: Vec<Uses>,
     /// For each dword of the section, the step to run on a jump there.
     step_at: Vec<u32>,
+    /// What it was made from, to make it anew.
+    level: Level,
+    starts: Vec<u64>,
 }
 
 /// One instruction before operands are resolved.
@@ -42,6 +48,16 @@ impl Program {
     /// Decodes `bytes`, which stand at `address` in the guest; `starts` are byte offsets of function symbols.
     /// `level` must not be above the host's.
     pub(crate) fn at_level(level: Level, arch: Arch, bytes: Vec<u8>, address: u64, starts: &[u64]) -> Program {
+        Program::build(level, arch, bytes, address, starts, false)
+    }
+
+    /// The same code with a step for every instruction, those without effect included, and the registers of each: what the
+    /// instrumented loop runs.
+    pub(crate) fn complete(&self) -> Program {
+        Program::build(self.level, self.arch, self.bytes.clone(), self.address, &self.starts, true)
+    }
+
+    fn build(level: Level, arch: Arch, bytes: Vec<u8>, address: u64, starts: &[u64], complete: bool) -> Program {
         assert!(level <= Level::detect(), "the host has no {level:?}");
         let decoded = decode_all(arch, &bytes, starts);
         let targets = branch_targets(&decoded, bytes.len());
@@ -51,6 +67,9 @@ impl Program {
             step_at: vec![NO_STEP; bytes.len() / 4],
             bytes,
             arch,
+            uses: Vec::new(),
+            level,
+            starts: starts.to_vec(),
         };
         let mut dropped = 0;
         let mut sites = 0u16;
@@ -58,7 +77,7 @@ impl Program {
         for (i, Decoded { offset, inst }) in decoded.iter().enumerate() {
             program.step_at[offset / 4] = program.steps.len() as u32;
             let next_is_target = decoded.get(i + 1).is_some_and(|next| targets[next.offset / 4]);
-            if inst.is_some_and(|inst| is_dropped(inst.op)) && !next_is_target {
+            if !complete && inst.is_some_and(|inst| is_dropped(inst.op)) && !next_is_target {
                 dropped += 1;
                 continue;
             }
@@ -82,6 +101,9 @@ impl Program {
             program.steps.push(step);
         }
         program.steps.push(unknown(program.bytes.len(), None));
+        if complete {
+            program.uses = program.steps.iter().map(|step| Uses::of(&step.inst)).collect();
+        }
         program.link();
         program
     }
@@ -188,7 +210,7 @@ fn make_step(inst: &Inst, offset: usize, level: Level) -> Option<Step> {
 }
 
 /// Instructions that change nothing the emulator models.
-fn is_dropped(op: Op) -> bool {
+pub(crate) fn is_dropped(op: Op) -> bool {
     matches!(
         op,
         Op::SNop

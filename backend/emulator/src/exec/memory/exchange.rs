@@ -2,7 +2,9 @@
 
 use rocfire_isa::Op;
 
+use super::space::{Lds, lds_lane_ptr, record};
 use crate::env::Env;
+use crate::instrument::EventKind;
 use crate::step::{Flow, Handlers, Step};
 use crate::wave::{LANES, Lanes, Wave, scalar};
 
@@ -87,7 +89,10 @@ fn consume(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
 fn count_lanes(w: &mut Wave, env: &mut Env, s: &Step, change: fn(u32, u32) -> u32) -> Flow {
     let lanes = w.exec().count_ones();
     let address = u64::from(w.s32(scalar::M0) & 0xffff) + (s.imm as u64 & 0xffff);
-    match super::space::lds_lane_ptr(env, 0, address, 4) {
+    if env.observed && lanes > 0 {
+        record::<Lds>(env, 1, &[address; LANES], (4, 0), EventKind::Atomic);
+    }
+    match lds_lane_ptr(env, 0, address, 4) {
         Ok(host) => {
             // SAFETY: `lds_lane_ptr` gave a pointer to four bytes that no other thread reaches.
             let old = unsafe { host.cast::<u32>().read_unaligned() };

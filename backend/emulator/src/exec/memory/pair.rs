@@ -2,9 +2,10 @@
 
 use rocfire_isa::Op;
 
-use super::space::Lds;
+use super::space::{Lds, observe};
 use super::{load, store};
 use crate::env::Env;
+use crate::error::Access;
 use crate::step::{Flow, Handlers, Step, levels};
 use crate::wave::{LANES, Wave};
 
@@ -47,6 +48,10 @@ fn exchange<const N: usize, const BYTES: usize, const UNITS: i64>(w: &mut Wave, 
     let unit_bytes = BYTES as i64 * UNITS;
     let exec = w.exec();
     let addresses = w.v[s.src[0] as usize];
+    for half in 0..2u16 {
+        let offset = offset_bytes(s, half == 1, unit_bytes);
+        observe::<Lds>(w, env, s, (offset, BYTES, half * N as u16), Access::Atomic);
+    }
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
         for half in 0..2u16 {
             let offset = offset_bytes(s, half == 1, unit_bytes);

@@ -6,6 +6,7 @@
 
 use crate::env::{Cause, Env};
 use crate::error::{Access, FaultKind, Nearest};
+use crate::instrument::{Event, EventKind, MemorySpace};
 use crate::step::{PRIVATE_APERTURE, SHARED_APERTURE, Step};
 use crate::wave::{LANES, Lanes, Wave};
 
@@ -45,6 +46,55 @@ pub(super) trait Space {
 
     /// Counts the bytes asked for.
     fn count(env: &mut Env, bytes: u64, access: Access);
+
+    /// Which memory a lane's address is in, and where there; `None` if the access is left out.
+    fn place_of(address: u64) -> Option<(MemorySpace, u64)>;
+}
+
+/// Tells who watches the launch what the lanes that are on are about to do, with `bytes` bytes each. `register`: see
+/// [`Event`]. Every handler that reaches memory calls it, before it changes a register.
+#[inline(always)]
+pub(super) fn observe<S: Space>(
+    w: &Wave,
+    env: &mut Env,
+    s: &Step,
+    (offset_bytes, bytes, register): (i64, usize, u16),
+    access: Access,
+) {
+    if env.observed {
+        let kind = match access {
+            Access::Read => EventKind::Load,
+            Access::Write => EventKind::Store,
+            Access::Atomic => EventKind::Atomic,
+        };
+        record::<S>(env, w.exec(), &S::addresses(w, s, offset_bytes), (bytes as u32, register as u8), kind);
+    }
+}
+
+/// Records an event for each kind of memory that the lanes of `exec` reach.
+#[cold]
+#[inline(never)]
+pub(super) fn record<S: Space>(
+    env: &mut Env,
+    exec: u64,
+    addresses: &Addresses,
+    (bytes, register): (u32, u8),
+    kind: EventKind,
+) {
+    let first = env.events.len();
+    for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+        let Some((space, address)) = S::place_of(addresses[lane]) else { continue };
+        let events = &mut env.events[first..];
+        let event = match events.iter().position(|event| event.space == space) {
+            Some(place) => &mut events[place],
+            None => {
+                env.events.push(Event { kind, space, lanes: 0, bytes, register, addresses: [0; LANES] });
+                env.events.last_mut().expect("it has just been pushed")
+            }
+        };
+        event.lanes |= 1 << lane;
+        event.addresses[lane] = address;
+    }
 }
 
 /// GLOBAL.
@@ -231,6 +281,10 @@ impl Space for Device {
     fn count(env: &mut Env, bytes: u64, access: Access) {
         count_device(env, bytes, access);
     }
+
+    fn place_of(address: u64) -> Option<(MemorySpace, u64)> {
+        Some((MemorySpace::Global, address))
+    }
 }
 
 impl Space for Flat {
@@ -276,6 +330,15 @@ impl Space for Flat {
     fn count(env: &mut Env, bytes: u64, access: Access) {
         count_device(env, bytes, access);
     }
+
+    fn place_of(address: u64) -> Option<(MemorySpace, u64)> {
+        let offset = address & 0xffff_ffff;
+        Some(match (address >> 32) as u32 {
+            SHARED_APERTURE => (MemorySpace::Lds, offset),
+            PRIVATE_APERTURE => (MemorySpace::Scratch, offset),
+            _ => (MemorySpace::Global, address),
+        })
+    }
 }
 
 impl Space for Scratch {
@@ -309,6 +372,10 @@ impl Space for Scratch {
 
     fn count(env: &mut Env, bytes: u64, _: Access) {
         env.bytes.scratch += bytes;
+    }
+
+    fn place_of(address: u64) -> Option<(MemorySpace, u64)> {
+        Some((MemorySpace::Scratch, address))
     }
 }
 
@@ -354,6 +421,10 @@ impl Space for Buffer {
 
     fn count(env: &mut Env, bytes: u64, access: Access) {
         count_device(env, bytes, access);
+    }
+
+    fn place_of(address: u64) -> Option<(MemorySpace, u64)> {
+        (address != OUT_OF_RANGE).then_some((MemorySpace::Global, address))
     }
 }
 
@@ -414,5 +485,9 @@ impl Space for Lds {
                 env.bytes.lds_written += bytes;
             }
         }
+    }
+
+    fn place_of(address: u64) -> Option<(MemorySpace, u64)> {
+        Some((MemorySpace::Lds, address))
     }
 }

@@ -2,7 +2,7 @@
 
 use rocfire_isa::Op;
 
-use super::space::{Device, Lds, Place, Space};
+use super::space::{Device, Lds, Place, Space, observe};
 use crate::env::Env;
 use crate::error::Access;
 use crate::step::{Flow, Handlers, Step, levels};
@@ -23,6 +23,7 @@ pub(super) fn dwords<S: Space, const N: usize, const BYTES: usize>(
         return Flow::Next;
     }
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Write);
+    observe::<S>(w, env, s, (offset_bytes, BYTES, data.wrapping_sub(s.src[1])), Access::Write);
     match S::resolve::<BYTES>(w, env, s, offset_bytes, Access::Write) {
         Place::Linear(host) => {
             for c in 0..CHUNKS {
@@ -89,6 +90,7 @@ fn narrow<S: Space, const BYTES: usize, const SHIFT: u32>(w: &mut Wave, env: &mu
         return Flow::Next;
     }
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Write);
+    observe::<S>(w, env, s, (s.imm, BYTES, 0), Access::Write);
     let data = &w.v[s.src[1] as usize].0;
     let offset_of = |place: &Place, lane: usize| match place {
         Place::Linear(_) => lane * BYTES,

@@ -4,9 +4,10 @@
 
 use rocfire_isa::Op;
 
-use super::space::{Device, Space, lds_lane_ptr};
+use super::space::{Device, Lds, Space, lds_lane_ptr, record};
 use crate::env::Env;
 use crate::error::Access;
+use crate::instrument::EventKind;
 use crate::step::{Flow, Handlers, Step};
 use crate::wave::{LANES, Wave, scalar};
 
@@ -28,6 +29,11 @@ fn run<const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step, extend: fn([u8
     let addresses = Device::addresses(w, s, s.imm);
     let target = u64::from(w.s32(scalar::M0) & 0xffff).wrapping_add(s.imm as u64);
     Device::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Read);
+    if env.observed {
+        record::<Device>(env, exec, &addresses, (BYTES as u32, 0), EventKind::ToLds);
+        let targets = std::array::from_fn(|lane| target + 4 * lane as u64);
+        record::<Lds>(env, exec, &targets, (4, 0), EventKind::ToLds);
+    }
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
         let mut bytes = [0; 4];
         match Device::lane_ptr(w, env, s, lane, addresses[lane], BYTES as u64, Access::Read) {

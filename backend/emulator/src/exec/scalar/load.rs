@@ -5,8 +5,9 @@ use rocfire_isa::{Inst, Op};
 use super::handler;
 use crate::env::{Cause, Env};
 use crate::error::Access;
+use crate::instrument::{Event, EventKind, MemorySpace};
 use crate::step::{Flow, Handlers, Selected, Step};
-use crate::wave::Wave;
+use crate::wave::{LANES, Wave};
 
 pub(super) fn select(inst: &Inst) -> Option<Selected> {
     let handlers = match inst.op {
@@ -69,9 +70,19 @@ fn buffer_load<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     read::<N>(w, env, s, base.wrapping_add(offset))
 }
 
+/// Tells who watches the launch.
+#[cold]
+fn record(env: &mut Env, address: u64, bytes: u32) {
+    let (kind, space) = (EventKind::ScalarLoad, MemorySpace::Global);
+    env.events.push(Event { kind, space, lanes: 1, bytes, register: 0, addresses: [address; LANES] });
+}
+
 #[inline(always)]
 fn read<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step, address: u64) -> Flow {
     env.bytes.scalar_read += 4 * N as u64;
+    if env.observed {
+        record(env, address, 4 * N as u32);
+    }
     match env.device_ptr(s.site, address, 4 * N as u64, Access::Read) {
         Ok(host) => {
             // SAFETY: `device_ptr` gave a pointer to `4 * N` readable bytes.

@@ -1,0 +1,124 @@
+//! The instrumented way to run: a second loop beside the fast one, chosen for a launch when something wants to watch it.
+//!
+//! An [`Observer`] sees every step of every wave before and after it runs, with the registers that the step reads and
+//! writes ([`Uses`]) and, after it, what it did to memory ([`Event`]). Each host thread has observers of its own, made for
+//! the launch by an [`Instrument`]; what they find out they hand over in [`Observer::end`]. An observer that returns an
+//! error ends the launch with that fault.
+//!
+//! | who | when |
+//! | --- | --- |
+//! | [`Instrument::observer`] | once for each host thread of the launch |
+//! | [`Observer::start_group`] | before a workgroup's first step, its waves' registers set |
+//! | [`Observer::before`], [`Observer::after`] | around each step, those without effect (`s_waitcnt`, `s_nop`) included |
+//! | [`Observer::barrier`] | when all waves of the workgroup have reached a barrier, before any goes on |
+//! | [`Observer::end_group`] | when all its waves have ended |
+//! | [`Observer::end`] | when the thread has no more workgroups, also after a fault |
+//!
+//! Differences from the fast loop: the program is decoded once more with nothing dropped
+//! ([`Program::complete`](crate::program::Program::complete)), so step numbers differ between the two; `Env::observed` is
+//! set, by which the handlers of memory instructions record events. Results and counts are the same. The fast loop pays
+//! one test of a flag at each memory instruction.
+
+use crate::env::{Cause, Env};
+use crate::group::Setup;
+use crate::program::Program;
+use crate::step::{Flow, Step};
+use crate::wave::Wave;
+
+mod event;
+#[cfg(test)]
+mod tests;
+mod uses;
+
+#[allow(unused_imports)]
+pub(crate) use event::{Event, EventKind, MemorySpace};
+#[allow(unused_imports)]
+pub(crate) use uses::{Registers, Uses};
+
+/// Makes the observers of a launch.
+pub(crate) trait Instrument: Sync {
+    /// One host thread's observer.
+    fn observer(&self, setup: &Setup) -> Box<dyn Observer>;
+}
+
+/// Where a wave is.
+pub(crate) struct At<'a> {
+    /// The complete program.
+    pub(crate) program: &'a Program,
+    /// Number of the step in it.
+    pub(crate) index: usize,
+    /// The step; `step.inst` is the instruction, `step.class` what it is counted as.
+    pub(crate) step: &'a Step,
+    /// Registers that it reads and writes.
+    pub(crate) uses: &'a Uses,
+}
+
+impl At<'_> {
+    /// Guest address of the instruction.
+    pub(crate) fn pc(&self) -> u64 {
+        self.program.address + u64::from(self.step.offset_bytes)
+    }
+}
+
+/// What a hook says: to go on, or why the wave cannot.
+pub(crate) type Verdict = Result<(), Box<Cause>>;
+
+/// Watches the workgroups that one host thread runs. See the module for when each is called.
+pub(crate) trait Observer: Send {
+    /// `waves` are in their first state; `workgroup` is the place in the grid.
+    fn start_group(&mut self, _setup: &Setup, _workgroup: [u32; 3], _waves: &[Wave]) {}
+
+    /// `w.pc` is already the next step.
+    fn before(&mut self, _at: &At<'_>, _w: &Wave, _env: &Env) -> Verdict {
+        Ok(())
+    }
+
+    /// `w.pc` is where the wave goes on: a branch was taken if that is not `at.index + 1`. Not called for a step that
+    /// faults. `events` are in the order of their effect.
+    fn after(&mut self, _at: &At<'_>, _w: &Wave, _env: &Env, _events: &[Event]) -> Verdict {
+        Ok(())
+    }
+
+    /// All waves have reached a barrier.
+    fn barrier(&mut self) {}
+
+    /// All waves have ended.
+    fn end_group(&mut self) {}
+
+    /// There are no more workgroups for this thread.
+    fn end(&mut self) {}
+}
+
+/// As `group::run_wave`, with observers.
+pub(crate) fn run_wave(w: &mut Wave, env: &mut Env, observers: &mut [Box<dyn Observer>]) -> Flow {
+    env.enter(w);
+    let program = env.program.clone();
+    let flow = loop {
+        // The last step faults and nothing jumps behind it.
+        let index = w.pc;
+        let step = &program.steps[index];
+        let at = At { program: &program, index, step, uses: &program.uses[index] };
+        w.pc += 1;
+        let verdict = observers.iter_mut().try_for_each(|observer| observer.before(&at, w, env));
+        if let Err(cause) = verdict {
+            break env.fail_at(index, *cause);
+        }
+        env.events.clear();
+        // SAFETY: the program was made for the level that this host was found to have.
+        let flow = unsafe { (step.run)(w, env, step) };
+        if flow == Flow::Fault {
+            break flow;
+        }
+        let events = std::mem::take(&mut env.events);
+        let verdict = observers.iter_mut().try_for_each(|observer| observer.after(&at, w, env, &events));
+        env.events = events;
+        if let Err(cause) = verdict {
+            break env.fail_at(index, *cause);
+        }
+        if flow != Flow::Next {
+            break flow;
+        }
+    };
+    env.leave(w);
+    flow
+}

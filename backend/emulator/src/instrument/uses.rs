@@ -1,0 +1,300 @@
+//! Which registers an instruction reads and writes, those that its text does not show included.
+//!
+//! Explicit operands come with their widths from `isa`; what is implied (EXEC, SCC, M0, a destination that is also a
+//! source) is added here, by operation. A *read* is one whose value the result depends on. A destination of which only a
+//! part is written (16 bits of it, or the lanes that DPP's masks leave) is in `writes` and not in `reads`.
+
+use rocfire_isa::{Format, Inst, Op, Operand, OperandKind};
+
+use crate::wave::{AGPR, scalar};
+
+/// A run of registers of one file: for vectors those of [`Wave::v`](crate::wave::Wave) (accumulation registers from
+/// [`AGPR`] on), for scalars those of [`Wave::s`](crate::wave::Wave), and [`scalar::SCC`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Registers {
+    /// The first one.
+    pub(crate) first: u16,
+    /// How many.
+    pub(crate) count: u16,
+}
+
+impl Registers {
+    /// The numbers of the registers.
+    pub(crate) fn range(self) -> std::ops::Range<u16> {
+        self.first..self.first + self.count
+    }
+}
+
+/// Registers of an instruction by file and direction; some may be named twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Uses {
+    /// Vector registers read.
+    pub(crate) vector_reads: Vec<Registers>,
+    /// Vector registers written, if only in some lanes or in part.
+    pub(crate) vector_writes: Vec<Registers>,
+    /// Scalar registers read, EXEC by vector instructions and SCC included.
+    pub(crate) scalar_reads: Vec<Registers>,
+    /// Scalar registers written, EXEC and SCC included.
+    pub(crate) scalar_writes: Vec<Registers>,
+}
+
+/// The register file of an operand, and the registers.
+pub(crate) enum Named {
+    Vector(Registers),
+    Scalar(Registers),
+}
+
+/// The registers that an operand names; `None` for a constant or nothing.
+pub(crate) fn named(operand: &Operand) -> Option<Named> {
+    let count = u16::from(operand.dwords.max(1));
+    let vector = |first| Some(Named::Vector(Registers { first, count }));
+    let scalar = |first| Some(Named::Scalar(Registers { first, count }));
+    match operand.kind {
+        OperandKind::Vgpr(n) => vector(n),
+        OperandKind::Agpr(n) => vector(AGPR + n),
+        OperandKind::Sgpr(n) => scalar(n),
+        OperandKind::Vcc(half) => scalar(scalar::VCC + u16::from(half)),
+        OperandKind::Exec(half) => scalar(scalar::EXEC + u16::from(half)),
+        OperandKind::M0 => Some(Named::Scalar(Registers { first: scalar::M0, count: 1 })),
+        OperandKind::Ttmp(n) => scalar(scalar::TTMP + u16::from(n)),
+        OperandKind::FlatScratch(half) => scalar(scalar::FLAT_SCRATCH + u16::from(half)),
+        OperandKind::XnackMask(half) => scalar(scalar::XNACK_MASK + u16::from(half)),
+        OperandKind::Vccz => Some(Named::Scalar(Registers { first: scalar::VCC, count: 2 })),
+        OperandKind::Execz => Some(Named::Scalar(Registers { first: scalar::EXEC, count: 2 })),
+        OperandKind::Scc => Some(Named::Scalar(Registers { first: scalar::SCC, count: 1 })),
+        OperandKind::None
+        | OperandKind::Null
+        | OperandKind::Aperture(_)
+        | OperandKind::LdsDirect
+        | OperandKind::Int(_)
+        | OperandKind::Float(_)
+        | OperandKind::Literal(_)
+        | OperandKind::Imm(_) => None,
+    }
+}
+
+const SCC: Registers = Registers { first: scalar::SCC, count: 1 };
+const EXEC: Registers = Registers { first: scalar::EXEC, count: 2 };
+const VCC: Registers = Registers { first: scalar::VCC, count: 2 };
+const M0: Registers = Registers { first: scalar::M0, count: 1 };
+
+impl Uses {
+    /// The registers of `inst`.
+    pub(crate) fn of(inst: &Inst) -> Uses {
+        let mut uses = Uses::default();
+        for operand in &inst.src {
+            uses.read(operand);
+        }
+        if let Some(scale) = &inst.mods.scale {
+            uses.read(&scale.a);
+            uses.read(&scale.b);
+        }
+        for operand in &inst.dst {
+            uses.write(operand);
+        }
+        if reads_destination(inst) {
+            uses.read(&inst.dst[0]);
+        }
+        if swaps(inst.op) {
+            uses.write(&inst.src[0]);
+            uses.read(&inst.dst[0]);
+        }
+        match inst.format {
+            Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc => uses.add_scalar(inst),
+            Format::Sopp => uses.add_branch(inst.op),
+            Format::Smem => {}
+            Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p | Format::Vop3pMai => {
+                uses.add_vector(inst);
+            }
+            Format::Ds | Format::Flat | Format::Global | Format::Scratch | Format::Mubuf => uses.add_memory(inst),
+        }
+        uses
+    }
+
+    /// Adds what another instruction that executes at the same time reads and writes.
+    pub(crate) fn add(&mut self, other: Uses) {
+        self.vector_reads.extend(other.vector_reads);
+        self.vector_writes.extend(other.vector_writes);
+        self.scalar_reads.extend(other.scalar_reads);
+        self.scalar_writes.extend(other.scalar_writes);
+    }
+
+    fn read(&mut self, operand: &Operand) {
+        match named(operand) {
+            Some(Named::Vector(registers)) => self.vector_reads.push(registers),
+            Some(Named::Scalar(registers)) => self.scalar_reads.push(registers),
+            None => {}
+        }
+    }
+
+    fn write(&mut self, operand: &Operand) {
+        match named(operand) {
+            Some(Named::Vector(registers)) => self.vector_writes.push(registers),
+            Some(Named::Scalar(registers)) => self.scalar_writes.push(registers),
+            None => {}
+        }
+    }
+
+    fn add_scalar(&mut self, inst: &Inst) {
+        let name = inst.op.canonical().mnemonic();
+        if reads_scc(name) {
+            self.scalar_reads.push(SCC);
+        }
+        if writes_scc(inst.format, name) {
+            self.scalar_writes.push(SCC);
+        }
+        if name.contains("saveexec") || name.contains("wrexec") {
+            self.scalar_reads.push(EXEC);
+            self.scalar_writes.push(EXEC);
+        }
+        if name.starts_with("s_movrel") || name == "s_set_gpr_idx_idx" {
+            self.scalar_reads.push(M0);
+        }
+        if name.starts_with("s_set_gpr_idx_on") || name == "s_set_gpr_idx_idx" {
+            self.scalar_writes.push(M0);
+        }
+    }
+
+    fn add_branch(&mut self, op: Op) {
+        match op {
+            Op::SCbranchScc0 | Op::SCbranchScc1 => self.scalar_reads.push(SCC),
+            Op::SCbranchVccz | Op::SCbranchVccnz => self.scalar_reads.push(VCC),
+            Op::SCbranchExecz | Op::SCbranchExecnz => self.scalar_reads.push(EXEC),
+            Op::SSendmsg | Op::SSendmsghalt => self.scalar_reads.push(M0),
+            _ => {}
+        }
+    }
+
+    fn add_vector(&mut self, inst: &Inst) {
+        let name = inst.op.mnemonic();
+        let ignores_exec = matches!(inst.op, Op::VReadlaneB32 | Op::VWritelaneB32) || is_matrix(inst);
+        if !ignores_exec {
+            self.scalar_reads.push(EXEC);
+        }
+        if name.starts_with("v_cmpx") && !self.scalar_writes.contains(&EXEC) {
+            self.scalar_writes.push(EXEC);
+        }
+        if name.starts_with("v_movrel") || name.starts_with("v_swaprel") {
+            self.scalar_reads.push(M0);
+        }
+    }
+
+    fn add_memory(&mut self, inst: &Inst) {
+        self.scalar_reads.push(EXEC);
+        let name = inst.op.mnemonic();
+        let through_m0 = ["ds_append", "ds_consume", "ds_gws", "ds_ordered", "_lds_", "addtid"];
+        if inst.mods.lds || through_m0.iter().any(|part| name.contains(part)) {
+            self.scalar_reads.push(M0);
+        }
+    }
+}
+
+/// Whether the instruction multiplies matrices, which it does for all lanes whatever EXEC says.
+pub(crate) fn is_matrix(inst: &Inst) -> bool {
+    let name = inst.op.mnemonic();
+    let matrix = ["v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"];
+    matrix.iter().any(|start| name.starts_with(start))
+}
+
+/// Whether the old value of the destination takes part in the result.
+pub(crate) fn reads_destination(inst: &Inst) -> bool {
+    let name = inst.op.canonical().mnemonic();
+    let starts = [
+        "v_fmac_",
+        "v_mac_",
+        "v_pk_fmac_",
+        "v_dot2c_",
+        "v_dot4c_",
+        "v_dot8c_",
+        "v_smfmac_",
+        "v_swmmac_",
+        "s_fmac_",
+        "s_addk_",
+        "s_mulk_",
+        "s_bitset",
+        "s_cmov",
+    ];
+    starts.iter().any(|start| name.starts_with(start))
+}
+
+/// Whether the instruction exchanges its two registers.
+pub(crate) fn swaps(op: Op) -> bool {
+    let name = op.mnemonic();
+    name.starts_with("v_swap") || name.starts_with("v_permlane16_swap") || name.starts_with("v_permlane32_swap")
+}
+
+fn reads_scc(name: &str) -> bool {
+    ["s_addc_", "s_subb_", "s_cselect_", "s_cmov"].iter().any(|start| name.starts_with(start))
+}
+
+/// By the ISA's tables of SOP1, SOP2, SOPK and SOPC; float operations leave SCC alone, but for comparisons.
+fn writes_scc(format: Format, name: &str) -> bool {
+    let one_of = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+    match format {
+        Format::Sopc => !one_of(&["s_setvskip", "s_set_gpr_idx"]),
+        Format::Sopk => one_of(&["s_cmpk_", "s_addk_"]),
+        Format::Sop1 => {
+            one_of(&["s_not_", "s_wqm_", "s_bcnt", "s_quadmask_", "s_abs_", "s_barrier_signal_isfirst"])
+                || name.contains("saveexec")
+                || name.contains("wrexec")
+        }
+        Format::Sop2 => {
+            let leave = ["s_mul_", "s_bfm_", "s_cselect_", "s_pack_", "s_rfe_", "s_cbranch", "s_cvt_", "s_fma"];
+            !(one_of(&leave) || name.ends_with("_f32") || name.ends_with("_f16") || name.contains("_nc_"))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rocfire_arch::Arch;
+
+    fn uses(words: &[u32]) -> Uses {
+        let arch = Arch::parse("gfx942").expect("it is in the table");
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        Uses::of(&rocfire_isa::decode(arch, &bytes).expect("it is an instruction"))
+    }
+
+    fn run(first: u16, count: u16) -> Registers {
+        Registers { first, count }
+    }
+
+    #[test]
+    fn a_fused_multiply_add_in_place_reads_its_destination() {
+        // v_fmac_f32_e32 v1, v2, v3
+        let uses = uses(&[0x7602_0702]);
+        assert_eq!(uses.vector_reads, [run(2, 1), run(3, 1), run(1, 1)]);
+        assert_eq!(uses.vector_writes, [run(1, 1)]);
+        assert_eq!(uses.scalar_reads, [EXEC]);
+    }
+
+    #[test]
+    fn a_carry_goes_through_vcc_and_scc() {
+        // v_addc_co_u32_e32 v0, vcc, v1, v2, vcc
+        let vector = uses(&[0x3800_0501]);
+        assert_eq!(vector.scalar_reads, [run(scalar::VCC, 2), EXEC]);
+        assert_eq!(vector.scalar_writes, [run(scalar::VCC, 2)]);
+        // s_addc_u32 s0, s1, s2
+        let scalar = uses(&[0x8200_0201]);
+        assert_eq!(scalar.scalar_reads, [run(1, 1), run(2, 1), SCC]);
+        assert_eq!(scalar.scalar_writes, [run(0, 1), SCC]);
+    }
+
+    #[test]
+    fn widths_are_those_of_the_operands() {
+        // global_load_dwordx4 v[4:7], v1, s[2:3]
+        let load = uses(&[0xdc5c_8000, 0x0402_0001]);
+        assert_eq!(load.vector_reads, [run(1, 1)]);
+        assert_eq!(load.vector_writes, [run(4, 4)]);
+        assert_eq!(load.scalar_reads, [run(2, 2), EXEC]);
+        // s_load_dwordx8 s[8:15], s[4:5], 0x0
+        let scalar = uses(&[0xc00e_0202, 0]);
+        assert_eq!(scalar.scalar_writes, [run(8, 8)]);
+        // s_and_saveexec_b64 s[0:1], vcc
+        let save = uses(&[0xbe80_206a]);
+        assert_eq!(save.scalar_writes, [run(0, 2), SCC, EXEC]);
+        assert_eq!(save.scalar_reads, [run(scalar::VCC, 2), EXEC]);
+    }
+}
