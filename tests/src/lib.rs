@@ -5,6 +5,7 @@
 //! are the obvious slow formulas: they share no code with what they judge.
 
 pub mod case;
+pub mod corpus;
 mod data;
 mod expectations;
 mod oracle;

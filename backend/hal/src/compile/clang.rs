@@ -107,6 +107,7 @@ impl Clang {
         command.current_dir(folder).args(OPTIONS);
         command.arg(format!("--offload-arch={}", unit.target)).arg(format!("-mcode-object-version={version}"));
         command.args(unit.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+        command.args(unit.flags);
         command.args(["-include", PRELUDE_FILE, &file_name(unit.name), "-o", CODE_FILE]);
         command
     }

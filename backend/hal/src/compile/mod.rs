@@ -40,6 +40,8 @@ pub(crate) struct Unit<'a> {
     pub target: &'a str,
     /// Macros, name and value.
     pub defines: &'a [(String, String)],
+    /// Flags after the usual ones.
+    pub flags: &'a [String],
 }
 
 /// Why a compiler gave no code object.
@@ -237,7 +239,8 @@ impl Pipeline {
         let generic = self.arch.info().generic_target;
         let mut clock = SlowClock::new(source.name(), self.arch, self.config.log);
         for target in std::iter::once(self.arch.name()).chain(generic) {
-            let unit = Unit { name: source.name(), text: source.text(), target, defines: &defines };
+            let unit =
+                Unit { name: source.name(), text: source.text(), target, defines: &defines, flags: source.flags() };
             match self.compiler.compile(&unit, &mut || clock.tick()) {
                 Ok(code) => return Ok(code),
                 Err(Failure::UnknownTarget) => {}

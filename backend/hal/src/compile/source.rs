@@ -9,6 +9,7 @@ pub struct Source {
     name: Cow<'static, str>,
     text: Cow<'static, str>,
     defines: Vec<(String, String)>,
+    flags: Vec<String>,
     hash: [u8; 32],
 }
 
@@ -26,7 +27,19 @@ impl Source {
         update_text(&mut hasher, &name);
         update_text(&mut hasher, &text);
         update_pairs(&mut hasher, &defines);
-        Source { hash: hasher.finalize().into(), name, text, defines }
+        Source { hash: hasher.finalize().into(), name, text, defines, flags: Vec::new() }
+    }
+
+    /// The same source with further flags for the compiler, after its usual ones: another optimisation level, another wave
+    /// size. For tests that show code as other compilers' users make it.
+    pub fn with_flags(self, flags: &[&str]) -> Source {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.hash);
+        for flag in flags {
+            update_text(&mut hasher, flag);
+        }
+        let flags = self.flags.into_iter().chain(flags.iter().map(|&flag| flag.to_owned())).collect();
+        Source { hash: hasher.finalize().into(), flags, ..self }
     }
 
     /// Its name.
@@ -44,7 +57,12 @@ impl Source {
         &self.defines
     }
 
-    /// The BLAKE3 hash of name, text and macros.
+    /// Its further flags for the compiler.
+    pub fn flags(&self) -> &[String] {
+        &self.flags
+    }
+
+    /// The BLAKE3 hash of name, text, macros and flags.
     pub fn hash(&self) -> &[u8; 32] {
         &self.hash
     }

@@ -99,12 +99,25 @@ fn clang_takes_the_generic_target_for_a_processor_it_does_not_know() {
     let defines: Vec<_> =
         arch("gfx1100").info().defines().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let compile = |target| {
-        let unit = Unit { name: "scale", text: SCALE, target, defines: &defines };
+        let unit = Unit { name: "scale", text: SCALE, target, defines: &defines, flags: &[] };
         clang.compile(&unit, &mut || {})
     };
     assert!(matches!(compile("gfx1199"), Err(Failure::UnknownTarget)));
     let code = compile("gfx11-generic").ok().unwrap();
     assert_eq!(CodeObject::parse("scale", code).unwrap().kernels().len(), 2);
+}
+
+#[test]
+fn flags_reach_the_compiler_and_the_key() {
+    let Some(clang) = clang_or_skip("flags_reach_the_compiler_and_the_key") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let pipeline = Pipeline::new(arch("gfx1100"), Arc::new(clang.clone()), &config(&folder));
+    let source = Source::new("scale", SCALE, &[("SCALE_BLOCK", "128")]);
+    let wide = source.clone().with_flags(&["-mwavefrontsize64"]);
+    assert_ne!(source.hash(), wide.hash());
+    assert_eq!(pipeline.one(&source).unwrap().kernels()[0].wave_size, 32);
+    assert_eq!(pipeline.one(&wide).unwrap().kernels()[0].wave_size, 64);
+    assert_eq!(pipeline.compiled(), 2);
 }
 
 #[test]

@@ -141,6 +141,7 @@ impl Compiler for Rtc {
         let mut options = vec![format!("--gpu-architecture={}", unit.target)];
         options.extend(OPTIONS.iter().map(|&option| option.to_owned()));
         options.extend(unit.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+        options.extend(unit.flags.iter().cloned());
         let options = options.iter().map(|option| c_text(option)).collect::<Result<Vec<_>, _>>()?;
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let (headers, header_names) = ([header.as_ptr()], [header_name.as_ptr()]);
