@@ -83,7 +83,7 @@ impl Program {
             }
             let mut step = inst
                 .as_ref()
-                .and_then(|inst| make_step(inst, *offset, level))
+                .and_then(|inst| make_step(arch, inst, *offset, level))
                 .unwrap_or_else(|| unknown(*offset, *inst));
             if let Some(inst) = inst {
                 indexing = match inst.op {
@@ -204,8 +204,8 @@ fn branch_target(inst: &Inst, offset: usize) -> Option<i64> {
     Some(offset as i64 + 4 + 4 * dwords)
 }
 
-fn make_step(inst: &Inst, offset: usize, level: Level) -> Option<Step> {
-    let selected = exec::select(inst)?;
+fn make_step(arch: Arch, inst: &Inst, offset: usize, level: Level) -> Option<Step> {
+    let selected = exec::select(arch, inst)?;
     Step::new(*inst, &selected, level, offset as u32)
 }
 

@@ -10,24 +10,27 @@
 //! | [`mfma`] | VOP3P-MAI, without the moves to and from accumulation registers |
 //! | [`valu`] | all other VOP1, VOP2, VOPC, VOP3, VOP3P, with SDWA and DPP |
 
+use rocfire_arch::Arch;
 use rocfire_isa::{Format, Inst};
 
 use crate::step::Selected;
 
 pub(crate) mod index;
 pub(crate) mod lane;
+#[cfg(test)]
+pub(crate) mod matrix_table;
 pub(crate) mod memory;
 pub(crate) mod mfma;
 pub(crate) mod scalar;
 pub(crate) mod valu;
 
-/// The handler of `inst`, if any class knows it.
-pub(crate) fn select(inst: &Inst) -> Option<Selected> {
+/// The handler of `inst` on `arch`, if any class knows it.
+pub(crate) fn select(arch: Arch, inst: &Inst) -> Option<Selected> {
     match inst.format {
         Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc | Format::Sopp | Format::Smem => scalar::select(inst),
         Format::Global | Format::Flat | Format::Scratch | Format::Mubuf | Format::Ds => memory::select(inst),
         Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p | Format::Vop3pMai => {
-            lane::select(inst).or_else(|| mfma::select(inst)).or_else(|| valu::select(inst))
+            lane::select(inst).or_else(|| mfma::select(arch, inst)).or_else(|| valu::select(inst))
         }
     }
 }

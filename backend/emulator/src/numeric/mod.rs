@@ -15,6 +15,7 @@ mod float8;
 mod fma;
 mod half_float;
 mod integer;
+mod micro;
 mod minmax;
 mod nan;
 mod round;
@@ -36,6 +37,7 @@ pub(crate) use float8::{Float8, f32_to_float8, f32_to_float8_stochastic, float8_
 pub(crate) use fma::{fma_f32_soft, fma_f64_scaled, fma_f64_soft};
 pub(crate) use half_float::*;
 pub(crate) use integer::*;
+pub(crate) use micro::{Micro, e8m0_to_f32, micro_to_f32};
 pub(crate) use minmax::*;
 pub(crate) use nan::*;
 pub(crate) use round::*;

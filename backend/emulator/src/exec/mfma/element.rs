@@ -1,7 +1,9 @@
 //! The source types of the matrix unit, and the arithmetic of its accumulators.
 
+use std::marker::PhantomData;
+
 use super::layout::{Row, row_32, row_64};
-use crate::numeric::{Cpu, Float8, NAN_F32, NAN_F64, bf16_to_f32, f16_to_f32, float8_to_f32};
+use crate::numeric::{Cpu, Float8, Micro, NAN_F32, NAN_F64, bf16_to_f32, f16_to_f32, float8_to_f32, micro_to_f32};
 use crate::wave::{LANES, Wave};
 
 /// The first `N` values.
@@ -19,11 +21,11 @@ pub(crate) trait Number: Copy + Default + 'static {
     /// Adds to four rows of sixteen columns, in order of `e`, the products of the four values `a[e][at..]` with the sixteen
     /// `b[e][from..]`.
     #[inline(always)]
-    fn accumulate<C: Cpu>(
+    fn accumulate<C: Cpu, const N: usize>(
         acc: &mut [[Self; 16]; 4],
-        a: &[[Self; LANES]],
+        a: &[[Self; N]],
         at: usize,
-        b: &[[Self; LANES]],
+        b: &[[Self; N]],
         from: usize,
         exact: bool,
     ) {
@@ -40,6 +42,8 @@ pub(crate) trait Number: Copy + Default + 'static {
     fn negate(self) -> Self;
     /// With every NaN the same.
     fn settle(self) -> Self;
+    /// A denormal as zero, positive or `signed`.
+    fn flush(self, signed: bool) -> Self;
     /// Where a row lies.
     fn row(m: usize, block: usize, i: usize) -> Row;
     /// `W` columns of a row from `lane` on.
@@ -53,7 +57,7 @@ pub(crate) trait Number: Copy + Default + 'static {
 }
 
 macro_rules! number_32 {
-    ($type:ty, $fma:expr, $negate:expr, $settle:expr, $from:expr, $to:expr, {$($accumulate:tt)*}) => {
+    ($type:ty, $fma:expr, $negate:expr, $settle:expr, $flush:expr, $from:expr, $to:expr, {$($accumulate:tt)*}) => {
         impl Number for $type {
             const DWORDS: usize = 1;
             const BLGP_NEGATES: bool = false;
@@ -70,6 +74,10 @@ macro_rules! number_32 {
             #[inline(always)]
             fn settle(self) -> Self {
                 $settle(self)
+            }
+            #[inline(always)]
+            fn flush(self, signed: bool) -> Self {
+                $flush(self, signed)
             }
             #[inline(always)]
             fn row(m: usize, block: usize, i: usize) -> Row {
@@ -104,15 +112,20 @@ number_32!(
     |fma, a, b, c, exact| if exact { a * b + c } else { fma(a, b, c) },
     |x: f32| -x,
     |x: f32| if x.is_nan() { f32::from_bits(NAN_F32) } else { x },
+    |x: f32, signed| match (x.abs() < f32::MIN_POSITIVE, signed) {
+        (false, _) => x,
+        (true, false) => 0.0,
+        (true, true) => 0f32.copysign(x),
+    },
     f32::from_bits,
     f32::to_bits,
     {
         #[inline(always)]
-        fn accumulate<C: Cpu>(
+        fn accumulate<C: Cpu, const N: usize>(
             acc: &mut [[f32; 16]; 4],
-            a: &[[f32; LANES]],
+            a: &[[f32; N]],
             at: usize,
-            b: &[[f32; LANES]],
+            b: &[[f32; N]],
             from: usize,
             exact: bool,
         ) {
@@ -134,6 +147,7 @@ number_32!(
     |_, a, b, c, _| a.wrapping_mul(b).wrapping_add(c),
     i32::wrapping_neg,
     |x: i32| x,
+    |x: i32, _| x,
     |bits: u32| bits as i32,
     |x: i32| x as u32,
     {}
@@ -153,6 +167,10 @@ impl Number for f64 {
     #[inline(always)]
     fn settle(self) -> f64 {
         if self.is_nan() { f64::from_bits(NAN_F64) } else { self }
+    }
+    #[inline(always)]
+    fn flush(self, _: bool) -> f64 {
+        self
     }
     #[inline(always)]
     fn row(m: usize, block: usize, i: usize) -> Row {
@@ -194,6 +212,8 @@ pub(crate) trait Element: 'static {
     /// Whether the product of two of them is always representable in `Wide`, so that a product and a sum round as the
     /// fused operation does.
     const EXACT_PRODUCT: bool;
+    /// Whether denormal sources, addends and results become zero.
+    const FLUSHES: bool = false;
     /// Widens the low bits.
     fn widen(bits: u32) -> Self::Wide;
     /// Widens element `e` of each lane of the operand at `register`.
@@ -227,7 +247,7 @@ elements! {
     /// f32.
     F32 -> f32, 32 bits, exact false, |x| f32::from_bits(x);
     /// XF32: f32 with 10 mantissa bits; their products have 22 bits but f32's range, so they may still round.
-    Xf32 -> f32, 32 bits, exact false, |x| round_xf32(x);
+    Xf32 -> f32, 32 bits, exact false, |x| truncate_xf32(x);
     /// f16: 22-bit products between 2^-48 and 2^32.
     F16 -> f32, 16 bits, exact true, |x| f16_to_f32(x as u16);
     /// bf16: products leave f32's range.
@@ -236,6 +256,10 @@ elements! {
     Fp8 -> f32, 8 bits, exact true, |x| float8_to_f32(Float8::E4M3, x as u8);
     /// BF8 (E5M2 FNUZ).
     Bf8 -> f32, 8 bits, exact true, |x| float8_to_f32(Float8::E5M2, x as u8);
+    /// FP8 (E4M3 of OCP).
+    Fp8Ocp -> f32, 8 bits, exact true, |x| micro_to_f32(Micro::E4M3, x & 0xff);
+    /// BF8 (E5M2 of OCP).
+    Bf8Ocp -> f32, 8 bits, exact true, |x| micro_to_f32(Micro::E5M2, x & 0xff);
     /// i8.
     I8 -> i32, 8 bits, exact true, |x| (x as i8).into();
 }
@@ -258,9 +282,31 @@ impl Element for F64 {
     }
 }
 
-/// To 10 mantissa bits, nearest even; infinities and NaNs as they are.
+/// To 10 mantissa bits, towards zero; a NaN stays one.
 #[inline(always)]
-pub(crate) fn round_xf32(bits: u32) -> f32 {
-    let rounded = bits.wrapping_add(0xfff + (bits >> 13 & 1)) & !0x1fff;
-    f32::from_bits(if bits & 0x7f80_0000 == 0x7f80_0000 { bits } else { rounded })
+pub(crate) fn truncate_xf32(bits: u32) -> f32 {
+    let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    f32::from_bits(if is_nan { NAN_F32 } else { bits & !0x1fff })
+}
+
+/// A source type whose denormals are taken as zero.
+pub(crate) struct Flushed<E>(PhantomData<E>);
+macro_rules! flushed {
+    ($($type:ident below $least:expr;)*) => {
+        $(impl Element for Flushed<$type> {
+            type Wide = f32;
+            const BITS: usize = $type::BITS;
+            const EXACT_PRODUCT: bool = $type::EXACT_PRODUCT;
+            const FLUSHES: bool = true;
+            #[inline(always)]
+            fn widen(bits: u32) -> f32 {
+                let x = $type::widen(bits);
+                if x.abs() < $least { 0.0 } else { x }
+            }
+        })*
+    };
+}
+flushed! {
+    F16 below 6.103_515_6e-5;
+    Bf16 below f32::MIN_POSITIVE;
 }

@@ -22,40 +22,36 @@ pub(crate) struct Shape {
     pub(crate) k: u8,
     /// Independent products.
     pub(crate) blocks: u8,
-    /// Elements of A, and of B, in a lane.
-    pub(crate) per_lane: u8,
 }
 
 impl Shape {
     /// As [`Step::imm`].
     pub(crate) const fn to_imm(self) -> i64 {
-        i64::from_le_bytes([self.m, self.k, self.blocks, self.per_lane, 0, 0, 0, 0])
+        i64::from_le_bytes([self.m, self.k, self.blocks, 0, 0, 0, 0, 0])
     }
 
     #[inline(always)]
     fn from_imm(imm: i64) -> Shape {
-        let [m, k, blocks, per_lane, ..] = imm.to_le_bytes();
-        Shape { m, k, blocks, per_lane }
+        let [m, k, blocks, ..] = imm.to_le_bytes();
+        Shape { m, k, blocks }
     }
 }
 
-/// Most elements that a lane holds (8-bit ones in two registers).
-const MOST_PER_LANE: usize = 8;
-
-type Operand<T> = [[T; LANES]; MOST_PER_LANE];
+/// A or B, widened: element `e` of each lane.
+type Operand<T, const PER_LANE: usize> = [[T; LANES]; PER_LANE];
 
 /// `D = A · B + C`. Inlined into a handler with a constant shape it becomes code for that shape.
 #[inline(always)]
-fn mfma<A, B, C>(w: &mut Wave, st: &Step, shape: Shape) -> Flow
+fn mfma<A, B, C, const PER_LANE: usize>(w: &mut Wave, st: &Step, shape: Shape) -> Flow
 where
     A: Element,
     B: Element<Wide = A::Wide>,
     C: Cpu,
 {
     let mods = &st.inst.mods;
-    let mut a: Operand<A::Wide> = [[A::Wide::default(); LANES]; MOST_PER_LANE];
+    let mut a: Operand<A::Wide, PER_LANE> = [[A::Wide::default(); LANES]; PER_LANE];
     let mut b = a;
-    for e in 0..usize::from(shape.per_lane).min(MOST_PER_LANE) {
+    for e in 0..PER_LANE {
         A::decode(w, st.src[0] as usize, e, &mut a[e]);
         B::decode(w, st.src[1] as usize, e, &mut b[e]);
     }
@@ -63,7 +59,7 @@ where
     if A::Wide::BLGP_NEGATES {
         // The decoder gives the field as negations, by its name in assembly text.
         let field = mods.neg | mods.blgp;
-        let negate = |x: &mut Operand<A::Wide>| x.iter_mut().flatten().for_each(|x| *x = x.negate());
+        let negate = |x: &mut Operand<A::Wide, PER_LANE>| x.iter_mut().flatten().for_each(|x| *x = x.negate());
         if field & 1 != 0 {
             negate(&mut a);
         }
@@ -86,10 +82,10 @@ where
             let tile = Tile { block, a_block, first, negate_c, constant };
             if shape.m >= 16 {
                 for column in (0..usize::from(shape.m)).step_by(16) {
-                    accumulate::<A, B, C, 16>(w, st, shape, &a, &b, &tile, column);
+                    accumulate::<A, B, C, 16, PER_LANE>(w, st, shape, &a, &b, &tile, column);
                 }
             } else {
-                accumulate::<A, B, C, 4>(w, st, shape, &a, &b, &tile, 0);
+                accumulate::<A, B, C, 4, PER_LANE>(w, st, shape, &a, &b, &tile, 0);
             }
         }
     }
@@ -109,12 +105,12 @@ struct Tile<T> {
 
 /// `W` columns of the rows of a tile, from the lowest `k` up.
 #[inline(always)]
-fn accumulate<A, B, C, const W: usize>(
+fn accumulate<A, B, C, const W: usize, const PER_LANE: usize>(
     w: &mut Wave,
     st: &Step,
     shape: Shape,
-    a: &Operand<A::Wide>,
-    b: &Operand<A::Wide>,
+    a: &Operand<A::Wide, PER_LANE>,
+    b: &Operand<A::Wide, PER_LANE>,
     tile: &Tile<A::Wide>,
     column: usize,
 ) where
@@ -123,7 +119,7 @@ fn accumulate<A, B, C, const W: usize>(
     C: Cpu,
 {
     let exact = A::EXACT_PRODUCT && B::EXACT_PRODUCT;
-    let [m, k, blocks, per_lane] = [shape.m, shape.k, shape.blocks, shape.per_lane].map(usize::from);
+    let [m, k, blocks] = [shape.m, shape.k, shape.blocks].map(usize::from);
     let mut acc = [[tile.constant.unwrap_or_default(); W]; ROWS];
     for (r, acc) in acc.iter_mut().enumerate() {
         if tile.constant.is_none() {
@@ -133,14 +129,15 @@ fn accumulate<A, B, C, const W: usize>(
         if tile.negate_c {
             acc.iter_mut().for_each(|c| *c = c.negate());
         }
+        if A::FLUSHES {
+            acc.iter_mut().for_each(|c| *c = c.flush(false));
+        }
     }
-    let per_lane = per_lane.min(MOST_PER_LANE);
-    let (a, b) = (&a[..per_lane], &b[..per_lane]);
-    for group in 0..k / per_lane {
+    for group in 0..k / PER_LANE {
         let from = group * m * blocks + tile.block * m + column;
         let at = group * m * blocks + tile.a_block * m + tile.first;
         if let Some(acc) = as_sixteen(&mut acc) {
-            A::Wide::accumulate::<C>(acc, a, at, b, from, exact);
+            A::Wide::accumulate::<C, LANES>(acc, a, at, b, from, exact);
             continue;
         }
         for (a, b) in a.iter().zip(b) {
@@ -152,7 +149,10 @@ fn accumulate<A, B, C, const W: usize>(
             }
         }
     }
-    for (r, acc) in acc.into_iter().enumerate() {
+    for (r, mut acc) in acc.into_iter().enumerate() {
+        if A::FLUSHES {
+            acc.iter_mut().for_each(|d| *d = d.flush(true));
+        }
         let (register, lane) = place::<A::Wide>(m, tile.block, tile.first + r, column, st.dst[0]);
         A::Wide::store(w, register, lane, acc);
     }
@@ -173,51 +173,59 @@ fn as_sixteen<T, const W: usize>(acc: &mut [[T; W]; ROWS]) -> Option<&mut [[T; 1
 }
 
 /// The handlers for any shape (in [`Step::imm`]) of these types, with the AVX2 form for AVX-512 hosts too.
-pub(crate) fn any<A, B>() -> Handlers
+pub(crate) fn any<A, B, const PER_LANE: usize>() -> Handlers
 where
     A: Element,
     B: Element<Wide = A::Wide>,
 {
-    fn baseline<A: Element, B: Element<Wide = A::Wide>>(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
-        mfma::<A, B, Baseline>(w, st, Shape::from_imm(st.imm))
+    fn baseline<A: Element, B: Element<Wide = A::Wide>, const PER_LANE: usize>(
+        w: &mut Wave,
+        _: &mut Env,
+        st: &Step,
+    ) -> Flow {
+        mfma::<A, B, Baseline, PER_LANE>(w, st, Shape::from_imm(st.imm))
     }
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-        fn avx2<A: Element, B: Element<Wide = A::Wide>>(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
-            mfma::<A, B, Avx2>(w, st, Shape::from_imm(st.imm))
+        fn avx2<A: Element, B: Element<Wide = A::Wide>, const PER_LANE: usize>(
+            w: &mut Wave,
+            _: &mut Env,
+            st: &Step,
+        ) -> Flow {
+            mfma::<A, B, Avx2, PER_LANE>(w, st, Shape::from_imm(st.imm))
         }
-        Handlers { baseline: baseline::<A, B>, avx2: avx2::<A, B>, avx512: avx2::<A, B> }
+        Handlers { baseline: baseline::<A, B, PER_LANE>, avx2: avx2::<A, B, PER_LANE>, avx512: avx2::<A, B, PER_LANE> }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    Handlers::same(baseline::<A, B>)
+    Handlers::same(baseline::<A, B, PER_LANE>)
 }
 
 /// The handlers of a frequent instruction of one block, compiled for its shape and for AVX-512 too.
-pub(crate) fn hot<A, const M: u8, const K: u8, const PER_LANE: u8>() -> Handlers
+pub(crate) fn hot<A, const M: u8, const K: u8, const PER_LANE: usize>() -> Handlers
 where
     A: Element,
 {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-        fn avx2<A: Element, const M: u8, const K: u8, const PER_LANE: u8>(
+        fn avx2<A: Element, const M: u8, const K: u8, const PER_LANE: usize>(
             w: &mut Wave,
             _: &mut Env,
             st: &Step,
         ) -> Flow {
-            mfma::<A, A, Avx2>(w, st, Shape { m: M, k: K, blocks: 1, per_lane: PER_LANE })
+            mfma::<A, A, Avx2, PER_LANE>(w, st, Shape { m: M, k: K, blocks: 1 })
         }
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-        fn avx512<A: Element, const M: u8, const K: u8, const PER_LANE: u8>(
+        fn avx512<A: Element, const M: u8, const K: u8, const PER_LANE: usize>(
             w: &mut Wave,
             _: &mut Env,
             st: &Step,
         ) -> Flow {
-            mfma::<A, A, Avx512>(w, st, Shape { m: M, k: K, blocks: 1, per_lane: PER_LANE })
+            mfma::<A, A, Avx512, PER_LANE>(w, st, Shape { m: M, k: K, blocks: 1 })
         }
-        Handlers { avx2: avx2::<A, M, K, PER_LANE>, avx512: avx512::<A, M, K, PER_LANE>, ..any::<A, A>() }
+        Handlers { avx2: avx2::<A, M, K, PER_LANE>, avx512: avx512::<A, M, K, PER_LANE>, ..any::<A, A, PER_LANE>() }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    any::<A, A>()
+    any::<A, A, PER_LANE>()
 }

@@ -1,42 +1,147 @@
-//! Every dense shape against the layout formulas of AMD's calculator, applied element by element.
+//! Every dense shape of every architecture against the layout formulas of AMD's calculator, element by element, and its
+//! arithmetic against exact sums.
 
+use rocfire_arch::Arch;
+use rocfire_isa::WaveSize;
+
+use crate::exec::matrix_table::{Exact, Row, Type, decode, env, put, rows};
 use crate::exec::valu::tests::{levels, program, run};
 use crate::numeric::tests_support::Random;
-use crate::numeric::{Float8, f32_to_f16, f32_to_float8};
+use crate::numeric::{Float8, Micro, micro_to_f32};
+use crate::step::{Flow, Level, Step};
 use crate::wave::{LANES, Wave};
 
-/// A source type, for making small integers of it.
-#[derive(Clone, Copy, PartialEq)]
-enum Type {
-    F32,
-    F16,
-    Bf16,
-    Fp8,
-    Bf8,
-    I8,
-    F64,
+/// The table's rows with MFMA.
+fn instructions() -> Vec<Row> {
+    rows().into_iter().filter(|row| row.name.starts_with("v_mfma")).collect()
 }
 
-impl Type {
-    fn bits(self) -> usize {
-        match self {
-            Type::F64 => 64,
-            Type::F32 => 32,
-            Type::F16 | Type::Bf16 => 16,
-            Type::Fp8 | Type::Bf8 | Type::I8 => 8,
+/// The last and the first level: what lies between runs the same code.
+fn ends() -> Vec<Level> {
+    let all = levels();
+    if all.len() > 1 { vec![all[0], all[all.len() - 1]] } else { all }
+}
+
+/// What `D[i][j]` must be, and is.
+fn expect(row: &Row, w: &Wave, (i, j, block): (usize, usize, usize), want: f64, what: &str) {
+    let (got, want) = (row.d_bits(w, i, j, block), row.types[2].encode(want));
+    assert_eq!(got, want, "{} on {}: {what}, row {i} column {j} block {block}", row.name, row.arch);
+}
+
+#[test]
+fn every_element_lies_where_the_calculator_says() {
+    let mut random = Random::new(21);
+    let mut env = env();
+    let instructions = instructions();
+    assert_eq!(instructions.len(), 115);
+    for row in &instructions {
+        let (m, k, blocks) = (row.m, row.k, row.blocks);
+        // Elements are numbered; one product shows one octal digit of the numbers in one column of A or one row of B.
+        let digits = (usize::BITS - (m * k * blocks - 1).leading_zeros()).div_ceil(3).max(1);
+        for depth in 0..k {
+            for digit in 0..digits {
+                let number = |ty: Type, line: usize, depth: usize, block: usize| {
+                    ty.digit(((block * m + line) * k + depth) >> (3 * digit) & 7)
+                };
+                let one = |d: usize| f64::from(u8::from(d == depth));
+                let [a_type, b_type, _] = row.types;
+                let mut w = row.fill(&mut random, |i, d, b| number(a_type, i, d, b), |d, _, _| one(d), |_, _, _| 0.0);
+                row.run(Level::detect(), &mut env, &mut w);
+                let mut v = row.fill(&mut random, |_, d, _| one(d), |d, j, b| number(b_type, j, d, b), |_, _, _| 0.0);
+                row.run(Level::detect(), &mut env, &mut v);
+                for (block, i, j) in places(row) {
+                    expect(row, &w, (i, j, block), number(a_type, i, depth, block), "A");
+                    expect(row, &v, (i, j, block), number(b_type, j, depth, block), "B");
+                }
+            }
+        }
+        // C and D, with a number for each element.
+        let number = |i: usize, j: usize, block: usize| ((block * m + i) * m + j) as f64;
+        for level in levels() {
+            let mut w = row.fill(&mut random, |_, _, _| 0.0, |_, _, _| 0.0, number);
+            row.run(level, &mut env, &mut w);
+            for (block, i, j) in places(row) {
+                expect(row, &w, (i, j, block), number(i, j, block), "C");
+            }
         }
     }
+}
 
-    fn encode(self, x: i32) -> u64 {
-        let value = x as f32;
-        match self {
-            Type::F64 => f64::from(x).to_bits(),
-            Type::F32 => value.to_bits().into(),
-            Type::F16 => f32_to_f16(value).into(),
-            Type::Bf16 => u64::from(value.to_bits() >> 16),
-            Type::Fp8 => f32_to_float8(Float8::E4M3, value, false).into(),
-            Type::Bf8 => f32_to_float8(Float8::E5M2, value, false).into(),
-            Type::I8 => u64::from(x as i8 as u8),
+fn places(row: &Row) -> impl Iterator<Item = (usize, usize, usize)> {
+    let m = row.m;
+    (0..row.blocks * m * m).map(move |n| (n / (m * m), n / m % m, n % m))
+}
+
+#[test]
+fn every_instruction_multiplies_matrices() {
+    let mut random = Random::new(12);
+    let mut env = env();
+    for row in &instructions() {
+        let (m, k, blocks) = (row.m, row.k, row.blocks);
+        // Small integers: their products and sums are exact in every type.
+        let mut small = |n: usize| -> Vec<f64> { (0..n).map(|_| (random.next() % 9) as f64 - 4.0).collect() };
+        let (a, b, c) = (small(m * k * blocks), small(m * k * blocks), small(m * m * blocks));
+        let a = |i: usize, d: usize, block: usize| a[(block * m + i) * k + d];
+        let b = |d: usize, j: usize, block: usize| b[(block * m + j) * k + d];
+        let c = |i: usize, j: usize, block: usize| c[(block * m + i) * m + j];
+        for level in levels() {
+            let mut w = row.fill(&mut Random::new(3), a, b, c);
+            row.run(level, &mut env, &mut w);
+            for (block, i, j) in places(row) {
+                let dot: f64 = (0..k).map(|d| a(i, d, block) * b(d, j, block)).sum();
+                expect(row, &w, (i, j, block), c(i, j, block) + dot, "product");
+            }
+        }
+    }
+}
+
+/// A random value of the type with few enough digits that [`Exact`] holds all sums of products.
+fn value(random: &mut Random, ty: Type) -> f64 {
+    let digits = match ty {
+        Type::F64 => 32,
+        Type::F32 => 24,
+        Type::Xf32 | Type::F16 => 11,
+        Type::Bf16 => 8,
+        Type::Float8(Float8::E4M3) => 4,
+        Type::Micro(Micro::E4M3 | Micro::E2M3) => 4,
+        _ => 3,
+    };
+    let significand = 1 << (digits - 1) | random.next() & ((1 << (digits - 1)) - 1);
+    let value = significand as f64 * 2f64.powi(-(digits as i32) - (random.next() % 6) as i32);
+    if random.next() & 1 == 0 { value } else { -value }
+}
+
+#[test]
+fn sums_are_rounded_after_each_product_from_the_lowest_k_up() {
+    let mut random = Random::new(99);
+    let mut env = env();
+    for row in instructions().iter().filter(|row| row.types[2] != Type::I32) {
+        let (m, k, blocks) = (row.m, row.k, row.blocks);
+        let accumulator = row.types[2];
+        let mut values = |n: usize, ty: Type| -> Vec<f64> { (0..n).map(|_| value(&mut random, ty)).collect() };
+        let a = values(m * k * blocks, row.types[0]);
+        let b = values(m * k * blocks, row.types[1]);
+        let c = values(m * m * blocks, accumulator);
+        let digits = if accumulator == Type::F64 { 53 } else { 24 };
+        for level in ends() {
+            let mut w = row.fill(
+                &mut Random::new(3),
+                |i, d, block| a[(block * m + i) * k + d],
+                |d, j, block| b[(block * m + j) * k + d],
+                |i, j, block| c[(block * m + i) * m + j],
+            );
+            row.run(level, &mut env, &mut w);
+            for (block, i, j) in places(row) {
+                let mut sum = c[(block * m + i) * m + j];
+                for d in 0..k {
+                    let (x, y) = (a[(block * m + i) * k + d], b[(block * m + j) * k + d]);
+                    // Products of two values of up to 32 digits need more than f64 has.
+                    let split = (x * 2f64.powi(20)).trunc() * 2f64.powi(-20);
+                    let product = Exact::new(split * y).add(Exact::new((x - split) * y));
+                    sum = Exact::new(sum).add(product).round(digits);
+                }
+                expect(row, &w, (i, j, block), sum, "sum");
+            }
         }
     }
 }
@@ -47,183 +152,6 @@ const CBSZ: [u32; 2] = [0xd3c21a00, 0x04028540];
 const BLGP: [u32; 2] = [0xd3c20000, 0x04028540];
 /// `v_mfma_f64_4x4x4_4b_f64 v[0:1], v[64:65], v[66:67], v[8:9] neg:[1,0,1]`
 const NEGATED: [u32; 2] = [0xd3ef0000, 0xa4228540];
-
-type Place = fn(usize, usize, usize) -> (usize, usize, usize);
-
-/// One shape: words with A in v[64:], B in v[66:], C and D in v[0:], and the calculator's formulas. `source(row, k, block)`
-/// is `(register, lowest bit, lane)` of A, and of B with the column for the row; `result(row, column, block)` is
-/// `(register, 0, lane)` of D.
-struct Shape {
-    words: [u32; 2],
-    a: Type,
-    b: Type,
-    m: usize,
-    k: usize,
-    blocks: usize,
-    source: Place,
-    result: Place,
-}
-
-fn d_32x32(i: usize, j: usize, block: usize) -> (usize, usize, usize) {
-    (16 * block + 4 * (i / 8) + i % 4, 0, (32 * (i / 4)) % 64 + j)
-}
-
-fn d_16x16(i: usize, j: usize, block: usize) -> (usize, usize, usize) {
-    (4 * block + i % 4, 0, 16 * (i / 4) + j)
-}
-
-fn d_4x4(i: usize, j: usize, block: usize) -> (usize, usize, usize) {
-    (i, 0, 4 * block + j)
-}
-
-/// The rows of AMD's table.
-fn shapes() -> Vec<Shape> {
-    use Type::*;
-    let mut shapes = Vec::new();
-    let mut add = |words, a, b, [m, k, blocks]: [usize; 3], source: Place| {
-        let result: Place = match (a, m) {
-            (F64, 16) => |i, j, _| (2 * (i / 4), 0, 16 * (i % 4) + j),
-            (F64, _) => |i, j, block| (0, 0, 16 * (i % 4) + 4 * block + j),
-            (_, 32) => d_32x32,
-            (_, 16) => d_16x16,
-            _ => d_4x4,
-        };
-        shapes.push(Shape { words, a, b, m, k, blocks, source, result });
-    };
-    // v_mfma_f32_16x16x8_xf32
-    add([0xd3be0000, 0x04028540], F32, F32, [16, 8, 1], |i, k, _| (k % 2, 0, 16 * (k / 2) + i));
-    // v_mfma_f32_32x32x4_xf32
-    add([0xd3bf0000, 0x04028540], F32, F32, [32, 4, 1], |i, k, _| (k % 2, 0, 32 * (k / 2) + i));
-    // v_mfma_f32_32x32x1_2b_f32
-    add([0xd3c00000, 0x04028540], F32, F32, [32, 1, 2], |i, _, block| (0, 0, 32 * block + i));
-    // v_mfma_f32_16x16x1_4b_f32
-    add([0xd3c10000, 0x04028540], F32, F32, [16, 1, 4], |i, _, block| (0, 0, 16 * block + i));
-    // v_mfma_f32_4x4x1_16b_f32
-    add([0xd3c20000, 0x04028540], F32, F32, [4, 1, 16], |i, _, block| (0, 0, 4 * block + i));
-    // v_mfma_f32_32x32x2_f32
-    add([0xd3c40000, 0x04028540], F32, F32, [32, 2, 1], |i, k, _| (0, 0, 32 * k + i));
-    // v_mfma_f32_16x16x4_f32
-    add([0xd3c50000, 0x04028540], F32, F32, [16, 4, 1], |i, k, _| (0, 0, 16 * k + i));
-    // v_mfma_f32_32x32x4_2b_f16
-    add([0xd3c80000, 0x04028540], F16, F16, [32, 4, 2], |i, k, block| (k / 2, 16 * (k % 2), 32 * block + i));
-    // v_mfma_f32_16x16x4_4b_f16
-    add([0xd3c90000, 0x04028540], F16, F16, [16, 4, 4], |i, k, block| (k / 2, 16 * (k % 2), 16 * block + i));
-    // v_mfma_f32_4x4x4_16b_f16
-    add([0xd3ca0000, 0x04028540], F16, F16, [4, 4, 16], |i, k, block| (k / 2, 16 * (k % 2), 4 * block + i));
-    // v_mfma_f32_32x32x8_f16
-    add([0xd3cc0000, 0x04028540], F16, F16, [32, 8, 1], |i, k, _| (k / 2 % 2, 16 * (k % 2), 32 * (k / 4) + i));
-    // v_mfma_f32_16x16x16_f16
-    add([0xd3cd0000, 0x04028540], F16, F16, [16, 16, 1], |i, k, _| (k / 2 % 2, 16 * (k % 2), 16 * (k / 4) + i));
-    // v_mfma_i32_32x32x4_2b_i8
-    add([0xd3d00000, 0x04028540], I8, I8, [32, 4, 2], |i, k, block| (0, 8 * k, 32 * block + i));
-    // v_mfma_i32_16x16x4_4b_i8
-    add([0xd3d10000, 0x04028540], I8, I8, [16, 4, 4], |i, k, block| (0, 8 * k, 16 * block + i));
-    // v_mfma_i32_4x4x4_16b_i8
-    add([0xd3d20000, 0x04028540], I8, I8, [4, 4, 16], |i, k, block| (0, 8 * k, 4 * block + i));
-    // v_mfma_i32_32x32x16_i8
-    add([0xd3d60000, 0x04028540], I8, I8, [32, 16, 1], |i, k, _| (k / 4 % 2, 8 * (k % 4), 32 * (k / 8) + i));
-    // v_mfma_i32_16x16x32_i8
-    add([0xd3d70000, 0x04028540], I8, I8, [16, 32, 1], |i, k, _| (k / 4 % 2, 8 * (k % 4), 16 * (k / 8) + i));
-    // v_mfma_f32_32x32x4_2b_bf16
-    add([0xd3dd0000, 0x04028540], Bf16, Bf16, [32, 4, 2], |i, k, block| (k / 2, 16 * (k % 2), 32 * block + i));
-    // v_mfma_f32_16x16x4_4b_bf16
-    add([0xd3de0000, 0x04028540], Bf16, Bf16, [16, 4, 4], |i, k, block| (k / 2, 16 * (k % 2), 16 * block + i));
-    // v_mfma_f32_4x4x4_16b_bf16
-    add([0xd3df0000, 0x04028540], Bf16, Bf16, [4, 4, 16], |i, k, block| (k / 2, 16 * (k % 2), 4 * block + i));
-    // v_mfma_f32_32x32x8_bf16
-    add([0xd3e00000, 0x04028540], Bf16, Bf16, [32, 8, 1], |i, k, _| (k / 2 % 2, 16 * (k % 2), 32 * (k / 4) + i));
-    // v_mfma_f32_16x16x16_bf16
-    add([0xd3e10000, 0x04028540], Bf16, Bf16, [16, 16, 1], |i, k, _| (k / 2 % 2, 16 * (k % 2), 16 * (k / 4) + i));
-    // v_mfma_f64_16x16x4_f64
-    add([0xd3ee0000, 0x04028540], F64, F64, [16, 4, 1], |i, k, _| (0, 0, 16 * k + i));
-    // v_mfma_f64_4x4x4_4b_f64
-    add([0xd3ef0000, 0x04028540], F64, F64, [4, 4, 4], |i, k, block| (0, 0, 4 * block + 16 * k + i));
-    // v_mfma_f32_16x16x32_bf8_bf8
-    add([0xd3f00000, 0x04028540], Bf8, Bf8, [16, 32, 1], |i, k, _| (k / 4 % 2, 8 * (k % 4), 16 * (k / 8) + i));
-    // v_mfma_f32_16x16x32_bf8_fp8
-    add([0xd3f10000, 0x04028540], Bf8, Fp8, [16, 32, 1], |i, k, _| (k / 4 % 2, 8 * (k % 4), 16 * (k / 8) + i));
-    // v_mfma_f32_16x16x32_fp8_bf8
-    add([0xd3f20000, 0x04028540], Fp8, Bf8, [16, 32, 1], |i, k, _| (k / 4 % 2, 8 * (k % 4), 16 * (k / 8) + i));
-    // v_mfma_f32_16x16x32_fp8_fp8
-    add([0xd3f30000, 0x04028540], Fp8, Fp8, [16, 32, 1], |i, k, _| (k / 4 % 2, 8 * (k % 4), 16 * (k / 8) + i));
-    // v_mfma_f32_32x32x16_bf8_bf8
-    add([0xd3f40000, 0x04028540], Bf8, Bf8, [32, 16, 1], |i, k, _| (k / 4 % 2, 8 * (k % 4), 32 * (k / 8) + i));
-    // v_mfma_f32_32x32x16_bf8_fp8
-    add([0xd3f50000, 0x04028540], Bf8, Fp8, [32, 16, 1], |i, k, _| (k / 4 % 2, 8 * (k % 4), 32 * (k / 8) + i));
-    // v_mfma_f32_32x32x16_fp8_bf8
-    add([0xd3f60000, 0x04028540], Fp8, Bf8, [32, 16, 1], |i, k, _| (k / 4 % 2, 8 * (k % 4), 32 * (k / 8) + i));
-    // v_mfma_f32_32x32x16_fp8_fp8
-    add([0xd3f70000, 0x04028540], Fp8, Fp8, [32, 16, 1], |i, k, _| (k / 4 % 2, 8 * (k % 4), 32 * (k / 8) + i));
-    shapes
-}
-
-fn put(w: &mut Wave, first: usize, (register, bit, lane): (usize, usize, usize), bits: usize, value: u64) {
-    let mut write = |register: usize, bits: usize, value: u32| {
-        let mask = if bits == 32 { u32::MAX } else { ((1 << bits) - 1) << bit };
-        let dword = &mut w.v[register].0[lane];
-        *dword = *dword & !mask | value << bit & mask;
-    };
-    write(first + register, bits.min(32), value as u32);
-    if bits == 64 {
-        write(first + register + 1, 32, (value >> 32) as u32);
-    }
-}
-
-/// Fills A, B and C with small integers, whose products and sums are exact in every type.
-fn check(shape: &Shape, random: &mut Random) {
-    let Shape { m, k, blocks, .. } = *shape;
-    let mut small = || (random.next() % 9) as i32 - 4;
-    let a: Vec<i32> = (0..m * k * blocks).map(|_| small()).collect();
-    let b: Vec<i32> = (0..m * k * blocks).map(|_| small()).collect();
-    let c: Vec<i32> = (0..m * m * blocks).map(|_| small()).collect();
-    let accumulator = if shape.a == Type::F64 { Type::F64 } else { Type::F32 };
-    let encode = |x: i32| if shape.a == Type::I8 { u64::from(x as u32) } else { accumulator.encode(x) };
-    let mut start = Wave::new();
-    for block in 0..blocks {
-        for row in 0..m {
-            for depth in 0..k {
-                let at = (block * m + row) * k + depth;
-                put(&mut start, 64, (shape.source)(row, depth, block), shape.a.bits(), shape.a.encode(a[at]));
-                put(&mut start, 66, (shape.source)(row, depth, block), shape.b.bits(), shape.b.encode(b[at]));
-            }
-            for column in 0..m {
-                let value = encode(c[(block * m + row) * m + column]);
-                put(&mut start, 0, (shape.result)(row, column, block), accumulator.bits(), value);
-            }
-        }
-    }
-    for level in levels() {
-        let mut w = Wave::new();
-        w.v.copy_from_slice(&start.v[..]);
-        run(&program(level, &shape.words), &mut w).unwrap();
-        for block in 0..blocks {
-            for row in 0..m {
-                for column in 0..m {
-                    let dot: i32 = (0..k).map(|d| a[(block * m + row) * k + d] * b[(block * m + column) * k + d]).sum();
-                    let want = encode(c[(block * m + row) * m + column] + dot);
-                    let (register, _, lane) = (shape.result)(row, column, block);
-                    let got = if accumulator == Type::F64 {
-                        u64::from(w.v[register + 1].0[lane]) << 32 | u64::from(w.v[register].0[lane])
-                    } else {
-                        w.v[register].0[lane].into()
-                    };
-                    // The encodings of -0 and 0 cannot differ: sums of integers are never -0.
-                    assert_eq!(got, want, "{:08x?} block {block} row {row} column {column} at {level:?}", shape.words);
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn every_dense_shape_follows_the_published_layout() {
-    let mut random = Random::new(12);
-    let shapes = shapes();
-    assert_eq!(shapes.len(), 32);
-    for shape in &shapes {
-        check(shape, &mut random);
-    }
-}
 
 /// Lane `lane` of an instruction of 16 blocks of 4 × 4 × 1 or a single value per lane.
 fn one_value(words: [u32; 2], fill: impl Fn(usize, usize) -> f32) -> Vec<f32> {
@@ -290,4 +218,218 @@ fn f64_blgp_negates_and_denormals_and_nans_are_as_documented() {
     });
     assert_eq!(d[0].to_bits(), 1, "denormals are kept");
     assert_eq!(d[5].to_bits(), 0x7fc0_0000, "NaN is the default NaN");
+}
+
+#[test]
+fn gfx90a_flushes_denormals_of_16_bits_and_the_others_keep_them() {
+    let mut random = Random::new(5);
+    let mut env = env();
+    for row in instructions() {
+        if !matches!(row.types[0], Type::F16 | Type::Bf16) {
+            continue;
+        }
+        let flushes = row.arch.name() == "gfx90a";
+        let tiny = if row.types[0] == Type::F16 { 2f64.powi(-24) } else { 2f64.powi(-130) };
+        let big = if row.types[0] == Type::F16 { 1024.0 } else { 2f64.powi(20) };
+        // A denormal source; a denormal addend; a denormal result, 3·2^-127 - 2^-126 negated, of normal addends.
+        let first = |d: usize, value: f64| if d == 0 { value } else { 0.0 };
+        let near = 2f64.powi(-126);
+        for (a, b, c, kept, flushed) in [(tiny, big, 0.0, tiny * big, 0.0), (0.0, 0.0, near / 2.0, near / 2.0, 0.0)] {
+            for level in ends() {
+                let mut w = row.fill(&mut random, |_, d, _| first(d, a), |d, _, _| first(d, b), |_, _, _| c);
+                row.run(level, &mut env, &mut w);
+                expect(&row, &w, (1, 2, 0), if flushes { flushed } else { kept }, "denormal");
+            }
+        }
+        if row.types[0] == Type::Bf16 {
+            // -1.5·2^-126 + 2^-126·1 = -2^-127.
+            let mut w = row.fill(&mut random, |_, d, _| first(d, near), |d, _, _| first(d, 1.0), |_, _, _| -1.5 * near);
+            row.run(Level::detect(), &mut env, &mut w);
+            expect(&row, &w, (3, 0, 0), if flushes { -0.0 } else { -0.5 * near }, "denormal result");
+        }
+    }
+}
+
+#[test]
+fn xf32_truncates_its_sources() {
+    let mut env = env();
+    for row in instructions().into_iter().filter(|row| row.types[0] == Type::Xf32) {
+        // 1 + 2^-10 - 2^-23 has 10 mantissa bits of zero after truncation.
+        let x = 1.0 + 2f64.powi(-10) - 2f64.powi(-23);
+        let mut w = row.fill(
+            &mut Random::new(1),
+            |_, d, _| f64::from(u8::from(d == 0)) * x,
+            |d, _, _| f64::from(u8::from(d == 0)) * -x,
+            |_, _, _| 0.0,
+        );
+        row.run(Level::detect(), &mut env, &mut w);
+        expect(&row, &w, (0, 0, 0), -1.0, "truncated");
+    }
+}
+
+#[test]
+fn what_an_instruction_has_not_is_refused() {
+    let unknown = |arch: &str, words: &[u32]| {
+        let arch = Arch::parse(arch).unwrap();
+        crate::exec::select(arch, &decode(arch, WaveSize::Wave64, words)).is_none()
+    };
+    // v_smfmac_f32_16x16x32_f16 v[10:13], v[2:3], v[4:7], v1
+    assert!(unknown("gfx942", &[0xd3e2000a, 0x04060902]));
+    // v_mfma_f32_32x32x8_f16 … blgp:1, v_mfma_f32_32x32x2_f32 … cbsz:1, v_mfma_f64_16x16x4f64 … blgp:1
+    assert!(unknown("gfx942", &[0xd3cc0000, 0x2402c140]));
+    assert!(unknown("gfx942", &[0xd3c40100, 0x0402c140]));
+    assert!(unknown("gfx90a", &[0xd3ee0000, 0x2402c140]));
+    assert!(!unknown("gfx90a", &[0xd3cc0000, 0x2402c140]), "CDNA 2 moves lanes of B for it");
+}
+
+/// A scaled or plain product of gfx950 with A in v64, B in v96, scales in v128 and v129, C and D in v0.
+struct Scaled {
+    m: usize,
+    k: usize,
+    formats: [usize; 2],
+    scaled: bool,
+}
+
+const FORMATS: [Micro; 5] = [Micro::E4M3, Micro::E5M2, Micro::E2M3, Micro::E3M2, Micro::E2M1];
+
+impl Scaled {
+    /// `v_mfma_ld_scale_b32 v128, v129` with these bytes of A and B, then `v_mfma_f32_…_f8f6f4 v[0:], v[64:], v[96:], v[0:]`.
+    fn words(&self, bytes: [u32; 2]) -> Vec<u32> {
+        let opcode: u32 = if self.m == 16 { 0x2d } else { 0x2e };
+        let [a, b] = self.formats.map(|format| format as u32);
+        let product = [
+            0xd380_0000 | opcode << 16 | u32::from(self.scaled) << 11 | a << 8,
+            1 << 26 | (256 + 96) << 9 | (256 + 64) | b << 29,
+        ];
+        let [low, high] = [0, 1].map(|bit| (bytes[0] >> bit & 1) | (bytes[1] >> bit & 1) << 1);
+        let scales = [0xd3ac_0000 | low << 11, high << 27 | (256 + 129) << 9 | (256 + 128)];
+        if self.scaled { [scales, product].concat() } else { product.to_vec() }
+    }
+
+    /// Where element `k` of a row is: AMD's data layout of CDNA 4.
+    fn place(&self, format: Micro, line: usize, k: usize) -> (usize, usize, usize) {
+        let bits = format.bits() as usize;
+        let (group, element) = match bits {
+            8 => (k % (self.k / 2) / 16, k % 16 + k / (self.k / 2) * 16),
+            _ => (k / 32, k % 32),
+        };
+        (element * bits / 32, element * bits % 32, self.m * group + line)
+    }
+
+    /// Runs it; `line` is a row of A or a column of B, and a scale is for 32 `k`.
+    fn run(&self, level: Level, a: &Matrix, b: &Matrix, c: impl Fn(usize, usize) -> f32, bytes: [u32; 2]) -> Wave {
+        let mut random = Random::new(8);
+        let mut w = Wave::new();
+        for register in 0..160 {
+            w.v[register].0.fill_with(|| random.next_u32());
+        }
+        for (n, matrix) in [a, b].into_iter().enumerate() {
+            let format = FORMATS[self.formats[n]];
+            for line in 0..self.m {
+                for k in 0..self.k {
+                    let bits = u64::from(matrix.elements[line * self.k + k]);
+                    put(&mut w, 64 + 32 * n, self.place(format, line, k), format.bits() as usize, bits);
+                }
+                for group in 0..self.k / 32 {
+                    let scale = u64::from(matrix.scales[line * self.k / 32 + group]);
+                    put(&mut w, 128 + n, (0, 8 * bytes[n] as usize, self.m * group + line), 8, scale);
+                }
+            }
+        }
+        for (i, j) in (0..self.m * self.m).map(|n| (n / self.m, n % self.m)) {
+            let (register, lane) = self.d(i, j);
+            w.v[register].0[lane] = c(i, j).to_bits();
+        }
+        let arch = Arch::parse("gfx950").unwrap();
+        let inst = decode(arch, WaveSize::Wave64, &self.words(bytes));
+        let step = Step::new(inst, &crate::exec::select(arch, &inst).unwrap(), level, 0).unwrap();
+        // SAFETY: callers give levels that the host has.
+        assert_eq!(unsafe { (step.run)(&mut w, &mut env(), &step) }, Flow::Next);
+        w
+    }
+
+    fn d(&self, i: usize, j: usize) -> (usize, usize) {
+        if self.m == 16 { (i % 4, 16 * (i / 4) + j) } else { (4 * (i / 8) + i % 4, 32 * (i / 4 % 2) + j) }
+    }
+}
+
+/// Bits of elements, line by line, and of scales.
+struct Matrix {
+    elements: Vec<u8>,
+    scales: Vec<u8>,
+}
+
+/// Both shapes with every pair of formats.
+fn scaled_forms() -> impl Iterator<Item = Scaled> {
+    (0..100).map(|n| Scaled {
+        m: if n % 2 == 0 { 16 } else { 32 },
+        k: if n % 2 == 0 { 128 } else { 64 },
+        formats: [n / 4 % 5, n / 20],
+        scaled: n / 2 % 2 == 1,
+    })
+}
+
+#[test]
+fn microscaled_products_take_elements_and_scales_from_their_places() {
+    let mut random = Random::new(77);
+    for form in scaled_forms() {
+        let mut matrix = |n: usize| {
+            let format = FORMATS[form.formats[n]];
+            let mut finite = || loop {
+                let bits = random.next_u32() & ((1 << format.bits()) - 1);
+                if micro_to_f32(format, bits).is_finite() {
+                    break bits as u8;
+                }
+            };
+            let elements = (0..form.m * form.k).map(|_| finite()).collect();
+            // Different for each line and group, and such that products stay near one.
+            let scales = (0..form.m * form.k / 32).map(|_| 127 - 6 + (random.next() % 13) as u8).collect();
+            Matrix { elements, scales }
+        };
+        let (a, b) = (matrix(0), matrix(1));
+        let c: Vec<f32> = (0..form.m * form.m).map(|_| (random.next() % 100) as f32 * 0.25).collect();
+        let scale = |scales: &[u8], line: usize, k: usize| {
+            if form.scaled { 2f64.powi(i32::from(scales[(line * form.k + k) / 32]) - 127) } else { 1.0 }
+        };
+        for level in levels() {
+            for bytes in [[0, 3], [2, 1]] {
+                let w = form.run(level, &a, &b, |i, j| c[i * form.m + j], bytes);
+                for (i, j) in (0..form.m * form.m).map(|n| (n / form.m, n % form.m)) {
+                    let mut sum = f64::from(c[i * form.m + j]);
+                    for k in 0..form.k {
+                        let value = |matrix: &Matrix, format: usize, line: usize| {
+                            let bits = u32::from(matrix.elements[line * form.k + k]);
+                            f64::from(micro_to_f32(FORMATS[format], bits)) * scale(&matrix.scales, line, k)
+                        };
+                        let product = value(&a, form.formats[0], i) * value(&b, form.formats[1], j);
+                        sum = Exact::new(sum).add(Exact::new(product)).round(24);
+                    }
+                    let (register, lane) = form.d(i, j);
+                    let got = f32::from_bits(w.v[register].0[lane]);
+                    assert_eq!(f64::from(got), sum, "{:?} m {} at {i}, {j}", form.formats, form.m);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn scales_may_leave_the_range_of_f32_where_products_do_not() {
+    let form = Scaled { m: 16, k: 128, formats: [0, 1], scaled: true };
+    let one = |format: Micro| (0..256u32).find(|&bits| micro_to_f32(format, bits) == 2.0).unwrap() as u8;
+    let matrix = |format, scale: u8| Matrix { elements: vec![one(format); 16 * 128], scales: vec![scale; 16 * 4] };
+    let run = |level, a: u8, b: u8| {
+        let w = form.run(level, &matrix(Micro::E4M3, a), &matrix(Micro::E5M2, b), |_, _| 0.5, [1, 1]);
+        f32::from_bits(w.v[2].0[33])
+    };
+    for level in levels() {
+        // 2·2^127 is no f32, but 128 products with 2·2^-127 are 4 each.
+        assert_eq!(run(level, 254, 0), 512.5);
+        assert_eq!(run(level, 0, 254), 512.5);
+        assert_eq!(run(level, 254, 254), f32::INFINITY);
+        // A scale of 0xff is NaN.
+        assert_eq!(run(level, 255, 100).to_bits(), 0x7fc0_0000);
+        // 4·2^-254 each is too little to change the sum.
+        assert_eq!(run(level, 0, 0), 0.5);
+    }
 }
