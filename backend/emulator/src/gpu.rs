@@ -58,15 +58,11 @@ impl Gpu {
     /// A device with empty memory.
     ///
     /// # Errors
-    /// [`Error::UnsupportedArch`] for a family without instruction tables.
+    /// [`Error::UnsupportedArch`] for a family that is not executed.
     pub fn new(arch: Arch, options: Options) -> Result<Gpu, Error> {
         match arch.info().family {
-            Family::Cdna3 => {}
-            Family::Gcn5
-            | Family::Cdna1
-            | Family::Cdna2
-            | Family::Cdna4
-            | Family::Rdna1
+            Family::Gcn5 | Family::Cdna1 | Family::Cdna2 | Family::Cdna3 | Family::Cdna4 => {}
+            Family::Rdna1
             | Family::Rdna2
             | Family::Rdna3
             | Family::Rdna35

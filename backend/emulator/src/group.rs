@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::counters::Counters;
-use crate::descriptor::UserValue;
+use crate::descriptor::{UserValue, WorkItemId};
 use crate::env::{Cause, Env};
 use crate::error::{Fault, FaultKind, Nearest};
 use crate::instrument::{self, Observer};
@@ -66,7 +66,7 @@ pub(crate) struct Worker {
     env: Env,
     waves: Vec<Wave>,
     states: Vec<State>,
-    /// `v0` of each wave: the work-items' places, packed.
+    /// The first registers of each wave: the work-items' places.
     work_items: Vec<Lanes>,
     strict_barriers: bool,
     /// Who watches this launch; nobody in the fast loop.
@@ -95,7 +95,13 @@ impl Worker {
         }
         self.work_items.clear();
         for wave in 0..waves {
-            self.work_items.push(Lanes(std::array::from_fn(|lane| pack_work_item(setup.block, wave * LANES + lane))));
+            let place = |lane: usize| work_item(setup.block, wave * LANES + lane);
+            match setup.kernel.info.descriptor.work_item_id {
+                WorkItemId::Packed => self.work_items.push(Lanes(std::array::from_fn(|lane| pack(place(lane))))),
+                WorkItemId::Registers(count) => {
+                    self.work_items.extend((0..count).map(|axis| Lanes(std::array::from_fn(|lane| place(lane)[axis]))))
+                }
+            }
         }
     }
 
@@ -119,8 +125,10 @@ impl Worker {
         if setup.scratch_bytes > 0 {
             self.env.reset_scratch(waves, setup.scratch_bytes);
         }
-        for (number, wave) in self.waves[..waves].iter_mut().enumerate() {
-            start(wave, setup, workgroup, number, &self.work_items[number]);
+        let registers = setup.kernel.info.descriptor.work_item_id.registers();
+        let places = self.work_items.chunks_exact(registers);
+        for (number, (wave, places)) in self.waves[..waves].iter_mut().zip(places).enumerate() {
+            start(wave, setup, workgroup, number, places);
         }
         self.states.clear();
         self.states.resize(waves, State::Running);
@@ -184,10 +192,14 @@ impl Worker {
     }
 }
 
-/// A work-item's place in its workgroup, ten bits a dimension.
-fn pack_work_item(block: [u32; 3], item: usize) -> u32 {
+/// A work-item's place in its workgroup.
+fn work_item(block: [u32; 3], item: usize) -> [u32; 3] {
     let (item, [bx, by, _]) = (item as u32, block);
-    let (x, y, z) = (item % bx, item / bx % by, item / (bx * by));
+    [item % bx, item / bx % by, item / (bx * by)]
+}
+
+/// The place in one register, ten bits a dimension.
+fn pack([x, y, z]: [u32; 3]) -> u32 {
     x | (y << 10) | ((z & 0x3ff) << 20)
 }
 
@@ -210,25 +222,32 @@ pub(crate) fn run_wave(w: &mut Wave, env: &mut Env) -> Flow {
 }
 
 /// Registers at a wave's first instruction.
-fn start(w: &mut Wave, setup: &Setup, workgroup: [u32; 3], number: usize, work_items: &Lanes) {
+fn start(w: &mut Wave, setup: &Setup, workgroup: [u32; 3], number: usize, work_items: &[Lanes]) {
     let descriptor = &setup.kernel.info.descriptor;
     // Registers hold what earlier waves left, on hardware; here nothing may depend on that.
     w.v[..descriptor.vgprs as usize].fill(Lanes::ZERO);
     w.v[AGPR as usize..AGPR as usize + descriptor.agprs as usize].fill(Lanes::ZERO);
-    w.v[0] = *work_items;
+    w.v[..work_items.len()].copy_from_slice(work_items);
     w.s = [0; scalar::FILE];
     w.scc = false;
     w.mode = descriptor.mode;
     w.pc = setup.entry;
     w.executed = 0;
     w.number = number as u32;
-    let items = setup.items as usize - number * LANES;
-    w.live = if items >= LANES { !0 } else { (1 << items) - 1 };
+    let items = (setup.items as usize - number * LANES).min(LANES);
+    w.live = u64::MAX >> (LANES - items);
     w.set_s64(scalar::EXEC, w.live);
     set_user_values(w, setup);
     let mut next = descriptor.user_sgprs;
+    if descriptor.workgroup_id_in_ttmp {
+        let [x, y, z] = workgroup;
+        w.set_s32(scalar::TTMP + 9, x);
+        w.set_s32(scalar::TTMP + 7, y & 0xffff | z << 16);
+        // The wave's number in its workgroup, in bits 29..25.
+        w.set_s32(scalar::TTMP + 8, (number as u32) << 25);
+    }
     for (id, enabled) in workgroup.into_iter().zip(descriptor.workgroup_id) {
-        if enabled {
+        if enabled && !descriptor.workgroup_id_in_ttmp {
             w.set_s32(next, id);
             next += 1;
         }
@@ -246,10 +265,12 @@ fn set_user_values(w: &mut Wave, setup: &Setup) {
             UserValue::DispatchPtr => w.set_s64(next, setup.packet_ptr),
             UserValue::KernargPtr => w.set_s64(next, setup.kernarg_ptr),
             UserValue::PrivateSegmentSize => w.set_s32(next, setup.scratch_bytes),
-            UserValue::PrivateSegmentBuffer
-            | UserValue::QueuePtr
-            | UserValue::DispatchId
-            | UserValue::FlatScratchInit => {}
+            UserValue::PrivateSegmentBuffer => {
+                for (i, word) in crate::exec::memory::SCRATCH_DESCRIPTOR.into_iter().enumerate() {
+                    w.set_s32(next + i as u16, word);
+                }
+            }
+            UserValue::QueuePtr | UserValue::DispatchId | UserValue::FlatScratchInit => {}
         }
         next += value.registers();
     }

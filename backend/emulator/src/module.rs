@@ -245,7 +245,7 @@ impl Module {
         let mut bytes = [0; DESCRIPTOR_BYTES];
         let window = self.memory.host("load", address, DESCRIPTOR_BYTES as u64).map_err(|error| error.to_string())?;
         window.read(address, &mut bytes);
-        let descriptor = Descriptor::new(&bytes);
+        let descriptor = Descriptor::new(&bytes, self.program.arch.info().family, metadata.wave_size);
         if descriptor.initial_sgprs() > SGPRS_MAX {
             return Err(format!("kernel {} wants {} registers set", metadata.name, descriptor.initial_sgprs()));
         }

@@ -77,7 +77,7 @@ impl Program {
         for (i, Decoded { offset, inst }) in decoded.iter().enumerate() {
             program.step_at[offset / 4] = program.steps.len() as u32;
             let next_is_target = decoded.get(i + 1).is_some_and(|next| targets[next.offset / 4]);
-            if !complete && inst.is_some_and(|inst| is_dropped(inst.op)) && !next_is_target {
+            if !complete && inst.is_some_and(|inst| has_no_effect(inst.op)) && !next_is_target {
                 dropped += 1;
                 continue;
             }
@@ -205,12 +205,21 @@ fn branch_target(inst: &Inst, offset: usize) -> Option<i64> {
 }
 
 fn make_step(arch: Arch, inst: &Inst, offset: usize, level: Level) -> Option<Step> {
+    if has_no_effect(inst.op) {
+        let nothing = Selected::lanes(Handlers::same(|_, _, _| Flow::Next));
+        return Step::new(
+            Inst { dst: Step::NO_INST.dst, src: Step::NO_INST.src, ..*inst },
+            &nothing,
+            level,
+            offset as u32,
+        );
+    }
     let selected = exec::select(arch, inst)?;
     Step::new(*inst, &selected, level, offset as u32)
 }
 
 /// Instructions that change nothing the emulator models.
-pub(crate) fn is_dropped(op: Op) -> bool {
+pub(crate) fn has_no_effect(op: Op) -> bool {
     matches!(
         op,
         Op::SNop
@@ -228,6 +237,9 @@ pub(crate) fn is_dropped(op: Op) -> bool {
             | Op::SWakeup
             | Op::BufferInv
             | Op::BufferWbl2
+            | Op::BufferInvl2
+            | Op::BufferWbinvl1
+            | Op::BufferWbinvl1Vol
             | Op::DsNop
     )
 }

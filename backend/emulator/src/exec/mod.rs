@@ -30,7 +30,7 @@ pub(crate) fn select(arch: Arch, inst: &Inst) -> Option<Selected> {
         Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc | Format::Sopp | Format::Smem => scalar::select(inst),
         Format::Global | Format::Flat | Format::Scratch | Format::Mubuf | Format::Ds => memory::select(inst),
         Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p | Format::Vop3pMai => {
-            lane::select(inst).or_else(|| mfma::select(arch, inst)).or_else(|| valu::select(inst))
+            lane::select(inst).or_else(|| mfma::select(arch, inst)).or_else(|| valu::select(arch, inst))
         }
     }
 }

@@ -1,20 +1,36 @@
-//! The 8-bit floats of CDNA 3, in their FNUZ forms: no infinities, no negative zero, 0x80 is the only NaN.
+//! Floats of 8, 6 and 4 bits.
+//!
+//! The 8-bit ones of CDNA 3 have the FNUZ forms: no infinities, no negative zero, 0x80 is the only NaN. Those of CDNA 4 and
+//! RDNA 4 are the Open Compute Project's: FP8 has one NaN of each sign and no infinities, BF8 has both as larger formats
+//! do. FP6, BF6 and FP4 (CDNA 4) have numbers only. All are in the low bits of a byte.
 
-/// Which of the two formats.
+/// Which of the formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), allow(dead_code))]
 pub(crate) enum Float8 {
-    /// FP8: 4 exponent bits of bias 8, 3 of mantissa; up to 240.
+    /// FNUZ FP8: 4 exponent bits of bias 8, 3 of mantissa; up to 240.
     E4M3,
-    /// BF8: 5 exponent bits of bias 16, 2 of mantissa; up to 57344.
+    /// FNUZ BF8: 5 exponent bits of bias 16, 2 of mantissa; up to 57344.
     E5M2,
+    /// OCP FP8: 4 exponent bits of bias 7, 3 of mantissa; up to 448.
+    OcpE4M3,
+    /// OCP BF8: 5 exponent bits of bias 15, 2 of mantissa; up to 57344.
+    OcpE5M2,
+    /// FP6: 2 exponent bits of bias 1, 3 of mantissa; up to 7.5.
+    E2M3,
+    /// BF6: 3 exponent bits of bias 3, 2 of mantissa; up to 28.
+    E3M2,
+    /// FP4: 2 exponent bits of bias 1, 1 of mantissa; up to 6.
+    E2M1,
 }
 
 impl Float8 {
     #[inline(always)]
     const fn mantissa_bits(self) -> u32 {
         match self {
-            Float8::E4M3 => 3,
-            Float8::E5M2 => 2,
+            Float8::E4M3 | Float8::OcpE4M3 | Float8::E2M3 => 3,
+            Float8::E5M2 | Float8::OcpE5M2 | Float8::E3M2 => 2,
+            Float8::E2M1 => 1,
         }
     }
 
@@ -23,34 +39,105 @@ impl Float8 {
         match self {
             Float8::E4M3 => 8,
             Float8::E5M2 => 16,
+            Float8::OcpE4M3 => 7,
+            Float8::OcpE5M2 => 15,
+            Float8::E3M2 => 3,
+            Float8::E2M3 | Float8::E2M1 => 1,
+        }
+    }
+
+    /// Bits of a value, its sign included.
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u32 {
+        match self {
+            Float8::E4M3 | Float8::E5M2 | Float8::OcpE4M3 | Float8::OcpE5M2 => 8,
+            Float8::E2M3 | Float8::E3M2 => 6,
+            Float8::E2M1 => 4,
+        }
+    }
+
+    /// The largest finite value, without a sign.
+    #[inline(always)]
+    const fn largest(self) -> u32 {
+        match self {
+            Float8::E4M3 | Float8::E5M2 => 0x7f,
+            Float8::OcpE4M3 => 0x7e,
+            Float8::OcpE5M2 => 0x7b,
+            Float8::E2M3 | Float8::E3M2 => 0x1f,
+            Float8::E2M1 => 0x7,
+        }
+    }
+
+    /// A value of this sign from the bits without one.
+    #[inline(always)]
+    const fn signed(self, magnitude: u32, negative: bool) -> u8 {
+        (magnitude | (negative as u32) << (self.bits() - 1)) as u8
+    }
+
+    /// What a NaN becomes.
+    #[inline(always)]
+    const fn nan(self, negative: bool) -> u8 {
+        match self {
+            Float8::E4M3 | Float8::E5M2 => 0x80,
+            Float8::OcpE4M3 | Float8::OcpE5M2 => self.signed(0x7f, negative),
+            Float8::E2M3 | Float8::E3M2 | Float8::E2M1 => self.signed(self.largest(), negative),
+        }
+    }
+
+    /// What a number beyond the largest becomes where it is not held to that.
+    #[inline(always)]
+    const fn overflow(self, negative: bool) -> u8 {
+        match self {
+            Float8::OcpE5M2 => self.signed(0x7c, negative),
+            _ => self.nan(negative),
         }
     }
 }
 
-const NAN: u8 = 0x80;
-const LARGEST: u32 = 0x7f;
-
-/// 8-bit float to f32, exact.
+/// To f32, exact.
 #[inline(always)]
 pub(crate) fn float8_to_f32(format: Float8, bits: u8) -> f32 {
     let mantissa_bits = format.mantissa_bits();
-    let magnitude = u32::from(bits & 0x7f);
+    let sign = 1u32 << (format.bits() - 1);
+    let (magnitude, negative) = (u32::from(bits) & (sign - 1), u32::from(bits) & sign != 0);
     // As for f16: place the field, then one exact multiplication re-biases it and normalises denormals.
     let rebias = f32::from_bits(((127 + 127 - format.bias()) as u32) << 23);
     let value = (f32::from_bits(magnitude << (23 - mantissa_bits)) * rebias).to_bits();
-    let signed = value | u32::from(bits & 0x80) << 24;
-    f32::from_bits(if bits == NAN { super::NAN_F32 } else { signed })
+    let signed = value | u32::from(negative) << 31;
+    let out = match format {
+        Float8::E4M3 | Float8::E5M2 => {
+            if bits == 0x80 {
+                super::NAN_F32
+            } else {
+                signed
+            }
+        }
+        Float8::OcpE4M3 => {
+            if magnitude == 0x7f {
+                super::NAN_F32
+            } else {
+                signed
+            }
+        }
+        Float8::OcpE5M2 => match magnitude {
+            0x7c => 0x7f80_0000 | u32::from(negative) << 31,
+            0x7d.. => super::NAN_F32,
+            _ => signed,
+        },
+        Float8::E2M3 | Float8::E3M2 | Float8::E2M1 => signed,
+    };
+    f32::from_bits(out)
 }
 
-/// f32 to an 8-bit float, to nearest even. What lies beyond the largest value becomes NaN, or with `saturate` (MODE's
-/// FP16_OVFL) the largest value; infinities and NaNs become NaN.
+/// From f32, to nearest even. What lies beyond the largest value becomes NaN (OCP BF8: infinity), or with `saturate`
+/// (MODE's FP16_OVFL) the largest value; in the formats of 6 and 4 bits always that. FNUZ infinities become NaN.
 #[inline(always)]
 pub(crate) fn f32_to_float8(format: Float8, x: f32, saturate: bool) -> u8 {
     narrow(format, x, saturate, |_, half, odd| half - 1 + odd)
 }
 
-/// f32 to an 8-bit float with stochastic rounding: the upper bits of `random` are added below the last place kept, then
-/// the sum is truncated.
+/// From f32 with stochastic rounding: the upper bits of `random` are added below the last place kept, then the sum is
+/// truncated.
 #[inline(always)]
 pub(crate) fn f32_to_float8_stochastic(format: Float8, x: f32, random: u32, saturate: bool) -> u8 {
     narrow(format, x, saturate, |drop, _, _| random.checked_shr(32 - drop.min(31)).unwrap_or(0))
@@ -61,9 +148,10 @@ pub(crate) fn f32_to_float8_stochastic(format: Float8, x: f32, random: u32, satu
 fn narrow(format: Float8, x: f32, saturate: bool, addend: impl Fn(u32, u32, u32) -> u32) -> u8 {
     let bits = x.to_bits();
     let magnitude = bits & 0x7fff_ffff;
-    let sign = (bits >> 24) as u8 & 0x80;
-    if magnitude >= 0x7f80_0000 {
-        return NAN;
+    let negative = bits >> 31 != 0;
+    let fnuz = matches!(format, Float8::E4M3 | Float8::E5M2);
+    if magnitude > 0x7f80_0000 || magnitude == 0x7f80_0000 && fnuz {
+        return format.nan(negative);
     }
     let mantissa_bits = format.mantissa_bits();
     let exponent = (magnitude >> 23).max(1) as i32 - 127 + format.bias();
@@ -80,12 +168,12 @@ fn narrow(format: Float8, x: f32, saturate: bool, addend: impl Fn(u32, u32, u32)
     };
     // The carry of a rounding moves the exponent by itself.
     let out = if exponent >= 1 { (((exponent - 1) as u32) << mantissa_bits) + kept } else { kept };
-    if out > LARGEST {
-        if saturate { LARGEST as u8 | sign } else { NAN }
-    } else if out == 0 {
+    if out > format.largest() {
+        if saturate { format.signed(format.largest(), negative) } else { format.overflow(negative) }
+    } else if out == 0 && fnuz {
         0
     } else {
-        out as u8 | sign
+        format.signed(out, negative)
     }
 }
 
@@ -93,38 +181,52 @@ fn narrow(format: Float8, x: f32, saturate: bool, addend: impl Fn(u32, u32, u32)
 mod tests {
     use super::*;
 
+    const ALL: [Float8; 7] =
+        [Float8::E4M3, Float8::E5M2, Float8::OcpE4M3, Float8::OcpE5M2, Float8::E2M3, Float8::E3M2, Float8::E2M1];
+
     /// The value by the format's definition.
     fn value(format: Float8, bits: u8) -> f64 {
         let m = format.mantissa_bits();
-        let (e, f) = (i32::from(bits & 0x7f) >> m, f64::from(bits & ((1 << m) - 1)));
+        let sign = 1 << (format.bits() - 1);
+        let (e, f) = (i32::from(bits & (sign - 1)) >> m, f64::from(bits & ((1 << m) - 1)));
         let one = f64::from(1u32 << m);
         let magnitude = if e == 0 {
             f / one * 2f64.powi(1 - format.bias())
         } else {
             (1.0 + f / one) * 2f64.powi(e - format.bias())
         };
-        if bits & 0x80 != 0 { -magnitude } else { magnitude }
+        if bits & sign != 0 { -magnitude } else { magnitude }
+    }
+
+    /// Every finite value.
+    fn finite(format: Float8) -> impl Iterator<Item = u8> {
+        let sign = 1 << (format.bits() - 1);
+        let fnuz = matches!(format, Float8::E4M3 | Float8::E5M2);
+        (0..=(2 * sign - 1) as u8)
+            .filter(move |&b| u32::from(b) & (sign - 1) <= format.largest() && !(fnuz && b == 0x80))
     }
 
     #[test]
     fn every_value_is_exact_and_comes_back() {
-        for format in [Float8::E4M3, Float8::E5M2] {
-            for bits in (0..=255u8).filter(|&b| b != NAN) {
+        for format in ALL {
+            for bits in finite(format) {
                 let x = float8_to_f32(format, bits);
                 assert_eq!(f64::from(x), value(format, bits), "{format:?} {bits:#x}");
-                assert_eq!(f32_to_float8(format, x, false), bits);
+                assert_eq!(f32_to_float8(format, x, false), bits, "{format:?} {bits:#x}");
                 assert_eq!(f32_to_float8_stochastic(format, x, u32::MAX, false), bits);
             }
-            assert!(float8_to_f32(format, NAN).is_nan());
         }
-        assert_eq!(float8_to_f32(Float8::E4M3, 0x7f), 240.0);
-        assert_eq!(float8_to_f32(Float8::E5M2, 0x7f), 57344.0);
+        let largest = ALL.map(|format| float8_to_f32(format, format.largest() as u8));
+        assert_eq!(largest, [240.0, 57344.0, 448.0, 57344.0, 7.5, 28.0, 6.0]);
+        assert!(float8_to_f32(Float8::E4M3, 0x80).is_nan() && float8_to_f32(Float8::E5M2, 0x80).is_nan());
+        assert!(float8_to_f32(Float8::OcpE4M3, 0xff).is_nan() && float8_to_f32(Float8::OcpE5M2, 0x7d).is_nan());
+        assert_eq!(float8_to_f32(Float8::OcpE5M2, 0xfc), f32::NEG_INFINITY);
     }
 
     #[test]
     fn rounding_is_to_nearest_even_between_every_pair_of_neighbours() {
-        for format in [Float8::E4M3, Float8::E5M2] {
-            for bits in 0..0x7fu8 {
+        for format in ALL {
+            for bits in 0..format.largest() as u8 {
                 let (low, high) = (value(format, bits) as f32, value(format, bits + 1) as f32);
                 let middle = (low + high) / 2.0;
                 let next = |x: f32, by: i32| f32::from_bits((x.to_bits() as i32 + by) as u32);
@@ -132,7 +234,9 @@ mod tests {
                 assert_eq!(f32_to_float8(format, next(middle, -1), false), bits);
                 assert_eq!(f32_to_float8(format, next(middle, 1), false), bits + 1);
                 let negative = f32_to_float8(format, -next(middle, -1), false);
-                assert_eq!(negative, if bits == 0 { 0 } else { bits | 0x80 }, "there is no negative zero");
+                let fnuz = matches!(format, Float8::E4M3 | Float8::E5M2);
+                let sign = 1 << (format.bits() - 1);
+                assert_eq!(negative, if bits == 0 && fnuz { 0 } else { bits | sign }, "FNUZ has no negative zero");
                 assert_eq!(f32_to_float8_stochastic(format, next(high, -1), 0, false), bits);
                 assert_eq!(f32_to_float8_stochastic(format, middle, 1 << 31, false), bits + 1);
                 assert_eq!(f32_to_float8_stochastic(format, middle, (1 << 31) - 1 & !0xff, false), bits);
@@ -143,11 +247,19 @@ mod tests {
     #[test]
     fn overflow_is_nan_or_the_largest_value() {
         assert_eq!(f32_to_float8(Float8::E4M3, 247.9, false), 0x7f);
-        assert_eq!(f32_to_float8(Float8::E4M3, 248.0, false), NAN);
+        assert_eq!(f32_to_float8(Float8::E4M3, 248.0, false), 0x80);
         assert_eq!(f32_to_float8(Float8::E4M3, -1e9, true), 0xff);
-        assert_eq!(f32_to_float8(Float8::E5M2, 61440.0, false), NAN);
-        assert_eq!(f32_to_float8(Float8::E5M2, f32::INFINITY, true), NAN);
-        assert_eq!(f32_to_float8(Float8::E5M2, f32::NAN, true), NAN);
+        assert_eq!(f32_to_float8(Float8::E5M2, 61440.0, false), 0x80);
+        assert_eq!(f32_to_float8(Float8::E5M2, f32::INFINITY, true), 0x80);
+        assert_eq!(f32_to_float8(Float8::E5M2, f32::NAN, true), 0x80);
         assert_eq!(f32_to_float8(Float8::E5M2, 1e-40, true), 0);
+        assert_eq!(f32_to_float8(Float8::OcpE4M3, 464.0, false), 0x7e);
+        assert_eq!(f32_to_float8(Float8::OcpE4M3, 464.1, false), 0x7f);
+        assert_eq!(f32_to_float8(Float8::OcpE4M3, -1e9, true), 0xfe);
+        assert_eq!(f32_to_float8(Float8::OcpE5M2, -61440.0, false), 0xfc);
+        assert_eq!(f32_to_float8(Float8::OcpE5M2, f32::INFINITY, false), 0x7c);
+        assert_eq!(f32_to_float8(Float8::OcpE5M2, f32::NAN, false) & 0x7f, 0x7f);
+        assert_eq!(f32_to_float8(Float8::E2M1, f32::NEG_INFINITY, false), 0xf);
+        assert_eq!(f32_to_float8(Float8::E2M3, 1e9, false), 0x1f);
     }
 }

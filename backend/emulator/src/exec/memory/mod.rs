@@ -20,6 +20,8 @@ mod space;
 mod store;
 mod to_lds;
 
+pub(crate) use space::SCRATCH_DESCRIPTOR;
+
 /// The handler of a memory instruction.
 pub(crate) fn select(inst: &Inst) -> Option<Selected> {
     let handlers = match inst.format {

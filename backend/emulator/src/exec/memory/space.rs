@@ -382,8 +382,33 @@ impl Space for Scratch {
 /// Address of a lane that the descriptor's range check has refused: no allocation is there.
 const OUT_OF_RANGE: u64 = u64::MAX;
 
+/// The bit of a descriptor's last word by which the lane's number is part of the address (ADD_TID_ENABLE).
+const ADD_LANE: u32 = 1 << 23;
+
+/// The resource descriptor of scratch, for targets that reach it through MUBUF. Its base is zero because scratch has no
+/// address here, and the wave's own offset, which kernels add to it, is zero too.
+pub(crate) const SCRATCH_DESCRIPTOR: [u32; 4] = [0, 0, u32::MAX, ADD_LANE];
+
+/// Whether a buffer instruction goes to scratch.
+fn is_scratch(w: &Wave, s: &Step) -> bool {
+    w.s32(s.src[2] + 3) & ADD_LANE != 0
+}
+
+/// Addresses of a buffer instruction that goes to scratch, in the private aperture. Scratch is interleaved by dwords, so
+/// that one byte of the scalar offset, which is not, is worth as many less to each lane as a wave has lanes.
+fn swizzled_addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+    let base = (s.s32(w, 3) / LANES as u32).wrapping_add(offset_bytes as u32);
+    std::array::from_fn(|i| {
+        let offset = if s.inst.mods.offen { w.lane(s.src[0], i) } else { 0 };
+        u64::from(PRIVATE_APERTURE) << 32 | u64::from(base.wrapping_add(offset))
+    })
+}
+
 impl Space for Buffer {
     fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+        if is_scratch(w, s) {
+            return swizzled_addresses(w, s, offset_bytes);
+        }
         // The descriptor: base in bits 47..0, stride in 61..48, records in 95..64.
         let (low, records) = (s.s64(w, 2), u64::from(w.s32(s.src[2] + 2)));
         let (base, stride) = (low & 0xffff_ffff_ffff, low >> 48 & 0x3fff);
@@ -402,13 +427,24 @@ impl Space for Buffer {
         })
     }
 
-    fn resolve<const BYTES: usize>(_: &Wave, _: &mut Env, _: &Step, _: i64, _: Access) -> Place {
+    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Place {
+        if is_scratch(w, s) {
+            // They were counted as bytes of device memory.
+            let bytes = u64::from(w.exec().count_ones()) * BYTES as u64;
+            match access {
+                Access::Read => env.bytes.global_read -= bytes,
+                Access::Write | Access::Atomic => env.bytes.global_written -= bytes,
+            }
+            env.bytes.scratch += bytes;
+            let addresses = swizzled_addresses(w, s, offset_bytes);
+            return resolve_scratch::<BYTES>(w, env, &addresses.map(|address| address & 0xffff_ffff));
+        }
         // Some lanes may be out of range, which is no error here.
         Place::Scattered
     }
 
     fn lane_ptr(
-        _: &Wave,
+        w: &Wave,
         env: &mut Env,
         s: &Step,
         lane: usize,
@@ -416,7 +452,11 @@ impl Space for Buffer {
         bytes: u64,
         access: Access,
     ) -> Result<Option<*mut u8>, Box<Cause>> {
-        if address == OUT_OF_RANGE { Ok(None) } else { device_lane_ptr(env, s, lane, address, bytes, access) }
+        match (address, (address >> 32) as u32) {
+            (OUT_OF_RANGE, _) => Ok(None),
+            (_, PRIVATE_APERTURE) => scratch_lane_ptr(w, env, lane, address & 0xffff_ffff, bytes),
+            _ => device_lane_ptr(env, s, lane, address, bytes, access),
+        }
     }
 
     fn count(env: &mut Env, bytes: u64, access: Access) {

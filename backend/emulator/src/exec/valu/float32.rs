@@ -1,7 +1,7 @@
 //! f32 arithmetic and functions, and conversions from and to f32.
 
 use super::driver::{Choice, ops};
-use super::modifiers::flag::{KEEP_BYTES, KEEP_HALF, KEEP_LOW};
+use super::modifiers::flag::{KEEP_HALF, KEEP_LOW};
 use super::word::{Half, Mixed, Pair};
 use crate::numeric::*;
 use rocfire_isa::{Inst, Op};
@@ -22,6 +22,21 @@ fn bits3(f: impl Fn(u32, u32, u32) -> u32, a: f32, b: f32, c: f32) -> f32 {
 #[inline(always)]
 fn mul_legacy(a: f32, b: f32) -> f32 {
     if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
+}
+
+/// A product rounded before the sum, denormals flushed all the way: the older multiply-adds do not have them, whatever MODE
+/// says.
+#[inline(always)]
+fn mad(a: f32, b: f32, c: f32) -> f32 {
+    let flushed = |x: f32| f32::from_bits(flush_f32(x.to_bits()));
+    flushed(flushed(flushed(a) * flushed(b)) + flushed(c))
+}
+
+/// The same, where zero times anything is zero.
+#[inline(always)]
+fn mad_legacy(a: f32, b: f32, c: f32) -> f32 {
+    let flushed = |x: f32| f32::from_bits(flush_f32(x.to_bits()));
+    flushed(flushed(mul_legacy(flushed(a), flushed(b))) + flushed(c))
 }
 
 /// f32 to f16 bits, with the NaN rule.
@@ -45,6 +60,12 @@ ops! {
     FmaF32 [NAN] (a: f32, b: f32, c: f32) -> f32 = C::fma_f32(a, b, c);
     /// `D = S0 * S1 + D`, one rounding
     FmacF32 [NAN | ACC] (a: f32, b: f32, c: f32) -> f32 = C::fma_f32(a, b, c);
+    /// `D = S0 * S1 + S2`, two roundings
+    MadF32 [NAN] (a: f32, b: f32, c: f32) -> f32 = mad(a, b, c);
+    /// `D = S0 * S1 + S2`, two roundings, zero times anything is zero
+    MadLegacyF32 [NAN] (a: f32, b: f32, c: f32) -> f32 = mad_legacy(a, b, c);
+    /// `D = S0 * S1 + D`, two roundings
+    MacF32 [NAN | ACC] (a: f32, b: f32, c: f32) -> f32 = mad(a, b, c);
     /// `D = min(S0, S1)`
     MinF32 [0] (a: f32, b: f32) -> f32 = bits2(min_f32, a, b);
     /// `D = max(S0, S1)`
@@ -134,23 +155,6 @@ ops! {
     /// Byte S1[1:0] of D replaced by u8(S0).
     CvtPkaccumU8 [ACC] (a: f32, b: u32, c: u32) -> u32 = insert_u8(a, b, c);
 
-    /// FP8 to f32.
-    CvtF32Fp8 [0] (a: u32) -> f32 = float8_to_f32(Float8::E4M3, a as u8);
-    /// BF8 to f32.
-    CvtF32Bf8 [0] (a: u32) -> f32 = float8_to_f32(Float8::E5M2, a as u8);
-    /// Two FP8 to two f32.
-    CvtPkF32Fp8 [0] (a: u32) -> u64 = two_f32(Float8::E4M3, a);
-    /// Two BF8 to two f32.
-    CvtPkF32Bf8 [0] (a: u32) -> u64 = two_f32(Float8::E5M2, a);
-    /// `D.b16 = {fp8(S1), fp8(S0)}`
-    CvtPkFp8F32 [0] (a: f32, b: f32) -> u32 = two_f8(Float8::E4M3, a, b);
-    /// `D.b16 = {bf8(S1), bf8(S0)}`
-    CvtPkBf8F32 [0] (a: f32, b: f32) -> u32 = two_f8(Float8::E5M2, a, b);
-    /// `D.b8 = fp8(S0)`, rounded by the random bits S1
-    CvtSrFp8F32 [0] (a: f32, b: u32) -> u32 = f32_to_float8_stochastic(Float8::E4M3, a, b, false).into();
-    /// `D.b8 = bf8(S0)`, rounded by the random bits S1
-    CvtSrBf8F32 [0] (a: f32, b: u32) -> u32 = f32_to_float8_stochastic(Float8::E5M2, a, b, false).into();
-
     /// `D = S0 * S1 + S2`, each source f32 or f16
     FmaMixF32 [0] (a: Mixed, b: Mixed, c: Mixed) -> f32 = fma_mixed::<C>(a, b, c);
     /// `D.f16 = f16(S0 * S1 + S2)`, each source f32 or f16
@@ -158,17 +162,6 @@ ops! {
 
     /// `D.lo = S0 by op_sel[0]`, `D.hi = S1 by op_sel[1]`; `op_sel` is applied before, and puts what it selects low.
     PkMovB32 [0] (a: Pair, b: Pair) -> Pair = Pair(a.0, b.0);
-}
-
-#[inline(always)]
-fn two_f32(format: Float8, x: u32) -> u64 {
-    let value = |byte: u32| u64::from(float8_to_f32(format, byte as u8).to_bits());
-    value(x) | value(x >> 8) << 32
-}
-
-#[inline(always)]
-fn two_f8(format: Float8, a: f32, b: f32) -> u32 {
-    u32::from(f32_to_float8(format, a, false)) | u32::from(f32_to_float8(format, b, false)) << 8
 }
 
 #[inline(always)]
@@ -197,6 +190,9 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
         Op::VMulLegacyF32 => Choice::op::<MulLegacyF32>(),
         Op::VFmaF32 | Op::VFmamkF32 | Op::VFmaakF32 => Choice::hot::<FmaF32>(),
         Op::VFmacF32 => Choice::hot::<FmacF32>(),
+        Op::VMadF32 | Op::VMadmkF32 | Op::VMadakF32 => Choice::op::<MadF32>(),
+        Op::VMadLegacyF32 => Choice::op::<MadLegacyF32>(),
+        Op::VMacF32 => Choice::op::<MacF32>(),
         Op::VMinF32 => Choice::hot::<MinF32>(),
         Op::VMaxF32 => Choice::hot::<MaxF32>(),
         Op::VMin3F32 => Choice::op::<Min3F32>(),
@@ -254,14 +250,6 @@ pub(crate) fn choose_conversion(inst: &Inst) -> Option<Choice> {
         Op::VCvtPknormU16F32 => Choice::op::<CvtPknormU16>(),
         Op::VCvtPkU8F32 => Choice::op::<CvtPkU8>(),
         Op::VCvtPkaccumU8F32 => Choice::op::<CvtPkaccumU8>(),
-        Op::VCvtF32Fp8 => Choice::op::<CvtF32Fp8>(),
-        Op::VCvtF32Bf8 => Choice::op::<CvtF32Bf8>(),
-        Op::VCvtPkF32Fp8 => Choice::op::<CvtPkF32Fp8>(),
-        Op::VCvtPkF32Bf8 => Choice::op::<CvtPkF32Bf8>(),
-        Op::VCvtPkFp8F32 => Choice::op::<CvtPkFp8F32>().with(KEEP_HALF),
-        Op::VCvtPkBf8F32 => Choice::op::<CvtPkBf8F32>().with(KEEP_HALF),
-        Op::VCvtSrFp8F32 => Choice::op::<CvtSrFp8F32>().with(KEEP_BYTES),
-        Op::VCvtSrBf8F32 => Choice::op::<CvtSrBf8F32>().with(KEEP_BYTES),
         _ => return None,
     })
 }

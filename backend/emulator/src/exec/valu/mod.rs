@@ -14,6 +14,7 @@ pub(crate) mod driver;
 mod float16;
 mod float32;
 mod float64;
+mod float8;
 mod int16;
 mod int32;
 mod int64;
@@ -25,12 +26,13 @@ mod special;
 pub(crate) mod tests;
 mod word;
 
+use rocfire_arch::Arch;
 use rocfire_isa::Inst;
 
 use crate::step::Selected;
 
-/// The handler of a vector ALU instruction; `None` if the emulator does not have it.
-pub(crate) fn select(inst: &Inst) -> Option<Selected> {
+/// The handler of a vector ALU instruction on `arch`; `None` if the emulator does not have it.
+pub(crate) fn select(arch: Arch, inst: &Inst) -> Option<Selected> {
     if let Some(dpp) = &inst.mods.dpp {
         // A reserved `dpp_ctrl` is an unknown instruction wherever it stands.
         dpp::source_lane(dpp.ctrl, 0)?;
@@ -48,7 +50,8 @@ pub(crate) fn select(inst: &Inst) -> Option<Selected> {
         float16::choose,
         int16::choose,
     ];
-    match choosers.iter().find_map(|choose| choose(inst)) {
+    let choice = choosers.iter().find_map(|choose| choose(inst)).or_else(|| float8::choose(arch, inst));
+    match choice {
         Some(choice) => Some(choice.select(inst)),
         None => special::select(inst),
     }
