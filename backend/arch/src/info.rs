@@ -1,5 +1,7 @@
 //! What is recorded of an architecture.
 
+use crate::unit::Unit;
+
 /// Who makes it, which says which drivers can run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Vendor {
@@ -92,6 +94,19 @@ pub struct Card {
     pub f16_tflops: f64,
     /// Memory, GB/s (10⁹ bytes).
     pub memory_gbs: f64,
+    /// Shader clock at which the peaks above are reached, MHz.
+    pub clock_mhz: f64,
+    /// L2, all of it.
+    pub l2_bytes: u64,
+    /// Cache between L2 and memory (Infinity Cache), 0 for none.
+    pub last_level_bytes: u64,
+}
+
+impl Card {
+    /// Bytes that memory delivers in one shader clock.
+    pub fn memory_bytes_per_clock(&self) -> f64 {
+        self.memory_gbs * 1e3 / self.clock_mhz
+    }
 }
 
 /// One row of the table.
@@ -125,6 +140,8 @@ pub struct ArchInfo {
     pub elf_machine: Option<u8>,
     /// A card that has it.
     pub card: Option<Card>,
+    /// How what runs a workgroup is built; `None` where nothing is modelled.
+    pub unit: Option<Unit>,
     /// What shows that our kernels are right on it.
     pub evidence: Evidence,
 }

@@ -10,10 +10,12 @@ mod error;
 mod info;
 mod table;
 mod target;
+mod unit;
 
 pub use error::Error;
 pub use info::{ArchInfo, Card, Evidence, Family, Fp8, Matrix, Vendor};
 pub use target::{Arch, Feature, Target};
+pub use unit::{Accumulation, Unit};
 
 /// The architecture that is emulated when there is no GPU and nobody asked for another.
 pub const DEFAULT_EMULATED: &str = "gfx942";

@@ -5,6 +5,7 @@
 //! NVIDIA's data sheets (cards).
 
 use crate::info::{ArchInfo, Card, Evidence, Family, Fp8, Matrix, Vendor};
+use crate::unit::unit;
 
 const KIB: u32 = 1024;
 
@@ -50,6 +51,7 @@ const fn amd(name: &'static str, family: Family, elf_machine: u8) -> ArchInfo {
         generic_target,
         elf_machine: Some(elf_machine),
         card: None,
+        unit: unit(family, false),
         evidence: Evidence::Unverified,
     }
 }
@@ -70,20 +72,26 @@ const fn nvidia(name: &'static str, family: Family, lds_kib: u32, fp8: Fp8) -> A
         generic_target: None,
         elf_machine: None,
         card: None,
+        unit: None,
         evidence: Evidence::Unverified,
     }
 }
 
+/// Figures of a card's data sheet: compute units, f32 and f16 TFLOP/s, GB/s, MHz, MiB of L2 and of the cache behind it.
+type Sheet = (u32, f64, f64, f64, f64, u64, u64);
+
 impl ArchInfo {
-    const fn on(
-        self,
-        name: &'static str,
-        compute_units: u32,
-        f32_tflops: f64,
-        f16_tflops: f64,
-        memory_gbs: f64,
-    ) -> Self {
-        ArchInfo { card: Some(Card { name, compute_units, f32_tflops, f16_tflops, memory_gbs }), ..self }
+    const fn on(self, name: &'static str, sheet: Sheet) -> Self {
+        let (compute_units, f32_tflops, f16_tflops, memory_gbs, clock_mhz, l2_mib, last_level_mib) = sheet;
+        let (l2_bytes, last_level_bytes) = (l2_mib << 20, last_level_mib << 20);
+        let card =
+            Card { name, compute_units, f32_tflops, f16_tflops, memory_gbs, clock_mhz, l2_bytes, last_level_bytes };
+        ArchInfo { card: Some(card), ..self }
+    }
+
+    /// With register files half as large again (LLVM's `Feature1_5xVGPRs`).
+    const fn with_more_vgprs(self) -> Self {
+        ArchInfo { unit: unit(self.family, true), ..self }
     }
 
     const fn emulated(self) -> Self {
@@ -92,31 +100,35 @@ impl ArchInfo {
 }
 
 pub(crate) const ROWS: &[ArchInfo] = &[
-    amd("gfx906", Family::Gcn5, 0x2f).on("Instinct MI50", 60, 13.3, 26.5, 1024.0),
-    amd("gfx908", Family::Cdna1, 0x30).on("Instinct MI100", 120, 23.1, 184.6, 1228.8),
-    amd("gfx90a", Family::Cdna2, 0x3f).on("Instinct MI250X, one die", 110, 23.95, 191.5, 1638.4),
-    amd("gfx942", Family::Cdna3, 0x4c).on("Instinct MI300X", 304, 163.4, 1307.4, 5300.0).emulated(),
-    amd("gfx950", Family::Cdna4, 0x4f).on("Instinct MI355X", 256, 157.3, 2516.6, 8000.0),
-    amd("gfx1010", Family::Rdna1, 0x33).on("Radeon RX 5700 XT", 40, 9.75, 19.5, 448.0),
+    amd("gfx906", Family::Gcn5, 0x2f).on("Instinct MI50", (60, 13.3, 26.5, 1024.0, 1725.0, 4, 0)),
+    amd("gfx908", Family::Cdna1, 0x30).on("Instinct MI100", (120, 23.1, 184.6, 1228.8, 1502.0, 8, 0)),
+    amd("gfx90a", Family::Cdna2, 0x3f).on("Instinct MI250X, one die", (110, 23.95, 191.5, 1638.4, 1700.0, 8, 0)),
+    amd("gfx942", Family::Cdna3, 0x4c).on("Instinct MI300X", (304, 163.4, 1307.4, 5300.0, 2100.0, 32, 256)).emulated(),
+    amd("gfx950", Family::Cdna4, 0x4f).on("Instinct MI355X", (256, 157.3, 2516.6, 8000.0, 2400.0, 32, 256)),
+    amd("gfx1010", Family::Rdna1, 0x33).on("Radeon RX 5700 XT", (40, 9.75, 19.5, 448.0, 1905.0, 4, 0)),
     amd("gfx1011", Family::Rdna1, 0x34),
     amd("gfx1012", Family::Rdna1, 0x35),
-    amd("gfx1030", Family::Rdna2, 0x36).on("Radeon RX 6900 XT", 80, 23.04, 46.08, 512.0),
+    amd("gfx1030", Family::Rdna2, 0x36).on("Radeon RX 6900 XT", (80, 23.04, 46.08, 512.0, 2250.0, 4, 128)),
     amd("gfx1031", Family::Rdna2, 0x37),
     amd("gfx1032", Family::Rdna2, 0x38),
     amd("gfx1033", Family::Rdna2, 0x39),
     amd("gfx1034", Family::Rdna2, 0x3e),
     amd("gfx1035", Family::Rdna2, 0x3d),
     amd("gfx1036", Family::Rdna2, 0x45),
-    amd("gfx1100", Family::Rdna3, 0x41).on("Radeon RX 7900 XTX", 96, 61.4, 122.8, 960.0),
-    amd("gfx1101", Family::Rdna3, 0x46),
+    amd("gfx1100", Family::Rdna3, 0x41)
+        .with_more_vgprs()
+        .on("Radeon RX 7900 XTX", (96, 61.4, 122.8, 960.0, 2498.0, 6, 96)),
+    amd("gfx1101", Family::Rdna3, 0x46).with_more_vgprs(),
     amd("gfx1102", Family::Rdna3, 0x47),
     amd("gfx1103", Family::Rdna3, 0x44),
     amd("gfx1150", Family::Rdna35, 0x43),
-    amd("gfx1151", Family::Rdna35, 0x4a),
+    amd("gfx1151", Family::Rdna35, 0x4a).with_more_vgprs(),
     amd("gfx1152", Family::Rdna35, 0x55),
     amd("gfx1153", Family::Rdna35, 0x58),
-    amd("gfx1200", Family::Rdna4, 0x48),
-    amd("gfx1201", Family::Rdna4, 0x4e).on("Radeon RX 9070 XT", 64, 48.7, 195.0, 640.0),
+    amd("gfx1200", Family::Rdna4, 0x48).with_more_vgprs(),
+    amd("gfx1201", Family::Rdna4, 0x4e)
+        .with_more_vgprs()
+        .on("Radeon RX 9070 XT", (64, 48.7, 195.0, 640.0, 2970.0, 8, 64)),
     amd("gfx1250", Family::Gfx125, 0x49),
     nvidia("sm_80", Family::Ampere, 163, Fp8::None),
     nvidia("sm_89", Family::Ada, 99, Fp8::Ocp),

@@ -54,6 +54,8 @@ mod instrument;
 mod launch;
 mod memory;
 mod metadata;
+#[allow(dead_code)] // Its users, the profile of a launch, are not all here yet.
+mod model;
 mod module;
 mod numeric;
 mod program;

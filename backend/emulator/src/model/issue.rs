@@ -1,0 +1,339 @@
+//! The clocks for which an instruction occupies the pipe that executes it, memory's own costs left out.
+//!
+//! On GCN and CDNA a SIMD of 16 lanes takes four clocks for a wave; on RDNA one of 32 lanes takes one for a wave32 and two
+//! for a wave64. Slower classes take a multiple, which differs by family: `MODEL.md` has the table.
+
+use rocfire_arch::{ArchInfo, Family, Unit};
+use rocfire_isa::{Inst, Op};
+
+use crate::counters::Class;
+
+use super::matrix::{self, MatrixCost};
+
+/// What executes instructions beside one another. A SIMD issues at most one instruction to each in a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Pipe {
+    /// The matrix unit of a SIMD.
+    Matrix,
+    /// The vector lanes of a SIMD: vector instructions, and matrix ones outside their shadow.
+    Valu,
+    /// RDNA's unit for transcendental functions. On GCN and CDNA they are executed by the vector lanes.
+    Transcendental,
+    /// The LDS of a compute unit.
+    Lds,
+    /// Address and cache pipeline of a compute unit: loads and stores of device memory and scratch.
+    Vmem,
+    /// Scalar instructions and scalar loads of a SIMD.
+    Scalar,
+    /// Branches of a SIMD.
+    Branch,
+    /// Waves' own turns: a wave issues one instruction in a turn, so few resident waves cannot fill the pipes.
+    Issue,
+}
+
+impl Pipe {
+    /// All of them.
+    pub const ALL: [Pipe; 8] = [
+        Pipe::Matrix,
+        Pipe::Valu,
+        Pipe::Transcendental,
+        Pipe::Lds,
+        Pipe::Vmem,
+        Pipe::Scalar,
+        Pipe::Branch,
+        Pipe::Issue,
+    ];
+
+    /// As reports name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pipe::Matrix => "matrix",
+            Pipe::Valu => "VALU",
+            Pipe::Transcendental => "transcendental",
+            Pipe::Lds => "LDS",
+            Pipe::Vmem => "VMEM",
+            Pipe::Scalar => "scalar",
+            Pipe::Branch => "branch",
+            Pipe::Issue => "issue",
+        }
+    }
+}
+
+/// The precision of a vector instruction's arithmetic, as AMD's counters tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FloatKind {
+    F16,
+    F32,
+    F64,
+}
+
+/// The cost of an instruction that does not depend on addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Clocks of the vector lanes; of a matrix instruction those outside its shadow.
+    pub(crate) valu: u32,
+    /// Clocks of RDNA's transcendental unit.
+    pub(crate) transcendental: u32,
+    /// A matrix instruction.
+    pub(crate) matrix: Option<MatrixCost>,
+    /// Whether it goes to the scalar pipe, which takes one in a turn.
+    pub(crate) scalar: bool,
+    /// Whether it is a branch.
+    pub(crate) branch: bool,
+    /// Floating-point operations of a lane, by AMD's way of counting: a fused multiply-add has two, minimum, maximum,
+    /// comparison and conversion none.
+    pub(crate) float_operations: u32,
+    /// Their precision.
+    pub(crate) float_kind: FloatKind,
+    /// Whether it is dropped before it issues to any pipe (`s_nop`, waits): takes a turn of its wave only.
+    pub(crate) internal: bool,
+}
+
+/// How fast a vector instruction is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speed {
+    Full,
+    /// 32-bit integer multiplication in full width.
+    IntMul,
+    /// Between f32 and integers or narrower floats.
+    Convert,
+    Transcendental,
+    /// 64-bit integer shifts and comparisons.
+    Int64,
+    Double,
+    DoubleTranscendental,
+}
+
+/// Roots of mnemonics that the transcendental unit executes.
+const TRANSCENDENTAL: [&str; 8] =
+    ["v_exp_", "v_log_", "v_rcp_", "v_rsq_", "v_sqrt_", "v_sin_", "v_cos_", "v_rcp_iflag_"];
+/// LLVM's `WriteIntMul`.
+const INT_MUL: [&str; 9] = [
+    "v_mul_lo_u32",
+    "v_mul_hi_u32",
+    "v_mul_hi_i32",
+    "v_mul_lo_i32",
+    "v_mad_u64_u32",
+    "v_mad_i64_i32",
+    "v_mad_co_u64_u32",
+    "v_mad_co_i64_i32",
+    "v_mqsad_u32_u8",
+];
+/// LLVM's `WriteFloatCvt`.
+const CONVERT: [&str; 16] = [
+    "v_cvt_f32_i32",
+    "v_cvt_f32_u32",
+    "v_cvt_i32_f32",
+    "v_cvt_u32_f32",
+    "v_cvt_f16_f32",
+    "v_cvt_f32_f16",
+    "v_cvt_rpi_i32_f32",
+    "v_cvt_flr_i32_f32",
+    "v_cvt_nearest_i32_f32",
+    "v_cvt_floor_i32_f32",
+    "v_cvt_off_f32_i4",
+    "v_cvt_f32_fp8",
+    "v_cvt_f32_bf8",
+    "v_cvt_pk_f32_fp8",
+    "v_cvt_pk_f32_bf8",
+    "v_cvt_f32_bf16",
+];
+/// 64-bit integers: LLVM's `Write64Bit`.
+const INT64: [&str; 10] = [
+    "v_lshlrev_b64",
+    "v_lshrrev_b64",
+    "v_ashrrev_i64",
+    "v_lshl_b64",
+    "v_lshr_b64",
+    "v_ashr_i64",
+    "v_cmp_",
+    "v_cmpx_",
+    "v_swap_b32",
+    "v_lshl_add_u64",
+];
+
+fn speed(mnemonic: &str) -> Speed {
+    let transcendental = TRANSCENDENTAL.iter().any(|root| mnemonic.starts_with(root));
+    let wide_integer = mnemonic.ends_with("64") || mnemonic == "v_swap_b32";
+    if mnemonic.contains("_f64") {
+        if transcendental { Speed::DoubleTranscendental } else { Speed::Double }
+    } else if transcendental || mnemonic.starts_with("v_s_") {
+        Speed::Transcendental
+    } else if INT_MUL.contains(&mnemonic) {
+        Speed::IntMul
+    } else if CONVERT.contains(&mnemonic) {
+        Speed::Convert
+    } else if wide_integer && INT64.iter().any(|root| mnemonic.starts_with(root)) {
+        Speed::Int64
+    } else {
+        Speed::Full
+    }
+}
+
+/// In how many times a full-rate instruction's clocks one of this speed is done.
+fn slowness(family: Family, speed: Speed) -> u32 {
+    let gcn = matches!(family, Family::Gcn5 | Family::Cdna1);
+    let cdna = matches!(family, Family::Cdna2 | Family::Cdna3 | Family::Cdna4);
+    match speed {
+        Speed::Full => 1,
+        Speed::IntMul if cdna => 1,
+        Speed::IntMul => 4,
+        Speed::Convert if gcn || cdna => 4,
+        Speed::Convert => 1,
+        // Said to be twice as fast on CDNA 4; the smaller cost is the safe one in a lower bound.
+        Speed::Transcendental if family == Family::Cdna4 => 2,
+        Speed::Transcendental => 4,
+        Speed::Int64 if cdna => 1,
+        Speed::Int64 => 2,
+        // From the data sheets' f64 peaks: half of f32 on GCN, equal on CDNA 2 and later; on RDNA a sixteenth of what the
+        // lanes do in f32 without dual issue.
+        Speed::Double if gcn => 2,
+        Speed::Double if cdna => 1,
+        Speed::Double => 16,
+        Speed::DoubleTranscendental if gcn => 8,
+        Speed::DoubleTranscendental if cdna => 4,
+        Speed::DoubleTranscendental => 16,
+    }
+}
+
+/// Floating-point operations of a lane, and of which precision.
+fn float_operations(mnemonic: &str) -> (u32, FloatKind) {
+    let packed = mnemonic.starts_with("v_pk_");
+    let name = mnemonic.strip_prefix("v_pk_").or_else(|| mnemonic.strip_prefix("v_")).unwrap_or(mnemonic);
+    let kind = if name.ends_with("f64") {
+        FloatKind::F64
+    } else if name.ends_with("f32") || name.starts_with("fma_mix") || name.starts_with("dot2") {
+        FloatKind::F32
+    } else if name.ends_with("f16") {
+        FloatKind::F16
+    } else {
+        return (0, FloatKind::F32);
+    };
+    let operations = match name.split('_').next().unwrap_or(name) {
+        "fma" | "fmac" | "fmamk" | "fmaak" | "mad" | "mac" | "madmk" | "madak" => 2,
+        "dot2" | "dot2c" => 4,
+        "add" | "sub" | "subrev" | "mul" => 1,
+        "exp" | "log" | "rcp" | "rsq" | "sqrt" | "sin" | "cos" => 1,
+        "div" if name.starts_with("div_fmas") || name.starts_with("div_fixup") => 2,
+        _ => 0,
+    };
+    (if packed { 2 * operations } else { operations }, kind)
+}
+
+/// The cost of an instruction in a wave of `wave_size` lanes.
+pub(crate) fn cost(info: &ArchInfo, unit: &Unit, inst: &Inst, class: Class, wave_size: u32) -> Cost {
+    let nothing = Cost {
+        valu: 0,
+        transcendental: 0,
+        matrix: None,
+        scalar: false,
+        branch: false,
+        float_operations: 0,
+        float_kind: FloatKind::F32,
+        internal: false,
+    };
+    match class {
+        Class::Valu => vector(info.family, unit, inst, wave_size, nothing),
+        Class::Mfma => match matrix::cost(info.family, info.matrix, inst) {
+            Some(matrix) => Cost { valu: matrix.clocks - matrix.shadow, matrix: Some(matrix), ..nothing },
+            None => vector(info.family, unit, inst, wave_size, nothing),
+        },
+        Class::Salu | Class::Smem => Cost { scalar: true, ..nothing },
+        Class::Branch => Cost { branch: true, ..nothing },
+        Class::Barrier | Class::NoEffect => Cost { internal: true, ..nothing },
+        // What they cost follows from their addresses.
+        Class::VmemRead | Class::VmemWrite | Class::VmemAtomic | Class::Scratch | Class::Lds => nothing,
+    }
+}
+
+fn vector(family: Family, unit: &Unit, inst: &Inst, wave_size: u32, nothing: Cost) -> Cost {
+    let mnemonic = inst.op.canonical().mnemonic();
+    let full = wave_size.div_ceil(unit.simd_lanes);
+    let speed = speed(mnemonic);
+    let (float_operations, float_kind) = float_operations(mnemonic);
+    let cost = Cost { float_operations, float_kind, ..nothing };
+    if matches!(inst.op, Op::VNop | Op::VReadfirstlaneB32) {
+        return Cost { valu: full, ..cost };
+    }
+    let clocks = full * slowness(family, speed);
+    match speed {
+        // A unit of its own: the lanes are free again after the turn in which it issues.
+        Speed::Transcendental if unit.wave32 => Cost { valu: full, transcendental: clocks, ..cost },
+        _ => Cost { valu: clocks, ..cost },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rocfire_arch::Arch;
+
+    fn clocks(arch: &str, mnemonic: &str, wave_size: u32) -> (u32, u32) {
+        let info = Arch::parse(arch).unwrap().info();
+        let unit = info.unit.unwrap();
+        let op = *Op::ALL.iter().find(|op| op.mnemonic() == mnemonic).unwrap();
+        let inst = Inst { op, ..crate::step::Step::NO_INST };
+        let cost = cost(info, &unit, &inst, Class::Valu, wave_size);
+        (cost.valu, cost.transcendental)
+    }
+
+    #[test]
+    fn a_wave64_takes_four_clocks_of_sixteen_lanes() {
+        assert_eq!(clocks("gfx942", "v_add_f32", 64), (4, 0));
+        assert_eq!(clocks("gfx942", "v_pk_fma_f32", 64), (4, 0));
+        assert_eq!(clocks("gfx1030", "v_add_f32", 32), (1, 0));
+        assert_eq!(clocks("gfx1030", "v_add_f32", 64), (2, 0));
+    }
+
+    /// A quarter of the rate; on RDNA in a unit beside the lanes.
+    #[test]
+    fn transcendental_functions_are_quarter_rate() {
+        for name in ["v_exp_f32", "v_rsq_f16", "v_sqrt_f32", "v_sin_f32"] {
+            assert_eq!(clocks("gfx942", name, 64), (16, 0), "{name}");
+            assert_eq!(clocks("gfx950", name, 64), (8, 0), "{name}");
+            assert_eq!(clocks("gfx1100", name, 32), (1, 4), "{name}");
+        }
+    }
+
+    /// MI50 does f64 at half of f32's rate, MI250X and later at all of it, Radeon at a sixteenth: 6.6, 23.9 (a die), 81.7,
+    /// 78.6 and (RX 6900 XT) 1.44 TFLOP/s on the data sheets.
+    #[test]
+    fn f64_rates_are_those_of_the_data_sheets() {
+        for (arch, wave_size, clocks_of_fma, sheet_tflops) in [
+            ("gfx906", 64, 8, 6.63),
+            ("gfx90a", 64, 4, 23.95),
+            ("gfx942", 64, 4, 81.7),
+            ("gfx950", 64, 4, 78.6),
+            ("gfx1030", 32, 16, 1.44),
+        ] {
+            assert_eq!(clocks(arch, "v_fma_f64", wave_size), (clocks_of_fma, 0), "{arch}");
+            let info = Arch::parse(arch).unwrap().info();
+            let (unit, card) = (info.unit.unwrap(), info.card.unwrap());
+            let simds = f64::from(card.compute_units / unit.compute_units * unit.simds);
+            let per_clock = f64::from(2 * wave_size) / f64::from(clocks_of_fma);
+            let tflops = simds * per_clock * card.clock_mhz * 1e-6;
+            assert!((tflops / sheet_tflops - 1.0).abs() < 0.01, "{arch}: {tflops}");
+        }
+    }
+
+    #[test]
+    fn integer_products_and_conversions_differ_by_family() {
+        assert_eq!([clocks("gfx906", "v_mul_lo_u32", 64).0, clocks("gfx942", "v_mul_lo_u32", 64).0], [16, 4]);
+        assert_eq!(clocks("gfx1030", "v_mul_lo_u32", 32).0, 4);
+        assert_eq!([clocks("gfx942", "v_cvt_f32_f16", 64).0, clocks("gfx1030", "v_cvt_f32_f16", 32).0], [16, 1]);
+        assert_eq!([clocks("gfx906", "v_lshlrev_b64", 64).0, clocks("gfx942", "v_lshlrev_b64", 64).0], [8, 4]);
+        assert_eq!([clocks("gfx906", "v_cmp_lt_i64", 64).0, clocks("gfx906", "v_cmp_lt_i32", 64).0], [8, 4]);
+    }
+
+    #[test]
+    fn float_operations_are_counted_as_amd_does() {
+        assert_eq!(float_operations("v_fma_f32"), (2, FloatKind::F32));
+        assert_eq!(float_operations("v_pk_fma_f32"), (4, FloatKind::F32));
+        assert_eq!(float_operations("v_pk_mul_f16"), (2, FloatKind::F16));
+        assert_eq!(float_operations("v_add_f64"), (1, FloatKind::F64));
+        assert_eq!(float_operations("v_exp_f32"), (1, FloatKind::F32));
+        for name in ["v_max_f32", "v_cmp_lt_f32", "v_cvt_f32_i32", "v_add_u32", "v_mul_lo_u32", "v_mov_b32"] {
+            assert_eq!(float_operations(name).0, 0, "{name}");
+        }
+    }
+}
