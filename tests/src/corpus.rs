@@ -15,7 +15,7 @@ macro_rules! themes {
         pub const THEMES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../corpus/", $name, ".hip")))),*];
     };
 }
-themes!("calls", "control", "grid", "integer", "reduce", "scan");
+themes!("calls", "control", "gemm", "grid", "histogram", "integer", "reduce", "scan", "sort", "stencil", "transpose");
 
 /// Clang's optimisation levels that the corpus is compiled at.
 pub const LEVELS: [&str; 3] = ["-O1", "-O2", "-O3"];

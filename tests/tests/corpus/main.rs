@@ -8,10 +8,15 @@
 mod bench;
 mod calls;
 mod control;
+mod gemm;
 mod grid;
+mod histogram;
 mod integer;
 mod reduce;
 mod scan;
+mod sort;
+mod stencil;
+mod transpose;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -32,16 +37,21 @@ const ROTATION: &str = "ROCFIRE_TEST_ROTATION";
 const SHARE: u64 = 24;
 
 /// What the corpus runs on: one architecture of each family that the emulator executes.
-const ARCHITECTURES: &[&str] = &["gfx942"];
+const ARCHITECTURES: &[&str] = &["gfx90a", "gfx942"];
 
 /// The themes and their cases; the names are those of the sources.
 const CASES: &[(&str, &[Case])] = &[
     ("calls", calls::CASES),
     ("control", control::CASES),
+    ("gemm", gemm::CASES),
     ("grid", grid::CASES),
+    ("histogram", histogram::CASES),
     ("integer", integer::CASES),
     ("reduce", reduce::CASES),
     ("scan", scan::CASES),
+    ("sort", sort::CASES),
+    ("stencil", stencil::CASES),
+    ("transpose", transpose::CASES),
 ];
 
 /// How many cases ran and how many passed, by variant.
