@@ -8,6 +8,7 @@
 //! | [`index`] | vector instructions while `s_set_gpr_idx_on` is in force |
 //! | [`memory`] | GLOBAL, FLAT, SCRATCH, MUBUF, DS |
 //! | [`mfma`] | VOP3P-MAI, without the moves to and from accumulation registers |
+//! | [`wmma`] | `v_wmma_*` |
 //! | [`valu`] | all other VOP1, VOP2, VOPC, VOP3, VOP3P, with SDWA and DPP |
 
 use rocfire_arch::Arch;
@@ -23,6 +24,7 @@ pub(crate) mod memory;
 pub(crate) mod mfma;
 pub(crate) mod scalar;
 pub(crate) mod valu;
+pub(crate) mod wmma;
 
 /// The handler of `inst` on `arch`, if any class knows it.
 pub(crate) fn select(arch: Arch, inst: &Inst) -> Option<Selected> {
@@ -30,7 +32,10 @@ pub(crate) fn select(arch: Arch, inst: &Inst) -> Option<Selected> {
         Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc | Format::Sopp | Format::Smem => scalar::select(inst),
         Format::Global | Format::Flat | Format::Scratch | Format::Mubuf | Format::Ds => memory::select(inst),
         Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p | Format::Vop3pMai => {
-            lane::select(inst).or_else(|| mfma::select(arch, inst)).or_else(|| valu::select(arch, inst))
+            lane::select(inst)
+                .or_else(|| mfma::select(arch, inst))
+                .or_else(|| wmma::select(inst))
+                .or_else(|| valu::select(arch, inst))
         }
     }
 }

@@ -60,6 +60,14 @@ pub(crate) fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
+/// f32 to bf16, to nearest even; a NaN becomes quiet and keeps its sign and upper bits.
+#[inline(always)]
+pub(crate) fn f32_to_bf16(x: f32) -> u16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
+    ((if x.is_nan() { bits | 0x0040_0000 } else { rounded }) >> 16) as u16
+}
+
 /// `a * b + c` in f16 with one rounding.
 #[inline(always)]
 pub(crate) fn fma_f16(a: u16, b: u16, c: u16) -> u16 {

@@ -63,9 +63,13 @@ impl Type {
 
     /// The bits of a value that the type has.
     pub(crate) fn encode(self, value: f64) -> u64 {
+        // Positive codes ascend with their values.
         let search = |to_f32: &dyn Fn(u32) -> f32| {
-            let found = (0..1u32 << self.bits()).find(|&bits| f64::from(to_f32(bits)) == value);
-            u64::from(found.unwrap_or_else(|| panic!("{self:?} has no {value}")))
+            let sign = 1u32 << (self.bits() - 1);
+            let codes: Vec<u32> = (0..sign).collect();
+            let code = codes.partition_point(|&code| f64::from(to_f32(code)) < value.abs()) as u32;
+            assert_eq!(f64::from(to_f32(code)), value.abs(), "{self:?} has no {value}");
+            u64::from(if value < 0.0 { code | sign } else { code })
         };
         match self {
             Type::F64 => value.to_bits(),
@@ -92,25 +96,36 @@ impl Type {
 /// Register (within its operand), lowest bit and lane.
 pub(crate) type Place = (usize, usize, usize);
 
-/// Three formulas over `i`, `j`, `k` and `block`.
+/// The places of a matrix's elements, from three formulas over `i`, `j`, `k` and `block`.
 #[derive(Clone)]
-pub(crate) struct Formula([String; 3]);
+pub(crate) struct Places {
+    places: Vec<Place>,
+    /// Of `i`, `j`, `k` and `block`.
+    extents: [usize; 4],
+}
 
-impl Formula {
-    fn parse(text: &str) -> Formula {
-        let parts: Vec<String> = text.split(',').map(|part| part.trim().to_owned()).collect();
-        Formula(parts.try_into().expect("register, bit and lane"))
+impl Places {
+    fn parse(text: &str, extents: [usize; 4]) -> Places {
+        let formulas: Vec<&str> = text.split(',').map(str::trim).collect();
+        let mut places = Vec::new();
+        for n in 0..extents.iter().product::<usize>() {
+            let [_, j, k, block] = extents;
+            let variables = [n / block / k / j, n / block / k % j, n / block % k, n % block];
+            let value = |formula: usize| {
+                let mut rest = formulas[formula];
+                let value = sum(&mut rest, variables);
+                assert!(rest.is_empty(), "`{rest}` is left of `{}`", formulas[formula]);
+                value
+            };
+            places.push((value(0), value(1), value(2)));
+        }
+        Places { places, extents }
     }
 
     /// The place for these `[i, j, k, block]`.
-    pub(crate) fn at(&self, variables: [usize; 4]) -> Place {
-        let value = |text: &str| {
-            let mut rest = text;
-            let value = sum(&mut rest, variables);
-            assert!(rest.is_empty(), "`{rest}` is left of `{text}`");
-            value
-        };
-        (value(&self.0[0]), value(&self.0[1]), value(&self.0[2]))
+    pub(crate) fn at(&self, [i, j, k, block]: [usize; 4]) -> Place {
+        let [_, js, ks, blocks] = self.extents;
+        self.places[((i * js + j) * ks + k) * blocks + block]
     }
 }
 
@@ -168,9 +183,9 @@ pub(crate) struct Row {
     pub(crate) m: usize,
     pub(crate) k: usize,
     pub(crate) blocks: usize,
-    pub(crate) a: Formula,
-    pub(crate) b: Formula,
-    pub(crate) d: Formula,
+    pub(crate) a: Places,
+    pub(crate) b: Places,
+    pub(crate) d: Places,
 }
 
 /// First registers of A and B.
@@ -186,18 +201,19 @@ pub(crate) fn rows() -> Vec<Row> {
             let [arch, wave, name, words, types, extents, a, b, d] = fields[..] else { panic!("{line}") };
             let types: Vec<Type> = types.split(' ').map(Type::parse).collect();
             let extents: Vec<usize> = extents.split(' ').map(|extent| extent.parse().unwrap()).collect();
+            let [m, k, blocks] = extents[..] else { panic!("{line}") };
             Row {
                 arch: Arch::parse(arch).unwrap(),
                 wave: if wave == "32" { WaveSize::Wave32 } else { WaveSize::Wave64 },
                 name: name.to_owned(),
                 words: words.split(' ').map(|word| u32::from_str_radix(word, 16).unwrap()).collect(),
                 types: types.try_into().unwrap(),
-                m: extents[0],
-                k: extents[1],
-                blocks: extents[2],
-                a: Formula::parse(a),
-                b: Formula::parse(b),
-                d: Formula::parse(d),
+                m,
+                k,
+                blocks,
+                a: Places::parse(a, [m, 1, k, blocks]),
+                b: Places::parse(b, [1, m, k, blocks]),
+                d: Places::parse(d, [m, m, 1, blocks]),
             }
         })
         .collect()
@@ -253,7 +269,7 @@ impl Row {
         }
         w.set_s64(scalar::EXEC, random.next());
         let lanes = if self.wave == WaveSize::Wave32 { 32 } else { 64 };
-        let copies = if self.name.contains("wmma") && !self.a.0[2].contains('+') { 16 } else { 64 };
+        let copies = if self.arch.name() == "gfx1100" { 16 } else { 64 };
         let mut put = |base: usize, place: Place, ty: Type, value: f64, copies: usize| {
             for lane in (place.2..lanes).step_by(copies) {
                 put(&mut w, base, (place.0, place.1, lane), ty.bits(), ty.encode(value));
