@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::counters::{Class, Counters};
 use crate::error::{Access, FaultKind, Nearest};
-use crate::instrument::Event;
+use crate::instrument::{Event, Finding};
 use crate::memory::{Denied, Memory, Window};
 use crate::program::Program;
 use crate::step::Flow;
@@ -105,6 +105,8 @@ pub(crate) struct Env {
     pub(crate) fault: Option<Box<Cause>>,
     /// The step that is to blame, where it is not the one before the wave's `pc`.
     pub(crate) fault_step: Option<usize>,
+    /// Lanes to blame, where they are more than the cause's one.
+    pub(crate) fault_lanes: u64,
     /// Whether handlers are to record what they do to memory.
     pub(crate) observed: bool,
     /// What the last step did to memory, if `observed`.
@@ -135,6 +137,7 @@ impl Env {
             bytes: Bytes::default(),
             fault: None,
             fault_step: None,
+            fault_lanes: 0,
             observed: false,
             events: Vec::new(),
             windows: vec![Window::empty(); SITES].into_boxed_slice(),
@@ -161,6 +164,7 @@ impl Env {
         self.bytes = Bytes::default();
         self.fault = None;
         self.fault_step = None;
+        self.fault_lanes = 0;
         self.observed = observed;
         self.events.clear();
     }
@@ -230,9 +234,14 @@ impl Env {
 
     /// Stops the wave because of what an observer found at a step.
     #[cold]
-    pub(crate) fn fail_at(&mut self, step: usize, cause: Cause) -> Flow {
+    pub(crate) fn fail_at(&mut self, step: usize, finding: Finding) -> Flow {
+        let Finding { kind, lanes, address, bytes, is_device_address } = finding;
         self.fault_step = Some(step);
-        self.fail_with(cause)
+        self.fault_lanes = lanes;
+        let lane = (lanes != 0).then(|| lanes.trailing_zeros());
+        let device_address = address.filter(|_| is_device_address);
+        let nearest = device_address.map_or(Nearest::Unknown, |address| self.memory.nearest(address));
+        self.fail_with(Cause { kind, lane, address, bytes, nearest })
     }
 
     /// Stops the wave, with the particulars.

@@ -57,6 +57,7 @@ pub enum Error {
 
 /// What a kernel did wrong, and where.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Fault {
     /// What happened.
     pub kind: FaultKind,
@@ -72,8 +73,12 @@ pub struct Fault {
     pub workgroup: [u32; 3],
     /// Which wave of the workgroup.
     pub wave: u32,
-    /// Which lane, where one lane is to blame.
+    /// Which lane, where one lane is to blame; the first of `lanes`.
     pub lane: Option<u32>,
+    /// All lanes to blame, a bit each; zero where no lane is.
+    pub lanes: u64,
+    /// Where in the source, if the code object has line tables: `file:line:column (function)`, and where that was inlined.
+    pub source: Option<String>,
     /// The address, for a bad access: guest address, or offset in LDS or scratch.
     pub address: Option<u64>,
     /// Bytes accessed there by the lane.
@@ -117,6 +122,33 @@ pub enum FaultKind {
     },
     /// Waves of a workgroup wait at a barrier that others, which have ended, never reached.
     BarrierDivergence,
+    /// A register, or LDS, is used before the wait for the load that fills it.
+    NotWaitedFor {
+        /// The register, or the bytes of LDS.
+        what: String,
+        /// Whether it is overwritten, and not read.
+        overwrites: bool,
+        /// The counter that should have been waited for.
+        counter: &'static str,
+        /// The load.
+        by: String,
+        /// Where the load is in the code.
+        by_code_offset_bytes: u64,
+    },
+    /// Two waves of a workgroup on one byte of LDS, with no barrier between.
+    LdsRace {
+        /// What this wave did.
+        access: Access,
+        /// What the other did.
+        other: Box<Other>,
+    },
+    /// Two workgroups on one byte of device memory, which nothing orders.
+    GlobalRace {
+        /// What this workgroup did.
+        access: Access,
+        /// What the other did.
+        other: Box<Other>,
+    },
     /// The kernel executed `s_trap`.
     Trap(u32),
     /// The instruction is known but was asked for something the emulator does not model.
@@ -132,6 +164,33 @@ pub enum Access {
     Write,
     /// An atomic operation.
     Atomic,
+}
+
+/// The other side of a race.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// What it did.
+    pub access: Access,
+    /// Its workgroup, where it is another one; `None` if there were several.
+    pub workgroup: Option<[u32; 3]>,
+    /// Its wave, in the same workgroup; `None` if there were several.
+    pub wave: Option<u32>,
+    /// Where the instruction is in the code; of several, the last.
+    pub code_offset_bytes: u64,
+    /// The instruction.
+    pub disassembly: String,
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by ", self.access)?;
+        match (self.workgroup, self.wave) {
+            (Some([x, y, z]), _) => write!(f, "workgroup ({x}, {y}, {z})")?,
+            (None, Some(wave)) => write!(f, "wave {wave}")?,
+            (None, None) => f.write_str("several others")?,
+        }
+        write!(f, " at code offset {:#x}: `{}`", self.code_offset_bytes, self.disassembly)
+    }
 }
 
 /// The allocation closest to an address.
@@ -161,7 +220,12 @@ impl fmt::Display for Nearest {
             Nearest::None => f.write_str("nothing is allocated"),
             Nearest::Block { address, bytes, offset_bytes, live } => {
                 let state = if *live { "" } else { "freed " };
-                write!(f, "offset {offset_bytes} of the {state}{bytes}-byte block at {address:#x}")
+                let block = format!("the {state}{bytes}-byte block at {address:#x}");
+                match u64::try_from(*offset_bytes) {
+                    Err(_) => write!(f, "{} bytes before {block}", offset_bytes.unsigned_abs()),
+                    Ok(offset) if offset >= *bytes => write!(f, "{} bytes past the end of {block}", offset - bytes),
+                    Ok(offset) => write!(f, "offset {offset} of {block}"),
+                }
             }
         }
     }
@@ -194,6 +258,17 @@ impl fmt::Display for FaultKind {
             FaultKind::BadJump => f.write_str("jump to where no instruction starts"),
             FaultKind::StepLimit { limit } => write!(f, "endless loop? more than {limit} instructions"),
             FaultKind::BarrierDivergence => f.write_str("barrier not reached by all waves"),
+            FaultKind::NotWaitedFor { what, overwrites, counter, by, by_code_offset_bytes } => {
+                let done = if *overwrites { "overwritten" } else { "read" };
+                let load = format!("`{by}` at code offset {by_code_offset_bytes:#x}");
+                write!(f, "{what} {done} before the wait ({counter}) for the load that fills it, {load},")
+            }
+            FaultKind::LdsRace { access, other } => {
+                write!(f, "race on LDS: {access} with no barrier after {other};")
+            }
+            FaultKind::GlobalRace { access, other } => {
+                write!(f, "race between workgroups: {access} after {other};")
+            }
             FaultKind::Trap(code) => write!(f, "s_trap {code}"),
             FaultKind::Unsupported(what) => write!(f, "not emulated: {what}"),
         }
@@ -208,9 +283,14 @@ impl fmt::Display for Fault {
             "{} in {} at code offset {:#x}: `{}`; ",
             self.kind, self.kernel, self.code_offset_bytes, self.disassembly
         )?;
+        if let Some(source) = &self.source {
+            write!(f, "{source}; ")?;
+        }
         write!(f, "workgroup ({x}, {y}, {z}), wave {}", self.wave)?;
-        if let Some(lane) = self.lane {
-            write!(f, ", lane {lane}")?;
+        match (self.lanes.count_ones(), self.lane) {
+            (0 | 1, Some(lane)) => write!(f, ", lane {lane}")?,
+            (0, None) => {}
+            _ => write!(f, ", lanes {}", lane_list(self.lanes))?,
         }
         if let Some(address) = self.address {
             write!(f, "; {} bytes at {address:#x}", self.bytes)?;
@@ -219,5 +299,41 @@ impl fmt::Display for Fault {
             Nearest::Unknown => Ok(()),
             nearest => write!(f, ", {nearest}"),
         }
+    }
+}
+
+/// `0-15, 20`.
+fn lane_list(lanes: u64) -> String {
+    let mut parts = Vec::new();
+    let mut lane = 0;
+    while lane < 64 {
+        let run = (lanes >> lane).trailing_ones();
+        match run {
+            0 => lane += 1,
+            1 => parts.push(lane.to_string()),
+            _ => parts.push(format!("{lane}-{}", lane + run - 1)),
+        }
+        lane += run;
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_are_listed_as_ranges() {
+        assert_eq!(lane_list(0xf01), "0, 8-11");
+        assert_eq!(lane_list(!0), "0-63");
+        assert_eq!(lane_list(1 << 63 | 1 << 61), "61, 63");
+    }
+
+    #[test]
+    fn the_nearest_block_comes_with_its_distance() {
+        let block = |offset_bytes| Nearest::Block { address: 0x1000, bytes: 16, offset_bytes, live: true }.to_string();
+        assert_eq!(block(-4), "4 bytes before the 16-byte block at 0x1000");
+        assert_eq!(block(4), "offset 4 of the 16-byte block at 0x1000");
+        assert_eq!(block(20), "4 bytes past the end of the 16-byte block at 0x1000");
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use rocfire_arch::{Arch, Family};
 
+use crate::check::{Checker, Checks};
 use crate::counters::Counters;
 use crate::env::Env;
 use crate::error::Error;
@@ -27,6 +28,8 @@ pub struct Options {
     /// Whether it is a fault if a wave ends while others of its workgroup wait at a barrier. HIP forbids it; the hardware
     /// lets the barrier pass, and some programs rely on that.
     pub strict_barriers: bool,
+    /// Checks besides those that always run. They take time: a launch with any of them runs in a slower loop.
+    pub checks: Checks,
     /// Best CPU features to use, for measurements and to compare; a host that does not have them uses what it has.
     pub cpu: CpuLevel,
 }
@@ -38,6 +41,7 @@ impl Default for Options {
             memory_bytes: 8 << 30,
             step_limit: 1 << 32,
             strict_barriers: true,
+            checks: Checks::default(),
             cpu: CpuLevel::Avx512,
         }
     }
@@ -164,6 +168,12 @@ impl Gpu {
     /// holds what was written up to there.
     pub fn launch(&self, kernel: &Kernel, launch: &Launch<'_>) -> Result<Counters, Error> {
         launch::run(self, kernel, launch, &[])
+    }
+
+    /// What makes the checks that were asked for.
+    pub(crate) fn checker(&self) -> Option<Checker> {
+        let checks = self.options.checks;
+        checks.any().then(|| Checker::new(checks, self.arch.info().family))
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {

@@ -185,6 +185,11 @@ impl Worker {
             workgroup,
             wave: number as u32,
             lane: cause.lane,
+            lanes: match std::mem::take(&mut self.env.fault_lanes) {
+                0 => cause.lane.map_or(0, |lane| 1 << lane),
+                lanes => lanes,
+            },
+            source: setup.kernel.module.source_of(program.address + u64::from(step.offset_bytes)),
             address: cause.address,
             bytes: cause.bytes,
             nearest: cause.nearest,

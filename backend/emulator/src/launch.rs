@@ -150,13 +150,17 @@ struct Outcome {
     fault: Option<(u64, Box<Fault>)>,
 }
 
-/// Runs a launch to its end, in the instrumented loop if there are instruments.
+/// Runs a launch to its end, in the instrumented loop if there are instruments or checks.
 pub(crate) fn run(
     gpu: &Gpu,
     kernel: &Kernel,
     launch: &Launch<'_>,
     instruments: &[&dyn Instrument],
 ) -> Result<Counters, Error> {
+    let checker = gpu.checker();
+    let mut instruments = instruments.to_vec();
+    instruments.extend(checker.as_ref().map(|checker| checker as &dyn Instrument));
+    let instruments = instruments.as_slice();
     let setup = prepare(gpu, kernel, launch, !instruments.is_empty())?;
     let groups = setup.groups;
     let shared = Shared {
@@ -165,7 +169,8 @@ pub(crate) fn run(
         stop: AtomicU64::new(groups),
         outcome: Mutex::new(Outcome::default()),
     };
-    let threads = if kernel.info.ordered { 1 } else { (gpu.threads() as u64).min(groups) };
+    let serial = kernel.info.ordered || instruments.iter().any(|instrument| instrument.serial());
+    let threads = if serial { 1 } else { (gpu.threads() as u64).min(groups) };
     let mut worker = gpu.take_worker(&setup, instruments);
     let started = Instant::now();
     if threads <= 1 {

@@ -26,7 +26,7 @@
 //! | A workgroup's waves run one after the other up to each barrier | `group` |
 //! | A handler works on registers that are vectors over the lanes | `wave`, `numeric` |
 //! | and on memory through windows that the allocation map has granted | `env`, `memory` |
-//! | Where something is to watch (a check, a profile), a second loop runs with hooks around each step | `instrument` |
+//! | Where something is to watch (a check, a profile), a second loop runs with hooks around each step | `instrument`, `check` |
 //!
 //! # Invariants
 //!
@@ -40,6 +40,7 @@
 // Loops over lanes index several registers at once, and bit fields are shifts joined by `|`.
 #![allow(clippy::needless_range_loop, clippy::precedence)]
 
+mod check;
 mod counters;
 mod descriptor;
 mod env;
@@ -49,7 +50,6 @@ mod exec;
 mod filetest;
 mod gpu;
 mod group;
-#[allow(dead_code)] // Its first users are being written.
 mod instrument;
 mod launch;
 mod memory;
@@ -59,11 +59,13 @@ mod model;
 mod module;
 mod numeric;
 mod program;
+mod source;
 mod step;
 mod wave;
 
+pub use check::Checks;
 pub use counters::Counters;
-pub use error::{Access, Error, Fault, FaultKind, Nearest};
+pub use error::{Access, Error, Fault, FaultKind, Nearest, Other};
 pub use gpu::{Gpu, Options};
 pub use launch::Launch;
 pub use memory::Live;

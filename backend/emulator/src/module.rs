@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use object::elf::{PF_W, PF_X, PT_LOAD, PT_NOTE, SHF_EXECINSTR, STT_FUNC, STT_OBJECT};
+use object::elf::{PF_W, PF_X, PT_LOAD, PT_NOTE, SHF_COMPRESSED, SHF_EXECINSTR, STT_FUNC, STT_OBJECT};
 use object::endian::LittleEndian;
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 use rocfire_arch::Arch;
@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::memory::{Memory, Segment};
 use crate::metadata::{self, KernelMetadata};
 use crate::program::Program;
+use crate::source::LineTables;
 use crate::step::Level;
 
 /// `ELFOSABI_AMDGPU_HSA`.
@@ -39,6 +40,8 @@ pub struct Module {
     pub(crate) program: Arc<Program>,
     /// The program of the instrumented loop, made when it is first needed.
     complete: OnceLock<Arc<Program>>,
+    /// Where instructions come from, if the file says so.
+    lines: Option<LineTables>,
     memory: Arc<Memory>,
     image: u64,
     kernels: BTreeMap<String, Arc<KernelInfo>>,
@@ -145,6 +148,7 @@ impl Module {
         let mut module = Module {
             program: Arc::new(Program::at_level(level, arch, Vec::new(), image, &[])),
             complete: OnceLock::new(),
+            lines: line_tables(&elf),
             memory: memory.clone(),
             image,
             kernels: BTreeMap::new(),
@@ -164,6 +168,11 @@ impl Module {
     /// The program with nothing dropped, for the instrumented loop.
     pub(crate) fn complete_program(&self) -> &Arc<Program> {
         self.complete.get_or_init(|| Arc::new(self.program.complete()))
+    }
+
+    /// Where in the source an instruction comes from, if the code object says so.
+    pub(crate) fn source_of(&self, address: u64) -> Option<String> {
+        self.lines.as_ref()?.find(address.checked_sub(self.image)?)
     }
 
     /// Copies the segments into the image.
@@ -268,6 +277,18 @@ impl Drop for Module {
             tracing::error!(%error, "a module's memory was not there to be freed");
         }
     }
+}
+
+/// The debug sections that are there and not compressed.
+fn line_tables(elf: &Elf<'_>) -> Option<LineTables> {
+    let table = elf.elf_section_table();
+    let sections = table.iter().filter_map(|section| {
+        let name = table.section_name(LittleEndian, section).ok()?;
+        let plain = section.sh_flags(LittleEndian) & u64::from(SHF_COMPRESSED) == 0;
+        let data = section.data(LittleEndian, elf.data()).ok().filter(|_| plain)?;
+        Some((String::from_utf8_lossy(name).into_owned(), data.to_vec()))
+    });
+    LineTables::new(sections.filter(|(name, _)| name.starts_with(".debug_")))
 }
 
 type Elf<'a> = ElfFile64<'a, LittleEndian>;

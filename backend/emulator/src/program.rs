@@ -76,6 +76,10 @@ impl Program {
         let mut indexing = false;
         for (i, Decoded { offset, inst }) in decoded.iter().enumerate() {
             program.step_at[offset / 4] = program.steps.len() as u32;
+            if starts.contains(&(*offset as u64)) {
+                // What is before a function is the padding behind another one.
+                dropped = 0;
+            }
             let next_is_target = decoded.get(i + 1).is_some_and(|next| targets[next.offset / 4]);
             if !complete && inst.is_some_and(|inst| has_no_effect(inst.op)) && !next_is_target {
                 dropped += 1;
@@ -206,16 +210,20 @@ fn branch_target(inst: &Inst, offset: usize) -> Option<i64> {
 
 fn make_step(arch: Arch, inst: &Inst, offset: usize, level: Level) -> Option<Step> {
     if has_no_effect(inst.op) {
-        let nothing = Selected::lanes(Handlers::same(|_, _, _| Flow::Next));
-        return Step::new(
-            Inst { dst: Step::NO_INST.dst, src: Step::NO_INST.src, ..*inst },
-            &nothing,
-            level,
-            offset as u32,
-        );
+        return Some(without_effect(inst, offset));
     }
     let selected = exec::select(arch, inst)?;
     Step::new(*inst, &selected, level, offset as u32)
+}
+
+/// A step that does nothing. Its operands mean nothing to a handler, but observers look at them (`s_waitcnt`).
+fn without_effect(inst: &Inst, offset: usize) -> Step {
+    fn next(_: &mut Wave, _: &mut Env, _: &Step) -> Flow {
+        Flow::Next
+    }
+    let mut step = unknown(offset, None);
+    (step.run, step.inst, step.class) = (next, *inst, crate::counters::class(inst));
+    step
 }
 
 /// Instructions that change nothing the emulator models.

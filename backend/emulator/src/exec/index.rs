@@ -16,10 +16,19 @@ pub(crate) fn applies(inst: &Inst) -> bool {
     matches!(inst.format, Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p)
 }
 
-/// Runs a step whose own handler is in `indexed`. M0 holds the index in bits 7..0, and what it applies to in bits 15..12:
-/// sources 0, 1 and 2, and the destination.
+/// Runs a step whose own handler is in `indexed`.
 pub(crate) fn run(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     let Some(handler) = s.indexed else { unreachable!("only steps with a handler to index run through this one") };
+    let Some(moved) = moved(w, s) else {
+        return env.fail(FaultKind::Unsupported("a register index past the last VGPR"));
+    };
+    // SAFETY: the handler was selected for the level of this host, as this step's own would have been.
+    unsafe { handler(w, env, &moved) }
+}
+
+/// The step with its registers moved by M0, which holds the index in bits 7..0, and what it applies to in bits 15..12:
+/// sources 0, 1 and 2, and the destination. `None` if a register is past the last.
+pub(crate) fn moved(w: &Wave, s: &Step) -> Option<Step> {
     let m0 = w.s32(scalar::M0);
     let index = (m0 & 0xff) as u16;
     let mut moved = s.clone();
@@ -37,9 +46,5 @@ pub(crate) fn run(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
         shift(&mut moved.inst.src[source].kind, &mut moved.src[source], 12 + source as u32);
     }
     shift(&mut moved.inst.dst[0].kind, &mut moved.dst[0], 15);
-    if outside {
-        return env.fail(FaultKind::Unsupported("a register index past the last VGPR"));
-    }
-    // SAFETY: the handler was selected for the level of this host, as this step's own would have been.
-    unsafe { handler(w, env, &moved) }
+    (!outside).then_some(moved)
 }

@@ -63,9 +63,9 @@ pub(crate) struct Event {
     pub(crate) lanes: u64,
     /// Bytes of each lane.
     pub(crate) bytes: u32,
-    /// Number of the event's first data register from the instruction's first (destination of a load, data of a store):
-    /// not zero for the second half of a two-address DS instruction.
-    pub(crate) register: u8,
+    /// First data register, in the vector file: destination of a load, data of a store or atomic. Of a scalar load, in the
+    /// scalar file. Zero for a load into LDS.
+    pub(crate) register: u16,
     /// Where, by lane; those of lanes that took no part mean nothing.
     pub(crate) addresses: [u64; LANES],
 }

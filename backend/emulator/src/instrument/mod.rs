@@ -19,7 +19,9 @@
 //! set, by which the handlers of memory instructions record events. Results and counts are the same. The fast loop pays
 //! one test of a flag at each memory instruction.
 
-use crate::env::{Cause, Env};
+use crate::env::Env;
+use crate::error::FaultKind;
+use crate::exec;
 use crate::group::Setup;
 use crate::program::Program;
 use crate::step::{Flow, Step};
@@ -30,15 +32,18 @@ mod event;
 mod tests;
 mod uses;
 
-#[allow(unused_imports)]
 pub(crate) use event::{Event, EventKind, MemorySpace};
-#[allow(unused_imports)]
 pub(crate) use uses::{Registers, Uses};
 
 /// Makes the observers of a launch.
 pub(crate) trait Instrument: Sync {
     /// One host thread's observer.
     fn observer(&self, setup: &Setup) -> Box<dyn Observer>;
+
+    /// Whether workgroups must run one after the other, in one thread.
+    fn serial(&self) -> bool {
+        false
+    }
 }
 
 /// Where a wave is.
@@ -47,7 +52,8 @@ pub(crate) struct At<'a> {
     pub(crate) program: &'a Program,
     /// Number of the step in it.
     pub(crate) index: usize,
-    /// The step; `step.inst` is the instruction, `step.class` what it is counted as.
+    /// The step; `step.inst` is the instruction, `step.class` what it is counted as. Where `s_set_gpr_idx_on` is in force
+    /// its registers are those that are meant.
     pub(crate) step: &'a Step,
     /// Registers that it reads and writes.
     pub(crate) uses: &'a Uses,
@@ -60,8 +66,29 @@ impl At<'_> {
     }
 }
 
+/// What an observer found wrong at a step.
+pub(crate) struct Finding {
+    /// What.
+    pub(crate) kind: FaultKind,
+    /// Lanes to blame; zero where no lane is.
+    pub(crate) lanes: u64,
+    /// The address, if it is about memory.
+    pub(crate) address: Option<u64>,
+    /// Bytes there.
+    pub(crate) bytes: u32,
+    /// Whether the address is one of device memory, so that the allocation is to be named.
+    pub(crate) is_device_address: bool,
+}
+
+impl Finding {
+    /// One that is not about memory.
+    pub(crate) fn at_lanes(kind: FaultKind, lanes: u64) -> Box<Finding> {
+        Box::new(Finding { kind, lanes, address: None, bytes: 0, is_device_address: false })
+    }
+}
+
 /// What a hook says: to go on, or why the wave cannot.
-pub(crate) type Verdict = Result<(), Box<Cause>>;
+pub(crate) type Verdict = Result<(), Box<Finding>>;
 
 /// Watches the workgroups that one host thread runs. See the module for when each is called.
 pub(crate) trait Observer: Send {
@@ -96,24 +123,31 @@ pub(crate) fn run_wave(w: &mut Wave, env: &mut Env, observers: &mut [Box<dyn Obs
     let flow = loop {
         // The last step faults and nothing jumps behind it.
         let index = w.pc;
-        let step = &program.steps[index];
-        let at = At { program: &program, index, step, uses: &program.uses[index] };
+        let moved;
+        let (step, uses) = match &program.steps[index] {
+            step if step.indexed.is_some() => {
+                moved = exec::index::moved(w, step).map(|moved| (Uses::of(&moved.inst), moved));
+                moved.as_ref().map_or((step, &program.uses[index]), |(uses, moved)| (moved, uses))
+            }
+            step => (step, &program.uses[index]),
+        };
+        let at = At { program: &program, index, step, uses };
         w.pc += 1;
         let verdict = observers.iter_mut().try_for_each(|observer| observer.before(&at, w, env));
-        if let Err(cause) = verdict {
-            break env.fail_at(index, *cause);
+        if let Err(finding) = verdict {
+            break env.fail_at(index, *finding);
         }
         env.events.clear();
         // SAFETY: the program was made for the level that this host was found to have.
-        let flow = unsafe { (step.run)(w, env, step) };
+        let flow = unsafe { (program.steps[index].run)(w, env, &program.steps[index]) };
         if flow == Flow::Fault {
             break flow;
         }
         let events = std::mem::take(&mut env.events);
         let verdict = observers.iter_mut().try_for_each(|observer| observer.after(&at, w, env, &events));
         env.events = events;
-        if let Err(cause) = verdict {
-            break env.fail_at(index, *cause);
+        if let Err(finding) = verdict {
+            break env.fail_at(index, *finding);
         }
         if flow != Flow::Next {
             break flow;

@@ -69,7 +69,7 @@ fn both_loops_do_the_same_and_the_instrumented_one_tells_of_each_step() {
         seen.events.iter().map(|event| (event.kind, event.space, event.bytes, event.register)).collect();
     let (store, load) = (EventKind::Store, EventKind::Load);
     let lds = MemorySpace::Lds;
-    assert_eq!(kinds, [(store, lds, 4, 0), (load, lds, 4, 0), (load, lds, 4, 1)]);
+    assert_eq!(kinds, [(store, lds, 4, 1), (load, lds, 4, 2), (load, lds, 4, 3)]);
     for (event, offset) in seen.events.iter().zip([4, 4, 12]) {
         let expected: Vec<_> = (0..8).map(|lane| (lane, 4 * lane as u64 + offset)).collect();
         assert_eq!(event.lane_addresses().collect::<Vec<_>>(), expected);

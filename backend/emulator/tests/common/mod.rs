@@ -37,7 +37,7 @@ fn run_clang(name: &str) -> Option<Vec<u8>> {
     let object: PathBuf = std::env::temp_dir().join(format!("rocfire-{name}-{}.co", std::process::id()));
     let output = Command::new(clang)
         .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "--offload-arch=gfx942"])
-        .args(["-nogpulib", "-nogpuinc", "-O3", "-ffp-contract=off", "-std=c++17"])
+        .args(["-nogpulib", "-nogpuinc", "-O3", "-gline-tables-only", "-ffp-contract=off", "-std=c++17"])
         .arg(&source)
         .arg("-o")
         .arg(&object)

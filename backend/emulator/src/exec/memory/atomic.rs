@@ -175,7 +175,7 @@ fn run<S: Space, M: Modify>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     let bytes = 4 * u64::from(M::Word::DWORDS);
     let addresses = S::addresses(w, s, s.imm);
     S::count(env, u64::from(exec.count_ones()) * bytes, Access::Atomic);
-    observe::<S>(w, env, s, (s.imm, bytes as usize, 0), Access::Atomic);
+    observe::<S>(w, env, s, (s.imm, bytes as usize, s.src[1]), Access::Atomic);
     let returns = s.inst.dst[0].is_some();
     // DS has its second word in an operand of its own, the others behind the first.
     let second = if s.inst.format == rocfire_isa::Format::Ds { s.src[2] } else { s.src[1] + M::Word::DWORDS };

@@ -23,7 +23,7 @@ pub(super) fn dwords<S: Space, const N: usize, const BYTES: usize>(
         return Flow::Next;
     }
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Read);
-    observe::<S>(w, env, s, (offset_bytes, BYTES, dst.wrapping_sub(s.dst[0])), Access::Read);
+    observe::<S>(w, env, s, (offset_bytes, BYTES, dst), Access::Read);
     match S::resolve::<BYTES>(w, env, s, offset_bytes, Access::Read) {
         Place::Linear(host) => {
             for c in 0..CHUNKS {
@@ -137,7 +137,7 @@ fn narrow<S: Space, T: Narrow, const BYTES: usize, const HALF: u8>(w: &mut Wave,
         return Flow::Next;
     }
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Read);
-    observe::<S>(w, env, s, (s.imm, BYTES, 0), Access::Read);
+    observe::<S>(w, env, s, (s.imm, BYTES, s.dst[0]), Access::Read);
     let dst = s.dst[0];
     match S::resolve::<BYTES>(w, env, s, s.imm, Access::Read) {
         Place::Linear(host) => {

@@ -50,7 +50,7 @@ fn exchange<const N: usize, const BYTES: usize, const UNITS: i64>(w: &mut Wave, 
     let addresses = w.v[s.src[0] as usize];
     for half in 0..2u16 {
         let offset = offset_bytes(s, half == 1, unit_bytes);
-        observe::<Lds>(w, env, s, (offset, BYTES, half * N as u16), Access::Atomic);
+        observe::<Lds>(w, env, s, (offset, BYTES, s.src[1 + usize::from(half)]), Access::Atomic);
     }
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
         for half in 0..2u16 {

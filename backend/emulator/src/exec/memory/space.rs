@@ -67,7 +67,7 @@ pub(super) fn observe<S: Space>(
             Access::Write => EventKind::Store,
             Access::Atomic => EventKind::Atomic,
         };
-        record::<S>(env, w.exec(), &S::addresses(w, s, offset_bytes), (bytes as u32, register as u8), kind);
+        record::<S>(env, w.exec(), &S::addresses(w, s, offset_bytes), (bytes as u32, register), kind);
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn record<S: Space>(
     env: &mut Env,
     exec: u64,
     addresses: &Addresses,
-    (bytes, register): (u32, u8),
+    (bytes, register): (u32, u16),
     kind: EventKind,
 ) {
     let first = env.events.len();

@@ -23,7 +23,7 @@ pub(super) fn dwords<S: Space, const N: usize, const BYTES: usize>(
         return Flow::Next;
     }
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Write);
-    observe::<S>(w, env, s, (offset_bytes, BYTES, data.wrapping_sub(s.src[1])), Access::Write);
+    observe::<S>(w, env, s, (offset_bytes, BYTES, data), Access::Write);
     match S::resolve::<BYTES>(w, env, s, offset_bytes, Access::Write) {
         Place::Linear(host) => {
             for c in 0..CHUNKS {
@@ -90,7 +90,7 @@ fn narrow<S: Space, const BYTES: usize, const SHIFT: u32>(w: &mut Wave, env: &mu
         return Flow::Next;
     }
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Write);
-    observe::<S>(w, env, s, (s.imm, BYTES, 0), Access::Write);
+    observe::<S>(w, env, s, (s.imm, BYTES, s.src[1]), Access::Write);
     let data = &w.v[s.src[1] as usize].0;
     let offset_of = |place: &Place, lane: usize| match place {
         Place::Linear(_) => lane * BYTES,

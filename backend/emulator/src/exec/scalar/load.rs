@@ -72,16 +72,16 @@ fn buffer_load<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
 
 /// Tells who watches the launch.
 #[cold]
-fn record(env: &mut Env, address: u64, bytes: u32) {
+fn record(env: &mut Env, s: &Step, address: u64, bytes: u32) {
     let (kind, space) = (EventKind::ScalarLoad, MemorySpace::Global);
-    env.events.push(Event { kind, space, lanes: 1, bytes, register: 0, addresses: [address; LANES] });
+    env.events.push(Event { kind, space, lanes: 1, bytes, register: s.dst[0], addresses: [address; LANES] });
 }
 
 #[inline(always)]
 fn read<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step, address: u64) -> Flow {
     env.bytes.scalar_read += 4 * N as u64;
     if env.observed {
-        record(env, address, 4 * N as u32);
+        record(env, s, address, 4 * N as u32);
     }
     match env.device_ptr(s.site, address, 4 * N as u64, Access::Read) {
         Ok(host) => {

@@ -1,0 +1,119 @@
+//! Checks that no hardware makes, each an observer of the instrumented loop. Bounds, use after free, barriers and the step
+//! limit are checked by both loops.
+//!
+//! | check | module | what it finds |
+//! | --- | --- | --- |
+//! | `unwritten` | [`unwritten`] | values of registers, LDS, scratch or device memory that nobody wrote, where they matter |
+//! | `lds_races` | [`race`] | two waves of a workgroup on one byte of LDS with no barrier between |
+//! | `global_races` | [`global_race`] | two workgroups of a launch on one byte of device memory |
+//! | `waits` | [`wait`] | a register used before the `s_waitcnt` for the load that fills it |
+//!
+//! Each module's documentation has its rule, and what it lets pass. None changes what a kernel computes.
+
+use rocfire_arch::Family;
+
+use crate::env::Env;
+use crate::group::Setup;
+use crate::instrument::{At, Event, Instrument, Observer, Verdict};
+use crate::wave::Wave;
+
+mod global_race;
+mod race;
+mod wait;
+
+/// Which checks a device makes besides those of the module that always run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Checks {
+    /// Two waves of a workgroup touch a byte of LDS, at least one writes, there is no barrier between, and not both are
+    /// atomic.
+    pub lds_races: bool,
+    /// The same for two workgroups of a launch and device memory. Workgroups then run one after the other.
+    pub global_races: bool,
+    /// A register is read or overwritten before the wait for the load that fills it.
+    pub waits: bool,
+}
+
+impl Checks {
+    /// All of them.
+    pub const ALL: Checks = Checks { lds_races: true, global_races: true, waits: true };
+
+    /// Whether the instrumented loop is needed.
+    pub fn any(self) -> bool {
+        self != Checks::default()
+    }
+}
+
+/// Makes the observers of the checks.
+pub(crate) struct Checker {
+    checks: Checks,
+    family: Family,
+}
+
+impl Checker {
+    pub(crate) fn new(checks: Checks, family: Family) -> Checker {
+        Checker { checks, family }
+    }
+}
+
+impl Instrument for Checker {
+    fn observer(&self, _: &Setup) -> Box<dyn Observer> {
+        let Checks { lds_races, global_races, waits } = self.checks;
+        Box::new(CheckObserver {
+            waits: waits.then(|| wait::Waits::new(self.family)),
+            races: lds_races.then(race::LdsRaces::new),
+            global_races: global_races.then(global_race::GlobalRaces::new),
+        })
+    }
+
+    fn serial(&self) -> bool {
+        self.checks.global_races
+    }
+}
+
+/// The checks of one host thread.
+struct CheckObserver {
+    waits: Option<wait::Waits>,
+    races: Option<race::LdsRaces>,
+    global_races: Option<global_race::GlobalRaces>,
+}
+
+impl Observer for CheckObserver {
+    fn start_group(&mut self, setup: &Setup, workgroup: [u32; 3], waves: &[Wave]) {
+        if let Some(waits) = &mut self.waits {
+            waits.start_group(waves.len());
+        }
+        if let Some(races) = &mut self.races {
+            races.start_group(setup.lds_bytes, waves.len());
+        }
+        if let Some(races) = &mut self.global_races {
+            races.start_group(workgroup);
+        }
+    }
+
+    fn before(&mut self, at: &At<'_>, w: &Wave, _: &Env) -> Verdict {
+        match &mut self.waits {
+            Some(waits) => waits.before(at, w),
+            None => Ok(()),
+        }
+    }
+
+    fn after(&mut self, at: &At<'_>, w: &Wave, env: &Env, events: &[Event]) -> Verdict {
+        if let Some(waits) = &mut self.waits {
+            waits.after(at, w, env, events)?;
+        }
+        if let Some(races) = &mut self.races {
+            races.after(at, w, events)?;
+        }
+        if let Some(races) = &mut self.global_races {
+            races.after(at, events)?;
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self) {
+        if let Some(races) = &mut self.races {
+            races.barrier();
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Whether a wave waits for its loads before it uses what they bring.
+//!
+//! The hardware counts outstanding memory instructions in a few counters and returns from `s_waitcnt` when a counter has
+//! come down to a number. This check keeps the list of outstanding instructions by counter, takes from it what a wait
+//! *guarantees* to have ended, and reports
+//!
+//! - a read of a register that an outstanding load will write,
+//! - a write to such a register, unless by a load that returns in order behind it,
+//! - an access to bytes of LDS that an outstanding load of the same wave to LDS will write.
+//!
+//! What a wait for `n` guarantees: of instructions that return in order (vector memory among themselves, LDS among
+//! themselves) all but the last `n`; of those that do not (scalar loads, FLAT that may reach LDS and memory) none unless
+//! `n` is 0. Data of stores is read when they issue, so that stores only count.
+//!
+//! | families | counters |
+//! | --- | --- |
+//! | GCN 5, CDNA | `vmcnt`: vector memory, stores too; `lgkmcnt`: LDS, scalar loads, messages |
+//! | RDNA 1 to 3.5 | the same, stores and atomics without result in `vscnt` |
+//! | RDNA 4 | `loadcnt`, `storecnt`, `dscnt`, `kmcnt` |
+//!
+//! Cache invalidations and write-backs are not counted, as compilers do not rely on it. A FLAT instruction counts where its
+//! lanes went: compilers that know where a pointer points wait for that only.
+
+use rocfire_arch::Family;
+use rocfire_isa::{Format, Inst, Op, OperandKind};
+
+use crate::env::Env;
+use crate::error::FaultKind;
+use crate::instrument::{At, Event, EventKind, Finding, MemorySpace, Registers, Verdict};
+use crate::wave::{AGPR, Wave, scalar};
+
+/// A counter, by its bit in [`Pending::counters`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Counter(u8);
+
+/// Vector memory: `vmcnt`, `loadcnt`.
+const LOAD: Counter = Counter(1);
+/// Stores where they count apart: `vscnt`, `storecnt`.
+const STORE: Counter = Counter(2);
+/// LDS, and before RDNA 4 scalar loads and messages: `lgkmcnt`, `dscnt`.
+const LDS: Counter = Counter(4);
+/// Scalar loads and messages of RDNA 4: `kmcnt`.
+const SCALAR: Counter = Counter(8);
+
+/// A queue whose instructions return in order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    VectorMemory,
+    Lds,
+    None,
+}
+
+/// An instruction that may not have returned.
+struct Pending {
+    /// Counters in which it counts.
+    counters: u8,
+    order: Order,
+    /// The step of the complete program.
+    step: usize,
+    vector: Vec<Registers>,
+    scalar: Vec<Registers>,
+    /// Bytes of LDS that it will write.
+    lds: Vec<(u64, u64)>,
+}
+
+/// How a family counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Gfx9,
+    Gfx10,
+    Gfx11,
+    Gfx12,
+}
+
+/// The outstanding instructions of a workgroup's waves.
+pub(super) struct Waits {
+    scheme: Scheme,
+    waves: Vec<Vec<Pending>>,
+}
+
+impl Waits {
+    pub(super) fn new(family: Family) -> Waits {
+        let scheme = match family {
+            Family::Gcn5 | Family::Cdna1 | Family::Cdna2 | Family::Cdna3 | Family::Cdna4 => Scheme::Gfx9,
+            Family::Rdna1 | Family::Rdna2 => Scheme::Gfx10,
+            Family::Rdna3 | Family::Rdna35 => Scheme::Gfx11,
+            Family::Rdna4 | Family::Gfx125 => Scheme::Gfx12,
+            Family::Ampere | Family::Ada | Family::Hopper => unreachable!("the emulator has no such device"),
+        };
+        Waits { scheme, waves: Vec::new() }
+    }
+
+    pub(super) fn start_group(&mut self, waves: usize) {
+        self.waves.clear();
+        self.waves.resize_with(waves, Vec::new);
+    }
+
+    /// Applies a wait, and checks the registers of anything else.
+    pub(super) fn before(&mut self, at: &At<'_>, w: &Wave) -> Verdict {
+        let scheme = self.scheme;
+        let pending = &mut self.waves[w.number as usize];
+        if pending.is_empty() {
+            return Ok(());
+        }
+        for (counter, limit) in waits(&at.step.inst, scheme).into_iter().flatten() {
+            retire(pending, counter, limit);
+        }
+        let order = order_of(&at.step.inst);
+        for earlier in pending.iter() {
+            let overlap = |mine: &[Registers], theirs: &[Registers]| {
+                mine.iter().find_map(|a| theirs.iter().find_map(|b| common(*a, *b)))
+            };
+            let (uses, in_order) = (at.uses, order != Order::None && order == earlier.order);
+            let read = overlap(&uses.vector_reads, &earlier.vector).map(vector_name);
+            let read = read.or_else(|| overlap(&uses.scalar_reads, &earlier.scalar).map(scalar_name));
+            let written = || {
+                let vector = overlap(&uses.vector_writes, &earlier.vector).map(vector_name).filter(|_| !in_order);
+                vector.or_else(|| overlap(&uses.scalar_writes, &earlier.scalar).map(scalar_name))
+            };
+            let overwrites = read.is_none();
+            if let Some(register) = read.or_else(written) {
+                return Err(finding(at, earlier, scheme, register, overwrites, w.exec()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a memory instruction, and checks bytes of LDS that are on their way.
+    pub(super) fn after(&mut self, at: &At<'_>, w: &Wave, _: &Env, events: &[Event]) -> Verdict {
+        let inst = &at.step.inst;
+        let pending = &mut self.waves[w.number as usize];
+        let lds = events.iter().filter(|event| event.space == MemorySpace::Lds && event.kind != EventKind::ToLds);
+        for event in lds {
+            for earlier in pending.iter().filter(|earlier| !earlier.lds.is_empty()) {
+                let hit = |&(_, at): &(usize, u64)| {
+                    let end = at + u64::from(event.bytes);
+                    earlier.lds.iter().any(|&(from, to)| at < to && from < end)
+                };
+                if let Some((lane, address)) = event.lane_addresses().find(hit) {
+                    let what = format!("LDS at {address:#x}");
+                    let mut finding =
+                        finding(at, earlier, self.scheme, what, event.kind == EventKind::Store, 1 << lane);
+                    (finding.address, finding.bytes) = (Some(address), event.bytes);
+                    return Err(finding);
+                }
+            }
+        }
+        let Some((counters, order)) = counts(inst, self.scheme, events) else { return Ok(()) };
+        let uses = at.uses;
+        // With all lanes off nothing will be written, but it counts.
+        let written = |registers: &Vec<Registers>| match inst.format {
+            Format::Smem | Format::Sopp | Format::Sop1 => registers.clone(),
+            _ if events.is_empty() && !moves_lanes(inst.op) => Vec::new(),
+            _ => registers.clone(),
+        };
+        let to_lds = events.iter().filter(|event| event.kind == EventKind::ToLds && event.space == MemorySpace::Lds);
+        pending.push(Pending {
+            counters,
+            order,
+            step: at.index,
+            vector: written(&uses.vector_writes),
+            scalar: written(&uses.scalar_writes).into_iter().filter(|range| range.first < scalar::EXEC).collect(),
+            lds: to_lds.flat_map(merged).collect(),
+        });
+        Ok(())
+    }
+}
+
+/// The ranges of bytes of an event, neighbours joined.
+fn merged(event: &Event) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for (_, address) in event.lane_addresses() {
+        let end = address + u64::from(event.bytes);
+        match ranges.last_mut() {
+            Some(last) if last.1 == address => last.1 = end,
+            _ => ranges.push((address, end)),
+        }
+    }
+    ranges
+}
+
+/// Takes away what has surely returned when `counter` is at most `limit`.
+fn retire(pending: &mut Vec<Pending>, counter: Counter, limit: u32) {
+    for order in [Order::VectorMemory, Order::Lds] {
+        let counted = |entry: &&mut Pending| entry.order == order && entry.counters & counter.0 != 0;
+        for entry in pending.iter_mut().rev().filter(counted).skip(limit as usize) {
+            entry.counters &= !counter.0;
+        }
+    }
+    if limit == 0 {
+        pending.iter_mut().for_each(|entry| entry.counters &= !counter.0);
+    }
+    pending.retain(|entry| entry.counters != 0);
+}
+
+/// The counters that an instruction waits for, and to what number.
+fn waits(inst: &Inst, scheme: Scheme) -> [Option<(Counter, u32)>; 2] {
+    let immediate = inst.src.iter().chain(&inst.dst).find_map(|operand| match operand.kind {
+        OperandKind::Imm(value) => Some(value as u32),
+        _ => None,
+    });
+    let imm = immediate.unwrap_or(0);
+    let one = |counter| [Some((counter, imm & 63)), None];
+    match inst.op {
+        Op::SWaitcnt => {
+            let (vm, lgkm) = match scheme {
+                Scheme::Gfx9 => (imm & 15 | imm >> 14 << 4 & 48, imm >> 8 & 15),
+                Scheme::Gfx10 => (imm & 15 | imm >> 14 << 4 & 48, imm >> 8 & 63),
+                Scheme::Gfx11 | Scheme::Gfx12 => (imm >> 10 & 63, imm >> 4 & 63),
+            };
+            [Some((LOAD, vm)), Some((LDS, lgkm))]
+        }
+        Op::SWaitcntVmcnt | Op::SWaitLoadcnt => one(LOAD),
+        Op::SWaitcntVscnt | Op::SWaitStorecnt => one(STORE),
+        Op::SWaitcntLgkmcnt | Op::SWaitDscnt => one(LDS),
+        Op::SWaitKmcnt => one(SCALAR),
+        Op::SWaitLoadcntDscnt => [Some((LOAD, imm >> 8 & 63)), Some((LDS, imm & 63))],
+        Op::SWaitStorecntDscnt => [Some((STORE, imm >> 8 & 63)), Some((LDS, imm & 63))],
+        Op::SWaitIdle => [Some((LOAD, 0)), Some((LDS, 0))],
+        _ => [None, None],
+    }
+}
+
+/// DS instructions that only move data between lanes: they count, and have no event.
+fn moves_lanes(op: Op) -> bool {
+    let name = op.mnemonic();
+    name.contains("permute") || name.starts_with("ds_swizzle")
+}
+
+/// The queue in which an instruction returns, for instructions that surely use only one.
+fn order_of(inst: &Inst) -> Order {
+    match inst.format {
+        Format::Global | Format::Scratch | Format::Mubuf => Order::VectorMemory,
+        Format::Ds => Order::Lds,
+        _ => Order::None,
+    }
+}
+
+/// In which counters an instruction counts, and in which queue it returns.
+fn counts(inst: &Inst, scheme: Scheme, events: &[Event]) -> Option<(u8, Order)> {
+    let scalar = if scheme == Scheme::Gfx12 { SCALAR } else { LDS };
+    // A load has a destination or goes to LDS; a store and an atomic without result have neither.
+    let loads = inst.dst[0].is_some() || events.iter().any(|event| event.kind == EventKind::ToLds);
+    let vector = if loads || scheme == Scheme::Gfx9 { LOAD } else { STORE };
+    match inst.format {
+        Format::Global | Format::Scratch | Format::Mubuf => {
+            let is_access = inst.src[0].is_some() || inst.src[1].is_some() || inst.src[2].is_some();
+            is_access.then_some((vector.0, Order::VectorMemory))
+        }
+        Format::Flat => {
+            let lds = events.iter().any(|event| event.space == MemorySpace::Lds);
+            let memory = events.iter().any(|event| event.space != MemorySpace::Lds);
+            Some(match (memory, lds) {
+                (true, false) => (vector.0, Order::VectorMemory),
+                (false, true) => (LDS.0, Order::Lds),
+                _ => (vector.0 | LDS.0, Order::None),
+            })
+        }
+        Format::Ds => (inst.op != Op::DsNop).then_some((LDS.0, Order::Lds)),
+        Format::Smem => inst.dst[0].is_some().then_some((scalar.0, Order::None)),
+        Format::Sopp if matches!(inst.op, Op::SSendmsg | Op::SSendmsghalt) => Some((scalar.0, Order::None)),
+        Format::Sop1 if matches!(inst.op, Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64) => Some((scalar.0, Order::None)),
+        _ => None,
+    }
+}
+
+/// The first register of both.
+fn common(a: Registers, b: Registers) -> Option<u16> {
+    let first = a.first.max(b.first);
+    (first < a.range().end.min(b.range().end)).then_some(first)
+}
+
+/// `v3`, `a3`.
+pub(super) fn vector_name(register: u16) -> String {
+    if register >= AGPR { format!("a{}", register - AGPR) } else { format!("v{register}") }
+}
+
+/// `s3`, `vcc_lo`, `scc`.
+pub(super) fn scalar_name(register: u16) -> String {
+    let half = |name: &str, first: u16| format!("{name}_{}", if register == first { "lo" } else { "hi" });
+    match register {
+        scalar::SCC => "scc".to_owned(),
+        scalar::M0 => "m0".to_owned(),
+        n if n / 2 == scalar::VCC / 2 => half("vcc", scalar::VCC),
+        n if n / 2 == scalar::EXEC / 2 => half("exec", scalar::EXEC),
+        n if n / 2 == scalar::FLAT_SCRATCH / 2 => half("flat_scratch", scalar::FLAT_SCRATCH),
+        n if n / 2 == scalar::XNACK_MASK / 2 => half("xnack_mask", scalar::XNACK_MASK),
+        n if (scalar::TTMP..scalar::M0).contains(&n) => format!("ttmp{}", n - scalar::TTMP),
+        n => format!("s{n}"),
+    }
+}
+
+fn finding(at: &At<'_>, earlier: &Pending, scheme: Scheme, what: String, overwrites: bool, lanes: u64) -> Box<Finding> {
+    let load = &at.program.steps[earlier.step];
+    let names: [&'static str; 4] = match scheme {
+        Scheme::Gfx9 | Scheme::Gfx10 | Scheme::Gfx11 => ["vmcnt", "vscnt", "lgkmcnt", "lgkmcnt"],
+        Scheme::Gfx12 => ["loadcnt", "storecnt", "dscnt", "kmcnt"],
+    };
+    let counter = names[earlier.counters.trailing_zeros() as usize % 4];
+    Finding::at_lanes(
+        FaultKind::NotWaitedFor {
+            what,
+            overwrites,
+            counter,
+            by: at.program.disassembly(load),
+            by_code_offset_bytes: u64::from(load.offset_bytes),
+        },
+        lanes,
+    )
+}
+
+#[cfg(test)]
+mod tests;

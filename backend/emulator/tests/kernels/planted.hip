@@ -1,0 +1,77 @@
+// Kernels with one defect each that only a check finds, beside the same kernel without it.
+#include "hip.h"
+
+// Each thread reads its neighbour's word.
+static inline __device__ u32 neighbour(u32* room, int t) { return room[(t + 1) % 128]; }
+
+KERNEL void shift_racing(u32* x) {
+    __shared__ u32 room[128];
+    int t = thread_x();
+    room[t] = x[t];
+    x[t] = neighbour(room, t);
+}
+
+KERNEL void shift(u32* x) {
+    __shared__ u32 room[128];
+    int t = thread_x();
+    room[t] = x[t];
+    sync();
+    x[t] = neighbour(room, t);
+}
+
+// The second round writes what the first may still read.
+KERNEL void rounds_racing(u32* x) {
+    __shared__ u32 room[128];
+    int t = thread_x();
+    u32 sum = 0;
+    for (int round = 0; round < 4; round++) {
+        room[t] = x[t] + round;
+        sync();
+        sum += neighbour(room, t);
+    }
+    x[t] = sum;
+}
+
+KERNEL void count_in_lds(u32* x) {
+    __shared__ u32 count;
+    int t = thread_x();
+    if (t == 0) count = 0;
+    sync();
+    __hip_atomic_fetch_add(&count, x[t], __ATOMIC_RELAXED, 3);
+    sync();
+    x[t] = count;
+}
+
+KERNEL void count_in_lds_racing(u32* x) {
+    __shared__ u32 count;
+    int t = thread_x();
+    if (t == 0) count = 0;
+    __hip_atomic_fetch_add(&count, x[t], __ATOMIC_RELAXED, 3);
+    sync();
+    x[t] = count;
+}
+
+// Workgroups meet at the last word of each other's part.
+KERNEL void spill_over(u32* x) {
+    int i = global_x();
+    x[i + (thread_x() == 63)] = group_x();
+}
+
+KERNEL void read_next(u32* x) {
+    int i = global_x();
+    u32 next = x[i + 64];
+    x[i] = next;
+}
+
+// The last workgroup to finish adds up what all have written.
+KERNEL void last_adds_up(u32* x, u32* parts, u32* done) {
+    __shared__ u32 before;
+    int t = thread_x();
+    if (t == 0) {
+        parts[group_x()] = group_x() + 1;
+        before = __hip_atomic_fetch_add(done, 1, __ATOMIC_ACQ_REL, 4);
+    }
+    sync();
+    if (before != 3) return;
+    if (t == 0) x[0] = parts[0] + parts[1] + parts[2] + parts[3];
+}
