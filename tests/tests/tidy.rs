@@ -89,8 +89,9 @@ fn fail_on(findings: Vec<String>, rule: &str) {
 
 #[test]
 fn foreign_functions_are_declared_only_in_sys() {
-    let allowed =
-        |path: &str| path.starts_with("backend/hal/src/hip/sys/") || path.starts_with("backend/hal/src/cuda/sys/");
+    // `foreign.rs` is the macro that the tables are made by.
+    let tables = ["backend/hal/src/hip/sys/", "backend/hal/src/cuda/sys/", "backend/hal/src/foreign.rs"];
+    let allowed = |path: &str| tables.iter().any(|table| path.starts_with(table));
     let mut findings = Vec::new();
     for (path, text) in files(&[".rs"]) {
         if allowed(&path) || is_test_or_example(&path) {

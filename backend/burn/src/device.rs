@@ -85,6 +85,7 @@ impl RocmDevice {
             Name::Best => best(),
             Name::Nth(ordinal) => match best()? {
                 id if id.driver() == DriverKind::Hip => Ok(DeviceId::hip(ordinal)?),
+                id if id.driver() == DriverKind::Cuda => Ok(DeviceId::cuda(ordinal)?),
                 id => Ok(DeviceId::new(id.driver(), id.arch(), ordinal)),
             },
         }
@@ -108,9 +109,12 @@ impl RocmDevice {
 
     /// How many devices the driver of the best device has.
     pub fn count() -> usize {
-        match RocmDevice::default().device_id() {
-            Ok(id) if id.driver() == DriverKind::Hip => (0..u16::MAX).take_while(|&n| DeviceId::hip(n).is_ok()).count(),
-            Ok(_) => 1,
+        let counted =
+            |of: fn(u16) -> rocfire_hal::Result<DeviceId>| (0..u16::MAX).take_while(|&n| of(n).is_ok()).count();
+        match RocmDevice::default().device_id().map(DeviceId::driver) {
+            Ok(DriverKind::Hip) => counted(DeviceId::hip),
+            Ok(DriverKind::Cuda) => counted(DeviceId::cuda),
+            Ok(DriverKind::Emulated | DriverKind::Noop) => 1,
             Err(_) => 0,
         }
     }

@@ -29,7 +29,8 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
     }
     let id = report.default_device?;
     println!("\nwill be used: {id}");
-    if report.clang.is_err() && !report.hip_devices.iter().any(Result::is_ok) {
+    // A real GPU may have a compiler of its own.
+    if report.clang.is_err() && !report.hip_devices.iter().chain(&report.cuda_devices).any(Result::is_ok) {
         println!("GEMM: not run, there is no compiler; `cargo demo` installs one");
         return Ok(());
     }
@@ -40,12 +41,14 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
 fn print_machine(report: &Report) {
     let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "not installed".to_owned());
     line("ROCm", &version(&report.rocm_version));
-    match &report.hip {
-        Ok((version, path)) => line("HIP", &format!("{version}, {path}")),
-        Err(reason) => line("HIP", reason),
+    for (name, library) in [("HIP", &report.hip), ("CUDA", &report.cuda)] {
+        match library {
+            Ok((version, path)) => line(name, &format!("{version}, {path}")),
+            Err(reason) => line(name, reason),
+        }
     }
     line("NVIDIA driver", &version(&report.nvidia_driver));
-    for device in &report.hip_devices {
+    for device in report.hip_devices.iter().chain(&report.cuda_devices) {
         match device {
             Ok(info) => line("GPU", &describe(info)),
             Err(reason) => line("GPU", reason),

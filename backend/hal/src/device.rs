@@ -53,7 +53,8 @@ impl Device {
     /// Opens a device, with its own pool and modules, whatever others there are.
     ///
     /// # Errors
-    /// [`Error::NoDriver`] for a driver that is not in this build; for `hip` [`Error::Load`] and [`Error::NoDevice`].
+    /// [`Error::NoDriver`] for a driver that is not in this build; for `hip` and `cuda` [`Error::Load`] and
+    /// [`Error::NoDevice`].
     pub fn open(id: DeviceId, config: Config) -> Result<Device> {
         let driver = open_driver(id, &config)?;
         Ok(Device::with_driver(id, config, driver))
@@ -224,10 +225,11 @@ impl fmt::Debug for Device {
 }
 
 impl DeviceId {
-    /// What `ROCFIRE_DEVICE` says, else the first AMD GPU, else the emulated one with one warning that says so.
+    /// What `ROCFIRE_DEVICE` says, else the first AMD GPU, else the first NVIDIA one, else the emulated one with one
+    /// warning that says so.
     ///
     /// # Errors
-    /// [`Error::Config`] for a wrong variable; as [`DeviceId::hip`] where a GPU was asked for.
+    /// [`Error::Config`] for a wrong variable; as [`DeviceId::hip`] or [`DeviceId::cuda`] where a GPU was asked for.
     pub fn from_env() -> Result<DeviceId> {
         DeviceId::choose(&Config::from_env()?)
     }
@@ -258,13 +260,25 @@ impl DeviceId {
     }
 }
 
-/// The first AMD GPU. Where the kernel has no driver for one, no library is opened.
+/// The first AMD GPU, else the first NVIDIA one; the error is AMD's. Where the kernel has no driver for one, no library is
+/// opened.
 fn first_gpu() -> Result<DeviceId> {
-    if cfg!(target_os = "linux") && !crate::doctor::gpu_nodes_exist() {
-        let reason = "neither /dev/kfd nor /dev/dxg exists (the amdgpu kernel driver is not loaded)".to_owned();
-        return Err(Error::NoDevice { driver: DriverKind::Hip, ordinal: None, reason });
+    if !cfg!(target_os = "linux") || crate::doctor::gpu_nodes_exist() {
+        let amd = DeviceId::hip(0);
+        return if amd.is_ok() { amd } else { first_nvidia_gpu().or(amd) };
     }
-    DeviceId::hip(0)
+    first_nvidia_gpu().map_err(|_| {
+        let reason = "neither /dev/kfd nor /dev/dxg exists (the amdgpu kernel driver is not loaded)".to_owned();
+        Error::NoDevice { driver: DriverKind::Hip, ordinal: None, reason }
+    })
+}
+
+fn first_nvidia_gpu() -> Result<DeviceId> {
+    if cfg!(target_os = "linux") && !crate::doctor::nvidia_nodes_exist() {
+        let reason = "neither /dev/nvidiactl nor /dev/dxg exists".to_owned();
+        return Err(Error::NoDevice { driver: DriverKind::Cuda, ordinal: None, reason });
+    }
+    DeviceId::cuda(0)
 }
 
 /// The architecture of an AMD GPU.
@@ -279,6 +293,18 @@ pub(crate) fn hip_arch(_ordinal: u16) -> Result<Arch> {
     Err(not_built(DriverKind::Hip))
 }
 
+/// The architecture of an NVIDIA GPU.
+#[cfg(feature = "cuda")]
+pub(crate) fn cuda_arch(ordinal: u16) -> Result<Arch> {
+    crate::cuda::describe(ordinal).map(|info| info.arch)
+}
+
+/// The architecture of an NVIDIA GPU.
+#[cfg(not(feature = "cuda"))]
+pub(crate) fn cuda_arch(_ordinal: u16) -> Result<Arch> {
+    Err(not_built(DriverKind::Cuda))
+}
+
 fn open_driver(id: DeviceId, config: &Config) -> Result<Arc<dyn Driver>> {
     let _ = config;
     match id.driver() {
@@ -288,15 +314,14 @@ fn open_driver(id: DeviceId, config: &Config) -> Result<Arc<dyn Driver>> {
         DriverKind::Emulated => Ok(Arc::new(crate::emulated::Emulated::open(id.arch(), config)?)),
         #[cfg(feature = "noop")]
         DriverKind::Noop => Ok(Arc::new(crate::noop::Noop::new(id.arch()))),
-        DriverKind::Cuda => {
-            Err(Error::NoDriver { driver: DriverKind::Cuda, reason: "the cuda driver does not exist yet" })
-        }
-        #[cfg(not(all(feature = "hip", feature = "emulated", feature = "noop")))]
+        #[cfg(feature = "cuda")]
+        DriverKind::Cuda => Ok(Arc::new(crate::cuda::Cuda::open(id.ordinal())?)),
+        #[cfg(not(all(feature = "hip", feature = "cuda", feature = "emulated", feature = "noop")))]
         driver => Err(not_built(driver)),
     }
 }
 
-#[cfg(not(all(feature = "hip", feature = "emulated", feature = "noop")))]
+#[cfg(not(all(feature = "hip", feature = "cuda", feature = "emulated", feature = "noop")))]
 fn not_built(driver: DriverKind) -> Error {
     let reason = "not in this build: the Cargo feature of this name of rocfire-hal is off";
     Error::NoDriver { driver, reason }
@@ -307,6 +332,8 @@ fn compiler(id: DeviceId) -> Result<Arc<dyn Compiler>> {
     match id.driver() {
         #[cfg(feature = "hip")]
         DriverKind::Hip => crate::hip::compiler(id.arch()),
+        #[cfg(feature = "cuda")]
+        DriverKind::Cuda => crate::cuda::compiler(id.arch()),
         _ => clang_compiler(id.arch()),
     }
 }

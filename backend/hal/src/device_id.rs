@@ -12,7 +12,7 @@ use crate::{Error, Result};
 pub enum DriverKind {
     /// AMD GPUs through HIP.
     Hip = 0,
-    /// NVIDIA GPUs through CUDA. Reserved: it does not exist yet.
+    /// NVIDIA GPUs through CUDA.
     Cuda = 1,
     /// The emulated AMD GPU in this process.
     Emulated = 2,
@@ -88,6 +88,15 @@ impl DeviceId {
         Ok(DeviceId::new(DriverKind::Hip, arch, ordinal))
     }
 
+    /// NVIDIA GPU number `ordinal`; its architecture is asked of the driver.
+    ///
+    /// # Errors
+    /// As [`DeviceId::hip`], of CUDA.
+    pub fn cuda(ordinal: u16) -> Result<DeviceId> {
+        let arch = crate::device::cuda_arch(ordinal)?;
+        Ok(DeviceId::new(DriverKind::Cuda, arch, ordinal))
+    }
+
     /// What runs its kernels.
     pub const fn driver(self) -> DriverKind {
         self.driver
@@ -132,6 +141,8 @@ impl fmt::Display for DeviceId {
 pub enum DeviceChoice {
     /// `hip` or `hip:N`.
     Hip(u16),
+    /// `cuda` or `cuda:N`.
+    Cuda(u16),
     /// `emulated` or `emulated:gfx942`.
     Emulated(Arch),
     /// `noop` or `noop:gfx942`.
@@ -147,25 +158,29 @@ impl DeviceChoice {
                 .map(DeviceId::arch)
                 .map_err(|error| format!("an architecture behind {driver}: {error}"))
         };
+        let ordinal = || {
+            let parsed = which.unwrap_or("0").parse::<u16>();
+            parsed.map_err(|_| format!("{driver}:N with the index of a device"))
+        };
         match DriverKind::from_name(driver) {
-            Some(DriverKind::Hip) => match which.unwrap_or("0").parse() {
-                Ok(ordinal) => Ok(DeviceChoice::Hip(ordinal)),
-                Err(_) => Err("hip:N with the index of a device".to_owned()),
-            },
+            Some(DriverKind::Hip) => ordinal().map(DeviceChoice::Hip),
+            Some(DriverKind::Cuda) => ordinal().map(DeviceChoice::Cuda),
             Some(DriverKind::Emulated) => virtual_arch(DeviceId::emulated).map(DeviceChoice::Emulated),
             Some(DriverKind::Noop) => virtual_arch(DeviceId::noop).map(DeviceChoice::Noop),
-            Some(DriverKind::Cuda) => Err("hip, emulated or noop: the cuda driver does not exist yet".to_owned()),
-            None => Err("hip:N, emulated:ARCH or noop:ARCH (the part behind the colon can be left out)".to_owned()),
+            None => {
+                Err("hip:N, cuda:N, emulated:ARCH or noop:ARCH (the part behind the colon can be left out)".to_owned())
+            }
         }
     }
 
     /// The device it names.
     ///
     /// # Errors
-    /// As [`DeviceId::hip`].
+    /// As [`DeviceId::hip`] and [`DeviceId::cuda`].
     pub fn id(self) -> Result<DeviceId> {
         match self {
             DeviceChoice::Hip(ordinal) => DeviceId::hip(ordinal),
+            DeviceChoice::Cuda(ordinal) => DeviceId::cuda(ordinal),
             DeviceChoice::Emulated(arch) => Ok(DeviceId::new(DriverKind::Emulated, arch, 0)),
             DeviceChoice::Noop(arch) => Ok(DeviceId::new(DriverKind::Noop, arch, 0)),
         }
@@ -176,6 +191,7 @@ impl fmt::Display for DeviceChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DeviceChoice::Hip(ordinal) => write!(f, "hip:{ordinal}"),
+            DeviceChoice::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
             DeviceChoice::Emulated(arch) => write!(f, "emulated:{arch}"),
             DeviceChoice::Noop(arch) => write!(f, "noop:{arch}"),
         }

@@ -19,6 +19,10 @@ pub struct Report {
     pub hip: Result<(String, String), String>,
     /// HIP's devices, each with its true architecture, or why it cannot be described.
     pub hip_devices: Vec<Result<DeviceInfo, String>>,
+    /// CUDA's version and the path of its library, or why it cannot be used.
+    pub cuda: Result<(String, String), String>,
+    /// CUDA's devices, or why one cannot be described.
+    pub cuda_devices: Vec<Result<DeviceInfo, String>>,
     /// What the default device will be, or why there is none.
     pub default_device: Result<DeviceId, String>,
     /// Path and version of the clang that compiles kernels, or what was looked for.
@@ -91,6 +95,7 @@ pub fn report() -> Report {
         Err(error) => (Config::default(), Some(error.to_string())),
     };
     let (hip, hip_devices) = survey_hip();
+    let (cuda, cuda_devices) = survey_cuda();
     let rocm_version = rocm::installed_version();
     let clang = match compile::clang() {
         Ok(clang) => Ok((clang.path().to_owned(), clang.version().to_owned())),
@@ -114,6 +119,8 @@ pub fn report() -> Report {
         rocm_version,
         hip,
         hip_devices,
+        cuda,
+        cuda_devices,
         clang,
         nodes,
         numa_balancing,
@@ -128,6 +135,11 @@ pub(crate) fn gpu_nodes_exist() -> bool {
     Path::new(KFD).exists() || Path::new(DXG).exists()
 }
 
+/// Whether the kernel offers NVIDIA GPUs: `/dev/nvidiactl`, or on WSL `/dev/dxg`.
+pub(crate) fn nvidia_nodes_exist() -> bool {
+    Path::new(NVIDIA_CONTROL).exists() || Path::new(DXG).exists()
+}
+
 /// What can be seen from outside of why there is no GPU.
 #[cfg(feature = "hip")]
 pub(crate) fn why_no_gpu() -> Vec<String> {
@@ -139,6 +151,7 @@ pub(crate) fn why_no_gpu() -> Vec<String> {
 
 const KFD: &str = "/dev/kfd";
 const DXG: &str = "/dev/dxg";
+const NVIDIA_CONTROL: &str = "/dev/nvidiactl";
 
 impl Node {
     fn look(path: PathBuf) -> Node {
@@ -201,11 +214,13 @@ fn is_wsl() -> bool {
     release.to_ascii_lowercase().contains("microsoft")
 }
 
-type HipFacts = (Result<(String, String), String>, Vec<Result<DeviceInfo, String>>);
+/// Version and path of a driver's library, or why it cannot be used; and its devices.
+type DriverFacts = (Result<(String, String), String>, Vec<Result<DeviceInfo, String>>);
 
-#[cfg(feature = "hip")]
-fn survey_hip() -> HipFacts {
-    match crate::hip::survey() {
+/// What a driver's `survey` gave, as text.
+#[cfg(any(feature = "hip", feature = "cuda"))]
+fn facts(survey: Result<(String, String, Vec<Result<DeviceInfo>>)>) -> DriverFacts {
+    match survey {
         Ok((version, path, devices)) => {
             let devices = devices.into_iter().map(|device| device.map_err(|error| error.to_string())).collect();
             (Ok((version, path)), devices)
@@ -214,9 +229,24 @@ fn survey_hip() -> HipFacts {
     }
 }
 
+#[cfg(feature = "hip")]
+fn survey_hip() -> DriverFacts {
+    facts(crate::hip::survey())
+}
+
 #[cfg(not(feature = "hip"))]
-fn survey_hip() -> HipFacts {
+fn survey_hip() -> DriverFacts {
     (Err("not in this build: the Cargo feature `hip` of rocfire-hal is off".to_owned()), Vec::new())
+}
+
+#[cfg(feature = "cuda")]
+fn survey_cuda() -> DriverFacts {
+    facts(crate::cuda::survey())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn survey_cuda() -> DriverFacts {
+    (Err("not in this build: the Cargo feature `cuda` of rocfire-hal is off".to_owned()), Vec::new())
 }
 
 fn warnings(

@@ -6,25 +6,29 @@
 //!
 //! Who checks what: launchers check shapes, types and aliasing; this crate checks that views lie inside their buffers and
 //! that argument structs have the size the code object says; drivers check nothing and report everything. Four drivers
-//! stand behind the one trait in `driver.rs`, each a Cargo feature: `hip` (AMD GPUs), `emulated` (the emulator, in the
-//! process), `noop` (runs nothing), and `cuda`, which does not exist yet.
+//! stand behind the one trait in `driver.rs`, each a Cargo feature: `hip` (AMD GPUs), `cuda` (NVIDIA's, by the same kernel
+//! sources), `emulated` (the emulator, in the process), `noop` (runs nothing).
 //!
 //! Callers are `fusion` and `kernels`, and through them the adapters. This crate knows no operator and no framework.
 
 mod buffer;
 pub mod compile;
 mod config;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod device;
 mod device_id;
 pub mod doctor;
 // A build without a real driver still has the trait that the others implement.
-#[cfg_attr(not(any(feature = "hip", feature = "emulated")), allow(dead_code))]
+#[cfg_attr(not(any(feature = "hip", feature = "cuda", feature = "emulated")), allow(dead_code))]
 mod driver;
 mod dtype;
 #[cfg(feature = "emulated")]
 mod emulated;
 mod error;
 mod fault;
+#[cfg(any(feature = "hip", feature = "cuda"))]
+mod foreign;
 mod generated;
 #[cfg(feature = "hip")]
 mod hip;

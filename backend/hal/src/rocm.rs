@@ -6,14 +6,7 @@ use std::path::{Path, PathBuf};
 /// that exist.
 pub(crate) fn roots() -> Vec<PathBuf> {
     let named = ["ROCM_PATH", "HIP_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
-    let mut versioned: Vec<PathBuf> = std::fs::read_dir("/opt")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("rocm-")))
-        .collect();
-    versioned.sort_by_key(|path| std::cmp::Reverse(version_of_name(path)));
+    let versioned = versioned_folders("/opt", "rocm-");
     let mut roots: Vec<PathBuf> = Vec::new();
     for root in named.chain([PathBuf::from("/opt/rocm")]).chain(versioned) {
         if root.is_dir() && !roots.contains(&root) {
@@ -21,6 +14,15 @@ pub(crate) fn roots() -> Vec<PathBuf> {
         }
     }
     roots
+}
+
+/// Folders in `parent` whose name is `prefix` and a version, the newest first.
+pub(crate) fn versioned_folders(parent: &str, prefix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
+    let named = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+    let mut folders: Vec<PathBuf> = entries.filter(named).collect();
+    folders.sort_by_key(|path| std::cmp::Reverse(version_of_name(path)));
+    folders
 }
 
 /// The version that a ROCm says it has in `.info/version`: `6.2.4-66`.

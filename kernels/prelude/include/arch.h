@@ -34,6 +34,38 @@
 #endif
 #else
 #define RF_DEVICE_AMD 0
+// NVRTC has clang's builtins under the names of CUDA's own functions, which it declares without any header. That is also
+// why kernels write rf::fma and the like in full: with `using namespace rf` alone there would be two.
+#define __builtin_memcpy memcpy
+#define __builtin_memset memset
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000ll)
+#define __builtin_clzll __clzll
+#define __builtin_ctzll(x) (__ffsll((long long)(x)) - 1)
+#define __builtin_fmaf ::fmaf
+#define __builtin_fma ::fma
+#define __builtin_fabsf ::fabsf
+#define __builtin_fabs ::fabs
+#define __builtin_copysignf ::copysignf
+#define __builtin_copysign ::copysign
+#define __builtin_floorf ::floorf
+#define __builtin_floor ::floor
+#define __builtin_ceilf ::ceilf
+#define __builtin_ceil ::ceil
+#define __builtin_truncf ::truncf
+#define __builtin_trunc ::trunc
+#define __builtin_rintf ::rintf
+#define __builtin_rint ::rint
+#define __builtin_sqrtf ::sqrtf
+#define __builtin_sqrt ::sqrt
+#define __builtin_ldexpf ::ldexpf
+#define __builtin_ldexp ::ldexp
+#define __builtin_frexpf ::frexpf
+#define __builtin_frexp ::frexp
+#define __builtin_fmaxf ::fmaxf
+#define __builtin_fminf ::fminf
 #endif
 
 #define RF_FN __device__ inline __attribute__((always_inline))

@@ -233,8 +233,8 @@ struct Tile {
 #pragma unroll
         for (int i = 0; i < GEMM_TILES_M * GEMM_TILES_N; ++i) sum[i / GEMM_TILES_N][i % GEMM_TILES_N] = (Total)0;
     }
-    RF_FN static Total multiply_add(float a, float b, float c) { return (Total)fma(a, b, c); }
-    RF_FN static Total multiply_add(double a, double b, double c) { return (Total)fma(a, b, c); }
+    RF_FN static Total multiply_add(float a, float b, float c) { return (Total)rf::fma(a, b, c); }
+    RF_FN static Total multiply_add(double a, double b, double c) { return (Total)rf::fma(a, b, c); }
     RF_FN static Total multiply_add(u32 a, u32 b, u32 c) { return (Total)(a * b + c); }
     RF_FN static Total multiply_add(u64 a, u64 b, u64 c) { return (Total)(a * b + c); }
     RF_FN void multiply(const In* lds_a, const In* lds_b, int depth) {

@@ -40,7 +40,7 @@ extern "C" __global__ __launch_bounds__(UPDATE_ROWS * ARCH_WAVE_SIZE) void selec
     for (i64 base = 0; base < g.n; base += ARCH_WAVE_SIZE) {
         i64 j = base + lane_id;
         bool mine = j < g.n && (i64)g.indices[(j < g.n ? j : 0) * g.index_stride] == row;
-        u64 hits = ballot(mine);
+        u64 hits = rf::ballot(mine);
         if (hits == 0) continue;
         if (!touched && inside) running = cast<Running>(*out);
         touched = true;

@@ -30,14 +30,14 @@ static_assert(sizeof(RandomArgs) == 80, "as in random.rs");
 RF_FN void draw(const RandomArgs& g, Philox p, RANDOM_TYPE* to) {
     float low = (float)g.a, high = (float)g.b;
     for (int i = 0; i < PER; ++i) {
-        RANDOM_TYPE value = cast<RANDOM_TYPE>(fma(unit_f32(p.word[i]), high - low, low));
+        RANDOM_TYPE value = cast<RANDOM_TYPE>(rf::fma(unit_f32(p.word[i]), high - low, low));
         to[i] = cast<float>(value) < high ? value : cast<RANDOM_TYPE>(low);
     }
 }
 #elif RANDOM_KIND == 0 && RANDOM_CLASS == 1
 RF_FN void draw(const RandomArgs& g, Philox p, RANDOM_TYPE* to) {
     for (int i = 0; i < PER; ++i) {
-        double value = fma(unit_f64(p.word[2 * i], p.word[2 * i + 1]), g.b - g.a, g.a);
+        double value = rf::fma(unit_f64(p.word[2 * i], p.word[2 * i + 1]), g.b - g.a, g.a);
         to[i] = value < g.b ? value : g.a;
     }
 }
@@ -60,16 +60,16 @@ RF_FN void draw(const RandomArgs& g, Philox p, RANDOM_TYPE* to) {
 RF_FN void draw(const RandomArgs& g, Philox p, RANDOM_TYPE* to) {
     double x, y;
     normal_pair(unit_f64(p.word[0], p.word[1]), unit_f64(p.word[2], p.word[3]), &x, &y);
-    to[0] = cast<RANDOM_TYPE>(fma(x, g.b, g.a));
-    to[1] = cast<RANDOM_TYPE>(fma(y, g.b, g.a));
+    to[0] = cast<RANDOM_TYPE>(rf::fma(x, g.b, g.a));
+    to[1] = cast<RANDOM_TYPE>(rf::fma(y, g.b, g.a));
 }
 #elif RANDOM_KIND == 1
 RF_FN void draw(const RandomArgs& g, Philox p, RANDOM_TYPE* to) {
     for (int i = 0; i < PER; i += 2) {
         float x, y;
         normal_pair(p.word[i], p.word[i + 1], &x, &y);
-        to[i] = cast<RANDOM_TYPE>(fma(x, (float)g.b, (float)g.a));
-        to[i + 1] = cast<RANDOM_TYPE>(fma(y, (float)g.b, (float)g.a));
+        to[i] = cast<RANDOM_TYPE>(rf::fma(x, (float)g.b, (float)g.a));
+        to[i + 1] = cast<RANDOM_TYPE>(rf::fma(y, (float)g.b, (float)g.a));
     }
 }
 #else

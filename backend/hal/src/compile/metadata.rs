@@ -1,4 +1,4 @@
-//! What a code object says of itself: the `NT_AMDGPU_METADATA` note of its ELF file.
+//! What a code object says of itself: the `NT_AMDGPU_METADATA` note of its ELF file, or for NVIDIA's what `cubin.rs` reads.
 //!
 //! Source: LLVM's AMDGPU usage guide, "Code Object Metadata" (versions 3 to 6).
 
@@ -7,6 +7,7 @@ use object::elf::{FileHeader64, SHT_NOTE};
 use object::read::elf::{FileHeader, SectionHeader};
 use rmpv::Value;
 
+use super::cubin;
 use crate::{Error, Result};
 
 const NT_AMDGPU_METADATA: u32 = 32;
@@ -49,7 +50,8 @@ pub struct KernelInfo {
 impl CodeObject {
     /// Reads the metadata of a code object. `name` is for the message.
     pub(crate) fn parse(name: &str, bytes: Vec<u8>) -> Result<CodeObject> {
-        let kernels = kernels(&bytes).map_err(|reason| Error::CodeObject { name: name.to_owned(), reason })?;
+        let read = if machine(&bytes) == Some(cubin::MACHINE) { cubin::kernels } else { kernels };
+        let kernels = read(&bytes).map_err(|reason| Error::CodeObject { name: name.to_owned(), reason })?;
         Ok(CodeObject { bytes, kernels })
     }
 
@@ -62,6 +64,12 @@ impl CodeObject {
     pub fn kernels(&self) -> &[KernelInfo] {
         &self.kernels
     }
+}
+
+/// `e_machine` of an ELF file.
+fn machine(bytes: &[u8]) -> Option<u16> {
+    let header = FileHeader64::<LittleEndian>::parse(bytes).ok()?;
+    Some(header.e_machine(header.endian().ok()?))
 }
 
 fn kernels(bytes: &[u8]) -> Result<Vec<KernelInfo>, String> {

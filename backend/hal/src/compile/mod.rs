@@ -1,12 +1,15 @@
 //! From a kernel's source to a code object: compilers, cache, parallel compiles. Knows no driver.
 //!
 //! A source is compiled behind the prelude, with the facts of its architecture as macros, by clang (`clang.rs`) or, for
-//! real devices, by hiprtc (`hip/rtc.rs`). Code objects are kept on disk (`cache.rs`) under the hash of everything that
+//! real devices, by hiprtc (`hip/rtc.rs`) or NVRTC (`cuda/rtc.rs`). Code objects are kept on disk (`cache.rs`) under the hash of everything that
 //! went into them. `module.rs` loads them; what is loaded is kept by the device.
 
 mod cache;
 mod clang;
+mod cubin;
 mod metadata;
+#[cfg(any(feature = "hip", feature = "cuda"))]
+pub(crate) mod rtc;
 mod source;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,6 +23,8 @@ pub use metadata::{CodeObject, KernelInfo};
 pub use source::Source;
 
 pub(crate) use cache::Cache;
+#[cfg(any(feature = "hip", feature = "cuda"))]
+pub(crate) use rtc::{Answer, RuntimeCompiler, runtime_compiler};
 
 use crate::log::{Level, report};
 use crate::{Config, Error, Result};

@@ -96,11 +96,11 @@ fn wrong_values_name_the_variable_and_what_was_expected() {
         ("ROCFIRE_PRECISION", "f64", "one of f32, bf16, f16"),
         ("ROCFIRE_LOG", "loud", "one of off, error, warn, info, debug, trace"),
         ("ROCFIRE_CHECK", "barriers,speed", "\"speed\" is none of them"),
-        ("ROCFIRE_DEVICE", "gpu", "hip:N, emulated:ARCH or noop:ARCH"),
+        ("ROCFIRE_DEVICE", "gpu", "hip:N, cuda:N, emulated:ARCH or noop:ARCH"),
         ("ROCFIRE_DEVICE", "hip:first", "hip:N with the index of a device"),
         ("ROCFIRE_DEVICE", "emulated:gfx940", "gfx942"),
         ("ROCFIRE_DEVICE", "emulated:sm_90", "unknown GPU architecture"),
-        ("ROCFIRE_DEVICE", "cuda:0", "the cuda driver does not exist yet"),
+        ("ROCFIRE_DEVICE", "cuda:first", "cuda:N with the index of a device"),
     ] {
         let message = refused(name, value);
         assert!(message.starts_with(&format!("{name}={value:?}: expected ")), "{message}");
@@ -137,6 +137,8 @@ fn devices_are_chosen_by_name() {
     let choice = |text| with("ROCFIRE_DEVICE", text).device.unwrap();
     assert_eq!(choice("hip"), DeviceChoice::Hip(0));
     assert_eq!(choice("hip:3"), DeviceChoice::Hip(3));
+    assert_eq!(choice("cuda"), DeviceChoice::Cuda(0));
+    assert_eq!(choice("cuda:2").to_string(), "cuda:2");
     assert_eq!(choice("emulated").to_string(), format!("emulated:{}", rocfire_arch::DEFAULT_EMULATED));
     assert_eq!(choice("noop:gfx90a:xnack-").to_string(), "noop:gfx90a");
     let id = crate::DeviceId::choose(&with("ROCFIRE_DEVICE", "noop:gfx1030")).unwrap();

@@ -9,11 +9,6 @@ pub type Status = c_int;
 /// `hiprtcProgram`.
 pub type Program = *mut c_void;
 
-/// `HIPRTC_SUCCESS`.
-pub const SUCCESS: Status = 0;
-/// `HIPRTC_ERROR_COMPILATION`.
-pub const COMPILATION: Status = 6;
-
 super::table! {
     /// The functions of hiprtc that are used.
     Hiprtc {
@@ -38,3 +33,6 @@ super::table! {
         fn hiprtcDestroyProgram(program: *mut Program) -> Status;
     }
 }
+
+crate::compile::runtime_compiler!(Hiprtc: hiprtcGetErrorString, hiprtcCreateProgram, hiprtcCompileProgram,
+    hiprtcGetProgramLogSize, hiprtcGetProgramLog, hiprtcGetCodeSize, hiprtcGetCode, hiprtcDestroyProgram);

@@ -1,0 +1,315 @@
+//! NVIDIA GPUs: CUDA's driver and NVRTC, opened at run time. HIP's other platform: the same kernel sources as on AMD, for
+//! measuring the whole stack on a real GPU where there is no AMD one.
+//!
+//! `sys/` holds the function tables, `api.rs` what concerns the library and its devices, `rtc.rs` the compiler; here is
+//! the driver. Nothing is linked at build time. A device's primary context is taken and kept: others in the process share it.
+
+mod api;
+mod rtc;
+mod sys;
+
+use std::any::Any;
+use std::ffi::{CString, c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+pub(crate) use rtc::compiler;
+
+use api::{Api, api};
+use sys::libcuda::{self as cuda, LibCuda, Status};
+
+use crate::compile::KernelInfo;
+use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, RawLaunch};
+use crate::{Error, Result};
+
+/// Shared memory that a kernel can have without asking.
+const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
+
+/// What CUDA says of a device.
+pub(crate) fn describe(ordinal: u16) -> Result<DeviceInfo> {
+    api()?.describe(ordinal)
+}
+
+/// CUDA's version and path, and every device it has, or why it cannot be described.
+pub(crate) fn survey() -> Result<(String, String, Vec<Result<DeviceInfo>>)> {
+    let api = api()?;
+    let devices = (0..api.device_count()?).map(|ordinal| api.describe(ordinal)).collect();
+    Ok((api.version().to_string(), api.cuda().library().path().to_owned(), devices))
+}
+
+/// A GPU with its stream.
+pub(crate) struct Cuda {
+    shared: Arc<Shared>,
+    info: DeviceInfo,
+}
+
+/// What modules and events need of it, too.
+struct Shared {
+    api: &'static Api,
+    context: Handle,
+    stream: Handle,
+}
+
+/// A handle of CUDA's. The driver may be called from any thread.
+#[derive(Clone, Copy)]
+struct Handle(*mut c_void);
+
+// SAFETY: CUDA's handles are tokens; its functions take them from any thread, and are thread-safe themselves.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Cuda {
+    pub fn open(ordinal: u16) -> Result<Cuda> {
+        let api = api()?;
+        let info = api.describe(ordinal)?;
+        let device = api.device(ordinal)?;
+        let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the context goes to a local.
+        let status = unsafe { api.cuda().cuDevicePrimaryCtxRetain(&mut context, device)? };
+        api.check("cuDevicePrimaryCtxRetain", status)?;
+        // SAFETY: the context was just taken and is never released.
+        api.check("cuCtxSetCurrent", unsafe { api.cuda().cuCtxSetCurrent(context)? })?;
+        // SAFETY: the stream goes to a local.
+        let status = unsafe { api.cuda().cuStreamCreate(&mut stream, cuda::STREAM_NON_BLOCKING)? };
+        api.check("cuStreamCreate", status)?;
+        Ok(Cuda { shared: Arc::new(Shared { api, context: Handle(context), stream: Handle(stream) }), info })
+    }
+}
+
+impl Shared {
+    /// Calls CUDA with this device's context as the thread's.
+    fn call(&self, name: &'static str, call: impl FnOnce(&LibCuda) -> Result<Status>) -> Result<()> {
+        // SAFETY: the context is never released.
+        self.api.check("cuCtxSetCurrent", unsafe { self.api.cuda().cuCtxSetCurrent(self.context.0)? })?;
+        self.api.check(name, call(self.api.cuda())?)
+    }
+
+    fn wait(&self) -> Result<()> {
+        // SAFETY: the stream lives as long as `self`.
+        self.call("cuStreamSynchronize", |cuda| unsafe { cuda.cuStreamSynchronize(self.stream.0) })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // A device that is lost cannot take its stream back, and there is nobody left to tell.
+        // SAFETY: nothing else has the stream any more.
+        let _ = self.call("cuStreamDestroy", |cuda| unsafe { cuda.cuStreamDestroy_v2(self.stream.0) });
+    }
+}
+
+impl Driver for Cuda {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn free_memory_bytes(&self) -> Option<u64> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the sizes go to locals.
+        let asked = self.shared.call("cuMemGetInfo", |cuda| unsafe { cuda.cuMemGetInfo_v2(&mut free, &mut total) });
+        asked.ok().map(|()| free as u64)
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<u64> {
+        let mut address = 0;
+        // SAFETY: the address goes to a local.
+        let asked = self.shared.call("cuMemAlloc", |cuda| unsafe { cuda.cuMemAlloc_v2(&mut address, bytes as usize) });
+        match asked {
+            Ok(()) => Ok(address),
+            Err(Error::Driver { code: cuda::OUT_OF_MEMORY, .. }) => Err(Error::OutOfMemory {
+                requested_bytes: bytes,
+                live_bytes: 0,
+                reserved_bytes: 0,
+                limit_bytes: self.info.memory_bytes,
+            }),
+            Err(other) => Err(other),
+        }
+    }
+
+    unsafe fn free(&self, address: u64) -> Result<()> {
+        // SAFETY: the address is the caller's duty.
+        self.shared.call("cuMemFree", |cuda| unsafe { cuda.cuMemFree_v2(address) })
+    }
+
+    unsafe fn write(&self, address: u64, source: &[u8]) -> Result<()> {
+        let (host, bytes, stream) = (source.as_ptr().cast(), source.len(), self.shared.stream.0);
+        // SAFETY: the device's range is the caller's duty, the host's is a slice.
+        self.shared
+            .call("cuMemcpyHtoDAsync", |cuda| unsafe { cuda.cuMemcpyHtoDAsync_v2(address, host, bytes, stream) })?;
+        // The slice may be gone as soon as this returns.
+        self.shared.wait()
+    }
+
+    unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()> {
+        let (host, bytes, stream) = (target.as_mut_ptr().cast(), target.len(), self.shared.stream.0);
+        // SAFETY: the device's range is the caller's duty, the host's is a slice, which is waited for below.
+        self.shared
+            .call("cuMemcpyDtoHAsync", |cuda| unsafe { cuda.cuMemcpyDtoHAsync_v2(host, address, bytes, stream) })?;
+        self.shared.wait()
+    }
+
+    unsafe fn copy(&self, target: u64, source: u64, bytes: u64) -> Result<()> {
+        let stream = self.shared.stream.0;
+        // SAFETY: both ranges are the caller's duty.
+        self.shared.call("cuMemcpyDtoDAsync", |cuda| unsafe {
+            cuda.cuMemcpyDtoDAsync_v2(target, source, bytes as usize, stream)
+        })
+    }
+
+    unsafe fn fill(&self, address: u64, value: u8, bytes: u64) -> Result<()> {
+        let stream = self.shared.stream.0;
+        // SAFETY: the range is the caller's duty.
+        self.shared
+            .call("cuMemsetD8Async", |cuda| unsafe { cuda.cuMemsetD8Async(address, value, bytes as usize, stream) })
+    }
+
+    fn load(&self, code: &[u8]) -> Result<Arc<dyn DriverModule>> {
+        let mut module = std::ptr::null_mut();
+        // SAFETY: the module goes to a local; the cubin was parsed as an ELF file, and CUDA copies it.
+        let load = |cuda: &LibCuda| unsafe { cuda.cuModuleLoadData(&mut module, code.as_ptr().cast()) };
+        self.shared.call("cuModuleLoadData", load)?;
+        Ok(Arc::new(CudaModule { shared: Arc::clone(&self.shared), module: Handle(module) }))
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.shared.wait()
+    }
+
+    fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
+        let mut event = std::ptr::null_mut();
+        // SAFETY: the event goes to a local.
+        self.shared.call("cuEventCreate", |cuda| unsafe { cuda.cuEventCreate(&mut event, cuda::EVENT_DEFAULT) })?;
+        let event = CudaEvent { shared: Arc::clone(&self.shared), event: Handle(event) };
+        let stream = self.shared.stream.0;
+        // SAFETY: event and stream are alive and of one context.
+        self.shared.call("cuEventRecord", |cuda| unsafe { cuda.cuEventRecord(event.event.0, stream) })?;
+        Ok(Box::new(event))
+    }
+}
+
+struct CudaModule {
+    shared: Arc<Shared>,
+    module: Handle,
+}
+
+impl DriverModule for CudaModule {
+    fn kernel(self: Arc<Self>, info: &KernelInfo) -> Result<Box<dyn DriverKernel>> {
+        let name = CString::new(info.name.as_str()).map_err(|_| Error::CodeObject {
+            name: info.name.clone(),
+            reason: "a zero in the name of a kernel".to_owned(),
+        })?;
+        let mut function = std::ptr::null_mut();
+        let get = |cuda: &LibCuda| {
+            // SAFETY: the function goes to a local; the module is loaded, the name ends with a zero.
+            unsafe { cuda.cuModuleGetFunction(&mut function, self.module.0, name.as_ptr()) }
+        };
+        self.shared.call("cuModuleGetFunction", get)?;
+        let dynamic_bytes = AtomicU32::new(DEFAULT_SHARED_BYTES.saturating_sub(info.lds_bytes));
+        Ok(Box::new(CudaKernel { function: Handle(function), dynamic_bytes, module: self }))
+    }
+}
+
+impl Drop for CudaModule {
+    fn drop(&mut self) {
+        // As with the stream: nobody is left to tell.
+        // SAFETY: kernels of the module keep it, so none is left.
+        let _ = self.shared.call("cuModuleUnload", |cuda| unsafe { cuda.cuModuleUnload(self.module.0) });
+    }
+}
+
+struct CudaKernel {
+    function: Handle,
+    /// Most dynamic shared memory that the function may be launched with, as it stands.
+    dynamic_bytes: AtomicU32,
+    /// Keeps the function's module loaded.
+    module: Arc<CudaModule>,
+}
+
+impl CudaKernel {
+    /// Asks for as much dynamic shared memory as a launch wants, where that is more than is had without asking.
+    fn admit(&self, bytes: u32) -> Result<()> {
+        if bytes <= self.dynamic_bytes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (attribute, value) = (cuda::MAX_DYNAMIC_SHARED_SIZE_BYTES, c_int::try_from(bytes).unwrap_or(c_int::MAX));
+        self.module.shared.call("cuFuncSetAttribute", |cuda| {
+            // SAFETY: the function is of a loaded module.
+            unsafe { cuda.cuFuncSetAttribute(self.function.0, attribute, value) }
+        })?;
+        self.dynamic_bytes.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl DriverKernel for CudaKernel {
+    unsafe fn launch(&self, launch: &RawLaunch<'_>) -> Result<(), LaunchFailure> {
+        self.admit(launch.lds_bytes).map_err(LaunchFailure::Rejected)?;
+        let shared = &self.module.shared;
+        let mut args_bytes = launch.args.len();
+        let [buffer, size, end] = cuda::LAUNCH_BUFFER;
+        let args_bytes_pointer: *mut usize = &mut args_bytes;
+        let mut extra = [buffer, launch.args.as_ptr().cast_mut().cast(), size, args_bytes_pointer.cast(), end];
+        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
+        let call = |cuda: &LibCuda| {
+            // SAFETY:
+            // - the function is of a loaded module, the stream is alive.
+            // - CUDA copies the arguments, whose length the caller has compared with the cubin's, before it returns.
+            // - that the arguments' addresses are good is the caller's duty.
+            unsafe {
+                cuda.cuLaunchKernel(
+                    self.function.0,
+                    grid_x,
+                    grid_y,
+                    grid_z,
+                    block_x,
+                    block_y,
+                    block_z,
+                    launch.lds_bytes,
+                    shared.stream.0,
+                    std::ptr::null_mut(),
+                    extra.as_mut_ptr(),
+                )
+            }
+        };
+        shared.call("cuLaunchKernel", call).map_err(LaunchFailure::Rejected)
+    }
+}
+
+struct CudaEvent {
+    shared: Arc<Shared>,
+    event: Handle,
+}
+
+impl DriverEvent for CudaEvent {
+    fn synchronize(&self) -> Result<()> {
+        // SAFETY: the event is alive.
+        self.shared.call("cuEventSynchronize", |cuda| unsafe { cuda.cuEventSynchronize(self.event.0) })
+    }
+
+    fn elapsed_ms(&self, earlier: &dyn DriverEvent) -> Result<f64> {
+        let earlier: &CudaEvent = earlier.as_any().downcast_ref().expect("both events come from one device's driver");
+        let mut milliseconds = 0.0;
+        let call = |cuda: &LibCuda| {
+            // SAFETY: the time goes to a local; both events are alive.
+            unsafe { cuda.cuEventElapsedTime(&mut milliseconds, earlier.event.0, self.event.0) }
+        };
+        self.shared.call("cuEventElapsedTime", call)?;
+        Ok(f64::from(milliseconds))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for CudaEvent {
+    fn drop(&mut self) {
+        // As with the stream: nobody is left to tell.
+        // SAFETY: nothing else has the event.
+        let _ = self.shared.call("cuEventDestroy", |cuda| unsafe { cuda.cuEventDestroy_v2(self.event.0) });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! NVRTC as a compiler.
+
+use std::sync::{Arc, OnceLock};
+
+use rocfire_arch::Arch;
+
+use super::api::candidates;
+use super::sys::Library;
+use super::sys::nvrtc::{Nvrtc, SUCCESS};
+use crate::compile::{Compiler, Failure, Unit, rtc};
+use crate::{Error, Result};
+
+const NAMES: [&str; 5] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", "nvrtc64_120_0.dll"];
+const OPTIONS: &[&str] = &["--std=c++17", "--fmad=false"];
+
+/// The compiler for an NVIDIA GPU.
+///
+/// # Errors
+/// [`Error::NoCompiler`] with where NVRTC was looked for.
+pub(crate) fn compiler(arch: Arch) -> Result<Arc<dyn Compiler>> {
+    match open() {
+        Ok(rtc) => Ok(Arc::new(rtc)),
+        Err(error) => Err(Error::NoCompiler { arch, searched: error.to_string() }),
+    }
+}
+
+/// NVRTC, open.
+struct Rtc {
+    table: &'static Nvrtc,
+    identity: String,
+}
+
+fn open() -> Result<Rtc> {
+    static TABLE: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
+    let open = || {
+        let library = Library::open("libnvrtc", &candidates(&NAMES)).map_err(|error| match error {
+            Error::Load { tried, .. } => tried,
+            other => other.to_string(),
+        })?;
+        Ok(Nvrtc::new(library))
+    };
+    let table = match TABLE.get_or_init(open) {
+        Ok(table) => table,
+        Err(tried) => return Err(Error::Load { library: "libnvrtc", tried: tried.clone() }),
+    };
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the version goes to locals.
+    let status = unsafe { table.nvrtcVersion(&mut major, &mut minor)? };
+    if status != SUCCESS {
+        return Err(Error::Driver { call: "nvrtcVersion", name: "no version".to_owned(), code: status });
+    }
+    Ok(Rtc { table, identity: format!("nvrtc {major}.{minor} {}", OPTIONS.join(" ")) })
+}
+
+impl Compiler for Rtc {
+    fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    fn compile(&self, unit: &Unit<'_>, _tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {
+        rtc::compile(self.table, unit, OPTIONS)
+    }
+}
