@@ -12,8 +12,9 @@ use crate::block;
 use crate::error::{Error, Result};
 use crate::geometry::TENSORS_MOST;
 use crate::graph::Graph;
+use crate::order::QUAD;
 use crate::plan::{Argument, Plan, arguments};
-use crate::render::{self, Schedule};
+use crate::render::{self, Schedule, THREADS};
 
 /// A graph made ready for one device.
 pub(crate) struct Prepared {
@@ -59,6 +60,18 @@ impl Prepared {
         }
         let vector = render::vector(&graph, &plan);
         Ok(Prepared { graph, plan, arguments, vector, functions: Default::default(), device })
+    }
+
+    /// The schedule that keeps a long row of `extent` elements in registers, where they suffice.
+    pub(crate) fn held(&self, extent: usize) -> Option<Schedule> {
+        let turns = extent.div_ceil(QUAD).div_ceil(THREADS);
+        let (turns, schedule) = match turns {
+            ..=2 => (2, Schedule::Held2),
+            ..=4 => (4, Schedule::Held4),
+            ..=8 => (8, Schedule::Held8),
+            _ => return None,
+        };
+        render::fits(&self.graph, &self.plan, turns).then_some(schedule)
     }
 
     /// The kernel of a schedule, compiled or loaded at its first use.

@@ -210,7 +210,7 @@ impl Call<'_> {
             return self.split(&geometry, rows, extent);
         }
         let space = group_space(rows, extent);
-        let shot = group_shot(Schedule::Group, space.step);
+        let shot = group_shot(self.prepared.held(extent).unwrap_or(Schedule::Group), space.step);
         self.launch(&geometry, &space, extent, QUAD, &shot)
     }
 

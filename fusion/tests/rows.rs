@@ -2,8 +2,8 @@
 
 mod support;
 
-use rocfire_fusion::{Graph, Reduce, Scalar, eager, run};
-use rocfire_hal::{DType, Tensor};
+use rocfire_fusion::{Binary, Graph, Reduce, Scalar, Unary, eager, run};
+use rocfire_hal::{DType, Layout, Tensor};
 use support::{Random, device, download, float, integer, rounded, same, upload, upload_permuted};
 
 /// A reduction in the documented order, the slow way, over any type that can be combined.
@@ -135,7 +135,7 @@ fn check(dtype: DType, rows: usize, cols: usize, x: &Tensor, values: &[Scalar]) 
     }
 }
 
-const EXTENTS: [usize; 11] = [0, 1, 3, 13, 63, 64, 65, 257, 1000, 1025, 9001];
+const EXTENTS: [usize; 14] = [0, 1, 3, 13, 63, 64, 65, 257, 1000, 1025, 2500, 4100, 8192, 9001];
 
 #[test]
 fn rows_reduce_in_the_documented_order_whatever_their_layout() {
@@ -206,5 +206,44 @@ fn a_row_has_the_same_sum_in_every_schedule() {
         for sum in download(&eager::reduce_last(Reduce::Sum, x).unwrap()) {
             assert_eq!(sum, expected, "{:?}", x.shape());
         }
+    }
+}
+
+/// A softmax has three passes over its row: held in registers where it fits, read anew where it does not, in the tests' terms
+/// up to 8192 elements. Each operator alone is another schedule for most of them.
+#[test]
+fn a_long_softmax_has_the_same_bits_held_read_anew_and_operator_by_operator() {
+    let mut g = Graph::new("softmax");
+    let x = g.input(DType::F32);
+    let most = g.reduce(Reduce::Max, x);
+    let shifted = g.binary(Binary::Sub, x, most);
+    let exp = g.unary(Unary::Exp, shifted);
+    let sum = g.reduce(Reduce::Sum, exp);
+    let quotient = g.binary(Binary::Div, exp, sum);
+    g.output(quotient);
+    // Two, four and eight quads a thread, whole and cut; a whole chunk and part of one more.
+    for cols in [1030, 2048, 4096, 4104, 8192, 12_288, 12_290] {
+        let rows = 3;
+        let mut random = Random(cols as u64);
+        let values: Vec<Scalar> =
+            (0..rows * cols).map(|_| rounded(DType::F32, Scalar::Float(random.unit() * 8.0))).collect();
+        let x = upload(DType::F32, &[rows, cols], &values);
+        let softmax = |x: &Tensor| {
+            let mut y = Tensor::empty(device(), &[rows, cols], DType::F32).unwrap();
+            run(device().stream(), &g, &[rows, cols], &[x.view()], &[], &mut [y.view_mut()]).unwrap();
+            download(&y)
+        };
+        let most = eager::reduce_last(Reduce::Max, &x).unwrap();
+        let exp = eager::unary(Unary::Exp, &eager::binary(Binary::Sub, &x, &most).unwrap()).unwrap();
+        let sum = eager::reduce_last(Reduce::Sum, &exp).unwrap();
+        let expected = download(&eager::binary(Binary::Div, &exp, &sum).unwrap());
+        assert!(expected[0] != Scalar::Float(0.0));
+        assert_eq!(softmax(&x), expected, "{cols} columns");
+        // Every second element of a longer vector lies strided.
+        let spread: Vec<Scalar> = values.iter().flat_map(|&value| [value, Scalar::Float(9.0)]).collect();
+        let strided = upload(DType::F32, &[2 * rows * cols], &spread);
+        let layout = Layout::strided(&[rows, cols], &[2 * cols as i64, 2], 0).unwrap();
+        let strided = strided.with_layout(layout).unwrap();
+        assert_eq!(softmax(&strided), expected, "{cols} columns, strided");
     }
 }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use super::{Kernel, expr};
 use crate::graph::{Kind, Node, Value};
+use crate::order::QUAD;
 use crate::plan::Pass;
 
 /// Where the step is and what it may keep.
@@ -18,6 +19,8 @@ pub(super) struct Step<'a> {
     pub width: usize,
     /// Whether values are kept in arrays `k…[q]` between passes.
     pub keeps: bool,
+    /// Whether the inputs are in such arrays already: [`preload`] has read those of several steps at once.
+    pub preloaded: bool,
     pub indent: &'a str,
     /// The accumulator of a reduction, an lvalue.
     pub chain: &'a dyn Fn(Value) -> String,
@@ -29,7 +32,9 @@ pub(super) struct Step<'a> {
 /// tensor, at column 0 of the row); with `keeps` also `q`, and one accumulator per reduction.
 pub(super) fn render(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
     let computed: Vec<Value> = step.pass.needs.iter().copied().filter(|&value| step.computes(kernel, value)).collect();
-    loads(kernel, step, &computed, out);
+    if !step.preloaded {
+        loads(kernel, step, &computed, out);
+    }
     results(kernel, step, out);
     let (indent, width) = (step.indent, step.width);
     let _ = writeln!(out, "#pragma unroll\n{indent}for (int e = 0; e < {width}; ++e) {{");
@@ -59,7 +64,8 @@ impl Step<'_> {
     }
 
     fn kept(&self, kernel: &Kernel<'_>, value: Value) -> bool {
-        self.keeps && kernel.plan.kept[value.at()]
+        let input = || matches!(kernel.graph.nodes[value.at()].0, Node::Input { .. });
+        (self.keeps && kernel.plan.kept[value.at()]) || (self.preloaded && input())
     }
 
     /// The text of a value in the element loop.
@@ -79,27 +85,120 @@ impl Step<'_> {
 
 fn loads(kernel: &Kernel<'_>, step: &Step<'_>, computed: &[Value], out: &mut String) {
     let (indent, width) = (step.indent, step.width);
-    let inputs: Vec<Value> = computed
-        .iter()
-        .copied()
-        .filter(|value| matches!(kernel.graph.nodes[value.at()].0, Node::Input { .. }))
-        .collect();
+    let inputs = inputs_of(kernel, computed);
     if inputs.is_empty() {
         return;
     }
     for &input in inputs.iter().filter(|&&input| !step.kept(kernel, input)) {
         let _ = writeln!(out, "{indent}{} x{}[{width}];", expr::register(kernel.graph.dtype(input)), input.0);
     }
-    let mut full = String::new();
-    let mut part = String::new();
-    for &input in &inputs {
-        let (at, storage) = (kernel.input(input), expr::storage(kernel.graph.dtype(input)));
-        let array = if step.kept(kernel, input) { format!("k{}[q]", input.0) } else { format!("x{}", input.0) };
+    let array = |input: Value| match step.kept(kernel, input) {
+        true => format!("k{}[q]", input.0),
+        false => format!("x{}", input.0),
+    };
+    let (full, part) = load_texts(kernel, &inputs, array, indent);
+    let _ = writeln!(out, "{indent}if (count == {width}) {{\n{full}{indent}}} else {{\n{part}{indent}}}");
+}
+
+/// Loads of whole steps, and of steps that the row's end cuts.
+fn load_texts(
+    kernel: &Kernel<'_>,
+    inputs: &[Value],
+    array: impl Fn(Value) -> String,
+    indent: &str,
+) -> (String, String) {
+    let (mut full, mut part) = (String::new(), String::new());
+    for &input in inputs {
+        let (at, storage, array) = (kernel.input(input), expr::storage(kernel.graph.dtype(input)), array(input));
         let place = format!("a.tensor[{at}], offset[{at}] + column * a.tensor[{at}].stride[0]");
         let _ = writeln!(full, "{indent}    fuse::load_full<{storage}>({array}, {place});");
         let _ = writeln!(part, "{indent}    fuse::load_part<{storage}>({array}, {place}, count);");
     }
-    let _ = writeln!(out, "{indent}if (count == {width}) {{\n{full}{indent}}} else {{\n{part}{indent}}}");
+    (full, part)
+}
+
+fn inputs_of(kernel: &Kernel<'_>, values: &[Value]) -> Vec<Value> {
+    let input = |value: &&Value| matches!(kernel.graph.nodes[value.at()].0, Node::Input { .. });
+    values.iter().filter(input).copied().collect()
+}
+
+/// The inputs per element that a pass reads: all it needs, or with `keeps` those that no pass before it has read.
+pub(super) fn inputs(kernel: &Kernel<'_>, number: usize, keeps: bool) -> Vec<Value> {
+    let needs = &kernel.plan.passes[number].needs;
+    let read_here = |value: &Value| !keeps || kernel.plan.first[value.at()] == number;
+    inputs_of(kernel, needs).into_iter().filter(read_here).collect()
+}
+
+/// Declares `k…[turns][width]` for values.
+pub(super) fn arrays(
+    kernel: &Kernel<'_>,
+    values: &[Value],
+    turns: usize,
+    width: usize,
+    indent: &str,
+    out: &mut String,
+) {
+    for &value in values {
+        let register = expr::register(kernel.graph.dtype(value));
+        let _ = writeln!(out, "{indent}{register} k{}[{turns}][{width}];", value.0);
+    }
+}
+
+/// Reads inputs of `turns` steps into `k…[q]`, one step after another and without a branch between them, so that all loads are
+/// under way at once. Every input must be PACKED and the extent a multiple of `width`; `column` gives step `q`'s first element,
+/// which must be inside the row.
+pub(super) fn preload(
+    kernel: &Kernel<'_>,
+    inputs: &[Value],
+    turns: usize,
+    column: &str,
+    indent: &str,
+    out: &mut String,
+) {
+    if inputs.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "#pragma unroll\n{indent}for (rf::u32 q = 0; q < {turns}; ++q) {{");
+    let _ = writeln!(out, "{indent}    const index_t column = {column};");
+    for &input in inputs {
+        let (at, storage) = (kernel.input(input), expr::storage(kernel.graph.dtype(input)));
+        let place = format!("a.tensor[{at}], offset[{at}] + column * (index_t)sizeof({storage})");
+        let _ = writeln!(out, "{indent}    fuse::load_packed<{storage}>(k{}[q], {place});", input.0);
+    }
+    let _ = writeln!(out, "{indent}}}");
+}
+
+/// As [`preload`], wherever the inputs lie and however many elements there are.
+pub(super) fn preload_any(
+    kernel: &Kernel<'_>,
+    inputs: &[Value],
+    turns: usize,
+    column: &str,
+    indent: &str,
+    out: &mut String,
+) {
+    if inputs.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "#pragma unroll\n{indent}for (rf::u32 q = 0; q < {turns}; ++q) {{");
+    let _ = writeln!(out, "{indent}    const index_t column = {column};");
+    let _ = writeln!(out, "{indent}    const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
+    let (full, part) = load_texts(kernel, inputs, |input| format!("k{}[q]", input.0), &format!("{indent}    "));
+    let _ = writeln!(
+        out,
+        "{indent}    if (count == {QUAD}) {{\n{full}{indent}    }} else {{\n{part}{indent}    }}\n{indent}}}"
+    );
+}
+
+/// Whether every input per element lies packed, as an expression that is the same in every lane.
+pub(super) fn packed(kernel: &Kernel<'_>, width: usize) -> String {
+    let mut inputs: Vec<usize> = (0..kernel.plan.passes.len())
+        .flat_map(|number| inputs(kernel, number, true))
+        .map(|input| kernel.input(input))
+        .collect();
+    inputs.sort_unstable();
+    let modes = inputs.iter().map(|at| format!(" && a.tensor[{at}].mode == fuse::PACKED")).collect::<String>();
+    format!("a.space.extent % {width} == 0{modes}")
 }
 
 /// Arrays for what the element loop leaves behind.

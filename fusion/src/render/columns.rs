@@ -70,6 +70,7 @@ fn pass(kernel: &Kernel<'_>, number: usize, out: &mut String) {
         number,
         width: QUAD,
         keeps: false,
+        preloaded: false,
         indent: "                    ",
         chain: &|reduce| format!("c{}", reduce.0),
         guarded: true,

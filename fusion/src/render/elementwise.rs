@@ -43,6 +43,7 @@ pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
         number: 0,
         width,
         keeps: false,
+        preloaded: false,
         indent: "        ",
         chain: &|_| unreachable!("an elementwise graph has no reduction"),
         guarded: false,

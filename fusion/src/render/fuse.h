@@ -128,16 +128,21 @@ template <class S> RF_FN void store_one(const Tensor& tensor, index_t offset, ty
 // Elements that one memory instruction moves when N of them are side by side.
 template <class S, int N> struct Chunk { static const int value = N * sizeof(S) <= 16 ? N : 16 / (int)sizeof(S); };
 
+// N elements along the last axis that lie side by side, all of them there. No branch stands between one such load and
+// the next, so that many are under way at once.
+template <class S, int N> RF_FN void load_packed(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset) {
+    const int M = Chunk<S, N>::value;
+#pragma unroll
+    for (int e = 0; e < N; e += M) {
+        const Vec<S, M> part = load<M>((const S*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S))));
+#pragma unroll
+        for (int i = 0; i < M; ++i) to[e + i] = Reg<S>::get(part[i]);
+    }
+}
 // N elements along the last axis, all of them there. The mode is the same in every lane.
 template <class S, int N> RF_FN void load_full(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset) {
-    const int M = Chunk<S, N>::value;
     if (tensor.mode == PACKED) {
-#pragma unroll
-        for (int e = 0; e < N; e += M) {
-            const Vec<S, M> part = load<M>((const S*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S))));
-#pragma unroll
-            for (int i = 0; i < M; ++i) to[e + i] = Reg<S>::get(part[i]);
-        }
+        load_packed<S>(to, tensor, offset);
     } else if (tensor.mode == SPLAT) {
         const typename Reg<S>::type one = load_one<S>(tensor, offset);
 #pragma unroll
@@ -378,17 +383,21 @@ template <class R, int COUNT> RF_FN typename R::A tree_of(typename R::A (&x)[COU
     }
     return x[0];
 }
-// The tree over a workgroup of THREADS lanes; `scratch` is LDS for one value per wave.
-template <class R, int THREADS> RF_FN typename R::A tree_group(typename R::A x, typename R::A* scratch) {
+// The tree over a workgroup of THREADS lanes; `scratch` is LDS for one value per wave, which nobody reads any more.
+template <class R, int THREADS> RF_FN typename R::A tree_group_apart(typename R::A x, typename R::A* scratch) {
     const int WAVES = THREADS / ARCH_WAVE_SIZE;
     x = wave_reduce(x, Step<R>());
-    barrier();
     if (thread_x() % ARCH_WAVE_SIZE == 0) scratch[thread_x() / ARCH_WAVE_SIZE] = x;
     barrier();
     typename R::A part[WAVES];
 #pragma unroll
     for (int i = 0; i < WAVES; ++i) part[i] = scratch[i];
     return tree_of<R, WAVES>(part);
+}
+// The same where `scratch` may still be read for the tree before it.
+template <class R, int THREADS> RF_FN typename R::A tree_group(typename R::A x, typename R::A* scratch) {
+    barrier();
+    return tree_group_apart<R, THREADS>(x, scratch);
 }
 
 // The tree over values that come one by one, neighbours first: value `i` joins every finished subtree it completes, and

@@ -9,6 +9,9 @@ use super::{ENTRY, Kernel, THREADS, body, expr};
 use crate::graph::{Kind, Value};
 use crate::order::{CHUNK_QUADS, QUAD};
 
+/// Quads of a chain that are read at once where all of a chunk is there and packed.
+const BATCH: usize = 4;
+
 pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
     open(kernel, out);
     out.push_str("    for (index_t row = rf::group_x(); row < a.space.items; row += a.space.step) {\n");
@@ -71,6 +74,7 @@ fn partial(reduction: usize, chunk: &str) -> String {
 fn open_plain(kernel: &Kernel<'_>, out: &mut String) {
     let _ = writeln!(out, "extern \"C\" __global__ __launch_bounds__({THREADS}) void {ENTRY}(FusedArgs a) {{");
     kernel.uniforms(out);
+    let _ = writeln!(out, "    const bool packed = {};", body::packed(kernel, QUAD));
 }
 
 /// As `open_plain`, with LDS for the trees.
@@ -82,7 +86,7 @@ fn open(kernel: &Kernel<'_>, out: &mut String) {
     }
 }
 
-fn close(kernel: &Kernel<'_>, out: &mut String) {
+pub(super) fn close(kernel: &Kernel<'_>, out: &mut String) {
     if kernel.graph.outputs.iter().any(|output| kernel.plan.kinds[output.at()] == Kind::Row) {
         out.push_str("        if (rf::thread_x() == 0) {\n");
         kernel.row_stores(out, "            ");
@@ -91,7 +95,7 @@ fn close(kernel: &Kernel<'_>, out: &mut String) {
 }
 
 /// Accumulators that start from the neutral element.
-fn chains(kernel: &Kernel<'_>, reduces: &[Value], prefix: char, indent: &str, out: &mut String) {
+pub(super) fn chains(kernel: &Kernel<'_>, reduces: &[Value], prefix: char, indent: &str, out: &mut String) {
     for &reduce in reduces {
         let (functor, _) = kernel.reduction(reduce);
         let _ = writeln!(out, "{indent}{functor}::A {prefix}{} = {functor}::neutral();", reduce.0);
@@ -131,19 +135,32 @@ fn chunk_loop(kernel: &Kernel<'_>, number: usize, indent: &str, out: &mut String
         out,
         "{indent}const index_t end = a.space.quads - chunk < {CHUNK_QUADS} ? a.space.quads : chunk + {CHUNK_QUADS};"
     );
-    let _ = writeln!(out, "{indent}for (index_t first = chunk; first < end; first += {THREADS}) {{");
-    let _ = writeln!(out, "{indent}    const index_t column = (first + rf::thread_x()) * {QUAD};");
-    let _ = writeln!(out, "{indent}    const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
     let inner = format!("{indent}    ");
-    let step = body::Step {
+    let inputs = body::inputs(kernel, number, false);
+    let step = |preloaded, indent| body::Step {
         pass: &kernel.plan.passes[number],
         number,
         width: QUAD,
         keeps: false,
-        indent: &inner,
+        preloaded,
+        indent,
         chain: &|reduce| format!("c{}", reduce.0),
         guarded: false,
     };
-    body::render(kernel, &step, out);
-    let _ = writeln!(out, "{indent}}}");
+    let whole = if inputs.is_empty() { "false" } else { "packed" };
+    let _ = writeln!(out, "{indent}if ({whole} && end - chunk == {CHUNK_QUADS}) {{");
+    let _ = writeln!(out, "{inner}for (index_t first = chunk; first < end; first += {BATCH} * {THREADS}) {{");
+    let (in_batch, in_turn) = (format!("{inner}    "), format!("{inner}        "));
+    let column = format!("(first + q * {THREADS} + rf::thread_x()) * {QUAD}");
+    body::arrays(kernel, &inputs, BATCH, QUAD, &in_batch, out);
+    body::preload(kernel, &inputs, BATCH, &column, &in_batch, out);
+    let _ = writeln!(out, "#pragma unroll\n{in_batch}for (rf::u32 q = 0; q < {BATCH}; ++q) {{");
+    let _ = writeln!(out, "{in_turn}const index_t column = {column};\n{in_turn}const rf::u32 count = {QUAD};");
+    body::render(kernel, &step(true, &in_turn), out);
+    let _ = writeln!(out, "{in_batch}}}\n{inner}}}\n{indent}}} else {{");
+    let _ = writeln!(out, "{inner}for (index_t first = chunk; first < end; first += {THREADS}) {{");
+    let _ = writeln!(out, "{in_batch}const index_t column = (first + rf::thread_x()) * {QUAD};");
+    let _ = writeln!(out, "{in_batch}const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
+    body::render(kernel, &step(false, &in_batch), out);
+    let _ = writeln!(out, "{inner}}}\n{indent}}}");
 }

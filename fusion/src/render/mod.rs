@@ -9,6 +9,7 @@
 //! | [`Schedule::Elementwise`] | a vector of neighbours | no rows |
 //! | [`Schedule::Wave`] | some quads of a row, kept in registers from pass to pass; one wave or less a row | short rows |
 //! | [`Schedule::Group`] | the quads of a row that are its chain's, read anew in every pass; one workgroup a row | long rows |
+//! | [`Schedule::Held2`], `4`, `8` | the same, kept in registers from pass to pass | rows of one chunk that fit there |
 //! | [`Schedule::Columns`] | a row, or chains of it | rows that lie side by side in memory |
 //! | [`Schedule::Split`], [`Schedule::Join`] | as `Group`, a chunk a workgroup; then the chunks | few very long rows |
 
@@ -17,6 +18,7 @@ mod columns;
 mod elementwise;
 mod expr;
 mod group;
+mod held;
 mod wave;
 
 use std::fmt::Write as _;
@@ -27,6 +29,7 @@ use crate::graph::{Graph, Kind, Node, Value};
 use crate::plan::{Argument, Plan, arguments};
 
 pub(crate) use elementwise::vector;
+pub(crate) use held::fits;
 
 /// Name of the entry point of every generated kernel.
 pub(crate) const ENTRY: &str = "fused";
@@ -48,20 +51,38 @@ pub(crate) enum Schedule {
     Elementwise,
     Wave,
     Group,
+    /// With 2 quads of a row a thread.
+    Held2,
+    /// With 4.
+    Held4,
+    /// With 8, which is all of a chunk.
+    Held8,
     Columns,
     Split,
     Join,
 }
 
 impl Schedule {
-    pub(crate) const ALL: [Schedule; 6] =
-        [Schedule::Elementwise, Schedule::Wave, Schedule::Group, Schedule::Columns, Schedule::Split, Schedule::Join];
+    pub(crate) const ALL: [Schedule; 9] = [
+        Schedule::Elementwise,
+        Schedule::Wave,
+        Schedule::Group,
+        Schedule::Held2,
+        Schedule::Held4,
+        Schedule::Held8,
+        Schedule::Columns,
+        Schedule::Split,
+        Schedule::Join,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Schedule::Elementwise => "elementwise",
             Schedule::Wave => "wave",
             Schedule::Group => "group",
+            Schedule::Held2 => "held2",
+            Schedule::Held4 => "held4",
+            Schedule::Held8 => "held8",
             Schedule::Columns => "columns",
             Schedule::Split => "split",
             Schedule::Join => "join",
@@ -88,6 +109,9 @@ pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
         Schedule::Elementwise => elementwise::render(&kernel, &mut out),
         Schedule::Wave => wave::render(&kernel, &mut out),
         Schedule::Group => group::render(&kernel, &mut out),
+        Schedule::Held2 => held::render(&kernel, 2, &mut out),
+        Schedule::Held4 => held::render(&kernel, 4, &mut out),
+        Schedule::Held8 => held::render(&kernel, 8, &mut out),
         Schedule::Columns => columns::render(&kernel, &mut out),
         Schedule::Split => group::render_split(&kernel, &mut out),
         Schedule::Join => group::render_join(&kernel, &mut out),

@@ -73,6 +73,7 @@ fn pass(kernel: &Kernel<'_>, number: usize, keeps: bool, out: &mut String) {
         number,
         width: QUAD,
         keeps,
+        preloaded: false,
         indent: "            ",
         chain: &|reduce| format!("c{}[q % FUSE_SLOTS]", reduce.0),
         guarded: true,

@@ -1,0 +1,104 @@
+//! [`super::Schedule::Held2`] and its like: one workgroup a row, one thread a chain, and the row stays in registers from pass to
+//! pass: it is read once.
+//!
+//! For rows of one chunk. All loads of a pass come before its arithmetic, so that they are under way together. How many
+//! quads a chain has is in the text, since registers cannot be indexed. The order is that of `Group`.
+
+use std::fmt::Write as _;
+
+use super::{ENTRY, Kernel, THREADS, body, expr, group};
+use crate::graph::{Graph, Node, Value};
+use crate::order::QUAD;
+use crate::plan::Plan;
+
+/// Most registers of a lane for the row: half of what a lane of a workgroup of [`THREADS`] can have everywhere.
+const REGISTERS_MOST: usize = 128;
+
+/// Whether the values that pass from one pass to the next, and what a pass reads on top, fit into registers.
+pub(crate) fn fits(graph: &Graph, plan: &Plan, turns: usize) -> bool {
+    let words = |value: usize| graph.nodes[value].1.size_bytes().div_ceil(4);
+    let kept: usize = (0..graph.nodes.len()).filter(|&at| plan.kept[at]).map(words).sum();
+    let read = |number: usize| -> usize {
+        let needs = plan.passes[number].needs.iter().map(|value| value.at());
+        let input = |at: &usize| matches!(graph.nodes[*at].0, Node::Input { .. });
+        needs.filter(input).filter(|&at| !plan.kept[at] && plan.first[at] == number).map(words).sum()
+    };
+    let most = (0..plan.passes.len()).map(read).max().unwrap_or(0);
+    (kept + most) * turns * QUAD <= REGISTERS_MOST
+}
+
+pub(super) fn render(kernel: &Kernel<'_>, turns: usize, out: &mut String) {
+    let reductions: usize = kernel.plan.passes.iter().map(|pass| pass.reduces.len()).sum();
+    let _ = writeln!(out, "extern \"C\" __global__ __launch_bounds__({THREADS}) void {ENTRY}(FusedArgs a) {{");
+    kernel.uniforms(out);
+    let _ = writeln!(out, "    const bool packed = {};", body::packed(kernel, QUAD));
+    // Each reduction of a row has its own values, so that one barrier a reduction is enough: the next use of them is behind the
+    // barrier of another. A single reduction takes turns with itself.
+    let slots = reductions.max(2);
+    let _ = writeln!(out, "    __shared__ rf::u64 scratch[{slots}][{THREADS} / ARCH_WAVE_SIZE];");
+    if reductions == 1 {
+        out.push_str("    rf::u32 slot = 1;\n");
+    }
+    out.push_str("    for (index_t row = rf::group_x(); row < a.space.items; row += a.space.step) {\n");
+    if reductions == 1 {
+        out.push_str("        slot ^= 1u;\n");
+    }
+    kernel.row_offsets(out);
+    let is_input = |value: &Value| matches!(kernel.graph.nodes[value.at()].0, Node::Input { .. });
+    let kept: Vec<Value> =
+        (0..kernel.graph.nodes.len() as u32).map(Value).filter(|v| kernel.plan.kept[v.at()]).collect();
+    let computed: Vec<Value> = kept.iter().copied().filter(|value| !is_input(value)).collect();
+    body::arrays(kernel, &computed, turns, QUAD, "        ", out);
+    let mut before = 0;
+    for level in 0..=kernel.plan.passes.len() {
+        kernel.row_values(out, level);
+        if level < kernel.plan.passes.len() {
+            pass(kernel, level, turns, before, reductions, out);
+            before += kernel.plan.passes[level].reduces.len();
+        }
+    }
+    group::close(kernel, out);
+    out.push_str("    }\n}\n");
+}
+
+/// `before` is the number of reductions of the row so far.
+fn pass(kernel: &Kernel<'_>, number: usize, turns: usize, before: usize, reductions: usize, out: &mut String) {
+    let pass = &kernel.plan.passes[number];
+    let inputs = body::inputs(kernel, number, true);
+    let column = format!("(q * {THREADS} + rf::thread_x()) * {QUAD}");
+    body::arrays(kernel, &inputs, turns, QUAD, "        ", out);
+    if !inputs.is_empty() {
+        out.push_str("        if (packed) {\n");
+        // A thread past the end reads the row's first quad, and nothing comes of it.
+        let inside = format!("{column} < a.space.extent ? {column} : 0");
+        body::preload(kernel, &inputs, turns, &inside, "            ", out);
+        out.push_str("        } else {\n");
+        body::preload_any(kernel, &inputs, turns, &column, "            ", out);
+        out.push_str("        }\n");
+    }
+    group::chains(kernel, &pass.reduces, 'c', "        ", out);
+    let _ = writeln!(out, "#pragma unroll\n        for (rf::u32 q = 0; q < {turns}; ++q) {{");
+    let _ = writeln!(out, "            const index_t column = {column};");
+    let _ = writeln!(out, "            const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
+    let step = body::Step {
+        pass,
+        number,
+        width: QUAD,
+        keeps: true,
+        preloaded: true,
+        indent: "            ",
+        chain: &|reduce| format!("c{}", reduce.0),
+        guarded: false,
+    };
+    body::render(kernel, &step, out);
+    out.push_str("        }\n");
+    for (index, &reduce) in pass.reduces.iter().enumerate() {
+        let (functor, operand) = kernel.reduction(reduce);
+        let (at, register) = (reduce.0, expr::register(kernel.graph.dtype(operand)));
+        let slot = if reductions == 1 { "slot".to_owned() } else { (before + index).to_string() };
+        // Chains add up their chunks from the neutral element on: here there is one.
+        let total = format!("{functor}::apply({functor}::neutral(), c{at})");
+        let tree = format!("fuse::tree_group_apart<{functor}, {THREADS}>({total}, ({functor}::A*)scratch[{slot}])");
+        let _ = writeln!(out, "        const {register} v{at} = {functor}::finish({tree}, a.space.extent);");
+    }
+}
