@@ -16,6 +16,8 @@ use rocfire_isa::{Format, Inst};
 
 use crate::step::Selected;
 
+#[cfg(test)]
+mod coverage;
 pub(crate) mod index;
 pub(crate) mod lane;
 #[cfg(test)]

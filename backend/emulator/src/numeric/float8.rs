@@ -6,7 +6,6 @@
 
 /// Which of the formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(test), allow(dead_code))]
 pub(crate) enum Float8 {
     /// FNUZ FP8: 4 exponent bits of bias 8, 3 of mantissa; up to 240.
     E4M3,

@@ -54,6 +54,40 @@ pub(crate) fn f64_to_f16(x: f64) -> u16 {
     f32_to_f16(super::fma::round_odd_f32(x))
 }
 
+/// f32 to f16 with stochastic rounding: the upper bits of `random` are added below the last place kept, then the sum is
+/// truncated.
+#[inline(always)]
+pub(crate) fn f32_to_f16_stochastic(x: f32, random: u32) -> u16 {
+    let bits = x.to_bits();
+    let sign = ((bits >> 16) & 0x8000) as u16;
+    let magnitude = bits & 0x7fff_ffff;
+    if magnitude >= 0x7f80_0000 {
+        return f32_to_f16(x);
+    }
+    let out = if magnitude >= 113 << 23 {
+        (magnitude.wrapping_sub(112 << 23).wrapping_add(random >> 19)) >> 13
+    } else {
+        let significand = magnitude & 0x7f_ffff | u32::from(magnitude >> 23 != 0) << 23;
+        match 126 - (magnitude >> 23).max(1) {
+            drop @ ..=30 => (significand + (random >> (32 - drop))) >> drop,
+            _ => 0,
+        }
+    };
+    out.min(0x7c00) as u16 | sign
+}
+
+/// f32 to bf16 with stochastic rounding, as for f16.
+#[inline(always)]
+pub(crate) fn f32_to_bf16_stochastic(x: f32, random: u32) -> u16 {
+    if x.is_finite() { (x.to_bits().wrapping_add(random >> 16) >> 16) as u16 } else { f32_to_bf16(x) }
+}
+
+/// f64 to bf16 with one rounding to nearest even.
+#[inline(always)]
+pub(crate) fn f64_to_bf16(x: f64) -> u16 {
+    f32_to_bf16(super::fma::round_odd_f32(x))
+}
+
 /// bf16 to f32, exact.
 #[inline(always)]
 pub(crate) fn bf16_to_f32(bits: u16) -> f32 {
@@ -122,6 +156,38 @@ mod tests {
         assert_eq!(f32_to_f16_toward_zero(f32::NEG_INFINITY), 0xfc00);
         assert_eq!(f32_to_f16_toward_zero(1e-45), 0);
         assert_eq!(f32_to_f16(1e-45), 0);
+    }
+
+    #[test]
+    fn bf16_rounds_to_nearest_even_between_every_pair_of_neighbours() {
+        for bits in 0..0x7f7fu16 {
+            let (low, high) = (bf16_to_f32(bits), bf16_to_f32(bits + 1));
+            // Exact: the neighbours differ in the last of 8 bits.
+            let middle = f32::from_bits(low.to_bits() + 0x8000);
+            assert_eq!(f64::from(middle) * 2.0, f64::from(low) + f64::from(high));
+            assert_eq!(f32_to_bf16(middle), bits + (bits & 1));
+            assert_eq!(f32_to_bf16(f32::from_bits(middle.to_bits() - 1)), bits);
+            assert_eq!(f32_to_bf16(-f32::from_bits(middle.to_bits() + 1)), bits + 1 | 0x8000);
+            assert_eq!(f64_to_bf16(f64::from(middle) * (1.0 + 1e-15)), bits + 1);
+            assert_eq!(f32_to_bf16_stochastic(middle, 0x7fff_ffff), bits);
+            assert_eq!(f32_to_bf16_stochastic(middle, 0x8000_0000), bits + 1);
+        }
+        assert_eq!(f32_to_bf16(f32::MAX), 0x7f80);
+        assert_eq!(f32_to_bf16(f32::from_bits(0xff80_0001)), 0xffc0);
+        assert_eq!(f32_to_bf16_stochastic(f32::NEG_INFINITY, u32::MAX), 0xff80);
+    }
+
+    #[test]
+    fn random_bits_carry_into_f16_where_they_reach_the_last_place() {
+        for bits in 0..0x7bffu16 {
+            let (low, high) = (f16_to_f32(bits), f16_to_f32(bits + 1));
+            let quarter = low + (high - low) * 0.25;
+            assert_eq!(f32_to_f16_stochastic(quarter, 0xbfff_ffff), bits, "{bits:#x}");
+            assert_eq!(f32_to_f16_stochastic(quarter, 0xc000_0000), bits + 1, "{bits:#x}");
+            assert_eq!(f32_to_f16_stochastic(-low, u32::MAX), bits | 0x8000);
+        }
+        assert_eq!(f32_to_f16_stochastic(1e9, 0), 0x7c00);
+        assert_eq!(f32_to_f16_stochastic(f32::NAN, 7) & 0x7e00, 0x7e00);
     }
 
     #[test]

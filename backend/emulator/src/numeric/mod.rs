@@ -33,6 +33,7 @@ pub(crate) use cpu::{Baseline, Cpu};
 pub(crate) use cube::{cube_id, cube_ma, cube_sc, cube_tc};
 pub(crate) use division::*;
 pub(crate) use float8::{Float8, f32_to_float8, f32_to_float8_stochastic, float8_to_f32};
+pub(crate) use fma::round_odd_f32;
 #[cfg(test)]
 pub(crate) use fma::{fma_f32_soft, fma_f64_scaled, fma_f64_soft};
 pub(crate) use half_float::*;

@@ -280,7 +280,7 @@ fn floats<S: Space>(op: Op) -> Option<Handlers> {
         MinF64: GlobalAtomicMinF64 | FlatAtomicMinF64 | BufferAtomicMinF64 | DsMinF64 | DsMinRtnF64;
         MaxF64: GlobalAtomicMaxF64 | FlatAtomicMaxF64 | BufferAtomicMaxF64 | DsMaxF64 | DsMaxRtnF64;
         PackedAddF16: GlobalAtomicPkAddF16 | FlatAtomicPkAddF16 | BufferAtomicPkAddF16 | DsPkAddF16 | DsPkAddRtnF16;
-        PackedAddBf16: GlobalAtomicPkAddBf16 | FlatAtomicPkAddBf16 | DsPkAddBf16 | DsPkAddRtnBf16;
+        PackedAddBf16: GlobalAtomicPkAddBf16 | FlatAtomicPkAddBf16 | BufferAtomicPkAddBf16 | DsPkAddBf16 | DsPkAddRtnBf16;
         CmpstF32: DsCmpstF32 | DsCmpstRtnF32;
         CmpstF64: DsCmpstF64 | DsCmpstRtnF64;
     )

@@ -19,6 +19,7 @@ mod pair;
 mod space;
 mod store;
 mod to_lds;
+mod transpose;
 
 pub(crate) use space::SCRATCH_DESCRIPTOR;
 
@@ -32,14 +33,18 @@ pub(crate) fn select(inst: &Inst) -> Option<Selected> {
         Format::Flat => load::rare::<Flat>(inst.op)
             .or_else(|| store::rare::<Flat>(inst.op))
             .or_else(|| atomic::select::<Flat>(inst)),
-        Format::Scratch => load::rare::<Scratch>(inst.op).or_else(|| store::rare::<Scratch>(inst.op)),
-        Format::Mubuf if !inst.mods.lds => load::rare::<Buffer>(inst.op)
+        Format::Scratch => load::rare::<Scratch>(inst.op)
+            .or_else(|| store::rare::<Scratch>(inst.op))
+            .or_else(|| to_lds::scratch(inst.op)),
+        Format::Mubuf if inst.mods.lds => to_lds::buffer(inst.op),
+        Format::Mubuf => load::rare::<Buffer>(inst.op)
             .or_else(|| store::rare::<Buffer>(inst.op))
             .or_else(|| atomic::select::<Buffer>(inst)),
         Format::Ds if !inst.mods.gds => load::lds(inst.op)
             .or_else(|| store::lds(inst.op))
             .or_else(|| pair::select(inst.op))
             .or_else(|| exchange::select(inst.op))
+            .or_else(|| transpose::select(inst.op))
             .or_else(|| atomic::select::<Lds>(inst)),
         _ => return None,
     }?;

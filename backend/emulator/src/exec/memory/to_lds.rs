@@ -1,50 +1,85 @@
-//! Loads from device memory straight into LDS.
+//! Loads from device memory or scratch straight into LDS.
 //!
-//! Lane `i`'s dword goes to `M0[15:0] + offset + 4 * i`; bytes and shorts are extended to the dword.
+//! Lane `i`'s dword goes to `M0 + offset + 4 * i`; bytes and shorts are extended to the dword. Three and four dwords
+//! (CDNA 4) go to `M0 + offset + 16 * i`. M0 has as many bits here as it takes to number the bytes of LDS.
 
 use rocfire_isa::Op;
 
-use super::space::{Device, Lds, Space, lds_lane_ptr, record};
+use super::space::{Buffer, Device, Lds, Scratch, Space, lds_lane_ptr, record};
 use crate::env::Env;
 use crate::error::Access;
 use crate::instrument::EventKind;
 use crate::step::{Flow, Handlers, Step};
 use crate::wave::{LANES, Wave, scalar};
 
-/// The handler of a load to LDS.
+/// The handler of a load to LDS by GLOBAL.
 pub(super) fn global(op: Op) -> Option<Handlers> {
     Some(Handlers::same(match op {
-        Op::GlobalLoadLdsDword => |w, env, s| run::<4>(w, env, s, u32::from_le_bytes),
-        Op::GlobalLoadLdsUbyte => |w, env, s| run::<1>(w, env, s, |bytes| u32::from(bytes[0])),
-        Op::GlobalLoadLdsSbyte => |w, env, s| run::<1>(w, env, s, |bytes| bytes[0] as i8 as u32),
-        Op::GlobalLoadLdsUshort => |w, env, s| run::<2>(w, env, s, |b| u32::from(u16::from_le_bytes([b[0], b[1]]))),
-        Op::GlobalLoadLdsSshort => |w, env, s| run::<2>(w, env, s, |b| i16::from_le_bytes([b[0], b[1]]) as u32),
+        Op::GlobalLoadLdsDword => run::<Device, 4, false>,
+        Op::GlobalLoadLdsDwordx3 => run::<Device, 12, false>,
+        Op::GlobalLoadLdsDwordx4 => run::<Device, 16, false>,
+        Op::GlobalLoadLdsUbyte => run::<Device, 1, false>,
+        Op::GlobalLoadLdsSbyte => run::<Device, 1, true>,
+        Op::GlobalLoadLdsUshort => run::<Device, 2, false>,
+        Op::GlobalLoadLdsSshort => run::<Device, 2, true>,
         _ => return None,
     }))
 }
 
-fn run<const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step, extend: fn([u8; 4]) -> u32) -> Flow {
-    const { assert!(BYTES <= 4) };
+/// The handler of a load to LDS by SCRATCH.
+pub(super) fn scratch(op: Op) -> Option<Handlers> {
+    Some(Handlers::same(match op {
+        Op::ScratchLoadLdsDword => run::<Scratch, 4, false>,
+        Op::ScratchLoadLdsUbyte => run::<Scratch, 1, false>,
+        Op::ScratchLoadLdsSbyte => run::<Scratch, 1, true>,
+        Op::ScratchLoadLdsUshort => run::<Scratch, 2, false>,
+        Op::ScratchLoadLdsSshort => run::<Scratch, 2, true>,
+        _ => return None,
+    }))
+}
+
+/// The handler of a load of MUBUF whose `lds` bit is set.
+pub(super) fn buffer(op: Op) -> Option<Handlers> {
+    Some(Handlers::same(match op {
+        Op::BufferLoadDword => run::<Buffer, 4, false>,
+        Op::BufferLoadDwordx3 => run::<Buffer, 12, false>,
+        Op::BufferLoadDwordx4 => run::<Buffer, 16, false>,
+        Op::BufferLoadUbyte => run::<Buffer, 1, false>,
+        Op::BufferLoadSbyte => run::<Buffer, 1, true>,
+        Op::BufferLoadUshort => run::<Buffer, 2, false>,
+        Op::BufferLoadSshort => run::<Buffer, 2, true>,
+        _ => return None,
+    }))
+}
+
+fn run<S: Space, const BYTES: usize, const SIGNED: bool>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+    const { assert!(BYTES <= 16) };
     let exec = w.exec();
-    let addresses = Device::addresses(w, s, s.imm);
-    let target = u64::from(w.s32(scalar::M0) & 0xffff).wrapping_add(s.imm as u64);
-    Device::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Read);
-    if env.observed {
-        record::<Device>(env, exec, &addresses, (BYTES as u32, 0), EventKind::ToLds);
-        let targets = std::array::from_fn(|lane| target + 4 * lane as u64);
-        record::<Lds>(env, exec, &targets, (4, 0), EventKind::ToLds);
+    let addresses = S::addresses(w, s, s.imm);
+    let stored = BYTES.next_multiple_of(4);
+    let stride = if stored > 4 { 16 } else { 4 };
+    let m0 = w.s32(scalar::M0) & (env.program.arch.info().lds_bytes.next_power_of_two() - 1);
+    let target = u64::from(m0).wrapping_add(s.imm as u64);
+    S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Read);
+    if env.observed && exec != 0 {
+        record::<S>(env, exec, &addresses, (BYTES as u32, 0), EventKind::ToLds);
+        let targets = std::array::from_fn(|lane| target + stride * lane as u64);
+        record::<Lds>(env, exec, &targets, (stored as u32, 0), EventKind::ToLds);
     }
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-        let mut bytes = [0; 4];
-        match Device::lane_ptr(w, env, s, lane, addresses[lane], BYTES as u64, Access::Read) {
+        let mut bytes = [0u8; 16];
+        match S::lane_ptr(w, env, s, lane, addresses[lane], BYTES as u64, Access::Read) {
             // SAFETY: `lane_ptr` gave a pointer to `BYTES` readable bytes, and `bytes` has room for them.
             Ok(Some(host)) => unsafe { std::ptr::copy_nonoverlapping(host, bytes.as_mut_ptr(), BYTES) },
             Ok(None) => {}
             Err(cause) => return env.fail_with(*cause),
         }
-        match lds_lane_ptr(env, lane, target + 4 * lane as u64, 4) {
-            // SAFETY: `lds_lane_ptr` gave a pointer to four bytes that no other thread reaches.
-            Ok(host) => unsafe { host.cast::<u32>().write_unaligned(extend(bytes)) },
+        if SIGNED && bytes[BYTES - 1] & 0x80 != 0 {
+            bytes[BYTES..4].fill(0xff);
+        }
+        match lds_lane_ptr(env, lane, target + stride * lane as u64, stored as u64) {
+            // SAFETY: `lds_lane_ptr` gave a pointer to `stored` bytes that no other thread reaches, and `bytes` has as many.
+            Ok(host) => unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), host, stored) },
             Err(cause) => return env.fail_with(*cause),
         }
     }

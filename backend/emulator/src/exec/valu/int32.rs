@@ -1,6 +1,7 @@
 //! 32-bit and 24-bit integers, bits and bytes. Names follow the mnemonics; each line is the operation of the ISA manual.
 
 use super::driver::{Choice, ops};
+use super::modifiers::flag::KEEP_HALF;
 use crate::numeric::*;
 use rocfire_isa::{Inst, Op};
 
@@ -87,6 +88,18 @@ ops! {
     /// With clamp.
     MadU24Clamp [0] (a: u32, b: u32, c: u32) -> u32 =
         (u64::from(u24(a)) * u64::from(u24(b)) + u64::from(c)).min(u32::MAX.into()) as u32;
+    /// `D = S0 << 1`, with 197 over it if a bit left at the top
+    Prng [0] (a: u32) -> u32 = a << 1 ^ if a >> 31 != 0 { 197 } else { 0 };
+    /// `D.b16 = {sat.i8(S1.i32 >> S2[4:0]), sat.i8(S0.i32 >> S2[4:0])}`
+    AshrPkI8 [0] (a: i32, b: i32, c: u32) -> u32 = {
+        let byte = |x: i32| (x >> (c & 31)).clamp(-128, 127) as u32 & 0xff;
+        byte(a) | byte(b) << 8
+    };
+    /// `D.b16 = {sat.u8(S1.i32 >> S2[4:0]), sat.u8(S0.i32 >> S2[4:0])}`
+    AshrPkU8 [0] (a: i32, b: i32, c: u32) -> u32 = {
+        let byte = |x: i32| (x >> (c & 31)).clamp(0, 255) as u32;
+        byte(a) | byte(b) << 8
+    };
     /// `D = (S0 >> S1[4:0]) & ((1 << S2[4:0]) - 1)`
     BfeU32 [0] (a: u32, b: u32, c: u32) -> u32 = bfe_u32(a, b, c);
     /// The same, sign-extended.
@@ -249,6 +262,9 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
         Op::VAndOrB32 => Choice::hot::<AndOr>(),
         Op::VOr3B32 => Choice::hot::<Or3>(),
         Op::VSatPkU8I16 => Choice::op::<SatPkU8I16>(),
+        Op::VPrngB32 => Choice::op::<Prng>(),
+        Op::VAshrPkI8I32 => Choice::op::<AshrPkI8>().with(KEEP_HALF),
+        Op::VAshrPkU8I32 => Choice::op::<AshrPkU8>().with(KEEP_HALF),
         _ => return None,
     })
 }

@@ -8,6 +8,8 @@
 //! What is not here: `v_nop` and `v_clrexcp`, which do nothing, are handled by an empty handler below;
 //! `v_screen_partition_4se_b32` belongs to graphics and stays unknown.
 
+mod bfloat16;
+mod bitop3;
 mod compare;
 mod dpp;
 pub(crate) mod driver;
@@ -19,8 +21,10 @@ mod int16;
 mod int32;
 mod int64;
 mod mask;
+mod minimum3;
 mod modifiers;
 mod packed;
+mod scaled;
 mod special;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -49,10 +53,12 @@ pub(crate) fn select(arch: Arch, inst: &Inst) -> Option<Selected> {
         float64::choose,
         float16::choose,
         int16::choose,
+        bfloat16::choose,
+        minimum3::choose,
     ];
     let choice = choosers.iter().find_map(|choose| choose(inst)).or_else(|| float8::choose(arch, inst));
     match choice {
         Some(choice) => Some(choice.select(inst)),
-        None => special::select(inst),
+        None => special::select(inst).or_else(|| scaled::select(inst)).or_else(|| bitop3::select(inst)),
     }
 }

@@ -12,6 +12,8 @@ pub(crate) fn select(inst: &Inst) -> Option<Selected> {
     Some(match inst.op {
         Op::VNop | Op::VClrexcp => Selected::lanes(Handlers::same(nothing)),
         Op::VSwapB32 => Selected::lanes(Handlers::same(swap)),
+        Op::VPermlane16SwapB32 => Selected::lanes(Handlers::same(|w, _, st| swap_rows(w, st, 16))),
+        Op::VPermlane32SwapB32 => Selected::lanes(Handlers::same(|w, _, st| swap_rows(w, st, 32))),
         Op::VMbcntLoU32B32 => Selected::lanes(Handlers::same(mbcnt_lo)),
         Op::VMbcntHiU32B32 => Selected::lanes(Handlers::same(mbcnt_hi)),
         Op::VMqsadU32U8 => Selected::lanes(Handlers::same(mqsad))
@@ -32,6 +34,33 @@ fn swap(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
         let (a, b) = (w.lane(st.dst[0], lane), w.lane(st.src[0], lane));
         w.set_lane(st.dst[0], lane, b);
         w.set_lane(st.src[0], lane, a);
+    }
+    Flow::Next
+}
+
+/// Exchanges the odd rows of the destination with the even rows of the source, each a row of `row` lanes. A lane whose
+/// partner is off stays as it is, or with `bound_ctrl` becomes zero, unless `fi` lets lanes that are off be read.
+fn swap_rows(w: &mut Wave, st: &Step, row: usize) -> Flow {
+    let exec = w.exec();
+    let (fetch_inactive, bound_ctrl) = match st.inst.mods.dpp {
+        Some(dpp) => (dpp.fetch_inactive, dpp.bound_ctrl),
+        None => (st.inst.mods.op_sel & 1 != 0, st.inst.mods.op_sel & 2 != 0),
+    };
+    let is_on = |lane: usize| exec >> lane & 1 != 0;
+    let moved = |old: u32, value: u32, from: usize| match is_on(from) || fetch_inactive {
+        true => value,
+        false if bound_ctrl => 0,
+        false => old,
+    };
+    for even in (0..LANES).filter(|lane| lane & row == 0) {
+        let odd = even + row;
+        let (a, b) = (w.lane(st.dst[0], odd), w.lane(st.src[0], even));
+        if is_on(odd) {
+            w.set_lane(st.dst[0], odd, moved(a, b, even));
+        }
+        if is_on(even) {
+            w.set_lane(st.src[0], even, moved(b, a, odd));
+        }
     }
     Flow::Next
 }

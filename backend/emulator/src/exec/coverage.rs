@@ -1,0 +1,120 @@
+//! Which operations of each family's tables the emulator does not execute, and why.
+//!
+//! The operations are found by decoding: every opcode of every format, with a few settings of the other fields. What
+//! decodes and is not selected must stand in [`GAPS`], and nothing may stand there that is selected or does not exist.
+//! A step without handler faults as unknown and names the instruction, so the list is also what a kernel is refused for.
+
+use std::collections::BTreeMap;
+
+use rocfire_arch::Arch;
+use rocfire_isa::{Inst, WaveSize, decode_dual};
+
+use crate::program::has_no_effect;
+
+/// Families, by a GPU of each.
+const FAMILIES: &[&str] = &["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"];
+
+/// Every family of the CDNA line and before.
+const GFX9: &[&str] = &["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"];
+
+/// Why operations are not executed, the families that have them, and their names, with `*` for any end.
+type Gap = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+/// What is not executed.
+const GAPS: &[Gap] = &[
+    ("sparse matrices", &["gfx942", "gfx950"], &["v_smfmac_*"]),
+    (
+        "names two LDS addresses by its offset, and no compiler emits it",
+        &["gfx906", "gfx908"],
+        &[
+            "ds_add_src2_*",
+            "ds_and_src2_*",
+            "ds_dec_src2_*",
+            "ds_inc_src2_*",
+            "ds_max_src2_*",
+            "ds_min_src2_*",
+            "ds_or_src2_*",
+            "ds_rsub_src2_*",
+            "ds_sub_src2_*",
+            "ds_write_src2_*",
+            "ds_xor_src2_*",
+        ],
+    ),
+    ("the order of graphics waves", &["gfx906", "gfx908"], &["ds_ordered_count"]),
+    ("global wave sync", GFX9, &["ds_gws_*"]),
+    ("formats of buffers belong to graphics", GFX9, &["buffer_load_format_*", "buffer_store_format_*"]),
+    ("belongs to graphics", GFX9, &["v_screen_partition_4se_b32", "s_endpgm_ordered_ps_done"]),
+    ("for trap handlers and debuggers only", GFX9, &["s_rfe_*", "s_sethalt", "s_setkill", "s_sendmsghalt"]),
+    ("for debuggers only", GFX9, &["s_cbranch_cdbg*"]),
+    ("forks of waves, which no compiler makes", GFX9, &["s_cbranch_g_fork", "s_cbranch_i_fork", "s_cbranch_join"]),
+    ("skips vector instructions by a mode, which no compiler uses", GFX9, &["s_setvskip"]),
+    (
+        "scalar stores and atomics are not coherent with vector memory, and no compiler emits them",
+        GFX9,
+        &[
+            "s_store_*",
+            "s_buffer_store_*",
+            "s_scratch_*",
+            "s_atomic_*",
+            "s_buffer_atomic_*",
+            "s_dcache_discard*",
+            "s_atc_probe*",
+        ],
+    ),
+];
+
+/// Whether a row's name, which may end in `*`, is the mnemonic's.
+fn is_named(name: &str, mnemonic: &str) -> bool {
+    match name.strip_suffix('*') {
+        Some(start) => mnemonic.starts_with(start),
+        None => name == mnemonic,
+    }
+}
+
+/// Settings of the fields behind the first word: scalar sources, vector sources, accumulation registers.
+const REST: [u32; 3] = [0, 0x0402_0100, 0x1c02_0100];
+
+/// One instruction of each operation.
+pub(crate) fn operations(arch: Arch, wave: WaveSize) -> BTreeMap<&'static str, Inst> {
+    let mut found = BTreeMap::new();
+    for high in 0..=0xffffu32 {
+        // The formats whose opcode reaches below bit 16: VOP1, SOP1, and RDNA 4's memory formats.
+        let deep =
+            high >> 9 == 0b011_1111 || high >> 7 == 0b1_0111_1101 || high >> 10 == 0b11_0001 || high >> 10 == 0b11_1011;
+        for low in (0..=0xffu32).step_by(if deep { 1 } else { 0x40 }) {
+            for rest in REST {
+                let words = [high << 16 | low << 8, rest, rest, 0];
+                let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+                if let Ok(decoded) = decode_dual(arch, wave, &bytes) {
+                    for inst in [Some(decoded.first), decoded.second].into_iter().flatten() {
+                        found.entry(inst.op.mnemonic()).or_insert(inst);
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn what_is_not_executed_is_listed_with_a_reason() {
+    let mut wrong = Vec::new();
+    for &name in FAMILIES {
+        let arch = Arch::parse(name).unwrap();
+        let operations = operations(arch, WaveSize::usual(arch));
+        let gaps = || GAPS.iter().filter(|(_, families, _)| families.contains(&name)).flat_map(|(_, _, names)| *names);
+        for (mnemonic, inst) in &operations {
+            let listed = gaps().any(|gap| is_named(gap, mnemonic));
+            let selected = has_no_effect(inst.op) || super::select(arch, inst).is_some();
+            match (selected, listed) {
+                (false, false) => wrong.push(format!("{name} {mnemonic} is not executed")),
+                (true, true) => wrong.push(format!("{name} {mnemonic} is listed, and is executed")),
+                (true, false) | (false, true) => {}
+            }
+        }
+        for gap in gaps().filter(|gap| !operations.keys().any(|mnemonic| is_named(gap, mnemonic))) {
+            wrong.push(format!("{name} has no {gap}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} lines:\n{}", wrong.len(), wrong.join("\n"));
+}
