@@ -3,14 +3,16 @@
 //! The device is what `ROCFIRE_DEVICE` names, else the emulated default: CI and a newcomer's machine are judged alike,
 //! and a real card with `ROCFIRE_DEVICE=hip:0`.
 
-use libtest_mimic::{Arguments, Failed, Trial};
+mod common;
+
+use libtest_mimic::Arguments;
 use rocfire_hal::{Device, DeviceId};
-use rocfire_tests::{Case, case, expectation};
+use rocfire_tests::case;
 
 fn main() {
     let arguments = Arguments::from_args();
     let device = device().unwrap_or_else(|error| panic!("no device to test on: {error}"));
-    let trials = case::all().into_iter().map(|case| trial(case, device.clone())).collect();
+    let trials = case::all().into_iter().map(|case| common::trial(case, device.clone())).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }
 
@@ -18,16 +20,4 @@ fn device() -> rocfire_hal::Result<Device> {
     let asked = std::env::var_os("ROCFIRE_DEVICE").is_some();
     let id = if asked { DeviceId::from_env()? } else { DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED)? };
     Device::get(id)
-}
-
-fn trial(case: Case, device: Device) -> Trial {
-    Trial::test(case.name(), move || {
-        let outcome = case.check(&device);
-        match (outcome, expectation(&case, device.arch())) {
-            (Ok(_), None) => Ok(()),
-            (Err(error), None) => Err(Failed::from(error)),
-            (Err(_), Some(_)) => Ok(()),
-            (Ok(_), Some(row)) => Err(Failed::from(format!("passes, but is expected to fail: {}", row.reason))),
-        }
-    })
 }

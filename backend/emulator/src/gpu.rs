@@ -97,6 +97,41 @@ impl Gpu {
         self.memory.allocate(bytes)
     }
 
+    /// Allocates zeroed bytes that the host has too: the address is also the host's pointer. They take no device memory.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] if the host has no more.
+    pub fn allocate_shared(&self, bytes: u64) -> Result<u64, Error> {
+        self.memory.allocate_shared(bytes)
+    }
+
+    /// Gives kernels bytes of the host's, at the address that the host has them at, until they are freed.
+    ///
+    /// # Errors
+    /// [`Error::BadAddress`] if a part of them is given already, or there are none.
+    ///
+    /// # Safety
+    /// - The bytes are valid for reads and writes until [`free`](Gpu::free) has returned and no launch is running.
+    pub unsafe fn share(&self, host: std::ptr::NonNull<u8>, bytes: u64) -> Result<u64, Error> {
+        // SAFETY: the caller's duty is the same.
+        unsafe { self.memory.share(host, bytes) }
+    }
+
+    /// Start and length in bytes of the allocation that an address lies in.
+    pub fn allocation(&self, address: u64) -> Option<(u64, u64)> {
+        self.memory.allocation(address)
+    }
+
+    /// Whether an address lies where device memory has been handed out at some time, freed since or not.
+    pub fn was_handed_out(&self, address: u64) -> bool {
+        self.memory.was_handed_out(address)
+    }
+
+    /// Bytes that can still be allocated, of how many.
+    pub fn memory_bytes(&self) -> (u64, u64) {
+        (self.memory.free_bytes(), self.options.memory_bytes)
+    }
+
     /// Frees an allocation by its address. The address is never handed out again.
     ///
     /// # Errors

@@ -39,7 +39,8 @@ pub enum Live {
 /// The bytes of one allocation on the host.
 pub(crate) struct Storage {
     host: NonNull<u8>,
-    layout: Layout,
+    /// How it was allocated; `None` for bytes that somebody else owns.
+    layout: Option<Layout>,
 }
 
 // SAFETY: the pointer is owned, and the bytes are only accessed as the module's section on sharing says.
@@ -54,14 +55,16 @@ impl Storage {
         let layout = Layout::from_size_align(size, PAGE_BYTES as usize).ok()?;
         // SAFETY: the size is at least a page.
         let host = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
-        Some(Storage { host, layout })
+        Some(Storage { host, layout: Some(layout) })
     }
 }
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, and owned.
-        unsafe { std::alloc::dealloc(self.host.as_ptr(), self.layout) }
+        if let Some(layout) = self.layout {
+            // SAFETY: allocated in `new` with this layout, and owned.
+            unsafe { std::alloc::dealloc(self.host.as_ptr(), layout) }
+        }
     }
 }
 
@@ -84,6 +87,8 @@ struct Allocation {
     bytes: u64,
     storage: Arc<Storage>,
     writable: bool,
+    /// Whether the host has the bytes at the same address: they take no device memory.
+    shared: bool,
     /// By start address.
     blocks: BTreeMap<u64, Block>,
 }
@@ -219,9 +224,54 @@ impl Memory {
         let address = map.next;
         map.next = (address + bytes + RED_ZONE_BYTES).next_multiple_of(PAGE_BYTES);
         map.used += bytes;
-        let allocation = Allocation { bytes, storage: Arc::new(storage), writable, blocks: BTreeMap::new() };
+        let storage = Arc::new(storage);
+        let allocation = Allocation { bytes, storage, writable, shared: false, blocks: BTreeMap::new() };
         map.allocations.insert(address, allocation);
         Ok(address)
+    }
+
+    /// Allocates zeroed bytes that the host has at the same address.
+    pub(crate) fn allocate_shared(&self, bytes: u64) -> Result<u64, Error> {
+        let out_of_memory = || Error::OutOfMemory { requested: bytes, free: 0, capacity: 0 };
+        self.insert_shared(Storage::new(bytes).ok_or_else(out_of_memory)?, bytes)
+    }
+
+    /// Gives the guest bytes of the host's, at their address.
+    ///
+    /// # Safety
+    /// - The bytes are valid for reads and writes until [`Memory::free`] has returned and no launch is running.
+    pub(crate) unsafe fn share(&self, host: NonNull<u8>, bytes: u64) -> Result<u64, Error> {
+        self.insert_shared(Storage { host, layout: None }, bytes)
+    }
+
+    fn insert_shared(&self, storage: Storage, bytes: u64) -> Result<u64, Error> {
+        let address = storage.host.as_ptr().expose_provenance() as u64;
+        let mut map = self.write_map();
+        let end = address.saturating_add(bytes);
+        let overlaps = map.allocations.range(..end).next_back().is_some_and(|(&start, a)| start + a.bytes > address);
+        if overlaps || bytes == 0 {
+            let nearest = map.nearest(address);
+            return Err(Error::BadAddress { call: "share", address, bytes, nearest });
+        }
+        let storage = Arc::new(storage);
+        let allocation = Allocation { bytes, storage, writable: true, shared: true, blocks: BTreeMap::new() };
+        map.allocations.insert(address, allocation);
+        Ok(address)
+    }
+
+    /// Start and length of the allocation with an address.
+    pub(crate) fn allocation(&self, address: u64) -> Option<(u64, u64)> {
+        self.read_map().around(address).map(|(start, allocation)| (start, allocation.bytes))
+    }
+
+    /// Whether an address is one that was handed out at some time, for memory that the host does not have.
+    pub(crate) fn was_handed_out(&self, address: u64) -> bool {
+        (FIRST_ADDRESS..self.read_map().next).contains(&address)
+    }
+
+    /// Bytes that can still be allocated.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.capacity - self.read_map().used
     }
 
     /// Allocates zeroed bytes of which only the segments may be accessed.
@@ -247,7 +297,9 @@ impl Memory {
         let mut map = self.write_map();
         match map.allocations.remove(&address) {
             Some(allocation) => {
-                map.used -= allocation.bytes;
+                if !allocation.shared {
+                    map.used -= allocation.bytes;
+                }
                 Ok(())
             }
             None => {

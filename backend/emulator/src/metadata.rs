@@ -41,6 +41,8 @@ pub(crate) struct KernelMetadata {
     pub(crate) symbol: String,
     pub(crate) kernarg_bytes: u32,
     pub(crate) explicit_kernarg_bytes: u32,
+    /// Offset and size of each explicit argument, bytes, in the order of the source.
+    pub(crate) explicit: Vec<(u32, u32)>,
     pub(crate) max_workgroup_size: u32,
     pub(crate) wave_size: u32,
     pub(crate) sgprs: u32,
@@ -71,6 +73,7 @@ fn kernel(map: &Value) -> Result<KernelMetadata, String> {
         symbol: text(".symbol").ok_or_else(|| format!("kernel {name} has no .symbol"))?,
         kernarg_bytes: needed(".kernarg_segment_size")?,
         explicit_kernarg_bytes: 0,
+        explicit: Vec::new(),
         max_workgroup_size: needed(".max_flat_workgroup_size")?,
         wave_size: needed(".wavefront_size")?,
         sgprs: needed(".sgpr_count")?,
@@ -87,7 +90,10 @@ fn kernel(map: &Value) -> Result<KernelMetadata, String> {
                 let (offset_bytes, bytes) = (offset as usize, bytes as usize);
                 kernel.hidden.push(HiddenArg { what: hidden(kind), offset_bytes, bytes });
             }
-            None => kernel.explicit_kernarg_bytes = kernel.explicit_kernarg_bytes.max(offset.saturating_add(bytes)),
+            None => {
+                kernel.explicit.push((offset, bytes));
+                kernel.explicit_kernarg_bytes = kernel.explicit_kernarg_bytes.max(offset.saturating_add(bytes));
+            }
         }
     }
     Ok(kernel)

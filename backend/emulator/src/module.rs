@@ -83,6 +83,11 @@ impl Kernel {
         self.info.metadata.explicit_kernarg_bytes
     }
 
+    /// Offset and size in bytes of each argument that the caller gives, in the order of the source.
+    pub fn explicit_arguments(&self) -> &[(u32, u32)] {
+        &self.info.metadata.explicit
+    }
+
     /// Vector registers of a lane, without accumulation registers, as allocated.
     pub fn vgprs(&self) -> u32 {
         self.info.descriptor.vgprs

@@ -28,11 +28,7 @@ pub(crate) struct Emulated {
 
 impl Emulated {
     pub fn open(arch: Arch, config: &Config) -> Result<Emulated> {
-        let mut options = Options::default();
-        options.strict_barriers = config.checks.barriers;
-        if let Some(mb) = config.pool_mb {
-            options.memory_bytes = options.memory_bytes.max(mb << 20);
-        }
+        let options = emulator_options(config);
         let memory_bytes = options.memory_bytes;
         let gpu = Gpu::new(arch, options).map_err(|error| Error::NoDevice {
             driver: DriverKind::Emulated,
@@ -42,6 +38,16 @@ impl Emulated {
         let info = host_device::info(DriverKind::Emulated, arch, memory_bytes);
         Ok(Emulated { gpu: Arc::new(gpu), info, poison: config.checks.poison, log: config.log })
     }
+}
+
+/// How the settings want an emulator; for whoever opens one without a [`crate::Device`].
+pub fn emulator_options(config: &Config) -> Options {
+    let mut options = Options::default();
+    options.strict_barriers = config.checks.barriers;
+    if let Some(mb) = config.pool_mb {
+        options.memory_bytes = options.memory_bytes.max(mb << 20);
+    }
+    options
 }
 
 impl Driver for Emulated {

@@ -51,6 +51,8 @@ pub use device::Device;
 pub use device_id::{DeviceChoice, DeviceId, DriverKind};
 pub use driver::DeviceInfo;
 pub use dtype::DType;
+#[cfg(feature = "emulated")]
+pub use emulated::emulator_options;
 pub use error::{Error, Result};
 pub use fault::Fault;
 pub use layout::{Dims, Layout, MAX_RANK};

@@ -157,7 +157,7 @@ impl Config {
             let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
             match SETTINGS.iter().find(|setting| setting.name == name) {
                 Some(setting) => setting.set(&mut config, &value)?,
-                None if name.starts_with(TEST_PREFIX) || BUILD_NAMES.contains(&name) => {}
+                None if name.starts_with(TEST_PREFIX) || OTHER_NAMES.contains(&name) => {}
                 None => unknown.push(name.to_owned()),
             }
         }
@@ -169,8 +169,9 @@ impl Config {
 const PREFIX: &str = "ROCFIRE_";
 /// Variables of the test machinery begin so; they are no settings.
 const TEST_PREFIX: &str = "ROCFIRE_TEST_";
-/// What builds and tests read, and no device: the build script of `rocfire-burn`, and filetests that rewrite themselves.
-const BUILD_NAMES: [&str; 2] = ["ROCFIRE_PATCH_CHECK", "ROCFIRE_BLESS"];
+/// What others read, and no device here: the build script of `rocfire-burn`, filetests that rewrite themselves, and
+/// `amdhip64` for the architecture that HIP programs find.
+const OTHER_NAMES: [&str; 3] = ["ROCFIRE_PATCH_CHECK", "ROCFIRE_BLESS", "ROCFIRE_HIP_ARCH"];
 
 fn unknown_names(unknown: &[String]) -> String {
     let known = SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ");
