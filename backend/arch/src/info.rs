@@ -44,6 +44,23 @@ pub enum Family {
     Hopper,
 }
 
+impl Family {
+    /// Whether it is of AMD's RDNA line: waves of 32 or 64 lanes, 16-bit results that keep the rest of their register.
+    pub const fn is_rdna(self) -> bool {
+        match self {
+            Family::Rdna1 | Family::Rdna2 | Family::Rdna3 | Family::Rdna35 | Family::Rdna4 | Family::Gfx125 => true,
+            Family::Gcn5
+            | Family::Cdna1
+            | Family::Cdna2
+            | Family::Cdna3
+            | Family::Cdna4
+            | Family::Ampere
+            | Family::Ada
+            | Family::Hopper => false,
+        }
+    }
+}
+
 /// The matrix unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Matrix {

@@ -69,9 +69,11 @@ pub(crate) enum Class {
 
 /// The class of an instruction.
 pub(crate) fn class(inst: &Inst) -> Class {
+    if crate::program::has_no_effect(inst.op) {
+        return Class::NoEffect;
+    }
     match inst.format {
-        _ if crate::program::has_no_effect(inst.op) => Class::NoEffect,
-        Format::Sopp if inst.op == Op::SBarrier => Class::Barrier,
+        Format::Sopp if matches!(inst.op, Op::SBarrier | Op::SBarrierWait) => Class::Barrier,
         Format::Sopp if crate::exec::scalar::is_direct_branch(inst.op) => Class::Branch,
         Format::Sopp if matches!(inst.op, Op::SEndpgm | Op::SEndpgmSaved | Op::STrap) => Class::Branch,
         Format::Sopp => Class::NoEffect,

@@ -101,6 +101,8 @@ pub(crate) struct Env {
     pub(crate) step_limit: u64,
     /// Bytes asked for.
     pub(crate) bytes: Bytes,
+    /// Whether a wave has asked, since the last barrier, whether it was the first to arrive (RDNA 4).
+    pub(crate) barrier_signalled: bool,
     /// Why the last handler said [`Flow::Fault`].
     pub(crate) fault: Option<Box<Cause>>,
     /// The step that is to blame, where it is not the one before the wave's `pc`.
@@ -135,6 +137,7 @@ impl Env {
             scratch_stride_bytes: 0,
             step_limit,
             bytes: Bytes::default(),
+            barrier_signalled: false,
             fault: None,
             fault_step: None,
             fault_lanes: 0,

@@ -9,7 +9,7 @@
 //! ; expect scc=1
 //! ```
 //!
-//! `; target` holds for all cases that follow. `; init` sets and `; expect` compares places; there may be several lines of
+//! `; target` holds for the file; `wave64` behind an RDNA target asks for waves of 64 lanes instead of 32. `; init` sets and `; expect` compares places; there may be several lines of
 //! each. Code stands as little-endian words in hexadecimal and as the text that the disassembler gives for them, which is
 //! compared too. The program ends after its last instruction. EXEC is full unless it is set, everything else is zero.
 //!
@@ -17,7 +17,7 @@
 //! | --- | --- |
 //! | `s3`, `m0`, `mode`, `scc` | 32 bits (SCC one) |
 //! | `s[4:5]`, `vcc`, `exec` | 64 bits |
-//! | `v3`, `a3` | 32 bits in all lanes |
+//! | `v3`, `a3` | 32 bits in all lanes of the wave |
 //! | `v[4:5]`, `a[4:5]` | 64 bits in all lanes |
 //! | `v3.7`, `v[4:5].7`, `v3.0-15` | in lane 7, in lanes 0 to 15 |
 //! | `lds.8`, `mem.8` | the dword at byte 8 of LDS (64 KiB), of a buffer in device memory (4 KiB) |
@@ -34,7 +34,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use rocfire_arch::Arch;
+use rocfire_arch::{Arch, Family};
+use rocfire_isa::WaveSize;
 
 use crate::env::Env;
 use crate::error::Access;
@@ -46,7 +47,37 @@ use crate::wave::{AGPR, LANES, Wave, scalar};
 const LDS_BYTES: usize = 64 << 10;
 const MEM_BYTES: u64 = 4 << 10;
 const STEP_LIMIT: u64 = 10_000;
-const S_ENDPGM: u32 = 0xbf81_0000;
+
+/// What a file's cases run on.
+#[derive(Clone, Copy)]
+struct Target {
+    arch: Arch,
+    wave: WaveSize,
+}
+
+impl Target {
+    /// An architecture, and `wave64` if that is not what its kernels usually have.
+    fn parse(text: &str) -> Result<Target, String> {
+        let (name, wide) = text.strip_suffix(" wave64").map_or((text, false), |name| (name, true));
+        let arch = Arch::parse(name).map_err(|error| error.to_string())?;
+        Ok(Target { arch, wave: if wide { WaveSize::Wave64 } else { WaveSize::usual(arch) } })
+    }
+
+    fn lanes(self) -> usize {
+        match self.wave {
+            WaveSize::Wave32 => 32,
+            WaveSize::Wave64 => 64,
+        }
+    }
+
+    /// The word of `s_endpgm`.
+    fn end(self) -> u32 {
+        match self.arch.info().family {
+            Family::Rdna3 | Family::Rdna35 | Family::Rdna4 => 0xbfb0_0000,
+            _ => 0xbf81_0000,
+        }
+    }
+}
 
 #[derive(Default)]
 struct Case {
@@ -82,7 +113,7 @@ fn parse(text: &str) -> Result<(String, Vec<Case>), String> {
             Ok((pair.0.to_owned(), pair.1.to_owned()))
         });
         match kind {
-            "target" => words.next().unwrap_or_default().clone_into(&mut target),
+            "target" => target = words.collect::<Vec<_>>().join(" "),
             "init" => case.init.extend(pairs.collect::<Result<Vec<_>, String>>()?),
             "expect" => case.expect.extend(pairs.collect::<Result<Vec<_>, String>>()?),
             // A remark line.
@@ -138,7 +169,7 @@ enum Place {
     Mem(u64),
 }
 
-fn place(name: &str) -> Option<Place> {
+fn place(name: &str, lanes_of_wave: usize) -> Option<Place> {
     let (register, lanes) = match name.split_once('.') {
         Some((register, lanes)) => (register, Some(lanes)),
         None => (name, None),
@@ -163,7 +194,7 @@ fn place(name: &str) -> Option<Place> {
         None => (number.parse().ok()?, 1),
     };
     let lanes = match lanes {
-        None => 0..=LANES - 1,
+        None => 0..=lanes_of_wave - 1,
         Some(lanes) => {
             let (first, last) = lanes.split_once('-').unwrap_or((lanes, lanes));
             first.parse().ok()?..=last.parse().ok()?
@@ -233,21 +264,22 @@ fn extent(place: &Place) -> (std::ops::RangeInclusive<usize>, u16) {
     }
 }
 
-fn run(case: &Case, arch: Arch, level: Level) -> Result<(), String> {
-    let words = case.code.iter().flat_map(|(words, _)| words).copied().chain([S_ENDPGM]);
+fn run(case: &Case, target: Target, level: Level) -> Result<(), String> {
+    let words = case.code.iter().flat_map(|(words, _)| words).copied().chain([target.end()]);
     let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
     let memory = Arc::new(Memory::new(1 << 20));
     let mem = memory.allocate(MEM_BYTES).map_err(|error| error.to_string())?;
     let code = memory.allocate_with(bytes.len() as u64, false).map_err(|error| error.to_string())?;
-    let program = Arc::new(Program::at_level(level, arch, bytes, code, &[]));
+    let program = Arc::new(Program::for_wave(level, target.arch, target.wave, bytes, code, &[]));
     let mut env = Env::new(program, memory, STEP_LIMIT);
     env.lds.reset(LDS_BYTES);
     env.reset_scratch(1, 1024);
     let mut wave = Wave::new();
-    wave.set_s64(scalar::EXEC, !0);
+    wave.lanes = target.lanes();
+    wave.set_s64(scalar::EXEC, u64::MAX >> (LANES - wave.lanes));
     let mut machine = Machine { wave, env, mem };
     for (name, text) in &case.init {
-        let target = place(name).ok_or_else(|| format!("`{name}` is no place"))?;
+        let target = place(name, target.lanes()).ok_or_else(|| format!("`{name}` is no place"))?;
         let (lanes, dwords) = extent(&target);
         for lane in lanes {
             let value = value(text, lane, mem).ok_or_else(|| format!("`{text}` is no value"))?;
@@ -271,7 +303,7 @@ fn run(case: &Case, arch: Arch, level: Level) -> Result<(), String> {
     }
     let mut wrong = String::new();
     for (name, text) in case.expect.iter().filter(|(name, _)| name != "fault") {
-        let target = place(name).ok_or_else(|| format!("`{name}` is no place"))?;
+        let target = place(name, target.lanes()).ok_or_else(|| format!("`{name}` is no place"))?;
         let (lanes, dwords) = extent(&target);
         for lane in lanes {
             let value = value(text, lane, mem).ok_or_else(|| format!("`{text}` is no value"))?;
@@ -287,7 +319,7 @@ fn run(case: &Case, arch: Arch, level: Level) -> Result<(), String> {
 }
 
 /// The text of each instruction must be what its words disassemble to.
-fn check_texts(case: &Case, arch: Arch) -> Result<(), String> {
+fn check_texts(case: &Case, target: Target) -> Result<(), String> {
     for (words, text) in &case.code {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         if words.is_empty() {
@@ -297,10 +329,11 @@ fn check_texts(case: &Case, arch: Arch) -> Result<(), String> {
         if text.is_empty() {
             continue;
         }
-        let inst = rocfire_isa::decode(arch, &bytes).map_err(|error| format!("`{text}`: {error}"))?;
-        let printed = rocfire_isa::disassemble(arch, &inst);
+        let decoded = rocfire_isa::decode_dual(target.arch, target.wave, &bytes);
+        let decoded = decoded.map_err(|error| format!("`{text}`: {error}"))?;
+        let printed = rocfire_isa::disassemble_dual(target.arch, &decoded);
         let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        if squeeze(&printed) != squeeze(text) || usize::from(inst.bytes) != bytes.len() {
+        if squeeze(&printed) != squeeze(text) || usize::from(decoded.bytes()) != bytes.len() {
             return Err(format!("`{text}` is disassembled as `{printed}`"));
         }
     }
@@ -335,7 +368,8 @@ fn assemble(target: &str, text: &str) -> Result<Vec<String>, String> {
     for tool in ["llvm-mc-22", "llvm-mc"] {
         let output = Command::new(tool)
             .args(["-triple=amdgcn", "--show-encoding"])
-            .arg(format!("-mcpu={target}"))
+            .arg(format!("-mcpu={}", target.strip_suffix(" wave64").unwrap_or(target)))
+            .args(target.ends_with(" wave64").then_some("-mattr=+wavefrontsize64"))
             .arg(&file)
             .output();
         let Ok(output) = output else { continue };
@@ -369,11 +403,11 @@ fn every_filetest_holds_at_every_cpu_level() {
             bless(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         let (target, cases) = parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        let arch = Arch::parse(&target).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let target = Target::parse(&target).unwrap_or_else(|error| panic!("{name}: {error}"));
         for case in &cases {
-            let checked = check_texts(case, arch).map_err(|error| (None, error));
+            let checked = check_texts(case, target).map_err(|error| (None, error));
             let result = checked.and_then(|()| {
-                levels.iter().try_for_each(|&level| run(case, arch, level).map_err(|error| (Some(level), error)))
+                levels.iter().try_for_each(|&level| run(case, target, level).map_err(|error| (Some(level), error)))
             });
             if let Err((level, error)) = result {
                 let _ = write!(failures, "\n{name}:{} {level:?}: {error}", case.line);

@@ -65,16 +65,19 @@ impl Gpu {
     /// [`Error::UnsupportedArch`] for a family that is not executed.
     pub fn new(arch: Arch, options: Options) -> Result<Gpu, Error> {
         match arch.info().family {
-            Family::Gcn5 | Family::Cdna1 | Family::Cdna2 | Family::Cdna3 | Family::Cdna4 => {}
-            Family::Rdna1
+            Family::Gcn5
+            | Family::Cdna1
+            | Family::Cdna2
+            | Family::Cdna3
+            | Family::Cdna4
+            | Family::Rdna1
             | Family::Rdna2
             | Family::Rdna3
             | Family::Rdna35
-            | Family::Rdna4
-            | Family::Gfx125
-            | Family::Ampere
-            | Family::Ada
-            | Family::Hopper => return Err(Error::UnsupportedArch { arch }),
+            | Family::Rdna4 => {}
+            Family::Gfx125 | Family::Ampere | Family::Ada | Family::Hopper => {
+                return Err(Error::UnsupportedArch { arch });
+            }
         }
         let pool = options.threads.filter(|&threads| threads > 1).and_then(|threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();

@@ -30,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) groups: u64,
     /// Work-items of a workgroup.
     pub(crate) items: u32,
+    /// Lanes of a wave.
+    pub(crate) lanes: u32,
     /// LDS of a workgroup, static and dynamic.
     pub(crate) lds_bytes: usize,
     /// Scratch of a lane.
@@ -43,7 +45,7 @@ pub(crate) struct Setup {
 impl Setup {
     /// Waves of a workgroup.
     pub(crate) fn waves(&self) -> u32 {
-        self.items.div_ceil(LANES as u32)
+        self.items.div_ceil(self.lanes)
     }
 
     /// The place of workgroup number `group`: x fastest.
@@ -94,8 +96,9 @@ impl Worker {
             self.waves.push(Wave::new());
         }
         self.work_items.clear();
+        let lanes = setup.lanes as usize;
         for wave in 0..waves {
-            let place = |lane: usize| work_item(setup.block, wave * LANES + lane);
+            let place = |lane: usize| work_item(setup.block, wave * lanes + lane);
             match setup.kernel.info.descriptor.work_item_id {
                 WorkItemId::Packed => self.work_items.push(Lanes(std::array::from_fn(|lane| pack(place(lane))))),
                 WorkItemId::Registers(count) => {
@@ -136,6 +139,7 @@ impl Worker {
             observer.start_group(setup, workgroup, &self.waves[..waves]);
         }
         loop {
+            self.env.barrier_signalled = false;
             for number in 0..waves {
                 if self.states[number] == State::Ended {
                     continue;
@@ -239,7 +243,8 @@ fn start(w: &mut Wave, setup: &Setup, workgroup: [u32; 3], number: usize, work_i
     w.pc = setup.entry;
     w.executed = 0;
     w.number = number as u32;
-    let items = (setup.items as usize - number * LANES).min(LANES);
+    w.lanes = setup.lanes as usize;
+    let items = (setup.items as usize - number * w.lanes).min(w.lanes);
     w.live = u64::MAX >> (LANES - items);
     w.set_s64(scalar::EXEC, w.live);
     set_user_values(w, setup);

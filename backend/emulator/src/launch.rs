@@ -64,6 +64,9 @@ fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, observed: bool) -> R
     if lds_bytes > u64::from(info.lds_bytes) {
         return Err(bad(format!("{lds_bytes} bytes of LDS, and {} has {}", info.name, info.lds_bytes)));
     }
+    if kernel.info.descriptor.workgroup_id_in_ttmp && gy.max(gz) > 1 << 16 {
+        return Err(bad(format!("a grid of {:?} workgroups, and {} numbers 65536 in y and z", launch.grid, info.name)));
+    }
     let explicit = kernel.explicit_kernarg_bytes() as usize;
     if launch.kernarg.len() < explicit || launch.kernarg.len() > explicit.next_multiple_of(16) {
         return Err(bad(format!("{} bytes of arguments, and it takes {explicit}", launch.kernarg.len())));
@@ -90,6 +93,7 @@ fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, observed: bool) -> R
         block: launch.block,
         groups,
         items: items as u32,
+        lanes: kernel.wave_size(),
         lds_bytes: lds_bytes as usize,
         scratch_bytes: descriptor.scratch_bytes.saturating_add(stack),
         kernarg_ptr,

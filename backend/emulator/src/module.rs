@@ -7,6 +7,7 @@ use object::elf::{PF_W, PF_X, PT_LOAD, PT_NOTE, SHF_COMPRESSED, SHF_EXECINSTR, S
 use object::endian::LittleEndian;
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 use rocfire_arch::Arch;
+use rocfire_isa::WaveSize;
 
 use crate::descriptor::{DESCRIPTOR_BYTES, Descriptor};
 use crate::error::Error;
@@ -161,7 +162,8 @@ impl Module {
         };
         module.fill(&elf, bytes).map_err(bad)?;
         module.relocate(&elf).map_err(bad)?;
-        module.program = Arc::new(module.decode(&elf, arch, level).map_err(bad)?);
+        let wave = wave_size(arch, &kernels).map_err(bad)?;
+        module.program = Arc::new(module.decode(&elf, arch, wave, level).map_err(bad)?);
         module.globals = module.find_globals(&elf);
         for metadata in kernels {
             let info = module.kernel_info(&elf, metadata).map_err(bad)?;
@@ -222,7 +224,7 @@ impl Module {
     }
 
     /// Pre-decodes the executable sections.
-    fn decode(&self, elf: &Elf<'_>, arch: Arch, level: Level) -> Result<Program, String> {
+    fn decode(&self, elf: &Elf<'_>, arch: Arch, wave: WaveSize, level: Level) -> Result<Program, String> {
         let executable = |flags: u64| flags & u64::from(SHF_EXECINSTR) != 0;
         let ranges = elf
             .elf_section_table()
@@ -242,7 +244,7 @@ impl Module {
         let symbols = symbols(elf)?;
         let functions = symbols.all().filter(|symbol| symbol.kind == STT_FUNC);
         let starts: Vec<u64> = functions.filter_map(|symbol| symbol.address.checked_sub(start)).collect();
-        Ok(Program::at_level(level, arch, code, self.image + start, &starts))
+        Ok(Program::for_wave(level, arch, wave, code, self.image + start, &starts))
     }
 
     fn find_globals(&self, elf: &Elf<'_>) -> BTreeMap<String, (u64, u64)> {
@@ -309,6 +311,20 @@ fn check_target(elf: &Elf<'_>, arch: Arch) -> Result<(), String> {
         Some(built) if built == arch => Ok(()),
         Some(built) => Err(format!("it was compiled for {built}, and the device is {arch}")),
         None => Err(format!("its machine number {:#x} is not known", flags & MACH_MASK)),
+    }
+}
+
+/// The size of the waves that all kernels are for: it decides how code is decoded.
+fn wave_size(arch: Arch, kernels: &[KernelMetadata]) -> Result<WaveSize, String> {
+    let Some(first) = kernels.first() else { return Ok(WaveSize::usual(arch)) };
+    if let Some(other) = kernels.iter().find(|kernel| kernel.wave_size != first.wave_size) {
+        let (name, size) = (&first.name, first.wave_size);
+        return Err(format!("{name} is for waves of {size} lanes, {} for {}", other.name, other.wave_size));
+    }
+    match first.wave_size {
+        64 => Ok(WaveSize::Wave64),
+        32 if WaveSize::usual(arch) == WaveSize::Wave32 => Ok(WaveSize::Wave32),
+        other => Err(format!("{} is for waves of {other} lanes, which {arch} does not have", first.name)),
     }
 }
 

@@ -6,7 +6,7 @@
 //! What cannot be decoded, or has no handler, becomes a step that faults when it is reached.
 
 use rocfire_arch::Arch;
-use rocfire_isa::{Inst, Op, OperandKind};
+use rocfire_isa::{Inst, Op, OperandKind, WaveSize};
 
 use crate::env::Env;
 use crate::error::FaultKind;
@@ -30,6 +30,8 @@ pub(crate) struct Program {
     pub(crate) arch: Arch,
     /// For each step, its registers; only of a [`complete`](Program::complete) program.
     pub(crate) uses: Vec<Uses>,
+    /// The waves it is for.
+    pub(crate) wave: WaveSize,
     /// For each dword of the section, the step to run on a jump there.
     step_at: Vec<u32>,
     /// What it was made from, to make it anew.
@@ -42,24 +44,46 @@ struct Decoded {
     offset: usize,
     /// `None`: the bytes are no instruction.
     inst: Option<Inst>,
+    /// The second half of a pair.
+    second: Option<Inst>,
 }
 
 impl Program {
+    /// Decodes `bytes` for waves of the size that our kernels have; see [`Program::for_wave`].
+    pub(crate) fn at_level(level: Level, arch: Arch, bytes: Vec<u8>, address: u64, starts: &[u64]) -> Program {
+        Program::for_wave(level, arch, WaveSize::usual(arch), bytes, address, starts)
+    }
+
     /// Decodes `bytes`, which stand at `address` in the guest; `starts` are byte offsets of function symbols.
     /// `level` must not be above the host's.
-    pub(crate) fn at_level(level: Level, arch: Arch, bytes: Vec<u8>, address: u64, starts: &[u64]) -> Program {
-        Program::build(level, arch, bytes, address, starts, false)
+    pub(crate) fn for_wave(
+        level: Level,
+        arch: Arch,
+        wave: WaveSize,
+        bytes: Vec<u8>,
+        address: u64,
+        starts: &[u64],
+    ) -> Program {
+        Program::build(level, (arch, wave), bytes, address, starts, false)
     }
 
     /// The same code with a step for every instruction, those without effect included, and the registers of each: what the
     /// instrumented loop runs.
     pub(crate) fn complete(&self) -> Program {
-        Program::build(self.level, self.arch, self.bytes.clone(), self.address, &self.starts, true)
+        let target = (self.arch, self.wave);
+        Program::build(self.level, target, self.bytes.clone(), self.address, &self.starts, true)
     }
 
-    fn build(level: Level, arch: Arch, bytes: Vec<u8>, address: u64, starts: &[u64], complete: bool) -> Program {
+    fn build(
+        level: Level,
+        (arch, wave): (Arch, WaveSize),
+        bytes: Vec<u8>,
+        address: u64,
+        starts: &[u64],
+        complete: bool,
+    ) -> Program {
         assert!(level <= Level::detect(), "the host has no {level:?}");
-        let decoded = decode_all(arch, &bytes, starts);
+        let decoded = decode_all(arch, wave, &bytes, starts);
         let targets = branch_targets(&decoded, bytes.len());
         let mut program = Program {
             steps: Vec::with_capacity(decoded.len() + 1),
@@ -70,11 +94,12 @@ impl Program {
             uses: Vec::new(),
             level,
             starts: starts.to_vec(),
+            wave,
         };
         let mut dropped = 0;
         let mut sites = 0u16;
         let mut indexing = false;
-        for (i, Decoded { offset, inst }) in decoded.iter().enumerate() {
+        for (i, Decoded { offset, inst, second }) in decoded.iter().enumerate() {
             program.step_at[offset / 4] = program.steps.len() as u32;
             if starts.contains(&(*offset as u64)) {
                 // What is before a function is the padding behind another one.
@@ -85,10 +110,15 @@ impl Program {
                 dropped += 1;
                 continue;
             }
-            let mut step = inst
-                .as_ref()
-                .and_then(|inst| make_step(arch, inst, *offset, level))
-                .unwrap_or_else(|| unknown(*offset, *inst));
+            let step = match (inst, second) {
+                (Some(first), Some(second)) => exec::dual::step(arch, [first, second], level, *offset as u32),
+                (Some(inst), None) => make_step(arch, inst, *offset, level),
+                (None, _) => None,
+            };
+            let mut step = step.unwrap_or_else(|| unknown(*offset, *inst));
+            if wave == WaveSize::Wave32 && exec::narrow::applies(&step.inst) {
+                step.indexed = Some(std::mem::replace(&mut step.run, exec::narrow::run));
+            }
             if let Some(inst) = inst {
                 indexing = match inst.op {
                     Op::SSetGprIdxOn => true,
@@ -106,7 +136,7 @@ impl Program {
         }
         program.steps.push(unknown(program.bytes.len(), None));
         if complete {
-            program.uses = program.steps.iter().map(|step| Uses::of(&step.inst)).collect();
+            program.uses = program.steps.iter().map(uses).collect();
         }
         program.link();
         program
@@ -156,8 +186,8 @@ impl Program {
     /// The text of a step.
     pub(crate) fn disassembly(&self, step: &Step) -> String {
         let bytes = self.bytes.get(step.offset_bytes as usize..).unwrap_or_default();
-        match rocfire_isa::decode(self.arch, bytes) {
-            Ok(inst) => rocfire_isa::disassemble(self.arch, &inst),
+        match rocfire_isa::decode_dual(self.arch, self.wave, bytes) {
+            Ok(decoded) => rocfire_isa::disassemble_dual(self.arch, &decoded),
             Err(error) => {
                 let shown: Vec<String> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
                 format!("bytes {}: {error}", shown.join(" "))
@@ -166,7 +196,7 @@ impl Program {
     }
 }
 
-fn decode_all(arch: Arch, bytes: &[u8], starts: &[u64]) -> Vec<Decoded> {
+fn decode_all(arch: Arch, wave: WaveSize, bytes: &[u8], starts: &[u64]) -> Vec<Decoded> {
     let mut starts: Vec<usize> = starts.iter().map(|&start| start as usize).filter(|start| start % 4 == 0).collect();
     starts.sort_unstable();
     let mut starts = starts.into_iter().peekable();
@@ -176,8 +206,10 @@ fn decode_all(arch: Arch, bytes: &[u8], starts: &[u64]) -> Vec<Decoded> {
         while starts.next_if(|&start| start <= offset).is_some() {}
         let end = starts.peek().copied().unwrap_or(bytes.len()).min(bytes.len());
         // An instruction that would reach across the next function's start is not one.
-        let inst = rocfire_isa::decode(arch, &bytes[offset..end]).ok();
-        decoded.push(Decoded { offset, inst });
+        let found = rocfire_isa::decode_dual(arch, wave, &bytes[offset..end]).ok();
+        let inst = found.map(|found| exec::canonical(found.first));
+        let second = found.and_then(|found| found.second).map(exec::canonical);
+        decoded.push(Decoded { offset, inst, second });
         offset += inst.map_or(4, |inst| usize::from(inst.bytes));
     }
     decoded
@@ -186,7 +218,7 @@ fn decode_all(arch: Arch, bytes: &[u8], starts: &[u64]) -> Vec<Decoded> {
 /// Which dwords are targets of direct branches.
 fn branch_targets(decoded: &[Decoded], bytes: usize) -> Vec<bool> {
     let mut targets = vec![false; bytes / 4 + 1];
-    for Decoded { offset, inst } in decoded {
+    for Decoded { offset, inst, .. } in decoded {
         if let Some(target) = inst.as_ref().and_then(|inst| branch_target(inst, *offset))
             && let Some(is_target) = usize::try_from(target / 4).ok().and_then(|dword| targets.get_mut(dword))
         {
@@ -206,6 +238,15 @@ fn branch_target(inst: &Inst, offset: usize) -> Option<i64> {
         _ => None,
     })?;
     Some(offset as i64 + 4 + 4 * dwords)
+}
+
+/// The registers of a step; of a pair, those of both halves.
+fn uses(step: &Step) -> Uses {
+    let mut uses = Uses::of(&step.inst);
+    if let Some(pair) = &step.pair {
+        uses.add(Uses::of(&pair[1].inst));
+    }
+    uses
 }
 
 fn make_step(arch: Arch, inst: &Inst, offset: usize, level: Level) -> Option<Step> {
@@ -243,6 +284,37 @@ pub(crate) fn has_no_effect(op: Op) -> bool {
             | Op::SDecperflevel
             | Op::STtracedata
             | Op::SWakeup
+            | Op::SClause
+            | Op::SDelayAlu
+            | Op::SSetInstPrefetchDistance
+            | Op::SWaitIdle
+            | Op::SWaitcntDepctr
+            | Op::SWaitcntVscnt
+            | Op::SWaitcntVmcnt
+            | Op::SWaitcntExpcnt
+            | Op::SWaitcntLgkmcnt
+            | Op::SWaitAlu
+            | Op::SWaitLoadcnt
+            | Op::SWaitStorecnt
+            | Op::SWaitSamplecnt
+            | Op::SWaitBvhcnt
+            | Op::SWaitExpcnt
+            | Op::SWaitDscnt
+            | Op::SWaitKmcnt
+            | Op::SWaitLoadcntDscnt
+            | Op::SWaitStorecntDscnt
+            | Op::SSleepVar
+            | Op::SGl1Inv
+            | Op::SPrefetchInst
+            | Op::SPrefetchInstPcRel
+            | Op::SPrefetchData
+            | Op::SPrefetchDataPcRel
+            | Op::SBufferPrefetchData
+            | Op::BufferGl0Inv
+            | Op::BufferGl1Inv
+            | Op::GlobalInv
+            | Op::GlobalWb
+            | Op::GlobalWbinv
             | Op::BufferInv
             | Op::BufferWbl2
             | Op::BufferInvl2

@@ -271,6 +271,8 @@ pub(crate) struct Step {
     pub(crate) offset_bytes: u32,
     /// The instruction's own handler, where `run` indexes its registers first.
     pub(crate) indexed: Option<Handler>,
+    /// The halves of a pair (VOPD), which `run` then executes one after the other.
+    pub(crate) pair: Option<Box<[Step; 2]>>,
     /// What it is counted as.
     pub(crate) class: Class,
     /// Instructions without effect (`s_nop`, `s_waitcnt`) that stood before it and are counted with it.
@@ -304,6 +306,7 @@ impl Step {
             k: [0; 4],
             offset_bytes,
             indexed: None,
+            pair: None,
             class: counters::class(&inst),
             dropped: 0,
             inst,
@@ -311,6 +314,7 @@ impl Step {
         for (i, operand) in inst.dst.iter().enumerate() {
             step.dst[i] = match place(operand) {
                 Place::Vector(n) | Place::Scalar(n) => n,
+                Place::Constant if operand.kind == OperandKind::Null => scalar::SINK,
                 Place::Constant | Place::None => 0,
             };
         }
@@ -419,7 +423,6 @@ fn place(operand: &Operand) -> Place {
         OperandKind::Ttmp(n) => Place::Scalar(scalar::TTMP + u16::from(n)),
         OperandKind::FlatScratch(half) => Place::Scalar(scalar::FLAT_SCRATCH + u16::from(half)),
         OperandKind::XnackMask(half) => Place::Scalar(scalar::XNACK_MASK + u16::from(half)),
-        OperandKind::Null => Place::Scalar(scalar::NULL),
         OperandKind::Vccz => Place::Scalar(scalar::VCCZ),
         OperandKind::Execz => Place::Scalar(scalar::EXECZ),
         OperandKind::Scc => Place::Scalar(scalar::SCC),
@@ -429,7 +432,8 @@ fn place(operand: &Operand) -> Place {
         | OperandKind::Int(_)
         | OperandKind::Float(_)
         | OperandKind::Literal(_)
-        | OperandKind::Imm(_) => Place::Constant,
+        | OperandKind::Imm(_)
+        | OperandKind::Null => Place::Constant,
     }
 }
 
@@ -441,6 +445,7 @@ fn constant_bits(operand: &Operand, constant: Constant) -> u64 {
         other => other,
     };
     match operand.kind {
+        OperandKind::Null => 0,
         OperandKind::Int(n) => n as i64 as u64,
         OperandKind::Imm(n) => n as i64 as u64,
         OperandKind::Literal(n) if constant == Constant::F64 => u64::from(n) << 32,

@@ -46,8 +46,11 @@ pub(crate) const AGPR: u16 = 256;
 /// after it, from `STAGE + 8` on they are free for any handler's use within one instruction.
 pub(crate) const STAGE: u16 = 512;
 
+/// Where the first half of a pair's destination is kept for the second half, which reads it unchanged.
+pub(crate) const BEFORE: u16 = STAGE + 16;
+
 /// How many staging registers there are.
-pub(crate) const STAGES: u16 = 16;
+pub(crate) const STAGES: u16 = 17;
 
 /// Length of the vector file.
 pub(crate) const VECTOR_FILE: usize = (STAGE + STAGES) as usize;
@@ -64,18 +67,18 @@ pub(crate) mod scalar {
     pub(crate) const TTMP: u16 = 108;
     /// `m0`.
     pub(crate) const M0: u16 = 124;
-    /// Reads as zero; what is written is dropped before the next read (RDNA's `null`).
-    pub(crate) const NULL: u16 = 125;
     /// `exec_lo`; `exec_hi` is the next.
     pub(crate) const EXEC: u16 = 126;
+    /// Two registers that nothing reads: what is written to RDNA's `null`. As a source `null` is the constant zero.
+    pub(crate) const SINK: u16 = 128;
     /// Length of the scalar file.
-    pub(crate) const FILE: usize = 128;
+    pub(crate) const FILE: usize = 130;
     /// Not in the file: SCC as a source.
-    pub(crate) const SCC: u16 = 128;
+    pub(crate) const SCC: u16 = 130;
     /// Not in the file: VCCZ as a source.
-    pub(crate) const VCCZ: u16 = 129;
+    pub(crate) const VCCZ: u16 = 131;
     /// Not in the file: EXECZ as a source.
-    pub(crate) const EXECZ: u16 = 130;
+    pub(crate) const EXECZ: u16 = 132;
 }
 
 /// The registers of one wave.
@@ -95,6 +98,9 @@ pub(crate) struct Wave {
     pub(crate) executed: u64,
     /// The wave's number in its workgroup.
     pub(crate) number: u32,
+    /// Lanes of a full wave: 64, or 32. In a wave32 `exec_hi` is zero, so that the upper lanes are always off; `vcc_hi` is
+    /// one more scalar register.
+    pub(crate) lanes: usize,
     /// Lanes that exist: all but in the last wave of a workgroup whose size is no multiple of the wave's.
     pub(crate) live: u64,
 }
@@ -104,7 +110,7 @@ impl Wave {
     pub(crate) fn new() -> Wave {
         let v: Box<[Lanes]> = vec![Lanes::ZERO; VECTOR_FILE].into_boxed_slice();
         let Ok(v) = v.try_into() else { unreachable!("the slice was made with this length") };
-        Wave { v, s: [0; scalar::FILE], scc: false, mode: 0, pc: 0, executed: 0, number: 0, live: !0 }
+        Wave { v, s: [0; scalar::FILE], scc: false, mode: 0, pc: 0, executed: 0, number: 0, lanes: LANES, live: !0 }
     }
 
     /// The EXEC mask.
@@ -116,7 +122,7 @@ impl Wave {
     /// The VCC mask.
     #[inline(always)]
     pub(crate) fn vcc(&self) -> u64 {
-        self.s64(scalar::VCC)
+        self.s64(scalar::VCC) & (u64::MAX >> (LANES - self.lanes))
     }
 
     /// One scalar register of the file; `index` below [`scalar::FILE`].

@@ -183,7 +183,7 @@ fn what_is_no_code_object_is_refused() {
     let refused = |bytes: &[u8]| matches!(gpu.load(bytes), Err(Error::BadCodeObject { .. }));
     assert!(refused(&[]) && refused(b"\x7fELF") && refused(&std::fs::read("/proc/self/exe").unwrap_or_default()));
     assert!(matches!(
-        Gpu::new(Arch::parse("gfx1100").unwrap(), Options::default()),
+        Gpu::new(Arch::parse("gfx1250").unwrap(), Options::default()),
         Err(Error::UnsupportedArch { .. })
     ));
     let Some(object) = common::compile("faults") else { return };

@@ -133,6 +133,22 @@ pub(crate) fn dot_signed<const BITS: u32>(a: u32, b: u32, c: i32, saturate: bool
     if saturate { sum.clamp(i32::MIN.into(), i32::MAX.into()) as i32 } else { sum as i32 }
 }
 
+/// `Σ a[i]·b[i]` over `32 / BITS` fields, those of `a` and of `b` signed or not.
+#[inline(always)]
+pub(crate) fn dot_signed_by<const BITS: u32>(a: u32, b: u32, signed: [bool; 2]) -> i64 {
+    let field = |x: u32, i: u32, signed: bool| {
+        let top = x << (32 - BITS - i);
+        if signed { i64::from((top as i32) >> (32 - BITS)) } else { i64::from(top >> (32 - BITS)) }
+    };
+    (0..32 / BITS).map(|i| field(a, BITS * i, signed[0]) * field(b, BITS * i, signed[1])).sum()
+}
+
+/// The nearest 32-bit number.
+#[inline(always)]
+pub(crate) fn saturate_i32(x: i64) -> i32 {
+    x.clamp(i32::MIN.into(), i32::MAX.into()) as i32
+}
+
 /// `c + Σ a[i]·b[i]` over `32 / BITS` unsigned fields, wrapping or saturating.
 #[inline(always)]
 pub(crate) fn dot_unsigned<const BITS: u32>(a: u32, b: u32, c: u32, saturate: bool) -> u32 {

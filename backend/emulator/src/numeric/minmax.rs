@@ -80,6 +80,70 @@ where
 float_min_max!(min_f32 max_f32 min3_f32 max3_f32 med3_f32 u32, f32::from_bits, is_nan_f32, 22);
 float_min_max!(min_f16 max_f16 min3_f16 max3_f16 med3_f16 u16, super::f16_to_f32, is_nan_f16, 9);
 
+/// The minima and maxima of IEEE 754-2019 (RDNA 4): `…_num` prefers a number to any NaN, `minimum` and `maximum` return a
+/// NaN if there is one, a signalling one first.
+macro_rules! ieee_min_max {
+    ($min:ident $max:ident $min_num:ident $max_num:ident $minimum:ident $maximum:ident $bits:ty, $is_nan:ident, $quiet_bit:literal) => {
+        /// The smaller number.
+        #[inline(always)]
+        pub(crate) fn $min_num(a: $bits, b: $bits) -> $bits {
+            number(a, b, $min, $is_nan, 1 << $quiet_bit)
+        }
+
+        /// The larger number.
+        #[inline(always)]
+        pub(crate) fn $max_num(a: $bits, b: $bits) -> $bits {
+            number(a, b, $max, $is_nan, 1 << $quiet_bit)
+        }
+
+        /// The smaller value, or a NaN.
+        #[inline(always)]
+        pub(crate) fn $minimum(a: $bits, b: $bits) -> $bits {
+            value(a, b, $min, $is_nan, 1 << $quiet_bit)
+        }
+
+        /// The larger value, or a NaN.
+        #[inline(always)]
+        pub(crate) fn $maximum(a: $bits, b: $bits) -> $bits {
+            value(a, b, $max, $is_nan, 1 << $quiet_bit)
+        }
+    };
+}
+
+#[inline(always)]
+fn number<T: Copy + std::ops::BitOr<Output = T>>(
+    a: T,
+    b: T,
+    f: impl Fn(T, T) -> T,
+    is_nan: impl Fn(T) -> bool,
+    quiet: T,
+) -> T {
+    match (is_nan(a), is_nan(b)) {
+        (false, false) => f(a, b),
+        (true, true) => a | quiet,
+        (true, false) => b,
+        (false, true) => a,
+    }
+}
+
+#[inline(always)]
+fn value<T>(a: T, b: T, f: impl Fn(T, T) -> T, is_nan: impl Fn(T) -> bool, quiet: T) -> T
+where
+    T: Copy + PartialEq + std::ops::BitOr<Output = T> + std::ops::BitAnd<Output = T>,
+{
+    let signals = |x: T| is_nan(x) && x & quiet != quiet;
+    match (is_nan(a), is_nan(b)) {
+        (false, false) => f(a, b),
+        (_, true) if signals(b) && !signals(a) => b | quiet,
+        (true, _) => a | quiet,
+        (false, true) => b,
+    }
+}
+
+ieee_min_max!(min_f32 max_f32 min_num_f32 max_num_f32 minimum_f32 maximum_f32 u32, is_nan_f32, 22);
+ieee_min_max!(min_f16 max_f16 min_num_f16 max_num_f16 minimum_f16 maximum_f16 u16, is_nan_f16, 9);
+ieee_min_max!(min_f64 max_f64 min_num_f64 max_num_f64 minimum_f64 maximum_f64 u64, is_nan_f64, 51);
+
 /// The smaller value.
 #[inline(always)]
 pub(crate) fn min_f64(a: u64, b: u64) -> u64 {
@@ -143,6 +207,20 @@ mod tests {
             assert_eq!(f(ONE, SIGNALLING), 0xffc0_0007);
         }
         assert_eq!(max_f64(f64::NAN.to_bits(), 1f64.to_bits()), 1f64.to_bits());
+    }
+
+    #[test]
+    fn of_2019_number_and_value_differ_in_their_nans() {
+        for f in [min_num_f32, max_num_f32] {
+            assert_eq!((f(ONE, QUIET), f(SIGNALLING, ONE), f(ONE, SIGNALLING)), (ONE, ONE, ONE));
+            assert_eq!(f(SIGNALLING, QUIET), SIGNALLING | 1 << 22);
+        }
+        for f in [minimum_f32, maximum_f32] {
+            assert_eq!((f(ONE, QUIET), f(QUIET, ONE)), (QUIET, QUIET));
+            assert_eq!(f(QUIET, SIGNALLING), SIGNALLING | 1 << 22);
+        }
+        assert_eq!((min_num_f16(0, 0x8000), maximum_f16(0x8000, 0)), (0x8000, 0));
+        assert_eq!(minimum_f64(1f64.to_bits(), 2f64.to_bits()), 1f64.to_bits());
     }
 
     #[test]

@@ -1298,9 +1298,9 @@ ops! {
     VCmpOF16 "v_cmp_o_f16"
     VCmpOF32 "v_cmp_o_f32"
     VCmpOF64 "v_cmp_o_f64"
-    VCmpTF16 "v_cmp_t_f16"
-    VCmpTF32 "v_cmp_t_f32"
-    VCmpTF64 "v_cmp_t_f64"
+    VCmpTF16 "v_cmp_t_f16" = VCmpTruF16
+    VCmpTF32 "v_cmp_t_f32" = VCmpTruF32
+    VCmpTF64 "v_cmp_t_f64" = VCmpTruF64
     VCmpTI16 "v_cmp_t_i16"
     VCmpTI32 "v_cmp_t_i32"
     VCmpTI64 "v_cmp_t_i64"
@@ -1400,9 +1400,9 @@ ops! {
     VCmpxOF16 "v_cmpx_o_f16"
     VCmpxOF32 "v_cmpx_o_f32"
     VCmpxOF64 "v_cmpx_o_f64"
-    VCmpxTF16 "v_cmpx_t_f16"
-    VCmpxTF32 "v_cmpx_t_f32"
-    VCmpxTF64 "v_cmpx_t_f64"
+    VCmpxTF16 "v_cmpx_t_f16" = VCmpxTruF16
+    VCmpxTF32 "v_cmpx_t_f32" = VCmpxTruF32
+    VCmpxTF64 "v_cmpx_t_f64" = VCmpxTruF64
     VCmpxTI16 "v_cmpx_t_i16"
     VCmpxTI32 "v_cmpx_t_i32"
     VCmpxTI64 "v_cmpx_t_i64"
@@ -1617,8 +1617,8 @@ ops! {
     VMacF16 "v_mac_f16"
     VMacF32 "v_mac_f32"
     VMacLegacyF32 "v_mac_legacy_f32"
-    VMadCoI64I32 "v_mad_co_i64_i32"
-    VMadCoU64U32 "v_mad_co_u64_u32"
+    VMadCoI64I32 "v_mad_co_i64_i32" = VMadI64I32
+    VMadCoU64U32 "v_mad_co_u64_u32" = VMadU64U32
     VMadF16 "v_mad_f16"
     VMadF32 "v_mad_f32"
     VMadI16 "v_mad_i16"

@@ -125,9 +125,21 @@ operations! {
     Cmpst64 u64, true, |old, compare, new| if old == compare { new } else { old };
     CmpstF32 u32, true, |old, compare, new| if f32::from_bits(old) == f32::from_bits(compare) { new } else { old };
     CmpstF64 u64, true, |old, compare, new| if f64::from_bits(old) == f64::from_bits(compare) { new } else { old };
+    CmpswapF32 u32, true, |old, new, compare| if f32::from_bits(old) == f32::from_bits(compare) { new } else { old };
+    CmpswapF64 u64, true, |old, new, compare| if f64::from_bits(old) == f64::from_bits(compare) { new } else { old };
+    // The difference, or zero.
+    SubClamp32 u32, false, |old, data, _| old.saturating_sub(data);
+    // The difference, if it is not negative.
+    CondSub32 u32, false, |old, data, _| if old >= data { old - data } else { old };
+    // Each half whose data has its top bit set is replaced by the rest of the data.
+    Condxchg u64, false, |old, data, _| conditional(old as u32, data as u32) | conditional((old >> 32) as u32, (data >> 32) as u32) << 32;
     Mskor32 u32, true, |old, mask, data| old & !mask | data;
     Mskor64 u64, true, |old, mask, data| old & !mask | data;
     Wrap32 u32, true, |old, limit, step| if old >= limit { old - limit } else { old.wrapping_add(step) };
+}
+
+fn conditional(old: u32, data: u32) -> u64 {
+    u64::from(if data >> 31 != 0 { data & 0x7fff_ffff } else { old })
 }
 
 fn canonical32(value: f32) -> u32 {
@@ -243,7 +255,12 @@ fn words32<S: Space>(op: Op) -> Option<Handlers> {
         Xor32: GlobalAtomicXor | FlatAtomicXor | BufferAtomicXor | DsXorB32 | DsXorRtnB32;
         Inc32: GlobalAtomicInc | FlatAtomicInc | BufferAtomicInc | DsIncU32 | DsIncRtnU32;
         Dec32: GlobalAtomicDec | FlatAtomicDec | BufferAtomicDec | DsDecU32 | DsDecRtnU32;
-        Cmpswap32: GlobalAtomicCmpswap | FlatAtomicCmpswap | BufferAtomicCmpswap;
+        // The DS operation of RDNA 3 and later has its data in the order of the global one.
+        Cmpswap32: GlobalAtomicCmpswap | FlatAtomicCmpswap | BufferAtomicCmpswap | DsCmpstoreB32 | DsCmpstoreRtnB32;
+        SubClamp32: GlobalAtomicCsub | BufferAtomicCsub | GlobalAtomicSubClampU32 | FlatAtomicSubClampU32
+            | BufferAtomicSubClampU32 | DsSubClampU32 | DsSubClampRtnU32;
+        CondSub32: GlobalAtomicCondSubU32 | FlatAtomicCondSubU32 | BufferAtomicCondSubU32 | DsCondSubU32
+            | DsCondSubRtnU32;
         Cmpst32: DsCmpstB32 | DsCmpstRtnB32;
         Mskor32: DsMskorB32 | DsMskorRtnB32;
         Wrap32: DsWrapRtnB32;
@@ -265,7 +282,9 @@ fn words64<S: Space>(op: Op) -> Option<Handlers> {
         Xor64: GlobalAtomicXorX2 | FlatAtomicXorX2 | BufferAtomicXorX2 | DsXorB64 | DsXorRtnB64;
         Inc64: GlobalAtomicIncX2 | FlatAtomicIncX2 | BufferAtomicIncX2 | DsIncU64 | DsIncRtnU64;
         Dec64: GlobalAtomicDecX2 | FlatAtomicDecX2 | BufferAtomicDecX2 | DsDecU64 | DsDecRtnU64;
-        Cmpswap64: GlobalAtomicCmpswapX2 | FlatAtomicCmpswapX2 | BufferAtomicCmpswapX2;
+        Cmpswap64: GlobalAtomicCmpswapX2 | FlatAtomicCmpswapX2 | BufferAtomicCmpswapX2 | DsCmpstoreB64
+            | DsCmpstoreRtnB64;
+        Condxchg: DsCondxchg32RtnB64;
         Cmpst64: DsCmpstB64 | DsCmpstRtnB64;
         Mskor64: DsMskorB64 | DsMskorRtnB64;
     )
@@ -275,12 +294,22 @@ fn floats<S: Space>(op: Op) -> Option<Handlers> {
     table!(op, S,
         AddF32: GlobalAtomicAddF32 | FlatAtomicAddF32 | BufferAtomicAddF32 | DsAddF32 | DsAddRtnF32;
         AddF64: GlobalAtomicAddF64 | FlatAtomicAddF64 | BufferAtomicAddF64 | DsAddF64 | DsAddRtnF64;
-        MinF32: DsMinF32 | DsMinRtnF32;
-        MaxF32: DsMaxF32 | DsMaxRtnF32;
-        MinF64: GlobalAtomicMinF64 | FlatAtomicMinF64 | BufferAtomicMinF64 | DsMinF64 | DsMinRtnF64;
-        MaxF64: GlobalAtomicMaxF64 | FlatAtomicMaxF64 | BufferAtomicMaxF64 | DsMaxF64 | DsMaxRtnF64;
+        MinF32: GlobalAtomicFmin | FlatAtomicFmin | BufferAtomicFmin | GlobalAtomicMinF32 | FlatAtomicMinF32
+            | BufferAtomicMinF32 | GlobalAtomicMinNumF32 | FlatAtomicMinNumF32 | BufferAtomicMinNumF32 | DsMinF32
+            | DsMinRtnF32 | DsMinNumF32 | DsMinNumRtnF32;
+        MaxF32: GlobalAtomicFmax | FlatAtomicFmax | BufferAtomicFmax | GlobalAtomicMaxF32 | FlatAtomicMaxF32
+            | BufferAtomicMaxF32 | GlobalAtomicMaxNumF32 | FlatAtomicMaxNumF32 | BufferAtomicMaxNumF32 | DsMaxF32
+            | DsMaxRtnF32 | DsMaxNumF32 | DsMaxNumRtnF32;
+        MinF64: GlobalAtomicMinF64 | FlatAtomicMinF64 | BufferAtomicMinF64 | GlobalAtomicFminX2 | FlatAtomicFminX2
+            | BufferAtomicFminX2 | DsMinF64 | DsMinRtnF64 | DsMinNumF64 | DsMinNumRtnF64;
+        MaxF64: GlobalAtomicMaxF64 | FlatAtomicMaxF64 | BufferAtomicMaxF64 | GlobalAtomicFmaxX2 | FlatAtomicFmaxX2
+            | BufferAtomicFmaxX2 | DsMaxF64 | DsMaxRtnF64 | DsMaxNumF64 | DsMaxNumRtnF64;
         PackedAddF16: GlobalAtomicPkAddF16 | FlatAtomicPkAddF16 | BufferAtomicPkAddF16 | DsPkAddF16 | DsPkAddRtnF16;
         PackedAddBf16: GlobalAtomicPkAddBf16 | FlatAtomicPkAddBf16 | BufferAtomicPkAddBf16 | DsPkAddBf16 | DsPkAddRtnBf16;
+        CmpswapF32: GlobalAtomicFcmpswap | FlatAtomicFcmpswap | BufferAtomicFcmpswap | GlobalAtomicCmpswapF32
+            | FlatAtomicCmpswapF32 | BufferAtomicCmpswapF32 | DsCmpstoreF32 | DsCmpstoreRtnF32;
+        CmpswapF64: GlobalAtomicFcmpswapX2 | FlatAtomicFcmpswapX2 | BufferAtomicFcmpswapX2 | DsCmpstoreF64
+            | DsCmpstoreRtnF64;
         CmpstF32: DsCmpstF32 | DsCmpstRtnF32;
         CmpstF64: DsCmpstF64 | DsCmpstRtnF64;
     )

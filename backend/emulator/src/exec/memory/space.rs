@@ -397,7 +397,7 @@ fn is_scratch(w: &Wave, s: &Step) -> bool {
 /// Addresses of a buffer instruction that goes to scratch, in the private aperture. Scratch is interleaved by dwords, so
 /// that one byte of the scalar offset, which is not, is worth as many less to each lane as a wave has lanes.
 fn swizzled_addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
-    let base = (s.s32(w, 3) / LANES as u32).wrapping_add(offset_bytes as u32);
+    let base = (s.s32(w, 3) / w.lanes as u32).wrapping_add(offset_bytes as u32);
     std::array::from_fn(|i| {
         let offset = if s.inst.mods.offen { w.lane(s.src[0], i) } else { 0 };
         u64::from(PRIVATE_APERTURE) << 32 | u64::from(base.wrapping_add(offset))
@@ -464,7 +464,11 @@ impl Space for Buffer {
     }
 
     fn place_of(address: u64) -> Option<(MemorySpace, u64)> {
-        (address != OUT_OF_RANGE).then_some((MemorySpace::Global, address))
+        match (address, (address >> 32) as u32) {
+            (OUT_OF_RANGE, _) => None,
+            (_, PRIVATE_APERTURE) => Some((MemorySpace::Scratch, address & 0xffff_ffff)),
+            _ => Some((MemorySpace::Global, address)),
+        }
     }
 }
 

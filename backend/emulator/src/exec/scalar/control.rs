@@ -27,21 +27,19 @@ pub(super) fn select(inst: &Inst) -> Option<Selected> {
         Op::SCbranchVccnz => branch_if!(|w| w.vcc() != 0),
         Op::SCbranchExecz => branch_if!(|w| w.exec() == 0),
         Op::SCbranchExecnz => branch_if!(|w| w.exec() != 0),
-        Op::SBarrier => handler!(|_, _, _| Flow::Barrier),
+        Op::SBarrier | Op::SBarrierWait => handler!(|_, _, _| Flow::Barrier),
+        Op::SRoundMode => handler!(|w, _, s| {
+            w.mode = w.mode & !0xf | s.imm as u32 & 0xf;
+            Flow::Next
+        }),
+        Op::SDenormMode => handler!(|w, _, s| {
+            w.mode = w.mode & !0xf0 | (s.imm as u32 & 0xf) << 4;
+            Flow::Next
+        }),
         Op::SEndpgm | Op::SEndpgmSaved => handler!(|_, _, _| Flow::End),
         Op::STrap => handler!(|_, env, s| env.fail(FaultKind::Trap(s.imm as u32))),
-        // No receiver of messages is modelled, and these have no effect on the wave. Most are dropped before they become
-        // steps; they stay where a branch may end on the instruction after them.
-        Op::SSendmsg
-        | Op::SNop
-        | Op::SWaitcnt
-        | Op::SSleep
-        | Op::SSetprio
-        | Op::SIcacheInv
-        | Op::SIncperflevel
-        | Op::SDecperflevel
-        | Op::STtracedata
-        | Op::SWakeup => handler!(|_, _, _| Flow::Next),
+        // No receiver of messages is modelled.
+        Op::SSendmsg => handler!(|_, _, _| Flow::Next),
         Op::SSetGprIdxOff | Op::SSetGprIdxMode => {
             return select_gpr_index(inst.op).map(|s| s.with_imm(imm.unwrap_or(0)));
         }

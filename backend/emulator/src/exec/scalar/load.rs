@@ -3,7 +3,7 @@
 use rocfire_isa::{Inst, Op};
 
 use super::handler;
-use crate::env::{Cause, Env};
+use crate::env::{BadAccess, Cause, Env};
 use crate::error::Access;
 use crate::instrument::{Event, EventKind, MemorySpace};
 use crate::step::{Flow, Handlers, Selected, Step};
@@ -13,21 +13,29 @@ pub(super) fn select(inst: &Inst) -> Option<Selected> {
     let handlers = match inst.op {
         Op::SLoadDword => load_handler::<1>(),
         Op::SLoadDwordx2 => load_handler::<2>(),
+        Op::SLoadB96 => load_handler::<3>(),
         Op::SLoadDwordx4 => load_handler::<4>(),
         Op::SLoadDwordx8 => load_handler::<8>(),
         Op::SLoadDwordx16 => load_handler::<16>(),
         Op::SBufferLoadDword => buffer_handler::<1>(),
         Op::SBufferLoadDwordx2 => buffer_handler::<2>(),
+        Op::SBufferLoadB96 => buffer_handler::<3>(),
         Op::SBufferLoadDwordx4 => buffer_handler::<4>(),
         Op::SBufferLoadDwordx8 => buffer_handler::<8>(),
         Op::SBufferLoadDwordx16 => buffer_handler::<16>(),
-        // A clock must show the same on every host: it counts the wave's instructions.
+        Op::SLoadI8 => handler!(|w, env, s| narrow(w, env, s, 1, |word| word as i8 as u32)),
+        Op::SLoadU8 => handler!(|w, env, s| narrow(w, env, s, 1, |word| word & 0xff)),
+        Op::SLoadI16 => handler!(|w, env, s| narrow(w, env, s, 2, |word| word as i16 as u32)),
+        Op::SLoadU16 => handler!(|w, env, s| narrow(w, env, s, 2, |word| word & 0xffff)),
+        Op::SBufferLoadI8 => handler!(|w, env, s| narrow_buffer(w, env, s, 1, |word| word as i8 as u32)),
+        Op::SBufferLoadU8 => handler!(|w, env, s| narrow_buffer(w, env, s, 1, |word| word & 0xff)),
+        Op::SBufferLoadI16 => handler!(|w, env, s| narrow_buffer(w, env, s, 2, |word| word as i16 as u32)),
+        Op::SBufferLoadU16 => handler!(|w, env, s| narrow_buffer(w, env, s, 2, |word| word & 0xffff)),
         Op::SMemtime | Op::SMemrealtime => handler!(|w, _, s| {
-            let now = w.executed.wrapping_add(w.pc as u64);
+            let now = super::clock(w);
             w.set_s64(s.dst[0], now);
             Flow::Next
         }),
-        Op::SDcacheInv | Op::SDcacheInvVol | Op::SDcacheWb | Op::SDcacheWbVol => handler!(|_, _, _| Flow::Next),
         _ => return None,
     };
     Some(Selected::scalars(handlers))
@@ -52,14 +60,56 @@ fn load<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     read::<N>(w, env, s, address)
 }
 
-/// Through a resource descriptor: base in bits 47..0, stride in 61..48, records in 95..64.
+/// A byte or short, extended to the whole register.
+fn narrow(w: &mut Wave, env: &mut Env, s: &Step, bytes: u64, extend: fn(u32) -> u32) -> Flow {
+    let address = w.s64(s.src[0]).wrapping_add(offset(w, s)) & !(bytes - 1);
+    read_narrow(w, env, s, address, bytes, extend)
+}
+
+/// The same through a resource descriptor.
+fn narrow_buffer(w: &mut Wave, env: &mut Env, s: &Step, bytes: u64, extend: fn(u32) -> u32) -> Flow {
+    let (base, size) = descriptor(w, s);
+    let offset = offset(w, s) & !(bytes - 1);
+    if offset.checked_add(bytes).is_none_or(|end| end > size) {
+        w.set_s32(s.dst[0], 0);
+        return Flow::Next;
+    }
+    read_narrow(w, env, s, base.wrapping_add(offset), bytes, extend)
+}
+
+fn read_narrow(w: &mut Wave, env: &mut Env, s: &Step, address: u64, bytes: u64, extend: fn(u32) -> u32) -> Flow {
+    env.bytes.scalar_read += bytes;
+    if env.observed {
+        record(env, s, address, bytes as u32);
+    }
+    match env.device_ptr(s.site, address, bytes, Access::Read) {
+        Ok(host) => {
+            let mut word = [0u8; 4];
+            // SAFETY: `device_ptr` gave a pointer to `bytes` readable bytes, which are at most four.
+            unsafe { std::ptr::copy_nonoverlapping(host, word.as_mut_ptr(), bytes as usize) };
+            w.set_s32(s.dst[0], extend(u32::from_le_bytes(word)));
+            Flow::Next
+        }
+        Err(bad) => denied(env, *bad, bytes as u32),
+    }
+}
+
+fn denied(env: &mut Env, bad: BadAccess, bytes: u32) -> Flow {
+    let BadAccess { denied, address } = bad;
+    env.fail_with(Cause { kind: denied.kind, lane: None, address: Some(address), bytes, nearest: denied.nearest })
+}
+
+/// Base and size of the bytes that a resource descriptor shows: base in bits 47..0, stride in 61..48, records in 95..64. Out
+/// of range a buffer reads as zero: that is what the descriptor is for.
+fn descriptor(w: &Wave, s: &Step) -> (u64, u64) {
+    let (low, records) = (w.s64(s.src[0]), u64::from(w.s32(s.src[0] + 2)));
+    let stride = low >> 48 & 0x3fff;
+    (low & 0xffff_ffff_ffff, if stride == 0 { records } else { records * stride })
+}
+
 fn buffer_load<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
-    let base = w.s64(s.src[0]) & 0xffff_ffff_ffff;
-    let stride = w.s64(s.src[0]) >> 48 & 0x3fff;
-    let records = u64::from(w.s32(s.src[0] + 2));
-    let bytes = if stride == 0 { records } else { records * stride };
+    let (base, bytes) = descriptor(w, s);
     let offset = offset(w, s) & !3;
-    // Out of range of the descriptor, a buffer reads as zero: that is what the descriptor is for.
     if offset.checked_add(4 * N as u64).is_none_or(|end| end > bytes) {
         let first = s.dst[0] as usize;
         if let Some(registers) = w.s.get_mut(first..first + N) {
@@ -94,12 +144,6 @@ fn read<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step, address: u64) -> 
             }
             Flow::Next
         }
-        Err(bad) => env.fail_with(Cause {
-            kind: bad.denied.kind,
-            lane: None,
-            address: Some(bad.address),
-            bytes: 4 * N as u32,
-            nearest: bad.denied.nearest,
-        }),
+        Err(bad) => denied(env, *bad, 4 * N as u32),
     }
 }

@@ -7,8 +7,10 @@
 use rocfire_isa::{Format, Inst, Op};
 
 use crate::step::Selected;
+use crate::wave::Wave;
 
 mod control;
+mod float;
 mod load;
 mod sop1;
 mod sop2;
@@ -27,17 +29,24 @@ macro_rules! handler {
 }
 pub(crate) use handler;
 
+pub(crate) use float::select_elementary;
+
 /// The handler of a scalar instruction.
 pub(crate) fn select(inst: &Inst) -> Option<Selected> {
     match inst.format {
-        Format::Sop1 => sop1::select(inst.op),
-        Format::Sop2 => sop2::select(inst.op),
-        Format::Sopc => sopc::select(inst.op),
+        Format::Sop1 => sop1::select(inst).or_else(|| float::select_one(inst.op)),
+        Format::Sop2 => sop2::select(inst.op).or_else(|| float::select_two(inst.op)),
+        Format::Sopc => sopc::select(inst.op).or_else(|| float::select_compare(inst.op)),
         Format::Sopk => sopk::select(inst),
         Format::Sopp => control::select(inst),
         Format::Smem => load::select(inst),
         _ => None,
     }
+}
+
+/// A clock must show the same on every host: it counts the wave's instructions.
+fn clock(w: &Wave) -> u64 {
+    w.executed.wrapping_add(w.pc as u64)
 }
 
 /// Whether the instruction names its target by a displacement.

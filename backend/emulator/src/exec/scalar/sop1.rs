@@ -1,6 +1,6 @@
 //! SOP1: one source; moves, bit counts, the exec-mask operations, indirect jumps.
 
-use rocfire_isa::Op;
+use rocfire_isa::{Inst, Op, OperandKind};
 
 use super::handler;
 use crate::env::Env;
@@ -82,9 +82,41 @@ macro_rules! write_exec {
     };
 }
 
-pub(super) fn select(op: Op) -> Option<Selected> {
+/// As `save_exec`, of the 32 lanes of a wave32.
+macro_rules! save_exec32 {
+    (|$a:pat_param, $exec:pat_param| $result:expr) => {
+        handler!(|w, _, s| {
+            let ($a, $exec) = (s.s32(w, 0), w.s32(scalar::EXEC));
+            let (old, new): (u32, u32) = (w.s32(scalar::EXEC), $result);
+            w.set_s32(s.dst[0], old);
+            w.set_s32(scalar::EXEC, new);
+            w.scc = new != 0;
+            Flow::Next
+        })
+    };
+}
+
+/// As `write_exec`, of the 32 lanes of a wave32.
+macro_rules! write_exec32 {
+    (|$a:pat_param, $exec:pat_param| $result:expr) => {
+        handler!(|w, _, s| {
+            let ($a, $exec) = (s.s32(w, 0), w.s32(scalar::EXEC));
+            let new: u32 = $result;
+            w.set_s32(scalar::EXEC, new);
+            w.set_s32(s.dst[0], new);
+            w.scc = new != 0;
+            Flow::Next
+        })
+    };
+}
+
+pub(super) fn select(inst: &Inst) -> Option<Selected> {
+    let op = inst.op;
     if op == Op::SSetGprIdxIdx {
         return super::control::select_gpr_index(op);
+    }
+    if let Some(selected) = messages(inst) {
+        return Some(selected);
     }
     moves(op).or_else(|| counts(op)).or_else(|| exec_mask(op)).or_else(|| jumps(op)).map(Selected::scalars)
 }
@@ -128,6 +160,13 @@ fn moves(op: Op) -> Option<Handlers> {
             w.set_s64(relative(w, s.dst[0]), value);
             Flow::Next
         }),
+        // M0 holds the source's distance in bits 9..0, the destination's in 25..16.
+        Op::SMovrelsd2B32 => handler!(|w, _, s| {
+            let m0 = w.s32(scalar::M0);
+            let value = w.s32(moved(s.src[0], m0 & 0x3ff));
+            w.set_s32(moved(s.dst[0], m0 >> 16 & 0x3ff), value);
+            Flow::Next
+        }),
         Op::SSextI32I8 => plain32!(|a| a as i8 as u32),
         Op::SSextI32I16 => plain32!(|a| a as i16 as u32),
         Op::SBitset0B32 => handler!(|w, _, s| {
@@ -162,7 +201,54 @@ fn moves(op: Op) -> Option<Handlers> {
 
 /// A register number moved by M0.
 fn relative(w: &Wave, index: u16) -> u16 {
-    (u32::from(index).wrapping_add(w.s32(scalar::M0)) % (scalar::FILE as u32 - 1)) as u16
+    moved(index, w.s32(scalar::M0))
+}
+
+/// A register number moved, inside the file.
+fn moved(index: u16, distance: u32) -> u16 {
+    (u32::from(index).wrapping_add(distance) % (scalar::FILE as u32 - 1)) as u16
+}
+
+/// Messages that return something, and the barrier's state. Only the clock is known; what else the hardware could tell
+/// about itself reads as zero.
+fn messages(inst: &Inst) -> Option<Selected> {
+    let number = inst.src.iter().find_map(|operand| match operand.kind {
+        OperandKind::Imm(value) => Some(i64::from(value)),
+        _ => None,
+    });
+    let handlers = match inst.op {
+        Op::SSendmsgRtnB32 => handler!(|w, _, s| {
+            let value = returned(w, s.imm);
+            w.set_s32(s.dst[0], value as u32);
+            Flow::Next
+        }),
+        Op::SSendmsgRtnB64 => handler!(|w, _, s| {
+            let value = returned(w, s.imm);
+            w.set_s64(s.dst[0], value);
+            Flow::Next
+        }),
+        // A workgroup's waves all arrive before any goes on, so that arriving alone shows nowhere.
+        Op::SBarrierSignal => handler!(|_, _, _| Flow::Next),
+        // SCC = whether no other wave has arrived before.
+        Op::SBarrierSignalIsfirst => handler!(|w, env, _| {
+            w.scc = !std::mem::replace(&mut env.barrier_signalled, true);
+            Flow::Next
+        }),
+        // Registers are not handed out while a kernel runs: it has those that it asked for, and that always works.
+        Op::SAllocVgpr => handler!(|w, _, _| {
+            w.scc = true;
+            Flow::Next
+        }),
+        _ => return None,
+    };
+    Some(Selected::scalars(handlers).with_imm(number.unwrap_or(0)))
+}
+
+/// `MSG_RTN_GET_REALTIME`.
+const GET_REALTIME: i64 = 131;
+
+fn returned(w: &Wave, message: i64) -> u64 {
+    if message & 0xff == GET_REALTIME { super::clock(w) } else { 0 }
 }
 
 fn counts(op: Op) -> Option<Handlers> {
@@ -219,6 +305,18 @@ fn exec_mask(op: Op) -> Option<Handlers> {
         Op::SXnorSaveexecB64 => save_exec!(|a, exec| !(a ^ exec)),
         Op::SAndn1SaveexecB64 => save_exec!(|a, exec| !a & exec),
         Op::SOrn1SaveexecB64 => save_exec!(|a, exec| !a | exec),
+        Op::SAndSaveexecB32 => save_exec32!(|a, exec| a & exec),
+        Op::SOrSaveexecB32 => save_exec32!(|a, exec| a | exec),
+        Op::SXorSaveexecB32 => save_exec32!(|a, exec| a ^ exec),
+        Op::SAndn2SaveexecB32 => save_exec32!(|a, exec| a & !exec),
+        Op::SOrn2SaveexecB32 => save_exec32!(|a, exec| a | !exec),
+        Op::SNandSaveexecB32 => save_exec32!(|a, exec| !(a & exec)),
+        Op::SNorSaveexecB32 => save_exec32!(|a, exec| !(a | exec)),
+        Op::SXnorSaveexecB32 => save_exec32!(|a, exec| !(a ^ exec)),
+        Op::SAndn1SaveexecB32 => save_exec32!(|a, exec| !a & exec),
+        Op::SOrn1SaveexecB32 => save_exec32!(|a, exec| !a | exec),
+        Op::SAndn1WrexecB32 => write_exec32!(|a, exec| !a & exec),
+        Op::SAndn2WrexecB32 => write_exec32!(|a, exec| a & !exec),
         Op::SAndn1WrexecB64 => write_exec!(|a, exec| !a & exec),
         Op::SAndn2WrexecB64 => write_exec!(|a, exec| a & !exec),
         _ => return None,

@@ -39,6 +39,17 @@ macro_rules! plain32 {
     };
 }
 
+/// 64-bit result from 64-bit sources; SCC stays.
+macro_rules! plain64 {
+    (|$a:pat_param, $b:pat_param| $result:expr) => {
+        handler!(|w, _, s| {
+            let ($a, $b) = (s.s64(w, 0), s.s64(w, 1));
+            w.set_s64(s.dst[0], $result);
+            Flow::Next
+        })
+    };
+}
+
 /// 64-bit result from 64-bit sources; SCC says whether it is not zero.
 macro_rules! logic64 {
     (|$a:pat_param, $b:pat_param| $result:expr) => {
@@ -110,6 +121,9 @@ fn arithmetic(op: Op) -> Option<Handlers> {
         Op::SMulI32 => plain32!(|a, b| a.wrapping_mul(b)),
         Op::SMulHiU32 => plain32!(|a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32),
         Op::SMulHiI32 => plain32!(|a, b| ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32),
+        Op::SAddNcU64 => plain64!(|a, b| a.wrapping_add(b)),
+        Op::SSubNcU64 => plain64!(|a, b| a.wrapping_sub(b)),
+        Op::SMulU64 => plain64!(|a, b| a.wrapping_mul(b)),
         Op::SAbsdiffI32 => logic32!(|a, b| (a as i32).wrapping_sub(b as i32).unsigned_abs()),
         Op::SLshl1AddU32 => shift_add!(1),
         Op::SLshl2AddU32 => shift_add!(2),
@@ -166,6 +180,7 @@ fn bits(op: Op) -> Option<Handlers> {
         Op::SPackLlB32B16 => plain32!(|a, b| a & 0xffff | b << 16),
         Op::SPackLhB32B16 => plain32!(|a, b| a & 0xffff | b & 0xffff_0000),
         Op::SPackHhB32B16 => plain32!(|a, b| a >> 16 | b & 0xffff_0000),
+        Op::SPackHlB32B16 => plain32!(|a, b| a >> 16 | b << 16),
         _ => return None,
     })
 }

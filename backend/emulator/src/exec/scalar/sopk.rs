@@ -100,8 +100,11 @@ fn other(op: Op) -> Option<Handlers> {
     })
 }
 
-/// MODE, the one hardware register that is kept; of the others the emulator knows nothing, and they read as zero.
+/// MODE, which is kept, and the clock of RDNA 3 and later; of other hardware registers the emulator knows nothing, and they
+/// read as zero.
 const HW_REG_MODE: i64 = 1;
+/// `HW_REG_SHADER_CYCLES`, the lower half.
+const HW_REG_SHADER_CYCLES: i64 = 29;
 
 /// Lowest bit and bit mask of the field that a `hwreg` immediate names: bits 5..0 the register, 10..6 the offset, 15..11 the
 /// width less one.
@@ -111,7 +114,11 @@ fn field(imm: i64) -> (u32, u32) {
 }
 
 fn hardware_register(w: &Wave, imm: i64) -> u32 {
-    if imm & 63 == HW_REG_MODE { w.mode } else { 0 }
+    match imm & 63 {
+        HW_REG_MODE => w.mode,
+        HW_REG_SHADER_CYCLES => super::clock(w) as u32,
+        _ => 0,
+    }
 }
 
 fn set_hardware_register(w: &mut Wave, imm: i64, value: u32) {

@@ -1,13 +1,13 @@
 //! DPP: which lane a lane reads its first source from.
 
-use rocfire_isa::Dpp;
+use rocfire_isa::{Dpp, Dpp8};
 
 use crate::wave::LANES;
 
 const ROW: usize = 16;
 
 /// The lane that `lane` reads under `dpp_ctrl`, `None` where that is outside the row or wave; the outer `None` is for a
-/// reserved encoding. (ISA, "DPP_CTRL enumeration"; `row_newbcast` from CDNA 2 on.)
+/// reserved encoding. (ISA, "DPP_CTRL enumeration".) Which of them a family has, the decoder knows.
 pub(crate) fn source_lane(ctrl: u16, lane: usize) -> Option<Option<usize>> {
     let row = lane / ROW * ROW;
     let in_row = lane % ROW;
@@ -34,8 +34,10 @@ pub(crate) fn source_lane(ctrl: u16, lane: usize) -> Option<Option<usize>> {
         0x142 => inside(lane >= ROW, row.wrapping_sub(1)),
         // row_bcast31: lane 31 goes to the upper two rows.
         0x143 => inside(lane >= 2 * ROW, 2 * ROW - 1),
-        // row_newbcast
+        // row_newbcast of CDNA, row_share of RDNA
         0x150..=0x15f => Some(row + n),
+        // row_xmask
+        0x160..=0x16f => Some(row + (in_row ^ n)),
         _ => return None,
     })
 }
@@ -65,6 +67,18 @@ pub(crate) fn swizzle(dpp: &Dpp, exec: u64) -> Option<Swizzle> {
     Some(out)
 }
 
+/// Resolves a permutation within each eight lanes. All lanes write; a source that is switched off reads as zero.
+pub(crate) fn swizzle_eights(dpp: &Dpp8, exec: u64) -> Swizzle {
+    let mut out = Swizzle { from: [LANES as u8; LANES], writes: !0 };
+    for lane in 0..LANES {
+        let from = lane & !7 | usize::from(dpp.lanes[lane & 7]);
+        if exec >> from & 1 != 0 || dpp.fetch_inactive {
+            out.from[lane] = from as u8;
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,7 +102,8 @@ mod tests {
         assert_eq!((from(0x142, 15), from(0x142, 20), from(0x142, 63)), (None, Some(15), Some(47)), "row_bcast15");
         assert_eq!((from(0x143, 31), from(0x143, 32), from(0x143, 63)), (None, Some(31), Some(31)), "row_bcast31");
         assert_eq!((from(0x153, 0), from(0x15f, 63)), (Some(3), Some(63)), "row_newbcast");
-        assert!(source_lane(0x100, 0).is_none() && source_lane(0x160, 0).is_none());
+        assert_eq!((from(0x161, 0), from(0x16f, 16), from(0x163, 63)), (Some(1), Some(31), Some(60)), "row_xmask");
+        assert!(source_lane(0x100, 0).is_none() && source_lane(0x170, 0).is_none());
     }
 
     #[test]

@@ -205,6 +205,12 @@ fn gather(condition: impl Fn(usize) -> bool) -> u64 {
     mask
 }
 
+/// Writes a lane mask, as wide as the wave.
+#[inline(always)]
+fn set_mask(w: &mut Wave, st: &Step, register: u16, mask: u64) {
+    if st.imm & flag::MASK32 != 0 { w.set_s32(register, mask as u32) } else { w.set_s64(register, mask) }
+}
+
 #[inline(always)]
 fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let mut frame = Frame { dst: 0, src: st.src, exec: w.exec() };
@@ -218,7 +224,7 @@ fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     }
     // Lanes that are switched off compare as false.
     mask &= frame.exec;
-    w.set_s64(st.dst[0], mask);
+    set_mask(w, st, st.dst[0], mask);
     if st.imm & flag::EXEC != 0 {
         w.set_s64(scalar::EXEC, mask);
     }
@@ -243,7 +249,7 @@ fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let written = O::WRITES.then(|| gather(|i| O::lane::<C>(O::S::lane(&sources, i), bit(i)).1));
     O::R::store::<C>(w, frame.dst, r, frame.exec);
     if let Some(written) = written {
-        w.set_s64(st.dst[1], written & frame.exec);
+        set_mask(w, st, st.dst[1], written & frame.exec);
     }
     if special {
         finish(w, st, &frame, O::R::KIND);
@@ -302,6 +308,8 @@ handlers!(compare_handlers, compare_narrow, Compare, |O, C, w, e, st| {
 pub(crate) struct Choice {
     handlers: Handlers,
     kinds: &'static [Kind],
+    /// `None`: a lane mask.
+    result: Option<Kind>,
     reads_mask: bool,
     flags: i64,
 }
@@ -309,7 +317,8 @@ pub(crate) struct Choice {
 impl Choice {
     /// An operation.
     pub(crate) fn op<O: Op>() -> Choice {
-        Choice { handlers: op_narrow::<O>(), kinds: O::S::KINDS, reads_mask: false, flags: 0 }
+        let result = Some(O::R::KIND);
+        Choice { handlers: op_narrow::<O>(), kinds: O::S::KINDS, result, reads_mask: false, flags: 0 }
     }
 
     /// A frequent operation, with a form of its own for AVX-512.
@@ -320,12 +329,13 @@ impl Choice {
     /// A frequent f32 operation on both registers of pairs.
     pub(crate) fn pairs<O: Op<R = f32>>() -> Choice {
         let kinds = &PAIRS[..O::S::KINDS.len()];
-        Choice { handlers: pair_handlers::<O>(), kinds, reads_mask: false, flags: 0 }
+        Choice { handlers: pair_handlers::<O>(), kinds, result: Some(Kind::PkF32), reads_mask: false, flags: 0 }
     }
 
     /// An operation on masks.
     pub(crate) fn mask<O: MaskOp>() -> Choice {
-        Choice { handlers: mask_narrow::<O>(), kinds: O::S::KINDS, reads_mask: O::READS, flags: 0 }
+        let result = Some(O::R::KIND);
+        Choice { handlers: mask_narrow::<O>(), kinds: O::S::KINDS, result, reads_mask: O::READS, flags: 0 }
     }
 
     /// A frequent operation on masks.
@@ -335,7 +345,7 @@ impl Choice {
 
     /// A comparison, with flags of [`flag`].
     pub(crate) fn compare<O: Compare>(flags: i64) -> Choice {
-        Choice { handlers: compare_narrow::<O>(), kinds: O::S::KINDS, reads_mask: false, flags }
+        Choice { handlers: compare_narrow::<O>(), kinds: O::S::KINDS, result: None, reads_mask: false, flags }
     }
 
     /// A frequent comparison.
@@ -346,6 +356,17 @@ impl Choice {
     /// With flags of [`flag`]; one that merges results counts as a modifier.
     pub(crate) fn with(self, flags: i64) -> Choice {
         Choice { flags: self.flags | flags | flag::MODIFIED, ..self }
+    }
+
+    /// A result of 16 bits leaves the other half of its register alone, as all do on RDNA.
+    pub(crate) fn keep_half(self) -> Choice {
+        match self.result {
+            Some(Kind::B16 | Kind::F16) => self.with(flag::KEEP_HALF),
+            Some(
+                Kind::B32 | Kind::F32 | Kind::B64 | Kind::F64 | Kind::PkB16 | Kind::PkF16 | Kind::PkF32 | Kind::Mix,
+            )
+            | None => self,
+        }
     }
 
     /// For the instruction at hand.
@@ -359,6 +380,8 @@ impl Choice {
             roles[self.kinds.len()] = Role::Scalar(crate::step::Constant::B64);
         }
         let modified = if is_modified(inst, self.kinds) { flag::MODIFIED } else { 0 };
-        Selected { handlers: self.handlers, roles, imm: self.flags | modified }
+        let mask = if self.result.is_some() { &inst.dst[1] } else { &inst.dst[0] };
+        let mask = if mask.dwords == 1 { flag::MASK32 } else { 0 };
+        Selected { handlers: self.handlers, roles, imm: self.flags | modified | mask }
     }
 }

@@ -131,7 +131,7 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
         Op::VMacF16 => Choice::op::<MacF16>().with(KEEP_HALF),
         Op::VMadmkF16 | Op::VMadakF16 | Op::VMadF16 => Choice::op::<MadF16>().with(KEEP_HALF),
         Op::VMadLegacyF16 => Choice::op::<MadF16>(),
-        Op::VFmaF16 => Choice::op::<FmaF16>().with(KEEP_HALF),
+        Op::VFmaF16 | Op::VFmamkF16 | Op::VFmaakF16 => Choice::op::<FmaF16>().with(KEEP_HALF),
         Op::VFmaLegacyF16 => Choice::op::<FmaF16>(),
         Op::VMaxF16 => Choice::op::<MaxF16>(),
         Op::VMinF16 => Choice::op::<MinF16>(),

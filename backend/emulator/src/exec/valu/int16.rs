@@ -74,14 +74,14 @@ ops! {
 pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
     let clamp = inst.mods.clamp;
     Some(match inst.op {
-        Op::VAddU16 => {
+        Op::VAddU16 | Op::VAddNcU16 => {
             if clamp {
                 Choice::op::<AddU16Clamp>()
             } else {
                 Choice::op::<AddU16>()
             }
         }
-        Op::VSubU16 => {
+        Op::VSubU16 | Op::VSubNcU16 => {
             if clamp {
                 Choice::op::<SubU16Clamp>()
             } else {
@@ -95,8 +95,12 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
                 Choice::op::<SubrevU16>()
             }
         }
-        Op::VAddI16 => if clamp { Choice::op::<AddI16Clamp>() } else { Choice::op::<AddU16>() }.with(KEEP_HALF),
-        Op::VSubI16 => if clamp { Choice::op::<SubI16Clamp>() } else { Choice::op::<SubU16>() }.with(KEEP_HALF),
+        Op::VAddI16 | Op::VAddNcI16 => {
+            if clamp { Choice::op::<AddI16Clamp>() } else { Choice::op::<AddU16>() }.with(KEEP_HALF)
+        }
+        Op::VSubI16 | Op::VSubNcI16 => {
+            if clamp { Choice::op::<SubI16Clamp>() } else { Choice::op::<SubU16>() }.with(KEEP_HALF)
+        }
         Op::VMulLoU16 => Choice::op::<MulLoU16>(),
         Op::VLshlrevB16 => Choice::op::<LshlrevB16>(),
         Op::VLshrrevB16 => Choice::op::<LshrrevB16>(),

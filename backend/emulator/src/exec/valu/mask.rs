@@ -75,6 +75,8 @@ mask_ops! {
         let chosen = 0u32.wrapping_sub(u32::from(m));
         (a & !chosen | b & chosen, false)
     };
+    /// `D.b16 = mask ? S1.b16 : S0.b16`
+    CndmaskB16 [true false 0] (a: u16, b: u16; m) -> u16 = (if m { b } else { a }, false);
     /// `D = S0 scaled for S2 / S1`, `mask = v_div_fmas must scale`
     DivScaleF32 [false true 0] (a: f32, b: f32, c: f32; _m) -> f32 = div_scale_f32(a, b, c);
     /// `D = S0 scaled for S2 / S1`, `mask = v_div_fmas must scale`
@@ -136,6 +138,7 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
             }
         }
         Op::VCndmaskB32 => Choice::hot_mask::<Cndmask>(),
+        Op::VCndmaskB16 => Choice::mask::<CndmaskB16>(),
         Op::VDivScaleF32 => Choice::mask::<DivScaleF32>(),
         Op::VDivScaleF64 => Choice::mask::<DivScaleF64>(),
         Op::VDivFmasF32 => Choice::mask::<DivFmasF32>(),

@@ -5,6 +5,8 @@
 //! encoding adds (SDWA, DPP, negation, clamp, `op_sel`) around the same loops. One file for each class of operations, each
 //! with a `choose` that matches on the mnemonic. Moves between lanes and the matrix unit are elsewhere in `exec`.
 //!
+//! [`rdna`] has the operations of the RDNA line, and [`permute`] its moves between lanes.
+//!
 //! What is not here: `v_nop` and `v_clrexcp`, which do nothing, are handled by an empty handler below;
 //! `v_screen_partition_4se_b32` belongs to graphics and stays unknown.
 
@@ -24,6 +26,8 @@ mod mask;
 mod minimum3;
 mod modifiers;
 mod packed;
+mod permute;
+mod rdna;
 mod scaled;
 mod special;
 #[cfg(test)]
@@ -56,9 +60,14 @@ pub(crate) fn select(arch: Arch, inst: &Inst) -> Option<Selected> {
         bfloat16::choose,
         minimum3::choose,
     ];
-    let choice = choosers.iter().find_map(|choose| choose(inst)).or_else(|| float8::choose(arch, inst));
-    match choice {
+    let rdna = arch.info().family.is_rdna();
+    let own = if rdna { rdna::choose(inst) } else { None };
+    let choice = own.or_else(|| choosers.iter().find_map(|choose| choose(inst))).or_else(|| float8::choose(arch, inst));
+    match choice.map(|choice| if rdna { choice.keep_half() } else { choice }) {
         Some(choice) => Some(choice.select(inst)),
-        None => special::select(inst).or_else(|| scaled::select(inst)).or_else(|| bitop3::select(inst)),
+        None => special::select(inst)
+            .or_else(|| scaled::select(inst))
+            .or_else(|| bitop3::select(inst))
+            .or_else(|| permute::select(inst)),
     }
 }

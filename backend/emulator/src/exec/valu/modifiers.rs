@@ -31,6 +31,8 @@ pub(crate) mod flag {
     pub(crate) const NOT: i64 = 32;
     /// A comparison is false (before [`NOT`]), whatever its sources are.
     pub(crate) const NEVER: i64 = 64;
+    /// The lane mask that is written is one register: the wave has 32 lanes.
+    pub(crate) const MASK32: i64 = 128;
 }
 
 /// MODE with the usual settings of compiled code: round to nearest, denormals kept everywhere, IEEE on.
@@ -56,7 +58,8 @@ pub(crate) struct Frame {
 /// Whether the encoding asks for more than the plain operation.
 pub(crate) fn is_modified(inst: &Inst, kinds: &[Kind]) -> bool {
     let m = &inst.mods;
-    if m.sdwa.is_some() || m.dpp.is_some() || m.omod != 0 || m.clamp || m.op_sel != 0 || m.neg != 0 || m.abs != 0 {
+    let swizzles = m.dpp.is_some() || m.dpp8.is_some();
+    if m.sdwa.is_some() || swizzles || m.omod != 0 || m.clamp || m.op_sel != 0 || m.neg != 0 || m.abs != 0 {
         return true;
     }
     kinds.iter().enumerate().any(|(i, kind)| match kind {
@@ -115,7 +118,7 @@ pub(crate) fn prepare(
         return Some(e.fail(FaultKind::UnknownInstruction));
     }
     let swizzle = match &st.inst.mods.dpp {
-        None => None,
+        None => st.inst.mods.dpp8.as_ref().map(|dpp| dpp::swizzle_eights(dpp, frame.exec)),
         Some(dpp) => match dpp::swizzle(dpp, frame.exec) {
             Some(swizzle) => Some(swizzle),
             None => return Some(e.fail(FaultKind::UnknownInstruction)),
@@ -169,7 +172,7 @@ fn flushes_result(mode: u32, kind: Kind) -> bool {
 
 fn source_changes(w: &Wave, st: &Step, i: usize, kind: Kind) -> bool {
     let m = &st.inst.mods;
-    i == 0 && m.dpp.is_some()
+    i == 0 && (m.dpp.is_some() || m.dpp8.is_some())
         || i < 2 && m.sdwa.is_some()
         || (m.neg | m.abs | m.op_sel) >> i & 1 != 0
         || is_modified_packing(st, i, kind)
