@@ -3,7 +3,7 @@
 //! A row is an operator, an element type and a source. Tilings of the matrix product are listed with reading modes in
 //! rotation: every mode and every tiling occurs for every type, not every pair.
 
-use rocfire_arch::{Arch, Matrix};
+use rocfire_arch::Arch;
 use rocfire_hal::{DType, Source};
 
 use crate::gemm::{GemmKey, Mode, TILINGS};
@@ -68,8 +68,8 @@ fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         (Mode::SingleK, Mode::SingleLine),
         (Mode::SingleLine, Mode::SingleK),
     ];
-    let has_matrix_unit = matches!(arch.info().matrix, Matrix::Mfma(generation) if generation >= 2) && dtype.is_float();
-    let tilings = TILINGS.iter().filter(move |tiling| tiling.serves(dtype, has_matrix_unit && tiling.matrix_size != 0));
+    let side = gemm::matrix_side(arch.info(), dtype);
+    let tilings = TILINGS.iter().filter(move |tiling| tiling.matrix_size == 0 || tiling.serves(side));
     tilings.enumerate().flat_map(move |(number, &tiling)| {
         let all = tiling.matrix_size == 0 || number == 0;
         let modes = MODES.into_iter().enumerate().filter(move |&(mode, _)| all || mode == number % MODES.len());

@@ -3,8 +3,9 @@
 //! | bench | item | what it must reach with AVX2 |
 //! | --- | --- | --- |
 //! | `valu` | a vector ALU instruction of a wave | 40 M a second |
-//! | `gemm_f16` | a floating-point operation (32x32x8 f16 MFMA fed through LDS) | 10 G a second |
-//! | `gemm_f32` | a floating-point operation (32x32x2 f32 MFMA fed through LDS) | 4 G a second |
+//! | `gemm_f16` | a floating-point operation (32x32x8 f16 MFMA fed through LDS) | 20 G a second |
+//! | `gemm_f32` | a floating-point operation (32x32x2 f32 MFMA fed through LDS) | 8 G a second |
+//! | `mfma_f16`, `mfma_f32` | the same without LDS | |
 //! | `stream` | a byte loaded or stored | |
 //! | `launch` | an empty launch | 20 us each |
 //!
@@ -82,6 +83,28 @@ fn gemm_f32(bencher: divan::Bencher, level: CpuLevel) {
     bench.run("gemm_f32", 1, 64, &args);
     check(a, b, k, &bench.download::<f32>(pc, 1024));
     bencher.counter(ItemsCount::new(2 * 32 * 32 * k)).bench(|| bench.run("gemm_f32", 1, 64, &args));
+}
+
+/// Matrix instructions alone, without LDS: two products of `flops` in each round.
+fn matrix_unit(bencher: divan::Bencher, level: CpuLevel, kernel: &str, flops: usize) {
+    let bench = bench(level);
+    let rounds = 500;
+    let x = bench.upload(&[0x3c00_3c00u32; 256]);
+    let out = bench.upload(&[0f32; 1024]);
+    let args = Args::new().with(x).with(out).with(rounds as i32);
+    bench.run(kernel, 1, 64, &args);
+    assert!(bench.download::<f32>(out, 1024).iter().all(|&sum| sum > 0.0));
+    bencher.counter(ItemsCount::new(2 * flops * rounds)).bench(|| bench.run(kernel, 1, 64, &args));
+}
+
+#[divan::bench(args = LEVELS, sample_count = 20)]
+fn mfma_f16(bencher: divan::Bencher, level: CpuLevel) {
+    matrix_unit(bencher, level, "mfma_f16", 2 * 32 * 32 * 8);
+}
+
+#[divan::bench(args = LEVELS, sample_count = 20)]
+fn mfma_f32(bencher: divan::Bencher, level: CpuLevel) {
+    matrix_unit(bencher, level, "mfma_f32", 2 * 32 * 32 * 2);
 }
 
 #[divan::bench(args = LEVELS, sample_count = 20)]

@@ -1,113 +1,173 @@
 // mma.h: the tile product D = A B + C of one wave, over the matrix unit where there is one.
 //
-// `Mma<T, SIZE>` multiplies SIZE x K by K x SIZE. A wave holds A as one `Operand` per lane: lane l has row l % SIZE and
-// the PER_LANE consecutive k that start at (l / SIZE) * PER_LANE; B likewise with its column. The accumulator has ACC
-// values per lane: value i is at row(i, lane), column lane % SIZE.
+// `Mma<T, SIZE>` multiplies SIZE x K by K x SIZE and adds to an accumulator of ACC values per lane: value i is at
+// row(i, lane), column lane % SIZE; the rows of a lane differ by the same in every lane.
 //
-// MFMA (CDNA 1 to 4): f32 2 or 4 deep, f16 and bf16 8 or 16 deep, f64 4 deep (from CDNA 2), lane layouts from AMD's matrix
-// instruction calculator. RF_MMA is 0 where T has no such product; kernels then use plain FMA.
+// `Fragment<T, SIZE>` is how a wave reads operands: of GROUP consecutive k of row (or column) lane % SIZE, a lane takes
+// what `read` takes from the address of the row's first k plus offset(lane / SIZE): STEPS operands, one for each product.
+// A and B are read alike, so the order in which the hardware has its k does not matter, but for the order of the sum. That
+// is, over a group, with the lowest first within a run and all of an instruction's k in the order of its layout:
+//
+//   f32     MFMA                        0 4 1 5 2 6 3 7
+//   16 bit  MFMA of CDNA 2 and 3, WMMA  0..3 8..11 4..7 12..15
+//   16 bit  MFMA of CDNA 4              ascending
+//   bf16    MFMA of CDNA 1              0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15 (f16: as CDNA 2)
+//   f64     MFMA                        0 2 4 6 1 3 5 7
+//
+// both sizes of a type the same. Shapes are AMD's: MFMA f32 2 or 4 deep, f16 and bf16 8 or 16 deep (16 or 32 on CDNA 4),
+// f64 4 deep (from CDNA 2), WMMA f16 and bf16 16 deep under wave32. RF_MMA_... is 0 where T has no such product; kernels
+// then use plain FMA.
 #ifndef ROCFIRE_MMA_H
 #define ROCFIRE_MMA_H
 namespace rf {
 
 #if RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA
 #define RF_MMA_F32 1
-#define RF_MMA_F16 1
-// bf16 four to a lane and f64 came with CDNA 2.
-#define RF_MMA_BF16 (ARCH_MFMA_GENERATION >= 2)
+#define RF_MMA_16 1
 #define RF_MMA_F64 (ARCH_MFMA_GENERATION >= 2)
+#elif RF_DEVICE_AMD && (ARCH_MATRIX == ARCH_MATRIX_WMMA11 || ARCH_MATRIX == ARCH_MATRIX_WMMA12) && ARCH_WAVE_SIZE == 32
+#define RF_MMA_F32 0
+#define RF_MMA_16 1
+#define RF_MMA_F64 0
 #else
 #define RF_MMA_F32 0
-#define RF_MMA_F16 0
-#define RF_MMA_BF16 0
+#define RF_MMA_16 0
 #define RF_MMA_F64 0
 #endif
 
 template <class T, int SIZE> struct Mma;
+template <class T, int SIZE> struct Fragment;
 
-#if RF_MMA_F32
+#if RF_MMA_16
 typedef float F32x4 __attribute__((ext_vector_type(4)));
+typedef float F32x8 __attribute__((ext_vector_type(8)));
 typedef float F32x16 __attribute__((ext_vector_type(16)));
 typedef double F64x4 __attribute__((ext_vector_type(4)));
 typedef _Float16 F16x4 __attribute__((ext_vector_type(4)));
+typedef _Float16 F16x8 __attribute__((ext_vector_type(8)));
+typedef _Float16 F16x16 __attribute__((ext_vector_type(16)));
+typedef short I16x2 __attribute__((ext_vector_type(2)));
 typedef short I16x4 __attribute__((ext_vector_type(4)));
+typedef short I16x8 __attribute__((ext_vector_type(8)));
+typedef short I16x16 __attribute__((ext_vector_type(16)));
 
-// Row of accumulator value i for f32 accumulators: blocks of 4 rows, dealt to the lane groups in turn.
-template <int SIZE> RF_FN int mma_row(int i, int lane) {
-    return SIZE == 32 ? 8 * (i / 4) + 4 * (lane / 32) + i % 4 : 4 * (lane / 16) + i;
+// BYTES bytes of aligned memory into a vector register or several.
+template <int BYTES> RF_FN void read_aligned(const void* at, void* to) {
+    __builtin_memcpy(to, __builtin_assume_aligned(at, BYTES), BYTES);
 }
 
-template <> struct Mma<float, 32> {
-    typedef float Operand;
-    typedef F32x16 Accumulator;
-    static const int K = 2, PER_LANE = 1, ACC = 16;
-    RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) {
-        return __builtin_amdgcn_mfma_f32_32x32x2f32(a, b, c, 0, 0, 0);
-    }
-    RF_FN static int row(int i, int lane) { return mma_row<32>(i, lane); }
-};
-template <> struct Mma<float, 16> {
-    typedef float Operand;
-    typedef F32x4 Accumulator;
-    static const int K = 4, PER_LANE = 1, ACC = 4;
-    RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) {
-        return __builtin_amdgcn_mfma_f32_16x16x4f32(a, b, c, 0, 0, 0);
-    }
-    RF_FN static int row(int i, int lane) { return mma_row<16>(i, lane); }
-};
-template <> struct Mma<f16, 32> {
-    typedef F16x4 Operand;
-    typedef F32x16 Accumulator;
-    static const int K = 8, PER_LANE = 4, ACC = 16;
-    RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) {
-        return __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, c, 0, 0, 0);
-    }
-    RF_FN static int row(int i, int lane) { return mma_row<32>(i, lane); }
-};
-template <> struct Mma<f16, 16> {
-    typedef F16x4 Operand;
-    typedef F32x4 Accumulator;
-    static const int K = 16, PER_LANE = 4, ACC = 4;
-    RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) {
-        return __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0);
-    }
-    RF_FN static int row(int i, int lane) { return mma_row<16>(i, lane); }
-};
+// Declares a product: DEPTH k of SIDE rows, VALUES accumulator values per lane.
+#define RF_MMA(T, SIDE, OPERAND, ACCUMULATOR, DEPTH, VALUES, PRODUCT, ROW)                \
+    template <> struct Mma<T, SIDE> {                                                     \
+        typedef OPERAND Operand;                                                          \
+        typedef ACCUMULATOR Accumulator;                                                  \
+        static const int K = DEPTH, ACC = VALUES;                                         \
+        RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) { return PRODUCT; } \
+        RF_FN static int row(int i, int lane) { return ROW; }                             \
+    };
 #endif
 
-#if RF_MMA_BF16
-template <> struct Mma<bf16, 32> {
-    typedef I16x4 Operand;
-    typedef F32x16 Accumulator;
-    static const int K = 8, PER_LANE = 4, ACC = 16;
-    RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) {
-        return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, c, 0, 0, 0);
-    }
-    RF_FN static int row(int i, int lane) { return mma_row<32>(i, lane); }
-};
-template <> struct Mma<bf16, 16> {
-    typedef I16x4 Operand;
-    typedef F32x4 Accumulator;
-    static const int K = 16, PER_LANE = 4, ACC = 4;
-    RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) {
-        return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, c, 0, 0, 0);
-    }
-    RF_FN static int row(int i, int lane) { return mma_row<16>(i, lane); }
-};
+#if ARCH_MATRIX == ARCH_MATRIX_MFMA && RF_MMA_16
+// f32 accumulators: blocks of 4 rows, dealt to the lane groups in turn. The f64 one deals single rows.
+#define RF_ROW_32 (8 * (i / 4) + 4 * (lane / 32) + i % 4)
+#define RF_ROW_16 (4 * (lane / 16) + i)
+RF_MMA(float, 32, float, F32x16, 2, 16, __builtin_amdgcn_mfma_f32_32x32x2f32(a, b, c, 0, 0, 0), RF_ROW_32)
+RF_MMA(float, 16, float, F32x4, 4, 4, __builtin_amdgcn_mfma_f32_16x16x4f32(a, b, c, 0, 0, 0), RF_ROW_16)
+#if ARCH_MFMA_GENERATION >= 4
+typedef __bf16 B16x8 __attribute__((ext_vector_type(8)));
+RF_MMA(f16, 32, F16x8, F32x16, 16, 16, __builtin_amdgcn_mfma_f32_32x32x16_f16(a, b, c, 0, 0, 0), RF_ROW_32)
+RF_MMA(f16, 16, F16x8, F32x4, 32, 4, __builtin_amdgcn_mfma_f32_16x16x32_f16(a, b, c, 0, 0, 0), RF_ROW_16)
+RF_MMA(bf16, 32, B16x8, F32x16, 16, 16, __builtin_amdgcn_mfma_f32_32x32x16_bf16(a, b, c, 0, 0, 0), RF_ROW_32)
+RF_MMA(bf16, 16, B16x8, F32x4, 32, 4, __builtin_amdgcn_mfma_f32_16x16x32_bf16(a, b, c, 0, 0, 0), RF_ROW_16)
+#else
+RF_MMA(f16, 32, F16x4, F32x16, 8, 16, __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, c, 0, 0, 0), RF_ROW_32)
+RF_MMA(f16, 16, F16x4, F32x4, 16, 4, __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0), RF_ROW_16)
+#if ARCH_MFMA_GENERATION >= 2
+RF_MMA(bf16, 32, I16x4, F32x16, 8, 16, __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, c, 0, 0, 0), RF_ROW_32)
+RF_MMA(bf16, 16, I16x4, F32x4, 16, 4, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, c, 0, 0, 0), RF_ROW_16)
+#else
+RF_MMA(bf16, 32, I16x2, F32x16, 4, 16, __builtin_amdgcn_mfma_f32_32x32x4bf16(a, b, c, 0, 0, 0), RF_ROW_32)
+RF_MMA(bf16, 16, I16x2, F32x4, 8, 4, __builtin_amdgcn_mfma_f32_16x16x8bf16(a, b, c, 0, 0, 0), RF_ROW_16)
 #endif
-
+#endif
 #if RF_MMA_F64
-// The f64 accumulator deals single rows to the lane groups, unlike the f32 one.
-template <> struct Mma<double, 16> {
-    typedef double Operand;
-    typedef F64x4 Accumulator;
-    static const int K = 4, PER_LANE = 1, ACC = 4;
-    RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) {
-        return __builtin_amdgcn_mfma_f64_16x16x4f64(a, b, c, 0, 0, 0);
+RF_MMA(double, 16, double, F64x4, 4, 4, __builtin_amdgcn_mfma_f64_16x16x4f64(a, b, c, 0, 0, 0), (4 * i + lane / 16))
+#endif
+
+// A product sums over its lane groups in ascending order, which is why the two sizes read differently.
+template <> struct Fragment<float, 32> {
+    static const int GROUP = 8, STEPS = 4;
+    RF_FN static int offset(int part) { return 4 * part; }
+    RF_FN static void read(const float* at, float* to) { read_aligned<16>(at, to); }
+};
+template <> struct Fragment<float, 16> {
+    static const int GROUP = 8, STEPS = 2;
+    RF_FN static int offset(int part) { return 4 * (part & 1) + (part >> 1); }
+    RF_FN static void read(const float* at, float* to) { to[0] = at[0]; to[1] = at[2]; }
+};
+template <> struct Fragment<double, 16> {
+    static const int GROUP = 8, STEPS = 2;
+    RF_FN static int offset(int part) { return 2 * part; }
+    RF_FN static void read(const double* at, double* to) { read_aligned<16>(at, to); }
+};
+#if ARCH_MFMA_GENERATION >= 4
+// Eight k to a lane: one access.
+template <class T, int SIZE> struct Fragment {
+    static const int GROUP = Mma<T, SIZE>::K, STEPS = 1;
+    RF_FN static int offset(int part) { return 8 * part; }
+    RF_FN static void read(const T* at, typename Mma<T, SIZE>::Operand* to) { read_aligned<16>(at, to); }
+};
+#else
+template <class T> struct Fragment<T, 32> {
+    static const int GROUP = 16, STEPS = GROUP / Mma<T, 32>::K;
+    RF_FN static int offset(int part) { return 8 * part; }
+    RF_FN static void read(const T* at, typename Mma<T, 32>::Operand* to) { read_aligned<16>(at, to); }
+};
+template <class T> struct Fragment<T, 16> {
+    typedef typename Mma<T, 16>::Operand Operand;
+    static const int GROUP = 16, STEPS = GROUP / Mma<T, 16>::K, PER_LANE = Mma<T, 16>::K / 4;
+    RF_FN static int offset(int part) { return 8 * (part & 1) + PER_LANE * (part >> 1); }
+    RF_FN static void read(const T* at, Operand* to) {
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) read_aligned<2 * PER_LANE>(at + 2 * PER_LANE * step, to + step);
     }
-    RF_FN static int row(int i, int lane) { return 4 * i + lane / 16; }
 };
 #endif
+#endif
+
+#if ARCH_MATRIX == ARCH_MATRIX_WMMA11 && RF_MMA_16
+// Each lane holds all 16 k of its row, and lanes 16 to 31 what lanes 0 to 15 hold.
+RF_MMA(f16, 16, F16x16, F32x8, 16, 8, __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, c), (2 * i + lane / 16))
+RF_MMA(bf16, 16, I16x16, F32x8, 16, 8, __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, c), (2 * i + lane / 16))
+template <class T> struct Fragment<T, 16> {
+    static const int GROUP = 16, STEPS = 1;
+    RF_FN static int offset(int) { return 0; }
+    RF_FN static void read(const T* at, typename Mma<T, 16>::Operand* to) {
+        // The registers' order is the sum's.
+        T in[16], out[16];
+        read_aligned<16>(at, in);
+        read_aligned<16>(at + 8, in + 8);
+#pragma unroll
+        for (int k = 0; k < 16; ++k) out[k] = in[k / 4 % 2 * 8 + k / 8 * 4 + k % 4];
+        __builtin_memcpy(to, out, sizeof(out));
+    }
+};
+#endif
+
+#if ARCH_MATRIX == ARCH_MATRIX_WMMA12 && RF_MMA_16
+// The two halves of the wave hold runs of 4 k in turn, so that a lane's eight may be taken for consecutive ones.
+RF_MMA(f16, 16, F16x8, F32x8, 16, 8, __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(a, b, c), (i + 8 * (lane / 16)))
+RF_MMA(bf16, 16, I16x8, F32x8, 16, 8, __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(a, b, c), (i + 8 * (lane / 16)))
+template <class T> struct Fragment<T, 16> {
+    static const int GROUP = 16, STEPS = 1;
+    RF_FN static int offset(int part) { return 8 * part; }
+    RF_FN static void read(const T* at, typename Mma<T, 16>::Operand* to) { read_aligned<16>(at, to); }
+};
+#endif
+
+#undef RF_MMA
+#undef RF_ROW_32
+#undef RF_ROW_16
 
 }  // namespace rf
 #endif

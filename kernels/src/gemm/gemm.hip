@@ -121,38 +121,6 @@ template <int ROWS, int MODE> struct Loader {
 typedef Mma<In, GEMM_MATRIX_SIZE> M;
 typedef M::Operand Operand;
 
-// What one lane holds of GROUP consecutive k of a row: STEPS operands. Lane groups read different k, in an order that
-// makes both matrix sizes sum alike, since a product sums over its lane groups in ascending order:
-//   f32     0 4 1 5 2 6 3 7
-//   16 bits 0..3 8..11 4..7 12..15
-//   f64     0 2 4 6 1 3 5 7
-template <class T, int SIZE> struct Fragment;
-template <> struct Fragment<float, 32> {
-    static const int GROUP = 8, STEPS = 4;
-    RF_FN static int offset(int part) { return 4 * part; }
-    RF_FN static void read(const float* at, float* to) { __builtin_memcpy(to, __builtin_assume_aligned(at, 16), 16); }
-};
-template <> struct Fragment<float, 16> {
-    static const int GROUP = 8, STEPS = 2;
-    RF_FN static int offset(int part) { return 4 * (part & 1) + (part >> 1); }
-    RF_FN static void read(const float* at, float* to) { to[0] = at[0]; to[1] = at[2]; }
-};
-template <class T> struct Fragment<T, 32> {
-    static const int GROUP = 16, STEPS = 2;
-    RF_FN static int offset(int part) { return 8 * part; }
-    RF_FN static void read(const T* at, Operand* to) { __builtin_memcpy(to, __builtin_assume_aligned(at, 16), 16); }
-};
-template <class T> struct Fragment<T, 16> {
-    static const int GROUP = 16, STEPS = 1;
-    RF_FN static int offset(int part) { return 8 * (part & 1) + 4 * (part >> 1); }
-    RF_FN static void read(const T* at, Operand* to) { __builtin_memcpy(to, __builtin_assume_aligned(at, 8), 8); }
-};
-template <> struct Fragment<double, 16> {
-    static const int GROUP = 8, STEPS = 2;
-    RF_FN static int offset(int part) { return 2 * part; }
-    RF_FN static void read(const double* at, double* to) { __builtin_memcpy(to, __builtin_assume_aligned(at, 16), 16); }
-};
-
 struct Tile {
     typedef Fragment<In, GEMM_MATRIX_SIZE> F;
     static const int GROUP = F::GROUP;

@@ -257,21 +257,21 @@ impl<'a> Product<'a> {
         }
     }
 
-    fn tiling(&self, params: &GemmParams, matrix_unit: bool, machine: Machine) -> Result<Tiling> {
+    fn tiling(&self, params: &GemmParams, matrix_side: u16, machine: Machine) -> Result<Tiling> {
         let Some(number) = params.tiling else {
             let batches = self.extents.iter().product();
-            return Ok(choose(self.input, matrix_unit, [self.m, self.n], batches, machine));
+            return Ok(choose(matrix_side, [self.m, self.n], batches, machine));
         };
-        let tiling = super::TILINGS.get(number).filter(|tiling| tiling.serves(self.input, matrix_unit));
+        let tiling = super::TILINGS.get(number).filter(|tiling| tiling.serves(matrix_side));
         tiling.copied().ok_or_else(|| shape(OP, "params.tiling", format!("a tiling for {}", self.input), number))
     }
 
     fn run(self, params: &GemmParams) -> Result<()> {
         let device = self.stream.device();
         let info = device.arch().info();
-        let matrix_unit = device.config().matrix && has_matrix_unit(info, self.input);
+        let matrix_side = if device.config().matrix { matrix_side(info, self.input) } else { 0 };
         let machine = machine(&device);
-        let tiling = self.tiling(params, matrix_unit, machine)?;
+        let tiling = self.tiling(params, matrix_side, machine)?;
         let [bm, bn] = tiling.block();
         let tiles = [self.n.div_ceil(bn), self.m.div_ceil(bm)];
         if tiles.iter().any(|&tiles| tiles > GRID_YZ_MAX) || self.k > i32::MAX as usize {
@@ -446,16 +446,14 @@ fn wrapping_sum(input: DType) -> &'static str {
     c_type(sum_dtype(input))
 }
 
-/// Whether the architecture multiplies matrices of this type through the kernel's matrix path.
-fn has_matrix_unit(info: &ArchInfo, dtype: DType) -> bool {
-    match info.matrix {
-        // bf16 in fours and f64 came with the second generation.
-        Matrix::Mfma(generation) => match dtype {
-            DType::F32 | DType::F16 => true,
-            DType::BF16 | DType::F64 => generation >= 2,
-            _ => false,
-        },
-        Matrix::None | Matrix::Wmma11 | Matrix::Wmma12 | Matrix::Wmma125 | Matrix::MmaSync => false,
+/// Side of the largest product of this type that the architecture's matrix unit has; 0 where it has none.
+pub(crate) fn matrix_side(info: &ArchInfo, dtype: DType) -> u16 {
+    match (info.matrix, dtype) {
+        (Matrix::Mfma(_), DType::F32 | DType::F16 | DType::BF16) => 32,
+        // f64 came with the second generation.
+        (Matrix::Mfma(2..), DType::F64) => 16,
+        (Matrix::Wmma11 | Matrix::Wmma12, DType::F16 | DType::BF16) => 16,
+        _ => 0,
     }
 }
 

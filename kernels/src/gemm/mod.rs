@@ -8,6 +8,6 @@
 mod gemm;
 mod tiling;
 
-pub(crate) use gemm::{GemmKey, source};
+pub(crate) use gemm::{GemmKey, matrix_side, source};
 pub use gemm::{GemmParams, gemm, output_shape};
 pub(crate) use tiling::{Mode, TILINGS};

@@ -64,13 +64,9 @@ impl Tiling {
         if self.matrix_size == 0 { full.min(4) } else { full }
     }
 
-    /// Whether the matrix unit has this product. The f64 one exists only in size 16.
-    pub fn serves(&self, dtype: DType, matrix_unit: bool) -> bool {
-        match (self.matrix_size, dtype) {
-            (0, _) => !matrix_unit,
-            (32, DType::F64) => false,
-            (_, _) => matrix_unit,
-        }
+    /// Whether a matrix unit whose largest product of the type has this side, 0 for none, has this product.
+    pub fn serves(&self, matrix_side: u16) -> bool {
+        (self.matrix_size == 0) == (matrix_side == 0) && self.matrix_size <= matrix_side
     }
 }
 
@@ -102,7 +98,7 @@ pub(crate) struct Machine {
 const EDGE_COST: usize = 6;
 
 /// The tiling with the least modelled time.
-pub(crate) fn choose(dtype: DType, matrix_unit: bool, size: [usize; 2], batches: usize, machine: Machine) -> Tiling {
+pub(crate) fn choose(matrix_side: u16, size: [usize; 2], batches: usize, machine: Machine) -> Tiling {
     let cost = |tiling: &Tiling| {
         let block = tiling.block();
         let blocks = size[0].div_ceil(block[0]) * size[1].div_ceil(block[1]) * batches;
@@ -114,7 +110,7 @@ pub(crate) fn choose(dtype: DType, matrix_unit: bool, size: [usize; 2], batches:
             (blocks * waves).div_ceil(machine.slots) * (work / waves)
         }
     };
-    let eligible = TILINGS.iter().filter(|tiling| tiling.serves(dtype, matrix_unit));
+    let eligible = TILINGS.iter().filter(|tiling| tiling.serves(matrix_side));
     *eligible.min_by_key(|tiling| cost(tiling)).expect("every type has a matrix tiling of size 16 and the plain one")
 }
 
@@ -127,25 +123,24 @@ mod tests {
 
     #[test]
     fn width_of_a_transformer_is_cut_without_padding() {
-        let tiling = choose(DType::F32, true, [1024, 288], 1, EMULATED);
+        let tiling = choose(32, [1024, 288], 1, EMULATED);
         assert_eq!(288 % tiling.block()[1], 0, "{tiling:?}");
     }
 
     #[test]
     fn large_products_take_large_tiles_on_a_large_device() {
-        assert_eq!(choose(DType::F16, true, [8192, 8192], 1, MI300X).block(), [128, 128]);
+        assert_eq!(choose(32, [8192, 8192], 1, MI300X).block(), [128, 128]);
     }
 
     #[test]
     fn a_single_row_takes_a_narrow_tile() {
-        assert_eq!(choose(DType::F32, true, [1, 4096], 1, EMULATED).block()[0], 16);
+        assert_eq!(choose(32, [1, 4096], 1, EMULATED).block()[0], 16);
     }
 
     #[test]
-    fn without_matrix_unit_there_is_one_tiling() {
-        for dtype in DType::ALL {
-            assert_eq!(choose(dtype, false, [100, 100], 3, MI300X).matrix_size, 0);
+    fn a_tiling_has_no_larger_product_than_the_matrix_unit() {
+        for (side, expected) in [(0, 0), (16, 16)] {
+            assert_eq!(choose(side, [100, 100], 3, MI300X).matrix_size, expected);
         }
-        assert_eq!(choose(DType::F64, true, [100, 100], 3, MI300X).matrix_size, 16);
     }
 }

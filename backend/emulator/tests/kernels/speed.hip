@@ -66,6 +66,27 @@ KERNEL void gemm_f32(const float* a, const float* b, float* c, int k) {
     for (int i = 0; i < 16; ++i) c[group_x() * 1024 + (8 * (i / 4) + 4 * part + i % 4) * 32 + row] = sum[i];
 }
 
+// The matrix unit alone: two products at a time, on registers.
+KERNEL void mfma_f16(const half4* x, float* out, int rounds) {
+    half4 a = x[thread_x()], b = x[thread_x() + 64];
+    float16v c = {0}, d = {0};
+    for (int i = 0; i < rounds; ++i) {
+        c = __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, c, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_32x32x8f16(b, a, d, 0, 0, 0);
+    }
+    for (int i = 0; i < 16; ++i) out[i * 64 + thread_x()] = c[i] + d[i];
+}
+
+KERNEL void mfma_f32(const float* x, float* out, int rounds) {
+    float a = x[thread_x()], b = x[thread_x() + 64];
+    float16v c = {0}, d = {0};
+    for (int i = 0; i < rounds; ++i) {
+        c = __builtin_amdgcn_mfma_f32_32x32x2f32(a, b, c, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_32x32x2f32(b, a, d, 0, 0, 0);
+    }
+    for (int i = 0; i < 16; ++i) out[i * 64 + thread_x()] = c[i] + d[i];
+}
+
 KERNEL void nothing() {}
 
 KERNEL void stream(const float* x, float* y, int n) {
