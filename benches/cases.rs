@@ -13,7 +13,7 @@ const WARM_UP: usize = 5;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let id = DeviceId::from_env()?;
-    if id.driver() != DriverKind::Hip {
+    if !matches!(id.driver(), DriverKind::Hip | DriverKind::Cuda) {
         println!("skipped: {id} is no GPU; set ROCFIRE_DEVICE to one");
         return Ok(());
     }

@@ -1,0 +1,461 @@
+//! Operators where a card is full, on a real GPU: time, bytes and operations per second, and what share that is of the ceiling
+//! measured in the same run (a copy within device memory). Every result is checked before it is timed.
+//!
+//! Buffers are taken in rotation, more of them than any cache holds, and filled with normal values. A time is the median of
+//! batches between two events, so that it has the kernel and the queue in it and not the host's clock. It refuses to time an
+//! emulated device, whose times say nothing of a card.
+
+use half::bf16;
+use rocfire_fusion::{Binary, Graph, Reduce, Unary, run};
+use rocfire_hal::{DType, Device, DeviceId, DriverKind, Tensor};
+use rocfire_kernels::gemm::{GemmParams, gemm};
+use rocfire_kernels::random::{Seed, normal};
+
+type Error = Box<dyn std::error::Error>;
+
+/// What the buffers of one operator add up to at least: several times the largest cache of any card.
+const ROTATION_BYTES: usize = 1 << 30;
+const BATCHES: usize = 15;
+/// A batch is as long as this, so that what lies between two events is mostly the kernel.
+const BATCH_MS: f64 = 2.0;
+/// Rows whose results are compared with the reference.
+const CHECKED_ROWS: usize = 8;
+
+/// An operator on one shape.
+struct Op {
+    name: &'static str,
+    shape: String,
+    /// Bytes that must be moved, each input read once and each output written once.
+    bytes: f64,
+    flops: f64,
+    /// Launches set number `n` of its buffers.
+    launch: Box<dyn Fn(usize) -> Result<(), Error>>,
+    /// Compares the results of set 0.
+    check: Box<dyn Fn() -> Result<(), Error>>,
+}
+
+/// What an operator did to a row, the slow way.
+type RowReference = fn(&[Vec<f64>]) -> Vec<f64>;
+
+fn main() -> Result<(), Error> {
+    let id = DeviceId::from_env()?;
+    if !matches!(id.driver(), DriverKind::Hip | DriverKind::Cuda) {
+        println!("skipped: {id} is no GPU; set ROCFIRE_DEVICE to one");
+        return Ok(());
+    }
+    let device = Device::get(id)?;
+    println!("{} ({id}), {}", device.info().name, device.info().driver_version);
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let ceiling = ceiling(&device)?;
+    println!("copy within device memory: {:.0} GB/s, read and written; shares are of this", ceiling / 1e9);
+    println!(
+        "{:<22} {:<26} {:>9} {:>7} {:>9} {:>6} {:>10}",
+        "operator", "shape", "ms", "spread", "GB/s", "share", "GFLOP/s"
+    );
+    for make in OPS {
+        let op = make(&device)?;
+        if !op.name.contains(&filter) {
+            continue;
+        }
+        (op.launch)(0)?;
+        device.sync()?;
+        (op.check)().map_err(|error| format!("{} {}: {error}", op.name, op.shape))?;
+        let (median, spread) = time(&device, &*op.launch)?;
+        let (bytes, flops) = (op.bytes / median * 1e3, op.flops / median * 1e3);
+        println!(
+            "{:<22} {:<26} {median:9.4} {:6.1}% {:9.0} {:5.0}% {:10.0}",
+            op.name,
+            op.shape,
+            spread * 100.0,
+            bytes / 1e9,
+            bytes / ceiling * 100.0,
+            flops / 1e9
+        );
+    }
+    Ok(())
+}
+
+type Make = fn(&Device) -> Result<Op, Error>;
+const OPS: &[Make] = &[
+    |device| {
+        rows(device, "add f32", DType::F32, &[64 << 20], 1, add, |row| {
+            row[0].iter().zip(&row[1]).map(|(a, b)| a + b).collect()
+        })
+    },
+    |device| {
+        rows(device, "chain of 7 f32", DType::F32, &[64 << 20], 7, chain, |row| {
+            row[0].iter().zip(&row[1]).map(|(x, y)| (((x * y + 1.0).max(0.0) - y) * 0.5).exp().ln_1p() + x).collect()
+        })
+    },
+    |device| {
+        rows(device, "silu mul bf16", DType::BF16, &[8192, 4096], 5, silu_mul, |row| {
+            row[0].iter().zip(&row[1]).map(|(x, y)| x / (1.0 + (-x).exp()) * y).collect()
+        })
+    },
+    |device| {
+        rows(device, "softmax bf16", DType::BF16, &[8192, 4096], 5, softmax, |row| {
+            let most = row[0].iter().copied().fold(f64::MIN, f64::max);
+            let exp: Vec<f64> = row[0].iter().map(|x| (x - most).exp()).collect();
+            let sum: f64 = exp.iter().sum();
+            exp.iter().map(|x| x / sum).collect()
+        })
+    },
+    |device| {
+        rows(device, "softmax f32", DType::F32, &[8192, 4096], 5, softmax, |row| {
+            let most = row[0].iter().copied().fold(f64::MIN, f64::max);
+            let exp: Vec<f64> = row[0].iter().map(|x| (x - most).exp()).collect();
+            let sum: f64 = exp.iter().sum();
+            exp.iter().map(|x| x / sum).collect()
+        })
+    },
+    |device| {
+        rows(device, "rms norm bf16", DType::BF16, &[8192, 4096], 4, rms_norm, |row| {
+            let mean = row[0].iter().map(|x| x * x).sum::<f64>() / row[0].len() as f64;
+            row[0].iter().map(|x| x / (mean + 1e-6).sqrt()).collect()
+        })
+    },
+    |device| {
+        rows(device, "layer norm f32", DType::F32, &[8192, 4096], 8, layer_norm, |row| {
+            let mean = row[0].iter().sum::<f64>() / row[0].len() as f64;
+            let variance = row[0].iter().map(|x| (x - mean).powi(2)).sum::<f64>() / row[0].len() as f64;
+            row[0].iter().map(|x| (x - mean) / (variance + 1e-5).sqrt()).collect()
+        })
+    },
+    |device| sum(device, &[64 << 20]),
+    |device| sum(device, &[8192, 8192]),
+    |device| transpose(device, DType::F32, 8192),
+    |device| product(device, DType::F32, 2048),
+    |device| product(device, DType::F16, 1024),
+    |device| product(device, DType::F16, 4096),
+    |device| product(device, DType::BF16, 4096),
+];
+
+/// Bytes per second of a copy, read and written.
+fn ceiling(device: &Device) -> Result<f64, Error> {
+    let tensors: Vec<Tensor> =
+        (0..2).map(|seed| filled(device, &[ROTATION_BYTES / 4], DType::F32, seed)).collect::<Result<_, _>>()?;
+    let bytes = ROTATION_BYTES as u64;
+    let stream = device.stream();
+    let launch = |n: usize| Ok(stream.copy(tensors[n % 2].buffer(), 0, tensors[1 - n % 2].buffer(), 0, bytes)?);
+    let (median, _) = time(device, &launch)?;
+    Ok(2.0 * bytes as f64 / median * 1e3)
+}
+
+/// Median and relative spread (first to last decile) of one launch in milliseconds.
+fn time(device: &Device, launch: &dyn Fn(usize) -> Result<(), Error>) -> Result<(f64, f64), Error> {
+    let batch = |first: usize, count: usize| -> Result<f64, Error> {
+        let begin = device.stream().record_event()?;
+        for n in first..first + count {
+            launch(n)?;
+        }
+        let end = device.stream().record_event()?;
+        end.synchronize()?;
+        Ok(end.elapsed_ms(&begin)? / count as f64)
+    };
+    batch(0, 5)?;
+    let rough = batch(0, 5)?;
+    let count = ((BATCH_MS / rough).ceil() as usize).clamp(2, 2000);
+    let mut times: Vec<f64> = (0..BATCHES).map(|number| batch(number * count, count)).collect::<Result<_, _>>()?;
+    times.sort_by(f64::total_cmp);
+    let median = times[BATCHES / 2];
+    Ok((median, (times[BATCHES * 9 / 10] - times[BATCHES / 10]) / median))
+}
+
+fn filled(device: &Device, shape: &[usize], dtype: DType, seed: u64) -> Result<Tensor, Error> {
+    let mut tensor = Tensor::empty(device, shape, dtype)?;
+    normal(device.stream(), Seed { seed, offset: 0 }, 0.0, 1.0, tensor.view_mut())?;
+    Ok(tensor)
+}
+
+fn shape_text(shape: &[usize]) -> String {
+    shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ")
+}
+
+/// `count` elements of a contiguous tensor from element `first` on.
+fn elements(bytes: &[u8], dtype: DType, first: usize, count: usize) -> Vec<f64> {
+    let size = dtype.size_bytes();
+    let part = bytes[first * size..(first + count) * size].chunks_exact(size);
+    part.map(|element| match dtype {
+        DType::F32 => f64::from(f32::from_le_bytes(element.try_into().expect("four bytes"))),
+        DType::F16 => half::f16::from_le_bytes(element.try_into().expect("two bytes")).to_f64(),
+        DType::BF16 => bf16::from_le_bytes(element.try_into().expect("two bytes")).to_f64(),
+        other => unreachable!("no operator here has {other}"),
+    })
+    .collect()
+}
+
+/// Fails unless ‖got − expected‖ ≤ tolerance · ‖expected‖; a NaN never passes.
+fn compare(got: &[f64], expected: &[f64], tolerance: f64) -> Result<(), Error> {
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
+    let error = norm(&mut got.iter().zip(expected).map(|(a, b)| a - b)) / norm(&mut expected.iter().copied());
+    if error <= tolerance { Ok(()) } else { Err(format!("relative error {error:e}, allowed {tolerance:e}").into()) }
+}
+
+/// Chains of operators in a 16-bit type round after each.
+fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => 1e-6,
+        DType::F16 => 2e-3,
+        _ => 1.5e-2,
+    }
+}
+
+/// A fused graph with one output of the inputs' shape.
+fn rows(
+    device: &Device,
+    name: &'static str,
+    dtype: DType,
+    shape: &[usize],
+    operators: usize,
+    graph: fn(DType) -> Graph,
+    reference: RowReference,
+) -> Result<Op, Error> {
+    let graph = graph(dtype);
+    let inputs = graph.inputs().count();
+    let count: usize = shape.iter().product();
+    let bytes = (inputs + 1) * count * dtype.size_bytes();
+    let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
+    let mut tensors = Vec::new();
+    for set in 0..sets {
+        let made = (0..=inputs).map(|slot| filled(device, shape, dtype, (set * 8 + slot) as u64));
+        tensors.push(made.collect::<Result<Vec<_>, _>>()?);
+    }
+    let tensors = std::rc::Rc::new(std::cell::RefCell::new(tensors));
+    let (of_check, shape_of_check, shape_of_launch) = (tensors.clone(), shape.to_vec(), shape.to_vec());
+    let stream_device = device.clone();
+    let launch = move |n: usize| -> Result<(), Error> {
+        let mut tensors = tensors.borrow_mut();
+        let (output, inputs) = tensors[n % sets].split_last_mut().expect("an output");
+        let views: Vec<_> = inputs.iter().map(Tensor::view).collect();
+        Ok(run(stream_device.stream(), &graph, &shape_of_launch, &views, &[], &mut [output.view_mut()])?)
+    };
+    let check = move || -> Result<(), Error> {
+        let tensors = of_check.borrow();
+        let bytes: Vec<Vec<u8>> = tensors[0].iter().map(Tensor::to_bytes).collect::<Result<_, _>>()?;
+        let columns = *shape_of_check.last().expect("a shape");
+        let all_rows = count / columns;
+        // A vector is checked in part, rows are checked whole.
+        let width = if all_rows == 1 { columns.min(1 << 16) } else { columns };
+        for number in 0..CHECKED_ROWS {
+            let first = if all_rows == 1 {
+                (columns - width) / CHECKED_ROWS * number
+            } else {
+                all_rows / CHECKED_ROWS * number * columns
+            };
+            let mut row: Vec<Vec<f64>> = bytes.iter().map(|bytes| elements(bytes, dtype, first, width)).collect();
+            let got = row.pop().expect("an output");
+            compare(&got, &reference(&row), tolerance(dtype))?;
+        }
+        Ok(())
+    };
+    Ok(Op {
+        name,
+        shape: shape_text(shape),
+        bytes: bytes as f64,
+        flops: (operators * count) as f64,
+        launch: Box::new(launch),
+        check: Box::new(check),
+    })
+}
+
+fn sum(device: &Device, shape: &[usize]) -> Result<Op, Error> {
+    let mut graph = Graph::new("sum");
+    let x = graph.input(DType::F32);
+    let total = graph.reduce(Reduce::Sum, x);
+    graph.output(total);
+    let count: usize = shape.iter().product();
+    let columns = *shape.last().expect("a shape");
+    let rows = count / columns;
+    let sets = ROTATION_BYTES.div_ceil(count * 4).max(2);
+    let inputs: Vec<Tensor> =
+        (0..sets).map(|set| filled(device, shape, DType::F32, set as u64)).collect::<Result<_, _>>()?;
+    let output = Tensor::empty(device, &[rows, 1], DType::F32)?;
+    let state = std::rc::Rc::new(std::cell::RefCell::new((inputs, output)));
+    let (of_check, stream_device, space) = (state.clone(), device.clone(), vec![rows, columns]);
+    let launch = move |n: usize| -> Result<(), Error> {
+        let (inputs, output) = &mut *state.borrow_mut();
+        let x = inputs[n % sets].view();
+        let x = x.with_layout(x.layout().reshape(&space).expect("contiguous"))?;
+        Ok(run(stream_device.stream(), &graph, &space, &[x], &[], &mut [output.view_mut()])?)
+    };
+    let check = move || -> Result<(), Error> {
+        let (inputs, output) = &*of_check.borrow();
+        let (x, y) = (inputs[0].to_bytes()?, output.to_bytes()?);
+        let got = elements(&y, DType::F32, 0, rows);
+        let expected: Vec<f64> =
+            (0..rows).map(|row| elements(&x, DType::F32, row * columns, columns).iter().sum()).collect();
+        // Sums of normal values cancel: what is left is the square root of their number times a value.
+        compare(&got, &expected, 1e-4)
+    };
+    Ok(Op {
+        name: "sum f32",
+        shape: shape_text(shape),
+        bytes: (count * 4) as f64,
+        flops: count as f64,
+        launch: Box::new(launch),
+        check: Box::new(check),
+    })
+}
+
+fn transpose(device: &Device, dtype: DType, n: usize) -> Result<Op, Error> {
+    let bytes = 2 * n * n * dtype.size_bytes();
+    let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
+    let inputs: Vec<Tensor> =
+        (0..sets).map(|set| filled(device, &[n, n], dtype, set as u64)).collect::<Result<_, _>>()?;
+    let outputs: Vec<Tensor> =
+        (0..sets).map(|_| Ok(Tensor::empty(device, &[n, n], dtype)?)).collect::<Result<_, Error>>()?;
+    let state = std::rc::Rc::new(std::cell::RefCell::new((inputs, outputs)));
+    let of_check = state.clone();
+    let launch = move |number: usize| -> Result<(), Error> {
+        let (inputs, outputs) = &mut *state.borrow_mut();
+        let x = &inputs[number % sets];
+        let turned = x.with_layout(x.layout().permute(&[1, 0])?)?;
+        Ok(rocfire_fusion::eager::copy_into(turned.view(), outputs[number % sets].view_mut())?)
+    };
+    let check = move || -> Result<(), Error> {
+        let (inputs, outputs) = &*of_check.borrow();
+        let (x, y) = (inputs[0].to_bytes()?, outputs[0].to_bytes()?);
+        let size = dtype.size_bytes();
+        let at = |bytes: &[u8], row: usize, column: usize| bytes[(row * n + column) * size..][..size].to_vec();
+        let wrong = (0..n).flat_map(|row| (0..n).step_by(97).map(move |column| (row, column)));
+        match wrong.into_iter().find(|&(row, column)| at(&x, row, column) != at(&y, column, row)) {
+            Some(place) => Err(format!("element {place:?} is in the wrong place").into()),
+            None => Ok(()),
+        }
+    };
+    Ok(Op {
+        name: "transpose f32",
+        shape: shape_text(&[n, n]),
+        bytes: bytes as f64,
+        flops: 0.0,
+        launch: Box::new(launch),
+        check: Box::new(check),
+    })
+}
+
+fn product(device: &Device, dtype: DType, n: usize) -> Result<Op, Error> {
+    let bytes = 3 * n * n * dtype.size_bytes();
+    let sets = (ROTATION_BYTES / 4).div_ceil(bytes).max(2);
+    let mut tensors = Vec::new();
+    for set in 0..sets {
+        let made = (0..3).map(|slot| filled(device, &[n, n], dtype, (set * 8 + slot) as u64));
+        tensors.push(made.collect::<Result<Vec<_>, _>>()?);
+    }
+    let tensors = std::rc::Rc::new(std::cell::RefCell::new(tensors));
+    let (of_check, stream_device) = (tensors.clone(), device.clone());
+    let launch = move |number: usize| -> Result<(), Error> {
+        let mut tensors = tensors.borrow_mut();
+        let (c, ab) = tensors[number % sets].split_last_mut().expect("three tensors");
+        Ok(gemm(stream_device.stream(), ab[0].view(), ab[1].view(), c.view_mut(), &GemmParams::default())?)
+    };
+    let check = move || -> Result<(), Error> {
+        let tensors = of_check.borrow();
+        let bytes: Vec<Vec<u8>> = tensors[0].iter().map(Tensor::to_bytes).collect::<Result<_, _>>()?;
+        let b = elements(&bytes[1], dtype, 0, n * n);
+        for number in 0..CHECKED_ROWS {
+            let row = (n - 1) / (CHECKED_ROWS - 1) * number;
+            let a = elements(&bytes[0], dtype, row * n, n);
+            let mut expected = vec![0.0; n];
+            for (k, &a) in a.iter().enumerate() {
+                for (sum, &b) in expected.iter_mut().zip(&b[k * n..(k + 1) * n]) {
+                    *sum += a * b;
+                }
+            }
+            compare(&elements(&bytes[2], dtype, row * n, n), &expected, tolerance(dtype))?;
+        }
+        Ok(())
+    };
+    let name = match dtype {
+        DType::F32 => "product f32",
+        DType::F16 => "product f16",
+        _ => "product bf16",
+    };
+    Ok(Op {
+        name,
+        shape: shape_text(&[n, n, n]),
+        bytes: bytes as f64,
+        flops: 2.0 * (n as f64).powi(3),
+        launch: Box::new(launch),
+        check: Box::new(check),
+    })
+}
+
+fn add(dtype: DType) -> Graph {
+    let mut g = Graph::new("add");
+    let (x, y) = (g.input(dtype), g.input(dtype));
+    let sum = g.binary(Binary::Add, x, y);
+    g.output(sum);
+    g
+}
+
+fn chain(dtype: DType) -> Graph {
+    let mut g = Graph::new("chain");
+    let (x, y) = (g.input(dtype), g.input(dtype));
+    let (one, zero, half) = (g.constant(dtype, 1.0), g.constant(dtype, 0.0), g.constant(dtype, 0.5));
+    let product = g.binary(Binary::Mul, x, y);
+    let shifted = g.binary(Binary::Add, product, one);
+    let positive = g.binary(Binary::Max, shifted, zero);
+    let less = g.binary(Binary::Sub, positive, y);
+    let scaled = g.binary(Binary::Mul, less, half);
+    let exp = g.unary(Unary::Exp, scaled);
+    let log = g.unary(Unary::Log1p, exp);
+    let last = g.binary(Binary::Add, log, x);
+    g.output(last);
+    g
+}
+
+fn silu_mul(dtype: DType) -> Graph {
+    let mut g = Graph::new("silu_mul");
+    let (x, y) = (g.input(dtype), g.input(dtype));
+    let negated = g.unary(Unary::Neg, x);
+    let exp = g.unary(Unary::Exp, negated);
+    let one = g.constant(dtype, 1.0);
+    let shifted = g.binary(Binary::Add, exp, one);
+    let sigmoid = g.unary(Unary::Recip, shifted);
+    let silu = g.binary(Binary::Mul, x, sigmoid);
+    let gated = g.binary(Binary::Mul, silu, y);
+    g.output(gated);
+    g
+}
+
+fn softmax(dtype: DType) -> Graph {
+    let mut g = Graph::new("softmax");
+    let x = g.input(dtype);
+    let most = g.reduce(Reduce::Max, x);
+    let shifted = g.binary(Binary::Sub, x, most);
+    let exp = g.unary(Unary::Exp, shifted);
+    let sum = g.reduce(Reduce::Sum, exp);
+    let y = g.binary(Binary::Div, exp, sum);
+    g.output(y);
+    g
+}
+
+fn rms_norm(dtype: DType) -> Graph {
+    let mut g = Graph::new("rms_norm");
+    let x = g.input(dtype);
+    let wide = g.cast(x, DType::F32);
+    let square = g.binary(Binary::Mul, wide, wide);
+    let mean = g.reduce(Reduce::Mean, square);
+    let epsilon = g.constant(DType::F32, 1e-6);
+    let shifted = g.binary(Binary::Add, mean, epsilon);
+    let root = g.unary(Unary::Sqrt, shifted);
+    let y = g.binary(Binary::Div, wide, root);
+    let y = g.cast(y, dtype);
+    g.output(y);
+    g
+}
+
+fn layer_norm(dtype: DType) -> Graph {
+    let mut g = Graph::new("layer_norm");
+    let x = g.input(dtype);
+    let mean = g.reduce(Reduce::Mean, x);
+    let centred = g.binary(Binary::Sub, x, mean);
+    let square = g.binary(Binary::Mul, centred, centred);
+    let variance = g.reduce(Reduce::Mean, square);
+    let epsilon = g.constant(dtype, 1e-5);
+    let shifted = g.binary(Binary::Add, variance, epsilon);
+    let root = g.unary(Unary::Sqrt, shifted);
+    let y = g.binary(Binary::Div, centred, root);
+    g.output(y);
+    g
+}
