@@ -1,14 +1,14 @@
 //! The order of a reduction: a function of the reduced extent alone.
 //!
 //! Elements are taken in *quads* of 4 neighbours, `(x0 + x1) + (x2 + x3)`; what lies beyond the extent is the neutral
-//! element. Quad `b` belongs to *chain* `b mod chains(extent)`, which adds its quads one after another, starting from the neutral
-//! element. Every [`CHUNK_QUADS`] quads the chains start afresh, and each chain adds up its chunks, first to last. The chains' totals
-//! are added by a balanced tree, neighbours first: `((c0 + c1) + (c2 + c3)) + …`.
+//! element. Every [`CHUNK_QUADS`] quads are a *chunk*. Quad `b` of a chunk belongs to its *chain* `b mod chains(extent)`, which
+//! adds its quads one after another, starting from the neutral element. The chains' totals are added by a balanced tree,
+//! neighbours first: `((c0 + c1) + (c2 + c3)) + …`, and the chunks' totals by another.
 //!
-//! Three things follow. The neutral element starts every chain, so a chain without elements changes nothing: a schedule may
-//! leave out chains, or use a smaller tree, where the row is short. One lane may own a chain (lanes along the row), or one lane
-//! may run through many chains one by one (lanes across rows): the sums are the same. And chunks can be summed by different
-//! workgroups, which write one value per chain. All schedules of this crate are these three.
+//! Three things follow. The neutral element starts every chain, so a chain or a chunk without elements changes nothing: a schedule
+//! may leave out chains, or use a smaller tree, where the row is short. One lane may own a chain (lanes along the row), or one
+//! lane may run through many chains one by one (lanes across rows): the sums are the same. And chunks can be summed by
+//! different workgroups, which write one value each. All schedules of this crate are these three.
 
 /// Elements that are combined before they meet a chain.
 pub(crate) const QUAD: usize = 4;

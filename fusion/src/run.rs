@@ -9,7 +9,7 @@ use crate::graph::{Graph, Kind};
 use crate::kernel::{Prepared, prepare};
 use crate::order::{self, QUAD};
 use crate::plan::{Argument, Shape};
-use crate::render::{COLUMN_CHAINS, COLUMN_WAVES, Schedule, THREADS};
+use crate::render::{COLUMN_CHAINS, COLUMN_LEVELS, COLUMN_WAVES, Schedule, THREADS};
 use crate::scalar::Scalar;
 
 /// Most workgroups of a launch; beyond it each takes several items in turn, which spares the start of a wave. Eight
@@ -197,7 +197,8 @@ impl Call<'_> {
         let mut column_axis = None;
         if plan.index_axes.is_none() {
             geometry.merge(true);
-            column_axis = geometry.column_axis().filter(|_| rows >= COLUMN_ROWS_LEAST);
+            let few_chunks = order::chunks(extent) < 2 << COLUMN_LEVELS;
+            column_axis = geometry.column_axis().filter(|_| rows >= COLUMN_ROWS_LEAST && few_chunks);
         }
         if let Some(axis) = column_axis {
             geometry.count_first(axis);
@@ -253,7 +254,7 @@ impl Call<'_> {
     fn split(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
         let chunks = order::chunks(extent);
         let reductions = self.prepared.plan.passes[0].reduces.len();
-        let partials = Tensor::empty(&self.stream.device(), &[reductions, rows, chunks, THREADS], DType::U64)?;
+        let partials = Tensor::empty(&self.stream.device(), &[reductions, rows, chunks], DType::U64)?;
         let space = group_space(rows, extent);
         let address = Some((partials.buffer().device_address(), chunks as u64));
         let first = Shot {

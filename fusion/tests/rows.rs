@@ -16,20 +16,21 @@ fn in_order<T: Copy>(values: &[T], neutral: T, combine: impl Fn(T, T) -> T) -> T
             combine(combine(at(0), at(1)), combine(at(2), at(3)))
         })
         .collect();
-    let mut totals: Vec<T> = vec![neutral; chains];
-    for chunk in quads.chunks(2048) {
+    let tree = |mut values: Vec<T>| {
+        values.resize(values.len().next_power_of_two(), neutral);
+        while values.len() > 1 {
+            values = values.chunks(2).map(|pair| combine(pair[0], pair[1])).collect();
+        }
+        values[0]
+    };
+    let chunk = |chunk: &[T]| {
         let mut sums = vec![neutral; chains];
         for (number, &quad) in chunk.iter().enumerate() {
             sums[number % chains] = combine(sums[number % chains], quad);
         }
-        for (total, sum) in totals.iter_mut().zip(sums) {
-            *total = combine(*total, sum);
-        }
-    }
-    while totals.len() > 1 {
-        totals = totals.chunks(2).map(|pair| combine(pair[0], pair[1])).collect();
-    }
-    totals[0]
+        tree(sums)
+    };
+    tree(if quads.is_empty() { vec![neutral] } else { quads.chunks(2048).map(chunk).collect() })
 }
 
 fn float_of(op: Reduce, dtype: DType, row: &[Scalar]) -> Scalar {
@@ -181,14 +182,16 @@ fn integers_and_bools_reduce_exactly() {
 
 #[test]
 fn a_long_vector_is_two_launches_and_the_same_sum() {
-    let count = 40_000;
-    let mut random = Random(1);
-    let values: Vec<Scalar> = (0..count).map(|_| rounded(DType::F32, Scalar::Float(random.unit()))).collect();
-    let x = upload(DType::F32, &[count], &values);
-    let before = device().launches();
-    let sum = eager::reduce_last(Reduce::Sum, &x).unwrap();
-    assert_eq!(device().launches() - before, 2);
-    assert_eq!(download(&sum), [float_of(Reduce::Sum, DType::F32, &values)]);
+    // More chunks than a thread takes at once, and not a power of two of them; more than all threads take at once.
+    for count in [90_001, 2049 * 8192 + 5] {
+        let mut random = Random(1);
+        let values: Vec<Scalar> = (0..count).map(|_| rounded(DType::F32, Scalar::Float(random.unit()))).collect();
+        let x = upload(DType::F32, &[count], &values);
+        let before = device().launches();
+        let sum = eager::reduce_last(Reduce::Sum, &x).unwrap();
+        assert_eq!(device().launches() - before, 2);
+        assert_eq!(download(&sum), [float_of(Reduce::Sum, DType::F32, &values)]);
+    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! [`super::Schedule::Columns`]: lanes across rows, for rows whose elements are far apart but whose neighbours are side by side.
 //!
-//! A workgroup takes as many rows as a wave has lanes. Each of its waves runs through [`COLUMN_CHAINS`] chains of every row, one
-//! after another, which leaves the loops to the scalar unit; the waves' subtrees meet in LDS.
+//! A workgroup takes as many rows as a wave has lanes. Chunk by chunk, each of its waves runs through [`COLUMN_CHAINS`] chains of
+//! every row, one after another, which leaves the loops to the scalar unit; the waves' subtrees meet in LDS.
 
 use std::fmt::Write as _;
 
-use super::{COLUMN_CHAINS, COLUMN_WAVES, ENTRY, Kernel, body, expr};
+use super::{COLUMN_CHAINS, COLUMN_LEVELS, COLUMN_WAVES, ENTRY, Kernel, body, expr, group};
 use crate::graph::Kind;
 use crate::order::{CHUNK_QUADS, QUAD};
 
@@ -42,26 +42,27 @@ pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
 
 fn pass(kernel: &Kernel<'_>, number: usize, out: &mut String) {
     let pass = &kernel.plan.passes[number];
-    for &reduce in &pass.reduces {
-        let (functor, _) = kernel.reduction(reduce);
-        let levels = COLUMN_CHAINS.ilog2();
-        let _ = writeln!(out, "        {functor}::A u{}[{levels} + 1];", reduce.0);
+    let levels = COLUMN_CHAINS.ilog2();
+    let functors: Vec<(u32, String)> =
+        pass.reduces.iter().map(|&reduce| (reduce.0, kernel.reduction(reduce).0)).collect();
+    for (at, functor) in &functors {
+        let _ = writeln!(out, "        {functor}::A w{at}[{COLUMN_LEVELS} + 1];");
     }
-    let _ = writeln!(out, "        for (rf::u32 i = 0; i < {COLUMN_CHAINS}; ++i) {{");
-    let _ = writeln!(out, "            const index_t chain = wave * {COLUMN_CHAINS} + i;");
-    for &reduce in &pass.reduces {
-        let (functor, _) = kernel.reduction(reduce);
-        let _ = writeln!(out, "            {functor}::A t{} = {functor}::neutral();", reduce.0);
-    }
-    let _ = writeln!(out, "            for (index_t chunk = 0; chunk < a.space.quads; chunk += {CHUNK_QUADS}) {{");
+    let _ = writeln!(out, "        rf::u32 chunks{number} = 0;");
     let _ = writeln!(
         out,
-        "                const index_t end = a.space.quads - chunk < {CHUNK_QUADS} ? a.space.quads : chunk + {CHUNK_QUADS};"
+        "        for (index_t chunk = 0; chunk < a.space.quads; chunk += {CHUNK_QUADS}, ++chunks{number}) {{"
     );
-    for &reduce in &pass.reduces {
-        let (functor, _) = kernel.reduction(reduce);
-        let _ = writeln!(out, "                {functor}::A c{} = {functor}::neutral();", reduce.0);
+    let _ = writeln!(
+        out,
+        "            const index_t end = a.space.quads - chunk < {CHUNK_QUADS} ? a.space.quads : chunk + {CHUNK_QUADS};"
+    );
+    for (at, functor) in &functors {
+        let _ = writeln!(out, "            {functor}::A u{at}[{levels} + 1];");
     }
+    let _ = writeln!(out, "            for (rf::u32 i = 0; i < {COLUMN_CHAINS}; ++i) {{");
+    let _ = writeln!(out, "                const index_t chain = wave * {COLUMN_CHAINS} + i;");
+    group::chains(kernel, &pass.reduces, 'c', "                ", out);
     out.push_str("                for (index_t quad = chunk + chain; quad < end; quad += a.space.chains) {\n");
     let _ = writeln!(out, "                    const index_t column = quad * {QUAD};");
     let _ = writeln!(out, "                    const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
@@ -77,25 +78,23 @@ fn pass(kernel: &Kernel<'_>, number: usize, out: &mut String) {
     };
     body::render(kernel, &step, out);
     out.push_str("                }\n");
-    for &reduce in &pass.reduces {
-        let (functor, _) = kernel.reduction(reduce);
-        let at = reduce.0;
-        let _ = writeln!(out, "                t{at} = {functor}::apply(t{at}, c{at});");
+    for (at, functor) in &functors {
+        let _ = writeln!(out, "                fuse::Climb<{functor}, 0, {levels}>::put(u{at}, c{at}, i);");
     }
     out.push_str("            }\n");
-    for &reduce in &pass.reduces {
-        let (functor, _) = kernel.reduction(reduce);
-        let (at, levels) = (reduce.0, COLUMN_CHAINS.ilog2());
-        let _ = writeln!(out, "            fuse::Climb<{functor}, 0, {levels}>::put(u{at}, t{at}, i);");
+    for (at, functor) in &functors {
+        let waves = format!("({functor}::A*)scratch, wave, 1u << a.space.lanes_log2");
+        let total = format!("fuse::tree_waves<{functor}, {COLUMN_WAVES}>(u{at}[{levels}], {waves})");
+        let _ = writeln!(
+            out,
+            "            fuse::Climb<{functor}, 0, {COLUMN_LEVELS}>::put(w{at}, {total}, chunks{number});"
+        );
     }
     out.push_str("        }\n");
     for &reduce in &pass.reduces {
         let (functor, operand) = kernel.reduction(reduce);
-        let (at, levels) = (reduce.0, COLUMN_CHAINS.ilog2());
-        let register = expr::register(kernel.graph.dtype(operand));
-        let _ = writeln!(
-            out,
-            "        const {register} v{at} = {functor}::finish(fuse::tree_waves<{functor}, {COLUMN_WAVES}>(u{at}[{levels}], ({functor}::A*)scratch, wave, 1u << a.space.lanes_log2), a.space.extent);"
-        );
+        let (at, register) = (reduce.0, expr::register(kernel.graph.dtype(operand)));
+        let total = format!("fuse::climbed<{functor}, {COLUMN_LEVELS}>(w{at}, chunks{number})");
+        let _ = writeln!(out, "        const {register} v{at} = {functor}::finish({total}, a.space.extent);");
     }
 }

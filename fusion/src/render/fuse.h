@@ -411,6 +411,27 @@ template <class R, int LEVEL, int LEVELS> struct Climb {
 template <class R, int LEVELS> struct Climb<R, LEVELS, LEVELS> {
     RF_FN static void put(typename R::A (&at)[LEVELS + 1], typename R::A x, u32) { at[LEVELS] = x; }
 };
+// The total of the first `count` values, fewer than 2^(LEVELS + 1) of them: what is missing to a power of two is neutral.
+template <class R, int LEVELS> RF_FN typename R::A climbed(typename R::A (&at)[LEVELS + 1], u32 count) {
+    typename R::A total = R::neutral();
+#pragma unroll
+    for (int level = 0; level <= LEVELS; ++level)
+        if ((count >> level) & 1u) total = R::apply(at[level], total);
+    return total;
+}
+// The same two with the subtrees in LDS, for one thread to write: as many chunks as there may be.
+const int CHUNK_LEVELS = 32;
+template <class R> RF_FN void put_chunk(typename R::A* at, typename R::A x, u32 i) {
+    u32 level = 0;
+    for (; (i >> level) & 1u; ++level) x = R::apply(at[level], x);
+    at[level] = x;
+}
+template <class R> RF_FN typename R::A all_chunks(const typename R::A* at, u32 count) {
+    typename R::A total = R::neutral();
+    for (u32 level = 0; level < (u32)CHUNK_LEVELS && (count >> level) != 0u; ++level)
+        if ((count >> level) & 1u) total = R::apply(at[level], total);
+    return total;
+}
 // The tree over the waves of a workgroup, lane by lane; `scratch` is LDS for a value per lane of MOST waves.
 template <class R, int MOST>
 RF_FN typename R::A tree_waves(typename R::A x, typename R::A* scratch, u32 wave, u32 waves) {

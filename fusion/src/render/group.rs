@@ -1,7 +1,7 @@
 //! [`super::Schedule::Group`]: one workgroup a row, one thread a chain; every pass reads its inputs anew.
 //!
-//! [`super::Schedule::Split`] does the same for one chunk of one row and writes what each chain has; [`super::Schedule::Join`]
-//! adds up the chunks and finishes the row.
+//! [`super::Schedule::Split`] does the same for one chunk of one row and writes its total; [`super::Schedule::Join`] adds up
+//! the chunks and finishes the row.
 
 use std::fmt::Write as _;
 
@@ -14,6 +14,9 @@ const BATCH: usize = 4;
 
 pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
     open(kernel, out);
+    for reduce in kernel.plan.passes.iter().flat_map(|pass| &pass.reduces) {
+        let _ = writeln!(out, "    __shared__ rf::u64 totals{}[fuse::CHUNK_LEVELS];", reduce.0);
+    }
     out.push_str("    for (index_t row = rf::group_x(); row < a.space.items; row += a.space.step) {\n");
     kernel.row_offsets(out);
     for level in 0..=kernel.plan.passes.len() {
@@ -29,7 +32,7 @@ pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
 /// A workgroup takes chunk `group_x` of row `group_y`.
 pub(super) fn render_split(kernel: &Kernel<'_>, out: &mut String) {
     let pass = &kernel.plan.passes[0];
-    open_plain(kernel, out);
+    open(kernel, out);
     out.push_str("    {\n        const index_t row = rf::group_y();\n");
     kernel.row_offsets(out);
     kernel.row_values(out, 0);
@@ -38,48 +41,66 @@ pub(super) fn render_split(kernel: &Kernel<'_>, out: &mut String) {
     chunk_loop(kernel, 0, "        ", out);
     for (number, &reduce) in pass.reduces.iter().enumerate() {
         let (functor, _) = kernel.reduction(reduce);
-        let _ = writeln!(out, "        *({functor}::A*)({}) = c{};", partial(number, "rf::group_x()"), reduce.0);
+        let place = partial(number, "rf::group_x()");
+        let _ = writeln!(out, "        const {functor}::A s{} = {};", reduce.0, tree(&functor, 'c', reduce));
+        let _ = writeln!(out, "        if (rf::thread_x() == 0) *({functor}::A*)({place}) = s{};", reduce.0);
     }
     out.push_str("    }\n}\n");
 }
 
+/// Chunks that a thread reads at once.
+const LEAVES: usize = 8;
+
+/// A thread takes `per` chunks that are neighbours, so that the threads' totals go on the same tree.
 pub(super) fn render_join(kernel: &Kernel<'_>, out: &mut String) {
     let pass = &kernel.plan.passes[0];
     open(kernel, out);
+    let _ = writeln!(out, "    rf::u32 per = {LEAVES};\n    while (per * {THREADS} < (rf::u32)a.chunks) per *= 2;");
     out.push_str("    for (index_t row = rf::group_x(); row < a.space.items; row += a.space.step) {\n");
     kernel.row_offsets(out);
     kernel.row_values(out, 0);
-    chains(kernel, &pass.reduces, 't', "        ", out);
-    out.push_str("        for (rf::u32 chunk = 0; chunk < (rf::u32)a.chunks; ++chunk) {\n");
     for (number, &reduce) in pass.reduces.iter().enumerate() {
-        let (functor, _) = kernel.reduction(reduce);
-        let at = reduce.0;
+        let (functor, operand) = kernel.reduction(reduce);
+        let (at, register) = (reduce.0, expr::register(kernel.graph.dtype(operand)));
         let place = partial(number, "chunk");
-        let _ = writeln!(out, "            t{at} = {functor}::apply(t{at}, *(const {functor}::A*)({place}));");
+        // 2^32 chunks among 2^8 threads, eight at a time.
+        let _ = writeln!(out, "        {functor}::A u{at}[22];");
+        let _ = writeln!(out, "        for (rf::u32 turn = 0; turn < per / {LEAVES}; ++turn) {{");
+        let _ = writeln!(out, "            {functor}::A x[{LEAVES}];");
+        let _ = writeln!(out, "#pragma unroll\n            for (rf::u32 i = 0; i < {LEAVES}; ++i) {{");
+        let _ = writeln!(out, "                const rf::u32 chunk = rf::thread_x() * per + turn * {LEAVES} + i;");
+        let _ = writeln!(out, "                x[i] = {functor}::neutral();");
+        let _ = writeln!(
+            out,
+            "                if (chunk < a.chunks) x[i] = *(const {functor}::A*)({place});\n            }}"
+        );
+        let leaf = format!("fuse::tree_of<{functor}, {LEAVES}>(x)");
+        let _ = writeln!(out, "            fuse::Climb<{functor}, 0, 21>::put(u{at}, {leaf}, turn);\n        }}");
+        let _ =
+            writeln!(out, "        const {functor}::A t{at} = fuse::climbed<{functor}, 21>(u{at}, per / {LEAVES});");
+        let tree = tree(&functor, 't', reduce);
+        let _ = writeln!(out, "        const {register} v{at} = {functor}::finish({tree}, a.space.extent);");
     }
-    out.push_str("        }\n");
-    finish(kernel, &pass.reduces, out);
     kernel.row_values(out, 1);
     close(kernel, out);
     out.push_str("    }\n}\n");
 }
 
-/// Address of a chain's partial result: reduction, row, chunk, chain.
-fn partial(reduction: usize, chunk: &str) -> String {
-    format!(
-        "fuse::memory(a.partials) + ((({reduction}ull * a.space.items + row) * a.chunks + {chunk}) * {THREADS} + rf::thread_x()) * 8"
-    )
+/// The tree over the workgroup's chains.
+fn tree(functor: &str, prefix: char, reduce: Value) -> String {
+    format!("fuse::tree_group<{functor}, {THREADS}>({prefix}{}, ({functor}::A*)scratch)", reduce.0)
 }
 
-fn open_plain(kernel: &Kernel<'_>, out: &mut String) {
+/// Address of a chunk's total: reduction, row, chunk.
+fn partial(reduction: usize, chunk: &str) -> String {
+    format!("fuse::memory(a.partials) + (({reduction}ull * a.space.items + row) * a.chunks + {chunk}) * 8")
+}
+
+/// The entry, what is the same everywhere, and LDS for the trees.
+fn open(kernel: &Kernel<'_>, out: &mut String) {
     let _ = writeln!(out, "extern \"C\" __global__ __launch_bounds__({THREADS}) void {ENTRY}(FusedArgs a) {{");
     kernel.uniforms(out);
     let _ = writeln!(out, "    const bool packed = {};", body::packed(kernel, QUAD));
-}
-
-/// As `open_plain`, with LDS for the trees.
-fn open(kernel: &Kernel<'_>, out: &mut String) {
-    open_plain(kernel, out);
     // One value per wave, of the widest accumulator; every tree waits for the one before it.
     if kernel.plan.passes.iter().any(|pass| !pass.reduces.is_empty()) {
         let _ = writeln!(out, "    __shared__ rf::u64 scratch[{THREADS} / ARCH_WAVE_SIZE];");
@@ -102,31 +123,32 @@ pub(super) fn chains(kernel: &Kernel<'_>, reduces: &[Value], prefix: char, inden
     }
 }
 
-fn finish(kernel: &Kernel<'_>, reduces: &[Value], out: &mut String) {
-    for &reduce in reduces {
-        let (functor, operand) = kernel.reduction(reduce);
-        let at = reduce.0;
-        let register = expr::register(kernel.graph.dtype(operand));
-        let _ = writeln!(
-            out,
-            "        const {register} v{at} = {functor}::finish(fuse::tree_group<{functor}, {THREADS}>(t{at}, ({functor}::A*)scratch), a.space.extent);"
-        );
-    }
-}
-
 fn pass(kernel: &Kernel<'_>, number: usize, out: &mut String) {
     let pass = &kernel.plan.passes[number];
-    chains(kernel, &pass.reduces, 't', "        ", out);
-    let _ = writeln!(out, "        for (index_t chunk = 0; chunk < a.space.quads; chunk += {CHUNK_QUADS}) {{");
+    let _ =
+        writeln!(out, "        const rf::u32 chunks{number} = (a.space.quads + {CHUNK_QUADS} - 1) / {CHUNK_QUADS};");
+    let _ = writeln!(out, "        for (rf::u32 number = 0; number < chunks{number}; ++number) {{");
+    let _ = writeln!(out, "            const index_t chunk = number * (index_t){CHUNK_QUADS};");
     chains(kernel, &pass.reduces, 'c', "            ", out);
     chunk_loop(kernel, number, "            ", out);
     for &reduce in &pass.reduces {
         let (functor, _) = kernel.reduction(reduce);
         let at = reduce.0;
-        let _ = writeln!(out, "            t{at} = {functor}::apply(t{at}, c{at});");
+        let _ = writeln!(out, "            const {functor}::A s{at} = {};", tree(&functor, 'c', reduce));
+        let put = format!("fuse::put_chunk<{functor}>(({functor}::A*)totals{at}, s{at}, number)");
+        let _ = writeln!(out, "            if (rf::thread_x() == 0) {put};");
     }
     out.push_str("        }\n");
-    finish(kernel, &pass.reduces, out);
+    if !pass.reduces.is_empty() {
+        // The next write of the totals is behind the barrier of the next tree.
+        out.push_str("        rf::barrier();\n");
+    }
+    for &reduce in &pass.reduces {
+        let (functor, operand) = kernel.reduction(reduce);
+        let (at, register) = (reduce.0, expr::register(kernel.graph.dtype(operand)));
+        let total = format!("fuse::all_chunks<{functor}>((const {functor}::A*)totals{at}, chunks{number})");
+        let _ = writeln!(out, "        const {register} v{at} = {functor}::finish({total}, a.space.extent);");
+    }
 }
 
 /// The quads of one chunk that are this thread's chain's.

@@ -96,9 +96,7 @@ fn pass(kernel: &Kernel<'_>, number: usize, turns: usize, before: usize, reducti
         let (functor, operand) = kernel.reduction(reduce);
         let (at, register) = (reduce.0, expr::register(kernel.graph.dtype(operand)));
         let slot = if reductions == 1 { "slot".to_owned() } else { (before + index).to_string() };
-        // Chains add up their chunks from the neutral element on: here there is one.
-        let total = format!("{functor}::apply({functor}::neutral(), c{at})");
-        let tree = format!("fuse::tree_group_apart<{functor}, {THREADS}>({total}, ({functor}::A*)scratch[{slot}])");
+        let tree = format!("fuse::tree_group_apart<{functor}, {THREADS}>(c{at}, ({functor}::A*)scratch[{slot}])");
         let _ = writeln!(out, "        const {register} v{at} = {functor}::finish({tree}, a.space.extent);");
     }
 }

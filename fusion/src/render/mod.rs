@@ -43,6 +43,9 @@ pub(crate) const COLUMN_CHAINS: usize = 16;
 /// Most waves of a workgroup in [`Schedule::Columns`].
 pub(crate) const COLUMN_WAVES: usize = crate::order::LONG_CHAINS / COLUMN_CHAINS;
 
+/// Chunks of a row in [`Schedule::Columns`] are fewer than 2 to this plus one.
+pub(crate) const COLUMN_LEVELS: usize = 8;
+
 const HEADER: &str = include_str!("fuse.h");
 
 /// How the work is laid over lanes.
@@ -137,7 +140,7 @@ impl Kernel<'_> {
             let _ = writeln!(out, "    rf::u64 scalar[{}];", self.graph.scalars);
         }
         if matches!(schedule, Schedule::Split | Schedule::Join) {
-            // One partial result per reduction, row, chunk and chain.
+            // One total per reduction, row and chunk.
             let _ = writeln!(out, "    rf::u64 partials;\n    rf::u64 chunks;");
         }
         out.push_str("};\n");
