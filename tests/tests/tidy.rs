@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// A hand-written file stays below this.
 const MOST_LINES: usize = 800;
@@ -80,8 +81,26 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 fn is_test_or_example(path: &str) -> bool {
+    static MODULES: LazyLock<Vec<String>> = LazyLock::new(test_modules);
     let test = |part: &str| part == "tests" || part == "tests.rs" || part == "benches" || part == "examples";
-    path.split('/').any(test)
+    let inside = |module: &String| path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'));
+    path.split('/').any(test) || MODULES.iter().any(inside)
+}
+
+/// The modules that only tests have, by path without ending: those behind `#[cfg(test)]` in a file of their own.
+fn test_modules() -> Vec<String> {
+    let mut modules = Vec::new();
+    for (path, text) in files(&[".rs"]) {
+        let folder = match path.rsplit_once('/') {
+            Some((folder, "lib.rs" | "main.rs" | "mod.rs")) => folder.to_owned(),
+            _ => path.trim_end_matches(".rs").to_owned(),
+        };
+        let behind = text.split("#[cfg(test)]\n").skip(1).filter_map(|rest| rest.lines().next());
+        let declared =
+            behind.filter_map(|line| line.trim_start_matches("pub(crate) ").strip_prefix("mod ")?.strip_suffix(';'));
+        modules.extend(declared.map(|name| format!("{folder}/{name}")));
+    }
+    modules
 }
 
 fn fail_on(findings: Vec<String>, rule: &str) {

@@ -121,18 +121,18 @@ struct Conventions {
 
 impl Conventions {
     fn of(family: Family, wave_size: u32) -> Conventions {
-        let gfx9 = Conventions {
+        let oldest = Conventions {
             vgpr_granule: 4,
             unified: false,
             packed_work_item_id: false,
             workgroup_id_in_ttmp: false,
             clamp_and_ieee: true,
         };
-        let rdna = Conventions { vgpr_granule: if wave_size == 32 { 8 } else { 4 }, ..gfx9 };
+        let rdna = Conventions { vgpr_granule: if wave_size == 32 { 8 } else { 4 }, ..oldest };
         match family {
-            Family::Gcn5 | Family::Cdna1 | Family::Ampere | Family::Ada | Family::Hopper => gfx9,
+            Family::Gcn5 | Family::Cdna1 | Family::Ampere | Family::Ada | Family::Hopper => oldest,
             Family::Cdna2 | Family::Cdna3 | Family::Cdna4 => {
-                Conventions { vgpr_granule: 8, unified: true, packed_work_item_id: true, ..gfx9 }
+                Conventions { vgpr_granule: 8, unified: true, packed_work_item_id: true, ..oldest }
             }
             Family::Rdna1 | Family::Rdna2 => rdna,
             Family::Rdna3 | Family::Rdna35 => Conventions { packed_work_item_id: true, ..rdna },
