@@ -5,6 +5,7 @@
 
 mod demo;
 mod doctor;
+mod hip_library;
 mod install;
 mod verify;
 
@@ -28,6 +29,8 @@ enum Command {
     Verify(verify::Arguments),
     /// Say what this machine has and what rocfire will use.
     Doctor,
+    /// Build libamdhip64 and libhiprtc over the emulator, for any HIP program, and say where they are.
+    HipLibrary(hip_library::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Doctor => doctor::run(),
+        Command::HipLibrary(arguments) => hip_library::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -28,9 +28,10 @@ pub struct Outcome {
 }
 
 /// Ours, by the names that programs include; the first is included without being asked.
-const HEADERS: [(&str, &str); 3] = [
+const HEADERS: [(&str, &str); 4] = [
     ("hip/hip_runtime.h", include_str!("../../include/hip/hip_runtime.h")),
     ("hip/hip_runtime_api.h", "#include <hip/hip_runtime.h>\n"),
+    ("hip/hiprtc.h", "#include <hip/hip_runtime.h>\n"),
     ("hip/device.h", include_str!("../../include/hip/device.h")),
 ];
 const OPTIONS: [&str; 9] = [

@@ -1,0 +1,196 @@
+//! C++ programs, compiled by clang without ROCm, linked against the library and run as a user runs them.
+//!
+//! The programs under `programs/` print a line for each of their parts. The same ones are run for an architecture of every
+//! family whose ordinary instructions the emulator executes.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rocfire_arch::DEFAULT_EMULATED;
+
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A folder as `rocfire hip-library` makes one: `lib` with the library under its names, `include`, `bin`.
+fn installed() -> tempfile::TempDir {
+    let executable = std::env::current_exe().unwrap();
+    let built = executable.parent().unwrap().join("libamdhip64.so");
+    assert!(built.is_file(), "{} was not built", built.display());
+    let folder = tempfile::tempdir().unwrap();
+    let lib = folder.path().join("lib");
+    std::fs::create_dir(&lib).unwrap();
+    std::fs::copy(built, lib.join("libamdhip64.so")).unwrap();
+    symlink("libamdhip64.so", lib.join("libhiprtc.so")).unwrap();
+    for name in ["include", "bin"] {
+        symlink(Path::new(CRATE).join(name), folder.path().join(name)).unwrap();
+    }
+    folder
+}
+
+fn clang() -> PathBuf {
+    let found = rocfire_hal::compile::find_clang();
+    found.unwrap_or_else(|rejected| panic!("no clang: {rejected:?}")).path().to_owned()
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    output
+}
+
+fn source(program: &str) -> String {
+    format!("{CRATE}/tests/programs/{program}.hip")
+}
+
+/// Compiles a program with the command that is installed beside the library.
+fn compile(program: &str, arch: &str, folder: &Path) -> PathBuf {
+    let executable = folder.join(program);
+    let mut command = Command::new(folder.join("bin/hipcc"));
+    command.args(["-std=c++17", "-O2", "-Wall", "-Werror"]).arg(format!("--offload-arch={arch}"));
+    succeed(command.env("HIP_CLANG", clang()).arg(source(program)).arg("-o").arg(&executable));
+    executable
+}
+
+fn run(executable: &Path, arch: &str, folder: &Path) -> Output {
+    let mut command = Command::new(executable);
+    command.env("LD_LIBRARY_PATH", folder.join("lib")).env("ROCFIRE_HIP_ARCH", arch);
+    for name in ["ROCFIRE_DEVICE", "ROCFIRE_CHECK", "ROCFIRE_SYNC", "ROCFIRE_LOG"] {
+        command.env_remove(name);
+    }
+    succeed(&mut command)
+}
+
+fn lines(output: &Output) -> Vec<String> {
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// What a program prints on an architecture.
+fn lines_of(program: &str, arch: &str) -> Vec<String> {
+    let folder = installed();
+    lines(&run(&compile(program, arch, folder.path()), arch, folder.path()))
+}
+
+fn assert_all_ok(lines: &[String], expected: usize) {
+    let wrong = lines.iter().filter(|line| !line.ends_with(": ok")).collect::<Vec<_>>();
+    assert!(wrong.is_empty() && lines.len() == expected, "{lines:#?}");
+}
+
+fn check_basics(mut lines: Vec<String>, arch: &str) {
+    let device = lines.remove(1);
+    assert!(device.starts_with(&format!("device: {arch}")), "{device}");
+    assert_all_ok(&lines, 13);
+}
+
+#[test]
+fn a_compiled_program_runs_on_every_family() {
+    for arch in [DEFAULT_EMULATED, "gfx90a", "gfx950", "gfx1030", "gfx1100", "gfx1201"] {
+        check_basics(lines_of("basics", arch), arch);
+    }
+}
+
+/// clang's own bundler is in a package that not every machine has.
+fn bundle(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    const ALIGNMENT: usize = 4096;
+    let mut bytes = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
+    bytes.extend((entries.len() as u64).to_le_bytes());
+    let mut end = ALIGNMENT;
+    for (id, code) in entries {
+        for number in [end, code.len(), id.len()] {
+            bytes.extend((number as u64).to_le_bytes());
+        }
+        bytes.extend(id.as_bytes());
+        end = (end + code.len()).next_multiple_of(ALIGNMENT);
+    }
+    for (_, code) in entries {
+        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+        bytes.extend(code);
+    }
+    bytes
+}
+
+/// A bundle in clang's compressed form, version 3.
+fn compressed(bundle: &[u8]) -> Vec<u8> {
+    let content = zstd::bulk::compress(bundle, 3).unwrap();
+    let mut bytes = b"CCOB\x03\0\x01\0".to_vec();
+    for number in [32 + content.len(), bundle.len(), 0] {
+        bytes.extend((number as u64).to_le_bytes());
+    }
+    bytes.extend(content);
+    bytes
+}
+
+#[test]
+fn a_program_for_several_targets_gives_each_device_its_own() {
+    let folder = installed();
+    let archs = ["gfx90a", "gfx1100"];
+    let flags = ["-x", "hip", "-std=c++17", "-O2", "-nogpuinc", "-nogpulib"];
+    let include = format!("-I{CRATE}/include");
+    let mut entries = vec![("host-x86_64-unknown-linux-gnu-".to_owned(), Vec::new())];
+    for arch in archs {
+        let code = folder.path().join(arch);
+        let mut command = Command::new(clang());
+        command.args(flags).arg(&include).args(["--cuda-device-only", "--no-gpu-bundle-output"]);
+        succeed(command.arg(format!("--offload-arch={arch}")).arg(source("basics")).arg("-o").arg(&code));
+        entries.push((format!("hipv4-amdgcn-amd-amdhsa--{arch}"), std::fs::read(code).unwrap()));
+    }
+    let entries: Vec<_> = entries.iter().map(|(id, code)| (id.as_str(), code.clone())).collect();
+    let plain = bundle(&entries);
+    for (name, image) in [("plain", plain.clone()), ("compressed", compressed(&plain))] {
+        let (file, executable) = (folder.path().join(name), folder.path().join(format!("program-{name}")));
+        std::fs::write(&file, image).unwrap();
+        let mut command = Command::new(clang());
+        command.args(flags).arg(&include).args(["--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang"]);
+        command.arg(&file).arg(source("basics")).arg("-L").arg(folder.path().join("lib"));
+        succeed(command.args(["-lamdhip64", "-lstdc++", "-o"]).arg(&executable));
+        for arch in archs {
+            check_basics(lines(&run(&executable, arch, folder.path())), arch);
+        }
+        let mut other = Command::new(&executable);
+        other.env("LD_LIBRARY_PATH", folder.path().join("lib")).env("ROCFIRE_HIP_ARCH", DEFAULT_EMULATED);
+        let output = other.env_remove("ROCFIRE_LOG").output().unwrap();
+        let reports = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && reports.contains("only for: gfx90a, gfx1100"), "{reports}");
+    }
+}
+
+#[test]
+fn a_program_that_compiles_at_run_time_runs() {
+    assert_all_ok(&lines_of("compiled_at_run_time", DEFAULT_EMULATED), 11);
+}
+
+#[test]
+fn mistakes_are_answered_as_hip_does_and_reported_in_full() {
+    let folder = installed();
+    let output = run(&compile("faults", DEFAULT_EMULATED, folder.path()), DEFAULT_EMULATED, folder.path());
+    let expected = "\
+malloc: hipSuccess
+copy of too much: hipErrorInvalidValue
+copy the wrong way: hipErrorInvalidMemcpyDirection
+free of what is no block: hipErrorInvalidValue
+null: hipErrorInvalidValue
+the last of these: hipErrorInvalidValue
+once: hipErrorInvalidValue
+twice: hipSuccess
+a launch in bounds: hipSuccess
+after a launch out of bounds: hipSuccess
+waiting for it: hipErrorLaunchFailure
+everything after it: hipErrorLaunchFailure
+until reset: hipSuccess
+malloc: hipSuccess
+free: hipSuccess
+use after free: hipErrorLaunchFailure
+";
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+    let reports = String::from_utf8(output.stderr).unwrap();
+    for part in ["hipMemcpy: 401 bytes at offset 0 of the 400-byte allocation", "out-of-bounds write in _Z4fillPii"] {
+        assert!(reports.contains(part), "{part:?} is not in:\n{reports}");
+    }
+    assert!(reports.contains("workgroup (1, 0, 0)") && reports.contains("of the 400-byte block"), "{reports}");
+}
