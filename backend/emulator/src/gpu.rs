@@ -13,6 +13,7 @@ use crate::instrument::Instrument;
 use crate::launch::{self, Launch};
 use crate::memory::{Live, Memory};
 use crate::module::{Kernel, Module};
+use crate::profile::{self, Profile, Sample};
 use crate::step::Level as CpuLevel;
 
 /// How a device is set up.
@@ -212,6 +213,15 @@ impl Gpu {
     pub(crate) fn checker(&self) -> Option<Checker> {
         let checks = self.options.checks;
         checks.any().then(|| Checker::new(checks, self.arch.info().family))
+    }
+
+    /// Runs a kernel as [`launch`](Gpu::launch) does and counts what `MODEL.md` defines: by instruction, and the modelled
+    /// bounds that follow.
+    ///
+    /// # Errors
+    /// As [`launch`](Gpu::launch); [`Error::UnsupportedArch`] for an architecture whose compute unit is not recorded.
+    pub fn profile(&self, kernel: &Kernel, launch: &Launch<'_>, sample: Sample) -> Result<Profile, Error> {
+        profile::run(self, kernel, launch, sample)
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {

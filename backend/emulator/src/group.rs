@@ -124,6 +124,9 @@ impl Worker {
     pub(crate) fn run_group(&mut self, setup: &Setup, group: u64) -> Result<(), Box<Fault>> {
         let workgroup = setup.workgroup(group);
         let waves = setup.waves() as usize;
+        // Every observer is asked, as each takes note of it.
+        let watched = self.observers.iter_mut().fold(false, |any, observer| observer.wants(setup, group) || any);
+        self.env.observed = watched;
         self.env.lds.reset(setup.lds_bytes);
         if setup.scratch_bytes > 0 {
             self.env.reset_scratch(waves, setup.scratch_bytes);
@@ -135,8 +138,10 @@ impl Worker {
         }
         self.states.clear();
         self.states.resize(waves, State::Running);
-        for observer in &mut self.observers {
-            observer.start_group(setup, workgroup, &self.waves[..waves]);
+        if watched {
+            for observer in &mut self.observers {
+                observer.start_group(setup, workgroup, &self.waves[..waves]);
+            }
         }
         loop {
             self.env.barrier_signalled = false;
@@ -145,7 +150,7 @@ impl Worker {
                     continue;
                 }
                 let wave = &mut self.waves[number];
-                let flow = match setup.observed {
+                let flow = match watched {
                     true => instrument::run_wave(wave, &mut self.env, &mut self.observers),
                     false => run_wave(wave, &mut self.env),
                 };
@@ -162,10 +167,15 @@ impl Worker {
                 self.env.fail(FaultKind::BarrierDivergence);
                 return Err(self.report(setup, workgroup, waiting));
             }
-            self.observers.iter_mut().for_each(|observer| observer.barrier());
+            self.watching(watched).for_each(|observer| observer.barrier());
         }
-        self.observers.iter_mut().for_each(|observer| observer.end_group());
+        self.watching(watched).for_each(|observer| observer.end_group());
         Ok(())
+    }
+
+    /// The observers, of a workgroup that is watched.
+    fn watching(&mut self, watched: bool) -> impl Iterator<Item = &mut Box<dyn Observer>> {
+        self.observers.iter_mut().filter(move |_| watched)
     }
 
     /// The fault that the environment holds, with all that is known about where it happened.

@@ -141,6 +141,7 @@ fn kernel_arguments(kernel: &Kernel, launch: &Launch<'_>) -> Vec<u8> {
 /// What the threads of a launch share.
 struct Shared<'a> {
     setup: &'a Setup,
+    instruments: &'a [&'a dyn Instrument],
     /// The next workgroup that nobody has taken.
     next: AtomicU64,
     /// No workgroup from this one on needs to run: the lowest that has faulted.
@@ -169,6 +170,7 @@ pub(crate) fn run(
     let groups = setup.groups;
     let shared = Shared {
         setup: &setup,
+        instruments,
         next: AtomicU64::new(0),
         stop: AtomicU64::new(groups),
         outcome: Mutex::new(Outcome::default()),
@@ -231,6 +233,9 @@ fn work(shared: &Shared<'_>, worker: &mut Worker, chunk: u64, until: Option<Inst
         for group in first..(first + chunk).min(groups) {
             if group >= shared.stop.load(Ordering::Relaxed) {
                 return;
+            }
+            if !shared.instruments.iter().all(|instrument| instrument.runs(shared.setup, group)) {
+                continue;
             }
             if let Err(fault) = worker.run_group(shared.setup, group) {
                 shared.stop.fetch_min(group, Ordering::Relaxed);

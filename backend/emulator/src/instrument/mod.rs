@@ -8,6 +8,7 @@
 //! | who | when |
 //! | --- | --- |
 //! | [`Instrument::observer`] | once for each host thread of the launch |
+//! | [`Instrument::runs`], [`Observer::wants`] | before each workgroup |
 //! | [`Observer::start_group`] | before a workgroup's first step, its waves' registers set |
 //! | [`Observer::before`], [`Observer::after`] | around each step, those without effect (`s_waitcnt`, `s_nop`) included |
 //! | [`Observer::barrier`] | when all waves of the workgroup have reached a barrier, before any goes on |
@@ -43,6 +44,11 @@ pub(crate) trait Instrument: Sync {
     /// Whether workgroups must run one after the other, in one thread.
     fn serial(&self) -> bool {
         false
+    }
+
+    /// Whether a workgroup runs at all: not if one instrument says no.
+    fn runs(&self, _setup: &Setup, _group: u64) -> bool {
+        true
     }
 }
 
@@ -92,6 +98,12 @@ pub(crate) type Verdict = Result<(), Box<Finding>>;
 
 /// Watches the workgroups that one host thread runs. See the module for when each is called.
 pub(crate) trait Observer: Send {
+    /// Whether it wants to see workgroup `group`. One that no observer wants runs in the fast loop; one that others want is
+    /// shown to all.
+    fn wants(&mut self, _setup: &Setup, _group: u64) -> bool {
+        true
+    }
+
     /// `waves` are in their first state; `workgroup` is the place in the grid.
     fn start_group(&mut self, _setup: &Setup, _workgroup: [u32; 3], _waves: &[Wave]) {}
 

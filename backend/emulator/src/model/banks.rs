@@ -9,17 +9,6 @@
 
 use crate::wave::LANES;
 
-/// Which lanes are served together where an access is so wide that eight or sixteen make up a phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// As they are numbered: Composable Kernel's documentation for `ds_write_b128`.
-    Sequential,
-    /// Lanes 0–3 with 20–23, 4–7 with 16–19, 8–11 with 28–31, 12–15 with 24–27, and so on from lane 32: Composable
-    /// Kernel's documentation for `ds_read_b128`. With sixteen lanes in a phase, the first with the last of these and the
-    /// second with the third: HipKittens' measurement on CDNA 4.
-    Interleaved,
-}
-
 /// What an access costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LdsCost {
@@ -31,21 +20,17 @@ pub(crate) struct LdsCost {
     pub(crate) interleaved: u32,
 }
 
-impl LdsCost {
-    /// The fewer conflicts of the two orders: what may go into a lower bound.
-    pub(crate) fn conflicts(&self) -> u32 {
-        self.sequential.min(self.interleaved)
-    }
-}
-
 /// Most lanes in a phase.
 const PHASE_LANES_MAX: usize = 32;
 /// Most dwords of a lane.
 const DWORDS_MAX: usize = 4;
 
-/// Quads of lanes in the order in which they are served, within 32 lanes; the next 32 follow likewise.
+/// Quads of lanes in the order in which they are served, within 32 lanes; the next 32 follow likewise. As they are
+/// numbered: Composable Kernel's documentation for `ds_write_b128`.
 const SEQUENTIAL: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+/// Lanes 0–3 with 20–23, 4–7 with 16–19, 8–11 with 28–31, 12–15 with 24–27: Composable Kernel for `ds_read_b128`.
 const INTERLEAVED_8: [usize; 8] = [0, 5, 1, 4, 2, 7, 3, 6];
+/// Sixteen in a phase, the first with the last of those and the second with the third: HipKittens' measurement on CDNA 4.
 const INTERLEAVED_16: [usize; 8] = [0, 5, 3, 6, 1, 4, 2, 7];
 
 /// Lanes of a phase for accesses of `bytes` each.
@@ -183,7 +168,6 @@ mod tests {
     fn orders_differ_for_wide_accesses() {
         let cost = of(32, 16, |lane| 128 * (lane as u64 % 8) + 16 * (lane as u64 / 8));
         assert_eq!(cost, LdsCost { phases: 8, sequential: 56, interleaved: 24 });
-        assert_eq!(cost.conflicts(), 24);
     }
 
     #[test]

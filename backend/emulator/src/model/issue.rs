@@ -8,6 +8,7 @@ use rocfire_isa::{Inst, Op};
 
 use crate::counters::Class;
 
+use super::bound::PipeClocks;
 use super::matrix::{self, MatrixCost};
 
 /// What executes instructions beside one another. A SIMD issues at most one instruction to each in a turn.
@@ -55,6 +56,30 @@ impl Pipe {
             Pipe::Scalar => "scalar",
             Pipe::Branch => "branch",
             Pipe::Issue => "issue",
+        }
+    }
+
+    /// Six letters at most.
+    pub(crate) fn short(self) -> &'static str {
+        match self {
+            Pipe::Transcendental => "trans",
+            Pipe::Matrix | Pipe::Valu | Pipe::Lds | Pipe::Vmem | Pipe::Scalar | Pipe::Branch | Pipe::Issue => {
+                self.name()
+            }
+        }
+    }
+
+    /// Its part of some clocks; of scalar instructions, branches and waves' turns, their number.
+    pub fn clocks_in(self, clocks: &PipeClocks) -> u64 {
+        match self {
+            Pipe::Matrix => clocks.matrix,
+            Pipe::Valu => clocks.valu,
+            Pipe::Transcendental => clocks.transcendental,
+            Pipe::Lds => clocks.lds,
+            Pipe::Vmem => clocks.vmem,
+            Pipe::Scalar => clocks.scalar,
+            Pipe::Branch => clocks.branch,
+            Pipe::Issue => clocks.turns,
         }
     }
 }
@@ -233,8 +258,8 @@ pub(crate) fn cost(info: &ArchInfo, unit: &Unit, inst: &Inst, class: Class, wave
         internal: false,
     };
     match class {
-        Class::Valu => vector(info.family, unit, inst, wave_size, nothing),
-        Class::Mfma => match matrix::cost(info.family, info.matrix, inst) {
+        // RDNA's matrix instructions stand among the vector ones.
+        Class::Valu | Class::Mfma => match matrix::cost(info.family, info.matrix, inst) {
             Some(matrix) => Cost { valu: matrix.clocks - matrix.shadow, matrix: Some(matrix), ..nothing },
             None => vector(info.family, unit, inst, wave_size, nothing),
         },

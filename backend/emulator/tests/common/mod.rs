@@ -85,6 +85,7 @@ impl Bench {
     }
 
     /// Launches and gives what came of it.
+    #[allow(dead_code)] // As above.
     pub fn try_run(
         &self,
         kernel: &str,
@@ -99,6 +100,7 @@ impl Bench {
     }
 
     /// Launches with a one-dimensional grid; it must work.
+    #[allow(dead_code)] // As above.
     pub fn run(&self, kernel: &str, grid: u32, block: u32, args: &Args) -> Counters {
         self.try_run(kernel, [grid, 1, 1], [block, 1, 1], 0, args).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -113,6 +115,12 @@ pub struct Args {
 impl Args {
     pub fn new() -> Args {
         Args::default()
+    }
+
+    /// What has been added so far.
+    #[allow(dead_code)] // Not every test lays out a launch itself.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Adds one.
