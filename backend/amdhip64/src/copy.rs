@@ -90,8 +90,8 @@ pub struct Fill {
     /// Where.
     pub to: Place,
     /// The element.
-    pub value: u32,
-    /// Its bytes: 1, 2 or 4.
+    pub value: u64,
+    /// Its bytes: 1, 2, 4 or 8.
     pub value_bytes: u64,
     /// Elements of a row, rows, slices.
     pub extent: [u64; 3],
@@ -210,7 +210,7 @@ fn rows(to: (u64, u64), from: (u64, u64), width: u64, height: u64, kind: Kind) -
     Work::Copy(Copy { to, from, extent: [width, height, 1], kind })
 }
 
-fn fill(to: Place, value: u32, value_bytes: u64, extent: [u64; 3]) -> Work {
+fn fill(to: Place, value: u64, value_bytes: u64, extent: [u64; 3]) -> Work {
     Work::Fill(Fill { to, value, value_bytes, extent })
 }
 
@@ -406,62 +406,72 @@ export! {
 
     /// `hipMemset`
     fn hipMemset(to: u64, value: c_int, bytes: u64) {
-        now(&fill(Place::linear(to), value as u32 & 0xff, 1, [bytes, 1, 1]))
+        now(&fill(Place::linear(to), u64::from(value as u8), 1, [bytes, 1, 1]))
     }
 
     /// `hipMemsetAsync`
     fn hipMemsetAsync(to: u64, value: c_int, bytes: u64, stream: Handle) {
-        submit(stream, fill(Place::linear(to), value as u32 & 0xff, 1, [bytes, 1, 1]))
+        submit(stream, fill(Place::linear(to), u64::from(value as u8), 1, [bytes, 1, 1]))
     }
 
     /// `hipMemsetD8`
     fn hipMemsetD8(to: u64, value: u8, count: u64) {
-        now(&fill(Place::linear(to), u32::from(value), 1, [count, 1, 1]))
+        now(&fill(Place::linear(to), u64::from(value), 1, [count, 1, 1]))
     }
 
     /// `hipMemsetD8Async`
     fn hipMemsetD8Async(to: u64, value: u8, count: u64, stream: Handle) {
-        submit(stream, fill(Place::linear(to), u32::from(value), 1, [count, 1, 1]))
+        submit(stream, fill(Place::linear(to), u64::from(value), 1, [count, 1, 1]))
     }
 
     /// `hipMemsetD16`
     fn hipMemsetD16(to: u64, value: u16, count: u64) {
-        now(&fill(Place::linear(to), u32::from(value), 2, [count, 1, 1]))
+        now(&fill(Place::linear(to), u64::from(value), 2, [count, 1, 1]))
     }
 
     /// `hipMemsetD16Async`
     fn hipMemsetD16Async(to: u64, value: u16, count: u64, stream: Handle) {
-        submit(stream, fill(Place::linear(to), u32::from(value), 2, [count, 1, 1]))
+        submit(stream, fill(Place::linear(to), u64::from(value), 2, [count, 1, 1]))
     }
 
     /// `hipMemsetD32`
     fn hipMemsetD32(to: u64, value: c_int, count: u64) {
-        now(&fill(Place::linear(to), value as u32, 4, [count, 1, 1]))
+        now(&fill(Place::linear(to), u64::from(value as u32), 4, [count, 1, 1]))
     }
 
     /// `hipMemsetD32Async`
     fn hipMemsetD32Async(to: u64, value: c_int, count: u64, stream: Handle) {
-        submit(stream, fill(Place::linear(to), value as u32, 4, [count, 1, 1]))
+        submit(stream, fill(Place::linear(to), u64::from(value as u32), 4, [count, 1, 1]))
+    }
+
+    /// `hipStreamWriteValue32`
+    fn hipStreamWriteValue32(stream: Handle, to: u64, value: u32, _flags: c_uint) {
+        submit(stream, fill(Place::linear(to), u64::from(value), 4, [1, 1, 1]))
+    }
+
+    /// `hipStreamWriteValue64`
+    fn hipStreamWriteValue64(stream: Handle, to: u64, value: u64, _flags: c_uint) {
+        submit(stream, fill(Place::linear(to), value, 8, [1, 1, 1]))
     }
 
     /// `hipMemset2D`
     fn hipMemset2D(to: u64, pitch: u64, value: c_int, width: u64, height: u64) {
-        now(&fill(Place::rows(to, pitch), value as u32 & 0xff, 1, [width, height, 1]))
+        now(&fill(Place::rows(to, pitch), u64::from(value as u8), 1, [width, height, 1]))
     }
 
     /// `hipMemset2DAsync`
     fn hipMemset2DAsync(to: u64, pitch: u64, value: c_int, width: u64, height: u64, stream: Handle) {
-        submit(stream, fill(Place::rows(to, pitch), value as u32 & 0xff, 1, [width, height, 1]))
+        submit(stream, fill(Place::rows(to, pitch), u64::from(value as u8), 1, [width, height, 1]))
     }
 
     /// `hipMemset3D`
     fn hipMemset3D(to: PitchedPointer, value: c_int, extent: Extent) {
-        now(&fill(to.place(), value as u32 & 0xff, 1, extent.0))
+        now(&fill(to.place(), u64::from(value as u8), 1, extent.0))
     }
 
     /// `hipMemset3DAsync`
     fn hipMemset3DAsync(to: PitchedPointer, value: c_int, extent: Extent, stream: Handle) {
-        submit(stream, fill(to.place(), value as u32 & 0xff, 1, extent.0))
+        submit(stream, fill(to.place(), u64::from(value as u8), 1, extent.0))
     }
 }
 

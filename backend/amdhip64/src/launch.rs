@@ -188,6 +188,18 @@ fn workgroups(threads: [u32; 3], block: [u32; 3]) -> Result<[u32; 3]> {
     Ok(std::array::from_fn(|axis| threads[axis] / block[axis]))
 }
 
+/// `hipLaunchConfig_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct LaunchConfiguration {
+    grid: Dim3,
+    block: Dim3,
+    lds_bytes: u64,
+    stream: Handle,
+    attributes: *const c_void,
+    attribute_count: c_uint,
+}
+
 /// What `<<<…>>>` pushes before it calls the kernel's host function.
 #[derive(Clone, Copy)]
 struct Configuration {
@@ -239,6 +251,12 @@ export! {
         record(start, stream)?;
         launch_symbol(function, grid, block, arguments, lds_bytes, stream)?;
         record(stop, stream)
+    }
+
+    /// `hipLaunchKernelExC`: attributes are accepted, and change nothing.
+    fn hipLaunchKernelExC(with: In<LaunchConfiguration>, function: *const c_void, arguments: In<u64>) {
+        let LaunchConfiguration { grid, block, lds_bytes, stream, .. } = with.get()?;
+        launch_symbol(function, grid, block, arguments, lds_bytes, stream)
     }
 
     /// `hipLaunchCooperativeKernel`: workgroups that wait for each other are not emulated, and end at the step limit.

@@ -361,13 +361,6 @@ export! {
         runtime.stream(stream)?;
         block_at(runtime, address).map(|_| ()).ok_or_else(|| Status::INVALID_VALUE.into())
     }
-
-    /// `hipStreamWriteValue32`
-    fn hipStreamWriteValue32(stream: Handle, address: u64, value: u32, _flags: c_uint) {
-        use crate::copy::{Fill, Place};
-        let fill = Fill { to: Place::linear(address), value, value_bytes: 4, extent: [1, 1, 1] };
-        crate::work::submit(stream, crate::work::Work::Fill(fill))
-    }
 }
 
 impl Runtime {

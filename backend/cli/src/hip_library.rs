@@ -105,8 +105,8 @@ fn build(tree: &Path, release: bool) -> Result<PathBuf, Error> {
 fn made(messages: &str) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let files = messages.filter_map(|message| message.get("filenames")?.as_array().cloned()).flatten();
-    let paths = files.filter_map(|file| file.as_str().map(PathBuf::from));
-    paths.filter(|path| path.file_name() == Some(OsStr::new(LIBRARY))).last()
+    let mut paths = files.filter_map(|file| file.as_str().map(PathBuf::from));
+    paths.find(|path| path.file_name() == Some(OsStr::new(LIBRARY)))
 }
 
 /// Copies the library and what goes with it, and gives it all its names.

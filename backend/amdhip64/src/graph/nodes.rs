@@ -63,7 +63,12 @@ impl MemsetNode {
         }
         let mask = u32::MAX >> (32 - 8 * self.element_bytes);
         let (to, extent) = (Place::rows(self.to, self.pitch), [self.width, self.height.max(1), 1]);
-        Ok(Work::Fill(Fill { to, value: self.value & mask, value_bytes: u64::from(self.element_bytes), extent }))
+        Ok(Work::Fill(Fill {
+            to,
+            value: u64::from(self.value & mask),
+            value_bytes: u64::from(self.element_bytes),
+            extent,
+        }))
     }
 }
 

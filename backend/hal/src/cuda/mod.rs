@@ -134,18 +134,22 @@ impl Driver for Cuda {
 
     unsafe fn write(&self, address: u64, source: &[u8]) -> Result<()> {
         let (host, bytes, stream) = (source.as_ptr().cast(), source.len(), self.shared.stream.0);
-        // SAFETY: the device's range is the caller's duty, the host's is a slice.
-        self.shared
-            .call("cuMemcpyHtoDAsync", |cuda| unsafe { cuda.cuMemcpyHtoDAsync_v2(address, host, bytes, stream) })?;
+        let copy = |cuda: &LibCuda| {
+            // SAFETY: the device's range is the caller's duty, the host's is a slice.
+            unsafe { cuda.cuMemcpyHtoDAsync_v2(address, host, bytes, stream) }
+        };
+        self.shared.call("cuMemcpyHtoDAsync", copy)?;
         // The slice may be gone as soon as this returns.
         self.shared.wait()
     }
 
     unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()> {
         let (host, bytes, stream) = (target.as_mut_ptr().cast(), target.len(), self.shared.stream.0);
-        // SAFETY: the device's range is the caller's duty, the host's is a slice, which is waited for below.
-        self.shared
-            .call("cuMemcpyDtoHAsync", |cuda| unsafe { cuda.cuMemcpyDtoHAsync_v2(host, address, bytes, stream) })?;
+        let copy = |cuda: &LibCuda| {
+            // SAFETY: the device's range is the caller's duty, the host's is a slice, which is waited for below.
+            unsafe { cuda.cuMemcpyDtoHAsync_v2(host, address, bytes, stream) }
+        };
+        self.shared.call("cuMemcpyDtoHAsync", copy)?;
         self.shared.wait()
     }
 

@@ -35,15 +35,15 @@ impl Ordered for Half {
 }
 
 /// `S0 < S1`
-pub(super) struct Less<T>(PhantomData<T>);
+struct Less<T>(PhantomData<T>);
 /// `S0 == S1`
-pub(super) struct Equal<T>(PhantomData<T>);
+struct Equal<T>(PhantomData<T>);
 /// `S0 <= S1`
-pub(super) struct LessOrEqual<T>(PhantomData<T>);
+struct LessOrEqual<T>(PhantomData<T>);
 /// Neither is NaN, and `S0 != S1`.
-pub(super) struct LessOrGreater<T>(PhantomData<T>);
+struct LessOrGreater<T>(PhantomData<T>);
 /// Neither is NaN.
-pub(super) struct IsOrdered<T>(PhantomData<T>);
+struct IsOrdered<T>(PhantomData<T>);
 
 macro_rules! compare {
     ($($name:ident |$order:ident| $body:expr;)*) => {
@@ -66,9 +66,9 @@ compare! {
 }
 
 /// `S0 > S1`
-pub(super) struct Greater<T>(PhantomData<T>);
+struct Greater<T>(PhantomData<T>);
 /// `S0 >= S1`
-pub(super) struct GreaterOrEqual<T>(PhantomData<T>);
+struct GreaterOrEqual<T>(PhantomData<T>);
 
 macro_rules! swapped {
     ($($name:ident $other:ident;)*) => {

@@ -7,7 +7,7 @@ use rocfire_isa::{Inst, Op};
 macro_rules! mask_ops {
     ($($(#[$doc:meta])* $name:ident [$reads:literal $writes:literal $properties:expr] ($($a:ident: $t:ty),*; $mask:ident) -> $r:ty = $body:expr;)*) => {
         $($(#[$doc])*
-        pub(super) struct $name;
+        struct $name;
         impl MaskOp for $name {
             type S = ($($t,)*);
             type R = $r;
@@ -106,7 +106,7 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
             if clamp {
                 Choice::mask::<SubCoClamp>()
             } else {
-                Choice::hot_mask::<SubCo>()
+                Choice::mask::<SubCo>()
             }
         }
         Op::VSubrevCoU32 => {
@@ -127,7 +127,7 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
             if clamp {
                 Choice::mask::<SubbCoClamp>()
             } else {
-                Choice::hot_mask::<SubbCo>()
+                Choice::mask::<SubbCo>()
             }
         }
         Op::VSubbrevCoU32 => {
