@@ -257,6 +257,8 @@ pub(crate) struct Step {
     pub(crate) src: [u16; 4],
     /// Bit i: source i is the constant `k[i]`.
     pub(crate) constants: u8,
+    /// Bit i: source i is spread, and so the same in all lanes.
+    pub(crate) uniform: u8,
     /// Entries of `spreads` in use.
     spread_count: u8,
     /// Number of this memory instruction in the program, for the address cache.
@@ -299,6 +301,7 @@ impl Step {
             dst: [0; 2],
             src: [0; 4],
             constants: 0,
+            uniform: 0,
             spread_count: 0,
             site: 0,
             imm: selected.imm,
@@ -356,6 +359,7 @@ impl Step {
         let slot = STAGE + 2 * i as u16 + half;
         if half == 0 {
             self.src[i] = slot;
+            self.uniform |= 1 << i;
         }
         *self.spreads.get_mut(self.spread_count as usize)? = Spread { slot, scalar, value };
         self.spread_count += 1;
@@ -369,6 +373,15 @@ impl Step {
         for spread in &self.spreads[..self.spread_count as usize] {
             let value = if spread.scalar == Spread::CONSTANT { spread.value } else { w.scalar_source(spread.scalar) };
             w.v[spread.slot as usize].0 = [value; crate::wave::LANES];
+        }
+    }
+
+    /// The same over the first eight lanes only, for handlers that know from `uniform` that the others are alike.
+    #[inline(always)]
+    pub(crate) fn spread_short(&self, w: &mut Wave) {
+        for spread in &self.spreads[..self.spread_count as usize] {
+            let value = if spread.scalar == Spread::CONSTANT { spread.value } else { w.scalar_source(spread.scalar) };
+            w.v[spread.slot as usize].0[..8].fill(value);
         }
     }
 

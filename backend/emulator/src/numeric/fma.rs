@@ -1,5 +1,7 @@
 //! The exact fused multiply-add in software, for hosts without one and for the scaled one of `v_div_fmas`.
 
+use super::Rounding;
+
 /// Rounds to f32 toward zero, then sets the last bit if anything was lost ("round to odd"), so that a later rounding to
 /// a format at least two bits narrower gives what one rounding of `x` would have given.
 #[inline(always)]
@@ -14,7 +16,7 @@ pub(crate) fn round_odd_f32(x: f64) -> f32 {
 
 /// `p + c` in f64 rounded to odd.
 #[inline(always)]
-fn add_round_odd(p: f64, c: f64) -> f64 {
+pub(crate) fn add_round_odd(p: f64, c: f64) -> f64 {
     let sum = p + c;
     // Knuth's two-sum: `error` is exactly what `sum` lost.
     let c_part = sum - p;
@@ -68,6 +70,12 @@ fn shift_right_sticky(x: u128, shift: u32) -> u128 {
 /// `(a * b + c) * 2^scale` in f64 with one rounding: `v_div_fmas_f64`, and with scale 0 the plain operation.
 #[inline(never)]
 pub(crate) fn fma_f64_scaled(a: f64, b: f64, c: f64, scale: i32) -> f64 {
+    fma_f64_directed(a, b, c, scale, Rounding::Nearest)
+}
+
+/// The same with any rounding.
+#[inline(always)]
+pub(crate) fn fma_f64_directed(a: f64, b: f64, c: f64, scale: i32, rounding: Rounding) -> f64 {
     if !a.is_finite() || !b.is_finite() || !c.is_finite() {
         // No finite result: the product and the sum of the infinities and NaNs decide. A finite product must not
         // overflow on the way, which it would only with an infinite or NaN `c`.
@@ -77,9 +85,10 @@ pub(crate) fn fma_f64_scaled(a: f64, b: f64, c: f64, scale: i32) -> f64 {
     if a == 0.0 || b == 0.0 {
         let zero = if product_negative { -0.0 } else { 0.0 };
         return if c == 0.0 {
-            zero + c
+            let down = rounding == Rounding::Down && (product_negative || c.is_sign_negative());
+            if down { -0.0 } else { zero + c }
         } else {
-            compose(c.is_sign_negative(), decompose(c).0.into(), decompose(c).1 + scale)
+            compose(c.is_sign_negative(), decompose(c).0.into(), decompose(c).1 + scale, rounding)
         };
     }
     let (ma, ea) = decompose(a);
@@ -87,7 +96,7 @@ pub(crate) fn fma_f64_scaled(a: f64, b: f64, c: f64, scale: i32) -> f64 {
     let product = u128::from(ma) * u128::from(mb);
     let product_exponent = ea + eb;
     if c == 0.0 {
-        return compose(product_negative, product, product_exponent + scale);
+        return compose(product_negative, product, product_exponent + scale, rounding);
     }
     let (mc, ec) = decompose(c);
     // Both with the leading one at bit 126: one bit of headroom, and at least 20 zero bits below the product.
@@ -102,11 +111,15 @@ pub(crate) fn fma_f64_scaled(a: f64, b: f64, c: f64, scale: i32) -> f64 {
     let negative = if product_larger { product_negative } else { c.is_sign_negative() };
     let small = shift_right_sticky(small, distance as u32);
     let sum = if product_negative == c.is_sign_negative() { large + small } else { large - small };
-    if sum == 0 { 0.0 } else { compose(negative, sum, exponent + scale) }
+    match sum {
+        0 if rounding == Rounding::Down => -0.0,
+        0 => 0.0,
+        _ => compose(negative, sum, exponent + scale, rounding),
+    }
 }
 
-/// The f64 nearest to `±m · 2^e` (ties to even) for non-zero `m`, whose last bit may be sticky if `m` has over 55 bits.
-fn compose(negative: bool, m: u128, e: i32) -> f64 {
+/// The f64 that `±m · 2^e` is rounded to, for non-zero `m`, whose last bit may be sticky if `m` has over 55 bits.
+fn compose(negative: bool, m: u128, e: i32, rounding: Rounding) -> f64 {
     let sign = u64::from(negative) << 63;
     let top = 127 - m.leading_zeros() as i32;
     // The exponent of the last place kept: 53 bits, or fewer where the result is subnormal.
@@ -119,13 +132,23 @@ fn compose(negative: bool, m: u128, e: i32) -> f64 {
     } else {
         (m >> drop, m & ((1 << drop) - 1), 1 << (drop - 1))
     };
-    let up = rest > half || (rest == half && kept & 1 == 1);
+    let outward = match rounding {
+        Rounding::Nearest => true,
+        Rounding::Up => !negative,
+        Rounding::Down => negative,
+        Rounding::Zero => false,
+    };
+    let up = match rounding {
+        Rounding::Nearest => rest > half || (rest == half && kept & 1 == 1),
+        _ => rest != 0 && outward,
+    };
     let kept = kept as u64 + u64::from(up);
     if kept == 0 {
         return f64::from_bits(sign);
     }
     if last > 971 || (last == 971 && kept >> 53 != 0) {
-        return f64::from_bits(sign | 0x7ff << 52);
+        let infinity = 0x7ff << 52;
+        return f64::from_bits(sign | if outward { infinity } else { infinity - 1 });
     }
     // Adding the fraction to the biased exponent lets a carry of the rounding move the exponent by itself.
     let bits = if kept >> 52 == 0 { kept } else { (((last + 1075) as u64) << 52) + (kept - (1 << 52)) };

@@ -2,15 +2,18 @@
 
 use rocfire_isa::Op;
 
-use super::space::{Device, Lds, Place, Space, observe};
+use super::by_cpu;
+use super::interleave::Interleave;
+use super::space::{Device, Lds, Line, Place, Space, observe};
 use crate::env::Env;
 use crate::error::Access;
+use crate::numeric::Baseline;
 use crate::step::{Flow, Handlers, Step, levels};
-use crate::wave::{CHUNK, CHUNKS, LANES, Wave};
+use crate::wave::{CHUNK, CHUNKS, LANES, Lanes, Wave};
 
 /// Loads `N` dwords a lane.
 #[inline(always)]
-pub(super) fn dwords<S: Space, const N: usize, const BYTES: usize>(
+pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize>(
     w: &mut Wave,
     env: &mut Env,
     s: &Step,
@@ -24,15 +27,26 @@ pub(super) fn dwords<S: Space, const N: usize, const BYTES: usize>(
     }
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Read);
     observe::<S>(w, env, s, (offset_bytes, BYTES, dst), Access::Read);
+    match S::line::<BYTES>(w, env, s, offset_bytes, Access::Read) {
+        Some(Line::Step(host)) => {
+            // SAFETY: `line` gave a pointer to `LANES * BYTES` readable bytes.
+            unsafe { C::split::<N>(host, registers_mut(w, dst)) };
+            return Flow::Next;
+        }
+        Some(Line::Same(host)) => {
+            // SAFETY: `line` gave a pointer to `BYTES` readable bytes.
+            let values = unsafe { host.cast::<[u32; N]>().read_unaligned() };
+            for (register, value) in registers_mut::<N>(w, dst).iter_mut().zip(values) {
+                *register = Lanes([value; LANES]);
+            }
+            return Flow::Next;
+        }
+        None => {}
+    }
     match S::resolve::<BYTES>(w, env, s, offset_bytes, Access::Read) {
         Place::Linear(host) => {
-            for c in 0..CHUNKS {
-                // SAFETY: `resolve` gave a pointer to `LANES * BYTES` readable bytes.
-                let chunk = unsafe { host.cast::<[[u32; N]; CHUNK]>().add(c).read_unaligned() };
-                for d in 0..N {
-                    w.set_chunk(dst + d as u16, c, std::array::from_fn(|i| chunk[i][d]));
-                }
-            }
+            // SAFETY: `resolve` gave a pointer to `LANES * BYTES` readable bytes.
+            unsafe { C::split::<N>(host, registers_mut(w, dst)) };
             Flow::Next
         }
         Place::Span(host, offsets) => {
@@ -59,6 +73,12 @@ pub(super) fn dwords<S: Space, const N: usize, const BYTES: usize>(
             }
         }),
     }
+}
+
+/// `N` registers from `first` on.
+#[inline(always)]
+fn registers_mut<const N: usize>(w: &mut Wave, first: u16) -> &mut [Lanes; N] {
+    w.v[first as usize..].first_chunk_mut().expect("staging registers stand behind all that an operand can name")
 }
 
 /// Loads lane by lane; `put` gets the bytes, in the first `BYTES` of 16.
@@ -170,17 +190,17 @@ fn narrow<S: Space, T: Narrow, const BYTES: usize, const HALF: u8>(w: &mut Wave,
 
 /// Loads `N` dwords into the instruction's destination.
 #[inline(always)]
-fn plain<S: Space, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
-    dwords::<S, N, BYTES>(w, env, s, s.dst[0], s.imm)
+fn plain<C: Interleave, S: Space, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+    dwords::<C, S, N, BYTES>(w, env, s, s.dst[0], s.imm)
 }
 
 /// Loads of GLOBAL.
 pub(super) fn global(op: Op) -> Option<Handlers> {
     Some(match op {
-        Op::GlobalLoadDword => levels!(plain::<Device, 1, 4>),
-        Op::GlobalLoadDwordx2 => levels!(plain::<Device, 2, 8>),
-        Op::GlobalLoadDwordx3 => levels!(plain::<Device, 3, 12>),
-        Op::GlobalLoadDwordx4 => levels!(plain::<Device, 4, 16>),
+        Op::GlobalLoadDword => by_cpu!(C => plain::<C, Device, 1, 4>),
+        Op::GlobalLoadDwordx2 => by_cpu!(C => plain::<C, Device, 2, 8>),
+        Op::GlobalLoadDwordx3 => by_cpu!(C => plain::<C, Device, 3, 12>),
+        Op::GlobalLoadDwordx4 => by_cpu!(C => plain::<C, Device, 4, 16>),
         Op::GlobalLoadUshort => levels!(narrow::<Device, u16, 2, WHOLE>),
         Op::GlobalLoadShortD16 => levels!(narrow::<Device, u16, 2, LOW>),
         Op::GlobalLoadShortD16Hi => levels!(narrow::<Device, u16, 2, HIGH>),
@@ -191,10 +211,10 @@ pub(super) fn global(op: Op) -> Option<Handlers> {
 /// Loads of DS, but for the two-address ones.
 pub(super) fn lds(op: Op) -> Option<Handlers> {
     Some(match op {
-        Op::DsReadB32 => levels!(plain::<Lds, 1, 4>),
-        Op::DsReadB64 => levels!(plain::<Lds, 2, 8>),
-        Op::DsReadB96 => levels!(plain::<Lds, 3, 12>),
-        Op::DsReadB128 => levels!(plain::<Lds, 4, 16>),
+        Op::DsReadB32 => by_cpu!(C => plain::<C, Lds, 1, 4>),
+        Op::DsReadB64 => by_cpu!(C => plain::<C, Lds, 2, 8>),
+        Op::DsReadB96 => by_cpu!(C => plain::<C, Lds, 3, 12>),
+        Op::DsReadB128 => by_cpu!(C => plain::<C, Lds, 4, 16>),
         Op::DsReadU16 => levels!(narrow::<Lds, u16, 2, WHOLE>),
         Op::DsReadU16D16 => levels!(narrow::<Lds, u16, 2, LOW>),
         Op::DsReadU16D16Hi => levels!(narrow::<Lds, u16, 2, HIGH>),
@@ -212,10 +232,10 @@ pub(super) fn lds(op: Op) -> Option<Handlers> {
 /// Loads of any space, in one body for every host.
 pub(super) fn rare<S: Space>(op: Op) -> Option<Handlers> {
     Some(Handlers::same(match op {
-        Op::FlatLoadDword | Op::ScratchLoadDword | Op::BufferLoadDword => plain::<S, 1, 4>,
-        Op::FlatLoadDwordx2 | Op::ScratchLoadDwordx2 | Op::BufferLoadDwordx2 => plain::<S, 2, 8>,
-        Op::FlatLoadDwordx3 | Op::ScratchLoadDwordx3 | Op::BufferLoadDwordx3 => plain::<S, 3, 12>,
-        Op::FlatLoadDwordx4 | Op::ScratchLoadDwordx4 | Op::BufferLoadDwordx4 => plain::<S, 4, 16>,
+        Op::FlatLoadDword | Op::ScratchLoadDword | Op::BufferLoadDword => plain::<Baseline, S, 1, 4>,
+        Op::FlatLoadDwordx2 | Op::ScratchLoadDwordx2 | Op::BufferLoadDwordx2 => plain::<Baseline, S, 2, 8>,
+        Op::FlatLoadDwordx3 | Op::ScratchLoadDwordx3 | Op::BufferLoadDwordx3 => plain::<Baseline, S, 3, 12>,
+        Op::FlatLoadDwordx4 | Op::ScratchLoadDwordx4 | Op::BufferLoadDwordx4 => plain::<Baseline, S, 4, 16>,
         Op::GlobalLoadUbyte | Op::FlatLoadUbyte | Op::ScratchLoadUbyte | Op::BufferLoadUbyte => {
             narrow::<S, u8, 1, WHOLE>
         }

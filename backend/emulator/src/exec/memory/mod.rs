@@ -14,6 +14,7 @@ use crate::step::{Constant, Role, Selected};
 
 mod atomic;
 mod exchange;
+mod interleave;
 mod load;
 mod pair;
 mod space;
@@ -22,6 +23,33 @@ mod to_lds;
 mod transpose;
 
 pub(crate) use space::SCRATCH_DESCRIPTOR;
+
+/// As [`levels!`](crate::step::levels), with a name for the [`Cpu`](crate::numeric::Cpu) of each level.
+macro_rules! by_cpu {
+    ($cpu:ident => $body:expr) => {{
+        fn baseline(w: &mut crate::wave::Wave, e: &mut crate::env::Env, s: &crate::step::Step) -> crate::step::Flow {
+            type $cpu = crate::numeric::Baseline;
+            ($body)(w, e, s)
+        }
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+            fn avx2(w: &mut crate::wave::Wave, e: &mut crate::env::Env, s: &crate::step::Step) -> crate::step::Flow {
+                type $cpu = crate::numeric::Avx2;
+                ($body)(w, e, s)
+            }
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+            fn avx512(w: &mut crate::wave::Wave, e: &mut crate::env::Env, s: &crate::step::Step) -> crate::step::Flow {
+                type $cpu = crate::numeric::Avx2;
+                ($body)(w, e, s)
+            }
+            crate::step::Handlers { baseline, avx2, avx512 }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        crate::step::Handlers::same(baseline)
+    }};
+}
+pub(crate) use by_cpu;
 
 /// The handler of a memory instruction.
 pub(crate) fn select(inst: &Inst) -> Option<Selected> {

@@ -2,11 +2,12 @@
 
 use rocfire_isa::Op;
 
+use super::interleave::Interleave;
 use super::space::{Lds, observe};
-use super::{load, store};
+use super::{by_cpu, load, store};
 use crate::env::Env;
 use crate::error::Access;
-use crate::step::{Flow, Handlers, Step, levels};
+use crate::step::{Flow, Handlers, Step};
 use crate::wave::{LANES, Wave};
 
 /// Byte offset of the first or second address: 8 bits each, in units of the access or of 64 of them.
@@ -16,29 +17,42 @@ fn offset_bytes(s: &Step, second: bool, unit_bytes: i64) -> i64 {
 }
 
 #[inline(always)]
-fn read<const N: usize, const BYTES: usize, const UNITS: i64>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn read<C: Interleave, const N: usize, const BYTES: usize, const UNITS: i64>(
+    w: &mut Wave,
+    env: &mut Env,
+    s: &Step,
+) -> Flow {
     let unit_bytes = BYTES as i64 * UNITS;
-    // The first result may land on the address register: keep it for the second.
+    let [first, second] = [false, true].map(|second| offset_bytes(s, second, unit_bytes));
+    let results = s.dst[0]..s.dst[0] + N as u16;
+    if !results.contains(&s.src[0]) {
+        let flow = load::dwords::<C, Lds, N, BYTES>(w, env, s, s.dst[0], first);
+        return match flow {
+            Flow::Next => load::dwords::<C, Lds, N, BYTES>(w, env, s, s.dst[0] + N as u16, second),
+            other => other,
+        };
+    }
+    // The first result lands on the address register: keep it for the second.
     let address = w.v[s.src[0] as usize];
-    let flow = load::dwords::<Lds, N, BYTES>(w, env, s, s.dst[0], offset_bytes(s, false, unit_bytes));
+    let flow = load::dwords::<C, Lds, N, BYTES>(w, env, s, s.dst[0], first);
     if flow != Flow::Next {
         return flow;
     }
-    let first = s.dst[0]..s.dst[0] + N as u16;
-    if !first.contains(&s.src[0]) {
-        return load::dwords::<Lds, N, BYTES>(w, env, s, s.dst[0] + N as u16, offset_bytes(s, true, unit_bytes));
-    }
     let loaded = std::mem::replace(&mut w.v[s.src[0] as usize], address);
-    let flow = load::dwords::<Lds, N, BYTES>(w, env, s, s.dst[0] + N as u16, offset_bytes(s, true, unit_bytes));
+    let flow = load::dwords::<C, Lds, N, BYTES>(w, env, s, s.dst[0] + N as u16, second);
     w.v[s.src[0] as usize] = loaded;
     flow
 }
 
 #[inline(always)]
-fn write<const N: usize, const BYTES: usize, const UNITS: i64>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn write<C: Interleave, const N: usize, const BYTES: usize, const UNITS: i64>(
+    w: &mut Wave,
+    env: &mut Env,
+    s: &Step,
+) -> Flow {
     let unit_bytes = BYTES as i64 * UNITS;
-    match store::dwords::<Lds, N, BYTES>(w, env, s, s.src[1], offset_bytes(s, false, unit_bytes)) {
-        Flow::Next => store::dwords::<Lds, N, BYTES>(w, env, s, s.src[2], offset_bytes(s, true, unit_bytes)),
+    match store::dwords::<C, Lds, N, BYTES>(w, env, s, s.src[1], offset_bytes(s, false, unit_bytes)) {
+        Flow::Next => store::dwords::<C, Lds, N, BYTES>(w, env, s, s.src[2], offset_bytes(s, true, unit_bytes)),
         other => other,
     }
 }
@@ -76,14 +90,14 @@ fn exchange<const N: usize, const BYTES: usize, const UNITS: i64>(w: &mut Wave, 
 /// The handler of a two-address instruction.
 pub(super) fn select(op: Op) -> Option<Handlers> {
     Some(match op {
-        Op::DsRead2B32 => levels!(read::<1, 4, 1>),
-        Op::DsRead2B64 => levels!(read::<2, 8, 1>),
-        Op::DsRead2st64B32 => levels!(read::<1, 4, 64>),
-        Op::DsRead2st64B64 => levels!(read::<2, 8, 64>),
-        Op::DsWrite2B32 => levels!(write::<1, 4, 1>),
-        Op::DsWrite2B64 => levels!(write::<2, 8, 1>),
-        Op::DsWrite2st64B32 => levels!(write::<1, 4, 64>),
-        Op::DsWrite2st64B64 => levels!(write::<2, 8, 64>),
+        Op::DsRead2B32 => by_cpu!(C => read::<C, 1, 4, 1>),
+        Op::DsRead2B64 => by_cpu!(C => read::<C, 2, 8, 1>),
+        Op::DsRead2st64B32 => by_cpu!(C => read::<C, 1, 4, 64>),
+        Op::DsRead2st64B64 => by_cpu!(C => read::<C, 2, 8, 64>),
+        Op::DsWrite2B32 => by_cpu!(C => write::<C, 1, 4, 1>),
+        Op::DsWrite2B64 => by_cpu!(C => write::<C, 2, 8, 1>),
+        Op::DsWrite2st64B32 => by_cpu!(C => write::<C, 1, 4, 64>),
+        Op::DsWrite2st64B64 => by_cpu!(C => write::<C, 2, 8, 64>),
         Op::DsWrxchg2RtnB32 => Handlers::same(exchange::<1, 4, 1>),
         Op::DsWrxchg2RtnB64 => Handlers::same(exchange::<2, 8, 1>),
         Op::DsWrxchg2st64RtnB32 => Handlers::same(exchange::<1, 4, 64>),

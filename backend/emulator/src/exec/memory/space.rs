@@ -25,6 +25,36 @@ pub(super) enum Place {
     Scattered,
 }
 
+/// Where the bytes of all lanes are, if that follows a simple rule.
+pub(super) enum Line {
+    /// Lane `i`'s are `i` accesses after the pointer.
+    Step(*mut u8),
+    /// All lanes have the same.
+    Same(*mut u8),
+}
+
+/// Whether all lanes' numbers step by `BYTES` without overflow (true), or are the same (false); `None` if neither.
+#[inline(always)]
+fn steps<const BYTES: usize>(lanes: &Lanes) -> Option<bool> {
+    let lanes = &lanes.0;
+    let first = lanes[0];
+    let step = lanes[1].wrapping_sub(first);
+    let mut different = 0;
+    if step == BYTES as u32 {
+        for (i, lane) in lanes.iter().enumerate() {
+            different |= lane ^ first.wrapping_add((i * BYTES) as u32);
+        }
+        (different == 0 && lanes[LANES - 1] > first).then_some(true)
+    } else if step == 0 {
+        for lane in lanes {
+            different |= lane ^ first;
+        }
+        (different == 0).then_some(false)
+    } else {
+        None
+    }
+}
+
 /// A kind of memory.
 pub(super) trait Space {
     /// The lanes' addresses, `offset_bytes` included.
@@ -32,6 +62,13 @@ pub(super) trait Space {
 
     /// The lanes' places for accesses of `BYTES` bytes each; some lane is on.
     fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Place;
+
+    /// The lanes' places as a [`Line`], if all lanes are on and the address registers show one. It is asked first, because it
+    /// needs no list of addresses; `None` may mean that there is no rule, or that an address is bad.
+    #[inline(always)]
+    fn line<const BYTES: usize>(_: &Wave, _: &mut Env, _: &Step, _: i64, _: Access) -> Option<Line> {
+        None
+    }
 
     /// One lane's pointer, valid until the next call. `None`: the access is to be left out, and a load gives zero.
     fn lane_ptr(
@@ -265,6 +302,32 @@ impl Space for Device {
         resolve_device::<BYTES>(w, env, s, &Self::addresses(w, s, offset_bytes), access)
     }
 
+    #[inline(always)]
+    fn line<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Option<Line> {
+        if w.exec() != !0 {
+            return None;
+        }
+        let low = &w.v[s.src[0] as usize];
+        let steps = steps::<BYTES>(low)?;
+        let base = if s.inst.src[2].is_some() {
+            s.s64(w, 2)
+        } else {
+            let high = &w.v[s.src[0] as usize + 1].0;
+            let mut different = 0;
+            for lane in high {
+                different |= lane ^ high[0];
+            }
+            if different != 0 {
+                return None;
+            }
+            u64::from(high[0]) << 32
+        };
+        let address = base.wrapping_add(u64::from(low.0[0])).wrapping_add(offset_bytes as u64);
+        let bytes = if steps { LANES * BYTES } else { BYTES };
+        let host = env.device_ptr(s.site, address, bytes as u64, access).ok()?;
+        Some(if steps { Line::Step(host) } else { Line::Same(host) })
+    }
+
     fn lane_ptr(
         _: &Wave,
         env: &mut Env,
@@ -473,6 +536,18 @@ impl Space for Buffer {
 }
 
 impl Space for Lds {
+    #[inline(always)]
+    fn line<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> Option<Line> {
+        if w.exec() != !0 {
+            return None;
+        }
+        let lanes = &w.v[s.src[0] as usize];
+        let steps = steps::<BYTES>(lanes)?;
+        let bytes = if steps { LANES * BYTES } else { BYTES };
+        let host = env.lds.host_ptr(u64::from(lanes.0[0].wrapping_add(offset_bytes as u32)), bytes as u64)?;
+        Some(if steps { Line::Step(host) } else { Line::Same(host) })
+    }
+
     #[inline(always)]
     fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
         let lanes = &w.v[s.src[0] as usize].0;

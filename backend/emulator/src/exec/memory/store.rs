@@ -2,15 +2,18 @@
 
 use rocfire_isa::Op;
 
-use super::space::{Device, Lds, Place, Space, observe};
+use super::by_cpu;
+use super::interleave::Interleave;
+use super::space::{Device, Lds, Line, Place, Space, observe};
 use crate::env::Env;
 use crate::error::Access;
+use crate::numeric::Baseline;
 use crate::step::{Flow, Handlers, Step, levels};
-use crate::wave::{CHUNK, CHUNKS, LANES, Wave};
+use crate::wave::{LANES, Lanes, Wave};
 
 /// Stores `N` dwords a lane, from the registers at `data`.
 #[inline(always)]
-pub(super) fn dwords<S: Space, const N: usize, const BYTES: usize>(
+pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize>(
     w: &mut Wave,
     env: &mut Env,
     s: &Step,
@@ -24,14 +27,27 @@ pub(super) fn dwords<S: Space, const N: usize, const BYTES: usize>(
     }
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Write);
     observe::<S>(w, env, s, (offset_bytes, BYTES, data), Access::Write);
+    let registers: &[Lanes; N] =
+        w.v[data as usize..].first_chunk().expect("staging registers stand behind all that an operand can name");
+    match S::line::<BYTES>(w, env, s, offset_bytes, Access::Write) {
+        Some(Line::Step(host)) => {
+            // SAFETY: `line` gave a pointer to `LANES * BYTES` writable bytes.
+            unsafe { C::join::<N>(registers, host) };
+            return Flow::Next;
+        }
+        Some(Line::Same(host)) => {
+            // The last lane wins.
+            let value: [u32; N] = std::array::from_fn(|d| registers[d].0[LANES - 1]);
+            // SAFETY: `line` gave a pointer to `BYTES` writable bytes.
+            unsafe { host.cast::<[u32; N]>().write_unaligned(value) };
+            return Flow::Next;
+        }
+        None => {}
+    }
     match S::resolve::<BYTES>(w, env, s, offset_bytes, Access::Write) {
         Place::Linear(host) => {
-            for c in 0..CHUNKS {
-                let values: [[u32; CHUNK]; N] = std::array::from_fn(|d| w.chunk(data + d as u16, c));
-                let chunk: [[u32; N]; CHUNK] = std::array::from_fn(|i| std::array::from_fn(|d| values[d][i]));
-                // SAFETY: `resolve` gave a pointer to `LANES * BYTES` writable bytes.
-                unsafe { host.cast::<[[u32; N]; CHUNK]>().add(c).write_unaligned(chunk) };
-            }
+            // SAFETY: `resolve` gave a pointer to `LANES * BYTES` writable bytes.
+            unsafe { C::join::<N>(registers, host) };
             Flow::Next
         }
         Place::Span(host, offsets) => {
@@ -124,17 +140,17 @@ fn narrow<S: Space, const BYTES: usize, const SHIFT: u32>(w: &mut Wave, env: &mu
 
 /// Stores `N` dwords from the instruction's data operand.
 #[inline(always)]
-fn plain<S: Space, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
-    dwords::<S, N, BYTES>(w, env, s, s.src[1], s.imm)
+fn plain<C: Interleave, S: Space, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+    dwords::<C, S, N, BYTES>(w, env, s, s.src[1], s.imm)
 }
 
 /// Stores of GLOBAL.
 pub(super) fn global(op: Op) -> Option<Handlers> {
     Some(match op {
-        Op::GlobalStoreDword => levels!(plain::<Device, 1, 4>),
-        Op::GlobalStoreDwordx2 => levels!(plain::<Device, 2, 8>),
-        Op::GlobalStoreDwordx3 => levels!(plain::<Device, 3, 12>),
-        Op::GlobalStoreDwordx4 => levels!(plain::<Device, 4, 16>),
+        Op::GlobalStoreDword => by_cpu!(C => plain::<C, Device, 1, 4>),
+        Op::GlobalStoreDwordx2 => by_cpu!(C => plain::<C, Device, 2, 8>),
+        Op::GlobalStoreDwordx3 => by_cpu!(C => plain::<C, Device, 3, 12>),
+        Op::GlobalStoreDwordx4 => by_cpu!(C => plain::<C, Device, 4, 16>),
         Op::GlobalStoreShort => levels!(narrow::<Device, 2, 0>),
         Op::GlobalStoreShortD16Hi => levels!(narrow::<Device, 2, 16>),
         _ => return rare::<Device>(op),
@@ -144,10 +160,10 @@ pub(super) fn global(op: Op) -> Option<Handlers> {
 /// Stores of DS, but for the two-address ones.
 pub(super) fn lds(op: Op) -> Option<Handlers> {
     Some(match op {
-        Op::DsWriteB32 => levels!(plain::<Lds, 1, 4>),
-        Op::DsWriteB64 => levels!(plain::<Lds, 2, 8>),
-        Op::DsWriteB96 => levels!(plain::<Lds, 3, 12>),
-        Op::DsWriteB128 => levels!(plain::<Lds, 4, 16>),
+        Op::DsWriteB32 => by_cpu!(C => plain::<C, Lds, 1, 4>),
+        Op::DsWriteB64 => by_cpu!(C => plain::<C, Lds, 2, 8>),
+        Op::DsWriteB96 => by_cpu!(C => plain::<C, Lds, 3, 12>),
+        Op::DsWriteB128 => by_cpu!(C => plain::<C, Lds, 4, 16>),
         Op::DsWriteB16 => levels!(narrow::<Lds, 2, 0>),
         Op::DsWriteB16D16Hi => levels!(narrow::<Lds, 2, 16>),
         Op::DsWriteB8 => Handlers::same(narrow::<Lds, 1, 0>),
@@ -159,10 +175,10 @@ pub(super) fn lds(op: Op) -> Option<Handlers> {
 /// Stores of any space, in one body for every host.
 pub(super) fn rare<S: Space>(op: Op) -> Option<Handlers> {
     Some(Handlers::same(match op {
-        Op::FlatStoreDword | Op::ScratchStoreDword | Op::BufferStoreDword => plain::<S, 1, 4>,
-        Op::FlatStoreDwordx2 | Op::ScratchStoreDwordx2 | Op::BufferStoreDwordx2 => plain::<S, 2, 8>,
-        Op::FlatStoreDwordx3 | Op::ScratchStoreDwordx3 | Op::BufferStoreDwordx3 => plain::<S, 3, 12>,
-        Op::FlatStoreDwordx4 | Op::ScratchStoreDwordx4 | Op::BufferStoreDwordx4 => plain::<S, 4, 16>,
+        Op::FlatStoreDword | Op::ScratchStoreDword | Op::BufferStoreDword => plain::<Baseline, S, 1, 4>,
+        Op::FlatStoreDwordx2 | Op::ScratchStoreDwordx2 | Op::BufferStoreDwordx2 => plain::<Baseline, S, 2, 8>,
+        Op::FlatStoreDwordx3 | Op::ScratchStoreDwordx3 | Op::BufferStoreDwordx3 => plain::<Baseline, S, 3, 12>,
+        Op::FlatStoreDwordx4 | Op::ScratchStoreDwordx4 | Op::BufferStoreDwordx4 => plain::<Baseline, S, 4, 16>,
         Op::FlatStoreShort | Op::ScratchStoreShort | Op::BufferStoreShort => narrow::<S, 2, 0>,
         Op::FlatStoreShortD16Hi | Op::ScratchStoreShortD16Hi | Op::BufferStoreShortD16Hi => narrow::<S, 2, 16>,
         Op::GlobalStoreByte | Op::FlatStoreByte | Op::ScratchStoreByte | Op::BufferStoreByte => narrow::<S, 1, 0>,

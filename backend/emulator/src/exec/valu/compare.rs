@@ -35,15 +35,15 @@ impl Ordered for Half {
 }
 
 /// `S0 < S1`
-struct Less<T>(PhantomData<T>);
+pub(super) struct Less<T>(PhantomData<T>);
 /// `S0 == S1`
-struct Equal<T>(PhantomData<T>);
+pub(super) struct Equal<T>(PhantomData<T>);
 /// `S0 <= S1`
-struct LessOrEqual<T>(PhantomData<T>);
+pub(super) struct LessOrEqual<T>(PhantomData<T>);
 /// Neither is NaN, and `S0 != S1`.
-struct LessOrGreater<T>(PhantomData<T>);
+pub(super) struct LessOrGreater<T>(PhantomData<T>);
 /// Neither is NaN.
-struct IsOrdered<T>(PhantomData<T>);
+pub(super) struct IsOrdered<T>(PhantomData<T>);
 
 macro_rules! compare {
     ($($name:ident |$order:ident| $body:expr;)*) => {
@@ -66,9 +66,9 @@ compare! {
 }
 
 /// `S0 > S1`
-struct Greater<T>(PhantomData<T>);
+pub(super) struct Greater<T>(PhantomData<T>);
 /// `S0 >= S1`
-struct GreaterOrEqual<T>(PhantomData<T>);
+pub(super) struct GreaterOrEqual<T>(PhantomData<T>);
 
 macro_rules! swapped {
     ($($name:ident $other:ident;)*) => {

@@ -2,7 +2,9 @@
 //! read or write a lane mask. An operation is a type with a function of one lane; the drivers turn it into handlers for
 //! every CPU level.
 
-use super::modifiers::{Frame, MODE_MASK, USUAL_MODE, finish, flag, is_modified, prepare};
+use super::directed;
+use super::modifiers::{Frame, MODE_MASK, ROUNDING, USUAL_MODE, finish, flag, is_modified, prepare};
+use super::vector;
 use super::word::{Kind, Sources, Word, nan_of_sources};
 use crate::env::Env;
 #[cfg(target_arch = "x86_64")]
@@ -79,7 +81,7 @@ macro_rules! ops {
 }
 pub(crate) use ops;
 
-const fn any_float(kinds: &[Kind]) -> bool {
+pub(super) const fn any_float(kinds: &[Kind]) -> bool {
     let mut i = 0;
     while i < kinds.len() {
         if kinds[i].is_float() {
@@ -147,14 +149,28 @@ fn compute<'a, O: Op, C: Cpu>(w: &Wave, src: &[u16; 4], out: &'a mut Unwritten<O
     r
 }
 
+/// Does the whole of an operation that rounds where the wave's mode is not to nearest.
+#[cold]
+#[inline(never)]
+fn is_directed(w: &mut Wave, st: &Step, frame: &Frame, kinds: &[Kind], result: Kind, mask: u64) -> bool {
+    let done = w.mode & ROUNDING != 0 && directed::run(w, st.inst.op, frame, kinds, result, mask);
+    if done {
+        finish(w, st, frame, result);
+    }
+    done
+}
+
 #[inline(always)]
-fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+pub(super) fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec() };
     if O::PROPERTIES & property::ACC != 0 {
         frame.src[O::S::KINDS.len() - 1] = st.dst[0];
     }
     let float = const { any_float(O::S::KINDS) || O::R::KIND.is_float() };
     let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);
+    if float && special && is_directed(w, st, &frame, O::S::KINDS, O::R::KIND, 0) {
+        return Flow::Next;
+    }
     let mut out = [const { MaybeUninit::uninit() }; LANES];
     let r = compute::<O, C>(w, &frame.src, &mut out);
     O::R::store::<C>(w, frame.dst, r, frame.exec);
@@ -166,15 +182,25 @@ fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
 
 /// As many kinds as a packed f32 operation has sources.
 static PAIRS: [Kind; 3] = [Kind::PkF32; 3];
+/// And those of each half.
+static SINGLES: [Kind; 3] = [Kind::F32; 3];
 
 /// A packed f32 operation: an f32 one on both registers of each pair.
 #[inline(always)]
-fn run_pairs<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+pub(super) fn run_pairs<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec() };
     let special = enter!(w, e, st, frame, &PAIRS[..O::S::KINDS.len()], Some(Kind::PkF32), true);
     let mut upper = frame.src;
     for register in &mut upper {
         *register += 1;
+    }
+    if special && w.mode & ROUNDING != 0 {
+        let halves = [Frame { src: upper, dst: frame.dst + 1, ..frame }, frame];
+        let kinds = &SINGLES[..O::S::KINDS.len()];
+        if halves.iter().all(|half| directed::run(w, st.inst.op, half, kinds, Kind::F32, 0)) {
+            finish(w, st, &frame, Kind::PkF32);
+            return Flow::Next;
+        }
     }
     let mut out = [[const { MaybeUninit::uninit() }; LANES]; 2];
     let [low, high] = &mut out;
@@ -207,12 +233,12 @@ fn gather(condition: impl Fn(usize) -> bool) -> u64 {
 
 /// Writes a lane mask, as wide as the wave.
 #[inline(always)]
-fn set_mask(w: &mut Wave, st: &Step, register: u16, mask: u64) {
+pub(super) fn set_mask(w: &mut Wave, st: &Step, register: u16, mask: u64) {
     if st.imm & flag::MASK32 != 0 { w.set_s32(register, mask as u32) } else { w.set_s64(register, mask) }
 }
 
 #[inline(always)]
-fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+pub(super) fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let mut frame = Frame { dst: 0, src: st.src, exec: w.exec() };
     let float = const { any_float(O::S::KINDS) };
     enter!(w, e, st, frame, O::S::KINDS, None, float);
@@ -232,11 +258,14 @@ fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
 }
 
 #[inline(always)]
-fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+pub(super) fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec() };
     let mask = if O::READS { st.s64(w, O::S::KINDS.len()) } else { 0 };
     let float = const { any_float(O::S::KINDS) || O::R::KIND.is_float() };
     let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);
+    if float && special && !O::WRITES && is_directed(w, st, &frame, O::S::KINDS, O::R::KIND, mask) {
+        return Flow::Next;
+    }
     let sources = O::S::registers(w, &frame.src);
     // The mask bit of a lane by shifts of 32 bits, which vector code has for every lane.
     let halves = [mask as u32, (mask >> 32) as u32];
@@ -261,7 +290,7 @@ fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
 /// for the many rare operations is a third less to compile.
 macro_rules! handlers {
     ($all:ident, $narrow:ident, $bound:path, |$o:ident, $c:ident, $w:ident, $e:ident, $st:ident| $body:expr) => {
-        fn $narrow<$o: $bound>() -> Handlers {
+        pub(super) fn $narrow<$o: $bound>() -> Handlers {
             fn baseline<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &Step) -> Flow {
                 type $c = Baseline;
                 $body
@@ -279,7 +308,8 @@ macro_rules! handlers {
             Handlers::same(baseline::<$o>)
         }
 
-        fn $all<$o: $bound>() -> Handlers {
+        #[allow(dead_code)] // Some have their best form on vectors.
+        pub(super) fn $all<$o: $bound>() -> Handlers {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
             fn avx512<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &Step) -> Flow {
@@ -321,15 +351,25 @@ impl Choice {
         Choice { handlers: op_narrow::<O>(), kinds: O::S::KINDS, result, reads_mask: false, flags: 0 }
     }
 
+    /// A frequent operation that has a form on vectors.
+    pub(crate) fn fast<O: vector::Hot>() -> Choice {
+        Choice { handlers: vector::op_handlers::<O>(), ..Choice::op::<O>() }
+    }
+
+    /// A frequent operation on pairs of registers that has a form on vectors.
+    pub(crate) fn wide<O: vector::HotPair>() -> Choice {
+        Choice { handlers: vector::wide_handlers::<O>(), ..Choice::op::<O>() }
+    }
+
     /// A frequent operation, with a form of its own for AVX-512.
     pub(crate) fn hot<O: Op>() -> Choice {
         Choice { handlers: op_handlers::<O>(), ..Choice::op::<O>() }
     }
 
     /// A frequent f32 operation on both registers of pairs.
-    pub(crate) fn pairs<O: Op<R = f32>>() -> Choice {
+    pub(crate) fn pairs<O: vector::Hot<R = f32>>() -> Choice {
         let kinds = &PAIRS[..O::S::KINDS.len()];
-        Choice { handlers: pair_handlers::<O>(), kinds, result: Some(Kind::PkF32), reads_mask: false, flags: 0 }
+        Choice { handlers: vector::pair_handlers::<O>(), kinds, result: Some(Kind::PkF32), reads_mask: false, flags: 0 }
     }
 
     /// An operation on masks.
@@ -338,9 +378,9 @@ impl Choice {
         Choice { handlers: mask_narrow::<O>(), kinds: O::S::KINDS, result, reads_mask: O::READS, flags: 0 }
     }
 
-    /// A frequent operation on masks.
-    pub(crate) fn hot_mask<O: MaskOp>() -> Choice {
-        Choice { handlers: mask_handlers::<O>(), ..Choice::mask::<O>() }
+    /// A frequent operation on masks that has a form on vectors.
+    pub(crate) fn hot_mask<O: vector::HotMask>() -> Choice {
+        Choice { handlers: vector::mask_handlers::<O>(), ..Choice::mask::<O>() }
     }
 
     /// A comparison, with flags of [`flag`].
@@ -348,9 +388,9 @@ impl Choice {
         Choice { handlers: compare_narrow::<O>(), kinds: O::S::KINDS, result: None, reads_mask: false, flags }
     }
 
-    /// A frequent comparison.
-    pub(crate) fn hot_compare<O: Compare>(flags: i64) -> Choice {
-        Choice { handlers: compare_handlers::<O>(), ..Choice::compare::<O>(flags) }
+    /// A frequent comparison that has a form on vectors.
+    pub(crate) fn hot_compare<O: vector::HotCompare>(flags: i64) -> Choice {
+        Choice { handlers: vector::compare_handlers::<O>(), ..Choice::compare::<O>(flags) }
     }
 
     /// With flags of [`flag`]; one that merges results counts as a modifier.

@@ -183,13 +183,13 @@ fn nan_fma<C: Cpu>(a: f32, b: f32, c: f32) -> f32 {
 /// The operation of an f32 instruction.
 pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
     Some(match inst.op {
-        Op::VAddF32 => Choice::hot::<AddF32>(),
-        Op::VSubF32 => Choice::hot::<SubF32>(),
-        Op::VSubrevF32 => Choice::hot::<SubrevF32>(),
-        Op::VMulF32 => Choice::hot::<MulF32>(),
+        Op::VAddF32 => Choice::fast::<AddF32>(),
+        Op::VSubF32 => Choice::fast::<SubF32>(),
+        Op::VSubrevF32 => Choice::fast::<SubrevF32>(),
+        Op::VMulF32 => Choice::fast::<MulF32>(),
         Op::VMulLegacyF32 => Choice::op::<MulLegacyF32>(),
-        Op::VFmaF32 | Op::VFmamkF32 | Op::VFmaakF32 => Choice::hot::<FmaF32>(),
-        Op::VFmacF32 => Choice::hot::<FmacF32>(),
+        Op::VFmaF32 | Op::VFmamkF32 | Op::VFmaakF32 => Choice::fast::<FmaF32>(),
+        Op::VFmacF32 => Choice::fast::<FmacF32>(),
         Op::VMadF32 | Op::VMadmkF32 | Op::VMadakF32 => Choice::op::<MadF32>(),
         Op::VMadLegacyF32 => Choice::op::<MadLegacyF32>(),
         Op::VMacF32 => Choice::op::<MacF32>(),
@@ -232,7 +232,7 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
 /// The operation of a conversion from or to f32.
 pub(crate) fn choose_conversion(inst: &Inst) -> Option<Choice> {
     Some(match inst.op {
-        Op::VCvtF32I32 => Choice::hot::<CvtF32I32>(),
+        Op::VCvtF32I32 => Choice::fast::<CvtF32I32>(),
         Op::VCvtF32U32 => Choice::hot::<CvtF32U32>(),
         Op::VCvtU32F32 => Choice::op::<CvtU32F32>(),
         Op::VCvtI32F32 => Choice::op::<CvtI32F32>(),

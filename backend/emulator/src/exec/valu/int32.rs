@@ -159,7 +159,7 @@ ops! {
 pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
     let clamp = inst.mods.clamp;
     Some(match inst.op {
-        Op::VMovB32 | Op::VAccvgprReadB32 | Op::VAccvgprWriteB32 | Op::VAccvgprMovB32 => Choice::hot::<Mov>(),
+        Op::VMovB32 | Op::VAccvgprReadB32 | Op::VAccvgprWriteB32 | Op::VAccvgprMovB32 => Choice::fast::<Mov>(),
         Op::VNotB32 => Choice::op::<Not>(),
         Op::VBfrevB32 => Choice::op::<Bfrev>(),
         Op::VFfbhU32 => Choice::op::<FfbhU32>(),
@@ -169,54 +169,54 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
             if clamp {
                 Choice::op::<AddU32Clamp>()
             } else {
-                Choice::hot::<AddU32>()
+                Choice::fast::<AddU32>()
             }
         }
         Op::VSubU32 => {
             if clamp {
                 Choice::op::<SubU32Clamp>()
             } else {
-                Choice::hot::<SubU32>()
+                Choice::fast::<SubU32>()
             }
         }
         Op::VSubrevU32 => {
             if clamp {
                 Choice::op::<SubrevU32Clamp>()
             } else {
-                Choice::hot::<SubrevU32>()
+                Choice::fast::<SubrevU32>()
             }
         }
         Op::VAddI32 => {
             if clamp {
                 Choice::op::<AddI32Clamp>()
             } else {
-                Choice::hot::<AddU32>()
+                Choice::fast::<AddU32>()
             }
         }
         Op::VSubI32 => {
             if clamp {
                 Choice::op::<SubI32Clamp>()
             } else {
-                Choice::hot::<SubU32>()
+                Choice::fast::<SubU32>()
             }
         }
         Op::VMulI32I24 => Choice::op::<MulI24>(),
         Op::VMulHiI32I24 => Choice::op::<MulHiI24>(),
-        Op::VMulU32U24 => Choice::op::<MulU24>(),
+        Op::VMulU32U24 => Choice::fast::<MulU24>(),
         Op::VMulHiU32U24 => Choice::op::<MulHiU24>(),
         Op::VMinI32 => Choice::op::<MinI32>(),
         Op::VMaxI32 => Choice::op::<MaxI32>(),
         Op::VMinU32 => Choice::op::<MinU32>(),
         Op::VMaxU32 => Choice::op::<MaxU32>(),
-        Op::VLshrrevB32 => Choice::hot::<Lshrrev>(),
-        Op::VAshrrevI32 => Choice::hot::<Ashrrev>(),
-        Op::VLshlrevB32 => Choice::hot::<Lshlrev>(),
-        Op::VAndB32 => Choice::hot::<And>(),
-        Op::VOrB32 => Choice::hot::<Or>(),
-        Op::VXorB32 => Choice::hot::<Xor>(),
+        Op::VLshrrevB32 => Choice::fast::<Lshrrev>(),
+        Op::VAshrrevI32 => Choice::fast::<Ashrrev>(),
+        Op::VLshlrevB32 => Choice::fast::<Lshlrev>(),
+        Op::VAndB32 => Choice::fast::<And>(),
+        Op::VOrB32 => Choice::fast::<Or>(),
+        Op::VXorB32 => Choice::fast::<Xor>(),
         Op::VXnorB32 => Choice::op::<Xnor>(),
-        Op::VMulLoU32 => Choice::hot::<MulLo>(),
-        Op::VMulHiU32 => Choice::hot::<MulHiU32>(),
+        Op::VMulLoU32 => Choice::fast::<MulLo>(),
+        Op::VMulHiU32 => Choice::fast::<MulHiU32>(),
         Op::VMulHiI32 => Choice::op::<MulHiI32>(),
         Op::VBcntU32B32 => Choice::op::<Bcnt>(),
         Op::VBfmB32 => Choice::op::<Bfm>(),
@@ -233,12 +233,12 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
             if clamp {
                 Choice::op::<MadU24Clamp>()
             } else {
-                Choice::hot::<MadU24>()
+                Choice::fast::<MadU24>()
             }
         }
-        Op::VBfeU32 => Choice::hot::<BfeU32>(),
+        Op::VBfeU32 => Choice::fast::<BfeU32>(),
         Op::VBfeI32 => Choice::op::<BfeI32>(),
-        Op::VBfiB32 => Choice::op::<Bfi>(),
+        Op::VBfiB32 => Choice::fast::<Bfi>(),
         Op::VLerpU8 => Choice::op::<Lerp>(),
         Op::VAlignbitB32 => Choice::op::<Alignbit>(),
         Op::VAlignbyteB32 => Choice::op::<Alignbyte>(),
@@ -255,12 +255,12 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
         Op::VMsadU8 => Choice::op::<MsadU8>(),
         Op::VPermB32 => Choice::hot::<Perm>(),
         Op::VXadU32 => Choice::op::<Xad>(),
-        Op::VLshlAddU32 => Choice::hot::<LshlAdd>(),
-        Op::VAddLshlU32 => Choice::hot::<AddLshl>(),
-        Op::VAdd3U32 => Choice::hot::<Add3>(),
-        Op::VLshlOrB32 => Choice::hot::<LshlOr>(),
-        Op::VAndOrB32 => Choice::hot::<AndOr>(),
-        Op::VOr3B32 => Choice::hot::<Or3>(),
+        Op::VLshlAddU32 => Choice::fast::<LshlAdd>(),
+        Op::VAddLshlU32 => Choice::fast::<AddLshl>(),
+        Op::VAdd3U32 => Choice::fast::<Add3>(),
+        Op::VLshlOrB32 => Choice::fast::<LshlOr>(),
+        Op::VAndOrB32 => Choice::fast::<AndOr>(),
+        Op::VOr3B32 => Choice::fast::<Or3>(),
         Op::VSatPkU8I16 => Choice::op::<SatPkU8I16>(),
         Op::VPrngB32 => Choice::op::<Prng>(),
         Op::VAshrPkI8I32 => Choice::op::<AshrPkI8>().with(KEEP_HALF),

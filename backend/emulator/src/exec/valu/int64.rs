@@ -22,7 +22,7 @@ ops! {
 }
 
 /// `{VCC, D} = S0.u32 * S1.u32 + S2.u64`
-struct MadU64U32;
+pub(super) struct MadU64U32;
 impl MaskOp for MadU64U32 {
     type S = (u32, u32, u64);
     type R = u64;
@@ -52,14 +52,14 @@ impl MaskOp for MadI64I32 {
 /// The operation of a 64-bit integer instruction.
 pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
     Some(match inst.op {
-        Op::VMovB64 => Choice::hot::<MovB64>(),
-        Op::VLshlAddU64 => Choice::hot::<LshlAddU64>(),
-        Op::VLshlrevB64 => Choice::hot::<LshlrevB64>(),
+        Op::VMovB64 => Choice::wide::<MovB64>(),
+        Op::VLshlAddU64 => Choice::wide::<LshlAddU64>(),
+        Op::VLshlrevB64 => Choice::wide::<LshlrevB64>(),
         Op::VLshrrevB64 => Choice::op::<LshrrevB64>(),
         Op::VAshrrevI64 => Choice::op::<AshrrevI64>(),
         Op::VQsadPkU16U8 => Choice::op::<QsadPkU16U8>(),
         Op::VMqsadPkU16U8 => Choice::op::<MqsadPkU16U8>(),
-        Op::VMadU64U32 => Choice::mask::<MadU64U32>(),
+        Op::VMadU64U32 => Choice::hot_mask::<MadU64U32>(),
         Op::VMadI64I32 => Choice::mask::<MadI64I32>(),
         _ => return None,
     })

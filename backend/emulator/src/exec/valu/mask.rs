@@ -7,7 +7,7 @@ use rocfire_isa::{Inst, Op};
 macro_rules! mask_ops {
     ($($(#[$doc:meta])* $name:ident [$reads:literal $writes:literal $properties:expr] ($($a:ident: $t:ty),*; $mask:ident) -> $r:ty = $body:expr;)*) => {
         $($(#[$doc])*
-        struct $name;
+        pub(super) struct $name;
         impl MaskOp for $name {
             type S = ($($t,)*);
             type R = $r;
@@ -106,7 +106,7 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
             if clamp {
                 Choice::mask::<SubCoClamp>()
             } else {
-                Choice::mask::<SubCo>()
+                Choice::hot_mask::<SubCo>()
             }
         }
         Op::VSubrevCoU32 => {
@@ -127,7 +127,7 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
             if clamp {
                 Choice::mask::<SubbCoClamp>()
             } else {
-                Choice::mask::<SubbCo>()
+                Choice::hot_mask::<SubbCo>()
             }
         }
         Op::VSubbrevCoU32 => {

@@ -3,7 +3,7 @@
 //! An operation is written once, as a function of one lane's sources ([`driver::Op`] and its siblings), whatever encoding
 //! it came in; [`driver`] has the loops over the lanes and instantiates them for each CPU level; [`modifiers`] does what an
 //! encoding adds (SDWA, DPP, negation, clamp, `op_sel`) around the same loops. One file for each class of operations, each
-//! with a `choose` that matches on the mnemonic. Moves between lanes and the matrix unit are elsewhere in `exec`.
+//! with a `choose` that matches on the mnemonic. The most frequent have a second form, on host vectors ([`vector`]). Moves between lanes and the matrix unit are elsewhere in `exec`.
 //!
 //! [`rdna`] has the operations of the RDNA line, and [`permute`] its moves between lanes.
 //!
@@ -13,12 +13,15 @@
 mod bfloat16;
 mod bitop3;
 mod compare;
+mod directed;
 mod dpp;
 pub(crate) mod driver;
 mod float16;
 mod float32;
 mod float64;
 mod float8;
+#[cfg(target_arch = "x86_64")]
+mod forms;
 mod int16;
 mod int32;
 mod int64;
@@ -32,6 +35,16 @@ mod scaled;
 mod special;
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(target_arch = "x86_64")]
+mod vector;
+/// Without the host's vector registers, the loops over lanes are all there is.
+#[cfg(not(target_arch = "x86_64"))]
+mod vector {
+    pub(crate) use super::driver::{
+        Compare as HotCompare, MaskOp as HotMask, Op as Hot, Op as HotPair, compare_handlers, mask_handlers,
+        op_handlers, op_handlers as wide_handlers, pair_handlers,
+    };
+}
 mod word;
 
 use rocfire_arch::Arch;

@@ -39,13 +39,17 @@ pub(crate) mod flag {
 pub(crate) const USUAL_MODE: u32 = 0x2f0;
 /// The bits of MODE that [`USUAL_MODE`] is compared in: rounding, denormals, IEEE, FP16_OVFL.
 pub(crate) const MODE_MASK: u32 = 0x80_02ff;
+/// The rounding modes among them.
+pub(crate) const ROUNDING: u32 = 0xf;
 const DX10_CLAMP: u32 = 1 << 8;
 const IEEE: u32 = 1 << 9;
+const FP16_OVFL: u32 = 1 << 23;
 
 /// Where the result is staged, two registers.
 const RESULT: u16 = STAGE + 8;
 
 /// The registers that an operation works on.
+#[derive(Clone, Copy)]
 pub(crate) struct Frame {
     /// First result register.
     pub(crate) dst: u16,
@@ -112,10 +116,9 @@ pub(crate) fn prepare(
     kinds: &[Kind],
     result: Option<Kind>,
 ) -> Option<Flow> {
-    let float = kinds.iter().any(|k| k.is_float()) || result.is_some_and(Kind::is_float);
-    if float && w.mode & (MODE_MASK & !0x2f0) != 0 {
-        // Directed rounding and FP16_OVFL: no compiler for compute sets them, and the arithmetic here does not have them.
-        return Some(e.fail(FaultKind::UnknownInstruction));
+    let half = matches!(result, Some(Kind::F16 | Kind::PkF16));
+    if w.mode & FP16_OVFL != 0 && (half || st.inst.op.mnemonic().ends_with("8_f32")) {
+        return Some(e.fail(FaultKind::Unsupported("FP16_OVFL in MODE, for results of 16 and 8 bits")));
     }
     let swizzle = match &st.inst.mods.dpp {
         None => st.inst.mods.dpp8.as_ref().map(|dpp| dpp::swizzle_eights(dpp, frame.exec)),

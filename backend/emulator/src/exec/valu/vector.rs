@@ -1,0 +1,446 @@
+//! The most frequent operations on the host's vector registers, by name.
+//!
+//! What the compiler makes of the loops of [`driver`](super::driver) goes through memory three times: results are gathered,
+//! looked through for NaNs, then stored. Here the results of all 64 lanes stand in eight registers meanwhile, scalar sources
+//! are spread over one register instead of 64 lanes, and a mask is expanded where it is used. An operation has its function
+//! of one lane in any case; modifiers, unusual modes and NaNs go back to that, and the tests compare the two.
+
+use std::arch::x86_64 as x86;
+
+use super::driver::{
+    Compare, MaskOp, Op, any_float, compare_narrow, mask_narrow, op_narrow, pair_narrow, property, run, run_compare,
+    run_mask, run_pairs, set_mask,
+};
+use super::modifiers::{MODE_MASK, USUAL_MODE, flag};
+use super::word::{Sources, Word};
+use crate::env::Env;
+use crate::numeric::Avx2;
+use crate::step::{Flow, Handlers, Step};
+use crate::wave::{LANES, Wave, scalar};
+
+/// Lanes of a vector.
+const WIDTH: usize = 8;
+
+/// Vectors of a register.
+const PARTS: usize = LANES / WIDTH;
+
+/// Eight lanes.
+#[derive(Clone, Copy)]
+pub(crate) struct V(x86::__m256i);
+
+/// Functions of vectors by instructions of the host. `ps!` shows a vector as floats, `si!` floats as a vector.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident($($a:ident),*) = $body:expr;)*) => {
+        impl V {
+            $($(#[$doc])*
+            #[inline(always)]
+            pub(crate) fn $name($($a: V),*) -> V {
+                $(let $a = $a.0;)*
+                // SAFETY: handlers that use vectors run only where AVX2 and FMA were found.
+                V(unsafe { $body })
+            })*
+        }
+    };
+}
+
+macro_rules! ps {
+    ($a:expr) => {
+        x86::_mm256_castsi256_ps($a)
+    };
+}
+
+macro_rules! si {
+    ($a:expr) => {
+        x86::_mm256_castps_si256($a)
+    };
+}
+
+functions! {
+    /// `a + b`
+    add(a, b) = x86::_mm256_add_epi32(a, b);
+    /// `a - b`
+    sub(a, b) = x86::_mm256_sub_epi32(a, b);
+    /// The low half of `a * b`
+    mul_lo(a, b) = x86::_mm256_mullo_epi32(a, b);
+    /// `a & b`
+    and(a, b) = x86::_mm256_and_si256(a, b);
+    /// `a | b`
+    or(a, b) = x86::_mm256_or_si256(a, b);
+    /// `a ^ b`
+    xor(a, b) = x86::_mm256_xor_si256(a, b);
+    /// `a & !b`
+    and_not(a, b) = x86::_mm256_andnot_si256(b, a);
+    /// `a << b`; zero from 32 on
+    shl(a, b) = x86::_mm256_sllv_epi32(a, b);
+    /// `a >> b`; zero from 32 on
+    shr(a, b) = x86::_mm256_srlv_epi32(a, b);
+    /// `a >> b` with the sign
+    sar(a, b) = x86::_mm256_srav_epi32(a, b);
+    /// Ones where `a == b`
+    equal(a, b) = x86::_mm256_cmpeq_epi32(a, b);
+    /// Ones where `a > b`, signed
+    greater(a, b) = x86::_mm256_cmpgt_epi32(a, b);
+    /// `a` where `mask` is zeros, `b` where it is ones
+    choose(a, b, mask) = x86::_mm256_blendv_epi8(a, b, mask);
+    /// Products of the even lanes, 64 bits each
+    mul_even(a, b) = x86::_mm256_mul_epu32(a, b);
+    /// The odd lanes in the place of the even ones, zeros in their own
+    odd_down(a) = x86::_mm256_srli_epi64::<32>(a);
+    /// The even lanes in the place of the odd ones, zeros in their own
+    even_up(a) = x86::_mm256_slli_epi64::<32>(a);
+    /// Even lanes of `a`, odd ones of `b`
+    interleave(a, b) = x86::_mm256_blend_epi32::<0b1010_1010>(a, b);
+    /// f32
+    add_f32(a, b) = si!(x86::_mm256_add_ps(ps!(a), ps!(b)));
+    /// f32
+    sub_f32(a, b) = si!(x86::_mm256_sub_ps(ps!(a), ps!(b)));
+    /// f32
+    mul_f32(a, b) = si!(x86::_mm256_mul_ps(ps!(a), ps!(b)));
+    /// f32, one rounding
+    fma_f32(a, b, c) = si!(x86::_mm256_fmadd_ps(ps!(a), ps!(b), ps!(c)));
+    /// Signed integers to f32
+    to_f32(a) = si!(x86::_mm256_cvtepi32_ps(a));
+    /// Ones where one is a NaN
+    unordered_f32(a, b) = si!(x86::_mm256_cmp_ps::<{ x86::_CMP_UNORD_Q }>(ps!(a), ps!(b)));
+    /// Ones where neither is
+    ordered_f32(a, b) = si!(x86::_mm256_cmp_ps::<{ x86::_CMP_ORD_Q }>(ps!(a), ps!(b)));
+    /// Ones where `a < b`
+    less_f32(a, b) = si!(x86::_mm256_cmp_ps::<{ x86::_CMP_LT_OQ }>(ps!(a), ps!(b)));
+    /// Ones where `a <= b`
+    less_or_equal_f32(a, b) = si!(x86::_mm256_cmp_ps::<{ x86::_CMP_LE_OQ }>(ps!(a), ps!(b)));
+    /// Ones where `a == b`
+    equal_f32(a, b) = si!(x86::_mm256_cmp_ps::<{ x86::_CMP_EQ_OQ }>(ps!(a), ps!(b)));
+    /// Ones where `a < b` or `a > b`
+    unequal_f32(a, b) = si!(x86::_mm256_cmp_ps::<{ x86::_CMP_NEQ_OQ }>(ps!(a), ps!(b)));
+}
+
+impl V {
+    /// The same in all lanes.
+    #[inline(always)]
+    pub(crate) fn splat(value: u32) -> V {
+        // SAFETY: handlers that use vectors run only where AVX2 was found.
+        V(unsafe { x86::_mm256_set1_epi32(value as i32) })
+    }
+
+    /// Ones where `a > b`, unsigned.
+    #[inline(always)]
+    pub(crate) fn above(self, b: V) -> V {
+        let top = V::splat(1 << 31);
+        V::greater(V::xor(self, top), V::xor(b, top))
+    }
+
+    /// A shift count's low five bits.
+    #[inline(always)]
+    pub(crate) fn count(self) -> V {
+        V::and(self, V::splat(31))
+    }
+
+    /// The top bit of each lane.
+    #[inline(always)]
+    fn top_bits(self) -> u64 {
+        // SAFETY: as above.
+        unsafe { x86::_mm256_movemask_ps(ps!(self.0)) as u64 }
+    }
+
+    /// Ones in the lanes whose bit is set, of the eight lanes of a mask from `8 * part` on.
+    #[inline(always)]
+    fn of_mask(mask: u64, part: usize) -> V {
+        // SAFETY: as above.
+        let own = V(unsafe { x86::_mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128) });
+        let bits = V::splat((mask >> (WIDTH * part)) as u32);
+        V::equal(V::and(bits, own), own)
+    }
+}
+
+/// Where a source's vectors are: one after the other, or always the same.
+#[derive(Clone, Copy)]
+struct Source {
+    first: *const x86::__m256i,
+    step: usize,
+}
+
+impl Source {
+    /// Source `i`, `half` registers behind its first.
+    #[inline(always)]
+    fn new(w: &Wave, st: &Step, i: usize, half: u16) -> Source {
+        Source::at(w, st.src[i] + half, st.uniform >> i & 1 == 0)
+    }
+
+    #[inline(always)]
+    fn at(w: &Wave, register: u16, differs: bool) -> Source {
+        Source { first: w.v[register as usize].0.as_ptr().cast(), step: usize::from(differs) }
+    }
+
+    #[inline(always)]
+    fn load(self, part: usize) -> V {
+        // SAFETY: `first` is a register of `PARTS` vectors, aligned to 64 bytes, and `part` is below that.
+        V(unsafe { *self.first.add(part * self.step) })
+    }
+}
+
+/// Stores a part of a register in the lanes of `exec`.
+#[inline(always)]
+fn store(w: &mut Wave, register: u16, part: usize, value: V, exec: u64) {
+    let first: *mut x86::__m256i = w.v[register as usize].0.as_mut_ptr().cast();
+    // SAFETY: a register is `PARTS` vectors, aligned to 64 bytes, and `part` is below that.
+    let place = unsafe { &mut *first.add(part) };
+    *place = if exec == !0 { value.0 } else { V::choose(V(*place), value, V::of_mask(exec, part)).0 };
+}
+
+/// Whether an operation can be done here.
+#[inline(always)]
+fn is_plain(w: &Wave, st: &Step, float: bool) -> bool {
+    st.imm & flag::MODIFIED == 0 && (!float || w.mode & MODE_MASK == USUAL_MODE)
+}
+
+/// An operation on vectors; of the three sources those that it has.
+pub(crate) trait Hot: Op {
+    /// Eight lanes.
+    fn vector(a: V, b: V, c: V) -> V;
+}
+
+/// Gives operations their form on vectors.
+macro_rules! hot {
+    ($($op:ty: |$a:pat_param, $b:pat_param, $c:pat_param| $body:expr;)*) => {
+        $(impl $crate::exec::valu::vector::Hot for $op {
+            #[inline(always)]
+            fn vector($a: V, $b: V, $c: V) -> V {
+                $body
+            }
+        })*
+    };
+}
+pub(crate) use hot;
+
+/// The results of all lanes; `None` if one is a NaN that is to be settled.
+#[inline(always)]
+fn compute<O: Hot>(w: &Wave, st: &Step, half: u16) -> Option<[V; PARTS]> {
+    let count = const { O::S::KINDS.len() };
+    let accumulates = O::PROPERTIES & property::ACC != 0;
+    let sources: [Source; 3] = std::array::from_fn(|i| match i {
+        _ if i + 1 == count && accumulates => Source::at(w, st.dst[0] + half, true),
+        _ if i < count => Source::new(w, st, i, half),
+        _ => Source::new(w, st, 0, half),
+    });
+    let results: [V; PARTS] =
+        std::array::from_fn(|k| O::vector(sources[0].load(k), sources[1].load(k), sources[2].load(k)));
+    if O::PROPERTIES & property::NAN != 0 {
+        let nans = results.iter().fold(V::splat(0), |nans, &r| V::or(nans, V::unordered_f32(r, r)));
+        if nans.top_bits() != 0 {
+            return None;
+        }
+    }
+    Some(results)
+}
+
+/// Features that vectors and the loops beside them are compiled for.
+macro_rules! with_avx2 {
+    ($(#[$attribute:meta])* fn $name:ident<$o:ident: $bound:path>($w:ident, $e:ident, $st:ident) $body:block) => {
+        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        $(#[$attribute])*
+        fn $name<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &Step) -> Flow $body
+    };
+}
+
+with_avx2! {
+    #[inline(never)]
+    fn slow_op<O: Op>(w, e, st) { run::<O, Avx2>(w, e, st) }
+}
+with_avx2! {
+    fn fast_op<O: Hot>(w, e, st) {
+        if is_plain(w, st, const { any_float(O::S::KINDS) || O::R::KIND.is_float() }) {
+            st.spread_short(w);
+            if let Some(results) = compute::<O>(w, st, 0) {
+                let exec = w.exec();
+                for (part, result) in results.into_iter().enumerate() {
+                    store(w, st.dst[0], part, result, exec);
+                }
+                return Flow::Next;
+            }
+        }
+        slow_op::<O>(w, e, st)
+    }
+}
+with_avx2! {
+    #[inline(never)]
+    fn slow_pairs<O: Op>(w, e, st) { run_pairs::<O, Avx2>(w, e, st) }
+}
+with_avx2! {
+    fn fast_pairs<O: Hot>(w, e, st) {
+        if is_plain(w, st, true) {
+            st.spread_short(w);
+            if let (Some(low), Some(high)) = (compute::<O>(w, st, 0), compute::<O>(w, st, 1)) {
+                let exec = w.exec();
+                for part in 0..PARTS {
+                    store(w, st.dst[0], part, low[part], exec);
+                    store(w, st.dst[0] + 1, part, high[part], exec);
+                }
+                return Flow::Next;
+            }
+        }
+        slow_pairs::<O>(w, e, st)
+    }
+}
+
+/// The handlers of an operation with a vector form.
+pub(crate) fn op_handlers<O: Hot>() -> Handlers {
+    Handlers { avx2: fast_op::<O>, avx512: fast_op::<O>, ..op_narrow::<O>() }
+}
+
+/// The handlers of an operation on both registers of pairs.
+pub(crate) fn pair_handlers<O: Hot<R = f32>>() -> Handlers {
+    Handlers { avx2: fast_pairs::<O>, avx512: fast_pairs::<O>, ..pair_narrow::<O>() }
+}
+
+/// A comparison on vectors.
+pub(crate) trait HotCompare: Compare {
+    /// Ones where it holds.
+    fn vector(a: V, b: V) -> V;
+}
+
+with_avx2! {
+    #[inline(never)]
+    fn slow_compare<O: Compare>(w, e, st) { run_compare::<O>(w, e, st) }
+}
+with_avx2! {
+    fn fast_compare<O: HotCompare>(w, e, st) {
+        if !is_plain(w, st, const { any_float(O::S::KINDS) }) {
+            return slow_compare::<O>(w, e, st);
+        }
+        st.spread_short(w);
+        let (a, b) = (Source::new(w, st, 0, 0), Source::new(w, st, 1, 0));
+        let mut mask = 0;
+        for part in 0..PARTS {
+            mask |= O::vector(a.load(part), b.load(part)).top_bits() << (WIDTH * part);
+        }
+        if st.imm & (flag::NOT | flag::NEVER) != 0 {
+            mask = if st.imm & flag::NEVER != 0 { 0 } else { mask };
+            mask = if st.imm & flag::NOT != 0 { !mask } else { mask };
+        }
+        mask &= w.exec();
+        set_mask(w, st, st.dst[0], mask);
+        if st.imm & flag::EXEC != 0 {
+            w.set_s64(scalar::EXEC, mask);
+        }
+        Flow::Next
+    }
+}
+
+/// The handlers of a comparison with a vector form.
+pub(crate) fn compare_handlers<O: HotCompare>() -> Handlers {
+    Handlers { avx2: fast_compare::<O>, avx512: fast_compare::<O>, ..compare_narrow::<O>() }
+}
+
+/// What an operation with two registers or masks makes of eight lanes.
+pub(crate) struct Outcome {
+    /// First and second result register.
+    pub(crate) results: [V; 2],
+    /// Ones for the lanes of the mask that is written.
+    pub(crate) mask: V,
+}
+
+/// An operation that reads or writes a mask or a pair of registers, on vectors. Its lanes' sources and results may share
+/// registers only lane by lane, so that parts can be stored one after the other.
+pub(crate) trait HotWide {
+    /// Registers of each source; 0 for none.
+    const SOURCES: [u16; 3];
+    /// The source that is a mask.
+    const MASK: Option<usize> = None;
+    /// Whether a mask is written.
+    const WRITES_MASK: bool = false;
+    /// Registers of the result.
+    const RESULTS: usize;
+    /// Eight lanes; `mask` is ones where the mask that is read has a bit.
+    fn vector(a: [V; 2], b: [V; 2], c: [V; 2], mask: V) -> Outcome;
+}
+
+/// Runs it.
+#[inline(always)]
+fn wide<O: HotWide>(w: &mut Wave, st: &Step) {
+    // Before anything is spread: a mask may stand where the first scalar does.
+    let read = O::MASK.map_or(0, |source| st.s64(w, source));
+    st.spread_short(w);
+    let exec = w.exec();
+    let sources: [[Source; 2]; 3] = std::array::from_fn(|i| {
+        let i = if O::SOURCES[i] == 0 { 0 } else { i };
+        [Source::new(w, st, i, 0), Source::new(w, st, i, O::SOURCES[i] - 1)]
+    });
+    let mut written = 0;
+    for part in 0..PARTS {
+        let [a, b, c] = sources.map(|source| source.map(|half| half.load(part)));
+        let mask = if O::MASK.is_some() { V::of_mask(read, part) } else { V::splat(0) };
+        let outcome = O::vector(a, b, c, mask);
+        for half in 0..O::RESULTS {
+            store(w, st.dst[0] + half as u16, part, outcome.results[half], exec);
+        }
+        if O::WRITES_MASK {
+            written |= outcome.mask.top_bits() << (WIDTH * part);
+        }
+    }
+    if O::WRITES_MASK {
+        set_mask(w, st, st.dst[1], written & exec);
+    }
+}
+
+/// A mask operation, and its form on vectors.
+pub(crate) trait HotMask: MaskOp + HotWide {}
+impl<O: MaskOp + HotWide> HotMask for O {}
+
+with_avx2! {
+    #[inline(never)]
+    fn slow_mask<O: MaskOp>(w, e, st) { run_mask::<O, Avx2>(w, e, st) }
+}
+with_avx2! {
+    fn fast_mask<O: HotMask>(w, e, st) {
+        if !is_plain(w, st, false) {
+            return slow_mask::<O>(w, e, st);
+        }
+        wide::<O>(w, st);
+        Flow::Next
+    }
+}
+
+/// The handlers of a mask operation of integers with a vector form.
+pub(crate) fn mask_handlers<O: HotMask>() -> Handlers {
+    Handlers { avx2: fast_mask::<O>, avx512: fast_mask::<O>, ..mask_narrow::<O>() }
+}
+
+/// An operation on integer pairs, and its form on vectors.
+pub(crate) trait HotPair: Op + HotWide {}
+impl<O: Op + HotWide> HotPair for O {}
+
+with_avx2! {
+    fn fast_wide<O: HotPair>(w, e, st) {
+        if !is_plain(w, st, false) {
+            return slow_op::<O>(w, e, st);
+        }
+        wide::<O>(w, st);
+        Flow::Next
+    }
+}
+
+/// The handlers of an operation on integer pairs with a vector form.
+pub(crate) fn wide_handlers<O: HotPair>() -> Handlers {
+    Handlers { avx2: fast_wide::<O>, avx512: fast_wide::<O>, ..op_narrow::<O>() }
+}
+
+/// The 64-bit products of all lanes, low and high halves.
+#[inline(always)]
+pub(crate) fn multiply(a: V, b: V) -> [V; 2] {
+    let even = V::mul_even(a, b);
+    let odd = V::mul_even(V::odd_down(a), V::odd_down(b));
+    [V::interleave(even, V::even_up(odd)), V::interleave(V::odd_down(even), odd)]
+}
+
+/// The sum of 64-bit numbers in halves, and ones where it overflows.
+#[inline(always)]
+pub(crate) fn add_wide(a: [V; 2], b: [V; 2]) -> ([V; 2], V) {
+    let low = V::add(a[0], b[0]);
+    let carry = a[0].above(low);
+    let high = V::add(a[1], b[1]);
+    let over = a[1].above(high);
+    // Ones are minus one: subtracting them adds the carry. It overflows where the sum was all ones.
+    let sum = V::sub(high, carry);
+    let over = V::or(over, V::and(carry, V::equal(sum, V::splat(0))));
+    ([low, sum], over)
+}
