@@ -121,7 +121,17 @@ pub enum FaultKind {
         limit: u64,
     },
     /// Waves of a workgroup wait at a barrier that others, which have ended, never reached.
-    BarrierDivergence,
+    BarrierDivergence {
+        /// The waves that have ended, a bit each.
+        ended: u64,
+    },
+    /// Something depends on what nobody wrote.
+    Unwritten {
+        /// What depends on it: an address, a branch, a stored value.
+        what: String,
+        /// What nobody wrote, and where it was first read.
+        origin: String,
+    },
     /// A register, or LDS, is used before the wait for the load that fills it.
     NotWaitedFor {
         /// The register, or the bytes of LDS.
@@ -257,7 +267,10 @@ impl fmt::Display for FaultKind {
             FaultKind::UnknownInstruction => f.write_str("unknown instruction"),
             FaultKind::BadJump => f.write_str("jump to where no instruction starts"),
             FaultKind::StepLimit { limit } => write!(f, "endless loop? more than {limit} instructions"),
-            FaultKind::BarrierDivergence => f.write_str("barrier not reached by all waves"),
+            FaultKind::BarrierDivergence { ended } => {
+                write!(f, "barrier not reached by all waves: ended before it have {},", lane_list(*ended))
+            }
+            FaultKind::Unwritten { what, origin } => write!(f, "{what} depends on {origin},"),
             FaultKind::NotWaitedFor { what, overwrites, counter, by, by_code_offset_bytes } => {
                 let done = if *overwrites { "overwritten" } else { "read" };
                 let load = format!("`{by}` at code offset {by_code_offset_bytes:#x}");

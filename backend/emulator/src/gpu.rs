@@ -84,7 +84,10 @@ impl Gpu {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             pool.inspect_err(|error| tracing::warn!(%error, "no threads of its own; launches use the global pool")).ok()
         });
-        let memory = Arc::new(Memory::new(options.memory_bytes));
+        let memory = Arc::new(match options.checks.unwritten {
+            true => Memory::tracking(options.memory_bytes),
+            false => Memory::new(options.memory_bytes),
+        });
         Ok(Gpu { arch, options, memory, pool, workers: Mutex::new(Vec::new()) })
     }
 

@@ -164,7 +164,9 @@ impl Worker {
             let Some(waiting) = waiting else { break };
             // The hardware lets a barrier pass when the other waves have ended. HIP does not allow it.
             if self.strict_barriers && self.states.contains(&State::Ended) {
-                self.env.fail(FaultKind::BarrierDivergence);
+                let ended = (0..waves).filter(|&wave| self.states[wave] == State::Ended);
+                let ended = ended.fold(0, |mask, wave| mask | 1 << wave);
+                self.env.fail(FaultKind::BarrierDivergence { ended });
                 return Err(self.report(setup, workgroup, waiting));
             }
             self.watching(watched).for_each(|observer| observer.barrier());

@@ -10,10 +10,17 @@
 //! pointers, never through references, have no invalid values, and are copied in and out once per access: nothing is
 //! checked in memory and used afterwards. A guest program whose workgroups race gets some mixture of the bytes written, as
 //! it does on the hardware, and cannot make the host leave the window. Guest atomics are host atomics.
+//!
+//! # What is written, and what was freed
+//!
+//! A memory that tracks keeps a bit for each byte of an allocation, set when the byte is written. Host calls and
+//! observers set them; the fast loop does not know of them. The last freed allocations are remembered, so that a use after
+//! free is told from a wild address, and with the allocation's size.
 
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::error::{Access, Error, FaultKind, Nearest};
@@ -36,11 +43,16 @@ pub enum Live {
     Free,
 }
 
+/// Freed allocations that are remembered.
+const FREED_MAX: usize = 4096;
+
 /// The bytes of one allocation on the host.
 pub(crate) struct Storage {
     host: NonNull<u8>,
     /// How it was allocated; `None` for bytes that somebody else owns.
     layout: Option<Layout>,
+    /// A bit for each byte that was written; `None` if that is not tracked, or all are.
+    written: Option<Box<[AtomicU64]>>,
 }
 
 // SAFETY: the pointer is owned, and the bytes are only accessed as the module's section on sharing says.
@@ -50,13 +62,45 @@ unsafe impl Sync for Storage {}
 
 impl Storage {
     /// Zeroed bytes; `None` if the host has no more.
-    fn new(bytes: u64) -> Option<Storage> {
+    fn new(bytes: u64, tracked: bool) -> Option<Storage> {
         let size = usize::try_from(bytes.max(1).checked_next_multiple_of(PAGE_BYTES)?).ok()?;
         let layout = Layout::from_size_align(size, PAGE_BYTES as usize).ok()?;
         // SAFETY: the size is at least a page.
         let host = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
-        Some(Storage { host, layout: Some(layout) })
+        let written = tracked.then(|| (0..bytes.div_ceil(64)).map(|_| AtomicU64::new(0)).collect());
+        Some(Storage { host, layout: Some(layout), written })
     }
+
+    /// Notes that bytes, by offset, are written or are not.
+    fn set_written(&self, from: u64, to: u64, state: bool) {
+        let Some(words) = &self.written else { return };
+        let mut at = from;
+        while at < to {
+            let bits = (64 - at % 64).min(to - at);
+            let mask = (u64::MAX >> (64 - bits)) << (at % 64);
+            let Some(word) = words.get((at / 64) as usize) else { return };
+            if state {
+                word.fetch_or(mask, Ordering::Relaxed);
+            } else {
+                word.fetch_and(!mask, Ordering::Relaxed);
+            }
+            at += bits;
+        }
+    }
+
+    /// Which of at most 64 bytes from an offset on nobody wrote.
+    fn unwritten(&self, from: u64, bytes: u32) -> u64 {
+        let Some(words) = &self.written else { return 0 };
+        let word = |index: u64| words.get(index as usize).map_or(u64::MAX, |word| word.load(Ordering::Relaxed));
+        let shift = from % 64;
+        let high = if shift == 0 { 0 } else { word(from / 64 + 1) << (64 - shift) };
+        !(word(from / 64) >> shift | high) & (u64::MAX >> (64 - bits_of(bytes)))
+    }
+}
+
+/// A number of bytes as a number of bits of a word.
+fn bits_of(bytes: u32) -> u32 {
+    bytes.clamp(1, 64)
 }
 
 impl Drop for Storage {
@@ -106,6 +150,8 @@ struct Map {
     allocations: BTreeMap<u64, Allocation>,
     next: u64,
     used: u64,
+    /// Bytes of freed allocations, by address: the last [`FREED_MAX`].
+    freed: BTreeMap<u64, u64>,
 }
 
 /// A range of guest addresses that may be accessed, and where its bytes are. It keeps the bytes alive, whatever becomes of
@@ -119,16 +165,16 @@ pub(crate) struct Window {
     /// Whether it may be written.
     pub(crate) writable: bool,
     host: NonNull<u8>,
-    _storage: Option<Arc<Storage>>,
+    storage: Option<Arc<Storage>>,
 }
 
-// SAFETY: the pointer lies in `_storage`, which is `Send`.
+// SAFETY: the pointer lies in `storage`, which is `Send`.
 unsafe impl Send for Window {}
 
 impl Window {
     /// A window in which nothing lies.
     pub(crate) fn empty() -> Window {
-        Window { start: 0, bytes: 0, writable: false, host: NonNull::dangling(), _storage: None }
+        Window { start: 0, bytes: 0, writable: false, host: NonNull::dangling(), storage: None }
     }
 
     /// The host's pointer to `bytes` bytes at guest `address`, if all lie in the window. It is valid for reads, and for
@@ -146,6 +192,43 @@ impl Window {
 }
 
 impl Window {
+    /// Offset of an address in the storage.
+    fn storage_offset(&self, storage: &Storage, address: u64) -> u64 {
+        (self.host.addr().get() - storage.host.addr().get()) as u64 + (address - self.start)
+    }
+
+    /// Notes that bytes are written; all must lie in the window.
+    pub(crate) fn mark_written(&self, address: u64, bytes: u64) {
+        if let Some(storage) = &self.storage {
+            let from = self.storage_offset(storage, address);
+            storage.set_written(from, from + bytes, true);
+        }
+    }
+
+    /// Which of at most 64 bytes nobody wrote, a bit each; all must lie in the window.
+    pub(crate) fn unwritten(&self, address: u64, bytes: u32) -> u64 {
+        self.storage.as_ref().map_or(0, |storage| storage.unwritten(self.storage_offset(storage, address), bytes))
+    }
+
+    /// Copies the state of bytes as [`copy_from`](Window::copy_from) does the bytes.
+    fn copy_written(&self, address: u64, from: &Window, from_address: u64, bytes: u64) {
+        let Some(storage) = &self.storage else { return };
+        if storage.written.is_none() {
+            return;
+        }
+        // First all states, as the ranges may overlap.
+        let states: Vec<u64> =
+            (0..bytes).step_by(64).map(|at| from.unwritten(from_address + at, (bytes - at).min(64) as u32)).collect();
+        let to = self.storage_offset(storage, address);
+        storage.set_written(to, to + bytes, true);
+        for (i, &state) in states.iter().enumerate().filter(|(_, state)| **state != 0) {
+            for bit in (0..64).filter(|bit| state >> bit & 1 != 0) {
+                let at = to + 64 * i as u64 + bit;
+                storage.set_written(at, at + 1, false);
+            }
+        }
+    }
+
     /// Copies bytes out; all must lie in the window.
     pub(crate) fn read(&self, address: u64, out: &mut [u8]) {
         let host = self.host_ptr(address, out.len() as u64).expect("the caller got the window for this range");
@@ -158,12 +241,14 @@ impl Window {
         let host = self.host_ptr(address, data.len() as u64).expect("the caller got the window for this range");
         // SAFETY: as in `read`, the other way round.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), host, data.len()) }
+        self.mark_written(address, data.len() as u64);
     }
 }
 
 impl Window {
     /// Copies bytes from another window, or from elsewhere in this one; all must lie in their windows.
     pub(crate) fn copy_from(&self, address: u64, from: &Window, from_address: u64, bytes: u64) {
+        self.copy_written(address, from, from_address, bytes);
         let to = self.host_ptr(address, bytes).expect("the caller got the window for this range");
         let from = from.host_ptr(from_address, bytes).expect("the caller got the window for this range");
         // SAFETY: `host_ptr` gave pointers to as many bytes; `copy` allows them to overlap.
@@ -175,6 +260,7 @@ impl Window {
         let to = self.host_ptr(address, bytes).expect("the caller got the window for this range");
         // SAFETY: `host_ptr` gave a pointer to as many bytes.
         unsafe { std::ptr::write_bytes(to, pattern, bytes as usize) }
+        self.mark_written(address, bytes);
     }
 }
 
@@ -189,13 +275,20 @@ pub(crate) struct Denied {
 pub(crate) struct Memory {
     map: RwLock<Map>,
     capacity: u64,
+    /// Whether it is kept which bytes were written.
+    tracks: bool,
 }
 
 impl Memory {
     /// An empty memory of `capacity` bytes.
     pub(crate) fn new(capacity: u64) -> Memory {
-        let map = Map { allocations: BTreeMap::new(), next: FIRST_ADDRESS, used: 0 };
-        Memory { map: RwLock::new(map), capacity }
+        let map = Map { allocations: BTreeMap::new(), next: FIRST_ADDRESS, used: 0, freed: BTreeMap::new() };
+        Memory { map: RwLock::new(map), capacity, tracks: false }
+    }
+
+    /// One that keeps which bytes were written.
+    pub(crate) fn tracking(capacity: u64) -> Memory {
+        Memory { tracks: true, ..Memory::new(capacity) }
     }
 
     // No code panics while it holds the lock half-way through a change, so a poisoned map is whole.
@@ -209,18 +302,23 @@ impl Memory {
 
     /// Allocates zeroed bytes that the guest may write.
     pub(crate) fn allocate(&self, bytes: u64) -> Result<u64, Error> {
-        self.allocate_with(bytes, true)
+        self.allocate_tracked(bytes, true, self.tracks)
     }
 
     /// Allocates zeroed bytes; the host may write them whatever `writable` says to the guest.
+    /// All of them count as written.
     pub(crate) fn allocate_with(&self, bytes: u64, writable: bool) -> Result<u64, Error> {
+        self.allocate_tracked(bytes, writable, false)
+    }
+
+    fn allocate_tracked(&self, bytes: u64, writable: bool, tracked: bool) -> Result<u64, Error> {
         let mut map = self.write_map();
         let free = self.capacity - map.used;
         let out_of_memory = Error::OutOfMemory { requested: bytes, free, capacity: self.capacity };
         if bytes > free {
             return Err(out_of_memory);
         }
-        let Some(storage) = Storage::new(bytes) else { return Err(out_of_memory) };
+        let Some(storage) = Storage::new(bytes, tracked) else { return Err(out_of_memory) };
         let address = map.next;
         map.next = (address + bytes + RED_ZONE_BYTES).next_multiple_of(PAGE_BYTES);
         map.used += bytes;
@@ -233,7 +331,7 @@ impl Memory {
     /// Allocates zeroed bytes that the host has at the same address.
     pub(crate) fn allocate_shared(&self, bytes: u64) -> Result<u64, Error> {
         let out_of_memory = || Error::OutOfMemory { requested: bytes, free: 0, capacity: 0 };
-        self.insert_shared(Storage::new(bytes).ok_or_else(out_of_memory)?, bytes)
+        self.insert_shared(Storage::new(bytes, false).ok_or_else(out_of_memory)?, bytes)
     }
 
     /// Gives the guest bytes of the host's, at their address.
@@ -241,7 +339,7 @@ impl Memory {
     /// # Safety
     /// - The bytes are valid for reads and writes until [`Memory::free`] has returned and no launch is running.
     pub(crate) unsafe fn share(&self, host: NonNull<u8>, bytes: u64) -> Result<u64, Error> {
-        self.insert_shared(Storage { host, layout: None }, bytes)
+        self.insert_shared(Storage { host, layout: None, written: None }, bytes)
     }
 
     fn insert_shared(&self, storage: Storage, bytes: u64) -> Result<u64, Error> {
@@ -300,6 +398,13 @@ impl Memory {
                 if !allocation.shared {
                     map.used -= allocation.bytes;
                 }
+                // Arguments of launches and images of modules come and go, and nobody holds their addresses.
+                if allocation.writable && !allocation.shared {
+                    map.freed.insert(address, allocation.bytes);
+                    if map.freed.len() > FREED_MAX {
+                        map.freed.pop_first();
+                    }
+                }
                 Ok(())
             }
             None => {
@@ -322,9 +427,14 @@ impl Memory {
             let nearest = map.nearest(address);
             return Err(Error::BadAddress { call: "mark", address, bytes: block_bytes, nearest });
         }
-        let (_, allocation) =
+        let (&start, allocation) =
             map.allocations.range_mut(..=address).next_back().expect("`around` has just found this allocation");
         allocation.mark(address, end, live);
+        if let Live::Requested(_) = live {
+            // Whoever had the block before, its new owner has written nothing.
+            let storage = &allocation.storage;
+            storage.set_written(address - start, end - start, false);
+        }
         Ok(())
     }
 
@@ -332,7 +442,13 @@ impl Memory {
     pub(crate) fn find(&self, address: u64, bytes: u64, access: Access) -> Result<Window, Box<Denied>> {
         let map = self.read_map();
         let denied = |kind| Box::new(Denied { kind, nearest: map.nearest(address) });
-        let Some((start, allocation)) = map.around(address) else { return Err(denied(FaultKind::OutOfBounds(access))) };
+        let Some((start, allocation)) = map.around(address) else {
+            let kind = match map.freed_around(address) {
+                Some(_) => FaultKind::UseAfterFree(access),
+                None => FaultKind::OutOfBounds(access),
+            };
+            return Err(denied(kind));
+        };
         let Extent { from, to, live, writable } = allocation.extent(start, address);
         if live == Live::Free {
             return Err(denied(FaultKind::UseAfterFree(access)));
@@ -368,7 +484,7 @@ impl Allocation {
     fn window(&self, start: u64, from: u64, to: u64) -> Window {
         // SAFETY: `from` is inside the allocation, whose storage is at least as large.
         let host = unsafe { self.storage.host.add((from - start) as usize) };
-        Window { start: from, bytes: to - from, writable: self.writable, host, _storage: Some(self.storage.clone()) }
+        Window { start: from, bytes: to - from, writable: self.writable, host, storage: Some(self.storage.clone()) }
     }
 
     /// The block with `address`. Bytes that no mark covers are as the allocation was asked for.
@@ -426,7 +542,17 @@ impl Map {
         (address - start < allocation.bytes.max(1)).then_some((start, allocation))
     }
 
+    /// The freed allocation that had `address`.
+    fn freed_around(&self, address: u64) -> Option<(u64, u64)> {
+        let (&start, &bytes) = self.freed.range(..=address).next_back()?;
+        (address - start < bytes.max(1)).then_some((start, bytes))
+    }
+
     fn nearest(&self, address: u64) -> Nearest {
+        if let Some((start, bytes)) = self.freed_around(address) {
+            let offset_bytes = (address - start) as i64;
+            return Nearest::Block { address: start, bytes, offset_bytes, live: false };
+        }
         let below = self.allocations.range(..=address).next_back();
         let above = self.allocations.range(address..).next();
         let distance = |&(&start, a): &(&u64, &Allocation)| match address {

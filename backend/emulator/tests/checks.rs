@@ -4,7 +4,7 @@ mod common;
 
 use common::{Args, Bench};
 use rocfire_arch::Arch;
-use rocfire_emulator::{Checks, Counters, Error, Fault, FaultKind, Gpu, Options};
+use rocfire_emulator::{Checks, Counters, Error, Fault, FaultKind, Gpu, Live, Options};
 
 fn options(set: impl Fn(&mut Checks)) -> Options {
     let mut options = Options::default();
@@ -104,6 +104,91 @@ fn every_wait_that_guards_a_register_is_missed_when_it_is_gone() {
     says(&found[0], &["s0 read before the wait (lgkmcnt)", "s_load_dwordx2", "shift", "planted.hip:"]);
     says(&found[1], &["v2 read before the wait (vmcnt) for the load that fills it, `global_load_dword", "ds_write"]);
     says(&found[2], &["`ds_read_b32", "global_store_dword", "lanes 0-63"]);
+}
+
+#[test]
+fn what_nobody_wrote_is_reported_where_it_matters() {
+    let Some(bench) = Bench::with_options("planted", options(|checks| checks.unwritten = true)) else { return };
+    let out = bench.gpu.allocate(512).unwrap();
+    // Forty words of 64 are written.
+    let half = bench.gpu.allocate(256).unwrap();
+    bench.gpu.write(half, bytemuck::cast_slice(&[5u32; 40])).unwrap();
+    let run = |kernel: &str, block: u32, args: &Args| bench.try_run(kernel, [1, 1, 1], [block, 1, 1], 0, args);
+    let both = || Args::new().with(out).with(half);
+
+    let stored = fault(run("copy_words", 64, &both().with(64i32)));
+    says(&stored, &["a value stored to device memory depends on device memory that nobody wrote, read at code offset"]);
+    says(&stored, &["`global_load_dword", "planted.hip:", "lanes 40-63", "offset 160 of the 256-byte block"]);
+    assert_eq!(stored.address, Some(half + 160));
+    run("copy_words", 64, &both().with(40i32)).unwrap();
+
+    let address = fault(run("follow", 64, &both()));
+    says(&address, &["the address depends on device memory that nobody wrote", "global_store_dword", "lanes 40-63"]);
+    let lanes = fault(run("branch_lanes", 64, &both()));
+    says(&lanes, &["which lanes go on depends on device memory that nobody wrote", "lanes 40-63"]);
+    let nothing = bench.gpu.allocate(4).unwrap();
+    let branch = fault(run("branch_on", 64, &Args::new().with(out).with(nothing)));
+    says(&branch, &["the branch depends on device memory that nobody wrote", "`s_load_dword", "s_cbranch"]);
+    says(&branch, &["offset 0 of the 4-byte block"]);
+    let count = fault(run("count", 64, &Args::new().with(nothing)));
+    assert!(matches!(count.kind, FaultKind::OutOfBounds(_)), "{count}");
+    let counts = bench.gpu.allocate(16).unwrap();
+    let count = fault(run("count", 64, &Args::new().with(counts)));
+    says(&count, &["the result of an atomic depends on device memory that nobody wrote", "global_atomic_add"]);
+    bench.gpu.fill(counts, 0, 16).unwrap();
+    run("count", 64, &Args::new().with(counts)).unwrap();
+
+    let lds = fault(run("half_of_lds", 128, &Args::new().with(out)));
+    says(&lds, &["a value stored to device memory depends on LDS at 0x1fc, which nobody wrote", "`ds_read_b32"]);
+    let zeros = bench.upload(&[0u32; 64]);
+    let scratch = fault(run("private_room", 64, &Args::new().with(out).with(zeros).with(0i32)));
+    says(&scratch, &["depends on scratch at", "which nobody wrote"]);
+}
+
+#[test]
+fn what_nobody_wrote_may_be_read_where_it_does_not_matter() {
+    let Some(bench) = Bench::with_options("planted", options(|checks| checks.unwritten = true)) else { return };
+    let (out, bytes) = (bench.gpu.allocate(256).unwrap(), bench.gpu.allocate(256).unwrap());
+    for word in 0..64 {
+        bench.gpu.write(bytes + 4 * word, &[word as u8]).unwrap();
+    }
+    bench.run("low_bytes", 1, 64, &Args::new().with(out).with(bytes));
+    assert_eq!(bench.download::<u32>(out, 64)[63], 63 | 63 << 24);
+    bench.gpu.write(bytes, bytemuck::cast_slice(&[5u32; 40])).unwrap();
+    bench.run("select_first", 1, 64, &Args::new().with(out).with(bytes).with(40i32));
+    // A copy on the device copies what is known of the bytes.
+    let copy = bench.gpu.allocate(256).unwrap();
+    bench.gpu.copy(copy, bytes, 256).unwrap();
+    bench.run("copy_words", 1, 64, &Args::new().with(out).with(copy).with(40i32));
+    let args = Args::new().with(out).with(copy).with(41i32);
+    assert_eq!(fault(bench.try_run("copy_words", [1, 1, 1], [64, 1, 1], 0, &args)).address, Some(copy + 161));
+    // A block that is handed out again has been written by nobody.
+    bench.gpu.mark(copy, 256, Live::Requested(256)).unwrap();
+    let args = Args::new().with(out).with(copy).with(1i32);
+    assert_eq!(fault(bench.try_run("copy_words", [1, 1, 1], [64, 1, 1], 0, &args)).address, Some(copy));
+}
+
+/// `v_lshlrev_b32_e32 v1, 2, v0`.
+const SHIFT_INTO_V1: [u8; 4] = 0x2402_0082u32.to_le_bytes();
+
+#[test]
+fn a_register_that_nobody_wrote_is_named() {
+    let Some(mut object) = common::compile("planted") else { return };
+    // Without the shift that makes them, addresses are what is in v1.
+    let at = (0..object.len() / 4).map(|word| 4 * word).filter(|&at| object[at..at + 4] == SHIFT_INTO_V1);
+    let places: Vec<_> = at.collect();
+    assert!(!places.is_empty());
+    for at in places {
+        object[at..at + 4].copy_from_slice(&S_NOP);
+    }
+    let gpu = Gpu::new(Arch::parse("gfx942").unwrap(), options(|checks| checks.unwritten = true)).unwrap();
+    let bench = Bench { module: gpu.load(&object).unwrap(), gpu };
+    let x = bench.upload(&[1u32; 128]);
+    let found = fault(bench.try_run("shift", [1, 1, 1], [128, 1, 1], 0, &Args::new().with(x)));
+    says(
+        &found,
+        &["the address depends on v1, which nobody wrote, in shift", "`global_load_dword v2, v1", "lanes 0-63"],
+    );
 }
 
 #[test]

@@ -65,7 +65,9 @@ fn freed_allocations_are_gone_for_good() {
     bench.gpu.free(x).unwrap();
     assert_ne!(bench.upload(&[1f32; 64]), x);
     let fault = fault(bench.try_run("scale", [1, 1, 1], [64, 1, 1], 0, &Args::new().with(x).with(64i32)));
-    assert_eq!(fault.kind, FaultKind::OutOfBounds(Access::Read));
+    assert_eq!(fault.kind, FaultKind::UseAfterFree(Access::Read));
+    assert_eq!(fault.nearest, Nearest::Block { address: x, bytes: 256, offset_bytes: 0, live: false });
+    assert!(fault.to_string().contains("offset 0 of the freed 256-byte block"), "{fault}");
     assert!(matches!(bench.gpu.free(x), Err(Error::BadAddress { call: "free", .. })));
 }
 
@@ -106,7 +108,7 @@ fn barriers_must_be_reached_by_all_waves_unless_the_device_is_lenient() {
     let Some(bench) = Bench::new("faults") else { return };
     let x = bench.upload(&[0u32; 64]);
     let strict = fault(bench.try_run("half_barrier", [1, 1, 1], [128, 1, 1], 0, &Args::new().with(x)));
-    assert_eq!((strict.kind, strict.wave), (FaultKind::BarrierDivergence, 0));
+    assert_eq!((strict.kind, strict.wave), (FaultKind::BarrierDivergence { ended: 2 }, 0));
     let mut options = Options::default();
     options.strict_barriers = false;
     let Some(bench) = Bench::with_options("faults", options) else { return };

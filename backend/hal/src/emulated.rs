@@ -9,6 +9,7 @@ use rocfire_arch::Arch;
 use rocfire_emulator::{Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options};
 
 use crate::compile::KernelInfo;
+use crate::config::Checks;
 use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, Live, RawLaunch};
 use crate::host_device::{self, HostEvent};
 use crate::log::{Level, report};
@@ -43,7 +44,12 @@ impl Emulated {
 /// How the settings want an emulator; for whoever opens one without a [`crate::Device`].
 pub fn emulator_options(config: &Config) -> Options {
     let mut options = Options::default();
-    options.strict_barriers = config.checks.barriers;
+    let Checks { barriers, poison: _, unwritten, lds_race, global_race, waitcnt } = config.checks;
+    options.strict_barriers = barriers;
+    options.checks.unwritten = unwritten;
+    options.checks.lds_races = lds_race;
+    options.checks.global_races = global_race;
+    options.checks.waits = waitcnt;
     if let Some(mb) = config.pool_mb {
         options.memory_bytes = options.memory_bytes.max(mb << 20);
     }
@@ -72,10 +78,12 @@ impl Driver for Emulated {
             Live::Requested(bytes) => (EmulatorLive::Requested(bytes), bytes),
             Live::Free => (EmulatorLive::Free, 0),
         };
-        let mut outcome = self.gpu.mark(address, block_bytes, live);
+        let mut outcome = Ok(());
         if self.poison && poisoned_bytes > 0 {
-            outcome = outcome.and_then(|()| self.gpu.fill(address, POISON, poisoned_bytes));
+            // Before the mark: what the host fills counts as written, what is marked does not.
+            outcome = self.gpu.fill(address, POISON, poisoned_bytes);
         }
+        outcome = outcome.and_then(|()| self.gpu.mark(address, block_bytes, live));
         if let Err(error) = outcome {
             // The pool's own books are wrong then, which its tests exclude; checks would be weaker, results the same.
             report(self.log, Level::Error, format!("cannot mark device memory: {error}"));

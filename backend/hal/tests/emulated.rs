@@ -138,7 +138,7 @@ fn a_freed_buffer_is_not_accessible() {
 
 #[test]
 fn poison_makes_unwritten_memory_nan() {
-    let config = Config::default().with_checks(Checks { barriers: true, poison: true });
+    let config = Config::default().with_checks(Checks { poison: true, ..Checks::default() });
     let Some(device) = device_or_skip("poison_makes_unwritten_memory_nan", config) else { return };
     for _ in 0..2 {
         let tensor = Tensor::empty(&device, &[10], DType::F32).unwrap();

@@ -19,12 +19,15 @@ use crate::wave::Wave;
 
 mod global_race;
 mod race;
+mod unwritten;
 mod wait;
 
 /// Which checks a device makes besides those of the module that always run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checks {
+    /// A value that nobody wrote is used as an address, decides a branch, or is stored to device memory.
+    pub unwritten: bool,
     /// Two waves of a workgroup touch a byte of LDS, at least one writes, there is no barrier between, and not both are
     /// atomic.
     pub lds_races: bool,
@@ -36,7 +39,7 @@ pub struct Checks {
 
 impl Checks {
     /// All of them.
-    pub const ALL: Checks = Checks { lds_races: true, global_races: true, waits: true };
+    pub const ALL: Checks = Checks { unwritten: true, lds_races: true, global_races: true, waits: true };
 
     /// Whether the instrumented loop is needed.
     pub fn any(self) -> bool {
@@ -58,8 +61,9 @@ impl Checker {
 
 impl Instrument for Checker {
     fn observer(&self, _: &Setup) -> Box<dyn Observer> {
-        let Checks { lds_races, global_races, waits } = self.checks;
+        let Checks { unwritten, lds_races, global_races, waits } = self.checks;
         Box::new(CheckObserver {
+            unwritten: unwritten.then(unwritten::Unwritten::new),
             waits: waits.then(|| wait::Waits::new(self.family)),
             races: lds_races.then(race::LdsRaces::new),
             global_races: global_races.then(global_race::GlobalRaces::new),
@@ -73,6 +77,7 @@ impl Instrument for Checker {
 
 /// The checks of one host thread.
 struct CheckObserver {
+    unwritten: Option<unwritten::Unwritten>,
     waits: Option<wait::Waits>,
     races: Option<race::LdsRaces>,
     global_races: Option<global_race::GlobalRaces>,
@@ -80,6 +85,9 @@ struct CheckObserver {
 
 impl Observer for CheckObserver {
     fn start_group(&mut self, setup: &Setup, workgroup: [u32; 3], waves: &[Wave]) {
+        if let Some(unwritten) = &mut self.unwritten {
+            unwritten.start_group(setup, waves);
+        }
         if let Some(waits) = &mut self.waits {
             waits.start_group(waves.len());
         }
@@ -92,8 +100,11 @@ impl Observer for CheckObserver {
     }
 
     fn before(&mut self, at: &At<'_>, w: &Wave, _: &Env) -> Verdict {
-        match &mut self.waits {
-            Some(waits) => waits.before(at, w),
+        if let Some(waits) = &mut self.waits {
+            waits.before(at, w)?;
+        }
+        match &mut self.unwritten {
+            Some(unwritten) => unwritten.before(at, w),
             None => Ok(()),
         }
     }
@@ -101,6 +112,9 @@ impl Observer for CheckObserver {
     fn after(&mut self, at: &At<'_>, w: &Wave, env: &Env, events: &[Event]) -> Verdict {
         if let Some(waits) = &mut self.waits {
             waits.after(at, w, env, events)?;
+        }
+        if let Some(unwritten) = &mut self.unwritten {
+            unwritten.after(at, w, env, events)?;
         }
         if let Some(races) = &mut self.races {
             races.after(at, w, events)?;

@@ -26,12 +26,12 @@ use crate::exec;
 use crate::group::Setup;
 use crate::program::Program;
 use crate::step::{Flow, Step};
-use crate::wave::Wave;
+use crate::wave::{LANES, Wave};
 
 mod event;
 #[cfg(test)]
 mod tests;
-mod uses;
+pub(crate) mod uses;
 
 pub(crate) use event::{Event, EventKind, MemorySpace};
 pub(crate) use uses::{Registers, Uses};
@@ -53,6 +53,7 @@ pub(crate) trait Instrument: Sync {
 }
 
 /// Where a wave is.
+#[derive(Clone, Copy)]
 pub(crate) struct At<'a> {
     /// The complete program.
     pub(crate) program: &'a Program,
@@ -63,13 +64,6 @@ pub(crate) struct At<'a> {
     pub(crate) step: &'a Step,
     /// Registers that it reads and writes.
     pub(crate) uses: &'a Uses,
-}
-
-impl At<'_> {
-    /// Guest address of the instruction.
-    pub(crate) fn pc(&self) -> u64 {
-        self.program.address + u64::from(self.step.offset_bytes)
-    }
 }
 
 /// What an observer found wrong at a step.
@@ -137,7 +131,7 @@ pub(crate) fn run_wave(w: &mut Wave, env: &mut Env, observers: &mut [Box<dyn Obs
         let index = w.pc;
         let moved;
         let (step, uses) = match &program.steps[index] {
-            step if step.indexed.is_some() => {
+            step if step.indexed.is_some() && w.lanes == LANES => {
                 moved = exec::index::moved(w, step).map(|moved| (Uses::of(&moved.inst), moved));
                 moved.as_ref().map_or((step, &program.uses[index]), |(uses, moved)| (moved, uses))
             }

@@ -75,3 +75,46 @@ KERNEL void last_adds_up(u32* x, u32* parts, u32* done) {
     if (before != 3) return;
     if (t == 0) x[0] = parts[0] + parts[1] + parts[2] + parts[3];
 }
+
+KERNEL void copy_words(u32* out, const u32* in, int n) {
+    int i = global_x();
+    if (i < n) out[i] = in[i];
+}
+
+KERNEL void branch_on(u32* out, const u32* flag) {
+    if (flag[0] > 7) out[thread_x()] = 1;
+}
+
+KERNEL void branch_lanes(u32* out, const u32* flags) {
+    int t = thread_x();
+    if (flags[t] > 7) out[t] = 1;
+}
+
+KERNEL void follow(u32* out, const u32* index) { out[index[thread_x()] & 63] = thread_x(); }
+
+KERNEL void low_bytes(u32* out, const u32* in) {
+    int t = thread_x();
+    out[t] = (in[t] & 0xff) + (in[t] << 24);
+}
+
+KERNEL void select_first(u32* out, const u32* in, int n) {
+    int t = thread_x();
+    u32 value = in[t] * 3;
+    out[t] = t < n ? value : 0;
+}
+
+KERNEL void half_of_lds(u32* out) {
+    __shared__ u32 room[128];
+    int t = thread_x();
+    if (t < 64) room[t] = t;
+    sync();
+    out[t] = room[127 - t] + 1;
+}
+
+KERNEL void private_room(u32* out, const u32* in, int n) {
+    volatile u32 room[16]; // Volatile, or it lives in registers.
+    for (int i = 0; i < n; i++) room[in[i] & 15] = i;
+    out[thread_x()] = room[in[thread_x()] & 15];
+}
+
+KERNEL void count(u32* x) { __hip_atomic_fetch_add(&x[thread_x() & 3], 1, __ATOMIC_RELAXED, 4); }

@@ -34,11 +34,35 @@ pub struct Checks {
     /// Memory that is handed out is filled with bytes that are NaN in every float type, so that what is computed from
     /// bytes nobody wrote shows.
     pub poison: bool,
+    /// What nobody wrote is used as an address, decides a branch or is stored to device memory.
+    pub unwritten: bool,
+    /// Two waves of a workgroup touch a byte of LDS with no barrier between, and at least one writes.
+    pub lds_race: bool,
+    /// Two workgroups of a launch touch a byte of device memory, and at least one writes. Workgroups run one by one.
+    pub global_race: bool,
+    /// A register is used before the `s_waitcnt` for the load that fills it.
+    pub waitcnt: bool,
+}
+
+impl Checks {
+    /// None of them.
+    pub const NONE: Checks = Checks {
+        barriers: false,
+        poison: false,
+        unwritten: false,
+        lds_race: false,
+        global_race: false,
+        waitcnt: false,
+    };
+
+    /// All of them.
+    pub const ALL: Checks =
+        Checks { barriers: true, poison: true, unwritten: true, lds_race: true, global_race: true, waitcnt: true };
 }
 
 impl Default for Checks {
     fn default() -> Self {
-        Checks { barriers: true, poison: false }
+        Checks { barriers: true, ..Checks::NONE }
     }
 }
 

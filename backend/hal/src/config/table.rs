@@ -91,8 +91,8 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "ROCFIRE_CHECK",
-        values: "off, all, or some of barriers,poison",
-        about: "checks of the emulator besides bounds: barriers all waves reach, NaN in unwritten memory",
+        values: "none, all, or some of barriers,poison,unwritten,lds-race,global-race,waitcnt",
+        about: "checks of the emulator besides bounds; the docs of rocfire-emulator say what each finds",
         parse: |config, text| checks(text).map(|checks| config.checks = checks),
         show: |config| show_checks(config.checks),
     },
@@ -159,11 +159,17 @@ fn show_choice<T: PartialEq>(value: T, choices: &[(&str, T)]) -> String {
 }
 
 type CheckField = fn(&mut Checks) -> &mut bool;
-const CHECKS: [(&str, CheckField); 2] =
-    [("barriers", |checks| &mut checks.barriers), ("poison", |checks| &mut checks.poison)];
+const CHECKS: [(&str, CheckField); 6] = [
+    ("barriers", |checks| &mut checks.barriers),
+    ("poison", |checks| &mut checks.poison),
+    ("unwritten", |checks| &mut checks.unwritten),
+    ("lds-race", |checks| &mut checks.lds_race),
+    ("global-race", |checks| &mut checks.global_race),
+    ("waitcnt", |checks| &mut checks.waitcnt),
+];
 
 fn checks(text: &str) -> Result<Checks, String> {
-    let mut checks = Checks { barriers: false, poison: false };
+    let mut checks = Checks::NONE;
     match text {
         "off" | "0" | "none" => return Ok(checks),
         "all" | "1" => {
@@ -175,7 +181,7 @@ fn checks(text: &str) -> Result<Checks, String> {
     for part in text.split(',').map(str::trim) {
         let Some((_, field)) = CHECKS.iter().find(|(name, _)| *name == part) else {
             let names = CHECKS.map(|(name, _)| name).join(", ");
-            return Err(format!("off, all, or a list of {names}; {part:?} is none of them"));
+            return Err(format!("none, all, or a list of {names}; {part:?} is none of them"));
         };
         *field(&mut checks) = true;
     }
@@ -184,5 +190,5 @@ fn checks(text: &str) -> Result<Checks, String> {
 
 fn show_checks(mut checks: Checks) -> String {
     let on = CHECKS.iter().filter_map(|(name, field)| field(&mut checks).then_some(*name)).collect::<Vec<_>>();
-    if on.is_empty() { "off".to_owned() } else { on.join(",") }
+    if on.is_empty() { "none".to_owned() } else { on.join(",") }
 }

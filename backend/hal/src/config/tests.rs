@@ -29,7 +29,7 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_PRECISION", "bf16", base().with_precision(Precision::Bf16)),
         ("ROCFIRE_SYNC", "1", base().with_sync(true)),
         ("ROCFIRE_DETERMINISTIC", "1", base().with_deterministic(true)),
-        ("ROCFIRE_CHECK", "poison", base().with_checks(Checks { barriers: false, poison: true })),
+        ("ROCFIRE_CHECK", "poison", base().with_checks(Checks { poison: true, ..Checks::NONE })),
         ("ROCFIRE_COMPILE_JOBS", "1", base().with_compile_jobs(1)),
         ("ROCFIRE_POOL_MB", "64", base().with_pool_mb(64)),
     ]
@@ -127,9 +127,12 @@ fn unknown_names_are_listed_once_and_those_of_tests_are_not() {
 
 #[test]
 fn checks_are_lists() {
-    assert_eq!(with("ROCFIRE_CHECK", "all").checks, Checks { barriers: true, poison: true });
-    assert_eq!(with("ROCFIRE_CHECK", "off").checks, Checks { barriers: false, poison: false });
-    assert_eq!(with("ROCFIRE_CHECK", "poison, barriers").checks, Checks { barriers: true, poison: true });
+    assert_eq!(with("ROCFIRE_CHECK", "all").checks, Checks::ALL);
+    assert_eq!(with("ROCFIRE_CHECK", "off").checks, Checks::NONE);
+    assert_eq!(with("ROCFIRE_CHECK", "none").checks, Checks::NONE);
+    assert_eq!(with("ROCFIRE_CHECK", "poison, barriers").checks, Checks { poison: true, ..Checks::default() });
+    let some = Checks { lds_race: true, global_race: true, unwritten: true, waitcnt: true, ..Checks::NONE };
+    assert_eq!(with("ROCFIRE_CHECK", "unwritten,lds-race,global-race,waitcnt").checks, some);
 }
 
 #[test]

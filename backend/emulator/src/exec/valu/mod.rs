@@ -14,7 +14,7 @@ mod bfloat16;
 mod bitop3;
 mod compare;
 mod directed;
-mod dpp;
+pub(crate) mod dpp;
 pub(crate) mod driver;
 mod float16;
 mod float32;

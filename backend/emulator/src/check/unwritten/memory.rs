@@ -1,0 +1,338 @@
+//! Memory instructions: addresses, and the state that goes to and comes from memory.
+
+use rocfire_isa::{Format, Op};
+
+use super::{DEFINED, STORED_UNDEFINED, Source, UNWRITTEN, Unwritten, WINDOWS};
+use crate::env::Env;
+use crate::error::Access;
+use crate::instrument::uses::{Named, named};
+use crate::instrument::{At, Event, EventKind, Finding, MemorySpace, Registers, Verdict};
+use crate::wave::{LANES, Wave, scalar};
+
+/// Most bytes of a lane's access.
+const WIDEST: usize = 64;
+
+impl Unwritten {
+    /// That the address registers of a memory instruction are defined.
+    pub(super) fn addresses(&mut self, at: &At<'_>, w: &Wave) -> Verdict {
+        let inst = &at.step.inst;
+        let exec = w.exec();
+        // For a DS instruction the other sources are data; for SMEM the third is.
+        let operands = match inst.format {
+            Format::Ds => vec![&inst.src[0]],
+            Format::Smem => vec![&inst.src[0], &inst.src[1]],
+            _ => vec![&inst.src[0], &inst.src[2], &inst.src[3]],
+        };
+        for operand in operands {
+            let state = self.state(w);
+            let (undefined, source, known) = match named(operand) {
+                Some(Named::Vector(registers)) => {
+                    let mut lanes = 0;
+                    let mut first = registers.first;
+                    for register in registers.range().rev() {
+                        let Some(bytes) = state.vector.get(usize::from(register)) else { continue };
+                        let here = (bytes[0] | bytes[1] | bytes[2] | bytes[3]) & exec;
+                        if here != 0 {
+                            first = register;
+                        }
+                        lanes |= here;
+                    }
+                    (lanes, Source::Vector(first), state.vector_origin.get(usize::from(first)).copied())
+                }
+                Some(Named::Scalar(registers)) if inst.format == Format::Smem || exec != 0 => {
+                    let undefined = |&r: &u16| state.scalar.get(usize::from(r)).is_some_and(|&bits| bits != 0);
+                    match registers.range().find(undefined) {
+                        Some(r) => (1, Source::Scalar(r), state.scalar_origin.get(usize::from(r)).copied()),
+                        None => continue,
+                    }
+                }
+                Some(Named::Scalar(_)) | None => continue,
+            };
+            // Data that is only moved between lanes has no address in source 0 of a swizzle.
+            if undefined != 0 && inst.op != Op::DsSwizzleB32 {
+                let origin = match known.unwrap_or(0) {
+                    0 => self.origin(source, at.index),
+                    known => known,
+                };
+                let lanes = if matches!(source, Source::Vector(_)) { undefined } else { 0 };
+                return Err(self.finding(at, "the address".to_owned(), origin, lanes));
+            }
+        }
+        Ok(())
+    }
+
+    /// DS instructions that move data between lanes and do not touch LDS.
+    pub(super) fn lane_move(&mut self, at: &At<'_>, w: &Wave) {
+        let inst = &at.step.inst;
+        let exec = w.exec();
+        let data = match inst.op {
+            Op::DsBpermuteB32 | Op::DsPermuteB32 => at.step.src[1],
+            Op::DsSwizzleB32 => at.step.src[0],
+            _ => return,
+        };
+        let (address, offset) = (w.v[usize::from(at.step.src[0])], inst.mods.offset as u32);
+        let on = |lane: usize| exec >> lane & 1 != 0;
+        let state = self.state(w);
+        let bits: Vec<u32> = (0..LANES).map(|lane| if on(lane) { state.vector_bits(data, lane) } else { 0 }).collect();
+        let known = state.vector_origin[usize::from(data)];
+        let origin = match (known, bits.iter().any(|&bits| bits != 0)) {
+            (0, true) => self.origin(Source::Vector(data), at.index),
+            (known, _) => known,
+        };
+        let other = |lane: usize| (address.0[lane].wrapping_add(offset) / 4) as usize % LANES;
+        let mut moved = vec![0; LANES];
+        match inst.op {
+            Op::DsBpermuteB32 => (0..LANES).for_each(|lane| moved[lane] = bits[other(lane)]),
+            Op::DsPermuteB32 => (0..LANES).filter(|&lane| on(lane)).for_each(|lane| moved[other(lane)] = bits[lane]),
+            // A pattern within 32 lanes: undefined if any lane there is.
+            _ => (0..LANES).for_each(|lane| {
+                let half = lane & !31;
+                moved[lane] = bits[half..half + 32].iter().fold(0, |any, bits| any | bits);
+            }),
+        }
+        let register = at.step.dst[0];
+        let state = self.state(w);
+        for lane in (0..LANES).filter(|&lane| on(lane)) {
+            state.set_vector_bits(register, lane, moved[lane], 0b1111, origin);
+        }
+    }
+
+    /// What an instruction has loaded or stored.
+    pub(super) fn memory_op(&mut self, at: &At<'_>, w: &Wave, env: &Env, events: &[Event]) -> Verdict {
+        let inst = &at.step.inst;
+        let bytes = loaded_bytes(at);
+        let exec = w.exec();
+        if !matches!(inst.op, Op::DsBpermuteB32 | Op::DsPermuteB32 | Op::DsSwizzleB32) {
+            // What comes is defined unless an event says otherwise: a descriptor's bounds give zero, clocks are clocks.
+            let state = self.state(w);
+            at.uses.vector_writes.iter().for_each(|&registers| state.define_vector(registers, exec, bytes));
+            at.uses.scalar_writes.iter().for_each(|&registers| state.define_scalar(registers));
+        }
+        let mut incoming = vec![[false; 4]; LANES];
+        for event in events {
+            match event.kind {
+                EventKind::ScalarLoad => self.scalar_load(at, w, env, event),
+                EventKind::Load => self.load(at, w, env, event),
+                EventKind::Store => self.store(at, w, env, event)?,
+                EventKind::Atomic => self.atomic(at, w, env, event)?,
+                EventKind::ToLds if event.space == MemorySpace::Global => {
+                    for (lane, address) in event.lane_addresses() {
+                        let undefined = self.device_unwritten(at, env, address, event.bytes);
+                        incoming[lane] = std::array::from_fn(|byte| undefined >> byte & 1 != 0);
+                    }
+                }
+                EventKind::ToLds => {
+                    for (lane, address) in event.lane_addresses() {
+                        for (byte, &undefined) in incoming[lane].iter().enumerate() {
+                            if let Some(place) = self.lds.get_mut(address as usize + byte) {
+                                *place = if undefined { STORED_UNDEFINED } else { DEFINED };
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn scalar_load(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) {
+        let undefined = self.device_unwritten(at, env, event.addresses[0], event.bytes);
+        if undefined == 0 {
+            return;
+        }
+        let address = event.addresses[0] + u64::from(undefined.trailing_zeros());
+        let bytes = (undefined >> undefined.trailing_zeros()).trailing_ones();
+        let origin = self.origin(Source::Device { address, bytes }, at.index);
+        let state = self.state(w);
+        for dword in 0..(event.bytes / 4) as u16 {
+            let bytes = undefined >> (4 * dword) & 15;
+            let bits = (0..4).fold(0, |bits, byte| bits | if bytes >> byte & 1 != 0 { 0xff << (8 * byte) } else { 0 });
+            state.set_scalar(event.register + dword, bits, if bits != 0 { origin } else { 0 });
+        }
+    }
+
+    fn load(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) {
+        let name = at.step.inst.op.mnemonic();
+        let high = name.contains("d16_hi");
+        let signed = ["sbyte", "sshort", "_i8", "_i16"].iter().any(|part| name.contains(part));
+        let partial = loaded_bytes(at);
+        let mut first = None;
+        for (lane, address) in event.lane_addresses() {
+            let (undefined, source) = self.unwritten_at(at, w, env, event, lane, address);
+            if undefined == 0 {
+                continue;
+            }
+            // The first lane's place stands for all.
+            let origin = match first {
+                Some(origin) => origin,
+                None => self.origin(source, at.index),
+            };
+            first = Some(origin);
+            let state = self.state(w);
+            if event.bytes < 4 {
+                let mut bits = (0..2)
+                    .fold(0, |bits, byte| bits | if undefined >> byte & 1 != 0 { 0xffu32 << (8 * byte) } else { 0 });
+                if signed {
+                    // The sign goes to all bytes above.
+                    bits |= if undefined >> (event.bytes - 1) & 1 != 0 { !0 << (8 * event.bytes) } else { 0 };
+                }
+                let bits = if high { bits << 16 } else { bits };
+                state.set_vector_bits(event.register, lane, bits, partial, origin);
+                continue;
+            }
+            for dword in 0..(event.bytes / 4) as u16 {
+                let bytes = undefined >> (4 * dword) & 15;
+                let bits =
+                    (0..4).fold(0, |bits, byte| bits | if bytes >> byte & 1 != 0 { 0xffu32 << (8 * byte) } else { 0 });
+                state.set_vector_bits(event.register + dword, lane, bits, 0b1111, origin);
+            }
+        }
+    }
+
+    fn store(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) -> Verdict {
+        let shift = if at.step.inst.op.mnemonic().contains("d16_hi") { 2 } else { 0 };
+        for (lane, address) in event.lane_addresses() {
+            let state = self.state(w);
+            let mut undefined = 0u64;
+            for byte in 0..event.bytes as usize {
+                let place = byte + shift;
+                let register = usize::from(event.register) + place / 4;
+                let bytes = state.vector.get(register).copied().unwrap_or_default();
+                undefined |= (bytes[place % 4] >> lane & 1) << byte;
+            }
+            match event.space {
+                MemorySpace::Global if undefined != 0 => {
+                    let register = event.register + (undefined.trailing_zeros() as u16 + shift as u16) / 4;
+                    return Err(self.stored_finding(at, w, register, event));
+                }
+                MemorySpace::Global => self.device_write(at, env, address, event.bytes),
+                MemorySpace::Lds | MemorySpace::Scratch => {
+                    if let Some(bytes) = self.local_bytes(w, event.space, lane, address, event.bytes) {
+                        for (byte, place) in bytes.iter_mut().enumerate() {
+                            *place = if undefined >> byte & 1 != 0 { STORED_UNDEFINED } else { DEFINED };
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The report of an undefined register whose value goes to memory.
+    fn stored_finding(&mut self, at: &At<'_>, w: &Wave, register: u16, event: &Event) -> Box<Finding> {
+        let state = self.state(w);
+        let (bytes, known) = (state.vector[usize::from(register)], state.vector_origin[usize::from(register)]);
+        let lanes = (bytes[0] | bytes[1] | bytes[2] | bytes[3]) & event.lanes;
+        let origin = match known {
+            0 => self.origin(Source::Vector(register), at.index),
+            known => known,
+        };
+        self.finding(at, "a value stored to device memory".to_owned(), origin, lanes)
+    }
+
+    fn atomic(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) -> Verdict {
+        let name = at.step.inst.op.mnemonic();
+        let compares = name.contains("cmp");
+        let exchanges = !compares && (name.contains("swap") || name.contains("wrxchg"));
+        for (lane, address) in event.lane_addresses() {
+            let (undefined, source) = self.unwritten_at(at, w, env, event, lane, address);
+            if undefined != 0 && !exchanges {
+                let origin = self.origin(source, at.index);
+                return Err(self.finding(at, "the result of an atomic".to_owned(), origin, 1 << lane));
+            }
+            if undefined != 0
+                && let Some(Named::Vector(Registers { first, count })) = named(&at.step.inst.dst[0])
+            {
+                let origin = self.origin(source, at.index);
+                let state = self.state(w);
+                (first..first + count).for_each(|r| state.set_vector_bits(r, lane, !0, 0b1111, origin));
+            }
+        }
+        // `ds_append` and `ds_consume` have no data.
+        if event.register == 0 && at.step.src[1] == 0 && !at.step.inst.src[1].is_some() {
+            return Ok(());
+        }
+        self.store(at, w, env, event)
+    }
+
+    /// Bytes at an address that are undefined, a bit each, and the first of them.
+    fn unwritten_at(
+        &mut self,
+        at: &At<'_>,
+        w: &Wave,
+        env: &Env,
+        event: &Event,
+        lane: usize,
+        address: u64,
+    ) -> (u64, Source) {
+        if event.space == MemorySpace::Global {
+            let undefined = self.device_unwritten(at, env, address, event.bytes);
+            let skipped = undefined.trailing_zeros() & 63;
+            let bytes = (undefined >> skipped).trailing_ones();
+            return (undefined, Source::Device { address: address + u64::from(skipped), bytes });
+        }
+        let space = event.space;
+        let bytes = self.local_bytes(w, space, lane, address, event.bytes).map(|bytes| &*bytes).unwrap_or_default();
+        let undefined =
+            bytes.iter().enumerate().fold(0, |bits, (byte, &state)| bits | u64::from(state != DEFINED) << byte);
+        let first = bytes.iter().position(|&state| state != DEFINED).unwrap_or(0);
+        let stored = bytes.get(first).is_some_and(|&state| state != UNWRITTEN);
+        let address = address + first as u64;
+        let source = match space {
+            MemorySpace::Scratch => Source::Scratch { address, stored },
+            MemorySpace::Lds | MemorySpace::Global => Source::Lds { address, stored },
+        };
+        (undefined, source)
+    }
+
+    /// The states of bytes of LDS or of a lane's scratch.
+    fn local_bytes(
+        &mut self,
+        w: &Wave,
+        space: MemorySpace,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+    ) -> Option<&mut [u8]> {
+        let start = match space {
+            MemorySpace::Scratch => (w.number as usize * LANES + lane) * self.scratch_bytes + address as usize,
+            MemorySpace::Lds | MemorySpace::Global => address as usize,
+        };
+        let all = if space == MemorySpace::Scratch { &mut self.scratch } else { &mut self.lds };
+        all.get_mut(start..start + bytes as usize)
+    }
+
+    /// Bytes of device memory that nobody wrote, a bit each.
+    fn device_unwritten(&mut self, at: &At<'_>, env: &Env, address: u64, bytes: u32) -> u64 {
+        debug_assert!(bytes as usize <= WIDEST);
+        let place = usize::from(at.step.site) % WINDOWS;
+        if self.windows[place].host_ptr(address, u64::from(bytes)).is_none() {
+            // Nothing is found if the host frees it meanwhile; the launch will tell.
+            let Ok(window) = env.memory.find(address, u64::from(bytes), Access::Read) else { return 0 };
+            self.windows[place] = window;
+        }
+        self.windows[place].unwritten(address, bytes)
+    }
+
+    fn device_write(&mut self, at: &At<'_>, env: &Env, address: u64, bytes: u32) {
+        let place = usize::from(at.step.site) % WINDOWS;
+        if self.windows[place].host_ptr(address, u64::from(bytes)).is_none() {
+            let Ok(window) = env.memory.find(address, u64::from(bytes), Access::Read) else { return };
+            self.windows[place] = window;
+        }
+        self.windows[place].mark_written(address, u64::from(bytes));
+    }
+}
+
+/// Bytes of the destination register that a load fills; a load of 16 bits into a half leaves the other.
+fn loaded_bytes(at: &At<'_>) -> u8 {
+    let name = at.step.inst.op.mnemonic();
+    match name {
+        _ if name.contains("d16_hi") => 0b1100,
+        _ if name.contains("d16") => 0b0011,
+        _ => 0b1111,
+    }
+}
+
+/// M0 is a scalar register, so that the address of `ds_append` is checked as one of the others.
+const _: () = assert!((scalar::M0 as usize) < scalar::FILE);
