@@ -50,6 +50,16 @@ RF_FN double ldexp(double x, int exponent) {
 #endif
 }
 
+// The same for x of [0.5, 2) and an exponent of at most 250 either way: in two products, of which the first is exact.
+RF_FN float ldexp_near_one(float x, int exponent) {
+#if RF_DEVICE_AMD
+    return ldexp(x, exponent);
+#else
+    int half = exponent >> 1;
+    return x * bit_cast<float>((u32)(half + 127) << 23) * bit_cast<float>((u32)(exponent - half + 127) << 23);
+#endif
+}
+
 // x = mantissa * 2^exponent with the mantissa in [0.5, 1); zero, infinities and NaN give an unspecified pair.
 RF_FN float frexp(float x, int* exponent) {
 #if RF_DEVICE_AMD

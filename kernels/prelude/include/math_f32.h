@@ -23,7 +23,7 @@ RF_FN float exp_core(float x, int scale) {
     p = fma(p, r, 0x1.fffffap-2f);
     p = fma(p, r, 1.0f);
     p = fma(p, r, 1.0f);
-    return ldexp(p, n + scale);
+    return ldexp_near_one(p, n + scale);
 }
 RF_FN float exp(float x) {
     float y = exp_core(clamp_number(x, -105.0f, 90.0f), 0);
@@ -41,7 +41,7 @@ RF_FN float exp2(float x) {
     p = fma(p, r, 0x1.ebfbe0p-3f);
     p = fma(p, r, 0x1.62e432p-1f);
     p = fma(p, r, 1.0f);
-    float y = ldexp(p, (int)k);
+    float y = ldexp_near_one(p, (int)k);
     return x == x ? y : x;
 }
 

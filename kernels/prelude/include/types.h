@@ -47,10 +47,14 @@ RF_FN f16 f32_to_f16(float x) {
 }
 RF_FN float to_f32(bf16 x) { return bit_cast<float>((u32)x.bits << 16); }
 RF_FN bf16 f32_to_bf16(float x) {
+    bf16 y;
+#if RF_DEVICE_AMD || defined(RF_HOST)
     u32 bits = bit_cast<u32>(x);
     u32 rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-    bf16 y;
     y.bits = (u16)((x == x ? rounded : bits | 0x400000u) >> 16);
+#else
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+#endif
     return y;
 }
 
