@@ -1,7 +1,7 @@
 // mma.h: the tile product D = A B + C of one wave, over the matrix unit where there is one.
 //
 // `Mma<T, SIZE>` multiplies SIZE x K by K x SIZE and adds to an accumulator of ACC values per lane: value i is at
-// row(i, lane), column lane % SIZE; the rows of a lane differ by the same in every lane.
+// row(i, lane), column(i, lane), which on AMD is lane % SIZE; those of a lane differ by the same in every lane.
 //
 // `Fragment<T, SIZE>` is how a wave reads operands: of GROUP consecutive k of row (or column) lane % SIZE, a lane takes
 // what `read` takes from the address of the row's first k plus offset(lane / SIZE): STEPS operands, one for each product.
@@ -15,8 +15,8 @@
 //   f64     MFMA                        0 2 4 6 1 3 5 7
 //
 // both sizes of a type the same. Shapes are AMD's: MFMA f32 2 or 4 deep, f16 and bf16 8 or 16 deep (16 or 32 on CDNA 4),
-// f64 4 deep (from CDNA 2), WMMA f16 and bf16 16 deep under wave32. RF_MMA_... is 0 where T has no such product; kernels
-// then use plain FMA.
+// f64 4 deep (from CDNA 2), WMMA f16 and bf16 16 deep under wave32. NVIDIA's mma.sync, f16 and bf16 16 deep from sm_80 on,
+// does not say in which order it sums a group. RF_MMA_... is 0 where T has no such product; kernels then use plain FMA.
 #ifndef ROCFIRE_MMA_H
 #define ROCFIRE_MMA_H
 namespace rf {
@@ -29,6 +29,10 @@ namespace rf {
 #define RF_MMA_F32 0
 #define RF_MMA_16 1
 #define RF_MMA_F64 0
+#elif !RF_DEVICE_AMD && !defined(RF_HOST) && ARCH_MATRIX == ARCH_MATRIX_MMA_SYNC
+#define RF_MMA_F32 0
+#define RF_MMA_16 1
+#define RF_MMA_F64 0
 #else
 #define RF_MMA_F32 0
 #define RF_MMA_16 0
@@ -38,7 +42,7 @@ namespace rf {
 template <class T, int SIZE> struct Mma;
 template <class T, int SIZE> struct Fragment;
 
-#if RF_MMA_16
+#if RF_MMA_16 && RF_DEVICE_AMD
 typedef float F32x4 __attribute__((ext_vector_type(4)));
 typedef float F32x8 __attribute__((ext_vector_type(8)));
 typedef float F32x16 __attribute__((ext_vector_type(16)));
@@ -64,6 +68,7 @@ template <int BYTES> RF_FN void read_aligned(const void* at, void* to) {
         static const int K = DEPTH, ACC = VALUES;                                         \
         RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) { return PRODUCT; } \
         RF_FN static int row(int i, int lane) { return ROW; }                             \
+        RF_FN static int column(int, int lane) { return lane % SIDE; }                    \
     };
 #endif
 
@@ -162,6 +167,57 @@ template <class T> struct Fragment<T, 16> {
     static const int GROUP = 16, STEPS = 1;
     RF_FN static int offset(int part) { return 8 * part; }
     RF_FN static void read(const T* at, typename Mma<T, 16>::Operand* to) { read_aligned<16>(at, to); }
+};
+#endif
+
+#if !RF_DEVICE_AMD && RF_MMA_16
+struct MmaOperand { u32 word[4]; };
+struct MmaSum {
+    float at[8];
+    RF_FN float operator[](int i) const { return at[i]; }
+    RF_FN void operator=(int value) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) at[i] = (float)value;
+    }
+    RF_FN void operator+=(const MmaSum& other) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) at[i] += other.at[i];
+    }
+};
+// Two products of 8 columns each; a lane has two neighbours of rows lane / 4 and 8 below it.
+#define RF_MMA_SYNC(T, NAME)                                                                                       \
+    template <> struct Mma<T, 16> {                                                                                \
+        typedef MmaOperand Operand;                                                                                \
+        typedef MmaSum Accumulator;                                                                                \
+        static const int K = 16, ACC = 8;                                                                          \
+        RF_FN static Accumulator run(const Operand& a, const Operand& b, Accumulator c) {                          \
+            for (int half = 0; half < 2; ++half)                                                                   \
+                asm("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%0, %1, %2, %3}, "               \
+                    "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                                \
+                    : "+f"(c.at[4 * half]), "+f"(c.at[4 * half + 1]), "+f"(c.at[4 * half + 2]),                    \
+                      "+f"(c.at[4 * half + 3])                                                                     \
+                    : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[half]),           \
+                      "r"(b.word[half + 2]));                                                                      \
+            return c;                                                                                              \
+        }                                                                                                          \
+        RF_FN static int row(int i, int lane) { return lane / 4 + i / 2 % 2 * 8; }                                 \
+        RF_FN static int column(int i, int lane) { return lane % 4 * 2 + i % 2 + i / 4 * 8; }                      \
+    };
+RF_MMA_SYNC(f16, "f16")
+RF_MMA_SYNC(bf16, "bf16")
+#undef RF_MMA_SYNC
+// ldmatrix wants from lane l the address of row l % 8 of block l / 8, and gives block n in word n: rows 0 to 7 and 8 to 15 of
+// the first 8 k, then of the others.
+template <class T> struct Fragment<T, 16> {
+    static const int GROUP = 16, STEPS = 1;
+    RF_FN static int offset(int part) { return 8 * part; }
+    RF_FN static void read(const T* at, MmaOperand* to) {
+        asm volatile("{ .reg .u64 in_shared; cvta.to.shared.u64 in_shared, %4; "
+                     "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [in_shared]; }"
+                     : "=r"(to->word[0]), "=r"(to->word[1]), "=r"(to->word[2]), "=r"(to->word[3])
+                     : "l"(at)
+                     : "memory");
+    }
 };
 #endif
 

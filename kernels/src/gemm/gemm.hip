@@ -170,17 +170,17 @@ struct Tile {
     template <bool WHOLE> RF_FN void write(Out* c, u32 rows, u32 cols, i64 row_stride, i64 col_stride) const {
 #pragma unroll
         for (int j = 0; j < GEMM_TILES_N; ++j) {
-            u32 col = first_col + j * GEMM_MATRIX_SIZE + lane_id % GEMM_MATRIX_SIZE;
+            u32 col = first_col + j * GEMM_MATRIX_SIZE + M::column(0, lane_id);
 #pragma unroll
             for (int i = 0; i < GEMM_TILES_M; ++i) {
                 u32 base = first_row + i * GEMM_MATRIX_SIZE;
                 Out* at = c + (i64)col * col_stride + (i64)(base + M::row(0, lane_id)) * row_stride;
 #pragma unroll
                 for (int v = 0; v < M::ACC; ++v) {
-                    // The rows of a lane differ by the same in every lane.
-                    int down = M::row(v, 0) - M::row(0, 0);
-                    if (WHOLE || (col < cols && base + M::row(v, lane_id) < rows))
-                        at[(i64)down * row_stride] = cast<Out>((Total)sum[i][j][v]);
+                    // Rows and columns of a lane differ by the same in every lane.
+                    int down = M::row(v, 0) - M::row(0, 0), right = M::column(v, 0) - M::column(0, 0);
+                    if (WHOLE || (col + right < cols && base + M::row(v, lane_id) < rows))
+                        at[(i64)down * row_stride + (i64)right * col_stride] = cast<Out>((Total)sum[i][j][v]);
                 }
             }
         }

@@ -452,7 +452,7 @@ pub(crate) fn matrix_side(info: &ArchInfo, dtype: DType) -> u16 {
         (Matrix::Mfma(_), DType::F32 | DType::F16 | DType::BF16) => 32,
         // f64 came with the second generation.
         (Matrix::Mfma(2..), DType::F64) => 16,
-        (Matrix::Wmma11 | Matrix::Wmma12, DType::F16 | DType::BF16) => 16,
+        (Matrix::Wmma11 | Matrix::Wmma12 | Matrix::MmaSync, DType::F16 | DType::BF16) => 16,
         _ => 0,
     }
 }
