@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rocfire_arch::{Arch, DEFAULT_EMULATED, Family, Vendor};
-use rocfire_emulator::{Error as EmulatorError, Fault, FaultKind, Gpu};
+use rocfire_emulator::{Error as EmulatorError, Fault, FaultKind, Gpu, Live};
 use rocfire_hal::{Config, DeviceChoice, Level, emulator_options};
 
 use crate::call::{Failure, Result, tell};
@@ -157,7 +157,12 @@ impl Runtime {
 
     /// Memory that was handed out shows when it is read before it is written, if that was asked for.
     pub fn poison(&self, address: u64, bytes: u64) -> Result {
-        if self.poison { self.gpu.fill(address, POISON, bytes).map_err(translate) } else { Ok(()) }
+        if !self.poison {
+            return Ok(());
+        }
+        self.gpu.fill(address, POISON, bytes).map_err(translate)?;
+        // What the host fills counts as written; what is marked anew does not.
+        self.gpu.mark(address, bytes, Live::Requested(bytes)).map_err(translate)
     }
 
     /// Keeps what a kernel did wrong, and tells it.

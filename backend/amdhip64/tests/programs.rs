@@ -166,6 +166,23 @@ fn a_program_that_compiles_at_run_time_runs() {
 }
 
 #[test]
+fn graphs_of_nodes_run_in_the_order_of_their_dependencies() {
+    assert_all_ok(&lines_of("graphs", DEFAULT_EMULATED), 6);
+}
+
+#[test]
+fn a_clean_program_passes_every_check() {
+    let folder = installed();
+    let executable = compile("basics", DEFAULT_EMULATED, folder.path());
+    let mut command = Command::new(executable);
+    command.env("LD_LIBRARY_PATH", folder.path().join("lib")).env("ROCFIRE_CHECK", "all");
+    command.env("ROCFIRE_HIP_ARCH", DEFAULT_EMULATED).env_remove("ROCFIRE_LOG");
+    let output = succeed(&mut command);
+    check_basics(lines(&output), DEFAULT_EMULATED);
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn mistakes_are_answered_as_hip_does_and_reported_in_full() {
     let folder = installed();
     let output = run(&compile("faults", DEFAULT_EMULATED, folder.path()), DEFAULT_EMULATED, folder.path());

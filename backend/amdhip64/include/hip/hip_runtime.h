@@ -37,6 +37,7 @@ typedef enum hipError_t {
     hipErrorLaunchFailure = 719,
     hipErrorNotSupported = 801,
     hipErrorStreamCaptureUnsupported = 900,
+    hipErrorStreamCaptureInvalidated = 901,
     hipErrorUnknown = 999,
 } hipError_t;
 
@@ -60,6 +61,12 @@ typedef enum hipStreamCaptureMode {
     hipStreamCaptureModeThreadLocal = 1,
     hipStreamCaptureModeRelaxed = 2,
 } hipStreamCaptureMode;
+
+typedef enum hipStreamCaptureStatus {
+    hipStreamCaptureStatusNone = 0,
+    hipStreamCaptureStatusActive = 1,
+    hipStreamCaptureStatusInvalidated = 2,
+} hipStreamCaptureStatus;
 
 // Numbers of those that programs ask for most.
 typedef enum hipDeviceAttribute_t {
@@ -143,6 +150,29 @@ static_assert(offsetof(hipDeviceProp_t, concurrentKernels) == 576, "AMD's layout
 static_assert(offsetof(hipDeviceProp_t, gcnArchName) == 1160, "AMD's layout");
 static_assert(sizeof(hipDeviceProp_t) == 1472, "AMD's layout");
 #define hipGetDeviceProperties hipGetDevicePropertiesR0600
+
+typedef struct hipKernelNodeParams {
+    dim3 blockDim;
+    void **extra;
+    void *func;
+    dim3 gridDim;
+    void **kernelParams;
+    unsigned sharedMemBytes;
+} hipKernelNodeParams;
+
+typedef struct hipMemsetParams {
+    void *dst;
+    unsigned elementSize;
+    size_t height;
+    size_t pitch;
+    unsigned value;
+    size_t width;
+} hipMemsetParams;
+
+typedef struct hipHostNodeParams {
+    hipHostFn_t fn;
+    void *userData;
+} hipHostNodeParams;
 
 typedef struct hipPointerAttribute_t {
     hipMemoryType type;
@@ -230,6 +260,21 @@ hipError_t hipEventDestroy(hipEvent_t event);
 
 hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode);
 hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t *graph);
+hipError_t hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *status);
+hipError_t hipGraphCreate(hipGraph_t *graph, unsigned flags);
+hipError_t hipGraphAddKernelNode(hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *before, size_t count,
+                                 const hipKernelNodeParams *with);
+hipError_t hipGraphAddMemsetNode(hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *before, size_t count,
+                                 const hipMemsetParams *with);
+hipError_t hipGraphAddMemcpyNode1D(hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *before, size_t count,
+                                   void *to, const void *from, size_t bytes, hipMemcpyKind kind);
+hipError_t hipGraphAddHostNode(hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *before, size_t count,
+                               const hipHostNodeParams *with);
+hipError_t hipGraphAddChildGraphNode(hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *before, size_t count,
+                                     hipGraph_t child);
+hipError_t hipGraphAddDependencies(hipGraph_t graph, const hipGraphNode_t *from, const hipGraphNode_t *to,
+                                   size_t count);
+hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node, const hipKernelNodeParams *with);
 hipError_t hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph, hipGraphNode_t *node, char *log, size_t bytes);
 hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream);
 hipError_t hipGraphExecDestroy(hipGraphExec_t exec);

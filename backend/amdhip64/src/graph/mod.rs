@@ -6,6 +6,7 @@
 
 mod nodes;
 
+use std::collections::HashSet;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -123,19 +124,21 @@ fn add(to: Handle, before: Vec<Handle>, work: Work) -> Result<Handle> {
 /// The nodes of a graph, each behind those before it; among those that could come next, the one that was added first.
 fn ordered(owner: &Graph) -> Result<Vec<(Handle, Work)>> {
     let mut left = lock(&owner.nodes).clone();
-    let mut done: Vec<(Handle, Work)> = Vec::with_capacity(left.len());
+    let mut works: Vec<(Handle, Work)> = Vec::with_capacity(left.len());
+    let mut done = HashSet::new();
     while !left.is_empty() {
         let ready = |handle: &Handle| {
             let found = node(*handle).ok()?;
             let before = lock(&found.before);
-            let behind_all = before.iter().all(|dependency| done.iter().any(|(done, _)| done == dependency));
-            behind_all.then(|| lock(&found.work).clone())
+            before.iter().all(|dependency| done.contains(dependency)).then(|| lock(&found.work).clone())
         };
         let next = left.iter().enumerate().find_map(|(index, handle)| Some((index, ready(handle)?)));
         let (index, work) = next.ok_or_else(|| Failure::new(Status::INVALID_VALUE, "the nodes wait for each other"))?;
-        done.push((left.remove(index), work));
+        let handle = left.remove(index);
+        done.insert(handle);
+        works.push((handle, work));
     }
-    Ok(done)
+    Ok(works)
 }
 
 fn works(owner: &Graph) -> Result<Arc<[Work]>> {
