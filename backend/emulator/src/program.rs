@@ -287,6 +287,10 @@ pub(crate) fn has_no_effect(op: Op) -> bool {
             | Op::SClause
             | Op::SDelayAlu
             | Op::SSetInstPrefetchDistance
+            | Op::SInstPrefetch
+            | Op::STtracedataImm
+            | Op::SWaitEvent
+            | Op::VPipeflush
             | Op::SWaitIdle
             | Op::SWaitcntDepctr
             | Op::SWaitcntVscnt

@@ -20,23 +20,35 @@ fn clang() -> Option<&'static str> {
     })
 }
 
-/// The code object of `tests/kernels/<name>.hip`, or `None` with a word on it where there is no compiler.
+/// The code object of `tests/kernels/<name>.hip` for gfx942, or `None` with a word on it where there is no compiler.
+#[allow(dead_code)] // Not every binary of tests that has this module in it asks for it.
 pub fn compile(name: &str) -> Option<Vec<u8>> {
-    // Compiled once for all tests of a binary.
-    static COMPILED: Mutex<BTreeMap<String, Option<Vec<u8>>>> = Mutex::new(BTreeMap::new());
-    let mut compiled = COMPILED.lock().unwrap();
-    compiled.entry(name.to_owned()).or_insert_with(|| run_clang(name)).clone()
+    compile_for(name, "gfx942", 64)
 }
 
-fn run_clang(name: &str) -> Option<Vec<u8>> {
+/// The same for any architecture and wave size.
+pub fn compile_for(name: &str, arch: &str, wave: u32) -> Option<Vec<u8>> {
+    type Key = (String, String, u32);
+    // Compiled once for all tests of a binary.
+    static COMPILED: Mutex<BTreeMap<Key, Option<Vec<u8>>>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap();
+    let key = (name.to_owned(), arch.to_owned(), wave);
+    compiled.entry(key).or_insert_with(|| run_clang(name, arch, wave)).clone()
+}
+
+fn run_clang(name: &str, arch: &str, wave: u32) -> Option<Vec<u8>> {
     let Some(clang) = clang() else {
-        println!("skipped: none of {CLANGS:?} compiles for gfx942");
+        println!("skipped: none of {CLANGS:?} compiles for {arch}");
         return None;
     };
+    let wide = wave != Arch::parse(arch).unwrap().info().wave_size;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels").join(name).with_extension("hip");
-    let object: PathBuf = std::env::temp_dir().join(format!("rocfire-{name}-{}.co", std::process::id()));
+    let object: PathBuf = std::env::temp_dir().join(format!("rocfire-{name}-{arch}-{wave}-{}.co", std::process::id()));
     let output = Command::new(clang)
-        .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "--offload-arch=gfx942"])
+        .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output"])
+        .arg(format!("--offload-arch={arch}"))
+        .args(wide.then_some("-mwavefrontsize64"))
+        .args(wide.then_some("-DWIDE"))
         .args(["-nogpulib", "-nogpuinc", "-O3", "-gline-tables-only", "-ffp-contract=off", "-std=c++17"])
         .arg(&source)
         .arg("-o")
@@ -57,6 +69,7 @@ pub struct Bench {
 
 impl Bench {
     /// The kernels of `tests/kernels/<name>.hip` on a device with these options.
+    #[allow(dead_code)] // As above.
     pub fn with_options(name: &str, options: Options) -> Option<Bench> {
         let object = compile(name)?;
         let gpu = Gpu::new(Arch::parse("gfx942").unwrap(), options).unwrap();
@@ -64,7 +77,17 @@ impl Bench {
         Some(Bench { gpu, module })
     }
 
+    /// The same on another architecture, compiled for waves of this many lanes.
+    #[allow(dead_code)] // As above.
+    pub fn on(name: &str, arch: &str, wave: u32) -> Option<Bench> {
+        let object = compile_for(name, arch, wave)?;
+        let gpu = Gpu::new(Arch::parse(arch).unwrap(), Options::default()).unwrap();
+        let module = gpu.load(&object).unwrap();
+        Some(Bench { gpu, module })
+    }
+
     /// The same with the usual options.
+    #[allow(dead_code)] // As above.
     pub fn new(name: &str) -> Option<Bench> {
         Bench::with_options(name, Options::default())
     }

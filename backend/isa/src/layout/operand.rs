@@ -127,7 +127,7 @@ impl Fetch<'_> {
             Class::Absent | Class::Immediate(_) => Ok(Operand::NONE),
             Class::Any | Class::Vector => self.vector(code, slot.dwords, false),
             Class::Accumulator => self.vector(code, slot.dwords, true),
-            Class::Scalar | Class::ScalarOrConstant => self.scalar(code, slot.dwords),
+            Class::Scalar | Class::ScalarOrConstant | Class::ScalarOrLiteral => self.scalar(code, slot.dwords),
         }
     }
 
@@ -141,14 +141,14 @@ impl Fetch<'_> {
             (_, VECTOR_BASE..) if vectors => self.vector(code - VECTOR_BASE, dwords, slot.class == Class::Accumulator),
             (_, VECTOR_BASE..) | (Class::Vector | Class::Accumulator, _) => Err(misplaced()),
             (_, 0..128) => self.scalar(code, dwords),
-            (Class::Any, LITERAL) => match literal {
+            (Class::Any | Class::ScalarOrLiteral, LITERAL) => match literal {
                 Some(word) => Ok(Operand { kind: OperandKind::Literal(word), dwords }),
                 None => Err(self.invalid("format has no literal")),
             },
             (Class::Any, LDS_DIRECT) if dwords == 1 && !self.since(Encoding::Gfx11) => {
                 Ok(Operand { kind: OperandKind::LdsDirect, dwords })
             }
-            (Class::Any | Class::Scalar | Class::ScalarOrConstant, _) => {
+            (Class::Any | Class::Scalar | Class::ScalarOrConstant | Class::ScalarOrLiteral, _) => {
                 let kind = constant(self.tables.encoding, code).ok_or_else(|| self.invalid("reserved source"))?;
                 let number = matches!(kind, OperandKind::Int(_) | OperandKind::Float(_));
                 if number && slot.class == Class::Scalar {

@@ -3,7 +3,7 @@
 use super::operand::LITERAL;
 use super::vector::VECTOR;
 use super::{Fetch, bare, bit, field, swizzle};
-use crate::table::row::{CIN, CLAMP, CMPX, Class, DPP, Encoding, M0, M1, M2, MASK, OMOD, OPSEL, Row, SDST, TAILSEL};
+use crate::table::row::{CIN, CLAMP, CMPX, DPP, Encoding, M0, M1, M2, MASK, OMOD, OPSEL, Row, SDST, TAILSEL};
 use crate::{DecodeError, Format, Inst};
 
 /// The three 9-bit source fields of the second word.
@@ -28,7 +28,7 @@ pub(super) fn sources(fetch: &Fetch, row: &Row, high: u32, inst: &mut Inst) -> R
         }
         codes[0] = VECTOR + field(word, 0, 8);
     }
-    let wants_literal = codes.iter().zip(&row.src).any(|(&code, slot)| code == LITERAL && slot.class == Class::Any);
+    let wants_literal = codes.iter().zip(&row.src).any(|(&code, slot)| code == LITERAL && slot.takes_literal());
     if fetch.since(Encoding::Gfx10) && wants_literal {
         if inst.bytes != 8 {
             return Err(fetch.invalid("a swizzle and a literal exclude each other"));

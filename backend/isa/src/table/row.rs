@@ -19,6 +19,8 @@ pub(crate) enum Class {
     Scalar,
     /// A scalar register or an inline constant.
     ScalarOrConstant,
+    /// A scalar register, an inline constant or a literal.
+    ScalarOrLiteral,
     /// An accumulation register only.
     Accumulator,
     /// An immediate field.
@@ -155,6 +157,8 @@ pub(super) const S2: Slot = Slot::new(Class::Scalar, 2);
 pub(super) const SM: Slot = Slot::new(Class::Scalar, MASK);
 /// Scalar registers or inline constants; as wide as the wave.
 pub(crate) const SC1: Slot = Slot::new(Class::ScalarOrConstant, 1);
+/// The same, or a literal.
+pub(super) const SL1: Slot = Slot::new(Class::ScalarOrLiteral, 1);
 /// Accumulation registers only.
 pub(super) const A1: Slot = Slot::new(Class::Accumulator, 1);
 pub(super) const A4: Slot = Slot::new(Class::Accumulator, 4);
@@ -272,6 +276,13 @@ pub(crate) struct Row {
     pub src: [Slot; 3],
     /// The constants above, or-ed.
     pub flags: u64,
+}
+
+impl Slot {
+    /// Whether a literal may stand here, where the format has one.
+    pub fn takes_literal(&self) -> bool {
+        matches!(self.class, Class::Any | Class::ScalarOrLiteral)
+    }
 }
 
 impl Row {

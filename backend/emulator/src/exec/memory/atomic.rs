@@ -131,15 +131,9 @@ operations! {
     SubClamp32 u32, false, |old, data, _| old.saturating_sub(data);
     // The difference, if it is not negative.
     CondSub32 u32, false, |old, data, _| if old >= data { old - data } else { old };
-    // Each half whose data has its top bit set is replaced by the rest of the data.
-    Condxchg u64, false, |old, data, _| conditional(old as u32, data as u32) | conditional((old >> 32) as u32, (data >> 32) as u32) << 32;
     Mskor32 u32, true, |old, mask, data| old & !mask | data;
     Mskor64 u64, true, |old, mask, data| old & !mask | data;
     Wrap32 u32, true, |old, limit, step| if old >= limit { old - limit } else { old.wrapping_add(step) };
-}
-
-fn conditional(old: u32, data: u32) -> u64 {
-    u64::from(if data >> 31 != 0 { data & 0x7fff_ffff } else { old })
 }
 
 fn canonical32(value: f32) -> u32 {
@@ -284,7 +278,6 @@ fn words64<S: Space>(op: Op) -> Option<Handlers> {
         Dec64: GlobalAtomicDecX2 | FlatAtomicDecX2 | BufferAtomicDecX2 | DsDecU64 | DsDecRtnU64;
         Cmpswap64: GlobalAtomicCmpswapX2 | FlatAtomicCmpswapX2 | BufferAtomicCmpswapX2 | DsCmpstoreB64
             | DsCmpstoreRtnB64;
-        Condxchg: DsCondxchg32RtnB64;
         Cmpst64: DsCmpstB64 | DsCmpstRtnB64;
         Mskor64: DsMskorB64 | DsMskorRtnB64;
     )

@@ -74,8 +74,70 @@ fn two_f8(format: Float8, a: f32, b: f32) -> u32 {
     u32::from(f32_to_float8(format, a, false)) | u32::from(f32_to_float8(format, b, false)) << 8
 }
 
+/// Byte `BYTE` of a register, FP8 or BF8, to f32: the forms of RDNA 4, which name a byte in `op_sel`.
+struct CvtByte<const BF8: bool, const BYTE: u32>;
+impl<const BF8: bool, const BYTE: u32> driver::Op for CvtByte<BF8, BYTE> {
+    type S = (u32,);
+    type R = f32;
+    const PROPERTIES: u32 = 0;
+    #[inline(always)]
+    fn lane<C: Cpu>((a,): Self::S) -> f32 {
+        float8_to_f32(if BF8 { Ocp::BF8 } else { Ocp::FP8 }, (a >> (8 * BYTE)) as u8)
+    }
+}
+
+/// The high half of a register, two FP8 or BF8, to two f32.
+struct CvtHigh<const BF8: bool>;
+impl<const BF8: bool> driver::Op for CvtHigh<BF8> {
+    type S = (u32,);
+    type R = u64;
+    const PROPERTIES: u32 = 0;
+    #[inline(always)]
+    fn lane<C: Cpu>((a,): Self::S) -> u64 {
+        two_f32(if BF8 { Ocp::BF8 } else { Ocp::FP8 }, a >> 16)
+    }
+}
+
+/// `D = S2 + sum of S0[i] * S1[i]` over four bytes: the products exact, the sums in f32, lowest byte first (RDNA 4).
+struct Dot4<const A_BF8: bool, const B_BF8: bool>;
+impl<const A_BF8: bool, const B_BF8: bool> driver::Op for Dot4<A_BF8, B_BF8> {
+    type S = (u32, u32, f32);
+    type R = f32;
+    const PROPERTIES: u32 = driver::property::NAN;
+    #[inline(always)]
+    fn lane<C: Cpu>((a, b, c): Self::S) -> f32 {
+        let value =
+            |x: u32, bf8: bool, i: u32| float8_to_f32(if bf8 { Ocp::BF8 } else { Ocp::FP8 }, (x >> (8 * i)) as u8);
+        (0..4).fold(c, |sum, i| C::fma_f32(value(a, A_BF8, i), value(b, B_BF8, i), sum))
+    }
+}
+
+/// The operations that only RDNA 4 has, and its choice of a source's byte or half.
+fn choose_rdna(inst: &Inst) -> Option<Choice> {
+    // The upper bit of the byte's number is the first of the two.
+    let byte = (inst.mods.op_sel & 1) << 1 | inst.mods.op_sel >> 1 & 1;
+    Some(match (inst.op, byte) {
+        (Op::VCvtF32Fp8, 1) => Choice::op::<CvtByte<false, 1>>(),
+        (Op::VCvtF32Fp8, 2) => Choice::op::<CvtByte<false, 2>>(),
+        (Op::VCvtF32Fp8, 3) => Choice::op::<CvtByte<false, 3>>(),
+        (Op::VCvtF32Bf8, 1) => Choice::op::<CvtByte<true, 1>>(),
+        (Op::VCvtF32Bf8, 2) => Choice::op::<CvtByte<true, 2>>(),
+        (Op::VCvtF32Bf8, 3) => Choice::op::<CvtByte<true, 3>>(),
+        (Op::VCvtPkF32Fp8, 2..) => Choice::op::<CvtHigh<false>>(),
+        (Op::VCvtPkF32Bf8, 2..) => Choice::op::<CvtHigh<true>>(),
+        (Op::VDot4F32Fp8Fp8, _) => Choice::op::<Dot4<false, false>>(),
+        (Op::VDot4F32Fp8Bf8, _) => Choice::op::<Dot4<false, true>>(),
+        (Op::VDot4F32Bf8Fp8, _) => Choice::op::<Dot4<true, false>>(),
+        (Op::VDot4F32Bf8Bf8, _) => Choice::op::<Dot4<true, true>>(),
+        _ => return None,
+    })
+}
+
 /// The operation of a conversion from or to 8-bit floats on `arch`.
 pub(crate) fn choose(arch: Arch, inst: &Inst) -> Option<Choice> {
+    if let (true, Some(choice)) = (arch.info().family.is_rdna(), choose_rdna(inst)) {
+        return Some(choice);
+    }
     match arch.info().fp8 {
         Fp8::None => None,
         Fp8::Fnuz => choose_formats::<Fnuz>(inst.op),

@@ -215,7 +215,7 @@ pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
         Op::VOrB32 => Choice::fast::<Or>(),
         Op::VXorB32 => Choice::fast::<Xor>(),
         Op::VXnorB32 => Choice::op::<Xnor>(),
-        Op::VMulLoU32 => Choice::fast::<MulLo>(),
+        Op::VMulLoU32 | Op::VMulLoI32 => Choice::fast::<MulLo>(),
         Op::VMulHiU32 => Choice::fast::<MulHiU32>(),
         Op::VMulHiI32 => Choice::op::<MulHiI32>(),
         Op::VBcntU32B32 => Choice::op::<Bcnt>(),

@@ -3,7 +3,7 @@
 //! [`select`](super::select) sees to for all operations of these families.
 
 use super::driver::{Choice, ops};
-use super::word::{Half, Halves};
+use super::word::{Half, Halves, Shorts};
 use crate::numeric::*;
 use rocfire_isa::{Inst, Op};
 
@@ -80,6 +80,14 @@ fn dot2_f16<C: Cpu>(a: Halves, b: Halves, c: Half) -> Half {
     Half(if is_nan_f16(r) { nan } else { r })
 }
 
+/// The same of bf16, rounded to bf16.
+#[inline(always)]
+fn dot2_bf16<C: Cpu>(a: Shorts, b: Shorts, c: u16) -> u16 {
+    let part = |x: u32| bf16_to_f32(x as u16);
+    let low = C::fma_f32(part(a.0), part(b.0), bf16_to_f32(c));
+    f32_to_bf16(C::fma_f32(part(a.0 >> 16), part(b.0 >> 16), low))
+}
+
 /// f32 to a signed 16-bit integer, toward zero, saturating, NaN to 0.
 #[inline(always)]
 fn i16_of(x: f32) -> u32 {
@@ -147,10 +155,15 @@ ops! {
     FmaZeroF32 [NAN] (a: f32, b: f32, c: f32) -> f32 = fma_zero::<C>(a, b, c);
     /// `D = S0 * S1 + D`, zero times anything is zero
     FmacZeroF32 [NAN | ACC] (a: f32, b: f32, c: f32) -> f32 = fma_zero::<C>(a, b, c);
+    /// `D = S0 * S1 + D`, two roundings, zero times anything is zero
+    MacZeroF32 [NAN | ACC] (a: f32, b: f32, c: f32) -> f32 = if a == 0.0 || b == 0.0 { 0.0 + c } else { a * b + c };
     /// `D = S0 * S1`, or the lowest number where S1 or S2 is of no use
     Mullit [NAN] (a: f32, b: f32, c: f32) -> f32 = mullit(a, b, c);
     /// `D.f16 = S2.f16 + S0.f16[0] * S1.f16[0] + S0.f16[1] * S1.f16[1]`
     Dot2F16F16 [0] (a: Halves, b: Halves, c: Half) -> Half = dot2_f16::<C>(a, b, c);
+
+    /// `D.bf16 = S2.bf16 + S0.bf16[0] * S1.bf16[0] + S0.bf16[1] * S1.bf16[1]`
+    Dot2Bf16Bf16 [0] (a: Shorts, b: Shorts, c: u16) -> u16 = dot2_bf16::<C>(a, b, c);
 
     /// `D = minimumNumber(S0, S1)`
     MinNumF32 [0] (a: f32, b: f32) -> f32 = bits2(min_num_f32, a, b);
@@ -253,8 +266,10 @@ fn choose_integer(op: Op) -> Option<Choice> {
         Op::VAlignbyteB32 => Choice::op::<AlignbyteB16>(),
         Op::VFmaDx9ZeroF32 | Op::VFmaLegacyF32 => Choice::op::<FmaZeroF32>(),
         Op::VFmacDx9ZeroF32 | Op::VFmacLegacyF32 => Choice::op::<FmacZeroF32>(),
+        Op::VMacLegacyF32 => Choice::op::<MacZeroF32>(),
         Op::VMullitF32 => Choice::op::<Mullit>(),
         Op::VDot2F16F16 => Choice::op::<Dot2F16F16>(),
+        Op::VDot2Bf16Bf16 => Choice::op::<Dot2Bf16Bf16>(),
         _ => return None,
     })
 }

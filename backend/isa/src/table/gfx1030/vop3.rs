@@ -407,7 +407,7 @@ pub(super) static VOP3: Table = Table::new(&[
     row(0x35e, Op::VMadI16, W1, [I1, I1, I1], CLAMP | OPSEL),
     row(0x35f, Op::VDivFixupF16, W1, [H1, H1, H1], M0 | M1 | M2 | CLAMP | OMOD | OPSEL),
     row(0x360, Op::VReadlaneB32, S1, [V1, SC1, NO], PLAIN),
-    row(0x361, Op::VWritelaneB32, W1, [SC1, SC1, NO], PLAIN),
+    row(0x361, Op::VWritelaneB32, W1, [SL1, SC1, NO], PLAIN),
     row(0x362, Op::VLdexpF32, W1, [W1, W1, NO], M0 | CLAMP | OMOD),
     row(0x363, Op::VBfmB32, W1, [W1, W1, NO], PLAIN),
     row(0x364, Op::VBcntU32B32, W1, [W1, W1, NO], PLAIN),
@@ -424,7 +424,7 @@ pub(super) static VOP3: Table = Table::new(&[
     row(0x373, Op::VMadU32U16, W1, [I1, I1, W1], CLAMP | OPSEL),
     row(0x375, Op::VMadI32I16, W1, [I1, I1, W1], CLAMP | OPSEL),
     row(0x376, Op::VSubNcI32, W1, [W1, W1, NO], CLAMP),
-    row(0x377, Op::VPermlane16B32, W1, [V1, SC1, SC1], OPSEL | LANES),
-    row(0x378, Op::VPermlanex16B32, W1, [V1, SC1, SC1], OPSEL | LANES),
+    row(0x377, Op::VPermlane16B32, W1, [V1, SL1, SL1], OPSEL | LANES),
+    row(0x378, Op::VPermlanex16B32, W1, [V1, SL1, SL1], OPSEL | LANES),
     row(0x37f, Op::VAddNcI32, W1, [W1, W1, NO], CLAMP),
 ]);
