@@ -67,8 +67,8 @@ impl Prepared {
         let turns = extent.div_ceil(QUAD).div_ceil(THREADS);
         let (turns, schedule) = match turns {
             ..=2 => (2, Schedule::Held2),
-            ..=4 => (4, Schedule::Held4),
-            ..=8 => (8, Schedule::Held8),
+            3..=4 => (4, Schedule::Held4),
+            5..=8 => (8, Schedule::Held8),
             _ => return None,
         };
         render::fits(&self.graph, &self.plan, turns).then_some(schedule)

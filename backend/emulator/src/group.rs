@@ -125,7 +125,10 @@ impl Worker {
         let workgroup = setup.workgroup(group);
         let waves = setup.waves() as usize;
         // Every observer is asked, as each takes note of it.
-        let watched = self.observers.iter_mut().fold(false, |any, observer| observer.wants(setup, group) || any);
+        let mut watched = false;
+        for observer in self.observers.iter_mut() {
+            watched |= observer.wants(setup, group);
+        }
         self.env.observed = watched;
         self.env.lds.reset(setup.lds_bytes);
         if setup.scratch_bytes > 0 {

@@ -125,7 +125,7 @@ impl Unwritten {
         let descriptor = &setup.kernel.info.descriptor;
         let work_item_registers = match descriptor.work_item_id {
             WorkItemId::Packed => 1,
-            WorkItemId::Registers(count) => count as usize,
+            WorkItemId::Registers(count) => count,
         };
         for state in &mut self.waves {
             state.vector.fill([!0; 4]);

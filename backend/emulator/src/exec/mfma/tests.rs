@@ -107,7 +107,7 @@ fn value(random: &mut Random, ty: Type) -> f64 {
         _ => 3,
     };
     let significand = 1 << (digits - 1) | random.next() & ((1 << (digits - 1)) - 1);
-    let value = significand as f64 * 2f64.powi(-(digits as i32) - (random.next() % 6) as i32);
+    let value = significand as f64 * 2f64.powi(-digits - (random.next() % 6) as i32);
     if random.next() & 1 == 0 { value } else { -value }
 }
 

@@ -3,6 +3,8 @@
 //! Values, NaNs and denormal modes are as in the vector ALU; f16 values stand in the low half of a register, and a result
 //! clears the high half.
 
+use std::cmp::Ordering;
+
 use rocfire_isa::{Inst, Op};
 
 use super::handler;
@@ -243,6 +245,11 @@ fn select_two_halves(op: Op) -> Option<Selected> {
     Some(Selected::scalars(handlers).with_roles([Role::Scalar(Constant::B16); 4]))
 }
 
+/// Unequal and neither is NaN.
+fn less_or_greater(a: f32, b: f32) -> bool {
+    a.partial_cmp(&b).is_some_and(Ordering::is_ne)
+}
+
 /// SOPC. A NaN makes the negated conditions true.
 // `!(a >= b)` is not `a < b` with a NaN, which is the point of the negated comparisons.
 #[allow(clippy::neg_cmp_op_on_partial_ord, clippy::nonminimal_bool)]
@@ -252,12 +259,12 @@ pub(super) fn select_compare(op: Op) -> Option<Selected> {
         Op::SCmpEqF32 => compare!(f32_in, |a, b| a == b),
         Op::SCmpLeF32 => compare!(f32_in, |a, b| a <= b),
         Op::SCmpGtF32 => compare!(f32_in, |a, b| a > b),
-        Op::SCmpLgF32 => compare!(f32_in, |a, b| a < b || a > b),
+        Op::SCmpLgF32 => compare!(f32_in, |a, b| less_or_greater(a, b)),
         Op::SCmpGeF32 => compare!(f32_in, |a, b| a >= b),
         Op::SCmpOF32 => compare!(f32_in, |a, b| !a.is_nan() && !b.is_nan()),
         Op::SCmpUF32 => compare!(f32_in, |a, b| a.is_nan() || b.is_nan()),
         Op::SCmpNgeF32 => compare!(f32_in, |a, b| !(a >= b)),
-        Op::SCmpNlgF32 => compare!(f32_in, |a, b| !(a < b || a > b)),
+        Op::SCmpNlgF32 => compare!(f32_in, |a, b| !less_or_greater(a, b)),
         Op::SCmpNgtF32 => compare!(f32_in, |a, b| !(a > b)),
         Op::SCmpNleF32 => compare!(f32_in, |a, b| !(a <= b)),
         Op::SCmpNeqF32 => compare!(f32_in, |a, b| a != b),
@@ -274,12 +281,12 @@ fn select_compare_halves(op: Op) -> Option<Selected> {
         Op::SCmpEqF16 => compare!(f16_wide, |a, b| a == b),
         Op::SCmpLeF16 => compare!(f16_wide, |a, b| a <= b),
         Op::SCmpGtF16 => compare!(f16_wide, |a, b| a > b),
-        Op::SCmpLgF16 => compare!(f16_wide, |a, b| a < b || a > b),
+        Op::SCmpLgF16 => compare!(f16_wide, |a, b| less_or_greater(a, b)),
         Op::SCmpGeF16 => compare!(f16_wide, |a, b| a >= b),
         Op::SCmpOF16 => compare!(f16_wide, |a, b| !a.is_nan() && !b.is_nan()),
         Op::SCmpUF16 => compare!(f16_wide, |a, b| a.is_nan() || b.is_nan()),
         Op::SCmpNgeF16 => compare!(f16_wide, |a, b| !(a >= b)),
-        Op::SCmpNlgF16 => compare!(f16_wide, |a, b| !(a < b || a > b)),
+        Op::SCmpNlgF16 => compare!(f16_wide, |a, b| !less_or_greater(a, b)),
         Op::SCmpNgtF16 => compare!(f16_wide, |a, b| !(a > b)),
         Op::SCmpNleF16 => compare!(f16_wide, |a, b| !(a <= b)),
         Op::SCmpNeqF16 => compare!(f16_wide, |a, b| a != b),
