@@ -2,11 +2,12 @@
 //!
 //! | bench | item | what it must reach with AVX2 |
 //! | --- | --- | --- |
-//! | `valu` | a vector ALU instruction of a wave | 40 M a second |
+//! | `valu` | a vector ALU instruction of a wave | 60 M a second |
 //! | `gemm_f16` | a floating-point operation (32x32x8 f16 MFMA fed through LDS) | 20 G a second |
 //! | `gemm_f32` | a floating-point operation (32x32x2 f32 MFMA fed through LDS) | 8 G a second |
 //! | `mfma_f16`, `mfma_f32` | the same without LDS | |
 //! | `stream` | a byte loaded or stored | |
+//! | `lds`, `global` | a load or store of 16 bytes a lane, lane after lane | |
 //! | `launch` | an empty launch | 20 us each |
 //!
 //! Each is run with AVX2 and with what this host has, on one thread. Results are checked before they are timed. These are
@@ -117,6 +118,27 @@ fn stream(bencher: divan::Bencher, level: CpuLevel) {
     bench.run("stream", n as u32 / 256, 256, &args);
     assert!(bench.download::<f32>(py, n).iter().zip(&x).all(|(y, x)| *y == 2.0 * x));
     bencher.counter(BytesCount::new(8 * n)).bench(|| bench.run("stream", n as u32 / 256, 256, &args));
+}
+
+#[divan::bench(args = LEVELS, sample_count = 20)]
+fn lds(bencher: divan::Bencher, level: CpuLevel) {
+    let bench = bench(level);
+    let out = bench.upload(&[0f32; 256]);
+    let args = Args::new().with(out).with(200i32);
+    let counters = bench.run("lds", 1, 64, &args);
+    assert!(bench.download::<f32>(out, 256).chunks(4).all(|own| own == [1.0, 2.0, 3.0, 4.0]));
+    bencher.counter(ItemsCount::new(counters.lds)).bench(|| bench.run("lds", 1, 64, &args));
+}
+
+#[divan::bench(args = LEVELS, sample_count = 20)]
+fn global(bencher: divan::Bencher, level: CpuLevel) {
+    let bench = bench(level);
+    let out = bench.upload(&(0..256).map(|i| i as f32).collect::<Vec<_>>());
+    let args = Args::new().with(out).with(200i32);
+    let counters = bench.run("global", 1, 64, &args);
+    assert!(bench.download::<f32>(out, 256).iter().enumerate().all(|(i, x)| *x == i as f32));
+    let items = ItemsCount::new(counters.vmem_read + counters.vmem_write);
+    bencher.counter(items).bench(|| bench.run("global", 1, 64, &args));
 }
 
 #[divan::bench(args = [1, 16], sample_count = 200)]

@@ -93,3 +93,33 @@ KERNEL void stream(const float* x, float* y, int n) {
     int i = global_x();
     if (i < n) y[i] = x[i] * 2.0f;
 }
+
+// A lane's own 16 bytes, lane after lane, to LDS and back.
+KERNEL void lds(float4v* out, int rounds) {
+    __shared__ float4v tile[64];
+    // Named by its address space, or a volatile access is a FLAT one.
+    auto own = (volatile __attribute__((address_space(3))) float4v*)(tile + thread_x());
+    float4v sum = {0};
+    *own = (float4v){1, 2, 3, 4};
+    for (int i = 0; i < rounds; ++i) {
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            float4v value = *own;
+            *own = value;
+            sum = value;
+        }
+    }
+    out[thread_x()] = sum;
+}
+
+// The same in device memory.
+KERNEL void global(float4v* out, int rounds) {
+    auto own = (volatile __attribute__((address_space(1))) float4v*)(out + thread_x());
+    for (int i = 0; i < rounds; ++i) {
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            float4v value = *own;
+            *own = value;
+        }
+    }
+}

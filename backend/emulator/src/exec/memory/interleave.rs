@@ -76,8 +76,10 @@ mod avx2 {
                 // SAFETY: code for this variant runs only where AVX2 was found; `from` has `N` vectors for each part, and a
                 // register one.
                 unsafe {
-                    let v: [__m256i; N] =
-                        std::array::from_fn(|i| _mm256_loadu_si256(from.cast::<__m256i>().add(part * N + i)));
+                    let mut v = [_mm256_setzero_si256(); N];
+                    for i in 0..N {
+                        v[i] = _mm256_loadu_si256(from.cast::<__m256i>().add(part * N + i));
+                    }
                     let mut put =
                         |d: usize, v: __m256i| _mm256_store_si256(to[d].0.as_mut_ptr().cast::<__m256i>().add(part), v);
                     match N {
@@ -112,8 +114,10 @@ mod avx2 {
             for part in 0..LANES / WIDTH {
                 // SAFETY: as in `split`, the other way round.
                 unsafe {
-                    let v: [__m256i; N] =
-                        std::array::from_fn(|d| _mm256_load_si256(from[d].0.as_ptr().cast::<__m256i>().add(part)));
+                    let mut v = [_mm256_setzero_si256(); N];
+                    for d in 0..N {
+                        v[d] = _mm256_load_si256(from[d].0.as_ptr().cast::<__m256i>().add(part));
+                    }
                     let put = |i: usize, v: __m256i| _mm256_storeu_si256(to.cast::<__m256i>().add(part * N + i), v);
                     match N {
                         1 => put(0, v[0]),
@@ -123,15 +127,18 @@ mod avx2 {
                             put(1, _mm256_permute2x128_si256::<0x31>(low, high));
                         }
                         3 => {
-                            let [a, b, c]: [__m256i; 3] = std::array::from_fn(|d| permute(v[d], &THREE_BACK[d]));
+                            let a = permute(v[0], &THREE_BACK[0]);
+                            let b = permute(v[1], &THREE_BACK[1]);
+                            let c = permute(v[2], &THREE_BACK[2]);
                             put(0, weave(a, b, c));
                             put(1, weave(c, a, b));
                             put(2, weave(b, c, a));
                         }
                         _ => {
-                            let w: [__m256i; N] = std::array::from_fn(|d| permute(v[d], &TURNS_BACK));
-                            let ab = [_mm256_unpacklo_epi32(w[0], w[1]), _mm256_unpackhi_epi32(w[0], w[1])];
-                            let cd = [_mm256_unpacklo_epi32(w[2], w[3]), _mm256_unpackhi_epi32(w[2], w[3])];
+                            let (a, b) = (permute(v[0], &TURNS_BACK), permute(v[1], &TURNS_BACK));
+                            let (c, d) = (permute(v[2], &TURNS_BACK), permute(v[3], &TURNS_BACK));
+                            let ab = [_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)];
+                            let cd = [_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d)];
                             put(0, _mm256_unpacklo_epi64(ab[0], cd[0]));
                             put(1, _mm256_unpackhi_epi64(ab[0], cd[0]));
                             put(2, _mm256_unpacklo_epi64(ab[1], cd[1]));

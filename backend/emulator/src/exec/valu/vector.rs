@@ -16,7 +16,7 @@ use super::word::{Sources, Word};
 use crate::env::Env;
 use crate::numeric::Avx2;
 use crate::step::{Flow, Handlers, Step};
-use crate::wave::{LANES, Wave, scalar};
+use crate::wave::{LANES, Lanes, VECTOR_FILE, Wave, scalar};
 
 /// Lanes of a vector.
 const WIDTH: usize = 8;
@@ -152,6 +152,35 @@ impl V {
     }
 }
 
+/// The vector file, for loads and stores that alternate.
+#[derive(Clone, Copy)]
+struct File(*mut Lanes);
+
+impl File {
+    #[inline(always)]
+    fn new(w: &mut Wave) -> File {
+        File(w.v.as_mut_ptr())
+    }
+
+    /// The first vector of a register.
+    #[inline(always)]
+    fn register(self, register: u16) -> *mut x86::__m256i {
+        assert!((register as usize) < VECTOR_FILE, "operands name registers of the file");
+        // SAFETY: the file has `VECTOR_FILE` registers.
+        unsafe { self.0.add(register as usize).cast() }
+    }
+
+    /// Stores a part of a register in the lanes of `exec`.
+    #[inline(always)]
+    fn store(self, register: u16, part: usize, value: V, exec: u64) {
+        // SAFETY: a register is `PARTS` vectors, aligned to 64 bytes, and `part` is below that; nobody else holds the file.
+        unsafe {
+            let place = self.register(register).add(part);
+            *place = if exec == !0 { value.0 } else { V::choose(V(*place), value, V::of_mask(exec, part)).0 };
+        }
+    }
+}
+
 /// Where a source's vectors are: one after the other, or always the same.
 #[derive(Clone, Copy)]
 struct Source {
@@ -162,13 +191,13 @@ struct Source {
 impl Source {
     /// Source `i`, `half` registers behind its first.
     #[inline(always)]
-    fn new(w: &Wave, st: &Step, i: usize, half: u16) -> Source {
-        Source::at(w, st.src[i] + half, st.uniform >> i & 1 == 0)
+    fn new(file: File, st: &Step, i: usize, half: u16) -> Source {
+        Source::at(file, st.src[i] + half, st.uniform >> i & 1 == 0)
     }
 
     #[inline(always)]
-    fn at(w: &Wave, register: u16, differs: bool) -> Source {
-        Source { first: w.v[register as usize].0.as_ptr().cast(), step: usize::from(differs) }
+    fn at(file: File, register: u16, differs: bool) -> Source {
+        Source { first: file.register(register), step: usize::from(differs) }
     }
 
     #[inline(always)]
@@ -176,15 +205,6 @@ impl Source {
         // SAFETY: `first` is a register of `PARTS` vectors, aligned to 64 bytes, and `part` is below that.
         V(unsafe { *self.first.add(part * self.step) })
     }
-}
-
-/// Stores a part of a register in the lanes of `exec`.
-#[inline(always)]
-fn store(w: &mut Wave, register: u16, part: usize, value: V, exec: u64) {
-    let first: *mut x86::__m256i = w.v[register as usize].0.as_mut_ptr().cast();
-    // SAFETY: a register is `PARTS` vectors, aligned to 64 bytes, and `part` is below that.
-    let place = unsafe { &mut *first.add(part) };
-    *place = if exec == !0 { value.0 } else { V::choose(V(*place), value, V::of_mask(exec, part)).0 };
 }
 
 /// Whether an operation can be done here.
@@ -212,20 +232,41 @@ macro_rules! hot {
 }
 pub(crate) use hot;
 
+/// Source `i` of an operation with `count` sources; one that it does not have is never read.
+#[inline(always)]
+fn source<O: Op>(file: File, st: &Step, i: usize, half: u16) -> Source {
+    let count = const { O::S::KINDS.len() };
+    if i + 1 == count && O::PROPERTIES & property::ACC != 0 {
+        Source::at(file, st.dst[0] + half, true)
+    } else {
+        Source::new(file, st, if i < count { i } else { 0 }, half)
+    }
+}
+
+/// An array of an expression of each part. Written out, because the compiler keeps a closure that holds vector code apart
+/// from the function that has the features for it, and then calls each instruction.
+macro_rules! parts {
+    ($part:ident => $value:expr) => {{
+        macro_rules! one {
+            ($number:literal) => {{
+                let $part = $number;
+                $value
+            }};
+        }
+        [one!(0), one!(1), one!(2), one!(3), one!(4), one!(5), one!(6), one!(7)]
+    }};
+}
+
 /// The results of all lanes; `None` if one is a NaN that is to be settled.
 #[inline(always)]
-fn compute<O: Hot>(w: &Wave, st: &Step, half: u16) -> Option<[V; PARTS]> {
-    let count = const { O::S::KINDS.len() };
-    let accumulates = O::PROPERTIES & property::ACC != 0;
-    let sources: [Source; 3] = std::array::from_fn(|i| match i {
-        _ if i + 1 == count && accumulates => Source::at(w, st.dst[0] + half, true),
-        _ if i < count => Source::new(w, st, i, half),
-        _ => Source::new(w, st, 0, half),
-    });
-    let results: [V; PARTS] =
-        std::array::from_fn(|k| O::vector(sources[0].load(k), sources[1].load(k), sources[2].load(k)));
+fn compute<O: Hot>(file: File, st: &Step, half: u16) -> Option<[V; PARTS]> {
+    let (a, b, c) = (source::<O>(file, st, 0, half), source::<O>(file, st, 1, half), source::<O>(file, st, 2, half));
+    let results: [V; PARTS] = parts!(k => O::vector(a.load(k), b.load(k), c.load(k)));
     if O::PROPERTIES & property::NAN != 0 {
-        let nans = results.iter().fold(V::splat(0), |nans, &r| V::or(nans, V::unordered_f32(r, r)));
+        let mut nans = V::splat(0);
+        for &result in &results {
+            nans = V::or(nans, V::unordered_f32(result, result));
+        }
         if nans.top_bits() != 0 {
             return None;
         }
@@ -250,10 +291,11 @@ with_avx2! {
     fn fast_op<O: Hot>(w, e, st) {
         if is_plain(w, st, const { any_float(O::S::KINDS) || O::R::KIND.is_float() }) {
             st.spread_short(w);
-            if let Some(results) = compute::<O>(w, st, 0) {
+            let file = File::new(w);
+            if let Some(results) = compute::<O>(file, st, 0) {
                 let exec = w.exec();
-                for (part, result) in results.into_iter().enumerate() {
-                    store(w, st.dst[0], part, result, exec);
+                for part in 0..PARTS {
+                    file.store(st.dst[0], part, results[part], exec);
                 }
                 return Flow::Next;
             }
@@ -269,11 +311,12 @@ with_avx2! {
     fn fast_pairs<O: Hot>(w, e, st) {
         if is_plain(w, st, true) {
             st.spread_short(w);
-            if let (Some(low), Some(high)) = (compute::<O>(w, st, 0), compute::<O>(w, st, 1)) {
+            let file = File::new(w);
+            if let (Some(low), Some(high)) = (compute::<O>(file, st, 0), compute::<O>(file, st, 1)) {
                 let exec = w.exec();
                 for part in 0..PARTS {
-                    store(w, st.dst[0], part, low[part], exec);
-                    store(w, st.dst[0] + 1, part, high[part], exec);
+                    file.store(st.dst[0], part, low[part], exec);
+                    file.store(st.dst[0] + 1, part, high[part], exec);
                 }
                 return Flow::Next;
             }
@@ -308,7 +351,8 @@ with_avx2! {
             return slow_compare::<O>(w, e, st);
         }
         st.spread_short(w);
-        let (a, b) = (Source::new(w, st, 0, 0), Source::new(w, st, 1, 0));
+        let file = File::new(w);
+        let (a, b) = (Source::new(file, st, 0, 0), Source::new(file, st, 1, 0));
         let mut mask = 0;
         for part in 0..PARTS {
             mask |= O::vector(a.load(part), b.load(part)).top_bits() << (WIDTH * part);
@@ -354,6 +398,14 @@ pub(crate) trait HotWide {
     fn vector(a: [V; 2], b: [V; 2], c: [V; 2], mask: V) -> Outcome;
 }
 
+/// The registers of source `i`; one that there is not is never read.
+#[inline(always)]
+fn pair<O: HotWide>(file: File, st: &Step, i: usize) -> [Source; 2] {
+    let registers = O::SOURCES[i];
+    let i = if registers == 0 { 0 } else { i };
+    [Source::new(file, st, i, 0), Source::new(file, st, i, if registers == 2 { 1 } else { 0 })]
+}
+
 /// Runs it.
 #[inline(always)]
 fn wide<O: HotWide>(w: &mut Wave, st: &Step) {
@@ -361,17 +413,16 @@ fn wide<O: HotWide>(w: &mut Wave, st: &Step) {
     let read = O::MASK.map_or(0, |source| st.s64(w, source));
     st.spread_short(w);
     let exec = w.exec();
-    let sources: [[Source; 2]; 3] = std::array::from_fn(|i| {
-        let i = if O::SOURCES[i] == 0 { 0 } else { i };
-        [Source::new(w, st, i, 0), Source::new(w, st, i, O::SOURCES[i] - 1)]
-    });
+    let file = File::new(w);
+    let (a, b, c) = (pair::<O>(file, st, 0), pair::<O>(file, st, 1), pair::<O>(file, st, 2));
     let mut written = 0;
     for part in 0..PARTS {
-        let [a, b, c] = sources.map(|source| source.map(|half| half.load(part)));
         let mask = if O::MASK.is_some() { V::of_mask(read, part) } else { V::splat(0) };
-        let outcome = O::vector(a, b, c, mask);
+        let a = [a[0].load(part), a[1].load(part)];
+        let b = [b[0].load(part), b[1].load(part)];
+        let outcome = O::vector(a, b, [c[0].load(part), c[1].load(part)], mask);
         for half in 0..O::RESULTS {
-            store(w, st.dst[0] + half as u16, part, outcome.results[half], exec);
+            file.store(st.dst[0] + half as u16, part, outcome.results[half], exec);
         }
         if O::WRITES_MASK {
             written |= outcome.mask.top_bits() << (WIDTH * part);
