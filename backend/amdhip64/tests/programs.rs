@@ -183,6 +183,25 @@ fn a_clean_program_passes_every_check() {
 }
 
 #[test]
+fn checks_that_are_switched_on_find_what_a_gpu_lets_pass() {
+    let folder = installed();
+    let executable = compile("defects", DEFAULT_EMULATED, folder.path());
+    let run = |defect: &str, checks: &str| {
+        let mut command = Command::new(&executable);
+        command.arg(defect).env("LD_LIBRARY_PATH", folder.path().join("lib")).env("ROCFIRE_CHECK", checks);
+        command.env("ROCFIRE_HIP_ARCH", DEFAULT_EMULATED).env_remove("ROCFIRE_LOG").env_remove("ROCFIRE_DEVICE");
+        let output = succeed(&mut command);
+        (lines(&output).concat(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (defect, check, kernel) in [("0", "lds-race", "_Z4racePi"), ("1", "unwritten", "_Z4copyPKiPi")] {
+        let (answer, report) = run(defect, "off");
+        assert!(answer == "hipSuccess" && report.is_empty(), "{answer}: {report}");
+        let (answer, report) = run(defect, check);
+        assert!(answer == "hipErrorLaunchFailure" && report.contains(kernel), "{answer}: {report}");
+    }
+}
+
+#[test]
 fn mistakes_are_answered_as_hip_does_and_reported_in_full() {
     let folder = installed();
     let output = run(&compile("faults", DEFAULT_EMULATED, folder.path()), DEFAULT_EMULATED, folder.path());
