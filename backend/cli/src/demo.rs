@@ -43,8 +43,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     crate::install::ensure(crate::install::Need::Compiler, arguments.no_install)?;
     show_long_compiles();
     let device = RocmDevice::default();
-    device.open()?;
+    let opened = device.open()?;
     eprintln!("device: {device}");
+    let outcome = write_or_train(arguments, device);
+    // With ROCFIRE_PROFILE=modelled.
+    if let Some(kernels) = opened.modelled() {
+        println!("\n{}", rocfire_hal::modelled::summary(&kernels));
+    }
+    outcome
+}
+
+#[cfg(feature = "demo")]
+fn write_or_train(arguments: &Arguments, device: rocfire_burn::RocmDevice) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(weights) = &arguments.generate {
         return Ok(char_transformer::go_on(device, weights, &arguments.prompt, arguments.seed)?);
     }

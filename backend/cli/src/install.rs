@@ -31,7 +31,6 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// clang and lld with the AMDGPU target.
-    #[cfg_attr(not(feature = "demo"), allow(dead_code))] // Only the demo is content with it.
     Compiler,
     /// The same, and `llvm-mc` and `llvm-objdump` for the tests of the decoder.
     CompilerAndTools,

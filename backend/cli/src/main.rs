@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod hip_library;
 mod install;
+mod profile;
 mod verify;
 
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Command {
     Doctor,
     /// Build libamdhip64 and libhiprtc over the emulator, for any HIP program, and say where they are.
     HipLibrary(hip_library::Arguments),
+    /// Say what binds a kernel and how far it is from a card's roofline, from what the emulator counts: never a time.
+    Profile(profile::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Doctor => doctor::run(),
         Command::HipLibrary(arguments) => hip_library::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -122,6 +122,13 @@ impl Device {
         self.stream().launches()
     }
 
+    /// The kernels that it launched, by the cost model, those that need most first; `None` unless it is an emulated device
+    /// opened with [`Config::profile`]. Bounds, never times.
+    #[cfg(feature = "emulated")]
+    pub fn modelled(&self) -> Option<Vec<crate::modelled::ModelledKernel>> {
+        self.0.driver.modelled()
+    }
+
     /// How often the compiler was run for it since it was opened: kernels that were neither loaded nor on disk.
     pub fn compiled(&self) -> u64 {
         lock(&self.0.pipeline).as_ref().map_or(0, |pipeline| pipeline.compiled())

@@ -128,6 +128,12 @@ pub trait Driver: Send + Sync {
     /// Waits for all work. A fault of an earlier launch surfaces here, where the driver runs behind.
     fn synchronize(&self) -> Result<()>;
 
+    /// What the launches so far come to by the cost model, if they are counted. Only the emulator does.
+    #[cfg(feature = "emulated")]
+    fn modelled(&self) -> Option<Vec<crate::modelled::ModelledKernel>> {
+        None
+    }
+
     /// A mark in the stream, after all work so far.
     fn record_event(&self) -> Result<Box<dyn DriverEvent>>;
 }

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use rocfire_arch::Arch;
-use rocfire_emulator::{Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options};
+use rocfire_emulator::{Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options, Sample};
 
 use crate::compile::KernelInfo;
 use crate::config::Checks;
 use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, Live, RawLaunch};
 use crate::host_device::{self, HostEvent};
 use crate::log::{Level, report};
+use crate::modelled::{ModelledKernel, Recorder};
 use crate::{Config, DriverKind, Error, Result};
 
 /// As wide as the widest access of a wave: 64 lanes of 16 bytes would overrun by no more than a quarter of it unnoticed.
@@ -25,6 +26,14 @@ pub(crate) struct Emulated {
     info: DeviceInfo,
     poison: bool,
     log: Level,
+    profiling: Option<Profiling>,
+}
+
+/// What counts launches, if that was asked for.
+#[derive(Clone)]
+struct Profiling {
+    sample: Sample,
+    recorder: Arc<Recorder>,
 }
 
 impl Emulated {
@@ -37,7 +46,8 @@ impl Emulated {
             reason: error.to_string(),
         })?;
         let info = host_device::info(DriverKind::Emulated, arch, memory_bytes);
-        Ok(Emulated { gpu: Arc::new(gpu), info, poison: config.checks.poison, log: config.log })
+        let profiling = config.profile.map(|sample| Profiling { sample, recorder: Arc::default() });
+        Ok(Emulated { gpu: Arc::new(gpu), info, poison: config.checks.poison, log: config.log, profiling })
     }
 }
 
@@ -112,11 +122,15 @@ impl Driver for Emulated {
 
     fn load(&self, code: &[u8]) -> Result<Arc<dyn DriverModule>> {
         let module = self.gpu.load(code).map_err(|error| translate("load", error))?;
-        Ok(Arc::new(EmulatedModule { gpu: Arc::clone(&self.gpu), module }))
+        Ok(Arc::new(EmulatedModule { gpu: Arc::clone(&self.gpu), module, profiling: self.profiling.clone() }))
     }
 
     fn synchronize(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn modelled(&self) -> Option<Vec<ModelledKernel>> {
+        Some(self.profiling.as_ref()?.recorder.kernels())
     }
 
     fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
@@ -127,6 +141,7 @@ impl Driver for Emulated {
 struct EmulatedModule {
     gpu: Arc<Gpu>,
     module: Arc<Module>,
+    profiling: Option<Profiling>,
 }
 
 impl DriverModule for EmulatedModule {
@@ -136,13 +151,14 @@ impl DriverModule for EmulatedModule {
             kernel: info.name.clone(),
             has: self.module.kernel_names().collect::<Vec<_>>().join(", "),
         })?;
-        Ok(Box::new(EmulatedKernel { gpu: Arc::clone(&self.gpu), kernel }))
+        Ok(Box::new(EmulatedKernel { gpu: Arc::clone(&self.gpu), kernel, profiling: self.profiling.clone() }))
     }
 }
 
 struct EmulatedKernel {
     gpu: Arc<Gpu>,
     kernel: Kernel,
+    profiling: Option<Profiling>,
 }
 
 impl DriverKernel for EmulatedKernel {
@@ -153,15 +169,21 @@ impl DriverKernel for EmulatedKernel {
             dynamic_lds_bytes: launch.lds_bytes,
             kernarg: launch.args,
         };
-        match self.gpu.launch(&self.kernel, &launch) {
-            Ok(_counters) => Ok(()),
+        let outcome = match &self.profiling {
+            Some(Profiling { sample, recorder }) => {
+                self.gpu.profile(&self.kernel, &launch, *sample).map(|profile| recorder.add(profile))
+            }
+            None => self.gpu.launch(&self.kernel, &launch).map(|_counters| ()),
+        };
+        match outcome {
+            Ok(()) => Ok(()),
             Err(EmulatorError::Fault(fault)) => Err(LaunchFailure::Faulted(fault.to_string())),
             Err(error) => Err(LaunchFailure::Rejected(translate("launch", error))),
         }
     }
 }
 
-fn translate(call: &'static str, error: EmulatorError) -> Error {
+pub(crate) fn translate(call: &'static str, error: EmulatorError) -> Error {
     match error {
         EmulatorError::OutOfMemory { requested, free, capacity } => Error::OutOfMemory {
             requested_bytes: requested,

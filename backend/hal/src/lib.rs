@@ -36,6 +36,8 @@ mod hip;
 mod host_device;
 mod layout;
 mod log;
+#[cfg(feature = "emulated")]
+pub mod modelled;
 mod module;
 #[cfg(feature = "noop")]
 mod noop;

@@ -139,11 +139,20 @@ pub struct CardBound {
 }
 
 impl Bound {
+    /// Clocks of a pipe in the unit with most work, at least.
+    pub fn clocks(&self, pipe: Pipe) -> f64 {
+        self.pipes.iter().find(|&&(other, _)| other == pipe).map_or(0.0, |&(_, clocks)| clocks)
+    }
+
     /// Clocks of a pipe over those of the longest one, 0 to 1.
     pub fn share(&self, pipe: Pipe) -> f64 {
-        let clocks = |wanted: Pipe| self.pipes.iter().find(|&&(pipe, _)| pipe == wanted).map_or(0.0, |&(_, n)| n);
-        let longest = clocks(self.longest);
-        if longest > 0.0 { clocks(pipe) / longest } else { 0.0 }
+        let longest = self.clocks(self.longest);
+        if longest > 0.0 { self.clocks(pipe) / longest } else { 0.0 }
+    }
+
+    /// Clocks of what takes longest, memory included, at least.
+    pub fn needed_clocks(&self) -> f64 {
+        self.clocks(self.longest).max(self.card.as_ref().map_or(0.0, |card| card.memory_clocks))
     }
 }
 

@@ -67,7 +67,11 @@ impl Profile {
         let intensity = card.intensity.map_or_else(String::new, |n| format!(", {n:.1} operations a byte"));
         let side = if card.roofline_is_memory { "memory" } else { "arithmetic" };
         line("card", format!("{}, {} of its units filled", card.name, percent(card.units_filled)));
-        line("bound by", format!("{}{intensity}", card.binding.name()));
+        let other = self.bound_with(most).card.filter(|other| other.binding != card.binding);
+        let other = other.map_or_else(String::new, |other| {
+            format!(", or {}, if no two workgroups share a line", other.binding.name())
+        });
+        line("bound by", format!("{}{other}{intensity}", card.binding.name()));
         line("roofline", format!("at most {} of the card's, which is that of {side}", percent(card.roofline)));
     }
 

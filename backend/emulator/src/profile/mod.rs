@@ -161,6 +161,8 @@ pub struct LinesTouched {
 pub struct Profile {
     /// The kernel.
     pub kernel: String,
+    /// Guest address of its first instruction: kernels of one name in several modules differ in it.
+    pub code_address: u64,
     /// The architecture that it ran on.
     pub arch: Arch,
     /// Workgroups in x, y and z.
@@ -220,8 +222,13 @@ impl Profile {
         (least, u64::try_from(most).unwrap_or(u64::MAX))
     }
 
-    /// The modelled bounds.
+    /// The modelled bounds, with the least bytes of memory.
     pub fn bound(&self) -> Bound {
+        self.bound_with(self.memory_bytes().0)
+    }
+
+    /// The modelled bounds if memory has to move so many bytes.
+    fn bound_with(&self, memory_bytes: u64) -> Bound {
         let info = self.arch.info();
         let unit = info.unit.expect("a profile is made only for what has a unit");
         let work = Work {
@@ -230,7 +237,7 @@ impl Profile {
             waves_per_group: self.resources.waves_per_group,
             clocks: self.clocks(),
             operations: &self.operations(),
-            memory_bytes: self.memory_bytes().0,
+            memory_bytes,
         };
         bound::bound(info, &unit, &self.occupancy, &work)
     }
@@ -280,6 +287,7 @@ pub(crate) fn run(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, sample: Sampl
     };
     Ok(Profile {
         kernel: kernel.name().to_owned(),
+        code_address: kernel.info.entry_address,
         arch,
         grid: launch.grid,
         block: launch.block,

@@ -94,6 +94,9 @@ pub struct Config {
     pub compile_jobs: Option<usize>,
     /// Most device memory that a pool may hold, MiB; `None` for what the device has.
     pub pool_mb: Option<u64>,
+    /// Whether an emulated device counts its launches by instruction, and in which workgroups; `None` for no.
+    #[cfg(feature = "emulated")]
+    pub profile: Option<crate::modelled::Sample>,
 }
 
 impl Default for Config {
@@ -111,6 +114,8 @@ impl Default for Config {
             checks: Checks::default(),
             compile_jobs: None,
             pool_mb: None,
+            #[cfg(feature = "emulated")]
+            profile: None,
         }
     }
 }
@@ -156,6 +161,13 @@ builder! {
 }
 
 impl Config {
+    /// With launches of an emulated device counted by instruction, in these workgroups.
+    #[cfg(feature = "emulated")]
+    #[must_use]
+    pub fn with_profile(self, sample: crate::modelled::Sample) -> Config {
+        Config { profile: Some(sample), ..self }
+    }
+
     /// The settings of the environment; unset and empty variables leave the default. A `ROCFIRE_` name that is not in
     /// the table is warned of, once per process.
     ///

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use super::{Checks, Config, Precision};
 use crate::log::Level;
+#[cfg(feature = "emulated")]
+use crate::modelled::Sample;
 use crate::{DeviceChoice, Error, Result};
 
 /// A setting: its variable, what it may be, and how it gets into and out of a [`Config`].
@@ -110,6 +112,14 @@ pub const SETTINGS: &[Setting] = &[
         parse: |config, text| number(text, 1).map(|mb| config.pool_mb = Some(mb)),
         show: |config| config.pool_mb.map_or_else(|| "what the device has".to_owned(), |mb| mb.to_string()),
     },
+    #[cfg(feature = "emulated")]
+    Setting {
+        name: "ROCFIRE_PROFILE",
+        values: PROFILE,
+        about: "whether the emulator counts each launch by instruction, in all or N of its workgroups",
+        parse: |config, text| profile(text).map(|sample| config.profile = sample),
+        show: |config| show_profile(config.profile),
+    },
 ];
 
 impl Setting {
@@ -138,6 +148,31 @@ fn switch(text: &str) -> Result<bool, String> {
 
 fn show_switch(on: bool) -> String {
     u8::from(on).to_string()
+}
+
+#[cfg(feature = "emulated")]
+const PROFILE: &str = "off, modelled or modelled:N";
+
+#[cfg(feature = "emulated")]
+fn profile(text: &str) -> Result<Option<Sample>, String> {
+    match text.split_once(':') {
+        None if text == "modelled" => Ok(Some(Sample::default())),
+        None if matches!(text, "off" | "0" | "none") => Ok(None),
+        Some(("modelled", groups)) => match groups.parse() {
+            Ok(groups) if groups > 0 => Ok(Some(Sample { groups: Some(groups), skip_others: false })),
+            _ => Err(PROFILE.to_owned()),
+        },
+        _ => Err(PROFILE.to_owned()),
+    }
+}
+
+#[cfg(feature = "emulated")]
+fn show_profile(profile: Option<Sample>) -> String {
+    match profile {
+        None => "off".to_owned(),
+        Some(Sample { groups: None, .. }) => "modelled".to_owned(),
+        Some(Sample { groups: Some(groups), .. }) => format!("modelled:{groups}"),
+    }
 }
 
 fn number(text: &str, least: u64) -> Result<u64, String> {

@@ -135,6 +135,18 @@ fn checks_are_lists() {
     assert_eq!(with("ROCFIRE_CHECK", "unwritten,lds-race,global-race,waitcnt").checks, some);
 }
 
+#[cfg(feature = "emulated")]
+#[test]
+fn profiles_are_off_whole_or_sampled() {
+    let sample = |groups| Some(crate::modelled::Sample { groups, skip_others: false });
+    assert_eq!(with("ROCFIRE_PROFILE", "off").profile, None);
+    assert_eq!(with("ROCFIRE_PROFILE", "modelled").profile, sample(None));
+    assert_eq!(with("ROCFIRE_PROFILE", "modelled:16").profile, sample(Some(16)));
+    for wrong in ["measured", "modelled:0", "modelled:x", "modelled:"] {
+        assert!(refused("ROCFIRE_PROFILE", wrong).contains("off, modelled or modelled:N"), "{wrong}");
+    }
+}
+
 #[test]
 fn devices_are_chosen_by_name() {
     let choice = |text| with("ROCFIRE_DEVICE", text).device.unwrap();
