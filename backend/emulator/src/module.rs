@@ -11,7 +11,7 @@ use rocfire_isa::WaveSize;
 
 use crate::descriptor::{DESCRIPTOR_BYTES, Descriptor};
 use crate::error::Error;
-use crate::memory::{Memory, Segment};
+use crate::memory::{Memory, Segment, Window};
 use crate::metadata::{self, KernelMetadata};
 use crate::program::Program;
 use crate::source::LineTables;
@@ -193,10 +193,22 @@ impl Module {
 
     /// Writes into the image, whatever the guest may write.
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), String> {
-        let window =
-            self.memory.host("load", self.image + offset, data.len() as u64).map_err(|error| error.to_string())?;
-        window.write(self.image + offset, data);
+        self.window(offset, data.len() as u64)?.write(self.address(offset), data);
         Ok(())
+    }
+
+    /// Host access to bytes of the image, and to nothing else: offsets and sizes come from the file.
+    fn window(&self, offset: u64, bytes: u64) -> Result<Window, String> {
+        let window = self.memory.host("load", self.image, 0).map_err(|error| error.to_string())?;
+        match window.host_ptr(self.address(offset), bytes) {
+            Some(_) => Ok(window),
+            None => Err(format!("{bytes} bytes at {offset:#x} lie outside of its segments")),
+        }
+    }
+
+    /// Guest address of a place in the image; an offset past all memory wraps, and is refused where it is used.
+    fn address(&self, offset: u64) -> u64 {
+        self.image.wrapping_add(offset)
     }
 
     fn relocate(&self, elf: &Elf<'_>) -> Result<(), String> {
@@ -209,9 +221,9 @@ impl Module {
                 let addend = relocation.r_addend.get(LittleEndian) as u64;
                 let symbol = relocation.r_sym(LittleEndian, false) as usize;
                 let value = match relocation.r_type(LittleEndian, false) {
-                    RELOCATE_RELATIVE64 => self.image + addend,
+                    RELOCATE_RELATIVE64 => self.address(addend),
                     RELOCATE_ABS64 => match symbols.dynamic.get(symbol) {
-                        Some(symbol) if symbol.defined => self.image + symbol.address.wrapping_add(addend),
+                        Some(symbol) if symbol.defined => self.address(symbol.address.wrapping_add(addend)),
                         Some(symbol) => return Err(format!("undefined symbol {}", symbol.name)),
                         None => return Err(format!("relocation against symbol {symbol}, which does not exist")),
                     },
@@ -231,48 +243,50 @@ impl Module {
             .iter()
             .filter(|section| executable(section.sh_flags(LittleEndian)) && section.sh_size(LittleEndian) > 0)
             .map(|section| {
-                (section.sh_addr(LittleEndian), section.sh_addr(LittleEndian) + section.sh_size(LittleEndian))
+                let start = section.sh_addr(LittleEndian);
+                (start, start.saturating_add(section.sh_size(LittleEndian)))
             });
         let (start, end) = ranges.fold((u64::MAX, 0), |(start, end), (from, to)| (start.min(from), end.max(to)));
         if start >= end {
             return Err("there is no code in it".to_owned());
         }
+        // The window first: it refuses a size that no image has, which must not be allocated.
+        let address = self.address(start);
+        let window = self.window(start, end - start)?;
         let mut code = vec![0; (end - start) as usize];
-        let window =
-            self.memory.host("load", self.image + start, code.len() as u64).map_err(|error| error.to_string())?;
-        window.read(self.image + start, &mut code);
+        window.read(address, &mut code);
         let symbols = symbols(elf)?;
         let functions = symbols.all().filter(|symbol| symbol.kind == STT_FUNC);
         let starts: Vec<u64> = functions.filter_map(|symbol| symbol.address.checked_sub(start)).collect();
-        Ok(Program::for_wave(level, arch, wave, code, self.image + start, &starts))
+        Ok(Program::for_wave(level, arch, wave, code, address, &starts))
     }
 
     fn find_globals(&self, elf: &Elf<'_>) -> BTreeMap<String, (u64, u64)> {
         let Ok(symbols) = symbols(elf) else { return BTreeMap::new() };
         let objects = symbols.all().filter(|symbol| symbol.defined && symbol.kind == STT_OBJECT);
-        objects.map(|symbol| (symbol.name.clone(), (self.image + symbol.address, symbol.bytes))).collect()
+        objects.map(|symbol| (symbol.name.clone(), (self.address(symbol.address), symbol.bytes))).collect()
     }
 
     fn kernel_info(&self, elf: &Elf<'_>, metadata: KernelMetadata) -> Result<KernelInfo, String> {
         let symbols = symbols(elf)?;
         let missing = || format!("kernel {} has no descriptor {}", metadata.name, metadata.symbol);
         let symbol = symbols.all().find(|symbol| symbol.name == metadata.symbol).ok_or_else(missing)?;
-        let address = self.image + symbol.address;
+        let address = self.address(symbol.address);
         let mut bytes = [0; DESCRIPTOR_BYTES];
-        let window = self.memory.host("load", address, DESCRIPTOR_BYTES as u64).map_err(|error| error.to_string())?;
-        window.read(address, &mut bytes);
+        self.window(symbol.address, DESCRIPTOR_BYTES as u64)?.read(address, &mut bytes);
         let descriptor = Descriptor::new(&bytes, self.program.arch.info().family, metadata.wave_size);
         if descriptor.initial_sgprs() > SGPRS_MAX {
             return Err(format!("kernel {} wants {} registers set", metadata.name, descriptor.initial_sgprs()));
         }
         let prologue = if descriptor.preload.1 > 0 { PRELOAD_PROLOGUE_BYTES } else { 0 };
-        let entry_address = address.wrapping_add_signed(descriptor.entry_offset_bytes + prologue);
+        let entry_address = address.wrapping_add_signed(descriptor.entry_offset_bytes.wrapping_add(prologue));
         let entry = self.program.step_at_address(entry_address);
         let entry = entry.ok_or_else(|| format!("kernel {} does not start at an instruction", metadata.name))?;
         // A function's size tells how far its code goes; with calls, all code counts.
         let function = symbols.all().find(|symbol| symbol.kind == STT_FUNC && symbol.name == metadata.name);
-        let end =
-            function.and_then(|function| self.program.step_at_address(self.image + function.address + function.bytes));
+        let end = function.and_then(|function| {
+            self.program.step_at_address(self.address(function.address.wrapping_add(function.bytes)))
+        });
         let ordered = self.program.is_order_dependent(entry, end);
         Ok(KernelInfo { metadata, descriptor, entry, entry_address, ordered })
     }
