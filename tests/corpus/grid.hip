@@ -74,6 +74,7 @@ KERNEL void variables(u32* out, float* scaled) {
     int t = threadIdx.x;
     out[t] = primes[t & 7];
     scaled[t] = weights[t & 3] * (float)t;
+    __syncthreads();
     if (t == 0) {
         atomicAdd(&tickets, 37u);
         last_seen = out;

@@ -79,16 +79,34 @@ FN u64 __ballot(bool condition) {
 }
 FN bool __any(bool condition) { return __ballot(condition) != 0; }
 FN bool __all(bool condition) { return __ballot(!condition) == 0; }
+// The register of another lane. ds_bpermute of RDNA 1 to 3 stays within 32 lanes: a wave of 64 has to bring the other half
+// over.
+FN int from_lane(int value, int source) {
+#if WAVE == 64 && defined(__GFX10__)
+    int result = 0;
+#pragma nounroll
+    for (int lane = 0; lane < 64; ++lane) {
+        int other = __builtin_amdgcn_readlane(value, lane);
+        if (lane == source) result = other;
+    }
+    return result;
+#elif WAVE == 64 && defined(__GFX11__)
+    int here = __builtin_amdgcn_ds_bpermute(source << 2, value);
+    int there = __builtin_amdgcn_ds_bpermute(source << 2, __builtin_amdgcn_permlane64(value));
+    return (source ^ lane_id()) & 32 ? there : here;
+#else
+    return __builtin_amdgcn_ds_bpermute(source << 2, value);
+#endif
+}
 template <class T> FN T __shfl(T value, int from, int width = WAVE) {
     int lane = lane_id();
     int source = (from & (width - 1)) | (lane & ~(width - 1));
     if constexpr (sizeof(T) == 8) {
         u64 bits = bits_as<u64>(value);
-        u32 low = __builtin_amdgcn_ds_bpermute(source << 2, (u32)bits);
-        u32 high = __builtin_amdgcn_ds_bpermute(source << 2, (u32)(bits >> 32));
+        u32 low = from_lane((u32)bits, source), high = from_lane((u32)(bits >> 32), source);
         return bits_as<T>((u64)high << 32 | low);
     } else {
-        return bits_as<T>(__builtin_amdgcn_ds_bpermute(source << 2, bits_as<int>(value)));
+        return bits_as<T>(from_lane(bits_as<int>(value), source));
     }
 }
 template <class T> FN T __shfl_xor(T value, int mask, int width = WAVE) {

@@ -15,7 +15,32 @@ macro_rules! themes {
         pub const THEMES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../corpus/", $name, ".hip")))),*];
     };
 }
-themes!("calls", "control", "gemm", "grid", "histogram", "integer", "reduce", "scan", "sort", "stencil", "transpose");
+themes!(
+    "atomics",
+    "attention",
+    "calls",
+    "control",
+    "double",
+    "gemm",
+    "grid",
+    "hash",
+    "histogram",
+    "integer",
+    "lanes",
+    "lds",
+    "math",
+    "matrix",
+    "numeric",
+    "packed",
+    "quantise",
+    "random",
+    "reduce",
+    "scan",
+    "sort",
+    "stencil",
+    "text",
+    "transpose"
+);
 
 /// Clang's optimisation levels that the corpus is compiled at.
 pub const LEVELS: [&str; 3] = ["-O1", "-O2", "-O3"];

@@ -9,6 +9,8 @@ use rocfire_tests::corpus::Variant;
 
 /// Device memory that a case may take.
 const MEMORY_BYTES: u64 = 256 << 20;
+/// Instructions of a wave, a hundred times what the longest case takes: a lock that nobody opens must end.
+const STEP_LIMIT: u64 = 20_000_000;
 
 /// A kernel, or a few that belong together, and its reference.
 #[derive(Clone, Copy)]
@@ -25,6 +27,11 @@ impl Case {
     /// A case for every architecture.
     pub const fn new(name: &'static str, check: fn(&Bench)) -> Case {
         Case { name, needs: |_| true, check }
+    }
+
+    /// A case for those architectures only that have what it is about.
+    pub const fn needing(name: &'static str, needs: fn(&ArchInfo) -> bool, check: fn(&Bench)) -> Case {
+        Case { name, needs, check }
     }
 }
 
@@ -87,9 +94,15 @@ impl Bench {
     pub fn new(variant: Variant, code_object: &[u8]) -> Bench {
         let mut options = Options::default();
         options.memory_bytes = MEMORY_BYTES;
+        options.step_limit = STEP_LIMIT;
         let gpu = Gpu::new(variant.arch, options).unwrap_or_else(|error| panic!("{error}"));
         let module = gpu.load(code_object).unwrap_or_else(|error| panic!("{error}"));
         Bench { gpu, module, variant }
+    }
+
+    /// What is known of the architecture.
+    pub fn arch(&self) -> &'static ArchInfo {
+        self.variant.arch.info()
     }
 
     /// Lanes of a wave.
@@ -207,6 +220,17 @@ pub fn same<T: NoUninit + std::fmt::Debug>(got: &[T], want: &[T]) {
 }
 
 /// Every value is within `relative` of the reference's size, or of `floor` where that is smaller.
+#[track_caller]
+pub fn close(got: &[f32], want: &[f64], relative: f64, floor: f64) {
+    assert_eq!(got.len(), want.len(), "as many values");
+    for (i, (&got, &want)) in got.iter().zip(want).enumerate() {
+        let error = (f64::from(got) - want).abs();
+        let bound = relative * want.abs().max(floor);
+        assert!(error <= bound, "at {i}: got {got:e}, want {want:e}, off by {error:e} of {bound:e}");
+    }
+}
+
+/// As [`close`], for doubles.
 #[track_caller]
 pub fn close_f64(got: &[f64], want: &[f64], relative: f64, floor: f64) {
     assert_eq!(got.len(), want.len(), "as many values");

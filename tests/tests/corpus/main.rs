@@ -5,17 +5,30 @@
 //! (`ROCFIRE_TEST_ROTATION=n` repeats one). `ROCFIRE_TEST_FULL=1` runs everything, and a table of what passed closes the
 //! run.
 
+mod atomics;
+mod attention;
 mod bench;
 mod calls;
 mod control;
+mod double;
 mod gemm;
 mod grid;
+mod hash;
 mod histogram;
 mod integer;
+mod lanes;
+mod lds;
+mod math;
+mod matrix;
+mod numeric;
+mod packed;
+mod quantise;
+mod random;
 mod reduce;
 mod scan;
 mod sort;
 mod stencil;
+mod text;
 mod transpose;
 
 use std::collections::BTreeMap;
@@ -37,20 +50,34 @@ const ROTATION: &str = "ROCFIRE_TEST_ROTATION";
 const SHARE: u64 = 24;
 
 /// What the corpus runs on: one architecture of each family that the emulator executes.
-const ARCHITECTURES: &[&str] = &["gfx90a", "gfx942"];
+const ARCHITECTURES: &[&str] =
+    &["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1150", "gfx1201"];
 
 /// The themes and their cases; the names are those of the sources.
 const CASES: &[(&str, &[Case])] = &[
+    ("atomics", atomics::CASES),
+    ("attention", attention::CASES),
     ("calls", calls::CASES),
     ("control", control::CASES),
+    ("double", double::CASES),
     ("gemm", gemm::CASES),
     ("grid", grid::CASES),
+    ("hash", hash::CASES),
     ("histogram", histogram::CASES),
     ("integer", integer::CASES),
+    ("lanes", lanes::CASES),
+    ("lds", lds::CASES),
+    ("math", math::CASES),
+    ("matrix", matrix::CASES),
+    ("numeric", numeric::CASES),
+    ("packed", packed::CASES),
+    ("quantise", quantise::CASES),
+    ("random", random::CASES),
     ("reduce", reduce::CASES),
     ("scan", scan::CASES),
     ("sort", sort::CASES),
     ("stencil", stencil::CASES),
+    ("text", text::CASES),
     ("transpose", transpose::CASES),
 ];
 
