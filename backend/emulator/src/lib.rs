@@ -28,6 +28,22 @@
 //! | and on memory through windows that the allocation map has granted | `env`, `memory` |
 //! | Where something is to watch (a check, a profile), a second loop runs with hooks around each step | `instrument`, `check` |
 //!
+//! # Checks
+//!
+//! Always: bounds of device memory, LDS and scratch against what was asked for, use after free, writes to code and
+//! arguments, barriers that not all waves reach ([`Options::strict_barriers`]), endless loops ([`Options::step_limit`]).
+//! On demand, by [`Options::checks`] (`ROCFIRE_CHECK` where `rocfire-hal` opens the device), several times slower:
+//!
+//! | [`Checks`] | `ROCFIRE_CHECK` | finds |
+//! | --- | --- | --- |
+//! | `unwritten` | `unwritten` | what nobody wrote used as an address, deciding a branch, or stored to device memory |
+//! | `lds_races` | `lds-race` | two waves on a byte of LDS between two barriers, one of them writing, not both by atomics |
+//! | `global_races` | `global-race` | the same of two workgroups and device memory; an atomic orders those behind others |
+//! | `waits` | `waitcnt` | a register read or overwritten before the `s_waitcnt` for the load that fills it |
+//!
+//! A [`Fault`] names kernel, instruction, workgroup, wave, lanes, address, the nearest allocation with the distance to it,
+//! and the line of the source if the code object has line tables (`-gline-tables-only`, which changes no code).
+//!
 //! # Invariants
 //!
 //! - The same bits on every host and any number of threads: floating point is correctly rounded in every CPU variant of a

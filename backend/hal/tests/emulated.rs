@@ -137,6 +137,20 @@ fn a_freed_buffer_is_not_accessible() {
 }
 
 #[test]
+fn what_a_check_finds_comes_with_the_whole_report() {
+    let config = Config::default().with_checks(Checks::ALL);
+    let Some(device) = device_or_skip("what_a_check_finds_comes_with_the_whole_report", config) else { return };
+    let (x, y) = (Tensor::empty(&device, &[8], DType::F32).unwrap(), floats(&device, &[0.0; 8]));
+    launch(&function(&device, "scale_f32"), &x, &y, 8).unwrap();
+    let message = y.to_bytes().unwrap_err().to_string();
+    let parts =
+        ["scale failed in kernel scale_f32", "a value stored to device memory depends on device memory that nobody"];
+    for part in parts.into_iter().chain(["global_store_dword", "workgroup (0, 0, 0)", "lanes 0-7", "32-byte block"]) {
+        assert!(message.contains(part), "{part:?} is missing in {message}");
+    }
+}
+
+#[test]
 fn poison_makes_unwritten_memory_nan() {
     let config = Config::default().with_checks(Checks { poison: true, ..Checks::default() });
     let Some(device) = device_or_skip("poison_makes_unwritten_memory_nan", config) else { return };

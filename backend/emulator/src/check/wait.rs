@@ -244,7 +244,8 @@ fn counts(inst: &Inst, scheme: Scheme, events: &[Event]) -> Option<(u8, Order)> 
     let vector = if loads || scheme == Scheme::Gfx9 { LOAD } else { STORE };
     match inst.format {
         Format::Global | Format::Scratch | Format::Mubuf => {
-            let is_access = inst.src[0].is_some() || inst.src[1].is_some() || inst.src[2].is_some();
+            // Invalidations and write-backs have no operands at all; a scratch load may have no address.
+            let is_access = inst.src.iter().chain(&inst.dst).any(|operand| operand.is_some());
             is_access.then_some((vector.0, Order::VectorMemory))
         }
         Format::Flat => {

@@ -31,6 +31,7 @@ const STORE: &[u32] = &[0xdc70_8000, 0x0002_0000]; // global_store_dword v0, v0,
 const LOAD_LDS: &[u32] = &[0xdca8_8000, 0x0002_0000]; // global_load_lds_dword v0, s[2:3]
 const FLAT_V4: &[u32] = &[0xdc50_0000, 0x0400_0006]; // flat_load_dword v4, v[6:7]
 const DS_READ_V2: &[u32] = &[0xd86c_0000, 0x0200_0000]; // ds_read_b32 v2, v0
+const SCRATCH_V2: &[u32] = &[0xdc50_4000, 0x027f_0000]; // scratch_load_dword v2, off, off
 const BPERMUTE_V2: &[u32] = &[0xd87e_0000, 0x0200_0000]; // ds_bpermute_b32 v2, v0, v0
 const SCALAR_S8: &[u32] = &[0xc002_0201, 0]; // s_load_dword s8, s[2:3], 0x0
 const VM0: &[u32] = &[0xbf8c_0f70]; // s_waitcnt vmcnt(0)
@@ -54,6 +55,7 @@ fn found(code: &[&[u32]]) -> Option<String> {
     let mut env = Env::new(program.clone(), memory, 1000);
     env.reset(program, true);
     env.lds.reset(4096);
+    env.reset_scratch(1, 64);
     let mut w = Wave::new();
     w.v[0] = Lanes(std::array::from_fn(|lane| 4 * lane as u32));
     w.v[6] = Lanes([buffer as u32; LANES]);
@@ -86,6 +88,9 @@ fn vector_loads_return_in_order() {
     is(found(&[LOAD_V1, STORE, VM1, USE_V1]), "nothing");
     is(found(&[STORE, LOAD_V1, VM1, USE_V1]), "v1 vmcnt false");
     is(found(&[LOAD_V1, LGKM0, USE_V1]), "v1 vmcnt false");
+    // A scratch load counts, if it has an address or not.
+    is(found(&[LOAD_V1, SCRATCH_V2, VM1, USE_V1]), "nothing");
+    is(found(&[LOAD_V1, SCRATCH_V2, VM1, USE_V2]), "v2 vmcnt false");
 }
 
 #[test]
