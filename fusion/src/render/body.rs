@@ -144,14 +144,21 @@ pub(super) fn arrays(
     }
 }
 
-/// Reads inputs of `turns` steps into `k…[q]`, one step after another and without a branch between them, so that all loads are
-/// under way at once. Every input must be PACKED and the extent a multiple of `width`; `column` gives step `q`'s first element,
-/// which must be inside the row.
+/// Where inputs may lie for [`preload`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lie {
+    /// All packed, all steps whole and inside the row: no branch stands between the loads, so that all are under way at once.
+    Packed,
+    /// Anywhere, and the row's end may cut a step.
+    Anyhow,
+}
+
+/// Reads inputs of `turns` steps into `k…[q]`, one step after another; `column` is the text of step `q`'s first element.
 pub(super) fn preload(
     kernel: &Kernel<'_>,
     inputs: &[Value],
-    turns: usize,
-    column: &str,
+    lie: Lie,
+    (turns, column): (usize, &str),
     indent: &str,
     out: &mut String,
 ) {
@@ -160,34 +167,19 @@ pub(super) fn preload(
     }
     let _ = writeln!(out, "#pragma unroll\n{indent}for (rf::u32 q = 0; q < {turns}; ++q) {{");
     let _ = writeln!(out, "{indent}    const index_t column = {column};");
-    for &input in inputs {
-        let (at, storage) = (kernel.input(input), expr::storage(kernel.graph.dtype(input)));
-        let place = format!("a.tensor[{at}], offset[{at}] + column * (index_t)sizeof({storage})");
-        let _ = writeln!(out, "{indent}    fuse::load_packed<{storage}>(k{}[q], {place});", input.0);
+    if lie == Lie::Packed {
+        for &input in inputs {
+            let (at, storage) = (kernel.input(input), expr::storage(kernel.graph.dtype(input)));
+            let place = format!("a.tensor[{at}], offset[{at}] + column * (index_t)sizeof({storage})");
+            let _ = writeln!(out, "{indent}    fuse::load_packed<{storage}>(k{}[q], {place});", input.0);
+        }
+    } else {
+        let (full, part) = load_texts(kernel, inputs, |input| format!("k{}[q]", input.0), &format!("{indent}    "));
+        let _ = writeln!(out, "{indent}    const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
+        let _ =
+            writeln!(out, "{indent}    if (count == {QUAD}) {{\n{full}{indent}    }} else {{\n{part}{indent}    }}");
     }
     let _ = writeln!(out, "{indent}}}");
-}
-
-/// As [`preload`], wherever the inputs lie and however many elements there are.
-pub(super) fn preload_any(
-    kernel: &Kernel<'_>,
-    inputs: &[Value],
-    turns: usize,
-    column: &str,
-    indent: &str,
-    out: &mut String,
-) {
-    if inputs.is_empty() {
-        return;
-    }
-    let _ = writeln!(out, "#pragma unroll\n{indent}for (rf::u32 q = 0; q < {turns}; ++q) {{");
-    let _ = writeln!(out, "{indent}    const index_t column = {column};");
-    let _ = writeln!(out, "{indent}    const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
-    let (full, part) = load_texts(kernel, inputs, |input| format!("k{}[q]", input.0), &format!("{indent}    "));
-    let _ = writeln!(
-        out,
-        "{indent}    if (count == {QUAD}) {{\n{full}{indent}    }} else {{\n{part}{indent}    }}\n{indent}}}"
-    );
 }
 
 /// Whether every input per element lies packed, as an expression that is the same in every lane.

@@ -71,9 +71,9 @@ fn pass(kernel: &Kernel<'_>, number: usize, turns: usize, before: usize, reducti
         out.push_str("        if (packed) {\n");
         // A thread past the end reads the row's first quad, and nothing comes of it.
         let inside = format!("{column} < a.space.extent ? {column} : 0");
-        body::preload(kernel, &inputs, turns, &inside, "            ", out);
+        body::preload(kernel, &inputs, body::Lie::Packed, (turns, &inside), "            ", out);
         out.push_str("        } else {\n");
-        body::preload_any(kernel, &inputs, turns, &column, "            ", out);
+        body::preload(kernel, &inputs, body::Lie::Anyhow, (turns, &column), "            ", out);
         out.push_str("        }\n");
     }
     group::chains(kernel, &pass.reduces, 'c', "        ", out);
