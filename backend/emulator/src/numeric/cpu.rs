@@ -7,6 +7,14 @@
 use std::arch::x86_64 as x86;
 
 use super::fma::{fma_f32_soft, fma_f64_soft};
+use super::half_float::f16_to_f32;
+
+/// What [`Cpu::outlined`] runs. Not a closure, because `run` must be marked `#[inline(always)]`: only what is inlined is
+/// compiled for the variant.
+pub(crate) trait Body {
+    /// Runs it.
+    fn run(self);
+}
 
 /// A CPU variant at compile time: what generic lane code may assume about the host.
 pub(crate) trait Cpu: Copy + 'static {
@@ -17,6 +25,17 @@ pub(crate) trait Cpu: Copy + 'static {
     /// Replaces the lanes of `register` whose bit of `mask` is set by those of `values`. Not inlined, so that there is one
     /// for each variant instead of one for each operation.
     fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64);
+    /// Runs `body` as a function of its own, compiled for this variant. The matrix unit's tiles are such: inlined side by
+    /// side they shared so many values that the host's registers spilled.
+    fn outlined(body: impl Body);
+    /// The low and the high f16 of each dword, widened.
+    #[inline(always)]
+    fn widen_f16(dwords: &[u32; 64], low: &mut [f32; 64], high: &mut [f32; 64]) {
+        for (i, &dword) in dwords.iter().enumerate() {
+            low[i] = f16_to_f32(dword as u16);
+            high[i] = f16_to_f32((dword >> 16) as u16);
+        }
+    }
     /// Sixteen f32 in host registers. The matrix unit's inner loop names its vectors itself: left to the compiler it came
     /// out scalar.
     type F32x16: Copy;
@@ -52,6 +71,27 @@ fn blend_lanes(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
     }
 }
 
+/// [`Cpu::widen_f16`] by the host's own conversion; it is exact, and quiets NaNs as ours does.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,f16c")]
+#[inline]
+fn widen_f16(dwords: &[u32; 64], low: &mut [f32; 64], high: &mut [f32; 64]) {
+    for ((dwords, low), high) in dwords.chunks_exact(8).zip(low.chunks_exact_mut(8)).zip(high.chunks_exact_mut(8)) {
+        // SAFETY: each chunk is 32 bytes long.
+        unsafe {
+            let dwords = x86::_mm256_loadu_si256(dwords.as_ptr().cast());
+            let (lows, highs) =
+                (x86::_mm256_and_si256(dwords, x86::_mm256_set1_epi32(0xffff)), x86::_mm256_srli_epi32::<16>(dwords));
+            // Lows of four lanes, highs of four, and again: a conversion gives eight f32 of which half are lows.
+            let packed = x86::_mm256_packus_epi32(lows, highs);
+            let first = x86::_mm256_cvtph_ps(x86::_mm256_castsi256_si128(packed));
+            let second = x86::_mm256_cvtph_ps(x86::_mm256_extracti128_si256::<1>(packed));
+            x86::_mm256_storeu_ps(low.as_mut_ptr(), x86::_mm256_permute2f128_ps::<0x20>(first, second));
+            x86::_mm256_storeu_ps(high.as_mut_ptr(), x86::_mm256_permute2f128_ps::<0x31>(first, second));
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 impl Cpu for Avx512 {
     #[inline(always)]
@@ -71,6 +111,21 @@ impl Cpu for Avx512 {
         }
         // SAFETY: code for this variant runs only where AVX-512 was found.
         unsafe { blend(register, values, mask) }
+    }
+    #[inline(always)]
+    fn outlined(body: impl Body) {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        #[inline(never)]
+        fn outlined(body: impl Body) {
+            body.run();
+        }
+        // SAFETY: code for this variant runs only where its features were found.
+        unsafe { outlined(body) }
+    }
+    #[inline(always)]
+    fn widen_f16(dwords: &[u32; 64], low: &mut [f32; 64], high: &mut [f32; 64]) {
+        // SAFETY: code for this variant runs only where AVX2 and F16C were found.
+        unsafe { widen_f16(dwords, low, high) }
     }
     type F32x16 = x86::__m512;
     #[inline(always)]
@@ -110,6 +165,21 @@ impl Cpu for Avx2 {
         // SAFETY: code for this variant runs only where AVX2 was found.
         unsafe { blend(register, values, mask) }
     }
+    #[inline(always)]
+    fn outlined(body: impl Body) {
+        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        #[inline(never)]
+        fn outlined(body: impl Body) {
+            body.run();
+        }
+        // SAFETY: code for this variant runs only where its features were found.
+        unsafe { outlined(body) }
+    }
+    #[inline(always)]
+    fn widen_f16(dwords: &[u32; 64], low: &mut [f32; 64], high: &mut [f32; 64]) {
+        // SAFETY: code for this variant runs only where AVX2 and F16C were found.
+        unsafe { widen_f16(dwords, low, high) }
+    }
     type F32x16 = [x86::__m256; 2];
     #[inline(always)]
     fn load(values: &[f32; 16]) -> Self::F32x16 {
@@ -145,6 +215,10 @@ impl Cpu for Baseline {
     fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
         blend_lanes(register, values, mask);
     }
+    #[inline(never)]
+    fn outlined(body: impl Body) {
+        body.run();
+    }
     type F32x16 = [f32; 16];
     #[inline(always)]
     fn load(values: &[f32; 16]) -> Self::F32x16 {
@@ -160,5 +234,30 @@ impl Cpu for Baseline {
             c[i] = if exact { a * b[i] + c[i] } else { Self::fma_f32(a, b[i], c[i]) };
         }
         c
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_widens_f16_as_we_do() {
+        fn all<C: Cpu>() {
+            for first in (0..=0xffffu32).step_by(64) {
+                let dwords = std::array::from_fn(|i| first + i as u32 | (0xffff - first - i as u32) << 16);
+                let (mut low, mut high) = ([0.0; 64], [0.0; 64]);
+                C::widen_f16(&dwords, &mut low, &mut high);
+                for i in 0..64 {
+                    assert_eq!(low[i].to_bits(), f16_to_f32(dwords[i] as u16).to_bits());
+                    assert_eq!(high[i].to_bits(), f16_to_f32((dwords[i] >> 16) as u16).to_bits());
+                }
+            }
+        }
+        all::<Baseline>();
+        #[cfg(target_arch = "x86_64")]
+        if crate::CpuLevel::detect() >= crate::CpuLevel::Avx2 {
+            all::<Avx2>();
+        }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) use class::{class_f16, class_f32, class_f64};
 pub(crate) use convert::*;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use cpu::{Avx2, Avx512};
-pub(crate) use cpu::{Baseline, Cpu};
+pub(crate) use cpu::{Baseline, Body, Cpu};
 pub(crate) use cube::{cube_id, cube_ma, cube_sc, cube_tc};
 pub(crate) use directed::*;
 pub(crate) use division::*;

@@ -225,6 +225,32 @@ pub(crate) trait Element: 'static {
             *out = Self::widen(bits >> shift);
         }
     }
+    /// Widens the first `N` elements of each lane.
+    #[inline(always)]
+    fn decode_all<C: Cpu, const N: usize>(w: &Wave, register: usize, out: &mut [[Self::Wide; LANES]; N]) {
+        for (e, out) in out.iter_mut().enumerate() {
+            Self::decode(w, register, e, out);
+        }
+    }
+}
+
+/// f16: 22-bit products between 2^-48 and 2^32.
+pub(crate) struct F16;
+impl Element for F16 {
+    type Wide = f32;
+    const BITS: usize = 16;
+    const EXACT_PRODUCT: bool = true;
+    #[inline(always)]
+    fn widen(bits: u32) -> f32 {
+        f16_to_f32(bits as u16)
+    }
+    #[inline(always)]
+    fn decode_all<C: Cpu, const N: usize>(w: &Wave, register: usize, out: &mut [[f32; LANES]; N]) {
+        for (r, pair) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            let [low, high] = pair;
+            C::widen_f16(&w.v[register + r].0, low, high);
+        }
+    }
 }
 
 macro_rules! elements {
@@ -248,8 +274,6 @@ elements! {
     F32 -> f32, 32 bits, exact false, |x| f32::from_bits(x);
     /// XF32: f32 with 10 mantissa bits; their products have 22 bits but f32's range, so they may still round.
     Xf32 -> f32, 32 bits, exact false, |x| truncate_xf32(x);
-    /// f16: 22-bit products between 2^-48 and 2^32.
-    F16 -> f32, 16 bits, exact true, |x| f16_to_f32(x as u16);
     /// bf16: products leave f32's range.
     Bf16 -> f32, 16 bits, exact false, |x| bf16_to_f32(x as u16);
     /// FP8 (E4M3 FNUZ).
@@ -302,6 +326,11 @@ macro_rules! flushed {
             fn widen(bits: u32) -> f32 {
                 let x = $type::widen(bits);
                 if x.abs() < $least { 0.0 } else { x }
+            }
+            #[inline(always)]
+            fn decode_all<C: Cpu, const N: usize>(w: &Wave, register: usize, out: &mut [[f32; LANES]; N]) {
+                $type::decode_all::<C, N>(w, register, out);
+                out.iter_mut().flatten().for_each(|x| *x = if x.abs() < $least { 0.0 } else { *x });
             }
         })*
     };

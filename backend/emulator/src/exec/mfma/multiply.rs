@@ -1,17 +1,23 @@
 //! The one routine behind all shapes and types.
 
+use std::marker::PhantomData;
+
 use super::element::{Element, Number, first_of};
 use super::layout::{block_of_a, lane_of_b};
 use crate::env::Env;
 #[cfg(target_arch = "x86_64")]
 use crate::numeric::{Avx2, Avx512};
-use crate::numeric::{Baseline, Cpu};
+use crate::numeric::{Baseline, Body, Cpu};
 use crate::step::{Flow, Handlers, Step};
 use crate::wave::{LANES, Wave};
 use rocfire_isa::OperandKind;
 
 /// Rows that share a load of B, and columns kept in host registers: 4 × 16 f32 are eight AVX2 registers.
 const ROWS: usize = 4;
+
+/// From how many `k` on a tile is a function of its own: with eight it gains a tenth (f16), with two the call takes twice as
+/// long as the work (f32).
+const OUTLINED_K: u8 = 8;
 
 /// What one instruction multiplies: `blocks` times M × K by K × M.
 #[derive(Clone, Copy)]
@@ -51,10 +57,8 @@ where
     let mods = &st.inst.mods;
     let mut a: Operand<A::Wide, PER_LANE> = [[A::Wide::default(); LANES]; PER_LANE];
     let mut b = a;
-    for e in 0..PER_LANE {
-        A::decode(w, st.src[0] as usize, e, &mut a[e]);
-        B::decode(w, st.src[1] as usize, e, &mut b[e]);
-    }
+    A::decode_all::<C, PER_LANE>(w, st.src[0] as usize, &mut a);
+    B::decode_all::<C, PER_LANE>(w, st.src[1] as usize, &mut b);
     let mut negate_c = false;
     if A::Wide::BLGP_NEGATES {
         // The decoder gives the field as negations, by its name in assembly text.
@@ -82,7 +86,12 @@ where
             let tile = Tile { block, a_block, first, negate_c, constant };
             if shape.m >= 16 {
                 for column in (0..usize::from(shape.m)).step_by(16) {
-                    accumulate::<A, B, C, 16, PER_LANE>(w, st, shape, &a, &b, &tile, column);
+                    if shape.k < OUTLINED_K {
+                        accumulate::<A, B, C, 16, PER_LANE>(w, st, shape, &a, &b, &tile, column);
+                        continue;
+                    }
+                    let (a, b, tile) = (&a, &b, &tile);
+                    C::outlined(Columns::<A, B, C, PER_LANE> { w, st, shape, a, b, tile, column, types: PhantomData });
                 }
             } else {
                 accumulate::<A, B, C, 4, PER_LANE>(w, st, shape, &a, &b, &tile, 0);
@@ -101,6 +110,30 @@ struct Tile<T> {
     negate_c: bool,
     /// C, where it is a constant.
     constant: Option<T>,
+}
+
+/// Sixteen columns of a tile, from `column` on.
+struct Columns<'a, A: Element, B, C, const PER_LANE: usize> {
+    w: &'a mut Wave,
+    st: &'a Step,
+    shape: Shape,
+    a: &'a Operand<A::Wide, PER_LANE>,
+    b: &'a Operand<A::Wide, PER_LANE>,
+    tile: &'a Tile<A::Wide>,
+    column: usize,
+    types: PhantomData<(B, C)>,
+}
+
+impl<A, B, C, const PER_LANE: usize> Body for Columns<'_, A, B, C, PER_LANE>
+where
+    A: Element,
+    B: Element<Wide = A::Wide>,
+    C: Cpu,
+{
+    #[inline(always)]
+    fn run(self) {
+        accumulate::<A, B, C, 16, PER_LANE>(self.w, self.st, self.shape, self.a, self.b, self.tile, self.column);
+    }
 }
 
 /// `W` columns of the rows of a tile, from the lowest `k` up.
