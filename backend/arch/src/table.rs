@@ -108,7 +108,7 @@ pub(crate) const ROWS: &[ArchInfo] = &[
     amd("gfx1010", Family::Rdna1, 0x33).on("Radeon RX 5700 XT", (40, 9.75, 19.5, 448.0, 1905.0, 4, 0)),
     amd("gfx1011", Family::Rdna1, 0x34),
     amd("gfx1012", Family::Rdna1, 0x35),
-    amd("gfx1030", Family::Rdna2, 0x36).on("Radeon RX 6900 XT", (80, 23.04, 46.08, 512.0, 2250.0, 4, 128)),
+    amd("gfx1030", Family::Rdna2, 0x36).on("Radeon RX 6900 XT", (80, 23.04, 46.08, 512.0, 2250.0, 4, 128)).emulated(),
     amd("gfx1031", Family::Rdna2, 0x37),
     amd("gfx1032", Family::Rdna2, 0x38),
     amd("gfx1033", Family::Rdna2, 0x39),
@@ -117,7 +117,8 @@ pub(crate) const ROWS: &[ArchInfo] = &[
     amd("gfx1036", Family::Rdna2, 0x45),
     amd("gfx1100", Family::Rdna3, 0x41)
         .with_more_vgprs()
-        .on("Radeon RX 7900 XTX", (96, 61.4, 122.8, 960.0, 2498.0, 6, 96)),
+        .on("Radeon RX 7900 XTX", (96, 61.4, 122.8, 960.0, 2498.0, 6, 96))
+        .emulated(),
     amd("gfx1101", Family::Rdna3, 0x46).with_more_vgprs(),
     amd("gfx1102", Family::Rdna3, 0x47),
     amd("gfx1103", Family::Rdna3, 0x44),
@@ -128,7 +129,8 @@ pub(crate) const ROWS: &[ArchInfo] = &[
     amd("gfx1200", Family::Rdna4, 0x48).with_more_vgprs(),
     amd("gfx1201", Family::Rdna4, 0x4e)
         .with_more_vgprs()
-        .on("Radeon RX 9070 XT", (64, 48.7, 195.0, 640.0, 2970.0, 8, 64)),
+        .on("Radeon RX 9070 XT", (64, 48.7, 195.0, 640.0, 2970.0, 8, 64))
+        .emulated(),
     amd("gfx1250", Family::Gfx125, 0x49),
     nvidia("sm_80", Family::Ampere, 163, Fp8::None),
     nvidia("sm_89", Family::Ada, 99, Fp8::Ocp),
