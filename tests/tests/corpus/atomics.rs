@@ -190,7 +190,7 @@ fn push(b: &Bench) {
     b.run("push", 3, 64, args![head, next]);
     let next = b.download::<u32>(next, 192);
     let mut at = b.download::<u32>(head, 1)[0];
-    let mut seen = vec![false; 192];
+    let mut seen = [false; 192];
     while at != u32::MAX {
         assert!(!std::mem::replace(&mut seen[at as usize], true), "node {at} is twice in the list");
         at = next[at as usize];

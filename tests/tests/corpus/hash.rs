@@ -114,7 +114,7 @@ fn checksums(b: &Bench) {
             *sum += u64::from(*byte);
             Some(*sum)
         });
-        let adler = sums.clone().sum::<u64>() % 65_521 << 16 | sums.last().unwrap() % 65_521;
+        let adler = ((sums.clone().sum::<u64>() % 65_521) << 16) | (sums.last().unwrap() % 65_521);
         let mut v = [0x736f_6d65_7073_6575u64, 0x646f_7261_6e64_6f6d, 0x6c79_6765_6e65_7261, 0x7465_6462_7974_6573];
         for &byte in own {
             v[3] ^= u64::from(byte);

@@ -191,7 +191,7 @@ fn rdna_moves(b: &Bench) {
     let chosen =
         |i: usize, low: u32, high: u32| ((u64::from(high) << 32 | u64::from(low)) >> (4 * (i % 16)) & 15) as usize;
     want.extend((0..n).map(|i| x[i / 16 * 16 + chosen(i, 0x7654_3210 ^ 0x5555_5555, 0x0123_cdef)]));
-    want.extend((0..n).map(|i| x[(i / 16 ^ 1) * 16 + chosen(i, 0xfedc_ba98, 0x89ab_cdef)]));
+    want.extend((0..n).map(|i| x[((i / 16) ^ 1) * 16 + chosen(i, 0xfedc_ba98, 0x89ab_cdef)]));
     same(&b.download::<u32>(out, 5 * n), &want);
 }
 
