@@ -19,7 +19,8 @@ fn refused(name: &str, value: &str) -> String {
 fn twins() -> Vec<(&'static str, &'static str, Config)> {
     let base = Config::default;
     let arch = rocfire_arch::Arch::parse("gfx1100").unwrap();
-    vec![
+    #[cfg_attr(not(feature = "emulated"), allow(unused_mut))] // The last row is the emulator's.
+    let mut twins = vec![
         ("ROCFIRE_DEVICE", "emulated:gfx1100", base().with_device(DeviceChoice::Emulated(arch))),
         ("ROCFIRE_LOG", "debug", base().with_log(Level::Debug)),
         ("ROCFIRE_CACHE_DIR", "/somewhere", base().with_cache_dir("/somewhere".into())),
@@ -32,7 +33,13 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_CHECK", "poison", base().with_checks(Checks { poison: true, ..Checks::NONE })),
         ("ROCFIRE_COMPILE_JOBS", "1", base().with_compile_jobs(1)),
         ("ROCFIRE_POOL_MB", "64", base().with_pool_mb(64)),
-    ]
+    ];
+    #[cfg(feature = "emulated")]
+    {
+        let sample = crate::modelled::Sample { groups: Some(16), skip_others: false };
+        twins.push(("ROCFIRE_PROFILE", "modelled:16", base().with_profile(sample)));
+    }
+    twins
 }
 
 #[test]
