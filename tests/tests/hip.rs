@@ -70,7 +70,7 @@ fn rocm_folder() -> tempfile::TempDir {
 /// Cargo puts a dependency's shared library beside the tests that need it.
 fn built_library() -> PathBuf {
     let executable = std::env::current_exe().expect("the test is a file");
-    let library = executable.parent().map(Path::to_owned).unwrap_or_default().join("libamdhip64.so");
+    let library = executable.parent().map(Path::to_owned).unwrap_or_default().join("librocfire_amdhip64.so");
     assert!(library.is_file(), "{} was not built", library.display());
     library
 }

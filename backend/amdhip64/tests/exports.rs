@@ -14,7 +14,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn built() -> PathBuf {
     let executable = std::env::current_exe().unwrap();
-    let library = executable.parent().unwrap().join("libamdhip64.so");
+    let library = executable.parent().unwrap().join("librocfire_amdhip64.so");
     assert!(library.is_file(), "{} was not built", library.display());
     library
 }

@@ -14,7 +14,7 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 /// A folder as `rocfire hip-library` makes one: `lib` with the library under its names, `include`, `bin`.
 fn installed() -> tempfile::TempDir {
     let executable = std::env::current_exe().unwrap();
-    let built = executable.parent().unwrap().join("libamdhip64.so");
+    let built = executable.parent().unwrap().join("librocfire_amdhip64.so");
     assert!(built.is_file(), "{} was not built", built.display());
     let folder = tempfile::tempdir().unwrap();
     let lib = folder.path().join("lib");

@@ -13,6 +13,8 @@ use std::process::{Command, Stdio};
 /// The package whose library it is, and the library's name.
 const PACKAGE: &str = "rocfire-amdhip64";
 const LIBRARY: &str = "libamdhip64.so";
+/// As cargo builds it.
+const BUILT: &str = "librocfire_amdhip64.so";
 /// One library serves under both names, and under those that programs built for a ROCm look for.
 const STEMS: [&str; 2] = ["libamdhip64.so", "libhiprtc.so"];
 const VERSIONS: [&str; 4] = ["", ".5", ".6", ".7"];
@@ -47,7 +49,7 @@ pub enum Error {
     #[error("cargo build --package {PACKAGE} failed")]
     Build,
     /// Built, and nowhere to be found.
-    #[error("cargo has built no {LIBRARY}; only Linux is supported")]
+    #[error("cargo has built no {BUILT}; only Linux is supported")]
     NoLibrary,
     /// A file.
     #[error("cannot write {}: {source}", path.display())]
@@ -106,7 +108,7 @@ fn made(messages: &str) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let files = messages.filter_map(|message| message.get("filenames")?.as_array().cloned()).flatten();
     let mut paths = files.filter_map(|file| file.as_str().map(PathBuf::from));
-    paths.find(|path| path.file_name() == Some(OsStr::new(LIBRARY)))
+    paths.find(|path| path.file_name() == Some(OsStr::new(BUILT)))
 }
 
 /// Copies the library and what goes with it, and gives it all its names.
@@ -171,9 +173,9 @@ mod tests {
     #[test]
     fn the_library_is_found_among_cargos_messages() {
         let messages = "{\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/libobject.rlib\"]}\n\
-            {\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/libamdhip64.rlib\",\"/t/libamdhip64.so\"]}\n\
+            {\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/librocfire_amdhip64.rlib\",\"/t/librocfire_amdhip64.so\"]}\n\
             {\"reason\":\"build-finished\",\"success\":true}\n";
-        assert_eq!(made(messages), Some(PathBuf::from("/t/libamdhip64.so")));
+        assert_eq!(made(messages), Some(PathBuf::from("/t/librocfire_amdhip64.so")));
         assert_eq!(made("not json\n{}"), None);
     }
 

@@ -12,7 +12,12 @@
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
 #define __managed__ __attribute__((managed))
-#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+// Threads of a workgroup, and optionally waves of a SIMD. clang has an attribute of CUDA's name that AMD's backend ignores.
+#define ROCFIRE_LAUNCH_THREADS(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))
+#define ROCFIRE_LAUNCH_WAVES(threads, waves) ROCFIRE_LAUNCH_THREADS(threads) __attribute__((amdgpu_waves_per_eu(waves)))
+#define ROCFIRE_LAUNCH_PICK(first, second, name, ...) name
+#define __launch_bounds__(...) \
+    ROCFIRE_LAUNCH_PICK(__VA_ARGS__, ROCFIRE_LAUNCH_WAVES, ROCFIRE_LAUNCH_THREADS, )(__VA_ARGS__)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define HIP_SYMBOL(symbol) symbol
