@@ -31,7 +31,7 @@ pub(crate) const TILINGS: &[Tiling] = &[
     matrix(16, [1, 1], [1, 4], 32),
     matrix(16, [1, 1], [4, 1], 32),
     matrix(16, [2, 2], [2, 2], 16),
-    matrix(16, [4, 2], [2, 4], 16),
+    matrix(16, [4, 2], [2, 2], 16),
     Tiling { matrix_size: 0, waves: [16, 16], tiles: [4, 4], depth: 16 },
 ];
 
@@ -53,8 +53,6 @@ impl Tiling {
         let depth = usize::from(self.depth);
         match (self.matrix_size, dtype.size_bytes()) {
             (0, _) => depth,
-            // Two buffers of a large tile must fit into LDS.
-            (_, 8) if self.block().iter().sum::<usize>() >= 256 => 8,
             (_, 8) => depth.min(16),
             (_, 2) => depth * 2,
             _ => depth,
