@@ -65,6 +65,10 @@ fn check(arch: Arch, wave_size: u32) -> Result<(), String> {
     let mut count = 0;
     for (source, code) in sources.iter().zip(compiled) {
         let code: Arc<CodeObject> = code.map_err(|error| error.to_string())?;
+        // A theme about what this architecture does not have compiles to nothing.
+        if code.kernels().is_empty() {
+            continue;
+        }
         let name = format!("{} {}", source.name(), source.flags().join(" "));
         count += round_trip(arch, wave_size, code.bytes()).map_err(|reason| format!("{name}: {reason}"))?;
     }

@@ -142,7 +142,11 @@ fn truth_table(line: &mut Line) {
     let mods = &line.inst.mods;
     let table = mods.omod << 6 | mods.abs << 3 | mods.neg;
     if table != 0 {
-        line.modify(&format!("bitop3:{table:#x}"));
+        // Small tables are written in decimal, as llvm-objdump does.
+        match table {
+            0..=10 => line.modify(&format!("bitop3:{table}")),
+            _ => line.modify(&format!("bitop3:{table:#x}")),
+        }
     }
 }
 
