@@ -14,7 +14,7 @@
 //          choice of tiles changes no bit. A NaN or infinity spoils its row or column only.
 //
 // Macros : types GEMM_IN, GEMM_OUT, GEMM_SUM; GEMM_MATRIX_SIZE (32, 16; 0: plain FMA); GEMM_WAVES_M, GEMM_WAVES_N
-//          (lanes for FMA); GEMM_TILES_M, GEMM_TILES_N per wave (values per lane for FMA); GEMM_BK; GEMM_CHUNK;
+//          (lanes for FMA); GEMM_TILES_M, GEMM_TILES_N per wave (values per lane for FMA); GEMM_DEPTH; GEMM_CHUNK;
 //          GEMM_CHUNKED, whether a workgroup has more than one chunk; GEMM_A_MODE, GEMM_B_MODE: 0 vectors along K,
 //          1 vectors along the other axis, 2 single elements with lanes along K, 3 single elements with lanes along the
 //          other axis.
@@ -40,6 +40,13 @@ typedef GEMM_SUM Total;
 #define GEMM_VEC GEMM_FULL
 #else
 #define GEMM_VEC (GEMM_FULL < 4 ? GEMM_FULL : 4)
+#endif
+// K per round of loading. A wave of 32 has half the lanes to load with and half the registers that CDNA has: it takes 32 elements
+// by vectors and 16 one by one, which is what it has room for.
+#if GEMM_MATRIX_SIZE && ARCH_WAVE_SIZE == 32
+#define GEMM_BK (GEMM_A_MODE < 2 && GEMM_B_MODE < 2 ? 32 : 16)
+#else
+#define GEMM_BK GEMM_DEPTH
 #endif
 // The padding keeps rows 16-byte aligned and spreads a column over the banks.
 #define GEMM_ROW (GEMM_BK + GEMM_FULL)

@@ -419,7 +419,7 @@ pub(crate) fn source(key: GemmKey) -> Source {
         ("GEMM_WAVES_N", usize::from(t.waves[1])),
         ("GEMM_TILES_M", usize::from(t.tiles[0])),
         ("GEMM_TILES_N", usize::from(t.tiles[1])),
-        ("GEMM_BK", t.depth(key.input)),
+        ("GEMM_DEPTH", t.depth(key.input)),
         ("GEMM_CHUNK", CHUNK),
         ("GEMM_CHUNKED", usize::from(key.chunked)),
         ("GEMM_A_MODE", key.a as usize),

@@ -31,7 +31,6 @@ pub(crate) const TILINGS: &[Tiling] = &[
     matrix(16, [1, 1], [1, 4], 32),
     matrix(16, [1, 1], [4, 1], 32),
     matrix(16, [2, 2], [2, 2], 16),
-    matrix(16, [4, 2], [2, 2], 16),
     Tiling { matrix_size: 0, waves: [16, 16], tiles: [4, 4], depth: 16 },
 ];
 
@@ -65,9 +64,11 @@ impl Tiling {
         if self.matrix_size == 0 { full.min(4) } else { full }
     }
 
-    /// Whether a matrix unit whose largest product of the type has this side, 0 for none, has this product.
+    /// Whether a matrix unit whose largest product of the type has this side, 0 for none, has this product. Where 16 is the
+    /// largest, a wave may be 32 lanes, and one such wave alone has too few registers to load for a tile.
     pub fn serves(&self, matrix_side: u16) -> bool {
-        (self.matrix_size == 0) == (matrix_side == 0) && self.matrix_size <= matrix_side
+        let alone = matrix_side == 16 && self.waves == [1, 1];
+        (self.matrix_size == 0) == (matrix_side == 0) && self.matrix_size <= matrix_side && !alone
     }
 }
 
