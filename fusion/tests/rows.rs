@@ -136,7 +136,7 @@ fn check(dtype: DType, rows: usize, cols: usize, x: &Tensor, values: &[Scalar]) 
     }
 }
 
-const EXTENTS: [usize; 14] = [0, 1, 3, 13, 63, 64, 65, 257, 1000, 1025, 2500, 4100, 8192, 9001];
+const EXTENTS: [usize; 15] = [0, 1, 3, 13, 63, 64, 65, 257, 1000, 1025, 2500, 4100, 8192, 9001, 17_000];
 
 #[test]
 fn rows_reduce_in_the_documented_order_whatever_their_layout() {
@@ -224,8 +224,8 @@ fn a_long_softmax_has_the_same_bits_held_read_anew_and_operator_by_operator() {
     let sum = g.reduce(Reduce::Sum, exp);
     let quotient = g.binary(Binary::Div, exp, sum);
     g.output(quotient);
-    // Two, four and eight quads a thread, whole and cut; a whole chunk and part of one more.
-    for cols in [1030, 2048, 4096, 4104, 8192, 12_288, 12_290] {
+    // Two, four and eight quads a thread, whole and cut; a whole chunk and part of one more; three chunks.
+    for cols in [1030, 2048, 4096, 4104, 8192, 12_288, 12_290, 20_000] {
         let rows = 3;
         let mut random = Random(cols as u64);
         let values: Vec<Scalar> =
