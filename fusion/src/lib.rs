@@ -2,7 +2,8 @@
 //!
 //! [`Graph`] is built (or parsed from its text form), verified, simplified, planned, rendered and launched by [`run()`];
 //! [`eager`] is the same for one operator at a time: an eager elementwise operator is a fused chain of length one. The Burn
-//! adapter's fusers and its eager backend call this crate; so do kernels that need a strided copy or a fill.
+//! adapter's fusers and its eager backend call this crate; so do kernels that need a strided copy or a fill. An [`Epilogue`]
+//! is a graph rendered as the end of another kernel instead.
 //!
 //! Promises:
 //! - Every value is rounded to its dtype where it would have been stored, and nothing is contracted: a fused elementwise
@@ -19,6 +20,7 @@
 
 mod block;
 pub mod eager;
+mod epilogue;
 mod error;
 mod geometry;
 mod graph;
@@ -33,6 +35,7 @@ mod simplify;
 mod text;
 mod verify;
 
+pub use epilogue::{EPILOGUE_TENSORS, Epilogue, EpiloguePlace};
 pub use error::{Error, Result};
 pub use graph::{Graph, Kind, Value};
 pub use op::{Binary, Compare, Reduce, Unary};

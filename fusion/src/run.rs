@@ -56,7 +56,7 @@ pub fn run(
     for argument in &prepared.arguments {
         lay(&prepared, &mut geometry, shape, *argument, inputs, outputs)?;
     }
-    check_aliases(&prepared, inputs, outputs)?;
+    check_aliases(&prepared.graph, &prepared.arguments, |slot| inputs[slot], outputs)?;
     let call = Call { stream, prepared: &prepared, inputs, scalars, outputs };
     match prepared.plan.shape {
         Shape::Elementwise => call.elementwise(geometry),
@@ -84,11 +84,11 @@ fn check_arity(graph: &Graph, inputs: &[View<'_>], scalars: &[Scalar], outputs: 
     Ok(())
 }
 
-fn check_dtype(graph: &Graph, what: &'static str, slot: usize, expected: DType, got: DType) -> Result<()> {
+pub(crate) fn check_dtype(graph: &Graph, what: &'static str, slot: usize, expected: DType, got: DType) -> Result<()> {
     if expected == got { Ok(()) } else { Err(Error::DType { graph: graph.name(), what, slot, expected, got }) }
 }
 
-fn shape_error(graph: &Graph, what: &'static str, slot: usize, got: &[usize], space: &[usize]) -> Error {
+pub(crate) fn shape_error(graph: &Graph, what: &'static str, slot: usize, got: &[usize], space: &[usize]) -> Error {
     Error::Shape { graph: graph.name(), what, slot, got: got.to_vec(), space: space.to_vec() }
 }
 
@@ -118,18 +118,23 @@ fn lay(
 
 /// An output in an input's memory is in order only element by element: anything else would be read after it was written, or
 /// not, depending on the schedule.
-fn check_aliases(prepared: &Prepared, inputs: &[View<'_>], outputs: &[ViewMut<'_>]) -> Result<()> {
-    for argument in &prepared.arguments {
+pub(crate) fn check_aliases<'a>(
+    graph: &Graph,
+    arguments: &[Argument],
+    inputs: impl Fn(usize) -> View<'a>,
+    outputs: &[ViewMut<'_>],
+) -> Result<()> {
+    for argument in arguments {
         let Argument::Input(input, _) = *argument else { continue };
+        let read = inputs(input);
         for (output, written) in outputs.iter().enumerate() {
-            let read = &inputs[input];
             if !read.buffer().same(written.buffer()) || read.layout() == written.layout() {
                 continue;
             }
             let (a, b) = (read.layout().extent(), written.layout().extent());
             let (a_bytes, b_bytes) = (read.dtype().size_bytes() as i64, written.dtype().size_bytes() as i64);
             if a.start * a_bytes < b.end * b_bytes && b.start * b_bytes < a.end * a_bytes {
-                return Err(Error::Alias { graph: prepared.graph.name(), input, output });
+                return Err(Error::Alias { graph: graph.name(), input, output });
             }
         }
     }

@@ -63,6 +63,23 @@ pub(crate) unsafe fn launch<A: Pod>(
     args: &A,
     outputs: &[&Buffer],
 ) -> Result<()> {
+    // SAFETY: the caller's two duties, passed on.
+    unsafe { launch_bytes(stream, source, kernel, grid, block, bytemuck::bytes_of(args), outputs) }
+}
+
+/// [`launch`] for an argument struct that is put together when it runs.
+///
+/// # Safety
+/// As [`launch`], of the struct whose bytes `args` is.
+pub(crate) unsafe fn launch_bytes(
+    stream: &Stream,
+    source: &Source,
+    kernel: (&'static str, &str),
+    grid: [usize; 3],
+    block: [usize; 3],
+    args: &[u8],
+    outputs: &[&Buffer],
+) -> Result<()> {
     let (label, name) = kernel;
     let too_many = |what: &'static str, got: usize| Error::LaunchShape {
         op: label,
@@ -79,14 +96,8 @@ pub(crate) unsafe fn launch<A: Pod>(
         Ok(out)
     };
     let function = stream.device().module(source)?.function(name)?;
-    let launch = Launch {
-        label,
-        grid: narrow("grid", grid)?,
-        block: narrow("block", block)?,
-        lds_bytes: 0,
-        args: bytemuck::bytes_of(args),
-        outputs,
-    };
+    let launch =
+        Launch { label, grid: narrow("grid", grid)?, block: narrow("block", block)?, lds_bytes: 0, args, outputs };
     // SAFETY: the caller's two duties are those of `Stream::launch`, passed on.
     unsafe { stream.launch(&function, &launch)? };
     Ok(())

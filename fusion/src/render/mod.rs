@@ -16,6 +16,7 @@
 mod body;
 mod columns;
 mod elementwise;
+mod epilogue;
 mod expr;
 mod group;
 mod held;
@@ -29,6 +30,7 @@ use crate::graph::{Graph, Kind, Node, Value};
 use crate::plan::{Argument, Plan, arguments};
 
 pub(crate) use elementwise::vector;
+pub(crate) use epilogue::epilogue;
 pub(crate) use held::fits;
 
 /// Name of the entry point of every generated kernel.

@@ -17,7 +17,8 @@
 //          (lanes for FMA); GEMM_TILES_M, GEMM_TILES_N per wave (values per lane for FMA); GEMM_DEPTH; GEMM_CHUNK;
 //          GEMM_CHUNKED, whether a workgroup has more than one chunk; GEMM_A_MODE, GEMM_B_MODE: 0 vectors along K,
 //          1 vectors along the other axis, 2 single elements with lanes along K, 3 single elements with lanes along the
-//          other axis.
+//          other axis; GEMM_EPILOGUE: 1 where the text of a `fusion` epilogue stands in front of this one: it stores what
+//          it computes of C, and nothing else is stored.
 using namespace rf;
 
 typedef GEMM_IN In;
@@ -64,8 +65,51 @@ struct GemmArgs {
     u32 batch_axes, batches;
     u32 m, n, k, slice_k;
     u32 first_batch, padding;
+#if GEMM_EPILOGUE
+    EpilogueArgs epilogue;
+#endif
 };
+#if GEMM_EPILOGUE
+static_assert(sizeof(GemmArgs) == 280 + sizeof(EpilogueArgs), "as in gemm.rs");
+#else
 static_assert(sizeof(GemmArgs) == 280, "as in gemm.rs");
+#endif
+
+// Where the elements of C go: every store of a finished one passes through `put`. A sink starts at the first element of C,
+// is moved to a batch, a tile, a lane's first element, and puts elements some rows down and some columns right of there.
+#if GEMM_EPILOGUE
+struct Sink {
+    Epilogue epilogue;
+    const EpilogueArgs* args;
+    template <class Args> RF_FN void start(const Args& g) {
+        args = &g.epilogue;
+        epilogue.start(*args);
+    }
+    template <class Args> RF_FN void batch(const Args&, u32 axis, i64 by) { epilogue.move(*args, 2 + (int)axis, by); }
+    RF_FN void move(i64 down, i64 right) {
+        epilogue.move(*args, 1, down);
+        epilogue.move(*args, 0, right);
+    }
+    template <class Sum> RF_FN void put(i64 down, i64 right, Sum sum) const {
+        epilogue.put(*args, down, right, cast<Out>(sum));
+    }
+};
+#else
+struct Sink {
+    Out* c;
+    i64 row_stride, col_stride;
+    template <class Args> RF_FN void start(const Args& g) {
+        c = g.c;
+        row_stride = g.c_row;
+        col_stride = g.c_col;
+    }
+    template <class Args> RF_FN void batch(const Args& g, u32 axis, i64 by) { c += by * g.c_batch[axis]; }
+    RF_FN void move(i64 down, i64 right) { c += down * row_stride + right * col_stride; }
+    template <class Sum> RF_FN void put(i64 down, i64 right, Sum sum) const {
+        c[down * row_stride + right * col_stride] = cast<Out>(sum);
+    }
+};
+#endif
 
 // Moves a tile of ROWS x GEMM_BK from memory through registers to LDS, as [row][k]. Rows past the end are read from the
 // last one instead: what they give is never stored. Elements past the end of K become zero.
@@ -174,20 +218,21 @@ struct Tile {
 #pragma unroll
             for (int j = 0; j < GEMM_TILES_N; ++j) sum[i][j] += other.sum[i][j];
     }
-    template <bool WHOLE> RF_FN void write(Out* c, u32 rows, u32 cols, i64 row_stride, i64 col_stride) const {
+    template <bool WHOLE> RF_FN void write(const Sink& corner, u32 rows, u32 cols) const {
 #pragma unroll
         for (int j = 0; j < GEMM_TILES_N; ++j) {
             u32 col = first_col + j * GEMM_MATRIX_SIZE + M::column(0, lane_id);
 #pragma unroll
             for (int i = 0; i < GEMM_TILES_M; ++i) {
                 u32 base = first_row + i * GEMM_MATRIX_SIZE;
-                Out* at = c + (i64)col * col_stride + (i64)(base + M::row(0, lane_id)) * row_stride;
+                Sink at = corner;
+                at.move(base + M::row(0, lane_id), col);
 #pragma unroll
                 for (int v = 0; v < M::ACC; ++v) {
                     // Rows and columns of a lane differ by the same in every lane.
                     int down = M::row(v, 0) - M::row(0, 0), right = M::column(v, 0) - M::column(0, 0);
                     if (WHOLE || (col + right < cols && base + M::row(v, lane_id) < rows))
-                        at[(i64)down * row_stride + (i64)right * col_stride] = cast<Out>((Total)sum[i][j][v]);
+                        at.put(down, right, (Total)sum[i][j][v]);
                 }
             }
         }
@@ -236,14 +281,14 @@ struct Tile {
 #pragma unroll
             for (int j = 0; j < GEMM_TILES_N; ++j) sum[i][j] += other.sum[i][j];
     }
-    template <bool WHOLE> RF_FN void write(Out* c, u32 rows, u32 cols, i64 row_stride, i64 col_stride) const {
+    template <bool WHOLE> RF_FN void write(const Sink& corner, u32 rows, u32 cols) const {
 #pragma unroll
         for (int i = 0; i < GEMM_TILES_M; ++i)
 #pragma unroll
             for (int j = 0; j < GEMM_TILES_N; ++j) {
                 u32 row = first_row + i * GEMM_WAVES_M, col = first_col + j * GEMM_WAVES_N;
                 if (WHOLE || (row < rows && col < cols))
-                    c[(i64)row * row_stride + (i64)col * col_stride] = cast<Out>(sum[i][j]);
+                    corner.put(row, col, sum[i][j]);
             }
     }
 };
@@ -255,7 +300,11 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) void gemm(GemmArgs g) {
     u32 z = group_z(), slice = z / g.batches, batch = g.first_batch + (z - slice * g.batches);
     const In* a = g.a;
     const In* b = g.b;
-    Out* c = g.c + (i64)slice * g.c_slice;
+    Sink sink;
+    sink.start(g);
+#if !GEMM_EPILOGUE
+    sink.c += (i64)slice * g.c_slice;
+#endif
     // Batch axes, the innermost first.
     for (u32 axis = 0; axis < g.batch_axes; ++axis) {
         u32 rest = batch / g.batch_extent[axis];
@@ -263,7 +312,7 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) void gemm(GemmArgs g) {
         batch = rest;
         a += at * g.a_batch[axis];
         b += at * g.b_batch[axis];
-        c += at * g.c_batch[axis];
+        sink.batch(g, axis, at);
     }
     u32 first_row = group_y() * GEMM_BM, first_col = group_x() * GEMM_BN;
     u32 k = slice * g.slice_k, end = k + g.slice_k;
@@ -325,11 +374,11 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) void gemm(GemmArgs g) {
 #endif
 
     u32 rows = g.m - first_row, cols = g.n - first_col;
-    Out* corner = c + (i64)first_row * g.c_row + (i64)first_col * g.c_col;
+    sink.move(first_row, first_col);
     if (rows >= GEMM_BM && cols >= GEMM_BN) {
-        result.write<true>(corner, rows, cols, g.c_row, g.c_col);
+        result.write<true>(sink, rows, cols);
     } else {
-        result.write<false>(corner, rows, cols, g.c_row, g.c_col);
+        result.write<false>(sink, rows, cols);
     }
 }
 
@@ -341,8 +390,15 @@ struct GemmSumArgs {
     u32 batch_extent[MAX_BATCH_AXES];
     u32 batch_axes, batches, first_batch, slice_count;
     u32 m, n, first_row, padding;
+#if GEMM_EPILOGUE
+    EpilogueArgs epilogue;
+#endif
 };
+#if GEMM_EPILOGUE
+static_assert(sizeof(GemmSumArgs) == 136 + sizeof(EpilogueArgs), "as in gemm.rs");
+#else
 static_assert(sizeof(GemmSumArgs) == 136, "as in gemm.rs");
+#endif
 
 extern "C" __global__ __launch_bounds__(256) void gemm_sum(GemmSumArgs g) {
     u32 col = group_x() * 256 + thread_x(), row = g.first_row + group_y(), batch = g.first_batch + group_z();
@@ -350,11 +406,12 @@ extern "C" __global__ __launch_bounds__(256) void gemm_sum(GemmSumArgs g) {
     const Total* from = g.slices + ((i64)batch * g.m + row) * g.n + col;
     Total sum = (Total)0;
     for (u32 slice = 0; slice < g.slice_count; ++slice) sum += from[(i64)slice * g.batches * g.m * g.n];
-    Out* c = g.c;
+    Sink sink;
+    sink.start(g);
     for (u32 axis = 0; axis < g.batch_axes; ++axis) {
         u32 rest = batch / g.batch_extent[axis];
-        c += (i64)(batch - rest * g.batch_extent[axis]) * g.c_batch[axis];
+        sink.batch(g, axis, (i64)(batch - rest * g.batch_extent[axis]));
         batch = rest;
     }
-    c[(i64)row * g.c_row + (i64)col * g.c_col] = cast<Out>(sum);
+    sink.put(row, col, sum);
 }

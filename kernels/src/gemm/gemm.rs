@@ -1,7 +1,10 @@
 //! `gemm`: the launcher of `gemm.hip`.
 
+use std::borrow::Cow;
+
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{ArchInfo, Matrix};
+use rocfire_fusion::{EPILOGUE_TENSORS, Epilogue, EpiloguePlace};
 use rocfire_hal::{Buffer, DType, DriverKind, Precision, Source, Stream, Tensor, View, ViewMut};
 
 use super::tiling::{Machine, Mode, Tiling, choose};
@@ -43,8 +46,48 @@ pub struct GemmParams {
 /// # Errors
 /// `Shape` for shapes that do not fit, for a `c` that overlaps an input or repeats an element, for more than 65535 tiles
 /// along M; `Unsupported` for `Bool`; errors of compilation and launch.
-pub fn gemm(stream: &Stream, a: View<'_>, b: View<'_>, mut c: ViewMut<'_>, params: &GemmParams) -> Result<()> {
-    check(stream, &a, &b, &c)?;
+pub fn gemm(stream: &Stream, a: View<'_>, b: View<'_>, c: ViewMut<'_>, params: &GemmParams) -> Result<()> {
+    check(stream, &a, &b, c.dtype())?;
+    check_output(stream, &a, &b, "c", &c)?;
+    multiply(stream, a, b, c.view(), None, params)
+}
+
+/// What `epilogue` computes of `a · b`: nothing but its outputs is written.
+///
+/// # Shapes
+/// As [`gemm`]; the epilogue was made for the shape of the product, and each of its outputs has it.
+/// # Types
+/// The epilogue's first input takes `c`'s place: it has the operands' element type, or is f32 behind 16-bit floats.
+/// # Numerics
+/// The bits of [`gemm`] and then the epilogue's graph.
+/// # Errors
+/// As [`gemm`], each output in `c`'s place.
+pub fn gemm_fused(
+    stream: &Stream,
+    a: View<'_>,
+    b: View<'_>,
+    epilogue: &Epilogue<'_>,
+    params: &GemmParams,
+) -> Result<()> {
+    check(stream, &a, &b, epilogue.result())?;
+    for output in epilogue.outputs() {
+        check_output(stream, &a, &b, "output", output)?;
+    }
+    match epilogue.outputs() {
+        [] => Ok(()),
+        [first, ..] => multiply(stream, a, b, first.view(), Some(epilogue), params),
+    }
+}
+
+/// The product of checked operands, stored in `c`, or by the epilogue, whose first output `c` then is.
+fn multiply(
+    stream: &Stream,
+    a: View<'_>,
+    b: View<'_>,
+    c: View<'_>,
+    epilogue: Option<&Epilogue<'_>>,
+    params: &GemmParams,
+) -> Result<()> {
     if c.is_empty() {
         return Ok(());
     }
@@ -55,9 +98,9 @@ pub fn gemm(stream: &Stream, a: View<'_>, b: View<'_>, mut c: ViewMut<'_>, param
     };
     if let Some(dtype) = lowered {
         let (a, b) = (family::cast(stream, a, dtype)?, family::cast(stream, b, dtype)?);
-        return Product::new(stream, a.view(), b.view(), c.reborrow()).run(params);
+        return Product::new(stream, a.view(), b.view(), c, epilogue).run(params);
     }
-    Product::new(stream, a, b, c.reborrow()).run(params)
+    Product::new(stream, a, b, c, epilogue).run(params)
 }
 
 /// The shape of `a · b`: batch axes broadcast, then `[M, N]`.
@@ -94,18 +137,21 @@ fn output_extents(a: &[usize], b: &[usize], mut each: impl FnMut(usize)) -> Resu
     Ok(())
 }
 
-fn check(stream: &Stream, a: &View<'_>, b: &View<'_>, c: &ViewMut<'_>) -> Result<()> {
-    for (arg, view) in [("a", a), ("b", b), ("c", &c.view())] {
+/// Checks the operands, and the element type of what they give.
+fn check(stream: &Stream, a: &View<'_>, b: &View<'_>, result: DType) -> Result<()> {
+    for (arg, view) in [("a", a), ("b", b)] {
         family::on_device(OP, arg, stream, view)?;
     }
     family::same_dtype(OP, "b", b, a.dtype())?;
     if a.dtype() == DType::Bool {
         return Err(rocfire_hal::Error::Unsupported { op: OP, dtype: DType::Bool, arch: a.arch() }.into());
     }
-    let widened = matches!(a.dtype(), DType::F16 | DType::BF16) && c.dtype() == DType::F32;
-    if !widened {
-        family::same_dtype(OP, "c", c, a.dtype())?;
-    }
+    let is_widened = matches!(a.dtype(), DType::F16 | DType::BF16) && result == DType::F32;
+    if is_widened || result == a.dtype() { Ok(()) } else { Err(shape(OP, "c", a.dtype(), result)) }
+}
+
+fn check_output(stream: &Stream, a: &View<'_>, b: &View<'_>, arg: &'static str, c: &ViewMut<'_>) -> Result<()> {
+    family::on_device(OP, arg, stream, c)?;
     let (mut axes, mut equal) = (0, true);
     output_extents(a.shape(), b.shape(), |extent| {
         equal &= c.shape().get(axes) == Some(&extent);
@@ -113,9 +159,9 @@ fn check(stream: &Stream, a: &View<'_>, b: &View<'_>, c: &ViewMut<'_>) -> Result
     })?;
     if !equal || c.layout().rank() != axes {
         let expected = output_shape(a.shape(), b.shape())?;
-        return Err(shape(OP, "c", format!("{expected:?}"), format!("{:?}", c.shape())));
+        return Err(shape(OP, arg, format!("{expected:?}"), format!("{:?}", c.shape())));
     }
-    family::writable(OP, "c", c)?;
+    family::writable(OP, arg, c)?;
     family::disjoint(OP, "a", c, a)?;
     family::disjoint(OP, "b", c, b)
 }
@@ -146,11 +192,37 @@ struct Product<'a> {
     k: usize,
     extents: [usize; BATCH_AXES],
     axes: usize,
+    tail: Option<Tail<'a>>,
+}
+
+/// An epilogue and its tensors' strides: columns, rows, batch axes from the innermost.
+struct Tail<'a> {
+    epilogue: &'a Epilogue<'a>,
+    places: [EpiloguePlace; EPILOGUE_TENSORS],
+    count: usize,
+}
+
+impl<'a> Tail<'a> {
+    fn new(epilogue: &'a Epilogue<'a>) -> Tail<'a> {
+        let known = epilogue.places();
+        let mut places = [EpiloguePlace { address: 0, strides: [0; rocfire_hal::MAX_RANK] }; EPILOGUE_TENSORS];
+        places[..known.len()].copy_from_slice(known);
+        Tail { epilogue, places, count: known.len() }
+    }
+
+    fn places(&mut self) -> &mut [EpiloguePlace] {
+        &mut self.places[..self.count]
+    }
 }
 
 impl<'a> Product<'a> {
-    fn new(stream: &'a Stream, a: View<'a>, b: View<'a>, c: ViewMut<'a>) -> Product<'a> {
-        let c = c.view();
+    fn new(
+        stream: &'a Stream,
+        a: View<'a>,
+        b: View<'a>,
+        c: View<'a>,
+        epilogue: Option<&'a Epilogue<'a>>,
+    ) -> Product<'a> {
         let rank = c.layout().rank();
         let (m, n) = (c.shape()[rank - 2], c.shape()[rank - 1]);
         let k = a.shape()[a.layout().rank() - 1];
@@ -173,7 +245,7 @@ impl<'a> Product<'a> {
             stream,
             c_buffer: c.buffer(),
             input: a.dtype(),
-            output: c.dtype(),
+            output: epilogue.map_or(c.dtype(), Epilogue::result),
             a: operand(&a, false),
             b: operand(&b, true),
             c: operand(&c, false),
@@ -182,6 +254,7 @@ impl<'a> Product<'a> {
             k,
             extents,
             axes: rank - 2,
+            tail: epilogue.map(Tail::new),
         };
         product.merge_axes();
         product.merge_rows();
@@ -192,6 +265,10 @@ impl<'a> Product<'a> {
         [&mut self.a, &mut self.b, &mut self.c]
     }
 
+    fn places(&mut self) -> &mut [EpiloguePlace] {
+        self.tail.as_mut().map_or(&mut [], Tail::places)
+    }
+
     /// Takes axis `axis` out of the batch.
     fn drop_axis(&mut self, axis: usize) {
         self.extents.copy_within(axis + 1.., axis);
@@ -200,10 +277,15 @@ impl<'a> Product<'a> {
             operand.batch.copy_within(axis + 1.., axis);
             operand.batch[BATCH_AXES - 1] = 0;
         }
+        for place in self.places() {
+            let batch = &mut place.strides[2..];
+            batch.copy_within(axis + 1.., axis);
+            batch[BATCH_AXES - 1] = 0;
+        }
         self.axes -= 1;
     }
 
-    /// Drops axes of one index, and makes one of neighbouring axes that are one in all three operands.
+    /// Drops axes of one index, and makes one of neighbouring axes that are one in all tensors.
     fn merge_axes(&mut self) {
         let mut axis = 0;
         while axis < self.axes {
@@ -214,11 +296,15 @@ impl<'a> Product<'a> {
             let extent = self.extents[axis] as i64;
             let next = axis + 1;
             let one = next < self.axes
-                && self.operands().iter().all(|operand| operand.batch[next] == operand.batch[axis] * extent);
+                && self.operands().iter().all(|operand| operand.batch[next] == operand.batch[axis] * extent)
+                && self.places().iter().all(|place| place.strides[2 + next] == place.strides[2 + axis] * extent);
             if one {
                 // The outer axis takes the inner one's strides.
                 for operand in self.operands() {
                     operand.batch[next] = operand.batch[axis];
+                }
+                for place in self.places() {
+                    place.strides[2 + next] = place.strides[2 + axis];
                 }
                 self.extents[next] *= self.extents[axis];
                 self.drop_axis(axis);
@@ -230,11 +316,20 @@ impl<'a> Product<'a> {
 
     /// A batch that shares one B is more rows of A, where rows and batch form one axis.
     fn merge_rows(&mut self) {
-        while self.axes > 0
-            && self.b.batch[0] == 0
-            && self.a.batch[0] == self.a.line * self.m as i64
-            && self.c.batch[0] == self.c.line * self.m as i64
-        {
+        while self.axes > 0 {
+            let m = self.m as i64;
+            // One row has no stride of its own: it takes the batch's.
+            let follows = |place: &EpiloguePlace| m == 1 || place.strides[2] == place.strides[1] * m;
+            let one = self.b.batch[0] == 0
+                && self.a.batch[0] == self.a.line * m
+                && self.c.batch[0] == self.c.line * m
+                && self.places().iter().all(follows);
+            if !one {
+                return;
+            }
+            if m == 1 {
+                self.places().iter_mut().for_each(|place| place.strides[1] = place.strides[2]);
+            }
             self.m *= self.extents[0];
             self.drop_axis(0);
         }
@@ -293,7 +388,8 @@ impl<'a> Product<'a> {
         };
         let block = [tiling.threads(info.wave_size as usize), 1, 1];
         if !slice {
-            return self.launch(key, tiles, block, &self.c, 1, 0, self.k, self.c_buffer);
+            let target = Target { tail: self.tail.as_ref(), c: &self.c, slices: 1, c_slice: 0, slice_k: self.k };
+            return self.launch(key, tiles, block, &target, self.c_buffer);
         }
         let partial = Tensor::empty(&device, &[chunks, batches, self.m, self.n], key.output)?;
         let mut batch = [0; BATCH_AXES];
@@ -302,25 +398,22 @@ impl<'a> Product<'a> {
             *to = stride;
             stride *= extent as i64;
         }
-        let target = Operand { address: partial.view().device_address(), line: self.n as i64, depth: 1, batch };
-        self.launch(key, tiles, block, &target, chunks, stride, CHUNK, partial.buffer())?;
+        let c = Operand { address: partial.view().device_address(), line: self.n as i64, depth: 1, batch };
+        let target = Target { tail: None, c: &c, slices: chunks, c_slice: stride, slice_k: CHUNK };
+        self.launch(key, tiles, block, &target, partial.buffer())?;
         self.sum(GemmKey { output: self.output, ..key }, &partial, chunks)
     }
 
-    #[allow(clippy::too_many_arguments)] // Private, and each is named where it is called.
     fn launch(
         &self,
         key: GemmKey,
         tiles: [usize; 2],
         block: [usize; 3],
-        c: &Operand,
-        slices: usize,
-        c_slice: i64,
-        slice_k: usize,
+        target: &Target<'_, '_>,
         written: &Buffer,
     ) -> Result<()> {
-        static SOURCES: Sources<GemmKey> = Sources::new();
-        let source = SOURCES.get(key, source);
+        let Target { tail, c, slices, c_slice, slice_k } = *target;
+        let source = kept_source(key, tail);
         let batches: usize = self.extents.iter().product();
         let run = (GRID_YZ_MAX / slices).max(1);
         for first in (0..batches).step_by(run) {
@@ -353,17 +446,17 @@ impl<'a> Product<'a> {
             // SAFETY:
             // - `GemmArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the
             //   strides belong to views of shapes [.., M, K], [.., K, N], [.., M, N], and views lie inside their buffers;
-            //   the kernel reads rows below M, columns below N, k below K, batches below the product of the extents.
-            // - It writes C only, which is in `written`.
-            unsafe { family::launch(self.stream, &source, (OP, "gemm"), grid, block, &args, &[written])? };
+            //   the kernel reads rows below M, columns below N, k below K, batches below the product of the extents. The
+            //   epilogue's tensors were laid over the same product, and it reads and writes them there.
+            // - It writes C only, which is in `written`, or the epilogue's outputs.
+            unsafe { launch(self.stream, &source, "gemm", grid, block, &args, tail, written)? };
         }
         Ok(())
     }
 
     /// Adds up the slices.
     fn sum(&self, key: GemmKey, partial: &Tensor, slices: usize) -> Result<()> {
-        static SOURCES: Sources<GemmKey> = Sources::new();
-        let source = SOURCES.get(key, source);
+        let source = kept_source(key, self.tail.as_ref());
         let batches: usize = self.extents.iter().product();
         for (first_batch, first_row) in
             (0..batches).step_by(GRID_YZ_MAX).flat_map(|b| (0..self.m).step_by(GRID_YZ_MAX).map(move |row| (b, row)))
@@ -389,12 +482,61 @@ impl<'a> Product<'a> {
             let block = [SUM_BLOCK, 1, 1];
             // SAFETY:
             // - `GemmSumArgs` is the twin of the kernel's struct; `partial` has slices x batches x M x N elements and C is
-            //   the checked view.
-            // - It writes C only.
-            unsafe { family::launch(self.stream, &source, (OP, "gemm_sum"), grid, block, &args, &[self.c_buffer])? };
+            //   the checked view; of the epilogue as above.
+            // - It writes C only, or the epilogue's outputs.
+            let tail = self.tail.as_ref();
+            unsafe { launch(self.stream, &source, "gemm_sum", grid, block, &args, tail, self.c_buffer)? };
         }
         Ok(())
     }
+}
+
+/// Where a launch stores, and which part of K it sums.
+struct Target<'t, 'a> {
+    tail: Option<&'t Tail<'a>>,
+    c: &'t Operand,
+    slices: usize,
+    c_slice: i64,
+    slice_k: usize,
+}
+
+/// Launches with the epilogue's arguments behind `args`; allocates nothing.
+///
+/// # Safety
+/// As [`family::launch`], where without an epilogue `written` is the only output.
+#[allow(clippy::too_many_arguments)] // Private, and each is named where it is called.
+unsafe fn launch<A: Pod>(
+    stream: &Stream,
+    source: &Source,
+    kernel: &str,
+    grid: [usize; 3],
+    block: [usize; 3],
+    args: &A,
+    tail: Option<&Tail<'_>>,
+    written: &Buffer,
+) -> Result<()> {
+    let Some(tail) = tail else {
+        // SAFETY: the caller's duties, passed on.
+        return unsafe { family::launch(stream, source, (OP, kernel), grid, block, args, &[written]) };
+    };
+    let mut bytes = [0; 2048];
+    let own = bytemuck::bytes_of(args);
+    bytes[..own.len()].copy_from_slice(own);
+    let used = tail.epilogue.push_args(&tail.places[..tail.count], &mut bytes, own.len());
+    let mut outputs = [written; EPILOGUE_TENSORS];
+    let mut count = 0;
+    for (to, from) in outputs.iter_mut().zip(tail.epilogue.written()) {
+        *to = from;
+        count += 1;
+    }
+    // SAFETY: the caller's duties, passed on; the epilogue names its outputs.
+    unsafe { family::launch_bytes(stream, source, (OP, kernel), grid, block, &bytes[..used], &outputs[..count]) }
+}
+
+fn kept_source(key: GemmKey, tail: Option<&Tail<'_>>) -> std::sync::Arc<Source> {
+    static SOURCES: Sources<(GemmKey, u128)> = Sources::new();
+    let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
+    SOURCES.get((key, hash), |_| source_behind(key, text))
 }
 
 /// What varies in the source.
@@ -411,6 +553,11 @@ pub(crate) struct GemmKey {
 
 /// The source of one variant.
 pub(crate) fn source(key: GemmKey) -> Source {
+    source_behind(key, "")
+}
+
+/// The source of one variant behind the text of an epilogue, or of none.
+fn source_behind(key: GemmKey, epilogue: &str) -> Source {
     let t = key.tiling;
     let sum = if t.matrix_size == 0 { wrapping_sum(key.input) } else { c_type(sum_dtype(key.input)) };
     let numbers = [
@@ -424,11 +571,14 @@ pub(crate) fn source(key: GemmKey) -> Source {
         ("GEMM_CHUNKED", usize::from(key.chunked)),
         ("GEMM_A_MODE", key.a as usize),
         ("GEMM_B_MODE", key.b as usize),
+        ("GEMM_EPILOGUE", usize::from(!epilogue.is_empty())),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types = [("GEMM_IN", c_type(key.input)), ("GEMM_OUT", c_type(key.output)), ("GEMM_SUM", sum)];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("gemm", include_str!("gemm.hip"), &defines)
+    const TEXT: &str = include_str!("gemm.hip");
+    let text = if epilogue.is_empty() { Cow::Borrowed(TEXT) } else { Cow::Owned([epilogue, TEXT].concat()) };
+    Source::new("gemm", text, &defines)
 }
 
 /// The type that partial sums are kept in between kernels.
@@ -521,5 +671,7 @@ struct GemmSumArgs {
 }
 const _: () = assert!(size_of::<GemmSumArgs>() == 136);
 
+#[cfg(test)]
+mod fused_tests;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,205 @@
+//! A graph as the end of another kernel: a matrix product, a convolution.
+//!
+//! The graph's first input is what that kernel computes, element by element; the others are tensors that broadcast to the
+//! shape of its result. The kernel's source gets [`Epilogue::text`] in front of it, its argument struct an `EpilogueArgs`
+//! at the end ([`Epilogue::push_args`]), and hands each element to `Epilogue::put` instead of storing it: `put` rounds what
+//! the graph computes as [`crate::run()`] does, and stores every output. So the result has the bits that the kernel and then
+//! the graph would have given.
+//!
+//! A kernel moves over the result along axes counted from the last, as tensors do here: 0 is the column, 1 the row of a
+//! matrix, the others are batches. It may merge axes ([`EpiloguePlace`] has the strides) where every tensor allows.
+//!
+//! Graphs with reductions, values per row or coordinates are none that end a kernel: [`Epilogue::new`] says so.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rocfire_hal::{Buffer, DType, MAX_RANK, View, ViewMut};
+
+use crate::error::{Error, Result};
+use crate::geometry::Geometry;
+use crate::graph::{Graph, Kind, Node};
+use crate::plan::{Argument, Plan, Shape, arguments};
+use crate::render;
+use crate::run::{check_aliases, check_dtype, shape_error};
+use crate::scalar::Scalar;
+
+/// Most tensors besides the kernel's own result: each is a pointer and strides in registers of the other kernel.
+pub const EPILOGUE_TENSORS: usize = 12;
+
+/// A graph made ready to end kernels.
+pub(crate) struct Ending {
+    pub graph: Graph,
+    /// Without the kernel's own result.
+    pub arguments: Vec<Argument>,
+    text: String,
+}
+
+static ENDINGS: RwLock<Option<HashMap<u128, Arc<Ending>>>> = RwLock::new(None);
+
+impl Ending {
+    fn of(graph: &Graph) -> Result<Arc<Ending>> {
+        let key = graph.hash();
+        let map = ENDINGS.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = map.as_ref().and_then(|map| map.get(&key)) {
+            return Ok(Arc::clone(found));
+        }
+        drop(map);
+        let made = Arc::new(Ending::new(graph)?);
+        let mut map = ENDINGS.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(map.get_or_insert_default().entry(key).or_insert(made)))
+    }
+
+    fn new(graph: &Graph) -> Result<Ending> {
+        graph.verify()?;
+        let invalid = |reason: &str| Error::Invalid { value: graph.nodes.len(), reason: reason.to_owned() };
+        if !matches!(graph.nodes.first(), Some((Node::Input { slot: 0 }, _))) {
+            return Err(invalid("an epilogue's first value is its kernel's result"));
+        }
+        let graph = graph.simplify();
+        let plan = Plan::new(&graph);
+        let is_row = |(node, _): &(Node, DType)| matches!(node, Node::RowInput { .. } | Node::Reduce(..));
+        if plan.shape == Shape::Rows || plan.index_axes.is_some() || graph.nodes.iter().any(is_row) {
+            return Err(invalid("an epilogue computes element by element, without coordinates"));
+        }
+        let mut arguments = arguments(&graph, &plan);
+        arguments.retain(|argument| !matches!(argument, Argument::Input(0, _)));
+        if arguments.len() > EPILOGUE_TENSORS {
+            let (bytes, most) = (arguments.len() * PLACE_BYTES, EPILOGUE_TENSORS * PLACE_BYTES);
+            return Err(Error::Arguments { graph: graph.name(), bytes, most });
+        }
+        let text = render::epilogue(&graph, &plan, &arguments);
+        Ok(Ending { graph, arguments, text })
+    }
+}
+
+/// Bytes of a tensor in `EpilogueArgs`.
+const PLACE_BYTES: usize = 8 + 8 * MAX_RANK;
+
+/// A tensor of an epilogue, for a kernel to merge axes of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpiloguePlace {
+    /// Device address of the element at coordinates 0.
+    pub address: u64,
+    /// Bytes from one element to the next along each axis of the result, counted from the last; 0 where it broadcasts.
+    pub strides: [i64; MAX_RANK],
+}
+
+/// A graph with its tensors, checked against the shape of what it ends.
+pub struct Epilogue<'a> {
+    ending: Arc<Ending>,
+    hash: u128,
+    scalars: &'a [Scalar],
+    outputs: &'a [ViewMut<'a>],
+    places: [EpiloguePlace; EPILOGUE_TENSORS],
+}
+
+impl<'a> Epilogue<'a> {
+    /// `graph` behind a kernel whose result has `shape`. `inputs` are the graph's inputs but the first.
+    ///
+    /// # Errors
+    /// As [`crate::run()`]; [`Error::Invalid`] for a graph that ends no kernel.
+    pub fn new(
+        graph: &Graph,
+        shape: &[usize],
+        inputs: &[View<'_>],
+        scalars: &'a [Scalar],
+        outputs: &'a [ViewMut<'a>],
+    ) -> Result<Epilogue<'a>> {
+        let ending = Ending::of(graph)?;
+        let known = &ending.graph;
+        check_arity(known, inputs.len(), scalars.len(), outputs.len())?;
+        for (slot, (expected, _)) in known.inputs().enumerate().skip(1) {
+            check_dtype(known, "input", slot, expected, inputs[slot - 1].dtype())?;
+        }
+        for (slot, (&value, view)) in known.outputs.iter().zip(outputs).enumerate() {
+            check_dtype(known, "output", slot, known.dtype(value), view.dtype())?;
+        }
+        if shape.len() > MAX_RANK {
+            return Err(shape_error(known, "iteration space", 0, shape, shape));
+        }
+        let mut geometry = Geometry::new(shape);
+        for argument in &ending.arguments {
+            let (what, slot, view, written) = match *argument {
+                Argument::Input(slot, _) => ("input", slot, inputs[slot - 1], false),
+                Argument::Output(slot) => ("output", slot, outputs[slot].view(), true),
+            };
+            if !geometry.lay(&view, Kind::Full, written) {
+                return Err(shape_error(known, what, slot, view.shape(), shape));
+            }
+            if written && geometry.overlaps(geometry.places().len() - 1) {
+                return Err(Error::Overlap { graph: known.name(), slot });
+            }
+        }
+        check_aliases(known, &ending.arguments, |slot| inputs[slot - 1], outputs)?;
+        let mut places = [EpiloguePlace { address: 0, strides: [0; MAX_RANK] }; EPILOGUE_TENSORS];
+        for (to, from) in places.iter_mut().zip(geometry.places()) {
+            *to = EpiloguePlace { address: from.address, strides: from.strides };
+        }
+        Ok(Epilogue { ending, hash: graph.hash(), scalars, outputs, places })
+    }
+
+    /// The element type of the kernel's result.
+    pub fn result(&self) -> DType {
+        self.ending.graph.nodes[0].1
+    }
+
+    /// The graph's identity, for a table of sources.
+    pub fn hash(&self) -> u128 {
+        self.hash
+    }
+
+    /// Device code that defines `EpilogueArgs` and `Epilogue`; it belongs in front of the kernel's text.
+    pub fn text(&self) -> &str {
+        &self.ending.text
+    }
+
+    /// Its tensors, in the order of `EpilogueArgs`.
+    pub fn places(&self) -> &[EpiloguePlace] {
+        &self.places[..self.ending.arguments.len()]
+    }
+
+    /// The views it writes.
+    pub fn outputs(&self) -> &'a [ViewMut<'a>] {
+        self.outputs
+    }
+
+    /// The buffers it writes, for a launch; as many as [`Epilogue::outputs`].
+    pub fn written(&self) -> impl Iterator<Item = &'a Buffer> {
+        self.outputs.iter().map(|output| output.view().buffer())
+    }
+
+    /// Appends the bytes of `EpilogueArgs` to an argument struct, with `places` as the kernel has merged them. Returns how
+    /// many bytes of `block` are in use, of which `used` were.
+    ///
+    /// # Panics
+    /// If `block` is too short or `places` are not as many as [`Epilogue::places`].
+    pub fn push_args(&self, places: &[EpiloguePlace], block: &mut [u8], used: usize) -> usize {
+        assert_eq!(places.len(), self.ending.arguments.len(), "a place for each tensor");
+        let mut at = used;
+        let mut put = |word: u64| {
+            block[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            at += 8;
+        };
+        for place in places {
+            put(place.address);
+            place.strides.iter().for_each(|&stride| put(stride as u64));
+        }
+        for (scalar, dtype) in self.scalars.iter().zip(self.ending.graph.scalars()) {
+            put(scalar.bits(dtype));
+        }
+        at
+    }
+}
+
+fn check_arity(graph: &Graph, inputs: usize, scalars: usize, outputs: usize) -> Result<()> {
+    let checks = [
+        ("inputs", graph.inputs as usize - 1, inputs),
+        ("scalars", graph.scalars as usize, scalars),
+        ("outputs", graph.outputs.len(), outputs),
+    ];
+    match checks.into_iter().find(|(_, expected, got)| expected != got) {
+        Some((what, expected, got)) => Err(Error::Arity { graph: graph.name(), what, expected, got }),
+        None => Ok(()),
+    }
+}
