@@ -308,6 +308,11 @@ impl FastDiv {
         let multiplier = ((1u64 << 32) * ((1u64 << shift) - u64::from(divisor)) / u64::from(divisor) + 1) as u32;
         FastDiv { divisor, multiplier, shift }
     }
+
+    /// As [`FastDiv::new`], but a divisor of 0 is kept: a kernel then loops to it and divides nothing by it.
+    pub(crate) fn bound(divisor: usize) -> FastDiv {
+        FastDiv { divisor: divisor as u32, ..FastDiv::new(divisor) }
+    }
 }
 
 /// Elements that one launch of an element-per-lane kernel takes, so that their numbers fit [`FastDiv`].

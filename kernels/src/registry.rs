@@ -6,12 +6,13 @@
 use rocfire_arch::Arch;
 use rocfire_hal::{DType, Source};
 
+use crate::conv::{ConvKey, DirectKey};
 use crate::gemm::{GemmKey, Mode, TILINGS};
 use crate::index::{GatherKey, ScatterKey, SelectKey, Update, UpdateKey};
 use crate::random::{Draw, RandomKey};
 use crate::reduce::ArgKey;
 use crate::scan::{Cumulative, CumulativeKey};
-use crate::{gemm, index, random, reduce, scan};
+use crate::{conv, gemm, index, random, reduce, scan};
 
 /// One kernel source.
 #[derive(Clone, Debug)]
@@ -34,6 +35,10 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
             for op in Cumulative::ALL {
                 add("cumulative", scan::cumulative_source(CumulativeKey { dtype, op }));
             }
+        }
+        if dtype.is_float() {
+            conv_sources(arch, dtype).for_each(|source| add("conv", source));
+            add("direct", conv::direct_source(DirectKey { dtype }));
         }
         for index in [DType::I32, DType::I64] {
             for max in [false, true] {
@@ -59,6 +64,20 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
         }
     }
     entries
+}
+
+/// Every tiling that serves, with the variants in rotation; all variants for the first.
+fn conv_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
+    let tilings = conv::TILINGS.iter().filter(move |tiling| tiling.serves(arch.info(), dtype, true));
+    tilings.enumerate().flat_map(move |(number, &tiling)| {
+        let variants = (0..12).filter(move |variant| number == 0 || variant % 4 == number % 4);
+        variants.map(move |variant| {
+            let (weight, axes) = (variant % 3 == 2, if variant % 2 == 0 { 2 } else { 3 });
+            let (a_vector, x_vector) = (variant / 3 % 2 == 0, variant % 3 == 1);
+            let output = if weight && a_vector && dtype.size_bytes() == 2 { DType::F32 } else { dtype };
+            conv::source(ConvKey { input: dtype, output, weight, axes, tiling, a_vector, x_vector })
+        })
+    })
 }
 
 fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {

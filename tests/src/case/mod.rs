@@ -1,5 +1,6 @@
 //! What a case is, and the list of all of them.
 
+mod conv;
 mod elementwise;
 mod gemm;
 mod index;
@@ -169,6 +170,7 @@ impl Case {
 pub fn all() -> Vec<Case> {
     [
         gemm::cases(),
+        conv::cases(),
         elementwise::cases(),
         rows::cases(),
         reduce::cases(),

@@ -1,7 +1,7 @@
 //! Burn's module operators: the trait, in terms of the files beside it.
 //!
-//! What is not here keeps Burn's default, which composes the operators that are: gradients of convolutions, one-dimensional
-//! pools and convolutions, linear layers, embeddings, folding, CTC.
+//! What is not here keeps Burn's default, which composes the operators that are: one-dimensional pools, linear layers,
+//! embeddings, folding, CTC.
 
 mod attention;
 mod conv;
@@ -21,7 +21,7 @@ use rocfire_hal::Tensor;
 
 use self::deform::Deform;
 use self::pool::{Means, Window};
-use super::{fused, int_dtype, memory, out, pair, reduce, view};
+use super::{fused, int_dtype, memory, out, pair, view};
 use crate::error::{OrPanic, Result};
 use crate::{Rocm, RocmTensor};
 
@@ -44,52 +44,88 @@ fn inner(tensor: &Option<RocmTensor>) -> Option<&Tensor> {
     tensor.as_ref().map(RocmTensor::as_inner)
 }
 
-/// The sum over every axis but 1: the gradient of a bias.
-fn bias_gradient(grad: &Tensor) -> Result<Tensor> {
-    let channels = grad.shape()[1];
-    let by_channel = view::swap(grad, 0, 1)?;
-    let rows = view::reshape(&by_channel, &[channels, grad.layout().len() / channels.max(1)])?;
-    view::reshape(&reduce::axis(rocfire_fusion::Reduce::Sum, &rows, 1)?, &[channels])
+/// A convolution, its transpose and their gradients, for one number of spatial axes.
+macro_rules! convolutions {
+    (
+        $axes:literal: $conv:ident $x_backward:ident $weight_backward:ident $bias_backward:ident,
+        $transposed:ident $transposed_x_backward:ident $transposed_weight_backward:ident $transposed_bias_backward:ident
+    ) => {
+        fn $conv(
+            x: RocmTensor,
+            weight: RocmTensor,
+            bias: Option<RocmTensor>,
+            options: ConvOptions<$axes>,
+        ) -> RocmTensor {
+            out(conv::conv(x.as_inner(), weight.as_inner(), inner(&bias), &options))
+        }
+
+        fn $x_backward(
+            x: RocmTensor,
+            weight: RocmTensor,
+            output_grad: RocmTensor,
+            options: ConvOptions<$axes>,
+        ) -> RocmTensor {
+            out(conv::input_gradient(x.as_inner(), weight.as_inner(), output_grad.as_inner(), &options))
+        }
+
+        fn $weight_backward(
+            x: RocmTensor,
+            weight: RocmTensor,
+            output_grad: RocmTensor,
+            options: ConvOptions<$axes>,
+        ) -> RocmTensor {
+            out(conv::weight_gradient(x.as_inner(), weight.as_inner(), output_grad.as_inner(), &options))
+        }
+
+        fn $bias_backward(_x: RocmTensor, _bias: RocmTensor, output_grad: RocmTensor) -> RocmTensor {
+            out(conv::bias_gradient(output_grad.as_inner()))
+        }
+
+        fn $transposed(
+            x: RocmTensor,
+            weight: RocmTensor,
+            bias: Option<RocmTensor>,
+            options: ConvTransposeOptions<$axes>,
+        ) -> RocmTensor {
+            out(conv::transposed(x.as_inner(), weight.as_inner(), inner(&bias), &options))
+        }
+
+        fn $transposed_x_backward(
+            weight: RocmTensor,
+            output_grad: RocmTensor,
+            options: ConvTransposeOptions<$axes>,
+        ) -> RocmTensor {
+            out(conv::transposed_input_gradient(weight.as_inner(), output_grad.as_inner(), &options))
+        }
+
+        fn $transposed_weight_backward(
+            x: RocmTensor,
+            weight: RocmTensor,
+            output_grad: RocmTensor,
+            options: ConvTransposeOptions<$axes>,
+        ) -> RocmTensor {
+            let [x, weight, grad] = [&x, &weight, &output_grad].map(RocmTensor::as_inner);
+            out(conv::transposed_weight_gradient(x, weight, grad, &options))
+        }
+
+        fn $transposed_bias_backward(_x: RocmTensor, _bias: RocmTensor, output_grad: RocmTensor) -> RocmTensor {
+            out(conv::bias_gradient(output_grad.as_inner()))
+        }
+    };
 }
 
 impl ModuleOps<Rocm> for Rocm {
-    fn conv1d(x: RocmTensor, weight: RocmTensor, bias: Option<RocmTensor>, options: ConvOptions<1>) -> RocmTensor {
-        out(conv::conv(x.as_inner(), weight.as_inner(), inner(&bias), &options))
+    convolutions! {
+        1: conv1d conv1d_x_backward conv1d_weight_backward conv1d_bias_backward,
+        conv_transpose1d conv_transpose1d_x_backward conv_transpose1d_weight_backward conv_transpose1d_bias_backward
     }
-
-    fn conv2d(x: RocmTensor, weight: RocmTensor, bias: Option<RocmTensor>, options: ConvOptions<2>) -> RocmTensor {
-        out(conv::conv(x.as_inner(), weight.as_inner(), inner(&bias), &options))
+    convolutions! {
+        2: conv2d conv2d_x_backward conv2d_weight_backward conv2d_bias_backward,
+        conv_transpose2d conv_transpose2d_x_backward conv_transpose2d_weight_backward conv_transpose2d_bias_backward
     }
-
-    fn conv3d(x: RocmTensor, weight: RocmTensor, bias: Option<RocmTensor>, options: ConvOptions<3>) -> RocmTensor {
-        out(conv::conv(x.as_inner(), weight.as_inner(), inner(&bias), &options))
-    }
-
-    fn conv_transpose1d(
-        x: RocmTensor,
-        weight: RocmTensor,
-        bias: Option<RocmTensor>,
-        options: ConvTransposeOptions<1>,
-    ) -> RocmTensor {
-        out(conv::transposed(x.as_inner(), weight.as_inner(), inner(&bias), &options))
-    }
-
-    fn conv_transpose2d(
-        x: RocmTensor,
-        weight: RocmTensor,
-        bias: Option<RocmTensor>,
-        options: ConvTransposeOptions<2>,
-    ) -> RocmTensor {
-        out(conv::transposed(x.as_inner(), weight.as_inner(), inner(&bias), &options))
-    }
-
-    fn conv_transpose3d(
-        x: RocmTensor,
-        weight: RocmTensor,
-        bias: Option<RocmTensor>,
-        options: ConvTransposeOptions<3>,
-    ) -> RocmTensor {
-        out(conv::transposed(x.as_inner(), weight.as_inner(), inner(&bias), &options))
+    convolutions! {
+        3: conv3d conv3d_x_backward conv3d_weight_backward conv3d_bias_backward,
+        conv_transpose3d conv_transpose3d_x_backward conv_transpose3d_weight_backward conv_transpose3d_bias_backward
     }
 
     fn deform_conv2d(
@@ -132,7 +168,7 @@ impl ModuleOps<Rocm> for Rocm {
             offset_grad: narrow(&gradients.offset),
             weight_grad: narrow(&gradients.weight),
             mask_grad: gradients.mask.as_ref().map(narrow),
-            bias_grad: bias.map(|_| out(bias_gradient(output_grad.as_inner()))),
+            bias_grad: bias.map(|_| out(conv::bias_gradient(output_grad.as_inner()))),
         }
     }
 

@@ -1,0 +1,736 @@
+//! `conv`: the launchers of `conv.hip`, and the choice between it and what else makes a convolution.
+
+use bytemuck::{Pod, Zeroable};
+use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
+
+use super::direct;
+use super::geometry::{AXES, ConvParams, Geometry, SPATIAL, Side, Window};
+use super::tiling::{Tiling, choose};
+use crate::Result;
+use crate::family::{self, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
+use crate::gemm::{GemmParams, gemm};
+
+/// Bytes of one access of a lane.
+const VECTOR_BYTES: usize = 16;
+/// Lines and steps are numbers that [`FastDiv`] divides.
+const NUMBER_MAX: usize = 1 << 31;
+/// Threads of `conv_sum`.
+const SUM_BLOCK: usize = 256;
+/// From so many places on, and for so many rows, a layout that is read in vectors is worth the copy that makes it.
+const COPY_PLACES: usize = 4096;
+const COPY_ROWS: usize = 32;
+/// The weight's gradient has few elements and long sums: slices make up to so many tiles of 64 x 64 out of it, of at least so
+/// many steps each.
+const SLICED_TILES: usize = 512;
+const SLICE_STEPS_MIN: usize = 1024;
+const SLICES_MAX: usize = 256;
+/// Slices begin at multiples of this: whole rounds of the kernel for every type.
+const SLICE_ROUND: usize = 64;
+
+/// `y[n, o, p] = bias[o] + Σ x[n, c, p · stride + r · dilation - padding] · weight[o, c, r]`, within groups of channels.
+///
+/// # Shapes
+/// `x`: `[batch, channels, spatial…]` with one to three spatial axes; `weight`: `[channels_out, channels / groups, kernel…]`;
+/// `bias`: `[channels_out]`; `y` as [`super::conv_output_shape`] says. Any strides; `x` with channels innermost is read in
+/// vectors.
+/// # Types
+/// One float type for all.
+/// # Numerics
+/// Products and sums in f32 (f64 for f64), one rounding after the bias. The order of the sum follows from shapes, layouts
+/// and type (see the module), not from the device's size.
+/// # Errors
+/// `Shape` for shapes that do not fit, `y` overlapping an input, an image beyond 2³¹ elements; `Unsupported` for types that
+/// are no floats; errors of compilation and launch.
+pub fn conv(
+    stream: &Stream,
+    x: View<'_>,
+    weight: View<'_>,
+    bias: Option<View<'_>>,
+    mut y: ViewMut<'_>,
+    params: &ConvParams<'_>,
+) -> Result<()> {
+    const OP: &str = "conv";
+    let geometry = Geometry::new(OP, x.shape(), weight.shape(), y.shape(), params, true)?;
+    check(OP, stream, &[("x", &x), ("weight", &weight)], ("y", &y))?;
+    let bias = Bias::new(OP, stream, bias, &y, geometry.groups * geometry.channels[1])?;
+    if y.is_empty() {
+        return Ok(());
+    }
+    if bias.address() == 0 && pointwise(stream, &geometry, x, weight, &mut y)? {
+        return Ok(());
+    }
+    let x = Source3::new(OP, "x", stream, x, &geometry, geometry.channels[0], geometry.channels[1])?;
+    let (w, out) = (Side::new(OP, "weight", &weight)?, Side::new(OP, "y", &y)?);
+    Windows {
+        op: OP,
+        stream,
+        dtype: y.dtype(),
+        window: geometry.forward(),
+        batch: geometry.batch,
+        groups: geometry.groups,
+        rows: geometry.channels[1],
+        channels: geometry.channels[0],
+        a: Weight {
+            address: w.address,
+            row: w.outer[0],
+            group: w.outer[0] * geometry.channels[1] as i64,
+            channel: w.outer[1],
+            tap: w.axis,
+            view: weight,
+            kept: None,
+        },
+        x: x.side,
+        x_extent: geometry.input,
+        out,
+        bias: bias.address(),
+        written: y.view().buffer(),
+    }
+    .run()
+}
+
+/// The gradient of [`conv`] by `x`, for the gradient of `y`: `x_grad[n, c, i] = Σ grad[n, o, p] · weight[o, c, r]` over
+/// `p · stride + r · dilation - padding = i`. With a bias per channel of `x_grad` this is the transposed convolution of `grad`.
+///
+/// # Shapes
+/// As for [`conv`]; `bias`: `[channels]`. `grad` may have fewer places than `x_grad` has windows.
+/// # Types, Numerics, Errors
+/// As for [`conv`].
+pub fn conv_input_gradient(
+    stream: &Stream,
+    grad: View<'_>,
+    weight: View<'_>,
+    bias: Option<View<'_>>,
+    x_grad: ViewMut<'_>,
+    params: &ConvParams<'_>,
+) -> Result<()> {
+    const OP: &str = "conv_input_gradient";
+    let geometry = Geometry::new(OP, x_grad.shape(), weight.shape(), grad.shape(), params, false)?;
+    check(OP, stream, &[("grad", &grad), ("weight", &weight)], ("x_grad", &x_grad))?;
+    let bias = Bias::new(OP, stream, bias, &x_grad, geometry.groups * geometry.channels[0])?;
+    if x_grad.is_empty() {
+        return Ok(());
+    }
+    let source = Source3::new(OP, "grad", stream, grad, &geometry, geometry.channels[1], geometry.channels[0])?;
+    let (w, whole) = (Side::new(OP, "weight", &weight)?, Side::new(OP, "x_grad", &x_grad)?);
+    let bytes = x_grad.dtype().size_bytes() as i64;
+    for residue in geometry.residues() {
+        let at = |strides: [i64; AXES], first: [usize; AXES]| -> i64 {
+            strides.iter().zip(first).map(|(stride, n)| stride * n as i64).sum()
+        };
+        let scaled = |strides: [i64; AXES], by: [usize; AXES]| [0, 1, 2].map(|i| strides[i] * by[i] as i64);
+        let out = Side {
+            address: whole.address.wrapping_add_signed(at(whole.axis, residue.first) * bytes),
+            axis: scaled(whole.axis, geometry.stride),
+            ..whole
+        };
+        Windows {
+            op: OP,
+            stream,
+            dtype: x_grad.dtype(),
+            window: residue.window,
+            batch: geometry.batch,
+            groups: geometry.groups,
+            rows: geometry.channels[0],
+            channels: geometry.channels[1],
+            a: Weight {
+                address: w.address.wrapping_add_signed(at(w.axis, residue.first_tap) * bytes),
+                row: w.outer[1],
+                group: w.outer[0] * geometry.channels[1] as i64,
+                channel: w.outer[0],
+                tap: scaled(w.axis, residue.tap_step),
+                view: weight,
+                kept: None,
+            },
+            x: source.side,
+            x_extent: geometry.output,
+            out,
+            bias: bias.address(),
+            written: x_grad.view().buffer(),
+        }
+        .run()?;
+    }
+    Ok(())
+}
+
+/// The gradient of [`conv`] by `weight`, for the gradient of `y`: `weight_grad[o, c, r] = Σ grad[n, o, p] · x[n, c, p · stride +
+/// r · dilation - padding]` over images and places.
+///
+/// # Shapes, Types, Errors
+/// As for [`conv`]; also `Shape` for 2³¹ places or more in all images.
+/// # Numerics
+/// Sums in f32 (f64 for f64) over slices whose length follows from the shape, the slices added in ascending order, one
+/// rounding.
+pub fn conv_weight_gradient(
+    stream: &Stream,
+    x: View<'_>,
+    grad: View<'_>,
+    mut weight_grad: ViewMut<'_>,
+    params: &ConvParams<'_>,
+) -> Result<()> {
+    const OP: &str = "conv_weight_gradient";
+    let geometry = Geometry::new(OP, x.shape(), weight_grad.shape(), grad.shape(), params, false)?;
+    check(OP, stream, &[("x", &x), ("grad", &grad)], ("weight_grad", &weight_grad))?;
+    if weight_grad.is_empty() {
+        return Ok(());
+    }
+    if !weight_grad.view().layout().is_contiguous() {
+        let mut whole = Tensor::empty(&stream.device(), weight_grad.shape(), weight_grad.dtype())?;
+        conv_weight_gradient(stream, x, grad, whole.view_mut(), params)?;
+        return family::copy_into(stream, whole.view(), weight_grad.reborrow());
+    }
+    let (x_side, grad_side) = (Side::new(OP, "x", &x)?, Side::new(OP, "grad", &grad)?);
+    // Windows of nothing but padding: there is nothing to sum, and nothing that could be read.
+    let batch = if x.is_empty() { 0 } else { geometry.batch };
+    let steps = batch.saturating_mul(geometry.output.iter().product());
+    let [channels, rows] = geometry.channels;
+    let lines = channels * geometry.kernel.iter().product::<usize>();
+    if steps >= NUMBER_MAX || lines >= NUMBER_MAX {
+        return Err(shape(OP, "grad", format!("fewer than {NUMBER_MAX} places in all images"), steps.max(lines)));
+    }
+    let problem = WeightGradient { stream, dtype: x.dtype(), geometry, x: x_side, grad: grad_side, steps, rows, lines };
+    if direct::serves(&geometry) {
+        return problem.direct(&weight_grad);
+    }
+    problem.run(&weight_grad)
+}
+
+/// Devices, types and aliasing of the tensors of one call.
+fn check(
+    op: &'static str,
+    stream: &Stream,
+    inputs: &[(&'static str, &View<'_>)],
+    (name, output): (&'static str, &View<'_>),
+) -> Result<()> {
+    family::on_device(op, name, stream, output)?;
+    if !output.dtype().is_float() {
+        return Err(rocfire_hal::Error::Unsupported { op, dtype: output.dtype(), arch: output.arch() }.into());
+    }
+    for &(arg, view) in inputs {
+        family::on_device(op, arg, stream, view)?;
+        family::same_dtype(op, arg, view, output.dtype())?;
+        family::disjoint(op, arg, output, view)?;
+    }
+    family::writable(op, name, output)
+}
+
+/// A bias as the kernels take it: an address, 0 for none.
+struct Bias<'a> {
+    view: Option<View<'a>>,
+    copy: Option<Tensor>,
+}
+
+impl<'a> Bias<'a> {
+    fn new(
+        op: &'static str,
+        stream: &Stream,
+        bias: Option<View<'a>>,
+        out: &View<'_>,
+        channels: usize,
+    ) -> Result<Bias<'a>> {
+        let Some(view) = bias else { return Ok(Bias { view: None, copy: None }) };
+        family::on_device(op, "bias", stream, &view)?;
+        family::same_dtype(op, "bias", &view, out.dtype())?;
+        family::disjoint(op, "bias", out, &view)?;
+        if view.shape() != [channels] {
+            return Err(shape(op, "bias", format!("[{channels}]"), format!("{:?}", view.shape())));
+        }
+        let copy = if view.layout().is_contiguous() { None } else { Some(family::contiguous(stream, view)?) };
+        Ok(Bias { view: Some(view), copy })
+    }
+
+    fn address(&self) -> u64 {
+        self.copy.as_ref().map(Tensor::view).or(self.view).map_or(0, |view| view.device_address())
+    }
+}
+
+/// A convolution of single elements is a product of matrices, group by group; false where strides do not let it be one.
+fn pointwise(stream: &Stream, g: &Geometry, x: View<'_>, weight: View<'_>, y: &mut ViewMut<'_>) -> Result<bool> {
+    let plain = g.kernel == [1; AXES] && g.stride == [1; AXES] && g.padding == [0; AXES] && g.input == g.output;
+    if !plain || direct::serves(g) {
+        return Ok(false);
+    }
+    let places = g.input.iter().product();
+    let [channels, rows] = g.channels;
+    let layouts = (
+        x.layout().reshape(&[g.batch, g.groups, channels, places]),
+        weight.layout().reshape(&[g.groups, rows, channels]),
+        y.view().layout().reshape(&[g.batch, g.groups, rows, places]),
+    );
+    let (Some(x_layout), Some(w_layout), Some(y_layout)) = layouts else { return Ok(false) };
+    let product = y.reborrow().with_layout(y_layout)?;
+    gemm(stream, weight.with_layout(w_layout)?, x.with_layout(x_layout)?, product, &GemmParams::default())?;
+    Ok(true)
+}
+
+/// The tensor that windows slide over, perhaps a copy with the channels innermost.
+struct Source3 {
+    side: Side,
+    /// Keeps the copy until the launches that read it are queued.
+    _copy: Option<Tensor>,
+}
+
+impl Source3 {
+    fn new(
+        op: &'static str,
+        arg: &'static str,
+        stream: &Stream,
+        view: View<'_>,
+        g: &Geometry,
+        channels: usize,
+        rows: usize,
+    ) -> Result<Source3> {
+        let device = stream.device();
+        let vector = VECTOR_BYTES / view.dtype().size_bytes();
+        let [inputs, outputs]: [usize; 2] = [g.input, g.output].map(|extents| extents.iter().product());
+        let places = g.batch * inputs.min(outputs);
+        let pays = places >= COPY_PLACES && rows >= COPY_ROWS && channels.is_multiple_of(vector);
+        let matrix = device.config().matrix && crate::gemm::matrix_side(device.arch().info(), view.dtype()) > 0;
+        let side = Side::new(op, arg, &view)?;
+        if !(pays && matrix) || direct::serves(g) || in_vectors(&side, channels, vector) {
+            return Ok(Source3 { side, _copy: None });
+        }
+        let rank = view.layout().rank();
+        let last: Vec<usize> = std::iter::once(0).chain(SPATIAL..rank).chain([1]).collect();
+        let copy = family::contiguous(stream, view.with_layout(view.layout().permute(&last)?)?)?;
+        let first: Vec<usize> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+        let copy = copy.with_layout(copy.layout().permute(&first)?)?;
+        Ok(Source3 { side: Side::new(op, arg, &copy.view())?, _copy: Some(copy) })
+    }
+}
+
+/// Whether the channels of a group can be read `vector` at a time.
+fn in_vectors(side: &Side, channels: usize, vector: usize) -> bool {
+    let whole = |stride: &i64| stride % vector as i64 == 0;
+    side.outer[1] == 1
+        && channels.is_multiple_of(vector)
+        && side.address.is_multiple_of(VECTOR_BYTES as u64)
+        && whole(&side.outer[0])
+        && side.axis.iter().all(whole)
+}
+
+/// The left operand of a window product.
+struct Weight<'a> {
+    address: u64,
+    row: i64,
+    group: i64,
+    channel: i64,
+    tap: [i64; AXES],
+    view: View<'a>,
+    kept: Option<Tensor>,
+}
+
+/// Windows of `x` times a weight: the convolution, or one residue of its input gradient.
+struct Windows<'a> {
+    op: &'static str,
+    stream: &'a Stream,
+    dtype: DType,
+    window: Window,
+    batch: usize,
+    groups: usize,
+    /// Rows of the result within a group, and channels that are summed.
+    rows: usize,
+    channels: usize,
+    a: Weight<'a>,
+    x: Side,
+    x_extent: [usize; AXES],
+    out: Side,
+    bias: u64,
+    written: &'a Buffer,
+}
+
+impl Windows<'_> {
+    fn run(mut self) -> Result<()> {
+        let taps: usize = self.window.taps.iter().product();
+        let places: usize = self.window.places.iter().product();
+        // Windows of nothing but padding: there is nothing to sum, and nothing that could be read.
+        let k = if self.x_extent.contains(&0) { 0 } else { self.channels * taps };
+        if places >= NUMBER_MAX || k >= NUMBER_MAX {
+            return Err(shape(self.op, "x", format!("fewer than {NUMBER_MAX} places and taps"), places.max(k)));
+        }
+        if self.groups > 1 && self.rows <= direct::CHANNELS_MAX && self.channels <= direct::CHANNELS_MAX {
+            return self.direct(places);
+        }
+        let vector = VECTOR_BYTES / self.dtype.size_bytes();
+        let x_vector = k > 0 && in_vectors(&self.x, self.channels, vector);
+        let mut a_vector = self.a_in_steps(x_vector, vector);
+        if !a_vector && k > 0 && k.is_multiple_of(vector) && self.batch * places >= COPY_PLACES {
+            self.pack(x_vector)?;
+            a_vector = self.a_in_steps(x_vector, vector);
+        }
+        let tiling = choose(&self.stream.device(), self.dtype, [self.rows, self.batch * places], self.groups);
+        let axes = self.window.axes(self.x_extent);
+        let key = ConvKey { input: self.dtype, output: self.dtype, weight: false, axes, tiling, a_vector, x_vector };
+        let run = ((NUMBER_MAX - 1) / places.max(1)).max(1);
+        for first in (0..self.batch).step_by(run) {
+            for group in (0..self.groups).step_by(GRID_YZ_MAX) {
+                let groups = (self.groups - group).min(GRID_YZ_MAX);
+                let args = self.args(first, run.min(self.batch - first) * places, group, groups, k, &tiling);
+                launch(self.stream, self.op, key, &args, groups, self.written)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn direct(&self, places: usize) -> Result<()> {
+        let problem = direct::Direct {
+            op: self.op,
+            stream: self.stream,
+            dtype: self.dtype,
+            window: self.window,
+            batch: self.batch,
+            groups: self.groups,
+            rows: self.rows,
+            channels: self.channels,
+            places,
+            a: self.a.address,
+            a_strides: [self.a.group, self.a.row, self.a.channel],
+            a_tap: self.a.tap,
+            x: self.x,
+            x_extent: self.x_extent,
+            out: self.out,
+            bias: self.bias,
+        };
+        problem.run(self.written)
+    }
+
+    /// Extents and strides of the weight's axes in the order of the steps, the outermost first.
+    fn steps(&self, channels_inner: bool) -> [(usize, i64); AXES + 1] {
+        let tap = |axis: usize| (self.window.taps[axis], self.a.tap[axis]);
+        let channel = (self.channels, self.a.channel);
+        if channels_inner { [tap(0), tap(1), tap(2), channel] } else { [channel, tap(0), tap(1), tap(2)] }
+    }
+
+    /// Whether steps that follow each other lie side by side, in whole vectors.
+    fn a_in_steps(&self, channels_inner: bool, vector: usize) -> bool {
+        let (mut next, mut all) = (1, true);
+        for &(extent, stride) in self.steps(channels_inner).iter().rev().filter(|(extent, _)| *extent != 1) {
+            all &= stride == next;
+            next *= extent as i64;
+        }
+        let whole = |stride: i64| stride % vector as i64 == 0;
+        all && whole(next)
+            && (whole(self.a.row) || self.rows == 1)
+            && (whole(self.a.group) || self.groups == 1)
+            && self.a.address.is_multiple_of(VECTOR_BYTES as u64)
+    }
+
+    /// Copies the weight into `[groups, rows, steps]`.
+    fn pack(&mut self, channels_inner: bool) -> Result<()> {
+        let steps = self.steps(channels_inner);
+        let shape = [self.groups, self.rows, steps[0].0, steps[1].0, steps[2].0, steps[3].0];
+        let strides = [self.a.group, self.a.row, steps[0].1, steps[1].1, steps[2].1, steps[3].1];
+        let skipped = self.a.address.wrapping_sub(self.a.view.device_address()) as i64 / self.dtype.size_bytes() as i64;
+        let layout = rocfire_hal::Layout::strided(&shape, &strides, self.a.view.layout().offset() + skipped)?;
+        let packed = family::contiguous(self.stream, self.a.view.with_layout(layout)?)?;
+        let contiguous = packed.layout().strides();
+        let (tap, channel) = if channels_inner {
+            ([contiguous[2], contiguous[3], contiguous[4]], contiguous[5])
+        } else {
+            ([contiguous[3], contiguous[4], contiguous[5]], contiguous[2])
+        };
+        (self.a.group, self.a.row, self.a.channel, self.a.tap) = (contiguous[0], contiguous[1], channel, tap);
+        self.a.address = packed.view().device_address();
+        self.a.kept = Some(packed);
+        Ok(())
+    }
+
+    fn args(&self, first: usize, lines: usize, group: usize, groups: usize, k: usize, tiling: &Tiling) -> ConvArgs {
+        let bytes = self.dtype.size_bytes() as i64;
+        let move_by = |address: u64, elements: i64| address.wrapping_add_signed(elements * bytes);
+        let x_group = self.x.outer[1] * self.channels as i64;
+        let out_group = self.out.outer[1] * self.rows as i64;
+        let at = |batch: i64, by_group: i64| first as i64 * batch + group as i64 * by_group;
+        let bias = if self.bias == 0 { 0 } else { move_by(self.bias, (group * self.rows) as i64) };
+        let narrow = |strides: [i64; AXES]| strides.map(|stride| stride as i32);
+        ConvArgs {
+            a: move_by(self.a.address, group as i64 * self.a.group),
+            x: move_by(self.x.address, at(self.x.outer[0], x_group)),
+            bias,
+            out: move_by(self.out.address, at(self.out.outer[0], out_group)),
+            a_line: self.a.row,
+            a_group: self.a.group,
+            a_batch: 0,
+            x_batch: self.x.outer[0],
+            x_group,
+            out_line: self.out.outer[1],
+            out_group,
+            out_batch: self.out.outer[0],
+            out_slice: 0,
+            out_axis: self.out.axis,
+            a_channel: self.a.channel as i32,
+            x_channel: self.x.outer[1] as i32,
+            a_axis: narrow(self.a.tap),
+            x_axis: narrow(self.x.axis),
+            extent: self.x_extent.map(|extent| extent as i32),
+            mul: self.window.mul,
+            dil: self.window.dil,
+            off: self.window.off,
+            place: self.window.places.map(FastDiv::new),
+            tap: self.window.taps.map(FastDiv::new),
+            channels: FastDiv::new(self.channels),
+            m: self.rows as u32,
+            lines: lines as u32,
+            k: k as u32,
+            slice_k: k as u32,
+            tiles_m: self.rows.div_ceil(tiling.block()[0]) as u32,
+            groups: groups as u32,
+            padding: 0,
+        }
+    }
+}
+
+/// The sum over images and places that makes a weight's gradient.
+struct WeightGradient<'a> {
+    stream: &'a Stream,
+    dtype: DType,
+    geometry: Geometry,
+    x: Side,
+    grad: Side,
+    steps: usize,
+    rows: usize,
+    lines: usize,
+}
+
+impl WeightGradient<'_> {
+    const OP: &'static str = "conv_weight_gradient";
+
+    /// Slices of the sum, and their length.
+    fn slices(&self) -> (usize, usize) {
+        let tiles = (self.rows * self.lines * self.geometry.groups).div_ceil(64 * 64);
+        let slices = (SLICED_TILES / tiles).clamp(1, (self.steps / SLICE_STEPS_MIN).clamp(1, SLICES_MAX));
+        let length = self.steps.div_ceil(slices).next_multiple_of(SLICE_ROUND).max(SLICE_ROUND);
+        (self.steps.div_ceil(length).max(1), length)
+    }
+
+    fn run(&self, weight_grad: &View<'_>) -> Result<()> {
+        let device = self.stream.device();
+        let (slices, length) = self.slices();
+        let tiling = choose(&device, self.dtype, [self.rows, self.lines], self.geometry.groups * slices);
+        let sum = sum_dtype(self.dtype);
+        let vector = VECTOR_BYTES / self.dtype.size_bytes();
+        let key = ConvKey {
+            input: self.dtype,
+            output: if slices > 1 { sum } else { self.dtype },
+            weight: true,
+            axes: self.geometry.forward().axes(self.geometry.input),
+            tiling,
+            a_vector: self.grad_in_vectors(vector),
+            x_vector: false,
+        };
+        let count = self.geometry.groups * self.rows * self.lines;
+        if slices == 1 {
+            return self.launch(key, weight_grad.device_address(), weight_grad.buffer(), 1, length);
+        }
+        if count >= NUMBER_MAX {
+            return Err(shape(Self::OP, "weight_grad", format!("fewer than {NUMBER_MAX} elements"), count));
+        }
+        let partial = Tensor::empty(&device, &[slices, count], sum)?;
+        self.launch(key, partial.view().device_address(), partial.buffer(), slices, length)?;
+        let args = ConvSumArgs {
+            slices: partial.view().device_address(),
+            out: weight_grad.device_address(),
+            count: count as u32,
+            slice_count: slices as u32,
+        };
+        static SOURCES: Sources<ConvKey> = Sources::new();
+        let source = SOURCES.get(key, source);
+        let (grid, block) = ([count.div_ceil(SUM_BLOCK), 1, 1], [SUM_BLOCK, 1, 1]);
+        // SAFETY:
+        // - `ConvSumArgs` is the twin of the kernel's struct; `partial` has slices x count elements and the gradient, which is
+        //   contiguous, count.
+        // - It writes the gradient only.
+        unsafe {
+            family::launch(self.stream, &source, (Self::OP, "conv_sum"), grid, block, &args, &[weight_grad.buffer()])
+        }
+    }
+
+    /// Whether the places of an image follow each other, in whole vectors.
+    fn grad_in_vectors(&self, vector: usize) -> bool {
+        let (mut next, mut all) = (1, true);
+        for axis in (0..AXES).rev().filter(|&axis| self.geometry.output[axis] != 1) {
+            all &= self.grad.axis[axis] == next;
+            next *= self.geometry.output[axis] as i64;
+        }
+        let whole = |stride: i64| stride % vector as i64 == 0;
+        let outer = self.grad.outer.iter().all(|&stride| whole(stride));
+        all && whole(next) && outer && self.grad.address.is_multiple_of(VECTOR_BYTES as u64)
+    }
+
+    fn launch(&self, key: ConvKey, out: u64, written: &Buffer, slices: usize, length: usize) -> Result<()> {
+        let g = &self.geometry;
+        let window = g.forward();
+        let [channels, rows] = [g.channels[0], self.rows];
+        let bytes = self.dtype.size_bytes() as i64;
+        let out_bytes = key.output.size_bytes() as i64;
+        let (x_group, grad_group) = (self.x.outer[1] * channels as i64, self.grad.outer[1] * rows as i64);
+        let out_group = (rows * self.lines) as i64;
+        let narrow = |strides: [i64; AXES]| strides.map(|stride| stride as i32);
+        let run = (GRID_YZ_MAX / slices).max(1);
+        for group in (0..g.groups).step_by(run) {
+            let groups = run.min(g.groups - group);
+            let args = ConvArgs {
+                a: self.grad.address.wrapping_add_signed(group as i64 * grad_group * bytes),
+                x: self.x.address.wrapping_add_signed(group as i64 * x_group * bytes),
+                bias: 0,
+                out: out.wrapping_add_signed(group as i64 * out_group * out_bytes),
+                a_line: self.grad.outer[1],
+                a_group: grad_group,
+                a_batch: self.grad.outer[0],
+                x_batch: self.x.outer[0],
+                x_group,
+                out_line: self.lines as i64,
+                out_group,
+                out_batch: 0,
+                out_slice: g.groups as i64 * out_group,
+                out_axis: [0; AXES],
+                a_channel: 0,
+                x_channel: self.x.outer[1] as i32,
+                a_axis: narrow(self.grad.axis),
+                x_axis: narrow(self.x.axis),
+                extent: g.input.map(|extent| extent as i32),
+                mul: window.mul,
+                dil: window.dil,
+                off: window.off,
+                place: window.places.map(FastDiv::new),
+                tap: window.taps.map(FastDiv::new),
+                channels: FastDiv::new(channels),
+                m: rows as u32,
+                lines: self.lines as u32,
+                k: self.steps as u32,
+                slice_k: length as u32,
+                tiles_m: rows.div_ceil(key.tiling.block()[0]) as u32,
+                groups: groups as u32,
+                padding: 0,
+            };
+            launch(self.stream, Self::OP, key, &args, groups * slices, written)?;
+        }
+        Ok(())
+    }
+
+    fn direct(&self, weight_grad: &View<'_>) -> Result<()> {
+        let problem = direct::DirectWeight {
+            stream: self.stream,
+            dtype: self.dtype,
+            window: self.geometry.forward(),
+            groups: self.geometry.groups,
+            rows: self.rows,
+            channels: self.geometry.channels[0],
+            steps: self.steps,
+            x: self.x,
+            x_extent: self.geometry.input,
+            grad: self.grad,
+        };
+        problem.run(weight_grad)
+    }
+}
+
+/// Launches over all tiles of `args`, `depth` workgroups deep.
+fn launch(
+    stream: &Stream,
+    op: &'static str,
+    key: ConvKey,
+    args: &ConvArgs,
+    depth: usize,
+    written: &Buffer,
+) -> Result<()> {
+    static SOURCES: Sources<ConvKey> = Sources::new();
+    let source = SOURCES.get(key, source);
+    let tiles = args.tiles_m as usize * (args.lines as usize).div_ceil(key.tiling.block()[1]);
+    let block = [key.tiling.threads(stream.device().arch().info().wave_size as usize), 1, 1];
+    // SAFETY:
+    // - `ConvArgs` is the twin of the kernel's struct, sizes asserted on both sides. The launchers checked the shapes against
+    //   each other; rows, lines and steps are bounded by the kernel, coordinates outside of `extent` are not read, and views
+    //   lie inside their buffers.
+    // - It writes `written` only.
+    unsafe { family::launch(stream, &source, (op, "conv"), [tiles, 1, depth], block, args, &[written]) }
+}
+
+/// What varies in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ConvKey {
+    pub input: DType,
+    pub output: DType,
+    /// The weight's gradient.
+    pub weight: bool,
+    /// Spatial axes that may have more than one element: 2 or 3.
+    pub axes: u8,
+    pub tiling: Tiling,
+    pub a_vector: bool,
+    pub x_vector: bool,
+}
+
+/// The source of one variant.
+pub(crate) fn source(key: ConvKey) -> Source {
+    let t = key.tiling;
+    let numbers = [
+        ("CONV_WEIGHT", usize::from(key.weight)),
+        ("CONV_AXES", usize::from(key.axes)),
+        ("CONV_MATRIX_SIZE", usize::from(t.matrix_size)),
+        ("CONV_WAVES_M", usize::from(t.waves[0])),
+        ("CONV_WAVES_N", usize::from(t.waves[1])),
+        ("CONV_TILES_M", usize::from(t.tiles[0])),
+        ("CONV_TILES_N", usize::from(t.tiles[1])),
+        ("CONV_A_VECTOR", usize::from(key.a_vector)),
+        ("CONV_X_VECTOR", usize::from(key.x_vector)),
+    ]
+    .map(|(name, value)| (name, value.to_string()));
+    let types =
+        [("CONV_IN", c_type(key.input)), ("CONV_OUT", c_type(key.output)), ("CONV_SUM", c_type(sum_dtype(key.input)))];
+    let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
+    Source::new("conv", include_str!("conv.hip"), &defines)
+}
+
+/// The type that sums are kept in.
+pub(super) fn sum_dtype(input: DType) -> DType {
+    if input == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// `ConvArgs` of `conv.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct ConvArgs {
+    a: u64,
+    x: u64,
+    bias: u64,
+    out: u64,
+    a_line: i64,
+    a_group: i64,
+    a_batch: i64,
+    x_batch: i64,
+    x_group: i64,
+    out_line: i64,
+    out_group: i64,
+    out_batch: i64,
+    out_slice: i64,
+    out_axis: [i64; AXES],
+    a_channel: i32,
+    x_channel: i32,
+    a_axis: [i32; AXES],
+    x_axis: [i32; AXES],
+    extent: [i32; AXES],
+    mul: [i32; AXES],
+    dil: [i32; AXES],
+    off: [i32; AXES],
+    place: [FastDiv; AXES],
+    tap: [FastDiv; AXES],
+    channels: FastDiv,
+    m: u32,
+    lines: u32,
+    k: u32,
+    slice_k: u32,
+    tiles_m: u32,
+    groups: u32,
+    padding: u32,
+}
+const _: () = assert!(size_of::<ConvArgs>() == 320);
+
+/// `ConvSumArgs` of `conv.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct ConvSumArgs {
+    slices: u64,
+    out: u64,
+    count: u32,
+    slice_count: u32,
+}
+const _: () = assert!(size_of::<ConvSumArgs>() == 24);

@@ -1,0 +1,85 @@
+//! Which tiles a convolution is cut into. The choice changes no bit of the result, so it may be tuned freely.
+
+use rocfire_arch::{ArchInfo, Matrix};
+use rocfire_hal::{DType, Device, DriverKind};
+
+/// Tiles of one workgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tiling {
+    /// Side of one product of the matrix unit; 0 for plain multiply-add.
+    pub matrix_size: u16,
+    /// Waves along channels and places; lanes for plain multiply-add.
+    pub waves: [u16; 2],
+    /// Products per wave, values per lane for plain multiply-add.
+    pub tiles: [u16; 2],
+}
+
+const fn tiling(matrix_size: u16, waves: [u16; 2], tiles: [u16; 2]) -> Tiling {
+    Tiling { matrix_size, waves, tiles }
+}
+
+/// What there is to choose from: square tiles, and for few channels rows of one product.
+pub(crate) const TILINGS: &[Tiling] = &[
+    tiling(32, [2, 2], [2, 2]),
+    tiling(32, [2, 2], [1, 1]),
+    tiling(32, [1, 2], [1, 1]),
+    tiling(16, [2, 2], [4, 4]),
+    tiling(16, [2, 2], [2, 2]),
+    tiling(16, [2, 2], [1, 1]),
+    tiling(16, [1, 4], [1, 2]),
+    tiling(0, [16, 16], [4, 4]),
+    tiling(0, [4, 64], [4, 2]),
+];
+
+impl Tiling {
+    /// Rows and columns per workgroup.
+    pub fn block(&self) -> [usize; 2] {
+        let side = usize::from(self.matrix_size.max(1));
+        [0, 1].map(|axis| usize::from(self.waves[axis]) * usize::from(self.tiles[axis]) * side)
+    }
+
+    /// Threads per workgroup.
+    pub fn threads(&self, wave_size: usize) -> usize {
+        let waves = usize::from(self.waves[0]) * usize::from(self.waves[1]);
+        if self.matrix_size == 0 { waves } else { waves * wave_size }
+    }
+
+    /// Whether an architecture has what this tiling needs for a type.
+    pub fn serves(&self, info: &ArchInfo, dtype: DType, matrix: bool) -> bool {
+        let side = if matrix { matrix_side(info, dtype) } else { 0 };
+        // 64 x 64 values of a wave of 32 lanes are 128 registers of each, which only NVIDIA's fragments leave room for; where
+        // there are larger products they serve better.
+        let wide = self.matrix_size == 16 && self.tiles == [4, 4];
+        (self.matrix_size == 0) == (side == 0) && self.matrix_size <= side && (!wide || info.matrix == Matrix::MmaSync)
+    }
+}
+
+/// Side of the largest product of this type that the architecture's matrix unit has; 0 where it has none.
+fn matrix_side(info: &ArchInfo, dtype: DType) -> u16 {
+    crate::gemm::matrix_side(info, dtype)
+}
+
+/// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
+const EMULATED_SLOTS: usize = 4;
+/// Workgroups that a compute unit of a card holds.
+const GROUPS_PER_UNIT: usize = 2;
+/// Cost of loading one line of a tile, in products of one element pair: windows are read element by element.
+const EDGE_COST: usize = 12;
+
+/// The tiling with the least modelled time for so many rows and columns.
+pub(crate) fn choose(device: &Device, dtype: DType, size: [usize; 2], groups: usize) -> Tiling {
+    let slots = match device.id().driver() {
+        DriverKind::Emulated => EMULATED_SLOTS,
+        DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => {
+            (device.info().compute_units as usize * GROUPS_PER_UNIT).max(1)
+        }
+    };
+    let cost = |tiling: &&Tiling| {
+        let block = tiling.block();
+        let blocks = size[0].div_ceil(block[0]) * size[1].div_ceil(block[1]) * groups;
+        blocks.div_ceil(slots) * (block[0] * block[1] + EDGE_COST * (block[0] + block[1]))
+    };
+    let (info, matrix) = (device.arch().info(), device.config().matrix);
+    let eligible = TILINGS.iter().filter(|tiling| tiling.serves(info, dtype, matrix));
+    *eligible.min_by_key(cost).expect("every type has a tiling of matrix size 16 or 32, or the plain ones")
+}

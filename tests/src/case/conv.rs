@@ -1,0 +1,227 @@
+//! Convolutions and their gradients: every number of axes, strides, dilations, uneven padding, groups, layouts, tiles.
+
+use rocfire_hal::{DType, Stream, Tensor};
+use rocfire_kernels::conv::{ConvParams, conv, conv_input_gradient, conv_output_shape, conv_weight_gradient};
+
+use super::{Call, Case, FLOATS, Failure};
+use crate::data::{Array, Placement, unravel};
+
+/// What is convolved with what, and how.
+#[derive(Clone)]
+struct Shape {
+    /// Batch, channels, spatial extents.
+    x: Vec<usize>,
+    channels_out: usize,
+    kernel: Vec<usize>,
+    stride: Vec<usize>,
+    padding: Vec<(usize, usize)>,
+    dilation: Vec<usize>,
+    groups: usize,
+}
+
+/// One of the three operators.
+#[derive(Clone, Copy)]
+enum Operator {
+    Forward { bias: bool },
+    Input,
+    Weight,
+}
+
+impl Shape {
+    fn new(x: &[usize], channels_out: usize, kernel: &[usize]) -> Shape {
+        let axes = kernel.len();
+        Shape {
+            x: x.to_vec(),
+            channels_out,
+            kernel: kernel.to_vec(),
+            stride: vec![1; axes],
+            padding: vec![(0, 0); axes],
+            dilation: vec![1; axes],
+            groups: 1,
+        }
+    }
+
+    fn stride(mut self, stride: &[usize]) -> Shape {
+        self.stride = stride.to_vec();
+        self
+    }
+
+    fn padding(mut self, padding: &[(usize, usize)]) -> Shape {
+        self.padding = padding.to_vec();
+        self
+    }
+
+    fn dilation(mut self, dilation: &[usize]) -> Shape {
+        self.dilation = dilation.to_vec();
+        self
+    }
+
+    fn groups(mut self, groups: usize) -> Shape {
+        self.groups = groups;
+        self
+    }
+
+    fn params(&self) -> ConvParams<'_> {
+        ConvParams { stride: &self.stride, padding: &self.padding, dilation: &self.dilation, groups: self.groups }
+    }
+
+    fn weight(&self) -> Vec<usize> {
+        let mut weight = vec![self.channels_out, self.x[1] / self.groups];
+        weight.extend(&self.kernel);
+        weight
+    }
+
+    fn y(&self) -> Vec<usize> {
+        conv_output_shape("conv", &self.x, &self.weight(), &self.params()).expect("the shapes of a case fit")
+    }
+
+    /// Tells `each` every product of the convolution: the numbers of the elements of `y`, `x` and the weight.
+    fn products(&self, mut each: impl FnMut(usize, usize, usize)) {
+        let (y, weight) = (self.y(), self.weight());
+        let (per_group, rank) = (self.channels_out / self.groups, y.len());
+        let (mut at, mut tap) = (vec![0; rank], vec![0; rank - 1]);
+        for number in 0..y.iter().product() {
+            unravel(number, &y, &mut at);
+            for n in 0..weight[1..].iter().product() {
+                unravel(n, &weight[1..], &mut tap);
+                let mut from = at[0] * self.x[1] + at[1] / per_group.max(1) * weight[1] + tap[0];
+                let mut inside = true;
+                for axis in 0..self.kernel.len() {
+                    let place = at[2 + axis] * self.stride[axis] + tap[1 + axis] * self.dilation[axis];
+                    let coordinate = place.wrapping_sub(self.padding[axis].0);
+                    inside &= coordinate < self.x[2 + axis];
+                    from = from * self.x[2 + axis] + coordinate.min(self.x[2 + axis]);
+                }
+                if inside {
+                    each(number, from, at[1] * weight[1..].iter().product::<usize>() + n);
+                }
+            }
+        }
+    }
+
+    fn case(self, operator: Operator, dtype: DType, placement: [Placement; 2]) -> Case {
+        let (x, weight, y) = (self.x.clone(), self.weight(), self.y());
+        let (name, shapes, terms) = match operator {
+            Operator::Forward { .. } => ("conv", [&x, &weight, &y], weight[1..].iter().product()),
+            Operator::Input => ("conv_input_gradient", [&y, &weight, &x], y[1] * weight[2..].iter().product::<usize>()),
+            Operator::Weight => ("conv_weight_gradient", [&x, &y, &weight], y[0] * y[2..].iter().product::<usize>()),
+        };
+        let mut inputs = vec![
+            (Array::random(shapes[0], dtype, 1), placement[0]),
+            (Array::random(shapes[1], dtype, 2), placement[1]),
+        ];
+        let bias = matches!(operator, Operator::Forward { bias: true });
+        if bias {
+            inputs.push((Array::random(&[self.channels_out], dtype, 3), Placement::Contiguous));
+        }
+        let flops = 2.0 * (y.iter().product::<usize>() * weight[1..].iter().product::<usize>()) as f64;
+        let outputs = vec![(shapes[2].clone(), dtype)];
+        let size = format!("{self} {placement:?}{}", if bias { " bias" } else { "" });
+        let for_oracle = self.clone();
+        let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+            let (a, b, out) = (inputs[0].view(), inputs[1].view(), outputs[0].view_mut());
+            match operator {
+                Operator::Forward { .. } => conv(stream, a, b, inputs.get(2).map(Tensor::view), out, &self.params())?,
+                Operator::Input => conv_input_gradient(stream, a, b, None, out, &self.params())?,
+                Operator::Weight => conv_weight_gradient(stream, a, b, out, &self.params())?,
+            }
+            Ok(())
+        };
+        let oracle = move |inputs: &[Array]| vec![for_oracle.oracle(operator, inputs)];
+        Case::new(name, dtype, size, flops, Call { inputs, outputs, launch, oracle }).summing(terms)
+    }
+
+    /// Product after product in f64.
+    fn oracle(&self, operator: Operator, inputs: &[Array]) -> Vec<f64> {
+        let (a, b) = (&inputs[0].values, &inputs[1].values);
+        let y = self.y();
+        let places: usize = y[2..].iter().product();
+        let mut out = match operator {
+            Operator::Forward { .. } => {
+                let bias = |number: usize| inputs.get(2).map_or(0.0, |bias| bias.values[number / places % y[1]]);
+                (0..y.iter().product()).map(bias).collect()
+            }
+            Operator::Input => vec![0.0; self.x.iter().product()],
+            Operator::Weight => vec![0.0; self.weight().iter().product()],
+        };
+        self.products(|y, x, weight| match operator {
+            Operator::Forward { .. } => out[y] += a[x] * b[weight],
+            Operator::Input => out[x] += a[y] * b[weight],
+            Operator::Weight => out[weight] += a[x] * b[y],
+        });
+        out
+    }
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = |shape: &[usize]| shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x");
+        write!(f, "{} * {}", name(&self.x), name(&self.weight()))?;
+        if self.stride.iter().any(|&stride| stride > 1) {
+            write!(f, " stride {}", name(&self.stride))?;
+        }
+        if self.padding.iter().any(|&padding| padding != (0, 0)) {
+            write!(f, " padding {:?}", self.padding)?;
+        }
+        if self.dilation.iter().any(|&dilation| dilation > 1) {
+            write!(f, " dilation {}", name(&self.dilation))?;
+        }
+        if self.groups > 1 { write!(f, " groups {}", self.groups) } else { Ok(()) }
+    }
+}
+
+/// One element, one window, odd sizes around a tile, empty each way, every option, small groups and larger ones.
+fn shapes() -> Vec<Shape> {
+    vec![
+        Shape::new(&[1, 1, 1], 1, &[1]),
+        Shape::new(&[2, 3, 37], 5, &[4]).stride(&[3]).padding(&[(1, 2)]),
+        Shape::new(&[2, 3, 9, 11], 7, &[3, 3]).padding(&[(1, 1), (1, 1)]),
+        Shape::new(&[1, 8, 13, 7], 33, &[3, 2]).stride(&[2, 1]).padding(&[(0, 2), (1, 0)]),
+        Shape::new(&[2, 5, 12, 9], 6, &[2, 3]).stride(&[2, 3]).dilation(&[3, 2]).padding(&[(2, 2), (1, 1)]),
+        Shape::new(&[3, 6, 8, 8], 9, &[1, 1]),
+        Shape::new(&[3, 6, 8, 8], 9, &[1, 1]).stride(&[2, 2]),
+        Shape::new(&[1, 12, 6, 5], 20, &[3, 3]).groups(2).padding(&[(1, 1), (1, 1)]),
+        Shape::new(&[2, 6, 7, 9], 6, &[3, 3]).groups(6).stride(&[2, 1]).padding(&[(1, 1), (1, 1)]),
+        Shape::new(&[1, 4, 5, 9], 8, &[3, 2]).groups(4).dilation(&[1, 2]),
+        Shape::new(&[1, 2, 4, 5, 6], 3, &[2, 3, 2])
+            .stride(&[1, 2, 1])
+            .padding(&[(1, 1), (0, 0), (2, 1)])
+            .dilation(&[2, 1, 1]),
+        Shape::new(&[0, 3, 5, 5], 4, &[3, 3]),
+        Shape::new(&[2, 0, 5, 5], 4, &[3, 3]),
+        Shape::new(&[2, 3, 2, 5], 4, &[3, 3]),
+    ]
+}
+
+pub fn cases() -> Vec<Case> {
+    let plain = [Placement::Contiguous; 2];
+    let mut cases = Vec::new();
+    let operators = [Operator::Forward { bias: true }, Operator::Input, Operator::Weight];
+    for (turn, shape) in shapes().into_iter().enumerate() {
+        for (shift, operator) in operators.into_iter().enumerate() {
+            // f32 for every one, and the other types in turn.
+            cases.push(shape.clone().case(operator, DType::F32, plain));
+            cases.push(shape.clone().case(operator, FLOATS[1 + (turn + shift) % 3], plain));
+        }
+    }
+    for (turn, operator) in operators.into_iter().enumerate() {
+        let shape = || Shape::new(&[2, 5, 6, 7], 6, &[3, 2]).stride(&[1, 2]).padding(&[(1, 0), (0, 1)]);
+        for placement in Placement::ALL {
+            cases.push(shape().case(operator, FLOATS[turn], [placement, Placement::ALL[turn]]));
+        }
+    }
+    // A pointwise convolution without a bias is a product of matrices.
+    cases.push(Shape::new(&[2, 12, 5, 9], 10, &[1, 1]).groups(2).case(
+        Operator::Forward { bias: false },
+        DType::F16,
+        plain,
+    ));
+    // Enough places for the copy with channels innermost, and for sums in slices.
+    let large = || Shape::new(&[2, 8, 47, 46], 32, &[3, 3]).padding(&[(1, 1), (1, 1)]);
+    for operator in operators {
+        cases.push(large().case(operator, DType::F16, plain));
+    }
+    cases.push(large().case(Operator::Forward { bias: false }, DType::BF16, plain));
+    cases.push(Shape::new(&[2, 3, 61, 37], 4, &[3, 3]).case(Operator::Weight, DType::F32, plain));
+    cases
+}
