@@ -1,4 +1,5 @@
-//! The operator library: GEMM, convolution, indexing, random numbers, scans and extrema, as HIP kernels with their launchers.
+//! The operator library: GEMM, attention, convolution, indexing, random numbers, scans and extrema, as HIP kernels with
+//! their launchers.
 //!
 //! A family is a folder; an operator is two files with one stem. `<op>.hip` opens with its contract; `<op>.rs` has the
 //! launcher, which checks shapes, types, devices and aliasing and then launches on views of any strides, and in its tests
@@ -8,6 +9,7 @@
 //! this crate uses for the copies that a layout sometimes needs. Nothing here knows Burn or Candle; the adapters call the
 //! launchers. Every result is the same bits on every run: no launcher uses a float atomic.
 
+pub mod attention;
 pub mod conv;
 mod error;
 mod family;

@@ -6,13 +6,14 @@
 use rocfire_arch::Arch;
 use rocfire_hal::{DType, Source};
 
+use crate::attention::{AttentionKey, Tile};
 use crate::conv::{ConvKey, DirectKey};
 use crate::gemm::{GemmKey, Mode, TILINGS};
 use crate::index::{GatherKey, ScatterKey, SelectKey, Update, UpdateKey};
 use crate::random::{Draw, RandomKey};
 use crate::reduce::ArgKey;
 use crate::scan::{Cumulative, CumulativeKey};
-use crate::{conv, gemm, index, random, reduce, scan};
+use crate::{attention, conv, gemm, index, random, reduce, scan};
 
 /// One kernel source.
 #[derive(Clone, Debug)]
@@ -44,6 +45,9 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
             for max in [false, true] {
                 add("arg_reduce", reduce::arg_reduce_source(ArgKey { dtype, index, max }));
             }
+        }
+        if dtype.is_float() {
+            attention_sources(arch, dtype).for_each(|source| add("attention", source));
         }
         let index = DType::I64;
         add("gather", index::gather_source(GatherKey { bytes: dtype.size_bytes(), index }));
@@ -94,6 +98,22 @@ fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         let modes = MODES.into_iter().enumerate().filter(move |&(mode, _)| all || mode == number % MODES.len());
         modes.map(move |(mode, (a, b))| {
             gemm::source(GemmKey { input: dtype, output: dtype, tiling, a, b, chunked: mode % 2 == 0 })
+        })
+    })
+}
+
+/// Every third head size of each type, in its rotation: with and without extras, whole and in slices, for many rows and few.
+fn attention_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
+    const DEPTHS: [[usize; 2]; 9] =
+        [[32, 32], [64, 64], [96, 96], [128, 128], [160, 160], [192, 192], [224, 224], [256, 256], [192, 128]];
+    let shift = DType::ALL.iter().position(|&other| other == dtype).unwrap_or(0);
+    let depths = DEPTHS.into_iter().enumerate().filter(move |(number, _)| number % 3 == shift % 3 || *number == 1);
+    depths.flat_map(move |(number, depths)| {
+        [0, 1].map(|turn| {
+            let rows = if (number + turn) % 2 == 0 { 512 } else { 16 };
+            let tile = Tile::choose(arch.info(), true, dtype, depths, rows, 1);
+            let extra = (number / 3 + turn) % 2 == 0;
+            attention::source(AttentionKey { dtype, depths, tile, extra, split: turn == 1 })
         })
     })
 }

@@ -45,6 +45,19 @@ RF_FN float exp2(float x) {
     return x == x ? y : x;
 }
 
+// 2^x by the device's own instruction, to 2 ulp; results below 2^-126 may be zero.
+RF_FN float exp2_fast(float x) {
+#if RF_DEVICE_AMD
+    return __builtin_amdgcn_exp2f(x);
+#elif defined(RF_HOST)
+    return exp2(x);
+#else
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
 // exp(x) - 1 without cancellation: 2^n (expm1(r)) + (2^n - 1), with n one less and doubled at the end so that 2^128 is
 // never formed. expm1(r) = r + r^2 Q(r): 2^-31.
 RF_FN float expm1(float x) {

@@ -13,6 +13,7 @@
 //! | `vec.h` | 16-byte access |
 //! | `wave.h` | shuffles, wave and workgroup reductions |
 //! | `mma.h` | tile products on the matrix unit |
+//! | `chain.h` | two products in a row, the first one's sum an operand of the second |
 //! | `rng.h` | Philox4x32-10, uniform and normal values |
 //! | `index.h` | division by launch-time constants, coordinates |
 //! | `update.h` | what scattering does to an element |
@@ -33,6 +34,7 @@ pub const TEXT: &str = concat!(
     include_str!("../include/vec.h"),
     include_str!("../include/wave.h"),
     include_str!("../include/mma.h"),
+    include_str!("../include/chain.h"),
     include_str!("../include/rng.h"),
     include_str!("../include/index.h"),
     include_str!("../include/update.h"),

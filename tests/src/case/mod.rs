@@ -1,5 +1,6 @@
 //! What a case is, and the list of all of them.
 
+mod attention;
 mod conv;
 mod elementwise;
 mod gemm;
@@ -171,6 +172,7 @@ pub fn all() -> Vec<Case> {
     [
         gemm::cases(),
         conv::cases(),
+        attention::cases(),
         elementwise::cases(),
         rows::cases(),
         reduce::cases(),

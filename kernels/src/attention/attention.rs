@@ -1,0 +1,366 @@
+//! `attention`: the launcher of `attention.hip`.
+
+use bytemuck::{Pod, Zeroable};
+use rocfire_hal::{DType, Source, Stream, Tensor, View, ViewMut};
+
+use super::problem::{Prepared, Problem, readable, strides};
+use super::tile::Tile;
+use super::{AttentionInputs, AttentionParams};
+use crate::Result;
+use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
+
+const OP: &str = "attention";
+/// Threads of `attention_combine`.
+const COMBINE_BLOCK: usize = 256;
+/// Queries per head up to which the heads that share their keys go to one workgroup.
+const PACKED_ROWS_MAX: usize = 16;
+/// Keys are cut into slices of at least so many where workgroups are few: fewer than [`SLICED_GROUPS_MAX`], a fraction of
+/// what a large card runs at once. A constant, since the slices decide the order of sums.
+const SLICE_ROWS: usize = 256;
+const SLICED_GROUPS_MAX: usize = 128;
+/// Most slices: beyond, adding them up costs more than it saves.
+const SLICES_MAX: usize = 32;
+
+/// `out = softmax(q · kᵀ · scale + bias) · v`, batched over heads.
+///
+/// # Shapes
+/// Inputs as [`AttentionInputs`] says, head sizes multiples of 8 up to [`super::DEPTH_MAX`], that of `v` its own. `out`:
+/// `[batches, heads, q_rows, value_depth]`, any strides; `lse`: `[batches, heads, q_rows]`, any strides: the natural logarithm
+/// of the sum of exponentials. With `starts`, `out` and `lse` have one batch of all rows.
+/// # Types
+/// f64, f32, f16 or bf16, one for all; `lse` f32 (f64 for f64).
+/// # Numerics
+/// Products, exponentials and sums in f32 (f64 for f64); on the matrix unit weights are rounded to the inputs' type before
+/// they multiply `v`. The order is a function of shapes and architecture. A row that sees nothing gives zeros, its `lse` minus
+/// infinity. A NaN or infinity spoils its row, or all rows that see it.
+/// # Errors
+/// `Shape` for shapes that do not fit, outputs that overlap an input, more than 65535 heads; `Unsupported` for other types;
+/// errors of compilation and launch.
+pub fn attention(
+    stream: &Stream,
+    inputs: &AttentionInputs<'_>,
+    params: &AttentionParams,
+    mut out: ViewMut<'_>,
+    mut lse: Option<ViewMut<'_>>,
+) -> Result<()> {
+    let prepared = Prepared::new(OP, stream, inputs, params)?;
+    check_output(stream, &prepared, "out", &out, inputs.q.dtype(), Some(prepared.value_depth))?;
+    if let Some(lse) = &lse {
+        check_output(stream, &prepared, "lse", lse, real(inputs.q.dtype()), None)?;
+    }
+    if out.is_empty() || prepared.q_rows == 0 {
+        return Ok(());
+    }
+    if !readable(&out) {
+        let mut stand_in = Tensor::empty(out.device(), out.shape(), out.dtype())?;
+        let lse = lse.as_mut().map(ViewMut::reborrow);
+        Forward { stream, prepared: &prepared, out: stand_in.view_mut(), lse }.run()?;
+        return family::copy_into(stream, stand_in.view(), out.reborrow());
+    }
+    Forward { stream, prepared: &prepared, out, lse }.run()
+}
+
+/// The type of sums and of the logarithms of sums.
+pub(crate) fn real(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// Checks an output `[batches, heads, q_rows]`, with `depth` columns if any.
+pub(crate) fn check_output(
+    stream: &Stream,
+    prepared: &Prepared<'_>,
+    arg: &'static str,
+    view: &View<'_>,
+    dtype: DType,
+    depth: Option<usize>,
+) -> Result<()> {
+    let inputs = &prepared.inputs;
+    let mut expected = inputs.q.shape()[..3].to_vec();
+    expected.extend(depth);
+    family::on_device(OP, arg, stream, view)?;
+    family::same_dtype(OP, arg, view, dtype)?;
+    if view.shape() != expected {
+        return Err(shape(OP, arg, format!("{expected:?}"), format!("{:?}", view.shape())));
+    }
+    family::writable(OP, arg, view)?;
+    for (input, other) in [
+        ("q", Some(inputs.q)),
+        ("k", Some(inputs.k)),
+        ("v", Some(inputs.v)),
+        ("mask", inputs.mask),
+        ("bias", inputs.bias),
+    ] {
+        if let Some(other) = other {
+            family::disjoint(OP, input, view, &other)?;
+        }
+    }
+    Ok(())
+}
+
+/// A checked call.
+struct Forward<'a> {
+    stream: &'a Stream,
+    prepared: &'a Prepared<'a>,
+    out: ViewMut<'a>,
+    lse: Option<ViewMut<'a>>,
+}
+
+/// How keys are cut.
+#[derive(Clone, Copy)]
+struct Slices {
+    count: usize,
+    rows: usize,
+}
+
+impl Forward<'_> {
+    fn run(mut self) -> Result<()> {
+        let p = self.prepared;
+        let device = self.stream.device();
+        let (info, dtype) = (device.arch().info(), p.inputs.q.dtype());
+        let packed = if p.q_rows <= PACKED_ROWS_MAX { p.group } else { 1 };
+        let rows = p.q_rows * packed;
+        let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
+        let tile = Tile::choose(info, device.config().matrix, dtype, depths, rows, 1);
+        let tiles = rows.div_ceil(tile.own());
+        let heads = p.heads / packed;
+        if heads > GRID_YZ_MAX {
+            return Err(shape(OP, "q", format!("at most {GRID_YZ_MAX} heads"), heads));
+        }
+        let slices = slices(p, tiles * heads * p.batches);
+        let key = AttentionKey { dtype, depths, tile, extra: p.extra(), split: slices.is_some() };
+        static SOURCES: Sources<AttentionKey> = Sources::new();
+        let source = SOURCES.get(key, source);
+        let run = Run { source: &source, tile, grid: [tiles, heads], packed };
+        let Some(slices) = slices else {
+            let target = Target::of(&self.out.view(), self.lse.as_ref().map(|lse| lse.view()));
+            return self.launch(&run, &target, Slices { count: 1, rows: 0 });
+        };
+        let lines = p.batches * p.heads * p.q_rows;
+        let mut partial = Tensor::empty(&device, &[slices.count, lines, p.value_depth], real(dtype))?;
+        let mut states = Tensor::empty(&device, &[slices.count, lines, 2], real(dtype))?;
+        let depth = p.value_depth as i64;
+        let (head, batch) = (p.q_rows as i64, (p.heads * p.q_rows) as i64);
+        let target = Target {
+            out: partial.view_mut().device_address(),
+            lse: states.view_mut().device_address(),
+            out_strides: [batch * depth, head * depth, depth, lines as i64 * depth],
+            lse_strides: [batch * 2, head * 2, 2, lines as i64 * 2],
+            out_buffer: partial.buffer(),
+            lse_buffer: Some(states.buffer()),
+            out_bytes: real(dtype).size_bytes() as i64,
+            lse_bytes: real(dtype).size_bytes() as i64,
+        };
+        self.launch(&run, &target, slices)?;
+        self.combine(&source, &partial, &states, slices.count, lines)
+    }
+
+    fn launch(&self, run: &Run<'_>, target: &Target<'_>, slices: Slices) -> Result<()> {
+        let p = self.prepared;
+        let wave_size = self.stream.device().arch().info().wave_size as usize;
+        let most = (GRID_YZ_MAX / slices.count).max(1);
+        for first in (0..p.batches).step_by(most) {
+            let batches = most.min(p.batches - first);
+            let mut problem = p.from_batch(first);
+            problem.first_batch = first as i32;
+            let [mut out_batch, out_head, out_row, out_slice] = target.out_strides;
+            let [mut lse_batch, lse_head, lse_row, lse_slice] = target.lse_strides;
+            if p.inputs.starts.is_some() {
+                (out_batch, lse_batch) = (0, 0);
+            }
+            let moved = |at: u64, stride: i64, size: i64| {
+                if at == 0 { 0 } else { at.wrapping_add_signed(first as i64 * stride * size) }
+            };
+            let args = AttentionArgs {
+                problem,
+                out: moved(target.out, out_batch, target.out_bytes),
+                lse: moved(target.lse, lse_batch, target.lse_bytes),
+                out_batch,
+                out_head,
+                out_row,
+                out_slice,
+                lse_batch,
+                lse_head,
+                lse_row,
+                lse_slice,
+                packed: run.packed as i32,
+                batches: batches as i32,
+                slice_rows: slices.rows as i32,
+                padding: 0,
+            };
+            let grid = [run.grid[0], run.grid[1], batches * slices.count];
+            let written: Vec<_> = std::iter::once(target.out_buffer).chain(target.lse_buffer).collect();
+            let block = [run.tile.threads(wave_size), 1, 1];
+            // SAFETY:
+            // - `AttentionArgs` is the twin of the kernel's struct, sizes asserted on both sides. The views were checked to have
+            //   the shapes that the extents in it say, with 16-byte rows, and lie inside their buffers; the kernel reads rows
+            //   below those extents, starts below batches + 1 whose values it holds inside, and writes rows that are there.
+            // - It writes `out` and `lse` only, which are in `written`.
+            unsafe { family::launch(self.stream, run.source, (OP, "attention"), grid, block, &args, &written)? };
+        }
+        Ok(())
+    }
+
+    fn combine(
+        &mut self,
+        source: &Source,
+        partial: &Tensor,
+        states: &Tensor,
+        splits: usize,
+        lines: usize,
+    ) -> Result<()> {
+        let p = self.prepared;
+        let target = Target::of(&self.out.view(), self.lse.as_ref().map(|lse| lse.view()));
+        let [out_batch, out_head, out_row, _] = target.out_strides;
+        let [lse_batch, lse_head, lse_row, _] = target.lse_strides;
+        let args = CombineArgs {
+            slices: partial.view().device_address(),
+            states: states.view().device_address(),
+            out: target.out,
+            lse: target.lse,
+            out_batch,
+            out_head,
+            out_row,
+            lse_batch,
+            lse_head,
+            lse_row,
+            splits: splits as i32,
+            heads: p.heads as i32,
+            q_rows: p.q_rows as i32,
+            value_depth: p.value_depth as i32,
+            rows: lines as i64,
+        };
+        let grid = [(lines * p.value_depth).div_ceil(COMBINE_BLOCK), 1, 1];
+        let written: Vec<_> = std::iter::once(target.out_buffer).chain(target.lse_buffer).collect();
+        // SAFETY:
+        // - `CombineArgs` is the twin of the kernel's struct; `partial` has splits x rows x value_depth elements, `states` two for
+        //   each row, and `out` and `lse` are checked views of batches x heads x q_rows rows.
+        // - It writes `out` and `lse` only.
+        let name = (OP, "attention_combine");
+        unsafe { family::launch(self.stream, source, name, grid, [COMBINE_BLOCK, 1, 1], &args, &written)? };
+        Ok(())
+    }
+}
+
+/// Slices of the keys, where without them most of a card would be idle.
+fn slices(p: &Prepared<'_>, groups: usize) -> Option<Slices> {
+    if p.inputs.starts.is_some() || groups >= SLICED_GROUPS_MAX || p.k_rows < 2 * SLICE_ROWS {
+        return None;
+    }
+    let rows = p.k_rows.div_ceil(SLICES_MAX).next_multiple_of(SLICE_ROWS);
+    Some(Slices { count: p.k_rows.div_ceil(rows), rows })
+}
+
+/// What launches have in common.
+struct Run<'a> {
+    source: &'a Source,
+    tile: Tile,
+    /// Tiles of queries and heads, or groups of heads.
+    grid: [usize; 2],
+    packed: usize,
+}
+
+/// Where a kernel writes: addresses, and strides of batch, head, row and slice.
+struct Target<'a> {
+    out: u64,
+    lse: u64,
+    out_strides: [i64; 4],
+    lse_strides: [i64; 4],
+    out_buffer: &'a rocfire_hal::Buffer,
+    lse_buffer: Option<&'a rocfire_hal::Buffer>,
+    out_bytes: i64,
+    lse_bytes: i64,
+}
+
+impl<'a> Target<'a> {
+    fn of(out: &View<'a>, lse: Option<View<'a>>) -> Target<'a> {
+        let [batch, head, row, _] = strides(out);
+        let mut lse_strides = [0; 4];
+        if let Some(lse) = &lse {
+            let layout = lse.layout();
+            for (axis, stride) in lse_strides.iter_mut().enumerate().take(3) {
+                *stride = if layout.shape()[axis] == 1 { 0 } else { layout.strides()[axis] };
+            }
+        }
+        Target {
+            out: out.device_address(),
+            lse: lse.as_ref().map_or(0, View::device_address),
+            out_strides: [batch, head, row, 0],
+            lse_strides,
+            out_buffer: out.buffer(),
+            lse_buffer: lse.as_ref().map(View::buffer),
+            out_bytes: out.dtype().size_bytes() as i64,
+            lse_bytes: lse.as_ref().map_or(0, |lse| lse.dtype().size_bytes() as i64),
+        }
+    }
+}
+
+/// What varies in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AttentionKey {
+    pub dtype: DType,
+    /// Padded head sizes of queries and keys, and of values.
+    pub depths: [usize; 2],
+    pub tile: Tile,
+    pub extra: bool,
+    pub split: bool,
+}
+
+/// The source of one variant.
+pub(crate) fn source(key: AttentionKey) -> Source {
+    const TEXT: &str = concat!(include_str!("tile.h"), include_str!("scores.h"), include_str!("attention.hip"));
+    let numbers = [
+        ("ATTENTION_D", key.depths[0]),
+        ("ATTENTION_DV", key.depths[1]),
+        ("ATTENTION_EXTRA", key.extra.into()),
+        ("ATTENTION_SPLIT", key.split.into()),
+    ];
+    let types = [("ATTENTION_IN", c_type(key.dtype)), ("ATTENTION_REAL", c_type(real(key.dtype)))];
+    let tile = key.tile.defines().map(|(name, value)| (name, usize::from(value)));
+    let numbers: Vec<(&str, String)> = numbers.into_iter().chain(tile).map(|(name, n)| (name, n.to_string())).collect();
+    let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
+    Source::new("attention", TEXT, &defines)
+}
+
+/// `AttentionArgs` of `attention.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct AttentionArgs {
+    problem: Problem,
+    out: u64,
+    lse: u64,
+    out_batch: i64,
+    out_head: i64,
+    out_row: i64,
+    out_slice: i64,
+    lse_batch: i64,
+    lse_head: i64,
+    lse_row: i64,
+    lse_slice: i64,
+    packed: i32,
+    batches: i32,
+    slice_rows: i32,
+    padding: i32,
+}
+const _: () = assert!(size_of::<AttentionArgs>() == size_of::<Problem>() + 96);
+
+/// `AttentionCombineArgs` of `attention.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct CombineArgs {
+    slices: u64,
+    states: u64,
+    out: u64,
+    lse: u64,
+    out_batch: i64,
+    out_head: i64,
+    out_row: i64,
+    lse_batch: i64,
+    lse_head: i64,
+    lse_row: i64,
+    splits: i32,
+    heads: i32,
+    q_rows: i32,
+    value_depth: i32,
+    rows: i64,
+}
+const _: () = assert!(size_of::<CombineArgs>() == 104);

@@ -1,0 +1,105 @@
+// scores.h: what attention is asked to do, and what becomes of a tile of products Q · Kᵀ: exponents of 2.
+//
+// A query at place i of q_rows sees keys up to i + shift + right and down to i + shift - left, where shift = k_rows - q_rows
+// puts the last query at the last key. What is hidden is minus infinity. Without extras, a product times `unit` is the
+// exponent; with them (ATTENTION_EXTRA: soft-cap, mask, bias, dropout, a scale that is not positive), the exponent itself is
+// made here, and the unit is 1.
+
+#define LOG2_E 1.44269504088896340736
+#define LN_2 0.69314718055994530942
+
+struct Problem {
+    const In* q;
+    const In* k;
+    const In* v;
+    const bool8* mask;     // true: hidden; null: none
+    const void* bias;      // of In, or of Real if bias_wide; null: none
+    const i32* q_starts;   // rows of batch b are q_starts[b] to q_starts[b + 1]; null: all q_rows of each
+    const i32* k_starts;
+    i64 q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row;
+    i64 mask_batch, mask_head, mask_row, mask_column, bias_batch, bias_head, bias_row, bias_column;
+    double scale, softcap, keep_scale;  // softcap 0: none
+    u64 seed, offset, keep;             // kept: words below `keep`; 2^32: no dropout
+    i32 heads, group, q_rows, k_rows;   // query heads, and how many share a head of keys; rows of all batches with q_starts
+    i32 depth, value_depth, left, right;
+    i32 bias_wide, first_batch;  // first_batch: what batch 0 of this launch is, for draws
+};
+
+// One batch.
+struct Sequence {
+    i64 q_first, k_first;
+    int q_rows, k_rows, shift;
+};
+
+// A start that device memory says, held inside of the tensor.
+RF_FN int bounded(int value, int low, int high) { return value < low ? low : value > high ? high : value; }
+
+RF_FN Sequence sequence(const Problem& g, u32 batch) {
+    Sequence s = {0, 0, g.q_rows, g.k_rows, 0};
+    if (g.q_starts) {
+        int q = bounded(g.q_starts[batch], 0, g.q_rows), k = bounded(g.k_starts[batch], 0, g.k_rows);
+        s.q_rows = bounded(g.q_starts[batch + 1], q, g.q_rows) - q;
+        s.k_rows = bounded(g.k_starts[batch + 1], k, g.k_rows) - k;
+        s.q_first = q;
+        s.k_first = k;
+    }
+    s.shift = s.k_rows - s.q_rows;
+    return s;
+}
+
+// The key of Philox for the weights of one head: a draw is a function of seed, offset, batch, head, query and key.
+RF_FN u64 draw_key(const Problem& g, u32 batch, u32 head) {
+    Philox p = philox((u64)(g.first_batch + batch) * g.heads + head, g.offset, g.seed);
+    return (u64)p.word[1] << 32 | p.word[0];
+}
+
+// The factor of each weight: keep_scale, or 0 where it is dropped. `query` and `key` of value v are its own row's place and
+// the other's, or the other way round.
+template <bool OWN_QUERIES> RF_FN void draw(const Problem& g, const Lane& at, const int* own, const u64* keys, int first, Real* factor) {
+    Philox p = {{0, 0, 0, 0}};
+#pragma unroll
+    for (int v = 0; v < Lane::VALUES; ++v) {
+        int mine = own[Lane::slot(v)], theirs = first + at.other(v);
+        u32 query = OWN_QUERIES ? mine : theirs, key = OWN_QUERIES ? theirs : mine;
+        // Four keys in a row share a block of words.
+        if (!OWN_QUERIES || v % (Lane::RUN < 4 ? Lane::RUN : 4) == 0)
+            p = philox((u64)query << 32 | key >> 2, 0, keys[Lane::slot(v)]);
+        u32 low = key & 1 ? p.word[1] : p.word[0], high = key & 1 ? p.word[3] : p.word[2];
+        factor[v] = (u64)(key & 2 ? high : low) < g.keep ? (Real)g.keep_scale : (Real)0;
+    }
+}
+
+RF_FN Real unit_of(const Problem& g) { return ATTENTION_EXTRA ? (Real)1 : (Real)(g.scale * LOG2_E); }
+
+// `slope`, where it is asked for: what the soft-cap's derivative multiplies a gradient of the scores by.
+template <bool OWN_QUERIES>
+RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const int* own, const int* heads,
+                         int first, int k_end, bool whole, Real* values, Real* slope) {
+    if (!ATTENTION_EXTRA && whole) return;
+#pragma unroll
+    for (int v = 0; v < Lane::VALUES; ++v) {
+        int slot = Lane::slot(v), mine = own[slot], theirs = first + at.other(v);
+        int query = OWN_QUERIES ? mine : theirs, key = OWN_QUERIES ? theirs : mine, last = query + s.shift + g.right;
+        bool hidden = query >= s.q_rows || key >= k_end || key > last || key < query + s.shift - g.left;
+#if ATTENTION_EXTRA
+        Real x = values[v] * (Real)g.scale;
+        if (slope) slope[v] = (Real)1;
+        if (g.softcap != 0.0) {
+            Real bent = rf::tanh(x / (Real)g.softcap);
+            x = bent * (Real)g.softcap;
+            if (slope) slope[v] = (Real)1 - bent * bent;
+        }
+        if (g.mask && !hidden) {
+            i64 from = batch * g.mask_batch + heads[slot] * g.mask_head + query * g.mask_row + key * g.mask_column;
+            hidden = g.mask[from].bits != 0;
+        }
+        if (g.bias && !hidden) {
+            i64 from = batch * g.bias_batch + heads[slot] * g.bias_head + query * g.bias_row + key * g.bias_column;
+            x += g.bias_wide ? ((const Real*)g.bias)[from] : cast<Real>(((const In*)g.bias)[from]);
+        }
+        values[v] = hidden ? (Real)-__builtin_inff() : x * (Real)LOG2_E;
+#else
+        values[v] = hidden ? (Real)-__builtin_inff() : values[v];
+#endif
+    }
+}

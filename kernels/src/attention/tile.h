@@ -1,0 +1,317 @@
+// tile.h: what a workgroup of attention is made of. A workgroup owns OWN rows (of queries, or of keys in a gradient) and
+// streams the others through LDS, OTHER at a time. A lane has VALUES of the OWN x OTHER values of a tile, at own row
+// own(slot(v)) and other row other(v), on the matrix unit or by plain multiply-add.
+//
+// Macros: types ATTENTION_IN, ATTENTION_REAL; ATTENTION_D, ATTENTION_DV: head sizes of queries and keys, and of values, padded
+//         to 32; ATTENTION_OTHER; ATTENTION_SIZE: side of a matrix product, 0 for plain FMA; then ATTENTION_WAVES,
+//         ATTENTION_TILES (own tiles per wave), ATTENTION_OWN_WORDS (registers that an own operand may keep), or for FMA
+//         ATTENTION_WAVES, ATTENTION_TILES: lanes along own rows and values per lane along them, ATTENTION_LANES: lanes
+//         along the others.
+using namespace rf;
+
+typedef ATTENTION_IN In;
+typedef ATTENTION_REAL Real;
+
+#define OTHER ATTENTION_OTHER
+// Elements of one access.
+#define VEC (16 / (int)sizeof(In))
+// The padding keeps rows 16-byte aligned and spreads a column over the banks.
+template <int DEPTH> struct Row { static const int LENGTH = DEPTH + VEC; };
+
+#if ATTENTION_SIZE
+typedef Chain<In, ATTENTION_SIZE> C;
+#define OWN (ATTENTION_WAVES * ATTENTION_TILES * ATTENTION_SIZE)
+#define THREADS (ATTENTION_WAVES * ARCH_WAVE_SIZE)
+#define EXCHANGE 1
+#else
+#define OWN (ATTENTION_WAVES * ATTENTION_TILES)
+#define THREADS (ATTENTION_WAVES * ATTENTION_LANES)
+// Values of LDS through which the lanes of a row exchange their values.
+#define EXCHANGE_ROW (OTHER + 1)
+#define EXCHANGE (OWN * EXCHANGE_ROW)
+#endif
+
+RF_FN float exp2_of(float x) { return exp2_fast(x); }
+RF_FN double exp2_of(double x) { return rf::exp2(x); }
+// The larger; a NaN is passed over, and shows in the sum.
+RF_FN Real larger(Real a, Real b) { return a > b ? a : b; }
+struct Larger { RF_FN Real operator()(Real a, Real b) const { return larger(a, b); } };
+
+// Keeps the compiler from reading everything ahead, into registers that are not there.
+#define ATTENTION_CALM (ARCH_MATRIX == ARCH_MATRIX_WMMA11)
+RF_FN void hold_schedule() {
+#if RF_DEVICE_AMD
+    __builtin_amdgcn_sched_barrier(0);
+#endif
+}
+// As above: what is read from an index that the compiler does not see through is read where it is written.
+RF_FN void hide(int& index) {
+#if RF_DEVICE_AMD
+    asm volatile("" : "+s"(index));
+#else
+    asm volatile("" : "+r"(index));
+#endif
+}
+
+// The vector, or zeros.
+RF_FN Vec<In, VEC> kept_if(bool there, Vec<In, VEC> vector) {
+    u32 words[4], mask = there ? ~0u : 0u;
+    __builtin_memcpy(words, &vector, 16);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words[i] &= mask;
+    __builtin_memcpy(&vector, words, 16);
+    return vector;
+}
+
+// Rows of a matrix [rows, depth] on their way from memory through registers to LDS; what is outside becomes zero.
+template <int DEPTH> struct Loader {
+    static const int PER_ROW = DEPTH / VEC, TOTAL = OTHER * PER_ROW, LOADS = (TOTAL + THREADS - 1) / THREADS;
+    Vec<In, VEC> held[LOADS];
+
+    // `rows` and `depth` are at least one; what is outside is read from an element that is there, and not taken.
+    RF_FN void fetch(const In* base, i64 stride, int first, int rows, int depth) {
+        bool whole = first + OTHER <= rows && depth == DEPTH;
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int c = (int)thread_x() + i * THREADS, row = first + c / PER_ROW, k = c % PER_ROW * VEC;
+            row = row < rows ? row : rows - 1;
+            held[i] = load<VEC>(base + (i64)row * stride + (k < depth ? k : 0));
+        }
+        if (whole) return;
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int c = (int)thread_x() + i * THREADS;
+            bool there = first + c / PER_ROW < rows && c % PER_ROW * VEC < depth;
+            held[i] = kept_if(there, held[i]);
+        }
+    }
+    RF_FN void put(In* lds) const {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int c = (int)thread_x() + i * THREADS;
+            if (TOTAL % THREADS == 0 || c < TOTAL) store<VEC>(lds + c / PER_ROW * Row<DEPTH>::LENGTH + c % PER_ROW * VEC, held[i]);
+        }
+    }
+};
+
+#if ATTENTION_SIZE
+struct Lane {
+    static const int OTHER_TILES = OTHER / ATTENTION_SIZE, SLOTS = ATTENTION_TILES * C::SLOTS;
+    static const int VALUES = OTHER_TILES * ATTENTION_TILES * C::ACC;
+    // Consecutive values of one slot whose others are consecutive, the first a multiple of it.
+    static const int RUN = C::RUN;
+    int lane, first;
+
+    RF_FN void start() {
+        lane = (int)(thread_x() % ARCH_WAVE_SIZE);
+        first = (int)uniform(thread_x() / ARCH_WAVE_SIZE) * ATTENTION_TILES * ATTENTION_SIZE;
+    }
+    RF_FN static int slot(int v) { return v / C::ACC % ATTENTION_TILES * C::SLOTS + C::slot(v % C::ACC); }
+    RF_FN int own(int slot) const { return first + slot / C::SLOTS * ATTENTION_SIZE + C::own(slot % C::SLOTS, lane); }
+    RF_FN int other(int v) const {
+        return v / (C::ACC * ATTENTION_TILES) * ATTENTION_SIZE + C::other(v % C::ACC, lane);
+    }
+    template <class Op> RF_FN Real across(Real value, Op op) const { return C::across(value, op); }
+    RF_FN bool leads() const { return C::leads(lane); }
+    // Between lanes nothing needs to be exchanged.
+    RF_FN void exchange(const Real*, Real*) const {}
+};
+
+// The own rows as operands: kept, where registers suffice, else read again for every tile.
+template <int DEPTH> struct Own {
+    static const int GROUPS = DEPTH / C::GROUP;
+    static const bool KEPT = ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand) <= 4 * ATTENTION_OWN_WORDS;
+    const In* rows[Lane::SLOTS];
+    int depth;
+    C::Operand kept[KEPT ? ATTENTION_TILES * GROUPS : 1][C::STEPS];
+
+    RF_FN void read(const Lane& at, int t, int group, C::Operand* to) const {
+        int k = group * C::GROUP;
+        if (!KEPT) hide(k);
+        C::read_own(rows + t * C::SLOTS, k, depth - k, at.lane, to);
+    }
+    // After the rows are set.
+    RF_FN void start(const Lane& at, int columns) {
+        depth = columns;
+        if (!KEPT) return;
+#pragma unroll
+        for (int n = 0; n < ATTENTION_TILES * GROUPS; ++n) read(at, n / GROUPS, n % GROUPS, kept[KEPT ? n : 0]);
+    }
+    RF_FN void take(const Lane& at, int t, int group, C::Operand* to) const {
+        if (KEPT) {
+#pragma unroll
+            for (int s = 0; s < C::STEPS; ++s) to[s] = kept[KEPT ? t * GROUPS + group : 0][s];
+        } else {
+            read(at, t, group, to);
+        }
+    }
+};
+
+// values = own · othersᵀ.
+template <int DEPTH> RF_FN void product(const Lane& at, const Own<DEPTH>& own, const In* lds, Real* values) {
+    C::Accumulator sum[Lane::OTHER_TILES][ATTENTION_TILES];
+#pragma unroll
+    for (int n = 0; n < Lane::OTHER_TILES * ATTENTION_TILES; ++n) sum[n / ATTENTION_TILES][n % ATTENTION_TILES] = 0;
+#pragma unroll
+    for (int group = 0; group < Own<DEPTH>::GROUPS; ++group) {
+        C::Operand mine[ATTENTION_TILES][C::STEPS];
+#pragma unroll
+        for (int t = 0; t < ATTENTION_TILES; ++t) own.take(at, t, group, mine[t]);
+#pragma unroll
+        for (int j = 0; j < Lane::OTHER_TILES; ++j) {
+            C::Operand theirs[C::STEPS];
+            C::read_other(lds + j * ATTENTION_SIZE * Row<DEPTH>::LENGTH + group * C::GROUP, Row<DEPTH>::LENGTH, at.lane, theirs);
+#pragma unroll
+            for (int s = 0; s < C::STEPS; ++s)
+#pragma unroll
+                for (int t = 0; t < ATTENTION_TILES; ++t) sum[j][t] = C::run(mine[t][s], theirs[s], sum[j][t]);
+        }
+        if (ATTENTION_CALM) hold_schedule();
+    }
+#pragma unroll
+    for (int v = 0; v < Lane::VALUES; ++v) values[v] = sum[v / C::ACC / ATTENTION_TILES][v / C::ACC % ATTENTION_TILES][v % C::ACC];
+}
+
+// Sums over the others: [OWN, DEPTH].
+template <int DEPTH> struct Output {
+    static const int PANELS = DEPTH / ATTENTION_SIZE;
+    C::Accumulator sum[PANELS][ATTENTION_TILES];
+
+    RF_FN void clear() {
+#pragma unroll
+        for (int n = 0; n < PANELS * ATTENTION_TILES; ++n) sum[n / ATTENTION_TILES][n % ATTENTION_TILES] = 0;
+    }
+    RF_FN void scale(const Real* by) {
+#pragma unroll
+        for (int n = 0; n < PANELS * ATTENTION_TILES; ++n)
+#pragma unroll
+            for (int i = 0; i < C::ACC; ++i) {
+                int t = n % ATTENTION_TILES;
+                C::scale(sum[n / ATTENTION_TILES][t], i, by[t * C::SLOTS + C::slot(i)]);
+            }
+    }
+    // += values · others.
+    RF_FN void add(const Lane& at, const Real* values, const Real*, const In* lds) {
+#pragma unroll
+        for (int j = 0; j < Lane::OTHER_TILES; ++j) {
+            C::Operand mine[ATTENTION_TILES][C::TURNS];
+#pragma unroll
+            for (int t = 0; t < ATTENTION_TILES; ++t) C::turn(values + (j * ATTENTION_TILES + t) * C::ACC, mine[t]);
+#pragma unroll
+            for (int panel = 0; panel < PANELS; ++panel) {
+                C::Operand theirs[C::TURNS];
+                C::read_turned(lds + j * ATTENTION_SIZE * Row<DEPTH>::LENGTH + panel * ATTENTION_SIZE, Row<DEPTH>::LENGTH, at.lane, theirs);
+#pragma unroll
+                for (int s = 0; s < C::TURNS; ++s)
+#pragma unroll
+                    for (int t = 0; t < ATTENTION_TILES; ++t) sum[panel][t] = C::run(mine[t][s], theirs[s], sum[panel][t]);
+                if (ATTENTION_CALM) hold_schedule();
+            }
+        }
+    }
+    // Writes rows below `rows` of the tile and columns below `depth`: sum * by, rounded; a row's address is `to[slot]`.
+    template <class To> RF_FN void write(const Lane& at, To* const* to, const bool* there, const Real* by, int depth) const {
+#pragma unroll
+        for (int t = 0; t < ATTENTION_TILES; ++t)
+#pragma unroll
+            for (int panel = 0; panel < PANELS; ++panel)
+#pragma unroll
+                for (int i = 0; i < C::ACC; i += WIDTH<To>()) {
+                    int slot = t * C::SLOTS + C::slot(i), column = panel * ATTENTION_SIZE + C::other(i, at.lane);
+                    Vec<To, WIDTH<To>()> out;
+#pragma unroll
+                    for (int e = 0; e < WIDTH<To>(); ++e) out[e] = cast<To>((Real)sum[panel][t][i + e] * by[slot]);
+                    if (there[slot] && column < depth) store<WIDTH<To>()>(to[slot] + column, out);
+                }
+    }
+    // Elements of one store.
+    template <class To> RF_FN static constexpr int WIDTH() {
+        return C::RUN * (int)sizeof(To) <= 16 ? C::RUN : 16 / (int)sizeof(To);
+    }
+};
+#else
+struct Lane {
+    static const int SLOTS = ATTENTION_TILES, PER_OWN = OTHER / ATTENTION_LANES, VALUES = SLOTS * PER_OWN, RUN = 1;
+    int lane, row;
+
+    RF_FN void start() {
+        lane = (int)(thread_x() % ATTENTION_LANES);
+        row = (int)(thread_x() / ATTENTION_LANES);
+    }
+    RF_FN static int slot(int v) { return v / PER_OWN; }
+    RF_FN int own(int slot) const { return slot * ATTENTION_WAVES + row; }
+    RF_FN int other(int v) const { return v % PER_OWN * ATTENTION_LANES + lane; }
+    template <class Op> RF_FN Real across(Real value, Op op) const {
+        value = op(value, dpp<RF_DPP_XOR1>(value));
+        value = op(value, dpp<RF_DPP_XOR2>(value));
+        value = op(value, dpp<RF_DPP_HALF_MIRROR>(value));
+        return ATTENTION_LANES == 16 ? op(value, dpp<RF_DPP_MIRROR>(value)) : value;
+    }
+    RF_FN bool leads() const { return lane == 0; }
+    // Before a barrier; after it, all lanes of a row find its values.
+    RF_FN void exchange(const Real* values, Real* lds) const {
+#pragma unroll
+        for (int v = 0; v < VALUES; ++v) lds[own(slot(v)) * EXCHANGE_ROW + other(v)] = values[v];
+    }
+};
+
+template <int DEPTH> struct Own {
+    const In* rows[Lane::SLOTS];
+    int depth;
+    RF_FN void start(const Lane&, int columns) { depth = columns; }
+};
+
+RF_FN float multiply_add(float a, float b, float c) { return rf::fma(a, b, c); }
+RF_FN double multiply_add(double a, double b, double c) { return rf::fma(a, b, c); }
+
+template <int DEPTH> RF_FN void product(const Lane& at, const Own<DEPTH>& own, const In* lds, Real* values) {
+#pragma unroll
+    for (int v = 0; v < Lane::VALUES; ++v) values[v] = (Real)0;
+    for (int k = 0; k < own.depth; k += VEC) {
+        Vec<In, VEC> mine[Lane::SLOTS], theirs[Lane::PER_OWN];
+#pragma unroll
+        for (int r = 0; r < Lane::SLOTS; ++r) mine[r] = load<VEC>(own.rows[r] + k);
+#pragma unroll
+        for (int c = 0; c < Lane::PER_OWN; ++c) theirs[c] = load<VEC>(lds + (c * ATTENTION_LANES + at.lane) * Row<DEPTH>::LENGTH + k);
+#pragma unroll
+        for (int e = 0; e < VEC; ++e)
+#pragma unroll
+            for (int v = 0; v < Lane::VALUES; ++v)
+                values[v] = multiply_add(cast<Real>(mine[v / Lane::PER_OWN][e]), cast<Real>(theirs[v % Lane::PER_OWN][e]), values[v]);
+    }
+}
+
+template <int DEPTH> struct Output {
+    static const int COLUMNS = DEPTH / ATTENTION_LANES;
+    Real sum[Lane::SLOTS][COLUMNS];
+
+    RF_FN void clear() {
+#pragma unroll
+        for (int n = 0; n < Lane::SLOTS * COLUMNS; ++n) sum[n / COLUMNS][n % COLUMNS] = (Real)0;
+    }
+    RF_FN void scale(const Real* by) {
+#pragma unroll
+        for (int n = 0; n < Lane::SLOTS * COLUMNS; ++n) sum[n / COLUMNS][n % COLUMNS] *= by[n / COLUMNS];
+    }
+    RF_FN void add(const Lane& at, const Real*, const Real* exchanged, const In* lds) {
+        for (int o = 0; o < OTHER; ++o) {
+            Real theirs[COLUMNS];
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) theirs[c] = cast<Real>(lds[o * Row<DEPTH>::LENGTH + c * ATTENTION_LANES + at.lane]);
+#pragma unroll
+            for (int r = 0; r < Lane::SLOTS; ++r) {
+                Real mine = exchanged[at.own(r) * EXCHANGE_ROW + o];
+#pragma unroll
+                for (int c = 0; c < COLUMNS; ++c) sum[r][c] = multiply_add(mine, theirs[c], sum[r][c]);
+            }
+        }
+    }
+    template <class To> RF_FN void write(const Lane& at, To* const* to, const bool* there, const Real* by, int depth) const {
+#pragma unroll
+        for (int n = 0; n < Lane::SLOTS * COLUMNS; ++n) {
+            int r = n / COLUMNS, column = n % COLUMNS * ATTENTION_LANES + at.lane;
+            if (there[r] && column < depth) to[r][column] = cast<To>(sum[r][n % COLUMNS] * by[r]);
+        }
+    }
+};
+#endif

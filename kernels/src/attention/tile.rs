@@ -1,0 +1,122 @@
+//! Which tiles a workgroup of attention works on.
+//!
+//! The choice is by architecture, types and shape, never by the number of compute units: it decides the order of sums.
+
+use rocfire_arch::{ArchInfo, Matrix};
+use rocfire_hal::DType;
+
+/// Tiles of one workgroup: the macros of `tile.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tile {
+    /// Side of a product of the matrix unit; 0 for plain multiply-add.
+    pub size: u16,
+    /// Waves; lanes along own rows for plain multiply-add.
+    pub waves: u16,
+    /// Own tiles per wave; values per lane along own rows for plain multiply-add.
+    pub tiles: u16,
+    /// Rows of the others per round.
+    pub other: u16,
+    /// Lanes along the others, for plain multiply-add.
+    pub lanes: u16,
+    /// Registers that an own operand may keep.
+    pub own_words: u16,
+}
+
+/// LDS that a kernel may have without asking for more: CUDA's limit, below every AMD card's.
+const LDS_MAX_BYTES: usize = 48 << 10;
+/// LDS that leaves room for two workgroups on a compute unit.
+const LDS_SHARED_BYTES: usize = 32 << 10;
+/// Padding of a row in LDS, bytes.
+const PADDING_BYTES: usize = 16;
+
+/// For multiply-add, the largest first: lanes along own rows, values along them, others, lanes along the others.
+const PLAIN: [[u16; 4]; 4] = [[16, 2, 32, 16], [16, 2, 16, 16], [16, 1, 16, 16], [16, 1, 8, 8]];
+
+/// Bytes in LDS of `other` rows of each depth.
+fn rows_bytes(other: usize, depths: &[usize], dtype: DType) -> usize {
+    depths.iter().map(|depth| other * (depth * dtype.size_bytes() + PADDING_BYTES)).sum()
+}
+
+impl Tile {
+    /// The tiles for `rows` own rows; `streamed`: the padded depths of what goes through LDS, per row of the others;
+    /// `exchanged`: how many tiles of values go through LDS where there is no matrix unit.
+    pub fn choose(
+        info: &ArchInfo,
+        matrix: bool,
+        dtype: DType,
+        streamed: [usize; 2],
+        rows: usize,
+        exchanged: usize,
+    ) -> Tile {
+        let size = if matrix { side(info, dtype) } else { 0 };
+        let fits = |other: usize, most| rows_bytes(other, &streamed, dtype) <= most;
+        let wide = streamed.iter().sum::<usize>() > 128;
+        let few = rows <= usize::from(size);
+        match (size, info.matrix) {
+            (32, _) => {
+                // A wave of 64 has registers for all that LDS has room for.
+                let other = [64, 32].into_iter().find(|&other| fits(other, LDS_SHARED_BYTES)).unwrap_or(32);
+                if fits(other, LDS_MAX_BYTES) {
+                    let waves = if few { 1 } else { 4 };
+                    return Tile { size, waves, tiles: 1, other: other as u16, lanes: 0, own_words: 64 };
+                }
+            }
+            (16, Matrix::MmaSync) => {
+                let other = if fits(64, LDS_MAX_BYTES) { 64 } else { 32 };
+                if fits(other, LDS_MAX_BYTES) {
+                    let waves = if few { 1 } else { 4 };
+                    let tiles = if wide || few { 1 } else { 2 };
+                    return Tile { size, waves, tiles, other: other as u16, lanes: 0, own_words: 64 };
+                }
+            }
+            (16, _) => {
+                // A wave of 32 holds twice as much per lane: beyond two depths of 64 it reads its own rows again.
+                return if wide {
+                    Tile { size, waves: 8, tiles: 1, other: 16, lanes: 0, own_words: 32 }
+                } else {
+                    let waves = if few { 1 } else { 4 };
+                    Tile { size, waves, tiles: 1, other: 64, lanes: 0, own_words: 64 }
+                };
+            }
+            (_, _) => {}
+        }
+        let sum_bytes = dtype.size_bytes().max(4);
+        let room = |&&[waves, tiles, other, _]: &&[u16; 4]| {
+            let exchange = usize::from(waves * tiles) * (usize::from(other) + 1) * sum_bytes * exchanged;
+            rows_bytes(other.into(), &streamed, dtype) + exchange <= LDS_MAX_BYTES
+        };
+        let [waves, tiles, other, lanes] = *PLAIN.iter().find(room).expect("eight rows of 256 f64 fit");
+        Tile { size: 0, waves, tiles, other, lanes, own_words: 0 }
+    }
+
+    /// Own rows of a workgroup.
+    pub fn own(self) -> usize {
+        usize::from(self.waves) * usize::from(self.tiles) * usize::from(self.size.max(1))
+    }
+
+    /// Threads of a workgroup.
+    pub fn threads(self, wave_size: usize) -> usize {
+        usize::from(self.waves) * if self.size == 0 { usize::from(self.lanes) } else { wave_size }
+    }
+
+    /// The macros.
+    pub fn defines(self) -> [(&'static str, u16); 6] {
+        [
+            ("ATTENTION_SIZE", self.size),
+            ("ATTENTION_WAVES", self.waves),
+            ("ATTENTION_TILES", self.tiles),
+            ("ATTENTION_OTHER", self.other),
+            ("ATTENTION_LANES", self.lanes),
+            ("ATTENTION_OWN_WORDS", self.own_words),
+        ]
+    }
+}
+
+/// Side of the products that `chain.h` has for a type.
+fn side(info: &ArchInfo, dtype: DType) -> u16 {
+    match (info.matrix, dtype) {
+        (Matrix::Mfma(_), DType::F32 | DType::F16 | DType::BF16) => 32,
+        (Matrix::Wmma11 | Matrix::Wmma12 | Matrix::MmaSync, DType::F16 | DType::BF16) => 16,
+        _ => 0,
+    }
+}

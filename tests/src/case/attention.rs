@@ -1,0 +1,286 @@
+//! Attention: sizes around every tile, head sizes, shared heads, everything that hides a key, sequences of different lengths.
+
+use rocfire_hal::{DType, Stream, Tensor};
+use rocfire_kernels::attention::{AttentionInputs, AttentionParams, Starts, attention as launch_attention};
+
+use super::{Call, Case, FLOATS, Failure};
+use crate::data::{Array, Placement};
+use crate::oracle::{dot, sum};
+
+/// What a case asks for.
+#[derive(Clone, Copy, Debug)]
+struct Spec {
+    batches: usize,
+    heads: usize,
+    kv_heads: usize,
+    q_rows: usize,
+    k_rows: usize,
+    depth: usize,
+    value_depth: usize,
+    causal: bool,
+    left: Option<usize>,
+    right: Option<usize>,
+    softcap: Option<f64>,
+    /// Shapes that broadcast to the scores.
+    mask: Option<[usize; 4]>,
+    bias: Option<[usize; 4]>,
+    /// Rows before heads in memory.
+    rows_first: bool,
+}
+
+const PLAIN: Spec = Spec {
+    batches: 1,
+    heads: 1,
+    kv_heads: 1,
+    q_rows: 1,
+    k_rows: 1,
+    depth: 64,
+    value_depth: 64,
+    causal: false,
+    left: None,
+    right: None,
+    softcap: None,
+    mask: None,
+    bias: None,
+    rows_first: false,
+};
+
+/// One, around a tile, more queries than keys, a single query of many keys, none.
+const SIZES: [Spec; 14] = [
+    Spec { depth: 32, value_depth: 32, ..PLAIN },
+    Spec { batches: 2, heads: 4, kv_heads: 2, q_rows: 33, k_rows: 65, causal: true, ..PLAIN },
+    Spec { q_rows: 65, k_rows: 31, causal: true, ..PLAIN },
+    Spec { heads: 4, k_rows: 601, ..PLAIN },
+    Spec { heads: 2, kv_heads: 2, q_rows: 3, k_rows: 517, causal: true, left: Some(300), ..PLAIN },
+    Spec {
+        q_rows: 40,
+        k_rows: 129,
+        depth: 128,
+        value_depth: 128,
+        left: Some(17),
+        right: Some(3),
+        rows_first: true,
+        ..PLAIN
+    },
+    Spec { heads: 2, q_rows: 31, k_rows: 70, depth: 40, value_depth: 40, mask: Some([1, 1, 31, 70]), ..PLAIN },
+    Spec { heads: 2, kv_heads: 2, q_rows: 17, k_rows: 37, bias: Some([1, 2, 1, 37]), softcap: Some(1.5), ..PLAIN },
+    Spec { q_rows: 17, k_rows: 37, depth: 256, value_depth: 256, ..PLAIN },
+    Spec { q_rows: 20, k_rows: 45, depth: 192, value_depth: 128, causal: true, ..PLAIN },
+    Spec { q_rows: 9, k_rows: 33, depth: 72, value_depth: 104, rows_first: true, ..PLAIN },
+    Spec { heads: 2, kv_heads: 2, q_rows: 0, k_rows: 5, ..PLAIN },
+    Spec { heads: 2, kv_heads: 2, q_rows: 5, k_rows: 0, ..PLAIN },
+    Spec { batches: 2, q_rows: 130, k_rows: 130, depth: 32, value_depth: 32, causal: true, ..PLAIN },
+];
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (turn, spec) in SIZES.into_iter().enumerate() {
+        // Kernels are made for a head size: most sizes share one, and come in two types.
+        let types = if spec.depth == PLAIN.depth { 2 } else { 1 };
+        for shift in 0..types {
+            cases.push(forward(FLOATS[(turn + 2 * shift + turn / 4) % 4], spec));
+        }
+    }
+    for dtype in [DType::F16, DType::F32] {
+        cases.push(varied(dtype));
+    }
+    cases
+}
+
+impl Spec {
+    fn name(&self) -> String {
+        let mut name = format!(
+            "{}x{}/{}x{}x{} · {}/{}",
+            self.batches, self.heads, self.kv_heads, self.q_rows, self.k_rows, self.depth, self.value_depth
+        );
+        let named = [
+            (self.causal, " causal"),
+            (self.left.is_some() || self.right.is_some(), " window"),
+            (self.softcap.is_some(), " softcap"),
+            (self.mask.is_some(), " mask"),
+            (self.bias.is_some(), " bias"),
+            (self.rows_first, " BSHD"),
+        ];
+        named.iter().filter(|(there, _)| *there).for_each(|(_, word)| name.push_str(word));
+        name
+    }
+
+    fn params(&self) -> AttentionParams {
+        let mut params = AttentionParams::default();
+        (params.causal, params.left, params.right, params.softcap) = (self.causal, self.left, self.right, self.softcap);
+        params
+    }
+
+    /// The shape of queries, keys or values, as they lie in memory.
+    fn stored(&self, heads: usize, rows: usize, depth: usize) -> Vec<usize> {
+        if self.rows_first { vec![self.batches, rows, heads, depth] } else { vec![self.batches, heads, rows, depth] }
+    }
+
+    fn inputs(&self, dtype: DType) -> Vec<(Array, Placement)> {
+        let shapes = [
+            self.stored(self.heads, self.q_rows, self.depth),
+            self.stored(self.kv_heads, self.k_rows, self.depth),
+            self.stored(self.kv_heads, self.k_rows, self.value_depth),
+        ];
+        let mut inputs = Vec::new();
+        for (number, shape) in shapes.iter().enumerate() {
+            inputs.push((Array::random(shape, dtype, number as u64 + 1), Placement::Contiguous));
+        }
+        inputs.extend(self.mask.map(|shape| (Array::random(&shape, DType::Bool, 4), Placement::Contiguous)));
+        inputs.extend(self.bias.map(|shape| (Array::random(&shape, dtype, 5), Placement::Contiguous)));
+        inputs
+    }
+
+    /// Where an element lies.
+    fn at(&self, heads: usize, rows: usize, depth: usize, [batch, head, row]: [usize; 3]) -> usize {
+        let line =
+            if self.rows_first { (batch * rows + row) * heads + head } else { (batch * heads + head) * rows + row };
+        line * depth
+    }
+}
+
+/// An element of an array that broadcasts.
+fn broadcast(array: &Array, at: [usize; 4]) -> f64 {
+    let place = at.iter().zip(&array.shape).fold(0, |n, (&at, &extent)| n * extent + if extent == 1 { 0 } else { at });
+    array.values[place]
+}
+
+/// Output and logarithms of sums, one row after the other.
+fn oracle(spec: &Spec, inputs: &[Array]) -> Vec<Vec<f64>> {
+    let (q, k, v) = (&inputs[0].values, &inputs[1].values, &inputs[2].values);
+    let mask = spec.mask.map(|_| &inputs[3]);
+    let bias = spec.bias.map(|_| &inputs[inputs.len() - 1]);
+    let lines = spec.batches * spec.heads * spec.q_rows;
+    let mut out = vec![0.0; lines * spec.value_depth];
+    let mut lse = vec![f64::NEG_INFINITY; lines];
+    let shift = spec.k_rows as i64 - spec.q_rows as i64;
+    for line in 0..lines {
+        let (batch, head, row) = (line / spec.q_rows / spec.heads, line / spec.q_rows % spec.heads, line % spec.q_rows);
+        let kv_head = head / (spec.heads / spec.kv_heads);
+        let q_at = spec.at(spec.heads, spec.q_rows, spec.depth, [batch, head, row]);
+        let own = row as i64 + shift;
+        let right = if spec.causal { Some(0) } else { spec.right };
+        let mut scores = Vec::new();
+        for key in 0..spec.k_rows {
+            let ahead = key as i64 - own;
+            let hidden = right.is_some_and(|right| ahead > right as i64)
+                || spec.left.is_some_and(|left| -ahead > left as i64)
+                || mask.is_some_and(|mask| broadcast(mask, [batch, head, row, key]) != 0.0);
+            if hidden {
+                continue;
+            }
+            let k_at = spec.at(spec.kv_heads, spec.k_rows, spec.depth, [batch, kv_head, key]);
+            let product = dot((0..spec.depth).map(|d| (q[q_at + d], k[k_at + d])));
+            let mut score = product / (spec.depth as f64).sqrt();
+            if let Some(softcap) = spec.softcap {
+                score = softcap * (score / softcap).tanh();
+            }
+            score += bias.map_or(0.0, |bias| broadcast(bias, [batch, head, row, key]));
+            scores.push((key, score));
+        }
+        let most = scores.iter().map(|&(_, score)| score).fold(f64::NEG_INFINITY, f64::max);
+        let weights: Vec<f64> = scores.iter().map(|(_, score)| (score - most).exp()).collect();
+        let total = sum(&weights);
+        if scores.is_empty() {
+            continue;
+        }
+        lse[line] = most + total.ln();
+        let to = spec.at(spec.heads, spec.q_rows, spec.value_depth, [batch, head, row]);
+        for d in 0..spec.value_depth {
+            let terms = scores.iter().zip(&weights).map(|(&(key, _), &weight)| {
+                (weight, v[spec.at(spec.kv_heads, spec.k_rows, spec.value_depth, [batch, kv_head, key]) + d])
+            });
+            out[to + d] = dot(terms) / total;
+        }
+    }
+    vec![out, lse]
+}
+
+/// The type of the logarithms of sums.
+fn real(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+fn forward(dtype: DType, spec: Spec) -> Case {
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let heads_first = |tensor: &Tensor| -> Result<Tensor, Failure> {
+            let layout = if spec.rows_first { tensor.layout().swap(1, 2)? } else { *tensor.layout() };
+            Ok(tensor.with_layout(layout)?)
+        };
+        let (q, k, v) = (heads_first(&inputs[0])?, heads_first(&inputs[1])?, heads_first(&inputs[2])?);
+        let read = AttentionInputs {
+            q: q.view(),
+            k: k.view(),
+            v: v.view(),
+            mask: spec.mask.map(|_| inputs[3].view()),
+            bias: spec.bias.map(|_| inputs[inputs.len() - 1].view()),
+            starts: None,
+        };
+        let (out, lse) = outputs.split_at_mut(1);
+        let mut out = heads_first(&out[0])?;
+        Ok(launch_attention(stream, &read, &spec.params(), out.view_mut(), Some(lse[0].view_mut()))?)
+    };
+    let outputs = vec![
+        (spec.stored(spec.heads, spec.q_rows, spec.value_depth), dtype),
+        (vec![spec.batches, spec.heads, spec.q_rows], real(dtype)),
+    ];
+    let pairs = (spec.batches * spec.heads * spec.q_rows * spec.k_rows) as f64;
+    let flops = 2.0 * pairs * (spec.depth + spec.value_depth) as f64;
+    let call =
+        Call { inputs: spec.inputs(dtype), outputs, launch, oracle: move |inputs: &[Array]| oracle(&spec, inputs) };
+    Case::new("attention", dtype, spec.name(), flops, call).summing(spec.depth + spec.k_rows)
+}
+
+/// Rows at which sequences of queries and of keys begin: a long one, an empty one, one without keys, a short one.
+const Q_STARTS: [usize; 5] = [0, 37, 37, 40, 45];
+const K_STARTS: [usize; 5] = [0, 70, 81, 81, 84];
+
+/// Sequences one after the other.
+fn varied(dtype: DType) -> Case {
+    let (q_rows, k_rows) = (Q_STARTS[4], K_STARTS[4]);
+    let spec = Spec { heads: 2, kv_heads: 1, q_rows, k_rows, causal: true, ..PLAIN };
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let starts = Starts { q: inputs[3].view(), k: inputs[4].view(), q_rows_most: 37, k_rows_most: 70 };
+        let read = AttentionInputs {
+            q: inputs[0].view(),
+            k: inputs[1].view(),
+            v: inputs[2].view(),
+            mask: None,
+            bias: None,
+            starts: Some(starts),
+        };
+        let (out, lse) = outputs.split_at_mut(1);
+        Ok(launch_attention(stream, &read, &spec.params(), out[0].view_mut(), Some(lse[0].view_mut()))?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let (mut out, mut lse) = (vec![0.0; 2 * q_rows * 64], vec![0.0; 2 * q_rows]);
+        for batch in 0..4 {
+            let (q, k) = (Q_STARTS[batch]..Q_STARTS[batch + 1], K_STARTS[batch]..K_STARTS[batch + 1]);
+            let own = Spec { q_rows: q.len(), k_rows: k.len(), ..spec };
+            // The rows of one sequence, of every head.
+            let cut = |array: &Array, heads: usize, total: usize, rows: &std::ops::Range<usize>| {
+                let head = |head: usize| {
+                    array.values[(head * total + rows.start) * 64..(head * total + rows.end) * 64].to_vec()
+                };
+                Array::new(&[1, heads, rows.len(), 64], array.dtype, (0..heads).flat_map(head).collect())
+            };
+            let cut = [cut(&inputs[0], 2, q_rows, &q), cut(&inputs[1], 1, k_rows, &k), cut(&inputs[2], 1, k_rows, &k)];
+            let want = self::oracle(&own, &cut);
+            for head in 0..2 {
+                for (number, row) in q.clone().enumerate() {
+                    let from = head * q.len() + number;
+                    out[(head * q_rows + row) * 64..][..64].copy_from_slice(&want[0][from * 64..][..64]);
+                    lse[head * q_rows + row] = want[1][from];
+                }
+            }
+        }
+        vec![out, lse]
+    };
+    let starts =
+        |values: [usize; 5]| (Array::new(&[5], DType::I32, values.map(|n| n as f64).to_vec()), Placement::Contiguous);
+    let mut inputs = spec.inputs(dtype);
+    inputs.extend([starts(Q_STARTS), starts(K_STARTS)]);
+    let outputs = vec![(vec![1, 2, q_rows, 64], dtype), (vec![1, 2, q_rows], real(dtype))];
+    let call = Call { inputs, outputs, launch, oracle };
+    Case::new("attention", dtype, "sequences of 37, 0, 3, 5 rows causal".to_owned(), 0.0, call).summing(64 + 70)
+}
