@@ -1,5 +1,5 @@
-//! The operator library: GEMM, attention, convolution, indexing, random numbers, scans and extrema, as HIP kernels with
-//! their launchers.
+//! The operator library: GEMM, attention, convolution, indexing, random numbers, scans, sorting and extrema, as HIP kernels
+//! with their launchers.
 //!
 //! A family is a folder; an operator is two files with one stem. `<op>.hip` opens with its contract; `<op>.rs` has the
 //! launcher, which checks shapes, types, devices and aliasing and then launches on views of any strides, and in its tests
@@ -19,6 +19,7 @@ pub mod random;
 pub mod reduce;
 pub mod registry;
 pub mod scan;
+pub mod sort;
 #[cfg(test)]
 mod testing;
 

@@ -9,11 +9,12 @@ use rocfire_hal::{DType, Source};
 use crate::attention::{AttentionKey, Tile};
 use crate::conv::{ConvKey, DirectKey};
 use crate::gemm::{GemmKey, Mode, TILINGS};
-use crate::index::{GatherKey, ScatterKey, SelectKey, Update, UpdateKey};
+use crate::index::{CompactKey, GatherKey, ScatterKey, SelectKey, SortedKey, Update, UpdateKey};
 use crate::random::{Draw, RandomKey};
 use crate::reduce::ArgKey;
 use crate::scan::{Cumulative, CumulativeKey};
-use crate::{attention, conv, gemm, index, random, reduce, scan};
+use crate::sort::SortKey;
+use crate::{attention, conv, gemm, index, random, reduce, scan, sort};
 
 /// One kernel source.
 #[derive(Clone, Debug)]
@@ -36,6 +37,9 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
             for op in Cumulative::ALL {
                 add("cumulative", scan::cumulative_source(CumulativeKey { dtype, op }));
             }
+            for index in [DType::I32, DType::I64] {
+                add("sort", sort::sort_source(SortKey { dtype, index }));
+            }
         }
         if dtype.is_float() {
             conv_sources(arch, dtype).for_each(|source| add("conv", source));
@@ -49,6 +53,8 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
         if dtype.is_float() {
             attention_sources(arch, dtype).for_each(|source| add("attention", source));
         }
+        let index = if dtype.size_bytes() == 4 { DType::I32 } else { DType::I64 };
+        add("compact", index::compact_source(CompactKey { word: dtype.size_bytes(), index }));
         let index = DType::I64;
         add("gather", index::gather_source(GatherKey { bytes: dtype.size_bytes(), index }));
         for word in [dtype.size_bytes(), 16] {
@@ -59,6 +65,8 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
             if !(arithmetic && dtype == DType::Bool) {
                 add("scatter", index::scatter_source(ScatterKey { dtype, index, update }));
                 add("select_update", index::select_update_source(UpdateKey { dtype, index, update }));
+                let wide = matches!(dtype, DType::F16 | DType::BF16);
+                add("sorted_update", index::sorted_update_source(SortedKey { dtype, index, update, wide }));
             }
         }
         for draw in [Draw::Uniform, Draw::Normal, Draw::Bernoulli] {

@@ -9,9 +9,11 @@ pub mod corpus;
 mod data;
 mod expectations;
 mod oracle;
+mod support;
 mod tolerance;
 
-pub use case::{Case, Cost, Run};
+pub use case::{Case, Cost, Run, SizeClass};
 pub use data::{Array, Placement};
 pub use expectations::{Expectation, expectation};
+pub use support::report;
 pub use tolerance::{Distance, most_nmse};

@@ -1,18 +1,24 @@
 //! Reading and updating elements that indices name.
 //!
 //! [`gather`] and [`scatter`] have an index per element, [`select`] and [`select_update`] one per slice along an axis;
-//! embedding is [`select`] along axis 0 and its gradient [`select_update`] with [`Update::Add`]. Callers are the adapters.
+//! embedding is [`select`] along axis 0 and its gradient [`select_update`] with [`Update::Add`]. [`Chosen`] is what a mask
+//! picks out: the elements there, or their coordinates. Callers are the adapters.
 //!
-//! Updates of one element happen in ascending order of the index tensor: the same bits on every run, without atomics.
+//! Updates of one element happen in ascending order of the index tensor: the same bits on every run, without atomics. Few
+//! indices are followed one after the other; many are sorted first, so that different elements are updated side by side.
 //! An index outside the axis, negative ones included, is never followed: reading gives zero, updating passes it over.
 
+mod compact;
 mod gather;
 mod scatter;
 mod select;
 mod select_update;
+mod sorted_update;
 
 use rocfire_hal::{DType, Error, View};
 
+pub use compact::Chosen;
+pub(crate) use compact::{CompactKey, source as compact_source};
 pub use gather::gather;
 pub(crate) use gather::{GatherKey, source as gather_source};
 pub use scatter::scatter;
@@ -21,6 +27,7 @@ pub use select::select;
 pub(crate) use select::{SelectKey, source as select_source};
 pub use select_update::select_update;
 pub(crate) use select_update::{UpdateKey, source as select_update_source};
+pub(crate) use sorted_update::{SortedKey, source as sorted_update_source};
 
 use crate::Result;
 use crate::family::shape;

@@ -3,11 +3,14 @@
 use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
+use super::sorted_update::{SERIAL_MAX, Sorted, sorted_update};
 use super::{Update, integers, same_but, same_shape};
 use crate::Result;
 use crate::family::{self, BLOCK, Box3, FastDiv, Input3, Output3, Sources, Strides3, c_type};
 
 const OP: &str = "scatter";
+/// Fewest lines that are worth a lane each however long they are: with as many the device is full.
+const LINES_MIN: usize = 16384;
 
 /// `out[.., indices[.., j, ..], ..] = update(out[..], value[.., j, ..])` along axis `dim`, for ascending `j`, in place.
 ///
@@ -48,6 +51,12 @@ pub fn scatter(
     let (element, index_bytes) = (out.dtype().size_bytes() as i64, indices.dtype().size_bytes() as i64);
     let space = Box3::of(indices.shape(), dim);
     let extent = out.shape()[dim] as i64;
+    if space.middle > SERIAL_MAX && space.outer * space.inner < LINES_MIN {
+        let sorted = Sorted::per_line(stream, dim, indices)?;
+        let (value, out) = (Input3::new(stream, value, dim)?, Output3::new(stream, out, dim, true)?);
+        sorted_update(stream, (update, false), &sorted, space, extent as usize, &value, &out)?;
+        return out.finish(stream);
+    }
     let (indices, value) = (Input3::new(stream, indices, dim)?, Input3::new(stream, value, dim)?);
     let out = Output3::new(stream, out, dim, true)?;
     let strides = [out.strides(), indices.strides(), value.strides()];

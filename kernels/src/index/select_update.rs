@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
+use super::sorted_update::{SERIAL_MAX, Sorted, sorted_update};
 use super::{Update, integers, same_but};
 use crate::Result;
 use crate::family::{self, BLOCK, Box3, FastDiv, GRID_YZ_MAX, Input3, Output3, Sources, Strides3, c_type, shape};
@@ -10,6 +11,13 @@ use crate::family::{self, BLOCK, Box3, FastDiv, GRID_YZ_MAX, Input3, Output3, So
 const OP: &str = "select_update";
 /// Rows per workgroup, a wave each.
 const ROWS: usize = 4;
+/// Most comparisons of a row with an index for which rows look for their indices; beyond, the indices are sorted. That is
+/// 8192 waves' steps through the indices, about what sorting takes.
+const SEARCHES_MAX: usize = 1 << 19;
+
+fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
 
 /// `out[.., indices[j], ..] = update(out[..], value[.., j, ..])` along axis `dim`, for ascending `j`, in place. The gradient
 /// of [`super::select`] is [`Update::Add`] onto zeros.
@@ -53,6 +61,12 @@ pub fn select_update(
     let space = Box3::of(value.shape(), dim);
     let wave = stream.device().arch().info().wave_size as usize;
     let extent = out.shape()[dim];
+    if space.middle > SERIAL_MAX && extent * space.middle > SEARCHES_MAX {
+        let sorted = Sorted::shared(stream, indices)?;
+        let (value, out) = (Input3::new(stream, value, dim)?, Output3::new(stream, out, dim, true)?);
+        sorted_update(stream, (update, is_half(out.view().dtype())), &sorted, space, extent, &value, &out)?;
+        return out.finish(stream);
+    }
     let rows = by_rows(space, extent, wave, out.dtype(), update);
     let value = Input3::new(stream, value, dim)?;
     let out = Output3::new(stream, out, dim, true)?;
@@ -69,8 +83,7 @@ pub fn select_update(
 /// of 16-bit floats, which only rows keep in f32. Costs are in instructions of a wave, counted in the kernels' loops: 8 per
 /// stretch of indices and 8 per hit, against 14 per index.
 fn by_rows(space: Box3, extent: usize, wave: usize, dtype: DType, update: Update) -> bool {
-    let half = matches!(dtype, DType::F16 | DType::BF16);
-    if half && matches!(update, Update::Add | Update::Mul) {
+    if is_half(dtype) && matches!(update, Update::Add | Update::Mul) {
         return true;
     }
     let columns = space.inner.div_ceil(wave) * space.outer;

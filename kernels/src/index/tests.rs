@@ -135,32 +135,43 @@ fn updates(dtype: DType) -> impl Iterator<Item = Update> {
 #[test]
 fn scatter_updates_in_order() {
     let device = device();
-    let mut numbers = Numbers::new(3);
     for (round, (shape, dim, n)) in SHAPES.into_iter().enumerate() {
         let dtypes = [DType::F32, DType::ALL[round % 13], DType::ALL[(round + 7) % 13]];
         for (dtype, update) in dtypes.into_iter().flat_map(|dtype| updates(dtype).map(move |update| (dtype, update))) {
-            let value_shape = with_axis(shape, dim, n);
-            let count: usize = value_shape.iter().product();
-            let base = numbers.values(shape.iter().product(), dtype);
-            let value = numbers.values(count, dtype);
-            let index = indices(&mut numbers, count, shape[dim]);
-            let mut want = base.clone();
-            for (n, mut at) in coordinates(&value_shape).enumerate() {
-                if let Some(index) = inside(index[n], shape[dim]) {
-                    at[dim] = index;
-                    let to = number(shape, &at);
-                    want[to] = updated(update, want[to], value[n], dtype);
-                }
-            }
             let lies = [Lie::ALL[round % 3], Lie::ALL[(round + 1) % 3]];
-            let mut out = tensor(&device, shape, dtype, &base, lies[0]);
-            let index = tensor(&device, &value_shape, DType::I64, &index, lies[1]);
-            let value = tensor(&device, &value_shape, dtype, &value, lies[1]);
-            scatter(device.stream(), update, dim, out.view_mut(), index.view(), value.view()).unwrap();
-            // Products of small values may overflow to infinity, and infinity times 0 is NaN on both sides.
-            assert_eq!(bits(&read(&out)), bits(&want), "{shape:?} along {dim}, {dtype}, {update:?}, {lies:?}");
+            check_scatter(&device, shape, dim, n, (dtype, update), lies);
         }
     }
+}
+
+fn check_scatter(
+    device: &Device,
+    shape: &[usize],
+    dim: usize,
+    n: usize,
+    (dtype, update): (DType, Update),
+    lies: [Lie; 2],
+) {
+    let mut numbers = Numbers::new((shape.len() * 100 + n) as u64);
+    let value_shape = with_axis(shape, dim, n);
+    let count: usize = value_shape.iter().product();
+    let base = numbers.values(shape.iter().product(), dtype);
+    let value = numbers.values(count, dtype);
+    let index = indices(&mut numbers, count, shape[dim]);
+    let mut want = base.clone();
+    for (n, mut at) in coordinates(&value_shape).enumerate() {
+        if let Some(index) = inside(index[n], shape[dim]) {
+            at[dim] = index;
+            let to = number(shape, &at);
+            want[to] = updated(update, want[to], value[n], dtype);
+        }
+    }
+    let mut out = tensor(device, shape, dtype, &base, lies[0]);
+    let index = tensor(device, &value_shape, DType::I64, &index, lies[1]);
+    let value = tensor(device, &value_shape, dtype, &value, lies[1]);
+    scatter(device.stream(), update, dim, out.view_mut(), index.view(), value.view()).unwrap();
+    // Products of small values may overflow to infinity, and infinity times 0 is NaN on both sides.
+    assert_eq!(bits(&read(&out)), bits(&want), "{shape:?} along {dim}, {dtype}, {update:?}, {lies:?}");
 }
 
 fn bits(values: &[f64]) -> Vec<u64> {
@@ -227,6 +238,26 @@ fn select_update_into_many_rows_updates_in_order() {
 }
 
 #[test]
+fn many_indices_are_sorted_and_update_in_order() {
+    let device = device();
+    for (dtype, update) in [
+        (DType::F32, Update::Add),
+        (DType::BF16, Update::Add),
+        (DType::I64, Update::Assign),
+        (DType::U8, Update::Mul),
+        (DType::Bool, Update::Max),
+        (DType::F16, Update::Min),
+    ] {
+        check_select_update(&device, &[1100, 3], 0, 500, dtype, update, Lie::Plain);
+        check_select_update(&device, &[2, 2003], 1, 301, dtype, update, Lie::Sparse);
+        for (shape, dim, n) in [(vec![2, 5, 3], 1, 700), (vec![40], 0, 1500)] {
+            let lie = [Lie::Swapped, Lie::Plain][dim % 2];
+            check_scatter(&device, &shape, dim, n, (dtype, update), [lie, Lie::Plain]);
+        }
+    }
+}
+
+#[test]
 fn sums_of_16_bit_floats_are_kept_in_f32() {
     let device = device();
     let mut out = tensor(&device, &[1, 2], DType::BF16, &[256.0, 0.0], Lie::Plain);
@@ -288,4 +319,58 @@ fn wrong_arguments_are_refused() {
     refused(scatter(stream, Update::Add, 0, flags.view_mut(), rows.view(), value.view()), "no bool kernel");
     let alias: Tensor = x.clone();
     refused(scatter(stream, Update::Add, 0, x.clone().view_mut(), rows.view(), alias.view()), "memory apart");
+}
+
+#[test]
+fn a_mask_chooses_elements_and_their_coordinates_in_order() {
+    let device = device();
+    let mut numbers = Numbers::new(5);
+    let shapes: [&[usize]; 6] = [&[1], &[257], &[5, 9], &[3, 4, 65], &[2049], &[0, 3]];
+    for (round, shape) in shapes.into_iter().enumerate() {
+        for (turn, dtype) in DType::ALL.into_iter().enumerate() {
+            let count: usize = shape.iter().product();
+            let x = numbers.values(count, dtype);
+            let mask: Vec<f64> = match turn % 4 {
+                0 => vec![1.0; count],
+                1 => vec![0.0; count],
+                _ => numbers.values(count, DType::Bool),
+            };
+            let (lies, index) = ([Lie::ALL[round % 3], Lie::ALL[turn % 3]], [DType::I32, DType::I64][turn % 2]);
+            let held = |n: &usize| mask[*n] != 0.0;
+            let values: Vec<f64> = (0..count).filter(held).map(|n| x[n]).collect();
+            let places: Vec<f64> = coordinates(shape)
+                .enumerate()
+                .filter(|(n, _)| held(n))
+                .flat_map(|(_, at)| at)
+                .map(|c| c as f64)
+                .collect();
+            let chosen = Chosen::of(device.stream(), &tensor(&device, shape, DType::Bool, &mask, lies[1])).unwrap();
+            assert_eq!(chosen.len(), values.len());
+            let mut out = Tensor::empty(&device, &[chosen.len()], dtype).unwrap();
+            let x = tensor(&device, shape, dtype, &x, lies[0]);
+            chosen.values(device.stream(), x.view(), out.view_mut()).unwrap();
+            assert_eq!(read(&out), values, "{shape:?} {dtype} {lies:?}");
+            let mut out = Tensor::empty(&device, &[chosen.len(), shape.len()], index).unwrap();
+            chosen.places(device.stream(), out.view_mut()).unwrap();
+            assert_eq!(read(&out), places, "{shape:?} {dtype} {lies:?}");
+        }
+    }
+}
+
+#[test]
+fn a_mask_refuses_what_does_not_fit_it() {
+    let device = device();
+    let stream = device.stream();
+    let make = |shape: &[usize], dtype| tensor(&device, shape, dtype, &vec![1.0; shape.iter().product()], Lie::Plain);
+    let error = Chosen::of(stream, &make(&[3], DType::F32)).unwrap_err();
+    assert!(error.to_string().contains("mask must be bool"), "{error}");
+    let chosen = Chosen::of(stream, &make(&[3], DType::Bool)).unwrap();
+    let x = make(&[4], DType::F32);
+    let error = chosen.values(stream, x.view(), make(&[3], DType::F32).view_mut()).unwrap_err();
+    assert!(error.to_string().contains("x must be [3]"), "{error}");
+    let x = make(&[3], DType::F32);
+    let error = chosen.values(stream, x.view(), make(&[2], DType::F32).view_mut()).unwrap_err();
+    assert!(error.to_string().contains("out must be [3]"), "{error}");
+    let error = chosen.places(stream, make(&[3, 1], DType::U8).view_mut()).unwrap_err();
+    assert!(error.to_string().contains("out must be i32 or i64"), "{error}");
 }

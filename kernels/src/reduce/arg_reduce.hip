@@ -3,11 +3,13 @@
 // Shapes : x [outer, extent, inner]; indices, values [outer, 1, inner]; any strides, in elements
 // Grid   : lines (ceil(lines / 256), 1, 1)      one lane per line (o, i)
 //          waves (ceil(lines / ROWS), 1, 1)     one wave per line
-// Block  : lines (256, 1, 1), waves (ROWS * wave, 1, 1)
-// Needs  : lines < 2^31, 1 <= extent < 2^32; values may be null               checked by the launcher
-// Numeric: a NaN is taken before any number, the first of several (Burn's Flex); both kernels give the same
+//          chunks (ceil(lines * chunks / ROWS), 1, 1), then partials (ceil(lines / ROWS), 1, 1)
+//                                               for few long lines: one wave per chunk, then one per line over its chunks
+// Block  : lines (256, 1, 1), others (ROWS * wave, 1, 1)
+// Needs  : lines, lines * chunks < 2^31, 1 <= extent < 2^31; values may be null               checked by the launcher
+// Numeric: a NaN is taken before any number, the first of several (Burn's Flex); all kernels give the same
 //
-// Macros : ARG_TYPE; ARG_INDEX, the type of the indices; ARG_MAX: 1 largest, 0 smallest; ARG_ROWS
+// Macros : ARG_TYPE; ARG_INDEX, the type of the indices; ARG_MAX: 1 largest, 0 smallest; ARG_ROWS; ARG_CHUNK
 using namespace rf;
 
 typedef Wide<ARG_TYPE>::type Value;
@@ -19,9 +21,12 @@ struct ArgReduceArgs {
     Strides3 x_strides, index_strides, value_strides;
     u32 extent;
     FastDiv inner;
-    u32 lines, padding;
+    u32 lines;
+    FastDiv chunks;
+    Value* partial_values;    // [lines, chunks]
+    u32* partial_indices;
 };
-static_assert(sizeof(ArgReduceArgs) == 120, "as in arg_reduce.rs");
+static_assert(sizeof(ArgReduceArgs) == 144, "as in arg_reduce.rs");
 
 struct Candidate {
     Value value;
@@ -47,12 +52,13 @@ struct Best {
     }
 };
 
-RF_FN Candidate scan(const ARG_TYPE* x, i64 stride, u32 from, u32 step, u32 extent) {
-    // A lane past the end repeats element 0, which changes nothing.
+// Over elements first + lane, first + lane + step, … below end.
+RF_FN Candidate scan(const ARG_TYPE* x, i64 stride, u32 first, u32 lane, u32 step, u32 end) {
+    // A lane past the end repeats the first element, which changes nothing.
     Candidate best;
-    best.index = from < extent ? from : 0;
+    best.index = first + lane < end ? first + lane : first;
     best.value = Wide<ARG_TYPE>::of(x[(i64)best.index * stride]);
-    for (u64 m = (u64)from + step; m < extent; m += step) {
+    for (u64 m = (u64)first + lane + step; m < end; m += step) {
         Value value = Wide<ARG_TYPE>::of(x[(i64)m * stride]);
         bool take = better(value, best.value);
         best.value = take ? value : best.value;
@@ -69,7 +75,7 @@ extern "C" __global__ __launch_bounds__(256) void arg_reduce_lines(ArgReduceArgs
     u32 line = group_x() * 256 + thread_x();
     if (line >= g.lines) return;
     u32 o = g.inner.divide(line), i = line - o * g.inner.divisor;
-    write(g, o, i, scan(g.x + g.x_strides.at(o, 0, i), g.x_strides.middle, 0, 1, g.extent));
+    write(g, o, i, scan(g.x + g.x_strides.at(o, 0, i), g.x_strides.middle, 0, 0, 1, g.extent));
 }
 
 extern "C" __global__ __launch_bounds__(ARG_ROWS * ARCH_WAVE_SIZE) void arg_reduce_waves(ArgReduceArgs g) {
@@ -77,7 +83,36 @@ extern "C" __global__ __launch_bounds__(ARG_ROWS * ARCH_WAVE_SIZE) void arg_redu
     if (line >= g.lines) return;
     u32 lane_id = thread_x() % ARCH_WAVE_SIZE;
     u32 o = g.inner.divide(line), i = line - o * g.inner.divisor;
-    Candidate best = scan(g.x + g.x_strides.at(o, 0, i), g.x_strides.middle, lane_id, ARCH_WAVE_SIZE, g.extent);
+    Candidate best = scan(g.x + g.x_strides.at(o, 0, i), g.x_strides.middle, 0, lane_id, ARCH_WAVE_SIZE, g.extent);
     best = wave_reduce(best, Best());
+    if (lane_id == 0) write(g, o, i, best);
+}
+
+extern "C" __global__ __launch_bounds__(ARG_ROWS * ARCH_WAVE_SIZE) void arg_reduce_chunks(ArgReduceArgs g) {
+    u32 at = group_x() * ARG_ROWS + uniform(thread_x() / ARCH_WAVE_SIZE);
+    u32 line = g.chunks.divide(at), first = (at - line * g.chunks.divisor) * ARG_CHUNK;
+    if (line >= g.lines) return;
+    u32 lane_id = thread_x() % ARCH_WAVE_SIZE, end = g.extent - first < ARG_CHUNK ? g.extent : first + ARG_CHUNK;
+    u32 o = g.inner.divide(line), i = line - o * g.inner.divisor;
+    const ARG_TYPE* x = g.x + g.x_strides.at(o, 0, i);
+    Candidate best = wave_reduce(scan(x, g.x_strides.middle, first, lane_id, ARCH_WAVE_SIZE, end), Best());
+    if (lane_id != 0) return;
+    g.partial_values[at] = best.value;
+    g.partial_indices[at] = best.index;
+}
+
+extern "C" __global__ __launch_bounds__(ARG_ROWS * ARCH_WAVE_SIZE) void arg_reduce_partials(ArgReduceArgs g) {
+    u32 line = group_x() * ARG_ROWS + uniform(thread_x() / ARCH_WAVE_SIZE);
+    if (line >= g.lines) return;
+    u32 lane_id = thread_x() % ARCH_WAVE_SIZE, chunks = g.chunks.divisor;
+    const Value* values = g.partial_values + (i64)line * chunks;
+    const u32* indices = g.partial_indices + (i64)line * chunks;
+    Candidate best = {values[lane_id < chunks ? lane_id : 0], indices[lane_id < chunks ? lane_id : 0]};
+    for (u32 chunk = lane_id + ARCH_WAVE_SIZE; chunk < chunks; chunk += ARCH_WAVE_SIZE) {
+        Candidate other = {values[chunk], indices[chunk]};
+        best = Best()(best, other);
+    }
+    best = wave_reduce(best, Best());
+    u32 o = g.inner.divide(line), i = line - o * g.inner.divisor;
     if (lane_id == 0) write(g, o, i, best);
 }

@@ -1,7 +1,7 @@
 //! `arg_reduce`: the launcher of `arg_reduce.hip`.
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_hal::{DType, Source, Stream, View, ViewMut};
+use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
 use crate::family::{self, BLOCK, Box3, FastDiv, Input3, Output3, Sources, Strides3, c_type, shape};
@@ -11,6 +11,11 @@ const OP: &str = "arg_reduce";
 const ROWS: usize = 4;
 /// Shortest line that a wave shares: below, most of its lanes have nothing to do.
 const WAVE_EXTENT_MIN: usize = 32;
+/// Elements of a long line that a wave goes through when several share it: 64 or 128 a lane, so that a chunk's end costs
+/// little.
+const CHUNK: usize = 4096;
+/// Lines below which waves share one: with as many, one wave each fills the largest device twice.
+const SHARED_LINES_MAX: usize = 2048;
 
 /// `indices[.., 0, ..]` = the first index of the largest element along axis `dim`; `values` that element.
 ///
@@ -94,6 +99,7 @@ fn arg_reduce(
     }
     static SOURCES: Sources<ArgKey> = Sources::new();
     let source = SOURCES.get(ArgKey { dtype: x.dtype(), index: indices.dtype(), max }, source);
+    let dtype = x.dtype();
     let (element, index_bytes) = (x.dtype().size_bytes() as i64, indices.dtype().size_bytes() as i64);
     let space = Box3::of(x.shape(), dim);
     let wave = stream.device().arch().info().wave_size as usize;
@@ -117,22 +123,51 @@ fn arg_reduce(
             extent: space.middle as u32,
             inner: FastDiv::new(space.inner),
             lines: lines as u32,
-            padding: 0,
+            chunks: FastDiv::new(1),
+            partial_values: 0,
+            partial_indices: 0,
         };
-        let (kernel, per, block) =
-            if waves { ("arg_reduce_waves", ROWS, ROWS * wave) } else { ("arg_reduce_lines", BLOCK, BLOCK) };
         let index_view = indices.view();
         let value_view = values.as_ref().map(Output3::view);
         let written = [index_view.buffer(), value_view.as_ref().map_or(index_view.buffer(), |view| view.buffer())];
-        let grid = [lines.div_ceil(per), 1, 1];
-        // SAFETY:
-        // - `ArgReduceArgs` is the twin of the kernel's struct, sizes asserted on both sides; the kernels visit the box of
-        //   `x` and its lines in `indices` and, unless null, `values`, inside the checked views.
-        // - They write `indices` and `values` only.
-        unsafe { family::launch(stream, &source, (OP, kernel), grid, [block, 1, 1], &args, &written)? };
+        let run = |kernel, groups, block, args: &ArgReduceArgs, written: &[&Buffer]| {
+            // SAFETY:
+            // - `ArgReduceArgs` is the twin of the kernel's struct, sizes asserted on both sides; the kernels visit the box
+            //   of `x` and its lines in `indices` and, unless null, `values`, inside the checked views, and the partial
+            //   results of each chunk of each line, which their tensors hold.
+            // - They write the outputs, or the partial results, whichever `written` names.
+            unsafe { family::launch(stream, &source, (OP, kernel), [groups, 1, 1], [block, 1, 1], args, written) }
+        };
+        if space.middle > 2 * CHUNK && lines < SHARED_LINES_MAX {
+            let chunks = space.middle.div_ceil(CHUNK);
+            let partial = |dtype| Tensor::empty(&stream.device(), &[lines, chunks], dtype);
+            let (found, places) = (partial(wide(dtype))?, partial(DType::U32)?);
+            let args = ArgReduceArgs {
+                chunks: FastDiv::new(chunks),
+                partial_values: found.view().device_address(),
+                partial_indices: places.view().device_address(),
+                ..args
+            };
+            let groups = (lines * chunks).div_ceil(ROWS);
+            run("arg_reduce_chunks", groups, ROWS * wave, &args, &[found.buffer(), places.buffer()])?;
+            run("arg_reduce_partials", lines.div_ceil(ROWS), ROWS * wave, &args, &written)?;
+        } else if waves {
+            run("arg_reduce_waves", lines.div_ceil(ROWS), ROWS * wave, &args, &written)?;
+        } else {
+            run("arg_reduce_lines", lines.div_ceil(BLOCK), BLOCK, &args, &written)?;
+        }
     }
     indices.finish(stream)?;
     values.map_or(Ok(()), |values| values.finish(stream))
+}
+
+/// What the kernels compare elements in.
+fn wide(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        DType::Bool => DType::I32,
+        dtype => dtype,
+    }
 }
 
 /// What varies in the source.
@@ -145,12 +180,13 @@ pub(crate) struct ArgKey {
 
 /// The source of one variant.
 pub(crate) fn source(key: ArgKey) -> Source {
-    let rows = ROWS.to_string();
+    let (rows, chunk) = (ROWS.to_string(), CHUNK.to_string());
     let defines = [
         ("ARG_TYPE", c_type(key.dtype)),
         ("ARG_INDEX", c_type(key.index)),
         ("ARG_MAX", if key.max { "1" } else { "0" }),
         ("ARG_ROWS", rows.as_str()),
+        ("ARG_CHUNK", chunk.as_str()),
     ];
     Source::new("arg_reduce", include_str!("arg_reduce.hip"), &defines)
 }
@@ -168,9 +204,11 @@ struct ArgReduceArgs {
     extent: u32,
     inner: FastDiv,
     lines: u32,
-    padding: u32,
+    chunks: FastDiv,
+    partial_values: u64,
+    partial_indices: u64,
 }
-const _: () = assert!(size_of::<ArgReduceArgs>() == 120);
+const _: () = assert!(size_of::<ArgReduceArgs>() == 144);
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Running results along an axis.
 //!
-//! [`cumulative`] is the one operator. Each line is one lane's, in ascending order: exact where order matters, and slow for
-//! few long lines.
+//! [`cumulative`] is the one operator. Long lines are shared among workgroups, short ones share a workgroup; the order is the
+//! same however it is done, so results do not depend on layout or device.
 
 mod cumulative;
 

@@ -1,7 +1,7 @@
-//! Reading and writing by index: gather, select, scatter-add, select-add.
+//! Reading and writing by index: gather, select, scatter-add, select-add; and by a mask.
 
 use rocfire_hal::{DType, Stream, Tensor};
-use rocfire_kernels::index::{Update, gather, scatter, select, select_update};
+use rocfire_kernels::index::{Chosen, Update, gather, scatter, select, select_update};
 
 use super::{Call, Case, Failure};
 use crate::data::{Array, Placement, ravel, unravel};
@@ -16,6 +16,10 @@ const SHAPES: [(&[usize], usize, usize); 7] = [
     (&[3, 11, 17], 1, 13),
     (&[4, 6], 0, 0),
 ];
+/// As many indices as are sorted before they are followed: few rows for scatter, many for select.
+const MANY: [(&[usize], usize, usize); 3] = [(&[40, 3], 0, 700), (&[2, 1500], 1, 500), (&[1801, 5], 0, 300)];
+/// Shapes of masks.
+const MASKS: [&[usize]; 6] = [&[1], &[67], &[13, 31], &[3, 11, 17], &[4099], &[0, 3]];
 const DTYPES: [DType; 6] = [DType::F32, DType::I64, DType::F16, DType::BF16, DType::F64, DType::U8];
 
 pub fn cases() -> Vec<Case> {
@@ -30,7 +34,64 @@ pub fn cases() -> Vec<Case> {
             cases.push(add(Reader::Select, dtype, shape, axis, count, placement));
         }
     }
+    for (turn, (shape, axis, count)) in MANY.into_iter().enumerate() {
+        for (dtype, placement) in [(DTYPES[turn], Placement::Contiguous), (DTYPES[turn + 3], Placement::Strided)] {
+            cases.push(add(Reader::Gather, dtype, shape, axis, count, placement));
+            cases.push(add(Reader::Select, dtype, shape, axis, count, placement));
+        }
+    }
+    for (turn, shape) in MASKS.into_iter().enumerate() {
+        for shift in 0..2 {
+            let (dtype, placement) = (DTYPES[(turn + 3 * shift) % DTYPES.len()], Placement::ALL[(turn + shift) % 4]);
+            cases.push(masked(dtype, shape, placement));
+        }
+        cases.push(places([DType::I32, DType::I64][turn % 2], shape, Placement::ALL[(turn + 2) % 4]));
+    }
     cases
+}
+
+/// A mask that holds in about a third of its places; in none of one element.
+fn mask(shape: &[usize]) -> Array {
+    let len = shape.iter().product::<usize>();
+    let holds = |n: usize| f64::from(u8::from((n * 7919 + n / 5) % 3 == 1));
+    Array::new(shape, DType::Bool, (0..len).map(holds).collect())
+}
+
+/// The elements where a mask holds.
+fn masked(dtype: DType, shape: &'static [usize], placement: Placement) -> Case {
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        Ok(Chosen::of(stream, &inputs[1])?.values(stream, inputs[0].view(), outputs[0].view_mut())?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let held = inputs[0].values.iter().zip(&inputs[1].values).filter(|(_, holds)| **holds != 0.0);
+        vec![held.map(|(value, _)| *value).collect()]
+    };
+    let mask = mask(shape);
+    let count = mask.values.iter().filter(|&&holds| holds != 0.0).count();
+    let inputs = vec![(Array::random(shape, dtype, 1), placement), (mask, placement)];
+    let call = Call { inputs, outputs: vec![(vec![count], dtype)], launch, oracle };
+    Case::new("mask_select", dtype, format!("{shape:?} {placement:?}"), 0.0, call)
+}
+
+/// The coordinates where a mask holds.
+fn places(dtype: DType, shape: &'static [usize], placement: Placement) -> Case {
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        Ok(Chosen::of(stream, &inputs[0])?.places(stream, outputs[0].view_mut())?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let mut at = vec![0; shape.len()];
+        let held = (0..inputs[0].values.len()).filter(|&n| inputs[0].values[n] != 0.0);
+        let coordinates = held.flat_map(|n| {
+            unravel(n, shape, &mut at);
+            at.iter().map(|&c| c as f64).collect::<Vec<_>>()
+        });
+        vec![coordinates.collect()]
+    };
+    let mask = mask(shape);
+    let count = mask.values.iter().filter(|&&holds| holds != 0.0).count();
+    let outputs = vec![(vec![count, shape.len()], dtype)];
+    let call = Call { inputs: vec![(mask, placement)], outputs, launch, oracle };
+    Case::new("argwhere", dtype, format!("{shape:?} {placement:?}"), 0.0, call)
 }
 
 /// Whether each element has an index of its own, or each slice.

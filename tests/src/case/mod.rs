@@ -9,6 +9,7 @@ mod random;
 mod reduce;
 mod rows;
 mod scan;
+mod sort;
 
 use std::sync::Arc;
 
@@ -44,6 +45,33 @@ pub trait Run {
     fn distance(&self) -> Result<Distance, Failure>;
 }
 
+/// What kind of call it is, by the number of elements of its largest array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SizeClass {
+    /// An array without elements.
+    Empty,
+    /// One element each.
+    One,
+    /// More, up to 1023: mostly less than a workgroup has lanes, primes and one off the width of a wave.
+    Small,
+    /// 1024 and more: several workgroups, loops, merges.
+    Large,
+}
+
+impl SizeClass {
+    /// Every class, smallest first.
+    pub const ALL: [SizeClass; 4] = [SizeClass::Empty, SizeClass::One, SizeClass::Small, SizeClass::Large];
+
+    fn of(lengths: impl Iterator<Item = usize> + Clone) -> SizeClass {
+        match lengths.clone().max() {
+            _ if lengths.clone().any(|len| len == 0) => SizeClass::Empty,
+            None | Some(0 | 1) => SizeClass::One,
+            Some(2..1024) => SizeClass::Small,
+            Some(1024..) => SizeClass::Large,
+        }
+    }
+}
+
 type Prepare = Box<dyn Fn(&Device) -> Result<Box<dyn Run>, Failure> + Send + Sync>;
 
 /// One call of one operator.
@@ -54,6 +82,10 @@ pub struct Case {
     pub dtype: DType,
     /// Sizes and placements.
     pub size: String,
+    /// How large it is.
+    pub class: SizeClass,
+    /// Whether an input is not row-major.
+    pub strided: bool,
     /// What it costs at least.
     pub cost: Cost,
     /// Terms that an element of the result sums up; 1 for what is no sum.
@@ -140,6 +172,10 @@ impl Case {
         let size_of = |shape: &[usize], dtype: DType| (shape.iter().product::<usize>() * dtype.size_bytes()) as f64;
         let read: f64 = call.inputs.iter().map(|(array, _)| size_of(&array.shape, array.dtype)).sum();
         let written: f64 = call.outputs.iter().map(|(shape, dtype)| size_of(shape, *dtype)).sum();
+        let lengths = call.inputs.iter().map(|(array, _)| &array.shape[..]);
+        let lengths = lengths.chain(call.outputs.iter().map(|(shape, _)| &shape[..]));
+        let class = SizeClass::of(lengths.map(|shape| shape.iter().product()));
+        let strided = call.inputs.iter().any(|(_, placement)| *placement != Placement::Contiguous);
         let call = Arc::new(call);
         let prepare = move |device: &Device| -> Result<Box<dyn Run>, Failure> {
             let place = |(array, placement): &(Array, Placement)| array.place(device, *placement);
@@ -155,6 +191,8 @@ impl Case {
             operator,
             dtype,
             size,
+            class,
+            strided,
             cost: Cost { flops, bytes: read + written },
             terms: 1,
             prepare: Box::new(prepare),
@@ -178,6 +216,7 @@ pub fn all() -> Vec<Case> {
         reduce::cases(),
         index::cases(),
         scan::cases(),
+        sort::cases(),
         random::cases(),
     ]
     .into_iter()

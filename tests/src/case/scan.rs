@@ -7,8 +7,21 @@ use rocfire_kernels::scan::{Cumulative, cumulative};
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement, ravel, unravel};
 
-const SHAPES: [(&[usize], usize); 7] =
-    [(&[1], 0), (&[67], 0), (&[3, 65], 1), (&[65, 3], 0), (&[2, 31, 5], 1), (&[1, 4099], 1), (&[0, 3], 1)];
+/// The last two: a line that workgroups share, and many short ones that share a workgroup.
+const SHAPES: [(&[usize], usize); 9] = [
+    (&[1], 0),
+    (&[67], 0),
+    (&[3, 65], 1),
+    (&[65, 3], 0),
+    (&[2, 31, 5], 1),
+    (&[1, 4099], 1),
+    (&[0, 3], 1),
+    (&[2, 9001], 1),
+    (&[259, 13], 1),
+];
+/// Integers take turns.
+const INTEGERS: [DType; 8] =
+    [DType::I64, DType::U8, DType::I32, DType::U64, DType::I8, DType::U32, DType::I16, DType::U16];
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -18,7 +31,9 @@ pub fn cases() -> Vec<Case> {
             let placement = Placement::ALL[(turn + shift) % 4];
             cases.push(scan(op, FLOATS[(turn + shift) % 4], shape, axis, placement));
         }
-        cases.push(scan(Cumulative::Max, DType::I32, shape, axis, Placement::Contiguous));
+        let integer = INTEGERS[turn % INTEGERS.len()];
+        cases.push(scan(Cumulative::Max, integer, shape, axis, Placement::Contiguous));
+        cases.push(scan(Cumulative::Sum, integer, shape, axis, Placement::Contiguous));
         cases.push(extremum(true, FLOATS[turn % 4], shape, axis, Placement::ALL[turn % 4]));
         cases.push(extremum(false, FLOATS[(turn + 1) % 4], shape, axis, Placement::ALL[(turn + 1) % 4]));
         cases.push(extremum(true, DType::I64, shape, axis, Placement::Transposed));
@@ -31,7 +46,7 @@ fn size(shape: &[usize], axis: usize, placement: Placement) -> String {
 }
 
 /// Calls `visit` with the places of each line along the axis, in order.
-fn lines(shape: &[usize], axis: usize, mut visit: impl FnMut(&[usize])) {
+pub(super) fn lines(shape: &[usize], axis: usize, mut visit: impl FnMut(&[usize])) {
     let mut across = shape.to_vec();
     across[axis] = 1;
     let mut at = vec![0; shape.len()];
@@ -47,6 +62,16 @@ fn lines(shape: &[usize], axis: usize, mut visit: impl FnMut(&[usize])) {
     }
 }
 
+/// Integers wrap around; sums of small ones only ever leave the range of the narrow types.
+fn wrapped(dtype: DType, value: f64) -> f64 {
+    if !dtype.is_int() || dtype.size_bytes() == 8 {
+        return value;
+    }
+    let modulus = 2.0_f64.powi(8 * dtype.size_bytes() as i32);
+    let value = value.rem_euclid(modulus);
+    if dtype.is_signed_int() && value >= modulus / 2.0 { value - modulus } else { value }
+}
+
 fn scan(op: Cumulative, dtype: DType, shape: &'static [usize], axis: usize, placement: Placement) -> Case {
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         Ok(cumulative(stream, op, axis, inputs[0].view(), outputs[0].view_mut())?)
@@ -56,12 +81,13 @@ fn scan(op: Cumulative, dtype: DType, shape: &'static [usize], axis: usize, plac
         lines(shape, axis, |places| {
             for pair in places.windows(2) {
                 let (before, here) = (out[pair[0]], out[pair[1]]);
-                out[pair[1]] = match op {
+                let next = match op {
                     Cumulative::Sum => before + here,
                     Cumulative::Prod => before * here,
                     Cumulative::Min => before.min(here),
                     Cumulative::Max => before.max(here),
                 };
+                out[pair[1]] = wrapped(dtype, next);
             }
         });
         vec![out]

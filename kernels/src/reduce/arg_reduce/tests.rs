@@ -55,6 +55,21 @@ fn every_type_and_axis_finds_its_extremum() {
 }
 
 #[test]
+fn few_long_lines_are_shared_among_waves() {
+    let device = device();
+    for (round, dtype) in [DType::F32, DType::BF16, DType::I64, DType::U8, DType::Bool].into_iter().enumerate() {
+        for (shape, dim) in [(vec![9001], 0), (vec![2, 20_000], 1), (vec![8193, 3], 0)] {
+            // Many equal extrema: the first counts, in whichever chunk it is.
+            let x = Numbers::new(round as u64).values(shape.iter().product(), dtype);
+            check(&device, &shape, dim, dtype, &x, Lie::ALL[round % 3]);
+        }
+    }
+    let mut x = vec![0.0; 9000];
+    (x[5000], x[8999]) = (f64::NAN, f64::NAN);
+    check(&device, &[9000], 0, DType::F32, &x, Lie::Plain);
+}
+
+#[test]
 fn the_first_nan_wins_and_infinities_order() {
     let device = device();
     for (length, places) in [(5, [1, 3]), (100, [70, 99])] {

@@ -53,6 +53,63 @@ fn every_operation_runs_along_every_axis() {
 }
 
 #[test]
+fn long_lines_are_shared_among_workgroups() {
+    let device = device();
+    for (shape, dim, dtype) in [
+        (vec![4096], 0, DType::F32),
+        (vec![4097], 0, DType::I32),
+        (vec![2, 70_000], 1, DType::F16),
+        (vec![9001, 2], 0, DType::U8),
+        (vec![3, 257], 1, DType::F64),
+        (vec![66_000], 0, DType::I64),
+    ] {
+        for (turn, op) in Cumulative::ALL.into_iter().enumerate() {
+            let mut x = Numbers::new(turn as u64 + 1).values(shape.iter().product(), dtype);
+            if op == Cumulative::Prod {
+                x.iter_mut().for_each(|x| *x = if dtype.is_unsigned_int() { 1.0 } else { 1.0_f64.copysign(*x) });
+            } else if op == Cumulative::Sum {
+                // Sums that every type holds.
+                x.iter_mut().enumerate().for_each(|(n, x)| *x = if n.is_multiple_of(500) { *x } else { 0.0 });
+            }
+            let mut want = oracle(op, dim, &x, &shape);
+            if dtype.is_int() {
+                let wrapped: Vec<u8> =
+                    want.iter().flat_map(|&v| (v as i64).to_le_bytes()[..dtype.size_bytes()].to_vec()).collect();
+                want = decode(&wrapped, dtype);
+            }
+            let x = tensor(&device, &shape, dtype, &x, Lie::ALL[turn % 3]);
+            let mut out = Tensor::empty(&device, &shape, dtype).unwrap();
+            cumulative(device.stream(), op, dim, x.view(), out.view_mut()).unwrap();
+            assert_close(&read(&out), &want, dtype, &(&shape, dim, dtype, op));
+        }
+    }
+}
+
+#[test]
+fn the_bits_do_not_depend_on_which_kernel_runs() {
+    let device = device();
+    const EXTENT: usize = 300;
+    // Sums of numbers of very different sizes, whose last bits depend on the order.
+    let mut numbers = Numbers::new(9);
+    let line: Vec<f64> = (0..EXTENT).map(|_| (numbers.below(1 << 20) as f64 / 3.0) * 0.001).collect();
+    let across: Vec<f64> = line.iter().flat_map(|&x| std::iter::repeat_n(x, LINES_MIN)).collect();
+    let run = |x: &Tensor, dim| {
+        let mut out = Tensor::empty(&device, x.shape(), DType::F32).unwrap();
+        cumulative(device.stream(), Cumulative::Sum, dim, x.view(), out.view_mut()).unwrap();
+        read(&out)
+    };
+    let by_group = run(&tensor(&device, &[1, EXTENT], DType::F32, &line, Lie::Plain), 1);
+    let by_lane = run(&tensor(&device, &[EXTENT, LINES_MIN], DType::F32, &across, Lie::Plain), 0);
+    let first: Vec<f64> = by_lane.chunks(LINES_MIN).map(|row| row[0]).collect();
+    assert_eq!(first, by_group);
+    let sequential = line.iter().scan(0.0_f32, |sum, &x| {
+        *sum += x as f32;
+        Some(f64::from(*sum))
+    });
+    assert_ne!(sequential.collect::<Vec<_>>(), by_group, "the numbers must tell orders apart");
+}
+
+#[test]
 fn nan_stays_from_where_it_comes_in() {
     let device = device();
     let x = [2.0, f64::NAN, 1.0, f64::INFINITY];
