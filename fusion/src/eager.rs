@@ -232,6 +232,75 @@ pub fn fill(y: ViewMut<'_>, value: Scalar) -> Result<()> {
     run(device.stream(), graph(Key::Fill(y.dtype()))?, &shape, &[], &[value], &mut [y])
 }
 
+/// As [`unary`], in `x`'s own memory where nobody else has a handle to it.
+///
+/// # Errors
+/// As [`unary`].
+pub fn unary_reusing(op: Unary, x: Tensor) -> Result<Tensor> {
+    reusing(graph(Key::Unary(op, x.dtype()))?, x.shape(), op.result(x.dtype()), &[&x], &[&x], &[])
+}
+
+/// As [`binary`], in the memory of `a` or `b` where it has the result's shape and nobody else has a handle to it.
+///
+/// # Errors
+/// As [`binary`].
+pub fn binary_reusing(op: Binary, a: Tensor, b: Tensor) -> Result<Tensor> {
+    let graph = graph(Key::Binary(op, a.dtype()))?;
+    let shape = broadcast(graph, &[a.shape(), b.shape()])?;
+    reusing(graph, &shape, a.dtype(), &[&a, &b], &[&a, &b], &[])
+}
+
+/// As [`binary_scalar`], in `a`'s own memory where nobody else has a handle to it.
+///
+/// # Errors
+/// As [`unary`].
+pub fn binary_scalar_reusing(op: Binary, a: Tensor, b: Scalar) -> Result<Tensor> {
+    reusing(graph(Key::BinaryScalar(op, a.dtype()))?, a.shape(), a.dtype(), &[&a], &[&a], &[b])
+}
+
+/// As [`select`], in the memory of `a` or `b` where it has the result's shape and nobody else has a handle to it.
+///
+/// # Errors
+/// As [`binary`].
+pub fn select_reusing(condition: &Tensor, a: Tensor, b: Tensor) -> Result<Tensor> {
+    let graph = graph(Key::Select(a.dtype()))?;
+    let shape = broadcast(graph, &[condition.shape(), a.shape(), b.shape()])?;
+    reusing(graph, &shape, a.dtype(), &[&a, &b], &[condition, &a, &b], &[])
+}
+
+/// As [`select_scalar`], in `b`'s own memory where it has the result's shape and nobody else has a handle to it.
+///
+/// # Errors
+/// As [`binary`].
+pub fn select_scalar_reusing(condition: &Tensor, a: Scalar, b: Tensor) -> Result<Tensor> {
+    let graph = graph(Key::SelectScalar(b.dtype()))?;
+    let shape = broadcast(graph, &[condition.shape(), b.shape()])?;
+    reusing(graph, &shape, b.dtype(), &[&b], &[condition, &b], &[a])
+}
+
+/// Runs a graph into the first of `given` that is contiguous, has the result's shape and dtype, and is its memory's only
+/// handle; into fresh memory without one. The callers own `given` and drop it.
+fn reusing(
+    graph: &Graph,
+    shape: &[usize],
+    dtype: DType,
+    given: &[&Tensor],
+    inputs: &[&Tensor],
+    scalars: &[Scalar],
+) -> Result<Tensor> {
+    let fits = |x: &&&Tensor| x.is_unique() && x.dtype() == dtype && x.shape() == shape && x.layout().is_contiguous();
+    let mut y = match given.iter().find(fits) {
+        Some(&x) => x.clone(),
+        None => Tensor::empty(inputs[0].device(), shape, dtype)?,
+    };
+    let mut views = [inputs[0].view(); 3];
+    for (view, input) in views.iter_mut().zip(inputs) {
+        *view = input.view();
+    }
+    run(y.device().clone().stream(), graph, shape, &views[..inputs.len()], scalars, &mut [y.view_mut()])?;
+    Ok(y)
+}
+
 fn fresh(graph: &Graph, shape: &[usize], dtype: DType, inputs: &[View<'_>], scalars: &[Scalar]) -> Result<Tensor> {
     let device = inputs[0].device();
     let mut y = Tensor::empty(device, shape, dtype)?;

@@ -79,12 +79,10 @@ impl Backend for Rocm {
             | BurnDType::U32
             | BurnDType::U16
             | BurnDType::U8
-            | BurnDType::Bool(BoolStore::Native) => DTypeUsage::general(),
+            | BurnDType::Bool(BoolStore::Native | BoolStore::U8 | BoolStore::U32) => DTypeUsage::general(),
             BurnDType::QFloat(scheme) if is_quantisable(&scheme) => DTypeUsage::Storage.into(),
             // Flex32 is taken as f32, so a tensor of it would say another type than it was asked for.
-            BurnDType::Flex32 | BurnDType::Bool(BoolStore::U8 | BoolStore::U32) | BurnDType::QFloat(_) => {
-                DTypeUsageSet::empty()
-            }
+            BurnDType::Flex32 | BurnDType::QFloat(_) => DTypeUsageSet::empty(),
         }
     }
 
@@ -108,7 +106,7 @@ fn plain(handle: TensorHandle<HandleKind<Rocm>>) -> RocmTensor {
     if tensor.as_inner().shape() == &handle.shape[..] {
         return tensor;
     }
-    RocmTensor::new(ops::reshape(tensor.as_inner(), &handle.shape).or_panic())
+    RocmTensor::new(ops::reshape(tensor.as_inner(), &handle.shape).or_panic()).with_store(tensor.store())
 }
 
 impl BackendIr for Rocm {

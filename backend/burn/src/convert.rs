@@ -9,11 +9,10 @@ use rocfire_hal::DType;
 
 use crate::Error;
 
-/// The element type that Burn's `dtype` is stored as. `Flex32` is stored and computed as f32, a bool of either byte kind
-/// as a byte.
+/// The element type that Burn's `dtype` is stored as. `Flex32` is stored and computed as f32, a bool of any kind as a byte.
 ///
 /// # Errors
-/// [`Error::DType`] for a bool of four bytes and for quantised types, which are not the type of one buffer.
+/// [`Error::DType`] for quantised types, which are not the type of one buffer.
 pub(crate) fn to_hal(dtype: BurnDType) -> Result<DType, Error> {
     Ok(match dtype {
         BurnDType::F64 => DType::F64,
@@ -28,12 +27,12 @@ pub(crate) fn to_hal(dtype: BurnDType) -> Result<DType, Error> {
         BurnDType::U32 => DType::U32,
         BurnDType::U16 => DType::U16,
         BurnDType::U8 => DType::U8,
-        BurnDType::Bool(BoolStore::Native | BoolStore::U8) => DType::Bool,
-        BurnDType::Bool(BoolStore::U32) | BurnDType::QFloat(_) => return Err(Error::DType { dtype }),
+        BurnDType::Bool(BoolStore::Native | BoolStore::U8 | BoolStore::U32) => DType::Bool,
+        BurnDType::QFloat(_) => return Err(Error::DType { dtype }),
     })
 }
 
-/// Burn's name for an element type.
+/// Burn's name for an element type. That of a bool's store is the tensor's to know.
 pub(crate) fn to_burn(dtype: DType) -> BurnDType {
     match dtype {
         DType::F64 => BurnDType::F64,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use burn_backend::quantization::QuantScheme;
 use burn_backend::{DType as BurnDType, Shape, TensorMetadata};
+use burn_std::BoolStore;
 use rocfire_hal::Tensor;
 
 use crate::RocmDevice;
@@ -13,35 +14,51 @@ use crate::convert::{to_burn, to_shape};
 ///
 /// A clone is another handle to the same memory. Slices, transposes, flips, broadcasts and windows are views: they share
 /// the memory of the tensor they were made from and differ in shape, strides and offset.
+///
+/// Bools are bytes on the device whatever Burn stores them as: the store is a name that the tensor carries, and counts where
+/// data comes and goes.
 #[derive(Clone)]
-pub struct RocmTensor(Tensor);
+pub struct RocmTensor {
+    tensor: Tensor,
+    store: BoolStore,
+}
 
 impl RocmTensor {
     /// Burn's view of a tensor. Costs nothing.
     pub fn new(tensor: Tensor) -> RocmTensor {
-        RocmTensor(tensor)
+        RocmTensor { tensor, store: BoolStore::Native }
+    }
+
+    /// The tensor under another name for how its bools are stored. Means nothing for other types.
+    pub fn with_store(self, store: BoolStore) -> RocmTensor {
+        RocmTensor { store, ..self }
+    }
+
+    /// What Burn believes its bools to be stored as.
+    pub fn store(&self) -> BoolStore {
+        self.store
     }
 
     /// The tensor below.
     pub fn as_inner(&self) -> &Tensor {
-        &self.0
+        &self.tensor
     }
 
     /// The tensor below, without another handle, so that it may still be the memory's only owner.
     pub fn into_inner(self) -> Tensor {
-        self.0
+        self.tensor
     }
 }
 
 impl From<Tensor> for RocmTensor {
     fn from(tensor: Tensor) -> RocmTensor {
-        RocmTensor(tensor)
+        RocmTensor::new(tensor)
     }
 }
 
 impl fmt::Debug for RocmTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RocmTensor({} {:?} on {:?})", self.0.dtype(), self.0.layout(), self.device())
+        write!(f, "RocmTensor({} {:?} on {:?})", self.tensor.dtype(), self.tensor.layout(), self.device())
     }
 }
 
@@ -49,23 +66,26 @@ impl TensorMetadata for RocmTensor {
     type Device = RocmDevice;
 
     fn dtype(&self) -> BurnDType {
-        to_burn(self.0.dtype())
+        match to_burn(self.tensor.dtype()) {
+            BurnDType::Bool(_) => BurnDType::Bool(self.store),
+            dtype => dtype,
+        }
     }
 
     fn shape(&self) -> Shape {
-        to_shape(self.0.shape())
+        to_shape(self.tensor.shape())
     }
 
     fn rank(&self) -> usize {
-        self.0.shape().len()
+        self.tensor.shape().len()
     }
 
     fn device(&self) -> RocmDevice {
-        RocmDevice::of(self.0.device())
+        RocmDevice::of(self.tensor.device())
     }
 
     fn can_mut(&self) -> bool {
-        self.0.is_unique()
+        self.tensor.is_unique()
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn unwrap(handle: Handle, dtype: DType) -> Result<Tensor> {
 pub(super) fn wrap(tensor: Tensor, dtype: DType) -> Handle {
     let tensor = RocmTensor::from(tensor);
     match dtype {
-        DType::Bool(_) => Handle::Bool(tensor),
+        DType::Bool(store) => Handle::Bool(tensor.with_store(store)),
         _ if dtype.is_float() => Handle::Float(tensor),
         _ => Handle::Int(tensor),
     }

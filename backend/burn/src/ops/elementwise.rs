@@ -32,6 +32,21 @@ pub(crate) fn binary_scalar(op: Binary, x: &Tensor, value: Scalar) -> Result<Ten
     Ok(eager::binary_scalar(op, x, value)?)
 }
 
+/// `op(x)`, in the argument's memory if it is the last handle to it.
+pub(crate) fn unary_last(op: Unary, x: Tensor) -> Result<Tensor> {
+    Ok(eager::unary_reusing(op, x)?)
+}
+
+/// `op(a, b)`, broadcast, in the memory of an argument that is the last handle to it.
+pub(crate) fn binary_last(op: Binary, a: Tensor, b: Tensor) -> Result<Tensor> {
+    Ok(eager::binary_reusing(op, a, b)?)
+}
+
+/// `op(x, value)`, in the argument's memory if it is the last handle to it.
+pub(crate) fn binary_scalar_last(op: Binary, x: Tensor, value: Scalar) -> Result<Tensor> {
+    Ok(eager::binary_scalar_reusing(op, x, value)?)
+}
+
 /// `op(a, b)`, broadcast, a bool.
 pub(crate) fn compare(op: Compare, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Ok(eager::compare(op, a, b)?)
@@ -42,14 +57,14 @@ pub(crate) fn compare_scalar(op: Compare, x: &Tensor, value: Scalar) -> Result<T
     Ok(eager::compare_scalar(op, x, value)?)
 }
 
-/// `a` where `condition` holds, else `b`, broadcast.
-pub(crate) fn select(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    Ok(eager::select(condition, a, b)?)
+/// `a` where `condition` holds, else `b`, broadcast, in the memory of one that is the last handle to it.
+pub(crate) fn select(condition: &Tensor, a: Tensor, b: Tensor) -> Result<Tensor> {
+    Ok(eager::select_reusing(condition, a, b)?)
 }
 
-/// `value` where `mask` holds, else `x`, broadcast.
-pub(crate) fn mask_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    Ok(eager::select_scalar(mask, value, x)?)
+/// `value` where `mask` holds, else `x`, broadcast, in the memory of `x` if it is the last handle to it.
+pub(crate) fn mask_fill(x: Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
+    Ok(eager::select_scalar_reusing(mask, value, x)?)
 }
 
 /// `x` held between `low` and `high`; a NaN stays.
@@ -77,11 +92,6 @@ pub(crate) fn sign(x: &Tensor) -> Result<Tensor> {
         g.output(sign);
     });
     fused::elementwise(&graph, &[x], &[], dtype)
-}
-
-/// Whether each element differs from zero; a NaN does.
-pub(crate) fn is_nonzero(x: &Tensor) -> Result<Tensor> {
-    compare_scalar(Compare::Ne, x, Scalar::Int(0))
 }
 
 /// The numbers `start + i · step`, along one axis.
@@ -120,12 +130,15 @@ pub(crate) fn cross(a: &Tensor, b: &Tensor, axis: usize) -> Result<Tensor> {
         let component = g.binary(Binary::Sub, left, right);
         g.output(component);
     });
-    let mut parts = Vec::with_capacity(3);
+    let mut product = super::memory::empty(a.device(), &shape, dtype)?;
     for i in 0..3 {
         let (j, k) = ((i + 1) % 3, (i + 2) % 3);
         let at = |x: &Tensor, i| super::view::narrow(x, axis, i, 1);
         let inputs = [at(&a, j)?, at(&b, k)?, at(&a, k)?, at(&b, j)?];
-        parts.push(fused::elementwise(&graph, &inputs.each_ref(), &[], dtype)?);
+        let views = inputs.each_ref().map(Tensor::view);
+        let part = product.layout().slice(axis, i, i + 1, 1)?;
+        let target = product.view_mut().with_layout(part)?;
+        rocfire_fusion::run(a.device().stream(), &graph, part.shape(), &views, &[], &mut [target])?;
     }
-    super::memory::cat(&parts.iter().collect::<Vec<_>>(), axis)
+    Ok(product)
 }

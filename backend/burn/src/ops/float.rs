@@ -1,8 +1,8 @@
 //! Burn's float operators.
 //!
 //! Every method is a line: what it does is in the modules it calls. Where Burn composes several operators that we run in
-//! one launch (`sign`, `clamp`, tests over an axis) its default is overridden; sorting keeps Burn's, which goes through
-//! the host.
+//! one launch (`sign`, `clamp`, tests over an axis), and where it goes through the host (sorting, selecting by a mask), its
+//! default is overridden.
 
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::{Distribution, ExecutionError, Scalar, Shape, Slice, TensorData};
@@ -10,8 +10,9 @@ use burn_std::{BoolDType, FloatDType, IndexingUpdateOp, IntDType};
 use rocfire_fusion::{Binary, Compare, Reduce, Unary};
 
 use super::elementwise::scalar;
+use super::sort::Sort;
 use super::{
-    elementwise, float_dtype, index, int_dtype, matmul, memory, out, pair, random, reduce, require_bool, scan, view,
+    bools, elementwise, float_dtype, index, int_dtype, matmul, memory, out, pair, random, reduce, scan, sort, view,
 };
 use crate::error::OrPanic;
 use crate::{Rocm, RocmDevice, RocmTensor};
@@ -19,7 +20,7 @@ use crate::{Rocm, RocmDevice, RocmTensor};
 macro_rules! unary {
     ($($name:ident => $op:ident),+ $(,)?) => { $(
         fn $name(tensor: RocmTensor) -> RocmTensor {
-            out(elementwise::unary(Unary::$op, tensor.as_inner()))
+            out(elementwise::unary_last(Unary::$op, tensor.into_inner()))
         }
     )+ };
 }
@@ -27,7 +28,7 @@ macro_rules! unary {
 macro_rules! binary {
     ($($name:ident => $op:ident),+ $(,)?) => { $(
         fn $name(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
-            out(elementwise::binary(Binary::$op, lhs.as_inner(), rhs.as_inner()))
+            out(elementwise::binary_last(Binary::$op, lhs.into_inner(), rhs.into_inner()))
         }
     )+ };
 }
@@ -35,7 +36,7 @@ macro_rules! binary {
 macro_rules! binary_scalar {
     ($($name:ident => $op:ident),+ $(,)?) => { $(
         fn $name(lhs: RocmTensor, rhs: Scalar) -> RocmTensor {
-            out(elementwise::binary_scalar(Binary::$op, lhs.as_inner(), scalar(rhs)))
+            out(elementwise::binary_scalar_last(Binary::$op, lhs.into_inner(), scalar(rhs)))
         }
     )+ };
 }
@@ -43,13 +44,11 @@ macro_rules! binary_scalar {
 macro_rules! compare {
     ($($name:ident, $elem:ident => $op:ident),+ $(,)?) => { $(
         fn $name(lhs: RocmTensor, rhs: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-            require_bool(stringify!($name), out_dtype);
-            out(elementwise::compare(Compare::$op, lhs.as_inner(), rhs.as_inner()))
+            bools(out_dtype, elementwise::compare(Compare::$op, lhs.as_inner(), rhs.as_inner()))
         }
 
         fn $elem(lhs: RocmTensor, rhs: Scalar, out_dtype: BoolDType) -> RocmTensor {
-            require_bool(stringify!($elem), out_dtype);
-            out(elementwise::compare_scalar(Compare::$op, lhs.as_inner(), scalar(rhs)))
+            bools(out_dtype, elementwise::compare_scalar(Compare::$op, lhs.as_inner(), scalar(rhs)))
         }
     )+ };
 }
@@ -166,13 +165,11 @@ impl FloatTensorOps<Rocm> for Rocm {
     }
 
     fn float_is_nan(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        require_bool("float_is_nan", out_dtype);
-        out(elementwise::unary(Unary::IsNan, tensor.as_inner()))
+        bools(out_dtype, elementwise::unary(Unary::IsNan, tensor.as_inner()))
     }
 
     fn float_is_inf(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        require_bool("float_is_inf", out_dtype);
-        out(elementwise::unary(Unary::IsInf, tensor.as_inner()))
+        bools(out_dtype, elementwise::unary(Unary::IsInf, tensor.as_inner()))
     }
 
     fn float_matmul(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
@@ -264,12 +261,16 @@ impl FloatTensorOps<Rocm> for Rocm {
         out(index::select_assign(tensor.into_inner(), dim, indices.as_inner(), value.as_inner(), update))
     }
 
+    async fn float_mask_select(tensor: RocmTensor, mask: RocmTensor) -> RocmTensor {
+        out(index::mask_select(tensor.as_inner(), mask.as_inner()))
+    }
+
     fn float_mask_where(tensor: RocmTensor, mask: RocmTensor, value: RocmTensor) -> RocmTensor {
-        out(elementwise::select(mask.as_inner(), value.as_inner(), tensor.as_inner()))
+        out(elementwise::select(mask.as_inner(), value.into_inner(), tensor.into_inner()))
     }
 
     fn float_mask_fill(tensor: RocmTensor, mask: RocmTensor, value: Scalar) -> RocmTensor {
-        out(elementwise::mask_fill(tensor.as_inner(), mask.as_inner(), scalar(value)))
+        out(elementwise::mask_fill(tensor.into_inner(), mask.as_inner(), scalar(value)))
     }
 
     fn float_argmax(tensor: RocmTensor, dim: usize, out_dtype: IntDType) -> RocmTensor {
@@ -288,23 +289,61 @@ impl FloatTensorOps<Rocm> for Rocm {
         pair(scan::with_indices(scan::Extreme::Min, tensor.as_inner(), dim, int_dtype(dtype)))
     }
 
+    fn float_sort(tensor: RocmTensor, dim: usize, descending: bool) -> RocmTensor {
+        out(sort::values(tensor.as_inner(), Sort::all(dim, descending)))
+    }
+
+    fn float_sort_with_indices(
+        tensor: RocmTensor,
+        dim: usize,
+        descending: bool,
+        dtype: IntDType,
+    ) -> (RocmTensor, RocmTensor) {
+        pair(sort::both(tensor.as_inner(), Sort::all(dim, descending), int_dtype(dtype)))
+    }
+
+    fn float_argsort(tensor: RocmTensor, dim: usize, descending: bool, out_dtype: IntDType) -> RocmTensor {
+        out(sort::places(tensor.as_inner(), Sort::all(dim, descending), int_dtype(out_dtype)))
+    }
+
+    fn float_topk(tensor: RocmTensor, dim: usize, k: usize) -> RocmTensor {
+        out(sort::values(tensor.as_inner(), Sort::top(dim, k)))
+    }
+
+    fn float_topk_with_indices(
+        tensor: RocmTensor,
+        dim: usize,
+        k: usize,
+        out_dtype: IntDType,
+    ) -> (RocmTensor, RocmTensor) {
+        pair(sort::both(tensor.as_inner(), Sort::top(dim, k), int_dtype(out_dtype)))
+    }
+
+    fn float_argtopk(tensor: RocmTensor, dim: usize, k: usize, out_dtype: IntDType) -> RocmTensor {
+        out(sort::places(tensor.as_inner(), Sort::top(dim, k), int_dtype(out_dtype)))
+    }
+
+    fn float_max_abs(tensor: RocmTensor) -> RocmTensor {
+        out(reduce::max_abs(tensor.as_inner(), None))
+    }
+
+    fn float_max_abs_dim(tensor: RocmTensor, dim: usize) -> RocmTensor {
+        out(reduce::max_abs(tensor.as_inner(), Some(dim)))
+    }
+
     fn float_any(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        require_bool("float_any", out_dtype);
-        out(reduce::any(tensor.as_inner(), None))
+        bools(out_dtype, reduce::any(tensor.as_inner(), None))
     }
 
     fn float_any_dim(tensor: RocmTensor, dim: usize, out_dtype: BoolDType) -> RocmTensor {
-        require_bool("float_any_dim", out_dtype);
-        out(reduce::any(tensor.as_inner(), Some(dim)))
+        bools(out_dtype, reduce::any(tensor.as_inner(), Some(dim)))
     }
 
     fn float_all(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        require_bool("float_all", out_dtype);
-        out(reduce::every(tensor.as_inner(), None))
+        bools(out_dtype, reduce::every(tensor.as_inner(), None))
     }
 
     fn float_all_dim(tensor: RocmTensor, dim: usize, out_dtype: BoolDType) -> RocmTensor {
-        require_bool("float_all_dim", out_dtype);
-        out(reduce::every(tensor.as_inner(), Some(dim)))
+        bools(out_dtype, reduce::every(tensor.as_inner(), Some(dim)))
     }
 }

@@ -6,7 +6,7 @@
 use burn_std::IndexingUpdateOp;
 use rocfire_fusion::{Binary, Compare, Reduce};
 use rocfire_hal::{DType, Error as HalError, Tensor};
-use rocfire_kernels::index::{self as kernel, Update};
+use rocfire_kernels::index::{self as kernel, Chosen, Update};
 
 use super::{fused, memory, view};
 use crate::error::Result;
@@ -122,4 +122,23 @@ pub(crate) fn scatter_nd(x: &Tensor, indices: &Tensor, values: &Tensor, op: Inde
     let target = memory::copy(&by_row(x, width)?)?;
     let values = view::reshape(values, &[rows.shape()[0], target.shape()[1]])?;
     view::reshape(&select_assign(target, 0, &rows, &values, op)?, x.shape())
+}
+
+/// The elements of `x` where `mask`, of the same shape, holds. Waits for their number.
+pub(crate) fn mask_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    let stream = x.device().stream();
+    let chosen = Chosen::of(stream, mask)?;
+    let mut y = memory::empty(x.device(), &[chosen.len()], x.dtype())?;
+    chosen.values(stream, x.view(), y.view_mut())?;
+    Ok(y)
+}
+
+/// The coordinates of the elements where `mask` holds, one row each, in `dtype`. Waits for their number.
+pub(crate) fn argwhere(mask: &Tensor, dtype: DType) -> Result<Tensor> {
+    let stream = mask.device().stream();
+    let chosen = Chosen::of(stream, mask)?;
+    let width = if matches!(dtype, DType::I64 | DType::U64) { DType::I64 } else { DType::I32 };
+    let mut places = memory::empty(mask.device(), &[chosen.len(), mask.shape().len()], width)?;
+    chosen.places(stream, places.view_mut())?;
+    memory::cast(&places, dtype)
 }

@@ -1,7 +1,7 @@
 //! Burn's integer operators.
 //!
 //! Arithmetic wraps; division truncates, and by zero gives 0 instead of a trap; remainders take the divisor's sign; shift
-//! counts are taken modulo the width. Sorting keeps Burn's default, which goes through the host.
+//! counts are taken modulo the width.
 
 use std::ops::Range;
 
@@ -11,8 +11,9 @@ use burn_std::{BoolDType, FloatDType, IndexingUpdateOp, IntDType};
 use rocfire_fusion::{Binary, Compare, Reduce, Unary};
 
 use super::elementwise::scalar;
+use super::sort::Sort;
 use super::{
-    elementwise, float_dtype, index, int_dtype, matmul, memory, out, pair, random, reduce, require_bool, scan, view,
+    bools, elementwise, float_dtype, index, int_dtype, matmul, memory, out, pair, random, reduce, scan, sort, view,
 };
 use crate::error::OrPanic;
 use crate::{Rocm, RocmDevice, RocmTensor};
@@ -20,7 +21,7 @@ use crate::{Rocm, RocmDevice, RocmTensor};
 macro_rules! unary {
     ($($name:ident => $op:ident),+ $(,)?) => { $(
         fn $name(tensor: RocmTensor) -> RocmTensor {
-            out(elementwise::unary(Unary::$op, tensor.as_inner()))
+            out(elementwise::unary_last(Unary::$op, tensor.into_inner()))
         }
     )+ };
 }
@@ -28,11 +29,11 @@ macro_rules! unary {
 macro_rules! binary {
     ($($name:ident, $with_scalar:ident => $op:ident),+ $(,)?) => { $(
         fn $name(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
-            out(elementwise::binary(Binary::$op, lhs.as_inner(), rhs.as_inner()))
+            out(elementwise::binary_last(Binary::$op, lhs.into_inner(), rhs.into_inner()))
         }
 
         fn $with_scalar(lhs: RocmTensor, rhs: Scalar) -> RocmTensor {
-            out(elementwise::binary_scalar(Binary::$op, lhs.as_inner(), scalar(rhs)))
+            out(elementwise::binary_scalar_last(Binary::$op, lhs.into_inner(), scalar(rhs)))
         }
     )+ };
 }
@@ -40,13 +41,11 @@ macro_rules! binary {
 macro_rules! compare {
     ($($name:ident, $elem:ident => $op:ident),+ $(,)?) => { $(
         fn $name(lhs: RocmTensor, rhs: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-            require_bool(stringify!($name), out_dtype);
-            out(elementwise::compare(Compare::$op, lhs.as_inner(), rhs.as_inner()))
+            bools(out_dtype, elementwise::compare(Compare::$op, lhs.as_inner(), rhs.as_inner()))
         }
 
         fn $elem(lhs: RocmTensor, rhs: Scalar, out_dtype: BoolDType) -> RocmTensor {
-            require_bool(stringify!($elem), out_dtype);
-            out(elementwise::compare_scalar(Compare::$op, lhs.as_inner(), scalar(rhs)))
+            bools(out_dtype, elementwise::compare_scalar(Compare::$op, lhs.as_inner(), scalar(rhs)))
         }
     )+ };
 }
@@ -158,11 +157,11 @@ impl IntTensorOps<Rocm> for Rocm {
     over_all! { int_sum => Sum, int_mean => Mean, int_prod => Prod, int_max => Max, int_min => Min }
 
     fn int_clamp_min(tensor: RocmTensor, min: Scalar) -> RocmTensor {
-        out(elementwise::binary_scalar(Binary::Max, tensor.as_inner(), scalar(min)))
+        out(elementwise::binary_scalar_last(Binary::Max, tensor.into_inner(), scalar(min)))
     }
 
     fn int_clamp_max(tensor: RocmTensor, max: Scalar) -> RocmTensor {
-        out(elementwise::binary_scalar(Binary::Min, tensor.as_inner(), scalar(max)))
+        out(elementwise::binary_scalar_last(Binary::Min, tensor.into_inner(), scalar(max)))
     }
 
     fn int_clamp(tensor: RocmTensor, min: Scalar, max: Scalar) -> RocmTensor {
@@ -254,12 +253,16 @@ impl IntTensorOps<Rocm> for Rocm {
         out(index::select_assign(tensor.into_inner(), dim, indices.as_inner(), value.as_inner(), update))
     }
 
+    async fn int_mask_select(tensor: RocmTensor, mask: RocmTensor) -> RocmTensor {
+        out(index::mask_select(tensor.as_inner(), mask.as_inner()))
+    }
+
     fn int_mask_where(tensor: RocmTensor, mask: RocmTensor, value: RocmTensor) -> RocmTensor {
-        out(elementwise::select(mask.as_inner(), value.as_inner(), tensor.as_inner()))
+        out(elementwise::select(mask.as_inner(), value.into_inner(), tensor.into_inner()))
     }
 
     fn int_mask_fill(tensor: RocmTensor, mask: RocmTensor, value: Scalar) -> RocmTensor {
-        out(elementwise::mask_fill(tensor.as_inner(), mask.as_inner(), scalar(value)))
+        out(elementwise::mask_fill(tensor.into_inner(), mask.as_inner(), scalar(value)))
     }
 
     fn int_argmax(tensor: RocmTensor, dim: usize) -> RocmTensor {
@@ -282,23 +285,55 @@ impl IntTensorOps<Rocm> for Rocm {
         pair(scan::with_indices(scan::Extreme::Min, tensor.as_inner(), dim, dtype))
     }
 
+    fn int_sort(tensor: RocmTensor, dim: usize, descending: bool) -> RocmTensor {
+        out(sort::values(tensor.as_inner(), Sort::all(dim, descending)))
+    }
+
+    fn int_sort_with_indices(tensor: RocmTensor, dim: usize, descending: bool) -> (RocmTensor, RocmTensor) {
+        let dtype = tensor.as_inner().dtype();
+        pair(sort::both(tensor.as_inner(), Sort::all(dim, descending), dtype))
+    }
+
+    fn int_argsort(tensor: RocmTensor, dim: usize, descending: bool) -> RocmTensor {
+        let dtype = tensor.as_inner().dtype();
+        out(sort::places(tensor.as_inner(), Sort::all(dim, descending), dtype))
+    }
+
+    fn int_topk(tensor: RocmTensor, dim: usize, k: usize) -> RocmTensor {
+        out(sort::values(tensor.as_inner(), Sort::top(dim, k)))
+    }
+
+    fn int_topk_with_indices(tensor: RocmTensor, dim: usize, k: usize) -> (RocmTensor, RocmTensor) {
+        let dtype = tensor.as_inner().dtype();
+        pair(sort::both(tensor.as_inner(), Sort::top(dim, k), dtype))
+    }
+
+    fn int_argtopk(tensor: RocmTensor, dim: usize, k: usize) -> RocmTensor {
+        let dtype = tensor.as_inner().dtype();
+        out(sort::places(tensor.as_inner(), Sort::top(dim, k), dtype))
+    }
+
+    fn int_max_abs(tensor: RocmTensor) -> RocmTensor {
+        out(reduce::max_abs(tensor.as_inner(), None))
+    }
+
+    fn int_max_abs_dim(tensor: RocmTensor, dim: usize) -> RocmTensor {
+        out(reduce::max_abs(tensor.as_inner(), Some(dim)))
+    }
+
     fn int_any(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        require_bool("int_any", out_dtype);
-        out(reduce::any(tensor.as_inner(), None))
+        bools(out_dtype, reduce::any(tensor.as_inner(), None))
     }
 
     fn int_any_dim(tensor: RocmTensor, dim: usize, out_dtype: BoolDType) -> RocmTensor {
-        require_bool("int_any_dim", out_dtype);
-        out(reduce::any(tensor.as_inner(), Some(dim)))
+        bools(out_dtype, reduce::any(tensor.as_inner(), Some(dim)))
     }
 
     fn int_all(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        require_bool("int_all", out_dtype);
-        out(reduce::every(tensor.as_inner(), None))
+        bools(out_dtype, reduce::every(tensor.as_inner(), None))
     }
 
     fn int_all_dim(tensor: RocmTensor, dim: usize, out_dtype: BoolDType) -> RocmTensor {
-        require_bool("int_all_dim", out_dtype);
-        out(reduce::every(tensor.as_inner(), Some(dim)))
+        bools(out_dtype, reduce::every(tensor.as_inner(), Some(dim)))
     }
 }

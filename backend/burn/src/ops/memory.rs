@@ -1,8 +1,9 @@
 //! Operators that make, fill, copy, join and move tensors. Shared by float, int and bool.
 
-use burn_backend::{ExecutionError, Slice, TensorData};
+use burn_backend::{DType as BurnDType, ExecutionError, Slice, TensorData};
+use burn_std::BoolStore;
 use rocfire_fusion::{Scalar, eager};
-use rocfire_hal::{DType, Device, Error as HalError, Tensor};
+use rocfire_hal::{DType, Device, Error as HalError, Layout, MAX_RANK, Tensor};
 
 use super::view;
 use crate::RocmDevice;
@@ -79,9 +80,22 @@ pub(crate) fn cat(tensors: &[&Tensor], axis: usize) -> Result<Tensor> {
 
 /// An axis repeated `times` times, as a whole.
 pub(crate) fn repeat(x: &Tensor, axis: usize, times: usize) -> Result<Tensor> {
+    let rank = x.shape().len();
     let mut shape = x.shape().to_vec();
-    shape[axis] *= times;
+    match shape.get_mut(axis) {
+        Some(extent) => *extent *= times,
+        None => return Err(HalError::shape("repeat_dim", "dim", format!("below {rank}"), axis).into()),
+    }
     let mut target = empty(x.device(), &shape, x.dtype())?;
+    let mut repeated = x.shape().to_vec();
+    repeated.insert(axis, times);
+    if rank < MAX_RANK {
+        // One launch: the repetition is an axis of its own, along which the source stands still.
+        let source = view::expand(&view::unsqueeze(x, axis)?, &repeated)?;
+        let layout = Layout::contiguous(&repeated)?;
+        eager::copy_into(source.view(), target.view_mut().with_layout(layout)?)?;
+        return Ok(target);
+    }
     let extent = x.shape()[axis];
     for i in 0..times {
         let layout = target.layout().slice(axis, i * extent, (i + 1) * extent, 1)?;
@@ -101,6 +115,16 @@ pub(crate) fn from_data(data: &TensorData, device: &RocmDevice) -> Result<Tensor
     Ok(Tensor::from_bytes(&device.open()?, data.shape(), dtype, data.as_bytes())?)
 }
 
+/// Burn's bools on the device, one byte each. Four bytes are made one there.
+pub(crate) fn bools_from_data(data: &TensorData, store: BoolStore, device: &RocmDevice) -> Result<Tensor> {
+    let dtype = match store {
+        BoolStore::Native => DType::Bool,
+        BoolStore::U8 => DType::U8,
+        BoolStore::U32 => DType::U32,
+    };
+    cast(&Tensor::from_bytes(&device.open()?, data.shape(), dtype, data.as_bytes())?, DType::Bool)
+}
+
 /// Host numbers on the device, converted by their own type: small tables of indices and weights.
 pub(crate) fn table<T: bytemuck::Pod>(device: &Device, shape: &[usize], dtype: DType, values: &[T]) -> Result<Tensor> {
     Ok(Tensor::from_bytes(device, shape, dtype, bytemuck::cast_slice(values))?)
@@ -110,6 +134,55 @@ pub(crate) fn table<T: bytemuck::Pod>(device: &Device, shape: &[usize], dtype: D
 pub(crate) fn into_data(x: &Tensor) -> Result<TensorData, ExecutionError> {
     let bytes = contiguous(x).and_then(|x| Ok(x.to_bytes()?)).map_err(execution)?;
     Ok(TensorData::from_bytes_vec(bytes, to_shape(x.shape()), to_burn(x.dtype())))
+}
+
+/// Tensors up to this many bytes are read together: copying more on the device costs more than a read of its own.
+const GATHERED_BYTES_MAX: u64 = 4 << 20;
+/// What each tensor's bytes begin at a multiple of in the memory that is read.
+const GATHERED_ALIGN: u64 = 16;
+
+/// The bytes of contiguous tensors of one device. Small ones are brought together first, so that the host waits once.
+pub(crate) fn read_all(tensors: &[Tensor]) -> Result<Vec<Vec<u8>>> {
+    let size = |x: &Tensor| x.layout().len() as u64 * x.dtype().size_bytes() as u64;
+    let gathered = |x: &Tensor| size(x) <= GATHERED_BYTES_MAX && *x.device() == *tensors[0].device();
+    let padded = |x: &Tensor| if gathered(x) { size(x).next_multiple_of(GATHERED_ALIGN) } else { 0 };
+    let total: u64 = tensors.iter().map(padded).sum();
+    if tensors.len() < 2 || total == 0 {
+        return tensors.iter().map(|x| Ok(x.to_bytes()?)).collect();
+    }
+    let device = tensors[0].device();
+    let together = empty(device, &[total as usize], DType::U8)?;
+    let mut start = 0;
+    for x in tensors.iter().filter(|x| gathered(x)) {
+        let first_byte = x.layout().offset() as u64 * x.dtype().size_bytes() as u64;
+        device.stream().copy(x.buffer(), first_byte, together.buffer(), start, size(x))?;
+        start += padded(x);
+    }
+    let bytes = together.to_bytes()?;
+    let mut start = 0;
+    let take = |x: &Tensor| {
+        if !gathered(x) {
+            return Ok(x.to_bytes()?);
+        }
+        let own = bytes[start..start + size(x) as usize].to_vec();
+        start += padded(x) as usize;
+        Ok(own)
+    };
+    tensors.iter().map(take).collect()
+}
+
+/// Bools row-major, as many bytes each as the store has.
+pub(crate) fn bools_contiguous(x: &Tensor, store: BoolStore) -> Result<Tensor> {
+    match store {
+        BoolStore::Native | BoolStore::U8 => contiguous(x),
+        BoolStore::U32 => cast(x, DType::U32),
+    }
+}
+
+/// Bools on the host, in the store that Burn asked for. Otherwise as [`into_data`].
+pub(crate) fn bools_into_data(x: &Tensor, store: BoolStore) -> Result<TensorData, ExecutionError> {
+    let bytes = bools_contiguous(x, store).and_then(|x| Ok(x.to_bytes()?)).map_err(execution)?;
+    Ok(TensorData::from_bytes_vec(bytes, to_shape(x.shape()), BurnDType::Bool(store)))
 }
 
 /// The tensor on another device, by way of the host.

@@ -1,6 +1,6 @@
 //! Burn's operators: the traits in files of their names, what they share below.
 //!
-//! `view`, `memory`, `elementwise`, `fused`, `reduce`, `index`, `scan`, `matmul` and `random` work on [`Tensor`]s of any
+//! `view`, `memory`, `elementwise`, `fused`, `reduce`, `index`, `scan`, `sort`, `matmul` and `random` work on [`Tensor`]s of any
 //! kind and return results; the trait methods only pick one and turn an error into the panic that Burn expects.
 
 mod activation;
@@ -18,6 +18,7 @@ mod quantized;
 mod random;
 mod reduce;
 mod scan;
+mod sort;
 mod transaction;
 pub(crate) mod view;
 
@@ -54,10 +55,8 @@ fn int_dtype(dtype: IntDType) -> DType {
     to_hal(BurnDType::from(dtype)).expect("every integer type of Burn's is stored as one of ours")
 }
 
-/// Bools are bytes here: what asks for another store would get a tensor of another type than it believes.
+/// Bools as Burn takes them, under the name of the store that it asked for.
 #[track_caller]
-fn require_bool(op: &'static str, dtype: BoolDType) {
-    let dtype = BurnDType::from(dtype);
-    let native = dtype == BurnDType::Bool(burn_std::BoolStore::Native);
-    memory::require_kind(op, "a native bool", dtype, native).or_panic();
+fn bools(store: BoolDType, result: Result<Tensor>) -> RocmTensor {
+    out(result).with_store(store)
 }

@@ -2,10 +2,10 @@
 //!
 //! The device reduces rows: any axis becomes the last by a view, so nothing is copied.
 
-use rocfire_fusion::{Reduce, eager};
+use rocfire_fusion::{Compare, Graph, Reduce, Unary, eager};
 use rocfire_hal::{DType, Tensor};
 
-use super::{elementwise, view};
+use super::{fused, view};
 use crate::error::Result;
 
 /// `axis` moved to the end, and the permutation that does it.
@@ -47,9 +47,44 @@ pub(crate) fn every(x: &Tensor, axis: Option<usize>) -> Result<Tensor> {
 }
 
 fn test(op: Reduce, x: &Tensor, over: Option<usize>) -> Result<Tensor> {
-    let set = if x.dtype() == DType::Bool { x.clone() } else { elementwise::is_nonzero(x)? };
+    let dtype = x.dtype();
+    if dtype == DType::Bool {
+        return match over {
+            Some(over) => axis(op, x, over),
+            None => all(op, x),
+        };
+    }
+    let name = if op == Reduce::Any { "any_nonzero" } else { "all_nonzero" };
+    let graph = fused::graph(name, &[dtype], |g| {
+        let x = g.input(dtype);
+        let zero = g.constant(dtype, 0.0);
+        // A NaN differs from zero.
+        let set = g.compare(Compare::Ne, x, zero);
+        let found = g.reduce(op, set);
+        g.output(found);
+    });
+    rows(&graph, x, over, DType::Bool)
+}
+
+/// The largest magnitude along an axis, or of all elements.
+pub(crate) fn max_abs(x: &Tensor, over: Option<usize>) -> Result<Tensor> {
+    let dtype = x.dtype();
+    let graph = fused::graph("max_abs", &[dtype], |g| {
+        let x = g.input(dtype);
+        let magnitude = g.unary(Unary::Abs, x);
+        let most = g.reduce(Reduce::Max, magnitude);
+        g.output(most);
+    });
+    rows(&graph, x, over, dtype)
+}
+
+/// Runs a row reduction of one input over an axis, which keeps an extent of 1, or over all elements.
+fn rows(graph: &Graph, x: &Tensor, over: Option<usize>, dtype: DType) -> Result<Tensor> {
     match over {
-        Some(over) => axis(op, &set, over),
-        None => all(op, &set),
+        Some(over) => {
+            let (rows, axes) = axis_last(x, over)?;
+            axis_back(&fused::per_row(graph, &[&rows], &[], dtype)?, &axes)
+        }
+        None => fused::per_row(graph, &[&view::reshape(x, &[x.layout().len()])?], &[], dtype),
     }
 }

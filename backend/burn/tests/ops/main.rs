@@ -5,6 +5,7 @@
 
 mod activation;
 mod check;
+mod dtypes;
 mod elementwise;
 mod errors;
 mod index;

@@ -59,4 +59,30 @@ fn random_numbers_follow_the_seed_and_the_distribution() {
         assert!((share - 1.0 / 6.0).abs() < 0.03, "{face}: {share}");
     }
     assert!(dice.iter().all(|&x| (1.0..=6.0).contains(&x)));
+
+    let integers = [
+        IntDType::I64,
+        IntDType::I32,
+        IntDType::I16,
+        IntDType::I8,
+        IntDType::U64,
+        IntDType::U32,
+        IntDType::U16,
+        IntDType::U8,
+    ];
+    for dtype in integers {
+        let draw =
+            |distribution| numbers(&int::<Rocm>(Rocm::int_random([COUNT].into(), distribution, &device(), dtype)));
+        let near = |numbers: &[f64], mean: f64, within: f64| {
+            let (got, _) = mean_and_deviation(numbers);
+            assert!((got - mean).abs() < within, "{dtype:?}: {got}, not about {mean}");
+        };
+        let uniform = draw(Distribution::Uniform(10.0, 20.0));
+        assert!(uniform.iter().all(|x| (10.0..20.0).contains(x) && x.fract() == 0.0), "{dtype:?}");
+        near(&uniform, 14.5, 0.3);
+        near(&draw(Distribution::Normal(60.0, 5.0)), 59.5, 0.8);
+        let coins = draw(Distribution::Bernoulli(0.75));
+        assert!(coins.iter().all(|&x| x == 0.0 || x == 1.0), "{dtype:?}");
+        near(&coins, 0.75, 0.03);
+    }
 }
