@@ -45,7 +45,7 @@ KERNEL void narrow_stores(const u32* x, u32* out) {
     int t = threadIdx.x;
     ((u8*)room)[t] = x[t];
     ((u16*)room)[32 + t] = x[t] >> 3;
-    *(u64*)&room[48 + 2 * (t & 7)] = (u64)x[t | 56] << 11;
+    if (t < 8) *(u64*)&room[48 + 2 * t] = (u64)x[t | 56] << 11;
     __syncthreads();
     out[t] = room[t];
 }
@@ -57,7 +57,7 @@ KERNEL void all_of_it(const u32* x, u32* out, int n) {
     __syncthreads();
     u32 sum = 0;
     for (int i = threadIdx.x; i < n; i += blockDim.x) sum += room[n - 1 - i] ^ i;
-    out[threadIdx.x] = sum;
+    out[global_x()] = sum;
 }
 
 // Lists whose links are places in LDS.

@@ -136,7 +136,10 @@ KERNEL void unite(const u32* from, const u32* to, u32* parents, u32 edges) {
 }
 KERNEL void flatten(u32* parents, u32 nodes) {
     u32 i = global_x();
-    if (i < nodes) parents[i] = root_of(parents, i);
+    if (i < nodes) {
+        u32 root = root_of(parents, i);
+        __hip_atomic_store(&parents[i], root, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    }
 }
 
 // All shortest paths (Floyd and Warshall), 32 nodes in LDS.

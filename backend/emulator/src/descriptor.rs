@@ -64,6 +64,8 @@ pub(crate) struct Descriptor {
     pub(crate) dynamic_stack: bool,
     /// The entry, from the descriptor's own address.
     pub(crate) entry_offset_bytes: i64,
+    /// Vector registers of both kinds that it asks for: may be more than there are.
+    pub(crate) wanted_vgprs: u32,
     /// VGPRs, and after them accumulation registers.
     pub(crate) vgprs: u32,
     /// See `vgprs`.
@@ -85,6 +87,9 @@ pub(crate) struct Descriptor {
     pub(crate) work_item_id: WorkItemId,
     /// Whether the dispatch's information follows.
     pub(crate) workgroup_info: bool,
+    /// Whether the waves of a workgroup may run on several compute units, whose caches do not see each other's stores at
+    /// once: WGP_MODE of the RDNA line, TG_SPLIT from CDNA 2 on.
+    pub(crate) spread: bool,
 }
 
 /// Where a lane finds its place in the workgroup.
@@ -178,6 +183,7 @@ impl Descriptor {
             scratch_bytes: u32_at(4),
             dynamic_stack: properties >> 11 & 1 != 0,
             entry_offset_bytes: i64::from_le_bytes(entry),
+            wanted_vgprs: registers,
             vgprs,
             agprs,
             mode,
@@ -191,6 +197,7 @@ impl Descriptor {
                 false => WorkItemId::Registers((rsrc2 >> 11 & 3).min(2) as usize + 1),
             },
             workgroup_info: rsrc2 >> 10 & 1 != 0,
+            spread: if family.is_rdna() { rsrc1 >> 29 & 1 != 0 } else { conventions.unified && rsrc3 >> 16 & 1 != 0 },
         }
     }
 }

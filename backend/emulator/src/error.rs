@@ -132,18 +132,21 @@ pub enum FaultKind {
         /// What nobody wrote, and where it was first read.
         origin: String,
     },
-    /// A register, or LDS, is used before the wait for the load that fills it.
+    /// A register, or LDS, is used before the wait for the load that fills it; or memory after a barrier that does not order
+    /// it behind another wave's store.
     NotWaitedFor {
-        /// The register, or the bytes of LDS.
+        /// The register, or the memory.
         what: String,
         /// Whether it is overwritten, and not read.
         overwrites: bool,
         /// The counter that should have been waited for.
         counter: &'static str,
-        /// The load.
+        /// The load; or the store, of another wave.
         by: String,
-        /// Where the load is in the code.
+        /// Where that is in the code.
         by_code_offset_bytes: u64,
+        /// The wave that stored, and went to a barrier without waiting for it; `None` for a load of this wave.
+        by_wave: Option<u32>,
     },
     /// Two waves of a workgroup on one byte of LDS, with no barrier between.
     LdsRace {
@@ -271,10 +274,16 @@ impl fmt::Display for FaultKind {
                 write!(f, "barrier not reached by all waves: ended before it have {},", lane_list(*ended))
             }
             FaultKind::Unwritten { what, origin } => write!(f, "{what} depends on {origin},"),
-            FaultKind::NotWaitedFor { what, overwrites, counter, by, by_code_offset_bytes } => {
+            FaultKind::NotWaitedFor { what, overwrites, counter, by, by_code_offset_bytes, by_wave } => {
                 let done = if *overwrites { "overwritten" } else { "read" };
-                let load = format!("`{by}` at code offset {by_code_offset_bytes:#x}");
-                write!(f, "{what} {done} before the wait ({counter}) for the load that fills it, {load},")
+                let by = format!("`{by}` at code offset {by_code_offset_bytes:#x}");
+                match by_wave {
+                    None => write!(f, "{what} {done} before the wait ({counter}) for the load that fills it, {by},"),
+                    Some(wave) => write!(
+                        f,
+                        "{what} {done} after a barrier that wave {wave} reached without the wait ({counter}) for its store, {by},"
+                    ),
+                }
             }
             FaultKind::LdsRace { access, other } => {
                 write!(f, "race on LDS: {access} with no barrier after {other};")

@@ -9,7 +9,7 @@ use crate::counters::Counters;
 use crate::descriptor::{UserValue, WorkItemId};
 use crate::env::{Cause, Env};
 use crate::error::{Fault, FaultKind, Nearest};
-use crate::instrument::{self, Observer};
+use crate::instrument::{self, Late, Observer};
 use crate::module::Kernel;
 use crate::program::Program;
 use crate::step::Flow;
@@ -172,10 +172,18 @@ impl Worker {
                 self.env.fail(FaultKind::BarrierDivergence { ended });
                 return Err(self.report(setup, workgroup, waiting));
             }
-            self.watching(watched).for_each(|observer| observer.barrier());
+            let late = self.watching(watched).fold(None, |late, observer| late.or(observer.barrier()));
+            self.settle(setup, workgroup, late)?;
         }
-        self.watching(watched).for_each(|observer| observer.end_group());
-        Ok(())
+        let late = self.watching(watched).fold(None, |late, observer| late.or(observer.end_group()));
+        self.settle(setup, workgroup, late)
+    }
+
+    /// Reports what an observer found behind.
+    fn settle(&mut self, setup: &Setup, workgroup: [u32; 3], late: Option<Late>) -> Result<(), Box<Fault>> {
+        let Some(Late { wave, step, finding }) = late else { return Ok(()) };
+        self.env.fail_at(step, *finding);
+        Err(self.report(setup, workgroup, wave))
     }
 
     /// The observers, of a workgroup that is watched.

@@ -20,6 +20,7 @@ use crate::group::{Setup, Worker};
 use crate::instrument::Instrument;
 use crate::memory::Memory;
 use crate::metadata::Hidden;
+use crate::model::occupancy::occupancy;
 use crate::module::Kernel;
 use crate::step::{PRIVATE_APERTURE, SHARED_APERTURE};
 
@@ -38,7 +39,7 @@ const DYNAMIC_STACK_BYTES: u32 = 16 << 10;
 /// What to launch a kernel with.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
-    /// Workgroups in x, y and z.
+    /// Workgroups in x, y and z. With a zero among them nothing runs.
     pub grid: [u32; 3],
     /// Work-items of a workgroup in x, y and z.
     pub block: [u32; 3],
@@ -48,12 +49,12 @@ pub struct Launch<'a> {
     pub kernarg: &'a [u8],
 }
 
-/// Checks the numbers and works out what all workgroups share; the guest address returned is to be freed.
-fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, observed: bool) -> Result<Setup, Error> {
+/// Checks the numbers of a launch; how many workgroups it has.
+fn check(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<u64, Error> {
     let bad = |reason: String| Error::BadLaunch { kernel: kernel.name().to_owned(), reason };
     let info = gpu.arch().info();
     let [gx, gy, gz] = launch.grid.map(u64::from);
-    let groups = gx.checked_mul(gy).and_then(|n| n.checked_mul(gz)).filter(|&n| n > 0 && n < 1 << 48);
+    let groups = gx.checked_mul(gy).and_then(|n| n.checked_mul(gz)).filter(|&n| n < 1 << 48);
     let groups = groups.ok_or_else(|| bad(format!("a grid of {:?} workgroups", launch.grid)))?;
     let items = launch.block.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
     let max_items = u64::from(kernel.max_workgroup_size().min(1024));
@@ -71,6 +72,21 @@ fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, observed: bool) -> R
     if launch.kernarg.len() < explicit || launch.kernarg.len() > explicit.next_multiple_of(16) {
         return Err(bad(format!("{} bytes of arguments, and it takes {explicit}", launch.kernarg.len())));
     }
+    if let Some(unit) = &info.unit {
+        let waves_per_group = (items as u32).div_ceil(kernel.wave_size());
+        let occupancy = occupancy(unit, &kernel.resources(waves_per_group, lds_bytes as u32));
+        if occupancy.groups_per_unit == 0 {
+            let what = occupancy.limit.name();
+            return Err(bad(format!("a workgroup of {waves_per_group} waves has not enough {what} on {}", info.name)));
+        }
+    }
+    Ok(groups)
+}
+
+/// Works out what all workgroups share; the guest address returned is to be freed.
+fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, groups: u64, observed: bool) -> Result<Setup, Error> {
+    let lds_bytes = kernel.lds_bytes() + launch.dynamic_lds_bytes;
+    let items: u32 = launch.block.iter().product();
     let descriptor = &kernel.info.descriptor;
     let stack = if descriptor.dynamic_stack { DYNAMIC_STACK_BYTES } else { 0 };
     let kernarg = kernel_arguments(kernel, launch);
@@ -92,7 +108,7 @@ fn prepare(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>, observed: bool) -> R
         grid: launch.grid,
         block: launch.block,
         groups,
-        items: items as u32,
+        items,
         lanes: kernel.wave_size(),
         lds_bytes: lds_bytes as usize,
         scratch_bytes: descriptor.scratch_bytes.saturating_add(stack),
@@ -166,8 +182,11 @@ pub(crate) fn run(
     let mut instruments = instruments.to_vec();
     instruments.extend(checker.as_ref().map(|checker| checker as &dyn Instrument));
     let instruments = instruments.as_slice();
-    let setup = prepare(gpu, kernel, launch, !instruments.is_empty())?;
-    let groups = setup.groups;
+    let groups = check(gpu, kernel, launch)?;
+    if groups == 0 {
+        return Ok(Counters::default());
+    }
+    let setup = prepare(gpu, kernel, launch, groups, !instruments.is_empty())?;
     let shared = Shared {
         setup: &setup,
         instruments,

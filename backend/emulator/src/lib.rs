@@ -39,10 +39,11 @@
 //! | `unwritten` | `unwritten` | what nobody wrote used as an address, deciding a branch, or stored to device memory |
 //! | `lds_races` | `lds-race` | two waves on a byte of LDS between two barriers, one of them writing, not both by atomics |
 //! | `global_races` | `global-race` | the same of two workgroups and device memory; an atomic orders those behind others |
-//! | `waits` | `waitcnt` | a register read or overwritten before the `s_waitcnt` for the load that fills it |
+//! | `waits` | `waitcnt` | a register read or overwritten before the `s_waitcnt` for the load that fills it; a barrier reached before that for a store which another wave meets behind it |
 //!
 //! A [`Fault`] names kernel, instruction, workgroup, wave, lanes, address, the nearest allocation with the distance to it,
-//! and the line of the source if the code object has line tables (`-gline-tables-only`, which changes no code).
+//! and the line of the source if the code object has line tables (`-gline-tables-only`, which changes no code). For one that
+//! has none, [`source_of`] finds the line in one that was compiled once more with them.
 //!
 //! # Invariants
 //!
@@ -89,6 +90,6 @@ pub use model::bound::{Binding, Bound, CardBound, Operations, PipeClocks};
 pub use model::issue::Pipe;
 pub use model::matrix::MatrixType;
 pub use model::occupancy::{Limit, Occupancy, Resources, occupancy};
-pub use module::{Kernel, Module};
+pub use module::{Kernel, Module, source_of};
 pub use profile::{LinesTouched, Profile, Row, Sample, Tally};
 pub use step::Level as CpuLevel;

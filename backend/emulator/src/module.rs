@@ -13,6 +13,7 @@ use crate::descriptor::{DESCRIPTOR_BYTES, Descriptor};
 use crate::error::Error;
 use crate::memory::{Memory, Segment, Window};
 use crate::metadata::{self, KernelMetadata};
+use crate::model::occupancy::Resources;
 use crate::program::Program;
 use crate::source::LineTables;
 use crate::step::Level;
@@ -31,6 +32,8 @@ const RELOCATE_ABS64: u32 = 3;
 const RELOCATE_RELATIVE64: u32 = 13;
 /// A kernel that has arguments preloaded starts with this much code that loads them itself, for firmware that does not.
 const PRELOAD_PROLOGUE_BYTES: i64 = 256;
+/// Vector registers that an instruction can name; accumulation registers are as many again.
+const VGPRS_MAX: u32 = 256;
 /// General scalar registers; no more can be set before a kernel starts.
 const SGPRS_MAX: u16 = 102;
 /// No code object of a compiler comes near; a damaged one must not allocate without bound.
@@ -122,6 +125,18 @@ impl Kernel {
     /// Lanes of a wave.
     pub fn wave_size(&self) -> u32 {
         self.info.metadata.wave_size
+    }
+
+    /// What it takes, in workgroups of so many waves with so much LDS, static and dynamic.
+    pub fn resources(&self, waves_per_group: u32, lds_bytes: u32) -> Resources {
+        Resources {
+            vgprs: self.vgprs(),
+            agprs: self.agprs(),
+            sgprs: self.sgprs(),
+            lds_bytes,
+            wave_size: self.wave_size(),
+            waves_per_group,
+        }
     }
 }
 
@@ -237,19 +252,7 @@ impl Module {
 
     /// Pre-decodes the executable sections.
     fn decode(&self, elf: &Elf<'_>, arch: Arch, wave: WaveSize, level: Level) -> Result<Program, String> {
-        let executable = |flags: u64| flags & u64::from(SHF_EXECINSTR) != 0;
-        let ranges = elf
-            .elf_section_table()
-            .iter()
-            .filter(|section| executable(section.sh_flags(LittleEndian)) && section.sh_size(LittleEndian) > 0)
-            .map(|section| {
-                let start = section.sh_addr(LittleEndian);
-                (start, start.saturating_add(section.sh_size(LittleEndian)))
-            });
-        let (start, end) = ranges.fold((u64::MAX, 0), |(start, end), (from, to)| (start.min(from), end.max(to)));
-        if start >= end {
-            return Err("there is no code in it".to_owned());
-        }
+        let (start, end) = code_range(elf).ok_or("there is no code in it")?;
         // The window first: it refuses a size that no image has, which must not be allocated.
         let address = self.address(start);
         let window = self.window(start, end - start)?;
@@ -275,6 +278,11 @@ impl Module {
         let mut bytes = [0; DESCRIPTOR_BYTES];
         self.window(symbol.address, DESCRIPTOR_BYTES as u64)?.read(address, &mut bytes);
         let descriptor = Descriptor::new(&bytes, self.program.arch.info().family, metadata.wave_size);
+        let most = if descriptor.agprs > 0 { 2 * VGPRS_MAX } else { VGPRS_MAX };
+        if descriptor.wanted_vgprs > most {
+            let (name, wanted) = (&metadata.name, descriptor.wanted_vgprs);
+            return Err(format!("kernel {name} wants {wanted} vector registers, and a wave has at most {most}"));
+        }
         if descriptor.initial_sgprs() > SGPRS_MAX {
             return Err(format!("kernel {} wants {} registers set", metadata.name, descriptor.initial_sgprs()));
         }
@@ -298,6 +306,30 @@ impl Drop for Module {
             tracing::error!(%error, "a module's memory was not there to be freed");
         }
     }
+}
+
+/// From the first to the last executable section.
+fn code_range(elf: &Elf<'_>) -> Option<(u64, u64)> {
+    let executable = |flags: u64| flags & u64::from(SHF_EXECINSTR) != 0;
+    let ranges = elf
+        .elf_section_table()
+        .iter()
+        .filter(|section| executable(section.sh_flags(LittleEndian)) && section.sh_size(LittleEndian) > 0)
+        .map(|section| {
+            let start = section.sh_addr(LittleEndian);
+            (start, start.saturating_add(section.sh_size(LittleEndian)))
+        });
+    let (start, end) = ranges.fold((u64::MAX, 0), |(start, end), (from, to)| (start.min(from), end.max(to)));
+    (start < end).then_some((start, end))
+}
+
+/// Where in the source the instruction at a byte offset of the code comes from, as
+/// [`Fault::code_offset_bytes`](crate::Fault::code_offset_bytes) counts: for a code object with line tables, whose code is
+/// that of one without.
+pub fn source_of(code_object: &[u8], code_offset_bytes: u64) -> Option<String> {
+    let elf = ElfFile64::<LittleEndian>::parse(code_object).ok()?;
+    let (start, _) = code_range(&elf)?;
+    line_tables(&elf)?.find(start.checked_add(code_offset_bytes)?)
 }
 
 /// The debug sections that are there and not compressed.

@@ -35,6 +35,8 @@ impl LineTables {
             let column = location.column.filter(|&column| column > 0).map_or(String::new(), |c| format!(":{c}"));
             let name = frame.function.and_then(|function| function.demangle().ok().map(Cow::into_owned));
             let name = name.map_or(String::new(), |name| format!(" ({name})"));
+            // Where the compiler was told that it ran in no folder in particular.
+            let file = file.strip_prefix("./").unwrap_or(file);
             places.push(format!("{file}:{line}{column}{name}"));
         }
         (!places.is_empty()).then(|| places.join(", inlined at "))

@@ -99,11 +99,16 @@ fn every_wait_that_guards_a_register_is_missed_when_it_is_gone() {
             other => panic!("{other:?}"),
         })
         .collect();
-    // For the arguments, for the word from device memory, for the one from LDS.
-    assert_eq!(counters, ["lgkmcnt", "vmcnt", "lgkmcnt"], "{found:#?}");
+    // For the arguments, for the word from device memory, for the store to LDS before the barrier, for the word from LDS.
+    assert_eq!(counters, ["lgkmcnt", "vmcnt", "lgkmcnt", "lgkmcnt"], "{found:#?}");
     says(&found[0], &["s0 read before the wait (lgkmcnt)", "s_load_dwordx2", "shift", "planted.hip:"]);
     says(&found[1], &["v2 read before the wait (vmcnt) for the load that fills it, `global_load_dword", "ds_write"]);
-    says(&found[2], &["`ds_read_b32", "global_store_dword", "lanes 0-63"]);
+    says(
+        &found[2],
+        &["LDS at 0x", "read after a barrier that wave", "reached without the wait (lgkmcnt) for its store"],
+    );
+    says(&found[2], &["`ds_write_b32", "`ds_read_b32"]);
+    says(&found[3], &["`ds_read_b32", "global_store_dword", "lanes 0-63"]);
 }
 
 #[test]

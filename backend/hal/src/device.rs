@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use rocfire_arch::Arch;
 
-use crate::compile::{Compiler, Pipeline, Source, clang_compiler};
+use crate::compile::{CodeObject, Compiler, Pipeline, Source, clang_compiler};
 use crate::driver::{DeviceInfo, Driver};
 use crate::log::{Level, report};
 use crate::pool::{Block, MemoryStats, Pool};
@@ -164,8 +164,9 @@ impl Device {
         if let Some(module) = &*module {
             return Ok(Arc::clone(module));
         }
-        let code = self.pipeline()?.one(source)?;
-        let loaded = Arc::new(Module::load(&*self.0.driver, source.name(), &code)?);
+        let pipeline = self.pipeline()?;
+        let code = pipeline.one(source)?;
+        let loaded = Arc::new(self.load(&pipeline, source, &code)?);
         *module = Some(Arc::clone(&loaded));
         Ok(loaded)
     }
@@ -178,16 +179,24 @@ impl Device {
         let missing: Vec<Source> =
             sources.iter().filter(|source| lock(&self.slot(source)).is_none()).cloned().collect();
         if !missing.is_empty() {
-            let codes = self.pipeline()?.many(&missing);
+            let pipeline = self.pipeline()?;
+            let codes = pipeline.many(&missing);
             for (source, code) in missing.iter().zip(codes) {
                 let slot = self.slot(source);
                 let mut module = lock(&slot);
                 if module.is_none() {
-                    *module = Some(Arc::new(Module::load(&*self.0.driver, source.name(), &*code?)?));
+                    *module = Some(Arc::new(self.load(&pipeline, source, &*code?)?));
                 }
             }
         }
         sources.iter().map(|source| self.module(source)).collect()
+    }
+
+    fn load(&self, pipeline: &Arc<Pipeline>, source: &Source, code: &CodeObject) -> Result<Module> {
+        let (pipeline, lined) = (Arc::clone(pipeline), source.clone());
+        // What cannot be compiled now was compiled before: its report goes without the line.
+        let lined = Box::new(move || pipeline.with_lines(&lined).ok());
+        Module::load(&*self.0.driver, source.name(), code, lined)
     }
 
     pub(crate) fn pool_allocate(&self, bytes: u64) -> Result<Block> {

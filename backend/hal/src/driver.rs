@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rocfire_arch::Arch;
 
-use crate::compile::KernelInfo;
+use crate::compile::{CodeObject, KernelInfo};
 use crate::{Error, Result};
 
 /// What a driver says of a device.
@@ -56,6 +56,9 @@ pub struct RawLaunch<'a> {
     /// The explicit kernel arguments.
     pub args: &'a [u8],
 }
+
+/// Gives a code object once more, with line tables.
+pub type Lined = Box<dyn Fn() -> Option<Arc<CodeObject>> + Send + Sync>;
 
 /// Why a launch failed.
 #[derive(Debug)]
@@ -124,6 +127,13 @@ pub trait Driver: Send + Sync {
     /// # Errors
     /// The driver's own, for a code object of another architecture among others.
     fn load(&self, code: &[u8]) -> Result<Arc<dyn DriverModule>>;
+
+    /// The same, for a driver that says where in the source a kernel went wrong: `lined` gives the same code with line
+    /// tables, or `None` where it cannot be had.
+    fn load_lined(&self, code: &[u8], lined: Lined) -> Result<Arc<dyn DriverModule>> {
+        let _ = lined;
+        self.load(code)
+    }
 
     /// Waits for all work. A fault of an earlier launch surfaces here, where the driver runs behind.
     fn synchronize(&self) -> Result<()>;

@@ -6,11 +6,15 @@
 use std::sync::Arc;
 
 use rocfire_arch::Arch;
-use rocfire_emulator::{Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options, Sample};
+use rocfire_emulator::{
+    Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options, Sample, source_of,
+};
 
 use crate::compile::KernelInfo;
 use crate::config::Checks;
-use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, Live, RawLaunch};
+use crate::driver::{
+    DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, Lined, Live, RawLaunch,
+};
 use crate::host_device::{self, HostEvent};
 use crate::log::{Level, report};
 use crate::modelled::{ModelledKernel, Recorder};
@@ -121,8 +125,13 @@ impl Driver for Emulated {
     }
 
     fn load(&self, code: &[u8]) -> Result<Arc<dyn DriverModule>> {
+        self.load_lined(code, Box::new(|| None))
+    }
+
+    fn load_lined(&self, code: &[u8], lined: Lined) -> Result<Arc<dyn DriverModule>> {
         let module = self.gpu.load(code).map_err(|error| translate("load", error))?;
-        Ok(Arc::new(EmulatedModule { gpu: Arc::clone(&self.gpu), module, profiling: self.profiling.clone() }))
+        let (gpu, profiling, lined) = (Arc::clone(&self.gpu), self.profiling.clone(), Arc::new(lined));
+        Ok(Arc::new(EmulatedModule { gpu, module, profiling, lined }))
     }
 
     fn synchronize(&self) -> Result<()> {
@@ -142,6 +151,7 @@ struct EmulatedModule {
     gpu: Arc<Gpu>,
     module: Arc<Module>,
     profiling: Option<Profiling>,
+    lined: Arc<Lined>,
 }
 
 impl DriverModule for EmulatedModule {
@@ -151,7 +161,8 @@ impl DriverModule for EmulatedModule {
             kernel: info.name.clone(),
             has: self.module.kernel_names().collect::<Vec<_>>().join(", "),
         })?;
-        Ok(Box::new(EmulatedKernel { gpu: Arc::clone(&self.gpu), kernel, profiling: self.profiling.clone() }))
+        let (gpu, profiling, lined) = (Arc::clone(&self.gpu), self.profiling.clone(), Arc::clone(&self.lined));
+        Ok(Box::new(EmulatedKernel { gpu, kernel, profiling, lined }))
     }
 }
 
@@ -159,6 +170,7 @@ struct EmulatedKernel {
     gpu: Arc<Gpu>,
     kernel: Kernel,
     profiling: Option<Profiling>,
+    lined: Arc<Lined>,
 }
 
 impl DriverKernel for EmulatedKernel {
@@ -177,7 +189,15 @@ impl DriverKernel for EmulatedKernel {
         };
         match outcome {
             Ok(()) => Ok(()),
-            Err(EmulatorError::Fault(fault)) => Err(LaunchFailure::Faulted(fault.to_string())),
+            Err(EmulatorError::Fault(mut fault)) => {
+                // Kernels are compiled without line tables. When one has gone wrong a moment more does not matter.
+                if fault.source.is_none()
+                    && let Some(code) = (self.lined)()
+                {
+                    fault.source = source_of(code.bytes(), fault.code_offset_bytes);
+                }
+                Err(LaunchFailure::Faulted(fault.to_string()))
+            }
             Err(error) => Err(LaunchFailure::Rejected(translate("launch", error))),
         }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::compile::{CodeObject, KernelInfo};
-use crate::driver::{Driver, DriverKernel, DriverModule};
+use crate::driver::{Driver, DriverKernel, DriverModule, Lined};
 use crate::{Error, Result};
 
 /// A code object on a device.
@@ -17,10 +17,10 @@ pub struct Module {
 }
 
 impl Module {
-    pub(crate) fn load(driver: &dyn Driver, name: &str, code: &CodeObject) -> Result<Module> {
+    pub(crate) fn load(driver: &dyn Driver, name: &str, code: &CodeObject, lined: Lined) -> Result<Module> {
         Ok(Module {
             name: name.into(),
-            driver: driver.load(code.bytes())?,
+            driver: driver.load_lined(code.bytes(), lined)?,
             kernels: code.kernels().to_vec(),
             functions: Mutex::new(HashMap::new()),
         })

@@ -121,6 +121,19 @@ fn with_sync_a_fault_is_the_launchs_own_error() {
 }
 
 #[test]
+fn a_report_names_the_line_of_the_source() {
+    let name = "a_report_names_the_line_of_the_source";
+    for checks in [Checks::default(), Checks::ALL] {
+        let Some(device) = device_or_skip(name, Config::default().with_checks(checks)) else { return };
+        let (x, y) = (floats(&device, &[1.0; 8]), floats(&device, &[0.0; 8]));
+        launch(&function(&device, "out_of_bounds_f32"), &x, &y, 8).unwrap();
+        let message = device.sync().unwrap_err().to_string();
+        let store = SCALE.lines().position(|line| line.contains("a.y[i + a.count] =")).unwrap() + 1;
+        assert!(message.contains(&format!("; scale.hip:{store}:")), "line {store}: {message}");
+    }
+}
+
+#[test]
 fn a_freed_buffer_is_not_accessible() {
     let Some(device) = device_or_skip("a_freed_buffer_is_not_accessible", Config::default()) else { return };
     let (x, y) = (floats(&device, &[1.0; 8]), floats(&device, &[0.0; 8]));

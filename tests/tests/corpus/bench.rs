@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytemuck::{NoUninit, Pod};
 use rocfire_arch::ArchInfo;
-use rocfire_emulator::{Counters, Error, Gpu, Launch, Module, Options};
+use rocfire_emulator::{Checks, Counters, Error, Gpu, Launch, Module, Options};
 use rocfire_hal::{Config, emulator_options};
 use rocfire_tests::corpus::Variant;
 
@@ -92,10 +92,11 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub fn new(variant: Variant, code_object: &[u8]) -> Bench {
+    pub fn new(variant: Variant, code_object: &[u8], checks: Option<Checks>) -> Bench {
         // `ROCFIRE_CHECK` holds here too.
         let config = Config::from_env().unwrap_or_else(|error| panic!("{error}"));
         let mut options: Options = emulator_options(&config);
+        options.checks = checks.unwrap_or(options.checks);
         options.memory_bytes = MEMORY_BYTES;
         options.step_limit = STEP_LIMIT;
         let gpu = Gpu::new(variant.arch, options).unwrap_or_else(|error| panic!("{error}"));

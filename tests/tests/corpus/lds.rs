@@ -63,11 +63,13 @@ fn narrow_stores(b: &Bench) {
 fn all_of_it(b: &Bench) {
     let n = b.arch().lds_bytes as usize / 4;
     let x = noise(5, 256);
-    let (px, out) = (b.upload(&x), b.zeros::<u32>(256));
+    let (px, out) = (b.upload(&x), b.zeros::<u32>(512));
     b.run_with_lds("all_of_it", 2, 256, 4 * n as u32, args![px, out, n as i32]);
     let room: Vec<u32> = (0..n).map(|i| x[i & 255].wrapping_mul(i as u32 + 1)).collect();
     let of = |t: usize| (t..n).step_by(256).fold(0u32, |sum, i| sum.wrapping_add(room[n - 1 - i] ^ i as u32));
-    same(&b.download::<u32>(out, 256), &(0..256).map(of).collect::<Vec<_>>());
+    // Both workgroups do the same.
+    let want: Vec<u32> = (0..256).map(of).collect();
+    same(&b.download::<u32>(out, 512), &want.repeat(2));
 }
 
 fn pointers_inside(b: &Bench) {

@@ -5,11 +5,21 @@
 //! had one orders it behind them, which is how "the last workgroup to finish does the rest" works; that those others had
 //! written before their atomic and not after it is taken on trust. Waves of one workgroup are not told apart here. A byte
 //! that is touched takes 16 bytes of the host.
+//!
+//! Atomic loads and stores are known by their bits ([`coherent`](super::coherent)). A load orders its workgroup behind
+//! those that had an atomic there, and is no side of a race with atomics. Where stores do not say what they are, one that
+//! an atomic load meets is taken for an atomic one. A plain load of what others change by atomics may be the first guess of
+//! a compare and swap ([`suspect`](super::suspect)).
 
 use std::collections::HashMap;
 
+use rocfire_arch::Family;
+
+use super::coherent::{is_coherent_load, is_coherent_store};
+use super::suspect::Suspects;
 use crate::error::{Access, FaultKind, Other};
-use crate::instrument::{At, Event, Finding, MemorySpace, Verdict};
+use crate::instrument::{At, Event, EventKind, Finding, Late, MemorySpace, Verdict};
+use crate::wave::Wave;
 
 /// Bytes that are kept together.
 const PAGE_BYTES: u64 = 1024;
@@ -61,11 +71,36 @@ pub(super) struct GlobalRaces {
     group: u32,
     /// Where each is in the grid.
     workgroups: Vec<[u32; 3]>,
+    suspects: Suspects,
+    family: Family,
+}
+
+/// What a workgroup does to memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Touch {
+    Plain(Access),
+    /// An atomic operation that reads and writes.
+    Exchange,
+    AtomicLoad,
+    AtomicStore,
+}
+
+impl Touch {
+    /// As races are told of.
+    fn access(self) -> Access {
+        match self {
+            Touch::Plain(access) => access,
+            Touch::AtomicLoad => Access::Read,
+            Touch::Exchange | Touch::AtomicStore => Access::Atomic,
+        }
+    }
 }
 
 impl GlobalRaces {
-    pub(super) fn new() -> GlobalRaces {
+    pub(super) fn new(family: Family) -> GlobalRaces {
         GlobalRaces {
+            suspects: Suspects::default(),
+            family,
             pages: HashMap::new(),
             released: HashMap::new(),
             known: Groups::default(),
@@ -80,25 +115,62 @@ impl GlobalRaces {
         self.known = Groups(vec![(self.group, self.group + 1)]);
     }
 
-    pub(super) fn after(&mut self, at: &At<'_>, events: &[Event]) -> Verdict {
-        for event in events.iter().filter(|event| event.space == MemorySpace::Global) {
-            let access = match (event.kind.reads(event.space), event.kind.writes(event.space)) {
-                (true, true) => Access::Atomic,
-                (false, _) => Access::Write,
-                (true, false) => Access::Read,
-            };
-            for (lane, address) in event.lane_addresses() {
-                if access == Access::Atomic {
-                    let released = self.released.entry(address).or_default();
+    /// What is left when the workgroup has ended.
+    pub(super) fn end_group(&mut self) -> Option<Late> {
+        self.suspects.first()
+    }
+
+    fn touch_of(&self, at: &At<'_>, event: &Event) -> Touch {
+        let inst = &at.step.inst;
+        match event.kind {
+            EventKind::Atomic => Touch::Exchange,
+            EventKind::Load if is_coherent_load(inst, self.family) => Touch::AtomicLoad,
+            EventKind::Store if is_coherent_store(inst, self.family) == Some(true) => Touch::AtomicStore,
+            EventKind::Load | EventKind::ToLds | EventKind::ScalarLoad => Touch::Plain(Access::Read),
+            EventKind::Store => Touch::Plain(Access::Write),
+        }
+    }
+
+    /// Orders the workgroup behind those that had an atomic at an address, and those to come behind it.
+    fn order(&mut self, at: &At<'_>, touch: Touch, address: u64) {
+        match touch {
+            Touch::Plain(_) => return,
+            Touch::Exchange => {
+                let released = self.released.entry(address).or_default();
+                self.known.join(released);
+                released.join(&self.known);
+            }
+            Touch::AtomicStore => self.released.entry(address).or_default().join(&self.known),
+            Touch::AtomicLoad => {
+                if let Some(released) = self.released.get(&address) {
                     self.known.join(released);
-                    released.join(&self.known);
+                }
+            }
+        }
+        let stores_tell = is_coherent_store(&at.step.inst, self.family).is_some();
+        if touch == Touch::AtomicLoad && !stores_tell {
+            let page = self.pages.get(&(address / PAGE_BYTES));
+            let writer = page.map_or(0, |page| page[(address % PAGE_BYTES) as usize].writer);
+            if writer != 0 && writer != SEVERAL {
+                self.known.join(&Groups(vec![(writer, writer + 1)]));
+            }
+        }
+    }
+
+    pub(super) fn after(&mut self, at: &At<'_>, w: &Wave, events: &[Event]) -> Verdict {
+        for event in events.iter().filter(|event| event.space == MemorySpace::Global) {
+            let touch = self.touch_of(at, event);
+            let access = touch.access();
+            for (lane, address) in event.lane_addresses() {
+                self.order(at, touch, address);
+                if touch == Touch::Exchange {
+                    self.suspects.atomic(at, None, address, event.bytes);
                 }
                 for place in address..address + u64::from(event.bytes) {
                     let page = self.pages.entry(place / PAGE_BYTES);
                     let page = page.or_insert_with(|| Box::new([Byte::default(); PAGE_BYTES as usize]));
                     let byte = &mut page[(place % PAGE_BYTES) as usize];
-                    let Some((other, step, other_access)) =
-                        byte.touch(self.group, &self.known, at.index as u32, access)
+                    let Some((other, step, other_access)) = byte.touch(self.group, &self.known, at.index as u32, touch)
                     else {
                         continue;
                     };
@@ -114,6 +186,10 @@ impl GlobalRaces {
                     let mut finding = Finding::at_lanes(kind, 1 << lane);
                     (finding.address, finding.bytes) = (Some(place), event.bytes - (place - address) as u32);
                     finding.is_device_address = true;
+                    if access == Access::Read && other_access == Access::Atomic {
+                        self.suspects.add(at, w, address, finding);
+                        break;
+                    }
                     return Err(finding);
                 }
             }
@@ -124,12 +200,17 @@ impl GlobalRaces {
 
 impl Byte {
     /// Notes an access; the other side of a race, if it is one.
-    fn touch(&mut self, group: u32, known: &Groups, step: u32, access: Access) -> Option<(u32, u32, Access)> {
+    fn touch(&mut self, group: u32, known: &Groups, step: u32, touch: Touch) -> Option<(u32, u32, Access)> {
         let foreign = |who: u32| who != 0 && !known.contains(who);
         let atomic = self.reader_step_and_atomic >> 31 != 0;
         let written_by = if atomic { Access::Atomic } else { Access::Write };
         let writer = (self.writer, self.writer_step, written_by);
         let reader = (self.reader, self.reader_step_and_atomic & 0x7fff_ffff, Access::Read);
+        if touch == Touch::AtomicLoad {
+            // It is in the way of no atomic, and what it has seen others may change at any time.
+            return (foreign(self.writer) && !atomic).then_some(writer);
+        }
+        let access = touch.access();
         match access {
             Access::Read | Access::Write if foreign(self.writer) => return Some(writer),
             Access::Atomic if foreign(self.writer) && !atomic => return Some(writer),

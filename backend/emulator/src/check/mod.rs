@@ -6,7 +6,7 @@
 //! | `unwritten` | [`unwritten`] | values of registers, LDS, scratch or device memory that nobody wrote, where they matter |
 //! | `lds_races` | [`race`] | two waves of a workgroup on one byte of LDS with no barrier between |
 //! | `global_races` | [`global_race`] | two workgroups of a launch on one byte of device memory |
-//! | `waits` | [`wait`] | a register used before the `s_waitcnt` for the load that fills it |
+//! | `waits` | [`wait`] | a register used before the `s_waitcnt` for the load that fills it; a barrier before that for a store |
 //!
 //! Each module's documentation has its rule, and what it lets pass. None changes what a kernel computes.
 
@@ -14,11 +14,13 @@ use rocfire_arch::Family;
 
 use crate::env::Env;
 use crate::group::Setup;
-use crate::instrument::{At, Event, Instrument, Observer, Verdict};
+use crate::instrument::{At, Event, Instrument, Late, Observer, Verdict};
 use crate::wave::Wave;
 
+mod coherent;
 mod global_race;
 mod race;
+mod suspect;
 mod unwritten;
 mod wait;
 
@@ -33,7 +35,8 @@ pub struct Checks {
     pub lds_races: bool,
     /// The same for two workgroups of a launch and device memory. Workgroups then run one after the other.
     pub global_races: bool,
-    /// A register is read or overwritten before the wait for the load that fills it.
+    /// A register is read or overwritten before the wait for the load that fills it, or a wave goes to a barrier without
+    /// waiting for its store and another reads there.
     pub waits: bool,
 }
 
@@ -66,7 +69,7 @@ impl Instrument for Checker {
             unwritten: unwritten.then(unwritten::Unwritten::new),
             waits: waits.then(|| wait::Waits::new(self.family)),
             races: lds_races.then(race::LdsRaces::new),
-            global_races: global_races.then(global_race::GlobalRaces::new),
+            global_races: global_races.then(|| global_race::GlobalRaces::new(self.family)),
         })
     }
 
@@ -89,7 +92,7 @@ impl Observer for CheckObserver {
             unwritten.start_group(setup, waves);
         }
         if let Some(waits) = &mut self.waits {
-            waits.start_group(waves.len());
+            waits.start_group(waves.len(), setup.kernel.info.descriptor.spread);
         }
         if let Some(races) = &mut self.races {
             races.start_group(setup.lds_bytes, waves.len());
@@ -120,14 +123,20 @@ impl Observer for CheckObserver {
             races.after(at, w, events)?;
         }
         if let Some(races) = &mut self.global_races {
-            races.after(at, events)?;
+            races.after(at, w, events)?;
         }
         Ok(())
     }
 
-    fn barrier(&mut self) {
-        if let Some(races) = &mut self.races {
-            races.barrier();
+    fn barrier(&mut self) -> Option<Late> {
+        if let Some(waits) = &mut self.waits {
+            waits.barrier();
         }
+        self.races.as_mut()?.barrier()
+    }
+
+    fn end_group(&mut self) -> Option<Late> {
+        let lds = self.races.as_mut().and_then(|races| races.barrier());
+        lds.or_else(|| self.global_races.as_mut()?.end_group())
     }
 }

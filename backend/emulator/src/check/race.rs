@@ -3,10 +3,12 @@
 //! The emulator runs a wave up to a barrier before the next one, so a race never shows in its results; on hardware it does.
 //! For each byte the last writer and the readers since the last barrier are remembered: one wave, or "several". A wave's own
 //! accesses are in order, so a workgroup of one wave has none. What is not told apart from a plain access: an atomic load or
-//! store, which is the same instruction; one that meets an atomic of another wave between barriers is reported.
+//! store, which is the same instruction; one that meets an atomic of another wave between barriers is reported, unless it is
+//! the first guess of a compare and swap ([`suspect`](super::suspect)).
 
+use super::suspect::{Suspects, compares};
 use crate::error::{Access, FaultKind, Other};
-use crate::instrument::{At, Event, Finding, MemorySpace, Verdict};
+use crate::instrument::{At, Event, Finding, Late, MemorySpace, Verdict};
 use crate::wave::Wave;
 
 /// Nobody.
@@ -39,11 +41,12 @@ pub(super) struct LdsRaces {
     interval: u32,
     /// Whether there is more than one wave.
     several: bool,
+    suspects: Suspects,
 }
 
 impl LdsRaces {
     pub(super) fn new() -> LdsRaces {
-        LdsRaces { bytes: Vec::new(), interval: 0, several: false }
+        LdsRaces { bytes: Vec::new(), interval: 0, several: false, suspects: Suspects::default() }
     }
 
     pub(super) fn start_group(&mut self, lds_bytes: usize, waves: usize) {
@@ -51,15 +54,18 @@ impl LdsRaces {
         if self.bytes.len() < lds_bytes {
             self.bytes.resize(lds_bytes, Byte::UNTOUCHED);
         }
+        self.suspects.clear();
         self.barrier();
     }
 
-    pub(super) fn barrier(&mut self) {
+    /// Begins a new interval; what is left of the one before.
+    pub(super) fn barrier(&mut self) -> Option<Late> {
         if self.interval == u32::MAX {
             self.bytes.fill(Byte::UNTOUCHED);
             self.interval = 0;
         }
         self.interval += 1;
+        self.suspects.first()
     }
 
     pub(super) fn after(&mut self, at: &At<'_>, w: &Wave, events: &[Event]) -> Verdict {
@@ -73,9 +79,16 @@ impl LdsRaces {
                 (true, false) => Access::Read,
             };
             for (lane, address) in event.lane_addresses() {
+                if access == Access::Atomic {
+                    self.suspects.atomic(at, Some(w.number), address, event.bytes);
+                }
                 let range = address as usize..address as usize + event.bytes as usize;
                 let bytes = self.bytes.get_mut(range).unwrap_or_default();
                 for (i, byte) in bytes.iter_mut().enumerate() {
+                    if access == Access::Atomic && byte.reader == w.number as u8 + 1 && compares(at) {
+                        // What the wave read was a guess, and nobody else's atomic comes too late for it.
+                        byte.reader = NONE;
+                    }
                     if let Some((other, step, other_access)) =
                         byte.touch(self.interval, w.number as u8 + 1, at.index as u32, access)
                     {
@@ -90,6 +103,10 @@ impl LdsRaces {
                         let mut finding =
                             Finding::at_lanes(FaultKind::LdsRace { access, other: Box::new(other) }, 1 << lane);
                         (finding.address, finding.bytes) = (Some(address + i as u64), event.bytes - i as u32);
+                        if access == Access::Read && other_access == Access::Atomic {
+                            self.suspects.add(at, w, address, finding);
+                            break;
+                        }
                         return Err(finding);
                     }
                 }

@@ -6,11 +6,14 @@
 //!
 //! - a read of a register that an outstanding load will write,
 //! - a write to such a register, unless by a load that returns in order behind it,
-//! - an access to bytes of LDS that an outstanding load of the same wave to LDS will write.
+//! - an access to bytes of LDS that an outstanding load of the same wave to LDS will write,
+//! - an access to memory after a barrier that another wave reached with its store there outstanding: a barrier waits for
+//!   waves, and not for what they have in flight. For device memory that matters only where the waves of a workgroup may
+//!   run on several compute units.
 //!
 //! What a wait for `n` guarantees: of instructions that return in order (vector memory among themselves, LDS among
-//! themselves) all but the last `n`; of those that do not (scalar loads, FLAT that may reach LDS and memory) none unless
-//! `n` is 0. Data of stores is read when they issue, so that stores only count.
+//! themselves) all but the last `n`; of those that do not (scalar loads, before RDNA also FLAT that reaches both LDS and
+//! memory) none unless `n` is 0. Data of stores is read when they issue, so that stores only count.
 //!
 //! | families | counters |
 //! | --- | --- |
@@ -42,12 +45,20 @@ const LDS: Counter = Counter(4);
 /// Scalar loads and messages of RDNA 4: `kmcnt`.
 const SCALAR: Counter = Counter(8);
 
-/// A queue whose instructions return in order.
+/// The queues in which an instruction is; those of a queue return in order.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    VectorMemory,
-    Lds,
-    None,
+struct Order(u8);
+
+impl Order {
+    const NONE: Order = Order(0);
+    const VECTOR_MEMORY: Order = Order(1);
+    const LDS: Order = Order(2);
+    /// FLAT of the RDNA line, which returns in order by either counter.
+    const BOTH: Order = Order(3);
+
+    fn is_in(self, queue: Order) -> bool {
+        self.0 & queue.0 != 0
+    }
 }
 
 /// An instruction that may not have returned.
@@ -59,8 +70,18 @@ struct Pending {
     step: usize,
     vector: Vec<Registers>,
     scalar: Vec<Registers>,
-    /// Bytes of LDS that it will write.
-    lds: Vec<(u64, u64)>,
+    /// Memory that it will write, from a first byte up to another.
+    written: Vec<(MemorySpace, u64, u64)>,
+    /// Whether that is by a load to LDS.
+    to_lds: bool,
+}
+
+/// A store that its wave had not waited for when it reached a barrier.
+struct Unsettled {
+    wave: u32,
+    counters: u8,
+    step: usize,
+    written: Vec<(MemorySpace, u64, u64)>,
 }
 
 /// How a family counts.
@@ -76,6 +97,12 @@ enum Scheme {
 pub(super) struct Waits {
     scheme: Scheme,
     waves: Vec<Vec<Pending>>,
+    /// Whether device memory counts for barriers.
+    spread: bool,
+    /// What the waves that have reached the barrier had in flight.
+    arrived: Vec<Unsettled>,
+    /// What was in flight at the barrier before.
+    unsettled: Vec<Unsettled>,
 }
 
 impl Waits {
@@ -87,12 +114,21 @@ impl Waits {
             Family::Rdna4 | Family::Gfx125 => Scheme::Gfx12,
             Family::Ampere | Family::Ada | Family::Hopper => unreachable!("the emulator has no such device"),
         };
-        Waits { scheme, waves: Vec::new() }
+        Waits { scheme, waves: Vec::new(), spread: false, arrived: Vec::new(), unsettled: Vec::new() }
     }
 
-    pub(super) fn start_group(&mut self, waves: usize) {
+    /// `spread`: see [`Descriptor`](crate::descriptor::Descriptor).
+    pub(super) fn start_group(&mut self, waves: usize, spread: bool) {
         self.waves.clear();
         self.waves.resize_with(waves, Vec::new);
+        self.spread = spread;
+        self.arrived.clear();
+        self.unsettled.clear();
+    }
+
+    /// All waves have reached a barrier.
+    pub(super) fn barrier(&mut self) {
+        self.unsettled = std::mem::take(&mut self.arrived);
     }
 
     /// Applies a wait, and checks the registers of anything else.
@@ -110,7 +146,7 @@ impl Waits {
             let overlap = |mine: &[Registers], theirs: &[Registers]| {
                 mine.iter().find_map(|a| theirs.iter().find_map(|b| common(*a, *b)))
             };
-            let (uses, in_order) = (at.uses, order != Order::None && order == earlier.order);
+            let (uses, in_order) = (at.uses, order != Order::NONE && order == earlier.order);
             let read = overlap(&uses.vector_reads, &earlier.vector).map(vector_name);
             let read = read.or_else(|| overlap(&uses.scalar_reads, &earlier.scalar).map(scalar_name));
             let written = || {
@@ -119,6 +155,7 @@ impl Waits {
             };
             let overwrites = read.is_none();
             if let Some(register) = read.or_else(written) {
+                let earlier = (earlier.step, earlier.counters, None);
                 return Err(finding(at, earlier, scheme, register, overwrites, w.exec()));
             }
         }
@@ -128,22 +165,18 @@ impl Waits {
     /// Adds a memory instruction, and checks bytes of LDS that are on their way.
     pub(super) fn after(&mut self, at: &At<'_>, w: &Wave, _: &Env, events: &[Event]) -> Verdict {
         let inst = &at.step.inst;
+        self.settled(at, w, events)?;
+        let (several, spread) = (self.waves.len() > 1, self.spread);
         let pending = &mut self.waves[w.number as usize];
-        let lds = events.iter().filter(|event| event.space == MemorySpace::Lds && event.kind != EventKind::ToLds);
-        for event in lds {
-            for earlier in pending.iter().filter(|earlier| !earlier.lds.is_empty()) {
-                let hit = |&(_, at): &(usize, u64)| {
-                    let end = at + u64::from(event.bytes);
-                    earlier.lds.iter().any(|&(from, to)| at < to && from < end)
-                };
-                if let Some((lane, address)) = event.lane_addresses().find(hit) {
-                    let what = format!("LDS at {address:#x}");
-                    let mut finding =
-                        finding(at, earlier, self.scheme, what, event.kind == EventKind::Store, 1 << lane);
-                    (finding.address, finding.bytes) = (Some(address), event.bytes);
-                    return Err(finding);
-                }
-            }
+        if matches!(inst.op, Op::SBarrier | Op::SBarrierSignal | Op::SBarrierSignalIsfirst) {
+            let in_flight = pending.iter().filter(|pending| !pending.written.is_empty());
+            let (wave, arrived) = (w.number, &mut self.arrived);
+            arrived.extend(in_flight.map(|Pending { counters, step, written, .. }| Unsettled {
+                wave,
+                counters: *counters,
+                step: *step,
+                written: written.clone(),
+            }));
         }
         let Some((counters, order)) = counts(inst, self.scheme, events) else { return Ok(()) };
         let uses = at.uses;
@@ -153,27 +186,65 @@ impl Waits {
             _ if events.is_empty() && !moves_lanes(inst.op) => Vec::new(),
             _ => registers.clone(),
         };
-        let to_lds = events.iter().filter(|event| event.kind == EventKind::ToLds && event.space == MemorySpace::Lds);
+        let to_lds = |event: &&Event| event.kind == EventKind::ToLds && event.space == MemorySpace::Lds;
+        let stores = |event: &&Event| match (event.kind, event.space) {
+            (EventKind::Store | EventKind::Atomic, MemorySpace::Lds) => several,
+            (EventKind::Store, MemorySpace::Global) => several && spread,
+            _ => to_lds(event),
+        };
         pending.push(Pending {
             counters,
             order,
             step: at.index,
             vector: written(&uses.vector_writes),
             scalar: written(&uses.scalar_writes).into_iter().filter(|range| range.first < scalar::EXEC).collect(),
-            lds: to_lds.flat_map(merged).collect(),
+            written: events.iter().filter(stores).flat_map(merged).collect(),
+            to_lds: events.iter().any(|event| to_lds(&event)),
         });
         Ok(())
     }
 }
 
+impl Waits {
+    /// That nothing is still to be written where the step has been.
+    fn settled(&self, at: &At<'_>, w: &Wave, events: &[Event]) -> Verdict {
+        let own = self.waves[w.number as usize].iter().filter(|earlier| earlier.to_lds);
+        let own = own.map(|earlier| (None, earlier.step, earlier.counters, &earlier.written));
+        let others = self.unsettled.iter().filter(|store| store.wave != w.number);
+        let others = others.map(|store| (Some(store.wave), store.step, store.counters, &store.written));
+        for (wave, step, counters, written) in own.chain(others) {
+            // Loads to LDS of one wave return in order.
+            let counts = |event: &&Event| event.kind != EventKind::ToLds || wave.is_some();
+            for event in events.iter().filter(counts) {
+                let hit = |&(_, at): &(usize, u64)| {
+                    let end = at + u64::from(event.bytes);
+                    written.iter().any(|&(space, from, to)| space == event.space && at < to && from < end)
+                };
+                let Some((lane, address)) = event.lane_addresses().find(hit) else { continue };
+                let (what, is_device_address) = match event.space {
+                    MemorySpace::Global => ("device memory", true),
+                    MemorySpace::Lds | MemorySpace::Scratch => ("LDS", false),
+                };
+                let what = format!("{what} at {address:#x}");
+                let overwrites = event.kind == EventKind::Store;
+                let mut finding = finding(at, (step, counters, wave), self.scheme, what, overwrites, 1 << lane);
+                (finding.address, finding.bytes) = (Some(address), event.bytes);
+                finding.is_device_address = is_device_address;
+                return Err(finding);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The ranges of bytes of an event, neighbours joined.
-fn merged(event: &Event) -> Vec<(u64, u64)> {
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
+fn merged(event: &Event) -> Vec<(MemorySpace, u64, u64)> {
+    let mut ranges: Vec<(MemorySpace, u64, u64)> = Vec::new();
     for (_, address) in event.lane_addresses() {
         let end = address + u64::from(event.bytes);
         match ranges.last_mut() {
-            Some(last) if last.1 == address => last.1 = end,
-            _ => ranges.push((address, end)),
+            Some(last) if last.2 == address => last.2 = end,
+            _ => ranges.push((event.space, address, end)),
         }
     }
     ranges
@@ -181,8 +252,8 @@ fn merged(event: &Event) -> Vec<(u64, u64)> {
 
 /// Takes away what has surely returned when `counter` is at most `limit`.
 fn retire(pending: &mut Vec<Pending>, counter: Counter, limit: u32) {
-    for order in [Order::VectorMemory, Order::Lds] {
-        let counted = |entry: &&mut Pending| entry.order == order && entry.counters & counter.0 != 0;
+    for queue in [Order::VECTOR_MEMORY, Order::LDS] {
+        let counted = |entry: &&mut Pending| entry.order.is_in(queue) && entry.counters & counter.0 != 0;
         for entry in pending.iter_mut().rev().filter(counted).skip(limit as usize) {
             entry.counters &= !counter.0;
         }
@@ -230,9 +301,9 @@ fn moves_lanes(op: Op) -> bool {
 /// The queue in which an instruction returns, for instructions that surely use only one.
 fn order_of(inst: &Inst) -> Order {
     match inst.format {
-        Format::Global | Format::Scratch | Format::Mubuf => Order::VectorMemory,
-        Format::Ds => Order::Lds,
-        _ => Order::None,
+        Format::Global | Format::Scratch | Format::Mubuf => Order::VECTOR_MEMORY,
+        Format::Ds => Order::LDS,
+        _ => Order::NONE,
     }
 }
 
@@ -246,21 +317,22 @@ fn counts(inst: &Inst, scheme: Scheme, events: &[Event]) -> Option<(u8, Order)> 
         Format::Global | Format::Scratch | Format::Mubuf => {
             // Invalidations and write-backs have no operands at all; a scratch load may have no address.
             let is_access = inst.src.iter().chain(&inst.dst).any(|operand| operand.is_some());
-            is_access.then_some((vector.0, Order::VectorMemory))
+            is_access.then_some((vector.0, Order::VECTOR_MEMORY))
         }
         Format::Flat => {
             let lds = events.iter().any(|event| event.space == MemorySpace::Lds);
             let memory = events.iter().any(|event| event.space != MemorySpace::Lds);
             Some(match (memory, lds) {
-                (true, false) => (vector.0, Order::VectorMemory),
-                (false, true) => (LDS.0, Order::Lds),
-                _ => (vector.0 | LDS.0, Order::None),
+                (true, false) => (vector.0, Order::VECTOR_MEMORY),
+                (false, true) => (LDS.0, Order::LDS),
+                _ if scheme == Scheme::Gfx9 => (vector.0 | LDS.0, Order::NONE),
+                _ => (vector.0 | LDS.0, Order::BOTH),
             })
         }
-        Format::Ds => (inst.op != Op::DsNop).then_some((LDS.0, Order::Lds)),
-        Format::Smem => inst.dst[0].is_some().then_some((scalar.0, Order::None)),
-        Format::Sopp if matches!(inst.op, Op::SSendmsg | Op::SSendmsghalt) => Some((scalar.0, Order::None)),
-        Format::Sop1 if matches!(inst.op, Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64) => Some((scalar.0, Order::None)),
+        Format::Ds => (inst.op != Op::DsNop).then_some((LDS.0, Order::LDS)),
+        Format::Smem => inst.dst[0].is_some().then_some((scalar.0, Order::NONE)),
+        Format::Sopp if matches!(inst.op, Op::SSendmsg | Op::SSendmsghalt) => Some((scalar.0, Order::NONE)),
+        Format::Sop1 if matches!(inst.op, Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64) => Some((scalar.0, Order::NONE)),
         _ => None,
     }
 }
@@ -291,24 +363,35 @@ pub(super) fn scalar_name(register: u16) -> String {
     }
 }
 
-fn finding(at: &At<'_>, earlier: &Pending, scheme: Scheme, what: String, overwrites: bool, lanes: u64) -> Box<Finding> {
-    let load = &at.program.steps[earlier.step];
+/// The report on what an earlier step, which counts in `counters`, has not done yet; of another wave if it is named.
+fn finding(
+    at: &At<'_>,
+    (step, counters, by_wave): (usize, u8, Option<u32>),
+    scheme: Scheme,
+    what: String,
+    overwrites: bool,
+    lanes: u64,
+) -> Box<Finding> {
+    let earlier = &at.program.steps[step];
     let names: [&'static str; 4] = match scheme {
         Scheme::Gfx9 | Scheme::Gfx10 | Scheme::Gfx11 => ["vmcnt", "vscnt", "lgkmcnt", "lgkmcnt"],
         Scheme::Gfx12 => ["loadcnt", "storecnt", "dscnt", "kmcnt"],
     };
-    let counter = names[earlier.counters.trailing_zeros() as usize % 4];
+    let counter = names[counters.trailing_zeros() as usize % 4];
     Finding::at_lanes(
         FaultKind::NotWaitedFor {
             what,
             overwrites,
             counter,
-            by: at.program.disassembly(load),
-            by_code_offset_bytes: u64::from(load.offset_bytes),
+            by: at.program.disassembly(earlier),
+            by_code_offset_bytes: u64::from(earlier.offset_bytes),
+            by_wave,
         },
         lanes,
     )
 }
 
+#[cfg(test)]
+mod rdna_tests;
 #[cfg(test)]
 mod tests;

@@ -87,6 +87,16 @@ impl Finding {
     }
 }
 
+/// What an observer found wrong at a step that lies behind.
+pub(crate) struct Late {
+    /// The number of the wave in its workgroup.
+    pub(crate) wave: usize,
+    /// The step of the complete program.
+    pub(crate) step: usize,
+    /// What.
+    pub(crate) finding: Box<Finding>,
+}
+
 /// What a hook says: to go on, or why the wave cannot.
 pub(crate) type Verdict = Result<(), Box<Finding>>;
 
@@ -113,10 +123,14 @@ pub(crate) trait Observer: Send {
     }
 
     /// All waves have reached a barrier.
-    fn barrier(&mut self) {}
+    fn barrier(&mut self) -> Option<Late> {
+        None
+    }
 
     /// All waves have ended.
-    fn end_group(&mut self) {}
+    fn end_group(&mut self) -> Option<Late> {
+        None
+    }
 
     /// There are no more workgroups for this thread.
     fn end(&mut self) {}

@@ -8,7 +8,7 @@ use rocfire_isa::Format;
 use crate::counters::Class;
 use crate::env::Env;
 use crate::group::Setup;
-use crate::instrument::{At, Event, EventKind, Instrument, MemorySpace, Observer, Verdict};
+use crate::instrument::{At, Event, EventKind, Instrument, Late, MemorySpace, Observer, Verdict};
 use crate::model::lines::{Lines, pieces};
 use crate::model::{banks, issue};
 use crate::module::Kernel;
@@ -189,7 +189,7 @@ impl Observer for Counting {
         Ok(())
     }
 
-    fn end_group(&mut self) {
+    fn end_group(&mut self) -> Option<Late> {
         if self.active {
             let count = self.group_lines.count();
             self.touched.read_by_groups += count.read;
@@ -197,6 +197,7 @@ impl Observer for Counting {
             self.lines.take_from(&mut self.group_lines);
             self.counted_groups += 1;
         }
+        None
     }
 
     fn end(&mut self) {

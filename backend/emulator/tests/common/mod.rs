@@ -80,10 +80,15 @@ impl Bench {
     /// The same on another architecture, compiled for waves of this many lanes.
     #[allow(dead_code)] // As above.
     pub fn on(name: &str, arch: &str, wave: u32) -> Option<Bench> {
-        let object = compile_for(name, arch, wave)?;
-        let gpu = Gpu::new(Arch::parse(arch).unwrap(), Options::default()).unwrap();
-        let module = gpu.load(&object).unwrap();
-        Some(Bench { gpu, module })
+        Some(Bench::load(&compile_for(name, arch, wave)?, arch, Options::default()))
+    }
+
+    /// A code object on a device with these options.
+    #[allow(dead_code)] // As above.
+    pub fn load(object: &[u8], arch: &str, options: Options) -> Bench {
+        let gpu = Gpu::new(Arch::parse(arch).unwrap(), options).unwrap();
+        let module = gpu.load(object).unwrap();
+        Bench { gpu, module }
     }
 
     /// The same with the usual options.

@@ -118,3 +118,36 @@ KERNEL void private_room(u32* out, const u32* in, int n) {
 }
 
 KERNEL void count(u32* x) { __hip_atomic_fetch_add(&x[thread_x() & 3], 1, __ATOMIC_RELAXED, 4); }
+
+// As `shift`, through device memory.
+KERNEL void shift_outside(u32* x, u32* room) {
+    int t = thread_x();
+    room[t] = x[t];
+    sync();
+    x[t] = neighbour(room, t);
+}
+
+#if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
+// A register that nobody wrote, from another lane.
+KERNEL void lanes_of_nothing(u32* out) {
+    u32 value;
+    asm volatile("v_mov_b32_dpp %0, v50 dpp8:[1,0,3,2,5,4,7,6]" : "=v"(value) : : "v50");
+    out[thread_x()] = value;
+}
+#endif
+
+#if (defined(__GFX11__) || defined(__GFX12__)) && !defined(WIDE)
+// Two moves in one instruction: of a register that all lanes wrote, and of one that nobody did.
+KERNEL void pair_of_nothing(u32* out, int second) {
+    u32 x, y;
+    asm volatile(
+        "v_mov_b32 v52, 7\n"
+        "v_dual_mov_b32 v54, v52 :: v_dual_mov_b32 v55, v51\n"
+        "v_mov_b32 %0, v54\n"
+        "v_mov_b32 %1, v55"
+        : "=v"(x), "=v"(y)
+        :
+        : "v51", "v52", "v54", "v55");
+    out[thread_x()] = second ? y : x;
+}
+#endif

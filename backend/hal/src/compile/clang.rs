@@ -3,6 +3,7 @@
 //! Neither ROCm nor its headers or device libraries are used: `-nogpuinc -nogpulib`, only our prelude. What is needed is
 //! the AMDGPU target and lld.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -40,6 +41,9 @@ const OPTIONS: &[&str] = &[
     "-fno-math-errno",
     "-Wno-unused-command-line-argument",
 ];
+
+/// For line tables whose files have no folder: the source is compiled in one that is soon gone.
+const LINE_TABLES: &[&str] = &["-gline-tables-only", "-ffile-compilation-dir=."];
 
 /// A clang that was found good.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +112,9 @@ impl Clang {
         command.arg(format!("--offload-arch={}", unit.target)).arg(format!("-mcode-object-version={version}"));
         command.args(unit.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         command.args(unit.flags);
+        if unit.line_tables {
+            command.args(LINE_TABLES);
+        }
         command.args(["-include", PRELUDE_FILE, &file_name(unit.name), "-o", CODE_FILE]);
         command
     }
@@ -131,7 +138,12 @@ impl Compiler for Clang {
             tempfile::Builder::new().prefix("rocfire-").tempdir().map_err(failed("make", &std::env::temp_dir()))?;
         let path = |name: &str| folder.path().join(name);
         fs::write(path(PRELUDE_FILE), rocfire_prelude::TEXT).map_err(failed("write", folder.path()))?;
-        fs::write(path(&file_name(unit.name)), unit.text).map_err(failed("write", folder.path()))?;
+        let text = match unit.line_tables {
+            // In reports the source goes by its own name.
+            true => Cow::Owned(format!("#line 1 \"{}\"\n{}", shown_name(unit.name), unit.text)),
+            false => Cow::Borrowed(unit.text),
+        };
+        fs::write(path(&file_name(unit.name)), text.as_bytes()).map_err(failed("write", folder.path()))?;
         let log = fs::File::create(path(LOG_FILE)).map_err(failed("write", folder.path()))?;
         let mut command = self.command(unit, folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -221,6 +233,12 @@ fn identity(version: &str, code_object_version: u32) -> String {
 fn major_version(line: &str) -> Option<u32> {
     let (_, version) = line.split_once("clang version ")?;
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// A source's name as reports show it.
+fn shown_name(name: &str) -> String {
+    let safe = |c: char| if c.is_control() || c == '"' || c == '\\' { '_' } else { c };
+    format!("{}.hip", name.chars().map(safe).collect::<String>())
 }
 
 /// A source's name as the name of a file.

@@ -47,6 +47,8 @@ pub(crate) struct Unit<'a> {
     pub defines: &'a [(String, String)],
     /// Flags after the usual ones.
     pub flags: &'a [String],
+    /// Whether the code object is to say which line each instruction comes from. Only clang does, and the code stays the same.
+    pub line_tables: bool,
 }
 
 /// Why a compiler gave no code object.
@@ -191,7 +193,21 @@ impl Pipeline {
 
     /// The code object of a source: from the cache, or compiled and put there.
     pub fn one(&self, source: &Source) -> Result<Arc<CodeObject>> {
-        let key = self.base.clone().update(source.hash()).finalize();
+        self.get(source, false)
+    }
+
+    /// The same code with line tables: for who has to say where something went wrong.
+    pub fn with_lines(&self, source: &Source) -> Result<Arc<CodeObject>> {
+        self.get(source, true)
+    }
+
+    fn get(&self, source: &Source, line_tables: bool) -> Result<Arc<CodeObject>> {
+        let mut key = self.base.clone();
+        key.update(source.hash());
+        if line_tables {
+            source::update_text(&mut key, "line tables");
+        }
+        let key = key.finalize();
         if let Some(bytes) = self.cache.read(&key)
             && let Ok(code) = CodeObject::parse(source.name(), bytes)
         {
@@ -199,7 +215,7 @@ impl Pipeline {
         }
         let begun = Instant::now();
         self.compiled.fetch_add(1, Ordering::Relaxed);
-        let code = CodeObject::parse(source.name(), self.compile(source)?)?;
+        let code = CodeObject::parse(source.name(), self.compile(source, line_tables)?)?;
         let message =
             || format!("compiled {} for {} in {:.2} s", source.name(), self.arch, begun.elapsed().as_secs_f64());
         report(self.config.log, Level::Debug, message());
@@ -239,13 +255,19 @@ impl Pipeline {
     }
 
     /// Compiles for the architecture, else for its family's generic target.
-    fn compile(&self, source: &Source) -> Result<Vec<u8>> {
+    fn compile(&self, source: &Source, line_tables: bool) -> Result<Vec<u8>> {
         let defines: Vec<_> = self.arch_defines.iter().chain(source.defines()).cloned().collect();
         let generic = self.arch.info().generic_target;
         let mut clock = SlowClock::new(source.name(), self.arch, self.config.log);
         for target in std::iter::once(self.arch.name()).chain(generic) {
-            let unit =
-                Unit { name: source.name(), text: source.text(), target, defines: &defines, flags: source.flags() };
+            let unit = Unit {
+                name: source.name(),
+                text: source.text(),
+                target,
+                defines: &defines,
+                flags: source.flags(),
+                line_tables,
+            };
             match self.compiler.compile(&unit, &mut || clock.tick()) {
                 Ok(code) => return Ok(code),
                 Err(Failure::UnknownTarget) => {}

@@ -99,7 +99,7 @@ fn clang_takes_the_generic_target_for_a_processor_it_does_not_know() {
     let defines: Vec<_> =
         arch("gfx1100").info().defines().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let compile = |target| {
-        let unit = Unit { name: "scale", text: SCALE, target, defines: &defines, flags: &[] };
+        let unit = Unit { name: "scale", text: SCALE, target, defines: &defines, flags: &[], line_tables: false };
         clang.compile(&unit, &mut || {})
     };
     assert!(matches!(compile("gfx1199"), Err(Failure::UnknownTarget)));
@@ -118,6 +118,24 @@ fn flags_reach_the_compiler_and_the_key() {
     assert_eq!(pipeline.one(&source).unwrap().kernels()[0].wave_size, 32);
     assert_eq!(pipeline.one(&wide).unwrap().kernels()[0].wave_size, 64);
     assert_eq!(pipeline.compiled(), 2);
+}
+
+#[test]
+fn line_tables_leave_the_code_as_it_is() {
+    let Some(clang) = clang_or_skip("line_tables_leave_the_code_as_it_is") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = Source::new("scale", SCALE, &[]);
+    let pipeline = Pipeline::new(arch("gfx1100"), Arc::new(clang.clone()), &config(&folder));
+    let (plain, lines) = (pipeline.one(&source).unwrap(), pipeline.with_lines(&source).unwrap());
+    assert_eq!(pipeline.compiled(), 2, "each has its own key");
+    let (plain, lines) = (plain.bytes(), lines.bytes());
+    let section = |code: &[u8], name: &str| {
+        use object::{Object as _, ObjectSection as _};
+        let file = object::File::parse(code).unwrap();
+        file.section_by_name(name).map(|section| section.data().unwrap().to_vec())
+    };
+    assert!(section(plain, ".debug_line").is_none() && section(lines, ".debug_line").is_some());
+    assert_eq!(section(plain, ".text").unwrap(), section(lines, ".text").unwrap());
 }
 
 #[test]

@@ -184,11 +184,12 @@ impl Unwritten {
         self.origins.len() as u32
     }
 
-    /// The origin of what is undefined among the registers that a step reads: the first there is.
-    fn origin_of_reads(&mut self, at: &At<'_>, w: &Wave) -> u32 {
+    /// The origin of what is undefined among the registers that a step reads in the lanes given: the first there is.
+    fn origin_of_reads(&mut self, at: &At<'_>, w: &Wave, lanes: u64) -> u32 {
         let state = &self.waves[w.number as usize];
         let vector = at.uses.vector_reads.iter().flat_map(|registers| registers.range());
-        let vector = vector.map(usize::from).find(|&r| state.vector.get(r).is_some_and(|bytes| *bytes != [0; 4]));
+        let undefined = |r: usize| state.vector.get(r).is_some_and(|[a, b, c, d]| (a | b | c | d) & lanes != 0);
+        let vector = vector.map(usize::from).find(|&r| undefined(r));
         let scalar = at.uses.scalar_reads.iter().flat_map(|registers| registers.range());
         let scalar = scalar.map(usize::from).find(|&r| state.scalar.get(r).is_some_and(|&bits| bits != 0));
         match (vector, scalar) {

@@ -30,7 +30,7 @@ impl Unwritten {
             return Ok(());
         }
         let inst = &at.step.inst;
-        let origin = self.origin_of_reads(at, w);
+        let origin = self.origin_of_reads(at, w, 0);
         let (a, b) = (self.scalar_source(at, w, 0), self.scalar_source(at, w, 1));
         self.check_control(at, w, origin)?;
         let width = u32::from(inst.dst[0].dwords.max(1)) * 32;
@@ -160,10 +160,19 @@ impl Unwritten {
                 let undefined = (a.undefined as u32 as i32 >> shift) as u32;
                 (u64::from(undefined), Some(u64::from((a.bits as u32 as i32 >> shift) as u32)))
             }
-            "s_bfe_u32" if b.undefined == 0 => {
-                let (offset, bits) = (b.bits as u32 & 31, (b.bits >> 16) as u32 & 127);
-                let field = Value::mask(bits.min(32));
-                (a.undefined >> offset & field, Some((a.bits & mask) >> offset & field))
+            "s_bfe_u32" | "s_bfe_u64" | "s_bfe_i32" | "s_bfe_i64" if b.undefined == 0 => {
+                let (offset, bits) = (b.bits as u32 & (width - 1), (b.bits >> 16) as u32 & 127);
+                let field = |value: u64| (value & mask) >> offset & Value::mask(bits.min(width - offset));
+                let (undefined, value) = (field(a.undefined), field(a.bits));
+                match bits {
+                    1..64 if name.contains("_i") => {
+                        // The sign is spread over the rest, defined or not.
+                        let top = bits.min(width - offset) - 1;
+                        let spread = |value: u64| if value >> top & 1 != 0 { value | !0 << top } else { value } & mask;
+                        (spread(undefined), Some(spread(value)))
+                    }
+                    _ => (undefined, Some(value)),
+                }
             }
             "s_cselect" => {
                 let state = self.state(w);

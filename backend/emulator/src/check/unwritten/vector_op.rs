@@ -47,7 +47,8 @@ impl Unwritten {
         let matrix = is_matrix(inst);
         let crosses = matrix || moves_between_lanes(inst);
         let lanes = if matrix { w.live } else { w.exec() };
-        if self.reads_are_defined(at, w, if crosses { !0 } else { lanes }) {
+        let read = if crosses { !0 } else { lanes };
+        if self.reads_are_defined(at, w, read) {
             let (bytes, lanes) = (written_bytes(inst), lanes & dpp_writes(inst, w));
             let state = self.state(w);
             match inst.op {
@@ -60,7 +61,7 @@ impl Unwritten {
             at.uses.scalar_writes.iter().for_each(|&registers| state.define_scalar(registers));
             return Ok(());
         }
-        let origin = self.origin_of_reads(at, w);
+        let origin = self.origin_of_reads(at, w, read);
         match inst.op {
             _ if matrix => self.matrix_op(at, w, origin),
             _ if swaps(inst.op) => self.swap(at, w),

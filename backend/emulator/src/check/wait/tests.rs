@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rocfire_arch::{Arch, Family};
+use rocfire_arch::Arch;
 
 use super::Waits;
 use crate::env::Env;
@@ -10,7 +10,7 @@ use crate::error::FaultKind;
 use crate::instrument::{At, Event, Observer, Verdict, run_wave};
 use crate::memory::Memory;
 use crate::program::Program;
-use crate::step::{Flow, Level};
+use crate::step::{Flow, Level, SHARED_APERTURE};
 use crate::wave::{LANES, Lanes, Wave, scalar};
 
 struct Only(Waits);
@@ -47,8 +47,15 @@ const END: &[u32] = &[0xbf81_0000]; // s_endpgm
 
 /// What is found in a program, as `what counter overwrites`.
 fn found(code: &[&[u32]]) -> Option<String> {
-    let bytes = code.iter().chain(&[END]).flat_map(|words| words.iter()).flat_map(|word| word.to_le_bytes()).collect();
-    let program = Program::at_level(Level::Baseline, Arch::parse("gfx942").unwrap(), bytes, 0x1000, &[]);
+    found_on("gfx942", &[code, &[END]].concat())
+}
+
+/// The same on an architecture. Addresses: `v0` of LDS or from `s[2:3]` on, `v[6:7]` of device memory, `v[8:9]` of device
+/// memory in odd lanes and of LDS in even ones.
+pub(super) fn found_on(arch: &str, code: &[&[u32]]) -> Option<String> {
+    let arch = Arch::parse(arch).unwrap();
+    let bytes = code.iter().flat_map(|words| words.iter()).flat_map(|word| word.to_le_bytes()).collect();
+    let program = Program::at_level(Level::Baseline, arch, bytes, 0x1000, &[]);
     let program = Arc::new(program.complete());
     let memory = Arc::new(Memory::new(1 << 20));
     let buffer = memory.allocate(4096).unwrap();
@@ -60,10 +67,16 @@ fn found(code: &[&[u32]]) -> Option<String> {
     w.v[0] = Lanes(std::array::from_fn(|lane| 4 * lane as u32));
     w.v[6] = Lanes([buffer as u32; LANES]);
     w.v[7] = Lanes([(buffer >> 32) as u32; LANES]);
+    let lds = u64::from(SHARED_APERTURE) << 32;
+    let mixed: [u64; LANES] = std::array::from_fn(|lane| if lane % 2 == 0 { lds } else { buffer } + 4 * lane as u64);
+    w.v[8] = Lanes(mixed.map(|address| address as u32));
+    w.v[9] = Lanes(mixed.map(|address| (address >> 32) as u32));
     w.set_s64(2, buffer);
-    w.set_s64(scalar::EXEC, !0);
-    let mut waits = Waits::new(Family::Cdna3);
-    waits.start_group(1);
+    w.lanes = arch.info().wave_size as usize;
+    w.live = u64::MAX >> (LANES - w.lanes);
+    w.set_s64(scalar::EXEC, w.live);
+    let mut waits = Waits::new(arch.info().family);
+    waits.start_group(1, false);
     let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(Only(waits))];
     match run_wave(&mut w, &mut env, &mut observers) {
         Flow::End => None,
@@ -75,7 +88,8 @@ fn found(code: &[&[u32]]) -> Option<String> {
     }
 }
 
-fn is(found: Option<String>, expected: &str) {
+#[track_caller]
+pub(super) fn is(found: Option<String>, expected: &str) {
     assert_eq!(found.as_deref().unwrap_or("nothing"), expected);
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use half::{bf16, f16};
 use rocfire_isa::{Inst, Op};
 
-use super::space::{Space, observe};
+use super::space::{Attempt, Space, deny, observe};
 use crate::env::{Cause, Env};
 use crate::error::{Access, FaultKind, Nearest};
 use crate::step::{Flow, Handlers, Step};
@@ -190,7 +190,10 @@ fn run<S: Space, M: Modify>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
         let host = match S::lane_ptr(w, env, s, lane, address, bytes, Access::Atomic) {
             Ok(Some(host)) => host,
             Ok(None) => continue,
-            Err(cause) => return env.fail_with(*cause),
+            Err(cause) => {
+                let attempt = Attempt { addresses: &addresses, bytes, access: Access::Atomic };
+                return deny::<S>(w, env, s, &attempt, lane, cause);
+            }
         };
         if !(host as u64).is_multiple_of(bytes) {
             let lane = Some(lane as u32);

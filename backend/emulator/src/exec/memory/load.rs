@@ -4,7 +4,7 @@ use rocfire_isa::Op;
 
 use super::by_cpu;
 use super::interleave::Interleave;
-use super::space::{Device, Lds, Line, Place, Space, observe};
+use super::space::{Attempt, Device, Lds, Line, Place, Space, deny, observe};
 use crate::env::Env;
 use crate::error::Access;
 use crate::numeric::Baseline;
@@ -101,7 +101,10 @@ pub(super) fn scattered<S: Space>(
             // SAFETY: `lane_ptr` gave a pointer to `bytes` readable bytes, and `loaded` has as many.
             Ok(Some(host)) => unsafe { std::ptr::copy_nonoverlapping(host, loaded.as_mut_ptr(), bytes) },
             Ok(None) => {}
-            Err(cause) => return env.fail_with(*cause),
+            Err(cause) => {
+                let attempt = Attempt { addresses: &addresses, bytes: bytes as u64, access: Access::Read };
+                return deny::<S>(w, env, s, &attempt, lane, cause);
+            }
         }
         put(w, lane, loaded);
     }

@@ -3,7 +3,7 @@
 use rocfire_isa::Op;
 
 use super::interleave::Interleave;
-use super::space::{Lds, observe};
+use super::space::{Attempt, Lds, deny, lds_lane_ptr, observe};
 use super::{by_cpu, load, store};
 use crate::env::Env;
 use crate::error::Access;
@@ -70,9 +70,13 @@ fn exchange<const N: usize, const BYTES: usize, const UNITS: i64>(w: &mut Wave, 
         for half in 0..2u16 {
             let offset = offset_bytes(s, half == 1, unit_bytes);
             let address = u64::from(addresses.0[lane].wrapping_add(offset as u32));
-            let host = match super::space::lds_lane_ptr(env, lane, address, BYTES as u64) {
+            let host = match lds_lane_ptr(env, lane, address, BYTES as u64) {
                 Ok(host) => host,
-                Err(cause) => return env.fail_with(*cause),
+                Err(cause) => {
+                    let addresses = addresses.0.map(|address| u64::from(address.wrapping_add(offset as u32)));
+                    let attempt = Attempt { addresses: &addresses, bytes: BYTES as u64, access: Access::Atomic };
+                    return deny::<Lds>(w, env, s, &attempt, lane, cause);
+                }
             };
             for d in 0..N {
                 let new = w.lane(s.src[1 + usize::from(half)] + d as u16, lane);

@@ -2,12 +2,13 @@
 //!
 //! [`Space::resolve`] looks at the whole wave at once. Mostly the lanes lie in one window, and one check covers all of
 //! them: [`Place::Linear`] where they follow one another without gaps, [`Place::Span`] otherwise. Where they do not, or one
-//! of them is bad, [`Space::lane_ptr`] is asked lane by lane ([`Place::Scattered`]) and finds the lane to blame.
+//! of them is bad, [`Space::lane_ptr`] is asked lane by lane ([`Place::Scattered`]) and finds the first lane to blame;
+//! [`deny`] finds the others.
 
 use crate::env::{Cause, Env};
 use crate::error::{Access, FaultKind, Nearest};
 use crate::instrument::{Event, EventKind, MemorySpace};
-use crate::step::{PRIVATE_APERTURE, SHARED_APERTURE, Step};
+use crate::step::{Flow, PRIVATE_APERTURE, SHARED_APERTURE, Step};
 use crate::wave::{LANES, Lanes, Wave};
 
 /// Addresses of all lanes; those of lanes that are off mean nothing.
@@ -149,6 +150,32 @@ pub(super) struct Lds;
 #[cold]
 fn cause(kind: FaultKind, lane: usize, address: u64, bytes: u64, nearest: Nearest) -> Box<Cause> {
     Box::new(Cause { kind, lane: Some(lane as u32), address: Some(address), bytes: bytes as u32, nearest })
+}
+
+/// What the lanes of an instruction do, each with `bytes` bytes.
+pub(super) struct Attempt<'a> {
+    pub(super) addresses: &'a Addresses,
+    pub(super) bytes: u64,
+    pub(super) access: Access,
+}
+
+/// Stops the wave for what `lane` must not do, and blames every lane behind it that must not either.
+#[cold]
+#[inline(never)]
+pub(super) fn deny<S: Space>(
+    w: &Wave,
+    env: &mut Env,
+    s: &Step,
+    attempt: &Attempt<'_>,
+    lane: usize,
+    cause: Box<Cause>,
+) -> Flow {
+    let Attempt { addresses, bytes, access } = *attempt;
+    let behind = (lane..LANES).filter(|lane| w.exec() >> lane & 1 != 0);
+    let refused = |&lane: &usize| S::lane_ptr(w, env, s, lane, addresses[lane], bytes, access).is_err();
+    let lanes = behind.filter(refused).fold(1 << lane, |lanes, lane| lanes | 1 << lane);
+    env.fault_lanes = lanes;
+    env.fail_with(*cause)
 }
 
 /// The 64-bit address registers plus an offset.

@@ -4,7 +4,7 @@ use rocfire_isa::Op;
 
 use super::by_cpu;
 use super::interleave::Interleave;
-use super::space::{Device, Lds, Line, Place, Space, observe};
+use super::space::{Attempt, Device, Lds, Line, Place, Space, deny, observe};
 use crate::env::Env;
 use crate::error::Access;
 use crate::numeric::Baseline;
@@ -91,7 +91,10 @@ fn scattered<S: Space>(
             // SAFETY: `lane_ptr` gave a pointer to `bytes` writable bytes, and `value` has as many.
             Ok(Some(host)) => unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), host, bytes) },
             Ok(None) => {}
-            Err(cause) => return env.fail_with(*cause),
+            Err(cause) => {
+                let attempt = Attempt { addresses: &addresses, bytes: bytes as u64, access: Access::Write };
+                return deny::<S>(w, env, s, &attempt, lane, cause);
+            }
         }
     }
     Flow::Next

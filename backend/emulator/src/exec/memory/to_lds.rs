@@ -5,7 +5,7 @@
 
 use rocfire_isa::Op;
 
-use super::space::{Buffer, Device, Lds, Scratch, Space, lds_lane_ptr, record};
+use super::space::{Attempt, Buffer, Device, Lds, Scratch, Space, deny, lds_lane_ptr, record};
 use crate::env::Env;
 use crate::error::Access;
 use crate::instrument::EventKind;
@@ -61,9 +61,9 @@ fn run<S: Space, const BYTES: usize, const SIGNED: bool>(w: &mut Wave, env: &mut
     let m0 = w.s32(scalar::M0) & (env.program.arch.info().lds_bytes.next_power_of_two() - 1);
     let target = u64::from(m0).wrapping_add(s.imm as u64);
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Read);
+    let targets = std::array::from_fn(|lane| target + stride * lane as u64);
     if env.observed && exec != 0 {
         record::<S>(env, exec, &addresses, (BYTES as u32, 0), EventKind::ToLds);
-        let targets = std::array::from_fn(|lane| target + stride * lane as u64);
         record::<Lds>(env, exec, &targets, (stored as u32, 0), EventKind::ToLds);
     }
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
@@ -72,15 +72,21 @@ fn run<S: Space, const BYTES: usize, const SIGNED: bool>(w: &mut Wave, env: &mut
             // SAFETY: `lane_ptr` gave a pointer to `BYTES` readable bytes, and `bytes` has room for them.
             Ok(Some(host)) => unsafe { std::ptr::copy_nonoverlapping(host, bytes.as_mut_ptr(), BYTES) },
             Ok(None) => {}
-            Err(cause) => return env.fail_with(*cause),
+            Err(cause) => {
+                let attempt = Attempt { addresses: &addresses, bytes: BYTES as u64, access: Access::Read };
+                return deny::<S>(w, env, s, &attempt, lane, cause);
+            }
         }
         if SIGNED && bytes[BYTES - 1] & 0x80 != 0 {
             bytes[BYTES..4].fill(0xff);
         }
-        match lds_lane_ptr(env, lane, target + stride * lane as u64, stored as u64) {
+        match lds_lane_ptr(env, lane, targets[lane], stored as u64) {
             // SAFETY: `lds_lane_ptr` gave a pointer to `stored` bytes that no other thread reaches, and `bytes` has as many.
             Ok(host) => unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), host, stored) },
-            Err(cause) => return env.fail_with(*cause),
+            Err(cause) => {
+                let attempt = Attempt { addresses: &targets, bytes: stored as u64, access: Access::Write };
+                return deny::<Lds>(w, env, s, &attempt, lane, cause);
+            }
         }
     }
     Flow::Next

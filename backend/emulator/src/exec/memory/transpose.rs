@@ -2,7 +2,7 @@
 
 use rocfire_isa::Op;
 
-use super::space::{Lds, Space, lds_lane_ptr, record};
+use super::space::{Addresses, Attempt, Lds, Space, deny, lds_lane_ptr, record};
 use crate::env::Env;
 use crate::error::Access;
 use crate::instrument::EventKind;
@@ -26,24 +26,43 @@ pub(super) fn select(op: Op) -> Option<Handlers> {
 /// Lanes whose data is one matrix.
 const GROUP: usize = 16;
 
-/// `N` dwords of LDS.
-fn load<const N: usize>(env: &mut Env, lane: usize, address: u64) -> Result<[u32; N], Flow> {
-    match lds_lane_ptr(env, lane, address, 4 * N as u64) {
+/// A lane's `N` dwords of LDS.
+fn load<const N: usize>(
+    w: &Wave,
+    env: &mut Env,
+    s: &Step,
+    lane: usize,
+    addresses: &Addresses,
+) -> Result<[u32; N], Flow> {
+    match lds_lane_ptr(env, lane, addresses[lane], 4 * N as u64) {
         // SAFETY: `lds_lane_ptr` gave a pointer to `4 * N` bytes that no other thread reaches.
         Ok(host) => Ok(unsafe { host.cast::<[u32; N]>().read_unaligned() }),
-        Err(cause) => Err(env.fail_with(*cause)),
+        Err(cause) => {
+            let attempt = Attempt { addresses, bytes: 4 * N as u64, access: Access::Read };
+            Err(deny::<Lds>(w, env, s, &attempt, lane, cause))
+        }
     }
 }
 
-/// Writes `N` dwords to LDS.
-fn store<const N: usize>(env: &mut Env, lane: usize, address: u64, value: [u32; N]) -> Flow {
-    match lds_lane_ptr(env, lane, address, 4 * N as u64) {
+/// Writes a lane's `N` dwords to LDS.
+fn store<const N: usize>(
+    w: &Wave,
+    env: &mut Env,
+    s: &Step,
+    lane: usize,
+    addresses: &Addresses,
+    value: [u32; N],
+) -> Flow {
+    match lds_lane_ptr(env, lane, addresses[lane], 4 * N as u64) {
         Ok(host) => {
             // SAFETY: `lds_lane_ptr` gave a pointer to `4 * N` bytes that no other thread reaches.
             unsafe { host.cast::<[u32; N]>().write_unaligned(value) };
             Flow::Next
         }
-        Err(cause) => env.fail_with(*cause),
+        Err(cause) => {
+            let attempt = Attempt { addresses, bytes: 4 * N as u64, access: Access::Write };
+            deny::<Lds>(w, env, s, &attempt, lane, cause)
+        }
     }
 }
 
@@ -58,7 +77,7 @@ fn transposed<const DWORDS: usize, const BITS: u32>(w: &mut Wave, env: &mut Env,
     }
     let mut raw = [0u128; LANES];
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-        match load::<DWORDS>(env, lane, addresses[lane]) {
+        match load::<DWORDS>(w, env, s, lane, &addresses) {
             Ok(dwords) => {
                 raw[lane] = dwords.iter().rev().fold(0, |bits, &dword| bits << 32 | u128::from(dword));
             }
@@ -94,7 +113,7 @@ fn read_by_lane(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
         record::<Lds>(env, exec, &addresses, (4, 0), EventKind::Load);
     }
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-        match load::<1>(env, lane, addresses[lane]) {
+        match load::<1>(w, env, s, lane, &addresses) {
             Ok([value]) => w.set_lane(s.dst[0], lane, value),
             Err(flow) => return flow,
         }
@@ -110,7 +129,7 @@ fn write_by_lane(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
         record::<Lds>(env, exec, &addresses, (4, 0), EventKind::Store);
     }
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-        let flow = store(env, lane, addresses[lane], [w.lane(s.src[1], lane)]);
+        let flow = store(w, env, s, lane, &addresses, [w.lane(s.src[1], lane)]);
         if flow != Flow::Next {
             return flow;
         }
@@ -128,13 +147,13 @@ fn conditional_exchange(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
         record::<Lds>(env, exec, &addresses, (8, 0), EventKind::Atomic);
     }
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-        let old = match load::<2>(env, lane, addresses[lane]) {
+        let old = match load::<2>(w, env, s, lane, &addresses) {
             Ok(old) => old,
             Err(flow) => return flow,
         };
         let data = [w.lane(s.src[1], lane), w.lane(s.src[1] + 1, lane)];
         let new = std::array::from_fn(|i| if data[i] >> 31 != 0 { data[i] & 0x7fff_ffff } else { old[i] });
-        let flow = store::<2>(env, lane, addresses[lane], new);
+        let flow = store::<2>(w, env, s, lane, &addresses, new);
         if flow != Flow::Next {
             return flow;
         }
