@@ -146,7 +146,7 @@ impl Trace {
             let joined = node.operands().map(|at| spreads[usize::from(at)]).max().unwrap_or(Spread::Uniform);
             spreads.push(match node {
                 Node::Read(at) if self.is_per_row(&self.reads[usize::from(*at)].frame, row) => Spread::Row,
-                Node::Read(_) | Node::Index(_) => Spread::Full,
+                Node::Read(_) | Node::Product | Node::Index(_) => Spread::Full,
                 Node::Reduce(..) => Spread::Row,
                 Node::Scalar(_) | Node::Constant(_) => Spread::Uniform,
                 Node::Unary(..) | Node::Binary(..) | Node::Compare(..) | Node::Select(..) | Node::Cast(_) => joined,
@@ -159,13 +159,16 @@ impl Trace {
         !row.is_empty() && !frame.flat().any(|axis| row.contains(&axis))
     }
 
-    /// How much better the kernels are than their operations one by one: launches first, then tensors not moved.
+    /// How much better the kernels are than their operations one by one: launches first, then tensors not moved. Even one
+    /// operation by itself is a plan: where the search finds none, it gives up the operation that came next as well, which
+    /// may be the matrix product that the next kernel ends.
     pub(super) fn score(&self, arrangements: &[Arrangement]) -> u64 {
         let score = |arrangement: &Arrangement| {
             let part = self.part(arrangement.root);
             let moved = self.needed_reads(&arrangement.needed).count() + arrangement.stores.len();
             let saved_launches = part.launches.saturating_sub(1) as u64;
-            if saved_launches == 0 { 0 } else { saved_launches * 100 + 10 * part.traffic.saturating_sub(moved) as u64 }
+            let saved_traffic = if saved_launches == 0 { 0 } else { part.traffic.saturating_sub(moved) as u64 };
+            u64::from(part.launches > 0) + saved_launches * 100 + saved_traffic * 10
         };
         arrangements.iter().map(score).sum()
     }

@@ -10,6 +10,7 @@ use rocfire_fusion::{Graph, Scalar, run};
 use rocfire_hal::{DType, Device, Error as HalError, Layout, Tensor};
 
 use super::handle::{self, Handle};
+use super::matmul;
 use super::plan::{AxisMap, Input, Kernel, Output, Plan};
 use crate::RocmDevice;
 use crate::error::{Result, execution};
@@ -65,7 +66,23 @@ fn run_kernel(
     reuse(plan, kernel, &bases.owned, &inputs, &mut outputs);
     let scalars = kernel.scalars.iter().map(|number| scalar(context.scalars[&ScalarId { value: *number }].into()));
     let scalars: Vec<Scalar> = scalars.collect();
-    launch(graph, &space.shape(), device, &inputs, &scalars, &mut outputs)?;
+    match &kernel.product {
+        None => launch(graph, &space.shape(), device, &inputs, &scalars, &mut outputs)?,
+        Some(product) => {
+            let inputs: Vec<_> = inputs.iter().map(Tensor::view).collect();
+            let call = matmul::Call {
+                graph,
+                lhs: &bases.tensors[product.lhs],
+                rhs: &bases.tensors[product.rhs],
+                dims: &product.dims,
+                extents: &space.extents,
+                inputs: &inputs,
+                scalars: &scalars,
+            };
+            let outputs = outputs.iter_mut().map(|output| output.tensor.view_mut().with_layout(output.layout));
+            call.run(outputs.collect::<std::result::Result<Vec<_>, HalError>>()?)?;
+        }
+    }
     for (output, written) in kernel.outputs.iter().zip(outputs) {
         for (id, map) in &output.tensors {
             let global = &context.tensors[id];
@@ -130,7 +147,10 @@ fn reuse(plan: &Plan, kernel: &Kernel, owned: &[bool], inputs: &[Tensor], output
             let is_owned = owned.get(input.base).is_some_and(|owned| *owned);
             let is_read_once = kernel.inputs.iter().filter(|other| other.base == input.base).count() == 1;
             let is_viewed = plan.steps.iter().any(|step| step.from == input.base);
+            let is_operand =
+                kernel.product.as_ref().is_some_and(|product| [product.lhs, product.rhs].contains(&input.base));
             !taken[at]
+                && !is_operand
                 && is_owned
                 && is_read_once
                 && !is_viewed

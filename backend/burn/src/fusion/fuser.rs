@@ -1,7 +1,7 @@
 //! Collecting operations: what Burn's search asks of a fuser.
 //!
-//! There are two, one that takes reductions and one that does not; which kernel comes of the first is known at the end.
-//! Both follow the stream as long as it can become a kernel and remember the last point where it was one.
+//! There are three, one of elementwise operations, one that takes reductions too, one that ends a matrix product; which
+//! kernel comes of the second is known at the end. All follow the stream as long as it can become a kernel and remember the last point where it was one.
 
 use std::sync::Arc;
 
@@ -21,11 +21,24 @@ const MAX_PENDING: usize = 48;
 /// Most operations in a plan.
 const MAX_OPERATIONS: usize = 256;
 
-/// Collects elementwise operations, and if asked to reductions, into kernels.
+/// What a fuser takes besides elementwise operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    Nothing,
+    Reductions,
+    /// One, before everything else.
+    Product,
+}
+
+impl Takes {
+    pub(super) const ALL: [Takes; 3] = [Takes::Nothing, Takes::Reductions, Takes::Product];
+}
+
+/// Collects operations into kernels.
 #[derive(Clone)]
 pub(super) struct Fuser {
     device: RocmDevice,
-    reduces: bool,
+    takes: Takes,
     /// Shared with the clones that the search makes until one of them goes on.
     current: Arc<Trace>,
     best: Option<Best>,
@@ -41,29 +54,18 @@ struct Best {
 }
 
 impl Fuser {
-    /// A fuser of elementwise operations alone.
-    pub(super) fn element_wise(device: RocmDevice) -> Fuser {
-        Fuser::new(device, false)
-    }
-
-    /// A fuser of elementwise operations around reductions over one set of axes.
-    pub(super) fn reduce(device: RocmDevice) -> Fuser {
-        Fuser::new(device, true)
-    }
-
-    fn new(device: RocmDevice, reduces: bool) -> Fuser {
-        Fuser {
-            device,
-            reduces,
-            current: Arc::new(Trace { reduces, ..Trace::default() }),
-            best: None,
-            is_kernel: true,
-            is_closed: false,
-        }
+    pub(super) fn new(device: RocmDevice, takes: Takes) -> Fuser {
+        let trace =
+            Trace { reduces: takes == Takes::Reductions, multiplies: takes == Takes::Product, ..Trace::default() };
+        Fuser { device, takes, current: Arc::new(trace), best: None, is_kernel: true, is_closed: false }
     }
 
     fn name(&self) -> &'static str {
-        if self.reduces { Kind::Reduce.name() } else { Kind::ElementWise.name() }
+        match self.takes {
+            Takes::Nothing => Kind::ElementWise.name(),
+            Takes::Reductions => Kind::Reduce.name(),
+            Takes::Product => Kind::Matmul.name(),
+        }
     }
 
     fn try_fuse(&mut self, operation: &OperationIr) -> Result<(), Refusal> {
@@ -72,10 +74,17 @@ impl Fuser {
             return Err(Refusal::Full);
         }
         trace.take(operation)?;
-        let arrangements = trace.arrange();
+        if trace.lacks_product() {
+            return Err(Refusal::NoProduct);
+        }
+        let arrangements = trace.arrange().filter(|arrangements| trace.ends_product(arrangements));
         self.is_kernel = arrangements.is_some();
-        // A kernel without a reduction is the other fuser's.
-        let is_ours = !self.reduces || trace.has_reduction();
+        // A kernel without what this fuser is for is another's.
+        let is_ours = match self.takes {
+            Takes::Nothing => true,
+            Takes::Reductions => trace.has_reduction(),
+            Takes::Product => trace.product.is_some(),
+        };
         if let (true, Some(arrangements)) = (is_ours, arrangements) {
             let score = trace.score(&arrangements);
             self.best = Some(Best { trace: self.current.clone(), score });
@@ -122,7 +131,7 @@ impl OperationFuser<FusedKernel> for Fuser {
     }
 
     fn reset(&mut self) {
-        *self = Fuser::new(self.device, self.reduces);
+        *self = Fuser::new(self.device, self.takes);
     }
 
     fn status(&self) -> FuserStatus {

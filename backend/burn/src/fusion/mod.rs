@@ -3,11 +3,12 @@
 //! `Fusion` records operations in relative form (numbers for tensors, extents and scalars), searches the stream for blocks
 //! that a fuser takes, and keeps what it found for every later stream of the same form. Here is what it asks:
 //!
-//! - `fuser`: two fusers, one of elementwise operations, one that also takes reductions over one set of axes. They
-//!   collect a `trace` and remember the last point where it was made of kernels: one for each part that shares no tensor
+//! - `fuser`: three fusers, one of elementwise operations, one that also takes reductions over one set of axes, one of a
+//!   matrix product and the elementwise operations behind it. They collect a `trace` and remember the last point where it was made of kernels: one for each part that shares no tensor
 //!   with the others, so that independent work in one block neither stops nor multiplies them.
 //! - `translate`, `rows`, `moves`: each operation as nodes of the trace. Views of tensors in memory are layouts, and views
 //!   of computed values are changes of place; neither costs a launch.
+//! - `product`, `matmul`: a matrix product as the first value of a trace, and running it with the rest as its epilogue.
 //! - `axes`: how a tensor's axes lie in the iteration space. A transposition permutes them and a reshape splits or merges
 //!   them, so that a chain goes on through both.
 //! - `arrange`, `plan`: when a trace is a kernel, and the [`rocfire_fusion::Graph`] and tables that run it.
@@ -17,8 +18,8 @@
 //! of a hash map. Kernels of elementwise operations give the bits that the operations give one by one.
 //!
 //! A kernel is named as Burn names such a one: `ElementWise`, `Reduce` for one reduction of which only rows are written,
-//! `ReduceBroadcasted` for anything beyond that: softmax, layer normalisation, and most of their gradients. Matrix products
-//! with what follows them are not fused here. What was fused is told to `tracing` under the target `rocfire::fusion`, at
+//! `ReduceBroadcasted` for anything beyond that: softmax, layer normalisation, and most of their gradients; `Matmul` for a
+//! matrix product with what is computed of its elements: bias, activation, residual, casts. What was fused is told to `tracing` under the target `rocfire::fusion`, at
 //! level debug; why a fuser closed, at level trace.
 
 mod arrange;
@@ -26,9 +27,11 @@ mod axes;
 mod execute;
 mod fuser;
 mod handle;
+mod matmul;
 mod moves;
 mod optimization;
 mod plan;
+mod product;
 mod refusal;
 mod rows;
 mod runtime;

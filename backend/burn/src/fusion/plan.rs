@@ -19,6 +19,8 @@ pub(super) enum Kind {
     Reduce,
     /// Reductions whose rows meet the elements again.
     ReduceBroadcasted,
+    /// A matrix product and what is computed of its elements.
+    Matmul,
 }
 
 impl Kind {
@@ -27,6 +29,7 @@ impl Kind {
             Kind::ElementWise => "ElementWise",
             Kind::Reduce => "Reduce",
             Kind::ReduceBroadcasted => "ReduceBroadcasted",
+            Kind::Matmul => "Matmul",
         }
     }
 }
@@ -70,12 +73,25 @@ pub(super) struct Output {
     pub(super) tensors: Vec<(TensorId, AxisMap)>,
 }
 
+/// The matrix product whose elements are the graph's first input. Nobody fetches it: it is computed where it is used.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Multiply {
+    /// The base that is the left operand.
+    pub(super) lhs: usize,
+    pub(super) rhs: usize,
+    /// Its axes: batches, rows, columns.
+    pub(super) dims: AxisMap,
+}
+
 /// One launch. Extents are read off the real tensors when it runs, so that it is every shape of the pattern.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Kernel {
     pub(super) kind: Kind,
     /// How many launches its operations would be one by one.
     pub(super) launches: usize,
+    /// What the kernel ends, if it does.
+    pub(super) product: Option<Multiply>,
+    /// The graph's inputs, but for a product.
     pub(super) inputs: Vec<Input>,
     /// Burn's numbers of the scalars, in the graph's order.
     pub(super) scalars: Vec<u64>,
@@ -138,10 +154,16 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
         let place = trace.axes[usize::from(*axis)];
         (place.tensor, usize::from(place.dim))
     };
+    let product = trace.product_of(arrangement).map(|product| Multiply {
+        lhs: bases.number(product.lhs),
+        rhs: bases.number(product.rhs),
+        dims: map(&trace.product_frame(product)),
+    });
     let (graph, scalars) = graph(trace, arrangement);
     Kernel {
         kind: kind(trace, arrangement),
         launches: trace.part(arrangement.root).launches,
+        product,
         inputs: inputs.collect(),
         scalars,
         outputs: outputs.collect(),
@@ -153,6 +175,9 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
 }
 
 fn kind(trace: &Trace, arrangement: &Arrangement) -> Kind {
+    if trace.product_of(arrangement).is_some() {
+        return Kind::Matmul;
+    }
     let is_reduction = |((node, _), needed): &(&(Node, DType), &bool)| **needed && matches!(node, Node::Reduce(..));
     let reductions = trace.nodes.iter().zip(&arrangement.needed).filter(is_reduction).count();
     let only_rows = arrangement.stores.iter().all(|store| store.spread == Spread::Row);
@@ -185,7 +210,9 @@ impl Bases {
     fn new(trace: &Trace, arrangements: &[Arrangement]) -> Bases {
         let mut wanted = vec![false; trace.entries.len()];
         let read = arrangements.iter().flat_map(|arrangement| needed_reads(trace, arrangement));
-        for root in read.map(|(read, _)| read.entry).chain(trace.live_views()) {
+        let products = arrangements.iter().filter_map(|arrangement| trace.product_of(arrangement));
+        let operands = products.flat_map(|product| [product.lhs, product.rhs]);
+        for root in read.map(|(read, _)| read.entry).chain(operands).chain(trace.live_views()) {
             wanted[usize::from(root)] = true;
         }
         for at in (0..trace.entries.len()).rev() {
@@ -224,7 +251,7 @@ fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<u64>) {
         let v = |id: u16| values[usize::from(id)].expect("an operand comes before its use, and is needed with it");
         let value = match *node {
             Node::Read(_) if arrangement.spreads[at] == Spread::Row => graph.row_input(*dtype),
-            Node::Read(_) => graph.input(*dtype),
+            Node::Read(_) | Node::Product => graph.input(*dtype),
             Node::Scalar(number) => {
                 scalars.push(number);
                 graph.scalar(*dtype)

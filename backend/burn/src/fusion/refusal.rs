@@ -25,6 +25,10 @@ pub(super) enum Refusal {
     Wider,
     /// Reductions are another fuser's.
     Reduction,
+    /// A kernel ends one matrix product.
+    SecondProduct,
+    /// Nothing is computed before the matrix product that a kernel ends.
+    NoProduct,
     /// The kernel is as long as kernels get.
     Full,
     /// Too many operations since the kernel was last one that could run.
@@ -44,6 +48,8 @@ impl fmt::Display for Refusal {
             Refusal::OtherRow => "a reduction over other axes",
             Refusal::Wider => "wider than the rows that were reduced",
             Refusal::Reduction => "a reduction",
+            Refusal::SecondProduct => "another matrix product",
+            Refusal::NoProduct => "no matrix product comes first",
             Refusal::Full => "the kernel is long enough",
             Refusal::Stuck => "no kernel came of the last operations",
         })

@@ -5,7 +5,7 @@ use burn_backend::ops::FloatTensorOps;
 use burn_fusion::{FusionBackend, FusionRuntime, OperationFuser};
 use burn_ir::BackendIr;
 
-use super::fuser::Fuser;
+use super::fuser::{Fuser, Takes};
 use super::handle::Handle;
 use super::optimization::{FusedKernel, FusedKernelState};
 use crate::{Rocm, RocmDevice, RocmTensor};
@@ -24,9 +24,9 @@ impl FusionRuntime for RocmRuntime {
     /// be opened, whose error is that of the first operation.
     fn fusers(device: RocmDevice) -> Vec<Box<dyn OperationFuser<FusedKernel>>> {
         match device.open() {
-            Ok(open) if open.config().fusion => {
-                vec![Box::new(Fuser::element_wise(device)), Box::new(Fuser::reduce(device))]
-            }
+            Ok(open) if open.config().fusion => Takes::ALL
+                .map(|takes| Box::new(Fuser::new(device, takes)) as Box<dyn OperationFuser<FusedKernel>>)
+                .into(),
             _ => Vec::new(),
         }
     }

@@ -8,7 +8,7 @@ use burn_ir::{
     TensorStatus, UnaryOpIr,
 };
 
-use super::fuser::Fuser;
+use super::fuser::{Fuser, Takes};
 use super::plan::{Kernel, Kind, Plan, plan};
 use super::trace::Trace;
 use crate::RocmDevice;
@@ -253,7 +253,7 @@ fn a_gather_fuses_only_behind_a_reduction_of_the_same_rows() {
 
 #[test]
 fn a_fuser_keeps_its_last_kernel_when_it_closes() {
-    let mut fuser = Fuser::reduce(RocmDevice::default());
+    let mut fuser = Fuser::new(RocmDevice::default(), Takes::Reductions);
     for operation in softmax() {
         fuser.fuse(&operation);
         assert_eq!(fuser.status(), FuserStatus::Open);
@@ -270,12 +270,31 @@ fn a_fuser_keeps_its_last_kernel_when_it_closes() {
 }
 
 #[test]
-fn a_single_operation_is_not_worth_a_plan() {
-    let mut fuser = Fuser::element_wise(RocmDevice::default());
+fn a_product_ends_in_what_follows_it() {
+    let mut fuser = Fuser::new(RocmDevice::default(), Takes::Product);
+    let (x, weight, bias) = ([1, 2], [2, 3], [0, 3]);
+    fuser.fuse(&swap(r(1, &[3, 2]), n(2, &weight), 0, 1));
+    assert!(!fuser.properties().ready);
+    fuser.fuse(&matmul(w(0, &x), w(2, &weight), n(3, &[1, 3])));
+    assert_eq!((fuser.status(), fuser.properties().score), (FuserStatus::Open, 1));
+    fuser.fuse(&reshape(r(4, &[3]), n(5, &bias)));
+    fuser.fuse(&add(w(3, &[1, 3]), w(5, &bias), n(6, &[1, 3])));
+    assert_eq!(fuser.len(), 4);
+    fuser.fuse(&matmul(w(6, &[1, 3]), r(7, &[3, 3]), n(8, &[1, 3])));
+    assert_eq!((fuser.status(), fuser.len()), (FuserStatus::Closed, 4));
+    assert_eq!(
+        fuser.finish().graphs().next().unwrap().to_string().trim(),
+        "%0: f32 = input\n%1: f32 = input\n%2: f32 = add %0, %1\noutput %2"
+    );
+}
+
+#[test]
+fn a_single_operation_is_a_plan_that_saves_nothing() {
+    let mut fuser = Fuser::new(RocmDevice::default(), Takes::Nothing);
     fuser.fuse(&exp(w(0, &[1]), n(1, &[1])));
-    assert_eq!(fuser.properties().score, 0);
+    assert_eq!(fuser.properties().score, 1);
     fuser.fuse(&exp(w(1, &[1]), n(2, &[1])));
-    assert!(fuser.properties().score > 0);
+    assert!(fuser.properties().score > 100);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary};
 use rocfire_hal::DType;
 
 use super::axes::{Axis, Extent, Frame, Group, ONE};
+use super::product::Product;
 use super::refusal::Refusal;
 use super::view::ViewOp;
 use crate::convert::to_hal;
@@ -31,6 +32,8 @@ pub(super) enum Node {
     /// The run-time scalar with Burn's number.
     Scalar(u64),
     Constant(Scalar),
+    /// The element of the trace's matrix product.
+    Product,
     /// The coordinate along a group, as i64.
     Index(Group),
     Unary(Unary, NodeId),
@@ -45,7 +48,7 @@ pub(super) enum Node {
 impl Node {
     pub(super) fn operands(&self) -> impl Iterator<Item = NodeId> + use<> {
         let (list, count) = match *self {
-            Node::Read(_) | Node::Scalar(_) | Node::Constant(_) | Node::Index(_) => ([0; 3], 0),
+            Node::Read(_) | Node::Scalar(_) | Node::Constant(_) | Node::Product | Node::Index(_) => ([0; 3], 0),
             Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) => ([a; 3], 1),
             Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, b], 2),
             Node::Select(c, a, b) => ([c, a, b], 3),
@@ -120,6 +123,9 @@ pub(super) struct Trace {
     pub(super) axes: Vec<Place>,
     /// Whether reductions are taken at all.
     pub(super) reduces: bool,
+    /// Whether a matrix product is, as the first value; then nothing else is before it.
+    pub(super) multiplies: bool,
+    pub(super) product: Option<Product>,
 }
 
 impl Trace {

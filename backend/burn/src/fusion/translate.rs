@@ -155,6 +155,7 @@ impl Trace {
             Op::Trunc(op) => (Unary::Trunc, op),
             Op::IsNan(op) => (Unary::IsNan, op),
             Op::IsInf(op) => (Unary::IsInf, op),
+            Op::Matmul(op) => return self.multiply(op),
             _ => return Err(Refusal::Operation),
         };
         self.unary(op, &tensors.input, &tensors.out)
@@ -175,7 +176,7 @@ impl Trace {
             Op::BitwiseLeftShiftScalar(op) => self.binary_scalar(Binary::Shl, op),
             Op::BitwiseRightShift(op) => self.binary(Binary::Shr, op),
             Op::BitwiseRightShiftScalar(op) => self.binary_scalar(Binary::Shr, op),
-            Op::Matmul(_) => Err(Refusal::Operation),
+            Op::Matmul(op) => self.multiply(op),
         }
     }
 

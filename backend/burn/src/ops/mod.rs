@@ -11,7 +11,7 @@ mod float;
 mod fused;
 mod index;
 mod int;
-mod matmul;
+pub(crate) mod matmul;
 pub(crate) mod memory;
 mod module;
 mod quantized;

@@ -8,6 +8,7 @@
 mod check;
 mod elementwise;
 mod harness;
+mod matmul;
 mod programs;
 mod rows;
 mod training;

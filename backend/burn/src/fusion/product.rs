@@ -1,0 +1,80 @@
+//! A matrix product as the first value of a kernel: what follows it is computed where it is stored.
+//!
+//! The product is a node without operands among the nodes. Its matrices are tensors in memory, or views of such; nothing else
+//! is computed before it. What comes behind is collected as for any elementwise kernel, and the kernel ends a product if the
+//! product's own axes are the whole iteration space.
+
+use burn_ir::MatmulOpIr;
+
+use super::arrange::Arrangement;
+use super::axes::Frame;
+use super::refusal::Refusal;
+use super::trace::{EntryId, Node, NodeId, Trace};
+use super::translate::Result;
+use crate::convert::to_hal;
+
+/// The product of a trace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Product {
+    pub(super) lhs: EntryId,
+    pub(super) rhs: EntryId,
+    out: EntryId,
+    node: NodeId,
+}
+
+impl Trace {
+    /// A matrix product, the only one of its trace.
+    pub(super) fn multiply(&mut self, op: &MatmulOpIr) -> Result<()> {
+        if !self.multiplies {
+            return Err(Refusal::Operation);
+        }
+        if self.product.is_some() {
+            return Err(Refusal::SecondProduct);
+        }
+        let [a, b, c] = [&op.lhs, &op.rhs, &op.out].map(|tensor| to_hal(tensor.dtype).map_err(|_| Refusal::DType));
+        let (a, b, dtype) = (a?, b?, c?);
+        if a != dtype || b != dtype {
+            return Err(Refusal::DType);
+        }
+        let (lhs, rhs) = (self.operand(&op.lhs)?, self.operand(&op.rhs)?);
+        let frame = self.resolve(&op.out, &[])?;
+        let node = self.push(Node::Product, dtype)?;
+        let out = self.define(&op.out, node, frame, &[])?;
+        self.count(out, 3);
+        self.product = Some(Product { lhs, rhs, out, node });
+        Ok(())
+    }
+
+    /// Whether something is computed that is no product's end.
+    pub(super) fn lacks_product(&self) -> bool {
+        self.multiplies && self.product.is_none() && self.computed().next().is_some()
+    }
+
+    /// The frame of the product: one group per axis, the rows' and the columns' last.
+    pub(super) fn product_frame(&self, product: &Product) -> Frame {
+        self.value_of(product.out).expect("a product is a computed value").1
+    }
+
+    /// The product that an arrangement ends, if it does.
+    pub(super) fn product_of(&self, arrangement: &Arrangement) -> Option<&Product> {
+        self.product.as_ref().filter(|product| self.root(product.out) == arrangement.root)
+    }
+
+    /// Whether the arrangement that has the product can end it.
+    pub(super) fn ends_product(&self, arrangements: &[Arrangement]) -> bool {
+        let Some(product) = &self.product else { return true };
+        let own = arrangements.iter().find(|arrangement| self.product_of(arrangement).is_some());
+        own.is_some_and(|arrangement| {
+            let needed = |at: usize| arrangement.needed[at];
+            let is_plain = |(at, (node, _)): (usize, &(Node, _))| {
+                !needed(at) || !matches!(node, Node::Index(_) | Node::Reduce(..))
+            };
+            let reads = (0..self.nodes.len()).filter(|&at| needed(at) && matches!(self.nodes[at].0, Node::Read(_)));
+            needed(usize::from(product.node))
+                && arrangement.row.is_empty()
+                && self.product_frame(product).flat().eq(arrangement.outer.iter().copied())
+                && self.nodes.iter().enumerate().all(is_plain)
+                && reads.count() + arrangement.stores.len() <= rocfire_fusion::EPILOGUE_TENSORS
+        })
+    }
+}
