@@ -226,3 +226,17 @@ pub fn all() -> Vec<Case> {
 
 /// The dtypes that are floats.
 const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
+
+/// The dtypes that are integers, in an order in which neighbours differ in width.
+const INTEGERS: [DType; 8] =
+    [DType::I64, DType::U8, DType::I32, DType::U64, DType::I8, DType::U32, DType::I16, DType::U16];
+
+/// What a sum comes to in a dtype: integers wrap around. Those of 64 bits are expected not to.
+fn wrapped(dtype: DType, value: f64) -> f64 {
+    if !dtype.is_int() || dtype.size_bytes() == 8 {
+        return value;
+    }
+    let modulus = 2.0_f64.powi(8 * dtype.size_bytes() as i32);
+    let value = value.rem_euclid(modulus);
+    if dtype.is_signed_int() && value >= modulus / 2.0 { value - modulus } else { value }
+}

@@ -4,14 +4,15 @@ use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::random::{Seed, bernoulli, normal, uniform};
 
 use super::{Call, Case, Failure};
+use crate::data::Array;
 
 const SIZES: [usize; 6] = [0, 1, 63, 67, 1024, 1031];
 const SEED: Seed = Seed { seed: 0x0123_4567_89ab_cdef, offset: 42 };
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for count in SIZES {
-        for dtype in [DType::F32, DType::F64] {
+    for (turn, count) in SIZES.into_iter().enumerate() {
+        for dtype in [DType::F32, DType::F64, [DType::F16, DType::BF16][turn % 2]] {
             cases.push(case("random_uniform", dtype, count, |stream, out| {
                 Ok(uniform(stream, SEED, -3.0, 5.0, out.view_mut())?)
             }));
@@ -19,7 +20,9 @@ pub fn cases() -> Vec<Case> {
                 Ok(normal(stream, SEED, 0.5, 2.0, out.view_mut())?)
             }));
         }
-        cases.push(case("random_bernoulli", DType::F32, count, |stream, out| {
+        // A coin is the same in every type.
+        let coins = [DType::F32, DType::U8, DType::F16, DType::I64, DType::Bool, DType::BF16];
+        cases.push(case("random_bernoulli", coins[turn], count, |stream, out| {
             Ok(bernoulli(stream, SEED, 0.3, out.view_mut())?)
         }));
     }
@@ -53,7 +56,11 @@ fn draw(operator: &str, dtype: DType, element: u64) -> f64 {
         }
     };
     match operator {
-        "random_uniform" => unit(at) * 8.0 - 3.0,
+        "random_uniform" => {
+            // What rounds up to the excluded end becomes the other.
+            let value = unit(at) * 8.0 - 3.0;
+            if Array::new(&[1], dtype, vec![value]).values[0] < 5.0 { value } else { -3.0 }
+        }
         "random_bernoulli" => f64::from(u8::from(f64::from(words[at]) < (0.3 * 2.0_f64.powi(32)).round())),
         _ => {
             let (first, second) = (unit(at / 2 * 2), unit(at / 2 * 2 + 1));

@@ -4,7 +4,7 @@ use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::reduce::{arg_max, arg_min};
 use rocfire_kernels::scan::{Cumulative, cumulative};
 
-use super::{Call, Case, FLOATS, Failure};
+use super::{Call, Case, FLOATS, Failure, INTEGERS, wrapped};
 use crate::data::{Array, Placement, ravel, unravel};
 
 /// The last two: a line that workgroups share, and many short ones that share a workgroup.
@@ -19,9 +19,6 @@ const SHAPES: [(&[usize], usize); 9] = [
     (&[2, 9001], 1),
     (&[259, 13], 1),
 ];
-/// Integers take turns.
-const INTEGERS: [DType; 8] =
-    [DType::I64, DType::U8, DType::I32, DType::U64, DType::I8, DType::U32, DType::I16, DType::U16];
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -36,7 +33,7 @@ pub fn cases() -> Vec<Case> {
         cases.push(scan(Cumulative::Sum, integer, shape, axis, Placement::Contiguous));
         cases.push(extremum(true, FLOATS[turn % 4], shape, axis, Placement::ALL[turn % 4]));
         cases.push(extremum(false, FLOATS[(turn + 1) % 4], shape, axis, Placement::ALL[(turn + 1) % 4]));
-        cases.push(extremum(true, DType::I64, shape, axis, Placement::Transposed));
+        cases.push(extremum(true, integer, shape, axis, Placement::Transposed));
     }
     cases
 }
@@ -60,16 +57,6 @@ pub(super) fn lines(shape: &[usize], axis: usize, mut visit: impl FnMut(&[usize]
             .collect();
         visit(&places);
     }
-}
-
-/// Integers wrap around; sums of small ones only ever leave the range of the narrow types.
-fn wrapped(dtype: DType, value: f64) -> f64 {
-    if !dtype.is_int() || dtype.size_bytes() == 8 {
-        return value;
-    }
-    let modulus = 2.0_f64.powi(8 * dtype.size_bytes() as i32);
-    let value = value.rem_euclid(modulus);
-    if dtype.is_signed_int() && value >= modulus / 2.0 { value - modulus } else { value }
 }
 
 fn scan(op: Cumulative, dtype: DType, shape: &'static [usize], axis: usize, placement: Placement) -> Case {

@@ -33,29 +33,31 @@ const DTYPES: [DType; 12] = [
     DType::U16,
 ];
 /// Extents, axis, and how many are taken.
-const FEW: [(&[usize], usize, usize); 5] =
-    [(&[7, 11], 1, 3), (&[33, 2], 0, 1), (&[1, 64], 1, 64), (&[4099], 0, 5), (&[2, 2000], 1, 300)];
+const FEW: [(&[usize], usize, usize); 6] =
+    [(&[1], 0, 1), (&[7, 11], 1, 3), (&[33, 2], 0, 1), (&[1, 64], 1, 64), (&[4099], 0, 5), (&[2, 2000], 1, 300)];
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (turn, (shape, axis)) in SHAPES.into_iter().enumerate() {
         for (shift, order) in [Order::Ascending, Order::Descending].into_iter().enumerate() {
             let dtype = DTYPES[(turn + 6 * shift) % DTYPES.len()];
-            cases.push(ordered(order, dtype, shape, axis, shape[axis], Placement::ALL[(turn + shift) % 4]));
+            let placement = Placement::ALL[(turn + shift) % 4];
+            cases.push(ordered("sort", order, dtype, (shape, axis), shape[axis], placement));
         }
     }
     for (turn, dtype) in DTYPES.into_iter().enumerate() {
-        let (shape, axis, kept) = FEW[turn % FEW.len()];
-        cases.push(ordered(Order::Descending, dtype, shape, axis, kept, Placement::ALL[turn % 4]));
+        // Twelve types and six sizes: two of each.
+        let (shape, axis, kept) = FEW[(turn + turn / FEW.len()) % FEW.len()];
+        cases.push(ordered("top_k", Order::Descending, dtype, (shape, axis), kept, Placement::ALL[turn % 4]));
     }
     cases
 }
 
 fn ordered(
+    operator: &'static str,
     order: Order,
     dtype: DType,
-    shape: &'static [usize],
-    axis: usize,
+    (shape, axis): (&'static [usize], usize),
     kept: usize,
     placement: Placement,
 ) -> Case {
@@ -88,7 +90,6 @@ fn ordered(
         });
         vec![values, indices]
     };
-    let operator = if kept == shape[axis] { "sort" } else { "top_k" };
     let size = format!("{order:?} {kept} of {shape:?} axis {axis} {placement:?}");
     let inputs = vec![(Array::random(shape, dtype, 1), placement)];
     let outputs = vec![(short.clone(), dtype), (short, DType::I64)];
