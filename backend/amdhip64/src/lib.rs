@@ -1,4 +1,4 @@
-//! The emulator behind HIP's own C interface: one shared library that serves as `libamdhip64.so` and as `libhiprtc.so`.
+//! The emulator behind HIP's own C interface: one library that serves as `libamdhip64.so` and as `libhiprtc.so`.
 //!
 //! Any HIP program that finds it through `LD_LIBRARY_PATH` runs on an emulated AMD GPU: programs compiled with `<<<>>>`
 //! launches, programs that load code objects, and those that compile at run time. `rocfire hip-library` puts the library

@@ -46,6 +46,24 @@ fn every_function_that_our_headers_declare_is_exported() {
     assert!(missing.is_empty(), "declared, and not exported: {missing:?}");
 }
 
+/// The names that a version script lists.
+fn listed(script: &str) -> Vec<&str> {
+    script.lines().filter_map(|line| line.trim().strip_suffix(';')).filter(|name| name.contains("hip")).collect()
+}
+
+#[test]
+fn every_exported_function_has_its_place_in_the_version_scripts() {
+    let mut exported = exported();
+    exported.sort_unstable();
+    let scripts = [include_str!("../versions/hip.map"), include_str!("../versions/hiprtc.map")];
+    let [mut all, rtc] = scripts.map(listed);
+    all.retain(|name| !name.starts_with('}'));
+    all.sort_unstable();
+    assert_eq!(exported, all, "versions/hip.map lists what is exported");
+    let compiles: Vec<_> = exported.iter().filter(|name| name.starts_with("hiprtc")).collect();
+    assert_eq!(compiles, rtc.iter().collect::<Vec<_>>());
+}
+
 type Nothing =
     unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u64;
 

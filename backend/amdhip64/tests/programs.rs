@@ -6,23 +6,27 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use rocfire_arch::DEFAULT_EMULATED;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A folder as `rocfire hip-library` makes one: `lib` with the library under its names, `include`, `bin`.
+/// A folder as `rocfire hip-library` makes one: `lib` with the libraries, `include`, `bin`. Tests share what is in them.
 fn installed() -> tempfile::TempDir {
-    let executable = std::env::current_exe().unwrap();
-    let built = executable.parent().unwrap().join("librocfire_amdhip64.so");
-    assert!(built.is_file(), "{} was not built", built.display());
+    static LAID_OUT: OnceLock<PathBuf> = OnceLock::new();
+    let laid_out = LAID_OUT.get_or_init(|| {
+        let executable = std::env::current_exe().unwrap();
+        let built = executable.parent().unwrap().join("librocfire_amdhip64.a");
+        assert!(built.is_file(), "{} was not built", built.display());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hip");
+        let mut command = Command::new(Path::new(CRATE).join("install.sh"));
+        succeed(command.args([&built, &folder]).env("HIP_CLANG", clang()));
+        folder
+    });
     let folder = tempfile::tempdir().unwrap();
-    let lib = folder.path().join("lib");
-    std::fs::create_dir(&lib).unwrap();
-    std::fs::copy(built, lib.join("libamdhip64.so")).unwrap();
-    symlink("libamdhip64.so", lib.join("libhiprtc.so")).unwrap();
-    for name in ["include", "bin"] {
-        symlink(Path::new(CRATE).join(name), folder.path().join(name)).unwrap();
+    for name in ["lib", "include", "bin"] {
+        symlink(laid_out.join(name), folder.path().join(name)).unwrap();
     }
     folder
 }
@@ -168,6 +172,80 @@ fn a_program_that_compiles_at_run_time_runs() {
 #[test]
 fn graphs_of_nodes_run_in_the_order_of_their_dependencies() {
     assert_all_ok(&lines_of("graphs", DEFAULT_EMULATED), 6);
+}
+
+/// The soname of a library and the names of its symbols' versions.
+fn names_in(library: &Path) -> (String, Vec<String>) {
+    use object::elf::{DT_SONAME, SHT_DYNSYM};
+    use object::read::elf::{Dyn as _, ElfFile64, VersionIndex};
+    let (bytes, endian) = (std::fs::read(library).unwrap(), object::LittleEndian);
+    let elf = ElfFile64::<object::LittleEndian>::parse(&*bytes).unwrap();
+    let sections = elf.elf_section_table();
+    let (entries, strings) = sections.dynamic(endian, &*bytes).unwrap().unwrap();
+    let strings = sections.strings(endian, &*bytes, strings).unwrap();
+    let soname = entries.iter().find(|entry| entry.tag32(endian) == Some(DT_SONAME)).unwrap();
+    let soname = strings.get(soname.val32(endian).unwrap()).unwrap();
+    let symbols = sections.symbols(endian, &*bytes, SHT_DYNSYM).unwrap();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let names = match sections.versions(endian, &*bytes).unwrap() {
+        None => symbols.iter().map(|symbol| text(symbols.symbol_name(endian, symbol).unwrap())).collect(),
+        Some(versions) => symbols
+            .enumerate()
+            .filter_map(|(index, symbol)| {
+                let version: VersionIndex = versions.version_index(endian, index);
+                let version = versions.version(version).unwrap()?;
+                Some(format!("{}@{}", text(symbols.symbol_name(endian, symbol).unwrap()), text(version.name())))
+            })
+            .collect(),
+    };
+    (text(soname), names)
+}
+
+#[test]
+fn libraries_are_named_and_versioned_as_rocms() {
+    let folder = installed();
+    for release in [5, 6, 7] {
+        let hip = format!("libamdhip64.so.{release}");
+        let (soname, names) = names_in(&folder.path().join("lib").join(&hip));
+        assert_eq!(soname, hip);
+        let versioned = [
+            "hipMalloc@hip_4.2",
+            "hipGraphCreate@hip_4.3",
+            "hipMallocAsync@hip_5.1",
+            "hipGetDeviceProperties@hip_4.2",
+            "hipGetDevicePropertiesR0600@hip_6.0",
+            "hiprtcCreateProgram@hip_4.2",
+        ];
+        for name in versioned {
+            assert!(names.iter().any(|there| there == name), "{hip} has no {name}");
+        }
+        let rtc = format!("libhiprtc.so.{release}");
+        let (soname, names) = names_in(&folder.path().join("lib").join(&rtc));
+        assert_eq!(soname, rtc);
+        assert!(names.iter().any(|name| name == "hiprtcCreateProgram"), "{rtc}: {names:?}");
+        assert!(!names.iter().any(|name| name.starts_with("hipMalloc")), "{rtc}: {names:?}");
+    }
+}
+
+#[test]
+fn programs_linked_to_any_release_run_on_the_one_emulator() {
+    let folder = installed();
+    let object = folder.path().join("compiled_at_run_time.o");
+    let mut command = Command::new(folder.path().join("bin/hipcc"));
+    command.args(["-std=c++17", "-O2", "-c"]).arg(format!("--offload-arch={DEFAULT_EMULATED}"));
+    succeed(command.env("HIP_CLANG", clang()).arg(source("compiled_at_run_time")).arg("-o").arg(&object));
+    // The last one opens three libraries, and what one of them made the others know.
+    for (hip, rtc) in [(5, 5), (6, 6), (7, 7), (6, 7)] {
+        let executable = folder.path().join(format!("program{hip}{rtc}"));
+        let mut command = Command::new(clang());
+        command.arg("-fuse-ld=lld").arg(&object).arg("-L").arg(folder.path().join("lib"));
+        command.args([format!("-l:libamdhip64.so.{hip}"), format!("-l:libhiprtc.so.{rtc}")]);
+        succeed(command.args(["-lstdc++", "-lm", "-o"]).arg(&executable));
+        let needed = std::fs::read(&executable).unwrap();
+        let name = format!("libamdhip64.so.{hip}\0");
+        assert!(needed.windows(name.len()).any(|window| window == name.as_bytes()), "it asks for {name}");
+        assert_all_ok(&lines(&run(&executable, DEFAULT_EMULATED, folder.path())), 11);
+    }
 }
 
 #[test]
