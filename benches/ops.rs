@@ -6,7 +6,7 @@
 //! emulated device, whose times say nothing of a card.
 
 use half::bf16;
-use rocfire_fusion::{Binary, Graph, Reduce, Unary, run};
+use rocfire_fusion::{Binary, Graph, Reduce, Scalar, Unary, run};
 use rocfire_hal::{DType, Device, DeviceId, DriverKind, Tensor};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 use rocfire_kernels::random::{Seed, normal};
@@ -36,6 +36,20 @@ struct Op {
 
 /// What an operator did to a row, the slow way.
 type RowReference = fn(&[Vec<f64>]) -> Vec<f64>;
+
+/// A fused graph with what it is launched with.
+struct Fused {
+    graph: Graph,
+    scalars: Vec<Scalar>,
+    /// How many of the inputs, the last ones, are one row for all.
+    shared: usize,
+}
+
+impl From<Graph> for Fused {
+    fn from(graph: Graph) -> Fused {
+        Fused { graph, scalars: Vec::new(), shared: 0 }
+    }
+}
 
 fn main() -> Result<(), Error> {
     let id = DeviceId::from_env()?;
@@ -88,6 +102,14 @@ const OPS: &[Make] = &[
         })
     },
     |device| {
+        rows(device, "gelu chain f32", DType::F32, &[64 << 20], 9, gelu_chain, |row| {
+            let gelu = |x: f64| x * 0.5 * (1.0 + libm::erf(x / 2f64.sqrt()));
+            (0..row[0].len())
+                .map(|i| (gelu(row[0][i] * row[1][i] + row[2][i]) * row[3][i]).tanh() + row[0][i])
+                .collect()
+        })
+    },
+    |device| {
         rows(device, "silu mul bf16", DType::BF16, &[8192, 4096], 5, silu_mul, |row| {
             row[0].iter().zip(&row[1]).map(|(x, y)| x / (1.0 + (-x).exp()) * y).collect()
         })
@@ -109,21 +131,18 @@ const OPS: &[Make] = &[
         })
     },
     |device| {
-        rows(device, "rms norm bf16", DType::BF16, &[8192, 4096], 4, rms_norm, |row| {
+        rows(device, "rms norm bf16", DType::BF16, &[8192, 4096], 5, rms_norm, |row| {
             let mean = row[0].iter().map(|x| x * x).sum::<f64>() / row[0].len() as f64;
-            row[0].iter().map(|x| x / (mean + 1e-6).sqrt()).collect()
+            row[0].iter().zip(&row[1]).map(|(x, gamma)| x / (mean + 1e-5).sqrt() * gamma).collect()
         })
     },
-    |device| {
-        rows(device, "layer norm f32", DType::F32, &[8192, 4096], 8, layer_norm, |row| {
-            let mean = row[0].iter().sum::<f64>() / row[0].len() as f64;
-            let variance = row[0].iter().map(|x| (x - mean).powi(2)).sum::<f64>() / row[0].len() as f64;
-            row[0].iter().map(|x| (x - mean) / (variance + 1e-5).sqrt()).collect()
-        })
-    },
+    |device| rows(device, "layer norm bf16", DType::BF16, &[8192, 4096], 10, layer_norm, layer_norm_reference),
+    |device| rows(device, "layer norm f32", DType::F32, &[8192, 4096], 10, layer_norm, layer_norm_reference),
     |device| sum(device, &[64 << 20]),
     |device| sum(device, &[8192, 8192]),
-    |device| transpose(device, DType::F32, 8192),
+    |device| transpose(device, "transpose f32", DType::F32, 8192),
+    |device| transpose(device, "transpose bf16", DType::BF16, 8192),
+    |device| transpose(device, "transpose f64", DType::F64, 4096),
     |device| product(device, DType::F32, 2048),
     |device| product(device, DType::F16, 1024),
     |device| product(device, DType::F16, 4096),
@@ -207,17 +226,21 @@ fn rows(
     dtype: DType,
     shape: &[usize],
     operators: usize,
-    graph: fn(DType) -> Graph,
+    fused: fn(DType) -> Fused,
     reference: RowReference,
 ) -> Result<Op, Error> {
-    let graph = graph(dtype);
+    let Fused { graph, scalars, shared } = fused(dtype);
     let inputs = graph.inputs().count();
     let count: usize = shape.iter().product();
-    let bytes = (inputs + 1) * count * dtype.size_bytes();
+    let bytes = (inputs - shared + 1) * count * dtype.size_bytes();
     let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
     let mut tensors = Vec::new();
     for set in 0..sets {
-        let made = (0..=inputs).map(|slot| filled(device, shape, dtype, (set * 8 + slot) as u64));
+        let made = (0..=inputs).map(|slot| {
+            let is_shared = slot < inputs && slot >= inputs - shared;
+            let own = if is_shared { &shape[shape.len() - 1..] } else { shape };
+            filled(device, own, dtype, (set * 8 + slot) as u64)
+        });
         tensors.push(made.collect::<Result<Vec<_>, _>>()?);
     }
     let tensors = std::rc::Rc::new(std::cell::RefCell::new(tensors));
@@ -227,7 +250,7 @@ fn rows(
         let mut tensors = tensors.borrow_mut();
         let (output, inputs) = tensors[n % sets].split_last_mut().expect("an output");
         let views: Vec<_> = inputs.iter().map(Tensor::view).collect();
-        Ok(run(stream_device.stream(), &graph, &shape_of_launch, &views, &[], &mut [output.view_mut()])?)
+        Ok(run(stream_device.stream(), &graph, &shape_of_launch, &views, &scalars, &mut [output.view_mut()])?)
     };
     let check = move || -> Result<(), Error> {
         let tensors = of_check.borrow();
@@ -242,7 +265,10 @@ fn rows(
             } else {
                 all_rows / CHECKED_ROWS * number * columns
             };
-            let mut row: Vec<Vec<f64>> = bytes.iter().map(|bytes| elements(bytes, dtype, first, width)).collect();
+            let is_shared = |slot: usize| slot < inputs && slot >= inputs - shared;
+            let mut row: Vec<Vec<f64>> = (bytes.iter().enumerate())
+                .map(|(slot, bytes)| elements(bytes, dtype, if is_shared(slot) { 0 } else { first }, width))
+                .collect();
             let got = row.pop().expect("an output");
             compare(&got, &reference(&row), tolerance(dtype))?;
         }
@@ -297,7 +323,7 @@ fn sum(device: &Device, shape: &[usize]) -> Result<Op, Error> {
     })
 }
 
-fn transpose(device: &Device, dtype: DType, n: usize) -> Result<Op, Error> {
+fn transpose(device: &Device, name: &'static str, dtype: DType, n: usize) -> Result<Op, Error> {
     let bytes = 2 * n * n * dtype.size_bytes();
     let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
     let inputs: Vec<Tensor> =
@@ -324,7 +350,7 @@ fn transpose(device: &Device, dtype: DType, n: usize) -> Result<Op, Error> {
         }
     };
     Ok(Op {
-        name: "transpose f32",
+        name,
         shape: shape_text(&[n, n]),
         bytes: bytes as f64,
         flops: 0.0,
@@ -380,15 +406,15 @@ fn product(device: &Device, dtype: DType, n: usize) -> Result<Op, Error> {
     })
 }
 
-fn add(dtype: DType) -> Graph {
+fn add(dtype: DType) -> Fused {
     let mut g = Graph::new("add");
     let (x, y) = (g.input(dtype), g.input(dtype));
     let sum = g.binary(Binary::Add, x, y);
     g.output(sum);
-    g
+    g.into()
 }
 
-fn chain(dtype: DType) -> Graph {
+fn chain(dtype: DType) -> Fused {
     let mut g = Graph::new("chain");
     let (x, y) = (g.input(dtype), g.input(dtype));
     let (one, zero, half) = (g.constant(dtype, 1.0), g.constant(dtype, 0.0), g.constant(dtype, 0.5));
@@ -401,10 +427,10 @@ fn chain(dtype: DType) -> Graph {
     let log = g.unary(Unary::Log1p, exp);
     let last = g.binary(Binary::Add, log, x);
     g.output(last);
-    g
+    g.into()
 }
 
-fn silu_mul(dtype: DType) -> Graph {
+fn silu_mul(dtype: DType) -> Fused {
     let mut g = Graph::new("silu_mul");
     let (x, y) = (g.input(dtype), g.input(dtype));
     let negated = g.unary(Unary::Neg, x);
@@ -415,10 +441,10 @@ fn silu_mul(dtype: DType) -> Graph {
     let silu = g.binary(Binary::Mul, x, sigmoid);
     let gated = g.binary(Binary::Mul, silu, y);
     g.output(gated);
-    g
+    g.into()
 }
 
-fn softmax(dtype: DType) -> Graph {
+fn softmax(dtype: DType) -> Fused {
     let mut g = Graph::new("softmax");
     let x = g.input(dtype);
     let most = g.reduce(Reduce::Max, x);
@@ -427,35 +453,69 @@ fn softmax(dtype: DType) -> Graph {
     let sum = g.reduce(Reduce::Sum, exp);
     let y = g.binary(Binary::Div, exp, sum);
     g.output(y);
-    g
+    g.into()
 }
 
-fn rms_norm(dtype: DType) -> Graph {
+/// As Burn's `RmsNorm` writes it: the mean in f32, the rest in the tensor's dtype.
+fn rms_norm(dtype: DType) -> Fused {
     let mut g = Graph::new("rms_norm");
-    let x = g.input(dtype);
+    let (x, gamma) = (g.input(dtype), g.input(dtype));
     let wide = g.cast(x, DType::F32);
     let square = g.binary(Binary::Mul, wide, wide);
     let mean = g.reduce(Reduce::Mean, square);
-    let epsilon = g.constant(DType::F32, 1e-6);
+    let epsilon = g.scalar(DType::F32);
     let shifted = g.binary(Binary::Add, mean, epsilon);
     let root = g.unary(Unary::Sqrt, shifted);
-    let y = g.binary(Binary::Div, wide, root);
-    let y = g.cast(y, dtype);
+    let root = g.cast(root, dtype);
+    let normal = g.binary(Binary::Div, x, root);
+    let y = g.binary(Binary::Mul, normal, gamma);
     g.output(y);
-    g
+    Fused { graph: g, scalars: vec![Scalar::Float(1e-5)], shared: 1 }
 }
 
-fn layer_norm(dtype: DType) -> Graph {
+/// As Burn's backends write `layer_norm`.
+fn layer_norm(dtype: DType) -> Fused {
     let mut g = Graph::new("layer_norm");
-    let x = g.input(dtype);
+    let (x, gamma, beta) = (g.input(dtype), g.input(dtype), g.input(dtype));
     let mean = g.reduce(Reduce::Mean, x);
     let centred = g.binary(Binary::Sub, x, mean);
     let square = g.binary(Binary::Mul, centred, centred);
     let variance = g.reduce(Reduce::Mean, square);
-    let epsilon = g.constant(dtype, 1e-5);
+    let epsilon = g.scalar(dtype);
     let shifted = g.binary(Binary::Add, variance, epsilon);
     let root = g.unary(Unary::Sqrt, shifted);
-    let y = g.binary(Binary::Div, centred, root);
+    let normal = g.binary(Binary::Div, centred, root);
+    let scaled = g.binary(Binary::Mul, normal, gamma);
+    let y = g.binary(Binary::Add, scaled, beta);
     g.output(y);
-    g
+    Fused { graph: g, scalars: vec![Scalar::Float(1e-5)], shared: 2 }
+}
+
+fn layer_norm_reference(row: &[Vec<f64>]) -> Vec<f64> {
+    let count = row[0].len() as f64;
+    let mean = row[0].iter().sum::<f64>() / count;
+    let variance = row[0].iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+    let of = |(i, x): (usize, &f64)| (x - mean) / (variance + 1e-5).sqrt() * row[1][i] + row[2][i];
+    row[0].iter().enumerate().map(of).collect()
+}
+
+/// `tanh(gelu(a·b + c)·d) + a`, with the GELU as Burn's backends write it.
+fn gelu_chain(dtype: DType) -> Fused {
+    let mut g = Graph::new("gelu_chain");
+    let (a, b, c, d) = (g.input(dtype), g.input(dtype), g.input(dtype), g.input(dtype));
+    let product = g.binary(Binary::Mul, a, b);
+    let x = g.binary(Binary::Add, product, c);
+    let root = g.scalar(dtype);
+    let scaled = g.binary(Binary::Div, x, root);
+    let erf = g.unary(Unary::Erf, scaled);
+    let one = g.scalar(dtype);
+    let shifted = g.binary(Binary::Add, erf, one);
+    let doubled = g.binary(Binary::Mul, x, shifted);
+    let two = g.scalar(dtype);
+    let gelu = g.binary(Binary::Div, doubled, two);
+    let gated = g.binary(Binary::Mul, gelu, d);
+    let tanh = g.unary(Unary::Tanh, gated);
+    let y = g.binary(Binary::Add, tanh, a);
+    g.output(y);
+    Fused { graph: g, scalars: [2f64.sqrt(), 1.0, 2.0].map(Scalar::Float).to_vec(), shared: 0 }
 }

@@ -44,9 +44,9 @@ impl Block {
 }
 
 /// Bytes of the struct with 64-bit indices, the longer of the two forms.
-pub(crate) fn longest(tensors: usize, scalars: usize) -> usize {
+pub(crate) fn longest(tensors: usize, lookups: usize, scalars: usize) -> usize {
     const INDEX: usize = 8;
     let space = INDEX * (8 + 3 * rocfire_hal::MAX_RANK);
     let tensor = 8 + INDEX * (2 + rocfire_hal::MAX_RANK);
-    space + tensors * tensor + 8 * scalars + 16
+    space + tensors * tensor + lookups * 2 * INDEX + 8 * scalars + 16
 }

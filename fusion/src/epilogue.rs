@@ -9,7 +9,7 @@
 //! A kernel moves over the result along axes counted from the last, as tensors do here: 0 is the column, 1 the row of a
 //! matrix, the others are batches. It may merge axes ([`EpiloguePlace`] has the strides) where every tensor allows.
 //!
-//! Graphs with reductions, values per row or coordinates are none that end a kernel: [`Epilogue::new`] says so.
+//! Graphs with reductions, values per row, lookups or coordinates are none that end a kernel: [`Epilogue::new`] says so.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rocfire_hal::{Buffer, DType, MAX_RANK, View, ViewMut};
 
 use crate::error::{Error, Result};
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, Role};
 use crate::graph::{Graph, Kind, Node};
 use crate::plan::{Argument, Plan, Shape, arguments};
 use crate::render;
@@ -58,9 +58,10 @@ impl Ending {
         }
         let graph = graph.simplify();
         let plan = Plan::new(&graph);
-        let is_row = |(node, _): &(Node, DType)| matches!(node, Node::RowInput { .. } | Node::Reduce(..));
-        if plan.shape == Shape::Rows || plan.index_axes.is_some() || graph.nodes.iter().any(is_row) {
-            return Err(invalid("an epilogue computes element by element, without coordinates"));
+        let is_other =
+            |(node, _): &(Node, DType)| matches!(node, Node::RowInput { .. } | Node::Reduce(..) | Node::Lookup { .. });
+        if plan.shape == Shape::Rows || plan.index_axes.is_some() || graph.nodes.iter().any(is_other) {
+            return Err(invalid("an epilogue computes element by element, without coordinates or lookups"));
         }
         let mut arguments = arguments(&graph, &plan);
         arguments.retain(|argument| !matches!(argument, Argument::Input(0, _)));
@@ -124,7 +125,8 @@ impl<'a> Epilogue<'a> {
                 Argument::Input(slot, _) => ("input", slot, inputs[slot - 1], false),
                 Argument::Output(slot) => ("output", slot, outputs[slot].view(), true),
             };
-            if !geometry.lay(&view, Kind::Full, written) {
+            let role = if written { Role::Written(Kind::Full) } else { Role::Read(Kind::Full) };
+            if !geometry.lay(&view, role) {
                 return Err(shape_error(known, what, slot, view.shape(), shape));
             }
             if written && geometry.overlaps(geometry.places().len() - 1) {

@@ -9,6 +9,9 @@ use crate::graph::Kind;
 /// Most tensors of one kernel: what its argument block holds with 64-bit offsets.
 pub(crate) const TENSORS_MOST: usize = 40;
 
+/// Extents of two axes from which on tiles of them pay.
+const TILED_LEAST: usize = 16;
+
 /// How a kernel reads a tensor along the last axis; the numbers are `fuse.h`'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -30,10 +33,29 @@ pub(crate) struct Place {
     pub strides: [i64; MAX_RANK],
     pub written: bool,
     pub kind: Kind,
+    /// Bytes from one element to the next along the axis that a lookup's index counts, and that axis's extent.
+    pub looked_up: Option<(i64, usize)>,
 }
 
-const NOWHERE: Place =
-    Place { address: 0, element_bytes: 1, strides: [0; MAX_RANK], written: false, kind: Kind::Uniform };
+const NOWHERE: Place = Place {
+    address: 0,
+    element_bytes: 1,
+    strides: [0; MAX_RANK],
+    written: false,
+    kind: Kind::Uniform,
+    looked_up: None,
+};
+
+/// What a tensor is to a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Read at every element of the space, or of its rows.
+    Read(Kind),
+    /// Read at an index along its first axis, which the space does not have.
+    LookedUp,
+    /// Written.
+    Written(Kind),
+}
 
 /// Tensors over one space.
 #[derive(Clone, Debug)]
@@ -67,9 +89,23 @@ impl Geometry {
     /// Lays a view over the space; `false` if its shape does not fit. An output may not broadcast.
     ///
     /// A tensor per row has extent 1 on the last axis, or lacks that axis.
-    pub(crate) fn lay(&mut self, view: &View<'_>, kind: Kind, written: bool) -> bool {
+    pub(crate) fn lay(&mut self, view: &View<'_>, role: Role) -> bool {
         let layout = view.layout();
-        let (shape, strides) = (layout.shape(), layout.strides());
+        let (mut shape, mut strides) = (layout.shape(), layout.strides());
+        let element_bytes = view.dtype().size_bytes() as i64;
+        let (kind, written) = match role {
+            Role::Read(kind) => (kind, false),
+            Role::Written(kind) => (kind, true),
+            Role::LookedUp => (Kind::Full, false),
+        };
+        let mut looked_up = None;
+        if role == Role::LookedUp {
+            let (Some((&extent, rest)), Some((&stride, steps))) = (shape.split_first(), strides.split_first()) else {
+                return false;
+            };
+            looked_up = Some((stride * element_bytes, extent));
+            (shape, strides) = (rest, steps);
+        }
         let full_rank = self.rank;
         let lacks_last = kind == Kind::Row && shape.len() < full_rank;
         let skipped = usize::from(lacks_last);
@@ -79,8 +115,7 @@ impl Geometry {
         if kind == Kind::Row && !lacks_last && shape.last().is_some_and(|&last| last != 1) {
             return false;
         }
-        let element_bytes = view.dtype().size_bytes() as i64;
-        let mut place = Place { address: view.device_address(), element_bytes, written, kind, ..NOWHERE };
+        let mut place = Place { address: view.device_address(), element_bytes, written, kind, looked_up, ..NOWHERE };
         for axis in 0..full_rank {
             let expected = if axis == 0 && kind == Kind::Row { 1 } else { self.extents[axis] };
             // Position of the axis in the view, counted from its own last; axes it lacks broadcast.
@@ -148,19 +183,61 @@ impl Geometry {
     /// The axis along which more tensors are packed than along the last, if there is one: rows lie side by side.
     pub(crate) fn column_axis(&self) -> Option<usize> {
         let packed = |axis: usize| {
-            let along = |place: &&Place| place.kind == Kind::Full && place.strides[axis] == place.element_bytes;
+            let along = |place: &&Place| {
+                place.kind == Kind::Full && place.looked_up.is_none() && place.strides[axis] == place.element_bytes
+            };
             self.places().iter().filter(along).count()
         };
         let best = (1..self.rank).max_by_key(|&axis| packed(axis))?;
         (packed(best) > packed(0)).then_some(best)
     }
 
+    /// Orders the axes by the steps of the first tensor that is written, so that its neighbours lie along the last one. For
+    /// computations that do not ask which axis is which.
+    pub(crate) fn follow_output(&mut self) {
+        let Some(output) = self.places().iter().position(|place| place.written) else { return };
+        let key = |geometry: &Geometry, axis: usize| match geometry.extents[axis] {
+            1 => u64::MAX,
+            _ => geometry.places[output].strides[axis].unsigned_abs(),
+        };
+        for axis in 1..self.rank {
+            let mut at = axis;
+            while at > 0 && key(self, at) < key(self, at - 1) {
+                self.swap(at, at - 1);
+                at -= 1;
+            }
+        }
+    }
+
+    /// The axis along which the most inputs are packed that are not along the last, if what is written is; both are long.
+    pub(crate) fn tiled_axis(&self) -> Option<usize> {
+        let packed = |place: &Place, axis: usize| place.strides[axis] == place.element_bytes;
+        if self.places().iter().any(|place| place.written && !packed(place, 0)) {
+            return None;
+        }
+        let crossing = |axis: usize| self.places().iter().filter(|place| self.crosses(place, axis)).count();
+        let long = |axis: usize| self.extents[axis] >= TILED_LEAST;
+        let best = (1..self.rank).filter(|&axis| long(axis)).max_by_key(|&axis| crossing(axis))?;
+        (crossing(best) > 0 && long(0)).then_some(best)
+    }
+
+    /// Whether an input's neighbours lie along `axis` and not along the last.
+    pub(crate) fn crosses(&self, place: &Place, axis: usize) -> bool {
+        let splat = place.strides[0] == 0;
+        let taken = place.written || place.looked_up.is_some();
+        !taken && !splat && place.strides[axis] == place.element_bytes && place.strides[0] != place.element_bytes
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.extents.swap(a, b);
+        for place in &mut self.places[..self.count] {
+            place.strides.swap(a, b);
+        }
+    }
+
     /// Makes `axis` the one that row numbers count first.
     pub(crate) fn count_first(&mut self, axis: usize) {
-        self.extents.swap(1, axis);
-        for place in &mut self.places[..self.count] {
-            place.strides.swap(1, axis);
-        }
+        self.swap(1, axis);
     }
 
     /// Bytes from a place's element at coordinates 0 down to the lowest it touches, and from there to its end.
@@ -170,6 +247,10 @@ impl Geometry {
             let steps = self.extents[axis].saturating_sub(1) as u64;
             let far = place.strides[axis].unsigned_abs().saturating_mul(steps);
             if place.strides[axis] < 0 { below += far } else { above += far }
+        }
+        if let Some((stride, extent)) = place.looked_up {
+            let far = stride.unsigned_abs().saturating_mul(extent.saturating_sub(1) as u64);
+            if stride < 0 { below += far } else { above += far }
         }
         (below, below + above + place.element_bytes as u64)
     }

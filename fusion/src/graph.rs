@@ -38,11 +38,26 @@ pub enum Kind {
 /// What a node computes. `bits` are memory images as of [`Scalar::bits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
-    Input { slot: u32 },
-    RowInput { slot: u32 },
-    Scalar { slot: u32 },
-    Constant { bits: u64 },
-    Index { axis: u32 },
+    Input {
+        slot: u32,
+    },
+    RowInput {
+        slot: u32,
+    },
+    /// The input's element at an index along an axis of its own.
+    Lookup {
+        slot: u32,
+        index: Value,
+    },
+    Scalar {
+        slot: u32,
+    },
+    Constant {
+        bits: u64,
+    },
+    Index {
+        axis: u32,
+    },
     Unary(Unary, Value),
     Binary(Binary, Value, Value),
     Compare(Compare, Value, Value),
@@ -60,7 +75,7 @@ impl Node {
             | Node::Scalar { .. }
             | Node::Constant { .. }
             | Node::Index { .. } => ([Value(0); 3], 0),
-            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) => ([a; 3], 1),
+            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) | Node::Lookup { index: a, .. } => ([a; 3], 1),
             Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, b], 2),
             Node::Select(a, b, c) => ([a, b, c], 3),
         };
@@ -81,6 +96,7 @@ impl Node {
             Node::Select(c, a, b) => Node::Select(map(c), map(a), map(b)),
             Node::Cast(a) => Node::Cast(map(a)),
             Node::Reduce(op, a) => Node::Reduce(op, map(a)),
+            Node::Lookup { slot, index } => Node::Lookup { slot, index: map(index) },
         }
     }
 }
@@ -126,6 +142,14 @@ impl Graph {
         let slot = self.inputs;
         self.inputs += 1;
         self.push(Node::RowInput { slot }, dtype)
+    }
+
+    /// An element of the next input tensor for each element of the iteration space: the tensor has one axis more than the
+    /// space, its first, along which `index` (i64) counts, while the others broadcast. An index outside that axis gives 0.
+    pub fn lookup(&mut self, dtype: DType, index: Value) -> Value {
+        let slot = self.inputs;
+        self.inputs += 1;
+        self.push(Node::Lookup { slot, index }, dtype)
     }
 
     /// The next scalar argument of the launch. Changing its value compiles nothing.
@@ -217,7 +241,7 @@ impl Graph {
     /// Input tensors, in slot order: dtype and kind ([`Kind::Row`] or [`Kind::Full`]).
     pub fn inputs(&self) -> impl Iterator<Item = (DType, Kind)> + '_ {
         self.nodes.iter().filter_map(|&(node, dtype)| match node {
-            Node::Input { .. } => Some((dtype, Kind::Full)),
+            Node::Input { .. } | Node::Lookup { .. } => Some((dtype, Kind::Full)),
             Node::RowInput { .. } => Some((dtype, Kind::Row)),
             _ => None,
         })
@@ -239,7 +263,7 @@ impl Graph {
         for (node, _) in &self.nodes {
             let joined = node.operands().filter_map(|v| kinds.get(v.at()).copied()).max().unwrap_or(Kind::Uniform);
             kinds.push(match node {
-                Node::Input { .. } | Node::Index { .. } => Kind::Full,
+                Node::Input { .. } | Node::Index { .. } | Node::Lookup { .. } => Kind::Full,
                 Node::RowInput { .. } | Node::Reduce(..) => Kind::Row,
                 Node::Scalar { .. } | Node::Constant { .. } => Kind::Uniform,
                 Node::Unary(..) | Node::Binary(..) | Node::Compare(..) | Node::Select(..) | Node::Cast(_) => joined,

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::geometry::TENSORS_MOST;
 use crate::graph::Graph;
 use crate::order::QUAD;
-use crate::plan::{Argument, Plan, arguments};
+use crate::plan::{Argument, Plan, arguments, lookups};
 use crate::render::{self, Schedule, THREADS};
 
 /// A graph made ready for one device.
@@ -54,7 +54,8 @@ impl Prepared {
         let graph = graph.simplify();
         let plan = Plan::new(&graph);
         let arguments = arguments(&graph, &plan);
-        let bytes = block::longest(arguments.len(), graph.scalars as usize);
+        let lookups = lookups(&graph, &plan).len();
+        let bytes = block::longest(arguments.len(), lookups, graph.scalars as usize);
         if bytes > block::BLOCK_BYTES || arguments.len() > TENSORS_MOST {
             return Err(Error::Arguments { graph: graph.name(), bytes, most: block::BLOCK_BYTES });
         }
@@ -62,8 +63,8 @@ impl Prepared {
         Ok(Prepared { graph, plan, arguments, vector, functions: Default::default(), device })
     }
 
-    /// The schedule that keeps a long row of `extent` elements in registers, where they suffice.
-    pub(crate) fn held(&self, extent: usize) -> Option<Schedule> {
+    /// The schedule that keeps a long row of `extent` elements in registers, where they suffice, and its threads.
+    pub(crate) fn held(&self, extent: usize) -> Option<(Schedule, usize)> {
         let turns = extent.div_ceil(QUAD).div_ceil(THREADS);
         let (turns, schedule) = match turns {
             ..=2 => (2, Schedule::Held2),
@@ -71,7 +72,8 @@ impl Prepared {
             5..=8 => (8, Schedule::Held8),
             _ => return None,
         };
-        render::fits(&self.graph, &self.plan, turns).then_some(schedule)
+        let threads = THREADS / render::chains_of_thread(&self.graph, &self.plan, turns);
+        render::fits(&self.graph, &self.plan, turns).then_some((schedule, threads))
     }
 
     /// The kernel of a schedule, compiled or loaded at its first use.

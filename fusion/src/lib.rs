@@ -13,8 +13,9 @@
 //! - Shapes and strides are arguments. One compiled kernel serves every shape of its schedule, and [`run()`] with a kernel in
 //!   the cache allocates nothing on the host's heap.
 //!
-//! It does not decide what to fuse (the adapters do), and it has no operator that looks at another element of its input:
-//! matrix products, gathers, scans and random numbers are kernels of their own.
+//! It does not decide what to fuse (the adapters do). An input may be read at an index that the graph computes
+//! ([`Graph::lookup`]), which is how gathers and concatenations join a chain; matrix products, scatters, scans and random
+//! numbers are kernels of their own.
 
 #![forbid(unsafe_code)]
 

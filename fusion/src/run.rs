@@ -4,17 +4,26 @@ use rocfire_hal::{Buffer, DType, Launch, MAX_RANK, Stream, Tensor, View, ViewMut
 
 use crate::block::Block;
 use crate::error::{Error, Result};
-use crate::geometry::{Geometry, TENSORS_MOST};
-use crate::graph::{Graph, Kind};
+use crate::geometry::{Geometry, Place, Role, TENSORS_MOST};
+use crate::graph::{Graph, Kind, Node, Value};
 use crate::kernel::{Prepared, prepare};
 use crate::order::{self, QUAD};
 use crate::plan::{Argument, Shape};
-use crate::render::{COLUMN_CHAINS, COLUMN_LEVELS, COLUMN_WAVES, Schedule, THREADS};
+use crate::render::{self, COLUMN_CHAINS, COLUMN_LEVELS, COLUMN_WAVES, Schedule, THREADS};
 use crate::scalar::Scalar;
 
-/// Most workgroups of a launch; beyond it each takes several items in turn, which spares the start of a wave. Eight
-/// workgroups of four waves on each of 256 compute units.
-const GROUPS_MOST: usize = 2048;
+/// Workgroups from which on each takes several items in turn, which spares the start of a wave. Eight workgroups of four
+/// waves on each of 256 compute units.
+const GROUPS_MANY: usize = 2048;
+
+/// How many items such a workgroup takes. Few, so that at the end of the launch no unit waits long for another.
+const ITEMS_OF_GROUP: usize = 4;
+
+/// Most workgroups of a launch whose workgroups take a row each.
+const GROUPS_MOST: usize = 1 << 20;
+
+/// The mode of an input that goes through the first tile; `fuse.h` has the same.
+const TILED: u64 = 3;
 
 /// Fewest rows for which lanes across rows pay: below, most of a wave would have nothing to do.
 const COLUMN_ROWS_LEAST: usize = 16;
@@ -29,7 +38,8 @@ const NARROW_ITEMS: u64 = 1 << 31;
 ///
 /// # Shapes
 /// An input broadcasts to `shape`, aligned at the last axis; a row input and a per-row output have extent 1 on the last axis or
-/// lack it; any other output has exactly `shape`. Views may have any strides, but an output no stride of 0. An output may be an
+/// lack it; a looked-up input has an axis before those of `shape`, to which its others broadcast; any other output has exactly
+/// `shape`. Views may have any strides, but an output no stride of 0. An output may be an
 /// input's memory if both have the same layout.
 ///
 /// # Numerics
@@ -101,16 +111,19 @@ fn lay(
     outputs: &[ViewMut<'_>],
 ) -> Result<()> {
     let graph = &prepared.graph;
-    let (what, slot, view, value, written) = match argument {
-        Argument::Input(slot, value) => ("input", slot, inputs[slot], value, false),
-        Argument::Output(slot) => ("output", slot, outputs[slot].view(), graph.outputs[slot], true),
-    };
     // A value that is the same everywhere is written everywhere.
-    let kind = if prepared.plan.kinds[value.at()] == Kind::Row { Kind::Row } else { Kind::Full };
-    if !geometry.lay(&view, kind, written) {
+    let kind = |value: Value| if prepared.plan.kinds[value.at()] == Kind::Row { Kind::Row } else { Kind::Full };
+    let (what, slot, view, role) = match argument {
+        Argument::Input(slot, value) if matches!(graph.nodes[value.at()].0, Node::Lookup { .. }) => {
+            ("looked-up input", slot, inputs[slot], Role::LookedUp)
+        }
+        Argument::Input(slot, value) => ("input", slot, inputs[slot], Role::Read(kind(value))),
+        Argument::Output(slot) => ("output", slot, outputs[slot].view(), Role::Written(kind(graph.outputs[slot]))),
+    };
+    if !geometry.lay(&view, role) {
         return Err(shape_error(graph, what, slot, view.shape(), shape));
     }
-    if written && geometry.overlaps(geometry.places().len() - 1) {
+    if matches!(role, Role::Written(_)) && geometry.overlaps(geometry.places().len() - 1) {
         return Err(Error::Overlap { graph: graph.name(), slot });
     }
     Ok(())
@@ -158,6 +171,9 @@ struct Space {
     turns: usize,
     quads: usize,
     chains: usize,
+    /// What item numbers count along axis 0, and along axis 1 if that is not its extent.
+    first: usize,
+    second: Option<usize>,
 }
 
 /// Grid, block, and what the two-launch schedule adds to the arguments.
@@ -173,22 +189,35 @@ impl Call<'_> {
         if geometry.extents.contains(&0) {
             return Ok(());
         }
-        if self.prepared.plan.index_axes.is_none() {
+        let plan = &self.prepared.plan;
+        let is_row = |place: &Place| place.kind == Kind::Row;
+        if plan.index_axes.is_none() {
+            let may_turn = !geometry.places().iter().any(is_row);
+            if may_turn {
+                geometry.follow_output();
+            }
             geometry.merge(false);
+            if let (true, Some(axis)) = (may_turn, geometry.tiled_axis()) {
+                geometry.count_first(axis);
+                return self.tiled(&geometry);
+            }
         }
         let width = self.prepared.vector;
-        let extent = geometry.extents[0];
-        let vectors = extent.div_ceil(width);
-        let items = vectors * geometry.rows();
-        let groups = items.div_ceil(THREADS).min(GROUPS_MOST);
-        let space = Space { items, step: groups * THREADS, ..Space::default() };
-        let shot = Shot {
-            schedule: Schedule::Elementwise,
-            grid: [groups as u32, 1, 1],
-            block: [THREADS as u32, 1, 1],
-            partials: None,
-        };
-        self.launch(&geometry, &space, vectors, width, &shot)
+        let first = geometry.extents[0].div_ceil(width);
+        let items = first * geometry.rows();
+        let groups = groups(items.div_ceil(THREADS));
+        let space = Space { items, step: groups * THREADS, first, ..Space::default() };
+        self.launch(&geometry, &space, width, &group_shot(Schedule::Elementwise, groups))
+    }
+
+    /// Squares of axes 0 and 1.
+    fn tiled(&self, geometry: &Geometry) -> Result<()> {
+        let side = render::side(&self.prepared.graph, &self.prepared.plan);
+        let (first, second) = (geometry.extents[0].div_ceil(side), geometry.extents[1].div_ceil(side));
+        let items = first * second * geometry.extents[2..].iter().product::<usize>();
+        let step = items.min(GROUPS_MOST);
+        let space = Space { items, step, quads: geometry.extents[1], first, second: Some(second), ..Space::default() };
+        self.launch(geometry, &space, self.prepared.vector, &group_shot(Schedule::Tiled, step))
     }
 
     fn rows(&self, mut geometry: Geometry) -> Result<()> {
@@ -216,8 +245,13 @@ impl Call<'_> {
             return self.split(&geometry, rows, extent);
         }
         let space = group_space(rows, extent);
-        let shot = group_shot(self.prepared.held(extent).unwrap_or(Schedule::Group), space.step);
-        self.launch(&geometry, &space, extent, QUAD, &shot)
+        let (schedule, threads) = self.prepared.held(extent).unwrap_or((Schedule::Group, THREADS));
+        let shot = Shot { block: [threads as u32, 1, 1], ..group_shot(schedule, space.step) };
+        self.launch(&geometry, &space, QUAD * THREADS / threads, &shot)
+    }
+
+    fn slots(&self) -> u64 {
+        render::slots(&self.prepared.graph, &self.prepared.plan) as u64
     }
 
     fn wave_size(&self) -> usize {
@@ -228,7 +262,7 @@ impl Call<'_> {
         let quads = extent.div_ceil(QUAD);
         let lanes = quads.next_power_of_two().min(self.wave_size());
         let rows_per_group = THREADS / lanes;
-        let groups = rows.div_ceil(rows_per_group).min(GROUPS_MOST);
+        let groups = groups(rows.div_ceil(rows_per_group));
         let space = Space {
             items: rows,
             step: groups * rows_per_group,
@@ -236,23 +270,32 @@ impl Call<'_> {
             turns: quads.div_ceil(lanes),
             quads,
             chains: order::chains(extent),
+            first: extent,
+            second: None,
         };
-        let shot = group_shot(Schedule::Wave, groups);
-        self.launch(geometry, &space, extent, QUAD, &shot)
+        self.launch(geometry, &space, QUAD, &group_shot(Schedule::Wave, groups))
     }
 
     fn columns(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
         let (quads, chains, lanes) = (extent.div_ceil(QUAD), order::chains(extent), self.wave_size());
         let waves = quads.min(chains).div_ceil(COLUMN_CHAINS).next_power_of_two().min(COLUMN_WAVES);
-        let groups = rows.div_ceil(lanes).min(GROUPS_MOST);
-        let space = Space { items: rows, step: groups * lanes, lanes_log2: waves.ilog2(), turns: 0, quads, chains };
+        let groups = groups(rows.div_ceil(lanes));
+        let space = Space {
+            items: rows,
+            step: groups * lanes,
+            lanes_log2: waves.ilog2(),
+            quads,
+            chains,
+            first: extent,
+            ..Space::default()
+        };
         let shot = Shot {
             schedule: Schedule::Columns,
             grid: [groups as u32, 1, 1],
             block: [lanes as u32, waves as u32, 1],
             partials: None,
         };
-        self.launch(geometry, &space, extent, QUAD, &shot)
+        self.launch(geometry, &space, QUAD, &shot)
     }
 
     /// Chunks first, one a workgroup, then rows.
@@ -268,12 +311,12 @@ impl Call<'_> {
             block: [THREADS as u32, 1, 1],
             partials: address,
         };
-        self.launch_into(geometry, &space, extent, QUAD, &first, &[partials.buffer()])?;
+        self.launch_into(geometry, &space, QUAD, &first, &[partials.buffer()])?;
         let second = Shot { partials: address, ..group_shot(Schedule::Join, space.step) };
-        self.launch(geometry, &space, extent, QUAD, &second)
+        self.launch(geometry, &space, QUAD, &second)
     }
 
-    fn launch(&self, geometry: &Geometry, space: &Space, first_axis: usize, width: usize, shot: &Shot) -> Result<()> {
+    fn launch(&self, geometry: &Geometry, space: &Space, width: usize, shot: &Shot) -> Result<()> {
         let mut buffers: [Option<&Buffer>; TENSORS_MOST] = [None; TENSORS_MOST];
         for (slot, output) in buffers.iter_mut().zip(self.outputs) {
             *slot = Some(output.view().buffer());
@@ -283,14 +326,13 @@ impl Call<'_> {
         for (slot, buffer) in list.iter_mut().zip(buffers.iter().flatten()) {
             *slot = buffer;
         }
-        self.launch_into(geometry, space, first_axis, width, shot, &list[..self.outputs.len()])
+        self.launch_into(geometry, space, width, shot, &list[..self.outputs.len()])
     }
 
     fn launch_into(
         &self,
         geometry: &Geometry,
         space: &Space,
-        first_axis: usize,
         width: usize,
         shot: &Shot,
         written: &[&Buffer],
@@ -298,15 +340,27 @@ impl Call<'_> {
         let wide = is_wide(geometry, space);
         let function = self.prepared.function(shot.schedule, wide)?;
         let mut block = Block::new(wide);
-        write_space(&mut block, geometry, space, first_axis);
+        write_space(&mut block, geometry, space);
+        let slots = if shot.schedule == Schedule::Tiled { self.slots() } else { 0 };
+        let mut tiles = TILED..TILED + slots;
         for place in geometry.places() {
             let (below, _) = geometry.reach(place);
             block.word(place.address - below);
             block.index(below);
-            block.index(geometry.mode(place, width) as u64);
+            let mode = if tiles.end > tiles.start && geometry.crosses(place, 1) {
+                tiles.start += 1;
+                tiles.start - 1
+            } else {
+                geometry.mode(place, width) as u64
+            };
+            block.index(mode);
             for stride in place.strides {
                 block.index(stride as u64);
             }
+        }
+        for (stride, extent) in geometry.places().iter().filter_map(|place| place.looked_up) {
+            block.index(stride as u64);
+            block.index(extent as u64);
         }
         for (scalar, dtype) in self.scalars.iter().zip(self.prepared.graph.scalars()) {
             block.word(scalar.bits(dtype));
@@ -335,7 +389,14 @@ fn group_space(rows: usize, extent: usize) -> Space {
         turns: 0,
         quads: extent.div_ceil(QUAD),
         chains: order::chains(extent),
+        first: extent,
+        second: None,
     }
+}
+
+/// How many workgroups take what is enough for `enough` of them.
+fn groups(enough: usize) -> usize {
+    if enough <= GROUPS_MANY { enough } else { GROUPS_MANY.max(enough.div_ceil(ITEMS_OF_GROUP)) }
 }
 
 fn group_shot(schedule: Schedule, groups: usize) -> Shot {
@@ -351,7 +412,7 @@ fn is_wide(geometry: &Geometry, space: &Space) -> bool {
         || geometry.places().iter().any(|place| geometry.reach(place).1 > u64::from(u32::MAX))
 }
 
-fn write_space(block: &mut Block, geometry: &Geometry, space: &Space, first_axis: usize) {
+fn write_space(block: &mut Block, geometry: &Geometry, space: &Space) {
     block.index(space.items as u64);
     block.index(space.step as u64);
     block.index(geometry.extents[0] as u64);
@@ -361,7 +422,11 @@ fn write_space(block: &mut Block, geometry: &Geometry, space: &Space, first_axis
     block.index(space.quads as u64);
     block.index(space.chains as u64);
     for axis in 0..MAX_RANK {
-        let extent = if axis == 0 { first_axis } else { geometry.extents[axis] } as u64;
+        let extent = match (axis, space.second) {
+            (0, _) => space.first,
+            (1, Some(second)) => second,
+            _ => geometry.extents[axis],
+        } as u64;
         let (multiplier, shift) = divider(extent);
         block.index(extent);
         block.index(multiplier);

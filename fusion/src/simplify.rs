@@ -56,7 +56,7 @@ impl Pass {
                 Rewrite::Value(_) | Rewrite::Node(_) => break,
             }
         }
-        let own = matches!(node, Node::Input { .. } | Node::RowInput { .. } | Node::Scalar { .. });
+        let own = is_argument(node);
         if let (false, Some(&value)) = (own, self.known.get(&(node, dtype))) {
             return value;
         }
@@ -68,7 +68,7 @@ impl Pass {
 
     fn kind(&self, node: Node) -> Kind {
         match node {
-            Node::Input { .. } | Node::Index { .. } => Kind::Full,
+            Node::Input { .. } | Node::Index { .. } | Node::Lookup { .. } => Kind::Full,
             Node::RowInput { .. } | Node::Reduce(..) => Kind::Row,
             Node::Scalar { .. } | Node::Constant { .. } => Kind::Uniform,
             Node::Unary(..) | Node::Binary(..) | Node::Compare(..) | Node::Select(..) | Node::Cast(_) => {
@@ -100,6 +100,7 @@ impl Pass {
             | Node::Constant { .. }
             | Node::Index { .. }
             | Node::Compare(..)
+            | Node::Lookup { .. }
             | Node::Reduce(..) => None,
         }
     }
@@ -290,6 +291,11 @@ fn embeds(from: DType, to: DType) -> bool {
     }
 }
 
+/// Whether a node is a position of the launch's argument list.
+fn is_argument(node: Node) -> bool {
+    matches!(node, Node::Input { .. } | Node::RowInput { .. } | Node::Lookup { .. } | Node::Scalar { .. })
+}
+
 /// The nodes that `outputs` need, and every argument, renumbered.
 fn drop_dead(graph: &Graph, original: &Graph, outputs: &[Value]) -> Graph {
     let mut live = vec![false; graph.nodes.len()];
@@ -298,7 +304,7 @@ fn drop_dead(graph: &Graph, original: &Graph, outputs: &[Value]) -> Graph {
     }
     for at in (0..graph.nodes.len()).rev() {
         let (node, _) = graph.nodes[at];
-        live[at] |= matches!(node, Node::Input { .. } | Node::RowInput { .. } | Node::Scalar { .. });
+        live[at] |= is_argument(node);
         if live[at] {
             for operand in node.operands() {
                 live[operand.at()] = true;

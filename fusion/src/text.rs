@@ -49,6 +49,7 @@ impl fmt::Display for Graph {
             match node {
                 Node::Input { .. } => f.write_str("input")?,
                 Node::RowInput { .. } => f.write_str("row_input")?,
+                Node::Lookup { index, .. } => write!(f, "lookup {index}")?,
                 Node::Scalar { .. } => f.write_str("scalar")?,
                 Node::Constant { bits } => write_constant(f, dtype, bits)?,
                 Node::Index { axis } => write!(f, "index {axis}")?,
@@ -151,6 +152,7 @@ fn parse_node(graph: &mut Graph, dtype: DType, body: &str) -> Parsed<Value> {
     match (op, operands.as_slice()) {
         ("select", &[c, a, b]) => return Ok(graph.select(c, a, b)),
         ("cast", &[a]) => return Ok(graph.cast(a, dtype)),
+        ("lookup", &[index]) => return Ok(graph.lookup(dtype, index)),
         _ => {}
     }
     if let (Some(op), &[a]) = (op.strip_prefix("reduce.").and_then(Reduce::named), operands.as_slice()) {

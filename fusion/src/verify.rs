@@ -52,6 +52,10 @@ impl Graph {
                 self.agree("select", a, b)
             }
             Node::Cast(_) => Ok(()),
+            Node::Lookup { index, .. } if self.dtype(index) != DType::I64 => {
+                Err(format!("lookup takes an i64 index, {index} is {}", self.dtype(index).name()))
+            }
+            Node::Lookup { .. } => Ok(()),
             Node::Reduce(op, a) => self.takes(op.name(), op.class(), a),
         }
     }

@@ -216,8 +216,18 @@ fn a_row_has_the_same_sum_in_every_schedule() {
 /// up to 8192 elements. Each operator alone is another schedule for most of them.
 #[test]
 fn a_long_softmax_has_the_same_bits_held_read_anew_and_operator_by_operator() {
+    long_softmax(DType::F32, &[1030, 2048, 4096, 4104, 8192, 12_288, 12_290, 20_000]);
+}
+
+/// Elements of two bytes, of which a thread takes eight at once where they lie so, and four of a kind elsewhere.
+#[test]
+fn a_long_softmax_of_halves_has_the_same_bits_too() {
+    long_softmax(DType::BF16, &[1030, 2048, 4104, 8192, 12_290]);
+}
+
+fn long_softmax(dtype: DType, columns: &[usize]) {
     let mut g = Graph::new("softmax");
-    let x = g.input(DType::F32);
+    let x = g.input(dtype);
     let most = g.reduce(Reduce::Max, x);
     let shifted = g.binary(Binary::Sub, x, most);
     let exp = g.unary(Unary::Exp, shifted);
@@ -225,14 +235,14 @@ fn a_long_softmax_has_the_same_bits_held_read_anew_and_operator_by_operator() {
     let quotient = g.binary(Binary::Div, exp, sum);
     g.output(quotient);
     // Two, four and eight quads a thread, whole and cut; a whole chunk and part of one more; three chunks.
-    for cols in [1030, 2048, 4096, 4104, 8192, 12_288, 12_290, 20_000] {
+    for &cols in columns {
         let rows = 3;
         let mut random = Random(cols as u64);
         let values: Vec<Scalar> =
-            (0..rows * cols).map(|_| rounded(DType::F32, Scalar::Float(random.unit() * 8.0))).collect();
-        let x = upload(DType::F32, &[rows, cols], &values);
+            (0..rows * cols).map(|_| rounded(dtype, Scalar::Float(random.unit() * 8.0))).collect();
+        let x = upload(dtype, &[rows, cols], &values);
         let softmax = |x: &Tensor| {
-            let mut y = Tensor::empty(device(), &[rows, cols], DType::F32).unwrap();
+            let mut y = Tensor::empty(device(), &[rows, cols], dtype).unwrap();
             run(device().stream(), &g, &[rows, cols], &[x.view()], &[], &mut [y.view_mut()]).unwrap();
             download(&y)
         };
@@ -244,7 +254,7 @@ fn a_long_softmax_has_the_same_bits_held_read_anew_and_operator_by_operator() {
         assert_eq!(softmax(&x), expected, "{cols} columns");
         // Every second element of a longer vector lies strided.
         let spread: Vec<Scalar> = values.iter().flat_map(|&value| [value, Scalar::Float(9.0)]).collect();
-        let strided = upload(DType::F32, &[2 * rows * cols], &spread);
+        let strided = upload(dtype, &[2 * rows * cols], &spread);
         let layout = Layout::strided(&[rows, cols], &[2 * cols as i64, 2], 0).unwrap();
         let strided = strided.with_layout(layout).unwrap();
         assert_eq!(softmax(&strided), expected, "{cols} columns, strided");

@@ -21,8 +21,10 @@ pub(super) struct Step<'a> {
     pub keeps: bool,
     /// Whether the inputs are in such arrays already: [`preload`] has read those of several steps at once.
     pub preloaded: bool,
+    /// The side of the tiles that inputs may have been put in: `tiles`, read at `column` and `line`.
+    pub tile: Option<usize>,
     pub indent: &'a str,
-    /// The accumulator of a reduction, an lvalue.
+    /// The accumulator of a reduction, an lvalue: one of each quad where a step has several.
     pub chain: &'a dyn Fn(Value) -> String,
     /// Whether stores need the lane's `live` flag.
     pub guarded: bool,
@@ -43,7 +45,8 @@ pub(super) fn render(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
     }
     for &reduce in &step.pass.reduces {
         let (functor, operand) = kernel.reduction(reduce);
-        let _ = writeln!(out, "{indent}    s{}[e] = ({functor}::A){};", reduce.0, step.name(kernel, operand));
+        let place = if width == QUAD { "e".to_owned() } else { format!("e / {QUAD}][e % {QUAD}") };
+        let _ = writeln!(out, "{indent}    s{}[{place}] = ({functor}::A){};", reduce.0, step.name(kernel, operand));
     }
     for &slot in &step.pass.stores {
         let _ = writeln!(out, "{indent}    y{slot}[e] = {};", step.name(kernel, kernel.graph.outputs[slot]));
@@ -51,8 +54,11 @@ pub(super) fn render(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
     let _ = writeln!(out, "{indent}}}");
     for &reduce in &step.pass.reduces {
         let (functor, _) = kernel.reduction(reduce);
-        let chain = (step.chain)(reduce);
-        let _ = writeln!(out, "{indent}{chain} = fuse::fold<{functor}>({chain}, s{}, count);", reduce.0);
+        let (chain, quads) = ((step.chain)(reduce), width / QUAD);
+        let _ = match quads {
+            1 => writeln!(out, "{indent}{chain} = fuse::fold<{functor}>({chain}, s{}, count);", reduce.0),
+            _ => writeln!(out, "{indent}fuse::fold_each<{functor}, {quads}>({chain}, s{}, count);", reduce.0),
+        };
     }
     stores(kernel, step, out);
 }
@@ -96,6 +102,20 @@ fn loads(kernel: &Kernel<'_>, step: &Step<'_>, computed: &[Value], out: &mut Str
         true => format!("k{}[q]", input.0),
         false => format!("x{}", input.0),
     };
+    if let Some(side) = step.tile {
+        for &input in &inputs {
+            let (at, storage, array) = (kernel.input(input), expr::storage(kernel.graph.dtype(input)), array(input));
+            let (full, part) = load_texts(kernel, &[input], |_| array.clone(), indent);
+            let tile = format!("(const {storage}*)tiles[a.tensor[{at}].mode - fuse::TILED]");
+            let _ = writeln!(
+                out,
+                "{indent}if (a.tensor[{at}].mode >= fuse::TILED) {{\n{indent}    fuse::load_turned<{storage}, {side}>({array}, {tile}, column, line);"
+            );
+            let _ =
+                writeln!(out, "{indent}}} else if (count == {width}) {{\n{full}{indent}}} else {{\n{part}{indent}}}");
+        }
+        return;
+    }
     let (full, part) = load_texts(kernel, &inputs, array, indent);
     let _ = writeln!(out, "{indent}if (count == {width}) {{\n{full}{indent}}} else {{\n{part}{indent}}}");
 }
@@ -153,12 +173,13 @@ pub(super) enum Lie {
     Anyhow,
 }
 
-/// Reads inputs of `turns` steps into `k…[q]`, one step after another; `column` is the text of step `q`'s first element.
+/// Reads inputs of `turns` steps of `width` into `k…[q]`, one step after another; `column` is the text of step `q`'s first
+/// element.
 pub(super) fn preload(
     kernel: &Kernel<'_>,
     inputs: &[Value],
     lie: Lie,
-    (turns, column): (usize, &str),
+    (turns, width, column): (usize, usize, &str),
     indent: &str,
     out: &mut String,
 ) {
@@ -175,9 +196,9 @@ pub(super) fn preload(
         }
     } else {
         let (full, part) = load_texts(kernel, inputs, |input| format!("k{}[q]", input.0), &format!("{indent}    "));
-        let _ = writeln!(out, "{indent}    const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
+        let _ = writeln!(out, "{indent}    const rf::u32 count = fuse::window(column, a.space.extent, {width});");
         let _ =
-            writeln!(out, "{indent}    if (count == {QUAD}) {{\n{full}{indent}    }} else {{\n{part}{indent}    }}");
+            writeln!(out, "{indent}    if (count == {width}) {{\n{full}{indent}    }} else {{\n{part}{indent}    }}");
     }
     let _ = writeln!(out, "{indent}}}");
 }
@@ -198,7 +219,8 @@ fn results(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
     let (indent, width) = (step.indent, step.width);
     for &reduce in &step.pass.reduces {
         let (functor, _) = kernel.reduction(reduce);
-        let _ = writeln!(out, "{indent}{functor}::A s{}[{width}];", reduce.0);
+        let extents = if width == QUAD { QUAD.to_string() } else { format!("{}][{QUAD}", width / QUAD) };
+        let _ = writeln!(out, "{indent}{functor}::A s{}[{extents}];", reduce.0);
     }
     for &slot in &step.pass.stores {
         let register = expr::register(kernel.graph.dtype(kernel.graph.outputs[slot]));
@@ -212,7 +234,8 @@ fn compute(kernel: &Kernel<'_>, step: &Step<'_>, value: Value, out: &mut String)
         Node::Input { .. } => return,
         Node::Index { axis: 0 } => "(rf::i64)(column + (index_t)e)".to_owned(),
         Node::Index { axis } => format!("(rf::i64)at[{axis}]"),
-        _ => expr::expression(kernel.graph, value, |operand| step.name(kernel, operand)),
+        Node::Lookup { index, .. } => kernel.look_up(value, &step.name(kernel, index)),
+        _ => expr::expression(kernel.graph, &kernel.plan.kinds, value, |operand| step.name(kernel, operand)),
     };
     let (indent, at) = (step.indent, value.0);
     let _ = writeln!(out, "{indent}    const {} v{at} = {text};", expr::register(dtype));

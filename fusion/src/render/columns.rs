@@ -72,6 +72,7 @@ fn pass(kernel: &Kernel<'_>, number: usize, out: &mut String) {
         width: QUAD,
         keeps: false,
         preloaded: false,
+        tile: None,
         indent: "                    ",
         chain: &|reduce| format!("c{}", reduce.0),
         guarded: true,

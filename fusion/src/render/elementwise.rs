@@ -44,6 +44,7 @@ pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
         width,
         keeps: false,
         preloaded: false,
+        tile: None,
         indent: "        ",
         chain: &|_| unreachable!("an elementwise graph has no reduction"),
         guarded: false,

@@ -51,7 +51,7 @@ fn put(graph: &Graph, plan: &Plan, arguments: &[Argument], out: &mut String) {
                 let (at, storage) = (found.expect("every live input is an argument"), expr::storage(dtype));
                 format!("fuse::Reg<{storage}>::get(*(const {storage}*)({}))", place(at))
             }
-            _ => expr::expression(graph, value, |operand| format!("v{}", operand.0)),
+            _ => expr::expression(graph, &plan.kinds, value, |operand| format!("v{}", operand.0)),
         };
         let _ = writeln!(out, "        const {} v{} = {text};", expr::register(dtype), value.0);
     }

@@ -5,7 +5,7 @@
 
 use rocfire_hal::DType;
 
-use crate::graph::{Graph, Node, Value};
+use crate::graph::{Graph, Kind, Node, Value};
 use crate::op::{Binary, Compare, Reduce, Unary};
 
 /// The type of an element in memory.
@@ -50,21 +50,26 @@ pub(crate) fn reduction(op: Reduce, dtype: DType) -> String {
     format!("fuse::{name}<{}>", storage(dtype))
 }
 
-/// The expression of an operator node. `name` gives the text of an operand.
+/// The expression of an operator node. `name` gives the text of an operand, `kinds` how each node varies.
 ///
 /// # Panics
 /// For inputs, indices and reductions, which are no expressions of their operands: the schedules place them.
-pub(crate) fn expression(graph: &Graph, value: Value, name: impl Fn(Value) -> String) -> String {
+pub(crate) fn expression(graph: &Graph, kinds: &[Kind], value: Value, name: impl Fn(Value) -> String) -> String {
     let (node, dtype) = graph.nodes[value.at()];
     match node {
         Node::Scalar { slot } => format!("fuse::from_bits<{}>(a.scalar[{slot}])", storage(dtype)),
         Node::Constant { bits } => format!("fuse::from_bits<{}>({bits:#x}ull)", storage(dtype)),
         Node::Unary(op, a) => unary(op, graph.dtype(a), &name(a)),
+        Node::Binary(Binary::Div, a, b)
+            if dtype.is_float() && kinds[a.at()] == Kind::Full && kinds[b.at()] < Kind::Full =>
+        {
+            format!("fuse::Number<{}>::div_by({}, {})", storage(dtype), name(a), name(b))
+        }
         Node::Binary(op, a, b) => binary(op, dtype, &name(a), &name(b)),
         Node::Compare(op, a, b) => format!("({} {} {})", name(a), comparison(op), name(b)),
         Node::Select(c, a, b) => format!("({} ? {} : {})", name(c), name(a), name(b)),
         Node::Cast(a) => format!("fuse::convert<{}>({})", storage(dtype), name(a)),
-        Node::Input { .. } | Node::RowInput { .. } | Node::Index { .. } | Node::Reduce(..) => {
+        Node::Input { .. } | Node::RowInput { .. } | Node::Lookup { .. } | Node::Index { .. } | Node::Reduce(..) => {
             unreachable!("{node:?} is placed by its schedule")
         }
     }
@@ -87,8 +92,8 @@ fn unary(op: Unary, dtype: DType, a: &str) -> String {
         Unary::Trunc => exact("trunc"),
         Unary::IsNan => exact("is_nan"),
         Unary::IsInf => exact("is_inf"),
-        Unary::Exp
-        | Unary::Log
+        Unary::Exp => format!("fuse::fit<{s}>(fuse::Function<{s}>::exp({a}))"),
+        Unary::Log
         | Unary::Log1p
         | Unary::Sqrt
         | Unary::Rsqrt

@@ -15,7 +15,8 @@ namespace fuse {
 
 // A tensor as the launch describes it. Offsets and strides are in bytes, modulo 2^bits of index_t: a negative stride wraps.
 // stride[0] belongs to the last axis.
-enum Mode { SPLAT = 0, PACKED = 1, STRIDED = 2 };
+// From TILED on, the number of the tile in LDS that the tensor is read through.
+enum Mode { SPLAT = 0, PACKED = 1, STRIDED = 2, TILED = 3 };
 struct Tensor {
     u64 base;       // lowest address that is touched
     index_t start;  // from there to the element at coordinates 0
@@ -35,7 +36,7 @@ struct Space {
     index_t rank;    // axes that are left, at least 1
     index_t lanes_log2;  // lanes of a row, or waves of a workgroup where lanes lie across rows
     index_t turns;       // quads of a lane
-    index_t quads;       // of a row
+    index_t quads;       // of a row; the extent of axis 1 where it is cut into tiles
     index_t chains;      // of a row
     Axis axis[8];
 };
@@ -49,9 +50,10 @@ RF_FN index_t divide(index_t item, const Axis& axis) {
 #endif
 }
 
-// Adds to every offset what the axes from 1 on contribute to item number `rest` of them.
-template <int K> RF_FN void locate(const Space& space, const Tensor (&tensor)[K], index_t rest, index_t (&offset)[K]) {
-    for (u32 axis = 1; axis < space.rank; ++axis) {
+// Adds to every offset what the axes from FIRST on contribute to item number `rest` of them.
+template <u32 FIRST, int K>
+RF_FN void locate_from(const Space& space, const Tensor (&tensor)[K], index_t rest, index_t (&offset)[K]) {
+    for (u32 axis = FIRST; axis < space.rank; ++axis) {
         index_t coordinate = rest;
         if (axis + 1 < space.rank) {
             rest = divide(rest, space.axis[axis]);
@@ -60,6 +62,9 @@ template <int K> RF_FN void locate(const Space& space, const Tensor (&tensor)[K]
 #pragma unroll
         for (int k = 0; k < K; ++k) offset[k] += coordinate * tensor[k].stride[axis];
     }
+}
+template <int K> RF_FN void locate(const Space& space, const Tensor (&tensor)[K], index_t rest, index_t (&offset)[K]) {
+    locate_from<1>(space, tensor, rest, offset);
 }
 
 // The same, keeping the coordinates. Their array is indexed by constants only, which keeps it in registers.
@@ -83,25 +88,34 @@ RF_FN void locate(const Space& space, const Tensor (&tensor)[K], index_t rest, i
 
 // --- elements in memory and in registers ---
 
-// A value in a register: 16-bit floats as the float they stand for, a bool as a bool.
+// A value in a register: 16-bit floats as the float they stand for, a bool as a bool. `fit` rounds to S what an operator
+// made; `put` writes a value that is one of S already.
 template <class S> struct Reg {
     typedef S type;
     RF_FN static S get(S x) { return x; }
+    RF_FN static S fit(S x) { return x; }
     RF_FN static S put(S x) { return x; }
 };
 template <> struct Reg<f16> {
     typedef float type;
     RF_FN static float get(f16 x) { return to_f32(x); }
+    RF_FN static float fit(float x) { return to_f32(f32_to_f16(x)); }
     RF_FN static f16 put(float x) { return f32_to_f16(x); }
 };
 template <> struct Reg<bf16> {
     typedef float type;
     RF_FN static float get(bf16 x) { return to_f32(x); }
-    RF_FN static bf16 put(float x) { return f32_to_bf16(x); }
+    RF_FN static float fit(float x) { return round_to_bf16(x); }
+    RF_FN static bf16 put(float x) {
+        bf16 y;
+        y.bits = (u16)(bit_cast<u32>(x) >> 16);
+        return y;
+    }
 };
 template <> struct Reg<bool8> {
     typedef bool type;
     RF_FN static bool get(bool8 x) { return x.bits != 0; }
+    RF_FN static bool fit(bool x) { return x; }
     RF_FN static bool8 put(bool x) {
         bool8 y;
         y.bits = x ? 1 : 0;
@@ -128,16 +142,57 @@ template <class S> RF_FN void store_one(const Tensor& tensor, index_t offset, ty
 // Elements that one memory instruction moves when N of them are side by side.
 template <class S, int N> struct Chunk { static const int value = N * sizeof(S) <= 16 ? N : 16 / (int)sizeof(S); };
 
+// M neighbours between memory and registers in one access.
+template <class S, int M> struct Neighbours {
+    typedef typename Reg<S>::type T;
+    RF_FN static void get(T* to, const char* from) {
+        const Vec<S, M> part = load<M>((const S*)from);
+#pragma unroll
+        for (int i = 0; i < M; ++i) to[i] = Reg<S>::get(part[i]);
+    }
+    RF_FN static void put(char* to, const T* from) {
+        Vec<S, M> part;
+#pragma unroll
+        for (int i = 0; i < M; ++i) part[i] = Reg<S>::put(from[i]);
+        store<M>((S*)to, part);
+    }
+};
+// bf16 in words of two: each half is the upper half of a float.
+template <int M> struct HalfFloats {
+    RF_FN static void get(float* to, const char* from) {
+        const Vec<u32, M / 2> part = load<M / 2>((const u32*)from);
+#pragma unroll
+        for (int i = 0; i < M / 2; ++i) {
+            to[2 * i] = bit_cast<float>(part[i] << 16);
+            to[2 * i + 1] = bit_cast<float>(part[i] & 0xffff0000u);
+        }
+    }
+    RF_FN static u32 word(float low, float high) {
+#if RF_DEVICE_AMD
+        return __builtin_amdgcn_perm(bit_cast<u32>(high), bit_cast<u32>(low), 0x07060302u);
+#else
+        u32 both;
+        asm("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(both) : "r"(bit_cast<u32>(low)), "r"(bit_cast<u32>(high)));
+        return both;
+#endif
+    }
+    RF_FN static void put(char* to, const float* from) {
+        Vec<u32, M / 2> part;
+#pragma unroll
+        for (int i = 0; i < M / 2; ++i) part[i] = word(from[2 * i], from[2 * i + 1]);
+        store<M / 2>((u32*)to, part);
+    }
+};
+template <> struct Neighbours<bf16, 2> : HalfFloats<2> {};
+template <> struct Neighbours<bf16, 4> : HalfFloats<4> {};
+template <> struct Neighbours<bf16, 8> : HalfFloats<8> {};
+
 // N elements along the last axis that lie side by side, all of them there. No branch stands between one such load and
 // the next, so that many are under way at once.
 template <class S, int N> RF_FN void load_packed(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset) {
     const int M = Chunk<S, N>::value;
 #pragma unroll
-    for (int e = 0; e < N; e += M) {
-        const Vec<S, M> part = load<M>((const S*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S))));
-#pragma unroll
-        for (int i = 0; i < M; ++i) to[e + i] = Reg<S>::get(part[i]);
-    }
+    for (int e = 0; e < N; e += M) Neighbours<S, M>::get(to + e, memory(tensor.base) + (index_t)(offset + e * sizeof(S)));
 }
 // N elements along the last axis, all of them there. The mode is the same in every lane.
 template <class S, int N> RF_FN void load_full(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset) {
@@ -165,12 +220,8 @@ template <class S, int N> RF_FN void store_full(const typename Reg<S>::type (&fr
     const int M = Chunk<S, N>::value;
     if (tensor.mode == PACKED) {
 #pragma unroll
-        for (int e = 0; e < N; e += M) {
-            Vec<S, M> part;
-#pragma unroll
-            for (int i = 0; i < M; ++i) part[i] = Reg<S>::put(from[e + i]);
-            store<M>((S*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S))), part);
-        }
+        for (int e = 0; e < N; e += M)
+            Neighbours<S, M>::put(memory(tensor.base) + (index_t)(offset + e * sizeof(S)), from + e);
     } else {
 #pragma unroll
         for (int e = 0; e < N; ++e) store_one<S>(tensor, offset + (index_t)e * tensor.stride[0], from[e]);
@@ -182,10 +233,56 @@ RF_FN void store_part(const typename Reg<S>::type (&from)[N], const Tensor& tens
     for (int e = 0; e < N; ++e)
         if ((u32)e < count) store_one<S>(tensor, offset + (index_t)e * tensor.stride[0], from[e]);
 }
+// The axis of a tensor that an index counts along: bytes from one element to the next, and how many there are.
+struct Reach {
+    index_t stride, extent;
+};
+// The element at `index` from `offset` on. What is not `there`, and an index outside, give zero and read nothing.
+template <class S>
+RF_FN typename Reg<S>::type look_up(const Tensor& tensor, index_t offset, const Reach& reach, i64 index, bool there) {
+    typename Reg<S>::type value = typename Reg<S>::type();
+    if (there && (u64)index < (u64)reach.extent) value = load_one<S>(tensor, offset + (index_t)index * reach.stride);
+    return value;
+}
 // How many of the `width` elements from `column` on are inside `extent`.
 RF_FN u32 window(index_t column, index_t extent, u32 width) {
     const index_t left = column < extent ? extent - column : 0;
     return left < width ? (u32)left : width;
+}
+
+// --- tiles ---
+
+// A square of SIDE x SIDE elements of a tensor whose neighbours lie along axis 1 goes through LDS, so that it is read along
+// that axis and used along axis 0. A line of the tile is one coordinate of axis 0; the element more that a line has spreads
+// the elements of a column over the banks. `wide` lines and `deep` elements of each are there; the rest is zero. All loads
+// come before the stores, so that they are under way together.
+template <class S, int SIDE, int THREADS>
+RF_FN void load_tile(S* tile, const Tensor& tensor, index_t offset, u32 wide, u32 deep) {
+    const int EACH = SIDE * SIDE / THREADS;
+    S part[EACH];
+    const u32 line = thread_x() / SIDE, place = thread_x() % SIDE;
+    const char* from = memory(tensor.base);
+    offset += line * tensor.stride[0] + place * tensor.stride[1];
+    if (wide == SIDE && deep == SIDE) {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i)
+            part[i] = *(const S*)(from + (index_t)(offset + (index_t)(i * (THREADS / SIDE)) * tensor.stride[0]));
+    } else {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            part[i] = S();
+            if (line + i * (THREADS / SIDE) < wide && place < deep)
+                part[i] = *(const S*)(from + (index_t)(offset + (index_t)(i * (THREADS / SIDE)) * tensor.stride[0]));
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) tile[(line + i * (THREADS / SIDE)) * (SIDE + 1) + place] = part[i];
+}
+// N neighbours along axis 0 from a tile.
+template <class S, int SIDE, int N>
+RF_FN void load_turned(typename Reg<S>::type (&to)[N], const S* tile, u32 column, u32 row) {
+#pragma unroll
+    for (int e = 0; e < N; ++e) to[e] = Reg<S>::get(tile[(column + e) * (SIDE + 1) + row]);
 }
 
 // --- operators, on registers, each rounding to S ---
@@ -201,7 +298,7 @@ template <class S> struct Unsigned { typedef u32 type; };
 template <> struct Unsigned<i64> { typedef u64 type; };
 template <> struct Unsigned<u64> { typedef u64 type; };
 
-template <class S> RF_FN typename Reg<S>::type fit(typename Reg<S>::type x) { return Reg<S>::get(Reg<S>::put(x)); }
+template <class S> RF_FN typename Reg<S>::type fit(typename Reg<S>::type x) { return Reg<S>::fit(x); }
 // The register form of a number that rf::cast made.
 template <class To, class From> RF_FN typename Reg<To>::type convert(From x) { return Reg<To>::get(rf::cast<To>(x)); }
 template <class S> RF_FN typename Reg<S>::type from_bits(u64 bits) {
@@ -210,6 +307,59 @@ template <class S> RF_FN typename Reg<S>::type from_bits(u64 bits) {
     return Reg<S>::get(x);
 }
 
+// Functions whose 16-bit result leaves room for a cheaper form than float's: here to 2^-17 before the rounding, which is half
+// a unit in the last place and 4/1000 of one.
+template <class S> struct Function {
+    typedef typename Reg<S>::type T;
+    RF_FN static T exp(T x) { return rf::exp(x); }
+};
+struct HalfFunction {
+    RF_FN static float exp(float x) { return exp2_for_half(x * 0x1.715476p+0f); }
+};
+template <> struct Function<f16> : HalfFunction {};
+template <> struct Function<bf16> : HalfFunction {};
+
+// Quotients. Those of 16-bit floats go through the divisor's reciprocal, which is made once for all that share it. What
+// depends on the divisor alone is written apart from the rest, so that the compiler sees it.
+template <class S> struct Quotient {
+    typedef typename Reg<S>::type T;
+    RF_FN static T of(T a, T b) { return a / b; }
+    RF_FN static T by(T a, T b) { return a / b; }
+};
+// A power of two has an exact reciprocal, and the product rounds as the quotient does. Where the divisor is the same for all
+// lanes, so is the branch, which spares them the division.
+template <> struct Quotient<float> {
+    RF_FN static float of(float a, float b) { return a / b; }
+    RF_FN static float by(float a, float b) {
+        const u32 bits = bit_cast<u32>(b), size = bits & 0x7fffffffu;
+        const bool is_power = (size & 0x7fffffu) == 0u && size - 0x10000000u < 0x60000000u;
+        const float reciprocal = bit_cast<float>((bits & 0x80000000u) | (0x7f000000u - size));
+        if (is_power) return a * reciprocal;
+        return a / b;
+    }
+};
+// A quotient of two values of 8 bits is at least 2^-17 of itself away from where the rounding to 8 bits changes, and never
+// there: what follows is off by 2^-22 and therefore rounds as the exact one does. Not so where a or the quotient is subnormal:
+// there a tie may go the other way. The divisor is scaled into the range where it has a reciprocal.
+template <> struct Quotient<bf16> {
+    RF_FN static float of(float a, float b) {
+        const float size = rf::abs(b);
+        const float scale = size < 0x1p-64f ? 0x1p64f : size > 0x1p64f ? 0x1p-64f : 1.0f;
+        return (a * rcp_fast(b * scale)) * scale;
+    }
+    RF_FN static float by(float a, float b) { return of(a, b); }
+};
+// With 11 bits that distance is 2^-23, which one correction by the remainder keeps, ties of subnormal quotients included. No
+// value of f16 has a reciprocal out of float's range. Where the quotient is no number, the remainder is none either.
+template <> struct Quotient<f16> {
+    RF_FN static float of(float a, float b) {
+        const float reciprocal = rcp_fast(b);
+        const float q = a * reciprocal;
+        const float better = fma(fma(-q, b, a), reciprocal, q);
+        return q < better || q > better ? better : q;
+    }
+    RF_FN static float by(float a, float b) { return of(a, b); }
+};
 template <class S, bool FLOAT = IsFloat<S>::value> struct Number {
     typedef typename Reg<S>::type T;
     RF_FN static T neg(T a) { return -a; }
@@ -218,7 +368,9 @@ template <class S, bool FLOAT = IsFloat<S>::value> struct Number {
     RF_FN static T add(T a, T b) { return fit<S>(a + b); }
     RF_FN static T sub(T a, T b) { return fit<S>(a - b); }
     RF_FN static T mul(T a, T b) { return fit<S>(a * b); }
-    RF_FN static T div(T a, T b) { return fit<S>(a / b); }
+    RF_FN static T div(T a, T b) { return fit<S>(Quotient<S>::of(a, b)); }
+    // The same bits, for a divisor that many share.
+    RF_FN static T div_by(T a, T b) { return fit<S>(Quotient<S>::by(a, b)); }
     RF_FN static T rem(T a, T b) { return fit<S>(rf::floor_mod(a, b)); }
     RF_FN static T pow(T a, T b) { return fit<S>(rf::pow(a, b)); }
 };
@@ -321,13 +473,13 @@ template <class S> struct ProdOf {
 template <class S> struct MaxOf {
     typedef typename Accumulator<S>::type A;
     RF_FN static A neutral() { return Extremes<S>::least(); }
-    RF_FN static A apply(A a, A b) { return rf::max(a, b); }
+    RF_FN static A apply(A a, A b) { return max_of_either_zero(a, b); }
     RF_FN static typename Reg<S>::type finish(A total, u64) { return Extremes<S>::canonical(total); }
 };
 template <class S> struct MinOf {
     typedef typename Accumulator<S>::type A;
     RF_FN static A neutral() { return Extremes<S>::most(); }
-    RF_FN static A apply(A a, A b) { return rf::min(a, b); }
+    RF_FN static A apply(A a, A b) { return min_of_either_zero(a, b); }
     RF_FN static typename Reg<S>::type finish(A total, u64) { return Extremes<S>::canonical(total); }
 };
 template <class S> struct AnyOf {
@@ -350,6 +502,12 @@ template <class R> RF_FN typename R::A fold(typename R::A chain, typename R::A (
         for (int e = 0; e < 4; ++e) x[e] = (u32)e < count ? x[e] : R::neutral();
     }
     return R::apply(chain, R::apply(R::apply(x[0], x[1]), R::apply(x[2], x[3])));
+}
+// Quads of neighbouring chains, which one lane has.
+template <class R, int QUADS>
+RF_FN void fold_each(typename R::A (&chain)[QUADS], typename R::A (&x)[QUADS][4], u32 count) {
+#pragma unroll
+    for (int i = 0; i < QUADS; ++i) chain[i] = fold<R>(chain[i], x[i], count > 4u * i ? count - 4u * i : 0u);
 }
 
 template <class R> struct Step {

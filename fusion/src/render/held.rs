@@ -2,17 +2,30 @@
 //! pass: it is read once.
 //!
 //! For rows of one chunk. All loads of a pass come before its arithmetic, so that they are under way together. How many
-//! quads a chain has is in the text, since registers cannot be indexed. The order is that of `Group`.
+//! quads a chain has is in the text, since registers cannot be indexed. Where the elements are of two bytes or one, a thread
+//! has two chains that are neighbours, so that it reads 16 bytes at once. The order is that of `Group` in either case.
 
 use std::fmt::Write as _;
 
 use super::{ENTRY, Kernel, THREADS, body, expr, group};
-use crate::graph::{Graph, Node, Value};
+use crate::graph::{Graph, Kind, Node, Value};
 use crate::order::QUAD;
-use crate::plan::Plan;
+use crate::plan::{Argument, Plan, arguments};
 
 /// Most registers of a lane for the row: half of what a lane of a workgroup of [`THREADS`] can have everywhere.
 const REGISTERS_MOST: usize = 128;
+
+/// How many chains a thread has if it reads `turns` quads of each.
+pub(crate) fn chains_of_thread(graph: &Graph, plan: &Plan, turns: usize) -> usize {
+    let bytes = arguments(graph, plan).into_iter().map(|argument| {
+        let value = match argument {
+            Argument::Input(_, value) => value,
+            Argument::Output(slot) => graph.outputs[slot],
+        };
+        if plan.kinds[value.at()] == Kind::Full { graph.dtype(value).size_bytes() } else { 0 }
+    });
+    if bytes.max().unwrap_or(0) <= 2 && fits(graph, plan, 2 * turns) { 2 } else { 1 }
+}
 
 /// Whether the values that pass from one pass to the next, and what a pass reads on top, fit into registers.
 pub(crate) fn fits(graph: &Graph, plan: &Plan, turns: usize) -> bool {
@@ -27,15 +40,28 @@ pub(crate) fn fits(graph: &Graph, plan: &Plan, turns: usize) -> bool {
     (kept + most) * turns * QUAD <= REGISTERS_MOST
 }
 
+/// The kernel's sizes.
+struct Size {
+    turns: usize,
+    /// Chains of a thread.
+    chains: usize,
+    threads: usize,
+    /// Elements that a thread takes at once.
+    width: usize,
+}
+
 pub(super) fn render(kernel: &Kernel<'_>, turns: usize, out: &mut String) {
+    let chains = chains_of_thread(kernel.graph, kernel.plan, turns);
+    let size = Size { turns, chains, threads: THREADS / chains, width: QUAD * chains };
+    let (threads, width) = (size.threads, size.width);
     let reductions: usize = kernel.plan.passes.iter().map(|pass| pass.reduces.len()).sum();
-    let _ = writeln!(out, "extern \"C\" __global__ __launch_bounds__({THREADS}) void {ENTRY}(FusedArgs a) {{");
+    let _ = writeln!(out, "extern \"C\" __global__ __launch_bounds__({threads}) void {ENTRY}(FusedArgs a) {{");
     kernel.uniforms(out);
-    let _ = writeln!(out, "    const bool packed = {};", body::packed(kernel, QUAD));
+    let _ = writeln!(out, "    const bool packed = {};", body::packed(kernel, width));
     // Each reduction of a row has its own values, so that one barrier a reduction is enough: the next use of them is behind the
     // barrier of another. A single reduction takes turns with itself.
     let slots = reductions.max(2);
-    let _ = writeln!(out, "    __shared__ rf::u64 scratch[{slots}][{THREADS} / ARCH_WAVE_SIZE];");
+    let _ = writeln!(out, "    __shared__ rf::u64 scratch[{slots}][{threads} / ARCH_WAVE_SIZE];");
     if reductions == 1 {
         out.push_str("    rf::u32 slot = 1;\n");
     }
@@ -48,12 +74,12 @@ pub(super) fn render(kernel: &Kernel<'_>, turns: usize, out: &mut String) {
     let kept: Vec<Value> =
         (0..kernel.graph.nodes.len() as u32).map(Value).filter(|v| kernel.plan.kept[v.at()]).collect();
     let computed: Vec<Value> = kept.iter().copied().filter(|value| !is_input(value)).collect();
-    body::arrays(kernel, &computed, turns, QUAD, "        ", out);
+    body::arrays(kernel, &computed, turns, width, "        ", out);
     let mut before = 0;
     for level in 0..=kernel.plan.passes.len() {
         kernel.row_values(out, level);
         if level < kernel.plan.passes.len() {
-            pass(kernel, level, turns, before, reductions, out);
+            pass(kernel, level, &size, before, reductions, out);
             before += kernel.plan.passes[level].reduces.len();
         }
     }
@@ -62,30 +88,40 @@ pub(super) fn render(kernel: &Kernel<'_>, turns: usize, out: &mut String) {
 }
 
 /// `before` is the number of reductions of the row so far.
-fn pass(kernel: &Kernel<'_>, number: usize, turns: usize, before: usize, reductions: usize, out: &mut String) {
+fn pass(kernel: &Kernel<'_>, number: usize, size: &Size, before: usize, reductions: usize, out: &mut String) {
     let pass = &kernel.plan.passes[number];
     let inputs = body::inputs(kernel, number, true);
-    let column = format!("(q * {THREADS} + rf::thread_x()) * {QUAD}");
-    body::arrays(kernel, &inputs, turns, QUAD, "        ", out);
+    let &Size { turns, chains, threads, width } = size;
+    let column = format!("(q * {threads} + rf::thread_x()) * {width}");
+    body::arrays(kernel, &inputs, turns, width, "        ", out);
     if !inputs.is_empty() {
         out.push_str("        if (packed) {\n");
         // A thread past the end reads the row's first quad, and nothing comes of it.
         let inside = format!("{column} < a.space.extent ? {column} : 0");
-        body::preload(kernel, &inputs, body::Lie::Packed, (turns, &inside), "            ", out);
+        body::preload(kernel, &inputs, body::Lie::Packed, (turns, width, &inside), "            ", out);
         out.push_str("        } else {\n");
-        body::preload(kernel, &inputs, body::Lie::Anyhow, (turns, &column), "            ", out);
+        body::preload(kernel, &inputs, body::Lie::Anyhow, (turns, width, &column), "            ", out);
         out.push_str("        }\n");
     }
-    group::chains(kernel, &pass.reduces, 'c', "        ", out);
+    if chains == 1 {
+        group::chains(kernel, &pass.reduces, 'c', "        ", out);
+    } else {
+        for &reduce in &pass.reduces {
+            let (functor, _) = kernel.reduction(reduce);
+            let neutral = vec![format!("{functor}::neutral()"); chains].join(", ");
+            let _ = writeln!(out, "        {functor}::A c{}[{chains}] = {{{neutral}}};", reduce.0);
+        }
+    }
     let _ = writeln!(out, "#pragma unroll\n        for (rf::u32 q = 0; q < {turns}; ++q) {{");
     let _ = writeln!(out, "            const index_t column = {column};");
-    let _ = writeln!(out, "            const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
+    let _ = writeln!(out, "            const rf::u32 count = fuse::window(column, a.space.extent, {width});");
     let step = body::Step {
         pass,
         number,
-        width: QUAD,
+        width,
         keeps: true,
         preloaded: true,
+        tile: None,
         indent: "            ",
         chain: &|reduce| format!("c{}", reduce.0),
         guarded: false,
@@ -96,7 +132,8 @@ fn pass(kernel: &Kernel<'_>, number: usize, turns: usize, before: usize, reducti
         let (functor, operand) = kernel.reduction(reduce);
         let (at, register) = (reduce.0, expr::register(kernel.graph.dtype(operand)));
         let slot = if reductions == 1 { "slot".to_owned() } else { (before + index).to_string() };
-        let tree = format!("fuse::tree_group_apart<{functor}, {THREADS}>(c{at}, ({functor}::A*)scratch[{slot}])");
+        let own = if chains == 1 { format!("c{at}") } else { format!("fuse::tree_of<{functor}, {chains}>(c{at})") };
+        let tree = format!("fuse::tree_group_apart<{functor}, {threads}>({own}, ({functor}::A*)scratch[{slot}])");
         let _ = writeln!(out, "        const {register} v{at} = {functor}::finish({tree}, a.space.extent);");
     }
 }

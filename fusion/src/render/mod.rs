@@ -7,6 +7,7 @@
 //! | schedule | a lane takes | when |
 //! | --- | --- | --- |
 //! | [`Schedule::Elementwise`] | a vector of neighbours | no rows |
+//! | [`Schedule::Tiled`] | vectors of a square, which some inputs cross in LDS | no rows, inputs whose neighbours lie along another axis |
 //! | [`Schedule::Wave`] | some quads of a row, kept in registers from pass to pass; one wave or less a row | short rows |
 //! | [`Schedule::Group`] | the quads of a row that are its chain's, read anew in every pass; one workgroup a row | long rows |
 //! | [`Schedule::Held2`], `4`, `8` | the same, kept in registers from pass to pass | rows of one chunk that fit there |
@@ -20,6 +21,7 @@ mod epilogue;
 mod expr;
 mod group;
 mod held;
+mod tiled;
 mod wave;
 
 use std::fmt::Write as _;
@@ -27,11 +29,12 @@ use std::fmt::Write as _;
 use rocfire_hal::Source;
 
 use crate::graph::{Graph, Kind, Node, Value};
-use crate::plan::{Argument, Plan, arguments};
+use crate::plan::{Argument, Plan, arguments, lookups};
 
 pub(crate) use elementwise::vector;
 pub(crate) use epilogue::epilogue;
-pub(crate) use held::fits;
+pub(crate) use held::{chains_of_thread, fits};
+pub(crate) use tiled::{side, slots};
 
 /// Name of the entry point of every generated kernel.
 pub(crate) const ENTRY: &str = "fused";
@@ -54,6 +57,7 @@ const HEADER: &str = include_str!("fuse.h");
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Schedule {
     Elementwise,
+    Tiled,
     Wave,
     Group,
     /// With 2 quads of a row a thread.
@@ -68,8 +72,9 @@ pub(crate) enum Schedule {
 }
 
 impl Schedule {
-    pub(crate) const ALL: [Schedule; 9] = [
+    pub(crate) const ALL: [Schedule; 10] = [
         Schedule::Elementwise,
+        Schedule::Tiled,
         Schedule::Wave,
         Schedule::Group,
         Schedule::Held2,
@@ -83,6 +88,7 @@ impl Schedule {
     fn name(self) -> &'static str {
         match self {
             Schedule::Elementwise => "elementwise",
+            Schedule::Tiled => "tiled",
             Schedule::Wave => "wave",
             Schedule::Group => "group",
             Schedule::Held2 => "held2",
@@ -104,7 +110,7 @@ pub(crate) fn source(graph: &Graph, plan: &Plan, schedule: Schedule, wide: bool)
 
 /// The whole text behind the prelude.
 pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
-    let kernel = Kernel { graph, plan, arguments: arguments(graph, plan) };
+    let kernel = Kernel { graph, plan, arguments: arguments(graph, plan), lookups: lookups(graph, plan) };
     let mut out = String::from(HEADER);
     for line in graph.to_string().lines() {
         let _ = writeln!(out, "// {line}");
@@ -112,6 +118,7 @@ pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
     kernel.args_struct(&mut out, schedule);
     match schedule {
         Schedule::Elementwise => elementwise::render(&kernel, &mut out),
+        Schedule::Tiled => tiled::render(&kernel, &mut out),
         Schedule::Wave => wave::render(&kernel, &mut out),
         Schedule::Group => group::render(&kernel, &mut out),
         Schedule::Held2 => held::render(&kernel, 2, &mut out),
@@ -129,6 +136,7 @@ struct Kernel<'a> {
     graph: &'a Graph,
     plan: &'a Plan,
     arguments: Vec<Argument>,
+    lookups: Vec<Value>,
 }
 
 impl Kernel<'_> {
@@ -138,6 +146,9 @@ impl Kernel<'_> {
             "struct FusedArgs {{\n    fuse::Space space;\n    fuse::Tensor tensor[{}];",
             self.arguments.len()
         );
+        if !self.lookups.is_empty() {
+            let _ = writeln!(out, "    fuse::Reach reach[{}];", self.lookups.len());
+        }
         if self.graph.scalars > 0 {
             let _ = writeln!(out, "    rf::u64 scalar[{}];", self.graph.scalars);
         }
@@ -152,6 +163,14 @@ impl Kernel<'_> {
     fn input(&self, node: Value) -> usize {
         let found = self.arguments.iter().position(|arg| matches!(arg, Argument::Input(_, value) if *value == node));
         found.expect("every live input is an argument")
+    }
+
+    /// The element that a lookup gives, in a step.
+    fn look_up(&self, node: Value, index: &str) -> String {
+        let (at, storage) = (self.input(node), expr::storage(self.graph.dtype(node)));
+        let number = self.lookups.iter().position(|known| *known == node).expect("every live lookup is listed");
+        let offset = format!("offset[{at}] + (column + (index_t)e) * a.tensor[{at}].stride[0]");
+        format!("fuse::look_up<{storage}>(a.tensor[{at}], {offset}, a.reach[{number}], {index}, (rf::u32)e < count)")
     }
 
     /// Position of an output's tensor in the argument struct.
@@ -209,7 +228,7 @@ impl Kernel<'_> {
 
     fn define(&self, out: &mut String, indent: &str, value: Value) {
         let register = expr::register(self.graph.dtype(value));
-        let text = expr::expression(self.graph, value, |operand| format!("v{}", operand.0));
+        let text = expr::expression(self.graph, &self.plan.kinds, value, |operand| format!("v{}", operand.0));
         let _ = writeln!(out, "{indent}const {register} v{} = {text};", value.0);
     }
 

@@ -74,6 +74,7 @@ fn pass(kernel: &Kernel<'_>, number: usize, keeps: bool, out: &mut String) {
         width: QUAD,
         keeps,
         preloaded: false,
+        tile: None,
         indent: "            ",
         chain: &|reduce| format!("c{}[q % FUSE_SLOTS]", reduce.0),
         guarded: true,

@@ -78,14 +78,50 @@ RF_FN double frexp(double x, int* exponent) {
 #endif
 }
 
-// 1 / x to one ulp, one instruction; subnormal x may count as zero. For places where the error is divided away.
+// 1 / x to one ulp, one instruction; what is subnormal, x or the result, may count as zero. For places where the error is
+// divided away.
 RF_FN float rcp_fast(float x) {
 #if RF_DEVICE_AMD
     return __builtin_amdgcn_rcpf(x);
-#else
+#elif defined(RF_HOST)
     return 1.0f / x;
+#else
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
 #endif
 }
+
+// 2^x for a 16-bit float: to two ulp by the device's own instruction, subnormal results included.
+RF_FN float exp2_for_half(float x) {
+#if RF_DEVICE_AMD
+    const bool tiny = x < -126.0f;
+    const float y = __builtin_amdgcn_exp2f(tiny ? x + 64.0f : x);
+    return tiny ? y * 0x1p-64f : y;
+#elif defined(RF_HOST)
+    return __builtin_exp2f(x);
+#else
+    float y;
+    asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
+// The larger of two, NaN if either is; of two zeros either.
+template <class T> RF_FN T max_of_either_zero(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> RF_FN T min_of_either_zero(T a, T b) { return a != a || a < b ? a : b; }
+#if !RF_DEVICE_AMD && !defined(RF_HOST)
+template <> RF_FN float max_of_either_zero<float>(float a, float b) {
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+template <> RF_FN float min_of_either_zero<float>(float a, float b) {
+    float y;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+#endif
 
 // x limited to [low, high]; NaN gives a number inside.
 RF_FN float clamp_number(float x, float low, float high) {

@@ -25,6 +25,22 @@ RF_FN float exp_core(float x, int scale) {
     p = fma(p, r, 1.0f);
     return ldexp_near_one(p, n + scale);
 }
+// exp(x) for x in [-80, 80]; a NaN may become a number. NVIDIA has the power of two of a fraction in one instruction, to
+// 2^-22.5; adding to the exponent is then exact. AMD scales in one instruction, and the polynomial stays.
+RF_FN float exp_inside(float x) {
+#if RF_DEVICE_AMD || defined(RF_HOST)
+    return exp_core(x, 0);
+#else
+    const float magic = 0x1.8p23f;
+    float shifted = fma(x, 0x1.715476p+0f, magic);
+    float k = shifted - magic;
+    float r = fma(x, 0x1.715476p+0f, -k);
+    r = fma(x, 0x1.4ae0c0p-26f, r);
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(r));
+    return bit_cast<float>(bit_cast<u32>(y) + (bit_cast<u32>(shifted) << 23));
+#endif
+}
 RF_FN float exp(float x) {
     float y = exp_core(clamp_number(x, -105.0f, 90.0f), 0);
     return x == x ? y : x;
@@ -235,13 +251,13 @@ RF_FN float cosh(float x) {
 // tanh below 0.6: 2^-28; above, 1 - 2 / (exp(2x) + 1).
 RF_FN float tanh(float x) {
     float a = abs(x), z = a * a;
-    float e = exp_core(a > 10.0f ? 20.0f : a + a, 0);
+    float e = exp_inside(a > 10.0f ? 20.0f : a + a);
     float large = fma(-2.0f, rcp_fast(e + 1.0f), 1.0f);
     float p = fma(-0x1.824e60p-8f, z, 0x1.54b6dep-6f);
     p = fma(p, z, -0x1.b898acp-5f);
     p = fma(p, z, 0x1.1109acp-3f);
     p = fma(p, z, -0x1.55553ep-2f);
-    return copysign(a < 0.6f ? fma(p, a * z, a) : large, x);
+    return copysign(a >= 0.6f ? large : fma(p, a * z, a), x);
 }
 
 // asin on [0, 0.57]: 2^-28.6; above by asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)), whose asin then is below one half.
@@ -348,7 +364,7 @@ RF_FN float erf(float x) {
     l = fma(l, c, -0x1.444602p-1f);
     l = fma(l, c, -0x1.2127e6p+0f);
     l = fma(l, c, 0x1.6e6658p-13f);
-    return copysign(a < 0.92f ? s : 1.0f - exp_core(l, 0), x);
+    return copysign(a >= 0.92f ? 1.0f - exp_inside(l) : s, x);
 }
 
 // sqrt(x^2 + y^2): squares of floats are exact in double.

@@ -58,6 +58,18 @@ RF_FN bf16 f32_to_bf16(float x) {
     return y;
 }
 
+// x as a bf16, still as the float that it stands for.
+RF_FN float round_to_bf16(float x) {
+#if RF_DEVICE_AMD || defined(RF_HOST)
+    return to_f32(f32_to_bf16(x));
+#else
+    // The conversion of two puts the first where a float has its upper half; the lower half is that of the zero.
+    u32 bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(x), "f"(0.0f));
+    return bit_cast<float>(bits);
+#endif
+}
+
 // Rounds to the neighbour with an odd last bit unless exact: rounding that again to a type at least two bits shorter
 // gives what one rounding would have given.
 RF_FN float f64_to_f32_odd(double x) {
