@@ -64,19 +64,21 @@ pub(crate) unsafe fn launch<A: Pod>(
     outputs: &[&Buffer],
 ) -> Result<()> {
     // SAFETY: the caller's two duties, passed on.
-    unsafe { launch_bytes(stream, source, kernel, grid, block, bytemuck::bytes_of(args), outputs) }
+    unsafe { launch_bytes(stream, source, kernel, grid, block, 0, bytemuck::bytes_of(args), outputs) }
 }
 
-/// [`launch`] for an argument struct that is put together when it runs.
+/// [`launch`] for an argument struct that is put together when it runs, and with dynamic LDS.
 ///
 /// # Safety
 /// As [`launch`], of the struct whose bytes `args` is.
+#[allow(clippy::too_many_arguments)] // What a launch is made of.
 pub(crate) unsafe fn launch_bytes(
     stream: &Stream,
     source: &Source,
     kernel: (&'static str, &str),
     grid: [usize; 3],
     block: [usize; 3],
+    lds_bytes: u32,
     args: &[u8],
     outputs: &[&Buffer],
 ) -> Result<()> {
@@ -97,7 +99,7 @@ pub(crate) unsafe fn launch_bytes(
     };
     let function = stream.device().module(source)?.function(name)?;
     let launch =
-        Launch { label, grid: narrow("grid", grid)?, block: narrow("block", block)?, lds_bytes: 0, args, outputs };
+        Launch { label, grid: narrow("grid", grid)?, block: narrow("block", block)?, lds_bytes, args, outputs };
     // SAFETY: the caller's two duties are those of `Stream::launch`, passed on.
     unsafe { stream.launch(&function, &launch)? };
     Ok(())

@@ -8,7 +8,7 @@ use rocfire_hal::{DType, Source};
 
 use crate::attention::{AttentionKey, Tile};
 use crate::conv::{ConvKey, DirectKey};
-use crate::gemm::{GemmKey, Mode, TILINGS};
+use crate::gemm::{GemmKey, Mode, TILINGS, Unit};
 use crate::index::{CompactKey, GatherKey, ScatterKey, SelectKey, SortedKey, Update, UpdateKey};
 use crate::random::{Draw, RandomKey};
 use crate::reduce::ArgKey;
@@ -99,13 +99,15 @@ fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         (Mode::SingleK, Mode::SingleLine),
         (Mode::SingleLine, Mode::SingleK),
     ];
-    let side = gemm::matrix_side(arch.info(), dtype);
-    let tilings = TILINGS.iter().filter(move |tiling| tiling.matrix_size == 0 || tiling.serves(side));
+    let unit = Unit::of(arch.info(), dtype);
+    let tilings = TILINGS.iter().filter(move |tiling| tiling.matrix_size == 0 || tiling.serves(unit));
     tilings.enumerate().flat_map(move |(number, &tiling)| {
         let all = tiling.matrix_size == 0 || number == 0;
         let modes = MODES.into_iter().enumerate().filter(move |&(mode, _)| all || mode == number % MODES.len());
         modes.map(move |(mode, (a, b))| {
-            gemm::source(GemmKey { input: dtype, output: dtype, tiling, a, b, chunked: mode % 2 == 0 })
+            let chunked = mode % 2 == 0;
+            let staging = tiling.staging(unit, [a, b], chunked);
+            gemm::source(GemmKey { input: dtype, output: dtype, tiling, a, b, chunked, staging })
         })
     })
 }

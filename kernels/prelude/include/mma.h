@@ -3,10 +3,21 @@
 // `Mma<T, SIZE>` multiplies SIZE x K by K x SIZE and adds to an accumulator of ACC values per lane: value i is at
 // row(i, lane), column(i, lane), which on AMD is lane % SIZE; those of a lane differ by the same in every lane.
 //
-// `Fragment<T, SIZE>` is how a wave reads operands: of GROUP consecutive k of row (or column) lane % SIZE, a lane takes
+// `Slab<T, SIZE>` is how a wave reads operands: 64 bytes of K of row (or column) lane % SIZE, which lie somewhere as four
+// chunks of 16 bytes. In each of PHASES a lane takes READS chunks, number i being chunk(lane / SIZE) ^ apart(phase, i), by
+// `read_chunk`; `operands` makes STEPS operands of them, one for each product. A and B are read alike, so the order in which the hardware has its k
+// does not matter, but for the order of the sum. That is, of the elements of chunks a, b, c, d with the lowest first within a
+// run and all of an instruction's k in the order of its layout:
+//
+//   f32, f64 MFMA                       a0 b0 c0 d0 a1 b1 c1 d1 ...
+//   16 bit   MFMA of CDNA 2 and 3       a0..3 b0..3 c0..3 d0..3 a4..7 b4..7 c4..7 d4..7
+//   16 bit   MFMA of CDNA 4, WMMA11     ascending
+//   16 bit   WMMA12                     a0..3 b0..3 a4..7 b4..7 c0..3 d0..3 c4..7 d4..7
+//   bf16     MFMA of CDNA 1             a0 a1 b0 b1 c0 c1 d0 d1 a2 a3 ... (f16: as CDNA 2)
+//
+// `Fragment<T, SIZE>` is for rows that lie plainly: of GROUP consecutive k of row (or column) lane % SIZE, a lane takes
 // what `read` takes from the address of the row's first k plus offset(lane / SIZE): STEPS operands, one for each product.
-// A and B are read alike, so the order in which the hardware has its k does not matter, but for the order of the sum. That
-// is, over a group, with the lowest first within a run and all of an instruction's k in the order of its layout:
+// The sum over a group is in the order
 //
 //   f32     MFMA                        0 4 1 5 2 6 3 7
 //   16 bit  MFMA of CDNA 2 and 3, WMMA  0..3 8..11 4..7 12..15
@@ -16,7 +27,8 @@
 //
 // both sizes of a type the same. Shapes are AMD's: MFMA f32 2 or 4 deep, f16 and bf16 8 or 16 deep (16 or 32 on CDNA 4),
 // f64 4 deep (from CDNA 2), WMMA f16 and bf16 16 deep under wave32. NVIDIA's mma.sync, f16 and bf16 16 deep from sm_80 on,
-// does not say in which order it sums a group. RF_MMA_... is 0 where T has no such product; kernels then use plain FMA.
+// does not say in which order it sums the two chunks of a product. RF_MMA_... is 0 where T has no such product; kernels then
+// use plain FMA.
 #ifndef ROCFIRE_MMA_H
 #define ROCFIRE_MMA_H
 namespace rf {
@@ -40,7 +52,45 @@ namespace rf {
 #endif
 
 template <class T, int SIZE> struct Mma;
+template <class T, int SIZE> struct Slab;
 template <class T, int SIZE> struct Fragment;
+
+#if RF_MMA_16
+#if RF_DEVICE_AMD
+// 16 bytes of a row. A vector, as the compiler takes the load of an aggregate apart, and halves of 16 bytes meet banks twice.
+typedef u32 Chunk __attribute__((ext_vector_type(4)));
+// A place in LDS, in bytes.
+typedef const char* LdsPlace;
+RF_FN LdsPlace lds_place(const void* lds) { return (const char*)lds; }
+RF_FN Chunk read_chunk(LdsPlace at) { return *(const Chunk*)at; }
+#else
+struct Chunk { u32 word[4]; };
+typedef u32 LdsPlace;
+RF_FN LdsPlace lds_place(const void* lds) {
+    u32 place;
+    asm("{ .reg .u64 in_shared; cvta.to.shared.u64 in_shared, %1; cvt.u32.u64 %0, in_shared; }" : "=r"(place) : "l"(lds));
+    return place;
+}
+// ldmatrix wants from lane l the address of row l % 8 of block l / 8, and gives block n in word n: rows 0 to 7 and 8 to 15 of
+// the first 8 k, then of the others. No clobber of memory: barriers keep the order, and more would keep loads apart.
+RF_FN Chunk read_chunk(LdsPlace at) {
+    Chunk to;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to.word[0]), "=r"(to.word[1]), "=r"(to.word[2]), "=r"(to.word[3])
+                 : "r"(at));
+    return to;
+}
+// The same of a tile that lies with k as its rows: lane l gives the address of row k = l / 16 * 8 + l % 8 and of the 8 rows
+// or columns l / 8 % 2.
+RF_FN Chunk read_chunk_across(LdsPlace at) {
+    Chunk to;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to.word[0]), "=r"(to.word[1]), "=r"(to.word[2]), "=r"(to.word[3])
+                 : "r"(at));
+    return to;
+}
+#endif
+#endif
 
 #if RF_MMA_16 && RF_DEVICE_AMD
 typedef float F32x4 __attribute__((ext_vector_type(4)));
@@ -138,6 +188,19 @@ template <class T> struct Fragment<T, 16> {
     }
 };
 #endif
+// Lane group p takes chunk p of the four; where there are but two groups, p and p + 2. The first units of all chunks, a unit
+// being what a product takes of a lane, are summed before the second ones, whatever the size.
+template <class T, int SIZE> struct Slab {
+    typedef typename Mma<T, SIZE>::Operand Operand;
+    static const int UNITS = 16 / (int)sizeof(Operand), PHASES = 1, READS = SIZE / 16, STEPS = READS * UNITS;
+    RF_FN static int chunk(int part) { return part; }
+    RF_FN static int apart(int, int i) { return 2 * i; }
+    RF_FN static void operands(const Chunk* read, Operand* to) {
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step)
+            __builtin_memcpy(to + step, (const char*)(read + step % READS) + step / READS * sizeof(Operand), sizeof(Operand));
+    }
+};
 #endif
 
 #if ARCH_MATRIX == ARCH_MATRIX_WMMA11 && RF_MMA_16
@@ -157,6 +220,12 @@ template <class T> struct Fragment<T, 16> {
         __builtin_memcpy(to, out, sizeof(out));
     }
 };
+template <class T> struct Slab<T, 16> {
+    static const int PHASES = 2, READS = 2, STEPS = 1;
+    RF_FN static int chunk(int) { return 0; }
+    RF_FN static int apart(int phase, int i) { return 2 * phase + i; }
+    RF_FN static void operands(const Chunk* read, typename Mma<T, 16>::Operand* to) { __builtin_memcpy(to, read, 32); }
+};
 #endif
 
 #if ARCH_MATRIX == ARCH_MATRIX_WMMA12 && RF_MMA_16
@@ -168,10 +237,16 @@ template <class T> struct Fragment<T, 16> {
     RF_FN static int offset(int part) { return 8 * part; }
     RF_FN static void read(const T* at, typename Mma<T, 16>::Operand* to) { read_aligned<16>(at, to); }
 };
+template <class T> struct Slab<T, 16> {
+    static const int PHASES = 2, READS = 1, STEPS = 1;
+    RF_FN static int chunk(int part) { return part; }
+    RF_FN static int apart(int phase, int) { return 2 * phase; }
+    RF_FN static void operands(const Chunk* read, typename Mma<T, 16>::Operand* to) { __builtin_memcpy(to, read, 16); }
+};
 #endif
 
 #if !RF_DEVICE_AMD && RF_MMA_16
-struct MmaOperand { u32 word[4]; };
+typedef Chunk MmaOperand;
 struct MmaSum {
     float at[8];
     RF_FN float operator[](int i) const { return at[i]; }
@@ -192,7 +267,7 @@ struct MmaSum {
         static const int K = 16, ACC = 8;                                                                          \
         RF_FN static Accumulator run(const Operand& a, const Operand& b, Accumulator c) {                          \
             for (int half = 0; half < 2; ++half)                                                                   \
-                asm("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%0, %1, %2, %3}, "               \
+                asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%0, %1, %2, %3}, "      \
                     "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                                \
                     : "+f"(c.at[4 * half]), "+f"(c.at[4 * half + 1]), "+f"(c.at[4 * half + 2]),                    \
                       "+f"(c.at[4 * half + 3])                                                                     \
@@ -206,18 +281,16 @@ struct MmaSum {
 RF_MMA_SYNC(f16, "f16")
 RF_MMA_SYNC(bf16, "bf16")
 #undef RF_MMA_SYNC
-// ldmatrix wants from lane l the address of row l % 8 of block l / 8, and gives block n in word n: rows 0 to 7 and 8 to 15 of
-// the first 8 k, then of the others.
 template <class T> struct Fragment<T, 16> {
     static const int GROUP = 16, STEPS = 1;
     RF_FN static int offset(int part) { return 8 * part; }
-    RF_FN static void read(const T* at, MmaOperand* to) {
-        asm volatile("{ .reg .u64 in_shared; cvta.to.shared.u64 in_shared, %4; "
-                     "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [in_shared]; }"
-                     : "=r"(to->word[0]), "=r"(to->word[1]), "=r"(to->word[2]), "=r"(to->word[3])
-                     : "l"(at)
-                     : "memory");
-    }
+    RF_FN static void read(const T* at, MmaOperand* to) { *to = read_chunk(lds_place(at)); }
+};
+template <class T> struct Slab<T, 16> {
+    static const int PHASES = 2, READS = 1, STEPS = 1;
+    RF_FN static int chunk(int part) { return part; }
+    RF_FN static int apart(int phase, int) { return 2 * phase; }
+    RF_FN static void operands(const Chunk* read, typename Mma<T, 16>::Operand* to) { __builtin_memcpy(to, read, 16); }
 };
 #endif
 

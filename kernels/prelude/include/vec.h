@@ -14,6 +14,21 @@ template <class T, int N> struct alignas(sizeof(T) * N) Vec {
 template <int N, class T> RF_FN Vec<T, N> load(const T* from) { return *(const Vec<T, N>*)from; }
 template <int N, class T> RF_FN void store(T* to, const Vec<T, N>& value) { *(Vec<T, N>*)to = value; }
 
+#if !RF_DEVICE_AMD && !defined(RF_HOST)
+// Starts a copy of 16 bytes to shared memory at `to`, past the registers; zeros if not `there`. Copies are done when
+// `async_wait` has said so of their group and a barrier has followed.
+RF_FN void copy_async(u32 to, const void* from, bool there) {
+    asm volatile("{ .reg .u64 global; cvta.to.global.u64 global, %1; cp.async.cg.shared.global [%0], [global], 16, %2; }"
+                 :
+                 : "r"(to), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+}
+// Ends a group of copies, which may be empty.
+RF_FN void async_commit() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+// Waits until no more than OPEN groups are under way.
+template <int OPEN> RF_FN void async_wait() { asm volatile("cp.async.wait_group %0;" : : "n"(OPEN) : "memory"); }
+#endif
+
 // How many elements of T fill a 16-byte access.
 template <class T> struct PerLane { static const int value = 16 / sizeof(T); };
 

@@ -3,22 +3,19 @@
 use std::borrow::Cow;
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_fusion::{EPILOGUE_TENSORS, Epilogue, EpiloguePlace};
 use rocfire_hal::{Buffer, DType, DriverKind, Precision, Source, Stream, Tensor, View, ViewMut};
 
-use super::tiling::{Machine, Mode, Tiling, choose};
+use super::tiling::{Machine, Mode, Staging, Tiling, Unit, choose};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
 
 const OP: &str = "gemm";
 /// Batch axes that the kernel decodes: all that a tensor has besides the two of the matrix.
 const BATCH_AXES: usize = rocfire_hal::MAX_RANK - 2;
-/// K per partial sum. A product with more is a sum of partial sums, in ascending order, which bounds the rounding error of
-/// long sums and lets slices of K go to different workgroups without changing a bit.
-const CHUNK: usize = 256;
-/// Most slices of K: beyond, adding them up costs more than it saves.
-const SLICES_MAX: usize = 64;
+/// Least K per partial sum, and most partial sums ([`chunk_of`]).
+const CHUNK: usize = 1024;
+const CHUNKS_MAX: usize = 16;
 /// Threads of `gemm_sum`.
 const SUM_BLOCK: usize = 256;
 
@@ -40,8 +37,8 @@ pub struct GemmParams {
 /// # Types
 /// One element type for all three, any but `Bool`; with 16-bit floats `c` may also be f32. Integers wrap around.
 /// # Numerics
-/// Products and sums in f32 for f32 and 16-bit floats (f64 for f64), one rounding at the store; partial sums of 256 along K
-/// are added in ascending order, so that neither tiling, slicing nor strides change a bit. With
+/// Products and sums in f32 for f32 and 16-bit floats (f64 for f64), one rounding at the store; partial sums along K
+/// are added in ascending order ([`chunk_of`]), so that neither tiling, slicing nor strides change a bit. With
 /// [`Precision`] other than `F32` in the device's settings, f32 operands are rounded to 16 bits first.
 /// # Errors
 /// `Shape` for shapes that do not fit, for a `c` that overlaps an input or repeats an element, for more than 65535 tiles
@@ -101,6 +98,17 @@ fn multiply(
         return Product::new(stream, a.view(), b.view(), c, epilogue).run(params);
     }
     Product::new(stream, a, b, c, epilogue).run(params)
+}
+
+/// K per partial sum: 1024, doubled until there are at most 16 of them. A product is the sum of its partial sums in ascending
+/// order, which bounds the rounding error of long sums and lets slices of K go to different workgroups without changing a bit;
+/// the order of the sum is a function of K, the element type and the architecture's matrix unit.
+pub fn chunk_of(k: usize) -> usize {
+    let mut chunk = CHUNK;
+    while k.div_ceil(chunk) > CHUNKS_MAX {
+        chunk *= 2;
+    }
+    chunk
 }
 
 /// The shape of `a · b`: batch axes broadcast, then `[M, N]`.
@@ -352,21 +360,22 @@ impl<'a> Product<'a> {
         }
     }
 
-    fn tiling(&self, params: &GemmParams, matrix_side: u16, machine: Machine) -> Result<Tiling> {
+    fn tiling(&self, params: &GemmParams, unit: Unit, machine: Machine) -> Result<Tiling> {
         let Some(number) = params.tiling else {
             let batches = self.extents.iter().product();
-            return Ok(choose(matrix_side, [self.m, self.n], batches, machine));
+            return Ok(choose(unit, [self.m, self.n], batches, machine));
         };
-        let tiling = super::TILINGS.get(number).filter(|tiling| tiling.serves(matrix_side));
+        let tiling = super::TILINGS.get(number).filter(|tiling| tiling.serves(unit));
         tiling.copied().ok_or_else(|| shape(OP, "params.tiling", format!("a tiling for {}", self.input), number))
     }
 
     fn run(self, params: &GemmParams) -> Result<()> {
         let device = self.stream.device();
         let info = device.arch().info();
-        let matrix_side = if device.config().matrix { matrix_side(info, self.input) } else { 0 };
+        let unit = Unit::of(info, self.input);
+        let unit = if device.config().matrix { unit } else { unit.without_matrix() };
         let machine = machine(&device);
-        let tiling = self.tiling(params, matrix_side, machine)?;
+        let tiling = self.tiling(params, unit, machine)?;
         let [bm, bn] = tiling.block();
         let tiles = [self.n.div_ceil(bn), self.m.div_ceil(bm)];
         if tiles.iter().any(|&tiles| tiles > GRID_YZ_MAX) || self.k > i32::MAX as usize {
@@ -374,18 +383,15 @@ impl<'a> Product<'a> {
             return Err(shape(OP, "c", format!("at most {GRID_YZ_MAX} tiles of {bm} x {bn} either way"), got));
         }
         let batches: usize = self.extents.iter().product();
-        let chunks = self.k.div_ceil(CHUNK).max(1);
+        let chunks = self.k.div_ceil(chunk_of(self.k)).max(1);
         let idle = tiles[0] * tiles[1] * batches * 2 <= machine.slots && !machine.waves_share;
-        let slice = params.slice_k.unwrap_or(idle) && chunks > 1 && chunks <= SLICES_MAX;
+        let slice = params.slice_k.unwrap_or(idle) && chunks > 1;
         let vector = tiling.vector(self.input);
-        let key = GemmKey {
-            input: self.input,
-            output: if slice { sum_dtype(self.input) } else { self.output },
-            tiling,
-            a: self.mode(&self.a, self.m, vector),
-            b: self.mode(&self.b, self.n, vector),
-            chunked: !slice && chunks > 1,
-        };
+        let (a, b) = (self.mode(&self.a, self.m, vector), self.mode(&self.b, self.n, vector));
+        let chunked = !slice && chunks > 1;
+        let staging = tiling.staging(unit, [a, b], chunked);
+        let output = if slice { sum_dtype(self.input) } else { self.output };
+        let key = GemmKey { input: self.input, output, tiling, a, b, chunked, staging };
         let block = [tiling.threads(info.wave_size as usize), 1, 1];
         if !slice {
             let target = Target { tail: self.tail.as_ref(), c: &self.c, slices: 1, c_slice: 0, slice_k: self.k };
@@ -399,7 +405,7 @@ impl<'a> Product<'a> {
             stride *= extent as i64;
         }
         let c = Operand { address: partial.view().device_address(), line: self.n as i64, depth: 1, batch };
-        let target = Target { tail: None, c: &c, slices: chunks, c_slice: stride, slice_k: CHUNK };
+        let target = Target { tail: None, c: &c, slices: chunks, c_slice: stride, slice_k: chunk_of(self.k) };
         self.launch(key, tiles, block, &target, partial.buffer())?;
         self.sum(GemmKey { output: self.output, ..key }, &partial, chunks)
     }
@@ -440,7 +446,7 @@ impl<'a> Product<'a> {
                 k: self.k as u32,
                 slice_k: slice_k as u32,
                 first_batch: first as u32,
-                padding: 0,
+                chunk: chunk_of(self.k) as u32,
             };
             let grid = [tiles[0], tiles[1], batches * slices];
             // SAFETY:
@@ -449,7 +455,9 @@ impl<'a> Product<'a> {
             //   the kernel reads rows below M, columns below N, k below K, batches below the product of the extents. The
             //   epilogue's tensors were laid over the same product, and it reads and writes them there.
             // - It writes C only, which is in `written`, or the epilogue's outputs.
-            unsafe { launch(self.stream, &source, "gemm", grid, block, &args, tail, written)? };
+            unsafe {
+                launch(self.stream, &source, ("gemm", key.staging.lds_bytes), grid, block, &args, tail, written)?
+            };
         }
         Ok(())
     }
@@ -485,7 +493,7 @@ impl<'a> Product<'a> {
             //   the checked view; of the epilogue as above.
             // - It writes C only, or the epilogue's outputs.
             let tail = self.tail.as_ref();
-            unsafe { launch(self.stream, &source, "gemm_sum", grid, block, &args, tail, self.c_buffer)? };
+            unsafe { launch(self.stream, &source, ("gemm_sum", 0), grid, block, &args, tail, self.c_buffer)? };
         }
         Ok(())
     }
@@ -500,7 +508,7 @@ struct Target<'t, 'a> {
     slice_k: usize,
 }
 
-/// Launches with the epilogue's arguments behind `args`; allocates nothing.
+/// Launches a kernel with its dynamic LDS, the epilogue's arguments behind `args`; allocates nothing.
 ///
 /// # Safety
 /// As [`family::launch`], where without an epilogue `written` is the only output.
@@ -508,7 +516,7 @@ struct Target<'t, 'a> {
 unsafe fn launch<A: Pod>(
     stream: &Stream,
     source: &Source,
-    kernel: &str,
+    (kernel, lds_bytes): (&str, u32),
     grid: [usize; 3],
     block: [usize; 3],
     args: &A,
@@ -517,7 +525,10 @@ unsafe fn launch<A: Pod>(
 ) -> Result<()> {
     let Some(tail) = tail else {
         // SAFETY: the caller's duties, passed on.
-        return unsafe { family::launch(stream, source, (OP, kernel), grid, block, args, &[written]) };
+        let bytes = bytemuck::bytes_of(args);
+        return unsafe {
+            family::launch_bytes(stream, source, (OP, kernel), grid, block, lds_bytes, bytes, &[written])
+        };
     };
     let mut bytes = [0; 2048];
     let own = bytemuck::bytes_of(args);
@@ -530,7 +541,9 @@ unsafe fn launch<A: Pod>(
         count += 1;
     }
     // SAFETY: the caller's duties, passed on; the epilogue names its outputs.
-    unsafe { family::launch_bytes(stream, source, (OP, kernel), grid, block, &bytes[..used], &outputs[..count]) }
+    unsafe {
+        family::launch_bytes(stream, source, (OP, kernel), grid, block, lds_bytes, &bytes[..used], &outputs[..count])
+    }
 }
 
 fn kept_source(key: GemmKey, tail: Option<&Tail<'_>>) -> std::sync::Arc<Source> {
@@ -549,6 +562,7 @@ pub(crate) struct GemmKey {
     pub b: Mode,
     /// Whether a workgroup adds up more than one chunk of K.
     pub chunked: bool,
+    pub staging: Staging,
 }
 
 /// The source of one variant.
@@ -566,8 +580,10 @@ fn source_behind(key: GemmKey, epilogue: &str) -> Source {
         ("GEMM_WAVES_N", usize::from(t.waves[1])),
         ("GEMM_TILES_M", usize::from(t.tiles[0])),
         ("GEMM_TILES_N", usize::from(t.tiles[1])),
-        ("GEMM_DEPTH", t.depth(key.input)),
-        ("GEMM_CHUNK", CHUNK),
+        ("GEMM_SLABS", usize::from(t.slabs)),
+        ("GEMM_STAGES", usize::from(key.staging.stages)),
+        ("GEMM_ASYNC", usize::from(key.staging.copies)),
+        ("GEMM_LDS_BYTES", key.staging.lds_bytes as usize),
         ("GEMM_CHUNKED", usize::from(key.chunked)),
         ("GEMM_A_MODE", key.a as usize),
         ("GEMM_B_MODE", key.b as usize),
@@ -576,8 +592,15 @@ fn source_behind(key: GemmKey, epilogue: &str) -> Source {
     .map(|(name, value)| (name, value.to_string()));
     let types = [("GEMM_IN", c_type(key.input)), ("GEMM_OUT", c_type(key.output)), ("GEMM_SUM", sum)];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    const TEXT: &str = include_str!("gemm.hip");
-    let text = if epilogue.is_empty() { Cow::Borrowed(TEXT) } else { Cow::Owned([epilogue, TEXT].concat()) };
+    const MATRIX: &str = concat!(
+        include_str!("gemm.hip"),
+        include_str!("stage.hip"),
+        include_str!("matrix.hip"),
+        include_str!("kernel.hip")
+    );
+    const PLAIN: &str = concat!(include_str!("gemm.hip"), include_str!("fma.hip"), include_str!("kernel.hip"));
+    let text = if t.matrix_size == 0 { PLAIN } else { MATRIX };
+    let text = if epilogue.is_empty() { Cow::Borrowed(text) } else { Cow::Owned([epilogue, text].concat()) };
     Source::new("gemm", text, &defines)
 }
 
@@ -594,17 +617,6 @@ fn sum_dtype(input: DType) -> DType {
 /// The same as a C type; sums of integers are unsigned, where overflow is defined and gives the same bits.
 fn wrapping_sum(input: DType) -> &'static str {
     c_type(sum_dtype(input))
-}
-
-/// Side of the largest product of this type that the architecture's matrix unit has; 0 where it has none.
-pub(crate) fn matrix_side(info: &ArchInfo, dtype: DType) -> u16 {
-    match (info.matrix, dtype) {
-        (Matrix::Mfma(_), DType::F32 | DType::F16 | DType::BF16) => 32,
-        // f64 came with the second generation.
-        (Matrix::Mfma(2..), DType::F64) => 16,
-        (Matrix::Wmma11 | Matrix::Wmma12 | Matrix::MmaSync, DType::F16 | DType::BF16) => 16,
-        _ => 0,
-    }
 }
 
 /// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
@@ -646,7 +658,7 @@ struct GemmArgs {
     k: u32,
     slice_k: u32,
     first_batch: u32,
-    padding: u32,
+    chunk: u32,
 }
 const _: () = assert!(size_of::<GemmArgs>() == 280);
 

@@ -3,11 +3,19 @@
 //! [`gemm`] is the one operator: batched, any strides, floats on the matrix unit where there is one and everything else by
 //! multiply-add. Callers are the adapters (`matmul`, linear layers and their gradients). [`gemm_fused`] is the same with a
 //! bias, an activation, a residual or any other chain of `fusion` behind it, in one launch.
+//!
+//! The kernel is one text in parts: `gemm.hip` (contract, arguments, where results go), then for the matrix units `stage.hip`
+//! (tiles in LDS) and `matrix.hip` (their product), or `fma.hip` for both without, and `kernel.hip` (the loop over K).
 
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod gemm;
 mod tiling;
 
-pub(crate) use gemm::{GemmKey, matrix_side, source};
-pub use gemm::{GemmParams, gemm, gemm_fused, output_shape};
-pub(crate) use tiling::{Mode, TILINGS};
+pub(crate) use gemm::{GemmKey, source};
+pub use gemm::{GemmParams, chunk_of, gemm, gemm_fused, output_shape};
+pub(crate) use tiling::{Mode, TILINGS, Unit};
+
+/// Side of the largest product of this type that the architecture's matrix unit has; 0 where it has none.
+pub(crate) fn matrix_side(info: &rocfire_arch::ArchInfo, dtype: rocfire_hal::DType) -> u16 {
+    Unit::of(info, dtype).side
+}

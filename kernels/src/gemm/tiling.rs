@@ -2,6 +2,7 @@
 //!
 //! The choice is by shape alone and changes no bit of the result, so it may be tuned freely.
 
+use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::DType;
 
 /// Tiles of one workgroup.
@@ -13,26 +14,84 @@ pub(crate) struct Tiling {
     pub waves: [u16; 2],
     /// Products per wave along M and N; values per lane for plain multiply-add.
     pub tiles: [u16; 2],
-    /// K per round of loading, in elements of 4 bytes; narrower elements take more, wider ones fewer.
-    pub depth: u16,
+    /// K per round of loading, in units of 64 bytes; of 16 elements for plain multiply-add.
+    pub slabs: u16,
 }
 
-const fn matrix(matrix_size: u16, waves: [u16; 2], tiles: [u16; 2], depth: u16) -> Tiling {
-    Tiling { matrix_size, waves, tiles, depth }
+const fn matrix(matrix_size: u16, waves: [u16; 2], tiles: [u16; 2], slabs: u16) -> Tiling {
+    Tiling { matrix_size, waves, tiles, slabs }
 }
 
 /// What there is to choose from. The 96 columns are for the widths of transformers (96, 288, 384, 768), which are whole
-/// multiples of it; the narrow ones for products with few rows or columns.
+/// multiples of it; the narrow ones for products with few rows or columns. Two rounds of the large ones fit twice into the
+/// LDS of a compute unit.
 pub(crate) const TILINGS: &[Tiling] = &[
-    matrix(32, [2, 2], [2, 2], 16),
-    matrix(32, [4, 1], [1, 3], 16),
-    matrix(32, [2, 2], [1, 1], 32),
-    matrix(32, [1, 1], [1, 1], 32),
-    matrix(16, [1, 1], [1, 4], 32),
-    matrix(16, [1, 1], [4, 1], 32),
-    matrix(16, [2, 2], [2, 2], 16),
-    Tiling { matrix_size: 0, waves: [16, 16], tiles: [4, 4], depth: 16 },
+    matrix(32, [2, 2], [2, 2], 1),
+    matrix(32, [4, 1], [1, 3], 1),
+    matrix(32, [2, 2], [1, 1], 2),
+    matrix(32, [1, 1], [1, 1], 1),
+    matrix(16, [2, 2], [4, 4], 1),
+    matrix(16, [2, 2], [4, 2], 1),
+    matrix(16, [2, 2], [2, 2], 1),
+    matrix(16, [1, 1], [1, 4], 1),
+    matrix(16, [1, 1], [4, 1], 1),
+    Tiling { matrix_size: 0, waves: [16, 16], tiles: [4, 4], slabs: 1 },
 ];
+
+/// What an architecture has to multiply a type with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unit {
+    /// Side of the largest product of the matrix unit; 0 where it has none of the type.
+    pub side: u16,
+    /// Lanes of a wave.
+    wave: u16,
+    /// Registers that a lane has for sums.
+    sums: u16,
+    /// Whether copies to LDS go past the registers, which also keeps the sums of earlier chunks in LDS.
+    copies: bool,
+    /// LDS of a workgroup, bytes.
+    lds_bytes: u32,
+}
+
+impl Unit {
+    pub fn of(info: &ArchInfo, dtype: DType) -> Unit {
+        let (side, sums) = match (info.matrix, dtype) {
+            (Matrix::Mfma(_), DType::F32 | DType::F16 | DType::BF16) => (32, 64),
+            // f64 came with the second generation.
+            (Matrix::Mfma(2..), DType::F64) => (16, 64),
+            (Matrix::Wmma11 | Matrix::Wmma12, DType::F16 | DType::BF16) => (16, 64),
+            (Matrix::MmaSync, DType::F16 | DType::BF16) => (16, 128),
+            _ => (0, 0),
+        };
+        let copies = side > 0 && info.matrix == Matrix::MmaSync;
+        Unit { side, wave: info.wave_size as u16, sums, copies, lds_bytes: info.lds_bytes }
+    }
+
+    /// The same device with its matrix unit switched off.
+    pub fn without_matrix(self) -> Unit {
+        Unit { side: 0, copies: false, ..self }
+    }
+}
+
+/// How a workgroup's tiles get to LDS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Staging {
+    /// Rounds of loading that LDS holds.
+    pub stages: u16,
+    /// Whether copies go past the registers.
+    pub copies: bool,
+    /// Dynamic LDS, bytes; 0 where the kernel declares what it needs.
+    pub lds_bytes: u32,
+}
+
+/// Rounds under way where copies go past the registers. Three rounds and the sum of the largest tile fit twice into the
+/// shared memory of a multiprocessor.
+const COPY_STAGES: u16 = 3;
+const COPY_STAGES_SMALL: u16 = 4;
+/// Bytes of a row per slab.
+const SLAB_BYTES: usize = 64;
+/// A tile of this many rows or more fills the banks where k is its row.
+const ROWS_ACROSS: usize = 64;
 
 impl Tiling {
     /// Rows and columns of C per workgroup.
@@ -47,28 +106,48 @@ impl Tiling {
         if self.matrix_size == 0 { waves } else { waves * wave_size }
     }
 
-    /// K per round of loading, in elements.
-    pub fn depth(&self, dtype: DType) -> usize {
-        let depth = usize::from(self.depth);
-        match (self.matrix_size, dtype.size_bytes()) {
-            (0, _) => depth,
-            (_, 8) => depth.min(16),
-            (_, 2) => depth * 2,
-            _ => depth,
-        }
-    }
-
     /// Elements per access in the vector modes.
     pub fn vector(&self, dtype: DType) -> usize {
         let full = 16 / dtype.size_bytes();
         if self.matrix_size == 0 { full.min(4) } else { full }
     }
 
-    /// Whether a matrix unit whose largest product of the type has this side, 0 for none, has this product. Where 16 is the
-    /// largest, a wave may be 32 lanes, and one such wave alone has too few registers to load for a tile.
-    pub fn serves(&self, matrix_side: u16) -> bool {
-        let alone = matrix_side == 16 && self.waves == [1, 1];
-        (self.matrix_size == 0) == (matrix_side == 0) && self.matrix_size <= matrix_side && !alone
+    /// Whether a unit has this product, and registers for its sums.
+    pub fn serves(&self, unit: Unit) -> bool {
+        if self.matrix_size == 0 || unit.side == 0 {
+            return self.matrix_size == unit.side;
+        }
+        let products = self.tiles[0] * self.tiles[1];
+        let values = products * self.matrix_size * self.matrix_size / unit.wave;
+        // A double takes two registers; it is what has products of 16 only in waves of 64.
+        let words = if unit.side == 16 && unit.wave == 64 { 2 } else { 1 };
+        // Where there are larger products, many small ones are not worth a kernel of their own.
+        let doubled = unit.side > self.matrix_size && products > 4;
+        self.matrix_size <= unit.side && values * words <= unit.sums && !doubled
+    }
+
+    /// How operands read in these modes get to LDS; `chunked`: a workgroup adds up several chunks.
+    pub fn staging(&self, unit: Unit, modes: [Mode; 2], chunked: bool) -> Staging {
+        let [rows, cols] = self.block();
+        if !unit.copies || self.matrix_size == 0 {
+            return Staging { stages: 2, copies: false, lds_bytes: 0 };
+        }
+        let passes = |mode: Mode, lines: usize| match mode {
+            Mode::VectorK => true,
+            Mode::VectorLine => lines.is_multiple_of(ROWS_ACROSS),
+            Mode::SingleK | Mode::SingleLine => false,
+        };
+        let copies = passes(modes[0], rows) && passes(modes[1], cols);
+        let stages = match copies {
+            true if rows * cols >= 128 * 128 => COPY_STAGES,
+            true => COPY_STAGES_SMALL,
+            false => 2,
+        };
+        let round = (rows + cols) * SLAB_BYTES * usize::from(self.slabs);
+        let sums = if chunked { rows * cols * size_of::<f32>() } else { 0 };
+        let lds_bytes = (usize::from(stages) * round + sums) as u32;
+        assert!(lds_bytes <= unit.lds_bytes, "{self:?} takes {lds_bytes} bytes of LDS");
+        Staging { stages, copies, lds_bytes }
     }
 }
 
@@ -100,7 +179,7 @@ pub(crate) struct Machine {
 const EDGE_COST: usize = 6;
 
 /// The tiling with the least modelled time.
-pub(crate) fn choose(matrix_side: u16, size: [usize; 2], batches: usize, machine: Machine) -> Tiling {
+pub(crate) fn choose(unit: Unit, size: [usize; 2], batches: usize, machine: Machine) -> Tiling {
     let cost = |tiling: &Tiling| {
         let block = tiling.block();
         let blocks = size[0].div_ceil(block[0]) * size[1].div_ceil(block[1]) * batches;
@@ -112,7 +191,7 @@ pub(crate) fn choose(matrix_side: u16, size: [usize; 2], batches: usize, machine
             (blocks * waves).div_ceil(machine.slots) * (work / waves)
         }
     };
-    let eligible = TILINGS.iter().filter(|tiling| tiling.serves(matrix_side));
+    let eligible = TILINGS.iter().filter(|tiling| tiling.serves(unit));
     *eligible.min_by_key(|tiling| cost(tiling)).expect("every type has a matrix tiling of size 16 and the plain one")
 }
 
@@ -123,26 +202,41 @@ mod tests {
     const EMULATED: Machine = Machine { slots: 4, waves_share: true };
     const MI300X: Machine = Machine { slots: 304 * 4, waves_share: false };
 
+    fn unit(arch: &str) -> Unit {
+        Unit::of(rocfire_arch::Arch::parse(arch).unwrap().info(), DType::F16)
+    }
+
     #[test]
     fn width_of_a_transformer_is_cut_without_padding() {
-        let tiling = choose(32, [1024, 288], 1, EMULATED);
+        let tiling = choose(unit("gfx942"), [1024, 288], 1, EMULATED);
         assert_eq!(288 % tiling.block()[1], 0, "{tiling:?}");
     }
 
     #[test]
     fn large_products_take_large_tiles_on_a_large_device() {
-        assert_eq!(choose(32, [8192, 8192], 1, MI300X).block(), [128, 128]);
+        assert_eq!(choose(unit("gfx942"), [8192, 8192], 1, MI300X).block(), [128, 128]);
     }
 
     #[test]
     fn a_single_row_takes_a_narrow_tile() {
-        assert_eq!(choose(32, [1, 4096], 1, EMULATED).block()[0], 16);
+        assert_eq!(choose(unit("gfx942"), [1, 4096], 1, EMULATED).block()[0], 16);
     }
 
     #[test]
     fn a_tiling_has_no_larger_product_than_the_matrix_unit() {
-        for (side, expected) in [(0, 0), (16, 16)] {
-            assert_eq!(choose(side, [100, 100], 3, MI300X).matrix_size, expected);
+        for (arch, expected) in [("gfx1030", 0), ("gfx1100", 16), ("gfx1201", 16)] {
+            assert_eq!(choose(unit(arch), [100, 100], 3, MI300X).matrix_size, expected);
+        }
+    }
+
+    #[test]
+    fn every_staging_fits_into_shared_memory() {
+        use Mode::{SingleK, SingleLine, VectorK, VectorLine};
+        let unit = unit("sm_80");
+        for tiling in TILINGS.iter().filter(|tiling| tiling.serves(unit)) {
+            for modes in [[VectorK, VectorK], [VectorLine, VectorLine], [SingleK, SingleLine]] {
+                assert!(tiling.staging(unit, modes, true).lds_bytes <= unit.lds_bytes, "{tiling:?}");
+            }
         }
     }
 }

@@ -1,0 +1,116 @@
+// fma: tiles of A and B in LDS, and their product, where there is no matrix unit for the type.
+//
+// A tile is ROWS rows of GEMM_BK elements along K and a padding, which keeps rows 16-byte aligned and spreads a column over
+// the banks. A lane has GEMM_TILES_M rows and GEMM_TILES_N columns, the columns GEMM_WAVES_N apart so that a store is
+// coalesced.
+#define GEMM_BK (16 * GEMM_SLABS)
+#define GEMM_ROW (GEMM_BK + GEMM_FULL)
+
+// Moves a tile of ROWS x GEMM_BK from memory through registers to LDS. Rows past the end are read from the last one instead:
+// what they give is never stored. Elements past the end of K become zero.
+template <int ROWS, int MODE> struct Loader {
+    static const int WIDTH = MODE < 2 ? GEMM_VEC : 1;
+    static const bool ALONG_K = MODE == 0 || MODE == 2;
+    static const int PER_LINE = (ALONG_K ? GEMM_BK : ROWS) / WIDTH;
+    static const int TOTAL = ROWS * GEMM_BK / WIDTH;
+    static const int LOADS = (TOTAL + GEMM_THREADS - 1) / GEMM_THREADS;
+    typedef Vec<In, WIDTH> V;
+
+    const In* from[LOADS];
+    V held[LOADS];
+    i64 step;
+
+    RF_FN static int row_of(int c) { return ALONG_K ? c / PER_LINE : c % PER_LINE * WIDTH; }
+    RF_FN static int k_of(int c) { return ALONG_K ? c % PER_LINE * WIDTH : c / PER_LINE; }
+
+    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride) {
+        step = k_stride * GEMM_BK;
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int c = (int)thread_x() + i * GEMM_THREADS;
+            u32 row = first_row + row_of(c);
+            u32 last = rows - (ALONG_K ? 1 : WIDTH);
+            from[i] = base + (i64)(row < last ? row : last) * row_stride + (i64)(first_k + k_of(c)) * k_stride;
+        }
+    }
+    // `left`: how many k from the start of this tile exist.
+    template <bool WHOLE> RF_FN void fetch(u32 left) {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int c = (int)thread_x() + i * GEMM_THREADS;
+            bool mine = TOTAL % GEMM_THREADS == 0 || c < TOTAL;
+            if (mine && (WHOLE || (u32)k_of(c) < left)) {
+                held[i] = load<WIDTH>(from[i]);
+            } else {
+                __builtin_memset(&held[i], 0, sizeof(V));
+            }
+            from[i] += step;
+        }
+    }
+    RF_FN void put(char* lds, u32) const {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int c = (int)thread_x() + i * GEMM_THREADS;
+            if (TOTAL % GEMM_THREADS != 0 && c >= TOTAL) continue;
+            In* to = (In*)lds + row_of(c) * GEMM_ROW + k_of(c);
+            if (ALONG_K) {
+                store<WIDTH>(to, held[i]);
+            } else {
+#pragma unroll
+                for (int j = 0; j < WIDTH; ++j) to[j * GEMM_ROW] = held[i][j];
+            }
+        }
+    }
+};
+
+struct Tile {
+    static const int BYTES_A = GEMM_BM * GEMM_ROW * (int)sizeof(In), BYTES_B = GEMM_BN * GEMM_ROW * (int)sizeof(In);
+    Total sum[GEMM_TILES_M][GEMM_TILES_N];
+    int first_row, first_col;
+
+    RF_FN void start() {
+        first_row = (int)(thread_x() / GEMM_WAVES_N);
+        first_col = (int)(thread_x() % GEMM_WAVES_N);
+    }
+    RF_FN void clear() {
+#pragma unroll
+        for (int i = 0; i < GEMM_TILES_M * GEMM_TILES_N; ++i) sum[i / GEMM_TILES_N][i % GEMM_TILES_N] = (Total)0;
+    }
+    RF_FN static Total multiply_add(float a, float b, float c) { return (Total)rf::fma(a, b, c); }
+    RF_FN static Total multiply_add(double a, double b, double c) { return (Total)rf::fma(a, b, c); }
+    RF_FN static Total multiply_add(u32 a, u32 b, u32 c) { return (Total)(a * b + c); }
+    RF_FN static Total multiply_add(u64 a, u64 b, u64 c) { return (Total)(a * b + c); }
+    RF_FN void multiply(const char* tile_a, const char* tile_b) {
+        const In* from_a = (const In*)tile_a + first_row * GEMM_ROW;
+        const In* from_b = (const In*)tile_b + first_col * GEMM_ROW;
+        for (int k = 0; k < GEMM_BK; k += GEMM_VEC) {
+            Vec<In, GEMM_VEC> a[GEMM_TILES_M], b[GEMM_TILES_N];
+#pragma unroll
+            for (int i = 0; i < GEMM_TILES_M; ++i) a[i] = load<GEMM_VEC>(from_a + i * GEMM_WAVES_M * GEMM_ROW + k);
+#pragma unroll
+            for (int j = 0; j < GEMM_TILES_N; ++j) b[j] = load<GEMM_VEC>(from_b + j * GEMM_WAVES_N * GEMM_ROW + k);
+#pragma unroll
+            for (int s = 0; s < GEMM_VEC; ++s)
+#pragma unroll
+                for (int i = 0; i < GEMM_TILES_M; ++i)
+#pragma unroll
+                    for (int j = 0; j < GEMM_TILES_N; ++j)
+                        sum[i][j] = multiply_add(cast<Total>(a[i][s]), cast<Total>(b[j][s]), sum[i][j]);
+        }
+    }
+    RF_FN void add(const Tile& other) {
+#pragma unroll
+        for (int i = 0; i < GEMM_TILES_M; ++i)
+#pragma unroll
+            for (int j = 0; j < GEMM_TILES_N; ++j) sum[i][j] += other.sum[i][j];
+    }
+    template <bool WHOLE> RF_FN void write(const Sink& corner, u32 rows, u32 cols) const {
+#pragma unroll
+        for (int i = 0; i < GEMM_TILES_M; ++i)
+#pragma unroll
+            for (int j = 0; j < GEMM_TILES_N; ++j) {
+                u32 row = first_row + i * GEMM_WAVES_M, col = first_col + j * GEMM_WAVES_N;
+                if (WHOLE || (row < rows && col < cols)) corner.put(row, col, sum[i][j]);
+            }
+    }
+};

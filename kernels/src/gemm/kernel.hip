@@ -1,0 +1,211 @@
+// kernel: the loop over K.
+#if GEMM_MATRIX_SIZE
+RF_FN LdsPlace place(char* lds) { return lds_place(lds); }
+#else
+RF_FN const char* place(char* lds) { return lds; }
+#endif
+static_assert(GEMM_BK % GEMM_VEC == 0 && GEMM_BM % GEMM_VEC == 0 && GEMM_BN % GEMM_VEC == 0, "tiles are whole vectors");
+static const int STAGE_BYTES = Tile::BYTES_A + Tile::BYTES_B;
+static_assert(GEMM_STAGES * STAGE_BYTES <= ARCH_LDS_BYTES, "the buffers fit into LDS");
+
+// What the chunks before this one add up to.
+struct Earlier {
+#if !GEMM_CHUNKED
+    RF_FN void start(char*) {}
+    RF_FN void add(const Tile&) {}
+    RF_FN void finish(Tile&) {}
+#elif GEMM_LDS_BYTES
+    // A lane's values lie a workgroup apart, which meets no bank twice.
+    static_assert(GEMM_STAGES * STAGE_BYTES + Tile::VALUES * GEMM_THREADS * (int)sizeof(Total) <= GEMM_LDS_BYTES, "and so does the sum");
+    Vec<float, 4>* at;
+    bool any;
+    RF_FN void start(char* lds) {
+        at = (Vec<float, 4>*)(lds + GEMM_STAGES * STAGE_BYTES) + thread_x();
+        any = false;
+    }
+    RF_FN static float& value(Tile& tile, int n) {
+        const int per = Tile::M::ACC;
+        return tile.sum[n / per / GEMM_TILES_N][n / per % GEMM_TILES_N].at[n % per];
+    }
+    RF_FN void add(Tile& tile) {
+#pragma unroll
+        for (int n = 0; n < Tile::VALUES; n += 4) {
+            Vec<float, 4> sum;
+            if (any) sum = at[n / 4 * GEMM_THREADS];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sum[i] = any ? sum[i] + value(tile, n + i) : value(tile, n + i);
+            at[n / 4 * GEMM_THREADS] = sum;
+        }
+        any = true;
+    }
+    RF_FN void finish(Tile& tile) {
+#pragma unroll
+        for (int n = 0; n < Tile::VALUES; n += 4) {
+            Vec<float, 4> sum = at[n / 4 * GEMM_THREADS];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) value(tile, n + i) = sum[i];
+        }
+    }
+#else
+    Tile total;
+    RF_FN void start(char*) { total.clear(); }
+    RF_FN void add(const Tile& tile) { total.add(tile); }
+    RF_FN void finish(Tile& tile) {
+#pragma unroll
+        for (int i = 0; i < GEMM_TILES_M * GEMM_TILES_N; ++i)
+            tile.sum[i / GEMM_TILES_N][i % GEMM_TILES_N] = total.sum[i / GEMM_TILES_N][i % GEMM_TILES_N];
+    }
+#endif
+};
+
+extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GemmArgs g) {
+#if GEMM_LDS_BYTES
+    extern __shared__ __attribute__((aligned(128))) char lds[];
+#else
+    __shared__ __attribute__((aligned(128))) char lds[GEMM_STAGES * STAGE_BYTES];
+#endif
+
+    u32 z = group_z(), slice = z / g.batches, batch = g.first_batch + (z - slice * g.batches);
+    const In* a = g.a;
+    const In* b = g.b;
+    Sink sink;
+    sink.start(g);
+#if !GEMM_EPILOGUE
+    sink.c += (i64)slice * g.c_slice;
+#endif
+    // Batch axes, the innermost first.
+    for (u32 axis = 0; axis < g.batch_axes; ++axis) {
+        u32 rest = batch / g.batch_extent[axis];
+        i64 at = batch - rest * g.batch_extent[axis];
+        batch = rest;
+        a += at * g.a_batch[axis];
+        b += at * g.b_batch[axis];
+        sink.batch(g, axis, at);
+    }
+    u32 first_row = group_y() * GEMM_BM, first_col = group_x() * GEMM_BN;
+    u32 k = slice * g.slice_k, end = k + g.slice_k;
+    end = end < g.k ? end : g.k;
+
+    Tile tile;
+    Earlier earlier;
+    tile.start();
+    tile.clear();
+    earlier.start(lds);
+    u32 left = end - k;
+#if GEMM_CHUNKED
+    u32 in_chunk = 0;
+#endif
+#if GEMM_ASYNC
+    Copier<GEMM_BM, GEMM_A_MODE> copy_a;
+    Copier<GEMM_BN, GEMM_B_MODE> copy_b;
+    copy_a.start(a, first_row, g.m, k, g.a_row, g.a_k);
+    copy_b.start(b, first_col, g.n, k, g.b_col, g.b_k);
+    LdsPlace first = place(lds), past = first + GEMM_STAGES * STAGE_BYTES;
+    LdsPlace filled = first, read = first;
+    u32 ahead = left;
+    // A group of copies for every stage, empty past the end, so that the number under way says which is done.
+#pragma unroll
+    for (int stage = 0; stage < GEMM_STAGES - 1; ++stage) {
+        if (ahead > 0) {
+            copy_a.copy(filled, ahead);
+            copy_b.copy(filled + Tile::BYTES_A, ahead);
+            ahead -= ahead < GEMM_BK ? ahead : GEMM_BK;
+        }
+        filled += STAGE_BYTES;
+        async_commit();
+    }
+    while (left > 0) {
+        async_wait<GEMM_STAGES - 2>();
+        barrier();
+        if (ahead > 0) {
+            copy_a.copy(filled, ahead);
+            copy_b.copy(filled + Tile::BYTES_A, ahead);
+            ahead -= ahead < GEMM_BK ? ahead : GEMM_BK;
+        }
+        async_commit();
+        filled = filled + STAGE_BYTES == past ? first : filled + STAGE_BYTES;
+        tile.multiply(read, read + Tile::BYTES_A);
+        read = read + STAGE_BYTES == past ? first : read + STAGE_BYTES;
+#else
+    Loader<GEMM_BM, GEMM_A_MODE> load_a;
+    Loader<GEMM_BN, GEMM_B_MODE> load_b;
+    load_a.start(a, first_row, g.m, k, g.a_row, g.a_k);
+    load_b.start(b, first_col, g.n, k, g.b_col, g.b_k);
+    int buffer = 0;
+    if (left >= GEMM_BK) {
+        load_a.template fetch<true>(left);
+        load_b.template fetch<true>(left);
+    } else if (left > 0) {
+        load_a.template fetch<false>(left);
+        load_b.template fetch<false>(left);
+    }
+    while (left > 0) {
+        char* stage = lds + buffer;
+        load_a.put(stage, left);
+        load_b.put(stage + Tile::BYTES_A, left);
+        barrier();
+        // The next loads are under way while this tile is multiplied.
+        if (left >= 2 * GEMM_BK) {
+            load_a.template fetch<true>(left - GEMM_BK);
+            load_b.template fetch<true>(left - GEMM_BK);
+        } else if (left > GEMM_BK) {
+            load_a.template fetch<false>(left - GEMM_BK);
+            load_b.template fetch<false>(left - GEMM_BK);
+        }
+        tile.multiply(place(stage), place(stage) + Tile::BYTES_A);
+        buffer ^= STAGE_BYTES;
+#endif
+        left -= left < GEMM_BK ? left : GEMM_BK;
+#if GEMM_CHUNKED
+        in_chunk += GEMM_BK;
+        if (in_chunk == g.chunk || left == 0) {
+            earlier.add(tile);
+            tile.clear();
+            in_chunk = 0;
+        }
+#endif
+    }
+    earlier.finish(tile);
+
+    u32 rows = g.m - first_row, cols = g.n - first_col;
+    sink.move(first_row, first_col);
+    if (rows >= GEMM_BM && cols >= GEMM_BN) {
+        tile.template write<true>(sink, rows, cols);
+    } else {
+        tile.template write<false>(sink, rows, cols);
+    }
+}
+
+struct GemmSumArgs {
+    const Total* slices;
+    Out* c;
+    i64 c_row, c_col;
+    i64 c_batch[MAX_BATCH_AXES];
+    u32 batch_extent[MAX_BATCH_AXES];
+    u32 batch_axes, batches, first_batch, slice_count;
+    u32 m, n, first_row, padding;
+#if GEMM_EPILOGUE
+    EpilogueArgs epilogue;
+#endif
+};
+#if GEMM_EPILOGUE
+static_assert(sizeof(GemmSumArgs) == 136 + sizeof(EpilogueArgs), "as in gemm.rs");
+#else
+static_assert(sizeof(GemmSumArgs) == 136, "as in gemm.rs");
+#endif
+
+extern "C" __global__ __launch_bounds__(256) void gemm_sum(GemmSumArgs g) {
+    u32 col = group_x() * 256 + thread_x(), row = g.first_row + group_y(), batch = g.first_batch + group_z();
+    if (col >= g.n) return;
+    const Total* from = g.slices + ((i64)batch * g.m + row) * g.n + col;
+    Total sum = (Total)0;
+    for (u32 slice = 0; slice < g.slice_count; ++slice) sum += from[(i64)slice * g.batches * g.m * g.n];
+    Sink sink;
+    sink.start(g);
+    for (u32 axis = 0; axis < g.batch_axes; ++axis) {
+        u32 rest = batch / g.batch_extent[axis];
+        sink.batch(g, axis, (i64)(batch - rest * g.batch_extent[axis]));
+        batch = rest;
+    }
+    sink.put(row, col, sum);
+}

@@ -1,0 +1,79 @@
+// matrix: the product of two tiles in LDS by the matrix units, each wave its rectangle of C.
+struct Tile {
+    typedef Mma<In, GEMM_MATRIX_SIZE> M;
+    typedef Slab<In, GEMM_MATRIX_SIZE> S;
+    typedef M::Operand Operand;
+    static const int BYTES_A = GEMM_BM * GEMM_SLABS * 64, BYTES_B = GEMM_BN * GEMM_SLABS * 64;
+    static const int VALUES = GEMM_TILES_M * GEMM_TILES_N * M::ACC;
+    M::Accumulator sum[GEMM_TILES_M][GEMM_TILES_N];
+    Reader<GEMM_BM, GEMM_A_MODE, GEMM_MATRIX_SIZE> from_a[GEMM_TILES_M];
+    Reader<GEMM_BN, GEMM_B_MODE, GEMM_MATRIX_SIZE> from_b[GEMM_TILES_N];
+    u32 lane_id, first_row, first_col;
+
+    RF_FN void start() {
+        u32 wave = uniform(thread_x() / ARCH_WAVE_SIZE);
+        lane_id = thread_x() % ARCH_WAVE_SIZE;
+        first_row = wave / GEMM_WAVES_N * GEMM_TILES_M * GEMM_MATRIX_SIZE;
+        first_col = wave % GEMM_WAVES_N * GEMM_TILES_N * GEMM_MATRIX_SIZE;
+#pragma unroll
+        for (int i = 0; i < GEMM_TILES_M; ++i) from_a[i].start(first_row + i * GEMM_MATRIX_SIZE, lane_id);
+#pragma unroll
+        for (int j = 0; j < GEMM_TILES_N; ++j) from_b[j].start(first_col + j * GEMM_MATRIX_SIZE, lane_id);
+    }
+    RF_FN void clear() {
+#pragma unroll
+        for (int i = 0; i < GEMM_TILES_M * GEMM_TILES_N; ++i) sum[i / GEMM_TILES_N][i % GEMM_TILES_N] = 0;
+    }
+    RF_FN void multiply(LdsPlace tile_a, LdsPlace tile_b) {
+#pragma unroll
+        for (int part = 0; part < GEMM_SLABS * S::PHASES; ++part) {
+            const int slab = part / S::PHASES, phase = part % S::PHASES;
+            Operand a[GEMM_TILES_M][S::STEPS], b[GEMM_TILES_N][S::STEPS];
+#pragma unroll
+            for (int i = 0; i < GEMM_TILES_M; ++i) {
+                Chunk chunks[S::READS];
+#pragma unroll
+                for (int r = 0; r < S::READS; ++r) chunks[r] = from_a[i].read(tile_a, slab, phase, r);
+                S::operands(chunks, a[i]);
+            }
+#pragma unroll
+            for (int j = 0; j < GEMM_TILES_N; ++j) {
+                Chunk chunks[S::READS];
+#pragma unroll
+                for (int r = 0; r < S::READS; ++r) chunks[r] = from_b[j].read(tile_b, slab, phase, r);
+                S::operands(chunks, b[j]);
+            }
+#pragma unroll
+            for (int s = 0; s < S::STEPS; ++s)
+#pragma unroll
+                for (int i = 0; i < GEMM_TILES_M; ++i)
+#pragma unroll
+                    for (int j = 0; j < GEMM_TILES_N; ++j) sum[i][j] = M::run(a[i][s], b[j][s], sum[i][j]);
+        }
+    }
+    RF_FN void add(const Tile& other) {
+#pragma unroll
+        for (int i = 0; i < GEMM_TILES_M; ++i)
+#pragma unroll
+            for (int j = 0; j < GEMM_TILES_N; ++j) sum[i][j] += other.sum[i][j];
+    }
+    template <bool WHOLE> RF_FN void write(const Sink& corner, u32 rows, u32 cols) const {
+#pragma unroll
+        for (int j = 0; j < GEMM_TILES_N; ++j) {
+            u32 col = first_col + j * GEMM_MATRIX_SIZE + M::column(0, (int)lane_id);
+#pragma unroll
+            for (int i = 0; i < GEMM_TILES_M; ++i) {
+                u32 base = first_row + i * GEMM_MATRIX_SIZE;
+                Sink at = corner;
+                at.move(base + M::row(0, (int)lane_id), col);
+#pragma unroll
+                for (int v = 0; v < M::ACC; ++v) {
+                    // Rows and columns of a lane differ by the same in every lane.
+                    int down = M::row(v, 0) - M::row(0, 0), right = M::column(v, 0) - M::column(0, 0);
+                    if (WHOLE || (col + right < cols && base + M::row(v, (int)lane_id) < rows))
+                        at.put(down, right, (Total)sum[i][j][v]);
+                }
+            }
+        }
+    }
+};

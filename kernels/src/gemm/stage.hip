@@ -1,0 +1,214 @@
+// stage: tiles of A and B in LDS for the matrix units, and how they get there.
+//
+// A tile is ROWS rows (of A; columns of B) by GEMM_SLABS slabs of 64 bytes of K. A slab holds four chunks of 16 bytes of
+// each row; two rows share a line of 128 bytes, which is all banks once. Chunk c of row r of slab s is at slot
+//
+//     4 (r0 ^ s0 ^ r4) + (c ^ (2 (r2 ^ r3) + (r1 ^ r5)))          r0 the lowest bit of r
+//
+// of line r / 2, so that eight lanes meet no bank twice, whether they take one chunk of eight rows in a row (loads of
+// fragments, in both published orders of phases), the chunks of one or two rows (stores of what was loaded along K), or rows
+// eight apart (stores of what was loaded across K and turned in registers).
+//
+// Where copies go past the registers (GEMM_ASYNC) and vectors lie across K, the tile keeps k as its rows, of ROWS elements
+// each, whose 16-byte pieces are exchanged within runs of eight by k's lowest three bits; the fragment load turns it.
+#define GEMM_BK (64 * GEMM_SLABS / (int)sizeof(In))
+
+// Where a chunk of a row is, in bytes.
+template <int ROWS> RF_FN u32 place_of(u32 row, u32 chunk) {
+    u32 slab = chunk / 4, c = chunk % 4;
+    u32 slot = (((row ^ slab ^ (row >> 4)) & 1) << 2) | (c ^ (((row >> 2) ^ (row >> 3)) & 1) << 1 ^ (((row >> 1) ^ (row >> 5)) & 1));
+    return slab * (ROWS * 64) + row / 2 * 128 + slot * 16;
+}
+
+// Moves a tile of ROWS x GEMM_BK from memory through registers to LDS. Rows past the end are read from the last one instead:
+// what they give is never stored. Elements past the end of K become zero.
+//
+// Loads across K are of WIDTH rows at PACK neighbouring k, which a lane turns into words of PACK elements along K. Lanes are
+// dealt so that those of one phase store to rows 8 apart, to the words of a chunk and to two chunks.
+template <int ROWS, int MODE> struct Loader {
+    static const bool ACROSS = MODE == 1;
+    static const int WIDTH = GEMM_VEC;
+    static const int PACK = ACROSS && sizeof(In) < 4 ? 4 / (int)sizeof(In) : 1;
+    static const int UNITS = ROWS * GEMM_BK / (WIDTH * PACK);
+    static const int LOADS = (UNITS + GEMM_THREADS - 1) / GEMM_THREADS;
+    static const int PER_CHUNK = GEMM_FULL / PACK;
+    static const int APART = ROWS < 32 ? ROWS / 8 : 4;
+    typedef Vec<In, WIDTH> V;
+
+    const In* from[LOADS];
+    V held[LOADS][PACK];
+    i64 step, next;
+
+    RF_FN static bool mine(int unit) { return UNITS % GEMM_THREADS == 0 || unit < UNITS; }
+    RF_FN static int row_of(int u) {
+        if (ACROSS) {
+            const int lanes = APART * PER_CHUNK * 2;
+            int within = u / lanes % (8 / WIDTH), block = u / (lanes * (8 / WIDTH)) % (ROWS / (8 * APART));
+            return block * 8 * APART + u % APART * 8 + within * WIDTH;
+        }
+        return u / (GEMM_BK / WIDTH);
+    }
+    RF_FN static int k_of(int u) {
+        if (ACROSS) {
+            int word = u / APART % PER_CHUNK, low = u / (APART * PER_CHUNK) % 2;
+            int high = u / (APART * PER_CHUNK * 2 * (8 / WIDTH) * (ROWS / (8 * APART)));
+            return (high * 2 + low) * GEMM_FULL + word * PACK;
+        }
+        return u % (GEMM_BK / WIDTH) * WIDTH;
+    }
+
+    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride) {
+        step = k_stride * GEMM_BK;
+        next = k_stride;
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int unit = (int)thread_x() + i * GEMM_THREADS;
+            u32 row = first_row + row_of(unit);
+            u32 last = rows - (ACROSS ? WIDTH : 1);
+            from[i] = base + (i64)(row < last ? row : last) * row_stride + (i64)(first_k + k_of(unit)) * k_stride;
+        }
+    }
+    // `left`: how many k from the start of this tile exist.
+    template <bool WHOLE> RF_FN void fetch(u32 left) {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int unit = (int)thread_x() + i * GEMM_THREADS;
+#pragma unroll
+            for (int p = 0; p < PACK; ++p) {
+                if (mine(unit) && (WHOLE || (u32)(k_of(unit) + p) < left)) {
+                    held[i][p] = load<WIDTH>(from[i] + p * next);
+                } else {
+                    __builtin_memset(&held[i][p], 0, sizeof(V));
+                }
+            }
+            from[i] += step;
+        }
+    }
+    RF_FN void put(char* lds, u32) const {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int unit = (int)thread_x() + i * GEMM_THREADS;
+            if (!mine(unit)) continue;
+            u32 row = row_of(unit), k = k_of(unit), chunk = k / GEMM_FULL;
+            if (ACROSS) {
+                char* within = lds + k % GEMM_FULL * sizeof(In);
+#pragma unroll
+                for (int j = 0; j < WIDTH; ++j) {
+                    Vec<In, PACK> word;
+#pragma unroll
+                    for (int p = 0; p < PACK; ++p) word[p] = held[i][p][j];
+                    store<PACK>((In*)(within + place_of<ROWS>(row + j, chunk)), word);
+                }
+            } else {
+                In* to = (In*)(lds + place_of<ROWS>(row, chunk)) + k % GEMM_FULL;
+                store<WIDTH>(to, held[i][0]);
+            }
+        }
+    }
+};
+
+// The same for single elements. There are too many for the registers, so that they are loaded where they are stored, a few at
+// a time: such operands wait for memory.
+template <int ROWS, bool ALONG_K> struct SingleLoader {
+    static const int UNITS = ROWS * GEMM_BK, TURN = 8;
+    static const int LOADS = (UNITS + GEMM_THREADS - 1) / GEMM_THREADS;
+
+    const In* from;
+    i64 line, depth;
+    u32 first, last;
+
+    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride) {
+        from = base + (i64)first_k * k_stride;
+        line = row_stride;
+        depth = k_stride;
+        first = first_row;
+        last = rows - 1;
+    }
+    template <bool WHOLE> RF_FN void fetch(u32) {}
+    RF_FN void put(char* lds, u32 left) {
+#pragma unroll 1
+        for (int turn = 0; turn < LOADS; turn += TURN) {
+            In held[TURN];
+#pragma unroll
+            for (int i = 0; i < TURN; ++i) {
+                u32 unit = thread_x() + (turn + i) * GEMM_THREADS, row, k;
+                split(unit, row, k);
+                row = first + row < last ? first + row : last;
+                __builtin_memset(&held[i], 0, sizeof(In));
+                if (unit < UNITS && k < left) held[i] = from[(i64)row * line + (i64)k * depth];
+            }
+#pragma unroll
+            for (int i = 0; i < TURN; ++i) {
+                u32 unit = thread_x() + (turn + i) * GEMM_THREADS, row, k;
+                split(unit, row, k);
+                if (unit < UNITS) *((In*)(lds + place_of<ROWS>(row, k / GEMM_FULL)) + k % GEMM_FULL) = held[i];
+            }
+        }
+        from += depth * GEMM_BK;
+    }
+    RF_FN static void split(u32 unit, u32& row, u32& k) {
+        row = ALONG_K ? unit / GEMM_BK : unit % ROWS;
+        k = ALONG_K ? unit % GEMM_BK : unit / ROWS;
+    }
+};
+template <int ROWS> struct Loader<ROWS, 2> : SingleLoader<ROWS, true> {};
+template <int ROWS> struct Loader<ROWS, 3> : SingleLoader<ROWS, false> {};
+
+#if GEMM_ASYNC
+// The same past the registers, 16 bytes at a time.
+template <int ROWS, int MODE> struct Copier {
+    static const bool ACROSS = MODE == 1;
+    static const int PER_LINE = (ACROSS ? ROWS : GEMM_BK) / GEMM_FULL;
+    static const int TOTAL = ROWS * GEMM_BK / GEMM_FULL;
+    static const int LOADS = (TOTAL + GEMM_THREADS - 1) / GEMM_THREADS;
+
+    const In* from[LOADS];
+    i64 step;
+
+    RF_FN static bool mine(int unit) { return TOTAL % GEMM_THREADS == 0 || unit < TOTAL; }
+    RF_FN static int row_of(int u) { return ACROSS ? u % PER_LINE * GEMM_FULL : u / PER_LINE; }
+    RF_FN static int k_of(int u) { return ACROSS ? u / PER_LINE : u % PER_LINE * GEMM_FULL; }
+
+    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride) {
+        step = k_stride * GEMM_BK;
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int unit = (int)thread_x() + i * GEMM_THREADS;
+            u32 row = first_row + row_of(unit);
+            u32 last = rows - (ACROSS ? GEMM_FULL : 1);
+            from[i] = base + (i64)(row < last ? row : last) * row_stride + (i64)(first_k + k_of(unit)) * k_stride;
+        }
+    }
+    RF_FN void copy(LdsPlace to, u32 left) {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int unit = (int)thread_x() + i * GEMM_THREADS;
+            if (mine(unit)) {
+                u32 k = k_of(unit), row = row_of(unit);
+                u32 place = ACROSS ? k * ROWS * (u32)sizeof(In) + ((row / GEMM_FULL) ^ (k % 8)) * 16
+                                   : place_of<ROWS>(row, k / GEMM_FULL);
+                copy_async(to + place, from[i], k < left);
+            }
+            from[i] += step;
+        }
+    }
+};
+#endif
+
+// How a wave reads chunks of SIZE rows from `first` on.
+template <int ROWS, int MODE, int SIZE> struct Reader {
+    typedef Slab<In, SIZE> S;
+    static const bool ACROSS = GEMM_ASYNC && MODE == 1;
+    u32 at;
+
+    RF_FN void start(u32 first, u32 lane) {
+        at = ACROSS ? (lane / 16 * 8 + lane % 8) * ROWS * (u32)sizeof(In) + ((first / 8 + lane / 8 % 2) ^ (lane % 8)) * 16
+                    : place_of<ROWS>(first + lane % SIZE, S::chunk(lane / SIZE));
+    }
+    RF_FN Chunk read(LdsPlace tile, int slab, int phase, int i) const {
+#if GEMM_ASYNC
+        if (ACROSS) return read_chunk_across(tile + at + (slab * 2 + phase) * 16 * ROWS * (u32)sizeof(In));
+#endif
+        return read_chunk(tile + (at ^ (u32)(S::apart(phase, i) * 16 + slab % 2 * 64)) + slab * ROWS * 64);
+    }
+};
