@@ -81,6 +81,15 @@ impl Geometry {
         &self.places[..self.count]
     }
 
+    /// Bytes of all tensors, each element of each once: what must be read and written at least.
+    pub(crate) fn bytes(&self) -> u64 {
+        let of = |place: &Place| {
+            let axes = (0..self.rank).filter(|&axis| place.strides[axis] != 0);
+            axes.map(|axis| self.extents[axis] as u64).product::<u64>() * place.element_bytes as u64
+        };
+        self.places().iter().map(of).sum()
+    }
+
     /// Rows: the product of all extents but the last.
     pub(crate) fn rows(&self) -> usize {
         self.extents[1..].iter().product()

@@ -1,5 +1,6 @@
 //! A launch: tensors checked and laid out, schedule chosen, kernel found, arguments written.
 
+use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Launch, MAX_RANK, Stream, Tensor, View, ViewMut};
 
 use crate::block::Block;
@@ -369,7 +370,14 @@ impl Call<'_> {
             block.word(address);
             block.word(chunks);
         }
+        let mut shape = geometry.extents;
+        shape[..geometry.rank].reverse();
+        let mut work = Work { category: Category::Elementwise, shape: &shape[..geometry.rank], ..Work::default() };
+        if self.stream.is_profiled() {
+            work.bytes = geometry.bytes();
+        }
         let launch = Launch {
+            work,
             label: self.prepared.graph.name(),
             grid: shot.grid,
             block: shot.block,

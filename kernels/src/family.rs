@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_fusion::Graph;
+use rocfire_hal::profile::Work;
 use rocfire_hal::{Buffer, DType, Error, Launch, Layout, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
@@ -64,10 +65,10 @@ pub(crate) unsafe fn launch<A: Pod>(
     outputs: &[&Buffer],
 ) -> Result<()> {
     // SAFETY: the caller's two duties, passed on.
-    unsafe { launch_bytes(stream, source, kernel, grid, block, 0, bytemuck::bytes_of(args), outputs) }
+    unsafe { launch_bytes(stream, source, kernel, grid, block, 0, bytemuck::bytes_of(args), outputs, Work::default()) }
 }
 
-/// [`launch`] for an argument struct that is put together when it runs, and with dynamic LDS.
+/// [`launch`] for an argument struct that is put together when it runs, and with dynamic LDS; `work` is for profiles.
 ///
 /// # Safety
 /// As [`launch`], of the struct whose bytes `args` is.
@@ -81,6 +82,7 @@ pub(crate) unsafe fn launch_bytes(
     lds_bytes: u32,
     args: &[u8],
     outputs: &[&Buffer],
+    work: Work<'_>,
 ) -> Result<()> {
     let (label, name) = kernel;
     let too_many = |what: &'static str, got: usize| Error::LaunchShape {
@@ -98,8 +100,8 @@ pub(crate) unsafe fn launch_bytes(
         Ok(out)
     };
     let function = stream.device().module(source)?.function(name)?;
-    let launch =
-        Launch { label, grid: narrow("grid", grid)?, block: narrow("block", block)?, lds_bytes, args, outputs };
+    let (grid, block) = (narrow("grid", grid)?, narrow("block", block)?);
+    let launch = Launch { label, grid, block, lds_bytes, args, outputs, work };
     // SAFETY: the caller's two duties are those of `Stream::launch`, passed on.
     unsafe { stream.launch(&function, &launch)? };
     Ok(())

@@ -3,6 +3,7 @@
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, TAU};
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_hal::profile::Work;
 use rocfire_hal::{DType, Device, DeviceId, Launch, Source, Tensor};
 
 const BLOCK: usize = 256;
@@ -163,6 +164,7 @@ impl Bench {
             lds_bytes: 0,
             args: bytemuck::bytes_of(&args),
             outputs: &[out.buffer()],
+            work: Work::default(),
         };
         // SAFETY: the arguments are those of the kernel above, with tensors of `count` elements that outlive the launch.
         unsafe { self.device.stream().launch(&function, &launch).unwrap() };

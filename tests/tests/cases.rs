@@ -4,6 +4,7 @@
 //! and a real card with `ROCFIRE_DEVICE=hip:0`.
 
 mod common;
+mod graph;
 
 use libtest_mimic::Arguments;
 use rocfire_hal::{Device, DeviceId};
@@ -12,7 +13,8 @@ use rocfire_tests::case;
 fn main() {
     let arguments = Arguments::from_args();
     let device = device().unwrap_or_else(|error| panic!("no device to test on: {error}"));
-    let trials = case::all().into_iter().map(|case| common::trial(case, device.clone())).collect();
+    let mut trials: Vec<_> = case::all().into_iter().map(|case| common::trial(case, device.clone())).collect();
+    trials.push(graph::trial(&device));
     libtest_mimic::run(&arguments, trials).exit();
 }
 

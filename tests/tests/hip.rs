@@ -4,6 +4,7 @@
 //! The library that is opened is the one that this test's build has made. It is found as a user's is: in a ROCm folder.
 
 mod common;
+mod graph;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,7 @@ fn main() {
             Trial::test("too_much_memory_is_an_error_and_the_device_stays_usable", move || out_of_memory(&device))
         },
     ];
+    trials.push(graph::trial(&device));
     trials.extend(share().into_iter().map(|case| common::trial(case, device.clone())));
     let conclusion = libtest_mimic::run(&arguments, trials);
     // `exit` runs no destructors.

@@ -1,13 +1,15 @@
 //! The backend: what Burn asks of it as a whole, and how its fusion and its remote server hold tensors.
 
+use std::sync::Arc;
+
 use burn_backend::quantization::QuantScheme;
 use burn_backend::{
-    Backend, BackendTypes, DType as BurnDType, DTypeUsage, DTypeUsageSet, ExecutionError, GraphUnsupported,
-    MemoryPoolUsage,
+    Backend, BackendTypes, DType as BurnDType, DTypeUsage, DTypeUsageSet, ExecutionError, MemoryPoolUsage,
 };
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 use burn_std::BoolStore;
 use rocfire_arch::Matrix;
+use rocfire_hal::Graph;
 
 use crate::error::{OrPanic, execution};
 use crate::ops;
@@ -26,7 +28,7 @@ impl BackendTypes for Rocm {
     type IntTensorPrimitive = RocmTensor;
     type BoolTensorPrimitive = RocmTensor;
     type QuantizedTensorPrimitive = RocmQTensor;
-    type GraphPrimitive = GraphUnsupported;
+    type GraphPrimitive = Arc<Graph>;
 }
 
 impl Backend for Rocm {
@@ -45,6 +47,19 @@ impl Backend for Rocm {
     /// Nothing is held back: launches are queued when they are made.
     fn flush(_device: &RocmDevice) -> Result<(), ExecutionError> {
         Ok(())
+    }
+
+    fn graph_start_capture(device: &RocmDevice) -> Result<(), ExecutionError> {
+        device.open().map_err(execution)?.begin_capture().map_err(execution)
+    }
+
+    fn graph_stop_capture(device: &RocmDevice) -> Result<Arc<Graph>, ExecutionError> {
+        device.open().map_err(execution)?.end_capture().map(Arc::new).map_err(execution)
+    }
+
+    unsafe fn graph_replay(_device: &RocmDevice, graph: &Arc<Graph>) -> Result<(), ExecutionError> {
+        // SAFETY: what the graph uses is alive and not in use elsewhere, as Burn's caller promises.
+        unsafe { graph.replay() }.map_err(execution)
     }
 
     fn memory_cleanup(device: &RocmDevice) {

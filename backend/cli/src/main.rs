@@ -32,7 +32,7 @@ enum Command {
     Doctor,
     /// Build libamdhip64 and libhiprtc over the emulator, for any HIP program, and say where they are.
     HipLibrary(hip_library::Arguments),
-    /// Say what binds a kernel and how far it is from a card's roofline, from what the emulator counts: never a time.
+    /// Say where a command's time goes on the device, or, from what the emulator counts, what binds a kernel.
     Profile(profile::Arguments),
 }
 

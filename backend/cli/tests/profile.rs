@@ -57,3 +57,42 @@ fn wrong_words_are_refused_with_what_there_is() {
     let output = rocfire(&["profile", "--modelled", "gemm", "--arch", "gfx940"]);
     assert!(!output.status.success() && text(&output).contains("gfx942"), "{}", text(&output));
 }
+
+/// The command profiles itself running its own checked GEMM.
+#[test]
+fn a_command_is_timed_and_its_shares_add_up() {
+    let folder = std::env::temp_dir().join(format!("rocfire-profile-{}", std::process::id()));
+    let trace = folder.join("trace.json");
+    let output =
+        rocfire(&["profile", "--trace", trace.to_str().unwrap(), "--", env!("CARGO_BIN_EXE_rocfire"), "doctor"]);
+    let text = text(&output);
+    if text.contains("GEMM: not run") {
+        println!("skipped: {text}");
+        return;
+    }
+    assert!(output.status.success(), "{text}");
+    let at = text.find("launches and copies in").unwrap();
+    let shares: Vec<f64> = text[at..]
+        .lines()
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.trim().split('%').next().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(shares.len(), 5, "{text}");
+    assert!((shares.iter().sum::<f64>() - 100.0).abs() < 1e-9, "{text}");
+    assert!(text.contains("gemm  [1, 67, 59, 101]"), "{text}");
+    let written: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&trace).unwrap()).unwrap();
+    assert!(written.as_array().unwrap().iter().any(|event| event["cat"] == "GEMM"));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn commands_that_fail_or_use_no_device_are_errors() {
+    let unused = std::env::temp_dir().join(format!("rocfire-profile-unused-{}", std::process::id()));
+    let output = rocfire(&["profile", "--trace", unused.to_str().unwrap(), "--", "true"]);
+    assert!(!output.status.success() && text(&output).contains("opened no rocfire device"), "{}", text(&output));
+    let output = rocfire(&["profile", "--trace", unused.to_str().unwrap(), "--", "/nonexistent/program"]);
+    assert!(!output.status.success() && text(&output).contains("cannot run"), "{}", text(&output));
+    let output = rocfire(&["profile", "--trace", unused.to_str().unwrap(), "--", "false"]);
+    assert!(!output.status.success() && text(&output).contains("ended with"), "{}", text(&output));
+}

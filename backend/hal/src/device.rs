@@ -13,6 +13,7 @@ use crate::compile::{CodeObject, Compiler, Pipeline, Source, clang_compiler};
 use crate::driver::{DeviceInfo, Driver};
 use crate::log::{Level, report};
 use crate::pool::{Block, MemoryStats, Pool};
+use crate::profile::Timeline;
 use crate::{Config, DeviceId, DriverKind, Error, Module, Result, Stream};
 
 /// An open device. Clones are handles to the same; equal if they are the same.
@@ -57,7 +58,11 @@ impl Device {
     /// [`Error::NoDevice`].
     pub fn open(id: DeviceId, config: Config) -> Result<Device> {
         let driver = open_driver(id, &config)?;
-        Ok(Device::with_driver(id, config, driver))
+        let device = Device::with_driver(id, config, driver);
+        if let Some(path) = &device.config().timed {
+            device.stream().start_profile(Some(path.clone()), device.config().log)?;
+        }
+        Ok(device)
     }
 
     pub(crate) fn with_driver(id: DeviceId, config: Config, driver: Arc<dyn Driver>) -> Device {
@@ -127,6 +132,23 @@ impl Device {
     #[cfg(feature = "emulated")]
     pub fn modelled(&self) -> Option<Vec<crate::modelled::ModelledKernel>> {
         self.0.driver.modelled()
+    }
+
+    /// Begins to time its launches and copies by events; nothing happens if it does already.
+    ///
+    /// # Errors
+    /// The driver's own.
+    pub fn start_profile(&self) -> Result<()> {
+        self.stream().start_profile(None, self.config().log)
+    }
+
+    /// Waits, ends the profile that [`Device::start_profile`] began, and hands it out; `None` if there was none.
+    ///
+    /// # Errors
+    /// As [`Stream::synchronize`].
+    pub fn take_profile(&self) -> Result<Option<Timeline>> {
+        self.sync()?;
+        Ok(self.stream().take_profile())
     }
 
     /// How often the compiler was run for it since it was opened: kernels that were neither loaded nor on disk.
@@ -200,7 +222,22 @@ impl Device {
     }
 
     pub(crate) fn pool_allocate(&self, bytes: u64) -> Result<Block> {
-        lock(&self.0.pool).allocate(bytes)
+        let block = lock(&self.0.pool).allocate(bytes)?;
+        match block {
+            Some(block) => Ok(block),
+            None => {
+                self.stream().refuse_in_capture("memory that the pool does not have")?;
+                unreachable!("the pool and the stream record at the same time")
+            }
+        }
+    }
+
+    pub(crate) fn pool_begin_capture(&self) {
+        lock(&self.0.pool).begin_capture();
+    }
+
+    pub(crate) fn pool_end_capture(&self) -> Vec<Block> {
+        lock(&self.0.pool).end_capture()
     }
 
     pub(crate) fn pool_free(&self, block: Block) {

@@ -144,8 +144,23 @@ pub trait Driver: Send + Sync {
         None
     }
 
+    /// Begins to record what is put on the stream instead of doing it.
+    fn begin_capture(&self) -> Result<Recording> {
+        Ok(Recording::None)
+    }
+
+    /// Ends the recording that [`Driver::begin_capture`] began with [`Recording::Native`].
+    fn end_capture(&self) -> Result<Box<dyn DriverGraph>> {
+        unreachable!("only called after a recording was begun")
+    }
+
     /// A mark in the stream, after all work so far.
     fn record_event(&self) -> Result<Box<dyn DriverEvent>>;
+
+    /// As [`Driver::record_event`], with an event that is no longer needed where the driver can use one again.
+    fn record_again(&self, _event: Box<dyn DriverEvent>) -> Result<Box<dyn DriverEvent>> {
+        self.record_event()
+    }
 }
 
 /// A loaded code object.
@@ -165,6 +180,26 @@ pub trait DriverKernel: Send + Sync {
     /// - `launch.args` is the kernel's argument struct, and what its addresses lead to is live and large enough.
     /// - The grid, block and LDS are within the kernel's and the device's limits.
     unsafe fn launch(&self, launch: &RawLaunch<'_>) -> Result<(), LaunchFailure>;
+}
+
+/// Whether a driver records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// It does.
+    Native,
+    /// It has no graphs.
+    None,
+    /// It has graphs that are known to be wrong.
+    Refused(&'static str),
+}
+
+/// Recorded work.
+pub trait DriverGraph: Send + Sync {
+    /// Puts all of it on the stream.
+    ///
+    /// # Errors
+    /// The driver's own.
+    fn launch(&self) -> Result<()>;
 }
 
 /// A mark in the stream.

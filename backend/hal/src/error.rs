@@ -73,6 +73,12 @@ pub enum Error {
     /// A launch failed after it was accepted. It poisoned its outputs; reading them gives this.
     #[error("{0}")]
     Fault(Arc<Fault>),
+    /// Something that no graph can do, while one was recorded. The graph is not made.
+    #[error("{what}: this cannot be part of a graph that is being captured")]
+    Capture {
+        /// What was tried, and after which operator.
+        what: String,
+    },
     /// The device, or the cap on the pool, has no room. The device stays usable.
     #[error(
         "out of memory: {requested_bytes} bytes asked for; live {live_bytes}, reserved {reserved_bytes}, \

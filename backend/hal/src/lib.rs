@@ -30,6 +30,7 @@ mod fault;
 #[cfg(any(feature = "hip", feature = "cuda"))]
 mod foreign;
 mod generated;
+mod graph;
 #[cfg(feature = "hip")]
 mod hip;
 #[cfg(any(feature = "noop", feature = "emulated"))]
@@ -42,6 +43,7 @@ mod module;
 #[cfg(feature = "noop")]
 mod noop;
 mod pool;
+pub mod profile;
 mod rocm;
 mod stream;
 mod tensor;
@@ -57,6 +59,7 @@ pub use dtype::DType;
 pub use emulated::emulator_options;
 pub use error::{Error, Result};
 pub use fault::Fault;
+pub use graph::Graph;
 pub use layout::{Dims, Layout, MAX_RANK};
 pub use log::Level;
 pub use module::{Function, Module};

@@ -70,6 +70,8 @@ struct Node {
     previous: u32,
     next: u32,
     free: bool,
+    /// Handed out or given back since the recording of a graph began.
+    touched: bool,
 }
 
 /// The pool of one device.
@@ -82,6 +84,7 @@ pub struct Pool {
     occupied: [u64; CLASSES / 64],
     stats: MemoryStats,
     limit_bytes: u64,
+    capturing: bool,
 }
 
 impl Pool {
@@ -95,7 +98,35 @@ impl Pool {
             occupied: [0; CLASSES / 64],
             stats: MemoryStats::default(),
             limit_bytes,
+            capturing: false,
         }
+    }
+
+    /// From now on no memory is asked of the driver, and blocks that are handed out or given back are kept in mind.
+    pub fn begin_capture(&mut self) {
+        self.capturing = true;
+    }
+
+    /// Ends that, and takes the free memory that was used meanwhile out of circulation: recorded work goes on using it. To
+    /// be given back with [`Pool::free`].
+    pub fn end_capture(&mut self) -> Vec<Block> {
+        self.capturing = false;
+        let mut kept = Vec::new();
+        for node in 0..self.nodes.len() as u32 {
+            let Node { address, bytes, free, touched, .. } = self.nodes[node as usize];
+            self.nodes[node as usize].touched = false;
+            if !touched || !free {
+                continue;
+            }
+            self.unlink(node);
+            self.nodes[node as usize].free = false;
+            let requested_bytes = bytes - self.driver.red_zone_bytes();
+            self.driver.mark(address, bytes, Live::Requested(requested_bytes));
+            self.stats.live_bytes += requested_bytes;
+            self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.live_bytes);
+            kept.push(Block { node, address, requested_bytes });
+        }
+        kept
     }
 
     /// What it holds.
@@ -105,25 +136,28 @@ impl Pool {
 
     /// A block of at least `bytes`, which is not 0. Out of memory, what is unused goes back to the driver, and one more
     /// try is made.
-    pub fn allocate(&mut self, bytes: u64) -> Result<Block> {
+    /// `None` while a graph is recorded and no free block is large enough.
+    pub fn allocate(&mut self, bytes: u64) -> Result<Option<Block>> {
         let wanted = bytes
             .checked_add(self.driver.red_zone_bytes())
             .and_then(|wanted| wanted.checked_next_multiple_of(UNIT_BYTES))
             .ok_or_else(|| self.out_of_memory(bytes))?;
         let node = match self.find(wanted) {
             Some(node) => node,
+            None if self.capturing => return Ok(None),
             None => self.add_segment(wanted, bytes)?,
         };
         self.unlink(node);
         self.split(node, wanted);
         let taken = &mut self.nodes[node as usize];
         taken.free = false;
+        taken.touched |= self.capturing;
         let block = Block { node, address: taken.address, requested_bytes: bytes };
         self.driver.mark(taken.address, taken.bytes, Live::Requested(bytes));
         self.stats.blocks += 1;
         self.stats.live_bytes += bytes;
         self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.live_bytes);
-        Ok(block)
+        Ok(Some(block))
     }
 
     /// Takes a block back.
@@ -133,6 +167,7 @@ impl Pool {
         self.driver.mark(address, bytes, Live::Free);
         self.stats.live_bytes -= block.requested_bytes;
         self.nodes[block.node as usize].free = true;
+        self.nodes[block.node as usize].touched |= self.capturing;
         let mut node = block.node;
         if after != NIL && self.nodes[after as usize].free {
             self.unlink(after);
@@ -146,8 +181,11 @@ impl Pool {
         self.link(node);
     }
 
-    /// Returns segments without a live block to the driver.
+    /// Returns segments without a live block to the driver; none while a graph is recorded, which may use them.
     pub fn trim(&mut self) -> Result<()> {
+        if self.capturing {
+            return Ok(());
+        }
         for node in 0..self.nodes.len() as u32 {
             let Node { address, bytes, before, after, free, .. } = self.nodes[node as usize];
             if bytes == 0 || !free || before != NIL || after != NIL {
@@ -206,8 +244,16 @@ impl Pool {
         };
         self.stats.reserved_bytes += bytes;
         self.driver.mark(address, bytes, Live::Free);
-        let node =
-            self.new_node(Node { address, bytes, before: NIL, after: NIL, previous: NIL, next: NIL, free: true });
+        let node = self.new_node(Node {
+            address,
+            bytes,
+            before: NIL,
+            after: NIL,
+            previous: NIL,
+            next: NIL,
+            free: true,
+            touched: false,
+        });
         self.link(node);
         Ok(node)
     }
@@ -241,6 +287,7 @@ impl Pool {
             previous: NIL,
             next: NIL,
             free: true,
+            touched: whole.touched,
         });
         if whole.after != NIL {
             self.nodes[whole.after as usize].before = rest;
@@ -254,6 +301,7 @@ impl Pool {
     fn merge(&mut self, first: u32, second: u32) {
         let Node { bytes, after, .. } = self.nodes[second as usize];
         self.nodes[first as usize].bytes += bytes;
+        self.nodes[first as usize].touched |= self.nodes[second as usize].touched;
         self.nodes[first as usize].after = after;
         if after != NIL {
             self.nodes[after as usize].before = first;
@@ -301,8 +349,16 @@ impl Pool {
     }
 
     fn retire(&mut self, node: u32) {
-        self.nodes[node as usize] =
-            Node { address: 0, bytes: 0, before: NIL, after: NIL, previous: NIL, next: NIL, free: false };
+        self.nodes[node as usize] = Node {
+            address: 0,
+            bytes: 0,
+            before: NIL,
+            after: NIL,
+            previous: NIL,
+            next: NIL,
+            free: false,
+            touched: false,
+        };
         self.unused_nodes.push(node);
     }
 }

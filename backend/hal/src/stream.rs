@@ -4,13 +4,19 @@
 //! first read or wait after it returns the fault; reads of poisoned buffers go on returning it. Launches check what is
 //! cheap and fatal: the size of the argument struct, the grid, the block and LDS.
 
+mod capture;
+
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::device::DeviceInner;
 use crate::driver::{Driver, DriverEvent, LaunchFailure, RawLaunch};
 use crate::fault::{Fault, Ring};
+use crate::graph::{Capture, Step};
+use crate::log::Level;
+use crate::profile::{Recorder, Start, Timeline, Work};
 use crate::{Buffer, Device, Error, Function, Result};
 
 /// How a kernel is launched.
@@ -28,6 +34,8 @@ pub struct Launch<'a> {
     pub args: &'a [u8],
     /// What it writes, to be poisoned if it fails.
     pub outputs: &'a [&'a Buffer],
+    /// What it is about, for profiles.
+    pub work: Work<'a>,
 }
 
 /// A device's stream: what is put on it is done in order.
@@ -38,6 +46,7 @@ pub struct Stream {
     sync: bool,
     lds_bytes: u32,
     launches: AtomicU64,
+    profiled: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -45,13 +54,25 @@ struct State {
     ring: Ring,
     /// A fault nobody has been told of.
     pending: Option<Arc<Fault>>,
+    recorder: Option<Recorder>,
+    capture: Option<Capture>,
+}
+
+impl State {
+    /// The event before something that is timed; `None` where nothing is, or where it is recorded instead of done.
+    fn begin_timing(&mut self, driver: &dyn Driver) -> Option<Start> {
+        if self.capture.is_some() {
+            return None;
+        }
+        self.recorder.as_mut()?.begin(driver)
+    }
 }
 
 impl Stream {
     pub(crate) fn new(device: Weak<DeviceInner>, driver: Arc<dyn Driver>, sync: bool) -> Stream {
         let lds_bytes = driver.info().lds_bytes;
-        let state = Mutex::new(State { ring: Ring::new(), pending: None });
-        Stream { device, driver, sync, lds_bytes, launches: AtomicU64::new(0), state }
+        let state = Mutex::new(State { ring: Ring::new(), pending: None, recorder: None, capture: None });
+        Stream { device, driver, sync, lds_bytes, launches: AtomicU64::new(0), profiled: AtomicBool::new(false), state }
     }
 
     /// The device.
@@ -82,15 +103,25 @@ impl Stream {
         self.check(function, launch)?;
         let raw = RawLaunch { grid: launch.grid, block: launch.block, lds_bytes: launch.lds_bytes, args: launch.args };
         let mut state = self.lock();
-        self.launches.fetch_add(1, Ordering::Relaxed);
+        self.count_launch();
         state.ring.record(function, launch);
         if let Some(fault) = &state.pending {
             // What this would have read may be what the failed launch should have written.
             poison(launch.outputs, fault);
             return Ok(());
         }
+        if let Some(capture) = &mut state.capture {
+            capture.steps.push(Step::launch(function, launch));
+            if !capture.native {
+                return Ok(());
+            }
+        }
+        let start = state.begin_timing(&*self.driver);
         // SAFETY: the caller's duties are the driver's (addresses, arguments), and `check` has seen to the limits.
         let outcome = unsafe { function.kernel().launch(&raw) };
+        if let (Some(recorder), Ok(())) = (&mut state.recorder, &outcome) {
+            recorder.end_launch(&*self.driver, start, function, launch);
+        }
         let outcome = match outcome {
             Ok(()) if self.sync => self.driver.synchronize().map_err(|error| LaunchFailure::Faulted(error.to_string())),
             outcome => outcome,
@@ -121,11 +152,13 @@ impl Stream {
     pub fn copy_to_device(&self, source: &[u8], target: &Buffer, first_byte: u64) -> Result<()> {
         let bytes = source.len() as u64;
         self.require_range("copy_to_device", "target", target, first_byte, bytes)?;
+        self.refuse_in_capture("a copy from the host")?;
         if bytes == 0 {
             return Ok(());
         }
         // SAFETY: the range was checked to lie in the buffer, which is one live block.
-        unsafe { self.driver.write(target.device_address() + first_byte, source) }.map_err(|e| self.explain(e))?;
+        let write = || unsafe { self.driver.write(target.device_address() + first_byte, source) };
+        self.timed("copy to the device", bytes, write)?;
         self.written(target, bytes);
         Ok(())
     }
@@ -138,12 +171,17 @@ impl Stream {
     pub fn copy_to_host(&self, source: &Buffer, first_byte: u64, target: &mut [u8]) -> Result<()> {
         let bytes = target.len() as u64;
         self.require_range("copy_to_host", "source", source, first_byte, bytes)?;
+        self.refuse_in_capture("a copy to the host")?;
         self.raise(Some(source))?;
         if bytes == 0 {
             return Ok(());
         }
         // SAFETY: the range was checked to lie in the buffer, which is one live block.
-        unsafe { self.driver.read(source.device_address() + first_byte, target) }.map_err(|e| self.explain(e))
+        self.timed("copy to the host", bytes, || unsafe {
+            self.driver.read(source.device_address() + first_byte, target)
+        })?;
+        self.resolve_profile();
+        Ok(())
     }
 
     /// Copies `bytes` between buffers, each from its own first byte.
@@ -161,8 +199,11 @@ impl Stream {
             return Ok(());
         }
         let (to, from) = (target.device_address() + target_byte, source.device_address() + source_byte);
+        if !self.record(Step::Copy { target: to, source: from, bytes }) {
+            return Ok(());
+        }
         // SAFETY: both ranges were checked to lie in their buffers, each one live block, and to be apart.
-        unsafe { self.driver.copy(to, from, bytes) }.map_err(|e| self.explain(e))?;
+        self.timed("copy on the device", bytes, || unsafe { self.driver.copy(to, from, bytes) })?;
         match source.poison() {
             Some(fault) => target.set_poison(Some(fault)),
             None => self.written(target, bytes),
@@ -179,8 +220,12 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        if !self.record(Step::Fill { address: target.device_address() + first_byte, value, bytes }) {
+            return Ok(());
+        }
         // SAFETY: the range was checked to lie in the buffer, which is one live block.
-        unsafe { self.driver.fill(target.device_address() + first_byte, value, bytes) }.map_err(|e| self.explain(e))?;
+        let fill = || unsafe { self.driver.fill(target.device_address() + first_byte, value, bytes) };
+        self.timed("fill", bytes, fill)?;
         self.written(target, bytes);
         Ok(())
     }
@@ -191,7 +236,9 @@ impl Stream {
     /// [`Error::Fault`] if a launch failed since somebody was last told; [`Error::DeviceLost`] where the device does not
     /// go on after a fault.
     pub fn synchronize(&self) -> Result<()> {
+        self.refuse_in_capture("waiting for the device")?;
         self.driver.synchronize().map_err(|error| self.explain(error))?;
+        self.resolve_profile();
         self.raise(None)
     }
 
@@ -200,7 +247,55 @@ impl Stream {
     /// # Errors
     /// The driver's own.
     pub fn record_event(&self) -> Result<Event> {
+        self.refuse_in_capture("an event")?;
         Ok(Event(self.driver.record_event()?))
+    }
+
+    /// Whether launches are timed: only then need launchers say what theirs are about.
+    pub fn is_profiled(&self) -> bool {
+        self.profiled.load(Ordering::Relaxed)
+    }
+
+    /// Begins to time launches; with a path they go there.
+    pub(crate) fn start_profile(&self, path: Option<PathBuf>, log: Level) -> Result<()> {
+        let mut state = self.lock();
+        if state.recorder.is_none() {
+            let name = self.driver.info().name.clone();
+            state.recorder = Some(Recorder::start(&*self.driver, name, path, log)?);
+            self.profiled.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Ends it.
+    pub(crate) fn take_profile(&self) -> Option<Timeline> {
+        self.profiled.store(false, Ordering::Relaxed);
+        let recorder = self.lock().recorder.take();
+        recorder.map(Recorder::finish)
+    }
+
+    /// A copy or fill, timed where launches are.
+    fn timed(&self, operator: &'static str, bytes: u64, action: impl FnOnce() -> Result<()>) -> Result<()> {
+        if !self.is_profiled() {
+            return action().map_err(|error| self.explain(error));
+        }
+        let mut state = self.lock();
+        let start = state.begin_timing(&*self.driver);
+        let outcome = action();
+        if let (Some(recorder), Ok(())) = (&mut state.recorder, &outcome) {
+            recorder.end_copy(&*self.driver, start, operator, bytes);
+        }
+        drop(state);
+        outcome.map_err(|error| self.explain(error))
+    }
+
+    /// Gives the profile its times, once the device has been waited for anyway.
+    fn resolve_profile(&self) {
+        if self.is_profiled()
+            && let Some(recorder) = &mut self.lock().recorder
+        {
+            recorder.resolve();
+        }
     }
 
     fn check(&self, function: &Function, launch: &Launch<'_>) -> Result<()> {

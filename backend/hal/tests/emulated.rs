@@ -2,6 +2,7 @@
 #![cfg(feature = "emulated")]
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_hal::profile::{Category, Work, read_trace};
 use rocfire_hal::{Checks, Config, DType, Device, DeviceId, Error, Function, Launch, Source, Tensor};
 
 const BLOCK: u32 = 256;
@@ -55,6 +56,7 @@ fn launch(function: &Function, x: &Tensor, y: &Tensor, count: u32) -> rocfire_ha
         lds_bytes: 0,
         args: bytemuck::bytes_of(&args),
         outputs: &[y.buffer()],
+        work: Work::default(),
     };
     // SAFETY: the emulator checks every access; nothing here can harm the host.
     unsafe { x.device().stream().launch(function, &launch) }
@@ -142,7 +144,15 @@ fn a_freed_buffer_is_not_accessible() {
     drop((x, freed));
     let args = ScaleArgs { x: address, y: y.view().device_address(), count: 8, factor: 1.0 };
     let (args, outputs) = (bytemuck::bytes_of(&args), [y.buffer()]);
-    let launch = Launch { label: "scale", grid: [1; 3], block: [BLOCK, 1, 1], lds_bytes: 0, args, outputs: &outputs };
+    let launch = Launch {
+        label: "scale",
+        grid: [1; 3],
+        block: [BLOCK, 1, 1],
+        lds_bytes: 0,
+        args,
+        outputs: &outputs,
+        work: Work::default(),
+    };
     // SAFETY: the emulator checks every access; nothing here can harm the host.
     unsafe { device.stream().launch(&function(&device, "scale_f32"), &launch).unwrap() };
     let message = y.to_bytes().unwrap_err().to_string();
@@ -182,7 +192,8 @@ fn wrong_launches_are_refused_before_they_run() {
     let (scale, y) = (function(&device, "scale_f32"), floats(&device, &[0.0; 8]));
     let args = [0; 24];
     let refused = |grid, block, lds_bytes, args: &[u8]| {
-        let launch = Launch { label: "scale", grid, block, lds_bytes, args, outputs: &[y.buffer()] };
+        let launch =
+            Launch { label: "scale", grid, block, lds_bytes, args, outputs: &[y.buffer()], work: Work::default() };
         // SAFETY: the emulator checks every access; nothing here can harm the host.
         unsafe { device.stream().launch(&scale, &launch) }.unwrap_err().to_string()
     };
@@ -214,4 +225,100 @@ fn events_measure_forwards() {
     let first = device.stream().record_event().unwrap();
     let second = device.stream().record_event().unwrap();
     assert!(second.elapsed_ms(&first).unwrap() >= 0.0);
+}
+
+#[test]
+fn a_profile_has_every_launch_and_copy_in_order() {
+    let Some(device) = device_or_skip("a_profile_has_every_launch_and_copy_in_order", Config::default()) else {
+        return;
+    };
+    let function = function(&device, "scale_f32");
+    let x = Tensor::from_bytes(&device, &[100], DType::F32, &[0; 400]).unwrap();
+    let y = Tensor::empty(&device, &[100], DType::F32).unwrap();
+    assert!(device.take_profile().unwrap().is_none());
+    device.start_profile().unwrap();
+    launch(&function, &x, &y, 100).unwrap();
+    launch(&function, &x, &y, 50).unwrap();
+    let _ = y.to_bytes().unwrap();
+    let timeline = device.take_profile().unwrap().unwrap();
+    let names: Vec<(&str, &str)> =
+        timeline.launches.iter().map(|launch| (launch.operator.as_str(), launch.kernel.as_str())).collect();
+    assert_eq!(names, [("scale", "scale_f32"), ("scale", "scale_f32"), ("copy to the host", "copy to the host")]);
+    assert_eq!(timeline.launches[2].bytes, 400);
+    assert_eq!(timeline.launches[1].category, Category::Other);
+    for pair in timeline.launches.windows(2) {
+        assert!(pair[0].duration_us > 0.0 && pair[1].start_us >= pair[0].start_us + pair[0].duration_us - 1.0);
+    }
+    launch(&function, &x, &y, 100).unwrap();
+    assert!(device.take_profile().unwrap().is_none(), "it has ended");
+}
+
+#[test]
+fn a_timed_device_writes_a_trace_whenever_it_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let config = Config::default().with_timed(path.clone());
+    let Some(device) = device_or_skip("a_timed_device_writes_a_trace", config) else { return };
+    let function = function(&device, "scale_f32");
+    let x = Tensor::from_bytes(&device, &[100], DType::F32, &[0; 400]).unwrap();
+    let y = Tensor::empty(&device, &[100], DType::F32).unwrap();
+    launch(&function, &x, &y, 100).unwrap();
+    device.sync().unwrap();
+    let timelines = read_trace(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let names: Vec<&str> = timelines[0].launches.iter().map(|launch| launch.operator.as_str()).collect();
+    assert_eq!((timelines.len(), names), (1, vec!["copy to the device", "scale"]));
+}
+
+#[test]
+fn a_graph_does_its_launches_again() {
+    let Some(device) = device_or_skip("a_graph_does_its_launches_again", Config::default()) else { return };
+    let scale = function(&device, "scale_f32");
+    let (x, y) = (floats(&device, &[1.0, 2.0]), floats(&device, &[0.0; 2]));
+    drop(Tensor::empty(&device, &[2], DType::F32).unwrap());
+    device.begin_capture().unwrap();
+    assert!(device.is_capturing() && device.begin_capture().is_err());
+    // A temporary, which is given back while the graph is recorded.
+    let between = Tensor::empty(&device, &[2], DType::F32).unwrap();
+    launch(&scale, &x, &between, 2).unwrap();
+    launch(&scale, &between, &y, 2).unwrap();
+    drop(between);
+    device.stream().copy(y.buffer(), 0, x.buffer(), 0, 8).unwrap();
+    let graph = device.end_capture().unwrap();
+    assert_eq!((graph.len(), graph.is_native(), read(&y)), (3, false, vec![0.0, 0.0]));
+    // Memory of the temporary is not handed out again.
+    let others: Vec<Tensor> = (0..32).map(|_| floats(&device, &[7.0, 7.0])).collect();
+    for power in 1..4 {
+        // SAFETY: x and y are alive, and nobody else uses them.
+        unsafe { graph.replay().unwrap() };
+        let expected = 9.0_f32.powi(power);
+        assert_eq!(read(&y), [expected, 2.0 * expected]);
+    }
+    assert!(others.iter().all(|other| read(other) == [7.0, 7.0]));
+}
+
+#[test]
+fn what_no_graph_can_do_is_refused_by_name() {
+    let Some(device) = device_or_skip("what_no_graph_can_do_is_refused_by_name", Config::default()) else { return };
+    let scale = function(&device, "scale_f32");
+    let (x, y) = (floats(&device, &[1.0, 2.0]), floats(&device, &[0.0; 2]));
+    type Deed<'a> = &'a dyn Fn() -> rocfire_hal::Result<()>;
+    let deeds: [(&str, Deed<'_>); 4] = [
+        ("a copy to the host, after operator scale", &|| y.to_bytes().map(drop)),
+        ("a copy from the host, after operator scale", &|| device.stream().copy_to_device(&[0; 8], x.buffer(), 0)),
+        ("waiting for the device, after operator scale", &|| device.sync()),
+        ("memory that the pool does not have, after operator scale", &|| {
+            Tensor::empty(&device, &[1 << 28], DType::F32).map(drop)
+        }),
+    ];
+    for (expected, deed) in deeds {
+        device.begin_capture().unwrap();
+        launch(&scale, &x, &y, 2).unwrap();
+        let told = deed().unwrap_err().to_string();
+        let graph = device.end_capture().unwrap_err().to_string();
+        assert!(told.contains(expected) && graph.contains(expected), "{told}; {graph}");
+        assert!(device.end_capture().unwrap_err().to_string().contains("not begun"));
+        // The device goes on as before.
+        launch(&scale, &x, &y, 2).unwrap();
+        assert_eq!(read(&y), [3.0, 6.0]);
+    }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_fusion::{EPILOGUE_TENSORS, Epilogue, EpiloguePlace};
+use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, DriverKind, Precision, Source, Stream, Tensor, View, ViewMut};
 
 use super::tiling::{Machine, Mode, Staging, Tiling, Unit, choose};
@@ -421,6 +422,7 @@ impl<'a> Product<'a> {
         let Target { tail, c, slices, c_slice, slice_k } = *target;
         let source = kept_source(key, tail);
         let batches: usize = self.extents.iter().product();
+        let shape = [batches, self.m, self.n, self.k];
         let run = (GRID_YZ_MAX / slices).max(1);
         for first in (0..batches).step_by(run) {
             let batches = run.min(batches - first);
@@ -455,11 +457,18 @@ impl<'a> Product<'a> {
             //   the kernel reads rows below M, columns below N, k below K, batches below the product of the extents. The
             //   epilogue's tensors were laid over the same product, and it reads and writes them there.
             // - It writes C only, which is in `written`, or the epilogue's outputs.
-            unsafe {
-                launch(self.stream, &source, ("gemm", key.staging.lds_bytes), grid, block, &args, tail, written)?
-            };
+            let (kernel, work) = (("gemm", key.staging.lds_bytes), self.work(&shape));
+            unsafe { launch(self.stream, &source, kernel, grid, block, &args, tail, written, work)? };
         }
         Ok(())
+    }
+
+    /// What a product of `[batch, M, N, K]` is about: operands are read once, and C written once.
+    fn work<'s>(&self, shape: &'s [usize; 4]) -> Work<'s> {
+        let [batch, m, n, k] = shape.map(|extent| extent as u64);
+        let (input, output) = (self.input.size_bytes() as u64, self.output.size_bytes() as u64);
+        let bytes = batch * ((m * k + k * n) * input + m * n * output);
+        Work { category: Category::Gemm, shape, bytes, flops: 2 * batch * m * n * k }
     }
 
     /// Adds up the slices.
@@ -493,7 +502,8 @@ impl<'a> Product<'a> {
             //   the checked view; of the epilogue as above.
             // - It writes C only, or the epilogue's outputs.
             let tail = self.tail.as_ref();
-            unsafe { launch(self.stream, &source, ("gemm_sum", 0), grid, block, &args, tail, self.c_buffer)? };
+            let work = Work { category: Category::Gemm, shape: &[slices, batches, self.m, self.n], ..Work::default() };
+            unsafe { launch(self.stream, &source, ("gemm_sum", 0), grid, block, &args, tail, self.c_buffer, work)? };
         }
         Ok(())
     }
@@ -522,12 +532,14 @@ unsafe fn launch<A: Pod>(
     args: &A,
     tail: Option<&Tail<'_>>,
     written: &Buffer,
+    work: Work<'_>,
 ) -> Result<()> {
+    let kernel = (OP, kernel);
     let Some(tail) = tail else {
         // SAFETY: the caller's duties, passed on.
         let bytes = bytemuck::bytes_of(args);
         return unsafe {
-            family::launch_bytes(stream, source, (OP, kernel), grid, block, lds_bytes, bytes, &[written])
+            family::launch_bytes(stream, source, kernel, grid, block, lds_bytes, bytes, &[written], work)
         };
     };
     let mut bytes = [0; 2048];
@@ -542,7 +554,7 @@ unsafe fn launch<A: Pod>(
     }
     // SAFETY: the caller's duties, passed on; the epilogue names its outputs.
     unsafe {
-        family::launch_bytes(stream, source, (OP, kernel), grid, block, lds_bytes, &bytes[..used], &outputs[..count])
+        family::launch_bytes(stream, source, kernel, grid, block, lds_bytes, &bytes[..used], &outputs[..count], work)
     }
 }
 

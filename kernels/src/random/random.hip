@@ -23,8 +23,9 @@ struct RandomArgs {
     i64 low;
     u64 range;      // of integers
     u64 threshold;  // probability * 2^32
+    const u64* replay;  // of a recorded launch: what its graph adds to the offset; else null
 };
-static_assert(sizeof(RandomArgs) == 80, "as in random.rs");
+static_assert(sizeof(RandomArgs) == 88, "as in random.rs");
 
 #if RANDOM_KIND == 0 && RANDOM_CLASS == 0
 RF_FN void draw(const RandomArgs& g, Philox p, RANDOM_TYPE* to) {
@@ -82,7 +83,8 @@ extern "C" __global__ __launch_bounds__(256) void random_fill(RandomArgs g) {
     u64 block = g.first_block + (u64)group_x() * 256 + thread_x(), first = block * PER;
     if (first >= g.count) return;
     RANDOM_TYPE drawn[PER];
-    draw(g, philox(block, g.offset, g.seed), drawn);
+    u64 offset = g.replay ? g.offset + *g.replay : g.offset;
+    draw(g, philox(block, offset, g.seed), drawn);
     RANDOM_TYPE* to = g.out + first;
 #pragma unroll
     for (int i = 0; i < PER; ++i)

@@ -89,6 +89,7 @@ fn fill(stream: &Stream, draw: Draw, seed: Seed, parameters: RandomArgs, out: Vi
     let key = RandomKey { dtype: out.dtype(), draw };
     let source = SOURCES.get(key, source);
     let count = out.len();
+    let replay = stream.replay_address().unwrap_or(0);
     let per_group = BLOCK * key.per_lane();
     // Every launch starts at a whole block of the generator, whose number it adds.
     for first in (0..count).step_by(GROUPS_MAX * per_group) {
@@ -98,12 +99,13 @@ fn fill(stream: &Stream, draw: Draw, seed: Seed, parameters: RandomArgs, out: Vi
             offset: seed.offset,
             count: count as u64,
             first_block: (first / key.per_lane()) as u64,
+            replay,
             ..parameters
         };
         let grid = [(count - first).div_ceil(per_group).min(GROUPS_MAX), 1, 1];
         // SAFETY:
         // - `RandomArgs` is the twin of the kernel's struct, sizes asserted on both sides; the kernel writes elements below
-        //   `count` of a contiguous view.
+        //   `count` of a contiguous view, and reads the word of a graph that records this launch.
         // - It writes `out` only.
         unsafe { family::launch(stream, &source, (OP, "random_fill"), grid, [BLOCK, 1, 1], &args, &[out.buffer()])? };
     }
@@ -163,8 +165,10 @@ struct RandomArgs {
     low: i64,
     range: u64,
     threshold: u64,
+    /// Where a replayed graph finds what to add to `offset`; 0 for nowhere.
+    replay: u64,
 }
-const _: () = assert!(size_of::<RandomArgs>() == 80);
+const _: () = assert!(size_of::<RandomArgs>() == 88);
 
 #[cfg(test)]
 mod tests;

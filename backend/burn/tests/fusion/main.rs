@@ -7,6 +7,7 @@
 #[allow(dead_code, unused_macros, unused_imports)]
 mod check;
 mod elementwise;
+mod graph;
 mod harness;
 mod matmul;
 mod programs;

@@ -1,12 +1,15 @@
-//! `rocfire profile --modelled`: what a kernel would be bound by, worked out from what the emulator counts.
+//! `rocfire profile`: where a program's time goes on the device, or what a kernel would be bound by.
 //!
-//! Runs an operator of the library at a size (`operator`), or a kernel of a code object, on an emulated device, and prints
+//! `profile -- COMMAND` runs a command with every launch timed by events (`timed`). `profile --modelled` works out from what
+//! the emulator counts what would bind a kernel: it runs an operator of the library at a size (`operator`), or a kernel of a code object, on an emulated device, and prints
 //! for each kernel its occupancy, how busy each pipe can be, what binds it and how much of the card's roofline is in
 //! reach; on demand AMD's counters and every instruction with its cost. Bounds and counts, never a time: those of a card
 //! are not to be had without it.
 
 mod operator;
+mod timed;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use rocfire_arch::Arch;
@@ -19,11 +22,12 @@ use crate::install;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// An operator, or a code object's file: copy, add, gelu, softmax, gemm, cumulative, arg_max, uniform.
-    what: String,
+    #[arg(required_unless_present = "command")]
+    what: Option<String>,
     /// The operator's size: 512x512x512 for gemm (M, N, K), rows by columns, or a number of elements.
     size: Option<String>,
-    /// Counts and bounds by the emulator's cost model. There is no other kind of profile yet, and it has to be asked for.
-    #[arg(long, required = true)]
+    /// Counts and bounds by the emulator's cost model: no times, so it has to be asked for.
+    #[arg(long, required_unless_present = "command", conflicts_with = "command")]
     modelled: bool,
     /// The architecture, and with it the card.
     #[arg(long, default_value = rocfire_arch::DEFAULT_EMULATED)]
@@ -58,6 +62,12 @@ pub struct Arguments {
     /// Do not install anything: end with the command to run instead.
     #[arg(long)]
     no_install: bool,
+    /// Of a command: where its launches go, for Chrome's about:tracing or Perfetto.
+    #[arg(long, value_name = "FILE", default_value = "target/profile/trace.json")]
+    trace: PathBuf,
+    /// A command and its arguments: run it with every launch timed, and print where the device's time went.
+    #[arg(last = true, conflicts_with = "what")]
+    command: Vec<OsString>,
 }
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -67,18 +77,21 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// # Errors
 /// What is wrong with the arguments, what is missing, or what the device said.
 pub fn run(arguments: &Arguments) -> Outcome<()> {
+    let Some(what) = &arguments.what else {
+        return timed::run(&arguments.command, &arguments.trace);
+    };
     let sample = Sample { groups: arguments.sample, skip_others: arguments.sample.is_some() };
     if sample.groups == Some(0) {
         return Err("--sample must be at least 1".into());
     }
-    let path = PathBuf::from(&arguments.what);
+    let path = PathBuf::from(what);
     if path.is_file() {
         let profile = code_object(arguments, &path, sample)?;
         print(arguments, &profile);
         return Ok(());
     }
     let dtype = DType::from_name(&arguments.dtype).ok_or_else(|| format!("unknown dtype {:?}", arguments.dtype))?;
-    let operator = operator::find(&arguments.what)?;
+    let operator = operator::find(what)?;
     let extents = operator.extents(arguments.size.as_deref())?;
     install::ensure(install::Need::Compiler, arguments.no_install)?;
     let arch = Arch::parse(&arguments.arch)?;

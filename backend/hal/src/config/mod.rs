@@ -94,6 +94,8 @@ pub struct Config {
     pub compile_jobs: Option<usize>,
     /// Most device memory that a pool may hold, MiB; `None` for what the device has.
     pub pool_mb: Option<u64>,
+    /// Where launches timed by events go as a Chrome trace; `None` for nowhere.
+    pub timed: Option<PathBuf>,
     /// Whether an emulated device counts its launches by instruction, and in which workgroups; `None` for no.
     #[cfg(feature = "emulated")]
     pub profile: Option<crate::modelled::Sample>,
@@ -114,6 +116,7 @@ impl Default for Config {
             checks: Checks::default(),
             compile_jobs: None,
             pool_mb: None,
+            timed: None,
             #[cfg(feature = "emulated")]
             profile: None,
         }
@@ -161,6 +164,12 @@ builder! {
 }
 
 impl Config {
+    /// With every launch timed, and written to a file as a Chrome trace.
+    #[must_use]
+    pub fn with_timed(self, trace: PathBuf) -> Config {
+        Config { timed: Some(trace), ..self }
+    }
+
     /// With launches of an emulated device counted by instruction, in these workgroups.
     #[cfg(feature = "emulated")]
     #[must_use]

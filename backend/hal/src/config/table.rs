@@ -112,13 +112,13 @@ pub const SETTINGS: &[Setting] = &[
         parse: |config, text| number(text, 1).map(|mb| config.pool_mb = Some(mb)),
         show: |config| config.pool_mb.map_or_else(|| "what the device has".to_owned(), |mb| mb.to_string()),
     },
-    #[cfg(feature = "emulated")]
     Setting {
         name: "ROCFIRE_PROFILE",
         values: PROFILE,
-        about: "whether the emulator counts each launch by instruction, in all or N of its workgroups",
-        parse: |config, text| profile(text).map(|sample| config.profile = sample),
-        show: |config| show_profile(config.profile),
+        about: "whether launches are timed and go to a Chrome trace, or the emulator counts each by instruction, in all or \
+                N of its workgroups",
+        parse: profile,
+        show: show_profile,
     },
 ];
 
@@ -150,29 +150,47 @@ fn show_switch(on: bool) -> String {
     u8::from(on).to_string()
 }
 
-#[cfg(feature = "emulated")]
-const PROFILE: &str = "off, modelled or modelled:N";
+const PROFILE: &str = "off, timed:FILE, modelled or modelled:N";
 
-#[cfg(feature = "emulated")]
-fn profile(text: &str) -> Result<Option<Sample>, String> {
-    match text.split_once(':') {
-        None if text == "modelled" => Ok(Some(Sample::default())),
-        None if matches!(text, "off" | "0" | "none") => Ok(None),
-        Some(("modelled", groups)) => match groups.parse() {
-            Ok(groups) if groups > 0 => Ok(Some(Sample { groups: Some(groups), skip_others: false })),
-            _ => Err(PROFILE.to_owned()),
-        },
-        _ => Err(PROFILE.to_owned()),
+fn profile(config: &mut Config, text: &str) -> Result<(), String> {
+    if let Some(path) = text.strip_prefix("timed:").filter(|path| !path.is_empty()) {
+        config.timed = Some(PathBuf::from(path));
+        return Ok(());
     }
+    if matches!(text, "off" | "0" | "none") {
+        config.timed = None;
+        #[cfg(feature = "emulated")]
+        {
+            config.profile = None;
+        }
+        return Ok(());
+    }
+    #[cfg(feature = "emulated")]
+    {
+        let groups = match text.split_once(':') {
+            None if text == "modelled" => Some(None),
+            Some(("modelled", groups)) => groups.parse().ok().filter(|&groups| groups > 0).map(Some),
+            _ => None,
+        };
+        if let Some(groups) = groups {
+            config.profile = Some(Sample { groups, skip_others: false });
+            return Ok(());
+        }
+    }
+    Err(PROFILE.to_owned())
 }
 
-#[cfg(feature = "emulated")]
-fn show_profile(profile: Option<Sample>) -> String {
-    match profile {
-        None => "off".to_owned(),
-        Some(Sample { groups: None, .. }) => "modelled".to_owned(),
-        Some(Sample { groups: Some(groups), .. }) => format!("modelled:{groups}"),
+fn show_profile(config: &Config) -> String {
+    if let Some(path) = &config.timed {
+        return format!("timed:{}", path.display());
     }
+    #[cfg(feature = "emulated")]
+    match config.profile {
+        None => {}
+        Some(Sample { groups: None, .. }) => return "modelled".to_owned(),
+        Some(Sample { groups: Some(groups), .. }) => return format!("modelled:{groups}"),
+    }
+    "off".to_owned()
 }
 
 fn number(text: &str, least: u64) -> Result<u64, String> {

@@ -39,6 +39,8 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         let sample = crate::modelled::Sample { groups: Some(16), skip_others: false };
         twins.push(("ROCFIRE_PROFILE", "modelled:16", base().with_profile(sample)));
     }
+    #[cfg(not(feature = "emulated"))]
+    twins.push(("ROCFIRE_PROFILE", "timed:trace.json", base().with_timed("trace.json".into())));
     twins
 }
 
@@ -150,8 +152,15 @@ fn profiles_are_off_whole_or_sampled() {
     assert_eq!(with("ROCFIRE_PROFILE", "modelled").profile, sample(None));
     assert_eq!(with("ROCFIRE_PROFILE", "modelled:16").profile, sample(Some(16)));
     for wrong in ["measured", "modelled:0", "modelled:x", "modelled:"] {
-        assert!(refused("ROCFIRE_PROFILE", wrong).contains("off, modelled or modelled:N"), "{wrong}");
+        assert!(refused("ROCFIRE_PROFILE", wrong).contains("off, timed:FILE, modelled or modelled:N"), "{wrong}");
     }
+}
+
+#[test]
+fn timed_launches_go_to_a_file() {
+    assert_eq!(with("ROCFIRE_PROFILE", "timed:a b.json").timed, Some("a b.json".into()));
+    assert_eq!(with("ROCFIRE_PROFILE", "off").timed, None);
+    assert!(refused("ROCFIRE_PROFILE", "timed:").contains("timed:FILE"));
 }
 
 #[test]

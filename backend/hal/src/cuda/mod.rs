@@ -19,7 +19,9 @@ use api::{Api, api};
 use sys::libcuda::{self as cuda, LibCuda, Status};
 
 use crate::compile::KernelInfo;
-use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, RawLaunch};
+use crate::driver::{
+    DeviceInfo, Driver, DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchFailure, RawLaunch, Recording,
+};
 use crate::{Error, Result};
 
 /// Shared memory that a kernel can have without asking.
@@ -180,15 +182,63 @@ impl Driver for Cuda {
         self.shared.wait()
     }
 
+    fn begin_capture(&self) -> Result<Recording> {
+        let stream = self.shared.stream.0;
+        // SAFETY: the stream is alive.
+        let begin = |cuda: &LibCuda| unsafe { cuda.cuStreamBeginCapture_v2(stream, cuda::CAPTURE_RELAXED) };
+        self.shared.call("cuStreamBeginCapture_v2", begin)?;
+        Ok(Recording::Native)
+    }
+
+    fn end_capture(&self) -> Result<Box<dyn DriverGraph>> {
+        let (mut graph, mut instance) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let stream = self.shared.stream.0;
+        // SAFETY: the stream is alive and records; the graph goes to a local.
+        self.shared.call("cuStreamEndCapture", |cuda| unsafe { cuda.cuStreamEndCapture(stream, &mut graph) })?;
+        // SAFETY: the graph was just made; what can be launched goes to a local and is a copy of it.
+        let made = self.shared.call("cuGraphInstantiateWithFlags", |cuda| unsafe {
+            cuda.cuGraphInstantiateWithFlags(&mut instance, graph, 0)
+        });
+        // SAFETY: nothing else has the graph.
+        self.shared.call("cuGraphDestroy", |cuda| unsafe { cuda.cuGraphDestroy(graph) })?;
+        made?;
+        Ok(Box::new(CudaGraph { shared: Arc::clone(&self.shared), instance: Handle(instance) }))
+    }
+
     fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
         let mut event = std::ptr::null_mut();
         // SAFETY: the event goes to a local.
         self.shared.call("cuEventCreate", |cuda| unsafe { cuda.cuEventCreate(&mut event, cuda::EVENT_DEFAULT) })?;
-        let event = CudaEvent { shared: Arc::clone(&self.shared), event: Handle(event) };
+        self.record_again(Box::new(CudaEvent { shared: Arc::clone(&self.shared), event: Handle(event) }))
+    }
+
+    fn record_again(&self, event: Box<dyn DriverEvent>) -> Result<Box<dyn DriverEvent>> {
+        let own: &CudaEvent = event.as_any().downcast_ref().expect("events go back to the driver that made them");
         let stream = self.shared.stream.0;
-        // SAFETY: event and stream are alive and of one context.
-        self.shared.call("cuEventRecord", |cuda| unsafe { cuda.cuEventRecord(event.event.0, stream) })?;
-        Ok(Box::new(event))
+        // SAFETY: event and stream are alive and of one device.
+        self.shared.call("cuEventRecord", |api| unsafe { api.cuEventRecord(own.event.0, stream) })?;
+        Ok(event)
+    }
+}
+
+struct CudaGraph {
+    shared: Arc<Shared>,
+    instance: Handle,
+}
+
+impl DriverGraph for CudaGraph {
+    fn launch(&self) -> Result<()> {
+        let stream = self.shared.stream.0;
+        // SAFETY: the graph and the stream are alive; that what it accesses is, too, is the duty of whoever replays.
+        self.shared.call("cuGraphLaunch", |cuda| unsafe { cuda.cuGraphLaunch(self.instance.0, stream) })
+    }
+}
+
+impl Drop for CudaGraph {
+    fn drop(&mut self) {
+        // As with the stream: nobody is left to tell.
+        // SAFETY: nothing else has it.
+        let _ = self.shared.call("cuGraphExecDestroy", |cuda| unsafe { cuda.cuGraphExecDestroy(self.instance.0) });
     }
 }
 

@@ -52,6 +52,15 @@ pub struct Version {
     pub patch: u32,
 }
 
+impl Version {
+    /// Why graphs of this version are not used, if so.
+    pub fn graphs_refused(self) -> Option<&'static str> {
+        // The patch is a build number, which does not tell 7.2.0 to 7.2.3 from what mended them.
+        let wrong = (self.major, self.minor) == (7, 2);
+        wrong.then_some("the graphs of ROCm 7.2.0 to 7.2.3 are known to replay wrongly")
+    }
+}
+
 impl std::fmt::Display for Version {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)

@@ -21,7 +21,9 @@ use api::{Api, api};
 use sys::amdhip64::{self as hip, AmdHip64, Status};
 
 use crate::compile::KernelInfo;
-use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, RawLaunch};
+use crate::driver::{
+    DeviceInfo, Driver, DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchFailure, RawLaunch, Recording,
+};
 use crate::{Error, Result};
 
 /// What HIP says of a device.
@@ -174,6 +176,32 @@ impl Driver for Hip {
         self.shared.wait()
     }
 
+    fn begin_capture(&self) -> Result<Recording> {
+        if let Some(reason) = self.shared.api.version().graphs_refused() {
+            return Ok(Recording::Refused(reason));
+        }
+        let stream = self.shared.stream.0;
+        // SAFETY: the stream is alive.
+        let begin = |hip: &AmdHip64| unsafe { hip.hipStreamBeginCapture(stream, hip::CAPTURE_RELAXED) };
+        self.shared.call("hipStreamBeginCapture", begin)?;
+        Ok(Recording::Native)
+    }
+
+    fn end_capture(&self) -> Result<Box<dyn DriverGraph>> {
+        let (mut graph, mut instance) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let stream = self.shared.stream.0;
+        // SAFETY: the stream is alive and records; the graph goes to a local.
+        self.shared.call("hipStreamEndCapture", |hip| unsafe { hip.hipStreamEndCapture(stream, &mut graph) })?;
+        // SAFETY: the graph was just made; what can be launched goes to a local and is a copy of it.
+        let made = self.shared.call("hipGraphInstantiate", |hip| unsafe {
+            hip.hipGraphInstantiate(&mut instance, graph, std::ptr::null_mut(), std::ptr::null_mut(), 0)
+        });
+        // SAFETY: nothing else has the graph.
+        self.shared.call("hipGraphDestroy", |hip| unsafe { hip.hipGraphDestroy(graph) })?;
+        made?;
+        Ok(Box::new(HipGraph { shared: Arc::clone(&self.shared), instance: Handle(instance) }))
+    }
+
     fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
         let mut event = std::ptr::null_mut();
         let create = |hip: &AmdHip64| {
@@ -181,11 +209,36 @@ impl Driver for Hip {
             unsafe { hip.hipEventCreateWithFlags(&mut event, hip::EVENT_DEFAULT) }
         };
         self.shared.call("hipEventCreateWithFlags", create)?;
-        let event = HipEvent { shared: Arc::clone(&self.shared), event: Handle(event) };
+        self.record_again(Box::new(HipEvent { shared: Arc::clone(&self.shared), event: Handle(event) }))
+    }
+
+    fn record_again(&self, event: Box<dyn DriverEvent>) -> Result<Box<dyn DriverEvent>> {
+        let own: &HipEvent = event.as_any().downcast_ref().expect("events go back to the driver that made them");
         let stream = self.shared.stream.0;
         // SAFETY: event and stream are alive and of one device.
-        self.shared.call("hipEventRecord", |hip| unsafe { hip.hipEventRecord(event.event.0, stream) })?;
-        Ok(Box::new(event))
+        self.shared.call("hipEventRecord", |api| unsafe { api.hipEventRecord(own.event.0, stream) })?;
+        Ok(event)
+    }
+}
+
+struct HipGraph {
+    shared: Arc<Shared>,
+    instance: Handle,
+}
+
+impl DriverGraph for HipGraph {
+    fn launch(&self) -> Result<()> {
+        let stream = self.shared.stream.0;
+        // SAFETY: the graph and the stream are alive; that what it accesses is, too, is the duty of whoever replays.
+        self.shared.call("hipGraphLaunch", |hip| unsafe { hip.hipGraphLaunch(self.instance.0, stream) })
+    }
+}
+
+impl Drop for HipGraph {
+    fn drop(&mut self) {
+        // As with the stream: nobody is left to tell.
+        // SAFETY: nothing else has it.
+        let _ = self.shared.call("hipGraphExecDestroy", |hip| unsafe { hip.hipGraphExecDestroy(self.instance.0) });
     }
 }
 

@@ -130,6 +130,7 @@ fn a_kernel_gets_its_arguments_and_a_fault_loses_the_device() {
             lds_bytes: 0,
             args: &args,
             outputs: &outputs,
+            work: crate::profile::Work::default(),
         };
         // SAFETY: the arguments are those of the kernel; x and y have 100 elements, of which 90 are accessed.
         unsafe { device.stream().launch(&module.function(kernel).unwrap(), &launch) }

@@ -145,7 +145,7 @@ proptest! {
             if give_back && !live.is_empty() {
                 pool.free(live.swap_remove(which.index(live.len())));
             } else {
-                match pool.allocate(bytes) {
+                match pool.allocate(bytes).map(|block| block.expect("nothing is recorded")) {
                     Ok(block) => live.push(block),
                     Err(error) => {
                         let told = matches!(error, Error::OutOfMemory { requested_bytes, .. } if requested_bytes == bytes);
@@ -178,10 +178,10 @@ proptest! {
 fn a_block_that_comes_back_is_handed_out_again() {
     let books = Books::new(64 << 20);
     let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
-    let first = pool.allocate(1000).unwrap();
+    let first = pool.allocate(1000).unwrap().unwrap();
     let address = first.address();
     pool.free(first);
-    let again = pool.allocate(900).unwrap();
+    let again = pool.allocate(900).unwrap().unwrap();
     assert_eq!(again.address(), address);
     assert_eq!(
         pool.stats(),
@@ -193,10 +193,10 @@ fn a_block_that_comes_back_is_handed_out_again() {
 fn out_of_memory_trims_tries_again_and_leaves_the_pool_usable() {
     let books = Books::new(40 << 20);
     let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
-    let cached = pool.allocate(30 << 20).unwrap();
+    let cached = pool.allocate(30 << 20).unwrap().unwrap();
     pool.free(cached);
     // The 30 MiB that are cached are too small for this, and have to go back first.
-    let large = pool.allocate(38 << 20).unwrap();
+    let large = pool.allocate(38 << 20).unwrap().unwrap();
     assert!(pool.stats().reserved_bytes <= 40 << 20);
     let error = pool.allocate(10 << 20).unwrap_err();
     let message = error.to_string();
@@ -205,7 +205,7 @@ fn out_of_memory_trims_tries_again_and_leaves_the_pool_usable() {
         "{message}"
     );
     pool.free(large);
-    let after = pool.allocate(10 << 20).unwrap();
+    let after = pool.allocate(10 << 20).unwrap().unwrap();
     check(&pool, &books, std::slice::from_ref(&after));
 }
 
@@ -233,4 +233,36 @@ fn absurd_sizes_are_out_of_memory() {
     for bytes in [u64::MAX, u64::MAX - 300, 1 << 63] {
         assert!(matches!(pool.allocate(bytes), Err(Error::OutOfMemory { .. })), "{bytes}");
     }
+}
+
+#[test]
+fn memory_used_while_a_graph_is_recorded_stays_with_it() {
+    let books = Books::new(64 << 20);
+    let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, 64 << 20);
+    let old = pool.allocate(1000).unwrap().unwrap();
+    let untouched = pool.allocate(2000).unwrap().unwrap();
+    pool.begin_capture();
+    assert!(pool.allocate(30 << 20).unwrap().is_none(), "the driver is not asked");
+    let first = pool.allocate(3000).unwrap().unwrap();
+    let first_address = first.address();
+    pool.free(first);
+    let second = pool.allocate(3000).unwrap().unwrap();
+    assert_eq!(second.address(), first_address, "within the recording it is handed out again");
+    let alive = pool.allocate(4000).unwrap().unwrap();
+    let (old_address, alive_address) = (old.address(), alive.address());
+    pool.free(second);
+    pool.free(old);
+    let kept = pool.end_capture();
+    let holds = |address: u64| kept.iter().any(|b| b.address() <= address && address < b.address() + b.requested_bytes);
+    assert!(holds(first_address) && holds(old_address));
+    assert!(!holds(alive_address) && !holds(untouched.address()));
+    // What is handed out now is none of it.
+    let later: Vec<Block> = (0..100).map(|_| pool.allocate(3000).unwrap().unwrap()).collect();
+    assert!(later.iter().all(|block| !holds(block.address())));
+    pool.free(alive);
+    pool.free(untouched);
+    later.into_iter().chain(kept).for_each(|block| pool.free(block));
+    assert_eq!(pool.stats().live_bytes, 0);
+    pool.trim().unwrap();
+    assert_eq!(pool.stats().reserved_bytes, 0);
 }

@@ -3,7 +3,7 @@
 //! Source: NVIDIA's CUDA driver API reference, versions 11 to 13. Types are as in its C header; handles are opaque. A
 //! suffix `_v2` is the name that the header's macro stands for.
 
-use std::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 
 /// `CUresult`.
 pub type Status = c_int;
@@ -19,6 +19,11 @@ pub type EventHandle = *mut c_void;
 pub type ModuleHandle = *mut c_void;
 /// `CUfunction`.
 pub type FunctionHandle = *mut c_void;
+
+/// `CUgraph`.
+pub type GraphHandle = *mut c_void;
+/// `CUgraphExec`.
+pub type GraphInstance = *mut c_void;
 
 /// `CUDA_SUCCESS`.
 pub const SUCCESS: Status = 0;
@@ -51,6 +56,8 @@ pub const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
 pub const STREAM_NON_BLOCKING: c_uint = 1;
 /// `CU_EVENT_DEFAULT`: with times.
 pub const EVENT_DEFAULT: c_uint = 0;
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`: modules may be loaded meanwhile. That nothing else happens is seen to elsewhere.
+pub const CAPTURE_RELAXED: c_int = 2;
 /// `CU_LAUNCH_PARAM_BUFFER_POINTER`, `CU_LAUNCH_PARAM_BUFFER_SIZE`, `CU_LAUNCH_PARAM_END`: keys of `extra`.
 pub const LAUNCH_BUFFER: [*mut c_void; 3] =
     [std::ptr::without_provenance_mut(1), std::ptr::without_provenance_mut(2), std::ptr::null_mut()];
@@ -110,6 +117,18 @@ super::table! {
         fn cuEventElapsedTime(milliseconds: *mut f32, start: EventHandle, stop: EventHandle) -> Status;
         /// Ends an event.
         fn cuEventDestroy_v2(event: EventHandle) -> Status;
+        /// From now on a stream records; `mode` as [`CAPTURE_RELAXED`].
+        fn cuStreamBeginCapture_v2(stream: StreamHandle, mode: c_int) -> Status;
+        /// Ends a stream's recording.
+        fn cuStreamEndCapture(stream: StreamHandle, graph: *mut GraphHandle) -> Status;
+        /// Makes a graph that can be launched; from CUDA 11.4 on.
+        fn cuGraphInstantiateWithFlags(instance: *mut GraphInstance, graph: GraphHandle, flags: c_ulonglong) -> Status;
+        /// Launches a graph.
+        fn cuGraphLaunch(instance: GraphInstance, stream: StreamHandle) -> Status;
+        /// Ends what can be launched.
+        fn cuGraphExecDestroy(instance: GraphInstance) -> Status;
+        /// Ends a graph.
+        fn cuGraphDestroy(graph: GraphHandle) -> Status;
         /// Loads a cubin from memory onto the thread's device.
         fn cuModuleLoadData(module: *mut ModuleHandle, image: *const c_void) -> Status;
         /// A kernel of a module.

@@ -17,6 +17,11 @@ pub type ModuleHandle = *mut c_void;
 /// `hipFunction_t`.
 pub type FunctionHandle = *mut c_void;
 
+/// `hipGraph_t`.
+pub type GraphHandle = *mut c_void;
+/// `hipGraphExec_t`.
+pub type GraphInstance = *mut c_void;
+
 /// `hipSuccess`.
 pub const SUCCESS: Status = 0;
 /// `hipErrorOutOfMemory`.
@@ -42,6 +47,8 @@ pub const HOST_TO_DEVICE: c_int = 1;
 pub const DEVICE_TO_HOST: c_int = 2;
 /// `hipMemcpyDeviceToDevice`.
 pub const DEVICE_TO_DEVICE: c_int = 3;
+/// `hipStreamCaptureModeRelaxed`: modules may be loaded meanwhile. That nothing else happens is seen to elsewhere.
+pub const CAPTURE_RELAXED: c_int = 2;
 /// `HIP_LAUNCH_PARAM_BUFFER_POINTER`, `HIP_LAUNCH_PARAM_BUFFER_SIZE`, `HIP_LAUNCH_PARAM_END`: keys of `extra`.
 pub const LAUNCH_BUFFER: [*mut c_void; 3] =
     [std::ptr::without_provenance_mut(1), std::ptr::without_provenance_mut(2), std::ptr::without_provenance_mut(3)];
@@ -95,6 +102,20 @@ super::table! {
         fn hipEventElapsedTime(milliseconds: *mut f32, start: EventHandle, stop: EventHandle) -> Status;
         /// Ends an event.
         fn hipEventDestroy(event: EventHandle) -> Status;
+        /// From now on a stream records; `mode` as [`CAPTURE_RELAXED`].
+        fn hipStreamBeginCapture(stream: StreamHandle, mode: c_int) -> Status;
+        /// Ends a stream's recording.
+        fn hipStreamEndCapture(stream: StreamHandle, graph: *mut GraphHandle) -> Status;
+        /// Makes a graph that can be launched.
+        fn hipGraphInstantiate(
+            instance: *mut GraphInstance, graph: GraphHandle, failed_node: *mut *mut c_void, log: *mut c_char, log_bytes: usize
+        ) -> Status;
+        /// Launches a graph.
+        fn hipGraphLaunch(instance: GraphInstance, stream: StreamHandle) -> Status;
+        /// Ends what can be launched.
+        fn hipGraphExecDestroy(instance: GraphInstance) -> Status;
+        /// Ends a graph.
+        fn hipGraphDestroy(graph: GraphHandle) -> Status;
         /// Loads a code object from memory onto the thread's device.
         fn hipModuleLoadData(module: *mut ModuleHandle, image: *const c_void) -> Status;
         /// A kernel of a module.

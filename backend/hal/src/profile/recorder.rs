@@ -1,0 +1,208 @@
+//! What records: events around launches, resolved whenever somebody waits.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::{TimedLaunch, Timeline, Work, report};
+use crate::driver::{Driver, DriverEvent};
+use crate::log::{Level, report as log};
+use crate::{Error, Function, Launch, MAX_RANK, Result};
+
+/// Launches that are in flight before they are resolved: events are a limited good.
+const PENDING_MOST: usize = 2048;
+
+/// The event before a launch, and what it was given.
+pub(crate) struct Start(Box<dyn DriverEvent>);
+
+/// A launch between its two events.
+struct Pending {
+    begin: Box<dyn DriverEvent>,
+    end: Box<dyn DriverEvent>,
+    operator: &'static str,
+    /// `None` for a copy.
+    function: Option<Function>,
+    work: Facts,
+    grid: [u32; 3],
+    block: [u32; 3],
+}
+
+/// A [`Work`] that owns its shape.
+struct Facts {
+    category: super::Category,
+    shape: [usize; MAX_RANK],
+    rank: usize,
+    bytes: u64,
+    flops: u64,
+}
+
+impl Facts {
+    fn of(work: &Work<'_>) -> Facts {
+        let mut shape = [0; MAX_RANK];
+        let rank = work.shape.len().min(MAX_RANK);
+        shape[..rank].copy_from_slice(&work.shape[..rank]);
+        Facts { category: work.category, shape, rank, bytes: work.bytes, flops: work.flops }
+    }
+}
+
+/// Where resolved launches go.
+enum Sink {
+    /// To whoever takes the timeline.
+    Memory(Vec<TimedLaunch>),
+    /// To a Chrome trace.
+    File { file: File, path: PathBuf, process: u32 },
+}
+
+/// Devices that wrote to traces so far: each is a process of its trace.
+static PROCESSES: AtomicU32 = AtomicU32::new(0);
+/// Traces that this process began: a second device goes on behind the first.
+static BEGUN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn open(path: &Path, process: u32, device: &str) -> std::io::Result<File> {
+    let mut begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
+    if !begun.iter().any(|other| other == path) {
+        std::fs::write(path, report::TRACE_OPENING)?;
+        begun.push(path.to_owned());
+    }
+    let mut file = File::options().append(true).open(path)?;
+    file.write_all(report::trace_device(process, device).as_bytes())?;
+    Ok(file)
+}
+
+/// The profile of a stream. All calls come under the stream's lock.
+pub(crate) struct Recorder {
+    device: String,
+    /// Times are measured from here, since a device measures short spans well and long ones in single precision.
+    base: Box<dyn DriverEvent>,
+    base_us: f64,
+    pending: Vec<Pending>,
+    spare: Vec<Box<dyn DriverEvent>>,
+    sink: Sink,
+    log: Level,
+}
+
+impl Recorder {
+    /// A recorder that begins now. With a path, launches go there as a Chrome trace.
+    ///
+    /// # Errors
+    /// The driver's own, and [`crate::Error::Io`] for a file that cannot be made.
+    pub fn start(driver: &dyn Driver, device: String, path: Option<PathBuf>, level: Level) -> Result<Recorder> {
+        let sink = match path {
+            None => Sink::Memory(Vec::new()),
+            Some(path) => {
+                let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
+                match open(&path, process, &device) {
+                    Ok(file) => Sink::File { file, path, process },
+                    Err(source) => return Err(Error::io("write", path, source)),
+                }
+            }
+        };
+        let base = driver.record_event()?;
+        let (pending, spare) = (Vec::with_capacity(PENDING_MOST), Vec::new());
+        Ok(Recorder { device, base, base_us: 0.0, pending, spare, sink, log: level })
+    }
+
+    fn event(&mut self, driver: &dyn Driver) -> Result<Box<dyn DriverEvent>> {
+        match self.spare.pop() {
+            Some(event) => driver.record_again(event),
+            None => driver.record_event(),
+        }
+    }
+
+    /// Before a launch or copy. What fails here is not worth failing the launch for.
+    pub fn begin(&mut self, driver: &dyn Driver) -> Option<Start> {
+        if self.pending.len() >= PENDING_MOST {
+            self.resolve();
+        }
+        self.event(driver).ok().map(Start)
+    }
+
+    /// After a launch.
+    pub fn end_launch(&mut self, driver: &dyn Driver, start: Option<Start>, function: &Function, launch: &Launch<'_>) {
+        let (grid, block) = (launch.grid, launch.block);
+        self.end(driver, start, launch.label, Some(function.clone()), &launch.work, grid, block);
+    }
+
+    /// After a copy of so many bytes.
+    pub fn end_copy(&mut self, driver: &dyn Driver, start: Option<Start>, operator: &'static str, bytes: u64) {
+        let work = Work { bytes, ..Work::default() };
+        self.end(driver, start, operator, None, &work, [0; 3], [0; 3]);
+    }
+
+    #[allow(clippy::too_many_arguments)] // Private; the two callers name each.
+    fn end(
+        &mut self,
+        driver: &dyn Driver,
+        start: Option<Start>,
+        operator: &'static str,
+        function: Option<Function>,
+        work: &Work<'_>,
+        grid: [u32; 3],
+        block: [u32; 3],
+    ) {
+        let Some(Start(begin)) = start else { return };
+        let Ok(end) = self.event(driver) else { return };
+        self.pending.push(Pending { begin, end, operator, function, work: Facts::of(work), grid, block });
+    }
+
+    /// Turns events into times; waits for the last.
+    pub fn resolve(&mut self) {
+        let Some(last) = self.pending.last() else { return };
+        if last.end.synchronize().is_err() {
+            // A lost device has no times to tell.
+            self.pending.clear();
+            return;
+        }
+        let mut resolved = Vec::with_capacity(self.pending.len());
+        for pending in self.pending.drain(..) {
+            let Pending { begin, end, operator, function, work, grid, block } = pending;
+            if let (Ok(before), Ok(during)) = (begin.elapsed_ms(&*self.base), end.elapsed_ms(&*begin)) {
+                resolved.push(TimedLaunch {
+                    operator: operator.to_owned(),
+                    kernel: function.as_ref().map_or(operator, |function| function.name()).to_owned(),
+                    category: work.category,
+                    shape: work.shape[..work.rank].to_vec(),
+                    bytes: work.bytes,
+                    flops: work.flops,
+                    grid,
+                    block,
+                    start_us: self.base_us + before * 1e3,
+                    duration_us: during * 1e3,
+                });
+            }
+            self.spare.push(begin);
+            self.spare.push(end);
+        }
+        // The last event becomes the base: spans stay short.
+        if let Some(base) = self.spare.pop() {
+            if let Ok(elapsed) = base.elapsed_ms(&*self.base) {
+                self.base_us += elapsed * 1e3;
+                let old = std::mem::replace(&mut self.base, base);
+                self.spare.push(old);
+            } else {
+                self.spare.push(base);
+            }
+        }
+        match &mut self.sink {
+            Sink::Memory(launches) => launches.extend(resolved),
+            Sink::File { file, path, process } => {
+                let text: String = resolved.iter().map(|launch| report::trace_line(*process, launch)).collect();
+                if let Err(error) = file.write_all(text.as_bytes()) {
+                    log(self.log, Level::Error, format!("cannot write the trace {}: {error}", path.display()));
+                }
+            }
+        }
+    }
+
+    /// What was recorded; empty where it went to a file.
+    pub fn finish(mut self) -> Timeline {
+        self.resolve();
+        let launches = match self.sink {
+            Sink::Memory(launches) => launches,
+            Sink::File { .. } => Vec::new(),
+        };
+        Timeline { device: self.device, launches }
+    }
+}

@@ -1,0 +1,179 @@
+//! Timelines as text: a summary with tables, and Chrome's trace format to and from files.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{Category, TimedLaunch, Timeline};
+
+/// What a trace file begins with. The format allows the list to end without its bracket.
+pub(crate) const TRACE_OPENING: &str = "[\n";
+
+/// The line that names a device.
+pub(crate) fn trace_device(process: u32, device: &str) -> String {
+    let line = json!({"name": "process_name", "ph": "M", "pid": process, "args": {"name": device}});
+    format!("{line},\n")
+}
+
+/// The line of a launch.
+pub(crate) fn trace_line(process: u32, launch: &TimedLaunch) -> String {
+    let line = json!({
+        "name": launch.operator, "cat": launch.category.name(), "ph": "X", "pid": process, "tid": 0,
+        "ts": launch.start_us, "dur": launch.duration_us,
+        "args": {
+            "kernel": launch.kernel, "shape": launch.shape, "bytes": launch.bytes, "flops": launch.flops,
+            "grid": launch.grid, "block": launch.block,
+        },
+    });
+    format!("{line},\n")
+}
+
+/// Timelines as a file for Chrome's `about:tracing` or Perfetto.
+pub fn chrome_trace(timelines: &[Timeline]) -> String {
+    let mut text = TRACE_OPENING.to_owned();
+    for (process, timeline) in (0..).zip(timelines) {
+        text.push_str(&trace_device(process, &timeline.device));
+        timeline.launches.iter().for_each(|launch| text.push_str(&trace_line(process, launch)));
+    }
+    text.truncate(text.trim_end_matches(",\n").len());
+    text.push_str("\n]\n");
+    text
+}
+
+/// The timelines of a file that a profile wrote, whether or not it was closed.
+///
+/// # Errors
+/// The number of the line that is none of a profile's, and why.
+pub fn read_trace(text: &str) -> Result<Vec<Timeline>, String> {
+    let mut timelines: BTreeMap<u64, Timeline> = BTreeMap::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim().trim_end_matches(',');
+        if matches!(line, "" | "[" | "]") {
+            continue;
+        }
+        let event: Value = serde_json::from_str(line).map_err(|error| format!("line {}: {error}", at + 1))?;
+        let process = event["pid"].as_u64().ok_or_else(|| format!("line {}: no pid", at + 1))?;
+        let timeline = timelines.entry(process).or_default();
+        match event["ph"].as_str() {
+            Some("M") => timeline.device = text_of(&event["args"]["name"]),
+            Some("X") => timeline.launches.push(launch_of(&event)),
+            _ => return Err(format!("line {}: neither a device nor a launch", at + 1)),
+        }
+    }
+    Ok(timelines.into_values().collect())
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn launch_of(event: &Value) -> TimedLaunch {
+    let args = &event["args"];
+    let three = |value: &Value| [0, 1, 2].map(|axis| value[axis].as_u64().unwrap_or(0) as u32);
+    let category = Category::ALL.into_iter().find(|category| event["cat"].as_str() == Some(category.name()));
+    let shape = args["shape"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+    TimedLaunch {
+        operator: text_of(&event["name"]),
+        kernel: text_of(&args["kernel"]),
+        category: category.unwrap_or_default(),
+        shape: shape.map(|extent| extent as usize).collect(),
+        bytes: args["bytes"].as_u64().unwrap_or(0),
+        flops: args["flops"].as_u64().unwrap_or(0),
+        grid: three(&args["grid"]),
+        block: three(&args["block"]),
+        start_us: event["ts"].as_f64().unwrap_or(0.0),
+        duration_us: event["dur"].as_f64().unwrap_or(0.0),
+    }
+}
+
+/// The shares of a device's time by kind of work and in gaps, which add up to 100 %, and a table by kernel and shape,
+/// those that take most first.
+pub fn summary(timeline: &Timeline) -> String {
+    let mut text = String::new();
+    let count = timeline.launches.len();
+    let _ = writeln!(text, "{}: {count} launches and copies in {}", timeline.device, micros(timeline.span_us()));
+    if count == 0 {
+        return text;
+    }
+    let mut parts: Vec<(&str, f64)> =
+        Category::ALL.iter().map(|&category| (category.name(), timeline.busy_us(category))).collect();
+    let busy: f64 = parts.iter().map(|(_, time)| time).sum();
+    parts.push(("gaps", (timeline.span_us() - busy).max(0.0)));
+    let tenths = tenths(&parts.iter().map(|(_, time)| *time).collect::<Vec<_>>());
+    for ((name, time), tenths) in parts.iter().zip(tenths) {
+        let _ = writeln!(text, "  {:>5.1}% {:>12}  {name}", f64::from(tenths) / 10.0, micros(*time));
+    }
+    let _ = writeln!(
+        text,
+        "\n{:>6} {:>8} {:>12} {:>12} {:>9} {:>10}  operator, kernel, shape",
+        "share", "times", "all", "each", "GB/s", "GFLOP/s"
+    );
+    for (key, row) in rows(timeline) {
+        let per =
+            |amount: u64| if amount == 0 { "-".to_owned() } else { format!("{:.1}", amount as f64 / row.us / 1e3) };
+        let _ = writeln!(
+            text,
+            "{:>5.1}% {:>8} {:>12} {:>12} {:>9} {:>10}  {} {} {:?}",
+            100.0 * row.us / timeline.span_us().max(busy),
+            row.times,
+            micros(row.us),
+            micros(row.us / row.times as f64),
+            per(row.bytes),
+            per(row.flops),
+            key.0,
+            if key.1 == key.0 { "" } else { key.1 },
+            key.2
+        );
+    }
+    text
+}
+
+#[derive(Default)]
+struct Row {
+    times: u64,
+    us: f64,
+    bytes: u64,
+    flops: u64,
+}
+
+type Key<'a> = (&'a str, &'a str, &'a [usize]);
+
+fn rows(timeline: &Timeline) -> Vec<(Key<'_>, Row)> {
+    let mut rows: BTreeMap<Key<'_>, Row> = BTreeMap::new();
+    for launch in &timeline.launches {
+        let row = rows.entry((&launch.operator, &launch.kernel, &launch.shape)).or_default();
+        row.times += 1;
+        row.us += launch.duration_us;
+        row.bytes += launch.bytes;
+        row.flops += launch.flops;
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by(|(_, a), (_, b)| b.us.total_cmp(&a.us));
+    rows
+}
+
+/// Shares in tenths of a percent that add up to 1000: rounded down, what is missing goes to the largest remainders.
+fn tenths(parts: &[f64]) -> Vec<u32> {
+    let all: f64 = parts.iter().sum();
+    if all <= 0.0 {
+        return vec![0; parts.len()];
+    }
+    let exact: Vec<f64> = parts.iter().map(|part| 1000.0 * part / all).collect();
+    let mut tenths: Vec<u32> = exact.iter().map(|share| share.floor() as u32).collect();
+    let missing = 1000u32.saturating_sub(tenths.iter().sum());
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    order.sort_by(|&a, &b| (exact[b].fract()).total_cmp(&exact[a].fract()));
+    order.into_iter().take(missing as usize).for_each(|at| tenths[at] += 1);
+    tenths
+}
+
+fn micros(us: f64) -> String {
+    if us >= 1e6 {
+        format!("{:.3} s", us / 1e6)
+    } else if us >= 1e3 {
+        format!("{:.3} ms", us / 1e3)
+    } else {
+        format!("{us:.1} us")
+    }
+}

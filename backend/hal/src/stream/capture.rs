@@ -1,0 +1,147 @@
+//! What a stream does while it records, and how recorded work is done again. The graph itself is in `graph.rs`.
+
+use super::Stream;
+use crate::driver::{DriverGraph, LaunchFailure, Recording};
+use crate::graph::{Capture, Step};
+use crate::log::{Level, report};
+use crate::{Buffer, Error, Result};
+
+impl Stream {
+    pub(crate) fn begin_capture(&self, replay: Buffer, log: Level) -> Result<()> {
+        let mut state = self.lock();
+        if state.capture.is_some() {
+            return Err(Error::Capture { what: "another graph".to_owned() });
+        }
+        let native = match self.driver.begin_capture()? {
+            Recording::Native => true,
+            Recording::None => false,
+            Recording::Refused(reason) => {
+                report(log, Level::Warn, format!("graphs are replayed launch by launch: {reason}"));
+                false
+            }
+        };
+        state.capture = Some(Capture { steps: Vec::new(), native, failed: None, replay, draws: false });
+        Ok(())
+    }
+
+    /// What was recorded, and the driver's graph where it has one.
+    #[allow(clippy::type_complexity)] // The two halves fail apart.
+    pub(crate) fn end_capture(&self) -> Result<(Capture, Result<Option<Box<dyn DriverGraph>>>)> {
+        let mut state = self.lock();
+        let capture =
+            state.capture.take().ok_or_else(|| Error::Capture { what: "the end of what was not begun".to_owned() })?;
+        let native = if capture.native { self.driver.end_capture().map(Some) } else { Ok(None) };
+        Ok((capture, native))
+    }
+
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.lock().capture.is_some()
+    }
+
+    /// Where a kernel finds a number to add to the upper half of its random counters: `None` unless a graph is recorded.
+    /// The number is 0 in no replay, and another in each.
+    pub fn replay_address(&self) -> Option<u64> {
+        let mut state = self.lock();
+        let capture = state.capture.as_mut()?;
+        capture.draws = true;
+        Some(capture.replay.device_address())
+    }
+
+    pub(super) fn count_launch(&self) {
+        self.launches.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Takes a step down where a graph is recorded; whether it is to be put on the stream.
+    pub(super) fn record(&self, step: Step) -> bool {
+        match &mut self.lock().capture {
+            None => true,
+            Some(capture) => {
+                capture.steps.push(step);
+                capture.native
+            }
+        }
+    }
+
+    /// Refuses what no graph can do, while one is recorded; the graph is not made then.
+    pub(crate) fn refuse_in_capture(&self, what: &'static str) -> Result<()> {
+        let mut state = self.lock();
+        let Some(capture) = &mut state.capture else { return Ok(()) };
+        let after = capture.steps.iter().rev().find_map(|step| match step {
+            Step::Launch { label, .. } => Some(*label),
+            _ => None,
+        });
+        let what = match after {
+            Some(label) => format!("{what}, after operator {label}"),
+            None => format!("{what}, before the first operator"),
+        };
+        capture.failed.get_or_insert(what.clone());
+        Err(Error::Capture { what })
+    }
+
+    /// Does recorded work.
+    ///
+    /// # Safety
+    /// As [`crate::Graph::replay`].
+    pub(crate) unsafe fn run_steps(&self, steps: &[Step]) -> Result<()> {
+        self.refuse_in_capture("the replay of another graph")?;
+        let mut state = self.lock();
+        let start = state.begin_timing(&*self.driver);
+        for step in steps {
+            self.count_launch();
+            // SAFETY: the caller's duty.
+            match unsafe { step.run(&*self.driver) } {
+                Ok(()) => {}
+                Err(LaunchFailure::Rejected(error)) => return Err(error),
+                Err(LaunchFailure::Faulted(message)) => {
+                    state.pending = Some(std::sync::Arc::new(state.ring.fault(message)));
+                    return Ok(());
+                }
+            }
+        }
+        if let Some(recorder) = &mut state.recorder {
+            recorder.end_copy(&*self.driver, start, "replay of a graph", 0);
+        }
+        Ok(())
+    }
+
+    /// Launches a driver's graph.
+    pub(crate) fn run_native(&self, graph: &dyn DriverGraph) -> Result<()> {
+        self.refuse_in_capture("the replay of another graph")?;
+        let mut state = self.lock();
+        let start = state.begin_timing(&*self.driver);
+        self.count_launch();
+        graph.launch()?;
+        if let Some(recorder) = &mut state.recorder {
+            recorder.end_copy(&*self.driver, start, "replay of a graph", 0);
+        }
+        Ok(())
+    }
+
+    /// Copies ranges of device memory to a buffer, one behind the other.
+    ///
+    /// # Safety
+    /// - The ranges are live and the buffer has room for all.
+    pub(crate) unsafe fn gather_ranges(&self, ranges: &[(u64, u64)], to: &Buffer) -> Result<()> {
+        let mut at = to.device_address();
+        for &(address, bytes) in ranges {
+            // SAFETY: the caller's duty; a buffer of its own does not overlap them.
+            unsafe { self.driver.copy(at, address, bytes)? };
+            at += bytes;
+        }
+        Ok(())
+    }
+
+    /// Copies them back.
+    ///
+    /// # Safety
+    /// - As [`Stream::gather_ranges`].
+    pub(crate) unsafe fn scatter_ranges(&self, from: &Buffer, ranges: &[(u64, u64)]) -> Result<()> {
+        let mut at = from.device_address();
+        for &(address, bytes) in ranges {
+            // SAFETY: the caller's duty; a buffer of its own does not overlap them.
+            unsafe { self.driver.copy(address, at, bytes)? };
+            at += bytes;
+        }
+        Ok(())
+    }
+}

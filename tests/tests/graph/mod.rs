@@ -1,0 +1,55 @@
+//! Graphs on any device: recorded once, replayed as often as one likes.
+
+use libtest_mimic::{Failed, Trial};
+use rocfire_hal::{DType, Device, DriverKind, Tensor};
+use rocfire_kernels::gemm::{GemmParams, gemm};
+use rocfire_kernels::random::{Seed, uniform};
+
+/// A graph does again what was recorded, temporaries included, and its random numbers are others in each replay.
+pub fn trial(device: &Device) -> Trial {
+    // A device of its own: what other tests launch meanwhile must not be recorded.
+    let (id, config) = (device.id(), device.config().clone());
+    Trial::test("a_graph_replays_what_was_recorded_and_draws_anew", move || {
+        let outcome = Device::open(id, config.clone()).map_err(Into::into).and_then(|device| graph(&device));
+        outcome.map_err(|error| Failed::from(error.to_string()))
+    })
+}
+
+fn graph(device: &Device) -> Result<(), Box<dyn std::error::Error>> {
+    // Deep and small, so that it is cut along K, with partial sums in memory that is given back at once.
+    let (rows, depth) = (16, 1024);
+    let values: Vec<f32> = (0..rows * depth).map(|at| (at % 37) as f32 / 37.0 - 0.5).collect();
+    let a = Tensor::from_bytes(device, &[rows, depth], DType::F32, bytemuck::cast_slice(&values))?;
+    let b = Tensor::from_bytes(device, &[depth, rows], DType::F32, bytemuck::cast_slice(&values))?;
+    let mut product = Tensor::empty(device, &[rows, rows], DType::F32)?;
+    let mut noise = Tensor::empty(device, &[1000], DType::F32)?;
+    let mut work = || -> Result<(Vec<u8>, Vec<u8>), Box<dyn std::error::Error>> {
+        let stream = device.stream();
+        gemm(stream, a.view(), b.view(), product.view_mut(), &GemmParams::default())?;
+        uniform(stream, Seed { seed: 7, offset: 3 }, 0.0, 1.0, noise.view_mut())?;
+        if device.is_capturing() { Ok((Vec::new(), Vec::new())) } else { Ok((product.to_bytes()?, noise.to_bytes()?)) }
+    };
+    let (expected, eager) = work()?;
+    device.begin_capture()?;
+    work()?;
+    let graph = device.end_capture()?;
+    let native = matches!(device.id().driver(), DriverKind::Hip | DriverKind::Cuda);
+    if graph.is_empty() || graph.is_native() != native {
+        return Err(format!("{graph:?}, by the driver: {}", graph.is_native()).into());
+    }
+    device.stream().fill(product.buffer(), 0, 0xff, (rows * rows * 4) as u64)?;
+    let mut drawn = vec![eager];
+    for replay in 0..3 {
+        // SAFETY: all four tensors are alive and nobody else uses them.
+        unsafe { graph.replay()? };
+        if product.to_bytes()? != expected {
+            return Err(format!("replay {replay} gives another product").into());
+        }
+        let noise = noise.to_bytes()?;
+        if drawn.contains(&noise) {
+            return Err(format!("replay {replay} draws what was drawn before").into());
+        }
+        drawn.push(noise);
+    }
+    if graph.is_native() == native { Ok(()) } else { Err("the driver's graph did not pass its first replay".into()) }
+}
