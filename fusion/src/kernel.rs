@@ -16,6 +16,12 @@ use crate::order::QUAD;
 use crate::plan::{Argument, Plan, arguments, lookups};
 use crate::render::{self, Schedule, THREADS};
 
+/// A schedule that keeps a row in registers, and its threads.
+type Held = (Schedule, usize);
+
+/// Those schedules with the quads that each of [`THREADS`] threads would hold.
+const HELD: [(usize, Schedule); 3] = [(2, Schedule::Held2), (4, Schedule::Held4), (8, Schedule::Held8)];
+
 /// A graph made ready for one device.
 pub(crate) struct Prepared {
     pub graph: Graph,
@@ -23,6 +29,9 @@ pub(crate) struct Prepared {
     pub arguments: Vec<Argument>,
     /// Elements of a lane's vector in the elementwise schedule.
     pub vector: usize,
+    /// The schedules that keep rows in registers, with the quads that a thread holds and the threads; `None` where the
+    /// registers do not suffice.
+    held: [Option<Held>; HELD.len()],
     functions: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
     /// Keeps the device open, so that its stream's address names no other while this is in the map.
     device: Device,
@@ -60,20 +69,17 @@ impl Prepared {
             return Err(Error::Arguments { graph: graph.name(), bytes, most: block::BLOCK_BYTES });
         }
         let vector = render::vector(&graph, &plan);
-        Ok(Prepared { graph, plan, arguments, vector, functions: Default::default(), device })
+        let held = HELD.map(|(turns, schedule)| {
+            let threads = THREADS / render::chains_of_thread(&graph, &plan, turns);
+            render::fits(&graph, &plan, turns).then_some((schedule, threads))
+        });
+        Ok(Prepared { graph, plan, arguments, vector, held, functions: Default::default(), device })
     }
 
     /// The schedule that keeps a long row of `extent` elements in registers, where they suffice, and its threads.
     pub(crate) fn held(&self, extent: usize) -> Option<(Schedule, usize)> {
         let turns = extent.div_ceil(QUAD).div_ceil(THREADS);
-        let (turns, schedule) = match turns {
-            ..=2 => (2, Schedule::Held2),
-            3..=4 => (4, Schedule::Held4),
-            5..=8 => (8, Schedule::Held8),
-            _ => return None,
-        };
-        let threads = THREADS / render::chains_of_thread(&self.graph, &self.plan, turns);
-        render::fits(&self.graph, &self.plan, turns).then_some((schedule, threads))
+        self.held[HELD.iter().position(|(most, _)| turns <= *most)?]
     }
 
     /// The kernel of a schedule, compiled or loaded at its first use.

@@ -1,6 +1,7 @@
 //! `attention`: the launcher of `attention.hip`.
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Source, Stream, Tensor, View, ViewMut};
 
 use super::problem::{Prepared, Problem, readable, strides};
@@ -75,8 +76,10 @@ pub(crate) fn check_output(
     depth: Option<usize>,
 ) -> Result<()> {
     let inputs = &prepared.inputs;
-    let mut expected = inputs.q.shape()[..3].to_vec();
-    expected.extend(depth);
+    let mut expected = [0; 4];
+    expected[..3].copy_from_slice(&inputs.q.shape()[..3]);
+    expected[3] = depth.unwrap_or_default();
+    let expected = &expected[..3 + usize::from(depth.is_some())];
     family::on_device(OP, arg, stream, view)?;
     family::same_dtype(OP, arg, view, dtype)?;
     if view.shape() != expected {
@@ -188,14 +191,17 @@ impl Forward<'_> {
                 padding: 0,
             };
             let grid = [run.grid[0], run.grid[1], batches * slices.count];
-            let written: Vec<_> = std::iter::once(target.out_buffer).chain(target.lse_buffer).collect();
+            let (both, count) = target.written();
             let block = [run.tile.threads(wave_size), 1, 1];
             // SAFETY:
             // - `AttentionArgs` is the twin of the kernel's struct, sizes asserted on both sides. The views were checked to have
             //   the shapes that the extents in it say, with 16-byte rows, and lie inside their buffers; the kernel reads rows
             //   below those extents, starts below batches + 1 whose values it holds inside, and writes rows that are there.
             // - It writes `out` and `lse` only, which are in `written`.
-            unsafe { family::launch(self.stream, run.source, (OP, "attention"), grid, block, &args, &written)? };
+            let shape = [p.batches, p.heads, p.q_rows, p.value_depth];
+            let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
+            let (name, args) = ((OP, "attention"), bytemuck::bytes_of(&args));
+            unsafe { family::launch_bytes(self.stream, run.source, name, grid, block, 0, args, &both[..count], work)? };
         }
         Ok(())
     }
@@ -230,13 +236,16 @@ impl Forward<'_> {
             rows: lines as i64,
         };
         let grid = [(lines * p.value_depth).div_ceil(COMBINE_BLOCK), 1, 1];
-        let written: Vec<_> = std::iter::once(target.out_buffer).chain(target.lse_buffer).collect();
+        let (both, count) = target.written();
+        let shape = [splits, lines, p.value_depth];
+        let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
         // SAFETY:
         // - `CombineArgs` is the twin of the kernel's struct; `partial` has splits x rows x value_depth elements, `states` two for
         //   each row, and `out` and `lse` are checked views of batches x heads x q_rows rows.
         // - It writes `out` and `lse` only.
         let name = (OP, "attention_combine");
-        unsafe { family::launch(self.stream, source, name, grid, [COMBINE_BLOCK, 1, 1], &args, &written)? };
+        let (block, args) = ([COMBINE_BLOCK, 1, 1], bytemuck::bytes_of(&args));
+        unsafe { family::launch_bytes(self.stream, source, name, grid, block, 0, args, &both[..count], work)? };
         Ok(())
     }
 }
@@ -291,6 +300,12 @@ impl<'a> Target<'a> {
             out_bytes: out.dtype().size_bytes() as i64,
             lse_bytes: lse.as_ref().map_or(0, |lse| lse.dtype().size_bytes() as i64),
         }
+    }
+
+    /// What is written, and how many of the two that is.
+    fn written(&self) -> ([&'a rocfire_hal::Buffer; 2], usize) {
+        let second = self.lse_buffer.unwrap_or(self.out_buffer);
+        ([self.out_buffer, second], 1 + usize::from(self.lse_buffer.is_some()))
     }
 }
 

@@ -1,10 +1,11 @@
 //! `conv`: the launchers of `conv.hip`, and the choice between it and what else makes a convolution.
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
 use super::direct;
-use super::geometry::{AXES, ConvParams, Geometry, SPATIAL, Side, Window};
+use super::geometry::{AXES, ConvParams, Geometry, Side, Window};
 use super::tiling::{Tiling, choose};
 use crate::Result;
 use crate::family::{self, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
@@ -290,10 +291,12 @@ impl Source3 {
             return Ok(Source3 { side, _copy: None });
         }
         let rank = view.layout().rank();
-        let last: Vec<usize> = std::iter::once(0).chain(SPATIAL..rank).chain([1]).collect();
-        let copy = family::contiguous(stream, view.with_layout(view.layout().permute(&last)?)?)?;
-        let first: Vec<usize> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
-        let copy = copy.with_layout(copy.layout().permute(&first)?)?;
+        // Channels last, and the copy seen with them second again.
+        let (mut last, mut first) = ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4]);
+        last[1..rank].rotate_left(1);
+        first[1..rank].rotate_right(1);
+        let copy = family::contiguous(stream, view.with_layout(view.layout().permute(&last[..rank])?)?)?;
+        let copy = copy.with_layout(copy.layout().permute(&first[..rank])?)?;
         Ok(Source3 { side: Side::new(op, arg, &copy.view())?, _copy: Some(copy) })
     }
 }
@@ -642,7 +645,10 @@ fn launch(
     //   each other; rows, lines and steps are bounded by the kernel, coordinates outside of `extent` are not read, and views
     //   lie inside their buffers.
     // - It writes `written` only.
-    unsafe { family::launch(stream, &source, (op, "conv"), [tiles, 1, depth], block, args, &[written]) }
+    let shape = [args.groups, args.m, args.lines, args.k].map(|extent| extent as usize);
+    let work = Work { category: Category::Gemm, shape: &shape, ..Work::default() };
+    let (grid, args) = ([tiles, 1, depth], bytemuck::bytes_of(args));
+    unsafe { family::launch_bytes(stream, &source, (op, "conv"), grid, block, 0, args, &[written], work) }
 }
 
 /// What varies in the source.

@@ -1,6 +1,6 @@
 //! What a convolution looks at: its parameters, their checks, and which element of the input a place and a tap meet in.
 
-use rocfire_hal::View;
+use rocfire_hal::{Dims, View};
 
 use crate::Result;
 use crate::family::shape;
@@ -85,20 +85,25 @@ pub fn conv_output_shape(
     weight: &[usize],
     params: &ConvParams<'_>,
 ) -> Result<Vec<usize>> {
+    Ok(output_dims(op, x, weight, params)?.to_vec())
+}
+
+/// [`conv_output_shape`] without a heap allocation.
+fn output_dims(op: &'static str, x: &[usize], weight: &[usize], params: &ConvParams<'_>) -> Result<Dims> {
     check_params(op, x.len(), params)?;
     check_weight(op, weight, x.len(), params.groups)?;
     if x[1] != weight[1] * params.groups {
         let expected = format!("[batch, {}, spatial…] for a weight of {weight:?}", weight[1] * params.groups);
         return Err(shape(op, "x", expected, format!("{x:?}")));
     }
-    let mut out = vec![x[0], weight[0]];
+    let mut out = [x[0], weight[0], 0, 0, 0];
     for axis in 0..x.len() - SPATIAL {
         let (before, after) = params.padding[axis];
         let reach = params.dilation[axis].saturating_mul(weight[SPATIAL + axis] - 1).saturating_add(1);
         let padded = x[SPATIAL + axis].saturating_add(before).saturating_add(after);
-        out.push(padded.checked_sub(reach).map_or(0, |free| free / params.stride[axis] + 1));
+        out[SPATIAL + axis] = padded.checked_sub(reach).map_or(0, |free| free / params.stride[axis] + 1);
     }
-    Ok(out)
+    Ok(Dims::new(&out[..x.len()])?)
 }
 
 fn check_params(op: &'static str, rank: usize, params: &ConvParams<'_>) -> Result<()> {
@@ -139,7 +144,7 @@ impl Geometry {
         params: &ConvParams<'_>,
         exact: bool,
     ) -> Result<Geometry> {
-        let expected = conv_output_shape(op, x, weight, params)?;
+        let expected = output_dims(op, x, weight, params)?;
         let fits = y.len() == x.len() && y[..SPATIAL] == expected[..SPATIAL];
         if !fits || (0..y.len()).any(|axis| y[axis] > expected[axis] || (exact && y[axis] != expected[axis])) {
             return Err(shape(op, "y", format!("{expected:?}"), format!("{y:?}")));
