@@ -24,7 +24,7 @@ impl Count {
 
 type Counts = BTreeMap<&'static str, BTreeMap<&'static str, Count>>;
 
-/// The report in Markdown: `docs/operators.md`, word for word.
+/// The report in Markdown: `tests/operators.md`, word for word.
 pub fn report(cases: &[Case]) -> String {
     let mut counts = Counts::new();
     for case in cases {

@@ -1,4 +1,4 @@
-//! `docs/operators.md` says what the cases say. `ROCFIRE_BLESS=1` writes it.
+//! `tests/operators.md` says what the cases say. `ROCFIRE_BLESS=1` writes it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use rocfire_tests::{SizeClass, case, report};
 
 #[test]
 fn the_table_of_operators_is_what_the_cases_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operators.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("operators.md");
     let now = report(&case::all());
     if std::env::var_os("ROCFIRE_BLESS").is_some() {
         std::fs::write(&path, &now).unwrap();
@@ -16,7 +16,7 @@ fn the_table_of_operators_is_what_the_cases_say() {
     let first = written.lines().zip(now.lines()).find(|(written, now)| written != now);
     assert!(
         written == now,
-        "docs/operators.md is out of date (first: {first:?}): run ROCFIRE_BLESS=1 cargo test --test coverage, and review"
+        "tests/operators.md is out of date (first: {first:?}): run ROCFIRE_BLESS=1 cargo test --test coverage, and review"
     );
 }
 

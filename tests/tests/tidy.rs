@@ -179,6 +179,16 @@ fn architectures_are_named_only_where_facts_live() {
     fail_on(findings, "a gfx name is written only in arch, isa's tables, tuning tables, tests, docs and examples");
 }
 
+/// Folders of the top level; what belongs elsewhere has its place in one of them.
+#[test]
+fn the_top_level_has_these_folders() {
+    let known = ["backend", "benches", "examples", "fusion", "kernels", "target", "tests"];
+    let entries = std::fs::read_dir(root()).unwrap().map(Result::unwrap);
+    let names = entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name().into_string().unwrap());
+    let other: Vec<String> = names.filter(|name| !name.starts_with('.') && !known.contains(&name.as_str())).collect();
+    assert!(other.is_empty(), "{other:?}");
+}
+
 #[test]
 fn files_stay_small() {
     let exempt = |path: &str| path.starts_with("backend/isa/src/table/") || path.contains("/sys/");
