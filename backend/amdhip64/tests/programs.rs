@@ -307,4 +307,5 @@ use after free: hipErrorLaunchFailure
         assert!(reports.contains(part), "{part:?} is not in:\n{reports}");
     }
     assert!(reports.contains("workgroup (1, 0, 0)") && reports.contains("of the 400-byte block"), "{reports}");
+    assert!(reports.contains("faults.hip:9:") && reports.contains("lanes 36-63"), "{reports}");
 }
