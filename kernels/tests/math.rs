@@ -1,4 +1,5 @@
-//! The prelude's functions on the emulated device against the host's, in units in the last place.
+//! The prelude's functions on the emulated device, or on that of `ROCFIRE_DEVICE`, against the host's, in units in the last
+//! place.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, TAU};
 
@@ -132,7 +133,11 @@ struct Bench {
 
 impl Bench {
     fn new(dtype: DType) -> Bench {
-        let device = Device::get(DeviceId::emulated("gfx942").unwrap()).unwrap();
+        let id = match std::env::var_os("ROCFIRE_DEVICE") {
+            Some(_) => DeviceId::from_env(),
+            None => DeviceId::emulated("gfx942"),
+        };
+        let device = Device::get(id.unwrap()).unwrap();
         let source = source(if dtype == DType::F32 { "float" } else { "double" });
         Bench { device, dtype, source }
     }

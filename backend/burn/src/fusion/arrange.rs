@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use rocfire_hal::MAX_RANK;
+use rocfire_hal::{DType, MAX_RANK};
 
 use super::axes::{Axis, Frame, Group};
 use super::trace::{EntryId, Node, NodeId, Trace, What};
@@ -83,8 +83,19 @@ impl Trace {
         if outer.len() + usize::from(!row.is_empty()) > MAX_RANK || !self.can_index(&needed, &row) {
             return None;
         }
+        let looks_up = |((node, _), needed): (&(Node, DType), &bool)| *needed && matches!(node, Node::Lookup(..));
+        // The tensor that is looked up in has an axis more.
+        let is_full = outer.len() + usize::from(!row.is_empty()) == MAX_RANK;
+        if is_full && self.nodes.iter().zip(&needed).any(looks_up) {
+            return None;
+        }
         let spreads = self.spreads(&row);
         let stores = stores(&live, &order, &row, &spreads)?;
+        // A whole tensor is summed by many workgroups only if nothing else is done with its elements.
+        let only_rows = stores.iter().all(|store| store.spread == Spread::Row);
+        if self.part(root).is_whole && !(only_rows && self.is_one_pass(&needed)) {
+            return None;
+        }
         (stores.len() <= MAX_STORES).then_some(Arrangement { root, outer, row, stores, needed, spreads })
     }
 
@@ -106,7 +117,7 @@ impl Trace {
 
     fn needed_reads<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = &'a Frame> + Clone {
         self.nodes.iter().zip(needed).filter(|(_, needed)| **needed).filter_map(|((node, _), _)| match node {
-            Node::Read(at) => Some(&self.reads[usize::from(*at)].frame),
+            Node::Read(at) | Node::Lookup(at, _) => Some(&self.reads[usize::from(*at)].frame),
             _ => None,
         })
     }
@@ -146,13 +157,26 @@ impl Trace {
             let joined = node.operands().map(|at| spreads[usize::from(at)]).max().unwrap_or(Spread::Uniform);
             spreads.push(match node {
                 Node::Read(at) if self.is_per_row(&self.reads[usize::from(*at)].frame, row) => Spread::Row,
-                Node::Read(_) | Node::Product | Node::Index(_) => Spread::Full,
+                Node::Read(_) | Node::Product | Node::Index(_) | Node::Lookup(..) => Spread::Full,
                 Node::Reduce(..) => Spread::Row,
-                Node::Scalar(_) | Node::Constant(_) => Spread::Uniform,
+                Node::Scalar(_) | Node::Constant(_) | Node::Extent(..) => Spread::Uniform,
                 Node::Unary(..) | Node::Binary(..) | Node::Compare(..) | Node::Select(..) | Node::Cast(_) => joined,
             });
         }
         spreads
+    }
+
+    /// Whether no reduction needs another's result.
+    fn is_one_pass(&self, needed: &[bool]) -> bool {
+        let mut reduced = vec![false; self.nodes.len()];
+        for (at, (node, _)) in self.nodes.iter().enumerate() {
+            let after = node.operands().any(|operand| reduced[usize::from(operand)]);
+            if needed[at] && after && matches!(node, Node::Reduce(..)) {
+                return false;
+            }
+            reduced[at] = after || matches!(node, Node::Reduce(..));
+        }
+        true
     }
 
     fn is_per_row(&self, frame: &Frame, row: &[Axis]) -> bool {

@@ -11,7 +11,7 @@ use rocfire_hal::{DType, Device, Error as HalError, Layout, Tensor};
 
 use super::handle::{self, Handle};
 use super::matmul;
-use super::plan::{AxisMap, Input, Kernel, Output, Plan};
+use super::plan::{AxisMap, Input, Kernel, Number, Output, Plan};
 use crate::RocmDevice;
 use crate::error::{Result, execution};
 use crate::ops::elementwise::scalar;
@@ -64,7 +64,10 @@ fn run_kernel(
     let outputs = outputs.map(|(output, value)| space.output(output, graph.dtype(*value), device));
     let mut outputs = outputs.collect::<Result<Vec<_>>>()?;
     reuse(plan, kernel, &bases.owned, &inputs, &mut outputs);
-    let scalars = kernel.scalars.iter().map(|number| scalar(context.scalars[&ScalarId { value: *number }].into()));
+    let scalars = kernel.scalars.iter().map(|number| match number {
+        Number::Scalar(number) => scalar(context.scalars[&ScalarId { value: *number }].into()),
+        Number::Extent(tensor, dim) => Scalar::Int(context.tensors[tensor].shape[*dim] as i64),
+    });
     let scalars: Vec<Scalar> = scalars.collect();
     match &kernel.product {
         None => launch(graph, &space.shape(), device, &inputs, &scalars, &mut outputs)?,
@@ -205,13 +208,13 @@ impl<'a> Space<'a> {
     fn input(&self, input: &Input, base: &Tensor) -> Result<Tensor> {
         let strides = self.strides_of(&input.map, base.layout().strides());
         if let Some(layout) = self.layout(&strides, base.layout().offset(), input.per_row)? {
-            return Ok(base.with_layout(layout)?);
+            return Ok(base.with_layout(with_free(input, base.layout(), layout)?)?);
         }
         let copied = memory::copy(base)?;
         let strides = self.strides_of(&input.map, copied.layout().strides());
         let layout = self.layout(&strides, copied.layout().offset(), input.per_row)?;
         let layout = layout.expect("axes that follow each other in a tensor follow each other in its copy");
-        Ok(copied.with_layout(layout)?)
+        Ok(copied.with_layout(with_free(input, copied.layout(), layout)?)?)
     }
 
     fn output(&self, output: &Output, dtype: DType, device: &Device) -> Result<Written> {
@@ -271,6 +274,15 @@ impl<'a> Space<'a> {
             map.iter().zip(tidy).map(|(axes, tidy)| axes.last().map_or(tidy, |axis| strides[*axis])).collect();
         Ok(Layout::strided(shape, &by_dim, 0)?)
     }
+}
+
+/// A layout over the iteration space with the axis in front that the graph looks up along, if it does.
+fn with_free(input: &Input, own: &Layout, over_space: Layout) -> Result<Layout> {
+    let Some(dim) = input.free else { return Ok(over_space) };
+    let (mut shape, mut strides) = (vec![own.shape()[dim]], vec![own.strides()[dim]]);
+    shape.extend_from_slice(over_space.shape());
+    strides.extend_from_slice(over_space.strides());
+    Ok(Layout::strided(&shape, &strides, over_space.offset())?)
 }
 
 fn contiguous_strides(shape: &[usize]) -> Vec<i64> {

@@ -6,8 +6,8 @@
 //! - `fuser`: three fusers, one of elementwise operations, one that also takes reductions over one set of axes, one of a
 //!   matrix product and the elementwise operations behind it. They collect a `trace` and remember the last point where it was made of kernels: one for each part that shares no tensor
 //!   with the others, so that independent work in one block neither stops nor multiplies them.
-//! - `translate`, `rows`, `moves`: each operation as nodes of the trace. Views of tensors in memory are layouts, and views
-//!   of computed values are changes of place; neither costs a launch.
+//! - `translate`, `rows`, `moves`, `indexed`: each operation as nodes of the trace. Views of tensors in memory are layouts,
+//!   and views of computed values are changes of place; neither costs a launch.
 //! - `product`, `matmul`: a matrix product as the first value of a trace, and running it with the rest as its epilogue.
 //! - `axes`: how a tensor's axes lie in the iteration space. A transposition permutes them and a reshape splits or merges
 //!   them, so that a chain goes on through both.
@@ -27,6 +27,7 @@ mod axes;
 mod execute;
 mod fuser;
 mod handle;
+mod indexed;
 mod matmul;
 mod moves;
 mod optimization;

@@ -61,6 +61,17 @@ pub(super) struct Input {
     pub(super) base: usize,
     pub(super) map: AxisMap,
     pub(super) per_row: bool,
+    /// The axis of the tensor that the graph looks up along.
+    pub(super) free: Option<usize>,
+}
+
+/// A number that the graph takes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Number {
+    /// The scalar with Burn's number.
+    Scalar(u64),
+    /// The extent of a tensor's axis.
+    Extent(TensorId, usize),
 }
 
 /// An output of the graph.
@@ -93,8 +104,8 @@ pub(super) struct Kernel {
     pub(super) product: Option<Multiply>,
     /// The graph's inputs, but for a product.
     pub(super) inputs: Vec<Input>,
-    /// Burn's numbers of the scalars, in the graph's order.
-    pub(super) scalars: Vec<u64>,
+    /// The scalars, in the graph's order.
+    pub(super) scalars: Vec<Number>,
     pub(super) outputs: Vec<Output>,
     /// For each primitive axis the tensor and dimension that has its extent.
     pub(super) axes: Vec<(TensorId, usize)>,
@@ -144,6 +155,7 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
         base: bases.number(read.entry),
         map: map(&read.frame),
         per_row: spread == Spread::Row,
+        free: read.free.map(usize::from),
     });
     let outputs = arrangement.stores.iter().map(|store| Output {
         memory: store.memory.iter().map(number).collect(),
@@ -193,7 +205,7 @@ fn needed_reads<'a>(
     arrangement: &'a Arrangement,
 ) -> impl Iterator<Item = (&'a super::trace::Read, Spread)> {
     trace.nodes.iter().enumerate().filter(|(at, _)| arrangement.needed[*at]).filter_map(|(at, (node, _))| match node {
-        Node::Read(read) => Some((&trace.reads[usize::from(*read)], arrangement.spreads[at])),
+        Node::Read(read) | Node::Lookup(read, _) => Some((&trace.reads[usize::from(*read)], arrangement.spreads[at])),
         _ => None,
     })
 }
@@ -242,10 +254,10 @@ impl Bases {
     }
 }
 
-/// The needed nodes as a graph, and Burn's numbers of its scalars.
-fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<u64>) {
+/// The needed nodes as a graph, and its scalars.
+fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<Number>) {
     let mut graph = Graph::new(kind(trace, arrangement).name());
-    let mut scalars: Vec<u64> = Vec::new();
+    let mut scalars: Vec<Number> = Vec::new();
     let mut values: Vec<Option<Value>> = vec![None; trace.nodes.len()];
     for (at, (node, dtype)) in trace.nodes.iter().enumerate().filter(|(at, _)| arrangement.needed[*at]) {
         let v = |id: u16| values[usize::from(id)].expect("an operand comes before its use, and is needed with it");
@@ -253,9 +265,14 @@ fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<u64>) {
             Node::Read(_) if arrangement.spreads[at] == Spread::Row => graph.row_input(*dtype),
             Node::Read(_) | Node::Product => graph.input(*dtype),
             Node::Scalar(number) => {
-                scalars.push(number);
+                scalars.push(Number::Scalar(number));
                 graph.scalar(*dtype)
             }
+            Node::Extent(tensor, dim) => {
+                scalars.push(Number::Extent(tensor, usize::from(dim)));
+                graph.scalar(*dtype)
+            }
+            Node::Lookup(_, index) => graph.lookup(*dtype, v(index)),
             Node::Constant(value) => graph.constant(*dtype, value),
             Node::Index(group) => graph.index(axis_from_last(arrangement, group.axes())),
             Node::Unary(op, a) => graph.unary(op, v(a)),

@@ -1,6 +1,6 @@
 //! Operations along an axis as nodes: reductions, and the indexed operations that touch one element of a row.
 
-use burn_ir::{GatherOpIr, ScatterOpIr, TensorIr};
+use burn_ir::{GatherOpIr, ReduceOpIr, ScatterOpIr, TensorIr};
 use burn_std::IndexingUpdateOp;
 use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary};
 use rocfire_hal::DType;
@@ -30,13 +30,31 @@ impl Trace {
     }
 
     /// The largest magnitude along an axis.
-    pub(super) fn reduce_abs(&mut self, input: &TensorIr, out: &TensorIr, dim: usize) -> Result<()> {
-        self.reduce_of(Reduce::Max, input, out, &[dim], |trace, value| trace.one(Unary::Abs, value))
+    pub(super) fn reduce_abs(&mut self, input: &TensorIr, out: &TensorIr, dims: &[usize]) -> Result<()> {
+        self.reduce_of(Reduce::Max, input, out, dims, |trace, value| trace.one(Unary::Abs, value))
+    }
+
+    /// `op` over all of a tensor.
+    pub(super) fn reduce_whole_of(&mut self, op: Reduce, tensors: &ReduceOpIr) -> Result<()> {
+        self.reduce_of(op, &tensors.input, &tensors.out, &whole(&tensors.input), |_, value| Ok(value))?;
+        self.reduce_whole(&tensors.out);
+        Ok(())
+    }
+
+    /// Whether any or all elements of a tensor differ from zero.
+    pub(super) fn test_whole(&mut self, op: Reduce, tensors: &ReduceOpIr) -> Result<()> {
+        self.test_of(op, &tensors.input, &tensors.out, &whole(&tensors.input))?;
+        self.reduce_whole(&tensors.out);
+        Ok(())
     }
 
     /// Whether any or all elements along an axis differ from zero.
     pub(super) fn test(&mut self, op: Reduce, input: &TensorIr, out: &TensorIr, dim: usize) -> Result<()> {
-        self.reduce_of(op, input, out, &[dim], |trace, value| {
+        self.test_of(op, input, out, &[dim])
+    }
+
+    fn test_of(&mut self, op: Reduce, input: &TensorIr, out: &TensorIr, dims: &[usize]) -> Result<()> {
+        self.reduce_of(op, input, out, dims, |trace, value| {
             let dtype = trace.dtype(value);
             if dtype == DType::Bool {
                 return Ok(value);
@@ -101,7 +119,7 @@ impl Trace {
     /// reduction of the same rows, where the rows are read anyway. An index outside the row gives 0.
     pub(super) fn gather(&mut self, op: &GatherOpIr) -> Result<()> {
         let entry = self.operand(&op.tensor)?;
-        let (value, mut frame) = self.value_of(entry).ok_or(Refusal::Operation)?;
+        let Some((value, mut frame)) = self.value_of(entry) else { return self.gather_from_memory(op, entry) };
         let is_pick = op.indices.shape[op.dim] == ONE && others_equal(&op.tensor, &op.indices, op.dim);
         let row = frame.groups()[op.dim];
         if !is_pick || row.is_none() || self.part(entry).row != Some(row) || self.dtype(value) == DType::Bool {
@@ -178,18 +196,29 @@ impl Trace {
         sorted.sort_unstable();
         let axes = sorted.iter().flat_map(|dim| frame.groups()[*dim].axes().to_vec());
         let row = Group::collect(axes).ok_or(Refusal::Rank)?;
-        if row.is_none() || out.shape.rank() != input.shape.rank() {
+        let is_whole = dims.len() == input.shape.rank();
+        if row.is_none() || !(is_whole || out.shape.rank() == input.shape.rank()) {
             return Err(Refusal::Operation);
         }
         self.reduce_over(entry, row)?;
         let mut result = frame;
-        for dim in dims {
-            result.groups_mut()[*dim] = Group::NONE;
+        if is_whole {
+            // One number, whatever the rank that Burn gives it.
+            result = Frame::ones(out.shape.rank()).ok_or(Refusal::Rank)?;
+        } else {
+            for dim in dims {
+                result.groups_mut()[*dim] = Group::NONE;
+            }
         }
         Ok(Rows { entry, value, row, result })
     }
 }
 
-fn others_equal(a: &TensorIr, b: &TensorIr, dim: usize) -> bool {
+/// All axes of a tensor.
+pub(super) fn whole(tensor: &TensorIr) -> Vec<usize> {
+    (0..tensor.shape.rank()).collect()
+}
+
+pub(super) fn others_equal(a: &TensorIr, b: &TensorIr, dim: usize) -> bool {
     a.shape.rank() == b.shape.rank() && (0..a.shape.rank()).all(|at| at == dim || a.shape[at] == b.shape[at])
 }

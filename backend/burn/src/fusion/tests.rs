@@ -9,7 +9,7 @@ use burn_ir::{
 };
 
 use super::fuser::{Fuser, Takes};
-use super::plan::{Kernel, Kind, Plan, plan};
+use super::plan::{Kernel, Kind, Number, Plan, plan};
 use super::trace::Trace;
 use crate::RocmDevice;
 
@@ -123,7 +123,7 @@ fn values_that_outlive_the_kernel_are_written_and_others_are_not() {
     let kernel = kernel(&[exp(w(0, &[1]), n(1, &[1])), scaled(r(1, &[1]), 7, n(2, &[1])), exp(w(2, &[1]), n(3, &[1]))]);
     let written: Vec<_> = kernel.outputs.iter().flat_map(|output| &output.tensors).map(|(id, _)| id.value()).collect();
     assert_eq!(written, [1, 3]);
-    assert_eq!(kernel.scalars, [7]);
+    assert_eq!(kernel.scalars, [Number::Scalar(7)]);
     assert_eq!(kernel.kind, Kind::ElementWise);
 }
 

@@ -36,6 +36,10 @@ pub(super) enum Node {
     Product,
     /// The coordinate along a group, as i64.
     Index(Group),
+    /// The extent of a tensor's axis, as i64: no constant, so that the plan serves every shape.
+    Extent(TensorId, u8),
+    /// The element of [`Trace::reads`] of this number at an index along the axis that the reading leaves free.
+    Lookup(u16, NodeId),
     Unary(Unary, NodeId),
     Binary(Binary, NodeId, NodeId),
     Compare(Compare, NodeId, NodeId),
@@ -48,8 +52,10 @@ pub(super) enum Node {
 impl Node {
     pub(super) fn operands(&self) -> impl Iterator<Item = NodeId> + use<> {
         let (list, count) = match *self {
-            Node::Read(_) | Node::Scalar(_) | Node::Constant(_) | Node::Product | Node::Index(_) => ([0; 3], 0),
-            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) => ([a; 3], 1),
+            Node::Read(_) | Node::Scalar(_) | Node::Constant(_) | Node::Product | Node::Index(_) | Node::Extent(..) => {
+                ([0; 3], 0)
+            }
+            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) | Node::Lookup(_, a) => ([a; 3], 1),
             Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, b], 2),
             Node::Select(c, a, b) => ([c, a, b], 3),
         };
@@ -63,6 +69,8 @@ pub(super) struct Read {
     /// A source or a view.
     pub(super) entry: EntryId,
     pub(super) frame: Frame,
+    /// The axis of the tensor along which an index counts, which has no group.
+    pub(super) free: Option<u8>,
 }
 
 /// What a tensor is to the kernel.
@@ -92,11 +100,26 @@ pub(super) struct Entry {
     part: Part,
 }
 
+impl Entry {
+    /// The frame of this tensor where it broadcasts to one that lies in `frame`.
+    fn own_part_of(&self, frame: &Frame) -> Frame {
+        let mut own = *frame;
+        for (group, extent) in own.groups_mut().iter_mut().zip(&self.shape) {
+            if *extent == ONE {
+                *group = Group::NONE;
+            }
+        }
+        own
+    }
+}
+
 /// A connected part of the trace: one kernel. Parts share no tensor, so that their kernels may run in any order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Part {
     /// The axes that reductions run over.
     pub(super) row: Option<Group>,
+    /// Whether a reduction takes a whole tensor, of any rank, to one number.
+    pub(super) is_whole: bool,
     /// How many launches its operations would be one by one.
     pub(super) launches: usize,
     /// How many tensors they would read and write one by one.
@@ -236,6 +259,7 @@ impl Trace {
         let other = self.entries[high].part;
         let part = &mut self.entries[low].part;
         part.row = part.row.or(other.row);
+        part.is_whole |= other.is_whole;
         part.launches += other.launches;
         part.traffic += other.traffic;
     }
@@ -288,19 +312,23 @@ impl Trace {
         }
         let entry = &self.entries[usize::from(at)];
         let dtype = entry.dtype;
-        let mut own = *frame;
-        for (group, extent) in own.groups_mut().iter_mut().zip(&entry.shape) {
-            if *extent == ONE {
-                *group = Group::NONE;
-            }
-        }
-        let read = Read { entry: at, frame: own };
+        let read = Read { entry: at, frame: entry.own_part_of(frame), free: None };
         if let Some(known) = self.reads.iter().position(|other| *other == read) {
             let node = self.nodes.iter().position(|(node, _)| *node == Node::Read(known as u16));
             return Ok(node.expect("every read has its node") as NodeId);
         }
         self.reads.push(read);
         self.push(Node::Read(self.reads.len() as u16 - 1), dtype)
+    }
+
+    /// The element of a tensor in memory at `index` along `dim`, and along its other axes where `frame` says.
+    pub(super) fn look_up(&mut self, at: EntryId, frame: &Frame, dim: usize, index: NodeId) -> Result<NodeId> {
+        let entry = &self.entries[usize::from(at)];
+        let dtype = entry.dtype;
+        let mut own = entry.own_part_of(frame);
+        own.groups_mut()[dim] = Group::NONE;
+        self.reads.push(Read { entry: at, frame: own, free: Some(dim as u8) });
+        self.push(Node::Lookup(self.reads.len() as u16 - 1, index), dtype)
     }
 
     /// Adds a node.
@@ -317,11 +345,16 @@ impl Trace {
     /// Computed operands decide; where there is none, a tensor of the same part and shape does, and else the space gets an
     /// axis.
     pub(super) fn resolve(&mut self, out: &TensorIr, operands: &[EntryId]) -> Result<Frame> {
-        let rank = out.shape.rank();
-        let mut frame = Frame::ones(rank).ok_or(Refusal::Rank)?;
+        let mut frame = Frame::ones(out.shape.rank()).ok_or(Refusal::Rank)?;
         for at in operands {
             self.place_operand(*at, &out.shape, &mut frame)?;
         }
+        self.complete(out, frame, operands)
+    }
+
+    /// The same where some axes of `out` have their groups in `frame` already and `operands` are of other shapes.
+    pub(super) fn complete(&mut self, out: &TensorIr, mut frame: Frame, operands: &[EntryId]) -> Result<Frame> {
+        let rank = out.shape.rank();
         let row = self.common_row(operands)?;
         self.adopt(&out.shape, &mut frame, operands);
         for dim in 0..rank {
@@ -456,6 +489,14 @@ impl Trace {
             read.frame.refine(axis, parts).ok_or(Refusal::Rank)?;
         }
         Ok(())
+    }
+
+    /// Notes that `out` is made of a whole tensor.
+    pub(super) fn reduce_whole(&mut self, out: &TensorIr) {
+        if let Some(at) = self.find(out.id) {
+            let root = usize::from(self.root(at));
+            self.entries[root].part.is_whole = true;
+        }
     }
 
     /// Makes `row` what reductions of an entry's part run over, or refuses if it is something else already.

@@ -12,6 +12,7 @@ use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary};
 use rocfire_hal::DType;
 
 use super::refusal::Refusal;
+use super::rows::whole;
 use super::trace::{Node, NodeId, Trace};
 use crate::convert::to_hal;
 
@@ -68,7 +69,12 @@ impl Trace {
             Op::Zeros(op) => self.create(&op.out, |t, dtype| t.push(Node::Constant(Scalar::Int(0)), dtype)),
             Op::AllDim(op) => self.test(Reduce::All, &op.input, &op.out, op.axis),
             Op::AnyDim(op) => self.test(Reduce::Any, &op.input, &op.out, op.axis),
+            Op::All(op) => self.test_whole(Reduce::All, op),
+            Op::Any(op) => self.test_whole(Reduce::Any, op),
             Op::Gather(op) => self.gather(op),
+            Op::Select(op) => self.select(op),
+            Op::Cat(op) => self.cat(op),
+            Op::RepeatDim(op) => self.repeat(op),
             Op::Scatter(op) => self.scatter(op),
             _ => Err(Refusal::Operation),
         }
@@ -114,7 +120,13 @@ impl Trace {
             Op::ProdDim(op) => self.reduce(Reduce::Prod, &op.input, &op.out, &[op.axis]),
             Op::MaxDim(op) => self.reduce(Reduce::Max, &op.input, &op.out, &[op.axis]),
             Op::MinDim(op) => self.reduce(Reduce::Min, &op.input, &op.out, &[op.axis]),
-            Op::MaxAbsDim(op) => self.reduce_abs(&op.input, &op.out, op.axis),
+            Op::MaxAbsDim(op) => self.reduce_abs(&op.input, &op.out, &[op.axis]),
+            Op::MaxAbs(op) => self.reduce_abs(&op.input, &op.out, &whole(&op.input)),
+            Op::Sum(op) => self.reduce_whole_of(Reduce::Sum, op),
+            Op::Mean(op) => self.reduce_whole_of(Reduce::Mean, op),
+            Op::Prod(op) => self.reduce_whole_of(Reduce::Prod, op),
+            Op::Max(op) => self.reduce_whole_of(Reduce::Max, op),
+            Op::Min(op) => self.reduce_whole_of(Reduce::Min, op),
             Op::ArgMax(op) => self.extreme(Reduce::Max, &op.input, op.axis, None, &op.out),
             Op::ArgMin(op) => self.extreme(Reduce::Min, &op.input, op.axis, None, &op.out),
             Op::MaxDimWithIndices(op) => self.extreme(Reduce::Max, &op.tensor, op.dim, Some(&op.out), &op.out_indices),

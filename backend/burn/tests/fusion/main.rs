@@ -13,3 +13,4 @@ mod matmul;
 mod programs;
 mod rows;
 mod training;
+mod views;

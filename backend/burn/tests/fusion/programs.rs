@@ -1,18 +1,22 @@
-//! Random programs on `Fusion<Rocm>` and on `Rocm`: the same bits, whatever was fused.
+//! Random programs on `Fusion<Rocm>` and on `Rocm`: the same bits, whatever was fused. And on Flex, where they are smooth:
+//! nearly the same numbers.
 
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, Scalar, Shape, Slice, TensorData, TensorMetadata};
-use burn_std::{BoolDType, FloatDType};
+use burn_std::{BoolDType, FloatDType, IntDType};
 use proptest::prelude::*;
 use rocfire_burn::{Fused, Rocm};
 
-use crate::check::{EXACT, compare, f32s, float};
+use crate::check::{EXACT, Tolerance, compare, f32s, float, indices};
 
 const BOOL: BoolDType = BoolDType::Native;
 
 /// The batch, its two factors, and the width: what linear layers and attention heads reshape between.
 const BATCH: [usize; 2] = [2, 3];
 const WIDTH: usize = 4;
+
+/// Larger tensors are not kept.
+const ELEMENTS_MOST: usize = 1000;
 
 /// One operation; operands are numbers of earlier tensors, taken modulo how many there are.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +31,16 @@ enum Step {
     Split(usize),
     Halve(usize),
     Reduce(u8, usize, usize),
+    Whole(u8, usize),
+    Brain(usize, usize),
+    Count(usize),
+    Flags(usize, usize),
+    Every(usize, usize, i8),
+    Turn(usize),
+    Cat(usize, usize, usize),
+    Select(usize, usize),
+    Gather(usize, usize),
+    Repeat(usize, usize),
     Drop(usize),
 }
 
@@ -43,8 +57,34 @@ fn step() -> impl Strategy<Value = Step> {
         2 => at().prop_map(Step::Split),
         1 => at().prop_map(Step::Halve),
         3 => (any::<u8>(), at(), at()).prop_map(|(op, a, axis)| Step::Reduce(op, a, axis)),
+        1 => (any::<u8>(), at()).prop_map(|(op, a)| Step::Whole(op, a)),
+        1 => (at(), at()).prop_map(|(a, b)| Step::Brain(a, b)),
+        1 => at().prop_map(Step::Count),
+        1 => (at(), at()).prop_map(|(a, b)| Step::Flags(a, b)),
+        1 => (at(), at(), any::<i8>()).prop_map(|(a, axis, step)| Step::Every(a, axis, step)),
+        1 => at().prop_map(Step::Turn),
+        2 => (at(), at(), at()).prop_map(|(a, b, axis)| Step::Cat(a, b, axis)),
+        2 => (at(), at()).prop_map(|(a, axis)| Step::Select(a, axis)),
+        1 => (at(), at()).prop_map(|(a, axis)| Step::Gather(a, axis)),
+        1 => (at(), at()).prop_map(|(a, axis)| Step::Repeat(a, axis)),
         2 => at().prop_map(Step::Drop),
     ]
+}
+
+/// Whether a small difference of its operands stays small.
+fn is_smooth(step: &Step) -> bool {
+    match step {
+        Step::Unary(op, _) => op % 6 < 3,
+        Step::Scalar(..) | Step::Binary(..) | Step::Reduce(..) | Step::Whole(..) | Step::Drop(..) => true,
+        Step::Transpose(..)
+        | Step::Merge(..)
+        | Step::Split(..)
+        | Step::Halve(..)
+        | Step::Every(..)
+        | Step::Turn(..) => true,
+        Step::Cat(..) | Step::Select(..) | Step::Gather(..) | Step::Repeat(..) => true,
+        Step::Where(..) | Step::Half(..) | Step::Brain(..) | Step::Count(..) | Step::Flags(..) => false,
+    }
 }
 
 /// Tensors by age; a dropped one is gone.
@@ -113,6 +153,69 @@ impl<B: Backend> Pool<B> {
                 let axis = axis % a.shape().rank();
                 reduce::<B>(op, a, axis)
             }
+            Step::Whole(op, a) => {
+                let a = self.get(a);
+                let number = match op % 4 {
+                    0 => B::float_sum(a),
+                    1 => B::float_mean(a),
+                    2 => B::float_max(a),
+                    _ => B::float_min(a),
+                };
+                B::float_reshape(number, Shape::from([1, 1]))
+            }
+            Step::Brain(a, b) => {
+                let a = self.get(a);
+                let b = self.beside(&a, b);
+                let short = |x| B::float_cast(x, FloatDType::BF16);
+                B::float_cast(B::float_exp(B::float_sub(short(a), short(b))), FloatDType::F32)
+            }
+            Step::Count(a) => {
+                let whole = B::float_into_int(B::float_mul_scalar(self.get(a), Scalar::Float(3.0)), IntDType::I32);
+                B::int_into_float(B::int_add_scalar(whole, Scalar::Int(1)), FloatDType::F32)
+            }
+            Step::Flags(a, b) => {
+                let a = self.get(a);
+                let b = self.beside(&a, b);
+                let differ = B::float_not_equal(a.clone(), b.clone(), BOOL);
+                let below = B::float_lower_equal(a, b, BOOL);
+                B::bool_into_float(B::bool_and(differ, B::bool_not(below)), FloatDType::F32)
+            }
+            Step::Every(a, axis, step) => {
+                let a = self.get(a);
+                let axis = axis % a.shape().rank();
+                let mut slices = vec![Slice::new(0, None, 1); axis];
+                slices.push(Slice::new(0, None, if step < 0 { -1 } else { 1 + isize::from(step) % 3 }));
+                B::float_slice(a, &slices)
+            }
+            Step::Turn(a) => {
+                let a = self.get(a);
+                let axes: Vec<usize> = (0..a.shape().rank()).rev().collect();
+                B::float_flip(B::float_permute(a, &axes), &[0])
+            }
+            Step::Cat(a, b, axis) => {
+                let a = self.get(a);
+                let axis = axis % a.shape().rank();
+                let b = self.beside(&a, b);
+                let b = if b.shape() == a.shape() { b } else { a.clone() };
+                B::float_cat(vec![a.clone(), b, a], axis)
+            }
+            Step::Select(a, axis) => {
+                let a = self.get(a);
+                let axis = axis % a.shape().rank();
+                let list = indices::<B>(&[3], a.shape()[axis], 5, &a.device());
+                B::float_select(a, axis, list)
+            }
+            Step::Gather(a, axis) => {
+                let a = self.get(a);
+                let axis = axis % a.shape().rank();
+                let places = indices::<B>(&a.shape(), a.shape()[axis], 6, &a.device());
+                B::float_gather(axis, a, places)
+            }
+            Step::Repeat(a, axis) => {
+                let a = self.get(a);
+                let axis = axis % a.shape().rank();
+                B::float_repeat_dim(a, axis, 2)
+            }
             Step::Drop(a) => {
                 if self.0.len() > 2 {
                     let at = a % self.0.len();
@@ -121,7 +224,7 @@ impl<B: Backend> Pool<B> {
                 return;
             }
         };
-        if (2..=5).contains(&made.shape().rank()) {
+        if (2..=5).contains(&made.shape().rank()) && made.shape().num_elements() <= ELEMENTS_MOST {
             self.0.push(made);
         }
     }
@@ -151,7 +254,7 @@ fn binary<B: Backend>(op: u8, a: FloatTensor<B>, b: FloatTensor<B>) -> FloatTens
     match op % 4 {
         0 => B::float_add(a, b),
         1 => B::float_sub(a, b),
-        2 => B::float_mul(a, b),
+        2 => B::float_tanh(B::float_mul(a, b)),
         _ => B::float_hypot(a, b),
     }
 }
@@ -186,5 +289,15 @@ proptest! {
     fn random_programs_are_those_of_their_operations(steps in prop::collection::vec(step(), 1..24)) {
         let (device, _guard) = crate::harness::device();
         compare(&format!("{steps:?}"), &run::<Fused>(&steps, &device), &run::<Rocm>(&steps, &device), EXACT);
+    }
+
+    #[test]
+    fn smooth_random_programs_are_near_those_of_flex(steps in prop::collection::vec(step(), 1..24)) {
+        let steps: Vec<Step> = steps.into_iter().filter(is_smooth).take(12).collect();
+        let (device, _guard) = crate::harness::device();
+        let theirs = run::<burn_flex::Flex>(&steps, &burn_flex::FlexDevice);
+        // A few products of sums may be large, and each difference of two such keeps their error.
+        let near = Tolerance { absolute: 1e-2, relative: 1e-3 };
+        compare(&format!("{steps:?}"), &run::<Fused>(&steps, &device), &theirs, near);
     }
 }
