@@ -14,7 +14,7 @@ use crate::random::{Draw, RandomKey};
 use crate::reduce::ArgKey;
 use crate::scan::{Cumulative, CumulativeKey};
 use crate::sort::SortKey;
-use crate::{attention, conv, gemm, index, random, reduce, scan, sort};
+use crate::{attention, conv, gemm, index, quant, random, reduce, scan, sort};
 
 /// One kernel source.
 #[derive(Clone, Debug)]
@@ -52,6 +52,9 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
         }
         if dtype.is_float() {
             attention_sources(arch, dtype).for_each(|source| add("attention", source));
+            for (operator, source) in quant::sources(arch, dtype) {
+                add(operator, source);
+            }
         }
         let index = if dtype.size_bytes() == 4 { DType::I32 } else { DType::I64 };
         add("compact", index::compact_source(CompactKey { word: dtype.size_bytes(), index }));

@@ -141,7 +141,7 @@ impl BackendIr for Rocm {
 
     fn quantized_tensor(handle: TensorHandle<Self::Handle>) -> RocmQTensor {
         match handle.handle {
-            HandleKind::Quantized(tensor) => tensor,
+            HandleKind::Quantized(tensor) => ops::in_shape(tensor, &handle.shape),
             other => unreachable!("Burn asked for a quantised tensor and named a {} one", other.name()),
         }
     }

@@ -24,11 +24,11 @@
 //! Random numbers are functions of the seed, the number of calls since, and the element's index.
 //!
 //! # Composed inefficiently for now
-//! - Through the host, waiting for the device: rounding of quantisation scales that are not f32; moves between devices.
+//! - Through the host, waiting for the device: moves between devices.
 //! - With the windows copied into columns: all convolutions whose kernel is more than one element, and their gradients.
 //! - With every tap copied: interpolation and average pools, and their gradients.
-//! - Several launches: deformable convolution, `grid_sample`, CTC, maximum pools with indices, quantised arithmetic (to
-//!   floats and back).
+//! - Several launches: deformable convolution, `grid_sample`, CTC, maximum pools with indices, quantised arithmetic
+//!   other than products (to floats and back).
 //! - Attention keeps its scores in memory.
 
 mod backend;

@@ -89,20 +89,22 @@ impl TensorMetadata for RocmTensor {
     }
 }
 
-/// A quantised float tensor: integer codes, and the scales that give them back their size.
+/// A quantised float tensor: codes, packed as its scheme says, and the scales that give them back their size.
 ///
 /// An element is `global · scale[block] · code`; without blocks there is one scale, and only a two-level scheme has the
-/// global one. Codes are one byte each whatever the scheme's width: packing happens where data leaves the device.
+/// global one. Words and scales may be views: permutations, slices and broadcasts of whole words and blocks move nothing.
 #[derive(Clone, Debug)]
 pub struct RocmQTensor {
-    /// The codes, i8, of the tensor's shape.
-    pub(crate) codes: RocmTensor,
-    /// The scales, f32: one, or the grid of blocks.
+    /// The words that hold the codes: u32 for `PackedU32`, else u8. The tensor's shape, the packed axis counted in words.
+    pub(crate) words: RocmTensor,
+    /// The scales, in the scheme's own type (u8 for UE8M0 and UE4M3): one, or the grid of blocks.
     pub(crate) scales: RocmTensor,
     /// The factor common to all blocks of a two-level scheme, f32, one element.
     pub(crate) global: Option<RocmTensor>,
-    /// Burn's description; always with native store.
+    /// Burn's description, store included.
     pub(crate) scheme: QuantScheme,
+    /// Extents in elements.
+    pub(crate) shape: Shape,
 }
 
 impl TensorMetadata for RocmQTensor {
@@ -113,18 +115,18 @@ impl TensorMetadata for RocmQTensor {
     }
 
     fn shape(&self) -> Shape {
-        self.codes.shape()
+        self.shape.clone()
     }
 
     fn rank(&self) -> usize {
-        self.codes.rank()
+        self.shape.num_dims()
     }
 
     fn device(&self) -> RocmDevice {
-        self.codes.device()
+        self.words.device()
     }
 
     fn can_mut(&self) -> bool {
-        self.codes.can_mut()
+        self.words.can_mut()
     }
 }

@@ -17,6 +17,7 @@
 //! | `rng.h` | Philox4x32-10, uniform and normal values |
 //! | `index.h` | division by launch-time constants, coordinates |
 //! | `update.h` | what scattering does to an element |
+//! | `quant.h` | numbers of eight bits and fewer, their scales, the walk over packed codes |
 //!
 //! It does not compile anything, and knows neither devices nor operators.
 
@@ -38,6 +39,7 @@ pub const TEXT: &str = concat!(
     include_str!("../include/rng.h"),
     include_str!("../include/index.h"),
     include_str!("../include/update.h"),
+    include_str!("../include/quant.h"),
 );
 
 /// BLAKE3 of [`TEXT`], for keys of compiled code.

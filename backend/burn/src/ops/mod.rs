@@ -22,7 +22,7 @@ mod sort;
 mod transaction;
 pub(crate) mod view;
 
-pub(crate) use quantized::refusal;
+pub(crate) use quantized::{in_shape, refusal};
 pub(crate) use random::seed;
 pub(crate) use view::reshape;
 

@@ -11,6 +11,7 @@ mod graph;
 mod harness;
 mod matmul;
 mod programs;
+mod quantized;
 mod rows;
 mod training;
 mod views;

@@ -1,0 +1,396 @@
+//! `quantise_activations`: the launcher of `activations.hip`.
+
+use bytemuck::{Pod, Zeroable};
+use rocfire_hal::{DType, Error, Layout, Source, Stream, Tensor, View, ViewMut};
+
+use super::format::{Format, ScaleKind};
+use super::scales::{PeakRule, block_peaks};
+use crate::Result;
+use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
+
+const OP: &str = "quantise_activations";
+/// Columns that a lane takes: `ACT_RUN`.
+const RUN: usize = 8;
+/// Runs per lane for which the tile kernel is compiled: a lane holds them in registers.
+const RUNS: [usize; 4] = [1, 2, 4, 8];
+
+/// Which elements share a scale, and where scales come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granularity {
+    /// One scale, given.
+    Static,
+    /// One scale, from the largest magnitude of all.
+    Tensor,
+    /// One for each row.
+    Token,
+    /// One for each run of so many columns of a row (a multiple of 8).
+    Group(usize),
+    /// One for each square of so many rows and columns (a multiple of 8, at most 128).
+    Block(usize),
+    /// A power of two (E8M0) for each 32 columns of a row, as OCP's microscaling formats have it.
+    Mx(MxRounding),
+}
+
+/// How the power of two of a microscaled group follows from its largest magnitude; `e` is the exponent of the format's largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MxRounding {
+    /// `floor(log2 peak) − e`: OCP's own; the largest may be clipped.
+    Down,
+    /// `ceil(log2(peak / largest))`: nothing is clipped.
+    Up,
+    /// As `Down` after rounding the peak to the format's mantissa.
+    Even,
+    /// `ceil(log2 peak) − e`.
+    Ceil,
+}
+
+impl MxRounding {
+    /// Every mode.
+    pub const ALL: [MxRounding; 4] = [MxRounding::Down, MxRounding::Up, MxRounding::Even, MxRounding::Ceil];
+
+    const fn number(self) -> u32 {
+        match self {
+            MxRounding::Down => 0,
+            MxRounding::Up => 1,
+            MxRounding::Even => 2,
+            MxRounding::Ceil => 3,
+        }
+    }
+}
+
+/// Columns of a microscaled group.
+const MX_GROUP: usize = 32;
+
+impl Granularity {
+    /// The type of the scales.
+    pub const fn kind(self) -> ScaleKind {
+        match self {
+            Granularity::Mx(_) => ScaleKind::E8M0,
+            _ => ScaleKind::F32,
+        }
+    }
+
+    /// The shape of the scales of `[rows, cols]`.
+    pub fn scales_shape(self, [rows, cols]: [usize; 2]) -> [usize; 2] {
+        match self {
+            Granularity::Static | Granularity::Tensor => [1, 1],
+            Granularity::Token => [rows, 1],
+            Granularity::Group(group) => [rows, cols.div_ceil(group)],
+            Granularity::Block(side) => [rows.div_ceil(side), cols.div_ceil(side)],
+            Granularity::Mx(_) => [rows, cols.div_ceil(MX_GROUP)],
+        }
+    }
+}
+
+/// Codes of activations, and their scales in the same launch (two more for [`Granularity::Tensor`]).
+///
+/// # Shapes
+/// `x`: `[rows, cols]`, columns contiguous; `codes`: u8, contiguous, `[rows, cols]`, or `[rows, ceil(cols / 2)]` for formats of
+/// 4 bits, the even column in the low half; `scales`: [`Granularity::scales_shape`] of [`Granularity::kind`], any strides (so
+/// that they may be written transposed), read for [`Granularity::Static`]; `smooth`: f32 `[cols]`, what columns are multiplied by.
+/// # Numerics
+/// In f32. `scale = peak / largest`, 1 for a peak of 0; `code = encode(x · (1 / scale))` to nearest, ties to even, symmetric. A NaN
+/// makes the scale NaN and codes NaN, or 0 where the format has none.
+/// # Errors
+/// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for an `x` that is no float of 16 or 32 bits.
+pub fn quantise_activations(
+    stream: &Stream,
+    x: View<'_>,
+    format: Format,
+    granularity: Granularity,
+    smooth: Option<View<'_>>,
+    codes: ViewMut<'_>,
+    mut scales: ViewMut<'_>,
+) -> Result<()> {
+    let [rows, cols] = check(stream, &x, format, granularity, smooth.as_ref(), &codes, &scales)?;
+    if rows == 0 || cols == 0 {
+        return Ok(());
+    }
+    if granularity == Granularity::Tensor {
+        let smoothed = smooth.map(|smooth| smoothed(stream, x, smooth)).transpose()?;
+        let x = smoothed.as_ref().map_or(x, Tensor::view);
+        let layout = one(scales.layout())?;
+        let one = scales.reborrow().with_layout(layout)?;
+        block_peaks(stream, x, &[], PeakRule::scale(format.largest()), one)?;
+        let given = Granularity::Static;
+        return launch(stream, x, format, given, None, codes, scales, [rows, cols]);
+    }
+    launch(stream, x, format, granularity, smooth, codes, scales, [rows, cols])
+}
+
+/// The layout of one element without axes of odd strides.
+fn one(layout: &Layout) -> Result<Layout> {
+    Ok(Layout::strided(&[1], &[1], layout.offset())?)
+}
+
+/// `x · smooth` in f32.
+fn smoothed(stream: &Stream, x: View<'_>, smooth: View<'_>) -> Result<Tensor> {
+    let mut graph = rocfire_fusion::Graph::new("smoothed");
+    let (value, factor) = (graph.input(x.dtype()), graph.input(DType::F32));
+    let value = if x.dtype() == DType::F32 { value } else { graph.cast(value, DType::F32) };
+    let value = graph.binary(rocfire_fusion::Binary::Mul, value, factor);
+    graph.output(value);
+    let mut out = Tensor::empty(x.device(), x.shape(), DType::F32)?;
+    let factor = smooth.with_layout(smooth.layout().unsqueeze(0)?)?;
+    rocfire_fusion::run(stream, &graph, x.shape(), &[x, factor], &[], &mut [out.view_mut()])?;
+    Ok(out)
+}
+
+fn check(
+    stream: &Stream,
+    x: &View<'_>,
+    format: Format,
+    granularity: Granularity,
+    smooth: Option<&View<'_>>,
+    codes: &View<'_>,
+    scales: &View<'_>,
+) -> Result<[usize; 2]> {
+    for (arg, view) in [("x", Some(x)), ("codes", Some(codes)), ("scales", Some(scales)), ("smooth", smooth)] {
+        if let Some(view) = view {
+            family::on_device(OP, arg, stream, view)?;
+        }
+    }
+    if !matches!(x.dtype(), DType::F32 | DType::F16 | DType::BF16) {
+        return Err(Error::Unsupported { op: OP, dtype: x.dtype(), arch: x.arch() }.into());
+    }
+    let &[rows, cols] = x.shape() else {
+        return Err(shape(OP, "x", "two axes", format!("{:?}", x.shape())));
+    };
+    if x.layout().strides()[1] != 1 && cols > 1 {
+        return Err(shape(OP, "x", "contiguous columns", format!("strides {:?}", x.layout().strides())));
+    }
+    let side = match granularity {
+        Granularity::Group(side) | Granularity::Block(side) => side,
+        Granularity::Static | Granularity::Tensor | Granularity::Token | Granularity::Mx(_) => RUN,
+    };
+    if side == 0 || !side.is_multiple_of(RUN) || matches!(granularity, Granularity::Block(129..)) {
+        return Err(shape(
+            OP,
+            "granularity",
+            "groups of a multiple of 8, blocks of at most 128",
+            format!("{granularity:?}"),
+        ));
+    }
+    if format == Format::I2 {
+        return Err(shape(OP, "format", "4 or 8 bits", format!("{format:?}")));
+    }
+    if matches!(granularity, Granularity::Mx(_)) && format.is_int() {
+        return Err(shape(OP, "format", "a small float for microscaling", format!("{format:?}")));
+    }
+    let bytes = [rows, (cols * format.bits()).div_ceil(8)];
+    if codes.shape() != bytes || codes.dtype() != DType::U8 || !codes.layout().is_contiguous() {
+        let got = format!("{} {:?}", codes.dtype(), codes.shape());
+        return Err(shape(OP, "codes", format!("contiguous u8 {bytes:?}"), got));
+    }
+    let (grid, kind) = (granularity.scales_shape([rows, cols]), granularity.kind());
+    if scales.shape() != grid || scales.dtype() != kind.dtype() {
+        let got = format!("{} {:?}", scales.dtype(), scales.shape());
+        return Err(shape(OP, "scales", format!("{} {grid:?}", kind.dtype()), got));
+    }
+    if let Some(smooth) = smooth
+        && (smooth.shape() != [cols] || smooth.dtype() != DType::F32 || !smooth.layout().is_contiguous())
+    {
+        return Err(shape(OP, "smooth", format!("contiguous f32 [{cols}]"), format!("{:?}", smooth.shape())));
+    }
+    if rows * cols.div_ceil(RUN) >= BOX_LIMIT || cols >= BOX_LIMIT {
+        return Err(shape(OP, "x", format!("fewer than {BOX_LIMIT} runs of 8 columns"), format!("{:?}", x.shape())));
+    }
+    family::writable(OP, "scales", scales)?;
+    family::disjoint(OP, "x", codes, x)?;
+    family::disjoint(OP, "x", scales, x)?;
+    family::disjoint(OP, "scales", codes, scales)?;
+    Ok([rows, cols])
+}
+
+#[allow(clippy::too_many_arguments)] // What `quantise_activations` has, checked.
+fn launch(
+    stream: &Stream,
+    x: View<'_>,
+    format: Format,
+    granularity: Granularity,
+    smooth: Option<View<'_>>,
+    codes: ViewMut<'_>,
+    scales: ViewMut<'_>,
+    [rows, cols]: [usize; 2],
+) -> Result<()> {
+    let wave = stream.device().arch().info().wave_size as usize;
+    let (tile_rows, group) = match granularity {
+        Granularity::Static | Granularity::Tensor => (0, RUN),
+        Granularity::Group(group) => (0, group),
+        Granularity::Mx(_) => (0, MX_GROUP),
+        Granularity::Token => (1, cols.next_multiple_of(RUN)),
+        Granularity::Block(side) => (side, side),
+    };
+    let runs = group / RUN;
+    // Lanes of one wave share a group; a longer one is a tile of one row.
+    let tiles = tile_rows > 0 || !runs.is_power_of_two() || runs > wave;
+    let tile_rows = tile_rows.max(1);
+    let held = (tile_rows * runs).div_ceil(BLOCK);
+    let Some(held) = RUNS.into_iter().find(|&most| !tiles || held <= most) else {
+        return long(stream, x, format, smooth, codes, scales, group);
+    };
+    let strides = scales.layout().strides();
+    let size = x.dtype().size_bytes();
+    let aligned = x.device_address().is_multiple_of(16)
+        && (x.layout().strides()[0] * size as i64) % 16 == 0
+        && codes.device_address().is_multiple_of(8);
+    let whole = cols.is_multiple_of(RUN) && aligned;
+    let given = granularity == Granularity::Static;
+    let in_row = if tiles { runs } else { cols.div_ceil(group) * runs };
+    let [least, most] = format.range(true);
+    let args = ActivationArgs {
+        x: x.device_address(),
+        codes: codes.device_address(),
+        scales: scales.device_address(),
+        smooth: smooth.map_or(0, |smooth| smooth.device_address()),
+        x_row: x.layout().strides()[0],
+        code_row: codes.shape()[1] as i64,
+        scale_row: if given { 0 } else { strides[0] },
+        scale_col: if given { 0 } else { strides[1] },
+        runs: FastDiv::new(in_row),
+        rows: rows as u32,
+        cols: cols as u32,
+        group: group as u32,
+        whole: u32::from(whole),
+        mode: if let Granularity::Mx(rounding) = granularity { rounding.number() } else { 0 },
+        least,
+        most,
+        largest: format.largest(),
+        padding: 0,
+    };
+    let key = ActivationKey {
+        x: x.dtype(),
+        format,
+        lanes: if tiles { 0 } else { runs },
+        rows: if tiles { tile_rows } else { 1 },
+        runs: held,
+        given,
+        smooth: smooth.is_some(),
+        mx: matches!(granularity, Granularity::Mx(_)),
+    };
+    static SOURCES: Sources<ActivationKey> = Sources::new();
+    let source = SOURCES.get(key, source);
+    let (kernel, grid) = if tiles {
+        ("quantise_tiles", [cols.div_ceil(group), rows.div_ceil(tile_rows), 1])
+    } else {
+        ("quantise_groups", [(rows * in_row).div_ceil(BLOCK), 1, 1])
+    };
+    if grid[1] > GRID_YZ_MAX {
+        // The grid's second axis is short: the rows in parts.
+        let part = GRID_YZ_MAX * tile_rows;
+        return in_parts(stream, x, format, granularity, smooth, codes, scales, [rows, cols], part);
+    }
+    // SAFETY:
+    // - `ActivationArgs` is the twin of the kernel's struct, sizes asserted on both sides; rows, columns and groups are those of
+    //   the checked views, and single elements are read and written where rows are not whole runs.
+    // - It writes `codes` and, unless given, `scales`.
+    unsafe {
+        let written = [codes.buffer(), scales.buffer()];
+        family::launch(stream, &source, (OP, kernel), grid, [BLOCK, 1, 1], &args, &written)
+    }
+}
+
+/// Rows in parts that a grid holds.
+#[allow(clippy::too_many_arguments)] // As `launch`.
+fn in_parts(
+    stream: &Stream,
+    x: View<'_>,
+    format: Format,
+    granularity: Granularity,
+    smooth: Option<View<'_>>,
+    mut codes: ViewMut<'_>,
+    mut scales: ViewMut<'_>,
+    [rows, cols]: [usize; 2],
+    part: usize,
+) -> Result<()> {
+    for first in (0..rows).step_by(part) {
+        let end = (first + part).min(rows);
+        let [first_scale, _] = granularity.scales_shape([first, cols]);
+        let [end_scale, _] = granularity.scales_shape([end, cols]);
+        let (x_part, code_part) = (x.layout().slice(0, first, end, 1)?, codes.layout().slice(0, first, end, 1)?);
+        let scale_part = scales.layout().slice(0, first_scale, end_scale, 1)?;
+        let (codes, scales) = (codes.reborrow().with_layout(code_part)?, scales.reborrow().with_layout(scale_part)?);
+        let x = x.with_layout(x_part)?;
+        launch(stream, x, format, granularity, smooth, codes, scales, [end - first, cols])?;
+    }
+    Ok(())
+}
+
+/// Groups that no workgroup holds in its registers: peaks, scales, codes, a launch each.
+fn long(
+    stream: &Stream,
+    x: View<'_>,
+    format: Format,
+    smooth: Option<View<'_>>,
+    codes: ViewMut<'_>,
+    mut scales: ViewMut<'_>,
+    group: usize,
+) -> Result<()> {
+    let smoothed = smooth.map(|smooth| smoothed(stream, x, smooth)).transpose()?;
+    let x = smoothed.as_ref().map_or(x, Tensor::view);
+    let mut peaks = Tensor::empty(x.device(), scales.shape(), DType::F32)?;
+    let block = [1, group.min(x.shape()[1])];
+    block_peaks(stream, x, &block, PeakRule::scale(format.largest()), peaks.view_mut())?;
+    family::copy_into(stream, peaks.view(), scales.reborrow())?;
+    let layout = match format.bits() {
+        8 => super::CodeLayout::bytes(format),
+        _ => super::CodeLayout::packed(format, 1, x.shape()[1]),
+    };
+    let scales = super::Scales { view: scales.view(), kind: ScaleKind::F32, block: &block, global: None };
+    super::quantise(stream, x, codes, &layout, Some(&scales), super::Rounding::Even, true)
+}
+
+/// What varies in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ActivationKey {
+    pub x: DType,
+    pub format: Format,
+    /// Lanes per group; 0 for tiles.
+    pub lanes: usize,
+    pub rows: usize,
+    pub runs: usize,
+    pub given: bool,
+    pub smooth: bool,
+    pub mx: bool,
+}
+
+/// The source of one variant.
+pub(crate) fn source(key: ActivationKey) -> Source {
+    let numbers = [
+        ("ACT_LANES", key.lanes),
+        ("ACT_ROWS", key.rows),
+        ("ACT_RUNS", key.runs),
+        ("ACT_GIVEN", usize::from(key.given)),
+        ("ACT_SMOOTH", usize::from(key.smooth)),
+        ("ACT_MX", usize::from(key.mx)),
+    ]
+    .map(|(name, value)| (name, value.to_string()));
+    let types = [("ACT_X", c_type(key.x)), ("ACT_FORMAT", key.format.number())];
+    let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
+    Source::new("activations", include_str!("activations.hip"), &defines)
+}
+
+/// `ActivationArgs` of `activations.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct ActivationArgs {
+    x: u64,
+    codes: u64,
+    scales: u64,
+    smooth: u64,
+    x_row: i64,
+    code_row: i64,
+    scale_row: i64,
+    scale_col: i64,
+    runs: FastDiv,
+    rows: u32,
+    cols: u32,
+    group: u32,
+    whole: u32,
+    mode: u32,
+    least: f32,
+    most: f32,
+    largest: f32,
+    padding: u32,
+}
+const _: () = assert!(size_of::<ActivationArgs>() == 112);

@@ -1,0 +1,27 @@
+//! Quantisation: floats to codes of 8, 4 and 2 bits and back, with their scales, and products by codes.
+//!
+//! [`quantise`] and [`dequantise`] work for given scales, over tensors of any strides whose codes are bytes or packed into
+//! words, with one scale, one per block of any shape, or two levels. [`block_peaks`] and [`store_scales`] make scales from
+//! data without a read-back. [`q_matmul`] multiplies by weights that stay packed, [`q_matmul_a8`] codes by codes.
+//! [`quantise_activations`] makes codes and scales of activations in one launch. Callers are the adapters, and programs of
+//! their own.
+
+mod activations;
+mod dequantise;
+mod format;
+mod q_matmul;
+mod quantise;
+mod scales;
+mod sources;
+mod walk;
+
+pub use activations::{Granularity, MxRounding, quantise_activations};
+pub use dequantise::dequantise;
+pub use format::{CodeLayout, Format, Packed, Rounding, ScaleKind, Scales};
+pub use q_matmul::{ActivationScales, q_matmul, q_matmul_a8};
+pub use quantise::quantise;
+pub use scales::{PeakRule, block_peaks, store_scales};
+pub(crate) use sources::sources;
+
+#[cfg(test)]
+mod tests;

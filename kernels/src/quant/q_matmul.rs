@@ -1,0 +1,438 @@
+//! `q_matmul`: the launcher of `q_matmul.hip`.
+
+use bytemuck::{Pod, Zeroable};
+use rocfire_hal::{DType, DriverKind, Error, Layout, Source, Stream, Tensor, View, ViewMut};
+
+use super::format::{CodeLayout, Format, Packed, Scales};
+use super::walk::fours;
+use crate::Result;
+use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
+use crate::gemm::matrix_side;
+
+const OP: &str = "q_matmul";
+/// K that is summed from zero; chunks are added in ascending order, by one workgroup or by several.
+const CHUNK: usize = 512;
+/// Threads of the kernels that are not tiles.
+const BLOCK: usize = 256;
+/// Rows of A for which the skinny kernel is compiled, and how many sums a lane has registers for.
+const SKINNY_ROWS: [usize; 3] = [1, 4, 16];
+const SKINNY_SUMS: usize = 128;
+/// Words that a workgroup of the skinny kernel reads side by side: `Q_LANES`.
+const SKINNY_LANES: usize = 64;
+/// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
+const EMULATED_SLOTS: usize = 4;
+
+/// `c = a · w`, the weights `w` read as packed codes: nothing of them is written out.
+///
+/// # Shapes
+/// `a`: `[.., M, K]`; `words`: codes of shape `[K, N]`, packed along either axis or bytes; `c`: `[.., M, N]`. Any strides.
+/// # Types
+/// `a` and `c` of one of f32, f16, bf16; every format and every scale.
+/// # Numerics
+/// Sums in f32, one rounding at the store. Scales that do not vary along K multiply the sum, so that codes enter exactly; others
+/// multiply the code, rounded once to the type of `a` on the tiled path. K is summed in chunks of 512: a function of K and of
+/// whether M is at most 16, not of the device's size.
+/// # Errors
+/// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `a`.
+pub fn q_matmul(
+    stream: &Stream,
+    a: View<'_>,
+    words: View<'_>,
+    layout: &CodeLayout,
+    scales: Option<&Scales<'_>>,
+    c: ViewMut<'_>,
+) -> Result<()> {
+    if !matches!(a.dtype(), DType::F32 | DType::F16 | DType::BF16) {
+        return Err(Error::Unsupported { op: OP, dtype: a.dtype(), arch: a.arch() }.into());
+    }
+    family::same_dtype(OP, "c", &c, a.dtype())?;
+    multiply(stream, a, None, words, layout, scales, c)
+}
+
+/// The scales of coded activations.
+#[derive(Clone, Copy, Debug)]
+pub struct ActivationScales<'a> {
+    /// What a code means: 8 bits.
+    pub format: Format,
+    /// f32: one for each row (`[M, 1]`), or one (`[1, 1]`).
+    pub view: View<'a>,
+}
+
+/// `c = row scale · column scale · (a · w)` with both operands as codes: a8w8, and a8 by weights of any other format.
+///
+/// # Shapes
+/// `a`: u8 codes `[M, K]`, any strides; `a_scales` as [`quantise_activations`](super::quantise_activations) makes them by tensor or
+/// token; `words`, `layout` and `scales` as in [`q_matmul`]; `c`: `[M, N]`.
+/// # Types
+/// `a` of a format of 8 bits; `c` f32, f16 or bf16.
+/// # Numerics
+/// Codes are exact in bf16, in which they are multiplied; sums in f32, which a chunk of 512 products of i8 fits exactly. One
+/// rounding at the store. The order of the sum is [`q_matmul`]'s.
+/// # Errors
+/// As [`q_matmul`].
+#[allow(clippy::too_many_arguments)] // Two operands with their scales.
+pub fn q_matmul_a8(
+    stream: &Stream,
+    a: View<'_>,
+    a_scales: &ActivationScales<'_>,
+    words: View<'_>,
+    layout: &CodeLayout,
+    scales: Option<&Scales<'_>>,
+    c: ViewMut<'_>,
+) -> Result<()> {
+    if !matches!(c.dtype(), DType::F32 | DType::F16 | DType::BF16) {
+        return Err(Error::Unsupported { op: OP, dtype: c.dtype(), arch: c.arch() }.into());
+    }
+    if a_scales.format.bits() != 8 || a.dtype() != DType::U8 {
+        return Err(shape(OP, "a", "u8 codes of 8 bits", format!("{} of {:?}", a.dtype(), a_scales.format)));
+    }
+    let &[m, _] = a.shape() else {
+        return Err(shape(OP, "a", "two axes, M and K", format!("{:?}", a.shape())));
+    };
+    family::on_device(OP, "a_scales", stream, &a_scales.view)?;
+    family::same_dtype(OP, "a_scales", &a_scales.view, DType::F32)?;
+    if a_scales.view.shape() != [m, 1] && a_scales.view.shape() != [1, 1] {
+        return Err(shape(OP, "a_scales", format!("[{m}, 1] or [1, 1]"), format!("{:?}", a_scales.view.shape())));
+    }
+    family::disjoint(OP, "a_scales", &c, &a_scales.view)?;
+    multiply(stream, a, Some(a_scales), words, layout, scales, c)
+}
+
+#[allow(clippy::too_many_arguments)] // As above.
+fn multiply(
+    stream: &Stream,
+    a: View<'_>,
+    a_scales: Option<&ActivationScales<'_>>,
+    words: View<'_>,
+    layout: &CodeLayout,
+    scales: Option<&Scales<'_>>,
+    mut c: ViewMut<'_>,
+) -> Result<()> {
+    let [m, n, k] = check(stream, &a, &words, layout, scales, &c)?;
+    if m == 0 || n == 0 {
+        return Ok(());
+    }
+    // Leading axes are rows: of views where strides allow, else of copies.
+    let a_copy = match a.layout().reshape(&[m, k]) {
+        Some(_) => None,
+        None => Some(family::contiguous(stream, a)?),
+    };
+    let a_view = a_copy.as_ref().map_or(a, Tensor::view);
+    let a_layout = a_view.layout().reshape(&[m, k]).expect("a copy is contiguous");
+    let a_view = a_view.with_layout(a_layout)?;
+    match c.layout().reshape(&[m, n]) {
+        Some(rows) => {
+            let c = c.with_layout(rows)?;
+            Product::new(stream, a_view, a_scales, &words, layout, scales, c.view())?.run()
+        }
+        None => {
+            let mut stand_in = Tensor::empty(c.device(), &[m, n], c.dtype())?;
+            Product::new(stream, a_view, a_scales, &words, layout, scales, stand_in.view_mut().view())?.run()?;
+            let whole = Layout::contiguous(c.shape())?;
+            family::copy_into(stream, stand_in.view().with_layout(whole)?, c.reborrow())
+        }
+    }
+}
+
+/// M with all leading axes, N, K.
+fn check(
+    stream: &Stream,
+    a: &View<'_>,
+    words: &View<'_>,
+    layout: &CodeLayout,
+    scales: Option<&Scales<'_>>,
+    c: &View<'_>,
+) -> Result<[usize; 3]> {
+    for (arg, view) in [("a", a), ("words", words), ("c", c)] {
+        family::on_device(OP, arg, stream, view)?;
+    }
+    let &[mut k, mut n] = words.shape() else {
+        return Err(shape(OP, "words", "two axes, K and N", format!("{:?}", words.shape())));
+    };
+    if let Some(Packed { axis, extent }) = layout.packed {
+        *if axis == 0 { &mut k } else { &mut n } = extent;
+    }
+    layout.check(OP, words, &[k, n])?;
+    let Some((&a_k, a_rows)) = a.shape().split_last() else {
+        return Err(shape(OP, "a", format!("[.., {k}]"), "no axes"));
+    };
+    if a_k != k {
+        return Err(shape(OP, "a", format!("[.., {k}]"), format!("{:?}", a.shape())));
+    }
+    let expected: Vec<usize> = a_rows.iter().copied().chain([n]).collect();
+    if c.shape() != expected {
+        return Err(shape(OP, "c", format!("{expected:?}"), format!("{:?}", c.shape())));
+    }
+    if k == 0 {
+        return Err(shape(OP, "a", "at least one element along K", 0));
+    }
+    let m: usize = a_rows.iter().product();
+    if m >= BOX_LIMIT || n >= BOX_LIMIT || k >= BOX_LIMIT {
+        return Err(shape(OP, "a", format!("extents below {BOX_LIMIT}"), format!("{:?}", [m, n, k])));
+    }
+    if let Some(scales) = scales {
+        family::on_device(OP, "scales", stream, &scales.view)?;
+        scales.check(OP, &[k, n])?;
+        family::disjoint(OP, "scales", c, &scales.view)?;
+    }
+    family::writable(OP, "c", c)?;
+    family::disjoint(OP, "a", c, a)?;
+    family::disjoint(OP, "words", c, words)?;
+    Ok([m, n, k])
+}
+
+/// A checked product: `a` [m, k], `c` [m, n].
+struct Product<'a> {
+    stream: &'a Stream,
+    c: View<'a>,
+    key: QMatmulKey,
+    args: QMatmulArgs,
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+impl<'a> Product<'a> {
+    #[allow(clippy::too_many_arguments)] // What `multiply` has, checked.
+    fn new(
+        stream: &'a Stream,
+        a: View<'a>,
+        a_scales: Option<&ActivationScales<'_>>,
+        words: &View<'a>,
+        layout: &CodeLayout,
+        scales: Option<&Scales<'_>>,
+        c: View<'a>,
+    ) -> Result<Product<'a>> {
+        let (m, k, n) = (a.shape()[0], a.shape()[1], c.shape()[1]);
+        let own = layout.per_word(words.dtype());
+        let four = fours(words, layout, own, &[k, n]);
+        let (per, word) = match (four, words.dtype()) {
+            (Some(_), _) => (4 * own, DType::U32),
+            (None, DType::U32) => (own, DType::U32),
+            (None, _) => (own, DType::U8),
+        };
+        let packed = four.or(layout.packed.map(|packed| packed.axis)).unwrap_or(1);
+        let stride = |axis: usize| {
+            let stride = words.layout().strides()[axis];
+            if four.is_some() && axis != packed { stride / 4 } else { stride }
+        };
+        let blocked = scales.filter(|scales| !scales.block.is_empty());
+        let scale = |axis: usize| match blocked {
+            Some(scales) if scales.view.shape()[axis] > 1 => {
+                (scales.view.layout().strides()[axis], FastDiv::new(scales.block[axis]))
+            }
+            _ => (0, FastDiv::new(1)),
+        };
+        let ((s_k, block_k), (s_n, block_n)) = (scale(0), scale(1));
+        let (a_strides, c_strides) = (a.layout().strides(), c.layout().strides());
+        let vector = 16 / a.dtype().size_bytes();
+        let a_vector = a_strides[1] == 1
+            && k.is_multiple_of(vector)
+            && (a_strides[0] % vector as i64 == 0 || m == 1)
+            && a.device_address().is_multiple_of(16);
+        let args = QMatmulArgs {
+            a: a.device_address(),
+            words: words.device_address(),
+            scales: scales.map_or(0, |scales| scales.view.device_address()),
+            global: scales.and_then(|scales| scales.global).map_or(0, |global| global.device_address()),
+            a_scales: a_scales.map_or(0, |scales| scales.view.device_address()),
+            c: c.device_address(),
+            a_scale_row: a_scales
+                .filter(|scales| scales.view.shape()[0] > 1)
+                .map_or(0, |s| s.view.layout().strides()[0]),
+            a_row: a_strides[0],
+            a_k: a_strides[1],
+            w_k: stride(0),
+            w_n: stride(1),
+            s_k,
+            s_n,
+            c_row: c_strides[0],
+            c_col: c_strides[1],
+            c_slice: 0,
+            block_k,
+            block_n,
+            m: m as u32,
+            n: n as u32,
+            k: k as u32,
+            slice_k: k as u32,
+            scale_kind: scales.map_or(0, |scales| scales.kind.number()),
+            a_vector: u32::from(a_vector),
+        };
+        let format = layout.format;
+        let (along_k, late) = (packed == 0, s_k == 0);
+        let rows = SKINNY_ROWS.into_iter().find(|&rows| m <= rows && rows * per <= SKINNY_SUMS && !along_k);
+        // Codes of 8 bits are exact in bf16.
+        let input = if a_scales.is_some() { DType::BF16 } else { a.dtype() };
+        let device = stream.device();
+        let unit = device.config().matrix && matrix_side(device.arch().info(), input) != 0;
+        let matrix = rows.is_none() && unit;
+        let tiles = match (rows, matrix) {
+            (Some(_), _) => [0, 0],
+            (None, true) => [if m <= 32 { 1 } else { 2 }, 2],
+            (None, false) => [if m <= 32 { 2 } else { 4 }, 4],
+        };
+        let key = QMatmulKey {
+            input,
+            output: c.dtype(),
+            a_format: a_scales.map(|scales| scales.format),
+            matrix,
+            tiles,
+            format,
+            word,
+            per,
+            along_k,
+            late,
+            rows: rows.unwrap_or(0),
+        };
+        Ok(Product { stream, c, key, args, m, n, k })
+    }
+
+    fn run(&self) -> Result<()> {
+        let chunks = self.k.div_ceil(CHUNK);
+        if self.key.rows > 0 {
+            let grid = [self.n.div_ceil(SKINNY_LANES * self.key.per), 1, 1];
+            return self.slices("q_skinny", grid, BLOCK, chunks);
+        }
+        let wave = self.stream.device().arch().info().wave_size as usize;
+        let [tile_m, tile_n] = self.key.tiles.map(|tiles| tiles * if self.key.matrix { 32 } else { 16 });
+        let grid = [self.n.div_ceil(tile_n), self.m.div_ceil(tile_m), 1];
+        if grid[1] > GRID_YZ_MAX {
+            return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * tile_m), self.m));
+        }
+        let device = self.stream.device();
+        let at_once = match device.id().driver() {
+            DriverKind::Emulated => EMULATED_SLOTS,
+            DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => device.info().compute_units as usize,
+        };
+        let threads = if self.key.matrix { 4 * wave } else { BLOCK };
+        let sliced = grid[0] * grid[1] < at_once;
+        self.slices("q_matmul", grid, threads, if sliced { chunks } else { 1 })
+    }
+
+    /// Launches by slices of one chunk each and adds them up, or the whole of K at once.
+    fn slices(&self, kernel: &'static str, grid: [usize; 3], threads: usize, slices: usize) -> Result<()> {
+        if slices == 1 {
+            return self.launch(kernel, grid, threads, &self.args, &self.c);
+        }
+        let (m, n) = (self.m, self.n);
+        let mut parts = Tensor::empty(self.c.device(), &[slices, m, n], DType::F32)?;
+        let written = parts.view_mut().view();
+        let args = QMatmulArgs {
+            c: written.device_address(),
+            c_row: n as i64,
+            c_col: 1,
+            c_slice: (m * n) as i64,
+            slice_k: CHUNK as u32,
+            ..self.args
+        };
+        self.launch(kernel, [grid[0], grid[1], slices], threads, &args, &written)?;
+        let args = QMatmulArgs { a: written.device_address(), slice_k: slices as u32, ..self.args };
+        for first in (0..m).step_by(GRID_YZ_MAX) {
+            let skip = |address: u64, stride: i64, bytes: usize| {
+                address.wrapping_add_signed(first as i64 * stride * bytes as i64)
+            };
+            let args = QMatmulArgs {
+                a: skip(args.a, n as i64, size_of::<f32>()),
+                c: skip(args.c, args.c_row, self.c.dtype().size_bytes()),
+                a_scales: skip(args.a_scales, args.a_scale_row, size_of::<f32>()),
+                ..args
+            };
+            let grid = [n.div_ceil(BLOCK), (m - first).min(GRID_YZ_MAX), 1];
+            self.launch("q_matmul_sum", grid, BLOCK, &args, &self.c)?;
+        }
+        Ok(())
+    }
+
+    fn launch(
+        &self,
+        kernel: &'static str,
+        grid: [usize; 3],
+        threads: usize,
+        args: &QMatmulArgs,
+        written: &View<'_>,
+    ) -> Result<()> {
+        static SOURCES: Sources<QMatmulKey> = Sources::new();
+        let source = SOURCES.get(self.key, source);
+        // SAFETY:
+        // - `QMatmulArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the strides
+        //   belong to views of `a` [m, k], codes [k, n] and their scales, and views lie inside their buffers; the kernels read
+        //   rows below m, columns below n, k below k, and the slices that were allocated.
+        // - They write `written` only.
+        unsafe { family::launch(self.stream, &source, (OP, kernel), grid, [threads, 1, 1], args, &[written.buffer()]) }
+    }
+}
+
+/// What varies in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct QMatmulKey {
+    /// Type of the left operand, or of the products where that is coded.
+    pub input: DType,
+    pub output: DType,
+    /// What codes of the left operand mean.
+    pub a_format: Option<Format>,
+    pub matrix: bool,
+    pub tiles: [usize; 2],
+    pub format: Format,
+    pub word: DType,
+    pub per: usize,
+    pub along_k: bool,
+    pub late: bool,
+    /// Rows of the skinny kernel; 0 for tiles.
+    pub rows: usize,
+}
+
+/// The source of one variant.
+pub(crate) fn source(key: QMatmulKey) -> Source {
+    let numbers = [
+        ("Q_A_CODED", usize::from(key.a_format.is_some())),
+        ("Q_MATRIX", usize::from(key.matrix)),
+        ("Q_TILES_M", key.tiles[0]),
+        ("Q_TILES_N", key.tiles[1]),
+        ("Q_PER", key.per),
+        ("Q_ALONG_K", usize::from(key.along_k)),
+        ("Q_LATE", usize::from(key.late)),
+        ("Q_ROWS", key.rows),
+        ("Q_CHUNK", CHUNK),
+    ]
+    .map(|(name, value)| (name, value.to_string()));
+    let types = [
+        ("Q_IN", c_type(key.input)),
+        ("Q_OUT", c_type(key.output)),
+        ("Q_A_FORMAT", key.a_format.map_or("0", Format::number)),
+        ("Q_WORD", c_type(key.word)),
+        ("Q_FORMAT", key.format.number()),
+    ];
+    let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
+    Source::new("q_matmul", include_str!("q_matmul.hip"), &defines)
+}
+
+/// `QMatmulArgs` of `q_matmul.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct QMatmulArgs {
+    a: u64,
+    words: u64,
+    scales: u64,
+    global: u64,
+    a_scales: u64,
+    c: u64,
+    a_scale_row: i64,
+    a_row: i64,
+    a_k: i64,
+    w_k: i64,
+    w_n: i64,
+    s_k: i64,
+    s_n: i64,
+    c_row: i64,
+    c_col: i64,
+    c_slice: i64,
+    block_k: FastDiv,
+    block_n: FastDiv,
+    m: u32,
+    n: u32,
+    k: u32,
+    slice_k: u32,
+    scale_kind: u32,
+    a_vector: u32,
+}
+const _: () = assert!(size_of::<QMatmulArgs>() == 176);

@@ -1,0 +1,91 @@
+//! The family's rows of the registry.
+
+use rocfire_arch::Arch;
+use rocfire_hal::{DType, Source};
+
+use super::activations::ActivationKey;
+use super::format::{Format, Rounding};
+use super::q_matmul::QMatmulKey;
+use super::{activations, dequantise, q_matmul, quantise, scales};
+use crate::gemm::matrix_side;
+
+type Row = (&'static str, Source);
+
+/// Operators and sources for one type of float.
+pub(crate) fn sources(arch: Arch, x: DType) -> Vec<Row> {
+    let mut all = codes(arch, x);
+    if x != DType::F64 {
+        all.extend(activation_sources(x));
+        all.extend(product_sources(arch, x));
+    }
+    all
+}
+
+/// Every format in whole words and the integers of 8 bits one by one, both roundings in turn.
+fn codes(arch: Arch, x: DType) -> Vec<Row> {
+    let mut all = Vec::new();
+    let words = Format::ALL.map(|format| (format, DType::U32, 32 / format.bits()));
+    for (turn, (format, word, per)) in words.into_iter().chain([(Format::I8, DType::U8, 1)]).enumerate() {
+        let rounding = if turn % 2 == 0 { Rounding::Away } else { Rounding::Even };
+        all.push(("quantise", quantise::source(quantise::QuantiseKey { x, word, per, format, rounding })));
+        all.push(("dequantise", dequantise::source(dequantise::DequantiseKey { x, word, per, format })));
+    }
+    for lanes in [1, 8, arch.info().wave_size as usize] {
+        all.push(("block_scales", scales::source(scales::PeaksKey { x, lanes })));
+    }
+    all
+}
+
+/// Groups and tiles, own scales and given ones, microscaling, smoothing, formats in turn.
+fn activation_sources(x: DType) -> impl Iterator<Item = Row> {
+    let key = move |format, lanes, runs, given, smooth, mx| ActivationKey {
+        x,
+        format,
+        lanes,
+        rows: 1,
+        runs,
+        given,
+        smooth,
+        mx,
+    };
+    let keys = [
+        key(Format::I8, 0, 2, false, true, false),
+        key(Format::E4M3, 4, 1, false, false, true),
+        key(Format::E2M1, 4, 1, false, false, true),
+        key(Format::E4M3Fnuz, 0, 8, false, false, false),
+        key(Format::E5M2, 1, 1, true, false, false),
+        key(Format::I4, 16, 1, false, false, false),
+    ];
+    keys.into_iter().map(|key| ("quantise_activations", activations::source(key)))
+}
+
+/// Tiles and the skinny kernel, scales along K and not, both axes packed, formats in turn; coded rows for bf16.
+fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
+    let matrix = matrix_side(arch.info(), x) != 0;
+    let large = if matrix { [2, 2] } else { [4, 4] };
+    let key = |format: Format, tiles, along_k, late, rows| QMatmulKey {
+        input: x,
+        output: x,
+        a_format: None,
+        matrix: matrix && rows == 0,
+        tiles,
+        format,
+        word: DType::U32,
+        per: 32 / format.bits(),
+        along_k,
+        late,
+        rows,
+    };
+    let mut keys = vec![
+        key(Format::I8, large, false, true, 0),
+        key(Format::I4, large, true, false, 0),
+        key(Format::E4M3, large, true, true, 0),
+        key(Format::I4, [0, 0], false, false, 1),
+        key(Format::I8, [0, 0], false, true, 16),
+        key(Format::E2M1, [0, 0], false, false, 4),
+    ];
+    if x == DType::BF16 {
+        keys.extend([0, 2, 4].map(|n| QMatmulKey { a_format: Some(keys[n].format), ..keys[n] }));
+    }
+    keys.into_iter().map(|key| ("q_matmul", q_matmul::source(key))).collect()
+}

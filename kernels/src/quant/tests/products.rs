@@ -1,0 +1,179 @@
+//! `q_matmul` against sums in f64 over the numbers that codes stand for.
+
+use super::*;
+
+/// M, N, K; the packed axis; the word; the block of the scales.
+type Shaped = ([usize; 3], Option<usize>, DType, &'static [usize]);
+
+/// Every path: skinny with 1, 4 and 16 rows, tiles of either height, several chunks of K, tails, scales along K or not.
+const SHAPED: [Shaped; 12] = [
+    ([1, 64, 32], Some(1), DType::U32, &[]),
+    ([1, 300, 700], Some(1), DType::U32, &[32, 1]),
+    ([3, 131, 65], Some(1), DType::U32, &[1, 1]),
+    ([4, 72, 96], None, DType::U8, &[8, 8]),
+    ([16, 40, 530], Some(1), DType::U32, &[64, 4]),
+    ([17, 70, 45], Some(1), DType::U32, &[]),
+    ([33, 96, 160], Some(0), DType::U32, &[32, 1]),
+    ([2, 33, 1100], Some(0), DType::U32, &[]),
+    ([70, 130, 64], None, DType::U8, &[64, 1]),
+    ([5, 9, 7], None, DType::U8, &[7, 3]),
+    ([40, 24, 1030], Some(1), DType::U8, &[2, 8]),
+    ([1, 1, 1], None, DType::U8, &[]),
+];
+
+/// Random codes that are numbers, in words.
+fn codes(numbers: &mut Numbers, layout: &CodeLayout, [k, n]: [usize; 2], word: DType) -> (Vec<u32>, Vec<u8>) {
+    let bits = layout.format.bits();
+    let finite = |code: u32| decode(layout.format, code).is_finite();
+    let mut next = || loop {
+        let code = numbers.below(1 << bits) as u32;
+        if finite(code) {
+            break code;
+        }
+    };
+    let codes: Vec<u32> = (0..k * n).map(|_| next()).collect();
+    let words_shape = layout.words_shape(&[k, n], word);
+    let (size, per) = (word.size_bytes(), layout.per_word(word));
+    let mut bytes = vec![0u8; words_shape.iter().product::<usize>() * size];
+    for (index, &code) in codes.iter().enumerate() {
+        let mut at = [index / n, index % n];
+        let inside = layout.packed.map_or(0, |packed| {
+            let inside = at[packed.axis] % per;
+            at[packed.axis] /= per;
+            inside
+        });
+        let bit = inside * bits;
+        bytes[(at[0] * words_shape[1] + at[1]) * size + bit / 8] |= (code << (bit % 8)) as u8;
+    }
+    (codes, bytes)
+}
+
+fn check(device: &Device, turn: usize, (mnk, axis, word, block): Shaped) {
+    let [m, n, k] = mnk;
+    let mut numbers = Numbers::new(turn as u64 + 11);
+    let sub_byte = [Format::I4, Format::E2M1, Format::I2];
+    let format = match (axis, word) {
+        (Some(_), DType::U8) => Format::E2M1,
+        (Some(_), _) if turn % 2 == 0 => sub_byte[turn / 2 % 3],
+        _ => [Format::I8, Format::E4M3, Format::E5M2][turn % 3],
+    };
+    let dtype = [DType::BF16, DType::F16, DType::F32][turn % 3];
+    let layout = match axis {
+        Some(axis) => CodeLayout::packed(format, axis, [k, n][axis]),
+        None => CodeLayout::bytes(format),
+    };
+    let (codes, bytes) = codes(&mut numbers, &layout, [k, n], word);
+    let words = Tensor::from_bytes(device, &layout.words_shape(&[k, n], word), word, &bytes).unwrap();
+    let grid = if block.is_empty() { vec![1] } else { vec![k.div_ceil(block[0]), n.div_ceil(block[1])] };
+    // Brings E5M2's products into the range of f16.
+    let unit = if format == Format::E5M2 { 2f64.powi(-16) } else { 1.0 };
+    let scales: Vec<f64> = (0..grid.iter().product()).map(|n: usize| (1.0 + (n % 7) as f64 / 8.0) * unit).collect();
+    let scale_tensor = tensor(device, &grid, DType::F32, &scales, Lie::Plain);
+    let global = upload(device, &[1], DType::F32, &[0.5f32]);
+    let own = Scales { view: scale_tensor.view(), kind: ScaleKind::F32, block, global: Some(global.view()) };
+    let values = numbers.values(m * k, dtype);
+    let a = tensor(device, &[m, k], dtype, &values, Lie::ALL[turn % 3]);
+    let mut c = tensor(device, &[m, n], dtype, &vec![0.0; m * n], Lie::ALL[(turn + 1) % 3]);
+    q_matmul(device.stream(), a.view(), words.view(), &layout, Some(&own), c.view_mut()).unwrap();
+    let weight = |k: usize, column: usize| {
+        let cell = if block.is_empty() { 0 } else { k / block[0] * grid[1] + column / block[1] };
+        0.5 * scales[cell] * decode(format, codes[k * n + column])
+    };
+    let want: Vec<f64> =
+        coordinates(&[m, n]).map(|at| (0..k).map(|i| values[at[0] * k + i] * weight(i, at[1])).sum()).collect();
+    crate::testing::assert_close(&read(&c), &want, dtype, &(mnk, axis, word, block, format));
+}
+
+#[test]
+fn products_are_the_oracles() {
+    let device = device();
+    for (turn, shaped) in SHAPED.into_iter().enumerate() {
+        check(&device, turn, shaped);
+    }
+}
+
+#[test]
+fn products_without_a_matrix_unit_are_the_oracles() {
+    let device = crate::testing::device_without_matrix_unit();
+    for turn in [5, 6, 8] {
+        check(&device, turn, SHAPED[turn]);
+    }
+}
+
+#[test]
+fn slices_of_k_change_no_bit() {
+    // One row of tiles is cut into slices, many are not: the first rows must be the same.
+    let device = device();
+    let mut numbers = Numbers::new(5);
+    let (n, k) = (64, 1100);
+    let layout = CodeLayout::packed(Format::I8, 1, n);
+    let (_, bytes) = codes(&mut numbers, &layout, [k, n], DType::U32);
+    let words = Tensor::from_bytes(&device, &[k, n / 4], DType::U32, &bytes).unwrap();
+    let product = |m: usize| {
+        let values: Vec<f64> = (0..m * k).map(|i| ((i * 37 % 101) as f64 - 50.0) / 64.0).collect();
+        let a = tensor(&device, &[m, k], DType::F32, &values, Lie::Plain);
+        let mut c = Tensor::empty(&device, &[m, n], DType::F32).unwrap();
+        q_matmul(device.stream(), a.view(), words.view(), &layout, None, c.view_mut()).unwrap();
+        c.to_bytes().unwrap()
+    };
+    let (few, many) = (product(40), product(300));
+    assert_eq!(few, many[..few.len()]);
+}
+
+#[test]
+fn a8w8_is_exact_up_to_the_store() {
+    let device = device();
+    for (turn, (format, [m, n, k])) in [
+        (Format::I8, [3, 40, 200]),
+        (Format::I8, [50, 33, 96]),
+        (Format::E4M3, [20, 64, 64]),
+        (Format::E4M3Fnuz, [2, 36, 40]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut numbers = Numbers::new(turn as u64);
+        let bytes = CodeLayout::bytes(format);
+        let (a_codes, a_bytes) = codes(&mut numbers, &bytes, [m, k], DType::U8);
+        let layout = CodeLayout::packed(format, 0, k);
+        let (w_codes, w_bytes) = codes(&mut numbers, &layout, [k, n], DType::U32);
+        let a = upload(&device, &[m, k], DType::U8, &a_bytes);
+        let words = Tensor::from_bytes(&device, &[k / 4, n], DType::U32, &w_bytes).unwrap();
+        let rows: Vec<f64> = (0..m).map(|row| 1.0 + row as f64 / 4.0).collect();
+        let columns: Vec<f64> = (0..n).map(|column| 0.5 + column as f64 / 8.0).collect();
+        let row_scales = tensor(&device, &[m, 1], DType::F32, &rows, Lie::Plain);
+        let column_scales = tensor(&device, &[1, n], DType::F32, &columns, Lie::Plain);
+        let own = Scales { view: column_scales.view(), kind: ScaleKind::F32, block: &[k, 1], global: None };
+        let a_scales = ActivationScales { format, view: row_scales.view() };
+        let mut c = Tensor::empty(&device, &[m, n], DType::F32).unwrap();
+        q_matmul_a8(device.stream(), a.view(), &a_scales, words.view(), &layout, Some(&own), c.view_mut()).unwrap();
+        let want: Vec<f64> = coordinates(&[m, n])
+            .map(|at| {
+                let product =
+                    |i: usize| decode(format, a_codes[at[0] * k + i]) * decode(format, w_codes[i * n + at[1]]);
+                let sum: f64 = (0..k).map(product).sum();
+                sum * rows[at[0]] * columns[at[1]]
+            })
+            .collect();
+        crate::testing::assert_close(&read(&c), &want, DType::F32, &(format, m, n, k));
+    }
+}
+
+#[test]
+fn products_that_do_not_fit_are_named() {
+    let device = device();
+    let layout = CodeLayout::packed(Format::I8, 1, 8);
+    let words = Tensor::empty(&device, &[4, 2], DType::U32).unwrap();
+    let product = |a: &[usize], dtype: DType, c: &[usize]| {
+        let a = Tensor::empty(&device, a, dtype).unwrap();
+        let mut c = Tensor::empty(&device, c, dtype).unwrap();
+        q_matmul(device.stream(), a.view(), words.view(), &layout, None, c.view_mut()).unwrap_err().to_string()
+    };
+    for (error, expected) in [
+        (product(&[3, 5], DType::F32, &[3, 8]), "a must be [.., 4]"),
+        (product(&[3, 4], DType::F32, &[3, 7]), "c must be [3, 8]"),
+        (product(&[3, 4], DType::F64, &[3, 8]), "f64"),
+    ] {
+        assert!(error.contains(expected), "{error:?} says not {expected:?}");
+    }
+}
