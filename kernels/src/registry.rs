@@ -10,11 +10,12 @@ use crate::attention::{AttentionKey, Tile};
 use crate::conv::{ConvKey, DirectKey};
 use crate::gemm::{GemmKey, Mode, TILINGS, Unit};
 use crate::index::{CompactKey, GatherKey, ScatterKey, SelectKey, SortedKey, Update, UpdateKey};
+use crate::loss::CtcKey;
 use crate::random::{Draw, RandomKey};
 use crate::reduce::ArgKey;
 use crate::scan::{Cumulative, CumulativeKey};
 use crate::sort::SortKey;
-use crate::{attention, conv, gemm, index, quant, random, reduce, scan, sort};
+use crate::{attention, conv, gemm, index, loss, quant, random, reduce, scan, sort};
 
 /// One kernel source.
 #[derive(Clone, Debug)]
@@ -43,6 +44,7 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
         }
         if dtype.is_float() {
             conv_sources(arch, dtype).for_each(|source| add("conv", source));
+            add("ctc", loss::ctc_source(CtcKey { dtype }));
             add("direct", conv::direct_source(DirectKey { dtype }));
         }
         for index in [DType::I32, DType::I64] {

@@ -5,6 +5,7 @@ mod conv;
 mod elementwise;
 mod gemm;
 mod index;
+mod loss;
 mod random;
 mod reduce;
 mod rows;
@@ -215,6 +216,7 @@ pub fn all() -> Vec<Case> {
         rows::cases(),
         reduce::cases(),
         index::cases(),
+        loss::cases(),
         scan::cases(),
         sort::cases(),
         random::cases(),

@@ -5,6 +5,7 @@
 
 mod activation;
 mod check;
+mod ctc;
 mod dtypes;
 mod elementwise;
 mod errors;

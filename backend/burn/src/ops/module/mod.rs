@@ -1,10 +1,11 @@
 //! Burn's module operators: the trait, in terms of the files beside it.
 //!
 //! What is not here keeps Burn's default, which composes the operators that are: one-dimensional pools, linear layers,
-//! embeddings, folding, CTC.
+//! embeddings, folding.
 
 mod attention;
 mod conv;
+mod ctc;
 mod deform;
 mod interpolate;
 mod norm;
@@ -19,6 +20,7 @@ use burn_backend::ops::{
 use burn_std::IntDType;
 use rocfire_hal::Tensor;
 
+use self::ctc::Samples;
 use self::deform::Deform;
 use self::pool::{Means, Window};
 use super::{fused, int_dtype, memory, out, pair, view};
@@ -294,6 +296,34 @@ impl ModuleOps<Rocm> for Rocm {
     ) -> RocmTensor {
         let parameters = [gamma.as_inner(), beta.as_inner(), mean.as_inner(), variance.as_inner()];
         out(norm::batch_norm(x.as_inner(), parameters, epsilon))
+    }
+
+    fn ctc_loss(
+        log_probs: RocmTensor,
+        targets: RocmTensor,
+        input_lengths: RocmTensor,
+        target_lengths: RocmTensor,
+        blank: usize,
+    ) -> RocmTensor {
+        let integers = [targets.as_inner(), input_lengths.as_inner(), target_lengths.as_inner()];
+        out(Samples::new(log_probs.as_inner(), integers, blank).and_then(|samples| samples.loss()))
+    }
+
+    fn has_ctc_loss_backward() -> bool {
+        true
+    }
+
+    fn ctc_loss_backward(
+        log_probs: RocmTensor,
+        targets: RocmTensor,
+        input_lengths: RocmTensor,
+        target_lengths: RocmTensor,
+        grad_loss: RocmTensor,
+        blank: usize,
+    ) -> RocmTensor {
+        let integers = [targets.as_inner(), input_lengths.as_inner(), target_lengths.as_inner()];
+        let samples = Samples::new(log_probs.as_inner(), integers, blank);
+        out(samples.and_then(|samples| samples.gradient(grad_loss.as_inner())))
     }
 }
 
