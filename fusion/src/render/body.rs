@@ -3,7 +3,7 @@
 //! The same text serves every schedule; they differ in how many elements a step has, where it is, and whether values
 //! are kept from one pass to the next.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use super::{Kernel, expr};
 use crate::graph::{Kind, Node, Value};
@@ -19,6 +19,8 @@ pub(super) struct Step<'a> {
     pub width: usize,
     /// Whether values are kept in arrays `k…[q]` between passes.
     pub keeps: bool,
+    /// Whether computed 16-bit values are kept two in a register, as inputs are.
+    pub halves: bool,
     /// Whether the inputs are in such arrays already: [`preload`] has read those of several steps at once.
     pub preloaded: bool,
     /// The side of the tiles that inputs may have been put in: `tiles`, read at `column` and `line`.
@@ -149,19 +151,27 @@ pub(super) fn inputs(kernel: &Kernel<'_>, number: usize, keeps: bool) -> Vec<Val
     inputs_of(kernel, needs).into_iter().filter(read_here).collect()
 }
 
-/// Declares `k…[turns][width]` for values.
+/// Declares `k…[turns][width]` for values; with `halves`, 16-bit floats are kept two in a register.
 pub(super) fn arrays(
     kernel: &Kernel<'_>,
     values: &[Value],
-    turns: usize,
-    width: usize,
+    (turns, width, halves): (impl Display, usize, bool),
     indent: &str,
     out: &mut String,
 ) {
     for &value in values {
-        let register = expr::register(kernel.graph.dtype(value));
-        let _ = writeln!(out, "{indent}{register} k{}[{turns}][{width}];", value.0);
+        let dtype = kernel.graph.dtype(value);
+        let _ = match halves && expr::is_half(dtype) {
+            true => writeln!(out, "{indent}fuse::Halves<{}, {width}> k{}[{turns}];", expr::storage(dtype), value.0),
+            false => writeln!(out, "{indent}{} k{}[{turns}][{width}];", expr::register(dtype), value.0),
+        };
     }
+}
+
+/// Reads inputs of one step into `k…[q]`; the text around it defines `column`, `count` and `offset`.
+pub(super) fn preload_step(kernel: &Kernel<'_>, inputs: &[Value], width: usize, indent: &str, out: &mut String) {
+    let (full, part) = load_texts(kernel, inputs, |input| format!("k{}[q]", input.0), indent);
+    let _ = writeln!(out, "{indent}if (count == {width}) {{\n{full}{indent}}} else {{\n{part}{indent}}}");
 }
 
 /// Where inputs may lie for [`preload`].
@@ -240,7 +250,10 @@ fn compute(kernel: &Kernel<'_>, step: &Step<'_>, value: Value, out: &mut String)
     let (indent, at) = (step.indent, value.0);
     let _ = writeln!(out, "{indent}    const {} v{at} = {text};", expr::register(dtype));
     if step.kept(kernel, value) {
-        let _ = writeln!(out, "{indent}    k{at}[q][e] = v{at};");
+        let _ = match step.halves && expr::is_half(dtype) {
+            true => writeln!(out, "{indent}    k{at}[q].put(e, v{at});"),
+            false => writeln!(out, "{indent}    k{at}[q][e] = v{at};"),
+        };
     }
 }
 

@@ -73,6 +73,7 @@ fn pass(kernel: &Kernel<'_>, number: usize, out: &mut String) {
         keeps: false,
         preloaded: false,
         tile: None,
+        halves: true,
         indent: "                    ",
         chain: &|reduce| format!("c{}", reduce.0),
         guarded: true,

@@ -36,6 +36,11 @@ pub(crate) fn register(dtype: DType) -> &'static str {
     }
 }
 
+/// Whether two values of a dtype share a register where they are kept.
+pub(crate) fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
+
 /// The functor of a reduction, with accumulator, neutral element and finish.
 pub(crate) fn reduction(op: Reduce, dtype: DType) -> String {
     let name = match op {
@@ -85,7 +90,7 @@ fn unary(op: Unary, dtype: DType, a: &str) -> String {
         Unary::Abs => format!("fuse::Number<{s}>::abs({a})"),
         Unary::Sign => format!("fuse::Number<{s}>::sign({a})"),
         Unary::Not => format!("fuse::Number<{s}>::bits_not({a})"),
-        Unary::Recip => format!("fuse::Number<{s}>::div(({})1, {a})", register(dtype)),
+        Unary::Recip => format!("fuse::Number<{s}>::inverse({a})"),
         Unary::Floor => exact("floor"),
         Unary::Ceil => exact("ceil"),
         Unary::Round => exact("round_even"),

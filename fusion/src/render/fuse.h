@@ -194,6 +194,42 @@ template <class S, int N> RF_FN void load_packed(typename Reg<S>::type (&to)[N],
 #pragma unroll
     for (int e = 0; e < N; e += M) Neighbours<S, M>::get(to + e, memory(tensor.base) + (index_t)(offset + e * sizeof(S)));
 }
+// N elements of a 16-bit float as memory has them, two in a register: half of what they take as floats. They are put in order.
+template <class S> struct Half;
+template <> struct Half<bf16> {
+    RF_FN static float low(u32 word) { return bit_cast<float>(word << 16); }
+    RF_FN static float high(u32 word) { return bit_cast<float>(word & 0xffff0000u); }
+    RF_FN static u32 put_low(float x) { return bit_cast<u32>(x) >> 16; }
+    RF_FN static u32 put_high(float x) { return bit_cast<u32>(x) & 0xffff0000u; }
+};
+template <> struct Half<f16> {
+    RF_FN static float of(u32 bits) {
+        f16 x;
+        x.bits = (u16)bits;
+        return to_f32(x);
+    }
+    RF_FN static float low(u32 word) { return of(word & 0xffffu); }
+    RF_FN static float high(u32 word) { return of(word >> 16); }
+    RF_FN static u32 put_low(float x) { return f32_to_f16(x).bits; }
+    RF_FN static u32 put_high(float x) { return (u32)f32_to_f16(x).bits << 16; }
+};
+template <class S, int N> struct Halves {
+    u32 word[N / 2];
+    RF_FN float operator[](int e) const { return e % 2 == 0 ? Half<S>::low(word[e / 2]) : Half<S>::high(word[e / 2]); }
+    RF_FN void put(int e, float x) {
+        word[e / 2] = e % 2 == 0 ? Half<S>::put_low(x) : word[e / 2] | Half<S>::put_high(x);
+    }
+};
+template <class S, int N> RF_FN void load_packed(Halves<S, N>& to, const Tensor& tensor, index_t offset) {
+    const int M = Chunk<S, N>::value;
+#pragma unroll
+    for (int e = 0; e < N; e += M) {
+        const Vec<u32, M / 2> part = load<M / 2>((const u32*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S))));
+#pragma unroll
+        for (int i = 0; i < M / 2; ++i) to.word[e / 2 + i] = part[i];
+    }
+}
+
 // N elements along the last axis, all of them there. The mode is the same in every lane.
 template <class S, int N> RF_FN void load_full(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset) {
     if (tensor.mode == PACKED) {
@@ -243,6 +279,22 @@ RF_FN typename Reg<S>::type look_up(const Tensor& tensor, index_t offset, const 
     typename Reg<S>::type value = typename Reg<S>::type();
     if (there && (u64)index < (u64)reach.extent) value = load_one<S>(tensor, offset + (index_t)index * reach.stride);
     return value;
+}
+template <class S, int N> RF_FN void load_full(Halves<S, N>& to, const Tensor& tensor, index_t offset) {
+    if (tensor.mode == PACKED) {
+        load_packed<S>(to, tensor, offset);
+    } else {
+        float each[N];
+        load_full<S>(each, tensor, offset);
+#pragma unroll
+        for (int e = 0; e < N; ++e) to.put(e, each[e]);
+    }
+}
+template <class S, int N> RF_FN void load_part(Halves<S, N>& to, const Tensor& tensor, index_t offset, u32 count) {
+    float each[N];
+    load_part<S>(each, tensor, offset, count);
+#pragma unroll
+    for (int e = 0; e < N; ++e) to.put(e, each[e]);
 }
 // How many of the `width` elements from `column` on are inside `extent`.
 RF_FN u32 window(index_t column, index_t extent, u32 width) {
@@ -314,7 +366,11 @@ template <class S> struct Function {
     RF_FN static T exp(T x) { return rf::exp(x); }
 };
 struct HalfFunction {
-    RF_FN static float exp(float x) { return exp2_for_half(x * 0x1.715476p+0f); }
+    // The square of the root, which is no subnormal where its square is one: the device's power of two makes those zero.
+    RF_FN static float exp(float x) {
+        const float root = exp2_fast(x * 0x1.715476p-1f);
+        return root * root;
+    }
 };
 template <> struct Function<f16> : HalfFunction {};
 template <> struct Function<bf16> : HalfFunction {};
@@ -325,6 +381,7 @@ template <class S> struct Quotient {
     typedef typename Reg<S>::type T;
     RF_FN static T of(T a, T b) { return a / b; }
     RF_FN static T by(T a, T b) { return a / b; }
+    RF_FN static T inverse(T b) { return (T)1 / b; }
 };
 // A power of two has an exact reciprocal, and the product rounds as the quotient does. Where the divisor is the same for all
 // lanes, so is the branch, which spares them the division.
@@ -337,6 +394,7 @@ template <> struct Quotient<float> {
         if (is_power) return a * reciprocal;
         return a / b;
     }
+    RF_FN static float inverse(float b) { return 1.0f / b; }
 };
 // A quotient of two values of 8 bits is at least 2^-17 of itself away from where the rounding to 8 bits changes, and never
 // there: what follows is off by 2^-22 and therefore rounds as the exact one does. Not so where a or the quotient is subnormal:
@@ -348,6 +406,15 @@ template <> struct Quotient<bf16> {
         return (a * rcp_fast(b * scale)) * scale;
     }
     RF_FN static float by(float a, float b) { return of(a, b); }
+    RF_FN static float inverse(float b) {
+#if RF_DEVICE_AMD
+        return of(1.0f, b);
+#else
+        float y;
+        asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(b));
+        return y;
+#endif
+    }
 };
 // With 11 bits that distance is 2^-23, which one correction by the remainder keeps, ties of subnormal quotients included. No
 // value of f16 has a reciprocal out of float's range. Where the quotient is no number, the remainder is none either.
@@ -359,6 +426,7 @@ template <> struct Quotient<f16> {
         return q < better || q > better ? better : q;
     }
     RF_FN static float by(float a, float b) { return of(a, b); }
+    RF_FN static float inverse(float b) { return of(1.0f, b); }
 };
 template <class S, bool FLOAT = IsFloat<S>::value> struct Number {
     typedef typename Reg<S>::type T;
@@ -369,7 +437,8 @@ template <class S, bool FLOAT = IsFloat<S>::value> struct Number {
     RF_FN static T sub(T a, T b) { return fit<S>(a - b); }
     RF_FN static T mul(T a, T b) { return fit<S>(a * b); }
     RF_FN static T div(T a, T b) { return fit<S>(Quotient<S>::of(a, b)); }
-    // The same bits, for a divisor that many share.
+    RF_FN static T inverse(T a) { return fit<S>(Quotient<S>::inverse(a)); }
+    // The bits of `div`, for a divisor that many share.
     RF_FN static T div_by(T a, T b) { return fit<S>(Quotient<S>::by(a, b)); }
     RF_FN static T rem(T a, T b) { return fit<S>(rf::floor_mod(a, b)); }
     RF_FN static T pow(T a, T b) { return fit<S>(rf::pow(a, b)); }

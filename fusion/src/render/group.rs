@@ -166,6 +166,7 @@ fn chunk_loop(kernel: &Kernel<'_>, number: usize, indent: &str, out: &mut String
         keeps: false,
         preloaded,
         tile: None,
+        halves: true,
         indent,
         chain: &|reduce| format!("c{}", reduce.0),
         guarded: false,
@@ -175,7 +176,7 @@ fn chunk_loop(kernel: &Kernel<'_>, number: usize, indent: &str, out: &mut String
     let _ = writeln!(out, "{inner}for (index_t first = chunk; first < end; first += {BATCH} * {THREADS}) {{");
     let (in_batch, in_turn) = (format!("{inner}    "), format!("{inner}        "));
     let column = format!("(first + q * {THREADS} + rf::thread_x()) * {QUAD}");
-    body::arrays(kernel, &inputs, BATCH, QUAD, &in_batch, out);
+    body::arrays(kernel, &inputs, (BATCH, QUAD, true), &in_batch, out);
     body::preload(kernel, &inputs, body::Lie::Packed, (BATCH, QUAD, &column), &in_batch, out);
     let _ = writeln!(out, "#pragma unroll\n{in_batch}for (rf::u32 q = 0; q < {BATCH}; ++q) {{");
     let _ = writeln!(out, "{in_turn}const index_t column = {column};\n{in_turn}const rf::u32 count = {QUAD};");

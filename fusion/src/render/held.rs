@@ -15,6 +15,13 @@ use crate::plan::{Argument, Plan, arguments};
 /// Most registers of a lane for the row: half of what a lane of a workgroup of [`THREADS`] can have everywhere.
 const REGISTERS_MOST: usize = 128;
 
+/// Most registers of a lane for a row of which everything is read before anything is reduced. Fewer, so that more rows are
+/// under way.
+const EARLY_REGISTERS_MOST: usize = 96;
+
+/// Most registers of a lane for a row whose computed 16-bit values are kept as floats: with more, too few rows are under way.
+const FLOAT_REGISTERS_MOST: usize = 64;
+
 /// How many chains a thread has if it reads `turns` quads of each.
 pub(crate) fn chains_of_thread(graph: &Graph, plan: &Plan, turns: usize) -> usize {
     let bytes = arguments(graph, plan).into_iter().map(|argument| {
@@ -27,17 +34,51 @@ pub(crate) fn chains_of_thread(graph: &Graph, plan: &Plan, turns: usize) -> usiz
     if bytes.max().unwrap_or(0) <= 2 && fits(graph, plan, 2 * turns) { 2 } else { 1 }
 }
 
+/// Bytes of registers that an element of a value takes.
+fn held_bytes(graph: &Graph, value: Value) -> usize {
+    let dtype = graph.dtype(value);
+    if expr::is_half(dtype) { 2 } else { dtype.size_bytes().max(4) }
+}
+
+fn is_input(graph: &Graph, value: Value) -> bool {
+    matches!(graph.nodes[value.at()].0, Node::Input { .. })
+}
+
+/// The values that pass from one pass to the next.
+fn kept<'a>(graph: &'a Graph, plan: &'a Plan) -> impl Iterator<Item = Value> + 'a {
+    (0..graph.nodes.len()).filter(|&at| plan.kept[at]).map(|at| Value(at as u32))
+}
+
+/// What a pass reads for itself alone.
+fn passing<'a>(graph: &'a Graph, plan: &'a Plan, number: usize) -> impl Iterator<Item = Value> + 'a {
+    let own = move |value: &Value| !plan.kept[value.at()] && plan.first[value.at()] == number;
+    plan.passes[number].needs.iter().copied().filter(move |&value| is_input(graph, value)).filter(own)
+}
+
 /// Whether the values that pass from one pass to the next, and what a pass reads on top, fit into registers.
 pub(crate) fn fits(graph: &Graph, plan: &Plan, turns: usize) -> bool {
-    let words = |value: usize| graph.nodes[value].1.size_bytes().div_ceil(4);
-    let kept: usize = (0..graph.nodes.len()).filter(|&at| plan.kept[at]).map(words).sum();
-    let read = |number: usize| -> usize {
-        let needs = plan.passes[number].needs.iter().map(|value| value.at());
-        let input = |at: &usize| matches!(graph.nodes[*at].0, Node::Input { .. });
-        needs.filter(input).filter(|&at| !plan.kept[at] && plan.first[at] == number).map(words).sum()
-    };
+    let kept: usize = kept(graph, plan).map(|value| held_bytes(graph, value)).sum();
+    let read = |number| passing(graph, plan, number).map(|value| held_bytes(graph, value)).sum::<usize>();
     let most = (0..plan.passes.len()).map(read).max().unwrap_or(0);
-    (kept + most) * turns * QUAD <= REGISTERS_MOST
+    (kept + most) * turns * QUAD <= 4 * REGISTERS_MOST
+}
+
+/// Whether a row's inputs fit all at once: then the last pass does not wait for its own.
+fn reads_early(graph: &Graph, plan: &Plan, elements: usize) -> bool {
+    let kept: usize = kept(graph, plan).map(|value| held_bytes(graph, value)).sum();
+    let read = |number| passing(graph, plan, number).map(|value| held_bytes(graph, value)).sum::<usize>();
+    let all: usize = (0..plan.passes.len()).map(read).sum();
+    plan.passes.len() > 1 && (kept + all) * elements <= 4 * EARLY_REGISTERS_MOST
+}
+
+/// Whether there is room for computed 16-bit values as floats.
+fn keeps_floats(graph: &Graph, plan: &Plan, elements: usize) -> bool {
+    let bytes =
+        |value| if is_input(graph, value) { held_bytes(graph, value) } else { graph.dtype(value).size_bytes().max(4) };
+    let kept: usize = kept(graph, plan).map(bytes).sum();
+    let read = |number| passing(graph, plan, number).map(bytes).sum::<usize>();
+    let all: usize = (0..plan.passes.len()).map(read).sum();
+    (kept + all) * elements <= 4 * FLOAT_REGISTERS_MOST
 }
 
 /// The kernel's sizes.
@@ -48,11 +89,17 @@ struct Size {
     threads: usize,
     /// Elements that a thread takes at once.
     width: usize,
+    /// Whether all inputs are read first.
+    early: bool,
+    /// Whether computed 16-bit values share registers, which costs two instructions each.
+    halves: bool,
 }
 
 pub(super) fn render(kernel: &Kernel<'_>, turns: usize, out: &mut String) {
     let chains = chains_of_thread(kernel.graph, kernel.plan, turns);
-    let size = Size { turns, chains, threads: THREADS / chains, width: QUAD * chains };
+    let early = reads_early(kernel.graph, kernel.plan, turns * QUAD * chains);
+    let halves = !keeps_floats(kernel.graph, kernel.plan, turns * QUAD * chains);
+    let size = Size { turns, chains, threads: THREADS / chains, width: QUAD * chains, early, halves };
     let (threads, width) = (size.threads, size.width);
     let reductions: usize = kernel.plan.passes.iter().map(|pass| pass.reduces.len()).sum();
     let _ = writeln!(out, "extern \"C\" __global__ __launch_bounds__({threads}) void {ENTRY}(FusedArgs a) {{");
@@ -70,11 +117,14 @@ pub(super) fn render(kernel: &Kernel<'_>, turns: usize, out: &mut String) {
         out.push_str("        slot ^= 1u;\n");
     }
     kernel.row_offsets(out);
-    let is_input = |value: &Value| matches!(kernel.graph.nodes[value.at()].0, Node::Input { .. });
-    let kept: Vec<Value> =
-        (0..kernel.graph.nodes.len() as u32).map(Value).filter(|v| kernel.plan.kept[v.at()]).collect();
-    let computed: Vec<Value> = kept.iter().copied().filter(|value| !is_input(value)).collect();
-    body::arrays(kernel, &computed, turns, width, "        ", out);
+    let computed: Vec<Value> =
+        kept(kernel.graph, kernel.plan).filter(|&value| !is_input(kernel.graph, value)).collect();
+    body::arrays(kernel, &computed, (turns, width, size.halves), "        ", out);
+    if size.early {
+        let all: Vec<Value> =
+            (0..kernel.plan.passes.len()).flat_map(|number| body::inputs(kernel, number, true)).collect();
+        read(kernel, &all, &size, out);
+    }
     let mut before = 0;
     for level in 0..=kernel.plan.passes.len() {
         kernel.row_values(out, level);
@@ -87,21 +137,34 @@ pub(super) fn render(kernel: &Kernel<'_>, turns: usize, out: &mut String) {
     out.push_str("    }\n}\n");
 }
 
+/// The first element of step `q`.
+fn column(size: &Size) -> String {
+    format!("(q * {} + rf::thread_x()) * {}", size.threads, size.width)
+}
+
+/// Reads inputs of the whole row.
+fn read(kernel: &Kernel<'_>, inputs: &[Value], size: &Size, out: &mut String) {
+    if inputs.is_empty() {
+        return;
+    }
+    let (column, turns, width) = (column(size), size.turns, size.width);
+    body::arrays(kernel, inputs, (turns, width, true), "        ", out);
+    out.push_str("        if (packed) {\n");
+    // A thread past the end reads the row's first quad, and nothing comes of it.
+    let inside = format!("{column} < a.space.extent ? {column} : 0");
+    body::preload(kernel, inputs, body::Lie::Packed, (turns, width, &inside), "            ", out);
+    out.push_str("        } else {\n");
+    body::preload(kernel, inputs, body::Lie::Anyhow, (turns, width, &column), "            ", out);
+    out.push_str("        }\n");
+}
+
 /// `before` is the number of reductions of the row so far.
 fn pass(kernel: &Kernel<'_>, number: usize, size: &Size, before: usize, reductions: usize, out: &mut String) {
     let pass = &kernel.plan.passes[number];
-    let inputs = body::inputs(kernel, number, true);
-    let &Size { turns, chains, threads, width } = size;
-    let column = format!("(q * {threads} + rf::thread_x()) * {width}");
-    body::arrays(kernel, &inputs, turns, width, "        ", out);
-    if !inputs.is_empty() {
-        out.push_str("        if (packed) {\n");
-        // A thread past the end reads the row's first quad, and nothing comes of it.
-        let inside = format!("{column} < a.space.extent ? {column} : 0");
-        body::preload(kernel, &inputs, body::Lie::Packed, (turns, width, &inside), "            ", out);
-        out.push_str("        } else {\n");
-        body::preload(kernel, &inputs, body::Lie::Anyhow, (turns, width, &column), "            ", out);
-        out.push_str("        }\n");
+    let &Size { turns, chains, threads, width, early, halves } = size;
+    let column = column(size);
+    if !early {
+        read(kernel, &body::inputs(kernel, number, true), size, out);
     }
     if chains == 1 {
         group::chains(kernel, &pass.reduces, 'c', "        ", out);
@@ -122,6 +185,7 @@ fn pass(kernel: &Kernel<'_>, number: usize, size: &Size, before: usize, reductio
         keeps: true,
         preloaded: true,
         tile: None,
+        halves,
         indent: "            ",
         chain: &|reduce| format!("c{}", reduce.0),
         guarded: false,

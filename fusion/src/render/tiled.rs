@@ -81,6 +81,7 @@ pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
         keeps: false,
         preloaded: false,
         tile: Some(side),
+        halves: true,
         indent: "            ",
         chain: &|_| unreachable!("an elementwise graph has no reduction"),
         guarded: false,

@@ -34,10 +34,7 @@ pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
     out.push_str("        const index_t row = live ? own : a.space.items - 1;\n");
     kernel.row_offsets(out);
     if keeps {
-        for &value in &kept {
-            let register = super::expr::register(kernel.graph.dtype(value));
-            let _ = writeln!(out, "        {register} k{}[FUSE_TURNS][{QUAD}];", value.0);
-        }
+        body::arrays(kernel, &kept, ("FUSE_TURNS", QUAD, true), "        ", out);
     }
     for level in 0..=kernel.plan.passes.len() {
         kernel.row_values(out, level);
@@ -75,6 +72,7 @@ fn pass(kernel: &Kernel<'_>, number: usize, keeps: bool, out: &mut String) {
         keeps,
         preloaded: false,
         tile: None,
+        halves: true,
         indent: "            ",
         chain: &|reduce| format!("c{}[q % FUSE_SLOTS]", reduce.0),
         guarded: true,
