@@ -193,14 +193,14 @@ impl Forward<'_> {
             let grid = [run.grid[0], run.grid[1], batches * slices.count];
             let (both, count) = target.written();
             let block = [run.tile.threads(wave_size), 1, 1];
+            let shape = [p.batches, p.heads, p.q_rows, p.value_depth];
+            let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
+            let (name, args) = ((OP, "attention"), bytemuck::bytes_of(&args));
             // SAFETY:
             // - `AttentionArgs` is the twin of the kernel's struct, sizes asserted on both sides. The views were checked to have
             //   the shapes that the extents in it say, with 16-byte rows, and lie inside their buffers; the kernel reads rows
             //   below those extents, starts below batches + 1 whose values it holds inside, and writes rows that are there.
             // - It writes `out` and `lse` only, which are in `written`.
-            let shape = [p.batches, p.heads, p.q_rows, p.value_depth];
-            let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
-            let (name, args) = ((OP, "attention"), bytemuck::bytes_of(&args));
             unsafe { family::launch_bytes(self.stream, run.source, name, grid, block, 0, args, &both[..count], work)? };
         }
         Ok(())
@@ -239,12 +239,12 @@ impl Forward<'_> {
         let (both, count) = target.written();
         let shape = [splits, lines, p.value_depth];
         let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
+        let name = (OP, "attention_combine");
+        let (block, args) = ([COMBINE_BLOCK, 1, 1], bytemuck::bytes_of(&args));
         // SAFETY:
         // - `CombineArgs` is the twin of the kernel's struct; `partial` has splits x rows x value_depth elements, `states` two for
         //   each row, and `out` and `lse` are checked views of batches x heads x q_rows rows.
         // - It writes `out` and `lse` only.
-        let name = (OP, "attention_combine");
-        let (block, args) = ([COMBINE_BLOCK, 1, 1], bytemuck::bytes_of(&args));
         unsafe { family::launch_bytes(self.stream, source, name, grid, block, 0, args, &both[..count], work)? };
         Ok(())
     }

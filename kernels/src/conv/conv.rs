@@ -640,14 +640,14 @@ fn launch(
     let source = SOURCES.get(key, source);
     let tiles = args.tiles_m as usize * (args.lines as usize).div_ceil(key.tiling.block()[1]);
     let block = [key.tiling.threads(stream.device().arch().info().wave_size as usize), 1, 1];
+    let shape = [args.groups, args.m, args.lines, args.k].map(|extent| extent as usize);
+    let work = Work { category: Category::Gemm, shape: &shape, ..Work::default() };
+    let (grid, args) = ([tiles, 1, depth], bytemuck::bytes_of(args));
     // SAFETY:
     // - `ConvArgs` is the twin of the kernel's struct, sizes asserted on both sides. The launchers checked the shapes against
     //   each other; rows, lines and steps are bounded by the kernel, coordinates outside of `extent` are not read, and views
     //   lie inside their buffers.
     // - It writes `written` only.
-    let shape = [args.groups, args.m, args.lines, args.k].map(|extent| extent as usize);
-    let work = Work { category: Category::Gemm, shape: &shape, ..Work::default() };
-    let (grid, args) = ([tiles, 1, depth], bytemuck::bytes_of(args));
     unsafe { family::launch_bytes(stream, &source, (op, "conv"), grid, block, 0, args, &[written], work) }
 }
 

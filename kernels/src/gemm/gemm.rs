@@ -451,13 +451,13 @@ impl<'a> Product<'a> {
                 chunk: chunk_of(self.k) as u32,
             };
             let grid = [tiles[0], tiles[1], batches * slices];
+            let (kernel, work) = (("gemm", key.staging.lds_bytes), self.work(&shape));
             // SAFETY:
             // - `GemmArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the
             //   strides belong to views of shapes [.., M, K], [.., K, N], [.., M, N], and views lie inside their buffers;
             //   the kernel reads rows below M, columns below N, k below K, batches below the product of the extents. The
             //   epilogue's tensors were laid over the same product, and it reads and writes them there.
             // - It writes C only, which is in `written`, or the epilogue's outputs.
-            let (kernel, work) = (("gemm", key.staging.lds_bytes), self.work(&shape));
             unsafe { launch(self.stream, &source, kernel, grid, block, &args, tail, written, work)? };
         }
         Ok(())
@@ -497,12 +497,12 @@ impl<'a> Product<'a> {
             };
             let grid = [self.n.div_ceil(SUM_BLOCK), rows, (batches - first_batch).min(GRID_YZ_MAX)];
             let block = [SUM_BLOCK, 1, 1];
+            let tail = self.tail.as_ref();
+            let work = Work { category: Category::Gemm, shape: &[slices, batches, self.m, self.n], ..Work::default() };
             // SAFETY:
             // - `GemmSumArgs` is the twin of the kernel's struct; `partial` has slices x batches x M x N elements and C is
             //   the checked view; of the epilogue as above.
             // - It writes C only, or the epilogue's outputs.
-            let tail = self.tail.as_ref();
-            let work = Work { category: Category::Gemm, shape: &[slices, batches, self.m, self.n], ..Work::default() };
             unsafe { launch(self.stream, &source, ("gemm_sum", 0), grid, block, &args, tail, self.c_buffer, work)? };
         }
         Ok(())
@@ -536,8 +536,8 @@ unsafe fn launch<A: Pod>(
 ) -> Result<()> {
     let kernel = (OP, kernel);
     let Some(tail) = tail else {
-        // SAFETY: the caller's duties, passed on.
         let bytes = bytemuck::bytes_of(args);
+        // SAFETY: the caller's duties, passed on.
         return unsafe {
             family::launch_bytes(stream, source, kernel, grid, block, lds_bytes, bytes, &[written], work)
         };

@@ -54,7 +54,7 @@ fn check(device: &Device, turn: usize, (mnk, axis, word, block): Shaped) {
     let sub_byte = [Format::I4, Format::E2M1, Format::I2];
     let format = match (axis, word) {
         (Some(_), DType::U8) => Format::E2M1,
-        (Some(_), _) if turn % 2 == 0 => sub_byte[turn / 2 % 3],
+        (Some(_), _) if turn.is_multiple_of(2) => sub_byte[turn / 2 % 3],
         _ => [Format::I8, Format::E4M3, Format::E5M2][turn % 3],
     };
     let dtype = [DType::BF16, DType::F16, DType::F32][turn % 3];
