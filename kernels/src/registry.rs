@@ -6,7 +6,7 @@
 use rocfire_arch::Arch;
 use rocfire_hal::{DType, Source};
 
-use crate::attention::{AttentionKey, Tile};
+use crate::attention::{AttentionKey, GradientKey, Part, Tile};
 use crate::conv::{ConvKey, DirectKey};
 use crate::gemm::{GemmKey, Mode, TILINGS, Unit};
 use crate::index::{CompactKey, GatherKey, ScatterKey, SelectKey, SortedKey, Update, UpdateKey};
@@ -57,6 +57,7 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
             for (operator, source) in quant::sources(arch, dtype) {
                 add(operator, source);
             }
+            gradient_sources(arch, dtype).for_each(|source| add("attention_backward", source));
         }
         let index = if dtype.size_bytes() == 4 { DType::I32 } else { DType::I64 };
         add("compact", index::compact_source(CompactKey { word: dtype.size_bytes(), index }));
@@ -130,5 +131,24 @@ fn attention_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
             let extra = (number / 3 + turn) % 2 == 0;
             attention::source(AttentionKey { dtype, depths, tile, extra, split: turn == 1 })
         })
+    })
+}
+
+/// A narrow and a wide head, each part of the gradients as it is launched for it.
+fn gradient_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
+    let wide = if dtype == DType::F16 { [192, 128] } else { [256, 256] };
+    let parts = [
+        ([64, 64], Part::Delta),
+        ([64, 64], Part::Queries),
+        ([64, 64], Part::Both),
+        ([128, 128], Part::Both),
+        (wide, Part::Queries),
+        (wide, Part::Values),
+        (wide, Part::Keys),
+    ];
+    parts.into_iter().enumerate().filter_map(move |(number, (depths, part))| {
+        let tile = Tile::choose_backward(arch.info(), true, dtype, depths, 512);
+        let key = GradientKey { dtype, depths, tile, extra: number % 2 == 0, part };
+        (part != Part::Both || key.both(arch.info())).then(|| attention::backward_source(key))
     })
 }

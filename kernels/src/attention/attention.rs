@@ -45,9 +45,16 @@ pub fn attention(
     mut lse: Option<ViewMut<'_>>,
 ) -> Result<()> {
     let prepared = Prepared::new(OP, stream, inputs, params)?;
-    check_output(stream, &prepared, "out", &out, inputs.q.dtype(), Some(prepared.value_depth))?;
+    let rows = &inputs.q.shape()[..3];
+    let with_depth = [rows[0], rows[1], rows[2], prepared.value_depth];
+    check_output(OP, stream, OutputOf { arg: "out", view: &out, dtype: inputs.q.dtype(), shape: &with_depth })?;
+    family::writable(OP, "out", &out)?;
+    disjoint_from_inputs(OP, inputs, &out)?;
     if let Some(lse) = &lse {
-        check_output(stream, &prepared, "lse", lse, real(inputs.q.dtype()), None)?;
+        check_output(OP, stream, OutputOf { arg: "lse", view: lse, dtype: real(inputs.q.dtype()), shape: rows })?;
+        family::writable(OP, "lse", lse)?;
+        disjoint_from_inputs(OP, inputs, lse)?;
+        family::disjoint(OP, "lse", &out, lse)?;
     }
     if out.is_empty() || prepared.q_rows == 0 {
         return Ok(());
@@ -66,38 +73,42 @@ pub(crate) fn real(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
-/// Checks an output `[batches, heads, q_rows]`, with `depth` columns if any.
-pub(crate) fn check_output(
-    stream: &Stream,
-    prepared: &Prepared<'_>,
-    arg: &'static str,
-    view: &View<'_>,
-    dtype: DType,
-    depth: Option<usize>,
-) -> Result<()> {
-    let inputs = &prepared.inputs;
-    let mut expected = [0; 4];
-    expected[..3].copy_from_slice(&inputs.q.shape()[..3]);
-    expected[3] = depth.unwrap_or_default();
-    let expected = &expected[..3 + usize::from(depth.is_some())];
-    family::on_device(OP, arg, stream, view)?;
-    family::same_dtype(OP, arg, view, dtype)?;
-    if view.shape() != expected {
-        return Err(shape(OP, arg, format!("{expected:?}"), format!("{:?}", view.shape())));
+/// A tensor that the forward writes, or a gradient.
+pub(crate) struct OutputOf<'a> {
+    pub arg: &'static str,
+    pub view: &'a View<'a>,
+    pub dtype: DType,
+    pub shape: &'a [usize],
+}
+
+/// Checks device, type and shape.
+pub(crate) fn check_output(op: &'static str, stream: &Stream, output: OutputOf<'_>) -> Result<()> {
+    let OutputOf { arg, view, dtype, shape: expected } = output;
+    family::on_device(op, arg, stream, view)?;
+    family::same_dtype(op, arg, view, dtype)?;
+    if view.shape() == expected {
+        return Ok(());
     }
-    family::writable(OP, arg, view)?;
-    for (input, other) in [
-        ("q", Some(inputs.q)),
-        ("k", Some(inputs.k)),
-        ("v", Some(inputs.v)),
-        ("mask", inputs.mask),
-        ("bias", inputs.bias),
-    ] {
+    Err(shape(op, arg, format!("{expected:?}"), format!("{:?}", view.shape())))
+}
+
+/// Checks that an output shares no element with an input.
+pub(crate) fn disjoint_from_inputs(op: &'static str, inputs: &AttentionInputs<'_>, view: &View<'_>) -> Result<()> {
+    let AttentionInputs { q, k, v, mask, bias, starts: _ } = inputs;
+    for (arg, other) in
+        [("q", Some(q)), ("k", Some(k)), ("v", Some(v)), ("mask", mask.as_ref()), ("bias", bias.as_ref())]
+    {
         if let Some(other) = other {
-            family::disjoint(OP, input, view, &other)?;
+            family::disjoint(op, arg, view, other)?;
         }
     }
     Ok(())
+}
+
+/// Strides of `[batches, heads, rows]`, 0 along axes of one index.
+pub(crate) fn line_strides(view: &View<'_>) -> [i64; 3] {
+    let layout = view.layout();
+    std::array::from_fn(|axis| if layout.shape()[axis] == 1 { 0 } else { layout.strides()[axis] })
 }
 
 /// A checked call.
@@ -285,10 +296,7 @@ impl<'a> Target<'a> {
         let [batch, head, row, _] = strides(out);
         let mut lse_strides = [0; 4];
         if let Some(lse) = &lse {
-            let layout = lse.layout();
-            for (axis, stride) in lse_strides.iter_mut().enumerate().take(3) {
-                *stride = if layout.shape()[axis] == 1 { 0 } else { layout.strides()[axis] };
-            }
+            lse_strides[..3].copy_from_slice(&line_strides(lse));
         }
         Target {
             out: out.device_address(),

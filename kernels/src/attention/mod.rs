@@ -1,15 +1,18 @@
 //! Attention: `softmax(Q · Kᵀ · scale + bias) · V` without its scores in memory.
 //!
-//! [`attention`] is the forward, [`AttentionInputs`] what it reads and [`AttentionParams`] what it is asked for. The kernels
+//! [`attention`] is the forward, [`attention_backward`] its gradients, [`AttentionInputs`] what it reads and [`AttentionParams`] what it is asked for. The kernels
 //! run on the matrix unit for 16-bit floats (and f32 on MFMA), by multiply-add else; `tile.rs` chooses the tiles, `tile.h` is
 //! what a workgroup is made of, `scores.h` says what is hidden. Callers are the adapters.
 
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod attention;
+mod attention_backward;
 mod problem;
 mod tile;
 
 pub use attention::attention;
 pub(crate) use attention::{AttentionKey, source};
-pub use problem::{AttentionInputs, AttentionParams, DEPTH_MAX, Dropout, Starts};
+pub use attention_backward::{AttentionSaved, attention_backward};
+pub(crate) use attention_backward::{GradientKey, Part, backward_source};
+pub use problem::{AttentionInputs, AttentionParams, DEPTH_MAX, Dropout, Starts, takes_depth};
 pub(crate) use tile::Tile;

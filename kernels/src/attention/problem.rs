@@ -11,6 +11,11 @@ use crate::random::Seed;
 pub const DEPTH_MAX: usize = 256;
 /// Head sizes are multiples of this.
 const DEPTH_STEP: usize = 8;
+/// Whether the kernels have a head size.
+pub fn takes_depth(depth: usize) -> bool {
+    depth > 0 && depth.is_multiple_of(DEPTH_STEP) && depth <= DEPTH_MAX
+}
+
 /// Depths are padded to a multiple of this in registers and LDS.
 const DEPTH_PADDING: usize = 32;
 /// Most rows of queries or keys: places are compared in 32 bits.
@@ -237,7 +242,7 @@ fn check_inputs(op: &'static str, stream: &Stream, inputs: &AttentionInputs<'_>)
         return Err(shape(op, "v", expected, format!("{:?}", v.shape())));
     }
     for (arg, depth) in [("q", depth), ("v", value_depth)] {
-        if depth == 0 || depth % DEPTH_STEP != 0 || depth > DEPTH_MAX {
+        if !takes_depth(depth) {
             return Err(shape(op, arg, format!("a head size of {DEPTH_STEP}, 16, … {DEPTH_MAX}"), depth));
         }
     }

@@ -89,6 +89,20 @@ impl Tile {
         Tile { size: 0, waves, tiles, other, lanes, own_words: 0 }
     }
 
+    /// The smallest, for kernels that only need some.
+    pub const SMALLEST: Tile = Tile { size: 0, waves: 16, tiles: 1, other: 16, lanes: 16, own_words: 0 };
+
+    /// The tiles of a gradient: it keeps two own operands, and two tiles of values.
+    pub fn choose_backward(info: &ArchInfo, matrix: bool, dtype: DType, streamed: [usize; 2], rows: usize) -> Tile {
+        let tile = Tile::choose(info, matrix, dtype, streamed, rows, 2);
+        let narrow = streamed.iter().sum::<usize>() <= 128;
+        match tile.size {
+            0 => Tile { tiles: 1, ..tile },
+            16 => Tile { tiles: 1, other: tile.other.min(32), own_words: 0, ..tile },
+            _ => Tile { own_words: if narrow { 64 } else { 0 }, ..tile },
+        }
+    }
+
     /// Own rows of a workgroup.
     pub fn own(self) -> usize {
         usize::from(self.waves) * usize::from(self.tiles) * usize::from(self.size.max(1))

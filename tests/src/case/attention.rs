@@ -1,7 +1,10 @@
 //! Attention: sizes around every tile, head sizes, shared heads, everything that hides a key, sequences of different lengths.
 
 use rocfire_hal::{DType, Stream, Tensor};
-use rocfire_kernels::attention::{AttentionInputs, AttentionParams, Starts, attention as launch_attention};
+use rocfire_kernels::attention::{
+    AttentionInputs, AttentionParams, AttentionSaved, Starts, attention as launch_attention,
+    attention_backward as launch_backward,
+};
 
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
@@ -72,6 +75,22 @@ const SIZES: [Spec; 14] = [
     Spec { batches: 2, q_rows: 130, k_rows: 130, depth: 32, value_depth: 32, causal: true, ..PLAIN },
 ];
 
+/// The same for gradients.
+const GRADIENT_SIZES: [Spec; 12] = [
+    Spec { ..PLAIN },
+    Spec { batches: 2, heads: 4, kv_heads: 2, q_rows: 33, k_rows: 65, causal: true, ..PLAIN },
+    Spec { q_rows: 65, k_rows: 31, causal: true, ..PLAIN },
+    Spec { heads: 2, kv_heads: 2, q_rows: 17, k_rows: 37, bias: Some([1, 2, 1, 37]), softcap: Some(1.5), ..PLAIN },
+    Spec { q_rows: 17, k_rows: 37, mask: Some([1, 1, 17, 37]), ..PLAIN },
+    Spec { heads: 2, q_rows: 70, k_rows: 40, left: Some(17), right: Some(3), rows_first: true, ..PLAIN },
+    Spec { heads: 3, q_rows: 40, k_rows: 33, causal: true, ..PLAIN },
+    Spec { q_rows: 9, k_rows: 0, ..PLAIN },
+    Spec { q_rows: 17, k_rows: 20, depth: 256, value_depth: 256, ..PLAIN },
+    Spec { q_rows: 20, k_rows: 45, depth: 192, value_depth: 128, causal: true, ..PLAIN },
+    Spec { q_rows: 35, k_rows: 35, depth: 128, value_depth: 128, causal: true, ..PLAIN },
+    Spec { q_rows: 0, k_rows: 9, ..PLAIN },
+];
+
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (turn, spec) in SIZES.into_iter().enumerate() {
@@ -83,6 +102,9 @@ pub fn cases() -> Vec<Case> {
     }
     for dtype in [DType::F16, DType::F32] {
         cases.push(varied(dtype));
+    }
+    for (turn, spec) in GRADIENT_SIZES.into_iter().enumerate() {
+        cases.push(backward(FLOATS[turn % 4], spec));
     }
     cases
 }
@@ -145,24 +167,30 @@ fn broadcast(array: &Array, at: [usize; 4]) -> f64 {
     array.values[place]
 }
 
-/// Output and logarithms of sums, one row after the other.
-fn oracle(spec: &Spec, inputs: &[Array]) -> Vec<Vec<f64>> {
-    let (q, k, v) = (&inputs[0].values, &inputs[1].values, &inputs[2].values);
+/// One query: where it and its heads are, and its weights.
+struct Line {
+    batch: usize,
+    head: usize,
+    kv_head: usize,
+    row: usize,
+    lse: f64,
+    /// Keys that it sees: the key, its weight, and what the derivative of the soft-cap is there.
+    seen: Vec<(usize, f64, f64)>,
+}
+
+fn lines(spec: &Spec, inputs: &[Array]) -> Vec<Line> {
+    let (q, k) = (&inputs[0].values, &inputs[1].values);
     let mask = spec.mask.map(|_| &inputs[3]);
-    let bias = spec.bias.map(|_| &inputs[inputs.len() - 1]);
-    let lines = spec.batches * spec.heads * spec.q_rows;
-    let mut out = vec![0.0; lines * spec.value_depth];
-    let mut lse = vec![f64::NEG_INFINITY; lines];
+    let bias = spec.bias.map(|_| &inputs[3 + usize::from(spec.mask.is_some())]);
     let shift = spec.k_rows as i64 - spec.q_rows as i64;
-    for line in 0..lines {
-        let (batch, head, row) = (line / spec.q_rows / spec.heads, line / spec.q_rows % spec.heads, line % spec.q_rows);
-        let kv_head = head / (spec.heads / spec.kv_heads);
+    let right = if spec.causal { Some(0) } else { spec.right };
+    let line = |line: usize| {
+        let (batch, head) = (line / spec.q_rows / spec.heads, line / spec.q_rows % spec.heads);
+        let (kv_head, row) = (head / (spec.heads / spec.kv_heads), line % spec.q_rows);
         let q_at = spec.at(spec.heads, spec.q_rows, spec.depth, [batch, head, row]);
-        let own = row as i64 + shift;
-        let right = if spec.causal { Some(0) } else { spec.right };
         let mut scores = Vec::new();
         for key in 0..spec.k_rows {
-            let ahead = key as i64 - own;
+            let ahead = key as i64 - (row as i64 + shift);
             let hidden = right.is_some_and(|right| ahead > right as i64)
                 || spec.left.is_some_and(|left| -ahead > left as i64)
                 || mask.is_some_and(|mask| broadcast(mask, [batch, head, row, key]) != 0.0);
@@ -172,28 +200,64 @@ fn oracle(spec: &Spec, inputs: &[Array]) -> Vec<Vec<f64>> {
             let k_at = spec.at(spec.kv_heads, spec.k_rows, spec.depth, [batch, kv_head, key]);
             let product = dot((0..spec.depth).map(|d| (q[q_at + d], k[k_at + d])));
             let mut score = product / (spec.depth as f64).sqrt();
+            let mut slope = 1.0;
             if let Some(softcap) = spec.softcap {
-                score = softcap * (score / softcap).tanh();
+                let bent = (score / softcap).tanh();
+                (score, slope) = (softcap * bent, 1.0 - bent * bent);
             }
             score += bias.map_or(0.0, |bias| broadcast(bias, [batch, head, row, key]));
-            scores.push((key, score));
+            scores.push((key, score, slope));
         }
-        let most = scores.iter().map(|&(_, score)| score).fold(f64::NEG_INFINITY, f64::max);
-        let weights: Vec<f64> = scores.iter().map(|(_, score)| (score - most).exp()).collect();
-        let total = sum(&weights);
-        if scores.is_empty() {
-            continue;
-        }
-        lse[line] = most + total.ln();
-        let to = spec.at(spec.heads, spec.q_rows, spec.value_depth, [batch, head, row]);
+        let most = scores.iter().map(|&(_, score, _)| score).fold(f64::NEG_INFINITY, f64::max);
+        let exp: Vec<f64> = scores.iter().map(|&(_, score, _)| (score - most).exp()).collect();
+        let total = sum(&exp);
+        let seen = scores.iter().zip(&exp).map(|(&(key, _, slope), exp)| (key, exp / total, slope)).collect();
+        let lse = if scores.is_empty() { f64::NEG_INFINITY } else { most + total.ln() };
+        Line { batch, head, kv_head, row, lse, seen }
+    };
+    (0..spec.batches * spec.heads * spec.q_rows).map(line).collect()
+}
+
+/// Output and logarithms of sums.
+fn oracle(spec: &Spec, inputs: &[Array]) -> Vec<Vec<f64>> {
+    let v = &inputs[2].values;
+    let lines = lines(spec, inputs);
+    let mut out = vec![0.0; lines.len() * spec.value_depth];
+    for line in &lines {
+        let to = spec.at(spec.heads, spec.q_rows, spec.value_depth, [line.batch, line.head, line.row]);
+        let v_at = |key| spec.at(spec.kv_heads, spec.k_rows, spec.value_depth, [line.batch, line.kv_head, key]);
         for d in 0..spec.value_depth {
-            let terms = scores.iter().zip(&weights).map(|(&(key, _), &weight)| {
-                (weight, v[spec.at(spec.kv_heads, spec.k_rows, spec.value_depth, [batch, kv_head, key]) + d])
-            });
-            out[to + d] = dot(terms) / total;
+            out[to + d] = dot(line.seen.iter().map(|&(key, weight, _)| (weight, v[v_at(key) + d])));
         }
     }
-    vec![out, lse]
+    vec![out, lines.iter().map(|line| line.lse).collect()]
+}
+
+/// Gradients of queries, keys and values, by the chain rule; the output's gradient is the last input.
+fn backward_oracle(spec: &Spec, inputs: &[Array]) -> Vec<Vec<f64>> {
+    let [q, k, v] = [0, 1, 2].map(|n| &inputs[n].values);
+    let dout = &inputs[inputs.len() - 1].values;
+    let mut gradients = [q, k, v].map(|values| vec![0.0; values.len()]);
+    let scale = 1.0 / (spec.depth as f64).sqrt();
+    for line in lines(spec, inputs) {
+        let q_at = spec.at(spec.heads, spec.q_rows, spec.depth, [line.batch, line.head, line.row]);
+        let o_at = spec.at(spec.heads, spec.q_rows, spec.value_depth, [line.batch, line.head, line.row]);
+        let k_at = |key| spec.at(spec.kv_heads, spec.k_rows, spec.depth, [line.batch, line.kv_head, key]);
+        let v_at = |key| spec.at(spec.kv_heads, spec.k_rows, spec.value_depth, [line.batch, line.kv_head, key]);
+        let of_weight = |key| dot((0..spec.value_depth).map(|d| (dout[o_at + d], v[v_at(key) + d])));
+        let mean = dot(line.seen.iter().map(|&(key, weight, _)| (weight, of_weight(key))));
+        for &(key, weight, slope) in &line.seen {
+            let of_product = weight * (of_weight(key) - mean) * slope * scale;
+            for d in 0..spec.depth {
+                gradients[0][q_at + d] += of_product * k[k_at(key) + d];
+                gradients[1][k_at(key) + d] += of_product * q[q_at + d];
+            }
+            for d in 0..spec.value_depth {
+                gradients[2][v_at(key) + d] += weight * dout[o_at + d];
+            }
+        }
+    }
+    gradients.into()
 }
 
 /// The type of the logarithms of sums.
@@ -203,10 +267,7 @@ fn real(dtype: DType) -> DType {
 
 fn forward(dtype: DType, spec: Spec) -> Case {
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
-        let heads_first = |tensor: &Tensor| -> Result<Tensor, Failure> {
-            let layout = if spec.rows_first { tensor.layout().swap(1, 2)? } else { *tensor.layout() };
-            Ok(tensor.with_layout(layout)?)
-        };
+        let heads_first = |tensor: &Tensor| heads_first(&spec, tensor);
         let (q, k, v) = (heads_first(&inputs[0])?, heads_first(&inputs[1])?, heads_first(&inputs[2])?);
         let read = AttentionInputs {
             q: q.view(),
@@ -229,6 +290,46 @@ fn forward(dtype: DType, spec: Spec) -> Case {
     let call =
         Call { inputs: spec.inputs(dtype), outputs, launch, oracle: move |inputs: &[Array]| oracle(&spec, inputs) };
     Case::new("attention", dtype, spec.name(), flops, call).summing(spec.depth + spec.k_rows)
+}
+
+/// The tensor with heads before rows.
+fn heads_first(spec: &Spec, tensor: &Tensor) -> Result<Tensor, Failure> {
+    let layout = if spec.rows_first { tensor.layout().swap(1, 2)? } else { *tensor.layout() };
+    Ok(tensor.with_layout(layout)?)
+}
+
+/// Forward, then backward.
+fn backward(dtype: DType, spec: Spec) -> Case {
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let (q, k, v) =
+            (heads_first(&spec, &inputs[0])?, heads_first(&spec, &inputs[1])?, heads_first(&spec, &inputs[2])?);
+        let dout = heads_first(&spec, &inputs[inputs.len() - 1])?;
+        let read = AttentionInputs {
+            q: q.view(),
+            k: k.view(),
+            v: v.view(),
+            mask: spec.mask.map(|_| inputs[3].view()),
+            bias: spec.bias.map(|_| inputs[3 + usize::from(spec.mask.is_some())].view()),
+            starts: None,
+        };
+        let mut out = Tensor::empty(q.device(), dout.shape(), dtype)?;
+        let mut lse = Tensor::empty(q.device(), &dout.shape()[..3], real(dtype))?;
+        launch_attention(stream, &read, &spec.params(), out.view_mut(), Some(lse.view_mut()))?;
+        let saved = AttentionSaved { out: out.view(), lse: lse.view(), dout: dout.view() };
+        let [dq, dk, dv] = outputs else { unreachable!("three outputs are asked for below") };
+        let (mut dq, mut dk, mut dv) = (heads_first(&spec, dq)?, heads_first(&spec, dk)?, heads_first(&spec, dv)?);
+        let gradients = [dq.view_mut(), dk.view_mut(), dv.view_mut()];
+        Ok(launch_backward(stream, &read, &saved, &spec.params(), gradients)?)
+    };
+    let mut inputs = spec.inputs(dtype);
+    let outputs = inputs[..3].iter().map(|(array, _)| (array.shape.clone(), dtype)).collect();
+    let dout = spec.stored(spec.heads, spec.q_rows, spec.value_depth);
+    inputs.push((Array::random(&dout, dtype, 6), Placement::Contiguous));
+    let pairs = (spec.batches * spec.heads * spec.q_rows * spec.k_rows) as f64;
+    let flops = pairs * (8.0 * spec.depth as f64 + 6.0 * spec.value_depth as f64);
+    let oracle = move |inputs: &[Array]| backward_oracle(&spec, inputs);
+    let call = Call { inputs, outputs, launch, oracle };
+    Case::new("attention_backward", dtype, spec.name(), flops, call).summing(spec.depth + spec.q_rows + spec.k_rows)
 }
 
 /// Rows at which sequences of queries and of keys begin: a long one, an empty one, one without keys, a short one.

@@ -1,0 +1,304 @@
+// attention_backward: gradients of attention, from its output's gradient and the logarithms of sums that it left.
+//
+//   P = exp(S - LSE), dP = dO · Vᵀ, delta = Σ dO ∘ O per row, dS = P ∘ (dP - delta)
+//   dQ = scale · dS · K, dK = scale · dSᵀ · Q, dV = Pᵀ · dO
+//
+// Shapes : as attention; dO as O, dQ as Q, dK as K, dV as V; delta [batches, heads, q_rows], contiguous
+// Grid   : attention_delta (ceil(rows / 16), 1, 1), rows = batches * heads * q_rows
+//          attention_backward_q (tiles of queries, heads, batches)
+//          attention_backward_kv (tiles of keys, heads / group, batches)
+// Block  : attention_delta (256, 1, 1), the others (THREADS, 1, 1)
+// LDS    : OTHER rows of K and V, or of Q and dO with their LSE and delta; for FMA OWN * (OTHER + 1) values twice
+// Needs  : as attention; gradients overlap nothing                         checked by the launcher
+// Numeric: as attention; P and dS are rounded to the input's type for their products on the matrix unit. Every gradient is
+//          summed by one workgroup, over tiles in ascending order, dK and dV over the heads that share them first to last:
+//          no atomics, the same bits on every run.
+//
+// Macros : those of tile.h; ATTENTION_EXTRA; ATTENTION_PART: 0 delta, 1 dQ, 2 dK and dV, 3 dV, 4 dK (one by one where
+//          registers do not suffice for both)
+struct GradientArgs {
+    Problem p;
+    const In* out;
+    const In* dout;
+    const Real* lse;
+    Real* delta;
+    In* dq;
+    In* dk;
+    In* dv;
+    i64 out_batch, out_head, out_row, dout_batch, dout_head, dout_row, lse_batch, lse_head, lse_row;
+    i64 delta_batch, delta_head, dq_batch, dq_head, dq_row, dk_batch, dk_head, dk_row, dv_batch, dv_head, dv_row;
+    i64 rows;  // of all heads and batches
+};
+static_assert(sizeof(GradientArgs) == sizeof(Problem) + 224, "as in attention_backward.rs");
+static_assert(sizeof(Problem) == 280, "as in problem.rs");
+
+#if ATTENTION_PART == 0
+// Elements of one access; a lane takes four at a time.
+#define PART (VEC < 4 ? VEC : 4)
+extern "C" __global__ __launch_bounds__(256) void attention_delta(GradientArgs a) {
+    const Problem& g = a.p;
+    i64 row = (i64)group_x() * 16 + thread_x() / 16;
+    bool there = row < a.rows;
+    row = there ? row : a.rows - 1;
+    i64 line = row / g.q_rows, place = row - line * g.q_rows, batch = line / g.heads, head = line - batch * g.heads;
+    const In* out = a.out + batch * a.out_batch + head * a.out_head + place * a.out_row;
+    const In* dout = a.dout + batch * a.dout_batch + head * a.dout_head + place * a.dout_row;
+    Real sum = (Real)0;
+    for (int d = (int)(thread_x() % 16) * 4; d < g.value_depth; d += 64) {
+        Vec<In, PART> x[4 / PART], y[4 / PART];
+#pragma unroll
+        for (int part = 0; part < 4 / PART; ++part) {
+            x[part] = load<PART>(out + d + part * PART);
+            y[part] = load<PART>(dout + d + part * PART);
+        }
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+            sum = rf::fma(cast<Real>(x[e / PART][e % PART]),
+                          cast<Real>(y[e / PART][e % PART]), sum);
+    }
+    sum += dpp<RF_DPP_XOR1>(sum);
+    sum += dpp<RF_DPP_XOR2>(sum);
+    sum += dpp<RF_DPP_HALF_MIRROR>(sum);
+    sum += dpp<RF_DPP_MIRROR>(sum);
+    if (there && thread_x() % 16 == 0) a.delta[batch * a.delta_batch + head * a.delta_head + place] = sum;
+}
+#endif
+
+// LSE as an exponent of 2; a row that saw nothing hides everything.
+RF_FN Real exponent_of(Real lse) {
+    return lse == (Real)-__builtin_inff() ? (Real)__builtin_inff() : lse * (Real)LOG2_E;
+}
+
+#if ATTENTION_PART == 1
+extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_q(GradientArgs a) {
+    __shared__ __attribute__((aligned(16))) In lds_k[OTHER * Row<ATTENTION_D>::LENGTH];
+    __shared__ __attribute__((aligned(16))) In lds_v[OTHER * Row<ATTENTION_DV>::LENGTH];
+    __shared__ Real lds_s[EXCHANGE];
+    const Problem& g = a.p;
+
+    u32 batch = group_z();
+    Sequence s = sequence(g, batch);
+    int head = (int)group_y(), own_first = (int)group_x() * OWN;
+    if (own_first >= s.q_rows) return;
+    const In* k = g.k + batch * g.k_batch + head / g.group * g.k_head + s.k_first * g.k_row;
+    const In* v = g.v + batch * g.v_batch + head / g.group * g.v_head + s.k_first * g.v_row;
+
+    Lane at;
+    at.start();
+    Own<ATTENTION_D> q;
+    Own<ATTENTION_DV> dout;
+    int place[Lane::SLOTS], heads[Lane::SLOTS];
+    bool there[Lane::SLOTS];
+    Real lse[Lane::SLOTS], delta[Lane::SLOTS];
+#pragma unroll
+    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+        int row = own_first + at.own(slot);
+        there[slot] = row < s.q_rows;
+        place[slot] = there[slot] ? row : s.q_rows - 1;
+        heads[slot] = head;
+        i64 from = s.q_first + place[slot];
+        q.rows[slot] = g.q + batch * g.q_batch + head * g.q_head + from * g.q_row;
+        dout.rows[slot] = a.dout + batch * a.dout_batch + head * a.dout_head + from * a.dout_row;
+        lse[slot] = exponent_of(a.lse[batch * a.lse_batch + head * a.lse_head + from * a.lse_row]);
+        delta[slot] = a.delta[batch * a.delta_batch + head * a.delta_head + from];
+    }
+    q.start(at, g.depth);
+    dout.start(at, g.value_depth);
+
+    int last_query = (own_first + OWN < s.q_rows ? own_first + OWN : s.q_rows) - 1;
+    int end = last_query + s.shift + g.right + 1, first = own_first + s.shift - g.left;
+    end = end < s.k_rows ? end : s.k_rows;
+    first = first > 0 ? first / OTHER * OTHER : 0;
+
+    const Real unit = unit_of(g);
+    Output<ATTENTION_D> out;
+    out.clear();
+    Loader<ATTENTION_D> load_k;
+    Loader<ATTENTION_DV> load_v;
+    if (first < end) {
+        load_k.fetch(k, g.k_row, first, s.k_rows, g.depth);
+        load_v.fetch(v, g.v_row, first, s.k_rows, g.value_depth);
+    }
+    for (; first < end; first += OTHER) {
+        load_k.put(lds_k);
+        load_v.put(lds_v);
+        barrier();
+        if (first + OTHER < end) {
+            load_k.fetch(k, g.k_row, first + OTHER, s.k_rows, g.depth);
+            load_v.fetch(v, g.v_row, first + OTHER, s.k_rows, g.value_depth);
+        }
+        Real p[Lane::VALUES], dp[Lane::VALUES], slope[ATTENTION_EXTRA ? Lane::VALUES : 1];
+        product<ATTENTION_D>(at, q, lds_k, p);
+        bool whole = first + OTHER <= s.k_rows && first + OTHER - 1 <= own_first + s.shift + g.right &&
+                     first >= last_query + s.shift - g.left;
+        finish_scores<true>(g, s, at, batch, place, heads, first, s.k_rows, whole, p, ATTENTION_EXTRA ? slope : (Real*)0);
+        product<ATTENTION_DV>(at, dout, lds_v, dp);
+#if ATTENTION_EXTRA
+        if (g.keep >> 32 == 0) {
+            Real factor[Lane::VALUES];
+            u64 keys[Lane::SLOTS];
+#pragma unroll
+            for (int slot = 0; slot < Lane::SLOTS; ++slot) keys[slot] = draw_key(g, batch, head);
+            draw<true>(g, at, place, keys, first, factor);
+#pragma unroll
+            for (int i = 0; i < Lane::VALUES; ++i) dp[i] *= factor[i];
+        }
+#endif
+#pragma unroll
+        for (int i = 0; i < Lane::VALUES; ++i) {
+            int slot = Lane::slot(i);
+            p[i] = exp2_of(rf::fma(p[i], unit, -lse[slot])) * (dp[i] - delta[slot]);
+            if (ATTENTION_EXTRA) p[i] *= slope[ATTENTION_EXTRA ? i : 0];
+        }
+        at.exchange(p, lds_s);
+        if (!ATTENTION_SIZE) barrier();
+        out.add(at, p, lds_s, lds_k);
+        barrier();
+    }
+
+    In* to[Lane::SLOTS];
+    Real scale[Lane::SLOTS];
+#pragma unroll
+    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+        to[slot] = a.dq + batch * a.dq_batch + head * a.dq_head + (s.q_first + place[slot]) * a.dq_row;
+        scale[slot] = (Real)g.scale;
+    }
+    out.write(at, to, there, scale, g.depth);
+}
+#endif
+
+#if ATTENTION_PART >= 2
+#define GIVES_V (ATTENTION_PART != 4)
+#define GIVES_K (ATTENTION_PART != 3)
+extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_kv(GradientArgs a) {
+    __shared__ __attribute__((aligned(16))) In lds_q[OTHER * Row<ATTENTION_D>::LENGTH];
+    __shared__ __attribute__((aligned(16))) In lds_dout[OTHER * Row<ATTENTION_DV>::LENGTH];
+    __shared__ Real lds_s[2][EXCHANGE];
+    __shared__ Real lds_lse[OTHER], lds_delta[OTHER];
+    const Problem& g = a.p;
+
+    u32 batch = group_z();
+    Sequence s = sequence(g, batch);
+    int kv_head = (int)group_y(), own_first = (int)group_x() * OWN;
+    if (own_first >= s.k_rows) return;
+
+    Lane at;
+    at.start();
+    Own<ATTENTION_D> k;
+    Own<ATTENTION_DV> v;
+    int place[Lane::SLOTS], heads[Lane::SLOTS];
+    bool there[Lane::SLOTS];
+#pragma unroll
+    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+        int row = own_first + at.own(slot);
+        there[slot] = row < s.k_rows;
+        place[slot] = there[slot] ? row : s.k_rows - 1;
+        k.rows[slot] = g.k + batch * g.k_batch + kv_head * g.k_head + (s.k_first + place[slot]) * g.k_row;
+        v.rows[slot] = g.v + batch * g.v_batch + kv_head * g.v_head + (s.k_first + place[slot]) * g.v_row;
+    }
+    k.start(at, g.depth);
+#if GIVES_K
+    v.start(at, g.value_depth);
+#endif
+
+    // Queries that see some key of this workgroup.
+    int last_key = (own_first + OWN < s.k_rows ? own_first + OWN : s.k_rows) - 1;
+    int end = last_key - s.shift + g.left + 1, begin = own_first - s.shift - g.right;
+    end = end < s.q_rows ? end : s.q_rows;
+    begin = begin > 0 ? begin / OTHER * OTHER : 0;
+
+    const Real unit = unit_of(g);
+    Output<GIVES_K ? ATTENTION_D : 32> out_k;
+    Output<GIVES_V ? ATTENTION_DV : 32> out_v;
+    out_k.clear();
+    out_v.clear();
+    Loader<ATTENTION_D> load_q;
+    Loader<ATTENTION_DV> load_dout;
+    for (int head = kv_head * g.group; head < (kv_head + 1) * g.group; ++head) {
+        const In* q = g.q + batch * g.q_batch + head * g.q_head + s.q_first * g.q_row;
+        const In* dout = a.dout + batch * a.dout_batch + head * a.dout_head + s.q_first * a.dout_row;
+        const Real* lse = a.lse + batch * a.lse_batch + head * a.lse_head + s.q_first * a.lse_row;
+        const Real* delta = a.delta + batch * a.delta_batch + head * a.delta_head + s.q_first;
+#pragma unroll
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) heads[slot] = head;
+        for (int first = begin; first < end; first += OTHER) {
+            load_q.fetch(q, g.q_row, first, s.q_rows, g.depth);
+            load_dout.fetch(dout, a.dout_row, first, s.q_rows, g.value_depth);
+            barrier();
+            load_q.put(lds_q);
+            load_dout.put(lds_dout);
+            for (int row = (int)thread_x(); row < OTHER; row += THREADS) {
+                bool inside = first + row < s.q_rows;
+                lds_lse[row] = inside ? exponent_of(lse[(i64)(first + row) * a.lse_row]) : (Real)__builtin_inff();
+                lds_delta[row] = inside ? delta[first + row] : (Real)0;
+            }
+            barrier();
+            Real p[Lane::VALUES], slope[ATTENTION_EXTRA ? Lane::VALUES : 1];
+            product<ATTENTION_D>(at, k, lds_q, p);
+            bool whole = first + OTHER <= s.q_rows && last_key <= first + s.shift + g.right &&
+                         own_first >= first + OTHER - 1 + s.shift - g.left;
+            finish_scores<false>(g, s, at, batch, place, heads, first, s.k_rows, whole, p, ATTENTION_EXTRA ? slope : (Real*)0);
+#pragma unroll
+            for (int i = 0; i < Lane::VALUES; ++i) p[i] = exp2_of(rf::fma(p[i], unit, -lds_lse[at.other(i)]));
+#if ATTENTION_EXTRA
+            Real factor[Lane::VALUES];
+#pragma unroll
+            for (int i = 0; i < Lane::VALUES; ++i) factor[i] = (Real)1;
+            if (g.keep >> 32 == 0) {
+                u64 keys[Lane::SLOTS];
+#pragma unroll
+                for (int slot = 0; slot < Lane::SLOTS; ++slot) keys[slot] = draw_key(g, batch, head);
+                draw<false>(g, at, place, keys, first, factor);
+            }
+#endif
+#if GIVES_V
+            Real kept[Lane::VALUES];
+#pragma unroll
+            for (int i = 0; i < Lane::VALUES; ++i) {
+                kept[i] = p[i];
+#if ATTENTION_EXTRA
+                kept[i] *= factor[i];
+#endif
+            }
+            at.exchange(kept, lds_s[0]);
+            if (!ATTENTION_SIZE) barrier();
+            out_v.add(at, kept, lds_s[0], lds_dout);
+#endif
+#if GIVES_K
+            Real ds[Lane::VALUES];
+            product<ATTENTION_DV>(at, v, lds_dout, ds);
+#pragma unroll
+            for (int i = 0; i < Lane::VALUES; ++i) {
+#if ATTENTION_EXTRA
+                ds[i] *= factor[i];
+                p[i] *= slope[i];
+#endif
+                ds[i] = p[i] * (ds[i] - lds_delta[at.other(i)]);
+            }
+            at.exchange(ds, lds_s[1]);
+            if (!ATTENTION_SIZE) barrier();
+            out_k.add(at, ds, lds_s[1], lds_q);
+#endif
+        }
+    }
+
+    Real scale[Lane::SLOTS];
+    In* to[Lane::SLOTS];
+#if GIVES_K
+#pragma unroll
+    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+        scale[slot] = (Real)g.scale;
+        to[slot] = a.dk + batch * a.dk_batch + kv_head * a.dk_head + (s.k_first + place[slot]) * a.dk_row;
+    }
+    out_k.write(at, to, there, scale, g.depth);
+#endif
+#if GIVES_V
+#pragma unroll
+    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+        scale[slot] = (Real)1;
+        to[slot] = a.dv + batch * a.dv_batch + kv_head * a.dv_head + (s.k_first + place[slot]) * a.dv_row;
+    }
+    out_v.write(at, to, there, scale, g.value_depth);
+#endif
+}
+#endif
