@@ -19,6 +19,9 @@
 //! the device later is an `ExecutionError` from the read or the sync that waits for it. Running out of memory is the
 //! former, and leaves the device usable.
 //!
+//! [`attention`] is what Burn has no operator for: attention with a window, dropout, shared heads, and its gradients without the
+//! scores in memory.
+//!
 //! # Numbers
 //! Bools are bytes. `Flex32` is f32. Integer division by zero gives 0. An index outside its axis reads 0 and writes nothing.
 //! Random numbers are functions of the seed, the number of calls since, and the element's index.
@@ -29,8 +32,9 @@
 //! - With every tap copied: interpolation and average pools, and their gradients.
 //! - Several launches: deformable convolution, `grid_sample`, CTC's gradient, maximum pools with indices, quantised
 //!   arithmetic other than products (to floats and back).
-//! - Attention keeps its scores in memory.
+//! - Attention with head sizes that are no multiple of 8 or above 256 keeps its scores in memory.
 
+pub mod attention;
 mod backend;
 mod convert;
 mod device;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::{Rocm, RocmTensor};
 
 /// What Burn keeps for a tensor of any kind.
-pub(super) type Handle = <Rocm as BackendIr>::Handle;
+pub(crate) type Handle = <Rocm as BackendIr>::Handle;
 
 /// The tensor in a handle.
 ///

@@ -26,7 +26,7 @@ mod arrange;
 mod axes;
 mod execute;
 mod fuser;
-mod handle;
+pub(crate) mod handle;
 mod indexed;
 mod matmul;
 mod moves;

@@ -23,7 +23,7 @@ mod transaction;
 pub(crate) mod view;
 
 pub(crate) use quantized::{in_shape, refusal};
-pub(crate) use random::seed;
+pub(crate) use random::{next_draw, seed};
 pub(crate) use view::reshape;
 
 use burn_backend::DType as BurnDType;

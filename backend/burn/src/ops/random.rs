@@ -33,6 +33,11 @@ fn next(device: DeviceId) -> Seed {
     draw
 }
 
+/// The next draw of a device's sequence, for an operator that draws itself.
+pub(crate) fn next_draw(device: &RocmDevice) -> Result<Seed> {
+    Ok(next(device.open()?.id()))
+}
+
 /// A tensor of draws.
 pub(crate) fn random(shape: &[usize], distribution: Distribution, device: &RocmDevice, dtype: DType) -> Result<Tensor> {
     let device = device.open()?;

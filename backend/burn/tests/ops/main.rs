@@ -4,6 +4,7 @@
 //! with their own oracles. Shapes include 1, primes, nothing at all, broadcasts and views.
 
 mod activation;
+mod attention;
 mod check;
 mod ctc;
 mod dtypes;

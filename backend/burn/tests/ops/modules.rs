@@ -175,14 +175,18 @@ fn attention_with_every_option() {
         (true, true, AttentionModuleOptions { scale: None, softcap: None, is_causal: true }),
         (false, false, AttentionModuleOptions { scale: None, softcap: None, is_causal: true }),
     ];
-    for (masked, biased, options) in cases {
-        agree!(format!("attention {masked} {biased} {options:?}"), SUMS, device => {
-            let q = f32s::<B>(&[2, 3, 5, 8], 1, device);
-            let k = f32s::<B>(&[2, 3, 7, 8], 2, device);
-            let v = f32s::<B>(&[2, 3, 7, 4], 3, device);
+    // The second pair of head sizes is the kernel's, the first is not.
+    for ((masked, biased, options), [depth, value_depth]) in
+        cases.iter().flat_map(|case| [(case, [8, 4]), (case, [16, 24])])
+    {
+        let (masked, biased, options) = (*masked, *biased, options.clone());
+        agree!(format!("attention {masked} {biased} {options:?} {depth}"), SUMS, device => {
+            let q = f32s::<B>(&[2, 3, 5, depth], 1, device);
+            let k = f32s::<B>(&[2, 3, 7, depth], 2, device);
+            let v = f32s::<B>(&[2, 3, 7, value_depth], 3, device);
             let mask = masked.then(|| bools::<B>(&[2, 3, 5, 7], 4, device));
             let bias = biased.then(|| f32s::<B>(&[2, 3, 5, 7], 5, device));
-            vec![float::<B>(B::attention(q, k, v, mask, bias, options))]
+            vec![float::<B>(B::attention(q, k, v, mask, bias, options.clone()))]
         });
     }
 }

@@ -1,10 +1,12 @@
-//! Attention in three launches: scores, their softmax with everything that is done to them before, and the product.
+//! Attention: one launch, without its scores in memory, for the head sizes that the kernel has; for others three, scores,
+//! their softmax with everything that is done to them before, and the product.
 //!
-//! The scores are kept whole. Burn's `Autodiff` takes attention apart before it gets here.
+//! Burn's `Autodiff` takes attention apart before it gets here.
 
 use burn_backend::ops::AttentionModuleOptions;
 use rocfire_fusion::{Binary, Compare, Graph, Reduce, Scalar, Unary, Value};
 use rocfire_hal::{DType, Error as HalError, Tensor};
+use rocfire_kernels::attention::{self as kernel, AttentionInputs, AttentionParams};
 
 use crate::error::Result;
 use crate::ops::{fused, matmul, view};
@@ -14,18 +16,25 @@ use crate::ops::{fused, matmul, view};
 /// `query`: `[batch, heads, rows, depth]`; `key`, `value`: `[batch, heads, columns, depth]`. `mask` (true: not seen) and
 /// `bias` broadcast to the scores. A row that sees nothing gives zeros.
 pub(crate) fn attention(
-    [query, key, value]: [&Tensor; 3],
+    inputs: [&Tensor; 3],
     mask: Option<&Tensor>,
     bias: Option<&Tensor>,
     options: &AttentionModuleOptions,
 ) -> Result<Tensor> {
-    let shapes = [query, key, value].map(|x| x.shape().len());
+    let shapes = inputs.map(|x| x.shape().len());
     if shapes != [4; 3] {
         return Err(HalError::shape("attention", "query, key, value", "of rank 4", format!("rank {shapes:?}")).into());
     }
     if let Some(softcap) = options.softcap.filter(|softcap| softcap.is_nan() || *softcap <= 0.0) {
         return Err(HalError::shape("attention", "softcap", "positive", softcap).into());
     }
+    if let Some(bias) = bias.filter(|bias| !bias.dtype().is_float()) {
+        return Err(HalError::shape("attention", "attn_bias", "a float", bias.dtype()).into());
+    }
+    if let Some(out) = whole(inputs, mask, bias, options)? {
+        return Ok(out);
+    }
+    let [query, key, value] = inputs;
     let scores = matmul::matmul(query, &view::swap(key, 2, 3)?)?;
     let scale = options.scale.unwrap_or_else(|| 1.0 / (query.shape()[3] as f64).sqrt());
     let dtype = scores.dtype();
@@ -47,6 +56,35 @@ pub(crate) fn attention(
     let graph = fused::graph(rows.name(), &[dtype, rows.bias.unwrap_or(dtype)], |g| rows.build(g));
     let weights = fused::elementwise(&graph, &inputs.iter().collect::<Vec<_>>(), &scalars, dtype)?;
     matmul::matmul(&weights, value)
+}
+
+/// In one launch, where head sizes and types are the kernel's and nothing is empty.
+fn whole(
+    [query, key, value]: [&Tensor; 3],
+    mask: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    options: &AttentionModuleOptions,
+) -> Result<Option<Tensor>> {
+    let [q, k, v] = [query, key, value].map(Tensor::shape);
+    let depths_fit = [q[3], v[3]].iter().all(|&depth| kernel::takes_depth(depth));
+    let types_fit = query.dtype().is_float() && [key, value].iter().all(|x| x.dtype() == query.dtype());
+    let shapes_fit = k[..2] == q[..2] && v[..3] == k[..3] && k[3] == q[3];
+    if !(depths_fit && types_fit && shapes_fit) {
+        return Ok(None);
+    }
+    let mut params = AttentionParams::default();
+    (params.scale, params.softcap, params.causal) = (options.scale, options.softcap, options.is_causal);
+    let inputs = AttentionInputs {
+        q: query.view(),
+        k: key.view(),
+        v: value.view(),
+        mask: mask.map(Tensor::view),
+        bias: bias.map(Tensor::view),
+        starts: None,
+    };
+    let mut out = Tensor::empty(query.device(), &[q[0], q[1], q[2], v[3]], query.dtype())?;
+    kernel::attention(query.device().stream(), &inputs, &params, out.view_mut(), None)?;
+    Ok(Some(out))
 }
 
 /// What is done to a row of scores.
