@@ -20,6 +20,7 @@ pub mod quant;
 pub mod random;
 pub mod reduce;
 pub mod registry;
+pub mod rope;
 pub mod scan;
 pub mod sort;
 #[cfg(test)]

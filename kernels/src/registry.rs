@@ -13,9 +13,10 @@ use crate::index::{CompactKey, GatherKey, ScatterKey, SelectKey, SortedKey, Upda
 use crate::loss::CtcKey;
 use crate::random::{Draw, RandomKey};
 use crate::reduce::ArgKey;
+use crate::rope::{RopeKey, RopeStyle};
 use crate::scan::{Cumulative, CumulativeKey};
 use crate::sort::SortKey;
-use crate::{attention, conv, gemm, index, loss, quant, random, reduce, scan, sort};
+use crate::{attention, conv, gemm, index, loss, quant, random, reduce, rope, scan, sort};
 
 /// One kernel source.
 #[derive(Clone, Debug)]
@@ -58,6 +59,10 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
                 add(operator, source);
             }
             gradient_sources(arch, dtype).for_each(|source| add("attention_backward", source));
+            for (position, vector, style) in [(DType::I32, 16, RopeStyle::NeoX), (DType::I64, 1, RopeStyle::GptJ)] {
+                let vector = (vector / dtype.size_bytes()).max(1);
+                add("rope", rope::source(RopeKey { dtype, position, vector, style }));
+            }
         }
         let index = if dtype.size_bytes() == 4 { DType::I32 } else { DType::I64 };
         add("compact", index::compact_source(CompactKey { word: dtype.size_bytes(), index }));

@@ -8,6 +8,7 @@ mod index;
 mod loss;
 mod random;
 mod reduce;
+mod rope;
 mod rows;
 mod scan;
 mod sort;
@@ -212,6 +213,7 @@ pub fn all() -> Vec<Case> {
         gemm::cases(),
         conv::cases(),
         attention::cases(),
+        rope::cases(),
         elementwise::cases(),
         rows::cases(),
         reduce::cases(),
