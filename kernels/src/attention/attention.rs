@@ -5,7 +5,7 @@ use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Source, Stream, Tensor, View, ViewMut};
 
 use super::problem::{Prepared, Problem, readable, strides};
-use super::tile::Tile;
+use super::tile::{Tile, general_only};
 use super::{AttentionInputs, AttentionParams};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
@@ -141,7 +141,8 @@ impl Forward<'_> {
             return Err(shape(OP, "q", format!("at most {GRID_YZ_MAX} heads"), heads));
         }
         let slices = slices(p, tiles * heads * p.batches);
-        let key = AttentionKey { dtype, depths, tile, extra: p.extra(), split: slices.is_some() };
+        let key =
+            AttentionKey { dtype, depths, tile, extra: p.extra() || general_only(info, tile), split: slices.is_some() };
         static SOURCES: Sources<AttentionKey> = Sources::new();
         let source = SOURCES.get(key, source);
         let run = Run { source: &source, tile, grid: [tiles, heads], packed };

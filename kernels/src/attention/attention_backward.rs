@@ -7,7 +7,7 @@ use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
 use super::attention::{OutputOf, check_output, disjoint_from_inputs, line_strides, real};
 use super::problem::{Prepared, Problem, readable, strides};
-use super::tile::Tile;
+use super::tile::{Tile, general_only};
 use super::{AttentionInputs, AttentionParams};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
@@ -142,8 +142,10 @@ impl Backward<'_> {
         let device = self.stream.device();
         let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
         let dtype = self.out.dtype();
-        let tile = Tile::choose_backward(device.arch().info(), device.config().matrix, dtype, depths, rows);
-        GradientKey { dtype, depths, tile, extra: p.extra(), part: Part::Delta }
+        let info = device.arch().info();
+        let tile = Tile::choose_backward(info, device.config().matrix, dtype, depths, rows);
+        let extra = p.extra() || general_only(info, tile);
+        GradientKey { dtype, depths, tile, extra, part: Part::Delta }
     }
 
     fn delta(&self, delta: &Tensor, rows: usize) -> Result<()> {
@@ -153,14 +155,14 @@ impl Backward<'_> {
         let source = sources(key);
         let args = self.args(0, rows, delta);
         let grid = [rows.div_ceil(DELTA_ROWS), 1, 1];
-        // SAFETY:
-        // - `GradientArgs` is the twin of the kernel's struct; `out` and `dout` are checked views of batches x heads x q_rows
-        //   rows, and `delta` has an element for each.
-        // - It writes `delta` only.
         let name = (OP, "attention_delta");
         let (block, args) = ([DELTA_BLOCK, 1, 1], bytemuck::bytes_of(&args));
         let shape = [rows, self.prepared.value_depth];
         let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
+        // SAFETY:
+        // - `GradientArgs` is the twin of the kernel's struct; `out` and `dout` are checked views of batches x heads x q_rows
+        //   rows, and `delta` has an element for each.
+        // - It writes `delta` only.
         unsafe { family::launch_bytes(self.stream, &source, name, grid, block, 0, args, &[delta.buffer()], work)? };
         Ok(())
     }
@@ -174,15 +176,15 @@ impl Backward<'_> {
             let args = self.args(first, 0, delta);
             let grid = [grid[0], grid[1], GRID_YZ_MAX.min(batches - first)];
             let block = [key.tile.threads(wave_size), 1, 1];
+            let p = self.prepared;
+            let shape = [p.batches, p.heads, p.q_rows, p.depth];
+            let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
+            let args = bytemuck::bytes_of(&args);
             // SAFETY:
             // - `GradientArgs` is the twin of the kernel's struct, sizes asserted on both sides. Views were checked to have the
             //   shapes that the extents in it say, with 16-byte rows, and lie inside their buffers; the kernel reads rows below
             //   those extents, and writes rows that are there.
             // - `written` lists the gradients that this part writes.
-            let p = self.prepared;
-            let shape = [p.batches, p.heads, p.q_rows, p.depth];
-            let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
-            let args = bytemuck::bytes_of(&args);
             unsafe { family::launch_bytes(self.stream, &source, name, grid, block, 0, args, written, work)? };
         }
         Ok(())

@@ -15,4 +15,4 @@ pub(crate) use attention::{AttentionKey, source};
 pub use attention_backward::{AttentionSaved, attention_backward};
 pub(crate) use attention_backward::{GradientKey, Part, backward_source};
 pub use problem::{AttentionInputs, AttentionParams, DEPTH_MAX, Dropout, Starts, takes_depth};
-pub(crate) use tile::Tile;
+pub(crate) use tile::{Tile, general_only};

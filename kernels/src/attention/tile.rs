@@ -74,8 +74,9 @@ impl Tile {
                 return if wide {
                     Tile { size, waves: 8, tiles: 1, other: 16, lanes: 0, own_words: 32 }
                 } else {
-                    let waves = if few { 1 } else { 4 };
-                    Tile { size, waves, tiles: 1, other: 64, lanes: 0, own_words: 64 }
+                    // One wave alone moves a tile with a quarter of the lanes: it takes a quarter of the rows.
+                    let (waves, other) = if few { (1, 16) } else { (4, 64) };
+                    Tile { size, waves, tiles: 1, other, lanes: 0, own_words: 64 }
                 };
             }
             (_, _) => {}
@@ -124,6 +125,13 @@ impl Tile {
             ("ATTENTION_OWN_WORDS", self.own_words),
         ]
     }
+}
+
+/// Whether the general variant (`ATTENTION_EXTRA`) is the only one. The loop of the plain one is a single block of
+/// instructions, in which the compiler reads so far ahead that a wave of the first WMMA, whose operands are doubled, has no
+/// registers left; the general one's branches stop it.
+pub(crate) fn general_only(info: &ArchInfo, tile: Tile) -> bool {
+    tile.size > 0 && info.matrix == Matrix::Wmma11
 }
 
 /// Side of the products that `chain.h` has for a type.
