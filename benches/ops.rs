@@ -11,6 +11,9 @@ use rocfire_hal::{DType, Device, DeviceId, DriverKind, Tensor};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 use rocfire_kernels::random::{Seed, normal};
 
+#[path = "ops/quant.rs"]
+mod quant;
+
 type Error = Box<dyn std::error::Error>;
 
 /// What the buffers of one operator add up to at least: several times the largest cache of any card.
@@ -66,7 +69,7 @@ fn main() -> Result<(), Error> {
         "{:<22} {:<26} {:>9} {:>7} {:>9} {:>6} {:>10}",
         "operator", "shape", "ms", "spread", "GB/s", "share", "GFLOP/s"
     );
-    for make in OPS {
+    for make in OPS.iter().chain(quant::OPS) {
         let op = make(&device)?;
         if !op.name.contains(&filter) {
             continue;

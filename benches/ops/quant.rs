@@ -1,0 +1,160 @@
+//! Quantisers of activations, and products by packed weights.
+
+use rocfire_hal::{DType, Device, Tensor};
+use rocfire_kernels::quant::{
+    CodeLayout, Format, Granularity, MxRounding, PeakRule, Rounding, ScaleKind, Scales, block_peaks, dequantise,
+    q_matmul, quantise, quantise_activations,
+};
+
+use super::{CHECKED_ROWS, Error, Op, ROTATION_BYTES, compare, elements, filled, shape_text, tolerance};
+
+const ROWS: usize = 8192;
+const COLS: usize = 4096;
+
+/// Activations of bf16 to codes and scales; checked by turning them back.
+pub(super) fn activations(
+    device: &Device,
+    name: &'static str,
+    format: Format,
+    granularity: Granularity,
+) -> Result<Op, Error> {
+    let grid = granularity.scales_shape([ROWS, COLS]);
+    let code_cols = COLS * format.bits() / 8;
+    let kind = granularity.kind();
+    let scale_bytes = grid[0] * grid[1] * kind.dtype().size_bytes();
+    let bytes = ROWS * (COLS * 2 + code_cols) + scale_bytes;
+    let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
+    let mut tensors = Vec::new();
+    for set in 0..sets {
+        let mut scales = Tensor::empty(device, &grid, kind.dtype())?;
+        let x = filled(device, &[ROWS, COLS], DType::BF16, set as u64)?;
+        if granularity == Granularity::Static {
+            block_peaks(device.stream(), x.view(), &[], PeakRule::scale(format.largest()), {
+                let layout = rocfire_hal::Layout::contiguous(&[1])?;
+                scales.view_mut().with_layout(layout)?
+            })?;
+        }
+        tensors.push((x, Tensor::empty(device, &[ROWS, code_cols], DType::U8)?, scales));
+    }
+    let tensors = std::rc::Rc::new(std::cell::RefCell::new(tensors));
+    let (of_check, stream_device) = (tensors.clone(), device.clone());
+    let launch = move |n: usize| -> Result<(), Error> {
+        let mut tensors = tensors.borrow_mut();
+        let (x, codes, scales) = &mut tensors[n % sets];
+        let stream = stream_device.stream();
+        Ok(quantise_activations(stream, x.view(), format, granularity, None, codes.view_mut(), scales.view_mut())?)
+    };
+    let check = move || -> Result<(), Error> {
+        let tensors = of_check.borrow();
+        let (x, codes, scales) = &tensors[0];
+        let block = match granularity {
+            Granularity::Static | Granularity::Tensor => [ROWS, COLS],
+            Granularity::Token => [1, COLS],
+            Granularity::Group(group) => [1, group],
+            Granularity::Block(side) => [side, side],
+            Granularity::Mx(_) => [1, 32],
+        };
+        let layout = match format.bits() {
+            8 => CodeLayout::bytes(format),
+            _ => CodeLayout::packed(format, 1, COLS),
+        };
+        let mut back = Tensor::empty(x.device(), &[ROWS, COLS], DType::F32)?;
+        let scales = Scales { view: scales.view(), kind, block: &block, global: None };
+        dequantise(x.device().stream(), codes.view(), &layout, Some(&scales), back.view_mut())?;
+        let (x, back) = (x.to_bytes()?, back.to_bytes()?);
+        for number in 0..CHECKED_ROWS {
+            let first = ROWS / CHECKED_ROWS * number * COLS;
+            // Four bits of mantissa, or eight of a whole number whose largest is some five times its mean; four bits less.
+            let allowed = if format.bits() == 8 { 0.04 } else { 0.15 };
+            compare(&elements(&back, DType::F32, first, COLS), &elements(&x, DType::BF16, first, COLS), allowed)?;
+        }
+        Ok(())
+    };
+    Ok(Op {
+        name,
+        shape: shape_text(&[ROWS, COLS]),
+        bytes: bytes as f64,
+        flops: (2 * ROWS * COLS) as f64,
+        launch: Box::new(launch),
+        check: Box::new(check),
+    })
+}
+
+/// bf16 activations by weights of 4096 x 14336 packed along N.
+pub(super) fn weights(
+    device: &Device,
+    name: &'static str,
+    format: Format,
+    m: usize,
+    group: usize,
+) -> Result<Op, Error> {
+    let (k, n) = (4096, 14336);
+    let layout = CodeLayout::packed(format, 1, n);
+    let word_bytes = k * n * format.bits() / 8;
+    let block = [group, 1];
+    let groups = k / group;
+    let bytes = word_bytes + groups * n * 2 + (m * k + m * n) * 2;
+    let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
+    let mut tensors = Vec::new();
+    let w = filled(device, &[k, n], DType::BF16, 1)?;
+    let scales = Tensor::from_bytes(
+        device,
+        &[groups, n],
+        DType::F16,
+        &half::f16::from_f32(0.25).to_le_bytes().repeat(groups * n),
+    )?;
+    for set in 0..sets {
+        let mut words = Tensor::empty(device, &layout.words_shape(&[k, n], DType::U32), DType::U32)?;
+        let own = Scales { view: scales.view(), kind: ScaleKind::F16, block: &block, global: None };
+        quantise(device.stream(), w.view(), words.view_mut(), &layout, Some(&own), Rounding::Even, true)?;
+        let a = filled(device, &[m, k], DType::BF16, set as u64 + 2)?;
+        tensors.push((a, words, Tensor::empty(device, &[m, n], DType::BF16)?));
+    }
+    let tensors = std::rc::Rc::new(std::cell::RefCell::new(tensors));
+    let (of_check, stream_device, of_launch) = (tensors.clone(), device.clone(), scales.clone());
+    let launch = move |number: usize| -> Result<(), Error> {
+        let mut tensors = tensors.borrow_mut();
+        let (a, words, c) = &mut tensors[number % sets];
+        let own = Scales { view: of_launch.view(), kind: ScaleKind::F16, block: &block, global: None };
+        Ok(q_matmul(stream_device.stream(), a.view(), words.view(), &layout, Some(&own), c.view_mut())?)
+    };
+    let check = move || -> Result<(), Error> {
+        let tensors = of_check.borrow();
+        let (a, words, c) = &tensors[0];
+        let mut w = Tensor::empty(a.device(), &[k, n], DType::F32)?;
+        let own = Scales { view: scales.view(), kind: ScaleKind::F16, block: &block, global: None };
+        dequantise(a.device().stream(), words.view(), &layout, Some(&own), w.view_mut())?;
+        let (a, w, c) = (a.to_bytes()?, elements(&w.to_bytes()?, DType::F32, 0, k * n), c.to_bytes()?);
+        for row in [0, m - 1] {
+            let mut expected = vec![0.0; n];
+            for (i, a) in elements(&a, DType::BF16, row * k, k).into_iter().enumerate() {
+                expected.iter_mut().zip(&w[i * n..(i + 1) * n]).for_each(|(sum, w)| *sum += a * w);
+            }
+            compare(&elements(&c, DType::BF16, row * n, n), &expected, tolerance(DType::BF16))?;
+        }
+        Ok(())
+    };
+    Ok(Op {
+        name,
+        shape: shape_text(&[m, k, n]),
+        bytes: bytes as f64,
+        flops: 2.0 * (m * k * n) as f64,
+        launch: Box::new(launch),
+        check: Box::new(check),
+    })
+}
+
+pub(super) const OPS: &[super::Make] = &[
+    |device| activations(device, "quantise e4m3 token", Format::E4M3, Granularity::Token),
+    |device| activations(device, "quantise i8 token", Format::I8, Granularity::Token),
+    |device| activations(device, "quantise e4m3 static", Format::E4M3, Granularity::Static),
+    |device| activations(device, "quantise i8 tensor", Format::I8, Granularity::Tensor),
+    |device| activations(device, "quantise e4m3 1x128", Format::E4M3, Granularity::Group(128)),
+    |device| activations(device, "quantise e4m3 128x128", Format::E4M3, Granularity::Block(128)),
+    |device| activations(device, "quantise mxfp8", Format::E4M3, Granularity::Mx(MxRounding::Up)),
+    |device| activations(device, "quantise mxfp4", Format::E2M1, Granularity::Mx(MxRounding::Up)),
+    |device| weights(device, "w8a16 bf16", Format::I8, 1, 128),
+    |device| weights(device, "w4a16 bf16", Format::I4, 1, 128),
+    |device| weights(device, "w4a16 bf16", Format::I4, 16, 128),
+    |device| weights(device, "w4a16 bf16", Format::I4, 512, 128),
+];
