@@ -11,6 +11,8 @@ use rocfire_hal::{DType, Device, DeviceId, DriverKind, Tensor};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 use rocfire_kernels::random::{Seed, normal};
 
+#[path = "ops/conv.rs"]
+mod conv;
 #[path = "ops/quant.rs"]
 mod quant;
 
@@ -69,7 +71,7 @@ fn main() -> Result<(), Error> {
         "{:<22} {:<26} {:>9} {:>7} {:>9} {:>6} {:>10}",
         "operator", "shape", "ms", "spread", "GB/s", "share", "GFLOP/s"
     );
-    for make in OPS.iter().chain(quant::OPS) {
+    for make in OPS.iter().chain(quant::OPS).chain(conv::OPS) {
         let op = make(&device)?;
         if !op.name.contains(&filter) {
             continue;

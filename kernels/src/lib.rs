@@ -1,5 +1,5 @@
-//! The operator library: GEMM, attention, convolution, indexing, quantisation, random numbers, scans, sorting, extrema and
-//! CTC, as HIP kernels with their launchers.
+//! The operator library: GEMM, attention, convolution, pooling, interpolation, indexing, quantisation, random numbers, scans,
+//! sorting, extrema and CTC, as HIP kernels with their launchers.
 //!
 //! A family is a folder; an operator is two files with one stem. `<op>.hip` opens with its contract; `<op>.rs` has the
 //! launcher, which checks shapes, types, devices and aliasing and then launches on views of any strides, and in its tests
@@ -15,7 +15,9 @@ mod error;
 mod family;
 pub mod gemm;
 pub mod index;
+pub mod interpolate;
 pub mod loss;
+pub mod pool;
 pub mod quant;
 pub mod random;
 pub mod reduce;

@@ -10,13 +10,15 @@ use crate::attention::{AttentionKey, GradientKey, Part, Tile};
 use crate::conv::{ConvKey, DirectKey};
 use crate::gemm::{GemmKey, Mode, TILINGS, Unit};
 use crate::index::{CompactKey, GatherKey, ScatterKey, SelectKey, SortedKey, Update, UpdateKey};
+use crate::interpolate::InterpolateKey;
 use crate::loss::CtcKey;
+use crate::pool::{AverageKey, MaximumKey};
 use crate::random::{Draw, RandomKey};
 use crate::reduce::ArgKey;
 use crate::rope::{RopeKey, RopeStyle};
 use crate::scan::{Cumulative, CumulativeKey};
 use crate::sort::SortKey;
-use crate::{attention, conv, gemm, index, loss, quant, random, reduce, rope, scan, sort};
+use crate::{attention, conv, gemm, index, interpolate, loss, pool, quant, random, reduce, rope, scan, sort};
 
 /// One kernel source.
 #[derive(Clone, Debug)]
@@ -47,6 +49,17 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
             conv_sources(arch, dtype).for_each(|source| add("conv", source));
             add("ctc", loss::ctc_source(CtcKey { dtype }));
             add("direct", conv::direct_source(DirectKey { dtype }));
+            add("channels_last", conv::channels_last_source(dtype.size_bytes()));
+            for (indices, gradient) in [(false, false), (true, false), (true, true)] {
+                let index = if gradient { DType::I32 } else { DType::I64 };
+                add("maximum", pool::maximum_source(MaximumKey { dtype, index, indices, gradient }));
+            }
+            for (adaptive, gradient) in [(false, false), (false, true), (true, false), (true, true)] {
+                add("average", pool::average_source(AverageKey { dtype, adaptive, gradient }));
+            }
+            for taps in [1, 2, 4, 6] {
+                add("interpolate", interpolate::source(InterpolateKey { dtype, taps }));
+            }
         }
         for index in [DType::I32, DType::I64] {
             for max in [false, true] {

@@ -28,10 +28,8 @@
 //!
 //! # Composed inefficiently for now
 //! - Through the host, waiting for the device: moves between devices.
-//! - With the windows copied into columns: all convolutions whose kernel is more than one element, and their gradients.
-//! - With every tap copied: interpolation and average pools, and their gradients.
-//! - Several launches: deformable convolution, `grid_sample`, CTC's gradient, maximum pools with indices, quantised
-//!   arithmetic other than products (to floats and back).
+//! - Several launches: deformable convolution, `grid_sample`, CTC's gradient, quantised arithmetic other than products (to
+//!   floats and back).
 //! - Attention with head sizes that are no multiple of 8 or above 256 keeps its scores in memory.
 
 pub mod attention;

@@ -14,16 +14,18 @@
 // Block  : conv (CONV_THREADS, 1, 1), conv_sum (256, 1, 1)
 // LDS    : 2 * (CONV_BM + CONV_BN) * CONV_ROW elements, of two buffers one is filled while the other is read;
 //          2 * CONV_BK steps and CONV_BN places, static
-// Needs  : m, lines >= 1; lines, k < 2^31; a coordinate before it is checked within +-2^30, an image within 2^31
+// Needs  : `flat`: the places of out lie one after the other;
+//          m, lines >= 1; lines, k < 2^31; a coordinate before it is checked within +-2^30, an image within 2^31
 //          elements; with CONV_A_VECTOR or CONV_X_VECTOR CONV_VEC consecutive steps are one aligned 16-byte access and k
-//          (of a slice, too) is a multiple of CONV_VEC                    checked by the launcher
+//          (of a slice, too) is a multiple of CONV_VEC; with CONV_X_VECTOR and CONV_WEIGHT so are lines of both sides, and
+//          m and channels                                                  checked by the launcher
 // Numeric: products and sums in CONV_SUM; steps in the order of their numbers, within a group of the matrix unit as
 //          `Fragment` says: taps within channels, or channels within taps with CONV_X_VECTOR; places row after row. One
 //          rounding, after the bias. The tile changes no bit.
 //
 // Macros : types CONV_IN, CONV_OUT, CONV_SUM; CONV_WEIGHT; CONV_AXES (2, 3); CONV_MATRIX_SIZE (32, 16; 0: plain FMA);
 //          CONV_WAVES_M, CONV_WAVES_N (lanes for FMA); CONV_TILES_M, CONV_TILES_N per wave (values per lane for FMA);
-//          CONV_A_VECTOR, CONV_X_VECTOR
+//          CONV_A_VECTOR, CONV_X_VECTOR; CONV_NARROW_OUT, whether CONV_OUT has 16 bits
 using namespace rf;
 
 typedef CONV_IN In;
@@ -44,6 +46,16 @@ typedef CONV_SUM Total;
 #define CONV_BK (4 * CONV_VEC)
 // The padding keeps rows 16-byte aligned and spreads a column over the banks.
 #define CONV_ROW (CONV_BK + CONV_VEC)
+// NVIDIA's products leave each lane pairs of neighbours in many rows: those are brought together in LDS before they are written.
+// AMD's leave a wave's lanes side by side.
+#define CONV_STAGED (CONV_MATRIX_SIZE && !RF_DEVICE_AMD && CONV_NARROW_OUT)
+#define STAGE_VEC 8
+#define STAGE_ROW (CONV_BN + STAGE_VEC)
+#if CONV_STAGED
+static_assert(sizeof(Out) == 2 && CONV_BM * STAGE_ROW <= 2 * (CONV_BM + CONV_BN) * CONV_ROW, "the result fits into the buffers");
+#endif
+// The weight's gradient with channels innermost on both sides: lines, not steps, lie side by side.
+#define CONV_TURNED (CONV_WEIGHT && CONV_X_VECTOR)
 // The first of the three axes that has more than one element.
 #define FIRST_AXIS (3 - CONV_AXES)
 // Spatial coordinate of a step or a line that does not exist: whatever is added, it lies outside.
@@ -64,7 +76,7 @@ struct ConvArgs {
     i32 a_axis[3], x_axis[3];
     i32 extent[3], mul[3], dil[3], off[3];
     FastDiv place[3], tap[3], channels;
-    u32 m, lines, k, slice_k, tiles_m, groups, padding;
+    u32 m, lines, k, slice_k, tiles_m, groups, flat;
 };
 static_assert(sizeof(ConvArgs) == 320, "as in conv.rs");
 
@@ -87,7 +99,7 @@ struct Line {
 
 // A channel and a tap: its part of the offsets and coordinates.
 RF_FN void decode_tap(const ConvArgs& g, u32 n, StepOffset* a, i32* x, i32* at) {
-#if CONV_X_VECTOR && !CONV_WEIGHT
+#if CONV_X_VECTOR
     u32 rest = g.channels.divide(n), channel = n - rest * g.channels.divisor;
     n = rest;
 #endif
@@ -102,7 +114,7 @@ RF_FN void decode_tap(const ConvArgs& g, u32 n, StepOffset* a, i32* x, i32* at) 
         from_a += tap * g.a_axis[axis];
         from_x += coordinate * g.x_axis[axis];
     }
-#if !(CONV_X_VECTOR && !CONV_WEIGHT)
+#if !CONV_X_VECTOR
     u32 channel = n;
 #endif
     *a = (StepOffset)(from_a + (i32)channel * g.a_channel);
@@ -185,6 +197,91 @@ template <int ROWS, bool ALONG_LINES> struct Loader {
     }
 };
 
+#if CONV_TURNED
+// Moves a tile whose lines lie side by side in memory: a lane takes CONV_VEC lines of each of CONV_VEC steps and turns the block in
+// its registers. Neighbouring lanes have neighbouring blocks of steps, which keeps them on different banks of LDS. SHIFT: how
+// many lanes on it begins, so that two loaders of half the lanes each have their own.
+template <int ROWS, int SHIFT> struct TurnedLoader {
+    static const int PER_ROW = CONV_BK / CONV_VEC;
+    static const int TOTAL = ROWS / CONV_VEC * PER_ROW;
+    static const int LOADS = (TOTAL + CONV_THREADS - 1) / CONV_THREADS;
+    static_assert(ROWS % CONV_VEC == 0, "blocks are whole");
+    Vec<In, CONV_VEC> held[LOADS][CONV_VEC];
+
+    RF_FN static int chunk(int i) { return ((int)thread_x() + SHIFT) % CONV_THREADS + i * CONV_THREADS; }
+    RF_FN static bool exists(int i) { return TOTAL % CONV_THREADS == 0 || chunk(i) < TOTAL; }
+    RF_FN static int row_of(int i) { return chunk(i) / PER_ROW * CONV_VEC; }
+    RF_FN static int step_of(int i) { return chunk(i) % PER_ROW * CONV_VEC; }
+
+    RF_FN void take(int i, int j, const In* from, i64 at, bool inside) {
+        held[i][j] = load<CONV_VEC>(from + (inside ? at : 0));
+        if (!inside) __builtin_memset(&held[i][j], 0, sizeof(held[i][j]));
+    }
+    RF_FN void put(In* lds) const {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            if (!exists(i)) continue;
+#pragma unroll
+            for (int line = 0; line < CONV_VEC; ++line) {
+                Vec<In, CONV_VEC> steps;
+#pragma unroll
+                for (int j = 0; j < CONV_VEC; ++j) steps[j] = held[i][j][line];
+                store<CONV_VEC>(lds + (row_of(i) + line) * CONV_ROW + step_of(i), steps);
+            }
+        }
+    }
+};
+
+struct LoaderA : TurnedLoader<CONV_BM, 0> {
+    i64 row[LOADS];
+
+    RF_FN void start(const ConvArgs& g, u32 first) {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            u32 r = first + row_of(i);
+            row[i] = r < g.m ? r : g.m - CONV_VEC;
+        }
+    }
+    RF_FN void fetch(const In* a, const Step* steps) {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            if (!exists(i)) continue;
+#pragma unroll
+            for (int j = 0; j < CONV_VEC; ++j) {
+                const Step& s = steps[step_of(i) + j];
+                take(i, j, a, row[i] + s.a, s.inside());
+            }
+        }
+    }
+};
+
+struct LoaderX : TurnedLoader<CONV_BN, CONV_THREADS / 2> {
+    Line lines[LOADS];
+    u32 extent[CONV_AXES];
+
+    RF_FN void start(const ConvArgs& g, u32 first) {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) lines[i] = line(g, first + row_of(i));
+#pragma unroll
+        for (int axis = 0; axis < CONV_AXES; ++axis) extent[axis] = (u32)g.extent[axis + FIRST_AXIS];
+    }
+    RF_FN void fetch(const In* x, const Step* steps) {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            if (!exists(i)) continue;
+#pragma unroll
+            for (int j = 0; j < CONV_VEC; ++j) {
+                Step s = steps[step_of(i) + j];
+                bool in = true;
+#pragma unroll
+                for (int axis = 0; axis < CONV_AXES; ++axis)
+                    in = in & ((u32)(lines[i].at[axis] + s.at[axis]) < extent[axis]);
+                take(i, j, x, lines[i].x + s.x, in);
+            }
+        }
+    }
+};
+#else
 struct LoaderA : Loader<CONV_BM, false> {
     i64 row[LINES];
 
@@ -240,7 +337,7 @@ struct LoaderX : Loader<CONV_BN, !CONV_WEIGHT && !CONV_X_VECTOR> {
             if (!exists(i)) continue;
             const Step* s = steps + step_of(i);
             const Line& l = lines[i % LINES];
-#if CONV_X_VECTOR && !CONV_WEIGHT
+#if CONV_X_VECTOR
             Step first = *s;
             bool in = inside(l, first);
             held[i] = load<CONV_VEC>(x + (in ? l.x + first.x : 0));
@@ -257,6 +354,8 @@ struct LoaderX : Loader<CONV_BN, !CONV_WEIGHT && !CONV_X_VECTOR> {
         }
     }
 };
+
+#endif
 
 #if CONV_MATRIX_SIZE
 typedef Mma<In, CONV_MATRIX_SIZE> M;
@@ -344,6 +443,20 @@ struct Tile {
 };
 #endif
 
+#if CONV_STAGED
+// The tile's values in LDS, row after row, so that lanes then write what lies side by side.
+struct Stage {
+    const In* bias;
+    Out* staged;
+    u32 rows;
+
+    RF_FN void operator()(u32 row, u32 col, Total value) const {
+        if (bias && row < rows) value += cast<Total>(bias[row]);
+        staged[row * STAGE_ROW + col] = cast<Out>(value);
+    }
+};
+#endif
+
 // Where the values of a tile go.
 struct Target {
     const In* bias;
@@ -375,7 +488,10 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
     // The columns' places in the result, and the first round's steps.
     for (u32 c = thread_x(); c < CONV_BN; c += CONV_THREADS) {
 #if CONV_WEIGHT
-        columns[c] = first_col + c;
+        // With channels within taps the columns are not in the weight's order.
+        u32 n = first_col + c, tap = CONV_X_VECTOR ? g.channels.divide(n) : 0;
+        u32 taps = g.tap[0].divisor * g.tap[1].divisor * g.tap[2].divisor;
+        columns[c] = CONV_X_VECTOR ? (n - tap * g.channels.divisor) * taps + tap : n;
 #else
         i64 unused;
         i32 at[CONV_AXES];
@@ -414,14 +530,32 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
         buffer ^= 1;
     }
 
-    Target target;
-    target.bias = g.bias ? g.bias + (i64)group * g.m + first_row : g.bias;
-    target.out = g.out + (i64)slice * g.out_slice + (i64)group * g.out_group + (i64)first_row * g.out_line;
-    target.column = columns;
-    target.line = g.out_line;
-    target.rows = g.m - first_row;
-    target.columns = g.lines - first_col;
+    const In* bias = g.bias ? g.bias + (i64)group * g.m + first_row : g.bias;
+    Out* out = g.out + (i64)slice * g.out_slice + (i64)group * g.out_group + (i64)first_row * g.out_line;
+    u32 rows = g.m - first_row, cols = g.lines - first_col;
+#if CONV_STAGED
+    Out* staged = (Out*)&lds[0][0];
+    barrier();
+    Stage stage = {bias, staged, rows};
+    tile.values(stage);
+    barrier();
+    for (u32 c = thread_x(); c < CONV_BM * (CONV_BN / STAGE_VEC); c += CONV_THREADS) {
+        u32 row = c / (CONV_BN / STAGE_VEC), col = c % (CONV_BN / STAGE_VEC) * STAGE_VEC;
+        if (row >= rows || col >= cols) continue;
+        const Out* from = staged + row * STAGE_ROW + col;
+        Out* line = out + (i64)row * g.out_line;
+        Out* to = line + columns[col];
+        bool whole = g.flat && col + STAGE_VEC <= cols && columns[col + STAGE_VEC - 1] - columns[col] == STAGE_VEC - 1;
+        if (whole && (u64)to % 16 == 0) {
+            store<STAGE_VEC>(to, load<STAGE_VEC>(from));
+        } else {
+            for (u32 i = 0; i < STAGE_VEC && col + i < cols; ++i) line[columns[col + i]] = from[i];
+        }
+    }
+#else
+    Target target = {bias, out, columns, g.out_line, rows, cols};
     tile.values(target);
+#endif
 }
 
 #if CONV_WEIGHT

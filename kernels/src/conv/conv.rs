@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
+use super::channels_last::channels_last;
 use super::direct;
 use super::geometry::{AXES, ConvParams, Geometry, Side, Window};
 use super::tiling::{Tiling, choose};
@@ -179,11 +180,17 @@ pub fn conv_weight_gradient(
         conv_weight_gradient(stream, x, grad, whole.view_mut(), params)?;
         return family::copy_into(stream, whole.view(), weight_grad.reborrow());
     }
-    let (x_side, grad_side) = (Side::new(OP, "x", &x)?, Side::new(OP, "grad", &grad)?);
+    let [channels, rows] = geometry.channels;
+    // Both sides with their channels innermost, or neither.
+    let vector = VECTOR_BYTES / x.dtype().size_bytes();
+    let both = channels.is_multiple_of(vector) && rows.is_multiple_of(vector);
+    let lines = if both { channels.min(rows) } else { 0 };
+    let x_source = Source3::new(OP, "x", stream, x, &geometry, channels, lines)?;
+    let grad_source = Source3::new(OP, "grad", stream, grad, &geometry, rows, lines)?;
+    let (x_side, grad_side) = (x_source.side, grad_source.side);
     // Windows of nothing but padding: there is nothing to sum, and nothing that could be read.
     let batch = if x.is_empty() { 0 } else { geometry.batch };
     let steps = batch.saturating_mul(geometry.output.iter().product());
-    let [channels, rows] = geometry.channels;
     let lines = channels * geometry.kernel.iter().product::<usize>();
     if steps >= NUMBER_MAX || lines >= NUMBER_MAX {
         return Err(shape(OP, "grad", format!("fewer than {NUMBER_MAX} places in all images"), steps.max(lines)));
@@ -290,13 +297,7 @@ impl Source3 {
         if !(pays && matrix) || direct::serves(g) || in_vectors(&side, channels, vector) {
             return Ok(Source3 { side, _copy: None });
         }
-        let rank = view.layout().rank();
-        // Channels last, and the copy seen with them second again.
-        let (mut last, mut first) = ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4]);
-        last[1..rank].rotate_left(1);
-        first[1..rank].rotate_right(1);
-        let copy = family::contiguous(stream, view.with_layout(view.layout().permute(&last[..rank])?)?)?;
-        let copy = copy.with_layout(copy.layout().permute(&first[..rank])?)?;
+        let copy = channels_last(op, stream, view)?;
         Ok(Source3 { side: Side::new(op, arg, &copy.view())?, _copy: Some(copy) })
     }
 }
@@ -477,7 +478,7 @@ impl Windows<'_> {
             slice_k: k as u32,
             tiles_m: self.rows.div_ceil(tiling.block()[0]) as u32,
             groups: groups as u32,
-            padding: 0,
+            flat: u32::from(self.out.flat(self.window.places)),
         }
     }
 }
@@ -511,14 +512,16 @@ impl WeightGradient<'_> {
         let tiling = choose(&device, self.dtype, [self.rows, self.lines], self.geometry.groups * slices);
         let sum = sum_dtype(self.dtype);
         let vector = VECTOR_BYTES / self.dtype.size_bytes();
+        let channels = self.geometry.channels[0];
+        let turned = in_vectors(&self.x, channels, vector) && in_vectors(&self.grad, self.rows, vector);
         let key = ConvKey {
             input: self.dtype,
             output: if slices > 1 { sum } else { self.dtype },
             weight: true,
             axes: self.geometry.forward().axes(self.geometry.input),
             tiling,
-            a_vector: self.grad_in_vectors(vector),
-            x_vector: false,
+            a_vector: !turned && self.grad_in_vectors(vector),
+            x_vector: turned,
         };
         let count = self.geometry.groups * self.rows * self.lines;
         if slices == 1 {
@@ -549,14 +552,12 @@ impl WeightGradient<'_> {
 
     /// Whether the places of an image follow each other, in whole vectors.
     fn grad_in_vectors(&self, vector: usize) -> bool {
-        let (mut next, mut all) = (1, true);
-        for axis in (0..AXES).rev().filter(|&axis| self.geometry.output[axis] != 1) {
-            all &= self.grad.axis[axis] == next;
-            next *= self.geometry.output[axis] as i64;
-        }
         let whole = |stride: i64| stride % vector as i64 == 0;
         let outer = self.grad.outer.iter().all(|&stride| whole(stride));
-        all && whole(next) && outer && self.grad.address.is_multiple_of(VECTOR_BYTES as u64)
+        self.grad.flat(self.geometry.output)
+            && self.geometry.output.iter().product::<usize>().is_multiple_of(vector)
+            && outer
+            && self.grad.address.is_multiple_of(VECTOR_BYTES as u64)
     }
 
     fn launch(&self, key: ConvKey, out: u64, written: &Buffer, slices: usize, length: usize) -> Result<()> {
@@ -603,7 +604,7 @@ impl WeightGradient<'_> {
                 slice_k: length as u32,
                 tiles_m: rows.div_ceil(key.tiling.block()[0]) as u32,
                 groups: groups as u32,
-                padding: 0,
+                flat: 1,
             };
             launch(self.stream, Self::OP, key, &args, groups * slices, written)?;
         }
@@ -656,7 +657,7 @@ fn launch(
 pub(crate) struct ConvKey {
     pub input: DType,
     pub output: DType,
-    /// The weight's gradient.
+    /// The weight's gradient; with `x_vector` both sides have their channels innermost.
     pub weight: bool,
     /// Spatial axes that may have more than one element: 2 or 3.
     pub axes: u8,
@@ -678,6 +679,7 @@ pub(crate) fn source(key: ConvKey) -> Source {
         ("CONV_TILES_N", usize::from(t.tiles[1])),
         ("CONV_A_VECTOR", usize::from(key.a_vector)),
         ("CONV_X_VECTOR", usize::from(key.x_vector)),
+        ("CONV_NARROW_OUT", usize::from(key.output.size_bytes() == 2)),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types =
@@ -726,7 +728,7 @@ struct ConvArgs {
     slice_k: u32,
     tiles_m: u32,
     groups: u32,
-    padding: u32,
+    flat: u32,
 }
 const _: () = assert!(size_of::<ConvArgs>() == 320);
 

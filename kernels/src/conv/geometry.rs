@@ -262,6 +262,16 @@ impl Side {
         axis[AXES - (strides.len() - SPATIAL)..].copy_from_slice(&strides[SPATIAL..]);
         Ok(Side { address: view.device_address(), outer: [strides[0], strides[1]], axis })
     }
+
+    /// Whether places of these extents lie one after the other.
+    pub(crate) fn flat(&self, places: [usize; AXES]) -> bool {
+        let (mut next, mut all) = (1, true);
+        for axis in (0..AXES).rev().filter(|&axis| places[axis] != 1) {
+            all &= self.axis[axis] == next;
+            next *= places[axis] as i64;
+        }
+        all
+    }
 }
 
 #[cfg(test)]

@@ -9,14 +9,19 @@
 //! zeros between the strides. The weight's gradient sums over all places of all images, in slices whose length is a function
 //! of the shape alone, added in ascending order: the bits do not depend on the device's size.
 
+mod channels_last;
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod conv;
 mod direct;
 mod geometry;
 mod tiling;
 
+pub(crate) use channels_last::source as channels_last_source;
 pub(crate) use conv::{ConvKey, source};
 pub use conv::{conv, conv_input_gradient, conv_weight_gradient};
 pub(crate) use direct::{DirectKey, source as direct_source};
 pub use geometry::{ConvParams, conv_output_shape};
 pub(crate) use tiling::TILINGS;
+
+#[cfg(test)]
+mod tests;

@@ -18,12 +18,13 @@ const fn tiling(matrix_size: u16, waves: [u16; 2], tiles: [u16; 2]) -> Tiling {
     Tiling { matrix_size, waves, tiles }
 }
 
-/// What there is to choose from: square tiles, and for few channels rows of one product.
+/// What there is to choose from: square tiles, a flat one for 64 channels, and for few channels rows of one product.
 pub(crate) const TILINGS: &[Tiling] = &[
     tiling(32, [2, 2], [2, 2]),
     tiling(32, [2, 2], [1, 1]),
     tiling(32, [1, 2], [1, 1]),
     tiling(16, [2, 2], [4, 4]),
+    tiling(16, [1, 4], [4, 2]),
     tiling(16, [2, 2], [2, 2]),
     tiling(16, [2, 2], [1, 1]),
     tiling(16, [1, 4], [1, 2]),

@@ -223,5 +223,8 @@ pub fn cases() -> Vec<Case> {
     }
     cases.push(large().case(Operator::Forward { bias: false }, DType::BF16, plain));
     cases.push(Shape::new(&[2, 3, 61, 37], 4, &[3, 3]).case(Operator::Weight, DType::F32, plain));
+    // Enough channels on both sides for the weight's gradient to read both with channels innermost.
+    let deep = Shape::new(&[1, 32, 65, 65], 40, &[2, 3]).stride(&[1, 1]).padding(&[(0, 1), (1, 1)]);
+    cases.push(deep.case(Operator::Weight, DType::F16, plain));
     cases
 }

@@ -5,7 +5,9 @@ mod conv;
 mod elementwise;
 mod gemm;
 mod index;
+mod interpolate;
 mod loss;
+mod pool;
 mod random;
 mod reduce;
 mod rope;
@@ -214,6 +216,8 @@ pub fn all() -> Vec<Case> {
         conv::cases(),
         attention::cases(),
         rope::cases(),
+        pool::cases(),
+        interpolate::cases(),
         elementwise::cases(),
         rows::cases(),
         reduce::cases(),

@@ -102,6 +102,49 @@ fn conv_transpose_of_every_rank_with_gradients() {
 }
 
 #[test]
+fn gradients_of_conv_transpose1d_and_3d() {
+    agree!("conv_transpose gradients", SUMS, device => {
+        let one = ConvTransposeOptions::new([3], [1], [2], [2], 2);
+        let three = ConvTransposeOptions::new([1, 2, 1], [0, 1, 1], [0, 1, 0], [1, 1, 2], 1);
+        let (x1, w1) = (f32s::<B>(&[2, 4, 5], 1, device), f32s::<B>(&[4, 3, 3], 2, device));
+        let (x3, w3) = (f32s::<B>(&[1, 2, 2, 3, 4], 3, device), f32s::<B>(&[2, 3, 2, 3, 2], 4, device));
+        let bias = f32s::<B>(&[6], 5, device);
+        let y1 = float::<B>(B::conv_transpose1d(x1.clone(), w1.clone(), Some(bias.clone()), one.clone()));
+        let y3 = float::<B>(B::conv_transpose3d(x3.clone(), w3.clone(), None, three.clone()));
+        let [g1, g3] = [(&y1, 6), (&y3, 7)].map(|(y, seed)| f32s::<B>(&y.shape()[..], seed, device));
+        vec![
+            y1,
+            y3,
+            float::<B>(B::conv_transpose1d_x_backward(w1.clone(), g1.clone(), one.clone())),
+            float::<B>(B::conv_transpose1d_weight_backward(x1.clone(), w1, g1.clone(), one)),
+            float::<B>(B::conv_transpose1d_bias_backward(x1, bias, g1)),
+            float::<B>(B::conv_transpose3d_x_backward(w3.clone(), g3.clone(), three.clone())),
+            float::<B>(B::conv_transpose3d_weight_backward(x3, w3, g3, three)),
+        ]
+    });
+}
+
+#[test]
+fn convolutions_of_views_and_of_small_groups() {
+    agree!("views", SUMS, device => {
+        // Channels innermost in memory, every second pixel, a kernel run backwards.
+        let x = B::float_permute(f32s::<B>(&[2, 7, 6, 8], 1, device), &[0, 3, 1, 2]);
+        let w = B::float_flip(f32s::<B>(&[8, 8, 3, 3], 2, device), &[2, 3]);
+        let every = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
+        let depthwise = ConvOptions::new([2, 1], [1, 1], [1, 1], 8);
+        let thin = f32s::<B>(&[16, 1, 3, 3], 3, device);
+        let y = B::conv2d(x.clone(), thin.clone(), None, depthwise.clone());
+        let grad = f32s::<B>(&float::<B>(y.clone()).shape()[..], 4, device);
+        vec![
+            float::<B>(B::conv2d(x.clone(), w, None, every)),
+            float::<B>(y),
+            float::<B>(B::conv2d_x_backward(x.clone(), thin.clone(), grad.clone(), depthwise.clone())),
+            float::<B>(B::conv2d_weight_backward(x, thin, grad, depthwise)),
+        ]
+    });
+}
+
+#[test]
 fn conv2d_in_sixteen_bits() {
     for dtype in [DType::F16, DType::BF16] {
         agree!(format!("{dtype:?}"), Tolerance { absolute: 6e-2, relative: 2e-2 }, device => vec![

@@ -9,9 +9,7 @@ mod ctc;
 mod deform;
 mod interpolate;
 mod norm;
-mod pad;
 mod pool;
-mod taps;
 
 use burn_backend::ops::{
     AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions,
@@ -22,24 +20,14 @@ use rocfire_hal::Tensor;
 
 use self::ctc::Samples;
 use self::deform::Deform;
-use self::pool::{Means, Window};
+use self::pool::Windows;
 use super::{fused, int_dtype, memory, out, pair, view};
 use crate::error::{OrPanic, Result};
 use crate::{Rocm, RocmTensor};
 
 /// The windows of an average pool, which has no dilation.
-fn average_windows(kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2], ceil: bool) -> [Window; 2] {
-    windows(kernel, stride, padding, [1; 2], ceil)
-}
-
-fn windows(
-    kernel: [usize; 2],
-    stride: [usize; 2],
-    padding: [usize; 2],
-    dilation: [usize; 2],
-    ceil: bool,
-) -> [Window; 2] {
-    [0, 1].map(|i| Window { kernel: kernel[i], stride: stride[i], padding: padding[i], dilation: dilation[i], ceil })
+fn average_windows(kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2], ceil: bool) -> Windows {
+    Windows { kernel, stride, padding, dilation: [1; 2], ceil }
 }
 
 fn inner(tensor: &Option<RocmTensor>) -> Option<&Tensor> {
@@ -183,8 +171,7 @@ impl ModuleOps<Rocm> for Rocm {
         ceil_mode: bool,
     ) -> RocmTensor {
         let windows = average_windows(kernel_size, stride, padding, ceil_mode);
-        let means = Means::sliding(x.as_inner(), &windows, count_include_pad);
-        out(means.and_then(|means| means.forward(x.as_inner())))
+        out(pool::average(x.as_inner(), &windows, count_include_pad))
     }
 
     fn avg_pool2d_backward(
@@ -197,64 +184,63 @@ impl ModuleOps<Rocm> for Rocm {
         ceil_mode: bool,
     ) -> RocmTensor {
         let windows = average_windows(kernel_size, stride, padding, ceil_mode);
-        let means = Means::sliding(x.as_inner(), &windows, count_include_pad);
-        out(means.and_then(|means| means.backward(grad.as_inner())))
+        out(pool::average_backward(x.as_inner(), grad.as_inner(), &windows, count_include_pad))
     }
 
     fn adaptive_avg_pool2d(x: RocmTensor, output_size: [usize; 2]) -> RocmTensor {
-        out(Means::adaptive(x.as_inner(), &output_size).and_then(|means| means.forward(x.as_inner())))
+        out(pool::adaptive(x.as_inner(), &output_size))
     }
 
     fn adaptive_avg_pool2d_backward(x: RocmTensor, grad: RocmTensor) -> RocmTensor {
-        let sizes = &grad.as_inner().shape()[2..];
-        out(Means::adaptive(x.as_inner(), sizes).and_then(|means| means.backward(grad.as_inner())))
+        out(pool::adaptive_backward(x.as_inner(), grad.as_inner()))
     }
 
     fn adaptive_avg_pool3d(x: RocmTensor, output_size: [usize; 3]) -> RocmTensor {
-        out(Means::adaptive(x.as_inner(), &output_size).and_then(|means| means.forward(x.as_inner())))
+        out(pool::adaptive(x.as_inner(), &output_size))
     }
 
     fn adaptive_avg_pool3d_backward(x: RocmTensor, grad: RocmTensor) -> RocmTensor {
-        let sizes = &grad.as_inner().shape()[2..];
-        out(Means::adaptive(x.as_inner(), sizes).and_then(|means| means.backward(grad.as_inner())))
+        out(pool::adaptive_backward(x.as_inner(), grad.as_inner()))
     }
 
     fn max_pool2d(
         x: RocmTensor,
-        kernel_size: [usize; 2],
+        kernel: [usize; 2],
         stride: [usize; 2],
         padding: [usize; 2],
         dilation: [usize; 2],
-        ceil_mode: bool,
+        ceil: bool,
     ) -> RocmTensor {
-        out(pool::max(x.as_inner(), windows(kernel_size, stride, padding, dilation, ceil_mode)))
+        out(pool::max(x.as_inner(), &Windows { kernel, stride, padding, dilation, ceil }))
     }
 
     fn max_pool2d_with_indices(
         x: RocmTensor,
-        kernel_size: [usize; 2],
+        kernel: [usize; 2],
         stride: [usize; 2],
         padding: [usize; 2],
         dilation: [usize; 2],
-        ceil_mode: bool,
+        ceil: bool,
         indices_dtype: IntDType,
     ) -> MaxPool2dWithIndices<Rocm> {
-        let windows = windows(kernel_size, stride, padding, dilation, ceil_mode);
-        let (output, indices) = pair(pool::max_with_indices(x.as_inner(), windows, int_dtype(indices_dtype)));
+        let windows = Windows { kernel, stride, padding, dilation, ceil };
+        let (output, indices) = pair(pool::max_with_indices(x.as_inner(), &windows, int_dtype(indices_dtype)));
         MaxPool2dWithIndices::new(output, indices)
     }
 
     fn max_pool2d_with_indices_backward(
         x: RocmTensor,
-        _kernel_size: [usize; 2],
-        _stride: [usize; 2],
-        _padding: [usize; 2],
-        _dilation: [usize; 2],
-        _ceil_mode: bool,
+        kernel: [usize; 2],
+        stride: [usize; 2],
+        padding: [usize; 2],
+        dilation: [usize; 2],
+        ceil: bool,
         output_grad: RocmTensor,
         indices: RocmTensor,
     ) -> MaxPool2dBackward<Rocm> {
-        MaxPool2dBackward::new(out(pool::max_backward(x.as_inner(), output_grad.as_inner(), indices.as_inner())))
+        let windows = Windows { kernel, stride, padding, dilation, ceil };
+        let [x, grad, indices] = [&x, &output_grad, &indices].map(RocmTensor::as_inner);
+        MaxPool2dBackward::new(out(pool::max_backward(x, grad, indices, &windows)))
     }
 
     fn interpolate(x: RocmTensor, output_size: [usize; 2], options: InterpolateOptions) -> RocmTensor {
@@ -264,10 +250,10 @@ impl ModuleOps<Rocm> for Rocm {
     fn interpolate_backward(
         x: RocmTensor,
         grad: RocmTensor,
-        output_size: [usize; 2],
+        _output_size: [usize; 2],
         options: InterpolateOptions,
     ) -> RocmTensor {
-        out(interpolate::backward(x.as_inner(), grad.as_inner(), output_size, &options))
+        out(interpolate::backward(x.as_inner(), grad.as_inner(), &options))
     }
 
     fn attention(

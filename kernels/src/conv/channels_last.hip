@@ -1,0 +1,66 @@
+// channels_last: a copy of images with their channels innermost, in tiles through LDS: rows of both sides stay whole.
+//
+//   out[n, place, channel] = x[n, channel, place]
+//
+// Shapes : x [batch, channels, places], places contiguous, other strides in elements; out contiguous
+// Grid   : (ceil(places / 64) * ceil(channels / 64), 1, batch)
+// Block  : (256, 1, 1)
+// LDS    : 64 * 66 elements, static
+// Needs  : channels a multiple of 4; `vector`: places and strides of x multiples of 4, x aligned to 4 elements; out aligned so
+//                                                                          checked by the launcher
+// Numeric: elements are moved as bits
+//
+// Macros : CHANNELS_LAST_WORD, an unsigned type of the elements' size
+using namespace rf;
+
+typedef CHANNELS_LAST_WORD T;
+#define SIDE 64
+#define PITCH (SIDE + 2)
+#define PART 4
+
+struct ChannelsLastArgs {
+    const T* x;
+    T* out;
+    i64 x_batch, x_channel;
+    u32 channels, places, tiles, vector;
+};
+static_assert(sizeof(ChannelsLastArgs) == 48, "as in channels_last.rs");
+
+// What a lane moves at once.
+struct alignas(sizeof(T) * PART > 16 ? 16 : sizeof(T) * PART) Run { T at[PART]; };
+
+extern "C" __global__ __launch_bounds__(256) void channels_last(ChannelsLastArgs g) {
+    __shared__ T tile[SIDE * PITCH];
+    u32 tile_c = group_x() / g.tiles, tile_p = group_x() - tile_c * g.tiles;
+    u32 first_c = tile_c * SIDE, first_p = tile_p * SIDE;
+    const T* x = g.x + (i64)group_z() * g.x_batch + (i64)first_c * g.x_channel + first_p;
+    u32 channels = g.channels - first_c, places = g.places - first_p;
+    u32 column = thread_x() % (SIDE / PART) * PART;
+#pragma unroll
+    for (u32 pass = 0; pass < SIDE; pass += 256 / (SIDE / PART)) {
+        u32 row = pass + thread_x() / (SIDE / PART);
+        if (row >= channels) continue;
+        const T* from = x + (i64)row * g.x_channel + column;
+        T* to = tile + row * PITCH + column;
+        if (g.vector && column < places) {
+            Run run = *(const Run*)from;
+#pragma unroll
+            for (int i = 0; i < PART; ++i) to[i] = run.at[i];
+        } else {
+#pragma unroll
+            for (int i = 0; i < PART; ++i)
+                if (column + i < places) to[i] = from[i];
+        }
+    }
+    barrier();
+    T* out = g.out + ((i64)group_z() * g.places + first_p) * g.channels + first_c;
+#pragma unroll
+    for (u32 pass = 0; pass < SIDE; pass += 256 / (SIDE / PART)) {
+        u32 place = pass + thread_x() / (SIDE / PART);
+        if (place >= places || column >= channels) continue;
+        Run run;
+#pragma unroll
+        for (int i = 0; i < PART; ++i) run.at[i] = tile[(column + i) * PITCH + place];
+        *(Run*)(out + (i64)place * g.channels + column) = run;
+    }
+}

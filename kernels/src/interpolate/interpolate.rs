@@ -1,0 +1,279 @@
+//! `interpolate`: the launchers of `interpolate.hip`.
+
+use bytemuck::{Pod, Zeroable};
+use rocfire_hal::{DType, Error, Source, Stream, Tensor, View, ViewMut};
+
+use crate::Result;
+use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, Sources, c_type, shape};
+
+/// Extents of images stay below this, so that table entries fit 32 bits.
+const EXTENT_MAX: usize = 1 << 27;
+
+/// How a pixel of the result is made of pixels of the image. The numbers are the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Interpolation {
+    /// The pixel at `floor(output · inputs / outputs)`.
+    Nearest = 0,
+    /// The pixel under the middle of the output pixel.
+    NearestExact = 1,
+    /// Two by two pixels.
+    Bilinear = 2,
+    /// Four by four pixels by Keys' cubic with a = -0.75; past the edge the edge is repeated.
+    Bicubic = 3,
+    /// Six by six pixels by a windowed sinc; past the edge pixels are left out.
+    Lanczos3 = 4,
+}
+
+impl Interpolation {
+    /// Every one.
+    pub const ALL: [Interpolation; 5] = [
+        Interpolation::Nearest,
+        Interpolation::NearestExact,
+        Interpolation::Bilinear,
+        Interpolation::Bicubic,
+        Interpolation::Lanczos3,
+    ];
+
+    fn taps(self) -> usize {
+        match self {
+            Interpolation::Nearest | Interpolation::NearestExact => 1,
+            Interpolation::Bilinear => 2,
+            Interpolation::Bicubic => 4,
+            Interpolation::Lanczos3 => 6,
+        }
+    }
+}
+
+/// `x` resized to the extents of `out`.
+///
+/// With `align_corners` the middles of the corner pixels fall on each other, else the corners themselves; it means nothing to
+/// the nearest pixel.
+///
+/// # Shapes
+/// `x`: `[batch, channels, height, width]`, `out` the same with other heights and widths. Any strides.
+/// # Types
+/// One float type.
+/// # Numerics
+/// Places and weights in f64; products and sums in f32 (f64 for f64), one rounding. A pixel of weight 0 is not read.
+/// # Errors
+/// `Shape` for shapes and layouts that do not fit, for an `x` without pixels, for images of 2³¹ elements; `Unsupported` for
+/// types that are no floats.
+pub fn interpolate(
+    stream: &Stream,
+    x: View<'_>,
+    mode: Interpolation,
+    align_corners: bool,
+    out: ViewMut<'_>,
+) -> Result<()> {
+    run(stream, ("interpolate", "x", "out"), x, mode, align_corners, out)
+}
+
+/// The gradient of [`interpolate`] by `x`, for the gradient `grad` of its result.
+///
+/// # Shapes
+/// `grad`: as `out` there; `x_grad` as `x`.
+/// # Types, Errors
+/// As for [`interpolate`].
+/// # Numerics
+/// Sums in f32 (f64 for f64), rows of `grad` in ascending order, one rounding.
+pub fn interpolate_gradient(
+    stream: &Stream,
+    grad: View<'_>,
+    mode: Interpolation,
+    align_corners: bool,
+    x_grad: ViewMut<'_>,
+) -> Result<()> {
+    run(stream, ("interpolate_gradient", "grad", "x_grad"), grad, mode, align_corners, x_grad)
+}
+
+fn run(
+    stream: &Stream,
+    (op, from_name, to_name): (&'static str, &'static str, &'static str),
+    from: View<'_>,
+    mode: Interpolation,
+    align_corners: bool,
+    to: ViewMut<'_>,
+) -> Result<()> {
+    let gradient = from_name == "grad";
+    let out = to.view();
+    check(op, stream, (from_name, &from), (to_name, &out))?;
+    let (image, result) = if gradient { (out.shape(), from.shape()) } else { (from.shape(), out.shape()) };
+    let (inputs, outputs) = ([image[2], image[3]], [result[2], result[3]]);
+    if inputs.contains(&0) || inputs.iter().chain(&outputs).any(|&extent| extent >= EXTENT_MAX) {
+        let expected = format!("images of at least one pixel, none of {EXTENT_MAX} rows or columns");
+        return Err(shape(op, if gradient { to_name } else { from_name }, expected, format!("{image:?}, {result:?}")));
+    }
+    if out.is_empty() {
+        return Ok(());
+    }
+    let plane: usize = out.shape()[1..].iter().product();
+    if plane >= BOX_LIMIT {
+        return Err(shape(op, to_name, format!("fewer than {BOX_LIMIT} elements per image"), plane));
+    }
+    let dtype = from.dtype();
+    static SOURCES: Sources<InterpolateKey> = Sources::new();
+    let source = SOURCES.get(InterpolateKey { dtype, taps: mode.taps() }, source);
+    let tables = Tables::new(op, stream, &source, mode, align_corners, inputs, outputs, sum_type(dtype))?;
+
+    let name = if gradient { "interpolate_gradient" } else { "interpolate" };
+    let (from_strides, to_strides) = (strides(&from), strides(&out));
+    let bytes = dtype.size_bytes() as i64;
+    let run = ((BOX_LIMIT - 1) / plane).max(1);
+    for first in (0..out.shape()[0]).step_by(run) {
+        let count = run.min(out.shape()[0] - first) * plane;
+        let skip =
+            |view: &View<'_>, batch: i64| view.device_address().wrapping_add_signed(first as i64 * batch * bytes);
+        let args = InterpolateArgs {
+            from: skip(&from, from_strides[0]),
+            to: skip(&out, to_strides[0]),
+            index: tables.index.view().device_address(),
+            weight: tables.weight.view().device_address(),
+            reach: tables.reach.view().device_address(),
+            from_strides,
+            to_strides,
+            height: FastDiv::new(out.shape()[2]),
+            width: FastDiv::new(out.shape()[3]),
+            channels: FastDiv::new(out.shape()[1]),
+            inputs: inputs[0] as i32,
+            outputs: outputs[0] as i32,
+            count: count as u32,
+        };
+        let (grid, block) = ([count.div_ceil(BLOCK), 1, 1], [BLOCK, 1, 1]);
+        // SAFETY:
+        // - `InterpolateArgs` is the twin of the kernel's struct, sizes asserted on both sides. Elements of `to` are numbered
+        //   below `count`, and the tables name rows and columns of `from` only.
+        // - It writes `to` only.
+        unsafe { family::launch(stream, &source, (op, name), grid, block, &args, &[out.buffer()])? };
+    }
+    Ok(())
+}
+
+fn check(
+    op: &'static str,
+    stream: &Stream,
+    (from_name, from): (&'static str, &View<'_>),
+    (to_name, to): (&'static str, &View<'_>),
+) -> Result<()> {
+    family::on_device(op, from_name, stream, from)?;
+    family::on_device(op, to_name, stream, to)?;
+    if !from.dtype().is_float() {
+        return Err(Error::Unsupported { op, dtype: from.dtype(), arch: from.arch() }.into());
+    }
+    family::same_dtype(op, to_name, to, from.dtype())?;
+    if from.shape().len() != 4 {
+        return Err(shape(op, from_name, "[batch, channels, height, width]", format!("{:?}", from.shape())));
+    }
+    if to.shape().len() != 4 || to.shape()[..2] != from.shape()[..2] {
+        let expected = format!("batch and channels of {:?}", from.shape());
+        return Err(shape(op, to_name, expected, format!("{:?}", to.shape())));
+    }
+    family::writable(op, to_name, to)?;
+    family::disjoint(op, from_name, to, from)
+}
+
+fn strides(view: &View<'_>) -> [i64; 4] {
+    let strides = view.layout().strides();
+    [strides[0], strides[1], strides[2], strides[3]]
+}
+
+/// The taps of each row and column of the result, and which of the result each of the image went into.
+struct Tables {
+    index: Tensor,
+    weight: Tensor,
+    reach: Tensor,
+}
+
+impl Tables {
+    #[allow(clippy::too_many_arguments)] // Private, and each is named where it is called.
+    fn new(
+        op: &'static str,
+        stream: &Stream,
+        source: &Source,
+        mode: Interpolation,
+        align_corners: bool,
+        inputs: [usize; 2],
+        outputs: [usize; 2],
+        sum: DType,
+    ) -> Result<Tables> {
+        let device = stream.device();
+        let (from, to) = (inputs[0] + inputs[1], outputs[0] + outputs[1]);
+        let tables = Tables {
+            index: Tensor::empty(&device, &[to, mode.taps()], DType::I32)?,
+            weight: Tensor::empty(&device, &[to, mode.taps()], sum)?,
+            reach: Tensor::empty(&device, &[from, 2], DType::I32)?,
+        };
+        let args = TapsArgs {
+            index: tables.index.view().device_address(),
+            weight: tables.weight.view().device_address(),
+            reach: tables.reach.view().device_address(),
+            inputs: inputs.map(|extent| extent as i32),
+            outputs: outputs.map(|extent| extent as i32),
+            mode: mode as i32,
+            align_corners: i32::from(align_corners),
+        };
+        let written = [tables.index.buffer(), tables.weight.buffer(), tables.reach.buffer()];
+        let (grid, block) = ([(from + to).div_ceil(BLOCK), 1, 1], [BLOCK, 1, 1]);
+        // SAFETY:
+        // - `TapsArgs` is the twin of the kernel's struct; the tables have an entry for every row and column.
+        // - It writes the three tables only.
+        unsafe { family::launch(stream, source, (op, "interpolate_taps"), grid, block, &args, &written)? };
+        Ok(tables)
+    }
+}
+
+/// The type that weights and sums have.
+fn sum_type(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// What varies in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct InterpolateKey {
+    pub dtype: DType,
+    pub taps: usize,
+}
+
+/// The source of one variant.
+pub(crate) fn source(key: InterpolateKey) -> Source {
+    let taps = key.taps.to_string();
+    let defines = [
+        ("INTERPOLATE_TYPE", c_type(key.dtype)),
+        ("INTERPOLATE_SUM", c_type(sum_type(key.dtype))),
+        ("INTERPOLATE_TAPS", taps.as_str()),
+    ];
+    Source::new("interpolate", include_str!("interpolate.hip"), &defines)
+}
+
+/// `TapsArgs` of `interpolate.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct TapsArgs {
+    index: u64,
+    weight: u64,
+    reach: u64,
+    inputs: [i32; 2],
+    outputs: [i32; 2],
+    mode: i32,
+    align_corners: i32,
+}
+const _: () = assert!(size_of::<TapsArgs>() == 48);
+
+/// `InterpolateArgs` of `interpolate.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct InterpolateArgs {
+    from: u64,
+    to: u64,
+    index: u64,
+    weight: u64,
+    reach: u64,
+    from_strides: [i64; 4],
+    to_strides: [i64; 4],
+    height: FastDiv,
+    width: FastDiv,
+    channels: FastDiv,
+    inputs: i32,
+    outputs: i32,
+    count: u32,
+}
+const _: () = assert!(size_of::<InterpolateArgs>() == 152);

@@ -1,0 +1,137 @@
+// maximum: the largest element of each window, where it is, and the way back.
+//
+//   maximum           out[n, c, o] = max over taps t of x[n, c, o · stride + t · dilation - padding]
+//                     indices (if any): its number in its image, row after row
+//   maximum_gradient  x_grad[n, c, i] = Σ of grad[n, c, o] over the windows o whose index is that of i
+//
+// Shapes : x, x_grad [batch, channels, 3 axes]; out, grad, indices [batch, channels, 3 axes]; strides in elements, any
+// Grid   : (ceil(count / 256), 1, 1)            one lane per element of out, of x_grad
+// Block  : (256, 1, 1)
+// Needs  : count < 2^31, spatial extents and windows within 2^29           checked by the launcher
+// Numeric: exact. The first of equals, the last NaN of a window that has one; minus infinity and index -1 for a window that
+//          lies outside. The gradient sums in f32 (f64 for f64), windows in ascending order, one rounding.
+//
+// Macros : types MAXIMUM_TYPE, MAXIMUM_SUM, MAXIMUM_INDEX; MAXIMUM_INDICES, whether indices are written; MAXIMUM_GRADIENT
+using namespace rf;
+
+typedef MAXIMUM_TYPE T;
+typedef MAXIMUM_SUM Total;
+typedef MAXIMUM_INDEX Index;
+
+struct MaximumArgs {
+    const T* from;      // x, or grad
+    Index* indices;
+    T* to;              // out, or x_grad
+    i64 from_batch, from_channel, to_batch, to_channel, index_batch, index_channel;
+    i64 from_axis[3], to_axis[3], index_axis[3];
+    i32 stride[3], padding[3], dilation[3], kernel[3];
+    i32 input[3], output[3];
+    FastDiv extent[3], channels, step[3];
+    u32 count, unused[2];
+};
+static_assert(sizeof(MaximumArgs) == 312, "as in maximum.rs");
+
+struct Place { i32 at[3]; i64 batch, channel; };
+
+RF_FN Place place(const MaximumArgs& g, u32 n) {
+    Place p;
+#pragma unroll
+    for (int axis = 2; axis >= 0; --axis) {
+        u32 rest = g.extent[axis].divide(n);
+        p.at[axis] = (i32)(n - rest * g.extent[axis].divisor);
+        n = rest;
+    }
+    u32 batch = g.channels.divide(n);
+    p.batch = batch;
+    p.channel = n - batch * g.channels.divisor;
+    return p;
+}
+
+#if !MAXIMUM_GRADIENT
+#define AT_ONCE 4
+
+extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
+    u32 n = group_x() * 256 + thread_x();
+    if (n >= g.count) return;
+    Place p = place(g, n);
+    const T* x = g.from + p.batch * g.from_batch + p.channel * g.from_channel;
+    i32 first[3];
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) first[axis] = p.at[axis] * g.stride[axis] - g.padding[axis];
+    T largest = cast<T>(-(float)infinity());
+    Total known = -(Total)infinity();
+    i64 found = -1;
+    for (i32 t0 = 0, c0 = first[0]; t0 < g.kernel[0]; ++t0, c0 += g.dilation[0]) {
+        if ((u32)c0 >= (u32)g.input[0] || g.input[2] == 0) continue;
+        for (i32 t1 = 0, c1 = first[1]; t1 < g.kernel[1]; ++t1, c1 += g.dilation[1]) {
+            if ((u32)c1 >= (u32)g.input[1]) continue;
+            const T* line = x + (i64)c0 * g.from_axis[0] + (i64)c1 * g.from_axis[1];
+            i64 number = ((i64)c0 * g.input[1] + c1) * g.input[2];
+            // A few elements at once, so that their loads overlap; past the window the line's first is read and forgotten.
+            for (i32 t2 = 0, c2 = first[2]; t2 < g.kernel[2]; t2 += AT_ONCE, c2 += AT_ONCE * g.dilation[2]) {
+                T elements[AT_ONCE];
+                bool inside[AT_ONCE];
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; ++i) {
+                    i32 at = c2 + i * g.dilation[2];
+                    inside[i] = t2 + i < g.kernel[2] && (u32)at < (u32)g.input[2];
+                    elements[i] = line[inside[i] ? (i64)at * g.from_axis[2] : 0];
+                }
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; ++i) {
+                    Total value = cast<Total>(elements[i]);
+                    if (inside[i] && (found < 0 || value > known || value != value)) {
+                        largest = elements[i];
+                        known = value;
+                        found = number + c2 + i * g.dilation[2];
+                    }
+                }
+            }
+        }
+    }
+    i64 out = p.batch * g.to_batch + p.channel * g.to_channel;
+    i64 index = p.batch * g.index_batch + p.channel * g.index_channel;
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) {
+        out += (i64)p.at[axis] * g.to_axis[axis];
+        index += (i64)p.at[axis] * g.index_axis[axis];
+    }
+    g.to[out] = largest;
+#if MAXIMUM_INDICES
+    g.indices[index] = (Index)found;
+#endif
+}
+#else
+// The windows along an axis that may hold coordinate `at`: from the first that reaches it to the last that begins before.
+RF_FN void windows(const MaximumArgs& g, int axis, i32 at, i32* first, i32* end) {
+    i32 shifted = at + g.padding[axis], reach = shifted - (g.kernel[axis] - 1) * g.dilation[axis];
+    *first = reach <= 0 ? 0 : (i32)g.step[axis].divide((u32)(reach + g.stride[axis] - 1));
+    i32 last = (i32)g.step[axis].divide((u32)shifted);
+    *end = last < g.output[axis] ? last + 1 : g.output[axis];
+}
+
+extern "C" __global__ __launch_bounds__(256) void maximum_gradient(MaximumArgs g) {
+    u32 n = group_x() * 256 + thread_x();
+    if (n >= g.count) return;
+    Place p = place(g, n);
+    i64 number = ((i64)p.at[0] * g.input[1] + p.at[1]) * g.input[2] + p.at[2];
+    const T* grad = g.from + p.batch * g.from_batch + p.channel * g.from_channel;
+    const Index* indices = g.indices + p.batch * g.index_batch + p.channel * g.index_channel;
+    i32 first[3], end[3];
+    i64 to = p.batch * g.to_batch + p.channel * g.to_channel;
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) {
+        windows(g, axis, p.at[axis], first + axis, end + axis);
+        to += (i64)p.at[axis] * g.to_axis[axis];
+    }
+    Total sum = (Total)0;
+    for (i32 o0 = first[0]; o0 < end[0]; ++o0)
+        for (i32 o1 = first[1]; o1 < end[1]; ++o1)
+            for (i32 o2 = first[2]; o2 < end[2]; ++o2) {
+                i64 at = (i64)o0 * g.index_axis[0] + (i64)o1 * g.index_axis[1] + (i64)o2 * g.index_axis[2];
+                if ((i64)indices[at] != number) continue;
+                sum += cast<Total>(grad[(i64)o0 * g.from_axis[0] + (i64)o1 * g.from_axis[1] + (i64)o2 * g.from_axis[2]]);
+            }
+    g.to[to] = cast<T>(sum);
+}
+#endif

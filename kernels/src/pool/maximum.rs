@@ -1,0 +1,187 @@
+//! `maximum`: the launchers of `maximum.hip`.
+
+use bytemuck::{Pod, Zeroable};
+use rocfire_hal::{Buffer, DType, Source, Stream, View, ViewMut};
+
+use super::{AXES, Image, PoolParams, SPATIAL, Windows, batch_runs, check, sum_type};
+use crate::Result;
+use crate::family::{self, BLOCK, FastDiv, Sources, c_type, shape};
+
+/// The largest element of each window and, if asked, its number in its image, row after row.
+///
+/// # Shapes
+/// `x`: `[batch, channels, spatial…]` with one to three axes; `out`: as many windows per axis as are wanted; `indices` as `out`.
+/// Any strides.
+/// # Types
+/// `x` and `out` of one float type; `indices` of any integer type.
+/// # Numerics
+/// Elements are moved as bits. The first of equals; the last NaN of a window that holds one; minus infinity and index -1 for a
+/// window that lies outside.
+/// # Errors
+/// `Shape` for shapes, parameters, layouts that do not fit and for images of 2³¹ elements; `Unsupported` for types that are no
+/// floats.
+pub fn max_pool(
+    stream: &Stream,
+    x: View<'_>,
+    params: &PoolParams<'_>,
+    out: ViewMut<'_>,
+    indices: Option<ViewMut<'_>>,
+) -> Result<()> {
+    const OP: &str = "max_pool";
+    check(OP, stream, ("x", &x), ("out", &out))?;
+    let (from, to) = (Image::new(OP, "x", &x)?, Image::new(OP, "out", &out)?);
+    let windows = Windows::new(OP, params, x.shape().len() - SPATIAL)?;
+    let places = match &indices {
+        Some(indices) => {
+            check_indices(OP, stream, indices, &out)?;
+            family::writable(OP, "indices", indices)?;
+            family::disjoint(OP, "x", indices, &x)?;
+            family::disjoint(OP, "out", indices, &out)?;
+            Some(Image::new(OP, "indices", indices)?)
+        }
+        None => None,
+    };
+    let key = MaximumKey {
+        dtype: x.dtype(),
+        index: indices.as_ref().map_or(DType::I32, |indices| indices.dtype()),
+        indices: indices.is_some(),
+        gradient: false,
+    };
+    let values = out.view().buffer();
+    let written = [values, indices.as_ref().map_or(values, |indices| indices.view().buffer())];
+    let written = &written[..if indices.is_some() { 2 } else { 1 }];
+    launch(OP, stream, key, &from, &to, places.as_ref(), &windows, [from.extent, to.extent], written)
+}
+
+/// The gradient of [`max_pool`] by `x`: that of each window goes to the element its index names.
+///
+/// # Shapes
+/// `grad`, `indices`: as `out` of [`max_pool`]; `x_grad` as its `x`.
+/// # Types, Errors
+/// As for [`max_pool`]; an index that no window of its place has is never met.
+/// # Numerics
+/// Sums in f32 (f64 for f64), windows in ascending order, one rounding.
+pub fn max_pool_gradient(
+    stream: &Stream,
+    grad: View<'_>,
+    indices: View<'_>,
+    params: &PoolParams<'_>,
+    x_grad: ViewMut<'_>,
+) -> Result<()> {
+    const OP: &str = "max_pool_gradient";
+    check(OP, stream, ("grad", &grad), ("x_grad", &x_grad))?;
+    check_indices(OP, stream, &indices, &grad)?;
+    family::disjoint(OP, "indices", &x_grad, &indices)?;
+    let (from, to) = (Image::new(OP, "grad", &grad)?, Image::new(OP, "x_grad", &x_grad)?);
+    let windows = Windows::new(OP, params, grad.shape().len() - SPATIAL)?;
+    let places = Image::new(OP, "indices", &indices)?;
+    let key = MaximumKey { dtype: grad.dtype(), index: indices.dtype(), indices: true, gradient: true };
+    let written = [x_grad.view().buffer()];
+    launch(OP, stream, key, &from, &to, Some(&places), &windows, [to.extent, from.extent], &written)
+}
+
+fn check_indices(op: &'static str, stream: &Stream, indices: &View<'_>, like: &View<'_>) -> Result<()> {
+    family::on_device(op, "indices", stream, indices)?;
+    if indices.dtype().is_float() || indices.dtype() == DType::Bool {
+        return Err(shape(op, "indices", "integers", indices.dtype()));
+    }
+    if indices.shape() != like.shape() {
+        return Err(shape(op, "indices", format!("{:?}", like.shape()), format!("{:?}", indices.shape())));
+    }
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments)] // Private, and each is named where it is called.
+fn launch(
+    op: &'static str,
+    stream: &Stream,
+    key: MaximumKey,
+    from: &Image,
+    to: &Image,
+    indices: Option<&Image>,
+    windows: &Windows,
+    [input, output]: [[usize; AXES]; 2],
+    written: &[&Buffer],
+) -> Result<()> {
+    static SOURCES: Sources<MaximumKey> = Sources::new();
+    let source = SOURCES.get(key, source);
+    let narrow = |numbers: [usize; AXES]| numbers.map(|number| number as i32);
+    for (first, batch) in batch_runs(op, to)? {
+        let count = batch * to.len();
+        if count == 0 {
+            continue;
+        }
+        let args = MaximumArgs {
+            from: from.from(first, key.dtype),
+            indices: indices.map_or(0, |indices| indices.from(first, key.index)),
+            to: to.from(first, key.dtype),
+            outer: [from.outer, to.outer, indices.map_or([0; 2], |indices| indices.outer)],
+            axis: [from.axis, to.axis, indices.map_or([0; AXES], |indices| indices.axis)],
+            stride: narrow(windows.stride),
+            padding: narrow(windows.padding),
+            dilation: narrow(windows.dilation),
+            kernel: narrow(windows.kernel),
+            input: narrow(input),
+            output: narrow(output),
+            extent: to.dividers(),
+            channels: FastDiv::new(to.channels),
+            step: windows.stride.map(FastDiv::new),
+            count: count as u32,
+            unused: [0; 2],
+        };
+        let name = if key.gradient { "maximum_gradient" } else { "maximum" };
+        let grid = [count.div_ceil(BLOCK), 1, 1];
+        // SAFETY:
+        // - `MaximumArgs` is the twin of the kernel's struct, sizes asserted on both sides. Elements of `to` are numbered below
+        //   `count`; coordinates outside of `input` and windows outside of `output` are not read.
+        // - It writes `to` and the indices of the forward direction, which `written` lists.
+        unsafe { family::launch(stream, &source, (op, name), grid, [BLOCK, 1, 1], &args, written)? };
+    }
+    Ok(())
+}
+
+/// What varies in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct MaximumKey {
+    pub dtype: DType,
+    pub index: DType,
+    /// Whether indices are written.
+    pub indices: bool,
+    pub gradient: bool,
+}
+
+/// The source of one variant.
+pub(crate) fn source(key: MaximumKey) -> Source {
+    let flag = |set| if set { "1" } else { "0" };
+    let defines = [
+        ("MAXIMUM_TYPE", c_type(key.dtype)),
+        ("MAXIMUM_SUM", c_type(sum_type(key.dtype))),
+        ("MAXIMUM_INDEX", c_type(key.index)),
+        ("MAXIMUM_INDICES", flag(key.indices)),
+        ("MAXIMUM_GRADIENT", flag(key.gradient)),
+    ];
+    Source::new("maximum", include_str!("maximum.hip"), &defines)
+}
+
+/// `MaximumArgs` of `maximum.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct MaximumArgs {
+    from: u64,
+    indices: u64,
+    to: u64,
+    outer: [[i64; 2]; 3],
+    axis: [[i64; AXES]; 3],
+    stride: [i32; AXES],
+    padding: [i32; AXES],
+    dilation: [i32; AXES],
+    kernel: [i32; AXES],
+    input: [i32; AXES],
+    output: [i32; AXES],
+    extent: [FastDiv; AXES],
+    channels: FastDiv,
+    step: [FastDiv; AXES],
+    count: u32,
+    unused: [u32; 2],
+}
+const _: () = assert!(size_of::<MaximumArgs>() == 312);

@@ -1,0 +1,250 @@
+//! Pools and their gradients: windows that overlap, leave gaps, hang over the edge, adaptive boxes, NaN, infinities.
+
+use rocfire_hal::{DType, Stream, Tensor};
+use rocfire_kernels::pool::{self, PoolParams};
+
+use super::{Call, Case, FLOATS, Failure};
+use crate::data::{Array, Placement, ravel, unravel};
+
+/// A pool over every spatial axis of `[batch, channels, spatial…]`.
+#[derive(Clone, Debug)]
+struct Shape {
+    x: Vec<usize>,
+    out: Vec<usize>,
+    kernel: Vec<usize>,
+    stride: Vec<usize>,
+    padding: Vec<usize>,
+    dilation: Vec<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mean {
+    Inside,
+    IncludePadding,
+    Adaptive,
+}
+
+impl Shape {
+    /// `out`: the number of windows per axis.
+    fn new(x: &[usize], out: &[usize], kernel: &[usize], stride: &[usize], padding: &[usize]) -> Shape {
+        let mut shape = x[..2].to_vec();
+        shape.extend(out);
+        Shape {
+            x: x.to_vec(),
+            out: shape,
+            kernel: kernel.to_vec(),
+            stride: stride.to_vec(),
+            padding: padding.to_vec(),
+            dilation: vec![1; kernel.len()],
+        }
+    }
+
+    fn dilation(mut self, dilation: &[usize]) -> Shape {
+        self.dilation = dilation.to_vec();
+        self
+    }
+
+    fn params(&self) -> PoolParams<'_> {
+        PoolParams { kernel: &self.kernel, stride: &self.stride, padding: &self.padding, dilation: &self.dilation }
+    }
+
+    fn name(&self) -> String {
+        let name = |shape: &[usize]| shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x");
+        let Shape { x, out, kernel, stride, padding, dilation } = self;
+        let [x, out, kernel] = [x, out, kernel].map(|shape| name(shape));
+        format!("{x} -> {out} kernel {kernel} stride {stride:?} padding {padding:?} dilation {dilation:?}")
+    }
+
+    /// The elements of a window, as numbers in `x`, row after row.
+    fn window(&self, at: &[usize]) -> Vec<usize> {
+        let mut tap = vec![0; self.kernel.len()];
+        let mut elements = Vec::new();
+        for number in 0..self.kernel.iter().product() {
+            unravel(number, &self.kernel, &mut tap);
+            let mut element = at.to_vec();
+            for axis in 0..tap.len() {
+                let place = at[2 + axis] * self.stride[axis] + tap[axis] * self.dilation[axis];
+                element[2 + axis] = place.wrapping_sub(self.padding[axis]);
+            }
+            if element.iter().zip(&self.x).all(|(at, extent)| at < extent) {
+                elements.push(ravel(&element, &self.x));
+            }
+        }
+        elements
+    }
+
+    /// The elements of a box and how many it counts.
+    fn mean(&self, at: &[usize], mean: Mean) -> (Vec<usize>, f64) {
+        let mut counted = 1;
+        let mut ranges = Vec::new();
+        for axis in 0..self.kernel.len() {
+            let (o, input, outputs) = (at[2 + axis], self.x[2 + axis], self.out[2 + axis]);
+            let first = o * self.stride[axis];
+            let inside: Vec<usize> = match mean {
+                Mean::Adaptive => (o * input / outputs..((o + 1) * input).div_ceil(outputs)).collect(),
+                Mean::Inside | Mean::IncludePadding => (first..first + self.kernel[axis])
+                    .filter_map(|place| place.checked_sub(self.padding[axis]))
+                    .filter(|&place| place < input)
+                    .collect(),
+            };
+            counted *= match mean {
+                Mean::IncludePadding => (input + 2 * self.padding[axis]).saturating_sub(first).min(self.kernel[axis]),
+                Mean::Inside | Mean::Adaptive => inside.len(),
+            }
+            .max(1);
+            ranges.push(inside);
+        }
+        let mut elements = vec![at[..2].to_vec()];
+        for range in ranges {
+            elements = elements.iter().flat_map(|e| range.iter().map(|&n| [&e[..], &[n]].concat())).collect();
+        }
+        (elements.iter().map(|element| ravel(element, &self.x)).collect(), counted as f64)
+    }
+
+    fn each(&self, mut each: impl FnMut(usize, &[usize])) {
+        let mut at = vec![0; self.out.len()];
+        for number in 0..self.out.iter().product() {
+            unravel(number, &self.out, &mut at);
+            each(number, &at);
+        }
+    }
+
+    /// The largest of each window and its place: the first of equals, the last NaN.
+    fn maxima(&self, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let image: usize = self.x[2..].iter().product();
+        let (mut values, mut places) = (Vec::new(), Vec::new());
+        self.each(|_, at| {
+            let (mut value, mut place) = (f64::NEG_INFINITY, -1.0);
+            for element in self.window(at) {
+                if place < 0.0 || x[element] > value || x[element].is_nan() {
+                    (value, place) = (x[element], (element % image) as f64);
+                }
+            }
+            values.push(value);
+            places.push(place);
+        });
+        (values, places)
+    }
+
+    fn max(self, dtype: DType, index: DType, placement: Placement, special: bool) -> Case {
+        let mut x = Array::random(&self.x, dtype, 1);
+        if special {
+            for (n, value) in x.values.iter_mut().enumerate() {
+                // Equal values, NaNs, infinities of both signs.
+                *value = [1.0, 1.0, f64::NAN, 0.0, f64::NEG_INFINITY, f64::NEG_INFINITY, f64::INFINITY][n * n % 11 % 7];
+            }
+        }
+        let size = format!("{} {} {placement:?}{}", self.name(), index.name(), if special { " special" } else { "" });
+        let outputs = vec![(self.out.clone(), dtype), (self.out.clone(), index)];
+        let for_oracle = self.clone();
+        let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+            let (out, indices) = outputs.split_at_mut(1);
+            let places = Some(indices[0].view_mut());
+            Ok(pool::max_pool(stream, inputs[0].view(), &self.params(), out[0].view_mut(), places)?)
+        };
+        let oracle = move |inputs: &[Array]| {
+            let (values, places) = for_oracle.maxima(&inputs[0].values);
+            vec![values, places]
+        };
+        Case::new("max_pool", dtype, size, 0.0, Call { inputs: vec![(x, placement)], outputs, launch, oracle })
+    }
+
+    fn max_gradient(self, dtype: DType, index: DType, placement: Placement) -> Case {
+        let (_, places) = self.maxima(&Array::random(&self.x, dtype, 1).values);
+        let grad = Array::random(&self.out, dtype, 2);
+        let size = format!("{} {} {placement:?}", self.name(), index.name());
+        let inputs = vec![(grad, placement), (Array::new(&self.out, index, places), Placement::Contiguous)];
+        let outputs = vec![(self.x.clone(), dtype)];
+        let for_oracle = self.clone();
+        let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+            let (grad, indices) = (inputs[0].view(), inputs[1].view());
+            Ok(pool::max_pool_gradient(stream, grad, indices, &self.params(), outputs[0].view_mut())?)
+        };
+        let oracle = move |inputs: &[Array]| {
+            let mut x_grad = vec![0.0; for_oracle.x.iter().product()];
+            let image: usize = for_oracle.x[2..].iter().product();
+            for_oracle.each(|number, at| {
+                let place = inputs[1].values[number];
+                if place >= 0.0 {
+                    x_grad[(at[0] * for_oracle.x[1] + at[1]) * image + place as usize] += inputs[0].values[number];
+                }
+            });
+            vec![x_grad]
+        };
+        let call = Call { inputs, outputs, launch, oracle };
+        Case::new("max_pool_gradient", dtype, size, 0.0, call).summing(9)
+    }
+
+    fn average(self, mean: Mean, gradient: bool, dtype: DType, placement: Placement) -> Case {
+        let names =
+            [["average_pool", "average_pool_gradient"], ["adaptive_average_pool", "adaptive_average_pool_gradient"]];
+        let name = names[usize::from(mean == Mean::Adaptive)][usize::from(gradient)];
+        let padding = if mean == Mean::IncludePadding { " with padding" } else { "" };
+        let size = format!("{}{padding} {placement:?}", self.name());
+        let (from, to) = if gradient { (&self.out, &self.x) } else { (&self.x, &self.out) };
+        let (inputs, outputs) = (vec![(Array::random(from, dtype, 1), placement)], vec![(to.clone(), dtype)]);
+        let for_oracle = self.clone();
+        let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+            let (from, to, include) = (inputs[0].view(), outputs[0].view_mut(), mean == Mean::IncludePadding);
+            match (mean == Mean::Adaptive, gradient) {
+                (true, false) => pool::adaptive_average_pool(stream, from, to)?,
+                (true, true) => pool::adaptive_average_pool_gradient(stream, from, to)?,
+                (false, false) => pool::average_pool(stream, from, &self.params(), include, to)?,
+                (false, true) => pool::average_pool_gradient(stream, from, &self.params(), include, to)?,
+            }
+            Ok(())
+        };
+        let oracle = move |inputs: &[Array]| {
+            let given = &inputs[0].values;
+            let mut out = vec![0.0; if gradient { &for_oracle.x } else { &for_oracle.out }.iter().product()];
+            for_oracle.each(|number, at| {
+                let (elements, counted) = for_oracle.mean(at, mean);
+                for element in elements {
+                    let (to, from) = if gradient { (element, number) } else { (number, element) };
+                    out[to] += given[from] / counted;
+                }
+            });
+            vec![out]
+        };
+        Case::new(name, dtype, size, 0.0, Call { inputs, outputs, launch, oracle }).summing(16)
+    }
+}
+
+pub fn cases() -> Vec<Case> {
+    let shapes = [
+        Shape::new(&[1, 1, 1], &[1], &[1], &[1], &[0]),
+        Shape::new(&[2, 3, 37], &[13], &[4], &[3], &[2]),
+        Shape::new(&[2, 3, 7, 6], &[3, 3], &[2, 2], &[2, 2], &[0, 0]),
+        Shape::new(&[1, 5, 13, 11], &[7, 6], &[3, 3], &[2, 2], &[1, 1]),
+        Shape::new(&[2, 2, 9, 8], &[4, 3], &[3, 2], &[2, 3], &[0, 0]).dilation(&[2, 3]),
+        Shape::new(&[1, 2, 4, 5, 6], &[2, 3, 3], &[3, 2, 2], &[2, 2, 3], &[1, 1, 1]),
+        Shape::new(&[0, 2, 4, 5], &[2, 2], &[2, 2], &[2, 2], &[0, 0]),
+        // Windows past the end, as rounding up makes them.
+        Shape::new(&[1, 2, 5, 5], &[3, 3], &[2, 2], &[2, 2], &[0, 0]),
+        // Several workgroups.
+        Shape::new(&[3, 5, 31, 29], &[16, 15], &[3, 3], &[2, 2], &[1, 1]),
+    ];
+    let mut cases = Vec::new();
+    for (turn, shape) in shapes.into_iter().enumerate() {
+        let (dtype, placement) = (FLOATS[turn % 4], Placement::ALL[turn % 4]);
+        let index = if turn % 2 == 0 { DType::I64 } else { DType::I32 };
+        cases.push(shape.clone().max(DType::F32, index, Placement::Contiguous, false));
+        cases.push(shape.clone().max(dtype, index, placement, true));
+        cases.push(shape.clone().max_gradient(DType::F32, index, Placement::Contiguous));
+        cases.push(shape.clone().max_gradient(dtype, index, placement));
+        let plain = shape.dilation.iter().all(|&dilation| dilation == 1);
+        for gradient in [false, true] {
+            if plain {
+                cases.push(shape.clone().average(Mean::Inside, gradient, dtype, placement));
+                cases.push(shape.clone().average(Mean::IncludePadding, gradient, DType::F32, Placement::Contiguous));
+            }
+            cases.push(shape.clone().average(Mean::Adaptive, gradient, dtype, placement));
+        }
+    }
+    // More boxes than elements.
+    let spread = || Shape::new(&[2, 2, 3, 4], &[7, 5], &[1, 1], &[1, 1], &[0, 0]);
+    for gradient in [false, true] {
+        cases.push(spread().average(Mean::Adaptive, gradient, DType::F32, Placement::Contiguous));
+    }
+    cases
+}
