@@ -2,7 +2,8 @@
 //!
 //! The 8-bit ones of CDNA 3 have the FNUZ forms: no infinities, no negative zero, 0x80 is the only NaN. Those of CDNA 4 and
 //! RDNA 4 are the Open Compute Project's: FP8 has one NaN of each sign and no infinities, BF8 has both as larger formats
-//! do. FP6, BF6 and FP4 (CDNA 4) have numbers only. All are in the low bits of a byte.
+//! do. FP6, BF6 and FP4 (CDNA 4) have numbers only. All are in the low bits of a byte. Of the scales of CDNA 4's matrix
+//! instructions, E8M0, there is only the way to f32.
 
 /// Which of the formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +127,17 @@ pub(crate) fn float8_to_f32(format: Float8, bits: u8) -> f32 {
         Float8::E2M3 | Float8::E3M2 | Float8::E2M1 => signed,
     };
     f32::from_bits(out)
+}
+
+/// A scale as f32: a power of two, or NaN.
+#[inline(always)]
+pub(crate) fn e8m0_to_f32(bits: u8) -> f32 {
+    match bits {
+        // 2^-127 is a denormal.
+        0 => f32::from_bits(0x0040_0000),
+        0xff => f32::from_bits(super::NAN_F32),
+        exponent => f32::from_bits(u32::from(exponent) << 23),
+    }
 }
 
 /// From f32, to nearest even. What lies beyond the largest value becomes NaN (OCP BF8: infinity), or with `saturate`
@@ -260,5 +272,13 @@ mod tests {
         assert_eq!(f32_to_float8(Float8::OcpE5M2, f32::NAN, false) & 0x7f, 0x7f);
         assert_eq!(f32_to_float8(Float8::E2M1, f32::NEG_INFINITY, false), 0xf);
         assert_eq!(f32_to_float8(Float8::E2M3, 1e9, false), 0x1f);
+    }
+
+    #[test]
+    fn a_scale_is_a_power_of_two() {
+        for bits in 0..=254u8 {
+            assert_eq!(f64::from(e8m0_to_f32(bits)), 2f64.powi(i32::from(bits) - 127));
+        }
+        assert!(e8m0_to_f32(255).is_nan());
     }
 }

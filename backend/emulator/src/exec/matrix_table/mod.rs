@@ -9,7 +9,7 @@ use rocfire_isa::{Inst, WaveSize, decode_dual};
 use crate::env::Env;
 use crate::memory::Memory;
 use crate::numeric::tests_support::Random;
-use crate::numeric::{Float8, Micro, f32_to_f16, float8_to_f32, micro_to_f32};
+use crate::numeric::{Float8, f32_to_f16, float8_to_f32};
 use crate::program::Program;
 use crate::step::{Flow, Level, Step};
 use crate::wave::{AGPR, Wave, scalar};
@@ -25,7 +25,6 @@ pub(crate) enum Type {
     F16,
     Bf16,
     Float8(Float8),
-    Micro(Micro),
     I8,
     I4,
     I32,
@@ -41,8 +40,8 @@ impl Type {
             "bf16" => Type::Bf16,
             "fp8fnuz" => Type::Float8(Float8::E4M3),
             "bf8fnuz" => Type::Float8(Float8::E5M2),
-            "fp8ocp" => Type::Micro(Micro::E4M3),
-            "bf8ocp" => Type::Micro(Micro::E5M2),
+            "fp8ocp" => Type::Float8(Float8::OcpE4M3),
+            "bf8ocp" => Type::Float8(Float8::OcpE5M2),
             "i8" => Type::I8,
             "i4" => Type::I4,
             "i32" => Type::I32,
@@ -55,8 +54,8 @@ impl Type {
             Type::F64 => 64,
             Type::F32 | Type::Xf32 | Type::I32 => 32,
             Type::F16 | Type::Bf16 => 16,
-            Type::Float8(_) | Type::I8 => 8,
-            Type::Micro(format) => format.bits() as usize,
+            Type::I8 => 8,
+            Type::Float8(format) => format.bits() as usize,
             Type::I4 => 4,
         }
     }
@@ -77,7 +76,6 @@ impl Type {
             Type::F16 => u64::from(f32_to_f16(value as f32)),
             Type::Bf16 => u64::from((value as f32).to_bits() >> 16),
             Type::Float8(format) => search(&|bits| float8_to_f32(format, bits as u8)),
-            Type::Micro(format) => search(&|bits| micro_to_f32(format, bits)),
             Type::I8 => u64::from(value as i64 as u8),
             Type::I4 => value as i64 as u64 & 15,
             Type::I32 => u64::from(value as i64 as u32),
@@ -87,7 +85,7 @@ impl Type {
     /// Eight values, zero first, that every type has exactly.
     pub(crate) fn digit(self, n: usize) -> f64 {
         match self {
-            Type::Micro(Micro::E2M1 | Micro::E2M3) => [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][n],
+            Type::Float8(Float8::E2M1 | Float8::E2M3) => [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][n],
             _ => n as f64,
         }
     }

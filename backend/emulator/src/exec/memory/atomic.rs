@@ -192,7 +192,7 @@ fn run<S: Space, M: Modify>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
             Ok(None) => continue,
             Err(cause) => {
                 let attempt = Attempt { addresses: &addresses, bytes, access: Access::Atomic };
-                return deny::<S>(w, env, s, &attempt, lane, cause);
+                return deny::<S>(w, env, s, &attempt, lane, *cause);
             }
         };
         if !(host as u64).is_multiple_of(bytes) {

@@ -103,7 +103,7 @@ pub(super) fn scattered<S: Space>(
             Ok(None) => {}
             Err(cause) => {
                 let attempt = Attempt { addresses: &addresses, bytes: bytes as u64, access: Access::Read };
-                return deny::<S>(w, env, s, &attempt, lane, cause);
+                return deny::<S>(w, env, s, &attempt, lane, *cause);
             }
         }
         put(w, lane, loaded);

@@ -75,7 +75,7 @@ fn exchange<const N: usize, const BYTES: usize, const UNITS: i64>(w: &mut Wave, 
                 Err(cause) => {
                     let addresses = addresses.0.map(|address| u64::from(address.wrapping_add(offset as u32)));
                     let attempt = Attempt { addresses: &addresses, bytes: BYTES as u64, access: Access::Atomic };
-                    return deny::<Lds>(w, env, s, &attempt, lane, cause);
+                    return deny::<Lds>(w, env, s, &attempt, lane, *cause);
                 }
             };
             for d in 0..N {

@@ -168,14 +168,14 @@ pub(super) fn deny<S: Space>(
     s: &Step,
     attempt: &Attempt<'_>,
     lane: usize,
-    cause: Box<Cause>,
+    cause: Cause,
 ) -> Flow {
     let Attempt { addresses, bytes, access } = *attempt;
     let behind = (lane..LANES).filter(|lane| w.exec() >> lane & 1 != 0);
     let refused = |&lane: &usize| S::lane_ptr(w, env, s, lane, addresses[lane], bytes, access).is_err();
     let lanes = behind.filter(refused).fold(1 << lane, |lanes, lane| lanes | 1 << lane);
     env.fault_lanes = lanes;
-    env.fail_with(*cause)
+    env.fail_with(cause)
 }
 
 /// The 64-bit address registers plus an offset.

@@ -93,7 +93,7 @@ fn scattered<S: Space>(
             Ok(None) => {}
             Err(cause) => {
                 let attempt = Attempt { addresses: &addresses, bytes: bytes as u64, access: Access::Write };
-                return deny::<S>(w, env, s, &attempt, lane, cause);
+                return deny::<S>(w, env, s, &attempt, lane, *cause);
             }
         }
     }

@@ -74,7 +74,7 @@ fn run<S: Space, const BYTES: usize, const SIGNED: bool>(w: &mut Wave, env: &mut
             Ok(None) => {}
             Err(cause) => {
                 let attempt = Attempt { addresses: &addresses, bytes: BYTES as u64, access: Access::Read };
-                return deny::<S>(w, env, s, &attempt, lane, cause);
+                return deny::<S>(w, env, s, &attempt, lane, *cause);
             }
         }
         if SIGNED && bytes[BYTES - 1] & 0x80 != 0 {
@@ -85,7 +85,7 @@ fn run<S: Space, const BYTES: usize, const SIGNED: bool>(w: &mut Wave, env: &mut
             Ok(host) => unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), host, stored) },
             Err(cause) => {
                 let attempt = Attempt { addresses: &targets, bytes: stored as u64, access: Access::Write };
-                return deny::<Lds>(w, env, s, &attempt, lane, cause);
+                return deny::<Lds>(w, env, s, &attempt, lane, *cause);
             }
         }
     }

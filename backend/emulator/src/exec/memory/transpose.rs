@@ -39,7 +39,7 @@ fn load<const N: usize>(
         Ok(host) => Ok(unsafe { host.cast::<[u32; N]>().read_unaligned() }),
         Err(cause) => {
             let attempt = Attempt { addresses, bytes: 4 * N as u64, access: Access::Read };
-            Err(deny::<Lds>(w, env, s, &attempt, lane, cause))
+            Err(deny::<Lds>(w, env, s, &attempt, lane, *cause))
         }
     }
 }
@@ -61,7 +61,7 @@ fn store<const N: usize>(
         }
         Err(cause) => {
             let attempt = Attempt { addresses, bytes: 4 * N as u64, access: Access::Write };
-            deny::<Lds>(w, env, s, &attempt, lane, cause)
+            deny::<Lds>(w, env, s, &attempt, lane, *cause)
         }
     }
 }

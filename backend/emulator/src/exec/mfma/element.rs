@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::layout::{Row, row_32, row_64};
-use crate::numeric::{Cpu, Float8, Micro, NAN_F32, NAN_F64, bf16_to_f32, f16_to_f32, float8_to_f32, micro_to_f32};
+use crate::numeric::{Cpu, Float8, NAN_F32, NAN_F64, bf16_to_f32, f16_to_f32, float8_to_f32};
 use crate::wave::{LANES, Wave};
 
 /// The first `N` values.
@@ -281,9 +281,9 @@ elements! {
     /// BF8 (E5M2 FNUZ).
     Bf8 -> f32, 8 bits, exact true, |x| float8_to_f32(Float8::E5M2, x as u8);
     /// FP8 (E4M3 of OCP).
-    Fp8Ocp -> f32, 8 bits, exact true, |x| micro_to_f32(Micro::E4M3, x & 0xff);
+    Fp8Ocp -> f32, 8 bits, exact true, |x| float8_to_f32(Float8::OcpE4M3, x as u8);
     /// BF8 (E5M2 of OCP).
-    Bf8Ocp -> f32, 8 bits, exact true, |x| micro_to_f32(Micro::E5M2, x & 0xff);
+    Bf8Ocp -> f32, 8 bits, exact true, |x| float8_to_f32(Float8::OcpE5M2, x as u8);
     /// i8.
     I8 -> i32, 8 bits, exact true, |x| (x as i8).into();
 }

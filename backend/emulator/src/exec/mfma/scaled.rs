@@ -25,7 +25,7 @@ use crate::env::Env;
 use crate::exec::mfma::layout::row_32;
 #[cfg(target_arch = "x86_64")]
 use crate::numeric::Avx2;
-use crate::numeric::{Baseline, Cpu, Micro, e8m0_to_f32, micro_to_f32};
+use crate::numeric::{Baseline, Cpu, Float8, e8m0_to_f32, float8_to_f32};
 use crate::step::{Constant, Flow, Handlers, Role, Selected, Step};
 use crate::wave::{AGPR, LANES, Wave, scalar};
 
@@ -49,13 +49,13 @@ pub(crate) fn select(inst: &Inst) -> Option<Selected> {
     Some(Selected::lanes(handlers).with_roles([Role::Block(Constant::F64); 4]))
 }
 
-fn format(field: u8) -> Option<Micro> {
+fn format(field: u8) -> Option<Float8> {
     Some(match field {
-        0 => Micro::E4M3,
-        1 => Micro::E5M2,
-        2 => Micro::E2M3,
-        3 => Micro::E3M2,
-        4 => Micro::E2M1,
+        0 => Float8::OcpE4M3,
+        1 => Float8::OcpE5M2,
+        2 => Float8::E2M3,
+        3 => Float8::E3M2,
+        4 => Float8::E2M1,
         _ => return None,
     })
 }
@@ -95,7 +95,7 @@ type Operands<const M: usize, const K: usize> = [[f32; M]; K];
 
 /// Widens the operand whose registers start at `register`.
 #[inline(always)]
-fn decode<const M: usize, const K: usize>(w: &Wave, register: u16, format: Micro, out: &mut Operands<M, K>) {
+fn decode<const M: usize, const K: usize>(w: &Wave, register: u16, format: Float8, out: &mut Operands<M, K>) {
     let bits = format.bits() as usize;
     let mask = (1u32 << bits) - 1;
     for e in 0..GROUP {
@@ -111,7 +111,7 @@ fn decode<const M: usize, const K: usize>(w: &Wave, register: u16, format: Micro
             for i in 0..M {
                 let lane = M * g + i;
                 let wide = u64::from(w.v[second].0[lane]) << 32 | u64::from(w.v[first].0[lane]);
-                out[k][i] = micro_to_f32(format, (wide >> shift) as u32 & mask);
+                out[k][i] = float8_to_f32(format, ((wide >> shift) as u32 & mask) as u8);
             }
         }
     }
@@ -139,11 +139,11 @@ fn multiply<C: Cpu, const M: usize, const K: usize>(w: &mut Wave, _: &mut Env, s
     // One copy of the loops for each format: in them it is a constant.
     for (register, field, out) in [(st.src[0], mods.cbsz, &mut a), (st.src[1], mods.blgp, &mut b)] {
         match field {
-            0 => decode(w, register, Micro::E4M3, out),
-            1 => decode(w, register, Micro::E5M2, out),
-            2 => decode(w, register, Micro::E2M3, out),
-            3 => decode(w, register, Micro::E3M2, out),
-            _ => decode(w, register, Micro::E2M1, out),
+            0 => decode(w, register, Float8::OcpE4M3, out),
+            1 => decode(w, register, Float8::OcpE5M2, out),
+            2 => decode(w, register, Float8::E2M3, out),
+            3 => decode(w, register, Float8::E3M2, out),
+            _ => decode(w, register, Float8::E2M1, out),
         }
     }
     // Products of two elements are exact in f32; of two scaled ones perhaps not.

@@ -7,7 +7,7 @@ use rocfire_isa::WaveSize;
 use crate::exec::matrix_table::{Exact, Row, Type, decode, env, put, rows};
 use crate::exec::valu::tests::{levels, program, run};
 use crate::numeric::tests_support::Random;
-use crate::numeric::{Float8, Micro, micro_to_f32};
+use crate::numeric::{Float8, float8_to_f32};
 use crate::step::{Flow, Level, Step};
 use crate::wave::{LANES, Wave};
 
@@ -103,7 +103,7 @@ fn value(random: &mut Random, ty: Type) -> f64 {
         Type::Xf32 | Type::F16 => 11,
         Type::Bf16 => 8,
         Type::Float8(Float8::E4M3) => 4,
-        Type::Micro(Micro::E4M3 | Micro::E2M3) => 4,
+        Type::Float8(Float8::OcpE4M3 | Float8::E2M3) => 4,
         _ => 3,
     };
     let significand = 1 << (digits - 1) | random.next() & ((1 << (digits - 1)) - 1);
@@ -290,7 +290,7 @@ struct Scaled {
     scaled: bool,
 }
 
-const FORMATS: [Micro; 5] = [Micro::E4M3, Micro::E5M2, Micro::E2M3, Micro::E3M2, Micro::E2M1];
+const FORMATS: [Float8; 5] = [Float8::OcpE4M3, Float8::OcpE5M2, Float8::E2M3, Float8::E3M2, Float8::E2M1];
 
 impl Scaled {
     /// `v_mfma_ld_scale_b32 v128, v129` with these bytes of A and B, then `v_mfma_f32_…_f8f6f4 v[0:], v[64:], v[96:], v[0:]`.
@@ -307,7 +307,7 @@ impl Scaled {
     }
 
     /// Where element `k` of a row is: AMD's data layout of CDNA 4.
-    fn place(&self, format: Micro, line: usize, k: usize) -> (usize, usize, usize) {
+    fn place(&self, format: Float8, line: usize, k: usize) -> (usize, usize, usize) {
         let bits = format.bits() as usize;
         let (group, element) = match bits {
             8 => (k % (self.k / 2) / 16, k % 16 + k / (self.k / 2) * 16),
@@ -377,7 +377,7 @@ fn microscaled_products_take_elements_and_scales_from_their_places() {
             let format = FORMATS[form.formats[n]];
             let mut finite = || loop {
                 let bits = random.next_u32() & ((1 << format.bits()) - 1);
-                if micro_to_f32(format, bits).is_finite() {
+                if float8_to_f32(format, bits as u8).is_finite() {
                     break bits as u8;
                 }
             };
@@ -399,7 +399,7 @@ fn microscaled_products_take_elements_and_scales_from_their_places() {
                     for k in 0..form.k {
                         let value = |matrix: &Matrix, format: usize, line: usize| {
                             let bits = u32::from(matrix.elements[line * form.k + k]);
-                            f64::from(micro_to_f32(FORMATS[format], bits)) * scale(&matrix.scales, line, k)
+                            f64::from(float8_to_f32(FORMATS[format], bits as u8)) * scale(&matrix.scales, line, k)
                         };
                         let product = value(&a, form.formats[0], i) * value(&b, form.formats[1], j);
                         sum = Exact::new(sum).add(Exact::new(product)).round(24);
@@ -416,10 +416,10 @@ fn microscaled_products_take_elements_and_scales_from_their_places() {
 #[test]
 fn scales_may_leave_the_range_of_f32_where_products_do_not() {
     let form = Scaled { m: 16, k: 128, formats: [0, 1], scaled: true };
-    let one = |format: Micro| (0..256u32).find(|&bits| micro_to_f32(format, bits) == 2.0).unwrap() as u8;
+    let one = |format: Float8| (0..256u32).find(|&bits| float8_to_f32(format, bits as u8) == 2.0).unwrap() as u8;
     let matrix = |format, scale: u8| Matrix { elements: vec![one(format); 16 * 128], scales: vec![scale; 16 * 4] };
     let run = |level, a: u8, b: u8| {
-        let w = form.run(level, &matrix(Micro::E4M3, a), &matrix(Micro::E5M2, b), |_, _| 0.5, [1, 1]);
+        let w = form.run(level, &matrix(Float8::OcpE4M3, a), &matrix(Float8::OcpE5M2, b), |_, _| 0.5, [1, 1]);
         f32::from_bits(w.v[2].0[33])
     };
     for level in levels() {

@@ -72,6 +72,11 @@ fn mad_f16(s: [u64; 3], rounding: Rounding) -> u64 {
     half_result(sum_directed(half(product.into()), half(s[2]), rounding), s, 3, rounding)
 }
 
+/// Whether a source of a product is zero, which the legacy multiplies take for the whole of it.
+fn zero_times(s: [u64; 3]) -> bool {
+    s[0] << 33 == 0 || s[1] << 33 == 0
+}
+
 /// The same in f32, denormals flushed on the way.
 fn mad_f32([a, b, c]: [f32; 3], rounding: Rounding) -> f32 {
     let flushed = |x: f32| f32::from_bits(flush_f32(x.to_bits()));
@@ -113,6 +118,19 @@ fn of_f32(op: Op) -> Option<Lane> {
             single(fma_f32_directed(a, b, c, m.single), s, 3)
         },
         Op::VMadF32 | Op::VMacF32 | Op::VMadmkF32 | Op::VMadakF32 => |s, _, m| single(mad_f32(f32s(s), m.single), s, 3),
+        Op::VMulLegacyF32 => |s, _, m| match zero_times(s) {
+            true => 0,
+            false => {
+                let [a, b, _] = f32s(s);
+                single(mul_f32_directed(a, b, m.single), s, 2)
+            }
+        },
+        Op::VFmaLegacyF32 | Op::VFmaDx9ZeroF32 | Op::VFmacLegacyF32 | Op::VFmacDx9ZeroF32 => |s, _, m| {
+            let [a, b, c] = f32s(s);
+            let sum =
+                if zero_times(s) { add_f32_directed(0.0, c, m.single) } else { fma_f32_directed(a, b, c, m.single) };
+            single(sum, s, 3)
+        },
         Op::VDivFmasF32 => |s, mask, m| {
             let [a, b, c] = f32s(s);
             // As `div_fmas_f32`: the estimate tells which way the scaling went.
@@ -210,6 +228,14 @@ fn of_f16(op: Op) -> Option<Lane> {
         Op::VPkFmaF16 | Op::VPkFmacF16 => |s, _, m| halves(s, |s| fma_f16(s, m.double)),
         _ => return None,
     })
+}
+
+/// Whether the operation rounds in a way that no document says for other modes than to nearest: sums of products, and the
+/// oldest multiply-adds.
+pub(super) fn is_unknown(op: Op) -> bool {
+    let name = op.mnemonic();
+    let sums = ["v_dot2_f", "v_dot2c_f", "v_dot2_bf16", "v_dot4_f32"];
+    sums.iter().any(|start| name.starts_with(start)) || matches!(op, Op::VMacLegacyF32 | Op::VMadLegacyF32)
 }
 
 /// Does the operation on the frame's lanes, if it is one that rounds. `kinds` are those of its sources, `result` that of

@@ -3,10 +3,11 @@
 //! every CPU level.
 
 use super::directed;
-use super::modifiers::{Frame, MODE_MASK, ROUNDING, USUAL_MODE, finish, flag, is_modified, prepare};
+use super::modifiers::{ALL_INFINITE, Frame, MODE_MASK, ROUNDING, USUAL_MODE, finish, flag, is_modified, prepare};
 use super::vector;
 use super::word::{Kind, Sources, Word, nan_of_sources};
 use crate::env::Env;
+use crate::error::FaultKind;
 #[cfg(target_arch = "x86_64")]
 use crate::numeric::{Avx2, Avx512};
 use crate::numeric::{Baseline, Cpu};
@@ -162,7 +163,7 @@ fn is_directed(w: &mut Wave, st: &Step, frame: &Frame, kinds: &[Kind], result: K
 
 #[inline(always)]
 pub(super) fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
-    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec() };
+    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec(), infinite: ALL_INFINITE };
     if O::PROPERTIES & property::ACC != 0 {
         frame.src[O::S::KINDS.len() - 1] = st.dst[0];
     }
@@ -170,6 +171,9 @@ pub(super) fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);
     if float && special && is_directed(w, st, &frame, O::S::KINDS, O::R::KIND, 0) {
         return Flow::Next;
+    }
+    if float && special && w.mode & ROUNDING != 0 && directed::is_unknown(st.inst.op) {
+        return e.fail(FaultKind::Unsupported("a rounding mode other than to nearest, for sums of products"));
     }
     let mut out = [const { MaybeUninit::uninit() }; LANES];
     let r = compute::<O, C>(w, &frame.src, &mut out);
@@ -188,7 +192,7 @@ static SINGLES: [Kind; 3] = [Kind::F32; 3];
 /// A packed f32 operation: an f32 one on both registers of each pair.
 #[inline(always)]
 pub(super) fn run_pairs<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
-    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec() };
+    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec(), infinite: ALL_INFINITE };
     let special = enter!(w, e, st, frame, &PAIRS[..O::S::KINDS.len()], Some(Kind::PkF32), true);
     let mut upper = frame.src;
     for register in &mut upper {
@@ -239,7 +243,7 @@ pub(super) fn set_mask(w: &mut Wave, st: &Step, register: u16, mask: u64) {
 
 #[inline(always)]
 pub(super) fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
-    let mut frame = Frame { dst: 0, src: st.src, exec: w.exec() };
+    let mut frame = Frame { dst: 0, src: st.src, exec: w.exec(), infinite: ALL_INFINITE };
     let float = const { any_float(O::S::KINDS) };
     enter!(w, e, st, frame, O::S::KINDS, None, float);
     let sources = O::S::registers(w, &frame.src);
@@ -259,7 +263,7 @@ pub(super) fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> F
 
 #[inline(always)]
 pub(super) fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
-    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec() };
+    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec(), infinite: ALL_INFINITE };
     let mask = if O::READS { st.s64(w, O::S::KINDS.len()) } else { 0 };
     let float = const { any_float(O::S::KINDS) || O::R::KIND.is_float() };
     let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);

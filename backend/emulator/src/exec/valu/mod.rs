@@ -28,6 +28,7 @@ mod int64;
 mod mask;
 mod minimum3;
 mod modifiers;
+mod overflow;
 mod packed;
 mod permute;
 mod rdna;

@@ -8,6 +8,7 @@
 use rocfire_isa::{Format, Inst, OperandKind, Sdwa, SdwaSel, SdwaUnused};
 
 use super::dpp;
+use super::overflow;
 use super::word::Kind;
 use crate::env::Env;
 use crate::error::FaultKind;
@@ -43,7 +44,8 @@ pub(crate) const MODE_MASK: u32 = 0x80_02ff;
 pub(crate) const ROUNDING: u32 = 0xf;
 const DX10_CLAMP: u32 = 1 << 8;
 const IEEE: u32 = 1 << 9;
-const FP16_OVFL: u32 = 1 << 23;
+/// Results of 16 and 8 bits that overflow become the largest number.
+pub(super) const FP16_OVFL: u32 = 1 << 23;
 
 /// Where the result is staged, two registers.
 const RESULT: u16 = STAGE + 8;
@@ -57,7 +59,13 @@ pub(crate) struct Frame {
     pub(crate) src: [u16; 4],
     /// Lanes that write.
     pub(crate) exec: u64,
+    /// Lanes whose infinite result is a true infinity and no overflow, for the low and the high half of a packed result.
+    /// Only looked at under FP16_OVFL.
+    pub(crate) infinite: [u64; 2],
 }
+
+/// Before anything is known.
+pub(crate) const ALL_INFINITE: [u64; 2] = [!0; 2];
 
 /// Whether the encoding asks for more than the plain operation.
 pub(crate) fn is_modified(inst: &Inst, kinds: &[Kind]) -> bool {
@@ -116,10 +124,6 @@ pub(crate) fn prepare(
     kinds: &[Kind],
     result: Option<Kind>,
 ) -> Option<Flow> {
-    let half = matches!(result, Some(Kind::F16 | Kind::PkF16));
-    if w.mode & FP16_OVFL != 0 && (half || st.inst.op.mnemonic().ends_with("8_f32")) {
-        return Some(e.fail(FaultKind::Unsupported("FP16_OVFL in MODE, for results of 16 and 8 bits")));
-    }
     let swizzle = match &st.inst.mods.dpp {
         None => st.inst.mods.dpp8.as_ref().map(|dpp| dpp::swizzle_eights(dpp, frame.exec)),
         Some(dpp) => match dpp::swizzle(dpp, frame.exec) {
@@ -128,7 +132,8 @@ pub(crate) fn prepare(
         },
     };
     for (i, &kind) in kinds.iter().enumerate() {
-        if !source_changes(w, st, i, kind) {
+        let bound = if kind == Kind::F32 { overflow::bound_of_source(w, e.program.arch, st) } else { None };
+        if !source_changes(w, st, i, kind) && bound.is_none() {
             continue;
         }
         let from = frame.src[i];
@@ -141,6 +146,9 @@ pub(crate) fn prepare(
             source = Source { low: take(&source.low), high: take(&source.high) };
         }
         modify(&mut source, w.mode, st, i, kind);
+        if let Some(bound) = bound {
+            source.map(|x| overflow::hold(x, bound));
+        }
         let to = STAGE + 2 * i as u16;
         w.v[to as usize] = Lanes(source.low);
         if kind.dwords() == 2 {
@@ -150,6 +158,9 @@ pub(crate) fn prepare(
     }
     if let Some(swizzle) = swizzle {
         frame.exec &= swizzle.writes;
+    }
+    if w.mode & FP16_OVFL != 0 && matches!(result, Some(Kind::F16 | Kind::PkF16)) {
+        frame.infinite = overflow::true_infinities(w, st, &frame.src, kinds);
     }
     if result.is_some_and(|kind| result_changes(w, st, kind)) {
         frame.dst = RESULT;
@@ -291,7 +302,8 @@ fn select_sdwa(x: u32, sel: SdwaSel, sext: bool) -> u32 {
 fn result_changes(w: &Wave, st: &Step, kind: Kind) -> bool {
     let m = &st.inst.mods;
     let merges = st.imm & (flag::KEEP_HALF | flag::KEEP_LOW | flag::KEEP_BYTES) != 0;
-    m.sdwa.is_some() || merges || kind.is_float() && (m.clamp || m.omod != 0 || flushes_result(w.mode, kind))
+    let holds = w.mode & FP16_OVFL != 0 && matches!(kind, Kind::F16 | Kind::PkF16);
+    m.sdwa.is_some() || merges || holds || kind.is_float() && (m.clamp || m.omod != 0 || flushes_result(w.mode, kind))
 }
 
 /// Moves a staged result to its destination: output multiplier, clamp, flush, then SDWA or half-register merging.
@@ -302,6 +314,9 @@ pub(crate) fn finish(w: &mut Wave, st: &Step, frame: &Frame, kind: Kind) {
     }
     let m = &st.inst.mods;
     let mut result = Source { low: w.v[RESULT as usize].0, high: w.v[RESULT as usize + 1].0 };
+    if w.mode & FP16_OVFL != 0 && matches!(kind, Kind::F16 | Kind::PkF16) {
+        overflow::hold_halves(&mut result.low, frame.infinite, kind == Kind::PkF16);
+    }
     let flushes = flushes_result(w.mode, kind);
     // "Output modifiers are ignored if the IEEE mode bit is set, or if output denormals are enabled."
     if m.omod != 0 && w.mode & IEEE == 0 && flushes {

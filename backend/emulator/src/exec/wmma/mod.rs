@@ -32,7 +32,7 @@ use crate::env::Env;
 use crate::exec::mfma::element::Number;
 #[cfg(target_arch = "x86_64")]
 use crate::numeric::Avx2;
-use crate::numeric::{Baseline, Cpu, Micro, NAN_F32, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, micro_to_f32};
+use crate::numeric::{Baseline, Cpu, Float8, NAN_F32, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, float8_to_f32};
 use crate::step::{Constant, Flow, Handlers, Role, Selected, Step};
 use crate::wave::Wave;
 
@@ -147,8 +147,8 @@ fn decode_float(w: &Wave, st: &Step, layout: &Layout, source: usize, ty: Source,
     let mut out = match ty {
         Source::F16 => decode(w, register, layout, 16, k, |x| f16_to_f32(x as u16)),
         Source::Bf16 => decode(w, register, layout, 16, k, |x| bf16_to_f32(x as u16)),
-        Source::Fp8 => decode(w, register, layout, 8, k, |x| micro_to_f32(Micro::E4M3, x)),
-        _ => decode(w, register, layout, 8, k, |x| micro_to_f32(Micro::E5M2, x)),
+        Source::Fp8 => decode(w, register, layout, 8, k, |x| float8_to_f32(Float8::OcpE4M3, x as u8)),
+        _ => decode(w, register, layout, 8, k, |x| float8_to_f32(Float8::OcpE5M2, x as u8)),
     };
     let mods = &st.inst.mods;
     for (parity, field) in [mods.neg, mods.abs].into_iter().enumerate() {

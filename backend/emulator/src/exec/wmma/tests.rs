@@ -5,7 +5,7 @@ use rocfire_isa::WaveSize;
 
 use crate::exec::matrix_table::{A, B, Exact, Row, Type, env, rows};
 use crate::exec::valu::tests::levels;
-use crate::numeric::Micro;
+use crate::numeric::Float8;
 use crate::numeric::tests_support::Random;
 use crate::step::Level;
 use crate::wave::Wave;
@@ -199,7 +199,7 @@ fn sums_are_rounded_as_documented() {
                 Type::F32 => 24,
                 Type::F16 => 11,
                 Type::Bf16 => 8,
-                Type::Micro(Micro::E4M3) => 4,
+                Type::Float8(Float8::OcpE4M3) => 4,
                 _ => 3,
             };
             let significand = 1 << (digits - 1) | random.next() & ((1 << (digits - 1)) - 1);
