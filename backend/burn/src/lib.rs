@@ -45,7 +45,7 @@ mod tensor;
 pub use backend::Rocm;
 pub use device::RocmDevice;
 pub use error::Error;
-pub use fusion::{FusedKernel, FusedKernelState, RocmRuntime};
+pub use fusion::{FusedKernel, FusedKernelState, KernelReport, PlanReport, RocmRuntime, plans};
 pub use patch::{PatchError, Slot, check_project};
 pub use tensor::{RocmQTensor, RocmTensor};
 

@@ -11,6 +11,7 @@ use burn_ir::OperationIr;
 use super::optimization::FusedKernel;
 use super::plan::{Kind, plan};
 use super::refusal::Refusal;
+use super::report;
 use super::trace::Trace;
 use crate::RocmDevice;
 
@@ -42,6 +43,10 @@ pub(super) struct Fuser {
     /// Shared with the clones that the search makes until one of them goes on.
     current: Arc<Trace>,
     best: Option<Best>,
+    /// Burn's names of the operations taken.
+    names: Arc<Vec<String>>,
+    /// The first operation that was not, and why.
+    stopped: Option<(String, Refusal)>,
     /// Whether `current` is a kernel.
     is_kernel: bool,
     is_closed: bool,
@@ -57,7 +62,16 @@ impl Fuser {
     pub(super) fn new(device: RocmDevice, takes: Takes) -> Fuser {
         let trace =
             Trace { reduces: takes == Takes::Reductions, multiplies: takes == Takes::Product, ..Trace::default() };
-        Fuser { device, takes, current: Arc::new(trace), best: None, is_kernel: true, is_closed: false }
+        Fuser {
+            device,
+            takes,
+            current: Arc::new(trace),
+            best: None,
+            names: Arc::default(),
+            stopped: None,
+            is_kernel: true,
+            is_closed: false,
+        }
     }
 
     fn name(&self) -> &'static str {
@@ -99,8 +113,10 @@ impl OperationFuser<FusedKernel> for Fuser {
         if self.is_closed {
             return;
         }
+        let name = report::name(operation);
         if let Err(reason) = self.try_fuse(operation) {
             self.is_closed = true;
+            self.stopped = Some((name, reason));
             tracing::trace!(
                 target: "rocfire::fusion",
                 fuser = self.name(),
@@ -110,6 +126,8 @@ impl OperationFuser<FusedKernel> for Fuser {
                 ?operation,
                 "closed"
             );
+        } else {
+            Arc::make_mut(&mut self.names).push(name);
         }
     }
 
@@ -127,7 +145,14 @@ impl OperationFuser<FusedKernel> for Fuser {
                 "fused"
             );
         }
-        FusedKernel::new(plan, self.device)
+        let taken = plan.operations.min(self.names.len());
+        // Operations behind the last kernel were followed in vain: the first of them is what the kernel did not take.
+        let stopped = match self.names.get(taken) {
+            Some(name) => Some((name.clone(), self.stopped.as_ref().map_or(Refusal::Stuck, |(_, reason)| *reason))),
+            None => self.stopped.clone(),
+        };
+        let runs = report::record(&plan, &self.names[..taken], stopped);
+        FusedKernel::new(plan, self.device, runs)
     }
 
     fn reset(&mut self) {

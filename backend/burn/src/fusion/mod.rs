@@ -20,7 +20,7 @@
 //! A kernel is named as Burn names such a one: `ElementWise`, `Reduce` for one reduction of which only rows are written,
 //! `ReduceBroadcasted` for anything beyond that: softmax, layer normalisation, and most of their gradients; `Matmul` for a
 //! matrix product with what is computed of its elements: bias, activation, residual, casts. What was fused is told to `tracing` under the target `rocfire::fusion`, at
-//! level debug; why a fuser closed, at level trace.
+//! level debug; why a fuser closed, at level trace. [`plans`] has the same for the whole process.
 
 mod arrange;
 mod axes;
@@ -34,6 +34,7 @@ mod optimization;
 mod plan;
 mod product;
 mod refusal;
+mod report;
 mod rows;
 mod runtime;
 mod trace;
@@ -41,6 +42,7 @@ mod translate;
 mod view;
 
 pub use optimization::{FusedKernel, FusedKernelState};
+pub use report::{KernelReport, PlanReport, plans};
 pub use runtime::RocmRuntime;
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! A kernel in the place that Burn keeps for it: in its plans, run for every stream of operations that matches.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use burn_fusion::stream::{Context, OrderedExecution};
 use burn_fusion::{NumOperations, Optimization};
@@ -10,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::execute::execute;
 use super::handle::Handle;
 use super::plan::Plan;
+use super::report;
 use super::runtime::RocmRuntime;
 use crate::RocmDevice;
 
@@ -17,6 +20,8 @@ use crate::RocmDevice;
 pub struct FusedKernel {
     plan: Plan,
     device: RocmDevice,
+    /// How often it has run, for [`super::plans`].
+    runs: Arc<AtomicU64>,
 }
 
 /// A [`FusedKernel`] without its device, in a form that can be stored.
@@ -24,8 +29,8 @@ pub struct FusedKernel {
 pub struct FusedKernelState(Plan);
 
 impl FusedKernel {
-    pub(super) fn new(plan: Plan, device: RocmDevice) -> FusedKernel {
-        FusedKernel { plan, device }
+    pub(super) fn new(plan: Plan, device: RocmDevice, runs: Arc<AtomicU64>) -> FusedKernel {
+        FusedKernel { plan, device, runs }
     }
 
     /// The computations that are launched.
@@ -53,6 +58,7 @@ impl NumOperations for FusedKernel {
 
 impl Optimization<RocmRuntime> for FusedKernel {
     fn execute(&mut self, context: &mut Context<Handle>, _execution: &OrderedExecution<RocmRuntime>) {
+        self.runs.fetch_add(1, Ordering::Relaxed);
         execute(&self.plan, &self.device, context);
     }
 
@@ -61,6 +67,7 @@ impl Optimization<RocmRuntime> for FusedKernel {
     }
 
     fn from_state(device: &RocmDevice, state: FusedKernelState) -> FusedKernel {
-        FusedKernel { plan: state.0, device: *device }
+        let runs = report::record(&state.0, &[], None);
+        FusedKernel { plan: state.0, device: *device, runs }
     }
 }
