@@ -129,7 +129,7 @@ fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         let all = tiling.matrix_size == 0 || number == 0;
         let modes = MODES.into_iter().enumerate().filter(move |&(mode, _)| all || mode == number % MODES.len());
         modes.map(move |(mode, (a, b))| {
-            let chunked = mode % 2 == 0;
+            let chunked = mode % 2 == 0 && !dtype.is_int();
             let staging = tiling.staging(unit, [a, b], chunked);
             gemm::source(GemmKey { input: dtype, output: dtype, tiling, a, b, chunked, staging })
         })

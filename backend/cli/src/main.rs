@@ -5,6 +5,7 @@
 
 mod demo;
 mod doctor;
+mod explain;
 mod hip_library;
 mod install;
 mod profile;
@@ -32,6 +33,8 @@ enum Command {
     Doctor,
     /// Build libamdhip64 and libhiprtc over the emulator, for any HIP program, and say where they are.
     HipLibrary(hip_library::Arguments),
+    /// Say which kernel the dispatch takes for an operator, and why.
+    Explain(explain::Arguments),
     /// Say where a command's time goes on the device, or, from what the emulator counts, what binds a kernel.
     Profile(profile::Arguments),
 }
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Doctor => doctor::run(),
         Command::HipLibrary(arguments) => hip_library::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
     };
     match result {

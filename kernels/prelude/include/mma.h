@@ -14,6 +14,7 @@
 //   16 bit   MFMA of CDNA 4, WMMA11     ascending
 //   16 bit   WMMA12                     a0..3 b0..3 a4..7 b4..7 c0..3 d0..3 c4..7 d4..7
 //   bf16     MFMA of CDNA 1             a0 a1 b0 b1 c0 c1 d0 d1 a2 a3 ... (f16: as CDNA 2)
+//   i8       all                        of no account: sums of 32 bits that wrap around
 //
 // `Fragment<T, SIZE>` is for rows that lie plainly: of GROUP consecutive k of row (or column) lane % SIZE, a lane takes
 // what `read` takes from the address of the row's first k plus offset(lane / SIZE): STEPS operands, one for each product.
@@ -26,7 +27,7 @@
 //   f64     MFMA                        0 2 4 6 1 3 5 7
 //
 // both sizes of a type the same. Shapes are AMD's: MFMA f32 2 or 4 deep, f16 and bf16 8 or 16 deep (16 or 32 on CDNA 4),
-// f64 4 deep (from CDNA 2), WMMA f16 and bf16 16 deep under wave32. NVIDIA's mma.sync, f16 and bf16 16 deep from sm_80 on,
+// f64 4 deep (from CDNA 2), WMMA f16 and bf16 16 deep under wave32; i8 8 to 64 deep. NVIDIA's mma.sync from sm_80 on, 32 bytes deep,
 // does not say in which order it sums the two chunks of a product. RF_MMA_... is 0 where T has no such product; kernels then
 // use plain FMA.
 #ifndef ROCFIRE_MMA_H
@@ -36,18 +37,22 @@ namespace rf {
 #if RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA
 #define RF_MMA_F32 1
 #define RF_MMA_16 1
+#define RF_MMA_I8 1
 #define RF_MMA_F64 (ARCH_MFMA_GENERATION >= 2)
 #elif RF_DEVICE_AMD && (ARCH_MATRIX == ARCH_MATRIX_WMMA11 || ARCH_MATRIX == ARCH_MATRIX_WMMA12) && ARCH_WAVE_SIZE == 32
 #define RF_MMA_F32 0
 #define RF_MMA_16 1
+#define RF_MMA_I8 1
 #define RF_MMA_F64 0
 #elif !RF_DEVICE_AMD && !defined(RF_HOST) && ARCH_MATRIX == ARCH_MATRIX_MMA_SYNC
 #define RF_MMA_F32 0
 #define RF_MMA_16 1
+#define RF_MMA_I8 1
 #define RF_MMA_F64 0
 #else
 #define RF_MMA_F32 0
 #define RF_MMA_16 0
+#define RF_MMA_I8 0
 #define RF_MMA_F64 0
 #endif
 
@@ -97,6 +102,13 @@ typedef float F32x4 __attribute__((ext_vector_type(4)));
 typedef float F32x8 __attribute__((ext_vector_type(8)));
 typedef float F32x16 __attribute__((ext_vector_type(16)));
 typedef double F64x4 __attribute__((ext_vector_type(4)));
+typedef i32 I32x2 __attribute__((ext_vector_type(2)));
+typedef i32 I32x4 __attribute__((ext_vector_type(4)));
+typedef i32 I32x8 __attribute__((ext_vector_type(8)));
+typedef i32 I32x16 __attribute__((ext_vector_type(16)));
+typedef u32 U32x4 __attribute__((ext_vector_type(4)));
+typedef u32 U32x8 __attribute__((ext_vector_type(8)));
+typedef u32 U32x16 __attribute__((ext_vector_type(16)));
 typedef _Float16 F16x4 __attribute__((ext_vector_type(4)));
 typedef _Float16 F16x8 __attribute__((ext_vector_type(8)));
 typedef _Float16 F16x16 __attribute__((ext_vector_type(16)));
@@ -145,6 +157,24 @@ RF_MMA(bf16, 32, I16x2, F32x16, 4, 16, __builtin_amdgcn_mfma_f32_32x32x4bf16(a, 
 RF_MMA(bf16, 16, I16x2, F32x4, 8, 4, __builtin_amdgcn_mfma_f32_16x16x8bf16(a, b, c, 0, 0, 0), RF_ROW_16)
 #endif
 #endif
+// Bytes, signed; the sums wrap around.
+#if ARCH_MFMA_GENERATION >= 4
+#define RF_MMA_I8_(SIDE, DEPTH, SUM, WORDS, NAME, ROW) \
+    RF_MMA(i8, SIDE, I32x4, SUM, DEPTH, WORDS, (SUM)NAME(a, b, (I32x##WORDS)c, 0, 0, 0), ROW)
+RF_MMA_I8_(32, 32, U32x16, 16, __builtin_amdgcn_mfma_i32_32x32x32_i8, RF_ROW_32)
+RF_MMA_I8_(16, 64, U32x4, 4, __builtin_amdgcn_mfma_i32_16x16x64_i8, RF_ROW_16)
+#elif ARCH_MFMA_GENERATION == 3
+#define RF_MMA_I8_(SIDE, DEPTH, SUM, WORDS, NAME, ROW) \
+    RF_MMA(i8, SIDE, i64, SUM, DEPTH, WORDS, (SUM)NAME((long)a, (long)b, (I32x##WORDS)c, 0, 0, 0), ROW)
+RF_MMA_I8_(32, 16, U32x16, 16, __builtin_amdgcn_mfma_i32_32x32x16_i8, RF_ROW_32)
+RF_MMA_I8_(16, 32, U32x4, 4, __builtin_amdgcn_mfma_i32_16x16x32_i8, RF_ROW_16)
+#else
+#define RF_MMA_I8_(SIDE, DEPTH, SUM, WORDS, NAME, ROW) \
+    RF_MMA(i8, SIDE, i32, SUM, DEPTH, WORDS, (SUM)NAME(a, b, (I32x##WORDS)c, 0, 0, 0), ROW)
+RF_MMA_I8_(32, 8, U32x16, 16, __builtin_amdgcn_mfma_i32_32x32x8i8, RF_ROW_32)
+RF_MMA_I8_(16, 16, U32x4, 4, __builtin_amdgcn_mfma_i32_16x16x16i8, RF_ROW_16)
+#endif
+#undef RF_MMA_I8_
 #if RF_MMA_F64
 RF_MMA(double, 16, double, F64x4, 4, 4, __builtin_amdgcn_mfma_f64_16x16x4f64(a, b, c, 0, 0, 0), (4 * i + lane / 16))
 #endif
@@ -226,6 +256,14 @@ template <class T> struct Slab<T, 16> {
     RF_FN static int apart(int phase, int i) { return 2 * phase + i; }
     RF_FN static void operands(const Chunk* read, typename Mma<T, 16>::Operand* to) { __builtin_memcpy(to, read, 32); }
 };
+RF_MMA(i8, 16, I32x4, U32x8, 16, 8, (U32x8)__builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, a, true, b, (I32x8)c, false),
+       (2 * i + lane / 16))
+template <> struct Slab<i8, 16> {
+    static const int PHASES = 4, READS = 1, STEPS = 1;
+    RF_FN static int chunk(int) { return 0; }
+    RF_FN static int apart(int phase, int) { return phase; }
+    RF_FN static void operands(const Chunk* read, I32x4* to) { __builtin_memcpy(to, read, 16); }
+};
 #endif
 
 #if ARCH_MATRIX == ARCH_MATRIX_WMMA12 && RF_MMA_16
@@ -243,43 +281,53 @@ template <class T> struct Slab<T, 16> {
     RF_FN static int apart(int phase, int) { return 2 * phase; }
     RF_FN static void operands(const Chunk* read, typename Mma<T, 16>::Operand* to) { __builtin_memcpy(to, read, 16); }
 };
+RF_MMA(i8, 16, I32x2, U32x8, 16, 8, (U32x8)__builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, a, true, b, (I32x8)c, false),
+       (i + 8 * (lane / 16)))
+template <> struct Slab<i8, 16> {
+    static const int PHASES = 2, READS = 1, STEPS = 2;
+    RF_FN static int chunk(int part) { return part; }
+    RF_FN static int apart(int phase, int) { return 2 * phase; }
+    RF_FN static void operands(const Chunk* read, I32x2* to) { __builtin_memcpy(to, read, 16); }
+};
 #endif
 
 #if !RF_DEVICE_AMD && RF_MMA_16
 typedef Chunk MmaOperand;
-struct MmaSum {
-    float at[8];
-    RF_FN float operator[](int i) const { return at[i]; }
+template <class N> struct MmaSums {
+    N at[8];
+    RF_FN N operator[](int i) const { return at[i]; }
     RF_FN void operator=(int value) {
 #pragma unroll
-        for (int i = 0; i < 8; ++i) at[i] = (float)value;
+        for (int i = 0; i < 8; ++i) at[i] = (N)value;
     }
-    RF_FN void operator+=(const MmaSum& other) {
+    RF_FN void operator+=(const MmaSums& other) {
 #pragma unroll
         for (int i = 0; i < 8; ++i) at[i] += other.at[i];
     }
 };
+typedef MmaSums<float> MmaSum;
 // Two products of 8 columns each; a lane has two neighbours of rows lane / 4 and 8 below it.
-#define RF_MMA_SYNC(T, NAME)                                                                                       \
-    template <> struct Mma<T, 16> {                                                                                \
-        typedef MmaOperand Operand;                                                                                \
-        typedef MmaSum Accumulator;                                                                                \
-        static const int K = 16, ACC = 8;                                                                          \
-        RF_FN static Accumulator run(const Operand& a, const Operand& b, Accumulator c) {                          \
-            for (int half = 0; half < 2; ++half)                                                                   \
-                asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%0, %1, %2, %3}, "      \
-                    "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                                \
-                    : "+f"(c.at[4 * half]), "+f"(c.at[4 * half + 1]), "+f"(c.at[4 * half + 2]),                    \
-                      "+f"(c.at[4 * half + 3])                                                                     \
-                    : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[half]),           \
-                      "r"(b.word[half + 2]));                                                                      \
-            return c;                                                                                              \
-        }                                                                                                          \
-        RF_FN static int row(int i, int lane) { return lane / 4 + i / 2 % 2 * 8; }                                 \
-        RF_FN static int column(int i, int lane) { return lane % 4 * 2 + i % 2 + i / 4 * 8; }                      \
+#define RF_MMA_SYNC(T, SUM, DEPTH, BITS, TYPES)                                                             \
+    template <> struct Mma<T, 16> {                                                                         \
+        typedef MmaOperand Operand;                                                                         \
+        typedef MmaSums<SUM> Accumulator;                                                                   \
+        static const int K = DEPTH, ACC = 8;                                                                \
+        RF_FN static Accumulator run(const Operand& a, const Operand& b, Accumulator c) {                   \
+            for (int half = 0; half < 2; ++half)                                                            \
+                asm volatile("mma.sync.aligned.m16n8k" TYPES " {%0, %1, %2, %3}, "                          \
+                    "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                         \
+                    : "+" BITS(c.at[4 * half]), "+" BITS(c.at[4 * half + 1]), "+" BITS(c.at[4 * half + 2]), \
+                      "+" BITS(c.at[4 * half + 3])                                                          \
+                    : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[half]),    \
+                      "r"(b.word[half + 2]));                                                               \
+            return c;                                                                                       \
+        }                                                                                                   \
+        RF_FN static int row(int i, int lane) { return lane / 4 + i / 2 % 2 * 8; }                          \
+        RF_FN static int column(int i, int lane) { return lane % 4 * 2 + i % 2 + i / 4 * 8; }               \
     };
-RF_MMA_SYNC(f16, "f16")
-RF_MMA_SYNC(bf16, "bf16")
+RF_MMA_SYNC(f16, float, 16, "f", "16.row.col.f32.f16.f16.f32")
+RF_MMA_SYNC(bf16, float, 16, "f", "16.row.col.f32.bf16.bf16.f32")
+RF_MMA_SYNC(i8, u32, 32, "r", "32.row.col.s32.s8.s8.s32")
 #undef RF_MMA_SYNC
 template <class T> struct Fragment<T, 16> {
     static const int GROUP = 16, STEPS = 1;

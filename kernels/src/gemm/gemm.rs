@@ -7,7 +7,7 @@ use rocfire_fusion::{EPILOGUE_TENSORS, Epilogue, EpiloguePlace};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, DriverKind, Precision, Source, Stream, Tensor, View, ViewMut};
 
-use super::tiling::{Machine, Mode, Staging, Tiling, Unit, choose};
+use super::tiling::{Machine, Mode, SIMDS, Staging, Tiling, Unit, choose, is_sliced};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
 
@@ -36,7 +36,7 @@ pub struct GemmParams {
 /// `a`: `[.., M, K]`, `b`: `[.., K, N]`, `c`: `[.., M, N]`; any strides. Batch axes of `a` and `b` broadcast against those
 /// of `c`, aligned at the last ([`output_shape`]). Extents of 0 are allowed; `K = 0` gives zeros.
 /// # Types
-/// One element type for all three, any but `Bool`; with 16-bit floats `c` may also be f32. Integers wrap around.
+/// One element type for all three, any but `Bool`; with 16-bit floats `c` may also be f32, with i8 also i32. Integers wrap around.
 /// # Numerics
 /// Products and sums in f32 for f32 and 16-bit floats (f64 for f64), one rounding at the store; partial sums along K
 /// are added in ascending order ([`chunk_of`]), so that neither tiling, slicing nor strides change a bit. With
@@ -55,7 +55,7 @@ pub fn gemm(stream: &Stream, a: View<'_>, b: View<'_>, c: ViewMut<'_>, params: &
 /// # Shapes
 /// As [`gemm`]; the epilogue was made for the shape of the product, and each of its outputs has it.
 /// # Types
-/// The epilogue's first input takes `c`'s place: it has the operands' element type, or is f32 behind 16-bit floats.
+/// The epilogue's first input takes `c`'s place: it has the operands' element type, or is f32 behind 16-bit floats, i32 behind i8.
 /// # Numerics
 /// The bits of [`gemm`] and then the epilogue's graph.
 /// # Errors
@@ -155,7 +155,7 @@ fn check(stream: &Stream, a: &View<'_>, b: &View<'_>, result: DType) -> Result<(
     if a.dtype() == DType::Bool {
         return Err(rocfire_hal::Error::Unsupported { op: OP, dtype: DType::Bool, arch: a.arch() }.into());
     }
-    let is_widened = matches!(a.dtype(), DType::F16 | DType::BF16) && result == DType::F32;
+    let is_widened = matches!((a.dtype(), result), (DType::F16 | DType::BF16, DType::F32) | (DType::I8, DType::I32));
     if is_widened || result == a.dtype() { Ok(()) } else { Err(shape(OP, "c", a.dtype(), result)) }
 }
 
@@ -364,7 +364,10 @@ impl<'a> Product<'a> {
     fn tiling(&self, params: &GemmParams, unit: Unit, machine: Machine) -> Result<Tiling> {
         let Some(number) = params.tiling else {
             let batches = self.extents.iter().product();
-            return Ok(choose(unit, [self.m, self.n], batches, machine));
+            let tiling = choose(unit, [self.m, self.n], batches, machine);
+            let (longer, lines) = if self.m > self.n { (&self.a, self.m) } else { (&self.b, self.n) };
+            let along_k = self.mode(longer, lines, tiling.vector(self.input)) == Mode::VectorK;
+            return Ok(if along_k { tiling.along_k(unit) } else { tiling });
         };
         let tiling = super::TILINGS.get(number).filter(|tiling| tiling.serves(unit));
         tiling.copied().ok_or_else(|| shape(OP, "params.tiling", format!("a tiling for {}", self.input), number))
@@ -385,11 +388,12 @@ impl<'a> Product<'a> {
         }
         let batches: usize = self.extents.iter().product();
         let chunks = self.k.div_ceil(chunk_of(self.k)).max(1);
-        let idle = tiles[0] * tiles[1] * batches * 2 <= machine.slots && !machine.waves_share;
-        let slice = params.slice_k.unwrap_or(idle) && chunks > 1;
+        let sliced = is_sliced(&tiling, machine, [self.m, self.n, self.k], batches);
+        let slice = params.slice_k.unwrap_or(sliced) && chunks > 1;
         let vector = tiling.vector(self.input);
         let (a, b) = (self.mode(&self.a, self.m, vector), self.mode(&self.b, self.n, vector));
-        let chunked = !slice && chunks > 1;
+        // The order of sums that wrap around is of no account.
+        let chunked = !slice && chunks > 1 && !self.input.is_int();
         let staging = tiling.staging(unit, [a, b], chunked);
         let output = if slice { sum_dtype(self.input) } else { self.output };
         let key = GemmKey { input: self.input, output, tiling, a, b, chunked, staging };
@@ -633,8 +637,6 @@ fn wrapping_sum(input: DType) -> &'static str {
 
 /// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
 const EMULATED_SLOTS: usize = 4;
-/// SIMD units of a compute unit.
-const SIMDS: usize = 4;
 
 fn machine(device: &rocfire_hal::Device) -> Machine {
     match device.id().driver() {

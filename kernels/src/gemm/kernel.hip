@@ -8,6 +8,8 @@ static_assert(GEMM_BK % GEMM_VEC == 0 && GEMM_BM % GEMM_VEC == 0 && GEMM_BN % GE
 static const int STAGE_BYTES = Tile::BYTES_A + Tile::BYTES_B;
 static_assert(GEMM_STAGES * STAGE_BYTES <= ARCH_LDS_BYTES, "the buffers fit into LDS");
 
+static const u32 GEMM_BAND = 16;
+
 // What the chunks before this one add up to.
 struct Earlier {
 #if !GEMM_CHUNKED
@@ -17,20 +19,20 @@ struct Earlier {
 #elif GEMM_LDS_BYTES
     // A lane's values lie a workgroup apart, which meets no bank twice.
     static_assert(GEMM_STAGES * STAGE_BYTES + Tile::VALUES * GEMM_THREADS * (int)sizeof(Total) <= GEMM_LDS_BYTES, "and so does the sum");
-    Vec<float, 4>* at;
+    Vec<Total, 4>* at;
     bool any;
     RF_FN void start(char* lds) {
-        at = (Vec<float, 4>*)(lds + GEMM_STAGES * STAGE_BYTES) + thread_x();
+        at = (Vec<Total, 4>*)(lds + GEMM_STAGES * STAGE_BYTES) + thread_x();
         any = false;
     }
-    RF_FN static float& value(Tile& tile, int n) {
+    RF_FN static Total& value(Tile& tile, int n) {
         const int per = Tile::M::ACC;
         return tile.sum[n / per / GEMM_TILES_N][n / per % GEMM_TILES_N].at[n % per];
     }
     RF_FN void add(Tile& tile) {
 #pragma unroll
         for (int n = 0; n < Tile::VALUES; n += 4) {
-            Vec<float, 4> sum;
+            Vec<Total, 4> sum;
             if (any) sum = at[n / 4 * GEMM_THREADS];
 #pragma unroll
             for (int i = 0; i < 4; ++i) sum[i] = any ? sum[i] + value(tile, n + i) : value(tile, n + i);
@@ -41,7 +43,7 @@ struct Earlier {
     RF_FN void finish(Tile& tile) {
 #pragma unroll
         for (int n = 0; n < Tile::VALUES; n += 4) {
-            Vec<float, 4> sum = at[n / 4 * GEMM_THREADS];
+            Vec<Total, 4> sum = at[n / 4 * GEMM_THREADS];
 #pragma unroll
             for (int i = 0; i < 4; ++i) value(tile, n + i) = sum[i];
         }
@@ -82,7 +84,14 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(Ge
         b += at * g.b_batch[axis];
         sink.batch(g, axis, at);
     }
-    u32 first_row = group_y() * GEMM_BM, first_col = group_x() * GEMM_BN;
+    // Workgroups that run at the same time share rows and columns if they are a square: bands of GEMM_BAND tiles along M, each
+    // from left to right.
+    u32 across = (g.n + GEMM_BN - 1) / GEMM_BN, down = (g.m + GEMM_BM - 1) / GEMM_BM;
+    u32 number = group_y() * across + group_x(), band = number / (GEMM_BAND * across);
+    u32 within = number - band * GEMM_BAND * across, left_over = down - band * GEMM_BAND;
+    u32 rows_of_band = left_over < GEMM_BAND ? left_over : GEMM_BAND, tile_col = within / rows_of_band;
+    u32 first_col = tile_col * GEMM_BN;
+    u32 first_row = (band * GEMM_BAND + within - tile_col * rows_of_band) * GEMM_BM;
     u32 k = slice * g.slice_k, end = k + g.slice_k;
     end = end < g.k ? end : g.k;
 

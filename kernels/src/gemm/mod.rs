@@ -7,10 +7,12 @@
 //! The kernel is one text in parts: `gemm.hip` (contract, arguments, where results go), then for the matrix units `stage.hip`
 //! (tiles in LDS) and `matrix.hip` (their product), or `fma.hip` for both without, and `kernel.hip` (the loop over K).
 
+mod explain;
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod gemm;
 mod tiling;
 
+pub use explain::explain;
 pub(crate) use gemm::{GemmKey, source};
 pub use gemm::{GemmParams, chunk_of, gemm, gemm_fused, output_shape};
 pub(crate) use tiling::{Mode, TILINGS, Unit};

@@ -32,7 +32,9 @@ template <int ROWS, int MODE> struct Loader {
     static const int UNITS = ROWS * GEMM_BK / (WIDTH * PACK);
     static const int LOADS = (UNITS + GEMM_THREADS - 1) / GEMM_THREADS;
     static const int PER_CHUNK = GEMM_FULL / PACK;
-    static const int APART = ROWS < 32 ? ROWS / 8 : 4;
+    // Rows between two lanes of a phase, how many such lanes there are, and what lies between in runs.
+    static const int SPAN = WIDTH < 8 ? 8 : WIDTH, RUNS = SPAN / WIDTH;
+    static const int APART = ROWS < 4 * SPAN ? ROWS / SPAN : 4;
     typedef Vec<In, WIDTH> V;
 
     const In* from[LOADS];
@@ -43,15 +45,15 @@ template <int ROWS, int MODE> struct Loader {
     RF_FN static int row_of(int u) {
         if (ACROSS) {
             const int lanes = APART * PER_CHUNK * 2;
-            int within = u / lanes % (8 / WIDTH), block = u / (lanes * (8 / WIDTH)) % (ROWS / (8 * APART));
-            return block * 8 * APART + u % APART * 8 + within * WIDTH;
+            int within = u / lanes % RUNS, block = u / (lanes * RUNS) % (ROWS / (SPAN * APART));
+            return block * SPAN * APART + u % APART * SPAN + within * WIDTH;
         }
         return u / (GEMM_BK / WIDTH);
     }
     RF_FN static int k_of(int u) {
         if (ACROSS) {
             int word = u / APART % PER_CHUNK, low = u / (APART * PER_CHUNK) % 2;
-            int high = u / (APART * PER_CHUNK * 2 * (8 / WIDTH) * (ROWS / (8 * APART)));
+            int high = u / (APART * PER_CHUNK * 2 * RUNS * (ROWS / (SPAN * APART)));
             return (high * 2 + low) * GEMM_FULL + word * PACK;
         }
         return u % (GEMM_BK / WIDTH) * WIDTH;

@@ -43,6 +43,13 @@ pub fn cases() -> Vec<Case> {
     for dtype in [DType::I32, DType::I64, DType::U8] {
         cases.push(gemm(dtype, &[19, 23], &[23, 29], LAYOUTS[0]));
     }
+    // Bytes to sums of 32 bits: vectors along K, across it, and none.
+    for (size, layout) in
+        [([33, 80, 64], LAYOUTS[2]), ([48, 32, 80], LAYOUTS[0]), ([64, 96, 32], LAYOUTS[1]), ([17, 19, 23], LAYOUTS[3])]
+    {
+        let [m, n, k] = size;
+        cases.push(gemm_into(DType::I8, DType::I32, &[m, k], &[k, n], layout));
+    }
     cases.push(gemm(DType::F32, &[3, 2, 17, 33], &[3, 2, 33, 35], LAYOUTS[2]));
     cases.push(gemm(DType::F32, &[3, 1, 17, 33], &[2, 33, 35], LAYOUTS[0]));
     cases.push(gemm(DType::F16, &[1, 40, 16], &[5, 16, 40], LAYOUTS[1]));
@@ -51,6 +58,10 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn gemm(dtype: DType, a: &[usize], b: &[usize], layout: [Placement; 2]) -> Case {
+    gemm_into(dtype, dtype, a, b, layout)
+}
+
+fn gemm_into(dtype: DType, to: DType, a: &[usize], b: &[usize], layout: [Placement; 2]) -> Case {
     let output = rocfire_kernels::gemm::output_shape(a, b).expect("the shapes of a case fit");
     let launch = |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let (a, b) = (inputs[0].view(), inputs[1].view());
@@ -62,7 +73,7 @@ fn gemm(dtype: DType, a: &[usize], b: &[usize], layout: [Placement; 2]) -> Case 
     let size = format!("{} · {} {:?} {:?}", name(a), name(b), layout[0], layout[1]);
     let flops = 2.0 * (output.iter().product::<usize>() * a[a.len() - 1]) as f64;
     let inputs = vec![(Array::random(a, dtype, 1), layout[0]), (Array::random(b, dtype, 2), layout[1])];
-    let call = Call { inputs, outputs: vec![(output, dtype)], launch, oracle };
+    let call = Call { inputs, outputs: vec![(output, to)], launch, oracle };
     Case::new("gemm", dtype, size, flops, call).summing(a[a.len() - 1])
 }
 

@@ -217,6 +217,24 @@ fn the_output_may_have_any_strides_and_be_wider() {
 }
 
 #[test]
+fn bytes_sum_to_32_bits() {
+    let device = device();
+    for (m, n, k) in [(1, 1, 1), (33, 64, 80), (128, 160, 144), (65, 31, 1100)] {
+        for lies in [(Lie::Plain, Lie::Plain), (Lie::Swapped, Lie::Swapped), (Lie::Plain, Lie::Swapped)] {
+            let value = |n: usize| ((n * 2_654_435_761) >> 7) as u8 as i8;
+            let a: Vec<f64> = (0..m * k).map(|n| f64::from(value(n))).collect();
+            let b: Vec<f64> = (0..k * n).map(|n| f64::from(value(n + 99_991))).collect();
+            let want = oracle(&a, &[m, k], &b, &[k, n]);
+            let a = tensor(&device, &[m, k], DType::I8, &a, lies.0);
+            let b = tensor(&device, &[k, n], DType::I8, &b, lies.1);
+            let mut c = Tensor::empty(&device, &[m, n], DType::I32).unwrap();
+            gemm(device.stream(), a.view(), b.view(), c.view_mut(), &GemmParams::default()).unwrap();
+            assert_eq!(read(&c), want, "{m} {n} {k} {lies:?}");
+        }
+    }
+}
+
+#[test]
 fn a_shared_matrix_merges_with_the_rows() {
     let device = device();
     let a = tensor(&device, &[4, 5, 16], DType::F32, &[1.0; 320], Lie::Plain);
