@@ -216,14 +216,14 @@ impl Geometry {
             first_tap: [0; AXES],
             tap_step: [1; AXES],
         };
-        for axis in 0..AXES {
+        for (axis, &first) in first.iter().enumerate() {
             let (stride, dilation, kernel) = (self.stride[axis], self.dilation[axis], self.kernel[axis]);
-            let start = first[axis] + self.padding[axis];
+            let start = first + self.padding[axis];
             let common = gcd(stride, dilation);
             let step = stride / common;
             let fits = |tap: &usize| (start as i64 - (tap * dilation) as i64).rem_euclid(stride as i64) == 0;
             let window = &mut residue.window;
-            window.places[axis] = (self.input[axis] - first[axis]).div_ceil(stride);
+            window.places[axis] = (self.input[axis] - first).div_ceil(stride);
             window.dil[axis] = -((dilation / common) as i32);
             residue.tap_step[axis] = step;
             if let Some(tap) = (0..kernel.min(step)).find(fits) {
