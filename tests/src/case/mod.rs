@@ -8,6 +8,7 @@ mod index;
 mod interpolate;
 mod loss;
 mod pool;
+mod quant;
 mod random;
 mod reduce;
 mod rope;
@@ -223,6 +224,7 @@ pub fn all() -> Vec<Case> {
         reduce::cases(),
         index::cases(),
         loss::cases(),
+        quant::cases(),
         scan::cases(),
         sort::cases(),
         random::cases(),

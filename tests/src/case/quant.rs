@@ -1,0 +1,255 @@
+//! Quantisation: codes there and back in every format and packing, activations by token, group and block, products by codes.
+
+use rocfire_hal::{DType, Stream, Tensor};
+use rocfire_kernels::quant::{
+    ActivationScales, CodeLayout, Format, Granularity, MxRounding, Rounding, ScaleKind, Scales, dequantise, q_matmul,
+    q_matmul_a8, quantise, quantise_activations,
+};
+
+use super::{Call, Case, FLOATS, Failure};
+use crate::data::{Array, Placement};
+use crate::oracle::dot;
+
+/// The scale of codes that are given one: a power of two, so that products with it are exact.
+const SCALE: f64 = 1.0 / 16.0;
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let shapes: [&[usize]; 6] = [&[1], &[67], &[33, 65], &[5, 64], &[2, 3, 32], &[0, 8]];
+    for (turn, format) in Format::ALL.into_iter().enumerate() {
+        for step in 0..2 {
+            let (shape, dtype) = (shapes[(turn + 3 * step) % 6], FLOATS[(turn + step) % 4]);
+            cases.push(round_trip(dtype, shape, format, step == 0, Placement::ALL[(turn + step) % 4]));
+        }
+    }
+    let activations = [
+        ([1, 1], Format::I8, Granularity::Token),
+        ([3, 65], Format::E4M3, Granularity::Token),
+        ([2, 1024], Format::I8, Granularity::Token),
+        ([5, 300], Format::E4M3, Granularity::Group(128)),
+        ([4, 64], Format::I4, Granularity::Group(32)),
+        ([33, 24], Format::I8, Granularity::Block(16)),
+        ([3, 70], Format::E4M3Fnuz, Granularity::Mx(MxRounding::Up)),
+        ([2, 64], Format::E2M1, Granularity::Mx(MxRounding::Down)),
+        ([7, 129], Format::I8, Granularity::Tensor),
+        ([0, 64], Format::I8, Granularity::Token),
+    ];
+    for (turn, (shape, format, granularity)) in activations.into_iter().enumerate() {
+        cases.push(activation(FLOATS[turn % 3], shape, format, granularity));
+    }
+    let products = [
+        ([1, 1, 1], Format::I8, 1),
+        ([1, 96, 65], Format::I4, 1),
+        ([3, 33, 600], Format::I8, 1),
+        ([16, 64, 31], Format::E2M1, 1),
+        ([17, 67, 64], Format::I8, 0),
+        ([65, 40, 130], Format::I4, 0),
+        ([33, 129, 33], Format::E4M3, 1),
+        ([5, 17, 31], Format::I8, 1),
+    ];
+    for (turn, (size, format, axis)) in products.into_iter().enumerate() {
+        cases.push(product(FLOATS[turn % 3], size, format, axis, turn % 2 == 0));
+    }
+    let codes = [
+        ([3, 20, 31], Format::I8),
+        ([3, 64, 65], Format::I8),
+        ([40, 33, 128], Format::I8),
+        ([20, 40, 64], Format::E4M3),
+    ];
+    for (size, format) in codes {
+        cases.push(codes_by_codes(DType::F32, size, format));
+    }
+    cases
+}
+
+/// The finite numbers of a format that are not negative, smallest first.
+fn sizes(format: Format) -> Vec<f64> {
+    let (mantissa, bias, count) = match format {
+        Format::I8 | Format::I4 | Format::I2 => return (0..=format.largest() as i32).map(f64::from).collect(),
+        Format::E4M3 => (3, 7, 0x7f),
+        Format::E5M2 => (2, 15, 0x7c),
+        Format::E2M1 => (1, 1, 8),
+        Format::E4M3Fnuz => (3, 8, 0x80),
+        Format::E5M2Fnuz => (2, 16, 0x80),
+    };
+    let value = |code: i32| {
+        let (exponent, fraction) = (code >> mantissa, f64::from(code & ((1 << mantissa) - 1)));
+        let steps = if exponent == 0 { fraction } else { fraction + 2f64.powi(mantissa) };
+        steps * 2f64.powi(exponent.max(1) - bias - mantissa)
+    };
+    (0..count).map(value).collect()
+}
+
+/// The number of the format that is nearest: of two the one whose code is even, for whole numbers by rule.
+fn nearest(format: Format, x: f64, away: bool) -> f64 {
+    if format.is_int() {
+        let largest = f64::from(format.largest());
+        let whole = if away { x.round() } else { x.round_ties_even() };
+        return whole.clamp(if away { -largest - 1.0 } else { -largest }, largest);
+    }
+    let sizes = sizes(format);
+    let above = sizes.iter().position(|&size| size >= x.abs()).unwrap_or(sizes.len() - 1);
+    let below = above.saturating_sub(1);
+    let [to_below, to_above] = [below, above].map(|n| (x.abs() - sizes[n]).abs());
+    let code = if to_below < to_above || (to_below == to_above && below % 2 == 0) { below } else { above };
+    sizes[code].copysign(x)
+}
+
+/// Values of a format's range under [`SCALE`].
+fn spread(shape: &[usize], dtype: DType, format: Format, seed: u64) -> Array {
+    let mut array = Array::random(shape, dtype, seed);
+    let reach = (f64::from(format.largest()) * SCALE).min(100.0);
+    array.values.iter_mut().for_each(|value| *value *= reach);
+    Array::new(shape, dtype, array.values)
+}
+
+fn layout_of(format: Format, shape: &[usize], axis: usize, packed: bool) -> (CodeLayout, DType) {
+    if packed {
+        (CodeLayout::packed(format, axis, shape[axis]), DType::U32)
+    } else {
+        (CodeLayout::bytes(format), DType::U8)
+    }
+}
+
+fn round_trip(dtype: DType, shape: &'static [usize], format: Format, packed: bool, placement: Placement) -> Case {
+    let (layout, word) = layout_of(format, shape, shape.len() - 1, packed);
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let scales = Scales { view: inputs[1].view(), kind: ScaleKind::F32, block: &[], global: None };
+        let (x, mut words) =
+            (inputs[0].view(), Tensor::empty(inputs[0].device(), &layout.words_shape(shape, word), word)?);
+        quantise(stream, x, words.view_mut(), &layout, Some(&scales), Rounding::Away, false)?;
+        Ok(dequantise(stream, words.view(), &layout, Some(&scales), outputs[0].view_mut())?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        vec![inputs[0].values.iter().map(|x| nearest(format, x / SCALE, true) * SCALE).collect()]
+    };
+    let scale = (Array::new(&[1], DType::F32, vec![SCALE]), Placement::Contiguous);
+    let inputs = vec![(spread(shape, dtype, format, 1), placement), scale];
+    let size = format!("{shape:?} {format:?}{} {placement:?}", if packed { " packed" } else { "" });
+    let call = Call { inputs, outputs: vec![(shape.to_vec(), dtype)], launch, oracle };
+    Case::new("quantise", dtype, size, 0.0, call)
+}
+
+/// What [`activation`] writes: numbers that codes and scales stand for, so that a code to either side of a tie, which the
+/// rounding of a scale decides, is as far away as it is.
+fn activation(dtype: DType, shape: [usize; 2], format: Format, granularity: Granularity) -> Case {
+    let grid = granularity.scales_shape(shape);
+    let [rows, cols] = shape;
+    let block: [usize; 2] = match granularity {
+        Granularity::Static | Granularity::Tensor => shape,
+        Granularity::Token => [1, cols],
+        Granularity::Group(group) => [1, group],
+        Granularity::Block(side) => [side, side],
+        Granularity::Mx(_) => [1, 32],
+    };
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let device = inputs[0].device();
+        let mut codes = Tensor::empty(device, &[rows, (cols * format.bits()).div_ceil(8)], DType::U8)?;
+        let mut scales = Tensor::empty(device, &grid, granularity.kind().dtype())?;
+        let x = inputs[0].view();
+        quantise_activations(stream, x, format, granularity, None, codes.view_mut(), scales.view_mut())?;
+        let layout = match format.bits() {
+            8 => CodeLayout::bytes(format),
+            _ => CodeLayout::packed(format, 1, cols),
+        };
+        let scales = Scales { view: scales.view(), kind: granularity.kind(), block: &block, global: None };
+        Ok(dequantise(stream, codes.view(), &layout, Some(&scales), outputs[0].view_mut())?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let values = &inputs[0].values;
+        let cell = |n: usize| n / cols / block[0] * grid[1] + n % cols / block[1];
+        let mut peaks = vec![0f64; grid[0] * grid[1]];
+        values.iter().enumerate().for_each(|(n, x)| peaks[cell(n)] = peaks[cell(n)].max(x.abs()));
+        let largest = format.largest();
+        let exponent = f64::from(largest).log2().floor();
+        let scale = |peak: f64| match granularity {
+            Granularity::Mx(MxRounding::Down) => (peak.log2().floor() - exponent).exp2(),
+            Granularity::Mx(_) => f64::from(peak as f32 / largest).log2().ceil().exp2(),
+            _ => f64::from(peak as f32 / largest),
+        };
+        let value = |(n, &x): (usize, &f64)| {
+            let scale = scale(peaks[cell(n)]);
+            let code = nearest(format, f64::from(x as f32 * (1.0 / scale as f32)), false);
+            f64::from(scale as f32 * code as f32)
+        };
+        vec![values.iter().enumerate().map(value).collect()]
+    };
+    let inputs = vec![(Array::random(&shape, dtype, 3), Placement::Contiguous)];
+    let call = Call { inputs, outputs: vec![(shape.to_vec(), DType::F32)], launch, oracle };
+    Case::new("quantise_activations", dtype, format!("{shape:?} {format:?} {granularity:?}"), 0.0, call)
+}
+
+/// Weights quantised, then multiplied by: with one scale, or one for each 32 of K.
+fn product(dtype: DType, [m, n, k]: [usize; 3], format: Format, axis: usize, grouped: bool) -> Case {
+    let block = [if grouped { 32 } else { k }, n];
+    let groups = k.div_ceil(block[0]);
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let scales = Scales { view: inputs[2].view(), kind: ScaleKind::F32, block: &block, global: None };
+        let (layout, word) = layout_of(format, &[k, n], axis, true);
+        let mut words = Tensor::empty(inputs[0].device(), &layout.words_shape(&[k, n], word), word)?;
+        quantise(stream, inputs[1].view(), words.view_mut(), &layout, Some(&scales), Rounding::Away, false)?;
+        Ok(q_matmul(stream, inputs[0].view(), words.view(), &layout, Some(&scales), outputs[0].view_mut())?)
+    };
+    let scale = move |row: usize| SCALE / (1 + row / block[0] % 2) as f64;
+    let oracle = move |inputs: &[Array]| {
+        let weight = |row: usize, column: usize| {
+            nearest(format, inputs[1].values[row * n + column] / scale(row), true) * scale(row)
+        };
+        let cell = |at: usize| dot((0..k).map(|i| (inputs[0].values[at / n * k + i], weight(i, at % n))));
+        vec![(0..m * n).map(cell).collect()]
+    };
+    let scales = Array::new(&[groups, 1], DType::F32, (0..groups).map(|group| scale(group * block[0])).collect());
+    let inputs = vec![
+        (Array::random(&[m, k], dtype, 1), Placement::ALL[m % 4]),
+        (spread(&[k, n], dtype, format, 2), Placement::Contiguous),
+        (scales, Placement::Contiguous),
+    ];
+    let flops = 2.0 * (m * n * k) as f64;
+    let size = format!("{m}x{n}x{k} {format:?} along {}{}", ["K", "N"][axis], if grouped { " in groups" } else { "" });
+    let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };
+    Case::new("q_matmul", dtype, size, flops, call).summing(k)
+}
+
+/// Activations by token, weights by column.
+fn codes_by_codes(dtype: DType, [m, n, k]: [usize; 3], format: Format) -> Case {
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let device = inputs[0].device();
+        let coded = |x: &Tensor, rows: usize| -> Result<(Tensor, Tensor), Failure> {
+            let mut codes = Tensor::empty(device, &[rows, k], DType::U8)?;
+            let mut scales = Tensor::empty(device, &[rows, 1], DType::F32)?;
+            let token = Granularity::Token;
+            quantise_activations(stream, x.view(), format, token, None, codes.view_mut(), scales.view_mut())?;
+            Ok((codes, scales))
+        };
+        let ((a, a_scales), (w, w_scales)) = (coded(&inputs[0], m)?, coded(&inputs[1], n)?);
+        // Rows of the weights are columns of the product.
+        let words = w.view().with_layout(w.layout().swap(0, 1)?)?;
+        let columns = w_scales.view().with_layout(w_scales.layout().swap(0, 1)?)?;
+        let scales = Scales { view: columns, kind: ScaleKind::F32, block: &[k, 1], global: None };
+        let rows = ActivationScales { format, view: a_scales.view() };
+        let layout = CodeLayout::bytes(format);
+        Ok(q_matmul_a8(stream, a.view(), &rows, words, &layout, Some(&scales), outputs[0].view_mut())?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let coded = |values: &[f64]| -> (Vec<f64>, f64) {
+            let peak = values.iter().fold(0f64, |peak, x| peak.max(x.abs()));
+            let scale = peak as f32 / format.largest();
+            let code = |x: &f64| nearest(format, f64::from(*x as f32 * (1.0 / scale)), false);
+            (values.iter().map(code).collect(), scale.into())
+        };
+        let rows: Vec<_> = inputs[0].values.chunks(k).map(coded).collect();
+        let columns: Vec<_> = inputs[1].values.chunks(k).map(coded).collect();
+        let cell = |at: usize| {
+            let ((a, a_scale), (w, w_scale)) = (&rows[at / n], &columns[at % n]);
+            dot(a.iter().copied().zip(w.iter().copied())) * a_scale * w_scale
+        };
+        vec![(0..m * n).map(cell).collect()]
+    };
+    let inputs = vec![
+        (Array::random(&[m, k], dtype, 1), Placement::Contiguous),
+        (Array::random(&[n, k], dtype, 2), Placement::Contiguous),
+    ];
+    let flops = 2.0 * (m * n * k) as f64;
+    let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };
+    Case::new("q_matmul_a8", dtype, format!("{m}x{n}x{k} {format:?}"), flops, call).summing(k)
+}
