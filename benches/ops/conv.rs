@@ -58,7 +58,7 @@ pub const OPS: &[Make] = &[
         images(device, "bilinear f16", [56, 112], run, |image, side, row, column| {
             // Of twice the size, a pixel is a quarter of one neighbour and three of the other.
             let near = |at: usize| {
-                let other = if at % 2 == 0 { (at / 2).saturating_sub(1) } else { (at / 2 + 1).min(side - 1) };
+                let other = if at.is_multiple_of(2) { (at / 2).saturating_sub(1) } else { (at / 2 + 1).min(side - 1) };
                 [(at / 2, 0.75), (other, 0.25)]
             };
             let pairs = near(row).map(|(y, a)| near(column).map(|(x, b)| a * b * image[y * side + x]));

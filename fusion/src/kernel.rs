@@ -33,6 +33,8 @@ pub(crate) struct Prepared {
     /// registers do not suffice.
     held: [Option<Held>; HELD.len()],
     functions: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
+    /// The kernels for several launches.
+    several: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
     /// Keeps the device open, so that its stream's address names no other while this is in the map.
     device: Device,
 }
@@ -73,7 +75,8 @@ impl Prepared {
             let threads = THREADS / render::chains_of_thread(&graph, &plan, turns);
             render::fits(&graph, &plan, turns).then_some((schedule, threads))
         });
-        Ok(Prepared { graph, plan, arguments, vector, held, functions: Default::default(), device })
+        let (functions, several) = Default::default();
+        Ok(Prepared { graph, plan, arguments, vector, held, functions, several, device })
     }
 
     /// The schedule that keeps a long row of `extent` elements in registers, where they suffice, and its threads.
@@ -91,7 +94,21 @@ impl Prepared {
         if let Some(function) = slot.get() {
             return Ok(function);
         }
-        let source = render::source(&self.graph, &self.plan, schedule, wide);
+        let source = render::source(&self.graph, &self.plan, schedule, wide, 1);
+        let function = self.device.module(&source)?.function(render::ENTRY)?;
+        Ok(slot.get_or_init(|| function))
+    }
+
+    /// The kernel of a schedule for `members` launches, compiled or loaded at its first use.
+    ///
+    /// # Errors
+    /// [`Error::Hal`].
+    pub(crate) fn several(&self, schedule: Schedule, wide: bool, members: usize) -> Result<&Function> {
+        let slot = &self.several[schedule as usize][usize::from(wide)];
+        if let Some(function) = slot.get() {
+            return Ok(function);
+        }
+        let source = render::source(&self.graph, &self.plan, schedule, wide, members);
         let function = self.device.module(&source)?.function(render::ENTRY)?;
         Ok(slot.get_or_init(|| function))
     }

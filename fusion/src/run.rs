@@ -1,7 +1,7 @@
 //! A launch: tensors checked and laid out, schedule chosen, kernel found, arguments written.
 
 use rocfire_hal::profile::{Category, Work};
-use rocfire_hal::{Buffer, DType, Launch, MAX_RANK, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{Buffer, DType, Launch, MAX_RANK, Stream, Tensor, Together, View, ViewMut};
 
 use crate::block::Block;
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::graph::{Graph, Kind, Node, Value};
 use crate::kernel::{Prepared, prepare};
 use crate::order::{self, QUAD};
 use crate::plan::{Argument, Shape};
-use crate::render::{self, COLUMN_CHAINS, COLUMN_LEVELS, COLUMN_WAVES, Schedule, THREADS};
+use crate::render::{self, COLUMN_CHAINS, COLUMN_LEVELS, COLUMN_WAVES, Schedule, THREADS, capacity};
 use crate::scalar::Scalar;
 
 /// Workgroups from which on each takes several items in turn, which spares the start of a wave. Eight workgroups of four
@@ -31,6 +31,10 @@ const COLUMN_ROWS_LEAST: usize = 16;
 
 /// Rows below which the chunks of a long row go to workgroups of their own: with as many rows as this the device is full.
 const SPLIT_ROWS_MOST: usize = 128;
+
+/// Workgroups up to which a launch waits for others of its kernel: one that has more fills a device for long enough that the
+/// next is on its way before it ends.
+const TOGETHER_GROUPS_MOST: u32 = 512;
 
 /// Items must stay below 2^31 for the division by multiplication.
 const NARROW_ITEMS: u64 = 1 << 31;
@@ -385,7 +389,14 @@ impl Call<'_> {
             args: block.bytes(),
             outputs: written,
         };
-        Ok(self.stream.launch_generated(function, &launch, self.inputs)?)
+        let is_small = shot.grid[0] <= TOGETHER_GROUPS_MOST && shot.grid[1] == 1 && shot.partials.is_none();
+        let capacity = if is_small { capacity(launch.args.len()) } else { 0 };
+        let several = || match self.prepared.several(shot.schedule, wide, capacity) {
+            Ok(function) => Ok(function.clone()),
+            Err(Error::Hal(error)) => Err(error),
+            Err(other) => unreachable!("a graph that is launched was checked before: {other}"),
+        };
+        Ok(self.stream.launch_together(function, &launch, self.inputs, &Together { capacity, several: &several })?)
     }
 }
 

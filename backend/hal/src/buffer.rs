@@ -1,6 +1,7 @@
 //! Device memory with an owner.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::pool::Block;
@@ -19,6 +20,8 @@ struct Allocation {
     bytes: u64,
     /// Set by a launch that should have written here and failed; cleared by whoever writes all of it anew.
     poison: Mutex<Option<Arc<Fault>>>,
+    /// Handles of launches that wait.
+    held: AtomicUsize,
 }
 
 impl Buffer {
@@ -28,7 +31,13 @@ impl Buffer {
     /// [`crate::Error::OutOfMemory`], after unused memory of the pool was returned and one more try; the driver's own.
     pub fn new(device: &Device, bytes: u64) -> Result<Buffer> {
         let block = if bytes == 0 { None } else { Some(device.pool_allocate(bytes)?) };
-        Ok(Buffer(Arc::new(Allocation { device: device.clone(), block, bytes, poison: Mutex::new(None) })))
+        Ok(Buffer(Arc::new(Allocation {
+            device: device.clone(),
+            block,
+            bytes,
+            poison: Mutex::new(None),
+            held: AtomicUsize::new(0),
+        })))
     }
 
     /// Its size.
@@ -46,9 +55,19 @@ impl Buffer {
         self.0.block.as_ref().map_or(0, Block::address)
     }
 
-    /// Whether this is the only handle.
+    /// Whether this is the only handle, but for those of launches that wait: whoever writes the memory comes after them.
     pub fn is_unique(&self) -> bool {
-        Arc::strong_count(&self.0) == 1
+        Arc::strong_count(&self.0).wrapping_sub(self.0.held.load(Ordering::Acquire)) == 1
+    }
+
+    /// Counts a handle as that of a launch that waits.
+    pub(crate) fn hold(&self) {
+        self.0.held.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes back a [`Buffer::hold`], before the handle goes: in between the buffer has one handle too many, never one too few.
+    pub(crate) fn release(&self) {
+        self.0.held.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Whether two handles are to the same memory.

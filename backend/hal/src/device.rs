@@ -158,6 +158,8 @@ impl Device {
 
     /// What its pool holds.
     pub fn memory(&self) -> MemoryStats {
+        // Launches that wait hold what nobody else may hold any more.
+        self.stream().settle_all();
         lock(&self.0.pool).stats()
     }
 

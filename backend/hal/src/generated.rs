@@ -16,16 +16,19 @@ impl Stream {
     /// # Errors
     /// [`Error::DeviceMismatch`] for memory of another device; as [`Stream::launch`].
     pub fn launch_generated(&self, function: &Function, launch: &Launch<'_>, reads: &[View<'_>]) -> Result<()> {
-        let written = launch.outputs.iter().map(|&buffer| ("output", buffer));
-        for (arg, buffer) in written.chain(reads.iter().map(|view| ("input", view.buffer()))) {
-            self.require_here(launch.label, arg, buffer)?;
-        }
+        self.require_all_here(launch, reads)?;
         // SAFETY:
         // - The generator writes `args` from the same description that it renders the struct from, and `launch` compares
         //   the sizes; the addresses are those of views, each of which lies inside its buffer, and the buffers are
         //   borrowed until this returns.
         // - `outputs` is every buffer of the views that the kernel stores to.
         unsafe { self.launch(function, launch) }
+    }
+
+    pub(crate) fn require_all_here(&self, launch: &Launch<'_>, reads: &[View<'_>]) -> Result<()> {
+        let written = launch.outputs.iter().map(|&buffer| ("output", buffer));
+        let mut all = written.chain(reads.iter().map(|view| ("input", view.buffer())));
+        all.try_for_each(|(arg, buffer)| self.require_here(launch.label, arg, buffer))
     }
 
     fn require_here(&self, op: &'static str, arg: &'static str, buffer: &Buffer) -> Result<()> {

@@ -47,6 +47,7 @@ pub mod profile;
 mod rocm;
 mod stream;
 mod tensor;
+mod together;
 
 pub use buffer::Buffer;
 pub use compile::{KernelInfo, Source};
@@ -66,3 +67,4 @@ pub use module::{Function, Module};
 pub use pool::MemoryStats;
 pub use stream::{Event, Launch, Stream};
 pub use tensor::{Tensor, View, ViewMut};
+pub use together::Together;

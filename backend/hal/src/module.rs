@@ -78,6 +78,11 @@ impl Function {
         &self.0.info
     }
 
+    /// Whether two handles are to the same kernel.
+    pub(crate) fn same(&self, other: &Function) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.0.info.name

@@ -17,6 +17,7 @@ use crate::fault::{Fault, Ring};
 use crate::graph::{Capture, Step};
 use crate::log::Level;
 use crate::profile::{Recorder, Start, Timeline, Work};
+use crate::together::Waiting;
 use crate::{Buffer, Device, Error, Function, Result};
 
 /// How a kernel is launched.
@@ -50,15 +51,28 @@ pub struct Stream {
     state: Mutex<State>,
 }
 
-struct State {
+pub(crate) struct State {
     ring: Ring,
     /// A fault nobody has been told of.
     pending: Option<Arc<Fault>>,
     recorder: Option<Recorder>,
     capture: Option<Capture>,
+    /// Launches that wait for others of their kind.
+    pub(crate) waiting: Waiting,
 }
 
 impl State {
+    /// Keeps the fault of the newest launch, which nobody can be told of at once.
+    pub(crate) fn fail(&mut self, message: String) -> Arc<Fault> {
+        let fault = Arc::new(self.ring.fault(message));
+        Arc::clone(self.pending.get_or_insert(fault))
+    }
+
+    /// Whether launches are made as they come: they are recorded, or a failure waits to be told.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.capture.is_some() || self.recorder.is_some() || self.pending.is_some()
+    }
+
     /// The event before something that is timed; `None` where nothing is, or where it is recorded instead of done.
     fn begin_timing(&mut self, driver: &dyn Driver) -> Option<Start> {
         if self.capture.is_some() {
@@ -71,7 +85,13 @@ impl State {
 impl Stream {
     pub(crate) fn new(device: Weak<DeviceInner>, driver: Arc<dyn Driver>, sync: bool) -> Stream {
         let lds_bytes = driver.info().lds_bytes;
-        let state = Mutex::new(State { ring: Ring::new(), pending: None, recorder: None, capture: None });
+        let state = Mutex::new(State {
+            ring: Ring::new(),
+            pending: None,
+            recorder: None,
+            capture: None,
+            waiting: Waiting::default(),
+        });
         Stream { device, driver, sync, lds_bytes, launches: AtomicU64::new(0), profiled: AtomicBool::new(false), state }
     }
 
@@ -83,7 +103,10 @@ impl Stream {
     }
 
     /// Launches since the device was opened.
+    ///
+    /// Those that waited to share one are launched, and counted, now.
     pub fn launches(&self) -> u64 {
+        self.settle_all();
         self.launches.load(Ordering::Relaxed)
     }
 
@@ -101,8 +124,22 @@ impl Stream {
     /// - `launch.outputs` names every buffer that the kernel writes.
     pub unsafe fn launch(&self, function: &Function, launch: &Launch<'_>) -> Result<()> {
         self.check(function, launch)?;
-        let raw = RawLaunch { grid: launch.grid, block: launch.block, lds_bytes: launch.lds_bytes, args: launch.args };
         let mut state = self.lock();
+        self.settle(&mut state);
+        // SAFETY: the caller's duties, passed on.
+        unsafe { self.put(&mut state, function, launch) }
+    }
+
+    pub(crate) fn waits_for_each(&self) -> bool {
+        self.sync
+    }
+
+    /// A launch that was checked, in order behind all that does not wait.
+    ///
+    /// # Safety
+    /// As [`Stream::launch`].
+    pub(crate) unsafe fn put(&self, state: &mut State, function: &Function, launch: &Launch<'_>) -> Result<()> {
+        let raw = RawLaunch { grid: launch.grid, block: launch.block, lds_bytes: launch.lds_bytes, args: launch.args };
         self.count_launch();
         state.ring.record(function, launch);
         if let Some(fault) = &state.pending {
@@ -153,6 +190,7 @@ impl Stream {
         let bytes = source.len() as u64;
         self.require_range("copy_to_device", "target", target, first_byte, bytes)?;
         self.refuse_in_capture("a copy from the host")?;
+        self.settle_for(target);
         if bytes == 0 {
             return Ok(());
         }
@@ -172,6 +210,7 @@ impl Stream {
         let bytes = target.len() as u64;
         self.require_range("copy_to_host", "source", source, first_byte, bytes)?;
         self.refuse_in_capture("a copy to the host")?;
+        self.settle_all();
         self.raise(Some(source))?;
         if bytes == 0 {
             return Ok(());
@@ -198,6 +237,8 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        self.settle_for(source);
+        self.settle_for(target);
         let (to, from) = (target.device_address() + target_byte, source.device_address() + source_byte);
         if !self.record(Step::Copy { target: to, source: from, bytes }) {
             return Ok(());
@@ -220,6 +261,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        self.settle_for(target);
         if !self.record(Step::Fill { address: target.device_address() + first_byte, value, bytes }) {
             return Ok(());
         }
@@ -237,6 +279,7 @@ impl Stream {
     /// go on after a fault.
     pub fn synchronize(&self) -> Result<()> {
         self.refuse_in_capture("waiting for the device")?;
+        self.settle_all();
         self.driver.synchronize().map_err(|error| self.explain(error))?;
         self.resolve_profile();
         self.raise(None)
@@ -248,6 +291,7 @@ impl Stream {
     /// The driver's own.
     pub fn record_event(&self) -> Result<Event> {
         self.refuse_in_capture("an event")?;
+        self.settle_all();
         Ok(Event(self.driver.record_event()?))
     }
 
@@ -259,6 +303,7 @@ impl Stream {
     /// Begins to time launches; with a path they go there.
     pub(crate) fn start_profile(&self, path: Option<PathBuf>, log: Level) -> Result<()> {
         let mut state = self.lock();
+        self.settle(&mut state);
         if state.recorder.is_none() {
             let name = self.driver.info().name.clone();
             state.recorder = Some(Recorder::start(&*self.driver, name, path, log)?);
@@ -298,7 +343,7 @@ impl Stream {
         }
     }
 
-    fn check(&self, function: &Function, launch: &Launch<'_>) -> Result<()> {
+    pub(crate) fn check(&self, function: &Function, launch: &Launch<'_>) -> Result<()> {
         let info = function.info();
         if launch.args.len() != info.explicit_kernarg_bytes as usize {
             return Err(Error::Arguments {
@@ -376,7 +421,7 @@ impl Stream {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

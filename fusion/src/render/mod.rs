@@ -22,6 +22,7 @@ mod expr;
 mod group;
 mod held;
 mod tiled;
+mod together;
 mod wave;
 
 use std::fmt::Write as _;
@@ -35,6 +36,7 @@ pub(crate) use elementwise::vector;
 pub(crate) use epilogue::epilogue;
 pub(crate) use held::{chains_of_thread, fits};
 pub(crate) use tiled::{side, slots};
+pub(crate) use together::capacity;
 
 /// Name of the entry point of every generated kernel.
 pub(crate) const ENTRY: &str = "fused";
@@ -101,10 +103,14 @@ impl Schedule {
     }
 }
 
-/// The source of a simplified graph's kernel. `wide` takes 64-bit offsets.
-pub(crate) fn source(graph: &Graph, plan: &Plan, schedule: Schedule, wide: bool) -> Source {
-    let text = text(graph, plan, schedule);
-    let name = format!("fused_{}_{:016x}", schedule.name(), (graph.hash() >> 64) as u64);
+/// The source of a simplified graph's kernel. `wide` takes 64-bit offsets; `members` above 1 is the kernel for as many launches.
+pub(crate) fn source(graph: &Graph, plan: &Plan, schedule: Schedule, wide: bool, members: usize) -> Source {
+    let mut text = text(graph, plan, schedule);
+    let mut name = format!("fused_{}_{:016x}", schedule.name(), (graph.hash() >> 64) as u64);
+    if members > 1 {
+        text = together::several(&text, members);
+        name.push_str("_several");
+    }
     Source::new(name, text, &[("FUSE_WIDE", if wide { "1" } else { "0" })])
 }
 

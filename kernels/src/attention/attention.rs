@@ -175,7 +175,7 @@ impl Forward<'_> {
         let most = (GRID_YZ_MAX / slices.count).max(1);
         for first in (0..p.batches).step_by(most) {
             let batches = most.min(p.batches - first);
-            let mut problem = p.from_batch(first);
+            let mut problem = p.behind_batch(first);
             problem.first_batch = first as i32;
             let [mut out_batch, out_head, out_row, out_slice] = target.out_strides;
             let [mut lse_batch, lse_head, lse_row, lse_slice] = target.lse_strides;

@@ -214,7 +214,7 @@ impl Backward<'_> {
         let (heads, q_rows) = (self.out.shape()[1] as i64, self.out.shape()[2] as i64);
         let (delta, delta_batch) = moved(&delta.view(), heads * q_rows);
         GradientArgs {
-            problem: p.from_batch(first),
+            problem: p.behind_batch(first),
             out,
             dout,
             lse,

@@ -180,7 +180,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// The arguments for batches from `first` on.
-    pub fn from_batch(&self, first: usize) -> Problem {
+    pub fn behind_batch(&self, first: usize) -> Problem {
         let mut problem = self.problem;
         problem.first_batch = first as i32;
         if self.inputs.starts.is_some() {

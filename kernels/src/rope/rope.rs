@@ -209,7 +209,7 @@ impl Call {
         }
         let [batches, _, rows, depth] = extents("to", &first.to)?;
         let rot = params.rot.unwrap_or(depth);
-        if rot % 2 != 0 || rot > depth || rot == 0 {
+        if !rot.is_multiple_of(2) || rot > depth || rot == 0 {
             return Err(shape(OP, "rot", format!("even, above 0 and at most {depth}"), rot));
         }
         let mut vector = 16 / dtype.size_bytes();

@@ -87,6 +87,6 @@ pub(super) fn record(plan: &Plan, operations: &[String], stopped: Option<(String
 pub(super) fn name(operation: &OperationIr) -> String {
     let text = format!("{operation:?}");
     let head = text.split('{').next().unwrap_or_default();
-    let words = head.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.filter(|word| !word.ends_with("Ir")).next_back().unwrap_or("operation").to_owned()
+    let mut words = head.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.rfind(|word| !word.ends_with("Ir")).unwrap_or("operation").to_owned()
 }

@@ -86,16 +86,28 @@ fn adamw<B: Backend>(
     [parameter, first, second]
 }
 
+/// Parameters of these shapes, with gradient and moments.
+fn parameters<B: Backend>(device: &B::Device) -> Vec<[FloatTensor<B>; 4]> {
+    let shapes: [&[usize]; 4] = [&[8, 16], &[16], &[16, 8], &[3, 700]];
+    let made =
+        shapes.iter().zip(0..).map(|(shape, at)| [1, 2, 3, 4].map(|seed| positive::<B>(shape, seed + 10 * at, device)));
+    made.collect()
+}
+
+fn update<B: Backend>(parameters: Vec<[FloatTensor<B>; 4]>) -> Vec<FloatTensor<B>> {
+    parameters.into_iter().flat_map(|[p, g, m, v]| adamw::<B>(p, g, m, v)).collect()
+}
+
 #[test]
-fn adamw_is_one_launch_for_each_parameter() {
+fn adamw_is_one_launch_for_all_parameters() {
     let (device, _guard) = device();
-    let inputs: Vec<[FloatTensor<Fused>; 4]> = [vec![8, 16], vec![16], vec![16, 8]]
-        .iter()
-        .map(|shape| [1, 2, 3, 4].map(|seed| positive::<Fused>(shape, seed, &device)))
-        .collect();
-    let (_updated, count) =
-        launches(&device, || inputs.into_iter().map(|[p, g, m, v]| adamw::<Fused>(p, g, m, v)).collect::<Vec<_>>());
-    assert_eq!(count, 3);
+    let inputs = parameters::<Fused>(&device);
+    let (updated, count) = launches(&device, || update::<Fused>(inputs));
+    assert_eq!(count, 1);
+    let expected = update::<Flex>(parameters::<Flex>(&FlexDevice));
+    let data = |tensors: Vec<FloatTensor<Fused>>| tensors.into_iter().map(float::<Fused>).collect::<Vec<_>>();
+    let expected: Vec<_> = expected.into_iter().map(float::<Flex>).collect();
+    compare("adamw of several parameters", &data(updated), &expected, SUMS);
 }
 
 fn positive<B: Backend>(shape: &[usize], seed: u64, device: &B::Device) -> FloatTensor<B> {

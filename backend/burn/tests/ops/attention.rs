@@ -77,7 +77,7 @@ fn params(options: &AttentionModuleOptions) -> AttentionParams {
 fn gradients_of_fused_attention_are_those_of_the_written_out_form() {
     for case in cases() {
         let theirs = results::<Flex>(&case, &FlexDevice, |x| {
-            Autodiff::<Flex>::attention(x.query, x.key, x.value, x.mask, x.bias, case.options.clone())
+            Autodiff::<Flex>::attention(x.query, x.key, x.value, x.mask, x.bias, case.options)
         });
         let what = format!("{:?}", case.options);
         compare(&format!("eager, {what}"), &ours::<Rocm>(&case, params(&case.options)), &theirs, NEAR);

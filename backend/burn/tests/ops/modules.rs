@@ -15,7 +15,7 @@ fn conv1d_with_gradients() {
         agree!(format!("conv1d {options:?}"), SUMS, device => {
             let [x, w] = [(vec![2, 4, 11], 1), (vec![6, 4 / groups, 3], 2)].map(|(shape, seed)| f32s::<B>(&shape, seed, device));
             let bias = f32s::<B>(&[6], 3, device);
-            let y = B::conv1d(x.clone(), w.clone(), Some(bias.clone()), options.clone());
+            let y = B::conv1d(x.clone(), w.clone(), Some(bias.clone()), *options);
             let grad = f32s::<B>(&float::<B>(y.clone()).shape()[..], 4, device);
             vec![
                 float::<B>(y),
@@ -40,7 +40,7 @@ fn conv2d_with_gradients() {
             let x = f32s::<B>(&[2, 4, 7, 6], 1, device);
             let w = f32s::<B>(&[4, 4 / options.groups, 3, 2], 2, device);
             let bias = f32s::<B>(&[4], 3, device);
-            let y = B::conv2d(x.clone(), w.clone(), Some(bias.clone()), options.clone());
+            let y = B::conv2d(x.clone(), w.clone(), Some(bias.clone()), *options);
             let grad = f32s::<B>(&float::<B>(y.clone()).shape()[..], 4, device);
             vec![
                 float::<B>(y),
@@ -68,7 +68,7 @@ fn conv3d_with_gradients() {
         agree!(format!("conv3d {groups}"), SUMS, device => {
             let x = f32s::<B>(&[2, 2, 4, 5, 6], 1, device);
             let w = f32s::<B>(&[4, 2 / groups, 2, 3, 2], 2, device);
-            let y = B::conv3d(x.clone(), w.clone(), None, options.clone());
+            let y = B::conv3d(x.clone(), w.clone(), None, *options);
             let grad = f32s::<B>(&float::<B>(y.clone()).shape()[..], 4, device);
             vec![
                 float::<B>(y),
@@ -165,8 +165,8 @@ fn deform_conv2d_with_gradients() {
             let mask = masked.then(|| f32s::<B>(&[2, offset_groups * 6, 5, 3], 4, device));
             let bias = f32s::<B>(&[4], 5, device);
             let grad = f32s::<B>(&[2, 4, 5, 3], 6, device);
-            let y = B::deform_conv2d(x.clone(), offset.clone(), w.clone(), mask.clone(), Some(bias.clone()), options.clone());
-            let back = B::deform_conv2d_backward(x, offset, w, mask, Some(bias), grad, options.clone());
+            let y = B::deform_conv2d(x.clone(), offset.clone(), w.clone(), mask.clone(), Some(bias.clone()), *options);
+            let back = B::deform_conv2d_backward(x, offset, w, mask, Some(bias), grad, *options);
             let mut results = vec![float::<B>(y), float::<B>(back.x_grad), float::<B>(back.offset_grad), float::<B>(back.weight_grad)];
             results.extend(back.mask_grad.map(float::<B>));
             results.extend(back.bias_grad.map(float::<B>));
@@ -222,14 +222,14 @@ fn attention_with_every_option() {
     for ((masked, biased, options), [depth, value_depth]) in
         cases.iter().flat_map(|case| [(case, [8, 4]), (case, [16, 24])])
     {
-        let (masked, biased, options) = (*masked, *biased, options.clone());
+        let (masked, biased, options) = (*masked, *biased, *options);
         agree!(format!("attention {masked} {biased} {options:?} {depth}"), SUMS, device => {
             let q = f32s::<B>(&[2, 3, 5, depth], 1, device);
             let k = f32s::<B>(&[2, 3, 7, depth], 2, device);
             let v = f32s::<B>(&[2, 3, 7, value_depth], 3, device);
             let mask = masked.then(|| bools::<B>(&[2, 3, 5, 7], 4, device));
             let bias = biased.then(|| f32s::<B>(&[2, 3, 5, 7], 5, device));
-            vec![float::<B>(B::attention(q, k, v, mask, bias, options.clone()))]
+            vec![float::<B>(B::attention(q, k, v, mask, bias, options))]
         });
     }
 }

@@ -1,0 +1,269 @@
+//! Small launches that wait for others of their kind, to share one.
+//!
+//! The update of a model's parameters is one small kernel for each of them, with the same code and other tensors. Such a launch is
+//! given to [`Stream::launch_together`]: it waits on the host, and whatever of the same kernel comes next joins it, as long as
+//! neither touches what the other writes. All of it goes to the device, in one launch for each kernel, before anything
+//! else: another kernel that cannot wait, a copy of what it touches, a wait. What waits is therefore never seen to wait. Nothing
+//! waits while launches are timed or recorded for a graph. One that stayed alone is launched as if it had never waited.
+//!
+//! A kernel for several is the same code behind an argument struct `{u32 count, unused; u32 first[capacity]; Args
+//! member[capacity]}`: `first` is the first workgroup of each member along the first axis of the grid.
+
+use std::sync::Arc;
+
+use crate::profile::Work;
+use crate::{Buffer, Function, Launch, Result, Stream, View};
+
+/// Most buffers that the launches of a group write, so that they are listed without an allocation.
+const WRITTEN_MOST: usize = 96;
+
+/// How a launch may share one with others.
+#[derive(Clone, Copy)]
+pub struct Together<'a> {
+    /// How many launches the kernel for several takes; even. Below 2 the launch does not wait.
+    pub capacity: usize,
+    /// That kernel; asked for when a second launch joins the first.
+    pub several: &'a dyn Fn() -> Result<Function>,
+}
+
+/// A handle of a launch that waits, which nobody else counts: see [`Buffer::is_unique`].
+struct Held {
+    buffer: Buffer,
+    is_written: bool,
+}
+
+impl Held {
+    fn new(buffer: &Buffer, is_written: bool) -> Held {
+        buffer.hold();
+        Held { buffer: buffer.clone(), is_written }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.buffer.release();
+    }
+}
+
+/// Launches of one kernel that wait. Its memory is kept when they have gone.
+#[derive(Default)]
+struct Group {
+    label: &'static str,
+    single: Option<Function>,
+    several: Option<Function>,
+    capacity: usize,
+    block: [u32; 3],
+    /// First workgroup of each member.
+    firsts: Vec<u32>,
+    groups: u32,
+    /// Buffers that they write.
+    written: usize,
+    /// Arguments of all members, one behind the other.
+    args: Vec<u8>,
+    held: Vec<Held>,
+    /// The argument struct of the launch.
+    whole: Vec<u8>,
+}
+
+impl Group {
+    fn is_of(&self, function: &Function, launch: &Launch<'_>) -> bool {
+        self.single.as_ref().is_some_and(|single| single.same(function))
+            && self.label == launch.label
+            && self.block == launch.block
+            && self.groups.checked_add(launch.grid[0]).is_some()
+            && self.written + launch.outputs.len() <= WRITTEN_MOST
+    }
+
+    fn push(&mut self, launch: &Launch<'_>, reads: &[View<'_>]) {
+        self.firsts.push(self.groups);
+        self.groups += launch.grid[0];
+        self.written += launch.outputs.len();
+        self.args.extend_from_slice(launch.args);
+        self.held.extend(launch.outputs.iter().map(|buffer| Held::new(buffer, true)));
+        self.held.extend(reads.iter().map(|view| Held::new(view.buffer(), false)));
+    }
+
+    /// The arguments of the kernel for several.
+    fn fill_whole(&mut self) {
+        let member_bytes = self.args.len() / self.firsts.len();
+        self.whole.clear();
+        self.whole.extend_from_slice(&(self.firsts.len() as u32).to_le_bytes());
+        self.whole.extend_from_slice(&[0; 4]);
+        self.whole.extend(self.firsts.iter().flat_map(|first| first.to_le_bytes()));
+        self.whole.resize(8 + 4 * self.capacity, 0);
+        self.whole.extend_from_slice(&self.args);
+        self.whole.resize(8 + (4 + member_bytes) * self.capacity, 0);
+    }
+
+    fn clear(&mut self) {
+        (self.single, self.several, self.groups, self.written) = (None, None, 0, 0);
+        self.firsts.clear();
+        self.args.clear();
+        self.held.clear();
+    }
+}
+
+/// All launches that wait on a stream. None touches what another writes.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    /// The first `live` of them have members.
+    groups: Vec<Group>,
+    live: usize,
+}
+
+impl Waiting {
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Whether work that reads and writes these must come after what waits.
+    pub fn conflicts<'b>(
+        &self,
+        mut reads: impl Iterator<Item = &'b Buffer>,
+        mut writes: impl Iterator<Item = &'b Buffer>,
+    ) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let held = || self.groups[..self.live].iter().flat_map(|group| &group.held);
+        reads.any(|read| held().any(|held| held.is_written && held.buffer.same(read)))
+            || writes.any(|written| held().any(|held| held.buffer.same(written)))
+    }
+
+    /// Adds a launch; whether its group has become full.
+    fn add(
+        &mut self,
+        function: &Function,
+        launch: &Launch<'_>,
+        reads: &[View<'_>],
+        together: &Together<'_>,
+    ) -> Result<bool> {
+        let found = self.groups[..self.live].iter().position(|group| group.is_of(function, launch));
+        let at = match found {
+            Some(at) => {
+                if self.groups[at].several.is_none() {
+                    self.groups[at].several = Some((together.several)()?);
+                }
+                at
+            }
+            None => {
+                if self.live == self.groups.len() {
+                    self.groups.push(Group::default());
+                }
+                let group = &mut self.groups[self.live];
+                group.single = Some(function.clone());
+                (group.label, group.block, group.capacity) = (launch.label, launch.block, together.capacity);
+                self.live += 1;
+                self.live - 1
+            }
+        };
+        self.groups[at].push(launch, reads);
+        Ok(self.groups[at].firsts.len() == self.groups[at].capacity)
+    }
+
+    /// Takes the last group out, for its launch; give it back with [`Waiting::keep`]. It keeps its place, and so each group
+    /// finds the memory that it had when the same work came before.
+    fn take(&mut self) -> Group {
+        self.live -= 1;
+        std::mem::take(&mut self.groups[self.live])
+    }
+
+    fn keep(&mut self, mut group: Group) {
+        group.clear();
+        self.groups[self.live] = group;
+    }
+}
+
+impl Stream {
+    /// As [`Stream::launch_generated`], but the launch may wait to share one with others of the same kernel. What it gives is
+    /// the same as if it had not waited; so are errors of its arguments. Other failures poison its outputs.
+    ///
+    /// # Errors
+    /// As [`Stream::launch_generated`]; those of making the kernel for several.
+    pub fn launch_together(
+        &self,
+        function: &Function,
+        launch: &Launch<'_>,
+        reads: &[View<'_>],
+        together: &Together<'_>,
+    ) -> Result<()> {
+        let is_small =
+            launch.grid[1..] == [1, 1] && launch.lds_bytes == 0 && (1..=WRITTEN_MOST).contains(&launch.outputs.len());
+        if together.capacity < 2 || !is_small || self.waits_for_each() {
+            return self.launch_generated(function, launch, reads);
+        }
+        self.require_all_here(launch, reads)?;
+        self.check(function, launch)?;
+        let mut state = self.lock();
+        if state.is_direct() {
+            drop(state);
+            return self.launch_generated(function, launch, reads);
+        }
+        if state.waiting.conflicts(reads.iter().map(|view| view.buffer()), launch.outputs.iter().copied()) {
+            self.settle(&mut state);
+        }
+        if state.waiting.add(function, launch, reads, together)? {
+            self.settle(&mut state);
+        }
+        Ok(())
+    }
+
+    /// Launches everything that waits.
+    pub(crate) fn settle_all(&self) {
+        self.settle(&mut self.lock());
+    }
+
+    /// The same where the lock is held.
+    pub(crate) fn settle(&self, state: &mut crate::stream::State) {
+        while !state.waiting.is_empty() {
+            self.put_group(state);
+        }
+    }
+
+    /// Lets what waits go first if it touches `buffer`.
+    pub(crate) fn settle_for(&self, buffer: &Buffer) {
+        let mut state = self.lock();
+        if state.waiting.conflicts(std::iter::empty(), std::iter::once(buffer)) {
+            self.settle(&mut state);
+        }
+    }
+
+    fn put_group(&self, state: &mut crate::stream::State) {
+        let mut group = state.waiting.take();
+        let is_alone = group.firsts.len() == 1;
+        if !is_alone {
+            group.fill_whole();
+        }
+        let function = if is_alone { &group.single } else { &group.several };
+        let function =
+            function.as_ref().expect("a group has its kernel, and that for several from the second member on");
+        let mut written = [None; WRITTEN_MOST];
+        let mut count = 0;
+        for held in group.held.iter().filter(|held| held.is_written) {
+            written[count] = Some(&held.buffer);
+            count += 1;
+        }
+        let first = written[0].expect("a launch that waits writes something");
+        let mut outputs = [first; WRITTEN_MOST];
+        for (to, from) in outputs.iter_mut().zip(written.iter().flatten()) {
+            *to = from;
+        }
+        let launch = Launch {
+            label: group.label,
+            grid: [group.groups, 1, 1],
+            block: group.block,
+            lds_bytes: 0,
+            args: if is_alone { &group.args } else { &group.whole },
+            outputs: &outputs[..count],
+            work: Work::default(),
+        };
+        // SAFETY: the kernels are a generator's, see `launch_generated`; the struct of the kernel for several is what this module's
+        // description says, and `check` compares its size. The buffers are held until the launch is on the stream.
+        let outcome = self.check(function, &launch).and_then(|()| unsafe { self.put(state, function, &launch) });
+        if let Err(error) = outcome {
+            let fault = state.fail(error.to_string());
+            launch.outputs.iter().for_each(|buffer| buffer.set_poison(Some(Arc::clone(&fault))));
+        }
+        state.waiting.keep(group);
+    }
+}
