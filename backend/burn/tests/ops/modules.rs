@@ -15,7 +15,7 @@ fn conv1d_with_gradients() {
         agree!(format!("conv1d {options:?}"), SUMS, device => {
             let [x, w] = [(vec![2, 4, 11], 1), (vec![6, 4 / groups, 3], 2)].map(|(shape, seed)| f32s::<B>(&shape, seed, device));
             let bias = f32s::<B>(&[6], 3, device);
-            let y = B::conv1d(x.clone(), w.clone(), Some(bias.clone()), *options);
+            let y = B::conv1d(x.clone(), w.clone(), Some(bias.clone()), options.clone());
             let grad = f32s::<B>(&float::<B>(y.clone()).shape()[..], 4, device);
             vec![
                 float::<B>(y),
@@ -40,7 +40,7 @@ fn conv2d_with_gradients() {
             let x = f32s::<B>(&[2, 4, 7, 6], 1, device);
             let w = f32s::<B>(&[4, 4 / options.groups, 3, 2], 2, device);
             let bias = f32s::<B>(&[4], 3, device);
-            let y = B::conv2d(x.clone(), w.clone(), Some(bias.clone()), *options);
+            let y = B::conv2d(x.clone(), w.clone(), Some(bias.clone()), options.clone());
             let grad = f32s::<B>(&float::<B>(y.clone()).shape()[..], 4, device);
             vec![
                 float::<B>(y),
@@ -68,7 +68,7 @@ fn conv3d_with_gradients() {
         agree!(format!("conv3d {groups}"), SUMS, device => {
             let x = f32s::<B>(&[2, 2, 4, 5, 6], 1, device);
             let w = f32s::<B>(&[4, 2 / groups, 2, 3, 2], 2, device);
-            let y = B::conv3d(x.clone(), w.clone(), None, *options);
+            let y = B::conv3d(x.clone(), w.clone(), None, options.clone());
             let grad = f32s::<B>(&float::<B>(y.clone()).shape()[..], 4, device);
             vec![
                 float::<B>(y),
@@ -165,8 +165,8 @@ fn deform_conv2d_with_gradients() {
             let mask = masked.then(|| f32s::<B>(&[2, offset_groups * 6, 5, 3], 4, device));
             let bias = f32s::<B>(&[4], 5, device);
             let grad = f32s::<B>(&[2, 4, 5, 3], 6, device);
-            let y = B::deform_conv2d(x.clone(), offset.clone(), w.clone(), mask.clone(), Some(bias.clone()), *options);
-            let back = B::deform_conv2d_backward(x, offset, w, mask, Some(bias), grad, *options);
+            let y = B::deform_conv2d(x.clone(), offset.clone(), w.clone(), mask.clone(), Some(bias.clone()), options.clone());
+            let back = B::deform_conv2d_backward(x, offset, w, mask, Some(bias), grad, options.clone());
             let mut results = vec![float::<B>(y), float::<B>(back.x_grad), float::<B>(back.offset_grad), float::<B>(back.weight_grad)];
             results.extend(back.mask_grad.map(float::<B>));
             results.extend(back.bias_grad.map(float::<B>));
