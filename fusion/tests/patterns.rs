@@ -278,6 +278,8 @@ fn another_shape_of_a_pattern_compiles_nothing() {
         let x = Tensor::from_bytes(&own, &[rows, cols], DType::F32, &bytes).unwrap();
         let mut y = Tensor::empty(&own, &[rows, cols], DType::F32).unwrap();
         run(own.stream(), &graph, &[rows, cols], &[x.view()], &[], &mut [y.view_mut()]).unwrap();
+        // Two that wait would share a launch, by a kernel for several, which is compiled once for all shapes, too.
+        own.sync().unwrap();
     };
     once(4, 64);
     let compiled = own.compiled();
