@@ -34,7 +34,7 @@ fn share(number: usize, entries: Vec<Entry>) -> Vec<Entry> {
 fn sources_compile_for_every_family() {
     let full = std::env::var_os(FULL).is_some();
     let config = Config::from_env().unwrap();
-    let (mut operators, mut compiled) = (HashSet::new(), 0);
+    let (mut operators, mut compiled, mut spills) = (HashSet::new(), 0, Vec::new());
     for (number, name) in ARCHITECTURES.iter().enumerate() {
         let arch = Arch::parse(name).unwrap();
         let mut entries = registry(arch);
@@ -45,17 +45,15 @@ fn sources_compile_for_every_family() {
         for (entry, code) in entries.iter().zip(compile_many(arch, &sources, &config).unwrap()) {
             let code = code.unwrap_or_else(|error| panic!("{} {} for {name}: {error}", entry.operator, entry.dtype));
             assert!(!code.kernels().is_empty(), "{} for {name} has kernels", entry.operator);
-            for kernel in code.kernels() {
-                assert_eq!(
-                    kernel.scratch_bytes, 0,
-                    "{} {} {} spills on {name}",
-                    entry.operator, entry.dtype, kernel.name
-                );
+            for kernel in code.kernels().iter().filter(|kernel| kernel.scratch_bytes > 0) {
+                let (Entry { operator, dtype, .. }, bytes) = (entry, kernel.scratch_bytes);
+                spills.push(format!("{operator} {dtype} {} spills {bytes} bytes on {name}", kernel.name));
             }
             operators.insert((entry.operator, *name));
             compiled += 1;
         }
     }
+    assert!(spills.is_empty(), "{}", spills.join("\n"));
     println!("{compiled} sources compiled for {} architectures", ARCHITECTURES.len());
     let names: HashSet<_> = operators.iter().map(|(operator, _)| operator).collect();
     assert_eq!(

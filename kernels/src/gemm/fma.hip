@@ -83,6 +83,8 @@ struct Tile {
     RF_FN void multiply(const char* tile_a, const char* tile_b) {
         const In* from_a = (const In*)tile_a + first_row * GEMM_ROW;
         const In* from_b = (const In*)tile_b + first_col * GEMM_ROW;
+        // Clang multiplies integers in pairs of registers: more than a round of them at once would be kept in memory.
+#pragma unroll(GEMM_UNROLL)
         for (int k = 0; k < GEMM_BK; k += GEMM_VEC) {
             Vec<In, GEMM_VEC> a[GEMM_TILES_M], b[GEMM_TILES_N];
 #pragma unroll

@@ -604,6 +604,7 @@ fn source_behind(key: GemmKey, epilogue: &str) -> Source {
         ("GEMM_A_MODE", key.a as usize),
         ("GEMM_B_MODE", key.b as usize),
         ("GEMM_EPILOGUE", usize::from(!epilogue.is_empty())),
+        ("GEMM_UNROLL", if key.input.is_float() { 4 } else { 1 }),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types = [("GEMM_IN", c_type(key.input)), ("GEMM_OUT", c_type(key.output)), ("GEMM_SUM", sum)];

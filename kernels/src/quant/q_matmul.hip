@@ -286,7 +286,7 @@ extern "C" __global__ __launch_bounds__(Q_THREADS) void q_matmul(QMatmulArgs g) 
 #define Q_GROUPS 4
 #define Q_STRIP (Q_LANES * Q_PER)
 // Words in flight per lane: 16 of them hide the latency of memory where sums leave the registers for it.
-#define Q_AHEAD (Q_ROWS * Q_PER <= 32 ? 16 : 4)
+#define Q_AHEAD (Q_ROWS * Q_PER <= 16 ? 16 : Q_ROWS * Q_PER <= 32 ? 8 : 4)
 
 extern "C" __global__ __launch_bounds__(256) void q_skinny(QMatmulArgs g) {
     __shared__ float rows[Q_CHUNK][Q_ROWS];
