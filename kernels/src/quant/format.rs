@@ -1,6 +1,6 @@
 //! What a code means and how codes lie in memory.
 
-use rocfire_hal::{DType, View};
+use rocfire_hal::{DType, Dims, MAX_RANK, View};
 
 use crate::Result;
 use crate::family::shape;
@@ -144,12 +144,16 @@ impl CodeLayout {
     }
 
     /// The shape of the words that hold codes of this shape.
-    pub fn words_shape(&self, shape: &[usize], word: DType) -> Vec<usize> {
-        let mut words = shape.to_vec();
+    ///
+    /// # Panics
+    /// If `shape` has more axes than a tensor can have.
+    pub fn words_shape(&self, shape: &[usize], word: DType) -> Dims {
+        let mut words = [0; MAX_RANK];
+        words[..shape.len()].copy_from_slice(shape);
         if let Some(Packed { axis, .. }) = self.packed {
             words[axis] = words[axis].div_ceil(self.per_word(word));
         }
-        words
+        Dims::new(&words[..shape.len()]).expect("as many axes as `shape`, which fitted")
     }
 
     /// Checks that `words` holds codes of `shape`.
@@ -165,7 +169,7 @@ impl CodeLayout {
             return Err(shape(op, "words", format!("packed along an axis of {of:?}"), format!("{:?}", self.packed)));
         }
         let expected = self.words_shape(of, word);
-        if words.shape() != expected {
+        if words.shape() != &expected[..] {
             return Err(shape(op, "words", format!("{expected:?}"), format!("{:?}", words.shape())));
         }
         Ok(())
@@ -246,8 +250,9 @@ impl Scales<'_> {
         if self.block.len() != of.len() || self.block.contains(&0) {
             return Err(shape(op, "block", format!("an extent for each axis of {of:?}"), format!("{:?}", self.block)));
         }
-        let grid: Vec<usize> = of.iter().zip(self.block).map(|(&extent, &block)| extent.div_ceil(block)).collect();
-        if self.view.shape() != grid {
+        let grid = || of.iter().zip(self.block).map(|(&extent, &block)| extent.div_ceil(block));
+        if !self.view.shape().iter().copied().eq(grid()) {
+            let grid: Vec<usize> = grid().collect();
             return Err(shape(op, "scales", format!("{grid:?}"), format!("{:?}", self.view.shape())));
         }
         Ok(())

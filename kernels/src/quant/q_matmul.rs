@@ -159,8 +159,9 @@ fn check(
     if a_k != k {
         return Err(shape(OP, "a", format!("[.., {k}]"), format!("{:?}", a.shape())));
     }
-    let expected: Vec<usize> = a_rows.iter().copied().chain([n]).collect();
-    if c.shape() != expected {
+    let expected = || a_rows.iter().copied().chain([n]);
+    if !c.shape().iter().copied().eq(expected()) {
+        let expected: Vec<usize> = expected().collect();
         return Err(shape(OP, "c", format!("{expected:?}"), format!("{:?}", c.shape())));
     }
     if k == 0 {

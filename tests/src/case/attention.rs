@@ -1,12 +1,12 @@
 //! Attention: sizes around every tile, head sizes, shared heads, everything that hides a key, sequences of different lengths.
 
-use rocfire_hal::{DType, Layout, Stream, Tensor};
+use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::attention::{
     AttentionInputs, AttentionParams, AttentionSaved, Starts, attention as launch_attention,
     attention_backward as launch_backward,
 };
 
-use super::{Call, Case, FLOATS, Failure};
+use super::{Call, Case, FLOATS, Failure, temporary};
 use crate::data::{Array, Placement};
 use crate::oracle::{dot, sum};
 
@@ -312,13 +312,8 @@ fn backward(dtype: DType, spec: Spec) -> Case {
             bias: spec.bias.map(|_| inputs[3 + usize::from(spec.mask.is_some())].view()),
             starts: None,
         };
-        // Of one element at least: a tensor without any has a handle and no block, which is not the launcher's doing.
-        let temporary = |shape: &[usize], dtype: DType| -> Result<Tensor, Failure> {
-            let memory = Tensor::empty(q.device(), &[shape.iter().product::<usize>().max(1)], dtype)?;
-            Ok(memory.with_layout(Layout::contiguous(shape)?)?)
-        };
-        let mut out = temporary(dout.shape(), dtype)?;
-        let mut lse = temporary(&dout.shape()[..3], real(dtype))?;
+        let mut out = temporary(q.device(), dout.shape(), dtype)?;
+        let mut lse = temporary(q.device(), &dout.shape()[..3], real(dtype))?;
         launch_attention(stream, &read, &spec.params(), out.view_mut(), Some(lse.view_mut()))?;
         let saved = AttentionSaved { out: out.view(), lse: lse.view(), dout: dout.view() };
         let [dq, dk, dv] = outputs else { unreachable!("three outputs are asked for below") };

@@ -18,13 +18,20 @@ mod sort;
 
 use std::sync::Arc;
 
-use rocfire_hal::{DType, Device, Stream, Tensor};
+use rocfire_hal::{DType, Device, Layout, Stream, Tensor};
 
 use crate::data::{Array, Placement};
 use crate::tolerance::{Distance, most_nmse};
 
 /// What went wrong, in words.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A tensor between two launches of a case. It has memory for one element at least: one without any would be a handle without
+/// a block, which is not the launcher's doing.
+fn temporary(device: &Device, shape: &[usize], dtype: DType) -> Result<Tensor, Failure> {
+    let memory = Tensor::empty(device, &[shape.iter().product::<usize>().max(1)], dtype)?;
+    Ok(memory.with_layout(Layout::contiguous(shape)?)?)
+}
 
 /// What a call costs at least, for rooflines.
 #[derive(Clone, Copy, Debug, PartialEq)]

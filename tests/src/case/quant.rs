@@ -6,7 +6,7 @@ use rocfire_kernels::quant::{
     q_matmul_a8, quantise, quantise_activations,
 };
 
-use super::{Call, Case, FLOATS, Failure};
+use super::{Call, Case, FLOATS, Failure, temporary};
 use crate::data::{Array, Placement};
 use crate::oracle::dot;
 
@@ -115,8 +115,7 @@ fn round_trip(dtype: DType, shape: &'static [usize], format: Format, packed: boo
     let (layout, word) = layout_of(format, shape, shape.len() - 1, packed);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let scales = Scales { view: inputs[1].view(), kind: ScaleKind::F32, block: &[], global: None };
-        let (x, mut words) =
-            (inputs[0].view(), Tensor::empty(inputs[0].device(), &layout.words_shape(shape, word), word)?);
+        let (x, mut words) = (inputs[0].view(), temporary(inputs[0].device(), &layout.words_shape(shape, word), word)?);
         quantise(stream, x, words.view_mut(), &layout, Some(&scales), Rounding::Away, false)?;
         Ok(dequantise(stream, words.view(), &layout, Some(&scales), outputs[0].view_mut())?)
     };
@@ -144,8 +143,8 @@ fn activation(dtype: DType, shape: [usize; 2], format: Format, granularity: Gran
     };
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let device = inputs[0].device();
-        let mut codes = Tensor::empty(device, &[rows, (cols * format.bits()).div_ceil(8)], DType::U8)?;
-        let mut scales = Tensor::empty(device, &grid, granularity.kind().dtype())?;
+        let mut codes = temporary(device, &[rows, (cols * format.bits()).div_ceil(8)], DType::U8)?;
+        let mut scales = temporary(device, &grid, granularity.kind().dtype())?;
         let x = inputs[0].view();
         quantise_activations(stream, x, format, granularity, None, codes.view_mut(), scales.view_mut())?;
         let layout = match format.bits() {
@@ -186,7 +185,7 @@ fn product(dtype: DType, [m, n, k]: [usize; 3], format: Format, axis: usize, gro
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let scales = Scales { view: inputs[2].view(), kind: ScaleKind::F32, block: &block, global: None };
         let (layout, word) = layout_of(format, &[k, n], axis, true);
-        let mut words = Tensor::empty(inputs[0].device(), &layout.words_shape(&[k, n], word), word)?;
+        let mut words = temporary(inputs[0].device(), &layout.words_shape(&[k, n], word), word)?;
         quantise(stream, inputs[1].view(), words.view_mut(), &layout, Some(&scales), Rounding::Away, false)?;
         Ok(q_matmul(stream, inputs[0].view(), words.view(), &layout, Some(&scales), outputs[0].view_mut())?)
     };
@@ -215,8 +214,8 @@ fn codes_by_codes(dtype: DType, [m, n, k]: [usize; 3], format: Format) -> Case {
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let device = inputs[0].device();
         let coded = |x: &Tensor, rows: usize| -> Result<(Tensor, Tensor), Failure> {
-            let mut codes = Tensor::empty(device, &[rows, k], DType::U8)?;
-            let mut scales = Tensor::empty(device, &[rows, 1], DType::F32)?;
+            let mut codes = temporary(device, &[rows, k], DType::U8)?;
+            let mut scales = temporary(device, &[rows, 1], DType::F32)?;
             let token = Granularity::Token;
             quantise_activations(stream, x.view(), format, token, None, codes.view_mut(), scales.view_mut())?;
             Ok((codes, scales))

@@ -50,8 +50,8 @@ pub(super) fn from_data(data: TensorData, device: &RocmDevice) -> Result<RocmQTe
     let device = device.open()?;
     let layout = scheme::code_layout(&scheme, &shape);
     let outer = outer_axis(&layout, rank);
-    let (mut word_shape, mut grid) =
-        (layout.words_shape(&shape, scheme::word(&scheme)), scheme::grid(&shape, &scheme::block(&scheme, rank)));
+    let mut word_shape = layout.words_shape(&shape, scheme::word(&scheme)).to_vec();
+    let mut grid = scheme::grid(&shape, &scheme::block(&scheme, rank));
     let blocked = scheme.block_size().is_some();
     if let Some(axis) = outer {
         word_shape.swap(axis, rank - 1);
