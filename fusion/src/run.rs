@@ -375,10 +375,10 @@ impl Call<'_> {
             block.word(chunks);
         }
         let mut shape = geometry.extents;
-        shape[..geometry.rank].reverse();
-        let mut work = Work { category: Category::Elementwise, shape: &shape[..geometry.rank], ..Work::default() };
+        let mut work = Work { category: Category::Elementwise, ..Work::default() };
         if self.stream.is_profiled() {
-            work.bytes = geometry.bytes();
+            shape[..geometry.rank].reverse();
+            work = Work { shape: &shape[..geometry.rank], bytes: geometry.bytes(), ..work };
         }
         let launch = Launch {
             work,

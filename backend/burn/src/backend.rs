@@ -44,8 +44,9 @@ impl Backend for Rocm {
         device.open().map_err(execution)?.sync().map_err(execution)
     }
 
-    /// Nothing is held back: launches are queued when they are made.
-    fn flush(_device: &RocmDevice) -> Result<(), ExecutionError> {
+    /// What is held back are small launches that wait for others of their kind.
+    fn flush(device: &RocmDevice) -> Result<(), ExecutionError> {
+        device.open().map_err(execution)?.flush();
         Ok(())
     }
 

@@ -122,6 +122,11 @@ impl Device {
         self.stream().synchronize()
     }
 
+    /// Launches what waits to share a launch, and waits for nothing.
+    pub fn flush(&self) {
+        self.stream().settle_all();
+    }
+
     /// Launches since it was opened.
     pub fn launches(&self) -> u64 {
         self.stream().launches()
@@ -131,6 +136,7 @@ impl Device {
     /// opened with [`Config::profile`]. Bounds, never times.
     #[cfg(feature = "emulated")]
     pub fn modelled(&self) -> Option<Vec<crate::modelled::ModelledKernel>> {
+        self.stream().settle_all();
         self.0.driver.modelled()
     }
 
@@ -224,8 +230,13 @@ impl Device {
     }
 
     pub(crate) fn pool_allocate(&self, bytes: u64) -> Result<Block> {
-        let block = lock(&self.0.pool).allocate(bytes)?;
-        match block {
+        let mut block = lock(&self.0.pool).allocate(bytes);
+        if matches!(block, Err(Error::OutOfMemory { .. })) {
+            // Launches that wait hold memory that nobody else holds any more.
+            self.stream().settle_all();
+            block = lock(&self.0.pool).allocate(bytes);
+        }
+        match block? {
             Some(block) => Ok(block),
             None => {
                 self.stream().refuse_in_capture("memory that the pool does not have")?;

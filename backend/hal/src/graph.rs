@@ -69,10 +69,12 @@ impl Step {
         }
     }
 
-    fn written(&self) -> &[(u64, u64)] {
+    /// The ranges that it writes.
+    fn written(&self) -> Vec<(u64, u64)> {
         match self {
-            Step::Launch { written, .. } => written,
-            Step::Copy { .. } | Step::Fill { .. } => &[],
+            Step::Launch { written, .. } => written.to_vec(),
+            Step::Copy { target, bytes, .. } => vec![(*target, *bytes)],
+            Step::Fill { address, bytes, .. } => vec![(*address, *bytes)],
         }
     }
 }
@@ -188,6 +190,8 @@ impl Graph {
     ///   still; no other thread uses it meanwhile.
     pub unsafe fn replay(&self) -> Result<()> {
         let stream = self.device.stream();
+        // What waits came before.
+        stream.settle_all();
         if self.draws {
             let number = self.replays.fetch_add(1, Ordering::Relaxed) + 1;
             stream.copy_to_device(&(number << REPLAY_SHIFT).to_le_bytes(), &self.replay, 0)?;
@@ -255,16 +259,9 @@ impl Graph {
 /// The ranges that steps write, without overlaps.
 fn merged(steps: &[Step]) -> Vec<(u64, u64)> {
     let mut ranges: BTreeMap<u64, u64> = BTreeMap::new();
-    for step in steps {
-        let own = match step {
-            Step::Launch { .. } => step.written().to_vec(),
-            Step::Copy { target, bytes, .. } => vec![(*target, *bytes)],
-            Step::Fill { address, bytes, .. } => vec![(*address, *bytes)],
-        };
-        for (address, bytes) in own.into_iter().filter(|(_, bytes)| *bytes > 0) {
-            let end = ranges.entry(address).or_insert(address + bytes);
-            *end = (*end).max(address + bytes);
-        }
+    for (address, bytes) in steps.iter().flat_map(Step::written).filter(|(_, bytes)| *bytes > 0) {
+        let end = ranges.entry(address).or_insert(address + bytes);
+        *end = (*end).max(address + bytes);
     }
     let mut merged: Vec<(u64, u64)> = Vec::new();
     for (start, end) in ranges {

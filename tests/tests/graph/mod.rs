@@ -1,6 +1,7 @@
 //! Graphs on any device: recorded once, replayed as often as one likes.
 
 use libtest_mimic::{Failed, Trial};
+use rocfire_fusion::eager::copy_into;
 use rocfire_hal::{DType, Device, DriverKind, Tensor};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 use rocfire_kernels::random::{Seed, uniform};
@@ -21,12 +22,13 @@ fn graph(device: &Device) -> Result<(), Box<dyn std::error::Error>> {
     let values: Vec<f32> = (0..rows * depth).map(|at| (at % 37) as f32 / 37.0 - 0.5).collect();
     let a = Tensor::from_bytes(device, &[rows, depth], DType::F32, bytemuck::cast_slice(&values))?;
     let b = Tensor::from_bytes(device, &[depth, rows], DType::F32, bytemuck::cast_slice(&values))?;
-    let mut product = Tensor::empty(device, &[rows, rows], DType::F32)?;
-    let mut noise = Tensor::empty(device, &[1000], DType::F32)?;
-    let mut work = || -> Result<(Vec<u8>, Vec<u8>), Box<dyn std::error::Error>> {
+    let product = Tensor::empty(device, &[rows, rows], DType::F32)?;
+    let noise = Tensor::empty(device, &[1000], DType::F32)?;
+    // Written through other handles, so that the results can be read in between.
+    let work = || -> Result<(Vec<u8>, Vec<u8>), Box<dyn std::error::Error>> {
         let stream = device.stream();
-        gemm(stream, a.view(), b.view(), product.view_mut(), &GemmParams::default())?;
-        uniform(stream, Seed { seed: 7, offset: 3 }, 0.0, 1.0, noise.view_mut())?;
+        gemm(stream, a.view(), b.view(), product.clone().view_mut(), &GemmParams::default())?;
+        uniform(stream, Seed { seed: 7, offset: 3 }, 0.0, 1.0, noise.clone().view_mut())?;
         if device.is_capturing() { Ok((Vec::new(), Vec::new())) } else { Ok((product.to_bytes()?, noise.to_bytes()?)) }
     };
     let (expected, eager) = work()?;
@@ -50,6 +52,17 @@ fn graph(device: &Device) -> Result<(), Box<dyn std::error::Error>> {
             return Err(format!("replay {replay} draws what was drawn before").into());
         }
         drawn.push(noise);
+    }
+    // An input refreshed by a small launch, which may wait for others of its kind: it must come before the replay all the same.
+    let refreshed: Vec<f32> = values.iter().map(|value| 0.25 - value).collect();
+    let refreshed = Tensor::from_bytes(device, &[rows, depth], DType::F32, bytemuck::cast_slice(&refreshed))?;
+    copy_into(refreshed.view(), a.clone().view_mut())?;
+    // SAFETY: as above.
+    unsafe { graph.replay()? };
+    let replayed = product.to_bytes()?;
+    let (anew, _) = work()?;
+    if anew == expected || replayed != anew {
+        return Err("a replay does not see what was launched before it".into());
     }
     if graph.is_native() == native { Ok(()) } else { Err("the driver's graph did not pass its first replay".into()) }
 }

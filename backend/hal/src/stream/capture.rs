@@ -93,7 +93,7 @@ impl Stream {
                 Ok(()) => {}
                 Err(LaunchFailure::Rejected(error)) => return Err(error),
                 Err(LaunchFailure::Faulted(message)) => {
-                    state.pending = Some(std::sync::Arc::new(state.ring.fault(message)));
+                    state.fail(message);
                     return Ok(());
                 }
             }
