@@ -8,7 +8,7 @@ use rocfire_kernels::conv::{ConvParams, conv, conv_input_gradient, conv_weight_g
 use rocfire_kernels::interpolate::{Interpolation, interpolate};
 use rocfire_kernels::pool::{PoolParams, max_pool};
 
-use super::{Error, Make, Op, ROTATION_BYTES, compare, elements, filled, tolerance};
+use crate::op::{Error, Make, Op, ROTATION_BYTES, compare, elements, filled, tolerance};
 
 /// A 3 x 3 convolution of square images with one element of padding.
 #[derive(Clone, Copy)]
@@ -36,26 +36,26 @@ enum Operator {
 }
 
 pub const OPS: &[Make] = &[
-    |device| convolution(device, "conv f16", Operator::Forward, shape(224, 3, 64)),
-    |device| convolution(device, "conv f16", Operator::Forward, shape(112, 64, 128)),
-    |device| convolution(device, "conv f16", Operator::Forward, shape(56, 128, 256)),
-    |device| convolution(device, "conv f16", Operator::Forward, shape(28, 256, 512)),
-    |device| convolution(device, "conv f16 by input", Operator::Input, shape(56, 128, 256)),
-    |device| convolution(device, "conv f16 by weight", Operator::Weight, shape(56, 128, 256)),
-    |device| {
+    ("conv f16", |device, name| convolution(device, name, Operator::Forward, shape(224, 3, 64))),
+    ("conv f16", |device, name| convolution(device, name, Operator::Forward, shape(112, 64, 128))),
+    ("conv f16", |device, name| convolution(device, name, Operator::Forward, shape(56, 128, 256))),
+    ("conv f16", |device, name| convolution(device, name, Operator::Forward, shape(28, 256, 512))),
+    ("conv f16 by input", |device, name| convolution(device, name, Operator::Input, shape(56, 128, 256))),
+    ("conv f16 by weight", |device, name| convolution(device, name, Operator::Weight, shape(56, 128, 256))),
+    ("max pool f16", |device, name| {
         let run: Run = |x, y| {
             let params = PoolParams { kernel: &[3, 3], stride: &[2, 2], padding: &[1, 1], dilation: &[1, 1] };
             Ok(max_pool(x.device().stream(), x.view(), &params, y.view_mut(), None)?)
         };
-        images(device, "max pool f16", [112, 56], run, |image, side, row, column| {
+        images(device, name, [112, 56], run, |image, side, row, column| {
             let near = |at: usize| (2 * at).saturating_sub(1)..(2 * at + 2).min(side);
             near(row).flat_map(|y| near(column).map(move |x| image[y * side + x])).fold(f64::MIN, f64::max)
         })
-    },
-    |device| {
+    }),
+    ("bilinear f16", |device, name| {
         let run: Run =
             |x, y| Ok(interpolate(x.device().stream(), x.view(), Interpolation::Bilinear, false, y.view_mut())?);
-        images(device, "bilinear f16", [56, 112], run, |image, side, row, column| {
+        images(device, name, [56, 112], run, |image, side, row, column| {
             // Of twice the size, a pixel is a quarter of one neighbour and three of the other.
             let near = |at: usize| {
                 let other = if at.is_multiple_of(2) { (at / 2).saturating_sub(1) } else { (at / 2 + 1).min(side - 1) };
@@ -64,10 +64,10 @@ pub const OPS: &[Make] = &[
             let pairs = near(row).map(|(y, a)| near(column).map(|(x, b)| a * b * image[y * side + x]));
             pairs.iter().flatten().sum()
         })
-    },
+    }),
 ];
 
-fn convolution(device: &Device, name: &'static str, operator: Operator, s: Shape) -> Result<Op, Error> {
+fn convolution(device: &Device, name: &str, operator: Operator, s: Shape) -> Result<Op, Error> {
     let x = vec![s.batch, s.channels_in, s.side, s.side];
     let w = vec![s.channels_out, s.channels_in, KERNEL, KERNEL];
     let y = vec![s.batch, s.channels_out, s.side, s.side];
@@ -111,7 +111,7 @@ fn convolution(device: &Device, name: &'static str, operator: Operator, s: Shape
     };
     let products = s.batch * s.side * s.side * s.channels_out * s.channels_in * KERNEL * KERNEL;
     Ok(Op {
-        name,
+        name: name.to_owned(),
         shape: format!("{}x{}^2 {} -> {}", s.batch, s.side, s.channels_in, s.channels_out),
         bytes: bytes as f64,
         flops: 2.0 * products as f64,
@@ -175,7 +175,7 @@ type Run = fn(&Tensor, &mut Tensor) -> Result<(), Error>;
 type Pixel = fn(&[f64], usize, usize, usize) -> f64;
 
 /// An operator from images of one side to images of another, 32 of 64 channels.
-fn images(device: &Device, name: &'static str, sides: [usize; 2], run: Run, pixel: Pixel) -> Result<Op, Error> {
+fn images(device: &Device, name: &str, sides: [usize; 2], run: Run, pixel: Pixel) -> Result<Op, Error> {
     const IMAGES: [usize; 2] = [32, 64];
     let shapes = sides.map(|side| [IMAGES[0], IMAGES[1], side, side]);
     let bytes: usize = shapes.iter().map(|shape| shape.iter().product::<usize>() * 2).sum();
@@ -201,7 +201,7 @@ fn images(device: &Device, name: &'static str, sides: [usize; 2], run: Run, pixe
         Ok(())
     };
     Ok(Op {
-        name,
+        name: name.to_owned(),
         shape: format!("32x64x{}^2 -> {}^2", sides[0], sides[1]),
         bytes: bytes as f64,
         flops: 0.0,

@@ -6,18 +6,13 @@ use rocfire_kernels::quant::{
     q_matmul, quantise, quantise_activations,
 };
 
-use super::{CHECKED_ROWS, Error, Op, ROTATION_BYTES, compare, elements, filled, shape_text, tolerance};
+use crate::op::{CHECKED_ROWS, Error, Make, Op, ROTATION_BYTES, compare, elements, filled, shape_text, tolerance};
 
 const ROWS: usize = 8192;
 const COLS: usize = 4096;
 
 /// Activations of bf16 to codes and scales; checked by turning them back.
-pub(super) fn activations(
-    device: &Device,
-    name: &'static str,
-    format: Format,
-    granularity: Granularity,
-) -> Result<Op, Error> {
+fn activations(device: &Device, name: &str, format: Format, granularity: Granularity) -> Result<Op, Error> {
     let grid = granularity.scales_shape([ROWS, COLS]);
     let code_cols = COLS * format.bits() / 8;
     let kind = granularity.kind();
@@ -71,7 +66,7 @@ pub(super) fn activations(
         Ok(())
     };
     Ok(Op {
-        name,
+        name: name.to_owned(),
         shape: shape_text(&[ROWS, COLS]),
         bytes: bytes as f64,
         flops: (2 * ROWS * COLS) as f64,
@@ -81,13 +76,7 @@ pub(super) fn activations(
 }
 
 /// bf16 activations by weights of 4096 x 14336 packed along N.
-pub(super) fn weights(
-    device: &Device,
-    name: &'static str,
-    format: Format,
-    m: usize,
-    group: usize,
-) -> Result<Op, Error> {
+fn weights(device: &Device, name: &str, format: Format, m: usize, group: usize) -> Result<Op, Error> {
     let (k, n) = (4096, 14336);
     let layout = CodeLayout::packed(format, 1, n);
     let word_bytes = k * n * format.bits() / 8;
@@ -135,7 +124,7 @@ pub(super) fn weights(
         Ok(())
     };
     Ok(Op {
-        name,
+        name: name.to_owned(),
         shape: shape_text(&[m, k, n]),
         bytes: bytes as f64,
         flops: 2.0 * (m * k * n) as f64,
@@ -144,17 +133,17 @@ pub(super) fn weights(
     })
 }
 
-pub(super) const OPS: &[super::Make] = &[
-    |device| activations(device, "quantise e4m3 token", Format::E4M3, Granularity::Token),
-    |device| activations(device, "quantise i8 token", Format::I8, Granularity::Token),
-    |device| activations(device, "quantise e4m3 static", Format::E4M3, Granularity::Static),
-    |device| activations(device, "quantise i8 tensor", Format::I8, Granularity::Tensor),
-    |device| activations(device, "quantise e4m3 1x128", Format::E4M3, Granularity::Group(128)),
-    |device| activations(device, "quantise e4m3 128x128", Format::E4M3, Granularity::Block(128)),
-    |device| activations(device, "quantise mxfp8", Format::E4M3, Granularity::Mx(MxRounding::Up)),
-    |device| activations(device, "quantise mxfp4", Format::E2M1, Granularity::Mx(MxRounding::Up)),
-    |device| weights(device, "w8a16 bf16", Format::I8, 1, 128),
-    |device| weights(device, "w4a16 bf16", Format::I4, 1, 128),
-    |device| weights(device, "w4a16 bf16", Format::I4, 16, 128),
-    |device| weights(device, "w4a16 bf16", Format::I4, 512, 128),
+pub const OPS: &[Make] = &[
+    ("quantise e4m3 token", |device, name| activations(device, name, Format::E4M3, Granularity::Token)),
+    ("quantise i8 token", |device, name| activations(device, name, Format::I8, Granularity::Token)),
+    ("quantise e4m3 static", |device, name| activations(device, name, Format::E4M3, Granularity::Static)),
+    ("quantise i8 tensor", |device, name| activations(device, name, Format::I8, Granularity::Tensor)),
+    ("quantise e4m3 1x128", |device, name| activations(device, name, Format::E4M3, Granularity::Group(128))),
+    ("quantise e4m3 128x128", |device, name| activations(device, name, Format::E4M3, Granularity::Block(128))),
+    ("quantise mxfp8", |device, name| activations(device, name, Format::E4M3, Granularity::Mx(MxRounding::Up))),
+    ("quantise mxfp4", |device, name| activations(device, name, Format::E2M1, Granularity::Mx(MxRounding::Up))),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 1, 128)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 1, 128)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 16, 128)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 512, 128)),
 ];

@@ -1,46 +1,9 @@
-//! Operators where a card is full, on a real GPU: time, bytes and operations per second, and what share that is of the ceiling
-//! measured in the same run (a copy within device memory). Every result is checked before it is timed.
-//!
-//! Buffers are taken in rotation, more of them than any cache holds, and filled with normal values. A time is the median of
-//! batches between two events, so that it has the kernel and the queue in it and not the host's clock. It refuses to time an
-//! emulated device, whose times say nothing of a card.
+//! Elementwise chains, row reductions, sums and transposes.
 
-use half::bf16;
 use rocfire_fusion::{Binary, Graph, Reduce, Scalar, Unary, run};
-use rocfire_hal::{DType, Device, DeviceId, DriverKind, Tensor};
-use rocfire_kernels::gemm::{GemmParams, gemm};
-use rocfire_kernels::random::{Seed, normal};
+use rocfire_hal::{DType, Device, Tensor};
 
-#[path = "ops/conv.rs"]
-mod conv;
-#[path = "ops/quant.rs"]
-mod quant;
-
-type Error = Box<dyn std::error::Error>;
-
-/// What the buffers of one operator add up to at least: several times the largest cache of any card.
-const ROTATION_BYTES: usize = 1 << 30;
-const BATCHES: usize = 15;
-/// A batch is as long as this, so that what lies between two events is mostly the kernel.
-const BATCH_MS: f64 = 2.0;
-/// Rows whose results are compared with the reference.
-const CHECKED_ROWS: usize = 8;
-
-/// An operator on one shape.
-struct Op {
-    name: &'static str,
-    shape: String,
-    /// Bytes that must be moved, each input read once and each output written once.
-    bytes: f64,
-    flops: f64,
-    /// Launches set number `n` of its buffers.
-    launch: Box<dyn Fn(usize) -> Result<(), Error>>,
-    /// Compares the results of set 0.
-    check: Box<dyn Fn() -> Result<(), Error>>,
-}
-
-/// What an operator did to a row, the slow way.
-type RowReference = fn(&[Vec<f64>]) -> Vec<f64>;
+use crate::op::{CHECKED_ROWS, Error, Make, Op, ROTATION_BYTES, compare, elements, filled, shape_text, tolerance};
 
 /// A fused graph with what it is launched with.
 struct Fused {
@@ -56,191 +19,72 @@ impl From<Graph> for Fused {
     }
 }
 
-fn main() -> Result<(), Error> {
-    let id = DeviceId::from_env()?;
-    if !matches!(id.driver(), DriverKind::Hip | DriverKind::Cuda) {
-        println!("skipped: {id} is no GPU; set ROCFIRE_DEVICE to one");
-        return Ok(());
-    }
-    let device = Device::get(id)?;
-    println!("{} ({id}), {}", device.info().name, device.info().driver_version);
-    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let ceiling = ceiling(&device)?;
-    println!("copy within device memory: {:.0} GB/s, read and written; shares are of this", ceiling / 1e9);
-    println!(
-        "{:<22} {:<26} {:>9} {:>7} {:>9} {:>6} {:>10}",
-        "operator", "shape", "ms", "spread", "GB/s", "share", "GFLOP/s"
-    );
-    for make in OPS.iter().chain(quant::OPS).chain(conv::OPS) {
-        let op = make(&device)?;
-        if !op.name.contains(&filter) {
-            continue;
-        }
-        (op.launch)(0)?;
-        device.sync()?;
-        (op.check)().map_err(|error| format!("{} {}: {error}", op.name, op.shape))?;
-        let (median, spread) = time(&device, &*op.launch)?;
-        let (bytes, flops) = (op.bytes / median * 1e3, op.flops / median * 1e3);
-        println!(
-            "{:<22} {:<26} {median:9.4} {:6.1}% {:9.0} {:5.0}% {:10.0}",
-            op.name,
-            op.shape,
-            spread * 100.0,
-            bytes / 1e9,
-            bytes / ceiling * 100.0,
-            flops / 1e9
-        );
-    }
-    Ok(())
-}
+/// What an operator did to a row, the slow way.
+type RowReference = fn(&[Vec<f64>]) -> Vec<f64>;
 
-type Make = fn(&Device) -> Result<Op, Error>;
-const OPS: &[Make] = &[
-    |device| {
-        rows(device, "add f32", DType::F32, &[64 << 20], 1, add, |row| {
+pub const OPS: &[Make] = &[
+    ("add f32", |device, name| {
+        rows(device, name, DType::F32, &[64 << 20], 1, add, |row| {
             row[0].iter().zip(&row[1]).map(|(a, b)| a + b).collect()
         })
-    },
-    |device| {
-        rows(device, "chain of 7 f32", DType::F32, &[64 << 20], 7, chain, |row| {
+    }),
+    ("chain of 7 f32", |device, name| {
+        rows(device, name, DType::F32, &[64 << 20], 7, chain, |row| {
             row[0].iter().zip(&row[1]).map(|(x, y)| (((x * y + 1.0).max(0.0) - y) * 0.5).exp().ln_1p() + x).collect()
         })
-    },
-    |device| {
-        rows(device, "gelu chain f32", DType::F32, &[64 << 20], 9, gelu_chain, |row| {
+    }),
+    ("gelu chain f32", |device, name| {
+        rows(device, name, DType::F32, &[64 << 20], 9, gelu_chain, |row| {
             let gelu = |x: f64| x * 0.5 * (1.0 + libm::erf(x / 2f64.sqrt()));
             (0..row[0].len())
                 .map(|i| (gelu(row[0][i] * row[1][i] + row[2][i]) * row[3][i]).tanh() + row[0][i])
                 .collect()
         })
-    },
-    |device| {
-        rows(device, "silu mul bf16", DType::BF16, &[8192, 4096], 5, silu_mul, |row| {
+    }),
+    ("silu mul bf16", |device, name| {
+        rows(device, name, DType::BF16, &[8192, 4096], 5, silu_mul, |row| {
             row[0].iter().zip(&row[1]).map(|(x, y)| x / (1.0 + (-x).exp()) * y).collect()
         })
-    },
-    |device| {
-        rows(device, "softmax bf16", DType::BF16, &[8192, 4096], 5, softmax, |row| {
+    }),
+    ("softmax bf16", |device, name| {
+        rows(device, name, DType::BF16, &[8192, 4096], 5, softmax, |row| {
             let most = row[0].iter().copied().fold(f64::MIN, f64::max);
             let exp: Vec<f64> = row[0].iter().map(|x| (x - most).exp()).collect();
             let sum: f64 = exp.iter().sum();
             exp.iter().map(|x| x / sum).collect()
         })
-    },
-    |device| {
-        rows(device, "softmax f32", DType::F32, &[8192, 4096], 5, softmax, |row| {
+    }),
+    ("softmax f32", |device, name| {
+        rows(device, name, DType::F32, &[8192, 4096], 5, softmax, |row| {
             let most = row[0].iter().copied().fold(f64::MIN, f64::max);
             let exp: Vec<f64> = row[0].iter().map(|x| (x - most).exp()).collect();
             let sum: f64 = exp.iter().sum();
             exp.iter().map(|x| x / sum).collect()
         })
-    },
-    |device| {
-        rows(device, "rms norm bf16", DType::BF16, &[8192, 4096], 5, rms_norm, |row| {
+    }),
+    ("rms norm bf16", |device, name| {
+        rows(device, name, DType::BF16, &[8192, 4096], 5, rms_norm, |row| {
             let mean = row[0].iter().map(|x| x * x).sum::<f64>() / row[0].len() as f64;
             row[0].iter().zip(&row[1]).map(|(x, gamma)| x / (mean + 1e-5).sqrt() * gamma).collect()
         })
-    },
-    |device| rows(device, "layer norm bf16", DType::BF16, &[8192, 4096], 10, layer_norm, layer_norm_reference),
-    |device| rows(device, "layer norm f32", DType::F32, &[8192, 4096], 10, layer_norm, layer_norm_reference),
-    |device| sum(device, &[64 << 20]),
-    |device| sum(device, &[8192, 8192]),
-    |device| transpose(device, "transpose f32", DType::F32, 8192),
-    |device| transpose(device, "transpose bf16", DType::BF16, 8192),
-    |device| transpose(device, "transpose f64", DType::F64, 4096),
-    |device| product(device, DType::F32, [2048; 3], false),
-    |device| product(device, DType::F16, [1024; 3], false),
-    |device| product(device, DType::F16, [2048; 3], false),
-    |device| product(device, DType::F16, [4096; 3], false),
-    |device| product(device, DType::F16, [4096; 3], true),
-    |device| product(device, DType::F16, [8192; 3], false),
-    |device| product(device, DType::BF16, [1024; 3], false),
-    |device| product(device, DType::BF16, [2048; 3], false),
-    |device| product(device, DType::BF16, [4096; 3], false),
-    |device| product(device, DType::BF16, [8192; 3], false),
-    |device| product(device, DType::BF16, [1, 14336, 4096], false),
-    |device| product(device, DType::BF16, [1, 14336, 4096], true),
-    |device| product(device, DType::BF16, [16, 14336, 4096], false),
-    |device| product(device, DType::BF16, [16, 14336, 4096], true),
-    |device| product(device, DType::F16, [1, 14336, 4096], true),
-    |device| product(device, DType::F16, [16, 14336, 4096], true),
-    |device| product(device, DType::BF16, [64, 14336, 4096], true),
+    }),
+    ("layer norm bf16", |device, name| {
+        rows(device, name, DType::BF16, &[8192, 4096], 10, layer_norm, layer_norm_reference)
+    }),
+    ("layer norm f32", |device, name| {
+        rows(device, name, DType::F32, &[8192, 4096], 10, layer_norm, layer_norm_reference)
+    }),
+    ("sum f32", |device, name| sum(device, name, &[64 << 20])),
+    ("sum f32", |device, name| sum(device, name, &[8192, 8192])),
+    ("transpose f32", |device, name| transpose(device, name, DType::F32, 8192)),
+    ("transpose bf16", |device, name| transpose(device, name, DType::BF16, 8192)),
+    ("transpose f64", |device, name| transpose(device, name, DType::F64, 4096)),
 ];
-
-/// Bytes per second of a copy, read and written.
-fn ceiling(device: &Device) -> Result<f64, Error> {
-    let tensors: Vec<Tensor> =
-        (0..2).map(|seed| filled(device, &[ROTATION_BYTES / 4], DType::F32, seed)).collect::<Result<_, _>>()?;
-    let bytes = ROTATION_BYTES as u64;
-    let stream = device.stream();
-    let launch = |n: usize| Ok(stream.copy(tensors[n % 2].buffer(), 0, tensors[1 - n % 2].buffer(), 0, bytes)?);
-    let (median, _) = time(device, &launch)?;
-    Ok(2.0 * bytes as f64 / median * 1e3)
-}
-
-/// Median and relative spread (first to last decile) of one launch in milliseconds.
-fn time(device: &Device, launch: &dyn Fn(usize) -> Result<(), Error>) -> Result<(f64, f64), Error> {
-    let batch = |first: usize, count: usize| -> Result<f64, Error> {
-        let begin = device.stream().record_event()?;
-        for n in first..first + count {
-            launch(n)?;
-        }
-        let end = device.stream().record_event()?;
-        end.synchronize()?;
-        Ok(end.elapsed_ms(&begin)? / count as f64)
-    };
-    batch(0, 5)?;
-    let rough = batch(0, 5)?;
-    let count = ((BATCH_MS / rough).ceil() as usize).clamp(2, 2000);
-    let mut times: Vec<f64> = (0..BATCHES).map(|number| batch(number * count, count)).collect::<Result<_, _>>()?;
-    times.sort_by(f64::total_cmp);
-    let median = times[BATCHES / 2];
-    Ok((median, (times[BATCHES * 9 / 10] - times[BATCHES / 10]) / median))
-}
-
-fn filled(device: &Device, shape: &[usize], dtype: DType, seed: u64) -> Result<Tensor, Error> {
-    let mut tensor = Tensor::empty(device, shape, dtype)?;
-    normal(device.stream(), Seed { seed, offset: 0 }, 0.0, 1.0, tensor.view_mut())?;
-    Ok(tensor)
-}
-
-fn shape_text(shape: &[usize]) -> String {
-    shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ")
-}
-
-/// `count` elements of a contiguous tensor from element `first` on.
-fn elements(bytes: &[u8], dtype: DType, first: usize, count: usize) -> Vec<f64> {
-    let size = dtype.size_bytes();
-    let part = bytes[first * size..(first + count) * size].chunks_exact(size);
-    part.map(|element| match dtype {
-        DType::F32 => f64::from(f32::from_le_bytes(element.try_into().expect("four bytes"))),
-        DType::F16 => half::f16::from_le_bytes(element.try_into().expect("two bytes")).to_f64(),
-        DType::BF16 => bf16::from_le_bytes(element.try_into().expect("two bytes")).to_f64(),
-        other => unreachable!("no operator here has {other}"),
-    })
-    .collect()
-}
-
-/// Fails unless ‖got − expected‖ ≤ tolerance · ‖expected‖; a NaN never passes.
-fn compare(got: &[f64], expected: &[f64], tolerance: f64) -> Result<(), Error> {
-    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
-    let error = norm(&mut got.iter().zip(expected).map(|(a, b)| a - b)) / norm(&mut expected.iter().copied());
-    if error <= tolerance { Ok(()) } else { Err(format!("relative error {error:e}, allowed {tolerance:e}").into()) }
-}
-
-/// Chains of operators in a 16-bit type round after each.
-fn tolerance(dtype: DType) -> f64 {
-    match dtype {
-        DType::F32 => 1e-6,
-        DType::F16 => 2e-3,
-        _ => 1.5e-2,
-    }
-}
 
 /// A fused graph with one output of the inputs' shape.
 fn rows(
     device: &Device,
-    name: &'static str,
+    name: &str,
     dtype: DType,
     shape: &[usize],
     operators: usize,
@@ -293,7 +137,7 @@ fn rows(
         Ok(())
     };
     Ok(Op {
-        name,
+        name: name.to_owned(),
         shape: shape_text(shape),
         bytes: bytes as f64,
         flops: (operators * count) as f64,
@@ -302,7 +146,7 @@ fn rows(
     })
 }
 
-fn sum(device: &Device, shape: &[usize]) -> Result<Op, Error> {
+fn sum(device: &Device, name: &str, shape: &[usize]) -> Result<Op, Error> {
     let mut graph = Graph::new("sum");
     let x = graph.input(DType::F32);
     let total = graph.reduce(Reduce::Sum, x);
@@ -332,7 +176,7 @@ fn sum(device: &Device, shape: &[usize]) -> Result<Op, Error> {
         compare(&got, &expected, 1e-4)
     };
     Ok(Op {
-        name: "sum f32",
+        name: name.to_owned(),
         shape: shape_text(shape),
         bytes: (count * 4) as f64,
         flops: count as f64,
@@ -341,7 +185,7 @@ fn sum(device: &Device, shape: &[usize]) -> Result<Op, Error> {
     })
 }
 
-fn transpose(device: &Device, name: &'static str, dtype: DType, n: usize) -> Result<Op, Error> {
+fn transpose(device: &Device, name: &str, dtype: DType, n: usize) -> Result<Op, Error> {
     let bytes = 2 * n * n * dtype.size_bytes();
     let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
     let inputs: Vec<Tensor> =
@@ -368,67 +212,10 @@ fn transpose(device: &Device, name: &'static str, dtype: DType, n: usize) -> Res
         }
     };
     Ok(Op {
-        name,
+        name: name.to_owned(),
         shape: shape_text(&[n, n]),
         bytes: bytes as f64,
         flops: 0.0,
-        launch: Box::new(launch),
-        check: Box::new(check),
-    })
-}
-
-fn product(device: &Device, dtype: DType, [m, n, k]: [usize; 3], across: bool) -> Result<Op, Error> {
-    let bytes = (m * k + k * n + m * n) * dtype.size_bytes();
-    let sets = (ROTATION_BYTES / 4).div_ceil(bytes).max(2);
-    // `across`: B lies as [N, K], as the weight of a linear layer does in checkpoints.
-    let shapes = [[m, k], if across { [n, k] } else { [k, n] }, [m, n]];
-    let mut tensors = Vec::new();
-    for set in 0..sets {
-        let made = (0..3).map(|slot| filled(device, &shapes[slot], dtype, (set * 8 + slot) as u64));
-        tensors.push(made.collect::<Result<Vec<_>, _>>()?);
-    }
-    let tensors = std::rc::Rc::new(std::cell::RefCell::new(tensors));
-    let (of_check, stream_device) = (tensors.clone(), device.clone());
-    let launch = move |number: usize| -> Result<(), Error> {
-        let mut tensors = tensors.borrow_mut();
-        let (c, ab) = tensors[number % sets].split_last_mut().expect("three tensors");
-        let b = if across { ab[1].view().with_layout(ab[1].layout().permute(&[1, 0])?)? } else { ab[1].view() };
-        Ok(gemm(stream_device.stream(), ab[0].view(), b, c.view_mut(), &GemmParams::default())?)
-    };
-    let check = move || -> Result<(), Error> {
-        let tensors = of_check.borrow();
-        let bytes: Vec<Vec<u8>> = tensors[0].iter().map(Tensor::to_bytes).collect::<Result<_, _>>()?;
-        let b = elements(&bytes[1], dtype, 0, n * k);
-        let checked = CHECKED_ROWS.min(m);
-        for number in 0..checked {
-            let row = if checked > 1 { (m - 1) / (checked - 1) * number } else { 0 };
-            let a = elements(&bytes[0], dtype, row * k, k);
-            let mut expected = vec![0.0; n];
-            if across {
-                for (sum, b) in expected.iter_mut().zip(b.chunks_exact(k)) {
-                    *sum = a.iter().zip(b).map(|(a, b)| a * b).sum();
-                }
-            } else {
-                for (&a, b) in a.iter().zip(b.chunks_exact(n)) {
-                    for (sum, &b) in expected.iter_mut().zip(b) {
-                        *sum += a * b;
-                    }
-                }
-            }
-            compare(&elements(&bytes[2], dtype, row * n, n), &expected, tolerance(dtype))?;
-        }
-        Ok(())
-    };
-    let name = match dtype {
-        DType::F32 => "product f32",
-        DType::F16 => "product f16",
-        _ => "product bf16",
-    };
-    Ok(Op {
-        name,
-        shape: format!("{}{}", shape_text(&[m, n, k]), if across { " B as [N, K]" } else { "" }),
-        bytes: bytes as f64,
-        flops: 2.0 * (m * n * k) as f64,
         launch: Box::new(launch),
         check: Box::new(check),
     })

@@ -1,90 +1,78 @@
-//! Attention on a real GPU: forward, and forward with gradients, f16, batch 32, 8 heads of 64, by the number of rows.
+//! Attention: forward, and forward with gradients, f16, batch 32, 8 heads of 64, by the number of rows.
 //!
-//! Buffers are taken in rotation and filled with normal values; a time is the median of batches between two events. Some rows
-//! of every result are compared with the reference in f64, and a hundred repeats of one shape with each other, bit by bit. It refuses to
-//! time an emulated device, whose times say nothing of a card.
+//! Rows of every result are compared with the reference in f64, and a hundred repeats of one shape with each other, bit by bit.
+
+use std::rc::Rc;
 
 use half::f16;
-use rocfire_hal::{DType, Device, DeviceId, DriverKind, Tensor};
+use rocfire_hal::{DType, Device, Tensor};
 use rocfire_kernels::attention::{
     AttentionInputs, AttentionParams, AttentionSaved, attention as launch_attention, attention_backward,
 };
-use rocfire_kernels::random::{Seed, normal};
 
-type Error = Box<dyn std::error::Error>;
+use crate::op::{Error, Make, Op, ROTATION_BYTES, filled};
 
 const BATCH: usize = 32;
 const HEADS: usize = 8;
 const DEPTH: usize = 64;
-const ROWS: [usize; 5] = [128, 256, 512, 1024, 2048];
-/// What the buffers of one shape add up to at least: several times the largest cache of any card.
-const ROTATION_BYTES: usize = 1 << 29;
-const BATCHES: usize = 11;
-/// A batch is as long as this, so that what lies between two events is mostly the kernel.
-const BATCH_MS: f64 = 2.0;
 /// Rows whose results are compared with the reference.
 const CHECKED_ROWS: usize = 4;
 /// A weight and a result are each rounded to 11 bits.
 const TOLERANCE: f64 = 2e-3;
 const REPEATS: usize = 100;
+
+/// What of attention is timed.
+#[derive(Clone, Copy, PartialEq)]
+enum Timed {
+    Forward,
+    /// And the gradients of all three inputs.
+    Both,
+}
+
+pub const OPS: &[Make] = &[
+    ("attention f16", |device, name| op(device, name, Timed::Forward, 128, false)),
+    ("attention f16", |device, name| op(device, name, Timed::Forward, 256, false)),
+    ("attention f16", |device, name| op(device, name, Timed::Forward, 512, false)),
+    ("attention f16", |device, name| op(device, name, Timed::Forward, 1024, false)),
+    ("attention f16", |device, name| op(device, name, Timed::Forward, 2048, false)),
+    // Small enough to be repeated a hundred times.
+    ("attention f16 both", |device, name| op(device, name, Timed::Both, 256, false)),
+    ("attention f16 both", |device, name| op(device, name, Timed::Both, 2048, false)),
+    ("attention f16 causal", |device, name| op(device, name, Timed::Forward, 128, true)),
+    ("attention f16 causal", |device, name| op(device, name, Timed::Forward, 256, true)),
+    ("attention f16 causal", |device, name| op(device, name, Timed::Forward, 512, true)),
+    ("attention f16 causal", |device, name| op(device, name, Timed::Forward, 1024, true)),
+    ("attention f16 causal", |device, name| op(device, name, Timed::Forward, 2048, true)),
+    ("attention f16 both causal", |device, name| op(device, name, Timed::Both, 256, true)),
+    ("attention f16 both causal", |device, name| op(device, name, Timed::Both, 2048, true)),
+];
+
+/// Rows up to which the repeats are quick.
 const REPEATED_ROWS: usize = 256;
 
-fn main() -> Result<(), Error> {
-    let id = DeviceId::from_env()?;
-    if !matches!(id.driver(), DriverKind::Hip | DriverKind::Cuda) {
-        println!("skipped: {id} is no GPU; set ROCFIRE_DEVICE to one");
-        return Ok(());
-    }
-    let device = Device::get(id)?;
-    println!("{} ({id}), {}", device.info().name, device.info().driver_version);
-    println!("{:<22} {:>6} {:>9} {:>7} {:>8}", "attention f16", "rows", "ms", "spread", "TFLOP/s");
-    for causal in [false, true] {
-        for rows in ROWS {
-            let sets = Sets::new(&device, rows, causal)?;
-            sets.forward(0)?;
-            sets.check()?;
-            // Scores and their product with the values; half of them where only the past is seen.
-            let flops = 4.0 * (BATCH * HEADS * rows * rows * DEPTH) as f64 * if causal { 0.5 } else { 1.0 };
-            report(&device, if causal { "forward causal" } else { "forward" }, rows, flops, &|n| sets.forward(n))?;
-            if rows == 2048 {
-                let name = if causal { "and backward causal" } else { "and backward" };
-                report(&device, name, rows, 3.5 * flops, &|n| sets.forward(n).and_then(|()| sets.backward(n)))?;
-            }
-            if rows == REPEATED_ROWS {
-                sets.repeat()?;
-            }
-        }
-    }
-    println!("{REPEATS} repeats of forward and backward of {REPEATED_ROWS} rows, full and causal: the same bits");
-    Ok(())
-}
-
-fn report(device: &Device, name: &str, rows: usize, flops: f64, launch: &Launch<'_>) -> Result<(), Error> {
-    let (median, spread) = time(device, launch)?;
-    println!("{name:<22} {rows:>6} {median:9.4} {:6.1}% {:8.1}", spread * 100.0, flops / median / 1e9);
-    Ok(())
-}
-
-type Launch<'a> = dyn Fn(usize) -> Result<(), Error> + 'a;
-
-/// Median and relative spread (first to last decile) of one launch in milliseconds.
-fn time(device: &Device, launch: &Launch<'_>) -> Result<(f64, f64), Error> {
-    let batch = |first: usize, count: usize| -> Result<f64, Error> {
-        let begin = device.stream().record_event()?;
-        for n in first..first + count {
-            launch(n)?;
-        }
-        let end = device.stream().record_event()?;
-        end.synchronize()?;
-        Ok(end.elapsed_ms(&begin)? / count as f64)
+fn op(device: &Device, name: &str, timed: Timed, rows: usize, causal: bool) -> Result<Op, Error> {
+    let sets = Rc::new(Sets::new(device, rows, causal)?);
+    let of_check = sets.clone();
+    // Scores and their product with the values; half of them where only the past is seen. The gradients are two and a half times that.
+    let forward = 4.0 * (BATCH * HEADS * rows * rows * DEPTH) as f64 * if causal { 0.5 } else { 1.0 };
+    let one = (BATCH * HEADS * rows * DEPTH * 2) as f64;
+    let (flops, tensors) = if timed == Timed::Both { (3.5 * forward, 12.0) } else { (forward, 4.0) };
+    let launch = move |n: usize| -> Result<(), Error> {
+        sets.forward(n)?;
+        if timed == Timed::Both { sets.backward(n) } else { Ok(()) }
     };
-    batch(0, 3)?;
-    let rough = batch(0, 5)?;
-    let count = ((BATCH_MS / rough).ceil() as usize).clamp(2, 500);
-    let mut times: Vec<f64> = (0..BATCHES).map(|number| batch(number * count, count)).collect::<Result<_, _>>()?;
-    times.sort_by(f64::total_cmp);
-    let median = times[BATCHES / 2];
-    Ok((median, (times[BATCHES * 9 / 10] - times[BATCHES / 10]) / median))
+    let check = move || -> Result<(), Error> {
+        of_check.check()?;
+        if timed == Timed::Both && rows <= REPEATED_ROWS { of_check.repeat() } else { Ok(()) }
+    };
+    Ok(Op {
+        name: name.to_owned(),
+        shape: format!("{BATCH}x{HEADS}x{rows}x{DEPTH}"),
+        bytes: tensors * one,
+        flops,
+        launch: Box::new(launch),
+        check: Box::new(check),
+    })
 }
 
 /// Sets of q, k, v, out, dout, dq, dk, dv, and logarithms of sums.
@@ -105,10 +93,7 @@ impl Sets {
         for set in 0..sets {
             let mut made = Vec::new();
             for slot in 0..8 {
-                let mut tensor = Tensor::empty(device, &shape, DType::F16)?;
-                let seed = Seed { seed: (set * 8 + slot) as u64, offset: 0 };
-                normal(device.stream(), seed, 0.0, 1.0, tensor.view_mut())?;
-                made.push(tensor);
+                made.push(filled(device, &shape, DType::F16, (set * 8 + slot) as u64)?);
             }
             tensors.push(made.try_into().expect("eight were made"));
             lse.push(Tensor::empty(device, &shape[..3], DType::F32)?);

@@ -1,0 +1,131 @@
+//! Times operators on a real GPU: prints a table, writes it as JSON and as a picture, compares it with an earlier one.
+//!
+//! `cargo bench-ops` is short for it. The operators are those of the library at sizes that fill a card, each with its share of the
+//! ceiling measured in the same run (a copy within device memory); `--cases` takes every case of the tests at its own size. Every
+//! result is checked before it is timed.
+//!
+//! Buffers are taken in rotation, more of them than any cache holds, and filled with normal values. A time is the median of
+//! batches between two events, so that it has the kernel and the queue in it and not the host's clock. It refuses to time an
+//! emulated device, whose times say nothing of a card.
+
+mod attention;
+mod cases;
+mod conv;
+mod fused;
+mod op;
+mod picture;
+mod product;
+mod quant;
+mod record;
+mod timing;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use rocfire_hal::{Device, DeviceId, DriverKind};
+
+use op::{Error, Op};
+use record::{Record, Row};
+
+/// Times operators on the GPU that ROCFIRE_DEVICE names.
+#[derive(Debug, Parser)]
+#[command(name = "bench-ops")]
+struct Arguments {
+    /// Only operators with this in their name.
+    filter: Option<String>,
+    /// Time every case of the tests at its own size instead.
+    #[arg(long)]
+    cases: bool,
+    /// Compare with what an earlier run wrote.
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// Where the times go.
+    #[arg(long, default_value = "target/bench/ops.json", value_name = "FILE")]
+    json: PathBuf,
+    /// Where the picture goes.
+    #[arg(long, default_value = "target/bench/ops.png", value_name = "FILE")]
+    picture: PathBuf,
+}
+
+fn main() -> Result<(), Error> {
+    let arguments = Arguments::parse();
+    // Read first: a file that is not there should not cost a run.
+    let older = arguments.against.as_deref().map(Record::read).transpose()?;
+    let id = DeviceId::from_env()?;
+    if !matches!(id.driver(), DriverKind::Hip | DriverKind::Cuda) {
+        println!(
+            "skipped: {id} is no GPU; set ROCFIRE_DEVICE to one (`cargo profile --modelled` counts on an emulated one)"
+        );
+        return Ok(());
+    }
+    let device = Device::get(id)?;
+    let filter = arguments.filter.unwrap_or_default();
+    let info = device.info();
+    let mut record = Record {
+        device: info.name.clone(),
+        id: id.to_string(),
+        driver: info.driver_version.clone(),
+        copy_bytes_per_second: timing::ceiling(&device)?,
+        rows: Vec::new(),
+    };
+    println!("{} ({id}), {}", record.device, record.driver);
+    println!(
+        "copy within device memory: {:.0} GB/s, read and written; shares are of this",
+        record.copy_bytes_per_second / 1e9
+    );
+    if let Some(older) = &older {
+        println!("against {} ({}), {}", older.device, older.id, older.driver);
+    }
+    record::print_head(older.is_some());
+    let mut failures = 0;
+    let mut measure = |name: &str, make: &dyn Fn() -> Result<Op, Error>| {
+        let timed = make().and_then(|op| row(&device, &op));
+        match timed {
+            Ok(row) => {
+                record::print_row(&row, record.copy_bytes_per_second, older.as_ref());
+                record.rows.push(row);
+            }
+            Err(error) => {
+                println!("{name:<26} failed: {error}");
+                failures += 1;
+            }
+        }
+    };
+    if arguments.cases {
+        for case in rocfire_tests::case::all().iter().filter(|case| case.name().contains(&filter)) {
+            measure(&case.name(), &|| cases::op(&device, case));
+        }
+    } else {
+        let operators = [fused::OPS, product::OPS, quant::OPS, conv::OPS, attention::OPS].concat();
+        for (name, make) in operators.iter().filter(|(name, _)| name.contains(&filter)) {
+            measure(name, &|| make(&device, name));
+        }
+    }
+    if record.rows.is_empty() && failures == 0 {
+        return Err(format!("no operator has {filter:?} in its name").into());
+    }
+    if let Some(older) = &older {
+        println!("{}", record::summary(&record, older));
+    }
+    record.write(&arguments.json)?;
+    picture::draw(&record, older.as_ref(), &arguments.picture)?;
+    println!("written: {}, {}", arguments.json.display(), arguments.picture.display());
+    if failures > 0 { Err(format!("{failures} operators failed").into()) } else { Ok(()) }
+}
+
+/// Checks an operator, then times it.
+fn row(device: &Device, op: &Op) -> Result<Row, Error> {
+    (op.launch)(0)?;
+    device.sync()?;
+    (op.check)()?;
+    let (ms, spread) = timing::time(device, &*op.launch)?;
+    Ok(Row {
+        operator: op.name.clone(),
+        shape: op.shape.clone(),
+        ms,
+        spread,
+        bytes: op.bytes,
+        flops: op.flops,
+        bound_by_memory: op.is_bound_by_memory(),
+    })
+}
