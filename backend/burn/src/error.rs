@@ -44,6 +44,25 @@ pub enum Error {
         /// How many devices were named.
         devices: usize,
     },
+    /// The arguments of a custom kernel are not its parameters.
+    #[error(
+        "{op}: the kernel's parameters are {expected_bytes} bytes, and {inputs} inputs, {outputs} outputs and {scalars} \
+         scalars are {got_bytes}"
+    )]
+    CustomArguments {
+        /// The operator.
+        op: &'static str,
+        /// How many inputs it was called with.
+        inputs: usize,
+        /// How many outputs it says it has.
+        outputs: usize,
+        /// How many scalars it was called with.
+        scalars: usize,
+        /// As the code object says.
+        expected_bytes: usize,
+        /// As they lie behind each other.
+        got_bytes: usize,
+    },
     /// A quantisation scheme that is not implemented here.
     #[error("{op}: {scheme} is not supported: {reason}")]
     Scheme {

@@ -20,7 +20,7 @@
 //! former, and leaves the device usable.
 //!
 //! [`attention`] is what Burn has no operator for: attention with a window, dropout, shared heads, and its gradients without the
-//! scores in memory.
+//! scores in memory. [`custom`] is for kernels of your own.
 //!
 //! # Numbers
 //! Bools are bytes. `Flex32` is f32. Integer division by zero gives 0. An index outside its axis reads 0 and writes nothing.
@@ -35,6 +35,7 @@
 pub mod attention;
 mod backend;
 mod convert;
+pub mod custom;
 mod device;
 mod error;
 mod fusion;

@@ -22,7 +22,7 @@ pub(super) fn unwrap(handle: Handle, dtype: DType) -> Result<Tensor> {
 }
 
 /// The handle of a tensor that Burn knows as `dtype`.
-pub(super) fn wrap(tensor: Tensor, dtype: DType) -> Handle {
+pub(crate) fn wrap(tensor: Tensor, dtype: DType) -> Handle {
     let tensor = RocmTensor::from(tensor);
     match dtype {
         DType::Bool(store) => Handle::Bool(tensor.with_store(store)),

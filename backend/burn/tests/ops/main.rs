@@ -7,6 +7,7 @@ mod activation;
 mod attention;
 mod check;
 mod ctc;
+mod custom;
 mod dtypes;
 mod elementwise;
 mod errors;
