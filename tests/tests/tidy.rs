@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("burn-tch", &["rocfire-burn"]),
     ("char-transformer", &["burn-tch", "rocfire-burn"]),
     ("compare", &["char-transformer", "rocfire-burn"]),
+    ("models", &["burn-tch", "rocfire-burn"]),
     (
         "rocfire",
         &["char-transformer", "rocfire-arch", "rocfire-burn", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"],

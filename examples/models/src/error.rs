@@ -1,0 +1,23 @@
+//! What can go wrong in a training.
+
+/// Why a training stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Weights could not be carried over to the device.
+    #[error("cannot {action} the weights: {reason}")]
+    Weights {
+        /// `save` or `load`.
+        action: &'static str,
+        /// What the store said.
+        reason: String,
+    },
+    /// A loss could not be read: an operator before it failed.
+    #[error("cannot read the loss of step {step}: {reason}")]
+    Read {
+        /// Which step, counted from 0.
+        step: usize,
+        /// What the device said.
+        reason: String,
+    },
+}

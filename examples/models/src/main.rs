@@ -1,0 +1,79 @@
+//! Trains ResNet-18 and a BERT-like encoder on the ROCm device and on Burn's CPU backend, and prints the losses side by side.
+
+use burn::tensor::{Device, Tensor};
+use clap::Parser;
+use models::{BertRun, BertSizes, ResNetRun, ResNetSizes, bert_losses, largest_relative_difference, resnet_losses};
+use rocfire_burn::RocmDevice;
+
+/// Trains ResNet-18 and a BERT-like encoder on the ROCm device and on Flex from the same weights and data, and prints the losses.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Training steps of each model, at least 1.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    steps: u32,
+    /// Decides weights and data.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Height and width of the images.
+    #[arg(long, default_value_t = 64)]
+    side: usize,
+    /// Channels of ResNet-18's first stage; the published model has 64.
+    #[arg(long, default_value_t = 16)]
+    width: usize,
+    /// Images or texts in a batch.
+    #[arg(long, default_value_t = 4)]
+    batch: usize,
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let Arguments { steps, seed, side, width, batch } = Arguments::parse();
+    let steps = steps as usize;
+    let rocm = RocmDevice::default();
+    let opened = rocm.open()?;
+    let resnet = ResNetRun { sizes: ResNetSizes { width, classes: 10 }, batch, side, steps, rate: 0.01, seed };
+    let sizes = BertSizes { vocabulary: 1024, context: 32, width: 128, heads: 4, layers: 2 };
+    let bert = BertRun { sizes, batch, steps, rate: 1e-3, seed };
+    compare("ResNet-18", rocm, &|device| resnet_losses(&resnet, device))?;
+    compare("BERT-like encoder", rocm, &|device| bert_losses(&bert, device))?;
+
+    let device = Device::from(rocm);
+    let weight = Tensor::<4>::ones([16, 3, 3, 3], &device);
+    for shape in [[4, 3, 224, 224], [8, 3, 112, 112]] {
+        let before = opened.compiled();
+        let options = burn::tensor::ops::ConvOptions::new([2, 2], [1, 1], [1, 1], 1);
+        let y = burn::tensor::module::conv2d(Tensor::ones(shape, &device), weight.clone(), None, options);
+        y.sum().try_into_data()?;
+        let compiled = opened.compiled() - before;
+        println!("convolution at {shape:?}: {compiled} kernels compiled that the cache on disk did not have");
+    }
+    Ok(())
+}
+
+/// Trains on both devices and prints a line per step.
+fn compare(
+    name: &str,
+    rocm: RocmDevice,
+    train: &dyn Fn(&Device) -> Result<Vec<f32>, models::Error>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let opened = rocm.open()?;
+    let flex = train(&Device::flex())?;
+    let before = opened.launches();
+    let ours = train(&rocm.into())?;
+    let launches = opened.launches() - before;
+    println!(
+        "{name}: loss before each step\n{:>5} {:>12} {:>16} {:>11}",
+        "step",
+        "Flex",
+        rocm.to_string(),
+        "difference"
+    );
+    for (step, (flex, ours)) in flex.iter().zip(&ours).enumerate() {
+        println!("{step:>5} {flex:>12.6} {ours:>16.6} {:>11.1e}", largest_relative_difference(&[*flex], &[*ours]));
+    }
+    let largest = largest_relative_difference(&flex, &ours);
+    println!(
+        "largest relative difference {largest:.1e}; {launches} launches, {} per step\n",
+        launches / flex.len() as u64
+    );
+    Ok(())
+}
