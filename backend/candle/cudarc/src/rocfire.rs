@@ -6,10 +6,12 @@
 //! strided operator into the arguments themselves.
 
 use std::fmt;
+use std::sync::Arc;
 
-use rocfire_hal::{Buffer, DType, Tensor};
+use rocfire_hal::{Buffer, DType, Layout, Tensor};
 
-use crate::driver::{DriverError, LaunchConfig};
+use crate::driver::sys::CUstream;
+use crate::driver::{CudaStream, DriverError, LaunchConfig, Value, info};
 
 /// Words of an [`Argument::Info`]: Candle sends up to four vectors of one word per axis, so tensors of eight axes fit.
 pub const INFO_WORDS: usize = 32;
@@ -95,18 +97,116 @@ pub enum Argument {
 
 /// A launch as Candle asked for it: what a geometry, or a kernel on the host, sees.
 pub struct Launch<'a> {
+    pub(crate) name: &'static str,
     pub(crate) asked: LaunchConfig,
-    pub(crate) stream: &'a rocfire_hal::Stream,
-    pub(crate) values: &'a [Value],
+    pub(crate) stream: &'a CudaStream,
+    pub(crate) values: &'a [Value<'a>],
 }
 
-/// An argument that was pushed.
-#[derive(Clone, Debug)]
-pub(crate) enum Value {
-    /// Bytes of a number, in the first of eight.
-    Number([u8; 8]),
-    /// Memory, and the byte in it that the address leads to.
-    Memory(Buffer, u64),
-    /// Extents and strides.
-    Info(std::sync::Arc<[usize]>),
+impl Launch<'_> {
+    /// Candle's name for the kernel.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Candle's geometry.
+    pub fn config(&self) -> LaunchConfig {
+        self.asked
+    }
+
+    /// Where it runs, for operators of `rocfire_kernels`.
+    pub fn stream(&self) -> &rocfire_hal::Stream {
+        self.stream.hal()
+    }
+
+    /// Extents and strides of a slot; none where Candle passes null, or something else.
+    pub fn info(&self, slot: usize) -> &[usize] {
+        self.values.get(slot).and_then(info).unwrap_or(&[])
+    }
+
+    /// The integer of a slot, of up to eight bytes; 0 where there is none.
+    pub fn integer(&self, slot: usize) -> u64 {
+        let mut word = [0; 8];
+        match self.values.get(slot) {
+            Some(Value::Number(number)) if number.bytes.len() <= word.len() => {
+                word[..number.bytes.len()].copy_from_slice(number.bytes);
+            }
+            _ => {}
+        }
+        u64::from_le_bytes(word)
+    }
+
+    /// The bytes of a number; none where the slot has memory.
+    pub fn number(&self, slot: usize) -> &[u8] {
+        match self.values.get(slot) {
+            Some(Value::Number(number)) => number.bytes,
+            _ => &[],
+        }
+    }
+
+    /// The memory of a slot, a slice, a view or a bare address, as a contiguous tensor.
+    ///
+    /// # Errors
+    /// No memory there; less of it than the shape needs; an address between two elements.
+    pub fn tensor(&self, slot: usize, shape: &[usize], dtype: DType) -> Result<Tensor, DriverError> {
+        let no_memory = || DriverError::new(format!("{}: argument {slot} must be memory", self.name));
+        let (buffer, first_byte) = match self.values.get(slot) {
+            Some(Value::Place(place)) => (place.held.memory()?.buffer().clone(), place.first_byte),
+            Some(Value::Number(number)) => {
+                number.word().and_then(|word| self.stream.context().memory_at(word)).ok_or_else(no_memory)?
+            }
+            None => return Err(no_memory()),
+        };
+        tensor(buffer, first_byte, shape, dtype)
+    }
+}
+
+/// What a launcher of `candle_kernels::ffi` runs on: the stream it was given as a number.
+pub struct Call {
+    stream: Arc<CudaStream>,
+}
+
+impl Call {
+    /// The call on the stream that Candle gave as a number; `None` unless it is a live one.
+    pub fn on(number: CUstream) -> Option<Call> {
+        CudaStream::of_number(number).map(|stream| Call { stream })
+    }
+
+    /// Where it runs.
+    pub fn stream(&self) -> &rocfire_hal::Stream {
+        self.stream.hal()
+    }
+
+    /// The live memory that an address leads into, and the byte in it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn memory(&self, name: &str, address: u64) -> Result<(Buffer, u64), DriverError> {
+        let wrong = || DriverError::new(format!("{name}: {address:#x} is no address of live memory"));
+        self.stream.context().memory_at(address).ok_or_else(wrong)
+    }
+
+    /// The memory from an address on, as a contiguous tensor.
+    ///
+    /// # Errors
+    /// As [`Call::memory`]; less memory than the shape needs; an address between two elements.
+    pub fn tensor(&self, name: &str, address: u64, shape: &[usize], dtype: DType) -> Result<Tensor, DriverError> {
+        let (buffer, first_byte) = self.memory(name, address)?;
+        tensor(buffer, first_byte, shape, dtype)
+    }
+
+    /// Keeps what failed, for the next call on the device that can return an error: the launchers themselves cannot.
+    pub fn record<T>(&self, result: Result<T, DriverError>) {
+        self.stream.context().record_err(result);
+    }
+}
+
+pub(crate) fn tensor(buffer: Buffer, first_byte: u64, shape: &[usize], dtype: DType) -> Result<Tensor, DriverError> {
+    let size = dtype.size_bytes() as u64;
+    if first_byte % size != 0 {
+        return Err(DriverError::new(format!("byte {first_byte} is between two elements of {dtype}")));
+    }
+    let strides = Layout::contiguous(shape)?;
+    let layout = Layout::strided(shape, strides.strides(), (first_byte / size) as i64)?;
+    Ok(Tensor::from_buffer(buffer, layout, dtype)?)
 }

@@ -1,0 +1,98 @@
+//! Random numbers, by `rocfire_kernels::random`: Philox, the same for a seed on every device.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rocfire_hal::{DType, Tensor};
+use rocfire_kernels::random::{self, Seed};
+
+use crate::driver::{CudaStream, DevicePtrMut, DriverError};
+use result::CurandError;
+
+/// What drawing can fail with.
+pub mod result {
+    use crate::driver::DriverError;
+
+    /// Why drawing failed, in rocfire's words.
+    #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+    #[error("random numbers: {0}")]
+    pub struct CurandError(pub DriverError);
+
+    impl<E: Into<DriverError>> From<E> for CurandError {
+        fn from(error: E) -> CurandError {
+            CurandError(error.into())
+        }
+    }
+}
+
+/// A generator: its draws follow from its seed and their order.
+#[derive(Debug)]
+pub struct CudaRng {
+    seed: u64,
+    /// Draws so far.
+    draws: AtomicU64,
+    stream: Arc<CudaStream>,
+}
+
+/// An element type that can be drawn.
+pub trait Sample: Copy + Into<f64> {
+    /// Its name.
+    const DTYPE: DType;
+}
+
+impl Sample for f32 {
+    const DTYPE: DType = DType::F32;
+}
+
+impl Sample for f64 {
+    const DTYPE: DType = DType::F64;
+}
+
+impl CudaRng {
+    /// A generator at its beginning.
+    ///
+    /// # Errors
+    /// None.
+    pub fn new(seed: u64, stream: Arc<CudaStream>) -> Result<CudaRng, CurandError> {
+        Ok(CudaRng { seed, draws: AtomicU64::new(0), stream })
+    }
+
+    /// Draws from `[0, 1)`, where cuRAND draws from `(0, 1]`: Candle's own CPU device draws as here.
+    ///
+    /// # Errors
+    /// As `rocfire_kernels::random::uniform`.
+    pub fn fill_with_uniform<T: Sample, S: DevicePtrMut<T>>(&self, target: &mut S) -> Result<(), CurandError> {
+        let Some(mut tensor) = self.target(target)? else { return Ok(()) };
+        Ok(random::uniform(self.stream.hal(), self.next(), 0.0, 1.0, tensor.view_mut())?)
+    }
+
+    /// Draws from the normal distribution.
+    ///
+    /// # Errors
+    /// As `rocfire_kernels::random::normal`.
+    pub fn fill_with_normal<T: Sample, S: DevicePtrMut<T>>(
+        &self,
+        target: &mut S,
+        mean: T,
+        deviation: T,
+    ) -> Result<(), CurandError> {
+        let Some(mut tensor) = self.target(target)? else { return Ok(()) };
+        Ok(random::normal(self.stream.hal(), self.next(), mean.into(), deviation.into(), tensor.view_mut())?)
+    }
+
+    fn next(&self) -> Seed {
+        Seed { seed: self.seed, offset: self.draws.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    fn target<T: Sample, S: DevicePtrMut<T>>(&self, target: &mut S) -> Result<Option<Tensor>, DriverError> {
+        let len = target.len();
+        let address = target.device_ptr_mut(&self.stream).0;
+        if len == 0 {
+            return Ok(None);
+        }
+        let (buffer, byte) = self.stream.context().memory_at(address).ok_or_else(|| {
+            DriverError::new(format!("{address:#x} is no address of live memory of {:?}", self.stream.context()))
+        })?;
+        crate::rocfire::tensor(buffer, byte, &[len], T::DTYPE).map(Some)
+    }
+}

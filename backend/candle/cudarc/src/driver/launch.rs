@@ -1,0 +1,303 @@
+//! Launches: arguments in Candle's order, packed as the kernel takes them.
+
+use rocfire_hal::profile::Work;
+use rocfire_hal::{Buffer, Function};
+
+use super::memory::Place;
+use super::{CudaFunction, CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, DriverError, Kernel};
+use crate::rocfire::{Argument, INFO_WORDS, KernelSpec, Launch};
+
+/// Workgroups and threads of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchConfig {
+    /// Workgroups per axis.
+    pub grid_dim: (u32, u32, u32),
+    /// Threads of a workgroup per axis.
+    pub block_dim: (u32, u32, u32),
+    /// LDS beyond what the kernel declares, bytes.
+    pub shared_mem_bytes: u32,
+}
+
+impl LaunchConfig {
+    /// A thread for each of `elements`, in workgroups of 1024; no workgroup for no elements.
+    pub fn for_num_elems(elements: u32) -> LaunchConfig {
+        const THREADS: u32 = 1024;
+        LaunchConfig {
+            grid_dim: (elements.div_ceil(THREADS), 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        }
+    }
+}
+
+/// An argument that was pushed.
+#[derive(Clone, Copy)]
+pub(crate) enum Value<'a> {
+    Number(Number<'a>),
+    Place(Place<'a>),
+}
+
+/// The bytes of a number, which live until the launch.
+#[derive(Clone, Copy)]
+pub(crate) struct Number<'a> {
+    pub bytes: &'a [u8],
+    align: usize,
+}
+
+impl Number<'_> {
+    /// As an address, or any other number of eight bytes.
+    pub(crate) fn word(self) -> Option<u64> {
+        self.bytes.try_into().ok().map(u64::from_ne_bytes)
+    }
+}
+
+/// The arguments of a launch, in the order in which the kernel takes them.
+pub struct LaunchArgs<'a> {
+    stream: &'a CudaStream,
+    function: &'a CudaFunction,
+    values: Vec<Value<'a>>,
+}
+
+/// A type that can be an argument.
+///
+/// # Safety
+/// - What is pushed is what the kernel takes there.
+pub unsafe trait PushKernelArg<T> {
+    /// Adds the next argument.
+    fn arg(&mut self, argument: T) -> &mut Self;
+}
+
+// SAFETY: the number's own bytes are pushed, with its alignment.
+unsafe impl<'a, 'b: 'a, T: DeviceRepr> PushKernelArg<&'b T> for LaunchArgs<'a> {
+    fn arg(&mut self, argument: &'b T) -> &mut Self {
+        let bytes = super::host::bytes_of(std::slice::from_ref(argument));
+        self.values.push(Value::Number(Number { bytes, align: align_of::<T>() }));
+        self
+    }
+}
+
+// SAFETY: the place knows its address.
+unsafe impl<'a, 'b: 'a, T> PushKernelArg<&'b CudaSlice<T>> for LaunchArgs<'a> {
+    fn arg(&mut self, argument: &'b CudaSlice<T>) -> &mut Self {
+        self.values.push(Value::Place(argument.place()));
+        self
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'a, 'b: 'a, T> PushKernelArg<&'b mut CudaSlice<T>> for LaunchArgs<'a> {
+    fn arg(&mut self, argument: &'b mut CudaSlice<T>) -> &mut Self {
+        self.values.push(Value::Place(argument.place()));
+        self
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b CudaView<'c, T>> for LaunchArgs<'a> {
+    fn arg(&mut self, argument: &'b CudaView<'c, T>) -> &mut Self {
+        self.values.push(Value::Place(argument.place()));
+        self
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b mut CudaViewMut<'c, T>> for LaunchArgs<'a> {
+    fn arg(&mut self, argument: &'b mut CudaViewMut<'c, T>) -> &mut Self {
+        self.values.push(Value::Place(argument.place()));
+        self
+    }
+}
+
+/// Most kernels take fewer arguments.
+const USUAL_ARGUMENTS: usize = 16;
+/// Bytes of arguments that most kernels need no more than.
+const USUAL_BYTES: usize = 2 * INFO_WORDS * 8;
+
+impl<'a> LaunchArgs<'a> {
+    pub(crate) fn new(stream: &'a CudaStream, function: &'a CudaFunction) -> LaunchArgs<'a> {
+        LaunchArgs { stream, function, values: Vec::with_capacity(USUAL_ARGUMENTS) }
+    }
+
+    /// Puts the kernel on the stream. A grid without workgroups does nothing.
+    ///
+    /// # Errors
+    /// Arguments that are not what the kernel takes, by slot; a geometry that the device does not have. What goes wrong
+    /// while it runs comes at the next copy to the host, or when somebody waits.
+    ///
+    /// # Safety
+    /// - The memory of every argument covers what the kernel accesses for this geometry and these arguments.
+    pub unsafe fn launch(&mut self, config: LaunchConfig) -> Result<(), DriverError> {
+        self.stream.context().check_err()?;
+        let (x, y, z) = config.grid_dim;
+        if x == 0 || y == 0 || z == 0 {
+            return Ok(());
+        }
+        let mut packed = Packed::new(self.stream, self.function);
+        match self.function.kernel() {
+            Kernel::Text(function) => {
+                for (slot, value) in self.values.iter().enumerate() {
+                    packed.as_pushed(slot, value)?;
+                }
+                // SAFETY: the caller's duty; every argument that may be an address is listed as written.
+                unsafe { packed.launch(function, config) }
+            }
+            Kernel::Named(spec, function) => {
+                self.require_count(spec)?;
+                for (slot, (value, &argument)) in self.values.iter().zip(&spec.arguments).enumerate() {
+                    packed.as_named(slot, value, argument)?;
+                }
+                let config = spec.geometry.map_or(config, |geometry| geometry(&self.seen(config)));
+                // SAFETY: the caller's duty; the arguments are those the kernel names, those it writes among them.
+                unsafe { packed.launch(function, config) }
+            }
+            Kernel::Host(spec) => {
+                self.require_count(spec)?;
+                let run = spec.host.expect("a kernel of the host is one by this field");
+                run(&self.seen(config)).map_err(|error| DriverError::new(format!("{}: {error}", self.function.name())))
+            }
+        }
+    }
+
+    fn seen(&self, asked: LaunchConfig) -> Launch<'_> {
+        Launch { name: self.function.name(), asked, stream: self.stream, values: &self.values }
+    }
+
+    fn require_count(&self, spec: &KernelSpec) -> Result<(), DriverError> {
+        let (expected, got) = (spec.arguments.len(), self.values.len());
+        if expected == got {
+            return Ok(());
+        }
+        let name = self.function.name();
+        Err(DriverError::new(format!("{name}: takes {expected} arguments ({:?}), got {got}", spec.arguments)))
+    }
+}
+
+/// Arguments as the kernel reads them: each at the next multiple of its alignment.
+struct Packed<'a> {
+    stream: &'a CudaStream,
+    label: &'static str,
+    bytes: Vec<u8>,
+    /// What the kernel writes.
+    written: Vec<Buffer>,
+}
+
+impl<'a> Packed<'a> {
+    fn new(stream: &'a CudaStream, function: &CudaFunction) -> Packed<'a> {
+        let (label, bytes) = (function.name(), Vec::with_capacity(USUAL_BYTES));
+        Packed { stream, label, bytes, written: Vec::new() }
+    }
+
+    fn put(&mut self, bytes: &[u8], align: usize) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// An argument of a kernel about which nothing is known: memory may be written, and so may what a number of the host
+    /// that is an address leads to.
+    fn as_pushed(&mut self, slot: usize, value: &Value<'_>) -> Result<(), DriverError> {
+        match value {
+            Value::Number(number) => {
+                self.written.extend(number.word().and_then(|word| self.stream.context().memory_at(word)).map(|at| at.0));
+                self.put(number.bytes, number.align);
+                Ok(())
+            }
+            Value::Place(_) => self.address(slot, value, true),
+        }
+    }
+
+    fn as_named(&mut self, slot: usize, value: &Value<'_>, argument: Argument) -> Result<(), DriverError> {
+        match argument {
+            Argument::Info => {
+                let words = info(value).ok_or_else(|| self.wrong(slot, "extents and strides, or null", value))?;
+                if words.len() > INFO_WORDS {
+                    return Err(self.too_many_axes(slot, words.len()));
+                }
+                let start = self.bytes.len().next_multiple_of(8);
+                self.put(super::host::bytes_of(words), 8);
+                self.bytes.resize(start + 8 * INFO_WORDS, 0);
+                Ok(())
+            }
+            Argument::Read => self.address(slot, value, false),
+            Argument::Write | Argument::ReadWrite => self.address(slot, value, true),
+            Argument::Scalar(size) => match value {
+                Value::Number(number) if number.bytes.len() == usize::from(size) => {
+                    self.put(number.bytes, usize::from(size));
+                    Ok(())
+                }
+                _ => Err(self.wrong(slot, &format!("a number of {size} bytes"), value)),
+            },
+        }
+    }
+
+    /// An address: of a place, or a bare number that leads to live memory.
+    fn address(&mut self, slot: usize, value: &Value<'_>, is_written: bool) -> Result<(), DriverError> {
+        let (address, buffer) = match value {
+            Value::Place(place) => {
+                let memory = place.held.memory()?;
+                (place.address(), (memory.buffer().bytes() > 0).then(|| memory.buffer().clone()))
+            }
+            Value::Number(number) => {
+                let address = number.word().ok_or_else(|| self.wrong(slot, "an address", value))?;
+                match self.stream.context().memory_at(address) {
+                    Some((buffer, _)) => (address, Some(buffer)),
+                    None if address == 0 => (0, None),
+                    None => return Err(self.wrong(slot, "an address of live memory of this device", value)),
+                }
+            }
+        };
+        if is_written {
+            self.written.extend(buffer);
+        }
+        self.put(&address.to_ne_bytes(), 8);
+        Ok(())
+    }
+
+    fn wrong(&self, slot: usize, expected: &str, value: &Value<'_>) -> DriverError {
+        let got = match value {
+            Value::Number(number) => match number.word() {
+                Some(word) => format!("the number {word:#x}"),
+                None => format!("a number of {} bytes", number.bytes.len()),
+            },
+            Value::Place(place) => format!("memory of {} elements", place.len),
+        };
+        DriverError::new(format!("{}: argument {slot} must be {expected}, got {got}", self.label))
+    }
+
+    fn too_many_axes(&self, slot: usize, words: usize) -> DriverError {
+        DriverError::new(format!(
+            "{}: argument {slot} has {words} extents and strides; there is room for {INFO_WORDS}, so for tensors of {} \
+             axes with three operands and of {} with one",
+            self.label,
+            INFO_WORDS / 4,
+            INFO_WORDS / 2,
+        ))
+    }
+
+    /// # Safety
+    /// - As [`LaunchArgs::launch`], and `written` lists what the kernel writes.
+    unsafe fn launch(&self, function: &Function, config: LaunchConfig) -> Result<(), DriverError> {
+        let outputs: Vec<&Buffer> = self.written.iter().collect();
+        let ((x, y, z), (threads_x, threads_y, threads_z)) = (config.grid_dim, config.block_dim);
+        let launch = rocfire_hal::Launch {
+            label: self.label,
+            grid: [x, y, z],
+            block: [threads_x, threads_y, threads_z],
+            lds_bytes: config.shared_mem_bytes,
+            args: &self.bytes,
+            outputs: &outputs,
+            work: Work::default(),
+        };
+        // SAFETY: the caller's two duties; the size of the arguments is compared with the code object's there.
+        unsafe { self.stream.hal().launch(function, &launch)? };
+        Ok(())
+    }
+}
+
+/// Extents and strides: words that stayed on the host, or none for null.
+pub(crate) fn info<'a>(value: &Value<'a>) -> Option<&'a [usize]> {
+    match value {
+        Value::Place(place) => place.words().map(|words| &**words),
+        Value::Number(number) if number.word() == Some(0) => Some(&[]),
+        Value::Number(_) => None,
+    }
+}

@@ -1,0 +1,372 @@
+//! Device memory with owners, and views into it.
+//!
+//! A [`CudaSlice`] owns a range of the device's pool. One of `usize` that was uploaded is numbers on the host instead: they
+//! travel in the arguments of launches, and get memory only when somebody asks for their address.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::{Arc, OnceLock};
+
+use rocfire_hal::Buffer;
+
+use super::{CudaContext, CudaStream, DeviceRepr, DriverError, sys};
+
+/// A range of device memory that the context knows by its address.
+pub(crate) struct Memory {
+    context: Arc<CudaContext>,
+    buffer: Buffer,
+}
+
+impl Memory {
+    pub(crate) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Arc<Memory>, DriverError> {
+        let buffer = Buffer::new(context.device(), bytes as u64)?;
+        let memory = Arc::new(Memory { context: Arc::clone(context), buffer });
+        if bytes > 0 {
+            context.register(&memory);
+        }
+        Ok(memory)
+    }
+
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.buffer.bytes() > 0 {
+            self.context.unregister(self.buffer.device_address());
+        }
+    }
+}
+
+/// Where the elements of a slice are.
+#[derive(Clone)]
+pub(crate) enum Held {
+    Device { stream: Arc<CudaStream>, memory: Arc<Memory> },
+    Host(Arc<Uploaded>),
+}
+
+/// Numbers that stay on the host, and their memory once that was asked for.
+pub(crate) struct Uploaded {
+    stream: Arc<CudaStream>,
+    words: Arc<[usize]>,
+    memory: OnceLock<Arc<Memory>>,
+}
+
+impl Held {
+    pub(crate) fn stream(&self) -> &Arc<CudaStream> {
+        match self {
+            Held::Device { stream, .. } => stream,
+            Held::Host(uploaded) => &uploaded.stream,
+        }
+    }
+
+    /// The memory; numbers of the host get theirs now.
+    pub(crate) fn memory(&self) -> Result<&Arc<Memory>, DriverError> {
+        match self {
+            Held::Device { memory, .. } => Ok(memory),
+            Held::Host(uploaded) => {
+                if let Some(memory) = uploaded.memory.get() {
+                    return Ok(memory);
+                }
+                let memory = uploaded.stream.upload(super::host::bytes_of(&uploaded.words))?;
+                Ok(uploaded.memory.get_or_init(|| memory))
+            }
+        }
+    }
+}
+
+/// Elements of some memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub held: &'a Held,
+    pub first_byte: u64,
+    pub len: usize,
+}
+
+impl<'a> Place<'a> {
+    /// The address of the first element; 0, and an error for the next call, if there is no memory for numbers of the host.
+    pub(crate) fn address(self) -> sys::CUdeviceptr {
+        match self.held.memory() {
+            Ok(memory) if memory.buffer().bytes() == 0 => 0,
+            Ok(memory) => memory.buffer().device_address() + self.first_byte,
+            Err(error) => {
+                self.held.stream().context().record_err::<()>(Err(error));
+                0
+            }
+        }
+    }
+
+    /// The numbers, if they are on the host.
+    pub(crate) fn words(self) -> Option<&'a Arc<[usize]>> {
+        match self.held {
+            Held::Host(uploaded) if self.first_byte == 0 && self.len == uploaded.words.len() => Some(&uploaded.words),
+            _ => None,
+        }
+    }
+
+    fn cut<T>(self, range: Range<usize>) -> Place<'a> {
+        let first_byte = self.first_byte + (range.start * size_of::<T>()) as u64;
+        Place { held: self.held, first_byte, len: range.len() }
+    }
+}
+
+/// Elements on a device, with an owner: dropped, the memory is for others, behind the work so far.
+pub struct CudaSlice<T> {
+    held: Held,
+    len: usize,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T> CudaSlice<T> {
+    pub(crate) fn on_device(stream: &Arc<CudaStream>, memory: Arc<Memory>, len: usize) -> CudaSlice<T> {
+        CudaSlice { held: Held::Device { stream: Arc::clone(stream), memory }, len, elements: PhantomData }
+    }
+
+    /// Words that stay on the host; `T` is `usize`.
+    pub(crate) fn on_host(stream: &Arc<CudaStream>, words: Arc<[usize]>) -> CudaSlice<T> {
+        let len = words.len();
+        let uploaded = Uploaded { stream: Arc::clone(stream), words, memory: OnceLock::new() };
+        CudaSlice { held: Held::Host(Arc::new(uploaded)), len, elements: PhantomData }
+    }
+
+    pub(crate) fn place(&self) -> Place<'_> {
+        Place { held: &self.held, first_byte: 0, len: self.len }
+    }
+
+    /// Its elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its bytes.
+    pub fn num_bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+
+    /// The stream it was made on.
+    pub fn stream(&self) -> &Arc<CudaStream> {
+        self.held.stream()
+    }
+
+    /// Where it lives.
+    pub fn context(&self) -> &Arc<CudaContext> {
+        self.stream().context()
+    }
+
+    /// Where it lives, by the number the device was opened by.
+    pub fn ordinal(&self) -> usize {
+        self.context().ordinal()
+    }
+
+    /// All of it.
+    pub fn as_view(&self) -> CudaView<'_, T> {
+        CudaView { place: self.place(), elements: PhantomData }
+    }
+
+    /// All of it, to be written.
+    pub fn as_view_mut(&mut self) -> CudaViewMut<'_, T> {
+        CudaViewMut { place: self.place(), elements: PhantomData }
+    }
+
+    /// Some of its elements.
+    ///
+    /// # Panics
+    /// Unless the range is inside.
+    pub fn slice(&self, bounds: impl RangeBounds<usize>) -> CudaView<'_, T> {
+        self.as_view().slice(bounds)
+    }
+
+    /// Some of its elements; `None` unless the range is inside.
+    pub fn try_slice(&self, bounds: impl RangeBounds<usize>) -> Option<CudaView<'_, T>> {
+        self.as_view().try_slice(bounds)
+    }
+
+    /// Some of its elements, to be written.
+    ///
+    /// # Panics
+    /// Unless the range is inside.
+    pub fn slice_mut(&mut self, bounds: impl RangeBounds<usize>) -> CudaViewMut<'_, T> {
+        let range = require(bounds, self.len);
+        CudaViewMut { place: self.place().cut::<T>(range), elements: PhantomData }
+    }
+
+    /// Some of its elements, to be written; `None` unless the range is inside.
+    pub fn try_slice_mut(&mut self, bounds: impl RangeBounds<usize>) -> Option<CudaViewMut<'_, T>> {
+        let range = range(bounds, self.len)?;
+        Some(CudaViewMut { place: self.place().cut::<T>(range), elements: PhantomData })
+    }
+}
+
+impl<T: DeviceRepr> CudaSlice<T> {
+    /// A copy with an owner of its own.
+    ///
+    /// # Errors
+    /// Out of memory; the copy's own.
+    pub fn try_clone(&self) -> Result<CudaSlice<T>, DriverError> {
+        match &self.held {
+            // Nobody can write numbers of the host.
+            Held::Host(_) => Ok(CudaSlice { held: self.held.clone(), len: self.len, elements: PhantomData }),
+            Held::Device { stream, .. } => stream.clone_dtod(self),
+        }
+    }
+}
+
+impl<T: DeviceRepr> Clone for CudaSlice<T> {
+    /// As [`CudaSlice::try_clone`]; panics where that returns an error.
+    fn clone(&self) -> CudaSlice<T> {
+        self.try_clone().unwrap_or_else(|error| panic!("a copy of device memory: {error}"))
+    }
+}
+
+impl<T> fmt::Debug for CudaSlice<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CudaSlice<{}>({} on {:?})", std::any::type_name::<T>(), self.len, self.context())
+    }
+}
+
+/// Some elements of a [`CudaSlice`].
+pub struct CudaView<'a, T> {
+    place: Place<'a>,
+    elements: PhantomData<&'a T>,
+}
+
+impl<'a, T> CudaView<'a, T> {
+    pub(crate) fn place(&self) -> Place<'a> {
+        self.place
+    }
+
+    /// Its elements.
+    pub fn len(&self) -> usize {
+        self.place.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.place.len == 0
+    }
+
+    /// Some of its elements.
+    ///
+    /// # Panics
+    /// Unless the range is inside.
+    pub fn slice(&self, bounds: impl RangeBounds<usize>) -> CudaView<'a, T> {
+        let range = require(bounds, self.place.len);
+        CudaView { place: self.place.cut::<T>(range), elements: PhantomData }
+    }
+
+    /// Some of its elements; `None` unless the range is inside.
+    pub fn try_slice(&self, bounds: impl RangeBounds<usize>) -> Option<CudaView<'a, T>> {
+        let range = range(bounds, self.place.len)?;
+        Some(CudaView { place: self.place.cut::<T>(range), elements: PhantomData })
+    }
+}
+
+impl<T> Clone for CudaView<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for CudaView<'_, T> {}
+
+impl<T> fmt::Debug for CudaView<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CudaView<{}>({})", std::any::type_name::<T>(), self.place.len)
+    }
+}
+
+/// Some elements of a [`CudaSlice`], to be written.
+pub struct CudaViewMut<'a, T> {
+    place: Place<'a>,
+    elements: PhantomData<&'a mut T>,
+}
+
+impl<T> CudaViewMut<'_, T> {
+    pub(crate) fn place(&self) -> Place<'_> {
+        self.place
+    }
+
+    /// Its elements.
+    pub fn len(&self) -> usize {
+        self.place.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.place.len == 0
+    }
+
+    /// All of it, to be read.
+    pub fn as_view(&self) -> CudaView<'_, T> {
+        CudaView { place: self.place, elements: PhantomData }
+    }
+
+    /// Some of its elements.
+    ///
+    /// # Panics
+    /// Unless the range is inside.
+    pub fn slice(&self, bounds: impl RangeBounds<usize>) -> CudaView<'_, T> {
+        self.as_view().slice(bounds)
+    }
+
+    /// Some of its elements, to be written.
+    ///
+    /// # Panics
+    /// Unless the range is inside.
+    pub fn slice_mut(&mut self, bounds: impl RangeBounds<usize>) -> CudaViewMut<'_, T> {
+        let range = require(bounds, self.place.len);
+        CudaViewMut { place: self.place.cut::<T>(range), elements: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for CudaViewMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CudaViewMut<{}>({})", std::any::type_name::<T>(), self.place.len)
+    }
+}
+
+/// The elements that bounds name, `None` unless there are so many.
+fn range(bounds: impl RangeBounds<usize>, len: usize) -> Option<Range<usize>> {
+    let start = match bounds.start_bound() {
+        Bound::Included(&start) => start,
+        Bound::Excluded(&start) => start.checked_add(1)?,
+        Bound::Unbounded => 0,
+    };
+    let end = match bounds.end_bound() {
+        Bound::Included(&end) => end.checked_add(1)?,
+        Bound::Excluded(&end) => end,
+        Bound::Unbounded => len,
+    };
+    (start <= end && end <= len).then_some(start..end)
+}
+
+fn require(bounds: impl RangeBounds<usize>, len: usize) -> Range<usize> {
+    let (start, end) = (bounds.start_bound().cloned(), bounds.end_bound().cloned());
+    range(bounds, len).unwrap_or_else(|| panic!("elements {start:?} to {end:?} of {len}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::range;
+
+    #[test]
+    fn ranges_stay_inside() {
+        assert_eq!(range(.., 5), Some(0..5));
+        assert_eq!(range(2.., 5), Some(2..5));
+        assert_eq!(range(5.., 5), Some(5..5));
+        assert_eq!(range(1..=4, 5), Some(1..5));
+        assert_eq!(range(6.., 5), None);
+        assert_eq!(range(..6, 5), None);
+        let (late, early) = (3, 2);
+        assert_eq!(range(late..early, 5), None);
+        assert_eq!(range(0..=usize::MAX, 5), None);
+    }
+}

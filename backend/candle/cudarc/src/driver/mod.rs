@@ -1,0 +1,32 @@
+//! Contexts, streams, memory, modules and launches.
+
+mod context;
+mod error;
+mod host;
+mod launch;
+mod memory;
+mod module;
+mod pointer;
+pub mod result;
+mod stream;
+pub mod sys;
+
+pub use context::CudaContext;
+pub use error::DriverError;
+pub use host::{DeviceRepr, HostSlice, ValidAsZeroBits};
+pub(crate) use launch::{Value, info};
+pub use launch::{LaunchArgs, LaunchConfig, PushKernelArg};
+pub use memory::{CudaSlice, CudaView, CudaViewMut};
+pub(crate) use module::Kernel;
+pub use module::{CudaFunction, CudaModule};
+pub use pointer::{DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop};
+pub use stream::CudaStream;
+
+/// cudarc's second path to the same names.
+pub mod safe {
+    pub use super::{
+        CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut,
+        DeviceRepr, DeviceSlice, DriverError, HostSlice, LaunchArgs, LaunchConfig, PushKernelArg, SyncOnDrop,
+        ValidAsZeroBits,
+    };
+}

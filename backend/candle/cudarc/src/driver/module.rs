@@ -1,0 +1,141 @@
+//! Modules and their kernels.
+//!
+//! Candle looks a kernel up by name before every launch: what was found is kept here.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use rocfire_hal::{Function, Source};
+
+use super::context::lock;
+use super::{CudaContext, DriverError};
+use crate::nvrtc::{Code, Ptx, ptx_target, refusal};
+use crate::rocfire::{KernelLibrary, KernelSpec};
+
+/// CUDA's names over the prelude's, for texts of users.
+const CUDA_NAMES: &str = include_str!("cuda_names.h");
+
+/// A loaded module.
+pub struct CudaModule {
+    context: Arc<CudaContext>,
+    code: Loaded,
+    functions: Mutex<HashMap<String, CudaFunction>>,
+}
+
+enum Loaded {
+    Text(Arc<rocfire_hal::Module>),
+    Library(&'static dyn KernelLibrary),
+}
+
+impl CudaContext {
+    /// Loads a module: a text is compiled now, kernels by name each when it is first asked for.
+    ///
+    /// # Errors
+    /// The compiler's messages; that a text is PTX.
+    pub fn load_module(self: &Arc<Self>, module: Ptx) -> Result<Arc<CudaModule>, DriverError> {
+        let code = match module.0 {
+            Code::Library(library) => Loaded::Library(library),
+            Code::Text(text) => {
+                if let Some(target) = ptx_target(&text) {
+                    return Err(DriverError::new(refusal(&target)));
+                }
+                let behind_names = format!("{CUDA_NAMES}#line 1 \"module.hip\"\n{text}");
+                let source = Source::new("module", Cow::Owned(behind_names), &[]);
+                Loaded::Text(self.device().module(&source)?)
+            }
+        };
+        Ok(Arc::new(CudaModule { context: Arc::clone(self), code, functions: Mutex::default() }))
+    }
+}
+
+impl CudaModule {
+    /// A kernel of the module, found once.
+    ///
+    /// # Errors
+    /// There is none of this name; what its compilation says.
+    pub fn load_function(self: &Arc<Self>, name: &str) -> Result<CudaFunction, DriverError> {
+        if let Some(function) = lock(&self.functions).get(name) {
+            return Ok(function.clone());
+        }
+        // Compiled without the lock: other kernels can be found meanwhile, and the device compiles each once.
+        let kernel = match &self.code {
+            Loaded::Text(module) => Kernel::Text(module.function(name)?),
+            Loaded::Library(library) => self.of_library(*library, name)?,
+        };
+        let function = CudaFunction(Arc::new(Inner { name: kept(name), kernel }));
+        Ok(lock(&self.functions).entry(name.to_owned()).or_insert(function).clone())
+    }
+
+    fn of_library(&self, library: &dyn KernelLibrary, name: &str) -> Result<Kernel, DriverError> {
+        let spec = library.kernel(name).ok_or_else(|| {
+            DriverError::new(format!("named symbol not found: candle-kernels has no `{name}` in `{}`", library.name()))
+        })?;
+        if spec.host.is_some() {
+            return Ok(Kernel::Host(spec));
+        }
+        let defines: Vec<_> = spec.defines.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let source = Source::new(spec.file, spec.source, &defines);
+        let function = self.context.device().module(&source)?.function(spec.entry)?;
+        Ok(Kernel::Named(spec, function))
+    }
+}
+
+impl fmt::Debug for CudaModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.code {
+            Loaded::Text(module) => write!(f, "CudaModule({module:?})"),
+            Loaded::Library(library) => write!(f, "CudaModule({})", library.name()),
+        }
+    }
+}
+
+/// A kernel that can be launched. Clones are handles to the same.
+#[derive(Clone)]
+pub struct CudaFunction(Arc<Inner>);
+
+struct Inner {
+    name: &'static str,
+    kernel: Kernel,
+}
+
+/// What runs when a kernel is launched.
+pub(crate) enum Kernel {
+    /// A kernel of a user's text, whose arguments are as they were pushed.
+    Text(Function),
+    /// A kernel by name, whose arguments are known.
+    Named(KernelSpec, Function),
+    /// A function of the host in a kernel's place.
+    Host(KernelSpec),
+}
+
+impl CudaFunction {
+    /// Candle's name for it.
+    pub fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.0.kernel
+    }
+}
+
+impl fmt::Debug for CudaFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CudaFunction({})", self.name())
+    }
+}
+
+/// The name for as long as the process lives: launches carry it for messages. There are as many as kernels.
+fn kept(name: &str) -> &'static str {
+    static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+    let mut names = lock(&NAMES);
+    let names = names.get_or_insert_default();
+    if let Some(name) = names.get(name) {
+        return name;
+    }
+    let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    names.insert(name);
+    name
+}

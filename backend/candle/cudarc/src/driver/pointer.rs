@@ -1,0 +1,127 @@
+//! Addresses of device memory, behind whatever holds it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use rocfire_hal::Buffer;
+
+use super::{CudaSlice, CudaStream, CudaView, CudaViewMut, DriverError, sys};
+
+/// Device memory as elements of a type.
+pub trait DeviceSlice<T> {
+    /// Its elements.
+    fn len(&self) -> usize;
+
+    /// The stream it was made on.
+    fn stream(&self) -> &Arc<CudaStream>;
+
+    /// Its bytes.
+    fn num_bytes(&self) -> usize {
+        self.len() * size_of::<T>()
+    }
+
+    /// Whether it has no elements.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Device memory whose address can be had, to be read.
+pub trait DevicePtr<T>: DeviceSlice<T> {
+    /// The address of its first element. It can be used while the memory has an owner.
+    fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>);
+}
+
+/// Device memory whose address can be had, to be written.
+pub trait DevicePtrMut<T>: DeviceSlice<T> {
+    /// The address of its first element. It can be used while the memory has an owner.
+    fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>);
+}
+
+/// What keeps an address usable in cudarc. Here work is done in one order, and nothing happens when it goes.
+#[must_use]
+pub struct SyncOnDrop<'a>(PhantomData<&'a CudaStream>);
+
+impl<'a> SyncOnDrop<'a> {
+    pub(crate) fn new(_stream: &'a CudaStream) -> SyncOnDrop<'a> {
+        SyncOnDrop(PhantomData)
+    }
+}
+
+impl Drop for SyncOnDrop<'_> {
+    // Callers drop it where cudarc's does its work: without this it could not be dropped without a warning.
+    fn drop(&mut self) {}
+}
+
+impl fmt::Debug for SyncOnDrop<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SyncOnDrop")
+    }
+}
+
+macro_rules! slices {
+    ($($slice:ty),*) => {
+        $(
+            impl<T> DeviceSlice<T> for $slice {
+                fn len(&self) -> usize {
+                    self.place().len
+                }
+
+                fn stream(&self) -> &Arc<CudaStream> {
+                    self.place().held.stream()
+                }
+            }
+        )*
+    };
+}
+
+slices!(CudaSlice<T>, CudaView<'_, T>, CudaViewMut<'_, T>);
+
+macro_rules! readable {
+    ($($slice:ty),*) => {
+        $(
+            impl<T> DevicePtr<T> for $slice {
+                fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
+                    (self.place().address(), SyncOnDrop::new(stream))
+                }
+            }
+        )*
+    };
+}
+
+readable!(CudaSlice<T>, CudaView<'_, T>, CudaViewMut<'_, T>);
+
+macro_rules! writable {
+    ($($slice:ty),*) => {
+        $(
+            impl<T> DevicePtrMut<T> for $slice {
+                fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (sys::CUdeviceptr, SyncOnDrop<'a>) {
+                    (self.place().address(), SyncOnDrop::new(stream))
+                }
+            }
+        )*
+    };
+}
+
+writable!(CudaSlice<T>, CudaViewMut<'_, T>);
+
+/// The memory behind an address of a slice's own context, and how far into it the address leads; no memory for no bytes.
+pub(crate) fn resolve(
+    stream: &CudaStream,
+    what: &str,
+    address: sys::CUdeviceptr,
+    bytes: usize,
+) -> Result<Option<(Buffer, u64)>, DriverError> {
+    if bytes == 0 {
+        return Ok(None);
+    }
+    match stream.context().memory_at(address) {
+        Some(found) => Ok(Some(found)),
+        None => {
+            // The address may be missing because the memory could not be had: that error says more.
+            stream.context().check_err()?;
+            Err(DriverError::new(format!("{what}: {address:#x} is no address of live memory of {:?}", stream.context())))
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The order of work, and what is not a launch: memory and copies.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+
+use super::context::lock;
+use super::host::{bytes_of, bytes_of_mut};
+use super::memory::Memory;
+use super::pointer::resolve;
+use super::{
+    CudaContext, CudaFunction, CudaSlice, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, HostSlice, LaunchArgs,
+    ValidAsZeroBits, sys,
+};
+
+/// A handle of a context's one stream.
+pub struct CudaStream {
+    context: Arc<CudaContext>,
+}
+
+/// The live streams, so that a number is never taken for one that is gone.
+static STREAMS: Mutex<Vec<Weak<CudaStream>>> = Mutex::new(Vec::new());
+
+impl CudaStream {
+    pub(crate) fn new(context: &Arc<CudaContext>) -> Arc<CudaStream> {
+        let stream = Arc::new(CudaStream { context: Arc::clone(context) });
+        let mut streams = lock(&STREAMS);
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.push(Arc::downgrade(&stream));
+        stream
+    }
+
+    /// The live stream that [`CudaStream::cu_stream`] gave this number for.
+    pub(crate) fn of_number(number: sys::CUstream) -> Option<Arc<CudaStream>> {
+        let named = |stream: &&Weak<CudaStream>| stream.as_ptr() == number.cast_const().cast();
+        lock(&STREAMS).iter().find(named).and_then(Weak::upgrade)
+    }
+
+    /// A number that names the stream to launchers of `candle-kernels` while it lives.
+    pub fn cu_stream(&self) -> sys::CUstream {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// The device.
+    pub fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    /// What is below: rocfire's stream.
+    pub(crate) fn hal(&self) -> &rocfire_hal::Stream {
+        self.context.device().stream()
+    }
+
+    /// Whether the stream records: it does not.
+    ///
+    /// # Errors
+    /// None.
+    pub fn capture_status(&self) -> Result<sys::CUstreamCaptureStatus, DriverError> {
+        Ok(sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+
+    /// Waits for everything.
+    ///
+    /// # Errors
+    /// What failed since somebody was last told.
+    pub fn synchronize(&self) -> Result<(), DriverError> {
+        self.context.synchronize()
+    }
+
+    /// Begins the arguments of a launch.
+    pub fn launch_builder<'a>(&'a self, function: &'a CudaFunction) -> LaunchArgs<'a> {
+        LaunchArgs::new(self, function)
+    }
+
+    /// Unwritten memory of `len` elements, also of none.
+    ///
+    /// # Errors
+    /// Out of memory, with the sizes; the device stays usable.
+    ///
+    /// # Safety
+    /// - It is written before it is read.
+    pub unsafe fn alloc<T: DeviceRepr>(self: &Arc<Self>, len: usize) -> Result<CudaSlice<T>, DriverError> {
+        self.context.check_err()?;
+        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| {
+            DriverError::new(format!("{len} elements of {} bytes are more than there can be", size_of::<T>()))
+        })?;
+        Ok(CudaSlice::on_device(self, Memory::new(&self.context, bytes)?, len))
+    }
+
+    /// Memory of zero bytes.
+    ///
+    /// # Errors
+    /// As [`CudaStream::alloc`].
+    pub fn alloc_zeros<T: DeviceRepr + ValidAsZeroBits>(
+        self: &Arc<Self>,
+        len: usize,
+    ) -> Result<CudaSlice<T>, DriverError> {
+        // SAFETY: the next line writes all of it.
+        let mut slice = unsafe { self.alloc::<T>(len)? };
+        self.memset_zeros(&mut slice)?;
+        Ok(slice)
+    }
+
+    /// Makes zeros of memory.
+    ///
+    /// # Errors
+    /// The driver's own.
+    pub fn memset_zeros<T: DeviceRepr + ValidAsZeroBits, Dst: DevicePtrMut<T>>(
+        self: &Arc<Self>,
+        target: &mut Dst,
+    ) -> Result<(), DriverError> {
+        let bytes = target.num_bytes();
+        let address = target.device_ptr_mut(self).0;
+        if let Some((buffer, first)) = resolve(target.stream(), "memset_zeros", address, bytes)? {
+            self.hal().fill(&buffer, first, 0, bytes as u64)?;
+        }
+        Ok(())
+    }
+
+    /// A copy of elements of the host. `usize` stays there.
+    ///
+    /// # Errors
+    /// As [`CudaStream::alloc`] and [`CudaStream::memcpy_htod`].
+    pub fn clone_htod<T: DeviceRepr, Src: HostSlice<T> + ?Sized>(
+        self: &Arc<Self>,
+        source: &Src,
+    ) -> Result<CudaSlice<T>, DriverError> {
+        // SAFETY: none is needed, see there.
+        let (elements, _synced) = unsafe { source.stream_synced_slice(self) };
+        if T::STAYS_ON_HOST {
+            let word = |bytes: &[u8]| usize::from_ne_bytes(bytes.try_into().expect("chunks of a word"));
+            let words = bytes_of(elements).chunks_exact(size_of::<usize>()).map(word).collect();
+            return Ok(CudaSlice::on_host(self, words));
+        }
+        self.context.check_err()?;
+        Ok(CudaSlice::on_device(self, self.upload(bytes_of(elements))?, elements.len()))
+    }
+
+    /// Memory with these bytes.
+    pub(crate) fn upload(&self, bytes: &[u8]) -> Result<Arc<Memory>, DriverError> {
+        let memory = Memory::new(&self.context, bytes.len())?;
+        self.hal().copy_to_device(bytes, memory.buffer(), 0)?;
+        Ok(memory)
+    }
+
+    /// Copies elements of the host to memory that has room for them; they can be reused when this returns.
+    ///
+    /// # Errors
+    /// Too little room; the driver's own.
+    pub fn memcpy_htod<T: DeviceRepr, Src: HostSlice<T> + ?Sized, Dst: DevicePtrMut<T>>(
+        self: &Arc<Self>,
+        source: &Src,
+        target: &mut Dst,
+    ) -> Result<(), DriverError> {
+        // SAFETY: none is needed, see there.
+        let (elements, _synced) = unsafe { source.stream_synced_slice(self) };
+        room("memcpy_htod", elements.len(), target.len())?;
+        let address = target.device_ptr_mut(self).0;
+        if let Some((buffer, first)) = resolve(target.stream(), "memcpy_htod", address, size_of_val(elements))? {
+            self.hal().copy_to_device(bytes_of(elements), &buffer, first)?;
+        }
+        Ok(())
+    }
+
+    /// The elements, after all work so far.
+    ///
+    /// # Errors
+    /// A launch that failed since somebody was last told; the driver's own.
+    pub fn clone_dtoh<T: DeviceRepr, Src: DevicePtr<T>>(
+        self: &Arc<Self>,
+        source: &Src,
+    ) -> Result<Vec<T>, DriverError> {
+        let len = source.len();
+        let mut elements = Vec::<T>::with_capacity(len);
+        // Bytes 0 are written first: `T` need not have a value of zero bytes, but bytes must have one to be borrowed.
+        // SAFETY: the capacity is `len` elements; whatever the copy writes there is values of `T` (`DeviceRepr`), and
+        // the length is set only behind it.
+        unsafe {
+            let bytes = len * size_of::<T>();
+            elements.as_mut_ptr().write_bytes(0, len);
+            let room = std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast::<u8>(), bytes);
+            self.read(source.stream(), source.device_ptr(self).0, room)?;
+            elements.set_len(len);
+        }
+        Ok(elements)
+    }
+
+    /// Copies elements to the host, after all work so far.
+    ///
+    /// # Errors
+    /// As [`CudaStream::clone_dtoh`]; too little room.
+    pub fn memcpy_dtoh<T: DeviceRepr, Src: DevicePtr<T>, Dst: HostSlice<T> + ?Sized>(
+        self: &Arc<Self>,
+        source: &Src,
+        target: &mut Dst,
+    ) -> Result<(), DriverError> {
+        room("memcpy_dtoh", source.len(), target.len())?;
+        // SAFETY: none is needed, see there.
+        let (elements, _synced) = unsafe { target.stream_synced_mut_slice(self) };
+        let elements = &mut elements[..source.len()];
+        self.read(source.stream(), source.device_ptr(self).0, bytes_of_mut(elements))
+    }
+
+    fn read(&self, owner: &CudaStream, address: u64, target: &mut [u8]) -> Result<(), DriverError> {
+        self.context.check_err()?;
+        if let Some((buffer, first)) = resolve(owner, "a copy to the host", address, target.len())? {
+            owner.hal().copy_to_host(&buffer, first, target)?;
+        }
+        Ok(())
+    }
+
+    /// Copies elements between memory, also of two devices.
+    ///
+    /// # Errors
+    /// Too little room; the driver's own.
+    pub fn memcpy_dtod<T, Src: DevicePtr<T>, Dst: DevicePtrMut<T>>(
+        self: &Arc<Self>,
+        source: &Src,
+        target: &mut Dst,
+    ) -> Result<(), DriverError> {
+        room("memcpy_dtod", source.len(), target.len())?;
+        let bytes = source.num_bytes();
+        let from = resolve(source.stream(), "memcpy_dtod: source", source.device_ptr(self).0, bytes)?;
+        let address = target.device_ptr_mut(self).0;
+        let to = resolve(target.stream(), "memcpy_dtod: target", address, bytes)?;
+        let (Some((from, from_byte)), Some((to, to_byte))) = (from, to) else { return Ok(()) };
+        if from.device() == to.device() {
+            return Ok(to.device().stream().copy(&from, from_byte, &to, to_byte, bytes as u64)?);
+        }
+        let mut staged = vec![0; bytes];
+        from.device().stream().copy_to_host(&from, from_byte, &mut staged)?;
+        Ok(to.device().stream().copy_to_device(&staged, &to, to_byte)?)
+    }
+
+    /// A copy in memory of this stream's device.
+    ///
+    /// # Errors
+    /// As [`CudaStream::alloc`] and [`CudaStream::memcpy_dtod`].
+    pub fn clone_dtod<T: DeviceRepr, Src: DevicePtr<T>>(
+        self: &Arc<Self>,
+        source: &Src,
+    ) -> Result<CudaSlice<T>, DriverError> {
+        // SAFETY: the next line writes all of it.
+        let mut copy = unsafe { self.alloc::<T>(source.len())? };
+        self.memcpy_dtod(source, &mut copy)?;
+        Ok(copy)
+    }
+}
+
+impl fmt::Debug for CudaStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CudaStream({:?})", self.context)
+    }
+}
+
+fn room(call: &str, elements: usize, room: usize) -> Result<(), DriverError> {
+    if elements <= room {
+        return Ok(());
+    }
+    Err(DriverError::new(format!("{call}: room for {room} elements, got {elements}")))
+}

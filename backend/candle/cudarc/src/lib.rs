@@ -1,0 +1,22 @@
+//! The part of cudarc that Candle calls, over rocfire's devices.
+//!
+//! Candle reaches its GPU through two crates: `cudarc`, which calls CUDA, and `candle-kernels`, which has the kernels. This
+//! package takes the first one's name by a patch, as `backend/candle/kernels` takes the second's: `Device::new_cuda(0)` is
+//! then the device that `ROCFIRE_DEVICE` names, else the best there is (an AMD GPU by HIP, an NVIDIA one by CUDA, else the
+//! emulated one), through `rocfire-hal` and its operators.
+//!
+//! Names and signatures are cudarc 0.19's, as far as candle-core, candle-nn and candle-transformers 0.11.1 use them; a name
+//! that is not here does not compile, which is the good failure. What differs:
+//!
+//! - A context has one stream, of which every `CudaStream` is a handle: work is done in program order whatever thread asks
+//!   for it, so events have nothing to do and are not here.
+//! - A module is HIP text, or kernels by name ([`rocfire::KernelLibrary`]); PTX is refused with a message.
+//! - Uploads of `usize`, which Candle uses for extents and strides only, stay on the host and travel in the arguments of the
+//!   launch ([`rocfire::Argument::Info`]).
+//! - An error carries rocfire's text instead of a number; none ends the process.
+
+pub mod cublas;
+pub mod curand;
+pub mod driver;
+pub mod nvrtc;
+pub mod rocfire;
