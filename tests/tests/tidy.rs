@@ -22,6 +22,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rocfire-kernels", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-prelude"]),
     ("rocfire-burn", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
     ("burn-tch", &["rocfire-burn"]),
+    ("cudarc", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
+    ("candle-kernels", &["cudarc", "rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels", "rocfire-prelude"]),
+    ("rocfire-candle", &["candle-kernels", "cudarc", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
     ("char-transformer", &["burn-tch", "rocfire-burn"]),
     ("compare", &["char-transformer", "rocfire-burn"]),
     ("models", &["burn-tch", "rocfire-burn"]),
@@ -35,6 +38,9 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["rocfire-arch", "rocfire-emulator", "rocfire-fusion", "rocfire-hal", "rocfire-kernels", "rocfire-tests"],
     ),
 ];
+
+/// The launchers that Candle calls as C functions.
+const CANDLE_LAUNCHERS: &str = "backend/candle/kernels/src/ffi";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace").to_owned()
@@ -109,11 +115,11 @@ fn fail_on(findings: Vec<String>, rule: &str) {
 }
 
 #[test]
-fn foreign_functions_are_called_only_in_sys_and_defined_only_in_amdhip64() {
+fn foreign_functions_are_called_only_in_sys_and_defined_only_where_c_calls_them() {
     // `foreign.rs` is the macro that the tables are made by.
     let tables = ["backend/hal/src/hip/sys/", "backend/hal/src/cuda/sys/", "backend/hal/src/foreign.rs"];
     let calls = |path: &str| tables.iter().any(|table| path.starts_with(table));
-    let defines = |path: &str| path.starts_with("backend/amdhip64/src/");
+    let defines = |path: &str| path.starts_with("backend/amdhip64/src/") || path.starts_with(CANDLE_LAUNCHERS);
     let mut findings = Vec::new();
     for (path, text) in files(&[".rs"]) {
         if calls(&path) || is_test_or_example(&path) {
@@ -131,8 +137,8 @@ fn foreign_functions_are_called_only_in_sys_and_defined_only_in_amdhip64() {
             }
         }
     }
-    let rule =
-        "foreign functions are called only through the tables in hal/src/{hip,cuda}/sys/, and defined only in amdhip64";
+    let rule = "foreign functions are called only through the tables in hal/src/{hip,cuda}/sys/, and defined only in \
+                amdhip64 and Candle's launchers";
     fail_on(findings, rule);
 }
 
@@ -265,5 +271,7 @@ fn slot_packages_are_not_published() {
     let manifests = manifests();
     let published =
         |table: &toml::Table| table["package"].get("publish").is_none_or(|publish| publish.as_bool() != Some(false));
-    assert!(!published(&manifests["burn-tch"]));
+    for slot in ["burn-tch", "candle-kernels", "cudarc"] {
+        assert!(!published(&manifests[slot]), "{slot} has the name of somebody else's package");
+    }
 }

@@ -25,6 +25,9 @@ pub trait KernelLibrary: Sync {
     fn name(&self) -> &'static str;
 }
 
+/// What does a kernel's work on the host: it gets the launch as Candle asked for it.
+pub type Host = fn(&Launch<'_>) -> Result<(), DriverError>;
+
 /// One kernel: its text, the entry's name in it, macros, and what its arguments are.
 #[derive(Clone)]
 pub struct KernelSpec {
@@ -41,7 +44,7 @@ pub struct KernelSpec {
     /// The geometry to launch with in place of Candle's.
     pub geometry: Option<fn(&Launch<'_>) -> LaunchConfig>,
     /// What does the kernel's work where one launch is not enough: operators of `rocfire_kernels`, or several launches.
-    pub host: Option<fn(&Launch<'_>) -> Result<(), DriverError>>,
+    pub host: Option<Host>,
 }
 
 impl KernelSpec {
@@ -64,11 +67,7 @@ impl KernelSpec {
     }
 
     /// A kernel that is a function of the host.
-    pub fn on_host(
-        file: &'static str,
-        arguments: Vec<Argument>,
-        run: fn(&Launch<'_>) -> Result<(), DriverError>,
-    ) -> KernelSpec {
+    pub fn on_host(file: &'static str, arguments: Vec<Argument>, run: Host) -> KernelSpec {
         KernelSpec { host: Some(run), ..KernelSpec::new(file, "", "", arguments) }
     }
 }
@@ -203,7 +202,7 @@ impl Call {
 
 pub(crate) fn tensor(buffer: Buffer, first_byte: u64, shape: &[usize], dtype: DType) -> Result<Tensor, DriverError> {
     let size = dtype.size_bytes() as u64;
-    if first_byte % size != 0 {
+    if !first_byte.is_multiple_of(size) {
         return Err(DriverError::new(format!("byte {first_byte} is between two elements of {dtype}")));
     }
     let strides = Layout::contiguous(shape)?;

@@ -3,6 +3,8 @@
 //! This package takes the name `candle-kernels` by a patch, as `backend/candle/cudarc` takes `cudarc`. Candle asks for modules
 //! ([`Module`]) and, in them, for kernels by name; ours find a kernel's text and compile it when it is first asked for.
 
+pub mod ffi;
+
 use cudarc::rocfire::{KernelLibrary, KernelSpec};
 
 /// A module's name.

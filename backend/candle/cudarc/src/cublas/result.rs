@@ -64,7 +64,9 @@ pub unsafe fn gemm_strided_batched_ex(
     let stream = CudaStream::of_number(handle)
         .ok_or_else(|| CublasError::new("the handle is that of no live stream".to_owned()))?;
     if a_type != b_type || a_type != c_type {
-        return Err(CublasError::new(format!("one element type for all three, got {a_type:?}, {b_type:?}, {c_type:?}")));
+        return Err(CublasError::new(format!(
+            "one element type for all three, got {a_type:?}, {b_type:?}, {c_type:?}"
+        )));
     }
     let factor = |pointer: *const c_void| match compute_type {
         // SAFETY: the caller's duty: the number has this type.
@@ -175,13 +177,13 @@ impl Product {
         let alpha = graph.scalar(self.dtype);
         let mut sum = graph.binary(Binary::Mul, value, alpha);
         let mut inputs = vec![product.view()];
-        let mut scalars = vec![Scalar::F64(self.alpha)];
+        let mut scalars = vec![Scalar::Float(self.alpha)];
         if let Some(old) = &old {
             let (value, beta) = (graph.input(self.dtype), graph.scalar(self.dtype));
             let scaled = graph.binary(Binary::Mul, value, beta);
             sum = graph.binary(Binary::Add, sum, scaled);
             inputs.push(old.view());
-            scalars.push(Scalar::F64(self.beta));
+            scalars.push(Scalar::Float(self.beta));
         }
         graph.output(sum);
         let shape = c.shape().to_vec();
@@ -200,7 +202,7 @@ impl Product {
         let (buffer, byte) = found
             .ok_or_else(|| CublasError::new(format!("{name}: {:#x} is no address of live memory", operand.address)))?;
         let size = self.dtype.size_bytes() as u64;
-        if byte % size != 0 {
+        if !byte.is_multiple_of(size) {
             return Err(CublasError::new(format!("{name}: byte {byte} is between two elements of {}", self.dtype)));
         }
         Ok((buffer, operand.layout(shape, byte / size)?))

@@ -22,11 +22,7 @@ impl LaunchConfig {
     /// A thread for each of `elements`, in workgroups of 1024; no workgroup for no elements.
     pub fn for_num_elems(elements: u32) -> LaunchConfig {
         const THREADS: u32 = 1024;
-        LaunchConfig {
-            grid_dim: (elements.div_ceil(THREADS), 1, 1),
-            block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: 0,
-        }
+        LaunchConfig { grid_dim: (elements.div_ceil(THREADS), 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 }
     }
 }
 
@@ -197,7 +193,8 @@ impl<'a> Packed<'a> {
     fn as_pushed(&mut self, slot: usize, value: &Value<'_>) -> Result<(), DriverError> {
         match value {
             Value::Number(number) => {
-                self.written.extend(number.word().and_then(|word| self.stream.context().memory_at(word)).map(|at| at.0));
+                self.written
+                    .extend(number.word().and_then(|word| self.stream.context().memory_at(word)).map(|at| at.0));
                 self.put(number.bytes, number.align);
                 Ok(())
             }

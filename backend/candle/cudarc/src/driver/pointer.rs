@@ -121,7 +121,10 @@ pub(crate) fn resolve(
         None => {
             // The address may be missing because the memory could not be had: that error says more.
             stream.context().check_err()?;
-            Err(DriverError::new(format!("{what}: {address:#x} is no address of live memory of {:?}", stream.context())))
+            Err(DriverError::new(format!(
+                "{what}: {address:#x} is no address of live memory of {:?}",
+                stream.context()
+            )))
         }
     }
 }

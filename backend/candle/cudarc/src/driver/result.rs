@@ -23,8 +23,9 @@ pub mod device {
         let info = device.info();
         let value = match attribute {
             CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK => info.max_workgroup_threads,
-            CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK
-            | CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => info.lds_bytes,
+            CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK | CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => {
+                info.lds_bytes
+            }
             CU_DEVICE_ATTRIBUTE_WARP_SIZE => 32,
             CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT => info.compute_units,
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR => 8,

@@ -165,10 +165,7 @@ impl CudaStream {
     ///
     /// # Errors
     /// A launch that failed since somebody was last told; the driver's own.
-    pub fn clone_dtoh<T: DeviceRepr, Src: DevicePtr<T>>(
-        self: &Arc<Self>,
-        source: &Src,
-    ) -> Result<Vec<T>, DriverError> {
+    pub fn clone_dtoh<T: DeviceRepr, Src: DevicePtr<T>>(self: &Arc<Self>, source: &Src) -> Result<Vec<T>, DriverError> {
         let len = source.len();
         let mut elements = Vec::<T>::with_capacity(len);
         // Bytes 0 are written first: `T` need not have a value of zero bytes, but bytes must have one to be borrowed.
