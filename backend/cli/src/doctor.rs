@@ -29,6 +29,10 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
     }
     let id = report.default_device?;
     println!("\nwill be used: {id}");
+    match Device::get(id)?.vendor_gemm() {
+        Ok(name) => println!("large matrix products: {name}"),
+        Err(why) => println!("large matrix products: by rocfire's own kernels ({why})"),
+    }
     // A real GPU may have a compiler of its own.
     if report.clang.is_err() && !report.hip_devices.iter().chain(&report.cuda_devices).any(Result::is_ok) {
         println!("GEMM: not run, there is no compiler; `cargo demo` installs one");

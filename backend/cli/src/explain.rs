@@ -1,7 +1,7 @@
 //! `rocfire explain`: which kernel the dispatch takes for an operator and why, without a device.
 
 use rocfire_arch::Arch;
-use rocfire_hal::DType;
+use rocfire_hal::{DType, Device, DeviceId};
 use rocfire_kernels::gemm;
 
 /// What a user may choose.
@@ -36,6 +36,18 @@ enum Operator {
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let Operator::Gemm { m, n, k, dtype, arch, units } = &arguments.operator;
     let dtype = DType::from_name(dtype).ok_or_else(|| format!("unknown dtype {dtype:?}"))?;
-    println!("{}", gemm::explain(Arch::parse(arch)?, *units, dtype, [*m, *n, *k])?);
+    let arch = Arch::parse(arch)?;
+    let vendor = vendor_of(arch);
+    let vendor = vendor.as_deref().map_err(String::as_str);
+    println!("{}", gemm::explain(arch, *units, dtype, [*m, *n, *k], vendor)?);
     Ok(())
+}
+
+/// The vendor's library of this machine's GPU, if it has this architecture.
+fn vendor_of(arch: Arch) -> Result<String, String> {
+    let same = |id: &DeviceId| id.arch() == arch;
+    let found = [DeviceId::hip(0), DeviceId::cuda(0)].into_iter().flatten().find(same);
+    let id = found.ok_or_else(|| format!("this machine's GPU is no {arch}"))?;
+    let device = Device::get(id).map_err(|error| error.to_string())?;
+    device.vendor_gemm().map(str::to_owned)
 }

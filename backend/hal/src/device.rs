@@ -27,6 +27,7 @@ pub(crate) struct DeviceInner {
     stream: Stream,
     pool: Mutex<Pool>,
     modules: Mutex<HashMap<[u8; 32], Arc<Slot>>>,
+    vendor_plans: crate::vendor::Plans,
     /// Made by the first module, so that a device without kernels needs no compiler.
     pipeline: Mutex<Option<Arc<Pipeline>>>,
 }
@@ -74,6 +75,7 @@ impl Device {
             stream: Stream::new(device.clone(), Arc::clone(&driver), config.sync),
             pool: Mutex::new(Pool::new(Arc::clone(&driver), limit_bytes)),
             modules: Mutex::new(HashMap::new()),
+            vendor_plans: crate::vendor::Plans::default(),
             pipeline: Mutex::new(None),
             driver,
             config,
@@ -255,6 +257,14 @@ impl Device {
 
     pub(crate) fn pool_free(&self, block: Block) {
         lock(&self.0.pool).free(block);
+    }
+
+    pub(crate) fn driver(&self) -> &dyn Driver {
+        &*self.0.driver
+    }
+
+    pub(crate) fn vendor_plans(&self) -> &crate::vendor::Plans {
+        &self.0.vendor_plans
     }
 
     fn slot(&self, source: &Source) -> Arc<Slot> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rocfire_arch::Arch;
 
 use crate::compile::{CodeObject, KernelInfo};
+use crate::vendor::VendorGemm;
 use crate::{Error, Result};
 
 /// What a driver says of a device.
@@ -142,6 +143,11 @@ pub trait Driver: Send + Sync {
     #[cfg(feature = "emulated")]
     fn modelled(&self) -> Option<Vec<crate::modelled::ModelledKernel>> {
         None
+    }
+
+    /// The vendor's library for matrix products, opened when first asked for, or why there is none.
+    fn vendor_gemm(&self) -> Result<&dyn VendorGemm, &str> {
+        Err("this device has no vendor's library")
     }
 
     /// Begins to record what is put on the stream instead of doing it.

@@ -33,7 +33,9 @@ impl fmt::Display for Fault {
 /// One remembered launch.
 struct Entry {
     op: &'static str,
-    function: Function,
+    /// `None` for a vendor's library.
+    function: Option<Function>,
+    library: &'static str,
     grid: [u32; 3],
     block: [u32; 3],
     args: [u8; ARG_BYTES],
@@ -52,15 +54,31 @@ impl Ring {
     }
 
     pub fn record(&mut self, function: &Function, launch: &Launch<'_>) {
-        if self.entries.len() < RING {
-            self.entries.push(Entry::new(function));
-        }
-        let entry = &mut self.entries[self.next];
-        entry.function.clone_from(function);
+        let entry = self.next_entry();
+        entry.function = Some(function.clone());
         (entry.op, entry.grid, entry.block) = (launch.label, launch.grid, launch.block);
         entry.args_bytes = launch.args.len().min(ARG_BYTES);
         entry.args[..entry.args_bytes].copy_from_slice(&launch.args[..entry.args_bytes]);
+    }
+
+    /// The same for a product by a vendor's library, by its addresses.
+    pub fn record_vendor(&mut self, op: &'static str, library: &'static str, addresses: [u64; 4]) {
+        let entry = self.next_entry();
+        (entry.op, entry.function, entry.library) = (op, None, library);
+        (entry.grid, entry.block) = ([0; 3], [0; 3]);
+        for (to, address) in entry.args.chunks_exact_mut(8).zip(addresses) {
+            to.copy_from_slice(&address.to_le_bytes());
+        }
+        entry.args_bytes = size_of_val(&addresses);
+    }
+
+    fn next_entry(&mut self) -> &mut Entry {
+        if self.entries.len() < RING {
+            self.entries.push(Entry::EMPTY);
+        }
+        let at = self.next;
         self.next = (self.next + 1) % RING;
+        &mut self.entries[at]
     }
 
     /// The fault of the newest launch.
@@ -71,7 +89,7 @@ impl Ring {
         describe_all(&mut history, newest_first);
         let mut launch = String::new();
         entry.describe_shape(&mut launch);
-        Fault { op: entry.op, kernel: entry.function.name().to_owned(), launch, message, history }
+        Fault { op: entry.op, kernel: entry.kernel().to_owned(), launch, message, history }
     }
 
     /// All of them, newest first, one a line; empty if there was none.
@@ -88,9 +106,11 @@ impl Ring {
 }
 
 impl Entry {
-    fn new(function: &Function) -> Entry {
-        let function = function.clone();
-        Entry { op: "", function, grid: [0; 3], block: [0; 3], args: [0; ARG_BYTES], args_bytes: 0 }
+    const EMPTY: Entry =
+        Entry { op: "", function: None, library: "", grid: [0; 3], block: [0; 3], args: [0; ARG_BYTES], args_bytes: 0 };
+
+    fn kernel(&self) -> &str {
+        self.function.as_ref().map_or(self.library, |function| function.name())
     }
 
     fn describe_shape(&self, text: &mut String) {
@@ -106,7 +126,7 @@ impl Entry {
 fn describe_all<'a>(text: &mut String, entries: impl Iterator<Item = &'a Entry>) {
     for (i, entry) in entries.enumerate() {
         text.push_str(if i == 0 { "\nlaunches before it, newest first:\n  " } else { "\n  " });
-        let _ = write!(text, "{}: {} ", entry.op, entry.function.name());
+        let _ = write!(text, "{}: {} ", entry.op, entry.kernel());
         entry.describe_shape(text);
     }
 }

@@ -18,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::driver::{Driver, DriverGraph, RawLaunch};
 use crate::log::{Level, report};
 use crate::pool::Block;
+use crate::vendor::Plan;
 use crate::{Buffer, Device, Error, Function, Launch, Result};
 
 /// Bytes that are compared at a time.
@@ -37,6 +38,8 @@ pub(crate) enum Step {
         args: Box<[u8]>,
         written: Box<[(u64, u64)]>,
     },
+    /// A product by the vendor's library, with the addresses of A, B, C and the workspace, and the ranges that it writes.
+    Vendor { label: &'static str, plan: Plan, addresses: [u64; 4], written: (u64, u64) },
     /// A copy on the device.
     Copy { target: u64, source: u64, bytes: u64 },
     /// A fill.
@@ -62,6 +65,10 @@ impl Step {
                 // SAFETY: the limits were checked when it was recorded; what the addresses lead to is the caller's duty.
                 unsafe { function.kernel().launch(&raw) }
             }
+            Step::Vendor { plan, addresses: [a, b, c, workspace], .. } => {
+                // SAFETY: what the addresses lead to is the caller's duty.
+                unsafe { plan.0.launch(*a, *b, *c, *workspace) }.map_err(Rejected)
+            }
             // SAFETY: the ranges were checked when they were recorded; that they are alive is the caller's duty.
             Step::Copy { target, source, bytes } => unsafe { driver.copy(*target, *source, *bytes) }.map_err(Rejected),
             // SAFETY: as above.
@@ -73,6 +80,7 @@ impl Step {
     fn written(&self) -> Vec<(u64, u64)> {
         match self {
             Step::Launch { written, .. } => written.to_vec(),
+            Step::Vendor { written, .. } => vec![*written],
             Step::Copy { target, bytes, .. } => vec![(*target, *bytes)],
             Step::Fill { address, bytes, .. } => vec![(*address, *bytes)],
         }

@@ -5,6 +5,7 @@
 //! cheap and fatal: the size of the argument struct, the grid, the block and LDS.
 
 mod capture;
+mod vendor;
 
 use std::fmt;
 use std::path::PathBuf;

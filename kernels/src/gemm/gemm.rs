@@ -7,7 +7,8 @@ use rocfire_fusion::{EPILOGUE_TENSORS, Epilogue, EpiloguePlace};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, DriverKind, Precision, Source, Stream, Tensor, View, ViewMut};
 
-use super::tiling::{Machine, Mode, SIMDS, Staging, Tiling, Unit, choose, is_sliced};
+use super::choice::{Machine, SIMDS, choose, is_sliced};
+use super::tiling::{Mode, Staging, Tiling, Unit};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
 
@@ -20,7 +21,7 @@ const CHUNKS_MAX: usize = 16;
 /// Threads of `gemm_sum`.
 const SUM_BLOCK: usize = 256;
 
-/// Choices that change the time of a product and no bit of it.
+/// Choices that change the time of a product, and no bit of it among our own kernels.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct GemmParams {
@@ -28,6 +29,9 @@ pub struct GemmParams {
     pub slice_k: Option<bool>,
     /// Which tiling, by its number in the table; `None`: by shape.
     pub tiling: Option<usize>,
+    /// The vendor's library, by the number of its plan, whose bits are its own; `None`: by shape, and never where `tiling` or
+    /// `slice_k` is said.
+    pub vendor: Option<usize>,
 }
 
 /// `c = a · b`, batched.
@@ -39,11 +43,12 @@ pub struct GemmParams {
 /// One element type for all three, any but `Bool`; with 16-bit floats `c` may also be f32, with i8 also i32. Integers wrap around.
 /// # Numerics
 /// Products and sums in f32 for f32 and 16-bit floats (f64 for f64), one rounding at the store; partial sums along K
-/// are added in ascending order ([`chunk_of`]), so that neither tiling, slicing nor strides change a bit. With
-/// [`Precision`] other than `F32` in the device's settings, f32 operands are rounded to 16 bits first.
+/// are added in ascending order ([`chunk_of`]), so that neither tiling, slicing nor strides change a bit. Large products on a GPU
+/// whose vendor's library is installed go there, unless `ROCFIRE_VENDOR=0` or the run is deterministic: the library sums in f32
+/// (f64, i32), too, in an order of its own, which may change with its version. With [`Precision`] other than `F32` in the device's settings, f32 operands are rounded to 16 bits first.
 /// # Errors
 /// `Shape` for shapes that do not fit, for a `c` that overlaps an input or repeats an element, for more than 65535 tiles
-/// along M; `Unsupported` for `Bool`; errors of compilation and launch.
+/// along M, for a plan in `params` that the vendor's library does not have; `Unsupported` for `Bool`; errors of compilation and launch.
 pub fn gemm(stream: &Stream, a: View<'_>, b: View<'_>, c: ViewMut<'_>, params: &GemmParams) -> Result<()> {
     check(stream, &a, &b, c.dtype())?;
     check_output(stream, &a, &b, "c", &c)?;
@@ -57,7 +62,7 @@ pub fn gemm(stream: &Stream, a: View<'_>, b: View<'_>, c: ViewMut<'_>, params: &
 /// # Types
 /// The epilogue's first input takes `c`'s place: it has the operands' element type, or is f32 behind 16-bit floats, i32 behind i8.
 /// # Numerics
-/// The bits of [`gemm`] and then the epilogue's graph.
+/// The bits of [`gemm`] by our own kernels, and then the epilogue's graph: the vendor's library has no epilogues of ours.
 /// # Errors
 /// As [`gemm`], each output in `c`'s place.
 pub fn gemm_fused(
@@ -364,7 +369,7 @@ impl<'a> Product<'a> {
     fn tiling(&self, params: &GemmParams, unit: Unit, machine: Machine) -> Result<Tiling> {
         let Some(number) = params.tiling else {
             let batches = self.extents.iter().product();
-            let tiling = choose(unit, [self.m, self.n], batches, machine);
+            let tiling = choose(unit, self.input, [self.m, self.n], batches, machine);
             let (longer, lines) = if self.m > self.n { (&self.a, self.m) } else { (&self.b, self.n) };
             let along_k = self.mode(longer, lines, tiling.vector(self.input)) == Mode::VectorK;
             return Ok(if along_k { tiling.along_k(unit) } else { tiling });
@@ -374,6 +379,22 @@ impl<'a> Product<'a> {
     }
 
     fn run(self, params: &GemmParams) -> Result<()> {
+        let plan = match params.vendor {
+            Some(choice) => {
+                let none = || shape(OP, "params.vendor", "a plan of the vendor's library", choice);
+                Some(self.plan(choice).ok_or_else(none)?)
+            }
+            None if params.tiling.is_none() && params.slice_k.is_none() => self.preferred_plan(),
+            None => None,
+        };
+        match plan {
+            Some(plan) => self.multiply_by(&plan),
+            None => self.run_ours(params),
+        }
+    }
+
+    /// By our own kernels.
+    fn run_ours(self, params: &GemmParams) -> Result<()> {
         let device = self.stream.device();
         let info = device.arch().info();
         let unit = Unit::of(info, self.input);
@@ -697,6 +718,8 @@ struct GemmSumArgs {
     padding: u32,
 }
 const _: () = assert!(size_of::<GemmSumArgs>() == 136);
+
+mod vendor;
 
 #[cfg(test)]
 mod fused_tests;

@@ -7,6 +7,7 @@
 //! The kernel is one text in parts: `gemm.hip` (contract, arguments, where results go), then for the matrix units `stage.hip`
 //! (tiles in LDS) and `matrix.hip` (their product), or `fma.hip` for both without, and `kernel.hip` (the loop over K).
 
+mod choice;
 mod explain;
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod gemm;

@@ -1,11 +1,8 @@
-//! Which tiles a product is cut into, and in which way its operands are read.
-//!
-//! The choice is by shape alone and changes no bit of the result, so it may be tuned freely.
+//! The tiles that a product can be cut into, and in which ways its operands are read. `choice.rs` chooses among them, which
+//! changes no bit of the result.
 
 use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::DType;
-
-use super::gemm::chunk_of;
 
 /// Tiles of one workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +54,42 @@ pub(crate) struct Unit {
     turns: bool,
     /// LDS of a workgroup, bytes.
     lds_bytes: u32,
+    /// Products of one pair of elements that a compute unit adds up per clock, and what LDS reads or writes in that time.
+    pub rate: Rate,
+}
+
+/// What a compute unit does in a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate {
+    /// Products of one pair of elements.
+    pub pairs: u32,
+    /// Bytes that LDS reads or writes.
+    pub lds_bytes: u32,
+}
+
+impl Rate {
+    /// Source: the vendors' data sheets and ISA documents, peak rates per clock and compute unit.
+    fn of(matrix: Matrix, dtype: DType) -> Rate {
+        let halves = match matrix {
+            Matrix::None => return Rate::VECTOR,
+            Matrix::Mfma(1 | 2) => 512,
+            Matrix::Mfma(3) => 1024,
+            Matrix::Mfma(_) => 2048,
+            Matrix::Wmma11 => 256,
+            Matrix::Wmma12 | Matrix::Wmma125 => 512,
+            Matrix::MmaSync => 1024,
+        };
+        let pairs = match (dtype, matrix) {
+            (DType::I8, Matrix::Mfma(3..) | Matrix::Wmma12 | Matrix::MmaSync) => halves * 2,
+            (DType::F32 | DType::F64, _) => 128,
+            _ => halves,
+        };
+        // LDS of CDNA 4 reads twice as much as all others.
+        Rate { pairs, lds_bytes: if matches!(matrix, Matrix::Mfma(4..)) { 256 } else { 128 } }
+    }
+
+    /// Fused multiply-add on the vector units.
+    const VECTOR: Rate = Rate { pairs: 64, lds_bytes: 128 };
 }
 
 impl Unit {
@@ -71,12 +104,13 @@ impl Unit {
         };
         let copies = side > 0 && info.matrix == Matrix::MmaSync;
         let turns = dtype.size_bytes() == 2;
-        Unit { side, wave: info.wave_size as u16, sums, copies, turns, lds_bytes: info.lds_bytes }
+        let rate = if side > 0 { Rate::of(info.matrix, dtype) } else { Rate::VECTOR };
+        Unit { side, wave: info.wave_size as u16, sums, copies, turns, lds_bytes: info.lds_bytes, rate }
     }
 
     /// The same device with its matrix unit switched off.
     pub fn without_matrix(self) -> Unit {
-        Unit { side: 0, copies: false, ..self }
+        Unit { side: 0, copies: false, rate: Rate::VECTOR, ..self }
     }
 }
 
@@ -195,92 +229,12 @@ pub(crate) enum Mode {
     SingleLine = 3,
 }
 
-/// SIMD units of a compute unit.
-pub(crate) const SIMDS: usize = 4;
-
-/// What the choice needs to know of the device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Machine {
-    /// Workgroups of one wave that run at the same time.
-    pub slots: usize,
-    /// Whether the waves of a workgroup share one slot (an emulated device runs a workgroup on one host thread).
-    pub waves_share: bool,
-}
-
-/// Cost of loading one row or column of a tile, in products of one element pair: an element that is loaded is moved to
-/// LDS and read back, which is a few instructions against 1/32 of a matrix instruction. Chosen so that a 128 x 96 tile
-/// wins over three 128 x 32 ones and loses to them where two thirds of it would be padding.
-const EDGE_COST: usize = 6;
-
-/// What the dispatch decides.
-pub(crate) struct Decision {
-    pub tiling: Tiling,
-    /// Whether each chunk of K is a workgroup's of its own.
-    pub sliced: bool,
-}
-
-/// The tiling with the least modelled time, and slices of K where its tiles leave half the device idle.
-pub(crate) fn decide(unit: Unit, machine: Machine, [m, n, k]: [usize; 3], batches: usize) -> Decision {
-    let tiling = choose(unit, [m, n], batches, machine);
-    Decision { tiling, sliced: is_sliced(&tiling, machine, [m, n, k], batches) }
-}
-
-/// Whether K is cut: it has several chunks, and whole products leave half of the device idle.
-pub(crate) fn is_sliced(tiling: &Tiling, machine: Machine, [m, n, k]: [usize; 3], batches: usize) -> bool {
-    let [rows, cols] = tiling.block();
-    let idle = m.div_ceil(rows) * n.div_ceil(cols) * batches * 2 <= machine.slots && !machine.waves_share;
-    idle && k > chunk_of(k)
-}
-
-/// The tiling with the least modelled time.
-pub(crate) fn choose(unit: Unit, size: [usize; 2], batches: usize, machine: Machine) -> Tiling {
-    let cost = |tiling: &Tiling| {
-        let block = tiling.block();
-        let blocks = size[0].div_ceil(block[0]) * size[1].div_ceil(block[1]) * batches;
-        let waves = if tiling.matrix_size == 0 { 4 } else { usize::from(tiling.waves[0] * tiling.waves[1]) };
-        let work = block[0] * block[1] + EDGE_COST * (block[0] + block[1]);
-        if machine.waves_share {
-            blocks.div_ceil(machine.slots) * work
-        } else {
-            (blocks * waves).div_ceil(machine.slots) * (work / waves)
-        }
-    };
-    let eligible = TILINGS.iter().filter(|tiling| tiling.serves(unit));
-    *eligible.min_by_key(|tiling| cost(tiling)).expect("every type has a matrix tiling of size 16 and the plain one")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const EMULATED: Machine = Machine { slots: 4, waves_share: true };
-    const MI300X: Machine = Machine { slots: 304 * 4, waves_share: false };
-
     fn unit(arch: &str) -> Unit {
         Unit::of(rocfire_arch::Arch::parse(arch).unwrap().info(), DType::F16)
-    }
-
-    #[test]
-    fn width_of_a_transformer_is_cut_without_padding() {
-        let tiling = choose(unit("gfx942"), [1024, 288], 1, EMULATED);
-        assert_eq!(288 % tiling.block()[1], 0, "{tiling:?}");
-    }
-
-    #[test]
-    fn large_products_take_large_tiles_on_a_large_device() {
-        assert_eq!(choose(unit("gfx942"), [8192, 8192], 1, MI300X).block(), [128, 128]);
-    }
-
-    #[test]
-    fn a_single_row_takes_a_narrow_tile() {
-        assert_eq!(choose(unit("gfx942"), [1, 4096], 1, EMULATED).block()[0], 16);
-    }
-
-    #[test]
-    fn a_tiling_has_no_larger_product_than_the_matrix_unit() {
-        for (arch, expected) in [("gfx1030", 0), ("gfx1100", 16), ("gfx1201", 16)] {
-            assert_eq!(choose(unit(arch), [100, 100], 3, MI300X).matrix_size, expected);
-        }
     }
 
     #[test]

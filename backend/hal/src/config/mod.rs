@@ -82,6 +82,8 @@ pub struct Config {
     pub fusion: bool,
     /// Whether matrix units are used.
     pub matrix: bool,
+    /// Whether the vendor's library is used for matrix products, where it is installed.
+    pub vendor: bool,
     /// What f32 matrix products may be multiplied in.
     pub precision: Precision,
     /// Whether each launch is waited for, so that a fault is an error of the launch itself.
@@ -110,6 +112,7 @@ impl Default for Config {
             cache_mb: 1024,
             fusion: true,
             matrix: true,
+            vendor: true,
             precision: Precision::F32,
             sync: false,
             deterministic: None,
@@ -149,6 +152,8 @@ builder! {
     with_fusion: fusion: bool;
     /// With matrix units on or off.
     with_matrix: matrix: bool;
+    /// With the vendor's library on or off.
+    with_vendor: vendor: bool;
     /// With another precision of f32 matrix products.
     with_precision: precision: Precision;
     /// With launches waited for or not.

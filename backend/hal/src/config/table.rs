@@ -71,6 +71,13 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| show_switch(config.matrix),
     },
     Setting {
+        name: "ROCFIRE_VENDOR",
+        values: SWITCH,
+        about: "whether large matrix products go to cuBLASLt, hipBLASLt or rocBLAS where installed",
+        parse: |config, text| switch(text).map(|on| config.vendor = on),
+        show: |config| show_switch(config.vendor),
+    },
+    Setting {
         name: "ROCFIRE_PRECISION",
         values: "f32, bf16 or f16",
         about: "what f32 matrix products may be multiplied in; sums stay f32",

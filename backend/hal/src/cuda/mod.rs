@@ -1,17 +1,18 @@
 //! NVIDIA GPUs: CUDA's driver and NVRTC, opened at run time. HIP's other platform: the same kernel sources as on AMD, for
 //! measuring the whole stack on a real GPU where there is no AMD one.
 //!
-//! `sys/` holds the function tables, `api.rs` what concerns the library and its devices, `rtc.rs` the compiler; here is
-//! the driver. Nothing is linked at build time. A device's primary context is taken and kept: others in the process share it.
+//! `sys/` holds the function tables, `api.rs` what concerns the library and its devices, `rtc.rs` the compiler, `vendor.rs`
+//! cuBLASLt; here is the driver. Nothing is linked at build time. A device's primary context is taken and kept: others in the process share it.
 
 mod api;
 mod rtc;
 mod sys;
+mod vendor;
 
 use std::any::Any;
 use std::ffi::{CString, c_int, c_void};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 pub(crate) use rtc::compiler;
 
@@ -22,6 +23,7 @@ use crate::compile::KernelInfo;
 use crate::driver::{
     DeviceInfo, Driver, DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchFailure, RawLaunch, Recording,
 };
+use crate::vendor::VendorGemm;
 use crate::{Error, Result};
 
 /// Shared memory that a kernel can have without asking.
@@ -43,6 +45,7 @@ pub(crate) fn survey() -> Result<(String, String, Vec<Result<DeviceInfo>>)> {
 pub(crate) struct Cuda {
     shared: Arc<Shared>,
     info: DeviceInfo,
+    vendor: OnceLock<Result<Box<dyn VendorGemm>, String>>,
 }
 
 /// What modules and events need of it, too.
@@ -75,7 +78,8 @@ impl Cuda {
         // SAFETY: the stream goes to a local.
         let status = unsafe { api.cuda().cuStreamCreate(&mut stream, cuda::STREAM_NON_BLOCKING)? };
         api.check("cuStreamCreate", status)?;
-        Ok(Cuda { shared: Arc::new(Shared { api, context: Handle(context), stream: Handle(stream) }), info })
+        let shared = Arc::new(Shared { api, context: Handle(context), stream: Handle(stream) });
+        Ok(Cuda { shared, info, vendor: OnceLock::new() })
     }
 }
 
@@ -180,6 +184,11 @@ impl Driver for Cuda {
 
     fn synchronize(&self) -> Result<()> {
         self.shared.wait()
+    }
+
+    fn vendor_gemm(&self) -> Result<&dyn VendorGemm, &str> {
+        let open = || vendor::open(&self.shared).map_err(|error| error.to_string());
+        self.vendor.get_or_init(open).as_deref().map_err(String::as_str)
     }
 
     fn begin_capture(&self) -> Result<Recording> {

@@ -1,7 +1,7 @@
 //! AMD GPUs: HIP and hiprtc, opened at run time.
 //!
-//! `sys/` holds the function tables, `api.rs` what concerns the library and its devices, `rtc.rs` the compiler; here is
-//! the driver. Nothing is linked at build time: where ROCm is not installed, opening a device is an error that says what
+//! `sys/` holds the function tables, `api.rs` what concerns the library and its devices, `rtc.rs` the compiler, `vendor.rs`
+//! hipBLASLt and rocBLAS; here is the driver. Nothing is linked at build time: where ROCm is not installed, opening a device is an error that says what
 //! was looked for.
 //!
 //! A fault on an AMD GPU is sticky: the device is lost to the process. Some versions of ROCm end the process themselves
@@ -10,10 +10,11 @@
 mod api;
 mod rtc;
 mod sys;
+mod vendor;
 
 use std::any::Any;
 use std::ffi::{CString, c_int, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub(crate) use rtc::compiler;
 
@@ -24,6 +25,7 @@ use crate::compile::KernelInfo;
 use crate::driver::{
     DeviceInfo, Driver, DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchFailure, RawLaunch, Recording,
 };
+use crate::vendor::VendorGemm;
 use crate::{Error, Result};
 
 /// What HIP says of a device.
@@ -42,6 +44,7 @@ pub(crate) fn survey() -> Result<(String, String, Vec<Result<DeviceInfo>>)> {
 pub(crate) struct Hip {
     shared: Arc<Shared>,
     info: DeviceInfo,
+    vendor: OnceLock<Result<Box<dyn VendorGemm>, String>>,
 }
 
 /// What modules and events need of it, too.
@@ -72,7 +75,8 @@ impl Hip {
         // SAFETY: the stream goes to a local.
         let status = unsafe { api.hip().hipStreamCreateWithFlags(&mut stream, hip::STREAM_NON_BLOCKING)? };
         api.check("hipStreamCreateWithFlags", status)?;
-        Ok(Hip { shared: Arc::new(Shared { api, ordinal, stream: Handle(stream) }), info })
+        let shared = Arc::new(Shared { api, ordinal, stream: Handle(stream) });
+        Ok(Hip { shared, info, vendor: OnceLock::new() })
     }
 }
 
@@ -174,6 +178,11 @@ impl Driver for Hip {
 
     fn synchronize(&self) -> Result<()> {
         self.shared.wait()
+    }
+
+    fn vendor_gemm(&self) -> Result<&dyn VendorGemm, &str> {
+        let open = || vendor::open(&self.shared, self.info.arch);
+        self.vendor.get_or_init(open).as_deref().map_err(String::as_str)
     }
 
     fn begin_capture(&self) -> Result<Recording> {

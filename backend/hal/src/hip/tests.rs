@@ -58,7 +58,7 @@ fn without_a_device_the_answer_says_so_and_why() {
 }
 
 /// The driver over `tests/fake/amdhip64.rs`, each time a library of its own; without `rustc` the test says so.
-fn fake_or_skip(test: &str) -> Option<(tempfile::TempDir, Hip)> {
+pub(super) fn fake_or_skip(test: &str) -> Option<(tempfile::TempDir, Hip)> {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("libamdhip64.so.5");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake/amdhip64.rs");

@@ -22,7 +22,8 @@ struct Pending {
     begin: Box<dyn DriverEvent>,
     end: Box<dyn DriverEvent>,
     operator: &'static str,
-    /// `None` for a copy.
+    /// What did it where there is no function: a direction of copying, a vendor's library.
+    name: &'static str,
     function: Option<Function>,
     work: Facts,
     grid: [u32; 3],
@@ -122,13 +123,25 @@ impl Recorder {
     /// After a launch.
     pub fn end_launch(&mut self, driver: &dyn Driver, start: Option<Start>, function: &Function, launch: &Launch<'_>) {
         let (grid, block) = (launch.grid, launch.block);
-        self.end(driver, start, launch.label, Some(function.clone()), &launch.work, grid, block);
+        self.end(driver, start, [launch.label; 2], Some(function.clone()), &launch.work, grid, block);
+    }
+
+    /// After a product by a vendor's library.
+    pub fn end_vendor(
+        &mut self,
+        driver: &dyn Driver,
+        start: Option<Start>,
+        operator: &'static str,
+        library: &'static str,
+        work: &Work<'_>,
+    ) {
+        self.end(driver, start, [operator, library], None, work, [0; 3], [0; 3]);
     }
 
     /// After a copy of so many bytes.
     pub fn end_copy(&mut self, driver: &dyn Driver, start: Option<Start>, operator: &'static str, bytes: u64) {
         let work = Work { bytes, ..Work::default() };
-        self.end(driver, start, operator, None, &work, [0; 3], [0; 3]);
+        self.end(driver, start, [operator; 2], None, &work, [0; 3], [0; 3]);
     }
 
     #[allow(clippy::too_many_arguments)] // Private; the two callers name each.
@@ -136,7 +149,7 @@ impl Recorder {
         &mut self,
         driver: &dyn Driver,
         start: Option<Start>,
-        operator: &'static str,
+        [operator, name]: [&'static str; 2],
         function: Option<Function>,
         work: &Work<'_>,
         grid: [u32; 3],
@@ -144,7 +157,7 @@ impl Recorder {
     ) {
         let Some(Start(begin)) = start else { return };
         let Ok(end) = self.event(driver) else { return };
-        self.pending.push(Pending { begin, end, operator, function, work: Facts::of(work), grid, block });
+        self.pending.push(Pending { begin, end, operator, name, function, work: Facts::of(work), grid, block });
     }
 
     /// Turns events into times; waits for the last.
@@ -157,11 +170,11 @@ impl Recorder {
         }
         let mut resolved = Vec::with_capacity(self.pending.len());
         for pending in self.pending.drain(..) {
-            let Pending { begin, end, operator, function, work, grid, block } = pending;
+            let Pending { begin, end, operator, name, function, work, grid, block } = pending;
             if let (Ok(before), Ok(during)) = (begin.elapsed_ms(&*self.base), end.elapsed_ms(&*begin)) {
                 resolved.push(TimedLaunch {
                     operator: operator.to_owned(),
-                    kernel: function.as_ref().map_or(operator, |function| function.name()).to_owned(),
+                    kernel: function.as_ref().map_or(name, |function| function.name()).to_owned(),
                     category: work.category,
                     shape: work.shape[..work.rank].to_vec(),
                     bytes: work.bytes,

@@ -67,8 +67,8 @@ impl Stream {
         let mut state = self.lock();
         let Some(capture) = &mut state.capture else { return Ok(()) };
         let after = capture.steps.iter().rev().find_map(|step| match step {
-            Step::Launch { label, .. } => Some(*label),
-            _ => None,
+            Step::Launch { label, .. } | Step::Vendor { label, .. } => Some(*label),
+            Step::Copy { .. } | Step::Fill { .. } => None,
         });
         let what = match after {
             Some(label) => format!("{what}, after operator {label}"),

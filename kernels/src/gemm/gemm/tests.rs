@@ -138,7 +138,7 @@ fn tilings_and_slices_change_no_bit() {
     for dtype in [DType::F32, DType::F16, DType::F64] {
         let case = |tiling, slice_k| {
             let mut case = Case::new(&[35, 1100], &[1100, 40], dtype);
-            case.params = GemmParams { tiling: Some(tiling), slice_k: Some(slice_k) };
+            case.params = GemmParams { tiling: Some(tiling), slice_k: Some(slice_k), vendor: None };
             case
         };
         let device = device();

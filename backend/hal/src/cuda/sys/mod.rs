@@ -1,5 +1,6 @@
 //! Tables of NVIDIA's functions, one file per library. The only place of this driver that calls them.
 
+pub mod cublaslt;
 pub mod libcuda;
 pub mod nvrtc;
 

@@ -1,0 +1,213 @@
+//! Matrix products by a vendor's library: one door for cuBLASLt, hipBLASLt and rocBLAS.
+//!
+//! A driver opens its library when a product is first planned, at run time like everything of its platform; a device without one
+//! (emulated, noop, a GPU whose library is not installed or has no kernels for it) says why and plans nothing. A [`Product`] is
+//! planned once, for its shapes, strides, element types and the alignment of its operands, and its [`Plan`] is kept by the
+//! device; a launch then allocates nothing on the host. Plans have numbers: 0 is what the library thinks fastest, the others are
+//! for tuning.
+//!
+//! What a library sums in which order is its own business and may change with its version: the bits are not those of our
+//! kernels. Who calls: `kernels::gemm`'s dispatch, which says when. Nothing is checked here besides what the libraries'
+//! interfaces can express.
+
+pub(crate) mod lt;
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::log::{Level, report};
+use crate::profile::Work;
+use crate::{Buffer, DType, Device, Result};
+
+/// Device memory that a plan may ask for, bytes: what NVIDIA recommends for Hopper, and enough for what AMD's libraries use.
+pub(crate) const WORKSPACE_BYTES: u64 = 32 << 20;
+/// Alignment beyond which no library looks, bytes.
+const ALIGNMENT_MOST: u64 = 256;
+
+/// One of the two factors of a [`Product`], a matrix of which one axis is contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Operand {
+    /// Stride of the axis that is not contiguous, elements.
+    pub leading: i64,
+    /// Whether the contiguous axis is K: the columns of A, the rows of B.
+    pub along_k: bool,
+    /// Stride of the batch, elements; 0 where all share one.
+    pub batch_stride: i64,
+    /// Alignment of its first element, bytes: [`alignment_of`].
+    pub alignment_bytes: u16,
+}
+
+/// `C = A · B`, batched: A `[batches, m, k]`, B `[batches, k, n]`, C `[batches, m, n]` with contiguous rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Product {
+    /// Element type of A and B.
+    pub input: DType,
+    /// Element type of C.
+    pub output: DType,
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// How many products.
+    pub batches: usize,
+    /// A.
+    pub a: Operand,
+    /// B.
+    pub b: Operand,
+    /// C; `along_k` means nothing.
+    pub c: Operand,
+}
+
+/// The largest power of two that divides an address, up to what libraries care for.
+pub fn alignment_of(address: u64) -> u16 {
+    1 << (address | ALIGNMENT_MOST).trailing_zeros()
+}
+
+/// A product as libraries want it: `D = op(X) · op(Y)`, all stored by columns. Rows stored one by one are the transposed matrix
+/// stored by columns, so X is our B, Y our A, and D the transposed C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ColumnMajor {
+    /// Rows and columns of D.
+    pub size: [usize; 2],
+    /// Whether X and Y are read transposed.
+    pub transposed: [bool; 2],
+    /// Rows and columns of X, Y and D as they are stored.
+    pub stored: [[usize; 2]; 3],
+    /// Distance of the columns of X, Y and D, elements.
+    pub leading: [i64; 3],
+    /// Distance of the batch's matrices, elements.
+    pub batch_stride: [i64; 3],
+}
+
+impl Product {
+    pub(crate) fn column_major(&self) -> ColumnMajor {
+        let Product { m, n, k, a, b, c, .. } = *self;
+        let stored = |along_k: bool, lines: usize| if along_k { [k, lines] } else { [lines, k] };
+        ColumnMajor {
+            size: [n, m],
+            // X = Bᵀ is [n, k]: stored so where B's rows are contiguous.
+            transposed: [b.along_k, !a.along_k],
+            stored: [stored(b.along_k, n), stored(a.along_k, m), [n, m]],
+            leading: [b.leading, a.leading, c.leading],
+            batch_stride: [b.batch_stride, a.batch_stride, c.batch_stride],
+        }
+    }
+}
+
+/// A library, opened for a device.
+pub(crate) trait VendorGemm: Send + Sync {
+    /// Its name and version: `cuBLASLt 13.1.0`.
+    fn name(&self) -> &str;
+
+    /// How it would do a product, the fastest in its opinion first; `None` where it cannot, or has no more.
+    fn plan(&self, product: &Product, choice: usize) -> Result<Option<Arc<dyn VendorPlan>>>;
+}
+
+/// A planned product.
+pub(crate) trait VendorPlan: Send + Sync {
+    /// The library's name, for profiles.
+    fn library(&self) -> &'static str;
+
+    /// Device memory that a launch needs besides its operands, bytes.
+    fn workspace_bytes(&self) -> u64;
+
+    /// Puts it on the driver's stream.
+    ///
+    /// # Safety
+    /// - `a`, `b` and `c` are addresses of live memory that covers what the product's shapes and strides say, aligned as it
+    ///   says; `workspace` covers [`VendorPlan::workspace_bytes`].
+    unsafe fn launch(&self, a: u64, b: u64, c: u64, workspace: u64) -> Result<()>;
+}
+
+/// What a vendor's library needs of a driver.
+pub(crate) trait Context: Send + Sync {
+    /// Makes the device the calling thread's.
+    fn enter(&self) -> Result<()>;
+
+    /// The driver's stream.
+    fn stream(&self) -> *mut c_void;
+}
+
+/// A product that a vendor's library has planned, for any operands of its shapes and alignment.
+#[derive(Clone)]
+pub struct Plan(pub(crate) Arc<dyn VendorPlan>);
+
+impl Plan {
+    /// The library.
+    pub fn library(&self) -> &'static str {
+        self.0.library()
+    }
+
+    /// Device memory that a launch needs besides its operands, bytes.
+    pub fn workspace_bytes(&self) -> u64 {
+        self.0.workspace_bytes()
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plan({}, {} bytes)", self.library(), self.workspace_bytes())
+    }
+}
+
+/// Operands of a planned product.
+#[derive(Clone, Copy, Debug)]
+pub struct VendorLaunch<'a> {
+    /// The operator, for messages and profiles.
+    pub label: &'static str,
+    /// Device address of A.
+    pub a: u64,
+    /// Device address of B.
+    pub b: u64,
+    /// Device address of C.
+    pub c: u64,
+    /// What holds C, to be poisoned if it fails.
+    pub output: &'a Buffer,
+    /// Of at least [`Plan::workspace_bytes`]; `None` where that is 0.
+    pub workspace: Option<&'a Buffer>,
+    /// What it is about, for profiles.
+    pub work: Work<'a>,
+}
+
+/// Plans of a device, by product and number.
+#[derive(Default)]
+pub(crate) struct Plans(Mutex<HashMap<(Product, usize), Option<Plan>>>);
+
+impl Device {
+    /// The vendor's library for matrix products, or why there is none for this device.
+    ///
+    /// # Errors
+    /// The reason, in words: switched off, not installed, no kernels for this architecture.
+    pub fn vendor_gemm(&self) -> std::result::Result<&str, String> {
+        if !self.config().vendor {
+            return Err("switched off by ROCFIRE_VENDOR".to_owned());
+        }
+        self.driver().vendor_gemm().map(VendorGemm::name).map_err(str::to_owned)
+    }
+
+    /// The vendor's plan number `choice` for a product, `None` where there is no library or it has none. For a product that was
+    /// asked for before nothing is allocated.
+    pub fn vendor_plan(&self, product: &Product, choice: usize) -> Option<Plan> {
+        if !self.config().vendor {
+            return None;
+        }
+        let library = self.driver().vendor_gemm().ok()?;
+        let mut plans = self.vendor_plans().0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = plans.get(&(*product, choice)) {
+            return plan.clone();
+        }
+        let plan = library.plan(product, choice).unwrap_or_else(|error| {
+            // Ours serves in its place: no reason to fail.
+            report(self.config().log, Level::Debug, format_args!("{} plans no {product:?}: {error}", library.name()));
+            None
+        });
+        plans.entry((*product, choice)).or_insert(plan.map(Plan)).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests;

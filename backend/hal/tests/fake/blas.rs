@@ -1,0 +1,348 @@
+//! hipBLASLt and rocBLAS in one library, over host memory, for products of f32. For testing what the driver passes to them,
+//! where there is no GPU.
+//!
+//! Compiled by `rustc` alone, as a shared library, by the tests in `src/hip/vendor`. Written from AMD's API references.
+#![crate_type = "cdylib"]
+#![allow(non_snake_case, missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
+
+use std::ffi::{c_char, c_int, c_void};
+
+const INVALID: c_int = 3;
+const F32: c_int = 0;
+const COMPUTE_F32: c_int = 2;
+const ROCBLAS_F32: c_int = 151;
+const TRANSPOSE: c_int = 112;
+const BATCH_COUNT: c_int = 0;
+const BATCH_STRIDE: c_int = 1;
+const ALGORITHM: [u64; 3] = [11, 22, 33];
+const WORKSPACE_BYTES: usize = 96;
+/// The stream of the fake `amdhip64`.
+const STREAM: usize = 0x5712;
+
+#[derive(Clone, Copy)]
+struct Layout {
+    columns: u64,
+    rows: u64,
+    leading: i64,
+    batches: i32,
+    stride: i64,
+}
+
+#[repr(C)]
+struct Found {
+    algorithm: [u64; 3],
+    workspace_bytes: usize,
+    state: c_int,
+    waves: f32,
+    reserved: [c_int; 4],
+}
+
+// SAFETY, for everything below: the driver under test passes what AMD's references ask for; that is what is tested.
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtGetVersion(_handle: *mut c_void, version: *mut c_int) -> c_int {
+    // SAFETY: see above.
+    unsafe { *version = 100_203 };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtCreate(handle: *mut *mut c_void) -> c_int {
+    // SAFETY: see above.
+    unsafe { *handle = std::ptr::without_provenance_mut(0x17) };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtMatmulDescCreate(desc: *mut *mut c_void, compute: c_int, scale: c_int) -> c_int {
+    if (compute, scale) != (COMPUTE_F32, F32) {
+        return INVALID;
+    }
+    // SAFETY: see above.
+    unsafe { *desc = Box::into_raw(Box::new([0_i32; 2])).cast() };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtMatmulDescDestroy(desc: *mut c_void) -> c_int {
+    // SAFETY: see above.
+    drop(unsafe { Box::from_raw(desc.cast::<[i32; 2]>()) });
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtMatmulDescSetAttribute(
+    desc: *mut c_void,
+    what: c_int,
+    value: *const c_void,
+    bytes: usize,
+) -> c_int {
+    if !(0..2).contains(&what) || bytes != 4 {
+        return INVALID;
+    }
+    // SAFETY: see above.
+    unsafe { (&mut *desc.cast::<[i32; 2]>())[what as usize] = value.cast::<i32>().read() };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtMatrixLayoutCreate(
+    layout: *mut *mut c_void,
+    dtype: c_int,
+    rows: u64,
+    columns: u64,
+    leading: i64,
+) -> c_int {
+    if dtype != F32 || leading < rows as i64 {
+        return INVALID;
+    }
+    let made = Layout { rows, columns, leading, batches: 1, stride: 0 };
+    // SAFETY: see above.
+    unsafe { *layout = Box::into_raw(Box::new(made)).cast() };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtMatrixLayoutDestroy(layout: *mut c_void) -> c_int {
+    // SAFETY: see above.
+    drop(unsafe { Box::from_raw(layout.cast::<Layout>()) });
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtMatrixLayoutSetAttribute(
+    layout: *mut c_void,
+    what: c_int,
+    value: *const c_void,
+    bytes: usize,
+) -> c_int {
+    // SAFETY: see above.
+    let layout = unsafe { &mut *layout.cast::<Layout>() };
+    match (what, bytes) {
+        // SAFETY: see above.
+        (BATCH_COUNT, 4) => layout.batches = unsafe { value.cast::<i32>().read() },
+        // SAFETY: see above.
+        (BATCH_STRIDE, 8) => layout.stride = unsafe { value.cast::<i64>().read() },
+        _ => return INVALID,
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtMatmulPreferenceCreate(preference: *mut *mut c_void) -> c_int {
+    // SAFETY: see above.
+    unsafe { *preference = Box::into_raw(Box::new(0_u64)).cast() };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtMatmulPreferenceDestroy(preference: *mut c_void) -> c_int {
+    // SAFETY: see above.
+    drop(unsafe { Box::from_raw(preference.cast::<u64>()) });
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtMatmulPreferenceSetAttribute(
+    preference: *mut c_void,
+    what: c_int,
+    value: *const c_void,
+    bytes: usize,
+) -> c_int {
+    if (what, bytes) != (1, 8) {
+        return INVALID;
+    }
+    // SAFETY: see above.
+    unsafe { preference.cast::<u64>().write(value.cast::<u64>().read()) };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtMatmulAlgoGetHeuristic(
+    _handle: *mut c_void,
+    _desc: *mut c_void,
+    _a: *mut c_void,
+    _b: *mut c_void,
+    _c: *mut c_void,
+    _d: *mut c_void,
+    preference: *mut c_void,
+    wanted: c_int,
+    found: *mut Found,
+    count: *mut c_int,
+) -> c_int {
+    // SAFETY: see above.
+    let allowed = unsafe { *preference.cast::<u64>() };
+    if wanted < 2 || allowed < WORKSPACE_BYTES as u64 {
+        return INVALID;
+    }
+    let made = |state| Found {
+        algorithm: ALGORITHM,
+        workspace_bytes: WORKSPACE_BYTES,
+        state,
+        waves: 1.0,
+        reserved: [0; 4],
+    };
+    // The first does not serve.
+    // SAFETY: see above.
+    unsafe {
+        found.write(made(INVALID));
+        found.add(1).write(made(0));
+        *count = 2;
+    }
+    0
+}
+
+/// One matrix of a batch.
+#[derive(Clone, Copy)]
+struct Matrix {
+    at: *mut f32,
+    leading: i64,
+    transposed: bool,
+}
+
+impl Matrix {
+    /// # Safety
+    /// The element is inside.
+    unsafe fn get(self, row: u64, column: u64) -> *mut f32 {
+        let (row, column) = if self.transposed { (column, row) } else { (row, column) };
+        // SAFETY: as promised.
+        unsafe { self.at.offset((row as i64 + column as i64 * self.leading) as isize) }
+    }
+}
+
+/// # Safety
+/// The matrices are as large as said.
+unsafe fn multiply([m, n, k]: [u64; 3], x: Matrix, y: Matrix, d: Matrix) {
+    for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+        // SAFETY: as promised.
+        unsafe { *d.get(row, column) = (0..k).map(|depth| *x.get(row, depth) * *y.get(depth, column)).sum() };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipblasLtMatmul(
+    handle: *mut c_void,
+    desc: *mut c_void,
+    alpha: *const f32,
+    x: *mut f32,
+    x_layout: *mut c_void,
+    y: *mut f32,
+    y_layout: *mut c_void,
+    beta: *const f32,
+    c: *mut f32,
+    _c_layout: *mut c_void,
+    d: *mut f32,
+    d_layout: *mut c_void,
+    algorithm: *const [u64; 3],
+    workspace: *mut u8,
+    workspace_bytes: usize,
+    stream: *mut c_void,
+) -> c_int {
+    // SAFETY: see above.
+    let ([x_op, y_op], scales, chosen) = unsafe { (*desc.cast::<[i32; 2]>(), [*alpha, *beta], *algorithm) };
+    let expected = handle.addr() == 0x17 && stream.addr() == STREAM && chosen == ALGORITHM && c == d;
+    if !expected || scales != [1.0, 0.0] || workspace_bytes != WORKSPACE_BYTES {
+        return INVALID;
+    }
+    // SAFETY: see above.
+    unsafe { workspace.write_bytes(0x5a, workspace_bytes) };
+    // SAFETY: see above.
+    let [x_layout, y_layout, d_layout] =
+        [x_layout, y_layout, d_layout].map(|layout| unsafe { *layout.cast::<Layout>() });
+    let k = if x_op == TRANSPOSE { x_layout.rows } else { x_layout.columns };
+    for batch in 0..i64::from(d_layout.batches) {
+        let matrix = |at: *mut f32, layout: Layout, op: c_int| Matrix {
+            at: at.wrapping_offset((batch * layout.stride) as isize),
+            leading: layout.leading,
+            transposed: op == TRANSPOSE,
+        };
+        let size = [d_layout.rows, d_layout.columns, k];
+        // SAFETY: see above.
+        unsafe { multiply(size, matrix(x, x_layout, x_op), matrix(y, y_layout, y_op), matrix(d, d_layout, 0)) };
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rocblas_get_version_string(text: *mut c_char, bytes: usize) -> c_int {
+    let version = c"4.4.0.fake";
+    if bytes <= version.count_bytes() {
+        return INVALID;
+    }
+    // SAFETY: see above.
+    unsafe { version.as_ptr().copy_to_nonoverlapping(text, version.count_bytes() + 1) };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rocblas_create_handle(handle: *mut *mut c_void) -> c_int {
+    // SAFETY: see above.
+    unsafe { *handle = std::ptr::without_provenance_mut(0x18) };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn rocblas_set_stream(_handle: *mut c_void, stream: *mut c_void) -> c_int {
+    if stream.addr() == STREAM { 0 } else { INVALID }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn rocblas_set_atomics_mode(_handle: *mut c_void, mode: c_int) -> c_int {
+    if mode == 0 { 0 } else { INVALID }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn rocblas_set_workspace(_handle: *mut c_void, address: *mut c_void, bytes: usize) -> c_int {
+    if address.is_null() || bytes == 0 { INVALID } else { 0 }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rocblas_gemm_strided_batched_ex(
+    handle: *mut c_void,
+    x_op: c_int,
+    y_op: c_int,
+    m: c_int,
+    n: c_int,
+    k: c_int,
+    alpha: *const f32,
+    x: *mut f32,
+    x_type: c_int,
+    x_leading: c_int,
+    x_stride: i64,
+    y: *mut f32,
+    y_type: c_int,
+    y_leading: c_int,
+    y_stride: i64,
+    beta: *const f32,
+    c: *mut f32,
+    c_type: c_int,
+    _c_leading: c_int,
+    _c_stride: i64,
+    d: *mut f32,
+    d_type: c_int,
+    d_leading: c_int,
+    d_stride: i64,
+    batches: c_int,
+    compute: c_int,
+    algorithm: c_int,
+    _solution: i32,
+    _flags: u32,
+) -> c_int {
+    let types = [x_type, y_type, c_type, d_type, compute] == [ROCBLAS_F32; 5];
+    // SAFETY: see above.
+    let scales = unsafe { [*alpha, *beta] };
+    if handle.addr() != 0x18 || !types || scales != [1.0, 0.0] || c != d || algorithm != 0 {
+        return INVALID;
+    }
+    for batch in 0..i64::from(batches) {
+        let matrix = |at: *mut f32, leading: c_int, stride: i64, op: c_int| Matrix {
+            at: at.wrapping_offset((batch * stride) as isize),
+            leading: i64::from(leading),
+            transposed: op == TRANSPOSE,
+        };
+        let (x, y) = (matrix(x, x_leading, x_stride, x_op), matrix(y, y_leading, y_stride, y_op));
+        // SAFETY: see above.
+        unsafe { multiply([m as u64, n as u64, k as u64], x, y, matrix(d, d_leading, d_stride, 0)) };
+    }
+    0
+}

@@ -1,0 +1,201 @@
+//! Which of the tilings a product takes, and whether it goes to the vendor's library instead: the heuristic for what has no row
+//! in a tuning table.
+//!
+//! The choice is by shape, element type and device alone. Among our tilings it changes no bit of the result.
+
+use rocfire_arch::{Arch, Family, Matrix};
+use rocfire_hal::DType;
+
+use super::gemm::chunk_of;
+use super::tiling::{TILINGS, Tiling, Unit};
+
+/// SIMD units of a compute unit.
+pub(crate) const SIMDS: usize = 4;
+
+/// What the choice needs to know of the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    /// Workgroups of one wave that run at the same time.
+    pub slots: usize,
+    /// Whether the waves of a workgroup share one slot (an emulated device runs a workgroup on one host thread).
+    pub waves_share: bool,
+}
+
+/// On an emulated device, cost of loading one row or column of a tile, in products of one element pair: an element that is
+/// loaded is moved to LDS and read back, which is a few instructions against 1/32 of a matrix instruction. Chosen so that a
+/// 128 x 96 tile wins over three 128 x 32 ones and loses to them where two thirds of it would be padding.
+const EMULATED_EDGE_COST: usize = 6;
+
+/// What the dispatch decides.
+pub(crate) struct Decision {
+    pub unit: Unit,
+    pub tiling: Tiling,
+    /// Whether each chunk of K is a workgroup's of its own.
+    pub sliced: bool,
+}
+
+/// The tiling with the least modelled time, and slices of K where its tiles leave half the device idle.
+pub(crate) fn decide(unit: Unit, dtype: DType, machine: Machine, [m, n, k]: [usize; 3], batches: usize) -> Decision {
+    let tiling = choose(unit, dtype, [m, n], batches, machine);
+    Decision { unit, tiling, sliced: is_sliced(&tiling, machine, [m, n, k], batches) }
+}
+
+/// Whether K is cut: it has several chunks, and whole products leave half of the device idle.
+pub(crate) fn is_sliced(tiling: &Tiling, machine: Machine, [m, n, k]: [usize; 3], batches: usize) -> bool {
+    let [rows, cols] = tiling.block();
+    let idle = m.div_ceil(rows) * n.div_ceil(cols) * batches * 2 <= machine.slots && !machine.waves_share;
+    idle && k > chunk_of(k)
+}
+
+/// The tiling with the least modelled time.
+pub(crate) fn choose(unit: Unit, dtype: DType, size: [usize; 2], batches: usize, machine: Machine) -> Tiling {
+    let eligible = TILINGS.iter().filter(|tiling| tiling.serves(unit));
+    let time = |tiling: &&Tiling| modelled(tiling, unit, dtype, size, batches, machine).time;
+    *eligible.min_by_key(time).expect("every type has a matrix tiling of size 16 and the plain one")
+}
+
+/// What a tiling comes to, per element of K.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Modelled {
+    /// Workgroups that one compute unit gets after another, those that run beside each other counted once.
+    pub rounds: usize,
+    /// Products that the matrix unit computes for a workgroup.
+    pub products: usize,
+    /// What LDS moves for it, in products that the unit computes in that time.
+    pub lds: usize,
+    /// All rounds, for comparison.
+    pub time: usize,
+}
+
+/// The model: workgroups go round by round over the SIMD units. In a round the matrix unit computes the tile's products while LDS
+/// takes in the tile's rows and columns and gives every wave those of its part; the slower of the two hides half of the other.
+/// A tile of 64 x 64 on an MI300X so needs 6144 against 4096, and loses to one of 128 x 128 with 12288 against 16384, though its
+/// last round is fuller.
+pub(crate) fn modelled(
+    tiling: &Tiling,
+    unit: Unit,
+    dtype: DType,
+    size: [usize; 2],
+    batches: usize,
+    machine: Machine,
+) -> Modelled {
+    let block = tiling.block();
+    let blocks = size[0].div_ceil(block[0]) * size[1].div_ceil(block[1]) * batches;
+    let products = block[0] * block[1];
+    let edges = block[0] + block[1];
+    if machine.waves_share {
+        let rounds = blocks.div_ceil(machine.slots);
+        let lds = EMULATED_EDGE_COST * edges;
+        return Modelled { rounds, products, lds, time: rounds * (products + lds) };
+    }
+    let waves = match tiling.matrix_size {
+        0 => [SIMDS, 1],
+        _ => tiling.waves.map(usize::from),
+    };
+    // A row of waves reads the same columns, each wave for itself.
+    let read = if tiling.matrix_size == 0 { edges } else { block[0] * waves[1] + block[1] * waves[0] };
+    let rate = unit.rate;
+    let lds = (read + edges) * dtype.size_bytes() * rate.pairs as usize / rate.lds_bytes as usize;
+    let rounds = (blocks * waves[0] * waves[1]).div_ceil(machine.slots);
+    let work = products.max(lds) + products.min(lds) / 2;
+    Modelled { rounds, products, lds, time: rounds * work * SIMDS / (waves[0] * waves[1]) }
+}
+
+/// Least rows and columns of a product that goes to the vendor's library: thinner ones are limited by reading one operand, where
+/// our narrow tiles are as fast or faster.
+const VENDOR_LINES: usize = 64;
+/// Least products of one element pair, all batches together: below, a launch takes longer than the work.
+const VENDOR_PAIRS: usize = 1 << 26;
+
+/// Whether a product of this size goes to the vendor's library where there is one and nothing is tuned.
+pub(crate) fn vendor_pays(arch: Arch, dtype: DType, [m, n, k]: [usize; 3], batches: usize) -> bool {
+    let info = arch.info();
+    let has_kernels = match dtype {
+        DType::F16 | DType::BF16 => info.matrix != Matrix::None,
+        DType::F32 => true,
+        // rocBLAS computes in f64 everywhere, but only some units do so in tiles.
+        DType::F64 => matches!(info.matrix, Matrix::Mfma(2..) | Matrix::MmaSync) && info.family != Family::Ada,
+        // Only i32 sums are the library's, and i8 results are ours.
+        DType::I8 => false,
+        DType::I64 | DType::I32 | DType::I16 | DType::U64 | DType::U32 | DType::U16 | DType::U8 | DType::Bool => false,
+    };
+    let pairs = m.saturating_mul(n).saturating_mul(k).saturating_mul(batches);
+    has_kernels && m.min(n) >= VENDOR_LINES && pairs >= VENDOR_PAIRS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMULATED: Machine = Machine { slots: 4, waves_share: true };
+    const MI300X: Machine = Machine { slots: 304 * SIMDS, waves_share: false };
+
+    fn unit(arch: &str, dtype: DType) -> Unit {
+        Unit::of(Arch::parse(arch).unwrap().info(), dtype)
+    }
+
+    fn block(arch: &str, dtype: DType, size: [usize; 2], machine: Machine) -> [usize; 2] {
+        choose(unit(arch, dtype), dtype, size, 1, machine).block()
+    }
+
+    #[test]
+    fn width_of_a_transformer_is_cut_without_padding() {
+        let [_, cols] = block("gfx942", DType::F16, [1024, 288], EMULATED);
+        assert_eq!(288 % cols, 0, "{cols}");
+    }
+
+    #[test]
+    fn large_products_take_large_tiles_on_a_large_device() {
+        for size in [4096, 8192, 16384] {
+            assert_eq!(block("gfx942", DType::BF16, [size, size], MI300X), [128, 128], "{size}");
+        }
+    }
+
+    #[test]
+    fn small_tiles_are_known_to_be_bound_by_lds() {
+        let unit = unit("gfx942", DType::BF16);
+        let of = |block: [usize; 2]| {
+            let tiling = TILINGS.iter().find(|tiling| tiling.block() == block && tiling.serves(unit)).unwrap();
+            modelled(tiling, unit, DType::BF16, [4096, 4096], 1, MI300X)
+        };
+        let (small, large) = (of([64, 64]), of([128, 128]));
+        assert_eq!((small.products, small.lds), (4096, 6144));
+        assert_eq!((large.products, large.lds), (16384, 12288));
+        assert!(small.rounds < 4 * large.rounds, "its last round is fuller: {small:?} {large:?}");
+        assert!(small.time > large.time, "{small:?} {large:?}");
+    }
+
+    #[test]
+    fn a_single_row_takes_a_narrow_tile() {
+        assert_eq!(block("gfx942", DType::F16, [1, 4096], EMULATED)[0], 16);
+        let h200 = Machine { slots: 132 * SIMDS, waves_share: false };
+        assert_eq!(block("sm_90", DType::BF16, [1, 14336], h200)[0], 16);
+        assert_eq!(block("sm_90", DType::BF16, [16, 14336], h200)[0], 16);
+    }
+
+    #[test]
+    fn a_tiling_has_no_larger_product_than_the_matrix_unit() {
+        for (arch, expected) in [("gfx1030", 0), ("gfx1100", 16), ("gfx1201", 16)] {
+            let unit = unit(arch, DType::F16);
+            assert_eq!(choose(unit, DType::F16, [100, 100], 3, MI300X).matrix_size, expected);
+        }
+    }
+
+    #[test]
+    fn thin_small_and_odd_products_stay_with_us() {
+        let arch = |name| Arch::parse(name).unwrap();
+        assert!(vendor_pays(arch("sm_90"), DType::F16, [1024; 3], 1));
+        assert!(vendor_pays(arch("gfx942"), DType::BF16, [4096; 3], 1));
+        for (dtype, size) in [
+            (DType::BF16, [16, 14336, 4096]),
+            (DType::BF16, [14336, 1, 4096]),
+            (DType::BF16, [128, 128, 128]),
+            (DType::I8, [4096; 3]),
+            (DType::I32, [4096; 3]),
+        ] {
+            assert!(!vendor_pays(arch("sm_90"), dtype, size, 1), "{dtype} {size:?}");
+        }
+        assert!(!vendor_pays(arch("gfx1030"), DType::F16, [4096; 3], 1), "no matrix unit of the type");
+        assert!(vendor_pays(arch("sm_90"), DType::F32, [256, 256, 64], 16), "batches count");
+    }
+}

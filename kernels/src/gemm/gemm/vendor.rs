@@ -1,0 +1,182 @@
+//! Products that go to the vendor's library: which, and how they are described to it.
+
+use rocfire_hal::vendor::{Operand as Described, Plan, Product as Whole, VendorLaunch, alignment_of};
+use rocfire_hal::{Buffer, DriverKind};
+
+use super::{OP, Operand, Product};
+use crate::Result;
+use crate::gemm::choice::vendor_pays;
+
+impl Product<'_> {
+    /// The library's plan for this product where the heuristic sends it there: large enough, and the bits may be the library's.
+    /// What is tuned decides in a deterministic run, since only there repeats were compared.
+    pub(super) fn preferred_plan(&self) -> Option<Plan> {
+        let device = self.stream.device();
+        let is_real = matches!(device.id().driver(), DriverKind::Hip | DriverKind::Cuda);
+        let batches = self.extents.iter().product();
+        let pays = vendor_pays(device.arch(), self.input, [self.m, self.n, self.k], batches);
+        (is_real && pays && !device.deterministic()).then(|| self.plan(0)).flatten()
+    }
+
+    /// The library's plan number `choice`; `None` where there is no library, or it cannot do this product.
+    pub(super) fn plan(&self, choice: usize) -> Option<Plan> {
+        let (whole, _) = self.described()?;
+        self.stream.device().vendor_plan(&whole, choice)
+    }
+
+    /// Multiplies by a plan.
+    pub(super) fn multiply_by(&self, plan: &Plan) -> Result<()> {
+        let (_, swapped) = self.described().expect("what was planned was described");
+        let device = self.stream.device();
+        let workspace = match plan.workspace_bytes() {
+            0 => None,
+            bytes => Some(Buffer::new(&device, bytes)?),
+        };
+        let batches: usize = self.extents.iter().product();
+        let shape = [batches, self.m, self.n, self.k];
+        let (a, b) = if swapped { (&self.b, &self.a) } else { (&self.a, &self.b) };
+        let launch = VendorLaunch {
+            label: OP,
+            a: a.address,
+            b: b.address,
+            c: self.c.address,
+            output: self.c_buffer,
+            workspace: workspace.as_ref(),
+            work: self.work(&shape),
+        };
+        // SAFETY:
+        // - The plan is for this product's description, whose shapes and strides are those of checked views, each inside its
+        //   buffer, and whose alignment is that of these addresses; C is in `c_buffer`, apart from A and B.
+        unsafe { self.stream.launch_vendor(plan, &launch)? };
+        Ok(())
+    }
+
+    /// The product as libraries take it, and whether it is the transposed one, with the operands exchanged: C is then stored by
+    /// columns. `None` for what they cannot express: an operand without a contiguous axis, or read backwards, more than one
+    /// batch axis, an epilogue.
+    fn described(&self) -> Option<(Whole, bool)> {
+        if self.tail.is_some() || self.axes > 1 || self.k == 0 {
+            return None;
+        }
+        let rows_lie = self.c.depth == 1 || self.n == 1;
+        let swapped = !rows_lie;
+        let turned = Operand { line: self.c.depth, depth: self.c.line, ..self.c };
+        let ([a, b, c], [m, n]) = match swapped {
+            false => ([&self.a, &self.b, &self.c], [self.m, self.n]),
+            true => ([&self.b, &self.a, &turned], [self.n, self.m]),
+        };
+        let batches = self.extents[0];
+        let along_k = |operand: &Operand, lines: usize| {
+            if operand.depth == 1 || self.k == 1 && operand.line != 1 {
+                describe(operand, true, [operand.line, lines as i64], self.k, batches)
+            } else if operand.line == 1 || lines == 1 {
+                describe(operand, false, [operand.depth, self.k as i64], lines, batches)
+            } else {
+                None
+            }
+        };
+        let (a, b) = (along_k(a, m)?, along_k(b, n)?);
+        if c.depth != 1 && n > 1 {
+            return None;
+        }
+        let c = describe(c, false, [c.line, m as i64], n, batches)?;
+        let whole = Whole { input: self.input, output: self.output, m, n, k: self.k, batches, a, b, c };
+        Some((whole, swapped))
+    }
+}
+
+/// An operand whose runs of `run` contiguous elements are `leading` apart, `count` of them; `None` where they overlap or run
+/// backwards.
+fn describe(
+    operand: &Operand,
+    along_k: bool,
+    [leading, count]: [i64; 2],
+    run: usize,
+    batches: usize,
+) -> Option<Described> {
+    // A single run has no stride of its own.
+    let leading = if count == 1 { run as i64 } else { leading };
+    let batch_stride = if batches == 1 { 0 } else { operand.batch[0] };
+    let fits = leading >= run as i64 && batch_stride >= 0;
+    let alignment_bytes = alignment_of(operand.address);
+    fits.then_some(Described { leading, along_k, batch_stride, alignment_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use rocfire_hal::{DType, Layout, Tensor};
+
+    use super::*;
+    use crate::testing::device;
+
+    /// What a product of these layouts is described as; shapes are `[.., rows, cols]`, `true` for stored transposed.
+    fn described(a: (&[usize], bool), b: (&[usize], bool), c: (&[usize], bool)) -> Option<(Whole, bool)> {
+        let device = device();
+        let tensor = |(shape, turned): (&[usize], bool)| {
+            let rank = shape.len();
+            let mut stored = shape.to_vec();
+            if turned {
+                stored.swap(rank - 2, rank - 1);
+            }
+            let tensor = Tensor::empty(&device, &stored, DType::F16).unwrap();
+            let layout =
+                if turned { tensor.layout().swap(rank - 2, rank - 1).unwrap() } else { *tensor.layout() };
+            (tensor, layout)
+        };
+        let ((a, a_layout), (b, b_layout), (c, c_layout)) = (tensor(a), tensor(b), tensor(c));
+        fn view(tensor: &Tensor, layout: Layout) -> rocfire_hal::View<'_> {
+            tensor.view().with_layout(layout).unwrap()
+        }
+        let product = Product::new(device.stream(), view(&a, a_layout), view(&b, b_layout), view(&c, c_layout), None);
+        product.described()
+    }
+
+    #[test]
+    fn every_way_of_storing_is_described_without_a_copy() {
+        let (plain, turned) = (false, true);
+        for (a_turned, b_turned) in [(plain, plain), (plain, turned), (turned, plain), (turned, turned)] {
+            let (whole, swapped) = described((&[3, 5], a_turned), (&[5, 7], b_turned), (&[3, 7], plain)).unwrap();
+            assert_eq!((whole.m, whole.n, whole.k, swapped), (3, 7, 5, false));
+            assert_eq!((whole.a.along_k, whole.a.leading), (!a_turned, if a_turned { 3 } else { 5 }));
+            assert_eq!((whole.b.along_k, whole.b.leading), (b_turned, if b_turned { 5 } else { 7 }));
+            assert_eq!(whole.c.leading, 7);
+        }
+    }
+
+    #[test]
+    fn a_result_stored_by_columns_is_the_transposed_product() {
+        let (whole, swapped) = described((&[3, 5], false), (&[5, 7], false), (&[3, 7], true)).unwrap();
+        assert_eq!((whole.m, whole.n, whole.k, swapped), (7, 3, 5, true));
+        assert_eq!((whole.a.along_k, whole.a.leading), (false, 7), "the factor that comes first is B");
+        assert_eq!((whole.b.along_k, whole.b.leading), (true, 5));
+        assert_eq!(whole.c.leading, 3);
+    }
+
+    #[test]
+    fn batches_have_one_stride_and_a_shared_factor_none() {
+        let (whole, _) = described((&[4, 3, 5], false), (&[4, 5, 7], false), (&[4, 3, 7], false)).unwrap();
+        let strides = [whole.a, whole.b, whole.c].map(|operand| operand.batch_stride);
+        assert_eq!((whole.batches, strides), (4, [15, 35, 21]));
+        let (whole, _) = described((&[1, 3, 5], false), (&[4, 5, 7], false), (&[4, 3, 7], false)).unwrap();
+        assert_eq!((whole.batches, whole.a.batch_stride), (4, 0));
+        // A batch over one B is one larger product.
+        let (whole, _) = described((&[4, 3, 5], false), (&[5, 7], false), (&[4, 3, 7], false)).unwrap();
+        assert_eq!((whole.batches, whole.m), (1, 12));
+    }
+
+    #[test]
+    fn what_libraries_cannot_express_is_not_described() {
+        assert!(described((&[2, 1, 3, 5], false), (&[1, 4, 5, 7], false), (&[2, 4, 3, 7], false)).is_none());
+        assert!(described((&[3, 0], false), (&[0, 7], false), (&[3, 7], false)).is_none());
+    }
+
+    #[test]
+    fn single_rows_and_columns_have_no_stride_to_go_wrong() {
+        let (whole, _) = described((&[1, 5], true), (&[5, 7], false), (&[1, 7], false)).unwrap();
+        assert!(whole.a.leading >= if whole.a.along_k { 5 } else { 1 });
+        let (whole, _) = described((&[3, 1], false), (&[1, 7], false), (&[3, 7], false)).unwrap();
+        assert_eq!((whole.k, whole.b.along_k, whole.b.leading), (1, false, 7));
+        let (whole, _) = described((&[3, 5], false), (&[5, 1], false), (&[3, 1], false)).unwrap();
+        assert_eq!((whole.n, whole.c.leading), (1, 1));
+    }
+}
