@@ -1,131 +1,492 @@
-//! The launchers that Candle calls as C functions: quantised products and mixtures of experts.
+//! The launchers that Candle calls as C functions: products with quantised weights, mixtures of experts.
 //!
-//! They return nothing, so what fails is kept for the next call on the device that can return an error.
-
-#![allow(non_snake_case)] // Candle's names.
+//! They return nothing, so what fails is kept and told by the next call on the device that can return an error. Addresses are
+//! looked up in the device's memory before anything is launched: one that leads nowhere, or to less than the sizes say, is
+//! such a failure. The stream is the number that `CudaStream::cu_stream` gave.
 
 use core::ffi::c_void;
 
-use cudarc::driver::DriverError;
+use cudarc::driver::{DriverError, LaunchConfig};
 use cudarc::rocfire::Call;
+use rocfire_hal::{Buffer, DType};
 
-/// Keeps that a launcher is not there, for the next call on its stream.
-fn refuse(name: &str, stream: *mut c_void) {
-    if let Some(call) = Call::on(stream.cast()) {
-        call.record::<()>(Err(DriverError::new(format!("candle-kernels has no launcher `{name}`"))));
+use crate::family::quantized::{self, Gguf, TYPES};
+use crate::product::{Product, int};
+use crate::run::{self, Args, Use};
+
+type Result<T = ()> = std::result::Result<T, DriverError>;
+
+/// An element type of activations: Candle's word, the name in device code, bytes.
+#[derive(Clone, Copy)]
+struct Element {
+    device: &'static str,
+    bytes: u64,
+}
+
+const F32: Element = Element { device: "float", bytes: 4 };
+const F16: Element = Element { device: "f16", bytes: 2 };
+const BF16: Element = Element { device: "bf16", bytes: 2 };
+
+/// Runs a launcher on the stream that Candle gave, and keeps what fails.
+fn on_stream(name: &str, stream: *mut c_void, launch: impl FnOnce(&Call) -> Result) {
+    match Call::on(stream.cast()) {
+        Some(call) => call.record(launch(&call).map_err(|error| DriverError::new(format!("{name}: {error}")))),
+        // Without a stream there is no device to keep the failure for.
+        None => eprintln!("rocfire: {name}: {stream:p} is no stream of a live device; nothing was launched"),
     }
 }
 
-macro_rules! refused {
-    ($($name:ident($($argument:ident: $kind:ty),*);)*) => {
+/// The memory behind an address, of which so many bytes are used.
+fn memory(call: &Call, what: &str, address: u64, bytes: u64) -> Result<Buffer> {
+    let (buffer, first) = call.memory(what, address)?;
+    if buffer.bytes() - first < bytes {
+        let got = buffer.bytes() - first;
+        return Err(DriverError::new(format!("{what} must have {bytes} bytes from {address:#x}, got {got}")));
+    }
+    Ok(buffer)
+}
+
+/// A count of Candle's, which must not be negative.
+fn count(what: &str, value: i64) -> Result<usize> {
+    usize::try_from(value).map_err(|_| DriverError::new(format!("{what} must be 0 or more, got {value}")))
+}
+
+/// Bytes of a row of int8 activations: 36 per 32 codes.
+fn activation_bytes(padded: usize) -> usize {
+    padded / 32 * 36
+}
+
+/// Rows of `columns` elements as int8, `padded` codes each.
+fn quantise(call: &Call, from: Element, x: u64, to: u64, columns: usize, padded: usize, rows: usize) -> Result {
+    if rows == 0 || padded == 0 {
+        return Ok(());
+    }
+    memory(call, "x", x, (rows * columns) as u64 * from.bytes)?;
+    let out = memory(call, "vy", to, (rows * activation_bytes(padded)) as u64)?;
+    let key = (Use::Quantise, "", from.device, 0);
+    let source = run::source(key, || quantized::quantise_from(from.device));
+    // Rows beyond what the second axis of a grid holds on every card are launches more.
+    const ROWS_MAX: usize = 65535;
+    for first in (0..rows).step_by(ROWS_MAX) {
+        let rows = ROWS_MAX.min(rows - first);
+        let grid_dim = (padded.div_ceil(256) as u32, rows as u32, 1);
+        let config = LaunchConfig { grid_dim, block_dim: (256, 1, 1), shared_mem_bytes: 0 };
+        let args = Args::new().word(x + (first * columns) as u64 * from.bytes);
+        let args = args.word(to + (first * activation_bytes(padded)) as u64).int(int(columns)?).int(int(padded)?);
+        // SAFETY:
+        // - the arguments are those of quantise.hip; both ranges were looked up above (1).
+        // - the output is named (2).
+        unsafe { run::launch(call.stream(), key, source, config, &args, &[&out])? };
+    }
+    Ok(())
+}
+
+/// What the mat-vec launchers are called with.
+struct MatVec {
+    weights: u64,
+    x: u64,
+    out: u64,
+    columns: i32,
+    outputs: i32,
+    /// Blocks of 32 codes of a row of activations.
+    x_stride: i32,
+    out_stride: i32,
+    rows: i32,
+}
+
+/// The most rows that a mat-vec takes.
+const MAT_VEC_ROWS: usize = 8;
+
+fn mat_vec(call: &Call, gguf: Gguf, to: Element, given: &MatVec) -> Result {
+    let columns = count("ncols_x", given.columns.into())?;
+    let outputs = count("nrows_x", given.outputs.into())?;
+    let padded = 32 * count("stride_col_y", given.x_stride.into())?;
+    let stride = count("stride_col_dst", given.out_stride.into())?;
+    let rows = count("b_size", given.rows.into())?;
+    if rows == 0 || outputs == 0 {
+        return Ok(());
+    }
+    if rows > MAT_VEC_ROWS || columns % gguf.size != 0 || padded < columns {
+        let sizes = format!("{rows} rows of {columns} columns in {padded} codes");
+        return Err(DriverError::new(format!(
+            "b_size must be 1 to 8, columns whole blocks that codes cover, got {sizes}"
+        )));
+    }
+    memory(call, "vx", given.weights, (outputs * (columns / gguf.size) * gguf.bytes) as u64)?;
+    memory(call, "vy", given.x, (rows * activation_bytes(padded)) as u64)?;
+    let out = memory(call, "dst", given.out, ((rows - 1) * stride + outputs) as u64 * to.bytes)?;
+    let key = (Use::MatVec, gguf.name, to.device, rows);
+    let source = run::source(key, || quantized::mat_vec_of(gguf, to.device, &rows.to_string()));
+    let args = Args::new().word(given.weights).word(given.x).word(given.out);
+    let args = args.int(given.columns).int(given.outputs).int(int(padded)?).int(given.out_stride);
+    // SAFETY:
+    // - the arguments are those of mat_vec.hip, kind 0; the three ranges were looked up above (1).
+    // - the output is named (2).
+    unsafe { run::launch(call.stream(), key, source, quantized::mat_vec_grid(outputs as u64), &args, &[&out]) }
+}
+
+macro_rules! mat_vec_launchers {
+    ($($name:ident $at:literal $element:ident,)*) => {
         $(
-            #[doc = concat!("Candle's `", stringify!($name), "`.")]
+            /// Rows of int8 activations (1 to 8) times quantised weights.
             ///
             /// # Safety
-            /// - `stream` is the number of a live stream.
-            #[allow(clippy::too_many_arguments)] // Candle's signature.
-            pub unsafe extern "C" fn $name($($argument: $kind,)* stream: *mut c_void) {
-                $(let _ = $argument;)*
-                refuse(stringify!($name), stream);
+            /// None beyond the addresses' being of the stream's device: they are looked up.
+            #[allow(clippy::too_many_arguments, reason = "Candle's signature")]
+            pub unsafe extern "C" fn $name(
+                vx: *const c_void,
+                vy: *const c_void,
+                dst: *mut c_void,
+                ncols_x: i32,
+                nrows_x: i32,
+                stride_col_y: i32,
+                stride_col_dst: i32,
+                b_size: i32,
+                stream: *mut c_void,
+            ) {
+                let given = MatVec {
+                    weights: vx as u64,
+                    x: vy as u64,
+                    out: dst as u64,
+                    columns: ncols_x,
+                    outputs: nrows_x,
+                    x_stride: stride_col_y,
+                    out_stride: stride_col_dst,
+                    rows: b_size,
+                };
+                on_stream(stringify!($name), stream, |call| mat_vec(call, TYPES[$at], $element, &given));
             }
         )*
     };
 }
 
-macro_rules! mmvq {
-    ($($name:ident)*) => {
-        refused! {
-            $($name(vx: *const c_void, vy: *const c_void, dst: *mut c_void, ncols_x: i32, nrows_x: i32,
-                stride_col_y: i32, stride_col_dst: i32, b_size: i32);)*
-        }
-    };
+mat_vec_launchers! {
+    launch_mmvq_gguf_q4_0_bf16_plain 0 BF16, launch_mmvq_gguf_q4_0_f16_plain 0 F16, launch_mmvq_gguf_q4_0_f32_plain 0 F32,
+    launch_mmvq_gguf_q4_1_bf16_plain 1 BF16, launch_mmvq_gguf_q4_1_f16_plain 1 F16, launch_mmvq_gguf_q4_1_f32_plain 1 F32,
+    launch_mmvq_gguf_q5_0_bf16_plain 2 BF16, launch_mmvq_gguf_q5_0_f16_plain 2 F16, launch_mmvq_gguf_q5_0_f32_plain 2 F32,
+    launch_mmvq_gguf_q5_1_bf16_plain 3 BF16, launch_mmvq_gguf_q5_1_f16_plain 3 F16, launch_mmvq_gguf_q5_1_f32_plain 3 F32,
+    launch_mmvq_gguf_q8_0_bf16_plain 4 BF16, launch_mmvq_gguf_q8_0_f16_plain 4 F16, launch_mmvq_gguf_q8_0_f32_plain 4 F32,
+    launch_mmvq_gguf_q2_k_bf16_plain 5 BF16, launch_mmvq_gguf_q2_k_f16_plain 5 F16, launch_mmvq_gguf_q2_k_f32_plain 5 F32,
+    launch_mmvq_gguf_q3_k_bf16_plain 6 BF16, launch_mmvq_gguf_q3_k_f16_plain 6 F16, launch_mmvq_gguf_q3_k_f32_plain 6 F32,
+    launch_mmvq_gguf_q4_k_bf16_plain 7 BF16, launch_mmvq_gguf_q4_k_f16_plain 7 F16, launch_mmvq_gguf_q4_k_f32_plain 7 F32,
+    launch_mmvq_gguf_q5_k_bf16_plain 8 BF16, launch_mmvq_gguf_q5_k_f16_plain 8 F16, launch_mmvq_gguf_q5_k_f32_plain 8 F32,
+    launch_mmvq_gguf_q6_k_bf16_plain 9 BF16, launch_mmvq_gguf_q6_k_f16_plain 9 F16, launch_mmvq_gguf_q6_k_f32_plain 9 F32,
 }
 
-mmvq! {
-    launch_mmvq_gguf_q4_0_bf16_plain launch_mmvq_gguf_q4_1_bf16_plain launch_mmvq_gguf_q5_0_bf16_plain
-    launch_mmvq_gguf_q5_1_bf16_plain launch_mmvq_gguf_q8_0_bf16_plain launch_mmvq_gguf_q2_k_bf16_plain
-    launch_mmvq_gguf_q3_k_bf16_plain launch_mmvq_gguf_q4_k_bf16_plain launch_mmvq_gguf_q5_k_bf16_plain
-    launch_mmvq_gguf_q6_k_bf16_plain
-    launch_mmvq_gguf_q4_0_f16_plain launch_mmvq_gguf_q4_1_f16_plain launch_mmvq_gguf_q5_0_f16_plain
-    launch_mmvq_gguf_q5_1_f16_plain launch_mmvq_gguf_q8_0_f16_plain launch_mmvq_gguf_q2_k_f16_plain
-    launch_mmvq_gguf_q3_k_f16_plain launch_mmvq_gguf_q4_k_f16_plain launch_mmvq_gguf_q5_k_f16_plain
-    launch_mmvq_gguf_q6_k_f16_plain
-    launch_mmvq_gguf_q4_0_f32_plain launch_mmvq_gguf_q4_1_f32_plain launch_mmvq_gguf_q5_0_f32_plain
-    launch_mmvq_gguf_q5_1_f32_plain launch_mmvq_gguf_q8_0_f32_plain launch_mmvq_gguf_q2_k_f32_plain
-    launch_mmvq_gguf_q3_k_f32_plain launch_mmvq_gguf_q4_k_f32_plain launch_mmvq_gguf_q5_k_f32_plain
-    launch_mmvq_gguf_q6_k_f32_plain
-}
-
-refused! {
-    launch_mmvq_gguf_quantize_q8_1_bf16(x: *const c_void, vy: *mut c_void, kx: i32, kx_padded: i32, num_rows: i32);
-    launch_mmvq_gguf_quantize_q8_1_f16(x: *const c_void, vy: *mut c_void, kx: i32, kx_padded: i32, num_rows: i32);
-    launch_mmvq_gguf_quantize_q8_1_f32(x: *const c_void, vy: *mut c_void, kx: i32, kx_padded: i32, num_rows: i32);
-}
-
-macro_rules! mmq {
-    ($($quantize:ident)*; $($product:ident)*) => {
-        refused! {
-            $($quantize(x: *const c_void, ids: *const i32, vy: *mut c_void, type_x: i32, ne00: i64, s01: i64, s02: i64,
-                s03: i64, ne0: i64, ne1: i64, ne2: i64, ne3: i64);)*
-            $($product(tmp_fixup: *mut c_void, x: *const c_void, y: *const c_void, dst: *mut c_void, ncols_x: i64,
-                nrows_x: i64, ncols_y: i64, stride_row_x: i64, stride_col_dst: i64, cc: i32, nsm: i32, smpbo: i64,
-                warp_size: i32);)*
-        }
-    };
-}
-
-mmq! {
-    launch_mmq_quantize_q8_1_D4 launch_mmq_quantize_q8_1_DS4 launch_mmq_quantize_q8_1_D2S6;
-    launch_mmq_gguf_q4_0 launch_mmq_gguf_q4_1 launch_mmq_gguf_q5_0 launch_mmq_gguf_q5_1 launch_mmq_gguf_q8_0
-    launch_mmq_gguf_q2_k launch_mmq_gguf_q3_k launch_mmq_gguf_q4_k launch_mmq_gguf_q5_k launch_mmq_gguf_q6_k
-}
-
-macro_rules! moe {
-    ($($name:ident($($argument:ident: $kind:ty),*);)*) => {
+macro_rules! quantise_launchers {
+    ($($name:ident $element:ident,)*) => {
         $(
-            #[doc = concat!("Candle's `", stringify!($name), "`.")]
+            /// Rows of activations as int8 with a scale per 32, for a mat-vec.
             ///
             /// # Safety
-            /// - `stream` is the number of a live stream.
-            #[allow(clippy::too_many_arguments)] // Candle's signature.
-            pub unsafe extern "C" fn $name($($argument: $kind,)* stream: i64) {
-                $(let _ = $argument;)*
-                refuse(stringify!($name), stream as *mut c_void);
+            /// None beyond the addresses' being of the stream's device: they are looked up.
+            pub unsafe extern "C" fn $name(
+                x: *const c_void,
+                vy: *mut c_void,
+                kx: i32,
+                kx_padded: i32,
+                num_rows: i32,
+                stream: *mut c_void,
+            ) {
+                on_stream(stringify!($name), stream, |call| {
+                    let (columns, padded) = (count("kx", kx.into())?, count("kx_padded", kx_padded.into())?);
+                    quantise(call, $element, x as u64, vy as u64, columns, padded, count("num_rows", num_rows.into())?)
+                });
             }
         )*
     };
 }
 
-moe! {
-    moe_gemm_wmma(input: *const c_void, weights: *const c_void, sorted_token_ids: *const i32, expert_ids: *const i32,
-        topk_weights: *const f32, output: *mut c_void, expert_counts: *mut i32, expert_offsets: *mut i32,
-        num_experts: i32, topk: i32, size_m: i32, size_n: i32, size_k: i32, dtype: i32, is_prefill: bool);
-    moe_gemm_gguf(input: *const f32, weights: *const c_void, sorted_token_ids: *const i32, expert_ids: *const i32,
-        topk_weights: *const f32, output: *mut c_void, num_experts: i32, topk: i32, size_m: i32, size_n: i32,
-        size_k: i32, gguf_dtype: i32);
-    moe_gemm_gguf_prefill(input: *const c_void, weights: *const u8, sorted_token_ids: *const i32,
-        expert_ids: *const i32, topk_weights: *const f32, output: *mut c_void, num_experts: i32, topk: i32,
-        size_m: i32, size_n: i32, size_k: i32, input_dtype: i32, gguf_dtype: i32);
+quantise_launchers! {
+    launch_mmvq_gguf_quantize_q8_1_bf16 BF16,
+    launch_mmvq_gguf_quantize_q8_1_f16 F16,
+    launch_mmvq_gguf_quantize_q8_1_f32 F32,
 }
 
-/// Candle's `candle_launch_moe_align`: 1, which Candle reports, as the launcher is not there.
+/// Candle pads rows of activations to a multiple of this.
+const PADDING: usize = 512;
+
+macro_rules! quantise_rows_launchers {
+    ($($name:ident,)*) => {
+        $(
+            /// Rows of f32 activations as int8 with a scale per 32, for a product. The layouts that the names tell apart are
+            /// one here; Candle passes rows without gaps and no list of rows.
+            ///
+            /// # Safety
+            /// None beyond the addresses' being of the stream's device: they are looked up.
+            #[allow(non_snake_case, clippy::too_many_arguments, reason = "Candle's name and signature")]
+            pub unsafe extern "C" fn $name(
+                x: *const c_void,
+                ids: *const i32,
+                vy: *mut c_void,
+                _type_x: i32,
+                ne00: i64,
+                s01: i64,
+                _s02: i64,
+                _s03: i64,
+                ne0: i64,
+                ne1: i64,
+                ne2: i64,
+                ne3: i64,
+                stream: *mut c_void,
+            ) {
+                on_stream(stringify!($name), stream, |call| {
+                    if !ids.is_null() || s01 != ne00 || ne2 != 1 || ne3 != 1 {
+                        let got = format!("ids {ids:p}, rows of {ne00} at {s01}, {ne2} × {ne3} matrices");
+                        return Err(DriverError::new(format!("x must be one dense matrix without a list of rows, got {got}")));
+                    }
+                    let (columns, padded) = (count("ne00", ne00)?, count("ne0", ne0)?);
+                    quantise(call, F32, x as u64, vy as u64, columns, padded, count("ne1", ne1)?)
+                });
+            }
+        )*
+    };
+}
+
+quantise_rows_launchers! { launch_mmq_quantize_q8_1_D4, launch_mmq_quantize_q8_1_DS4, launch_mmq_quantize_q8_1_D2S6, }
+
+macro_rules! product_launchers {
+    ($($name:ident $at:literal,)*) => {
+        $(
+            /// Rows of int8 activations times quantised weights, as f32.
+            ///
+            /// # Safety
+            /// None beyond the addresses' being of the stream's device: they are looked up.
+            #[allow(clippy::too_many_arguments, reason = "Candle's signature")]
+            pub unsafe extern "C" fn $name(
+                _tmp_fixup: *mut c_void,
+                x: *const c_void,
+                y: *const c_void,
+                dst: *mut c_void,
+                ncols_x: i64,
+                nrows_x: i64,
+                ncols_y: i64,
+                _stride_row_x: i64,
+                stride_col_dst: i64,
+                _cc: i32,
+                _nsm: i32,
+                _smpbo: i64,
+                _warp_size: i32,
+                stream: *mut c_void,
+            ) {
+                on_stream(stringify!($name), stream, |call| {
+                    let (gguf, columns) = (TYPES[$at], count("ncols_x", ncols_x)?);
+                    let (outputs, rows) = (count("nrows_x", nrows_x)?, count("ncols_y", ncols_y)?);
+                    let padded = columns.next_multiple_of(PADDING);
+                    memory(call, "x", x as u64, (outputs * (columns / gguf.size) * gguf.bytes) as u64)?;
+                    memory(call, "y", y as u64, (rows * activation_bytes(padded)) as u64)?;
+                    let mut out = call.tensor("dst", dst as u64, &[rows, count("stride_col_dst", stride_col_dst)?], DType::F32)?;
+                    let (weights, x) = (x as u64, y as u64);
+                    Product { gguf, weights, x, columns, outputs, rows, padded }.run(call.stream(), &mut out)
+                });
+            }
+        )*
+    };
+}
+
+product_launchers! {
+    launch_mmq_gguf_q4_0 0,
+    launch_mmq_gguf_q4_1 1,
+    launch_mmq_gguf_q5_0 2,
+    launch_mmq_gguf_q5_1 3,
+    launch_mmq_gguf_q8_0 4,
+    launch_mmq_gguf_q2_k 5,
+    launch_mmq_gguf_q3_k 6,
+    launch_mmq_gguf_q4_k 7,
+    launch_mmq_gguf_q5_k 8,
+    launch_mmq_gguf_q6_k 9,
+}
+
+/// What the launchers of mixtures of experts are called with: `moe_gemm.hip` says what each is.
+struct Experts {
+    x: u64,
+    weights: u64,
+    tokens: u64,
+    experts: u64,
+    factors: u64,
+    out: u64,
+    all: i32,
+    top: i32,
+    count: i32,
+    outputs: i32,
+    columns: i32,
+}
+
+fn moe_gemm(call: &Call, gguf: Option<Gguf>, from: Element, to: Element, given: &Experts) -> Result {
+    let (all, tokens) = (count("num_experts", given.all.into())?, count("size_m", given.count.into())?);
+    let (outputs, columns) = (count("size_n", given.outputs.into())?, count("size_k", given.columns.into())?);
+    if tokens == 0 || outputs == 0 {
+        return Ok(());
+    }
+    let top = count("topk", given.top.into())?.max(1);
+    let rows = if given.factors == 0 { tokens.div_ceil(top) } else { tokens };
+    let line = gguf.map_or(columns as u64 * from.bytes, |gguf| (columns / gguf.size * gguf.bytes) as u64);
+    memory(call, "input", given.x, (rows * columns) as u64 * from.bytes)?;
+    memory(call, "weights", given.weights, (all * outputs) as u64 * line)?;
+    memory(call, "sorted_token_ids", given.tokens, 4 * tokens as u64)?;
+    memory(call, "expert_ids", given.experts, 4 * tokens as u64)?;
+    if given.factors != 0 {
+        memory(call, "topk_weights", given.factors, 4 * tokens as u64)?;
+    }
+    let out = memory(call, "output", given.out, (tokens * outputs) as u64 * to.bytes)?;
+    let key = (Use::Moe, gguf.map_or("dense", |gguf| gguf.name), from.device, to.bytes as usize);
+    let source = run::source(key, || quantized::moe_gemm(gguf, from.device, to.device));
+    // Tokens beyond what the second axis of a grid holds on every card are launches more; the list is walked, nothing else.
+    const TOKENS_MAX: usize = 65535;
+    for first in (0..tokens).step_by(TOKENS_MAX) {
+        let grid_dim = (outputs.div_ceil(4) as u32, TOKENS_MAX.min(tokens - first) as u32, 1);
+        let config = LaunchConfig { grid_dim, block_dim: (128, 1, 1), shared_mem_bytes: 0 };
+        let skipped = 4 * first as u64;
+        let args =
+            Args::new().word(given.x).word(given.weights).word(given.tokens + skipped).word(given.experts + skipped);
+        let args = args.word(given.factors).word(given.out).int(given.all).int(top as i32);
+        let args = args.int(given.count).int(given.outputs).int(given.columns);
+        // SAFETY:
+        // - the arguments are those of moe_gemm.hip; all ranges were looked up above, and the kernel passes over tokens and
+        //   experts that lie outside (1).
+        // - the output is named (2).
+        unsafe { run::launch(call.stream(), key, source, config, &args, &[&out])? };
+    }
+    Ok(())
+}
+
+/// The quantised type that Candle gives as a number.
+fn gguf_of(number: i32) -> Result<Gguf> {
+    let name = match number {
+        0 => "q8_0",
+        1 => "q4_k",
+        2 => "q2_k",
+        3 => "q3_k",
+        4 => "q5_k",
+        5 => "q6_k",
+        _ => return Err(DriverError::new(format!("gguf_dtype must be 0 to 5, got {number}"))),
+    };
+    Ok(Gguf::of(name))
+}
+
+/// The 16-bit type that Candle gives as a number.
+fn half_of(number: i32) -> Result<Element> {
+    match number {
+        0 => Ok(F16),
+        1 => Ok(BF16),
+        _ => Err(DriverError::new(format!("the input's type must be 0 (f16) or 1 (bf16), got {number}"))),
+    }
+}
+
+/// A mixture of experts with dense 16-bit weights.
 ///
 /// # Safety
-/// - `stream` is the number of a live stream.
-#[cfg(feature = "cutile")]
-#[allow(clippy::too_many_arguments)] // Candle's signature.
-pub unsafe extern "C" fn candle_launch_moe_align(
-    _topk_ids: *const i32,
-    _sorted_token_ids: *mut i32,
-    _expert_ids: *mut i32,
-    _num_tokens_post_pad: *mut i32,
-    _cumsum: *mut i32,
-    _num_experts: i32,
-    _block_size: i32,
-    _numel: i32,
-    _max_num_tokens_padded: i32,
-    stream: *mut c_void,
-) -> i32 {
-    refuse("candle_launch_moe_align", stream);
-    1
+/// None beyond the addresses' being of the stream's device: they are looked up.
+#[allow(clippy::too_many_arguments, reason = "Candle's signature")]
+pub unsafe extern "C" fn moe_gemm_wmma(
+    input: *const c_void,
+    weights: *const c_void,
+    sorted_token_ids: *const i32,
+    expert_ids: *const i32,
+    topk_weights: *const f32,
+    output: *mut c_void,
+    _expert_counts: *mut i32,
+    _expert_offsets: *mut i32,
+    num_experts: i32,
+    topk: i32,
+    size_m: i32,
+    size_n: i32,
+    size_k: i32,
+    dtype: i32,
+    _is_prefill: bool,
+    stream: i64,
+) {
+    let given = Experts {
+        x: input as u64,
+        weights: weights as u64,
+        tokens: sorted_token_ids as u64,
+        experts: expert_ids as u64,
+        factors: topk_weights as u64,
+        out: output as u64,
+        all: num_experts,
+        top: topk,
+        count: size_m,
+        outputs: size_n,
+        columns: size_k,
+    };
+    on_stream("moe_gemm_wmma", stream as *mut c_void, |call| {
+        let element = half_of(dtype)?;
+        moe_gemm(call, None, element, element, &given)
+    });
+}
+
+/// A mixture of experts with quantised weights and f32 activations.
+///
+/// # Safety
+/// None beyond the addresses' being of the stream's device: they are looked up.
+#[allow(clippy::too_many_arguments, reason = "Candle's signature")]
+pub unsafe extern "C" fn moe_gemm_gguf(
+    input: *const f32,
+    weights: *const c_void,
+    sorted_token_ids: *const i32,
+    expert_ids: *const i32,
+    topk_weights: *const f32,
+    output: *mut c_void,
+    num_experts: i32,
+    topk: i32,
+    size_m: i32,
+    size_n: i32,
+    size_k: i32,
+    gguf_dtype: i32,
+    stream: i64,
+) {
+    let given = Experts {
+        x: input as u64,
+        weights: weights as u64,
+        tokens: sorted_token_ids as u64,
+        experts: expert_ids as u64,
+        factors: topk_weights as u64,
+        out: output as u64,
+        all: num_experts,
+        top: topk,
+        count: size_m,
+        outputs: size_n,
+        columns: size_k,
+    };
+    let run = |call: &Call| moe_gemm(call, Some(gguf_of(gguf_dtype)?), F32, F32, &given);
+    on_stream("moe_gemm_gguf", stream as *mut c_void, run);
+}
+
+/// A mixture of experts with quantised weights and 16-bit activations.
+///
+/// # Safety
+/// None beyond the addresses' being of the stream's device: they are looked up.
+#[allow(clippy::too_many_arguments, reason = "Candle's signature")]
+pub unsafe extern "C" fn moe_gemm_gguf_prefill(
+    input: *const c_void,
+    weights: *const u8,
+    sorted_token_ids: *const i32,
+    expert_ids: *const i32,
+    topk_weights: *const f32,
+    output: *mut c_void,
+    num_experts: i32,
+    topk: i32,
+    size_m: i32,
+    size_n: i32,
+    size_k: i32,
+    input_dtype: i32,
+    gguf_dtype: i32,
+    stream: i64,
+) {
+    let given = Experts {
+        x: input as u64,
+        weights: weights as u64,
+        tokens: sorted_token_ids as u64,
+        experts: expert_ids as u64,
+        factors: topk_weights as u64,
+        out: output as u64,
+        all: num_experts,
+        top: topk,
+        count: size_m,
+        outputs: size_n,
+        columns: size_k,
+    };
+    on_stream("moe_gemm_gguf_prefill", stream as *mut c_void, |call| {
+        moe_gemm(call, Some(gguf_of(gguf_dtype)?), half_of(input_dtype)?, F32, &given)
+    });
 }

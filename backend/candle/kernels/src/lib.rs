@@ -1,41 +1,50 @@
-//! The kernels that Candle launches by name, as HIP.
+//! `candle-kernels` for `[patch.crates-io]`: the kernels that Candle launches by name, as HIP.
 //!
-//! This package takes the name `candle-kernels` by a patch, as `backend/candle/cudarc` takes `cudarc`. Candle asks for modules
-//! ([`Module`]) and, in them, for kernels by name; ours find a kernel's text and compile it when it is first asked for.
+//! Candle asks a module for a kernel by name (`DT7` and the like in `names.txt` stand for element types) and launches it with
+//! arguments and a geometry of its own. [`Module::ptx`], which in the package that this one replaces is PTX, is a library
+//! here: it finds the name in `names.txt` and answers with a template's text, the macros that make this kernel of it, what
+//! its arguments are, and mostly a geometry of ours. Each kernel is compiled alone, when it is first asked for.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `names.txt`, [`table`] | every name, and what is made of it |
+//! | `family/` | templates by name: defines, arguments, geometry |
+//! | `device/*.hip` | the templates; `info.h` for the vector of extents and strides that Candle sends |
+//! | [`ffi`] | the launchers that Candle calls as C functions |
+//!
+//! Semantics are Candle's, numerics rocfire's: 16-bit floats are computed with in f32 and rounded once, sums have one order,
+//! ids outside their axis give zeros or are passed over, never followed. It does not decide what is launched, keeps no
+//! state, and knows nothing of tensors: that is Candle's and `cudarc`'s.
 
+mod batch;
+mod family;
 pub mod ffi;
+mod geometry;
+mod product;
+mod run;
+mod table;
 
 use cudarc::rocfire::{KernelLibrary, KernelSpec};
 
-/// A module's name.
+/// Candle's modules.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it, and are Candle's")]
 pub enum Id {
-    /// `x · mul + add`.
     Affine,
-    /// Two operands, arithmetic and comparisons.
     Binary,
-    /// Conversions of element types.
     Cast,
-    /// Convolutions, pools, resizing.
     Conv,
-    /// Fills and copies of rows.
     Fill,
-    /// Gathers and scatters.
     Indexing,
-    /// Weights of few bits.
     Quantized,
-    /// Reductions, norms, softmax, rotary embedding.
     Reduce,
-    /// Sorting.
     Sort,
-    /// Selections by a mask.
     Ternary,
-    /// One operand.
     Unary,
 }
 
-/// The modules in the order of their indices.
+/// All of them.
 pub const ALL_IDS: [Id; 11] = [
     Id::Affine,
     Id::Binary,
@@ -53,76 +62,86 @@ pub const ALL_IDS: [Id; 11] = [
 /// A module: kernels by name.
 #[derive(Debug)]
 pub struct Module {
-    id: Id,
+    library: Library,
 }
 
 impl Module {
-    /// Its index in [`ALL_IDS`].
-    pub const fn index(&self) -> usize {
-        self.id as usize
+    /// Its place in [`ALL_IDS`].
+    pub fn index(&self) -> usize {
+        self.library.0 as usize
     }
 
-    /// What cudarc loads.
+    /// What it is loaded from.
     pub fn ptx(&self) -> &'static dyn KernelLibrary {
         &LIBRARIES[self.index()]
     }
+
+    /// The same kernels, compiled with the others of their family: quicker for whoever wants all of them.
+    pub fn batched(&self) -> &'static dyn KernelLibrary {
+        &batch::BATCHED[self.index()]
+    }
 }
 
-/// `x · mul + add`.
-pub const AFFINE: Module = Module { id: Id::Affine };
-/// Two operands, arithmetic and comparisons.
-pub const BINARY: Module = Module { id: Id::Binary };
-/// Conversions of element types.
-pub const CAST: Module = Module { id: Id::Cast };
-/// Convolutions, pools, resizing.
-pub const CONV: Module = Module { id: Id::Conv };
-/// Fills and copies of rows.
-pub const FILL: Module = Module { id: Id::Fill };
-/// Gathers and scatters.
-pub const INDEXING: Module = Module { id: Id::Indexing };
-/// Weights of few bits.
-pub const QUANTIZED: Module = Module { id: Id::Quantized };
-/// Reductions, norms, softmax, rotary embedding.
-pub const REDUCE: Module = Module { id: Id::Reduce };
-/// Sorting.
-pub const SORT: Module = Module { id: Id::Sort };
-/// Selections by a mask.
-pub const TERNARY: Module = Module { id: Id::Ternary };
-/// One operand.
-pub const UNARY: Module = Module { id: Id::Unary };
-
-static LIBRARIES: [Library; ALL_IDS.len()] = {
-    let mut libraries = [const { Library(Id::Affine) }; ALL_IDS.len()];
-    let mut index = 0;
-    while index < ALL_IDS.len() {
-        libraries[index] = Library(ALL_IDS[index]);
-        index += 1;
-    }
-    libraries
-};
-
 /// The kernels of a module.
-#[derive(Clone, Copy)]
+#[derive(Debug)]
 struct Library(Id);
 
 impl KernelLibrary for Library {
-    fn kernel(&self, _name: &str) -> Option<KernelSpec> {
-        None
+    fn kernel(&self, name: &str) -> Option<KernelSpec> {
+        let entry = table::find(name).filter(|entry| entry.module == self.0)?;
+        family::spec(entry)
     }
 
     fn name(&self) -> &'static str {
-        match self.0 {
-            Id::Affine => "affine",
-            Id::Binary => "binary",
-            Id::Cast => "cast",
-            Id::Conv => "conv",
-            Id::Fill => "fill",
-            Id::Indexing => "indexing",
-            Id::Quantized => "quantized",
-            Id::Reduce => "reduce",
-            Id::Sort => "sort",
-            Id::Ternary => "ternary",
-            Id::Unary => "unary",
-        }
+        table::module_name(self.0)
     }
+}
+
+static LIBRARIES: [Library; ALL_IDS.len()] = [
+    Library(Id::Affine),
+    Library(Id::Binary),
+    Library(Id::Cast),
+    Library(Id::Conv),
+    Library(Id::Fill),
+    Library(Id::Indexing),
+    Library(Id::Quantized),
+    Library(Id::Reduce),
+    Library(Id::Sort),
+    Library(Id::Ternary),
+    Library(Id::Unary),
+];
+
+macro_rules! modules {
+    ($($name:ident $id:ident,)*) => {
+        $(
+            #[doc = concat!("Candle's module `", stringify!($name), "`.")]
+            pub const $name: Module = Module { library: Library(Id::$id) };
+        )*
+    };
+}
+
+modules! {
+    AFFINE Affine,
+    BINARY Binary,
+    CAST Cast,
+    CONV Conv,
+    FILL Fill,
+    INDEXING Indexing,
+    QUANTIZED Quantized,
+    REDUCE Reduce,
+    SORT Sort,
+    TERNARY Ternary,
+    UNARY Unary,
+}
+
+/// The kernels of a module.
+pub fn library(id: Id) -> &'static dyn KernelLibrary {
+    &LIBRARIES[id as usize]
+}
+
+/// Every kernel that Candle launches by name and that there is, with its module, in the order of `names.txt`.
+pub fn names() -> impl Iterator<Item = (Id, &'static str)> {
+    table::all()
+        .filter(|entry| entry.family != table::Family::Unreachable)
+        .map(|entry| (entry.module, entry.name.as_str()))
 }

@@ -1,0 +1,50 @@
+// dequantise: weights of a GGUF type as floats.
+//
+//   CANDLE_KIND 0 : out[n] = weight n, of `count` blocks or weights
+//   CANDLE_KIND 1 : the same for K types, of which the grid alone says how many there are
+//   CANDLE_KIND 2 : out[j, :] = row ids[j] of a matrix, `row_bytes` from row to row
+//
+// Shapes : weights in blocks; out dense
+// Grid   : 0: (ceil(units / 256), 1, 1); 1: (blocks, 1, 1); 2: (rows, 1, 1)
+// Block  : 0 and 2: (256, 1, 1), a unit a lane; 1: (4, 1, 1)
+// Numeric: scale · code + offset in f32, one rounding at the store
+//
+// Macros : CANDLE_NAME; CANDLE_TYPE, a number of gguf.h; CANDLE_OUT; CANDLE_KIND; CANDLE_COUNTED, what `count` counts per unit
+#ifndef CANDLE_DEQUANTISE_H
+#define CANDLE_DEQUANTISE_H
+#define CANDLE_DEQUANTISE_BLOCK 256
+template <int TYPE, class Out> RF_FN void dequantise(const u8* weights, Out* out, u32 unit) {
+    typedef Gguf<TYPE> Type;
+    u32 block = unit / Type::UNITS;
+    Run runs[Type::SUBS];
+    Type::unpack(weights + (u64)block * Type::BYTES, unit % Type::UNITS, runs);
+    for (int run = 0; run < Type::SUBS; ++run) {
+        Out* to = out + (u64)block * Type::SIZE + runs[run].at;
+        for (int i = 0; i < 16; ++i) {
+            float code = (float)(i8)(runs[run].codes[i / 4] >> (8 * (i % 4)));
+            to[i] = cast<Out>(runs[run].scale * code + runs[run].offset);
+        }
+    }
+}
+#endif
+
+#if CANDLE_KIND == 0
+extern "C" __global__ __launch_bounds__(CANDLE_DEQUANTISE_BLOCK) void CANDLE_NAME(const u8* weights, CANDLE_OUT* out, i32 count) {
+    // Candle counts blocks for some of the older types, weights for others.
+    u32 unit = group_x() * CANDLE_DEQUANTISE_BLOCK + thread_x();
+    if (unit < (u32)count / CANDLE_COUNTED) dequantise<CANDLE_TYPE>(weights, out, unit);
+}
+#elif CANDLE_KIND == 1
+extern "C" __global__ __launch_bounds__(64) void CANDLE_NAME(const u8* weights, CANDLE_OUT* out) {
+    dequantise<CANDLE_TYPE>(weights, out, group_x() * 4 + thread_x());
+}
+#else
+extern "C" __global__ __launch_bounds__(CANDLE_DEQUANTISE_BLOCK) void CANDLE_NAME(
+    const u8* weights, const u32* ids, float* out, i64 columns, u64 row_bytes) {
+    typedef Gguf<CANDLE_TYPE> Type;
+    u32 units = (u32)(columns / Type::SIZE) * Type::UNITS;
+    const u8* row = weights + ids[group_x()] * row_bytes;
+    for (u32 unit = thread_x(); unit < units; unit += CANDLE_DEQUANTISE_BLOCK)
+        dequantise<CANDLE_TYPE>(row, out + (u64)group_x() * columns, unit);
+}
+#endif

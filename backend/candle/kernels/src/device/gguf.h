@@ -1,0 +1,271 @@
+// gguf.h: the blocks of GGUF's quantised types, and the activations that are multiplied with them.
+//
+// A weight is scale · code + offset, with one scale and offset per 16 weights. A unit is what a lane decodes at once: the
+// 32 weights of a block of the older types, a quarter (64) of a block of the K types. It comes as SUBS runs of 16 weights,
+// their codes four to a word, and where in the block each run begins. Layouts: ggml's `ggml-common.h`, as in
+// candle-core's k_quants.rs.
+//
+// Activations are rows of int8 codes with a scale per 32. A row of `padded` codes (a multiple of 512) takes the 36 bytes per
+// 32 that Candle allocates: first all codes, then a Scale per 32.
+#ifndef CANDLE_GGUF_H
+#define CANDLE_GGUF_H
+using namespace rf;
+
+// The dot product of two words of four int8, added to `sum`.
+#if RF_DEVICE_AMD
+#if __has_builtin(__builtin_amdgcn_sdot4)
+RF_FN i32 dot4(u32 a, u32 b, i32 sum) { return __builtin_amdgcn_sdot4((i32)a, (i32)b, sum, false); }
+#elif __has_builtin(__builtin_amdgcn_sudot4)
+RF_FN i32 dot4(u32 a, u32 b, i32 sum) { return __builtin_amdgcn_sudot4(true, (i32)a, true, (i32)b, sum, false); }
+#else
+RF_FN i32 dot4(u32 a, u32 b, i32 sum) {
+    for (int shift = 0; shift < 32; shift += 8) sum += (i32)(i8)(a >> shift) * (i32)(i8)(b >> shift);
+    return sum;
+}
+#endif
+#else
+RF_FN i32 dot4(u32 a, u32 b, i32 sum) {
+    i32 result;
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+    return result;
+}
+#endif
+
+// Bytes, of which the address is a multiple of ALIGN.
+template <int ALIGN> RF_FN u32 word_at(const u8* p);
+template <> RF_FN u32 word_at<2>(const u8* p) { return (u32)((const u16*)p)[0] | (u32)((const u16*)p)[1] << 16; }
+template <> RF_FN u32 word_at<4>(const u8* p) { return *(const u32*)p; }
+template <int ALIGN> struct FourWords {
+    u32 at[4];
+    RF_FN FourWords(const u8* p) {
+        for (int i = 0; i < 4; ++i) at[i] = word_at<ALIGN>(p + 4 * i);
+    }
+};
+template <> struct FourWords<16> {
+    u32 at[4];
+    RF_FN FourWords(const u8* p) {
+        Vec<u32, 4> words = load<4>((const u32*)p);
+        for (int i = 0; i < 4; ++i) at[i] = words[i];
+    }
+};
+RF_FN float half_at(const u8* p) { return to_f32(*(const f16*)p); }
+
+// Takes `by` (below 128) from each of four bytes below 128.
+RF_FN u32 less_each(u32 word, u32 by) { return ((word | 0x80808080u) - by * 0x01010101u) ^ 0x80808080u; }
+
+struct Run {
+    u32 codes[4];
+    float scale, offset;
+    // Where its first weight is in the block.
+    u32 at;
+};
+
+#define Q4_0 0
+#define Q4_1 1
+#define Q5_0 2
+#define Q5_1 3
+#define Q8_0 4
+#define Q2_K 5
+#define Q3_K 6
+#define Q4_K 7
+#define Q5_K 8
+#define Q6_K 9
+
+template <int TYPE> struct Gguf;
+
+// --- the older types: 32 weights, the first 16 in the low halves of bytes, the others in the high ones ---
+
+// HEADER bytes before the fifth bits (if FIFTH) and the codes; MINUS what codes stand above zero for.
+template <int HEADER, bool FIFTH, u32 MINUS, int ALIGN> struct Halves {
+    static const int SIZE = 32, UNITS = 1, SUBS = 2, BYTES = HEADER + (FIFTH ? 4 : 0) + 16;
+    // Whether runs of an even number have the scale and offset of the next.
+    static const bool PAIRED = true;
+    RF_FN static void unpack(const u8* block, u32, Run* runs) {
+        FourWords<ALIGN> words(block + HEADER + (FIFTH ? 4 : 0));
+        u32 fifth = FIFTH ? word_at<ALIGN>(block + HEADER) : 0;
+        float scale = half_at(block), offset = HEADER == 4 ? half_at(block + 2) : 0.0f;
+        for (int run = 0; run < 2; ++run) {
+            for (int i = 0; i < 4; ++i) {
+                u32 codes = (words.at[i] >> (4 * run)) & 0x0f0f0f0fu;
+                if (FIFTH) {
+                    u32 bits = (fifth >> (16 * run + 4 * i)) & 0xfu;
+                    codes |= (bits & 1u) << 4 | (bits & 2u) << 11 | (bits & 4u) << 18 | (bits & 8u) << 25;
+                }
+                runs[run].codes[i] = MINUS == 0 ? codes : less_each(codes, MINUS);
+            }
+            runs[run].scale = scale;
+            runs[run].offset = offset;
+            runs[run].at = 16 * run;
+        }
+    }
+};
+template <> struct Gguf<Q4_0> : Halves<2, false, 8, 2> {};
+template <> struct Gguf<Q4_1> : Halves<4, false, 0, 4> {};
+template <> struct Gguf<Q5_0> : Halves<2, true, 16, 2> {};
+template <> struct Gguf<Q5_1> : Halves<4, true, 0, 4> {};
+template <> struct Gguf<Q8_0> {
+    static const int SIZE = 32, UNITS = 1, SUBS = 2, BYTES = 34;
+    static const bool PAIRED = true;
+    RF_FN static void unpack(const u8* block, u32, Run* runs) {
+        for (int run = 0; run < 2; ++run) {
+            FourWords<2> words(block + 2 + 16 * run);
+            for (int i = 0; i < 4; ++i) runs[run].codes[i] = words.at[i];
+            runs[run].scale = half_at(block);
+            runs[run].offset = 0.0f;
+            runs[run].at = 16 * run;
+        }
+    }
+};
+
+// --- the K types: 256 weights ---
+
+// The six-bit scale and least value of group `group` of 32 weights, of eight in 12 bytes.
+RF_FN void scale_and_least(const u32* words, u32 group, u32* scale, u32* least) {
+    u32 shift = 8 * (group & 3u);
+    u32 a = words[0] >> shift & 0xffu, b = words[1] >> shift & 0xffu, c = words[2] >> shift & 0xffu;
+    *scale = group < 4 ? a & 63u : (c & 15u) | (a >> 6) << 4;
+    *least = group < 4 ? b & 63u : c >> 4 | (b >> 6) << 4;
+}
+
+// Q4_K and Q5_K: two groups of 32 in the halves of 32 bytes, a fifth bit of each in one bit each of 32 bytes more.
+template <bool FIFTH> struct FourBits {
+    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 16 + (FIFTH ? 32 : 0) + 128;
+    static const bool PAIRED = true;
+    RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
+        FourWords<16> header(block);
+        float d = to_f32(bit_cast<f16>((u16)header.at[0])), least_d = to_f32(bit_cast<f16>((u16)(header.at[0] >> 16)));
+        const u8* codes = block + 16 + (FIFTH ? 32 : 0) + 32 * unit;
+        for (int half = 0; half < 2; ++half) {
+            FourWords<16> words(codes + 16 * half);
+            u32 fifths[4];
+            if (FIFTH) {
+                FourWords<16> bits(block + 16 + 16 * half);
+                for (int i = 0; i < 4; ++i) fifths[i] = bits.at[i] >> (2 * unit);
+            }
+            for (int group = 0; group < 2; ++group) {
+                Run& run = runs[2 * group + half];
+                for (int i = 0; i < 4; ++i) {
+                    run.codes[i] = (words.at[i] >> (4 * group)) & 0x0f0f0f0fu;
+                    if (FIFTH) run.codes[i] |= ((fifths[i] >> group) & 0x01010101u) << 4;
+                }
+            }
+        }
+        for (int group = 0; group < 2; ++group) {
+            u32 scale, least;
+            scale_and_least(header.at + 1, 2 * unit + group, &scale, &least);
+            for (int half = 0; half < 2; ++half) {
+                Run& run = runs[2 * group + half];
+                run.scale = d * (float)scale;
+                run.offset = -(least_d * (float)least);
+                run.at = 64 * unit + 32 * group + 16 * half;
+            }
+        }
+    }
+};
+template <> struct Gguf<Q4_K> : FourBits<false> {};
+template <> struct Gguf<Q5_K> : FourBits<true> {};
+
+// The others: unit 2·c + h has the bytes h·16 to h·16 + 15 of chunk c of 128 weights, whose run s is 32·s + 16·h on.
+RF_FN u32 run_place(u32 unit, int run) { return 128 * (unit / 2) + 32 * run + 16 * (unit & 1u); }
+
+template <> struct Gguf<Q2_K> {
+    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 84;
+    static const bool PAIRED = false;
+    RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
+        FourWords<4> words(block + 16 + 16 * unit);
+        float d = half_at(block + 80), least = half_at(block + 82);
+        for (int run = 0; run < 4; ++run) {
+            u32 scales = block[8 * (unit / 2) + 2 * run + (unit & 1u)];
+            for (int i = 0; i < 4; ++i) runs[run].codes[i] = (words.at[i] >> (2 * run)) & 0x03030303u;
+            runs[run].scale = d * (float)(scales & 15u);
+            runs[run].offset = -(least * (float)(scales >> 4));
+            runs[run].at = run_place(unit, run);
+        }
+    }
+};
+template <> struct Gguf<Q3_K> {
+    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 110;
+    static const bool PAIRED = false;
+    RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
+        FourWords<2> words(block + 32 + 16 * unit), thirds(block + 16 * (unit & 1u));
+        float d = half_at(block + 108);
+        for (int run = 0; run < 4; ++run) {
+            // Number n of 16 six-bit scales: four bits in a half of byte n mod 8, two in byte 8 + n mod 4.
+            u32 n = 8 * (unit / 2) + 2 * run + (unit & 1u);
+            u32 scale = (block[96 + n % 8] >> (4 * (n / 8)) & 15u) | (block[104 + n % 4] >> (2 * (n / 4)) & 3u) << 4;
+            for (int i = 0; i < 4; ++i) {
+                u32 third = (thirds.at[i] >> (4 * (unit / 2) + run)) & 0x01010101u;
+                runs[run].codes[i] = less_each((words.at[i] >> (2 * run) & 0x03030303u) | third << 2, 4);
+            }
+            runs[run].scale = d * (float)((i32)scale - 32);
+            runs[run].offset = 0.0f;
+            runs[run].at = run_place(unit, run);
+        }
+    }
+};
+template <> struct Gguf<Q6_K> {
+    static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 210;
+    static const bool PAIRED = false;
+    RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
+        const u8* low = block + 64 * (unit / 2) + 16 * (unit & 1u);
+        FourWords<2> even(low), odd(low + 32), high(block + 128 + 16 * unit);
+        float d = half_at(block + 208);
+        for (int run = 0; run < 4; ++run) {
+            for (int i = 0; i < 4; ++i) {
+                u32 four = (run % 2 == 0 ? even.at[i] : odd.at[i]) >> (4 * (run / 2)) & 0x0f0f0f0fu;
+                runs[run].codes[i] = less_each(four | (high.at[i] >> (2 * run) & 0x03030303u) << 4, 32);
+            }
+            runs[run].scale = d * (float)(i8)block[192 + 8 * (unit / 2) + 2 * run + (unit & 1u)];
+            runs[run].offset = 0.0f;
+            runs[run].at = run_place(unit, run);
+        }
+    }
+};
+
+// --- activations ---
+
+// The scale of 32 codes, and their sum.
+struct Scale { f16 scale; short sum; };
+// Candle's bytes for a row.
+RF_FN u64 activation_bytes(u64 padded) { return padded / 32 * 36; }
+
+struct Activations {
+    const u8* codes;
+    const Scale* scales;
+    RF_FN Activations(const u8* rows, u64 row, u64 padded) {
+        codes = rows + row * activation_bytes(padded);
+        scales = (const Scale*)(codes + padded);
+    }
+};
+
+// The dot product of a unit of weights with the activations from number `first` (of the unit's block) on.
+template <int TYPE> RF_FN float unit_dot(const Run* runs, const Activations& x, u32 first) {
+    typedef Gguf<TYPE> Type;
+    float sum = 0.0f;
+    const int STEP = Type::PAIRED ? 2 : 1;
+    for (int run = 0; run < Type::SUBS; run += STEP) {
+        i32 dot = 0, ones = 0;
+        for (int i = 0; i < STEP; ++i) {
+            FourWords<16> words(x.codes + first + runs[run + i].at);
+            for (int j = 0; j < 4; ++j) {
+                dot = dot4(runs[run + i].codes[j], words.at[j], dot);
+                if (!Type::PAIRED) ones = dot4(0x01010101u, words.at[j], ones);
+            }
+        }
+        Scale scale = x.scales[(first + runs[run].at) / 32];
+        float of_ones = Type::PAIRED ? (float)scale.sum : (float)ones;
+        sum += to_f32(scale.scale) * (runs[run].scale * (float)dot + runs[run].offset * of_ones);
+    }
+    return sum;
+}
+
+// The sum over 32 neighbouring lanes of a wave, in each of them.
+RF_FN float sum_of_32(float value) {
+    value += dpp<RF_DPP_XOR1>(value);
+    value += dpp<RF_DPP_XOR2>(value);
+    value += dpp<RF_DPP_HALF_MIRROR>(value);
+    value += dpp<RF_DPP_MIRROR>(value);
+    return value + Words<float, 1>::each(value, Xor16());
+}
+
+#endif

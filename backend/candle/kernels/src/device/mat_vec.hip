@@ -1,0 +1,80 @@
+// mat_vec: out[row, m] = weights[m, :] · x[row, :], weights of a GGUF type.
+//
+//   CANDLE_KIND 0 : for CANDLE_ROWS rows of int8 activations
+//   CANDLE_KIND 1 : for one row of f32 activations
+//   CANDLE_KIND 2 : for rows of int8 activations of a mixture of experts, each with the weights of an expert
+//
+// Shapes : weights [outputs, columns] in blocks; x as gguf.h says, `padded` codes a row; out [rows, outputs], row stride
+// Grid   : (ceil(outputs / 4), 1, 1)      Block : (128, 1, 1)         32 lanes per output
+// Numeric: products of codes are exact, sums of 32 in i32, above in f32, in an order that `columns` alone decides
+//
+// Macros : CANDLE_NAME; CANDLE_TYPE, a number of gguf.h; CANDLE_OUT; CANDLE_KIND; CANDLE_ROWS
+#ifndef CANDLE_MAT_VEC_H
+#define CANDLE_MAT_VEC_H
+#define CANDLE_MAT_VEC_OUTPUTS 4
+
+template <int TYPE, int ROWS, class Out>
+RF_FN void mat_vec(const u8* weights, const u8* x, Out* out, u32 columns, u32 outputs, u64 padded, u64 out_stride, u32 output) {
+    typedef Gguf<TYPE> Type;
+    u32 lane = thread_x() % 32, units = columns / Type::SIZE * Type::UNITS;
+    const u8* line = weights + (u64)(output < outputs ? output : outputs - 1) * (columns / Type::SIZE) * Type::BYTES;
+    float sums[ROWS];
+    for (int row = 0; row < ROWS; ++row) sums[row] = 0.0f;
+    for (u32 n = lane; n < units; n += 32) {
+        u32 block = n / Type::UNITS;
+        Run runs[Type::SUBS];
+        Type::unpack(line + (u64)block * Type::BYTES, n % Type::UNITS, runs);
+        for (int row = 0; row < ROWS; ++row)
+            sums[row] += unit_dot<TYPE>(runs, Activations(x, row, padded), block * Type::SIZE);
+    }
+    for (int row = 0; row < ROWS; ++row) {
+        float sum = sum_of_32(sums[row]);
+        if (lane == 0 && output < outputs) out[row * out_stride + output] = cast<Out>(sum);
+    }
+}
+template <int TYPE> RF_FN float f32_dot(const Run* runs, const float* x) {
+    float sum = 0.0f;
+    for (int run = 0; run < Gguf<TYPE>::SUBS; ++run)
+        for (int i = 0; i < 16; ++i) {
+            float weight = runs[run].scale * (float)(i8)(runs[run].codes[i / 4] >> (8 * (i % 4))) + runs[run].offset;
+            sum += weight * x[runs[run].at + i];
+        }
+    return sum;
+}
+#endif
+
+#if CANDLE_KIND == 0
+extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(
+    const u8* weights, const u8* x, CANDLE_OUT* out, i32 columns, i32 outputs, i32 padded, i32 out_stride) {
+    u32 output = group_x() * CANDLE_MAT_VEC_OUTPUTS + thread_x() / 32;
+    mat_vec<CANDLE_TYPE, CANDLE_ROWS>(weights, x, out, (u32)columns, (u32)outputs, (u64)padded, (u64)out_stride, output);
+}
+#elif CANDLE_KIND == 1
+extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(const u8* weights, const float* x, float* out, i32 columns, i32 outputs) {
+    typedef Gguf<CANDLE_TYPE> Type;
+    u32 output = group_x() * CANDLE_MAT_VEC_OUTPUTS + thread_x() / 32, lane = thread_x() % 32;
+    u32 blocks = (u32)columns / Type::SIZE;
+    const u8* line = weights + (u64)(output < (u32)outputs ? output : (u32)outputs - 1) * blocks * Type::BYTES;
+    float sum = 0.0f;
+    for (u32 n = lane; n < blocks * Type::UNITS; n += 32) {
+        u32 block = n / Type::UNITS;
+        Run runs[Type::SUBS];
+        Type::unpack(line + (u64)block * Type::BYTES, n % Type::UNITS, runs);
+        sum += f32_dot<CANDLE_TYPE>(runs, x + (u64)block * Type::SIZE);
+    }
+    sum = sum_of_32(sum);
+    if (lane == 0 && output < (u32)outputs) out[output] = sum;
+}
+#else
+// Expert ids[b, k] of the rows b of a batch, `top` experts a row; x has a row per b, or one per b and k (x_rows > 1).
+// Grid: (ceil(outputs / 4), batch, top).
+extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(const u8* weights, const u8* x, const u32* ids, float* out, i32 outputs,
+                                                              i32 columns, i32 batch, i32 top, i32 padded, i32 x_rows) {
+    typedef Gguf<CANDLE_TYPE> Type;
+    u32 output = group_x() * CANDLE_MAT_VEC_OUTPUTS + thread_x() / 32, place = group_y() * (u32)top + group_z();
+    u64 expert = (u64)ids[place] * (u32)outputs * ((u32)columns / Type::SIZE) * Type::BYTES;
+    u64 row = x_rows == 1 ? group_y() : (u64)group_y() * (u32)x_rows + group_z();
+    mat_vec<CANDLE_TYPE, 1>(weights + expert, x + row * activation_bytes((u64)padded), out + (u64)place * (u32)outputs, (u32)columns,
+                            (u32)outputs, (u64)padded, 0, output);
+}
+#endif

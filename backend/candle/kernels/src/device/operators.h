@@ -1,0 +1,73 @@
+// operators.h: what elementwise kernels do to a value of f32, f64 or an integer type, as Candle defines it.
+#ifndef CANDLE_OPERATORS_H
+#define CANDLE_OPERATORS_H
+
+#define CANDLE_UNARY(NAME, RESULT) \
+    struct NAME { template <class T> RF_FN T of(T x) const { return RESULT; } };
+
+CANDLE_UNARY(Same, x)
+CANDLE_UNARY(Abs, rf::abs(x))
+CANDLE_UNARY(Ceil, rf::ceil(x))
+CANDLE_UNARY(Cos, rf::cos(x))
+CANDLE_UNARY(Erf, rf::erf(x))
+CANDLE_UNARY(Exp, rf::exp(x))
+CANDLE_UNARY(Floor, rf::floor(x))
+// The approximation by tanh; 0.797… is sqrt(2 / π).
+CANDLE_UNARY(Gelu, (T)0.5 * x * ((T)1 + rf::tanh((T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x))))
+// x · Φ(x).
+CANDLE_UNARY(GeluErf, (T)0.5 * x * ((T)1 + rf::erf(x * (T)0.70710678118654752440)))
+CANDLE_UNARY(Log, rf::log(x))
+CANDLE_UNARY(Neg, -x)
+CANDLE_UNARY(Recip, (T)1 / x)
+// Ties away from zero.
+CANDLE_UNARY(Round, rf::copysign(rf::trunc(rf::abs(x)) + (rf::abs(x) - rf::trunc(rf::abs(x)) >= (T)0.5 ? (T)1 : (T)0), x))
+CANDLE_UNARY(Sigmoid, (T)1 / ((T)1 + rf::exp(-x)))
+// 0 for zeros and NaN.
+CANDLE_UNARY(Sign, (T)(x > (T)0) - (T)(x < (T)0))
+CANDLE_UNARY(Silu, x / ((T)1 + rf::exp(-x)))
+CANDLE_UNARY(Sin, rf::sin(x))
+CANDLE_UNARY(Sqr, x * x)
+CANDLE_UNARY(Sqrt, rf::sqrt(x))
+CANDLE_UNARY(Tanh, rf::tanh(x))
+// Candle's maximum with 0: NaN gives 0 where the type is f32 or f64, and stays in 16-bit floats.
+CANDLE_UNARY(Relu, x > (T)0 ? x : (T)0)
+CANDLE_UNARY(ReluHalf, x > (T)0 || x != x ? x : (T)0)
+
+template <class T> struct Elu { T alpha; RF_FN T of(T x) const { return x > (T)0 ? x : alpha * (rf::exp(x) - (T)1); } };
+template <class T> struct Powf { T power; RF_FN T of(T x) const { return rf::pow(x, power); } };
+template <class T> struct Affine {
+    T factor, summand;
+    RF_FN T of(T x) const { return (T)(x * factor + summand); }
+};
+
+// --- two operands ---
+
+#define CANDLE_BINARY(NAME, RESULT) \
+    struct NAME { template <class T> RF_FN static T of(T x, T y) { return RESULT; } };
+#define CANDLE_COMPARE(NAME, RESULT) \
+    struct NAME { template <class T> RF_FN static u8 of(T x, T y) { return RESULT ? 1 : 0; } };
+
+template <class T> struct Quotient {
+    // A divisor of 0, which on a CPU panics, gives all ones, as integer division on GPUs does.
+    RF_FN static T of(T x, T y) { return y == (T)0 ? (T)~(T)0 : (T)(x / y); }
+};
+template <> struct Quotient<float> { RF_FN static float of(float x, float y) { return x / y; } };
+template <> struct Quotient<double> { RF_FN static double of(double x, double y) { return x / y; } };
+
+CANDLE_BINARY(Add, (T)(x + y))
+CANDLE_BINARY(Sub, (T)(x - y))
+CANDLE_BINARY(Mul, (T)(x * y))
+CANDLE_BINARY(Div, Quotient<T>::of(x, y))
+// A number beside a NaN wins in f32 and f64, the NaN in 16-bit floats.
+CANDLE_BINARY(Maximum, x > y || y != y ? x : y)
+CANDLE_BINARY(Minimum, x < y || y != y ? x : y)
+CANDLE_BINARY(MaximumHalf, x > y || x != x ? x : y)
+CANDLE_BINARY(MinimumHalf, x < y || x != x ? x : y)
+CANDLE_COMPARE(Equal, x == y)
+CANDLE_COMPARE(NotEqual, x != y)
+CANDLE_COMPARE(Less, x < y)
+CANDLE_COMPARE(LessEqual, x <= y)
+CANDLE_COMPARE(Greater, x > y)
+CANDLE_COMPARE(GreaterEqual, x >= y)
+
+#endif

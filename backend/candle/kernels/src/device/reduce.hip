@@ -1,0 +1,118 @@
+// reduce: one value per line of `extent` elements; a line is what the last axes of info span.
+//
+//   sum, min, max      out[line] = the sum, the least, the greatest of its elements
+//   argmin, argmax     out[line] = where along info's last axis the first of the least or greatest is
+//
+// Shapes : x [lines, extent] through info (axes to reduce last, any strides); out [lines], dense
+// Grid   : (lines, 1, 1)     Block : (64 or 256, 1, 1)         by `extent`, as reduce.rs says
+// LDS    : 256 partial results at most
+// Numeric: sums of 16-bit floats in f32, rounded once; integers wrap. Each lane adds every block-th element, then lanes in a
+//          tree: the order depends on `extent` alone. NaN: as operators.h says for the extremes; for the arguments a NaN is
+//          chosen where it comes first in its line, and otherwise passed over
+//
+// Macros : CANDLE_NAME; types CANDLE_T and CANDLE_OUT; CANDLE_STATE, one of the states below over CANDLE_T and what CANDLE_T is computed with
+#ifndef CANDLE_REDUCE_H
+#define CANDLE_REDUCE_H
+
+#define CANDLE_SHORT_LINE 512
+#define CANDLE_SHORT_BLOCK 64
+#define CANDLE_LONG_BLOCK 256
+
+RF_FN u32 block_for(u64 extent) { return extent <= CANDLE_SHORT_LINE ? CANDLE_SHORT_BLOCK : CANDLE_LONG_BLOCK; }
+
+// Combines the lanes' values in a tree over lane numbers; `slots` has one per lane. All lanes get the result.
+template <class State> RF_FN State reduce_lanes(State mine, State* slots, u32 lane, u32 lanes) {
+    slots[lane] = mine;
+    for (u32 half = lanes / 2; half > 0; half /= 2) {
+        barrier();
+        if (lane < half) slots[lane] = State::both(slots[lane], slots[lane + half]);
+    }
+    barrier();
+    return slots[0];
+}
+
+// The ends of a type's range, infinities where there are.
+template <class T> struct Ends {
+    RF_FN static T lowest() { return (T)Limits<T>::low; }
+    RF_FN static T greatest() { return (T)Limits<T>::high; }
+};
+template <> struct Ends<float> {
+    RF_FN static float lowest() { return -infinity(); }
+    RF_FN static float greatest() { return infinity(); }
+};
+template <> struct Ends<double> {
+    RF_FN static double lowest() { return -__builtin_inf(); }
+    RF_FN static double greatest() { return __builtin_inf(); }
+};
+
+// A reduction's state after some elements. W is what T is computed with.
+template <class T, class W> struct SumState {
+    W value;
+    RF_FN static SumState none() { SumState s = {(W)0}; return s; }
+    RF_FN void take(W x, u32, u32) { value = (W)(value + x); }
+    RF_FN static SumState both(SumState a, SumState b) { SumState s = {(W)(a.value + b.value)}; return s; }
+    template <class Out> RF_FN Out result(W) const { return cast<Out>(value); }
+};
+template <class T> struct KeepsNan { static const bool value = false; };
+template <> struct KeepsNan<f16> { static const bool value = true; };
+template <> struct KeepsNan<bf16> { static const bool value = true; };
+
+template <class T, class W, bool GREATEST> struct ExtremeState {
+    W value;
+    RF_FN static ExtremeState none() {
+        ExtremeState s = {GREATEST ? Ends<W>::lowest() : Ends<W>::greatest()};
+        return s;
+    }
+    RF_FN static W pick(W a, W b) {
+        bool first = GREATEST ? a > b : a < b;
+        return first || (KeepsNan<T>::value ? a != a : b != b) ? a : b;
+    }
+    RF_FN void take(W x, u32, u32) { value = pick(value, x); }
+    RF_FN static ExtremeState both(ExtremeState a, ExtremeState b) { ExtremeState s = {pick(a.value, b.value)}; return s; }
+    template <class Out> RF_FN Out result(W) const { return cast<Out>(value); }
+};
+// `at` counts elements of the line; NOWHERE until one that is a number came.
+#define CANDLE_NOWHERE 0xffffffffu
+template <class T, class W, bool GREATEST> struct PlaceState {
+    W value;
+    u32 at, place;
+    RF_FN static PlaceState none() { PlaceState s = {(W)0, CANDLE_NOWHERE, 0}; return s; }
+    RF_FN static bool before(PlaceState a, PlaceState b) {
+        if (a.at == CANDLE_NOWHERE || b.at == CANDLE_NOWHERE) return b.at == CANDLE_NOWHERE;
+        if (a.value == b.value) return a.at < b.at;
+        return GREATEST ? a.value > b.value : a.value < b.value;
+    }
+    RF_FN void take(W x, u32 n, u32 last) {
+        PlaceState next = {x, n, last};
+        if (x == x && !before(*this, next)) *this = next;
+    }
+    RF_FN static PlaceState both(PlaceState a, PlaceState b) { return before(a, b) ? a : b; }
+    template <class Out> RF_FN Out result(W first) const { return (Out)(first == first ? place : 0u); }
+};
+
+template <class T, class Out, class State>
+RF_FN void reduce(u64 extent, u64 axes, const Info& info, const T* x, Out* out, State* slots) {
+    typedef typename Wide<T>::type W;
+    u32 lane = thread_x(), lanes = block_for(extent), line = group_x();
+    bool dense = is_dense(info, (u32)axes, 1);
+    u64 start = (u64)line * extent;
+    u32 last_extent = axes == 0 ? 1 : (u32)info.words[axes - 1];
+    State state = State::none();
+    for (u32 n = lane; n < extent; n += lanes) {
+        u64 at = dense ? start + n : offset_of(info, (u32)axes, 1, (u32)(start + n));
+        state.take(Wide<T>::of(x[at]), n, (u32)((start + n) % last_extent));
+    }
+    state = reduce_lanes(state, slots, lane, lanes);
+    if (lane == 0) {
+        W first = Wide<T>::of(x[dense ? start : offset_of(info, (u32)axes, 1, (u32)start)]);
+        out[line] = state.template result<Out>(first);
+    }
+}
+#endif
+
+extern "C" __global__ __launch_bounds__(CANDLE_LONG_BLOCK) void CANDLE_NAME(
+    u64 count, u64 extent, u64 axes, Info info, const CANDLE_T* x, CANDLE_OUT* out) {
+    typedef CANDLE_STATE State;
+    __shared__ State slots[CANDLE_LONG_BLOCK];
+    reduce(extent, axes, info, x, out, slots);
+}

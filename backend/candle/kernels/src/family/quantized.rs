@@ -1,0 +1,189 @@
+//! Kernels of `quantise.hip`, `dequantise.hip`, `get_rows.hip`, `mat_vec.hip`, and products over them.
+
+use cudarc::driver::LaunchConfig;
+use cudarc::rocfire::Argument::{Read, ReadWrite, Write};
+use cudarc::rocfire::{KernelSpec, Launch};
+
+use super::{INT, SIZE, Words, kernel, template};
+use crate::{geometry, product};
+
+const QUANTISE: (&str, &str) = template!("gguf.h" => "quantise.hip");
+const DEQUANTISE: (&str, &str) = template!("gguf.h" => "dequantise.hip");
+const DEQUANTISE_Q8K: (&str, &str) = template!("info.h" => "dequantise_q8k.hip");
+const GET_ROWS: (&str, &str) = template!("info.h" => "get_rows.hip");
+const CODES_TO_F16: (&str, &str) = template!("gguf.h" => "codes_to_f16.hip");
+const SCALE_ROWS: (&str, &str) = template!("info.h" => "scale_rows.hip");
+const MOE_GEMM: (&str, &str) = template!("gguf.h" => "moe_gemm.hip");
+const MAT_VEC: (&str, &str) = template!("gguf.h" => "mat_vec.hip");
+
+/// A quantised type of GGUF that weights come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gguf {
+    /// Its name, in small letters.
+    pub name: &'static str,
+    /// Its name in `gguf.h`.
+    pub device: &'static str,
+    /// Weights of a block.
+    pub size: usize,
+    /// Bytes of a block.
+    pub bytes: usize,
+}
+
+pub(crate) const TYPES: [Gguf; 10] = [
+    Gguf { name: "q4_0", device: "Q4_0", size: 32, bytes: 18 },
+    Gguf { name: "q4_1", device: "Q4_1", size: 32, bytes: 20 },
+    Gguf { name: "q5_0", device: "Q5_0", size: 32, bytes: 22 },
+    Gguf { name: "q5_1", device: "Q5_1", size: 32, bytes: 24 },
+    Gguf { name: "q8_0", device: "Q8_0", size: 32, bytes: 34 },
+    Gguf { name: "q2_k", device: "Q2_K", size: 256, bytes: 84 },
+    Gguf { name: "q3_k", device: "Q3_K", size: 256, bytes: 110 },
+    Gguf { name: "q4_k", device: "Q4_K", size: 256, bytes: 144 },
+    Gguf { name: "q5_k", device: "Q5_K", size: 256, bytes: 176 },
+    Gguf { name: "q6_k", device: "Q6_K", size: 256, bytes: 210 },
+];
+
+impl Gguf {
+    /// The type that a word of a name stands for, with or without its underscore.
+    pub(crate) fn of(word: &str) -> Gguf {
+        let plain = |name: &str| name.replace('_', "").to_lowercase();
+        let found = TYPES.into_iter().find(|gguf| plain(gguf.name) == plain(word));
+        found.expect("names.txt has quantised types where families want them")
+    }
+
+    /// Units of a block, as in `gguf.h`.
+    pub(crate) fn units(self) -> usize {
+        if self.size == 32 { 1 } else { 4 }
+    }
+}
+
+/// `quantize_q8_1`
+pub(super) fn quantise() -> KernelSpec {
+    quantise_from("float")
+}
+
+/// Activations of a type as int8, in Candle's geometry.
+pub(crate) fn quantise_from(device: &str) -> KernelSpec {
+    kernel(QUANTISE, &[Read, Write, INT, INT]).define("CANDLE_T", device)
+}
+
+/// `dequantize_block_TYPE_OUT`
+pub(super) fn dequantise(words: Words) -> KernelSpec {
+    let out = words.dtype(1).device;
+    if words.word(0) == "q8_K" {
+        let spec = kernel(DEQUANTISE_Q8K, &[Read, Write]).define("CANDLE_OUT", out);
+        return spec.with_geometry(|launch| per_block(launch, 256));
+    }
+    let gguf = Gguf::of(words.word(0));
+    if gguf.size == 256 {
+        let spec = kernel(DEQUANTISE, &[Read, Write]).define("CANDLE_KIND", "1");
+        let spec = spec.define("CANDLE_TYPE", gguf.device).define("CANDLE_OUT", out);
+        return spec.with_geometry(|launch| per_block(launch, 4));
+    }
+    // For these two Candle counts weights.
+    let counted = if matches!(gguf.name, "q5_0" | "q5_1") { 32 } else { 1 };
+    let spec = dequantise_counted(gguf, out, counted);
+    spec.with_geometry(if counted == 32 {
+        |launch| counted_units(launch, 32)
+    } else {
+        |launch| counted_units(launch, 1)
+    })
+}
+
+/// As many units as a number says, `counted` times over.
+pub(crate) fn dequantise_counted(gguf: Gguf, out: &str, counted: usize) -> KernelSpec {
+    let spec = kernel(DEQUANTISE, &[Read, Write, INT]).define("CANDLE_KIND", "0");
+    let spec = spec.define("CANDLE_TYPE", gguf.device).define("CANDLE_OUT", out);
+    spec.define("CANDLE_COUNTED", counted.to_string())
+}
+
+/// Candle has a workgroup per 256 weights for them.
+fn per_block(launch: &Launch<'_>, lanes: u32) -> LaunchConfig {
+    LaunchConfig { block_dim: (lanes, 1, 1), ..launch.config() }
+}
+
+fn counted_units(launch: &Launch<'_>, counted: u64) -> LaunchConfig {
+    geometry::groups((launch.integer(2) / counted).div_ceil(u64::from(geometry::BLOCK)), geometry::BLOCK)
+}
+
+/// `get_rows_TYPE`
+pub(super) fn get_rows(words: Words) -> KernelSpec {
+    let arguments = [Read, Read, Write, SIZE, SIZE];
+    let spec = match words.word(0) {
+        "f32" | "f16" | "bf16" => kernel(GET_ROWS, &arguments).define("CANDLE_T", words.dtype(0).device),
+        word => {
+            let spec = kernel(DEQUANTISE, &arguments).define("CANDLE_KIND", "2").define("CANDLE_OUT", "float");
+            spec.define("CANDLE_TYPE", Gguf::of(word).device)
+        }
+    };
+    spec.with_geometry(|launch| geometry::groups(launch.config().grid_dim.0.into(), geometry::BLOCK))
+}
+
+/// `dequantize_mul_mat_vec_TYPE`
+pub(super) fn mat_vec_f32(words: Words) -> KernelSpec {
+    let spec = kernel(MAT_VEC, &[Read, Read, Write, INT, INT]).define("CANDLE_KIND", "1");
+    let spec = spec.define("CANDLE_TYPE", Gguf::of(words.word(0)).device);
+    spec.with_geometry(|launch| mat_vec_grid(launch.integer(4)))
+}
+
+/// `mul_mat_vec_TYPE_q8_1_cudaROWS`
+pub(super) fn mat_vec(words: Words) -> KernelSpec {
+    let spec = mat_vec_of(Gguf::of(words.word(0)), "float", words.word(1));
+    spec.with_geometry(|launch| mat_vec_grid(launch.integer(4)))
+}
+
+/// The product with so many rows of int8 activations.
+pub(crate) fn mat_vec_of(gguf: Gguf, out: &str, rows: &str) -> KernelSpec {
+    let spec = kernel(MAT_VEC, &[Read, Read, Write, INT, INT, INT, INT]).define("CANDLE_KIND", "0");
+    spec.define("CANDLE_TYPE", gguf.device).define("CANDLE_OUT", out).define("CANDLE_ROWS", rows)
+}
+
+/// Workgroups for so many outputs, four each: as `mat_vec.hip` says.
+pub(crate) fn mat_vec_grid(outputs: u64) -> LaunchConfig {
+    geometry::groups(outputs.div_ceil(4), 128)
+}
+
+/// `mul_mat_TYPE`: more rows of activations than a mat-vec takes.
+pub(super) fn mat_mul(words: Words) -> KernelSpec {
+    const RUN: [fn(&Launch<'_>) -> product::Result; 10] = [
+        |launch| product::by_name(TYPES[0], launch),
+        |launch| product::by_name(TYPES[1], launch),
+        |launch| product::by_name(TYPES[2], launch),
+        |launch| product::by_name(TYPES[3], launch),
+        |launch| product::by_name(TYPES[4], launch),
+        |launch| product::by_name(TYPES[5], launch),
+        |launch| product::by_name(TYPES[6], launch),
+        |launch| product::by_name(TYPES[7], launch),
+        |launch| product::by_name(TYPES[8], launch),
+        |launch| product::by_name(TYPES[9], launch),
+    ];
+    let gguf = Gguf::of(words.word(0));
+    let at = TYPES.iter().position(|&other| other == gguf).expect("a type is one of the table");
+    KernelSpec::on_host("product.rs", vec![Read, Read, Write, INT, INT, INT, INT, INT], RUN[at])
+}
+
+/// `indexed_moe_forward_TYPE_q8_1`
+pub(super) fn moe(words: Words) -> KernelSpec {
+    let spec = kernel(MAT_VEC, &[Read, Read, Read, Write, INT, INT, INT, INT, INT, INT]).define("CANDLE_KIND", "2");
+    let spec = spec.define("CANDLE_TYPE", Gguf::of(words.word(0)).device);
+    spec.with_geometry(|launch| {
+        let (outputs, batch, top) = launch.config().grid_dim;
+        LaunchConfig { grid_dim: (outputs.div_ceil(4), batch, top), block_dim: (128, 1, 1), shared_mem_bytes: 0 }
+    })
+}
+
+/// Int8 activations as f16.
+pub(crate) fn codes_to_f16() -> KernelSpec {
+    kernel(CODES_TO_F16, &[Read, Write, Write, INT, INT])
+}
+
+/// Rows times a factor each.
+pub(crate) fn scale_rows() -> KernelSpec {
+    kernel(SCALE_ROWS, &[ReadWrite, Read, INT, SIZE])
+}
+
+/// The product of a list of tokens with an expert's weights each, dense ones if there is no type.
+pub(crate) fn moe_gemm(gguf: Option<Gguf>, input: &str, out: &str) -> KernelSpec {
+    let arguments = [Read, Read, Read, Read, Read, Write, INT, INT, INT, INT, INT];
+    let spec = kernel(MOE_GEMM, &arguments).define("CANDLE_T", input).define("CANDLE_OUT", out);
+    spec.define("CANDLE_TYPE", gguf.map_or("-1", |gguf| gguf.device))
+}

@@ -1,0 +1,115 @@
+//! Products of quantised weights with more rows of activations than a mat-vec takes: weights and activations become f16, the
+//! product is one of the matrix units with f32 sums, and what the rows were divided by is put back.
+//!
+//! Weights are decoded [`CHUNK_BYTES`] at a time, so that the memory this needs does not grow with the matrix.
+
+use cudarc::driver::DriverError;
+use cudarc::rocfire::Launch;
+use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
+use rocfire_kernels::gemm::{GemmParams, gemm};
+
+use crate::family::quantized::{self, Gguf};
+use crate::geometry::groups;
+use crate::run::{self, Args, Use};
+
+pub(crate) type Result = std::result::Result<(), DriverError>;
+
+/// Decoded weights that are there at a time: few enough for the caches of large cards, enough to fill their units.
+const CHUNK_BYTES: usize = 64 << 20;
+
+/// A product: `out[row, m] = weights[m, :] · x[row, :]`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Product {
+    pub gguf: Gguf,
+    /// Addresses, of `outputs` lines of weights and of rows of activations as `gguf.h` says.
+    pub weights: u64,
+    pub x: u64,
+    pub columns: usize,
+    pub outputs: usize,
+    pub rows: usize,
+    /// Codes of a row of activations.
+    pub padded: usize,
+}
+
+/// Candle's `mul_mat_TYPE`: weights, activations, out; columns, outputs, rows, codes of a row, row stride of out.
+pub(crate) fn by_name(gguf: Gguf, launch: &Launch<'_>) -> Result {
+    let size = |slot: usize| launch.integer(slot) as usize;
+    let (columns, outputs, rows, padded) = (size(3), size(4), size(5), size(6));
+    let weights = launch.tensor(0, &[outputs * (columns / gguf.size) * gguf.bytes], DType::U8)?;
+    let x = launch.tensor(1, &[rows * padded / 32 * 36], DType::U8)?;
+    let mut out = launch.tensor(2, &[rows, size(7)], DType::F32)?;
+    let (weights, x) = (weights.view().device_address(), x.view().device_address());
+    let product = Product { gguf, weights, x, columns, outputs, rows, padded };
+    product.run(launch.stream(), &mut out)
+}
+
+impl Product {
+    /// Runs it; `out` is `[rows, at least outputs]`, dense.
+    pub(crate) fn run(&self, stream: &Stream, out: &mut Tensor) -> Result {
+        if self.rows == 0 || self.outputs == 0 || self.columns == 0 {
+            return Ok(());
+        }
+        let device = stream.device();
+        let x = Tensor::empty(&device, &[self.rows, self.columns], DType::F16)?;
+        let divisors = Tensor::empty(&device, &[self.rows], DType::F32)?;
+        self.codes_to_f16(stream, &x, &divisors)?;
+        let lines = (CHUNK_BYTES / (2 * self.columns)).clamp(1, self.outputs);
+        let weights = Tensor::empty(&device, &[lines, self.columns], DType::F16)?;
+        for first in (0..self.outputs).step_by(lines) {
+            let lines = lines.min(self.outputs - first);
+            self.decode(stream, first, lines, weights.buffer())?;
+            let transposed = Layout::strided(&[self.columns, lines], &[1, self.columns as i64], 0)?;
+            let chunk = out.layout().slice(1, first, first + lines, 1)?;
+            let (b, c) = (View::new(weights.buffer(), transposed, DType::F16)?, out.view_mut().with_layout(chunk)?);
+            gemm(stream, x.view(), b, c, &GemmParams::default())?;
+        }
+        self.scale_rows(stream, out, &divisors)
+    }
+
+    fn codes_to_f16(&self, stream: &Stream, x: &Tensor, divisors: &Tensor) -> Result {
+        let key = (Use::CodesToF16, "", "", 0);
+        let source = run::source(key, quantized::codes_to_f16);
+        let args = Args::new().word(self.x).word(address(x)).word(address(divisors));
+        let args = args.int(int(self.columns)?).int(int(self.padded)?);
+        let outputs = [x.buffer(), divisors.buffer()];
+        // SAFETY:
+        // - the arguments are those of codes_to_f16.hip; `x` and `divisors` have `rows` rows, and the caller's codes too (1).
+        // - both outputs are named (2).
+        unsafe { run::launch(stream, key, source, groups(self.rows as u64, 256), &args, &outputs) }
+    }
+
+    /// Lines from `first` on as f16.
+    fn decode(&self, stream: &Stream, first: usize, lines: usize, to: &Buffer) -> Result {
+        let key = (Use::Dequantise, self.gguf.name, "f16", 0);
+        let source = run::source(key, || quantized::dequantise_counted(self.gguf, "f16", 1));
+        let blocks = self.columns / self.gguf.size;
+        let units = lines * blocks * self.gguf.units();
+        let args = Args::new().word(self.weights + (first * blocks * self.gguf.bytes) as u64).word(to.device_address());
+        let args = args.int(int(units)?);
+        // SAFETY:
+        // - the arguments are those of dequantise.hip; lines `first` to `first + lines` are inside the weights, and `to` has
+        //   room for that many (1).
+        // - the output is named (2).
+        unsafe { run::launch(stream, key, source, groups(units.div_ceil(256) as u64, 256), &args, &[to]) }
+    }
+
+    fn scale_rows(&self, stream: &Stream, out: &Tensor, factors: &Tensor) -> Result {
+        let key = (Use::ScaleRows, "", "", 0);
+        let source = run::source(key, quantized::scale_rows);
+        let stride = out.layout().strides()[0];
+        let args = Args::new().word(address(out)).word(address(factors)).int(int(self.outputs)?).word(stride as u64);
+        // SAFETY:
+        // - the arguments are those of scale_rows.hip; `out` has `rows` rows of `stride` elements, `factors` as many (1).
+        // - the output is named (2).
+        unsafe { run::launch(stream, key, source, groups(self.rows as u64, 256), &args, &[out.buffer()]) }
+    }
+}
+
+fn address(tensor: &Tensor) -> u64 {
+    tensor.view().device_address()
+}
+
+/// A size as Candle's kernels take it.
+pub(crate) fn int(size: usize) -> std::result::Result<i32, DriverError> {
+    i32::try_from(size).map_err(|_| DriverError::new(format!("{size} does not fit the 32 bits that Candle counts in")))
+}

@@ -1,0 +1,371 @@
+//! Maps, binary operators, comparisons, casts, selects, fills.
+
+use candle_kernels::{AFFINE, BINARY, CAST, FILL, Module, TERNARY, UNARY};
+
+use crate::harness::{Arg, Card, Data, assert_close, elements, on_each_card, rounded, values};
+
+const FLOATS: [&str; 4] = ["bf16", "f16", "f32", "f64"];
+const DT7: [&str; 7] = ["bf16", "f16", "f32", "f64", "u8", "u32", "i64"];
+
+/// More than two workgroups of any kernel, and no multiple of what a lane does.
+const COUNT: usize = 4099;
+
+/// A tensor of extents `DIMS` seen with its first two axes swapped, and the elements in that order.
+const DIMS: [usize; 3] = [5, 3, 7];
+
+fn swapped_info() -> Vec<usize> {
+    // Extents [3, 5, 7] of a tensor stored as [5, 3, 7].
+    vec![3, 5, 7, 7, 21, 1]
+}
+
+fn swapped(x: &[f64]) -> Vec<f64> {
+    let [a, b, c] = DIMS;
+    (0..b).flat_map(|j| (0..a).flat_map(move |i| (0..c).map(move |k| (i * b + j) * c + k))).map(|at| x[at]).collect()
+}
+
+/// The type of what goes in and of what comes out, and numbers before and behind the pointers.
+struct Signature {
+    types: (&'static str, &'static str),
+    before: Vec<Arg>,
+    behind: Vec<Arg>,
+}
+
+impl Signature {
+    fn of(from: &'static str, to: &'static str) -> Signature {
+        Signature { types: (from, to), before: Vec::new(), behind: Vec::new() }
+    }
+}
+
+/// Runs a map over dense elements and over swapped axes.
+fn check_map(
+    card: &Card,
+    module: &Module,
+    name: &str,
+    signature: &Signature,
+    x: &[f64],
+    f: (&dyn Fn(f64) -> f64, f64),
+) {
+    let what = format!("{name} on {}", card.name);
+    let cases = [(Vec::new(), 1, x.to_vec()), (swapped_info(), 3, swapped(x))];
+    for (info, axes, seen) in cases {
+        let mut args = vec![Arg::Size(seen.len() as u64), Arg::Size(axes), Arg::Info(info)];
+        args.extend(signature.before.clone());
+        args.push(Arg::In(Data::new(signature.types.0, x)));
+        args.push(Arg::Out(Data::unwritten(signature.types.1, seen.len())));
+        args.extend(signature.behind.clone());
+        let got = card.run(module, name, elements(seen.len()), &args);
+        let expected: Vec<f64> = seen.iter().map(|&x| f.0(rounded(signature.types.0, x))).collect();
+        assert_close(&what, &got[0], &expected, f.1);
+    }
+}
+
+#[test]
+fn affine_scales_and_shifts() {
+    on_each_card(|card| {
+        for dtype in DT7.into_iter().chain(["i16", "i32"]) {
+            let name = format!("affine_{dtype}");
+            let x = values(dtype, COUNT, 1);
+            let numbers = vec![Arg::Of(dtype, 3.0), Arg::Of(dtype, 2.0)];
+            let wraps = |y: f64| if dtype == "u8" { y.rem_euclid(256.0) } else { y };
+            let signature = Signature { behind: numbers, ..Signature::of(dtype, dtype) };
+            check_map(card, &AFFINE, &name, &signature, &x, (&|x| wraps(x * 3.0 + 2.0), 20.0));
+        }
+    });
+}
+
+#[test]
+fn copies_gather_strided_elements() {
+    on_each_card(|card| {
+        for dtype in DT7 {
+            let (name, x) = (format!("ucopy_{dtype}"), values(dtype, COUNT, 2));
+            check_map(card, &UNARY, &name, &Signature::of(dtype, dtype), &x, (&|x| x, 0.0));
+        }
+    });
+}
+
+/// The error function to 1e-16 by its series or its continued fraction.
+pub fn erf(x: f64) -> f64 {
+    if x.abs() < 3.0 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..100 {
+            let n = f64::from(n);
+            term *= -x * x / n;
+            sum += term / (2.0 * n + 1.0);
+        }
+        return sum * std::f64::consts::FRAC_2_SQRT_PI;
+    }
+    if x.is_nan() {
+        return x;
+    }
+    let (size, mut fraction) = (x.abs(), 0.0);
+    for n in (1..60).rev() {
+        fraction = f64::from(n) / 2.0 / (size + fraction);
+    }
+    let rest = (-size * size).exp() / (size + fraction) / std::f64::consts::PI.sqrt();
+    (1.0 - rest).copysign(x)
+}
+
+fn unary(op: &str, x: f64, half: bool) -> f64 {
+    match op {
+        "abs" => x.abs(),
+        "ceil" => x.ceil(),
+        "cos" => x.cos(),
+        "erf" => erf(x),
+        "exp" => x.exp(),
+        "floor" => x.floor(),
+        "gelu" => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
+        "gelu_erf" => 0.5 * x * (1.0 + erf(x / 2.0_f64.sqrt())),
+        "log" => x.ln(),
+        "neg" => -x,
+        "recip" => 1.0 / x,
+        "relu" if half && x.is_nan() => x,
+        "relu" => x.max(0.0),
+        "round" => x.round(),
+        "sigmoid" => 1.0 / (1.0 + (-x).exp()),
+        "sign" => f64::from(i8::from(x > 0.0) - i8::from(x < 0.0)),
+        "silu" => x / (1.0 + (-x).exp()),
+        "sin" => x.sin(),
+        "sqr" => x * x,
+        "sqrt" => x.sqrt(),
+        "tanh" => x.tanh(),
+        _ => panic!("no operator {op}"),
+    }
+}
+
+const UNARY_OPS: [&str; 20] = [
+    "abs", "ceil", "cos", "erf", "exp", "floor", "gelu", "gelu_erf", "log", "neg", "recip", "relu", "round", "sigmoid",
+    "sign", "silu", "sin", "sqr", "sqrt", "tanh",
+];
+
+#[test]
+fn unary_operators_are_candles() {
+    on_each_card(|card| {
+        for dtype in FLOATS {
+            let half = matches!(dtype, "bf16" | "f16");
+            let mut x = values(dtype, 1100, 3);
+            x[..8].copy_from_slice(&[0.0, -0.0, 0.5, -0.5, 2.5, -2.5, f64::NAN, f64::INFINITY]);
+            for op in UNARY_OPS {
+                // -inf and inf are limits that some of these references miss by their own formulas.
+                let last = if matches!(op, "gelu" | "gelu_erf" | "silu" | "sin" | "cos") { 1.0 } else { f64::INFINITY };
+                x[7] = last;
+                let name = format!("u{op}_{dtype}");
+                check_map(card, &UNARY, &name, &Signature::of(dtype, dtype), &x, (&|x| unary(op, x, half), 8.0));
+            }
+        }
+    });
+}
+
+#[test]
+fn unary_operators_with_a_number_are_candles() {
+    on_each_card(|card| {
+        for dtype in FLOATS {
+            let x = values(dtype, COUNT, 4);
+            let with = |number: f64| Signature { before: vec![Arg::Of(dtype, number)], ..Signature::of(dtype, dtype) };
+            let elu = |x: f64| if x > 0.0 { x } else { 0.5 * (x.exp() - 1.0) };
+            check_map(card, &UNARY, &format!("uelu_{dtype}"), &with(0.5), &x, (&elu, 8.0));
+            check_map(card, &UNARY, &format!("upowf_{dtype}"), &with(3.0), &x, (&|x| x.powf(3.0), 8.0));
+        }
+    });
+}
+
+/// As Rust's `as`: integers keep their low bits, floats saturate.
+fn cast(from: &str, to: &str, x: f64) -> f64 {
+    let is_float = |dtype: &str| FLOATS.contains(&dtype);
+    match to {
+        "u8" if !is_float(from) => (x as i64 as u8).into(),
+        "u32" if !is_float(from) => (x as i64 as u32).into(),
+        _ => rounded(to, x),
+    }
+}
+
+#[test]
+fn casts_are_those_of_rust() {
+    let names: Vec<&str> =
+        candle_kernels::names().map(|name| name.1).filter(|name| name.starts_with("cast_")).collect();
+    assert_eq!(names.len(), 45);
+    on_each_card(|card| {
+        for name in &names {
+            let words: Vec<&str> = name.split('_').collect();
+            let find = |word: &str| DT7.into_iter().find(|&dtype| dtype == word).unwrap();
+            let (from, to) = (find(words[1]), find(words[2]));
+            let mut x = values(from, 300, 5);
+            x[..4].copy_from_slice(&[0.0, 300.0, 2.5, if from.starts_with('u') { 7.0 } else { -1.0 }]);
+            let x: Vec<f64> = x.into_iter().map(|x| rounded(from, x)).collect();
+            check_map(card, &CAST, name, &Signature::of(from, to), &x, (&|x| cast(from, to, x), 0.0));
+        }
+    });
+}
+
+fn binary(op: &str, x: f64, y: f64, half: bool) -> f64 {
+    match op {
+        "add" => x + y,
+        "sub" => x - y,
+        "mul" => x * y,
+        "div" => x / y,
+        "maximum" | "minimum" if half && (x.is_nan() || y.is_nan()) => f64::NAN,
+        "maximum" => x.max(y),
+        "minimum" => x.min(y),
+        "eq" => (x == y).into(),
+        "ne" => (x != y).into(),
+        "lt" => (x < y).into(),
+        "le" => (x <= y).into(),
+        "gt" => (x > y).into(),
+        "ge" => (x >= y).into(),
+        _ => panic!("no operator {op}"),
+    }
+}
+
+/// What an integer type keeps of a result.
+fn integer(dtype: &str, value: f64) -> f64 {
+    match dtype {
+        "u8" => (value.trunc() as i64 as u8).into(),
+        "u32" => (value.trunc() as i64 as u32).into(),
+        "i64" => value.trunc(),
+        _ => value,
+    }
+}
+
+/// Over dense operands, and over one broadcast along the first axis with one whose axes are swapped.
+fn check_binary(card: &Card, name: &str, op: &str, dtype: &'static str, out: &'static str) {
+    let half = matches!(dtype, "bf16" | "f16");
+    let what = format!("{name} on {}", card.name);
+    let (mut x, mut y) = (values(dtype, COUNT, 6), values(dtype, COUNT, 7));
+    if dtype == "u8" || dtype == "u32" || dtype == "i64" {
+        y.iter_mut().filter(|y| **y == 0.0).for_each(|y| *y = 3.0);
+    } else {
+        x[0] = f64::NAN;
+        y[1] = f64::NAN;
+    }
+    x[2] = y[2];
+    let swapped_y = swapped(&y);
+    let row: Vec<f64> = (0..105).map(|at| x[at % 7]).collect();
+    let info = [&[3, 5, 7][..], &[0, 0, 1], &[7, 21, 1]].concat();
+    let cases = [(Vec::new(), 1, x.clone(), y.clone()), (info, 3, row, swapped_y)];
+    for (info, axes, seen_x, seen_y) in cases {
+        let args = [
+            Arg::Size(seen_x.len() as u64),
+            Arg::Size(axes),
+            Arg::Info(info),
+            Arg::In(Data::new(dtype, &x)),
+            Arg::In(Data::new(dtype, &y)),
+            Arg::Out(Data::unwritten(out, seen_x.len())),
+        ];
+        let got = card.run(&BINARY, name, elements(seen_x.len()), &args);
+        let pairs = seen_x.iter().zip(&seen_y);
+        let expected: Vec<f64> = pairs.map(|(&x, &y)| integer(dtype, binary(op, x, y, half))).collect();
+        assert_close(&what, &got[0], &expected, 1.0);
+    }
+}
+
+#[test]
+fn binary_operators_are_candles() {
+    on_each_card(|card| {
+        for dtype in DT7 {
+            for op in ["add", "sub", "mul", "div", "maximum", "minimum"] {
+                check_binary(card, &format!("b{op}_{dtype}"), op, dtype, dtype);
+            }
+        }
+    });
+}
+
+#[test]
+fn comparisons_answer_in_bytes() {
+    on_each_card(|card| {
+        for dtype in DT7 {
+            for op in ["eq", "ne", "lt", "le", "gt", "ge"] {
+                check_binary(card, &format!("{op}_{dtype}"), op, dtype, "u8");
+            }
+        }
+    });
+}
+
+#[test]
+fn selects_take_any_condition_that_is_not_zero() {
+    on_each_card(|card| {
+        for id in ["u8", "u32", "i64"] {
+            for dtype in DT7 {
+                let name = format!("where_{id}_{dtype}");
+                let condition: Vec<f64> = (0..COUNT).map(|at| (at % 3) as f64).collect();
+                let (yes, no) = (values(dtype, COUNT, 8), values(dtype, COUNT, 9));
+                let dense = [&[COUNT][..], &[1], &[1], &[1]].concat();
+                let swap = [&[3, 5, 7][..], &[7, 21, 1], &[0, 0, 1], &[35, 7, 1]].concat();
+                for (info, axes, count) in [(dense, 1, COUNT), (swap, 3, 105)] {
+                    let args = [
+                        Arg::Size(count as u64),
+                        Arg::Size(axes),
+                        Arg::Info(info),
+                        Arg::In(Data::new(id, &condition)),
+                        Arg::In(Data::new(dtype, &yes)),
+                        Arg::In(Data::new(dtype, &no)),
+                        Arg::Out(Data::unwritten(dtype, count)),
+                    ];
+                    let got = card.run(&TERNARY, &name, elements(count), &args);
+                    let chosen = if axes == 1 { condition.clone() } else { swapped(&condition) };
+                    let of = |at: usize| match (chosen[at] != 0.0, axes) {
+                        (true, 1) => yes[at],
+                        (true, _) => yes[at % 7],
+                        (false, _) => no[at],
+                    };
+                    let expected: Vec<f64> = (0..count).map(of).collect();
+                    assert_close(&format!("{name} on {}", card.name), &got[0], &expected, 0.0);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn fills_write_nothing_between_strides() {
+    on_each_card(|card| {
+        for dtype in DT7.into_iter().chain(["f8_e4m3"]) {
+            let name = format!("const_set_{dtype}");
+            let stored = if dtype == "f8_e4m3" { "u8" } else { dtype };
+            let before = values(stored, COUNT, 10);
+            // Every element; then columns 0..3 of rows of 7.
+            let cases = [(Vec::new(), 1, COUNT), (vec![5, 3, 7, 1], 2, 15)];
+            for (info, axes, count) in cases {
+                let args = [
+                    Arg::Size(count as u64),
+                    Arg::Size(axes),
+                    Arg::Info(info),
+                    Arg::Of(stored, 9.0),
+                    Arg::Out(Data::new(stored, &before)),
+                ];
+                let got = card.run(&FILL, &name, elements(count), &args);
+                let is_set = |at: usize| axes == 1 || (at < 35 && at % 7 < 3);
+                let expected: Vec<f64> = (0..COUNT).map(|at| if is_set(at) { 9.0 } else { before[at] }).collect();
+                assert_close(&format!("{name} on {}", card.name), &got[0], &expected, 0.0);
+            }
+        }
+    });
+}
+
+#[test]
+fn rows_are_copied_between_strides() {
+    on_each_card(|card| {
+        for dtype in DT7 {
+            let name = format!("copy2d_{dtype}");
+            // Rows of whole lanes, and rows that are not.
+            for (rows, columns, x_stride, out_stride) in [(5, 32, 64, 48), (7, 13, 17, 19), (1, 4099, 0, 0)] {
+                let x = values(dtype, 7 * 4099, 11);
+                let before = values(dtype, 5000, 12);
+                let args = [
+                    Arg::In(Data::new(dtype, &x)),
+                    Arg::Out(Data::new(dtype, &before)),
+                    Arg::Int(rows),
+                    Arg::Int(columns),
+                    Arg::Int(x_stride),
+                    Arg::Int(out_stride),
+                ];
+                let got = card.run(&FILL, &name, elements((rows * columns) as usize), &args);
+                let mut expected = before.clone();
+                for row in 0..rows {
+                    for column in 0..columns {
+                        expected[(row * out_stride + column) as usize] = x[(row * x_stride + column) as usize];
+                    }
+                }
+                assert_close(&format!("{name} on {}", card.name), &got[0], &expected, 0.0);
+            }
+        }
+    });
+}

@@ -1,0 +1,37 @@
+//! The table of names itself.
+
+use std::collections::HashSet;
+
+use candle_kernels::{ALL_IDS, CONV, Id};
+
+/// Candle 0.11.1 can launch 662 kernels by name, twelve of which stand in branches that it never takes.
+const REACHABLE: usize = 650;
+
+#[test]
+fn every_name_that_candle_reaches_is_a_kernel() {
+    let names: Vec<(Id, &str)> = candle_kernels::names().collect();
+    assert_eq!(names.len(), REACHABLE);
+    let distinct: HashSet<&str> = names.iter().map(|name| name.1).collect();
+    assert_eq!(distinct.len(), REACHABLE);
+    for (id, name) in names {
+        let module = ALL_IDS.iter().position(|&other| other == id).expect("all modules are listed");
+        let library = candle_kernels::library(id);
+        assert!(library.kernel(name).is_some(), "{name} is not in module {module}");
+    }
+}
+
+#[test]
+fn a_name_is_found_in_its_own_module_only() {
+    assert!(candle_kernels::UNARY.ptx().kernel("affine_f32").is_none());
+    assert!(candle_kernels::AFFINE.ptx().kernel("affine_f32").is_some());
+    assert!(candle_kernels::AFFINE.ptx().kernel("affine_f8").is_none());
+}
+
+#[test]
+fn direct_convolutions_that_candle_never_reaches_are_no_kernels() {
+    for axes in [1, 2] {
+        for dtype in ["bf16", "f16", "f32", "f64", "u8", "u32"] {
+            assert!(CONV.ptx().kernel(&format!("conv{axes}d_{dtype}")).is_none());
+        }
+    }
+}

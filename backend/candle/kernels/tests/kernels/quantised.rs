@@ -1,0 +1,237 @@
+//! Quantised types: decoding, rows, products with f32 and int8 activations, mixtures of experts.
+
+use candle_kernels::QUANTIZED;
+use cudarc::driver::LaunchConfig;
+
+use crate::harness::{Arg, Data, assert_close, noise, on_each_card, values};
+use crate::weights::{TYPES, block, blocks, decoded, packed, product, quantised, restored};
+
+/// Columns that are whole blocks, and no multiple of the padding.
+const COLUMNS: usize = 768;
+const PADDED: usize = 1024;
+
+fn grid(x: usize, y: usize, z: usize, block: (u32, u32, u32)) -> LaunchConfig {
+    LaunchConfig { grid_dim: (x as u32, y as u32, z as u32), block_dim: block, shared_mem_bytes: 0 }
+}
+
+/// Compares with a share of the greatest magnitude: sums cancel.
+fn close(what: &str, got: &Data, expected: &[f64], share: f64) {
+    let size = expected.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    for (at, (got, expected)) in got.values().into_iter().zip(expected).enumerate() {
+        assert!((got - expected).abs() <= share * size, "{what}: element {at} is {got}, expected {expected}");
+    }
+    assert_eq!(got.values().len(), expected.len(), "{what}");
+}
+
+#[test]
+fn every_type_decodes_as_its_format_says() {
+    on_each_card(|card| {
+        for name in TYPES.into_iter().chain(["q8_K"]) {
+            let (size, _) = block(name);
+            // As many weights as two blocks of 256.
+            let data = blocks(name, 512 / size, 50);
+            for out in ["f32", "f16"] {
+                let kernel = format!("dequantize_block_{name}_{out}");
+                let mut args = vec![Arg::In(Data::raw(data.clone())), Arg::Out(Data::unwritten(out, 512))];
+                let mut config = grid(2, 1, 1, (32, 1, 1));
+                match name {
+                    "q5_0" | "q5_1" => {
+                        args.push(Arg::Int(512));
+                        config = grid(1, 1, 1, (256, 1, 1));
+                    }
+                    _ if size == 32 => args.push(Arg::Int(16)),
+                    _ => {}
+                }
+                let got = card.run(&QUANTIZED, &kernel, config, &args);
+                assert_close(&format!("{kernel} on {}", card.name), &got[0], &decoded(name, &data), 2.0);
+            }
+        }
+    });
+}
+
+#[test]
+fn rows_are_found_by_their_ids() {
+    const ROWS: usize = 5;
+    on_each_card(|card| {
+        for name in TYPES.into_iter().chain(["f32", "f16", "bf16"]) {
+            let float = name.starts_with('f') || name.starts_with('b');
+            let (data, rows) = if float {
+                let x = values(if name == "bf16" { "bf16" } else { name_of(name) }, ROWS * COLUMNS, 51);
+                (Data::new(name_of(name), &x).bytes, x)
+            } else {
+                let data = blocks(name, ROWS * COLUMNS / block(name).0, 51);
+                let rows = decoded(name, &data);
+                (data, rows)
+            };
+            let ids = [3.0, 0.0, 4.0, 3.0];
+            let row_bytes = data.len() / ROWS;
+            let args = [
+                Arg::In(Data::raw(data)),
+                Arg::In(Data::new("u32", &ids)),
+                Arg::Out(Data::unwritten("f32", ids.len() * COLUMNS)),
+                Arg::Size(COLUMNS as u64),
+                Arg::Size(row_bytes as u64),
+            ];
+            let kernel = format!("get_rows_{name}");
+            let got = card.run(&QUANTIZED, &kernel, grid(ids.len(), 3, 1, (64, 1, 1)), &args);
+            let expected: Vec<f64> =
+                ids.iter().flat_map(|&id| rows[id as usize * COLUMNS..][..COLUMNS].to_vec()).collect();
+            assert_close(&format!("{kernel} on {}", card.name), &got[0], &expected, 2.0);
+        }
+    });
+}
+
+fn name_of(name: &str) -> &'static str {
+    match name {
+        "f32" => "f32",
+        "f16" => "f16",
+        _ => "bf16",
+    }
+}
+
+/// Rows of activations: noise, and one group of nothing.
+fn activations(rows: usize, columns: usize) -> Vec<f64> {
+    let mut x: Vec<f64> = noise(rows * columns, 52).into_iter().map(|x| f64::from(x as f32)).collect();
+    x[32..64].fill(0.0);
+    x
+}
+
+#[test]
+fn activations_become_int8_with_a_scale_per_32() {
+    on_each_card(|card| {
+        let x = activations(2, COLUMNS);
+        let args = [
+            Arg::In(Data::new("f32", &x)),
+            Arg::Out(Data::unwritten("u8", 2 * PADDED / 32 * 36)),
+            Arg::Int(COLUMNS as u32),
+            Arg::Int(PADDED as u32),
+        ];
+        let got = card.run(&QUANTIZED, "quantize_q8_1", grid(PADDED / 256, 2, 1, (256, 1, 1)), &args);
+        let (codes, scales) = quantised(&x, COLUMNS, PADDED);
+        assert_eq!(got[0].bytes, packed(&codes, &scales, PADDED), "on {}", card.name);
+    });
+}
+
+#[test]
+fn products_with_f32_activations_are_sums_of_decoded_weights() {
+    const OUTPUTS: usize = 6;
+    on_each_card(|card| {
+        for name in TYPES {
+            let data = blocks(name, OUTPUTS * COLUMNS / block(name).0, 53);
+            let x = activations(1, COLUMNS);
+            let kernel = if block(name).0 == 32 {
+                format!("dequantize_mul_mat_vec_{name}_cuda")
+            } else {
+                format!("dequantize_mul_mat_vec_{}", name.to_lowercase())
+            };
+            let expected = product(&decoded(name, &data), &x, COLUMNS, COLUMNS);
+            let args = [
+                Arg::In(Data::raw(data)),
+                Arg::In(Data::new("f32", &x)),
+                Arg::Out(Data::unwritten("f32", OUTPUTS)),
+                Arg::Int(COLUMNS as u32),
+                Arg::Int(OUTPUTS as u32),
+            ];
+            let got = card.run(&QUANTIZED, &kernel, grid(OUTPUTS, 1, 1, (32, 1, 1)), &args);
+            close(&format!("{kernel} on {}", card.name), &got[0], &expected, 2e-5);
+        }
+    });
+}
+
+#[test]
+fn products_with_int8_activations_are_exact_but_for_rounding() {
+    const OUTPUTS: usize = 6;
+    on_each_card(|card| {
+        for name in TYPES {
+            let data = blocks(name, OUTPUTS * COLUMNS / block(name).0, 54);
+            let weights = decoded(name, &data);
+            for rows in 1..=8 {
+                let (codes, scales) = quantised(&activations(rows, COLUMNS), COLUMNS, PADDED);
+                let args = [
+                    Arg::In(Data::raw(data.clone())),
+                    Arg::In(Data::raw(packed(&codes, &scales, PADDED))),
+                    Arg::Out(Data::unwritten("f32", rows * OUTPUTS)),
+                    Arg::Int(COLUMNS as u32),
+                    Arg::Int(OUTPUTS as u32),
+                    Arg::Int(PADDED as u32),
+                    Arg::Int(OUTPUTS as u32),
+                ];
+                let kernel = format!("mul_mat_vec_{name}_q8_1_cuda{rows}");
+                let groups = if rows == 1 { OUTPUTS } else { OUTPUTS.div_ceil(2) };
+                let got = card.run(&QUANTIZED, &kernel, grid(groups, 1, 1, (32, 4, 1)), &args);
+                let expected = product(&weights, &restored(&codes, &scales), COLUMNS, PADDED);
+                close(&format!("{kernel} on {}", card.name), &got[0], &expected, 2e-5);
+            }
+        }
+    });
+}
+
+#[test]
+fn products_of_many_rows_go_through_16_bits() {
+    const OUTPUTS: usize = 20;
+    const ROWS: usize = 11;
+    on_each_card(|card| {
+        for name in TYPES {
+            let data = blocks(name, OUTPUTS * COLUMNS / block(name).0, 55);
+            // Values far beyond f16, which has to be divided by something.
+            let x: Vec<f64> = activations(ROWS, COLUMNS).into_iter().map(|x| x * 1e6).collect();
+            let (codes, scales) = quantised(&x, COLUMNS, PADDED);
+            let expected = product(&decoded(name, &data), &restored(&codes, &scales), COLUMNS, PADDED);
+            let args = [
+                Arg::In(Data::raw(data)),
+                Arg::In(Data::raw(packed(&codes, &scales, PADDED))),
+                Arg::Out(Data::unwritten("f32", ROWS * OUTPUTS)),
+                Arg::Int(COLUMNS as u32),
+                Arg::Int(OUTPUTS as u32),
+                Arg::Int(ROWS as u32),
+                Arg::Int(PADDED as u32),
+                Arg::Int(OUTPUTS as u32),
+            ];
+            let kernel = format!("mul_mat_{name}");
+            let got = card.run(&QUANTIZED, &kernel, grid(1, 1, 1, (32, 4, 1)), &args);
+            // Each product is off by two roundings to f16, 2^-11 each.
+            close(&format!("{kernel} on {}", card.name), &got[0], &expected, 2e-3);
+        }
+    });
+}
+
+#[test]
+fn experts_have_weights_of_their_own() {
+    const OUTPUTS: usize = 5;
+    const TOP: usize = 2;
+    const BATCH: usize = 3;
+    on_each_card(|card| {
+        for (word, name) in
+            [("q2k", "q2_K"), ("q3k", "q3_K"), ("q4k", "q4_K"), ("q5k", "q5_K"), ("q6k", "q6_K"), ("q8_0", "q8_0")]
+        {
+            let data = blocks(name, 4 * OUTPUTS * COLUMNS / block(name).0, 56);
+            let weights = decoded(name, &data);
+            let experts = [3, 1, 0, 0, 2, 3];
+            for own in [1, TOP] {
+                let (codes, scales) = quantised(&activations(BATCH * own, COLUMNS), COLUMNS, PADDED);
+                let x = restored(&codes, &scales);
+                let args = [
+                    Arg::In(Data::raw(data.clone())),
+                    Arg::In(Data::raw(packed(&codes, &scales, PADDED))),
+                    Arg::In(Data::new("u32", &experts.map(f64::from))),
+                    Arg::Out(Data::unwritten("f32", BATCH * TOP * OUTPUTS)),
+                    Arg::Int(OUTPUTS as u32),
+                    Arg::Int(COLUMNS as u32),
+                    Arg::Int(BATCH as u32),
+                    Arg::Int(TOP as u32),
+                    Arg::Int(PADDED as u32),
+                    Arg::Int(own as u32),
+                ];
+                let kernel = format!("indexed_moe_forward_{word}_q8_1");
+                let got = card.run(&QUANTIZED, &kernel, grid(OUTPUTS, BATCH, TOP, (32, 4, 1)), &args);
+                let of = |place: usize| {
+                    let row = if own == 1 { place / TOP } else { place };
+                    let lines = &weights[experts[place] as usize * OUTPUTS * COLUMNS..][..OUTPUTS * COLUMNS];
+                    product(lines, &x[row * PADDED..][..PADDED], COLUMNS, PADDED)
+                };
+                let expected: Vec<f64> = (0..BATCH * TOP).flat_map(of).collect();
+                close(&format!("{kernel} on {}", card.name), &got[0], &expected, 2e-5);
+            }
+        }
+    });
+}
