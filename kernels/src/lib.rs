@@ -25,6 +25,7 @@ pub mod registry;
 pub mod rope;
 pub mod scan;
 pub mod sort;
+mod tail;
 #[cfg(test)]
 mod testing;
 

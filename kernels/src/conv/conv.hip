@@ -25,7 +25,9 @@
 //
 // Macros : types CONV_IN, CONV_OUT, CONV_SUM; CONV_WEIGHT; CONV_AXES (2, 3); CONV_MATRIX_SIZE (32, 16; 0: plain FMA);
 //          CONV_WAVES_M, CONV_WAVES_N (lanes for FMA); CONV_TILES_M, CONV_TILES_N per wave (values per lane for FMA);
-//          CONV_A_VECTOR, CONV_X_VECTOR; CONV_NARROW_OUT, whether CONV_OUT has 16 bits
+//          CONV_A_VECTOR, CONV_X_VECTOR; CONV_NARROW_OUT, whether CONV_OUT has 16 bits; CONV_EPILOGUE: 1 where the text of a
+//          `fusion` epilogue stands in front of this one: it stores what it computes of out, along spatial axes, channels
+//          and batch, and nothing else is stored (not with CONV_WEIGHT)
 using namespace rf;
 
 typedef CONV_IN In;
@@ -77,8 +79,15 @@ struct ConvArgs {
     i32 extent[3], mul[3], dil[3], off[3];
     FastDiv place[3], tap[3], channels;
     u32 m, lines, k, slice_k, tiles_m, groups, flat;
+#if CONV_EPILOGUE
+    EpilogueArgs epilogue;
+#endif
 };
+#if CONV_EPILOGUE
+static_assert(sizeof(ConvArgs) == 320 + sizeof(EpilogueArgs), "as in conv.rs");
+#else
 static_assert(sizeof(ConvArgs) == 320, "as in conv.rs");
+#endif
 
 #if CONV_WEIGHT
 typedef i64 StepOffset;
@@ -457,6 +466,41 @@ struct Stage {
 };
 #endif
 
+#if CONV_EPILOGUE
+// Axes of the epilogue's tensors behind the spatial ones.
+#define CHANNEL_AXIS 3
+#define BATCH_AXIS 4
+static const int ENDS = sizeof(Epilogue) / sizeof(u64);
+
+RF_FN void move_to_place(Epilogue& end, const ConvArgs& g, u32 n) {
+#pragma unroll
+    for (int axis = 2; axis >= FIRST_AXIS; --axis) {
+        u32 rest = g.place[axis].divide(n);
+        end.move(g.epilogue, axis, (i64)(n - rest * g.place[axis].divisor));
+        n = rest;
+    }
+    end.move(g.epilogue, BATCH_AXIS, n);
+}
+
+// Where the values of a tile go: `columns` has what each column adds to the address of each tensor.
+struct Target {
+    const In* bias;
+    const EpilogueArgs* args;
+    const u64* columns;
+    Epilogue corner;
+    u32 rows, cols;
+
+    RF_FN void operator()(u32 row, u32 col, Total value) const {
+        if (row >= rows || col >= cols) return;
+        if (bias) value += cast<Total>(bias[row]);
+        Epilogue end = corner;
+#pragma unroll
+        for (int k = 0; k < ENDS; ++k) end.at[k] += columns[k * CONV_BN + col];
+        end.move(*args, CHANNEL_AXIS, row);
+        end.put(*args, 0, 0, cast<Out>(value));
+    }
+};
+#else
 // Where the values of a tile go.
 struct Target {
     const In* bias;
@@ -471,11 +515,14 @@ struct Target {
         out[(i64)row * line + column[col]] = cast<Out>(value);
     }
 };
+#endif
 
 extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
     __shared__ __attribute__((aligned(16))) In lds[2][(CONV_BM + CONV_BN) * CONV_ROW];
     __shared__ __attribute__((aligned(16))) Step steps[2][CONV_BK];
+#if !CONV_EPILOGUE
     __shared__ i64 columns[CONV_BN];
+#endif
 
     u32 z = group_z(), slice = z / g.groups, group = z - slice * g.groups;
     u32 tile_n = group_x() / g.tiles_m, tile_m = group_x() - tile_n * g.tiles_m;
@@ -486,6 +533,7 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
     end = end < g.k ? end : g.k;
 
     // The columns' places in the result, and the first round's steps.
+#if !CONV_EPILOGUE
     for (u32 c = thread_x(); c < CONV_BN; c += CONV_THREADS) {
 #if CONV_WEIGHT
         // With channels within taps the columns are not in the weight's order.
@@ -499,6 +547,7 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
         decode_place(g, n < g.lines ? n : g.lines - 1, &unused, at, &columns[c], g.out_batch, g.out_axis);
 #endif
     }
+#endif
     bool makes = thread_x() < CONV_BK;
     if (makes) steps[0][thread_x()] = step(g, k + thread_x(), end);
     barrier();
@@ -531,7 +580,6 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
     }
 
     const In* bias = g.bias ? g.bias + (i64)group * g.m + first_row : g.bias;
-    Out* out = g.out + (i64)slice * g.out_slice + (i64)group * g.out_group + (i64)first_row * g.out_line;
     u32 rows = g.m - first_row, cols = g.lines - first_col;
 #if CONV_STAGED
     Out* staged = (Out*)&lds[0][0];
@@ -539,6 +587,41 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
     Stage stage = {bias, staged, rows};
     tile.values(stage);
     barrier();
+#endif
+#if CONV_EPILOGUE
+    Epilogue corner;
+    corner.start(g.epilogue);
+    corner.move(g.epilogue, CHANNEL_AXIS, (i64)group * g.m + first_row);
+#if CONV_STAGED
+    // A lane keeps to its column.
+    static_assert(CONV_THREADS % CONV_BN == 0, "every column has its lanes");
+    u32 col = thread_x() % CONV_BN;
+    if (col >= cols) return;
+    move_to_place(corner, g, first_col + col);
+    for (u32 row = thread_x() / CONV_BN; row < CONV_BM && row < rows; row += CONV_THREADS / CONV_BN) {
+        Epilogue end = corner;
+        end.move(g.epilogue, CHANNEL_AXIS, row);
+        end.put(g.epilogue, 0, 0, staged[row * STAGE_ROW + col]);
+    }
+#else
+    static_assert(ENDS * CONV_BN * sizeof(u64) <= sizeof(lds), "the columns' table fits into the buffers");
+    u64* columns = (u64*)&lds[0][0];
+    barrier();
+    for (u32 c = thread_x(); c < CONV_BN; c += CONV_THREADS) {
+        Epilogue from_zero;
+#pragma unroll
+        for (int k = 0; k < ENDS; ++k) from_zero.at[k] = 0;
+        move_to_place(from_zero, g, first_col + c < g.lines ? first_col + c : g.lines - 1);
+#pragma unroll
+        for (int k = 0; k < ENDS; ++k) columns[k * CONV_BN + c] = from_zero.at[k];
+    }
+    barrier();
+    Target target = {bias, &g.epilogue, columns, corner, rows, cols};
+    tile.values(target);
+#endif
+#else
+    Out* out = g.out + (i64)slice * g.out_slice + (i64)group * g.out_group + (i64)first_row * g.out_line;
+#if CONV_STAGED
     for (u32 c = thread_x(); c < CONV_BM * (CONV_BN / STAGE_VEC); c += CONV_THREADS) {
         u32 row = c / (CONV_BN / STAGE_VEC), col = c % (CONV_BN / STAGE_VEC) * STAGE_VEC;
         if (row >= rows || col >= cols) continue;
@@ -555,6 +638,7 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
 #else
     Target target = {bias, out, columns, g.out_line, rows, cols};
     tile.values(target);
+#endif
 #endif
 }
 

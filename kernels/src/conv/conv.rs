@@ -4,23 +4,20 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
-use super::channels_last::channels_last;
 use super::direct;
+use super::fused::{BATCH, CHANNEL, over_product, over_space};
 use super::geometry::{AXES, ConvParams, Geometry, Side, Window};
+use super::operands::{Bias, COPY_PLACES, Source3, VECTOR_BYTES, check_inputs, check_output, in_vectors};
 use super::tiling::{Tiling, choose};
 use crate::Result;
 use crate::family::{self, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
-use crate::gemm::{GemmParams, gemm};
+use crate::gemm::{GemmParams, multiply};
+use crate::tail::{self, Tail};
 
-/// Bytes of one access of a lane.
-const VECTOR_BYTES: usize = 16;
 /// Lines and steps are numbers that [`FastDiv`] divides.
 const NUMBER_MAX: usize = 1 << 31;
 /// Threads of `conv_sum`.
 const SUM_BLOCK: usize = 256;
-/// From so many places on, and for so many rows, a layout that is read in vectors is worth the copy that makes it.
-const COPY_PLACES: usize = 4096;
-const COPY_ROWS: usize = 32;
 /// The weight's gradient has few elements and long sums: slices make up to so many tiles of 64 x 64 out of it, of at least so
 /// many steps each.
 const SLICED_TILES: usize = 512;
@@ -48,25 +45,43 @@ pub fn conv(
     x: View<'_>,
     weight: View<'_>,
     bias: Option<View<'_>>,
-    mut y: ViewMut<'_>,
+    y: ViewMut<'_>,
     params: &ConvParams<'_>,
 ) -> Result<()> {
     const OP: &str = "conv";
     let geometry = Geometry::new(OP, x.shape(), weight.shape(), y.shape(), params, true)?;
-    check(OP, stream, &[("x", &x), ("weight", &weight)], ("y", &y))?;
-    let bias = Bias::new(OP, stream, bias, &y, geometry.groups * geometry.channels[1])?;
+    let inputs = [("x", Some(&x)), ("weight", Some(&weight)), ("bias", bias.as_ref())];
+    check_inputs(OP, stream, &inputs, y.dtype())?;
+    check_output(OP, stream, &inputs, ("y", &y))?;
+    forward(OP, stream, &geometry, x, weight, bias, y.view(), None)
+}
+
+/// The convolution of checked tensors, stored in `y`, or by the tail, whose first output `y` then is.
+#[allow(clippy::too_many_arguments)] // Each is named where it is called.
+pub(super) fn forward(
+    op: &'static str,
+    stream: &Stream,
+    geometry: &Geometry,
+    x: View<'_>,
+    weight: View<'_>,
+    bias: Option<View<'_>>,
+    y: View<'_>,
+    tail: Option<Tail<'_>>,
+) -> Result<()> {
+    let bias = Bias::new(op, stream, bias, geometry.groups * geometry.channels[1])?;
     if y.is_empty() {
         return Ok(());
     }
-    if bias.address() == 0 && pointwise(stream, &geometry, x, weight, &mut y)? {
+    if bias.address() == 0 && pointwise(stream, geometry, x, weight, y, tail.as_ref())? {
         return Ok(());
     }
-    let x = Source3::new(OP, "x", stream, x, &geometry, geometry.channels[0], geometry.channels[1])?;
-    let (w, out) = (Side::new(OP, "weight", &weight)?, Side::new(OP, "y", &y)?);
+    let dtype = x.dtype();
+    let x = Source3::new(op, "x", stream, x, geometry, geometry.channels[0], geometry.channels[1])?;
+    let (w, out) = (Side::new(op, "weight", &weight)?, Side::new(op, "y", &y)?);
     Windows {
-        op: OP,
+        op,
         stream,
-        dtype: y.dtype(),
+        dtype,
         window: geometry.forward(),
         batch: geometry.batch,
         groups: geometry.groups,
@@ -85,7 +100,8 @@ pub fn conv(
         x_extent: geometry.input,
         out,
         bias: bias.address(),
-        written: y.view().buffer(),
+        written: y.buffer(),
+        tail: tail.map(|tail| over_space(&tail, y.layout().rank())),
     }
     .run()
 }
@@ -107,8 +123,10 @@ pub fn conv_input_gradient(
 ) -> Result<()> {
     const OP: &str = "conv_input_gradient";
     let geometry = Geometry::new(OP, x_grad.shape(), weight.shape(), grad.shape(), params, false)?;
-    check(OP, stream, &[("grad", &grad), ("weight", &weight)], ("x_grad", &x_grad))?;
-    let bias = Bias::new(OP, stream, bias, &x_grad, geometry.groups * geometry.channels[0])?;
+    let inputs = [("grad", Some(&grad)), ("weight", Some(&weight)), ("bias", bias.as_ref())];
+    check_inputs(OP, stream, &inputs, x_grad.dtype())?;
+    check_output(OP, stream, &inputs, ("x_grad", &x_grad))?;
+    let bias = Bias::new(OP, stream, bias, geometry.groups * geometry.channels[0])?;
     if x_grad.is_empty() {
         return Ok(());
     }
@@ -148,6 +166,7 @@ pub fn conv_input_gradient(
             out,
             bias: bias.address(),
             written: x_grad.view().buffer(),
+            tail: None,
         }
         .run()?;
     }
@@ -171,7 +190,9 @@ pub fn conv_weight_gradient(
 ) -> Result<()> {
     const OP: &str = "conv_weight_gradient";
     let geometry = Geometry::new(OP, x.shape(), weight_grad.shape(), grad.shape(), params, false)?;
-    check(OP, stream, &[("x", &x), ("grad", &grad)], ("weight_grad", &weight_grad))?;
+    let inputs = [("x", Some(&x)), ("grad", Some(&grad))];
+    check_inputs(OP, stream, &inputs, weight_grad.dtype())?;
+    check_output(OP, stream, &inputs, ("weight_grad", &weight_grad))?;
     if weight_grad.is_empty() {
         return Ok(());
     }
@@ -202,57 +223,15 @@ pub fn conv_weight_gradient(
     problem.run(&weight_grad)
 }
 
-/// Devices, types and aliasing of the tensors of one call.
-fn check(
-    op: &'static str,
-    stream: &Stream,
-    inputs: &[(&'static str, &View<'_>)],
-    (name, output): (&'static str, &View<'_>),
-) -> Result<()> {
-    family::on_device(op, name, stream, output)?;
-    if !output.dtype().is_float() {
-        return Err(rocfire_hal::Error::Unsupported { op, dtype: output.dtype(), arch: output.arch() }.into());
-    }
-    for &(arg, view) in inputs {
-        family::on_device(op, arg, stream, view)?;
-        family::same_dtype(op, arg, view, output.dtype())?;
-        family::disjoint(op, arg, output, view)?;
-    }
-    family::writable(op, name, output)
-}
-
-/// A bias as the kernels take it: an address, 0 for none.
-struct Bias<'a> {
-    view: Option<View<'a>>,
-    copy: Option<Tensor>,
-}
-
-impl<'a> Bias<'a> {
-    fn new(
-        op: &'static str,
-        stream: &Stream,
-        bias: Option<View<'a>>,
-        out: &View<'_>,
-        channels: usize,
-    ) -> Result<Bias<'a>> {
-        let Some(view) = bias else { return Ok(Bias { view: None, copy: None }) };
-        family::on_device(op, "bias", stream, &view)?;
-        family::same_dtype(op, "bias", &view, out.dtype())?;
-        family::disjoint(op, "bias", out, &view)?;
-        if view.shape() != [channels] {
-            return Err(shape(op, "bias", format!("[{channels}]"), format!("{:?}", view.shape())));
-        }
-        let copy = if view.layout().is_contiguous() { None } else { Some(family::contiguous(stream, view)?) };
-        Ok(Bias { view: Some(view), copy })
-    }
-
-    fn address(&self) -> u64 {
-        self.copy.as_ref().map(Tensor::view).or(self.view).map_or(0, |view| view.device_address())
-    }
-}
-
 /// A convolution of single elements is a product of matrices, group by group; false where strides do not let it be one.
-fn pointwise(stream: &Stream, g: &Geometry, x: View<'_>, weight: View<'_>, y: &mut ViewMut<'_>) -> Result<bool> {
+fn pointwise(
+    stream: &Stream,
+    g: &Geometry,
+    x: View<'_>,
+    weight: View<'_>,
+    y: View<'_>,
+    tail: Option<&Tail<'_>>,
+) -> Result<bool> {
     let plain = g.kernel == [1; AXES] && g.stride == [1; AXES] && g.padding == [0; AXES] && g.input == g.output;
     if !plain || direct::serves(g) {
         return Ok(false);
@@ -262,54 +241,16 @@ fn pointwise(stream: &Stream, g: &Geometry, x: View<'_>, weight: View<'_>, y: &m
     let layouts = (
         x.layout().reshape(&[g.batch, g.groups, channels, places]),
         weight.layout().reshape(&[g.groups, rows, channels]),
-        y.view().layout().reshape(&[g.batch, g.groups, rows, places]),
+        y.layout().reshape(&[g.batch, g.groups, rows, places]),
     );
     let (Some(x_layout), Some(w_layout), Some(y_layout)) = layouts else { return Ok(false) };
-    let product = y.reborrow().with_layout(y_layout)?;
-    gemm(stream, weight.with_layout(w_layout)?, x.with_layout(x_layout)?, product, &GemmParams::default())?;
-    Ok(true)
-}
-
-/// The tensor that windows slide over, perhaps a copy with the channels innermost.
-struct Source3 {
-    side: Side,
-    /// Keeps the copy until the launches that read it are queued.
-    _copy: Option<Tensor>,
-}
-
-impl Source3 {
-    fn new(
-        op: &'static str,
-        arg: &'static str,
-        stream: &Stream,
-        view: View<'_>,
-        g: &Geometry,
-        channels: usize,
-        rows: usize,
-    ) -> Result<Source3> {
-        let device = stream.device();
-        let vector = VECTOR_BYTES / view.dtype().size_bytes();
-        let [inputs, outputs]: [usize; 2] = [g.input, g.output].map(|extents| extents.iter().product());
-        let places = g.batch * inputs.min(outputs);
-        let pays = places >= COPY_PLACES && rows >= COPY_ROWS && channels.is_multiple_of(vector);
-        let matrix = device.config().matrix && crate::gemm::matrix_side(device.arch().info(), view.dtype()) > 0;
-        let side = Side::new(op, arg, &view)?;
-        if !(pays && matrix) || direct::serves(g) || in_vectors(&side, channels, vector) {
-            return Ok(Source3 { side, _copy: None });
-        }
-        let copy = channels_last(op, stream, view)?;
-        Ok(Source3 { side: Side::new(op, arg, &copy.view())?, _copy: Some(copy) })
+    let over = tail.map(|tail| over_product(tail, g, y.layout().rank()));
+    if matches!(over, Some(None)) {
+        return Ok(false);
     }
-}
-
-/// Whether the channels of a group can be read `vector` at a time.
-fn in_vectors(side: &Side, channels: usize, vector: usize) -> bool {
-    let whole = |stride: &i64| stride % vector as i64 == 0;
-    side.outer[1] == 1
-        && channels.is_multiple_of(vector)
-        && side.address.is_multiple_of(VECTOR_BYTES as u64)
-        && whole(&side.outer[0])
-        && side.axis.iter().all(whole)
+    let (weight, x, y) = (weight.with_layout(w_layout)?, x.with_layout(x_layout)?, y.with_layout(y_layout)?);
+    multiply(stream, weight, x, y, over.flatten(), &GemmParams::default())?;
+    Ok(true)
 }
 
 /// The left operand of a window product.
@@ -340,6 +281,7 @@ struct Windows<'a> {
     out: Side,
     bias: u64,
     written: &'a Buffer,
+    tail: Option<Tail<'a>>,
 }
 
 impl Windows<'_> {
@@ -369,7 +311,8 @@ impl Windows<'_> {
             for group in (0..self.groups).step_by(GRID_YZ_MAX) {
                 let groups = (self.groups - group).min(GRID_YZ_MAX);
                 let args = self.args(first, run.min(self.batch - first) * places, group, groups, k, &tiling);
-                launch(self.stream, self.op, key, &args, groups, self.written)?;
+                let tail = self.tail.map(|tail| tail.from(BATCH, first).from(CHANNEL, group * self.rows));
+                launch(self.stream, self.op, key, &args, groups, tail.as_ref(), self.written)?;
             }
         }
         Ok(())
@@ -393,6 +336,7 @@ impl Windows<'_> {
             x_extent: self.x_extent,
             out: self.out,
             bias: self.bias,
+            tail: self.tail,
         };
         problem.run(self.written)
     }
@@ -606,7 +550,7 @@ impl WeightGradient<'_> {
                 groups: groups as u32,
                 flat: 1,
             };
-            launch(self.stream, Self::OP, key, &args, groups * slices, written)?;
+            launch(self.stream, Self::OP, key, &args, groups * slices, None, written)?;
         }
         Ok(())
     }
@@ -635,21 +579,23 @@ fn launch(
     key: ConvKey,
     args: &ConvArgs,
     depth: usize,
+    tail: Option<&Tail<'_>>,
     written: &Buffer,
 ) -> Result<()> {
-    static SOURCES: Sources<ConvKey> = Sources::new();
-    let source = SOURCES.get(key, source);
+    static SOURCES: Sources<(ConvKey, u128)> = Sources::new();
+    let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
+    let source = SOURCES.get((key, hash), |_| source_behind(key, text));
     let tiles = args.tiles_m as usize * (args.lines as usize).div_ceil(key.tiling.block()[1]);
     let block = [key.tiling.threads(stream.device().arch().info().wave_size as usize), 1, 1];
     let shape = [args.groups, args.m, args.lines, args.k].map(|extent| extent as usize);
     let work = Work { category: Category::Gemm, shape: &shape, ..Work::default() };
-    let (grid, args) = ([tiles, 1, depth], bytemuck::bytes_of(args));
+    let (kernel, grid) = ((op, "conv"), [tiles, 1, depth]);
     // SAFETY:
     // - `ConvArgs` is the twin of the kernel's struct, sizes asserted on both sides. The launchers checked the shapes against
     //   each other; rows, lines and steps are bounded by the kernel, coordinates outside of `extent` are not read, and views
-    //   lie inside their buffers.
-    // - It writes `written` only.
-    unsafe { family::launch_bytes(stream, &source, (op, "conv"), grid, block, 0, args, &[written], work) }
+    //   lie inside their buffers. The epilogue's tensors were laid over the same result, and it reads and writes them there.
+    // - It writes `written` only, or the epilogue's outputs.
+    unsafe { tail::launch(stream, &source, kernel, grid, block, 0, args, tail, written, work) }
 }
 
 /// What varies in the source.
@@ -668,6 +614,11 @@ pub(crate) struct ConvKey {
 
 /// The source of one variant.
 pub(crate) fn source(key: ConvKey) -> Source {
+    source_behind(key, "")
+}
+
+/// The source of one variant behind the text of an epilogue, or of none.
+fn source_behind(key: ConvKey, epilogue: &str) -> Source {
     let t = key.tiling;
     let numbers = [
         ("CONV_WEIGHT", usize::from(key.weight)),
@@ -680,12 +631,13 @@ pub(crate) fn source(key: ConvKey) -> Source {
         ("CONV_A_VECTOR", usize::from(key.a_vector)),
         ("CONV_X_VECTOR", usize::from(key.x_vector)),
         ("CONV_NARROW_OUT", usize::from(key.output.size_bytes() == 2)),
+        ("CONV_EPILOGUE", usize::from(!epilogue.is_empty())),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types =
         [("CONV_IN", c_type(key.input)), ("CONV_OUT", c_type(key.output)), ("CONV_SUM", c_type(sum_dtype(key.input)))];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("conv", include_str!("conv.hip"), &defines)
+    Source::new("conv", tail::text(epilogue, include_str!("conv.hip")), &defines)
 }
 
 /// The type that sums are kept in.

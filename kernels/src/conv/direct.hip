@@ -13,7 +13,8 @@
 //          the steps l, l + 256, …; then the lanes are added pairwise, l and l + 128, l + 64, …: one order for every wave
 //          size. One rounding at the store
 //
-// Macros : types DIRECT_IN, DIRECT_SUM
+// Macros : types DIRECT_IN, DIRECT_SUM; DIRECT_EPILOGUE: 1 where the text of a `fusion` epilogue stands in front of this one: it
+//          stores what it computes of out, along spatial axes, channels and batch, and nothing else is stored
 using namespace rf;
 
 typedef DIRECT_IN In;
@@ -30,8 +31,15 @@ struct DirectArgs {
     i32 extent[3], mul[3], dil[3], off[3];
     FastDiv place[3], tap[3], rows, channels, groups;
     u32 count, steps, padding;
+#if DIRECT_EPILOGUE
+    EpilogueArgs epilogue;
+#endif
 };
+#if DIRECT_EPILOGUE
+static_assert(sizeof(DirectArgs) == 336 + sizeof(EpilogueArgs), "as in direct.rs");
+#else
 static_assert(sizeof(DirectArgs) == 336, "as in direct.rs");
+#endif
 
 struct Place { i32 at[3]; u32 rest; };
 
@@ -80,7 +88,17 @@ extern "C" __global__ __launch_bounds__(256) void direct(DirectArgs g) {
             }
         }
     if (g.bias) sum += cast<Total>(g.bias[group * g.rows.divisor + row]);
+#if DIRECT_EPILOGUE
+    Epilogue end;
+    end.start(g.epilogue);
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) end.move(g.epilogue, axis, p.at[axis]);
+    end.move(g.epilogue, 3, group * g.rows.divisor + row);
+    end.move(g.epilogue, 4, batch);
+    end.put(g.epilogue, 0, 0, cast<In>(sum));
+#else
     g.out[to] = cast<In>(sum);
+#endif
 }
 
 extern "C" __global__ __launch_bounds__(256) void direct_weight(DirectArgs g) {

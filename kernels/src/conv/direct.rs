@@ -1,12 +1,15 @@
 //! `direct`: the launchers of `direct.hip`, behind those of `conv.rs`, which have checked every argument.
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_hal::profile::Work;
 use rocfire_hal::{Buffer, DType, Source, Stream, View};
 
 use super::conv::sum_dtype;
+use super::fused::BATCH;
 use super::geometry::{AXES, Geometry, Side, Window};
 use crate::Result;
-use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, Sources, c_type, shape};
+use crate::family::{BLOCK, BOX_LIMIT, FastDiv, Sources, c_type, shape};
+use crate::tail::{self, Tail};
 
 /// Groups of no more channels than this, in and out, are done without the matrix unit: a tile of 16 would be empty for more
 /// than three quarters.
@@ -38,6 +41,7 @@ pub(super) struct Direct<'a> {
     pub out: Side,
     /// 0 for none.
     pub bias: u64,
+    pub tail: Option<Tail<'a>>,
 }
 
 impl Direct<'_> {
@@ -80,7 +84,9 @@ impl Direct<'_> {
                 steps: 0,
                 padding: 0,
             };
-            launch(self.stream, self.op, self.dtype, "direct", count.div_ceil(BLOCK), &args, written)?;
+            let tail = self.tail.map(|tail| tail.from(BATCH, first));
+            let kernel = (self.op, "direct");
+            launch(self.stream, kernel, self.dtype, count.div_ceil(BLOCK), &args, tail.as_ref(), written)?;
         }
         Ok(())
     }
@@ -137,26 +143,30 @@ impl DirectWeight<'_> {
         if count >= BOX_LIMIT {
             return Err(shape(OP, "weight_grad", format!("fewer than {BOX_LIMIT} elements"), count));
         }
-        launch(self.stream, OP, self.dtype, "direct_weight", count, &args, weight_grad.buffer())
+        launch(self.stream, (OP, "direct_weight"), self.dtype, count, &args, None, weight_grad.buffer())
     }
 }
 
 fn launch(
     stream: &Stream,
-    op: &'static str,
+    kernel: (&'static str, &str),
     dtype: DType,
-    kernel: &str,
     groups: usize,
     args: &DirectArgs,
+    tail: Option<&Tail<'_>>,
     written: &Buffer,
 ) -> Result<()> {
-    static SOURCES: Sources<DirectKey> = Sources::new();
-    let source = SOURCES.get(DirectKey { dtype }, source);
+    static SOURCES: Sources<(DirectKey, u128)> = Sources::new();
+    let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
+    let key = DirectKey { dtype };
+    let source = SOURCES.get((key, hash), |_| source_behind(key, text));
+    let (grid, block) = ([groups, 1, 1], [BLOCK, 1, 1]);
     // SAFETY:
     // - `DirectArgs` is the twin of the kernel's struct, sizes asserted on both sides. Places, taps, channels and groups are
-    //   those of checked views, coordinates outside of `extent` are not read.
-    // - It writes `written` only.
-    unsafe { family::launch(stream, &source, (op, kernel), [groups, 1, 1], [BLOCK, 1, 1], args, &[written]) }
+    //   those of checked views, coordinates outside of `extent` are not read. The epilogue's tensors were laid over the same
+    //   result, and it reads and writes them there.
+    // - It writes `written` only, or the epilogue's outputs.
+    unsafe { tail::launch(stream, &source, kernel, grid, block, 0, args, tail, written, Work::default()) }
 }
 
 /// What varies in the source.
@@ -167,8 +177,17 @@ pub(crate) struct DirectKey {
 
 /// The source of one variant.
 pub(crate) fn source(key: DirectKey) -> Source {
-    let defines = [("DIRECT_IN", c_type(key.dtype)), ("DIRECT_SUM", c_type(sum_dtype(key.dtype)))];
-    Source::new("direct", include_str!("direct.hip"), &defines)
+    source_behind(key, "")
+}
+
+/// The source of one variant behind the text of an epilogue, or of none.
+fn source_behind(key: DirectKey, epilogue: &str) -> Source {
+    let defines = [
+        ("DIRECT_IN", c_type(key.dtype)),
+        ("DIRECT_SUM", c_type(sum_dtype(key.dtype))),
+        ("DIRECT_EPILOGUE", if epilogue.is_empty() { "0" } else { "1" }),
+    ];
+    Source::new("direct", tail::text(epilogue, include_str!("direct.hip")), &defines)
 }
 
 /// `DirectArgs` of `direct.hip`.

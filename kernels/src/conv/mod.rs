@@ -3,7 +3,8 @@
 //! [`conv`], [`conv_input_gradient`] (which is the transposed convolution too) and [`conv_weight_gradient`] choose between
 //! the implicit matrix product of `conv.hip`, which reads windows where they lie and stores no columns, and for groups of
 //! very few channels the element-per-lane kernels of `direct.hip`. A convolution without windows (1 x 1, stride 1) is a
-//! plain product and goes to `gemm`. Callers are the adapters' convolutions, folding and unfolding.
+//! plain product and goes to `gemm`. [`conv_fused`] is any of these with an activation, a residual, a batch normalisation by known
+//! statistics or any other chain of `fusion` behind it, in one launch. Callers are the adapters' convolutions, folding and unfolding.
 //!
 //! A strided convolution's input gradient is cut into one problem per residue of the stride, so that none multiplies the
 //! zeros between the strides. The weight's gradient sums over all places of all images, in slices whose length is a function
@@ -13,15 +14,20 @@ mod channels_last;
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod conv;
 mod direct;
+mod fused;
 mod geometry;
+mod operands;
 mod tiling;
 
 pub(crate) use channels_last::source as channels_last_source;
 pub(crate) use conv::{ConvKey, source};
 pub use conv::{conv, conv_input_gradient, conv_weight_gradient};
 pub(crate) use direct::{DirectKey, source as direct_source};
+pub use fused::conv_fused;
 pub use geometry::{ConvParams, conv_output_shape};
 pub(crate) use tiling::TILINGS;
 
+#[cfg(test)]
+mod fused_tests;
 #[cfg(test)]
 mod tests;

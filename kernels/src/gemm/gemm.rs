@@ -1,9 +1,7 @@
 //! `gemm`: the launcher of `gemm.hip`.
 
-use std::borrow::Cow;
-
 use bytemuck::{Pod, Zeroable};
-use rocfire_fusion::{EPILOGUE_TENSORS, Epilogue, EpiloguePlace};
+use rocfire_fusion::{Epilogue, EpiloguePlace};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, DriverKind, Precision, Source, Stream, Tensor, View, ViewMut};
 
@@ -11,6 +9,7 @@ use super::choice::{Machine, SIMDS, choose, is_sliced};
 use super::tiling::{Mode, Staging, Tiling, Unit};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
+use crate::tail::{self, Tail};
 
 const OP: &str = "gemm";
 /// Batch axes that the kernel decodes: all that a tensor has besides the two of the matrix.
@@ -78,17 +77,18 @@ pub fn gemm_fused(
     }
     match epilogue.outputs() {
         [] => Ok(()),
-        [first, ..] => multiply(stream, a, b, first.view(), Some(epilogue), params),
+        [first, ..] => multiply(stream, a, b, first.view(), Some(Tail::new(epilogue)), params),
     }
 }
 
-/// The product of checked operands, stored in `c`, or by the epilogue, whose first output `c` then is.
-fn multiply(
+/// The product of checked operands, stored in `c`, or by the epilogue, whose first output `c` then is. The tail's axes are columns,
+/// rows, batch axes from the innermost.
+pub(crate) fn multiply(
     stream: &Stream,
     a: View<'_>,
     b: View<'_>,
     c: View<'_>,
-    epilogue: Option<&Epilogue<'_>>,
+    tail: Option<Tail<'_>>,
     params: &GemmParams,
 ) -> Result<()> {
     if c.is_empty() {
@@ -101,9 +101,9 @@ fn multiply(
     };
     if let Some(dtype) = lowered {
         let (a, b) = (family::cast(stream, a, dtype)?, family::cast(stream, b, dtype)?);
-        return Product::new(stream, a.view(), b.view(), c, epilogue).run(params);
+        return Product::new(stream, a.view(), b.view(), c, tail).run(params);
     }
-    Product::new(stream, a, b, c, epilogue).run(params)
+    Product::new(stream, a, b, c, tail).run(params)
 }
 
 /// K per partial sum: 1024, doubled until there are at most 16 of them. A product is the sum of its partial sums in ascending
@@ -209,34 +209,8 @@ struct Product<'a> {
     tail: Option<Tail<'a>>,
 }
 
-/// An epilogue and its tensors' strides: columns, rows, batch axes from the innermost.
-struct Tail<'a> {
-    epilogue: &'a Epilogue<'a>,
-    places: [EpiloguePlace; EPILOGUE_TENSORS],
-    count: usize,
-}
-
-impl<'a> Tail<'a> {
-    fn new(epilogue: &'a Epilogue<'a>) -> Tail<'a> {
-        let known = epilogue.places();
-        let mut places = [EpiloguePlace { address: 0, strides: [0; rocfire_hal::MAX_RANK] }; EPILOGUE_TENSORS];
-        places[..known.len()].copy_from_slice(known);
-        Tail { epilogue, places, count: known.len() }
-    }
-
-    fn places(&mut self) -> &mut [EpiloguePlace] {
-        &mut self.places[..self.count]
-    }
-}
-
 impl<'a> Product<'a> {
-    fn new(
-        stream: &'a Stream,
-        a: View<'a>,
-        b: View<'a>,
-        c: View<'a>,
-        epilogue: Option<&'a Epilogue<'a>>,
-    ) -> Product<'a> {
+    fn new(stream: &'a Stream, a: View<'a>, b: View<'a>, c: View<'a>, tail: Option<Tail<'a>>) -> Product<'a> {
         let rank = c.layout().rank();
         let (m, n) = (c.shape()[rank - 2], c.shape()[rank - 1]);
         let k = a.shape()[a.layout().rank() - 1];
@@ -259,7 +233,7 @@ impl<'a> Product<'a> {
             stream,
             c_buffer: c.buffer(),
             input: a.dtype(),
-            output: epilogue.map_or(c.dtype(), Epilogue::result),
+            output: tail.map_or(c.dtype(), |tail| tail.epilogue.result()),
             a: operand(&a, false),
             b: operand(&b, true),
             c: operand(&c, false),
@@ -268,7 +242,7 @@ impl<'a> Product<'a> {
             k,
             extents,
             axes: rank - 2,
-            tail: epilogue.map(Tail::new),
+            tail,
         };
         product.merge_axes();
         product.merge_rows();
@@ -280,7 +254,7 @@ impl<'a> Product<'a> {
     }
 
     fn places(&mut self) -> &mut [EpiloguePlace] {
-        self.tail.as_mut().map_or(&mut [], Tail::places)
+        self.tail.as_mut().map_or(&mut [], Tail::places_mut)
     }
 
     /// Takes axis `axis` out of the batch.
@@ -476,14 +450,15 @@ impl<'a> Product<'a> {
                 chunk: chunk_of(self.k) as u32,
             };
             let grid = [tiles[0], tiles[1], batches * slices];
-            let (kernel, work) = (("gemm", key.staging.lds_bytes), self.work(&shape));
+            let (lds_bytes, work) = (key.staging.lds_bytes, self.work(&shape));
+            let kernel = (OP, "gemm");
             // SAFETY:
             // - `GemmArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the
             //   strides belong to views of shapes [.., M, K], [.., K, N], [.., M, N], and views lie inside their buffers;
             //   the kernel reads rows below M, columns below N, k below K, batches below the product of the extents. The
             //   epilogue's tensors were laid over the same product, and it reads and writes them there.
             // - It writes C only, which is in `written`, or the epilogue's outputs.
-            unsafe { launch(self.stream, &source, kernel, grid, block, &args, tail, written, work)? };
+            unsafe { tail::launch(self.stream, &source, kernel, grid, block, lds_bytes, &args, tail, written, work)? };
         }
         Ok(())
     }
@@ -522,13 +497,13 @@ impl<'a> Product<'a> {
             };
             let grid = [self.n.div_ceil(SUM_BLOCK), rows, (batches - first_batch).min(GRID_YZ_MAX)];
             let block = [SUM_BLOCK, 1, 1];
-            let tail = self.tail.as_ref();
+            let (kernel, tail) = ((OP, "gemm_sum"), self.tail.as_ref());
             let work = Work { category: Category::Gemm, shape: &[slices, batches, self.m, self.n], ..Work::default() };
             // SAFETY:
             // - `GemmSumArgs` is the twin of the kernel's struct; `partial` has slices x batches x M x N elements and C is
             //   the checked view; of the epilogue as above.
             // - It writes C only, or the epilogue's outputs.
-            unsafe { launch(self.stream, &source, ("gemm_sum", 0), grid, block, &args, tail, self.c_buffer, work)? };
+            unsafe { tail::launch(self.stream, &source, kernel, grid, block, 0, &args, tail, self.c_buffer, work)? };
         }
         Ok(())
     }
@@ -541,46 +516,6 @@ struct Target<'t, 'a> {
     slices: usize,
     c_slice: i64,
     slice_k: usize,
-}
-
-/// Launches a kernel with its dynamic LDS, the epilogue's arguments behind `args`; allocates nothing.
-///
-/// # Safety
-/// As [`family::launch`], where without an epilogue `written` is the only output.
-#[allow(clippy::too_many_arguments)] // Private, and each is named where it is called.
-unsafe fn launch<A: Pod>(
-    stream: &Stream,
-    source: &Source,
-    (kernel, lds_bytes): (&str, u32),
-    grid: [usize; 3],
-    block: [usize; 3],
-    args: &A,
-    tail: Option<&Tail<'_>>,
-    written: &Buffer,
-    work: Work<'_>,
-) -> Result<()> {
-    let kernel = (OP, kernel);
-    let Some(tail) = tail else {
-        let bytes = bytemuck::bytes_of(args);
-        // SAFETY: the caller's duties, passed on.
-        return unsafe {
-            family::launch_bytes(stream, source, kernel, grid, block, lds_bytes, bytes, &[written], work)
-        };
-    };
-    let mut bytes = [0; 2048];
-    let own = bytemuck::bytes_of(args);
-    bytes[..own.len()].copy_from_slice(own);
-    let used = tail.epilogue.push_args(&tail.places[..tail.count], &mut bytes, own.len());
-    let mut outputs = [written; EPILOGUE_TENSORS];
-    let mut count = 0;
-    for (to, from) in outputs.iter_mut().zip(tail.epilogue.written()) {
-        *to = from;
-        count += 1;
-    }
-    // SAFETY: the caller's duties, passed on; the epilogue names its outputs.
-    unsafe {
-        family::launch_bytes(stream, source, kernel, grid, block, lds_bytes, &bytes[..used], &outputs[..count], work)
-    }
 }
 
 fn kept_source(key: GemmKey, tail: Option<&Tail<'_>>) -> std::sync::Arc<Source> {
@@ -638,8 +573,7 @@ fn source_behind(key: GemmKey, epilogue: &str) -> Source {
     );
     const PLAIN: &str = concat!(include_str!("gemm.hip"), include_str!("fma.hip"), include_str!("kernel.hip"));
     let text = if t.matrix_size == 0 { PLAIN } else { MATRIX };
-    let text = if epilogue.is_empty() { Cow::Borrowed(text) } else { Cow::Owned([epilogue, text].concat()) };
-    Source::new("gemm", text, &defines)
+    Source::new("gemm", tail::text(epilogue, text), &defines)
 }
 
 /// The type that partial sums are kept in between kernels.

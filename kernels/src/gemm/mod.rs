@@ -14,7 +14,7 @@ mod gemm;
 mod tiling;
 
 pub use explain::explain;
-pub(crate) use gemm::{GemmKey, source};
+pub(crate) use gemm::{GemmKey, multiply, source};
 pub use gemm::{GemmParams, chunk_of, gemm, gemm_fused, output_shape};
 pub(crate) use tiling::{Mode, TILINGS, Unit};
 

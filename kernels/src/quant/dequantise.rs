@@ -1,6 +1,7 @@
 //! `dequantise`: the launcher of `dequantise.hip`.
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
 use super::format::{CodeLayout, Format, Scales};
@@ -46,11 +47,14 @@ pub fn dequantise(
         padding: 0,
     };
     let (grid, block) = ([walk.count.div_ceil(BLOCK), 1, 1], [BLOCK, 1, 1]);
+    // A profile shows by the shape whether a weight is written out.
+    let work = Work { category: Category::Elementwise, shape: x.shape(), ..Work::default() };
+    let args = bytemuck::bytes_of(&args);
     // SAFETY:
     // - `DequantiseArgs` is the twin of the kernel's struct, sizes asserted on both sides; what the walk visits was checked as
     //   for `quantise`.
     // - It writes `x` only.
-    unsafe { family::launch(stream, &source, (OP, "dequantise"), grid, block, &args, &[x.buffer()]) }
+    unsafe { family::launch_bytes(stream, &source, (OP, "dequantise"), grid, block, 0, args, &[x.buffer()], work) }
 }
 
 /// What varies in the source.
