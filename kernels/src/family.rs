@@ -332,6 +332,11 @@ pub(crate) fn outer_runs(op: &'static str, space: Box3) -> Result<impl Iterator<
     Ok((0..space.outer).step_by(run).map(move |first| (first, run.min(space.outer - first))))
 }
 
+/// The type that sums of floats are kept in.
+pub(crate) fn sum_dtype(input: DType) -> DType {
+    if input == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -111,7 +111,8 @@ fn conv_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
             let (weight, axes) = (variant % 3 == 2, if variant % 2 == 0 { 2 } else { 3 });
             let (a_vector, x_vector) = (variant / 3 % 2 == 0, variant % 3 == 1);
             let output = if weight && a_vector && dtype.size_bytes() == 2 { DType::F32 } else { dtype };
-            conv::source(ConvKey { input: dtype, output, weight, axes, tiling, a_vector, x_vector })
+            let tiled = if !weight && a_vector && x_vector { conv::staging(arch.info(), &tiling) } else { None };
+            conv::source(ConvKey { input: dtype, output, weight, axes, tiling, a_vector, x_vector, tiled })
         })
     })
 }

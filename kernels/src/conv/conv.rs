@@ -1,6 +1,7 @@
 //! `conv`: the launchers of `conv.hip`, and the choice between it and what else makes a convolution.
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
@@ -10,12 +11,16 @@ use super::geometry::{AXES, ConvParams, Geometry, Side, Window};
 use super::operands::{Bias, COPY_PLACES, Source3, VECTOR_BYTES, check_inputs, check_output, in_vectors};
 use super::tiling::{Tiling, choose};
 use crate::Result;
-use crate::family::{self, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
-use crate::gemm::{GemmParams, multiply};
+use crate::family::{self, FastDiv, GRID_YZ_MAX, Sources, c_type, shape, sum_dtype};
+use crate::gemm::{GemmParams, Staging, multiply};
 use crate::tail::{self, Tail};
 
 /// Lines and steps are numbers that [`FastDiv`] divides.
 const NUMBER_MAX: usize = 1 << 31;
+/// Bytes of a line in a round of loading.
+const ROUND_BYTES: usize = 64;
+/// Rounds under way where copies go past the registers, at most.
+const COPY_STAGES: usize = 4;
 /// Threads of `conv_sum`.
 const SUM_BLOCK: usize = 256;
 /// The weight's gradient has few elements and long sums: slices make up to so many tiles of 64 x 64 out of it, of at least so
@@ -305,7 +310,9 @@ impl Windows<'_> {
         }
         let tiling = choose(&self.stream.device(), self.dtype, [self.rows, self.batch * places], self.groups);
         let axes = self.window.axes(self.x_extent);
-        let key = ConvKey { input: self.dtype, output: self.dtype, weight: false, axes, tiling, a_vector, x_vector };
+        let tiled = if a_vector && x_vector { staging(self.stream.device().arch().info(), &tiling) } else { None };
+        let (input, output) = (self.dtype, self.dtype);
+        let key = ConvKey { input, output, weight: false, axes, tiling, a_vector, x_vector, tiled };
         let run = ((NUMBER_MAX - 1) / places.max(1)).max(1);
         for first in (0..self.batch).step_by(run) {
             for group in (0..self.groups).step_by(GRID_YZ_MAX) {
@@ -466,6 +473,7 @@ impl WeightGradient<'_> {
             tiling,
             a_vector: !turned && self.grad_in_vectors(vector),
             x_vector: turned,
+            tiled: None,
         };
         let count = self.geometry.groups * self.rows * self.lines;
         if slices == 1 {
@@ -590,12 +598,13 @@ fn launch(
     let shape = [args.groups, args.m, args.lines, args.k].map(|extent| extent as usize);
     let work = Work { category: Category::Gemm, shape: &shape, ..Work::default() };
     let (kernel, grid) = ((op, "conv"), [tiles, 1, depth]);
+    let lds_bytes = key.tiled.map_or(0, |staging| staging.lds_bytes);
     // SAFETY:
     // - `ConvArgs` is the twin of the kernel's struct, sizes asserted on both sides. The launchers checked the shapes against
     //   each other; rows, lines and steps are bounded by the kernel, coordinates outside of `extent` are not read, and views
     //   lie inside their buffers. The epilogue's tensors were laid over the same result, and it reads and writes them there.
     // - It writes `written` only, or the epilogue's outputs.
-    unsafe { tail::launch(stream, &source, kernel, grid, block, 0, args, tail, written, work) }
+    unsafe { tail::launch(stream, &source, kernel, grid, block, lds_bytes, args, tail, written, work) }
 }
 
 /// What varies in the source.
@@ -610,6 +619,21 @@ pub(crate) struct ConvKey {
     pub tiling: Tiling,
     pub a_vector: bool,
     pub x_vector: bool,
+    /// How tiles get to LDS, where gemm's are used.
+    pub tiled: Option<Staging>,
+}
+
+/// How the tiles of operands that both lie in vectors get to LDS; `None` without a matrix unit.
+pub(crate) fn staging(info: &ArchInfo, tiling: &Tiling) -> Option<Staging> {
+    if tiling.matrix_size == 0 {
+        return None;
+    }
+    if info.matrix != Matrix::MmaSync {
+        return Some(Staging { stages: 2, copies: false, lds_bytes: 0 });
+    }
+    let round = tiling.block().iter().sum::<usize>() * ROUND_BYTES;
+    let stages = (info.lds_bytes as usize / round).clamp(2, COPY_STAGES);
+    Some(Staging { stages: stages as u16, copies: true, lds_bytes: (stages * round) as u32 })
 }
 
 /// The source of one variant.
@@ -632,17 +656,25 @@ fn source_behind(key: ConvKey, epilogue: &str) -> Source {
         ("CONV_X_VECTOR", usize::from(key.x_vector)),
         ("CONV_NARROW_OUT", usize::from(key.output.size_bytes() == 2)),
         ("CONV_EPILOGUE", usize::from(!epilogue.is_empty())),
+        ("CONV_TILED", usize::from(key.tiled.is_some())),
+        ("CONV_STAGES", key.tiled.map_or(0, |staging| usize::from(staging.stages))),
+        ("CONV_COPIES", key.tiled.map_or(0, |staging| usize::from(staging.copies))),
+        ("CONV_LDS_BYTES", key.tiled.map_or(0, |staging| staging.lds_bytes as usize)),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types =
         [("CONV_IN", c_type(key.input)), ("CONV_OUT", c_type(key.output)), ("CONV_SUM", c_type(sum_dtype(key.input)))];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("conv", tail::text(epilogue, include_str!("conv.hip")), &defines)
-}
-
-/// The type that sums are kept in.
-pub(super) fn sum_dtype(input: DType) -> DType {
-    if input == DType::F64 { DType::F64 } else { DType::F32 }
+    const PLAIN: &str = concat!(include_str!("conv.hip"), include_str!("store.hip"), include_str!("plain.hip"));
+    const TILED: &str = concat!(
+        include_str!("conv.hip"),
+        include_str!("store.hip"),
+        include_str!("../gemm/stage.hip"),
+        include_str!("../gemm/matrix.hip"),
+        include_str!("tiled.hip")
+    );
+    let text = if key.tiled.is_some() { TILED } else { PLAIN };
+    Source::new("conv", tail::text(epilogue, text), &defines)
 }
 
 /// `ConvArgs` of `conv.hip`.

@@ -4,11 +4,10 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::profile::Work;
 use rocfire_hal::{Buffer, DType, Source, Stream, View};
 
-use super::conv::sum_dtype;
 use super::fused::BATCH;
 use super::geometry::{AXES, Geometry, Side, Window};
 use crate::Result;
-use crate::family::{BLOCK, BOX_LIMIT, FastDiv, Sources, c_type, shape};
+use crate::family::{BLOCK, BOX_LIMIT, Box3, FastDiv, Sources, c_type, outer_runs, shape, sum_dtype};
 use crate::tail::{self, Tail};
 
 /// Groups of no more channels than this, in and out, are done without the matrix unit: a tile of 16 would be empty for more
@@ -46,14 +45,10 @@ pub(super) struct Direct<'a> {
 
 impl Direct<'_> {
     pub(super) fn run(&self, written: &Buffer) -> Result<()> {
-        let image = self.groups * self.rows * self.places;
-        if image >= BOX_LIMIT {
-            return Err(shape(self.op, "x", format!("fewer than {BOX_LIMIT} elements of the result per image"), image));
-        }
-        let run = ((BOX_LIMIT - 1) / image.max(1)).max(1);
+        let space = Box3 { outer: self.batch, middle: self.groups * self.rows, inner: self.places };
         let bytes = self.dtype.size_bytes() as i64;
-        for first in (0..self.batch).step_by(run) {
-            let count = run.min(self.batch - first) * image;
+        for (first, batch) in outer_runs(self.op, space)? {
+            let count = Box3 { outer: batch, ..space }.len();
             let skip = |side: &Side| side.address.wrapping_add_signed(first as i64 * side.outer[0] * bytes);
             let args = DirectArgs {
                 a: self.a,

@@ -99,6 +99,15 @@ fn an_epilogue_gives_the_bits_of_its_graph() {
 }
 
 #[test]
+fn an_epilogue_runs_behind_tiles_of_vectors() {
+    // So many places that the image is laid out for vectors of channels.
+    let same = ConvParams { stride: &[1, 1], padding: &[(1, 1); 2], dilation: &[1, 1], groups: 1 };
+    let large = case(&[1, 8, 67, 66], &[35, 8, 3, 3], same);
+    large.check(&device(), DType::F16);
+    Case { bias: true, ..large }.check(&device(), DType::F32);
+}
+
+#[test]
 fn an_epilogue_runs_along_one_and_three_axes() {
     let device = device();
     let line = ConvParams { stride: &[2], padding: &[(1, 2)], dilation: &[2], groups: 1 };

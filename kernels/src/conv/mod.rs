@@ -20,7 +20,7 @@ mod operands;
 mod tiling;
 
 pub(crate) use channels_last::source as channels_last_source;
-pub(crate) use conv::{ConvKey, source};
+pub(crate) use conv::{ConvKey, source, staging};
 pub use conv::{conv, conv_input_gradient, conv_weight_gradient};
 pub(crate) use direct::{DirectKey, source as direct_source};
 pub use fused::conv_fused;

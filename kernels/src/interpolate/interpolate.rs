@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{DType, Error, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
-use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, Sources, c_type, shape};
+use crate::family::{self, BLOCK, Box3, FastDiv, Sources, c_type, outer_runs, shape, sum_dtype};
 
 /// Extents of images stay below this, so that table entries fit 32 bits.
 const EXTENT_MAX: usize = 1 << 27;
@@ -106,21 +106,17 @@ fn run(
     if out.is_empty() {
         return Ok(());
     }
-    let plane: usize = out.shape()[1..].iter().product();
-    if plane >= BOX_LIMIT {
-        return Err(shape(op, to_name, format!("fewer than {BOX_LIMIT} elements per image"), plane));
-    }
+    let space = Box3::of(out.shape(), 1);
     let dtype = from.dtype();
     static SOURCES: Sources<InterpolateKey> = Sources::new();
     let source = SOURCES.get(InterpolateKey { dtype, taps: mode.taps() }, source);
-    let tables = Tables::new(op, stream, &source, mode, align_corners, inputs, outputs, sum_type(dtype))?;
+    let tables = Tables::new(op, stream, &source, mode, align_corners, inputs, outputs, sum_dtype(dtype))?;
 
     let name = if gradient { "interpolate_gradient" } else { "interpolate" };
     let (from_strides, to_strides) = (strides(&from), strides(&out));
     let bytes = dtype.size_bytes() as i64;
-    let run = ((BOX_LIMIT - 1) / plane).max(1);
-    for first in (0..out.shape()[0]).step_by(run) {
-        let count = run.min(out.shape()[0] - first) * plane;
+    for (first, batch) in outer_runs(op, space)? {
+        let count = Box3 { outer: batch, ..space }.len();
         let skip =
             |view: &View<'_>, batch: i64| view.device_address().wrapping_add_signed(first as i64 * batch * bytes);
         let args = InterpolateArgs {
@@ -221,11 +217,6 @@ impl Tables {
     }
 }
 
-/// The type that weights and sums have.
-fn sum_type(dtype: DType) -> DType {
-    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
-}
-
 /// What varies in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct InterpolateKey {
@@ -238,7 +229,7 @@ pub(crate) fn source(key: InterpolateKey) -> Source {
     let taps = key.taps.to_string();
     let defines = [
         ("INTERPOLATE_TYPE", c_type(key.dtype)),
-        ("INTERPOLATE_SUM", c_type(sum_type(key.dtype))),
+        ("INTERPOLATE_SUM", c_type(sum_dtype(key.dtype))),
         ("INTERPOLATE_TAPS", taps.as_str()),
     ];
     Source::new("interpolate", include_str!("interpolate.hip"), &defines)

@@ -3,9 +3,9 @@
 use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
-use super::{AXES, Image, PoolParams, SPATIAL, Windows, batch_runs, check, sum_type};
+use super::{AXES, Image, PoolParams, SPATIAL, Windows, check};
 use crate::Result;
-use crate::family::{self, BLOCK, FastDiv, Sources, c_type, shape};
+use crate::family::{self, BLOCK, Box3, FastDiv, Sources, c_type, outer_runs, shape, sum_dtype};
 
 /// The boxes that are averaged.
 #[derive(Clone, Copy)]
@@ -106,8 +106,9 @@ fn run(
     static SOURCES: Sources<AverageKey> = Sources::new();
     let source = SOURCES.get(key, source);
     let narrow = |numbers: [usize; AXES]| numbers.map(|number| number as i32);
-    for (first, batch) in batch_runs(op, &to)? {
-        let count = batch * to.len();
+    let space = to.space();
+    for (first, batch) in outer_runs(op, space)? {
+        let count = Box3 { outer: batch, ..space }.len();
         if count == 0 {
             continue;
         }
@@ -154,7 +155,7 @@ pub(crate) fn source(key: AverageKey) -> Source {
     let flag = |set| if set { "1" } else { "0" };
     let defines = [
         ("AVERAGE_TYPE", c_type(key.dtype)),
-        ("AVERAGE_SUM", c_type(sum_type(key.dtype))),
+        ("AVERAGE_SUM", c_type(sum_dtype(key.dtype))),
         ("AVERAGE_ADAPTIVE", flag(key.adaptive)),
         ("AVERAGE_GRADIENT", flag(key.gradient)),
     ];

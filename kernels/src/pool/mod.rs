@@ -16,7 +16,7 @@ pub use maximum::{max_pool, max_pool_gradient};
 use rocfire_hal::{DType, Error, Stream, View};
 
 use crate::Result;
-use crate::family::{self, BOX_LIMIT, FastDiv, shape};
+use crate::family::{self, Box3, FastDiv, shape};
 
 /// Spatial axes that the kernels know; fewer are preceded by axes of one element.
 const AXES: usize = 3;
@@ -105,9 +105,9 @@ impl Image {
         })
     }
 
-    /// Elements of one batch index.
-    fn len(&self) -> usize {
-        self.channels * self.extent.iter().product::<usize>()
+    /// Its elements around the channels.
+    fn space(&self) -> Box3 {
+        Box3 { outer: self.batch, middle: self.channels, inner: self.extent.iter().product() }
     }
 
     /// The address of a batch index.
@@ -150,19 +150,4 @@ fn check(
     }
     family::writable(op, to_name, to)?;
     family::disjoint(op, from_name, to, from)
-}
-
-/// Runs of batch indices whose elements a launch can number.
-fn batch_runs(op: &'static str, to: &Image) -> Result<impl Iterator<Item = (usize, usize)> + use<>> {
-    let (batch, image) = (to.batch, to.len());
-    if image >= BOX_LIMIT {
-        return Err(shape(op, "out", format!("fewer than {BOX_LIMIT} elements per image"), image));
-    }
-    let run = ((BOX_LIMIT - 1) / image.max(1)).max(1);
-    Ok((0..batch).step_by(run).map(move |first| (first, run.min(batch - first))))
-}
-
-/// The type that a gradient's sums are kept in.
-fn sum_type(dtype: DType) -> DType {
-    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
