@@ -10,8 +10,8 @@ use rocfire_fusion::{Graph, Scalar, run};
 use rocfire_hal::{DType, Device, Error as HalError, Layout, Tensor};
 
 use super::handle::{self, Handle};
-use super::matmul;
-use super::plan::{AxisMap, Input, Kernel, Number, Output, Plan};
+use super::plan::{AxisMap, Convolve, Input, Kernel, Number, Output, Plan};
+use super::{convolution, matmul};
 use crate::RocmDevice;
 use crate::error::{Result, execution};
 use crate::ops::elementwise::scalar;
@@ -73,17 +73,19 @@ fn run_kernel(
         None => launch(graph, &space.shape(), device, &inputs, &scalars, &mut outputs)?,
         Some(product) => {
             let inputs: Vec<_> = inputs.iter().map(Tensor::view).collect();
-            let call = matmul::Call {
-                graph,
-                lhs: &bases.tensors[product.lhs],
-                rhs: &bases.tensors[product.rhs],
-                dims: &product.dims,
-                extents: &space.extents,
-                inputs: &inputs,
-                scalars: &scalars,
-            };
+            let (inputs, scalars, extents, dims) = (&inputs, &scalars, &space.extents, &product.dims);
+            let [lhs, rhs] = [product.lhs, product.rhs].map(|base| &bases.tensors[base]);
             let outputs = outputs.iter_mut().map(|output| output.tensor.view_mut().with_layout(output.layout));
-            call.run(outputs.collect::<std::result::Result<Vec<_>, HalError>>()?)?;
+            let outputs = outputs.collect::<std::result::Result<Vec<_>, HalError>>()?;
+            match &product.convolution {
+                None => matmul::Call { graph, lhs, rhs, dims, extents, inputs, scalars }.run(outputs)?,
+                Some(Convolve { window, bias }) => {
+                    let bias = bias.map(|base| &bases.tensors[base]);
+                    let call =
+                        convolution::Call { graph, x: lhs, weight: rhs, bias, window, dims, extents, inputs, scalars };
+                    call.run(outputs)?;
+                }
+            }
         }
     }
     for (output, written) in kernel.outputs.iter().zip(outputs) {
@@ -150,8 +152,10 @@ fn reuse(plan: &Plan, kernel: &Kernel, owned: &[bool], inputs: &[Tensor], output
             let is_owned = owned.get(input.base).is_some_and(|owned| *owned);
             let is_read_once = kernel.inputs.iter().filter(|other| other.base == input.base).count() == 1;
             let is_viewed = plan.steps.iter().any(|step| step.from == input.base);
-            let is_operand =
-                kernel.product.as_ref().is_some_and(|product| [product.lhs, product.rhs].contains(&input.base));
+            let is_operand = kernel.product.as_ref().is_some_and(|product| {
+                let bias = product.convolution.as_ref().and_then(|convolution| convolution.bias);
+                [product.lhs, product.rhs].contains(&input.base) || bias == Some(input.base)
+            });
             !taken[at]
                 && !is_operand
                 && is_owned

@@ -1,6 +1,6 @@
 //! Collecting operations: what Burn's search asks of a fuser.
 //!
-//! There are three, one of elementwise operations, one that takes reductions too, one that ends a matrix product; which
+//! There are three, one of elementwise operations, one that takes reductions too, one that ends a matrix product or a convolution; which
 //! kernel comes of the second is known at the end. All follow the stream as long as it can become a kernel and remember the last point where it was one.
 
 use std::sync::Arc;

@@ -141,24 +141,33 @@ struct Split {
 impl Split {
     /// A layout over the iteration space as one over the product.
     fn fold(&self, call: &Call<'_>, layout: &Layout) -> Result<Layout> {
-        let (extents, strides) = (layout.shape(), layout.strides());
-        debug_assert_eq!(extents.len(), call.extents.len(), "tensors were laid over the iteration space");
-        let mut folded = Vec::with_capacity(self.parts.len());
-        for (axes, extent) in self.parts.iter().zip(&self.shape) {
-            let mut stride = axes.last().map_or(0, |axis| strides[*axis]);
-            let mut expected = stride;
-            for axis in axes.iter().rev() {
-                if strides[*axis] != expected && *extent > 0 && call.extents[*axis] > 1 {
-                    let axes = format!("{:?} with strides {strides:?}", call.extents);
-                    return Err(rocfire_hal::Error::shape("matmul", "epilogue", "columns of one stride", axes).into());
-                }
-                expected = expected.wrapping_mul(call.extents[*axis] as i64);
-            }
-            if *extent == 1 {
-                stride = 0;
-            }
-            folded.push(stride);
-        }
-        Ok(Layout::strided(&self.shape, &folded, layout.offset())?)
+        fold(layout, &self.parts, &self.shape, call.extents)
     }
+}
+
+/// A layout over the iteration space as one over a product of this shape: `parts` are the axes of the space that each of its
+/// axes is.
+///
+/// # Errors
+/// A shape, if the tensor does not step through such axes with one stride.
+pub(super) fn fold(layout: &Layout, parts: &AxisMap, shape: &[usize], extents: &[usize]) -> Result<Layout> {
+    let strides = layout.strides();
+    debug_assert_eq!(layout.rank(), extents.len(), "tensors were laid over the iteration space");
+    let mut folded = Vec::with_capacity(parts.len());
+    for (axes, extent) in parts.iter().zip(shape) {
+        let mut stride = axes.last().map_or(0, |axis| strides[*axis]);
+        let mut expected = stride;
+        for axis in axes.iter().rev() {
+            if strides[*axis] != expected && *extent > 0 && extents[*axis] > 1 {
+                let axes = format!("{extents:?} with strides {strides:?}");
+                return Err(rocfire_hal::Error::shape("fused", "epilogue", "axes of one stride", axes).into());
+            }
+            expected = expected.wrapping_mul(extents[*axis] as i64);
+        }
+        if *extent == 1 {
+            stride = 0;
+        }
+        folded.push(stride);
+    }
+    Ok(Layout::strided(shape, &folded, layout.offset())?)
 }

@@ -8,7 +8,8 @@
 //!   with the others, so that independent work in one block neither stops nor multiplies them.
 //! - `translate`, `rows`, `moves`, `indexed`: each operation as nodes of the trace. Views of tensors in memory are layouts,
 //!   and views of computed values are changes of place; neither costs a launch.
-//! - `product`, `matmul`: a matrix product as the first value of a trace, and running it with the rest as its epilogue.
+//! - `product`, `matmul`: a matrix product as the first value of a trace, and running it with the rest as its epilogue;
+//!   `convolution`: the same of a convolution.
 //! - `axes`: how a tensor's axes lie in the iteration space. A transposition permutes them and a reshape splits or merges
 //!   them, so that a chain goes on through both.
 //! - `arrange`, `plan`: when a trace is a kernel, and the [`rocfire_fusion::Graph`] and tables that run it.
@@ -19,11 +20,13 @@
 //!
 //! A kernel is named as Burn names such a one: `ElementWise`, `Reduce` for one reduction of which only rows are written,
 //! `ReduceBroadcasted` for anything beyond that: softmax, layer normalisation, and most of their gradients; `Matmul` for a
-//! matrix product with what is computed of its elements: bias, activation, residual, casts. What was fused is told to `tracing` under the target `rocfire::fusion`, at
+//! matrix product with what is computed of its elements: bias, activation, residual, casts; `Convolution` for a convolution with the
+//! same, and with batch normalisation by known statistics. What was fused is told to `tracing` under the target `rocfire::fusion`, at
 //! level debug; why a fuser closed, at level trace. [`plans`] has the same for the whole process.
 
 mod arrange;
 mod axes;
+mod convolution;
 mod execute;
 mod fuser;
 pub(crate) mod handle;

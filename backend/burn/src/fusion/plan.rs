@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrange::{Arrangement, Spread};
 use super::axes::{Axis, Frame};
+use super::convolution::{Convolution, Window};
 use super::trace::{EntryId, Node, Trace, What};
 use super::view::ViewOp;
 
@@ -21,6 +22,8 @@ pub(super) enum Kind {
     ReduceBroadcasted,
     /// A matrix product and what is computed of its elements.
     Matmul,
+    /// A convolution and what is computed of its elements.
+    Convolution,
 }
 
 impl Kind {
@@ -30,6 +33,7 @@ impl Kind {
             Kind::Reduce => "Reduce",
             Kind::ReduceBroadcasted => "ReduceBroadcasted",
             Kind::Matmul => "Matmul",
+            Kind::Convolution => "Convolution",
         }
     }
 }
@@ -84,14 +88,24 @@ pub(super) struct Output {
     pub(super) tensors: Vec<(TensorId, AxisMap)>,
 }
 
-/// The matrix product whose elements are the graph's first input. Nobody fetches it: it is computed where it is used.
+/// The product or convolution whose elements are the graph's first input. Nobody fetches it: it is computed where it is used.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Multiply {
     /// The base that is the left operand.
     pub(super) lhs: usize,
     pub(super) rhs: usize,
-    /// Its axes: batches, rows, columns.
+    /// Its axes: batches, rows, columns; batch, channels and space of a convolution.
     pub(super) dims: AxisMap,
+    /// `None` for a matrix product.
+    pub(super) convolution: Option<Convolve>,
+}
+
+/// What makes a product a convolution.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Convolve {
+    pub(super) window: Window,
+    /// The base that is the bias.
+    pub(super) bias: Option<usize>,
 }
 
 /// One launch. Extents are read off the real tensors when it runs, so that it is every shape of the pattern.
@@ -170,6 +184,9 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
         lhs: bases.number(product.lhs),
         rhs: bases.number(product.rhs),
         dims: map(&trace.product_frame(product)),
+        convolution: product
+            .convolution
+            .map(|Convolution { window, bias }| Convolve { window, bias: bias.map(|bias| bases.number(bias)) }),
     });
     let (graph, scalars) = graph(trace, arrangement);
     Kernel {
@@ -187,8 +204,8 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
 }
 
 fn kind(trace: &Trace, arrangement: &Arrangement) -> Kind {
-    if trace.product_of(arrangement).is_some() {
-        return Kind::Matmul;
+    if let Some(product) = trace.product_of(arrangement) {
+        return if product.convolution.is_some() { Kind::Convolution } else { Kind::Matmul };
     }
     let is_reduction = |((node, _), needed): &(&(Node, DType), &bool)| **needed && matches!(node, Node::Reduce(..));
     let reductions = trace.nodes.iter().zip(&arrangement.needed).filter(is_reduction).count();
@@ -223,8 +240,10 @@ impl Bases {
         let mut wanted = vec![false; trace.entries.len()];
         let read = arrangements.iter().flat_map(|arrangement| needed_reads(trace, arrangement));
         let products = arrangements.iter().filter_map(|arrangement| trace.product_of(arrangement));
-        let operands = products.flat_map(|product| [product.lhs, product.rhs]);
-        for root in read.map(|(read, _)| read.entry).chain(operands).chain(trace.live_views()) {
+        let operands = products.flat_map(|product| {
+            [Some(product.lhs), Some(product.rhs), product.convolution.and_then(|convolution| convolution.bias)]
+        });
+        for root in read.map(|(read, _)| read.entry).chain(operands.flatten()).chain(trace.live_views()) {
             wanted[usize::from(root)] = true;
         }
         for at in (0..trace.entries.len()).rev() {

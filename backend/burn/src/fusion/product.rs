@@ -1,13 +1,15 @@
-//! A matrix product as the first value of a kernel: what follows it is computed where it is stored.
+//! A matrix product, or a convolution (`convolution`), as the first value of a kernel: what follows it is computed where it is
+//! stored.
 //!
 //! The product is a node without operands among the nodes. Its matrices are tensors in memory, or views of such; nothing else
 //! is computed before it. What comes behind is collected as for any elementwise kernel, and the kernel ends a product if the
 //! product's own axes are the whole iteration space.
 
-use burn_ir::MatmulOpIr;
+use burn_ir::{MatmulOpIr, TensorIr};
 
 use super::arrange::Arrangement;
 use super::axes::Frame;
+use super::convolution::Convolution;
 use super::refusal::Refusal;
 use super::trace::{EntryId, Node, NodeId, Trace};
 use super::translate::Result;
@@ -18,6 +20,8 @@ use crate::convert::to_hal;
 pub(super) struct Product {
     pub(super) lhs: EntryId,
     pub(super) rhs: EntryId,
+    /// `None` for a matrix product.
+    pub(super) convolution: Option<Convolution>,
     out: EntryId,
     node: NodeId,
 }
@@ -25,23 +29,36 @@ pub(super) struct Product {
 impl Trace {
     /// A matrix product, the only one of its trace.
     pub(super) fn multiply(&mut self, op: &MatmulOpIr) -> Result<()> {
+        self.begin_product(&[Some(&op.lhs), Some(&op.rhs)], &op.out)?;
+        let operands = [self.operand(&op.lhs)?, self.operand(&op.rhs)?];
+        self.end_product(operands, &op.out, None)
+    }
+
+    /// Refuses a product that the trace cannot begin with, or whose tensors are not of one type.
+    pub(super) fn begin_product(&self, operands: &[Option<&TensorIr>], out: &TensorIr) -> Result<()> {
         if !self.multiplies {
             return Err(Refusal::Operation);
         }
         if self.product.is_some() {
             return Err(Refusal::SecondProduct);
         }
-        let [a, b, c] = [&op.lhs, &op.rhs, &op.out].map(|tensor| to_hal(tensor.dtype).map_err(|_| Refusal::DType));
-        let (a, b, dtype) = (a?, b?, c?);
-        if a != dtype || b != dtype {
-            return Err(Refusal::DType);
-        }
-        let (lhs, rhs) = (self.operand(&op.lhs)?, self.operand(&op.rhs)?);
-        let frame = self.resolve(&op.out, &[])?;
+        let dtype = to_hal(out.dtype).map_err(|_| Refusal::DType)?;
+        let is_same = |tensor: &&TensorIr| to_hal(tensor.dtype).is_ok_and(|own| own == dtype);
+        if operands.iter().flatten().all(is_same) { Ok(()) } else { Err(Refusal::DType) }
+    }
+
+    pub(super) fn end_product(
+        &mut self,
+        [lhs, rhs]: [EntryId; 2],
+        out: &TensorIr,
+        convolution: Option<Convolution>,
+    ) -> Result<()> {
+        let dtype = to_hal(out.dtype).map_err(|_| Refusal::DType)?;
+        let frame = self.resolve(out, &[])?;
         let node = self.push(Node::Product, dtype)?;
-        let out = self.define(&op.out, node, frame, &[])?;
+        let out = self.define(out, node, frame, &[])?;
         self.count(out, 3);
-        self.product = Some(Product { lhs, rhs, out, node });
+        self.product = Some(Product { lhs, rhs, convolution, out, node });
         Ok(())
     }
 

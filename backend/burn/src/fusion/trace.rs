@@ -32,7 +32,7 @@ pub(super) enum Node {
     /// The run-time scalar with Burn's number.
     Scalar(u64),
     Constant(Scalar),
-    /// The element of the trace's matrix product.
+    /// The element of the trace's product.
     Product,
     /// The coordinate along a group, as i64.
     Index(Group),
@@ -146,7 +146,7 @@ pub(super) struct Trace {
     pub(super) axes: Vec<Place>,
     /// Whether reductions are taken at all.
     pub(super) reduces: bool,
-    /// Whether a matrix product is, as the first value; then nothing else is before it.
+    /// Whether a matrix product or a convolution is, as the first value; then nothing else is before it.
     pub(super) multiplies: bool,
     pub(super) product: Option<Product>,
 }

@@ -27,6 +27,7 @@ impl Trace {
             OperationIr::Float(_, op) => self.float(op),
             OperationIr::Int(op) => self.int(op),
             OperationIr::Bool(op) => self.bool(op),
+            OperationIr::Module(op) => self.module(op),
             OperationIr::Drop(tensor) => self.drop_tensor(tensor),
             _ => Err(Refusal::Operation),
         }?;

@@ -13,7 +13,7 @@ mod index;
 mod int;
 pub(crate) mod matmul;
 pub(crate) mod memory;
-mod module;
+pub(crate) mod module;
 mod quantized;
 mod random;
 mod reduce;

@@ -6,6 +6,7 @@
 #[path = "../ops/check.rs"]
 #[allow(dead_code, unused_macros, unused_imports)]
 mod check;
+mod convolution;
 mod elementwise;
 mod graph;
 mod harness;

@@ -47,7 +47,8 @@ pub(crate) fn conv<const N: usize>(
     forward("conv", x, weight, bias, &params(options))
 }
 
-fn forward(
+/// [`conv`] of any number of axes, named `op` in errors.
+pub(crate) fn forward(
     op: &'static str,
     x: &Tensor,
     weight: &Tensor,

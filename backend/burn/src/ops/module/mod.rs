@@ -4,7 +4,7 @@
 //! embeddings, folding.
 
 mod attention;
-mod conv;
+pub(crate) mod conv;
 mod ctc;
 mod deform;
 mod interpolate;

@@ -1,0 +1,153 @@
+//! A convolution as the first value of a kernel, and running it with what is fused behind it.
+//!
+//! As with a matrix product (`product`, `matmul`): tensors in memory are convolved, what follows element by element is computed
+//! where the result is stored. So a batch normalisation by known statistics, an activation, a residual and casts cost no launch.
+//! Where a tensor does not lie along the result's axes, the convolution is computed by itself and the graph behind it: the same bits.
+
+use burn_ir::{ModuleOperationIr, TensorIr};
+use rocfire_fusion::{Epilogue, Graph, Scalar, run};
+use rocfire_hal::{Layout, Tensor, View, ViewMut};
+use rocfire_kernels::conv::{ConvParams, conv, conv_fused};
+use serde::{Deserialize, Serialize};
+
+use super::matmul::fold;
+use super::plan::AxisMap;
+use super::refusal::Refusal;
+use super::trace::{EntryId, Trace};
+use crate::error::Result;
+use crate::ops::module::conv::forward;
+
+/// Spatial axes of the largest convolution.
+const AXES: usize = 3;
+
+/// Strides, padding and dilation of the spatial axes, and groups: constants of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Window {
+    axes: usize,
+    stride: [usize; AXES],
+    padding: [(usize, usize); AXES],
+    dilation: [usize; AXES],
+    groups: usize,
+}
+
+impl Window {
+    fn new<const N: usize>(
+        stride: &[usize; N],
+        padding: &[(usize, usize); N],
+        dilation: &[usize; N],
+        groups: usize,
+    ) -> Window {
+        let mut window = Window { axes: N, stride: [1; AXES], padding: [(0, 0); AXES], dilation: [1; AXES], groups };
+        window.stride[..N].copy_from_slice(stride);
+        window.padding[..N].copy_from_slice(padding);
+        window.dilation[..N].copy_from_slice(dilation);
+        window
+    }
+
+    fn params(&self) -> ConvParams<'_> {
+        ConvParams {
+            stride: &self.stride[..self.axes],
+            padding: &self.padding[..self.axes],
+            dilation: &self.dilation[..self.axes],
+            groups: self.groups,
+        }
+    }
+}
+
+/// What makes a product a convolution: its left operand is `x`, its right one the weight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Convolution {
+    pub(super) window: Window,
+    pub(super) bias: Option<EntryId>,
+}
+
+impl Trace {
+    /// An operation of a module.
+    pub(super) fn module(&mut self, op: &ModuleOperationIr) -> super::translate::Result<()> {
+        match op {
+            ModuleOperationIr::Conv1d(op) => {
+                let o = &op.options;
+                let window = Window::new(&o.stride, &o.padding, &o.dilation, o.groups);
+                self.convolve([&op.x, &op.weight], op.bias.as_ref(), &op.out, window)
+            }
+            ModuleOperationIr::Conv2d(op) => {
+                let o = &op.options;
+                let window = Window::new(&o.stride, &o.padding, &o.dilation, o.groups);
+                self.convolve([&op.x, &op.weight], op.bias.as_ref(), &op.out, window)
+            }
+            ModuleOperationIr::Conv3d(op) => {
+                let o = &op.options;
+                let window = Window::new(&o.stride, &o.padding.map(|side| (side, side)), &o.dilation, o.groups);
+                self.convolve([&op.x, &op.weight], op.bias.as_ref(), &op.out, window)
+            }
+            _ => Err(Refusal::Operation),
+        }
+    }
+
+    fn convolve(
+        &mut self,
+        operands: [&TensorIr; 2],
+        bias: Option<&TensorIr>,
+        out: &TensorIr,
+        window: Window,
+    ) -> super::translate::Result<()> {
+        self.begin_product(&[Some(operands[0]), Some(operands[1]), bias], out)?;
+        let [x, weight] = operands.map(|tensor| self.operand(tensor));
+        let (x, weight) = (x?, weight?);
+        let bias = bias.map(|bias| self.operand(bias)).transpose()?;
+        self.end_product([x, weight], out, Some(Convolution { window, bias }))
+    }
+}
+
+/// A convolution at hand.
+pub(super) struct Call<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) x: &'a Tensor,
+    pub(super) weight: &'a Tensor,
+    pub(super) bias: Option<&'a Tensor>,
+    pub(super) window: &'a Window,
+    /// The axes of the iteration space that each axis of the result is.
+    pub(super) dims: &'a AxisMap,
+    /// Of the iteration space.
+    pub(super) extents: &'a [usize],
+    /// The graph's inputs but the result, over the iteration space.
+    pub(super) inputs: &'a [View<'a>],
+    pub(super) scalars: &'a [Scalar],
+}
+
+impl Call<'_> {
+    /// Computes the convolution and the graph. `outputs` are over the iteration space.
+    pub(super) fn run(&self, outputs: Vec<ViewMut<'_>>) -> Result<()> {
+        let shape: Vec<usize> =
+            self.dims.iter().map(|axes| axes.iter().map(|axis| self.extents[*axis]).product()).collect();
+        let over_result = |layout: &Layout| fold(layout, self.dims, &shape, self.extents);
+        let layouts = self.inputs.iter().map(|input| over_result(input.layout()));
+        let (Ok(inputs), Ok(written)) = (
+            layouts.collect::<Result<Vec<_>>>(),
+            outputs.iter().map(|output| over_result(output.layout())).collect::<Result<Vec<_>>>(),
+        ) else {
+            return self.apart(outputs);
+        };
+        let outputs = outputs.into_iter().zip(written).map(|(output, layout)| output.with_layout(layout));
+        let mut outputs = outputs.collect::<std::result::Result<Vec<_>, _>>()?;
+        let (stream, params) = (self.x.device().stream(), self.window.params());
+        let bias = self.bias.map(Tensor::view);
+        // The result itself, and only that: the very kernel that the eager backend runs.
+        if self.graph.operators() == 0 && outputs.len() == 1 && inputs.is_empty() {
+            let y = outputs.remove(0);
+            return Ok(conv(stream, self.x.view(), self.weight.view(), bias, y, &params)?);
+        }
+        let inputs = self.inputs.iter().zip(inputs).map(|(input, layout)| input.with_layout(layout));
+        let inputs = inputs.collect::<std::result::Result<Vec<_>, _>>()?;
+        let epilogue = Epilogue::new(self.graph, &shape, &inputs, self.scalars, &outputs)?;
+        Ok(conv_fused(stream, self.x.view(), self.weight.view(), bias, &epilogue, &params)?)
+    }
+
+    fn apart(&self, mut outputs: Vec<ViewMut<'_>>) -> Result<()> {
+        let y = forward("conv", self.x, self.weight, self.bias, &self.window.params())?;
+        let mut inputs = vec![y.view().with_layout(Layout::contiguous(self.extents)?)?];
+        inputs.extend_from_slice(self.inputs);
+        run(y.device().stream(), self.graph, self.extents, &inputs, self.scalars, &mut outputs)?;
+        Ok(())
+    }
+}
