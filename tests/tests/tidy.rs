@@ -23,10 +23,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rocfire-burn", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
     ("burn-tch", &["rocfire-burn"]),
     ("cudarc", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
-    ("candle-kernels", &["cudarc", "rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels", "rocfire-prelude"]),
+    (
+        "candle-kernels",
+        &["cudarc", "rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels", "rocfire-prelude"],
+    ),
     ("rocfire-candle", &["candle-kernels", "cudarc", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
     ("char-transformer", &["burn-tch", "rocfire-burn"]),
-    ("compare", &["char-transformer", "rocfire-burn"]),
+    ("compare", &["char-transformer", "rocfire-burn", "models"]),
     ("models", &["burn-tch", "rocfire-burn"]),
     (
         "rocfire",

@@ -1,26 +1,58 @@
-//! One unmodified Burn model on three devices in one process: ours, Burn's wgpu, Burn's CPU backend Flex.
+//! Unmodified Burn models on three devices in one process: ours, Burn's wgpu, Burn's CPU backend Flex.
 //!
-//! Same weights, same batches. Printed are the largest differences from Flex, launches, and, only where ours is a real
+//! Same weights, same batches, asked and trained. Printed are the largest differences from Flex, launches, and, only where ours is a real
 //! GPU, times: what the emulator takes says nothing of a card. Without a Vulkan adapter the package that provides a
 //! software one is named and the comparison goes on without wgpu.
 
 mod picture;
+mod subject;
 mod training;
 
 use std::path::PathBuf;
 
 use burn::tensor::{Device, DeviceKind, DeviceType};
 use char_transformer::Corpus;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use rocfire_burn::RocmDevice;
 
-use training::Outcome;
+use subject::{Characters, Images, Perceptron, ResNet, Sequences, Subject};
+use training::{Cost, Outcome};
 
-/// Trains one model with the same weights and batches on the ROCm device, on wgpu and on Flex.
+/// A model to compare.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Model {
+    /// The character-level transformer of the demo.
+    Characters,
+    /// A perceptron 784-256-256-10, batch 256.
+    Mlp,
+    /// A small convolutional network on images of 28 x 28.
+    Cnn,
+    /// One block of a transformer encoder of width 128.
+    Block,
+    /// ResNet-18 of a quarter of the channels on images of 64 x 64.
+    Resnet18,
+}
+
+impl Model {
+    fn title(self) -> &'static str {
+        match self {
+            Model::Characters => "character transformer",
+            Model::Mlp => "perceptron",
+            Model::Cnn => "convolutional network",
+            Model::Block => "transformer block",
+            Model::Resnet18 => "ResNet-18",
+        }
+    }
+}
+
+/// Asks and trains models with the same weights and batches on the ROCm device, on wgpu and on Flex.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Training steps on each device, at least 1.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Which models; all of them if none is named.
+    #[arg(value_enum)]
+    models: Vec<Model>,
+    /// Steps of each kind on each device, at least 2: the first compiles.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     steps: u32,
     /// Decides weights and batches.
     #[arg(long, default_value_t = 1)]
@@ -64,7 +96,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn run(arguments: &Arguments) -> Result<(), Error> {
     let rocm = RocmDevice::default();
     let opened = rocm.open()?;
-    let corpus = Corpus::embedded(char_transformer::CONTEXT)?;
     let mut devices = vec![("Flex".to_owned(), Device::flex()), (rocm.to_string(), rocm.into())];
     match wgpu() {
         Some(device) => devices.push((format!("wgpu ({})", name_of(&device)), device)),
@@ -73,16 +104,47 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
              software one; comparing with Flex only"
         ),
     }
-    let steps = arguments.steps as usize;
-    let mut outcomes = Vec::new();
-    for (name, device) in &devices {
-        eprintln!("{steps} steps on {name}");
-        outcomes.push(training::train(&corpus, steps, arguments.seed, name, device, &|| opened.launches())?);
+    let chosen = if arguments.models.is_empty() { Model::value_variants() } else { &arguments.models };
+    let run = Run { steps: arguments.steps as usize, seed: arguments.seed, devices, launches: &|| opened.launches() };
+    let mut compared = Vec::new();
+    for &model in chosen {
+        let outcomes = match model {
+            Model::Characters => run.outcomes(model, &Characters(Corpus::embedded(char_transformer::CONTEXT)?))?,
+            Model::Mlp => run.outcomes(model, &Perceptron)?,
+            Model::Cnn => run.outcomes(model, &Images)?,
+            Model::Block => run.outcomes(model, &Sequences)?,
+            Model::Resnet18 => run.outcomes(model, &ResNet)?,
+        };
+        print_table(model.title(), &outcomes, rocm.is_gpu()?);
+        compared.push((model.title(), outcomes));
     }
-    print_table(&outcomes, rocm.is_gpu()?);
-    picture::draw(&outcomes, &arguments.out)?;
+    println!(
+        "Δ: largest absolute difference from {}; output: logits of the first batch before training;",
+        run.devices[0].0
+    );
+    println!("loss: over all steps. launches: kernels of one step, counted on our device only.");
+    picture::draw(&compared, &arguments.out)?;
     println!("picture: {}", arguments.out.display());
     Ok(())
+}
+
+/// What all models have in common.
+struct Run<'a> {
+    steps: usize,
+    seed: u64,
+    devices: Vec<(String, Device)>,
+    /// On our device.
+    launches: &'a dyn Fn() -> u64,
+}
+
+impl Run<'_> {
+    fn outcomes<S: Subject>(&self, model: Model, subject: &S) -> Result<Vec<Outcome>, Error> {
+        let one = |(name, device): &(String, Device)| {
+            eprintln!("{}: {} steps on {name}", model.title(), self.steps);
+            training::measure(subject, self.steps, self.seed, name, device, self.launches)
+        };
+        self.devices.iter().map(one).collect()
+    }
 }
 
 /// Burn's default wgpu device, if there is any adapter at all.
@@ -96,34 +158,30 @@ fn name_of(device: &Device) -> String {
 }
 
 /// Differences are from the first outcome; times are printed only for real hardware.
-fn print_table(outcomes: &[Outcome], timed: bool) {
+fn print_table(title: &str, outcomes: &[Outcome], timed: bool) {
     let reference = &outcomes[0];
+    let times = if timed { format!(" {:>10} {:>10}", "train s", "infer s") } else { String::new() };
     println!(
-        "{:<40} {:>10} {:>12} {:>12} {:>9}{}",
-        "device",
-        "last loss",
-        "Δ output",
-        "Δ loss",
-        "launches",
-        if timed { "   s/step" } else { "" }
+        "{title}\n{:<40} {:>10} {:>11} {:>11} {:>15} {:>15}{times}",
+        "device", "last loss", "Δ output", "Δ loss", "train launches", "infer launches"
     );
     for outcome in outcomes {
-        let launches = if outcome.launches == 0 { "-".to_owned() } else { outcome.launches.to_string() };
-        let time = if timed { format!("{:9.4}", outcome.seconds_per_step) } else { String::new() };
+        let launches = |cost: Cost| if cost.launches == 0 { "-".to_owned() } else { cost.launches.to_string() };
+        let times = match timed {
+            true => format!(" {:10.5} {:10.5}", outcome.training.seconds, outcome.inference.seconds),
+            false => String::new(),
+        };
         println!(
-            "{:<40} {:>10.6} {:>12.3e} {:>12.3e} {:>9}{time}",
+            "{:<40} {:>10.6} {:>11.3e} {:>11.3e} {:>15} {:>15}{times}",
             outcome.name,
             outcome.losses.last().copied().unwrap_or(f32::NAN),
             largest_difference(&outcome.logits, &reference.logits),
             largest_difference(&outcome.losses, &reference.losses),
-            launches,
+            launches(outcome.training),
+            launches(outcome.inference),
         );
     }
-    println!(
-        "Δ: largest absolute difference from {}; output: logits of the first batch before training;",
-        reference.name
-    );
-    println!("loss: over all steps. launches: kernels over all steps, counted on our device only.");
+    println!();
 }
 
 /// The largest distance; infinite when one is NaN where the other is not, or when the lengths differ.

@@ -1,22 +1,20 @@
-//! The same training on any device.
+//! The same training and the same questions on any device.
 
 use std::time::Instant;
 
+use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{AdamWConfig, GradientsParams};
-use burn::store::{ModuleSnapshot, SafetensorsStore};
-use burn::tensor::{Device, Int, Tensor, TensorData};
-use char_transformer::{CONTEXT, CharTransformer, Corpus, sizes};
+use burn::tensor::{Device, Tensor};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::Error;
+use crate::subject::Subject;
 
-/// Windows in a batch.
-const BATCH: usize = 8;
 const LEARNING_RATE: f64 = 1e-3;
 
-/// What a training came to on one device.
+/// What a model came to on one device.
 #[derive(Debug)]
 pub struct Outcome {
     /// The device, in words.
@@ -25,19 +23,26 @@ pub struct Outcome {
     pub logits: Vec<f32>,
     /// Loss at each step.
     pub losses: Vec<f32>,
-    /// Kernels launched over all steps; 0 where they cannot be counted.
-    pub launches: u64,
-    /// Mean time of a step after the first, which compiles.
-    pub seconds_per_step: f64,
+    pub training: Cost,
+    pub inference: Cost,
 }
 
-/// Trains for `steps` from weights that follow from `seed` alone: they are made on Flex and carried over as
-/// safetensors.
+/// What a step takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Kernels launched in the last one; 0 where they cannot be counted.
+    pub launches: u64,
+    /// Mean time of those after the first, which compiles.
+    pub seconds: f64,
+}
+
+/// Asks a model and trains it, `steps` times each, from weights that follow from `seed` alone: they are made on the CPU and
+/// carried over.
 ///
 /// # Errors
 /// [`Error::Read`] if the device fails.
-pub fn train(
-    corpus: &Corpus,
+pub fn measure<S: Subject>(
+    subject: &S,
     steps: usize,
     seed: u64,
     name: &str,
@@ -45,44 +50,47 @@ pub fn train(
     launches: &dyn Fn() -> u64,
 ) -> Result<Outcome, Error> {
     let failed = |reason: String| Error::Read { device: name.to_owned(), reason };
-    let training = device.clone().autodiff();
-    let mut model = CharTransformer::new(&sizes(corpus.vocabulary.len()), &training);
-    let mut store = SafetensorsStore::from_bytes(Some(initial_weights(corpus, seed).map_err(failed)?));
-    model.load_from(&mut store).map_err(|error| failed(error.to_string()))?;
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let (inputs, _) = corpus.sample(&mut random.clone(), BATCH, CONTEXT);
-    let logits = read(model.forward(tokens(inputs, device)).flatten::<1>(0, 2)).map_err(failed)?;
+    let learning = device.clone().autodiff();
+    let mut model =
+        models::started(seed, &learning, |device| subject.model(device)).map_err(|error| failed(error.to_string()))?;
+    let random = ChaCha8Rng::seed_from_u64(seed);
+    let asked = model.valid();
+    let (input, _) = subject.batch(&mut random.clone(), device);
+    let mut logits = Vec::new();
+    let inference = timed(steps, launches, &mut |_| {
+        logits = read(S::logits(&asked, input.clone()).flatten::<1>(0, 1))?;
+        Ok(())
+    })
+    .map_err(failed)?;
     let mut optimizer = AdamWConfig::new().init();
-    let loss = CrossEntropyLossConfig::new().init(&training);
-    let before = launches();
+    let loss = CrossEntropyLossConfig::new().init(&learning);
+    let mut random = random;
     let mut losses = Vec::with_capacity(steps);
-    let mut start = Instant::now();
-    for step in 0..steps {
-        let (inputs, targets) = corpus.sample(&mut random, BATCH, CONTEXT);
-        let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [BATCH * CONTEXT]), &training);
-        let value = loss.forward(model.forward(tokens(inputs, &training)).flatten(0, 1), targets);
+    let training = timed(steps, launches, &mut |_| {
+        let (input, targets) = subject.batch(&mut random, &learning);
+        let value = loss.forward(S::logits(&model, input), targets);
         let gradients = GradientsParams::from_grads(value.backward(), &model);
-        model = optimizer.step(LEARNING_RATE, model, gradients);
-        losses.extend(read(value.inner()).map_err(failed)?);
-        if step == 0 {
-            start = Instant::now();
-        }
+        model = optimizer.step(LEARNING_RATE, model.clone(), gradients);
+        losses.extend(read(value.inner())?);
+        Ok(())
+    })
+    .map_err(failed)?;
+    Ok(Outcome { name: name.to_owned(), logits, losses, training, inference })
+}
+
+type Work<'a> = dyn FnMut(usize) -> Result<(), String> + 'a;
+
+/// Runs something `steps` times.
+fn timed(steps: usize, launches: &dyn Fn() -> u64, work: &mut Work<'_>) -> Result<Cost, String> {
+    work(0)?;
+    let start = Instant::now();
+    let mut before = launches();
+    for step in 1..steps {
+        before = launches();
+        work(step)?;
     }
-    let seconds_per_step = start.elapsed().as_secs_f64() / steps.saturating_sub(1).max(1) as f64;
-    Ok(Outcome { name: name.to_owned(), logits, losses, launches: launches() - before, seconds_per_step })
-}
-
-fn initial_weights(corpus: &Corpus, seed: u64) -> Result<Vec<u8>, String> {
-    let device = Device::flex();
-    device.seed(seed);
-    let model = CharTransformer::new(&sizes(corpus.vocabulary.len()), &device);
-    let mut store = SafetensorsStore::from_bytes(None);
-    model.save_into(&mut store).map_err(|error| error.to_string())?;
-    store.get_bytes().map_err(|error| error.to_string())
-}
-
-fn tokens(inputs: Vec<i32>, device: &Device) -> Tensor<2, Int> {
-    Tensor::from_data(TensorData::new(inputs, [BATCH, CONTEXT]), device)
+    let seconds = start.elapsed().as_secs_f64() / steps.saturating_sub(1).max(1) as f64;
+    Ok(Cost { launches: launches() - before, seconds })
 }
 
 fn read(tensor: Tensor<1>) -> Result<Vec<f32>, String> {

@@ -13,4 +13,4 @@ mod training;
 pub use bert::{Bert, BertSizes};
 pub use error::Error;
 pub use resnet::{ResNet18, ResNetSizes};
-pub use training::{BertRun, ResNetRun, bert_losses, largest_relative_difference, resnet_losses};
+pub use training::{BertRun, ResNetRun, bert_losses, largest_relative_difference, resnet_losses, started};

@@ -110,7 +110,10 @@ pub fn largest_relative_difference(reference: &[f32], other: &[f32]) -> f32 {
 }
 
 /// A model whose weights were made on the CPU: devices draw different random numbers from one seed.
-fn started<M: ModuleSnapshot>(seed: u64, device: &Device, new: impl Fn(&Device) -> M) -> Result<M, Error> {
+///
+/// # Errors
+/// [`Error::Weights`].
+pub fn started<M: ModuleSnapshot>(seed: u64, device: &Device, new: impl Fn(&Device) -> M) -> Result<M, Error> {
     let failed = |action, reason: &dyn std::fmt::Display| Error::Weights { action, reason: reason.to_string() };
     let cpu = Device::flex();
     cpu.seed(seed);

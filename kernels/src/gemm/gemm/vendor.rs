@@ -119,8 +119,7 @@ mod tests {
                 stored.swap(rank - 2, rank - 1);
             }
             let tensor = Tensor::empty(&device, &stored, DType::F16).unwrap();
-            let layout =
-                if turned { tensor.layout().swap(rank - 2, rank - 1).unwrap() } else { *tensor.layout() };
+            let layout = if turned { tensor.layout().swap(rank - 2, rank - 1).unwrap() } else { *tensor.layout() };
             (tensor, layout)
         };
         let ((a, a_layout), (b, b_layout), (c, c_layout)) = (tensor(a), tensor(b), tensor(c));
