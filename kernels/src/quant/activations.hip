@@ -1,18 +1,21 @@
+// activation_peaks: the largest magnitude of each part of x
+// activation_scale: the scale that follows from all parts
 // quantise_groups: codes of x and a scale for every group of columns, or for given scales
 // quantise_tiles: the same with a scale for every tile of rows and columns
 //
 // Shapes : x [rows, cols], columns contiguous; codes [rows, cols], bytes or two to a byte, contiguous; scales by two strides;
-//          smooth [cols] or null
-// Grid   : groups (ceil(rows * runs / 256), 1, 1)       a lane per run of 8 columns, ACT_LANES lanes per group
+//          smooth [cols] or null; parts [ACT_PARTS at most]
+// Grid   : peaks (parts, 1, 1), each takes every parts-th stretch of 256 lanes; scale (1, 1, 1)
+//          groups (ceil(rows * lanes / 256), 1, 1)       a lane holds ACT_RUNS runs of 8 columns, ACT_LANES lanes share a group
 //          tiles (ceil(cols / tile), ceil(rows / ACT_ROWS), 1)     one workgroup per tile
 // Block  : (256, 1, 1)
-// LDS    : tiles 256 / ARCH_WAVE_SIZE floats
-// Needs  : rows * runs < 2^31; whole: cols a multiple of 8, rows of x aligned to 16 bytes; ACT_LANES a power of two, at most a
+// LDS    : all but groups: 256 / ARCH_WAVE_SIZE floats
+// Needs  : rows * lanes < 2^31; whole: cols a multiple of 8, rows of x aligned to 16 bytes; ACT_LANES a power of two, at most a
 //          wave; a tile is at most 256 * ACT_RUNS runs                                           checked by the launcher
 // Numeric: in f32. x times its column's smooth factor; peak = largest magnitude, NaN if one is NaN; scale = peak / largest,
 //          1 where that is 0 (ACT_MX: a power of two by the rounding mode); code = encode(x * (1 / scale)), ties to even
 //
-// Macros : ACT_X; ACT_FORMAT; ACT_LANES (0: tiles); ACT_ROWS, ACT_RUNS of tiles; ACT_GIVEN: scales are read; ACT_SMOOTH; ACT_MX
+// Macros : ACT_X; ACT_FORMAT; ACT_LANES (0: tiles); ACT_ROWS of tiles, ACT_RUNS; ACT_GIVEN: scales are read; ACT_SMOOTH; ACT_MX
 using namespace rf;
 
 typedef Format<ACT_FORMAT> Code;
@@ -23,69 +26,149 @@ struct ActivationArgs {
     void* scales;
     const float* smooth;
     i64 x_row, code_row, scale_row, scale_col;  // code_row in bytes, scale_col per group
-    FastDiv runs;  // of 8 columns in a row, groups padded to whole lanes
+    float* parts;
+    FastDiv runs;  // lanes of a row, groups padded to whole lanes; runs of 8 columns of a tile
     u32 rows, cols, group, whole, mode;
     float least, most, largest;
-    u32 padding;
+    u32 count;  // of lanes of all rows; of parts for their scale
 };
-static_assert(sizeof(ActivationArgs) == 112, "as in activations.rs");
+static_assert(sizeof(ActivationArgs) == 120, "as in activations.rs");
 
 #define ACT_RUN 8
 #define ACT_VEC (16 / (int)sizeof(ACT_X) < ACT_RUN ? 16 / (int)sizeof(ACT_X) : ACT_RUN)
+#define ACT_INT (ACT_FORMAT <= 2)
+// Mantissa bits, and exponent of the smallest normal number: of small floats.
+#define ACT_MANTISSA (ACT_FORMAT == 3 || ACT_FORMAT == 6 ? 3 : ACT_FORMAT == 5 ? 1 : 2)
+#define ACT_LEAST (ACT_FORMAT == 3 ? -6 : ACT_FORMAT == 4 ? -14 : ACT_FORMAT == 5 ? 0 : ACT_FORMAT == 6 ? -7 : -15)
+#define ACT_FNUZ (ACT_FORMAT >= 6)
+// Own scales bring every element into the format's range, but for powers of two that were rounded down.
+#define ACT_CLIP (ACT_GIVEN || ACT_MX)
 
-struct Run { float at[ACT_RUN]; };
+// As they were loaded, so that registers hold many.
+#if ACT_SMOOTH
+typedef float Held;
+#else
+typedef ACT_X Held;
+#endif
+struct Run {
+    Held at[ACT_RUN];
+    RF_FN float operator[](int i) const { return cast<float>(at[i]); }
+};
 
 // Columns past the end are zeros.
 RF_FN Run load_run(const ActivationArgs& g, u32 row, u32 col, u32 end) {
-    Run run;
+    ACT_X at[ACT_RUN];
     const ACT_X* from = g.x + (i64)row * g.x_row + col;
-    if (g.whole && col < end) {
+    if (g.whole) {
 #pragma unroll
         for (int i = 0; i < ACT_RUN; i += ACT_VEC) {
-            Vec<ACT_X, ACT_VEC> some = load<ACT_VEC>(from + i);
+            Vec<ACT_X, ACT_VEC> some;
+            if (col < end) some = load<ACT_VEC>(from + i);
+            else __builtin_memset(&some, 0, sizeof(some));
 #pragma unroll
-            for (int j = 0; j < ACT_VEC; ++j) run.at[i + j] = cast<float>(some[j]);
+            for (int j = 0; j < ACT_VEC; ++j) at[i + j] = some[j];
         }
     } else {
 #pragma unroll
-        for (int i = 0; i < ACT_RUN; ++i) run.at[i] = col + i < end ? cast<float>(from[i]) : 0.0f;
+        for (int i = 0; i < ACT_RUN; ++i) {
+            if (col + i < end) at[i] = from[i];
+            else __builtin_memset(at + i, 0, sizeof(ACT_X));
+        }
     }
-#if ACT_SMOOTH
+    Run run;
 #pragma unroll
-    for (int i = 0; i < ACT_RUN; ++i)
-        if (col + i < end) run.at[i] *= g.smooth[col + i];
+    for (int i = 0; i < ACT_RUN; ++i) {
+#if ACT_SMOOTH
+        run.at[i] = cast<float>(at[i]) * (col + i < end ? g.smooth[col + i] : 1.0f);
+#else
+        run.at[i] = at[i];
 #endif
+    }
     return run;
 }
+// A NaN is not the largest magnitude but for Max, which takes three instructions in place of one: so the products with zero, which
+// are NaN where an element is not finite, are added up, and say whether Max must look.
 RF_FN float run_peak(const Run& run) {
-    float peak = 0.0f;
+    float peak = 0.0f, odd = 0.0f;
 #pragma unroll
-    for (int i = 0; i < ACT_RUN; ++i) peak = Max()(peak, __builtin_fabsf(run.at[i]));
+    for (int i = 0; i < ACT_RUN; ++i) {
+        peak = __builtin_fmaxf(peak, __builtin_fabsf(run[i]));
+        odd = rf::fma(run[i], 0.0f, odd);
+    }
+    if (odd == odd) return peak;
+    peak = 0.0f;
+#pragma unroll
+    for (int i = 0; i < ACT_RUN; ++i) peak = Max()(peak, __builtin_fabsf(run[i]));
     return peak;
 }
+
+// The code of a number that is no NaN, in the highest bits. RoundEven's and Format's, with fewer instructions.
+#if ACT_INT
+RF_FN u32 code_of(float x, float least, float most) {
+    if (ACT_CLIP) x = __builtin_fminf(__builtin_fmaxf(x, least), most);
+    // 1.5 * 2^23, from where on floats are whole numbers: the lowest bits of the sum are those of the nearest one.
+    return bit_cast<u32>(x + 12582912.0f) << (32 - Code::BITS);
+}
+#else
+RF_FN u32 code_of(float x, float, float most) {
+    const u32 sign = bit_cast<u32>(x) & 0x80000000u;
+    float size = __builtin_fabsf(x);
+    if (ACT_CLIP) size = __builtin_fminf(size, most);
+    // Added to a float whose last bit is worth as much as the code's, and taken away again. Below the normal numbers the codes are
+    // as far apart as above the smallest.
+    float power = bit_cast<float>(bit_cast<u32>(size) & 0x7f800000u);
+    power = __builtin_fmaxf(power, bit_cast<float>((u32)(127 + ACT_LEAST) << 23));
+    const float apart = (float)(1u << (23 - ACT_MANTISSA));
+    float nearest = rf::fma(power, -apart, rf::fma(power, apart, size));
+    // With the format's bias in place of a float's, exactly: subnormals become subnormals.
+    u32 code = bit_cast<u32>(nearest * bit_cast<float>((u32)(1 - ACT_LEAST) << 23));
+    code <<= Code::BITS == 8 ? ACT_MANTISSA + 1 : 6;
+    return ACT_FNUZ && code == 0 ? 0 : code | sign;
+}
+#endif
 RF_FN void store_run(const ActivationArgs& g, u32 row, u32 col, u32 end, const Run& run, float inverse) {
     if (col >= end) return;
-    u64 word = 0;
+    const int PER = 32 / Code::BITS, WORDS = ACT_RUN / PER;
+    u32 words[WORDS];
+    float odd = inverse * 0.0f;
+#if ACT_GIVEN
 #pragma unroll
-    for (int i = 0; i < ACT_RUN; ++i)
-        word |= (u64)Code::encode<RoundEven>(run.at[i] * inverse, g.least, g.most) << (i * Code::BITS);
+    for (int i = 0; i < ACT_RUN; ++i) odd = rf::fma(run[i], 0.0f, odd);
+#endif
+    // An own scale is finite where all elements are, and its inverse then not 0; that is infinite where the scale is too small.
+    if (odd == odd && inverse != 0.0f) {
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) {
+            words[w] = 0;
+#pragma unroll
+            for (int i = 0; i < PER; ++i)
+                words[w] |= code_of(run[w * PER + i] * inverse, g.least, g.most) >> (32 - Code::BITS * (i + 1));
+        }
+    } else {
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) {
+            words[w] = 0;
+#pragma unroll
+            for (int i = 0; i < PER; ++i)
+                words[w] |= Code::encode<RoundEven>(run[w * PER + i] * inverse, g.least, g.most) << (Code::BITS * i);
+        }
+    }
     u8* to = g.codes + (i64)row * g.code_row + (i64)col * Code::BITS / 8;
     if (g.whole) {
-        if (Code::BITS == 8) *(u64*)to = word;
-        else *(u32*)to = (u32)word;
+        Vec<u32, WORDS> all;
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) all[w] = words[w];
+        store<WORDS>((u32*)to, all);
         return;
     }
     u32 bytes = ((end - col < ACT_RUN ? end - col : ACT_RUN) * Code::BITS + 7) / 8;
 #pragma unroll
     for (u32 i = 0; i < (u32)Code::BITS; ++i)
-        if (i < bytes) to[i] = (u8)(word >> (8 * i));
+        if (i < bytes) to[i] = (u8)(words[i / 4] >> (8 * (i % 4)));
 }
 
 // A power of two with the exponent field of `bits`, moved down by the format's own exponent.
-#if ACT_MX
 #define ACT_EMAX (ACT_FORMAT == 3 ? 8 : ACT_FORMAT == 4 || ACT_FORMAT == 7 ? 15 : ACT_FORMAT == 6 ? 7 : 2)
-#define ACT_MANTISSA (ACT_FORMAT == 3 || ACT_FORMAT == 6 ? 3 : ACT_FORMAT == 5 ? 1 : 2)
-#endif
 RF_FN float own_scale(const ActivationArgs& g, float peak) {
 #if ACT_MX
     u32 bits = bit_cast<u32>(g.mode == 1 ? peak / g.largest : peak);
@@ -110,39 +193,91 @@ RF_FN void store_scale(const ActivationArgs& g, u32 row, u32 group, float scale)
 }
 
 #if ACT_LANES
+struct Runs {
+    Run at[ACT_RUNS];
+    u32 row, col, end, group, lane_id;
+
+    // Those of lane `n` of all rows. The lanes of a group take its runs in turn.
+    RF_FN void load(const ActivationArgs& g, u32 n) {
+        row = g.runs.divide(n);
+        u32 number = n - row * g.runs.divisor;
+        lane_id = number % ACT_LANES;
+        group = number / ACT_LANES;
+        col = group * g.group + lane_id * ACT_RUN;
+        end = (group + 1) * g.group;
+        end = n >= g.count ? 0 : end < g.cols ? end : g.cols;
+#pragma unroll
+        for (int i = 0; i < ACT_RUNS; ++i) at[i] = load_run(g, row, col_of(i), end);
+    }
+    RF_FN u32 col_of(int i) const { return col + i * ACT_LANES * ACT_RUN; }
+    RF_FN float peak() const {
+        float peak = run_peak(at[0]);
+#pragma unroll
+        for (int i = 1; i < ACT_RUNS; ++i) peak = Max()(peak, run_peak(at[i]));
+        return peak;
+    }
+};
+
 extern "C" __global__ __launch_bounds__(256) void quantise_groups(ActivationArgs g) {
-    u32 n = group_x() * 256 + thread_x();
-    u32 row = g.runs.divide(n), run_number = n - row * g.runs.divisor;
-    bool mine = row < g.rows;
-    u32 lane_id = run_number % ACT_LANES, group = run_number / ACT_LANES;
-    u32 col = group * g.group + lane_id * ACT_RUN, end = (group + 1) * g.group;
-    end = !mine ? 0 : end < g.cols ? end : g.cols;
-    Run run = load_run(g, row, col, end);
+    Runs runs;
 #if ACT_GIVEN
-    float scale = ((const float*)g.scales)[mine ? (i64)row * g.scale_row + (i64)group * g.scale_col : 0];
+    // From the end: of what a search for the largest has just read, that is still in the cache.
+    runs.load(g, ((g.count - 1) / 256 - group_x()) * 256 + thread_x());
+    float scale = *(const float*)g.scales;
 #else
-    float peak = run_peak(run);
+    runs.load(g, group_x() * 256 + thread_x());
+    float peak = runs.peak();
+#pragma unroll
     for (u32 distance = ACT_LANES / 2; distance > 0; distance /= 2) peak = Max()(peak, shuffle_xor(peak, distance));
     float scale = own_scale(g, peak);
-    if (mine && lane_id == 0) store_scale(g, row, group, scale);
+    if (runs.end != 0 && runs.lane_id == 0) store_scale(g, runs.row, runs.group, scale);
 #endif
-    store_run(g, row, col, end, run, 1.0f / scale);
+    float inverse = 1.0f / scale;
+#pragma unroll
+    for (int i = 0; i < ACT_RUNS; ++i) store_run(g, runs.row, runs.col_of(i), runs.end, runs.at[i], inverse);
 }
+
+#if ACT_GIVEN
+extern "C" __global__ __launch_bounds__(256) void activation_peaks(ActivationArgs g) {
+    __shared__ float scratch[256 / ARCH_WAVE_SIZE];
+    float peak = 0.0f;
+    u32 parts = (g.count + 255) / 256 < ACT_PARTS ? (g.count + 255) / 256 : ACT_PARTS;
+    const u32 step = parts * 256;
+    u32 n = group_x() * 256 + thread_x();
+    // Two stretches at once, so that their loads overlap.
+    for (; n < g.count; n += 2 * step) {
+        Runs some, more;
+        some.load(g, n);
+        more.load(g, g.count - n > step ? n + step : n);
+        peak = Max()(peak, Max()(some.peak(), more.peak()));
+    }
+    peak = group_reduce(peak, Max(), scratch, thread_x(), 256);
+    if (thread_x() == 0) g.parts[group_x()] = peak;
+}
+extern "C" __global__ __launch_bounds__(256) void activation_scale(ActivationArgs g) {
+    __shared__ float scratch[256 / ARCH_WAVE_SIZE];
+    float peak = 0.0f;
+    for (u32 n = thread_x(); n < g.count; n += 256) peak = Max()(peak, g.parts[n]);
+    peak = group_reduce(peak, Max(), scratch, thread_x(), 256);
+    if (thread_x() == 0) store_scale(g, 0, 0, own_scale(g, peak));
+}
+#endif
 #else
 extern "C" __global__ __launch_bounds__(256) void quantise_tiles(ActivationArgs g) {
     __shared__ float scratch[256 / ARCH_WAVE_SIZE];
     u32 first_row = group_y() * ACT_ROWS, first_col = group_x() * g.group;
     u32 end = first_col + g.group < g.cols ? first_col + g.group : g.cols;
     Run runs[ACT_RUNS];
-    float peak = 0.0f;
 #pragma unroll
     for (int i = 0; i < ACT_RUNS; ++i) {
         u32 n = i * 256 + thread_x();
         u32 down = g.runs.divide(n), col = first_col + (n - down * g.runs.divisor) * ACT_RUN;
         bool inside = down < ACT_ROWS && first_row + down < g.rows;
         runs[i] = load_run(g, first_row + down, col, inside ? end : 0);
-        peak = Max()(peak, run_peak(runs[i]));
     }
+    float peak = 0.0f;
+#pragma unroll
+    for (int i = 0; i < ACT_RUNS; ++i) peak = Max()(peak, run_peak(runs[i]));
     peak = group_reduce(peak, Max(), scratch, thread_x(), 256);
     float scale = own_scale(g, peak);
     if (thread_x() == 0) store_scale(g, group_y(), group_x(), scale);

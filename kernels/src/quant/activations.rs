@@ -1,7 +1,7 @@
 //! `quantise_activations`: the launcher of `activations.hip`.
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_hal::{DType, Error, Layout, Source, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{Buffer, DType, Error, Source, Stream, Tensor, View, ViewMut};
 
 use super::format::{Format, ScaleKind};
 use super::scales::{PeakRule, block_peaks};
@@ -13,6 +13,10 @@ const OP: &str = "quantise_activations";
 const RUN: usize = 8;
 /// Runs per lane for which the tile kernel is compiled: a lane holds them in registers.
 const RUNS: [usize; 4] = [1, 2, 4, 8];
+/// Columns of a group where one scale is given for all: 4 lanes of two runs.
+const GIVEN_GROUP: usize = 8 * RUN;
+/// Workgroups that look for the largest of all elements: some for every compute unit of a large device.
+const PARTS: usize = 1024;
 
 /// Which elements share a scale, and where scales come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,20 +111,10 @@ pub fn quantise_activations(
         return Ok(());
     }
     if granularity == Granularity::Tensor {
-        let smoothed = smooth.map(|smooth| smoothed(stream, x, smooth)).transpose()?;
-        let x = smoothed.as_ref().map_or(x, Tensor::view);
-        let layout = one(scales.layout())?;
-        let one = scales.reborrow().with_layout(layout)?;
-        block_peaks(stream, x, &[], PeakRule::scale(format.largest()), one)?;
-        let given = Granularity::Static;
-        return launch(stream, x, format, given, None, codes, scales, [rows, cols]);
+        tensor_scale(stream, x, format, smooth, &codes, scales.reborrow(), [rows, cols])?;
+        return launch(stream, x, format, Granularity::Static, smooth, codes, scales, [rows, cols]);
     }
     launch(stream, x, format, granularity, smooth, codes, scales, [rows, cols])
-}
-
-/// The layout of one element without axes of odd strides.
-fn one(layout: &Layout) -> Result<Layout> {
-    Ok(Layout::strided(&[1], &[1], layout.offset())?)
 }
 
 /// `x · smooth` in f32.
@@ -202,6 +196,99 @@ fn check(
     Ok([rows, cols])
 }
 
+/// How the kernels share out the work, and their arguments.
+struct Plan {
+    key: ActivationKey,
+    args: ActivationArgs,
+    grid: [usize; 3],
+}
+
+impl Plan {
+    /// `None` where no workgroup holds a group in its registers.
+    fn new(
+        x: &View<'_>,
+        format: Format,
+        granularity: Granularity,
+        smooth: Option<View<'_>>,
+        codes: &ViewMut<'_>,
+        scales: &ViewMut<'_>,
+        [rows, cols]: [usize; 2],
+    ) -> Option<Plan> {
+        let wave = x.device().arch().info().wave_size as usize;
+        let (tile_rows, group) = match granularity {
+            Granularity::Static | Granularity::Tensor => (0, GIVEN_GROUP),
+            Granularity::Group(group) => (0, group),
+            Granularity::Mx(_) => (0, MX_GROUP),
+            Granularity::Token => (1, cols.next_multiple_of(RUN)),
+            Granularity::Block(side) => (side, side),
+        };
+        let runs = group / RUN;
+        // Lanes of one wave share a group, two runs each where there are; a longer one is a tile of one row.
+        let each = if runs.is_multiple_of(2) { 2 } else { 1 };
+        let lanes = runs / each;
+        let tiles = tile_rows > 0 || !lanes.is_power_of_two() || lanes > wave;
+        let tile_rows = tile_rows.max(1);
+        let in_tile = (tile_rows * runs).div_ceil(BLOCK);
+        let held = if tiles { RUNS.into_iter().find(|&most| in_tile <= most)? } else { each };
+        let strides = scales.layout().strides();
+        let size = x.dtype().size_bytes();
+        let aligned = x.device_address().is_multiple_of(16)
+            && (x.layout().strides()[0] * size as i64) % 16 == 0
+            && codes.device_address().is_multiple_of(8);
+        let given = granularity == Granularity::Static;
+        let in_row = if tiles { runs } else { cols.div_ceil(group) * lanes };
+        let count = if tiles { 0 } else { rows * in_row };
+        let [least, most] = format.range(true);
+        let args = ActivationArgs {
+            x: x.device_address(),
+            codes: codes.device_address(),
+            scales: scales.device_address(),
+            smooth: smooth.map_or(0, |smooth| smooth.device_address()),
+            x_row: x.layout().strides()[0],
+            code_row: codes.shape()[1] as i64,
+            scale_row: strides[0],
+            scale_col: strides[1],
+            parts: 0,
+            runs: FastDiv::new(in_row),
+            rows: rows as u32,
+            cols: cols as u32,
+            group: group as u32,
+            whole: u32::from(cols.is_multiple_of(RUN) && aligned),
+            mode: if let Granularity::Mx(rounding) = granularity { rounding.number() } else { 0 },
+            least,
+            most,
+            largest: format.largest(),
+            count: count as u32,
+        };
+        let key = ActivationKey {
+            x: x.dtype(),
+            format,
+            lanes: if tiles { 0 } else { lanes },
+            rows: if tiles { tile_rows } else { 1 },
+            runs: held,
+            given,
+            smooth: smooth.is_some(),
+            mx: matches!(granularity, Granularity::Mx(_)),
+        };
+        let grid = match tiles {
+            true => [cols.div_ceil(group), rows.div_ceil(tile_rows), 1],
+            false => [count.div_ceil(BLOCK), 1, 1],
+        };
+        Some(Plan { key, args, grid })
+    }
+
+    fn run(&self, stream: &Stream, kernel: &'static str, grid: [usize; 3], written: &[&Buffer]) -> Result<()> {
+        static SOURCES: Sources<ActivationKey> = Sources::new();
+        let source = SOURCES.get(self.key, source);
+        // SAFETY:
+        // - `ActivationArgs` is the twin of the kernel's struct, sizes asserted on both sides; rows, columns and groups are those
+        //   of the checked views, single elements are read and written where rows are not whole runs, and `parts`, where a kernel
+        //   touches it, has a float for each of its workgroups.
+        // - The kernels write the codes, the scales, unless given, and `parts`: what the callers list.
+        unsafe { family::launch(stream, &source, (OP, kernel), grid, [BLOCK, 1, 1], &self.args, written) }
+    }
+}
+
 #[allow(clippy::too_many_arguments)] // What `quantise_activations` has, checked.
 fn launch(
     stream: &Stream,
@@ -213,81 +300,38 @@ fn launch(
     scales: ViewMut<'_>,
     [rows, cols]: [usize; 2],
 ) -> Result<()> {
-    let wave = stream.device().arch().info().wave_size as usize;
-    let (tile_rows, group) = match granularity {
-        Granularity::Static | Granularity::Tensor => (0, RUN),
-        Granularity::Group(group) => (0, group),
-        Granularity::Mx(_) => (0, MX_GROUP),
-        Granularity::Token => (1, cols.next_multiple_of(RUN)),
-        Granularity::Block(side) => (side, side),
-    };
-    let runs = group / RUN;
-    // Lanes of one wave share a group; a longer one is a tile of one row.
-    let tiles = tile_rows > 0 || !runs.is_power_of_two() || runs > wave;
-    let tile_rows = tile_rows.max(1);
-    let held = (tile_rows * runs).div_ceil(BLOCK);
-    let Some(held) = RUNS.into_iter().find(|&most| !tiles || held <= most) else {
+    let Some(plan) = Plan::new(&x, format, granularity, smooth, &codes, &scales, [rows, cols]) else {
+        let group = if let Granularity::Group(group) = granularity { group } else { cols };
         return long(stream, x, format, smooth, codes, scales, group);
     };
-    let strides = scales.layout().strides();
-    let size = x.dtype().size_bytes();
-    let aligned = x.device_address().is_multiple_of(16)
-        && (x.layout().strides()[0] * size as i64) % 16 == 0
-        && codes.device_address().is_multiple_of(8);
-    let whole = cols.is_multiple_of(RUN) && aligned;
-    let given = granularity == Granularity::Static;
-    let in_row = if tiles { runs } else { cols.div_ceil(group) * runs };
-    let [least, most] = format.range(true);
-    let args = ActivationArgs {
-        x: x.device_address(),
-        codes: codes.device_address(),
-        scales: scales.device_address(),
-        smooth: smooth.map_or(0, |smooth| smooth.device_address()),
-        x_row: x.layout().strides()[0],
-        code_row: codes.shape()[1] as i64,
-        scale_row: if given { 0 } else { strides[0] },
-        scale_col: if given { 0 } else { strides[1] },
-        runs: FastDiv::new(in_row),
-        rows: rows as u32,
-        cols: cols as u32,
-        group: group as u32,
-        whole: u32::from(whole),
-        mode: if let Granularity::Mx(rounding) = granularity { rounding.number() } else { 0 },
-        least,
-        most,
-        largest: format.largest(),
-        padding: 0,
-    };
-    let key = ActivationKey {
-        x: x.dtype(),
-        format,
-        lanes: if tiles { 0 } else { runs },
-        rows: if tiles { tile_rows } else { 1 },
-        runs: held,
-        given,
-        smooth: smooth.is_some(),
-        mx: matches!(granularity, Granularity::Mx(_)),
-    };
-    static SOURCES: Sources<ActivationKey> = Sources::new();
-    let source = SOURCES.get(key, source);
-    let (kernel, grid) = if tiles {
-        ("quantise_tiles", [cols.div_ceil(group), rows.div_ceil(tile_rows), 1])
-    } else {
-        ("quantise_groups", [(rows * in_row).div_ceil(BLOCK), 1, 1])
-    };
-    if grid[1] > GRID_YZ_MAX {
+    if plan.grid[1] > GRID_YZ_MAX {
         // The grid's second axis is short: the rows in parts.
-        let part = GRID_YZ_MAX * tile_rows;
+        let part = GRID_YZ_MAX * plan.key.rows;
         return in_parts(stream, x, format, granularity, smooth, codes, scales, [rows, cols], part);
     }
-    // SAFETY:
-    // - `ActivationArgs` is the twin of the kernel's struct, sizes asserted on both sides; rows, columns and groups are those of
-    //   the checked views, and single elements are read and written where rows are not whole runs.
-    // - It writes `codes` and, unless given, `scales`.
-    unsafe {
-        let written = [codes.buffer(), scales.buffer()];
-        family::launch(stream, &source, (OP, kernel), grid, [BLOCK, 1, 1], &args, &written)
-    }
+    let kernel = if plan.key.lanes == 0 { "quantise_tiles" } else { "quantise_groups" };
+    plan.run(stream, kernel, plan.grid, &[codes.buffer(), scales.buffer()])
+}
+
+/// The scale of all elements: the largest of each part, then of the parts.
+fn tensor_scale(
+    stream: &Stream,
+    x: View<'_>,
+    format: Format,
+    smooth: Option<View<'_>>,
+    codes: &ViewMut<'_>,
+    scales: ViewMut<'_>,
+    extents: [usize; 2],
+) -> Result<()> {
+    let plan = Plan::new(&x, format, Granularity::Static, smooth, codes, &scales, extents);
+    let mut plan = plan.expect("a given scale needs no group held");
+    let count = plan.grid[0].min(PARTS);
+    let mut parts = Tensor::empty(x.device(), &[count], DType::F32)?;
+    let written = parts.view_mut().view();
+    plan.args.parts = written.device_address();
+    plan.run(stream, "activation_peaks", [count, 1, 1], &[written.buffer()])?;
+    plan.args.count = count as u32;
+    plan.run(stream, "activation_scale", [1; 3], &[scales.buffer()])
 }
 
 /// Rows in parts that a grid holds.
@@ -347,7 +391,9 @@ pub(crate) struct ActivationKey {
     pub format: Format,
     /// Lanes per group; 0 for tiles.
     pub lanes: usize,
+    /// Rows of a tile.
     pub rows: usize,
+    /// Runs of 8 columns that a lane holds.
     pub runs: usize,
     pub given: bool,
     pub smooth: bool,
@@ -363,6 +409,7 @@ pub(crate) fn source(key: ActivationKey) -> Source {
         ("ACT_GIVEN", usize::from(key.given)),
         ("ACT_SMOOTH", usize::from(key.smooth)),
         ("ACT_MX", usize::from(key.mx)),
+        ("ACT_PARTS", PARTS),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types = [("ACT_X", c_type(key.x)), ("ACT_FORMAT", key.format.number())];
@@ -382,6 +429,7 @@ struct ActivationArgs {
     code_row: i64,
     scale_row: i64,
     scale_col: i64,
+    parts: u64,
     runs: FastDiv,
     rows: u32,
     cols: u32,
@@ -391,6 +439,6 @@ struct ActivationArgs {
     least: f32,
     most: f32,
     largest: f32,
-    padding: u32,
+    count: u32,
 }
-const _: () = assert!(size_of::<ActivationArgs>() == 112);
+const _: () = assert!(size_of::<ActivationArgs>() == 120);

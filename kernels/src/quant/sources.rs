@@ -50,11 +50,11 @@ fn activation_sources(x: DType) -> impl Iterator<Item = Row> {
     };
     let keys = [
         key(Format::I8, 0, 2, false, true, false),
-        key(Format::E4M3, 4, 1, false, false, true),
-        key(Format::E2M1, 4, 1, false, false, true),
+        key(Format::E4M3, 2, 2, false, false, true),
+        key(Format::E2M1, 2, 2, false, false, true),
         key(Format::E4M3Fnuz, 0, 8, false, false, false),
-        key(Format::E5M2, 1, 1, true, false, false),
-        key(Format::I4, 16, 1, false, false, false),
+        key(Format::E5M2, 4, 2, true, false, false),
+        key(Format::I4, 8, 2, false, false, false),
     ];
     keys.into_iter().map(|key| ("quantise_activations", activations::source(key)))
 }
