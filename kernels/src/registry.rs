@@ -12,7 +12,7 @@ use crate::gemm::{GemmKey, Mode, TILINGS, Unit};
 use crate::index::{CompactKey, GatherKey, ScatterKey, SelectKey, SortedKey, Update, UpdateKey};
 use crate::interpolate::InterpolateKey;
 use crate::loss::CtcKey;
-use crate::pool::{AverageKey, MaximumKey};
+use crate::pool::{AverageKey, MaximumKey, Rows};
 use crate::random::{Draw, RandomKey};
 use crate::reduce::ArgKey;
 use crate::rope::{RopeKey, RopeStyle};
@@ -52,13 +52,17 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
             add("channels_last", conv::channels_last_source(dtype.size_bytes()));
             for (indices, gradient) in [(false, false), (true, false), (true, true)] {
                 let index = if gradient { DType::I32 } else { DType::I64 };
-                add("maximum", pool::maximum_source(MaximumKey { dtype, index, indices, gradient }));
+                let rows = (!gradient && dtype != DType::F64).then_some(Rows { height: 3, width: 3, step: 2, left: 1 });
+                for rows in [None, rows].into_iter().take(1 + usize::from(rows.is_some())) {
+                    add("maximum", pool::maximum_source(MaximumKey { dtype, index, indices, gradient, rows }));
+                }
             }
             for (adaptive, gradient) in [(false, false), (false, true), (true, false), (true, true)] {
                 add("average", pool::average_source(AverageKey { dtype, adaptive, gradient }));
             }
-            for taps in [1, 2, 4, 6] {
-                add("interpolate", interpolate::source(InterpolateKey { dtype, taps }));
+            for (taps, columns) in [(1, 4), (2, 1), (2, 4), (4, 4), (6, 1), (6, 4)] {
+                let columns = columns.min(16 / dtype.size_bytes());
+                add("interpolate", interpolate::source(InterpolateKey { dtype, taps, columns }));
             }
         }
         for index in [DType::I32, DType::I64] {

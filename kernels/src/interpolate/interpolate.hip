@@ -7,13 +7,15 @@
 //
 // Shapes : images [batch, channels, height, width], strides in elements, any; tables of INTERPOLATE_TAPS per row and column of
 //          the result, rows first, and of two per row and column of the image
-// Grid   : (ceil(count / 256), 1, 1)            one lane per table entry, per element of out, of grad
+// Grid   : (ceil(count / 256), 1, 1)            one lane per table entry, per element of grad, per INTERPOLATE_COLUMNS columns of
+//          out and `rows` rows of it
 // Block  : (256, 1, 1)
 // Needs  : count < 2^31, extents at least 1 and below 2^29                 checked by the launcher
 // Numeric: weights in f64, rounded to INTERPOLATE_SUM; products and sums in INTERPOLATE_SUM, row after row; a tap of weight 0
 //          is not read, so that an infinity there does not become NaN; one rounding
 //
-// Macros : types INTERPOLATE_TYPE, INTERPOLATE_SUM; INTERPOLATE_TAPS (1, 2, 4, 6)
+// Macros : types INTERPOLATE_TYPE, INTERPOLATE_SUM; INTERPOLATE_TAPS (1, 2, 4, 6); INTERPOLATE_COLUMNS, more than one where columns
+//          are neighbours in memory
 using namespace rf;
 
 typedef INTERPOLATE_TYPE T;
@@ -26,9 +28,9 @@ struct TapsArgs {
     Total* weight;
     i32* reach;
     i32 inputs[2], outputs[2];
-    i32 mode, align_corners;
+    i32 mode, align_corners, entries, unused;
 };
-static_assert(sizeof(TapsArgs) == 48, "as in interpolate.rs");
+static_assert(sizeof(TapsArgs) == 56, "as in interpolate.rs");
 
 struct Taps { i32 index[INTERPOLATE_TAPS]; double weight[INTERPOLATE_TAPS]; };
 
@@ -103,7 +105,7 @@ extern "C" __global__ __launch_bounds__(256) void interpolate_taps(TapsArgs g) {
         return;
     }
     n -= outputs;
-    if (n >= g.inputs[0] + g.inputs[1]) return;
+    if (n >= g.entries - outputs) return;
     int axis = n >= g.inputs[0];
     i32 input = axis ? n - g.inputs[0] : n;
     // Places of taps never fall, so the outputs that may hold this input follow each other: the first whose last tap reaches
@@ -131,8 +133,10 @@ struct InterpolateArgs {
     FastDiv height, width, channels;
     i32 inputs, outputs;
     u32 count;
+    i32 columns, rows, vector;
+    u32 unused;
 };
-static_assert(sizeof(InterpolateArgs) == 152, "as in interpolate.rs");
+static_assert(sizeof(InterpolateArgs) == 168, "as in interpolate.rs");
 
 struct Pixel { i32 row, column; i64 from, to; };
 
@@ -148,36 +152,99 @@ RF_FN Pixel pixel(const InterpolateArgs& g, u32 n) {
     return p;
 }
 
-// `outputs`: rows of the result, before which its columns stand in the tables.
+// What a lane has of a row of the image: its columns of it, weighted and summed.
+#if INTERPOLATE_TAPS == 1
+struct Line {
+    T at[INTERPOLATE_COLUMNS];
+    RF_FN void read(const InterpolateArgs& g, const T* from, const i32 (*column)[1], const Total (*)[1]) {
+#pragma unroll
+        for (int c = 0; c < INTERPOLATE_COLUMNS; ++c)
+            at[c] = from[INTERPOLATE_COLUMNS > 1 ? column[c][0] : (i64)column[c][0] * g.from_column];
+    }
+};
+#else
+struct Line {
+    Total at[INTERPOLATE_COLUMNS];
+    RF_FN void read(const InterpolateArgs& g, const T* from, const i32 (*column)[INTERPOLATE_TAPS],
+                    const Total (*weight)[INTERPOLATE_TAPS]) {
+        T pixel[INTERPOLATE_COLUMNS][INTERPOLATE_TAPS];
+#pragma unroll
+        for (int c = 0; c < INTERPOLATE_COLUMNS; ++c)
+#pragma unroll
+            for (int i = 0; i < INTERPOLATE_TAPS; ++i)
+                pixel[c][i] = from[INTERPOLATE_COLUMNS > 1 ? column[c][i] : (i64)column[c][i] * g.from_column];
+#pragma unroll
+        for (int c = 0; c < INTERPOLATE_COLUMNS; ++c) {
+            at[c] = (Total)0;
+#pragma unroll
+            for (int i = 0; i < INTERPOLATE_TAPS; ++i)
+                if (weight[c][i] != (Total)0) at[c] = rf::fma(weight[c][i], cast<Total>(pixel[c][i]), at[c]);
+        }
+    }
+};
+#endif
+
+// `outputs`: rows of the result, before which its columns stand in the tables. A lane goes down its columns of the result and
+// keeps the lines that it has summed, since the next row is mostly made of the same ones.
 extern "C" __global__ __launch_bounds__(256) void interpolate(InterpolateArgs g) {
     u32 n = group_x() * 256 + thread_x();
     if (n >= g.count) return;
-    Pixel p = pixel(g, n);
-    const T* from = g.from + p.from;
+    u32 across = g.width.divide(n);
+    i32 first_column = (i32)(n - across * g.width.divisor) * INTERPOLATE_COLUMNS;
+    u32 image = g.height.divide(across);
+    i32 y = (i32)(across - image * g.height.divisor) * g.rows;
+    i32 end = g.outputs - y < g.rows ? g.outputs : y + g.rows;
+    u32 batch = g.channels.divide(image), channel = image - batch * g.channels.divisor;
+    const T* from = g.from + (i64)batch * g.from_batch + (i64)channel * g.from_channel;
+    T* to = g.to + (i64)batch * g.to_batch + (i64)channel * g.to_channel + (i64)y * g.to_row + (i64)first_column * g.to_column;
+    i32 column[INTERPOLATE_COLUMNS][INTERPOLATE_TAPS];
+    Total weight[INTERPOLATE_COLUMNS][INTERPOLATE_TAPS];
+#pragma unroll
+    for (int c = 0; c < INTERPOLATE_COLUMNS; ++c) {
+        i32 entry = first_column + c < g.columns ? first_column + c : g.columns - 1;
+#pragma unroll
+        for (int i = 0; i < INTERPOLATE_TAPS; ++i) {
+            column[c][i] = g.index[(g.outputs + entry) * INTERPOLATE_TAPS + i];
+            weight[c][i] = g.weight[(g.outputs + entry) * INTERPOLATE_TAPS + i];
+        }
+    }
+    Line line[INTERPOLATE_TAPS];
+    i32 held[INTERPOLATE_TAPS];
+#pragma unroll
+    for (int j = 0; j < INTERPOLATE_TAPS; ++j) held[j] = -1;
+    for (; y < end; ++y, to += g.to_row) {
+        Vec<T, INTERPOLATE_COLUMNS> values;
+        Total of_row[INTERPOLATE_TAPS];
+#pragma unroll
+        for (int j = 0; j < INTERPOLATE_TAPS; ++j) {
+            i32 row = g.index[y * INTERPOLATE_TAPS + j];
+            of_row[j] = g.weight[y * INTERPOLATE_TAPS + j];
+            if (row == held[j] || of_row[j] == (Total)0) continue;
+            const int next = j + 1 < INTERPOLATE_TAPS ? j + 1 : j;
+            if (row == held[next]) line[j] = line[next];
+            else line[j].read(g, from + (i64)row * g.from_row, column, weight);
+            held[j] = row;
+        }
+#pragma unroll
+        for (int c = 0; c < INTERPOLATE_COLUMNS; ++c) {
 #if INTERPOLATE_TAPS == 1
-    i32 row = g.index[p.row], column = g.index[g.outputs + p.column];
-    g.to[p.to] = from[(i64)row * g.from_row + (i64)column * g.from_column];
+            values[c] = line[0].at[c];
 #else
-    i32 column[INTERPOLATE_TAPS];
-    Total weight[INTERPOLATE_TAPS];
+            Total sum = (Total)0;
 #pragma unroll
-    for (int i = 0; i < INTERPOLATE_TAPS; ++i) {
-        column[i] = g.index[(g.outputs + p.column) * INTERPOLATE_TAPS + i];
-        weight[i] = g.weight[(g.outputs + p.column) * INTERPOLATE_TAPS + i];
-    }
-    Total sum = (Total)0;
-#pragma unroll
-    for (int j = 0; j < INTERPOLATE_TAPS; ++j) {
-        const T* line = from + (i64)g.index[p.row * INTERPOLATE_TAPS + j] * g.from_row;
-        Total of_row = g.weight[p.row * INTERPOLATE_TAPS + j], inner = (Total)0;
-        if (of_row == (Total)0) continue;
-#pragma unroll
-        for (int i = 0; i < INTERPOLATE_TAPS; ++i)
-            if (weight[i] != (Total)0) inner = rf::fma(weight[i], cast<Total>(line[(i64)column[i] * g.from_column]), inner);
-        sum = rf::fma(of_row, inner, sum);
-    }
-    g.to[p.to] = cast<T>(sum);
+            for (int j = 0; j < INTERPOLATE_TAPS; ++j)
+                if (of_row[j] != (Total)0) sum = rf::fma(of_row[j], line[j].at[c], sum);
+            values[c] = cast<T>(sum);
 #endif
+        }
+        if (g.vector) {
+            store<INTERPOLATE_COLUMNS>(to, values);
+            continue;
+        }
+#pragma unroll
+        for (int c = 0; c < INTERPOLATE_COLUMNS; ++c)
+            if (first_column + c < g.columns) to[c * g.to_column] = values[c];
+    }
 }
 
 // The weight that an input has among the taps of entry `n`.

@@ -8,6 +8,11 @@ use crate::family::{self, BLOCK, Box3, FastDiv, Sources, c_type, outer_runs, sha
 
 /// Extents of images stay below this, so that table entries fit 32 bits.
 const EXTENT_MAX: usize = 1 << 27;
+/// Rows of the result that a lane makes, one after the other: the more, the more of them share what was read.
+const ROWS_MAX: usize = 16;
+const ROWS_MIN: usize = 4;
+/// Lanes below which rows are rather dealt to more of them: what a large device holds at once, in part.
+const LANES: usize = 1 << 17;
 
 /// How a pixel of the result is made of pixels of the image. The numbers are the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,14 +114,21 @@ fn run(
     let space = Box3::of(out.shape(), 1);
     let dtype = from.dtype();
     static SOURCES: Sources<InterpolateKey> = Sources::new();
-    let source = SOURCES.get(InterpolateKey { dtype, taps: mode.taps() }, source);
-    let tables = Tables::new(op, stream, &source, mode, align_corners, inputs, outputs, sum_dtype(dtype))?;
+    let (from_strides, to_strides) = (strides(&from), strides(&out));
+    let columns = if gradient || from_strides[3] != 1 || to_strides[3] != 1 { 1 } else { columns(dtype, mode) };
+    let source = SOURCES.get(InterpolateKey { dtype, taps: mode.taps(), columns }, source);
+    let tables = Tables::new(op, stream, &source, mode, align_corners, inputs, outputs, sum_dtype(dtype), gradient)?;
 
     let name = if gradient { "interpolate_gradient" } else { "interpolate" };
-    let (from_strides, to_strides) = (strides(&from), strides(&out));
     let bytes = dtype.size_bytes() as i64;
+    let [_, channels, height, width] = [0, 1, 2, 3].map(|axis| out.shape()[axis]);
+    let whole = to_strides[..3].iter().all(|stride| stride % columns as i64 == 0);
+    let aligned = out.device_address().is_multiple_of((columns * dtype.size_bytes()) as u64);
+    let vector = whole && aligned && width.is_multiple_of(columns);
     for (first, batch) in outer_runs(op, space)? {
-        let count = Box3 { outer: batch, ..space }.len();
+        let across = width.div_ceil(columns);
+        let rows = if gradient { 1 } else { rows(batch * channels * across, height) };
+        let count = batch * channels * height.div_ceil(rows) * across;
         let skip =
             |view: &View<'_>, batch: i64| view.device_address().wrapping_add_signed(first as i64 * batch * bytes);
         let args = InterpolateArgs {
@@ -127,17 +139,21 @@ fn run(
             reach: tables.reach.view().device_address(),
             from_strides,
             to_strides,
-            height: FastDiv::new(out.shape()[2]),
-            width: FastDiv::new(out.shape()[3]),
-            channels: FastDiv::new(out.shape()[1]),
+            height: FastDiv::new(height.div_ceil(rows)),
+            width: FastDiv::new(across),
+            channels: FastDiv::new(channels),
             inputs: inputs[0] as i32,
             outputs: outputs[0] as i32,
             count: count as u32,
+            columns: width as i32,
+            rows: rows as i32,
+            vector: i32::from(vector),
+            unused: 0,
         };
         let (grid, block) = ([count.div_ceil(BLOCK), 1, 1], [BLOCK, 1, 1]);
         // SAFETY:
-        // - `InterpolateArgs` is the twin of the kernel's struct, sizes asserted on both sides. Elements of `to` are numbered
-        //   below `count`, and the tables name rows and columns of `from` only.
+        // - `InterpolateArgs` is the twin of the kernel's struct, sizes asserted on both sides. Elements of `to`, or the rows and
+        //   columns of a lane, are numbered below `count`, and the tables name rows and columns of `from` only.
         // - It writes `to` only.
         unsafe { family::launch(stream, &source, (op, name), grid, block, &args, &[out.buffer()])? };
     }
@@ -167,12 +183,26 @@ fn check(
     family::disjoint(op, from_name, to, from)
 }
 
+/// Columns of the result that a lane makes where they are neighbours: a vector of them, fewer where each has many taps.
+fn columns(dtype: DType, mode: Interpolation) -> usize {
+    (16 / dtype.size_bytes()).min(if mode.taps() > 2 { 4 } else { 8 })
+}
+
+/// Rows of the result that a lane makes, `lines` lanes side by side.
+fn rows(lines: usize, height: usize) -> usize {
+    let mut rows = ROWS_MAX;
+    while rows > ROWS_MIN && lines * height.div_ceil(rows) < LANES {
+        rows /= 2;
+    }
+    rows
+}
+
 fn strides(view: &View<'_>) -> [i64; 4] {
     let strides = view.layout().strides();
     [strides[0], strides[1], strides[2], strides[3]]
 }
 
-/// The taps of each row and column of the result, and which of the result each of the image went into.
+/// The taps of each row and column of the result and, for gradients, which of the result each of the image went into.
 struct Tables {
     index: Tensor,
     weight: Tensor,
@@ -190,14 +220,16 @@ impl Tables {
         inputs: [usize; 2],
         outputs: [usize; 2],
         sum: DType,
+        reach: bool,
     ) -> Result<Tables> {
         let device = stream.device();
         let (from, to) = (inputs[0] + inputs[1], outputs[0] + outputs[1]);
         let tables = Tables {
             index: Tensor::empty(&device, &[to, mode.taps()], DType::I32)?,
             weight: Tensor::empty(&device, &[to, mode.taps()], sum)?,
-            reach: Tensor::empty(&device, &[from, 2], DType::I32)?,
+            reach: Tensor::empty(&device, &[if reach { from } else { 0 }, 2], DType::I32)?,
         };
+        let entries = to + if reach { from } else { 0 };
         let args = TapsArgs {
             index: tables.index.view().device_address(),
             weight: tables.weight.view().device_address(),
@@ -206,11 +238,13 @@ impl Tables {
             outputs: outputs.map(|extent| extent as i32),
             mode: mode as i32,
             align_corners: i32::from(align_corners),
+            entries: entries as i32,
+            unused: 0,
         };
         let written = [tables.index.buffer(), tables.weight.buffer(), tables.reach.buffer()];
-        let (grid, block) = ([(from + to).div_ceil(BLOCK), 1, 1], [BLOCK, 1, 1]);
+        let (grid, block) = ([entries.div_ceil(BLOCK), 1, 1], [BLOCK, 1, 1]);
         // SAFETY:
-        // - `TapsArgs` is the twin of the kernel's struct; the tables have an entry for every row and column.
+        // - `TapsArgs` is the twin of the kernel's struct; the tables have an entry for every row and column below `entries`.
         // - It writes the three tables only.
         unsafe { family::launch(stream, source, (op, "interpolate_taps"), grid, block, &args, &written)? };
         Ok(tables)
@@ -222,15 +256,17 @@ impl Tables {
 pub(crate) struct InterpolateKey {
     pub dtype: DType,
     pub taps: usize,
+    pub columns: usize,
 }
 
 /// The source of one variant.
 pub(crate) fn source(key: InterpolateKey) -> Source {
-    let taps = key.taps.to_string();
+    let (taps, columns) = (key.taps.to_string(), key.columns.to_string());
     let defines = [
         ("INTERPOLATE_TYPE", c_type(key.dtype)),
         ("INTERPOLATE_SUM", c_type(sum_dtype(key.dtype))),
         ("INTERPOLATE_TAPS", taps.as_str()),
+        ("INTERPOLATE_COLUMNS", columns.as_str()),
     ];
     Source::new("interpolate", include_str!("interpolate.hip"), &defines)
 }
@@ -246,8 +282,10 @@ struct TapsArgs {
     outputs: [i32; 2],
     mode: i32,
     align_corners: i32,
+    entries: i32,
+    unused: i32,
 }
-const _: () = assert!(size_of::<TapsArgs>() == 48);
+const _: () = assert!(size_of::<TapsArgs>() == 56);
 
 /// `InterpolateArgs` of `interpolate.hip`.
 #[repr(C)]
@@ -266,5 +304,9 @@ struct InterpolateArgs {
     inputs: i32,
     outputs: i32,
     count: u32,
+    columns: i32,
+    rows: i32,
+    vector: i32,
+    unused: u32,
 }
-const _: () = assert!(size_of::<InterpolateArgs>() == 152);
+const _: () = assert!(size_of::<InterpolateArgs>() == 168);

@@ -5,13 +5,15 @@
 //   maximum_gradient  x_grad[n, c, i] = Σ of grad[n, c, o] over the windows o whose index is that of i
 //
 // Shapes : x, x_grad [batch, channels, 3 axes]; out, grad, indices [batch, channels, 3 axes]; strides in elements, any
-// Grid   : (ceil(count / 256), 1, 1)            one lane per element of out, of x_grad
+// Grid   : (ceil(count / 256), 1, 1)            one lane per element of x_grad, of out; or of out per run of WINDOWS along a row
 // Block  : (256, 1, 1)
 // Needs  : count < 2^31, spatial extents and windows within 2^29           checked by the launcher
 // Numeric: exact. The first of equals, the last NaN of a window that has one; minus infinity and index -1 for a window that
 //          lies outside. The gradient sums in f32 (f64 for f64), windows in ascending order, one rounding.
 //
-// Macros : types MAXIMUM_TYPE, MAXIMUM_SUM, MAXIMUM_INDEX; MAXIMUM_INDICES, whether indices are written; MAXIMUM_GRADIENT
+// Macros : types MAXIMUM_TYPE, MAXIMUM_SUM, MAXIMUM_INDEX; MAXIMUM_INDICES, whether indices are written; MAXIMUM_GRADIENT;
+//          MAXIMUM_WIDTH, 0 or a window's extent along rows that are read in vectors, and then MAXIMUM_HEIGHT, its extent along the
+//          axis before, MAXIMUM_STEP, the stride along rows, MAXIMUM_LEFT, the padding
 using namespace rf;
 
 typedef MAXIMUM_TYPE T;
@@ -27,7 +29,7 @@ struct MaximumArgs {
     i32 stride[3], padding[3], dilation[3], kernel[3];
     i32 input[3], output[3];
     FastDiv extent[3], channels, step[3];
-    u32 count, unused[2];
+    u32 count, vector, unused;
 };
 static_assert(sizeof(MaximumArgs) == 312, "as in maximum.rs");
 
@@ -50,17 +52,15 @@ RF_FN Place place(const MaximumArgs& g, u32 n) {
 #if !MAXIMUM_GRADIENT
 #define AT_ONCE 4
 
-extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
-    u32 n = group_x() * 256 + thread_x();
-    if (n >= g.count) return;
-    Place p = place(g, n);
-    const T* x = g.from + p.batch * g.from_batch + p.channel * g.from_channel;
+// The largest element of a window and its number.
+struct Largest { T value; i64 number; };
+
+RF_FN Largest largest(const MaximumArgs& g, const T* x, const i32* at) {
     i32 first[3];
 #pragma unroll
-    for (int axis = 0; axis < 3; ++axis) first[axis] = p.at[axis] * g.stride[axis] - g.padding[axis];
-    T largest = cast<T>(-(float)infinity());
+    for (int axis = 0; axis < 3; ++axis) first[axis] = at[axis] * g.stride[axis] - g.padding[axis];
+    Largest found = {cast<T>(-(float)infinity()), -1};
     Total known = -(Total)infinity();
-    i64 found = -1;
     for (i32 t0 = 0, c0 = first[0]; t0 < g.kernel[0]; ++t0, c0 += g.dilation[0]) {
         if ((u32)c0 >= (u32)g.input[0] || g.input[2] == 0) continue;
         for (i32 t1 = 0, c1 = first[1]; t1 < g.kernel[1]; ++t1, c1 += g.dilation[1]) {
@@ -80,15 +80,21 @@ extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
 #pragma unroll
                 for (int i = 0; i < AT_ONCE; ++i) {
                     Total value = cast<Total>(elements[i]);
-                    if (inside[i] && (found < 0 || value > known || value != value)) {
-                        largest = elements[i];
+                    if (inside[i] && (found.number < 0 || value > known || value != value)) {
                         known = value;
-                        found = number + c2 + i * g.dilation[2];
+                        found.value = elements[i];
+                        found.number = number + c2 + i * g.dilation[2];
                     }
                 }
             }
         }
     }
+    return found;
+}
+
+struct Targets { T* out; Index* indices; };
+
+RF_FN Targets targets(const MaximumArgs& g, const Place& p) {
     i64 out = p.batch * g.to_batch + p.channel * g.to_channel;
     i64 index = p.batch * g.index_batch + p.channel * g.index_channel;
 #pragma unroll
@@ -96,11 +102,117 @@ extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
         out += (i64)p.at[axis] * g.to_axis[axis];
         index += (i64)p.at[axis] * g.index_axis[axis];
     }
-    g.to[out] = largest;
+    Targets to = {g.to + out, g.indices + index};
+    return to;
+}
+
+#if !MAXIMUM_WIDTH
+extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
+    u32 n = group_x() * 256 + thread_x();
+    if (n >= g.count) return;
+    Place p = place(g, n);
+    Largest found = largest(g, g.from + p.batch * g.from_batch + p.channel * g.from_channel, p.at);
+    Targets to = targets(g, p);
+    *to.out = found.value;
 #if MAXIMUM_INDICES
-    g.indices[index] = (Index)found;
+    *to.indices = (Index)found.number;
 #endif
 }
+#else
+// Windows of a lane: so many that the next lane's begin a vector further on. A lane reads the vectors before its own that hold
+// padding's counterpart, its own, and those behind that its last window reaches into.
+static const int LANES = 16 / (int)sizeof(T);
+static const int WINDOWS = LANES / MAXIMUM_STEP;
+static const int BEFORE = (MAXIMUM_LEFT + LANES - 1) / LANES;
+static const int LAST = (WINDOWS - 1) * MAXIMUM_STEP - MAXIMUM_LEFT + MAXIMUM_WIDTH - 1;
+static const int VECTORS = BEFORE + 1 + (LAST < LANES ? 0 : LAST / LANES);
+static_assert(LANES % MAXIMUM_STEP == 0, "the windows of a lane begin with a vector");
+
+extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
+    u32 n = group_x() * 256 + thread_x();
+    if (n >= g.count) return;
+    Place p = place(g, n);
+    i32 own = p.at[2];
+    p.at[2] *= WINDOWS;
+    const T* x = g.from + p.batch * g.from_batch + p.channel * g.from_channel;
+    const Total least = -(Total)infinity();
+    Total known[WINDOWS];
+    i64 number[WINDOWS];
+#pragma unroll
+    for (int w = 0; w < WINDOWS; ++w) {
+        known[w] = least;
+        number[w] = -1;
+    }
+    // Products with zero: NaN once an element is not finite. Then windows are looked at one by one.
+    Total odd = (Total)0;
+    i32 c0 = p.at[0] * g.stride[0] - g.padding[0], first = p.at[1] * g.stride[1] - g.padding[1];
+    for (i32 t0 = 0; t0 < g.kernel[0]; ++t0, c0 += g.dilation[0]) {
+        if ((u32)c0 >= (u32)g.input[0]) continue;
+        Vec<T, LANES> row[MAXIMUM_HEIGHT][VECTORS];
+        bool inside[MAXIMUM_HEIGHT][VECTORS];
+#pragma unroll
+        for (int t1 = 0; t1 < MAXIMUM_HEIGHT; ++t1) {
+            i32 c1 = first + t1 * g.dilation[1];
+            const T* line = x + (i64)c0 * g.from_axis[0] + (i64)c1 * g.from_axis[1];
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v) {
+                i32 c2 = (own + v - BEFORE) * LANES;
+                inside[t1][v] = (u32)c1 < (u32)g.input[1] && (u32)c2 < (u32)g.input[2];
+                if (inside[t1][v]) row[t1][v] = load<LANES>(line + c2);
+                else __builtin_memset(&row[t1][v], 0, 16);
+            }
+        }
+#pragma unroll
+        for (int t1 = 0; t1 < MAXIMUM_HEIGHT; ++t1) {
+#if MAXIMUM_INDICES
+            i64 line = ((i64)c0 * g.input[1] + first + t1 * g.dilation[1]) * g.input[2] + p.at[2] * MAXIMUM_STEP - MAXIMUM_LEFT;
+#endif
+            Total element[LAST + MAXIMUM_LEFT + 1];
+#pragma unroll
+            for (int i = 0; i <= LAST + MAXIMUM_LEFT; ++i) {
+                const int at = i - MAXIMUM_LEFT + BEFORE * LANES;
+                Total value = cast<Total>(row[t1][at / LANES][at % LANES]);
+                odd = rf::fma(value, (Total)0, odd);
+                element[i] = inside[t1][at / LANES] ? value : least;
+            }
+#pragma unroll
+            for (int t2 = 0; t2 < MAXIMUM_WIDTH; ++t2)
+#pragma unroll
+                for (int w = 0; w < WINDOWS; ++w) {
+                    const int i = w * MAXIMUM_STEP + t2;
+                    bool larger = element[i] > known[w];
+                    known[w] = larger ? element[i] : known[w];
+#if MAXIMUM_INDICES
+                    number[w] = larger ? line + i : number[w];
+#endif
+                }
+        }
+    }
+    Vec<T, WINDOWS> values;
+#pragma unroll
+    for (int w = 0; w < WINDOWS; ++w) {
+        values[w] = cast<T>(known[w]);
+        if (odd == odd) continue;
+        i32 at[3] = {p.at[0], p.at[1], p.at[2] + w};
+        Largest found = largest(g, x, at);
+        values[w] = found.value;
+        number[w] = found.number;
+    }
+    Targets to = targets(g, p);
+    if (g.vector) {
+        store<WINDOWS>(to.out, values);
+    } else {
+#pragma unroll
+        for (int w = 0; w < WINDOWS; ++w)
+            if (p.at[2] + w < g.output[2]) to.out[w * g.to_axis[2]] = values[w];
+    }
+#if MAXIMUM_INDICES
+#pragma unroll
+    for (int w = 0; w < WINDOWS; ++w)
+        if (p.at[2] + w < g.output[2]) to.indices[w * g.index_axis[2]] = (Index)number[w];
+#endif
+}
+#endif
 #else
 // The windows along an axis that may hold coordinate `at`: from the first that reaches it to the last that begins before.
 RF_FN void windows(const MaximumArgs& g, int axis, i32 at, i32* first, i32* end) {

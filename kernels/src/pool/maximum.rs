@@ -46,6 +46,7 @@ pub fn max_pool(
         index: indices.as_ref().map_or(DType::I32, |indices| indices.dtype()),
         indices: indices.is_some(),
         gradient: false,
+        rows: Rows::of(&from, &windows, x.dtype()),
     };
     let values = out.view().buffer();
     let written = [values, indices.as_ref().map_or(values, |indices| indices.view().buffer())];
@@ -75,7 +76,7 @@ pub fn max_pool_gradient(
     let (from, to) = (Image::new(OP, "grad", &grad)?, Image::new(OP, "x_grad", &x_grad)?);
     let windows = Windows::new(OP, params, grad.shape().len() - SPATIAL)?;
     let places = Image::new(OP, "indices", &indices)?;
-    let key = MaximumKey { dtype: grad.dtype(), index: indices.dtype(), indices: true, gradient: true };
+    let key = MaximumKey { dtype: grad.dtype(), index: indices.dtype(), indices: true, gradient: true, rows: None };
     let written = [x_grad.view().buffer()];
     launch(OP, stream, key, &from, &to, Some(&places), &windows, [to.extent, from.extent], &written)
 }
@@ -106,12 +107,16 @@ fn launch(
     static SOURCES: Sources<MaximumKey> = Sources::new();
     let source = SOURCES.get(key, source);
     let narrow = |numbers: [usize; AXES]| numbers.map(|number| number as i32);
+    let per_lane = key.rows.map_or(1, |rows| rows.windows(key.dtype));
+    let lanes = to.extent[AXES - 1].div_ceil(per_lane);
+    let vector = per_lane > 1 && is_in_vectors(to, key.dtype, per_lane);
     let space = to.space();
     for (first, batch) in outer_runs(op, space)? {
-        let count = Box3 { outer: batch, ..space }.len();
-        if count == 0 {
+        let elements = Box3 { outer: batch, ..space }.len();
+        if elements == 0 {
             continue;
         }
+        let count = elements / to.extent[AXES - 1] * lanes;
         let args = MaximumArgs {
             from: from.from(first, key.dtype),
             indices: indices.map_or(0, |indices| indices.from(first, key.index)),
@@ -124,21 +129,69 @@ fn launch(
             kernel: narrow(windows.kernel),
             input: narrow(input),
             output: narrow(output),
-            extent: to.dividers(),
+            extent: [to.extent[0], to.extent[1], lanes].map(FastDiv::new),
             channels: FastDiv::new(to.channels),
             step: windows.stride.map(FastDiv::new),
             count: count as u32,
-            unused: [0; 2],
+            vector: u32::from(vector),
+            unused: 0,
         };
         let name = if key.gradient { "maximum_gradient" } else { "maximum" };
         let grid = [count.div_ceil(BLOCK), 1, 1];
         // SAFETY:
-        // - `MaximumArgs` is the twin of the kernel's struct, sizes asserted on both sides. Elements of `to` are numbered below
-        //   `count`; coordinates outside of `input` and windows outside of `output` are not read.
+        // - `MaximumArgs` is the twin of the kernel's struct, sizes asserted on both sides. Elements of `to`, or runs of them along
+        //   rows, are numbered below `count`; coordinates outside of `input` and windows outside of `output` are not read, nor
+        //   vectors unless rows are whole ones.
         // - It writes `to` and the indices of the forward direction, which `written` lists.
         unsafe { family::launch(stream, &source, (op, name), grid, [BLOCK, 1, 1], &args, written)? };
     }
     Ok(())
+}
+
+/// Bytes that a lane reads at once.
+const VECTOR_BYTES: usize = 16;
+/// Vectors of one image that a lane holds at most.
+const VECTORS_MAX: usize = 12;
+
+/// Windows whose rows are read in vectors: their extents along the last two axes, stride and padding along the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Rows {
+    pub height: usize,
+    pub width: usize,
+    pub step: usize,
+    pub left: usize,
+}
+
+impl Rows {
+    /// `None` where rows are no whole, aligned vectors, or windows too large or too far apart.
+    fn of(from: &Image, windows: &Windows, dtype: DType) -> Option<Rows> {
+        let lanes = VECTOR_BYTES / dtype.size_bytes();
+        let rows = Rows {
+            height: windows.kernel[1],
+            width: windows.kernel[2],
+            step: windows.stride[2],
+            left: windows.padding[2],
+        };
+        let small = rows.width <= lanes && rows.left <= lanes && lanes.is_multiple_of(rows.step);
+        // What a lane reads of a row: its vector, one before it, one behind it.
+        let held = rows.height * (2 + usize::from(rows.left > 0));
+        let plain = windows.dilation[2] == 1 && small && held <= VECTORS_MAX && rows.windows(dtype) > 1;
+        (plain && is_in_vectors(from, dtype, lanes)).then_some(rows)
+    }
+
+    /// Windows of a lane.
+    fn windows(self, dtype: DType) -> usize {
+        VECTOR_BYTES / dtype.size_bytes() / self.step
+    }
+}
+
+/// Whether rows of an image are whole vectors of so many elements, aligned to their size.
+fn is_in_vectors(image: &Image, dtype: DType, vector: usize) -> bool {
+    let strides = [image.outer[0], image.outer[1], image.axis[0], image.axis[1]];
+    image.axis[2] == 1
+        && image.extent[2].is_multiple_of(vector)
+        && image.address.is_multiple_of((vector * dtype.size_bytes()) as u64)
+        && strides.iter().all(|stride| stride % vector as i64 == 0)
 }
 
 /// What varies in the source.
@@ -149,17 +202,24 @@ pub(crate) struct MaximumKey {
     /// Whether indices are written.
     pub indices: bool,
     pub gradient: bool,
+    pub rows: Option<Rows>,
 }
 
 /// The source of one variant.
 pub(crate) fn source(key: MaximumKey) -> Source {
     let flag = |set| if set { "1" } else { "0" };
+    let rows = key.rows.unwrap_or(Rows { height: 0, width: 0, step: 1, left: 0 });
+    let [height, width, step, left] = [rows.height, rows.width, rows.step, rows.left].map(|number| number.to_string());
     let defines = [
         ("MAXIMUM_TYPE", c_type(key.dtype)),
         ("MAXIMUM_SUM", c_type(sum_dtype(key.dtype))),
         ("MAXIMUM_INDEX", c_type(key.index)),
         ("MAXIMUM_INDICES", flag(key.indices)),
         ("MAXIMUM_GRADIENT", flag(key.gradient)),
+        ("MAXIMUM_HEIGHT", &height),
+        ("MAXIMUM_WIDTH", &width),
+        ("MAXIMUM_STEP", &step),
+        ("MAXIMUM_LEFT", &left),
     ];
     Source::new("maximum", include_str!("maximum.hip"), &defines)
 }
@@ -183,6 +243,7 @@ struct MaximumArgs {
     channels: FastDiv,
     step: [FastDiv; AXES],
     count: u32,
-    unused: [u32; 2],
+    vector: u32,
+    unused: u32,
 }
 const _: () = assert!(size_of::<MaximumArgs>() == 312);

@@ -1,16 +1,16 @@
 //! Pooling over one to three spatial axes: maximum and mean, over windows or adaptive boxes, and their gradients.
 //!
-//! One lane makes one element, of the result or of the gradient: gradients gather from the windows that hold the element, in
-//! ascending order, so that nothing is added to the same place twice and every run gives the same bits. The number of
-//! windows is the caller's (it is the shape of `out`), which is how rounding up reaches the kernels: a window may end, or
-//! even begin, outside. Callers are the adapters.
+//! One lane makes one element, of the result or of the gradient; where maxima read rows in vectors, those of the windows that
+//! begin in one. Gradients gather from the windows that hold the element, in ascending order, so that nothing is added to the
+//! same place twice and every run gives the same bits. The number of windows is the caller's (it is the shape of `out`), which is
+//! how rounding up reaches the kernels: a window may end, or even begin, outside. Callers are the adapters.
 
 mod average;
 mod maximum;
 
 pub(crate) use average::{AverageKey, source as average_source};
 pub use average::{adaptive_average_pool, adaptive_average_pool_gradient, average_pool, average_pool_gradient};
-pub(crate) use maximum::{MaximumKey, source as maximum_source};
+pub(crate) use maximum::{MaximumKey, Rows, source as maximum_source};
 pub use maximum::{max_pool, max_pool_gradient};
 
 use rocfire_hal::{DType, Error, Stream, View};

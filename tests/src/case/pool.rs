@@ -126,14 +126,19 @@ impl Shape {
         (values, places)
     }
 
-    fn max(self, dtype: DType, index: DType, placement: Placement, special: bool) -> Case {
+    /// `special`: equal values, NaNs, infinities of both signs.
+    fn elements(&self, dtype: DType, special: bool) -> Array {
         let mut x = Array::random(&self.x, dtype, 1);
         if special {
             for (n, value) in x.values.iter_mut().enumerate() {
-                // Equal values, NaNs, infinities of both signs.
                 *value = [1.0, 1.0, f64::NAN, 0.0, f64::NEG_INFINITY, f64::NEG_INFINITY, f64::INFINITY][n * n % 11 % 7];
             }
         }
+        x
+    }
+
+    fn max(self, dtype: DType, index: DType, placement: Placement, special: bool) -> Case {
+        let x = self.elements(dtype, special);
         let size = format!("{} {} {placement:?}{}", self.name(), index.name(), if special { " special" } else { "" });
         let outputs = vec![(self.out.clone(), dtype), (self.out.clone(), index)];
         let for_oracle = self.clone();
@@ -147,6 +152,20 @@ impl Shape {
             vec![values, places]
         };
         Case::new("max_pool", dtype, size, 0.0, Call { inputs: vec![(x, placement)], outputs, launch, oracle })
+    }
+
+    /// The same without places, as inference asks for it.
+    fn max_alone(self, dtype: DType, special: bool) -> Case {
+        let x = self.elements(dtype, special);
+        let size = format!("{} alone{}", self.name(), if special { " special" } else { "" });
+        let outputs = vec![(self.out.clone(), dtype)];
+        let for_oracle = self.clone();
+        let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+            Ok(pool::max_pool(stream, inputs[0].view(), &self.params(), outputs[0].view_mut(), None)?)
+        };
+        let oracle = move |inputs: &[Array]| vec![for_oracle.maxima(&inputs[0].values).0];
+        let call = Call { inputs: vec![(x, Placement::Contiguous)], outputs, launch, oracle };
+        Case::new("max_pool", dtype, size, 0.0, call)
     }
 
     fn max_gradient(self, dtype: DType, index: DType, placement: Placement) -> Case {
@@ -239,6 +258,20 @@ pub fn cases() -> Vec<Case> {
                 cases.push(shape.clone().average(Mean::IncludePadding, gradient, DType::F32, Placement::Contiguous));
             }
             cases.push(shape.clone().average(Mean::Adaptive, gradient, dtype, placement));
+        }
+    }
+    // Rows of whole vectors: windows in runs, whole and cut off, that reach into the vectors on either side.
+    let rows = [
+        Shape::new(&[3, 2, 9, 32], &[5, 16], &[3, 3], &[2, 2], &[1, 1]),
+        Shape::new(&[1, 2, 4, 6, 16], &[3, 5, 15], &[2, 2, 4], &[1, 1, 1], &[0, 0, 1]),
+        Shape::new(&[2, 3, 16], &[4], &[5], &[4], &[2]),
+    ];
+    for (turn, shape) in rows.into_iter().enumerate() {
+        for (step, special) in [false, true].into_iter().enumerate() {
+            let dtype = FLOATS[(turn + step) % 4];
+            let index = if step == 0 { DType::I64 } else { DType::I32 };
+            cases.push(shape.clone().max(dtype, index, Placement::Contiguous, special));
+            cases.push(shape.clone().max_alone(FLOATS[(turn + 1) % 4], special));
         }
     }
     // More boxes than elements.
