@@ -1,7 +1,10 @@
 //! Convolutions and their gradients: every number of axes, strides, dilations, uneven padding, groups, layouts, tiles.
 
-use rocfire_hal::{DType, Stream, Tensor};
-use rocfire_kernels::conv::{ConvParams, conv, conv_input_gradient, conv_output_shape, conv_weight_gradient};
+use rocfire_fusion::{Binary, Epilogue, Graph};
+use rocfire_hal::{DType, Stream, Tensor, ViewMut};
+use rocfire_kernels::conv::{
+    ConvParams, conv, conv_fused, conv_input_gradient, conv_output_shape, conv_weight_gradient,
+};
 
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement, unravel};
@@ -19,10 +22,14 @@ struct Shape {
     groups: usize,
 }
 
-/// One of the three operators.
+/// One of the operators.
 #[derive(Clone, Copy)]
 enum Operator {
-    Forward { bias: bool },
+    Forward {
+        bias: bool,
+    },
+    /// With a shift of each channel and the activation `max(·, 0)` in its epilogue.
+    Fused,
     Input,
     Weight,
 }
@@ -103,6 +110,7 @@ impl Shape {
         let (x, weight, y) = (self.x.clone(), self.weight(), self.y());
         let (name, shapes, terms) = match operator {
             Operator::Forward { .. } => ("conv", [&x, &weight, &y], weight[1..].iter().product()),
+            Operator::Fused => ("conv_fused", [&x, &weight, &y], weight[1..].iter().product()),
             Operator::Input => ("conv_input_gradient", [&y, &weight, &x], y[1] * weight[2..].iter().product::<usize>()),
             Operator::Weight => ("conv_weight_gradient", [&x, &y, &weight], y[0] * y[2..].iter().product::<usize>()),
         };
@@ -111,7 +119,7 @@ impl Shape {
             (Array::random(shapes[1], dtype, 2), placement[1]),
         ];
         let bias = matches!(operator, Operator::Forward { bias: true });
-        if bias {
+        if bias || matches!(operator, Operator::Fused) {
             inputs.push((Array::random(&[self.channels_out], dtype, 3), Placement::Contiguous));
         }
         let flops = 2.0 * (y.iter().product::<usize>() * weight[1..].iter().product::<usize>()) as f64;
@@ -122,6 +130,7 @@ impl Shape {
             let (a, b, out) = (inputs[0].view(), inputs[1].view(), outputs[0].view_mut());
             match operator {
                 Operator::Forward { .. } => conv(stream, a, b, inputs.get(2).map(Tensor::view), out, &self.params())?,
+                Operator::Fused => self.fused(stream, inputs, out)?,
                 Operator::Input => conv_input_gradient(stream, a, b, None, out, &self.params())?,
                 Operator::Weight => conv_weight_gradient(stream, a, b, out, &self.params())?,
             }
@@ -131,13 +140,28 @@ impl Shape {
         Case::new(name, dtype, size, flops, Call { inputs, outputs, launch, oracle }).summing(terms)
     }
 
+    fn fused(&self, stream: &Stream, inputs: &[Tensor], out: ViewMut<'_>) -> Result<(), Failure> {
+        let mut graph = Graph::new("Convolution");
+        let dtype = out.dtype();
+        let (y, shift, zero) = (graph.input(dtype), graph.input(dtype), graph.constant(dtype, 0));
+        let sum = graph.binary(Binary::Add, y, shift);
+        let held = graph.binary(Binary::Max, sum, zero);
+        graph.output(held);
+        let mut per_channel = vec![1; self.kernel.len() + 1];
+        per_channel[0] = self.channels_out;
+        let shift = inputs[2].layout().reshape(&per_channel).expect("a vector has an axis of one element anywhere");
+        let (shift, outputs) = ([inputs[2].view().with_layout(shift)?], [out]);
+        let epilogue = Epilogue::new(&graph, &self.y(), &shift, &[], &outputs)?;
+        Ok(conv_fused(stream, inputs[0].view(), inputs[1].view(), None, &epilogue, &self.params())?)
+    }
+
     /// Product after product in f64.
     fn oracle(&self, operator: Operator, inputs: &[Array]) -> Vec<f64> {
         let (a, b) = (&inputs[0].values, &inputs[1].values);
         let y = self.y();
         let places: usize = y[2..].iter().product();
         let mut out = match operator {
-            Operator::Forward { .. } => {
+            Operator::Forward { .. } | Operator::Fused => {
                 let bias = |number: usize| inputs.get(2).map_or(0.0, |bias| bias.values[number / places % y[1]]);
                 (0..y.iter().product()).map(bias).collect()
             }
@@ -145,10 +169,13 @@ impl Shape {
             Operator::Weight => vec![0.0; self.weight().iter().product()],
         };
         self.products(|y, x, weight| match operator {
-            Operator::Forward { .. } => out[y] += a[x] * b[weight],
+            Operator::Forward { .. } | Operator::Fused => out[y] += a[x] * b[weight],
             Operator::Input => out[x] += a[y] * b[weight],
             Operator::Weight => out[weight] += a[x] * b[y],
         });
+        if matches!(operator, Operator::Fused) {
+            out.iter_mut().for_each(|value| *value = value.max(0.0));
+        }
         out
     }
 }
@@ -218,10 +245,14 @@ pub fn cases() -> Vec<Case> {
     ));
     // Enough places for the copy with channels innermost, and for sums in slices.
     let large = || Shape::new(&[2, 8, 47, 46], 32, &[3, 3]).padding(&[(1, 1), (1, 1)]);
-    for operator in operators {
+    for operator in operators.into_iter().chain([Operator::Fused]) {
         cases.push(large().case(operator, DType::F16, plain));
     }
     cases.push(large().case(Operator::Forward { bias: false }, DType::BF16, plain));
+    cases.push(large().case(Operator::Fused, DType::F32, plain));
+    for (turn, shape) in shapes().into_iter().enumerate() {
+        cases.push(shape.case(Operator::Fused, FLOATS[turn % FLOATS.len()], plain));
+    }
     cases.push(Shape::new(&[2, 3, 61, 37], 4, &[3, 3]).case(Operator::Weight, DType::F32, plain));
     // Enough channels on both sides for the weight's gradient to read both with channels innermost.
     let deep = Shape::new(&[1, 32, 65, 65], 40, &[2, 3]).stride(&[1, 1]).padding(&[(0, 1), (1, 1)]);
