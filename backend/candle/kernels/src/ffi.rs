@@ -490,3 +490,57 @@ pub unsafe extern "C" fn moe_gemm_gguf_prefill(
         moe_gemm(call, Some(gguf_of(gguf_dtype)?), half_of(input_dtype)?, F32, &given)
     });
 }
+
+/// More experts than a mixture has.
+const EXPERTS_MAX: usize = 1024;
+
+/// The places of a list of experts sorted by expert, each expert's share rounded up to whole blocks: `moe_align.hip` says
+/// which. 0 if it was launched; what failed is also told by the next call on the device.
+///
+/// # Safety
+/// None beyond the addresses' being of the stream's device: they are looked up.
+#[allow(clippy::too_many_arguments, reason = "Candle's signature")]
+pub unsafe extern "C" fn candle_launch_moe_align(
+    topk_ids: *const i32,
+    sorted_token_ids: *mut i32,
+    expert_ids: *mut i32,
+    num_tokens_post_pad: *mut i32,
+    cumsum: *mut i32,
+    num_experts: i32,
+    block_size: i32,
+    numel: i32,
+    max_num_tokens_padded: i32,
+    stream: *mut c_void,
+) -> i32 {
+    let mut launched = 1;
+    on_stream("candle_launch_moe_align", stream, |call| {
+        let (all, entries) = (count("num_experts", num_experts.into())?, count("numel", numel.into())?);
+        let most = count("max_num_tokens_padded", max_num_tokens_padded.into())?;
+        let block = count("block_size", block_size.into())?;
+        // Each share that is not empty is rounded up by less than a block.
+        let needed = entries + all.min(entries) * block.saturating_sub(1);
+        if all > EXPERTS_MAX || block == 0 || needed > most {
+            let got = format!("{all} experts, blocks of {block}, room for {most} entries of {entries}");
+            let expected = format!("at most {EXPERTS_MAX} experts, blocks of 1 or more, room for {needed} entries");
+            return Err(DriverError::new(format!("the sizes must be {expected}, got {got}")));
+        }
+        memory(call, "topk_ids", topk_ids as u64, 4 * entries as u64)?;
+        let sorted = memory(call, "sorted_token_ids", sorted_token_ids as u64, 4 * most as u64)?;
+        let experts = memory(call, "expert_ids", expert_ids as u64, 4 * most.div_ceil(block) as u64)?;
+        let total = memory(call, "num_tokens_post_pad", num_tokens_post_pad as u64, 4)?;
+        let starts = memory(call, "cumsum", cumsum as u64, 4 * (all as u64 + 1))?;
+        let key = (Use::MoeAlign, "", "", EXPERTS_MAX);
+        let source = run::source(key, || quantized::moe_align(EXPERTS_MAX));
+        let args = Args::new().word(topk_ids as u64).word(sorted_token_ids as u64).word(expert_ids as u64);
+        let args = args.word(num_tokens_post_pad as u64).word(cumsum as u64);
+        let args = args.int(num_experts).int(block_size).int(numel).int(max_num_tokens_padded);
+        let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
+        // SAFETY:
+        // - the arguments are those of moe_align.hip; all ranges were looked up above, and shares end within `most` (1).
+        // - the outputs are named (2).
+        unsafe { run::launch(call.stream(), key, source, config, &args, &[&sorted, &experts, &total, &starts])? };
+        launched = 0;
+        Ok(())
+    });
+    launched
+}

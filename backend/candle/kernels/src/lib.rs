@@ -139,9 +139,18 @@ pub fn library(id: Id) -> &'static dyn KernelLibrary {
     &LIBRARIES[id as usize]
 }
 
-/// Every kernel that Candle launches by name and that there is, with its module, in the order of `names.txt`.
+/// Every kernel that Candle launches by name, with its module, in the order of `names.txt`.
 pub fn names() -> impl Iterator<Item = (Id, &'static str)> {
-    table::all()
-        .filter(|entry| entry.family != table::Family::Unreachable)
-        .map(|entry| (entry.module, entry.name.as_str()))
+    kernels(false)
+}
+
+/// Every kernel that Candle asks for and its own package does not have.
+pub fn names_beyond() -> impl Iterator<Item = (Id, &'static str)> {
+    kernels(true)
+}
+
+fn kernels(beyond: bool) -> impl Iterator<Item = (Id, &'static str)> {
+    let entries =
+        table::all().filter(move |entry| entry.beyond == beyond && entry.family != table::Family::Unreachable);
+    entries.map(|entry| (entry.module, entry.name.as_str()))
 }

@@ -20,6 +20,7 @@ pub(crate) enum Use {
     CodesToF16,
     ScaleRows,
     Moe,
+    MoeAlign,
 }
 
 impl Use {
@@ -31,6 +32,7 @@ impl Use {
             Use::CodesToF16 => "codes_to_f16",
             Use::ScaleRows => "scale_rows",
             Use::Moe => "moe_gemm",
+            Use::MoeAlign => "moe_align",
         }
     }
 }

@@ -90,10 +90,11 @@ const FAMILIES: [(&str, Family); 38] = [
 ];
 
 /// Words that stand for several.
-const CLASSES: [(&str, &[&str]); 7] = [
+const CLASSES: [(&str, &[&str]); 8] = [
     ("FLOATS", &["bf16", "f16", "f32", "f64"]),
     ("DT6", &["bf16", "f16", "f32", "f64", "u8", "u32"]),
     ("DT7", &["bf16", "f16", "f32", "f64", "u8", "u32", "i64"]),
+    ("INTS", &["i16", "i32"]),
     ("IDS", &["u8", "u32", "i64"]),
     ("LEGACY", &["q4_0", "q4_1", "q5_0", "q5_1", "q8_0"]),
     ("KQUANTS", &["q2_K", "q3_K", "q4_K", "q5_K", "q6_K"]),
@@ -108,6 +109,8 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     /// The words that were chosen in the name's braces, in order.
     pub(crate) words: Vec<&'static str>,
+    /// Whether Candle's own package lacks it.
+    pub(crate) beyond: bool,
 }
 
 /// The entry of a name.
@@ -143,14 +146,15 @@ pub(crate) fn module_name(id: Id) -> &'static str {
     }
 }
 
-/// The entries of a line: module, family, and a name with braces.
+/// The entries of a line: module, behind a plus sign if Candle's own package lacks them, family, and a name with braces.
 fn read(line: &'static str) -> Vec<Entry> {
     let mut columns = line.split_whitespace();
     let mut next = || columns.next().expect("a line of names.txt has three columns");
     let (module, family, pattern) = (next(), next(), next());
+    let (module, beyond) = module.strip_prefix('+').map_or((module, false), |module| (module, true));
     let module = ALL_IDS.into_iter().find(|&id| module_name(id) == module).expect("names.txt names Candle's modules");
     let family = FAMILIES.iter().find(|row| row.0 == family).expect("names.txt names families").1;
-    let mut entries = vec![Entry { module, family, name: String::new(), words: Vec::new() }];
+    let mut entries = vec![Entry { module, family, name: String::new(), words: Vec::new(), beyond }];
     for (number, part) in pattern.split(['{', '}']).enumerate() {
         if number % 2 == 0 {
             entries.iter_mut().for_each(|entry| entry.name.push_str(part));
@@ -160,7 +164,7 @@ fn read(line: &'static str) -> Vec<Entry> {
         let chosen = |entry: &Entry, word: &'static str| {
             let name = format!("{}{word}", entry.name);
             let words = entry.words.iter().copied().chain([word]).collect();
-            Entry { module, family, name, words }
+            Entry { module, family, name, words, beyond }
         };
         entries = entries.iter().flat_map(|entry| words.iter().map(move |&word| chosen(entry, word))).collect();
     }

@@ -16,6 +16,7 @@ template <class T, int V> struct ConstSet {
         for (int j = 0; j < V; ++j) y[j] = value;
         store_run<V>(out + n, y);
     }
+    RF_FN void strided_run(u32) const {}
     RF_FN void dense(u32 n) const { out[n] = value; }
     RF_FN void strided(u32 n) const { out[offset_of(info, axes, 1, n)] = value; }
 };
@@ -23,5 +24,5 @@ template <class T, int V> struct ConstSet {
 
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 count, u64 axes, Info info, CANDLE_T value, CANDLE_T* out) {
     ConstSet<CANDLE_T, CANDLE_V> f = {info, (u32)axes, value, out};
-    each<CANDLE_V>(count, is_dense(info, (u32)axes, 1), is_aligned<CANDLE_T, CANDLE_V>(out), f);
+    each<CANDLE_V>(count, is_dense(info, (u32)axes, 1) ? CANDLE_DENSE : CANDLE_STRIDED, is_aligned<CANDLE_T, CANDLE_V>(out), f);
 }

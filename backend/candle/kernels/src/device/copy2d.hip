@@ -17,6 +17,7 @@ template <class T, int V> struct Copy2d {
         load_run<V>(x + (u64)row * x_stride + column, a);
         store_run<V>(out + (u64)row * out_stride + column, a);
     }
+    RF_FN void strided_run(u32) const {}
     RF_FN void dense(u32 n) const { strided(n); }
     RF_FN void strided(u32 n) const {
         u32 row = n / columns, column = n - row * columns;
@@ -29,5 +30,5 @@ extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(
     const CANDLE_T* x, CANDLE_T* out, u32 rows, u32 columns, u32 x_stride, u32 out_stride) {
     Copy2d<CANDLE_T, CANDLE_V> f = {x, out, columns, x_stride, out_stride};
     bool whole = columns % CANDLE_V == 0 && (rows == 1 || (x_stride % CANDLE_V == 0 && out_stride % CANDLE_V == 0));
-    each<CANDLE_V>((u64)rows * columns, whole, is_aligned<CANDLE_T, CANDLE_V>(x) && is_aligned<CANDLE_T, CANDLE_V>(out), f);
+    each<CANDLE_V>((u64)rows * columns, whole ? CANDLE_DENSE : CANDLE_STRIDED, is_aligned<CANDLE_T, CANDLE_V>(x) && is_aligned<CANDLE_T, CANDLE_V>(out), f);
 }

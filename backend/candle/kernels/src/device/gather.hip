@@ -18,6 +18,7 @@ template <class Id, class T> struct Gather {
         out[n] = id < extent ? x[((u64)left * extent + id) * right + (n - row * right)] : (T)0;
     }
     RF_FN void run(u32) const {}
+    RF_FN void strided_run(u32) const {}
     RF_FN void dense(u32) const {}
 };
 #endif
@@ -25,5 +26,5 @@ template <class Id, class T> struct Gather {
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(
     u64 count, const CANDLE_ID* ids, const CANDLE_T* x, CANDLE_T* out, u64 left, u64 extent, u64 ids_extent, u64 right) {
     Gather<CANDLE_ID, CANDLE_T> f = {ids, x, out, (u32)extent, (u32)ids_extent, (u32)right};
-    each<CANDLE_V>(count, false, false, f);
+    each<CANDLE_V>(count, CANDLE_STRIDED, false, f);
 }

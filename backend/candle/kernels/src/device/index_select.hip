@@ -30,6 +30,7 @@ template <class Id, class T, int V> struct IndexSelect {
         if (find(row, &first)) load_run<V>(x + first + (n - row * right), a);
         store_run<V>(out + n, a);
     }
+    RF_FN void strided_run(u32) const {}
     RF_FN void dense(u32 n) const { strided(n); }
     RF_FN void strided(u32 n) const {
         u32 row = n / right;
@@ -42,5 +43,5 @@ template <class Id, class T, int V> struct IndexSelect {
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 count, u64 axes, Info info, const CANDLE_ID* ids, const CANDLE_T* x,
                                                                 CANDLE_T* out, u64 left, u64 extent, u64 ids_extent, u64 right) {
     IndexSelect<CANDLE_ID, CANDLE_T, CANDLE_V> f = {info, (u32)axes, ids, x, out, (u32)extent, (u32)ids_extent, (u32)right};
-    each<CANDLE_V>(count, (u32)right % CANDLE_V == 0, is_aligned<CANDLE_T, CANDLE_V>(x) && is_aligned<CANDLE_T, CANDLE_V>(out), f);
+    each<CANDLE_V>(count, (u32)right % CANDLE_V == 0 ? CANDLE_DENSE : CANDLE_STRIDED, is_aligned<CANDLE_T, CANDLE_V>(x) && is_aligned<CANDLE_T, CANDLE_V>(out), f);
 }

@@ -22,31 +22,39 @@ template <class From, class To, int V, class F> struct Map {
         for (int j = 0; j < V; ++j) y[j] = of(a[j]);
         store_run<V>(out + n, y);
     }
+    RF_FN void strided_run(u32 n) const {
+        From a[V];
+        To y[V];
+        load_strided<V>(info, axes, 1, x, n, a);
+        for (int j = 0; j < V; ++j) y[j] = of(a[j]);
+        store_run<V>(out + n, y);
+    }
     RF_FN void dense(u32 n) const { out[n] = of(x[n]); }
     RF_FN void strided(u32 n) const { out[n] = of(x[offset_of(info, axes, 1, n)]); }
 };
 template <class From, class To, int V, class F>
-RF_FN void map(u64 count, u64 axes, const Info& info, const From* x, To* out, F f) {
+RF_FN void map_elements(u64 count, u64 axes, const Info& info, const From* x, To* out, F f) {
     Map<From, To, V, F> m = {info, (u32)axes, x, out, f};
-    each<V>(count, is_dense(info, (u32)axes, 1), is_aligned<From, V>(x) && is_aligned<To, V>(out), m);
+    u32 walk = is_dense(info, (u32)axes, 1) ? CANDLE_DENSE : has_runs<V>(info, (u32)axes, 1) ? CANDLE_RUNS : CANDLE_STRIDED;
+    each<V>(count, walk, is_aligned<From, V>(x) && is_aligned<To, V>(out), m);
 }
 #endif
 
 #if CANDLE_PARAMETERS == 0
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 count, u64 axes, Info info, const CANDLE_FROM* x, CANDLE_TO* out) {
     CANDLE_OP f;
-    map<CANDLE_FROM, CANDLE_TO, CANDLE_V>(count, axes, info, x, out, f);
+    map_elements<CANDLE_FROM, CANDLE_TO, CANDLE_V>(count, axes, info, x, out, f);
 }
 #elif CANDLE_PARAMETERS == 1
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(
     u64 count, u64 axes, Info info, CANDLE_FROM parameter, const CANDLE_FROM* x, CANDLE_TO* out) {
     CANDLE_OP<Wide<CANDLE_FROM>::type> f = {Wide<CANDLE_FROM>::of(parameter)};
-    map<CANDLE_FROM, CANDLE_TO, CANDLE_V>(count, axes, info, x, out, f);
+    map_elements<CANDLE_FROM, CANDLE_TO, CANDLE_V>(count, axes, info, x, out, f);
 }
 #else
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(
     u64 count, u64 axes, Info info, const CANDLE_FROM* x, CANDLE_TO* out, CANDLE_FROM factor, CANDLE_FROM summand) {
     CANDLE_OP<Wide<CANDLE_FROM>::type> f = {Wide<CANDLE_FROM>::of(factor), Wide<CANDLE_FROM>::of(summand)};
-    map<CANDLE_FROM, CANDLE_TO, CANDLE_V>(count, axes, info, x, out, f);
+    map_elements<CANDLE_FROM, CANDLE_TO, CANDLE_V>(count, axes, info, x, out, f);
 }
 #endif

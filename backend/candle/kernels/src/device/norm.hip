@@ -30,7 +30,7 @@ template <class T, class W> struct RowScaled {
     }
 };
 template <class T, bool CENTRED>
-RF_FN void norm(const T* x, T* y, const T* weight, const T* bias, i32 columns, float eps, typename RowSum<T>::type* scratch) {
+RF_FN void norm_row(const T* x, T* y, const T* weight, const T* bias, i32 columns, float eps, typename RowSum<T>::type* scratch) {
     typedef typename RowSum<T>::type W;
     Row<T> row(x, (u32)columns);
     W mean = (W)0;
@@ -51,12 +51,12 @@ RF_FN void norm(const T* x, T* y, const T* weight, const T* bias, i32 columns, f
 extern "C" __global__ __launch_bounds__(CANDLE_ROW_BLOCK) void CANDLE_NAME(
     const CANDLE_T* x, CANDLE_T* y, const CANDLE_T* weight, const CANDLE_T* bias, i32 columns, i32 block, float eps) {
     __shared__ RowSum<CANDLE_T>::type scratch[CANDLE_ROW_BLOCK / ARCH_WAVE_SIZE];
-    norm<CANDLE_T, true>(x, y, weight, bias, columns, eps, scratch);
+    norm_row<CANDLE_T, true>(x, y, weight, bias, columns, eps, scratch);
 }
 #else
 extern "C" __global__ __launch_bounds__(CANDLE_ROW_BLOCK) void CANDLE_NAME(
     const CANDLE_T* x, CANDLE_T* y, const CANDLE_T* weight, i32 columns, i32 block, float eps) {
     __shared__ RowSum<CANDLE_T>::type scratch[CANDLE_ROW_BLOCK / ARCH_WAVE_SIZE];
-    norm<CANDLE_T, false>(x, y, weight, (const CANDLE_T*)0, columns, eps, scratch);
+    norm_row<CANDLE_T, false>(x, y, weight, (const CANDLE_T*)0, columns, eps, scratch);
 }
 #endif

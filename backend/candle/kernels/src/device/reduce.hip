@@ -5,7 +5,7 @@
 //
 // Shapes : x [lines, extent] through info (axes to reduce last, any strides); out [lines], dense
 // Grid   : (lines, 1, 1)     Block : (64 or 256, 1, 1)         by `extent`, as reduce.rs says
-// LDS    : 256 partial results at most
+// LDS    : 256 states at most
 // Numeric: sums of 16-bit floats in f32, rounded once; integers wrap. Each lane adds every block-th element, then lanes in a
 //          tree: the order depends on `extent` alone. NaN: as operators.h says for the extremes; for the arguments a NaN is
 //          chosen where it comes first in its line, and otherwise passed over
@@ -20,16 +20,23 @@
 
 RF_FN u32 block_for(u64 extent) { return extent <= CANDLE_SHORT_LINE ? CANDLE_SHORT_BLOCK : CANDLE_LONG_BLOCK; }
 
-// Combines the lanes' values in a tree over lane numbers; `slots` has one per lane. All lanes get the result.
-template <class State> RF_FN State reduce_lanes(State mine, State* slots, u32 lane, u32 lanes) {
-    slots[lane] = mine;
-    for (u32 half = lanes / 2; half > 0; half /= 2) {
-        barrier();
-        if (lane < half) slots[lane] = State::both(slots[lane], slots[lane + half]);
+struct Both { template <class State> RF_FN State operator()(State a, State b) const { return State::both(a, b); } };
+
+// The states of all lanes as one, in the first lane at least: by registers where a state is one or two of them, otherwise by a
+// tree in LDS. `slots` has one per lane.
+template <class State, bool BY_REGISTERS> struct Lanes {
+    RF_FN static State reduce(State mine, State* slots, u32 lane, u32 lanes) { return group_reduce(mine, Both(), slots, lane, lanes); }
+};
+template <class State> struct Lanes<State, false> {
+    RF_FN static State reduce(State mine, State* slots, u32 lane, u32 lanes) {
+        slots[lane] = mine;
+        for (u32 half = lanes / 2; half > 0; half /= 2) {
+            barrier();
+            if (lane < half) slots[lane] = State::both(slots[lane], slots[lane + half]);
+        }
+        return slots[0];
     }
-    barrier();
-    return slots[0];
-}
+};
 
 // The ends of a type's range, infinities where there are.
 template <class T> struct Ends {
@@ -102,7 +109,7 @@ RF_FN void reduce(u64 extent, u64 axes, const Info& info, const T* x, Out* out, 
         u64 at = dense ? start + n : offset_of(info, (u32)axes, 1, (u32)(start + n));
         state.take(Wide<T>::of(x[at]), n, (u32)((start + n) % last_extent));
     }
-    state = reduce_lanes(state, slots, lane, lanes);
+    state = Lanes<State, sizeof(State) == 4 || sizeof(State) == 8>::reduce(state, slots, lane, lanes);
     if (lane == 0) {
         W first = Wide<T>::of(x[dense ? start : offset_of(info, (u32)axes, 1, (u32)start)]);
         out[line] = state.template result<Out>(first);

@@ -21,6 +21,15 @@ template <class Id, class T, int V> struct Where {
         for (int j = 0; j < V; ++j) z[j] = c[j] != 0 ? x[j] : y[j];
         store_run<V>(out + n, z);
     }
+    RF_FN void strided_run(u32 n) const {
+        Id c[V];
+        T x[V], y[V], z[V];
+        load_strided<V>(info, axes, 1, condition, n, c);
+        load_strided<V>(info, axes, 2, yes, n, x);
+        load_strided<V>(info, axes, 3, no, n, y);
+        for (int j = 0; j < V; ++j) z[j] = c[j] != 0 ? x[j] : y[j];
+        store_run<V>(out + n, z);
+    }
     RF_FN void dense(u32 n) const { out[n] = condition[n] != 0 ? yes[n] : no[n]; }
     RF_FN void strided(u32 n) const {
         bool chosen = condition[offset_of(info, axes, 1, n)] != 0;
@@ -34,5 +43,7 @@ extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(
     Where<CANDLE_ID, CANDLE_T, CANDLE_V> f = {info, (u32)axes, condition, yes, no, out};
     bool dense = is_dense(info, (u32)axes, 1) && is_dense(info, (u32)axes, 2) && is_dense(info, (u32)axes, 3);
     bool aligned = is_aligned<CANDLE_ID, CANDLE_V>(condition) && is_aligned<CANDLE_T, CANDLE_V>(yes) && is_aligned<CANDLE_T, CANDLE_V>(no) && is_aligned<CANDLE_T, CANDLE_V>(out);
-    each<CANDLE_V>(count, dense, aligned, f);
+    bool runs = has_runs<CANDLE_V>(info, (u32)axes, 1) && has_runs<CANDLE_V>(info, (u32)axes, 2) &&
+                has_runs<CANDLE_V>(info, (u32)axes, 3);
+    each<CANDLE_V>(count, dense ? CANDLE_DENSE : runs ? CANDLE_RUNS : CANDLE_STRIDED, aligned, f);
 }

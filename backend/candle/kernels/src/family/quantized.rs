@@ -13,6 +13,7 @@ const DEQUANTISE_Q8K: (&str, &str) = template!("info.h" => "dequantise_q8k.hip")
 const GET_ROWS: (&str, &str) = template!("info.h" => "get_rows.hip");
 const CODES_TO_F16: (&str, &str) = template!("gguf.h" => "codes_to_f16.hip");
 const SCALE_ROWS: (&str, &str) = template!("info.h" => "scale_rows.hip");
+const MOE_ALIGN: (&str, &str) = template!("info.h" => "moe_align.hip");
 const MOE_GEMM: (&str, &str) = template!("gguf.h" => "moe_gemm.hip");
 const MAT_VEC: (&str, &str) = template!("gguf.h" => "mat_vec.hip");
 
@@ -186,4 +187,10 @@ pub(crate) fn moe_gemm(gguf: Option<Gguf>, input: &str, out: &str) -> KernelSpec
     let arguments = [Read, Read, Read, Read, Read, Write, INT, INT, INT, INT, INT];
     let spec = kernel(MOE_GEMM, &arguments).define("CANDLE_T", input).define("CANDLE_OUT", out);
     spec.define("CANDLE_TYPE", gguf.map_or("-1", |gguf| gguf.device))
+}
+
+/// A list sorted by expert, of at most so many experts.
+pub(crate) fn moe_align(experts_max: usize) -> KernelSpec {
+    let arguments = [Read, Write, Write, Write, Write, INT, INT, INT, INT];
+    kernel(MOE_ALIGN, &arguments).define("CANDLE_EXPERTS", experts_max.to_string())
 }

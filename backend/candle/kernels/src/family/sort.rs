@@ -12,22 +12,26 @@ type Run = fn(&Launch<'_>) -> Result<(), DriverError>;
 
 /// By order and element type: x, places as u32, columns, columns rounded up to a power of two.
 pub(super) fn sort(words: Words) -> KernelSpec {
-    const ASCENDING: [(&str, Run); 7] = [
+    const ASCENDING: [(&str, Run); 9] = [
         ("bf16", |launch| run(launch, Order::Ascending, DType::BF16)),
         ("f16", |launch| run(launch, Order::Ascending, DType::F16)),
         ("f32", |launch| run(launch, Order::Ascending, DType::F32)),
         ("f64", |launch| run(launch, Order::Ascending, DType::F64)),
         ("u8", |launch| run(launch, Order::Ascending, DType::U8)),
         ("u32", |launch| run(launch, Order::Ascending, DType::U32)),
+        ("i16", |launch| run(launch, Order::Ascending, DType::I16)),
+        ("i32", |launch| run(launch, Order::Ascending, DType::I32)),
         ("i64", |launch| run(launch, Order::Ascending, DType::I64)),
     ];
-    const DESCENDING: [(&str, Run); 7] = [
+    const DESCENDING: [(&str, Run); 9] = [
         ("bf16", |launch| run(launch, Order::Descending, DType::BF16)),
         ("f16", |launch| run(launch, Order::Descending, DType::F16)),
         ("f32", |launch| run(launch, Order::Descending, DType::F32)),
         ("f64", |launch| run(launch, Order::Descending, DType::F64)),
         ("u8", |launch| run(launch, Order::Descending, DType::U8)),
         ("u32", |launch| run(launch, Order::Descending, DType::U32)),
+        ("i16", |launch| run(launch, Order::Descending, DType::I16)),
+        ("i32", |launch| run(launch, Order::Descending, DType::I32)),
         ("i64", |launch| run(launch, Order::Descending, DType::I64)),
     ];
     let runs = if words.word(0) == "asc" { ASCENDING } else { DESCENDING };

@@ -5,22 +5,25 @@ use candle_kernels::{AFFINE, BINARY, CAST, FILL, Module, TERNARY, UNARY};
 use crate::harness::{Arg, Card, Data, assert_close, elements, on_each_card, rounded, values};
 
 const FLOATS: [&str; 4] = ["bf16", "f16", "f32", "f64"];
-const DT7: [&str; 7] = ["bf16", "f16", "f32", "f64", "u8", "u32", "i64"];
+const DTYPES: [&str; 9] = ["bf16", "f16", "f32", "f64", "u8", "u32", "i64", "i16", "i32"];
 
 /// More than two workgroups of any kernel, and no multiple of what a lane does.
 const COUNT: usize = 4099;
 
-/// A tensor of extents `DIMS` seen with its first two axes swapped, and the elements in that order.
-const DIMS: [usize; 3] = [5, 3, 7];
+/// Extents of a tensor that is seen with its first two axes swapped, the last one as given: 7, whose elements are taken one by
+/// one, and 16, which are whole runs.
+const SWAPPED: [usize; 2] = [5, 3];
+const WIDTHS: [usize; 2] = [7, 16];
 
-fn swapped_info() -> Vec<usize> {
-    // Extents [3, 5, 7] of a tensor stored as [5, 3, 7].
-    vec![3, 5, 7, 7, 21, 1]
+fn swapped_info(width: usize) -> Vec<usize> {
+    let [a, b] = SWAPPED;
+    vec![b, a, width, width, b * width, 1]
 }
 
-fn swapped(x: &[f64]) -> Vec<f64> {
-    let [a, b, c] = DIMS;
-    (0..b).flat_map(|j| (0..a).flat_map(move |i| (0..c).map(move |k| (i * b + j) * c + k))).map(|at| x[at]).collect()
+fn swapped(x: &[f64], width: usize) -> Vec<f64> {
+    let [a, b] = SWAPPED;
+    let at = (0..b).flat_map(|j| (0..a).flat_map(move |i| (0..width).map(move |k| (i * b + j) * width + k)));
+    at.map(|at| x[at]).collect()
 }
 
 /// The type of what goes in and of what comes out, and numbers before and behind the pointers.
@@ -46,8 +49,8 @@ fn check_map(
     f: (&dyn Fn(f64) -> f64, f64),
 ) {
     let what = format!("{name} on {}", card.name);
-    let cases = [(Vec::new(), 1, x.to_vec()), (swapped_info(), 3, swapped(x))];
-    for (info, axes, seen) in cases {
+    let cases = WIDTHS.map(|width| (swapped_info(width), 3, swapped(x, width)));
+    for (info, axes, seen) in cases.into_iter().chain([(Vec::new(), 1, x.to_vec())]) {
         let mut args = vec![Arg::Size(seen.len() as u64), Arg::Size(axes), Arg::Info(info)];
         args.extend(signature.before.clone());
         args.push(Arg::In(Data::new(signature.types.0, x)));
@@ -62,7 +65,7 @@ fn check_map(
 #[test]
 fn affine_scales_and_shifts() {
     on_each_card(|card| {
-        for dtype in DT7.into_iter().chain(["i16", "i32"]) {
+        for dtype in DTYPES {
             let name = format!("affine_{dtype}");
             let x = values(dtype, COUNT, 1);
             let numbers = vec![Arg::Of(dtype, 3.0), Arg::Of(dtype, 2.0)];
@@ -76,7 +79,7 @@ fn affine_scales_and_shifts() {
 #[test]
 fn copies_gather_strided_elements() {
     on_each_card(|card| {
-        for dtype in DT7 {
+        for dtype in DTYPES {
             let (name, x) = (format!("ucopy_{dtype}"), values(dtype, COUNT, 2));
             check_map(card, &UNARY, &name, &Signature::of(dtype, dtype), &x, (&|x| x, 0.0));
         }
@@ -186,7 +189,7 @@ fn casts_are_those_of_rust() {
     on_each_card(|card| {
         for name in &names {
             let words: Vec<&str> = name.split('_').collect();
-            let find = |word: &str| DT7.into_iter().find(|&dtype| dtype == word).unwrap();
+            let find = |word: &str| DTYPES.into_iter().find(|&dtype| dtype == word).unwrap();
             let (from, to) = (find(words[1]), find(words[2]));
             let mut x = values(from, 300, 5);
             x[..4].copy_from_slice(&[0.0, 300.0, 2.5, if from.starts_with('u') { 7.0 } else { -1.0 }]);
@@ -220,7 +223,7 @@ fn integer(dtype: &str, value: f64) -> f64 {
     match dtype {
         "u8" => (value.trunc() as i64 as u8).into(),
         "u32" => (value.trunc() as i64 as u32).into(),
-        "i64" => value.trunc(),
+        "i64" | "i32" | "i16" => value.trunc(),
         _ => value,
     }
 }
@@ -230,17 +233,24 @@ fn check_binary(card: &Card, name: &str, op: &str, dtype: &'static str, out: &'s
     let half = matches!(dtype, "bf16" | "f16");
     let what = format!("{name} on {}", card.name);
     let (mut x, mut y) = (values(dtype, COUNT, 6), values(dtype, COUNT, 7));
-    if dtype == "u8" || dtype == "u32" || dtype == "i64" {
+    if !FLOATS.contains(&dtype) {
         y.iter_mut().filter(|y| **y == 0.0).for_each(|y| *y = 3.0);
     } else {
         x[0] = f64::NAN;
         y[1] = f64::NAN;
     }
     x[2] = y[2];
-    let swapped_y = swapped(&y);
-    let row: Vec<f64> = (0..105).map(|at| x[at % 7]).collect();
-    let info = [&[3, 5, 7][..], &[0, 0, 1], &[7, 21, 1]].concat();
-    let cases = [(Vec::new(), 1, x.clone(), y.clone()), (info, 3, row, swapped_y)];
+    let mut cases = vec![(Vec::new(), 1, x.clone(), y.clone())];
+    for width in WIDTHS {
+        let count = 15 * width;
+        let swapped_y = swapped(&y, width);
+        let strides = [width, 3 * width, 1];
+        // A row for all rows, and an element for each row.
+        let row = (0..count).map(|at| x[at % width]).collect();
+        cases.push(([&[3, 5, width][..], &[0, 0, 1], &strides].concat(), 3, row, swapped_y.clone()));
+        let column = (0..count).map(|at| x[at / width]).collect();
+        cases.push(([&[3, 5, width][..], &[5, 1, 0], &strides].concat(), 3, column, swapped_y));
+    }
     for (info, axes, seen_x, seen_y) in cases {
         let args = [
             Arg::Size(seen_x.len() as u64),
@@ -260,7 +270,7 @@ fn check_binary(card: &Card, name: &str, op: &str, dtype: &'static str, out: &'s
 #[test]
 fn binary_operators_are_candles() {
     on_each_card(|card| {
-        for dtype in DT7 {
+        for dtype in DTYPES {
             for op in ["add", "sub", "mul", "div", "maximum", "minimum"] {
                 check_binary(card, &format!("b{op}_{dtype}"), op, dtype, dtype);
             }
@@ -271,7 +281,7 @@ fn binary_operators_are_candles() {
 #[test]
 fn comparisons_answer_in_bytes() {
     on_each_card(|card| {
-        for dtype in DT7 {
+        for dtype in DTYPES {
             for op in ["eq", "ne", "lt", "le", "gt", "ge"] {
                 check_binary(card, &format!("{op}_{dtype}"), op, dtype, "u8");
             }
@@ -283,16 +293,20 @@ fn comparisons_answer_in_bytes() {
 fn selects_take_any_condition_that_is_not_zero() {
     on_each_card(|card| {
         for id in ["u8", "u32", "i64"] {
-            for dtype in DT7 {
+            for dtype in DTYPES {
                 let name = format!("where_{id}_{dtype}");
                 let condition: Vec<f64> = (0..COUNT).map(|at| (at % 3) as f64).collect();
                 let (yes, no) = (values(dtype, COUNT, 8), values(dtype, COUNT, 9));
                 let dense = [&[COUNT][..], &[1], &[1], &[1]].concat();
-                let swap = [&[3, 5, 7][..], &[7, 21, 1], &[0, 0, 1], &[35, 7, 1]].concat();
-                for (info, axes, count) in [(dense, 1, COUNT), (swap, 3, 105)] {
+                let swap = |width: usize| {
+                    [&[3, 5, width][..], &[width, 3 * width, 1], &[0, 0, 1], &[5 * width, width, 1]].concat()
+                };
+                let cases = WIDTHS.map(|width| (swap(width), width, 15 * width));
+                for (info, width, count) in cases.into_iter().chain([(dense, COUNT, COUNT)]) {
+                    let is_dense = width == COUNT;
                     let args = [
                         Arg::Size(count as u64),
-                        Arg::Size(axes),
+                        Arg::Size(if is_dense { 1 } else { 3 }),
                         Arg::Info(info),
                         Arg::In(Data::new(id, &condition)),
                         Arg::In(Data::new(dtype, &yes)),
@@ -300,12 +314,8 @@ fn selects_take_any_condition_that_is_not_zero() {
                         Arg::Out(Data::unwritten(dtype, count)),
                     ];
                     let got = card.run(&TERNARY, &name, elements(count), &args);
-                    let chosen = if axes == 1 { condition.clone() } else { swapped(&condition) };
-                    let of = |at: usize| match (chosen[at] != 0.0, axes) {
-                        (true, 1) => yes[at],
-                        (true, _) => yes[at % 7],
-                        (false, _) => no[at],
-                    };
+                    let chosen = if is_dense { condition.clone() } else { swapped(&condition, width) };
+                    let of = |at: usize| if chosen[at] != 0.0 { yes[at % width] } else { no[at] };
                     let expected: Vec<f64> = (0..count).map(of).collect();
                     assert_close(&format!("{name} on {}", card.name), &got[0], &expected, 0.0);
                 }
@@ -317,7 +327,7 @@ fn selects_take_any_condition_that_is_not_zero() {
 #[test]
 fn fills_write_nothing_between_strides() {
     on_each_card(|card| {
-        for dtype in DT7.into_iter().chain(["f8_e4m3"]) {
+        for dtype in DTYPES.into_iter().chain(["f8_e4m3"]) {
             let name = format!("const_set_{dtype}");
             let stored = if dtype == "f8_e4m3" { "u8" } else { dtype };
             let before = values(stored, COUNT, 10);
@@ -343,7 +353,7 @@ fn fills_write_nothing_between_strides() {
 #[test]
 fn rows_are_copied_between_strides() {
     on_each_card(|card| {
-        for dtype in DT7 {
+        for dtype in DTYPES {
             let name = format!("copy2d_{dtype}");
             // Rows of whole lanes, and rows that are not.
             for (rows, columns, x_stride, out_stride) in [(5, 32, 64, 48), (7, 13, 17, 19), (1, 4099, 0, 0)] {

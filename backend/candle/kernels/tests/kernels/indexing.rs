@@ -4,7 +4,7 @@ use candle_kernels::INDEXING;
 
 use crate::harness::{Arg, Data, assert_close, elements, on_each_card, rounded, values};
 
-const DT7: [&str; 7] = ["bf16", "f16", "f32", "f64", "u8", "u32", "i64"];
+const DTYPES: [&str; 9] = ["bf16", "f16", "f32", "f64", "u8", "u32", "i64", "i16", "i32"];
 const IDS: [&str; 3] = ["u8", "u32", "i64"];
 
 /// The greatest number of a type of ids, which means that there is nothing; as a float it reads back as the type's own.
@@ -23,7 +23,7 @@ const EXTENT: usize = 300;
 fn index_select_gives_zeros_for_ids_outside() {
     on_each_card(|card| {
         for id in IDS {
-            for dtype in DT7 {
+            for dtype in DTYPES {
                 let name = format!("is_{id}_{dtype}");
                 for right in [1, 7, 32] {
                     let ids = [4.0, 0.0, none(id), 254.0, 4.0];
@@ -65,7 +65,7 @@ fn gather_gives_zeros_for_ids_outside() {
     const RIGHT: usize = 50;
     on_each_card(|card| {
         for id in IDS {
-            for dtype in DT7 {
+            for dtype in DTYPES {
                 let name = format!("gather_{id}_{dtype}");
                 let count = LEFT * COLUMNS * RIGHT;
                 let mut ids: Vec<f64> = (0..count).map(|at| ((at * 37) % 250) as f64).collect();
@@ -119,7 +119,7 @@ fn scatters_pass_ids_outside_over_and_keep_the_order() {
     on_each_card(|card| {
         for (prefix, shared, add) in [("ia", true, true), ("s", false, false), ("sa", false, true)] {
             for id in IDS {
-                for dtype in DT7 {
+                for dtype in DTYPES {
                     let name = format!("{prefix}_{id}_{dtype}");
                     let count = LEFT * X_EXTENT * RIGHT;
                     let mut ids: Vec<f64> = (0..count).map(|at| ((at * 37 / 90) % 5) as f64).collect();

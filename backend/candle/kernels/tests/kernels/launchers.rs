@@ -333,3 +333,49 @@ fn mixtures_of_experts_take_dense_weights() {
         }
     });
 }
+
+#[test]
+fn lists_are_sorted_by_expert_in_whole_blocks() {
+    const ALL: usize = 5;
+    const BLOCK: i32 = 4;
+    const MOST: usize = 40;
+    let ids = [3, 0, 3, 7, 4, 3, 0, 3, 3, -1, 4];
+    on_each_card(|card| {
+        let words = |count: usize| upload(card, &vec![0x5a; 4 * count]);
+        let list = upload(card, &Data::new("i32", &ids.map(f64::from)).bytes);
+        let (sorted, experts, total, starts) = (words(MOST), words(MOST / 4), words(1), words(ALL + 1));
+        // SAFETY: the memory is the device's, and as long as the sizes say.
+        let launched = unsafe {
+            ffi::candle_launch_moe_align(
+                address(card, &list).cast(),
+                address(card, &sorted).cast(),
+                address(card, &experts).cast(),
+                address(card, &total).cast(),
+                address(card, &starts).cast(),
+                ALL as i32,
+                BLOCK,
+                ids.len() as i32,
+                MOST as i32,
+                number(card),
+            )
+        };
+        assert_eq!(launched, 0);
+        // Two entries of expert 0 in a block, five of expert 3 in two, two of expert 4 in one.
+        assert_eq!(download(card, "i32", &starts), [0.0, 4.0, 4.0, 4.0, 12.0, 16.0], "on {}", card.name);
+        assert_eq!(download(card, "i32", &total), [16.0]);
+        let none = -1.0;
+        assert_eq!(download(card, "i32", &experts), [0.0, 3.0, 3.0, 4.0, none, none, none, none, none, none]);
+        let rest = ids.len() as f64;
+        let mut expected = vec![1.0, 6.0, rest, rest, 0.0, 2.0, 5.0, 7.0, 8.0, rest, rest, rest, 4.0, 10.0];
+        expected.resize(MOST, rest);
+        assert_eq!(download(card, "i32", &sorted), expected, "on {}", card.name);
+        // SAFETY: the launcher refuses room for fewer entries than there can be.
+        let refused = unsafe {
+            let null = std::ptr::null_mut();
+            ffi::candle_launch_moe_align(null, null, null, null, null, 5, BLOCK, 11, 20, number(card))
+        };
+        assert_eq!(refused, 1);
+        let error = card.stream().clone_dtoh(&list).unwrap_err().to_string();
+        assert!(error.contains("candle_launch_moe_align: the sizes must be"), "{error}");
+    });
+}

@@ -13,11 +13,18 @@ fn every_name_that_candle_reaches_is_a_kernel() {
     assert_eq!(names.len(), REACHABLE);
     let distinct: HashSet<&str> = names.iter().map(|name| name.1).collect();
     assert_eq!(distinct.len(), REACHABLE);
-    for (id, name) in names {
+    for (id, name) in names.into_iter().chain(candle_kernels::names_beyond()) {
         let module = ALL_IDS.iter().position(|&other| other == id).expect("all modules are listed");
         let library = candle_kernels::library(id);
         assert!(library.kernel(name).is_some(), "{name} is not in module {module}");
     }
+}
+
+#[test]
+fn names_that_only_this_package_has_are_told_apart() {
+    let known: HashSet<&str> = candle_kernels::names().map(|name| name.1).collect();
+    assert!(candle_kernels::names_beyond().all(|name| !known.contains(name.1)));
+    assert!(candle_kernels::names_beyond().any(|name| name.1 == "badd_i32"));
 }
 
 #[test]

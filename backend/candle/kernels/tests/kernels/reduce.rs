@@ -6,7 +6,7 @@ use cudarc::driver::LaunchConfig;
 use crate::harness::{Arg, Data, assert_close, elements, noise, on_each_card, rounded, rows, values};
 
 const FLOATS: [&str; 4] = ["bf16", "f16", "f32", "f64"];
-const DT7: [&str; 7] = ["bf16", "f16", "f32", "f64", "u8", "u32", "i64"];
+const DTYPES: [&str; 9] = ["bf16", "f16", "f32", "f64", "u8", "u32", "i64", "i16", "i32"];
 
 fn reduced(op: &str, dtype: &str, line: &[f64]) -> f64 {
     let numbers = || line.iter().copied().filter(|x| !x.is_nan());
@@ -37,7 +37,7 @@ fn cases() -> Vec<(usize, usize, bool)> {
 #[test]
 fn reductions_over_lines_are_candles() {
     on_each_card(|card| {
-        for dtype in DT7 {
+        for dtype in DTYPES {
             for op in ["sum", "min", "max", "argmin", "argmax"] {
                 let name = format!("fast_{op}_{dtype}");
                 let out = if op.starts_with("arg") { "u32" } else { dtype };
@@ -71,7 +71,7 @@ fn reductions_over_lines_are_candles() {
 #[test]
 fn sums_of_few_elements_are_one_lane_each() {
     on_each_card(|card| {
-        for dtype in DT7 {
+        for dtype in DTYPES {
             let name = format!("fast_sum_small_{dtype}");
             for extent in [0, 1, 5, 32] {
                 const LINES: usize = 300;

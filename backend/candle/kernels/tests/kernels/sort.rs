@@ -7,7 +7,7 @@ use crate::harness::{Arg, Data, assert_close, on_each_card, rows, values};
 #[test]
 fn rows_sort_stably_at_any_length() {
     on_each_card(|card| {
-        for dtype in ["bf16", "f16", "f32", "f64", "u8", "u32", "i64"] {
+        for dtype in ["bf16", "f16", "f32", "f64", "u8", "u32", "i64", "i16", "i32"] {
             for order in ["asc", "desc"] {
                 // The last is beyond what 64 KiB of LDS hold as Candle's kernel has it.
                 let lengths: &[usize] = if dtype == "f32" { &[1, 33, 1000, 17000] } else { &[33, 1000] };
