@@ -9,6 +9,9 @@ pub(crate) const BLOCK: u32 = 256;
 /// As `rows.h` and `reduce.hip`: rows of up to so many elements get the small workgroup.
 const SHORT_ROW: u64 = 512;
 const SHORT_ROW_BLOCK: u32 = 64;
+/// As `reduce.hip`: longer lines get the large workgroup.
+const MIDDLE_LINE: u64 = 8192;
+const LONG_LINE_BLOCK: u32 = 1024;
 
 pub(crate) type Geometry = fn(&Launch<'_>) -> LaunchConfig;
 
@@ -62,6 +65,16 @@ pub(crate) fn lanes(launch: &Launch<'_>) -> LaunchConfig {
 /// One lane per element, as many as Candle's grid holds.
 pub(crate) fn lanes_asked(launch: &Launch<'_>) -> LaunchConfig {
     asked::<256>(launch)
+}
+
+/// As `rows`, of lines that are reduced: `block_for` in `reduce.hip`.
+pub(crate) fn lines(launch: &Launch<'_>) -> LaunchConfig {
+    let block = match launch.integer(1) {
+        0..=SHORT_ROW => SHORT_ROW_BLOCK,
+        0..=MIDDLE_LINE => BLOCK,
+        _ => LONG_LINE_BLOCK,
+    };
+    groups(u64::from(launch.config().grid_dim.0), block)
 }
 
 /// One workgroup per row, of as many rows as Candle's grid says; the argument `COLUMNS` is their length.

@@ -46,6 +46,11 @@ pub(crate) fn by_name(gguf: Gguf, launch: &Launch<'_>) -> Result {
 impl Product {
     /// Runs it; `out` is `[rows, at least outputs]`, dense.
     pub(crate) fn run(&self, stream: &Stream, out: &mut Tensor) -> Result {
+        self.run_by(stream, out, CHUNK_BYTES)
+    }
+
+    /// The same with so many bytes of decoded weights at a time, at least a line of them.
+    fn run_by(&self, stream: &Stream, out: &mut Tensor, chunk_bytes: usize) -> Result {
         if self.rows == 0 || self.outputs == 0 || self.columns == 0 {
             return Ok(());
         }
@@ -53,7 +58,7 @@ impl Product {
         let x = Tensor::empty(&device, &[self.rows, self.columns], DType::F16)?;
         let divisors = Tensor::empty(&device, &[self.rows], DType::F32)?;
         self.codes_to_f16(stream, &x, &divisors)?;
-        let lines = (CHUNK_BYTES / (2 * self.columns)).clamp(1, self.outputs);
+        let lines = (chunk_bytes / (2 * self.columns)).clamp(1, self.outputs);
         let weights = Tensor::empty(&device, &[lines, self.columns], DType::F16)?;
         for first in (0..self.outputs).step_by(lines) {
             let lines = lines.min(self.outputs - first);
@@ -112,4 +117,38 @@ fn address(tensor: &Tensor) -> u64 {
 /// A size as Candle's kernels take it.
 pub(crate) fn int(size: usize) -> std::result::Result<i32, DriverError> {
     i32::try_from(size).map_err(|_| DriverError::new(format!("{size} does not fit the 32 bits that Candle counts in")))
+}
+
+#[cfg(test)]
+mod tests {
+    use rocfire_hal::{Config, Device, DeviceId};
+
+    use super::*;
+    use crate::family::quantized::TYPES;
+
+    #[test]
+    fn weights_decoded_in_chunks_give_the_same_product() {
+        let device = Device::open(DeviceId::emulated("gfx1100").unwrap(), Config::from_env().unwrap()).unwrap();
+        let (columns, outputs, rows, padded) = (64, 7, 9, 512);
+        let gguf = TYPES[4];
+        // Codes that count, and scales of one half.
+        let block = |n: usize| [0, 0x38].into_iter().chain((0..32).map(move |i| (n * 5 + i) as u8));
+        let weights: Vec<u8> = (0..outputs * columns / 32).flat_map(block).collect();
+        let codes = |row: usize| (0..padded).map(move |i| if i < columns { (row + i) as u8 } else { 0 });
+        let scales = |_| [0, 0x38, 0, 0].repeat(padded / 32);
+        let x: Vec<u8> = (0..rows).flat_map(|row| codes(row).chain(scales(row))).collect();
+        let upload = |bytes: &[u8]| Tensor::from_bytes(&device, &[bytes.len()], DType::U8, bytes).unwrap();
+        let (weights, x) = (upload(&weights), upload(&x));
+        let product = Product { gguf, weights: address(&weights), x: address(&x), columns, outputs, rows, padded };
+        let run = |chunk_bytes: usize| {
+            let mut out = Tensor::empty(&device, &[rows, outputs], DType::F32).unwrap();
+            product.run_by(device.stream(), &mut out, chunk_bytes).unwrap();
+            out.to_bytes().unwrap()
+        };
+        // Two lines at a time, the last chunk of one.
+        assert_eq!(run(2 * 2 * columns), run(CHUNK_BYTES));
+        let first = f32::from_le_bytes(run(CHUNK_BYTES)[..4].try_into().unwrap());
+        let expected: i32 = (0..64i32).map(|i| (i % 32 + 5 * (i / 32)) * i).sum();
+        assert!((f64::from(first) - f64::from(expected) / 4.0).abs() <= 1e-3 * f64::from(expected), "{first}");
+    }
 }

@@ -4,8 +4,8 @@
 //   argmin, argmax     out[line] = where along info's last axis the first of the least or greatest is
 //
 // Shapes : x [lines, extent] through info (axes to reduce last, any strides); out [lines], dense
-// Grid   : (lines, 1, 1)     Block : (64 or 256, 1, 1)         by `extent`, as reduce.rs says
-// LDS    : 256 states at most
+// Grid   : (lines, 1, 1)     Block : (64, 256 or 1024, 1, 1)         by `extent`: block_for, as in geometry.rs
+// LDS    : 1024 states
 // Numeric: sums of 16-bit floats in f32, rounded once; integers wrap. Each lane adds every block-th element, then lanes in a
 //          tree: the order depends on `extent` alone. NaN: as operators.h says for the extremes; for the arguments a NaN is
 //          chosen where it comes first in its line, and otherwise passed over
@@ -16,9 +16,15 @@
 
 #define CANDLE_SHORT_LINE 512
 #define CANDLE_SHORT_BLOCK 64
-#define CANDLE_LONG_BLOCK 256
+#define CANDLE_MIDDLE_LINE 8192
+#define CANDLE_MIDDLE_BLOCK 256
+#define CANDLE_LONG_BLOCK 1024
+// Elements that a lane asks for before it takes the first.
+#define CANDLE_AT_ONCE 4
 
-RF_FN u32 block_for(u64 extent) { return extent <= CANDLE_SHORT_LINE ? CANDLE_SHORT_BLOCK : CANDLE_LONG_BLOCK; }
+RF_FN u32 block_for(u64 extent) {
+    return extent <= CANDLE_SHORT_LINE ? CANDLE_SHORT_BLOCK : extent <= CANDLE_MIDDLE_LINE ? CANDLE_MIDDLE_BLOCK : CANDLE_LONG_BLOCK;
+}
 
 struct Both { template <class State> RF_FN State operator()(State a, State b) const { return State::both(a, b); } };
 
@@ -56,9 +62,9 @@ template <> struct Ends<double> {
 template <class T, class W> struct SumState {
     W value;
     RF_FN static SumState none() { SumState s = {(W)0}; return s; }
-    RF_FN void take(W x, u32, u32) { value = (W)(value + x); }
+    RF_FN void take(W x, u32) { value = (W)(value + x); }
     RF_FN static SumState both(SumState a, SumState b) { SumState s = {(W)(a.value + b.value)}; return s; }
-    template <class Out> RF_FN Out result(W) const { return cast<Out>(value); }
+    template <class Out> RF_FN Out result(W, u64, u32) const { return cast<Out>(value); }
 };
 template <class T> struct KeepsNan { static const bool value = false; };
 template <> struct KeepsNan<f16> { static const bool value = true; };
@@ -74,27 +80,30 @@ template <class T, class W, bool GREATEST> struct ExtremeState {
         bool first = GREATEST ? a > b : a < b;
         return first || (KeepsNan<T>::value ? a != a : b != b) ? a : b;
     }
-    RF_FN void take(W x, u32, u32) { value = pick(value, x); }
+    RF_FN void take(W x, u32) { value = pick(value, x); }
     RF_FN static ExtremeState both(ExtremeState a, ExtremeState b) { ExtremeState s = {pick(a.value, b.value)}; return s; }
-    template <class Out> RF_FN Out result(W) const { return cast<Out>(value); }
+    template <class Out> RF_FN Out result(W, u64, u32) const { return cast<Out>(value); }
 };
-// `at` counts elements of the line; NOWHERE until one that is a number came.
+// `at` counts elements of the line; CANDLE_NOWHERE until one that is a number came.
 #define CANDLE_NOWHERE 0xffffffffu
 template <class T, class W, bool GREATEST> struct PlaceState {
     W value;
-    u32 at, place;
-    RF_FN static PlaceState none() { PlaceState s = {(W)0, CANDLE_NOWHERE, 0}; return s; }
+    u32 at;
+    RF_FN static PlaceState none() { PlaceState s = {(W)0, CANDLE_NOWHERE}; return s; }
     RF_FN static bool before(PlaceState a, PlaceState b) {
         if (a.at == CANDLE_NOWHERE || b.at == CANDLE_NOWHERE) return b.at == CANDLE_NOWHERE;
         if (a.value == b.value) return a.at < b.at;
         return GREATEST ? a.value > b.value : a.value < b.value;
     }
-    RF_FN void take(W x, u32 n, u32 last) {
-        PlaceState next = {x, n, last};
+    RF_FN void take(W x, u32 n) {
+        PlaceState next = {x, n};
         if (x == x && !before(*this, next)) *this = next;
     }
     RF_FN static PlaceState both(PlaceState a, PlaceState b) { return before(a, b) ? a : b; }
-    template <class Out> RF_FN Out result(W first) const { return (Out)(first == first ? place : 0u); }
+    // A line that begins with NaN, or has nothing else, has its place there.
+    template <class Out> RF_FN Out result(W first, u64 start, u32 last_extent) const {
+        return first == first ? (Out)((start + at) % last_extent) : (Out)0;
+    }
 };
 
 template <class T, class Out, class State>
@@ -105,14 +114,22 @@ RF_FN void reduce(u64 extent, u64 axes, const Info& info, const T* x, Out* out, 
     u64 start = (u64)line * extent;
     u32 last_extent = axes == 0 ? 1 : (u32)info.words[axes - 1];
     State state = State::none();
-    for (u32 n = lane; n < extent; n += lanes) {
-        u64 at = dense ? start + n : offset_of(info, (u32)axes, 1, (u32)(start + n));
-        state.take(Wide<T>::of(x[at]), n, (u32)((start + n) % last_extent));
+    if (dense) {
+        const T* from = x + start;
+        u32 n = lane;
+        for (; n + (CANDLE_AT_ONCE - 1) * lanes < extent; n += CANDLE_AT_ONCE * lanes) {
+            W values[CANDLE_AT_ONCE];
+            for (u32 i = 0; i < CANDLE_AT_ONCE; ++i) values[i] = Wide<T>::of(from[n + i * lanes]);
+            for (u32 i = 0; i < CANDLE_AT_ONCE; ++i) state.take(values[i], n + i * lanes);
+        }
+        for (; n < extent; n += lanes) state.take(Wide<T>::of(from[n]), n);
+    } else {
+        for (u32 n = lane; n < extent; n += lanes) state.take(Wide<T>::of(x[offset_of(info, (u32)axes, 1, (u32)(start + n))]), n);
     }
     state = Lanes<State, sizeof(State) == 4 || sizeof(State) == 8>::reduce(state, slots, lane, lanes);
     if (lane == 0) {
         W first = Wide<T>::of(x[dense ? start : offset_of(info, (u32)axes, 1, (u32)start)]);
-        out[line] = state.template result<Out>(first);
+        out[line] = state.template result<Out>(first, start, last_extent);
     }
 }
 #endif

@@ -32,7 +32,7 @@ pub(super) fn argument(words: Words) -> KernelSpec {
 }
 
 fn lines(dtype: Dtype, out: &str, state: String) -> KernelSpec {
-    let spec = kernel(REDUCE, &[SIZE, SIZE, SIZE, Info, Read, Write]).with_geometry(geometry::rows::<1>);
+    let spec = kernel(REDUCE, &[SIZE, SIZE, SIZE, Info, Read, Write]).with_geometry(geometry::lines);
     spec.define("CANDLE_T", dtype.device).define("CANDLE_OUT", out).define("CANDLE_STATE", state)
 }
 

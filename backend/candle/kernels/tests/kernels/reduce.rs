@@ -31,7 +31,10 @@ fn place(line: &[f64], value: f64) -> f64 {
 
 /// Lines of every length class: below a wave, at the block's ends, above; dense and with the lines' elements apart.
 fn cases() -> Vec<(usize, usize, bool)> {
-    [1, 33, 63, 64, 65, 512, 513, 1500].into_iter().flat_map(|extent| [(3, extent, true), (3, extent, false)]).collect()
+    [1, 33, 63, 65, 512, 513, 1500, 8200]
+        .into_iter()
+        .flat_map(|extent| [(3, extent, true), (3, extent, false)])
+        .collect()
 }
 
 #[test]
