@@ -70,8 +70,8 @@ pub(crate) fn lanes_asked(launch: &Launch<'_>) -> LaunchConfig {
 /// As `rows`, of lines that are reduced: `block_for` in `reduce.hip`.
 pub(crate) fn lines(launch: &Launch<'_>) -> LaunchConfig {
     let block = match launch.integer(1) {
-        0..=SHORT_ROW => SHORT_ROW_BLOCK,
-        0..=MIDDLE_LINE => BLOCK,
+        extent if extent <= SHORT_ROW => SHORT_ROW_BLOCK,
+        extent if extent <= MIDDLE_LINE => BLOCK,
         _ => LONG_LINE_BLOCK,
     };
     groups(u64::from(launch.config().grid_dim.0), block)
