@@ -1,26 +1,28 @@
-//! Contexts, as far as HIP still has them: the device's primary one, current in every thread.
+//! Contexts, as far as HIP still has them: each device's primary one.
 
 use std::ffi::{c_int, c_uint};
 
 use crate::call::{Result, export};
 use crate::foreign::Out;
 use crate::handle::Handle;
+use crate::peers;
 use crate::runtime::runtime;
 use crate::status::Status;
 
-/// The handle of the device's context.
+/// The handle of the first device's context; the others' follow it.
 const PRIMARY: Handle = 0xc0;
 /// What `hipCtxGetApiVersion` gives.
 const API_VERSION: c_int = 4;
 
 fn primary(device: c_int) -> Result<Handle> {
     runtime()?.check_device(device)?;
-    Ok(PRIMARY)
+    Ok(PRIMARY + device as Handle)
 }
 
-fn check(context: Handle) -> Result {
-    runtime()?;
-    if context == PRIMARY { Ok(()) } else { Err(Status::INVALID_CONTEXT.into()) }
+/// The device of a context.
+fn device_of(context: Handle) -> Result<c_int> {
+    let devices = runtime()?.devices;
+    (0..devices).find(|&device| PRIMARY + device as Handle == context).ok_or_else(|| Status::INVALID_CONTEXT.into())
 }
 
 export! {
@@ -31,39 +33,44 @@ export! {
 
     /// `hipCtxDestroy`
     fn hipCtxDestroy(context: Handle) {
-        check(context)
+        device_of(context).map(|_| ())
     }
 
     /// `hipCtxPushCurrent`
     fn hipCtxPushCurrent(context: Handle) {
-        check(context)
+        peers::push(device_of(context)?);
+        Ok(())
     }
 
     /// `hipCtxPopCurrent`
     fn hipCtxPopCurrent(context: Out<Handle>) {
-        context.put_if_wanted(primary(0)?);
+        runtime()?;
+        context.put_if_wanted(primary(peers::pop())?);
         Ok(())
     }
 
     /// `hipCtxSetCurrent`: null takes none, which changes nothing here.
     fn hipCtxSetCurrent(context: Handle) {
-        if context == 0 { Ok(()) } else { check(context) }
+        if context != 0 {
+            peers::set_current(device_of(context)?);
+        }
+        Ok(())
     }
 
     /// `hipCtxGetCurrent`
     fn hipCtxGetCurrent(context: Out<Handle>) {
-        context.put(primary(0)?)
+        context.put(primary(peers::current())?)
     }
 
     /// `hipCtxGetDevice`
     fn hipCtxGetDevice(device: Out<c_int>) {
-        primary(0)?;
-        device.put(0)
+        runtime()?;
+        device.put(peers::current())
     }
 
     /// `hipCtxGetApiVersion`
     fn hipCtxGetApiVersion(context: Handle, version: Out<c_int>) {
-        check(context)?;
+        device_of(context)?;
         version.put(API_VERSION)
     }
 
@@ -85,7 +92,7 @@ export! {
     /// `hipDevicePrimaryCtxReset`
     fn hipDevicePrimaryCtxReset(device: c_int) {
         primary(device)?;
-        runtime()?.reset();
+        runtime()?.reset(device);
         Ok(())
     }
 

@@ -362,13 +362,15 @@ export! {
 
     /// `hipMemcpyPeer`
     fn hipMemcpyPeer(to: u64, to_device: c_int, from: u64, from_device: c_int, bytes: u64) {
-        healthy()?.check_device(to_device.max(from_device))?;
+        let runtime = healthy()?;
+        runtime.check_device(to_device).and_then(|()| runtime.check_device(from_device))?;
         now(&linear(to, from, bytes, Kind::DeviceToDevice))
     }
 
     /// `hipMemcpyPeerAsync`
     fn hipMemcpyPeerAsync(to: u64, to_device: c_int, from: u64, from_device: c_int, bytes: u64, stream: Handle) {
-        healthy()?.check_device(to_device.max(from_device))?;
+        let runtime = healthy()?;
+        runtime.check_device(to_device).and_then(|()| runtime.check_device(from_device))?;
         submit(stream, linear(to, from, bytes, Kind::DeviceToDevice))
     }
 

@@ -1,10 +1,11 @@
-//! What the library and its device say of themselves. There is one device, number 0.
+//! What the library and its devices say of themselves.
 
 use std::ffi::{c_char, c_int, c_uint};
 
 use crate::call::{Failure, Result, export};
 use crate::foreign::{In, Out, Text};
 use crate::launch::MAX_WORKGROUP_THREADS;
+use crate::peers;
 use crate::properties::{self as prop, Facts, R0000_BYTES, R0600_BYTES, r0000, r0600};
 use crate::runtime::runtime;
 use crate::status::Status;
@@ -15,8 +16,11 @@ const VERSION: c_int = 70_100_000;
 const DEVICE_FLAGS: c_uint = 0x1f;
 /// `hipLimitStackSize`, `hipLimitPrintfFifoSize`, `hipLimitMallocHeapSize`.
 const LIMITS: [u64; 3] = [1 << 10, 0, 0];
-/// Made up: no other device has it.
-const PCI_BUS_ID: &str = "0000:01:00.0";
+
+/// Made up: no device of the machine has it.
+fn pci_bus_id(device: c_int) -> String {
+    format!("0000:{:02x}:00.0", device + 1)
+}
 
 /// `hipDeviceAttribute_t`.
 fn attribute(facts: &Facts, attribute: c_int) -> Option<u32> {
@@ -100,20 +104,20 @@ export! {
     /// `hipGetDeviceCount`
     fn hipGetDeviceCount(count: Out<c_int>) {
         count.put(0)?;
-        runtime()?;
-        count.put(1)
+        count.put(runtime()?.devices)
     }
 
     /// `hipDeviceGetCount`
     fn hipDeviceGetCount(count: Out<c_int>) {
         count.put(0)?;
-        runtime()?;
-        count.put(1)
+        count.put(runtime()?.devices)
     }
 
     /// `hipSetDevice`
     fn hipSetDevice(device: c_int) {
-        runtime()?.check_device(device)
+        runtime()?.check_device(device)?;
+        peers::set_current(device);
+        Ok(())
     }
 
     /// `hipSetValidDevices`
@@ -126,7 +130,7 @@ export! {
     /// `hipGetDevice`
     fn hipGetDevice(device: Out<c_int>) {
         runtime()?;
-        device.put(0)
+        device.put(peers::current())
     }
 
     /// `hipDeviceGet`
@@ -144,19 +148,21 @@ export! {
     /// `hipDeviceGetUuid`: the same in every process.
     fn hipDeviceGetUuid(uuid: Out<[u8; 16]>, device: c_int) {
         facts(device)?;
-        uuid.put(*b"GPU-rocfire-0000")
+        let mut text = *b"GPU-rocfire-0000";
+        text[14..].copy_from_slice(&[b'0' + device as u8 / 10, b'0' + device as u8 % 10]);
+        uuid.put(text)
     }
 
     /// `hipDeviceGetPCIBusId`
     fn hipDeviceGetPCIBusId(id: Out<c_char>, bytes: c_int, device: c_int) {
         facts(device)?;
-        put_text(&id, bytes, PCI_BUS_ID)
+        put_text(&id, bytes, &pci_bus_id(device))
     }
 
     /// `hipDeviceGetByPCIBusId`
     fn hipDeviceGetByPCIBusId(device: Out<c_int>, id: Text) {
-        runtime()?;
-        if id.get()? == PCI_BUS_ID { device.put(0) } else { Err(Status::INVALID_DEVICE.into()) }
+        let (devices, id) = (runtime()?.devices, id.get()?);
+        device.put((0..devices).find(|&device| pci_bus_id(device) == id).ok_or(Status::INVALID_DEVICE)?)
     }
 
     /// `hipDeviceTotalMem`
@@ -206,9 +212,9 @@ export! {
         device.put(0)
     }
 
-    /// `hipDeviceReset`: forgets all memory, streams, events and modules, and the fault.
+    /// `hipDeviceReset`: forgets all memory, streams, events and modules of the thread's device, and its fault.
     fn hipDeviceReset() {
-        runtime()?.reset();
+        runtime()?.reset(peers::current());
         Ok(())
     }
 
@@ -253,23 +259,6 @@ export! {
     /// `hipDeviceGetSharedMemConfig`
     fn hipDeviceGetSharedMemConfig(config: Out<c_int>) {
         config.put(1)
-    }
-
-    /// `hipDeviceCanAccessPeer`: there is no other device.
-    fn hipDeviceCanAccessPeer(possible: Out<c_int>, device: c_int, peer: c_int) {
-        facts(device)?;
-        facts(peer)?;
-        possible.put(0)
-    }
-
-    /// `hipDeviceEnablePeerAccess`
-    fn hipDeviceEnablePeerAccess(_peer: c_int, _flags: c_uint) {
-        Err(Status::INVALID_DEVICE.into())
-    }
-
-    /// `hipDeviceDisablePeerAccess`
-    fn hipDeviceDisablePeerAccess(_peer: c_int) {
-        Err(Status::PEER_ACCESS_NOT_ENABLED.into())
     }
 
     /// `hipProfilerStart`

@@ -8,6 +8,7 @@ use crate::call::{Result, export};
 use crate::foreign::Out;
 use crate::graph::Capture;
 use crate::handle::Handle;
+use crate::peers;
 use crate::runtime::{healthy, lock, runtime};
 use crate::status::Status;
 use crate::work::{Work, submit};
@@ -20,12 +21,18 @@ const FLAGS: c_uint = 0xe000_0007;
 /// An event.
 #[derive(Default)]
 pub struct Event {
+    device: i32,
     flags: c_uint,
     reached: Mutex<Option<Instant>>,
     capture: Mutex<Option<Arc<Capture>>>,
 }
 
 impl Event {
+    /// The device of the thread that made it.
+    pub fn device(&self) -> i32 {
+        self.device
+    }
+
     /// The work before it is done.
     pub fn reached(&self) {
         *lock(&self.reached) = Some(Instant::now());
@@ -46,7 +53,7 @@ fn create(out: &Out<Handle>, flags: c_uint) -> Result {
     if flags & !FLAGS != 0 {
         return Err(Status::INVALID_VALUE.into());
     }
-    out.put(healthy()?.events.insert(Event { flags, ..Event::default() }))
+    out.put(healthy()?.events.insert(Event { device: peers::current(), flags, ..Event::default() }))
 }
 
 fn wait(handle: Handle) -> Result {

@@ -47,6 +47,7 @@ mod launch;
 mod memory;
 mod module;
 mod occupancy;
+mod peers;
 mod properties;
 mod register;
 mod rtc;

@@ -10,6 +10,7 @@ use crate::call::{Failure, Result, export};
 use crate::copy::{Extent, PitchedPointer};
 use crate::foreign::{In, Out};
 use crate::handle::Handle;
+use crate::peers;
 use crate::runtime::{Block, BlockKind, Runtime, healthy, lock, runtime, translate};
 use crate::status::Status;
 
@@ -53,6 +54,9 @@ fn allocate(runtime: &Runtime, bytes: u64, kind: BlockKind, flags: u32) -> Resul
     if bytes == 0 {
         return Ok(0);
     }
+    if runtime.devices > 1 && kind == BlockKind::Device && bytes > runtime.memory_bytes().0 {
+        return Err(Status::OUT_OF_MEMORY.into());
+    }
     let address = match kind {
         BlockKind::Device => runtime.gpu.allocate(bytes),
         BlockKind::Host | BlockKind::Managed | BlockKind::Registered => runtime.gpu.allocate_shared(bytes),
@@ -62,7 +66,7 @@ fn allocate(runtime: &Runtime, bytes: u64, kind: BlockKind, flags: u32) -> Resul
         // Programs look for the limit of memory; the code says all there is.
         if failure.status == Status::OUT_OF_MEMORY { failure.status.into() } else { failure }
     })?;
-    lock(&runtime.blocks).insert(address, Block { bytes, kind, flags });
+    lock(&runtime.blocks).insert(address, Block { bytes, kind, flags, device: peers::current() });
     runtime.poison(address, bytes)?;
     Ok(address)
 }
@@ -131,7 +135,7 @@ fn attributes(address: u64) -> Result<PointerAttributes> {
     };
     Ok(PointerAttributes {
         memory_type,
-        device: 0,
+        device: block.map_or_else(peers::current, |block| block.device),
         device_pointer: address,
         host_pointer,
         is_managed: i32::from(kind == BlockKind::Managed),
@@ -288,7 +292,7 @@ export! {
         // SAFETY: the program promises that the memory is there until `hipHostUnregister`; launches end before it is called.
         let shared = unsafe { runtime.gpu.share(pointer, bytes) };
         let address = shared.map_err(|error| Failure::new(Status::HOST_MEMORY_ALREADY_REGISTERED, error.to_string()))?;
-        lock(&runtime.blocks).insert(address, Block { bytes, kind: BlockKind::Registered, flags });
+        lock(&runtime.blocks).insert(address, Block { bytes, kind: BlockKind::Registered, flags, device: peers::current() });
         Ok(())
     }
 
@@ -303,7 +307,7 @@ export! {
 
     /// `hipMemGetInfo`
     fn hipMemGetInfo(free: Out<u64>, total: Out<u64>) {
-        let (free_bytes, total_bytes) = healthy()?.gpu.memory_bytes();
+        let (free_bytes, total_bytes) = healthy()?.memory_bytes();
         free.put_if_wanted(free_bytes);
         total.put_if_wanted(total_bytes);
         Ok(())

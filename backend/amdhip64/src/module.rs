@@ -10,12 +10,21 @@ use crate::bundle::{code_object, read_image};
 use crate::call::{Failure, Result, export};
 use crate::foreign::{In, Out, Text};
 use crate::handle::Handle;
+use crate::peers;
 use crate::runtime::{Runtime, healthy, runtime, translate};
 use crate::status::Status;
 
 /// A loaded code object.
 pub struct Module {
     loaded: Arc<Loaded>,
+    device: i32,
+}
+
+impl Module {
+    /// The device that it was loaded on.
+    pub fn device(&self) -> i32 {
+        self.device
+    }
 }
 
 /// A kernel that a program has a handle of.
@@ -23,6 +32,14 @@ pub struct Function {
     /// The kernel; it keeps its code object loaded.
     pub kernel: Kernel,
     module: Handle,
+    device: i32,
+}
+
+impl Function {
+    /// The device that it is launched on.
+    pub fn device(&self) -> i32 {
+        self.device
+    }
 }
 
 impl Runtime {
@@ -48,7 +65,7 @@ impl Runtime {
 fn load(out: &Out<Handle>, image: &[u8]) -> Result {
     let runtime = healthy()?;
     let loaded = runtime.load(image)?;
-    out.put(runtime.modules.insert(Module { loaded }))
+    out.put(runtime.modules.insert(Module { loaded, device: peers::current() }))
 }
 
 fn load_data(out: &Out<Handle>, image: *const c_void) -> Result {
@@ -106,7 +123,7 @@ export! {
             let names = module.loaded.kernel_names().collect::<Vec<_>>().join(", ");
             Failure::new(Status::NOT_FOUND, format!("no kernel {name}; there are: {names}"))
         })?;
-        function.put(runtime()?.functions.insert(Function { kernel, module: handle }))
+        function.put(runtime()?.functions.insert(Function { kernel, module: handle, device: peers::current() }))
     }
 
     /// `hipGetFuncBySymbol`
@@ -114,7 +131,7 @@ export! {
         function.check()?;
         let runtime = healthy()?;
         let kernel = crate::register::kernel(runtime, symbol.addr())?;
-        function.put(runtime.functions.insert(Function { kernel, module: 0 }))
+        function.put(runtime.functions.insert(Function { kernel, module: 0, device: peers::current() }))
     }
 
     /// `hipModuleGetFunctionCount`

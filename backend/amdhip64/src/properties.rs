@@ -65,7 +65,7 @@ impl Facts {
         Facts {
             name: format!("{card} (emulated {arch})"),
             target: runtime.target(),
-            memory_bytes: runtime.gpu.memory_bytes().1,
+            memory_bytes: runtime.memory_bytes().1,
             lds_bytes: info.lds_bytes,
             wave_size: info.wave_size,
             compute_units: info.card.map_or(COMPUTE_UNITS, |card| card.compute_units),

@@ -4,7 +4,7 @@
 //! variables are known in it. The fat binary is unpacked and loaded when it is first used. Source: clang's HIP support
 //! documentation, and the registration calls that clang makes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Arc, Mutex};
 
@@ -14,6 +14,7 @@ use crate::bundle::read_image;
 use crate::call::{Failure, Result, guard};
 use crate::foreign::{In, Out, Text, host_bytes};
 use crate::handle::{Handle, Table};
+use crate::peers;
 use crate::runtime::{Block, BlockKind, Runtime, lock, runtime, translate};
 use crate::status::Status;
 
@@ -34,7 +35,8 @@ pub struct Wrapper {
 struct Binary {
     /// Where it is, to be read when it is used.
     image: usize,
-    loaded: Mutex<Option<Arc<Module>>>,
+    /// By device: each has variables of its own.
+    loaded: Mutex<BTreeMap<c_int, Arc<Module>>>,
 }
 
 /// A host function or variable as it is called on the device.
@@ -54,33 +56,43 @@ static BINARIES: std::sync::LazyLock<Table<Binary>> = std::sync::LazyLock::new(T
 static REGISTRY: std::sync::LazyLock<Mutex<Registry>> = std::sync::LazyLock::new(Mutex::default);
 
 impl Binary {
-    /// The code object, loaded by the first who asks.
+    /// The code object on the thread's device, loaded by the first who asks.
     fn module(&self, runtime: &Runtime) -> Result<Arc<Module>> {
+        self.module_on(runtime, peers::current())
+    }
+
+    fn module_on(&self, runtime: &Runtime, device: c_int) -> Result<Arc<Module>> {
         let mut loaded = lock(&self.loaded);
-        if let Some(module) = &*loaded {
+        if let Some(module) = loaded.get(&device) {
             return Ok(Arc::clone(module));
         }
         let image = std::ptr::with_exposed_provenance::<u8>(self.image);
         // SAFETY: the wrapper came from the program's start-up code; its image is a section of the program's.
         let module = runtime.load(&unsafe { read_image(image) }?)?;
-        *loaded = Some(Arc::clone(&module));
+        loaded.insert(device, Arc::clone(&module));
         Ok(module)
     }
 }
 
-/// Gives a `__managed__` variable memory that both sides have, and tells both where it is.
+/// Gives a `__managed__` variable memory that all sides have, and tells them where it is.
 fn place_managed(binary: Handle, pointer: &Out<u64>, initial: u64, name: &str, bytes: u64) -> Result {
     let runtime = runtime()?;
-    let module = BINARIES.get(binary).ok_or(Status::INVALID_HANDLE)?.module(runtime)?;
-    let (device, _) = module.global(name).ok_or_else(|| Failure::new(Status::INVALID_SYMBOL, name))?;
+    let binary = BINARIES.get(binary).ok_or(Status::INVALID_HANDLE)?;
+    let variable = |device| {
+        let found = binary.module_on(runtime, device)?.global(name);
+        found.map(|(address, _)| address).ok_or_else(|| Failure::new(Status::INVALID_SYMBOL, name))
+    };
+    let variables = (0..runtime.devices).map(variable).collect::<Result<Vec<u64>>>()?;
     let address = runtime.gpu.allocate_shared(bytes.max(1)).map_err(translate)?;
     if initial != 0 && bytes > 0 {
         // SAFETY: the program's start-up code has registered as many bytes of initial value.
         let initial = unsafe { host_bytes(initial, bytes) };
         runtime.gpu.write(address, initial).map_err(translate)?;
     }
-    lock(&runtime.blocks).insert(address, Block { bytes, kind: BlockKind::Managed, flags: 1 });
-    runtime.gpu.write(device, &address.to_le_bytes()).map_err(translate)?;
+    lock(&runtime.blocks).insert(address, Block { bytes, kind: BlockKind::Managed, flags: 1, device: 0 });
+    for variable in variables {
+        runtime.gpu.write(variable, &address.to_le_bytes()).map_err(translate)?;
+    }
     pointer.put(address)
 }
 

@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::graph::{Exec, Graph, Node};
 use crate::handle::Table;
 use crate::module::{Function, Module};
+use crate::peers;
 use crate::status::Status;
 use crate::stream::Stream;
 
@@ -24,9 +25,11 @@ const POISON: u8 = 0xff;
 
 /// What the process has of HIP.
 pub struct Runtime {
-    /// The device, number 0.
+    /// The emulator, whose memory the devices share out.
     pub gpu: Gpu,
-    /// Its architecture.
+    /// How many devices there are.
+    pub devices: i32,
+    /// Their architecture.
     pub arch: Arch,
     /// Whether a launch that faults fails itself.
     pub blocking: bool,
@@ -34,12 +37,12 @@ pub struct Runtime {
     poison: bool,
     /// What the program has allocated, by address.
     pub blocks: Mutex<BTreeMap<u64, Block>>,
-    /// What no call but `hipDeviceReset` can mend.
-    fault: Mutex<Option<Status>>,
+    /// What no call but `hipDeviceReset` can mend, by device.
+    fault: Mutex<BTreeMap<i32, Status>>,
     /// By handle, as the others.
     pub streams: Table<Stream>,
-    /// The null stream.
-    pub null_stream: Stream,
+    /// The null stream of each device.
+    pub null_streams: Vec<Stream>,
     /// Events.
     pub events: Table<Event>,
     /// Modules.
@@ -63,6 +66,8 @@ pub struct Block {
     pub kind: BlockKind,
     /// What the program asked for besides.
     pub flags: u32,
+    /// Where it is, or the device of the thread that asked for it.
+    pub device: i32,
 }
 
 /// Whose memory a block is.
@@ -104,8 +109,8 @@ pub fn runtime() -> Result<&'static Runtime> {
 /// As [`runtime`], for calls that need the device in order: a fault before them is their error too.
 pub fn healthy() -> Result<&'static Runtime> {
     let runtime = runtime()?;
-    match *lock(&runtime.fault) {
-        Some(status) => Err(status.into()),
+    match lock(&runtime.fault).get(&peers::current()) {
+        Some(&status) => Err(status.into()),
         None => Ok(runtime),
     }
 }
@@ -119,18 +124,23 @@ impl Runtime {
     fn open() -> std::result::Result<Runtime, String> {
         let config = config().as_ref().map_err(Clone::clone)?;
         let arch = chosen_arch(config)?;
-        let gpu = Gpu::new(arch, emulator_options(config)).map_err(|error| error.to_string())?;
+        let devices = peers::chosen_count()?;
+        let mut options = emulator_options(config);
+        options.memory_bytes = options.memory_bytes.saturating_mul(devices as u64);
+        let gpu = Gpu::new(arch, options).map_err(|error| error.to_string())?;
         let blocking = config.sync || std::env::var_os(BLOCKING_VARIABLE).is_some_and(|value| value == "1");
-        tell(Level::Info, &format!("HIP on an emulated {arch}"));
+        let copies = if devices == 1 { String::new() } else { format!(", {devices} times") };
+        tell(Level::Info, &format!("HIP on an emulated {arch}{copies}"));
         Ok(Runtime {
             gpu,
+            devices,
             arch,
             blocking,
             poison: config.checks.poison,
             blocks: Mutex::default(),
             fault: Mutex::default(),
             streams: Table::default(),
-            null_stream: Stream::default(),
+            null_streams: (0..devices).map(Stream::null).collect(),
             events: Table::default(),
             modules: Table::default(),
             functions: Table::default(),
@@ -152,7 +162,20 @@ impl Runtime {
     /// # Errors
     /// `hipErrorInvalidDevice`.
     pub fn check_device(&self, device: i32) -> Result {
-        if device == 0 { Ok(()) } else { Err(Status::INVALID_DEVICE.into()) }
+        if (0..self.devices).contains(&device) { Ok(()) } else { Err(Status::INVALID_DEVICE.into()) }
+    }
+
+    /// Bytes of the thread's device that are free, and all that each device has.
+    pub fn memory_bytes(&self) -> (u64, u64) {
+        let (free, total) = self.gpu.memory_bytes();
+        let each = total / self.devices as u64;
+        if self.devices == 1 {
+            return (free, each);
+        }
+        let device = peers::current();
+        let blocks = lock(&self.blocks);
+        let own = blocks.values().filter(|block| block.kind == BlockKind::Device && block.device == device);
+        (each.saturating_sub(own.map(|block| block.bytes).sum()).min(free), each)
     }
 
     /// Memory that was handed out shows when it is read before it is written, if that was asked for.
@@ -173,23 +196,27 @@ impl Runtime {
         let status = fault_status(fault);
         let name = status.name().to_string_lossy();
         tell(Level::Error, &format!("{name}: {fault}"));
-        *lock(&self.fault) = Some(status);
+        lock(&self.fault).insert(peers::current(), status);
         if self.blocking { Err(status.into()) } else { Ok(()) }
     }
 
-    /// Forgets everything that the program has.
-    pub fn reset(&self) {
-        let blocks = std::mem::take(&mut *lock(&self.blocks));
-        for address in blocks.into_keys() {
+    /// Forgets everything that the program has of a device.
+    pub fn reset(&self, device: i32) {
+        let mut blocks = lock(&self.blocks);
+        let own: Vec<u64> =
+            blocks.iter().filter(|(_, block)| block.device == device).map(|(&address, _)| address).collect();
+        for address in own {
+            blocks.remove(&address);
             if let Err(error) = self.gpu.free(address) {
                 tell(Level::Error, &format!("hipDeviceReset: {error}"));
             }
         }
-        self.streams.retain(|_| false);
-        self.events.retain(|_| false);
-        self.functions.retain(|_| false);
-        self.modules.retain(|_| false);
-        *lock(&self.fault) = None;
+        drop(blocks);
+        self.streams.retain(|stream| stream.device() != device);
+        self.events.retain(|event| event.device() != device);
+        self.functions.retain(|function| function.device() != device);
+        self.modules.retain(|module| module.device() != device);
+        lock(&self.fault).remove(&device);
     }
 }
 
@@ -198,7 +225,7 @@ fn chosen_arch(config: &Config) -> std::result::Result<Arch, String> {
         (Ok(name), _) if !name.trim().is_empty() => {
             Arch::parse(&name).map_err(|error| format!("{ARCH_VARIABLE}={name:?}: {error}"))?
         }
-        (_, Some(DeviceChoice::Emulated(arch) | DeviceChoice::Noop(arch))) => arch,
+        (_, Some(DeviceChoice::Emulated(arch, _) | DeviceChoice::Noop(arch, _))) => arch,
         (_, Some(DeviceChoice::Hip(_) | DeviceChoice::Cuda(_)) | None) => {
             Arch::parse(DEFAULT_EMULATED).map_err(|error| error.to_string())?
         }

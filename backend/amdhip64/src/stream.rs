@@ -8,6 +8,7 @@ use crate::call::{Result, export};
 use crate::foreign::{In, Out};
 use crate::graph::Capture;
 use crate::handle::Handle;
+use crate::peers;
 use crate::runtime::{Runtime, healthy, lock, runtime};
 use crate::status::Status;
 use crate::work::{HostCall, HostCallKind, HostFunction, StreamCallback, Work, submit};
@@ -22,12 +23,23 @@ const PRIORITIES: (c_int, c_int) = (1, -1);
 /// A stream.
 #[derive(Default)]
 pub struct Stream {
+    device: c_int,
     flags: c_uint,
     priority: c_int,
     capture: Mutex<Option<Arc<Capture>>>,
 }
 
 impl Stream {
+    /// The null stream of a device.
+    pub fn null(device: c_int) -> Stream {
+        Stream { device, ..Stream::default() }
+    }
+
+    /// Its device.
+    pub fn device(&self) -> c_int {
+        self.device
+    }
+
     /// The capture that its work goes to.
     pub fn capture(&self) -> Option<Arc<Capture>> {
         lock(&self.capture).clone().filter(|capture| capture.is_active())
@@ -41,7 +53,7 @@ impl Stream {
 
 /// A stream by its handle, for as long as it is needed.
 pub enum StreamRef<'a> {
-    /// The null stream, by any of its names.
+    /// The null stream of the thread's device, by any of its names.
     Null(&'a Stream),
     /// Another.
     Made(Arc<Stream>),
@@ -64,7 +76,8 @@ impl Runtime {
     /// `hipErrorInvalidHandle` for one that is not alive.
     pub fn stream(&self, handle: Handle) -> Result<StreamRef<'_>> {
         if handle == 0 || NAMED.contains(&handle) {
-            return Ok(StreamRef::Null(&self.null_stream));
+            let own = usize::try_from(peers::current()).unwrap_or(0);
+            return Ok(StreamRef::Null(&self.null_streams[own]));
         }
         self.streams.get(handle).map(StreamRef::Made).ok_or_else(|| Status::INVALID_HANDLE.into())
     }
@@ -76,7 +89,7 @@ fn create(out: &Out<Handle>, flags: c_uint, priority: c_int) -> Result {
         return Err(Status::INVALID_VALUE.into());
     }
     let priority = priority.clamp(PRIORITIES.1, PRIORITIES.0);
-    out.put(healthy()?.streams.insert(Stream { flags, priority, capture: Mutex::default() }))
+    out.put(healthy()?.streams.insert(Stream { device: peers::current(), flags, priority, capture: Mutex::default() }))
 }
 
 /// What waiting for a stream comes to.
@@ -166,8 +179,7 @@ export! {
 
     /// `hipStreamGetDevice`
     fn hipStreamGetDevice(stream: Handle, device: Out<c_int>) {
-        runtime()?.stream(stream)?;
-        device.put(0)
+        device.put(runtime()?.stream(stream)?.device)
     }
 
     /// `hipStreamAddCallback`

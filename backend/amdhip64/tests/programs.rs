@@ -170,6 +170,24 @@ fn a_program_that_compiles_at_run_time_runs() {
 }
 
 #[test]
+fn devices_have_their_own_and_reach_each_other() {
+    let folder = installed();
+    let executable = compile("devices", DEFAULT_EMULATED, folder.path());
+    let with = |count: &str| {
+        let mut command = Command::new(&executable);
+        command.env("LD_LIBRARY_PATH", folder.path().join("lib")).env("ROCFIRE_HIP_ARCH", DEFAULT_EMULATED);
+        command.env("ROCFIRE_HIP_DEVICES", count).env_remove("ROCFIRE_LOG").arg(count);
+        command
+    };
+    assert_all_ok(&lines(&succeed(&mut with("3"))), 12);
+    for wrong in ["0", "17", "two"] {
+        let output = with(wrong).output().unwrap();
+        let reports = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && reports.contains("ROCFIRE_HIP_DEVICES"), "{wrong}: {reports}");
+    }
+}
+
+#[test]
 fn graphs_of_nodes_run_in_the_order_of_their_dependencies() {
     assert_all_ok(&lines_of("graphs", DEFAULT_EMULATED), 6);
 }

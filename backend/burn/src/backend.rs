@@ -5,11 +5,12 @@ use std::sync::Arc;
 use burn_backend::quantization::QuantScheme;
 use burn_backend::{
     Backend, BackendTypes, DType as BurnDType, DTypeUsage, DTypeUsageSet, ExecutionError, MemoryPoolUsage,
+    SlicedPoolReport,
 };
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 use burn_std::BoolStore;
 use rocfire_arch::Matrix;
-use rocfire_hal::Graph;
+use rocfire_hal::{Device, Graph, SegmentStats};
 
 use crate::error::{OrPanic, execution};
 use crate::ops;
@@ -72,11 +73,33 @@ impl Backend for Rocm {
     fn memory_pool_usage(device: &RocmDevice) -> Option<MemoryPoolUsage> {
         let stats = device.open().ok()?.memory();
         Some(MemoryPoolUsage {
-            number_allocs: 0,
+            number_allocs: stats.live_blocks,
             bytes_in_use: stats.live_bytes,
-            bytes_padding: 0,
+            bytes_padding: stats.padding_bytes,
             bytes_reserved: stats.reserved_bytes,
         })
+    }
+
+    /// The segments that serve many tensors, those for small ones first. A tensor above 10 MiB has a segment of its own.
+    fn memory_pool_report(device: &RocmDevice) -> Option<Vec<SlicedPoolReport>> {
+        let report = |segments: SegmentStats| SlicedPoolReport {
+            page_size: segments.segment_bytes,
+            pages: segments.segments,
+            pages_peak: segments.peak_segments,
+            largest_alloc: segments.largest_bytes,
+        };
+        Some(device.open().ok()?.memory_segments().map(report).into())
+    }
+
+    /// What `func` makes on this thread lies apart from what comes and goes, so that [`Backend::memory_cleanup`] can give back
+    /// the memory of the latter. Nothing else is different for it. A device that cannot be opened says so at the first tensor.
+    fn memory_persistent_allocations<Output: Send, Input: Send, Func: Fn(Input) -> Output + Send>(
+        device: &RocmDevice,
+        input: Input,
+        func: Func,
+    ) -> Output {
+        let _until_the_end = device.open().ok().map(Persistent::begin);
+        func(input)
     }
 
     fn dtype_usage(device: &RocmDevice, dtype: BurnDType) -> DTypeUsageSet {
@@ -109,6 +132,22 @@ impl Backend for Rocm {
 
 fn is_quantisable(scheme: &QuantScheme) -> bool {
     ops::refusal(scheme).is_none()
+}
+
+/// As long as it lives, what this thread makes on a device is meant to stay.
+struct Persistent(Device);
+
+impl Persistent {
+    fn begin(device: Device) -> Persistent {
+        device.set_persistent(true);
+        Persistent(device)
+    }
+}
+
+impl Drop for Persistent {
+    fn drop(&mut self) {
+        self.0.set_persistent(false);
+    }
 }
 
 /// The plain tensor of a handle, in the shape that Burn believes it has: reshapes may have been left out on the way here.

@@ -27,7 +27,7 @@
 //! Random numbers are functions of the seed, the number of calls since, and the element's index.
 //!
 //! # Composed inefficiently for now
-//! - Through the host, waiting for the device: moves between devices.
+//! - Through the host, waiting for the device: moves between devices of different drivers.
 //! - Several launches: deformable convolution, `grid_sample`, CTC's gradient, quantised arithmetic other than products (to
 //!   floats and back).
 //! - Attention with head sizes that are no multiple of 8 or above 256 keeps its scores in memory.

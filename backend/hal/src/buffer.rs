@@ -4,17 +4,21 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::pool::Block;
+use crate::pool::{Block, SharedPool};
 use crate::{Device, Fault, Result};
 
 /// A range of device memory; clones are handles to the same bytes. The last one gives it back to the device's pool.
 ///
 /// No bytes are zeroed; the emulator treats them as unwritten.
 #[derive(Clone)]
-pub struct Buffer(Arc<Allocation>);
-
-struct Allocation {
+pub struct Buffer {
     device: Device,
+    memory: Arc<Memory>,
+}
+
+/// The bytes themselves. They keep the pool, not the device: launches that wait in a device's own stream hold them.
+pub(crate) struct Memory {
+    pool: SharedPool,
     /// `None` for a buffer of 0 bytes, which has no memory and address 0.
     block: Option<Block>,
     bytes: u64,
@@ -24,6 +28,27 @@ struct Allocation {
     held: AtomicUsize,
 }
 
+impl Memory {
+    /// Where it begins; 0 for no bytes.
+    pub fn address(&self) -> u64 {
+        self.block.as_ref().map_or(0, Block::address)
+    }
+
+    /// The failure of the launch that should have written this, if it failed.
+    pub fn poison(&self) -> Option<Arc<Fault>> {
+        self.poison.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_poison(&self, fault: Option<Arc<Fault>>) {
+        *self.poison.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    /// Takes back a [`Buffer::hold`], before the handle goes: in between there is one handle too many, never one too few.
+    pub fn release(&self) {
+        self.held.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 impl Buffer {
     /// Unwritten memory of a device.
     ///
@@ -31,70 +56,72 @@ impl Buffer {
     /// [`crate::Error::OutOfMemory`], after unused memory of the pool was returned and one more try; the driver's own.
     pub fn new(device: &Device, bytes: u64) -> Result<Buffer> {
         let block = if bytes == 0 { None } else { Some(device.pool_allocate(bytes)?) };
-        Ok(Buffer(Arc::new(Allocation {
-            device: device.clone(),
-            block,
-            bytes,
-            poison: Mutex::new(None),
-            held: AtomicUsize::new(0),
-        })))
+        let (poison, held) = (Mutex::new(None), AtomicUsize::new(0));
+        let memory = Arc::new(Memory { pool: device.pool(), block, bytes, poison, held });
+        Ok(Buffer { device: device.clone(), memory })
+    }
+
+    /// A handle to memory of a device.
+    pub(crate) fn of(device: &Device, memory: Arc<Memory>) -> Buffer {
+        Buffer { device: device.clone(), memory }
     }
 
     /// Its size.
     pub fn bytes(&self) -> u64 {
-        self.0.bytes
+        self.memory.bytes
     }
 
     /// Where it lives.
     pub fn device(&self) -> &Device {
-        &self.0.device
+        &self.device
     }
 
     /// The address of its first byte on the device; 0 for no bytes. It can be used while a handle exists.
     pub fn device_address(&self) -> u64 {
-        self.0.block.as_ref().map_or(0, Block::address)
+        self.memory.address()
     }
 
     /// Whether this is the only handle, but for those of launches that wait: whoever writes the memory comes after them.
     pub fn is_unique(&self) -> bool {
-        Arc::strong_count(&self.0).wrapping_sub(self.0.held.load(Ordering::Acquire)) == 1
+        Arc::strong_count(&self.memory).wrapping_sub(self.memory.held.load(Ordering::Acquire)) == 1
     }
 
-    /// Counts a handle as that of a launch that waits.
-    pub(crate) fn hold(&self) {
-        self.0.held.fetch_add(1, Ordering::AcqRel);
+    /// The memory, counted as that of a launch that waits, until [`Memory::release`].
+    pub(crate) fn hold(&self) -> Arc<Memory> {
+        self.memory.held.fetch_add(1, Ordering::AcqRel);
+        Arc::clone(&self.memory)
     }
 
-    /// Takes back a [`Buffer::hold`], before the handle goes: in between the buffer has one handle too many, never one too few.
-    pub(crate) fn release(&self) {
-        self.0.held.fetch_sub(1, Ordering::AcqRel);
+    /// The memory.
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// Whether two handles are to the same memory.
     pub fn same(&self, other: &Buffer) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.memory, &other.memory)
     }
 
     /// The failure of the launch that should have written this, if it failed.
     pub fn poison(&self) -> Option<Arc<Fault>> {
-        self.0.poison.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.memory.poison()
     }
 
     pub(crate) fn set_poison(&self, fault: Option<Arc<Fault>>) {
-        *self.0.poison.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        self.memory.set_poison(fault);
     }
 }
 
-impl Drop for Allocation {
+impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            self.device.pool_free(block);
+            self.pool.lock().unwrap_or_else(PoisonError::into_inner).free(block);
         }
     }
 }
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({} bytes at {:#x} on {})", self.0.bytes, self.device_address(), self.0.device.id())
+        write!(f, "Buffer({} bytes at {:#x} on {})", self.bytes(), self.device_address(), self.device.id())
     }
 }

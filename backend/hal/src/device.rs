@@ -12,7 +12,7 @@ use rocfire_arch::Arch;
 use crate::compile::{CodeObject, Compiler, Pipeline, Source, clang_compiler};
 use crate::driver::{DeviceInfo, Driver};
 use crate::log::{Level, report};
-use crate::pool::{Block, MemoryStats, Pool};
+use crate::pool::{Block, MemoryStats, Pool, SegmentStats, SharedPool};
 use crate::profile::Timeline;
 use crate::{Config, DeviceId, DriverKind, Error, Module, Result, Stream};
 
@@ -25,7 +25,7 @@ pub(crate) struct DeviceInner {
     config: Config,
     driver: Arc<dyn Driver>,
     stream: Stream,
-    pool: Mutex<Pool>,
+    pool: SharedPool,
     modules: Mutex<HashMap<[u8; 32], Arc<Slot>>>,
     vendor_plans: crate::vendor::Plans,
     /// Made by the first module, so that a device without kernels needs no compiler.
@@ -73,7 +73,7 @@ impl Device {
         Device(Arc::new_cyclic(|device| DeviceInner {
             id,
             stream: Stream::new(device.clone(), Arc::clone(&driver), config.sync),
-            pool: Mutex::new(Pool::new(Arc::clone(&driver), limit_bytes)),
+            pool: Arc::new(Mutex::new(Pool::new(Arc::clone(&driver), limit_bytes))),
             modules: Mutex::new(HashMap::new()),
             vendor_plans: crate::vendor::Plans::default(),
             pipeline: Mutex::new(None),
@@ -171,6 +171,23 @@ impl Device {
         lock(&self.0.pool).stats()
     }
 
+    /// Its pool's segments that serve many blocks, those for small ones first.
+    pub fn memory_segments(&self) -> [SegmentStats; 2] {
+        self.stream().settle_all();
+        lock(&self.0.pool).segments()
+    }
+
+    /// Whether the memory that the calling thread asks for from now on is of what stays, such as a model's weights: it gets
+    /// segments of its own, so that those of what comes and goes can be given back.
+    pub fn set_persistent(&self, stays: bool) {
+        lock(&self.0.pool).set_persistent(stays);
+    }
+
+    /// The same for every thread, for whoever has work done by others; asked for as often as taken back.
+    pub fn set_all_persistent(&self, stay: bool) {
+        lock(&self.0.pool).set_all_persistent(stay);
+    }
+
     /// Bytes of device memory that nobody has taken, other processes included, where the driver knows.
     pub fn free_memory_bytes(&self) -> Option<u64> {
         self.0.driver.free_memory_bytes()
@@ -229,6 +246,10 @@ impl Device {
         // What cannot be compiled now was compiled before: its report goes without the line.
         let lined = Box::new(move || pipeline.with_lines(&lined).ok());
         Module::load(&*self.0.driver, source.name(), code, lined)
+    }
+
+    pub(crate) fn pool(&self) -> SharedPool {
+        Arc::clone(&self.0.pool)
     }
 
     pub(crate) fn pool_allocate(&self, bytes: u64) -> Result<Block> {

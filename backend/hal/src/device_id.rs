@@ -62,7 +62,8 @@ impl DeviceId {
         DeviceId { driver, arch, ordinal }
     }
 
-    /// The emulated GPU of an architecture: `gfx942`, or a full target name, whose features are dropped.
+    /// The emulated GPU of an architecture: `gfx942`, or a full target name, whose features are dropped. With a number behind
+    /// a colon, another of the same: `gfx942:1`.
     ///
     /// # Errors
     /// [`Error::Arch`] for a name that is not in the table, or that is not AMD's.
@@ -113,13 +114,15 @@ impl DeviceId {
     }
 
     fn virtual_device(driver: DriverKind, arch: &str) -> Result<DeviceId> {
+        let numbered = arch.rsplit_once(':').and_then(|(arch, number)| Some((arch, number.parse::<u16>().ok()?)));
+        let (arch, ordinal) = numbered.unwrap_or((arch, 0));
         let parsed = Arch::parse(arch)?;
         if parsed.info().vendor != Vendor::Amd {
             let known = Arch::all().filter(|arch| arch.info().vendor == Vendor::Amd);
             let known = known.map(Arch::name).collect::<Vec<_>>().join(", ");
             return Err(Error::Arch(rocfire_arch::Error::Unknown { name: arch.to_owned(), known }));
         }
-        Ok(DeviceId::new(driver, parsed, 0))
+        Ok(DeviceId::new(driver, parsed, ordinal))
     }
 
     pub(crate) fn default_emulated() -> DeviceId {
@@ -131,8 +134,16 @@ impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.driver {
             DriverKind::Hip | DriverKind::Cuda => write!(f, "{}:{} ({})", self.driver, self.ordinal, self.arch),
-            DriverKind::Emulated | DriverKind::Noop => write!(f, "{}:{}", self.driver, self.arch),
+            DriverKind::Emulated | DriverKind::Noop => write_virtual(f, self.driver, self.arch, self.ordinal),
         }
+    }
+}
+
+/// The name of an emulated device: its number only where there is another of the same.
+fn write_virtual(f: &mut fmt::Formatter<'_>, driver: DriverKind, arch: Arch, ordinal: u16) -> fmt::Result {
+    match ordinal {
+        0 => write!(f, "{driver}:{arch}"),
+        _ => write!(f, "{driver}:{arch}:{ordinal}"),
     }
 }
 
@@ -143,20 +154,18 @@ pub enum DeviceChoice {
     Hip(u16),
     /// `cuda` or `cuda:N`.
     Cuda(u16),
-    /// `emulated` or `emulated:gfx942`.
-    Emulated(Arch),
-    /// `noop` or `noop:gfx942`.
-    Noop(Arch),
+    /// `emulated`, `emulated:gfx942` or `emulated:gfx942:1`.
+    Emulated(Arch, u16),
+    /// `noop`, `noop:gfx942` or `noop:gfx942:1`.
+    Noop(Arch, u16),
 }
 
 impl DeviceChoice {
     /// Reads the text of `ROCFIRE_DEVICE`; the error says what was expected.
     pub(crate) fn parse(text: &str) -> Result<DeviceChoice, String> {
         let (driver, which) = text.split_once(':').map_or((text, None), |(driver, which)| (driver, Some(which)));
-        let virtual_arch = |make: fn(&str) -> Result<DeviceId>| {
-            make(which.unwrap_or(DEFAULT_EMULATED))
-                .map(DeviceId::arch)
-                .map_err(|error| format!("an architecture behind {driver}: {error}"))
+        let virtual_id = |make: fn(&str) -> Result<DeviceId>| {
+            make(which.unwrap_or(DEFAULT_EMULATED)).map_err(|error| format!("an architecture behind {driver}: {error}"))
         };
         let ordinal = || {
             let parsed = which.unwrap_or("0").parse::<u16>();
@@ -165,10 +174,13 @@ impl DeviceChoice {
         match DriverKind::from_name(driver) {
             Some(DriverKind::Hip) => ordinal().map(DeviceChoice::Hip),
             Some(DriverKind::Cuda) => ordinal().map(DeviceChoice::Cuda),
-            Some(DriverKind::Emulated) => virtual_arch(DeviceId::emulated).map(DeviceChoice::Emulated),
-            Some(DriverKind::Noop) => virtual_arch(DeviceId::noop).map(DeviceChoice::Noop),
+            Some(DriverKind::Emulated) => {
+                virtual_id(DeviceId::emulated).map(|id| DeviceChoice::Emulated(id.arch, id.ordinal))
+            }
+            Some(DriverKind::Noop) => virtual_id(DeviceId::noop).map(|id| DeviceChoice::Noop(id.arch, id.ordinal)),
             None => {
-                Err("hip:N, cuda:N, emulated:ARCH or noop:ARCH (the part behind the colon can be left out)".to_owned())
+                Err("hip:N, cuda:N, emulated:ARCH[:N] or noop:ARCH[:N] (the part behind the colon can be left out)"
+                    .to_owned())
             }
         }
     }
@@ -181,8 +193,8 @@ impl DeviceChoice {
         match self {
             DeviceChoice::Hip(ordinal) => DeviceId::hip(ordinal),
             DeviceChoice::Cuda(ordinal) => DeviceId::cuda(ordinal),
-            DeviceChoice::Emulated(arch) => Ok(DeviceId::new(DriverKind::Emulated, arch, 0)),
-            DeviceChoice::Noop(arch) => Ok(DeviceId::new(DriverKind::Noop, arch, 0)),
+            DeviceChoice::Emulated(arch, ordinal) => Ok(DeviceId::new(DriverKind::Emulated, arch, ordinal)),
+            DeviceChoice::Noop(arch, ordinal) => Ok(DeviceId::new(DriverKind::Noop, arch, ordinal)),
         }
     }
 }
@@ -192,8 +204,8 @@ impl fmt::Display for DeviceChoice {
         match self {
             DeviceChoice::Hip(ordinal) => write!(f, "hip:{ordinal}"),
             DeviceChoice::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
-            DeviceChoice::Emulated(arch) => write!(f, "emulated:{arch}"),
-            DeviceChoice::Noop(arch) => write!(f, "noop:{arch}"),
+            DeviceChoice::Emulated(arch, ordinal) => write_virtual(f, DriverKind::Emulated, *arch, *ordinal),
+            DeviceChoice::Noop(arch, ordinal) => write_virtual(f, DriverKind::Noop, *arch, *ordinal),
         }
     }
 }

@@ -111,6 +111,29 @@ pub trait Driver: Send + Sync {
     /// - `target.len()` bytes from `address` lie in one live block.
     unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()>;
 
+    /// As [`Driver::read`], of several ranges, with one wait where that is possible.
+    ///
+    /// # Safety
+    /// - As [`Driver::read`], of each.
+    unsafe fn read_many(&self, parts: &mut [(u64, &mut [u8])]) -> Result<()> {
+        // SAFETY: the caller's duty.
+        parts.iter_mut().try_for_each(|(address, target)| unsafe { self.read(*address, target) })
+    }
+
+    /// What another device of the same driver must know of this one to copy from it.
+    fn peer(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
+
+    /// From another device to this one, after the work so far of both; work of either that comes later waits for it. `false`
+    /// if the two cannot reach each other: nothing was copied.
+    ///
+    /// # Safety
+    /// - `bytes` bytes from `target` lie in one live block of this device, as many from `source` in one of the other.
+    unsafe fn copy_from(&self, _target: u64, _from: &dyn Driver, _source: u64, _bytes: u64) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Device to device, in the order of the stream.
     ///
     /// # Safety

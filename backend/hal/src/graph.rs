@@ -13,8 +13,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::buffer::Memory;
 use crate::driver::{Driver, DriverGraph, RawLaunch};
 use crate::log::{Level, report};
 use crate::pool::Block;
@@ -94,8 +95,8 @@ pub(crate) struct Capture {
     pub native: bool,
     /// Why it cannot become a graph.
     pub failed: Option<String>,
-    /// The number of the replay, for random draws.
-    pub replay: Buffer,
+    /// The number of the replay, for random draws; not a buffer, which would keep the device that keeps this.
+    pub replay: Arc<Memory>,
     /// Whether a kernel asked for it.
     pub draws: bool,
 }
@@ -131,7 +132,7 @@ impl Device {
         self.sync()?;
         let replay = Buffer::new(self, 8)?;
         self.stream().copy_to_device(&[0; 8], &replay, 0)?;
-        self.stream().begin_capture(replay, self.config().log)?;
+        self.stream().begin_capture(&replay, self.config().log)?;
         self.pool_begin_capture();
         Ok(())
     }
@@ -156,6 +157,7 @@ impl Device {
             }
         };
         let Capture { steps, replay, draws, .. } = capture;
+        let replay = Buffer::of(self, replay);
         let (native, replays) = (Mutex::new(native), AtomicU64::new(0));
         Ok(Graph { device: self.clone(), steps, native, memory, replay, draws, replays })
     }

@@ -45,6 +45,8 @@ mod noop;
 mod pool;
 pub mod profile;
 mod rocm;
+#[cfg(any(feature = "hip", feature = "cuda"))]
+mod staging;
 mod stream;
 mod tensor;
 mod together;
@@ -67,7 +69,7 @@ pub use graph::Graph;
 pub use layout::{Dims, Layout, MAX_RANK};
 pub use log::Level;
 pub use module::{Function, Module};
-pub use pool::MemoryStats;
-pub use stream::{Event, Launch, Stream};
+pub use pool::{MemoryStats, SegmentStats};
+pub use stream::{Event, HostCopy, Launch, Stream};
 pub use tensor::{Tensor, View, ViewMut};
 pub use together::Together;

@@ -5,10 +5,14 @@
 //! block is split when it is larger than asked for, and merged with its free neighbours when it comes back. All of it
 //! lives in one slab of nodes, so that a block that was had before costs no allocation on the host.
 //!
+//! Memory that is asked for inside [`Pool::set_persistent`] lies in segments of its own: what lives as long as a model must not
+//! keep segments from being given back that are full of what came and went beside it.
+//!
 //! A device has one stream, so a block can be handed out again as soon as its last handle is gone: what still uses it on
 //! the device comes earlier in the stream. The pool tells the driver which bytes are live, which only the emulator uses.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 
 use crate::driver::{Driver, Live};
 use crate::{Error, Result};
@@ -25,6 +29,10 @@ const SMALL_BLOCK_BYTES: u64 = 1 << 20;
 /// Segments that serve middling blocks.
 const LARGE_SEGMENT_BYTES: u64 = 20 << 20;
 const LARGE_BLOCK_BYTES: u64 = 10 << 20;
+/// The two kinds of segments that serve many blocks.
+const CARVED_BYTES: [u64; 2] = [SMALL_SEGMENT_BYTES, LARGE_SEGMENT_BYTES];
+/// What comes and goes, and what stays.
+const ARENAS: usize = 2;
 /// Blocks of the request's own class that are looked at before a larger class is cut: the class holds some that are too
 /// small, and without a bound a long list would be walked on every request.
 const SAME_CLASS_TRIES: usize = 8;
@@ -57,6 +65,23 @@ pub struct MemoryStats {
     pub peak_bytes: u64,
     /// Blocks handed out since the device was opened; a number, not bytes.
     pub blocks: u64,
+    /// Blocks that were not given back; a number, not bytes.
+    pub live_blocks: u64,
+    /// What those are larger than was asked for.
+    pub padding_bytes: u64,
+}
+
+/// What is known of the segments of one size that serve many blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentStats {
+    /// The size of each, bytes.
+    pub segment_bytes: u64,
+    /// How many there are.
+    pub segments: u64,
+    /// The most there were at a time.
+    pub peak_segments: u64,
+    /// The most that was asked for at a time and served from one, bytes.
+    pub largest_bytes: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -70,19 +95,29 @@ struct Node {
     previous: u32,
     next: u32,
     free: bool,
+    /// Which list of free blocks it hangs in: that of its segment.
+    arena: u8,
     /// Handed out or given back since the recording of a graph began.
     touched: bool,
 }
+
+/// A pool that memory in use keeps.
+pub type SharedPool = Arc<Mutex<Pool>>;
 
 /// The pool of one device.
 pub struct Pool {
     driver: Arc<dyn Driver>,
     nodes: Vec<Node>,
     unused_nodes: Vec<u32>,
-    heads: Box<[u32; CLASSES]>,
+    heads: Box<[[u32; CLASSES]; ARENAS]>,
     /// One bit per class that has a free block.
-    occupied: [u64; CLASSES / 64],
+    occupied: [[u64; CLASSES / 64]; ARENAS],
     stats: MemoryStats,
+    carved: [SegmentStats; CARVED_BYTES.len()],
+    /// Threads whose requests are of what stays.
+    persistent: Vec<ThreadId>,
+    /// How many have asked that every thread's are.
+    all_persistent: usize,
     limit_bytes: u64,
     capturing: bool,
 }
@@ -94,9 +129,12 @@ impl Pool {
             driver,
             nodes: Vec::new(),
             unused_nodes: Vec::new(),
-            heads: Box::new([NIL; CLASSES]),
-            occupied: [0; CLASSES / 64],
+            heads: Box::new([[NIL; CLASSES]; ARENAS]),
+            occupied: [[0; CLASSES / 64]; ARENAS],
             stats: MemoryStats::default(),
+            carved: CARVED_BYTES.map(|segment_bytes| SegmentStats { segment_bytes, ..SegmentStats::default() }),
+            persistent: Vec::new(),
+            all_persistent: 0,
             limit_bytes,
             capturing: false,
         }
@@ -122,8 +160,7 @@ impl Pool {
             self.nodes[node as usize].free = false;
             let requested_bytes = bytes - self.driver.red_zone_bytes();
             self.driver.mark(address, bytes, Live::Requested(requested_bytes));
-            self.stats.live_bytes += requested_bytes;
-            self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.live_bytes);
+            self.count(requested_bytes, bytes);
             kept.push(Block { node, address, requested_bytes });
         }
         kept
@@ -134,6 +171,37 @@ impl Pool {
         self.stats
     }
 
+    /// Its segments that serve many blocks, small ones first. What has a segment of its own is not among them.
+    pub fn segments(&self) -> [SegmentStats; CARVED_BYTES.len()] {
+        self.carved
+    }
+
+    /// Whether what the calling thread asks for from now on stays.
+    pub fn set_persistent(&mut self, stays: bool) {
+        let thread = std::thread::current().id();
+        self.persistent.retain(|&other| other != thread);
+        if stays {
+            self.persistent.push(thread);
+        }
+    }
+
+    /// Whether what any thread asks for stays, as long as not as many have taken that back as have asked for it.
+    pub fn set_all_persistent(&mut self, stay: bool) {
+        self.all_persistent = if stay { self.all_persistent + 1 } else { self.all_persistent.saturating_sub(1) };
+    }
+
+    fn arena(&self) -> usize {
+        let own = || !self.persistent.is_empty() && self.persistent.contains(&std::thread::current().id());
+        usize::from(self.all_persistent > 0 || own())
+    }
+
+    fn count(&mut self, requested_bytes: u64, bytes: u64) {
+        self.stats.live_blocks += 1;
+        self.stats.padding_bytes += bytes - requested_bytes;
+        self.stats.live_bytes += requested_bytes;
+        self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.live_bytes);
+    }
+
     /// A block of at least `bytes`, which is not 0. Out of memory, what is unused goes back to the driver, and one more
     /// try is made.
     /// `None` while a graph is recorded and no free block is large enough.
@@ -142,10 +210,16 @@ impl Pool {
             .checked_add(self.driver.red_zone_bytes())
             .and_then(|wanted| wanted.checked_next_multiple_of(UNIT_BYTES))
             .ok_or_else(|| self.out_of_memory(bytes))?;
-        let node = match self.find(wanted) {
+        let arena = self.arena();
+        let node = match self.find(arena, wanted) {
             Some(node) => node,
             None if self.capturing => return Ok(None),
-            None => self.add_segment(wanted, bytes)?,
+            None => match self.add_segment(arena, wanted, bytes) {
+                Ok(node) => node,
+                // Better among strangers than nowhere.
+                Err(error @ Error::OutOfMemory { .. }) => self.find(1 - arena, wanted).ok_or(error)?,
+                Err(error) => return Err(error),
+            },
         };
         self.unlink(node);
         self.split(node, wanted);
@@ -154,9 +228,13 @@ impl Pool {
         taken.touched |= self.capturing;
         let block = Block { node, address: taken.address, requested_bytes: bytes };
         self.driver.mark(taken.address, taken.bytes, Live::Requested(bytes));
+        let whole = taken.bytes;
         self.stats.blocks += 1;
-        self.stats.live_bytes += bytes;
-        self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.live_bytes);
+        self.count(bytes, whole);
+        let carved = [SMALL_BLOCK_BYTES, LARGE_BLOCK_BYTES].iter().position(|&most| wanted <= most);
+        if let Some(carved) = carved {
+            self.carved[carved].largest_bytes = self.carved[carved].largest_bytes.max(bytes);
+        }
         Ok(Some(block))
     }
 
@@ -166,6 +244,8 @@ impl Pool {
         assert!(!free, "a block is given back once: it is not Clone");
         self.driver.mark(address, bytes, Live::Free);
         self.stats.live_bytes -= block.requested_bytes;
+        self.stats.live_blocks -= 1;
+        self.stats.padding_bytes -= bytes - block.requested_bytes;
         self.nodes[block.node as usize].free = true;
         self.nodes[block.node as usize].touched |= self.capturing;
         let mut node = block.node;
@@ -194,6 +274,9 @@ impl Pool {
             self.unlink(node);
             self.retire(node);
             self.stats.reserved_bytes -= bytes;
+            if let Some(carved) = self.carved.iter_mut().find(|carved| carved.segment_bytes == bytes) {
+                carved.segments -= 1;
+            }
             // SAFETY:
             // - a node without neighbours spans a whole segment, whose address `allocate` of the driver gave.
             // - the node was free: no handle to its memory is left, so no later launch can use it.
@@ -203,9 +286,10 @@ impl Pool {
     }
 
     /// A free block of at least `wanted` bytes, still in its list.
-    fn find(&self, wanted: u64) -> Option<u32> {
+    fn find(&self, arena: usize, wanted: u64) -> Option<u32> {
+        let (heads, occupied) = (&self.heads[arena], &self.occupied[arena]);
         let own = class_of(wanted);
-        let mut node = self.heads[own];
+        let mut node = heads[own];
         for _ in 0..SAME_CLASS_TRIES {
             if node == NIL {
                 break;
@@ -217,16 +301,16 @@ impl Pool {
         }
         let first = own + 1;
         let mut word = first / 64;
-        let mut bits = *self.occupied.get(word)? & (u64::MAX << (first % 64));
+        let mut bits = *occupied.get(word)? & (u64::MAX << (first % 64));
         while bits == 0 {
             word += 1;
-            bits = *self.occupied.get(word)?;
+            bits = *occupied.get(word)?;
         }
-        Some(self.heads[word * 64 + bits.trailing_zeros() as usize])
+        Some(heads[word * 64 + bits.trailing_zeros() as usize])
     }
 
     /// A new segment with room for a block, as a free node; `requested` is for the message.
-    fn add_segment(&mut self, wanted: u64, requested: u64) -> Result<u32> {
+    fn add_segment(&mut self, arena: usize, wanted: u64, requested: u64) -> Result<u32> {
         let comfortable = if wanted <= SMALL_BLOCK_BYTES {
             SMALL_SEGMENT_BYTES
         } else if wanted <= LARGE_BLOCK_BYTES {
@@ -243,6 +327,10 @@ impl Pool {
             Err(error) => return Err(error),
         };
         self.stats.reserved_bytes += bytes;
+        if let Some(carved) = self.carved.iter_mut().find(|carved| carved.segment_bytes == bytes) {
+            carved.segments += 1;
+            carved.peak_segments = carved.peak_segments.max(carved.segments);
+        }
         self.driver.mark(address, bytes, Live::Free);
         let node = self.new_node(Node {
             address,
@@ -252,6 +340,7 @@ impl Pool {
             previous: NIL,
             next: NIL,
             free: true,
+            arena: arena as u8,
             touched: false,
         });
         self.link(node);
@@ -287,6 +376,7 @@ impl Pool {
             previous: NIL,
             next: NIL,
             free: true,
+            arena: whole.arena,
             touched: whole.touched,
         });
         if whole.after != NIL {
@@ -310,19 +400,20 @@ impl Pool {
     }
 
     fn link(&mut self, node: u32) {
-        let class = class_of(self.nodes[node as usize].bytes);
-        let head = self.heads[class];
+        let Node { bytes, arena, .. } = self.nodes[node as usize];
+        let (class, arena) = (class_of(bytes), usize::from(arena));
+        let head = self.heads[arena][class];
         self.nodes[node as usize].previous = NIL;
         self.nodes[node as usize].next = head;
         if head != NIL {
             self.nodes[head as usize].previous = node;
         }
-        self.heads[class] = node;
-        self.occupied[class / 64] |= 1 << (class % 64);
+        self.heads[arena][class] = node;
+        self.occupied[arena][class / 64] |= 1 << (class % 64);
     }
 
     fn unlink(&mut self, node: u32) {
-        let Node { previous, next, bytes, .. } = self.nodes[node as usize];
+        let Node { previous, next, bytes, arena, .. } = self.nodes[node as usize];
         if next != NIL {
             self.nodes[next as usize].previous = previous;
         }
@@ -330,10 +421,10 @@ impl Pool {
             self.nodes[previous as usize].next = next;
             return;
         }
-        let class = class_of(bytes);
-        self.heads[class] = next;
+        let (class, arena) = (class_of(bytes), usize::from(arena));
+        self.heads[arena][class] = next;
         if next == NIL {
-            self.occupied[class / 64] &= !(1 << (class % 64));
+            self.occupied[arena][class / 64] &= !(1 << (class % 64));
         }
     }
 
@@ -357,6 +448,7 @@ impl Pool {
             previous: NIL,
             next: NIL,
             free: false,
+            arena: 0,
             touched: false,
         };
         self.unused_nodes.push(node);
@@ -365,7 +457,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // Every buffer keeps its device, so nothing is live here; a driver that is lost cannot take memory back, and
+        // Memory in use keeps its pool, so nothing is live here; a driver that is lost cannot take memory back, and
         // there is nobody left to tell.
         let _ = self.trim();
     }

@@ -5,13 +5,17 @@
 //! cheap and fatal: the size of the argument struct, the grid, the block and LDS.
 
 mod capture;
+mod transfer;
 mod vendor;
+
+pub use transfer::HostCopy;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::buffer::Memory;
 use crate::device::DeviceInner;
 use crate::driver::{Driver, DriverEvent, LaunchFailure, RawLaunch};
 use crate::fault::{Fault, Ring};
@@ -127,8 +131,9 @@ impl Stream {
         self.check(function, launch)?;
         let mut state = self.lock();
         self.settle(&mut state);
+        let written = launch.outputs.iter().map(|buffer| &**buffer.memory());
         // SAFETY: the caller's duties, passed on.
-        unsafe { self.put(&mut state, function, launch) }
+        unsafe { self.put(&mut state, function, launch, written) }
     }
 
     pub(crate) fn waits_for_each(&self) -> bool {
@@ -138,14 +143,20 @@ impl Stream {
     /// A launch that was checked, in order behind all that does not wait.
     ///
     /// # Safety
-    /// As [`Stream::launch`].
-    pub(crate) unsafe fn put(&self, state: &mut State, function: &Function, launch: &Launch<'_>) -> Result<()> {
+    /// As [`Stream::launch`], of `written` instead of the launch's outputs.
+    pub(crate) unsafe fn put<'m>(
+        &self,
+        state: &mut State,
+        function: &Function,
+        launch: &Launch<'_>,
+        written: impl Iterator<Item = &'m Memory>,
+    ) -> Result<()> {
         let raw = RawLaunch { grid: launch.grid, block: launch.block, lds_bytes: launch.lds_bytes, args: launch.args };
         self.count_launch();
         state.ring.record(function, launch);
         if let Some(fault) = &state.pending {
             // What this would have read may be what the failed launch should have written.
-            poison(launch.outputs, fault);
+            poison(written, fault);
             return Ok(());
         }
         if let Some(capture) = &mut state.capture {
@@ -168,12 +179,12 @@ impl Stream {
             Ok(()) => Ok(()),
             Err(LaunchFailure::Rejected(error)) => {
                 let fault = Arc::new(state.ring.fault(error.to_string()));
-                poison(launch.outputs, &fault);
+                poison(written, &fault);
                 Err(error)
             }
             Err(LaunchFailure::Faulted(message)) => {
                 let fault = Arc::new(state.ring.fault(message));
-                poison(launch.outputs, &fault);
+                poison(written, &fault);
                 if self.sync {
                     return Err(Error::Fault(fault));
                 }
@@ -433,10 +444,8 @@ impl fmt::Debug for Stream {
     }
 }
 
-fn poison(outputs: &[&Buffer], fault: &Arc<Fault>) {
-    for output in outputs {
-        output.set_poison(Some(Arc::clone(fault)));
-    }
+fn poison<'m>(written: impl Iterator<Item = &'m Memory>, fault: &Arc<Fault>) {
+    written.for_each(|memory| memory.set_poison(Some(Arc::clone(fault))));
 }
 
 /// A mark in a stream.

@@ -6,7 +6,7 @@
 
 use rocfire_arch::Arch;
 
-use crate::{Buffer, DType, Device, Error, Layout, Result};
+use crate::{Buffer, DType, Device, Error, HostCopy, Layout, Result};
 
 /// A shared buffer seen through a layout. Clones are handles to the same memory.
 #[derive(Clone, Debug)]
@@ -58,16 +58,61 @@ impl Tensor {
     /// [`Error::Shape`] unless the layout is contiguous; [`Error::Fault`] if a launch that should have written this, or
     /// any launch since the last wait, failed; the driver's own.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        if !self.layout.is_contiguous() {
-            return Err(Error::shape("to_bytes", "layout", "contiguous", format!("{:?}", self.layout)));
+        Ok(Tensor::read_all(&[self])?.remove(0))
+    }
+
+    /// As [`Tensor::to_bytes`], of several tensors; each device is waited for once.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_all(tensors: &[&Tensor]) -> Result<Vec<Vec<u8>>> {
+        if let Some(tensor) = tensors.iter().find(|tensor| !tensor.layout.is_contiguous()) {
+            return Err(Error::shape("to_bytes", "layout", "contiguous", format!("{:?}", tensor.layout)));
         }
-        let mut bytes = vec![0; self.layout.len() * self.dtype.size_bytes()];
-        if self.layout.is_empty() {
-            return Ok(bytes);
+        let mut bytes: Vec<Vec<u8>> = tensors.iter().map(|tensor| vec![0; tensor.bytes() as usize]).collect();
+        let mut left: Vec<(&Tensor, &mut Vec<u8>)> = tensors.iter().copied().zip(&mut bytes).collect();
+        left.retain(|(tensor, _)| !tensor.layout.is_empty());
+        while let Some((first, _)) = left.first() {
+            let device = first.device();
+            let (here, elsewhere): (Vec<_>, Vec<_>) =
+                left.into_iter().partition(|(tensor, _)| tensor.device() == device);
+            let mut copies: Vec<HostCopy<'_>> = here
+                .into_iter()
+                .map(|(tensor, target)| HostCopy { source: &tensor.buffer, first_byte: tensor.first_byte(), target })
+                .collect();
+            device.stream().copy_all_to_host(&mut copies)?;
+            left = elsewhere;
         }
-        let first_byte = self.layout.offset() as u64 * self.dtype.size_bytes() as u64;
-        self.device().stream().copy_to_host(&self.buffer, first_byte, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// The same elements on another device; the tensor itself if it is there.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] unless the layout is contiguous; as [`crate::Stream::copy_from_device`]; [`Error::OutOfMemory`].
+    pub fn to_device(&self, device: &Device) -> Result<Tensor> {
+        if self.device() == device {
+            return Ok(self.clone());
+        }
+        if !self.layout.is_contiguous() {
+            return Err(Error::shape("to_device", "layout", "contiguous", format!("{:?}", self.layout)));
+        }
+        let moved = Tensor::empty(device, self.shape(), self.dtype)?;
+        if !self.layout.is_empty() {
+            let stream = device.stream();
+            stream.copy_from_device(&self.buffer, self.first_byte(), &moved.buffer, 0, self.bytes())?;
+        }
+        Ok(moved)
+    }
+
+    /// Where its first element begins, if it has one and is contiguous.
+    fn first_byte(&self) -> u64 {
+        self.layout.offset() as u64 * self.dtype.size_bytes() as u64
+    }
+
+    /// What its elements take.
+    fn bytes(&self) -> u64 {
+        self.layout.len() as u64 * self.dtype.size_bytes() as u64
     }
 
     /// The same memory through another layout.

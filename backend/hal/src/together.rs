@@ -11,10 +11,11 @@
 
 use std::sync::Arc;
 
+use crate::buffer::Memory;
 use crate::profile::Work;
 use crate::{Buffer, Function, Launch, Result, Stream, View};
 
-/// Most buffers that the launches of a group write, so that they are listed without an allocation.
+/// Most buffers that the launches of a group write.
 const WRITTEN_MOST: usize = 96;
 
 /// How a launch may share one with others.
@@ -26,22 +27,26 @@ pub struct Together<'a> {
     pub several: &'a dyn Fn() -> Result<Function>,
 }
 
-/// A handle of a launch that waits, which nobody else counts: see [`Buffer::is_unique`].
+/// Memory that a launch which waits touches, and which nobody else counts: see [`Buffer::is_unique`]. It keeps no device: the
+/// stream that it waits on is the device's own.
 struct Held {
-    buffer: Buffer,
+    memory: Arc<Memory>,
     is_written: bool,
 }
 
 impl Held {
     fn new(buffer: &Buffer, is_written: bool) -> Held {
-        buffer.hold();
-        Held { buffer: buffer.clone(), is_written }
+        Held { memory: buffer.hold(), is_written }
+    }
+
+    fn is(&self, buffer: &Buffer) -> bool {
+        Arc::ptr_eq(&self.memory, buffer.memory())
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.buffer.release();
+        self.memory.release();
     }
 }
 
@@ -126,8 +131,8 @@ impl Waiting {
             return false;
         }
         let held = || self.groups[..self.live].iter().flat_map(|group| &group.held);
-        reads.any(|read| held().any(|held| held.is_written && held.buffer.same(read)))
-            || writes.any(|written| held().any(|held| held.buffer.same(written)))
+        reads.any(|read| held().any(|held| held.is_written && held.is(read)))
+            || writes.any(|written| held().any(|held| held.is(written)))
     }
 
     /// Adds a launch; whether its group has become full.
@@ -237,32 +242,22 @@ impl Stream {
         let function = if is_alone { &group.single } else { &group.several };
         let function =
             function.as_ref().expect("a group has its kernel, and that for several from the second member on");
-        let mut written = [None; WRITTEN_MOST];
-        let mut count = 0;
-        for held in group.held.iter().filter(|held| held.is_written) {
-            written[count] = Some(&held.buffer);
-            count += 1;
-        }
-        let first = written[0].expect("a launch that waits writes something");
-        let mut outputs = [first; WRITTEN_MOST];
-        for (to, from) in outputs.iter_mut().zip(written.iter().flatten()) {
-            *to = from;
-        }
         let launch = Launch {
             label: group.label,
             grid: [group.groups, 1, 1],
             block: group.block,
             lds_bytes: 0,
             args: if is_alone { &group.args } else { &group.whole },
-            outputs: &outputs[..count],
+            outputs: &[],
             work: Work::default(),
         };
+        let written = group.held.iter().filter(|held| held.is_written).map(|held| &*held.memory);
         // SAFETY: the kernels are a generator's, see `launch_generated`; the struct of the kernel for several is what this module's
-        // description says, and `check` compares its size. The buffers are held until the launch is on the stream.
-        let outcome = self.check(function, &launch).and_then(|()| unsafe { self.put(state, function, &launch) });
-        if let Err(error) = outcome {
+        // description says, and `check` compares its size. The memory is held until the launch is on the stream.
+        let put = |()| unsafe { self.put(state, function, &launch, written.clone()) };
+        if let Err(error) = self.check(function, &launch).and_then(put) {
             let fault = state.fail(error.to_string());
-            launch.outputs.iter().for_each(|buffer| buffer.set_poison(Some(Arc::clone(&fault))));
+            written.for_each(|memory| memory.set_poison(Some(Arc::clone(&fault))));
         }
         state.waiting.keep(group);
     }

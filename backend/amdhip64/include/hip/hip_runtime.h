@@ -32,6 +32,8 @@ typedef enum hipError_t {
     hipErrorNotFound = 500,
     hipErrorNotReady = 600,
     hipErrorLaunchTimeOut = 702,
+    hipErrorPeerAccessAlreadyEnabled = 704,
+    hipErrorPeerAccessNotEnabled = 705,
     hipErrorHostMemoryAlreadyRegistered = 712,
     hipErrorHostMemoryNotRegistered = 713,
     hipErrorLaunchFailure = 719,
@@ -232,6 +234,12 @@ hipError_t hipPointerGetAttributes(hipPointerAttribute_t *attributes, const void
 
 hipError_t hipMemcpy(void *to, const void *from, size_t bytes, hipMemcpyKind kind);
 hipError_t hipMemcpyAsync(void *to, const void *from, size_t bytes, hipMemcpyKind kind, hipStream_t stream = 0);
+hipError_t hipMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes);
+hipError_t hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                              hipStream_t stream = 0);
+hipError_t hipDeviceCanAccessPeer(int *possible, int device, int peer);
+hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags);
+hipError_t hipDeviceDisablePeerAccess(int peer);
 hipError_t hipMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
                        hipMemcpyKind kind);
 hipError_t hipMemset(void *to, int value, size_t bytes);

@@ -36,6 +36,14 @@ impl FusionBackend for Rocm {
     type FusionRuntime = RocmRuntime;
     type FullPrecisionBackend = Rocm;
 
+    /// For every thread: data comes to the device from the caller's, operations run on the stream's.
+    fn memory_persistent(device: &RocmDevice, enabled: bool) {
+        // A device that cannot be opened says so at its first tensor.
+        if let Ok(device) = device.open() {
+            device.set_all_persistent(enabled);
+        }
+    }
+
     fn cast_float(tensor: RocmTensor, dtype: DType) -> Handle {
         Rocm::float_tensor_handle(Rocm::float_cast(tensor, dtype.into()))
     }

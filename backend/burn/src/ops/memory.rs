@@ -136,41 +136,6 @@ pub(crate) fn into_data(x: &Tensor) -> Result<TensorData, ExecutionError> {
     Ok(TensorData::from_bytes_vec(bytes, to_shape(x.shape()), to_burn(x.dtype())))
 }
 
-/// Tensors up to this many bytes are read together: copying more on the device costs more than a read of its own.
-const GATHERED_BYTES_MAX: u64 = 4 << 20;
-/// What each tensor's bytes begin at a multiple of in the memory that is read.
-const GATHERED_ALIGN: u64 = 16;
-
-/// The bytes of contiguous tensors of one device. Small ones are brought together first, so that the host waits once.
-pub(crate) fn read_all(tensors: &[Tensor]) -> Result<Vec<Vec<u8>>> {
-    let size = |x: &Tensor| x.layout().len() as u64 * x.dtype().size_bytes() as u64;
-    let gathered = |x: &Tensor| size(x) <= GATHERED_BYTES_MAX && *x.device() == *tensors[0].device();
-    let padded = |x: &Tensor| if gathered(x) { size(x).next_multiple_of(GATHERED_ALIGN) } else { 0 };
-    let total: u64 = tensors.iter().map(padded).sum();
-    if tensors.len() < 2 || total == 0 {
-        return tensors.iter().map(|x| Ok(x.to_bytes()?)).collect();
-    }
-    let device = tensors[0].device();
-    let together = empty(device, &[total as usize], DType::U8)?;
-    let mut start = 0;
-    for x in tensors.iter().filter(|x| gathered(x)) {
-        let first_byte = x.layout().offset() as u64 * x.dtype().size_bytes() as u64;
-        device.stream().copy(x.buffer(), first_byte, together.buffer(), start, size(x))?;
-        start += padded(x);
-    }
-    let bytes = together.to_bytes()?;
-    let mut start = 0;
-    let take = |x: &Tensor| {
-        if !gathered(x) {
-            return Ok(x.to_bytes()?);
-        }
-        let own = bytes[start..start + size(x) as usize].to_vec();
-        start += padded(x) as usize;
-        Ok(own)
-    };
-    tensors.iter().map(take).collect()
-}
-
 /// Bools row-major, as many bytes each as the store has.
 pub(crate) fn bools_contiguous(x: &Tensor, store: BoolStore) -> Result<Tensor> {
     match store {
@@ -185,14 +150,10 @@ pub(crate) fn bools_into_data(x: &Tensor, store: BoolStore) -> Result<TensorData
     Ok(TensorData::from_bytes_vec(bytes, to_shape(x.shape()), BurnDType::Bool(store)))
 }
 
-/// The tensor on another device, by way of the host.
+/// The tensor on another device.
 pub(crate) fn to_device(x: &Tensor, device: &RocmDevice) -> Result<Tensor> {
     let target = device.open()?;
-    if *x.device() == target {
-        return Ok(x.clone());
-    }
-    let bytes = contiguous(x)?.to_bytes()?;
-    Ok(Tensor::from_bytes(&target, x.shape(), x.dtype(), &bytes)?)
+    if *x.device() == target { Ok(x.clone()) } else { Ok(contiguous(x)?.to_device(&target)?) }
 }
 
 /// An element type of the right kind, or an error that names the operator.

@@ -8,6 +8,7 @@ mod attention;
 mod check;
 mod ctc;
 mod custom;
+mod devices;
 mod dtypes;
 mod elementwise;
 mod errors;

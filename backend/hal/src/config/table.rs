@@ -27,7 +27,7 @@ pub struct Setting {
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "ROCFIRE_DEVICE",
-        values: "hip:N, cuda:N, emulated:ARCH or noop:ARCH",
+        values: "hip:N, cuda:N, emulated:ARCH[:N] or noop:ARCH[:N]",
         about: "the default device",
         parse: |config, text| DeviceChoice::parse(text).map(|device| config.device = Some(device)),
         show: |config| config.device.map_or_else(|| "the first AMD GPU, else emulated".to_owned(), |d| d.to_string()),

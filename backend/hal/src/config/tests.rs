@@ -21,7 +21,7 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
     let arch = rocfire_arch::Arch::parse("gfx1100").unwrap();
     #[cfg_attr(not(feature = "emulated"), allow(unused_mut))] // The last row is the emulator's.
     let mut twins = vec![
-        ("ROCFIRE_DEVICE", "emulated:gfx1100", base().with_device(DeviceChoice::Emulated(arch))),
+        ("ROCFIRE_DEVICE", "emulated:gfx1100", base().with_device(DeviceChoice::Emulated(arch, 0))),
         ("ROCFIRE_LOG", "debug", base().with_log(Level::Debug)),
         ("ROCFIRE_CACHE_DIR", "/somewhere", base().with_cache_dir("/somewhere".into())),
         ("ROCFIRE_CACHE_MB", "17", base().with_cache_mb(17)),
@@ -105,7 +105,7 @@ fn wrong_values_name_the_variable_and_what_was_expected() {
         ("ROCFIRE_PRECISION", "f64", "one of f32, bf16, f16"),
         ("ROCFIRE_LOG", "loud", "one of off, error, warn, info, debug, trace"),
         ("ROCFIRE_CHECK", "barriers,speed", "\"speed\" is none of them"),
-        ("ROCFIRE_DEVICE", "gpu", "hip:N, cuda:N, emulated:ARCH or noop:ARCH"),
+        ("ROCFIRE_DEVICE", "gpu", "hip:N, cuda:N, emulated:ARCH[:N] or noop:ARCH[:N]"),
         ("ROCFIRE_DEVICE", "hip:first", "hip:N with the index of a device"),
         ("ROCFIRE_DEVICE", "emulated:gfx940", "gfx942"),
         ("ROCFIRE_DEVICE", "emulated:sm_90", "unknown GPU architecture"),
@@ -171,6 +171,9 @@ fn devices_are_chosen_by_name() {
     assert_eq!(choice("cuda"), DeviceChoice::Cuda(0));
     assert_eq!(choice("cuda:2").to_string(), "cuda:2");
     assert_eq!(choice("emulated").to_string(), format!("emulated:{}", rocfire_arch::DEFAULT_EMULATED));
+    assert_eq!(choice("emulated:gfx1100:2").id().unwrap().ordinal(), 2);
+    assert_eq!(choice("emulated:gfx90a:xnack-:1").to_string(), "emulated:gfx90a:1");
+    assert!(refused("ROCFIRE_DEVICE", "emulated:1").contains("architecture"));
     assert_eq!(choice("noop:gfx90a:xnack-").to_string(), "noop:gfx90a");
     let id = crate::DeviceId::choose(&with("ROCFIRE_DEVICE", "noop:gfx1030")).unwrap();
     assert_eq!(id.to_string(), "noop:gfx1030");

@@ -23,6 +23,7 @@ use crate::compile::KernelInfo;
 use crate::driver::{
     DeviceInfo, Driver, DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchFailure, RawLaunch, Recording,
 };
+use crate::staging::{Link, Staged, Staging};
 use crate::vendor::VendorGemm;
 use crate::{Error, Result};
 
@@ -46,6 +47,7 @@ pub(crate) struct Cuda {
     shared: Arc<Shared>,
     info: DeviceInfo,
     vendor: OnceLock<Result<Box<dyn VendorGemm>, String>>,
+    staging: Staging,
 }
 
 /// What modules and events need of it, too.
@@ -79,7 +81,65 @@ impl Cuda {
         let status = unsafe { api.cuda().cuStreamCreate(&mut stream, cuda::STREAM_NON_BLOCKING)? };
         api.check("cuStreamCreate", status)?;
         let shared = Arc::new(Shared { api, context: Handle(context), stream: Handle(stream) });
-        Ok(Cuda { shared, info, vendor: OnceLock::new() })
+        Ok(Cuda { shared, info, vendor: OnceLock::new(), staging: Staging::default() })
+    }
+
+    fn new_event(&self) -> Result<Box<dyn DriverEvent>> {
+        let mut event = std::ptr::null_mut();
+        // SAFETY: the event goes to a local.
+        self.shared.call("cuEventCreate", |cuda| unsafe { cuda.cuEventCreate(&mut event, cuda::EVENT_DEFAULT) })?;
+        Ok(Box::new(CudaEvent { shared: Arc::clone(&self.shared), event: Handle(event) }))
+    }
+
+    /// Lets what comes later on this stream wait for the work so far of another.
+    fn wait_for(&self, other: &Cuda) -> Result<()> {
+        let event = other.record_event()?;
+        let own: &CudaEvent = event.as_any().downcast_ref().expect("the event was just made");
+        let stream = self.shared.stream.0;
+        // SAFETY: event and stream are alive; CUDA keeps what it needs of the event.
+        self.shared.call("cuStreamWaitEvent", |cuda| unsafe { cuda.cuStreamWaitEvent(stream, own.event.0, 0) })
+    }
+}
+
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        let staging = std::mem::take(&mut self.staging);
+        staging.close(self);
+    }
+}
+
+impl Link for Cuda {
+    fn pin(&self, bytes: usize) -> Result<*mut u8> {
+        let mut memory = std::ptr::null_mut();
+        // SAFETY: the address goes to a local.
+        self.shared.call("cuMemHostAlloc", |cuda| unsafe { cuda.cuMemHostAlloc(&mut memory, bytes, 0) })?;
+        Ok(memory.cast())
+    }
+
+    unsafe fn unpin(&self, memory: *mut u8) -> Result<()> {
+        // SAFETY: the caller's duty.
+        self.shared.call("cuMemFreeHost", |cuda| unsafe { cuda.cuMemFreeHost(memory.cast()) })
+    }
+
+    unsafe fn upload(&self, target: u64, source: *const u8, bytes: usize) -> Result<()> {
+        let stream = self.shared.stream.0;
+        // SAFETY: the caller's duty.
+        let copy = |cuda: &LibCuda| unsafe { cuda.cuMemcpyHtoDAsync_v2(target, source.cast(), bytes, stream) };
+        self.shared.call("cuMemcpyHtoDAsync", copy)
+    }
+
+    unsafe fn download(&self, target: *mut u8, source: u64, bytes: usize) -> Result<()> {
+        let stream = self.shared.stream.0;
+        // SAFETY: the caller's duty.
+        let copy = |cuda: &LibCuda| unsafe { cuda.cuMemcpyDtoHAsync_v2(target.cast(), source, bytes, stream) };
+        self.shared.call("cuMemcpyDtoHAsync", copy)
+    }
+
+    fn mark(&self, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
+        match again {
+            Some(event) => self.record_again(event),
+            None => self.record_event(),
+        }
     }
 }
 
@@ -139,24 +199,47 @@ impl Driver for Cuda {
     }
 
     unsafe fn write(&self, address: u64, source: &[u8]) -> Result<()> {
-        let (host, bytes, stream) = (source.as_ptr().cast(), source.len(), self.shared.stream.0);
-        let copy = |cuda: &LibCuda| {
-            // SAFETY: the device's range is the caller's duty, the host's is a slice.
-            unsafe { cuda.cuMemcpyHtoDAsync_v2(address, host, bytes, stream) }
-        };
-        self.shared.call("cuMemcpyHtoDAsync", copy)?;
+        // SAFETY: the caller's duty.
+        if unsafe { self.staging.write(self, address, source)? } == Staged::Yes {
+            return Ok(());
+        }
+        // SAFETY: the device's range is the caller's duty, the host's is a slice.
+        unsafe { self.upload(address, source.as_ptr(), source.len())? };
         // The slice may be gone as soon as this returns.
         self.shared.wait()
     }
 
     unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()> {
-        let (host, bytes, stream) = (target.as_mut_ptr().cast(), target.len(), self.shared.stream.0);
-        let copy = |cuda: &LibCuda| {
+        // SAFETY: the caller's duty.
+        unsafe { self.read_many(&mut [(address, target)]) }
+    }
+
+    unsafe fn read_many(&self, parts: &mut [(u64, &mut [u8])]) -> Result<()> {
+        // SAFETY: the caller's duty.
+        if unsafe { self.staging.read(self, parts)? } == Staged::Yes {
+            return Ok(());
+        }
+        for (address, target) in parts {
             // SAFETY: the device's range is the caller's duty, the host's is a slice, which is waited for below.
-            unsafe { cuda.cuMemcpyDtoHAsync_v2(host, address, bytes, stream) }
-        };
-        self.shared.call("cuMemcpyDtoHAsync", copy)?;
+            unsafe { self.download(target.as_mut_ptr(), *address, target.len())? };
+        }
         self.shared.wait()
+    }
+
+    fn peer(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    unsafe fn copy_from(&self, target: u64, from: &dyn Driver, source: u64, bytes: u64) -> Result<bool> {
+        let Some(other) = from.peer().and_then(|peer| peer.downcast_ref::<Cuda>()) else { return Ok(false) };
+        self.wait_for(other)?;
+        let (to, at, stream) = (self.shared.context.0, other.shared.context.0, self.shared.stream.0);
+        // SAFETY: both ranges are the caller's duty.
+        self.shared.call("cuMemcpyPeerAsync", |cuda| unsafe {
+            cuda.cuMemcpyPeerAsync(target, to, source, at, bytes as usize, stream)
+        })?;
+        other.wait_for(self)?;
+        Ok(true)
     }
 
     unsafe fn copy(&self, target: u64, source: u64, bytes: u64) -> Result<()> {
@@ -215,10 +298,7 @@ impl Driver for Cuda {
     }
 
     fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
-        let mut event = std::ptr::null_mut();
-        // SAFETY: the event goes to a local.
-        self.shared.call("cuEventCreate", |cuda| unsafe { cuda.cuEventCreate(&mut event, cuda::EVENT_DEFAULT) })?;
-        self.record_again(Box::new(CudaEvent { shared: Arc::clone(&self.shared), event: Handle(event) }))
+        self.record_again(self.new_event()?)
     }
 
     fn record_again(&self, event: Box<dyn DriverEvent>) -> Result<Box<dyn DriverEvent>> {

@@ -94,3 +94,102 @@ fn out_of_memory_leaves_the_device_usable_and_memory_is_counted() {
     device.trim_memory().unwrap();
     assert_eq!(device.memory().reserved_bytes, 0);
 }
+
+/// Launches that wait hold memory, and the stream that they wait on is the device's own.
+#[cfg(feature = "noop")]
+#[test]
+fn a_device_goes_although_launches_wait_on_it() {
+    let device = noop(Config::default());
+    let source = Source::new("scale", include_str!("../../tests/kernels/scale.hip"), &[]);
+    let function = match device.module(&source) {
+        Err(error @ Error::NoCompiler { .. }) => {
+            println!("skipped a_device_goes_although_launches_wait_on_it: {error}");
+            return;
+        }
+        module => module.unwrap().function("scale_f32").unwrap(),
+    };
+    let tensor = || Tensor::empty(&device, &[100], DType::F32).unwrap();
+    let (x, y) = (tensor(), tensor());
+    let launch = crate::Launch {
+        label: "scale",
+        grid: [1; 3],
+        block: [256, 1, 1],
+        lds_bytes: 0,
+        args: &[0; 24],
+        outputs: &[y.buffer()],
+        work: crate::profile::Work::default(),
+    };
+    let several = || unreachable!("no second launch joins it");
+    let together = crate::Together { capacity: 4, several: &several };
+    device.stream().launch_together(&function, &launch, &[x.view()], &together).unwrap();
+    assert!(y.is_unique(), "what waits is not counted");
+    let (weak, pool) = (Arc::downgrade(&device.0), Arc::downgrade(&device.pool()));
+    drop((x, y));
+    assert_eq!(pool.upgrade().unwrap().lock().unwrap().stats().live_blocks, 2, "the launch still needs them");
+    drop((device, function));
+    assert!(weak.upgrade().is_none() && pool.upgrade().is_none());
+}
+
+#[cfg(feature = "noop")]
+#[test]
+fn a_device_goes_although_a_graph_is_being_recorded() {
+    let device = noop(Config::default());
+    device.begin_capture().unwrap();
+    let weak = Arc::downgrade(&device.0);
+    drop(device);
+    assert!(weak.upgrade().is_none());
+}
+
+#[cfg(all(feature = "noop", feature = "emulated"))]
+#[test]
+fn copies_between_devices_go_through_the_host_where_drivers_differ() {
+    let open = |name: &str| Device::open(DeviceId::emulated(name).unwrap(), Config::default()).unwrap();
+    let (one, other) = (open("gfx942"), open("gfx1100"));
+    let bytes: Vec<u8> = (0..20_000_u32).map(|n| (n * 7) as u8).collect();
+    let source = Tensor::from_bytes(&one, &[20_000], DType::U8, &bytes).unwrap();
+    let moved = source.to_device(&other).unwrap();
+    assert_eq!(moved.device(), &other);
+    assert!(moved.to_bytes().unwrap() == bytes);
+    // Only what a view shows.
+    let part = source.with_layout(source.layout().slice(0, 100, 300, 1).unwrap()).unwrap();
+    assert_eq!(part.to_device(&other).unwrap().to_bytes().unwrap(), bytes[100..300]);
+    let across = source.with_layout(source.layout().slice(0, 0, 300, 2).unwrap()).unwrap();
+    assert!(across.to_device(&other).unwrap_err().to_string().contains("contiguous"));
+    let empty = Tensor::empty(&one, &[0, 3], DType::F32).unwrap().to_device(&other).unwrap();
+    assert_eq!((empty.shape(), empty.device()), (&[0, 3][..], &other));
+    // A device that runs nothing reads zeros.
+    assert_eq!(
+        Tensor::empty(&noop(Config::default()), &[4], DType::U8).unwrap().to_device(&one).unwrap().to_bytes().unwrap(),
+        [0; 4]
+    );
+    // Reads of tensors of several devices come in their order.
+    let read = Tensor::read_all(&[&part, &moved, &source]).unwrap();
+    assert!(read == [bytes[100..300].to_vec(), bytes.clone(), bytes]);
+    one.begin_capture().unwrap();
+    assert!(matches!(source.to_device(&other), Err(Error::Capture { .. })));
+    assert!(one.end_capture().is_err());
+}
+
+/// What one thread does is not lost in what others do.
+#[cfg(feature = "emulated")]
+#[test]
+fn many_threads_use_one_device() {
+    let device = Device::open(DeviceId::emulated("gfx942").unwrap(), Config::default()).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8_u8 {
+            let device = &device;
+            scope.spawn(move || {
+                for round in 0..50_u8 {
+                    let value = thread.wrapping_mul(31).wrapping_add(round);
+                    let size = 1 + usize::from(round) * 97;
+                    let tensor = Tensor::from_bytes(device, &[size], DType::U8, &vec![value; size]).unwrap();
+                    let copy = Tensor::empty(device, &[size], DType::U8).unwrap();
+                    device.stream().copy(tensor.buffer(), 0, copy.buffer(), 0, size as u64).unwrap();
+                    drop(tensor);
+                    assert_eq!(copy.to_bytes().unwrap(), vec![value; size]);
+                }
+            });
+        }
+    });
+    assert_eq!(device.memory().live_blocks, 0);
+}

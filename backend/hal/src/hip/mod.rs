@@ -25,6 +25,7 @@ use crate::compile::KernelInfo;
 use crate::driver::{
     DeviceInfo, Driver, DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchFailure, RawLaunch, Recording,
 };
+use crate::staging::{Link, Staged, Staging};
 use crate::vendor::VendorGemm;
 use crate::{Error, Result};
 
@@ -45,6 +46,7 @@ pub(crate) struct Hip {
     shared: Arc<Shared>,
     info: DeviceInfo,
     vendor: OnceLock<Result<Box<dyn VendorGemm>, String>>,
+    staging: Staging,
 }
 
 /// What modules and events need of it, too.
@@ -76,7 +78,64 @@ impl Hip {
         let status = unsafe { api.hip().hipStreamCreateWithFlags(&mut stream, hip::STREAM_NON_BLOCKING)? };
         api.check("hipStreamCreateWithFlags", status)?;
         let shared = Arc::new(Shared { api, ordinal, stream: Handle(stream) });
-        Ok(Hip { shared, info, vendor: OnceLock::new() })
+        Ok(Hip { shared, info, vendor: OnceLock::new(), staging: Staging::default() })
+    }
+
+    fn new_event(&self) -> Result<Box<dyn DriverEvent>> {
+        let mut event = std::ptr::null_mut();
+        let create = |hip: &AmdHip64| {
+            // SAFETY: the event goes to a local.
+            unsafe { hip.hipEventCreateWithFlags(&mut event, hip::EVENT_DEFAULT) }
+        };
+        self.shared.call("hipEventCreateWithFlags", create)?;
+        Ok(Box::new(HipEvent { shared: Arc::clone(&self.shared), event: Handle(event) }))
+    }
+
+    /// Lets what comes later on this stream wait for the work so far of another.
+    fn wait_for(&self, other: &Hip) -> Result<()> {
+        let event = other.record_event()?;
+        let own: &HipEvent = event.as_any().downcast_ref().expect("the event was just made");
+        let stream = self.shared.stream.0;
+        // SAFETY: event and stream are alive; HIP keeps what it needs of the event.
+        self.shared.call("hipStreamWaitEvent", |hip| unsafe { hip.hipStreamWaitEvent(stream, own.event.0, 0) })
+    }
+}
+
+impl Drop for Hip {
+    fn drop(&mut self) {
+        let staging = std::mem::take(&mut self.staging);
+        staging.close(self);
+    }
+}
+
+impl Link for Hip {
+    fn pin(&self, bytes: usize) -> Result<*mut u8> {
+        let mut memory = std::ptr::null_mut();
+        // SAFETY: the address goes to a local.
+        self.shared.call("hipHostMalloc", |hip| unsafe { hip.hipHostMalloc(&mut memory, bytes, 0) })?;
+        Ok(memory.cast())
+    }
+
+    unsafe fn unpin(&self, memory: *mut u8) -> Result<()> {
+        // SAFETY: the caller's duty.
+        self.shared.call("hipHostFree", |hip| unsafe { hip.hipHostFree(memory.cast()) })
+    }
+
+    unsafe fn upload(&self, target: u64, source: *const u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's duty.
+        unsafe { self.shared.copy(target, source.expose_provenance() as u64, bytes as u64, hip::HOST_TO_DEVICE) }
+    }
+
+    unsafe fn download(&self, target: *mut u8, source: u64, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's duty.
+        unsafe { self.shared.copy(target.expose_provenance() as u64, source, bytes as u64, hip::DEVICE_TO_HOST) }
+    }
+
+    fn mark(&self, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
+        match again {
+            Some(event) => self.record_again(event),
+            None => self.record_event(),
+        }
     }
 }
 
@@ -143,6 +202,10 @@ impl Driver for Hip {
     }
 
     unsafe fn write(&self, address: u64, source: &[u8]) -> Result<()> {
+        // SAFETY: the caller's duty.
+        if unsafe { self.staging.write(self, address, source)? } == Staged::Yes {
+            return Ok(());
+        }
         let host = source.as_ptr().expose_provenance() as u64;
         // SAFETY: the device's range is the caller's duty, the host's is a slice.
         unsafe { self.shared.copy(address, host, source.len() as u64, hip::HOST_TO_DEVICE)? };
@@ -151,10 +214,38 @@ impl Driver for Hip {
     }
 
     unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()> {
-        let host = target.as_mut_ptr().expose_provenance() as u64;
-        // SAFETY: the device's range is the caller's duty, the host's is a slice, which is waited for below.
-        unsafe { self.shared.copy(host, address, target.len() as u64, hip::DEVICE_TO_HOST)? };
+        // SAFETY: the caller's duty.
+        unsafe { self.read_many(&mut [(address, target)]) }
+    }
+
+    unsafe fn read_many(&self, parts: &mut [(u64, &mut [u8])]) -> Result<()> {
+        // SAFETY: the caller's duty.
+        if unsafe { self.staging.read(self, parts)? } == Staged::Yes {
+            return Ok(());
+        }
+        for (address, target) in parts {
+            let host = target.as_mut_ptr().expose_provenance() as u64;
+            // SAFETY: the device's range is the caller's duty, the host's is a slice, which is waited for below.
+            unsafe { self.shared.copy(host, *address, target.len() as u64, hip::DEVICE_TO_HOST)? };
+        }
         self.shared.wait()
+    }
+
+    fn peer(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    unsafe fn copy_from(&self, target: u64, from: &dyn Driver, source: u64, bytes: u64) -> Result<bool> {
+        let Some(other) = from.peer().and_then(|peer| peer.downcast_ref::<Hip>()) else { return Ok(false) };
+        self.wait_for(other)?;
+        let (to, at) = (c_int::from(self.shared.ordinal), c_int::from(other.shared.ordinal));
+        let stream = self.shared.stream.0;
+        // SAFETY: both ranges are the caller's duty.
+        self.shared.call("hipMemcpyPeerAsync", |hip| unsafe {
+            hip.hipMemcpyPeerAsync(target, to, source, at, bytes as usize, stream)
+        })?;
+        other.wait_for(self)?;
+        Ok(true)
     }
 
     unsafe fn copy(&self, target: u64, source: u64, bytes: u64) -> Result<()> {
@@ -212,13 +303,7 @@ impl Driver for Hip {
     }
 
     fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
-        let mut event = std::ptr::null_mut();
-        let create = |hip: &AmdHip64| {
-            // SAFETY: the event goes to a local.
-            unsafe { hip.hipEventCreateWithFlags(&mut event, hip::EVENT_DEFAULT) }
-        };
-        self.shared.call("hipEventCreateWithFlags", create)?;
-        self.record_again(Box::new(HipEvent { shared: Arc::clone(&self.shared), event: Handle(event) }))
+        self.record_again(self.new_event()?)
     }
 
     fn record_again(&self, event: Box<dyn DriverEvent>) -> Result<Box<dyn DriverEvent>> {

@@ -59,6 +59,11 @@ fn without_a_device_the_answer_says_so_and_why() {
 
 /// The driver over `tests/fake/amdhip64.rs`, each time a library of its own; without `rustc` the test says so.
 pub(super) fn fake_or_skip(test: &str) -> Option<(tempfile::TempDir, Hip)> {
+    let (folder, api) = fake_api_or_skip(test)?;
+    Some((folder, Hip::with_api(api, 0).unwrap()))
+}
+
+fn fake_api_or_skip(test: &str) -> Option<(tempfile::TempDir, &'static Api)> {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("libamdhip64.so.5");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake/amdhip64.rs");
@@ -73,8 +78,102 @@ pub(super) fn fake_or_skip(test: &str) -> Option<(tempfile::TempDir, Hip)> {
     }
     let library = sys::Library::open("libamdhip64", &[library]).unwrap();
     // Never closed, as the real one.
-    let api: &'static Api = Box::leak(Box::new(Api::new(library).unwrap()));
-    Some((folder, Hip::with_api(api, 0).unwrap()))
+    Some((folder, Box::leak(Box::new(Api::new(library).unwrap()))))
+}
+
+sys::table! {
+    /// What the library under test tells of itself.
+    Fake {
+        /// How often something happened.
+        fn hipFakeCount(which: c_int) -> c_int;
+    }
+}
+
+const STREAM_WAITS: c_int = 0;
+const EVENT_WAITS: c_int = 1;
+const PINNED: c_int = 2;
+const PEER_COPIES: c_int = 3;
+
+fn counts(folder: &tempfile::TempDir) -> impl Fn(c_int) -> c_int + use<> {
+    let table = Fake::new(sys::Library::open("fake", &[folder.path().join("libamdhip64.so.5")]).unwrap());
+    // SAFETY: the library was written with it.
+    move |which| unsafe { table.hipFakeCount(which) }.unwrap()
+}
+
+fn open(api: &'static Api, ordinal: u16) -> Device {
+    let hip = Hip::with_api(api, ordinal).unwrap();
+    let id = DeviceId::new(DriverKind::Hip, hip.info().arch, ordinal);
+    Device::with_driver(id, crate::Config::default(), Arc::new(hip))
+}
+
+/// Bytes without a short period.
+fn pattern(length: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+#[test]
+fn copies_of_any_size_go_through_pinned_memory_and_wait_as_little_as_they_can() {
+    let test = "copies_of_any_size_go_through_pinned_memory_and_wait_as_little_as_they_can";
+    let Some((folder, api)) = fake_api_or_skip(test) else { return };
+    let (count, device) = (counts(&folder), open(api, 0));
+    let sizes = [1, 100, 4096, 5 << 20, 63, 40 << 20, 7];
+    let written: Vec<Vec<u8>> = (0..).zip(sizes).map(|(seed, size)| pattern(size, seed)).collect();
+    let up = |bytes: &Vec<u8>| crate::Tensor::from_bytes(&device, &[bytes.len()], crate::DType::U8, bytes).unwrap();
+    let tensors: Vec<crate::Tensor> = written.iter().map(up).collect();
+    assert_eq!((count(STREAM_WAITS), count(PINNED)), (0, 1));
+    // 45 MiB went up: whoever wraps around 16 MiB waits for the oldest 4.
+    assert!((1..=9).contains(&count(EVENT_WAITS)), "{}", count(EVENT_WAITS));
+    let read = crate::Tensor::read_all(&tensors.iter().collect::<Vec<_>>()).unwrap();
+    assert!(read == written, "what was read is what was written");
+    assert_eq!(count(STREAM_WAITS), 0);
+
+    // However many are small, one wait.
+    let before = count(EVENT_WAITS);
+    let small: Vec<Vec<u8>> = (0..200).map(|seed| pattern(1000 + seed, seed as u32)).collect();
+    let tensors: Vec<crate::Tensor> = small.iter().map(up).collect();
+    assert_eq!(count(EVENT_WAITS), before);
+    assert!(crate::Tensor::read_all(&tensors.iter().collect::<Vec<_>>()).unwrap() == small);
+    assert_eq!(count(EVENT_WAITS), before + 1);
+}
+
+#[test]
+fn pinned_memory_is_given_back_with_the_device() {
+    let Some((folder, api)) = fake_api_or_skip("pinned_memory_is_given_back_with_the_device") else { return };
+    let (count, device) = (counts(&folder), open(api, 0));
+    let tensor = crate::Tensor::from_bytes(&device, &[3], crate::DType::U8, &[1, 2, 3]).unwrap();
+    assert_eq!(tensor.to_bytes().unwrap(), [1, 2, 3]);
+    assert_eq!(count(PINNED), 1);
+    drop((device, tensor));
+    assert_eq!(count(PINNED), 0);
+}
+
+#[test]
+fn a_copy_between_devices_keeps_both_in_order() {
+    let Some((folder, api)) = fake_api_or_skip("a_copy_between_devices_keeps_both_in_order") else { return };
+    let (count, here, there) = (counts(&folder), open(api, 0), open(api, 1));
+    let bytes = pattern(5000, 3);
+    let source = crate::Tensor::from_bytes(&here, &[5000], crate::DType::U8, &bytes).unwrap();
+    let moved = source.to_device(&there).unwrap();
+    assert_eq!((moved.device(), moved.to_device(&there).unwrap().buffer().same(moved.buffer())), (&there, true));
+    // What comes later on the first device does not reach what was copied.
+    here.stream().fill(source.buffer(), 0, 0, 5000).unwrap();
+    assert_eq!(count(PEER_COPIES), 1);
+    here.sync().unwrap();
+    assert!(moved.to_bytes().unwrap() == bytes);
+    assert_eq!(source.to_bytes().unwrap(), [0; 5000]);
+    // And back, from the middle to the middle.
+    let stream = here.stream();
+    stream.copy_from_device(moved.buffer(), 100, source.buffer(), 1000, 50).unwrap();
+    assert_eq!(source.to_bytes().unwrap()[999..1051], [&[0], &bytes[100..150], &[0]].concat());
+    let error = stream.copy_from_device(moved.buffer(), 4990, source.buffer(), 0, 11).unwrap_err().to_string();
+    assert!(error.contains("source"), "{error}");
+    let error = stream.copy_from_device(moved.buffer(), 0, source.buffer(), 4999, 2).unwrap_err().to_string();
+    assert!(error.contains("target"), "{error}");
 }
 
 const SCALE: &str = include_str!("../../tests/kernels/scale.hip");

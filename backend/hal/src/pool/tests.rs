@@ -122,6 +122,14 @@ fn check(pool: &Pool, books: &Books, live: &[Block]) {
     assert_eq!(stats.live_bytes, live.iter().map(|block| block.requested_bytes).sum::<u64>());
     assert_eq!(stats.reserved_bytes, books.taken_bytes());
     assert!(stats.peak_bytes >= stats.live_bytes);
+    assert_eq!(stats.live_blocks, live.len() as u64);
+    assert_eq!(stats.padding_bytes, marks.values().map(|(block, requested)| block - requested).sum::<u64>());
+    let segments = books.segments.lock().unwrap();
+    for carved in pool.segments() {
+        let count = segments.values().filter(|&&bytes| bytes == carved.segment_bytes).count() as u64;
+        assert_eq!(carved.segments, count, "of {} bytes", carved.segment_bytes);
+        assert!(carved.peak_segments >= count);
+    }
     let covered: u64 = pool.nodes.iter().map(|node| node.bytes).sum();
     assert_eq!(covered, stats.reserved_bytes);
     for node in pool.nodes.iter().filter(|node| node.bytes > 0 && node.after != NIL) {
@@ -185,8 +193,56 @@ fn a_block_that_comes_back_is_handed_out_again() {
     assert_eq!(again.address(), address);
     assert_eq!(
         pool.stats(),
-        MemoryStats { live_bytes: 900, reserved_bytes: SMALL_SEGMENT_BYTES, peak_bytes: 1000, blocks: 2 }
+        MemoryStats {
+            live_bytes: 900,
+            reserved_bytes: SMALL_SEGMENT_BYTES,
+            peak_bytes: 1000,
+            blocks: 2,
+            live_blocks: 1,
+            padding_bytes: 124
+        }
     );
+}
+
+#[test]
+fn what_stays_has_segments_of_its_own() {
+    let books = Books::new(256 << 20);
+    let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
+    let passing: Vec<Block> = (0..4).map(|_| pool.allocate(400 << 10).unwrap().unwrap()).collect();
+    pool.set_persistent(true);
+    let weights: Vec<Block> = (0..4).map(|_| pool.allocate(300 << 10).unwrap().unwrap()).collect();
+    // Another thread's requests are not meant.
+    let other = std::thread::scope(|scope| scope.spawn(|| pool.allocate(100 << 10).unwrap().unwrap()).join().unwrap());
+    pool.set_persistent(false);
+    pool.set_all_persistent(true);
+    let threads = std::thread::scope(|scope| scope.spawn(|| pool.allocate(200).unwrap().unwrap()).join().unwrap());
+    pool.set_all_persistent(false);
+    let segment = |block: &Block| {
+        let segments = books.segments.lock().unwrap();
+        *segments.range(..=block.address()).next_back().expect("a block lies in a segment").0
+    };
+    let own = segment(&weights[0]);
+    assert!(weights.iter().chain([&threads]).all(|block| segment(block) == own));
+    assert!(passing.iter().chain([&other]).all(|block| segment(block) != own));
+    assert_eq!(pool.segments()[0].segments, 2);
+    // What came and went leaves nothing behind.
+    passing.into_iter().chain([other]).for_each(|block| pool.free(block));
+    pool.trim().unwrap();
+    assert_eq!(pool.stats().reserved_bytes, SMALL_SEGMENT_BYTES);
+    assert_eq!((pool.segments()[0].segments, pool.segments()[0].peak_segments), (1, 2));
+    weights.into_iter().chain([threads]).for_each(|block| pool.free(block));
+    pool.trim().unwrap();
+    assert_eq!(books.taken_bytes(), 0);
+}
+
+#[test]
+fn without_room_either_kind_is_served_from_the_other_s_segments() {
+    let books = Books::new(SMALL_SEGMENT_BYTES);
+    let mut pool = Pool::new(Arc::clone(&books) as Arc<dyn Driver>, u64::MAX);
+    let passing = pool.allocate(1000).unwrap().unwrap();
+    pool.set_persistent(true);
+    let weight = pool.allocate(1000).unwrap().unwrap();
+    check(&pool, &books, &[passing, weight]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What a stream does while it records, and how recorded work is done again. The graph itself is in `graph.rs`.
 
+use std::sync::Arc;
+
 use super::Stream;
 use crate::driver::{DriverGraph, LaunchFailure, Recording};
 use crate::graph::{Capture, Step};
@@ -7,7 +9,7 @@ use crate::log::{Level, report};
 use crate::{Buffer, Error, Result};
 
 impl Stream {
-    pub(crate) fn begin_capture(&self, replay: Buffer, log: Level) -> Result<()> {
+    pub(crate) fn begin_capture(&self, replay: &Buffer, log: Level) -> Result<()> {
         let mut state = self.lock();
         if state.capture.is_some() {
             return Err(Error::Capture { what: "another graph".to_owned() });
@@ -20,6 +22,7 @@ impl Stream {
                 false
             }
         };
+        let replay = Arc::clone(replay.memory());
         state.capture = Some(Capture { steps: Vec::new(), native, failed: None, replay, draws: false });
         Ok(())
     }
@@ -44,7 +47,7 @@ impl Stream {
         let mut state = self.lock();
         let capture = state.capture.as_mut()?;
         capture.draws = true;
-        Some(capture.replay.device_address())
+        Some(capture.replay.address())
     }
 
     pub(super) fn count_launch(&self) {

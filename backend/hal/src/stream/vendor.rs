@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Stream, poison};
+use super::Stream;
 use crate::graph::Step;
 use crate::vendor::{Plan, VendorLaunch};
 use crate::{Error, Result};
@@ -30,7 +30,7 @@ impl Stream {
         self.count_launch();
         state.ring.record_vendor(launch.label, plan.library(), addresses);
         if let Some(fault) = &state.pending {
-            poison(&[launch.output], fault);
+            launch.output.set_poison(Some(Arc::clone(fault)));
             return Ok(());
         }
         if let Some(capture) = &mut state.capture {
@@ -48,13 +48,13 @@ impl Stream {
         }
         if let Err(error) = outcome {
             let fault = Arc::new(state.ring.fault(error.to_string()));
-            poison(&[launch.output], &fault);
+            launch.output.set_poison(Some(Arc::clone(&fault)));
             return Err(error);
         }
         if self.sync {
             self.driver.synchronize().map_err(|error| {
                 let fault = Arc::new(state.ring.fault(error.to_string()));
-                poison(&[launch.output], &fault);
+                launch.output.set_poison(Some(Arc::clone(&fault)));
                 Error::Fault(fault)
             })?;
         }

@@ -1,13 +1,18 @@
-//! A libamdhip64 of HIP 5.2 with one device, whose memory is the host's and whose only kernel is `scale_f32` of
+//! A libamdhip64 of HIP 5.2 with two devices, whose memory is the host's and whose only kernel is `scale_f32` of
 //! `kernels/scale.hip`, written out here. For testing what the driver passes to the library, where there is no GPU.
+//!
+//! Nothing on a stream is done before somebody waits for it, and then no more than that: what is used again too early shows.
 //!
 //! Compiled by `rustc` alone, as a shared library, by the tests in `src/hip/tests.rs`. Written from AMD's API reference.
 #![crate_type = "cdylib"]
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 use std::alloc::{Layout, alloc};
+use std::cell::Cell;
+use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 const INVALID: c_int = 1;
 const OUT_OF_MEMORY: c_int = 2;
@@ -17,8 +22,89 @@ const MEMORY_BYTES: usize = 64 << 20;
 const STREAM: usize = 0x5712;
 const SCALE: usize = 1;
 const OTHER: usize = 2;
+const DEVICES: usize = 2;
 
 static FAULTED: AtomicBool = AtomicBool::new(false);
+static STATE: Mutex<State> = Mutex::new(State { queues: [const { Queue { steps: VecDeque::new(), done: 0 } }; DEVICES], events: Vec::new() });
+/// Waits for a stream, waits for an event that was not reached, pinned ranges, copies between devices.
+static COUNTS: [AtomicI64; 4] = [const { AtomicI64::new(0) }; 4];
+
+thread_local! {
+    static DEVICE: Cell<usize> = const { Cell::new(0) };
+}
+
+struct State {
+    queues: [Queue; DEVICES],
+    /// For each event the device and how much of its stream comes before.
+    events: Vec<(usize, u64)>,
+}
+
+/// What is on a device's stream and was not done, and how much was.
+struct Queue {
+    steps: VecDeque<Step>,
+    done: u64,
+}
+
+enum Step {
+    Copy { target: usize, source: usize, bytes: usize },
+    Set { target: usize, value: u8, bytes: usize },
+    Scale { args: ScaleArgs, threads: u32 },
+    /// For another device's stream.
+    Wait { device: usize, until: u64 },
+}
+
+// SAFETY: the addresses are numbers to everybody but the steps.
+unsafe impl Send for Step {}
+
+impl State {
+    fn put(&mut self, device: usize, step: Step) -> c_int {
+        self.queues[device].steps.push_back(step);
+        0
+    }
+
+    fn end(&self, device: usize) -> u64 {
+        let queue = &self.queues[device];
+        queue.done + queue.steps.len() as u64
+    }
+
+    fn run(&mut self, device: usize, until: u64) {
+        while self.queues[device].done < until {
+            let step = self.queues[device].steps.pop_front().expect("what is waited for was put there");
+            self.queues[device].done += 1;
+            match step {
+                // SAFETY: what the driver under test passes is good; that is what is tested.
+                Step::Copy { target, source, bytes } => unsafe {
+                    let (target, source) = (target as *mut u8, source as *const u8);
+                    source.copy_to(target, bytes);
+                },
+                // SAFETY: as above.
+                Step::Set { target, value, bytes } => unsafe { (target as *mut u8).write_bytes(value, bytes) },
+                Step::Scale { args, threads } => {
+                    for i in 0..threads.min(args.count) as usize {
+                        // SAFETY: as above.
+                        unsafe { *args.y.add(i) = *args.x.add(i) * args.factor };
+                    }
+                }
+                Step::Wait { device, until } => self.run(device, until),
+            }
+        }
+    }
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap()
+}
+
+/// The device of a stream.
+fn device_of(stream: usize) -> Option<usize> {
+    stream.checked_sub(STREAM).filter(|&device| device < DEVICES)
+}
+
+/// How often something happened: see [`COUNTS`].
+#[unsafe(no_mangle)]
+pub extern "C" fn hipFakeCount(which: c_int) -> c_int {
+    COUNTS[which as usize].load(Ordering::Relaxed) as c_int
+}
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -62,13 +148,17 @@ pub extern "C" fn hipGetErrorString(status: c_int) -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> c_int {
     // SAFETY: see above.
-    unsafe { *count = 1 };
+    unsafe { *count = DEVICES as c_int };
     0
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipSetDevice(device: c_int) -> c_int {
-    if device == 0 { 0 } else { INVALID_DEVICE }
+    let known = usize::try_from(device).ok().filter(|&device| device < DEVICES);
+    known.map_or(INVALID_DEVICE, |device| {
+        DEVICE.set(device);
+        0
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -140,65 +230,119 @@ pub unsafe extern "C" fn hipMemcpyAsync(
     kind: c_int,
     stream: usize,
 ) -> c_int {
-    if stream != STREAM || !(1..=3).contains(&kind) {
+    match device_of(stream) {
+        Some(device) if (1..=3).contains(&kind) => {
+            state().put(device, Step::Copy { target: target as usize, source: source as usize, bytes })
+        }
+        _ => INVALID,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipMemcpyPeerAsync(
+    target: *mut u8,
+    target_device: c_int,
+    source: *const u8,
+    source_device: c_int,
+    bytes: usize,
+    stream: usize,
+) -> c_int {
+    COUNTS[3].fetch_add(1, Ordering::Relaxed);
+    if target_device == source_device || device_of(stream) != usize::try_from(target_device).ok() {
         return INVALID;
     }
-    // SAFETY: see above.
-    unsafe { source.copy_to(target, bytes) };
+    state().put(target_device as usize, Step::Copy { target: target as usize, source: source as usize, bytes })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipHostMalloc(memory: *mut *mut u8, bytes: usize, flags: c_uint) -> c_int {
+    COUNTS[2].fetch_add(1, Ordering::Relaxed);
+    // SAFETY: see above. It is given back when the process ends, so that what comes too late still shows.
+    unsafe { *memory = alloc(Layout::from_size_align(bytes, 4096).unwrap()) };
+    status(flags == 0)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn hipHostFree(_memory: *mut u8) -> c_int {
+    COUNTS[2].fetch_sub(1, Ordering::Relaxed);
     0
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipMemsetAsync(target: *mut u8, value: c_int, bytes: usize, stream: usize) -> c_int {
-    // SAFETY: see above.
-    unsafe { target.write_bytes(value as u8, bytes) };
-    status(stream == STREAM)
+    device_of(stream)
+        .map_or(INVALID, |device| state().put(device, Step::Set { target: target as usize, value: value as u8, bytes }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipStreamCreateWithFlags(stream: *mut usize, flags: c_uint) -> c_int {
     // SAFETY: see above.
-    unsafe { *stream = STREAM };
+    unsafe { *stream = STREAM + DEVICE.get() };
     status(flags == 1)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipStreamSynchronize(stream: usize) -> c_int {
-    if FAULTED.load(Ordering::Relaxed) { ILLEGAL_ADDRESS } else { status(stream == STREAM) }
+    COUNTS[0].fetch_add(1, Ordering::Relaxed);
+    let Some(device) = device_of(stream) else { return INVALID };
+    let mut state = state();
+    let end = state.end(device);
+    state.run(device, end);
+    if FAULTED.load(Ordering::Relaxed) { ILLEGAL_ADDRESS } else { 0 }
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipStreamDestroy(stream: usize) -> c_int {
-    status(stream == STREAM)
+    status(device_of(stream).is_some())
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipEventCreateWithFlags(event: *mut usize, flags: c_uint) -> c_int {
+    let mut state = state();
+    state.events.push((0, 0));
     // SAFETY: see above.
-    unsafe { *event = 7 };
+    unsafe { *event = state.events.len() };
     status(flags == 0)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipEventRecord(event: usize, stream: usize) -> c_int {
-    status(event == 7 && stream == STREAM)
+    let Some(device) = device_of(stream) else { return INVALID };
+    let mut state = state();
+    state.events[event - 1] = (device, state.end(device));
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn hipStreamWaitEvent(stream: usize, event: usize, flags: c_uint) -> c_int {
+    let Some(own) = device_of(stream) else { return INVALID };
+    let mut state = state();
+    let (device, until) = state.events[event - 1];
+    state.put(own, Step::Wait { device, until });
+    status(flags == 0)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipEventSynchronize(event: usize) -> c_int {
-    status(event == 7)
+    let mut state = state();
+    let (device, until) = state.events[event - 1];
+    if state.queues[device].done < until {
+        COUNTS[1].fetch_add(1, Ordering::Relaxed);
+    }
+    state.run(device, until);
+    if FAULTED.load(Ordering::Relaxed) { ILLEGAL_ADDRESS } else { 0 }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipEventElapsedTime(milliseconds: *mut f32, start: usize, stop: usize) -> c_int {
     // SAFETY: see above.
     unsafe { *milliseconds = 1.5 };
-    status(start == 7 && stop == 7)
+    status(start > 0 && stop > 0)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipEventDestroy(event: usize) -> c_int {
-    status(event == 7)
+    status(event > 0)
 }
 
 #[unsafe(no_mangle)]
@@ -242,7 +386,8 @@ pub unsafe extern "C" fn hipModuleLaunchKernel(
     // SAFETY: see above.
     let whole = unsafe { *args_bytes } == size_of::<ScaleArgs>();
     let one_axis = grid_y * grid_z * block_y * block_z == 1 && lds_bytes == 0;
-    if stream != STREAM || !parameters.is_null() || (pointer, size, end) != (1, 2, 3) || !whole || !one_axis {
+    let Some(device) = device_of(stream) else { return INVALID };
+    if !parameters.is_null() || (pointer, size, end) != (1, 2, 3) || !whole || !one_axis {
         return INVALID;
     }
     if function != SCALE {
@@ -251,9 +396,5 @@ pub unsafe extern "C" fn hipModuleLaunchKernel(
     }
     // SAFETY: see above. The driver's bytes need not be aligned.
     let args = unsafe { std::ptr::with_exposed_provenance::<ScaleArgs>(args).read_unaligned() };
-    for i in 0..(grid_x * block_x).min(args.count) as usize {
-        // SAFETY: see above.
-        unsafe { *args.y.add(i) = *args.x.add(i) * args.factor };
-    }
-    0
+    state().put(device, Step::Scale { args, threads: grid_x * block_x })
 }

@@ -19,24 +19,35 @@ fn outer_axis(layout: &CodeLayout, rank: usize) -> Option<usize> {
 }
 
 pub(super) fn into_data(q: &RocmQTensor) -> Result<TensorData> {
+    let parts = stored(q)?;
+    Ok(assembled(q, Tensor::read_all(&parts.iter().collect::<Vec<_>>())?))
+}
+
+/// What is read for a tensor's data: words, scales, and the global scale where there is one.
+pub(crate) fn stored(q: &RocmQTensor) -> Result<Vec<Tensor>> {
     let last = q.rank().saturating_sub(1);
     let outer = outer_axis(&q.code_layout(), q.rank());
-    let stored = |tensor: &RocmTensor, swap: bool| -> Result<Vec<u8>> {
+    let stored = |tensor: &RocmTensor, swap: bool| {
         let tensor = tensor.as_inner();
         let swapped = outer.filter(|_| swap).map(|axis| view::swap(tensor, axis, last)).transpose()?;
-        Ok(memory::contiguous(swapped.as_ref().unwrap_or(tensor))?.to_bytes()?)
+        memory::contiguous(swapped.as_ref().unwrap_or(tensor))
     };
-    let words = stored(&q.words, true)?;
+    let blocked = q.scheme.block_size().is_some();
+    let global = q.global.iter().map(|global| (global, false));
+    [(&q.words, true), (&q.scales, blocked)].into_iter().chain(global).map(|(part, swap)| stored(part, swap)).collect()
+}
+
+/// The data of what [`stored`] gave.
+pub(crate) fn assembled(q: &RocmQTensor, parts: impl IntoIterator<Item = Vec<u8>>) -> TensorData {
+    let mut parts = parts.into_iter();
+    let words = parts.next().unwrap_or_default();
     // Burn reads words of u32 in place, so they must start where a u32 may.
     let mut bytes = match scheme::word(&q.scheme) {
         DType::U32 => Bytes::from_elems(bytemuck::pod_collect_to_vec::<u8, u32>(&words)),
         _ => Bytes::from_bytes_vec(words),
     };
-    bytes.extend_from_byte_slice_aligned(&stored(&q.scales, q.scheme.block_size().is_some())?, QPARAM_ALIGN);
-    if let Some(global) = &q.global {
-        bytes.extend_from_byte_slice_aligned(&stored(global, false)?, QPARAM_ALIGN);
-    }
-    Ok(TensorData::from_bytes(bytes, q.shape(), BurnDType::QFloat(q.scheme)))
+    parts.for_each(|part| bytes.extend_from_byte_slice_aligned(&part, QPARAM_ALIGN));
+    TensorData::from_bytes(bytes, q.shape(), BurnDType::QFloat(q.scheme))
 }
 
 pub(super) fn from_data(data: TensorData, device: &RocmDevice) -> Result<RocmQTensor> {

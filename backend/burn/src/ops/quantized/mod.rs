@@ -20,6 +20,7 @@ use super::{float_dtype, memory};
 use crate::error::{OrPanic, execution};
 use crate::{Rocm, RocmDevice, RocmQTensor, RocmTensor};
 
+pub(crate) use data::{assembled, stored};
 pub(crate) use scheme::refusal;
 
 /// The tensor in the shape that Burn believes it has: reshapes may have been left out on the way here.

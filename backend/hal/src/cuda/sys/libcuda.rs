@@ -93,6 +93,17 @@ super::table! {
         fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> Status;
         /// Gives device memory back; waits for the device.
         fn cuMemFree_v2(address: u64) -> Status;
+        /// Host memory that is not paged out; `flags` is 0.
+        fn cuMemHostAlloc(memory: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status;
+        /// Gives it back.
+        fn cuMemFreeHost(memory: *mut c_void) -> Status;
+        /// A copy in a stream's order between two contexts.
+        fn cuMemcpyPeerAsync(
+            target: u64, target_context: ContextHandle, source: u64, source_context: ContextHandle, bytes: usize,
+            stream: StreamHandle
+        ) -> Status;
+        /// Lets a stream wait for an event, of whatever device; `flags` is 0.
+        fn cuStreamWaitEvent(stream: StreamHandle, event: EventHandle, flags: c_uint) -> Status;
         /// A copy in a stream's order, from host memory.
         fn cuMemcpyHtoDAsync_v2(target: u64, source: *const c_void, bytes: usize, stream: StreamHandle) -> Status;
         /// A copy in a stream's order, to host memory.

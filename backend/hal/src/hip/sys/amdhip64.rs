@@ -82,6 +82,16 @@ super::table! {
         fn hipMalloc(address: *mut u64, bytes: usize) -> Status;
         /// Gives device memory back; waits for the device.
         fn hipFree(address: u64) -> Status;
+        /// Host memory that is not paged out; `flags` 0 is as the device's own.
+        fn hipHostMalloc(memory: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status;
+        /// Gives it back.
+        fn hipHostFree(memory: *mut c_void) -> Status;
+        /// A copy in a stream's order between two devices.
+        fn hipMemcpyPeerAsync(
+            target: u64, target_device: DeviceHandle, source: u64, source_device: DeviceHandle, bytes: usize, stream: StreamHandle
+        ) -> Status;
+        /// Lets a stream wait for an event, of whatever device; `flags` is 0.
+        fn hipStreamWaitEvent(stream: StreamHandle, event: EventHandle, flags: c_uint) -> Status;
         /// A copy in a stream's order. Addresses of either side.
         fn hipMemcpyAsync(target: u64, source: u64, bytes: usize, kind: c_int, stream: StreamHandle) -> Status;
         /// Sets bytes in a stream's order.

@@ -53,6 +53,8 @@ fn check_product(hip: &Hip, library: &dyn VendorGemm, along_k: [bool; 2]) {
         address
     };
     let (a_at, b_at, c_at) = (put(&bytes(&a_data)), put(&bytes(&b_data)), put(&[0xff; BATCHES * M * N * 4]));
+    // The fake libraries multiply at once, the fake HIP copies when it is waited for.
+    hip.synchronize().unwrap();
     let workspace = hip.allocate(plan.workspace_bytes().max(1)).unwrap();
     // SAFETY: 100 elements hold either operand, and C has its own.
     unsafe { plan.launch(a_at, b_at, c_at, workspace) }.unwrap();
