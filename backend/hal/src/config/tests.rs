@@ -27,6 +27,7 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_CACHE_MB", "17", base().with_cache_mb(17)),
         ("ROCFIRE_FUSION", "0", base().with_fusion(false)),
         ("ROCFIRE_MATRIX", "0", base().with_matrix(false)),
+        ("ROCFIRE_VENDOR", "0", base().with_vendor(false)),
         ("ROCFIRE_PRECISION", "bf16", base().with_precision(Precision::Bf16)),
         ("ROCFIRE_SYNC", "1", base().with_sync(true)),
         ("ROCFIRE_DETERMINISTIC", "1", base().with_deterministic(true)),
