@@ -126,6 +126,12 @@ impl Card {
         self.call(&function, config, args)
     }
 
+    /// The same with the kernel compiled alone, as for Candle.
+    pub fn run_alone(&self, module: &Module, kernel: &str, config: LaunchConfig, args: &[Arg]) -> Vec<Data> {
+        let module = self.stream.context().load_module(Ptx::from(module.ptx())).unwrap();
+        self.call(&module.load_function(kernel).unwrap(), config, args)
+    }
+
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use candle_kernels::{ALL_IDS, CONV, Id};
+use candle_kernels::{ALL_IDS, CONV, Id, REDUCE};
+
+use crate::harness::{Arg, Card, Data, on_each_card, rows};
 
 /// Candle 0.11.1 can launch 662 kernels by name, twelve of which stand in branches that it never takes.
 const REACHABLE: usize = 650;
@@ -41,4 +43,25 @@ fn direct_convolutions_that_candle_never_reaches_are_no_kernels() {
             assert!(CONV.ptx().kernel(&format!("conv{axes}d_{dtype}")).is_none());
         }
     }
+}
+
+#[test]
+fn a_kernel_compiled_alone_gives_the_bits_of_one_compiled_with_its_family() {
+    on_each_card(|card| {
+        let x: Vec<f64> = (0..600).map(|at| f64::from(at % 37) * 0.25 - 3.0).collect();
+        let args = [
+            Arg::Size(600),
+            Arg::Size(300),
+            Arg::Size(2),
+            Arg::Info(vec![2, 300, 300, 1]),
+            Arg::In(Data::new("bf16", &x)),
+            Arg::Out(Data::unwritten("bf16", 2)),
+        ];
+        let run = |alone: bool| {
+            let config = rows(2, (512, 1, 1));
+            let run = if alone { Card::run_alone } else { Card::run };
+            run(card, &REDUCE, "fast_sum_bf16", config, &args)
+        };
+        assert_eq!(run(true), run(false), "on {}", card.name);
+    });
 }
