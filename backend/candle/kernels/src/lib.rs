@@ -7,7 +7,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `names.txt`, [`table`] | every name, and what is made of it |
+//! | `names.txt`, `table.rs` | every name, and what is made of it |
 //! | `family/` | templates by name: defines, arguments, geometry |
 //! | `device/*.hip` | the templates; `info.h` for the vector of extents and strides that Candle sends |
 //! | [`ffi`] | the launchers that Candle calls as C functions |
