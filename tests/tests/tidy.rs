@@ -31,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("char-transformer", &["burn-tch", "rocfire-burn"]),
     ("compare", &["char-transformer", "rocfire-burn", "models"]),
     ("models", &["burn-tch", "rocfire-burn"]),
+    ("quantised", &["burn-tch", "rocfire-burn"]),
     (
         "rocfire",
         &["char-transformer", "rocfire-arch", "rocfire-burn", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"],
