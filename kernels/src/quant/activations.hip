@@ -8,14 +8,14 @@
 // Grid   : peaks (parts, 1, 1), each takes every parts-th stretch of 256 lanes; scale (1, 1, 1)
 //          groups (ceil(rows * lanes / 256), 1, 1)       a lane holds ACT_RUNS runs of 8 columns, ACT_LANES lanes share a group
 //          tiles (ceil(cols / tile), ceil(rows / ACT_ROWS), 1)     one workgroup per tile
-// Block  : (256, 1, 1)
+// Block  : (256, 1, 1), tiles (ACT_THREADS, 1, 1)
 // LDS    : all but groups: 256 / ARCH_WAVE_SIZE floats
 // Needs  : rows * lanes < 2^31; whole: cols a multiple of 8, rows of x aligned to 16 bytes; ACT_LANES a power of two, at most a
-//          wave; a tile is at most 256 * ACT_RUNS runs                                           checked by the launcher
+//          wave; a tile is at most ACT_THREADS * ACT_RUNS runs                                           checked by the launcher
 // Numeric: in f32. x times its column's smooth factor; peak = largest magnitude, NaN if one is NaN; scale = peak / largest,
 //          1 where that is 0 (ACT_MX: a power of two by the rounding mode); code = encode(x * (1 / scale)), ties to even
 //
-// Macros : ACT_X; ACT_FORMAT; ACT_LANES (0: tiles); ACT_ROWS of tiles, ACT_RUNS; ACT_GIVEN: scales are read; ACT_SMOOTH; ACT_MX
+// Macros : ACT_X; ACT_FORMAT; ACT_LANES (0: tiles); ACT_ROWS and ACT_THREADS of tiles, ACT_RUNS; ACT_GIVEN: scales are read; ACT_SMOOTH; ACT_MX
 using namespace rf;
 
 typedef Format<ACT_FORMAT> Code;
@@ -26,7 +26,7 @@ struct ActivationArgs {
     void* scales;
     const float* smooth;
     i64 x_row, code_row, scale_row, scale_col;  // code_row in bytes, scale_col per group
-    float* parts;
+    u32* parts;  // bits of floats
     FastDiv runs;  // lanes of a row, groups padded to whole lanes; runs of 8 columns of a tile
     u32 rows, cols, group, whole, mode;
     float least, most, largest;
@@ -35,7 +35,6 @@ struct ActivationArgs {
 static_assert(sizeof(ActivationArgs) == 120, "as in activations.rs");
 
 #define ACT_RUN 8
-#define ACT_VEC (16 / (int)sizeof(ACT_X) < ACT_RUN ? 16 / (int)sizeof(ACT_X) : ACT_RUN)
 #define ACT_INT (ACT_FORMAT <= 2)
 // Mantissa bits, and exponent of the smallest normal number: of small floats.
 #define ACT_MANTISSA (ACT_FORMAT == 3 || ACT_FORMAT == 6 ? 3 : ACT_FORMAT == 5 ? 1 : 2)
@@ -44,62 +43,81 @@ static_assert(sizeof(ActivationArgs) == 120, "as in activations.rs");
 // Own scales bring every element into the format's range, but for powers of two that were rounded down.
 #define ACT_CLIP (ACT_GIVEN || ACT_MX)
 
-// As they were loaded, so that registers hold many.
+// As they were loaded, in words, so that registers hold many.
 #if ACT_SMOOTH
-typedef float Held;
+#define ACT_PER_WORD 1
 #else
-typedef ACT_X Held;
+#define ACT_PER_WORD (4 / (int)sizeof(ACT_X))
 #endif
+RF_FN u32 bits_of(float x) { return bit_cast<u32>(x); }
+RF_FN u32 bits_of(f16 x) { return x.bits; }
+RF_FN u32 bits_of(bf16 x) { return x.bits; }
+RF_FN void of_bits(u32 bits, float& x) { x = bit_cast<float>(bits); }
+RF_FN void of_bits(u32 bits, f16& x) { x.bits = (u16)bits; }
+RF_FN void of_bits(u32 bits, bf16& x) { x.bits = (u16)bits; }
+
 struct Run {
-    Held at[ACT_RUN];
-    RF_FN float operator[](int i) const { return cast<float>(at[i]); }
+    u32 words[ACT_RUN / ACT_PER_WORD];
+
+    RF_FN float operator[](int i) const {
+#if ACT_SMOOTH
+        return bit_cast<float>(words[i]);
+#else
+        ACT_X x;
+        of_bits(words[i / ACT_PER_WORD] >> (i % ACT_PER_WORD * 16), x);
+        return cast<float>(x);
+#endif
+    }
 };
 
 // Columns past the end are zeros.
 RF_FN Run load_run(const ActivationArgs& g, u32 row, u32 col, u32 end) {
-    ACT_X at[ACT_RUN];
     const ACT_X* from = g.x + (i64)row * g.x_row + col;
+    Run run;
+#if !ACT_SMOOTH
     if (g.whole) {
 #pragma unroll
-        for (int i = 0; i < ACT_RUN; i += ACT_VEC) {
-            Vec<ACT_X, ACT_VEC> some;
-            if (col < end) some = load<ACT_VEC>(from + i);
-            else __builtin_memset(&some, 0, sizeof(some));
+        for (int i = 0; i < ACT_RUN / ACT_PER_WORD; i += 4) {
+            Vec<u32, 4> some = {{0, 0, 0, 0}};
+            if (col < end) some = load<4>((const u32*)(const void*)from + i);
 #pragma unroll
-            for (int j = 0; j < ACT_VEC; ++j) at[i + j] = some[j];
+            for (int j = 0; j < 4; ++j) run.words[i + j] = some[j];
         }
-    } else {
-#pragma unroll
-        for (int i = 0; i < ACT_RUN; ++i) {
-            if (col + i < end) at[i] = from[i];
-            else __builtin_memset(at + i, 0, sizeof(ACT_X));
-        }
+        return run;
     }
-    Run run;
+#endif
 #pragma unroll
     for (int i = 0; i < ACT_RUN; ++i) {
 #if ACT_SMOOTH
-        run.at[i] = cast<float>(at[i]) * (col + i < end ? g.smooth[col + i] : 1.0f);
+        run.words[i] = bits_of(col + i < end ? cast<float>(from[i]) * g.smooth[col + i] : 0.0f);
 #else
-        run.at[i] = at[i];
+        u32 bits = col + i < end ? bits_of(from[i]) : 0;
+        if (i % ACT_PER_WORD == 0) run.words[i / ACT_PER_WORD] = bits;
+        else run.words[i / ACT_PER_WORD] |= bits << 16;
 #endif
     }
     return run;
 }
-// A NaN is not the largest magnitude but for Max, which takes three instructions in place of one: so the products with zero, which
-// are NaN where an element is not finite, are added up, and say whether Max must look.
-RF_FN float run_peak(const Run& run) {
+
+// The bits of the largest magnitude: those of floats without a sign are in the floats' order, and NaN behind infinity.
+struct Most { RF_FN u32 operator()(u32 a, u32 b) const { return a > b ? a : b; } };
+
+// A NaN is no largest magnitude to fmax: so the products with zero, which are NaN where an element is not finite, are added up, and
+// say whether it must be looked for.
+template <int RUNS> RF_FN u32 peak_of(const Run* runs) {
     float peak = 0.0f, odd = 0.0f;
 #pragma unroll
-    for (int i = 0; i < ACT_RUN; ++i) {
-        peak = __builtin_fmaxf(peak, __builtin_fabsf(run[i]));
-        odd = rf::fma(run[i], 0.0f, odd);
+    for (int i = 0; i < RUNS * ACT_RUN; ++i) {
+        float x = runs[i / ACT_RUN][i % ACT_RUN];
+        peak = __builtin_fmaxf(peak, __builtin_fabsf(x));
+        odd = rf::fma(x, 0.0f, odd);
     }
-    if (odd == odd) return peak;
-    peak = 0.0f;
+    u32 most = bit_cast<u32>(peak);
+    if (odd == odd) return most;
 #pragma unroll
-    for (int i = 0; i < ACT_RUN; ++i) peak = Max()(peak, __builtin_fabsf(run[i]));
-    return peak;
+    for (int i = 0; i < RUNS * ACT_RUN; ++i)
+        most = Most()(most, bit_cast<u32>(runs[i / ACT_RUN][i % ACT_RUN]) & 0x7fffffffu);
+    return most;
 }
 
 // The code of a number that is no NaN, in the highest bits. RoundEven's and Format's, with fewer instructions.
@@ -210,12 +228,7 @@ struct Runs {
         for (int i = 0; i < ACT_RUNS; ++i) at[i] = load_run(g, row, col_of(i), end);
     }
     RF_FN u32 col_of(int i) const { return col + i * ACT_LANES * ACT_RUN; }
-    RF_FN float peak() const {
-        float peak = run_peak(at[0]);
-#pragma unroll
-        for (int i = 1; i < ACT_RUNS; ++i) peak = Max()(peak, run_peak(at[i]));
-        return peak;
-    }
+    RF_FN u32 peak() const { return peak_of<ACT_RUNS>(at); }
 };
 
 extern "C" __global__ __launch_bounds__(256) void quantise_groups(ActivationArgs g) {
@@ -226,10 +239,10 @@ extern "C" __global__ __launch_bounds__(256) void quantise_groups(ActivationArgs
     float scale = *(const float*)g.scales;
 #else
     runs.load(g, group_x() * 256 + thread_x());
-    float peak = runs.peak();
+    u32 peak = runs.peak();
 #pragma unroll
-    for (u32 distance = ACT_LANES / 2; distance > 0; distance /= 2) peak = Max()(peak, shuffle_xor(peak, distance));
-    float scale = own_scale(g, peak);
+    for (u32 distance = ACT_LANES / 2; distance > 0; distance /= 2) peak = Most()(peak, shuffle_xor(peak, distance));
+    float scale = own_scale(g, bit_cast<float>(peak));
     if (runs.end != 0 && runs.lane_id == 0) store_scale(g, runs.row, runs.group, scale);
 #endif
     float inverse = 1.0f / scale;
@@ -239,8 +252,8 @@ extern "C" __global__ __launch_bounds__(256) void quantise_groups(ActivationArgs
 
 #if ACT_GIVEN
 extern "C" __global__ __launch_bounds__(256) void activation_peaks(ActivationArgs g) {
-    __shared__ float scratch[256 / ARCH_WAVE_SIZE];
-    float peak = 0.0f;
+    __shared__ u32 scratch[256 / ARCH_WAVE_SIZE];
+    u32 peak = 0;
     u32 parts = (g.count + 255) / 256 < ACT_PARTS ? (g.count + 255) / 256 : ACT_PARTS;
     const u32 step = parts * 256;
     u32 n = group_x() * 256 + thread_x();
@@ -249,42 +262,39 @@ extern "C" __global__ __launch_bounds__(256) void activation_peaks(ActivationArg
         Runs some, more;
         some.load(g, n);
         more.load(g, g.count - n > step ? n + step : n);
-        peak = Max()(peak, Max()(some.peak(), more.peak()));
+        peak = Most()(peak, Most()(some.peak(), more.peak()));
     }
-    peak = group_reduce(peak, Max(), scratch, thread_x(), 256);
+    peak = group_reduce(peak, Most(), scratch, thread_x(), 256);
     if (thread_x() == 0) g.parts[group_x()] = peak;
 }
 extern "C" __global__ __launch_bounds__(256) void activation_scale(ActivationArgs g) {
-    __shared__ float scratch[256 / ARCH_WAVE_SIZE];
-    float peak = 0.0f;
-    for (u32 n = thread_x(); n < g.count; n += 256) peak = Max()(peak, g.parts[n]);
-    peak = group_reduce(peak, Max(), scratch, thread_x(), 256);
-    if (thread_x() == 0) store_scale(g, 0, 0, own_scale(g, peak));
+    __shared__ u32 scratch[256 / ARCH_WAVE_SIZE];
+    u32 peak = 0;
+    for (u32 n = thread_x(); n < g.count; n += 256) peak = Most()(peak, g.parts[n]);
+    peak = group_reduce(peak, Most(), scratch, thread_x(), 256);
+    if (thread_x() == 0) store_scale(g, 0, 0, own_scale(g, bit_cast<float>(peak)));
 }
 #endif
 #else
-extern "C" __global__ __launch_bounds__(256) void quantise_tiles(ActivationArgs g) {
-    __shared__ float scratch[256 / ARCH_WAVE_SIZE];
+extern "C" __global__ __launch_bounds__(ACT_THREADS) void quantise_tiles(ActivationArgs g) {
+    __shared__ u32 scratch[ACT_THREADS / ARCH_WAVE_SIZE];
     u32 first_row = group_y() * ACT_ROWS, first_col = group_x() * g.group;
     u32 end = first_col + g.group < g.cols ? first_col + g.group : g.cols;
     Run runs[ACT_RUNS];
 #pragma unroll
     for (int i = 0; i < ACT_RUNS; ++i) {
-        u32 n = i * 256 + thread_x();
+        u32 n = i * ACT_THREADS + thread_x();
         u32 down = g.runs.divide(n), col = first_col + (n - down * g.runs.divisor) * ACT_RUN;
         bool inside = down < ACT_ROWS && first_row + down < g.rows;
         runs[i] = load_run(g, first_row + down, col, inside ? end : 0);
     }
-    float peak = 0.0f;
-#pragma unroll
-    for (int i = 0; i < ACT_RUNS; ++i) peak = Max()(peak, run_peak(runs[i]));
-    peak = group_reduce(peak, Max(), scratch, thread_x(), 256);
-    float scale = own_scale(g, peak);
+    u32 peak = group_reduce(peak_of<ACT_RUNS>(runs), Most(), scratch, thread_x(), ACT_THREADS);
+    float scale = own_scale(g, bit_cast<float>(peak));
     if (thread_x() == 0) store_scale(g, group_y(), group_x(), scale);
     float inverse = 1.0f / scale;
 #pragma unroll
     for (int i = 0; i < ACT_RUNS; ++i) {
-        u32 n = i * 256 + thread_x();
+        u32 n = i * ACT_THREADS + thread_x();
         u32 down = g.runs.divide(n), col = first_col + (n - down * g.runs.divisor) * ACT_RUN;
         bool inside = down < ACT_ROWS && first_row + down < g.rows;
         store_run(g, first_row + down, col, inside ? end : 0, runs[i], inverse);

@@ -11,10 +11,11 @@ use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, GRID_YZ_MAX, Sources, c_typ
 const OP: &str = "quantise_activations";
 /// Columns that a lane takes: `ACT_RUN`.
 const RUN: usize = 8;
-/// Runs per lane for which the tile kernel is compiled: a lane holds them in registers.
-const RUNS: [usize; 4] = [1, 2, 4, 8];
-/// Columns of a group where one scale is given for all: 4 lanes of two runs.
-const GIVEN_GROUP: usize = 8 * RUN;
+/// Runs per lane and lanes for which the tile kernel is compiled: a lane holds its runs in registers.
+const TILES: [(usize, usize); 5] = [(1, 128), (2, 128), (4, 128), (4, BLOCK), (8, BLOCK)];
+/// Columns of a group where one scale is given for all, and runs of a lane there.
+const GIVEN_GROUP: usize = 16 * RUN;
+const GIVEN_RUNS: usize = 4;
 /// Workgroups that look for the largest of all elements: some for every compute unit of a large device.
 const PARTS: usize = 1024;
 
@@ -224,18 +225,24 @@ impl Plan {
         };
         let runs = group / RUN;
         // Lanes of one wave share a group, two runs each where there are; a longer one is a tile of one row.
-        let each = if runs.is_multiple_of(2) { 2 } else { 1 };
+        let given = granularity == Granularity::Static;
+        let each = if given {
+            GIVEN_RUNS
+        } else if runs.is_multiple_of(2) {
+            2
+        } else {
+            1
+        };
         let lanes = runs / each;
         let tiles = tile_rows > 0 || !lanes.is_power_of_two() || lanes > wave;
         let tile_rows = tile_rows.max(1);
-        let in_tile = (tile_rows * runs).div_ceil(BLOCK);
-        let held = if tiles { RUNS.into_iter().find(|&most| in_tile <= most)? } else { each };
+        let holds = |&(held, threads): &(usize, usize)| tile_rows * runs <= held * threads;
+        let (held, threads) = if tiles { TILES.into_iter().find(holds)? } else { (each, BLOCK) };
         let strides = scales.layout().strides();
         let size = x.dtype().size_bytes();
         let aligned = x.device_address().is_multiple_of(16)
             && (x.layout().strides()[0] * size as i64) % 16 == 0
             && codes.device_address().is_multiple_of(8);
-        let given = granularity == Granularity::Static;
         let in_row = if tiles { runs } else { cols.div_ceil(group) * lanes };
         let count = if tiles { 0 } else { rows * in_row };
         let [least, most] = format.range(true);
@@ -266,6 +273,7 @@ impl Plan {
             lanes: if tiles { 0 } else { lanes },
             rows: if tiles { tile_rows } else { 1 },
             runs: held,
+            threads,
             given,
             smooth: smooth.is_some(),
             mx: matches!(granularity, Granularity::Mx(_)),
@@ -285,7 +293,7 @@ impl Plan {
         //   of the checked views, single elements are read and written where rows are not whole runs, and `parts`, where a kernel
         //   touches it, has a float for each of its workgroups.
         // - The kernels write the codes, the scales, unless given, and `parts`: what the callers list.
-        unsafe { family::launch(stream, &source, (OP, kernel), grid, [BLOCK, 1, 1], &self.args, written) }
+        unsafe { family::launch(stream, &source, (OP, kernel), grid, [self.key.threads, 1, 1], &self.args, written) }
     }
 }
 
@@ -395,6 +403,8 @@ pub(crate) struct ActivationKey {
     pub rows: usize,
     /// Runs of 8 columns that a lane holds.
     pub runs: usize,
+    /// Lanes of a workgroup.
+    pub threads: usize,
     pub given: bool,
     pub smooth: bool,
     pub mx: bool,
@@ -406,6 +416,7 @@ pub(crate) fn source(key: ActivationKey) -> Source {
         ("ACT_LANES", key.lanes),
         ("ACT_ROWS", key.rows),
         ("ACT_RUNS", key.runs),
+        ("ACT_THREADS", key.threads),
         ("ACT_GIVEN", usize::from(key.given)),
         ("ACT_SMOOTH", usize::from(key.smooth)),
         ("ACT_MX", usize::from(key.mx)),
