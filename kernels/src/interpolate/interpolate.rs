@@ -183,9 +183,10 @@ fn check(
     family::disjoint(op, from_name, to, from)
 }
 
-/// Columns of the result that a lane makes where they are neighbours: a vector of them, fewer where each has many taps.
+/// Columns of the result that a lane makes where they are neighbours: a vector of them, fewer where each has taps and weights of
+/// its own in registers.
 fn columns(dtype: DType, mode: Interpolation) -> usize {
-    (16 / dtype.size_bytes()).min(if mode.taps() > 2 { 4 } else { 8 })
+    (16 / dtype.size_bytes()).min(if mode.taps() > 1 { 4 } else { 8 })
 }
 
 /// Rows of the result that a lane makes, `lines` lanes side by side.

@@ -2,23 +2,26 @@
 //
 // Shapes : A [M, K], C [M, N], any strides in elements; words [K, N] with one axis packed, strides in words
 // Grid   : q_matmul (ceil(N / Q_BN), ceil(M / Q_BM), slices)                one workgroup per tile of C and slice of K
-//          q_skinny (ceil(N / Q_STRIP), 1, slices)                         one workgroup per strip of columns and chunk
+//          q_skinny, q_strip (ceil(N / Q_STRIP), 1, slices)                one workgroup per strip of columns and chunk
 //          q_matmul_sum (ceil(N / 256), M, 1)                               adds up the slices
 // Block  : q_matmul (Q_THREADS, 1, 1), the others (256, 1, 1)
-// LDS    : q_matmul (Q_BM + Q_BN) * Q_ROW elements of A's type; q_skinny Q_ROWS * Q_CHUNK + 4 * Q_STRIP floats
+// LDS    : q_matmul (Q_BM + Q_BN) * Q_ROW elements of A's type; q_skinny Q_ROWS * Q_CHUNK + 4 * Q_STRIP floats; q_strip
+//          Q_ROWS * Q_CHUNK + 16 * Q_STRIP and some padding
 // Needs  : M, N, K >= 1; A_VECTOR: rows of A contiguous, aligned to 16 bytes, K whole vectors; q_skinny: M <= Q_ROWS, words
-//          along N; C apart from all inputs                                checked by the launcher
+//          along N; q_strip: besides, words of 32 bits, neighbours along N, rows of them whole, aligned vectors of Q_WIDE words,
+//          scales' blocks along K multiples of 32; C apart from all inputs                checked by the launcher
 // Numeric: Q_LATE, where scales do not vary along K: codes are multiplied as they are (exact in every type of A) and the sum by
 //          global * scale. Else scale * code is rounded once to A's type (q_skinny: stays f32). Sums in f32: K is cut into
 //          chunks of Q_CHUNK, each is summed from zero, and the chunks are added in ascending order, whoever computes them.
 //          Within a chunk q_matmul takes K as `Fragment` states or ascending; q_skinny, one chunk per workgroup, has 4 partial sums,
-//          k % 4, added in order.
+//          k % 4, added in order; q_strip sums the codes' products over 32 k, ascending, multiplies by the scale, and adds these
+//          sums in ascending order.
 //
 //          A coded A is decoded, exactly, and the sum multiplied by its row's scale, then by the column's.
 //
 // Macros : Q_IN type of A, of the products where A is coded; Q_OUT of C; Q_A_CODED, Q_A_FORMAT; Q_MATRIX whether on the matrix unit; Q_TILES_M, Q_TILES_N products per wave (values per lane
-//          without one); Q_FORMAT, Q_WORD, Q_PER; Q_ALONG_K: words hold codes along K, else along N; Q_LATE; Q_ROWS of q_skinny;
-//          Q_CHUNK
+//          without one); Q_FORMAT, Q_WORD, Q_PER; Q_ALONG_K: words hold codes along K, else along N; Q_LATE; Q_ROWS of q_skinny
+//          and q_strip; Q_WIDE: words of a lane of q_strip, 0: another kernel; Q_CHUNK
 using namespace rf;
 
 typedef Q_IN In;
@@ -53,6 +56,24 @@ RF_FN float scale_of(const QMatmulArgs& g, float global, u32 k, u32 n) {
     return global * read_scale(g.scales, at, g.scale_kind);
 }
 RF_FN float decode_at(u32 word, int i) { return Code::decode((word >> (i * Code::BITS)) & ((1u << Code::BITS) - 1u)); }
+
+// Codes of a word as floats. Whole numbers become the mantissa of a power of two where they stand, from which it is taken away
+// again, with what makes them positive: an operation and a subtraction, both exact.
+struct Codes {
+    u32 low, high;
+    RF_FN void start(u32 word) {
+        low = word;
+        if (Q_FORMAT <= 2) low ^= Code::BITS == 8 ? 0x80808080u : Code::BITS == 4 ? 0x88888888u : 0xaaaaaaaau;
+        high = low >> 16;
+    }
+    RF_FN float operator[](int i) const {
+        if (Q_FORMAT > 2) return decode_at(low, i);
+        const int at = i * Code::BITS, shift = at + Code::BITS > 23 ? at - 16 : at;
+        u32 bits = (at + Code::BITS > 23 ? high : low) & (((1u << Code::BITS) - 1u) << shift);
+        const u32 away = (1u << (23 - shift)) + (1u << (Code::BITS - 1));
+        return bit_cast<float>(bits | (u32)(150 - shift) << 23) - (float)away;
+    }
+};
 
 template <class T> RF_FN void put(const QMatmulArgs& g, T* c, u32 row, u32 col, float sum, float scale) {
     c[(i64)row * g.c_row + (i64)col * g.c_col] = cast<T>(sum * scale);
@@ -180,67 +201,125 @@ struct Tile {
 #endif
 static_assert(Q_CHUNK % Q_BK == 0 && Q_BK % Q_PER == 0 && Q_BN % Q_PER == 0, "whole words and tiles");
 
-// A tile of A as [row][k]; rows and k past the ends are zeros.
-RF_FN void load_a(const QMatmulArgs& g, u32 first_row, u32 first_k, u32 end, In* lds) {
-    if (g.a_vector) {
-        const int WIDE = 16 / (int)sizeof(A), PER_ROW = Q_BK / WIDE, TOTAL = Q_BM * PER_ROW;
+// A tile of A as [row][k]; rows and k past the ends are zeros. Vectors are held while the tile before is multiplied.
+struct LoadA {
+    static const int WIDE = 16 / (int)sizeof(A), PER_ROW = Q_BK / WIDE, TOTAL = Q_BM * PER_ROW;
+    static const int ROUNDS = (TOTAL + Q_THREADS - 1) / Q_THREADS;
+    Vec<A, WIDE> held[ROUNDS];
+
+    RF_FN static bool mine(int c) { return TOTAL % Q_THREADS == 0 || c < TOTAL; }
+    RF_FN void fetch(const QMatmulArgs& g, u32 first_row, u32 first_k, u32 end) {
+        if (!g.a_vector) return;
 #pragma unroll
-        for (int i = 0; i < (TOTAL + Q_THREADS - 1) / Q_THREADS; ++i) {
+        for (int i = 0; i < ROUNDS; ++i) {
             int c = (int)thread_x() + i * Q_THREADS;
-            if (TOTAL % Q_THREADS != 0 && c >= TOTAL) continue;
             u32 row = first_row + c / PER_ROW, k = first_k + c % PER_ROW * WIDE;
-            Vec<A, WIDE> some;
-            if (row < g.m && k < end) some = load<WIDE>(g.a + (i64)row * g.a_row + k);
-            else __builtin_memset(&some, 0, sizeof(some));
-            In* to = lds + c / PER_ROW * Q_ROW + c % PER_ROW * WIDE;
+            if (mine(c) && row < g.m && k < end) held[i] = load<WIDE>(g.a + (i64)row * g.a_row + k);
+            else __builtin_memset(&held[i], 0, sizeof(held[i]));
+        }
+    }
+    RF_FN void put(const QMatmulArgs& g, u32 first_row, u32 first_k, u32 end, In* lds) const {
+        if (g.a_vector) {
+#pragma unroll
+            for (int i = 0; i < ROUNDS; ++i) {
+                int c = (int)thread_x() + i * Q_THREADS;
+                if (!mine(c)) continue;
+                In* to = lds + c / PER_ROW * Q_ROW + c % PER_ROW * WIDE;
 #if Q_A_CODED
 #pragma unroll
-            for (int j = 0; j < WIDE; ++j) to[j] = cast<In>(a_float(some[j]));
+                for (int j = 0; j < WIDE; ++j) to[j] = cast<In>(a_float(held[i][j]));
 #else
-            store<WIDE>(to, some);
+                store<WIDE>(to, held[i]);
 #endif
+            }
+            return;
         }
-        return;
-    }
-    for (int c = (int)thread_x(); c < Q_BM * Q_BK; c += Q_THREADS) {
-        u32 row = first_row + c / Q_BK, k = first_k + c % Q_BK;
-        A one;
-        if (row < g.m && k < end) one = g.a[(i64)row * g.a_row + (i64)k * g.a_k];
-        else __builtin_memset(&one, 0, sizeof(one));
+        for (int c = (int)thread_x(); c < Q_BM * Q_BK; c += Q_THREADS) {
+            u32 row = first_row + c / Q_BK, k = first_k + c % Q_BK;
+            A one;
+            if (row < g.m && k < end) one = g.a[(i64)row * g.a_row + (i64)k * g.a_k];
+            else __builtin_memset(&one, 0, sizeof(one));
 #if Q_A_CODED
-        lds[c / Q_BK * Q_ROW + c % Q_BK] = cast<In>(a_float(one));
+            lds[c / Q_BK * Q_ROW + c % Q_BK] = cast<In>(a_float(one));
 #else
-        lds[c / Q_BK * Q_ROW + c % Q_BK] = one;
+            lds[c / Q_BK * Q_ROW + c % Q_BK] = one;
 #endif
-    }
-}
-// A tile of W, decoded, as [column][k].
-RF_FN void load_w(const QMatmulArgs& g, float global, u32 first_col, u32 first_k, u32 end, In* lds) {
-    const int PER_LINE = (Q_ALONG_K ? Q_BK : Q_BN) / Q_PER;
-    const int WORDS = Q_BK * Q_BN / Q_PER;
-#pragma unroll
-    for (int round = 0; round < (WORDS + Q_THREADS - 1) / Q_THREADS; ++round) {
-        int c = (int)thread_x() + round * Q_THREADS;
-        if (WORDS % Q_THREADS != 0 && c >= WORDS) continue;
-        int inside = c % PER_LINE * Q_PER, line = c / PER_LINE;
-        int col = Q_ALONG_K ? line : inside, k = Q_ALONG_K ? inside : line;
-        u32 word = 0;
-        if (first_col + col < g.n && first_k + k < end) {
-            i64 at_k = (i64)(Q_ALONG_K ? (first_k + k) / Q_PER : first_k + k) * g.w_k;
-            i64 at_n = (i64)(Q_ALONG_K ? first_col + col : (first_col + col) / Q_PER) * g.w_n;
-            word = g.words[at_k + at_n];
-        }
-#pragma unroll
-        for (int i = 0; i < Q_PER; ++i) {
-            int at_col = col + (Q_ALONG_K ? 0 : i), at_k = k + (Q_ALONG_K ? i : 0);
-            float value = decode_at(word, i);
-            if (!Q_LATE) value *= scale_of(g, global, first_k + at_k, first_col + at_col);
-            // What lies past K meets zeros of A and must not be NaN.
-            if (first_k + at_k >= end) value = 0.0f;
-            lds[at_col * Q_ROW + at_k] = cast<In>(value);
         }
     }
-}
+};
+// A tile of W, decoded, as [column][k]. Words are held like the vectors of A; of words along N a lane has the same columns in
+// every round, and two neighbouring k where it has two rounds.
+struct LoadW {
+    static const int PER_LINE = (Q_ALONG_K ? Q_BK : Q_BN) / Q_PER, WORDS = Q_BK * Q_BN / Q_PER;
+    static const int ROUNDS = (WORDS + Q_THREADS - 1) / Q_THREADS;
+    static const bool PAIRS = !Q_ALONG_K && WORDS % (2 * Q_THREADS) == 0 && Q_THREADS % PER_LINE == 0;
+    // Scales that a lane needs as long as k stays in one block.
+    static const bool KEEPS = !Q_LATE && Q_THREADS % PER_LINE == 0;
+    static const int SCALES = Q_ALONG_K ? ROUNDS : Q_PER;
+    u32 held[ROUNDS];
+    float scale[SCALES];
+    u32 block;
+
+    RF_FN static bool mine(int round) { return WORDS % Q_THREADS == 0 || (int)thread_x() + round * Q_THREADS < WORDS; }
+    RF_FN static int line(int round) {
+        int c = (int)thread_x();
+        return PAIRS ? c / PER_LINE * 2 + round % 2 + round / 2 * (2 * Q_THREADS / PER_LINE)
+                     : (c + round * Q_THREADS) / PER_LINE;
+    }
+    RF_FN static int inside(int round) { return ((int)thread_x() + round * Q_THREADS) % PER_LINE * Q_PER; }
+    RF_FN static int column(int round) { return Q_ALONG_K ? line(round) : inside(round); }
+    RF_FN static int row(int round) { return Q_ALONG_K ? inside(round) : line(round); }
+
+    RF_FN void start() { block = ~0u; }
+    RF_FN void fetch(const QMatmulArgs& g, u32 first_col, u32 first_k, u32 end) {
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round) {
+            u32 col = first_col + column(round), k = first_k + row(round);
+            held[round] = 0;
+            if (mine(round) && col < g.n && k < end)
+                held[round] = g.words[(i64)(Q_ALONG_K ? k / Q_PER : k) * g.w_k + (i64)(Q_ALONG_K ? col : col / Q_PER) * g.w_n];
+        }
+    }
+    template <bool STEADY> RF_FN float value(const QMatmulArgs& g, float global, u32 col, u32 k, float code, int kept) const {
+        return Q_LATE ? code : code * (STEADY ? scale[kept] : scale_of(g, global, k, col));
+    }
+    template <bool STEADY> RF_FN void put_words(const QMatmulArgs& g, float global, u32 first_col, u32 first_k, u32 end, In* lds) {
+#pragma unroll
+        for (int round = 0; round < ROUNDS; round += PAIRS ? 2 : 1) {
+            if (!mine(round)) continue;
+            Codes codes[2];
+            codes[0].start(held[round]);
+            if (PAIRS) codes[1].start(held[PAIRS ? round + 1 : 0]);
+#pragma unroll
+            for (int i = 0; i < Q_PER; ++i) {
+                int col = column(round) + (Q_ALONG_K ? 0 : i), k = row(round) + (Q_ALONG_K ? i : 0);
+                Vec<In, PAIRS ? 2 : 1> some;
+#pragma unroll
+                for (int p = 0; p < (PAIRS ? 2 : 1); ++p) {
+                    u32 at = first_k + k + p;
+                    float x = value<STEADY>(g, global, first_col + col, at, codes[p][i], Q_ALONG_K ? round : i);
+                    // What lies past K meets zeros of A and must not be NaN.
+                    some[p] = cast<In>(at >= end ? 0.0f : x);
+                }
+                store<PAIRS ? 2 : 1>(lds + col * Q_ROW + k, some);
+            }
+        }
+    }
+    RF_FN void put(const QMatmulArgs& g, float global, u32 first_col, u32 first_k, u32 end, In* lds) {
+        if (!KEEPS || g.block_k.divisor % Q_BK != 0) {
+            put_words<false>(g, global, first_col, first_k, end, lds);
+            return;
+        }
+        u32 now = g.block_k.divide(first_k);
+        if (now != block) {
+            block = now;
+#pragma unroll
+            for (int i = 0; i < SCALES; ++i)
+                scale[i] = scale_of(g, global, first_k, first_col + (Q_ALONG_K ? line(i) : inside(0) + i));
+        }
+        put_words<true>(g, global, first_col, first_k, end, lds);
+    }
+};
 
 struct StoreTile {
     const QMatmulArgs& g;
@@ -260,24 +339,147 @@ extern "C" __global__ __launch_bounds__(Q_THREADS) void q_matmul(QMatmulArgs g) 
     end = end < g.k ? end : g.k;
     float global = g.global ? *g.global : 1.0f;
     Tile total, tile;
+    LoadA load_a;
+    LoadW load_w;
     total.start();
     tile.start();
+    load_w.start();
     total.clear();
+    load_a.fetch(g, first_row, k, end);
+    load_w.fetch(g, first_col, k, end);
     while (k < end) {
         u32 chunk_end = k + Q_CHUNK < end ? k + Q_CHUNK : end;
         tile.clear();
-        for (; k < chunk_end; k += Q_BK) {
+        while (k < chunk_end) {
             barrier();
-            load_a(g, first_row, k, chunk_end, lds);
-            load_w(g, global, first_col, k, chunk_end, lds + Q_BM * Q_ROW);
+            load_a.put(g, first_row, k, end, lds);
+            load_w.put(g, global, first_col, k, end, lds + Q_BM * Q_ROW);
             barrier();
+            k += Q_BK;
+            // Under way while this tile is multiplied; zeros past the end.
+            load_a.fetch(g, first_row, k, end);
+            load_w.fetch(g, first_col, k, end);
             tile.multiply(lds, lds + Q_BM * Q_ROW);
         }
-        k = chunk_end;
         total.add(tile);
     }
     StoreTile store = {g, slice, first_row, first_col, global};
     total.each(store);
+}
+
+#elif Q_WIDE
+// 16 lanes share a strip of columns, Q_WIDE words each; each of the 16 such groups takes a run of 32 k of the chunk.
+#define Q_LANES 16
+#define Q_GROUPS 16
+#define Q_RUN (Q_CHUNK / Q_GROUPS)
+#define Q_CODES (Q_WIDE * Q_PER)
+#define Q_STRIP (Q_LANES * Q_CODES)
+// Rows of words in flight per lane.
+#define Q_AHEAD (Q_ROWS == 1 ? 16 : Q_ROWS == 4 ? 8 : 4)
+// A lane group's floats lie in banks of their own.
+#define Q_APART 4
+static_assert(Q_RUN == 32 && Q_RUN % Q_AHEAD == 0, "as in q_matmul.rs");
+
+template <class S> RF_FN void neighbours(const void* scales, i64 at, float global, float* to) {
+#pragma unroll
+    for (int i = 0; i < Q_CODES; ++i) to[i] = global * cast<float>(((const S*)scales)[at + i]);
+}
+// The scales of a run of k, of the columns of a lane, which may lie past the end.
+RF_FN void scales_of(const QMatmulArgs& g, float global, u32 k, u32 col, float* to) {
+    bool plain = g.scales != 0 && g.s_n == 1 && g.block_n.divisor == 1 && col + Q_CODES <= g.n;
+    if (plain && g.scale_kind <= RF_SCALE_BF16) {
+        i64 at = g.block_k.divide(k < g.k ? k : g.k - 1) * g.s_k + col;
+        if (g.scale_kind == RF_SCALE_F32) neighbours<float>(g.scales, at, global, to);
+        else if (g.scale_kind == RF_SCALE_F16) neighbours<f16>(g.scales, at, global, to);
+        else neighbours<bf16>(g.scales, at, global, to);
+        return;
+    }
+    float one = scale_of(g, global, k, col);
+#pragma unroll
+    for (int i = 0; i < Q_CODES; ++i) to[i] = g.s_n == 0 ? one : scale_of(g, global, k, col + i);
+}
+
+extern "C" __global__ __launch_bounds__(256) void q_strip(QMatmulArgs g) {
+    __shared__ __attribute__((aligned(16))) float rows[Q_GROUPS][Q_RUN * Q_ROWS + Q_APART];
+    __shared__ float parts[Q_GROUPS][Q_STRIP + Q_LANES];
+    u32 lane_id = thread_x() % Q_LANES, group = thread_x() / Q_LANES, slice = group_z();
+    u32 first_col = group_x() * Q_STRIP, col = first_col + lane_id * Q_CODES, first_k = slice * Q_CHUNK;
+#pragma unroll 8
+    for (int turn = 0; turn < Q_ROWS * Q_CHUNK / 256; ++turn) {
+        u32 c = turn * 256 + thread_x(), m = c / Q_CHUNK, at = c % Q_CHUNK, k = first_k + at;
+        bool there = m < g.m && k < g.k;
+        rows[at / Q_RUN][at % Q_RUN * Q_ROWS + m] = there ? a_float(g.a[(i64)m * g.a_row + (i64)k * g.a_k]) : 0.0f;
+    }
+    barrier();
+    float sum[Q_ROWS][Q_CODES];
+#pragma unroll
+    for (int m = 0; m < Q_ROWS; ++m)
+#pragma unroll
+        for (int i = 0; i < Q_CODES; ++i) sum[m][i] = 0.0f;
+    const int VECTORS = Q_ROWS > 1 ? Q_ROWS / 4 : 1;
+    // Past the end of K the last row is read and forgotten, as is the first strip past the end of N.
+    u32 k = first_k + group * Q_RUN;
+    bool whole = first_k + Q_CHUNK <= g.k;
+    const u32* from = (const u32*)g.words + (col < g.n ? col / Q_PER : 0);
+    const float* row = rows[group];
+#pragma unroll 1
+    for (int turn = 0; turn < Q_RUN / Q_AHEAD; ++turn, k += Q_AHEAD, row += Q_AHEAD * Q_ROWS) {
+        Vec<u32, Q_WIDE> some[Q_AHEAD];
+#pragma unroll
+        for (int i = 0; i < Q_AHEAD; ++i) some[i] = load<Q_WIDE>(from + (i64)(k + i < g.k ? k + i : g.k - 1) * g.w_k);
+        Vec<float, 4> a[VECTORS];
+        // Codes of nothing are zeros, in every format.
+        if (!whole) {
+#pragma unroll
+            for (int i = 0; i < Q_AHEAD * Q_WIDE; ++i)
+                if (k + i / Q_WIDE >= g.k) some[i / Q_WIDE][i % Q_WIDE] = 0;
+        }
+#pragma unroll
+        for (int i = 0; i < Q_AHEAD; ++i) {
+            // Four floats at once: of one k, or of one row's next k.
+            if (Q_ROWS > 1 || i % 4 == 0) {
+#pragma unroll
+                for (int v = 0; v < VECTORS; ++v) a[v] = load<4>(row + (i * Q_ROWS + v * 4));
+            }
+#pragma unroll
+            for (int w = 0; w < Q_WIDE; ++w) {
+                Codes codes;
+                codes.start(some[i][w]);
+#pragma unroll
+                for (int j = 0; j < Q_PER; ++j) {
+                    float value = codes[j];
+#pragma unroll
+                    for (int m = 0; m < Q_ROWS; ++m)
+                        sum[m][w * Q_PER + j] =
+                            rf::fma(Q_ROWS > 1 ? a[m / 4][m % 4] : a[0][i % 4], value, sum[m][w * Q_PER + j]);
+                }
+            }
+        }
+    }
+    float global = g.global ? *g.global : 1.0f;
+#if !Q_LATE
+    float scales[Q_CODES];
+    scales_of(g, global, first_k + group * Q_RUN, col, scales);
+#pragma unroll
+    for (int m = 0; m < Q_ROWS; ++m)
+#pragma unroll
+        for (int i = 0; i < Q_CODES; ++i) sum[m][i] *= scales[i];
+#endif
+#pragma unroll
+    for (int m = 0; m < Q_ROWS; ++m) {
+        if (m > 0) barrier();
+#pragma unroll
+        for (int i = 0; i < Q_CODES; ++i) parts[group][lane_id * (Q_CODES + 1) + i] = sum[m][i];
+        barrier();
+        for (u32 at = thread_x(); at < Q_STRIP; at += 256) {
+            u32 n = first_col + at;
+            if ((u32)m >= g.m || n >= g.n) break;
+            float total = 0.0f;
+#pragma unroll
+            for (int other = 0; other < Q_GROUPS; ++other) total += parts[other][at + at / Q_CODES];
+            finish(g, slice, m, n, total, global);
+        }
+    }
 }
 
 #else

@@ -19,6 +19,15 @@ const SKINNY_ROWS: [usize; 3] = [1, 4, 16];
 const SKINNY_SUMS: usize = 128;
 /// Words that a workgroup of the skinny kernel reads side by side: `Q_LANES`.
 const SKINNY_LANES: usize = 64;
+/// Lanes of the strip kernel that lie side by side, K that each sums before it is scaled, codes that a lane has in a row at most:
+/// `Q_LANES`, `Q_RUN`, `Q_CODES`.
+const STRIP_LANES: usize = 16;
+const STRIP_RUN: usize = 32;
+const STRIP_CODES: usize = 32;
+/// Rows for which it is compiled, and sums that a lane has registers for then.
+const STRIP_ROWS: [(usize, usize); 3] = [(1, 64), (4, 64), (16, 128)];
+/// Workgroups below which strips are rather narrower.
+const STRIPS: usize = 128;
 /// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
 const EMULATED_SLOTS: usize = 4;
 
@@ -30,8 +39,9 @@ const EMULATED_SLOTS: usize = 4;
 /// `a` and `c` of one of f32, f16, bf16; every format and every scale.
 /// # Numerics
 /// Sums in f32, one rounding at the store. Scales that do not vary along K multiply the sum, so that codes enter exactly; others
-/// multiply the code, rounded once to the type of `a` on the tiled path. K is summed in chunks of 512: a function of K and of
-/// whether M is at most 16, not of the device's size.
+/// multiply the code, rounded once to the type of `a` on the tiled path, or, for M up to 16 and words of 32 bits in whole rows
+/// along N, the sum over 32 of K. K is summed in chunks of 512. All this follows from the shapes and how the words lie, not from
+/// the device's size.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `a`.
 pub fn q_matmul(
@@ -261,7 +271,9 @@ impl<'a> Product<'a> {
         };
         let format = layout.format;
         let (along_k, late) = (packed == 0, s_k == 0);
-        let rows = SKINNY_ROWS.into_iter().find(|&rows| m <= rows && rows * per <= SKINNY_SUMS && !along_k);
+        let strip = strip(&args, words, per, along_k || word != DType::U32, blocked.map_or(STRIP_RUN, |s| s.block[0]));
+        let skinny = || SKINNY_ROWS.into_iter().find(|&rows| m <= rows && rows * per <= SKINNY_SUMS && !along_k);
+        let rows = strip.map(|(rows, _)| rows).or_else(skinny);
         // Codes of 8 bits are exact in bf16.
         let input = if a_scales.is_some() { DType::BF16 } else { a.dtype() };
         let device = stream.device();
@@ -284,12 +296,17 @@ impl<'a> Product<'a> {
             along_k,
             late,
             rows: rows.unwrap_or(0),
+            wide: strip.map_or(0, |(_, wide)| wide),
         };
         Ok(Product { stream, c, key, args, m, n, k })
     }
 
     fn run(&self) -> Result<()> {
         let chunks = self.k.div_ceil(CHUNK);
+        if self.key.wide > 0 {
+            let grid = [self.n.div_ceil(STRIP_LANES * self.key.per * self.key.wide), 1, 1];
+            return self.slices("q_strip", grid, BLOCK, chunks);
+        }
         if self.key.rows > 0 {
             let grid = [self.n.div_ceil(SKINNY_LANES * self.key.per), 1, 1];
             return self.slices("q_skinny", grid, BLOCK, chunks);
@@ -363,6 +380,25 @@ impl<'a> Product<'a> {
     }
 }
 
+/// Rows and words of a lane of the strip kernel; `None` where words are no vectors along N, rows too many, or scales change within
+/// a run.
+fn strip(args: &QMatmulArgs, words: &View<'_>, per: usize, other: bool, block_k: usize) -> Option<(usize, usize)> {
+    let (m, n, k) = (args.m as usize, args.n as usize, args.k as usize);
+    let (rows, sums) = STRIP_ROWS.into_iter().find(|&(rows, _)| m <= rows)?;
+    if other || args.w_n != 1 || !(args.s_k == 0 || block_k.is_multiple_of(STRIP_RUN)) {
+        return None;
+    }
+    let fits = |&wide: &usize| {
+        let whole = n.is_multiple_of(per * wide) && args.w_k % wide as i64 == 0;
+        let held = per * wide <= STRIP_CODES && rows * per * wide <= sums;
+        whole && held && words.device_address().is_multiple_of(4 * wide as u64)
+    };
+    let many = |&wide: &usize| n.div_ceil(STRIP_LANES * per * wide) * k.div_ceil(CHUNK) >= STRIPS;
+    let mut widths = [4, 2, 1].into_iter().filter(fits);
+    let narrowest = widths.clone().next_back()?;
+    Some((rows, widths.find(many).unwrap_or(narrowest)))
+}
+
 /// What varies in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QMatmulKey {
@@ -378,8 +414,10 @@ pub(crate) struct QMatmulKey {
     pub per: usize,
     pub along_k: bool,
     pub late: bool,
-    /// Rows of the skinny kernel; 0 for tiles.
+    /// Rows of the skinny and the strip kernel; 0 for tiles.
     pub rows: usize,
+    /// Words of a lane of the strip kernel; 0 for the others.
+    pub wide: usize,
 }
 
 /// The source of one variant.
@@ -393,6 +431,7 @@ pub(crate) fn source(key: QMatmulKey) -> Source {
         ("Q_ALONG_K", usize::from(key.along_k)),
         ("Q_LATE", usize::from(key.late)),
         ("Q_ROWS", key.rows),
+        ("Q_WIDE", key.wide),
         ("Q_CHUNK", CHUNK),
     ]
     .map(|(name, value)| (name, value.to_string()));

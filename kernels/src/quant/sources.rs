@@ -44,6 +44,7 @@ fn activation_sources(x: DType) -> impl Iterator<Item = Row> {
         lanes,
         rows: 1,
         runs,
+        threads: if runs < 4 { 128 } else { 256 },
         given,
         smooth,
         mx,
@@ -53,7 +54,7 @@ fn activation_sources(x: DType) -> impl Iterator<Item = Row> {
         key(Format::E4M3, 2, 2, false, false, true),
         key(Format::E2M1, 2, 2, false, false, true),
         key(Format::E4M3Fnuz, 0, 8, false, false, false),
-        key(Format::E5M2, 4, 2, true, false, false),
+        key(Format::E5M2, 4, 4, true, false, false),
         key(Format::I4, 8, 2, false, false, false),
     ];
     keys.into_iter().map(|key| ("quantise_activations", activations::source(key)))
@@ -75,6 +76,7 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
         along_k,
         late,
         rows,
+        wide: 0,
     };
     let mut keys = vec![
         key(Format::I8, large, false, true, 0),
@@ -83,6 +85,9 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
         key(Format::I4, [0, 0], false, false, 1),
         key(Format::I8, [0, 0], false, true, 16),
         key(Format::E2M1, [0, 0], false, false, 4),
+        QMatmulKey { wide: 4, ..key(Format::I4, [0, 0], false, false, 1) },
+        QMatmulKey { wide: 4, ..key(Format::I8, [0, 0], false, true, 4) },
+        QMatmulKey { wide: 2, ..key(Format::E2M1, [0, 0], false, false, 4) },
     ];
     if x == DType::BF16 {
         keys.extend([0, 2, 4].map(|n| QMatmulKey { a_format: Some(keys[n].format), ..keys[n] }));

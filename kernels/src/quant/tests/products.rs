@@ -5,8 +5,8 @@ use super::*;
 /// M, N, K; the packed axis; the word; the block of the scales.
 type Shaped = ([usize; 3], Option<usize>, DType, &'static [usize]);
 
-/// Every path: skinny with 1, 4 and 16 rows, tiles of either height, several chunks of K, tails, scales along K or not.
-const SHAPED: [Shaped; 12] = [
+/// Every path: skinny and strips with 1, 4 and 16 rows, tiles of either height, several chunks of K, tails, scales along K or not.
+const SHAPED: [Shaped; 15] = [
     ([1, 64, 32], Some(1), DType::U32, &[]),
     ([1, 300, 700], Some(1), DType::U32, &[32, 1]),
     ([3, 131, 65], Some(1), DType::U32, &[1, 1]),
@@ -19,6 +19,9 @@ const SHAPED: [Shaped; 12] = [
     ([5, 9, 7], None, DType::U8, &[7, 3]),
     ([40, 24, 1030], Some(1), DType::U8, &[2, 8]),
     ([1, 1, 1], None, DType::U8, &[]),
+    ([1, 96, 700], Some(1), DType::U32, &[32, 1]),
+    ([4, 64, 600], Some(1), DType::U32, &[64, 1]),
+    ([9, 64, 520], Some(1), DType::U32, &[]),
 ];
 
 /// Random codes that are numbers, in words.
