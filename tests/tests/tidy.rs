@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["cudarc", "rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels", "rocfire-prelude"],
     ),
     ("rocfire-candle", &["candle-kernels", "cudarc", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
+    ("candle-flash-attn", &["rocfire-candle"]),
     ("char-transformer", &["burn-tch", "rocfire-burn"]),
     ("compare", &["char-transformer", "rocfire-burn", "models"]),
     ("models", &["burn-tch", "rocfire-burn"]),
@@ -275,7 +276,7 @@ fn slot_packages_are_not_published() {
     let manifests = manifests();
     let published =
         |table: &toml::Table| table["package"].get("publish").is_none_or(|publish| publish.as_bool() != Some(false));
-    for slot in ["burn-tch", "candle-kernels", "cudarc"] {
+    for slot in ["burn-tch", "candle-flash-attn", "candle-kernels", "cudarc"] {
         assert!(!published(&manifests[slot]), "{slot} has the name of somebody else's package");
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rocfire_hal::{Buffer, DType, Layout, Tensor};
 
 use crate::driver::sys::CUstream;
-use crate::driver::{CudaStream, DriverError, LaunchConfig, Value, info};
+use crate::driver::{CudaSlice, CudaStream, DriverError, LaunchConfig, Value, info};
 
 /// Words of an [`Argument::Info`]: Candle sends up to four vectors of one word per axis, so tensors of eight axes fit.
 pub const INFO_WORDS: usize = 32;
@@ -208,4 +208,13 @@ pub(crate) fn tensor(buffer: Buffer, first_byte: u64, shape: &[usize], dtype: DT
     let strides = Layout::contiguous(shape)?;
     let layout = Layout::strided(shape, strides.strides(), (first_byte / size) as i64)?;
     Ok(Tensor::from_buffer(buffer, layout, dtype)?)
+}
+
+/// The memory of a slice, and the byte of it that the slice begins at; for operators that Candle's own crates lack.
+///
+/// # Errors
+/// Out of memory, for numbers that stayed on the host.
+pub fn memory<T>(slice: &CudaSlice<T>) -> Result<(Buffer, u64), DriverError> {
+    let place = slice.place();
+    Ok((place.held.memory()?.buffer().clone(), place.first_byte))
 }
