@@ -10,6 +10,16 @@ pub enum Error {
     /// A copy or cast that the operator needed.
     #[error(transparent)]
     Fusion(rocfire_fusion::Error),
+    /// A tuning table or a record of shapes that cannot be used, or a measurement that went wrong.
+    #[error("tuning: {path}, line {line}: {what}")]
+    Tuning {
+        /// The file.
+        path: String,
+        /// The line, 0 for all of it.
+        line: u64,
+        /// What is wrong.
+        what: String,
+    },
 }
 
 impl From<rocfire_fusion::Error> for Error {

@@ -28,5 +28,6 @@ pub mod sort;
 mod tail;
 #[cfg(test)]
 mod testing;
+pub mod tuning;
 
 pub use error::{Error, Result};

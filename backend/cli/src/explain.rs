@@ -1,8 +1,9 @@
 //! `rocfire explain`: which kernel the dispatch takes for an operator and why, without a device.
 
-use rocfire_arch::Arch;
-use rocfire_hal::{DType, Device, DeviceId};
+use rocfire_arch::{Arch, Vendor};
+use rocfire_hal::{Config, DType, Device, DeviceId};
 use rocfire_kernels::gemm;
+use rocfire_kernels::tuning::{Lies, Row, Shape, known_rows};
 
 /// What a user may choose.
 #[derive(Debug, clap::Args)]
@@ -40,7 +41,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let vendor = vendor_of(arch);
     let vendor = vendor.as_deref().map_err(String::as_str);
     println!("{}", gemm::explain(arch, *units, dtype, [*m, *n, *k], vendor)?);
+    let shape = Shape { input: dtype, output: dtype, lies: Lies::Nn, size: [*m, *n, *k], batches: 1 };
+    let units = units.or(arch.info().card.map(|card| card.compute_units as usize));
+    println!("  tuned       {}", tuned(arch, units, shape)?);
     Ok(())
+}
+
+/// What the tuning tables say of a shape on a card.
+fn tuned(arch: Arch, units: Option<usize>, shape: Shape) -> Result<String, Box<dyn std::error::Error>> {
+    let driver = if arch.info().vendor == Vendor::Nvidia { "cuda" } else { "hip" };
+    let is_ours = |row: &Row| row.driver == driver && row.arch == arch && Some(row.units) == units;
+    let rows = known_rows(&Config::from_env()?.tuning_table())?;
+    let found = rows.into_iter().rfind(|row| is_ours(row) && row.shape == shape.bucket());
+    Ok(found.map_or_else(
+        || "no row: the above decides".to_owned(),
+        |row| {
+            let repeats = if row.repeats_agreed { "" } else { ", not in deterministic runs" };
+            format!(
+                "{}, {:.2} us a launch{repeats}; in place of the above as long as what was measured has the hash {}",
+                row.candidate, row.microseconds, row.hash
+            )
+        },
+    ))
 }
 
 /// The vendor's library of this machine's GPU, if it has this architecture.

@@ -9,6 +9,7 @@ mod explain;
 mod hip_library;
 mod install;
 mod profile;
+mod tune;
 mod verify;
 
 use std::process::ExitCode;
@@ -35,6 +36,8 @@ enum Command {
     HipLibrary(hip_library::Arguments),
     /// Say which kernel the dispatch takes for an operator, and why.
     Explain(explain::Arguments),
+    /// Find the fastest way to multiply given shapes on the device, and write it into the tuning table.
+    Tune(tune::Arguments),
     /// Say where a command's time goes on the device, or, from what the emulator counts, what binds a kernel.
     Profile(profile::Arguments),
 }
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Command::Doctor => doctor::run(),
         Command::HipLibrary(arguments) => hip_library::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Tune(arguments) => tune::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
     };
     match result {

@@ -3,9 +3,10 @@
 //! A device owns its driver, its one stream, its memory pool and its loaded modules. [`Device::get`] opens each device
 //! once per process, with the settings of the environment; [`Device::open`] opens one of its own, with any settings.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use rocfire_arch::Arch;
 
@@ -28,6 +29,7 @@ pub(crate) struct DeviceInner {
     pool: SharedPool,
     modules: Mutex<HashMap<[u8; 32], Arc<Slot>>>,
     vendor_plans: crate::vendor::Plans,
+    attached: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// Made by the first module, so that a device without kernels needs no compiler.
     pipeline: Mutex<Option<Arc<Pipeline>>>,
 }
@@ -76,6 +78,7 @@ impl Device {
             pool: Arc::new(Mutex::new(Pool::new(Arc::clone(&driver), limit_bytes))),
             modules: Mutex::new(HashMap::new()),
             vendor_plans: crate::vendor::Plans::default(),
+            attached: OnceLock::new(),
             pipeline: Mutex::new(None),
             driver,
             config,
@@ -157,6 +160,20 @@ impl Device {
     pub fn take_profile(&self) -> Result<Option<Timeline>> {
         self.sync()?;
         Ok(self.stream().take_profile())
+    }
+
+    /// What the operator library keeps with the device, made when it is first asked for.
+    ///
+    /// # Panics
+    /// If it was attached as another type: there is one operator library.
+    pub fn attached<T: Any + Send + Sync>(&self, make: impl FnOnce(&Device) -> T) -> Arc<T> {
+        let attached = self.0.attached.get_or_init(|| Arc::new(make(self)));
+        Arc::clone(attached).downcast().expect("one library attaches one type")
+    }
+
+    /// Reports as the device's settings say.
+    pub fn report(&self, level: Level, message: impl fmt::Display) {
+        report(self.config().log, level, message);
     }
 
     /// How often the compiler was run for it since it was opened: kernels that were neither loaded nor on disk.

@@ -50,9 +50,9 @@ fn first(vendor: std::result::Result<&str, &str>, pays: bool) -> String {
         "for its size ours: fewer than 64 rows or columns, less than 2^26 products, or a type that the library has not";
     match (vendor, pays) {
         (Ok(name), true) => format!("{name}, unless the run is deterministic; what follows is in its place"),
-        (Ok(name), false) => format!("{name}, not asked; {small}"),
+        (Ok(name), false) => format!("{name}, not asked: {small}"),
         (Err(why), true) => format!("would go first, but is not there: {why}"),
-        (Err(why), false) => format!("none ({why}), and not missed; {small}"),
+        (Err(why), false) => format!("none ({why}), and not missed: {small}"),
     }
 }
 

@@ -3,13 +3,14 @@
 use bytemuck::{Pod, Zeroable};
 use rocfire_fusion::{Epilogue, EpiloguePlace};
 use rocfire_hal::profile::{Category, Work};
-use rocfire_hal::{Buffer, DType, DriverKind, Precision, Source, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{Buffer, DType, DriverKind, Level, Precision, Source, Stream, Tensor, View, ViewMut};
 
 use super::choice::{Machine, SIMDS, choose, is_sliced};
 use super::tiling::{Mode, Staging, Tiling, Unit};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
 use crate::tail::{self, Tail};
+use crate::tuning::{Candidate, Lies, Shape, Tables};
 
 const OP: &str = "gemm";
 /// Batch axes that the kernel decodes: all that a tensor has besides the two of the matrix.
@@ -358,8 +359,40 @@ impl<'a> Product<'a> {
                 let none = || shape(OP, "params.vendor", "a plan of the vendor's library", choice);
                 Some(self.plan(choice).ok_or_else(none)?)
             }
-            None if params.tiling.is_none() && params.slice_k.is_none() => self.preferred_plan(),
+            None if params.tiling.is_none() && params.slice_k.is_none() => return self.run_tuned(params),
             None => None,
+        };
+        match plan {
+            Some(plan) => self.multiply_by(&plan),
+            None => self.run_ours(params),
+        }
+    }
+
+    /// By what a tuning table says, else by the heuristic.
+    fn run_tuned(self, params: &GemmParams) -> Result<()> {
+        let device = self.stream.device();
+        let tables = device.attached(Tables::of);
+        let shape = Shape {
+            input: self.input,
+            output: self.output,
+            lies: Lies::of(self.a.depth == 1, self.b.depth == 1),
+            size: [self.m, self.n, self.k],
+            batches: self.extents.iter().product(),
+        };
+        let found = tables.find(&device, shape);
+        match found {
+            Some(candidate) => device.report(Level::Trace, format_args!("{OP} of {shape:?}: tuned, {candidate}")),
+            None => device.report(Level::Trace, format_args!("{OP} of {shape:?}: not tuned")),
+        }
+        if let Some(Candidate::Tiling { number, sliced }) = found {
+            return self.run_ours(&GemmParams { tiling: Some(number), slice_k: Some(sliced), vendor: None });
+        }
+        if found.is_none() && self.tail.is_none() {
+            tables.note(&device, shape);
+        }
+        let plan = match found {
+            Some(Candidate::Vendor { choice }) => self.plan(choice),
+            _ => self.preferred_plan(),
         };
         match plan {
             Some(plan) => self.multiply_by(&plan),
@@ -537,6 +570,15 @@ pub(crate) struct GemmKey {
     pub staging: Staging,
 }
 
+/// Every part of the kernels, for the hash of what was tuned.
+pub(super) const TEXTS: &str = concat!(
+    include_str!("gemm.hip"),
+    include_str!("stage.hip"),
+    include_str!("matrix.hip"),
+    include_str!("fma.hip"),
+    include_str!("kernel.hip")
+);
+
 /// The source of one variant.
 pub(crate) fn source(key: GemmKey) -> Source {
     source_behind(key, "")
@@ -594,7 +636,7 @@ fn wrapping_sum(input: DType) -> &'static str {
 /// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
 const EMULATED_SLOTS: usize = 4;
 
-fn machine(device: &rocfire_hal::Device) -> Machine {
+pub(super) fn machine(device: &rocfire_hal::Device) -> Machine {
     match device.id().driver() {
         DriverKind::Emulated => Machine { slots: EMULATED_SLOTS, waves_share: true },
         DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => {

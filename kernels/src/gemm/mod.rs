@@ -12,11 +12,13 @@ mod explain;
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod gemm;
 mod tiling;
+pub mod tune;
 
 pub use explain::explain;
 pub(crate) use gemm::{GemmKey, multiply, source};
 pub use gemm::{GemmParams, chunk_of, gemm, gemm_fused, output_shape};
 pub(crate) use tiling::{Mode, Staging, TILINGS, Unit};
+pub(crate) use tune::candidate_hash;
 
 /// Side of the largest product of this type that the architecture's matrix unit has; 0 where it has none.
 pub(crate) fn matrix_side(info: &rocfire_arch::ArchInfo, dtype: rocfire_hal::DType) -> u16 {

@@ -84,6 +84,10 @@ pub struct Config {
     pub matrix: bool,
     /// Whether the vendor's library is used for matrix products, where it is installed.
     pub vendor: bool,
+    /// The user's tuning table; `None` for `tuning.csv` in the folder of compiled kernels.
+    pub tuning: Option<PathBuf>,
+    /// Where shapes that no tuning table has are noted, for `rocfire tune`; `None` for nowhere.
+    pub tuning_record: Option<PathBuf>,
     /// What f32 matrix products may be multiplied in.
     pub precision: Precision,
     /// Whether each launch is waited for, so that a fault is an error of the launch itself.
@@ -113,6 +117,8 @@ impl Default for Config {
             fusion: true,
             matrix: true,
             vendor: true,
+            tuning: None,
+            tuning_record: None,
             precision: Precision::F32,
             sync: false,
             deterministic: None,
@@ -154,6 +160,10 @@ builder! {
     with_matrix: matrix: bool;
     /// With the vendor's library on or off.
     with_vendor: vendor: bool;
+    /// With another tuning table of the user's.
+    with_tuning: tuning: PathBuf;
+    /// With shapes that no tuning table has noted in a file.
+    with_tuning_record: tuning_record: PathBuf;
     /// With another precision of f32 matrix products.
     with_precision: precision: Precision;
     /// With launches waited for or not.
@@ -169,6 +179,11 @@ builder! {
 }
 
 impl Config {
+    /// The user's tuning table, as set or in its usual place.
+    pub fn tuning_table(&self) -> PathBuf {
+        self.tuning.clone().unwrap_or_else(|| self.cache_dir.join("tuning.csv"))
+    }
+
     /// With every launch timed, and written to a file as a Chrome trace.
     #[must_use]
     pub fn with_timed(self, trace: PathBuf) -> Config {

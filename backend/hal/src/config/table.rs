@@ -78,6 +78,26 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| show_switch(config.vendor),
     },
     Setting {
+        name: "ROCFIRE_TUNING",
+        values: "a file",
+        about: "the tuning table that `rocfire tune` extends",
+        parse: |config, text| {
+            config.tuning = Some(PathBuf::from(text));
+            Ok(())
+        },
+        show: |config| config.tuning_table().display().to_string(),
+    },
+    Setting {
+        name: "ROCFIRE_TUNING_RECORD",
+        values: "a file",
+        about: "where shapes that no tuning table has are noted, for `rocfire tune`",
+        parse: |config, text| {
+            config.tuning_record = Some(PathBuf::from(text));
+            Ok(())
+        },
+        show: |config| config.tuning_record.as_ref().map_or("nowhere".to_owned(), |path| path.display().to_string()),
+    },
+    Setting {
         name: "ROCFIRE_PRECISION",
         values: "f32, bf16 or f16",
         about: "what f32 matrix products may be multiplied in; sums stay f32",

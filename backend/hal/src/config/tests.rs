@@ -28,6 +28,8 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_FUSION", "0", base().with_fusion(false)),
         ("ROCFIRE_MATRIX", "0", base().with_matrix(false)),
         ("ROCFIRE_VENDOR", "0", base().with_vendor(false)),
+        ("ROCFIRE_TUNING", "/tmp/t.csv", base().with_tuning(PathBuf::from("/tmp/t.csv"))),
+        ("ROCFIRE_TUNING_RECORD", "/tmp/s.csv", base().with_tuning_record(PathBuf::from("/tmp/s.csv"))),
         ("ROCFIRE_PRECISION", "bf16", base().with_precision(Precision::Bf16)),
         ("ROCFIRE_SYNC", "1", base().with_sync(true)),
         ("ROCFIRE_DETERMINISTIC", "1", base().with_deterministic(true)),
