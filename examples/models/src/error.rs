@@ -12,8 +12,8 @@ pub enum Error {
         /// What the store said.
         reason: String,
     },
-    /// A loss could not be read: an operator before it failed.
-    #[error("cannot read the loss of step {step}: {reason}")]
+    /// A loss or a result could not be read: an operator before it failed.
+    #[error("cannot read the result of step {step}: {reason}")]
     Read {
         /// Which step, counted from 0.
         step: usize,

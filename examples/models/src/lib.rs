@@ -13,4 +13,6 @@ mod training;
 pub use bert::{Bert, BertSizes};
 pub use error::Error;
 pub use resnet::{ResNet18, ResNetSizes};
-pub use training::{BertRun, ResNetRun, bert_losses, largest_relative_difference, resnet_losses, started};
+pub use training::{
+    BertRun, ResNetRun, bert_losses, largest_relative_difference, resnet_logits, resnet_losses, started,
+};

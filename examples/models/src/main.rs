@@ -2,7 +2,9 @@
 
 use burn::tensor::{Device, Tensor};
 use clap::Parser;
-use models::{BertRun, BertSizes, ResNetRun, ResNetSizes, bert_losses, largest_relative_difference, resnet_losses};
+use models::{
+    BertRun, BertSizes, ResNetRun, ResNetSizes, bert_losses, largest_relative_difference, resnet_logits, resnet_losses,
+};
 use rocfire_burn::RocmDevice;
 
 /// Trains ResNet-18 and a BERT-like encoder on the ROCm device and on Flex from the same weights and data, and prints the losses.
@@ -37,6 +39,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     compare("BERT-like encoder", rocm, &|device| bert_losses(&bert, device))?;
 
     let device = Device::from(rocm);
+    let (flex, _) = resnet_logits(&resnet, &Device::flex(), &|| 0)?;
+    let (ours, launches) = resnet_logits(&resnet, &device, &|| opened.launches())?;
+    let apart = flex.iter().zip(&ours).map(|(flex, ours)| (flex - ours).abs()).fold(0.0, f32::max);
+    println!("ResNet-18, inference: {launches} launches; logits within {apart:.1e} of Flex's\n");
+
     let weight = Tensor::<4>::ones([16, 3, 3, 3], &device);
     for shape in [[4, 3, 224, 224], [8, 3, 112, 112]] {
         let before = opened.compiled();

@@ -26,6 +26,17 @@ pub struct ResNetRun {
     pub seed: u64,
 }
 
+impl ResNetRun {
+    /// Images and their classes.
+    fn inputs(&self, device: &Device) -> (Tensor<4>, Vec<i32>) {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        let shape = [self.batch, 3, self.side, self.side];
+        let pixels: Vec<f32> = (0..shape.iter().product()).map(|_| random.random::<f32>() * 2.0 - 1.0).collect();
+        let classes = (0..self.batch).map(|image| (image % self.sizes.classes) as i32).collect();
+        (Tensor::from_data(TensorData::new(pixels, shape), device), classes)
+    }
+}
+
 /// A training of [`Bert`]: AdamW on one batch, whose words the model learns to repeat. The last words of the last input are padding.
 #[derive(Clone, Copy, Debug)]
 pub struct BertRun {
@@ -51,11 +62,7 @@ const PADDING: usize = 3;
 pub fn resnet_losses(run: &ResNetRun, device: &Device) -> Result<Vec<f32>, Error> {
     let device = device.clone().autodiff();
     let mut model = started(run.seed, &device, |device| ResNet18::new(&run.sizes, device))?;
-    let mut random = ChaCha8Rng::seed_from_u64(run.seed);
-    let shape = [run.batch, 3, run.side, run.side];
-    let pixels: Vec<f32> = (0..shape.iter().product()).map(|_| random.random::<f32>() * 2.0 - 1.0).collect();
-    let classes: Vec<i32> = (0..run.batch).map(|image| (image % run.sizes.classes) as i32).collect();
-    let images = Tensor::<4>::from_data(TensorData::new(pixels, shape), &device);
+    let (images, classes) = run.inputs(&device);
     let targets = Tensor::<1, Int>::from_data(TensorData::new(classes, [run.batch]), &device);
     let loss = CrossEntropyLossConfig::new().init(&device);
     let mut optimizer = SgdConfig::new().init();
@@ -67,6 +74,27 @@ pub fn resnet_losses(run: &ResNetRun, device: &Device) -> Result<Vec<f32>, Error
         losses.push(read(value, step)?);
     }
     Ok(losses)
+}
+
+/// Logits of the images by the fresh model in inference, batch normalisation by its running statistics, and how many launches
+/// `launches` saw while they were computed for the second time.
+///
+/// # Errors
+/// [`Error`].
+pub fn resnet_logits(run: &ResNetRun, device: &Device, launches: &dyn Fn() -> u64) -> Result<(Vec<f32>, u64), Error> {
+    let model = started(run.seed, device, |device| ResNet18::new(&run.sizes, device))?;
+    let mut logits = Vec::new();
+    let mut counted = 0;
+    for step in 0..2 {
+        let failed = |reason: String| Error::Read { step, reason };
+        let (images, _) = run.inputs(device);
+        device.sync().map_err(|error| failed(error.to_string()))?;
+        let before = launches();
+        let data = model.forward(images).try_into_data().map_err(|error| failed(error.to_string()))?;
+        counted = launches() - before;
+        logits = data.try_to_vec::<f32>().map_err(|error| failed(format!("{error:?}")))?;
+    }
+    Ok((logits, counted))
 }
 
 /// The loss before each step.

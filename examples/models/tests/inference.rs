@@ -1,0 +1,29 @@
+//! Inference on the emulated device: what Flex computes, with normalisations and activations in the convolutions' launches.
+
+use burn::tensor::Device;
+use models::{ResNetRun, ResNetSizes, resnet_logits};
+use rocfire_burn::{RocmDevice, plans};
+
+#[test]
+fn resnet_18_infers_as_on_the_cpu() {
+    let sizes = ResNetSizes { width: 16, classes: 10 };
+    let run = ResNetRun { sizes, batch: 1, side: 48, steps: 0, rate: 0.0, seed: 3 };
+    let rocm = RocmDevice::emulated("gfx942").unwrap();
+    let opened = rocm.open().unwrap();
+    let (flex, _) = resnet_logits(&run, &Device::flex(), &|| 0).unwrap();
+    let (ours, launches) = resnet_logits(&run, &rocm.into(), &|| opened.launches()).unwrap();
+    assert!(launches > 0);
+    assert_eq!(flex.len(), sizes.classes);
+    for (flex, ours) in flex.iter().zip(&ours) {
+        assert!((flex - ours).abs() <= 1e-4 * flex.abs().max(1.0), "{ours}, on Flex {flex}");
+    }
+    // The blocks of the first stage: convolution, normalisation, residual, activation are one launch each time.
+    let whole = |plan: &rocfire_burn::PlanReport| {
+        plan.name == "Convolution"
+            && plan.kernels.len() == 1
+            && plan.kernels[0].launches_apart >= 10
+            && plan.runs() >= 4
+    };
+    let plans = plans();
+    assert!(plans.iter().any(whole), "{}", plans.iter().map(ToString::to_string).collect::<String>());
+}
