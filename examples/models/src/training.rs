@@ -1,5 +1,7 @@
 //! A few training steps on any device, from weights and data that follow from a seed.
 
+use std::sync::{Mutex, PoisonError};
+
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{AdamWConfig, GradientsParams, SgdConfig};
 use burn::store::{ModuleSnapshot, SafetensorsStore};
@@ -143,6 +145,9 @@ pub fn largest_relative_difference(reference: &[f32], other: &[f32]) -> f32 {
 /// [`Error::Weights`].
 pub fn started<M: ModuleSnapshot>(seed: u64, device: &Device, new: impl Fn(&Device) -> M) -> Result<M, Error> {
     let failed = |action, reason: &dyn std::fmt::Display| Error::Weights { action, reason: reason.to_string() };
+    // One seed is the whole process's: whoever draws in between would change the weights.
+    static DRAWING: Mutex<()> = Mutex::new(());
+    let _guard = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
     let cpu = Device::flex();
     cpu.seed(seed);
     let mut store = SafetensorsStore::from_bytes(None);
