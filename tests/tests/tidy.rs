@@ -31,6 +31,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("candle-flash-attn", &["rocfire-candle"]),
     ("char-transformer", &["burn-tch", "rocfire-burn"]),
     ("compare", &["char-transformer", "rocfire-burn", "models"]),
+    ("custom-kernel", &["rocfire-burn"]),
+    ("remote", &["rocfire-burn"]),
     ("models", &["burn-tch", "rocfire-burn"]),
     ("quantised", &["burn-tch", "rocfire-burn"]),
     (

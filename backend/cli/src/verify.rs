@@ -94,7 +94,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         stage("candle: docs", &mut || {
             cargo(&of_candle(&["doc", "--no-deps"], &[]), &[("RUSTDOCFLAGS", "-D warnings")])
         });
-        stage("compare type-checks", &mut || cargo(&["check", "--package", "compare"], &[]));
+        // Both need a Burn with other features than the rest: they are built once, together.
+        let apart = ["check", "--package", "compare", "--package", "remote", "--all-targets"];
+        stage("compare and remote type-check", &mut || cargo(&apart, &[]));
     }
     for stage in &stages {
         println!("{:6.1} min  {}  {}", minutes(stage.took), if stage.passed { "ok    " } else { "FAILED" }, stage.name);
