@@ -58,7 +58,7 @@ impl GateOps for Autodiff<Flex> {}
 pub fn gradients<B: Backend>(
     device: &B::Device,
     [rows, columns]: [usize; 2],
-    gate: fn(FloatTensor<Autodiff<B>>, FloatTensor<Autodiff<B>>) -> FloatTensor<Autodiff<B>>,
+    gate: impl FnOnce(FloatTensor<Autodiff<B>>, FloatTensor<Autodiff<B>>) -> FloatTensor<Autodiff<B>>,
 ) -> [TensorData; 3] {
     type A<B> = Autodiff<B>;
     let wave = |scale: f32| {
