@@ -91,6 +91,7 @@ pub struct Epilogue<'a> {
     ending: Arc<Ending>,
     hash: u128,
     scalars: &'a [Scalar],
+    inputs: &'a [View<'a>],
     outputs: &'a [ViewMut<'a>],
     places: [EpiloguePlace; EPILOGUE_TENSORS],
 }
@@ -103,7 +104,7 @@ impl<'a> Epilogue<'a> {
     pub fn new(
         graph: &Graph,
         shape: &[usize],
-        inputs: &[View<'_>],
+        inputs: &'a [View<'a>],
         scalars: &'a [Scalar],
         outputs: &'a [ViewMut<'a>],
     ) -> Result<Epilogue<'a>> {
@@ -138,7 +139,7 @@ impl<'a> Epilogue<'a> {
         for (to, from) in places.iter_mut().zip(geometry.places()) {
             *to = EpiloguePlace { address: from.address, strides: from.strides };
         }
-        Ok(Epilogue { ending, hash: graph.hash(), scalars, outputs, places })
+        Ok(Epilogue { ending, hash: graph.hash(), scalars, inputs, outputs, places })
     }
 
     /// The element type of the kernel's result.
@@ -159,6 +160,11 @@ impl<'a> Epilogue<'a> {
     /// Its tensors, in the order of `EpilogueArgs`.
     pub fn places(&self) -> &[EpiloguePlace] {
         &self.places[..self.ending.arguments.len()]
+    }
+
+    /// The views it reads.
+    pub fn inputs(&self) -> &'a [View<'a>] {
+        self.inputs
     }
 
     /// The views it writes.

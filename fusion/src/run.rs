@@ -396,7 +396,12 @@ impl Call<'_> {
             Err(Error::Hal(error)) => Err(error),
             Err(other) => unreachable!("a graph that is launched was checked before: {other}"),
         };
-        Ok(self.stream.launch_together(function, &launch, self.inputs, &Together { capacity, several: &several })?)
+        Ok(self.stream.launch_together(
+            function,
+            &launch,
+            self.inputs,
+            &Together { capacity, common: 0, several: &several },
+        )?)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytemuck::{Pod, Zeroable};
 use rocfire_fusion::Graph;
 use rocfire_hal::profile::Work;
-use rocfire_hal::{Buffer, DType, Error, Launch, Layout, Source, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{Buffer, DType, Error, Launch, Layout, Source, Stream, Tensor, Together, View, ViewMut};
 
 use crate::Result;
 
@@ -84,6 +84,39 @@ pub(crate) unsafe fn launch_bytes(
     outputs: &[&Buffer],
     work: Work<'_>,
 ) -> Result<()> {
+    // SAFETY: the caller's duties, passed on.
+    unsafe { launch_shared(stream, source, kernel, grid, block, lds_bytes, args, outputs, work, None) }
+}
+
+/// How a launch may share one with others of its kernel, see [`Together`].
+pub(crate) struct Sharing<'a> {
+    /// How many launches the kernel for several takes.
+    pub capacity: usize,
+    /// What members have in common: the address of an input.
+    pub common: u64,
+    /// Its source; the kernel has the same name.
+    pub several: &'a dyn Fn() -> Arc<Source>,
+    /// Every view that the kernel reads.
+    pub reads: &'a [View<'a>],
+}
+
+/// The same for a launch that may wait for others.
+///
+/// # Safety
+/// As [`launch_bytes`], also for the kernel for several with the arguments of all members; `sharing.reads` is all it reads.
+#[allow(clippy::too_many_arguments)] // Private to the crate, and each is named where it is called.
+pub(crate) unsafe fn launch_shared(
+    stream: &Stream,
+    source: &Source,
+    kernel: (&'static str, &str),
+    grid: [usize; 3],
+    block: [usize; 3],
+    lds_bytes: u32,
+    args: &[u8],
+    outputs: &[&Buffer],
+    work: Work<'_>,
+    sharing: Option<&Sharing<'_>>,
+) -> Result<()> {
     let (label, name) = kernel;
     let too_many = |what: &'static str, got: usize| Error::LaunchShape {
         op: label,
@@ -102,8 +135,15 @@ pub(crate) unsafe fn launch_bytes(
     let function = stream.device().module(source)?.function(name)?;
     let (grid, block) = (narrow("grid", grid)?, narrow("block", block)?);
     let launch = Launch { label, grid, block, lds_bytes, args, outputs, work };
-    // SAFETY: the caller's two duties are those of `Stream::launch`, passed on.
-    unsafe { stream.launch(&function, &launch)? };
+    let Some(sharing) = sharing else {
+        // SAFETY: the caller's two duties are those of `Stream::launch`, passed on.
+        unsafe { stream.launch(&function, &launch)? };
+        return Ok(());
+    };
+    let several = || stream.device().module(&(sharing.several)())?.function(name);
+    let together = Together { capacity: sharing.capacity, common: sharing.common, several: &several };
+    // SAFETY: the caller's duties are those of `Stream::launch_with_others`, passed on.
+    unsafe { stream.launch_with_others(&function, &launch, sharing.reads, &together)? };
     Ok(())
 }
 

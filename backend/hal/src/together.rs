@@ -1,7 +1,7 @@
-//! Small launches that wait for others of their kind, to share one.
+//! Launches that wait for others of their kind, to share one.
 //!
-//! The update of a model's parameters is one small kernel for each of them, with the same code and other tensors. Such a launch is
-//! given to [`Stream::launch_together`]: it waits on the host, and whatever of the same kernel comes next joins it, as long as
+//! The update of a model's parameters is one small kernel for each of them, with the same code and other tensors; so are the
+//! products of one input with several weights. Such a launch is given to [`Stream::launch_together`]: it waits on the host, and whatever of the same kernel comes next joins it, as long as
 //! neither touches what the other writes. All of it goes to the device, in one launch for each kernel, before anything
 //! else: another kernel that cannot wait, a copy of what it touches, a wait. What waits is therefore never seen to wait. Nothing
 //! waits while launches are timed or recorded for a graph. One that stayed alone is launched as if it had never waited.
@@ -23,6 +23,8 @@ const WRITTEN_MOST: usize = 96;
 pub struct Together<'a> {
     /// How many launches the kernel for several takes; even. Below 2 the launch does not wait.
     pub capacity: usize,
+    /// What members must have in common besides the kernel: the address of an input, or 0 where nothing is asked.
+    pub common: u64,
     /// That kernel; asked for when a second launch joins the first.
     pub several: &'a dyn Fn() -> Result<Function>,
 }
@@ -58,6 +60,10 @@ struct Group {
     several: Option<Function>,
     capacity: usize,
     block: [u32; 3],
+    /// What members' grids have in common: all axes but the first.
+    across: [u32; 2],
+    lds_bytes: u32,
+    common: u64,
     /// First workgroup of each member.
     firsts: Vec<u32>,
     groups: u32,
@@ -71,10 +77,13 @@ struct Group {
 }
 
 impl Group {
-    fn is_of(&self, function: &Function, launch: &Launch<'_>) -> bool {
+    fn is_of(&self, function: &Function, launch: &Launch<'_>, common: u64) -> bool {
         self.single.as_ref().is_some_and(|single| single.same(function))
             && self.label == launch.label
             && self.block == launch.block
+            && self.across == launch.grid[1..]
+            && self.lds_bytes == launch.lds_bytes
+            && self.common == common
             && self.groups.checked_add(launch.grid[0]).is_some()
             && self.written + launch.outputs.len() <= WRITTEN_MOST
     }
@@ -143,7 +152,7 @@ impl Waiting {
         reads: &[View<'_>],
         together: &Together<'_>,
     ) -> Result<bool> {
-        let found = self.groups[..self.live].iter().position(|group| group.is_of(function, launch));
+        let found = self.groups[..self.live].iter().position(|group| group.is_of(function, launch, together.common));
         let at = match found {
             Some(at) => {
                 if self.groups[at].several.is_none() {
@@ -158,6 +167,8 @@ impl Waiting {
                 let group = &mut self.groups[self.live];
                 group.single = Some(function.clone());
                 (group.label, group.block, group.capacity) = (launch.label, launch.block, together.capacity);
+                (group.across, group.lds_bytes) = ([launch.grid[1], launch.grid[2]], launch.lds_bytes);
+                group.common = together.common;
                 self.live += 1;
                 self.live - 1
             }
@@ -192,17 +203,38 @@ impl Stream {
         reads: &[View<'_>],
         together: &Together<'_>,
     ) -> Result<()> {
-        let is_small =
-            launch.grid[1..] == [1, 1] && launch.lds_bytes == 0 && (1..=WRITTEN_MOST).contains(&launch.outputs.len());
-        if together.capacity < 2 || !is_small || self.waits_for_each() {
-            return self.launch_generated(function, launch, reads);
-        }
+        // SAFETY: as in `launch_generated`; so is the kernel for several, which is the generator's too.
+        unsafe { self.launch_with_others(function, launch, reads, together) }
+    }
+
+    /// As [`Stream::launch`], but the launch may wait as in [`Stream::launch_together`]. Members of one launch have equal
+    /// grids but for their first axis.
+    ///
+    /// # Safety
+    /// - As [`Stream::launch`], also for the kernel for several with the arguments of all members.
+    /// - `reads` is every view that the kernel reads.
+    ///
+    /// # Errors
+    /// As [`Stream::launch_together`].
+    pub unsafe fn launch_with_others(
+        &self,
+        function: &Function,
+        launch: &Launch<'_>,
+        reads: &[View<'_>],
+        together: &Together<'_>,
+    ) -> Result<()> {
         self.require_all_here(launch, reads)?;
+        let is_listed = (1..=WRITTEN_MOST).contains(&launch.outputs.len());
+        if together.capacity < 2 || !is_listed || self.waits_for_each() {
+            // SAFETY: the caller's duties, passed on.
+            return unsafe { self.launch(function, launch) };
+        }
         self.check(function, launch)?;
         let mut state = self.lock();
         if state.is_direct() {
             drop(state);
-            return self.launch_generated(function, launch, reads);
+            // SAFETY: the caller's duties, passed on.
+            return unsafe { self.launch(function, launch) };
         }
         if state.waiting.conflicts(reads.iter().map(|view| view.buffer()), launch.outputs.iter().copied()) {
             self.settle(&mut state);
@@ -244,16 +276,16 @@ impl Stream {
             function.as_ref().expect("a group has its kernel, and that for several from the second member on");
         let launch = Launch {
             label: group.label,
-            grid: [group.groups, 1, 1],
+            grid: [group.groups, group.across[0], group.across[1]],
             block: group.block,
-            lds_bytes: 0,
+            lds_bytes: group.lds_bytes,
             args: if is_alone { &group.args } else { &group.whole },
             outputs: &[],
             work: Work::default(),
         };
         let written = group.held.iter().filter(|held| held.is_written).map(|held| &*held.memory);
-        // SAFETY: the kernels are a generator's, see `launch_generated`; the struct of the kernel for several is what this module's
-        // description says, and `check` compares its size. The memory is held until the launch is on the stream.
+        // SAFETY: `launch_with_others` has asked for it, of the kernel for several too, whose struct is what this module's
+        // description says; `check` compares its size. The memory is held until the launch is on the stream.
         let put = |()| unsafe { self.put(state, function, &launch, written.clone()) };
         if let Err(error) = self.check(function, &launch).and_then(put) {
             let fault = state.fail(error.to_string());

@@ -2,6 +2,7 @@
 //
 // Shapes : A [.., M, K], B [.., K, N], C [.., M, N]; strides in elements, batch axes decoded from the grid
 // Grid   : gemm (ceil(N / GEMM_BN), ceil(M / GEMM_BM), batches * slices)   one workgroup per tile of C and slice of K
+//          GEMM_SEVERAL: products with as many tiles along M and batches, one behind the other along the first axis
 //          gemm_sum (ceil(N / 256), M, batches)                            adds up the slices
 // Block  : gemm (GEMM_THREADS, 1, 1), gemm_sum (256, 1, 1)
 // LDS    : GEMM_STAGES * (GEMM_BM + GEMM_BN) * GEMM_BK elements, by `stage`; of two buffers one is filled while the other is
@@ -19,7 +20,7 @@
 //          in units of 64 bytes (16 elements for FMA); GEMM_CHUNKED, whether a workgroup has more than one chunk; GEMM_STAGES,
 //          GEMM_ASYNC, whether copies to LDS go past the registers; GEMM_LDS_BYTES; GEMM_A_MODE, GEMM_B_MODE: 0 vectors along
 //          K, 1 vectors along the other axis, 2 single elements with lanes along K, 3 single elements with lanes along the
-//          other axis; GEMM_EPILOGUE: 1 where the text of a `fusion` epilogue stands in front of this one: it stores what
+//          other axis; GEMM_SEVERAL: how many products a launch takes, 0 where it is one; GEMM_EPILOGUE: 1 where the text of a `fusion` epilogue stands in front of this one: it stores what
 //          it computes of C, and nothing else is stored.
 using namespace rf;
 

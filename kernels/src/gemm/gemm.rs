@@ -9,7 +9,7 @@ use super::choice::{Machine, SIMDS, choose, is_sliced};
 use super::tiling::{Mode, Staging, Tiling, Unit};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
-use crate::tail::{self, Tail};
+use crate::tail::{self, Shared, Tail};
 use crate::tuning::{Candidate, Lies, Shape, Tables};
 
 const OP: &str = "gemm";
@@ -18,6 +18,8 @@ const BATCH_AXES: usize = rocfire_hal::MAX_RANK - 2;
 /// Least K per partial sum, and most partial sums ([`chunk_of`]).
 const CHUNK: usize = 1024;
 const CHUNKS_MAX: usize = 16;
+/// Most workgroups of a launch that waits for others: more fill any card for so long that a launch saved is no gain.
+const SHARED_GROUPS_MOST: usize = 4096;
 /// Threads of `gemm_sum`.
 const SUM_BLOCK: usize = 256;
 
@@ -196,6 +198,7 @@ struct Operand {
 /// A product reduced to what the kernel needs: merged batch axes and bare strides.
 struct Product<'a> {
     stream: &'a Stream,
+    reads: [View<'a>; 2],
     c_buffer: &'a Buffer,
     input: DType,
     output: DType,
@@ -232,6 +235,7 @@ impl<'a> Product<'a> {
         }
         let mut product = Product {
             stream,
+            reads: [a, b],
             c_buffer: c.buffer(),
             input: a.dtype(),
             output: tail.map_or(c.dtype(), |tail| tail.epilogue.result()),
@@ -485,13 +489,25 @@ impl<'a> Product<'a> {
             let grid = [tiles[0], tiles[1], batches * slices];
             let (lds_bytes, work) = (key.staging.lds_bytes, self.work(&shape));
             let kernel = (OP, "gemm");
+            // Slices are read next, which is when they would be launched anyway.
+            let is_small = slices == 1 && grid.iter().product::<usize>() <= SHARED_GROUPS_MOST;
+            let several = |capacity| kept_source_of_several(key, tail, capacity);
+            let shared = is_small.then_some(Shared { reads: self.reads, several: &several });
             // SAFETY:
             // - `GemmArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the
             //   strides belong to views of shapes [.., M, K], [.., K, N], [.., M, N], and views lie inside their buffers;
             //   the kernel reads rows below M, columns below N, k below K, batches below the product of the extents. The
             //   epilogue's tensors were laid over the same product, and it reads and writes them there.
             // - It writes C only, which is in `written`, or the epilogue's outputs.
-            unsafe { tail::launch(self.stream, &source, kernel, grid, block, lds_bytes, &args, tail, written, work)? };
+            // - `reads` are the views that A and B were made of; the kernel for several goes on as the one for one with a
+            //   member's arguments.
+            unsafe {
+                let shared = shared.as_ref();
+                let stream = self.stream;
+                tail::launch_shared(
+                    stream, &source, kernel, grid, block, lds_bytes, &args, tail, written, work, shared,
+                )?
+            };
         }
         Ok(())
     }
@@ -554,7 +570,14 @@ struct Target<'t, 'a> {
 fn kept_source(key: GemmKey, tail: Option<&Tail<'_>>) -> std::sync::Arc<Source> {
     static SOURCES: Sources<(GemmKey, u128)> = Sources::new();
     let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
-    SOURCES.get((key, hash), |_| source_behind(key, text))
+    SOURCES.get((key, hash), |_| source_behind(key, text, 0))
+}
+
+/// The source for as many products as an argument struct takes.
+fn kept_source_of_several(key: GemmKey, tail: Option<&Tail<'_>>, capacity: usize) -> std::sync::Arc<Source> {
+    static SOURCES: Sources<(GemmKey, u128)> = Sources::new();
+    let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
+    SOURCES.get((key, hash), |_| source_behind(key, text, capacity))
 }
 
 /// What varies in the source.
@@ -581,11 +604,11 @@ pub(super) const TEXTS: &str = concat!(
 
 /// The source of one variant.
 pub(crate) fn source(key: GemmKey) -> Source {
-    source_behind(key, "")
+    source_behind(key, "", 0)
 }
 
-/// The source of one variant behind the text of an epilogue, or of none.
-fn source_behind(key: GemmKey, epilogue: &str) -> Source {
+/// The source of one variant behind the text of an epilogue, or of none; `several`: for that many launches in one, 0 for one.
+fn source_behind(key: GemmKey, epilogue: &str, several: usize) -> Source {
     let t = key.tiling;
     let sum = if t.matrix_size == 0 { wrapping_sum(key.input) } else { c_type(sum_dtype(key.input)) };
     let numbers = [
@@ -602,6 +625,7 @@ fn source_behind(key: GemmKey, epilogue: &str) -> Source {
         ("GEMM_A_MODE", key.a as usize),
         ("GEMM_B_MODE", key.b as usize),
         ("GEMM_EPILOGUE", usize::from(!epilogue.is_empty())),
+        ("GEMM_SEVERAL", several),
         ("GEMM_UNROLL", if key.input.is_float() { 4 } else { 1 }),
     ]
     .map(|(name, value)| (name, value.to_string()));
@@ -699,5 +723,7 @@ mod vendor;
 
 #[cfg(test)]
 mod fused_tests;
+#[cfg(test)]
+mod shared_tests;
 #[cfg(test)]
 mod tests;

@@ -60,7 +60,31 @@ struct Earlier {
 #endif
 };
 
-extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GemmArgs g) {
+#if GEMM_SEVERAL
+struct GemmSeveral {
+    u32 count, unused;
+    u32 first[GEMM_SEVERAL];  // workgroup of each member, along the grid's first axis
+    GemmArgs member[GEMM_SEVERAL];
+};
+// CUDA would copy arguments that are indexed to local memory.
+#if RF_DEVICE_AMD
+#define GEMM_ARGUMENTS GemmSeveral all
+#else
+#define GEMM_ARGUMENTS const __grid_constant__ GemmSeveral all
+#endif
+#else
+#define GEMM_ARGUMENTS GemmArgs g
+#endif
+
+extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
+#if GEMM_SEVERAL
+    u32 own = 0;
+    while (own + 1 < all.count && group_x() >= all.first[own + 1]) ++own;
+    const GemmArgs& g = all.member[own];
+    u32 column = group_x() - all.first[own];
+#else
+    u32 column = group_x();
+#endif
 #if GEMM_LDS_BYTES
     extern __shared__ __attribute__((aligned(128))) char lds[];
 #else
@@ -87,7 +111,7 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(Ge
     // Workgroups that run at the same time share rows and columns if they are a square: bands of GEMM_BAND tiles along M, each
     // from left to right.
     u32 across = (g.n + GEMM_BN - 1) / GEMM_BN, down = (g.m + GEMM_BM - 1) / GEMM_BM;
-    u32 number = group_y() * across + group_x(), band = number / (GEMM_BAND * across);
+    u32 number = group_y() * across + column, band = number / (GEMM_BAND * across);
     u32 within = number - band * GEMM_BAND * across, left_over = down - band * GEMM_BAND;
     u32 rows_of_band = left_over < GEMM_BAND ? left_over : GEMM_BAND, tile_col = within / rows_of_band;
     u32 first_col = tile_col * GEMM_BN;
