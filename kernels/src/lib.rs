@@ -17,6 +17,7 @@ pub mod gemm;
 pub mod index;
 pub mod interpolate;
 pub mod loss;
+pub mod pattern;
 pub mod pool;
 pub mod quant;
 pub mod random;

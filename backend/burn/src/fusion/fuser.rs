@@ -8,8 +8,8 @@ use std::sync::Arc;
 use burn_fusion::{FuserProperties, FuserStatus, OperationFuser};
 use burn_ir::OperationIr;
 
-use super::optimization::FusedKernel;
-use super::plan::{Kind, plan};
+use super::optimization::{FusedKernel, Work};
+use super::plan::{Kind, Plan, plan};
 use super::refusal::Refusal;
 use super::report;
 use super::trace::Trace;
@@ -74,6 +74,18 @@ impl Fuser {
         }
     }
 
+    /// Whether it takes nothing more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// The plan of its kernels so far, if it has one.
+    pub(super) fn plan(&self) -> Option<Plan> {
+        let best = self.best.as_ref()?;
+        let arrangements = best.trace.arrange().expect("it was arranged when it became the best");
+        Some(plan(&best.trace, &arrangements))
+    }
+
     fn name(&self) -> &'static str {
         match self.takes {
             Takes::Nothing => Kind::ElementWise.name(),
@@ -132,9 +144,7 @@ impl OperationFuser<FusedKernel> for Fuser {
     }
 
     fn finish(&mut self) -> FusedKernel {
-        let best = self.best.as_ref().expect("only a fuser that is ready is asked for its kernel");
-        let arrangements = best.trace.arrange().expect("it was arranged when it became the best");
-        let plan = plan(&best.trace, &arrangements);
+        let plan = self.plan().expect("only a fuser that is ready is asked for its kernel");
         for kernel in &plan.kernels {
             tracing::debug!(
                 target: "rocfire::fusion",
@@ -151,8 +161,9 @@ impl OperationFuser<FusedKernel> for Fuser {
             Some(name) => Some((name.clone(), self.stopped.as_ref().map_or(Refusal::Stuck, |(_, reason)| *reason))),
             None => self.stopped.clone(),
         };
-        let runs = report::record(&plan, &self.names[..taken], stopped);
-        FusedKernel::new(plan, self.device, runs)
+        let work = Work::Kernels(plan);
+        let runs = report::record(&work, &self.names[..taken], stopped);
+        FusedKernel::new(work, self.device, runs)
     }
 
     fn reset(&mut self) {

@@ -13,6 +13,7 @@
 //! - `axes`: how a tensor's axes lie in the iteration space. A transposition permutes them and a reshape splits or merges
 //!   them, so that a chain goes on through both.
 //! - `arrange`, `plan`: when a trace is a kernel, and the [`rocfire_fusion::Graph`] and tables that run it.
+//! - `attention`: a written-out attention as the kernel that keeps no scores.
 //! - `execute`: real tensors and extents, and the launch.
 //!
 //! The same program makes the same kernels on every run: nothing is measured, and no choice depends on time or on the order
@@ -21,10 +22,12 @@
 //! A kernel is named as Burn names such a one: `ElementWise`, `Reduce` for one reduction of which only rows are written,
 //! `ReduceBroadcasted` for anything beyond that: softmax, layer normalisation, and most of their gradients; `Matmul` for a
 //! matrix product with what is computed of its elements: bias, activation, residual, casts; `Convolution` for a convolution with the
-//! same, and with batch normalisation by known statistics. What was fused is told to `tracing` under the target `rocfire::fusion`, at
+//! same, and with batch normalisation by known statistics; `Attention`, which Burn has no name for. What was fused is told to
+//! `tracing` under the target `rocfire::fusion`, at
 //! level debug; why a fuser closed, at level trace. [`plans`] has the same for the whole process.
 
 mod arrange;
+mod attention;
 mod axes;
 mod convolution;
 mod execute;

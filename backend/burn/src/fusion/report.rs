@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use burn_ir::OperationIr;
 
+use super::optimization::Work;
 use super::plan::Plan;
 use super::refusal::Refusal;
 
@@ -33,7 +34,7 @@ pub struct KernelReport {
     pub name: &'static str,
     /// How many launches its operations would be one by one.
     pub launches_apart: usize,
-    /// What it computes, as the text form of its graph.
+    /// What it computes, as the text form of its graph; attention in words.
     pub graph: String,
 }
 
@@ -65,22 +66,26 @@ pub fn plans() -> Vec<PlanReport> {
 }
 
 /// Remembers a plan; what is returned counts its runs.
-pub(super) fn record(plan: &Plan, operations: &[String], stopped: Option<(String, Refusal)>) -> Arc<AtomicU64> {
+pub(super) fn record(work: &Work, operations: &[String], stopped: Option<(String, Refusal)>) -> Arc<AtomicU64> {
     let runs = Arc::new(AtomicU64::new(0));
-    let kernels = plan.kernels.iter().map(|kernel| KernelReport {
-        name: kernel.kind.name(),
-        launches_apart: kernel.launches,
-        graph: kernel.graph.to_string(),
-    });
     let report = PlanReport {
-        name: plan.kind.name(),
+        name: work.name(),
         operations: operations.to_vec(),
-        kernels: kernels.collect(),
+        kernels: work.reports(),
         stopped: stopped.map(|(operation, reason)| (operation, reason.to_string())),
         runs: Arc::clone(&runs),
     };
     PLANS.lock().unwrap_or_else(PoisonError::into_inner).push(report);
     runs
+}
+
+/// What the kernels of a plan are.
+pub(super) fn kernels(plan: &Plan) -> impl Iterator<Item = KernelReport> + '_ {
+    plan.kernels.iter().map(|kernel| KernelReport {
+        name: kernel.kind.name(),
+        launches_apart: kernel.launches,
+        graph: kernel.graph.to_string(),
+    })
 }
 
 /// Burn's name of an operation: `NumericFloat(F32, Add(BinaryOpIr {..` is an `Add`.

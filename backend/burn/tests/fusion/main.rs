@@ -3,6 +3,7 @@
 //! Launches are counted by the device, which all tests share, so each test that counts holds a lock. Programs are written
 //! against `Backend`, as Burn's modules hand them down: softmax, layer normalisation and the rest arrive as primitives.
 
+mod attention;
 #[path = "../ops/check.rs"]
 #[allow(dead_code, unused_macros, unused_imports)]
 mod check;

@@ -1,0 +1,119 @@
+//! Attention as it is kept and run again.
+
+use burn_fusion::stream::{Context, OrderedExecution, ScalarId};
+use burn_ir::{TensorError, TensorId, TensorStatus};
+use rocfire_fusion::Scalar;
+use rocfire_hal::{DType, Tensor};
+use rocfire_kernels::pattern::attention::Attention;
+use serde::{Deserialize, Serialize};
+
+use super::apart::Apart;
+use crate::RocmDevice;
+use crate::convert::to_hal;
+use crate::error::{Result, execution};
+use crate::fusion::execute::execute;
+use crate::fusion::handle::{self, Handle};
+use crate::fusion::plan::{Plan, Source};
+use crate::fusion::report::{self, KernelReport};
+use crate::fusion::runtime::RocmRuntime;
+use crate::ops::view;
+
+/// See the module's description.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(in crate::fusion) struct AttentionPlan {
+    /// Operations that run first and by themselves, by their place among all.
+    pub(in crate::fusion) first: Vec<usize>,
+    pub(in crate::fusion) before: Option<Plan>,
+    pub(in crate::fusion) pattern: Attention<TensorId>,
+    /// What the pattern reads, each tensor once.
+    pub(in crate::fusion) sources: Vec<Source>,
+    pub(in crate::fusion) after: Option<Plan>,
+    /// All of it without the kernel of the pattern.
+    pub(in crate::fusion) apart: Apart,
+}
+
+impl AttentionPlan {
+    /// What such a plan is called; Burn has no name for it.
+    pub(in crate::fusion) const NAME: &'static str = "Attention";
+
+    /// What its kernels are.
+    pub(in crate::fusion) fn reports(&self) -> Vec<KernelReport> {
+        let own = KernelReport {
+            name: AttentionPlan::NAME,
+            launches_apart: self.pattern.steps(),
+            graph: "softmax(q * k^T, scaled and masked) * v, without its scores in memory".to_owned(),
+        };
+        let [before, after] = [&self.before, &self.after].map(|plan| plan.iter().flat_map(report::kernels));
+        before.chain([own]).chain(after).collect()
+    }
+
+    /// Runs it; what fails leaves its error in the tensors that it would have written. Shapes and scalars that the kernel does
+    /// not have run without it: which do is a function of them alone.
+    pub(in crate::fusion) fn execute(
+        &self,
+        device: &RocmDevice,
+        context: &mut Context<Handle>,
+        execution_of: &OrderedExecution<RocmRuntime>,
+    ) {
+        if !self.fits(context) {
+            return self.apart.execute(device, context, execution_of);
+        }
+        for at in &self.first {
+            execution_of.operation_within_optimization(*at).execute(&mut context.handles);
+        }
+        if let Some(before) = &self.before {
+            execute(before, device, context);
+        }
+        let output = self.pattern.output().expect("a plan's pattern is whole");
+        match self.attend(context) {
+            Ok(tensor) => {
+                let global = &context.tensors[&output];
+                context.handles.register_handle(global.id, handle::wrap(tensor, global.dtype));
+            }
+            Err(error) => {
+                tracing::debug!(target: "rocfire::fusion", kernel = AttentionPlan::NAME, %error, "failed before its launch");
+                context.handles.set_error(context.tensors[&output].id, TensorError::new(execution(error)));
+            }
+        }
+        if let Some(after) = &self.after {
+            execute(after, device, context);
+        }
+    }
+
+    fn fits(&self, context: &Context<Handle>) -> bool {
+        let shape = |id: TensorId| {
+            let global = &context.tensors[&id];
+            // A type that is none of ours is none of the kernel's.
+            (&global.shape[..], to_hal(global.dtype).unwrap_or(DType::Bool))
+        };
+        self.pattern.fits(shape, |number| self.number(context, number))
+    }
+
+    fn number(&self, context: &Context<Handle>, number: u64) -> f64 {
+        match crate::ops::elementwise::scalar(context.scalars[&ScalarId { value: number }].into()) {
+            Scalar::Float(value) => value,
+            Scalar::Int(value) => value as f64,
+            Scalar::Uint(value) => value as f64,
+            Scalar::Bool(value) => f64::from(u8::from(value)),
+        }
+    }
+
+    fn attend(&self, context: &mut Context<Handle>) -> Result<Tensor> {
+        let mut tensors: Vec<(TensorId, Tensor)> = Vec::with_capacity(self.sources.len());
+        for source in &self.sources {
+            let status = if source.consumed { TensorStatus::ReadWrite } else { TensorStatus::ReadOnly };
+            let global = &context.tensors[&source.id];
+            let tensor = handle::unwrap(context.handles.get_handle(&global.id, &status), global.dtype)?;
+            // Burn may have left out a reshape on the way here.
+            let is_as_known = tensor.shape() == &global.shape[..];
+            let tensor = if is_as_known { tensor } else { view::reshape(&tensor, &global.shape)? };
+            tensors.push((source.id, tensor));
+        }
+        let tensor = |id: TensorId| {
+            let found = tensors.iter().find(|(known, _)| *known == id);
+            &found.expect("a pattern reads nothing but its sources").1
+        };
+        let first = &tensors[0].1;
+        Ok(self.pattern.run(first.device().stream(), tensor, |number| self.number(context, number))?)
+    }
+}
