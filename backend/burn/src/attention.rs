@@ -18,7 +18,7 @@ use burn_fusion::FusionTensor;
 use burn_fusion::custom::{CustomOpIr, HandleContainer, OperationFn, OperationIr, StreamId, TensorIr};
 use rocfire_hal::{DType, Tensor, View};
 use rocfire_kernels::attention::{self as kernel, AttentionInputs, AttentionSaved};
-pub use rocfire_kernels::attention::{AttentionParams, Dropout};
+pub use rocfire_kernels::attention::{AttentionParams, Dropout, takes_depth};
 pub use rocfire_kernels::random::Seed;
 
 use crate::error::{OrPanic, Result};

@@ -1,0 +1,34 @@
+//! Burn modules over rocfire's fused operators.
+//!
+//! Burn takes attention apart in training, and writes it out in its own modules: the scores lie in memory twice, once for the
+//! gradient. What is here does the same mathematics through [`rocfire_burn::attention`], whose forward and backward keep one
+//! number per row:
+//!
+//! - [`MultiHeadAttention`] has the parameters of `burn::nn::attention::MultiHeadAttention` under the same names, so that a
+//!   record of one loads into the other.
+//! - [`attention`] is the operator itself, on tensors of `burn::Tensor`'s.
+//!
+//! The crate lies above `burn`, which the crate that Burn's slot is made of cannot: a model depends on both. Modules run on
+//! every device of Burn's; off rocfire's they are written out as Burn writes them.
+//!
+//! ```no_run
+//! use burn::nn::attention::MultiHeadAttentionConfig;
+//! use burn::tensor::{Device, Distribution, Tensor};
+//! use rocfire_burn_nn::{MhaInput, MultiHeadAttention};
+//!
+//! let device: Device = Device::default().autodiff();
+//! let attention = MultiHeadAttention::new(&MultiHeadAttentionConfig::new(64, 4), &device);
+//! let x = Tensor::<3>::random([2, 16, 64], Distribution::Default, &device);
+//! let y = attention.forward(MhaInput::self_attn(x).causal()).context;
+//! # let _ = y;
+//! ```
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod attention;
+mod multi_head;
+
+pub use attention::{AttentionInputs, attention};
+pub use multi_head::{MhaInput, MhaOutput, MultiHeadAttention};
+pub use rocfire_burn::attention::{AttentionParams, Dropout};
