@@ -141,7 +141,10 @@ pub(crate) fn check_lock(text: &str) -> Option<Result<Slot, PatchError>> {
 
 fn check_slot(lock: &Lock, backend: &Entry) -> Result<Slot, PatchError> {
     let offered = lock.unused.iter().find(|entry| entry.name == SLOT);
-    let Some(slot) = lock.packages.iter().find(|entry| entry.name == SLOT) else {
+    let mut slots: Vec<&Entry> = lock.packages.iter().filter(|entry| entry.name == SLOT).collect();
+    // A project may have another Burn of another version beside this one, with the bindings that belong to it.
+    slots.sort_by_key(|slot| slot.source != backend.source);
+    let Some(slot) = slots.first() else {
         let has_slot = lock.packages.iter().any(|entry| entry.name == DISPATCH);
         return match offered {
             Some(patch) if has_slot => Err(PatchError::Unused { offered: patch.version.clone() }),
@@ -258,6 +261,15 @@ mod tests {
         let error = check_lock(&lock).unwrap().unwrap_err();
         let line = "burn-tch = { git = \"https://example.com/rocfire\", branch = \"main\" }".to_owned();
         assert_eq!(error, PatchError::Missing { version: "0.22.1".to_owned(), line });
+    }
+
+    #[test]
+    fn another_burn_may_have_its_own_bindings() {
+        let registry = "registry+https://github.com/rust-lang/crates.io-index";
+        let lock = package("burn-tch", "0.21.0", registry)
+            + &package("burn-tch", "0.22.1", GIT)
+            + &package("rocfire-burn", "0.1.0", GIT);
+        assert_eq!(check_lock(&lock), Some(Ok(Slot::Filled)));
     }
 
     #[test]
