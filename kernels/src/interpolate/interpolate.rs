@@ -136,7 +136,7 @@ fn run(
             to: skip(&out, to_strides[0]),
             index: tables.index.view().device_address(),
             weight: tables.weight.view().device_address(),
-            reach: tables.reach.view().device_address(),
+            reach: tables.reach_address(),
             from_strides,
             to_strides,
             height: FastDiv::new(height.div_ceil(rows)),
@@ -207,10 +207,15 @@ fn strides(view: &View<'_>) -> [i64; 4] {
 struct Tables {
     index: Tensor,
     weight: Tensor,
-    reach: Tensor,
+    reach: Option<Tensor>,
 }
 
 impl Tables {
+    /// 0 where there is none: only the kernel for gradients reads it.
+    fn reach_address(&self) -> u64 {
+        self.reach.as_ref().map_or(0, |reach| reach.view().device_address())
+    }
+
     #[allow(clippy::too_many_arguments)] // Private, and each is named where it is called.
     fn new(
         op: &'static str,
@@ -228,13 +233,13 @@ impl Tables {
         let tables = Tables {
             index: Tensor::empty(&device, &[to, mode.taps()], DType::I32)?,
             weight: Tensor::empty(&device, &[to, mode.taps()], sum)?,
-            reach: Tensor::empty(&device, &[if reach { from } else { 0 }, 2], DType::I32)?,
+            reach: if reach { Some(Tensor::empty(&device, &[from, 2], DType::I32)?) } else { None },
         };
         let entries = to + if reach { from } else { 0 };
         let args = TapsArgs {
             index: tables.index.view().device_address(),
             weight: tables.weight.view().device_address(),
-            reach: tables.reach.view().device_address(),
+            reach: tables.reach_address(),
             inputs: inputs.map(|extent| extent as i32),
             outputs: outputs.map(|extent| extent as i32),
             mode: mode as i32,
@@ -242,12 +247,14 @@ impl Tables {
             entries: entries as i32,
             unused: 0,
         };
-        let written = [tables.index.buffer(), tables.weight.buffer(), tables.reach.buffer()];
+        let last = tables.reach.as_ref().unwrap_or(&tables.weight);
+        let written = [tables.index.buffer(), tables.weight.buffer(), last.buffer()];
+        let written = if reach { &written[..] } else { &written[..2] };
         let (grid, block) = ([entries.div_ceil(BLOCK), 1, 1], [BLOCK, 1, 1]);
         // SAFETY:
         // - `TapsArgs` is the twin of the kernel's struct; the tables have an entry for every row and column below `entries`.
         // - It writes the three tables only.
-        unsafe { family::launch(stream, source, (op, "interpolate_taps"), grid, block, &args, &written)? };
+        unsafe { family::launch(stream, source, (op, "interpolate_taps"), grid, block, &args, written)? };
         Ok(tables)
     }
 }

@@ -1,7 +1,7 @@
 //! Convolutions and their gradients: every number of axes, strides, dilations, uneven padding, groups, layouts, tiles.
 
 use rocfire_fusion::{Binary, Epilogue, Graph};
-use rocfire_hal::{DType, Stream, Tensor, ViewMut};
+use rocfire_hal::{DType, MAX_RANK, Stream, Tensor, ViewMut};
 use rocfire_kernels::conv::{
     ConvParams, conv, conv_fused, conv_input_gradient, conv_output_shape, conv_weight_gradient,
 };
@@ -126,11 +126,12 @@ impl Shape {
         let outputs = vec![(shapes[2].clone(), dtype)];
         let size = format!("{self} {placement:?}{}", if bias { " bias" } else { "" });
         let for_oracle = self.clone();
+        let ending = shift_and_hold(dtype);
         let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
             let (a, b, out) = (inputs[0].view(), inputs[1].view(), outputs[0].view_mut());
             match operator {
                 Operator::Forward { .. } => conv(stream, a, b, inputs.get(2).map(Tensor::view), out, &self.params())?,
-                Operator::Fused => self.fused(stream, inputs, out)?,
+                Operator::Fused => self.fused(stream, &ending, inputs, out)?,
                 Operator::Input => conv_input_gradient(stream, a, b, None, out, &self.params())?,
                 Operator::Weight => conv_weight_gradient(stream, a, b, out, &self.params())?,
             }
@@ -140,18 +141,16 @@ impl Shape {
         Case::new(name, dtype, size, flops, Call { inputs, outputs, launch, oracle }).summing(terms)
     }
 
-    fn fused(&self, stream: &Stream, inputs: &[Tensor], out: ViewMut<'_>) -> Result<(), Failure> {
-        let mut graph = Graph::new("Convolution");
-        let dtype = out.dtype();
-        let (y, shift, zero) = (graph.input(dtype), graph.input(dtype), graph.constant(dtype, 0));
-        let sum = graph.binary(Binary::Add, y, shift);
-        let held = graph.binary(Binary::Max, sum, zero);
-        graph.output(held);
-        let mut per_channel = vec![1; self.kernel.len() + 1];
+    fn fused(&self, stream: &Stream, ending: &Graph, inputs: &[Tensor], out: ViewMut<'_>) -> Result<(), Failure> {
+        let mut per_channel = [1; MAX_RANK];
         per_channel[0] = self.channels_out;
-        let shift = inputs[2].layout().reshape(&per_channel).expect("a vector has an axis of one element anywhere");
+        let per_channel = &per_channel[..=self.kernel.len()];
+        let shift = inputs[2].layout().reshape(per_channel).expect("a vector has an axis of one element anywhere");
         let (shift, outputs) = ([inputs[2].view().with_layout(shift)?], [out]);
-        let epilogue = Epilogue::new(&graph, &self.y(), &shift, &[], &outputs)?;
+        let mut shape = [0; MAX_RANK];
+        let rank = outputs[0].view().shape().len();
+        shape[..rank].copy_from_slice(outputs[0].view().shape());
+        let epilogue = Epilogue::new(ending, &shape[..rank], &shift, &[], &outputs)?;
         Ok(conv_fused(stream, inputs[0].view(), inputs[1].view(), None, &epilogue, &self.params())?)
     }
 
@@ -258,4 +257,14 @@ pub fn cases() -> Vec<Case> {
     let deep = Shape::new(&[1, 32, 65, 65], 40, &[2, 3]).stride(&[1, 1]).padding(&[(0, 1), (1, 1)]);
     cases.push(deep.case(Operator::Weight, DType::F16, plain));
     cases
+}
+
+/// `max(y + shift, 0)`.
+fn shift_and_hold(dtype: DType) -> Graph {
+    let mut graph = Graph::new("Convolution");
+    let (y, shift, zero) = (graph.input(dtype), graph.input(dtype), graph.constant(dtype, 0));
+    let sum = graph.binary(Binary::Add, y, shift);
+    let held = graph.binary(Binary::Max, sum, zero);
+    graph.output(held);
+    graph
 }
