@@ -58,8 +58,9 @@ impl Ending {
         }
         let graph = graph.simplify();
         let plan = Plan::new(&graph);
-        let is_other =
-            |(node, _): &(Node, DType)| matches!(node, Node::RowInput { .. } | Node::Reduce(..) | Node::Lookup { .. });
+        let is_other = |(node, _): &(Node, DType)| {
+            matches!(node, Node::RowInput { .. } | Node::Reduce(..) | Node::Lookup { .. } | Node::Draw(_))
+        };
         if plan.shape == Shape::Rows || plan.index_axes.is_some() || graph.nodes.iter().any(is_other) {
             return Err(invalid("an epilogue computes element by element, without coordinates or lookups"));
         }

@@ -64,6 +64,8 @@ pub(crate) enum Node {
     Select(Value, Value, Value),
     Cast(Value),
     Reduce(Reduce, Value),
+    /// A word of the random numbers that seed, offset and replay name (scalars), at an index.
+    Draw([Value; 4]),
 }
 
 impl Node {
@@ -74,10 +76,11 @@ impl Node {
             | Node::RowInput { .. }
             | Node::Scalar { .. }
             | Node::Constant { .. }
-            | Node::Index { .. } => ([Value(0); 3], 0),
-            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) | Node::Lookup { index: a, .. } => ([a; 3], 1),
-            Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, b], 2),
-            Node::Select(a, b, c) => ([a, b, c], 3),
+            | Node::Index { .. } => ([Value(0); 4], 0),
+            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) | Node::Lookup { index: a, .. } => ([a; 4], 1),
+            Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, b, b], 2),
+            Node::Select(a, b, c) => ([a, b, c, c], 3),
+            Node::Draw(list) => (list, 4),
         };
         list.into_iter().take(count)
     }
@@ -97,6 +100,7 @@ impl Node {
             Node::Cast(a) => Node::Cast(map(a)),
             Node::Reduce(op, a) => Node::Reduce(op, map(a)),
             Node::Lookup { slot, index } => Node::Lookup { slot, index: map(index) },
+            Node::Draw(list) => Node::Draw(list.map(map)),
         }
     }
 }
@@ -206,6 +210,14 @@ impl Graph {
         self.push(Node::Reduce(op, a), dtype)
     }
 
+    /// A word of 32 random bits for each `index` (i64), as `u32`: word `index % 4` of the Philox4x32-10 block with counter
+    /// (`index / 4`, offset) under the key seed. Takes three scalars of the launch, u64: seed, offset, and the address of what
+    /// a replayed launch adds to the offset, 0 for none.
+    pub fn draw(&mut self, index: Value) -> Value {
+        let [seed, offset, replay] = [(); 3].map(|()| self.scalar(DType::U64));
+        self.push(Node::Draw([seed, offset, replay, index]), DType::U32)
+    }
+
     /// Makes `a` the next output: a tensor of the iteration space's shape, or of its rows if `a` is a row value.
     pub fn output(&mut self, a: Value) {
         self.hash.take();
@@ -266,7 +278,12 @@ impl Graph {
                 Node::Input { .. } | Node::Index { .. } | Node::Lookup { .. } => Kind::Full,
                 Node::RowInput { .. } | Node::Reduce(..) => Kind::Row,
                 Node::Scalar { .. } | Node::Constant { .. } => Kind::Uniform,
-                Node::Unary(..) | Node::Binary(..) | Node::Compare(..) | Node::Select(..) | Node::Cast(_) => joined,
+                Node::Unary(..)
+                | Node::Binary(..)
+                | Node::Compare(..)
+                | Node::Select(..)
+                | Node::Cast(_)
+                | Node::Draw(_) => joined,
             });
         }
         kinds

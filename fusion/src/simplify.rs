@@ -71,9 +71,12 @@ impl Pass {
             Node::Input { .. } | Node::Index { .. } | Node::Lookup { .. } => Kind::Full,
             Node::RowInput { .. } | Node::Reduce(..) => Kind::Row,
             Node::Scalar { .. } | Node::Constant { .. } => Kind::Uniform,
-            Node::Unary(..) | Node::Binary(..) | Node::Compare(..) | Node::Select(..) | Node::Cast(_) => {
-                node.operands().map(|operand| self.kinds[operand.at()]).max().unwrap_or(Kind::Uniform)
-            }
+            Node::Unary(..)
+            | Node::Binary(..)
+            | Node::Compare(..)
+            | Node::Select(..)
+            | Node::Cast(_)
+            | Node::Draw(_) => node.operands().map(|operand| self.kinds[operand.at()]).max().unwrap_or(Kind::Uniform),
         }
     }
 
@@ -101,6 +104,7 @@ impl Pass {
             | Node::Index { .. }
             | Node::Compare(..)
             | Node::Lookup { .. }
+            | Node::Draw(_)
             | Node::Reduce(..) => None,
         }
     }

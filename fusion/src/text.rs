@@ -59,6 +59,7 @@ impl fmt::Display for Graph {
                 Node::Select(c, a, b) => write!(f, "select {c}, {a}, {b}")?,
                 Node::Cast(a) => write!(f, "cast {a}")?,
                 Node::Reduce(op, a) => write!(f, "reduce.{op} {a}")?,
+                Node::Draw([seed, offset, replay, index]) => write!(f, "draw {seed}, {offset}, {replay}, {index}")?,
             }
             f.write_str("\n")?;
         }
@@ -153,6 +154,9 @@ fn parse_node(graph: &mut Graph, dtype: DType, body: &str) -> Parsed<Value> {
         ("select", &[c, a, b]) => return Ok(graph.select(c, a, b)),
         ("cast", &[a]) => return Ok(graph.cast(a, dtype)),
         ("lookup", &[index]) => return Ok(graph.lookup(dtype, index)),
+        ("draw", &[seed, offset, replay, index]) => {
+            return Ok(graph.push(Node::Draw([seed, offset, replay, index]), DType::U32));
+        }
         _ => {}
     }
     if let (Some(op), &[a]) = (op.strip_prefix("reduce.").and_then(Reduce::named), operands.as_slice()) {

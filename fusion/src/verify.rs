@@ -57,6 +57,16 @@ impl Graph {
             }
             Node::Lookup { .. } => Ok(()),
             Node::Reduce(op, a) => self.takes(op.name(), op.class(), a),
+            Node::Draw([seed, offset, replay, index]) => {
+                let wanted = [(seed, DType::U64), (offset, DType::U64), (replay, DType::U64), (index, DType::I64)];
+                match wanted.into_iter().find(|(value, dtype)| self.dtype(*value) != *dtype) {
+                    Some((value, dtype)) => {
+                        Err(format!("draw takes {}, {value} is {}", dtype.name(), self.dtype(value).name()))
+                    }
+                    None if dtype != DType::U32 => Err(format!("draw gives u32, not {}", dtype.name())),
+                    None => Ok(()),
+                }
+            }
         }
     }
 

@@ -36,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("remote", &["rocfire-burn"]),
     ("models", &["burn-tch", "rocfire-burn"]),
     ("quantised", &["burn-tch", "rocfire-burn"]),
+    ("training-steps", &["burn-tch", "rocfire-burn"]),
     (
         "rocfire",
         &["char-transformer", "rocfire-arch", "rocfire-burn", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"],

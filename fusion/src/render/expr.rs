@@ -36,6 +36,15 @@ pub(crate) fn register(dtype: DType) -> &'static str {
     }
 }
 
+/// Defines what [`Node::Draw`] calls. An element's word is the same whoever computes it: that of `random.hip`.
+pub(crate) const DRAW: &str = "RF_FN rf::u32 draw(rf::u64 seed, rf::u64 offset, rf::u64 replay, rf::i64 index) {
+    const rf::u64 at = replay ? offset + *(const rf::u64*)replay : offset;
+    const rf::Philox block = rf::philox((rf::u64)index >> 2, at, seed);
+    const rf::u32 low = index & 1 ? block.word[1] : block.word[0], high = index & 1 ? block.word[3] : block.word[2];
+    return index & 2 ? high : low;
+}
+";
+
 /// Whether two values of a dtype share a register where they are kept.
 pub(crate) fn is_half(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16)
@@ -74,6 +83,9 @@ pub(crate) fn expression(graph: &Graph, kinds: &[Kind], value: Value, name: impl
         Node::Compare(op, a, b) => format!("({} {} {})", name(a), comparison(op), name(b)),
         Node::Select(c, a, b) => format!("({} ? {} : {})", name(c), name(a), name(b)),
         Node::Cast(a) => format!("fuse::convert<{}>({})", storage(dtype), name(a)),
+        Node::Draw([seed, offset, replay, index]) => {
+            format!("draw({}, {}, {}, {})", name(seed), name(offset), name(replay), name(index))
+        }
         Node::Input { .. } | Node::RowInput { .. } | Node::Lookup { .. } | Node::Index { .. } | Node::Reduce(..) => {
             unreachable!("{node:?} is placed by its schedule")
         }

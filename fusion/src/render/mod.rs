@@ -121,6 +121,9 @@ pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
     for line in graph.to_string().lines() {
         let _ = writeln!(out, "// {line}");
     }
+    if graph.nodes.iter().any(|(node, _)| matches!(node, Node::Draw(_))) {
+        out.push_str(expr::DRAW);
+    }
     kernel.args_struct(&mut out, schedule);
     match schedule {
         Schedule::Elementwise => elementwise::render(&kernel, &mut out),

@@ -160,7 +160,12 @@ impl Trace {
                 Node::Read(_) | Node::Product | Node::Index(_) | Node::Lookup(..) => Spread::Full,
                 Node::Reduce(..) => Spread::Row,
                 Node::Scalar(_) | Node::Constant(_) | Node::Extent(..) => Spread::Uniform,
-                Node::Unary(..) | Node::Binary(..) | Node::Compare(..) | Node::Select(..) | Node::Cast(_) => joined,
+                Node::Unary(..)
+                | Node::Binary(..)
+                | Node::Compare(..)
+                | Node::Select(..)
+                | Node::Cast(_)
+                | Node::Draw(..) => joined,
             });
         }
         spreads
@@ -183,20 +188,6 @@ impl Trace {
         !row.is_empty() && !frame.flat().any(|axis| row.contains(&axis))
     }
 
-    /// How much better the kernels are than their operations one by one: launches first, then tensors not moved. Even one
-    /// operation by itself is a plan: where the search finds none, it gives up the operation that came next as well, which
-    /// may be the matrix product that the next kernel ends.
-    pub(super) fn score(&self, arrangements: &[Arrangement]) -> u64 {
-        let score = |arrangement: &Arrangement| {
-            let part = self.part(arrangement.root);
-            let moved = self.needed_reads(&arrangement.needed).count() + arrangement.stores.len();
-            let saved_launches = part.launches.saturating_sub(1) as u64;
-            let saved_traffic = if saved_launches == 0 { 0 } else { part.traffic.saturating_sub(moved) as u64 };
-            u64::from(part.launches > 0) + saved_launches * 100 + saved_traffic * 10
-        };
-        arrangements.iter().map(score).sum()
-    }
-
     /// Tensors that are views and outlive the kernel.
     pub(super) fn live_views(&self) -> impl Iterator<Item = EntryId> + '_ {
         let is_live = |what: &What, consumed: bool| matches!(what, What::View { .. }) && !consumed;
@@ -204,9 +195,9 @@ impl Trace {
     }
 }
 
-/// Whether a coordinate along `group` is one along an axis of the kernel.
+/// Whether a coordinate along `group` is one along an axis of the kernel, or made of such.
 fn is_axis(group: &Group, row: &[Axis]) -> bool {
-    group.axes() == row || matches!(group.axes(), [axis] if !row.contains(axis))
+    group.axes() == row || group.axes().iter().all(|axis| !row.contains(axis) || row == [*axis])
 }
 
 /// What is written, `None` if some tensor covers neither the space nor its rows.

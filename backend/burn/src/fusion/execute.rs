@@ -8,6 +8,7 @@ use burn_fusion::stream::{Context, ScalarId};
 use burn_ir::{TensorError, TensorId, TensorStatus};
 use rocfire_fusion::{Graph, Scalar, run};
 use rocfire_hal::{DType, Device, Error as HalError, Layout, Tensor};
+use rocfire_kernels::random::Seed;
 
 use super::handle::{self, Handle};
 use super::plan::{AxisMap, Convolve, Input, Kernel, Number, Output, Plan};
@@ -15,30 +16,41 @@ use super::{convolution, matmul};
 use crate::RocmDevice;
 use crate::error::{Result, execution};
 use crate::ops::elementwise::scalar;
-use crate::ops::{memory, view};
+use crate::ops::{memory, random, view};
 
 /// Runs the plan's kernels; what fails leaves its error in the tensors that it would have written.
-pub(super) fn execute(plan: &Plan, device: &RocmDevice, context: &mut Context<Handle>) {
-    let (bases, device) = match fetch(plan, context).and_then(|bases| Ok((bases, device.open()?))) {
-        Ok(ready) => ready,
-        Err(error) => {
-            let error = TensorError::new(execution(error));
-            plan.kernels.iter().for_each(|kernel| claim(kernel, &error, context));
-            for step in plan.steps.iter().filter(|step| step.live) {
-                context.handles.set_error(context.tensors[&step.id].id, error.clone());
-            }
-            return;
-        }
+pub(super) fn execute(plan: &Plan, device: &RocmDevice, draws: &[Seed], context: &mut Context<Handle>) {
+    let failed = plan.sources.iter().find_map(|source| context.handles.error(&context.tensors[&source.id].id));
+    let (bases, device) = match failed.map(TensorError::propagated) {
+        Some(error) => return claim_all(plan, &error, context),
+        None => match fetch(plan, context).and_then(|bases| Ok((bases, device.open()?))) {
+            Ok(ready) => ready,
+            Err(error) => return claim_all(plan, &TensorError::new(execution(error)), context),
+        },
     };
     for (step, tensor) in plan.steps.iter().zip(&bases.tensors[plan.sources.len()..]).filter(|(step, _)| step.live) {
         let global = &context.tensors[&step.id];
         context.handles.register_handle(global.id, handle::wrap(tensor.clone(), global.dtype));
     }
     for kernel in &plan.kernels {
-        if let Err(error) = run_kernel(plan, kernel, &bases, &device, context) {
+        if let Err(error) = run_kernel(plan, kernel, &bases, draws, &device, context) {
             tracing::debug!(target: "rocfire::fusion", kernel = kernel.kind.name(), %error, "failed before its launch");
             claim(kernel, &TensorError::new(execution(error)), context);
         }
+    }
+}
+
+/// The next draws of a device's sequence; none where it cannot be opened, which is then the error of what draws.
+pub(super) fn draw(device: &RocmDevice, count: usize) -> Vec<Seed> {
+    let open = if count == 0 { None } else { device.open().ok() };
+    open.map_or_else(Vec::new, |device| (0..count).map(|_| random::next(device.id())).collect())
+}
+
+/// Makes a failure that of everything that a plan should have made.
+fn claim_all(plan: &Plan, error: &TensorError, context: &mut Context<Handle>) {
+    plan.kernels.iter().for_each(|kernel| claim(kernel, error, context));
+    for step in plan.steps.iter().filter(|step| step.live) {
+        context.handles.set_error(context.tensors[&step.id].id, error.clone());
     }
 }
 
@@ -53,6 +65,7 @@ fn run_kernel(
     plan: &Plan,
     kernel: &Kernel,
     bases: &Bases,
+    draws: &[Seed],
     device: &Device,
     context: &mut Context<Handle>,
 ) -> Result<()> {
@@ -67,6 +80,9 @@ fn run_kernel(
     let scalars = kernel.scalars.iter().map(|number| match number {
         Number::Scalar(number) => scalar(context.scalars[&ScalarId { value: *number }].into()),
         Number::Extent(tensor, dim) => Scalar::Int(context.tensors[tensor].shape[*dim] as i64),
+        Number::Seed(draw) => Scalar::Uint(draws[*draw].seed),
+        Number::Offset(draw) => Scalar::Uint(draws[*draw].offset),
+        Number::Replay => Scalar::Uint(device.stream().replay_address().unwrap_or(0)),
     });
     let scalars: Vec<Scalar> = scalars.collect();
     match &kernel.product {

@@ -1,122 +1,57 @@
 //! Collecting operations: what Burn's search asks of a fuser.
 //!
-//! There are three, one of elementwise operations, one that takes reductions too, one that ends a matrix product or a convolution; which
-//! kernel comes of the second is known at the end. All follow the stream as long as it can become a kernel and remember the last point where it was one.
+//! There is one. It takes every operation that is a kernel or a view by itself, as many as come, and `partition` makes kernels
+//! of them at the end; so Burn's search has nothing to choose. Where a stretch ends depends on the operations alone: at one that
+//! does not fuse, where the results are asked for, and in a long stream at a place that comes again with the next step.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn_fusion::{FuserProperties, FuserStatus, OperationFuser};
-use burn_ir::OperationIr;
+use burn_ir::{FloatOperationIr, OperationIr};
 
-use super::optimization::{FusedKernel, Work};
-use super::plan::{Kind, Plan, plan};
+use super::optimization::FusedKernel;
+use super::partition::{draws, is_piece, pieces};
 use super::refusal::Refusal;
 use super::report;
-use super::trace::Trace;
 use crate::RocmDevice;
 
-/// Most operations that a fuser follows beyond the last kernel. The search hands over whole blocks, which only their last
-/// operation may join to the rest.
-const MAX_PENDING: usize = 48;
+/// From so many operations on a stretch ends behind tensors that are dropped: an optimizer's step does so with what it replaces.
+const STEP_LEAST: usize = 256;
 
-/// Most operations in a plan.
-const MAX_OPERATIONS: usize = 256;
-
-/// What a fuser takes besides elementwise operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Takes {
-    Nothing,
-    Reductions,
-    /// One, before everything else.
-    Product,
-}
-
-impl Takes {
-    pub(super) const ALL: [Takes; 3] = [Takes::Nothing, Takes::Reductions, Takes::Product];
-}
+/// From so many on it ends before the next matrix product: in a stream that nobody reads from, the device has work and memory is
+/// given back. A step of a transformer with twelve blocks is about 6000 operations.
+const PRODUCT_LEAST: usize = 4096;
 
 /// Collects operations into kernels.
 #[derive(Clone)]
 pub(super) struct Fuser {
     device: RocmDevice,
-    takes: Takes,
     /// Shared with the clones that the search makes until one of them goes on.
-    current: Arc<Trace>,
-    best: Option<Best>,
-    /// Burn's names of the operations taken.
-    names: Arc<Vec<String>>,
-    /// The first operation that was not, and why.
-    stopped: Option<(String, Refusal)>,
-    /// Whether `current` is a kernel.
-    is_kernel: bool,
+    operations: Arc<Vec<OperationIr>>,
     is_closed: bool,
-}
-
-#[derive(Clone)]
-struct Best {
-    trace: Arc<Trace>,
-    score: u64,
+    /// Whether some fuser of the search has closed: then all stop, so that what comes next is not put before it.
+    is_over: Arc<AtomicBool>,
 }
 
 impl Fuser {
-    pub(super) fn new(device: RocmDevice, takes: Takes) -> Fuser {
-        let trace =
-            Trace { reduces: takes == Takes::Reductions, multiplies: takes == Takes::Product, ..Trace::default() };
-        Fuser {
-            device,
-            takes,
-            current: Arc::new(trace),
-            best: None,
-            names: Arc::default(),
-            stopped: None,
-            is_kernel: true,
-            is_closed: false,
-        }
+    pub(super) fn new(device: RocmDevice) -> Fuser {
+        Fuser { device, operations: Arc::default(), is_closed: false, is_over: Arc::default() }
     }
 
-    /// Whether it takes nothing more.
-    pub(super) fn is_closed(&self) -> bool {
-        self.is_closed
-    }
-
-    /// The plan of its kernels so far, if it has one.
-    pub(super) fn plan(&self) -> Option<Plan> {
-        let best = self.best.as_ref()?;
-        let arrangements = best.trace.arrange().expect("it was arranged when it became the best");
-        Some(plan(&best.trace, &arrangements))
-    }
-
-    fn name(&self) -> &'static str {
-        match self.takes {
-            Takes::Nothing => Kind::ElementWise.name(),
-            Takes::Reductions => Kind::Reduce.name(),
-            Takes::Product => Kind::Matmul.name(),
+    fn admit(&self, operation: &OperationIr) -> Result<(), Refusal> {
+        let is_drop = |operation: &OperationIr| matches!(operation, OperationIr::Drop(_));
+        let is_product = matches!(operation, OperationIr::Float(_, FloatOperationIr::Matmul(_)));
+        let (count, follows_drop) = (self.operations.len(), self.operations.last().is_some_and(is_drop));
+        match operation {
+            OperationIr::Drop(_) if count == 0 => Err(Refusal::Empty),
+            OperationIr::Drop(_) => Ok(()),
+            // A tensor from the host is there already: what computes with others goes on around it.
+            OperationIr::Init(_) => Ok(()),
+            _ if count >= STEP_LEAST && follows_drop => Err(Refusal::Full),
+            _ if count >= PRODUCT_LEAST && is_product => Err(Refusal::Full),
+            _ => is_piece(operation),
         }
-    }
-
-    fn try_fuse(&mut self, operation: &OperationIr) -> Result<(), Refusal> {
-        let trace = Arc::make_mut(&mut self.current);
-        if trace.operations >= MAX_OPERATIONS {
-            return Err(Refusal::Full);
-        }
-        trace.take(operation)?;
-        if trace.lacks_product() {
-            return Err(Refusal::NoProduct);
-        }
-        let arrangements = trace.arrange().filter(|arrangements| trace.ends_product(arrangements));
-        self.is_kernel = arrangements.is_some();
-        // A kernel without what this fuser is for is another's.
-        let is_ours = match self.takes {
-            Takes::Nothing => true,
-            Takes::Reductions => trace.has_reduction(),
-            Takes::Product => trace.product.is_some(),
-        };
-        if let (true, Some(arrangements)) = (is_ours, arrangements) {
-            let score = trace.score(&arrangements);
-            self.best = Some(Best { trace: self.current.clone(), score });
-        }
-        let settled = self.best.as_ref().map_or(0, |best| best.trace.operations);
-        if !self.is_kernel && self.current.operations - settled > MAX_PENDING { Err(Refusal::Stuck) } else { Ok(()) }
     }
 }
 
@@ -125,65 +60,54 @@ impl OperationFuser<FusedKernel> for Fuser {
         if self.is_closed {
             return;
         }
-        let name = report::name(operation);
-        if let Err(reason) = self.try_fuse(operation) {
-            self.is_closed = true;
-            self.stopped = Some((name, reason));
-            tracing::trace!(
-                target: "rocfire::fusion",
-                fuser = self.name(),
-                taken = self.current.operations,
-                kept = self.best.as_ref().map_or(0, |best| best.trace.operations),
-                %reason,
-                ?operation,
-                "closed"
-            );
-        } else {
-            Arc::make_mut(&mut self.names).push(name);
+        match self.admit(operation) {
+            Ok(()) => Arc::make_mut(&mut self.operations).push(operation.clone()),
+            Err(reason) => {
+                self.is_closed = true;
+                self.is_over.store(true, Ordering::Relaxed);
+                let taken = self.operations.len();
+                tracing::trace!(target: "rocfire::fusion", taken, %reason, ?operation, "closed");
+            }
         }
     }
 
     fn finish(&mut self) -> FusedKernel {
-        let plan = self.plan().expect("only a fuser that is ready is asked for its kernel");
-        for kernel in &plan.kernels {
-            tracing::debug!(
-                target: "rocfire::fusion",
-                kernel = kernel.graph.name(),
-                operations = plan.operations,
-                launches = kernel.launches,
-                graph = %kernel.graph,
-                "fused"
-            );
-        }
-        let taken = plan.operations.min(self.names.len());
-        // Operations behind the last kernel were followed in vain: the first of them is what the kernel did not take.
-        let stopped = match self.names.get(taken) {
-            Some(name) => Some((name.clone(), self.stopped.as_ref().map_or(Refusal::Stuck, |(_, reason)| *reason))),
-            None => self.stopped.clone(),
-        };
-        let work = Work::Kernels(plan);
-        let runs = report::record(&work, &self.names[..taken], stopped);
-        FusedKernel::new(work, self.device, runs)
+        let pieces = pieces(&self.operations).into_iter().map(|piece| {
+            for kernel in piece.work.kernels() {
+                tracing::debug!(
+                    target: "rocfire::fusion",
+                    kernel = kernel.graph.name(),
+                    operations = piece.operations.len(),
+                    launches = kernel.launches,
+                    graph = %kernel.graph,
+                    "fused"
+                );
+            }
+            let name = |at: usize| report::name(&self.operations[at]);
+            let stopped = piece.stopped.map(|(at, reason)| (name(at), reason));
+            let used = report::record(&piece.work, piece.operations.iter().copied().map(name).collect(), stopped);
+            (piece.work, used)
+        });
+        FusedKernel::new(pieces.collect(), self.operations.len(), draws(&self.operations), self.device)
     }
 
     fn reset(&mut self) {
-        *self = Fuser::new(self.device, self.takes);
+        self.operations = Arc::default();
+        self.is_closed = false;
+        self.is_over.store(false, Ordering::Relaxed);
     }
 
     fn status(&self) -> FuserStatus {
-        // The search goes on, and merges blocks, as long as some fuser is open; what it has then is what it runs. So a fuser
-        // is open only where stopping would leave a kernel. It still follows operations that make it one again.
-        if self.is_closed || !self.is_kernel { FuserStatus::Closed } else { FuserStatus::Open }
+        if self.is_closed || self.is_over.load(Ordering::Relaxed) { FuserStatus::Closed } else { FuserStatus::Open }
     }
 
     fn properties(&self) -> FuserProperties {
-        self.best
-            .as_ref()
-            .map_or_else(FuserProperties::default, |best| FuserProperties { score: best.score, ready: true })
+        let count = self.operations.len();
+        FuserProperties { score: count as u64, ready: count > 0 }
     }
 
     fn len(&self) -> usize {
-        self.best.as_ref().map_or(0, |best| best.trace.operations)
+        self.operations.len()
     }
 
     fn clone_dyn(&self) -> Box<dyn OperationFuser<FusedKernel>> {

@@ -69,7 +69,7 @@ impl Trace {
         }
         self.require_dtype(node, &op.out)?;
         let at = self.define(&op.out, node, frame, &entries)?;
-        self.count(at, entries.len() + 1);
+        self.count(at);
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl Trace {
         if op.tensor.shape[op.dim] == ONE {
             let node = self.value(entry, &frame)?;
             let at = self.define(&op.out, node, frame, &[entry])?;
-            self.count(at, 2);
+            self.count(at);
             return Ok(());
         }
         let at = self.push(Node::Index(frame.groups()[op.dim]), DType::I64)?;
@@ -90,7 +90,7 @@ impl Trace {
         let node = self.look_up(entry, &frame, op.dim, index)?;
         self.require_dtype(node, &op.out)?;
         let at = self.define(&op.out, node, frame, &[entry])?;
-        self.count(at, 2);
+        self.count(at);
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl Trace {
         let node = self.look_up(entry, &frame, dim, index)?;
         self.require_dtype(node, out)?;
         let at = self.define(out, node, frame, &[entry, indices])?;
-        self.count(at, 3);
+        self.count(at);
         Ok(())
     }
 }

@@ -1,15 +1,15 @@
 //! Kernels from Burn's stream: what `Fusion<Rocm>` runs in one launch where `Rocm` runs operator by operator.
 //!
-//! `Fusion` records operations in relative form (numbers for tensors, extents and scalars), searches the stream for blocks
-//! that a fuser takes, and keeps what it found for every later stream of the same form. Here is what it asks:
+//! `Fusion` records operations in relative form (numbers for tensors, extents and scalars), asks fusers which of them they take,
+//! and keeps what they made for every later stream of the same form. Here is what it asks:
 //!
-//! - `fuser`: three fusers, one of elementwise operations, one that also takes reductions over one set of axes, one of a
-//!   matrix product and the elementwise operations behind it. They collect a `trace` and remember the last point where it was made of kernels: one for each part that shares no tensor
-//!   with the others, so that independent work in one block neither stops nor multiplies them.
+//! - `fuser`: the one fuser, which takes every operation that a kernel can compute. `partition` makes kernels of them: each a
+//!   `trace` of operations that one launch computes.
 //! - `translate`, `rows`, `moves`, `indexed`: each operation as nodes of the trace. Views of tensors in memory are layouts,
 //!   and views of computed values are changes of place; neither costs a launch.
 //! - `product`, `matmul`: a matrix product as the first value of a trace, and running it with the rest as its epilogue;
 //!   `convolution`: the same of a convolution.
+//! - `draw`: random tensors, whose elements are computed where they are used.
 //! - `axes`: how a tensor's axes lie in the iteration space. A transposition permutes them and a reshape splits or merges
 //!   them, so that a chain goes on through both.
 //! - `arrange`, `plan`: when a trace is a kernel, and the [`rocfire_fusion::Graph`] and tables that run it.
@@ -30,6 +30,7 @@ mod arrange;
 mod attention;
 mod axes;
 mod convolution;
+mod draw;
 mod execute;
 mod fuser;
 pub(crate) mod handle;
@@ -37,6 +38,7 @@ mod indexed;
 mod matmul;
 mod moves;
 mod optimization;
+mod partition;
 mod plan;
 mod product;
 mod refusal;

@@ -1,124 +1,136 @@
-//! A kernel in the place that Burn keeps for it: in its plans, run for every stream of operations that matches.
+//! Kernels in the place that Burn keeps for them: in its plans, run for every stream of operations that matches.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use burn_fusion::stream::{Context, OrderedExecution};
 use burn_fusion::{NumOperations, Optimization};
 use rocfire_fusion::Graph;
+use rocfire_kernels::random::Seed;
 use serde::{Deserialize, Serialize};
 
-use super::attention::{Apart, AttentionPlan};
-use super::execute::execute;
+use super::attention::AttentionPlan;
+use super::execute::{draw, execute};
 use super::handle::Handle;
-use super::plan::{Kind, Plan};
-use super::report::{self, KernelReport};
+use super::plan::{Kernel, Kind, Plan};
+use super::report;
 use super::runtime::RocmRuntime;
 use crate::RocmDevice;
 
-/// Operations of Burn's stream that run as one launch, or as one for each part that shares no tensor with the others.
-pub struct FusedKernel {
-    work: Work,
-    device: RocmDevice,
-    /// How often it has run, for [`super::plans`].
-    runs: Arc<AtomicU64>,
-}
-
-/// What replaces operations of a stream.
+/// Operations that run together.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) enum Work {
     /// Kernels made of the operations.
     Kernels(Plan),
-    /// The kernel of a pattern, and what comes between its operations.
+    /// The kernel of a pattern.
     Attention(Box<AttentionPlan>),
-    /// Kernels one after the other.
-    Apart(Apart),
+    /// The operation of this place in the stretch, as Burn runs it: a tensor that comes from the host.
+    Alone(usize),
 }
 
 impl Work {
-    pub(super) fn name(&self) -> &'static str {
+    /// Its kernels that are made of operations.
+    pub(super) fn kernels(&self) -> &[Kernel] {
         match self {
-            Work::Kernels(plan) => plan.kind.name(),
-            Work::Attention(_) => AttentionPlan::NAME,
-            Work::Apart(apart) => apart.plans().next().map_or(Kind::ElementWise, |plan| plan.kind).name(),
+            Work::Kernels(plan) => &plan.kernels,
+            Work::Attention(_) | Work::Alone(_) => &[],
         }
     }
+}
 
-    fn operations(&self) -> usize {
-        match self {
-            Work::Kernels(plan) => plan.operations,
-            Work::Attention(plan) => plan.apart.operations,
-            Work::Apart(apart) => apart.operations,
-        }
-    }
-
-    /// Plans of kernels, in order.
-    fn plans(&self) -> Vec<&Plan> {
-        match self {
-            Work::Kernels(plan) => vec![plan],
-            Work::Attention(plan) => plan.before.iter().chain(&plan.after).collect(),
-            Work::Apart(apart) => apart.plans().collect(),
-        }
-    }
-
-    pub(super) fn reports(&self) -> Vec<KernelReport> {
-        match self {
-            Work::Kernels(plan) => report::kernels(plan).collect(),
-            Work::Attention(plan) => plan.reports(),
-            Work::Apart(apart) => apart.plans().flat_map(report::kernels).collect(),
-        }
-    }
+/// Operations of Burn's stream that run as a few launches.
+pub struct FusedKernel {
+    /// In the order in which they run, each with its use for [`super::plans`].
+    pieces: Vec<(Work, Arc<report::Use>)>,
+    operations: usize,
+    /// Random tensors that they draw.
+    draws: usize,
+    device: RocmDevice,
 }
 
 /// A [`FusedKernel`] without its device, in a form that can be stored.
 #[derive(Serialize, Deserialize)]
-pub struct FusedKernelState(Work);
+pub struct FusedKernelState {
+    pieces: Vec<Work>,
+    operations: usize,
+    draws: usize,
+}
 
 impl FusedKernel {
-    pub(super) fn new(work: Work, device: RocmDevice, runs: Arc<AtomicU64>) -> FusedKernel {
-        FusedKernel { work, device, runs }
+    pub(super) fn new(
+        pieces: Vec<(Work, Arc<report::Use>)>,
+        operations: usize,
+        draws: usize,
+        device: RocmDevice,
+    ) -> FusedKernel {
+        FusedKernel { pieces, operations, draws, device }
     }
 
     /// The computations that are launched, but for the kernels of patterns.
     pub fn graphs(&self) -> impl Iterator<Item = &Graph> {
-        self.work.plans().into_iter().flat_map(|plan| &plan.kernels).map(|kernel| &kernel.graph)
+        self.pieces.iter().flat_map(|(work, _)| work.kernels()).map(|kernel| &kernel.graph)
+    }
+
+    fn launches(&self) -> usize {
+        let attention = self.pieces.iter().filter(|(work, _)| matches!(work, Work::Attention(_)));
+        self.graphs().count() + attention.count()
+    }
+
+    /// That of the kernel which replaces most.
+    fn kernel_name(&self) -> &'static str {
+        let named = |(work, _): &(Work, _)| match work {
+            Work::Attention(plan) => Some((plan.pattern.steps(), AttentionPlan::NAME)),
+            work => {
+                work.kernels().iter().map(|kernel| (kernel.launches, kernel.kind.name())).max_by_key(|(most, _)| *most)
+            }
+        };
+        let most = self.pieces.iter().filter_map(named).max_by_key(|(most, _)| *most);
+        most.map_or(Kind::ElementWise.name(), |(_, name)| name)
     }
 }
 
 impl fmt::Debug for FusedKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (operations, kernels) = (self.work.operations(), self.work.reports().len());
-        write!(f, "{} of {operations} operations in {kernels} launches", self.work.name())
+        write!(f, "{} of {} operations in {} launches", self.kernel_name(), self.operations, self.launches())
     }
 }
 
 impl NumOperations for FusedKernel {
     fn len(&self) -> usize {
-        self.work.operations()
+        self.operations
     }
 
     fn name(&self) -> &'static str {
-        self.work.name()
+        self.kernel_name()
     }
 }
 
 impl Optimization<RocmRuntime> for FusedKernel {
     fn execute(&mut self, context: &mut Context<Handle>, execution: &OrderedExecution<RocmRuntime>) {
-        self.runs.fetch_add(1, Ordering::Relaxed);
-        match &self.work {
-            Work::Kernels(plan) => execute(plan, &self.device, context),
-            Work::Attention(plan) => plan.execute(&self.device, context, execution),
-            Work::Apart(apart) => apart.execute(&self.device, context, execution),
+        let draws: Vec<Seed> = draw(&self.device, self.draws);
+        for (work, used) in &self.pieces {
+            let start = Instant::now();
+            match work {
+                Work::Kernels(plan) => execute(plan, &self.device, &draws, context),
+                Work::Attention(plan) => plan.execute(&self.device, context),
+                Work::Alone(at) => execution.operation_within_optimization(*at).execute(&mut context.handles),
+            }
+            used.add(start.elapsed());
         }
     }
 
     fn to_state(&self) -> FusedKernelState {
-        FusedKernelState(self.work.clone())
+        let pieces = self.pieces.iter().map(|(work, _)| work.clone()).collect();
+        FusedKernelState { pieces, operations: self.operations, draws: self.draws }
     }
 
     fn from_state(device: &RocmDevice, state: FusedKernelState) -> FusedKernel {
-        let runs = report::record(&state.0, &[], None);
-        FusedKernel { work: state.0, device: *device, runs }
+        let used = |work: Work| {
+            let used = report::record(&work, Vec::new(), None);
+            (work, used)
+        };
+        let pieces = state.pieces.into_iter().map(used).collect();
+        FusedKernel { pieces, operations: state.operations, draws: state.draws, device: *device }
     }
 }

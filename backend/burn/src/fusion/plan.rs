@@ -1,7 +1,7 @@
 //! Kernels as they are kept and run again: relative tensors, how they are read and written, and the graphs.
 
 use burn_ir::TensorId;
-use rocfire_fusion::{Compare, Graph, Scalar, Value};
+use rocfire_fusion::{Binary, Compare, Graph, Scalar, Value};
 use rocfire_hal::DType;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +76,12 @@ pub(super) enum Number {
     Scalar(u64),
     /// The extent of a tensor's axis.
     Extent(TensorId, usize),
+    /// The seed of the plan's draw of this number.
+    Seed(usize),
+    /// Its offset under the seed.
+    Offset(usize),
+    /// Where a replayed launch finds what to add to offsets.
+    Replay,
 }
 
 /// An output of the graph.
@@ -293,7 +299,12 @@ fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<Number>) {
             }
             Node::Lookup(_, index) => graph.lookup(*dtype, v(index)),
             Node::Constant(value) => graph.constant(*dtype, value),
-            Node::Index(group) => graph.index(axis_from_last(arrangement, group.axes())),
+            Node::Index(group) => coordinate(trace, arrangement, group.axes(), &mut graph, &mut scalars),
+            Node::Draw(number, index) => {
+                let number = usize::from(number);
+                scalars.extend([Number::Seed(number), Number::Offset(number), Number::Replay]);
+                graph.draw(v(index))
+            }
             Node::Unary(op, a) => graph.unary(op, v(a)),
             Node::Binary(op, a, b) => graph.binary(op, v(a), v(b)),
             Node::Compare(op, a, b) => graph.compare(op, v(a), v(b)),
@@ -322,6 +333,34 @@ fn widen(graph: &mut Graph, value: Value, dtype: DType) -> Value {
     let always = graph.compare(Compare::Ge, index, zero);
     let otherwise = graph.constant(dtype, Scalar::Int(0));
     graph.select(always, value, otherwise)
+}
+
+/// The coordinate along a group of axes: the row, or any that are not in a merged one.
+fn coordinate(
+    trace: &Trace,
+    arrangement: &Arrangement,
+    axes: &[Axis],
+    graph: &mut Graph,
+    scalars: &mut Vec<Number>,
+) -> Value {
+    if axes == arrangement.row {
+        return graph.index(0);
+    }
+    let mut whole: Option<Value> = None;
+    for axis in axes {
+        let here = graph.index(axis_from_last(arrangement, std::slice::from_ref(axis)));
+        whole = Some(match whole {
+            None => here,
+            Some(outer) => {
+                let place = trace.axes[usize::from(*axis)];
+                scalars.push(Number::Extent(place.tensor, usize::from(place.dim)));
+                let extent = graph.scalar(DType::I64);
+                let scaled = graph.binary(Binary::Mul, outer, extent);
+                graph.binary(Binary::Add, scaled, here)
+            }
+        });
+    }
+    whole.unwrap_or_else(|| graph.constant(DType::I64, Scalar::Int(0)))
 }
 
 fn axis_from_last(arrangement: &Arrangement, axes: &[Axis]) -> usize {

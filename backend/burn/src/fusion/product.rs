@@ -57,7 +57,7 @@ impl Trace {
         let frame = self.resolve(out, &[])?;
         let node = self.push(Node::Product, dtype)?;
         let out = self.define(out, node, frame, &[])?;
-        self.count(out, 3);
+        self.count(out);
         self.product = Some(Product { lhs, rhs, convolution, out, node });
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Trace {
         own.is_some_and(|arrangement| {
             let needed = |at: usize| arrangement.needed[at];
             let is_plain = |(at, (node, _)): (usize, &(Node, _))| {
-                !needed(at) || !matches!(node, Node::Index(_) | Node::Lookup(..) | Node::Reduce(..))
+                !needed(at) || !matches!(node, Node::Index(_) | Node::Lookup(..) | Node::Reduce(..) | Node::Draw(..))
             };
             let reads = (0..self.nodes.len()).filter(|&at| needed(at) && matches!(self.nodes[at].0, Node::Read(_)));
             needed(usize::from(product.node))

@@ -31,8 +31,6 @@ pub(super) enum Refusal {
     NoProduct,
     /// The kernel is as long as kernels get.
     Full,
-    /// Somebody else reads what attention computes on its way.
-    Scores,
     /// Too many operations since the kernel was last one that could run.
     Stuck,
 }
@@ -52,7 +50,6 @@ impl fmt::Display for Refusal {
             Refusal::Reduction => "a reduction",
             Refusal::SecondProduct => "another matrix product",
             Refusal::NoProduct => "no matrix product comes first",
-            Refusal::Scores => "the scores are read elsewhere",
             Refusal::Full => "the kernel is long enough",
             Refusal::Stuck => "no kernel came of the last operations",
         })

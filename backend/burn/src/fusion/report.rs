@@ -6,14 +6,15 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use burn_ir::OperationIr;
 
+use super::attention::AttentionPlan;
 use super::optimization::Work;
-use super::plan::Plan;
 use super::refusal::Refusal;
 
-/// A plan: operations of Burn's stream and the kernels that run them.
+/// A plan: operations of Burn's stream that run together, and the kernels that run them.
 #[derive(Clone, Debug)]
 pub struct PlanReport {
     /// Its name: that of the kernel which replaces most.
@@ -22,9 +23,25 @@ pub struct PlanReport {
     pub operations: Vec<String>,
     /// Its kernels, in order.
     pub kernels: Vec<KernelReport>,
-    /// The operation that was not taken, and why; `None` where the stream was asked for its results before one came.
+    /// The first operation that reads what it reads or computes and was not taken, and why; `None` if there was none before the
+    /// stream was asked for its results.
     pub stopped: Option<(String, String)>,
-    runs: Arc<AtomicU64>,
+    used: Arc<Use>,
+}
+
+/// How much a plan was used.
+#[derive(Debug, Default)]
+pub(super) struct Use {
+    runs: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl Use {
+    /// Adds a run that took so long on the host.
+    pub(super) fn add(&self, took: Duration) {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
 }
 
 /// A kernel of a plan.
@@ -41,19 +58,26 @@ pub struct KernelReport {
 impl PlanReport {
     /// How often it has run.
     pub fn runs(&self) -> u64 {
-        self.runs.load(Ordering::Relaxed)
+        self.used.runs.load(Ordering::Relaxed)
+    }
+
+    /// How long all its runs took on the host: tensors found and allocated, launches given to the driver.
+    pub fn host_time(&self) -> Duration {
+        Duration::from_nanos(self.used.nanoseconds.load(Ordering::Relaxed))
     }
 }
 
 impl fmt::Display for PlanReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}, run {} times: {}", self.name, self.runs(), self.operations.join(" "))?;
+        let milliseconds = self.host_time().as_secs_f64() * 1e3;
+        let operations = self.operations.join(" ");
+        writeln!(f, "{}, run {} times in {milliseconds:.3} ms of the host: {operations}", self.name, self.runs())?;
         for kernel in &self.kernels {
             writeln!(f, "    {} in place of {} launches", kernel.name, kernel.launches_apart)?;
         }
         match &self.stopped {
             Some((operation, reason)) => writeln!(f, "    not {operation}: {reason}"),
-            None => writeln!(f, "    to the end of the stream"),
+            None => writeln!(f, "    and nothing else that would have joined"),
         }
     }
 }
@@ -65,27 +89,29 @@ pub fn plans() -> Vec<PlanReport> {
     PLANS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Remembers a plan; what is returned counts its runs.
-pub(super) fn record(work: &Work, operations: &[String], stopped: Option<(String, Refusal)>) -> Arc<AtomicU64> {
-    let runs = Arc::new(AtomicU64::new(0));
-    let report = PlanReport {
-        name: work.name(),
-        operations: operations.to_vec(),
-        kernels: work.reports(),
-        stopped: stopped.map(|(operation, reason)| (operation, reason.to_string())),
-        runs: Arc::clone(&runs),
-    };
-    PLANS.lock().unwrap_or_else(PoisonError::into_inner).push(report);
-    runs
-}
-
-/// What the kernels of a plan are.
-pub(super) fn kernels(plan: &Plan) -> impl Iterator<Item = KernelReport> + '_ {
-    plan.kernels.iter().map(|kernel| KernelReport {
+/// Remembers a plan; what is returned is told of its runs.
+pub(super) fn record(work: &Work, operations: Vec<String>, stopped: Option<(String, Refusal)>) -> Arc<Use> {
+    let used = Arc::new(Use::default());
+    let made = work.kernels().iter().map(|kernel| KernelReport {
         name: kernel.kind.name(),
         launches_apart: kernel.launches,
         graph: kernel.graph.to_string(),
-    })
+    });
+    let (name, kernels) = match work {
+        Work::Kernels(plan) => (plan.kind.name(), made.collect()),
+        Work::Attention(plan) => (AttentionPlan::NAME, vec![plan.report()]),
+        // No plan of ours.
+        Work::Alone(_) => return used,
+    };
+    let report = PlanReport {
+        name,
+        operations,
+        kernels,
+        stopped: stopped.map(|(operation, reason)| (operation, reason.to_string())),
+        used: Arc::clone(&used),
+    };
+    PLANS.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+    used
 }
 
 /// Burn's name of an operation: `NumericFloat(F32, Add(BinaryOpIr {..` is an `Add`.

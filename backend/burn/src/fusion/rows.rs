@@ -77,7 +77,7 @@ impl Trace {
         let node = self.push(Node::Reduce(op, value), self.dtype(value))?;
         self.require_dtype(node, out)?;
         let at = self.define(out, node, rows.result, &[rows.entry])?;
-        self.count(at, 2);
+        self.count(at);
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl Trace {
             self.define(out, extreme, rows.result, &[rows.entry])?;
         }
         let at = self.define(indices, first, rows.result, &[rows.entry])?;
-        self.count(at, 2 + usize::from(out.is_some()));
+        self.count(at);
         Ok(())
     }
 
@@ -133,7 +133,7 @@ impl Trace {
         let node = self.push(Node::Reduce(Reduce::Sum, picked), self.dtype(value))?;
         self.require_dtype(node, &op.out)?;
         let at = self.define(&op.out, node, frame, &[entry, indices])?;
-        self.count(at, 3);
+        self.count(at);
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl Trace {
         let node = self.choose(hit, sum, base)?;
         self.require_dtype(node, &op.out)?;
         let at = self.define(&op.out, node, frame, &[entry, indices, values])?;
-        self.count(at, 4);
+        self.count(at);
         Ok(())
     }
 

@@ -5,8 +5,7 @@ use burn_backend::ops::FloatTensorOps;
 use burn_fusion::{FusionBackend, FusionRuntime, OperationFuser};
 use burn_ir::BackendIr;
 
-use super::attention::AttentionFuser;
-use super::fuser::{Fuser, Takes};
+use super::fuser::Fuser;
 use super::handle::Handle;
 use super::optimization::{FusedKernel, FusedKernelState};
 use crate::{Rocm, RocmDevice, RocmTensor};
@@ -25,12 +24,7 @@ impl FusionRuntime for RocmRuntime {
     /// be opened, whose error is that of the first operation.
     fn fusers(device: RocmDevice) -> Vec<Box<dyn OperationFuser<FusedKernel>>> {
         match device.open() {
-            Ok(open) if open.config().fusion => {
-                let mut fusers: Vec<Box<dyn OperationFuser<FusedKernel>>> =
-                    Takes::ALL.map(|takes| Box::new(Fuser::new(device, takes)) as _).into();
-                fusers.push(Box::new(AttentionFuser::new(device)));
-                fusers
-            }
+            Ok(open) if open.config().fusion => vec![Box::new(Fuser::new(device))],
             _ => Vec::new(),
         }
     }

@@ -3,12 +3,13 @@
 use burn_backend::{DType, Shape};
 use burn_fusion::{FuserStatus, OperationFuser};
 use burn_ir::{
-    BaseOperationIr, BinaryOpIr, CreationOpIr, FloatOperationIr, GatherOpIr, MatmulOpIr, NumericOperationIr,
+    BaseOperationIr, BinaryOpIr, CreationOpIr, DimOpIr, FloatOperationIr, GatherOpIr, MatmulOpIr, NumericOperationIr,
     OperationIr, ReduceDimOpIr, ReduceDimsOpIr, ScalarIr, ScalarOpIr, ShapeOpIr, SwapDimsOpIr, TensorId, TensorIr,
     TensorStatus, UnaryOpIr,
 };
 
-use super::fuser::{Fuser, Takes};
+use super::fuser::Fuser;
+use super::partition::pieces;
 use super::plan::{Kernel, Kind, Number, Plan, plan};
 use super::trace::Trace;
 use crate::RocmDevice;
@@ -252,49 +253,69 @@ fn a_gather_fuses_only_behind_a_reduction_of_the_same_rows() {
 }
 
 #[test]
-fn a_fuser_keeps_its_last_kernel_when_it_closes() {
-    let mut fuser = Fuser::new(RocmDevice::default(), Takes::Reductions);
-    for operation in softmax() {
-        fuser.fuse(&operation);
+fn a_fuser_takes_products_reductions_and_chains_and_closes_at_what_does_not_fuse() {
+    let mut fuser = Fuser::new(RocmDevice::default());
+    let mut operations = softmax();
+    operations.push(matmul(w(5, &[1, 2]), r(6, &[2, 3]), n(7, &[1, 3])));
+    for operation in &operations {
+        fuser.fuse(operation);
         assert_eq!(fuser.status(), FuserStatus::Open);
     }
     let before = fuser.properties();
     let clone = fuser.clone_dyn();
-    fuser.fuse(&matmul(w(5, &[1, 2]), r(6, &[2, 3]), n(7, &[1, 3])));
+    fuser.fuse(&numeric(NumericOperationIr::CumSum(DimOpIr { input: r(7, &[1, 3]), out: n(8, &[1, 3]), axis: 1 })));
     assert_eq!(fuser.status(), FuserStatus::Closed);
     assert_eq!(fuser.properties(), before);
-    assert_eq!((fuser.len(), clone.len()), (5, 5));
-    assert_eq!(clone.status(), FuserStatus::Open);
+    assert_eq!((fuser.len(), clone.len()), (6, 6));
+    // A search stops as a whole, so that nothing is put before what did not fuse.
+    assert_eq!(clone.status(), FuserStatus::Closed);
     fuser.reset();
     assert!(fuser.is_empty());
+    assert_eq!(fuser.status(), FuserStatus::Open);
+}
+
+/// The graphs of operations, piece by piece.
+fn graphs(operations: &[OperationIr]) -> Vec<String> {
+    let pieces = pieces(operations);
+    let kernels = pieces.iter().flat_map(|piece| piece.work.kernels());
+    kernels.map(|kernel| kernel.graph.to_string().trim().to_owned()).collect()
 }
 
 #[test]
 fn a_product_ends_in_what_follows_it() {
-    let mut fuser = Fuser::new(RocmDevice::default(), Takes::Product);
     let (x, weight, bias) = ([1, 2], [2, 3], [0, 3]);
-    fuser.fuse(&swap(r(1, &[3, 2]), n(2, &weight), 0, 1));
-    assert!(!fuser.properties().ready);
-    fuser.fuse(&matmul(w(0, &x), w(2, &weight), n(3, &[1, 3])));
-    assert_eq!((fuser.status(), fuser.properties().score), (FuserStatus::Open, 1));
-    fuser.fuse(&reshape(r(4, &[3]), n(5, &bias)));
-    fuser.fuse(&add(w(3, &[1, 3]), w(5, &bias), n(6, &[1, 3])));
-    assert_eq!(fuser.len(), 4);
-    fuser.fuse(&matmul(w(6, &[1, 3]), r(7, &[3, 3]), n(8, &[1, 3])));
-    assert_eq!((fuser.status(), fuser.len()), (FuserStatus::Closed, 4));
-    assert_eq!(
-        fuser.finish().graphs().next().unwrap().to_string().trim(),
-        "%0: f32 = input\n%1: f32 = input\n%2: f32 = add %0, %1\noutput %2"
-    );
+    let operations = [
+        swap(r(1, &[3, 2]), n(2, &weight), 0, 1),
+        matmul(w(0, &x), w(2, &weight), n(3, &[1, 3])),
+        reshape(r(4, &[3]), n(5, &bias)),
+        add(w(3, &[1, 3]), w(5, &bias), n(6, &[1, 3])),
+        matmul(w(6, &[1, 3]), r(7, &[3, 3]), n(8, &[1, 3])),
+    ];
+    let ended = "%0: f32 = input\n%1: f32 = input\n%2: f32 = add %0, %1\noutput %2";
+    assert_eq!(graphs(&operations), [ended, "%0: f32 = input\noutput %0"]);
 }
 
 #[test]
-fn a_single_operation_is_a_plan_that_saves_nothing() {
-    let mut fuser = Fuser::new(RocmDevice::default(), Takes::Nothing);
-    fuser.fuse(&exp(w(0, &[1]), n(1, &[1])));
-    assert_eq!(fuser.properties().score, 1);
-    fuser.fuse(&exp(w(1, &[1]), n(2, &[1])));
-    assert!(fuser.properties().score > 100);
+fn what_stands_between_two_operations_does_not_part_them() {
+    // The second product's operand is ready before the first product's sum is, and the sum waits for neither.
+    let square = [1, 1];
+    let operations = [
+        matmul(r(0, &square), r(1, &square), n(2, &square)),
+        matmul(r(0, &square), r(3, &square), n(4, &square)),
+        exp(w(2, &square), n(5, &square)),
+        exp(w(4, &square), n(6, &square)),
+        add(r(5, &square), r(6, &square), n(7, &square)),
+    ];
+    let kinds: Vec<Kind> = pieces(&operations).iter().map(|piece| piece.work.kernels()[0].kind).collect();
+    assert_eq!(kinds, [Kind::Matmul, Kind::Matmul]);
+    let members: Vec<Vec<usize>> = pieces(&operations).into_iter().map(|piece| piece.operations).collect();
+    assert_eq!(members, [vec![0, 2], vec![1, 3, 4]]);
+}
+
+#[test]
+fn what_nobody_reads_is_not_computed() {
+    let operations = [exp(r(0, &[1]), n(1, &[1])), exp(r(0, &[1]), n(2, &[1])), OperationIr::Drop(w(1, &[1]))];
+    assert_eq!(graphs(&operations), ["%0: f32 = input\n%1: f32 = exp %0\noutput %1"]);
 }
 
 #[test]

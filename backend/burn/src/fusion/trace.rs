@@ -47,6 +47,8 @@ pub(super) enum Node {
     Cast(NodeId),
     /// Over the axes of the part's row.
     Reduce(Reduce, NodeId),
+    /// The word of the trace's draw of this number at an index.
+    Draw(u16, NodeId),
 }
 
 impl Node {
@@ -55,7 +57,9 @@ impl Node {
             Node::Read(_) | Node::Scalar(_) | Node::Constant(_) | Node::Product | Node::Index(_) | Node::Extent(..) => {
                 ([0; 3], 0)
             }
-            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) | Node::Lookup(_, a) => ([a; 3], 1),
+            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) | Node::Lookup(_, a) | Node::Draw(_, a) => {
+                ([a; 3], 1)
+            }
             Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, b], 2),
             Node::Select(c, a, b) => ([c, a, b], 3),
         };
@@ -122,8 +126,6 @@ pub(super) struct Part {
     pub(super) is_whole: bool,
     /// How many launches its operations would be one by one.
     pub(super) launches: usize,
-    /// How many tensors they would read and write one by one.
-    pub(super) traffic: usize,
 }
 
 /// Where the extent of a primitive axis is read off when a plan runs.
@@ -149,6 +151,8 @@ pub(super) struct Trace {
     /// Whether a matrix product or a convolution is, as the first value; then nothing else is before it.
     pub(super) multiplies: bool,
     pub(super) product: Option<Product>,
+    /// How many draws of random numbers come before the next, in the whole stream.
+    pub(super) draws: u16,
 }
 
 impl Trace {
@@ -167,6 +171,13 @@ impl Trace {
     /// The entry of a tensor, if an operation named it.
     pub(super) fn find(&self, id: TensorId) -> Option<EntryId> {
         self.entries.iter().rposition(|entry| entry.id == id).map(|at| at as EntryId)
+    }
+
+    /// Says which tensors nobody reads behind the kernel.
+    pub(super) fn end_lives(&mut self, is_over: impl Fn(TensorId) -> bool) {
+        for entry in &mut self.entries {
+            entry.consumed = is_over(entry.id);
+        }
     }
 
     /// Adds a tensor that is a view of a source.
@@ -261,7 +272,6 @@ impl Trace {
         part.row = part.row.or(other.row);
         part.is_whole |= other.is_whole;
         part.launches += other.launches;
-        part.traffic += other.traffic;
     }
 
     /// The first entry of the part that an entry belongs to.
@@ -277,16 +287,10 @@ impl Trace {
         &self.entries[usize::from(self.root(at))].part
     }
 
-    /// Whether anything is reduced.
-    pub(super) fn has_reduction(&self) -> bool {
-        self.nodes.iter().any(|(node, _)| matches!(node, Node::Reduce(..)))
-    }
-
-    /// Adds an operation to a part: it reads and writes so many tensors.
-    pub(super) fn count(&mut self, at: EntryId, tensors: usize) {
+    /// Adds an operation to a part.
+    pub(super) fn count(&mut self, at: EntryId) {
         let root = usize::from(self.root(at));
         self.entries[root].part.launches += 1;
-        self.entries[root].part.traffic += tensors;
     }
 
     /// Every computed tensor, oldest first.

@@ -169,6 +169,7 @@ impl Trace {
             Op::IsNan(op) => (Unary::IsNan, op),
             Op::IsInf(op) => (Unary::IsInf, op),
             Op::Matmul(op) => return self.multiply(op),
+            Op::Random(op) => return self.random(op),
             _ => return Err(Refusal::Operation),
         };
         self.unary(op, &tensors.input, &tensors.out)
@@ -217,7 +218,7 @@ impl Trace {
         let node = build(self, &values)?;
         self.require_dtype(node, out)?;
         let at = self.define(out, node, frame, &entries)?;
-        self.count(at, inputs.len() + 1);
+        self.count(at);
         Ok(())
     }
 

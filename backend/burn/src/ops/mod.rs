@@ -15,7 +15,7 @@ pub(crate) mod matmul;
 pub(crate) mod memory;
 pub(crate) mod module;
 mod quantized;
-mod random;
+pub(crate) mod random;
 mod reduce;
 mod scan;
 mod sort;

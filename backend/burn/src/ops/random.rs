@@ -25,7 +25,7 @@ pub(crate) fn seed(device: DeviceId, seed: u64) {
 }
 
 /// The next draw of a device's sequence.
-fn next(device: DeviceId) -> Seed {
+pub(crate) fn next(device: DeviceId) -> Seed {
     let mut seeds = SEEDS.lock().unwrap_or_else(PoisonError::into_inner);
     let seed = seeds.entry(device).or_insert(Seed { seed: 0, offset: 0 });
     let draw = *seed;

@@ -14,6 +14,7 @@ mod harness;
 mod matmul;
 mod programs;
 mod quantized;
+mod random;
 mod rows;
 mod training;
 mod views;

@@ -1,82 +1,64 @@
 //! Attention as it is kept and run again.
 
-use burn_fusion::stream::{Context, OrderedExecution, ScalarId};
+use burn_fusion::stream::{Context, ScalarId};
 use burn_ir::{TensorError, TensorId, TensorStatus};
 use rocfire_fusion::Scalar;
 use rocfire_hal::{DType, Tensor};
 use rocfire_kernels::pattern::attention::Attention;
 use serde::{Deserialize, Serialize};
 
-use super::apart::Apart;
 use crate::RocmDevice;
 use crate::convert::to_hal;
 use crate::error::{Result, execution};
 use crate::fusion::execute::execute;
 use crate::fusion::handle::{self, Handle};
 use crate::fusion::plan::{Plan, Source};
-use crate::fusion::report::{self, KernelReport};
-use crate::fusion::runtime::RocmRuntime;
+use crate::fusion::report::KernelReport;
 use crate::ops::view;
 
 /// See the module's description.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::fusion) struct AttentionPlan {
-    /// Operations that run first and by themselves, by their place among all.
-    pub(in crate::fusion) first: Vec<usize>,
-    pub(in crate::fusion) before: Option<Plan>,
     pub(in crate::fusion) pattern: Attention<TensorId>,
     /// What the pattern reads, each tensor once.
     pub(in crate::fusion) sources: Vec<Source>,
-    pub(in crate::fusion) after: Option<Plan>,
-    /// All of it without the kernel of the pattern.
-    pub(in crate::fusion) apart: Apart,
+    /// The same without the kernel of the pattern.
+    pub(in crate::fusion) apart: Vec<Plan>,
 }
 
 impl AttentionPlan {
     /// What such a plan is called; Burn has no name for it.
     pub(in crate::fusion) const NAME: &'static str = "Attention";
 
-    /// What its kernels are.
-    pub(in crate::fusion) fn reports(&self) -> Vec<KernelReport> {
-        let own = KernelReport {
+    /// What its kernel is.
+    pub(in crate::fusion) fn report(&self) -> KernelReport {
+        KernelReport {
             name: AttentionPlan::NAME,
             launches_apart: self.pattern.steps(),
             graph: "softmax(q * k^T, scaled and masked) * v, without its scores in memory".to_owned(),
-        };
-        let [before, after] = [&self.before, &self.after].map(|plan| plan.iter().flat_map(report::kernels));
-        before.chain([own]).chain(after).collect()
+        }
     }
 
-    /// Runs it; what fails leaves its error in the tensors that it would have written. Shapes and scalars that the kernel does
+    /// Runs it; what fails leaves its error in the tensor that it would have written. Shapes and scalars that the kernel does
     /// not have run without it: which do is a function of them alone.
-    pub(in crate::fusion) fn execute(
-        &self,
-        device: &RocmDevice,
-        context: &mut Context<Handle>,
-        execution_of: &OrderedExecution<RocmRuntime>,
-    ) {
+    pub(in crate::fusion) fn execute(&self, device: &RocmDevice, context: &mut Context<Handle>) {
         if !self.fits(context) {
-            return self.apart.execute(device, context, execution_of);
-        }
-        for at in &self.first {
-            execution_of.operation_within_optimization(*at).execute(&mut context.handles);
-        }
-        if let Some(before) = &self.before {
-            execute(before, device, context);
+            return self.apart.iter().for_each(|plan| execute(plan, device, &[], context));
         }
         let output = self.pattern.output().expect("a plan's pattern is whole");
-        match self.attend(context) {
-            Ok(tensor) => {
-                let global = &context.tensors[&output];
-                context.handles.register_handle(global.id, handle::wrap(tensor, global.dtype));
-            }
-            Err(error) => {
-                tracing::debug!(target: "rocfire::fusion", kernel = AttentionPlan::NAME, %error, "failed before its launch");
-                context.handles.set_error(context.tensors[&output].id, TensorError::new(execution(error)));
-            }
-        }
-        if let Some(after) = &self.after {
-            execute(after, device, context);
+        let failed = self.sources.iter().find_map(|source| context.handles.error(&context.tensors[&source.id].id));
+        let result = match failed.map(TensorError::propagated) {
+            Some(error) => Err(error),
+            None => self.attend(context).map_err(|error| {
+                let kernel = AttentionPlan::NAME;
+                tracing::debug!(target: "rocfire::fusion", kernel, %error, "failed before its launch");
+                TensorError::new(execution(error))
+            }),
+        };
+        let global = &context.tensors[&output];
+        match result {
+            Ok(tensor) => context.handles.register_handle(global.id, handle::wrap(tensor, global.dtype)),
+            Err(error) => context.handles.set_error(global.id, error),
         }
     }
 

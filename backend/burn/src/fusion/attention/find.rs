@@ -1,0 +1,131 @@
+//! Attention among the operations of a stretch.
+
+use std::collections::HashMap;
+
+use burn_ir::{BaseOperationIr, FloatOperationIr, MatmulOpIr, NumericOperationIr, OperationIr, ScalarIr, ScalarOpIr};
+use burn_ir::{TensorId, TensorIr};
+use rocfire_kernels::pattern::attention::{Attention, Factor, Step};
+
+use crate::fusion::axes::ONE;
+
+/// Operations that are an attention whose scores nobody else reads.
+pub(in crate::fusion) struct Found {
+    /// Numbers of its operations, in order.
+    pub(in crate::fusion) members: Vec<usize>,
+    pub(in crate::fusion) pattern: Attention<TensorId>,
+    /// What it reads, each tensor once.
+    pub(in crate::fusion) sources: Vec<TensorId>,
+    /// What it computes between.
+    pub(in crate::fusion) inner: Vec<TensorId>,
+}
+
+/// What is known of a stretch.
+pub(in crate::fusion) struct Lives<'a> {
+    pub(in crate::fusion) operations: &'a [OperationIr],
+    pub(in crate::fusion) readers: &'a HashMap<TensorId, Vec<usize>>,
+    /// By operation: whether nobody will see what it makes.
+    pub(in crate::fusion) is_left_out: &'a [bool],
+    /// Whether a tensor's life ends in the stretch.
+    pub(in crate::fusion) dies: &'a dyn Fn(TensorId) -> bool,
+}
+
+/// Every attention, in the order of their first operations; none shares an operation with another.
+pub(in crate::fusion) fn find(lives: &Lives<'_>) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    for (at, operation) in lives.operations.iter().enumerate() {
+        let is_taken = lives.is_left_out[at] || found.iter().any(|other| other.members.contains(&at));
+        if let (OperationIr::Float(_, FloatOperationIr::Matmul(product)), false) = (operation, is_taken) {
+            found.extend(lives.follow(at, product));
+        }
+    }
+    found
+}
+
+impl Lives<'_> {
+    /// The attention whose scores a product computes.
+    fn follow(&self, start: usize, product: &MatmulOpIr) -> Option<Found> {
+        let (q, kt) = (&product.lhs.shape, &product.rhs.shape);
+        let rank = q.rank();
+        // Relative extents: equal numbers are equal extents. A weight has no batch, and is what an input of one batch meets.
+        let is_batched = kt.rank() == rank && (rank == 4 || rank == 3 && q[0] != ONE) && q[0] == kt[0];
+        if !is_batched || product.lhs.id == product.rhs.id {
+            return None;
+        }
+        let mut found = Found {
+            members: vec![start],
+            pattern: Attention::start(product.lhs.id, product.rhs.id, product.out.id),
+            sources: vec![product.lhs.id, product.rhs.id],
+            inner: vec![product.out.id],
+        };
+        let behind = self.operations.iter().enumerate().skip(start + 1);
+        for (at, operation) in behind.filter(|(at, _)| !self.is_left_out[*at]) {
+            if found.pattern.output().is_some() {
+                break;
+            }
+            if !operation.inputs().any(|input| found.inner.contains(&input.id)) {
+                continue;
+            }
+            let (step, out) = step(operation)?;
+            if !found.pattern.take(step, out.id) {
+                return None;
+            }
+            found.members.push(at);
+            for input in operation.inputs().filter(|input| !found.inner.contains(&input.id)) {
+                if !found.sources.contains(&input.id) {
+                    found.sources.push(input.id);
+                }
+            }
+            if found.pattern.output().is_none() {
+                found.inner.push(out.id);
+            }
+        }
+        found.pattern.output()?;
+        let is_own = |reader: &usize| self.is_left_out[*reader] || found.members.contains(reader);
+        let is_inside =
+            |id: &TensorId| (self.dies)(*id) && self.readers.get(id).is_none_or(|readers| readers.iter().all(is_own));
+        found.inner.iter().all(is_inside).then_some(found)
+    }
+}
+
+/// An operation as a step of a pattern, and what it gives.
+fn step(operation: &OperationIr) -> Option<(Step<TensorId>, &TensorIr)> {
+    use {BaseOperationIr as Base, FloatOperationIr as Float, NumericOperationIr as Numeric};
+    let scaled = |op: &ScalarOpIr, factor: fn(u64) -> Factor| Some(Step::Scale(op.lhs.id, factor(number(op.rhs)?)));
+    Some(match operation {
+        OperationIr::Float(_, Float::Matmul(op)) => (Step::Product(op.lhs.id, op.rhs.id), &op.out),
+        OperationIr::Float(_, Float::Exp(op)) => (Step::Exp(op.input.id), &op.out),
+        OperationIr::Float(_, Float::Tanh(op)) => (Step::Tanh(op.input.id), &op.out),
+        OperationIr::BaseFloat(Base::Cast(op)) => (Step::Cast(op.input.id), &op.out),
+        OperationIr::BaseFloat(Base::MaskFill(op)) => {
+            (Step::Fill(op.mask.id, op.tensor.id, number(op.value)?), &op.out)
+        }
+        OperationIr::NumericFloat(_, op) => match op {
+            Numeric::MulScalar(op) => (scaled(op, Factor::Times)?, &op.out),
+            Numeric::DivScalar(op) => (scaled(op, Factor::Over)?, &op.out),
+            Numeric::Add(op) => (Step::Add(op.lhs.id, op.rhs.id), same_shape(&op.out, &[&op.lhs, &op.rhs])?),
+            Numeric::Sub(op) => (Step::Sub(op.lhs.id, op.rhs.id), &op.out),
+            Numeric::Div(op) => (Step::Div(op.lhs.id, op.rhs.id), &op.out),
+            Numeric::MaxDim(op) if is_last(&op.input, op.axis) => (Step::RowMax(op.input.id), &op.out),
+            Numeric::SumDim(op) if is_last(&op.input, op.axis) => (Step::RowSum(op.input.id), &op.out),
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// A sum's output if it has the shape of one of its operands: the scores' own.
+fn same_shape<'a>(out: &'a TensorIr, operands: &[&TensorIr]) -> Option<&'a TensorIr> {
+    operands.iter().any(|operand| operand.shape == out.shape).then_some(out)
+}
+
+fn is_last(input: &TensorIr, axis: usize) -> bool {
+    axis + 1 == input.shape.rank()
+}
+
+/// Burn's number of a scalar, which is what a relative one is.
+fn number(scalar: ScalarIr) -> Option<u64> {
+    match scalar {
+        ScalarIr::UInt(number) => Some(number),
+        ScalarIr::Float(_) | ScalarIr::Int(_) | ScalarIr::Bool(_) => None,
+    }
+}

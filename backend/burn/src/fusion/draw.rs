@@ -1,0 +1,88 @@
+//! Random tensors inside a kernel: dropout's mask is never in memory.
+//!
+//! An element is a function of the draw and of its own index in its tensor, as in `kernels::random`, so it is the same number
+//! wherever it is computed. A plan takes its draws from the device's sequence when it runs, in the order of Burn's operations.
+
+use burn_backend::Distribution;
+use burn_ir::{RandomOpIr, TensorIr};
+use rocfire_fusion::{Binary, Compare, Scalar};
+use rocfire_hal::DType;
+
+use super::axes::Frame;
+use super::refusal::Refusal;
+use super::trace::{Node, NodeId, Trace};
+use super::translate::Result;
+use crate::convert::to_hal;
+
+/// 2^-24: the top 24 bits of a word are a number in [0, 1).
+const UNIT: f64 = 1.0 / (1 << 24) as f64;
+
+/// 2^32, with which `kernels::random` compares a word.
+const WORDS: f64 = 4_294_967_296.0;
+
+impl Trace {
+    /// Flags of a probability, or floats from [0, 1); other draws are kernels of their own.
+    pub(super) fn random(&mut self, op: &RandomOpIr) -> Result<()> {
+        let dtype = to_hal(op.out.dtype).map_err(|_| Refusal::DType)?;
+        let is_short_float = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
+        match op.distribution {
+            Distribution::Bernoulli(probability) if (0.0..=1.0).contains(&probability) => {}
+            Distribution::Default if is_short_float => {}
+            _ => return Err(Refusal::Operation),
+        }
+        let frame = self.resolve(&op.out, &[])?;
+        let index = self.place_in(&op.out, &frame)?;
+        let draw = self.draws;
+        self.draws = draw.checked_add(1).ok_or(Refusal::Full)?;
+        let word = self.push(Node::Draw(draw, index), DType::U32)?;
+        let node = match op.distribution {
+            Distribution::Bernoulli(probability) => self.flag(word, probability, dtype)?,
+            _ => self.unit(word, dtype)?,
+        };
+        self.require_dtype(node, &op.out)?;
+        let at = self.define(&op.out, node, frame, &[])?;
+        self.count(at);
+        Ok(())
+    }
+
+    /// The number of an element in a row-major tensor.
+    fn place_in(&mut self, tensor: &TensorIr, frame: &Frame) -> Result<NodeId> {
+        let mut place: Option<NodeId> = None;
+        for (dim, group) in frame.groups().iter().enumerate().filter(|(_, group)| !group.is_none()) {
+            let here = self.push(Node::Index(*group), DType::I64)?;
+            place = Some(match place {
+                None => here,
+                Some(outer) => {
+                    let extent = self.push(Node::Extent(tensor.id, dim as u8), DType::I64)?;
+                    let scaled = self.two(Binary::Mul, outer, extent)?;
+                    self.two(Binary::Add, scaled, here)?
+                }
+            });
+        }
+        place.map_or_else(|| self.push(Node::Constant(Scalar::Int(0)), DType::I64), Ok)
+    }
+
+    /// 1 with a probability, else 0.
+    fn flag(&mut self, word: NodeId, probability: f64, dtype: DType) -> Result<NodeId> {
+        let threshold = Scalar::Uint((probability * WORDS).round() as u64);
+        let (word, threshold) = (self.converted(word, DType::U64)?, self.push(Node::Constant(threshold), DType::U64)?);
+        let is_below = self.test_two(Compare::Lt, word, threshold)?;
+        self.converted(is_below, dtype)
+    }
+
+    /// A number in [0, 1); one that a short type rounds up to 1 is 0.
+    fn unit(&mut self, word: NodeId, dtype: DType) -> Result<NodeId> {
+        let shift = self.push(Node::Constant(Scalar::Uint(8)), DType::U32)?;
+        let top = self.two(Binary::Shr, word, shift)?;
+        let (top, unit) =
+            (self.converted(top, DType::F32)?, self.push(Node::Constant(Scalar::Float(UNIT)), DType::F32)?);
+        let exact = self.two(Binary::Mul, top, unit)?;
+        if dtype == DType::F32 {
+            return Ok(exact);
+        }
+        let value = self.converted(exact, dtype)?;
+        let [zero, one] = [0.0, 1.0].map(|value| self.push(Node::Constant(Scalar::Float(value)), dtype));
+        let is_below = self.test_two(Compare::Lt, value, one?)?;
+        self.choose(is_below, value, zero?)
+    }
+}

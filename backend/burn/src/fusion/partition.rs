@@ -1,0 +1,454 @@
+//! A stretch of Burn's stream as kernels: which operations share a launch, and in which order the launches come.
+//!
+//! Burn's own search puts operations into blocks and may find that two blocks wait for each other; then it runs all of them one
+//! by one. Here the whole stretch is known, so kernels are made one after another: each begins with the first operation that
+//! none has taken, and takes every later one that it can and that waits for nothing but kernels before it. Nothing can wait in
+//! a circle, and what a kernel does not take begins one of its own.
+//!
+//! Views of tensors and constant tensors cost nothing where they are used, so they join whatever needs them first. What else
+//! an operation needs and nobody has computed joins with it: the moments of an optimizer with the step that is made of them.
+//!
+//! A tensor is written unless all who read it are in the kernel and its life ends in the stretch. The partition is a function of
+//! the operations alone.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use burn_ir::{BaseOperationIr, NumericOperationIr, OperationIr, TensorId, TensorStatus};
+use burn_ir::{FloatOperationIr, IntOperationIr, ModuleOperationIr};
+
+use super::arrange::Arrangement;
+use super::attention::{AttentionPlan, Found, Lives, find};
+use super::optimization::Work;
+use super::plan::{Plan, Source, plan};
+use super::refusal::Refusal;
+use super::trace::Trace;
+use super::translate::Result;
+
+/// Most operations that join together because one of them needs the others.
+const JOIN_MOST: usize = 24;
+
+/// Most operations that a kernel follows beyond the last point where it was one.
+const PENDING_MOST: usize = 12;
+
+/// Most operations that are tried for a kernel.
+const ATTEMPTS_MOST: usize = 600;
+
+/// Most operations of a kernel.
+const OPERATIONS_MOST: usize = 160;
+
+/// Operations that run together: kernels that share a trace, views without any, or a pattern.
+pub(super) struct Piece {
+    pub(super) work: Work,
+    /// Numbers of the operations.
+    pub(super) operations: Vec<usize>,
+    /// The first operation that would have followed, and why it does not.
+    pub(super) stopped: Option<(usize, Refusal)>,
+}
+
+/// Whether an operation can be a kernel or a view by itself, its operands in memory.
+pub(super) fn is_piece(operation: &OperationIr) -> Result<()> {
+    let mut group = Group::new(is_product(operation));
+    group.take(0, operation, 0)?;
+    group.arrange().map(|_| ()).ok_or(Refusal::Operation)
+}
+
+/// How many random tensors operations draw.
+pub(super) fn draws(operations: &[OperationIr]) -> usize {
+    operations.iter().filter(|operation| is_draw(operation)).count()
+}
+
+/// By operation that draws random numbers: its place among those. Burn's search may hand operations over in another order than
+/// the stream's; tensors are numbered in that of the stream.
+fn draw_order(operations: &[OperationIr]) -> HashMap<usize, u16> {
+    let drawn = operations.iter().enumerate().filter(|(_, operation)| is_draw(operation));
+    let mut drawn: Vec<_> =
+        drawn.map(|(at, operation)| (operation.outputs().map(|tensor| tensor.id.value()).min(), at)).collect();
+    drawn.sort_unstable();
+    drawn.into_iter().zip(0..).map(|((_, at), place)| (at, place)).collect()
+}
+
+fn is_draw(operation: &OperationIr) -> bool {
+    matches!(operation, OperationIr::Float(_, FloatOperationIr::Random(_)))
+}
+
+/// The pieces of operations of which each [`is_piece`] or comes from the host, in the order in which they run.
+pub(super) fn pieces(operations: &[OperationIr]) -> Vec<Piece> {
+    let mut stretch = Stretch::new(operations);
+    stretch.find_attention();
+    stretch.pieces()
+}
+
+/// Puts the last piece behind the last one of the same kernel, if what lies between them can wait: small launches of one kernel
+/// share one as long as no other comes between.
+fn gather_equals(operations: &[OperationIr], pieces: &mut Vec<Piece>) {
+    let Some((last, before)) = pieces.split_last() else { return };
+    let Work::Kernels(plan) = &last.work else { return };
+    let [kernel] = plan.kernels.as_slice() else { return };
+    let is_equal = |piece: &Piece| {
+        kernel.product.is_none() && matches!(piece.work.kernels(), [other] if other.graph == kernel.graph)
+    };
+    let Some(twin) = before.iter().rposition(is_equal) else { return };
+    let reads: HashSet<TensorId> =
+        last.operations.iter().flat_map(|at| operations[*at].inputs()).map(|tensor| tensor.id).collect();
+    let ends: HashSet<TensorId> =
+        plan.sources.iter().filter(|source| source.consumed).map(|source| source.id).collect();
+    let can_wait = |piece: &Piece| {
+        piece.operations.iter().all(|at| {
+            let is_made = operations[*at].outputs().any(|tensor| reads.contains(&tensor.id));
+            let is_ended = operations[*at].inputs().any(|tensor| ends.contains(&tensor.id));
+            !is_made && !is_ended
+        })
+    };
+    if before[twin + 1..].iter().all(can_wait) {
+        let piece = pieces.pop().expect("there is a last one");
+        pieces.insert(twin + 1, piece);
+    }
+}
+
+fn is_product(operation: &OperationIr) -> bool {
+    matches!(
+        operation,
+        OperationIr::Float(_, FloatOperationIr::Matmul(_))
+            | OperationIr::Int(IntOperationIr::Matmul(_))
+            | OperationIr::Module(
+                ModuleOperationIr::Conv1d(_) | ModuleOperationIr::Conv2d(_) | ModuleOperationIr::Conv3d(_)
+            )
+    )
+}
+
+/// Whether an operation costs nothing inside of any kernel.
+fn is_free(operation: &OperationIr) -> bool {
+    use BaseOperationIr as Op;
+    match operation {
+        OperationIr::BaseFloat(op) | OperationIr::BaseInt(op) | OperationIr::BaseBool(op) => matches!(
+            op,
+            Op::Reshape(_)
+                | Op::SwapDims(_)
+                | Op::Permute(_)
+                | Op::Flip(_)
+                | Op::Expand(_)
+                | Op::Slice(_)
+                | Op::Ones(_)
+                | Op::Zeros(_)
+        ),
+        OperationIr::NumericFloat(_, op) | OperationIr::NumericInt(_, op) => matches!(op, NumericOperationIr::Full(_)),
+        _ => false,
+    }
+}
+
+/// Operations that a kernel has taken.
+#[derive(Clone)]
+struct Group {
+    trace: Trace,
+    members: Vec<usize>,
+}
+
+impl Group {
+    fn new(multiplies: bool) -> Group {
+        Group { trace: Trace { reduces: !multiplies, multiplies, ..Trace::default() }, members: Vec::new() }
+    }
+
+    fn take(&mut self, at: usize, operation: &OperationIr, draw: u16) -> Result<()> {
+        if self.members.len() >= OPERATIONS_MOST {
+            return Err(Refusal::Full);
+        }
+        self.trace.draws = draw;
+        self.trace.take(operation)?;
+        self.members.push(at);
+        if self.trace.lacks_product() { Err(Refusal::NoProduct) } else { Ok(()) }
+    }
+
+    fn arrange(&self) -> Option<Vec<Arrangement>> {
+        self.trace.arrange().filter(|arrangements| self.trace.ends_product(arrangements))
+    }
+}
+
+/// What an operation needs before a group can take it.
+struct Needs {
+    /// The operations that join, in order, itself the last.
+    joining: Vec<usize>,
+    /// Whether one of them reads what the group computes.
+    follows: bool,
+}
+
+struct Stretch<'a> {
+    operations: &'a [OperationIr],
+    makers: HashMap<TensorId, usize>,
+    readers: HashMap<TensorId, Vec<usize>>,
+    /// Tensors whose life ends in the stretch.
+    dying: HashSet<TensorId>,
+    /// By operation that draws random numbers: how many do so before it in Burn's stream.
+    draws: HashMap<usize, u16>,
+    /// By operation: whether some piece has it.
+    done: Vec<bool>,
+    attentions: Vec<Found>,
+    /// By operation: the attention that it is part of.
+    attention_of: Vec<Option<usize>>,
+}
+
+/// What comes next.
+enum Next {
+    /// A kernel that begins with this operation.
+    Operation(usize),
+    /// One of the attentions.
+    Attention(usize),
+}
+
+impl<'a> Stretch<'a> {
+    fn new(operations: &'a [OperationIr]) -> Stretch<'a> {
+        let mut stretch = Stretch {
+            operations,
+            makers: HashMap::new(),
+            readers: HashMap::new(),
+            dying: HashSet::new(),
+            draws: draw_order(operations),
+            done: vec![false; operations.len()],
+            attentions: Vec::new(),
+            attention_of: vec![None; operations.len()],
+        };
+        for (at, operation) in operations.iter().enumerate() {
+            if let OperationIr::Drop(tensor) = operation {
+                stretch.dying.insert(tensor.id);
+                stretch.done[at] = true;
+                continue;
+            }
+            for input in operation.inputs() {
+                let readers = stretch.readers.entry(input.id).or_default();
+                if readers.last() != Some(&at) {
+                    readers.push(at);
+                }
+                if input.status == TensorStatus::ReadWrite {
+                    stretch.dying.insert(input.id);
+                }
+            }
+            for output in operation.outputs() {
+                stretch.makers.entry(output.id).or_insert(at);
+            }
+        }
+        stretch.bury();
+        stretch
+    }
+
+    /// Leaves out what nobody will see.
+    fn bury(&mut self) {
+        for at in (0..self.operations.len()).rev().filter(|at| !matches!(self.operations[*at], OperationIr::Drop(_))) {
+            let is_unread =
+                |id: TensorId| self.readers.get(&id).is_none_or(|all| all.iter().all(|reader| self.done[*reader]));
+            let mut outputs = self.operations[at].outputs();
+            self.done[at] = outputs.all(|tensor| self.dying.contains(&tensor.id) && is_unread(tensor.id));
+        }
+    }
+
+    fn find_attention(&mut self) {
+        let dies = |id: TensorId| self.dying.contains(&id);
+        let (operations, readers, is_left_out) = (self.operations, &self.readers, &self.done[..]);
+        self.attentions = find(&Lives { operations, readers, is_left_out, dies: &dies });
+        for (number, found) in self.attentions.iter().enumerate() {
+            found.members.iter().for_each(|at| self.attention_of[*at] = Some(number));
+        }
+    }
+
+    fn pieces(&mut self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for (at, operation) in self.operations.iter().enumerate() {
+            if matches!(operation, OperationIr::Init(_)) {
+                self.done[at] = true;
+                pieces.push(Piece { work: Work::Alone(at), operations: vec![at], stopped: None });
+            }
+        }
+        while let Some(next) = self.next() {
+            let piece = match next {
+                Next::Operation(seed) => {
+                    let (group, arrangements, stopped) = self.grow(seed);
+                    let work = Work::Kernels(plan(&group.trace, &arrangements));
+                    Piece { work, operations: group.members, stopped }
+                }
+                Next::Attention(number) => self.attention(number),
+            };
+            piece.operations.iter().for_each(|at| self.done[*at] = true);
+            pieces.push(piece);
+            gather_equals(self.operations, &mut pieces);
+        }
+        pieces
+    }
+
+    /// What the next piece is: the first that costs something, or what an attention on its way waits for.
+    fn next(&self) -> Option<Next> {
+        let mut at = self.seed()?;
+        loop {
+            let needs = self.open_needs(at);
+            let waits = match self.attention_of[at] {
+                // All of it first, each as a kernel of its own.
+                Some(_) => needs.iter().find(|need| !is_free(&self.operations[**need])).or(needs.first()),
+                // Its needs may join it; an attention joins nothing.
+                None => needs.iter().find(|need| self.attention_of[**need].is_some()),
+            };
+            match (waits, self.attention_of[at]) {
+                (Some(need), _) => at = *need,
+                (None, Some(number)) => return Some(Next::Attention(number)),
+                (None, None) => return Some(Next::Operation(at)),
+            }
+        }
+    }
+
+    /// All that must be computed before an operation, or before the attention that it is part of.
+    fn open_needs(&self, at: usize) -> BTreeSet<usize> {
+        let own = self.attention_of[at].map_or(&[][..], |number| &self.attentions[number].members);
+        let (mut needs, mut stack) = (BTreeSet::new(), if own.is_empty() { vec![at] } else { own.to_vec() });
+        while let Some(next) = stack.pop() {
+            for input in self.operations[next].inputs() {
+                let Some(maker) = self.makers.get(&input.id).copied() else { continue };
+                if maker != at && !self.done[maker] && !own.contains(&maker) && needs.insert(maker) {
+                    stack.push(maker);
+                }
+            }
+        }
+        needs
+    }
+
+    fn attention(&self, number: usize) -> Piece {
+        let found = &self.attentions[number];
+        let is_over = |id: TensorId| {
+            let is_past = |reader: &usize| self.done[*reader] || found.members.contains(reader);
+            self.dying.contains(&id) && self.readers.get(&id).is_none_or(|readers| readers.iter().all(is_past))
+        };
+        let source = |id: &TensorId| Source { id: *id, consumed: is_over(*id) };
+        let sources: Vec<Source> = found.sources.iter().map(source).collect();
+        // The operations by themselves, whose tensors end as these do.
+        let mut apart: Vec<OperationIr> = found.members.iter().map(|at| self.operations[*at].clone()).collect();
+        let tensors: Vec<_> =
+            apart.iter().flat_map(|operation| operation.inputs().cloned().collect::<Vec<_>>()).collect();
+        apart.iter_mut().for_each(|operation| drop(operation.mark_read_only(&found.sources)));
+        for id in found.inner.iter().chain(sources.iter().filter(|source| source.consumed).map(|source| &source.id)) {
+            apart.extend(tensors.iter().find(|tensor| tensor.id == *id).cloned().map(OperationIr::Drop));
+        }
+        let plans = Stretch::new(&apart).pieces().into_iter().filter_map(|piece| match piece.work {
+            Work::Kernels(plan) => Some(plan),
+            Work::Attention(_) | Work::Alone(_) => None,
+        });
+        let plan = AttentionPlan { pattern: found.pattern.clone(), sources, apart: plans.collect::<Vec<Plan>>() };
+        Piece { work: Work::Attention(Box::new(plan)), operations: found.members.clone(), stopped: None }
+    }
+
+    /// The operation that the next piece begins with: one that costs something, as long as there is any.
+    fn seed(&self) -> Option<usize> {
+        let open = || (0..self.operations.len()).filter(|at| !self.done[*at]);
+        open().find(|at| !is_free(&self.operations[*at])).or_else(|| open().next())
+    }
+
+    /// The largest group from an operation on. An operation whose needs do not join it lets the first of them go first.
+    fn grow(&self, seed: usize) -> (Group, Vec<Arrangement>, Option<(usize, Refusal)>) {
+        let needs = self.needs(seed, &[]).map_or_else(|| vec![seed], |needs| needs.joining);
+        let (mut best, mut arrangements) = self.begin(&needs).unwrap_or_else(|| {
+            let first = needs.iter().find(|at| **at != seed).map_or(seed, |at| self.first_need(*at));
+            self.begin(&[first]).expect("every operation was found to be a piece by itself")
+        });
+        let mut current = best.clone();
+        let mut open: BTreeSet<usize> = BTreeSet::new();
+        current.members.iter().for_each(|at| self.look_behind(*at, &mut open));
+        let (mut tried, mut pending, mut stopped) = (HashSet::new(), 0, None);
+        for _ in 0..ATTEMPTS_MOST {
+            let Some(at) = open.pop_first() else { break };
+            if self.done[at] || current.members.contains(&at) {
+                continue;
+            }
+            let Some(needs) = self.needs(at, &current.members) else { continue };
+            // What only reads the same tensors is tried once; what follows again whenever more of what it reads is there.
+            if !needs.follows && !tried.insert(at) {
+                continue;
+            }
+            let mut next = current.clone();
+            let taken = needs.joining.iter().try_for_each(|at| self.take(&mut next, *at));
+            if let Err(reason) = taken {
+                stopped.get_or_insert((at, reason));
+                continue;
+            }
+            self.end_lives(&mut next);
+            let found = next.arrange();
+            if found.is_none() && (!needs.follows || pending + needs.joining.len() > PENDING_MOST) {
+                stopped.get_or_insert((at, Refusal::Stuck));
+                if pending > 0 {
+                    (current, pending) = (best.clone(), 0);
+                }
+                continue;
+            }
+            needs.joining.iter().for_each(|at| self.look_behind(*at, &mut open));
+            pending += needs.joining.len();
+            if let Some(found) = found {
+                (best, arrangements, pending) = (next.clone(), found, 0);
+            }
+            current = next;
+        }
+        (best, arrangements, stopped)
+    }
+
+    /// An operation that `at` needs and that needs none itself.
+    fn first_need(&self, at: usize) -> usize {
+        let open = self.operations[at].inputs().find_map(|input| {
+            let maker = *self.makers.get(&input.id)?;
+            (!self.done[maker] && maker != at).then_some(maker)
+        });
+        open.map_or(at, |maker| self.first_need(maker))
+    }
+
+    fn begin(&self, members: &[usize]) -> Option<(Group, Vec<Arrangement>)> {
+        let mut group = Group::new(members.iter().any(|at| is_product(&self.operations[*at])));
+        members.iter().try_for_each(|at| self.take(&mut group, *at)).ok()?;
+        self.end_lives(&mut group);
+        let arrangements = group.arrange()?;
+        Some((group, arrangements))
+    }
+
+    fn take(&self, group: &mut Group, at: usize) -> Result<()> {
+        group.take(at, &self.operations[at], self.draws.get(&at).copied().unwrap_or(0))
+    }
+
+    /// What must join a group of these members with an operation; `None` if it waits for too much, or for a product.
+    fn needs(&self, at: usize, members: &[usize]) -> Option<Needs> {
+        let (mut joining, mut follows) = (BTreeSet::from([at]), false);
+        let mut stack = vec![at];
+        while let Some(next) = stack.pop() {
+            if !members.is_empty() && is_product(&self.operations[next]) || self.attention_of[next].is_some() {
+                return None;
+            }
+            for input in self.operations[next].inputs() {
+                let Some(maker) = self.makers.get(&input.id).copied() else { continue };
+                if members.contains(&maker) {
+                    follows = true;
+                } else if !self.done[maker] && joining.insert(maker) {
+                    stack.push(maker);
+                }
+            }
+            if joining.len() > JOIN_MOST {
+                return None;
+            }
+        }
+        Some(Needs { joining: joining.into_iter().collect(), follows })
+    }
+
+    /// Adds who reads what an operation reads or makes, through what is free.
+    fn look_behind(&self, at: usize, open: &mut BTreeSet<usize>) {
+        let mut stack: Vec<TensorId> = self.operations[at].outputs().map(|tensor| tensor.id).collect();
+        if !is_product(&self.operations[at]) {
+            stack.extend(self.operations[at].inputs().map(|tensor| tensor.id));
+        }
+        while let Some(id) = stack.pop() {
+            for reader in self.readers.get(&id).into_iter().flatten().filter(|reader| !self.done[**reader]) {
+                if !is_free(&self.operations[*reader]) {
+                    open.insert(*reader);
+                } else if *reader != at {
+                    stack.extend(self.operations[*reader].outputs().map(|tensor| tensor.id));
+                }
+            }
+        }
+    }
+
+    /// Marks the tensors of a group that nobody reads behind it.
+    fn end_lives(&self, group: &mut Group) {
+        let members: HashSet<usize> = group.members.iter().copied().collect();
+        let is_over = |reader: &usize| self.done[*reader] || members.contains(reader);
+        group.trace.end_lives(|id| {
+            self.dying.contains(&id) && self.readers.get(&id).is_none_or(|readers| readers.iter().all(is_over))
+        });
+    }
+}
