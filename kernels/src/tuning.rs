@@ -1,6 +1,6 @@
 //! Tuning tables: what was measured to be fastest, by device, operator, element types and bucketed shape.
 //!
-//! A table is CSV, a measured choice a row. Tables for known devices are shipped with the library ([`SHIPPED`]); `rocfire tune`
+//! A table is CSV, a measured choice a row. Tables for known devices are shipped with the library (`SHIPPED`); `rocfire tune`
 //! extends the user's, which goes first (`ROCFIRE_TUNING`). A row names the hash of what it measured, our kernels' source or the
 //! vendor's library by name and version, and is ignored when that differs: then the heuristic decides, as it does for a shape
 //! without a row. A run looks up and never measures. With `ROCFIRE_TUNING_RECORD=FILE` shapes without a row are noted there, once
@@ -330,7 +330,7 @@ pub fn write_table(path: &Path, rows: &[Row]) -> Result<()> {
     std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).map_err(|error| failed(&error))
 }
 
-/// The shapes of a record that [`Tables::note`] wrote.
+/// The shapes of a record that `Tables::note` wrote.
 ///
 /// # Errors
 /// `Tuning` with file and line.
