@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rocfire-candle", &["candle-kernels", "cudarc", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
     ("candle-flash-attn", &["rocfire-candle"]),
     ("rocfire-burn-nn", &["burn-tch", "rocfire-burn"]),
+    ("candle-models", &["rocfire-candle"]),
     ("char-transformer", &["burn-tch", "rocfire-burn"]),
     ("compare", &["char-transformer", "rocfire-burn", "models"]),
     ("custom-kernel", &["rocfire-burn"]),

@@ -54,6 +54,8 @@ const CANDLE: &[&str] = &[
     "candle-flash-attn",
     "--package",
     "rocfire-candle",
+    "--package",
+    "candle-models",
 ];
 
 /// A command of Cargo for [`CANDLE`].

@@ -1,0 +1,144 @@
+//! `candle-models llama --tiny`, `quantized`, `bert`, `train`: prints what the device gives, and with `--tiny` compares it with
+//! what Candle's CPU device gives.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use candle_core::{DType, Device};
+use candle_models::{Result, bert, llama, quantized, tiny, train};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+fn main() -> ExitCode {
+    match run(&command().get_matches()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn command() -> Command {
+    let tiny =
+        || Arg::new("tiny").long("tiny").action(ArgAction::SetTrue).help("a small model with random weights, made now");
+    let path = |help| {
+        Arg::new("model").long("model").value_parser(value_parser!(PathBuf)).help(help).required_unless_present("tiny")
+    };
+    let text = |fallback| {
+        Arg::new("prompt")
+            .long("prompt")
+            .num_args(1..)
+            .default_value(fallback)
+            .help("what comes first, or what is embedded")
+    };
+    let tokens = || {
+        Arg::new("tokens").long("tokens").value_parser(value_parser!(usize)).default_value("12").help("tokens to write")
+    };
+    let dtype = || {
+        Arg::new("dtype")
+            .long("dtype")
+            .value_parser(["f32", "f16", "bf16"])
+            .default_value("f32")
+            .help("of weights and activations")
+    };
+    let cpu = Arg::new("cpu").long("cpu").action(ArgAction::SetTrue).global(true).help("on Candle's CPU device");
+    const FOLDER: &str = "a folder with config.json, tokenizer.json and *.safetensors, as Hugging Face has them";
+    let models = [
+        Command::new("llama")
+            .about("Llama, text generation")
+            .args([tiny(), path(FOLDER), tokens(), dtype()])
+            .arg(text("It was a fine morning")),
+        Command::new("quantized")
+            .about("Llama of few bits, text generation")
+            .args([tiny(), path("a GGUF file, tokenizer.json beside it"), tokens()])
+            .arg(text("It was a fine morning")),
+        Command::new("bert")
+            .about("BERT, how alike sentences are")
+            .args([tiny(), path(FOLDER), dtype()])
+            .arg(text("It was a fine morning.")),
+        Command::new("train").about("a perceptron told two rings of points apart, by AdamW").arg(
+            Arg::new("steps")
+                .long("steps")
+                .value_parser(value_parser!(usize))
+                .default_value("40")
+                .help("steps of the optimizer"),
+        ),
+    ];
+    Command::new("candle-models")
+        .about("Model code of candle-transformers, unmodified, on rocfire's devices")
+        .subcommand_required(true)
+        .subcommands(models)
+        .arg(cpu)
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let (name, options) = matches.subcommand().ok_or("a model is required")?;
+    let device = if matches.get_flag("cpu") {
+        Device::Cpu
+    } else {
+        let found = rocfire_candle::device()?;
+        eprintln!("device: {found}");
+        found.device
+    };
+    let start = Instant::now();
+    match name {
+        "train" => {
+            let steps = *options.get_one("steps").ok_or("steps")?;
+            let trained = train::run(&device, steps, 3)?;
+            println!("loss {:?}", trained.losses);
+            println!("{:.1} % of the points told right", 100.0 * trained.accuracy);
+        }
+        _ => models(name, options, &device)?,
+    }
+    eprintln!("{:.1} s, the time to compile kernels included", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn models(name: &str, options: &ArgMatches, device: &Device) -> Result<()> {
+    let made = tempfile::tempdir()?;
+    let is_tiny = options.get_flag("tiny");
+    let model: PathBuf = match (name, is_tiny) {
+        ("quantized", true) => tiny::quantized(made.path())?,
+        ("llama", true) => tiny::llama(made.path()).map(|()| made.path().to_owned())?,
+        ("bert", true) => tiny::bert(made.path()).map(|()| made.path().to_owned())?,
+        _ => options.get_one::<PathBuf>("model").ok_or("--model or --tiny")?.clone(),
+    };
+    let printed = answer(name, options, &model, device)?;
+    println!("{printed}");
+    if is_tiny && !device.is_cpu() {
+        let expected = answer(name, options, &model, &Device::Cpu)?;
+        if printed == expected {
+            println!("the same as on Candle's CPU device");
+        } else {
+            println!("on Candle's CPU device:\n{expected}");
+        }
+    }
+    Ok(())
+}
+
+fn answer(name: &str, options: &ArgMatches, model: &Path, device: &Device) -> Result<String> {
+    let prompts: Vec<&str> = options.get_many::<String>("prompt").ok_or("prompt")?.map(String::as_str).collect();
+    let prompt = prompts.join(" ");
+    let tokens = || options.get_one::<usize>("tokens").copied().ok_or("tokens");
+    let dtype = || match options.get_one::<String>("dtype").map(String::as_str) {
+        Some("f16") => DType::F16,
+        Some("bf16") => DType::BF16,
+        _ => DType::F32,
+    };
+    Ok(match name {
+        "llama" => llama::Model::load(model, dtype(), device)?.generate(&prompt, tokens()?)?.text,
+        "quantized" => quantized::Model::load(model, device)?.generate(&prompt, tokens()?)?.text,
+        _ => {
+            let vectors = bert::Model::load(model, dtype(), device)?.embed(&prompts)?;
+            let alike = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+            let mut lines = Vec::new();
+            for (row, prompt) in prompts.iter().enumerate() {
+                let row: Vec<String> =
+                    vectors.iter().map(|other| format!("{:6.3}", alike(&vectors[row], other))).collect();
+                lines.push(format!("{}  {prompt}", row.join(" ")));
+            }
+            lines.join("\n")
+        }
+    })
+}
