@@ -43,26 +43,6 @@ struct Stage {
     passed: bool,
 }
 
-/// The packages that depend on Candle: no default members, since Candle asks more of crates that Burn uses too, and all of Burn
-/// would be built twice.
-const CANDLE: &[&str] = &[
-    "--package",
-    "cudarc",
-    "--package",
-    "candle-kernels",
-    "--package",
-    "candle-flash-attn",
-    "--package",
-    "rocfire-candle",
-    "--package",
-    "candle-models",
-];
-
-/// A command of Cargo for [`CANDLE`].
-fn of_candle(command: &[&'static str], options: &[&'static str]) -> Vec<&'static str> {
-    [command, CANDLE, options].concat()
-}
-
 /// Runs the stages.
 ///
 /// # Errors
@@ -87,15 +67,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         stage("clippy", &mut || cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[]));
         stage("tests", &mut || tests(&["test", "--no-fail-fast", "--", "--show-output"], &mut counts));
         stage("docs", &mut || cargo(&["doc", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]));
-        stage("candle: clippy", &mut || {
-            cargo(&of_candle(&["clippy"], &["--all-targets", "--", "-D", "warnings"]), &[])
-        });
-        stage("candle: tests", &mut || {
-            tests(&of_candle(&["test", "--no-fail-fast"], &["--", "--show-output"]), &mut counts)
-        });
-        stage("candle: docs", &mut || {
-            cargo(&of_candle(&["doc", "--no-deps"], &[]), &[("RUSTDOCFLAGS", "-D warnings")])
-        });
         // Both need a Burn with other features than the rest: they are built once, together.
         let apart = ["check", "--package", "compare", "--package", "remote", "--all-targets"];
         stage("compare and remote type-check", &mut || cargo(&apart, &[]));
