@@ -14,15 +14,15 @@ use burn_backend::ops::AttentionModuleOptions;
 use burn_backend::ops::attention::attention_fallback;
 use burn_backend::tensor::{BoolTensor, FloatTensor};
 use burn_backend::{Backend, DType as BurnDType, Shape, TensorMetadata};
-use burn_fusion::FusionTensor;
-use burn_fusion::custom::{CustomOpIr, HandleContainer, OperationFn, OperationIr, StreamId, TensorIr};
+use burn_fusion::custom::{HandleContainer, TensorIr};
 use rocfire_hal::{DType, Tensor, View};
 use rocfire_kernels::attention::{self as kernel, AttentionInputs, AttentionSaved};
 pub use rocfire_kernels::attention::{AttentionParams, Dropout, takes_depth};
 pub use rocfire_kernels::random::Seed;
 
 use crate::error::{OrPanic, Result};
-use crate::fusion::RocmRuntime;
+use crate::fusion::handle::Handle;
+use crate::fusion::record::{Lazy, record};
 use crate::{Fused, Rocm, RocmDevice, RocmTensor};
 
 /// What attention reads.
@@ -137,8 +137,6 @@ impl AttentionOps for Rocm {
     }
 }
 
-type Lazy = FusionTensor<RocmRuntime>;
-
 /// The tensors of a recorded attention, in the order of the operation's inputs.
 struct Recorded {
     mask: bool,
@@ -155,7 +153,7 @@ impl Recorded {
     /// The tensors when the operation runs, and the operation's other inputs.
     fn resolve<'a>(
         &self,
-        handles: &mut HandleContainer<crate::fusion::handle::Handle>,
+        handles: &mut HandleContainer<Handle>,
         irs: &'a [TensorIr],
     ) -> (AttentionTensors<Rocm>, &'a [TensorIr]) {
         let (own, rest) = irs.split_at(3 + usize::from(self.mask) + usize::from(self.bias));
@@ -168,26 +166,6 @@ impl Recorded {
         };
         (tensors, rest)
     }
-}
-
-/// Records an operation of float outputs.
-fn record<F>(id: &'static str, inputs: Vec<Lazy>, outputs: Vec<(Shape, BurnDType)>, run: F) -> Vec<Lazy>
-where
-    F: Fn(&mut HandleContainer<crate::fusion::handle::Handle>, &[TensorIr]) -> Vec<RocmTensor> + Send + Sync + 'static,
-{
-    let client = inputs[0].client.clone();
-    let inputs: Vec<TensorIr> = inputs.into_iter().map(FusionTensor::into_ir).collect();
-    let empty = |(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), shape, dtype);
-    let outputs: Vec<TensorIr> = outputs.into_iter().map(empty).collect();
-    let operation = CustomOpIr::new(id, &inputs, &outputs);
-    let ids: Vec<_> = outputs.iter().map(|output| output.id).collect();
-    let run = OperationFn(move |handles: &mut HandleContainer<crate::fusion::handle::Handle>| {
-        for (id, tensor) in ids.iter().zip(run(handles, &inputs)) {
-            handles.register_float_tensor::<Rocm>(id, tensor);
-        }
-        Ok(())
-    });
-    client.register(StreamId::current(), OperationIr::Custom(operation), run)
 }
 
 /// The shape of the output.
@@ -204,10 +182,10 @@ impl AttentionOps for Fused {
     fn fused_attention(inputs: AttentionTensors<Self>, params: AttentionParams) -> Lazy {
         let outputs = vec![(output_shape(&inputs), inputs.query.dtype())];
         let (recorded, tensors) = Recorded::split(inputs);
-        let run = move |handles: &mut HandleContainer<_>, irs: &[TensorIr]| {
-            vec![Rocm::fused_attention(recorded.resolve(handles, irs).0, params)]
+        let run = move |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
+            Ok(vec![Rocm::fused_attention(recorded.resolve(handles, irs).0, params)])
         };
-        record("rocfire::attention", tensors, outputs, run).remove(0)
+        record("rocfire::attention", tensors, vec![], outputs, run).remove(0)
     }
 
     fn fused_attention_with_lse(inputs: AttentionTensors<Self>, params: AttentionParams) -> (Lazy, Lazy) {
@@ -215,11 +193,11 @@ impl AttentionOps for Fused {
         let lse = Shape::from(inputs.query.shape().to_vec()[..3].to_vec());
         let outputs = vec![(output_shape(&inputs), dtype), (lse, real(dtype))];
         let (recorded, tensors) = Recorded::split(inputs);
-        let run = move |handles: &mut HandleContainer<_>, irs: &[TensorIr]| {
+        let run = move |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
             let (out, lse) = Rocm::fused_attention_with_lse(recorded.resolve(handles, irs).0, params);
-            vec![out, lse]
+            Ok(vec![out, lse])
         };
-        let mut outputs = record("rocfire::attention_with_lse", tensors, outputs, run);
+        let mut outputs = record("rocfire::attention_with_lse", tensors, vec![], outputs, run);
         let lse = outputs.pop().expect("two outputs were described");
         (outputs.remove(0), lse)
     }
@@ -233,12 +211,12 @@ impl AttentionOps for Fused {
         let outputs = [&inputs.query, &inputs.key, &inputs.value].map(|tensor| (tensor.shape(), tensor.dtype()));
         let (recorded, mut tensors) = Recorded::split(inputs);
         tensors.extend([out, lse, grad]);
-        let run = move |handles: &mut HandleContainer<_>, irs: &[TensorIr]| {
+        let run = move |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
             let (inputs, rest) = recorded.resolve(handles, irs);
             let [out, lse, grad] = [0, 1, 2].map(|n| handles.get_float_tensor::<Rocm>(&rest[n]));
-            Rocm::fused_attention_backward(inputs, (out, lse), grad, params).into()
+            Ok(Rocm::fused_attention_backward(inputs, (out, lse), grad, params).into())
         };
-        let gradients = record("rocfire::attention_backward", tensors, outputs.into(), run);
+        let gradients = record("rocfire::attention_backward", tensors, vec![], outputs.into(), run);
         gradients.try_into().unwrap_or_else(|_| unreachable!("three outputs were described"))
     }
 }

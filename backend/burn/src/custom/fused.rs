@@ -1,11 +1,11 @@
 //! Custom kernels in Burn's stream: one operation, run when the stream is.
 
-use burn_fusion::FusionTensor;
-use burn_fusion::custom::{CustomOpIr, HandleContainer, OperationFn, OperationIr, ScalarIr, StreamId, TensorIr};
+use burn_fusion::custom::{HandleContainer, ScalarIr, TensorIr};
 
 use super::{CustomGradient, CustomKernel, CustomOps, CustomScalar, CustomTensor, call};
 use crate::error::execution;
-use crate::fusion::handle::{Handle, wrap};
+use crate::fusion::handle::Handle;
+use crate::fusion::record::record;
 use crate::{Fused, Rocm, RocmTensor};
 
 impl CustomOps for Fused {
@@ -18,25 +18,15 @@ impl CustomOps for Fused {
         let (parts, scalars) = (kernel.parts.clone(), scalars.to_vec());
         let described = call::describe(&parts, &specs, &scalars);
         let inputs: Vec<_> = inputs.into_iter().map(CustomTensor::into_any).collect();
-        let first = inputs.first().unwrap_or_else(|| panic!("{}: inputs must be at least one, got 0", parts.name));
-        let client = first.client.clone();
-        let inputs: Vec<TensorIr> = inputs.into_iter().map(FusionTensor::into_ir).collect();
-        let uninit =
-            |spec: &super::TensorSpec| TensorIr::uninit(client.create_empty_handle(), spec.shape.clone(), spec.dtype);
-        let outputs: Vec<TensorIr> = described.iter().map(uninit).collect();
+        assert!(!inputs.is_empty(), "{}: inputs must be at least one, got 0", parts.name);
         let named: Vec<ScalarIr> = scalars.iter().map(|&scalar| recorded(scalar)).collect();
-        let operation = CustomOpIr::with_scalars(parts.name, &inputs, &outputs, named);
-        let promised: Vec<_> = outputs.iter().map(|output| (output.id, output.dtype)).collect();
-        let run = OperationFn(move |handles: &mut HandleContainer<Handle>| {
+        let promised = described.iter().map(|spec| (spec.shape.clone(), spec.dtype)).collect();
+        let run = move |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
             // Which kind a handle is taken as does not matter: see `Rocm`'s `BackendIr`.
-            let inputs: Vec<RocmTensor> = inputs.iter().map(|ir| handles.get_float_tensor::<Rocm>(ir)).collect();
-            let outputs = call::run(&parts, &inputs, &scalars).map_err(execution)?;
-            for (&(id, dtype), tensor) in promised.iter().zip(outputs) {
-                handles.register_handle(id, wrap(tensor.into_inner(), dtype));
-            }
-            Ok(())
-        });
-        let outputs = client.register(StreamId::current(), OperationIr::Custom(operation), run);
+            let inputs: Vec<RocmTensor> = irs.iter().map(|ir| handles.get_float_tensor::<Rocm>(ir)).collect();
+            call::run(&parts, &inputs, &scalars).map_err(execution)
+        };
+        let outputs = record(kernel.parts.name, inputs, named, promised, run);
         outputs.into_iter().zip(described).map(|(tensor, spec)| CustomTensor::of(tensor, spec.dtype)).collect()
     }
 }

@@ -5,13 +5,13 @@
 //! Where a tensor does not lie along the result's axes, the convolution is computed by itself and the graph behind it: the same bits.
 
 use burn_ir::{ModuleOperationIr, TensorIr};
-use rocfire_fusion::{Epilogue, Graph, Scalar, run};
-use rocfire_hal::{Layout, Tensor, View, ViewMut};
+use rocfire_fusion::Epilogue;
+use rocfire_hal::{Layout, Tensor, ViewMut};
 use rocfire_kernels::conv::{ConvParams, conv, conv_fused};
 use serde::{Deserialize, Serialize};
 
+use super::ending::Ending;
 use super::matmul::fold;
-use super::plan::AxisMap;
 use super::refusal::Refusal;
 use super::trace::{EntryId, Trace};
 use crate::error::Result;
@@ -101,53 +101,38 @@ impl Trace {
 
 /// A convolution at hand.
 pub(super) struct Call<'a> {
-    pub(super) graph: &'a Graph,
     pub(super) x: &'a Tensor,
     pub(super) weight: &'a Tensor,
     pub(super) bias: Option<&'a Tensor>,
     pub(super) window: &'a Window,
-    /// The axes of the iteration space that each axis of the result is.
-    pub(super) dims: &'a AxisMap,
-    /// Of the iteration space.
-    pub(super) extents: &'a [usize],
-    /// The graph's inputs but the result, over the iteration space.
-    pub(super) inputs: &'a [View<'a>],
-    pub(super) scalars: &'a [Scalar],
+    pub(super) ending: Ending<'a>,
 }
 
 impl Call<'_> {
     /// Computes the convolution and the graph. `outputs` are over the iteration space.
     pub(super) fn run(&self, outputs: Vec<ViewMut<'_>>) -> Result<()> {
         let shape: Vec<usize> =
-            self.dims.iter().map(|axes| axes.iter().map(|axis| self.extents[*axis]).product()).collect();
-        let over_result = |layout: &Layout| fold(layout, self.dims, &shape, self.extents);
-        let layouts = self.inputs.iter().map(|input| over_result(input.layout()));
+            self.ending.dims.iter().map(|axes| axes.iter().map(|axis| self.ending.extents[*axis]).product()).collect();
+        let over_result = |layout: &Layout| fold(layout, self.ending.dims, &shape, self.ending.extents);
+        let layouts = self.ending.inputs.iter().map(|input| over_result(input.layout()));
         let (Ok(inputs), Ok(written)) = (
             layouts.collect::<Result<Vec<_>>>(),
             outputs.iter().map(|output| over_result(output.layout())).collect::<Result<Vec<_>>>(),
         ) else {
-            return self.apart(outputs);
+            let y = forward("conv", self.x, self.weight, self.bias, &self.window.params())?;
+            return self.ending.run(&y, outputs);
         };
         let outputs = outputs.into_iter().zip(written).map(|(output, layout)| output.with_layout(layout));
         let mut outputs = outputs.collect::<std::result::Result<Vec<_>, _>>()?;
         let (stream, params) = (self.x.device().stream(), self.window.params());
         let bias = self.bias.map(Tensor::view);
-        // The result itself, and only that: the very kernel that the eager backend runs.
-        if self.graph.operators() == 0 && outputs.len() == 1 && inputs.is_empty() {
+        if self.ending.is_bare(&outputs) {
             let y = outputs.remove(0);
             return Ok(conv(stream, self.x.view(), self.weight.view(), bias, y, &params)?);
         }
-        let inputs = self.inputs.iter().zip(inputs).map(|(input, layout)| input.with_layout(layout));
+        let inputs = self.ending.inputs.iter().zip(inputs).map(|(input, layout)| input.with_layout(layout));
         let inputs = inputs.collect::<std::result::Result<Vec<_>, _>>()?;
-        let epilogue = Epilogue::new(self.graph, &shape, &inputs, self.scalars, &outputs)?;
+        let epilogue = Epilogue::new(self.ending.graph, &shape, &inputs, self.ending.scalars, &outputs)?;
         Ok(conv_fused(stream, self.x.view(), self.weight.view(), bias, &epilogue, &params)?)
-    }
-
-    fn apart(&self, mut outputs: Vec<ViewMut<'_>>) -> Result<()> {
-        let y = forward("conv", self.x, self.weight, self.bias, &self.window.params())?;
-        let mut inputs = vec![y.view().with_layout(Layout::contiguous(self.extents)?)?];
-        inputs.extend_from_slice(self.inputs);
-        run(y.device().stream(), self.graph, self.extents, &inputs, self.scalars, &mut outputs)?;
-        Ok(())
     }
 }

@@ -10,8 +10,9 @@ use rocfire_fusion::{Graph, Scalar, run};
 use rocfire_hal::{DType, Device, Error as HalError, Layout, Tensor};
 use rocfire_kernels::random::Seed;
 
+use super::ending::Ending;
 use super::handle::{self, Handle};
-use super::plan::{AxisMap, Convolve, Input, Kernel, Number, Output, Plan};
+use super::plan::{AxisMap, Convolve, Input, Kernel, Number, Output, Plan, Source};
 use super::{convolution, matmul};
 use crate::RocmDevice;
 use crate::error::{Result, execution};
@@ -20,8 +21,7 @@ use crate::ops::{memory, random, view};
 
 /// Runs the plan's kernels; what fails leaves its error in the tensors that it would have written.
 pub(super) fn execute(plan: &Plan, device: &RocmDevice, draws: &[Seed], context: &mut Context<Handle>) {
-    let failed = plan.sources.iter().find_map(|source| context.handles.error(&context.tensors[&source.id].id));
-    let (bases, device) = match failed.map(TensorError::propagated) {
+    let (bases, device) = match failure(&plan.sources, context) {
         Some(error) => return claim_all(plan, &error, context),
         None => match fetch(plan, context).and_then(|bases| Ok((bases, device.open()?))) {
             Ok(ready) => ready,
@@ -89,17 +89,16 @@ fn run_kernel(
         None => launch(graph, &space.shape(), device, &inputs, &scalars, &mut outputs)?,
         Some(product) => {
             let inputs: Vec<_> = inputs.iter().map(Tensor::view).collect();
-            let (inputs, scalars, extents, dims) = (&inputs, &scalars, &space.extents, &product.dims);
+            let ending =
+                Ending { graph, dims: &product.dims, extents: &space.extents, inputs: &inputs, scalars: &scalars };
             let [lhs, rhs] = [product.lhs, product.rhs].map(|base| &bases.tensors[base]);
             let outputs = outputs.iter_mut().map(|output| output.tensor.view_mut().with_layout(output.layout));
             let outputs = outputs.collect::<std::result::Result<Vec<_>, HalError>>()?;
             match &product.convolution {
-                None => matmul::Call { graph, lhs, rhs, dims, extents, inputs, scalars }.run(outputs)?,
+                None => matmul::Call { lhs, rhs, ending }.run(outputs)?,
                 Some(Convolve { window, bias }) => {
                     let bias = bias.map(|base| &bases.tensors[base]);
-                    let call =
-                        convolution::Call { graph, x: lhs, weight: rhs, bias, window, dims, extents, inputs, scalars };
-                    call.run(outputs)?;
+                    convolution::Call { x: lhs, weight: rhs, bias, window, ending }.run(outputs)?;
                 }
             }
         }
@@ -123,16 +122,27 @@ struct Bases {
     owned: Vec<bool>,
 }
 
+/// The failure of a source, if one failed, as that of what is computed from it.
+pub(super) fn failure(sources: &[Source], context: &Context<Handle>) -> Option<TensorError> {
+    let failed = sources.iter().find_map(|source| context.handles.error(&context.tensors[&source.id].id));
+    failed.map(TensorError::propagated)
+}
+
+/// The real tensor of a source.
+pub(super) fn take(source: &Source, context: &mut Context<Handle>) -> Result<Tensor> {
+    // The status is the plan's: the real tensor's own may be that of a later use.
+    let status = if source.consumed { TensorStatus::ReadWrite } else { TensorStatus::ReadOnly };
+    let global = &context.tensors[&source.id];
+    let tensor = handle::unwrap(context.handles.get_handle(&global.id, &status), global.dtype)?;
+    // Burn may have left out a reshape on the way here.
+    let is_as_known = tensor.shape() == &global.shape[..];
+    if is_as_known { Ok(tensor) } else { view::reshape(&tensor, &global.shape) }
+}
+
 fn fetch(plan: &Plan, context: &mut Context<Handle>) -> Result<Bases> {
     let mut tensors = Vec::with_capacity(plan.sources.len() + plan.steps.len());
     for source in &plan.sources {
-        // The status is the plan's: the real tensor's own may be that of a later use.
-        let status = if source.consumed { TensorStatus::ReadWrite } else { TensorStatus::ReadOnly };
-        let global = &context.tensors[&source.id];
-        let tensor = handle::unwrap(context.handles.get_handle(&global.id, &status), global.dtype)?;
-        // Burn may have left out a reshape on the way here.
-        let is_as_known = tensor.shape() == &global.shape[..];
-        tensors.push(if is_as_known { tensor } else { view::reshape(&tensor, &global.shape)? });
+        tensors.push(take(source, context)?);
     }
     let owned = tensors.iter().map(Tensor::is_unique).collect();
     let ranges: &[Slice] = &context.ranges;

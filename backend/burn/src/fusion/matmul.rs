@@ -4,49 +4,41 @@
 //! over part of the rows; the launcher merges what it can. Columns must be one axis for every tensor. Where they are not, the
 //! product is computed by itself and the graph behind it: the same bits.
 
-use rocfire_fusion::{Epilogue, Graph, Scalar, run};
-use rocfire_hal::{Layout, MAX_RANK, Tensor, View, ViewMut};
+use rocfire_fusion::Epilogue;
+use rocfire_hal::{Layout, MAX_RANK, Tensor, ViewMut};
 use rocfire_kernels::gemm::{GemmParams, gemm, gemm_fused};
 
+use super::ending::Ending;
 use super::plan::AxisMap;
 use crate::error::Result;
 use crate::ops::matmul::matmul;
 
 /// A product at hand.
 pub(super) struct Call<'a> {
-    pub(super) graph: &'a Graph,
     pub(super) lhs: &'a Tensor,
     pub(super) rhs: &'a Tensor,
-    /// The axes of the iteration space that each axis of the product is.
-    pub(super) dims: &'a AxisMap,
-    /// Of the iteration space.
-    pub(super) extents: &'a [usize],
-    /// The graph's inputs but the product, over the iteration space.
-    pub(super) inputs: &'a [View<'a>],
-    pub(super) scalars: &'a [Scalar],
+    pub(super) ending: Ending<'a>,
 }
 
 impl Call<'_> {
     /// Computes the product and the graph. `outputs` are over the iteration space.
     pub(super) fn run(&self, outputs: Vec<ViewMut<'_>>) -> Result<()> {
-        // The product itself, and only that: the very kernel that the eager backend runs.
-        let is_bare = self.graph.operators() == 0 && outputs.len() == 1 && self.inputs.is_empty();
         match self.split() {
-            Some(split) if is_bare => self.bare(&split, outputs),
+            Some(split) if self.ending.is_bare(&outputs) => self.bare(&split, outputs),
             Some(split) => self.fused(&split, outputs),
-            None => self.apart(outputs),
+            None => self.ending.run(&matmul(self.lhs, self.rhs)?, outputs),
         }
     }
 
     fn fused(&self, split: &Split, outputs: Vec<ViewMut<'_>>) -> Result<()> {
-        let inputs = self.inputs.iter().map(|input| Ok(input.with_layout(split.fold(self, input.layout())?)?));
+        let inputs = self.ending.inputs.iter().map(|input| Ok(input.with_layout(split.fold(self, input.layout())?)?));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let outputs = outputs.into_iter().map(|output| {
             let layout = split.fold(self, output.layout())?;
             Ok(output.with_layout(layout)?)
         });
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
-        let epilogue = Epilogue::new(self.graph, &split.shape, &inputs, self.scalars, &outputs)?;
+        let epilogue = Epilogue::new(self.ending.graph, &split.shape, &inputs, self.ending.scalars, &outputs)?;
         let (lhs, rhs) = (self.lhs.view().with_layout(split.lhs)?, self.rhs.view().with_layout(split.rhs)?);
         Ok(gemm_fused(self.lhs.device().stream(), lhs, rhs, &epilogue, &GemmParams::default())?)
     }
@@ -60,18 +52,9 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn apart(&self, mut outputs: Vec<ViewMut<'_>>) -> Result<()> {
-        let product = matmul(self.lhs, self.rhs)?;
-        let layout = Layout::contiguous(self.extents)?;
-        let mut inputs = vec![product.view().with_layout(layout)?];
-        inputs.extend_from_slice(self.inputs);
-        run(product.device().stream(), self.graph, self.extents, &inputs, self.scalars, &mut outputs)?;
-        Ok(())
-    }
-
     /// The operands with every axis but the columns split as the iteration space is; `None` if those are too many axes.
     fn split(&self) -> Option<Split> {
-        let (columns, others) = self.dims.split_last()?;
+        let (columns, others) = self.ending.dims.split_last()?;
         let (rows, batches) = others.split_last()?;
         let mut parts: Vec<Vec<usize>> = batches.to_vec();
         // An extent of 1 has no axis of the space, and stays an axis of the product.
@@ -83,10 +66,10 @@ impl Call<'_> {
         if parts.len() > MAX_RANK {
             return None;
         }
-        let extent = |axes: &Vec<usize>| axes.iter().map(|axis| self.extents[*axis]).product();
+        let extent = |axes: &Vec<usize>| axes.iter().map(|axis| self.ending.extents[*axis]).product();
         let shape: Vec<usize> = parts.iter().map(extent).collect();
         let split = Split { lhs: self.operand(self.lhs, true)?, rhs: self.operand(self.rhs, false)?, shape, parts };
-        let views = self.inputs.iter().map(|input| input.layout());
+        let views = self.ending.inputs.iter().map(|input| input.layout());
         views.into_iter().all(|layout| split.fold(self, layout).is_ok()).then_some(split)
     }
 
@@ -97,21 +80,21 @@ impl Call<'_> {
         let (mut shape, mut split) = (Vec::new(), Vec::new());
         let mut push = |axes: &[usize], extent: usize, stride: i64| {
             // Broadcast, or split into axes of which each is the inner ones' extents apart.
-            let mut inner: i64 = axes.iter().map(|axis| self.extents[*axis] as i64).product();
+            let mut inner: i64 = axes.iter().map(|axis| self.ending.extents[*axis] as i64).product();
             for axis in axes {
-                inner /= (self.extents[*axis] as i64).max(1);
-                shape.push(if extent == 1 { 1 } else { self.extents[*axis] });
+                inner /= (self.ending.extents[*axis] as i64).max(1);
+                shape.push(if extent == 1 { 1 } else { self.ending.extents[*axis] });
                 split.push(if extent == 1 { 0 } else { stride * inner });
             }
         };
-        let batches = self.dims.len() - 2;
-        for (dim, axes) in self.dims[..batches].iter().enumerate() {
-            match (dim + rank).checked_sub(self.dims.len()) {
+        let batches = self.ending.dims.len() - 2;
+        for (dim, axes) in self.ending.dims[..batches].iter().enumerate() {
+            match (dim + rank).checked_sub(self.ending.dims.len()) {
                 Some(at) => push(axes, own[at], strides[at]),
                 None => push(axes, 1, 0),
             }
         }
-        let rows = &self.dims[batches];
+        let rows = &self.ending.dims[batches];
         let (line, depth) = (rank - 2, rank - 1);
         if is_left {
             push(rows, own[line], strides[line]);
@@ -141,7 +124,7 @@ struct Split {
 impl Split {
     /// A layout over the iteration space as one over the product.
     fn fold(&self, call: &Call<'_>, layout: &Layout) -> Result<Layout> {
-        fold(layout, &self.parts, &self.shape, call.extents)
+        fold(layout, &self.parts, &self.shape, call.ending.extents)
     }
 }
 

@@ -8,12 +8,13 @@
 //! - `translate`, `rows`, `moves`, `indexed`: each operation as nodes of the trace. Views of tensors in memory are layouts,
 //!   and views of computed values are changes of place; neither costs a launch.
 //! - `product`, `matmul`: a matrix product as the first value of a trace, and running it with the rest as its epilogue;
-//!   `convolution`: the same of a convolution.
+//!   `convolution`: the same of a convolution; `ending`: what follows either.
 //! - `draw`: random tensors, whose elements are computed where they are used.
 //! - `axes`: how a tensor's axes lie in the iteration space. A transposition permutes them and a reshape splits or merges
 //!   them, so that a chain goes on through both.
 //! - `arrange`, `plan`: when a trace is a kernel, and the [`rocfire_fusion::Graph`] and tables that run it.
 //! - `attention`: a written-out attention as the kernel that keeps no scores.
+//! - `record`: operators of ours that Burn has no name for, as operations of its stream.
 //! - `execute`: real tensors and extents, and the launch.
 //!
 //! The same program makes the same kernels on every run: nothing is measured, and no choice depends on time or on the order
@@ -31,6 +32,7 @@ mod attention;
 mod axes;
 mod convolution;
 mod draw;
+mod ending;
 mod execute;
 mod fuser;
 pub(crate) mod handle;
@@ -41,6 +43,7 @@ mod optimization;
 mod partition;
 mod plan;
 mod product;
+pub(crate) mod record;
 mod refusal;
 mod report;
 mod rows;

@@ -232,17 +232,14 @@ impl<'a> Stretch<'a> {
     /// Leaves out what nobody will see.
     fn bury(&mut self) {
         for at in (0..self.operations.len()).rev().filter(|at| !matches!(self.operations[*at], OperationIr::Drop(_))) {
-            let is_unread =
-                |id: TensorId| self.readers.get(&id).is_none_or(|all| all.iter().all(|reader| self.done[*reader]));
-            let mut outputs = self.operations[at].outputs();
-            self.done[at] = outputs.all(|tensor| self.dying.contains(&tensor.id) && is_unread(tensor.id));
+            self.done[at] = self.operations[at].outputs().all(|tensor| self.ends(tensor.id, |_| false));
         }
     }
 
     fn find_attention(&mut self) {
-        let dies = |id: TensorId| self.dying.contains(&id);
-        let (operations, readers, is_left_out) = (self.operations, &self.readers, &self.done[..]);
-        self.attentions = find(&Lives { operations, readers, is_left_out, dies: &dies });
+        let ends = |id: TensorId, members: &[usize]| self.ends(id, |reader| members.contains(reader));
+        let found = find(&Lives { operations: self.operations, is_left_out: &self.done, ends: &ends });
+        self.attentions = found;
         for (number, found) in self.attentions.iter().enumerate() {
             found.members.iter().for_each(|at| self.attention_of[*at] = Some(number));
         }
@@ -308,11 +305,8 @@ impl<'a> Stretch<'a> {
 
     fn attention(&self, number: usize) -> Piece {
         let found = &self.attentions[number];
-        let is_over = |id: TensorId| {
-            let is_past = |reader: &usize| self.done[*reader] || found.members.contains(reader);
-            self.dying.contains(&id) && self.readers.get(&id).is_none_or(|readers| readers.iter().all(is_past))
-        };
-        let source = |id: &TensorId| Source { id: *id, consumed: is_over(*id) };
+        let source =
+            |id: &TensorId| Source { id: *id, consumed: self.ends(*id, |reader| found.members.contains(reader)) };
         let sources: Vec<Source> = found.sources.iter().map(source).collect();
         // The operations by themselves, whose tensors end as these do.
         let mut apart: Vec<OperationIr> = found.members.iter().map(|at| self.operations[*at].clone()).collect();
@@ -443,12 +437,15 @@ impl<'a> Stretch<'a> {
         }
     }
 
+    /// Whether a tensor's life ends in the stretch, and all who read it are done or of one's own.
+    fn ends(&self, id: TensorId, is_own: impl Fn(&usize) -> bool) -> bool {
+        let is_past = |reader: &usize| self.done[*reader] || is_own(reader);
+        self.dying.contains(&id) && self.readers.get(&id).is_none_or(|readers| readers.iter().all(is_past))
+    }
+
     /// Marks the tensors of a group that nobody reads behind it.
     fn end_lives(&self, group: &mut Group) {
         let members: HashSet<usize> = group.members.iter().copied().collect();
-        let is_over = |reader: &usize| self.done[*reader] || members.contains(reader);
-        group.trace.end_lives(|id| {
-            self.dying.contains(&id) && self.readers.get(&id).is_none_or(|readers| readers.iter().all(is_over))
-        });
+        group.trace.end_lives(|id| self.ends(id, |reader| members.contains(reader)));
     }
 }

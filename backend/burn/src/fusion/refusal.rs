@@ -1,4 +1,4 @@
-//! Why a fuser stops: the reasons, in words that the trace prints.
+//! Why a kernel stops: the reasons, in words that the trace prints.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(super) enum Refusal {
     OtherRow,
     /// The kernel has reduced already, and the operation is wider than its rows.
     Wider,
-    /// Reductions are another fuser's.
+    /// What ends a product's kernel reduces nothing.
     Reduction,
     /// A kernel ends one matrix product.
     SecondProduct,

@@ -1,7 +1,5 @@
 //! Attention among the operations of a stretch.
 
-use std::collections::HashMap;
-
 use burn_ir::{BaseOperationIr, FloatOperationIr, MatmulOpIr, NumericOperationIr, OperationIr, ScalarIr, ScalarOpIr};
 use burn_ir::{TensorId, TensorIr};
 use rocfire_kernels::pattern::attention::{Attention, Factor, Step};
@@ -22,11 +20,10 @@ pub(in crate::fusion) struct Found {
 /// What is known of a stretch.
 pub(in crate::fusion) struct Lives<'a> {
     pub(in crate::fusion) operations: &'a [OperationIr],
-    pub(in crate::fusion) readers: &'a HashMap<TensorId, Vec<usize>>,
     /// By operation: whether nobody will see what it makes.
     pub(in crate::fusion) is_left_out: &'a [bool],
-    /// Whether a tensor's life ends in the stretch.
-    pub(in crate::fusion) dies: &'a dyn Fn(TensorId) -> bool,
+    /// Whether a tensor's life ends in the stretch and nobody reads it but these operations.
+    pub(in crate::fusion) ends: &'a dyn Fn(TensorId, &[usize]) -> bool,
 }
 
 /// Every attention, in the order of their first operations; none shares an operation with another.
@@ -80,9 +77,7 @@ impl Lives<'_> {
             }
         }
         found.pattern.output()?;
-        let is_own = |reader: &usize| self.is_left_out[*reader] || found.members.contains(reader);
-        let is_inside =
-            |id: &TensorId| (self.dies)(*id) && self.readers.get(id).is_none_or(|readers| readers.iter().all(is_own));
+        let is_inside = |id: &TensorId| (self.ends)(*id, &found.members);
         found.inner.iter().all(is_inside).then_some(found)
     }
 }

@@ -1,7 +1,7 @@
 //! Attention as it is kept and run again.
 
 use burn_fusion::stream::{Context, ScalarId};
-use burn_ir::{TensorError, TensorId, TensorStatus};
+use burn_ir::{TensorError, TensorId};
 use rocfire_fusion::Scalar;
 use rocfire_hal::{DType, Tensor};
 use rocfire_kernels::pattern::attention::Attention;
@@ -10,11 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::RocmDevice;
 use crate::convert::to_hal;
 use crate::error::{Result, execution};
-use crate::fusion::execute::execute;
+use crate::fusion::execute::{execute, failure, take};
 use crate::fusion::handle::{self, Handle};
 use crate::fusion::plan::{Plan, Source};
 use crate::fusion::report::KernelReport;
-use crate::ops::view;
 
 /// See the module's description.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,8 +45,7 @@ impl AttentionPlan {
             return self.apart.iter().for_each(|plan| execute(plan, device, &[], context));
         }
         let output = self.pattern.output().expect("a plan's pattern is whole");
-        let failed = self.sources.iter().find_map(|source| context.handles.error(&context.tensors[&source.id].id));
-        let result = match failed.map(TensorError::propagated) {
+        let result = match failure(&self.sources, context) {
             Some(error) => Err(error),
             None => self.attend(context).map_err(|error| {
                 let kernel = AttentionPlan::NAME;
@@ -83,13 +81,7 @@ impl AttentionPlan {
     fn attend(&self, context: &mut Context<Handle>) -> Result<Tensor> {
         let mut tensors: Vec<(TensorId, Tensor)> = Vec::with_capacity(self.sources.len());
         for source in &self.sources {
-            let status = if source.consumed { TensorStatus::ReadWrite } else { TensorStatus::ReadOnly };
-            let global = &context.tensors[&source.id];
-            let tensor = handle::unwrap(context.handles.get_handle(&global.id, &status), global.dtype)?;
-            // Burn may have left out a reshape on the way here.
-            let is_as_known = tensor.shape() == &global.shape[..];
-            let tensor = if is_as_known { tensor } else { view::reshape(&tensor, &global.shape)? };
-            tensors.push((source.id, tensor));
+            tensors.push((source.id, take(source, context)?));
         }
         let tensor = |id: TensorId| {
             let found = tensors.iter().find(|(known, _)| *known == id);
