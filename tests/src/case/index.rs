@@ -3,7 +3,7 @@
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::index::{Chosen, Update, gather, scatter, select, select_update};
 
-use super::{Call, Case, Failure, wrapped};
+use super::{Call, Case, Failure, NUMBERS, wrapped};
 use crate::data::{Array, Placement, ravel, unravel};
 
 /// Extents of `x`; the axis that is indexed; how many indices there are along it.
@@ -20,26 +20,12 @@ const SHAPES: [(&[usize], usize, usize); 7] = [
 const MANY: [(&[usize], usize, usize); 3] = [(&[40, 3], 0, 700), (&[2, 1500], 1, 500), (&[1801, 5], 0, 300)];
 /// Shapes of masks.
 const MASKS: [&[usize]; 6] = [&[1], &[67], &[13, 31], &[3, 11, 17], &[4099], &[0, 3]];
-const DTYPES: [DType; 12] = [
-    DType::F32,
-    DType::I64,
-    DType::F16,
-    DType::U8,
-    DType::BF16,
-    DType::I32,
-    DType::F64,
-    DType::U64,
-    DType::I8,
-    DType::U32,
-    DType::I16,
-    DType::U16,
-];
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (turn, (shape, axis, count)) in SHAPES.into_iter().enumerate() {
         for shift in 0..2 {
-            let dtype = DTYPES[(2 * turn + shift) % DTYPES.len()];
+            let dtype = NUMBERS[(2 * turn + shift) % NUMBERS.len()];
             let placement = Placement::ALL[(turn + shift) % 4];
             cases.push(read(Reader::Gather, dtype, shape, axis, count, placement));
             cases.push(read(Reader::Select, dtype, shape, axis, count, placement));
@@ -48,14 +34,15 @@ pub fn cases() -> Vec<Case> {
         }
     }
     for (turn, (shape, axis, count)) in MANY.into_iter().enumerate() {
-        for (dtype, placement) in [(DTYPES[2 * turn], Placement::Contiguous), (DTYPES[turn + 7], Placement::Strided)] {
+        for (dtype, placement) in [(NUMBERS[2 * turn], Placement::Contiguous), (NUMBERS[turn + 7], Placement::Strided)]
+        {
             cases.push(add(Reader::Gather, dtype, shape, axis, count, placement));
             cases.push(add(Reader::Select, dtype, shape, axis, count, placement));
         }
     }
     for (turn, shape) in MASKS.into_iter().enumerate() {
         for shift in 0..2 {
-            let (dtype, placement) = (DTYPES[2 * turn + shift], Placement::ALL[(turn + shift) % 4]);
+            let (dtype, placement) = (NUMBERS[2 * turn + shift], Placement::ALL[(turn + shift) % 4]);
             cases.push(masked(dtype, shape, placement));
         }
         cases.push(places([DType::I32, DType::I64][turn % 2], shape, Placement::ALL[(turn + 2) % 4]));

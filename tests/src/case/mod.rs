@@ -23,6 +23,22 @@ use rocfire_hal::{DType, Device, Layout, Stream, Tensor};
 use crate::data::{Array, Placement};
 use crate::tolerance::{Distance, most_nmse};
 
+/// Every type of numbers, floats and integers in turn, so that a stride through them meets both.
+const NUMBERS: [DType; 12] = [
+    DType::F32,
+    DType::I64,
+    DType::F16,
+    DType::U8,
+    DType::BF16,
+    DType::I32,
+    DType::F64,
+    DType::U64,
+    DType::I8,
+    DType::U32,
+    DType::I16,
+    DType::U16,
+];
+
 /// What went wrong, in words.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 

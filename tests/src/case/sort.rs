@@ -4,7 +4,7 @@ use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::sort::{Order, sort};
 
 use super::scan::lines;
-use super::{Call, Case, Failure};
+use super::{Call, Case, Failure, NUMBERS};
 use crate::data::{Array, Placement};
 
 /// Extents and the axis that is sorted. The last needs merges.
@@ -18,20 +18,6 @@ const SHAPES: [(&[usize], usize); 8] = [
     (&[0, 3], 1),
     (&[2, 2500], 1),
 ];
-const DTYPES: [DType; 12] = [
-    DType::F32,
-    DType::I64,
-    DType::F16,
-    DType::U8,
-    DType::BF16,
-    DType::I32,
-    DType::F64,
-    DType::U64,
-    DType::I8,
-    DType::U32,
-    DType::I16,
-    DType::U16,
-];
 /// Extents, axis, and how many are taken.
 const FEW: [(&[usize], usize, usize); 6] =
     [(&[1], 0, 1), (&[7, 11], 1, 3), (&[33, 2], 0, 1), (&[1, 64], 1, 64), (&[4099], 0, 5), (&[2, 2000], 1, 300)];
@@ -40,12 +26,12 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (turn, (shape, axis)) in SHAPES.into_iter().enumerate() {
         for (shift, order) in [Order::Ascending, Order::Descending].into_iter().enumerate() {
-            let dtype = DTYPES[(turn + 6 * shift) % DTYPES.len()];
+            let dtype = NUMBERS[(turn + 6 * shift) % NUMBERS.len()];
             let placement = Placement::ALL[(turn + shift) % 4];
             cases.push(ordered("sort", order, dtype, (shape, axis), shape[axis], placement));
         }
     }
-    for (turn, dtype) in DTYPES.into_iter().enumerate() {
+    for (turn, dtype) in NUMBERS.into_iter().enumerate() {
         // Twelve types and six sizes: two of each.
         let (shape, axis, kept) = FEW[(turn + turn / FEW.len()) % FEW.len()];
         cases.push(ordered("top_k", Order::Descending, dtype, (shape, axis), kept, Placement::ALL[turn % 4]));

@@ -312,6 +312,14 @@ struct Experts {
     columns: i32,
 }
 
+impl Experts {
+    /// From the addresses and the sizes, in the order of the launchers' parameters.
+    fn new([x, weights, tokens, experts, factors, out]: [u64; 6], sizes: [i32; 5]) -> Experts {
+        let [all, top, count, outputs, columns] = sizes;
+        Experts { x, weights, tokens, experts, factors, out, all, top, count, outputs, columns }
+    }
+}
+
 fn moe_gemm(call: &Call, gguf: Option<Gguf>, from: Element, to: Element, given: &Experts) -> Result {
     let (all, tokens) = (count("num_experts", given.all.into())?, count("size_m", given.count.into())?);
     let (outputs, columns) = (count("size_n", given.outputs.into())?, count("size_k", given.columns.into())?);
@@ -396,19 +404,10 @@ pub unsafe extern "C" fn moe_gemm_wmma(
     _is_prefill: bool,
     stream: i64,
 ) {
-    let given = Experts {
-        x: input as u64,
-        weights: weights as u64,
-        tokens: sorted_token_ids as u64,
-        experts: expert_ids as u64,
-        factors: topk_weights as u64,
-        out: output as u64,
-        all: num_experts,
-        top: topk,
-        count: size_m,
-        outputs: size_n,
-        columns: size_k,
-    };
+    let given = Experts::new(
+        [input as u64, weights as u64, sorted_token_ids as u64, expert_ids as u64, topk_weights as u64, output as u64],
+        [num_experts, topk, size_m, size_n, size_k],
+    );
     on_stream("moe_gemm_wmma", stream as *mut c_void, |call| {
         let element = half_of(dtype)?;
         moe_gemm(call, None, element, element, &given)
@@ -435,19 +434,10 @@ pub unsafe extern "C" fn moe_gemm_gguf(
     gguf_dtype: i32,
     stream: i64,
 ) {
-    let given = Experts {
-        x: input as u64,
-        weights: weights as u64,
-        tokens: sorted_token_ids as u64,
-        experts: expert_ids as u64,
-        factors: topk_weights as u64,
-        out: output as u64,
-        all: num_experts,
-        top: topk,
-        count: size_m,
-        outputs: size_n,
-        columns: size_k,
-    };
+    let given = Experts::new(
+        [input as u64, weights as u64, sorted_token_ids as u64, expert_ids as u64, topk_weights as u64, output as u64],
+        [num_experts, topk, size_m, size_n, size_k],
+    );
     let run = |call: &Call| moe_gemm(call, Some(gguf_of(gguf_dtype)?), F32, F32, &given);
     on_stream("moe_gemm_gguf", stream as *mut c_void, run);
 }
@@ -473,19 +463,10 @@ pub unsafe extern "C" fn moe_gemm_gguf_prefill(
     gguf_dtype: i32,
     stream: i64,
 ) {
-    let given = Experts {
-        x: input as u64,
-        weights: weights as u64,
-        tokens: sorted_token_ids as u64,
-        experts: expert_ids as u64,
-        factors: topk_weights as u64,
-        out: output as u64,
-        all: num_experts,
-        top: topk,
-        count: size_m,
-        outputs: size_n,
-        columns: size_k,
-    };
+    let given = Experts::new(
+        [input as u64, weights as u64, sorted_token_ids as u64, expert_ids as u64, topk_weights as u64, output as u64],
+        [num_experts, topk, size_m, size_n, size_k],
+    );
     on_stream("moe_gemm_gguf_prefill", stream as *mut c_void, |call| {
         moe_gemm(call, Some(gguf_of(gguf_dtype)?), half_of(input_dtype)?, F32, &given)
     });
