@@ -33,7 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("candle-models", &["rocfire-candle"]),
     ("char-transformer", &["burn-tch", "rocfire-burn"]),
     ("compare", &["char-transformer", "rocfire-burn", "models"]),
-    ("custom-kernel", &["rocfire-burn"]),
+    ("custom-kernel", &["burn-tch", "rocfire-burn", "rocfire-burn-nn"]),
     ("remote", &["rocfire-burn"]),
     ("models", &["burn-tch", "rocfire-burn"]),
     ("quantised", &["burn-tch", "rocfire-burn"]),

@@ -1,81 +1,85 @@
-//! A HIP kernel of one's own as an operator on Burn's tensors, with its gradient.
+//! A HIP kernel of one's own in a Burn model, with its gradient.
 //!
-//! `gate.hip` holds the kernels, [`gate_kernel`] makes an operator of them, and [`GateOps`] gives it to every backend: on rocfire's
-//! one launch forward and one backward, elsewhere the composition that the kernel is checked against. Code that is generic
-//! over `Backend`, as models' layers are, then calls `B::gate(x, y)`.
+//! `gate.hip` holds the kernels, [`Gate`] makes operators of them, and [`GatedLayer`] is an ordinary Burn module that uses one. On a
+//! device of rocfire's it is one launch forward and one backward; on any other it is written out, which is what the kernel
+//! is checked against.
 
 #![deny(missing_docs)]
 
-use burn_autodiff::Autodiff;
-use burn_backend::ops::FloatTensorOps;
-use burn_backend::tensor::FloatTensor;
-use burn_backend::{AutodiffBackend, Backend, TensorData, TensorMetadata, read_sync};
-use burn_flex::Flex;
-use rocfire_burn::custom::{CustomKernel, CustomOps, CustomTensor};
-use rocfire_burn::{Fused, Rocm};
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Tensor, TensorData, activation};
+use rocfire_burn::custom::CustomKernel;
+use rocfire_burn_nn::custom;
 
-/// `silu(x) · y` with its gradient.
-pub fn gate_kernel() -> CustomKernel<CustomKernel> {
-    const SOURCE: &str = include_str!("gate.hip");
-    // SAFETY: both kernels stay below `count`, which `launched` takes from the inputs; all tensors have their shape.
-    let (forward, gradient) = unsafe {
-        (CustomKernel::new("gate", SOURCE, "gate"), CustomKernel::new("gate_gradient", SOURCE, "gate_gradient"))
-    };
-    // Called with both inputs, the output and its gradient, it gives a gradient for each input.
-    forward.with_gradient(gradient.outputs(|call| call.inputs[..2].to_vec()))
-}
+/// `silu(x) · y`.
+#[derive(Clone, Debug)]
+pub struct Gate(CustomKernel<CustomKernel>);
 
-/// Backends with a gate.
-pub trait GateOps: Backend {
-    /// `silu(x) · y` of two tensors of one shape, f32.
-    fn gate(x: FloatTensor<Self>, y: FloatTensor<Self>) -> FloatTensor<Self> {
-        Self::float_mul(Self::float_mul(x.clone(), Self::sigmoid(x)), y)
+impl Default for Gate {
+    fn default() -> Gate {
+        const SOURCE: &str = include_str!("gate.hip");
+        // SAFETY: both kernels stay below `count`, which `forward` takes from the inputs; all tensors have their shape.
+        let (forward, gradient) = unsafe {
+            (CustomKernel::new("gate", SOURCE, "gate"), CustomKernel::new("gate_gradient", SOURCE, "gate_gradient"))
+        };
+        // Called with both inputs, the output and its gradient, it gives a gradient for each input.
+        Gate(forward.with_gradient(gradient.outputs(|call| call.inputs[..2].to_vec())))
     }
 }
 
-fn launched<B: CustomOps>(x: FloatTensor<B>, y: FloatTensor<B>) -> FloatTensor<B> {
-    assert_eq!(x.shape(), y.shape(), "gate: x and y must have one shape");
-    let count = x.shape().num_elements() as u32;
-    let inputs = vec![CustomTensor::Float(x), CustomTensor::Float(y)];
-    B::custom(&gate_kernel(), inputs, &[count.into()]).remove(0).into_float()
+impl Gate {
+    /// The gate of two tensors of one shape, f32.
+    pub fn forward<const D: usize>(&self, x: Tensor<D>, y: Tensor<D>) -> Tensor<D> {
+        assert_eq!(x.dims(), y.dims(), "gate: x and y must have one shape");
+        let count = x.shape().num_elements() as u32;
+        let inputs = vec![x.clone().into_dispatch(), y.clone().into_dispatch()];
+        match custom(&self.0, inputs, &[count.into()]) {
+            Some(mut outputs) => Tensor::from_dispatch(outputs.remove(0)),
+            None => activation::silu(x) * y,
+        }
+    }
 }
 
-macro_rules! launched_on {
-    ($($backend:ty),*) => {
-        $(impl GateOps for $backend {
-            fn gate(x: FloatTensor<Self>, y: FloatTensor<Self>) -> FloatTensor<Self> {
-                launched::<Self>(x, y)
-            }
-        })*
-    };
+/// A gated layer, as transformers have it: `down(silu(gate(x)) · up(x))`.
+#[derive(Module, Debug)]
+pub struct GatedLayer {
+    gate: Linear,
+    up: Linear,
+    down: Linear,
+    #[module(skip)]
+    product: Gate,
 }
-launched_on!(Rocm, Fused, Autodiff<Rocm>, Autodiff<Fused>);
 
-impl GateOps for Flex {}
-impl GateOps for Autodiff<Flex> {}
+impl GatedLayer {
+    /// A layer of these widths.
+    pub fn new(width: usize, inner: usize, device: &Device) -> GatedLayer {
+        GatedLayer {
+            gate: LinearConfig::new(width, inner).init(device),
+            up: LinearConfig::new(width, inner).init(device),
+            down: LinearConfig::new(inner, width).init(device),
+            product: Gate::default(),
+        }
+    }
 
-/// `gate(2 x, y)`, and the gradients by `x` and `y` of a weighted sum of it.
-pub fn gradients<B: Backend>(
-    device: &B::Device,
-    [rows, columns]: [usize; 2],
-    gate: impl FnOnce(FloatTensor<Autodiff<B>>, FloatTensor<Autodiff<B>>) -> FloatTensor<Autodiff<B>>,
-) -> [TensorData; 3] {
-    type A<B> = Autodiff<B>;
+    /// The layer's output, of the input's shape.
+    pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        let gated = self.product.forward(self.gate.forward(x.clone()), self.up.forward(x));
+        self.down.forward(gated)
+    }
+}
+
+/// Output and the gradients by `x` and `y` of a weighted sum of `gate(2 x, y)`.
+pub fn gradients(device: &Device, rows: usize, columns: usize) -> [TensorData; 3] {
+    let device = device.clone().autodiff();
     let wave = |scale: f32| {
         let values = (0..rows * columns).map(|n| (n as f32 * scale).sin() * 3.0).collect::<Vec<f32>>();
-        A::<B>::float_from_data(TensorData::new(values, [rows, columns]), device)
+        Tensor::<2>::from_data(TensorData::new(values, [rows, columns]), &device)
     };
-    let [x, y] = [0.37, 0.73].map(|scale| A::<B>::float_set_require_grad(wave(scale), true));
-    let out = gate(A::<B>::float_mul_scalar(x.clone(), 2.0f32.into()), y.clone());
-    let gradients = A::<B>::backward(A::<B>::float_sum(A::<B>::float_mul(out.clone(), wave(0.11))));
-    let read = |tensor| read_sync(B::float_into_data(tensor)).expect("the device has no reason to fail");
-    let gradient = |tensor| read(A::<B>::grad(tensor, &gradients).expect("the sum depends on it"));
+    let (x, y) = (wave(0.37).require_grad(), wave(0.73).require_grad());
+    let out = Gate::default().forward(x.clone() * 2.0, y.clone());
+    let gradients = (out.clone() * wave(0.11)).sum().backward();
+    let gradient = |tensor: &Tensor<2>| tensor.grad(&gradients).expect("the sum depends on it").into_data();
     let (dx, dy) = (gradient(&x), gradient(&y));
-    [read(A::<B>::inner(out)), dx, dy]
-}
-
-/// The largest difference of two tensors of one shape.
-pub fn apart(ours: &TensorData, theirs: &TensorData) -> f32 {
-    assert_eq!(ours.shape(), theirs.shape());
-    ours.iter::<f32>().zip(theirs.iter::<f32>()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    [out.into_data(), dx, dy]
 }

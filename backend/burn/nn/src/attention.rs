@@ -1,18 +1,20 @@
 //! The fused attention on tensors of `burn::Tensor`'s.
 //!
-//! A tensor says at run time which backend it is of, and whether it takes part in a gradient. Where it is rocfire's, it is
-//! taken out of its wrappers and handed to the operator of that very backend: [`Fused`], or `Autodiff` of it with the device's
-//! checkpointing. Where it is not, there is no operator, and the caller writes attention out.
+//! On a device that is not rocfire's there is no operator, and the caller writes attention out.
 
-use burn::backend::autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy, NoCheckpointing};
+use burn::backend::autodiff::checkpoint::strategy::{BalancedCheckpointing, NoCheckpointing};
 use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn::backend::{
-    Autodiff, AutodiffBackend, DispatchAutodiffContext, DispatchKindConversion, DispatchTensor, DispatchTensorKind,
-    GradientCheckpointingStrategy,
+    Autodiff, DispatchAutodiffContext, DispatchKindConversion, DispatchTensor, GradientCheckpointingStrategy,
 };
 use burn::tensor::{Bool, Tensor};
 use rocfire_burn::Fused;
 use rocfire_burn::attention::{AttentionOps, AttentionParams, AttentionTensors, takes_depth};
+
+use crate::dispatch::{context, floats, is_ours, tracked};
+
+/// The operator's name in messages.
+const NAME: &str = "attention";
 
 /// What attention reads.
 ///
@@ -48,24 +50,24 @@ pub fn attention(inputs: AttentionInputs, params: AttentionParams) -> Option<Ten
         return None;
     }
     let AttentionInputs { query, key, value, mask, bias } = inputs;
-    let floats = [Some(query), Some(key), Some(value), bias].map(|tensor| tensor.map(Tensor::into_dispatch));
-    if !floats.iter().flatten().all(is_ours) {
+    let given = [Some(query), Some(key), Some(value), bias].map(|tensor| tensor.map(Tensor::into_dispatch));
+    if !given.iter().flatten().all(is_ours) {
         return None;
     }
-    let context = floats.iter().flatten().map(|tensor| tensor.autodiff);
-    let context = context.fold(DispatchAutodiffContext::Disabled, DispatchAutodiffContext::merge);
     let mask = mask.map(Tensor::into_dispatch);
-    Some(match context {
+    Some(match context(given.iter().flatten()) {
         DispatchAutodiffContext::Disabled => {
-            let [query, key, value, bias] = floats.map(|tensor| tensor.map(untracked));
+            let [query, key, value, bias] = given.map(|tensor| tensor.map(|tensor| floats(NAME, tensor)));
             attend::<Fused>([query, key, value], mask, bias, params)
         }
         DispatchAutodiffContext::Enabled(GradientCheckpointingStrategy::Disabled) => {
-            let [query, key, value, bias] = floats.map(|tensor| tensor.map(tracked::<NoCheckpointing>));
+            let [query, key, value, bias] =
+                given.map(|tensor| tensor.map(|tensor| tracked::<NoCheckpointing>(NAME, tensor)));
             attend::<Autodiff<Fused, NoCheckpointing>>([query, key, value], mask, bias, params)
         }
         DispatchAutodiffContext::Enabled(GradientCheckpointingStrategy::Balanced) => {
-            let [query, key, value, bias] = floats.map(|tensor| tensor.map(tracked::<BalancedCheckpointing>));
+            let [query, key, value, bias] =
+                given.map(|tensor| tensor.map(|tensor| tracked::<BalancedCheckpointing>(NAME, tensor)));
             attend::<Autodiff<Fused, BalancedCheckpointing>>([query, key, value], mask, bias, params)
         }
     })
@@ -84,33 +86,6 @@ where
     let [query, key, value] = floats.map(|tensor| tensor.expect("queries, keys and values are always there"));
     let tensors = AttentionTensors { query, key, value, mask: mask.map(bools), bias };
     Tensor::from_primitive::<B>(B::fused_attention(tensors, params))
-}
-
-/// Whether a tensor is of the backend in the slot.
-fn is_ours(tensor: &DispatchTensor) -> bool {
-    let kind = match &tensor.kind {
-        DispatchTensorKind::Autodiff(inner) => inner,
-        kind => kind,
-    };
-    matches!(kind, DispatchTensorKind::LibTorch(_))
-}
-
-fn untracked(tensor: DispatchTensor) -> FloatTensor<Fused> {
-    Tensor::<4>::from_dispatch(tensor).try_into_primitive::<Fused>().unwrap_or_else(|error| panic!("{error:?}"))
-}
-
-/// A tensor that takes part in a gradient, or a constant in one.
-fn tracked<C: CheckpointStrategy>(tensor: DispatchTensor) -> FloatTensor<Autodiff<Fused, C>>
-where
-    DispatchTensor: DispatchKindConversion<Autodiff<Fused, C>>,
-{
-    match tensor.autodiff {
-        DispatchAutodiffContext::Disabled => Autodiff::<Fused, C>::from_inner(untracked(tensor)),
-        DispatchAutodiffContext::Enabled(_) => {
-            let primitive = Tensor::<4>::from_dispatch(tensor).try_into_primitive::<Autodiff<Fused, C>>();
-            primitive.unwrap_or_else(|error| panic!("{error:?}"))
-        }
-    }
 }
 
 /// A mask, which takes part in no gradient whatever its device says.

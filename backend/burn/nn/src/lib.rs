@@ -7,6 +7,7 @@
 //! - [`MultiHeadAttention`] has the parameters of `burn::nn::attention::MultiHeadAttention` under the same names, so that a
 //!   record of one loads into the other.
 //! - [`attention`] is the operator itself, on tensors of `burn::Tensor`'s.
+//! - [`custom()`] calls a kernel of one's own on tensors of `burn::Tensor`'s.
 //!
 //! The crate lies above `burn`, which the crate that Burn's slot is made of cannot: a model depends on both. Modules run on
 //! every device of Burn's; off rocfire's they are written out as Burn writes them.
@@ -27,8 +28,11 @@
 #![forbid(unsafe_code)]
 
 mod attention;
+mod custom;
+mod dispatch;
 mod multi_head;
 
 pub use attention::{AttentionInputs, attention};
+pub use custom::custom;
 pub use multi_head::{MhaInput, MhaOutput, MultiHeadAttention};
 pub use rocfire_burn::attention::{AttentionParams, Dropout};
