@@ -8,7 +8,7 @@ use burn::nn::{Linear, LinearConfig, PaddingConfig2d, Relu};
 use burn::store::ModuleSnapshot;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use char_transformer::{CONTEXT, CharTransformer, Corpus, sizes};
-use models::{ResNet18, ResNetSizes};
+use models::{Depth, ResNetSizes};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
@@ -188,22 +188,22 @@ pub struct ResNet;
 impl ResNet {
     const BATCH: usize = 4;
     const SIDE: usize = 64;
-    const SIZES: ResNetSizes = ResNetSizes { width: 16, classes: CLASSES };
+    const SIZES: ResNetSizes = ResNetSizes { depth: Depth::L18, width: 16, classes: CLASSES };
 }
 
 impl Subject for ResNet {
-    type Model = ResNet18;
+    type Model = models::ResNet;
     type Input = Tensor<4>;
 
-    fn model(&self, device: &Device) -> ResNet18 {
-        ResNet18::new(&Self::SIZES, device)
+    fn model(&self, device: &Device) -> models::ResNet {
+        models::ResNet::new(&Self::SIZES, device)
     }
 
     fn batch(&self, random: &mut ChaCha8Rng, device: &Device) -> (Tensor<4>, Tensor<1, Int>) {
         (uniform(random, [Self::BATCH, 3, Self::SIDE, Self::SIDE], device), classes(random, Self::BATCH, device))
     }
 
-    fn logits(model: &ResNet18, images: Tensor<4>) -> Tensor<2> {
+    fn logits(model: &models::ResNet, images: Tensor<4>) -> Tensor<2> {
         model.forward(images)
     }
 }

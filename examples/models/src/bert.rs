@@ -26,6 +26,8 @@ pub struct BertSizes {
 impl BertSizes {
     /// The published base model.
     pub const BASE: BertSizes = BertSizes { vocabulary: 30_522, context: 512, width: 768, heads: 12, layers: 12 };
+    /// The published large model.
+    pub const LARGE: BertSizes = BertSizes { width: 1024, heads: 16, layers: 24, ..BertSizes::BASE };
 }
 
 /// The encoder with its head.
@@ -60,13 +62,18 @@ impl Bert {
         }
     }
 
-    /// Logits of the word at each place: `words`, `segments`, `padding` (true where there is no word) `[batch, context]` →
-    /// `[batch, context, vocabulary]`.
-    pub fn forward(&self, words: Tensor<2, Int>, segments: Tensor<2, Int>, padding: Tensor<2, Bool>) -> Tensor<3> {
+    /// What the layers make of the words: `words`, `segments`, `padding` (true where there is no word) `[batch, context]` →
+    /// `[batch, context, width]`.
+    pub fn encode(&self, words: Tensor<2, Int>, segments: Tensor<2, Int>, padding: Tensor<2, Bool>) -> Tensor<3> {
         let [_, context] = words.dims();
         let places = Tensor::arange(0..context as i64, &words.device()).unsqueeze::<2>();
         let x = self.words.forward(words) + self.places.forward(places) + self.segments.forward(segments);
-        let encoded = self.encoder.forward(TransformerEncoderInput::new(self.norm.forward(x)).mask_pad(padding));
+        self.encoder.forward(TransformerEncoderInput::new(self.norm.forward(x)).mask_pad(padding))
+    }
+
+    /// Logits of the word at each place, `[batch, context, vocabulary]`, of what [`Bert::encode`] takes.
+    pub fn forward(&self, words: Tensor<2, Int>, segments: Tensor<2, Int>, padding: Tensor<2, Bool>) -> Tensor<3> {
+        let encoded = self.encode(words, segments, padding);
         self.head.forward(self.head_norm.forward(self.gelu.forward(self.transform.forward(encoded))))
     }
 }

@@ -1,9 +1,11 @@
-//! Trains ResNet-18 and a BERT-like encoder on the ROCm device and on Burn's CPU backend, and prints the losses side by side.
+//! Trains ResNet-18 and a BERT-like encoder on the ROCm device and on Burn's CPU backend, and prints the losses side by side;
+//! with `--time` times inference of a published model instead.
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, FloatDType, Tensor};
 use clap::Parser;
 use models::{
-    BertRun, BertSizes, ResNetRun, ResNetSizes, bert_losses, largest_relative_difference, resnet_logits, resnet_losses,
+    BertRun, BertSizes, Depth, Known, ResNetRun, ResNetSizes, bert_losses, largest_relative_difference, resnet_logits,
+    resnet_losses, time,
 };
 use rocfire_burn::RocmDevice;
 
@@ -25,14 +27,38 @@ struct Arguments {
     /// Images or texts in a batch.
     #[arg(long, default_value_t = 4)]
     batch: usize,
+    /// Time inference of these models in f16, on images of 224 x 224 or texts of 128 words; `--batch` says how many.
+    #[arg(long, value_enum, num_args = 1.., conflicts_with_all = ["steps", "seed", "side", "width"])]
+    time: Vec<Known>,
 }
 
+/// Height and width of the images that published figures are of.
+const SIDE: usize = 224;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let Arguments { steps, seed, side, width, batch } = Arguments::parse();
+    let Arguments { steps, seed, side, width, batch, time: timed } = Arguments::parse();
     let steps = steps as usize;
     let rocm = RocmDevice::default();
     let opened = rocm.open()?;
-    let resnet = ResNetRun { sizes: ResNetSizes { width, classes: 10 }, batch, side, steps, rate: 0.01, seed };
+    if !timed.is_empty() {
+        let mut device = Device::from(rocm);
+        device.configure(FloatDType::F16)?;
+        for model in timed {
+            let cost = time(model, batch, SIDE, &device, &|| opened.launches())?;
+            let milliseconds = cost.wall.as_secs_f64() * 1e3;
+            let finite = if cost.is_finite { "" } else { ", and the result is not finite" };
+            println!("{model:?}, f16, batch {batch}: {milliseconds:.3} ms, {} launches{finite}", cost.launches);
+        }
+        return Ok(());
+    }
+    let resnet = ResNetRun {
+        sizes: ResNetSizes { depth: Depth::L18, width, classes: 10 },
+        batch,
+        side,
+        steps,
+        rate: 0.01,
+        seed,
+    };
     let sizes = BertSizes { vocabulary: 1024, context: 32, width: 128, heads: 4, layers: 2 };
     let bert = BertRun { sizes, batch, steps, rate: 1e-3, seed };
     compare("ResNet-18", rocm, &|device| resnet_losses(&resnet, device))?;

@@ -1,4 +1,4 @@
-//! ResNet-18 (arXiv:1512.03385, table 1 and section 4.1).
+//! Residual networks (arXiv:1512.03385, table 1 and section 4.1). Where a block halves the image, its 3 x 3 convolution does.
 
 use burn::module::Module;
 use burn::nn::conv::{Conv2d, Conv2dConfig};
@@ -6,15 +6,44 @@ use burn::nn::pool::{AdaptiveAvgPool2d, AdaptiveAvgPool2dConfig, MaxPool2d, MaxP
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig, PaddingConfig2d, Relu};
 use burn::tensor::{Device, Tensor};
 
-/// Blocks of each of the four stages.
-const BLOCKS: [usize; 4] = [2, 2, 2, 2];
 /// Colours of the input.
 const COLOURS: usize = 3;
+/// How many times its inner channels a narrowing block gives.
+const EXPANSION: usize = 4;
 
-/// The sizes of a [`ResNet18`].
+/// How many layers a [`ResNet`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Blocks of two convolutions.
+    L18,
+    /// Blocks that narrow, convolve and widen.
+    L50,
+    /// The same.
+    L152,
+}
+
+impl Depth {
+    /// Blocks of each of the four stages.
+    fn blocks(self) -> [usize; 4] {
+        match self {
+            Depth::L18 => [2, 2, 2, 2],
+            Depth::L50 => [3, 4, 6, 3],
+            Depth::L152 => [3, 8, 36, 3],
+        }
+    }
+
+    /// How many times its inner channels a block gives.
+    fn expansion(self) -> usize {
+        if self == Depth::L18 { 1 } else { EXPANSION }
+    }
+}
+
+/// The sizes of a [`ResNet`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResNetSizes {
-    /// Channels of the first stage; each later one has twice as many. The published model has 64.
+    /// Layers.
+    pub depth: Depth,
+    /// Inner channels of the first stage; each later one has twice as many. The published models have 64.
     pub width: usize,
     /// Classes told apart.
     pub classes: usize,
@@ -43,40 +72,41 @@ impl ConvNorm {
     }
 }
 
-/// Two convolutions beside a way around them.
+/// Convolutions beside a way around them.
 #[derive(Module, Debug)]
 struct Block {
-    first: ConvNorm,
-    second: ConvNorm,
+    inner: Vec<ConvNorm>,
+    last: ConvNorm,
     relu: Relu,
     around: Option<ConvNorm>,
 }
 
 impl Block {
-    fn new(channels: [usize; 2], stride: usize, device: &Device) -> Block {
-        let [input, output] = channels;
+    /// A block of `inner` channels inside.
+    fn new(depth: Depth, input: usize, inner: usize, stride: usize, device: &Device) -> Block {
+        let output = inner * depth.expansion();
+        let conv = |channels, kernel, stride| ConvNorm::new(channels, kernel, stride, device);
+        let (first, last) = match depth {
+            Depth::L18 => (vec![conv([input, inner], 3, stride)], conv([inner, output], 3, 1)),
+            _ => (vec![conv([input, inner], 1, 1), conv([inner, inner], 3, stride)], conv([inner, output], 1, 1)),
+        };
         let fits = input == output && stride == 1;
-        Block {
-            first: ConvNorm::new([input, output], 3, stride, device),
-            second: ConvNorm::new([output, output], 3, 1, device),
-            relu: Relu::new(),
-            around: (!fits).then(|| ConvNorm::new([input, output], 1, stride, device)),
-        }
+        Block { inner: first, last, relu: Relu::new(), around: (!fits).then(|| conv([input, output], 1, stride)) }
     }
 
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let inner = self.relu.forward(self.first.forward(x.clone()));
+        let inner = self.inner.iter().fold(x.clone(), |x, conv| self.relu.forward(conv.forward(x)));
         let around = match &self.around {
             Some(around) => around.forward(x),
             None => x,
         };
-        self.relu.forward(self.second.forward(inner) + around)
+        self.relu.forward(self.last.forward(inner) + around)
     }
 }
 
 /// The image classifier.
 #[derive(Module, Debug)]
-pub struct ResNet18 {
+pub struct ResNet {
     stem: ConvNorm,
     relu: Relu,
     pool: MaxPool2d,
@@ -85,22 +115,22 @@ pub struct ResNet18 {
     head: Linear,
 }
 
-impl ResNet18 {
+impl ResNet {
     /// A fresh model; its weights follow from the device's seed.
-    pub fn new(sizes: &ResNetSizes, device: &Device) -> ResNet18 {
+    pub fn new(sizes: &ResNetSizes, device: &Device) -> ResNet {
         let pool =
             MaxPool2dConfig::new([3, 3]).with_strides([2, 2]).with_padding(PaddingConfig2d::Explicit(1, 1, 1, 1));
         let mut channels = sizes.width;
         let mut blocks = Vec::new();
-        for (stage, count) in BLOCKS.into_iter().enumerate() {
+        for (stage, count) in sizes.depth.blocks().into_iter().enumerate() {
             for number in 0..count {
                 let halves = stage > 0 && number == 0;
-                let output = sizes.width << stage;
-                blocks.push(Block::new([channels, output], if halves { 2 } else { 1 }, device));
-                channels = output;
+                let inner = sizes.width << stage;
+                blocks.push(Block::new(sizes.depth, channels, inner, if halves { 2 } else { 1 }, device));
+                channels = inner * sizes.depth.expansion();
             }
         }
-        ResNet18 {
+        ResNet {
             stem: ConvNorm::new([COLOURS, sizes.width], 7, 2, device),
             relu: Relu::new(),
             pool: pool.init(),

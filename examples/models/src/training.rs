@@ -9,9 +9,9 @@ use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::{Bert, BertSizes, Error, ResNet18, ResNetSizes};
+use crate::{Bert, BertSizes, Error, ResNet, ResNetSizes};
 
-/// A training of [`ResNet18`]: plain gradient descent on one batch.
+/// A training of [`ResNet`]: plain gradient descent on one batch.
 #[derive(Clone, Copy, Debug)]
 pub struct ResNetRun {
     /// Of the model.
@@ -63,7 +63,7 @@ const PADDING: usize = 3;
 /// [`Error`].
 pub fn resnet_losses(run: &ResNetRun, device: &Device) -> Result<Vec<f32>, Error> {
     let device = device.clone().autodiff();
-    let mut model = started(run.seed, &device, |device| ResNet18::new(&run.sizes, device))?;
+    let mut model = started(run.seed, &device, |device| ResNet::new(&run.sizes, device))?;
     let (images, classes) = run.inputs(&device);
     let targets = Tensor::<1, Int>::from_data(TensorData::new(classes, [run.batch]), &device);
     let loss = CrossEntropyLossConfig::new().init(&device);
@@ -84,7 +84,7 @@ pub fn resnet_losses(run: &ResNetRun, device: &Device) -> Result<Vec<f32>, Error
 /// # Errors
 /// [`Error`].
 pub fn resnet_logits(run: &ResNetRun, device: &Device, launches: &dyn Fn() -> u64) -> Result<(Vec<f32>, u64), Error> {
-    let model = started(run.seed, device, |device| ResNet18::new(&run.sizes, device))?;
+    let model = started(run.seed, device, |device| ResNet::new(&run.sizes, device))?;
     let mut logits = Vec::new();
     let mut counted = 0;
     for step in 0..2 {

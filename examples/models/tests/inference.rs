@@ -1,7 +1,7 @@
 //! Inference on the emulated device: what Flex computes, with normalisations and activations in the convolutions' launches.
 
 use burn::tensor::Device;
-use models::{ResNetRun, ResNetSizes, resnet_logits};
+use models::{Depth, ResNetRun, ResNetSizes, resnet_logits};
 use rocfire_burn::{RocmDevice, plans};
 
 /// Of ResNet-18.
@@ -9,7 +9,7 @@ const BLOCKS: usize = 8;
 
 #[test]
 fn resnet_18_infers_as_on_the_cpu() {
-    let sizes = ResNetSizes { width: 16, classes: 10 };
+    let sizes = ResNetSizes { depth: Depth::L18, width: 16, classes: 10 };
     let run = ResNetRun { sizes, batch: 1, side: 48, steps: 0, rate: 0.0, seed: 3 };
     let rocm = RocmDevice::emulated("gfx942").unwrap();
     let opened = rocm.open().unwrap();

@@ -3,7 +3,7 @@
 
 use burn::tensor::Device;
 use models::{
-    BertRun, BertSizes, Error, ResNetRun, ResNetSizes, bert_losses, largest_relative_difference, resnet_losses,
+    BertRun, BertSizes, Depth, Error, ResNetRun, ResNetSizes, bert_losses, largest_relative_difference, resnet_losses,
 };
 use rocfire_burn::RocmDevice;
 
@@ -22,7 +22,7 @@ fn assert_same(train: impl Fn(&Device) -> Result<Vec<f32>, Error>) {
 
 #[test]
 fn resnet_18_trains_as_on_the_cpu() {
-    let sizes = ResNetSizes { width: 16, classes: 10 };
+    let sizes = ResNetSizes { depth: Depth::L18, width: 16, classes: 10 };
     let run = ResNetRun { sizes, batch: 4, side: 64, steps: STEPS, rate: 0.01, seed: 7 };
     assert_same(|device| resnet_losses(&run, device));
 }
