@@ -1,5 +1,6 @@
 //! The operator library: GEMM, attention, convolution, pooling, interpolation, indexing, quantisation, random numbers, scans,
-//! sorting, extrema and CTC, as HIP kernels with their launchers.
+//! sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with their gradients, as
+//! launchers of `rocfire-fusion`'s kernels.
 //!
 //! A family is a folder; an operator is two files with one stem. `<op>.hip` opens with its contract; `<op>.rs` has the
 //! launcher, which checks shapes, types, devices and aliasing and then launches on views of any strides, and in its tests
@@ -13,10 +14,13 @@ pub mod attention;
 pub mod conv;
 mod error;
 mod family;
+pub mod gate;
 pub mod gemm;
+mod graphs;
 pub mod index;
 pub mod interpolate;
 pub mod loss;
+pub mod norm;
 pub mod pattern;
 pub mod pool;
 pub mod quant;
@@ -25,6 +29,7 @@ pub mod reduce;
 pub mod registry;
 pub mod rope;
 pub mod scan;
+pub mod softmax;
 pub mod sort;
 mod tail;
 #[cfg(test)]

@@ -38,6 +38,7 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
         let mut add = |operator, source| entries.push(Entry { operator, dtype, source });
         if dtype != DType::Bool {
             gemm_sources(arch, dtype).for_each(|source| add("gemm", source));
+            grouped_sources(arch, dtype).for_each(|source| add("gemm_grouped", source));
             for op in Cumulative::ALL {
                 add("cumulative", scan::cumulative_source(CumulativeKey { dtype, op }));
             }
@@ -74,6 +75,9 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
             attention_sources(arch, dtype).for_each(|source| add("attention", source));
             for (operator, source) in quant::sources(arch, dtype) {
                 add(operator, source);
+            }
+            if dtype != DType::F64 {
+                quant::row_sources(dtype).into_iter().for_each(|(operator, source)| add(operator, source));
             }
             gradient_sources(arch, dtype).for_each(|source| add("attention_backward", source));
             for (position, vector, style) in [(DType::I32, 16, RopeStyle::NeoX), (DType::I64, 1, RopeStyle::GptJ)] {
@@ -138,6 +142,18 @@ fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
             let staging = tiling.staging(unit, [a, b], chunked);
             gemm::source(GemmKey { input: dtype, output: dtype, tiling, a, b, chunked, staging })
         })
+    })
+}
+
+/// The first tiling that serves and a later one, by offsets and by counts.
+fn grouped_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
+    let unit = Unit::of(arch.info(), dtype);
+    let tilings = TILINGS.iter().filter(move |tiling| tiling.serves(unit));
+    tilings.enumerate().filter(|(number, _)| number % 3 == 0).map(move |(number, &tiling)| {
+        let modes = [if number % 2 == 0 { Mode::VectorK } else { Mode::SingleLine }, Mode::VectorLine];
+        let staging = tiling.staging(unit, modes, false);
+        let key = GemmKey { input: dtype, output: dtype, tiling, a: modes[0], b: modes[1], chunked: false, staging };
+        gemm::grouped_source(key, number % 2 == 1)
     })
 }
 

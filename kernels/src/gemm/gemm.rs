@@ -570,14 +570,14 @@ struct Target<'t, 'a> {
 fn kept_source(key: GemmKey, tail: Option<&Tail<'_>>) -> std::sync::Arc<Source> {
     static SOURCES: Sources<(GemmKey, u128)> = Sources::new();
     let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
-    SOURCES.get((key, hash), |_| source_behind(key, text, 0))
+    SOURCES.get((key, hash), |_| source_behind(key, text, 0, 0))
 }
 
 /// The source for as many products as an argument struct takes.
 fn kept_source_of_several(key: GemmKey, tail: Option<&Tail<'_>>, capacity: usize) -> std::sync::Arc<Source> {
     static SOURCES: Sources<(GemmKey, u128)> = Sources::new();
     let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
-    SOURCES.get((key, hash), |_| source_behind(key, text, capacity))
+    SOURCES.get((key, hash), |_| source_behind(key, text, capacity, 0))
 }
 
 /// What varies in the source.
@@ -604,11 +604,12 @@ pub(super) const TEXTS: &str = concat!(
 
 /// The source of one variant.
 pub(crate) fn source(key: GemmKey) -> Source {
-    source_behind(key, "", 0)
+    source_behind(key, "", 0, 0)
 }
 
-/// The source of one variant behind the text of an epilogue, or of none; `several`: for that many launches in one, 0 for one.
-fn source_behind(key: GemmKey, epilogue: &str, several: usize) -> Source {
+/// The source of one variant behind the text of an epilogue, or of none; `several`: for that many launches in one, 0 for one;
+/// `grouped`: how groups of rows are told, 0 for none.
+fn source_behind(key: GemmKey, epilogue: &str, several: usize, grouped: usize) -> Source {
     let t = key.tiling;
     let sum = if t.matrix_size == 0 { wrapping_sum(key.input) } else { c_type(sum_dtype(key.input)) };
     let numbers = [
@@ -626,6 +627,7 @@ fn source_behind(key: GemmKey, epilogue: &str, several: usize) -> Source {
         ("GEMM_B_MODE", key.b as usize),
         ("GEMM_EPILOGUE", usize::from(!epilogue.is_empty())),
         ("GEMM_SEVERAL", several),
+        ("GEMM_GROUPED", grouped),
         ("GEMM_UNROLL", if key.input.is_float() { 4 } else { 1 }),
     ]
     .map(|(name, value)| (name, value.to_string()));
@@ -719,7 +721,11 @@ struct GemmSumArgs {
 }
 const _: () = assert!(size_of::<GemmSumArgs>() == 136);
 
+mod grouped;
 mod vendor;
+
+pub(crate) use grouped::grouped_source;
+pub use grouped::{GemmGroups, gemm_grouped, gemm_grouped_fused};
 
 #[cfg(test)]
 mod fused_tests;

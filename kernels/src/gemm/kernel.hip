@@ -60,6 +60,34 @@ struct Earlier {
 #endif
 };
 
+#if GEMM_GROUPED
+// Which group a tile of rows is of. Groups have no more tiles before them than their rows fill: each workgroup counts.
+struct Group {
+    u32 number, first, rows, tile;
+    RF_FN bool find(const GemmArgs& g, u32 wanted) {
+        u32 passed = 0;
+        for (number = 0; number < g.groups; ++number) {
+#if GEMM_GROUPED == 1
+            // Wrong bounds are held inside of what there is.
+            u32 end = (u32)g.bounds[number + 1];
+            first = (u32)g.bounds[number];
+            end = end < g.m ? end : g.m;
+            rows = first < end ? end - first : 0;
+#else
+            i32 count = g.bounds[number];
+            first = number * g.group_rows;
+            rows = count <= 0 ? 0 : (u32)count < g.group_rows ? (u32)count : g.group_rows;
+#endif
+            u32 tiles = (rows + GEMM_BM - 1) / GEMM_BM;
+            tile = wanted - passed;
+            if (tile < tiles) return true;
+            passed += tiles;
+        }
+        return false;
+    }
+};
+#endif
+
 #if GEMM_SEVERAL
 struct GemmSeveral {
     u32 count, unused;
@@ -110,12 +138,27 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GE
     }
     // Workgroups that run at the same time share rows and columns if they are a square: bands of GEMM_BAND tiles along M, each
     // from left to right.
-    u32 across = (g.n + GEMM_BN - 1) / GEMM_BN, down = (g.m + GEMM_BM - 1) / GEMM_BM;
+#if GEMM_GROUPED
+    u32 m, down = g.row_tiles;
+#else
+    u32 m = g.m, down = (m + GEMM_BM - 1) / GEMM_BM;
+#endif
+    u32 across = (g.n + GEMM_BN - 1) / GEMM_BN;
     u32 number = group_y() * across + column, band = number / (GEMM_BAND * across);
     u32 within = number - band * GEMM_BAND * across, left_over = down - band * GEMM_BAND;
     u32 rows_of_band = left_over < GEMM_BAND ? left_over : GEMM_BAND, tile_col = within / rows_of_band;
     u32 first_col = tile_col * GEMM_BN;
-    u32 first_row = (band * GEMM_BAND + within - tile_col * rows_of_band) * GEMM_BM;
+    u32 tile_row = band * GEMM_BAND + within - tile_col * rows_of_band;
+#if GEMM_GROUPED
+    Group group;
+    if (!group.find(g, tile_row)) return;
+    tile_row = group.tile;
+    m = group.rows;
+    a += (i64)group.first * g.a_row;
+    b += (i64)group.number * g.b_batch[0];
+    sink.move(group.first, 0);
+#endif
+    u32 first_row = tile_row * GEMM_BM;
     u32 k = slice * g.slice_k, end = k + g.slice_k;
     end = end < g.k ? end : g.k;
 
@@ -131,7 +174,7 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GE
 #if GEMM_ASYNC
     Copier<GEMM_BM, GEMM_A_MODE> copy_a;
     Copier<GEMM_BN, GEMM_B_MODE> copy_b;
-    copy_a.start(a, first_row, g.m, k, g.a_row, g.a_k);
+    copy_a.start(a, first_row, m, k, g.a_row, g.a_k);
     copy_b.start(b, first_col, g.n, k, g.b_col, g.b_k);
     LdsPlace first = place(lds), past = first + GEMM_STAGES * STAGE_BYTES;
     LdsPlace filled = first, read = first;
@@ -162,7 +205,7 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GE
 #else
     Loader<GEMM_BM, GEMM_A_MODE> load_a;
     Loader<GEMM_BN, GEMM_B_MODE> load_b;
-    load_a.start(a, first_row, g.m, k, g.a_row, g.a_k);
+    load_a.start(a, first_row, m, k, g.a_row, g.a_k);
     load_b.start(b, first_col, g.n, k, g.b_col, g.b_k);
     int buffer = 0;
     if (left >= GEMM_BK) {
@@ -200,7 +243,7 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GE
     }
     earlier.finish(tile);
 
-    u32 rows = g.m - first_row, cols = g.n - first_col;
+    u32 rows = m - first_row, cols = g.n - first_col;
     sink.move(first_row, first_col);
     if (rows >= GEMM_BM && cols >= GEMM_BN) {
         tile.template write<true>(sink, rows, cols);

@@ -2,7 +2,8 @@
 //!
 //! [`gemm`] is the one operator: batched, any strides, floats on the matrix unit where there is one and everything else by
 //! multiply-add. Callers are the adapters (`matmul`, linear layers and their gradients). [`gemm_fused`] is the same with a
-//! bias, an activation, a residual or any other chain of `fusion` behind it, in one launch.
+//! bias, an activation, a residual or any other chain of `fusion` behind it, in one launch. [`gemm_grouped`] multiplies groups of
+//! rows by a matrix each, as mixtures of experts do; how long the groups are, only the device need know.
 //!
 //! The kernel is one text in parts: `gemm.hip` (contract, arguments, where results go), then for the matrix units `stage.hip`
 //! (tiles in LDS) and `matrix.hip` (their product), or `fma.hip` for both without, and `kernel.hip` (the loop over K).
@@ -15,8 +16,8 @@ mod tiling;
 pub mod tune;
 
 pub use explain::explain;
-pub(crate) use gemm::{GemmKey, multiply, source};
-pub use gemm::{GemmParams, chunk_of, gemm, gemm_fused, output_shape};
+pub use gemm::{GemmGroups, GemmParams, chunk_of, gemm, gemm_fused, gemm_grouped, gemm_grouped_fused, output_shape};
+pub(crate) use gemm::{GemmKey, grouped_source, multiply, source};
 pub(crate) use tiling::{Mode, Staging, TILINGS, Unit};
 pub(crate) use tune::candidate_hash;
 

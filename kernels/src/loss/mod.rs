@@ -1,9 +1,11 @@
-//! Losses that are recursions over time.
+//! Losses.
 //!
-//! [`ctc_alpha`] and [`ctc_beta`] are the two halves of connectionist temporal classification; the adapters make its loss and
-//! gradient of them. Losses that are elementwise or row reductions are not here: those are fused.
+//! [`cross_entropy`] and its gradient, of classes by their numbers, are graphs of `fusion`; [`ctc_alpha`] and [`ctc_beta`] are the
+//! two halves of connectionist temporal classification, of which the adapters make its loss and gradient.
 
+mod cross_entropy;
 mod ctc;
 
+pub use cross_entropy::{CrossEntropy, cross_entropy, cross_entropy_backward};
 pub use ctc::{Ctc, ctc_alpha, ctc_beta};
 pub(crate) use ctc::{CtcKey, source as ctc_source};

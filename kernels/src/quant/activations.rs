@@ -53,7 +53,7 @@ impl MxRounding {
     /// Every mode.
     pub const ALL: [MxRounding; 4] = [MxRounding::Down, MxRounding::Up, MxRounding::Even, MxRounding::Ceil];
 
-    const fn number(self) -> u32 {
+    pub(super) const fn number(self) -> u32 {
         match self {
             MxRounding::Down => 0,
             MxRounding::Up => 1,

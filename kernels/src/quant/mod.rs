@@ -3,7 +3,8 @@
 //! [`quantise`] and [`dequantise`] work for given scales, over tensors of any strides whose codes are bytes or packed into
 //! words, with one scale, one per block of any shape, or two levels. [`block_peaks`] and [`store_scales`] make scales from
 //! data without a read-back. [`q_matmul`] multiplies by weights that stay packed, [`q_matmul_a8`] codes by codes.
-//! [`quantise_activations`] makes codes and scales of activations in one launch. Callers are the adapters, and programs of
+//! [`quantise_activations`] makes codes and scales of activations in one launch, [`norm_quantise`] and [`gate_quantise`] those of
+//! what a norm or a gate gives, which is not written. Callers are the adapters, and programs of
 //! their own.
 
 mod activations;
@@ -11,6 +12,7 @@ mod dequantise;
 mod format;
 mod q_matmul;
 mod quantise;
+mod row_codes;
 mod scales;
 mod sources;
 mod walk;
@@ -20,6 +22,8 @@ pub use dequantise::dequantise;
 pub use format::{CodeLayout, Format, Packed, Rounding, ScaleKind, Scales};
 pub use q_matmul::{ActivationScales, q_matmul, q_matmul_a8};
 pub use quantise::quantise;
+pub(crate) use row_codes::row_sources;
+pub use row_codes::{RowCodes, gate_quantise, norm_quantise};
 pub use scales::{PeakRule, block_peaks, store_scales};
 pub(crate) use sources::sources;
 

@@ -2,16 +2,21 @@
 
 mod attention;
 mod conv;
+mod cross_entropy;
 mod elementwise;
+mod gate;
 mod gemm;
+mod grouped;
 mod index;
 mod interpolate;
 mod loss;
+mod norm;
 mod pool;
 mod quant;
 mod random;
 mod reduce;
 mod rope;
+mod row_codes;
 mod rows;
 mod scan;
 mod sort;
@@ -237,6 +242,7 @@ impl Case {
 pub fn all() -> Vec<Case> {
     [
         gemm::cases(),
+        grouped::cases(),
         conv::cases(),
         attention::cases(),
         rope::cases(),
@@ -244,10 +250,14 @@ pub fn all() -> Vec<Case> {
         interpolate::cases(),
         elementwise::cases(),
         rows::cases(),
+        norm::cases(),
+        gate::cases(),
+        cross_entropy::cases(),
         reduce::cases(),
         index::cases(),
         loss::cases(),
         quant::cases(),
+        row_codes::cases(),
         scan::cases(),
         sort::cases(),
         random::cases(),

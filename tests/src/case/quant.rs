@@ -81,7 +81,7 @@ fn sizes(format: Format) -> Vec<f64> {
 }
 
 /// The number of the format that is nearest: of two the one whose code is even, for whole numbers by rule.
-fn nearest(format: Format, x: f64, away: bool) -> f64 {
+pub(super) fn nearest(format: Format, x: f64, away: bool) -> f64 {
     if format.is_int() {
         let largest = f64::from(format.largest());
         let whole = if away { x.round() } else { x.round_ties_even() };

@@ -1,0 +1,188 @@
+//! Launchers that are graphs of `fusion`: kept graphs, and the words in which they are written.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rocfire_fusion::{Binary, Graph, Reduce, Unary, Value};
+use rocfire_hal::{DType, Layout, Stream, Tensor, View, ViewMut};
+
+use crate::Result;
+use crate::family::{self, shape};
+
+/// Graphs made so far, by what varies in them, so that a launch whose graph is known allocates nothing.
+pub(crate) struct Graphs<K>(OnceLock<Mutex<HashMap<K, Arc<Graph>>>>);
+
+impl<K: Eq + Hash + Copy> Graphs<K> {
+    pub(crate) const fn new() -> Self {
+        Graphs(OnceLock::new())
+    }
+
+    pub(crate) fn get(&self, key: K, make: impl FnOnce(K) -> Graph) -> Arc<Graph> {
+        let mut graphs = self.0.get_or_init(Default::default).lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(graphs.entry(key).or_insert_with(|| Arc::new(make(key))))
+    }
+}
+
+/// The type in which floats are computed between load and store.
+pub(crate) fn wide(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// Writes a graph whose arithmetic is in one wide type.
+pub(crate) struct Maker {
+    pub graph: Graph,
+    pub wide: DType,
+}
+
+impl Maker {
+    pub(crate) fn new(name: &'static str, wide: DType) -> Maker {
+        Maker { graph: Graph::new(name), wide }
+    }
+
+    /// The next input, widened.
+    pub(crate) fn input(&mut self, dtype: DType) -> Value {
+        let value = self.graph.input(dtype);
+        self.widen(value)
+    }
+
+    /// The next input with one value per row, widened.
+    pub(crate) fn row_input(&mut self, dtype: DType) -> Value {
+        let value = self.graph.row_input(dtype);
+        self.widen(value)
+    }
+
+    /// The next scalar of the launch.
+    pub(crate) fn scalar(&mut self) -> Value {
+        self.graph.scalar(self.wide)
+    }
+
+    pub(crate) fn constant(&mut self, value: f64) -> Value {
+        self.graph.constant(self.wide, value)
+    }
+
+    pub(crate) fn widen(&mut self, value: Value) -> Value {
+        self.cast(value, self.wide)
+    }
+
+    pub(crate) fn cast(&mut self, value: Value, dtype: DType) -> Value {
+        if self.graph.dtype(value) == dtype { value } else { self.graph.cast(value, dtype) }
+    }
+
+    /// Rounds to `dtype` and makes it the next output.
+    pub(crate) fn output(&mut self, value: Value, dtype: DType) {
+        let rounded = self.cast(value, dtype);
+        self.graph.output(rounded);
+    }
+
+    pub(crate) fn unary(&mut self, op: Unary, a: Value) -> Value {
+        self.graph.unary(op, a)
+    }
+
+    pub(crate) fn add(&mut self, a: Value, b: Value) -> Value {
+        self.graph.binary(Binary::Add, a, b)
+    }
+
+    pub(crate) fn sub(&mut self, a: Value, b: Value) -> Value {
+        self.graph.binary(Binary::Sub, a, b)
+    }
+
+    pub(crate) fn mul(&mut self, a: Value, b: Value) -> Value {
+        self.graph.binary(Binary::Mul, a, b)
+    }
+
+    pub(crate) fn min(&mut self, a: Value, b: Value) -> Value {
+        self.graph.binary(Binary::Min, a, b)
+    }
+
+    pub(crate) fn max(&mut self, a: Value, b: Value) -> Value {
+        self.graph.binary(Binary::Max, a, b)
+    }
+
+    pub(crate) fn sum(&mut self, a: Value) -> Value {
+        self.graph.reduce(Reduce::Sum, a)
+    }
+
+    pub(crate) fn mean(&mut self, a: Value) -> Value {
+        self.graph.reduce(Reduce::Mean, a)
+    }
+}
+
+/// The views that a launch reads, as they are told; on the stack.
+pub(crate) struct Inputs<'a, const MOST: usize> {
+    views: [View<'a>; MOST],
+    count: usize,
+}
+
+impl<'a, const MOST: usize> Inputs<'a, MOST> {
+    pub(crate) fn new(first: View<'a>) -> Self {
+        Inputs { views: [first; MOST], count: 1 }
+    }
+
+    pub(crate) fn push(&mut self, view: Option<View<'a>>) {
+        if let Some(view) = view {
+            self.views[self.count] = view;
+            self.count += 1;
+        }
+    }
+
+    pub(crate) fn views(&self) -> &[View<'a>] {
+        &self.views[..self.count]
+    }
+}
+
+/// Checks that a tensor is a float on the stream's device.
+pub(crate) fn float(op: &'static str, arg: &'static str, stream: &Stream, view: &View<'_>) -> Result<()> {
+    family::on_device(op, arg, stream, view)?;
+    if view.dtype().is_float() {
+        return Ok(());
+    }
+    Err(rocfire_hal::Error::Unsupported { op, dtype: view.dtype(), arch: view.arch() }.into())
+}
+
+/// Checks an extent of every axis.
+pub(crate) fn same_shape(op: &'static str, arg: &'static str, view: &View<'_>, expected: &[usize]) -> Result<()> {
+    if view.shape() == expected {
+        return Ok(());
+    }
+    Err(shape(op, arg, format!("{expected:?}"), format!("{:?}", view.shape())))
+}
+
+/// Checks an output against an input: apart from it, or in its memory with the same layout and type.
+pub(crate) fn apart_or_same(op: &'static str, arg: &'static str, output: &View<'_>, input: &View<'_>) -> Result<()> {
+    let same = output.buffer().same(input.buffer())
+        && output.layout() == input.layout()
+        && output.dtype().size_bytes() == input.dtype().size_bytes();
+    if same { Ok(()) } else { family::disjoint(op, arg, output, input) }
+}
+
+/// The last axis of a tensor.
+pub(crate) fn columns(op: &'static str, arg: &'static str, view: &View<'_>) -> Result<usize> {
+    view.shape().last().copied().ok_or_else(|| shape(op, arg, "at least one axis", "none"))
+}
+
+/// A view of another shape, or of a copy where strides do not allow it. `copy` keeps the copy.
+pub(crate) fn reshaped<'a>(
+    stream: &Stream,
+    view: View<'a>,
+    to: &[usize],
+    copy: &'a mut Option<Tensor>,
+) -> Result<View<'a>> {
+    if let Some(layout) = view.layout().reshape(to) {
+        return Ok(view.with_layout(layout)?);
+    }
+    let copied = copy.insert(family::contiguous(stream, view)?);
+    Ok(copied.view().with_layout(Layout::contiguous(to)?)?)
+}
+
+/// Runs a graph; errors that name slots were excluded by the launcher's own checks.
+pub(crate) fn run(
+    stream: &Stream,
+    graph: &Graph,
+    space: &[usize],
+    inputs: &[View<'_>],
+    scalars: &[rocfire_fusion::Scalar],
+    outputs: &mut [ViewMut<'_>],
+) -> Result<()> {
+    Ok(rocfire_fusion::run(stream, graph, space, inputs, scalars, outputs)?)
+}

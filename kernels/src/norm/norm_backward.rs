@@ -1,0 +1,353 @@
+//! `norm_backward`: the gradients of [`norm`](super::norm()).
+//!
+//! Two steps. Rows: the gradient of `x`, in one launch that computes the statistics again, and with them. Columns: the gradients
+//! of weight and bias, which sum over rows, in parts that different workgroups add up.
+
+use rocfire_fusion::{Graph, Scalar};
+use rocfire_hal::{DType, MAX_RANK, Stream, Tensor, View, ViewMut};
+
+use super::norm::{self, NormKind, NormParams, Normal, factor};
+use crate::Result;
+use crate::family::{self, shape};
+use crate::gate::Activation;
+use crate::graphs::{self, Graphs, Inputs, Maker, reshaped, same_shape, wide};
+
+const OP: &str = "norm_backward";
+/// Rows of a part at least, and parts at most, of the sums over rows.
+const PART_ROWS_LEAST: usize = 128;
+const PARTS_MOST: usize = 64;
+
+/// Where gradients go.
+#[derive(Debug)]
+pub struct NormGradients<'a> {
+    /// Of `x`, and of the residual, which is the same: `[.., cols]`.
+    pub x: ViewMut<'a>,
+    /// Of the weight, `[cols]`, its type.
+    pub weight: Option<ViewMut<'a>>,
+    /// Of the bias, `[cols]`, its type.
+    pub bias: Option<ViewMut<'a>>,
+    /// Of the gate: of `x`'s shape and type.
+    pub gate: Option<ViewMut<'a>>,
+}
+
+/// Gradients of [`norm`](super::norm()).
+///
+/// # Shapes
+/// `x`: what was normalised, which with a residual is the sum (so `params.residual` is `None` here); `dy`: the gradient of `y`;
+/// `d_sum`: the gradient that comes back along the residual, added to that of `x`. All `[.., cols]` of one type, any strides.
+/// # Numerics
+/// In f32 (f64 for f64), one rounding at the store. Sums over rows are in parts whose number follows from the number of rows.
+/// # Errors
+/// `Shape` for shapes, types or memory that do not fit, also for a gradient of what is not there; `Unsupported` for what is no
+/// float; errors of compilation and launch.
+pub fn norm_backward(
+    stream: &Stream,
+    x: View<'_>,
+    params: &NormParams<'_>,
+    dy: View<'_>,
+    d_sum: Option<View<'_>>,
+    gradients: NormGradients<'_>,
+) -> Result<()> {
+    check(stream, &x, params, &dy, d_sum.as_ref(), &gradients)?;
+    let NormGradients { x: dx, weight: d_weight, bias: d_bias, gate: d_gate } = gradients;
+    let sums = d_weight.is_some() || d_bias.is_some();
+    let key = RowsKey {
+        kind: params.kind,
+        x: x.dtype(),
+        weight: params.weight.map(|view| view.dtype()),
+        one_plus: params.one_plus,
+        bias: params.bias.filter(|_| d_gate.is_some()).map(|view| view.dtype()),
+        gate: params.gate.map(|(activation, _)| activation),
+        d_gate: d_gate.is_some(),
+        d_sum: d_sum.is_some(),
+        statistics: sums,
+    };
+    let gate = params.gate.map(|(_, gate)| gate);
+    let mut inputs = Inputs::<6>::new(x);
+    inputs.push(Some(dy));
+    inputs.push(params.weight);
+    inputs.push(params.bias.filter(|_| d_gate.is_some()));
+    inputs.push(gate);
+    inputs.push(d_sum);
+    static ROWS: Graphs<RowsKey> = Graphs::new();
+    let graph = ROWS.get(key, rows_graph);
+    let scalars = [Scalar::Float(params.epsilon)];
+    let statistics = if sums { Some(Statistics::new(&x, params.kind)?) } else { None };
+    let Some(mut statistics) = statistics else {
+        return match d_gate {
+            Some(d_gate) => graphs::run(stream, &graph, x.shape(), inputs.views(), &scalars, &mut [dx, d_gate]),
+            None => graphs::run(stream, &graph, x.shape(), inputs.views(), &scalars, &mut [dx]),
+        };
+    };
+    let inverse = statistics.inverse.view_mut();
+    let mean = statistics.mean.as_mut().map(Tensor::view_mut);
+    let (space, views) = (x.shape(), inputs.views());
+    match (d_gate, mean) {
+        (Some(gate), Some(mean)) => {
+            graphs::run(stream, &graph, space, views, &scalars, &mut [dx, gate, inverse, mean])?
+        }
+        (Some(gate), None) => graphs::run(stream, &graph, space, views, &scalars, &mut [dx, gate, inverse])?,
+        (None, Some(mean)) => graphs::run(stream, &graph, space, views, &scalars, &mut [dx, inverse, mean])?,
+        (None, None) => graphs::run(stream, &graph, space, views, &scalars, &mut [dx, inverse])?,
+    }
+    sum_rows(stream, x, dy, params, &statistics, d_weight, d_bias)
+}
+
+fn check(
+    stream: &Stream,
+    x: &View<'_>,
+    params: &NormParams<'_>,
+    dy: &View<'_>,
+    d_sum: Option<&View<'_>>,
+    gradients: &NormGradients<'_>,
+) -> Result<()> {
+    norm::check(OP, stream, x, params)?;
+    if params.residual.is_some() {
+        return Err(shape(OP, "residual", "none: `x` is the sum", "a residual"));
+    }
+    for (arg, view) in [("dy", Some(dy)), ("d_sum", d_sum)] {
+        if let Some(view) = view {
+            family::on_device(OP, arg, stream, view)?;
+            family::same_dtype(OP, arg, view, x.dtype())?;
+            same_shape(OP, arg, view, x.shape())?;
+        }
+    }
+    let gate = params.gate.map(|(_, gate)| gate);
+    let outputs = [
+        ("gradients.x", Some(&gradients.x), Some(*x)),
+        ("gradients.gate", gradients.gate.as_ref(), gate),
+        ("gradients.weight", gradients.weight.as_ref(), params.weight),
+        ("gradients.bias", gradients.bias.as_ref(), params.bias),
+    ];
+    for (number, (arg, output, of)) in outputs.iter().enumerate() {
+        let Some(output) = output else { continue };
+        let Some(of) = of else { return Err(shape(OP, arg, "none, as there is nothing that it is of", "a gradient")) };
+        family::on_device(OP, arg, stream, output)?;
+        family::same_dtype(OP, arg, output, of.dtype())?;
+        same_shape(OP, arg, output, of.shape())?;
+        family::writable(OP, arg, output)?;
+        let read = [Some(x), Some(dy), d_sum, gate.as_ref(), params.weight.as_ref(), params.bias.as_ref()];
+        for view in read.into_iter().flatten() {
+            family::disjoint(OP, arg, output, view)?;
+        }
+        for (_, other, _) in &outputs[..number] {
+            if let Some(other) = other {
+                family::disjoint(OP, arg, output, other)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a row was divided by, kept from one step to the next.
+struct Statistics {
+    inverse: Tensor,
+    mean: Option<Tensor>,
+}
+
+impl Statistics {
+    fn new(x: &View<'_>, kind: NormKind) -> Result<Statistics> {
+        let mut rows = [1; MAX_RANK];
+        let rank = x.shape().len();
+        rows[..rank - 1].copy_from_slice(&x.shape()[..rank - 1]);
+        let tensor = || Tensor::empty(x.device(), &rows[..rank], wide(x.dtype()));
+        let mean = if kind == NormKind::Layer { Some(tensor()?) } else { None };
+        Ok(Statistics { inverse: tensor()?, mean })
+    }
+}
+
+/// What varies in the graph of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct RowsKey {
+    kind: NormKind,
+    x: DType,
+    weight: Option<DType>,
+    one_plus: bool,
+    bias: Option<DType>,
+    gate: Option<Activation>,
+    d_gate: bool,
+    d_sum: bool,
+    statistics: bool,
+}
+
+/// With `g = dy · activation(gate) · weight` and the normal `n`: `dx = inverse · (g - n · mean(g n) - mean(g))`, the last for
+/// LayerNorm only.
+fn rows_graph(key: RowsKey) -> Graph {
+    let mut make = Maker::new(OP, wide(key.x));
+    let x = make.input(key.x);
+    let mut g = make.input(key.x);
+    let weight = key.weight.map(|dtype| factor(&mut make, dtype, key.one_plus));
+    let bias = key.bias.map(|dtype| make.input(dtype));
+    let gate = key.gate.map(|activation| (activation, make.input(key.x)));
+    let d_sum = key.d_sum.then(|| make.input(key.x));
+    let epsilon = make.scalar();
+    let normal = Normal::new(&mut make, key.kind, x, epsilon);
+    let mut d_gate = None;
+    if let Some((activation, gate)) = gate {
+        let (value, slope) = activation.both(&mut make, gate);
+        if key.d_gate {
+            let mut y = normal.value;
+            if let Some(weight) = weight {
+                y = make.mul(y, weight);
+            }
+            if let Some(bias) = bias {
+                y = make.add(y, bias);
+            }
+            let through = make.mul(g, y);
+            d_gate = Some(make.mul(through, slope));
+        }
+        g = make.mul(g, value);
+    }
+    if let Some(weight) = weight {
+        g = make.mul(g, weight);
+    }
+    let product = make.mul(g, normal.value);
+    let along = make.mean(product);
+    let back = make.mul(normal.value, along);
+    let mut dx = make.sub(g, back);
+    if key.kind == NormKind::Layer {
+        let level = make.mean(g);
+        dx = make.sub(dx, level);
+    }
+    dx = make.mul(dx, normal.inverse);
+    if let Some(d_sum) = d_sum {
+        dx = make.add(dx, d_sum);
+    }
+    make.output(dx, key.x);
+    if let Some(d_gate) = d_gate {
+        make.output(d_gate, key.x);
+    }
+    if key.statistics {
+        make.graph.output(normal.inverse);
+        if let Some(mean) = normal.mean {
+            make.graph.output(mean);
+        }
+    }
+    make.graph
+}
+
+/// What varies in the graph of columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct ColumnsKey {
+    kind: NormKind,
+    x: DType,
+    gate: Option<Activation>,
+    /// The types in which the sums are stored.
+    weight: Option<DType>,
+    bias: Option<DType>,
+}
+
+/// The sums over rows of `dy · activation(gate) · n` and of `dy · activation(gate)`.
+fn columns_graph(key: ColumnsKey) -> Graph {
+    let mut make = Maker::new("norm_columns", wide(key.x));
+    let x = make.input(key.x);
+    let mut g = make.input(key.x);
+    let inverse = make.input(wide(key.x));
+    let mean = (key.kind == NormKind::Layer).then(|| make.input(wide(key.x)));
+    if let Some(activation) = key.gate {
+        let gate = make.input(key.x);
+        let value = activation.value(&mut make, gate);
+        g = make.mul(g, value);
+    }
+    if let Some(dtype) = key.weight {
+        let centred = mean.map_or(x, |mean| make.sub(x, mean));
+        let normal = make.mul(centred, inverse);
+        let product = make.mul(g, normal);
+        let sum = make.sum(product);
+        make.output(sum, dtype);
+    }
+    if let Some(dtype) = key.bias {
+        let sum = make.sum(g);
+        make.output(sum, dtype);
+    }
+    make.graph
+}
+
+/// How many parts sums over so many rows are cut into: a power of two that divides them.
+fn parts_of(rows: usize) -> usize {
+    let mut parts = 1;
+    while parts < PARTS_MOST && rows.is_multiple_of(2 * parts) && rows / (2 * parts) >= PART_ROWS_LEAST {
+        parts *= 2;
+    }
+    parts
+}
+
+fn sum_rows(
+    stream: &Stream,
+    x: View<'_>,
+    dy: View<'_>,
+    params: &NormParams<'_>,
+    statistics: &Statistics,
+    d_weight: Option<ViewMut<'_>>,
+    d_bias: Option<ViewMut<'_>>,
+) -> Result<()> {
+    let cols = x.shape()[x.shape().len() - 1];
+    let rows: usize = x.shape()[..x.shape().len() - 1].iter().product();
+    let parts = parts_of(rows);
+    let part = rows / parts;
+    // Columns first: rows are what is summed over.
+    let (mut x_copy, mut dy_copy, mut gate_copy) = (None, None, None);
+    let cut = [parts, part, cols];
+    let x_view = reshaped(stream, x, &cut, &mut x_copy)?;
+    let dy_view = reshaped(stream, dy, &cut, &mut dy_copy)?;
+    let gate = match params.gate {
+        Some((_, gate)) => Some(reshaped(stream, gate, &cut, &mut gate_copy)?),
+        None => None,
+    };
+    let per_row = |tensor: &Tensor| tensor.layout().reshape(&[parts, 1, part]).expect("a fresh tensor is contiguous");
+    let mut inputs = Inputs::<5>::new(x_view.with_layout(x_view.layout().swap(1, 2)?)?);
+    inputs.push(Some(dy_view.with_layout(dy_view.layout().swap(1, 2)?)?));
+    inputs.push(Some(statistics.inverse.view().with_layout(per_row(&statistics.inverse))?));
+    if let Some(mean) = &statistics.mean {
+        inputs.push(Some(mean.view().with_layout(per_row(mean))?));
+    }
+    if let Some(gate) = gate {
+        inputs.push(Some(gate.with_layout(gate.layout().swap(1, 2)?)?));
+    }
+    let sum_dtype = wide(x.dtype());
+    let stored =
+        |view: &Option<ViewMut<'_>>| view.as_ref().map(|view| if parts == 1 { view.dtype() } else { sum_dtype });
+    let gate = params.gate.map(|(activation, _)| activation);
+    let key = ColumnsKey { kind: params.kind, x: x.dtype(), gate, weight: stored(&d_weight), bias: stored(&d_bias) };
+    static COLUMNS: Graphs<ColumnsKey> = Graphs::new();
+    let graph = COLUMNS.get(key, columns_graph);
+    let space = [parts, cols, part];
+    let run = |outputs: &mut [ViewMut<'_>]| graphs::run(stream, &graph, &space, inputs.views(), &[], outputs);
+    if parts == 1 {
+        return match (d_weight, d_bias) {
+            (Some(weight), Some(bias)) => run(&mut [weight, bias]),
+            (Some(one), None) | (None, Some(one)) => run(&mut [one]),
+            (None, None) => Ok(()),
+        };
+    }
+    let partial = || Tensor::empty(x.device(), &[parts, cols], sum_dtype);
+    match (d_weight, d_bias) {
+        (Some(weight), Some(bias)) => {
+            let (mut weights, mut biases) = (partial()?, partial()?);
+            run(&mut [weights.view_mut(), biases.view_mut()])?;
+            sum_parts(stream, &weights, weight)?;
+            sum_parts(stream, &biases, bias)
+        }
+        (Some(one), None) | (None, Some(one)) => {
+            let mut sums = partial()?;
+            run(&mut [sums.view_mut()])?;
+            sum_parts(stream, &sums, one)
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+/// Adds up `[parts, cols]` over its parts.
+pub(super) fn sum_parts(stream: &Stream, parts: &Tensor, to: ViewMut<'_>) -> Result<()> {
+    static GRAPHS: Graphs<[DType; 2]> = Graphs::new();
+    let graph = GRAPHS.get([parts.dtype(), to.dtype()], |[from, to]| {
+        let mut make = Maker::new("norm_parts", from);
+        let x = make.input(from);
+        let sum = make.sum(x);
+        make.output(sum, to);
+        make.graph
+    });
+    let across = parts.layout().swap(0, 1)?;
+    let view = parts.view().with_layout(across)?;
+    graphs::run(stream, &graph, view.shape(), &[view], &[], &mut [to])
+}

@@ -1,0 +1,208 @@
+//! Softmax along any axis, its logarithm, cross-entropy by the numbers of classes, and the gradients of all.
+
+use rocfire_hal::{DType, Stream, Tensor, View, ViewMut};
+use rocfire_kernels::loss::{
+    CrossEntropy, cross_entropy as launch_cross_entropy, cross_entropy_backward as launch_cross_entropy_backward,
+};
+use rocfire_kernels::softmax;
+
+use super::{Call, Case, FLOATS, Failure};
+use crate::data::{Array, Placement};
+use crate::oracle::sum;
+
+/// Rows and classes: one, primes, around a wave, beyond a workgroup's registers, none.
+const SHAPES: [[usize; 2]; 7] = [[1, 1], [3, 7], [5, 64], [7, 65], [2, 1025], [1, 9001], [0, 3]];
+const IGNORED: i64 = -100;
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (turn, shape) in SHAPES.into_iter().enumerate() {
+        for step in 0..2 {
+            let (dtype, placement) = (FLOATS[(turn + step) % 4], Placement::ALL[(turn + step) % 4]);
+            let index = if (turn + step) % 2 == 0 { DType::I64 } else { DType::I32 };
+            let smoothing = [0.0, 0.1][(turn / 2 + step) % 2];
+            cases.push(cross_entropy(dtype, shape, index, smoothing, placement));
+            // With one class there is nothing but rounding.
+            let several = [shape[0], shape[1].max(2)];
+            cases.push(cross_entropy_backward(dtype, several, index, smoothing, placement));
+            let kinds = [Kind::Log, Kind::LogBackward, Kind::Backward];
+            for (number, kind) in kinds.into_iter().enumerate() {
+                cases.push(along(kind, FLOATS[(turn + step + number) % 4], shape, (turn + step) % 2, placement));
+            }
+        }
+    }
+    cases.push(along(Kind::Plain, DType::F32, [70, 3], 0, Placement::Contiguous));
+    cases.push(along(Kind::Plain, DType::BF16, [3, 1300], 1, Placement::Contiguous));
+    cases
+}
+
+fn size([rows, classes]: [usize; 2], placement: Placement) -> String {
+    format!("{rows}x{classes} {placement:?}")
+}
+
+/// The logarithm of the sum of exponentials.
+fn log_sum(row: &[f64]) -> f64 {
+    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let exp: Vec<f64> = row.iter().map(|x| (x - most).exp()).collect();
+    most + sum(&exp).ln()
+}
+
+/// Classes in an order of no pattern; every fourth row is ignored.
+fn targets([rows, classes]: [usize; 2], index: DType) -> Array {
+    let target = |row: usize| if row % 4 == 3 { IGNORED as f64 } else { ((row * 37 + 11) % classes) as f64 };
+    Array::new(&[rows], index, (0..rows).map(target).collect())
+}
+
+fn call_of<'a>(logits: &'a Tensor, targets: &'a Tensor, smoothing: f64) -> CrossEntropy<'a> {
+    let mut call = CrossEntropy::new(logits.view(), targets.view());
+    (call.ignored, call.smoothing) = (Some(IGNORED), smoothing);
+    call
+}
+
+fn wide(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+fn cross_entropy(dtype: DType, shape: [usize; 2], index: DType, smoothing: f64, placement: Placement) -> Case {
+    let [rows, classes] = shape;
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let [loss, lse] = outputs else { return Err("two outputs".into()) };
+        let call = call_of(&inputs[0], &inputs[1], smoothing);
+        Ok(launch_cross_entropy(stream, &call, loss.view_mut(), lse.view_mut())?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let (mut losses, mut all) = (Vec::new(), Vec::new());
+        for (row, &target) in inputs[0].values.chunks(classes).zip(&inputs[1].values) {
+            let lse = log_sum(row);
+            let own = |target: f64| lse - row[target as usize];
+            let spread = lse - sum(row) / classes as f64;
+            let counts = target != IGNORED as f64;
+            losses.push(if counts { (1.0 - smoothing) * own(target) + smoothing * spread } else { 0.0 });
+            all.push(lse);
+        }
+        vec![losses, all]
+    };
+    let inputs = vec![(Array::random(&shape, dtype, 1), placement), (targets(shape, index), Placement::Contiguous)];
+    let outputs = vec![(vec![rows], wide(dtype)); 2];
+    let call = Call { inputs, outputs, launch, oracle };
+    let name = format!("{} {}{}", size(shape, placement), index.name(), if smoothing > 0.0 { " smoothed" } else { "" });
+    Case::new("cross_entropy", dtype, name, 5.0 * (rows * classes) as f64, call)
+}
+
+fn cross_entropy_backward(dtype: DType, shape: [usize; 2], index: DType, smoothing: f64, placement: Placement) -> Case {
+    let [rows, classes] = shape;
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let [logits, targets, lse, d_loss] = inputs else { return Err("four inputs".into()) };
+        let call = call_of(logits, targets, smoothing);
+        Ok(launch_cross_entropy_backward(stream, &call, lse.view(), d_loss.view(), outputs[0].view_mut())?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let [logits, targets, lse, d_loss] = inputs else { return Vec::new() };
+        let mut dx = Vec::new();
+        for (row, logits) in logits.values.chunks(classes).enumerate() {
+            for (class, x) in logits.iter().enumerate() {
+                let target = targets.values[row];
+                let own = if class as f64 == target { 1.0 - smoothing } else { 0.0 };
+                let slope = (x - lse.values[row]).exp() - own - smoothing / classes as f64;
+                dx.push(if target == IGNORED as f64 { 0.0 } else { slope * d_loss.values[row] });
+            }
+        }
+        vec![dx]
+    };
+    let logits = Array::random(&shape, dtype, 1);
+    let sums = logits.values.chunks(classes).map(log_sum).collect();
+    let inputs = vec![
+        (logits, placement),
+        (targets(shape, index), Placement::Contiguous),
+        (Array::new(&[rows], wide(dtype), sums), Placement::Contiguous),
+        (Array::random(&[rows], wide(dtype), 2), placement),
+    ];
+    let call = Call { inputs, outputs: vec![(shape.to_vec(), dtype)], launch, oracle };
+    let name = format!("{} {}{}", size(shape, placement), index.name(), if smoothing > 0.0 { " smoothed" } else { "" });
+    Case::new("cross_entropy_backward", dtype, name, 4.0 * (rows * classes) as f64, call)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Plain,
+    Log,
+    Backward,
+    LogBackward,
+}
+
+impl Kind {
+    fn launch(
+        self,
+        stream: &Stream,
+        [x, dy]: [View<'_>; 2],
+        dim: usize,
+        y: ViewMut<'_>,
+    ) -> rocfire_kernels::Result<()> {
+        match self {
+            Kind::Plain => softmax::softmax(stream, x, dim, y),
+            Kind::Log => softmax::log_softmax(stream, x, dim, y),
+            Kind::Backward => softmax::softmax_backward(stream, x, dy, dim, y),
+            Kind::LogBackward => softmax::log_softmax_backward(stream, x, dy, dim, y),
+        }
+    }
+
+    /// Of a row and what else is given for it.
+    fn row(self, x: &[f64], dy: &[f64]) -> Vec<f64> {
+        let each = |f: &dyn Fn(f64, f64) -> f64| x.iter().zip(dy).map(|(&x, &dy)| f(x, dy)).collect::<Vec<f64>>();
+        match self {
+            Kind::Plain => {
+                let lse = log_sum(x);
+                each(&|x, _| (x - lse).exp())
+            }
+            Kind::Log => {
+                let lse = log_sum(x);
+                each(&|x, _| x - lse)
+            }
+            Kind::Backward => {
+                let products = each(&|x, dy| x * dy);
+                let along = sum(&products);
+                each(&|x, dy| x * (dy - along))
+            }
+            Kind::LogBackward => {
+                let along = sum(dy);
+                each(&|x, dy| dy - x.exp() * along)
+            }
+        }
+    }
+}
+
+/// Along axis `dim` of a matrix.
+fn along(kind: Kind, dtype: DType, shape: [usize; 2], dim: usize, placement: Placement) -> Case {
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        Ok(kind.launch(stream, [inputs[0].view(), inputs[1].view()], dim, outputs[0].view_mut())?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let [rows, columns] = shape;
+        let (count, len) = if dim == 1 { (rows, columns) } else { (columns, rows) };
+        let place = |row: usize, at: usize| if dim == 1 { row * columns + at } else { at * columns + row };
+        let mut y = vec![0.0; rows * columns];
+        for row in 0..count {
+            let [x, dy] =
+                [0, 1].map(|n: usize| -> Vec<f64> { (0..len).map(|at| inputs[n].values[place(row, at)]).collect() });
+            kind.row(&x, &dy).into_iter().enumerate().for_each(|(at, value)| y[place(row, at)] = value);
+        }
+        vec![y]
+    };
+    // What a softmax gives is positive and small, what its logarithm gives is negative.
+    let mut first = Array::random(&shape, dtype, 1);
+    match kind {
+        Kind::Plain | Kind::Log => {}
+        Kind::Backward => first = Array::new(&shape, dtype, first.values.iter().map(|x| x.abs() / 8.0).collect()),
+        Kind::LogBackward => first = Array::new(&shape, dtype, first.values.iter().map(|x| -4.0 - x.abs()).collect()),
+    }
+    let inputs = vec![(first, placement), (Array::random(&shape, dtype, 2), placement)];
+    let call = Call { inputs, outputs: vec![(shape.to_vec(), dtype)], launch, oracle };
+    let operator = match kind {
+        Kind::Plain => "softmax",
+        Kind::Log => "log_softmax",
+        Kind::Backward => "softmax_backward",
+        Kind::LogBackward => "log_softmax_backward",
+    };
+    let flops = 5.0 * (shape[0] * shape[1]) as f64;
+    Case::new(operator, dtype, format!("{} along {dim}", size(shape, placement)), flops, call).summing(shape[dim])
+}
