@@ -168,6 +168,7 @@ fn attention_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
             let rows = if (number + turn) % 2 == 0 { 512 } else { 16 };
             let tile = Tile::choose(arch.info(), true, dtype, depths, rows, 1);
             let extra = (number / 3 + turn) % 2 == 0 || attention::general_only(arch.info(), tile);
+            let tile = if extra { tile.general() } else { tile };
             attention::source(AttentionKey { dtype, depths, tile, extra, split: turn == 1 })
         })
     })
@@ -188,6 +189,8 @@ fn gradient_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
     parts.into_iter().enumerate().filter_map(move |(number, (depths, part))| {
         let tile = Tile::choose_backward(arch.info(), true, dtype, depths, 512);
         let extra = number % 2 == 0 || attention::general_only(arch.info(), tile);
+        let tile = if extra { tile.general() } else { tile };
+        let tile = if part == Part::Queries { tile } else { tile.for_keys() };
         let key = GradientKey { dtype, depths, tile, extra, part };
         (part != Part::Both || key.both(arch.info())).then(|| attention::backward_source(key))
     })

@@ -5,11 +5,13 @@
 // Grid   : attention (tiles, heads / packed, batches * splits)      one workgroup per OWN queries and slice of the keys
 //          attention_combine (ceil(rows * value_depth / 256), 1, 1) adds up the slices; rows = batches * heads * q_rows
 // Block  : attention (THREADS, 1, 1), attention_combine (256, 1, 1)
-// LDS    : OTHER rows of K and of V, and for FMA OWN * (OTHER + 1) weights, static
+// LDS    : OTHER rows of K and of V, and for FMA OWN * (OTHER + 1) weights, static; ATTENTION_STAGES times OTHER rows, and
+//          operands that are not kept, dynamic
 // Needs  : depth <= ATTENTION_D, value_depth <= ATTENTION_DV, multiples of 8; rows aligned to 16 bytes; O and LSE overlap
 //          nothing                                                   checked by the launcher
 // Numeric: products, exponentials and sums in ATTENTION_REAL; weights are rounded to the input's type for the second product
-//          on the matrix unit. Tiles of keys in ascending order, rescaled to the running maximum; slices, whose length is
+//          on the matrix unit. Tiles of keys in ascending order, rescaled to the running maximum once that is passed by more
+//          than a factor of 2^8; slices, whose length is
 //          a function of the shape, in ascending order. A row that sees nothing gives zeros and an LSE of -inf; a NaN
 //          spoils its row only.
 //
@@ -32,16 +34,22 @@ typedef Real Out;
 typedef In Out;
 #endif
 
-extern "C" __global__ __launch_bounds__(THREADS) void attention(AttentionArgs a) {
+extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
+#if ATTENTION_STAGES
+    extern __shared__ __attribute__((aligned(128))) char lds[];
+#else
     __shared__ __attribute__((aligned(16))) In lds_k[OTHER * Row<ATTENTION_D>::LENGTH];
     __shared__ __attribute__((aligned(16))) In lds_v[OTHER * Row<ATTENTION_DV>::LENGTH];
+#endif
     __shared__ Real lds_p[EXCHANGE];
     const Problem& g = a.p;
 
     u32 slice = group_z() / a.batches, batch = group_z() - slice * a.batches;
     Sequence s = sequence(g, batch);
-    int head = (int)group_y() * a.packed, rows = s.q_rows * a.packed, own_first = (int)group_x() * OWN;
-    if (own_first >= rows) return;
+    int head = (int)group_y() * a.packed, rows = s.q_rows * a.packed;
+    // The last queries first: where only the past is seen, they have the most to do.
+    int own_first = ((rows + OWN - 1) / OWN - 1 - (int)group_x()) * OWN;
+    if (own_first < 0) return;
     const In* k = g.k + batch * g.k_batch + head / g.group * g.k_head + s.k_first * g.k_row;
     const In* v = g.v + batch * g.v_batch + head / g.group * g.v_head + s.k_first * g.v_row;
 
@@ -60,7 +68,11 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention(AttentionArgs a)
         place[slot] = row - above * s.q_rows;
         own.rows[slot] = g.q + batch * g.q_batch + heads[slot] * g.q_head + (s.q_first + place[slot]) * g.q_row;
     }
-    own.start(at, g.depth);
+#if ATTENTION_STAGES
+    own.start(at, g.depth, lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES);
+#else
+    own.start(at, g.depth, (char*)0);
+#endif
 
     // Keys that some query of this workgroup sees.
     int first_query = a.packed > 1 ? 0 : own_first, last_query = a.packed > 1 ? s.q_rows : own_first + OWN;
@@ -75,46 +87,73 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention(AttentionArgs a)
     first = first > 0 ? first / OTHER * OTHER : 0;
 
     const Real unit = unit_of(g), none = (Real)-__builtin_inff();
-    Real most[Lane::SLOTS], sum[Lane::SLOTS];
+    // What exponents are taken from: once above what was seen, it stays until that is RESCALE_ABOVE powers of two more.
+    Real base[Lane::SLOTS], sum[Lane::SLOTS];
 #pragma unroll
     for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        most[slot] = none;
+        base[slot] = none;
         sum[slot] = (Real)0;
     }
     Output<ATTENTION_DV> out;
     out.clear();
+#if ATTENTION_STAGES
+    Rounds<ATTENTION_D, ATTENTION_DV> rounds;
+    rounds.a.start(k, g.k_row, first, g.depth);
+    rounds.b.start(v, g.v_row, first, g.value_depth);
+    rounds.start(lds_place(lds), end - first);
+    // Past the last key of its own queries a wave has nothing to do.
+    int wave_end = a.packed > 1 ? end : own_first + at.first + OWN_WAVE + s.shift + g.right;
+#else
     Loader<ATTENTION_D> load_k;
     Loader<ATTENTION_DV> load_v;
     if (first < end) load_k.fetch(k, g.k_row, first, s.k_rows, g.depth);
+#endif
     for (; first < end; first += OTHER) {
+#if ATTENTION_STAGES
+        rounds.turn();
+        if (first >= wave_end) continue;
+        Rows lds_k = rounds.rows_a(), lds_v = rounds.rows_b();
+#else
         load_k.put(lds_k);
         barrier();
         load_v.fetch(v, g.v_row, first, s.k_rows, g.value_depth);
+#endif
         Real p[Lane::VALUES];
         product<ATTENTION_D>(at, own, lds_k, p);
         bool whole = first + OTHER <= k_end && first + OTHER - 1 <= first_query + s.shift + g.right &&
                      first >= last_query + s.shift - g.left;
         finish_scores<true>(g, s, at, batch, place, heads, first, k_end, whole, p, (Real*)0);
 
-        Real high[Lane::SLOTS], base[Lane::SLOTS], by[Lane::SLOTS];
+        Real high[Lane::SLOTS], from[Lane::SLOTS];
 #pragma unroll
-        for (int slot = 0; slot < Lane::SLOTS; ++slot) high[slot] = most[slot];
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) high[slot] = none;
 #pragma unroll
         for (int i = 0; i < Lane::VALUES; ++i) high[Lane::slot(i)] = larger(high[Lane::slot(i)], p[i]);
+        bool moves = false;
 #pragma unroll
         for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-            high[slot] = at.across(high[slot], Larger());
-            // Where nothing was seen yet, there is nothing to shift by.
-            base[slot] = high[slot] == none ? (Real)0 : high[slot] * unit;
-            by[slot] = exp2_of(most[slot] * unit - base[slot]);
-            most[slot] = high[slot];
-            sum[slot] *= by[slot];
+            high[slot] = at.across(high[slot], Larger()) * unit;
+            moves = moves || high[slot] > base[slot] + (Real)RESCALE_ABOVE;
         }
-        out.scale(by);
+        if (rf::ballot(moves)) {
+            Real by[Lane::SLOTS];
+#pragma unroll
+            for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+                // Others of the wave may have to; a row's own bits do not depend on them.
+                bool moved = high[slot] > base[slot] + (Real)RESCALE_ABOVE;
+                by[slot] = moved ? exp2_of(base[slot] - high[slot]) : (Real)1;
+                base[slot] = moved ? high[slot] : base[slot];
+                sum[slot] *= by[slot];
+            }
+            out.scale(by);
+        }
+        // Where nothing was seen yet, there is nothing to shift by.
+#pragma unroll
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) from[slot] = base[slot] == none ? (Real)0 : base[slot];
 #pragma unroll
         for (int i = 0; i < Lane::VALUES; ++i) {
             int slot = Lane::slot(i);
-            p[i] = exp2_of(rf::fma(p[i], unit, -base[slot]));
+            p[i] = exp2_of(rf::fma(p[i], unit, -from[slot]));
             sum[slot] += p[i];
         }
 #if ATTENTION_EXTRA
@@ -129,9 +168,11 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention(AttentionArgs a)
         }
 #endif
         at.exchange(p, lds_p);
+#if !ATTENTION_STAGES
         load_v.put(lds_v);
         barrier();
         if (first + OTHER < end) load_k.fetch(k, g.k_row, first + OTHER, s.k_rows, g.depth);
+#endif
         out.add(at, p, lds_p, lds_v);
     }
 
@@ -147,12 +188,12 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention(AttentionArgs a)
 #if ATTENTION_SPLIT
         scale[slot] = (Real)1;
         if (mine) {
-            lse[0] = most[slot] == none ? none : most[slot] * unit;
+            lse[0] = base[slot];
             lse[1] = sum[slot];
         }
 #else
         scale[slot] = sum[slot] == (Real)0 ? (Real)0 : (Real)1 / sum[slot];
-        if (mine && a.lse) *lse = most[slot] == none ? none : (most[slot] * unit + rf::log2(sum[slot])) * (Real)LN_2;
+        if (mine && a.lse) *lse = base[slot] == none ? none : (base[slot] + rf::log2(sum[slot])) * (Real)LN_2;
 #endif
     }
     out.write(at, to, there, scale, g.value_depth);

@@ -135,6 +135,7 @@ impl Forward<'_> {
         let rows = p.q_rows * packed;
         let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
         let tile = Tile::choose(info, device.config().matrix, dtype, depths, rows, 1);
+        let tile = if p.extra() { tile.general() } else { tile };
         let tiles = rows.div_ceil(tile.own());
         let heads = p.heads / packed;
         if heads > GRID_YZ_MAX {
@@ -145,7 +146,8 @@ impl Forward<'_> {
             AttentionKey { dtype, depths, tile, extra: p.extra() || general_only(info, tile), split: slices.is_some() };
         static SOURCES: Sources<AttentionKey> = Sources::new();
         let source = SOURCES.get(key, source);
-        let run = Run { source: &source, tile, grid: [tiles, heads], packed };
+        let lds_bytes = tile.lds_bytes(dtype, depths, &depths[..1]) as u32;
+        let run = Run { source: &source, tile, grid: [tiles, heads], packed, lds_bytes };
         let Some(slices) = slices else {
             let target = Target::of(&self.out.view(), self.lse.as_ref().map(|lse| lse.view()));
             return self.launch(&run, &target, Slices { count: 1, rows: 0 });
@@ -207,13 +209,15 @@ impl Forward<'_> {
             let block = [run.tile.threads(wave_size), 1, 1];
             let shape = [p.batches, p.heads, p.q_rows, p.value_depth];
             let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
-            let (name, args) = ((OP, "attention"), bytemuck::bytes_of(&args));
+            let (name, args, written) = ((OP, "attention"), bytemuck::bytes_of(&args), &both[..count]);
             // SAFETY:
             // - `AttentionArgs` is the twin of the kernel's struct, sizes asserted on both sides. The views were checked to have
             //   the shapes that the extents in it say, with 16-byte rows, and lie inside their buffers; the kernel reads rows
             //   below those extents, starts below batches + 1 whose values it holds inside, and writes rows that are there.
             // - It writes `out` and `lse` only, which are in `written`.
-            unsafe { family::launch_bytes(self.stream, run.source, name, grid, block, 0, args, &both[..count], work)? };
+            unsafe {
+                family::launch_bytes(self.stream, run.source, name, grid, block, run.lds_bytes, args, written, work)?
+            };
         }
         Ok(())
     }
@@ -278,6 +282,7 @@ struct Run<'a> {
     /// Tiles of queries and heads, or groups of heads.
     grid: [usize; 2],
     packed: usize,
+    lds_bytes: u32,
 }
 
 /// Where a kernel writes: addresses, and strides of batch, head, row and slice.
@@ -331,7 +336,12 @@ pub(crate) struct AttentionKey {
 
 /// The source of one variant.
 pub(crate) fn source(key: AttentionKey) -> Source {
-    const TEXT: &str = concat!(include_str!("tile.h"), include_str!("scores.h"), include_str!("attention.hip"));
+    const TEXT: &str = concat!(
+        include_str!("tile.h"),
+        include_str!("rounds.h"),
+        include_str!("scores.h"),
+        include_str!("attention.hip")
+    );
     let numbers = [
         ("ATTENTION_D", key.depths[0]),
         ("ATTENTION_DV", key.depths[1]),

@@ -8,7 +8,8 @@
 //          attention_backward_q (tiles of queries, heads, batches)
 //          attention_backward_kv (tiles of keys, heads / group, batches)
 // Block  : attention_delta (256, 1, 1), the others (THREADS, 1, 1)
-// LDS    : OTHER rows of K and V, or of Q and dO with their LSE and delta; for FMA OWN * (OTHER + 1) values twice
+// LDS    : OTHER rows of K and V, or of Q and dO with their LSE and delta, ATTENTION_STAGES times where that is not 0, then
+//          dynamic and followed by operands that are not kept; for FMA OWN * (OTHER + 1) values twice
 // Needs  : as attention; gradients overlap nothing                         checked by the launcher
 // Numeric: as attention; P and dS are rounded to the input's type for their products on the matrix unit. Every gradient is
 //          summed by one workgroup, over tiles in ascending order, dK and dV over the heads that share them first to last:
@@ -70,16 +71,23 @@ RF_FN Real exponent_of(Real lse) {
 }
 
 #if ATTENTION_PART == 1
-extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_q(GradientArgs a) {
+extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a) {
+#if ATTENTION_STAGES
+    extern __shared__ __attribute__((aligned(128))) char lds[];
+    char* lds_own = lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES;
+#else
     __shared__ __attribute__((aligned(16))) In lds_k[OTHER * Row<ATTENTION_D>::LENGTH];
     __shared__ __attribute__((aligned(16))) In lds_v[OTHER * Row<ATTENTION_DV>::LENGTH];
+    char* lds_own = 0;
+#endif
     __shared__ Real lds_s[EXCHANGE];
     const Problem& g = a.p;
 
     u32 batch = group_z();
     Sequence s = sequence(g, batch);
-    int head = (int)group_y(), own_first = (int)group_x() * OWN;
-    if (own_first >= s.q_rows) return;
+    // The last queries first: where only the past is seen, they have the most to do.
+    int head = (int)group_y(), own_first = ((s.q_rows + OWN - 1) / OWN - 1 - (int)group_x()) * OWN;
+    if (own_first < 0) return;
     const In* k = g.k + batch * g.k_batch + head / g.group * g.k_head + s.k_first * g.k_row;
     const In* v = g.v + batch * g.v_batch + head / g.group * g.v_head + s.k_first * g.v_row;
 
@@ -94,16 +102,16 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_q(Gradi
     for (int slot = 0; slot < Lane::SLOTS; ++slot) {
         int row = own_first + at.own(slot);
         there[slot] = row < s.q_rows;
-        place[slot] = there[slot] ? row : s.q_rows - 1;
+        place[slot] = row;
         heads[slot] = head;
-        i64 from = s.q_first + place[slot];
+        i64 from = s.q_first + (there[slot] ? row : s.q_rows - 1);
         q.rows[slot] = g.q + batch * g.q_batch + head * g.q_head + from * g.q_row;
         dout.rows[slot] = a.dout + batch * a.dout_batch + head * a.dout_head + from * a.dout_row;
         lse[slot] = exponent_of(a.lse[batch * a.lse_batch + head * a.lse_head + from * a.lse_row]);
         delta[slot] = a.delta[batch * a.delta_batch + head * a.delta_head + from];
     }
-    q.start(at, g.depth);
-    dout.start(at, g.value_depth);
+    q.start(at, g.depth, lds_own);
+    dout.start(at, g.value_depth, lds_own + Own<ATTENTION_D>::LDS_BYTES);
 
     int last_query = (own_first + OWN < s.q_rows ? own_first + OWN : s.q_rows) - 1;
     int end = last_query + s.shift + g.right + 1, first = own_first + s.shift - g.left;
@@ -113,13 +121,27 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_q(Gradi
     const Real unit = unit_of(g);
     Output<ATTENTION_D> out;
     out.clear();
+#if ATTENTION_STAGES
+    Rounds<ATTENTION_D, ATTENTION_DV> rounds;
+    rounds.a.start(k, g.k_row, first, g.depth);
+    rounds.b.start(v, g.v_row, first, g.value_depth);
+    rounds.start(lds_place(lds), end - first);
+    // Past the last key of its own queries a wave has nothing to do.
+    int wave_end = own_first + at.first + OWN_WAVE + s.shift + g.right;
+#else
     Loader<ATTENTION_D> load_k;
     Loader<ATTENTION_DV> load_v;
     if (first < end) {
         load_k.fetch(k, g.k_row, first, s.k_rows, g.depth);
         load_v.fetch(v, g.v_row, first, s.k_rows, g.value_depth);
     }
+#endif
     for (; first < end; first += OTHER) {
+#if ATTENTION_STAGES
+        rounds.turn();
+        if (first >= wave_end) continue;
+        Rows lds_k = rounds.rows_a(), lds_v = rounds.rows_b();
+#else
         load_k.put(lds_k);
         load_v.put(lds_v);
         barrier();
@@ -127,6 +149,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_q(Gradi
             load_k.fetch(k, g.k_row, first + OTHER, s.k_rows, g.depth);
             load_v.fetch(v, g.v_row, first + OTHER, s.k_rows, g.value_depth);
         }
+#endif
         Real p[Lane::VALUES], dp[Lane::VALUES], slope[ATTENTION_EXTRA ? Lane::VALUES : 1];
         product<ATTENTION_D>(at, q, lds_k, p);
         bool whole = first + OTHER <= s.k_rows && first + OTHER - 1 <= own_first + s.shift + g.right &&
@@ -153,7 +176,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_q(Gradi
         at.exchange(p, lds_s);
         if (!ATTENTION_SIZE) barrier();
         out.add(at, p, lds_s, lds_k);
-        barrier();
+        if (!ATTENTION_STAGES) barrier();
     }
 
     In* to[Lane::SLOTS];
@@ -170,11 +193,18 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_q(Gradi
 #if ATTENTION_PART >= 2
 #define GIVES_V (ATTENTION_PART != 4)
 #define GIVES_K (ATTENTION_PART != 3)
-extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_kv(GradientArgs a) {
+extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a) {
+#if ATTENTION_STAGES
+    extern __shared__ __attribute__((aligned(128))) char lds[];
+    char* lds_own = lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES;
+#else
     __shared__ __attribute__((aligned(16))) In lds_q[OTHER * Row<ATTENTION_D>::LENGTH];
     __shared__ __attribute__((aligned(16))) In lds_dout[OTHER * Row<ATTENTION_DV>::LENGTH];
+    char* lds_own = 0;
+#endif
     __shared__ Real lds_s[2][EXCHANGE];
-    __shared__ Real lds_lse[OTHER], lds_delta[OTHER];
+    // By turns, where a barrier is saved.
+    __shared__ Real both_lse[ATTENTION_STAGES ? 2 : 1][OTHER], both_delta[ATTENTION_STAGES ? 2 : 1][OTHER];
     const Problem& g = a.p;
 
     u32 batch = group_z();
@@ -192,13 +222,14 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_kv(Grad
     for (int slot = 0; slot < Lane::SLOTS; ++slot) {
         int row = own_first + at.own(slot);
         there[slot] = row < s.k_rows;
-        place[slot] = there[slot] ? row : s.k_rows - 1;
-        k.rows[slot] = g.k + batch * g.k_batch + kv_head * g.k_head + (s.k_first + place[slot]) * g.k_row;
-        v.rows[slot] = g.v + batch * g.v_batch + kv_head * g.v_head + (s.k_first + place[slot]) * g.v_row;
+        place[slot] = row;
+        i64 from = s.k_first + (there[slot] ? row : s.k_rows - 1);
+        k.rows[slot] = g.k + batch * g.k_batch + kv_head * g.k_head + from * g.k_row;
+        v.rows[slot] = g.v + batch * g.v_batch + kv_head * g.v_head + from * g.v_row;
     }
-    k.start(at, g.depth);
+    k.start(at, g.depth, lds_own);
 #if GIVES_K
-    v.start(at, g.value_depth);
+    v.start(at, g.value_depth, lds_own + Own<ATTENTION_D>::LDS_BYTES);
 #endif
 
     // Queries that see some key of this workgroup.
@@ -212,8 +243,15 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_kv(Grad
     Output<GIVES_V ? ATTENTION_DV : 32> out_v;
     out_k.clear();
     out_v.clear();
+#if ATTENTION_STAGES
+    Rounds<ATTENTION_D, ATTENTION_DV> rounds;
+    // Before the first query that sees its own keys a wave has nothing to do.
+    int wave_begin = own_first + at.first - s.shift - g.right;
+#else
     Loader<ATTENTION_D> load_q;
     Loader<ATTENTION_DV> load_dout;
+#endif
+    int turn = 0;
     for (int head = kv_head * g.group; head < (kv_head + 1) * g.group; ++head) {
         const In* q = g.q + batch * g.q_batch + head * g.q_head + s.q_first * g.q_row;
         const In* dout = a.dout + batch * a.dout_batch + head * a.dout_head + s.q_first * a.dout_row;
@@ -221,7 +259,38 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_kv(Grad
         const Real* delta = a.delta + batch * a.delta_batch + head * a.delta_head + s.q_first;
 #pragma unroll
         for (int slot = 0; slot < Lane::SLOTS; ++slot) heads[slot] = head;
+#if ATTENTION_STAGES
+        if (head > kv_head * g.group) {
+            async_wait<0>();
+            barrier();
+        }
+        rounds.a.start(q, g.q_row, begin, g.depth);
+        rounds.b.start(dout, a.dout_row, begin, g.value_depth);
+        rounds.start(lds_place(lds), end - begin);
+        // Loaded a round ahead.
+        static_assert(THREADS >= OTHER, "one row for a thread");
+        Real next_lse = (Real)0, next_delta = (Real)0;
+        auto fetch = [&](int first) {
+            int row = first + (int)thread_x();
+            bool inside = thread_x() < OTHER && row < s.q_rows;
+            next_lse = inside ? lse[(i64)row * a.lse_row] : -(Real)__builtin_inff();
+            next_delta = inside ? delta[row] : (Real)0;
+        };
+        fetch(begin);
+#endif
         for (int first = begin; first < end; first += OTHER) {
+            Real *lds_lse = both_lse[turn], *lds_delta = both_delta[turn];
+#if ATTENTION_STAGES
+            turn ^= 1;
+            if (thread_x() < OTHER) {
+                lds_lse[thread_x()] = exponent_of(next_lse);
+                lds_delta[thread_x()] = next_delta;
+            }
+            rounds.turn();
+            fetch(first + OTHER);
+            if (first + OTHER <= wave_begin) continue;
+            Rows lds_q = rounds.rows_a(), lds_dout = rounds.rows_b();
+#else
             load_q.fetch(q, g.q_row, first, s.q_rows, g.depth);
             load_dout.fetch(dout, a.dout_row, first, s.q_rows, g.value_depth);
             barrier();
@@ -233,6 +302,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void attention_backward_kv(Grad
                 lds_delta[row] = inside ? delta[first + row] : (Real)0;
             }
             barrier();
+#endif
             Real p[Lane::VALUES], slope[ATTENTION_EXTRA ? Lane::VALUES : 1];
             product<ATTENTION_D>(at, k, lds_q, p);
             bool whole = first + OTHER <= s.q_rows && last_key <= first + s.shift + g.right &&

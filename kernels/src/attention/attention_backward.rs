@@ -118,7 +118,8 @@ impl Backward<'_> {
         if rows > 0 {
             self.delta(&delta, rows)?;
         }
-        let keys = [p.q_rows, p.k_rows].map(|rows| self.key(rows));
+        let mut keys = [p.q_rows, p.k_rows].map(|rows| self.key(rows));
+        keys[1].tile = keys[1].tile.for_keys();
         if p.q_rows > 0 && !self.dq.is_empty() {
             let tiles = p.q_rows.div_ceil(keys[0].tile.own());
             self.launch(GradientKey { part: Part::Queries, ..keys[0] }, [tiles, p.heads], &delta, &[self.dq.buffer()])?;
@@ -144,6 +145,7 @@ impl Backward<'_> {
         let dtype = self.out.dtype();
         let info = device.arch().info();
         let tile = Tile::choose_backward(info, device.config().matrix, dtype, depths, rows);
+        let tile = if p.extra() { tile.general() } else { tile };
         let extra = p.extra() || general_only(info, tile);
         GradientKey { dtype, depths, tile, extra, part: Part::Delta }
     }
@@ -180,12 +182,13 @@ impl Backward<'_> {
             let shape = [p.batches, p.heads, p.q_rows, p.depth];
             let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
             let args = bytemuck::bytes_of(&args);
+            let lds_bytes = key.tile.lds_bytes(key.dtype, key.depths, key.own_in_lds()) as u32;
             // SAFETY:
             // - `GradientArgs` is the twin of the kernel's struct, sizes asserted on both sides. Views were checked to have the
             //   shapes that the extents in it say, with 16-byte rows, and lie inside their buffers; the kernel reads rows below
             //   those extents, and writes rows that are there.
             // - `written` lists the gradients that this part writes.
-            unsafe { family::launch_bytes(self.stream, &source, name, grid, block, 0, args, written, work)? };
+            unsafe { family::launch_bytes(self.stream, &source, name, grid, block, lds_bytes, args, written, work)? };
         }
         Ok(())
     }
@@ -271,7 +274,14 @@ pub(crate) struct GradientKey {
 impl GradientKey {
     /// Whether one workgroup has registers for the gradients of keys and of values.
     pub fn both(&self, info: &ArchInfo) -> bool {
-        self.tile.size > 0 && self.depths.iter().sum::<usize>() <= BOTH_MAX[usize::from(info.wave_size == 64)]
+        // Where copies go past the registers, and operands wait in LDS, sums of two head sizes of 128 leave enough.
+        let roomy = info.wave_size == 64 || self.tile.stages > 0;
+        self.tile.size > 0 && self.depths.iter().sum::<usize>() <= BOTH_MAX[usize::from(roomy)]
+    }
+
+    /// Depths of the own operands: keys alone give the gradient of values.
+    fn own_in_lds(&self) -> &[usize] {
+        if self.part == Part::Values { &self.depths[..1] } else { &self.depths }
     }
 }
 
@@ -282,8 +292,12 @@ fn sources(key: GradientKey) -> std::sync::Arc<Source> {
 
 /// The source of one variant.
 pub(crate) fn backward_source(key: GradientKey) -> Source {
-    const TEXT: &str =
-        concat!(include_str!("tile.h"), include_str!("scores.h"), include_str!("attention_backward.hip"));
+    const TEXT: &str = concat!(
+        include_str!("tile.h"),
+        include_str!("rounds.h"),
+        include_str!("scores.h"),
+        include_str!("attention_backward.hip")
+    );
     let numbers = [
         ("ATTENTION_D", key.depths[0]),
         ("ATTENTION_DV", key.depths[1]),

@@ -3,7 +3,8 @@
 // own(slot(v)) and other row other(v), on the matrix unit or by plain multiply-add.
 //
 // Macros: types ATTENTION_IN, ATTENTION_REAL; ATTENTION_D, ATTENTION_DV: head sizes of queries and keys, and of values, padded
-//         to 32; ATTENTION_OTHER; ATTENTION_SIZE: side of a matrix product, 0 for plain FMA; then ATTENTION_WAVES,
+//         to 32; ATTENTION_OTHER; ATTENTION_STAGES: tiles in LDS where copies go past the registers (rounds.h), else 0;
+//         ATTENTION_SIZE: side of a matrix product, 0 for plain FMA; then ATTENTION_WAVES,
 //         ATTENTION_TILES (own tiles per wave), ATTENTION_OWN_WORDS (registers that an own operand may keep), or for FMA
 //         ATTENTION_WAVES, ATTENTION_TILES: lanes along own rows and values per lane along them, ATTENTION_LANES: lanes
 //         along the others.
@@ -22,6 +23,8 @@ template <int DEPTH> struct Row { static const int LENGTH = DEPTH + VEC; };
 typedef Chain<In, ATTENTION_SIZE> C;
 #define OWN (ATTENTION_WAVES * ATTENTION_TILES * ATTENTION_SIZE)
 #define THREADS (ATTENTION_WAVES * ARCH_WAVE_SIZE)
+// Own rows of a wave.
+#define OWN_WAVE (ATTENTION_TILES * ATTENTION_SIZE)
 #define EXCHANGE 1
 #else
 #define OWN (ATTENTION_WAVES * ATTENTION_TILES)
@@ -31,10 +34,21 @@ typedef Chain<In, ATTENTION_SIZE> C;
 #define EXCHANGE (OWN * EXCHANGE_ROW)
 #endif
 
+// Registers for so many workgroups at once are all that the compiler may use.
+#if ATTENTION_STAGES
+#define ATTENTION_BOUNDS __launch_bounds__(THREADS, ATTENTION_GROUPS)
+#else
+#define ATTENTION_BOUNDS __launch_bounds__(THREADS)
+#endif
+// How far a running maximum may be passed before everything is rescaled to the new one. Weights are then below 2^8: far from
+// what the narrowest type of them overflows at.
+#define RESCALE_ABOVE 8
+
 RF_FN float exp2_of(float x) { return exp2_fast(x); }
 RF_FN double exp2_of(double x) { return rf::exp2(x); }
 // The larger; a NaN is passed over, and shows in the sum.
-RF_FN Real larger(Real a, Real b) { return a > b ? a : b; }
+RF_FN float larger(float a, float b) { return __builtin_fmaxf(a, b); }
+RF_FN double larger(double a, double b) { return a > b ? a : b; }
 struct Larger { RF_FN Real operator()(Real a, Real b) const { return larger(a, b); } };
 
 // Keeps the compiler from reading everything ahead, into registers that are not there.
@@ -117,38 +131,97 @@ struct Lane {
     RF_FN void exchange(const Real*, Real*) const {}
 };
 
-// The own rows as operands: kept, where registers suffice, else read again for every tile.
+// Where the rows of a tile lie in LDS, for this lane: their operands are then at fixed distances.
+#if ATTENTION_STAGES
+typedef LdsPlace Rows;
+template <int DEPTH> struct Reader {
+    static const int ROW_BYTES = Row<DEPTH>::LENGTH * (int)sizeof(In), TILE_BYTES = ATTENTION_SIZE * ROW_BYTES;
+    LdsPlace other, turned;
+    RF_FN Reader(Rows rows, int lane)
+        : other(rows + (lane % 8 + lane / 16 * 8) * ROW_BYTES + lane / 8 % 2 * 16),
+          turned(rows + lane % 16 * ROW_BYTES + lane / 16 * 16) {}
+    // The blocks of eight columns come one after the other: the two words of a product's operand must be neighbours, and
+    // would be moved there else.
+    RF_FN static void take(Chunk chunk, C::Operand* to) {
+        to->word[0] = chunk.word[0];
+        to->word[1] = chunk.word[2];
+        to->word[2] = chunk.word[1];
+        to->word[3] = chunk.word[3];
+    }
+    RF_FN void read_other(int tile, int group, C::Operand* to) const {
+        take(read_chunk(other + (u32)(tile * TILE_BYTES + group * C::GROUP * (int)sizeof(In))), to);
+    }
+    RF_FN void read_turned(int tile, int panel, C::Operand* to) const {
+        take(read_chunk_across(turned + (u32)(tile * TILE_BYTES + panel * ATTENTION_SIZE * (int)sizeof(In))), to);
+    }
+};
+#else
+typedef const In* Rows;
+template <int DEPTH> struct Reader {
+    Rows rows;
+    int lane;
+    RF_FN Reader(Rows rows, int lane) : rows(rows), lane(lane) {}
+    RF_FN void read_other(int tile, int group, C::Operand* to) const {
+        C::read_other(rows + tile * ATTENTION_SIZE * Row<DEPTH>::LENGTH + group * C::GROUP, Row<DEPTH>::LENGTH, lane, to);
+    }
+    RF_FN void read_turned(int tile, int panel, C::Operand* to) const {
+        C::read_turned(rows + tile * ATTENTION_SIZE * Row<DEPTH>::LENGTH + panel * ATTENTION_SIZE, Row<DEPTH>::LENGTH, lane, to);
+    }
+};
+#endif
+
+// The own rows as operands: kept, where registers suffice; else every lane finds its own again in LDS, where copies go past
+// the registers, or reads them again for every tile.
 template <int DEPTH> struct Own {
     static const int GROUPS = DEPTH / C::GROUP;
     static const bool KEPT = ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand) <= 4 * ATTENTION_OWN_WORDS;
+    static const int LDS_BYTES = KEPT || !ATTENTION_STAGES ? 0 : THREADS * ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand);
     const In* rows[Lane::SLOTS];
     int depth;
     C::Operand kept[KEPT ? ATTENTION_TILES * GROUPS : 1][C::STEPS];
+#if ATTENTION_STAGES
+    typedef Vec<u32, 4> Words;
+    Words* lds;
+#endif
 
     RF_FN void read(const Lane& at, int t, int group, C::Operand* to) const {
         int k = group * C::GROUP;
-        if (!KEPT) hide(k);
+        if (!KEPT && !ATTENTION_STAGES) hide(k);
         C::read_own(rows + t * C::SLOTS, k, depth - k, at.lane, to);
     }
-    // After the rows are set.
-    RF_FN void start(const Lane& at, int columns) {
+    // After the rows are set; `place`: LDS_BYTES.
+    RF_FN void start(const Lane& at, int columns, char* place) {
         depth = columns;
-        if (!KEPT) return;
+#if ATTENTION_STAGES
+        lds = (Words*)place + thread_x();
+#endif
+        if (!KEPT && !ATTENTION_STAGES) return;
 #pragma unroll
-        for (int n = 0; n < ATTENTION_TILES * GROUPS; ++n) read(at, n / GROUPS, n % GROUPS, kept[KEPT ? n : 0]);
+        for (int n = 0; n < ATTENTION_TILES * GROUPS; ++n) {
+            read(at, n / GROUPS, n % GROUPS, kept[KEPT ? n : 0]);
+#if ATTENTION_STAGES
+            if (!KEPT) __builtin_memcpy(lds + n * THREADS, kept, sizeof(Words));
+#endif
+        }
     }
     RF_FN void take(const Lane& at, int t, int group, C::Operand* to) const {
         if (KEPT) {
 #pragma unroll
             for (int s = 0; s < C::STEPS; ++s) to[s] = kept[KEPT ? t * GROUPS + group : 0][s];
-        } else {
-            read(at, t, group, to);
+            return;
         }
+#if ATTENTION_STAGES
+        Words words = lds[(t * GROUPS + group) * THREADS];
+        __builtin_memcpy(to, &words, sizeof(Words));
+#else
+        read(at, t, group, to);
+#endif
     }
 };
 
 // values = own · othersᵀ.
-template <int DEPTH> RF_FN void product(const Lane& at, const Own<DEPTH>& own, const In* lds, Real* values) {
+template <int DEPTH> RF_FN void product(const Lane& at, const Own<DEPTH>& own, Rows lds, Real* values) {
+    Reader<DEPTH> reader(lds, at.lane);
     C::Accumulator sum[Lane::OTHER_TILES][ATTENTION_TILES];
 #pragma unroll
     for (int n = 0; n < Lane::OTHER_TILES * ATTENTION_TILES; ++n) sum[n / ATTENTION_TILES][n % ATTENTION_TILES] = 0;
@@ -160,7 +233,7 @@ template <int DEPTH> RF_FN void product(const Lane& at, const Own<DEPTH>& own, c
 #pragma unroll
         for (int j = 0; j < Lane::OTHER_TILES; ++j) {
             C::Operand theirs[C::STEPS];
-            C::read_other(lds + j * ATTENTION_SIZE * Row<DEPTH>::LENGTH + group * C::GROUP, Row<DEPTH>::LENGTH, at.lane, theirs);
+            reader.read_other(j, group, theirs);
 #pragma unroll
             for (int s = 0; s < C::STEPS; ++s)
 #pragma unroll
@@ -191,7 +264,8 @@ template <int DEPTH> struct Output {
             }
     }
     // += values · others.
-    RF_FN void add(const Lane& at, const Real* values, const Real*, const In* lds) {
+    RF_FN void add(const Lane& at, const Real* values, const Real*, Rows lds) {
+        Reader<DEPTH> reader(lds, at.lane);
 #pragma unroll
         for (int j = 0; j < Lane::OTHER_TILES; ++j) {
             C::Operand mine[ATTENTION_TILES][C::TURNS];
@@ -200,7 +274,7 @@ template <int DEPTH> struct Output {
 #pragma unroll
             for (int panel = 0; panel < PANELS; ++panel) {
                 C::Operand theirs[C::TURNS];
-                C::read_turned(lds + j * ATTENTION_SIZE * Row<DEPTH>::LENGTH + panel * ATTENTION_SIZE, Row<DEPTH>::LENGTH, at.lane, theirs);
+                reader.read_turned(j, panel, theirs);
 #pragma unroll
                 for (int s = 0; s < C::TURNS; ++s)
 #pragma unroll
@@ -256,9 +330,10 @@ struct Lane {
 };
 
 template <int DEPTH> struct Own {
+    static const int LDS_BYTES = 0;
     const In* rows[Lane::SLOTS];
     int depth;
-    RF_FN void start(const Lane&, int columns) { depth = columns; }
+    RF_FN void start(const Lane&, int columns, char*) { depth = columns; }
 };
 
 RF_FN float multiply_add(float a, float b, float c) { return rf::fma(a, b, c); }

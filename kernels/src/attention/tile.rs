@@ -20,12 +20,19 @@ pub(crate) struct Tile {
     pub lanes: u16,
     /// Registers that an own operand may keep.
     pub own_words: u16,
+    /// Rounds of the others in LDS, where copies go there past the registers; else 0.
+    pub stages: u16,
+    /// Workgroups that a multiprocessor is to have registers for, where copies go past them; else 0.
+    pub groups: u16,
 }
 
-/// LDS that a kernel may have without asking for more: CUDA's limit, below every AMD card's.
+/// Static LDS that a kernel may have: CUDA's limit, below every AMD card's.
 const LDS_MAX_BYTES: usize = 48 << 10;
 /// LDS that leaves room for two workgroups on a compute unit.
 const LDS_SHARED_BYTES: usize = 32 << 10;
+/// Lanes of a wave of the architectures whose copies go past the registers, and a lane's part of an operand there.
+const WAVE_COPYING: usize = 32;
+const OPERAND_BYTES: usize = 16;
 /// Padding of a row in LDS, bytes.
 const PADDING_BYTES: usize = 16;
 
@@ -58,25 +65,33 @@ impl Tile {
                 let other = [64, 32].into_iter().find(|&other| fits(other, LDS_SHARED_BYTES)).unwrap_or(32);
                 if fits(other, LDS_MAX_BYTES) {
                     let waves = if few { 1 } else { 4 };
-                    return Tile { size, waves, tiles: 1, other: other as u16, lanes: 0, own_words: 64 };
+                    return Tile {
+                        size,
+                        waves,
+                        tiles: 1,
+                        other: other as u16,
+                        lanes: 0,
+                        own_words: 64,
+                        ..Tile::SMALLEST
+                    };
                 }
             }
             (16, Matrix::MmaSync) => {
-                let other = if fits(64, LDS_MAX_BYTES) { 64 } else { 32 };
-                if fits(other, LDS_MAX_BYTES) {
-                    let waves = if few { 1 } else { 4 };
-                    let tiles = if wide || few { 1 } else { 2 };
-                    return Tile { size, waves, tiles, other: other as u16, lanes: 0, own_words: 64 };
-                }
+                let waves = if few { 1 } else { 4 };
+                let tiles = if wide || few { 1 } else { 2 };
+                let other = if streamed.iter().sum::<usize>() > 256 { 32 } else { 64 };
+                let tile = Tile { size, waves, tiles, other, lanes: 0, own_words: 48, stages: 2, groups: 2 };
+                let fits = |tile: &Tile| tile.lds_bytes(dtype, streamed, &streamed) <= info.lds_bytes as usize;
+                return [tile, Tile { other: 16, ..tile }].into_iter().find(fits).unwrap_or(tile);
             }
             (16, _) => {
                 // A wave of 32 holds twice as much per lane: beyond two depths of 64 it reads its own rows again.
                 return if wide {
-                    Tile { size, waves: 8, tiles: 1, other: 16, lanes: 0, own_words: 32 }
+                    Tile { size, waves: 8, tiles: 1, other: 16, lanes: 0, own_words: 32, ..Tile::SMALLEST }
                 } else {
                     // One wave alone moves a tile with a quarter of the lanes: it takes a quarter of the rows.
                     let (waves, other) = if few { (1, 16) } else { (4, 64) };
-                    Tile { size, waves, tiles: 1, other, lanes: 0, own_words: 64 }
+                    Tile { size, waves, tiles: 1, other, lanes: 0, own_words: 64, ..Tile::SMALLEST }
                 };
             }
             (_, _) => {}
@@ -87,11 +102,12 @@ impl Tile {
             rows_bytes(other.into(), &streamed, dtype) + exchange <= LDS_MAX_BYTES
         };
         let [waves, tiles, other, lanes] = *PLAIN.iter().find(room).expect("eight rows of 256 f64 fit");
-        Tile { size: 0, waves, tiles, other, lanes, own_words: 0 }
+        Tile { size: 0, waves, tiles, other, lanes, ..Tile::SMALLEST }
     }
 
     /// The smallest, for kernels that only need some.
-    pub const SMALLEST: Tile = Tile { size: 0, waves: 16, tiles: 1, other: 16, lanes: 16, own_words: 0 };
+    pub const SMALLEST: Tile =
+        Tile { size: 0, waves: 16, tiles: 1, other: 16, lanes: 16, own_words: 0, stages: 0, groups: 0 };
 
     /// The tiles of a gradient: it keeps two own operands, and two tiles of values.
     pub fn choose_backward(info: &ArchInfo, matrix: bool, dtype: DType, streamed: [usize; 2], rows: usize) -> Tile {
@@ -99,9 +115,39 @@ impl Tile {
         let narrow = streamed.iter().sum::<usize>() <= 128;
         match tile.size {
             0 => Tile { tiles: 1, ..tile },
+            16 if tile.stages > 0 => {
+                let own_words = if narrow { tile.own_words } else { 0 };
+                let tile = Tile { other: tile.other.min(32), own_words, ..tile };
+                let fits = tile.lds_bytes(dtype, streamed, &streamed) <= info.lds_bytes as usize;
+                if fits { tile } else { Tile { other: 16, ..tile } }
+            }
             16 => Tile { tiles: 1, other: tile.other.min(32), own_words: 0, ..tile },
             _ => Tile { own_words: if narrow { 64 } else { 0 }, ..tile },
         }
+    }
+
+    /// The same for the gradients of keys and values, whose sums leave no registers for operands.
+    pub fn for_keys(self) -> Tile {
+        if self.stages > 0 { Tile { own_words: 0, ..self } } else { self }
+    }
+
+    /// The same where scores are not plain products: what is done to them wants registers.
+    pub fn general(self) -> Tile {
+        if self.stages > 0 { Tile { tiles: 1, own_words: 0, ..self } } else { self }
+    }
+
+    /// Dynamic LDS of a workgroup that streams rows of these depths past own rows of `own` depths.
+    pub fn lds_bytes(self, dtype: DType, streamed: [usize; 2], own: &[usize]) -> usize {
+        if self.stages == 0 {
+            return 0;
+        }
+        let lanes = usize::from(self.waves) * WAVE_COPYING;
+        let operands = |depth: usize| usize::from(self.tiles) * depth / usize::from(self.size);
+        let held = |&depth: &usize| {
+            let (count, kept) = (operands(depth), operands(depth) * OPERAND_BYTES / 4 <= self.own_words.into());
+            if kept { 0 } else { count * lanes * OPERAND_BYTES }
+        };
+        usize::from(self.stages) * rows_bytes(self.other.into(), &streamed, dtype) + own.iter().map(held).sum::<usize>()
     }
 
     /// Own rows of a workgroup.
@@ -115,7 +161,7 @@ impl Tile {
     }
 
     /// The macros.
-    pub fn defines(self) -> [(&'static str, u16); 6] {
+    pub fn defines(self) -> [(&'static str, u16); 8] {
         [
             ("ATTENTION_SIZE", self.size),
             ("ATTENTION_WAVES", self.waves),
@@ -123,6 +169,8 @@ impl Tile {
             ("ATTENTION_OTHER", self.other),
             ("ATTENTION_LANES", self.lanes),
             ("ATTENTION_OWN_WORDS", self.own_words),
+            ("ATTENTION_STAGES", self.stages),
+            ("ATTENTION_GROUPS", self.groups),
         ]
     }
 }

@@ -1,0 +1,75 @@
+// rounds.h: two matrices that are streamed side by side through LDS, OTHER rows of each at a time, by copies that go past the
+// registers: while the rows of one round are worked on, those of the next ATTENTION_STAGES - 1 are on their way.
+#if ATTENTION_STAGES
+// Rows of a matrix [rows, depth]; what is outside becomes zero.
+template <int DEPTH> struct Copies {
+    static const int PER_ROW = DEPTH / VEC, TOTAL = OTHER * PER_ROW, LOADS = (TOTAL + THREADS - 1) / THREADS;
+    static const int ROW_BYTES = Row<DEPTH>::LENGTH * (int)sizeof(In), BYTES = OTHER * ROW_BYTES;
+    // A thread copies the same columns of every PASS rows.
+    static const bool EVEN = THREADS % PER_ROW == 0 && TOTAL % THREADS == 0;
+    static const int PASS = THREADS / PER_ROW;
+    const In* from;
+    i64 stride;
+    int depth;
+
+    // Rows are fetched in ascending order from `first` on.
+    RF_FN void start(const In* matrix, i64 row_stride, int first, int columns) {
+        stride = row_stride;
+        depth = columns;
+        from = matrix + (i64)(first + (EVEN ? (int)thread_x() / PER_ROW : 0)) * row_stride;
+        if (EVEN) from += (int)thread_x() % PER_ROW * VEC;
+    }
+    // `left`: rows that there are from the first of this round on. What is not there is not read.
+    RF_FN void fetch(LdsPlace to, int left) {
+        int c = (int)thread_x(), row = c / PER_ROW, k = c % PER_ROW * VEC;
+        if (EVEN) to += row * ROW_BYTES + k * (int)sizeof(In);
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            if (EVEN) {
+                bool there = i * PASS + row < left && k < depth;
+                copy_async(to + i * PASS * ROW_BYTES, from + (i64)(i * PASS) * stride, there);
+            } else if (TOTAL % THREADS == 0 || c + i * THREADS < TOTAL) {
+                int r = (c + i * THREADS) / PER_ROW, column = (c + i * THREADS) % PER_ROW * VEC;
+                bool there = r < left && column < depth;
+                copy_async(to + r * ROW_BYTES + column * (int)sizeof(In), from + (i64)r * stride + column, there);
+            }
+        }
+        from += (i64)OTHER * stride;
+    }
+};
+
+template <int DEPTH_A, int DEPTH_B> struct Rounds {
+    static const int STAGE_BYTES = Copies<DEPTH_A>::BYTES + Copies<DEPTH_B>::BYTES;
+    Copies<DEPTH_A> a;
+    Copies<DEPTH_B> b;
+    LdsPlace lds;
+    // Bytes from `lds` to the rows of this round, and to where the next ones go.
+    int read, write, left;
+
+    // Starts the first of the rounds, of `count` rows in all. No thread of the workgroup still reads what was in LDS.
+    RF_FN void start(LdsPlace place, int count) {
+        lds = place;
+        read = -STAGE_BYTES;
+        write = 0;
+        left = count;
+#pragma unroll
+        for (int stage = 1; stage < ATTENTION_STAGES; ++stage) fetch();
+    }
+    RF_FN void fetch() {
+        a.fetch(lds + write, left);
+        b.fetch(lds + write + Copies<DEPTH_A>::BYTES, left);
+        async_commit();
+        left -= OTHER;
+        write = write == (ATTENTION_STAGES - 1) * STAGE_BYTES ? 0 : write + STAGE_BYTES;
+    }
+    // The next round: its rows are there for all threads, and those of the last round are no longer wanted.
+    RF_FN void turn() {
+        async_wait<ATTENTION_STAGES - 2>();
+        barrier();
+        read = read == (ATTENTION_STAGES - 1) * STAGE_BYTES ? 0 : read + STAGE_BYTES;
+        fetch();
+    }
+    RF_FN LdsPlace rows_a() const { return lds + read; }
+    RF_FN LdsPlace rows_b() const { return lds + read + Copies<DEPTH_A>::BYTES; }
+};
+#endif
