@@ -23,6 +23,7 @@ use crate::plan::{Argument, Plan, Shape, arguments};
 use crate::render;
 use crate::run::{check_aliases, check_dtype, shape_error};
 use crate::scalar::Scalar;
+use crate::sigmoid::Defined;
 
 /// Most tensors besides the kernel's own result: each is a pointer and strides in registers of the other kernel.
 pub const EPILOGUE_TENSORS: usize = 12;
@@ -30,6 +31,9 @@ pub const EPILOGUE_TENSORS: usize = 12;
 /// A graph made ready to end kernels.
 pub(crate) struct Ending {
     pub graph: Graph,
+    hash: u128,
+    /// The graph to end with in its place, for some scalars.
+    defined: Option<Defined>,
     /// Without the kernel's own result.
     pub arguments: Vec<Argument>,
     text: String,
@@ -38,7 +42,16 @@ pub(crate) struct Ending {
 static ENDINGS: RwLock<Option<HashMap<u128, Arc<Ending>>>> = RwLock::new(None);
 
 impl Ending {
-    fn of(graph: &Graph) -> Result<Arc<Ending>> {
+    /// The graph as it ends a kernel with these scalars.
+    fn of(graph: &Graph, scalars: &[Scalar]) -> Result<Arc<Ending>> {
+        let ending = Ending::known(graph)?;
+        match &ending.defined {
+            Some(defined) if defined.holds(scalars) => Ending::known(&defined.graph),
+            _ => Ok(ending),
+        }
+    }
+
+    fn known(graph: &Graph) -> Result<Arc<Ending>> {
         let key = graph.hash();
         let map = ENDINGS.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = map.as_ref().and_then(|map| map.get(&key)) {
@@ -56,6 +69,7 @@ impl Ending {
         if !matches!(graph.nodes.first(), Some((Node::Input { slot: 0 }, _))) {
             return Err(invalid("an epilogue's first value is its kernel's result"));
         }
+        let hash = graph.hash();
         let graph = graph.simplify();
         let plan = Plan::new(&graph);
         let is_other = |(node, _): &(Node, DType)| {
@@ -71,7 +85,8 @@ impl Ending {
             return Err(Error::Arguments { graph: graph.name(), bytes, most });
         }
         let text = render::epilogue(&graph, &plan, &arguments);
-        Ok(Ending { graph, arguments, text })
+        let defined = graph.defined_sigmoids();
+        Ok(Ending { graph, hash, defined, arguments, text })
     }
 }
 
@@ -90,7 +105,6 @@ pub struct EpiloguePlace {
 /// A graph with its tensors, checked against the shape of what it ends.
 pub struct Epilogue<'a> {
     ending: Arc<Ending>,
-    hash: u128,
     scalars: &'a [Scalar],
     inputs: &'a [View<'a>],
     outputs: &'a [ViewMut<'a>],
@@ -109,7 +123,7 @@ impl<'a> Epilogue<'a> {
         scalars: &'a [Scalar],
         outputs: &'a [ViewMut<'a>],
     ) -> Result<Epilogue<'a>> {
-        let ending = Ending::of(graph)?;
+        let ending = Ending::of(graph, scalars)?;
         let known = &ending.graph;
         check_arity(known, inputs.len(), scalars.len(), outputs.len())?;
         for (slot, (expected, _)) in known.inputs().enumerate().skip(1) {
@@ -140,7 +154,7 @@ impl<'a> Epilogue<'a> {
         for (to, from) in places.iter_mut().zip(geometry.places()) {
             *to = EpiloguePlace { address: from.address, strides: from.strides };
         }
-        Ok(Epilogue { ending, hash: graph.hash(), scalars, inputs, outputs, places })
+        Ok(Epilogue { ending, scalars, inputs, outputs, places })
     }
 
     /// The element type of the kernel's result.
@@ -150,7 +164,7 @@ impl<'a> Epilogue<'a> {
 
     /// The graph's identity, for a table of sources.
     pub fn hash(&self) -> u128 {
-        self.hash
+        self.ending.hash
     }
 
     /// Device code that defines `EpilogueArgs` and `Epilogue`; it belongs in front of the kernel's text.

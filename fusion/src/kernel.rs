@@ -15,6 +15,8 @@ use crate::graph::Graph;
 use crate::order::QUAD;
 use crate::plan::{Argument, Plan, arguments, lookups};
 use crate::render::{self, Schedule, THREADS};
+use crate::scalar::Scalar;
+use crate::sigmoid::Defined;
 
 /// A schedule that keeps a row in registers, and its threads.
 type Held = (Schedule, usize);
@@ -25,6 +27,8 @@ const HELD: [(usize, Schedule); 3] = [(2, Schedule::Held2), (4, Schedule::Held4)
 /// A graph made ready for one device.
 pub(crate) struct Prepared {
     pub graph: Graph,
+    /// The graph to run in its place, for some scalars.
+    defined: Option<Defined>,
     pub plan: Plan,
     pub arguments: Vec<Argument>,
     /// Elements of a lane's vector in the elementwise schedule.
@@ -43,11 +47,19 @@ type Map = HashMap<(usize, u128), Arc<Prepared>>;
 
 static PREPARED: RwLock<Option<Map>> = RwLock::new(None);
 
-/// The graph on the stream's device, analysed at its first use.
+/// The graph on the stream's device as it is run with these scalars, analysed at its first use.
 ///
 /// # Errors
 /// [`Error::Invalid`], [`Error::Arguments`].
-pub(crate) fn prepare(stream: &Stream, graph: &Graph) -> Result<Arc<Prepared>> {
+pub(crate) fn prepare(stream: &Stream, graph: &Graph, scalars: &[Scalar]) -> Result<Arc<Prepared>> {
+    let prepared = known(stream, graph)?;
+    match &prepared.defined {
+        Some(defined) if defined.holds(scalars) => known(stream, &defined.graph),
+        _ => Ok(prepared),
+    }
+}
+
+fn known(stream: &Stream, graph: &Graph) -> Result<Arc<Prepared>> {
     let key = (std::ptr::from_ref(stream) as usize, graph.hash());
     let map = PREPARED.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = map.as_ref().and_then(|map| map.get(&key)) {
@@ -76,7 +88,8 @@ impl Prepared {
             render::fits(&graph, &plan, turns).then_some((schedule, threads))
         });
         let (functions, several) = Default::default();
-        Ok(Prepared { graph, plan, arguments, vector, held, functions, several, device })
+        let defined = graph.defined_sigmoids();
+        Ok(Prepared { graph, defined, plan, arguments, vector, held, functions, several, device })
     }
 
     /// The schedule that keeps a long row of `extent` elements in registers, where they suffice, and its threads.

@@ -7,7 +7,8 @@
 //!
 //! Promises:
 //! - Every value is rounded to its dtype where it would have been stored, and nothing is contracted: a fused elementwise
-//!   chain equals its operators run one by one, bit for bit, in every dtype.
+//!   chain equals its operators run one by one, bit for bit, in every dtype. One chain is computed as what it stands for
+//!   instead, and nearer to it: a sigmoid taken apart into powers and a logarithm (`sigmoid.rs`).
 //! - The order of a reduction is a function of its extent alone (`order.rs`), not of layout, alignment, schedule or what it
 //!   is fused with.
 //! - Shapes and strides are arguments. One compiled kernel serves every shape of its schedule, and [`run()`] with a kernel in
@@ -32,6 +33,7 @@ mod plan;
 mod render;
 mod run;
 mod scalar;
+mod sigmoid;
 mod simplify;
 mod text;
 mod verify;

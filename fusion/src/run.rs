@@ -62,7 +62,7 @@ pub fn run(
     scalars: &[Scalar],
     outputs: &mut [ViewMut<'_>],
 ) -> Result<()> {
-    let prepared = prepare(stream, graph)?;
+    let prepared = prepare(stream, graph, scalars)?;
     check_arity(graph, inputs, scalars, outputs)?;
     if shape.len() > MAX_RANK {
         return Err(shape_error(graph, "iteration space", 0, shape, shape));

@@ -304,3 +304,44 @@ fn a_second_device_finds_the_kernel_on_disk() {
     assert_eq!(compiled(config.clone()), 1);
     assert_eq!(compiled(config), 0);
 }
+
+/// `exp(a · log(b + exp(c · x)))`: with -1, 1 and -1 a sigmoid taken apart.
+fn powers_and_logarithm() -> Graph {
+    let mut g = Graph::new("sigmoid");
+    let x = g.input(DType::F32);
+    let [c, b, a] = [(); 3].map(|()| g.scalar(DType::F32));
+    let inner = g.binary(Binary::Mul, x, c);
+    let term = g.unary(Unary::Exp, inner);
+    let sum = g.binary(Binary::Add, term, b);
+    let logarithm = g.unary(Unary::Log, sum);
+    let power = g.binary(Binary::Mul, logarithm, a);
+    let y = g.unary(Unary::Exp, power);
+    g.output(y);
+    g
+}
+
+#[test]
+fn a_sigmoid_taken_apart_keeps_the_digits_of_the_sigmoid() {
+    let graph = powers_and_logarithm();
+    let mut x: Vec<Scalar> = (-855..856).map(|n| Scalar::Float(f64::from(n as f32 * 0.1003))).collect();
+    x.extend([f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 0.0, -0.0].map(Scalar::Float));
+    let input = upload(DType::F32, &[x.len()], &x);
+    let evaluate = |scalars: [f64; 3]| {
+        let mut y = Tensor::empty(device(), &[x.len()], DType::F32).unwrap();
+        let scalars = scalars.map(Scalar::Float);
+        run(device().stream(), &graph, &[x.len()], &[input.view()], &scalars, &mut [y.view_mut()]).unwrap();
+        download(&y).into_iter().map(float).collect::<Vec<f64>>()
+    };
+    let sigmoid = evaluate([-1.0, 1.0, -1.0]);
+    for (x, y) in x.iter().map(|&x| float(x)).zip(&sigmoid) {
+        let expected = 1.0 / (1.0 + (-x).exp());
+        let fits = if x.is_nan() { y.is_nan() } else { (y - expected).abs() <= 4e-7 * expected };
+        assert!(fits, "sigmoid({x}) is {expected:e}, got {y:e}");
+    }
+    // The same kernel's chain with other scalars is what it says.
+    let other = evaluate([-1.0, 1.0, 0.5]);
+    for (x, y) in x.iter().map(|&x| float(x)).zip(&other).filter(|(x, _)| x.abs() < 10.0) {
+        let expected = (0.5 * ((-x).exp() + 1.0).ln()).exp();
+        assert!((y - expected).abs() <= 1e-5 * expected, "{x}: {expected:e}, got {y:e}");
+    }
+}
