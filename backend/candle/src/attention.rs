@@ -1,7 +1,10 @@
 //! Attention without its scores in memory, under the names and layouts of `candle-flash-attn`.
 
-use candle_core::{CpuStorage, CudaStorage, CustomOp3, D, DType, Layout, Result, Shape, Tensor, bail};
-use rocfire_kernels::attention::{AttentionInputs, AttentionParams, attention};
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::op::BackpropOp;
+use candle_core::{CpuStorage, CudaStorage, CustomOp3, D, DType, Layout, Result, Shape, Storage, Tensor, bail};
+use rocfire_kernels::attention::{AttentionInputs, AttentionParams, AttentionSaved, attention, attention_backward};
 
 use crate::storage;
 
@@ -65,12 +68,18 @@ pub fn flash_attn_windowed_softcap(
 }
 
 impl FlashAttention {
-    /// Runs it: one kernel on the device, Candle's own operators on the CPU.
+    /// Runs it: one kernel on the device, Candle's own operators on the CPU. Where a variable is among what it comes from, it
+    /// has gradients, on the device without the scores in memory too.
     ///
     /// # Errors
     /// As [`flash_attn`].
     pub fn apply(self, q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
-        if q.device().is_cpu() { self.composed(q, k, v) } else { q.apply_op3_no_bwd(k, v, &self) }
+        if q.device().is_cpu() {
+            return self.composed(q, k, v);
+        }
+        let is_recorded = [q, k, v].into_iter().any(Tensor::track_op);
+        let op = Recorded { attention: self, lse: is_recorded.then(Mutex::default) };
+        if is_recorded { q.apply_op3(k, v, op) } else { q.apply_op3_no_bwd(k, v, &op) }
     }
 
     /// The same from Candle's operators, with the scores in memory.
@@ -109,7 +118,30 @@ impl FlashAttention {
     }
 }
 
-impl CustomOp3 for FlashAttention {
+/// The operator in Candle's graph. With gradients it keeps the logarithms of sums, one number per row and head.
+struct Recorded {
+    attention: FlashAttention,
+    lse: Option<Mutex<Option<rocfire_hal::Tensor>>>,
+}
+
+impl Recorded {
+    fn params(&self) -> AttentionParams {
+        let FlashAttention { softmax_scale, window_left, window_right, softcap } = self.attention;
+        let mut params = AttentionParams::default();
+        params.scale = Some(f64::from(softmax_scale));
+        params.softcap = softcap.map(f64::from);
+        (params.left, params.right) = (window_left, window_right);
+        params
+    }
+}
+
+/// Heads before rows, as the kernels have them: a view.
+fn heads_first(storage: &CudaStorage, layout: &Layout) -> Result<rocfire_hal::Tensor> {
+    let tensor = storage::floats(OP, storage, layout)?;
+    tensor.with_layout(tensor.layout().swap(1, 2).map_err(storage::error)?).map_err(storage::error)
+}
+
+impl CustomOp3 for Recorded {
     fn name(&self) -> &'static str {
         OP
     }
@@ -138,23 +170,69 @@ impl CustomOp3 for FlashAttention {
         let (batches, rows, heads, _) = q_layout.shape().dims4()?;
         let (.., value_size) = v_layout.shape().dims4()?;
         let shape = Shape::from((batches, rows, heads, value_size));
-        // The kernel has heads before rows: a view.
-        let swapped = |storage: &CudaStorage, layout: &Layout| {
-            let tensor = storage::floats(OP, storage, layout)?;
-            tensor.with_layout(tensor.layout().swap(1, 2).map_err(storage::error)?).map_err(storage::error)
-        };
-        let (q_view, k, v) = (swapped(q, q_layout)?, swapped(k, k_layout)?, swapped(v, v_layout)?);
+        let (q_view, k, v) = (heads_first(q, q_layout)?, heads_first(k, k_layout)?, heads_first(v, v_layout)?);
         let out = storage::like(OP, q, shape.elem_count())?;
-        let mut written = swapped(&out, &Layout::contiguous(&shape))?;
+        let mut written = heads_first(&out, &Layout::contiguous(&shape))?;
         let inputs =
             AttentionInputs { q: q_view.view(), k: k.view(), v: v.view(), mask: None, bias: None, starts: None };
-        let mut params = AttentionParams::default();
-        params.scale = Some(f64::from(self.softmax_scale));
-        params.softcap = self.softcap.map(f64::from);
-        params.left = self.window_left;
-        params.right = self.window_right;
-        let stream = q_view.device().clone();
-        attention(stream.stream(), &inputs, &params, written.view_mut(), None).map_err(storage::error)?;
+        let device = q_view.device().clone();
+        let sums = if q_view.dtype() == rocfire_hal::DType::F64 { q_view.dtype() } else { rocfire_hal::DType::F32 };
+        let mut lse = match &self.lse {
+            Some(_) => {
+                Some(rocfire_hal::Tensor::empty(&device, &[batches, heads, rows], sums).map_err(storage::error)?)
+            }
+            None => None,
+        };
+        let written_lse = lse.as_mut().map(rocfire_hal::Tensor::view_mut);
+        attention(device.stream(), &inputs, &self.params(), written.view_mut(), written_lse).map_err(storage::error)?;
+        if let Some(kept) = &self.lse {
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = lse;
+        }
         Ok((out, shape))
+    }
+
+    fn bwd(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        v: &Tensor,
+        out: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let lse = self.lse.as_ref().and_then(|lse| lse.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let Some(lse) = lse else { bail!("{OP}: the forward was not asked for gradients") };
+        let view = |tensor: &Tensor| -> Result<rocfire_hal::Tensor> {
+            let (storage, layout) = tensor.storage_and_layout();
+            match &*storage {
+                Storage::Cuda(storage) => heads_first(storage, layout),
+                _ => bail!("{OP}: its tensors are of one device"),
+            }
+        };
+        let fresh = |like: &Tensor| -> Result<(CudaStorage, rocfire_hal::Tensor)> {
+            let made = match &*like.storage_and_layout().0 {
+                Storage::Cuda(storage) => storage::like(OP, storage, like.elem_count())?,
+                _ => bail!("{OP}: its tensors are of one device"),
+            };
+            let written = heads_first(&made, &Layout::contiguous(like.shape()))?;
+            Ok((made, written))
+        };
+        let (q_view, k_view, v_view) = (view(q)?, view(k)?, view(v)?);
+        let (out, gradient) = (view(out)?, view(gradient)?);
+        let [(dq, mut dq_view), (dk, mut dk_view), (dv, mut dv_view)] = [fresh(q)?, fresh(k)?, fresh(v)?];
+        let inputs = AttentionInputs {
+            q: q_view.view(),
+            k: k_view.view(),
+            v: v_view.view(),
+            mask: None,
+            bias: None,
+            starts: None,
+        };
+        let saved = AttentionSaved { out: out.view(), lse: lse.view(), dout: gradient.view() };
+        let gradients = [dq_view.view_mut(), dk_view.view_mut(), dv_view.view_mut()];
+        let device = q_view.device().clone();
+        attention_backward(device.stream(), &inputs, &saved, &self.params(), gradients).map_err(storage::error)?;
+        let tensor =
+            |made, like: &Tensor| Tensor::from_storage(Storage::Cuda(made), like.shape(), BackpropOp::none(), false);
+        Ok((Some(tensor(dq, q)), Some(tensor(dk, k)), Some(tensor(dv, v))))
     }
 }

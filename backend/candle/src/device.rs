@@ -33,6 +33,16 @@ pub fn device() -> Result<Found> {
     Ok(Found { device, id: opened.id(), info: opened.info().clone() })
 }
 
+/// Kernels launched on a device since it was opened: what says how many of Candle's launches became one. Those that wait are
+/// launched, and counted, now.
+///
+/// # Errors
+/// A device that is not rocfire's.
+pub fn launches(device: &Device) -> Result<u64> {
+    let context: std::sync::Arc<CudaContext> = device.as_cuda_device()?.cuda_stream().context().clone();
+    Ok(context.device().stream().launches())
+}
+
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DeviceInfo { name, compute_units, memory_bytes, .. } = &self.info;

@@ -12,4 +12,4 @@ mod device;
 mod storage;
 
 pub use attention::{FlashAttention, flash_attn, flash_attn_windowed, flash_attn_windowed_softcap};
-pub use device::{Found, device};
+pub use device::{Found, device, launches};

@@ -3,6 +3,7 @@
 mod common;
 
 use candle_core::DType::{BF16, F16, F32};
+use candle_core::Var;
 use common::{agree_within, gpu};
 use rocfire_candle::{FlashAttention, flash_attn};
 
@@ -32,6 +33,28 @@ fn attention_takes_views_windows_and_soft_caps() {
         let (q, k) = (inputs.make(&[1, 6, 2, 8], F32)?, inputs.make(&[1, 3, 2, 8], F32)?);
         flash_attn(&q, &k, &k, 1.0, true)
     });
+}
+
+#[test]
+fn gradients_agree_with_those_of_its_composition() {
+    let variants = [(None, None, None), (None, Some(0), None), (Some(3), Some(1), Some(5.0))];
+    for dtype in [F32, BF16] {
+        for (window_left, window_right, softcap) in variants {
+            let attention = FlashAttention { softmax_scale: 0.25, window_left, window_right, softcap };
+            for of in 0..3 {
+                agree_within(&format!("gradient {of} of {attention:?} in {dtype:?}"), 8.0, |inputs| {
+                    // Rows before heads, with fewer heads of keys.
+                    let make = |rows, heads| Var::from_tensor(&inputs.make(&[2, rows, heads, 16], dtype)?);
+                    let [q, k, v] = [make(5, 4)?, make(9, 2)?, make(9, 2)?];
+                    let out = attention.apply(&q, &k, &v)?;
+                    let weights = inputs.make(&[2, 5, 4, 16], dtype)?;
+                    let gradients = (out * weights)?.to_dtype(F32)?.sum_all()?.backward()?;
+                    let wanted = [&q, &k, &v][of];
+                    gradients.get(wanted).cloned().ok_or_else(|| candle_core::Error::msg("no gradient"))
+                });
+            }
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use candle_core::{DType, Device};
-use candle_models::{Result, bert, llama, quantized, tiny, train};
+use candle_models::{Result, bench, bert, llama, quantized, tiny, train};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 fn main() -> ExitCode {
@@ -34,6 +34,9 @@ fn command() -> Command {
     };
     let tokens = || {
         Arg::new("tokens").long("tokens").value_parser(value_parser!(usize)).default_value("12").help("tokens to write")
+    };
+    let number = |name: &'static str, help: &'static str, usual: &'static str| {
+        Arg::new(name).long(name).value_parser(value_parser!(usize)).default_value(usual).help(help)
     };
     let dtype = || {
         Arg::new("dtype")
@@ -64,6 +67,16 @@ fn command() -> Command {
                 .default_value("40")
                 .help("steps of the optimizer"),
         ),
+        Command::new("bench")
+            .about("Llama-3.2-1B's and BERT-base's shapes with random weights, and Q4_K products, timed")
+            .arg(
+                Arg::new("what").value_parser(["llama", "bert", "q4k", "host"]).num_args(1..).help("what to time; all"),
+            )
+            .args([
+                number("layers", "layers of Llama; BERT has three quarters of as many", "16"),
+                number("context", "tokens before the one that is timed", "128"),
+                number("count", "repetitions, of which the median counts", "40"),
+            ]),
     ];
     Command::new("candle-models")
         .about("Model code of candle-transformers, unmodified, on rocfire's devices")
@@ -89,9 +102,34 @@ fn run(matches: &ArgMatches) -> Result<()> {
             println!("loss {:?}", trained.losses);
             println!("{:.1} % of the points told right", 100.0 * trained.accuracy);
         }
+        "bench" => timed(options, &device)?,
         _ => models(name, options, &device)?,
     }
     eprintln!("{:.1} s, the time to compile kernels included", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn timed(options: &ArgMatches, device: &Device) -> Result<()> {
+    let number = |name: &str| options.get_one::<usize>(name).copied().ok_or_else(|| name.to_owned());
+    let (layers, context, count) = (number("layers")?, number("context")?, number("count")?.max(1));
+    let what: Vec<&str> = match options.get_many::<String>("what") {
+        Some(what) => what.map(String::as_str).collect(),
+        None => vec!["llama", "bert", "q4k", "host"],
+    };
+    if what.contains(&"llama") {
+        println!("{}", bench::llama(device, DType::BF16, layers, context, count)?);
+    }
+    if what.contains(&"bert") {
+        for dtype in [DType::F32, DType::F16] {
+            println!("{}", bench::bert(device, dtype, layers.div_ceil(4) * 3, count)?);
+        }
+    }
+    if what.contains(&"host") {
+        println!("an operator on the host: {:.2} us", bench::operator_us(device, count)?);
+    }
+    if what.contains(&"q4k") {
+        println!("{}", bench::q4k(device, count)?);
+    }
     Ok(())
 }
 

@@ -10,6 +10,8 @@
 //!
 //! - A context has one stream, of which every `CudaStream` is a handle: work is done in program order whatever thread asks
 //!   for it, so events have nothing to do and are not here.
+//! - Launches of kernels by name and products wait on the host until they are put together with others
+//!   ([`rocfire::Merger`]); nobody sees that they wait.
 //! - A module is HIP text, or kernels by name ([`rocfire::KernelLibrary`]); PTX is refused with a message.
 //! - Uploads of `usize`, which Candle uses for extents and strides only, stay on the host and travel in the arguments of the
 //!   launch ([`rocfire::Argument::Info`]).

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use rocfire_hal::{Buffer, DType, Layout, Tensor};
 
+pub use crate::cublas::result::{Operand, Product, Resolved};
+pub use crate::driver::queue::{Merged, Merger, Node, Step, Window};
 use crate::driver::sys::CUstream;
 use crate::driver::{CudaSlice, CudaStream, DriverError, LaunchConfig, Value, info};
 
@@ -23,10 +25,29 @@ pub trait KernelLibrary: Sync {
 
     /// What messages call the library: Candle's name for the module.
     fn name(&self) -> &'static str;
+
+    /// What knows which launches of its kernels can become one; without it each stays alone.
+    fn merger(&self) -> Option<&'static dyn Merger> {
+        None
+    }
 }
 
 /// What does a kernel's work on the host: it gets the launch as Candle asked for it.
 pub type Host = fn(&Launch<'_>) -> Result<(), DriverError>;
+
+/// The bytes that a launch accesses from the address in a slot on, given whether it writes them; `None`: any of the memory's.
+pub type ExtentOf = fn(&Launch<'_>, usize, bool) -> Option<Extent>;
+
+/// Bytes in rows, one after the other if there is one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How many rows.
+    pub rows: u64,
+    /// Bytes of each.
+    pub row_bytes: u64,
+    /// Bytes from one to the next.
+    pub stride_bytes: u64,
+}
 
 /// One kernel: its text, the entry's name in it, macros, and what its arguments are.
 #[derive(Clone)]
@@ -43,6 +64,8 @@ pub struct KernelSpec {
     pub arguments: Vec<Argument>,
     /// The geometry to launch with in place of Candle's.
     pub geometry: Option<fn(&Launch<'_>) -> LaunchConfig>,
+    /// Which bytes from a slot's address on the kernel accesses, where that is less than all of the memory.
+    pub extent: Option<ExtentOf>,
     /// What does the kernel's work where one launch is not enough: operators of `rocfire_kernels`, or several launches.
     pub host: Option<Host>,
 }
@@ -50,7 +73,7 @@ pub struct KernelSpec {
 impl KernelSpec {
     /// A kernel in a text, launched as Candle asks.
     pub fn new(file: &'static str, source: &'static str, entry: &'static str, arguments: Vec<Argument>) -> KernelSpec {
-        KernelSpec { file, source, entry, defines: Vec::new(), arguments, geometry: None, host: None }
+        KernelSpec { file, source, entry, defines: Vec::new(), arguments, geometry: None, extent: None, host: None }
     }
 
     /// The same with one more macro.
@@ -64,6 +87,12 @@ impl KernelSpec {
     #[must_use]
     pub fn with_geometry(self, geometry: fn(&Launch<'_>) -> LaunchConfig) -> KernelSpec {
         KernelSpec { geometry: Some(geometry), ..self }
+    }
+
+    /// The same with what it accesses.
+    #[must_use]
+    pub fn with_extent(self, extent: ExtentOf) -> KernelSpec {
+        KernelSpec { extent: Some(extent), ..self }
     }
 
     /// A kernel that is a function of the host.

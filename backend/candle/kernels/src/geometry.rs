@@ -79,6 +79,10 @@ pub(crate) fn lines(launch: &Launch<'_>) -> LaunchConfig {
 
 /// One workgroup per row, of as many rows as Candle's grid says; the argument `COLUMNS` is their length.
 pub(crate) fn rows<const COLUMNS: usize>(launch: &Launch<'_>) -> LaunchConfig {
-    let block = if launch.integer(COLUMNS) <= SHORT_ROW { SHORT_ROW_BLOCK } else { BLOCK };
-    groups(u64::from(launch.config().grid_dim.0), block)
+    row_groups(launch.config().grid_dim.0, launch.integer(COLUMNS))
+}
+
+/// One workgroup for each of so many rows of a length.
+pub(crate) fn row_groups(rows: u32, columns: u64) -> LaunchConfig {
+    groups(rows.into(), if columns <= SHORT_ROW { SHORT_ROW_BLOCK } else { BLOCK })
 }

@@ -10,6 +10,7 @@
 //! | `names.txt`, `table.rs` | every name, and what is made of it |
 //! | `family/` | templates by name: defines, arguments, geometry |
 //! | `device/*.hip` | the templates; `info.h` for the vector of extents and strides that Candle sends |
+//! | `merge/` | which launches that wait become one |
 //! | [`ffi`] | the launchers that Candle calls as C functions |
 //!
 //! Semantics are Candle's, numerics rocfire's: 16-bit floats are computed with in f32 and rounded once, sums have one order,
@@ -20,11 +21,12 @@ mod batch;
 mod family;
 pub mod ffi;
 mod geometry;
+mod merge;
 mod product;
 mod run;
 mod table;
 
-use cudarc::rocfire::{KernelLibrary, KernelSpec};
+use cudarc::rocfire::{KernelLibrary, KernelSpec, Merger};
 
 /// Candle's modules.
 #[repr(u32)]
@@ -94,6 +96,10 @@ impl KernelLibrary for Library {
 
     fn name(&self) -> &'static str {
         table::module_name(self.0)
+    }
+
+    fn merger(&self) -> Option<&'static dyn Merger> {
+        Some(&merge::Candle)
     }
 }
 

@@ -4,11 +4,13 @@ use std::ffi::{c_int, c_longlong, c_void};
 
 use half::f16;
 use rocfire_fusion::{Binary, Graph, Scalar};
-use rocfire_hal::{Buffer, DType, Layout, Tensor, View};
+use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 
 use super::sys::{cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cudaDataType_t};
+use crate::driver::queue::{Node, Touched, Work};
 use crate::driver::{CudaStream, DriverError};
+use crate::rocfire::Extent;
 
 /// Why a product failed, in rocfire's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -110,12 +112,15 @@ fn extent(name: &str, value: c_int) -> Result<usize, CublasError> {
 }
 
 /// A matrix of a batch, column-major.
-pub(super) struct Operand {
+#[derive(Clone, Copy, Debug)]
+pub struct Operand {
+    /// The address of its first element.
     pub address: u64,
     /// Elements from one column to the next.
     pub leading: i64,
     /// Elements from one matrix of the batch to the next.
     pub stride: i64,
+    /// Whether it is read across.
     pub is_transposed: bool,
 }
 
@@ -127,18 +132,63 @@ impl Operand {
     }
 }
 
-/// A product with its extents as cuBLAS counts them.
-pub(super) struct Product {
+/// A product with its extents as cuBLAS counts them: `C = alpha · op(A) · op(B) + beta · C`, column-major.
+#[derive(Clone, Copy, Debug)]
+pub struct Product {
+    /// How many.
     pub batch: usize,
+    /// Rows of C.
     pub m: usize,
+    /// Columns of C.
     pub n: usize,
+    /// What is summed over.
     pub k: usize,
+    /// The type of all three.
     pub dtype: DType,
+    /// The product's factor.
     pub alpha: f64,
+    /// The old C's.
     pub beta: f64,
+    /// The first factor.
     pub a: Operand,
+    /// The second.
     pub b: Operand,
+    /// The result.
     pub c: Operand,
+}
+
+/// A product `C = op(A) · op(B)` whose operands were found in memory.
+pub struct Resolved {
+    /// As it was asked for; its factors are 1 and 0, and nothing of it is empty.
+    pub product: Product,
+    /// Memory and rows of A, B and C, as row-major matrices of what is above their transposes.
+    places: [(Buffer, Layout); 3],
+}
+
+impl Resolved {
+    /// Runs it.
+    pub(crate) fn run(&self, stream: &Stream) -> Result<(), CublasError> {
+        let dtype = self.product.dtype;
+        let [(a, a_layout), (b, b_layout), (c, c_layout)] = &self.places;
+        let mut c = Tensor::from_buffer(c.clone(), *c_layout, dtype)?;
+        let (left, right) = (View::new(b, *b_layout, dtype)?, View::new(a, *a_layout, dtype)?);
+        gemm(stream, left, right, c.view_mut(), &GemmParams::default())?;
+        Ok(())
+    }
+
+    fn touched(&self) -> Vec<Touched> {
+        let [a, b, c] = &self.places;
+        let read = |place: &(Buffer, Layout)| Touched::whole(place.0.clone(), true, false);
+        let mut written = Touched::whole(c.0.clone(), false, true);
+        written.asked = self.product.c.address;
+        let Product { batch, m, n, dtype, c, .. } = self.product;
+        if batch == 1 {
+            let size = dtype.size_bytes() as u64;
+            let (rows, row_bytes) = (n as u64, m as u64 * size);
+            written.narrow_to(Some(Extent { rows, row_bytes, stride_bytes: c.leading as u64 * size }));
+        }
+        vec![read(a), read(b), written]
+    }
 }
 
 impl Product {
@@ -148,7 +198,7 @@ impl Product {
             return Ok(());
         }
         let (c_buffer, c_layout) = self.place(stream, "C", &self.c, [self.batch, self.n, self.m])?;
-        let mut c = Tensor::from_buffer(c_buffer, c_layout, self.dtype)?;
+        let c = Tensor::from_buffer(c_buffer, c_layout, self.dtype)?;
         if self.k == 0 {
             // Nothing is added, and an operand without elements has no memory.
             let left = View::new(c.buffer(), Layout::contiguous(&[self.batch, self.n, 0])?, self.dtype)?;
@@ -159,11 +209,18 @@ impl Product {
         let (a_buffer, a_layout) = self.place(stream, "A", &self.a, [self.batch, self.k, self.m])?;
         let left = View::new(&b_buffer, b_layout, self.dtype)?;
         let right = View::new(&a_buffer, a_layout, self.dtype)?;
-        if self.alpha == 1.0 && self.beta == 0.0 {
-            gemm(stream.hal(), left, right, c.view_mut(), &GemmParams::default())?;
-            return Ok(());
+        if self.alpha != 1.0 || self.beta != 0.0 {
+            return self.multiply(stream, left, right, c);
         }
-        self.multiply(stream, left, right, c)
+        let layouts = (*left.layout(), *right.layout());
+        let places = [(a_buffer, layouts.1), (b_buffer, layouts.0), (c.buffer().clone(), *c.layout())];
+        let resolved = Resolved { product: *self, places };
+        if !stream.context().has_queue() {
+            return resolved.run(stream.hal());
+        }
+        let touched = resolved.touched();
+        stream.context().wait(Node::new(Work::Product(Box::new(resolved)), touched));
+        Ok(())
     }
 
     /// The product, then what `alpha` and `beta` make of it.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rocfire_hal::{Buffer, Device, DeviceId, DriverKind};
 
 use super::memory::Memory;
+use super::queue::{Merger, Node, Queue};
 use super::{CudaStream, DriverError, sys};
 
 /// Emulated devices that a process can have: as many as a box of GPUs.
@@ -23,6 +24,8 @@ pub struct CudaContext {
     /// What could not be told where it happened.
     error: Mutex<Option<DriverError>>,
     places: Mutex<BTreeMap<u64, Place>>,
+    /// Launches that wait; none where each is made as it is asked for.
+    queue: Option<Mutex<Queue>>,
 }
 
 /// Live memory, by the address of its first byte.
@@ -45,9 +48,11 @@ impl CudaContext {
     /// # Errors
     /// None today.
     pub fn with_device(ordinal: usize, device: Device) -> Result<Arc<CudaContext>, DriverError> {
+        let queue = (device.config().fusion && !device.config().sync).then(Mutex::default);
         Ok(Arc::new(CudaContext {
             ordinal,
             device,
+            queue,
             stream: Mutex::default(),
             tracking: AtomicBool::new(true),
             error: Mutex::default(),
@@ -88,9 +93,40 @@ impl CudaContext {
         i32::try_from(self.ordinal).unwrap_or(i32::MAX)
     }
 
-    /// What is below: rocfire's device.
+    /// What is below: rocfire's device. What waits is launched first, so that nobody sees that it waited.
     pub fn device(&self) -> &Device {
+        self.launch_waiting();
         &self.device
+    }
+
+    /// The same without launching what waits.
+    pub(crate) fn opened(&self) -> &Device {
+        &self.device
+    }
+
+    /// Whether launches wait here to be put together with others.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Lets a launch wait; only where there is a queue.
+    pub(crate) fn wait(&self, node: Node) {
+        if let Some(queue) = &self.queue {
+            lock(queue).push(self, node);
+        }
+    }
+
+    /// Launches all that waits.
+    pub(crate) fn launch_waiting(&self) {
+        if let Some(queue) = &self.queue {
+            lock(queue).run(self, 0);
+        }
+    }
+
+    pub(crate) fn set_merger(&self, merger: &'static dyn Merger) {
+        if let Some(queue) = &self.queue {
+            lock(queue).set_merger(merger);
+        }
     }
 
     /// The stream: all of a context's streams are handles of one order.
@@ -143,6 +179,7 @@ impl CudaContext {
     /// # Errors
     /// What failed since somebody was last told.
     pub fn synchronize(&self) -> Result<(), DriverError> {
+        self.launch_waiting();
         self.check_err()?;
         Ok(self.device.sync()?)
     }
@@ -172,6 +209,11 @@ impl CudaContext {
         lock(&self.places).remove(&address);
     }
 
+    /// Whether memory that begins at an address has an owner; not if only launches that wait hold it.
+    pub(crate) fn is_owned(&self, address: u64) -> bool {
+        lock(&self.places).contains_key(&address)
+    }
+
     /// The live memory that an address leads into, or to the end of, and how far.
     pub(crate) fn memory_at(&self, address: u64) -> Option<(Buffer, u64)> {
         // The lock is gone before the handle: if that is the last one, it takes the lock to unregister itself.
@@ -182,6 +224,13 @@ impl CudaContext {
             (if offset <= place.bytes { place.memory.upgrade()? } else { return None }, offset)
         };
         Some((memory.buffer().clone(), offset))
+    }
+}
+
+impl Drop for CudaContext {
+    /// Others may still hold memory that launches which wait would write.
+    fn drop(&mut self) {
+        self.launch_waiting();
     }
 }
 

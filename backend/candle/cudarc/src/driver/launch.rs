@@ -4,6 +4,7 @@ use rocfire_hal::profile::Work;
 use rocfire_hal::{Buffer, Function};
 
 use super::memory::Place;
+use super::queue::{self, Call, Node, Touched};
 use super::{CudaFunction, CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, DriverError, Kernel};
 use crate::rocfire::{Argument, INFO_WORDS, KernelSpec, Launch};
 
@@ -142,9 +143,23 @@ impl<'a> LaunchArgs<'a> {
                 for (slot, (value, &argument)) in self.values.iter().zip(&spec.arguments).enumerate() {
                     packed.as_named(slot, value, argument)?;
                 }
-                let config = spec.geometry.map_or(config, |geometry| geometry(&self.seen(config)));
-                // SAFETY: the caller's duty; the arguments are those the kernel names, those it writes among them.
-                unsafe { packed.launch(function, config) }
+                let asked = config;
+                let seen = self.seen(asked);
+                let config = spec.geometry.map_or(asked, |geometry| geometry(&seen));
+                if !self.can_wait(config) {
+                    // SAFETY: the caller's duty; the arguments are those the kernel names, those it writes among them.
+                    return unsafe { packed.launch(function, config) };
+                }
+                let Packed { bytes, at, mut touched, .. } = packed;
+                if let Some(extent) = spec.extent {
+                    for (slot, touched) in &mut touched {
+                        touched.narrow_to(extent(&seen, usize::from(*slot), touched.is_written));
+                    }
+                }
+                let call = Call { function: self.function.clone(), asked, config, bytes, at };
+                let touched = touched.into_iter().map(|(_, touched)| touched).collect();
+                self.stream.context().wait(Node::new(queue::Work::Call(call), touched));
+                Ok(())
             }
             Kernel::Host(spec) => {
                 self.require_count(spec)?;
@@ -152,6 +167,14 @@ impl<'a> LaunchArgs<'a> {
                 run(&self.seen(config)).map_err(|error| DriverError::new(format!("{}: {error}", self.function.name())))
             }
         }
+    }
+
+    /// Whether the launch can join those that wait: nothing about its geometry will be refused.
+    fn can_wait(&self, config: LaunchConfig) -> bool {
+        let ((x, ..), (threads_x, threads_y, threads_z)) = (config.grid_dim, config.block_dim);
+        let threads = u64::from(threads_x) * u64::from(threads_y) * u64::from(threads_z);
+        let fits = (1..=1024).contains(&threads) && u64::from(x) * u64::from(threads_x) <= u64::from(u32::MAX);
+        fits && config.shared_mem_bytes == 0 && self.stream.context().has_queue()
     }
 
     fn seen(&self, asked: LaunchConfig) -> Launch<'_> {
@@ -173,18 +196,22 @@ struct Packed<'a> {
     stream: &'a CudaStream,
     label: &'static str,
     bytes: Vec<u8>,
-    /// What the kernel writes.
-    written: Vec<Buffer>,
+    /// Where each argument begins.
+    at: Vec<u16>,
+    /// What the kernel reads and writes, with the slots.
+    touched: Vec<(u16, Touched)>,
 }
 
 impl<'a> Packed<'a> {
     fn new(stream: &'a CudaStream, function: &CudaFunction) -> Packed<'a> {
         let (label, bytes) = (function.name(), Vec::with_capacity(USUAL_BYTES));
-        Packed { stream, label, bytes, written: Vec::new() }
+        Packed { stream, label, bytes, at: Vec::with_capacity(USUAL_ARGUMENTS), touched: Vec::with_capacity(4) }
     }
 
     fn put(&mut self, bytes: &[u8], align: usize) {
         self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
+        // More than 64 KiB of arguments no device takes.
+        self.at.push(u16::try_from(self.bytes.len()).unwrap_or(u16::MAX));
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -193,12 +220,12 @@ impl<'a> Packed<'a> {
     fn as_pushed(&mut self, slot: usize, value: &Value<'_>) -> Result<(), DriverError> {
         match value {
             Value::Number(number) => {
-                self.written
-                    .extend(number.word().and_then(|word| self.stream.context().memory_at(word)).map(|at| at.0));
+                let memory = number.word().and_then(|word| self.stream.context().memory_at(word));
+                self.touched.extend(memory.map(|(buffer, _)| (slot as u16, Touched::whole(buffer, true, true))));
                 self.put(number.bytes, number.align);
                 Ok(())
             }
-            Value::Place(_) => self.address(slot, value, true),
+            Value::Place(_) => self.address(slot, value, true, true),
         }
     }
 
@@ -214,8 +241,9 @@ impl<'a> Packed<'a> {
                 self.bytes.resize(start + 8 * INFO_WORDS, 0);
                 Ok(())
             }
-            Argument::Read => self.address(slot, value, false),
-            Argument::Write | Argument::ReadWrite => self.address(slot, value, true),
+            Argument::Read => self.address(slot, value, true, false),
+            Argument::Write => self.address(slot, value, false, true),
+            Argument::ReadWrite => self.address(slot, value, true, true),
             Argument::Scalar(size) => match value {
                 Value::Number(number) if number.bytes.len() == usize::from(size) => {
                     self.put(number.bytes, usize::from(size));
@@ -227,7 +255,7 @@ impl<'a> Packed<'a> {
     }
 
     /// An address: of a place, or a bare number that leads to live memory.
-    fn address(&mut self, slot: usize, value: &Value<'_>, is_written: bool) -> Result<(), DriverError> {
+    fn address(&mut self, slot: usize, value: &Value<'_>, is_read: bool, is_written: bool) -> Result<(), DriverError> {
         let (address, buffer) = match value {
             Value::Place(place) => {
                 let memory = place.held.memory()?;
@@ -242,8 +270,11 @@ impl<'a> Packed<'a> {
                 }
             }
         };
-        if is_written {
-            self.written.extend(buffer);
+        if let Some(buffer) = buffer {
+            let mut touched = Touched::whole(buffer, is_read, is_written);
+            // A result begins where its address leads; what is read may have been asked for by strides.
+            touched.asked = address;
+            self.touched.push((slot as u16, touched));
         }
         self.put(&address.to_ne_bytes(), 8);
         Ok(())
@@ -271,9 +302,10 @@ impl<'a> Packed<'a> {
     }
 
     /// # Safety
-    /// - As [`LaunchArgs::launch`], and `written` lists what the kernel writes.
+    /// - As [`LaunchArgs::launch`], and `touched` lists what the kernel writes.
     unsafe fn launch(&self, function: &Function, config: LaunchConfig) -> Result<(), DriverError> {
-        let outputs: Vec<&Buffer> = self.written.iter().collect();
+        let written = self.touched.iter().filter(|(_, touched)| touched.is_written);
+        let outputs: Vec<&Buffer> = written.map(|(_, touched)| &touched.buffer).collect();
         let ((x, y, z), (threads_x, threads_y, threads_z)) = (config.grid_dim, config.block_dim);
         let launch = rocfire_hal::Launch {
             label: self.label,

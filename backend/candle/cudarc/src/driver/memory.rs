@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::{Arc, OnceLock};
 
-use rocfire_hal::Buffer;
+use rocfire_hal::{Buffer, Error};
 
 use super::{CudaContext, CudaStream, DeviceRepr, DriverError, sys};
 
@@ -20,7 +20,11 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Arc<Memory>, DriverError> {
-        let buffer = Buffer::new(context.device(), bytes as u64)?;
+        let buffer = match Buffer::new(context.opened(), bytes as u64) {
+            // Launches that wait hold memory that was dropped.
+            Err(Error::OutOfMemory { .. }) if context.has_queue() => Buffer::new(context.device(), bytes as u64)?,
+            outcome => outcome?,
+        };
         let memory = Arc::new(Memory { context: Arc::clone(context), buffer });
         if bytes > 0 {
             context.register(&memory);

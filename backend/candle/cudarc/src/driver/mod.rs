@@ -7,6 +7,7 @@ mod launch;
 mod memory;
 mod module;
 mod pointer;
+pub(crate) mod queue;
 pub mod result;
 mod stream;
 pub mod sys;

@@ -36,14 +36,17 @@ impl CudaContext {
     /// The compiler's messages; that a text is PTX.
     pub fn load_module(self: &Arc<Self>, module: Ptx) -> Result<Arc<CudaModule>, DriverError> {
         let code = match module.0 {
-            Code::Library(library) => Loaded::Library(library),
+            Code::Library(library) => {
+                library.merger().into_iter().for_each(|merger| self.set_merger(merger));
+                Loaded::Library(library)
+            }
             Code::Text(text) => {
                 if let Some(target) = ptx_target(&text) {
                     return Err(DriverError::new(refusal(&target)));
                 }
                 let behind_names = format!("{CUDA_NAMES}#line 1 \"module.hip\"\n{text}");
                 let source = Source::new("module", Cow::Owned(behind_names), &[]);
-                Loaded::Text(self.device().module(&source)?)
+                Loaded::Text(self.opened().module(&source)?)
             }
         };
         Ok(Arc::new(CudaModule { context: Arc::clone(self), code, functions: Mutex::default() }))
@@ -77,7 +80,7 @@ impl CudaModule {
         }
         let defines: Vec<_> = spec.defines.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let source = Source::new(spec.file, spec.source, &defines);
-        let function = self.context.device().module(&source)?.function(spec.entry)?;
+        let function = self.context.opened().module(&source)?.function(spec.entry)?;
         Ok(Kernel::Named(spec, function))
     }
 }

@@ -45,7 +45,7 @@ impl CudaStream {
         &self.context
     }
 
-    /// What is below: rocfire's stream.
+    /// What is below: rocfire's stream, behind all that waits.
     pub(crate) fn hal(&self) -> &rocfire_hal::Stream {
         self.context.device().stream()
     }
@@ -198,6 +198,7 @@ impl CudaStream {
     }
 
     fn read(&self, owner: &CudaStream, address: u64, target: &mut [u8]) -> Result<(), DriverError> {
+        owner.context.launch_waiting();
         self.context.check_err()?;
         if let Some((buffer, first)) = resolve(owner, "a copy to the host", address, target.len())? {
             owner.hal().copy_to_host(&buffer, first, target)?;
@@ -220,6 +221,8 @@ impl CudaStream {
         let address = target.device_ptr_mut(self).0;
         let to = resolve(target.stream(), "memcpy_dtod: target", address, bytes)?;
         let (Some((from, from_byte)), Some((to, to_byte))) = (from, to) else { return Ok(()) };
+        source.stream().context.launch_waiting();
+        target.stream().context.launch_waiting();
         if from.device() == to.device() {
             return Ok(to.device().stream().copy(&from, from_byte, &to, to_byte, bytes as u64)?);
         }

@@ -35,7 +35,7 @@ template <class From, class Out, int V, class Op> struct Binary {
 #endif
 
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(
-    u64 count, u64 axes, Info info, const CANDLE_T* a, const CANDLE_T* b, CANDLE_OUT* out) {
+    u64 count, u64 axes, CANDLE_ARGUMENT Info info, const CANDLE_T* a, const CANDLE_T* b, CANDLE_OUT* out) {
     Binary<CANDLE_T, CANDLE_OUT, CANDLE_V, CANDLE_OP> f = {info, (u32)axes, a, b, out};
     bool dense = is_dense(info, (u32)axes, 1) && is_dense(info, (u32)axes, 2);
     bool runs = has_runs<CANDLE_V>(info, (u32)axes, 1) && has_runs<CANDLE_V>(info, (u32)axes, 2);

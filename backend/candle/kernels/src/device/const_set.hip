@@ -22,7 +22,7 @@ template <class T, int V> struct ConstSet {
 };
 #endif
 
-extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 count, u64 axes, Info info, CANDLE_T value, CANDLE_T* out) {
+extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 count, u64 axes, CANDLE_ARGUMENT Info info, CANDLE_T value, CANDLE_T* out) {
     ConstSet<CANDLE_T, CANDLE_V> f = {info, (u32)axes, value, out};
     each<CANDLE_V>(count, is_dense(info, (u32)axes, 1) ? CANDLE_DENSE : CANDLE_STRIDED, is_aligned<CANDLE_T, CANDLE_V>(out), f);
 }

@@ -55,8 +55,9 @@ template <int V, class T> RF_FN void load_strided(const Info& info, u32 axes, u3
 #define CANDLE_STRIDED 2
 
 // Calls f.run(n) for V dense elements from n, f.strided_run(n) for V of a run, f.dense(n) and f.strided(n) for one.
-template <int V, class F> RF_FN void each(u64 count, u32 walk, bool aligned, const F& f) {
-    u32 first = group_x() * (CANDLE_BLOCK * V);
+// `group` is the workgroup's number among those that do this.
+template <int V, class F> RF_FN void each_of_group(u32 group, u64 count, u32 walk, bool aligned, const F& f) {
+    u32 first = group * (CANDLE_BLOCK * V);
     if (walk == CANDLE_DENSE) {
         u32 n = first + thread_x() * V;
         if (aligned && (u64)n + V <= count) {
@@ -75,6 +76,9 @@ template <int V, class F> RF_FN void each(u64 count, u32 walk, bool aligned, con
             if (n < count) f.strided(n);
         }
     }
+}
+template <int V, class F> RF_FN void each(u64 count, u32 walk, bool aligned, const F& f) {
+    each_of_group<V>(group_x(), count, walk, aligned, f);
 }
 
 #endif

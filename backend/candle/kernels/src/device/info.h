@@ -8,6 +8,12 @@
 using namespace rf;
 
 #define CANDLE_INFO_WORDS 32
+// CUDA would copy arguments that are indexed to local memory.
+#if RF_DEVICE_AMD
+#define CANDLE_ARGUMENT
+#else
+#define CANDLE_ARGUMENT const __grid_constant__
+#endif
 
 struct Info { u64 words[CANDLE_INFO_WORDS]; };
 

@@ -41,19 +41,19 @@ RF_FN void map_elements(u64 count, u64 axes, const Info& info, const From* x, To
 #endif
 
 #if CANDLE_PARAMETERS == 0
-extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 count, u64 axes, Info info, const CANDLE_FROM* x, CANDLE_TO* out) {
+extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 count, u64 axes, CANDLE_ARGUMENT Info info, const CANDLE_FROM* x, CANDLE_TO* out) {
     CANDLE_OP f;
     map_elements<CANDLE_FROM, CANDLE_TO, CANDLE_V>(count, axes, info, x, out, f);
 }
 #elif CANDLE_PARAMETERS == 1
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(
-    u64 count, u64 axes, Info info, CANDLE_FROM parameter, const CANDLE_FROM* x, CANDLE_TO* out) {
+    u64 count, u64 axes, CANDLE_ARGUMENT Info info, CANDLE_FROM parameter, const CANDLE_FROM* x, CANDLE_TO* out) {
     CANDLE_OP<Wide<CANDLE_FROM>::type> f = {Wide<CANDLE_FROM>::of(parameter)};
     map_elements<CANDLE_FROM, CANDLE_TO, CANDLE_V>(count, axes, info, x, out, f);
 }
 #else
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(
-    u64 count, u64 axes, Info info, const CANDLE_FROM* x, CANDLE_TO* out, CANDLE_FROM factor, CANDLE_FROM summand) {
+    u64 count, u64 axes, CANDLE_ARGUMENT Info info, const CANDLE_FROM* x, CANDLE_TO* out, CANDLE_FROM factor, CANDLE_FROM summand) {
     CANDLE_OP<Wide<CANDLE_FROM>::type> f = {Wide<CANDLE_FROM>::of(factor), Wide<CANDLE_FROM>::of(summand)};
     map_elements<CANDLE_FROM, CANDLE_TO, CANDLE_V>(count, axes, info, x, out, f);
 }

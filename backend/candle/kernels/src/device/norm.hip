@@ -7,7 +7,7 @@
 // Grid   : (rows, 1, 1)     Block : (64 or 256, 1, 1)             by `columns`, as rows.h says
 // Numeric: in f32, f64 for f64; the variance from the differences, not from the squares; one rounding at the store
 //
-// Macros : CANDLE_NAME; type CANDLE_T; CANDLE_LAYER 0 or 1
+// Macros : CANDLE_NAME; type CANDLE_T; CANDLE_LAYER 0 or 1; 2: no kernel, for rows_of.hip
 #ifndef CANDLE_NORM_H
 #define CANDLE_NORM_H
 template <class W> struct RowTotal {
@@ -29,10 +29,10 @@ template <class T, class W> struct RowScaled {
         to[column] = cast<T>(y);
     }
 };
-template <class T, bool CENTRED>
-RF_FN void norm_row(const T* x, T* y, const T* weight, const T* bias, i32 columns, float eps, typename RowSum<T>::type* scratch) {
+template <class T, bool CENTRED, class From>
+RF_FN void norm_row(const From& x, T* y, const T* weight, const T* bias, i32 columns, float eps, typename RowSum<T>::type* scratch) {
     typedef typename RowSum<T>::type W;
-    Row<T> row(x, (u32)columns);
+    Row<T, From> row(x, (u32)columns);
     W mean = (W)0;
     if (CENTRED) {
         RowTotal<W> total = {(W)0};
@@ -47,16 +47,18 @@ RF_FN void norm_row(const T* x, T* y, const T* weight, const T* bias, i32 column
 }
 #endif
 
-#if CANDLE_LAYER
+#if CANDLE_LAYER == 1
 extern "C" __global__ __launch_bounds__(CANDLE_ROW_BLOCK) void CANDLE_NAME(
     const CANDLE_T* x, CANDLE_T* y, const CANDLE_T* weight, const CANDLE_T* bias, i32 columns, i32 block, float eps) {
     __shared__ RowSum<CANDLE_T>::type scratch[CANDLE_ROW_BLOCK / ARCH_WAVE_SIZE];
-    norm_row<CANDLE_T, true>(x, y, weight, bias, columns, eps, scratch);
+    InMemory<CANDLE_T> rows = {x};
+    norm_row<CANDLE_T, true>(rows, y, weight, bias, columns, eps, scratch);
 }
-#else
+#elif CANDLE_LAYER == 0
 extern "C" __global__ __launch_bounds__(CANDLE_ROW_BLOCK) void CANDLE_NAME(
     const CANDLE_T* x, CANDLE_T* y, const CANDLE_T* weight, i32 columns, i32 block, float eps) {
     __shared__ RowSum<CANDLE_T>::type scratch[CANDLE_ROW_BLOCK / ARCH_WAVE_SIZE];
-    norm_row<CANDLE_T, false>(x, y, weight, (const CANDLE_T*)0, columns, eps, scratch);
+    InMemory<CANDLE_T> rows = {x};
+    norm_row<CANDLE_T, false>(rows, y, weight, (const CANDLE_T*)0, columns, eps, scratch);
 }
 #endif

@@ -11,19 +11,27 @@
 template <class T> struct RowSum { typedef float type; };
 template <> struct RowSum<double> { typedef double type; };
 
-// A row as lanes see it: element `lane + i · lanes` is number i of a lane.
-template <class T> struct Row {
+// The rows of a matrix in memory: element `n` of it.
+template <class T> struct InMemory {
+    const T* x;
+    RF_FN T at(u64 n) const { return x[n]; }
+};
+
+// A row as lanes see it: element `lane + i · lanes` is number i of a lane. `From` gives the elements; those beyond the kept
+// ones it is asked for again.
+template <class T, class From> struct Row {
     typedef typename RowSum<T>::type W;
-    const T* from;
+    From from;
+    u64 first;
     u32 columns, lane, lanes;
     W kept[CANDLE_KEPT];
 
-    RF_FN Row(const T* x, u32 columns_) : columns(columns_), lane(thread_x()) {
-        from = x + (u64)group_x() * columns;
+    RF_FN Row(const From& from_, u32 columns_) : from(from_), columns(columns_), lane(thread_x()) {
+        first = (u64)group_x() * columns;
         lanes = columns <= CANDLE_KEPT * CANDLE_SHORT_ROW_BLOCK ? CANDLE_SHORT_ROW_BLOCK : CANDLE_ROW_BLOCK;
         for (u32 i = 0; i < CANDLE_KEPT; ++i) {
             u32 column = lane + i * lanes;
-            kept[i] = column < columns ? (W)Wide<T>::of(from[column]) : (W)0;
+            kept[i] = column < columns ? (W)Wide<T>::of(from.at(first + column)) : (W)0;
         }
     }
     // Calls f(column, element) for each of the lane's elements, the kept ones first.
@@ -32,7 +40,8 @@ template <class T> struct Row {
             u32 column = lane + i * lanes;
             if (column < columns) f(column, kept[i]);
         }
-        for (u32 column = lane + CANDLE_KEPT * lanes; column < columns; column += lanes) f(column, (W)Wide<T>::of(from[column]));
+        for (u32 column = lane + CANDLE_KEPT * lanes; column < columns; column += lanes) 
+            f(column, (W)Wide<T>::of(from.at(first + column)));
     }
 };
 

@@ -39,7 +39,7 @@ template <class Id, class T, int V> struct Where {
 #endif
 
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(
-    u64 count, u64 axes, Info info, const CANDLE_ID* condition, const CANDLE_T* yes, const CANDLE_T* no, CANDLE_T* out) {
+    u64 count, u64 axes, CANDLE_ARGUMENT Info info, const CANDLE_ID* condition, const CANDLE_T* yes, const CANDLE_T* no, CANDLE_T* out) {
     Where<CANDLE_ID, CANDLE_T, CANDLE_V> f = {info, (u32)axes, condition, yes, no, out};
     bool dense = is_dense(info, (u32)axes, 1) && is_dense(info, (u32)axes, 2) && is_dense(info, (u32)axes, 3);
     bool aligned = is_aligned<CANDLE_ID, CANDLE_V>(condition) && is_aligned<CANDLE_T, CANDLE_V>(yes) && is_aligned<CANDLE_T, CANDLE_V>(no) && is_aligned<CANDLE_T, CANDLE_V>(out);

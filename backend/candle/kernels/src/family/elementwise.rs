@@ -1,7 +1,7 @@
 //! Kernels of `map.hip`, `binary.hip`, `where.hip`, `const_set.hip`, `copy2d.hip`.
 
 use cudarc::rocfire::Argument::{Info, Read, Write};
-use cudarc::rocfire::KernelSpec;
+use cudarc::rocfire::{Extent, KernelSpec, Launch};
 
 use super::{Dtype, INT, SIZE, Words, kernel, template};
 use crate::geometry;
@@ -19,6 +19,20 @@ fn per_lane(spec: KernelSpec, bytes: usize) -> KernelSpec {
     spec.define("CANDLE_V", geometry::lane_elements(bytes).to_string()).with_geometry(geometry::elements(bytes))
 }
 
+/// A dense result of elements of so many bytes, as many as the first argument says; operands may be strided.
+fn dense_result(spec: KernelSpec, bytes: usize) -> KernelSpec {
+    fn extent<const BYTES: u64>(launch: &Launch<'_>, _: usize, is_written: bool) -> Option<Extent> {
+        let row_bytes = launch.integer(0).saturating_mul(BYTES);
+        is_written.then_some(Extent { rows: 1, row_bytes, stride_bytes: row_bytes })
+    }
+    spec.with_extent(match bytes {
+        1 => extent::<1>,
+        2 => extent::<2>,
+        4 => extent::<4>,
+        _ => extent::<8>,
+    })
+}
+
 fn map(from: &str, to: &str, bytes: usize, op: &str) -> KernelSpec {
     let spec = kernel(MAP, &[SIZE, SIZE, Info, Read, Write]).define("CANDLE_PARAMETERS", "0");
     per_lane(spec, bytes).define("CANDLE_FROM", from).define("CANDLE_TO", to).define("CANDLE_OP", op)
@@ -32,7 +46,7 @@ fn map_with(dtype: Dtype, parameters: usize, op: &str) -> KernelSpec {
         _ => [SIZE, SIZE, Info, Read, Write, number, number].to_vec(),
     };
     let spec = kernel(MAP, &arguments).define("CANDLE_PARAMETERS", parameters.to_string());
-    per_lane(spec, dtype.bytes)
+    dense_result(per_lane(spec, dtype.bytes), dtype.bytes)
         .define("CANDLE_FROM", dtype.device)
         .define("CANDLE_TO", dtype.device)
         .define("CANDLE_OP", op)
@@ -46,7 +60,7 @@ pub(super) fn affine(words: Words) -> KernelSpec {
 /// `ucopy_T`
 pub(super) fn copy(words: Words) -> KernelSpec {
     let dtype = words.dtype(0);
-    map(dtype.moved(), dtype.moved(), dtype.bytes, "Same")
+    dense_result(map(dtype.moved(), dtype.moved(), dtype.bytes, "Same"), dtype.bytes)
 }
 
 /// `uOP_T`
@@ -56,7 +70,7 @@ pub(super) fn unary(words: Words) -> KernelSpec {
         "relu" if dtype.is_half() => "ReluHalf".to_owned(),
         word => functor(word),
     };
-    map(dtype.device, dtype.device, dtype.bytes, &op)
+    dense_result(map(dtype.device, dtype.device, dtype.bytes, &op), dtype.bytes)
 }
 
 /// `uOP_T` with a number.
@@ -67,7 +81,7 @@ pub(super) fn unary_parameter(words: Words) -> KernelSpec {
 /// `cast_S_T`
 pub(super) fn cast(words: Words) -> KernelSpec {
     let (from, to) = (words.dtype(0), words.dtype(1));
-    map(from.device, to.device, from.bytes.max(to.bytes), "Same")
+    dense_result(map(from.device, to.device, from.bytes.max(to.bytes), "Same"), to.bytes)
 }
 
 /// `bOP_T`
@@ -77,7 +91,7 @@ pub(super) fn binary(words: Words) -> KernelSpec {
         word @ ("maximum" | "minimum") if dtype.is_half() => format!("{}Half", functor(word)),
         word => functor(word),
     };
-    two(dtype, dtype.device, &op)
+    dense_result(two(dtype, dtype.device, &op), dtype.bytes)
 }
 
 /// `OP_T` with an answer of u8.
@@ -90,7 +104,7 @@ pub(super) fn compare(words: Words) -> KernelSpec {
         "gt" => "Greater",
         _ => "GreaterEqual",
     };
-    two(words.dtype(1), "u8", op)
+    dense_result(two(words.dtype(1), "u8", op), 1)
 }
 
 fn two(dtype: Dtype, out: &str, op: &str) -> KernelSpec {
@@ -102,7 +116,8 @@ fn two(dtype: Dtype, out: &str, op: &str) -> KernelSpec {
 pub(super) fn select(words: Words) -> KernelSpec {
     let (id, dtype) = (words.dtype(0), words.dtype(1));
     let spec = kernel(WHERE, &[SIZE, SIZE, Info, Read, Read, Read, Write]);
-    per_lane(spec, id.bytes.max(dtype.bytes)).define("CANDLE_ID", id.device).define("CANDLE_T", dtype.moved())
+    let spec = dense_result(per_lane(spec, id.bytes.max(dtype.bytes)), dtype.bytes);
+    spec.define("CANDLE_ID", id.device).define("CANDLE_T", dtype.moved())
 }
 
 /// `const_set_T`
@@ -117,7 +132,19 @@ pub(super) fn copy2d(words: Words) -> KernelSpec {
     let dtype = words.dtype(0);
     let spec = kernel(COPY2D, &[Read, Write, INT, INT, INT, INT]);
     let spec = spec.with_geometry(geometry::elements_asked(dtype.bytes));
+    let spec = spec.with_extent(match dtype.bytes {
+        1 => rows_of::<1>,
+        2 => rows_of::<2>,
+        4 => rows_of::<4>,
+        _ => rows_of::<8>,
+    });
     spec.define("CANDLE_V", geometry::lane_elements(dtype.bytes).to_string()).define("CANDLE_T", dtype.moved())
+}
+
+/// The rows that `copy2d` reads or writes: rows, columns, and the strides of both.
+fn rows_of<const BYTES: u64>(launch: &Launch<'_>, slot: usize, _: bool) -> Option<Extent> {
+    let (rows, columns, stride) = (launch.integer(2), launch.integer(3), launch.integer(4 + slot));
+    Some(Extent { rows, row_bytes: columns * BYTES, stride_bytes: stride * BYTES })
 }
 
 /// The functor of `operators.h` for Candle's word: `gelu_erf` is `GeluErf`.

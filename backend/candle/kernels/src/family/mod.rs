@@ -60,14 +60,19 @@ pub(crate) fn spec(entry: &'static Entry) -> Option<KernelSpec> {
 
 /// The words that were chosen in a name.
 #[derive(Clone, Copy)]
-struct Words(&'static [&'static str]);
+pub(crate) struct Words(pub(crate) &'static [&'static str]);
 
 impl Words {
-    fn word(self, at: usize) -> &'static str {
+    /// Whether there is such a word.
+    pub(crate) fn has(self, at: usize) -> bool {
+        at < self.0.len()
+    }
+
+    pub(crate) fn word(self, at: usize) -> &'static str {
         self.0[at]
     }
 
-    fn dtype(self, at: usize) -> Dtype {
+    pub(crate) fn dtype(self, at: usize) -> Dtype {
         let word = self.word(at);
         DTYPES
             .into_iter()
@@ -78,10 +83,10 @@ impl Words {
 
 /// An element type: Candle's name, what it is in device code.
 #[derive(Clone, Copy)]
-struct Dtype {
-    name: &'static str,
-    device: &'static str,
-    bytes: usize,
+pub(crate) struct Dtype {
+    pub(crate) name: &'static str,
+    pub(crate) device: &'static str,
+    pub(crate) bytes: usize,
 }
 
 const DTYPES: [Dtype; 10] = [
@@ -139,7 +144,7 @@ macro_rules! template {
         ($file, concat!($(include_str!(concat!("../device/", $header)),)* include_str!(concat!("../device/", $file))))
     };
 }
-use template;
+pub(crate) use template;
 
 /// A kernel of a template; the entry's name follows.
 fn kernel((file, text): (&'static str, &'static str), arguments: &[Argument]) -> KernelSpec {

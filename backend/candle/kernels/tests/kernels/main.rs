@@ -5,6 +5,7 @@ mod elementwise;
 mod harness;
 mod indexing;
 mod launchers;
+mod merging;
 mod names;
 mod quantised;
 mod reduce;

@@ -1,0 +1,397 @@
+//! Launches that wait on the host, so that several can become one.
+//!
+//! Candle launches a kernel for every operator. A kernel by name and a matrix product are recorded here instead, with the
+//! memory that they read and write, and go to the device when the queue is full, when somebody looks (a copy to the host, a
+//! wait, memory lent to others), or when something comes about which nothing is known (a user's kernel). Then a [`Merger`],
+//! which knows what the kernels compute, says which of them one launch can do; the rest run as they were asked for.
+//!
+//! Nothing that Candle can see changes: arguments are checked when the launch is asked for; memory that was dropped is kept
+//! until the last launch that waits has gone; launches change places only where neither touches what the other writes, byte
+//! by byte for copies and dense results. A result that nobody owns any more, and no other launch reads, need not be stored:
+//! so the newest launches wait on, because Rust drops most temporaries only after the next operators. What fails while it
+//! runs comes, as ever, at the next copy to the host or wait.
+//!
+//! `ROCFIRE_FUSION=0` and `ROCFIRE_SYNC=1` leave the queue out.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rocfire_hal::profile::Work as Profiled;
+use rocfire_hal::{Buffer, Device, Function, Source};
+
+use super::{CudaContext, CudaFunction, DriverError, Kernel, LaunchConfig};
+use crate::cublas::result::Resolved;
+use crate::rocfire::Extent;
+
+/// Launches that wait at a time: as many as a mask has bits.
+const WAITING_MOST: usize = 64;
+/// Those that wait on when it is full. Between the copies of keys that an attention of Candle's makes and the place where Rust
+/// drops them there are some 20 launches.
+const WAITING_ON: usize = 26;
+/// Bytes of results that wait, most: more would hold back memory that others want.
+const WRITTEN_BYTES_MOST: u64 = 1 << 30;
+
+/// Memory that a launch reads or writes: addresses, and which bytes between them if they come in rows.
+pub(crate) struct Touched {
+    pub buffer: Buffer,
+    pub first: u64,
+    pub end: u64,
+    /// The address that the launch was given.
+    pub asked: u64,
+    /// Bytes of a row, and from one row to the next.
+    pub rows: Option<(u64, u64)>,
+    pub is_read: bool,
+    pub is_written: bool,
+}
+
+impl Touched {
+    /// All of a buffer.
+    pub(crate) fn whole(buffer: Buffer, is_read: bool, is_written: bool) -> Touched {
+        let first = buffer.device_address();
+        let end = first + buffer.bytes();
+        Touched { buffer, first, end, asked: first, rows: None, is_read, is_written }
+    }
+
+    /// Only what lies so from the address on; `None` if that is not known.
+    pub(crate) fn narrow_to(&mut self, extent: Option<Extent>) {
+        let Some(Extent { rows, row_bytes, stride_bytes }) = extent else { return };
+        let span = rows.saturating_sub(1).saturating_mul(stride_bytes).saturating_add(row_bytes);
+        (self.first, self.end) = (self.asked, self.asked.saturating_add(span).min(self.end));
+        self.rows = (rows > 1 && row_bytes <= stride_bytes).then_some((row_bytes, stride_bytes));
+    }
+
+    fn meets(&self, other: &Touched) -> bool {
+        if self.first >= other.end || other.first >= self.end {
+            return false;
+        }
+        match (self.rows, other.rows) {
+            (Some((bytes, stride)), Some((other_bytes, other_stride))) if stride == other_stride => {
+                // Columns of one matrix: apart if the other's lie behind ours and before our next row.
+                let behind = (i128::from(other.first) - i128::from(self.first)).rem_euclid(i128::from(stride)) as u64;
+                behind < bytes || behind + other_bytes > stride
+            }
+            _ => true,
+        }
+    }
+}
+
+/// A kernel by name with its arguments.
+pub(crate) struct Call {
+    pub function: CudaFunction,
+    /// As Candle asked, and as it is launched.
+    pub asked: LaunchConfig,
+    pub config: LaunchConfig,
+    /// The arguments, and where each begins.
+    pub bytes: Vec<u8>,
+    pub at: Vec<u16>,
+}
+
+pub(crate) enum Work {
+    Call(Call),
+    Product(Box<Resolved>),
+}
+
+/// A launch that waits.
+pub struct Node {
+    pub(crate) work: Work,
+    pub(crate) touched: Vec<Touched>,
+    /// Earlier ones that must run before it.
+    after: u64,
+    /// Earlier ones of whose results it reads something.
+    sources: u64,
+}
+
+impl Node {
+    pub(crate) fn new(work: Work, touched: Vec<Touched>) -> Node {
+        Node { work, touched, after: 0, sources: 0 }
+    }
+
+    fn written(&self) -> impl Iterator<Item = &Touched> {
+        self.touched.iter().filter(|touched| touched.is_written)
+    }
+
+    fn order_behind(&mut self, earlier: &[Node]) {
+        (self.after, self.sources) = (0, 0);
+        for (bit, before) in earlier.iter().enumerate() {
+            let (mut meets, mut reads) = (false, false);
+            for own in &self.touched {
+                for other in before.touched.iter().filter(|other| own.is_written || other.is_written) {
+                    if own.meets(other) {
+                        meets = true;
+                        reads |= own.is_read && other.is_written;
+                    }
+                }
+            }
+            self.after |= u64::from(meets) << bit;
+            self.sources |= u64::from(reads) << bit;
+        }
+    }
+
+    /// Candle's name for the kernel; `None` for a product.
+    pub fn name(&self) -> Option<&'static str> {
+        match &self.work {
+            Work::Call(call) => Some(call.function.name()),
+            Work::Product(_) => None,
+        }
+    }
+
+    /// The product, if it is one.
+    pub fn product(&self) -> Option<&Resolved> {
+        match &self.work {
+            Work::Call(_) => None,
+            Work::Product(product) => Some(product),
+        }
+    }
+
+    /// Candle's geometry; that of nothing for a product.
+    pub fn asked(&self) -> LaunchConfig {
+        match &self.work {
+            Work::Call(call) => call.asked,
+            Work::Product(_) => LaunchConfig::for_num_elems(0),
+        }
+    }
+
+    /// The bytes of the argument in a slot and of those behind it; none for a product.
+    pub fn argument(&self, slot: usize) -> &[u8] {
+        match &self.work {
+            Work::Call(call) => call.at.get(slot).and_then(|&at| call.bytes.get(usize::from(at)..)).unwrap_or(&[]),
+            Work::Product(_) => &[],
+        }
+    }
+
+    /// An argument of eight bytes; 0 where there is none.
+    pub fn word(&self, slot: usize) -> u64 {
+        self.argument(slot).first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+    }
+
+    /// An argument of four bytes; 0 where there is none.
+    pub fn int(&self, slot: usize) -> u32 {
+        self.argument(slot).first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+    }
+
+    /// The address of the first byte that it writes, and that behind the last; for launches with one result.
+    pub fn result(&self) -> Option<(u64, u64)> {
+        let mut written = self.written();
+        match (written.next(), written.next()) {
+            (Some(result), None) => Some((result.first, result.end)),
+            _ => None,
+        }
+    }
+
+    /// Runs it as it was asked for.
+    fn run(&self, device: &Device) -> Result<(), DriverError> {
+        match &self.work {
+            Work::Product(product) => Ok(product.run(device.stream()).map_err(|error| error.0)?),
+            Work::Call(call) => {
+                let Kernel::Named(_, function) = call.function.kernel() else { return Ok(()) };
+                let outputs: Vec<&Buffer> = self.written().map(|written| &written.buffer).collect();
+                // SAFETY: as whoever asked for the launch has promised; the memory is held by `touched`.
+                unsafe { put(device, function, call.function.name(), call.config, &call.bytes, &outputs) }
+            }
+        }
+    }
+}
+
+/// The launches that wait, in the order in which they were asked for.
+pub struct Window<'a> {
+    nodes: &'a [Node],
+    context: &'a CudaContext,
+}
+
+impl Window<'_> {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// One of them.
+    pub fn node(&self, number: usize) -> &Node {
+        &self.nodes[number]
+    }
+
+    /// The earlier ones that must run before it, a bit each.
+    pub fn after(&self, number: usize) -> u64 {
+        self.nodes[number].after
+    }
+
+    /// The earlier ones of whose results it reads something, a bit each.
+    pub fn sources(&self, number: usize) -> u64 {
+        self.nodes[number].sources
+    }
+
+    /// The later ones that read something of its results, a bit each.
+    pub fn readers(&self, number: usize) -> u64 {
+        let reads = |(other, node): (usize, &Node)| (node.sources >> number & 1) << other;
+        self.nodes.iter().enumerate().skip(number + 1).map(reads).fold(0, |all, bit| all | bit)
+    }
+
+    /// Whether a launch writes what another, or it itself, reads.
+    pub fn overwrites(&self, number: usize, reader: usize) -> bool {
+        let read = || self.nodes[reader].touched.iter().filter(|touched| touched.is_read);
+        self.nodes[number].written().any(|written| read().any(|read| written.meets(read)))
+    }
+
+    /// Whether somebody outside can still read its results.
+    pub fn is_owned(&self, number: usize) -> bool {
+        self.nodes[number].written().any(|written| self.context.is_owned(written.buffer.device_address()))
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        self.context.opened()
+    }
+}
+
+/// What runs next: some launches that wait, as one or one after the other.
+pub struct Step {
+    /// Their numbers, in order.
+    pub members: Vec<usize>,
+    /// One launch that does what they all do; none: each as it was asked for.
+    pub merged: Option<Merged>,
+}
+
+/// One launch in the place of several.
+pub struct Merged {
+    /// What messages and profiles call it.
+    pub label: &'static str,
+    /// Its text.
+    pub source: Arc<Source>,
+    /// The name of the kernel in it.
+    pub entry: &'static str,
+    /// Its geometry.
+    pub config: LaunchConfig,
+    /// Its arguments, each at a multiple of its alignment.
+    pub bytes: Vec<u8>,
+}
+
+/// Knows what kernels compute, and so which launches one launch can do.
+pub trait Merger: Sync {
+    /// Puts all launches of a window into steps.
+    ///
+    /// A launch may move before another if it need not come after it ([`Window::after`]). A merged launch does what its
+    /// members do, but for results that nobody owns and only other members read. It accesses no other memory than they.
+    fn plan(&self, window: &Window<'_>) -> Vec<Step>;
+}
+
+/// The launches of a context that wait.
+#[derive(Default)]
+pub(crate) struct Queue {
+    nodes: Vec<Node>,
+    written_bytes: u64,
+    merger: Option<&'static dyn Merger>,
+    /// Hashes of merged kernels that did not compile.
+    refused: HashSet<[u8; 32]>,
+}
+
+impl Queue {
+    pub(crate) fn set_merger(&mut self, merger: &'static dyn Merger) {
+        self.merger = Some(merger);
+    }
+
+    /// Adds a launch; the oldest run if it is full.
+    pub(crate) fn push(&mut self, context: &CudaContext, mut node: Node) {
+        node.order_behind(&self.nodes);
+        self.written_bytes += node.written().map(|written| written.end - written.first).sum::<u64>();
+        self.nodes.push(node);
+        if self.written_bytes > WRITTEN_BYTES_MOST {
+            self.run(context, 0);
+        } else if self.nodes.len() == WAITING_MOST {
+            self.run(context, WAITING_ON);
+        }
+    }
+
+    /// Runs everything but, at most, the newest `left`.
+    pub(crate) fn run(&mut self, context: &CudaContext, left: usize) {
+        if self.nodes.is_empty() {
+            return;
+        }
+        let steps = match self.merger {
+            Some(merger) if self.nodes.len() > 1 => merger.plan(&Window { nodes: &self.nodes, context }),
+            _ => (0..self.nodes.len()).map(|node| Step { members: vec![node], merged: None }).collect(),
+        };
+        debug_assert_eq!(steps.iter().map(|step| step.members.len()).sum::<usize>(), self.nodes.len(), "each once");
+        let end = self.nodes.len() - left;
+        let mut waiting_on = 0_u64;
+        for step in &steps {
+            let waits = |&member: &usize| member >= end || self.nodes[member].after & waiting_on != 0;
+            if left > 0 && step.members.iter().any(waits) {
+                waiting_on |= step.members.iter().fold(0, |mask, &member| mask | 1 << member);
+                continue;
+            }
+            self.put(context, step);
+        }
+        let mut number = 0;
+        self.nodes.retain(|_| {
+            number += 1;
+            waiting_on >> (number - 1) & 1 == 1
+        });
+        if self.nodes.len() == WAITING_MOST {
+            // All of it hangs together: nothing is gained by waiting.
+            return self.run(context, 0);
+        }
+        for node in 1..self.nodes.len() {
+            let (earlier, rest) = self.nodes.split_at_mut(node);
+            rest[0].order_behind(earlier);
+        }
+        if let Some(first) = self.nodes.first_mut() {
+            first.order_behind(&[]);
+        }
+        let bytes = |node: &Node| node.written().map(|written| written.end - written.first).sum::<u64>();
+        self.written_bytes = self.nodes.iter().map(bytes).sum();
+    }
+
+    fn put(&mut self, context: &CudaContext, step: &Step) {
+        let device = context.opened();
+        if let Some(merged) = &step.merged
+            && !self.refused.contains(merged.source.hash())
+        {
+            match device.module(&merged.source).and_then(|module| module.function(merged.entry)) {
+                Ok(function) => {
+                    let members = step.members.iter().flat_map(|&member| self.nodes[member].written());
+                    let outputs: Vec<&Buffer> = members.map(|written| &written.buffer).collect();
+                    // SAFETY: the merger's promise, and that of whoever asked for the members; their memory is held.
+                    let done = unsafe { put(device, &function, merged.label, merged.config, &merged.bytes, &outputs) };
+                    return context.record_err(done);
+                }
+                Err(error) => {
+                    let kernel = merged.source.name();
+                    device.report(rocfire_hal::Level::Warn, format_args!("{kernel}: launched one by one: {error}"));
+                    self.refused.insert(*merged.source.hash());
+                }
+            }
+        }
+        for &member in &step.members {
+            context.record_err(self.nodes[member].run(device));
+        }
+    }
+}
+
+/// # Safety
+/// As [`rocfire_hal::Stream::launch`].
+unsafe fn put(
+    device: &Device,
+    function: &Function,
+    label: &'static str,
+    config: LaunchConfig,
+    args: &[u8],
+    outputs: &[&Buffer],
+) -> Result<(), DriverError> {
+    let ((x, y, z), (threads_x, threads_y, threads_z)) = (config.grid_dim, config.block_dim);
+    let launch = rocfire_hal::Launch {
+        label,
+        grid: [x, y, z],
+        block: [threads_x, threads_y, threads_z],
+        lds_bytes: config.shared_mem_bytes,
+        args,
+        outputs,
+        work: Profiled::default(),
+    };
+    // SAFETY: the caller's duties; the size of the arguments is compared with the code object's there.
+    unsafe { device.stream().launch(function, &launch)? };
+    Ok(())
+}

@@ -1,0 +1,292 @@
+//! Which launches that wait become one.
+//!
+//! Launches are taken in the order in which they were asked for. Each joins an earlier group, if it can move up to it past
+//! what stands between, or begins one of its own:
+//!
+//! | group | launches | file |
+//! | --- | --- | --- |
+//! | chain | elementwise kernels of as many elements, each of which reads a result of the chain | `chain.rs` |
+//! | rows | a chain, and the softmax or norm of its result | `chain.rs` |
+//! | copies | `copy2d` (the parts of a concatenation, repetitions) and dense casts, also of what was just copied | `several.rs` |
+//! | ropes | rotary embeddings of one kind | `several.rs` |
+//! | thin | products of up to four rows with a matrix of weights; a cast before them | `several.rs` |
+//!
+//! Chains, rows, copies and ropes give the bits of the launches one by one. Thin products sum in an order of their own,
+//! alone or together.
+//!
+//! What is not here: patterns that change the mathematics, and anything that reads memory to decide.
+
+mod chain;
+mod several;
+
+use cudarc::rocfire::{Merged, Merger, Step, Window};
+
+use crate::table::{self, Entry, Family};
+use chain::{Op, RowsOp};
+use several::{Copies, Thin};
+
+/// The merger of Candle's kernels.
+pub(crate) struct Candle;
+
+impl Merger for Candle {
+    fn plan(&self, window: &Window<'_>) -> Vec<Step> {
+        let mut plan = Plan { window, groups: Vec::with_capacity(window.len()) };
+        for number in 0..window.len() {
+            plan.add(number);
+        }
+        let Plan { groups, .. } = plan;
+        groups.into_iter().map(|group| group.step(window)).collect()
+    }
+}
+
+/// Launches that become one.
+pub(crate) struct Group {
+    /// In order.
+    pub members: Vec<usize>,
+    /// The same as bits.
+    pub mask: u64,
+    pub kind: Kind,
+}
+
+/// What the members are.
+pub(crate) enum Kind {
+    /// A launch of which nothing is known here.
+    Alone,
+    /// Elementwise, in order.
+    Chain(Vec<Op>),
+    /// A chain, and last what is done with its rows.
+    Rows(Vec<Op>, RowsOp),
+    Copies(Copies),
+    /// Ropes of an entry.
+    Ropes(&'static Entry),
+    Thin(Thin),
+}
+
+impl Group {
+    fn step(self, window: &Window<'_>) -> Step {
+        let merged: Option<Merged> = match &self.kind {
+            Kind::Alone => None,
+            Kind::Chain(ops) => chain::merged(window, &self, ops, None),
+            Kind::Rows(ops, rows) => chain::merged(window, &self, ops, Some(*rows)),
+            Kind::Copies(copies) => copies.merged(&self),
+            Kind::Ropes(entry) => several::ropes(window, &self, entry),
+            Kind::Thin(thin) => Some(thin.merged(window)),
+        };
+        Step { members: self.members, merged }
+    }
+}
+
+struct Plan<'a, 'w> {
+    window: &'a Window<'w>,
+    groups: Vec<Group>,
+}
+
+impl Plan<'_, '_> {
+    fn add(&mut self, number: usize) {
+        let node = self.window.node(number);
+        let kind = match node.name() {
+            None => Thin::of(node).map_or(Kind::Alone, Kind::Thin),
+            Some(name) => match table::find(name) {
+                Some(entry) => kind_of(self.window, number, entry),
+                None => Kind::Alone,
+            },
+        };
+        let joined = match kind {
+            Kind::Alone => Err(Kind::Alone),
+            Kind::Chain(ops) => self.join_chain(number, ops),
+            Kind::Rows(_, rows) => self.join_rows(number, rows),
+            Kind::Copies(copies) => self.join_copies(number, copies),
+            Kind::Ropes(entry) => self.join_ropes(number, entry),
+            Kind::Thin(thin) => self.join_thin(number, thin),
+        };
+        if let Err(kind) = joined {
+            self.groups.push(Group { members: vec![number], mask: 1 << number, kind });
+        }
+    }
+
+    /// The groups that a launch can join, the last first: all groups behind them may as well come before it.
+    fn reachable(&self, number: usize) -> impl Iterator<Item = usize> + use<> {
+        let after = self.window.after(number);
+        let mut reachable = Vec::new();
+        for (at, group) in self.groups.iter().enumerate().rev() {
+            reachable.push(at);
+            if after & group.mask != 0 {
+                break;
+            }
+        }
+        reachable.into_iter()
+    }
+
+    fn put(&mut self, at: usize, number: usize) -> Result<(), Kind> {
+        self.groups[at].members.push(number);
+        self.groups[at].mask |= 1 << number;
+        Ok(())
+    }
+
+    /// Whether all that a launch has to do with a group is that it reads results.
+    fn only_reads(&self, number: usize, at: usize) -> bool {
+        let Group { members, mask, .. } = &self.groups[at];
+        let (after, sources) = (self.window.after(number), self.window.sources(number));
+        after & mask == sources & mask && !members.iter().any(|&member| self.window.overwrites(number, member))
+    }
+
+    /// Whether what a launch writes is read by `reader` alone, so that it need not be stored.
+    fn is_only_for(&self, number: usize, reader: usize) -> bool {
+        self.window.readers(number) == 1 << reader && !self.window.is_owned(number)
+    }
+
+    fn join_chain(&mut self, number: usize, mut ops: Vec<Op>) -> Result<(), Kind> {
+        // A cast of what was just copied, or beside copies.
+        if let Some(copies) = Copies::of_cast(number, &ops[0])
+            && self.join_copies_as_cast(number, copies)
+        {
+            return Ok(());
+        }
+        let sources = self.window.sources(number);
+        let found = self.reachable(number).find(|&at| self.groups[at].mask & sources != 0);
+        if let Some(at) = found {
+            let members = self.groups[at].mask;
+            let is_read_only = self.only_reads(number, at);
+            if let Kind::Chain(chain) = &mut self.groups[at].kind
+                && is_read_only
+                && chain::extends(chain, &ops[0], sources & members)
+            {
+                chain.append(&mut ops);
+                return self.put(at, number);
+            }
+        }
+        Err(Kind::Chain(ops))
+    }
+
+    fn join_rows(&mut self, number: usize, rows: RowsOp) -> Result<(), Kind> {
+        let sources = self.window.sources(number);
+        let Some(at) = self.reachable(number).find(|&at| self.groups[at].mask & sources != 0) else {
+            return Err(Kind::Alone);
+        };
+        let (members, is_read_only) = (self.groups[at].mask, self.only_reads(number, at));
+        if let Kind::Chain(chain) = &mut self.groups[at].kind
+            && is_read_only
+            && rows.reads(chain, sources & members)
+        {
+            self.groups[at].kind = Kind::Rows(std::mem::take(chain), rows);
+            return self.put(at, number);
+        }
+        Err(Kind::Alone)
+    }
+
+    fn join_copies(&mut self, number: usize, mut copies: Copies) -> Result<(), Kind> {
+        let after = self.window.after(number);
+        for at in self.reachable(number) {
+            let members = self.groups[at].mask;
+            if let Kind::Copies(group) = &mut self.groups[at].kind
+                && after & members == 0
+                && group.take(&mut copies)
+            {
+                return self.put(at, number);
+            }
+        }
+        Err(Kind::Copies(copies))
+    }
+
+    /// A cast joins copies: it becomes theirs if nobody else reads what they copied, else a copy beside them.
+    fn join_copies_as_cast(&mut self, number: usize, mut cast: Copies) -> bool {
+        let (after, sources) = (self.window.after(number), self.window.sources(number));
+        for at in self.reachable(number) {
+            let members = self.groups[at].mask;
+            let copied = sources & members;
+            let unread = self.groups[at].members.iter().filter(|&&member| copied >> member & 1 == 1);
+            let unread = self.only_reads(number, at) && unread.copied().all(|member| self.is_only_for(member, number));
+            let Kind::Copies(group) = &mut self.groups[at].kind else { continue };
+            let joins = match (after & members, copied) {
+                (0, _) => group.take(&mut cast),
+                (_, copied) if unread => group.convert(copied, &cast),
+                _ => false,
+            };
+            if joins {
+                return self.put(at, number).is_ok();
+            }
+        }
+        false
+    }
+
+    fn join_ropes(&mut self, number: usize, entry: &'static Entry) -> Result<(), Kind> {
+        let after = self.window.after(number);
+        for at in self.reachable(number) {
+            let group = &self.groups[at];
+            let is_same = matches!(group.kind, Kind::Ropes(other) if std::ptr::eq(other, entry));
+            if is_same && after & group.mask == 0 && group.members.len() < several::ROPES_MOST {
+                return self.put(at, number);
+            }
+        }
+        Err(Kind::Ropes(entry))
+    }
+
+    fn join_thin(&mut self, number: usize, mut thin: Thin) -> Result<(), Kind> {
+        let (after, sources) = (self.window.after(number), self.window.sources(number));
+        for at in self.reachable(number) {
+            let members = self.groups[at].mask;
+            if let Kind::Thin(group) = &mut self.groups[at].kind
+                && after & members == 0
+                && group.take(&mut thin)
+            {
+                return self.put(at, number);
+            }
+        }
+        // A cast of its rows, that nobody else reads.
+        for at in self.reachable(number) {
+            let [cast] = self.groups[at].members[..] else { continue };
+            if sources & 1 << cast == 0 || !self.is_only_for(cast, number) || !self.only_reads(number, at) {
+                continue;
+            }
+            if let Kind::Chain(ops) = &self.groups[at].kind
+                && thin.read_through(&ops[0])
+            {
+                self.groups[at].kind = Kind::Thin(thin);
+                return self.put(at, number);
+            }
+        }
+        Err(Kind::Thin(thin))
+    }
+}
+
+fn kind_of(window: &Window<'_>, number: usize, entry: &'static Entry) -> Kind {
+    let node = window.node(number);
+    match entry.family {
+        Family::Affine
+        | Family::Copy
+        | Family::Unary
+        | Family::UnaryParameter
+        | Family::Binary
+        | Family::Compare
+        | Family::Cast
+        | Family::Where => Op::of(window, number, entry).map_or(Kind::Alone, |op| Kind::Chain(vec![op])),
+        Family::Copy2d => Kind::Copies(Copies::of(number, node, entry)),
+        Family::Softmax | Family::RmsNorm | Family::LayerNorm => Kind::Rows(Vec::new(), RowsOp::of(node, entry)),
+        Family::Rope => Kind::Ropes(entry),
+        Family::ConstSet
+        | Family::IndexSelect
+        | Family::Gather
+        | Family::IndexAdd
+        | Family::Scatter
+        | Family::ScatterAdd
+        | Family::Reduce
+        | Family::Argument
+        | Family::SumSmall
+        | Family::Sort
+        | Family::Im2col
+        | Family::Im2col1d
+        | Family::Col2im1d
+        | Family::ConvTranspose
+        | Family::Pool2d
+        | Family::Nearest
+        | Family::Bilinear
+        | Family::Quantise
+        | Family::Dequantise
+        | Family::GetRows
+        | Family::MatVecF32
+        | Family::MatVec
+        | Family::MatMul
+        | Family::Moe
+        | Family::Unreachable => Kind::Alone,
+    }
+}

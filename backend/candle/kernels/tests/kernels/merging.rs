@@ -1,0 +1,366 @@
+//! Launches that wait and become one: the same bytes as one by one, in fewer launches.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use candle_kernels::{AFFINE, BINARY, CAST, FILL, Module, REDUCE, UNARY};
+use cudarc::cublas::sys::cublasOperation_t::{CUBLAS_OP_N, CUBLAS_OP_T};
+use cudarc::cublas::{CudaBlas, Gemm, GemmConfig};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg,
+};
+use cudarc::nvrtc::Ptx;
+use half::bf16;
+use rocfire_hal::{Config, Device, DeviceId};
+
+use crate::harness::{encode, noise, rounded, rows, size_of_dtype};
+
+/// How often a chain comes before it is merged.
+const REPEATS: usize = 3;
+
+struct Card {
+    stream: Arc<CudaStream>,
+    modules: Mutex<HashMap<usize, Arc<CudaModule>>>,
+    functions: Mutex<HashMap<String, CudaFunction>>,
+}
+
+/// A card where launches wait, and one where they do not.
+static CARDS: LazyLock<[Card; 2]> = LazyLock::new(|| [true, false].map(Card::open));
+
+/// The cards, for one test at a time: launches are counted.
+fn cards() -> (&'static [Card; 2], MutexGuard<'static, ()>) {
+    static ONE: Mutex<()> = Mutex::new(());
+    (&CARDS, ONE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[derive(Clone)]
+enum Arg<'a> {
+    Word(u64),
+    Int(u32),
+    Float(f32),
+    Of(&'static str, f64),
+    Info(Vec<usize>),
+    /// Memory, from this element on.
+    At(&'a Mem, usize),
+}
+
+struct Mem {
+    slice: CudaSlice<u8>,
+    dtype: &'static str,
+}
+
+fn at(mem: &Mem) -> Arg<'_> {
+    Arg::At(mem, 0)
+}
+
+impl Card {
+    fn open(fusion: bool) -> Card {
+        let config = Config::from_env().unwrap().with_fusion(fusion);
+        let device = Device::open(DeviceId::emulated("gfx1100").unwrap(), config).unwrap();
+        let stream = CudaContext::with_device(0, device).unwrap().per_thread_stream();
+        Card { stream, modules: Mutex::default(), functions: Mutex::default() }
+    }
+
+    fn mem(&self, dtype: &'static str, values: &[f64]) -> Mem {
+        let bytes: Vec<u8> = values.iter().flat_map(|&value| encode(dtype, value)).collect();
+        Mem { slice: self.stream.clone_htod(&bytes).unwrap(), dtype }
+    }
+
+    fn empty(&self, dtype: &'static str, count: usize) -> Mem {
+        self.mem(dtype, &vec![77.0; count])
+    }
+
+    fn function(&self, module: &Module, kernel: &str) -> CudaFunction {
+        let mut modules = self.modules.lock().unwrap();
+        let module = modules
+            .entry(module.index())
+            .or_insert_with(|| self.stream.context().load_module(Ptx::from(module.ptx())).unwrap());
+        let mut functions = self.functions.lock().unwrap();
+        functions.entry(kernel.to_owned()).or_insert_with(|| module.load_function(kernel).unwrap()).clone()
+    }
+
+    fn launch(&self, module: &Module, kernel: &str, config: LaunchConfig, args: &[Arg<'_>]) {
+        let function = self.function(module, kernel);
+        let word = |arg: &Arg<'_>| match arg {
+            Arg::Word(word) => *word,
+            Arg::At(mem, first) => mem.slice.device_ptr(&self.stream).0 + (first * size_of_dtype(mem.dtype)) as u64,
+            Arg::Int(int) => u64::from(*int),
+            Arg::Float(float) => u64::from(float.to_bits()),
+            Arg::Of(dtype, value) => {
+                let mut bytes = encode(dtype, *value);
+                bytes.resize(8, 0);
+                u64::from_le_bytes(bytes.try_into().unwrap())
+            }
+            Arg::Info(_) => 0,
+        };
+        let words: Vec<u64> = args.iter().map(word).collect();
+        let (halves, ints): (Vec<u16>, Vec<u32>) = words.iter().map(|&word| (word as u16, word as u32)).unzip();
+        let infos: Vec<CudaSlice<usize>> = args
+            .iter()
+            .map(|arg| match arg {
+                Arg::Info(words) => self.stream.clone_htod(words).unwrap(),
+                _ => self.stream.clone_htod::<usize, _>(&[]).unwrap(),
+            })
+            .collect();
+        let mut launch = self.stream.launch_builder(&function);
+        for (at, arg) in args.iter().enumerate() {
+            match arg {
+                Arg::Info(words) if !words.is_empty() => launch.arg(&infos[at]),
+                Arg::Int(_) | Arg::Float(_) => launch.arg(&ints[at]),
+                Arg::Of(dtype, _) if size_of_dtype(dtype) == 2 => launch.arg(&halves[at]),
+                Arg::Of(dtype, _) if size_of_dtype(dtype) == 4 => launch.arg(&ints[at]),
+                _ => launch.arg(&words[at]),
+            };
+        }
+        // SAFETY: the tests' arguments cover what kernels access; the emulator checks each access besides.
+        unsafe { launch.launch(config) }.unwrap();
+    }
+
+    /// A dense map of `count` elements.
+    fn map(&self, kernel: &str, x: &Mem, out: &Mem, count: usize) {
+        let module = if kernel.starts_with("cast") { &CAST } else { &UNARY };
+        let args = [Arg::Word(count as u64), Arg::Word(1), Arg::Info(vec![]), at(x), at(out)];
+        self.launch(module, kernel, LaunchConfig::for_num_elems(count as u32), &args);
+    }
+
+    fn affine(&self, x: &Mem, out: &Mem, count: usize, factor: f64, summand: f64) {
+        let dtype = x.dtype;
+        let numbers = [Arg::Of(dtype, factor), Arg::Of(dtype, summand)];
+        let args = [Arg::Word(count as u64), Arg::Word(1), Arg::Info(vec![]), at(x), at(out)];
+        let name = format!("affine_{dtype}");
+        self.launch(&AFFINE, &name, LaunchConfig::for_num_elems(count as u32), &[&args[..], &numbers].concat());
+    }
+
+    /// `out = a OP b`; extents and strides, or none.
+    fn two(&self, op: &str, info: &[usize], axes: usize, operands: [&Mem; 3], count: usize) {
+        let [a, b, out] = operands;
+        let args = [Arg::Word(count as u64), Arg::Word(axes as u64), Arg::Info(info.to_vec()), at(a), at(b), at(out)];
+        let name = format!("{op}_{}", a.dtype);
+        self.launch(&BINARY, &name, LaunchConfig::for_num_elems(count as u32), &args);
+    }
+
+    fn copy2d(&self, x: Arg<'_>, out: Arg<'_>, dtype: &str, shape: [u32; 2], strides: [u32; 2]) {
+        let numbers = [shape[0], shape[1], strides[0], strides[1]].map(Arg::Int);
+        let config = LaunchConfig::for_num_elems(shape[0] * shape[1]);
+        self.launch(&FILL, &format!("copy2d_{dtype}"), config, &[&[x, out][..], &numbers].concat());
+    }
+
+    fn bytes(&self, mem: &Mem) -> Vec<u8> {
+        self.stream.clone_dtoh(&mem.slice).unwrap()
+    }
+
+    fn launches(&self) -> u64 {
+        self.stream.context().device().stream().launches()
+    }
+}
+
+/// Runs a program some times on both cards: the bytes it gives must be equal, and the last run must take `launches`.
+fn same_bytes(what: &str, launches: u64, program: impl Fn(&Card) -> Vec<Vec<u8>>) {
+    let ([merging, plain], _one) = cards();
+    let expected = program(plain);
+    for repeat in 0..=REPEATS {
+        let before = merging.launches();
+        let got = program(merging);
+        assert_eq!(got, expected, "{what}, run {repeat}");
+        if repeat == REPEATS {
+            assert_eq!(merging.launches() - before, launches, "{what}: launches");
+        }
+    }
+}
+
+#[test]
+fn a_chain_is_one_launch_with_the_same_bits() {
+    for dtype in ["f32", "bf16", "f16"] {
+        for (rows, columns) in [(3, 40), (2, 37), (1, 1)] {
+            let count = rows * columns;
+            same_bytes(&format!("{dtype} {rows} x {columns}"), 1, |card| {
+                let (x, bias) = (card.mem(dtype, &noise(count, 1)), card.mem(dtype, &noise(columns, 2)));
+                let (scaled, out, wide) =
+                    (card.empty(dtype, count), card.empty(dtype, count), card.empty("f64", count));
+                {
+                    let (silu, sum) = (card.empty(dtype, count), card.empty(dtype, count));
+                    card.affine(&x, &scaled, count, 1.7, -0.3);
+                    card.map(&format!("usilu_{dtype}"), &scaled, &silu, count);
+                    // The bias stands for every row.
+                    card.two("badd", &[rows, columns, columns, 1, 0, 1], 2, [&silu, &bias, &sum], count);
+                    card.two("bmul", &[], 1, [&sum, &scaled, &out], count);
+                }
+                card.map(&format!("cast_{dtype}_f64"), &out, &wide, count);
+                [&scaled, &out, &wide].map(|mem| card.bytes(mem)).into()
+            });
+        }
+    }
+}
+
+#[test]
+fn rows_of_a_chain_are_one_launch_with_the_same_bits() {
+    for dtype in ["f32", "bf16"] {
+        // The last has more columns than lanes keep.
+        for (count, columns) in [(3, 40), (2, 513), (2, 2100)] {
+            let total = count * columns;
+            same_bytes(&format!("norms of {dtype}, {columns} columns"), 2, |card| {
+                let (x, y) = (card.mem(dtype, &noise(total, 3)), card.mem(dtype, &noise(total, 4)));
+                let weight = card.mem(dtype, &noise(columns, 5));
+                let (sum, normed, second) =
+                    (card.empty(dtype, total), card.empty(dtype, total), card.empty(dtype, total));
+                let numbers = [Arg::Int(columns as u32), Arg::Int(32), Arg::Float(1e-5)];
+                card.two("badd", &[], 1, [&x, &y, &sum], total);
+                let args = [&[at(&sum), at(&normed), at(&weight)][..], &numbers].concat();
+                card.launch(&REDUCE, &format!("rmsnorm_{dtype}"), rows(count, (32, 1, 1)), &args);
+                {
+                    let double = card.empty(dtype, total);
+                    card.two("badd", &[], 1, [&sum, &normed, &double], total);
+                    let args = [&[at(&double), at(&second), at(&weight), at(&weight)][..], &numbers].concat();
+                    card.launch(&REDUCE, &format!("layernorm_{dtype}"), rows(count, (32, 1, 1)), &args);
+                }
+                [&sum, &normed, &second].map(|mem| card.bytes(mem)).into()
+            });
+        }
+    }
+    same_bytes("scale and softmax", 1, |card| {
+        let (x, out) = (card.mem("f32", &noise(5 * 70, 6)), card.empty("f32", 5 * 70));
+        {
+            let scaled = card.empty("f32", 5 * 70);
+            card.affine(&x, &scaled, 5 * 70, 0.125, 0.0);
+            let args = [at(&scaled), at(&out), Arg::Int(70)];
+            card.launch(&REDUCE, "softmax_f32", rows(5, (1, 32, 1)), &args);
+        }
+        vec![card.bytes(&out)]
+    });
+}
+
+#[test]
+fn copies_into_parts_and_casts_of_them_are_one_launch() {
+    // Two matrices side by side, then each row of the whole three times, as another type.
+    same_bytes("a concatenation, repeated and cast", 2, |card| {
+        let (a, b) = (card.mem("bf16", &noise(4 * 24, 7)), card.mem("bf16", &noise(4 * 8, 8)));
+        let (query, wide_query) = (card.mem("bf16", &noise(19, 9)), card.empty("f32", 19));
+        let (both, wide) = (card.empty("bf16", 4 * 32), card.empty("f32", 3 * 4 * 32));
+        card.copy2d(at(&a), at(&both), "bf16", [4, 24], [24, 32]);
+        card.copy2d(at(&b), Arg::At(&both, 24), "bf16", [4, 8], [8, 32]);
+        {
+            let thrice = card.empty("bf16", 3 * 4 * 32);
+            for part in 0..3 {
+                card.copy2d(at(&both), Arg::At(&thrice, 32 * part), "bf16", [4, 32], [32, 96]);
+            }
+            card.map("cast_bf16_f32", &query, &wide_query, 19);
+            card.map("cast_bf16_f32", &thrice, &wide, 3 * 4 * 32);
+        }
+        [&both, &wide, &wide_query].map(|mem| card.bytes(mem)).into()
+    });
+}
+
+#[test]
+fn ropes_are_one_launch() {
+    same_bytes("two ropes", 1, |card| {
+        let (q, k) = (card.mem("bf16", &noise(4 * 16, 10)), card.mem("bf16", &noise(2 * 16, 11)));
+        let (cos, sin) = (card.mem("bf16", &noise(8, 12)), card.mem("bf16", &noise(8, 13)));
+        let outs = [card.empty("bf16", 4 * 16), card.empty("bf16", 2 * 16)];
+        for ((x, heads), out) in [(&q, 4), (&k, 2)].into_iter().zip(&outs) {
+            let numbers = [heads, 16, 16, 0].map(Arg::Int);
+            let args = [&[at(x), at(&cos), at(&sin), at(out)][..], &numbers].concat();
+            card.launch(&REDUCE, "rope_bf16", LaunchConfig::for_num_elems(heads * 8), &args);
+        }
+        outs.iter().map(|mem| card.bytes(mem)).collect()
+    });
+}
+
+#[test]
+fn what_was_overwritten_or_read_between_is_seen_in_order() {
+    same_bytes("hazards", 6, |card| {
+        let (x, y) = (card.mem("f32", &noise(64, 14)), card.empty("f32", 64));
+        let (first, second, third) = (card.empty("f32", 64), card.empty("f32", 64), card.empty("f32", 64));
+        // x is read, then overwritten in part, then read again.
+        card.affine(&x, &first, 64, 2.0, 0.0);
+        card.copy2d(at(&first), Arg::At(&x, 16), "f32", [1, 8], [8, 8]);
+        card.affine(&x, &second, 64, 3.0, 1.0);
+        // In place; then copies of overlapping parts, the later one wins.
+        card.map("uexp_f32", &second, &second, 64);
+        card.copy2d(at(&first), at(&y), "f32", [1, 48], [48, 48]);
+        card.copy2d(Arg::At(&second, 8), Arg::At(&y, 32), "f32", [1, 32], [32, 32]);
+        card.two("badd", &[], 1, [&y, &x, &third], 64);
+        [&x, &y, &first, &second, &third].map(|mem| card.bytes(mem)).into()
+    });
+}
+
+/// A program of random launches over a few tensors, some of which are dropped and made anew.
+fn random_program(card: &Card, seed: u64) -> Vec<Vec<u8>> {
+    const COUNT: usize = 48;
+    let draws = noise(400, seed);
+    let mut draws = draws.iter().map(|value| ((value + 1.0) * 1e6) as usize);
+    let mut draw = |below: usize| draws.next().unwrap() % below;
+    let mut tensors: Vec<Mem> = (0..4).map(|at| card.mem("f32", &noise(COUNT, 20 + at))).collect();
+    for _ in 0..40 {
+        let [a, b, out] = [draw(4), draw(4), draw(4)];
+        let fresh = card.empty("f32", COUNT);
+        let target = if draw(3) == 0 { &tensors[out] } else { &fresh };
+        match draw(5) {
+            0 => card.affine(&tensors[a], target, COUNT, 0.5, 0.25),
+            1 => card.map("utanh_f32", &tensors[a], target, COUNT),
+            2 => card.two("bmul", &[], 1, [&tensors[a], &tensors[b], target], COUNT),
+            // Transposed, into other memory.
+            3 => card.two("badd", &[6, 8, 1, 6, 8, 1], 2, [&tensors[a], &tensors[b], &fresh], COUNT),
+            _ => {
+                let (rows, part) = (1 + draw(4) as u32, draw(12));
+                card.copy2d(Arg::At(&tensors[a], 2), Arg::At(&fresh, part), "f32", [rows, 5], [7, 9]);
+            }
+        }
+        tensors[out] = fresh;
+    }
+    tensors.iter().map(|mem| card.bytes(mem)).collect()
+}
+
+#[test]
+fn random_programs_give_the_same_bytes() {
+    let ([merging, plain], _one) = cards();
+    for seed in 100..112 {
+        assert_eq!(random_program(merging, seed), random_program(plain, seed), "program {seed}");
+    }
+}
+
+#[test]
+fn thin_products_share_a_launch() {
+    let ([card, _], _one) = cards();
+    let blas = CudaBlas::new(Arc::clone(&card.stream)).unwrap();
+    for (rows, columns) in [(1, 64), (3, 40), (2, 37)] {
+        let upload = |count: usize, seed: u64| {
+            let values: Vec<f64> = noise(count, seed).iter().map(|&value| rounded("bf16", value)).collect();
+            let bits: Vec<bf16> = values.iter().map(|&value| bf16::from_f64(value)).collect();
+            (values, card.stream.clone_htod(&bits).unwrap())
+        };
+        let (x, x_memory) = upload(rows * columns, 30);
+        let outputs = [33, 9];
+        let weights = outputs.map(|count| upload(count * columns, 31 + count as u64));
+        // Kernels by name make the merger known.
+        card.function(&UNARY, "uexp_f32");
+        let before = card.launches();
+        let mut results: Vec<CudaSlice<bf16>> =
+            outputs.iter().map(|count| card.stream.alloc_zeros::<bf16>(rows * count).unwrap()).collect();
+        for (((_, w), out), count) in weights.iter().zip(&mut results).zip(outputs) {
+            let config = GemmConfig {
+                transa: CUBLAS_OP_T,
+                transb: CUBLAS_OP_N,
+                m: count as i32,
+                n: rows as i32,
+                k: columns as i32,
+                alpha: bf16::ONE,
+                lda: columns as i32,
+                ldb: columns as i32,
+                beta: bf16::ZERO,
+                ldc: count as i32,
+            };
+            // SAFETY: none is needed.
+            unsafe { blas.gemm(config, w, &x_memory, out) }.unwrap();
+        }
+        assert_eq!(card.launches() - before, 1, "{rows} rows of {columns}");
+        for (((w, _), out), count) in weights.iter().zip(&results).zip(outputs) {
+            for (at, got) in card.stream.clone_dtoh(out).unwrap().into_iter().enumerate() {
+                let (row, line) = (at / count, at % count);
+                let terms = (0..columns).map(|k| x[row * columns + k] * w[line * columns + k]);
+                let (expected, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
+                let allowed = expected.abs() / 256.0 + 1e-6 * size;
+                assert!((got.to_f64() - expected).abs() <= allowed, "{rows} {columns}: {at} is {got}, not {expected}");
+            }
+        }
+    }
+}

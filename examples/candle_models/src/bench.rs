@@ -1,0 +1,181 @@
+//! Speed of models of real size with random weights: milliseconds, tokens per second, launches.
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
+use candle_core::{D, DType, Device, Module, Result as CandleResult, Shape, Tensor};
+use candle_nn::var_builder::SimpleBackend;
+use candle_nn::{Init, VarBuilder};
+use candle_transformers::models::{bert, llama};
+use serde_json::json;
+
+use crate::Result;
+
+/// What was measured, in the device's or the host's time.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// What.
+    pub name: String,
+    /// Median milliseconds of a token or a forward.
+    pub ms: f64,
+    /// Tokens in that time.
+    pub tokens: usize,
+    /// Launches in it.
+    pub launches: f64,
+}
+
+impl std::fmt::Display for Measured {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Measured { name, ms, tokens, launches } = self;
+        let per_second = *tokens as f64 * 1e3 / ms;
+        write!(f, "{name}: {ms:.3} ms, {per_second:.1} tokens/s, {launches:.1} launches")
+    }
+}
+
+/// Weights drawn on the device when they are asked for.
+struct Random;
+
+impl SimpleBackend for Random {
+    fn get(&self, shape: Shape, name: &str, _: Init, dtype: DType, device: &Device) -> CandleResult<Tensor> {
+        // A layer's output is about as large as its input; norms are around 1.
+        let inputs = shape.dims().last().copied().unwrap_or(1) as f64;
+        let (middle, spread) =
+            if name.to_lowercase().contains("norm") { (1.0, 0.02) } else { (0.0, 1.0 / inputs.sqrt()) };
+        Tensor::zeros(shape, DType::F32, device)?.randn_like(middle, spread)?.to_dtype(dtype)
+    }
+
+    fn get_unchecked(&self, name: &str, _: DType, _: &Device) -> CandleResult<Tensor> {
+        candle_core::bail!("{name}: a shape is needed")
+    }
+
+    fn contains_tensor(&self, _: &str) -> bool {
+        true
+    }
+}
+
+fn random(dtype: DType, device: &Device) -> VarBuilder<'static> {
+    VarBuilder::from_backend(Box::new(Random), dtype, device.clone())
+}
+
+/// Runs something `warm` times, then `count` times, each with a wait at its end.
+fn measure(
+    name: String,
+    tokens: usize,
+    device: &Device,
+    [warm, count]: [usize; 2],
+    mut run: impl FnMut() -> Result<()>,
+) -> Result<Measured> {
+    for _ in 0..warm {
+        run()?;
+    }
+    device.synchronize()?;
+    let before = rocfire_candle::launches(device)?;
+    let mut times = Vec::with_capacity(count);
+    for _ in 0..count {
+        let start = Instant::now();
+        run()?;
+        device.synchronize()?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    let launches = (rocfire_candle::launches(device)? - before) as f64 / count as f64;
+    times.sort_by(f64::total_cmp);
+    Ok(Measured { name, ms: times[count / 2], tokens, launches })
+}
+
+/// Decoding of one token by a Llama of the shape of Llama-3.2-1B, with fewer layers if so wanted, behind `context` tokens.
+///
+/// # Errors
+/// Candle's.
+pub fn llama(device: &Device, dtype: DType, layers: usize, context: usize, count: usize) -> Result<Measured> {
+    let config = json!({
+        "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 128_256, "num_hidden_layers": layers,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 500_000.0,
+        "max_position_embeddings": 4096, "bos_token_id": 0, "eos_token_id": 1, "tie_word_embeddings": true,
+    });
+    let config = serde_json::from_value::<llama::LlamaConfig>(config)?.into_config(false);
+    let model = llama::Llama::load(random(dtype, device), &config)?;
+    let mut cache = llama::Cache::new(true, dtype, &config, device)?;
+    let prompt: Vec<u32> = (0..context as u32).map(|token| token * 97 % 128_256).collect();
+    let logits = model.forward(&Tensor::new(&prompt[..], device)?.unsqueeze(0)?, 0, &mut cache)?;
+    let mut next = logits.squeeze(0)?.argmax(D::Minus1)?.to_scalar::<u32>()?;
+    let mut seen = context;
+    let name = format!("Llama-3.2-1B shape, {layers} layers, {dtype:?}, one token behind {context}");
+    measure(name, 1, device, [6, count], || {
+        let input = Tensor::new(&[next], device)?.unsqueeze(0)?;
+        let logits = model.forward(&input, seen, &mut cache)?;
+        next = logits.squeeze(0)?.argmax(D::Minus1)?.to_scalar::<u32>()?;
+        seen += 1;
+        Ok(())
+    })
+}
+
+/// The forward of BERT-base for 8 sentences of 128 tokens.
+///
+/// # Errors
+/// Candle's.
+pub fn bert(device: &Device, dtype: DType, layers: usize, count: usize) -> Result<Measured> {
+    let config = bert::Config { num_hidden_layers: layers, ..bert::Config::default() };
+    let model = bert::BertModel::load(random(dtype, device), &config)?;
+    let ids: Vec<u32> = (0..8 * 128).map(|token| token * 31 % 30_000).collect();
+    let ids = Tensor::from_vec(ids, (8, 128), device)?;
+    let (kinds, mask) = (ids.zeros_like()?, ids.ones_like()?);
+    measure(format!("BERT-base, {layers} layers, {dtype:?}, 8 x 128"), 8 * 128, device, [4, count], || {
+        model.forward(&ids, &kinds, Some(&mask))?;
+        Ok(())
+    })
+}
+
+/// What an operator of one launch takes on the host, Candle's own part included: microseconds. Means something where the device
+/// is not what one waits for: on the driver that runs nothing (`ROCFIRE_DEVICE=noop`).
+///
+/// # Errors
+/// Candle's.
+pub fn operator_us(device: &Device, count: usize) -> Result<f64> {
+    const OPERATORS: usize = 2000;
+    let x = Tensor::zeros(64, DType::F32, device)?;
+    let measured = measure(String::new(), 1, device, [2, count], || {
+        (0..OPERATORS).try_for_each(|_| x.affine(2.0, 1.0).map(drop))?;
+        Ok(())
+    })?;
+    Ok(measured.ms * 1e3 / OPERATORS as f64)
+}
+
+/// A mat-vec of Q4_K weights against copies on the device: bytes of weights per second, and bytes read and written by copies.
+///
+/// # Errors
+/// Candle's.
+pub fn q4k(device: &Device, count: usize) -> Result<String> {
+    const OUTPUTS: usize = 14_336;
+    const INPUTS: usize = 4096;
+    const BLOCK_BYTES: usize = 144;
+    // As many matrices as no cache holds.
+    const MATRICES: usize = 16;
+    let bytes = OUTPUTS * INPUTS / 256 * BLOCK_BYTES;
+    let block = |n: usize| {
+        // Two scales of 2^-10 as f16; the rest is any bits.
+        let head = [0x00, 0x14, 0x00, 0x14];
+        head.into_iter().chain((4..BLOCK_BYTES).map(move |at| (n.wrapping_mul(31) ^ at.wrapping_mul(17)) as u8))
+    };
+    let data: Vec<u8> = (0..bytes / BLOCK_BYTES).flat_map(block).collect();
+    let matrices: Vec<QMatMul> = (0..MATRICES)
+        .map(|_| {
+            let storage = QStorage::from_data(Cow::Borrowed(&data), device, GgmlDType::Q4K)?;
+            Ok(QMatMul::QTensor(QTensor::new(storage, (OUTPUTS, INPUTS))?.into()))
+        })
+        .collect::<Result<_>>()?;
+    let x = Tensor::zeros((1, INPUTS), DType::F32, device)?.randn_like(0.0, 1.0)?;
+    let product = measure(String::new(), 1, device, [3, count], || {
+        matrices.iter().try_for_each(|matrix| matrix.forward(&x).map(drop))?;
+        Ok(())
+    })?;
+    let large = Tensor::zeros(256 << 20, DType::F32, device)?;
+    let copy = measure(String::new(), 1, device, [2, count], || Ok(drop(large.copy()?)))?;
+    let read = (MATRICES * bytes) as f64 / product.ms / 1e9;
+    let copied = 2.0 * f64::from(1 << 30) / copy.ms / 1e9;
+    Ok(format!(
+        "Q4_K mat-vec {OUTPUTS} x {INPUTS}: {:.4} ms with its quantisation, {read:.3} TB/s of weights, {:.1} % of the {copied:.3} TB/s of copies",
+        product.ms / MATRICES as f64,
+        100.0 * read / copied,
+    ))
+}
