@@ -159,7 +159,9 @@ impl Trace {
                 Node::Read(at) if self.is_per_row(&self.reads[usize::from(*at)].frame, row) => Spread::Row,
                 Node::Read(_) | Node::Product | Node::Index(_) | Node::Lookup(..) => Spread::Full,
                 Node::Reduce(..) => Spread::Row,
-                Node::Scalar(_) | Node::Constant(_) | Node::Extent(..) => Spread::Uniform,
+                Node::Scalar(_) | Node::Constant(_) | Node::Extent(..) | Node::Start(..) | Node::Step(_) => {
+                    Spread::Uniform
+                }
                 Node::Unary(..)
                 | Node::Binary(..)
                 | Node::Compare(..)

@@ -80,6 +80,10 @@ fn run_kernel(
     let scalars = kernel.scalars.iter().map(|number| match number {
         Number::Scalar(number) => scalar(context.scalars[&ScalarId { value: *number }].into()),
         Number::Extent(tensor, dim) => Scalar::Int(context.tensors[tensor].shape[*dim] as i64),
+        Number::Start(range, tensor, dim) => {
+            Scalar::Int(start(&context.ranges[*range], context.tensors[tensor].shape[*dim]))
+        }
+        Number::Step(range) => Scalar::Int(context.ranges[*range].step() as i64),
         Number::Seed(draw) => Scalar::Uint(draws[*draw].seed),
         Number::Offset(draw) => Scalar::Uint(draws[*draw].offset),
         Number::Replay => Scalar::Uint(device.stream().replay_address().unwrap_or(0)),
@@ -112,6 +116,12 @@ fn run_kernel(
         }
     }
     Ok(())
+}
+
+/// Where the first element of a slice lies on an axis.
+fn start(range: &Slice, extent: usize) -> i64 {
+    let within = range.to_range(extent);
+    if range.is_reversed() { within.end as i64 - 1 } else { within.start as i64 }
 }
 
 /// The tensors that a plan starts from.

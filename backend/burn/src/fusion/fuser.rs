@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn_fusion::{FuserProperties, FuserStatus, OperationFuser};
-use burn_ir::{FloatOperationIr, OperationIr};
+use burn_ir::{FloatOperationIr, OperationIr, TensorId};
 
+use super::assign::is_in_place;
 use super::optimization::FusedKernel;
 use super::partition::{draws, is_piece, pieces};
 use super::refusal::Refusal;
@@ -50,8 +51,13 @@ impl Fuser {
             OperationIr::Init(_) => Ok(()),
             _ if count >= STEP_LEAST && follows_drop => Err(Refusal::Full),
             _ if count >= PRODUCT_LEAST && is_product => Err(Refusal::Full),
+            _ if is_in_place(operation, |id| self.makes(id)) => Err(Refusal::InPlace),
             _ => is_piece(operation),
         }
+    }
+
+    fn makes(&self, id: TensorId) -> bool {
+        self.operations.iter().any(|operation| operation.outputs().any(|tensor| tensor.id == id))
     }
 }
 

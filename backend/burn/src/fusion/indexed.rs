@@ -1,40 +1,41 @@
-//! Operations that read a tensor in memory at computed places: gathers, selections, concatenations, repetitions.
+//! Operations that read at computed places: gathers, selections, concatenations, repetitions.
 //!
-//! Each is a lookup along one axis of the tensor, whose other axes lie in the iteration space as those of the result do. Of a
-//! computed value nothing can be looked up: it is in registers.
+//! Each asks for elements along one axis of its operands, whose other axes lie in the iteration space as those of the result
+//! do. `elsewhere` gives such an element, of a tensor in memory or of a computed value.
 
 use burn_ir::{CatOpIr, GatherOpIr, RepeatDimOpIr, SelectOpIr, TensorIr};
-use rocfire_fusion::{Binary, Compare};
+use rocfire_fusion::{Binary, Compare, Scalar};
 use rocfire_hal::DType;
 
-use super::axes::{Frame, ONE};
+use super::axes::{Extent, Frame, ONE};
 use super::refusal::Refusal;
 use super::rows::others_equal;
 use super::trace::{EntryId, Node, NodeId, Trace};
 use super::translate::Result;
 
-/// Most tensors of a concatenation that joins a kernel: each element asks where it belongs.
-const MAX_PARTS: usize = 6;
+/// Most tensors of a concatenation that joins a kernel: each element asks where it belongs, and each is an argument.
+const PIECES_MOST: usize = 32;
 
 impl Trace {
     /// `x[…, indices[…], …]` with indices of the result's shape.
-    pub(super) fn gather_from_memory(&mut self, op: &GatherOpIr, entry: EntryId) -> Result<()> {
+    pub(super) fn gather_anywhere(&mut self, op: &GatherOpIr, entry: EntryId) -> Result<()> {
         if !others_equal(&op.tensor, &op.indices, op.dim) {
             return Err(Refusal::Operation);
         }
         let at = self.operand(&op.indices)?;
         let mut frame = Frame::ones(op.out.shape.rank()).ok_or(Refusal::Rank)?;
         self.place_operand(at, &op.out.shape, &mut frame)?;
+        self.place_beside(entry, &op.out.shape, &[op.dim], &mut frame)?;
         let frame = self.complete(&op.out, frame, &[at, entry])?;
         let index = self.value(at, &frame)?;
-        self.indexed(&op.out, frame, (entry, op.dim), (at, index))
+        self.indexed(&op.tensor, &op.out, frame, (entry, op.dim), (at, index))
     }
 
     /// `x[…, indices[i], …]` with one list of indices.
     pub(super) fn select(&mut self, op: &SelectOpIr) -> Result<()> {
-        let entry = self.in_memory(&op.tensor)?;
-        let at = self.operand(&op.indices)?;
+        let (entry, at) = (self.operand(&op.tensor)?, self.operand(&op.indices)?);
         let mut frame = Frame::ones(op.out.shape.rank()).ok_or(Refusal::Rank)?;
+        self.place_beside(entry, &op.out.shape, &[op.dim], &mut frame)?;
         if let Some((_, own)) = self.value_of(at) {
             frame.groups_mut()[op.dim] = own.groups()[0];
         }
@@ -42,75 +43,91 @@ impl Trace {
         let mut list = Frame::ones(1).ok_or(Refusal::Rank)?;
         list.groups_mut()[0] = frame.groups()[op.dim];
         let index = self.value(at, &list)?;
-        self.indexed(&op.out, frame, (entry, op.dim), (at, index))
+        self.indexed(&op.tensor, &op.out, frame, (entry, op.dim), (at, index))
     }
 
-    /// Tensors one behind the other: each element is looked up in the one that its coordinate is in.
+    /// Tensors one behind the other: each element is that of the one that its coordinate is in.
     pub(super) fn cat(&mut self, op: &CatOpIr) -> Result<()> {
-        if op.tensors.len() > MAX_PARTS || op.out.shape[op.dim] == ONE {
+        if op.tensors.len() > PIECES_MOST || op.out.shape[op.dim] == ONE {
             return Err(Refusal::Operation);
         }
-        let entries = op.tensors.iter().map(|tensor| self.in_memory(tensor)).collect::<Result<Vec<_>>>()?;
-        let frame = Frame::ones(op.out.shape.rank()).ok_or(Refusal::Rank)?;
-        let frame = self.complete(&op.out, frame, &entries)?;
-        let at = self.push(Node::Index(frame.groups()[op.dim]), DType::I64)?;
-        let mut parts: Vec<(NodeId, Option<NodeId>)> = Vec::new();
+        let entries = op.tensors.iter().map(|tensor| self.operand(tensor)).collect::<Result<Vec<_>>>()?;
+        let frame = self.placed_beside(&entries, &op.out, op.dim)?;
+        let at = self.coordinate(frame.groups()[op.dim])?;
+        let mut parts: Vec<(NodeId, NodeId)> = Vec::new();
         for (entry, tensor) in entries.iter().zip(&op.tensors) {
-            let start = parts.last().and_then(|(_, end)| *end);
+            let start = parts.last().map(|(_, end)| *end);
             let index = start.map_or(Ok(at), |start| self.two(Binary::Sub, at, start))?;
-            let extent = self.push(Node::Extent(tensor.id, op.dim as u8), DType::I64)?;
+            let extent = self.extent_along(tensor, op.dim)?;
             let end = start.map_or(Ok(extent), |start| self.two(Binary::Add, start, extent))?;
-            parts.push((self.look_up(*entry, &frame, op.dim, index)?, Some(end)));
+            let tensor = self.turned(*entry, &[])?;
+            parts.push((self.element(tensor, &frame, &[(op.dim, index)])?, end));
         }
         let (mut node, _) = parts.pop().ok_or(Refusal::Empty)?;
         while let Some((part, end)) = parts.pop() {
-            let is_here = self.test_two(Compare::Lt, at, end.expect("every part has an end"))?;
+            let is_here = self.test_two(Compare::Lt, at, end)?;
             node = self.choose(is_here, part, node)?;
         }
-        self.require_dtype(node, &op.out)?;
-        let at = self.define(&op.out, node, frame, &entries)?;
-        self.count(at);
-        Ok(())
+        self.finish(&op.out, node, frame, &entries)
     }
 
     /// A tensor several times one behind the other.
     pub(super) fn repeat(&mut self, op: &RepeatDimOpIr) -> Result<()> {
-        let entry = self.in_memory(&op.tensor)?;
-        let frame = Frame::ones(op.out.shape.rank()).ok_or(Refusal::Rank)?;
-        let frame = self.complete(&op.out, frame, &[entry])?;
+        let entry = self.operand(&op.tensor)?;
+        let frame = self.placed_beside(&[entry], &op.out, op.dim)?;
         if op.tensor.shape[op.dim] == ONE {
             let node = self.value(entry, &frame)?;
-            let at = self.define(&op.out, node, frame, &[entry])?;
-            self.count(at);
-            return Ok(());
+            return self.finish(&op.out, node, frame, &[entry]);
         }
-        let at = self.push(Node::Index(frame.groups()[op.dim]), DType::I64)?;
-        let extent = self.push(Node::Extent(op.tensor.id, op.dim as u8), DType::I64)?;
+        let at = self.coordinate(frame.groups()[op.dim])?;
+        let extent = self.extent_along(&op.tensor, op.dim)?;
         let index = self.two(Binary::Rem, at, extent)?;
-        let node = self.look_up(entry, &frame, op.dim, index)?;
-        self.require_dtype(node, &op.out)?;
-        let at = self.define(&op.out, node, frame, &[entry])?;
-        self.count(at);
-        Ok(())
+        let tensor = self.turned(entry, &[])?;
+        let node = self.element(tensor, &frame, &[(op.dim, index)])?;
+        self.finish(&op.out, node, frame, &[entry])
     }
 
-    /// A tensor that a lookup can read.
-    fn in_memory(&mut self, tensor: &TensorIr) -> Result<EntryId> {
-        let entry = self.operand(tensor)?;
-        if self.value_of(entry).is_some() { Err(Refusal::Operation) } else { Ok(entry) }
+    /// Where a tensor of `out`'s shape lies that is made of others of that shape but for one axis.
+    fn placed_beside(&mut self, entries: &[EntryId], out: &TensorIr, dim: usize) -> Result<Frame> {
+        let mut frame = Frame::ones(out.shape.rank()).ok_or(Refusal::Rank)?;
+        for entry in entries {
+            self.place_beside(*entry, &out.shape, &[dim], &mut frame)?;
+        }
+        self.complete(out, frame, entries)
     }
 
+    /// The extent of a tensor's axis, as i64.
+    pub(super) fn extent_along(&mut self, tensor: &TensorIr, dim: usize) -> Result<NodeId> {
+        let extent: Extent = tensor.shape[dim];
+        if extent == ONE { self.whole_number(1) } else { self.push(Node::Extent(tensor.id, dim as u8), DType::I64) }
+    }
+
+    /// The element at an index along an axis of `tensor`; 0 where the index is none of the axis.
     fn indexed(
         &mut self,
+        tensor: &TensorIr,
         out: &TensorIr,
         frame: Frame,
         (entry, dim): (EntryId, usize),
         (indices, index): (EntryId, NodeId),
     ) -> Result<()> {
         let index = self.converted(index, DType::I64)?;
-        let node = self.look_up(entry, &frame, dim, index)?;
+        let is_computed = self.value_of(entry).is_some();
+        let turned = self.turned(entry, &[])?;
+        let mut node = self.element(turned, &frame, &[(dim, index)])?;
+        if is_computed {
+            let extent = self.extent_along(tensor, dim)?;
+            let is_within = self.is_within(index, extent)?;
+            let zero = self.push(Node::Constant(Scalar::Int(0)), self.dtype(node))?;
+            node = self.choose(is_within, node, zero)?;
+        }
+        self.finish(out, node, frame, &[entry, indices])
+    }
+
+    /// Makes `out` the value of `node`, which takes a launch by itself.
+    pub(super) fn finish(&mut self, out: &TensorIr, node: NodeId, frame: Frame, operands: &[EntryId]) -> Result<()> {
         self.require_dtype(node, out)?;
-        let at = self.define(out, node, frame, &[entry, indices])?;
+        let at = self.define(out, node, frame, operands)?;
         self.count(at);
         Ok(())
     }

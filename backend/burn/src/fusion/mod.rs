@@ -5,8 +5,9 @@
 //!
 //! - `fuser`: the one fuser, which takes every operation that a kernel can compute. `partition` makes kernels of them: each a
 //!   `trace` of operations that one launch computes.
-//! - `translate`, `rows`, `moves`, `indexed`: each operation as nodes of the trace. Views of tensors in memory are layouts,
-//!   and views of computed values are changes of place; neither costs a launch.
+//! - `translate`, `rows`, `moves`, `indexed`, `assign`: each operation as nodes of the trace. Views of tensors in memory are
+//!   layouts, and views of computed values are changes of place; neither costs a launch.
+//! - `shift`, `elsewhere`, `copies`: a computed value at other places than where it was computed: slices, flips, elements by index.
 //! - `product`, `matmul`: a matrix product as the first value of a trace, and running it with the rest as its epilogue;
 //!   `convolution`: the same of a convolution; `ending`: what follows either.
 //! - `draw`: random tensors, whose elements are computed where they are used.
@@ -28,10 +29,13 @@
 //! level debug; why a fuser closed, at level trace. [`plans`] has the same for the whole process.
 
 mod arrange;
+mod assign;
 mod attention;
 mod axes;
 mod convolution;
+mod copies;
 mod draw;
+mod elsewhere;
 mod ending;
 mod execute;
 mod fuser;
@@ -48,6 +52,7 @@ mod refusal;
 mod report;
 mod rows;
 mod runtime;
+mod shift;
 mod trace;
 mod translate;
 mod view;

@@ -1,6 +1,5 @@
 //! Operations that move nothing as changes of place: of a tensor in memory a view, of a computed value another frame.
 
-use burn_backend::Slice;
 use burn_ir::TensorIr;
 
 use super::axes::{Frame, Group, ONE, Regroup, regroup};
@@ -30,18 +29,6 @@ impl Trace {
             }
             Ok(permuted)
         })
-    }
-
-    pub(super) fn flip(&mut self, input: &TensorIr, out: &TensorIr, axes: &[usize]) -> Result<()> {
-        self.place(input, out, ViewOp::Flip(axes.to_vec()), |_, _| Err(Refusal::Moved))
-    }
-
-    pub(super) fn slice(&mut self, input: &TensorIr, out: &TensorIr, ranges: &[Slice]) -> Result<()> {
-        // Relative ranges carry Burn's numbers of the real ones.
-        let numbers =
-            ranges.iter().map(|range| usize::try_from(range.start)).collect::<std::result::Result<Vec<_>, _>>();
-        let numbers = numbers.map_err(|_| Refusal::Operation)?;
-        self.place(input, out, ViewOp::Slice(numbers), |_, _| Err(Refusal::Moved))
     }
 
     /// Broadcasting a computed value costs nothing as long as the iteration space stays what it is; a wider one would

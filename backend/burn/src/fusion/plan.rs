@@ -76,6 +76,10 @@ pub(super) enum Number {
     Scalar(u64),
     /// The extent of a tensor's axis.
     Extent(TensorId, usize),
+    /// Where Burn's range of this number begins on a tensor's axis.
+    Start(usize, TensorId, usize),
+    /// Its step.
+    Step(usize),
     /// The seed of the plan's draw of this number.
     Seed(usize),
     /// Its offset under the seed.
@@ -295,6 +299,14 @@ fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<Number>) {
             }
             Node::Extent(tensor, dim) => {
                 scalars.push(Number::Extent(tensor, usize::from(dim)));
+                graph.scalar(*dtype)
+            }
+            Node::Start(range, tensor, dim) => {
+                scalars.push(Number::Start(usize::from(range), tensor, usize::from(dim)));
+                graph.scalar(*dtype)
+            }
+            Node::Step(range) => {
+                scalars.push(Number::Step(usize::from(range)));
                 graph.scalar(*dtype)
             }
             Node::Lookup(_, index) => graph.lookup(*dtype, v(index)),

@@ -17,8 +17,10 @@ pub(super) enum Refusal {
     Unrelated,
     /// The operands run over the iteration space in different orders.
     Transposed,
-    /// The operand would have to be moved: a slice, a flip or an odd reshape of a computed value.
+    /// The operand would have to be moved, and to compute it again elsewhere does not pay or cannot be.
     Moved,
+    /// The operation writes a part of a tensor that nobody else needs, which costs less than to write all of it.
+    InPlace,
     /// The kernel reduces over other axes.
     OtherRow,
     /// The kernel has reduced already, and the operation is wider than its rows.
@@ -45,6 +47,7 @@ impl fmt::Display for Refusal {
             Refusal::Unrelated => "an unrelated shape",
             Refusal::Transposed => "operands in different orders",
             Refusal::Moved => "a computed value would have to be moved",
+            Refusal::InPlace => "a part of a tensor is written where it lies",
             Refusal::OtherRow => "a reduction over other axes",
             Refusal::Wider => "wider than the rows that were reduced",
             Refusal::Reduction => "a reduction",

@@ -115,15 +115,15 @@ impl Trace {
         Ok(())
     }
 
-    /// One element of each row of a computed value, by the row's index: a reduction that picks it. Only behind another
-    /// reduction of the same rows, where the rows are read anyway. An index outside the row gives 0.
+    /// Elements by their index along an axis. One of each row of a computed value, behind another reduction of the same rows, is a
+    /// reduction that picks it: the rows are read anyway. An index outside the row gives 0.
     pub(super) fn gather(&mut self, op: &GatherOpIr) -> Result<()> {
         let entry = self.operand(&op.tensor)?;
-        let Some((value, mut frame)) = self.value_of(entry) else { return self.gather_from_memory(op, entry) };
+        let Some((value, mut frame)) = self.value_of(entry) else { return self.gather_anywhere(op, entry) };
         let is_pick = op.indices.shape[op.dim] == ONE && others_equal(&op.tensor, &op.indices, op.dim);
         let row = frame.groups()[op.dim];
         if !is_pick || row.is_none() || self.part(entry).row != Some(row) || self.dtype(value) == DType::Bool {
-            return Err(Refusal::Operation);
+            return self.gather_anywhere(op, entry);
         }
         frame.groups_mut()[op.dim] = Group::NONE;
         let (indices, index) = self.beside(&op.indices, &frame, entry)?;

@@ -1,11 +1,11 @@
 //! Translation without a device: relative operations in, kernels as text out.
 
-use burn_backend::{DType, Shape};
+use burn_backend::{DType, Shape, Slice};
 use burn_fusion::{FuserStatus, OperationFuser};
 use burn_ir::{
     BaseOperationIr, BinaryOpIr, CreationOpIr, DimOpIr, FloatOperationIr, GatherOpIr, MatmulOpIr, NumericOperationIr,
-    OperationIr, ReduceDimOpIr, ReduceDimsOpIr, ScalarIr, ScalarOpIr, ShapeOpIr, SwapDimsOpIr, TensorId, TensorIr,
-    TensorStatus, UnaryOpIr,
+    OperationIr, ReduceDimOpIr, ReduceDimsOpIr, ScalarIr, ScalarOpIr, ShapeOpIr, SliceAssignOpIr, SwapDimsOpIr,
+    TensorId, TensorIr, TensorStatus, UnaryOpIr,
 };
 
 use super::fuser::Fuser;
@@ -325,4 +325,25 @@ fn a_plan_survives_being_stored() {
     let restored: Plan = serde_json::from_str(&stored).unwrap();
     assert_eq!(serde_json::to_string(&restored).unwrap(), stored);
     assert_eq!(restored.kernels[0].graph, plan.kernels[0].graph);
+}
+
+#[test]
+fn a_part_of_a_tensor_that_nobody_else_needs_is_left_to_who_writes_it_in_place() {
+    let assign = |x| {
+        let (value, out) = (r(1, &[1, 3]), n(2, &[1, 2]));
+        OperationIr::BaseFloat(BaseOperationIr::SliceAssign(SliceAssignOpIr {
+            tensor: x,
+            ranges: vec![Slice::new(0, None, 1), Slice::new(1, None, 1)],
+            value,
+            out,
+        }))
+    };
+    let status = |operations: &[OperationIr]| {
+        let mut fuser = Fuser::new(RocmDevice::emulated("gfx942").unwrap());
+        operations.iter().for_each(|operation| fuser.fuse(operation));
+        fuser.status()
+    };
+    assert!(matches!(status(&[assign(w(0, &[1, 2]))]), FuserStatus::Closed));
+    assert!(matches!(status(&[assign(r(0, &[1, 2]))]), FuserStatus::Open));
+    assert!(matches!(status(&[exp(r(5, &[1, 2]), n(0, &[1, 2])), assign(w(0, &[1, 2]))]), FuserStatus::Open));
 }

@@ -38,6 +38,10 @@ pub(super) enum Node {
     Index(Group),
     /// The extent of a tensor's axis, as i64: no constant, so that the plan serves every shape.
     Extent(TensorId, u8),
+    /// Where the first element of a slice lies on the axis that it cuts, as i64: by the number of Burn's range, and the axis.
+    Start(u16, TensorId, u8),
+    /// The step of Burn's range of this number, as i64.
+    Step(u16),
     /// The element of [`Trace::reads`] of this number at an index along the axis that the reading leaves free.
     Lookup(u16, NodeId),
     Unary(Unary, NodeId),
@@ -54,9 +58,8 @@ pub(super) enum Node {
 impl Node {
     pub(super) fn operands(&self) -> impl Iterator<Item = NodeId> + use<> {
         let (list, count) = match *self {
-            Node::Read(_) | Node::Scalar(_) | Node::Constant(_) | Node::Product | Node::Index(_) | Node::Extent(..) => {
-                ([0; 3], 0)
-            }
+            Node::Read(_) | Node::Scalar(_) | Node::Constant(_) | Node::Product | Node::Index(_) => ([0; 3], 0),
+            Node::Extent(..) | Node::Start(..) | Node::Step(_) => ([0; 3], 0),
             Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) | Node::Lookup(_, a) | Node::Draw(_, a) => {
                 ([a; 3], 1)
             }
@@ -98,6 +101,8 @@ pub(super) struct Entry {
     pub(super) what: What,
     /// Read for the last time, or dropped: nobody outside sees it.
     pub(super) consumed: bool,
+    /// A view that only the kernel knows, under the number of the tensor that it is a view of.
+    pub(super) is_inner: bool,
     /// An entry of the same part; itself for the part's first.
     joined: EntryId,
     /// Of the whole part, in its first entry.
@@ -106,7 +111,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// The frame of this tensor where it broadcasts to one that lies in `frame`.
-    fn own_part_of(&self, frame: &Frame) -> Frame {
+    pub(super) fn own_part_of(&self, frame: &Frame) -> Frame {
         let mut own = *frame;
         for (group, extent) in own.groups_mut().iter_mut().zip(&self.shape) {
             if *extent == ONE {
@@ -170,12 +175,12 @@ impl Trace {
 
     /// The entry of a tensor, if an operation named it.
     pub(super) fn find(&self, id: TensorId) -> Option<EntryId> {
-        self.entries.iter().rposition(|entry| entry.id == id).map(|at| at as EntryId)
+        self.entries.iter().rposition(|entry| entry.id == id && !entry.is_inner).map(|at| at as EntryId)
     }
 
     /// Says which tensors nobody reads behind the kernel.
     pub(super) fn end_lives(&mut self, is_over: impl Fn(TensorId) -> bool) {
-        for entry in &mut self.entries {
+        for entry in self.entries.iter_mut().filter(|entry| !entry.is_inner) {
             entry.consumed = is_over(entry.id);
         }
     }
@@ -185,6 +190,23 @@ impl Trace {
         let at = self.enter(out, What::View { of, by })?;
         self.join(at, of);
         Ok(())
+    }
+
+    /// A view of a source, or of a view, that no operation names; `shape` is what is known of its extents.
+    pub(super) fn inner_view(&mut self, of: EntryId, by: ViewOp, shape: Vec<Extent>) -> Result<EntryId> {
+        let what = What::View { of, by };
+        if let Some(known) = self.entries.iter().position(|entry| entry.is_inner && entry.what == what) {
+            return Ok(known as EntryId);
+        }
+        if self.entries.len() >= MAX_NODES {
+            return Err(Refusal::Full);
+        }
+        let at = self.entries.len() as EntryId;
+        let Entry { id, dtype, .. } = self.entries[usize::from(of)];
+        let part = Part::default();
+        self.entries.push(Entry { id, shape, dtype, what, consumed: true, is_inner: true, joined: at, part });
+        self.join(at, of);
+        Ok(at)
     }
 
     /// Adds a tensor that is the value of `node`, computed from `operands`.
@@ -253,6 +275,7 @@ impl Trace {
             dtype,
             what,
             consumed: false,
+            is_inner: false,
             joined: at,
             part: Part::default(),
         });
@@ -314,9 +337,13 @@ impl Trace {
         if let Some((node, _)) = self.value_of(at) {
             return Ok(node);
         }
-        let entry = &self.entries[usize::from(at)];
-        let dtype = entry.dtype;
-        let read = Read { entry: at, frame: entry.own_part_of(frame), free: None };
+        let read = Read { entry: at, frame: self.entries[usize::from(at)].own_part_of(frame), free: None };
+        self.read(read)
+    }
+
+    /// The node of a reading along the axes of its frame.
+    pub(super) fn read(&mut self, read: Read) -> Result<NodeId> {
+        let dtype = self.entries[usize::from(read.entry)].dtype;
         if let Some(known) = self.reads.iter().position(|other| *other == read) {
             let node = self.nodes.iter().position(|(node, _)| *node == Node::Read(known as u16));
             return Ok(node.expect("every read has its node") as NodeId);
@@ -325,13 +352,10 @@ impl Trace {
         self.push(Node::Read(self.reads.len() as u16 - 1), dtype)
     }
 
-    /// The element of a tensor in memory at `index` along `dim`, and along its other axes where `frame` says.
-    pub(super) fn look_up(&mut self, at: EntryId, frame: &Frame, dim: usize, index: NodeId) -> Result<NodeId> {
-        let entry = &self.entries[usize::from(at)];
-        let dtype = entry.dtype;
-        let mut own = entry.own_part_of(frame);
-        own.groups_mut()[dim] = Group::NONE;
-        self.reads.push(Read { entry: at, frame: own, free: Some(dim as u8) });
+    /// The node of a reading at `index` along the axis that it leaves free.
+    pub(super) fn look_up_in(&mut self, read: Read, index: NodeId) -> Result<NodeId> {
+        let dtype = self.entries[usize::from(read.entry)].dtype;
+        self.reads.push(read);
         self.push(Node::Lookup(self.reads.len() as u16 - 1, index), dtype)
     }
 
@@ -386,12 +410,23 @@ impl Trace {
 
     /// Takes the groups of an operand, if it is computed, into `frame`. Where both have axes they become the same.
     pub(super) fn place_operand(&mut self, at: EntryId, shape: &[Extent], frame: &mut Frame) -> Result<()> {
-        let entry = &self.entries[usize::from(at)];
-        let fits = |(own, out): (&Extent, &Extent)| *own == ONE || own == out;
-        if entry.shape.len() != shape.len() || !entry.shape.iter().zip(shape).all(fits) {
+        self.place_beside(at, shape, &[], frame)
+    }
+
+    /// The same for all axes but those of `apart`.
+    pub(super) fn place_beside(
+        &mut self,
+        at: EntryId,
+        shape: &[Extent],
+        apart: &[usize],
+        frame: &mut Frame,
+    ) -> Result<()> {
+        let own = &self.entries[usize::from(at)].shape;
+        let fits = |dim: usize| apart.contains(&dim) || own[dim] == ONE || own[dim] == shape[dim];
+        if own.len() != shape.len() || !(0..shape.len()).all(fits) {
             return Err(Refusal::Unrelated);
         }
-        for dim in 0..shape.len() {
+        for dim in (0..shape.len()).filter(|dim| !apart.contains(dim)) {
             let Some((_, own)) = self.value_of(at) else { return Ok(()) };
             let (known, own) = (frame.groups()[dim], own.groups()[dim]);
             if known.is_none() {
@@ -460,10 +495,34 @@ impl Trace {
         }
     }
 
-    fn new_axis(&mut self, extent: Extent, tensor: TensorId, dim: usize) -> Result<Axis> {
+    pub(super) fn new_axis(&mut self, extent: Extent, tensor: TensorId, dim: usize) -> Result<Axis> {
         let axis = Axis::try_from(self.axes.len()).map_err(|_| Refusal::Full)?;
         self.axes.push(Place { extent, tensor, dim: dim as u8 });
         Ok(axis)
+    }
+
+    /// The product of the extents of a group's axes, as i64.
+    pub(super) fn extent_of(&mut self, group: &Group) -> Result<NodeId> {
+        let mut whole = None;
+        for axis in group.axes() {
+            let Place { tensor, dim, .. } = self.axes[usize::from(*axis)];
+            let extent = self.push(Node::Extent(tensor, dim), DType::I64)?;
+            whole = Some(match whole {
+                None => extent,
+                Some(outer) => self.two(Binary::Mul, outer, extent)?,
+            });
+        }
+        whole.map_or_else(|| self.whole_number(1), Ok)
+    }
+
+    /// A constant i64.
+    pub(super) fn whole_number(&mut self, value: i64) -> Result<NodeId> {
+        self.push(Node::Constant(Scalar::Int(value)), DType::I64)
+    }
+
+    /// The coordinate along a group, as i64.
+    pub(super) fn coordinate(&mut self, group: Group) -> Result<NodeId> {
+        if group.is_none() { self.whole_number(0) } else { self.push(Node::Index(group), DType::I64) }
     }
 
     /// Splits a primitive axis into those axes of `out` that are `dims`, everywhere.

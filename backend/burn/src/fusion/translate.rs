@@ -54,6 +54,7 @@ impl Trace {
             Op::Flip(op) => self.flip(&op.input, &op.out, &op.axes),
             Op::Expand(op) => self.expand(&op.input, &op.out),
             Op::Slice(op) => self.slice(&op.tensor, &op.out, &op.ranges),
+            Op::SliceAssign(op) => self.slice_assign(op),
             Op::MaskWhere(op) => {
                 self.elementwise(&op.out, &[&op.mask, &op.value, &op.tensor], |t, v| t.choose(v[0], v[1], v[2]))
             }

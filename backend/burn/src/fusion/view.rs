@@ -24,6 +24,24 @@ pub(super) enum ViewOp {
     Reshape,
     /// A part; the numbers under which Burn keeps the ranges.
     Slice(Vec<usize>),
+    /// Each axis moved by itself.
+    Shift(Vec<Shift>),
+    /// The axes from one to another, both included, as one.
+    Merge(usize, usize),
+}
+
+/// What becomes of one axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Shift {
+    /// Nothing.
+    #[default]
+    Stay,
+    /// Its part in the range with Burn's number.
+    Part(u16),
+    /// All of it, backwards if the range with Burn's number is.
+    Whole(u16),
+    /// All of it, backwards.
+    Back,
 }
 
 impl ViewOp {
@@ -39,6 +57,26 @@ impl ViewOp {
             ViewOp::Slice(numbers) => {
                 let slices: Vec<Slice> = numbers.iter().map(|number| ranges[*number]).collect();
                 view::slice(tensor, &slices)
+            }
+            ViewOp::Shift(shifts) => {
+                let part = |shift: &Shift| match shift {
+                    Shift::Part(number) => ranges[usize::from(*number)],
+                    Shift::Stay | Shift::Whole(_) | Shift::Back => Slice::full(),
+                };
+                let slices: Vec<Slice> = shifts.iter().map(part).collect();
+                let is_back = |shift: &Shift| match shift {
+                    Shift::Whole(number) => ranges[usize::from(*number)].is_reversed(),
+                    Shift::Back => true,
+                    Shift::Stay | Shift::Part(_) => false,
+                };
+                let back: Vec<usize> = (0..shifts.len()).filter(|axis| is_back(&shifts[*axis])).collect();
+                view::flip(&view::slice(tensor, &slices)?, &back)
+            }
+            ViewOp::Merge(first, last) => {
+                let mut shape = tensor.shape().to_vec();
+                let merged = shape[*first..=*last].iter().product();
+                shape.splice(*first..=*last, [merged]);
+                view::reshape(tensor, &shape)
             }
         }
     }

@@ -12,6 +12,7 @@ mod elementwise;
 mod graph;
 mod harness;
 mod matmul;
+mod moved;
 mod programs;
 mod quantized;
 mod random;

@@ -1,0 +1,177 @@
+//! Elements at computed places: of tensors in memory lookups, of computed values the same computation with lookups in it.
+//!
+//! A kernel looks up along one axis of a tensor. Where an element is asked for along several, these and what lies between them
+//! are taken as one axis, which costs nothing as long as the tensor lies in order.
+
+use rocfire_fusion::{Binary, Compare};
+use rocfire_hal::DType;
+
+use super::axes::{Frame, Group, ONE};
+use super::copies::{Change, meet};
+use super::refusal::Refusal;
+use super::shift::Turned;
+use super::trace::{EntryId, Node, NodeId, Read, Trace, What};
+use super::translate::Result;
+use super::view::{Shift, ViewOp};
+
+/// An extent that is that of no tensor of Burn's.
+const UNKNOWN: usize = usize::MAX;
+
+/// The coordinates that are other than those of the iteration space.
+struct Places {
+    list: Vec<(Group, NodeId)>,
+    row: Option<Group>,
+}
+
+impl Trace {
+    /// The element of a tensor of which each of `places` says the coordinate along an axis; along the others it lies in `frame`.
+    pub(super) fn element(&mut self, tensor: Turned, frame: &Frame, places: &[(usize, NodeId)]) -> Result<NodeId> {
+        match tensor {
+            Turned::InMemory(at) => {
+                let mut own = self.entries[usize::from(at)].own_part_of(frame);
+                places.iter().for_each(|(dim, _)| own.groups_mut()[*dim] = Group::NONE);
+                self.element_of(Read { entry: at, frame: own, free: None }, None, places)
+            }
+            Turned::Computed(at, node, own) => {
+                let list = places.iter().map(|(dim, index)| (own.groups()[*dim], *index));
+                let list = list.filter(|(group, _)| !group.is_none()).collect();
+                self.changed(node, &Places { list, row: self.part(at).row })
+            }
+        }
+    }
+
+    /// Whether `index` is one of an axis's coordinates.
+    pub(super) fn is_within(&mut self, index: NodeId, extent: NodeId) -> Result<NodeId> {
+        let zero = self.whole_number(0)?;
+        let (is_behind, is_before) =
+            (self.test_two(Compare::Ge, index, zero)?, self.test_two(Compare::Lt, index, extent)?);
+        self.two(Binary::And, is_behind, is_before)
+    }
+
+    /// A reading at other coordinates along some of its axes, `index` being that along the axis it leaves free.
+    fn element_of(&mut self, read: Read, index: Option<NodeId>, places: &[(usize, NodeId)]) -> Result<NodeId> {
+        match (places, index) {
+            ([], None) => self.read(read),
+            ([], Some(index)) => self.look_up_in(read, index),
+            ([(dim, place)], None) => {
+                let mut frame = read.frame;
+                frame.groups_mut()[*dim] = Group::NONE;
+                self.look_up_in(Read { frame, free: Some(*dim as u8), ..read }, *place)
+            }
+            _ => self.element_of_merged(read, index, places),
+        }
+    }
+
+    fn element_of_merged(&mut self, read: Read, index: Option<NodeId>, places: &[(usize, NodeId)]) -> Result<NodeId> {
+        let free = read.free.map(usize::from);
+        let dims = || places.iter().map(|(dim, _)| *dim).chain(free);
+        let (first, last) = (dims().min().unwrap_or(0), dims().max().unwrap_or(0));
+        let mut whole: Option<NodeId> = None;
+        let mut is_there: Option<NodeId> = None;
+        for dim in first..=last {
+            let group = read.frame.groups()[dim];
+            let placed = places.iter().find(|(placed, _)| *placed == dim).map(|(_, index)| *index);
+            let (here, extent) = match (placed, index) {
+                (None, Some(index)) if free == Some(dim) => {
+                    // Outside its axis a lookup gives 0; within the merged one it would give something.
+                    let extent = self.own_extent(read.entry, dim, &group)?;
+                    is_there = Some(self.is_within(index, extent)?);
+                    (index, extent)
+                }
+                (Some(place), _) => (place, self.own_extent(read.entry, dim, &group)?),
+                (None, _) if group.is_none() => continue,
+                (None, _) => (self.coordinate(group)?, self.extent_of(&group)?),
+            };
+            whole = Some(match whole {
+                None => here,
+                Some(outer) => {
+                    let scaled = self.two(Binary::Mul, outer, extent)?;
+                    self.two(Binary::Add, scaled, here)?
+                }
+            });
+        }
+        let mut index = whole.ok_or(Refusal::Moved)?;
+        if let Some(is_there) = is_there {
+            let nowhere = self.whole_number(-1)?;
+            index = self.choose(is_there, index, nowhere)?;
+        }
+        let mut shape = self.entries[usize::from(read.entry)].shape.clone();
+        shape.splice(first..=last, [UNKNOWN]);
+        let mut frame = Frame::ones(shape.len()).ok_or(Refusal::Rank)?;
+        let groups = read.frame.groups();
+        frame.groups_mut()[..first].copy_from_slice(&groups[..first]);
+        frame.groups_mut()[first + 1..].copy_from_slice(&groups[last + 1..]);
+        let entry = self.inner_view(read.entry, ViewOp::Merge(first, last), shape)?;
+        self.look_up_in(Read { entry, frame, free: Some(first as u8) }, index)
+    }
+
+    /// The extent of an axis of a tensor in memory, which runs along `group` if along any.
+    fn own_extent(&mut self, mut at: EntryId, dim: usize, group: &Group) -> Result<NodeId> {
+        if !group.is_none() {
+            return self.extent_of(group);
+        }
+        loop {
+            let entry = &self.entries[usize::from(at)];
+            match &entry.what {
+                _ if entry.shape[dim] == ONE => return self.whole_number(1),
+                _ if !entry.is_inner => return self.push(Node::Extent(entry.id, dim as u8), DType::I64),
+                What::View { of, by: ViewOp::Shift(shifts) } if !matches!(shifts[dim], Shift::Part(_)) => at = *of,
+                _ => return Err(Refusal::Moved),
+            }
+        }
+    }
+}
+
+impl Change for Places {
+    fn index(&self, trace: &mut Trace, group: Group) -> Result<Option<NodeId>> {
+        self.of(trace, &group)
+    }
+
+    fn read(&self, trace: &mut Trace, read: Read, index: Option<NodeId>) -> Result<Option<NodeId>> {
+        let mut places = Vec::new();
+        for (dim, group) in read.frame.groups().iter().enumerate() {
+            if let Some(place) = self.of(trace, group)? {
+                places.push((dim, place));
+            }
+        }
+        if places.is_empty() { Ok(None) } else { trace.element_of(read, index, &places).map(Some) }
+    }
+
+    fn reduced(&self, trace: &mut Trace, operand: NodeId) -> Result<NodeId> {
+        // A row has one value, wherever in it. Another row's would be reduced for every element that asks.
+        let is_of_row = |group: &Group| self.row.is_some_and(|row| meet(&row, group));
+        let others = self.list.iter().filter(|(group, _)| !is_of_row(group)).copied().collect();
+        let moved = trace.changed(operand, &Places { list: others, row: self.row })?;
+        if moved == operand { Ok(operand) } else { Err(Refusal::Moved) }
+    }
+}
+
+impl Places {
+    /// The coordinate along a group, if it is another than that of the iteration space.
+    fn of(&self, trace: &mut Trace, group: &Group) -> Result<Option<NodeId>> {
+        let mut met = self.list.iter().filter(|(placed, _)| meet(placed, group));
+        let Some(first) = met.next() else { return Ok(None) };
+        if first.0 == *group {
+            return Ok(Some(first.1));
+        }
+        // Merged axes, some of which are placed: their coordinates as one.
+        let mut whole: Option<NodeId> = None;
+        for axis in group.axes().iter().map(|axis| Group::one(*axis)) {
+            let placed = self.list.iter().find(|(placed, _)| meet(placed, &axis));
+            let here = match placed {
+                Some((placed, index)) if *placed == axis => *index,
+                Some(_) => return Err(Refusal::Moved),
+                None => trace.coordinate(axis)?,
+            };
+            whole = Some(match whole {
+                None => here,
+                Some(outer) => {
+                    let extent = trace.extent_of(&axis)?;
+                    let scaled = trace.two(Binary::Mul, outer, extent)?;
+                    trace.two(Binary::Add, scaled, here)?
+                }
+            });
+        }
+        Ok(whole)
+    }
+}
