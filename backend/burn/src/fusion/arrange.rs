@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use rocfire_hal::{DType, MAX_RANK};
+use serde::{Deserialize, Serialize};
 
 use super::axes::{Axis, Frame, Group};
 use super::trace::{EntryId, Node, NodeId, Trace, What};
@@ -14,9 +15,17 @@ use super::trace::{EntryId, Node, NodeId, Trace, What};
 /// Most nodes in one kernel, so that compiling it stays quick and its values stay in registers.
 const MAX_NODES: usize = 160;
 
-/// Most tensors that one kernel reads, and most that it writes: each is an argument with a layout.
+/// Most tensors that one kernel reads element by element, and most that it writes.
 const MAX_READS: usize = 16;
 const MAX_STORES: usize = 12;
+
+/// The bytes of a kernel's arguments, and what of them a tensor takes, one that is looked up in, and a scalar; the rest says how
+/// large the space is. A concatenation looks up in as many tensors as there is room for.
+const ARGUMENT_BYTES: usize = 4096;
+const SPACE_BYTES: usize = 272;
+const TENSOR_BYTES: usize = 88;
+const LOOKUP_BYTES: usize = TENSOR_BYTES + 16;
+const SCALAR_BYTES: usize = 8;
 
 /// How a value varies, as the graph will see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +33,17 @@ pub(super) enum Spread {
     Uniform,
     Row,
     Full,
+}
+
+/// How a tensor runs along a row whose axes do not lie side by side in it. The row is cut in two, and each side has one stride.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Turn {
+    /// It has the axes of both sides, the outer ones first.
+    Both,
+    /// It broadcasts over the inner side.
+    Outer,
+    /// It broadcasts over the outer side.
+    Inner,
 }
 
 /// Memory that the kernel writes, and the tensors that are it.
@@ -46,11 +66,44 @@ pub(super) struct Arrangement {
     pub(super) outer: Vec<Axis>,
     /// Axes that are merged into the last one; none if no value is per row.
     pub(super) row: Vec<Axis>,
+    /// How many of the row's axes are before the place where it is cut; 0 where no tensor needs that.
+    pub(super) cut: usize,
     pub(super) stores: Vec<Store>,
     /// By node: whether an output needs it.
     pub(super) needed: Vec<bool>,
     /// By node, for the needed ones.
     pub(super) spreads: Vec<Spread>,
+}
+
+impl Arrangement {
+    /// How a tensor that lies in `frame` runs along the row, if its axes are not side by side.
+    pub(super) fn turn(&self, frame: &Frame) -> Option<Turn> {
+        if frame.keeps_together(&self.row) { None } else { turn(frame, &self.row, self.cut) }
+    }
+}
+
+/// How a frame that does not keep a row together runs along it, cut before axis `cut`; `None` if in no way that a kernel knows.
+fn turn(frame: &Frame, row: &[Axis], cut: usize) -> Option<Turn> {
+    let (outer, inner) = row.split_at(cut);
+    if cut == 0 || !frame.keeps_together(outer) || !frame.keeps_together(inner) {
+        return None;
+    }
+    let place = |axis: Axis| frame.flat().position(|own| own == axis);
+    match (place(outer[0]), place(inner[0])) {
+        (Some(outer), Some(inner)) => (outer < inner).then_some(Turn::Both),
+        (Some(_), None) => Some(Turn::Outer),
+        (None, Some(_)) => Some(Turn::Inner),
+        (None, None) => None,
+    }
+}
+
+/// Where a row is cut so that each of the frames runs along it, 0 where all keep it together; `None` if nowhere.
+fn cut<'a>(row: &[Axis], frames: impl Iterator<Item = &'a Frame> + Clone) -> Option<usize> {
+    let apart = || frames.clone().filter(|frame| !frame.keeps_together(row));
+    if row.len() < 2 || apart().next().is_none() {
+        return Some(0);
+    }
+    (1..row.len()).find(|at| apart().all(|frame| turn(frame, row, *at).is_some()))
 }
 
 impl Trace {
@@ -68,16 +121,11 @@ impl Trace {
             .collect();
         let needed = self.needed(live.iter().map(|(_, node, _)| *node));
         let reads = || self.needed_reads(&needed);
-        if reads().count() > MAX_READS || needed.iter().filter(|needed| **needed).count() > MAX_NODES {
-            return None;
-        }
         let order = self.order(root, live.iter().map(|(.., frame)| frame).chain(reads()))?;
         let row = self.row_axes(root, &live, &needed, &order);
-        if row.len() > 1 {
-            let mut frames = live.iter().map(|(.., frame)| frame).chain(reads());
-            if !frames.all(|frame| frame.keeps_together(&row)) {
-                return None;
-            }
+        let cut = cut(&row, reads())?;
+        if row.len() > 1 && !self.looked_up(&needed).all(|frame| frame.keeps_together(&row)) {
+            return None;
         }
         let outer: Vec<Axis> = order.iter().copied().filter(|axis| !row.contains(axis)).collect();
         if outer.len() + usize::from(!row.is_empty()) > MAX_RANK || !self.can_index(&needed, &row) {
@@ -86,17 +134,48 @@ impl Trace {
         let looks_up = |((node, _), needed): (&(Node, DType), &bool)| *needed && matches!(node, Node::Lookup(..));
         // The tensor that is looked up in has an axis more.
         let is_full = outer.len() + usize::from(!row.is_empty()) == MAX_RANK;
-        if is_full && self.nodes.iter().zip(&needed).any(looks_up) {
+        if is_full && (cut > 0 || self.nodes.iter().zip(&needed).any(looks_up)) {
             return None;
         }
         let spreads = self.spreads(&row);
+        // What is the same everywhere is computed once.
+        let computed = needed.iter().zip(&spreads).filter(|(needed, spread)| **needed && **spread != Spread::Uniform);
+        if computed.count() > MAX_NODES {
+            return None;
+        }
         let stores = stores(&live, &order, &row, &spreads)?;
         // A whole tensor is summed by many workgroups only if nothing else is done with its elements.
         let only_rows = stores.iter().all(|store| store.spread == Spread::Row);
         if self.part(root).is_whole && !(only_rows && self.is_one_pass(&needed)) {
             return None;
         }
-        (stores.len() <= MAX_STORES).then_some(Arrangement { root, outer, row, stores, needed, spreads })
+        let arrangement = Arrangement { root, outer, row, cut, stores, needed, spreads };
+        self.has_room(&arrangement).then_some(arrangement)
+    }
+
+    /// Whether a kernel can take as many tensors and scalars as it would need.
+    fn has_room(&self, arrangement: &Arrangement) -> bool {
+        let (mut reads, mut lookups) = (0, 0);
+        let mut scalars = if arrangement.cut > 0 { arrangement.row.len() - arrangement.cut } else { 0 };
+        for (node, _) in self.nodes.iter().zip(&arrangement.needed).filter(|(_, needed)| **needed).map(|(node, _)| node)
+        {
+            match node {
+                Node::Read(at) => match arrangement.turn(&self.reads[usize::from(*at)].frame) {
+                    None => reads += 1,
+                    Some(_) => lookups += 1,
+                },
+                Node::Lookup(..) => lookups += 1,
+                Node::Scalar(_) | Node::Extent(..) | Node::Start(..) | Node::Step(_) => scalars += 1,
+                Node::Draw(..) => scalars += 3,
+                Node::Index(group) if group.axes() != arrangement.row => {
+                    scalars += group.axes().len().saturating_sub(1);
+                }
+                _ => {}
+            }
+        }
+        let stores = arrangement.stores.len();
+        let bytes = SPACE_BYTES + (reads + stores) * TENSOR_BYTES + lookups * LOOKUP_BYTES + scalars * SCALAR_BYTES;
+        reads <= MAX_READS && stores <= MAX_STORES && bytes <= ARGUMENT_BYTES
     }
 
     /// By node, whether one of `roots` is computed from it.
@@ -118,6 +197,13 @@ impl Trace {
     fn needed_reads<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = &'a Frame> + Clone {
         self.nodes.iter().zip(needed).filter(|(_, needed)| **needed).filter_map(|((node, _), _)| match node {
             Node::Read(at) | Node::Lookup(at, _) => Some(&self.reads[usize::from(*at)].frame),
+            _ => None,
+        })
+    }
+
+    fn looked_up<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = &'a Frame> {
+        self.nodes.iter().zip(needed).filter(|(_, needed)| **needed).filter_map(|((node, _), _)| match node {
+            Node::Lookup(at, _) => Some(&self.reads[usize::from(*at)].frame),
             _ => None,
         })
     }
@@ -216,7 +302,17 @@ fn stores(live: &[(EntryId, NodeId, Frame)], order: &[Axis], row: &[Axis], sprea
         };
         // The kernel steps through a merged row with one stride, here as in what it reads.
         let is_row_whole = row.len() < 2 || natural.windows(row.len()).any(|run| run == row) || spread == Spread::Row;
-        let memory = if is_row_whole && is_run_by_run(frame, natural) { natural.to_vec() } else { flat };
+        let memory = if is_row_whole && is_run_by_run(frame, natural) {
+            natural.to_vec()
+        } else if row.len() < 2 || spread == Spread::Row || frame.keeps_together(row) {
+            flat
+        } else {
+            let turned = [outer.as_slice(), row].concat();
+            if !is_run_by_run(frame, &turned) {
+                return None;
+            }
+            turned
+        };
         let known =
             stores.iter_mut().find(|store| store.node == *node && store.spread == spread && store.memory == memory);
         match known {

@@ -10,6 +10,7 @@ use rocfire_fusion::{Graph, Scalar, run};
 use rocfire_hal::{DType, Device, Error as HalError, Layout, Tensor};
 use rocfire_kernels::random::Seed;
 
+use super::arrange::Turn;
 use super::ending::Ending;
 use super::handle::{self, Handle};
 use super::plan::{AxisMap, Convolve, Input, Kernel, Number, Output, Plan, Source};
@@ -246,15 +247,63 @@ impl<'a> Space<'a> {
 
     /// A tensor in memory over the iteration space. Rows whose axes do not lie one behind the other are copied first.
     fn input(&self, input: &Input, base: &Tensor) -> Result<Tensor> {
-        let strides = self.strides_of(&input.map, base.layout().strides());
-        if let Some(layout) = self.layout(&strides, base.layout().offset(), input.per_row)? {
-            return Ok(base.with_layout(with_free(input, base.layout(), layout)?)?);
+        if let Some(layout) = self.input_layout(input, base.layout())? {
+            return Ok(base.with_layout(layout)?);
         }
         let copied = memory::copy(base)?;
-        let strides = self.strides_of(&input.map, copied.layout().strides());
-        let layout = self.layout(&strides, copied.layout().offset(), input.per_row)?;
-        let layout = layout.expect("axes that follow each other in a tensor follow each other in its copy");
-        Ok(copied.with_layout(with_free(input, copied.layout(), layout)?)?)
+        let layout = self.input_layout(input, copied.layout())?;
+        Ok(copied
+            .with_layout(layout.expect("axes that follow each other in a tensor follow each other in its copy"))?)
+    }
+
+    fn input_layout(&self, input: &Input, own: &Layout) -> Result<Option<Layout>> {
+        let strides = self.strides_of(&input.map, own.strides());
+        match input.turn {
+            Some(turn) => self.turned(turn, &strides, own.offset()),
+            None => {
+                let layout = self.layout(&strides, own.offset(), input.per_row)?;
+                layout.map(|layout| with_free(input, own, layout)).transpose()
+            }
+        }
+    }
+
+    /// A tensor that has the row in two pieces, with an axis in front that the graph looks up along. Where it has both, the place is
+    /// `outer · a + inner · b`, which is `index · (a - extent · b) + column · b`: a step of one along the outer side takes
+    /// back what the column has gone.
+    fn turned(&self, turn: Turn, strides: &[i64], offset: i64) -> Result<Option<Layout>> {
+        let (outer, inner) = self.kernel.row.split_at(self.kernel.cut);
+        let (Some(a), Some(b)) = (self.one_stride(outer, strides), self.one_stride(inner, strides)) else {
+            return Ok(None);
+        };
+        let extent = |axes: &[usize]| axes.iter().map(|axis| self.extents[*axis]).product::<usize>();
+        let back = extent(inner) as i64 * b;
+        let (count, step, along) = match turn {
+            // Only then is the place at the far ends of both the farthest.
+            Turn::Both if b < 0 || a < back => return Ok(None),
+            Turn::Both => (extent(outer), a - back, b),
+            Turn::Outer => (extent(outer), a, 0),
+            Turn::Inner => (extent(inner), b, 0),
+        };
+        let mut shape = vec![count];
+        shape.extend(self.shape());
+        let mut by_axis = vec![step];
+        by_axis.extend(self.kernel.outer.iter().map(|axis| strides[*axis]));
+        by_axis.push(along);
+        Ok(Some(Layout::strided(&shape, &by_axis, offset)?))
+    }
+
+    /// The one stride that steps through axes, if there is one.
+    fn one_stride(&self, axes: &[usize], strides: &[i64]) -> Option<i64> {
+        let (last, others) = axes.split_last()?;
+        let (mut expected, mut inner) = (strides[*last], self.extents[*last]);
+        for axis in others.iter().rev() {
+            expected = expected.wrapping_mul(inner as i64);
+            if strides[*axis] != expected && self.row_extent() > 0 {
+                return None;
+            }
+            inner = self.extents[*axis];
+        }
+        Some(strides[*last])
     }
 
     fn output(&self, output: &Output, dtype: DType, device: &Device) -> Result<Written> {
@@ -288,17 +337,9 @@ impl<'a> Space<'a> {
     fn layout(&self, strides: &[i64], offset: i64, per_row: bool) -> Result<Option<Layout>> {
         let mut shape = self.shape();
         let mut by_axis: Vec<i64> = self.kernel.outer.iter().map(|axis| strides[*axis]).collect();
-        if let Some((last, others)) = self.kernel.row.split_last() {
-            let mut expected = strides[*last];
-            let mut inner = self.extents[*last];
-            for axis in others.iter().rev() {
-                expected = expected.wrapping_mul(inner as i64);
-                if strides[*axis] != expected && self.row_extent() > 0 {
-                    return Ok(None);
-                }
-                inner = self.extents[*axis];
-            }
-            by_axis.push(if per_row { 0 } else { strides[*last] });
+        if !self.kernel.row.is_empty() {
+            let Some(stride) = self.one_stride(&self.kernel.row, strides) else { return Ok(None) };
+            by_axis.push(if per_row { 0 } else { stride });
             if per_row {
                 *shape.last_mut().expect("a space with a row has a last axis") = 1;
             }

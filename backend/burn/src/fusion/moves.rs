@@ -4,7 +4,7 @@ use burn_ir::TensorIr;
 
 use super::axes::{Frame, Group, ONE, Regroup, regroup};
 use super::refusal::Refusal;
-use super::trace::{EntryId, Trace};
+use super::trace::{Entry, EntryId, NodeId, Trace, What};
 use super::translate::Result;
 use super::view::ViewOp;
 
@@ -51,6 +51,55 @@ impl Trace {
             let at = trace.find(input.id).expect("the operand was entered before its frame was asked for");
             trace.regrouped(at, frame, out)
         })
+    }
+
+    /// The tensor in memory of which a view puts the axes in another order, and by axis of the view those of the tensor. Merged they
+    /// would be a copy; read axis by axis they are none, and the tensor meets others of its own shape.
+    pub(super) fn seen_through(&self, view: EntryId) -> Option<(EntryId, Vec<Vec<usize>>)> {
+        let (mut views, mut base) = (Vec::new(), view);
+        while let What::View { of, by } = &self.entries[usize::from(base)].what {
+            match by {
+                ViewOp::Same | ViewOp::Swap(..) | ViewOp::Permute(_) | ViewOp::Reshape => views.push((base, by)),
+                _ => break,
+            }
+            base = *of;
+        }
+        views.iter().find(|(_, by)| matches!(by, ViewOp::Swap(..) | ViewOp::Permute(_)))?;
+        let extents = &self.entries[usize::from(base)].shape;
+        let own = |dim: usize| if extents[dim] == ONE { vec![] } else { vec![dim] };
+        let mut dims: Vec<Vec<usize>> = (0..extents.len()).map(own).collect();
+        for (at, by) in views.into_iter().rev() {
+            match by {
+                ViewOp::Swap(a, b) => dims.swap(*a, *b),
+                ViewOp::Permute(axes) => dims = axes.iter().map(|axis| dims[*axis].clone()).collect(),
+                ViewOp::Reshape => {
+                    let shape = &self.entries[usize::from(at)].shape;
+                    let flat = dims.concat();
+                    let from: Vec<_> = flat.iter().map(|dim| extents[*dim]).collect();
+                    let kept: Vec<usize> = (0..shape.len()).filter(|dim| shape[*dim] != ONE).collect();
+                    let to: Vec<_> = kept.iter().map(|dim| shape[*dim]).collect();
+                    let Some(Regroup::Groups(ranges)) = regroup(&from, &to) else { return None };
+                    dims = vec![vec![]; shape.len()];
+                    for (dim, range) in kept.into_iter().zip(ranges) {
+                        dims[dim] = flat[range].to_vec();
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some((base, dims))
+    }
+
+    /// The value of such a tensor, and the frame of the view.
+    pub(super) fn value_through(&mut self, base: EntryId, dims: &[Vec<usize>]) -> Result<(NodeId, Frame)> {
+        let Entry { id, shape, .. } = self.entries[usize::from(base)].clone();
+        let own = self.resolve_shape(id, &shape, &[base])?;
+        let mut frame = Frame::ones(dims.len()).ok_or(Refusal::Rank)?;
+        for (group, dims) in frame.groups_mut().iter_mut().zip(dims) {
+            let axes = dims.iter().flat_map(|dim| own.groups()[*dim].axes().iter().copied());
+            *group = Group::collect(axes).ok_or(Refusal::Rank)?;
+        }
+        Ok((self.value(base, &own)?, frame))
     }
 
     fn regrouped(&mut self, at: EntryId, frame: Frame, out: &TensorIr) -> Result<Frame> {

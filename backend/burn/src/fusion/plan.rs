@@ -5,7 +5,7 @@ use rocfire_fusion::{Binary, Compare, Graph, Scalar, Value};
 use rocfire_hal::DType;
 use serde::{Deserialize, Serialize};
 
-use super::arrange::{Arrangement, Spread};
+use super::arrange::{Arrangement, Spread, Turn};
 use super::axes::{Axis, Frame};
 use super::convolution::{Convolution, Window};
 use super::trace::{EntryId, Node, Trace, What};
@@ -67,6 +67,8 @@ pub(super) struct Input {
     pub(super) per_row: bool,
     /// The axis of the tensor that the graph looks up along.
     pub(super) free: Option<usize>,
+    /// How it runs along a row whose axes are not side by side in it.
+    pub(super) turn: Option<Turn>,
 }
 
 /// A number that the graph takes.
@@ -137,6 +139,8 @@ pub(super) struct Kernel {
     pub(super) outer: Vec<usize>,
     /// Numbers of the axes that are merged into the last one.
     pub(super) row: Vec<usize>,
+    /// How many of these are before the place where the row is cut.
+    pub(super) cut: usize,
     #[serde(with = "text")]
     pub(super) graph: Graph,
 }
@@ -180,6 +184,7 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
         map: map(&read.frame),
         per_row: spread == Spread::Row,
         free: read.free.map(usize::from),
+        turn: arrangement.turn(&read.frame),
     });
     let outputs = arrangement.stores.iter().map(|store| Output {
         memory: store.memory.iter().map(number).collect(),
@@ -209,6 +214,7 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
         axes: axes.iter().map(place).collect(),
         outer: (0..arrangement.outer.len()).collect(),
         row: (arrangement.outer.len()..axes.len()).collect(),
+        cut: arrangement.cut,
         graph,
     }
 }
@@ -288,11 +294,24 @@ fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<Number>) {
     let mut graph = Graph::new(kind(trace, arrangement).name());
     let mut scalars: Vec<Number> = Vec::new();
     let mut values: Vec<Option<Value>> = vec![None; trace.nodes.len()];
+    // The extent of the row's inner side.
+    let mut inner: Option<Value> = None;
     for (at, (node, dtype)) in trace.nodes.iter().enumerate().filter(|(at, _)| arrangement.needed[*at]) {
         let v = |id: u16| values[usize::from(id)].expect("an operand comes before its use, and is needed with it");
         let value = match *node {
             Node::Read(_) if arrangement.spreads[at] == Spread::Row => graph.row_input(*dtype),
-            Node::Read(_) | Node::Product => graph.input(*dtype),
+            Node::Read(read) => match arrangement.turn(&trace.reads[usize::from(read)].frame) {
+                None => graph.input(*dtype),
+                Some(turn) => {
+                    let inner =
+                        *inner.get_or_insert_with(|| inner_extent(trace, arrangement, &mut graph, &mut scalars));
+                    let here = graph.index(0);
+                    let side = if turn == Turn::Inner { Binary::Rem } else { Binary::Div };
+                    let index = graph.binary(side, here, inner);
+                    graph.lookup(*dtype, index)
+                }
+            },
+            Node::Product => graph.input(*dtype),
             Node::Scalar(number) => {
                 scalars.push(Number::Scalar(number));
                 graph.scalar(*dtype)
@@ -336,6 +355,18 @@ fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<Number>) {
         graph.output(widened);
     }
     (graph, scalars)
+}
+
+/// The extent of the inner side of a row that is cut.
+fn inner_extent(trace: &Trace, arrangement: &Arrangement, graph: &mut Graph, scalars: &mut Vec<Number>) -> Value {
+    let mut whole: Option<Value> = None;
+    for axis in &arrangement.row[arrangement.cut..] {
+        let place = trace.axes[usize::from(*axis)];
+        scalars.push(Number::Extent(place.tensor, usize::from(place.dim)));
+        let extent = graph.scalar(DType::I64);
+        whole = Some(whole.map_or(extent, |outer| graph.binary(Binary::Mul, outer, extent)));
+    }
+    whole.expect("a row is cut between two of its axes")
 }
 
 /// A value per row as one per element. A graph stores a row value once per row; here its tensor repeats it.

@@ -187,11 +187,14 @@ impl Trace {
             return Err(Refusal::Reduction);
         }
         let entry = self.operand(input)?;
-        let frame = match self.value_of(entry) {
-            Some((_, frame)) => frame,
-            None => self.resolve(input, &[entry])?,
+        let (value, frame) = match (self.value_of(entry), self.seen_through(entry)) {
+            (Some(computed), _) => computed,
+            (None, Some((base, dims))) => self.value_through(base, &dims)?,
+            (None, None) => {
+                let frame = self.resolve(input, &[entry])?;
+                (self.value(entry, &frame)?, frame)
+            }
         };
-        let value = self.value(entry, &frame)?;
         let mut sorted = dims.to_vec();
         sorted.sort_unstable();
         let axes = sorted.iter().flat_map(|dim| frame.groups()[*dim].axes().to_vec());

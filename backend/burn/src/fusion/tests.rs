@@ -8,6 +8,7 @@ use burn_ir::{
     TensorId, TensorIr, TensorStatus, UnaryOpIr,
 };
 
+use super::arrange::Turn;
 use super::fuser::Fuser;
 use super::partition::pieces;
 use super::plan::{Kernel, Kind, Number, Plan, plan};
@@ -195,16 +196,24 @@ fn independent_chains_are_kernels_of_their_own() {
 }
 
 #[test]
-fn several_axes_are_one_row_if_they_follow_each_other() {
+fn several_axes_are_one_row_that_is_cut_where_others_stand_between() {
     let sums = |axes: Vec<usize>, out: &[usize]| {
         numeric(NumericOperationIr::SumDims(ReduceDimsOpIr { input: w(1, &[1, 2, 3]), out: n(2, out), axes }))
     };
     let merged = kernel(&[exp(w(0, &[1, 2, 3]), n(1, &[1, 2, 3])), sums(vec![1, 0], &[0, 0, 3])]);
     assert_eq!((merged.outer, merged.row), (vec![0], vec![1, 2]));
     assert_eq!(merged.kind, Kind::Reduce);
+    assert_eq!((merged.cut, merged.inputs[0].turn), (0, None));
+    // With another between them the row is cut there, and the input looked up by the outer side.
+    let cut = kernel(&[exp(w(0, &[1, 2, 3]), n(1, &[1, 2, 3])), sums(vec![0, 2], &[0, 2, 0])]);
+    assert_eq!((cut.outer, cut.row, cut.cut), (vec![0], vec![1, 2], 1));
+    assert_eq!(cut.inputs[0].turn, Some(Turn::Both));
+    // In the other order they are no row that a kernel knows.
     let mut trace = Trace { reduces: true, ..Trace::default() };
-    trace.take(&exp(w(0, &[1, 2, 3]), n(1, &[1, 2, 3]))).unwrap();
-    trace.take(&sums(vec![0, 2], &[0, 2, 0])).unwrap();
+    trace.take(&exp(w(0, &[1, 2, 3]), n(4, &[1, 2, 3]))).unwrap();
+    trace.take(&swap(w(4, &[1, 2, 3]), n(5, &[3, 2, 1]), 0, 2)).unwrap();
+    trace.take(&reshape(w(5, &[3, 2, 1]), n(6, &[3, 7]))).unwrap();
+    trace.take(&along(NumericOperationIr::SumDim, w(6, &[3, 7]), n(8, &[3, 0]), 1)).unwrap();
     assert!(trace.arrange().is_none());
 }
 
@@ -231,7 +240,7 @@ fn a_row_value_as_a_whole_tensor_is_widened() {
 }
 
 #[test]
-fn a_gather_fuses_only_behind_a_reduction_of_the_same_rows() {
+fn a_gather_picks_behind_a_reduction_of_the_same_rows_and_else_looks_up() {
     let (x, row) = ([1, 2], [1, 0]);
     let mut indices = r(9, &row);
     indices.dtype = DType::I32;
@@ -245,11 +254,12 @@ fn a_gather_fuses_only_behind_a_reduction_of_the_same_rows() {
     };
     let mut operations = softmax();
     operations.push(gather(5));
-    let kernel = kernel(&operations);
-    assert!(kernel.outputs.iter().all(|output| output.per_row));
-    let mut trace = Trace { reduces: true, ..Trace::default() };
-    trace.take(&exp(w(0, &x), n(5, &x))).unwrap();
-    assert!(trace.take(&gather(5)).is_err());
+    let picked = kernel(&operations);
+    assert!(picked.outputs.iter().all(|output| output.per_row));
+    assert!(picked.inputs.iter().all(|input| input.free.is_none()));
+    let looked_up = kernel(&[exp(w(0, &x), n(5, &x)), gather(5)]);
+    assert_eq!(looked_up.kind, Kind::ElementWise);
+    assert_eq!(looked_up.inputs.iter().filter_map(|input| input.free).collect::<Vec<_>>(), [1]);
 }
 
 #[test]

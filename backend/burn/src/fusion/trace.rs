@@ -373,25 +373,39 @@ impl Trace {
     /// Computed operands decide; where there is none, a tensor of the same part and shape does, and else the space gets an
     /// axis.
     pub(super) fn resolve(&mut self, out: &TensorIr, operands: &[EntryId]) -> Result<Frame> {
-        let mut frame = Frame::ones(out.shape.rank()).ok_or(Refusal::Rank)?;
+        self.resolve_shape(out.id, &out.shape, operands)
+    }
+
+    /// The same of a tensor of this shape, whose extents an axis of the space may have.
+    pub(super) fn resolve_shape(&mut self, id: TensorId, shape: &[Extent], operands: &[EntryId]) -> Result<Frame> {
+        let mut frame = Frame::ones(shape.len()).ok_or(Refusal::Rank)?;
         for at in operands {
-            self.place_operand(*at, &out.shape, &mut frame)?;
+            self.place_operand(*at, shape, &mut frame)?;
         }
-        self.complete(out, frame, operands)
+        self.complete_shape(id, shape, frame, operands)
     }
 
     /// The same where some axes of `out` have their groups in `frame` already and `operands` are of other shapes.
-    pub(super) fn complete(&mut self, out: &TensorIr, mut frame: Frame, operands: &[EntryId]) -> Result<Frame> {
-        let rank = out.shape.rank();
+    pub(super) fn complete(&mut self, out: &TensorIr, frame: Frame, operands: &[EntryId]) -> Result<Frame> {
+        self.complete_shape(out.id, &out.shape, frame, operands)
+    }
+
+    fn complete_shape(
+        &mut self,
+        id: TensorId,
+        shape: &[Extent],
+        mut frame: Frame,
+        operands: &[EntryId],
+    ) -> Result<Frame> {
         let row = self.common_row(operands)?;
-        self.adopt(&out.shape, &mut frame, operands);
-        for dim in 0..rank {
-            if out.shape[dim] != ONE && frame.groups()[dim].is_none() {
+        self.adopt(shape, &mut frame, operands);
+        for (dim, extent) in shape.iter().enumerate() {
+            if *extent != ONE && frame.groups()[dim].is_none() {
                 // A wider space would compute each row anew for each of its elements.
                 if row.is_some() {
                     return Err(Refusal::Wider);
                 }
-                frame.groups_mut()[dim] = Group::one(self.new_axis(out.shape[dim], out.id, dim)?);
+                frame.groups_mut()[dim] = Group::one(self.new_axis(*extent, id, dim)?);
             }
         }
         let mut seen = [false; 256];

@@ -13,6 +13,7 @@ mod graph;
 mod harness;
 mod matmul;
 mod moved;
+mod norm;
 mod programs;
 mod quantized;
 mod random;

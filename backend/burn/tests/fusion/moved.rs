@@ -1,6 +1,5 @@
 //! Computed values at other places: slices, flips, repetitions, concatenations, selections and assignments inside of a chain.
 
-use burn_backend::ops::FloatTensorOps;
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, Scalar, Shape, Slice, TensorData, TensorMetadata};
 use burn_flex::{Flex, FlexDevice};
@@ -138,7 +137,7 @@ fn run<B: Backend>(program: Program, x: FloatTensor<B>, device: &B::Device) -> V
             B::float_add(B::float_cos(y), B::float_sin(turned))
         }
         P::ManyPieces => {
-            let pieces = (0..11).map(|seed| f32s::<B>(&[2, 1 + seed as usize % 3], 30 + seed, device));
+            let pieces = (0..31).map(|seed| f32s::<B>(&[2, 1 + seed as usize % 3], 30 + seed, device));
             doubled(B::float_cat(std::iter::once(x).chain(pieces).collect(), 1))
         }
         P::ComputedPieces => {

@@ -37,6 +37,11 @@ enum Step {
     Flags(usize, usize),
     Every(usize, usize, i8),
     Turn(usize),
+    Part(usize, usize, u8, i8),
+    Flip(usize, u8),
+    Many(usize, usize, usize),
+    Assign(usize, usize, u8, i8),
+    Pad(usize, usize, u8),
     Cat(usize, usize, usize),
     Select(usize, usize),
     Gather(usize, usize),
@@ -65,6 +70,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (at(), at()).prop_map(|(a, b)| Step::Flags(a, b)),
         1 => (at(), at(), any::<i8>()).prop_map(|(a, axis, step)| Step::Every(a, axis, step)),
         1 => at().prop_map(Step::Turn),
+        2 => (at(), at(), any::<u8>(), any::<i8>()).prop_map(|(a, axis, from, step)| Step::Part(a, axis, from, step)),
+        1 => (at(), any::<u8>()).prop_map(|(a, axes)| Step::Flip(a, axes)),
+        1 => (at(), at(), at()).prop_map(|(a, b, axis)| Step::Many(a, b, axis)),
+        2 => (at(), at(), any::<u8>(), any::<i8>()).prop_map(|(a, b, from, step)| Step::Assign(a, b, from, step)),
+        1 => (at(), at(), any::<u8>()).prop_map(|(a, axis, before)| Step::Pad(a, axis, before)),
         2 => (at(), at(), at()).prop_map(|(a, b, axis)| Step::Cat(a, b, axis)),
         2 => (at(), at()).prop_map(|(a, axis)| Step::Select(a, axis)),
         1 => (at(), at()).prop_map(|(a, axis)| Step::Gather(a, axis)),
@@ -86,6 +96,7 @@ fn is_smooth(step: &Step) -> bool {
         | Step::Halve(..)
         | Step::Every(..)
         | Step::Turn(..) => true,
+        Step::Part(..) | Step::Flip(..) | Step::Many(..) | Step::Assign(..) | Step::Pad(..) => true,
         Step::Cat(..) | Step::Select(..) | Step::Gather(..) | Step::Repeat(..) => true,
         Step::Where(..) | Step::Half(..) | Step::Brain(..) | Step::Count(..) | Step::Flags(..) => false,
         // Products of products soon pass what a sum of f32 keeps; random numbers are each backend's own.
@@ -198,6 +209,53 @@ impl<B: Backend> Pool<B> {
                 let axes: Vec<usize> = (0..a.shape().rank()).rev().collect();
                 B::float_flip(B::float_permute(a, &axes), &[0])
             }
+            Step::Part(a, axis, from, step) => {
+                // Of two axes, one of them in steps.
+                let a = self.get(a);
+                let rank = a.shape().rank();
+                let mut slices = vec![Slice::new(0, None, 1); rank];
+                slices[axis % rank] = part(a.shape()[axis % rank], from, step);
+                let other = (axis + 1) % rank;
+                slices[other] = Slice::new(isize::from(a.shape()[other] > 1), None, 1);
+                B::float_slice(a, &slices)
+            }
+            Step::Flip(a, axes) => {
+                let a = self.get(a);
+                let axes: Vec<usize> = (0..a.shape().rank()).filter(|axis| axes >> axis & 1 == 1).collect();
+                B::float_flip(a, &axes)
+            }
+            Step::Many(a, b, axis) => {
+                let a = self.get(a);
+                let axis = axis % a.shape().rank();
+                let b = self.beside(&a, b);
+                let b = if b.shape() == a.shape() { b } else { a.clone() };
+                let pieces = (0..9).map(|piece| match piece % 3 {
+                    0 => a.clone(),
+                    1 => B::float_neg(b.clone()),
+                    _ => B::float_tanh(a.clone()),
+                });
+                B::float_cat(pieces.collect(), axis)
+            }
+            Step::Assign(a, b, from, step) => {
+                // A part of one tensor, computed anew, in the place of the same part of another of that shape.
+                let a = self.get(a);
+                let b = self.beside(&a, b);
+                let b = if b.shape() == a.shape() { b } else { B::float_abs(a.clone()) };
+                let slices: Vec<Slice> = a.shape().iter().map(|extent| part(*extent, from, step)).collect();
+                let value = B::float_tanh(B::float_slice(b, &slices));
+                B::float_slice_assign(a, &slices, value)
+            }
+            Step::Pad(a, axis, before) => {
+                // The gradient of a slice.
+                let a = self.get(a);
+                let (axis, before) = (axis % a.shape().rank(), isize::from(before % 3));
+                let mut shape = a.shape();
+                let end = before + shape[axis] as isize;
+                shape[axis] += 3;
+                let mut slices = vec![Slice::new(0, None, 1); shape.rank()];
+                slices[axis] = Slice::new(before, Some(end), 1);
+                B::float_slice_assign(B::float_zeros(shape, &a.device(), FloatDType::F32), &slices, a)
+            }
             Step::Cat(a, b, axis) => {
                 let a = self.get(a);
                 let axis = axis % a.shape().rank();
@@ -245,6 +303,12 @@ impl<B: Backend> Pool<B> {
             self.0.push(made);
         }
     }
+}
+
+/// A part of an axis that is not empty.
+fn part(extent: usize, from: u8, step: i8) -> Slice {
+    let from = isize::from(from) % extent as isize;
+    Slice::new(from, None, if step < 0 { -1 - isize::from(step % 2 == 0) } else { 1 + isize::from(step) % 3 })
 }
 
 fn unary<B: Backend>(op: u8, x: FloatTensor<B>) -> FloatTensor<B> {
