@@ -78,6 +78,7 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
             }
             if dtype != DType::F64 {
                 quant::row_sources(dtype).into_iter().for_each(|(operator, source)| add(operator, source));
+                quant::scaled_sources(arch, dtype).for_each(|source| add("q_matmul_scaled", source));
             }
             gradient_sources(arch, dtype).for_each(|source| add("attention_backward", source));
             for (position, vector, style) in [(DType::I32, 16, RopeStyle::NeoX), (DType::I64, 1, RopeStyle::GptJ)] {
@@ -194,4 +195,28 @@ fn gradient_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         let key = GradientKey { dtype, depths, tile, extra, part };
         (part != Part::Both || key.both(arch.info())).then(|| attention::backward_source(key))
     })
+}
+
+/// How an operator of the registry computes with an element type on an architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Its products are the matrix unit's, in this type.
+    Matrix,
+    /// On the vector units.
+    Vector,
+    /// Codes are decoded to this type in registers, and multiplied on the matrix unit where it has it.
+    Decoded,
+}
+
+/// The way of an operator that [`registry`] has with this type; what it has not, launchers refuse with
+/// [`rocfire_hal::Error::Unsupported`] or [`rocfire_hal::Error::Shape`] before any launch.
+pub fn way(arch: Arch, operator: &str, dtype: DType) -> Way {
+    let info = arch.info();
+    let on_unit = match operator {
+        "gemm" | "gemm_grouped" | "conv" => gemm::matrix_side(info, dtype) != 0,
+        "attention" | "attention_backward" => Tile::choose(info, true, dtype, [64, 64], 512, 1).size != 0,
+        "q_matmul" => return Way::Decoded,
+        _ => false,
+    };
+    if on_unit { Way::Matrix } else { Way::Vector }
 }

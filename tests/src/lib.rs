@@ -4,6 +4,7 @@
 //! file under `case/`; tolerances are in one place, per dtype; what is known to fail is data, in `expectations.rs`. Oracles
 //! are the obvious slow formulas: they share no code with what they judge.
 
+mod architectures;
 pub mod case;
 pub mod corpus;
 mod data;
@@ -12,6 +13,7 @@ mod oracle;
 mod support;
 mod tolerance;
 
+pub use architectures::architectures;
 pub use case::{Case, Cost, Run, SizeClass};
 pub use data::{Array, Placement};
 pub use expectations::{Expectation, expectation};

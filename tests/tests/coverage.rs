@@ -1,22 +1,80 @@
-//! `tests/operators.md` says what the cases say. `ROCFIRE_BLESS=1` writes it.
+//! `tests/operators.md` says what the cases say, `tests/architectures.md` what the code does where. `ROCFIRE_BLESS=1` writes both.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use rocfire_tests::{SizeClass, case, report};
+use rocfire_arch::{Arch, Vendor};
+use rocfire_hal::{DType, Device, DeviceId, Tensor};
+use rocfire_kernels::gate::{GateParams, gate};
+use rocfire_kernels::gemm::{GemmParams, gemm};
+use rocfire_kernels::norm::{NormKind, NormParams, norm};
+use rocfire_kernels::quant::{Format, Granularity, RowCodes, norm_quantise};
+use rocfire_kernels::softmax::softmax;
+use rocfire_tests::{SizeClass, architectures, case, report};
 
 #[test]
 fn the_table_of_operators_is_what_the_cases_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("operators.md");
-    let now = report(&case::all());
-    if std::env::var_os("ROCFIRE_BLESS").is_some() {
-        std::fs::write(&path, &now).unwrap();
+    written("operators.md", &report(&case::all()));
+}
+
+#[test]
+fn the_table_of_architectures_is_what_the_code_says() {
+    written("architectures.md", &architectures());
+}
+
+/// What the table calls refused is an error of its own kind, and nothing is launched: on every architecture.
+#[test]
+fn what_is_refused_is_refused_before_any_launch() {
+    let unsupported = |result: rocfire_kernels::Result<()>| {
+        matches!(result, Err(rocfire_kernels::Error::Hal(rocfire_hal::Error::Unsupported { .. })))
+    };
+    // Others have no device that runs nothing.
+    for arch in Arch::all().filter(|arch| arch.info().vendor == Vendor::Amd) {
+        let device = Device::get(DeviceId::noop(arch.name()).unwrap()).unwrap();
+        let stream = device.stream();
+        let of = |dtype| Tensor::empty(&device, &[4, 4], dtype).unwrap();
+        let launches = device.launches();
+        for dtype in DType::ALL {
+            let (x, mut y) = (of(dtype), of(dtype));
+            let rms = NormParams::new(NormKind::Rms, 1e-5);
+            if dtype == DType::Bool {
+                let product = gemm(stream, x.view(), x.view(), y.view_mut(), &GemmParams::default());
+                assert!(unsupported(product), "gemm of {dtype} on {}", arch.name());
+            }
+            if !dtype.is_float() {
+                let norms = norm(stream, x.view(), &rms, y.view_mut(), None);
+                assert!(unsupported(norms), "norm of {dtype} on {}", arch.name());
+                assert!(
+                    unsupported(softmax(stream, x.view(), 1, y.view_mut())),
+                    "softmax of {dtype} on {}",
+                    arch.name()
+                );
+                let gates = gate(stream, x.view(), &GateParams::default(), y.view_mut());
+                assert!(unsupported(gates), "gate of {dtype} on {}", arch.name());
+            }
+            if !dtype.is_float() || dtype == DType::F64 {
+                let (mut codes, mut scales) = (of(DType::U8), Tensor::empty(&device, &[4, 1], DType::F32).unwrap());
+                let (codes, scales) = (codes.view_mut(), scales.view_mut());
+                let to = RowCodes { format: Format::I8, granularity: Granularity::Token, codes, scales };
+                let coded = norm_quantise(stream, x.view(), &rms, to, None);
+                assert!(unsupported(coded), "norm_quantise of {dtype} on {}", arch.name());
+            }
+        }
+        assert_eq!(device.launches(), launches, "{}", arch.name());
     }
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
-    let first = written.lines().zip(now.lines()).find(|(written, now)| written != now);
+}
+
+/// Compares a file with what it should hold, or writes it.
+fn written(name: &str, now: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    if std::env::var_os("ROCFIRE_BLESS").is_some() {
+        std::fs::write(&path, now).unwrap();
+    }
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    let first = before.lines().zip(now.lines()).find(|(before, now)| before != now);
     assert!(
-        written == now,
-        "tests/operators.md is out of date (first: {first:?}): run ROCFIRE_BLESS=1 cargo test --test coverage, and review"
+        before == now,
+        "tests/{name} is out of date (first: {first:?}): run ROCFIRE_BLESS=1 cargo test --test coverage, and review"
     );
 }
 

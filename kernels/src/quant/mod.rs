@@ -2,7 +2,9 @@
 //!
 //! [`quantise`] and [`dequantise`] work for given scales, over tensors of any strides whose codes are bytes or packed into
 //! words, with one scale, one per block of any shape, or two levels. [`block_peaks`] and [`store_scales`] make scales from
-//! data without a read-back. [`q_matmul`] multiplies by weights that stay packed, [`q_matmul_a8`] codes by codes.
+//! data without a read-back. [`q_matmul`] multiplies by weights that stay packed, [`q_matmul_a8`] codes by codes,
+//! [`q_matmul_scaled`] codes by codes with scales by row, by block or microscaled on both sides, on the matrix unit where it has
+//! them.
 //! [`quantise_activations`] makes codes and scales of activations in one launch, [`norm_quantise`] and [`gate_quantise`] those of
 //! what a norm or a gate gives, which is not written. Callers are the adapters, and programs of
 //! their own.
@@ -13,6 +15,7 @@ mod format;
 mod q_matmul;
 mod quantise;
 mod row_codes;
+mod scaled;
 mod scales;
 mod sources;
 mod walk;
@@ -24,6 +27,8 @@ pub use q_matmul::{ActivationScales, q_matmul, q_matmul_a8};
 pub use quantise::quantise;
 pub(crate) use row_codes::row_sources;
 pub use row_codes::{RowCodes, gate_quantise, norm_quantise};
+pub(crate) use scaled::scaled_sources;
+pub use scaled::{CodeProduct, CodedRows, code_product, halve_to_fnuz, q_matmul_scaled};
 pub use scales::{PeakRule, block_peaks, store_scales};
 pub(crate) use sources::sources;
 

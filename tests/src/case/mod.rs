@@ -18,6 +18,7 @@ mod reduce;
 mod rope;
 mod row_codes;
 mod rows;
+mod scaled;
 mod scan;
 mod sort;
 
@@ -258,6 +259,7 @@ pub fn all() -> Vec<Case> {
         loss::cases(),
         quant::cases(),
         row_codes::cases(),
+        scaled::cases(),
         scan::cases(),
         sort::cases(),
         random::cases(),

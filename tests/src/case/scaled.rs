@@ -1,0 +1,128 @@
+//! Products of codes with scales on both sides: by row, by block, microscaled, formats mixed, native where there is a unit.
+
+use rocfire_hal::{DType, Stream, Tensor};
+use rocfire_kernels::quant::{
+    CodedRows, Format, Granularity, MxRounding, halve_to_fnuz, q_matmul_scaled, quantise_activations,
+};
+
+use super::quant::nearest;
+use super::{Call, Case, Failure, temporary};
+use crate::data::{Array, Placement};
+use crate::oracle::dot;
+
+/// M, N, K; the formats of both sides; how both are scaled.
+type Spec = ([usize; 3], [Format; 2], [Granularity; 2]);
+
+const UP: Granularity = Granularity::Mx(MxRounding::Up);
+const BLOCKS: [Granularity; 2] = [Granularity::Group(128), Granularity::Block(128)];
+const TOKENS: [Granularity; 2] = [Granularity::Token, Granularity::Token];
+
+pub fn cases() -> Vec<Case> {
+    use Format::{E2M1, E4M3, E4M3Fnuz, E5M2, E5M2Fnuz, I4, I8};
+    let specs: [Spec; 15] = [
+        ([1, 1, 2], [I8, I8], TOKENS),
+        ([3, 5, 31], [I8, I8], TOKENS),
+        ([40, 70, 640], [I8, I8], TOKENS),
+        ([33, 130, 384], [I8, I8], BLOCKS),
+        ([17, 33, 96], [I8, I8], [Granularity::Group(32), Granularity::Token]),
+        ([40, 70, 640], [E4M3, E4M3], TOKENS),
+        ([33, 130, 384], [E4M3, E4M3], BLOCKS),
+        ([40, 70, 640], [E4M3Fnuz, E4M3Fnuz], TOKENS),
+        ([65, 40, 300], [E4M3Fnuz, E4M3Fnuz], BLOCKS),
+        ([20, 35, 160], [E5M2Fnuz, E4M3Fnuz], TOKENS),
+        ([20, 35, 160], [E4M3, E5M2], TOKENS),
+        ([33, 47, 96], [E4M3, E4M3], [UP, UP]),
+        ([33, 66, 224], [E2M1, E2M1], [UP, UP]),
+        ([5, 40, 64], [E4M3, E2M1], [UP, UP]),
+        ([7, 19, 130], [I8, I4], [Granularity::Token, Granularity::Group(64)]),
+    ];
+    let mut cases: Vec<Case> = specs.into_iter().enumerate().map(|(turn, spec)| scaled(turn, spec)).collect();
+    cases.push(halved(&[7, 100]));
+    cases.push(halved(&[16, 64]));
+    cases
+}
+
+fn block(granularity: Granularity, shape: [usize; 2]) -> [usize; 2] {
+    match granularity {
+        Granularity::Static | Granularity::Tensor => shape,
+        Granularity::Token => [1, shape[1]],
+        Granularity::Group(group) => [1, group],
+        Granularity::Block(side) => [side, side],
+        Granularity::Mx(_) => [1, 32],
+    }
+}
+
+/// What the codes of a matrix stand for, in steps that are f32's own.
+fn coded(values: &[f64], shape: [usize; 2], format: Format, granularity: Granularity) -> Vec<f64> {
+    let (block, grid) = (block(granularity, shape), granularity.scales_shape(shape));
+    let cell = |n: usize| n / shape[1] / block[0] * grid[1] + n % shape[1] / block[1];
+    let mut peaks = vec![0f64; grid[0] * grid[1]];
+    values.iter().enumerate().for_each(|(n, x)| peaks[cell(n)] = peaks[cell(n)].max(x.abs()));
+    let scale = |peak: f64| match granularity {
+        Granularity::Mx(_) => f64::from(peak as f32 / format.largest()).log2().ceil().exp2(),
+        _ => f64::from(peak as f32 / format.largest()),
+    };
+    let value = |(n, &x): (usize, &f64)| {
+        let scale = scale(peaks[cell(n)]);
+        nearest(format, f64::from(x as f32 * (1.0 / scale as f32)), false) * scale
+    };
+    values.iter().enumerate().map(value).collect()
+}
+
+fn scaled(turn: usize, ([m, n, k], formats, granularities): Spec) -> Case {
+    let dtype = if turn % 3 == 2 { DType::BF16 } else { DType::F32 };
+    let shapes = [[m, k], [n, k]];
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let coded = |side: usize| -> Result<(Tensor, Tensor), Failure> {
+            let (shape, format, granularity) = (shapes[side], formats[side], granularities[side]);
+            let device = inputs[side].device();
+            let mut codes = temporary(device, &[shape[0], (k * format.bits()).div_ceil(8)], DType::U8)?;
+            let mut scales = temporary(device, &granularity.scales_shape(shape), granularity.kind().dtype())?;
+            let x = inputs[side].view();
+            quantise_activations(stream, x, format, granularity, None, codes.view_mut(), scales.view_mut())?;
+            Ok((codes, scales))
+        };
+        let sides = [coded(0)?, coded(1)?];
+        let rows = |side: usize| CodedRows {
+            format: formats[side],
+            codes: sides[side].0.view(),
+            scales: sides[side].1.view(),
+            kind: granularities[side].kind(),
+            block: block(granularities[side], shapes[side]),
+        };
+        Ok(q_matmul_scaled(stream, &rows(0), &rows(1), outputs[0].view_mut())?)
+    };
+    let oracle = move |inputs: &[Array]| {
+        let [a, b] = [0, 1].map(|side| coded(&inputs[side].values, shapes[side], formats[side], granularities[side]));
+        let cell = |at: usize| dot((0..k).map(|i| (a[at / n * k + i], b[at % n * k + i])));
+        vec![(0..m * n).map(cell).collect()]
+    };
+    let inputs = vec![
+        (Array::random(&[m, k], DType::F32, 1), Placement::Contiguous),
+        (Array::random(&[n, k], DType::F32, 2), Placement::Contiguous),
+    ];
+    let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };
+    let name = format!("{m}x{n}x{k} {:?} {:?} · {:?} {:?}", formats[0], granularities[0], formats[1], granularities[1]);
+    Case::new("q_matmul_scaled", dtype, name, 2.0 * (m * n * k) as f64, call).summing(k)
+}
+
+/// OCP's codes as those of half the size, in place: every code there is.
+fn halved(shape: &'static [usize]) -> Case {
+    let launch = |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        rocfire_fusion::eager::copy_into(inputs[0].view(), outputs[0].view_mut())?;
+        Ok(halve_to_fnuz(stream, outputs[0].view_mut())?)
+    };
+    let oracle = |inputs: &[Array]| {
+        let to = |&code: &f64| match code as u8 {
+            0x7f | 0xff => 128.0,
+            0x80 => 0.0,
+            other => f64::from(other),
+        };
+        vec![inputs[0].values.iter().map(to).collect()]
+    };
+    let len = shape.iter().product::<usize>();
+    let codes = Array::new(shape, DType::U8, (0..len).map(|n| (n % 256) as f64).collect());
+    let inputs = vec![(codes, Placement::Contiguous)];
+    let call = Call { inputs, outputs: vec![(shape.to_vec(), DType::U8)], launch, oracle };
+    Case::new("halve_to_fnuz", DType::U8, format!("{shape:?}"), 0.0, call)
+}
