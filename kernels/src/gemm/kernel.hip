@@ -168,9 +168,6 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GE
     tile.clear();
     earlier.start(lds);
     u32 left = end - k;
-#if GEMM_CHUNKED
-    u32 in_chunk = 0;
-#endif
 #if GEMM_ASYNC
     Copier<GEMM_BM, GEMM_A_MODE> copy_a;
     Copier<GEMM_BN, GEMM_B_MODE> copy_b;
@@ -191,18 +188,34 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GE
         async_commit();
     }
     while (left > 0) {
-        async_wait<GEMM_STAGES - 2>();
-        barrier();
-        if (ahead > 0) {
-            copy_a.copy(filled, ahead);
-            copy_b.copy(filled + Tile::BYTES_A, ahead);
-            ahead -= ahead < GEMM_BK ? ahead : GEMM_BK;
-        }
-        async_commit();
-        filled = filled + STAGE_BYTES == past ? first : filled + STAGE_BYTES;
-        tile.multiply(read, read + Tile::BYTES_A);
-        read = read + STAGE_BYTES == past ? first : read + STAGE_BYTES;
+        // The rounds of a chunk are a loop of their own: with what is done between chunks in it, it takes a sixth longer.
+        u32 after = 0;
+#if GEMM_CHUNKED
+        after = left > g.chunk ? left - g.chunk : 0;
+#endif
+        do {
+            async_wait<GEMM_STAGES - 2>();
+            barrier();
+            if (ahead > 0) {
+                copy_a.copy(filled, ahead);
+                copy_b.copy(filled + Tile::BYTES_A, ahead);
+                ahead -= ahead < GEMM_BK ? ahead : GEMM_BK;
+            }
+            async_commit();
+            filled = filled + STAGE_BYTES == past ? first : filled + STAGE_BYTES;
+            tile.multiply(read, read + Tile::BYTES_A);
+            read = read + STAGE_BYTES == past ? first : read + STAGE_BYTES;
+            left -= left < GEMM_BK ? left : GEMM_BK;
+        } while (left > after);
+#if GEMM_CHUNKED
+        earlier.add(tile);
+        tile.clear();
+#endif
+    }
 #else
+#if GEMM_CHUNKED
+    u32 in_chunk = 0;
+#endif
     Loader<GEMM_BM, GEMM_A_MODE> load_a;
     Loader<GEMM_BN, GEMM_B_MODE> load_b;
     load_a.start(a, first_row, m, k, g.a_row, g.a_k);
@@ -230,7 +243,6 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GE
         }
         tile.multiply(place(stage), place(stage) + Tile::BYTES_A);
         buffer ^= STAGE_BYTES;
-#endif
         left -= left < GEMM_BK ? left : GEMM_BK;
 #if GEMM_CHUNKED
         in_chunk += GEMM_BK;
@@ -241,6 +253,7 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GE
         }
 #endif
     }
+#endif
     earlier.finish(tile);
 
     u32 rows = m - first_row, cols = g.n - first_col;

@@ -10,6 +10,21 @@ struct Tile {
     Reader<GEMM_BN, GEMM_B_MODE, GEMM_MATRIX_SIZE> from_b[GEMM_TILES_N];
     u32 lane_id, first_row, first_col;
 
+    // mma.sync takes two neighbouring registers of B at a time: the lanes whose addresses are those of the second and of the
+    // third block change places, so that what belongs together comes together and is not moved there.
+#if RF_DEVICE_AMD
+    RF_FN static u32 lane_of_b(u32 lane) { return lane; }
+    RF_FN static void operands_of_b(const Chunk* read, Operand* to) { S::operands(read, to); }
+#else
+    RF_FN static u32 lane_of_b(u32 lane) { return lane % 8 | (lane & 8) << 1 | (lane & 16) >> 1; }
+    RF_FN static void operands_of_b(const Chunk* read, Operand* to) {
+        S::operands(read, to);
+        u32 word = to->word[1];
+        to->word[1] = to->word[2];
+        to->word[2] = word;
+    }
+#endif
+
     RF_FN void start() {
         u32 wave = uniform(thread_x() / ARCH_WAVE_SIZE);
         lane_id = thread_x() % ARCH_WAVE_SIZE;
@@ -18,7 +33,7 @@ struct Tile {
 #pragma unroll
         for (int i = 0; i < GEMM_TILES_M; ++i) from_a[i].start(first_row + i * GEMM_MATRIX_SIZE, lane_id);
 #pragma unroll
-        for (int j = 0; j < GEMM_TILES_N; ++j) from_b[j].start(first_col + j * GEMM_MATRIX_SIZE, lane_id);
+        for (int j = 0; j < GEMM_TILES_N; ++j) from_b[j].start(first_col + j * GEMM_MATRIX_SIZE, lane_of_b(lane_id));
     }
     RF_FN void clear() {
 #pragma unroll
@@ -41,7 +56,7 @@ struct Tile {
                 Chunk chunks[S::READS];
 #pragma unroll
                 for (int r = 0; r < S::READS; ++r) chunks[r] = from_b[j].read(tile_b, slab, phase, r);
-                S::operands(chunks, b[j]);
+                operands_of_b(chunks, b[j]);
             }
 #pragma unroll
             for (int s = 0; s < S::STEPS; ++s)
