@@ -5,7 +5,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::{Kernel, expr};
+use super::{Kernel, expr, pairs};
 use crate::graph::{Kind, Node, Value};
 use crate::order::QUAD;
 use crate::plan::Pass;
@@ -41,17 +41,33 @@ pub(super) fn render(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
     }
     results(kernel, step, out);
     let (indent, width) = (step.indent, step.width);
-    let _ = writeln!(out, "#pragma unroll\n{indent}for (int e = 0; e < {width}; ++e) {{");
+    let next = if kernel.pairs { "e += 2" } else { "++e" };
+    let _ = writeln!(out, "#pragma unroll\n{indent}for (int e = 0; e < {width}; {next}) {{");
     for &value in &computed {
         compute(kernel, step, value, out);
     }
     for &reduce in &step.pass.reduces {
         let (functor, operand) = kernel.reduction(reduce);
-        let place = if width == QUAD { "e".to_owned() } else { format!("e / {QUAD}][e % {QUAD}") };
-        let _ = writeln!(out, "{indent}    s{}[{place}] = ({functor}::A){};", reduce.0, step.name(kernel, operand));
+        let place = |e: &str| if width == QUAD { e.to_owned() } else { format!("e / {QUAD}][{e} % {QUAD}") };
+        let mut put = |e, value: String| {
+            let _ = writeln!(out, "{indent}    s{}[{}] = ({functor}::A){value};", reduce.0, place(e));
+        };
+        if kernel.pairs {
+            let pair = pairs::name(kernel, step, operand);
+            put("e", format!("{pair}.low()"));
+            put("(e + 1)", format!("{pair}.high()"));
+        } else {
+            put("e", step.name(kernel, operand));
+        }
     }
     for &slot in &step.pass.stores {
-        let _ = writeln!(out, "{indent}    y{slot}[e] = {};", step.name(kernel, kernel.graph.outputs[slot]));
+        let value = kernel.graph.outputs[slot];
+        let _ = if kernel.pairs {
+            let (storage, pair) = (expr::storage(kernel.graph.dtype(value)), pairs::name(kernel, step, value));
+            writeln!(out, "{indent}    fuse::put_two<{storage}>(y{slot}, e, {pair});")
+        } else {
+            writeln!(out, "{indent}    y{slot}[e] = {};", step.name(kernel, value))
+        };
     }
     let _ = writeln!(out, "{indent}}}");
     for &reduce in &step.pass.reduces {
@@ -76,17 +92,26 @@ impl Step<'_> {
         (self.keeps && kernel.plan.kept[value.at()]) || (self.preloaded && input())
     }
 
+    /// The array in which a value per element is, if it is in one and not computed by this pass.
+    pub(super) fn array(&self, kernel: &Kernel<'_>, value: Value) -> Option<String> {
+        let at = value.0;
+        let input = matches!(kernel.graph.nodes[value.at()].0, Node::Input { .. });
+        match (self.kept(kernel, value), input) {
+            (true, _) if input || !self.computes(kernel, value) => Some(format!("k{at}[q]")),
+            (_, true) => Some(format!("x{at}")),
+            (_, false) => None,
+        }
+    }
+
     /// The text of a value in the element loop.
     fn name(&self, kernel: &Kernel<'_>, value: Value) -> String {
         let at = value.0;
         if kernel.plan.kinds[value.at()] != Kind::Full {
             return format!("v{at}");
         }
-        let input = matches!(kernel.graph.nodes[value.at()].0, Node::Input { .. });
-        match (self.kept(kernel, value), input) {
-            (true, _) if input || !self.computes(kernel, value) => format!("k{at}[q][e]"),
-            (_, true) => format!("x{at}[e]"),
-            (_, false) => format!("v{at}"),
+        match self.array(kernel, value) {
+            Some(array) => format!("{array}[e]"),
+            None => format!("v{at}"),
         }
     }
 }
@@ -98,7 +123,11 @@ fn loads(kernel: &Kernel<'_>, step: &Step<'_>, computed: &[Value], out: &mut Str
         return;
     }
     for &input in inputs.iter().filter(|&&input| !step.kept(kernel, input)) {
-        let _ = writeln!(out, "{indent}{} x{}[{width}];", expr::register(kernel.graph.dtype(input)), input.0);
+        let dtype = kernel.graph.dtype(input);
+        let _ = match kernel.pairs && expr::is_half(dtype) {
+            true => writeln!(out, "{indent}fuse::Halves<{}, {width}> x{};", expr::storage(dtype), input.0),
+            false => writeln!(out, "{indent}{} x{}[{width}];", expr::register(dtype), input.0),
+        };
     }
     let array = |input: Value| match step.kept(kernel, input) {
         true => format!("k{}[q]", input.0),
@@ -151,7 +180,7 @@ pub(super) fn inputs(kernel: &Kernel<'_>, number: usize, keeps: bool) -> Vec<Val
     inputs_of(kernel, needs).into_iter().filter(read_here).collect()
 }
 
-/// Declares `k…[turns][width]` for values; with `halves`, 16-bit floats are kept two in a register.
+/// Declares `k…[turns][width]` for values; with `halves`, 16-bit floats are kept two in a register, else as pairs are.
 pub(super) fn arrays(
     kernel: &Kernel<'_>,
     values: &[Value],
@@ -161,9 +190,15 @@ pub(super) fn arrays(
 ) {
     for &value in values {
         let dtype = kernel.graph.dtype(value);
-        let _ = match halves && expr::is_half(dtype) {
-            true => writeln!(out, "{indent}fuse::Halves<{}, {width}> k{}[{turns}];", expr::storage(dtype), value.0),
-            false => writeln!(out, "{indent}{} k{}[{turns}][{width}];", expr::register(dtype), value.0),
+        let (storage, register) = (expr::storage(dtype), expr::register(dtype));
+        let _ = match (halves, kernel.pairs) {
+            (true, _) if expr::is_half(dtype) => {
+                writeln!(out, "{indent}fuse::Halves<{storage}, {width}> k{}[{turns}];", value.0)
+            }
+            (_, true) if expr::is_half(dtype) => {
+                writeln!(out, "{indent}fuse::Several<{storage}, {width}> k{}[{turns}];", value.0)
+            }
+            _ => writeln!(out, "{indent}{register} k{}[{turns}][{width}];", value.0),
         };
     }
 }
@@ -233,18 +268,30 @@ fn results(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
         let _ = writeln!(out, "{indent}{functor}::A s{}[{extents}];", reduce.0);
     }
     for &slot in &step.pass.stores {
-        let register = expr::register(kernel.graph.dtype(kernel.graph.outputs[slot]));
-        let _ = writeln!(out, "{indent}{register} y{slot}[{width}];");
+        let dtype = kernel.graph.dtype(kernel.graph.outputs[slot]);
+        let _ = match kernel.pairs && expr::is_half(dtype) {
+            true => writeln!(out, "{indent}fuse::Several<{}, {width}> y{slot};", expr::storage(dtype)),
+            false => writeln!(out, "{indent}{} y{slot}[{width}];", expr::register(dtype)),
+        };
     }
 }
 
 fn compute(kernel: &Kernel<'_>, step: &Step<'_>, value: Value, out: &mut String) {
     let (node, dtype) = kernel.graph.nodes[value.at()];
+    if kernel.pairs && !matches!(node, Node::Input { .. }) {
+        let (indent, at, storage) = (step.indent, value.0, expr::storage(dtype));
+        let _ =
+            writeln!(out, "{indent}    const fuse::Two<{storage}> v{at} = {};", pairs::compute(kernel, step, value));
+        if step.kept(kernel, value) {
+            let _ = writeln!(out, "{indent}    fuse::put_two<{storage}>(k{at}[q], e, v{at});");
+        }
+        return;
+    }
     let text = match node {
         Node::Input { .. } => return,
         Node::Index { axis: 0 } => "(rf::i64)(column + (index_t)e)".to_owned(),
         Node::Index { axis } => format!("(rf::i64)at[{axis}]"),
-        Node::Lookup { index, .. } => kernel.look_up(value, &step.name(kernel, index)),
+        Node::Lookup { index, .. } => kernel.look_up(value, &step.name(kernel, index), "e"),
         _ => expr::expression(kernel.graph, &kernel.plan.kinds, value, |operand| step.name(kernel, operand)),
     };
     let (indent, at) = (step.indent, value.0);

@@ -92,6 +92,65 @@ pub(crate) fn expression(graph: &Graph, kinds: &[Kind], value: Value, name: impl
     }
 }
 
+/// The expression of a 16-bit float before it is rounded to that, where rounding is the last thing that happens.
+pub(crate) fn unrounded(graph: &Graph, kinds: &[Kind], value: Value, name: impl Fn(Value) -> String) -> Option<String> {
+    let (node, dtype) = graph.nodes[value.at()];
+    if !is_half(dtype) {
+        return None;
+    }
+    let s = storage(dtype);
+    match node {
+        Node::Unary(Unary::Recip, a) => Some(format!("fuse::Quotient<{s}>::inverse({})", name(a))),
+        Node::Unary(Unary::Exp, a) => Some(format!("fuse::Function<{s}>::exp({})", name(a))),
+        Node::Unary(op, a) if rounds(op) => Some(format!("rf::{}({})", op.name(), name(a))),
+        Node::Binary(Binary::Div, a, b) => {
+            let shared = kinds[a.at()] == Kind::Full && kinds[b.at()] < Kind::Full;
+            let of = if shared { "by" } else { "of" };
+            Some(format!("fuse::Quotient<{s}>::{of}({}, {})", name(a), name(b)))
+        }
+        Node::Binary(op @ (Binary::Pow | Binary::Atan2 | Binary::Hypot), a, b) => {
+            Some(format!("rf::{op}({}, {})", name(a), name(b)))
+        }
+        Node::Cast(a) if register(graph.dtype(a)) == "float" => Some(name(a)),
+        _ => None,
+    }
+}
+
+/// Whether an operator's value is a function of `rf` rounded.
+fn rounds(op: Unary) -> bool {
+    match op {
+        Unary::Log
+        | Unary::Log1p
+        | Unary::Sqrt
+        | Unary::Rsqrt
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tan
+        | Unary::Sinh
+        | Unary::Cosh
+        | Unary::Tanh
+        | Unary::Asin
+        | Unary::Acos
+        | Unary::Atan
+        | Unary::Asinh
+        | Unary::Acosh
+        | Unary::Atanh
+        | Unary::Erf => true,
+        Unary::Neg
+        | Unary::Abs
+        | Unary::Sign
+        | Unary::Not
+        | Unary::Recip
+        | Unary::Floor
+        | Unary::Ceil
+        | Unary::Round
+        | Unary::Trunc
+        | Unary::IsNan
+        | Unary::IsInf
+        | Unary::Exp => false,
+    }
+}
+
 fn unary(op: Unary, dtype: DType, a: &str) -> String {
     let s = storage(dtype);
     let rounded = |function: &str| format!("fuse::fit<{s}>(rf::{function}({a}))");

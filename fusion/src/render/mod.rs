@@ -2,7 +2,7 @@
 //!
 //! Every kernel is one text: `fuse.h` (places, operators, reductions), the argument struct, one entry point named
 //! [`ENTRY`]. Nothing of a shape is in the text. [`expr`] renders what a node computes, [`body`] what happens to the elements of one
-//! step, and each schedule has a file that puts steps in loops:
+//! step ([`pairs`] two by two, where they are 16-bit floats), and each schedule has a file that puts steps in loops:
 //!
 //! | schedule | a lane takes | when |
 //! | --- | --- | --- |
@@ -21,6 +21,7 @@ mod epilogue;
 mod expr;
 mod group;
 mod held;
+mod pairs;
 mod tiled;
 mod together;
 mod wave;
@@ -116,8 +117,12 @@ pub(crate) fn source(graph: &Graph, plan: &Plan, schedule: Schedule, wide: bool,
 
 /// The whole text behind the prelude.
 pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
-    let kernel = Kernel { graph, plan, arguments: arguments(graph, plan), lookups: lookups(graph, plan) };
+    let (arguments, lookups) = (arguments(graph, plan), lookups(graph, plan));
+    let kernel = Kernel { graph, plan, arguments, lookups, pairs: pairs::apply(graph, plan) };
     let mut out = String::from(HEADER);
+    if kernel.pairs {
+        out.push_str(pairs::HEADER);
+    }
     for line in graph.to_string().lines() {
         let _ = writeln!(out, "// {line}");
     }
@@ -146,6 +151,8 @@ struct Kernel<'a> {
     plan: &'a Plan,
     arguments: Vec<Argument>,
     lookups: Vec<Value>,
+    /// Whether steps take two elements at a time.
+    pairs: bool,
 }
 
 impl Kernel<'_> {
@@ -174,12 +181,12 @@ impl Kernel<'_> {
         found.expect("every live input is an argument")
     }
 
-    /// The element that a lookup gives, in a step.
-    fn look_up(&self, node: Value, index: &str) -> String {
+    /// What a lookup gives element `e` of a step.
+    fn look_up(&self, node: Value, index: &str, e: &str) -> String {
         let (at, storage) = (self.input(node), expr::storage(self.graph.dtype(node)));
         let number = self.lookups.iter().position(|known| *known == node).expect("every live lookup is listed");
-        let offset = format!("offset[{at}] + (column + (index_t)e) * a.tensor[{at}].stride[0]");
-        format!("fuse::look_up<{storage}>(a.tensor[{at}], {offset}, a.reach[{number}], {index}, (rf::u32)e < count)")
+        let offset = format!("offset[{at}] + (column + (index_t){e}) * a.tensor[{at}].stride[0]");
+        format!("fuse::look_up<{storage}>(a.tensor[{at}], {offset}, a.reach[{number}], {index}, (rf::u32){e} < count)")
     }
 
     /// Position of an output's tensor in the argument struct.

@@ -1,0 +1,165 @@
+// pairs.h: two neighbours at a time, for kernels that compute 16-bit floats. Follows fuse.h in such kernels' text.
+//
+// A rounding takes two values where the device converts two at once, and a sum or product of two pairs is one instruction where
+// it has them: `FUSE_PACKED`. There a pair stays as memory has it, in one register. Elsewhere it is two floats.
+//
+// A sum or product of 16-bit floats rounded once has the bits of one that is a float in between: that has at least twice their
+// bits and two more, and where the result is subnormal, the float is exact or too small to reach a tie.
+// (Figueroa, "When is double rounding innocuous?", 1995.)
+namespace rf {
+namespace fuse {
+
+#if RF_DEVICE_AMD
+#define FUSE_PACKED 0
+#else
+#define FUSE_PACKED 1
+#endif
+
+// Two values of any type in registers.
+template <class S> struct Two {
+    typedef typename Reg<S>::type T;
+    T first, second;
+    RF_FN T low() const { return first; }
+    RF_FN T high() const { return second; }
+    RF_FN static Two of(T low, T high) {
+        Two two;
+        two.first = low;
+        two.second = high;
+        return two;
+    }
+    RF_FN static Two both(T x) { return of(x, x); }
+    // Of floats that are not rounded to S yet.
+    RF_FN static Two fitted(T low, T high) { return of(fit<S>(low), fit<S>(high)); }
+    RF_FN static Two add(Two a, Two b) { return fitted(a.first + b.first, a.second + b.second); }
+    RF_FN static Two sub(Two a, Two b) { return fitted(a.first - b.first, a.second - b.second); }
+    RF_FN static Two mul(Two a, Two b) { return fitted(a.first * b.first, a.second * b.second); }
+    RF_FN static Two neg(Two a) { return of(-a.first, -a.second); }
+    RF_FN static Two abs(Two a) { return of(rf::abs(a.first), rf::abs(a.second)); }
+};
+
+#if FUSE_PACKED
+// In one register, the first in the lower half. Sums are products with one and products are sums with a zero of no weight: bf16 has
+// but the fused instruction before sm_90.
+template <class S> struct Packed;
+template <> struct Packed<bf16> {
+    RF_FN static u32 fma(u32 a, u32 b, u32 c) {
+        u32 d;
+        asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+        return d;
+    }
+    RF_FN static u32 add(u32 a, u32 b) { return fma(a, 0x3f803f80u, b); }
+    RF_FN static u32 sub(u32 a, u32 b) { return fma(b, 0xbf80bf80u, a); }
+    RF_FN static u32 mul(u32 a, u32 b) { return fma(a, b, 0x80008000u); }
+    RF_FN static u32 fitted(float low, float high) {
+        u32 d;
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+        return d;
+    }
+    // Of floats that are values of the type: nothing is rounded.
+    RF_FN static u32 of(float low, float high) { return HalfFloats<2>::word(low, high); }
+};
+template <> struct Packed<f16> {
+    RF_FN static u32 add(u32 a, u32 b) {
+        u32 d;
+        asm("add.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+        return d;
+    }
+    RF_FN static u32 sub(u32 a, u32 b) {
+        u32 d;
+        asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+        return d;
+    }
+    RF_FN static u32 mul(u32 a, u32 b) {
+        u32 d;
+        asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+        return d;
+    }
+    RF_FN static u32 fitted(float low, float high) {
+        u32 d;
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+        return d;
+    }
+    RF_FN static u32 of(float low, float high) { return fitted(low, high); }
+};
+template <class S> struct PackedTwo {
+    u32 word;
+    RF_FN float low() const { return Half<S>::low(word); }
+    RF_FN float high() const { return Half<S>::high(word); }
+    RF_FN static Two<S> as(u32 word) {
+        Two<S> two;
+        two.word = word;
+        return two;
+    }
+    RF_FN static Two<S> of(float low, float high) { return as(Packed<S>::of(low, high)); }
+    RF_FN static Two<S> both(float x) { return of(x, x); }
+    RF_FN static Two<S> fitted(float low, float high) { return as(Packed<S>::fitted(low, high)); }
+    RF_FN static Two<S> add(PackedTwo a, PackedTwo b) { return as(Packed<S>::add(a.word, b.word)); }
+    RF_FN static Two<S> sub(PackedTwo a, PackedTwo b) { return as(Packed<S>::sub(a.word, b.word)); }
+    RF_FN static Two<S> mul(PackedTwo a, PackedTwo b) { return as(Packed<S>::mul(a.word, b.word)); }
+    RF_FN static Two<S> neg(PackedTwo a) { return as(a.word ^ 0x80008000u); }
+    RF_FN static Two<S> abs(PackedTwo a) { return as(a.word & 0x7fff7fffu); }
+};
+template <> struct Two<bf16> : PackedTwo<bf16> {};
+template <> struct Two<f16> : PackedTwo<f16> {};
+#endif
+
+// N computed elements of a 16-bit float, as pairs are.
+#if FUSE_PACKED
+template <class S, int N> using Several = Halves<S, N>;
+#else
+template <class S, int N> using Several = float[N];
+#endif
+
+// Elements e and e + 1 of an array, for even e.
+template <class S, int N> RF_FN Two<S> two(const typename Reg<S>::type (&from)[N], int e) {
+    return Two<S>::of(from[e], from[e + 1]);
+}
+template <class S, int N> RF_FN Two<S> two(const Halves<S, N>& from, int e) {
+#if FUSE_PACKED
+    return Two<S>::as(from.word[e / 2]);
+#else
+    return Two<S>::of(from[e], from[e + 1]);
+#endif
+}
+template <class S, int N> RF_FN void put_two(typename Reg<S>::type (&to)[N], int e, const Two<S>& pair) {
+    to[e] = pair.low();
+    to[e + 1] = pair.high();
+}
+template <class S, int N> RF_FN void put_two(Halves<S, N>& to, int e, const Two<S>& pair) {
+#if FUSE_PACKED
+    to.word[e / 2] = pair.word;
+#else
+    to.put(e, pair.low());
+    to.put(e + 1, pair.high());
+#endif
+}
+
+template <class S, int N> RF_FN void store_full(const Halves<S, N>& from, const Tensor& tensor, index_t offset) {
+    const int M = Chunk<S, N>::value;
+    if (tensor.mode == PACKED) {
+#pragma unroll
+        for (int e = 0; e < N; e += M) {
+            Vec<u32, M / 2> part;
+#pragma unroll
+            for (int i = 0; i < M / 2; ++i) part[i] = from.word[e / 2 + i];
+            store<M / 2>((u32*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S))), part);
+        }
+    } else {
+#pragma unroll
+        for (int e = 0; e < N; ++e) store_one<S>(tensor, offset + (index_t)e * tensor.stride[0], from[e]);
+    }
+}
+template <class S, int N>
+RF_FN void store_part(const Halves<S, N>& from, const Tensor& tensor, index_t offset, u32 count) {
+#pragma unroll
+    for (int e = 0; e < N; ++e)
+        if ((u32)e < count) store_one<S>(tensor, offset + (index_t)e * tensor.stride[0], from[e]);
+}
+template <class S, int SIDE, int N>
+RF_FN void load_turned(Halves<S, N>& to, const S* tile, u32 column, u32 row) {
+#pragma unroll
+    for (int e = 0; e < N; ++e) to.put(e, Reg<S>::get(tile[(column + e) * (SIDE + 1) + row]));
+}
+
+}  // namespace fuse
+}  // namespace rf
