@@ -1,12 +1,12 @@
 // activation_peaks: the largest magnitude of each part of x
-// activation_scale: the scale that follows from all parts
 // quantise_groups: codes of x and a scale for every group of columns, or for given scales
 // quantise_tiles: the same with a scale for every tile of rows and columns
 //
 // Shapes : x [rows, cols], columns contiguous; codes [rows, cols], bytes or two to a byte, contiguous; scales by two strides;
 //          smooth [cols] or null; parts [ACT_PARTS at most]
-// Grid   : peaks (parts, 1, 1), each takes every parts-th stretch of 256 lanes; scale (1, 1, 1)
-//          groups (ceil(rows * lanes / 256), 1, 1)       a lane holds ACT_RUNS runs of 8 columns, ACT_LANES lanes share a group
+// Grid   : peaks (parts, 1, 1), each takes every parts-th stretch of 256 lanes
+//          groups (ceil(rows * lanes / 256), 1, 1)       a lane holds ACT_RUNS runs of 8 columns, ACT_LANES lanes share a group;
+//          a quarter of them where four lanes share one and hold a run each, of four such groups
 //          tiles (ceil(cols / tile), ceil(rows / ACT_ROWS), 1)     one workgroup per tile
 // Block  : (256, 1, 1), tiles (ACT_THREADS, 1, 1)
 // LDS    : all but groups: 256 / ARCH_WAVE_SIZE floats
@@ -15,7 +15,7 @@
 // Numeric: in f32. x times its column's smooth factor; peak = largest magnitude, NaN if one is NaN; scale = peak / largest,
 //          1 where that is 0 (ACT_MX: a power of two by the rounding mode); code = encode(x * (1 / scale)), ties to even
 //
-// Macros : ACT_X; ACT_FORMAT; ACT_LANES (0: tiles); ACT_ROWS and ACT_THREADS of tiles, ACT_RUNS; ACT_GIVEN: scales are read; ACT_SMOOTH; ACT_MX
+// Macros : ACT_X; ACT_FORMAT; ACT_LANES (0: tiles); ACT_ROWS and ACT_THREADS of tiles, ACT_RUNS; ACT_GIVEN: one scale is read, or follows from parts; ACT_SMOOTH; ACT_MX
 using namespace rf;
 
 typedef Format<ACT_FORMAT> Code;
@@ -26,11 +26,12 @@ struct ActivationArgs {
     void* scales;
     const float* smooth;
     i64 x_row, code_row, scale_row, scale_col;  // code_row in bytes, scale_col per group
-    u32* parts;  // bits of floats
+    u32* parts;  // bits of floats; null where a scale is given
     FastDiv runs;  // lanes of a row, groups padded to whole lanes; runs of 8 columns of a tile
-    u32 rows, cols, group, whole, mode;
+    u32 rows, cols, group, whole;
+    u32 mode;  // of microscaling's rounding; else how many parts there are
     float least, most, largest;
-    u32 count;  // of lanes of all rows; of parts for their scale
+    u32 count;  // of lanes of all rows
 };
 static_assert(sizeof(ActivationArgs) == 120, "as in activations.rs");
 
@@ -70,12 +71,12 @@ struct Run {
     }
 };
 
-// Columns past the end are zeros.
-RF_FN Run load_run(const ActivationArgs& g, u32 row, u32 col, u32 end) {
+// Columns past the end are zeros. WHOLE is `whole`, known to the compiler.
+template <bool WHOLE> RF_FN Run load_run(const ActivationArgs& g, u32 row, u32 col, u32 end) {
     const ACT_X* from = g.x + (i64)row * g.x_row + col;
     Run run;
 #if !ACT_SMOOTH
-    if (g.whole) {
+    if (WHOLE) {
 #pragma unroll
         for (int i = 0; i < ACT_RUN / ACT_PER_WORD; i += 4) {
             Vec<u32, 4> some = {{0, 0, 0, 0}};
@@ -102,32 +103,33 @@ RF_FN Run load_run(const ActivationArgs& g, u32 row, u32 col, u32 end) {
 // The bits of the largest magnitude: those of floats without a sign are in the floats' order, and NaN behind infinity.
 struct Most { RF_FN u32 operator()(u32 a, u32 b) const { return a > b ? a : b; } };
 
-// A NaN is no largest magnitude to fmax: so the products with zero, which are NaN where an element is not finite, are added up, and
-// say whether it must be looked for.
 template <int RUNS> RF_FN u32 peak_of(const Run* runs) {
-    float peak = 0.0f, odd = 0.0f;
+    const int WORDS = ACT_RUN / ACT_PER_WORD;
+    u32 peak = 0;
+    if (ACT_PER_WORD == 1) {
 #pragma unroll
-    for (int i = 0; i < RUNS * ACT_RUN; ++i) {
-        float x = runs[i / ACT_RUN][i % ACT_RUN];
-        peak = __builtin_fmaxf(peak, __builtin_fabsf(x));
-        odd = rf::fma(x, 0.0f, odd);
+        for (int i = 0; i < RUNS * WORDS; ++i) peak = Most()(peak, runs[i / WORDS].words[i % WORDS] & 0x7fffffffu);
+        return peak;
     }
-    u32 most = bit_cast<u32>(peak);
-    if (odd == odd) return most;
+    // Both halves of a word at once: the bits of 16-bit floats are in their order too.
 #pragma unroll
-    for (int i = 0; i < RUNS * ACT_RUN; ++i)
-        most = Most()(most, bit_cast<u32>(runs[i / ACT_RUN][i % ACT_RUN]) & 0x7fffffffu);
-    return most;
+    for (int i = 0; i < RUNS * WORDS; ++i)
+        peak = larger_halves(peak, runs[i / WORDS].words[i % WORDS] & 0x7fff7fffu);
+    ACT_X most;
+    of_bits(Most()(peak & 0xffffu, peak >> 16), most);
+    return bit_cast<u32>(cast<float>(most));
 }
 
-// The code of a number that is no NaN, in the highest bits. RoundEven's and Format's, with fewer instructions.
+// The code of a number that is no NaN, with fewer instructions than RoundEven's and Format's.
 #if ACT_INT
+// In the lowest bits.
 RF_FN u32 code_of(float x, float least, float most) {
     if (ACT_CLIP) x = __builtin_fminf(__builtin_fmaxf(x, least), most);
     // 1.5 * 2^23, from where on floats are whole numbers: the lowest bits of the sum are those of the nearest one.
-    return bit_cast<u32>(x + 12582912.0f) << (32 - Code::BITS);
+    return bit_cast<u32>(x + 12582912.0f);
 }
 #else
+// In the highest bits.
 RF_FN u32 code_of(float x, float, float most) {
     const u32 sign = bit_cast<u32>(x) & 0x80000000u;
     float size = __builtin_fabsf(x);
@@ -144,35 +146,62 @@ RF_FN u32 code_of(float x, float, float most) {
     return ACT_FNUZ && code == 0 ? 0 : code | sign;
 }
 #endif
-RF_FN void store_run(const ActivationArgs& g, u32 row, u32 col, u32 end, const Run& run, float inverse) {
+#define ACT_CODES (32 / Code::BITS)
+// The codes of a word of run, times `inverse`, none of which is NaN.
+RF_FN u32 word_of(const ActivationArgs& g, const Run& run, int w, float inverse) {
+#if QUANT_PAIRS_OF_E2M1 && ACT_FORMAT == 5 && ACT_MX && !ACT_SMOOTH
+    if (same<ACT_X, bf16>::value) return eight_e2m1(run.words, inverse);
+#endif
+#if QUANT_CONVERTS(ACT_FORMAT)
+    w *= 4;
+    return four_codes<ACT_FORMAT>(run[w] * inverse, run[w + 1] * inverse, run[w + 2] * inverse, run[w + 3] * inverse, g.most);
+#else
+    u32 code[ACT_CODES];
+#pragma unroll
+    for (int i = 0; i < ACT_CODES; ++i) code[i] = code_of(run[w * ACT_CODES + i] * inverse, g.least, g.most);
+#if ACT_INT
+    if (Code::BITS == 8) return low_bytes(code[0], code[1], code[2], code[3]);
+#pragma unroll
+    for (int i = 0; i < ACT_CODES; ++i) code[i] <<= 32 - Code::BITS;
+#endif
+    u32 word = 0;
+#pragma unroll
+    for (int i = 0; i < ACT_CODES; ++i) word |= code[i] >> (32 - Code::BITS * (i + 1));
+    return word;
+#endif
+}
+template <bool WHOLE> RF_FN void store_run(const ActivationArgs& g, u32 row, u32 col, u32 end, const Run& run, float inverse) {
     if (col >= end) return;
-    const int PER = 32 / Code::BITS, WORDS = ACT_RUN / PER;
+    const int WORDS = ACT_RUN / ACT_CODES;
     u32 words[WORDS];
+#if QUANT_CONVERTS(ACT_FORMAT) && QUANT_SATURATES
+    const bool plain = true;
+#else
     float odd = inverse * 0.0f;
 #if ACT_GIVEN
 #pragma unroll
     for (int i = 0; i < ACT_RUN; ++i) odd = rf::fma(run[i], 0.0f, odd);
 #endif
     // An own scale is finite where all elements are, and its inverse then not 0; that is infinite where the scale is too small.
-    if (odd == odd && inverse != 0.0f) {
+    const bool plain = odd == odd && inverse != 0.0f;
+#endif
+    if (plain) {
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) {
-            words[w] = 0;
-#pragma unroll
-            for (int i = 0; i < PER; ++i)
-                words[w] |= code_of(run[w * PER + i] * inverse, g.least, g.most) >> (32 - Code::BITS * (i + 1));
-        }
+        for (int w = 0; w < WORDS; ++w) words[w] = word_of(g, run, w, inverse);
     } else {
 #pragma unroll
         for (int w = 0; w < WORDS; ++w) {
             words[w] = 0;
 #pragma unroll
-            for (int i = 0; i < PER; ++i)
-                words[w] |= Code::encode<RoundEven>(run[w * PER + i] * inverse, g.least, g.most) << (Code::BITS * i);
+            for (int i = 0; i < ACT_CODES; ++i) {
+                // The inverse of a power of two is finite, or NaN as the product.
+                const float x = ACT_MX ? nan() : run[w * ACT_CODES + i] * inverse;
+                words[w] |= Code::encode<RoundEven>(x, g.least, g.most) << (Code::BITS * i);
+            }
         }
     }
     u8* to = g.codes + (i64)row * g.code_row + (i64)col * Code::BITS / 8;
-    if (g.whole) {
+    if (WHOLE) {
         Vec<u32, WORDS> all;
 #pragma unroll
         for (int w = 0; w < WORDS; ++w) all[w] = words[w];
@@ -189,16 +218,30 @@ RF_FN void store_run(const ActivationArgs& g, u32 row, u32 col, u32 end, const R
 #define ACT_EMAX (ACT_FORMAT == 3 ? 8 : ACT_FORMAT == 4 || ACT_FORMAT == 7 ? 15 : ACT_FORMAT == 6 ? 7 : 2)
 RF_FN float own_scale(const ActivationArgs& g, float peak) {
 #if ACT_MX
-    u32 bits = bit_cast<u32>(g.mode == 1 ? peak / g.largest : peak);
-    if ((bits >> 23) == 255) return nan();
     // 0 down, 1 up from peak / largest, 2 to the nearest value of the format, 3 up.
-    if (g.mode == 1 || g.mode == 3) bits += 0x7fffffu;
-    if (g.mode == 2) bits += 1u << (22 - ACT_MANTISSA);
-    i32 exponent = (i32)(bits >> 23) - (g.mode == 1 ? 0 : ACT_EMAX);
-    return e8m0_decode((u32)(exponent < 0 ? 0 : exponent > 254 ? 254 : exponent));
+    const u32 up = g.mode == 1 || g.mode == 3 ? 0x7fffffu : g.mode == 2 ? 1u << (22 - ACT_MANTISSA) : 0;
+    // Only the quotient's exponent counts, and whether a mantissa is behind it: the difference of the bits has them too where the
+    // quotient is no subnormal, because none that is not a power of two rounds to one (a float next to `largest` is farther away).
+    const u32 divisor = g.mode == 1 ? bit_cast<u32>(g.largest) - 0x3f800000u : 0;
+    const u32 most = bit_cast<u32>(peak);
+    u32 bits = most - divisor;
+    if (g.mode == 1 && most < 0x10000000u) bits = bit_cast<u32>(peak / g.largest);
+    const i32 exponent = (i32)((bits + up) >> 23) - (g.mode == 1 ? 0 : ACT_EMAX);
+    const float scale = e8m0_decode((u32)(exponent < 0 ? 0 : exponent > 254 ? 254 : exponent));
+    return most < 0x7f800000u ? scale : nan();
 #else
     float scale = peak / g.largest;
     return scale == 0.0f ? 1.0f : scale;
+#endif
+}
+// 1 / scale. That of a power of two is one: the exponents of the two add up to 254.
+RF_FN float inverse_of(float scale) {
+#if ACT_MX
+    const u32 bits = bit_cast<u32>(scale);
+    if (bits >= 0x7f000000u) return bits == 0x7f000000u ? bit_cast<float>(0x00400000u) : scale;
+    return bit_cast<float>(bits == 0x00400000u ? 0x7f000000u : 0x7f000000u - bits);
+#else
+    return 1.0f / scale;
 #endif
 }
 RF_FN void store_scale(const ActivationArgs& g, u32 row, u32 group, float scale) {
@@ -211,12 +254,14 @@ RF_FN void store_scale(const ActivationArgs& g, u32 row, u32 group, float scale)
 }
 
 #if ACT_LANES
+// Whether a wave takes four groups for each four lanes, a run of each to a lane: then it reads 512 bytes and more side by side.
+#define ACT_FOUR (ACT_LANES == 4 && ACT_RUNS == 1)
 struct Runs {
     Run at[ACT_RUNS];
     u32 row, col, end, group, lane_id;
 
     // Those of lane `n` of all rows. The lanes of a group take its runs in turn.
-    RF_FN void load(const ActivationArgs& g, u32 n) {
+    template <bool WHOLE> RF_FN void load(const ActivationArgs& g, u32 n) {
         row = g.runs.divide(n);
         u32 number = n - row * g.runs.divisor;
         lane_id = number % ACT_LANES;
@@ -225,34 +270,82 @@ struct Runs {
         end = (group + 1) * g.group;
         end = n >= g.count ? 0 : end < g.cols ? end : g.cols;
 #pragma unroll
-        for (int i = 0; i < ACT_RUNS; ++i) at[i] = load_run(g, row, col_of(i), end);
+        for (int i = 0; i < ACT_RUNS; ++i) at[i] = load_run<WHOLE>(g, row, col_of(i), end);
     }
     RF_FN u32 col_of(int i) const { return col + i * ACT_LANES * ACT_RUN; }
     RF_FN u32 peak() const { return peak_of<ACT_RUNS>(at); }
 };
 
-extern "C" __global__ __launch_bounds__(256) void quantise_groups(ActivationArgs g) {
+#if ACT_GIVEN
+// The scale that follows from all parts, which every workgroup finds for itself and the first one writes.
+RF_FN float scale_of_parts(const ActivationArgs& g) {
+    __shared__ u32 scratch[256 / ARCH_WAVE_SIZE];
+    u32 peak = 0;
+    for (u32 n = thread_x(); n < g.mode; n += 256) peak = Most()(peak, g.parts[n]);
+    peak = group_reduce(peak, Most(), scratch, thread_x(), 256);
+    const float scale = own_scale(g, bit_cast<float>(peak));
+    if (group_x() == 0 && thread_x() == 0) store_scale(g, 0, 0, scale);
+    return scale;
+}
+#endif
+template <bool WHOLE> RF_FN void groups(const ActivationArgs& g) {
     Runs runs;
 #if ACT_GIVEN
     // From the end: of what a search for the largest has just read, that is still in the cache.
-    runs.load(g, ((g.count - 1) / 256 - group_x()) * 256 + thread_x());
-    float scale = *(const float*)g.scales;
+    runs.load<WHOLE>(g, ((g.count - 1) / 256 - group_x()) * 256 + thread_x());
+    const float inverse = 1.0f / (g.parts == 0 ? *(const float*)g.scales : scale_of_parts(g));
 #else
-    runs.load(g, group_x() * 256 + thread_x());
+    runs.load<WHOLE>(g, group_x() * 256 + thread_x());
     u32 peak = runs.peak();
 #pragma unroll
     for (u32 distance = ACT_LANES / 2; distance > 0; distance /= 2) peak = Most()(peak, shuffle_xor(peak, distance));
-    float scale = own_scale(g, bit_cast<float>(peak));
+    const float scale = own_scale(g, bit_cast<float>(peak));
     if (runs.end != 0 && runs.lane_id == 0) store_scale(g, runs.row, runs.group, scale);
+    const float inverse = inverse_of(scale);
 #endif
-    float inverse = 1.0f / scale;
 #pragma unroll
-    for (int i = 0; i < ACT_RUNS; ++i) store_run(g, runs.row, runs.col_of(i), runs.end, runs.at[i], inverse);
+    for (int i = 0; i < ACT_RUNS; ++i) store_run<WHOLE>(g, runs.row, runs.col_of(i), runs.end, runs.at[i], inverse);
+}
+#if ACT_FOUR
+// The larger of this lane's and its neighbour's, each of the one of two values that is its own.
+template <int CTRL> RF_FN u32 larger_of_own(u32 first, u32 second, bool is_second) {
+    const u32 own = is_second ? second : first, other = is_second ? first : second;
+    return Most()(own, dpp<CTRL>(other));
+}
+// Groups of four lanes, four of them in turn: each lane finds the scale of one.
+template <bool WHOLE> RF_FN void four_groups(const ActivationArgs& g) {
+    const u32 lane_id = thread_x() % ARCH_WAVE_SIZE, number = thread_x() % 4;
+    const u32 first = (group_x() * 256 + thread_x() - lane_id) * 4 + lane_id;
+    Runs runs[4];
+#pragma unroll
+    for (int turn = 0; turn < 4; ++turn) runs[turn].load<WHOLE>(g, first + turn * ARCH_WAVE_SIZE);
+    const u32 low = larger_of_own<RF_DPP_XOR1>(runs[0].peak(), runs[1].peak(), (number & 1) != 0);
+    const u32 high = larger_of_own<RF_DPP_XOR1>(runs[2].peak(), runs[3].peak(), (number & 1) != 0);
+    const u32 peak = larger_of_own<RF_DPP_XOR2>(low, high, (number & 2) != 0);
+    const float scale = own_scale(g, bit_cast<float>(peak));
+    const u32 own = first + number * ARCH_WAVE_SIZE, row = g.runs.divide(own);
+    if (own < g.count) store_scale(g, row, (own - row * g.runs.divisor) / 4, scale);
+    const float inverse = inverse_of(scale);
+#pragma unroll
+    for (int turn = 0; turn < 4; ++turn) {
+        const Runs& its = runs[turn];
+        store_run<WHOLE>(g, its.row, its.col, its.end, its.at[0], shuffle(inverse, lane_id - number + turn));
+    }
+}
+#endif
+extern "C" __global__ __launch_bounds__(256) void quantise_groups(ActivationArgs g) {
+#if ACT_FOUR
+    if (g.whole) four_groups<true>(g);
+    else four_groups<false>(g);
+#else
+    if (g.whole) groups<true>(g);
+    else groups<false>(g);
+#endif
 }
 
 #if ACT_GIVEN
-extern "C" __global__ __launch_bounds__(256) void activation_peaks(ActivationArgs g) {
-    __shared__ u32 scratch[256 / ARCH_WAVE_SIZE];
+// The largest magnitude of this lane's part.
+template <bool WHOLE> RF_FN u32 peak_of_part(const ActivationArgs& g) {
     u32 peak = 0;
     u32 parts = (g.count + 255) / 256 < ACT_PARTS ? (g.count + 255) / 256 : ACT_PARTS;
     const u32 step = parts * 256;
@@ -260,44 +353,54 @@ extern "C" __global__ __launch_bounds__(256) void activation_peaks(ActivationArg
     // Two stretches at once, so that their loads overlap.
     for (; n < g.count; n += 2 * step) {
         Runs some, more;
-        some.load(g, n);
-        more.load(g, g.count - n > step ? n + step : n);
+        some.load<WHOLE>(g, n);
+        more.load<WHOLE>(g, g.count - n > step ? n + step : n);
         peak = Most()(peak, Most()(some.peak(), more.peak()));
     }
+    return peak;
+}
+extern "C" __global__ __launch_bounds__(256) void activation_peaks(ActivationArgs g) {
+    __shared__ u32 scratch[256 / ARCH_WAVE_SIZE];
+    u32 peak = g.whole ? peak_of_part<true>(g) : peak_of_part<false>(g);
     peak = group_reduce(peak, Most(), scratch, thread_x(), 256);
     if (thread_x() == 0) g.parts[group_x()] = peak;
 }
-extern "C" __global__ __launch_bounds__(256) void activation_scale(ActivationArgs g) {
-    __shared__ u32 scratch[256 / ARCH_WAVE_SIZE];
-    u32 peak = 0;
-    for (u32 n = thread_x(); n < g.count; n += 256) peak = Most()(peak, g.parts[n]);
-    peak = group_reduce(peak, Most(), scratch, thread_x(), 256);
-    if (thread_x() == 0) store_scale(g, 0, 0, own_scale(g, bit_cast<float>(peak)));
-}
 #endif
 #else
-extern "C" __global__ __launch_bounds__(ACT_THREADS) void quantise_tiles(ActivationArgs g) {
-    __shared__ u32 scratch[ACT_THREADS / ARCH_WAVE_SIZE];
-    u32 first_row = group_y() * ACT_ROWS, first_col = group_x() * g.group;
-    u32 end = first_col + g.group < g.cols ? first_col + g.group : g.cols;
+// Where run `i` of a lane is in its tile: how far down, and its first column.
+struct InTile { u32 down, col; };
+RF_FN InTile in_tile(const ActivationArgs& g, int i) {
+    const u32 n = i * ACT_THREADS + thread_x(), first_col = group_x() * g.group;
+    InTile at = {0, first_col + n * ACT_RUN};
+    if (ACT_ROWS > 1) {
+        at.down = g.runs.divide(n);
+        at.col = first_col + (n - at.down * g.runs.divisor) * ACT_RUN;
+    }
+    return at;
+}
+template <bool WHOLE> RF_FN void tiles(const ActivationArgs& g, u32* scratch) {
+    const u32 first_row = group_y() * ACT_ROWS, first_col = group_x() * g.group;
+    const u32 end = first_col + g.group < g.cols ? first_col + g.group : g.cols;
+    const u32 rows = g.rows - first_row < ACT_ROWS ? g.rows - first_row : ACT_ROWS;
     Run runs[ACT_RUNS];
 #pragma unroll
     for (int i = 0; i < ACT_RUNS; ++i) {
-        u32 n = i * ACT_THREADS + thread_x();
-        u32 down = g.runs.divide(n), col = first_col + (n - down * g.runs.divisor) * ACT_RUN;
-        bool inside = down < ACT_ROWS && first_row + down < g.rows;
-        runs[i] = load_run(g, first_row + down, col, inside ? end : 0);
+        const InTile at = in_tile(g, i);
+        runs[i] = load_run<WHOLE>(g, first_row + at.down, at.col, at.down < rows ? end : 0);
     }
-    u32 peak = group_reduce(peak_of<ACT_RUNS>(runs), Most(), scratch, thread_x(), ACT_THREADS);
-    float scale = own_scale(g, bit_cast<float>(peak));
+    const u32 peak = group_reduce(peak_of<ACT_RUNS>(runs), Most(), scratch, thread_x(), ACT_THREADS);
+    const float scale = own_scale(g, bit_cast<float>(peak));
     if (thread_x() == 0) store_scale(g, group_y(), group_x(), scale);
-    float inverse = 1.0f / scale;
+    const float inverse = inverse_of(scale);
 #pragma unroll
     for (int i = 0; i < ACT_RUNS; ++i) {
-        u32 n = i * ACT_THREADS + thread_x();
-        u32 down = g.runs.divide(n), col = first_col + (n - down * g.runs.divisor) * ACT_RUN;
-        bool inside = down < ACT_ROWS && first_row + down < g.rows;
-        store_run(g, first_row + down, col, inside ? end : 0, runs[i], inverse);
+        const InTile at = in_tile(g, i);
+        store_run<WHOLE>(g, first_row + at.down, at.col, at.down < rows ? end : 0, runs[i], inverse);
     }
+}
+extern "C" __global__ __launch_bounds__(ACT_THREADS) void quantise_tiles(ActivationArgs g) {
+    __shared__ u32 scratch[ACT_THREADS / ARCH_WAVE_SIZE];
+    if (g.whole) tiles<true>(g, scratch);
+    else tiles<false>(g, scratch);
 }
 #endif

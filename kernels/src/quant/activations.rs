@@ -13,6 +13,8 @@ const OP: &str = "quantise_activations";
 const RUN: usize = 8;
 /// Runs per lane and lanes for which the tile kernel is compiled: a lane holds its runs in registers.
 const TILES: [(usize, usize); 5] = [(1, 128), (2, 128), (4, 128), (4, BLOCK), (8, BLOCK)];
+/// Lanes that share as many groups, of as many runs: `ACT_FOUR`.
+const FOUR: usize = 4;
 /// Columns of a group where one scale is given for all, and runs of a lane there.
 const GIVEN_GROUP: usize = 16 * RUN;
 const GIVEN_RUNS: usize = 4;
@@ -87,7 +89,7 @@ impl Granularity {
     }
 }
 
-/// Codes of activations, and their scales in the same launch (two more for [`Granularity::Tensor`]).
+/// Codes of activations, and their scales in the same launch (one more for [`Granularity::Tensor`]).
 ///
 /// # Shapes
 /// `x`: `[rows, cols]`, columns contiguous; `codes`: u8, contiguous, `[rows, cols]`, or `[rows, ceil(cols / 2)]` for formats of
@@ -105,15 +107,14 @@ pub fn quantise_activations(
     granularity: Granularity,
     smooth: Option<View<'_>>,
     codes: ViewMut<'_>,
-    mut scales: ViewMut<'_>,
+    scales: ViewMut<'_>,
 ) -> Result<()> {
     let [rows, cols] = check(stream, &x, format, granularity, smooth.as_ref(), &codes, &scales)?;
     if rows == 0 || cols == 0 {
         return Ok(());
     }
     if granularity == Granularity::Tensor {
-        tensor_scale(stream, x, format, smooth, &codes, scales.reborrow(), [rows, cols])?;
-        return launch(stream, x, format, Granularity::Static, smooth, codes, scales, [rows, cols]);
+        return tensor(stream, x, format, smooth, codes, scales, [rows, cols]);
     }
     launch(stream, x, format, granularity, smooth, codes, scales, [rows, cols])
 }
@@ -224,11 +225,12 @@ impl Plan {
             Granularity::Block(side) => (side, side),
         };
         let runs = group / RUN;
-        // Lanes of one wave share a group, two runs each where there are; a longer one is a tile of one row.
+        // Lanes of one wave share a group, two runs each where there are; a longer one is a tile of one row. Of groups of four runs
+        // four lanes have as many.
         let given = granularity == Granularity::Static;
         let each = if given {
             GIVEN_RUNS
-        } else if runs.is_multiple_of(2) {
+        } else if runs != FOUR && runs.is_multiple_of(2) {
             2
         } else {
             1
@@ -280,6 +282,7 @@ impl Plan {
         };
         let grid = match tiles {
             true => [cols.div_ceil(group), rows.div_ceil(tile_rows), 1],
+            false if !given && runs == FOUR => [count.div_ceil(FOUR * BLOCK), 1, 1],
             false => [count.div_ceil(BLOCK), 1, 1],
         };
         Some(Plan { key, args, grid })
@@ -321,25 +324,25 @@ fn launch(
     plan.run(stream, kernel, plan.grid, &[codes.buffer(), scales.buffer()])
 }
 
-/// The scale of all elements: the largest of each part, then of the parts.
-fn tensor_scale(
+/// One scale for all elements: the largest of each part, then codes by the largest of the parts.
+fn tensor(
     stream: &Stream,
     x: View<'_>,
     format: Format,
     smooth: Option<View<'_>>,
-    codes: &ViewMut<'_>,
+    codes: ViewMut<'_>,
     scales: ViewMut<'_>,
     extents: [usize; 2],
 ) -> Result<()> {
-    let plan = Plan::new(&x, format, Granularity::Static, smooth, codes, &scales, extents);
+    let plan = Plan::new(&x, format, Granularity::Static, smooth, &codes, &scales, extents);
     let mut plan = plan.expect("a given scale needs no group held");
     let count = plan.grid[0].min(PARTS);
     let mut parts = Tensor::empty(x.device(), &[count], DType::F32)?;
     let written = parts.view_mut().view();
     plan.args.parts = written.device_address();
+    plan.args.mode = count as u32;
     plan.run(stream, "activation_peaks", [count, 1, 1], &[written.buffer()])?;
-    plan.args.count = count as u32;
-    plan.run(stream, "activation_scale", [1; 3], &[scales.buffer()])
+    plan.run(stream, "quantise_groups", plan.grid, &[codes.buffer(), scales.buffer()])
 }
 
 /// Rows in parts that a grid holds.
@@ -425,7 +428,7 @@ pub(crate) fn source(key: ActivationKey) -> Source {
     .map(|(name, value)| (name, value.to_string()));
     let types = [("ACT_X", c_type(key.x)), ("ACT_FORMAT", key.format.number())];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("activations", include_str!("activations.hip"), &defines)
+    Source::new("activations", concat!(include_str!("convert.h"), include_str!("activations.hip")), &defines)
 }
 
 /// `ActivationArgs` of `activations.hip`.
