@@ -9,8 +9,8 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 
 /// A training step, over and over on one batch.
 pub trait Step {
-    /// One step; the loss before it, read from the device.
-    fn run(&mut self) -> f32;
+    /// One step, which Burn records; the loss before it.
+    fn run(&mut self) -> Tensor<1>;
 }
 
 const LEARNING_RATE: f64 = 1e-3;
@@ -20,7 +20,8 @@ fn indices(count: usize, below: usize) -> Vec<i32> {
     (0..count).map(|i| (i * 7919 % below) as i32).collect()
 }
 
-fn read(loss: Tensor<1>) -> f32 {
+/// The number, waited for.
+pub fn read(loss: Tensor<1>) -> f32 {
     loss.inner().into_data().iter::<f32>().next().expect("a loss is one number")
 }
 
@@ -70,11 +71,11 @@ impl Mlp {
 }
 
 impl Step for Mlp {
-    fn run(&mut self) -> f32 {
+    fn run(&mut self) -> Tensor<1> {
         let loss = self.loss.forward(self.model.forward(self.images.clone()), self.classes.clone());
         let gradients = GradientsParams::from_grads(loss.backward(), &self.model);
         self.model = self.optimizer.step(LEARNING_RATE, self.model.clone(), gradients);
-        read(loss)
+        loss
     }
 }
 
@@ -150,7 +151,7 @@ impl Transformer {
 }
 
 impl Step for Transformer {
-    fn run(&mut self) -> f32 {
+    fn run(&mut self) -> Tensor<1> {
         let mut x = self.model.token.forward(self.tokens.clone());
         for block in &self.model.blocks {
             x = block.forward(x);
@@ -159,6 +160,6 @@ impl Step for Transformer {
         let loss = self.loss.forward(logits, self.targets.clone());
         let gradients = GradientsParams::from_grads(loss.backward(), &self.model);
         self.model = self.optimizer.step(LEARNING_RATE, self.model.clone(), gradients);
-        read(loss)
+        loss
     }
 }
