@@ -146,11 +146,12 @@ pub fn operator_us(device: &Device, count: usize) -> Result<f64> {
 /// # Errors
 /// Candle's.
 pub fn q4k(device: &Device, count: usize) -> Result<String> {
-    const OUTPUTS: usize = 14_336;
-    const INPUTS: usize = 4096;
+    // Large enough that the host keeps ahead.
+    const OUTPUTS: usize = 28_672;
+    const INPUTS: usize = 8192;
     const BLOCK_BYTES: usize = 144;
     // As many matrices as no cache holds.
-    const MATRICES: usize = 16;
+    const MATRICES: usize = 6;
     let bytes = OUTPUTS * INPUTS / 256 * BLOCK_BYTES;
     let block = |n: usize| {
         // Two scales of 2^-10 as f16; the rest is any bits.

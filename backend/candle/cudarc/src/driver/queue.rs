@@ -110,21 +110,8 @@ impl Node {
         self.touched.iter().filter(|touched| touched.is_written)
     }
 
-    fn order_behind(&mut self, earlier: &[Node]) {
-        (self.after, self.sources) = (0, 0);
-        for (bit, before) in earlier.iter().enumerate() {
-            let (mut meets, mut reads) = (false, false);
-            for own in &self.touched {
-                for other in before.touched.iter().filter(|other| own.is_written || other.is_written) {
-                    if own.meets(other) {
-                        meets = true;
-                        reads |= own.is_read && other.is_written;
-                    }
-                }
-            }
-            self.after |= u64::from(meets) << bit;
-            self.sources |= u64::from(reads) << bit;
-        }
+    fn written_bytes(&self) -> u64 {
+        self.written().map(|written| written.end - written.first).sum()
     }
 
     /// Candle's name for the kernel; `None` for a product.
@@ -278,10 +265,23 @@ pub trait Merger: Sync {
     fn plan(&self, window: &Window<'_>) -> Vec<Step>;
 }
 
+/// Memory that a launch touches, as small as it can be: what is asked of all that wait.
+#[derive(Clone, Copy)]
+struct Span {
+    first: u64,
+    end: u64,
+    node: u32,
+    /// Among what the launch touches.
+    number: u32,
+}
+
 /// The launches of a context that wait.
 #[derive(Default)]
 pub(crate) struct Queue {
     nodes: Vec<Node>,
+    /// What they read, and what they write.
+    read: Vec<Span>,
+    written: Vec<Span>,
     written_bytes: u64,
     merger: Option<&'static dyn Merger>,
     /// Hashes of merged kernels that did not compile.
@@ -294,15 +294,39 @@ impl Queue {
     }
 
     /// Adds a launch; the oldest run if it is full.
-    pub(crate) fn push(&mut self, context: &CudaContext, mut node: Node) {
-        node.order_behind(&self.nodes);
-        self.written_bytes += node.written().map(|written| written.end - written.first).sum::<u64>();
-        self.nodes.push(node);
+    pub(crate) fn push(&mut self, context: &CudaContext, node: Node) {
+        self.add(node);
         if self.written_bytes > WRITTEN_BYTES_MOST {
             self.run(context, 0);
         } else if self.nodes.len() == WAITING_MOST {
             self.run(context, WAITING_ON);
         }
+    }
+
+    fn add(&mut self, mut node: Node) {
+        (node.after, node.sources) = (0, 0);
+        for touched in &node.touched {
+            let meeting = |spans: &[Span]| {
+                let overlaps = |span: &&Span| span.first < touched.end && touched.first < span.end;
+                let meets = |span: &&Span| touched.meets(&self.nodes[span.node as usize].touched[span.number as usize]);
+                spans.iter().filter(overlaps).filter(meets).fold(0_u64, |mask, span| mask | 1 << span.node)
+            };
+            let writers = meeting(&self.written);
+            node.after |= writers;
+            if touched.is_read {
+                node.sources |= writers;
+            }
+            if touched.is_written {
+                node.after |= meeting(&self.read);
+            }
+        }
+        for (number, &Touched { first, end, is_read, is_written, .. }) in (0..).zip(&node.touched) {
+            let span = Span { first, end, node: self.nodes.len() as u32, number };
+            self.read.extend(is_read.then_some(span));
+            self.written.extend(is_written.then_some(span));
+        }
+        self.written_bytes += node.written_bytes();
+        self.nodes.push(node);
     }
 
     /// Runs everything but, at most, the newest `left`.
@@ -325,24 +349,16 @@ impl Queue {
             }
             self.put(context, step);
         }
-        let mut number = 0;
-        self.nodes.retain(|_| {
-            number += 1;
-            waiting_on >> (number - 1) & 1 == 1
-        });
+        let waited = std::mem::take(&mut self.nodes);
+        (self.written_bytes, self.nodes) = (0, Vec::with_capacity(WAITING_MOST));
+        self.read.clear();
+        self.written.clear();
+        let waits_on = |&(number, _): &(usize, Node)| waiting_on >> number & 1 == 1;
+        waited.into_iter().enumerate().filter(waits_on).for_each(|(_, node)| self.add(node));
         if self.nodes.len() == WAITING_MOST {
             // All of it hangs together: nothing is gained by waiting.
-            return self.run(context, 0);
+            self.run(context, 0);
         }
-        for node in 1..self.nodes.len() {
-            let (earlier, rest) = self.nodes.split_at_mut(node);
-            rest[0].order_behind(earlier);
-        }
-        if let Some(first) = self.nodes.first_mut() {
-            first.order_behind(&[]);
-        }
-        let bytes = |node: &Node| node.written().map(|written| written.end - written.first).sum::<u64>();
-        self.written_bytes = self.nodes.iter().map(bytes).sum();
     }
 
     fn put(&mut self, context: &CudaContext, step: &Step) {

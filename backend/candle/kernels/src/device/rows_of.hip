@@ -14,7 +14,8 @@ struct RowsArgs {
 };
 struct OfChain {
     CandleChain chain;
-    RF_FN CANDLE_T at(u64 n) const { return chain.go<1>((u32)n); }
+    template <int W> RF_FN void load(u64 n, CANDLE_T* to) const { chain.go<W>((u32)n, to); }
+    template <int W> RF_FN bool has_runs() const { return chain.is_all_aligned<W>() && chain.has_all_runs<W>(); }
 };
 extern "C" __global__ __launch_bounds__(CANDLE_ROW_BLOCK) void candle_rows_of(CANDLE_ARGUMENT RowsArgs a) {
     __shared__ RowSum<CANDLE_T>::type scratch[CANDLE_ROW_BLOCK / ARCH_WAVE_SIZE];

@@ -3,12 +3,16 @@
 //   y[r, n] = the sum over k of x[r, k] * w[n, k]
 //
 // Shapes : each x [CANDLE_ROWS, columns], w [outputs, columns], y [CANDLE_ROWS, outputs], with strides between rows
-// Grid   : (the sum of ceil(outputs / (CANDLE_LINES * waves of a workgroup)), 1, 1)     Block : (256, 1, 1)
-// Numeric: each wave sums CANDLE_LINES rows of weights in f32, a lane V elements at a time, then over the lanes: an order
-//          that columns, types and the architecture decide; x of another type is rounded to the weights' first
+// Grid   : (the sum of ceil(outputs / CANDLE_LINES), 1, 1), by the number of waves less without CANDLE_SPLIT
+// Block  : (256, 1, 1)
+// LDS    : with CANDLE_SPLIT a float per wave, row of weights and row of x
+// Numeric: CANDLE_LINES rows of weights are summed in f32 by a wave, or with CANDLE_SPLIT by all waves of a workgroup: by a
+//          lane 16 bytes of weights at a time, then over the lanes, then the waves: an order that shapes, types and the
+//          architecture decide; x of another type is rounded to the weights' first
 // Needs  : no member writes what another reads or writes                  checked by whoever merges them
 //
-// Macros : CANDLE_NAME; types CANDLE_T (weights and results) and CANDLE_X; CANDLE_ROWS; CANDLE_SEVERAL members at most
+// Macros : CANDLE_NAME; types CANDLE_T (weights and results) and CANDLE_X; CANDLE_ROWS; CANDLE_SPLIT 0 or 1; CANDLE_SEVERAL
+//          members at most
 #ifndef CANDLE_THIN_H
 #define CANDLE_THIN_H
 // Rows of weights of a wave.
@@ -33,25 +37,53 @@ template <class T, class X, int V> struct Thin {
             }
         }
     }
-    RF_FN void run(u32 n) {
+    // Sums what lane `own` of `lanes` has of the rows from n on.
+    RF_FN void sum(u32 n, u32 own, u32 lanes) {
         const T* lines[CANDLE_LINES];
         for (int line = 0; line < CANDLE_LINES; ++line) {
             u32 at = n + line < m.outputs ? n + line : m.outputs - 1;
             lines[line] = (const T*)m.w + (u64)at * m.w_stride;
             for (int row = 0; row < CANDLE_ROWS; ++row) sums[line][row] = 0.0f;
         }
-        const u32 STEP = ARCH_WAVE_SIZE * V;
-        u32 k = lane() * V;
 #pragma unroll 4
-        for (; k + V <= m.columns; k += STEP) part(lines, (const X*)m.x, k);
-        T* y = (T*)m.y;
+        for (u32 k = own * V; k + V <= m.columns; k += lanes * V) part(lines, (const X*)m.x, k);
         for (int line = 0; line < CANDLE_LINES; ++line)
-            for (int row = 0; row < CANDLE_ROWS; ++row) {
-                float sum = wave_reduce(sums[line][row], Sum());
-                if (lane() == 0 && n + line < m.outputs) y[(u64)row * m.y_stride + n + line] = cast<T>(sum);
-            }
+            for (int row = 0; row < CANDLE_ROWS; ++row) sums[line][row] = wave_reduce(sums[line][row], Sum());
+    }
+    RF_FN void store(u32 n, int line, int row, float sum) const {
+        if (n + line < m.outputs) ((T*)m.y)[(u64)row * m.y_stride + n + line] = cast<T>(sum);
+    }
+    RF_FN void by_wave(u32 n) {
+        if (n >= m.outputs) return;
+        sum(n, lane(), ARCH_WAVE_SIZE);
+        for (int line = 0; line < CANDLE_LINES; ++line)
+            for (int row = 0; row < CANDLE_ROWS; ++row)
+                if (lane() == 0) store(n, line, row, sums[line][row]);
+    }
+    RF_FN void by_group(u32 n, float* scratch) {
+        sum(n, thread_x(), CANDLE_BLOCK);
+        const u32 SUMS = CANDLE_LINES * CANDLE_ROWS;
+        for (int line = 0; line < CANDLE_LINES; ++line)
+            for (int row = 0; row < CANDLE_ROWS; ++row)
+                if (lane() == 0) scratch[thread_x() / ARCH_WAVE_SIZE * SUMS + line * CANDLE_ROWS + row] = sums[line][row];
+        barrier();
+        if (thread_x() < SUMS) {
+            float total = scratch[thread_x()];
+            for (u32 wave = 1; wave < CANDLE_BLOCK / ARCH_WAVE_SIZE; ++wave) total += scratch[wave * SUMS + thread_x()];
+            store(n, thread_x() / CANDLE_ROWS, thread_x() % CANDLE_ROWS, total);
+        }
     }
 };
+
+template <int V> RF_FN void thin_rows(const ThinMember& m, float* scratch) {
+    Thin<CANDLE_T, CANDLE_X, V> f = {m, {}};
+    u32 group = group_x() - m.first;
+#if CANDLE_SPLIT
+    f.by_group(group * CANDLE_LINES, scratch);
+#else
+    f.by_wave((group * (CANDLE_BLOCK / ARCH_WAVE_SIZE) + thread_x() / ARCH_WAVE_SIZE) * CANDLE_LINES);
+#endif
+}
 #endif
 
 struct ThinProducts { u32 count, unused; ThinMember member[CANDLE_SEVERAL]; };
@@ -59,17 +91,17 @@ extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(CANDLE_AR
     u32 at = 0;
     while (at + 1 < a.count && a.member[at + 1].first <= group_x()) ++at;
     const ThinMember& m = a.member[at];
-    const u32 WAVES = CANDLE_BLOCK / ARCH_WAVE_SIZE;
-    u32 n = ((group_x() - m.first) * WAVES + thread_x() / ARCH_WAVE_SIZE) * CANDLE_LINES;
-    if (n >= m.outputs) return;
+#if CANDLE_SPLIT
+    __shared__ float scratch[CANDLE_BLOCK / ARCH_WAVE_SIZE * CANDLE_LINES * CANDLE_ROWS];
+#else
+    float* scratch = 0;
+#endif
     const int V = 16 / (int)sizeof(CANDLE_T);
     bool whole = m.columns % V == 0 && m.w_stride % V == 0 && (CANDLE_ROWS == 1 || m.x_stride % V == 0) &&
                  is_aligned<CANDLE_T, V>((const CANDLE_T*)m.w) && is_aligned<CANDLE_X, V>((const CANDLE_X*)m.x);
     if (whole) {
-        Thin<CANDLE_T, CANDLE_X, V> f = {m, {}};
-        f.run(n);
+        thin_rows<V>(m, scratch);
     } else {
-        Thin<CANDLE_T, CANDLE_X, 1> f = {m, {}};
-        f.run(n);
+        thin_rows<1>(m, scratch);
     }
 }

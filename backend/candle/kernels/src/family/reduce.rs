@@ -8,8 +8,8 @@ use crate::geometry;
 
 const REDUCE: (&str, &str) = template!("info.h" "each.h" => "reduce.hip");
 const SUM_SMALL: (&str, &str) = template!("info.h" "each.h" => "sum_small.hip");
-const SOFTMAX: (&str, &str) = template!("info.h" "rows.h" => "softmax.hip");
-const NORM: (&str, &str) = template!("info.h" "rows.h" => "norm.hip");
+const SOFTMAX: (&str, &str) = template!("info.h" "each.h" "rows.h" => "softmax.hip");
+const NORM: (&str, &str) = template!("info.h" "each.h" "rows.h" => "norm.hip");
 const ROPE: (&str, &str) = template!("info.h" "each.h" => "rope.hip");
 
 /// `fast_OP_T`

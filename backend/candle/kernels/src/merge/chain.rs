@@ -260,11 +260,13 @@ enum From {
     Outside(usize),
 }
 
+/// A tensor from outside: address and type, and for a strided one the op and the number of its operand.
+type Outside = (u64, &'static str, Option<(usize, usize)>);
+
 /// A chain laid out: what it reads from outside, and which results are stored.
 struct Laid<'a> {
     ops: &'a [Op],
-    /// Address and type, and for strided ones the op and the number of its operand.
-    outside: Vec<(u64, &'static str, Option<(usize, usize)>)>,
+    outside: Vec<Outside>,
     operands: Vec<Vec<From>>,
     stored: Vec<bool>,
 }
@@ -340,7 +342,9 @@ impl<'a> Laid<'a> {
         }
         let last = self.ops.len() - 1;
         put(format_args!("}};\nstruct CandleChain {{\n    const CandleChainArgs& a;"));
-        put(format_args!("    template <int W> RF_FN {} go(u32 n) const {{", self.ops[last].known.to));
+        let to = self.ops[last].known.to;
+        put(format_args!("    // W elements from element n on; the last results are given too."));
+        put(format_args!("    template <int W> RF_FN void go(u32 n, {to}* last) const {{"));
         for (at, (_, dtype, strided)) in self.outside.iter().enumerate() {
             match strided {
                 None => put(format_args!("        {dtype} x{at}[W];\n        Part<W>::load(a.x{at}, n, x{at});")),
@@ -356,18 +360,18 @@ impl<'a> Laid<'a> {
                 put(format_args!("        Part<W>::store(a.y{at}, n, v{at});"));
             }
         }
-        put(format_args!("        return v{last}[0];\n    }}"));
+        put(format_args!("        for (int j = 0; j < W; ++j) last[j] = v{last}[j];\n    }}"));
         let runs: String =
             self.outside.iter().filter_map(|outside| outside.2).fold(String::new(), |all, (op, operand)| {
-                all + &format!(" && has_runs<CANDLE_V>(a.info{op}, (u32)a.axes{op}, {operand})")
+                all + &format!(" && has_runs<V>(a.info{op}, (u32)a.axes{op}, {operand})")
             });
-        put(format_args!("    RF_FN bool has_all_runs() const {{ return true{runs}; }}"));
+        put(format_args!("    template <int V> RF_FN bool has_all_runs() const {{ return true{runs}; }}"));
         let types = self.outside.iter().enumerate().map(|(at, outside)| (outside.1, format!("x{at}")));
         let stored = (0..self.ops.len()).filter(is_stored).map(|at| (self.ops[at].known.to, format!("y{at}")));
         let aligned = types
             .chain(stored)
-            .fold(String::new(), |all, (dtype, name)| all + &format!(" && is_aligned<{dtype}, CANDLE_V>(a.{name})"));
-        put(format_args!("    RF_FN bool is_all_aligned() const {{ return true{aligned}; }}\n}};"));
+            .fold(String::new(), |all, (dtype, name)| all + &format!(" && is_aligned<{dtype}, V>(a.{name})"));
+        put(format_args!("    template <int V> RF_FN bool is_all_aligned() const {{ return true{aligned}; }}\n}};"));
         text
     }
 
@@ -472,7 +476,8 @@ fn source(laid: &Laid<'_>, rows: Option<RowsOp>) -> Option<Arc<Source>> {
         let strides = laid.strided().next().is_some().to_string();
         let (file, end) = if rows.is_some() { ("rows_of.hip", ROWS) } else { ("chain.hip", EACH) };
         let kind = rows.map_or(0, |rows| rows.kind).to_string();
-        let mut defines = vec![("CANDLE_V", lane.as_str()), ("CANDLE_STRIDES", &strides)];
+        let last = laid.ops.last().map_or("u8", Op::to);
+        let mut defines = vec![("CANDLE_V", lane.as_str()), ("CANDLE_STRIDES", &strides), ("CANDLE_LAST", last)];
         if let Some(rows) = rows {
             defines.extend([("CANDLE_ROWS", kind.as_str()), ("CANDLE_T", rows.dtype), ("CANDLE_LAYER", "2")]);
         }
