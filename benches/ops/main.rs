@@ -12,6 +12,7 @@ mod attention;
 mod cases;
 mod conv;
 mod fused;
+mod launchers;
 mod op;
 mod picture;
 mod product;
@@ -96,7 +97,7 @@ fn main() -> Result<(), Error> {
             measure(&case.name(), &|| cases::op(&device, case));
         }
     } else {
-        let operators = [fused::OPS, product::OPS, quant::OPS, conv::OPS, attention::OPS].concat();
+        let operators = [fused::OPS, launchers::OPS, product::OPS, quant::OPS, conv::OPS, attention::OPS].concat();
         for (name, make) in operators.iter().filter(|(name, _)| name.contains(&filter)) {
             measure(name, &|| make(&device, name));
         }

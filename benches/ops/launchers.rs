@@ -1,0 +1,393 @@
+//! Launchers of the library where models call them: norms, gates, losses, products of codes, products by experts.
+
+use rocfire_hal::{DType, Device, Stream, Tensor};
+use rocfire_kernels::gate::{Activation, GateParams, gate};
+use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm_grouped};
+use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
+use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
+use rocfire_kernels::quant::{
+    CodedRows, Format, Granularity, RowCodes, gate_quantise, norm_quantise, q_matmul_scaled, quantise_activations,
+};
+use rocfire_kernels::softmax::softmax;
+
+use crate::op::{CHECKED_ROWS, Error, Make, Op, ROTATION_BYTES, compare, elements, filled, shape_text, tolerance};
+
+const ROWS: usize = 8192;
+const COLS: usize = 4096;
+const EPSILON: f64 = 1e-5;
+
+type MakeSet = Box<dyn Fn(&Device, u64) -> Result<Vec<Tensor>, Error>>;
+type Launch = Box<dyn Fn(&Stream, &mut [Tensor]) -> Result<(), Error>>;
+type Check = Box<dyn Fn(&[Tensor]) -> Result<(), Error>>;
+
+/// What is timed: how a set of tensors is made, inputs first, what is launched on one, and what is true of it then.
+struct Timed {
+    shape: String,
+    flops: f64,
+    /// Shapes and types of all tensors, for their bytes.
+    tensors: Vec<(Vec<usize>, DType)>,
+    make: MakeSet,
+    launch: Launch,
+    check: Check,
+}
+
+impl Timed {
+    /// Tensors of normal numbers.
+    fn floats(
+        shape: &[usize],
+        flops_each: f64,
+        tensors: Vec<(Vec<usize>, DType)>,
+        launch: impl Fn(&Stream, &mut [Tensor]) -> Result<(), Error> + 'static,
+        check: impl Fn(&[Tensor]) -> Result<(), Error> + 'static,
+    ) -> Timed {
+        let of_make = tensors.clone();
+        let make = move |device: &Device, set: u64| -> Result<Vec<Tensor>, Error> {
+            let each = of_make.iter().enumerate();
+            each.map(|(slot, (shape, dtype))| match dtype.is_float() {
+                true => filled(device, shape, *dtype, set * 8 + slot as u64),
+                false => Ok(Tensor::from_bytes(
+                    device,
+                    shape,
+                    *dtype,
+                    &vec![0; shape.iter().product::<usize>() * dtype.size_bytes()],
+                )?),
+            })
+            .collect()
+        };
+        let flops = flops_each * shape.iter().product::<usize>() as f64;
+        let (make, launch, check) = (Box::new(make), Box::new(launch), Box::new(check));
+        Timed { shape: shape_text(shape), flops, tensors, make, launch, check }
+    }
+
+    fn op(self, device: &Device, name: &str) -> Result<Op, Error> {
+        let size = |(shape, dtype): &(Vec<usize>, DType)| shape.iter().product::<usize>() * dtype.size_bytes();
+        let bytes: usize = self.tensors.iter().map(size).sum();
+        let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
+        let made = (0..sets).map(|set| (self.make)(device, set as u64)).collect::<Result<Vec<_>, _>>()?;
+        let made = std::rc::Rc::new(std::cell::RefCell::new(made));
+        let (of_check, device, run, check) = (made.clone(), device.clone(), self.launch, self.check);
+        Ok(Op {
+            name: name.to_owned(),
+            shape: self.shape,
+            bytes: bytes as f64,
+            flops: self.flops,
+            launch: Box::new(move |n| run(device.stream(), &mut made.borrow_mut()[n % sets])),
+            check: Box::new(move || check(&of_check.borrow()[0])),
+        })
+    }
+}
+
+/// Compares some rows of an output with what `reference` makes of the same rows of the inputs.
+fn check_rows(
+    inputs: &[(&Tensor, usize)],
+    output: (&Tensor, usize),
+    allowed: f64,
+    reference: impl Fn(&[Vec<f64>]) -> Vec<f64>,
+) -> Result<(), Error> {
+    let read = |tensor: &Tensor| -> Result<Vec<u8>, Error> { Ok(tensor.to_bytes()?) };
+    let bytes = inputs.iter().map(|(tensor, _)| read(tensor)).collect::<Result<Vec<_>, _>>()?;
+    let got = read(output.0)?;
+    let rows = output.0.shape().iter().product::<usize>() / output.1;
+    for number in 0..CHECKED_ROWS.min(rows) {
+        let row = rows / CHECKED_ROWS.min(rows) * number;
+        let of_row: Vec<Vec<f64>> = inputs
+            .iter()
+            .zip(&bytes)
+            .map(|((tensor, columns), bytes)| {
+                // What has one row is every row's.
+                let first = if tensor.shape().iter().product::<usize>() == *columns { 0 } else { row * columns };
+                elements(bytes, tensor.dtype(), first, *columns)
+            })
+            .collect();
+        let dtype = output.0.dtype();
+        compare(&elements(&got, dtype, row * output.1, output.1), &reference(&of_row), allowed)?;
+    }
+    Ok(())
+}
+
+/// A row less its mean, over its size, and one over that size.
+fn normal(kind: NormKind, x: &[f64]) -> (Vec<f64>, f64) {
+    let count = x.len() as f64;
+    let mean = if kind == NormKind::Layer { x.iter().sum::<f64>() / count } else { 0.0 };
+    let inverse = 1.0 / (x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count + EPSILON).sqrt();
+    (x.iter().map(|x| (x - mean) * inverse).collect(), inverse)
+}
+
+fn matrix(dtype: DType) -> (Vec<usize>, DType) {
+    (vec![ROWS, COLS], dtype)
+}
+
+fn row(dtype: DType) -> (Vec<usize>, DType) {
+    (vec![COLS], dtype)
+}
+
+/// A norm with its weight; with a residual its sum is written too.
+fn norms(device: &Device, name: &str, kind: NormKind, residual: bool) -> Result<Op, Error> {
+    let bf16 = DType::BF16;
+    let mut tensors = vec![matrix(bf16), row(bf16), matrix(bf16)];
+    tensors.extend(residual.then(|| [matrix(bf16), matrix(bf16)]).into_iter().flatten());
+    let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [x, weight, y, rest @ ..] = all else { return Err("three tensors".into()) };
+        let mut params = NormParams::new(kind, EPSILON);
+        params.weight = Some(weight.view());
+        match rest {
+            [more, sum] => {
+                params.residual = Some(more.view());
+                Ok(norm(stream, x.view(), &params, y.view_mut(), Some(sum.view_mut()))?)
+            }
+            _ => Ok(norm(stream, x.view(), &params, y.view_mut(), None)?),
+        }
+    };
+    let check = move |all: &[Tensor]| {
+        // With a residual, of the sum that was written.
+        let x = all.get(4).unwrap_or(&all[0]);
+        check_rows(&[(x, COLS), (&all[1], COLS)], (&all[2], COLS), tolerance(DType::BF16), |rows| {
+            normal(kind, &rows[0]).0.iter().zip(&rows[1]).map(|(n, weight)| n * weight).collect()
+        })
+    };
+    Timed::floats(&[ROWS, COLS], 5.0, tensors, launch, check).op(device, name)
+}
+
+/// Gradients of a norm: of `x`, weight, bias.
+fn norm_gradients(device: &Device, name: &str, kind: NormKind) -> Result<Op, Error> {
+    let bf16 = DType::BF16;
+    let tensors = vec![matrix(bf16), row(bf16), matrix(bf16), matrix(bf16), row(bf16), row(bf16)];
+    let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [x, weight, dy, dx, d_weight, d_bias] = all else { return Err("six tensors".into()) };
+        let mut params = NormParams::new(kind, EPSILON);
+        params.weight = Some(weight.view());
+        params.bias = Some(weight.view());
+        let gradients = NormGradients {
+            x: dx.view_mut(),
+            weight: Some(d_weight.view_mut()),
+            bias: Some(d_bias.view_mut()),
+            gate: None,
+        };
+        Ok(norm_backward(stream, x.view(), &params, dy.view(), None, gradients)?)
+    };
+    let check = move |all: &[Tensor]| {
+        check_rows(
+            &[(&all[0], COLS), (&all[1], COLS), (&all[2], COLS)],
+            (&all[3], COLS),
+            tolerance(DType::BF16),
+            |rows| {
+                let (n, inverse) = normal(kind, &rows[0]);
+                let g: Vec<f64> = rows[1].iter().zip(&rows[2]).map(|(weight, dy)| weight * dy).collect();
+                let along = g.iter().zip(&n).map(|(g, n)| g * n).sum::<f64>() / COLS as f64;
+                let level = if kind == NormKind::Layer { g.iter().sum::<f64>() / COLS as f64 } else { 0.0 };
+                g.iter().zip(&n).map(|(g, n)| inverse * (g - level - n * along)).collect()
+            },
+        )
+    };
+    Timed::floats(&[ROWS, COLS], 16.0, tensors, launch, check).op(device, name)
+}
+
+fn silu(x: f64) -> f64 {
+    x / (1.0 + (-x).exp())
+}
+
+/// silu of one half of 2 x 4096 columns, times the other.
+fn gates(device: &Device, name: &str) -> Result<Op, Error> {
+    let tensors = vec![(vec![ROWS, 2 * COLS], DType::BF16), matrix(DType::BF16)];
+    let launch = |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [x, y] = all else { return Err("two tensors".into()) };
+        Ok(gate(stream, x.view(), &GateParams::new(Activation::Silu), y.view_mut())?)
+    };
+    let check = |all: &[Tensor]| {
+        check_rows(&[(&all[0], 2 * COLS)], (&all[1], COLS), tolerance(DType::BF16), |rows| {
+            (0..COLS).map(|at| silu(rows[0][at]) * rows[0][COLS + at]).collect()
+        })
+    };
+    Timed::floats(&[ROWS, COLS], 6.0, tensors, launch, check).op(device, name)
+}
+
+/// E4M3 codes by token of RMSNorm, or of silu and multiply.
+fn coded(device: &Device, name: &str, of_norm: bool, granularity: Granularity) -> Result<Op, Error> {
+    let grid = granularity.scales_shape([ROWS, COLS]);
+    let columns = if of_norm { COLS } else { 2 * COLS };
+    let tensors = vec![
+        (vec![ROWS, columns], DType::BF16),
+        row(DType::BF16),
+        (vec![ROWS, COLS], DType::U8),
+        (grid.to_vec(), DType::F32),
+    ];
+    let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [x, weight, codes, scales] = all else { return Err("four tensors".into()) };
+        let to = RowCodes { format: Format::E4M3, granularity, codes: codes.view_mut(), scales: scales.view_mut() };
+        if of_norm {
+            let mut params = NormParams::new(NormKind::Rms, EPSILON);
+            params.weight = Some(weight.view());
+            return Ok(norm_quantise(stream, x.view(), &params, to, None)?);
+        }
+        Ok(gate_quantise(stream, x.view(), &GateParams::new(Activation::Silu), to)?)
+    };
+    let check = move |all: &[Tensor]| {
+        // The largest of a group is the format's largest times its scale.
+        let group = COLS / grid[1];
+        check_rows(&[(&all[0], columns), (&all[1], COLS)], (&all[3], grid[1]), tolerance(DType::BF16), |rows| {
+            let y: Vec<f64> = match of_norm {
+                true => normal(NormKind::Rms, &rows[0]).0.iter().zip(&rows[1]).map(|(n, weight)| n * weight).collect(),
+                false => (0..COLS).map(|at| silu(rows[0][at]) * rows[0][COLS + at]).collect(),
+            };
+            let peak = |group: &[f64]| group.iter().fold(0f64, |peak, y| peak.max(y.abs()));
+            y.chunks(group).map(|group| peak(group) / 448.0).collect()
+        })
+    };
+    Timed::floats(&[ROWS, COLS], 8.0, tensors, launch, check).op(device, name)
+}
+
+/// Along the last axis.
+fn softmaxes(device: &Device, name: &str) -> Result<Op, Error> {
+    let launch = |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [x, y] = all else { return Err("two tensors".into()) };
+        Ok(softmax(stream, x.view(), 1, y.view_mut())?)
+    };
+    let check = |all: &[Tensor]| {
+        check_rows(&[(&all[0], COLS)], (&all[1], COLS), tolerance(DType::BF16), |rows| {
+            let sum: f64 = rows[0].iter().map(|x| x.exp()).sum();
+            rows[0].iter().map(|x| x.exp() / sum).collect()
+        })
+    };
+    Timed::floats(&[ROWS, COLS], 5.0, vec![matrix(DType::BF16); 2], launch, check).op(device, name)
+}
+
+/// Class 0 in every row.
+fn losses(device: &Device, name: &str, classes: usize) -> Result<Op, Error> {
+    let one = |dtype| (vec![ROWS], dtype);
+    let tensors = vec![(vec![ROWS, classes], DType::BF16), one(DType::I32), one(DType::F32), one(DType::F32)];
+    let launch = |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [x, targets, loss, lse] = all else { return Err("four tensors".into()) };
+        let call = CrossEntropy::new(x.view(), targets.view());
+        Ok(cross_entropy(stream, &call, loss.view_mut(), lse.view_mut())?)
+    };
+    let check = move |all: &[Tensor]| {
+        check_rows(&[(&all[0], classes)], (&all[2], 1), tolerance(DType::F32), |rows| {
+            vec![rows[0].iter().map(|x| x.exp()).sum::<f64>().ln() - rows[0][0]]
+        })
+    };
+    Timed::floats(&[ROWS, classes], 4.0, tensors, launch, check).op(device, name)
+}
+
+/// What a code of 8 bits stands for.
+fn value(format: Format, code: u8) -> f64 {
+    if format == Format::I8 {
+        return f64::from(code as i8);
+    }
+    let (exponent, fraction) = (i32::from(code >> 3 & 15), f64::from(code & 7));
+    let size = if exponent == 0 { fraction * 2f64.powi(-9) } else { (8.0 + fraction) * 2f64.powi(exponent - 10) };
+    if code & 0x80 != 0 { -size } else { size }
+}
+
+/// Codes by codes, M = N = K, with scales by token, or 1x128 and 128x128.
+fn codes(device: &Device, name: &str, format: Format, blocks: bool) -> Result<Op, Error> {
+    const SIDE: usize = 4096;
+    let granularities = match blocks {
+        true => [Granularity::Group(128), Granularity::Block(128)],
+        false => [Granularity::Token; 2],
+    };
+    let grids = granularities.map(|granularity| granularity.scales_shape([SIDE, SIDE]));
+    let block = if blocks { [[1, 128], [128, 128]] } else { [[1, SIDE]; 2] };
+    let code = (vec![SIDE, SIDE], DType::U8);
+    let [a_scales, b_scales] = grids.map(|grid| (grid.to_vec(), DType::F32));
+    let tensors = vec![code.clone(), a_scales, code, b_scales, (vec![SIDE, SIDE], DType::BF16)];
+    let make = move |device: &Device, set: u64| -> Result<Vec<Tensor>, Error> {
+        let mut all = Vec::new();
+        for side in 0..2 {
+            let x = filled(device, &[SIDE, SIDE], DType::BF16, set * 8 + side as u64)?;
+            let mut codes = Tensor::empty(device, &[SIDE, SIDE], DType::U8)?;
+            let mut scales = Tensor::empty(device, &grids[side], DType::F32)?;
+            let (stream, granularity) = (device.stream(), granularities[side]);
+            quantise_activations(stream, x.view(), format, granularity, None, codes.view_mut(), scales.view_mut())?;
+            all.extend([codes, scales]);
+        }
+        all.push(Tensor::empty(device, &[SIDE, SIDE], DType::BF16)?);
+        Ok(all)
+    };
+    let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [a, a_scales, b, b_scales, c] = all else { return Err("five tensors".into()) };
+        let kind = Granularity::Token.kind();
+        let a = CodedRows { format, codes: a.view(), scales: a_scales.view(), kind, block: block[0] };
+        let b = CodedRows { format, codes: b.view(), scales: b_scales.view(), kind, block: block[1] };
+        Ok(q_matmul_scaled(stream, &a, &b, c.view_mut())?)
+    };
+    let check = move |all: &[Tensor]| -> Result<(), Error> {
+        let bytes = all.iter().map(Tensor::to_bytes).collect::<Result<Vec<_>, _>>()?;
+        let scales = [1, 3].map(|slot| elements(&bytes[slot], DType::F32, 0, all[slot].shape().iter().product()));
+        let decoded = |side: usize, row: usize, k: usize| {
+            let scale = scales[side][row / block[side][0] * grids[side][1] + k / block[side][1]];
+            value(format, bytes[2 * side][row * SIDE + k]) * scale
+        };
+        for number in 0..CHECKED_ROWS {
+            let row = SIDE / CHECKED_ROWS * number;
+            let a: Vec<f64> = (0..SIDE).map(|k| decoded(0, row, k)).collect();
+            let expected: Vec<f64> =
+                (0..64).map(|col| a.iter().enumerate().map(|(k, a)| a * decoded(1, col, k)).sum()).collect();
+            compare(&elements(&bytes[4], DType::BF16, row * SIDE, 64), &expected, tolerance(DType::BF16))?;
+        }
+        Ok(())
+    };
+    let flops = 2.0 * (SIDE as f64).powi(3);
+    let (make, launch, check) = (Box::new(make), Box::new(launch), Box::new(check));
+    Timed { shape: shape_text(&[SIDE; 3]), flops, tensors, make, launch, check }.op(device, name)
+}
+
+/// Eight experts of 4096 x 4096, 512 rows each.
+fn experts(device: &Device, name: &str) -> Result<Op, Error> {
+    const EXPERTS: usize = 8;
+    const EACH: usize = 512;
+    const SIDE: usize = 4096;
+    let bf16 = DType::BF16;
+    let rows = (vec![EXPERTS * EACH, SIDE], bf16);
+    let tensors = vec![rows.clone(), (vec![EXPERTS, SIDE, SIDE], bf16), (vec![EXPERTS + 1], DType::I32), rows];
+    let of_make = tensors.clone();
+    let make = move |device: &Device, set: u64| -> Result<Vec<Tensor>, Error> {
+        let starts: Vec<u8> = (0..=EXPERTS).flat_map(|expert| ((expert * EACH) as i32).to_le_bytes()).collect();
+        Ok(vec![
+            filled(device, &of_make[0].0, bf16, set * 8)?,
+            filled(device, &of_make[1].0, bf16, set * 8 + 1)?,
+            Tensor::from_bytes(device, &of_make[2].0, DType::I32, &starts)?,
+            Tensor::empty(device, &of_make[3].0, bf16)?,
+        ])
+    };
+    let launch = |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [a, b, starts, c] = all else { return Err("four tensors".into()) };
+        let groups = GemmGroups::Offsets(starts.view());
+        // Weights as a checkpoint has them, [N, K].
+        let b = b.view().with_layout(b.layout().swap(1, 2)?)?;
+        Ok(gemm_grouped(stream, a.view(), b, &groups, c.view_mut(), &GemmParams::default())?)
+    };
+    let check = move |all: &[Tensor]| -> Result<(), Error> {
+        let bytes = all.iter().map(Tensor::to_bytes).collect::<Result<Vec<_>, _>>()?;
+        for expert in 0..EXPERTS {
+            let row = expert * EACH + expert;
+            let a = elements(&bytes[0], bf16, row * SIDE, SIDE);
+            let column = |col: usize| elements(&bytes[1], bf16, (expert * SIDE + col) * SIDE, SIDE);
+            let expected: Vec<f64> = (0..64).map(|col| a.iter().zip(column(col)).map(|(a, b)| a * b).sum()).collect();
+            compare(&elements(&bytes[3], bf16, row * SIDE, 64), &expected, tolerance(bf16))?;
+        }
+        Ok(())
+    };
+    let flops = 2.0 * (EXPERTS * EACH * SIDE * SIDE) as f64;
+    let (make, launch, check) = (Box::new(make), Box::new(launch), Box::new(check));
+    let shape = format!("{EXPERTS} of {}", shape_text(&[EACH, SIDE, SIDE]));
+    Timed { shape, flops, tensors, make, launch, check }.op(device, name)
+}
+
+pub const OPS: &[Make] = &[
+    ("rms norm launcher bf16", |device, name| norms(device, name, NormKind::Rms, false)),
+    ("add rms norm launcher bf16", |device, name| norms(device, name, NormKind::Rms, true)),
+    ("layer norm launcher bf16", |device, name| norms(device, name, NormKind::Layer, false)),
+    ("rms norm gradients bf16", |device, name| norm_gradients(device, name, NormKind::Rms)),
+    ("layer norm gradients bf16", |device, name| norm_gradients(device, name, NormKind::Layer)),
+    ("rms norm to e4m3 token", |device, name| coded(device, name, true, Granularity::Token)),
+    ("rms norm to e4m3 1x128", |device, name| coded(device, name, true, Granularity::Group(128))),
+    ("silu gate launcher bf16", gates),
+    ("silu gate to e4m3 token", |device, name| coded(device, name, false, Granularity::Token)),
+    ("silu gate to e4m3 1x128", |device, name| coded(device, name, false, Granularity::Group(128))),
+    ("softmax launcher bf16", softmaxes),
+    ("cross-entropy bf16", |device, name| losses(device, name, 32000)),
+    ("a8w8 i8 token", |device, name| codes(device, name, Format::I8, false)),
+    ("a8w8 e4m3 token", |device, name| codes(device, name, Format::E4M3, false)),
+    ("a8w8 e4m3 blocks", |device, name| codes(device, name, Format::E4M3, true)),
+    ("product by experts bf16", experts),
+];
