@@ -20,7 +20,7 @@
 //! former, and leaves the device usable.
 //!
 //! [`attention`] is what Burn has no operator for: attention with a window, dropout, shared heads, and its gradients without the
-//! scores in memory. [`custom`] is for kernels of your own.
+//! scores in memory. [`custom`] is for kernels of your own. [`explain`] says what was fused, what was not, and why.
 //!
 //! # Numbers
 //! Bools are bytes. `Flex32` is f32. Integer division by zero gives 0. An index outside its axis reads 0 and writes nothing.
@@ -46,7 +46,7 @@ mod tensor;
 pub use backend::Rocm;
 pub use device::RocmDevice;
 pub use error::Error;
-pub use fusion::{FusedKernel, FusedKernelState, KernelReport, PlanReport, RocmRuntime, plans};
+pub use fusion::{FusedKernel, FusedKernelState, KernelReport, PlanReport, RocmRuntime, explain, plans};
 pub use patch::{PatchError, Slot, check_project};
 pub use tensor::{RocmQTensor, RocmTensor};
 

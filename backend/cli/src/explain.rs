@@ -1,4 +1,7 @@
-//! `rocfire explain`: which kernel the dispatch takes for an operator and why, without a device.
+//! `rocfire explain`: which kernel the dispatch takes for an operator and why, without a device; or which operations of a model's
+//! training step share launches, which do not, and why.
+
+use std::process::Command;
 
 use rocfire_arch::{Arch, Vendor};
 use rocfire_hal::{Config, DType, Device, DeviceId};
@@ -28,6 +31,14 @@ enum Operator {
         #[arg(long)]
         units: Option<usize>,
     },
+    /// The plans of a training step: what was fused, what was not, and why. `rocfire_burn::explain()` says it of your own program.
+    Plan {
+        /// mlp, cnn or transformer, as in `examples/training_steps`.
+        model: String,
+        /// The sizes of a card; an emulated device takes minutes for them.
+        #[arg(long)]
+        full: bool,
+    },
 }
 
 /// Prints the decision.
@@ -35,7 +46,10 @@ enum Operator {
 /// # Errors
 /// For an unknown dtype or architecture, and where the card has to be named.
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let Operator::Gemm { m, n, k, dtype, arch, units } = &arguments.operator;
+    let (m, n, k, dtype, arch, units) = match &arguments.operator {
+        Operator::Gemm { m, n, k, dtype, arch, units } => (m, n, k, dtype, arch, units),
+        Operator::Plan { model, full } => return plan(model, *full),
+    };
     let dtype = DType::from_name(dtype).ok_or_else(|| format!("unknown dtype {dtype:?}"))?;
     let arch = Arch::parse(arch)?;
     let vendor = vendor_of(arch);
@@ -45,6 +59,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let units = units.or(arch.info().card.map(|card| card.compute_units as usize));
     println!("  tuned       {}", tuned(arch, units, shape)?);
     Ok(())
+}
+
+/// Runs the example that trains the model, which prints its plans.
+fn plan(model: &str, full: bool) -> Result<(), Box<dyn std::error::Error>> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["run", "--quiet", "--package", "training-steps", "--", model, "--plans", "--alone"]);
+    if !full {
+        command.arg("--small");
+    }
+    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("the training of {model} ended with {status}").into()) }
 }
 
 /// What the tuning tables say of a shape on a card.

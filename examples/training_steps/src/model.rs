@@ -13,10 +13,10 @@ pub trait Step {
     fn run(&mut self) -> Tensor<1>;
 }
 
-const LEARNING_RATE: f64 = 1e-3;
+pub const LEARNING_RATE: f64 = 1e-3;
 
 /// Numbers without a pattern that a model could learn from their order: multiples of a prime.
-fn indices(count: usize, below: usize) -> Vec<i32> {
+pub fn indices(count: usize, below: usize) -> Vec<i32> {
     (0..count).map(|i| (i * 7919 % below) as i32).collect()
 }
 

@@ -72,6 +72,7 @@ impl OperationFuser<FusedKernel> for Fuser {
                 self.is_closed = true;
                 self.is_over.store(true, Ordering::Relaxed);
                 let taken = self.operations.len();
+                report::end(operation, reason);
                 tracing::trace!(target: "rocfire::fusion", taken, %reason, ?operation, "closed");
             }
         }

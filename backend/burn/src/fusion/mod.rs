@@ -26,7 +26,8 @@
 //! matrix product with what is computed of its elements: bias, activation, residual, casts; `Convolution` for a convolution with the
 //! same, and with batch normalisation by known statistics; `Attention`, which Burn has no name for. What was fused is told to
 //! `tracing` under the target `rocfire::fusion`, at
-//! level debug; why a fuser closed, at level trace. [`plans`] has the same for the whole process.
+//! level debug; why a fuser closed, at level trace. [`plans`] and [`explain`] have the
+//! same for the whole process.
 
 mod arrange;
 mod assign;
@@ -58,7 +59,7 @@ mod translate;
 mod view;
 
 pub use optimization::{FusedKernel, FusedKernelState};
-pub use report::{KernelReport, PlanReport, plans};
+pub use report::{KernelReport, PlanReport, explain, plans};
 pub use runtime::RocmRuntime;
 
 #[cfg(test)]

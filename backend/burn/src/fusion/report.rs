@@ -1,9 +1,11 @@
 //! What was fused, what was not, and why: a record of every plan that the process has made.
 //!
 //! Plans are few (one for each form of a stream), so they are kept for as long as the process runs. Operations that no plan
-//! has run one by one; the operation that ended a plan is named with the reason.
+//! has run one by one; the operation that ended a plan is named with the reason, and so is each that ended a whole stretch of
+//! the stream. [`explain`] has all of it in words.
 
-use std::fmt;
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -82,11 +84,54 @@ impl fmt::Display for PlanReport {
     }
 }
 
+/// The operations that ended a stretch, with the reasons.
+static ENDS: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
+
 static PLANS: Mutex<Vec<PlanReport>> = Mutex::new(Vec::new());
 
 /// Every plan that the process has made, in order.
 pub fn plans() -> Vec<PlanReport> {
     PLANS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// What became of the operations so far, in words: how many launches the plans that have run made, and in place of how many; each
+/// such plan with its kernels, its operations, its host time, and what it did not take and why; and the operations that no
+/// kernel computes, behind which kernels begin anew.
+///
+/// Launches are those of kernels that a plan asks for. A reduction of very long rows takes two, launches that share one are
+/// counted each, and copies of tensors that lie otherwise than a kernel reads them are not among them.
+///
+/// Meant for the end of a program that trains or infers: `println!("{}", rocfire_burn::explain())`. `cargo explain plan MODEL` in
+/// rocfire's repository prints it of some models.
+pub fn explain() -> String {
+    let plans: Vec<PlanReport> = plans().into_iter().filter(|plan| plan.runs() > 0).collect();
+    let sum = |launches: &dyn Fn(&PlanReport) -> usize| -> u64 {
+        plans.iter().map(|plan| plan.runs() * launches(plan) as u64).sum()
+    };
+    let (made, apart) =
+        (sum(&|plan| plan.kernels.len()), sum(&|plan| plan.kernels.iter().map(|kernel| kernel.launches_apart).sum()));
+    let mut text = format!("{} plans have run: {made} launches in place of {apart}\n", plans.len());
+    for plan in &plans {
+        let _ = write!(text, "{plan}");
+    }
+    let ends = ENDS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !ends.is_empty() {
+        text.push_str("operations that ended a stretch, behind which kernels begin anew:\n");
+        for (operation, reason) in ends.iter() {
+            let _ = writeln!(text, "    {operation}: {reason}");
+        }
+    }
+    text
+}
+
+/// Remembers that an operation ended a stretch.
+pub(super) fn end(operation: &OperationIr, reason: Refusal) {
+    // The end of a step's stream, or of a tensor's life, is no operation that could have joined.
+    if matches!(reason, Refusal::Full | Refusal::Empty) {
+        return;
+    }
+    let mut ends = ENDS.lock().unwrap_or_else(PoisonError::into_inner);
+    ends.insert((name(operation), reason.to_string()));
 }
 
 /// Remembers a plan; what is returned is told of its runs.

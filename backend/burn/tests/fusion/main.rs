@@ -17,6 +17,7 @@ mod norm;
 mod programs;
 mod quantized;
 mod random;
+mod report;
 mod rows;
 mod training;
 mod views;
