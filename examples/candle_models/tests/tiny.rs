@@ -65,3 +65,21 @@ fn training_goes_as_on_the_cpu() {
     }
     assert!(got.losses[11] < 0.5 * got.losses[0], "{:?}", got.losses);
 }
+
+#[test]
+fn a_token_of_llama_is_few_launches() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny::llama(folder.path()).unwrap();
+    // A device of its own: launches are counted.
+    let device = Device::new_cuda(1).unwrap();
+    let model = llama::Model::load(folder.path(), DType::BF16, &device).unwrap();
+    let launches = |tokens| {
+        let before = rocfire_candle::launches(&device).unwrap();
+        assert_eq!(model.generate("She said", tokens).unwrap().tokens.len(), tokens, "the text ended");
+        rocfire_candle::launches(&device).unwrap() - before
+    };
+    // Chains get kernels when they have come often enough.
+    launches(5);
+    // A layer is 13 launches, where Candle asks for 35; besides: embedding, first norm, logits, their cast, the greatest.
+    assert_eq!(launches(7) - launches(6), 2 * 13 + 5);
+}
