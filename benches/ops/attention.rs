@@ -105,7 +105,7 @@ impl Sets {
 
     fn inputs(&self, set: usize) -> AttentionInputs<'_> {
         let [q, k, v] = [0, 1, 2].map(|slot| self.tensors[set][slot].view());
-        AttentionInputs { q, k, v, mask: None, bias: None, starts: None }
+        AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None }
     }
 
     fn forward(&self, n: usize) -> Result<(), Error> {

@@ -88,6 +88,8 @@ impl AttentionTensors<Rocm> {
             mask: self.mask.as_ref().map(|mask| mask.as_inner().view()),
             bias: self.bias.as_ref().map(|bias| bias.as_inner().view()),
             starts: None,
+            slopes: None,
+            sinks: None,
         }
     }
 

@@ -173,8 +173,16 @@ impl CustomOp3 for Recorded {
         let (q_view, k, v) = (heads_first(q, q_layout)?, heads_first(k, k_layout)?, heads_first(v, v_layout)?);
         let out = storage::like(OP, q, shape.elem_count())?;
         let mut written = heads_first(&out, &Layout::contiguous(&shape))?;
-        let inputs =
-            AttentionInputs { q: q_view.view(), k: k.view(), v: v.view(), mask: None, bias: None, starts: None };
+        let inputs = AttentionInputs {
+            q: q_view.view(),
+            k: k.view(),
+            v: v.view(),
+            mask: None,
+            bias: None,
+            starts: None,
+            slopes: None,
+            sinks: None,
+        };
         let device = q_view.device().clone();
         let sums = if q_view.dtype() == rocfire_hal::DType::F64 { q_view.dtype() } else { rocfire_hal::DType::F32 };
         let mut lse = match &self.lse {
@@ -226,6 +234,8 @@ impl CustomOp3 for Recorded {
             mask: None,
             bias: None,
             starts: None,
+            slopes: None,
+            sinks: None,
         };
         let saved = AttentionSaved { out: out.view(), lse: lse.view(), dout: gradient.view() };
         let gradients = [dq_view.view_mut(), dk_view.view_mut(), dv_view.view_mut()];

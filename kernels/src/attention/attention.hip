@@ -26,7 +26,7 @@ struct AttentionArgs {
     i32 batches, slice_rows, padding;
 };
 static_assert(sizeof(AttentionArgs) == sizeof(Problem) + 96, "as in attention.rs");
-static_assert(sizeof(Problem) == 280, "as in problem.rs");
+static_assert(sizeof(Problem) == 296, "as in problem.rs");
 
 #if ATTENTION_SPLIT
 typedef Real Out;
@@ -192,8 +192,13 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
             lse[1] = sum[slot];
         }
 #else
-        scale[slot] = sum[slot] == (Real)0 ? (Real)0 : (Real)1 / sum[slot];
-        if (mine && a.lse) *lse = base[slot] == none ? none : (base[slot] + rf::log2(sum[slot])) * (Real)LN_2;
+        // A sink has no value: it only takes its share.
+        Real sink = sink_of(g.sinks, heads[slot]), top = larger(base[slot], sink);
+        Real by = base[slot] == none ? (Real)0 : exp2_of(base[slot] - top);
+        if (sink > none) sum[slot] = sum[slot] * by + exp2_of(sink - top);
+        else by = (Real)1;
+        scale[slot] = sum[slot] == (Real)0 ? (Real)0 : by / sum[slot];
+        if (mine && a.lse) *lse = top == none ? none : (top + rf::log2(sum[slot])) * (Real)LN_2;
 #endif
     }
     out.write(at, to, there, scale, g.value_depth);
@@ -205,27 +210,28 @@ struct AttentionCombineArgs {
     const Real* states;  // [splits, rows, 2]: exponent of the maximum, sum
     In* out;
     Real* lse;  // null: not asked for
+    const Real* sinks;
     i64 out_batch, out_head, out_row, lse_batch, lse_head, lse_row;
     i32 splits, heads, q_rows, value_depth;
     i64 rows;
 };
-static_assert(sizeof(AttentionCombineArgs) == 104, "as in attention.rs");
+static_assert(sizeof(AttentionCombineArgs) == 112, "as in attention.rs");
 
 extern "C" __global__ __launch_bounds__(256) void attention_combine(AttentionCombineArgs g) {
     i64 element = (i64)group_x() * 256 + thread_x(), row = element / g.value_depth;
     if (row >= g.rows) return;
     int column = (int)(element - row * g.value_depth);
     const Real none = (Real)-__builtin_inff();
-    Real most = none;
+    i64 line = row / g.q_rows, place = row - line * g.q_rows, batch = line / g.heads, head = line - batch * g.heads;
+    Real sink = sink_of(g.sinks, (int)head), most = sink;
     for (int i = 0; i < g.splits; ++i) most = larger(most, g.states[(i * g.rows + row) * 2]);
-    Real sum = (Real)0, out = (Real)0, base = most == none ? (Real)0 : most;
+    Real out = (Real)0, base = most == none ? (Real)0 : most, sum = exp2_of(sink - base);
     for (int i = 0; i < g.splits; ++i) {
         i64 from = i * g.rows + row;
         Real by = exp2_of(g.states[from * 2] - base);
         sum = rf::fma(g.states[from * 2 + 1], by, sum);
         out = rf::fma(g.slices[from * g.value_depth + column], by, out);
     }
-    i64 line = row / g.q_rows, place = row - line * g.q_rows, batch = line / g.heads, head = line - batch * g.heads;
     out = sum == (Real)0 ? (Real)0 : out / sum;
     g.out[batch * g.out_batch + head * g.out_head + place * g.out_row + column] = cast<In>(out);
     if (g.lse && column == 0)

@@ -94,10 +94,10 @@ pub(crate) fn check_output(op: &'static str, stream: &Stream, output: OutputOf<'
 
 /// Checks that an output shares no element with an input.
 pub(crate) fn disjoint_from_inputs(op: &'static str, inputs: &AttentionInputs<'_>, view: &View<'_>) -> Result<()> {
-    let AttentionInputs { q, k, v, mask, bias, starts: _ } = inputs;
-    for (arg, other) in
-        [("q", Some(q)), ("k", Some(k)), ("v", Some(v)), ("mask", mask.as_ref()), ("bias", bias.as_ref())]
-    {
+    let AttentionInputs { q, k, v, mask, bias, starts: _, slopes, sinks } = inputs;
+    let optional =
+        [("mask", mask), ("bias", bias), ("slopes", slopes), ("sinks", sinks)].map(|(arg, view)| (arg, view.as_ref()));
+    for (arg, other) in [("q", Some(q)), ("k", Some(k)), ("v", Some(v))].into_iter().chain(optional) {
         if let Some(other) = other {
             family::disjoint(op, arg, view, other)?;
         }
@@ -239,6 +239,7 @@ impl Forward<'_> {
             states: states.view().device_address(),
             out: target.out,
             lse: target.lse,
+            sinks: p.problem.sinks,
             out_batch,
             out_head,
             out_row,
@@ -385,6 +386,7 @@ struct CombineArgs {
     states: u64,
     out: u64,
     lse: u64,
+    sinks: u64,
     out_batch: i64,
     out_head: i64,
     out_row: i64,
@@ -397,4 +399,4 @@ struct CombineArgs {
     value_depth: i32,
     rows: i64,
 }
-const _: () = assert!(size_of::<CombineArgs>() == 104);
+const _: () = assert!(size_of::<CombineArgs>() == 112);

@@ -5,9 +5,10 @@
 //
 // Shapes : as attention; dO as O, dQ as Q, dK as K, dV as V; delta [batches, heads, q_rows], contiguous
 // Grid   : attention_delta (ceil(rows / 16), 1, 1), rows = batches * heads * q_rows
+//          attention_sinks (heads, 1, 1), behind it
 //          attention_backward_q (tiles of queries, heads, batches)
 //          attention_backward_kv (tiles of keys, heads / group, batches)
-// Block  : attention_delta (256, 1, 1), the others (THREADS, 1, 1)
+// Block  : attention_delta and attention_sinks (256, 1, 1), the others (THREADS, 1, 1)
 // LDS    : OTHER rows of K and V, or of Q and dO with their LSE and delta, ATTENTION_STAGES times where that is not 0, then
 //          dynamic and followed by operands that are not kept; for FMA OWN * (OTHER + 1) values twice
 // Needs  : as attention; gradients overlap nothing                         checked by the launcher
@@ -29,9 +30,10 @@ struct GradientArgs {
     i64 out_batch, out_head, out_row, dout_batch, dout_head, dout_row, lse_batch, lse_head, lse_row;
     i64 delta_batch, delta_head, dq_batch, dq_head, dq_row, dk_batch, dk_head, dk_row, dv_batch, dv_head, dv_row;
     i64 rows;  // of all heads and batches
+    Real* dsinks;
 };
-static_assert(sizeof(GradientArgs) == sizeof(Problem) + 224, "as in attention_backward.rs");
-static_assert(sizeof(Problem) == 280, "as in problem.rs");
+static_assert(sizeof(GradientArgs) == sizeof(Problem) + 232, "as in attention_backward.rs");
+static_assert(sizeof(Problem) == 296, "as in problem.rs");
 
 #if ATTENTION_PART == 0
 // Elements of one access; a lane takes four at a time.
@@ -69,6 +71,24 @@ extern "C" __global__ __launch_bounds__(256) void attention_delta(GradientArgs a
 RF_FN Real exponent_of(Real lse) {
     return lse == (Real)-__builtin_inff() ? (Real)__builtin_inff() : lse * (Real)LOG2_E;
 }
+
+#if ATTENTION_PART == 0
+// The gradient of a head's sink, whose weight is exp(sink - LSE) and whose value is zero.
+extern "C" __global__ __launch_bounds__(256) void attention_sinks(GradientArgs a) {
+    __shared__ Real scratch[256 / ARCH_WAVE_SIZE];
+    const Problem& g = a.p;
+    int head = (int)group_x();
+    Real sink = sink_of(g.sinks, head), sum = (Real)0;
+    i64 rows = a.rows / g.heads;
+    for (i64 row = thread_x(); row < rows; row += 256) {
+        i64 batch = row / g.q_rows, place = row - batch * g.q_rows;
+        Real lse = exponent_of(a.lse[batch * a.lse_batch + head * a.lse_head + place * a.lse_row]);
+        sum -= exp2_of(sink - lse) * a.delta[batch * a.delta_batch + head * a.delta_head + place];
+    }
+    sum = group_reduce(sum, Sum(), scratch, thread_x(), 256u);
+    if (thread_x() == 0) a.dsinks[head] = sum;
+}
+#endif
 
 #if ATTENTION_PART == 1
 extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a) {

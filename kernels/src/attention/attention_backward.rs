@@ -93,6 +93,52 @@ pub fn attention_backward(
     Ok(())
 }
 
+/// Gradient of [`super::attention`] with respect to the sinks: `-Σ exp(sink - lse) · Σ out ∘ dout` over batches and rows.
+///
+/// # Shapes
+/// As [`attention_backward`]; `dsinks`: `[heads]`, contiguous, f32 (f64 for f64).
+/// # Numerics
+/// Summed by one workgroup for each head in a fixed order: the same bits on every run.
+/// # Errors
+/// As [`attention_backward`]; `Shape` where there are no sinks, or `starts`.
+pub fn attention_backward_sinks(
+    stream: &Stream,
+    inputs: &AttentionInputs<'_>,
+    saved: &AttentionSaved<'_>,
+    params: &AttentionParams,
+    mut dsinks: ViewMut<'_>,
+) -> Result<()> {
+    let prepared = Prepared::new(OP, stream, inputs, params)?;
+    let dtype = inputs.q.dtype();
+    let rows = &inputs.q.shape()[..3];
+    let with_depth = [rows[0], rows[1], rows[2], prepared.value_depth];
+    for (arg, view) in [("out", &saved.out), ("dout", &saved.dout)] {
+        check_output(OP, stream, OutputOf { arg, view, dtype, shape: &with_depth })?;
+    }
+    check_output(OP, stream, OutputOf { arg: "lse", view: &saved.lse, dtype: real(dtype), shape: rows })?;
+    check_output(OP, stream, OutputOf { arg: "dsinks", view: &dsinks, dtype: real(dtype), shape: &rows[1..2] })?;
+    family::writable(OP, "dsinks", &dsinks)?;
+    disjoint_from_inputs(OP, inputs, &dsinks)?;
+    if inputs.sinks.is_none() || inputs.starts.is_some() {
+        let got = if inputs.starts.is_some() { "starts" } else { "none" };
+        return Err(shape(OP, "sinks", "some, and no starts", got));
+    }
+    if !dsinks.layout().is_contiguous() {
+        return Err(shape(OP, "dsinks", "contiguous", format!("strides {:?}", dsinks.layout().strides())));
+    }
+    if dsinks.is_empty() {
+        return Ok(());
+    }
+    let copied = |view: View<'_>| (!readable(&view)).then(|| family::contiguous(stream, view)).transpose();
+    let (out, dout) = (copied(saved.out)?, copied(saved.dout)?);
+    let (out, dout) = (out.as_ref().map_or(saved.out, Tensor::view), dout.as_ref().map_or(saved.dout, Tensor::view));
+    // The other gradients are not asked for; nothing of this writes through their views.
+    let unused = [inputs.q, inputs.k, inputs.v];
+    let [dq, dk, dv] = unused;
+    let backward = Backward { stream, prepared: &prepared, out, dout, lse: saved.lse, dq, dk, dv };
+    backward.sinks(dsinks.reborrow())
+}
+
 /// A checked call whose views the kernels can read and write.
 struct Backward<'a> {
     stream: &'a Stream,
@@ -166,6 +212,29 @@ impl Backward<'_> {
         //   rows, and `delta` has an element for each.
         // - It writes `delta` only.
         unsafe { family::launch_bytes(self.stream, &source, name, grid, block, 0, args, &[delta.buffer()], work)? };
+        Ok(())
+    }
+
+    fn sinks(&self, dsinks: ViewMut<'_>) -> Result<()> {
+        let rows = self.out.shape()[..3].iter().product::<usize>();
+        let delta = Tensor::empty(&self.stream.device(), &[rows.max(1)], real(self.out.dtype()))?;
+        if rows > 0 {
+            self.delta(&delta, rows)?;
+        }
+        let key =
+            GradientKey { part: Part::Delta, extra: false, depths: [32, 32], tile: Tile::SMALLEST, ..self.key(1) };
+        let args = GradientArgs { dsinks: dsinks.device_address(), ..self.args(0, rows, &delta) };
+        let (grid, block) = ([self.prepared.heads, 1, 1], [DELTA_BLOCK, 1, 1]);
+        let (name, args) = ((OP, "attention_sinks"), bytemuck::bytes_of(&args));
+        let shape = [rows, self.prepared.heads];
+        let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
+        // SAFETY:
+        // - `GradientArgs` is the twin of the kernel's struct; `lse` is a checked view of batches x heads x q_rows, `delta` has an
+        //   element for each, and `sinks` and `dsinks` one for every head: a workgroup's is below their number.
+        // - It writes `dsinks` only.
+        unsafe {
+            family::launch_bytes(self.stream, &sources(key), name, grid, block, 0, args, &[dsinks.buffer()], work)?
+        };
         Ok(())
     }
 
@@ -246,6 +315,7 @@ impl Backward<'_> {
             dv_head,
             dv_row,
             rows: rows as i64,
+            dsinks: 0,
         }
     }
 }
@@ -344,5 +414,6 @@ struct GradientArgs {
     dv_head: i64,
     dv_row: i64,
     rows: i64,
+    dsinks: u64,
 }
-const _: () = assert!(size_of::<GradientArgs>() == size_of::<Problem>() + 224);
+const _: () = assert!(size_of::<GradientArgs>() == size_of::<Problem>() + 232);

@@ -12,7 +12,7 @@ mod tile;
 
 pub use attention::attention;
 pub(crate) use attention::{AttentionKey, source};
-pub use attention_backward::{AttentionSaved, attention_backward};
+pub use attention_backward::{AttentionSaved, attention_backward, attention_backward_sinks};
 pub(crate) use attention_backward::{GradientKey, Part, backward_source};
 pub use problem::{AttentionInputs, AttentionParams, DEPTH_MAX, Dropout, Starts, takes_depth};
 pub(crate) use tile::{Tile, general_only};

@@ -44,6 +44,11 @@ pub struct AttentionInputs<'a> {
     pub bias: Option<View<'a>>,
     /// Batches of different lengths, one after the other along the rows of a single batch.
     pub starts: Option<Starts<'a>>,
+    /// ALiBi: a score loses the slope of its query's head for every key between its key and the query's own place, the last
+    /// query's being the last key's. `[heads]`, contiguous, f32 (f64 for f64).
+    pub slopes: Option<View<'a>>,
+    /// Of every query head a score of no key and no value, which takes its share of the weights. As `slopes`.
+    pub sinks: Option<View<'a>>,
 }
 
 /// Where the batches begin that lie one after the other: `q`, `k` and `v` then have one batch of all rows, and there is neither
@@ -159,6 +164,8 @@ impl<'a> Prepared<'a> {
             (q_rows_most, k_rows_most) = (starts.q_rows_most.min(q_rows), starts.k_rows_most.min(k_rows));
             (problem.q_starts, problem.k_starts) = (starts.q.device_address(), starts.k.device_address());
         }
+        let per_head = |view: Option<View<'_>>| view.map_or(0, |view| view.device_address());
+        (problem.slopes, problem.sinks) = (per_head(inputs.slopes), per_head(inputs.sinks));
         problem.set_params(params, depth);
         problem.heads = heads as i32;
         problem.group = (heads / kv_heads.max(1)).max(1) as i32;
@@ -209,7 +216,7 @@ impl<'a> Prepared<'a> {
     pub fn extra(&self) -> bool {
         let p = &self.problem;
         let positive = p.scale > 0.0;
-        p.mask != 0 || p.bias != 0 || p.softcap != 0.0 || p.keep != ALL || !positive
+        p.mask != 0 || p.bias != 0 || p.slopes != 0 || p.softcap != 0.0 || p.keep != ALL || !positive
     }
 
     /// A padded depth.
@@ -259,6 +266,16 @@ fn check_inputs(op: &'static str, stream: &Stream, inputs: &AttentionInputs<'_>)
         family::on_device(op, "bias", stream, bias)?;
         if !bias.dtype().is_float() {
             return Err(shape(op, "bias", "a float", bias.dtype()));
+        }
+    }
+    let real = if q.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+    for (arg, view) in [("slopes", &inputs.slopes), ("sinks", &inputs.sinks)] {
+        let Some(view) = view else { continue };
+        family::on_device(op, arg, stream, view)?;
+        family::same_dtype(op, arg, view, real)?;
+        if view.shape() != [heads] || !view.layout().is_contiguous() {
+            let got = format!("{:?}, strides {:?}", view.shape(), view.layout().strides());
+            return Err(shape(op, arg, format!("[{heads}], contiguous"), got));
         }
     }
     let Some(starts) = &inputs.starts else { return Ok(()) };
@@ -337,6 +354,8 @@ pub(crate) struct Problem {
     pub bias: u64,
     pub q_starts: u64,
     pub k_starts: u64,
+    pub slopes: u64,
+    pub sinks: u64,
     pub q_batch: i64,
     pub q_head: i64,
     pub q_row: i64,
@@ -371,7 +390,7 @@ pub(crate) struct Problem {
     pub bias_wide: i32,
     pub first_batch: i32,
 }
-const _: () = assert!(size_of::<Problem>() == 280);
+const _: () = assert!(size_of::<Problem>() == 296);
 
 impl Problem {
     fn set_params(&mut self, params: &AttentionParams, depth: usize) {

@@ -2,7 +2,7 @@
 //
 // A query at place i of q_rows sees keys up to i + shift + right and down to i + shift - left, where shift = k_rows - q_rows
 // puts the last query at the last key. What is hidden is minus infinity. Without extras, a product times `unit` is the
-// exponent; with them (ATTENTION_EXTRA: soft-cap, mask, bias, dropout, a scale that is not positive), the exponent itself is
+// exponent; with them (ATTENTION_EXTRA: soft-cap, mask, bias, slopes, dropout, a scale that is not positive), the exponent itself is
 // made here, and the unit is 1.
 
 #define LOG2_E 1.44269504088896340736
@@ -16,6 +16,8 @@ struct Problem {
     const void* bias;      // of In, or of Real if bias_wide; null: none
     const i32* q_starts;   // rows of batch b are q_starts[b] to q_starts[b + 1]; null: all q_rows of each
     const i32* k_starts;
+    const Real* slopes;    // of each query head: what a score loses per key between it and the query's own place; null: nothing
+    const Real* sinks;     // of each query head: a score of no key, which takes its share of the weights; null: none
     i64 q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row;
     i64 mask_batch, mask_head, mask_row, mask_column, bias_batch, bias_head, bias_row, bias_column;
     double scale, softcap, keep_scale;  // softcap 0: none
@@ -69,6 +71,9 @@ template <bool OWN_QUERIES> RF_FN void draw(const Problem& g, const Lane& at, co
     }
 }
 
+// The exponent of a head's sink.
+RF_FN Real sink_of(const Real* sinks, int head) { return sinks ? sinks[head] * (Real)LOG2_E : (Real)-__builtin_inff(); }
+
 RF_FN Real unit_of(const Problem& g) { return ATTENTION_EXTRA ? (Real)1 : (Real)(g.scale * LOG2_E); }
 
 // `slope`, where it is asked for: what the soft-cap's derivative multiplies a gradient of the scores by.
@@ -96,6 +101,10 @@ RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u3
         if (g.bias && !hidden) {
             i64 from = batch * g.bias_batch + heads[slot] * g.bias_head + query * g.bias_row + key * g.bias_column;
             x += g.bias_wide ? ((const Real*)g.bias)[from] : cast<Real>(((const In*)g.bias)[from]);
+        }
+        if (g.slopes) {
+            int away = key - query - s.shift;
+            x -= g.slopes[heads[slot]] * (Real)(away < 0 ? -away : away);
         }
         values[v] = hidden ? (Real)-__builtin_inff() : x * (Real)LOG2_E;
 #else

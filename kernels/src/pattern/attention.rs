@@ -243,7 +243,7 @@ impl<V: Copy + Eq> Attention<V> {
         let softcap = self.is_capped.then_some(cap);
         let params = AttentionParams { scale: Some(scale * cap), softcap, ..AttentionParams::default() };
         let masking = self.masks(stream, dtype, &tensor, &number)?;
-        let mut inputs = AttentionInputs { q, k, v, mask: None, bias: None, starts: None };
+        let mut inputs = AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None };
         match &masking {
             None => {}
             Some(Mask::Hidden(mask)) => inputs.mask = Some(with_heads(tensor(*mask).view())?),

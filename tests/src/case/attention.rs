@@ -3,7 +3,7 @@
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::attention::{
     AttentionInputs, AttentionParams, AttentionSaved, Starts, attention as launch_attention,
-    attention_backward as launch_backward,
+    attention_backward as launch_backward, attention_backward_sinks as launch_backward_sinks,
 };
 
 use super::{Call, Case, FLOATS, Failure, temporary};
@@ -27,6 +27,10 @@ struct Spec {
     /// Shapes that broadcast to the scores.
     mask: Option<[usize; 4]>,
     bias: Option<[usize; 4]>,
+    /// Whether scores lose a slope of their head for every key of distance.
+    slopes: bool,
+    /// Whether every head has a score of no key.
+    sinks: bool,
     /// Rows before heads in memory.
     rows_first: bool,
 }
@@ -45,11 +49,13 @@ const PLAIN: Spec = Spec {
     softcap: None,
     mask: None,
     bias: None,
+    slopes: false,
+    sinks: false,
     rows_first: false,
 };
 
 /// One, around a tile, more queries than keys, a single query of many keys, none.
-const SIZES: [Spec; 14] = [
+const SIZES: [Spec; 18] = [
     Spec { depth: 32, value_depth: 32, ..PLAIN },
     Spec { batches: 2, heads: 4, kv_heads: 2, q_rows: 33, k_rows: 65, causal: true, ..PLAIN },
     Spec { q_rows: 65, k_rows: 31, causal: true, ..PLAIN },
@@ -73,10 +79,14 @@ const SIZES: [Spec; 14] = [
     Spec { heads: 2, kv_heads: 2, q_rows: 0, k_rows: 5, ..PLAIN },
     Spec { heads: 2, kv_heads: 2, q_rows: 5, k_rows: 0, ..PLAIN },
     Spec { batches: 2, q_rows: 130, k_rows: 130, depth: 32, value_depth: 32, causal: true, ..PLAIN },
+    Spec { heads: 2, kv_heads: 1, q_rows: 17, k_rows: 37, causal: true, slopes: true, ..PLAIN },
+    Spec { heads: 2, kv_heads: 2, q_rows: 33, k_rows: 20, causal: true, sinks: true, ..PLAIN },
+    Spec { heads: 2, k_rows: 601, sinks: true, slopes: true, ..PLAIN },
+    Spec { heads: 2, kv_heads: 1, q_rows: 5, k_rows: 0, sinks: true, ..PLAIN },
 ];
 
 /// The same for gradients.
-const GRADIENT_SIZES: [Spec; 12] = [
+const GRADIENT_SIZES: [Spec; 15] = [
     Spec { ..PLAIN },
     Spec { batches: 2, heads: 4, kv_heads: 2, q_rows: 33, k_rows: 65, causal: true, ..PLAIN },
     Spec { q_rows: 65, k_rows: 31, causal: true, ..PLAIN },
@@ -89,6 +99,9 @@ const GRADIENT_SIZES: [Spec; 12] = [
     Spec { q_rows: 20, k_rows: 45, depth: 192, value_depth: 128, causal: true, ..PLAIN },
     Spec { q_rows: 35, k_rows: 35, depth: 128, value_depth: 128, causal: true, ..PLAIN },
     Spec { q_rows: 0, k_rows: 9, ..PLAIN },
+    Spec { heads: 2, kv_heads: 1, q_rows: 17, k_rows: 37, slopes: true, ..PLAIN },
+    Spec { batches: 2, heads: 2, kv_heads: 1, q_rows: 33, k_rows: 20, causal: true, sinks: true, ..PLAIN },
+    Spec { heads: 2, kv_heads: 2, q_rows: 17, k_rows: 37, sinks: true, slopes: true, ..PLAIN },
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -121,6 +134,8 @@ impl Spec {
             (self.softcap.is_some(), " softcap"),
             (self.mask.is_some(), " mask"),
             (self.bias.is_some(), " bias"),
+            (self.slopes, " slopes"),
+            (self.sinks, " sinks"),
             (self.rows_first, " BSHD"),
         ];
         named.iter().filter(|(there, _)| *there).for_each(|(_, word)| name.push_str(word));
@@ -150,7 +165,28 @@ impl Spec {
         }
         inputs.extend(self.mask.map(|shape| (Array::random(&shape, DType::Bool, 4), Placement::Contiguous)));
         inputs.extend(self.bias.map(|shape| (Array::random(&shape, dtype, 5), Placement::Contiguous)));
+        if self.slopes {
+            // As ALiBi's, below one: hundreds of keys away, larger ones would leave nothing to compare.
+            let random = Array::random(&[self.heads], real(dtype), 7);
+            let values = random.values.iter().map(|value| value.abs() / 16.0).collect();
+            inputs.push((Array::new(&[self.heads], real(dtype), values), Placement::Contiguous));
+        }
+        inputs.extend(self.sinks.then(|| (Array::random(&[self.heads], real(dtype), 8), Placement::Contiguous)));
         inputs
+    }
+
+    /// Where mask, bias, slopes and sinks are among the inputs.
+    fn optional(&self) -> [Option<usize>; 4] {
+        let mut next = 3;
+        [self.mask.is_some(), self.bias.is_some(), self.slopes, self.sinks].map(|there| {
+            next += usize::from(there);
+            there.then_some(next - 1)
+        })
+    }
+
+    fn read<'a>(&self, q: &'a Tensor, k: &'a Tensor, v: &'a Tensor, inputs: &'a [Tensor]) -> AttentionInputs<'a> {
+        let [mask, bias, slopes, sinks] = self.optional().map(|place| place.map(|place| inputs[place].view()));
+        AttentionInputs { q: q.view(), k: k.view(), v: v.view(), mask, bias, starts: None, slopes, sinks }
     }
 
     /// Where an element lies.
@@ -176,12 +212,13 @@ struct Line {
     lse: f64,
     /// Keys that it sees: the key, its weight, and what the derivative of the soft-cap is there.
     seen: Vec<(usize, f64, f64)>,
+    /// The weight of the sink; of no meaning without one.
+    of_sink: f64,
 }
 
 fn lines(spec: &Spec, inputs: &[Array]) -> Vec<Line> {
     let (q, k) = (&inputs[0].values, &inputs[1].values);
-    let mask = spec.mask.map(|_| &inputs[3]);
-    let bias = spec.bias.map(|_| &inputs[3 + usize::from(spec.mask.is_some())]);
+    let [mask, bias, slopes, sinks] = spec.optional().map(|place| place.map(|place| &inputs[place]));
     let shift = spec.k_rows as i64 - spec.q_rows as i64;
     let right = if spec.causal { Some(0) } else { spec.right };
     let line = |line: usize| {
@@ -206,14 +243,17 @@ fn lines(spec: &Spec, inputs: &[Array]) -> Vec<Line> {
                 (score, slope) = (softcap * bent, 1.0 - bent * bent);
             }
             score += bias.map_or(0.0, |bias| broadcast(bias, [batch, head, row, key]));
+            score -= slopes.map_or(0.0, |slopes| slopes.values[head] * ahead.abs() as f64);
             scores.push((key, score, slope));
         }
-        let most = scores.iter().map(|&(_, score, _)| score).fold(f64::NEG_INFINITY, f64::max);
+        let sink = sinks.map_or(f64::NEG_INFINITY, |sinks| sinks.values[head]);
+        let most = scores.iter().map(|&(_, score, _)| score).fold(sink, f64::max);
         let exp: Vec<f64> = scores.iter().map(|&(_, score, _)| (score - most).exp()).collect();
-        let total = sum(&exp);
+        let of_sink = if sinks.is_some() { (sink - most).exp() } else { 0.0 };
+        let total = sum(&exp) + of_sink;
         let seen = scores.iter().zip(&exp).map(|(&(key, _, slope), exp)| (key, exp / total, slope)).collect();
-        let lse = if scores.is_empty() { f64::NEG_INFINITY } else { most + total.ln() };
-        Line { batch, head, kv_head, row, lse, seen }
+        let lse = if scores.is_empty() && sinks.is_none() { f64::NEG_INFINITY } else { most + total.ln() };
+        Line { batch, head, kv_head, row, lse, seen, of_sink: of_sink / total }
     };
     (0..spec.batches * spec.heads * spec.q_rows).map(line).collect()
 }
@@ -238,6 +278,7 @@ fn backward_oracle(spec: &Spec, inputs: &[Array]) -> Vec<Vec<f64>> {
     let [q, k, v] = [0, 1, 2].map(|n| &inputs[n].values);
     let dout = &inputs[inputs.len() - 1].values;
     let mut gradients = [q, k, v].map(|values| vec![0.0; values.len()]);
+    let mut of_sinks = vec![0.0; spec.heads];
     let scale = 1.0 / (spec.depth as f64).sqrt();
     for line in lines(spec, inputs) {
         let q_at = spec.at(spec.heads, spec.q_rows, spec.depth, [line.batch, line.head, line.row]);
@@ -246,6 +287,7 @@ fn backward_oracle(spec: &Spec, inputs: &[Array]) -> Vec<Vec<f64>> {
         let v_at = |key| spec.at(spec.kv_heads, spec.k_rows, spec.value_depth, [line.batch, line.kv_head, key]);
         let of_weight = |key| dot((0..spec.value_depth).map(|d| (dout[o_at + d], v[v_at(key) + d])));
         let mean = dot(line.seen.iter().map(|&(key, weight, _)| (weight, of_weight(key))));
+        of_sinks[line.head] -= line.of_sink * mean;
         for &(key, weight, slope) in &line.seen {
             let of_product = weight * (of_weight(key) - mean) * slope * scale;
             for d in 0..spec.depth {
@@ -257,7 +299,8 @@ fn backward_oracle(spec: &Spec, inputs: &[Array]) -> Vec<Vec<f64>> {
             }
         }
     }
-    gradients.into()
+    let of_sinks = spec.sinks.then_some(of_sinks);
+    gradients.into_iter().chain(of_sinks).collect()
 }
 
 /// The type of the logarithms of sums.
@@ -269,14 +312,7 @@ fn forward(dtype: DType, spec: Spec) -> Case {
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let heads_first = |tensor: &Tensor| heads_first(&spec, tensor);
         let (q, k, v) = (heads_first(&inputs[0])?, heads_first(&inputs[1])?, heads_first(&inputs[2])?);
-        let read = AttentionInputs {
-            q: q.view(),
-            k: k.view(),
-            v: v.view(),
-            mask: spec.mask.map(|_| inputs[3].view()),
-            bias: spec.bias.map(|_| inputs[inputs.len() - 1].view()),
-            starts: None,
-        };
+        let read = spec.read(&q, &k, &v, inputs);
         let (out, lse) = outputs.split_at_mut(1);
         let mut out = heads_first(&out[0])?;
         Ok(launch_attention(stream, &read, &spec.params(), out.view_mut(), Some(lse[0].view_mut()))?)
@@ -304,25 +340,24 @@ fn backward(dtype: DType, spec: Spec) -> Case {
         let (q, k, v) =
             (heads_first(&spec, &inputs[0])?, heads_first(&spec, &inputs[1])?, heads_first(&spec, &inputs[2])?);
         let dout = heads_first(&spec, &inputs[inputs.len() - 1])?;
-        let read = AttentionInputs {
-            q: q.view(),
-            k: k.view(),
-            v: v.view(),
-            mask: spec.mask.map(|_| inputs[3].view()),
-            bias: spec.bias.map(|_| inputs[3 + usize::from(spec.mask.is_some())].view()),
-            starts: None,
-        };
+        let read = spec.read(&q, &k, &v, inputs);
         let mut out = temporary(q.device(), dout.shape(), dtype)?;
         let mut lse = temporary(q.device(), &dout.shape()[..3], real(dtype))?;
         launch_attention(stream, &read, &spec.params(), out.view_mut(), Some(lse.view_mut()))?;
         let saved = AttentionSaved { out: out.view(), lse: lse.view(), dout: dout.view() };
-        let [dq, dk, dv] = outputs else { unreachable!("three outputs are asked for below") };
+        let (outputs, of_sinks) = outputs.split_at_mut(3);
+        let [dq, dk, dv] = outputs else { unreachable!("three outputs are asked for below, and one for sinks") };
         let (mut dq, mut dk, mut dv) = (heads_first(&spec, dq)?, heads_first(&spec, dk)?, heads_first(&spec, dv)?);
         let gradients = [dq.view_mut(), dk.view_mut(), dv.view_mut()];
-        Ok(launch_backward(stream, &read, &saved, &spec.params(), gradients)?)
+        launch_backward(stream, &read, &saved, &spec.params(), gradients)?;
+        match of_sinks {
+            [dsinks] => Ok(launch_backward_sinks(stream, &read, &saved, &spec.params(), dsinks.view_mut())?),
+            _ => Ok(()),
+        }
     };
     let mut inputs = spec.inputs(dtype);
-    let outputs = inputs[..3].iter().map(|(array, _)| (array.shape.clone(), dtype)).collect();
+    let mut outputs: Vec<_> = inputs[..3].iter().map(|(array, _)| (array.shape.clone(), dtype)).collect();
+    outputs.extend(spec.sinks.then(|| (vec![spec.heads], real(dtype))));
     let dout = spec.stored(spec.heads, spec.q_rows, spec.value_depth);
     inputs.push((Array::random(&dout, dtype, 6), Placement::Contiguous));
     let pairs = (spec.batches * spec.heads * spec.q_rows * spec.k_rows) as f64;
@@ -349,6 +384,8 @@ fn varied(dtype: DType) -> Case {
             mask: None,
             bias: None,
             starts: Some(starts),
+            slopes: None,
+            sinks: None,
         };
         let (out, lse) = outputs.split_at_mut(1);
         Ok(launch_attention(stream, &read, &spec.params(), out[0].view_mut(), Some(lse[0].view_mut()))?)

@@ -81,6 +81,8 @@ fn whole(
         mask: mask.map(Tensor::view),
         bias: bias.map(Tensor::view),
         starts: None,
+        slopes: None,
+        sinks: None,
     };
     let mut out = Tensor::empty(query.device(), &[q[0], q[1], q[2], v[3]], query.dtype())?;
     kernel::attention(query.device().stream(), &inputs, &params, out.view_mut(), None)?;
