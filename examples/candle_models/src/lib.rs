@@ -6,7 +6,7 @@
 //! | [`quantized`] | Llama of few bits, text generation | GGUF |
 //! | [`bert`] | BERT, sentence embeddings | safetensors |
 //! | [`train`] | a perceptron on points, AdamW | none |
-//! | [`bench`] | Llama-3.2-1B's and BERT-base's shapes, timed | random |
+//! | [`mod@bench`] | Llama-3.2-1B's and BERT-base's shapes, timed | random |
 //!
 //! Each loads what a real model has on disk. [`tiny`] makes such a folder on the spot: a tokenizer trained on a page of text
 //! and random weights, so that everything runs anywhere, and gives on the device what Candle's CPU device gives.

@@ -32,7 +32,7 @@ pub enum Known {
 /// What a forward took.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
-    /// The median over rounds of [`FORWARDS`] forwards and one read, for one forward.
+    /// The median over rounds of some forwards and one read, for one forward.
     pub wall: Duration,
     /// Launches of one.
     pub launches: u64,
