@@ -169,23 +169,10 @@ fn unary(op: Unary, dtype: DType, a: &str) -> String {
         Unary::IsNan => exact("is_nan"),
         Unary::IsInf => exact("is_inf"),
         Unary::Exp => format!("fuse::fit<{s}>(fuse::Function<{s}>::exp({a}))"),
-        Unary::Log
-        | Unary::Log1p
-        | Unary::Sqrt
-        | Unary::Rsqrt
-        | Unary::Sin
-        | Unary::Cos
-        | Unary::Tan
-        | Unary::Sinh
-        | Unary::Cosh
-        | Unary::Tanh
-        | Unary::Asin
-        | Unary::Acos
-        | Unary::Atan
-        | Unary::Asinh
-        | Unary::Acosh
-        | Unary::Atanh
-        | Unary::Erf => rounded(op.name()),
+        op => {
+            debug_assert!(rounds(op), "{op:?} has no text");
+            rounded(op.name())
+        }
     }
 }
 

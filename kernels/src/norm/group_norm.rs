@@ -7,7 +7,7 @@ use rocfire_fusion::{Graph, Scalar};
 use rocfire_hal::{DType, Layout, MAX_RANK, Stream, Tensor, View, ViewMut};
 
 use super::norm::{NormKind, Normal};
-use super::norm_backward::sum_parts;
+use super::norm_backward::{check_gradients, sum_parts};
 use crate::Result;
 use crate::family::{self, shape};
 use crate::graphs::{self, Graphs, Inputs, Maker, apart_or_same, float, reshaped, same_shape, wide};
@@ -112,22 +112,7 @@ pub fn group_norm_backward(
         ("gradients.weight", gradients.weight.as_ref(), params.weight),
         ("gradients.bias", gradients.bias.as_ref(), params.bias),
     ];
-    for (number, (arg, output, of)) in outputs.iter().enumerate() {
-        let Some(output) = output else { continue };
-        let Some(of) = of else { return Err(shape(OP, arg, "none, as there is nothing that it is of", "a gradient")) };
-        family::on_device(OP, arg, stream, output)?;
-        family::same_dtype(OP, arg, output, of.dtype())?;
-        same_shape(OP, arg, output, of.shape())?;
-        family::writable(OP, arg, output)?;
-        for view in [Some(x), Some(dy), params.weight, params.bias].into_iter().flatten() {
-            family::disjoint(OP, arg, output, &view)?;
-        }
-        for (_, other, _) in &outputs[..number] {
-            if let Some(other) = other {
-                family::disjoint(OP, arg, output, other)?;
-            }
-        }
-    }
+    check_gradients(OP, stream, &outputs, &[Some(x), Some(dy), params.weight, params.bias])?;
     let statistics = groups.statistics(stream, x, params.epsilon)?;
     // Of each channel: the sums of dy, and of dy times what x became.
     let (mut x_copy, mut dy_copy) = (None, None);

@@ -119,20 +119,33 @@ fn check(
         ("gradients.weight", gradients.weight.as_ref(), params.weight),
         ("gradients.bias", gradients.bias.as_ref(), params.bias),
     ];
-    for (number, (arg, output, of)) in outputs.iter().enumerate() {
+    let read = [Some(*x), Some(*dy), d_sum.copied(), gate, params.weight, params.bias];
+    check_gradients(OP, stream, &outputs, &read)
+}
+
+/// A gradient that may be wanted: its argument, where it goes, and the tensor that it is of.
+pub(super) type Wanted<'a> = (&'static str, Option<&'a ViewMut<'a>>, Option<View<'a>>);
+
+/// Gradients must be as what they are of, and apart from all that is `read` and from each other.
+pub(super) fn check_gradients(
+    op: &'static str,
+    stream: &Stream,
+    wanted: &[Wanted<'_>],
+    read: &[Option<View<'_>>],
+) -> Result<()> {
+    for (number, (arg, output, of)) in wanted.iter().enumerate() {
         let Some(output) = output else { continue };
-        let Some(of) = of else { return Err(shape(OP, arg, "none, as there is nothing that it is of", "a gradient")) };
-        family::on_device(OP, arg, stream, output)?;
-        family::same_dtype(OP, arg, output, of.dtype())?;
-        same_shape(OP, arg, output, of.shape())?;
-        family::writable(OP, arg, output)?;
-        let read = [Some(x), Some(dy), d_sum, gate.as_ref(), params.weight.as_ref(), params.bias.as_ref()];
-        for view in read.into_iter().flatten() {
-            family::disjoint(OP, arg, output, view)?;
+        let Some(of) = of else { return Err(shape(op, arg, "none, as there is nothing that it is of", "a gradient")) };
+        family::on_device(op, arg, stream, output)?;
+        family::same_dtype(op, arg, output, of.dtype())?;
+        same_shape(op, arg, output, of.shape())?;
+        family::writable(op, arg, output)?;
+        for view in read.iter().flatten() {
+            family::disjoint(op, arg, output, view)?;
         }
-        for (_, other, _) in &outputs[..number] {
+        for (_, other, _) in &wanted[..number] {
             if let Some(other) = other {
-                family::disjoint(OP, arg, output, other)?;
+                family::disjoint(op, arg, output, other)?;
             }
         }
     }

@@ -75,7 +75,7 @@ fn decoded(
 }
 
 /// Rows and columns that share a scale.
-fn block(shape: [usize; 2], granularity: Granularity) -> [usize; 2] {
+pub(super) fn block(shape: [usize; 2], granularity: Granularity) -> [usize; 2] {
     match granularity {
         Granularity::Static | Granularity::Tensor => shape,
         Granularity::Token => [1, shape[1]],
@@ -86,7 +86,7 @@ fn block(shape: [usize; 2], granularity: Granularity) -> [usize; 2] {
 }
 
 /// What the codes of `values` stand for, in steps that are f32's own.
-fn coded(values: &[f64], shape: [usize; 2], format: Format, granularity: Granularity) -> Vec<f64> {
+pub(super) fn coded(values: &[f64], shape: [usize; 2], format: Format, granularity: Granularity) -> Vec<f64> {
     let (block, grid) = (block(shape, granularity), granularity.scales_shape(shape));
     let cell = |n: usize| n / shape[1] / block[0] * grid[1] + n % shape[1] / block[1];
     let mut peaks = vec![0f64; grid[0] * grid[1]];

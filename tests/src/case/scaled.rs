@@ -5,7 +5,7 @@ use rocfire_kernels::quant::{
     CodedRows, Format, Granularity, MxRounding, halve_to_fnuz, q_matmul_scaled, quantise_activations,
 };
 
-use super::quant::nearest;
+use super::row_codes::{block, coded};
 use super::{Call, Case, Failure, temporary};
 use crate::data::{Array, Placement};
 use crate::oracle::dot;
@@ -42,33 +42,6 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-fn block(granularity: Granularity, shape: [usize; 2]) -> [usize; 2] {
-    match granularity {
-        Granularity::Static | Granularity::Tensor => shape,
-        Granularity::Token => [1, shape[1]],
-        Granularity::Group(group) => [1, group],
-        Granularity::Block(side) => [side, side],
-        Granularity::Mx(_) => [1, 32],
-    }
-}
-
-/// What the codes of a matrix stand for, in steps that are f32's own.
-fn coded(values: &[f64], shape: [usize; 2], format: Format, granularity: Granularity) -> Vec<f64> {
-    let (block, grid) = (block(granularity, shape), granularity.scales_shape(shape));
-    let cell = |n: usize| n / shape[1] / block[0] * grid[1] + n % shape[1] / block[1];
-    let mut peaks = vec![0f64; grid[0] * grid[1]];
-    values.iter().enumerate().for_each(|(n, x)| peaks[cell(n)] = peaks[cell(n)].max(x.abs()));
-    let scale = |peak: f64| match granularity {
-        Granularity::Mx(_) => f64::from(peak as f32 / format.largest()).log2().ceil().exp2(),
-        _ => f64::from(peak as f32 / format.largest()),
-    };
-    let value = |(n, &x): (usize, &f64)| {
-        let scale = scale(peaks[cell(n)]);
-        nearest(format, f64::from(x as f32 * (1.0 / scale as f32)), false) * scale
-    };
-    values.iter().enumerate().map(value).collect()
-}
-
 fn scaled(turn: usize, ([m, n, k], formats, granularities): Spec) -> Case {
     let dtype = if turn % 3 == 2 { DType::BF16 } else { DType::F32 };
     let shapes = [[m, k], [n, k]];
@@ -88,7 +61,7 @@ fn scaled(turn: usize, ([m, n, k], formats, granularities): Spec) -> Case {
             codes: sides[side].0.view(),
             scales: sides[side].1.view(),
             kind: granularities[side].kind(),
-            block: block(granularities[side], shapes[side]),
+            block: block(shapes[side], granularities[side]),
         };
         Ok(q_matmul_scaled(stream, &rows(0), &rows(1), outputs[0].view_mut())?)
     };
