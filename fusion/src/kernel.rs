@@ -10,7 +10,6 @@ use rocfire_hal::{Device, Function, Stream};
 
 use crate::block;
 use crate::error::{Error, Result};
-use crate::geometry::TENSORS_MOST;
 use crate::graph::Graph;
 use crate::order::QUAD;
 use crate::plan::{Argument, Plan, arguments, lookups};
@@ -78,8 +77,9 @@ impl Prepared {
         let plan = Plan::new(&graph);
         let arguments = arguments(&graph, &plan);
         let lookups = lookups(&graph, &plan).len();
-        let bytes = block::longest(arguments.len(), lookups, graph.scalars as usize);
-        if bytes > block::BLOCK_BYTES || arguments.len() > TENSORS_MOST {
+        let scalars = graph.scalars as usize;
+        if !block::has_room(arguments.len(), lookups, scalars) {
+            let bytes = block::longest(arguments.len(), lookups, scalars);
             return Err(Error::Arguments { graph: graph.name(), bytes, most: block::BLOCK_BYTES });
         }
         let vector = render::vector(&graph, &plan);

@@ -38,6 +38,7 @@ mod simplify;
 mod text;
 mod verify;
 
+pub use block::has_room;
 pub use epilogue::{EPILOGUE_TENSORS, Epilogue, EpiloguePlace};
 pub use error::{Error, Result};
 pub use graph::{Graph, Kind, Value};

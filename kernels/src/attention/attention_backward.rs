@@ -50,14 +50,8 @@ pub fn attention_backward(
     params: &AttentionParams,
     gradients: [ViewMut<'_>; 3],
 ) -> Result<()> {
-    let prepared = Prepared::new(OP, stream, inputs, params)?;
+    let prepared = prepare(stream, inputs, saved, params)?;
     let dtype = inputs.q.dtype();
-    let rows = &inputs.q.shape()[..3];
-    let with_depth = [rows[0], rows[1], rows[2], prepared.value_depth];
-    for (arg, view) in [("out", &saved.out), ("dout", &saved.dout)] {
-        check_output(OP, stream, OutputOf { arg, view, dtype, shape: &with_depth })?;
-    }
-    check_output(OP, stream, OutputOf { arg: "lse", view: &saved.lse, dtype: real(dtype), shape: rows })?;
     for ((arg, view), input) in ["dq", "dk", "dv"].into_iter().zip(&gradients).zip([inputs.q, inputs.k, inputs.v]) {
         check_output(OP, stream, OutputOf { arg, view, dtype, shape: input.shape() })?;
         family::writable(OP, arg, view)?;
@@ -108,15 +102,9 @@ pub fn attention_backward_sinks(
     params: &AttentionParams,
     mut dsinks: ViewMut<'_>,
 ) -> Result<()> {
-    let prepared = Prepared::new(OP, stream, inputs, params)?;
-    let dtype = inputs.q.dtype();
-    let rows = &inputs.q.shape()[..3];
-    let with_depth = [rows[0], rows[1], rows[2], prepared.value_depth];
-    for (arg, view) in [("out", &saved.out), ("dout", &saved.dout)] {
-        check_output(OP, stream, OutputOf { arg, view, dtype, shape: &with_depth })?;
-    }
-    check_output(OP, stream, OutputOf { arg: "lse", view: &saved.lse, dtype: real(dtype), shape: rows })?;
-    check_output(OP, stream, OutputOf { arg: "dsinks", view: &dsinks, dtype: real(dtype), shape: &rows[1..2] })?;
+    let prepared = prepare(stream, inputs, saved, params)?;
+    let (dtype, heads) = (inputs.q.dtype(), &inputs.q.shape()[1..2]);
+    check_output(OP, stream, OutputOf { arg: "dsinks", view: &dsinks, dtype: real(dtype), shape: heads })?;
     family::writable(OP, "dsinks", &dsinks)?;
     disjoint_from_inputs(OP, inputs, &dsinks)?;
     if inputs.sinks.is_none() || inputs.starts.is_some() {
@@ -137,6 +125,24 @@ pub fn attention_backward_sinks(
     let [dq, dk, dv] = unused;
     let backward = Backward { stream, prepared: &prepared, out, dout, lse: saved.lse, dq, dk, dv };
     backward.sinks(dsinks.reborrow())
+}
+
+/// The forward's inputs prepared again, what it left checked against them.
+fn prepare<'a>(
+    stream: &Stream,
+    inputs: &AttentionInputs<'a>,
+    saved: &AttentionSaved<'_>,
+    params: &AttentionParams,
+) -> Result<Prepared<'a>> {
+    let prepared = Prepared::new(OP, stream, inputs, params)?;
+    let dtype = inputs.q.dtype();
+    let rows = &inputs.q.shape()[..3];
+    let with_depth = [rows[0], rows[1], rows[2], prepared.value_depth];
+    for (arg, view) in [("out", &saved.out), ("dout", &saved.dout)] {
+        check_output(OP, stream, OutputOf { arg, view, dtype, shape: &with_depth })?;
+    }
+    check_output(OP, stream, OutputOf { arg: "lse", view: &saved.lse, dtype: real(dtype), shape: rows })?;
+    Ok(prepared)
 }
 
 /// A checked call whose views the kernels can read and write.

@@ -19,14 +19,6 @@ const MAX_NODES: usize = 160;
 const MAX_READS: usize = 16;
 const MAX_STORES: usize = 12;
 
-/// The bytes of a kernel's arguments, and what of them a tensor takes, one that is looked up in, and a scalar; the rest says how
-/// large the space is. A concatenation looks up in as many tensors as there is room for.
-const ARGUMENT_BYTES: usize = 4096;
-const SPACE_BYTES: usize = 272;
-const TENSOR_BYTES: usize = 88;
-const LOOKUP_BYTES: usize = TENSOR_BYTES + 16;
-const SCALAR_BYTES: usize = 8;
-
 /// How a value varies, as the graph will see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Spread {
@@ -174,8 +166,9 @@ impl Trace {
             }
         }
         let stores = arrangement.stores.len();
-        let bytes = SPACE_BYTES + (reads + stores) * TENSOR_BYTES + lookups * LOOKUP_BYTES + scalars * SCALAR_BYTES;
-        reads <= MAX_READS && stores <= MAX_STORES && bytes <= ARGUMENT_BYTES
+        // A concatenation looks up in as many tensors as there is room for.
+        let fits = rocfire_fusion::has_room(reads + stores + lookups, lookups, scalars);
+        reads <= MAX_READS && stores <= MAX_STORES && fits
     }
 
     /// By node, whether one of `roots` is computed from it.
