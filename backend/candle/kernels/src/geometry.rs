@@ -86,3 +86,9 @@ pub(crate) fn rows<const COLUMNS: usize>(launch: &Launch<'_>) -> LaunchConfig {
 pub(crate) fn row_groups(rows: u32, columns: u64) -> LaunchConfig {
     groups(rows.into(), if columns <= SHORT_ROW { SHORT_ROW_BLOCK } else { BLOCK })
 }
+
+/// Workgroups of [`BLOCK`] lanes for rows, of which short ones share a workgroup: as `rows_of.hip` says of a softmax of its parts.
+pub(crate) fn rows_together(rows: u32, columns: u64) -> LaunchConfig {
+    let together = if columns <= SHORT_ROW { BLOCK / SHORT_ROW_BLOCK } else { 1 };
+    groups(rows.div_ceil(together).into(), BLOCK)
+}

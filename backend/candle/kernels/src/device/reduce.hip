@@ -10,7 +10,8 @@
 //          tree: the order depends on `extent` alone. NaN: as operators.h says for the extremes; for the arguments a NaN is
 //          chosen where it comes first in its line, and otherwise passed over
 //
-// Macros : CANDLE_NAME; types CANDLE_T and CANDLE_OUT; CANDLE_STATE, one of the states below over CANDLE_T and what CANDLE_T is computed with
+// Macros : CANDLE_NAME; types CANDLE_T and CANDLE_OUT; CANDLE_STATE, one of the states below over CANDLE_T and what CANDLE_T is
+//          computed with, without which there is no kernel, for rows_of.hip
 #ifndef CANDLE_REDUCE_H
 #define CANDLE_REDUCE_H
 
@@ -134,9 +135,11 @@ RF_FN void reduce(u64 extent, u64 axes, const Info& info, const T* x, Out* out, 
 }
 #endif
 
+#ifdef CANDLE_STATE
 extern "C" __global__ __launch_bounds__(CANDLE_LONG_BLOCK) void CANDLE_NAME(
     u64 count, u64 extent, u64 axes, Info info, const CANDLE_T* x, CANDLE_OUT* out) {
     typedef CANDLE_STATE State;
     __shared__ State slots[CANDLE_LONG_BLOCK];
     reduce(extent, axes, info, x, out, slots);
 }
+#endif

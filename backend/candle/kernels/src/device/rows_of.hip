@@ -2,9 +2,11 @@
 //
 // Shapes : the chain's last result [rows, columns], dense; y like it; weight, bias [columns], null for 1 and 0
 // Grid   : (rows, 1, 1)     Block : (64 or 256, 1, 1)             by `columns`, as rows.h says
+//          of parts: (ceil(rows / 4), 1, 1) up to 512 columns, else (rows, 1, 1); always 256 lanes; 2048 columns at most
 // Numeric: the bits of the kernels one by one. Elements beyond those that lanes keep are computed anew, and stored again
 //
-// Macros : CANDLE_ROWS 0 softmax, 1 rmsnorm, 2 layernorm; CANDLE_T. `CandleChain` and `CandleChainArgs` stand in front.
+// Macros : CANDLE_ROWS 0 softmax, 1 rmsnorm, 2 layernorm, 3 a softmax of its parts: greatest, difference, exponential, sum,
+//          quotient, each rounded to CANDLE_T; CANDLE_T. `CandleChain` and `CandleChainArgs` stand in front.
 struct RowsArgs {
     CandleChainArgs chain;
     CANDLE_T* y;
@@ -17,12 +19,52 @@ struct OfChain {
     template <int W> RF_FN void load(u64 n, CANDLE_T* to) const { chain.go<W>((u32)n, to); }
     template <int W> RF_FN bool has_runs() const { return chain.is_all_aligned<W>() && chain.has_all_runs<W>(); }
 };
+#if CANDLE_ROWS == 3
+#define CANDLE_PARTS_KEPT 8
+template <class T> RF_FN void softmax_of_parts(const OfChain& x, T* y, u32 rows, u32 columns) {
+    typedef typename Wide<T>::type W;
+    typedef ExtremeState<T, W, true> Greatest;
+    typedef SumState<T, W> Total;
+    __shared__ Greatest greatest_slots[CANDLE_ROW_BLOCK];
+    __shared__ Total total_slots[CANDLE_ROW_BLOCK];
+    // Lanes have the elements that they have in `reduce`, so that sums have its order.
+    u32 lanes = columns <= CANDLE_SHORT_LINE ? CANDLE_SHORT_BLOCK : CANDLE_ROW_BLOCK;
+    u32 lane = thread_x() % lanes, row = group_x() * (CANDLE_ROW_BLOCK / lanes) + thread_x() / lanes;
+    u32 own = row < rows ? columns : 0, slot = thread_x() - lane;
+    u64 first = (u64)row * columns;
+    T kept[CANDLE_PARTS_KEPT];
+    Greatest greatest = Greatest::none();
+    for (u32 i = 0, n = lane; i < CANDLE_PARTS_KEPT; ++i, n += lanes) {
+        if (n >= own) continue;
+        x.load<1>(first + n, kept + i);
+        greatest.take(Wide<T>::of(kept[i]), n);
+    }
+    greatest = group_reduce(greatest, Both(), greatest_slots + slot, lane, lanes);
+    W max = Wide<T>::of(greatest.template result<T>((W)0, 0, 1));
+    Total total = Total::none();
+    for (u32 i = 0, n = lane; i < CANDLE_PARTS_KEPT; ++i, n += lanes) {
+        if (n >= own) continue;
+        T difference = cast<T>(Sub::of(Wide<T>::of(kept[i]), max));
+        kept[i] = cast<T>(Exp().of(Wide<T>::of(difference)));
+        total.take(Wide<T>::of(kept[i]), n);
+    }
+    total = group_reduce(total, Both(), total_slots + slot, lane, lanes);
+    W sum = Wide<T>::of(total.template result<T>((W)0, 0, 1));
+    for (u32 i = 0, n = lane; i < CANDLE_PARTS_KEPT; ++i, n += lanes)
+        if (n < own) y[first + n] = cast<T>(Div::of(Wide<T>::of(kept[i]), sum));
+}
+#endif
+
 extern "C" __global__ __launch_bounds__(CANDLE_ROW_BLOCK) void candle_rows_of(CANDLE_ARGUMENT RowsArgs a) {
-    __shared__ RowSum<CANDLE_T>::type scratch[CANDLE_ROW_BLOCK / ARCH_WAVE_SIZE];
     OfChain rows = {{a.chain}};
+#if CANDLE_ROWS == 3
+    softmax_of_parts<CANDLE_T>(rows, a.y, (u32)(a.chain.count / (u32)a.columns), (u32)a.columns);
+#else
+    __shared__ RowSum<CANDLE_T>::type scratch[CANDLE_ROW_BLOCK / ARCH_WAVE_SIZE];
 #if CANDLE_ROWS == 0
     softmax_row<CANDLE_T>(rows, a.y, a.columns, scratch);
 #else
     norm_row<CANDLE_T, CANDLE_ROWS == 2>(rows, a.y, a.weight, a.bias, a.columns, a.eps, scratch);
+#endif
 #endif
 }

@@ -35,6 +35,13 @@ const ROWS: &str = concat!(
     include_str!("../device/softmax.hip"),
     include_str!("../device/rows_of.hip"),
 );
+const PARTS: &str = concat!(
+    include_str!("../device/rows.h"),
+    include_str!("../device/reduce.hip"),
+    include_str!("../device/rows_of.hip"),
+);
+/// `CANDLE_ROWS` of a softmax of its parts.
+const SOFTMAX_OF_PARTS: u8 = 3;
 
 /// Bytes of extents and strides: `Info` of `info.h`.
 const INFO_BYTES: usize = 8 * cudarc::rocfire::INFO_WORDS;
@@ -176,7 +183,7 @@ fn size_of_type(device: &str) -> usize {
 }
 
 /// Word `at` of a launch's extents and strides.
-fn info_word(info: &[u8], at: usize) -> u64 {
+pub(super) fn info_word(info: &[u8], at: usize) -> u64 {
     info.get(8 * at..8 * at + 8).map_or(0, |word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
 }
 
@@ -243,6 +250,19 @@ impl RowsOp {
         };
         let (dtype, rows) = (Words(&entry.words).dtype(0).device, node.asked().grid_dim.0);
         RowsOp { kind, dtype, x: node.word(0), rows, columns, y: node.word(1), weight, bias, eps }
+    }
+
+    /// A softmax of its parts, of so many rows and columns; `None` if there are more than launches count.
+    pub(super) fn of_parts(word: &str, x: u64, size: [u64; 2], y: u64) -> Option<RowsOp> {
+        let dtype = match word {
+            "f32" => "float",
+            "f64" => "double",
+            "f16" => "f16",
+            "bf16" => "bf16",
+            _ => return None,
+        };
+        let (rows, columns) = (u32::try_from(size[0]).ok()?, u32::try_from(size[1]).ok()?);
+        Some(RowsOp { kind: SOFTMAX_OF_PARTS, dtype, x, rows, columns, y, weight: 0, bias: 0, eps: 0 })
     }
 
     /// Whether the rows are all that the chain computes last, and `sources` says that nothing else of it is read.
@@ -455,7 +475,10 @@ pub(super) fn merged(window: &Window<'_>, group: &Group, ops: &[Op], rows: Optio
             for word in [rows.y, rows.weight, rows.bias, u64::from(rows.columns) | u64::from(rows.eps) << 32] {
                 bytes.extend(word.to_ne_bytes());
             }
-            let config = geometry::row_groups(rows.rows, rows.columns.into());
+            let config = match rows.kind {
+                SOFTMAX_OF_PARTS => geometry::rows_together(rows.rows, rows.columns.into()),
+                _ => geometry::row_groups(rows.rows, rows.columns.into()),
+            };
             Some(Merged { label: "candle_rows_of", source, entry: "candle_rows_of", config, bytes })
         }
     }
@@ -474,7 +497,11 @@ fn source(laid: &Laid<'_>, rows: Option<RowsOp>) -> Option<Arc<Source>> {
     let made = source.get_or_insert_with(|| {
         let lane = laid.lane_elements().to_string();
         let strides = laid.strided().next().is_some().to_string();
-        let (file, end) = if rows.is_some() { ("rows_of.hip", ROWS) } else { ("chain.hip", EACH) };
+        let (file, end) = match rows.map(|rows| rows.kind) {
+            None => ("chain.hip", EACH),
+            Some(SOFTMAX_OF_PARTS) => ("rows_of.hip", PARTS),
+            Some(_) => ("rows_of.hip", ROWS),
+        };
         let kind = rows.map_or(0, |rows| rows.kind).to_string();
         let last = laid.ops.last().map_or("u8", Op::to);
         let mut defines = vec![("CANDLE_V", lane.as_str()), ("CANDLE_STRIDES", &strides), ("CANDLE_LAST", last)];

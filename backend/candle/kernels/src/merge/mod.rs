@@ -7,6 +7,7 @@
 //! | --- | --- | --- |
 //! | chain | elementwise kernels of as many elements, each of which reads a result of the chain | `chain.rs` |
 //! | rows | a chain, and the softmax or norm of its result | `chain.rs` |
+//! | rows | a chain, and the five launches that Candle's composed softmax is | `softmax.rs` |
 //! | copies | `copy2d` (the parts of a concatenation, repetitions) and dense casts, also of what was just copied | `several.rs` |
 //! | ropes | rotary embeddings of one kind | `several.rs` |
 //! | thin | products of up to four rows with a matrix of weights; a cast before them | `several.rs` |
@@ -18,6 +19,7 @@
 
 mod chain;
 mod several;
+mod softmax;
 
 use cudarc::rocfire::{Merged, Merger, Step, Window};
 
@@ -140,6 +142,9 @@ impl Plan<'_, '_> {
         if let Some(copies) = Copies::of_cast(number, &ops[0])
             && self.join_copies_as_cast(number, copies)
         {
+            return Ok(());
+        }
+        if self.join_softmax(number) {
             return Ok(());
         }
         let sources = self.window.sources(number);

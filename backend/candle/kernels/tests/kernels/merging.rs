@@ -229,6 +229,57 @@ fn rows_of_a_chain_are_one_launch_with_the_same_bits() {
     });
 }
 
+/// Candle's softmax of rows that a chain computes, one launch for each of its parts.
+fn softmax_of_parts(
+    card: &Card,
+    dtype: &'static str,
+    [count, columns]: [usize; 2],
+    keeps_exponentials: bool,
+) -> Vec<Vec<u8>> {
+    let total = count * columns;
+    let mut values = noise(total, 40);
+    // Masked elements; one row has no others.
+    values.iter_mut().step_by(7).for_each(|value| *value = f64::NEG_INFINITY);
+    values[..columns].fill(f64::NEG_INFINITY);
+    let (x, mask) = (card.mem(dtype, &values), card.mem(dtype, &noise(columns, 41)));
+    let out = card.empty(dtype, total);
+    let mut kept = vec![];
+    {
+        let [scaled, masked, difference, exponential] = [(); 4].map(|()| card.empty(dtype, total));
+        let [greatest, sum] = [(); 2].map(|()| card.empty(dtype, count));
+        let reduce = |op: &str, x: &Mem, out: &Mem| {
+            let numbers = [total, columns, 2].map(|word| Arg::Word(word as u64));
+            let args = [&numbers[..], &[Arg::Info(vec![count, columns, columns, 1]), at(x), at(out)]].concat();
+            let block = columns.min(1024).next_power_of_two() as u32;
+            card.launch(&REDUCE, &format!("fast_{op}_{dtype}"), rows(count, (block, 1, 1)), &args);
+        };
+        card.affine(&x, &scaled, total, 0.125, 0.0);
+        card.two("badd", &[count, columns, columns, 1, 0, 1], 2, [&scaled, &mask, &masked], total);
+        let by_rows = [count, columns, columns, 1, 1, 0];
+        reduce("max", &masked, &greatest);
+        card.two("bsub", &by_rows, 2, [&masked, &greatest, &difference], total);
+        card.map(&format!("uexp_{dtype}"), &difference, &exponential, total);
+        reduce("sum", &exponential, &sum);
+        card.two("bdiv", &by_rows, 2, [&exponential, &sum, &out], total);
+        kept.extend(keeps_exponentials.then_some(exponential));
+    }
+    [&out].into_iter().chain(&kept).map(|mem| card.bytes(mem)).collect()
+}
+
+#[test]
+fn a_softmax_of_parts_is_one_launch_with_the_same_bits() {
+    for dtype in ["f32", "bf16", "f64"] {
+        for size in [[5, 40], [3, 513], [2, 2048]] {
+            let what = format!("softmax of {dtype} {size:?}");
+            same_bytes(&what, 1, |card| softmax_of_parts(card, dtype, size, false));
+        }
+    }
+    // The chain, greatest, the difference's exponential, sum, quotient.
+    same_bytes("exponentials that somebody keeps", 5, |card| softmax_of_parts(card, "f32", [5, 40], true));
+    // More columns than a workgroup keeps.
+    same_bytes("long rows", 5, |card| softmax_of_parts(card, "f32", [2, 2049], false));
+}
+
 #[test]
 fn copies_into_parts_and_casts_of_them_are_one_launch() {
     // Two matrices side by side, then each row of the whole three times, as another type.
