@@ -48,6 +48,11 @@ operators! {
         Sign = "sign",
         /// `e^x`.
         Exp = "exp",
+        /// `e^x` in f32 to 2⁻¹⁶ of itself, by the device's own power of two: for what is rounded to 16 bits before it is stored.
+        /// [`Unary::Exp`] in every other type.
+        ExpNear = "exp_near",
+        /// `1 / x` in f32 to 2⁻²¹ of itself, for the same. [`Unary::Recip`] in every other type.
+        RecipNear = "recip_near",
         /// Natural logarithm.
         Log = "log",
         /// `log(1 + x)` without the cancellation.
@@ -225,8 +230,10 @@ impl Unary {
         match self {
             Neg | Abs | Sign => Class::Numeric,
             Not => Class::Logical,
-            Exp | Log | Log1p | Sqrt | Rsqrt | Recip | Sin | Cos | Tan | Sinh | Cosh | Tanh | Asin | Acos | Atan
-            | Asinh | Acosh | Atanh | Erf | Floor | Ceil | Round | Trunc | IsNan | IsInf => Class::Float,
+            Exp | ExpNear | RecipNear | Log | Log1p | Sqrt | Rsqrt | Recip | Sin | Cos | Tan | Sinh | Cosh | Tanh
+            | Asin | Acos | Atan | Asinh | Acosh | Atanh | Erf | Floor | Ceil | Round | Trunc | IsNan | IsInf => {
+                Class::Float
+            }
         }
     }
 }

@@ -33,11 +33,37 @@ pub(crate) fn wide(dtype: DType) -> DType {
 pub(crate) struct Maker {
     pub graph: Graph,
     pub wide: DType,
+    /// Whether all that is written is rounded to 16 bits: powers and reciprocals need not be exact to 24.
+    near: bool,
 }
 
 impl Maker {
     pub(crate) fn new(name: &'static str, wide: DType) -> Maker {
-        Maker { graph: Graph::new(name), wide }
+        Maker { graph: Graph::new(name), wide, near: false }
+    }
+
+    /// Of a graph that writes elements of `dtype` alone.
+    pub(crate) fn of(name: &'static str, dtype: DType) -> Maker {
+        Maker { near: matches!(dtype, DType::F16 | DType::BF16), ..Maker::new(name, wide(dtype)) }
+    }
+
+    /// `e^a`.
+    pub(crate) fn exp(&mut self, a: Value) -> Value {
+        self.graph.unary(if self.near { Unary::ExpNear } else { Unary::Exp }, a)
+    }
+
+    /// `1 / a`.
+    pub(crate) fn recip(&mut self, a: Value) -> Value {
+        self.graph.unary(if self.near { Unary::RecipNear } else { Unary::Recip }, a)
+    }
+
+    /// `a / b`, where `b` is the same along a row.
+    pub(crate) fn div_by(&mut self, a: Value, b: Value) -> Value {
+        if !self.near {
+            return self.graph.binary(Binary::Div, a, b);
+        }
+        let inverse = self.graph.unary(Unary::Recip, b);
+        self.mul(a, inverse)
     }
 
     /// The next input, widened.

@@ -100,8 +100,8 @@ pub(crate) fn unrounded(graph: &Graph, kinds: &[Kind], value: Value, name: impl 
     }
     let s = storage(dtype);
     match node {
-        Node::Unary(Unary::Recip, a) => Some(format!("fuse::Quotient<{s}>::inverse({})", name(a))),
-        Node::Unary(Unary::Exp, a) => Some(format!("fuse::Function<{s}>::exp({})", name(a))),
+        Node::Unary(Unary::Recip | Unary::RecipNear, a) => Some(format!("fuse::Quotient<{s}>::inverse({})", name(a))),
+        Node::Unary(Unary::Exp | Unary::ExpNear, a) => Some(format!("fuse::Function<{s}>::exp({})", name(a))),
         Node::Unary(op, a) if rounds(op) => Some(format!("rf::{}({})", op.name(), name(a))),
         Node::Binary(Binary::Div, a, b) => {
             let shared = kinds[a.at()] == Kind::Full && kinds[b.at()] < Kind::Full;
@@ -147,7 +147,9 @@ fn rounds(op: Unary) -> bool {
         | Unary::Trunc
         | Unary::IsNan
         | Unary::IsInf
-        | Unary::Exp => false,
+        | Unary::Exp
+        | Unary::ExpNear
+        | Unary::RecipNear => false,
     }
 }
 
@@ -161,14 +163,16 @@ fn unary(op: Unary, dtype: DType, a: &str) -> String {
         Unary::Abs => format!("fuse::Number<{s}>::abs({a})"),
         Unary::Sign => format!("fuse::Number<{s}>::sign({a})"),
         Unary::Not => format!("fuse::Number<{s}>::bits_not({a})"),
-        Unary::Recip => format!("fuse::Number<{s}>::inverse({a})"),
+        Unary::ExpNear if dtype == DType::F32 => format!("fuse::HalfFunction::exp({a})"),
+        Unary::RecipNear if dtype == DType::F32 => format!("fuse::Quotient<rf::bf16>::inverse({a})"),
+        Unary::Recip | Unary::RecipNear => format!("fuse::Number<{s}>::inverse({a})"),
         Unary::Floor => exact("floor"),
         Unary::Ceil => exact("ceil"),
         Unary::Round => exact("round_even"),
         Unary::Trunc => exact("trunc"),
         Unary::IsNan => exact("is_nan"),
         Unary::IsInf => exact("is_inf"),
-        Unary::Exp => format!("fuse::fit<{s}>(fuse::Function<{s}>::exp({a}))"),
+        Unary::Exp | Unary::ExpNear => format!("fuse::fit<{s}>(fuse::Function<{s}>::exp({a}))"),
         op => {
             debug_assert!(rounds(op), "{op:?} has no text");
             rounded(op.name())

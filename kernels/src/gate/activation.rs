@@ -66,7 +66,7 @@ impl Activation {
                 let square = make.mul(x, x);
                 let half = make.constant(-0.5);
                 let exponent = make.mul(square, half);
-                let exp = make.unary(Unary::Exp, exponent);
+                let exp = make.exp(exponent);
                 let norm = make.constant(0.5 * std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2);
                 let density = make.mul(exp, norm);
                 let tail = make.mul(x, density);
@@ -100,9 +100,9 @@ impl Activation {
 fn sigmoid(make: &mut Maker, x: Value, factor: f64) -> Value {
     let (minus, one) = (make.constant(-factor), make.constant(1.0));
     let exponent = make.mul(x, minus);
-    let exp = make.unary(Unary::Exp, exponent);
+    let exp = make.exp(exponent);
     let below = make.add(one, exp);
-    make.unary(Unary::Recip, below)
+    make.recip(below)
 }
 
 /// `x · sigmoid(factor x)`, and its slope `s + factor · x · s · (1 - s)`.

@@ -6,7 +6,7 @@ use rocfire_hal::{DType, Layout, Stream, View, ViewMut};
 use super::Activation;
 use crate::Result;
 use crate::family::{self, shape};
-use crate::graphs::{self, Graphs, Inputs, Maker, columns, float, same_shape, wide};
+use crate::graphs::{self, Graphs, Inputs, Maker, columns, float, same_shape};
 
 const OP: &str = "gate";
 
@@ -180,7 +180,7 @@ impl Halves {
 }
 
 fn graph(key: GateKey) -> Graph {
-    let mut make = Maker::new(OP, wide(key.x));
+    let mut make = Maker::of(OP, key.x);
     let halves = Halves::new(&mut make, key);
     let value = key.activation.value(&mut make, halves.held[0]);
     let mut y = make.mul(value, halves.held[1]);

@@ -6,7 +6,7 @@ use rocfire_hal::{Stream, Tensor, View, ViewMut};
 use super::gate::{GateKey, GateParams, Halves, check, check_half, half_layouts, halves, scalars};
 use crate::Result;
 use crate::family;
-use crate::graphs::{self, Graphs, Inputs, Maker, same_shape, wide};
+use crate::graphs::{self, Graphs, Inputs, Maker, same_shape};
 
 const OP: &str = "gate_backward";
 
@@ -55,7 +55,7 @@ pub fn gate_backward(
 }
 
 fn graph(key: GateKey) -> Graph {
-    let mut make = Maker::new(OP, wide(key.x));
+    let mut make = Maker::of(OP, key.x);
     let halves = Halves::new(&mut make, key);
     let mut dy = make.input(key.x);
     if key.scale {

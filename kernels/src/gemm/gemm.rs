@@ -49,8 +49,7 @@ pub struct GemmParams {
 /// whose vendor's library is installed go there, unless `ROCFIRE_VENDOR=0` or the run is deterministic: the library sums in f32
 /// (f64, i32), too, in an order of its own, which may change with its version. With [`Precision`] other than `F32` in the device's settings, f32 operands are rounded to 16 bits first.
 /// # Errors
-/// `Shape` for shapes that do not fit, for a `c` that overlaps an input or repeats an element, for more than 65535 tiles
-/// along M, for a plan in `params` that the vendor's library does not have; `Unsupported` for `Bool`; errors of compilation and launch.
+/// `Shape` for shapes that do not fit, for a `c` that overlaps an input or repeats an element, for a K beyond 2³¹, for a plan in `params` that the vendor's library does not have; `Unsupported` for `Bool`; errors of compilation and launch.
 pub fn gemm(stream: &Stream, a: View<'_>, b: View<'_>, c: ViewMut<'_>, params: &GemmParams) -> Result<()> {
     check(stream, &a, &b, c.dtype())?;
     check_output(stream, &a, &b, "c", &c)?;
@@ -196,6 +195,7 @@ struct Operand {
 }
 
 /// A product reduced to what the kernel needs: merged batch axes and bare strides.
+#[derive(Clone, Copy)]
 struct Product<'a> {
     stream: &'a Stream,
     reads: [View<'a>; 2],
@@ -414,9 +414,11 @@ impl<'a> Product<'a> {
         let tiling = self.tiling(params, unit, machine)?;
         let [bm, bn] = tiling.block();
         let tiles = [self.n.div_ceil(bn), self.m.div_ceil(bm)];
-        if tiles.iter().any(|&tiles| tiles > GRID_YZ_MAX) || self.k > i32::MAX as usize {
-            let got = format!("M = {}, N = {}, K = {}", self.m, self.n, self.k);
-            return Err(shape(OP, "c", format!("at most {GRID_YZ_MAX} tiles of {bm} x {bn} either way"), got));
+        if self.k > i32::MAX as usize {
+            return Err(shape(OP, "a", format!("at most {} columns", i32::MAX), self.k));
+        }
+        if let Some(axis) = tiles.iter().position(|&tiles| tiles > GRID_YZ_MAX) {
+            return self.in_parts(axis, GRID_YZ_MAX * [bn, bm][axis], params);
         }
         let batches: usize = self.extents.iter().product();
         let chunks = self.k.div_ceil(chunk_of(self.k)).max(1);
@@ -445,6 +447,27 @@ impl<'a> Product<'a> {
         let target = Target { tail: None, c: &c, slices: chunks, c_slice: stride, slice_k: chunk_of(self.k) };
         self.launch(key, tiles, block, &target, partial.buffer())?;
         self.sum(GemmKey { output: self.output, ..key }, &partial, chunks)
+    }
+
+    /// A product of more columns (axis 0) or rows (1) than a grid's tiles cover, so many of them at a time.
+    fn in_parts(self, axis: usize, part: usize, params: &GemmParams) -> Result<()> {
+        let extent = [self.n, self.m][axis];
+        for first in (0..extent).step_by(part) {
+            let mut own = self;
+            let at = |address: u64, stride: i64, dtype: DType| {
+                address.wrapping_add_signed(stride * first as i64 * dtype.size_bytes() as i64)
+            };
+            let (operand, along) = match axis {
+                0 => (&mut own.b, own.c.depth),
+                _ => (&mut own.a, own.c.line),
+            };
+            operand.address = at(operand.address, operand.line, self.input);
+            own.c.address = at(own.c.address, along, self.output);
+            own.tail = self.tail.map(|tail| tail.from(axis, first));
+            *[&mut own.n, &mut own.m][axis] = part.min(extent - first);
+            own.run_ours(params)?;
+        }
+        Ok(())
     }
 
     fn launch(

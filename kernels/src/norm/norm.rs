@@ -6,7 +6,7 @@ use rocfire_hal::{DType, Stream, View, ViewMut};
 use crate::Result;
 use crate::family::{self, shape};
 use crate::gate::Activation;
-use crate::graphs::{self, Graphs, Inputs, Maker, apart_or_same, columns, float, same_shape, wide};
+use crate::graphs::{self, Graphs, Inputs, Maker, apart_or_same, columns, float, same_shape};
 
 const OP: &str = "norm";
 
@@ -172,7 +172,7 @@ impl NormKey {
 }
 
 fn graph(key: NormKey) -> Graph {
-    let mut make = Maker::new(OP, wide(key.x));
+    let mut make = Maker::of(OP, key.x);
     let mut x = make.input(key.x);
     let mut stored = None;
     if key.residual {

@@ -94,26 +94,35 @@ RF_FN u32 smaller_halves(u32 a, u32 b) {
     asm("min.u16x2 %0, %1, %2;" : "=r"(least) : "r"(a), "r"(b));
     return least;
 }
-// The codes of two, in the lowest bits of each half.
+// Which bytes of two words make a word, the lowest first.
+template <u32 BYTES> RF_FN u32 bytes_of(u32 a, u32 b) {
+    u32 bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(BYTES));
+    return bytes;
+}
+// The codes of two sizes, in the lowest byte of each half.
+//
+// Codes of y up to 2 are y in halves, from there to 4 two and y, beyond four and half of y: everywhere the least of the three, each
+// rounded to nearest even. Added to 128 a bf16 has no fraction, and its lowest bits are the number.
 RF_FN u32 two_e2m1(u32 x, u32 power_of_two) {
-    const u32 y = fma_bf16x2(x, power_of_two, 0x80008000u);
-    const u32 size = smaller_halves(y & 0x7fff7fffu, 0x40c040c0u);  // at most 6
-    // Sixty-four times its power of two, at least 1, has a last bit that is worth half of that: as much as the code's.
-    const u32 power = larger_halves(size & 0x7f807f80u, 0x3f803f80u);
-    const u32 sum = fma_bf16x2(power, 0x42804280u, size);
-    // The sum's mantissa counts halves of the power; each power above 1 adds two codes. 0x3fe is six exponents and twice the bias.
-    const u32 code = sum - power + (power >> 6) - 0x03fe03feu;
-    return code | ((y >> 12) & 0x00080008u);
+    const u32 y = fma_bf16x2(x & 0x7fff7fffu, power_of_two, 0x80008000u);
+    const u32 halves = fma_bf16x2(y, 0x40004000u, 0x43004300u);
+    const u32 ones = fma_bf16x2(y, 0x3f803f80u, 0x43024302u);
+    const u32 twos = fma_bf16x2(y, 0x3f003f00u, 0x43044304u);
+    // Sizes are 6 at most: code 7.
+    return smaller_halves(smaller_halves(halves, ones), smaller_halves(twos, 0x43074307u));
 }
 // The word of eight.
 RF_FN u32 eight_e2m1(const u32* x, float inverse) {
     const u32 bits = bit_cast<u32>(inverse) >> 16, twice = bits | bits << 16;
-    const u32 first = two_e2m1(x[0], twice) | two_e2m1(x[1], twice) << 8;
-    const u32 last = two_e2m1(x[2], twice) | two_e2m1(x[3], twice) << 8;
-    u32 even, odd;
-    asm("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(even) : "r"(first), "r"(last));
-    asm("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(odd) : "r"(first), "r"(last));
-    return even | odd << 4;
+    u32 four[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const u32 sizes = bytes_of<0x6240>(two_e2m1(x[2 * i], twice), two_e2m1(x[2 * i + 1], twice));
+        four[i] = sizes | ((bytes_of<0x7351>(x[2 * i], x[2 * i + 1]) >> 4) & 0x08080808u);
+    }
+    const u32 even = bytes_of<0x5410>(four[0], four[1]), odd = bytes_of<0x7632>(four[0], four[1]);
+    return even + odd * 16;
 }
 #else
 #define QUANT_PAIRS_OF_E2M1 0

@@ -131,7 +131,8 @@ pub(crate) fn walk(
     finish(op, x, &axes[..count], scales, word, per)
 }
 
-/// Two neighbouring axes as one, where elements, words (`inner_words` of them along the inner axis) and scales allow.
+/// Two neighbouring axes as one, where elements, words (`inner_words` of them along the inner axis) and scales allow, and the
+/// kernel's division by an extent does.
 fn merge(outer: Axis, inner: Axis, inner_words: usize) -> Option<Axis> {
     let follows = outer.x == inner.x * inner.extent as i64 && outer.words == inner.words * inner_words as i64;
     let blocks = inner.extent / inner.block.max(1);
@@ -146,7 +147,7 @@ fn merge(outer: Axis, inner: Axis, inner_words: usize) -> Option<Axis> {
         _ => return None,
     };
     let merged = Axis { extent: outer.extent * inner.extent, x: inner.x, words: inner.words, scales, block };
-    follows.then_some(merged)
+    (follows && merged.extent < BOX_LIMIT).then_some(merged)
 }
 
 fn finish(

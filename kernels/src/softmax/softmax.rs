@@ -1,11 +1,11 @@
 //! `softmax`, `log_softmax` and their gradients.
 
-use rocfire_fusion::{Binary, Graph, Reduce, Unary, Value};
+use rocfire_fusion::{Graph, Reduce, Unary, Value};
 use rocfire_hal::{DType, Layout, Stream, View, ViewMut};
 
 use crate::Result;
 use crate::family;
-use crate::graphs::{self, Graphs, Maker, apart_or_same, float, same_shape, wide};
+use crate::graphs::{self, Graphs, Maker, apart_or_same, float, same_shape};
 
 /// `y = e^(x - max) / Σ e^(x - max)` along axis `dim`.
 ///
@@ -110,12 +110,12 @@ fn rows(
 }
 
 fn graph((kind, dtype): (Kind, DType)) -> Graph {
-    let mut make = Maker::new(kind.name(), wide(dtype));
+    let mut make = Maker::of(kind.name(), dtype);
     let x = make.input(dtype);
     let y = match kind {
         Kind::Softmax => {
             let (_, exp, total) = exponentials(&mut make, x);
-            make.graph.binary(Binary::Div, exp, total)
+            make.div_by(exp, total)
         }
         Kind::LogSoftmax => {
             let (shifted, _, total) = exponentials(&mut make, x);
@@ -132,7 +132,7 @@ fn graph((kind, dtype): (Kind, DType)) -> Graph {
         Kind::LogSoftmaxBackward => {
             let dy = make.input(dtype);
             let sum = make.sum(dy);
-            let share = make.unary(Unary::Exp, x);
+            let share = make.exp(x);
             let back = make.mul(share, sum);
             make.sub(dy, back)
         }
@@ -145,7 +145,7 @@ fn graph((kind, dtype): (Kind, DType)) -> Graph {
 fn exponentials(make: &mut Maker, x: Value) -> (Value, Value, Value) {
     let most = make.graph.reduce(Reduce::Max, x);
     let shifted = make.sub(x, most);
-    let exp = make.unary(Unary::Exp, shifted);
+    let exp = make.exp(shifted);
     let total = make.sum(exp);
     (shifted, exp, total)
 }
