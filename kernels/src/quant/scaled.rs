@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Fp8, Matrix};
 use rocfire_fusion::{Compare, Graph};
+use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
 
 use super::format::{Format, ScaleKind};
@@ -17,6 +18,12 @@ const NATIVE_DEPTH: usize = 128;
 const DECODED_DEPTH: usize = 64;
 /// Codes that are summed from zero where a block is longer and a multiple of it, or all of K.
 const CHUNK: usize = 512;
+/// Rounds in LDS where copies go past the registers: three of 128 x 64 leave room for three workgroups.
+const STAGES: usize = 3;
+/// Elements of C from which on workgroups take 128 x 64 of it: there are enough of them then.
+const LARGE: usize = 1 << 20;
+/// Bytes of a row in LDS.
+const ROW_BYTES: usize = 128;
 /// Columns of a block are a multiple of it.
 const BLOCK_LEAST: usize = 32;
 
@@ -90,7 +97,7 @@ pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c:
     let matrix = device.config().matrix && matrix_side(info, DType::BF16) != 0;
     let depth_of = |native: bool| if native { NATIVE_DEPTH } else { DECODED_DEPTH };
     let sub_of = |depth: usize| if block >= k { depth } else { common_divisor(block, depth) };
-    // Products of bytes are up to 64 deep.
+    // Products of bytes are dealt out in 64 of K.
     let deep = if a.format == Format::I8 { 64 } else { BLOCK_LEAST };
     let native = matrix && product == Some(CodeProduct::Native) && sub_of(NATIVE_DEPTH) >= deep;
     let depth = depth_of(native);
@@ -108,9 +115,12 @@ pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c:
             && (row_bytes % 16 == 0 || rows.codes.shape()[0] <= 1)
     };
     let tiles = match (matrix, m <= 32) {
-        (true, few) => [if few { 1 } else { 2 }, 2],
+        (true, true) => [1, 2],
+        (true, false) if m > 64 && m * n >= LARGE => [4, 2],
+        (true, false) => [2, 2],
         (false, few) => [if few { 2 } else { 4 }, 4],
     };
+    let vector = vector(a) && vector(b);
     let key = ScaledKey {
         a: a.format,
         b: b.format,
@@ -119,7 +129,8 @@ pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c:
         native,
         sub,
         tiles,
-        vector: vector(a) && vector(b),
+        vector,
+        copies: copies(info, native, vector),
     };
     let side = if matrix { 32 } else { 16 };
     let grid = [n.div_ceil(tiles[1] * side), m.div_ceil(tiles[0] * side), 1];
@@ -160,7 +171,19 @@ pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c:
     // - `ScaledArgs` is the twin of the kernel's struct, sizes asserted on both sides; it reads rows below M and N, codes below K
     //   and their scales, whose views were checked to have as many.
     // - It writes C only.
-    unsafe { family::launch(stream, &source, (OP, "q_scaled"), grid, [threads, 1, 1], &args, &[c.buffer()]) }
+    unsafe {
+        let args = bytemuck::bytes_of(&args);
+        let work =
+            Work { category: Category::Gemm, shape: &[m, n, k], flops: 2 * (m * n * k) as u64, ..Work::default() };
+        let kernel = (OP, "q_scaled");
+        let lds_bytes = key.lds_bytes();
+        family::launch_bytes(stream, &source, kernel, grid, [threads, 1, 1], lds_bytes, args, &[c.buffer()], work)
+    }
+}
+
+/// Whether codes go to LDS past the registers: as they are, in whole vectors.
+fn copies(info: &ArchInfo, native: bool, vector: bool) -> bool {
+    native && vector && info.matrix == Matrix::MmaSync
 }
 
 const fn common_divisor(a: usize, b: usize) -> usize {
@@ -277,6 +300,14 @@ struct ScaledKey {
     sub: usize,
     tiles: [usize; 2],
     vector: bool,
+    copies: bool,
+}
+
+impl ScaledKey {
+    /// Dynamic LDS.
+    fn lds_bytes(&self) -> u32 {
+        if self.copies { (STAGES * 32 * (self.tiles[0] + self.tiles[1]) * ROW_BYTES) as u32 } else { 0 }
+    }
 }
 
 fn source(key: ScaledKey) -> Source {
@@ -288,6 +319,8 @@ fn source(key: ScaledKey) -> Source {
         ("S_TILES_M", key.tiles[0]),
         ("S_TILES_N", key.tiles[1]),
         ("S_VECTOR", usize::from(key.vector)),
+        ("S_ASYNC", usize::from(key.copies)),
+        ("S_STAGES", if key.copies { STAGES } else { 1 }),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types = [("S_OUT", c_type(key.output)), ("S_A_FORMAT", key.a.number()), ("S_B_FORMAT", key.b.number())];
@@ -312,10 +345,11 @@ pub(crate) fn scaled_sources(arch: Arch, output: DType) -> impl Iterator<Item = 
     formats.into_iter().enumerate().map(move |(number, (a, b, block, vector))| {
         let native = matrix && code_product(arch, a, b) == Some(CodeProduct::Native);
         let sub = common_divisor(block, if native { NATIVE_DEPTH } else { DECODED_DEPTH });
-        let large = if matrix { [2, 2] } else { [4, 4] };
+        let large = if matrix { [if number == 0 { 4 } else { 2 }, 2] } else { [4, 4] };
         let few = if matrix { [1, 2] } else { [2, 4] };
         let tiles = if number % 2 == 0 { large } else { few };
-        source(ScaledKey { a, b, output, matrix, native, sub, tiles, vector })
+        let copies = copies(arch.info(), native, vector);
+        source(ScaledKey { a, b, output, matrix, native, sub, tiles, vector, copies })
     })
 }
 

@@ -19,7 +19,7 @@ const TOKENS: [Granularity; 2] = [Granularity::Token, Granularity::Token];
 
 pub fn cases() -> Vec<Case> {
     use Format::{E2M1, E4M3, E4M3Fnuz, E5M2, E5M2Fnuz, I4, I8};
-    let specs: [Spec; 15] = [
+    let specs: [Spec; 17] = [
         ([1, 1, 2], [I8, I8], TOKENS),
         ([3, 5, 31], [I8, I8], TOKENS),
         ([40, 70, 640], [I8, I8], TOKENS),
@@ -35,6 +35,9 @@ pub fn cases() -> Vec<Case> {
         ([33, 66, 224], [E2M1, E2M1], [UP, UP]),
         ([5, 40, 64], [E4M3, E2M1], [UP, UP]),
         ([7, 19, 130], [I8, I4], [Granularity::Token, Granularity::Group(64)]),
+        // Large enough for the largest tiles.
+        ([80, 13200, 160], [I8, I8], TOKENS),
+        ([130, 8200, 64], [E4M3Fnuz, E4M3Fnuz], [UP, UP]),
     ];
     let mut cases: Vec<Case> = specs.into_iter().enumerate().map(|(turn, spec)| scaled(turn, spec)).collect();
     cases.push(halved(&[7, 100]));
