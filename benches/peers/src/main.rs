@@ -63,16 +63,20 @@ struct Arguments {
     /// Divide every extent by this, to try the program on the emulated device; its times say nothing then.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     divide: u32,
-    /// Steps that the peer takes in this process, whose launches another one counts.
+    /// Take the peer's steps, whose launches another process counts.
     #[arg(long, hide = true)]
-    peer_steps: Option<usize>,
+    count_peer: bool,
 }
 
 fn main() {
     let arguments = Arguments::parse();
     let divide = arguments.divide as usize;
-    if let Some(count) = arguments.peer_steps {
-        return peer::steps(&arguments.filter, divide, count);
+    if arguments.count_peer {
+        return peer::count(&arguments.filter, divide);
+    }
+    if let Err(error) = peer::folder().and_then(std::env::set_current_dir) {
+        eprintln!("peers: a folder for CubeCL's settings: {error}");
+        std::process::exit(1);
     }
     let names = || NAMES.iter().filter(|name| name.contains(arguments.filter.as_str()));
     println!(

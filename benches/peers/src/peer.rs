@@ -1,5 +1,6 @@
 //! Burn 0.21 with its CUDA backend, fusion and autotuning on.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -51,36 +52,46 @@ fn cross_entropy(device: &Device) -> CrossEntropy {
 /// What CubeCL writes for each kernel that it launches, when its configuration asks for it.
 const EXECUTED: &str = "Executing ";
 const CONFIGURATION: &str = "[profiling]\nlogger = { level = \"minimal\", stderr = true }\n";
-/// Steps of the shorter and of the longer process; both start with the same work.
-const STEPS: [usize; 2] = [12, 16];
+/// Steps before those that are counted: what they tune and compile is in no later one.
+const WARM: usize = 12;
+const COUNTED: usize = 4;
+const COUNTED_FROM_HERE: &str = "rocfire-peers: counted from here";
 
-/// Launches of a training step, by CubeCL's own log: what a process of more steps launches beyond one of fewer.
-pub fn launches(name: &str, divide: usize) -> std::io::Result<u64> {
+/// A folder that no project is above: CubeCL keeps what it tuned in the user's cache then, for every process of this
+/// program. A folder in it has the configuration of the process whose log is read.
+pub fn folder() -> std::io::Result<PathBuf> {
     let folder = std::env::temp_dir().join("rocfire-peers");
-    std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join("cubecl.toml"), CONFIGURATION)?;
-    let count = |steps: usize| -> std::io::Result<u64> {
-        let program = std::env::current_exe()?;
-        let arguments = [name, "--divide", &divide.to_string(), "--peer-steps", &steps.to_string()];
-        let output = Command::new(program).args(arguments).current_dir(&folder).output()?;
-        let log = String::from_utf8_lossy(&output.stderr);
-        match output.status.success() {
-            true => Ok(log.lines().filter(|line| line.contains(EXECUTED)).count() as u64),
-            false => Err(std::io::Error::other(log.into_owned())),
-        }
-    };
-    // What is tried out while tuning is kept for the next processes.
-    count(STEPS[0])?;
-    let [fewer, more] = STEPS.map(count);
-    Ok((more? - fewer?) / (STEPS[1] - STEPS[0]) as u64)
+    std::fs::create_dir_all(folder.join("counted"))?;
+    std::fs::write(folder.join("counted/cubecl.toml"), CONFIGURATION)?;
+    Ok(folder)
 }
 
-/// Takes steps, for a process that counts.
-pub fn steps(name: &str, divide: usize, count: usize) {
-    let mut step = workloads::step_of(name, divide);
-    for _ in 0..count {
-        step.run().into_data();
+/// Launches of a training step, by CubeCL's own log of another process.
+pub fn launches(name: &str, divide: usize) -> std::io::Result<f64> {
+    let arguments = [name, "--divide", &divide.to_string(), "--count-peer"];
+    let mut command = Command::new(std::env::current_exe()?);
+    let output = command.args(arguments).current_dir(folder()?.join("counted")).output()?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    match (output.status.success(), log.split_once(COUNTED_FROM_HERE)) {
+        (true, Some((_, counted))) => {
+            let count = counted.lines().filter(|line| line.contains(EXECUTED)).count();
+            Ok(count as f64 / COUNTED as f64)
+        }
+        _ => Err(std::io::Error::other(log.into_owned())),
     }
-    // The log is written by a thread of its own.
-    std::thread::sleep(Duration::from_secs(1));
+}
+
+/// Takes the steps that are counted, and those before them.
+pub fn count(name: &str, divide: usize) {
+    let mut step = workloads::step_of(name, divide);
+    let mut take = |steps: usize| {
+        for _ in 0..steps {
+            step.run().into_data();
+        }
+        // The log is written by a thread of its own.
+        std::thread::sleep(Duration::from_secs(1));
+    };
+    take(WARM);
+    eprintln!("{COUNTED_FROM_HERE}");
+    take(COUNTED);
 }
