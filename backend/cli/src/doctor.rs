@@ -29,9 +29,14 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
     }
     let id = report.default_device?;
     println!("\nwill be used: {id}");
-    match Device::get(id)?.vendor_gemm() {
+    let device = Device::get(id)?;
+    match device.vendor_gemm() {
         Ok(name) => println!("large matrix products: {name}"),
         Err(why) => println!("large matrix products: by rocfire's own kernels ({why})"),
+    }
+    match device.collectives() {
+        Ok(name) => println!("collectives of several devices: {name}"),
+        Err(why) => println!("collectives of several devices: none ({why})"),
     }
     // A real GPU may have a compiler of its own.
     if report.clang.is_err() && !report.hip_devices.iter().chain(&report.cuda_devices).any(Result::is_ok) {

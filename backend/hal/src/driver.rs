@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rocfire_arch::Arch;
 
+use crate::collective::Collectives;
 use crate::compile::{CodeObject, KernelInfo};
 use crate::vendor::VendorGemm;
 use crate::{Error, Result};
@@ -171,6 +172,11 @@ pub trait Driver: Send + Sync {
     /// The vendor's library for matrix products, opened when first asked for, or why there is none.
     fn vendor_gemm(&self) -> Result<&dyn VendorGemm, &str> {
         Err("this device has no vendor's library")
+    }
+
+    /// How the device takes part in what several do together.
+    fn collectives(&self) -> Collectives<'_> {
+        Collectives::Host
     }
 
     /// Begins to record what is put on the stream instead of doing it.

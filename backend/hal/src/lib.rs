@@ -12,6 +12,7 @@
 //! Callers are `fusion` and `kernels`, and through them the adapters. This crate knows no operator and no framework.
 
 mod buffer;
+pub mod collective;
 pub mod compile;
 mod config;
 #[cfg(feature = "cuda")]

@@ -5,6 +5,7 @@
 //! cheap and fatal: the size of the argument struct, the grid, the block and LDS.
 
 mod capture;
+mod collective;
 mod transfer;
 mod vendor;
 
@@ -332,7 +333,7 @@ impl Stream {
     }
 
     /// A copy or fill, timed where launches are.
-    fn timed(&self, operator: &'static str, bytes: u64, action: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(crate) fn timed(&self, operator: &'static str, bytes: u64, action: impl FnOnce() -> Result<()>) -> Result<()> {
         if !self.is_profiled() {
             return action().map_err(|error| self.explain(error));
         }
@@ -415,7 +416,7 @@ impl Stream {
         }
     }
 
-    fn require_range(
+    pub(crate) fn require_range(
         &self,
         op: &'static str,
         arg: &'static str,

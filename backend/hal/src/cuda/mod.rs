@@ -19,12 +19,13 @@ pub(crate) use rtc::compiler;
 use api::{Api, api};
 use sys::libcuda::{self as cuda, LibCuda, Status};
 
+use crate::collective::Collectives;
 use crate::compile::KernelInfo;
 use crate::driver::{
     DeviceInfo, Driver, DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchFailure, RawLaunch, Recording,
 };
 use crate::staging::{Link, Staged, Staging};
-use crate::vendor::VendorGemm;
+use crate::vendor::{Context, VendorGemm};
 use crate::{Error, Result};
 
 /// Shared memory that a kernel can have without asking.
@@ -47,6 +48,8 @@ pub(crate) struct Cuda {
     shared: Arc<Shared>,
     info: DeviceInfo,
     vendor: OnceLock<Result<Box<dyn VendorGemm>, String>>,
+    /// The same as `shared`, as the vendors' libraries see it.
+    context: Arc<dyn Context>,
     staging: Staging,
 }
 
@@ -81,7 +84,13 @@ impl Cuda {
         let status = unsafe { api.cuda().cuStreamCreate(&mut stream, cuda::STREAM_NON_BLOCKING)? };
         api.check("cuStreamCreate", status)?;
         let shared = Arc::new(Shared { api, context: Handle(context), stream: Handle(stream) });
-        Ok(Cuda { shared, info, vendor: OnceLock::new(), staging: Staging::default() })
+        Ok(Cuda {
+            context: Arc::clone(&shared) as _,
+            shared,
+            info,
+            vendor: OnceLock::new(),
+            staging: Staging::default(),
+        })
     }
 
     fn new_event(&self) -> Result<Box<dyn DriverEvent>> {
@@ -267,6 +276,10 @@ impl Driver for Cuda {
 
     fn synchronize(&self) -> Result<()> {
         self.shared.wait()
+    }
+
+    fn collectives(&self) -> Collectives<'_> {
+        vendor::collectives(&self.context)
     }
 
     fn vendor_gemm(&self) -> Result<&dyn VendorGemm, &str> {

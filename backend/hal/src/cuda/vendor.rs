@@ -1,12 +1,13 @@
 //! cuBLASLt for a device.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Shared;
 use super::api::candidates;
 use super::sys::Library;
 use super::sys::cublaslt::CublasLt;
 use crate::Result;
+use crate::collective::{Collectives, library as collective};
 use crate::vendor::lt::LtVendor;
 use crate::vendor::{Context, VendorGemm};
 
@@ -28,6 +29,15 @@ impl Context for Shared {
     fn stream(&self) -> *mut std::ffi::c_void {
         self.stream.0
     }
+}
+
+const NCCL_NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
+
+/// NCCL, opened when it is first asked for, for every device.
+pub(super) fn collectives(context: &Arc<dyn Context>) -> Collectives<'_> {
+    static LIBRARY: OnceLock<Result<collective::Library, String>> = OnceLock::new();
+    let library = LIBRARY.get_or_init(|| collective::Library::open("NCCL", &candidates(&NCCL_NAMES)));
+    Collectives::Library { library, context }
 }
 
 /// The library, open.

@@ -21,12 +21,13 @@ pub(crate) use rtc::compiler;
 use api::{Api, api};
 use sys::amdhip64::{self as hip, AmdHip64, Status};
 
+use crate::collective::Collectives;
 use crate::compile::KernelInfo;
 use crate::driver::{
     DeviceInfo, Driver, DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchFailure, RawLaunch, Recording,
 };
 use crate::staging::{Link, Staged, Staging};
-use crate::vendor::VendorGemm;
+use crate::vendor::{Context, VendorGemm};
 use crate::{Error, Result};
 
 /// What HIP says of a device.
@@ -46,6 +47,8 @@ pub(crate) struct Hip {
     shared: Arc<Shared>,
     info: DeviceInfo,
     vendor: OnceLock<Result<Box<dyn VendorGemm>, String>>,
+    /// The same as `shared`, as the vendors' libraries see it.
+    context: Arc<dyn Context>,
     staging: Staging,
 }
 
@@ -78,7 +81,13 @@ impl Hip {
         let status = unsafe { api.hip().hipStreamCreateWithFlags(&mut stream, hip::STREAM_NON_BLOCKING)? };
         api.check("hipStreamCreateWithFlags", status)?;
         let shared = Arc::new(Shared { api, ordinal, stream: Handle(stream) });
-        Ok(Hip { shared, info, vendor: OnceLock::new(), staging: Staging::default() })
+        Ok(Hip {
+            context: Arc::clone(&shared) as _,
+            shared,
+            info,
+            vendor: OnceLock::new(),
+            staging: Staging::default(),
+        })
     }
 
     fn new_event(&self) -> Result<Box<dyn DriverEvent>> {
@@ -269,6 +278,10 @@ impl Driver for Hip {
 
     fn synchronize(&self) -> Result<()> {
         self.shared.wait()
+    }
+
+    fn collectives(&self) -> Collectives<'_> {
+        vendor::collectives(&self.context)
     }
 
     fn vendor_gemm(&self) -> Result<&dyn VendorGemm, &str> {

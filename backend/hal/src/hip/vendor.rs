@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rocfire_arch::{Arch, Family};
 
@@ -15,6 +15,7 @@ use super::sys::Library;
 use super::sys::hipblaslt::HipblasLt;
 use super::sys::rocblas::{self, Rocblas, Status};
 use super::{Handle, Shared};
+use crate::collective::{Collectives, library as collective};
 use crate::vendor::lt::LtVendor;
 use crate::vendor::{Context, Product, VendorGemm, VendorPlan, WORKSPACE_BYTES};
 use crate::{DType, Error, Result};
@@ -58,6 +59,15 @@ impl VendorGemm for Vendors {
         }
         self.second.as_ref().map_or(Ok(None), |second| second.plan(product, choice))
     }
+}
+
+const RCCL_NAMES: [&str; 2] = ["librccl.so.1", "librccl.so"];
+
+/// RCCL, opened when it is first asked for, for every device.
+pub(super) fn collectives(context: &Arc<dyn Context>) -> Collectives<'_> {
+    static LIBRARY: OnceLock<Result<collective::Library, String>> = OnceLock::new();
+    let library = LIBRARY.get_or_init(|| collective::Library::open("RCCL", &candidates(&RCCL_NAMES)));
+    Collectives::Library { library, context }
 }
 
 /// The libraries, open.

@@ -1,0 +1,263 @@
+//! NCCL and RCCL, which are one interface: RCCL took over NCCL's names and numbers.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Call, Kind, Reduction, UNIQUE_ID_BYTES, UniqueId};
+use crate::vendor::Context;
+use crate::{DType, Error, Result, foreign};
+
+/// `ncclResult_t`.
+type Status = c_int;
+const SUCCESS: Status = 0;
+
+/// `ncclUniqueId`, which goes by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawId([c_char; UNIQUE_ID_BYTES]);
+
+// Source: NVIDIA's NCCL reference, version 2; AMD's RCCL reference names the same functions.
+foreign::table! {
+    /// The functions of NCCL and RCCL that are used.
+    Nccl {
+        /// Version, `major * 10000 + minor * 100 + patch` from 2.9 on.
+        fn ncclGetVersion(version: *mut c_int) -> Status;
+        /// A code's text.
+        fn ncclGetErrorString(status: Status) -> *const c_char;
+        /// An id for ranks.
+        fn ncclGetUniqueId(id: *mut RawId) -> Status;
+        /// One rank on the thread's device; waits for the others unless in a group.
+        fn ncclCommInitRank(rank: *mut *mut c_void, world: c_int, id: RawId, number: c_int) -> Status;
+        /// Ends a rank, whatever it does.
+        fn ncclCommAbort(rank: *mut c_void) -> Status;
+        /// Calls from here on begin together.
+        fn ncclGroupStart() -> Status;
+        /// They begin.
+        fn ncclGroupEnd() -> Status;
+        /// Every target is the reduction of all sources.
+        fn ncclAllReduce(
+            source: u64, target: u64, count: usize, dtype: c_int, reduction: c_int, rank: *mut c_void,
+            stream: *mut c_void
+        ) -> Status;
+        /// Every target is the root's source.
+        fn ncclBroadcast(
+            source: u64, target: u64, count: usize, dtype: c_int, root: c_int, rank: *mut c_void, stream: *mut c_void
+        ) -> Status;
+        /// The root's target is the reduction of all sources.
+        fn ncclReduce(
+            source: u64, target: u64, count: usize, dtype: c_int, reduction: c_int, root: c_int, rank: *mut c_void,
+            stream: *mut c_void
+        ) -> Status;
+        /// Every target is all sources.
+        fn ncclAllGather(
+            source: u64, target: u64, count: usize, dtype: c_int, rank: *mut c_void, stream: *mut c_void
+        ) -> Status;
+        /// Every target is a piece of the reduction of all sources.
+        fn ncclReduceScatter(
+            source: u64, target: u64, count: usize, dtype: c_int, reduction: c_int, rank: *mut c_void,
+            stream: *mut c_void
+        ) -> Status;
+        /// To another rank.
+        fn ncclSend(
+            source: u64, count: usize, dtype: c_int, to: c_int, rank: *mut c_void, stream: *mut c_void
+        ) -> Status;
+        /// From another rank.
+        fn ncclRecv(
+            target: u64, count: usize, dtype: c_int, from: c_int, rank: *mut c_void, stream: *mut c_void
+        ) -> Status;
+    }
+}
+
+/// One of the two, open.
+pub(crate) struct Library {
+    table: Nccl,
+    name: String,
+}
+
+impl Library {
+    /// The first of the candidates that opens; `name` is what it is called.
+    ///
+    /// # Errors
+    /// What was tried, in words.
+    pub fn open(name: &'static str, candidates: &[PathBuf]) -> std::result::Result<Library, String> {
+        let words = |error: Error| match error {
+            Error::Load { tried, .. } => tried,
+            other => other.to_string(),
+        };
+        let table = Nccl::new(foreign::Library::open(name, candidates).map_err(words)?);
+        let mut version = 0;
+        // SAFETY: the version goes to a local.
+        unsafe { table.ncclGetVersion(&mut version) }.map_err(words)?;
+        let (major, minor, patch) = (version / 10_000, version % 10_000 / 100, version % 100);
+        Ok(Library { table, name: format!("{name} {major}.{minor}.{patch}") })
+    }
+
+    /// Its name and version.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self, call: &'static str, status: Status) -> Result<()> {
+        if status == SUCCESS {
+            return Ok(());
+        }
+        // SAFETY: the library's texts are constants.
+        let text = unsafe { self.table.ncclGetErrorString(status) };
+        let name = match text {
+            // SAFETY: as above, and it is not null.
+            Ok(text) if !text.is_null() => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
+            _ => self.name.clone(),
+        };
+        Err(Error::Driver { call, name, code: status })
+    }
+
+    pub fn unique_id(&self) -> Result<UniqueId> {
+        let mut id = RawId([0; UNIQUE_ID_BYTES]);
+        // SAFETY: the id goes to a local.
+        self.check("ncclGetUniqueId", unsafe { self.table.ncclGetUniqueId(&mut id)? })?;
+        Ok(UniqueId(id.0.map(|byte| byte as u8)))
+    }
+
+    /// Calls that begin together.
+    fn together(&self, calls: impl FnOnce() -> Result<()>) -> Result<()> {
+        // SAFETY: it takes nothing.
+        self.check("ncclGroupStart", unsafe { self.table.ncclGroupStart()? })?;
+        let outcome = calls();
+        // SAFETY: as above; a group that was begun is ended whatever became of its calls.
+        let ended = self.check("ncclGroupEnd", unsafe { self.table.ncclGroupEnd()? });
+        outcome.and(ended)
+    }
+
+    /// Ranks of this process, each with its device.
+    pub fn join(
+        &'static self,
+        devices: Vec<(Arc<dyn Context>, usize)>,
+        id: &UniqueId,
+        world: usize,
+    ) -> Result<Vec<Rank>> {
+        let id = RawId(id.0.map(|byte| byte as c_char));
+        let world = number("world", world)?;
+        let mut handles = vec![std::ptr::null_mut(); devices.len()];
+        self.together(|| {
+            for ((context, rank), handle) in devices.iter().zip(&mut handles) {
+                context.enter()?;
+                // SAFETY: the handle goes to a local that outlives the group, the device is the thread's.
+                let status = unsafe { self.table.ncclCommInitRank(handle, world, id, number("rank", *rank)?)? };
+                self.check("ncclCommInitRank", status)?;
+            }
+            Ok(())
+        })?;
+        let rank = |((context, _), handle)| Rank { library: self, context, handle };
+        Ok(devices.into_iter().zip(handles).map(rank).collect())
+    }
+}
+
+fn number(what: &'static str, value: usize) -> Result<c_int> {
+    c_int::try_from(value).map_err(|_| Error::shape("communicator", what, "a number of 31 bits", value))
+}
+
+/// A rank of a library.
+pub(crate) struct Rank {
+    library: &'static Library,
+    context: Arc<dyn Context>,
+    handle: *mut c_void,
+}
+
+// SAFETY: a handle may be used from any thread, by one at a time, which is the libraries' rule: calls of several threads on
+// one rank are put in order by the caller's stream, whose work they are.
+unsafe impl Send for Rank {}
+// SAFETY: as above; calls take the library's own lock.
+unsafe impl Sync for Rank {}
+
+impl Rank {
+    /// # Safety
+    /// - `source` and `target` lead to live memory of the rank's device that covers the call's counts, where it has them.
+    unsafe fn call(&self, call: &Call<'_>, [source, target]: [u64; 2]) -> Result<()> {
+        self.context.enter()?;
+        let Rank { library, handle, .. } = *self;
+        let (table, stream, count) = (&library.table, self.context.stream(), call.count);
+        let dtype = code_of(call.dtype);
+        let other = |rank: usize| number("rank of another", rank);
+        // SAFETY: the addresses are the caller's duty; handle and stream live as long as the rank.
+        let (name, status) = unsafe {
+            match call.kind {
+                Kind::AllReduce(how) => {
+                    ("ncclAllReduce", table.ncclAllReduce(source, target, count, dtype, how as c_int, handle, stream)?)
+                }
+                Kind::Broadcast { root } => {
+                    let root = other(root)?;
+                    ("ncclBroadcast", table.ncclBroadcast(source, target, count, dtype, root, handle, stream)?)
+                }
+                Kind::Reduce { root, reduction } => {
+                    let (root, how) = (other(root)?, reduction as c_int);
+                    ("ncclReduce", table.ncclReduce(source, target, count, dtype, how, root, handle, stream)?)
+                }
+                Kind::AllGather => {
+                    ("ncclAllGather", table.ncclAllGather(source, target, count, dtype, handle, stream)?)
+                }
+                Kind::ReduceScatter(how) => {
+                    let how = how as c_int;
+                    ("ncclReduceScatter", table.ncclReduceScatter(source, target, count, dtype, how, handle, stream)?)
+                }
+                Kind::Send { to } => ("ncclSend", table.ncclSend(source, count, dtype, other(to)?, handle, stream)?),
+                Kind::Recv { from } => {
+                    ("ncclRecv", table.ncclRecv(target, count, dtype, other(from)?, handle, stream)?)
+                }
+            }
+        };
+        library.check(name, status)
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        let entered = self.context.enter();
+        // The communicator has waited for its stream. Destroying would wait for the other ranks too.
+        // SAFETY: the handle is the library's and is not used again.
+        let ended = entered.and_then(|()| unsafe { self.library.table.ncclCommAbort(self.handle) });
+        if let Err(error) = ended {
+            tracing::debug!("{} keeps a rank: {error}", self.library.name);
+        }
+    }
+}
+
+// `ncclRedOp_t` counts as the enum does.
+const _: () = assert!(
+    Reduction::Sum as c_int == 0
+        && Reduction::Prod as c_int == 1
+        && Reduction::Max as c_int == 2
+        && Reduction::Min as c_int == 3
+        && Reduction::Avg as c_int == 4
+);
+
+/// `ncclDataType_t`. Types that the libraries do not have were refused before.
+fn code_of(dtype: DType) -> c_int {
+    match dtype {
+        DType::I8 => 0,
+        DType::U8 | DType::Bool => 1,
+        DType::I32 => 2,
+        DType::U32 => 3,
+        DType::I64 => 4,
+        DType::U64 => 5,
+        DType::F16 => 6,
+        DType::F32 => 7,
+        DType::F64 => 8,
+        DType::BF16 => 9,
+        DType::I16 | DType::U16 => unreachable!("refused when the call was checked"),
+    }
+}
+
+/// A rank's call, with the addresses of what it reads and writes.
+pub(crate) type Member<'a> = (&'a Rank, Call<'a>, [u64; 2]);
+
+/// Calls of one thread.
+pub(crate) fn run(calls: &[Member<'_>]) -> Result<()> {
+    // SAFETY: the ranges were checked to lie in live buffers of the rank's device.
+    let put = |(rank, call, addresses): &Member<'_>| unsafe { rank.call(call, *addresses) };
+    match calls {
+        [] => Ok(()),
+        [one] => put(one),
+        [(first, ..), ..] => first.library.together(|| calls.iter().try_for_each(put)),
+    }
+}
