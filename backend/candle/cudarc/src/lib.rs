@@ -20,5 +20,6 @@
 pub mod cublas;
 pub mod curand;
 pub mod driver;
+pub mod nccl;
 pub mod nvrtc;
 pub mod rocfire;

@@ -6,7 +6,7 @@ mod host;
 mod launch;
 mod memory;
 mod module;
-mod pointer;
+pub(crate) mod pointer;
 pub(crate) mod queue;
 pub mod result;
 mod stream;
