@@ -88,12 +88,12 @@ pub(crate) fn modelled(
         let lds = EMULATED_EDGE_COST * edges;
         return Modelled { rounds, products, lds, time: rounds * (products + lds) };
     }
-    let waves = match tiling.matrix_size {
-        0 => [SIMDS, 1],
-        _ => tiling.waves.map(usize::from),
-    };
+    if tiling.matrix_size == 0 {
+        return modelled_plain(tiling, unit, dtype, blocks, machine);
+    }
+    let waves = tiling.waves.map(usize::from);
     // A row of waves reads the same columns, each wave for itself.
-    let read = if tiling.matrix_size == 0 { edges } else { block[0] * waves[1] + block[1] * waves[0] };
+    let read = block[0] * waves[1] + block[1] * waves[0];
     let rate = unit.rate;
     let lds = (read + edges) * dtype.size_bytes() * rate.pairs as usize / rate.lds_bytes as usize;
     let rounds = (blocks * waves[0] * waves[1]).div_ceil(machine.slots);
@@ -101,14 +101,36 @@ pub(crate) fn modelled(
     Modelled { rounds, products, lds, time: rounds * work * SIMDS / (waves[0] * waves[1]) }
 }
 
+/// Lanes that keep one SIMD unit busy, of a plain tiling.
+const SIMD_LANES: usize = 64;
+
+/// The same for plain multiply-add. Every lane reads its own rows and columns, so LDS is what binds, and all workgroups of a
+/// compute unit share it; the SIMD units are filled by the lanes of all of them together. A small tile reads more for each product,
+/// and wins where it gives work to units that have none: f32 on an H200 in us (`rocfire tune`, 2026-11-22), sides 64, 32, 16:
+/// 256 x 256 x 784: 40.7, 21.9, 16.2; 512 x 512 x 512: 27.4, 19.5, 26.0; 1024 x 1024 x 1024: 89, 115, 162.
+fn modelled_plain(tiling: &Tiling, unit: Unit, dtype: DType, blocks: usize, machine: Machine) -> Modelled {
+    let block = tiling.block();
+    let lanes = tiling.threads(0);
+    let products = block[0] * block[1];
+    let read = lanes * usize::from(tiling.tiles[0] + tiling.tiles[1]);
+    let rate = unit.rate;
+    let lds = (read + block[0] + block[1]) * dtype.size_bytes() * rate.pairs as usize / rate.lds_bytes as usize;
+    let groups = blocks.div_ceil((machine.slots / SIMDS).max(1));
+    let waves = lanes.div_ceil(SIMD_LANES);
+    let rounds = (groups * waves).div_ceil(SIMDS);
+    let (computed, moved) = (rounds * products * SIMDS / waves, groups * lds);
+    Modelled { rounds, products, lds, time: computed.max(moved) + computed.min(moved) / 2 }
+}
+
 /// Least rows and columns of a product that goes to the vendor's library, and least products of one element pair, all batches
 /// together: below, a launch takes longer than the work. On an H200 cuBLASLt 13.1 reads the weights of 1 to 64 x 14336 x 4096 in
-/// bf16 in 0.031 to 0.033 ms, our narrow tiles in 0.036 to 0.058 (`rocfire tune`, 2026-11-22). AMD's libraries are not
-/// measured: thin products stay with us there.
-const fn vendor_least(vendor: Vendor) -> (usize, usize) {
-    match vendor {
-        Vendor::Nvidia => (1, 1 << 24),
-        Vendor::Amd => (64, 1 << 26),
+/// bf16 in 0.031 to 0.033 ms, our narrow tiles in 0.036 to 0.058; in f32 it takes 13.4 us for 256 x 256 x 256, ours 8.6, and 16.5
+/// for 512 x 512 x 512, ours 19.5 (`rocfire tune`, 2026-11-22). AMD's libraries are not measured: thin products stay with us there.
+const fn vendor_least(vendor: Vendor, dtype: DType) -> (usize, usize) {
+    match (vendor, dtype) {
+        (Vendor::Nvidia, DType::F32) => (1, 1 << 25),
+        (Vendor::Nvidia, _) => (1, 1 << 24),
+        (Vendor::Amd, _) => (64, 1 << 26),
     }
 }
 
@@ -125,7 +147,7 @@ pub(crate) fn vendor_pays(arch: Arch, dtype: DType, [m, n, k]: [usize; 3], batch
         DType::I64 | DType::I32 | DType::I16 | DType::U64 | DType::U32 | DType::U16 | DType::U8 | DType::Bool => false,
     };
     let pairs = m.saturating_mul(n).saturating_mul(k).saturating_mul(batches);
-    let (lines, least) = vendor_least(info.vendor);
+    let (lines, least) = vendor_least(info.vendor, dtype);
     has_kernels && m.min(n) >= lines && pairs >= least
 }
 
@@ -172,6 +194,23 @@ mod tests {
     }
 
     #[test]
+    fn few_plain_tiles_are_small_and_many_are_large() {
+        let h200 = Machine { slots: 132 * SIMDS, waves_share: false };
+        for (size, expected) in [
+            ([256, 256], 16),
+            ([256, 10], 16),
+            ([784, 256], 16),
+            ([512, 512], 32),
+            ([1024, 1024], 64),
+            ([4096, 4096], 64),
+            ([8192, 96], 32),
+        ] {
+            assert_eq!(block("sm_90", DType::F32, size, h200), [expected; 2], "{size:?}");
+            assert_eq!(block("gfx1100", DType::F32, size, h200), [expected; 2], "{size:?}");
+        }
+    }
+
+    #[test]
     fn a_single_row_takes_a_narrow_tile() {
         assert_eq!(block("gfx942", DType::F16, [1, 4096], EMULATED)[0], 16);
         let h200 = Machine { slots: 132 * SIMDS, waves_share: false };
@@ -194,7 +233,9 @@ mod tests {
         assert!(vendor_pays(arch("gfx942"), DType::BF16, [4096; 3], 1));
         assert!(vendor_pays(arch("sm_90"), DType::BF16, [1, 14336, 4096], 1));
         assert!(!vendor_pays(arch("gfx942"), DType::BF16, [16, 14336, 4096], 1), "not measured there");
-        for (dtype, size) in [(DType::BF16, [128, 128, 128]), (DType::I8, [4096; 3]), (DType::I32, [4096; 3])] {
+        for (dtype, size) in
+            [(DType::BF16, [128, 128, 128]), (DType::F32, [256; 3]), (DType::I8, [4096; 3]), (DType::I32, [4096; 3])]
+        {
             assert!(!vendor_pays(arch("sm_90"), dtype, size, 1), "{dtype} {size:?}");
         }
         assert!(!vendor_pays(arch("gfx1030"), DType::F16, [4096; 3], 1), "no matrix unit of the type");

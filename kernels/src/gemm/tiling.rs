@@ -17,13 +17,18 @@ pub(crate) struct Tiling {
     pub slabs: u16,
 }
 
+const fn plain(lanes: u16, values: u16, slabs: u16) -> Tiling {
+    Tiling { matrix_size: 0, waves: [lanes; 2], tiles: [values; 2], slabs }
+}
+
 const fn matrix(matrix_size: u16, waves: [u16; 2], tiles: [u16; 2], slabs: u16) -> Tiling {
     Tiling { matrix_size, waves, tiles, slabs }
 }
 
 /// What there is to choose from. The 96 columns are for the widths of transformers (96, 288, 384, 768), which are whole
 /// multiples of it; the narrow ones for products with few rows or columns. Two rounds of the large ones fit twice into the
-/// LDS of a compute unit.
+/// LDS of a compute unit. Without a matrix unit, the small ones are for products that the large one cuts into too few workgroups to
+/// fill a card; they wait for memory most of the time, so a round of theirs is long.
 pub(crate) const TILINGS: &[Tiling] = &[
     matrix(32, [2, 2], [2, 2], 1),
     matrix(32, [4, 1], [1, 3], 1),
@@ -36,7 +41,9 @@ pub(crate) const TILINGS: &[Tiling] = &[
     matrix(16, [1, 1], [4, 1], 1),
     matrix(16, [1, 1], [1, 4], 2),
     matrix(16, [1, 1], [4, 1], 2),
-    Tiling { matrix_size: 0, waves: [16, 16], tiles: [4, 4], slabs: 1 },
+    plain(16, 4, 1),
+    plain(8, 4, 2),
+    plain(8, 2, 4),
 ];
 
 /// What an architecture has to multiply a type with.
@@ -235,6 +242,17 @@ mod tests {
 
     fn unit(arch: &str) -> Unit {
         Unit::of(rocfire_arch::Arch::parse(arch).unwrap().info(), DType::F16)
+    }
+
+    #[test]
+    fn every_plain_tile_fits_into_declared_shared_memory() {
+        // CUDA gives a kernel no more than this without being asked; rows are padded by 16 bytes.
+        const DECLARED_MOST: usize = 48 << 10;
+        for tiling in TILINGS.iter().filter(|tiling| tiling.matrix_size == 0) {
+            let [rows, cols] = tiling.block();
+            let row_bytes = usize::from(16 * tiling.slabs) * DType::F64.size_bytes() + 16;
+            assert!(2 * (rows + cols) * row_bytes <= DECLARED_MOST, "{tiling:?}");
+        }
     }
 
     #[test]
