@@ -10,7 +10,7 @@ use crate::graph::{Graph, Kind, Node, Value};
 use crate::kernel::{Prepared, prepare};
 use crate::order::{self, QUAD};
 use crate::plan::{Argument, Shape};
-use crate::render::{self, COLUMN_CHAINS, COLUMN_LEVELS, COLUMN_WAVES, Schedule, THREADS, capacity};
+use crate::render::{self, COLUMN_LEVELS, COLUMN_WAVES, Schedule, THREADS, capacity};
 use crate::scalar::Scalar;
 
 /// Workgroups from which on each takes several items in turn, which spares the start of a wave. Eight workgroups of four
@@ -25,6 +25,10 @@ const GROUPS_MOST: usize = 1 << 20;
 
 /// The mode of an input that goes through the first tile; `fuse.h` has the same.
 const TILED: u64 = 3;
+
+/// Chains that one lane runs through where lanes lie across rows, if there are so many: with fewer, more waves wait for memory at
+/// the same time.
+const COLUMN_CHAINS_LEAST: usize = 4;
 
 /// Fewest rows for which lanes across rows pay: below, most of a wave would have nothing to do.
 const COLUMN_ROWS_LEAST: usize = 16;
@@ -283,7 +287,7 @@ impl Call<'_> {
 
     fn columns(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
         let (quads, chains, lanes) = (extent.div_ceil(QUAD), order::chains(extent), self.wave_size());
-        let waves = quads.min(chains).div_ceil(COLUMN_CHAINS).next_power_of_two().min(COLUMN_WAVES);
+        let waves = quads.min(chains).div_ceil(COLUMN_CHAINS_LEAST).next_power_of_two().min(COLUMN_WAVES);
         let groups = groups(rows.div_ceil(lanes));
         let space = Space {
             items: rows,

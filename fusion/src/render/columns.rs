@@ -1,7 +1,7 @@
 //! [`super::Schedule::Columns`]: lanes across rows, for rows whose elements are far apart but whose neighbours are side by side.
 //!
-//! A workgroup takes as many rows as a wave has lanes. Chunk by chunk, each of its waves runs through [`COLUMN_CHAINS`] chains of
-//! every row, one after another, which leaves the loops to the scalar unit; the waves' subtrees meet in LDS.
+//! A workgroup takes as many rows as a wave has lanes. Chunk by chunk, each of its waves runs through some chains of every row
+//! ([`COLUMN_CHAINS`] at most), one after another, which leaves the loops to the scalar unit; the waves' subtrees meet in LDS.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,10 @@ pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
     if kernel.plan.passes.iter().any(|pass| !pass.reduces.is_empty()) {
         let _ = writeln!(out, "    __shared__ rf::u64 scratch[{COLUMN_WAVES} * ARCH_WAVE_SIZE];");
     }
-    out.push_str("    const rf::u32 wave = rf::uniform(rf::thread_y());\n");
+    out.push_str("    const rf::u32 wave = rf::uniform(rf::thread_y()), waves = 1u << a.space.lanes_log2;\n");
+    // Chains beyond the quads of a short row have nothing.
+    out.push_str("    const index_t used = a.space.quads < a.space.chains ? a.space.quads : a.space.chains;\n");
+    out.push_str("    rf::u32 own_chains = 1;\n    while (own_chains * waves < (rf::u32)used) own_chains *= 2;\n");
     out.push_str(
         "    for (index_t base = rf::group_x() * (index_t)ARCH_WAVE_SIZE; base < a.space.items; base += a.space.step) {\n",
     );
@@ -60,8 +63,8 @@ fn pass(kernel: &Kernel<'_>, number: usize, out: &mut String) {
     for (at, functor) in &functors {
         let _ = writeln!(out, "            {functor}::A u{at}[{levels} + 1];");
     }
-    let _ = writeln!(out, "            for (rf::u32 i = 0; i < {COLUMN_CHAINS}; ++i) {{");
-    let _ = writeln!(out, "                const index_t chain = wave * {COLUMN_CHAINS} + i;");
+    let _ = writeln!(out, "            for (rf::u32 i = 0; i < own_chains; ++i) {{");
+    out.push_str("                const index_t chain = wave * own_chains + i;\n");
     group::chains(kernel, &pass.reduces, 'c', "                ", out);
     out.push_str("                for (index_t quad = chunk + chain; quad < end; quad += a.space.chains) {\n");
     let _ = writeln!(out, "                    const index_t column = quad * {QUAD};");
@@ -85,8 +88,9 @@ fn pass(kernel: &Kernel<'_>, number: usize, out: &mut String) {
     }
     out.push_str("            }\n");
     for (at, functor) in &functors {
-        let waves = format!("({functor}::A*)scratch, wave, 1u << a.space.lanes_log2");
-        let total = format!("fuse::tree_waves<{functor}, {COLUMN_WAVES}>(u{at}[{levels}], {waves})");
+        let waves = format!("({functor}::A*)scratch, wave, waves");
+        let own = format!("fuse::climbed<{functor}, {levels}>(u{at}, own_chains)");
+        let total = format!("fuse::tree_waves<{functor}, {COLUMN_WAVES}>({own}, {waves})");
         let _ = writeln!(
             out,
             "            fuse::Climb<{functor}, 0, {COLUMN_LEVELS}>::put(w{at}, {total}, chunks{number});"

@@ -45,8 +45,8 @@ pub(crate) const ENTRY: &str = "fused";
 /// Threads of a workgroup along its first axis, except in [`Schedule::Columns`]: one per chain of a long row.
 pub(crate) const THREADS: usize = crate::order::LONG_CHAINS;
 
-/// Chains that one lane runs through in [`Schedule::Columns`].
-pub(crate) const COLUMN_CHAINS: usize = 16;
+/// Chains that one lane runs through in [`Schedule::Columns`], at most.
+const COLUMN_CHAINS: usize = 16;
 
 /// Most waves of a workgroup in [`Schedule::Columns`].
 pub(crate) const COLUMN_WAVES: usize = crate::order::LONG_CHAINS / COLUMN_CHAINS;
