@@ -2,10 +2,11 @@
 //!
 //! There is one. It takes every operation that is a kernel or a view by itself, as many as come, and `partition` makes kernels
 //! of them at the end; so Burn's search has nothing to choose. Where a stretch ends depends on the operations alone: at one that
-//! does not fuse, where the results are asked for, and in a long stream at a place that comes again with the next step.
+//! does not fuse, where the results are asked for, in a long stream at a place that comes again with the next step, and where a
+//! call has come several times on tensors that have nothing to do with each other (`repeats`).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use burn_fusion::{FuserProperties, FuserStatus, OperationFuser};
 use burn_ir::{FloatOperationIr, OperationIr, TensorId};
@@ -14,6 +15,7 @@ use super::assign::is_in_place;
 use super::optimization::FusedKernel;
 use super::partition::{draws, is_piece, pieces};
 use super::refusal::Refusal;
+use super::repeats::Repeats;
 use super::report;
 use crate::RocmDevice;
 
@@ -33,11 +35,13 @@ pub(super) struct Fuser {
     is_closed: bool,
     /// Whether some fuser of the search has closed: then all stop, so that what comes next is not put before it.
     is_over: Arc<AtomicBool>,
+    /// What all fusers of the search have taken: Burn gives a call that has nothing to do with the others a fuser of its own.
+    repeats: Arc<Mutex<Repeats>>,
 }
 
 impl Fuser {
     pub(super) fn new(device: RocmDevice) -> Fuser {
-        Fuser { device, operations: Arc::default(), is_closed: false, is_over: Arc::default() }
+        Fuser { device, operations: Arc::default(), is_closed: false, is_over: Arc::default(), repeats: Arc::default() }
     }
 
     fn admit(&self, operation: &OperationIr) -> Result<(), Refusal> {
@@ -67,7 +71,15 @@ impl OperationFuser<FusedKernel> for Fuser {
             return;
         }
         match self.admit(operation) {
-            Ok(()) => Arc::make_mut(&mut self.operations).push(operation.clone()),
+            Ok(()) => {
+                Arc::make_mut(&mut self.operations).push(operation.clone());
+                let mut repeats = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
+                if repeats.take(operation) && repeats.is_loop() {
+                    self.is_closed = true;
+                    self.is_over.store(true, Ordering::Relaxed);
+                    tracing::trace!(target: "rocfire::fusion", taken = self.operations.len(), "closed behind a repetition");
+                }
+            }
             Err(reason) => {
                 self.is_closed = true;
                 self.is_over.store(true, Ordering::Relaxed);
@@ -101,7 +113,8 @@ impl OperationFuser<FusedKernel> for Fuser {
     fn reset(&mut self) {
         self.operations = Arc::default();
         self.is_closed = false;
-        self.is_over.store(false, Ordering::Relaxed);
+        // The clones of this search have these for themselves.
+        (self.is_over, self.repeats) = (Arc::default(), Arc::default());
     }
 
     fn status(&self) -> FuserStatus {

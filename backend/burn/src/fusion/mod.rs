@@ -50,6 +50,7 @@ mod plan;
 mod product;
 pub(crate) mod record;
 mod refusal;
+mod repeats;
 mod report;
 mod rows;
 mod runtime;

@@ -117,7 +117,7 @@ fn is_product(operation: &OperationIr) -> bool {
 }
 
 /// Whether an operation costs nothing inside of any kernel.
-fn is_free(operation: &OperationIr) -> bool {
+pub(super) fn is_free(operation: &OperationIr) -> bool {
     use BaseOperationIr as Op;
     match operation {
         OperationIr::BaseFloat(op) | OperationIr::BaseInt(op) | OperationIr::BaseBool(op) => matches!(

@@ -1,5 +1,7 @@
 //! Row reductions with elementwise operations around them.
 
+use std::time::{Duration, Instant};
+
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::tensor::{FloatTensor, IntTensor};
 use burn_backend::{Backend, DType, Scalar, Shape};
@@ -68,6 +70,29 @@ fn cross_entropy_is_at_most_three_launches() {
     let targets = indices::<Fused>(&[10], 8, 2, &device);
     let (_loss, count) = launches(&device, || cross_entropy::<Fused>(logits, targets));
     assert!(count <= 3, "{count} launches");
+}
+
+#[test]
+fn calls_on_tensors_of_their_own_run_before_anybody_waits() {
+    let (device, _guard) = device();
+    let inputs: Vec<_> = (1..=16).map(|seed| f32s::<Fused>(&[3, 5, 8], seed, &device)).collect();
+    Fused::sync(&device).unwrap();
+    let runs = || -> u64 {
+        let plans = rocfire_burn::plans();
+        let softmax = |plan: &&rocfire_burn::PlanReport| plan.operations == ["MaxDim", "Sub", "Exp", "SumDim", "Div"];
+        plans.iter().filter(softmax).map(rocfire_burn::PlanReport::runs).sum()
+    };
+    let before = runs();
+    let held: Vec<_> = inputs.iter().map(|x| softmax::<Fused>(x.clone(), 2)).collect();
+    // A thread of its own executes what is recorded. It is given 32 operations at a time, so the last calls may be missing.
+    let patience = Instant::now() + Duration::from_secs(60);
+    while runs() < before + 8 && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(runs() >= before + 8, "{} calls", runs() - before);
+    for (x, y) in inputs.into_iter().zip(held) {
+        assert_eq!(float::<Fused>(y), float::<Fused>(softmax::<Fused>(x, 2)));
+    }
 }
 
 #[test]

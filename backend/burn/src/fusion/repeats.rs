@@ -1,0 +1,176 @@
+//! Calls that come again and again on tensors that have nothing to do with each other.
+//!
+//! A program that computes the same of many inputs would be recorded to its end before the device gets anything to do: nothing
+//! closes the stretch. Kernels share nothing across such calls, except by launches that join on the stream, whichever stretch
+//! they are of. So a stretch that is one call [`CALLS`] times ends there, and Burn executes the next one like it at once.
+//!
+//! A call is known by its operations and how they hang together: it reads something that it does not make, and touches no tensor
+//! of another call. The update of a parameter after a backward pass is no such call, since its gradient is of the stretch; nor are
+//! projections of one input, or steps that share weights.
+
+use std::collections::{HashMap, HashSet};
+
+use burn_ir::{OperationIr, TensorId};
+
+use super::partition::is_free;
+use super::report;
+
+/// How often a call must have come.
+const CALLS: usize = 4;
+
+/// Fewest operations of a stretch that ends so: giving one to the device costs the host about as much as recording so many.
+const OPERATIONS_LEAST: usize = 8;
+
+/// An operation, as far as it counts here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Step {
+    /// Its name and the tensors' shapes and types.
+    form: String,
+    /// What it reads, makes or drops.
+    ids: Vec<TensorId>,
+    inputs: usize,
+    is_free: bool,
+    is_from_host: bool,
+}
+
+impl Step {
+    fn new(operation: &OperationIr) -> Step {
+        let mut tensors = operation.nodes();
+        let inputs = operation.inputs().count();
+        if let OperationIr::Drop(tensor) = operation {
+            tensors = vec![tensor];
+        }
+        let form = |tensor: &burn_ir::TensorIr| format!(" {:?} {:?} {:?}", tensor.shape, tensor.dtype, tensor.status);
+        Step {
+            form: tensors.iter().fold(report::name(operation), |text, tensor| text + &form(tensor)),
+            ids: tensors.iter().map(|tensor| tensor.id).collect(),
+            inputs,
+            is_free: is_free(operation) || matches!(operation, OperationIr::Drop(_)),
+            is_from_host: matches!(operation, OperationIr::Init(_)),
+        }
+    }
+}
+
+/// The operations of a search, each once, in the order of the stream.
+#[derive(Debug, Default)]
+pub(super) struct Repeats {
+    steps: Vec<Step>,
+    known: HashSet<Step>,
+}
+
+impl Repeats {
+    /// Adds an operation; whether it is new. Burn shows operations again when it merges what it kept apart.
+    pub(super) fn take(&mut self, operation: &OperationIr) -> bool {
+        let step = Step::new(operation);
+        let is_new = self.known.insert(step.clone());
+        if is_new {
+            self.steps.push(step);
+        }
+        is_new
+    }
+
+    /// Whether the operations so far are [`CALLS`] times the same, each time of other tensors.
+    pub(super) fn is_loop(&self) -> bool {
+        let count = self.steps.len();
+        if count < OPERATIONS_LEAST || !count.is_multiple_of(CALLS) {
+            return false;
+        }
+        let mut calls = self.steps.chunks(count / CALLS);
+        let Some(first) = calls.next().filter(|call| is_call(call)) else { return false };
+        let (structure, mut touched) = numbered(first);
+        calls.all(|call| {
+            let (other, ids) = numbered(call);
+            let is_apart = ids.keys().all(|id| !touched.contains_key(id));
+            touched.extend(ids);
+            is_apart && other == structure && call.iter().zip(first).all(|(step, twin)| step.form == twin.form)
+        })
+    }
+}
+
+/// Whether operations compute something of what was there before.
+fn is_call(steps: &[Step]) -> bool {
+    let mut made: HashSet<TensorId> = HashSet::new();
+    let mut reads_others = false;
+    for step in steps {
+        let (inputs, outputs) = step.ids.split_at(step.inputs);
+        reads_others |= inputs.iter().any(|id| !made.contains(id));
+        made.extend(outputs);
+    }
+    reads_others && steps.iter().any(|step| !step.is_free) && !steps.iter().any(|step| step.is_from_host)
+}
+
+/// The tensors of operations, by the order in which they come up.
+fn numbered(steps: &[Step]) -> (Vec<usize>, HashMap<TensorId, usize>) {
+    let mut numbers = HashMap::new();
+    let ids = steps.iter().flat_map(|step| &step.ids);
+    let structure = ids.map(|id| {
+        let next = numbers.len();
+        *numbers.entry(*id).or_insert(next)
+    });
+    (structure.collect(), numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_backend::{DType, Shape};
+    use burn_ir::{BinaryOpIr, FloatOperationIr, NumericOperationIr, TensorIr, TensorStatus, UnaryOpIr};
+
+    use super::*;
+
+    fn tensor(id: u64, status: TensorStatus) -> TensorIr {
+        TensorIr { id: TensorId::new(id), shape: Shape::from(vec![1, 2]), status, dtype: DType::F32 }
+    }
+
+    /// `exp(x) + other`, of which nothing but the sum stays.
+    fn call(x: u64, other: u64, first_made: u64) -> [OperationIr; 2] {
+        let input = tensor(x, TensorStatus::ReadOnly);
+        let (made, sum) = (first_made, first_made + 1);
+        let exp = UnaryOpIr { input, out: tensor(made, TensorStatus::NotInit) };
+        let add = BinaryOpIr {
+            lhs: tensor(made, TensorStatus::ReadWrite),
+            rhs: tensor(other, TensorStatus::ReadOnly),
+            out: tensor(sum, TensorStatus::NotInit),
+        };
+        [
+            OperationIr::Float(DType::F32, FloatOperationIr::Exp(exp)),
+            OperationIr::NumericFloat(DType::F32, NumericOperationIr::Add(add)),
+        ]
+    }
+
+    /// After which of the operations they are a loop.
+    fn loops(operations: impl IntoIterator<Item = OperationIr>) -> Vec<usize> {
+        let mut repeats = Repeats::default();
+        let ends =
+            operations.into_iter().enumerate().filter(|(_, operation)| repeats.take(operation) && repeats.is_loop());
+        ends.map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn four_calls_on_tensors_of_their_own_are_a_loop() {
+        assert_eq!(loops((0..4).flat_map(|n| call(10 * n, 10 * n + 1, 10 * n + 2))), [7]);
+    }
+
+    #[test]
+    fn what_burn_shows_again_counts_once() {
+        let operations: Vec<_> = (0..4).flat_map(|n| call(10 * n, 10 * n + 1, 10 * n + 2)).collect();
+        let shown = operations[..6].iter().chain(&operations[..4]).chain(&operations[6..]).cloned();
+        assert_eq!(loops(shown), [11]);
+    }
+
+    #[test]
+    fn calls_that_share_an_input_are_none() {
+        assert!(loops((0..8).flat_map(|n| call(10 * n, 1, 10 * n + 2))).is_empty());
+    }
+
+    #[test]
+    fn calls_that_read_each_other_are_none() {
+        assert!(loops((0..8).flat_map(|n| call(10 * n + 3, 10 * n + 1, 10 * n + 12))).is_empty());
+    }
+
+    #[test]
+    fn other_operations_are_another_call() {
+        let mut operations: Vec<_> = (0..4).flat_map(|n| call(10 * n, 10 * n + 1, 10 * n + 2)).collect();
+        operations[4..6].reverse();
+        assert!(loops(operations).is_empty());
+    }
+}
