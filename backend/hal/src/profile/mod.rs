@@ -12,6 +12,7 @@
 
 mod recorder;
 mod report;
+mod trace_file;
 
 pub(crate) use recorder::{Recorder, Start};
 pub use report::{chrome_trace, read_trace, summary};

@@ -1,12 +1,9 @@
 //! What records: events around launches, resolved whenever somebody waits.
 
-use std::fs::File;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
 
-use super::{TimedLaunch, Timeline, Work, report};
+use super::trace_file::TraceFile;
+use super::{TimedLaunch, Timeline, Work};
 use crate::driver::{Driver, DriverEvent};
 use crate::log::{Level, report as log};
 use crate::{Error, Function, Launch, MAX_RANK, Result};
@@ -53,23 +50,7 @@ enum Sink {
     /// To whoever takes the timeline.
     Memory(Vec<TimedLaunch>),
     /// To a Chrome trace.
-    File { file: File, path: PathBuf, process: u32 },
-}
-
-/// Devices that wrote to traces so far: each is a process of its trace.
-static PROCESSES: AtomicU32 = AtomicU32::new(0);
-/// Traces that this process began: a second device goes on behind the first.
-static BEGUN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-fn open(path: &Path, process: u32, device: &str) -> std::io::Result<File> {
-    let mut begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
-    if !begun.iter().any(|other| other == path) {
-        std::fs::write(path, report::TRACE_OPENING)?;
-        begun.push(path.to_owned());
-    }
-    let mut file = File::options().append(true).open(path)?;
-    file.write_all(report::trace_device(process, device).as_bytes())?;
-    Ok(file)
+    File(TraceFile),
 }
 
 /// The profile of a stream. All calls come under the stream's lock.
@@ -92,13 +73,10 @@ impl Recorder {
     pub fn start(driver: &dyn Driver, device: String, path: Option<PathBuf>, level: Level) -> Result<Recorder> {
         let sink = match path {
             None => Sink::Memory(Vec::new()),
-            Some(path) => {
-                let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
-                match open(&path, process, &device) {
-                    Ok(file) => Sink::File { file, path, process },
-                    Err(source) => return Err(Error::io("write", path, source)),
-                }
-            }
+            Some(path) => match TraceFile::open(path.clone(), &device) {
+                Ok(file) => Sink::File(file),
+                Err(source) => return Err(Error::io("write", path, source)),
+            },
         };
         let base = driver.record_event()?;
         let (pending, spare) = (Vec::with_capacity(PENDING_MOST), Vec::new());
@@ -200,10 +178,9 @@ impl Recorder {
         }
         match &mut self.sink {
             Sink::Memory(launches) => launches.extend(resolved),
-            Sink::File { file, path, process } => {
-                let text: String = resolved.iter().map(|launch| report::trace_line(*process, launch)).collect();
-                if let Err(error) = file.write_all(text.as_bytes()) {
-                    log(self.log, Level::Error, format!("cannot write the trace {}: {error}", path.display()));
+            Sink::File(file) => {
+                if let Err(error) = file.append(&resolved) {
+                    log(self.log, Level::Error, format!("cannot write the trace {}: {error}", file.path().display()));
                 }
             }
         }
@@ -214,7 +191,7 @@ impl Recorder {
         self.resolve();
         let launches = match self.sink {
             Sink::Memory(launches) => launches,
-            Sink::File { .. } => Vec::new(),
+            Sink::File(_) => Vec::new(),
         };
         Timeline { device: self.device, launches }
     }

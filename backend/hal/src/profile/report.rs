@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::{Category, TimedLaunch, Timeline};
 
-/// What a trace file begins with. The format allows the list to end without its bracket.
+/// What a trace file begins with, what is between two of its lines, and what it ends with.
 pub(crate) const TRACE_OPENING: &str = "[\n";
+pub(crate) const TRACE_SEPARATOR: &str = ",\n";
+pub(crate) const TRACE_CLOSING: &str = "\n]\n";
 
 /// The line that names a device.
 pub(crate) fn trace_device(process: u32, device: &str) -> String {
-    let line = json!({"name": "process_name", "ph": "M", "pid": process, "args": {"name": device}});
-    format!("{line},\n")
+    json!({"name": "process_name", "ph": "M", "pid": process, "args": {"name": device}}).to_string()
 }
 
 /// The line of a launch.
@@ -26,19 +27,17 @@ pub(crate) fn trace_line(process: u32, launch: &TimedLaunch) -> String {
             "grid": launch.grid, "block": launch.block,
         },
     });
-    format!("{line},\n")
+    line.to_string()
 }
 
 /// Timelines as a file for Chrome's `about:tracing` or Perfetto.
 pub fn chrome_trace(timelines: &[Timeline]) -> String {
-    let mut text = TRACE_OPENING.to_owned();
-    for (process, timeline) in (0..).zip(timelines) {
-        text.push_str(&trace_device(process, &timeline.device));
-        timeline.launches.iter().for_each(|launch| text.push_str(&trace_line(process, launch)));
-    }
-    text.truncate(text.trim_end_matches(",\n").len());
-    text.push_str("\n]\n");
-    text
+    let lines = (0..).zip(timelines).flat_map(|(process, timeline)| {
+        let launches = timeline.launches.iter().map(move |launch| trace_line(process, launch));
+        std::iter::once(trace_device(process, &timeline.device)).chain(launches)
+    });
+    let lines: Vec<String> = lines.collect();
+    format!("{TRACE_OPENING}{}{TRACE_CLOSING}", lines.join(TRACE_SEPARATOR))
 }
 
 /// The timelines of a file that a profile wrote, whether or not it was closed.
