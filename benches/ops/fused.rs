@@ -74,6 +74,8 @@ pub const OPS: &[Make] = &[
     ("layer norm f32", |device, name| {
         rows(device, name, DType::F32, &[8192, 4096], 10, layer_norm, layer_norm_reference)
     }),
+    ("chains f32", |device, name| chains(device, name, 1)),
+    ("chains f32", |device, name| chains(device, name, 12)),
     ("sum f32", |device, name| sum(device, name, &[64 << 20])),
     ("sum f32", |device, name| sum(device, name, &[8192, 8192])),
     ("transpose f32", |device, name| transpose(device, name, DType::F32, 8192)),
@@ -141,6 +143,67 @@ fn rows(
         shape: shape_text(shape),
         bytes: bytes as f64,
         flops: (operators * count) as f64,
+        launch: Box::new(launch),
+        check: Box::new(check),
+    })
+}
+
+/// Chains of 11 operators that read one tensor besides their own, in one kernel.
+fn chains(device: &Device, name: &str, count: usize) -> Result<Op, Error> {
+    let shape = [4096, 4096];
+    let elements_each: usize = shape.iter().product();
+    let mut g = Graph::new("chains");
+    let shared = g.input(DType::F32);
+    let (root, one, half) =
+        (g.constant(DType::F32, 2f64.sqrt()), g.constant(DType::F32, 1.0), g.constant(DType::F32, 0.5));
+    for _ in 0..count {
+        let x = g.input(DType::F32);
+        let product = g.binary(Binary::Mul, x, shared);
+        let scaled = g.binary(Binary::Div, product, root);
+        let erf = g.unary(Unary::Erf, scaled);
+        let shifted = g.binary(Binary::Add, erf, one);
+        let doubled = g.binary(Binary::Mul, product, shifted);
+        let gelu = g.binary(Binary::Mul, doubled, half);
+        let gated = g.binary(Binary::Mul, gelu, shared);
+        let tanh = g.unary(Unary::Tanh, gated);
+        let last = g.binary(Binary::Add, tanh, x);
+        let square = g.binary(Binary::Mul, last, last);
+        let y = g.binary(Binary::Sub, square, x);
+        g.output(y);
+    }
+    let make = |seed: usize| filled(device, &shape, DType::F32, seed as u64);
+    let inputs: Vec<Tensor> = (0..=count).map(make).collect::<Result<_, _>>()?;
+    let outputs: Vec<Tensor> =
+        (0..count).map(|_| Ok(Tensor::empty(device, &shape, DType::F32)?)).collect::<Result<_, Error>>()?;
+    let state = std::rc::Rc::new(std::cell::RefCell::new((inputs, outputs)));
+    let (of_check, stream_device) = (state.clone(), device.clone());
+    let launch = move |_: usize| -> Result<(), Error> {
+        let (inputs, outputs) = &mut *state.borrow_mut();
+        let views: Vec<_> = inputs.iter().map(Tensor::view).collect();
+        let mut outputs: Vec<_> = outputs.iter_mut().map(Tensor::view_mut).collect();
+        Ok(run(stream_device.stream(), &g, &shape, &views, &[], &mut outputs)?)
+    };
+    let check = move || -> Result<(), Error> {
+        let (inputs, outputs) = &*of_check.borrow();
+        let head = |tensor: &Tensor| -> Result<Vec<f64>, Error> {
+            Ok(elements(&tensor.to_bytes()?, DType::F32, 0, CHECKED_ROWS * shape[1]))
+        };
+        let shared = head(&inputs[0])?;
+        for (x, y) in inputs[1..].iter().zip(outputs) {
+            let expected = head(x)?.into_iter().zip(&shared).map(|(x, s)| {
+                let product = x * s;
+                let gelu = product * 0.5 * (1.0 + libm::erf(product / 2f64.sqrt()));
+                ((gelu * s).tanh() + x).powi(2) - x
+            });
+            compare(&head(y)?, &expected.collect::<Vec<_>>(), tolerance(DType::F32))?;
+        }
+        Ok(())
+    };
+    Ok(Op {
+        name: name.to_owned(),
+        shape: format!("{count} of {}", shape_text(&shape)),
+        bytes: ((2 * count + 1) * elements_each * 4) as f64,
+        flops: (11 * count * elements_each) as f64,
         launch: Box::new(launch),
         check: Box::new(check),
     })
