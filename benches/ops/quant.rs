@@ -17,7 +17,9 @@ fn activations(device: &Device, name: &str, format: Format, granularity: Granula
     let code_cols = COLS * format.bits() / 8;
     let kind = granularity.kind();
     let scale_bytes = grid[0] * grid[1] * kind.dtype().size_bytes();
-    let bytes = ROWS * (COLS * 2 + code_cols) + scale_bytes;
+    // One scale for all is known when all has been read, and then it is read again: no card holds it in between.
+    let reads = if granularity == Granularity::Tensor { 2 } else { 1 };
+    let bytes = ROWS * (COLS * 2 * reads + code_cols) + scale_bytes;
     let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
     let mut tensors = Vec::new();
     for set in 0..sets {

@@ -6,7 +6,7 @@
 //          q_matmul_sum (ceil(N / 256), M, 1)                               adds up the slices
 // Block  : q_matmul (Q_THREADS, 1, 1), the others (256, 1, 1)
 // LDS    : q_matmul (Q_BM + Q_BN) * Q_ROW elements of A's type; q_skinny Q_ROWS * Q_CHUNK + 4 * Q_STRIP floats; q_strip
-//          Q_ROWS * Q_CHUNK + 16 * Q_STRIP and some padding
+//          Q_ROWS * Q_CHUNK + 16 * 16 * Q_PART and some padding
 // Needs  : M, N, K >= 1; A_VECTOR: rows of A contiguous, aligned to 16 bytes, K whole vectors; q_skinny: M <= Q_ROWS, words
 //          along N; q_strip: besides, words of 32 bits, neighbours along N, rows of them whole, aligned vectors of Q_WIDE words,
 //          scales' blocks along K multiples of 32; C apart from all inputs                checked by the launcher
@@ -374,11 +374,17 @@ extern "C" __global__ __launch_bounds__(Q_THREADS) void q_matmul(QMatmulArgs g) 
 #define Q_RUN (Q_CHUNK / Q_GROUPS)
 #define Q_CODES (Q_WIDE * Q_PER)
 #define Q_STRIP (Q_LANES * Q_CODES)
+// Codes of a lane whose sums meet in LDS at once: of more, one workgroup would take more than half of a compute unit's.
+#define Q_PART (Q_CODES > 16 ? Q_CODES / 2 : Q_CODES)
 // Rows of words in flight per lane.
 #define Q_AHEAD (Q_ROWS == 1 ? 16 : Q_ROWS == 4 ? 8 : 4)
 // A lane group's floats lie in banks of their own.
 #define Q_APART 4
 static_assert(Q_RUN == 32 && Q_RUN % Q_AHEAD == 0, "as in q_matmul.rs");
+
+// Where number `i` of a lane's codes is among those of its group: wherever two groups of lanes write or a wave reads side by side,
+// all banks are different.
+RF_FN u32 part_at(u32 group, u32 lane, u32 i) { return lane * Q_PART + (i ^ (lane * Q_PART / 32 + group % 2 * (Q_PART / 2))); }
 
 template <class S> RF_FN void neighbours(const void* scales, i64 at, float global, float* to) {
 #pragma unroll
@@ -399,9 +405,15 @@ RF_FN void scales_of(const QMatmulArgs& g, float global, u32 k, u32 col, float* 
     for (int i = 0; i < Q_CODES; ++i) to[i] = g.s_n == 0 ? one : scale_of(g, global, k, col + i);
 }
 
-extern "C" __global__ __launch_bounds__(256) void q_strip(QMatmulArgs g) {
+// Without being told so, AMD's compiler has more loads under way than two waves of a SIMD have registers for.
+#if RF_DEVICE_AMD
+#define Q_TWO_WAVES __attribute__((amdgpu_waves_per_eu(2)))
+#else
+#define Q_TWO_WAVES
+#endif
+extern "C" __global__ __launch_bounds__(256) Q_TWO_WAVES void q_strip(QMatmulArgs g) {
     __shared__ __attribute__((aligned(16))) float rows[Q_GROUPS][Q_RUN * Q_ROWS + Q_APART];
-    __shared__ float parts[Q_GROUPS][Q_STRIP + Q_LANES];
+    __shared__ float parts[Q_GROUPS][Q_LANES * Q_PART];
     u32 lane_id = thread_x() % Q_LANES, group = thread_x() / Q_LANES, slice = group_z();
     u32 first_col = group_x() * Q_STRIP, col = first_col + lane_id * Q_CODES, first_k = slice * Q_CHUNK;
 #pragma unroll 8
@@ -466,17 +478,18 @@ extern "C" __global__ __launch_bounds__(256) void q_strip(QMatmulArgs g) {
         for (int i = 0; i < Q_CODES; ++i) sum[m][i] *= scales[i];
 #endif
 #pragma unroll
-    for (int m = 0; m < Q_ROWS; ++m) {
-        if (m > 0) barrier();
+    for (int turn = 0; turn < Q_ROWS * (Q_CODES / Q_PART); ++turn) {
+        const int m = turn / (Q_CODES / Q_PART), first = turn % (Q_CODES / Q_PART) * Q_PART;
+        if (turn > 0) barrier();
 #pragma unroll
-        for (int i = 0; i < Q_CODES; ++i) parts[group][lane_id * (Q_CODES + 1) + i] = sum[m][i];
+        for (int i = 0; i < Q_PART; ++i) parts[group][part_at(group, lane_id, i)] = sum[m][first + i];
         barrier();
-        for (u32 at = thread_x(); at < Q_STRIP; at += 256) {
-            u32 n = first_col + at;
+        for (u32 at = thread_x(); at < Q_LANES * Q_PART; at += 256) {
+            u32 n = first_col + at / Q_PART * Q_CODES + first + at % Q_PART;
             if ((u32)m >= g.m || n >= g.n) break;
             float total = 0.0f;
 #pragma unroll
-            for (int other = 0; other < Q_GROUPS; ++other) total += parts[other][at + at / Q_CODES];
+            for (int other = 0; other < Q_GROUPS; ++other) total += parts[other][part_at(other, at / Q_PART, at % Q_PART)];
             finish(g, slice, m, n, total, global);
         }
     }

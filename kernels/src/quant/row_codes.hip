@@ -7,8 +7,9 @@
 // Block  : (ROW_THREADS, 1, 1); a lane holds ROW_RUNS runs of 8 columns, neighbouring lanes neighbouring runs
 // LDS    : ROW_THREADS / ARCH_WAVE_SIZE floats
 // Needs  : cols <= ROW_THREADS * ROW_RUNS * 8 where the grid is one wide; ROW_LANES a power of two, at most a wave;
-//          whole: cols a multiple of 8, rows of x, residual, sum aligned to 16 bytes, of codes to 8     checked by the launcher
-// Numeric: in f32; what is coded is rounded to ROW_X first, as if it had been stored. A lane's squares are summed in ascending
+//          whole: cols a multiple of 8, rows of x, residual, sum, a norm's weight and bias aligned to 16 bytes, of codes to 8
+//                                                                                                       checked by the launcher
+// Numeric: in f32, powers and reciprocals of activations to 2^-16 where X has 16 bits; what is coded is rounded to ROW_X first, as if it had been stored. A lane's squares are summed in ascending
 //          order, then those of all lanes by `group_reduce`. scale = peak / largest, 1 where that is 0 (ROW_MX: a power of two by
 //          the rounding mode); code = encode(y * (1 / scale)), ties to even. A NaN makes its scale NaN.
 //
@@ -65,7 +66,15 @@ template <class T> RF_FN Run load_run(const T* from, i64 step, u32 col, u32 cols
 RF_FN float rounded(float x) { return cast<float>(cast<X>(x)); }
 
 #if !ROW_NORM
-RF_FN float sigmoid(float x) { return 1.0f / (1.0f + rf::exp(-x)); }
+// As `gate` has them: what is rounded to 16 bits takes the device's own power of two, of half so that no square is lost, and
+// reciprocal.
+RF_FN float sigmoid(float x) {
+    if (sizeof(X) != 2) return 1.0f / (1.0f + rf::exp(-x));
+    const float root = exp2_fast(x * -0x1.715476p-1f);
+    const float below = root * root + 1.0f;
+    const float scale = below > 0x1p64f ? 0x1p-64f : 1.0f;
+    return rcp_fast(below * scale) * scale;
+}
 RF_FN float activation(float x) {
 #if ROW_ACTIVATION == 1
     return x * sigmoid(x);
@@ -106,12 +115,40 @@ RF_FN void store_codes(const RowArgs& g, u32 row, u32 col, const Run& run, float
     if (col >= g.cols) return;
     const int WORDS = ROW_RUN * Code::BITS / 32, PER = 32 / Code::BITS;
     u32 words[WORDS];
+#if QUANT_CONVERTS(ROW_FORMAT) || ROW_FORMAT == 0
+#if QUANT_CONVERTS(ROW_FORMAT) && QUANT_SATURATES
+    const bool plain = true;
+#else
+    // An own scale is finite where all elements are, and its inverse then not 0 or infinite; codes are in range then.
+    const bool plain = !ROW_GIVEN && inverse * 0.0f == 0.0f && inverse != 0.0f;
+#endif
+#else
+    const bool plain = false;
+#endif
+    if (plain) {
 #pragma unroll
-    for (int w = 0; w < WORDS; ++w) {
-        words[w] = 0;
+        for (int w = 0; w < WORDS; ++w) {
+            float x[4];
 #pragma unroll
-        for (int i = 0; i < PER; ++i)
-            words[w] |= Code::encode<RoundEven>(run.at[w * PER + i] * inverse, g.least, g.most) << (Code::BITS * i);
+            for (int i = 0; i < 4; ++i) x[i] = run.at[w * 4 % ROW_RUN + i] * inverse;
+#if ROW_FORMAT == 0
+            // 1.5 * 2^23, from where on floats are whole numbers: the lowest bits of the sum are those of the nearest one.
+            u32 code[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) code[i] = bit_cast<u32>(x[i] + 12582912.0f);
+            words[w] = low_bytes(code[0], code[1], code[2], code[3]);
+#else
+            words[w] = four_codes<ROW_FORMAT>(x[0], x[1], x[2], x[3], g.most);
+#endif
+        }
+    } else {
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) {
+            words[w] = 0;
+#pragma unroll
+            for (int i = 0; i < PER; ++i)
+                words[w] |= Code::encode<RoundEven>(run.at[w * PER + i] * inverse, g.least, g.most) << (Code::BITS * i);
+        }
     }
     u8* to = g.codes + (i64)row * g.code_row + (i64)col * Code::BITS / 8;
     if (g.whole) {
@@ -179,10 +216,10 @@ extern "C" __global__ __launch_bounds__(ROW_THREADS) void row_codes(RowArgs g) {
     for (int n = 0; n < ROW_RUNS; ++n) {
         u32 col = first + n * (ROW_THREADS * ROW_RUN);
 #if ROW_WEIGHTED
-        Run weight = load_run(g.weight, 1, col, g.cols, false);
+        Run weight = load_run(g.weight, 1, col, g.cols, g.whole);
 #endif
 #if ROW_BIAS
-        Run bias = load_run(g.bias, 1, col, g.cols, false);
+        Run bias = load_run(g.bias, 1, col, g.cols, g.whole);
 #endif
 #pragma unroll
         for (int i = 0; i < ROW_RUN; ++i) {

@@ -111,7 +111,11 @@ pub fn norm_quantise(
         x_row: x.layout().strides()[0],
         residual_row,
         sum_row,
-        whole: u32::from(whole(&to, cols) && aligned(&x) && params.residual.is_none_or(|r| aligned(&r))),
+        whole: u32::from(
+            whole(&to, cols)
+                && aligned(&x)
+                && [params.residual, params.weight, params.bias].iter().flatten().all(aligned),
+        ),
         epsilon: params.epsilon as f32,
         share: (1.0 / cols as f64) as f32,
         ..RowArgs::of(&x, &to, cols)
@@ -280,8 +284,9 @@ fn whole(to: &RowCodes<'_>, cols: usize) -> bool {
 
 /// Whether every row begins at a multiple of 16 bytes.
 fn aligned(view: &View<'_>) -> bool {
+    let one = view.layout().rank() < 2 || view.shape()[0] <= 1;
     let row_bytes = view.layout().strides()[0] * view.dtype().size_bytes() as i64;
-    view.device_address().is_multiple_of(16) && (row_bytes % 16 == 0 || view.shape()[0] <= 1)
+    view.device_address().is_multiple_of(16) && (one || row_bytes % 16 == 0)
 }
 
 /// Launches, in parts where a grid does not hold all rows.
@@ -376,7 +381,7 @@ fn source(key: RowKey) -> Source {
     .map(|(name, value)| (name, value.to_string()));
     let types = [("ROW_X", c_type(key.x)), ("ROW_WEIGHT", c_type(key.weight)), ("ROW_FORMAT", key.format.number())];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("row_codes", include_str!("row_codes.hip"), &defines)
+    Source::new("row_codes", concat!(include_str!("convert.h"), include_str!("row_codes.hip")), &defines)
 }
 
 /// Operators and sources for the registry: norms and gates, every granularity, formats in turn.

@@ -1,0 +1,416 @@
+//! What the library's main kernels come to on emulated cards by the counts of `backend/emulator/MODEL.md`, printed as a table.
+//!
+//! `ROCFIRE_TEST_FULL=1 cargo test --test modelled -- --nocapture` (without it, some kernels on gfx942) runs a few workgroups of each kernel at a size that fills a card, with the tiles that the card
+//! itself would get, and fails where one spills registers, has bank conflicts in more than 2% of its LDS clocks in either order
+//! of lanes, touches more than 1.05 times the bytes that it asks for, leaves a SIMD fewer than two waves, or, in products of 32
+//! rows, fetches more than 1.05 times its operands or has less than 4 KiB of loads under way in a SIMD. What is printed without a limit is
+//! what the issue asks to report. `KNOWN` are those that miss a limit, each with its reason: a row that holds is an error too.
+
+use rocfire_hal::modelled::{Profile, Sample};
+use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
+use rocfire_kernels::attention::{AttentionInputs, AttentionParams, AttentionSaved, attention, attention_backward};
+use rocfire_kernels::conv::{ConvParams, conv};
+use rocfire_kernels::gate::{Activation, GateParams, gate};
+use rocfire_kernels::gemm::{GemmParams, gemm};
+use rocfire_kernels::norm::{NormKind, NormParams, norm};
+use rocfire_kernels::quant::{
+    CodeLayout, CodedRows, Format, Granularity, MxRounding, ScaleKind, Scales, q_matmul, q_matmul_scaled,
+    quantise_activations,
+};
+use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeTensor, rope};
+use rocfire_kernels::softmax::softmax;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Workgroups of a launch that are run.
+const SAMPLE: u64 = 3;
+const ARCHES: [&str; 3] = ["gfx942", "gfx90a", "gfx1100"];
+
+/// What is measured: a name, the launches, and of a product of few rows, which is run whole, the bytes of its operands and result.
+struct Subject {
+    name: &'static str,
+    compulsory: Option<u64>,
+    /// Whether it is run where not everything is: on gfx942.
+    always: bool,
+    run: fn(&Device) -> Outcome,
+}
+
+const fn sampled(name: &'static str, run: fn(&Device) -> Outcome) -> Subject {
+    Subject { name, compulsory: None, always: false, run }
+}
+
+const fn always(name: &'static str, run: fn(&Device) -> Outcome) -> Subject {
+    Subject { name, compulsory: None, always: true, run }
+}
+
+/// The number of the largest tiling in the library's table, 128 x 128 on CDNA and 128 x 64 on RDNA, which a large product gets on a card (`rocfire explain gemm 4096
+/// 4096 4096 bf16 --arch gfx942`); an emulated device is taken to be small and would get another.
+fn large_tile(device: &Device) -> GemmParams {
+    let mut params = GemmParams::default();
+    params.tiling = Some(if device.arch().name().starts_with("gfx9") { 0 } else { 5 });
+    params.slice_k = Some(false);
+    params
+}
+
+const SUBJECTS: &[Subject] = &[
+    always("product bf16 4096x4096x4096 nt", |d| product(d, DType::BF16, [4096; 3], true)),
+    sampled("product bf16 4096x4096x4096 nn", |d| product(d, DType::BF16, [4096; 3], false)),
+    sampled("product f16 4096x4096x4096 nt", |d| product(d, DType::F16, [4096; 3], true)),
+    sampled("product i8 4096x4096x4096 nt", |d| product(d, DType::I8, [4096; 3], true)),
+    sampled("product bf16 32768x512x7168 nt", |d| product(d, DType::BF16, [32768, 512, 7168], true)),
+    Subject {
+        name: "product bf16 32x2048x2048 nt",
+        compulsory: Some(2 * (32 * 2048 + 2048 * 2048 + 32 * 2048)),
+        always: true,
+        run: |d| thin(d, [32, 2048, 2048]),
+    },
+    always("a8w8 fp8 4096x4096x4096 tokens", |d| coded(d, [4096; 3], Granularity::Token, Granularity::Token)),
+    sampled("a8w8 fp8 4096x4096x4096 blocks", |d| {
+        coded(d, [4096; 3], Granularity::Group(128), Granularity::Block(128))
+    }),
+    always("w4a16 bf16 1x14336x4096", |d| packed(d, [1, 14336, 4096])),
+    sampled("attention bf16 H4 S1024 D128", |d| attend(d, 1024, false)),
+    sampled("attention bf16 H4 S1024 D128 causal", |d| attend(d, 1024, true)),
+    sampled("attention gradients bf16 H4 S512 D128", attend_back),
+    sampled("convolution f16 N8 56x56 128->256 3x3", convolve),
+    always("RMSNorm bf16 8192x4096", |d| normalise(d, NormKind::Rms)),
+    sampled("LayerNorm bf16 8192x4096", |d| normalise(d, NormKind::Layer)),
+    always("softmax bf16 8192x4096", soften),
+    always("silu gate bf16 8192x4096", gated),
+    sampled("rotary embedding bf16 8x32x1024x128", turned),
+    always("quantise fp8 by token 8192x4096", |d| quantised(d, Granularity::Token)),
+    always("quantise mxfp4 8192x4096", |d| quantised(d, Granularity::Mx(MxRounding::Up))),
+    sampled("copy of a transposed f16 4096x4096", transposed),
+];
+
+/// What misses a limit. A part that is empty says nothing of that.
+const KNOWN: &[Known] = &[
+    ("channels_last", "convolution", "", Limit::Conflicts, STAIRS),
+    (
+        "fused",
+        "convolution",
+        "",
+        Limit::Segments,
+        "weights are laid out anew once a call, element by element along the kernel's window",
+    ),
+    (
+        "attention",
+        "attention",
+        "",
+        Limit::Conflicts,
+        "rows in LDS are padded by 16 bytes: no conflict in order, one in eight interleaved",
+    ),
+    (
+        "attention",
+        "attention",
+        "",
+        Limit::Segments,
+        "queries, results and gradients go by fragments, 16 or 32 bytes of a row to a lane; at 4096 keys it is 1.06 on CDNA",
+    ),
+    (
+        "rope",
+        "rotary",
+        "",
+        Limit::Segments,
+        "a lane reads its eight cosines in two accesses: the second finds the line in the cache",
+    ),
+    ("q_strip", "w4a16", "gfx1100", Limit::Segments, "rows of scales begin between segments"),
+];
+const STAIRS: &str = "the turned tile is padded by one element of two bytes: two lanes meet in a bank";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    Spills,
+    Conflicts,
+    Segments,
+    Waves,
+    Fetched,
+    UnderWay,
+}
+
+fn zeros(device: &Device, shape: &[usize], dtype: DType) -> rocfire_hal::Result<Tensor> {
+    let bytes = shape.iter().product::<usize>() * dtype.size_bytes();
+    Tensor::from_bytes(device, shape, dtype, &vec![0; bytes])
+}
+
+fn product(device: &Device, dtype: DType, [m, n, k]: [usize; 3], across: bool) -> Outcome {
+    let a = zeros(device, &[m, k], dtype)?;
+    let b = zeros(device, &if across { [n, k] } else { [k, n] }, dtype)?;
+    let mut c = zeros(device, &[m, n], if dtype == DType::I8 { DType::I32 } else { dtype })?;
+    let b = if across { b.view().with_layout(b.layout().swap(0, 1)?)? } else { b.view() };
+    Ok(gemm(device.stream(), a.view(), b, c.view_mut(), &large_tile(device))?)
+}
+
+fn thin(device: &Device, [m, n, k]: [usize; 3]) -> Outcome {
+    let (a, b) = (zeros(device, &[m, k], DType::BF16)?, zeros(device, &[n, k], DType::BF16)?);
+    let mut c = zeros(device, &[m, n], DType::BF16)?;
+    let b = b.view().with_layout(b.layout().swap(0, 1)?)?;
+    Ok(gemm(device.stream(), a.view(), b, c.view_mut(), &GemmParams::default())?)
+}
+
+/// The device's own 8-bit floats where it has them.
+fn fp8(device: &Device) -> Format {
+    if device.arch().name() == "gfx942" { Format::E4M3Fnuz } else { Format::E4M3 }
+}
+
+fn coded(device: &Device, [m, n, k]: [usize; 3], of_a: Granularity, of_b: Granularity) -> Outcome {
+    // Scales lie with rows innermost, as the quantiser writes them where it is asked to.
+    let side = |rows: usize, granularity: Granularity| -> rocfire_hal::Result<[Tensor; 2]> {
+        let [down, along] = granularity.scales_shape([rows, k]);
+        let scales = zeros(device, &[along, down], DType::F32)?;
+        Ok([zeros(device, &[rows, k], DType::U8)?, scales.with_layout(scales.layout().swap(0, 1)?)?])
+    };
+    let block = |granularity| match granularity {
+        Granularity::Group(group) => [1, group],
+        Granularity::Block(side) => [side, side],
+        _ => [1, k],
+    };
+    let ([a, a_scales], [b, b_scales]) = (side(m, of_a)?, side(n, of_b)?);
+    let mut c = zeros(device, &[m, n], DType::BF16)?;
+    let (format, kind) = (fp8(device), ScaleKind::F32);
+    let a = CodedRows { format, codes: a.view(), scales: a_scales.view(), kind, block: block(of_a) };
+    let b = CodedRows { format, codes: b.view(), scales: b_scales.view(), kind, block: block(of_b) };
+    Ok(q_matmul_scaled(device.stream(), &a, &b, c.view_mut())?)
+}
+
+fn packed(device: &Device, [m, n, k]: [usize; 3]) -> Outcome {
+    let layout = CodeLayout::packed(Format::I4, 1, n);
+    let (a, words) = (zeros(device, &[m, k], DType::BF16)?, zeros(device, &[k, n / 8], DType::U32)?);
+    let (scales, block) = (zeros(device, &[k / 128, n], DType::F16)?, [128, 1]);
+    let mut c = zeros(device, &[m, n], DType::BF16)?;
+    let scales = Scales { view: scales.view(), kind: ScaleKind::F16, block: &block, global: None };
+    Ok(q_matmul(device.stream(), a.view(), words.view(), &layout, Some(&scales), c.view_mut())?)
+}
+
+fn inputs<'a>(q: &'a Tensor, k: &'a Tensor, v: &'a Tensor) -> AttentionInputs<'a> {
+    let (q, k, v) = (q.view(), k.view(), v.view());
+    AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None }
+}
+
+/// Four heads of those that fill a card: every head is the same work, and every round of keys.
+fn attend(device: &Device, rows: usize, causal: bool) -> Outcome {
+    let shape = [1, 4, rows, 128];
+    let [q, k, v, mut out] = [(); 4].map(|()| zeros(device, &shape, DType::BF16));
+    let (q, k, v) = (q?, k?, v?);
+    let mut params = AttentionParams::default();
+    params.causal = causal;
+    Ok(attention(
+        device.stream(),
+        &inputs(&q, &k, &v),
+        &params,
+        out.as_mut().map_err(|e| e.to_string())?.view_mut(),
+        None,
+    )?)
+}
+
+fn attend_back(device: &Device) -> Outcome {
+    let shape = [1, 4, 512, 128];
+    let made = |_| zeros(device, &shape, DType::BF16);
+    let all: Vec<Tensor> = (0..5).map(made).collect::<Result<_, _>>()?;
+    let mut gradients: Vec<Tensor> = (0..3).map(made).collect::<Result<_, _>>()?;
+    let lse = zeros(device, &shape[..3], DType::F32)?;
+    let saved = AttentionSaved { out: all[3].view(), lse: lse.view(), dout: all[4].view() };
+    let [dq, dk, dv] = &mut gradients[..] else { return Err("three gradients".into()) };
+    let gradients = [dq.view_mut(), dk.view_mut(), dv.view_mut()];
+    let inputs = inputs(&all[0], &all[1], &all[2]);
+    Ok(attention_backward(device.stream(), &inputs, &saved, &AttentionParams::default(), gradients)?)
+}
+
+fn convolve(device: &Device) -> Outcome {
+    let (x, weight) = (zeros(device, &[8, 128, 56, 56], DType::F16)?, zeros(device, &[256, 128, 3, 3], DType::F16)?);
+    let mut y = zeros(device, &[8, 256, 56, 56], DType::F16)?;
+    let (one, padding) = ([1, 1], [(1, 1), (1, 1)]);
+    let params = ConvParams { stride: &one, padding: &padding, dilation: &one, groups: 1 };
+    Ok(conv(device.stream(), x.view(), weight.view(), None, y.view_mut(), &params)?)
+}
+
+const ROWS: usize = 8192;
+const COLS: usize = 4096;
+
+fn normalise(device: &Device, kind: NormKind) -> Outcome {
+    let (x, weight) = (zeros(device, &[ROWS, COLS], DType::BF16)?, zeros(device, &[COLS], DType::BF16)?);
+    let mut y = zeros(device, &[ROWS, COLS], DType::BF16)?;
+    let mut params = NormParams::new(kind, 1e-6);
+    params.weight = Some(weight.view());
+    Ok(norm(device.stream(), x.view(), &params, y.view_mut(), None)?)
+}
+
+fn soften(device: &Device) -> Outcome {
+    let (x, mut y) = (zeros(device, &[ROWS, COLS], DType::BF16)?, zeros(device, &[ROWS, COLS], DType::BF16)?);
+    Ok(softmax(device.stream(), x.view(), 1, y.view_mut())?)
+}
+
+fn gated(device: &Device) -> Outcome {
+    let (x, mut y) = (zeros(device, &[ROWS, 2 * COLS], DType::BF16)?, zeros(device, &[ROWS, COLS], DType::BF16)?);
+    Ok(gate(device.stream(), x.view(), &GateParams::new(Activation::Silu), y.view_mut())?)
+}
+
+fn turned(device: &Device) -> Outcome {
+    let shape = [8, 32, 1024, 128];
+    let (x, mut y) = (zeros(device, &shape, DType::BF16)?, zeros(device, &shape, DType::BF16)?);
+    let [cosines, sines] = [(); 2].map(|()| zeros(device, &[1024, 64], DType::F32));
+    let (cosines, sines) = (cosines?, sines?);
+    let angles = RopeAngles::Tables { cosines: cosines.view(), sines: sines.view() };
+    let mut tensors = [RopeTensor { from: Some(x.view()), to: y.view_mut() }];
+    Ok(rope(device.stream(), &mut tensors, &angles, &RopeParams::default())?)
+}
+
+fn quantised(device: &Device, granularity: Granularity) -> Outcome {
+    let format = if granularity == Granularity::Token { fp8(device) } else { Format::E2M1 };
+    let x = zeros(device, &[ROWS, COLS], DType::BF16)?;
+    let mut codes = zeros(device, &[ROWS, COLS * format.bits() / 8], DType::U8)?;
+    let mut scales = zeros(device, &granularity.scales_shape([ROWS, COLS]), granularity.kind().dtype())?;
+    let stream = device.stream();
+    Ok(quantise_activations(stream, x.view(), format, granularity, None, codes.view_mut(), scales.view_mut())?)
+}
+
+fn transposed(device: &Device) -> Outcome {
+    let (x, mut y) = (zeros(device, &[COLS, COLS], DType::F16)?, zeros(device, &[COLS, COLS], DType::F16)?);
+    let turned = x.view().with_layout(x.layout().swap(0, 1)?)?;
+    Ok(rocfire_fusion::eager::copy_into(turned, y.view_mut())?)
+}
+
+/// A kernel's figures.
+struct Figures {
+    kernel: String,
+    vgprs: u32,
+    waves: f64,
+    scratch: u64,
+    /// Share of LDS clocks that are conflicts, in either order.
+    conflicts: [f64; 2],
+    /// Bytes of the segments of 64 and of 128 bytes touched, over bytes asked for. Caches are asked in halves of their lines of 128
+    /// bytes: the first has the limit.
+    segments: [f64; 2],
+    /// Bytes of the different lines of memory.
+    memory: u64,
+    /// Lines that workgroups read, each by itself, over different lines: the others come from caches.
+    fetched: f64,
+    /// Bytes of loads under way in a SIMD.
+    under_way: f64,
+    matrix_busy: f64,
+    longest: &'static str,
+}
+
+impl Figures {
+    fn of(profile: &Profile) -> Figures {
+        let (total, bound) = (profile.total(), profile.bound());
+        let share = |conflicts: u64| conflicts as f64 / (total.lds_phases + conflicts).max(1) as f64;
+        let requested = profile.counter("VMEM_REQUESTED_BYTES").max(1);
+        let resources = &profile.resources;
+        Figures {
+            kernel: profile.kernel.clone(),
+            vgprs: resources.vgprs + resources.agprs,
+            waves: profile.occupancy.waves_per_simd(),
+            scratch: profile.plain.scratch,
+            conflicts: [share(total.lds_conflicts_sequential), share(total.lds_conflicts_interleaved)],
+            segments: [("VMEM_SEGMENTS_64B", 64), ("VMEM_SEGMENTS_128B", 128)]
+                .map(|(name, bytes)| (profile.counter(name) * bytes) as f64 / requested as f64),
+            memory: profile.memory_bytes().0,
+            fetched: profile.lines.read_by_groups as f64 / profile.lines.read.max(1) as f64,
+            under_way: under_way(profile) * profile.occupancy.waves_per_simd(),
+            matrix_busy: bound.matrix_busy,
+            longest: bound.longest.name(),
+        }
+    }
+}
+
+/// Most bytes of loads that one wave has under way: loads in program order, less those that a wait on their counter lets
+/// finish. Twice over the loop that most of them are in would find no more, as a round ends with its waits.
+fn under_way(profile: &Profile) -> f64 {
+    let mut open: Vec<f64> = Vec::new();
+    let mut most = 0f64;
+    for row in profile.rows.iter().filter(|row| row.tally.executions > 0) {
+        let text = profile.text(row);
+        if row.tally.accesses > 0 && text.contains("load") {
+            open.push(row.tally.requested_bytes as f64 / row.tally.executions as f64);
+            most = most.max(open.iter().sum());
+        } else if text.starts_with("s_waitcnt") {
+            let left = |name: &str| {
+                let rest = text.split_once(name)?.1;
+                rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()
+            };
+            let plain = text.split_whitespace().nth(1) == Some("0");
+            if let Some(left) = left("vmcnt(").or(if plain { Some(0) } else { None }) {
+                open.drain(..open.len().saturating_sub(left));
+            }
+        }
+    }
+    most
+}
+
+#[test]
+fn main_kernels_keep_the_limits_of_the_cost_model() {
+    let mut missed = Vec::new();
+    let full = std::env::var_os("ROCFIRE_TEST_FULL").is_some();
+    println!(
+        "| kernel of | on | kernel | VGPRs | waves a SIMD | scratch | LDS conflicts % in order, interleaved | segments of 64, 128 ÷ asked | read by workgroups ÷ lines | KiB under way a SIMD | matrix busy % | bound by |"
+    );
+    println!("|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|");
+    for subject in SUBJECTS.iter().filter(|subject| full || subject.always) {
+        for arch in &ARCHES[..if full { ARCHES.len() } else { 1 }] {
+            let whole = subject.compulsory.is_some();
+            let sample = Sample { groups: if whole { None } else { Some(SAMPLE) }, skip_others: !whole };
+            let config = Config::from_env().unwrap().with_profile(sample);
+            let device = Device::open(DeviceId::emulated(arch).unwrap(), config).unwrap();
+            (subject.run)(&device).unwrap_or_else(|error| panic!("{} on {arch}: {error}", subject.name));
+            device.sync().unwrap();
+            for kernel in device.modelled().unwrap_or_default() {
+                let figures = Figures::of(&kernel.largest);
+                print_row(subject.name, arch, &figures);
+                missed.extend(misses(subject, arch, &figures));
+            }
+        }
+    }
+    for (_, _, text) in &missed {
+        println!("{text}");
+    }
+    let unexpected: Vec<&String> = missed.iter().filter(|(_, known, _)| !known).map(|(_, _, text)| text).collect();
+    assert!(unexpected.is_empty(), "{} limits missed:\n{unexpected:#?}", unexpected.len());
+    for known in KNOWN.iter().filter(|_| full) {
+        assert!(missed.iter().any(|(row, _, _)| *row == Some(known)), "{known:?} holds: its row must go");
+    }
+}
+
+fn print_row(subject: &str, arch: &str, figures: &Figures) {
+    let Figures {
+        kernel, vgprs, waves, scratch, conflicts, segments, fetched, under_way, matrix_busy, longest, ..
+    } = figures;
+    println!(
+        "| {subject} | {arch} | {kernel} | {vgprs} | {waves:.1} | {scratch} | {:.2}, {:.2} | {:.3}, {:.3} | {fetched:.2} | {:.1} | {:.1} | {longest} |",
+        100.0 * conflicts[0],
+        100.0 * conflicts[1],
+        segments[0],
+        segments[1],
+        under_way / 1024.0,
+        100.0 * matrix_busy,
+    );
+}
+
+/// Part of a kernel's, a subject's and an architecture's name, the limit, why it is missed.
+type Known = (&'static str, &'static str, &'static str, Limit, &'static str);
+
+/// The limits that a kernel misses: the row that knows of it, whether there is one, and what to print.
+fn misses(subject: &Subject, arch: &str, figures: &Figures) -> Vec<(Option<&'static Known>, bool, String)> {
+    let thin = subject.compulsory.is_some();
+    let fetched = subject.compulsory.map_or(0.0, |bytes| figures.memory as f64 / bytes as f64);
+    let conflicts = figures.conflicts[0].max(figures.conflicts[1]);
+    let limits = [
+        (Limit::Spills, figures.scratch > 0, figures.scratch as f64),
+        (Limit::Conflicts, conflicts > 0.02, conflicts),
+        (Limit::Segments, figures.segments[0] > 1.05, figures.segments[0]),
+        (Limit::Waves, figures.waves < 2.0, figures.waves),
+        (Limit::Fetched, fetched > 1.05, fetched),
+        (Limit::UnderWay, thin && figures.under_way < 4096.0, figures.under_way),
+    ];
+    let found = limits.into_iter().filter(|(_, missed, _)| *missed);
+    found
+        .map(|(limit, _, value)| {
+            let known = KNOWN.iter().find(|(kernel, of, on, which, _)| {
+                figures.kernel.contains(kernel) && subject.name.contains(of) && arch.contains(on) && *which == limit
+            });
+            let why = known.map_or("NOT EXPECTED", |row| row.4);
+            let text = format!("{} of {} on {arch}: {limit:?} {value:.3}: {why}", figures.kernel, subject.name);
+            (known, known.is_some(), text)
+        })
+        .collect()
+}
