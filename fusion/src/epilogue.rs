@@ -9,6 +9,9 @@
 //! A kernel moves over the result along axes counted from the last, as tensors do here: 0 is the column, 1 the row of a
 //! matrix, the others are batches. It may merge axes ([`EpiloguePlace`] has the strides) where every tensor allows.
 //!
+//! A kernel whose columns lie side by side may hand over runs of them instead ([`Epilogue::runs_text`]): what differs from column to
+//! column only is then computed once for many lines, and memory is moved a run at a time. The bits are the same.
+//!
 //! Graphs with reductions, values per row, lookups or coordinates are none that end a kernel: [`Epilogue::new`] says so.
 
 use std::collections::HashMap;
@@ -27,6 +30,12 @@ use crate::sigmoid::Defined;
 
 /// Most tensors besides the kernel's own result: each is a pointer and strides in registers of the other kernel.
 pub const EPILOGUE_TENSORS: usize = 12;
+
+/// Columns that a kernel of runs hands over at once.
+pub const EPILOGUE_RUN: usize = render::RUN;
+
+/// Bytes of the longest access of a lane.
+const ACCESS_BYTES: usize = 16;
 
 /// A graph made ready to end kernels.
 pub(crate) struct Ending {
@@ -102,6 +111,34 @@ pub struct EpiloguePlace {
     pub strides: [i64; MAX_RANK],
 }
 
+/// How the tensors of an epilogue lie for a kernel that hands over runs of neighbours along axis 0, line after line along axis 1; a
+/// part of what its text depends on. A bit is a tensor's, in the order of [`Epilogue::places`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Runs {
+    /// The same in every line.
+    held: u16,
+    /// A run lies side by side and aligned to one access.
+    packed: u16,
+    /// A run is one element.
+    splat: u16,
+}
+const _: () = assert!(EPILOGUE_TENSORS <= u16::BITS as usize, "a bit for each tensor");
+
+impl Runs {
+    pub(crate) fn is_held(self, place: usize) -> bool {
+        self.held >> place & 1 == 1
+    }
+
+    /// The name of the mode that `fuse.h` reads a run in.
+    pub(crate) fn mode(self, place: usize) -> &'static str {
+        match (self.packed >> place & 1, self.splat >> place & 1) {
+            (1, _) => "PACKED",
+            (_, 1) => "SPLAT",
+            _ => "STRIDED",
+        }
+    }
+}
+
 /// A graph with its tensors, checked against the shape of what it ends.
 pub struct Epilogue<'a> {
     ending: Arc<Ending>,
@@ -175,6 +212,34 @@ impl<'a> Epilogue<'a> {
     /// Its tensors, in the order of `EpilogueArgs`.
     pub fn places(&self) -> &[EpiloguePlace] {
         &self.places[..self.ending.arguments.len()]
+    }
+
+    /// How its tensors lie for a kernel that hands over runs of [`EPILOGUE_RUN`] columns, with `places` as the kernel has merged
+    /// them: axis 0 has the columns, axis 1 the lines, and runs begin at multiples of their length.
+    pub fn runs(&self, places: &[EpiloguePlace]) -> Runs {
+        let mut runs = Runs::default();
+        for (at, (place, argument)) in places.iter().zip(&self.ending.arguments).enumerate() {
+            let (dtype, is_read) = match *argument {
+                Argument::Input(_, value) => (self.ending.graph.dtype(value), true),
+                Argument::Output(slot) => (self.ending.graph.dtype(self.ending.graph.outputs[slot]), false),
+            };
+            let bytes = dtype.size_bytes();
+            let access = (bytes * EPILOGUE_RUN).min(ACCESS_BYTES);
+            let [column, others @ ..] = place.strides;
+            let aligned = place.address.is_multiple_of(access as u64)
+                && others.iter().all(|stride| stride.unsigned_abs().is_multiple_of(access as u64));
+            runs.held |= u16::from(is_read && place.strides[1] == 0) << at;
+            runs.packed |= u16::from(column == bytes as i64 && aligned) << at;
+            runs.splat |= u16::from(column == 0) << at;
+        }
+        runs
+    }
+
+    /// As [`Epilogue::text`] for a kernel that hands over runs: `hold` at a run's first column, then for each line `fetch` and
+    /// `put`. The kernel's result is a 16-bit float.
+    pub fn runs_text(&self, runs: Runs) -> String {
+        let graph = &self.ending.graph;
+        render::runs(graph, &Plan::new(graph), &self.ending.arguments, runs)
     }
 
     /// The views it reads.

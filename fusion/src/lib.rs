@@ -39,7 +39,7 @@ mod text;
 mod verify;
 
 pub use block::has_room;
-pub use epilogue::{EPILOGUE_TENSORS, Epilogue, EpiloguePlace};
+pub use epilogue::{EPILOGUE_RUN, EPILOGUE_TENSORS, Epilogue, EpiloguePlace, Runs};
 pub use error::{Error, Result};
 pub use graph::{Graph, Kind, Value};
 pub use op::{Binary, Compare, Reduce, Unary};

@@ -4,6 +4,7 @@
 //! rotation: every mode and every tiling occurs for every type, not every pair.
 
 use rocfire_arch::Arch;
+use rocfire_fusion::Runs;
 use rocfire_hal::{DType, Source};
 
 use crate::attention::{AttentionKey, GradientKey, Part, Tile};
@@ -55,7 +56,11 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
                 let index = if gradient { DType::I32 } else { DType::I64 };
                 let rows = (!gradient && dtype != DType::F64).then_some(Rows { height: 3, width: 3, step: 2, left: 1 });
                 for rows in [None, rows].into_iter().take(1 + usize::from(rows.is_some())) {
-                    add("maximum", pool::maximum_source(MaximumKey { dtype, index, indices, gradient, rows }));
+                    let pieces = if rows.is_none() && !indices && !gradient { 2 } else { 1 };
+                    for piece in [0, 16 / dtype.size_bytes()].into_iter().take(pieces) {
+                        let key = MaximumKey { dtype, index, indices, gradient, rows, piece };
+                        add("maximum", pool::maximum_source(key));
+                    }
                 }
             }
             for (adaptive, gradient) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -121,7 +126,9 @@ fn conv_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
             let (a_vector, x_vector) = (variant / 3 % 2 == 0, variant % 3 == 1);
             let output = if weight && a_vector && dtype.size_bytes() == 2 { DType::F32 } else { dtype };
             let tiled = if !weight && a_vector && x_vector { conv::staging(arch.info(), &tiling) } else { None };
-            conv::source(ConvKey { input: dtype, output, weight, axes, tiling, a_vector, x_vector, tiled })
+            let last = (tiled.is_some() && axes == 3 && dtype.size_bytes() == 2).then(Runs::default);
+            let tiling = if last.is_some() { tiling.turned() } else { tiling };
+            conv::source(ConvKey { input: dtype, output, weight, axes, tiling, a_vector, x_vector, tiled, last })
         })
     })
 }

@@ -10,6 +10,14 @@ use crate::plan::{Argument, Plan};
 pub(crate) fn epilogue(graph: &Graph, plan: &Plan, arguments: &[Argument]) -> String {
     let mut out = String::from("#undef FUSE_WIDE\n#define FUSE_WIDE 1\n");
     out.push_str(HEADER);
+    begin(graph, arguments, &mut out);
+    put(graph, plan, arguments, &mut out);
+    out.push_str("};\n");
+    out
+}
+
+/// `EpilogueArgs`, and of `Epilogue` what is the same for every graph.
+pub(super) fn begin(graph: &Graph, arguments: &[Argument], out: &mut String) {
     for line in graph.to_string().lines() {
         let _ = writeln!(out, "// {line}");
     }
@@ -26,9 +34,6 @@ pub(crate) fn epilogue(graph: &Graph, plan: &Plan, arguments: &[Argument]) -> St
          \x20   RF_FN void move(const EpilogueArgs& a, int axis, rf::i64 by) {{\n#pragma unroll\n\
          \x20       for (int k = 0; k < {count}; ++k) at[k] += (rf::u64)(by * a.tensor[k].stride[axis]);\n    }}\n"
     );
-    put(graph, plan, arguments, &mut out);
-    out.push_str("};\n");
-    out
 }
 
 fn put(graph: &Graph, plan: &Plan, arguments: &[Argument], out: &mut String) {

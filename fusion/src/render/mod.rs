@@ -22,6 +22,7 @@ mod expr;
 mod group;
 mod held;
 mod pairs;
+mod runs;
 mod tiled;
 mod together;
 mod wave;
@@ -36,6 +37,7 @@ use crate::plan::{Argument, Plan, arguments, lookups};
 pub(crate) use elementwise::vector;
 pub(crate) use epilogue::epilogue;
 pub(crate) use held::{chains_of_thread, fits};
+pub(crate) use runs::{RUN, runs};
 pub(crate) use tiled::{side, slots};
 pub(crate) use together::capacity;
 

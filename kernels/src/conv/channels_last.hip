@@ -1,12 +1,13 @@
 // channels_last: a copy of images with their channels innermost, in tiles through LDS: rows of both sides stay whole.
+// channels_few: the same for 8 channels in the copy, a place a lane.
 //
-//   out[n, place, channel] = x[n, channel, place]
+//   out[n, place, channel] = x[n, channel, place], 0 for the channels that only the copy has
 //
-// Shapes : x [batch, channels, places], places contiguous, other strides in elements; out contiguous
-// Grid   : (ceil(places / 64) * ceil(channels / 64), 1, batch)
+// Shapes : x [batch, channels, places], places contiguous, other strides in elements; out [batch, places, padded], contiguous
+// Grid   : channels_last (ceil(places / 64) * ceil(padded / 64), 1, batch), channels_few (ceil(places / 256), 1, batch)
 // Block  : (256, 1, 1)
-// LDS    : 64 * 66 elements, static
-// Needs  : channels a multiple of 4; `vector`: places and strides of x multiples of 4, x aligned to 4 elements; out aligned so
+// LDS    : channels_last: 64 * 66 elements, static
+// Needs  : padded a multiple of 4 and no less than channels; `vector`: places and strides of x multiples of 4, x aligned to 4 elements; out aligned so
 //                                                                          checked by the launcher
 // Numeric: elements are moved as bits
 //
@@ -22,9 +23,9 @@ struct ChannelsLastArgs {
     const T* x;
     T* out;
     i64 x_batch, x_channel;
-    u32 channels, places, tiles, vector;
+    u32 channels, padded, places, tiles, vector, unused;
 };
-static_assert(sizeof(ChannelsLastArgs) == 48, "as in channels_last.rs");
+static_assert(sizeof(ChannelsLastArgs) == 56, "as in channels_last.rs");
 
 // What a lane moves at once.
 struct alignas(sizeof(T) * PART > 16 ? 16 : sizeof(T) * PART) Run { T at[PART]; };
@@ -34,15 +35,19 @@ extern "C" __global__ __launch_bounds__(256) void channels_last(ChannelsLastArgs
     u32 tile_c = group_x() / g.tiles, tile_p = group_x() - tile_c * g.tiles;
     u32 first_c = tile_c * SIDE, first_p = tile_p * SIDE;
     const T* x = g.x + (i64)group_z() * g.x_batch + (i64)first_c * g.x_channel + first_p;
-    u32 channels = g.channels - first_c, places = g.places - first_p;
+    u32 padded = g.padded - first_c, places = g.places - first_p;
+    u32 channels = g.channels > first_c ? g.channels - first_c : 0;
     u32 column = thread_x() % (SIDE / PART) * PART;
 #pragma unroll
     for (u32 pass = 0; pass < SIDE; pass += 256 / (SIDE / PART)) {
         u32 row = pass + thread_x() / (SIDE / PART);
-        if (row >= channels) continue;
+        if (row >= padded) continue;
         const T* from = x + (i64)row * g.x_channel + column;
         T* to = tile + row * PITCH + column;
-        if (g.vector && column < places) {
+        if (row >= channels) {
+#pragma unroll
+            for (int i = 0; i < PART; ++i) to[i] = 0;
+        } else if (g.vector && column < places) {
             Run run = *(const Run*)from;
 #pragma unroll
             for (int i = 0; i < PART; ++i) to[i] = run.at[i];
@@ -53,14 +58,29 @@ extern "C" __global__ __launch_bounds__(256) void channels_last(ChannelsLastArgs
         }
     }
     barrier();
-    T* out = g.out + ((i64)group_z() * g.places + first_p) * g.channels + first_c;
+    T* out = g.out + ((i64)group_z() * g.places + first_p) * g.padded + first_c;
 #pragma unroll
     for (u32 pass = 0; pass < SIDE; pass += 256 / (SIDE / PART)) {
         u32 place = pass + thread_x() / (SIDE / PART);
-        if (place >= places || column >= channels) continue;
+        if (place >= places || column >= padded) continue;
         Run run;
 #pragma unroll
         for (int i = 0; i < PART; ++i) run.at[i] = tile[(column + i) * PITCH + place];
-        *(Run*)(out + (i64)place * g.channels + column) = run;
+        *(Run*)(out + (i64)place * g.padded + column) = run;
+    }
+}
+
+#define FEW 8
+extern "C" __global__ __launch_bounds__(256) void channels_few(ChannelsLastArgs g) {
+    u32 place = group_x() * 256 + thread_x();
+    if (place >= g.places) return;
+    const T* x = g.x + (i64)group_z() * g.x_batch + place;
+    T* out = g.out + ((i64)group_z() * g.places + place) * FEW;
+#pragma unroll
+    for (u32 part = 0; part < FEW; part += PART) {
+        Run run;
+#pragma unroll
+        for (u32 i = 0; i < PART; ++i) run.at[i] = part + i < g.channels ? x[(i64)(part + i) * g.x_channel] : (T)0;
+        *(Run*)(out + part) = run;
     }
 }

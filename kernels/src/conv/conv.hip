@@ -6,7 +6,8 @@
 //                   the gradient by the weight (a: the gradient of the result), in slices of the sum
 //
 // The text is in parts: this one, `store.hip` (where results go), then `plain.hip` for any layout or, where both operands lie in
-// vectors along the sum and there is a matrix unit, gemm's `stage.hip` and `matrix.hip` and `tiled.hip`.
+// vectors, along the sum or for the weight's gradient across it, and there is a matrix unit, gemm's `stage.hip` and `matrix.hip` and `tiled.hip`, with `last.hip` in
+// `store.hip`'s place where the result has its channels innermost.
 //
 // In both a step of the sum and a line (a column of the product) together name an element of x; one is a place of an image,
 // the other a channel and a tap. Coordinates outside of x are zeros, and are never read.
@@ -19,6 +20,8 @@
 //          2 * CONV_BK steps, static; tiled: CONV_STAGES * (CONV_BM + CONV_BN) * CONV_BK elements, static, or CONV_LDS_BYTES,
 //          dynamic. Then the buffers hold what `store` needs
 // Needs  : `flat`: the places of out lie one after the other;
+//          CONV_LAST: lines of out are `out_line` apart, channels side by side, and m, a multiple of 8, strides and addresses
+//          are whole pieces of 16 bytes; the epilogue's axes are channels and lines;
 //          m, lines >= 1; lines, k < 2^31; a coordinate before it is checked within +-2^30, an image within 2^31
 //          elements; with CONV_A_VECTOR or CONV_X_VECTOR CONV_VEC consecutive steps are one aligned 16-byte access and k
 //          (of a slice, too) is a multiple of CONV_VEC; with CONV_X_VECTOR and CONV_WEIGHT so are lines of both sides, and
@@ -29,10 +32,11 @@
 //
 // Macros : types CONV_IN, CONV_OUT, CONV_SUM; CONV_WEIGHT; CONV_AXES (2, 3); CONV_MATRIX_SIZE (32, 16; 0: plain FMA);
 //          CONV_WAVES_M, CONV_WAVES_N (lanes for FMA); CONV_TILES_M, CONV_TILES_N per wave (values per lane for FMA);
-//          CONV_A_VECTOR, CONV_X_VECTOR; CONV_TILED: both of these and a matrix unit, without CONV_WEIGHT; then also CONV_STAGES,
+//          CONV_A_VECTOR, CONV_X_VECTOR; CONV_TILED: both of these and a matrix unit, with CONV_WEIGHT one that turns operands where it reads
+//          them: a_line is then the elements from place to place; then also CONV_LAST, CONV_STAGES,
 //          CONV_COPIES, whether copies to LDS go past the registers, CONV_LDS_BYTES; CONV_NARROW_OUT, whether CONV_OUT has 16 bits; CONV_EPILOGUE: 1 where the text of a
 //          `fusion` epilogue stands in front of this one: it stores what it computes of out, along spatial axes, channels
-//          and batch, and nothing else is stored (not with CONV_WEIGHT)
+//          and batch, and nothing else is stored (not with CONV_WEIGHT); with CONV_LAST the text is one for runs
 using namespace rf;
 
 typedef CONV_IN In;
@@ -71,8 +75,8 @@ typedef CONV_SUM Total;
 #define GEMM_VEC CONV_VEC
 #define GEMM_SLABS 1
 #define GEMM_ASYNC CONV_COPIES
-#define GEMM_A_MODE 0
-#define GEMM_B_MODE 0
+#define GEMM_A_MODE CONV_WEIGHT
+#define GEMM_B_MODE CONV_WEIGHT
 #endif
 
 struct ConvArgs {

@@ -2,12 +2,15 @@
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{ArchInfo, Matrix};
+use rocfire_fusion::Runs;
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
+use super::channels_last::channels_last;
 use super::direct;
 use super::fused::{BATCH, CHANNEL, over_product, over_space};
 use super::geometry::{AXES, ConvParams, Geometry, Side, Window};
+use super::last::{self, Lines};
 use super::operands::{Bias, COPY_PLACES, Source3, VECTOR_BYTES, check_inputs, check_output, in_vectors};
 use super::tiling::{Tiling, choose};
 use crate::Result;
@@ -25,9 +28,11 @@ const COPY_STAGES: usize = 4;
 const SUM_BLOCK: usize = 256;
 /// The weight's gradient has few elements and long sums: slices make up to so many tiles of 64 x 64 out of it, of at least so
 /// many steps each.
-const SLICED_TILES: usize = 512;
+const SLICED_TILES: usize = 1024;
 const SLICE_STEPS_MIN: usize = 1024;
 const SLICES_MAX: usize = 256;
+/// A tile of so many lines or more fills the banks of LDS where steps are its rows.
+const LINES_ACROSS: usize = 64;
 /// Slices begin at multiples of this: whole rounds of the kernel for every type.
 const SLICE_ROUND: usize = 64;
 
@@ -77,12 +82,16 @@ pub(super) fn forward(
     if y.is_empty() {
         return Ok(());
     }
-    if bias.address() == 0 && pointwise(stream, geometry, x, weight, y, tail.as_ref())? {
+    let (dtype, out) = (x.dtype(), Side::new(op, "y", &y)?);
+    let is_product = bias.address() == 0 && !last::serves(&stream.device(), dtype, geometry, &out);
+    if is_product && pointwise(stream, geometry, x, weight, y, tail.as_ref())? {
         return Ok(());
     }
-    let dtype = x.dtype();
-    let x = Source3::new(op, "x", stream, x, geometry, geometry.channels[0], geometry.channels[1])?;
-    let (w, out) = (Side::new(op, "weight", &weight)?, Side::new(op, "y", &y)?);
+    let x = Source3::new(op, "x", stream, x, geometry, geometry.channels, true)?;
+    let widened = (x.channels != geometry.channels[0]).then(|| channels_last(op, stream, weight, x.channels));
+    let widened = widened.transpose()?;
+    let weight = widened.as_ref().map_or(weight, Tensor::view);
+    let w = Side::new(op, "weight", &weight)?;
     Windows {
         op,
         stream,
@@ -91,7 +100,8 @@ pub(super) fn forward(
         batch: geometry.batch,
         groups: geometry.groups,
         rows: geometry.channels[1],
-        channels: geometry.channels[0],
+        channels: x.channels,
+        in_vectors: x.vectors,
         a: Weight {
             address: w.address,
             row: w.outer[0],
@@ -135,7 +145,8 @@ pub fn conv_input_gradient(
     if x_grad.is_empty() {
         return Ok(());
     }
-    let source = Source3::new(OP, "grad", stream, grad, &geometry, geometry.channels[1], geometry.channels[0])?;
+    let [channels, rows] = geometry.channels;
+    let source = Source3::new(OP, "grad", stream, grad, &geometry, [rows, channels], false)?;
     let (w, whole) = (Side::new(OP, "weight", &weight)?, Side::new(OP, "x_grad", &x_grad)?);
     let bytes = x_grad.dtype().size_bytes() as i64;
     for residue in geometry.residues() {
@@ -157,6 +168,7 @@ pub fn conv_input_gradient(
             groups: geometry.groups,
             rows: geometry.channels[0],
             channels: geometry.channels[1],
+            in_vectors: source.vectors,
             a: Weight {
                 address: w.address.wrapping_add_signed(at(w.axis, residue.first_tap) * bytes),
                 row: w.outer[1],
@@ -211,8 +223,8 @@ pub fn conv_weight_gradient(
     let vector = VECTOR_BYTES / x.dtype().size_bytes();
     let both = channels.is_multiple_of(vector) && rows.is_multiple_of(vector);
     let lines = if both { channels.min(rows) } else { 0 };
-    let x_source = Source3::new(OP, "x", stream, x, &geometry, channels, lines)?;
-    let grad_source = Source3::new(OP, "grad", stream, grad, &geometry, rows, lines)?;
+    let x_source = Source3::new(OP, "x", stream, x, &geometry, [channels, lines], false)?;
+    let grad_source = Source3::new(OP, "grad", stream, grad, &geometry, [rows, lines], false)?;
     let (x_side, grad_side) = (x_source.side, grad_source.side);
     // Windows of nothing but padding: there is nothing to sum, and nothing that could be read.
     let batch = if x.is_empty() { 0 } else { geometry.batch };
@@ -280,6 +292,8 @@ struct Windows<'a> {
     /// Rows of the result within a group, and channels that are summed.
     rows: usize,
     channels: usize,
+    /// Whether steps are taken channels within taps, a vector of `x` at a time.
+    in_vectors: bool,
     a: Weight<'a>,
     x: Side,
     x_extent: [usize; AXES],
@@ -302,7 +316,7 @@ impl Windows<'_> {
             return self.direct(places);
         }
         let vector = VECTOR_BYTES / self.dtype.size_bytes();
-        let x_vector = k > 0 && in_vectors(&self.x, self.channels, vector);
+        let x_vector = k > 0 && self.in_vectors;
         let mut a_vector = self.a_in_steps(x_vector, vector);
         if !a_vector && k > 0 && k.is_multiple_of(vector) && self.batch * places >= COPY_PLACES {
             self.pack(x_vector)?;
@@ -311,14 +325,30 @@ impl Windows<'_> {
         let tiling = choose(&self.stream.device(), self.dtype, [self.rows, self.batch * places], self.groups);
         let axes = self.window.axes(self.x_extent);
         let tiled = if a_vector && x_vector { staging(self.stream.device().arch().info(), &tiling) } else { None };
+        let lines = tiled.and_then(|_| {
+            let tail = self.tail.as_ref();
+            Lines::new(self.dtype, &self.out, self.window.places, self.batch, self.rows, tail)
+        });
+        let last = lines.as_ref().map(|lines| match &lines.tail {
+            Some(tail) => tail.epilogue.runs(tail.places()),
+            None => Runs::default(),
+        });
+        let tiling = if last.is_some() { tiling.turned() } else { tiling };
         let (input, output) = (self.dtype, self.dtype);
-        let key = ConvKey { input, output, weight: false, axes, tiling, a_vector, x_vector, tiled };
+        let key = ConvKey { input, output, weight: false, axes, tiling, a_vector, x_vector, tiled, last };
         let run = ((NUMBER_MAX - 1) / places.max(1)).max(1);
         for first in (0..self.batch).step_by(run) {
             for group in (0..self.groups).step_by(GRID_YZ_MAX) {
                 let groups = (self.groups - group).min(GRID_YZ_MAX);
-                let args = self.args(first, run.min(self.batch - first) * places, group, groups, k, &tiling);
-                let tail = self.tail.map(|tail| tail.from(BATCH, first).from(CHANNEL, group * self.rows));
+                let mut args = self.args(first, run.min(self.batch - first) * places, group, groups, k, &tiling);
+                let tail = match &lines {
+                    Some(lines) => {
+                        args.out_line = lines.stride;
+                        args.tiles_m = self.rows.div_ceil(tiling.block()[1]) as u32;
+                        lines.tail.map(|tail| tail.from(0, group * self.rows).from(1, first * places))
+                    }
+                    None => self.tail.map(|tail| tail.from(BATCH, first).from(CHANNEL, group * self.rows)),
+                };
                 launch(self.stream, self.op, key, &args, groups, tail.as_ref(), self.written)?;
             }
         }
@@ -465,6 +495,7 @@ impl WeightGradient<'_> {
         let vector = VECTOR_BYTES / self.dtype.size_bytes();
         let channels = self.geometry.channels[0];
         let turned = in_vectors(&self.x, channels, vector) && in_vectors(&self.grad, self.rows, vector);
+        let tiled = if turned { self.staging(&tiling) } else { None };
         let key = ConvKey {
             input: self.dtype,
             output: if slices > 1 { sum } else { self.dtype },
@@ -473,7 +504,8 @@ impl WeightGradient<'_> {
             tiling,
             a_vector: !turned && self.grad_in_vectors(vector),
             x_vector: turned,
-            tiled: None,
+            tiled,
+            last: None,
         };
         let count = self.geometry.groups * self.rows * self.lines;
         if slices == 1 {
@@ -500,6 +532,19 @@ impl WeightGradient<'_> {
         unsafe {
             family::launch(self.stream, &source, (Self::OP, "conv_sum"), grid, block, &args, &[weight_grad.buffer()])
         }
+    }
+
+    /// How tiles of sides with their channels innermost get to LDS, where fragment loads turn them.
+    fn staging(&self, tiling: &Tiling) -> Option<Staging> {
+        let turns =
+            self.dtype.size_bytes() == 2 && tiling.block().iter().all(|lines| lines.is_multiple_of(LINES_ACROSS));
+        let staging = staging(self.stream.device().arch().info(), tiling);
+        staging.filter(|staging| staging.copies && turns && self.grad_line().is_some())
+    }
+
+    /// Elements from one place of the gradient to the next, all images one after the other.
+    fn grad_line(&self) -> Option<i64> {
+        last::line_stride(&self.grad, self.geometry.output, self.geometry.batch)
     }
 
     /// Whether the places of an image follow each other, in whole vectors.
@@ -529,7 +574,7 @@ impl WeightGradient<'_> {
                 x: self.x.address.wrapping_add_signed(group as i64 * x_group * bytes),
                 bias: 0,
                 out: out.wrapping_add_signed(group as i64 * out_group * out_bytes),
-                a_line: self.grad.outer[1],
+                a_line: key.tiled.and_then(|_| self.grad_line()).unwrap_or(self.grad.outer[1]),
                 a_group: grad_group,
                 a_batch: self.grad.outer[0],
                 x_batch: self.x.outer[0],
@@ -591,9 +636,13 @@ fn launch(
     written: &Buffer,
 ) -> Result<()> {
     static SOURCES: Sources<(ConvKey, u128)> = Sources::new();
-    let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
-    let source = SOURCES.get((key, hash), |_| source_behind(key, text));
-    let tiles = args.tiles_m as usize * (args.lines as usize).div_ceil(key.tiling.block()[1]);
+    let source = SOURCES.get((key, tail.map_or(0, |tail| tail.epilogue.hash())), |_| match (tail, key.last) {
+        (None, _) => source(key),
+        (Some(tail), Some(runs)) => source_behind(key, &tail.epilogue.runs_text(runs)),
+        (Some(tail), None) => source_behind(key, tail.epilogue.text()),
+    });
+    let tile = key.tiling.block()[usize::from(key.last.is_none())];
+    let tiles = args.tiles_m as usize * (args.lines as usize).div_ceil(tile);
     let block = [key.tiling.threads(stream.device().arch().info().wave_size as usize), 1, 1];
     let shape = [args.groups, args.m, args.lines, args.k].map(|extent| extent as usize);
     let work = Work { category: Category::Gemm, shape: &shape, ..Work::default() };
@@ -621,6 +670,9 @@ pub(crate) struct ConvKey {
     pub x_vector: bool,
     /// How tiles get to LDS, where gemm's are used.
     pub tiled: Option<Staging>,
+    /// Where the result has its channels innermost, how the tensors of the epilogue lie, if there is one. The tiling's rows are
+    /// places then.
+    pub last: Option<Runs>,
 }
 
 /// How the tiles of operands that both lie in vectors get to LDS; `None` without a matrix unit.
@@ -657,6 +709,7 @@ fn source_behind(key: ConvKey, epilogue: &str) -> Source {
         ("CONV_NARROW_OUT", usize::from(key.output.size_bytes() == 2)),
         ("CONV_EPILOGUE", usize::from(!epilogue.is_empty())),
         ("CONV_TILED", usize::from(key.tiled.is_some())),
+        ("CONV_LAST", usize::from(key.last.is_some())),
         ("CONV_STAGES", key.tiled.map_or(0, |staging| usize::from(staging.stages))),
         ("CONV_COPIES", key.tiled.map_or(0, |staging| usize::from(staging.copies))),
         ("CONV_LDS_BYTES", key.tiled.map_or(0, |staging| staging.lds_bytes as usize)),
@@ -673,7 +726,18 @@ fn source_behind(key: ConvKey, epilogue: &str) -> Source {
         include_str!("../gemm/matrix.hip"),
         include_str!("tiled.hip")
     );
-    let text = if key.tiled.is_some() { TILED } else { PLAIN };
+    const LAST: &str = concat!(
+        include_str!("conv.hip"),
+        include_str!("../gemm/stage.hip"),
+        include_str!("../gemm/matrix.hip"),
+        include_str!("last.hip"),
+        include_str!("tiled.hip")
+    );
+    let text = match (key.tiled, key.last) {
+        (None, _) => PLAIN,
+        (Some(_), None) => TILED,
+        (Some(_), Some(_)) => LAST,
+    };
     Source::new("conv", tail::text(epilogue, text), &defines)
 }
 

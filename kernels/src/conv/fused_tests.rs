@@ -27,6 +27,12 @@ fn chain(dtype: DType) -> Graph {
     graph
 }
 
+fn contiguous(from: &Tensor) -> Tensor {
+    let mut to = Tensor::empty(from.device(), from.shape(), from.dtype()).unwrap();
+    rocfire_fusion::eager::copy_into(from.view(), to.view_mut()).unwrap();
+    to
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Case<'a> {
     x: &'a [usize],
@@ -35,6 +41,26 @@ struct Case<'a> {
     bias: bool,
     /// Of the residual and of `x`.
     lie: Lie,
+    /// Whether what is fused has its channels innermost, `x`, residual and results.
+    last: bool,
+}
+
+/// A copy whose channels are innermost.
+fn channels_last(from: &Tensor) -> Tensor {
+    let mut to = empty_last(from.device(), from.shape(), from.dtype());
+    rocfire_fusion::eager::copy_into(from.view(), to.view_mut()).unwrap();
+    to
+}
+
+fn empty_last(device: &Device, shape: &[usize], dtype: DType) -> Tensor {
+    let mut axes: Vec<usize> = (0..shape.len()).collect();
+    axes[1..].rotate_left(1);
+    let last: Vec<usize> = axes.iter().map(|&axis| shape[axis]).collect();
+    let whole = Tensor::empty(device, &last, dtype).unwrap();
+    axes = (0..shape.len()).collect();
+    axes[1..].rotate_right(1);
+    let layout = whole.layout().permute(&axes).unwrap();
+    whole.with_layout(layout).unwrap()
 }
 
 impl Case<'_> {
@@ -42,7 +68,9 @@ impl Case<'_> {
         let stream = device.stream();
         let mut numbers = Numbers::new(7);
         let mut make = |shape: &[usize], lie| {
+            // Not so round that sums were exact in any order.
             let values = numbers.values(shape.iter().product(), dtype);
+            let values: Vec<f64> = values.iter().map(|value| value * 1.1).collect();
             tensor(device, shape, dtype, &values, lie)
         };
         let shape = conv_output_shape("conv", self.x, self.weight, &self.params).unwrap();
@@ -66,13 +94,26 @@ impl Case<'_> {
         let mut views: Vec<_> = apart.iter_mut().map(Tensor::view_mut).collect();
         rocfire_fusion::run(stream, &graph, &shape, &all, &scalars, &mut views).unwrap();
 
-        let mut fused = outputs();
+        let (x, residual, mut fused) = match self.last {
+            false => (x, residual, outputs()),
+            true => {
+                let fused = [dtype, DType::F64].map(|dtype| empty_last(device, &shape, dtype));
+                (channels_last(&x), channels_last(&residual), fused)
+            }
+        };
+        let inputs = [&mean, &variance, &gamma, &beta, &residual].map(|tensor| tensor.view());
         let views: Vec<_> = fused.iter_mut().map(Tensor::view_mut).collect();
         let epilogue = Epilogue::new(&graph, &shape, &inputs, &scalars, &views).unwrap();
         conv_fused(stream, x.view(), weight.view(), own, &epilogue, &self.params).unwrap();
         drop(views);
         for (slot, (fused, apart)) in fused.iter().zip(&apart).enumerate() {
+            let fused = if self.last { contiguous(fused) } else { fused.clone() };
             assert!(fused.to_bytes().unwrap() == apart.to_bytes().unwrap(), "{self:?} {dtype}, output {slot}");
+        }
+        if self.last {
+            let mut bare = empty_last(device, &shape, dtype);
+            conv(stream, x.view(), weight.view(), own, bare.view_mut(), &self.params).unwrap();
+            assert!(contiguous(&bare).to_bytes().unwrap() == y.to_bytes().unwrap(), "{self:?} {dtype}, by itself");
         }
     }
 }
@@ -81,7 +122,7 @@ const PLAIN: ConvParams<'_> = ConvParams { stride: &[1, 1], padding: &[(0, 0); 2
 const STRIDED: ConvParams<'_> = ConvParams { stride: &[2, 2], padding: &[(1, 1); 2], dilation: &[1, 1], groups: 1 };
 
 fn case<'a>(x: &'a [usize], weight: &'a [usize], params: ConvParams<'a>) -> Case<'a> {
-    Case { x, weight, params, bias: false, lie: Lie::Plain }
+    Case { x, weight, params, bias: false, lie: Lie::Plain, last: false }
 }
 
 #[test]
@@ -105,6 +146,24 @@ fn an_epilogue_runs_behind_tiles_of_vectors() {
     let large = case(&[1, 8, 67, 66], &[35, 8, 3, 3], same);
     large.check(&device(), DType::F16);
     Case { bias: true, ..large }.check(&device(), DType::F32);
+}
+
+#[test]
+fn no_layout_changes_a_bit() {
+    let same = ConvParams { padding: &[(1, 1); 2], ..PLAIN };
+    let last = |x, weight, params| Case { last: true, ..case(x, weight, params) };
+    let device = device();
+    last(&[2, 64, 23, 23], &[136, 64, 1, 1], PLAIN).check(&device, DType::F16);
+    Case { bias: true, ..last(&[1, 8, 33, 35], &[40, 8, 3, 3], same) }.check(&device, DType::BF16);
+    // Few channels, filled up with zeros; images that are not merged into one axis of places.
+    last(&[2, 3, 51, 49], &[64, 3, 5, 5], STRIDED).check(&device, DType::F16);
+    // A sum that a product of matrices would cut.
+    last(&[1, 1032, 33, 32], &[32, 1032, 1, 1], PLAIN).check(&device, DType::F16);
+    // Groups, and too few places for vectors.
+    let grouped = ConvParams { groups: 2, ..same };
+    last(&[3, 32, 19, 19], &[80, 16, 3, 3], grouped).check(&device, DType::F16);
+    last(&[1, 16, 9, 9], &[32, 16, 3, 3], same).check(&device, DType::F16);
+    Case { lie: Lie::Swapped, ..last(&[1, 16, 33, 35], &[32, 16, 3, 3], same) }.check(&device, DType::F16);
 }
 
 #[test]

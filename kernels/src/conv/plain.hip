@@ -188,10 +188,10 @@ struct LoaderX : Loader<CONV_BN, !CONV_WEIGHT && !CONV_X_VECTOR> {
 #endif
 
 #if CONV_MATRIX_SIZE
-typedef Mma<In, CONV_MATRIX_SIZE> M;
-typedef M::Operand Operand;
+typedef Mma<In, CONV_MATRIX_SIZE>::Operand Operand;
 
 struct Tile {
+    typedef Mma<In, CONV_MATRIX_SIZE> M;
     typedef Fragment<In, CONV_MATRIX_SIZE> F;
     M::Accumulator sum[CONV_TILES_M][CONV_TILES_N];
     int lane_id, first_row, first_col;
@@ -321,20 +321,3 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
 
     finish(g, tile, (char*)&lds[0][0], slice, group, first_row, first_col);
 }
-
-#if CONV_WEIGHT
-struct ConvSumArgs {
-    const Total* slices;
-    CONV_IN* out;
-    u32 count, slice_count;
-};
-static_assert(sizeof(ConvSumArgs) == 24, "as in conv.rs");
-
-extern "C" __global__ __launch_bounds__(256) void conv_sum(ConvSumArgs g) {
-    u32 n = group_x() * 256 + thread_x();
-    if (n >= g.count) return;
-    Total sum = (Total)0;
-    for (u32 slice = 0; slice < g.slice_count; ++slice) sum += g.slices[(i64)slice * g.count + n];
-    g.out[n] = cast<In>(sum);
-}
-#endif

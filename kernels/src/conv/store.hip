@@ -14,16 +14,26 @@ static const int STAGED_BYTES = 0;
 
 #if CONV_STAGED
 // The tile's values in LDS, row after row, so that lanes then write what lies side by side.
-struct Stage {
-    const In* bias;
-    Out* staged;
-    u32 rows;
-
-    RF_FN void operator()(u32 row, u32 col, Total value) const {
-        if (bias && row < rows) value += cast<Total>(bias[row]);
-        staged[row * STAGE_ROW + col] = cast<Out>(value);
-    }
-};
+template <class Sums> RF_FN void bring_together(const Sums& tile, const In* bias, u32 rows, Out* staged) {
+    typedef typename Sums::M M;
+#pragma unroll
+    for (int i = 0; i < CONV_TILES_M; ++i)
+#pragma unroll
+        for (int j = 0; j < CONV_TILES_N; ++j)
+#pragma unroll
+            for (int v = 0; v < M::ACC; v += 2) {
+                u32 row = tile.first_row + i * CONV_MATRIX_SIZE + M::row(v, (int)tile.lane_id);
+                u32 col = tile.first_col + j * CONV_MATRIX_SIZE + M::column(v, (int)tile.lane_id);
+                Total shift = bias && row < rows ? cast<Total>(bias[row]) : (Total)0;
+                Vec<Out, 2> pair;
+#pragma unroll
+                for (int n = 0; n < 2; ++n) {
+                    Total value = (Total)tile.sum[i][j][v + n];
+                    pair[n] = cast<Out>(bias ? value + shift : value);
+                }
+                store<2>(staged + row * STAGE_ROW + col, pair);
+            }
+}
 #endif
 
 #if CONV_EPILOGUE
@@ -76,12 +86,6 @@ struct Target {
     }
 };
 #endif
-#if CONV_STAGED
-typedef Stage Writer;
-#else
-typedef Target Writer;
-#endif
-
 #if CONV_EPILOGUE
 static const int STORE_BYTES = CONV_STAGED ? STAGED_BYTES : ENDS * CONV_BN * (int)sizeof(u64);
 #else
@@ -90,7 +94,7 @@ static const int STORE_BYTES = STAGED_BYTES + CONV_BN * (int)sizeof(i64);
 
 // Where gemm's tiles put their values.
 struct Sink {
-    Writer writer;
+    Target writer;
     u32 row, col;
     RF_FN void move(i64 down, i64 right) {
         row += (u32)down;
@@ -137,8 +141,7 @@ RF_FN void finish(const ConvArgs& g, const Sums& tile, char* lds, u32 slice, u32
     make_columns(g, first_col, columns);
 #if CONV_STAGED
     Out* staged = (Out*)lds;
-    Stage stage = {bias, staged, rows};
-    each_value(tile, stage);
+    bring_together(tile, bias, rows, staged);
 #endif
     barrier();
 #if CONV_EPILOGUE
@@ -183,3 +186,19 @@ RF_FN void finish(const ConvArgs& g, const Sums& tile, char* lds, u32 slice, u32
 #endif
 }
 
+#if CONV_WEIGHT
+struct ConvSumArgs {
+    const Total* slices;
+    CONV_IN* out;
+    u32 count, slice_count;
+};
+static_assert(sizeof(ConvSumArgs) == 24, "as in conv.rs");
+
+extern "C" __global__ __launch_bounds__(256) void conv_sum(ConvSumArgs g) {
+    u32 n = group_x() * 256 + thread_x();
+    if (n >= g.count) return;
+    Total sum = (Total)0;
+    for (u32 slice = 0; slice < g.slice_count; ++slice) sum += g.slices[(i64)slice * g.count + n];
+    g.out[n] = cast<In>(sum);
+}
+#endif

@@ -1,5 +1,16 @@
 // tiled: operands that both lie in vectors along the sum, channels within taps, in gemm's tiles (`stage.hip` has their places in
 // LDS, `matrix.hip` their product). The weight is read as a matrix; a line of x is a window, whose steps are taps and channels.
+// For the gradient by the weight both lie along their channels instead, across the sum, and are turned where they are read from LDS.
+// Windows are the tile's columns, or with CONV_LAST its rows: results are then stored along channels.
+#if CONV_LAST
+#define LINES CONV_BM
+#define CHANNELS CONV_BN
+static const int TO_WINDOWS = 0, TO_WEIGHTS = Tile::BYTES_A;
+#else
+#define LINES CONV_BN
+#define CHANNELS CONV_BM
+static const int TO_WINDOWS = Tile::BYTES_A, TO_WEIGHTS = 0;
+#endif
 static const int STAGE_BYTES = Tile::BYTES_A + Tile::BYTES_B;
 static_assert(CONV_STAGES * STAGE_BYTES <= ARCH_LDS_BYTES, "the buffers fit into LDS");
 static_assert(STORE_BYTES <= CONV_STAGES * STAGE_BYTES, "what is stored fits into the buffers");
@@ -10,22 +21,73 @@ static_assert(STORE_BYTES <= CONV_STAGES * STAGE_BYTES, "what is stored fits int
 #define CONV_RESIDENT
 #endif
 
-RF_FN void each_value(const Tile& tile, const Writer& write) {
+#if !CONV_LAST
+RF_FN void each_value(const Tile& tile, const Target& write) {
     Sink sink = {write, 0, 0};
     // The writer knows the edges.
     tile.template write<true>(sink, 0, 0);
 }
+#endif
 
-// Windows on their way to LDS. A lane takes the same steps of a round for each of its lines.
+#if CONV_WEIGHT
+// Windows on their way to LDS, which keeps steps as its rows. A lane takes some lines, channels of one tap, of other places in each
+// round.
+struct Windows {
+    static const int PER_STEP = LINES / CONV_VEC;
+    static const int LOADS = CONV_BK * PER_STEP / CONV_THREADS;
+    static_assert(CONV_COPIES && CONV_THREADS % PER_STEP == 0 && CONV_BK * PER_STEP % CONV_THREADS == 0, "lanes keep to their lines");
+
+    Line own;
+    u32 extent[CONV_AXES];
+    u32 there;
+    const In* from[LOADS];
+
+    RF_FN static u32 step_of(int i) { return (thread_x() + i * CONV_THREADS) / PER_STEP; }
+
+    RF_FN void start(const ConvArgs& g, u32 first) {
+        own = line(g, first + thread_x() % PER_STEP * CONV_VEC);
+#pragma unroll
+        for (int axis = 0; axis < CONV_AXES; ++axis) extent[axis] = (u32)g.extent[axis + FIRST_AXIS];
+    }
+    RF_FN void turn(const ConvArgs& g, const In* x, u32 k, u32 end) {
+        there = 0;
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            Step s = step(g, k + step_of(i), end);
+            bool in = true;
+#pragma unroll
+            for (int axis = 0; axis < CONV_AXES; ++axis) in = in & ((u32)(own.at[axis] + s.at[axis]) < extent[axis]);
+            from[i] = x + (in ? own.x + s.x : 0);
+            there |= (u32)in << i;
+        }
+    }
+    RF_FN void copy(LdsPlace to) const {
+        u32 piece = thread_x() % PER_STEP;
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            u32 place = step_of(i) * LINES * (u32)sizeof(In) + (piece ^ (step_of(i) % 8)) * 16;
+            copy_async(to + place, from[i], there >> i & 1);
+        }
+    }
+};
+template <class Weights> RF_FN void start(Weights& weights, const ConvArgs& g, const In* a, u32 first, u32 begin) {
+    weights.start(a, first, g.m, begin, 1, g.a_line);
+}
+#else
+// Windows on their way to LDS. A lane takes the same steps of a round for each of its lines. Where taps are whole rounds, what a tap
+// means to its lines is worked out once for all of a tap's rounds.
 struct Windows {
     static const int PER_LINE = CONV_BK / CONV_VEC;
-    static const int UNITS = CONV_BN * PER_LINE;
+    static const int UNITS = LINES * PER_LINE;
     static const int LOADS = (UNITS + CONV_THREADS - 1) / CONV_THREADS;
     static_assert(CONV_THREADS % PER_LINE == 0, "a lane keeps to its steps");
 
     Line lines[LOADS];
     u32 extent[CONV_AXES];
     u32 chunk;
+    // Rounds of this tap that are still to come, the lane's next elements, and which of its lines have any, a bit each.
+    u32 rounds, there;
+    const In* from[LOADS];
 #if !CONV_COPIES
     Vec<In, CONV_VEC> held[LOADS];
 #endif
@@ -35,46 +97,60 @@ struct Windows {
 
     RF_FN void start(const ConvArgs& g, u32 first) {
         chunk = thread_x() % PER_LINE;
+        rounds = 0;
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) lines[i] = line(g, first + row_of(i));
 #pragma unroll
         for (int axis = 0; axis < CONV_AXES; ++axis) extent[axis] = (u32)g.extent[axis + FIRST_AXIS];
     }
-    // The lane's step of the round that begins at step `k`.
-    RF_FN Step at(const ConvArgs& g, u32 k) const { return step(g, k + chunk * CONV_VEC, g.k); }
-    RF_FN bool inside(int i, const Step& s) const {
-        bool all = true;
+    // Goes on to the round that begins at step `k`. Outside of x the first elements are read and forgotten.
+    RF_FN void turn(const ConvArgs& g, const In* x, u32 k, u32 end) {
+        if (rounds > 0) {
+            --rounds;
 #pragma unroll
-        for (int axis = 0; axis < CONV_AXES; ++axis) all = all & ((u32)(lines[i].at[axis] + s.at[axis]) < extent[axis]);
-        return all;
-    }
-#if CONV_COPIES
-    RF_FN void copy(const In* x, const Step& s, LdsPlace to) const {
+            for (int i = 0; i < LOADS; ++i) from[i] += CONV_BK;
+            return;
+        }
+        rounds = g.channels.divisor % CONV_BK == 0 ? g.channels.divisor / CONV_BK - 1 : 0;
+        there = 0;
+        Step s = step(g, k + chunk * CONV_VEC, end);
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
-            if (!mine(i)) continue;
-            bool in = inside(i, s);
-            copy_async(to + place_of<CONV_BN>(row_of(i), chunk), x + (in ? lines[i].x + s.x : 0), in);
+            bool in = true;
+#pragma unroll
+            for (int axis = 0; axis < CONV_AXES; ++axis) in = in & ((u32)(lines[i].at[axis] + s.at[axis]) < extent[axis]);
+            from[i] = x + (in ? lines[i].x + s.x : 0);
+            there |= (u32)in << i;
         }
     }
+#if CONV_COPIES
+    RF_FN void copy(LdsPlace to) const {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i)
+            if (mine(i)) copy_async(to + place_of<LINES>(row_of(i), chunk), from[i], there >> i & 1);
+    }
 #else
-    // Outside of x the first element is read and forgotten: a load is cheaper than a branch around it.
-    RF_FN void fetch(const In* x, const Step& s) {
+    // A load is cheaper than a branch around it.
+    RF_FN void fetch() {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             if (!mine(i)) continue;
-            bool in = inside(i, s);
-            held[i] = load<CONV_VEC>(x + (in ? lines[i].x + s.x : 0));
-            if (!in) __builtin_memset(&held[i], 0, sizeof(held[i]));
+            held[i] = load<CONV_VEC>(from[i]);
+            if (!(there >> i & 1)) __builtin_memset(&held[i], 0, sizeof(held[i]));
         }
     }
     RF_FN void put(char* lds) const {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i)
-            if (mine(i)) store<CONV_VEC>((In*)(lds + place_of<CONV_BN>(row_of(i), chunk)), held[i]);
+            if (mine(i)) store<CONV_VEC>((In*)(lds + place_of<LINES>(row_of(i), chunk)), held[i]);
     }
 #endif
 };
+
+template <class Weights> RF_FN void start(Weights& weights, const ConvArgs& g, const In* a, u32 first, u32 begin) {
+    weights.start(a, first, g.m, begin, g.a_line, 1);
+}
+#endif
 
 extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(ConvArgs g) {
 #if CONV_LDS_BYTES
@@ -83,9 +159,9 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
 #else
     __shared__ __attribute__((aligned(128))) char lds[CONV_STAGES * STAGE_BYTES];
 #endif
-    u32 group = group_z();
+    u32 slice = group_z() / g.groups, group = group_z() - slice * g.groups;
     u32 tile_n = group_x() / g.tiles_m, tile_m = group_x() - tile_n * g.tiles_m;
-    u32 first_row = tile_m * CONV_BM, first_col = tile_n * CONV_BN;
+    u32 first_channel = tile_m * CHANNELS, first_line = tile_n * LINES;
     const In* a = g.a + (i64)group * g.a_group;
     const In* x = g.x + (i64)group * g.x_group;
 
@@ -93,11 +169,13 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
     Windows windows;
     tile.start();
     tile.clear();
-    windows.start(g, first_col);
-    u32 left = g.k;
+    windows.start(g, first_line);
+    u32 begin = slice * g.slice_k, end = begin + g.slice_k;
+    end = end < g.k ? end : g.k;
+    u32 left = end - begin;
 #if CONV_COPIES
-    Copier<CONV_BM, 0> weights;
-    weights.start(a, first_row, g.m, 0, g.a_line, 1);
+    Copier<CHANNELS, CONV_WEIGHT> weights;
+    start(weights, g, a, first_channel, begin);
     LdsPlace first = lds_place(lds), past = first + CONV_STAGES * STAGE_BYTES;
     LdsPlace filled = first, read = first;
     u32 ahead = left;
@@ -105,21 +183,22 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
 #pragma unroll
     for (int stage = 0; stage < CONV_STAGES - 1; ++stage) {
         if (ahead > 0) {
-            weights.copy(filled, ahead);
-            windows.copy(x, windows.at(g, g.k - ahead), filled + Tile::BYTES_A);
+            weights.copy(filled + TO_WEIGHTS, ahead);
+            windows.turn(g, x, end - ahead, end);
+            windows.copy(filled + TO_WINDOWS);
             ahead -= ahead < CONV_BK ? ahead : CONV_BK;
         }
         filled += STAGE_BYTES;
         async_commit();
     }
     while (left > 0) {
-        // Decoded before the wait, which hides it.
-        Step next = windows.at(g, g.k - ahead);
+        // Before the wait, which hides it.
+        if (ahead > 0) windows.turn(g, x, end - ahead, end);
         async_wait<CONV_STAGES - 2>();
         barrier();
         if (ahead > 0) {
-            weights.copy(filled, ahead);
-            windows.copy(x, next, filled + Tile::BYTES_A);
+            weights.copy(filled + TO_WEIGHTS, ahead);
+            windows.copy(filled + TO_WINDOWS);
             ahead -= ahead < CONV_BK ? ahead : CONV_BK;
         }
         async_commit();
@@ -130,17 +209,18 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
     }
     async_wait<0>();
 #else
-    Loader<CONV_BM, 0> weights;
-    weights.start(a, first_row, g.m, 0, g.a_line, 1);
+    Loader<CHANNELS, 0> weights;
+    start(weights, g, a, first_channel, begin);
     int buffer = 0;
     if (left > 0) {
         weights.template fetch<false>(left);
-        windows.fetch(x, windows.at(g, 0));
+        windows.turn(g, x, begin, end);
+        windows.fetch();
     }
     while (left > 0) {
         char* stage = lds + buffer;
-        weights.put(stage, left);
-        windows.put(stage + Tile::BYTES_A);
+        weights.put(stage + TO_WEIGHTS, left);
+        windows.put(stage + TO_WINDOWS);
         barrier();
         // The next loads are under way while this tile is multiplied.
         u32 rest = left < CONV_BK ? 0 : left - CONV_BK;
@@ -150,12 +230,17 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
             } else {
                 weights.template fetch<false>(rest);
             }
-            windows.fetch(x, windows.at(g, g.k - rest));
+            windows.turn(g, x, end - rest, end);
+            windows.fetch();
         }
         tile.multiply(lds_place(stage), lds_place(stage) + Tile::BYTES_A);
         buffer ^= STAGE_BYTES;
         left = rest;
     }
 #endif
-    finish(g, tile, lds, 0, group, first_row, first_col);
+#if CONV_LAST
+    finish(g, tile, lds, group, first_channel, first_line);
+#else
+    finish(g, tile, lds, slice, group, first_channel, first_line);
+#endif
 }

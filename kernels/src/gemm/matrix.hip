@@ -72,14 +72,14 @@ struct Tile {
 #pragma unroll
             for (int j = 0; j < GEMM_TILES_N; ++j) sum[i][j] += other.sum[i][j];
     }
-    template <bool WHOLE> RF_FN void write(const Sink& corner, u32 rows, u32 cols) const {
+    template <bool WHOLE, class To> RF_FN void write(const To& corner, u32 rows, u32 cols) const {
 #pragma unroll
         for (int j = 0; j < GEMM_TILES_N; ++j) {
             u32 col = first_col + j * GEMM_MATRIX_SIZE + M::column(0, (int)lane_id);
 #pragma unroll
             for (int i = 0; i < GEMM_TILES_M; ++i) {
                 u32 base = first_row + i * GEMM_MATRIX_SIZE;
-                Sink at = corner;
+                To at = corner;
                 at.move(base + M::row(0, (int)lane_id), col);
 #pragma unroll
                 for (int v = 0; v < M::ACC; ++v) {

@@ -29,7 +29,8 @@ struct AverageArgs {
     i32 input[3], output[3];
     // `step`: strides; adaptive: outputs, and `inputs` inputs.
     FastDiv extent[3], channels, step[3], inputs[3];
-    u32 count, include_padding, unused;
+    // `last`: lanes side by side take channels side by side.
+    u32 count, include_padding, last;
 };
 static_assert(sizeof(AverageArgs) == 288, "as in average.rs");
 
@@ -84,6 +85,12 @@ extern "C" __global__ __launch_bounds__(256) void AVERAGE_KERNEL(AverageArgs g) 
     i32 first[3], end[3];
     Total divisor = (Total)1;
     i64 to = 0;
+    u32 channel = 0;
+    if (g.last) {
+        u32 places = g.channels.divide(n);
+        channel = n - places * g.channels.divisor;
+        n = places;
+    }
 #pragma unroll
     for (int axis = 2; axis >= 0; --axis) {
         u32 rest = g.extent[axis].divide(n);
@@ -99,7 +106,11 @@ extern "C" __global__ __launch_bounds__(256) void AVERAGE_KERNEL(AverageArgs g) 
         divisor *= (Total)b.count;
 #endif
     }
-    u32 batch = g.channels.divide(n), channel = n - batch * g.channels.divisor;
+    u32 batch = n;
+    if (!g.last) {
+        batch = g.channels.divide(n);
+        channel = n - batch * g.channels.divisor;
+    }
     const T* from = g.from + (i64)batch * g.from_batch + (i64)channel * g.from_channel;
     to += (i64)batch * g.to_batch + (i64)channel * g.to_channel;
     Total sum = (Total)0;

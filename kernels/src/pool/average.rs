@@ -128,7 +128,7 @@ fn run(
             inputs: input.dividers(),
             count: count as u32,
             include_padding: u32::from(include_padding),
-            unused: 0,
+            last: u32::from(from.outer[1] == 1 && to.outer[1] == 1),
         };
         let name = if gradient { "average_gradient" } else { "average" };
         let written = [to_view.view().buffer()];
@@ -181,6 +181,6 @@ struct AverageArgs {
     inputs: [FastDiv; AXES],
     count: u32,
     include_padding: u32,
-    unused: u32,
+    last: u32,
 }
 const _: () = assert!(size_of::<AverageArgs>() == 288);

@@ -5,7 +5,8 @@
 //   maximum_gradient  x_grad[n, c, i] = Σ of grad[n, c, o] over the windows o whose index is that of i
 //
 // Shapes : x, x_grad [batch, channels, 3 axes]; out, grad, indices [batch, channels, 3 axes]; strides in elements, any
-// Grid   : (ceil(count / 256), 1, 1)            one lane per element of x_grad, of out; or of out per run of WINDOWS along a row
+// Grid   : (ceil(count / 256), 1, 1)            one lane per element of x_grad, of out; or of out per run of WINDOWS along a row;
+//          or per MAXIMUM_PIECE channels
 // Block  : (256, 1, 1)
 // Needs  : count < 2^31, spatial extents and windows within 2^29           checked by the launcher
 // Numeric: exact. The first of equals, the last NaN of a window that has one; minus infinity and index -1 for a window that
@@ -13,7 +14,8 @@
 //
 // Macros : types MAXIMUM_TYPE, MAXIMUM_SUM, MAXIMUM_INDEX; MAXIMUM_INDICES, whether indices are written; MAXIMUM_GRADIENT;
 //          MAXIMUM_WIDTH, 0 or a window's extent along rows that are read in vectors, and then MAXIMUM_HEIGHT, its extent along the
-//          axis before, MAXIMUM_STEP, the stride along rows, MAXIMUM_LEFT, the padding
+//          axis before, MAXIMUM_STEP, the stride along rows, MAXIMUM_LEFT, the padding; MAXIMUM_PIECE, 0 or how many channels, side
+//          by side and aligned in x and out, a lane takes at once: then `channels` counts such pieces, and there are no indices
 using namespace rf;
 
 typedef MAXIMUM_TYPE T;
@@ -37,16 +39,26 @@ struct Place { i32 at[3]; i64 batch, channel; };
 
 RF_FN Place place(const MaximumArgs& g, u32 n) {
     Place p;
+#if MAXIMUM_PIECE
+    u32 places = g.channels.divide(n);
+    p.channel = (i64)(n - places * g.channels.divisor) * MAXIMUM_PIECE;
+    n = places;
+#endif
 #pragma unroll
     for (int axis = 2; axis >= 0; --axis) {
         u32 rest = g.extent[axis].divide(n);
         p.at[axis] = (i32)(n - rest * g.extent[axis].divisor);
         n = rest;
     }
+#if MAXIMUM_PIECE
+    p.batch = n;
+    return p;
+#else
     u32 batch = g.channels.divide(n);
     p.batch = batch;
     p.channel = n - batch * g.channels.divisor;
     return p;
+#endif
 }
 
 #if !MAXIMUM_GRADIENT
@@ -106,7 +118,45 @@ RF_FN Targets targets(const MaximumArgs& g, const Place& p) {
     return to;
 }
 
-#if !MAXIMUM_WIDTH
+#if MAXIMUM_PIECE
+extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
+    u32 n = group_x() * 256 + thread_x();
+    if (n >= g.count) return;
+    Place p = place(g, n);
+    const T* x = g.from + p.batch * g.from_batch + p.channel;
+    Vec<T, MAXIMUM_PIECE> values;
+    Total known[MAXIMUM_PIECE];
+#pragma unroll
+    for (int i = 0; i < MAXIMUM_PIECE; ++i) {
+        values[i] = cast<T>(-(float)infinity());
+        known[i] = -(Total)infinity();
+    }
+    bool any = false;
+    for (i32 t0 = 0; t0 < g.kernel[0]; ++t0) {
+        i32 c0 = p.at[0] * g.stride[0] - g.padding[0] + t0 * g.dilation[0];
+        if ((u32)c0 >= (u32)g.input[0]) continue;
+        for (i32 t1 = 0; t1 < g.kernel[1]; ++t1) {
+            i32 c1 = p.at[1] * g.stride[1] - g.padding[1] + t1 * g.dilation[1];
+            if ((u32)c1 >= (u32)g.input[1]) continue;
+            const T* line = x + (i64)c0 * g.from_axis[0] + (i64)c1 * g.from_axis[1];
+            for (i32 t2 = 0; t2 < g.kernel[2]; ++t2) {
+                i32 c2 = p.at[2] * g.stride[2] - g.padding[2] + t2 * g.dilation[2];
+                if ((u32)c2 >= (u32)g.input[2]) continue;
+                Vec<T, MAXIMUM_PIECE> elements = load<MAXIMUM_PIECE>(line + (i64)c2 * g.from_axis[2]);
+#pragma unroll
+                for (int i = 0; i < MAXIMUM_PIECE; ++i) {
+                    Total value = cast<Total>(elements[i]);
+                    bool larger = !any || value > known[i] || value != value;
+                    known[i] = larger ? value : known[i];
+                    values[i] = larger ? elements[i] : values[i];
+                }
+                any = true;
+            }
+        }
+    }
+    store<MAXIMUM_PIECE>(targets(g, p).out, values);
+}
+#elif !MAXIMUM_WIDTH
 extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
     u32 n = group_x() * 256 + thread_x();
     if (n >= g.count) return;

@@ -41,12 +41,16 @@ pub fn max_pool(
         }
         None => None,
     };
+    let rows = Rows::of(&from, &windows, x.dtype());
+    let is_in_pieces =
+        rows.is_none() && indices.is_none() && from.is_in_pieces(x.dtype()) && to.is_in_pieces(x.dtype());
     let key = MaximumKey {
         dtype: x.dtype(),
         index: indices.as_ref().map_or(DType::I32, |indices| indices.dtype()),
         indices: indices.is_some(),
         gradient: false,
-        rows: Rows::of(&from, &windows, x.dtype()),
+        rows,
+        piece: if is_in_pieces { VECTOR_BYTES / x.dtype().size_bytes() } else { 0 },
     };
     let values = out.view().buffer();
     let written = [values, indices.as_ref().map_or(values, |indices| indices.view().buffer())];
@@ -76,7 +80,8 @@ pub fn max_pool_gradient(
     let (from, to) = (Image::new(OP, "grad", &grad)?, Image::new(OP, "x_grad", &x_grad)?);
     let windows = Windows::new(OP, params, grad.shape().len() - SPATIAL)?;
     let places = Image::new(OP, "indices", &indices)?;
-    let key = MaximumKey { dtype: grad.dtype(), index: indices.dtype(), indices: true, gradient: true, rows: None };
+    let key =
+        MaximumKey { dtype: grad.dtype(), index: indices.dtype(), indices: true, gradient: true, rows: None, piece: 0 };
     let written = [x_grad.view().buffer()];
     launch(OP, stream, key, &from, &to, Some(&places), &windows, [to.extent, from.extent], &written)
 }
@@ -116,7 +121,7 @@ fn launch(
         if elements == 0 {
             continue;
         }
-        let count = elements / to.extent[AXES - 1] * lanes;
+        let count = elements / to.extent[AXES - 1] * lanes / key.piece.max(1);
         let args = MaximumArgs {
             from: from.from(first, key.dtype),
             indices: indices.map_or(0, |indices| indices.from(first, key.index)),
@@ -130,7 +135,7 @@ fn launch(
             input: narrow(input),
             output: narrow(output),
             extent: [to.extent[0], to.extent[1], lanes].map(FastDiv::new),
-            channels: FastDiv::new(to.channels),
+            channels: FastDiv::new(to.channels / key.piece.max(1)),
             step: windows.stride.map(FastDiv::new),
             count: count as u32,
             vector: u32::from(vector),
@@ -185,6 +190,19 @@ impl Rows {
     }
 }
 
+impl Image {
+    /// Whether its channels lie side by side, in whole, aligned vectors.
+    fn is_in_pieces(&self, dtype: DType) -> bool {
+        let vector = VECTOR_BYTES / dtype.size_bytes();
+        let whole = |stride: &i64| stride % vector as i64 == 0;
+        self.outer[1] == 1
+            && self.channels.is_multiple_of(vector)
+            && self.address.is_multiple_of(VECTOR_BYTES as u64)
+            && whole(&self.outer[0])
+            && self.axis.iter().all(whole)
+    }
+}
+
 /// Whether rows of an image are whole vectors of so many elements, aligned to their size.
 fn is_in_vectors(image: &Image, dtype: DType, vector: usize) -> bool {
     let strides = [image.outer[0], image.outer[1], image.axis[0], image.axis[1]];
@@ -203,13 +221,16 @@ pub(crate) struct MaximumKey {
     pub indices: bool,
     pub gradient: bool,
     pub rows: Option<Rows>,
+    /// How many channels a lane takes at once; 0 for one by one.
+    pub piece: usize,
 }
 
 /// The source of one variant.
 pub(crate) fn source(key: MaximumKey) -> Source {
     let flag = |set| if set { "1" } else { "0" };
     let rows = key.rows.unwrap_or(Rows { height: 0, width: 0, step: 1, left: 0 });
-    let [height, width, step, left] = [rows.height, rows.width, rows.step, rows.left].map(|number| number.to_string());
+    let numbers = [rows.height, rows.width, rows.step, rows.left, key.piece];
+    let [height, width, step, left, piece] = numbers.map(|number| number.to_string());
     let defines = [
         ("MAXIMUM_TYPE", c_type(key.dtype)),
         ("MAXIMUM_SUM", c_type(sum_dtype(key.dtype))),
@@ -220,6 +241,7 @@ pub(crate) fn source(key: MaximumKey) -> Source {
         ("MAXIMUM_WIDTH", &width),
         ("MAXIMUM_STEP", &step),
         ("MAXIMUM_LEFT", &left),
+        ("MAXIMUM_PIECE", &piece),
     ];
     Source::new("maximum", include_str!("maximum.hip"), &defines)
 }

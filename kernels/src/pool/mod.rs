@@ -1,7 +1,7 @@
 //! Pooling over one to three spatial axes: maximum and mean, over windows or adaptive boxes, and their gradients.
 //!
 //! One lane makes one element, of the result or of the gradient; where maxima read rows in vectors, those of the windows that
-//! begin in one. Gradients gather from the windows that hold the element, in ascending order, so that nothing is added to the
+//! begin in one; where channels lie side by side, those of some channels. Gradients gather from the windows that hold the element, in ascending order, so that nothing is added to the
 //! same place twice and every run gives the same bits. The number of windows is the caller's (it is the shape of `out`), which is
 //! how rounding up reaches the kernels: a window may end, or even begin, outside. Callers are the adapters.
 

@@ -30,6 +30,8 @@ enum Operator {
     },
     /// With a shift of each channel and the activation `max(·, 0)` in its epilogue.
     Fused,
+    /// The same into a result with its channels innermost.
+    FusedLast,
     Input,
     Weight,
 }
@@ -110,7 +112,7 @@ impl Shape {
         let (x, weight, y) = (self.x.clone(), self.weight(), self.y());
         let (name, shapes, terms) = match operator {
             Operator::Forward { .. } => ("conv", [&x, &weight, &y], weight[1..].iter().product()),
-            Operator::Fused => ("conv_fused", [&x, &weight, &y], weight[1..].iter().product()),
+            Operator::Fused | Operator::FusedLast => ("conv_fused", [&x, &weight, &y], weight[1..].iter().product()),
             Operator::Input => ("conv_input_gradient", [&y, &weight, &x], y[1] * weight[2..].iter().product::<usize>()),
             Operator::Weight => ("conv_weight_gradient", [&x, &y, &weight], y[0] * y[2..].iter().product::<usize>()),
         };
@@ -119,12 +121,18 @@ impl Shape {
             (Array::random(shapes[1], dtype, 2), placement[1]),
         ];
         let bias = matches!(operator, Operator::Forward { bias: true });
-        if bias || matches!(operator, Operator::Fused) {
+        if bias || matches!(operator, Operator::Fused | Operator::FusedLast) {
             inputs.push((Array::random(&[self.channels_out], dtype, 3), Placement::Contiguous));
         }
         let flops = 2.0 * (y.iter().product::<usize>() * weight[1..].iter().product::<usize>()) as f64;
-        let outputs = vec![(shapes[2].clone(), dtype)];
-        let size = format!("{self} {placement:?}{}", if bias { " bias" } else { "" });
+        let is_last = matches!(operator, Operator::FusedLast);
+        let mut in_memory = shapes[2].clone();
+        if is_last {
+            in_memory[1..].rotate_left(1);
+        }
+        let outputs = vec![(in_memory, dtype)];
+        let suffix = if is_last { " to channels innermost" } else { "" };
+        let size = format!("{self} {placement:?}{}{suffix}", if bias { " bias" } else { "" });
         let for_oracle = self.clone();
         let ending = shift_and_hold(dtype);
         let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
@@ -132,6 +140,13 @@ impl Shape {
             match operator {
                 Operator::Forward { .. } => conv(stream, a, b, inputs.get(2).map(Tensor::view), out, &self.params())?,
                 Operator::Fused => self.fused(stream, &ending, inputs, out)?,
+                Operator::FusedLast => {
+                    let rank = out.view().layout().rank();
+                    let mut axes: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
+                    axes[1..rank].rotate_right(1);
+                    let seen = out.view().layout().permute(&axes[..rank])?;
+                    self.fused(stream, &ending, inputs, out.with_layout(seen)?)?;
+                }
                 Operator::Input => conv_input_gradient(stream, a, b, None, out, &self.params())?,
                 Operator::Weight => conv_weight_gradient(stream, a, b, out, &self.params())?,
             }
@@ -160,7 +175,7 @@ impl Shape {
         let y = self.y();
         let places: usize = y[2..].iter().product();
         let mut out = match operator {
-            Operator::Forward { .. } | Operator::Fused => {
+            Operator::Forward { .. } | Operator::Fused | Operator::FusedLast => {
                 let bias = |number: usize| inputs.get(2).map_or(0.0, |bias| bias.values[number / places % y[1]]);
                 (0..y.iter().product()).map(bias).collect()
             }
@@ -168,12 +183,18 @@ impl Shape {
             Operator::Weight => vec![0.0; self.weight().iter().product()],
         };
         self.products(|y, x, weight| match operator {
-            Operator::Forward { .. } | Operator::Fused => out[y] += a[x] * b[weight],
+            Operator::Forward { .. } | Operator::Fused | Operator::FusedLast => out[y] += a[x] * b[weight],
             Operator::Input => out[x] += a[y] * b[weight],
             Operator::Weight => out[weight] += a[x] * b[y],
         });
-        if matches!(operator, Operator::Fused) {
+        if matches!(operator, Operator::Fused | Operator::FusedLast) {
             out.iter_mut().for_each(|value| *value = value.max(0.0));
+        }
+        if matches!(operator, Operator::FusedLast) {
+            let place = |number: usize| {
+                number / y[1] / places * y[1] * places + number % y[1] * places + number / y[1] % places
+            };
+            out = (0..out.len()).map(|number| out[place(number)]).collect();
         }
         out
     }
@@ -249,6 +270,21 @@ pub fn cases() -> Vec<Case> {
     }
     cases.push(large().case(Operator::Forward { bias: false }, DType::BF16, plain));
     cases.push(large().case(Operator::Fused, DType::F32, plain));
+    // Channels innermost: windows, products of single elements in few and many channels, channels filled up with zeros.
+    for (turn, shape) in [
+        large(),
+        Shape::new(&[2, 16, 47, 46], 40, &[3, 3]).groups(2).stride(&[2, 1]).padding(&[(1, 1), (0, 1)]),
+        Shape::new(&[3, 40, 23, 19], 72, &[1, 1]),
+        Shape::new(&[1, 1040, 32, 32], 32, &[1, 1]),
+        Shape::new(&[1, 3, 39, 37], 32, &[5, 3]),
+        Shape::new(&[2, 8, 5, 6], 32, &[3, 3]),
+        Shape::new(&[1, 8, 1301], 32, &[4]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        cases.push(shape.case(Operator::FusedLast, FLOATS[1 + turn % 2], plain));
+    }
     for (turn, shape) in shapes().into_iter().enumerate() {
         cases.push(shape.case(Operator::Fused, FLOATS[turn % FLOATS.len()], plain));
     }

@@ -168,6 +168,46 @@ impl Shape {
         Case::new("max_pool", dtype, size, 0.0, call)
     }
 
+    /// The same, or means, of images with their channels innermost, into such.
+    fn last(self, is_mean: bool, dtype: DType, special: bool) -> Case {
+        let last = |shape: &[usize]| {
+            let mut last = shape.to_vec();
+            last[1..].rotate_left(1);
+            last
+        };
+        let x = self.elements(dtype, special);
+        let size = format!("{} channels innermost{}", self.name(), if special { " special" } else { "" });
+        let outputs = vec![(last(&self.out), dtype)];
+        let (in_memory, for_oracle, values) = (last(&self.x), self.clone(), x.values);
+        let turned = Array::new(&in_memory, dtype, innermost(&values, &self.x));
+        let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+            let rank = self.x.len();
+            let mut axes = [0, 1, 2, 3, 4];
+            axes[1..rank].rotate_right(1);
+            let seen = inputs[0].layout().permute(&axes[..rank])?;
+            let out = outputs[0].layout().permute(&axes[..rank])?;
+            let (x, out) = (inputs[0].view().with_layout(seen)?, outputs[0].view_mut().with_layout(out)?);
+            match is_mean {
+                true => pool::average_pool(stream, x, &self.params(), false, out)?,
+                false => pool::max_pool(stream, x, &self.params(), out, None)?,
+            }
+            Ok(())
+        };
+        let oracle = move |_: &[Array]| {
+            let mut out = for_oracle.maxima(&values).0;
+            if is_mean {
+                for_oracle.each(|number, at| {
+                    let (elements, counted) = for_oracle.mean(at, Mean::Inside);
+                    out[number] = elements.iter().map(|element| values[*element]).sum::<f64>() / counted;
+                });
+            }
+            vec![innermost(&out, &for_oracle.out)]
+        };
+        let name = if is_mean { "average_pool" } else { "max_pool" };
+        let call = Call { inputs: vec![(turned, Placement::Contiguous)], outputs, launch, oracle };
+        Case::new(name, dtype, size, 0.0, call).summing(16)
+    }
+
     fn max_gradient(self, dtype: DType, index: DType, placement: Placement) -> Case {
         let (_, places) = self.maxima(&Array::random(&self.x, dtype, 1).values);
         let grad = Array::random(&self.out, dtype, 2);
@@ -229,6 +269,13 @@ impl Shape {
     }
 }
 
+/// The values of a tensor of this shape in the order of one with its channels innermost.
+fn innermost(values: &[f64], shape: &[usize]) -> Vec<f64> {
+    let (channels, places) = (shape[1], shape[2..].iter().product::<usize>());
+    let image = channels * places;
+    (0..values.len()).map(|n| values[n / image * image + n % channels * places + n % image / channels]).collect()
+}
+
 pub fn cases() -> Vec<Case> {
     let shapes = [
         Shape::new(&[1, 1, 1], &[1], &[1], &[1], &[0]),
@@ -273,6 +320,17 @@ pub fn cases() -> Vec<Case> {
             cases.push(shape.clone().max(dtype, index, Placement::Contiguous, special));
             cases.push(shape.clone().max_alone(FLOATS[(turn + 1) % 4], special));
         }
+    }
+    // Channels side by side, in whole vectors or not.
+    let images = [
+        Shape::new(&[2, 16, 9, 10], &[5, 5], &[3, 3], &[2, 2], &[1, 1]),
+        Shape::new(&[1, 24, 3, 4, 5], &[2, 2, 5], &[2, 1, 3], &[1, 2, 1], &[0, 0, 1]).dilation(&[1, 1, 1]),
+        Shape::new(&[2, 5, 7], &[4], &[2], &[2], &[1]),
+    ];
+    for (turn, shape) in images.into_iter().enumerate() {
+        cases.push(shape.clone().last(false, FLOATS[(turn + 1) % 4], false));
+        cases.push(shape.clone().last(false, FLOATS[turn], true));
+        cases.push(shape.last(true, FLOATS[(turn + 1) % 4], false));
     }
     // More boxes than elements.
     let spread = || Shape::new(&[2, 2, 3, 4], &[7, 5], &[1, 1], &[1, 1], &[0, 0]);

@@ -44,7 +44,7 @@ impl Window {
         window
     }
 
-    fn params(&self) -> ConvParams<'_> {
+    pub(super) fn params(&self) -> ConvParams<'_> {
         ConvParams {
             stride: &self.stride[..self.axes],
             padding: &self.padding[..self.axes],

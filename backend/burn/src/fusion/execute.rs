@@ -8,17 +8,21 @@ use burn_fusion::stream::{Context, ScalarId};
 use burn_ir::{TensorError, TensorId, TensorStatus};
 use rocfire_fusion::{Graph, Scalar, run};
 use rocfire_hal::{DType, Device, Error as HalError, Layout, Tensor};
+use rocfire_kernels::conv::gives_channels_last;
 use rocfire_kernels::random::Seed;
 
 use super::arrange::Turn;
 use super::ending::Ending;
 use super::handle::{self, Handle};
-use super::plan::{AxisMap, Convolve, Input, Kernel, Number, Output, Plan, Source};
+use super::plan::{AxisMap, Convolve, Input, Kernel, Multiply, Number, Output, Plan, Source};
 use super::{convolution, matmul};
 use crate::RocmDevice;
 use crate::error::{Result, execution};
 use crate::ops::elementwise::scalar;
 use crate::ops::{memory, random, view};
+
+/// The axis of a convolution's result that has its channels.
+const CHANNELS: usize = 1;
 
 /// Runs the plan's kernels; what fails leaves its error in the tensors that it would have written.
 pub(super) fn execute(plan: &Plan, device: &RocmDevice, draws: &[Seed], context: &mut Context<Handle>) {
@@ -75,7 +79,8 @@ fn run_kernel(
     let inputs = kernel.inputs.iter().map(|input| space.input(input, &bases.tensors[input.base]));
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let outputs = kernel.outputs.iter().zip(graph.outputs());
-    let outputs = outputs.map(|(output, value)| space.output(output, graph.dtype(*value), device));
+    let innermost = space.innermost(&bases.tensors, device);
+    let outputs = outputs.map(|(output, value)| space.output(output, graph.dtype(*value), innermost, device));
     let mut outputs = outputs.collect::<Result<Vec<_>>>()?;
     reuse(plan, kernel, &bases.owned, &inputs, &mut outputs);
     let scalars = kernel.scalars.iter().map(|number| match number {
@@ -306,18 +311,45 @@ impl<'a> Space<'a> {
         Some(strides[*last])
     }
 
-    fn output(&self, output: &Output, dtype: DType, device: &Device) -> Result<Written> {
-        let shape: Vec<usize> = output.memory.iter().map(|axis| self.extents[*axis]).collect();
-        let count = shape.iter().product::<usize>();
+    /// The axes that had better be innermost in what the kernel writes: the channels of a convolution, where the next one reads
+    /// them so, and where there is more to the kernel than the convolution, which would else be the eager backend's.
+    fn innermost(&self, bases: &[Tensor], device: &Device) -> &'a [usize] {
+        let Some(Multiply { lhs, rhs, dims, convolution: Some(Convolve { window, .. }) }) = &self.kernel.product else {
+            return &[];
+        };
+        let extent = |axes: &Vec<usize>| axes.iter().map(|axis| self.extents[*axis]).product();
+        let y: Vec<usize> = dims.iter().map(extent).collect();
+        let (x, weight) = (&bases[*lhs], &bases[*rhs]);
+        let pays = self.kernel.graph.operators() > 0
+            && gives_channels_last(device, x.dtype(), x.shape(), weight.shape(), &y, &window.params());
+        if pays { &dims[CHANNELS] } else { &[] }
+    }
+
+    fn output(&self, output: &Output, dtype: DType, innermost: &[usize], device: &Device) -> Result<Written> {
+        let count = output.memory.iter().map(|axis| self.extents[*axis]).product::<usize>();
         let tensor = memory::empty(device, &[count], dtype)?;
-        let contiguous = contiguous_strides(&shape);
-        let mut strides = vec![0; self.extents.len()];
-        for (axis, stride) in output.memory.iter().zip(contiguous) {
-            strides[*axis] = stride;
+        let (outer, inner): (Vec<usize>, Vec<usize>) =
+            output.memory.iter().copied().partition(|axis| !innermost.contains(axis));
+        let mut strides = self.strides_in([outer, inner].concat());
+        // A tensor that has some of the axes merged must still step through them.
+        let is_one = |axes: &Vec<usize>| axes.len() < 2 || self.one_stride(axes, &strides).is_some();
+        let steps = |(_, map): &(TensorId, AxisMap)| map.iter().all(is_one);
+        if !innermost.is_empty() && !output.tensors.iter().all(steps) {
+            strides = self.strides_in(output.memory.clone());
         }
         let layout = self.layout(&strides, 0, output.per_row)?;
         let layout = layout.expect("the axes of a row lie side by side in what the kernel writes");
         Ok(Written { tensor, layout, strides })
+    }
+
+    /// Strides by primitive axis of a tensor whose axes lie in this order, the slowest first.
+    fn strides_in(&self, order: Vec<usize>) -> Vec<i64> {
+        let shape: Vec<usize> = order.iter().map(|axis| self.extents[*axis]).collect();
+        let mut strides = vec![0; self.extents.len()];
+        for (axis, stride) in order.into_iter().zip(contiguous_strides(&shape)) {
+            strides[axis] = stride;
+        }
+        strides
     }
 
     /// Strides by primitive axis from those by dimension; an axis that the tensor broadcasts over has 0.

@@ -15,6 +15,22 @@ pub(crate) fn empty(device: &Device, shape: &[usize], dtype: DType) -> Result<Te
     Ok(Tensor::empty(device, shape, dtype)?)
 }
 
+/// Unwritten elements of a shape `[batch, channels, spatial…]`, with the channels innermost where those of `like` are.
+pub(crate) fn empty_like(like: &Tensor, shape: &[usize]) -> Result<Tensor> {
+    let (rank, own) = (shape.len(), like.layout());
+    let mut inner: Vec<usize> = (0..rank).collect();
+    inner[1..].rotate_left(1);
+    if own.is_contiguous() || !own.permute(&inner)?.is_contiguous() {
+        return empty(like.device(), shape, like.dtype());
+    }
+    let in_memory: Vec<usize> = inner.iter().map(|&axis| shape[axis]).collect();
+    let tensor = empty(like.device(), &in_memory, like.dtype())?;
+    let mut outer: Vec<usize> = (0..rank).collect();
+    outer[1..].rotate_right(1);
+    let layout = tensor.layout().permute(&outer)?;
+    Ok(tensor.with_layout(layout)?)
+}
+
 /// One value everywhere.
 pub(crate) fn full(device: &Device, shape: &[usize], dtype: DType, value: Scalar) -> Result<Tensor> {
     let mut tensor = empty(device, shape, dtype)?;

@@ -57,7 +57,7 @@ impl Windows {
 
 /// The largest of each window.
 pub(crate) fn max(x: &Tensor, windows: &Windows) -> Result<Tensor> {
-    let mut y = memory::empty(x.device(), &windows.output_shape("max_pool2d", x)?, x.dtype())?;
+    let mut y = memory::empty_like(x, &windows.output_shape("max_pool2d", x)?)?;
     kernel::max_pool(x.device().stream(), x.view(), &windows.params(), y.view_mut(), None)?;
     Ok(y)
 }
@@ -83,7 +83,7 @@ pub(crate) fn max_backward(x: &Tensor, grad: &Tensor, indices: &Tensor, windows:
 
 /// The mean of each window; without `include_padding` only what is inside the input counts.
 pub(crate) fn average(x: &Tensor, windows: &Windows, include_padding: bool) -> Result<Tensor> {
-    let mut y = memory::empty(x.device(), &windows.output_shape("avg_pool2d", x)?, x.dtype())?;
+    let mut y = memory::empty_like(x, &windows.output_shape("avg_pool2d", x)?)?;
     kernel::average_pool(x.device().stream(), x.view(), &windows.params(), include_padding, y.view_mut())?;
     Ok(y)
 }

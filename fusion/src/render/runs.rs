@@ -1,0 +1,201 @@
+//! The end of a kernel that hands over its result in runs of neighbours along the columns, line after line.
+//!
+//! What differs from column to column only (a bias, the statistics of a normalisation, the root and the quotient made of them) is
+//! computed once by `hold` and kept for all lines of a lane; `fetch` reads what else a line needs, so that several lines' reads are
+//! under way together, and `put` computes and stores the line. The elements are those of [`super::epilogue`], two by two.
+
+use std::fmt::Write as _;
+
+use super::body::{self, Step};
+use super::epilogue;
+use super::{HEADER, Kernel, expr, pairs};
+use crate::epilogue::Runs;
+use crate::graph::{Graph, Kind, Node, Value};
+use crate::plan::{Argument, Pass, Plan};
+
+/// Elements of a run.
+pub(crate) const RUN: usize = 8;
+
+/// What `put` gets: the result's elements as memory has them.
+const UNPACK: &str = "namespace rf {
+namespace fuse {
+template <class S> RF_FN void unpack(Halves<S, 8>& to, const Vec<u32, 4>& words) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to.word[i] = words[i];
+}
+template <class S> RF_FN void unpack(float (&to)[8], const Vec<u32, 4>& words) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        to[2 * i] = Half<S>::low(words[i]);
+        to[2 * i + 1] = Half<S>::high(words[i]);
+    }
+}
+}  // namespace fuse
+}  // namespace rf
+";
+
+/// `EpilogueArgs`, and `Epilogue` with `start`, `move`, `hold`, `fetch` and `put`.
+pub(crate) fn runs(graph: &Graph, plan: &Plan, arguments: &[Argument], runs: Runs) -> String {
+    let mut out = String::from("#undef FUSE_WIDE\n#define FUSE_WIDE 1\n");
+    out.push_str(HEADER);
+    out.push_str(pairs::HEADER);
+    out.push_str(UNPACK);
+    let split = Split::new(graph, plan, arguments, runs);
+    let kernel = Kernel { graph, plan: &split.plan, arguments: arguments.to_vec(), lookups: Vec::new(), pairs: true };
+    epilogue::begin(graph, arguments, &mut out);
+    let count = arguments.len();
+    out.push_str("    // Of each column.\n");
+    body::arrays(&kernel, &split.kept, (1, RUN, false), "    ", &mut out);
+    out.push_str("    // Of each element of a line.\n    struct Row {\n");
+    body::arrays(&kernel, &split.by_line, (1, RUN, false), "        ", &mut out);
+    let _ = writeln!(out, "    }};\n    struct Places {{\n        fuse::Tensor tensor[{count}];");
+    if graph.scalars > 0 {
+        let _ = writeln!(out, "        rf::u64 scalar[{}];", graph.scalars);
+    }
+    out.push_str("    };\n");
+    places(&kernel, runs, &mut out);
+    hold(&kernel, &split, &mut out);
+    fetch(&kernel, &split, &mut out);
+    put(&kernel, &split, &mut out);
+    out.push_str("};\n");
+    out
+}
+
+/// What is computed once, and what for each line.
+struct Split {
+    /// With two passes: the columns', then the lines'.
+    plan: Plan,
+    /// Values of the columns that lines need.
+    kept: Vec<Value>,
+    /// Inputs that only columns need.
+    passing: Vec<Value>,
+    /// Inputs that lines need, without the result.
+    by_line: Vec<Value>,
+}
+
+impl Split {
+    fn new(graph: &Graph, plan: &Plan, arguments: &[Argument], runs: Runs) -> Split {
+        let mut varies = vec![false; graph.nodes.len()];
+        for (at, (node, _)) in graph.nodes.iter().enumerate() {
+            let own = |argument: &Argument| matches!(argument, Argument::Input(_, value) if value.at() == at);
+            varies[at] = match node {
+                Node::Input { slot: 0 } => true,
+                Node::Input { .. } => arguments.iter().position(own).is_some_and(|place| !runs.is_held(place)),
+                _ => node.operands().any(|operand| varies[operand.at()]),
+            };
+        }
+        let is_full = |at: usize| plan.live[at] && plan.kinds[at] == Kind::Full;
+        let values = |keep: &dyn Fn(usize) -> bool| -> Vec<Value> {
+            (0..varies.len()).filter(|&at| is_full(at) && keep(at)).map(|at| Value(at as u32)).collect()
+        };
+        let is_input = |at: usize| matches!(graph.nodes[at].0, Node::Input { .. });
+        let mut kept = vec![false; varies.len()];
+        for at in (0..varies.len()).filter(|&at| is_full(at) && varies[at]) {
+            graph.nodes[at].0.operands().for_each(|operand| kept[operand.at()] |= !varies[operand.at()]);
+        }
+        graph.outputs.iter().for_each(|output| kept[output.at()] |= !varies[output.at()]);
+        let columns = Pass { needs: values(&|at| !varies[at]), ..Pass::default() };
+        let lines =
+            Pass { needs: values(&|at| varies[at]), stores: (0..graph.outputs.len()).collect(), ..Pass::default() };
+        Split {
+            plan: Plan {
+                passes: vec![columns, lines],
+                first: varies.iter().map(|&varies| usize::from(varies)).collect(),
+                kept: kept.clone(),
+                ..plan.clone()
+            },
+            kept: values(&|at| kept[at]),
+            passing: values(&|at| !varies[at] && !kept[at] && is_input(at)),
+            by_line: values(&|at| at > 0 && varies[at] && is_input(at)),
+        }
+    }
+}
+
+/// Where the tensors are, each with its mode as a constant: the compiler drops the other ways to read it.
+fn places(kernel: &Kernel<'_>, runs: Runs, out: &mut String) {
+    out.push_str("    RF_FN Places places(const EpilogueArgs& args) const {\n        Places a;\n");
+    for at in 0..kernel.arguments.len() {
+        let _ = writeln!(
+            out,
+            "        a.tensor[{at}].base = at[{at}];\n        a.tensor[{at}].mode = fuse::{};\n        a.tensor[{at}].stride[0] = (index_t)args.tensor[{at}].stride[0];",
+            runs.mode(at)
+        );
+    }
+    for slot in 0..kernel.graph.scalars {
+        let _ = writeln!(out, "        a.scalar[{slot}] = args.scalar[{slot}];");
+    }
+    out.push_str("        return a;\n    }\n");
+}
+
+/// What every function begins with; `offset` is the text of a tensor's offset.
+fn begin(kernel: &Kernel<'_>, offset: impl Fn(usize) -> String, out: &mut String) {
+    out.push_str("        const Places a = places(args);\n        const rf::u32 q = 0, count = 8;\n");
+    let offsets: Vec<String> = (0..kernel.arguments.len()).map(offset).collect();
+    let _ = writeln!(
+        out,
+        "        const index_t column = 0, offset[{}] = {{{}}};",
+        kernel.arguments.len(),
+        offsets.join(", ")
+    );
+}
+
+fn of_line(at: usize) -> String {
+    format!("(index_t)(down * args.tensor[{at}].stride[1])")
+}
+
+fn hold(kernel: &Kernel<'_>, split: &Split, out: &mut String) {
+    out.push_str("    // At the first column of a run.\n    RF_FN void hold(const EpilogueArgs& args) {\n");
+    if !kernel.plan.passes[0].needs.is_empty() {
+        begin(kernel, |_| "0".to_owned(), out);
+        kernel.uniforms(out);
+        body::arrays(kernel, &split.passing, (1, RUN, false), "        ", out);
+        let read = body::inputs(kernel, 0, true);
+        body::preload_step(kernel, &read, RUN, "        ", out);
+        render(kernel, 0, out);
+    }
+    out.push_str("    }\n");
+}
+
+fn fetch(kernel: &Kernel<'_>, split: &Split, out: &mut String) {
+    out.push_str("    RF_FN void fetch(const EpilogueArgs& args, rf::i64 down, Row& row) const {\n");
+    if !split.by_line.is_empty() {
+        begin(kernel, of_line, out);
+        for value in &split.by_line {
+            let _ = writeln!(out, "        auto& k{0} = row.k{0};", value.0);
+        }
+        body::preload_step(kernel, &split.by_line, RUN, "        ", out);
+    }
+    out.push_str("    }\n");
+}
+
+fn put(kernel: &Kernel<'_>, split: &Split, out: &mut String) {
+    out.push_str(
+        "    RF_FN void put(const EpilogueArgs& args, rf::i64 down, const rf::Vec<rf::u32, 4>& result, const Row& row) const {\n",
+    );
+    begin(kernel, of_line, out);
+    for value in &split.by_line {
+        let _ = writeln!(out, "        const auto& k{0} = row.k{0};", value.0);
+    }
+    let result = expr::storage(kernel.graph.nodes[0].1);
+    let _ =
+        writeln!(out, "        fuse::Several<{result}, {RUN}> k0[1];\n        fuse::unpack<{result}>(k0[0], result);");
+    kernel.uniforms(out);
+    render(kernel, 1, out);
+    out.push_str("    }\n");
+}
+
+fn render(kernel: &Kernel<'_>, number: usize, out: &mut String) {
+    let step = Step {
+        pass: &kernel.plan.passes[number],
+        number,
+        width: RUN,
+        keeps: true,
+        halves: false,
+        preloaded: true,
+        tile: None,
+        indent: "        ",
+        chain: &|_| unreachable!("an epilogue has no reductions"),
+        guarded: false,
+    };
+    body::render(kernel, &step, out);
+}
