@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
+use candle_core::cuda_backend::cudarc::driver::{LaunchConfig, PushKernelArg};
+use candle_core::cuda_backend::kernels;
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{D, DType, Device, Module, Result as CandleResult, Shape, Tensor};
 use candle_nn::var_builder::SimpleBackend;
@@ -126,19 +128,54 @@ pub fn bert(device: &Device, dtype: DType, layers: usize, count: usize) -> Resul
     })
 }
 
-/// What an operator of one launch takes on the host, Candle's own part included: microseconds. Means something where the device
-/// is not what one waits for: on the driver that runs nothing (`ROCFIRE_DEVICE=noop`).
+/// What an operator of one launch takes on the host, in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    /// From Candle's operator to the launch, all of it.
+    pub operator_us: f64,
+    /// What rocfire does of it: the same kernel found by name, memory taken and dropped, arguments, launch, with the share of
+    /// launching what waits.
+    pub ours_us: f64,
+}
+
+impl std::fmt::Display for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Host { operator_us, ours_us } = self;
+        write!(f, "an operator on the host: {operator_us:.2} us, of which rocfire's part is {ours_us:.2} us")
+    }
+}
+
+/// The host's time of an operator, `x.affine(2, 1)`. Means something where the device is not what one waits for: on the driver
+/// that runs nothing (`ROCFIRE_DEVICE=noop`).
 ///
 /// # Errors
 /// Candle's.
-pub fn operator_us(device: &Device, count: usize) -> Result<f64> {
+pub fn host(device: &Device, count: usize) -> Result<Host> {
     const OPERATORS: usize = 2000;
-    let x = Tensor::zeros(64, DType::F32, device)?;
-    let measured = measure(String::new(), 1, device, [2, count], || {
+    const ELEMENTS: usize = 64;
+    let x = Tensor::zeros(ELEMENTS, DType::F32, device)?;
+    let operators = measure(String::new(), 1, device, [2, count], || {
         (0..OPERATORS).try_for_each(|_| x.affine(2.0, 1.0).map(drop))?;
         Ok(())
     })?;
-    Ok(measured.ms * 1e3 / OPERATORS as f64)
+    let stream = device.as_cuda_device()?.cuda_stream();
+    let module = stream.context().load_module(kernels::AFFINE.ptx().into())?;
+    let input = stream.alloc_zeros::<f32>(ELEMENTS)?;
+    let (elements, axes, no_strides, factor, summand) = (ELEMENTS, 1_usize, 0_usize, 2.0_f32, 1.0_f32);
+    let ours = measure(String::new(), 1, device, [2, count], || {
+        for _ in 0..OPERATORS {
+            let function = module.load_function("affine_f32")?;
+            // SAFETY: the launch writes all of it.
+            let output = unsafe { stream.alloc::<f32>(ELEMENTS)? };
+            let mut launch = stream.launch_builder(&function);
+            launch.arg(&elements).arg(&axes).arg(&no_strides).arg(&input).arg(&output).arg(&factor).arg(&summand);
+            // SAFETY: these are the kernel's arguments; input and output have as many elements as are said.
+            unsafe { launch.launch(LaunchConfig::for_num_elems(ELEMENTS as u32))? };
+        }
+        Ok(())
+    })?;
+    let us = |measured: &Measured| measured.ms * 1e3 / OPERATORS as f64;
+    Ok(Host { operator_us: us(&operators), ours_us: us(&ours) })
 }
 
 /// A mat-vec of Q4_K weights against copies on the device: bytes of weights per second, and bytes read and written by copies.
@@ -165,9 +202,12 @@ pub fn q4k(device: &Device, count: usize) -> Result<String> {
             Ok(QMatMul::QTensor(QTensor::new(storage, (OUTPUTS, INPUTS))?.into()))
         })
         .collect::<Result<_>>()?;
-    let x = Tensor::zeros((1, INPUTS), DType::F32, device)?.randn_like(0.0, 1.0)?;
+    // One for each: products of one input would share its quantisation and a launch.
+    let inputs = (0..MATRICES)
+        .map(|_| Tensor::zeros((1, INPUTS), DType::F32, device)?.randn_like(0.0, 1.0))
+        .collect::<CandleResult<Vec<Tensor>>>()?;
     let product = measure(String::new(), 1, device, [3, count], || {
-        matrices.iter().try_for_each(|matrix| matrix.forward(&x).map(drop))?;
+        matrices.iter().zip(&inputs).try_for_each(|(matrix, x)| matrix.forward(x).map(drop))?;
         Ok(())
     })?;
     let large = Tensor::zeros(256 << 20, DType::F32, device)?;

@@ -125,7 +125,7 @@ fn timed(options: &ArgMatches, device: &Device) -> Result<()> {
         }
     }
     if what.contains(&"host") {
-        println!("an operator on the host: {:.2} us", bench::operator_us(device, count)?);
+        println!("{}", bench::host(device, count)?);
     }
     if what.contains(&"q4k") {
         println!("{}", bench::q4k(device, count)?);

@@ -8,10 +8,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rocfire_hal::{Buffer, DType, Layout, Tensor};
+use rocfire_hal::{Buffer, DType, Layout, Source, Tensor};
 
 pub use crate::cublas::result::{Operand, Product, Resolved};
-pub use crate::driver::queue::{Merged, Merger, Node, Step, Window};
+use crate::driver::queue::{self, Own, Touched, Work};
+pub use crate::driver::queue::{Merged, Merger, Node, Operator, Run, Step, Window};
 use crate::driver::sys::CUstream;
 use crate::driver::{CudaSlice, CudaStream, DriverError, LaunchConfig, Value, info};
 
@@ -189,6 +190,38 @@ impl Launch<'_> {
     }
 }
 
+/// A kernel that a launcher of `candle_kernels::ffi` launches.
+#[derive(Clone, Copy)]
+pub struct OwnKernel<'a> {
+    /// What messages and mergers call it.
+    pub name: &'static str,
+    /// What tells kernels of that name apart, for mergers.
+    pub tag: u64,
+    /// Its text.
+    pub source: &'a Source,
+    /// The name of the kernel in it.
+    pub entry: &'a str,
+    /// Its geometry.
+    pub config: LaunchConfig,
+    /// Its arguments, each at a multiple of its alignment.
+    pub bytes: &'a [u8],
+    /// Where each begins.
+    pub at: &'a [u16],
+}
+
+/// Memory that a kernel of a launcher reads or writes.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// What it is part of.
+    pub buffer: Buffer,
+    /// The address of its first byte.
+    pub first: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// Whether it is written; else it is read.
+    pub is_written: bool,
+}
+
 /// What a launcher of `candle_kernels::ffi` runs on: the stream it was given as a number.
 pub struct Call {
     stream: Arc<CudaStream>,
@@ -212,6 +245,30 @@ impl Call {
     pub fn memory(&self, name: &str, address: u64) -> Result<(Buffer, u64), DriverError> {
         let wrong = || DriverError::new(format!("{name}: {address:#x} is no address of live memory"));
         self.stream.context().memory_at(address).ok_or_else(wrong)
+    }
+
+    /// Launches a kernel, or lets it wait with Candle's own launches.
+    ///
+    /// # Errors
+    /// What its compilation says; the launch's own, if it does not wait.
+    ///
+    /// # Safety
+    /// - The arguments are what the kernel takes.
+    /// - It accesses what `accesses` say, and nothing else.
+    pub unsafe fn launch(&self, kernel: OwnKernel<'_>, accesses: Vec<Access>) -> Result<(), DriverError> {
+        let OwnKernel { name, tag, source, entry, config, bytes, at } = kernel;
+        let context = self.stream.context();
+        let function = context.opened().module(source)?.function(entry)?;
+        if !context.has_queue() || !config.is_never_refused() {
+            let written = accesses.iter().filter(|access| access.is_written);
+            let outputs: Vec<&Buffer> = written.map(|access| &access.buffer).collect();
+            // SAFETY: the caller's duties; what waits is launched before.
+            return unsafe { queue::put(context.device(), &function, name, config, bytes, &outputs) };
+        }
+        let own = Own { name, tag, function, config, bytes: bytes.to_vec(), at: at.to_vec() };
+        let touched = |access: Access| Touched::part(access.buffer, access.first, access.bytes, access.is_written);
+        context.wait(Node::new(Work::Own(own), accesses.into_iter().map(touched).collect()));
+        Ok(())
     }
 
     /// The memory from an address on, as a contiguous tensor.

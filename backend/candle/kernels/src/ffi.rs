@@ -7,12 +7,13 @@
 use core::ffi::c_void;
 
 use cudarc::driver::{DriverError, LaunchConfig};
-use cudarc::rocfire::Call;
-use rocfire_hal::{Buffer, DType};
+use cudarc::rocfire::{Access, Call};
+use rocfire_hal::DType;
 
+use crate::experts::Prefill;
 use crate::family::quantized::{self, Gguf, TYPES};
 use crate::product::{Product, int};
-use crate::run::{self, Args, Use};
+use crate::run::{self, Args, MatVecKind, Use};
 
 type Result<T = ()> = std::result::Result<T, DriverError>;
 
@@ -21,11 +22,13 @@ type Result<T = ()> = std::result::Result<T, DriverError>;
 struct Element {
     device: &'static str,
     bytes: u64,
+    /// A number for each.
+    tag: u64,
 }
 
-const F32: Element = Element { device: "float", bytes: 4 };
-const F16: Element = Element { device: "f16", bytes: 2 };
-const BF16: Element = Element { device: "bf16", bytes: 2 };
+const F32: Element = Element { device: "float", bytes: 4, tag: 0 };
+const F16: Element = Element { device: "f16", bytes: 2, tag: 1 };
+const BF16: Element = Element { device: "bf16", bytes: 2, tag: 2 };
 
 /// Runs a launcher on the stream that Candle gave, and keeps what fails.
 fn on_stream(name: &str, stream: *mut c_void, launch: impl FnOnce(&Call) -> Result) {
@@ -36,14 +39,22 @@ fn on_stream(name: &str, stream: *mut c_void, launch: impl FnOnce(&Call) -> Resu
     }
 }
 
-/// The memory behind an address, of which so many bytes are used.
-fn memory(call: &Call, what: &str, address: u64, bytes: u64) -> Result<Buffer> {
-    let (buffer, first) = call.memory(what, address)?;
-    if buffer.bytes() - first < bytes {
-        let got = buffer.bytes() - first;
-        return Err(DriverError::new(format!("{what} must have {bytes} bytes from {address:#x}, got {got}")));
+/// So many bytes behind an address, to be read or written.
+fn access(call: &Call, what: &str, first: u64, bytes: u64, is_written: bool) -> Result<Access> {
+    let (buffer, skipped) = call.memory(what, first)?;
+    if buffer.bytes() - skipped < bytes {
+        let got = buffer.bytes() - skipped;
+        return Err(DriverError::new(format!("{what} must have {bytes} bytes from {first:#x}, got {got}")));
     }
-    Ok(buffer)
+    Ok(Access { buffer, first, bytes, is_written })
+}
+
+fn read(call: &Call, what: &str, address: u64, bytes: u64) -> Result<Access> {
+    access(call, what, address, bytes, false)
+}
+
+fn written(call: &Call, what: &str, address: u64, bytes: u64) -> Result<Access> {
+    access(call, what, address, bytes, true)
 }
 
 /// A count of Candle's, which must not be negative.
@@ -61,8 +72,8 @@ fn quantise(call: &Call, from: Element, x: u64, to: u64, columns: usize, padded:
     if rows == 0 || padded == 0 {
         return Ok(());
     }
-    memory(call, "x", x, (rows * columns) as u64 * from.bytes)?;
-    let out = memory(call, "vy", to, (rows * activation_bytes(padded)) as u64)?;
+    let x_access = read(call, "x", x, (rows * columns) as u64 * from.bytes)?;
+    let out = written(call, "vy", to, (rows * activation_bytes(padded)) as u64)?;
     let key = (Use::Quantise, "", from.device, 0);
     let source = run::source(key, || quantized::quantise_from(from.device));
     // Rows beyond what the second axis of a grid holds on every card are launches more.
@@ -74,9 +85,9 @@ fn quantise(call: &Call, from: Element, x: u64, to: u64, columns: usize, padded:
         let args = Args::new().word(x + (first * columns) as u64 * from.bytes);
         let args = args.word(to + (first * activation_bytes(padded)) as u64).int(int(columns)?).int(int(padded)?);
         // SAFETY:
-        // - the arguments are those of quantise.hip; both ranges were looked up above (1).
-        // - the output is named (2).
-        unsafe { run::launch(call.stream(), key, source, config, &args, &[&out])? };
+        // - the arguments are those of quantise.hip (1).
+        // - rows and codes are the ranges that were looked up above (2).
+        unsafe { run::wait(call, key, from.tag, source, config, &args, vec![x_access.clone(), out.clone()])? };
     }
     Ok(())
 }
@@ -112,17 +123,21 @@ fn mat_vec(call: &Call, gguf: Gguf, to: Element, given: &MatVec) -> Result {
             "b_size must be 1 to 8, columns whole blocks that codes cover, got {sizes}"
         )));
     }
-    memory(call, "vx", given.weights, (outputs * (columns / gguf.size) * gguf.bytes) as u64)?;
-    memory(call, "vy", given.x, (rows * activation_bytes(padded)) as u64)?;
-    let out = memory(call, "dst", given.out, ((rows - 1) * stride + outputs) as u64 * to.bytes)?;
+    let accesses = vec![
+        read(call, "vx", given.weights, (outputs * (columns / gguf.size) * gguf.bytes) as u64)?,
+        read(call, "vy", given.x, (rows * activation_bytes(padded)) as u64)?,
+        written(call, "dst", given.out, ((rows - 1) * stride + outputs) as u64 * to.bytes)?,
+    ];
     let key = (Use::MatVec, gguf.name, to.device, rows);
     let source = run::source(key, || quantized::mat_vec_of(gguf, to.device, &rows.to_string()));
     let args = Args::new().word(given.weights).word(given.x).word(given.out);
     let args = args.int(given.columns).int(given.outputs).int(int(padded)?).int(given.out_stride);
+    let tag = MatVecKind { gguf, out: to.device, rows }.tag();
+    let config = quantized::mat_vec_grid(outputs as u64, rows);
     // SAFETY:
-    // - the arguments are those of mat_vec.hip, kind 0; the three ranges were looked up above (1).
-    // - the output is named (2).
-    unsafe { run::launch(call.stream(), key, source, quantized::mat_vec_grid(outputs as u64), &args, &[&out]) }
+    // - the arguments are those of mat_vec.hip, kind 0 (1).
+    // - the three ranges were looked up above (2).
+    unsafe { run::wait(call, key, tag, source, config, &args, accesses) }
 }
 
 macro_rules! mat_vec_launchers {
@@ -273,8 +288,8 @@ macro_rules! product_launchers {
                     let (gguf, columns) = (TYPES[$at], count("ncols_x", ncols_x)?);
                     let (outputs, rows) = (count("nrows_x", nrows_x)?, count("ncols_y", ncols_y)?);
                     let padded = columns.next_multiple_of(PADDING);
-                    memory(call, "x", x as u64, (outputs * (columns / gguf.size) * gguf.bytes) as u64)?;
-                    memory(call, "y", y as u64, (rows * activation_bytes(padded)) as u64)?;
+                    read(call, "x", x as u64, (outputs * (columns / gguf.size) * gguf.bytes) as u64)?;
+                    read(call, "y", y as u64, (rows * activation_bytes(padded)) as u64)?;
                     let mut out = call.tensor("dst", dst as u64, &[rows, count("stride_col_dst", stride_col_dst)?], DType::F32)?;
                     let (weights, x) = (x as u64, y as u64);
                     Product { gguf, weights, x, columns, outputs, rows, padded }.run(call.stream(), &mut out)
@@ -329,14 +344,16 @@ fn moe_gemm(call: &Call, gguf: Option<Gguf>, from: Element, to: Element, given: 
     let top = count("topk", given.top.into())?.max(1);
     let rows = if given.factors == 0 { tokens.div_ceil(top) } else { tokens };
     let line = gguf.map_or(columns as u64 * from.bytes, |gguf| (columns / gguf.size * gguf.bytes) as u64);
-    memory(call, "input", given.x, (rows * columns) as u64 * from.bytes)?;
-    memory(call, "weights", given.weights, (all * outputs) as u64 * line)?;
-    memory(call, "sorted_token_ids", given.tokens, 4 * tokens as u64)?;
-    memory(call, "expert_ids", given.experts, 4 * tokens as u64)?;
+    let mut accesses = vec![
+        read(call, "input", given.x, (rows * columns) as u64 * from.bytes)?,
+        read(call, "weights", given.weights, (all * outputs) as u64 * line)?,
+        read(call, "sorted_token_ids", given.tokens, 4 * tokens as u64)?,
+        read(call, "expert_ids", given.experts, 4 * tokens as u64)?,
+        written(call, "output", given.out, (tokens * outputs) as u64 * to.bytes)?,
+    ];
     if given.factors != 0 {
-        memory(call, "topk_weights", given.factors, 4 * tokens as u64)?;
+        accesses.push(read(call, "topk_weights", given.factors, 4 * tokens as u64)?);
     }
-    let out = memory(call, "output", given.out, (tokens * outputs) as u64 * to.bytes)?;
     let key = (Use::Moe, gguf.map_or("dense", |gguf| gguf.name), from.device, to.bytes as usize);
     let source = run::source(key, || quantized::moe_gemm(gguf, from.device, to.device));
     // Tokens beyond what the second axis of a grid holds on every card are launches more; the list is walked, nothing else.
@@ -350,12 +367,46 @@ fn moe_gemm(call: &Call, gguf: Option<Gguf>, from: Element, to: Element, given: 
         let args = args.word(given.factors).word(given.out).int(given.all).int(top as i32);
         let args = args.int(given.count).int(given.outputs).int(given.columns);
         // SAFETY:
-        // - the arguments are those of moe_gemm.hip; all ranges were looked up above, and the kernel passes over tokens and
-        //   experts that lie outside (1).
-        // - the output is named (2).
-        unsafe { run::launch(call.stream(), key, source, config, &args, &[&out])? };
+        // - the arguments are those of moe_gemm.hip (1).
+        // - all ranges were looked up above, and the kernel passes over tokens and experts that lie outside (2).
+        unsafe { run::wait(call, key, 0, source, config, &args, accesses.clone())? };
     }
     Ok(())
+}
+
+/// Many tokens with dense weights, by a grouped product.
+fn prefill(call: &Call, element: Element, given: &Experts) -> Result {
+    let (all, tokens) = (count("num_experts", given.all.into())?, count("size_m", given.count.into())?);
+    let (outputs, columns) = (count("size_n", given.outputs.into())?, count("size_k", given.columns.into())?);
+    if tokens == 0 || outputs == 0 || all == 0 {
+        return Ok(());
+    }
+    let top = count("topk", given.top.into())?.max(1);
+    let rows = if given.factors == 0 { tokens.div_ceil(top) } else { tokens };
+    read(call, "input", given.x, (rows * columns) as u64 * element.bytes)?;
+    read(call, "sorted_token_ids", given.tokens, 4 * tokens as u64)?;
+    read(call, "expert_ids", given.experts, 4 * tokens as u64)?;
+    if given.factors != 0 {
+        read(call, "topk_weights", given.factors, 4 * tokens as u64)?;
+    }
+    let weights = read(call, "weights", given.weights, (all * outputs * columns) as u64 * element.bytes)?;
+    let out = written(call, "output", given.out, (tokens * outputs) as u64 * element.bytes)?;
+    let prefill = Prefill {
+        dtype: if element.device == BF16.device { DType::BF16 } else { DType::F16 },
+        device_type: element.device,
+        x: given.x,
+        weights: &weights,
+        tokens: given.tokens,
+        experts: given.experts,
+        factors: given.factors,
+        out: &out,
+        all,
+        top,
+        count: tokens,
+        outputs,
+        columns,
+    };
+    prefill.run(call.stream())
 }
 
 /// The quantised type that Candle gives as a number.
@@ -401,7 +452,7 @@ pub unsafe extern "C" fn moe_gemm_wmma(
     size_n: i32,
     size_k: i32,
     dtype: i32,
-    _is_prefill: bool,
+    is_prefill: bool,
     stream: i64,
 ) {
     let given = Experts::new(
@@ -410,7 +461,7 @@ pub unsafe extern "C" fn moe_gemm_wmma(
     );
     on_stream("moe_gemm_wmma", stream as *mut c_void, |call| {
         let element = half_of(dtype)?;
-        moe_gemm(call, None, element, element, &given)
+        if is_prefill { prefill(call, element, &given) } else { moe_gemm(call, None, element, element, &given) }
     });
 }
 
@@ -505,11 +556,13 @@ pub unsafe extern "C" fn candle_launch_moe_align(
             let expected = format!("at most {EXPERTS_MAX} experts, blocks of 1 or more, room for {needed} entries");
             return Err(DriverError::new(format!("the sizes must be {expected}, got {got}")));
         }
-        memory(call, "topk_ids", topk_ids as u64, 4 * entries as u64)?;
-        let sorted = memory(call, "sorted_token_ids", sorted_token_ids as u64, 4 * most as u64)?;
-        let experts = memory(call, "expert_ids", expert_ids as u64, 4 * most.div_ceil(block) as u64)?;
-        let total = memory(call, "num_tokens_post_pad", num_tokens_post_pad as u64, 4)?;
-        let starts = memory(call, "cumsum", cumsum as u64, 4 * (all as u64 + 1))?;
+        let accesses = vec![
+            read(call, "topk_ids", topk_ids as u64, 4 * entries as u64)?,
+            written(call, "sorted_token_ids", sorted_token_ids as u64, 4 * most as u64)?,
+            written(call, "expert_ids", expert_ids as u64, 4 * most.div_ceil(block) as u64)?,
+            written(call, "num_tokens_post_pad", num_tokens_post_pad as u64, 4)?,
+            written(call, "cumsum", cumsum as u64, 4 * (all as u64 + 1))?,
+        ];
         let key = (Use::MoeAlign, "", "", EXPERTS_MAX);
         let source = run::source(key, || quantized::moe_align(EXPERTS_MAX));
         let args = Args::new().word(topk_ids as u64).word(sorted_token_ids as u64).word(expert_ids as u64);
@@ -517,9 +570,9 @@ pub unsafe extern "C" fn candle_launch_moe_align(
         let args = args.int(num_experts).int(block_size).int(numel).int(max_num_tokens_padded);
         let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
         // SAFETY:
-        // - the arguments are those of moe_align.hip; all ranges were looked up above, and shares end within `most` (1).
-        // - the outputs are named (2).
-        unsafe { run::launch(call.stream(), key, source, config, &args, &[&sorted, &experts, &total, &starts])? };
+        // - the arguments are those of moe_align.hip (1).
+        // - all ranges were looked up above, and shares end within `most` (2).
+        unsafe { run::wait(call, key, 0, source, config, &args, accesses)? };
         launched = 0;
         Ok(())
     });

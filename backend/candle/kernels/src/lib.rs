@@ -18,6 +18,7 @@
 //! state, and knows nothing of tensors: that is Candle's and `cudarc`'s.
 
 mod batch;
+mod experts;
 mod family;
 pub mod ffi;
 mod geometry;

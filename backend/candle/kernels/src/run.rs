@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use cudarc::driver::{DriverError, LaunchConfig};
-use cudarc::rocfire::KernelSpec;
+use cudarc::rocfire::{Access, Call, KernelSpec, OwnKernel};
 use rocfire_hal::profile::Work;
 use rocfire_hal::{Buffer, Launch, Source, Stream};
+
+use crate::family::quantized::{Gguf, TYPES};
 
 /// Which kernel: the template's use, the quantised type, the element type, and rows.
 pub(crate) type Key = (Use, &'static str, &'static str, usize);
@@ -21,10 +23,12 @@ pub(crate) enum Use {
     ScaleRows,
     Moe,
     MoeAlign,
+    MoeGather,
+    MoeScatter,
 }
 
 impl Use {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Use::Quantise => "quantise",
             Use::MatVec => "mat_vec",
@@ -33,12 +37,14 @@ impl Use {
             Use::ScaleRows => "scale_rows",
             Use::Moe => "moe_gemm",
             Use::MoeAlign => "moe_align",
+            Use::MoeGather => "moe_gather",
+            Use::MoeScatter => "moe_scatter",
         }
     }
 }
 
 /// The entry's name of all of them: each has a module of its own.
-const ENTRY: &str = "candle_kernel";
+pub(crate) const ENTRY: &str = "candle_kernel";
 
 /// The source of a kernel, made and hashed once.
 pub(crate) fn source(key: Key, spec: impl FnOnce() -> KernelSpec) -> &'static Source {
@@ -59,14 +65,18 @@ pub(crate) fn source(key: Key, spec: impl FnOnce() -> KernelSpec) -> &'static So
 pub(crate) struct Args {
     bytes: [u8; Args::BYTES],
     used: usize,
+    /// Where each begins.
+    at: [u16; Args::COUNT],
+    count: usize,
 }
 
 impl Args {
     /// More than any of the kernels here takes.
     const BYTES: usize = 96;
+    const COUNT: usize = 12;
 
     pub(crate) fn new() -> Args {
-        Args { bytes: [0; Args::BYTES], used: 0 }
+        Args { bytes: [0; Args::BYTES], used: 0, at: [0; Args::COUNT], count: 0 }
     }
 
     /// An address or a size.
@@ -82,6 +92,8 @@ impl Args {
     }
 
     fn put(&mut self, bytes: &[u8]) {
+        self.at[self.count] = self.used as u16;
+        self.count += 1;
         self.bytes[self.used..self.used + bytes.len()].copy_from_slice(bytes);
         self.used += bytes.len();
     }
@@ -114,4 +126,51 @@ pub(crate) unsafe fn launch(
     // SAFETY: the caller's duties are those of the stream.
     unsafe { stream.launch(&function, &launch)? };
     Ok(())
+}
+
+/// Which of the mat-vecs: what the kernels differ in.
+#[derive(Clone, Copy)]
+pub(crate) struct MatVecKind {
+    pub gguf: Gguf,
+    /// The results' type in device code.
+    pub out: &'static str,
+    pub rows: usize,
+}
+
+impl MatVecKind {
+    const OUTS: [&'static str; 3] = ["float", "f16", "bf16"];
+
+    /// A number for each.
+    pub(crate) fn tag(self) -> u64 {
+        let place = |found: Option<usize>| found.expect("the tables have every type") as u64;
+        let out = place(MatVecKind::OUTS.iter().position(|&out| out == self.out));
+        let gguf = place(TYPES.iter().position(|&gguf| gguf == self.gguf));
+        (gguf * 4 + out) << 8 | self.rows as u64
+    }
+
+    /// The one with this number.
+    pub(crate) fn of_tag(tag: u64) -> Option<MatVecKind> {
+        let (types, rows) = ((tag >> 8) as usize, (tag & 0xff) as usize);
+        Some(MatVecKind { gguf: *TYPES.get(types / 4)?, out: MatVecKind::OUTS.get(types % 4)?, rows })
+    }
+}
+
+/// Launches a kernel, or lets it wait with Candle's own launches; `tag` tells kernels of one use apart.
+///
+/// # Safety
+/// - The arguments are what the kernel takes.
+/// - It accesses what `accesses` say, and nothing else.
+pub(crate) unsafe fn wait(
+    call: &Call,
+    key: Key,
+    tag: u64,
+    source: &'static Source,
+    config: LaunchConfig,
+    args: &Args,
+    accesses: Vec<Access>,
+) -> Result<(), DriverError> {
+    let (bytes, at) = (&args.bytes[..args.used], &args.at[..args.count]);
+    let kernel = OwnKernel { name: key.0.name(), tag, source, entry: ENTRY, config, bytes, at };
+    // SAFETY: the caller's duties.
+    unsafe { call.launch(kernel, accesses) }
 }

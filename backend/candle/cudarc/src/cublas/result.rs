@@ -166,6 +166,23 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// The operands as row-major matrices: the left factor `[batch, n, k]`, the right one `[batch, k, m]`, and the result
+    /// `[batch, n, m]`.
+    ///
+    /// # Errors
+    /// None of a product that was resolved.
+    pub fn tensors(&self) -> Result<[Tensor; 3], CublasError> {
+        let dtype = self.product.dtype;
+        let tensor = |place: &(Buffer, Layout)| Tensor::from_buffer(place.0.clone(), place.1, dtype);
+        let [a, b, c] = &self.places;
+        Ok([tensor(b)?, tensor(a)?, tensor(c)?])
+    }
+
+    /// The result's shape, `[batch, n, m]`.
+    pub fn shape(&self) -> [usize; 3] {
+        [self.product.batch, self.product.n, self.product.m]
+    }
+
     /// Runs it.
     pub(crate) fn run(&self, stream: &Stream) -> Result<(), CublasError> {
         let dtype = self.product.dtype;

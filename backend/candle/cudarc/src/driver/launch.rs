@@ -25,6 +25,15 @@ impl LaunchConfig {
         const THREADS: u32 = 1024;
         LaunchConfig { grid_dim: (elements.div_ceil(THREADS), 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 }
     }
+
+    /// Whether every device has this geometry.
+    pub(crate) fn is_never_refused(self) -> bool {
+        const YZ_MOST: u32 = 65535;
+        let ((x, y, z), (threads_x, threads_y, threads_z)) = (self.grid_dim, self.block_dim);
+        let threads = u64::from(threads_x) * u64::from(threads_y) * u64::from(threads_z);
+        let fits = (1..=1024).contains(&threads) && u64::from(x) * u64::from(threads_x) <= u64::from(u32::MAX);
+        fits && y.max(z) <= YZ_MOST && self.shared_mem_bytes == 0
+    }
 }
 
 /// An argument that was pushed.
@@ -171,10 +180,7 @@ impl<'a> LaunchArgs<'a> {
 
     /// Whether the launch can join those that wait: nothing about its geometry will be refused.
     fn can_wait(&self, config: LaunchConfig) -> bool {
-        let ((x, ..), (threads_x, threads_y, threads_z)) = (config.grid_dim, config.block_dim);
-        let threads = u64::from(threads_x) * u64::from(threads_y) * u64::from(threads_z);
-        let fits = (1..=1024).contains(&threads) && u64::from(x) * u64::from(threads_x) <= u64::from(u32::MAX);
-        fits && config.shared_mem_bytes == 0 && self.stream.context().has_queue()
+        config.is_never_refused() && self.stream.context().has_queue()
     }
 
     fn seen(&self, asked: LaunchConfig) -> Launch<'_> {

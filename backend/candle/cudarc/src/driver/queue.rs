@@ -28,6 +28,10 @@ const WAITING_MOST: usize = 64;
 /// Those that wait on when it is full. Between the copies of keys that an attention of Candle's makes and the place where Rust
 /// drops them there are some 20 launches.
 const WAITING_ON: usize = 26;
+/// As many wait, most, while the device has nothing to do: the oldest run when the first so many have come, and each time some
+/// more may wait.
+const FIRST_MOST: usize = WAITING_ON + 10;
+const MORE_EACH_TIME: usize = 10;
 /// Bytes of results that wait, most: more would hold back memory that others want.
 const WRITTEN_BYTES_MOST: u64 = 1 << 30;
 
@@ -45,6 +49,11 @@ pub(crate) struct Touched {
 }
 
 impl Touched {
+    /// So many bytes from an address on.
+    pub(crate) fn part(buffer: Buffer, first: u64, bytes: u64, is_written: bool) -> Touched {
+        Touched { buffer, first, end: first + bytes, asked: first, rows: None, is_read: !is_written, is_written }
+    }
+
     /// All of a buffer.
     pub(crate) fn whole(buffer: Buffer, is_read: bool, is_written: bool) -> Touched {
         let first = buffer.device_address();
@@ -86,8 +95,19 @@ pub(crate) struct Call {
     pub at: Vec<u16>,
 }
 
+/// A kernel of a launcher with its arguments.
+pub(crate) struct Own {
+    pub name: &'static str,
+    pub tag: u64,
+    pub function: Function,
+    pub config: LaunchConfig,
+    pub bytes: Vec<u8>,
+    pub at: Vec<u16>,
+}
+
 pub(crate) enum Work {
     Call(Call),
+    Own(Own),
     Product(Box<Resolved>),
 }
 
@@ -114,36 +134,67 @@ impl Node {
         self.written().map(|written| written.end - written.first).sum()
     }
 
-    /// Candle's name for the kernel; `None` for a product.
+    /// Candle's name for the kernel, or what a launcher calls its own; `None` for a product.
     pub fn name(&self) -> Option<&'static str> {
         match &self.work {
             Work::Call(call) => Some(call.function.name()),
+            Work::Own(own) => Some(own.name),
             Work::Product(_) => None,
         }
+    }
+
+    /// What a launcher tells kernels of one name apart by; `None` for Candle's own launches, whose names are others.
+    pub fn tag(&self) -> Option<u64> {
+        match &self.work {
+            Work::Own(own) => Some(own.tag),
+            Work::Call(_) | Work::Product(_) => None,
+        }
+    }
+
+    /// Whether both are the same kernel of a launcher with the same arguments.
+    pub fn is_twin(&self, other: &Node) -> bool {
+        match (&self.work, &other.work) {
+            (Work::Own(own), Work::Own(other)) => {
+                let kernel = |own: &Own| (own.name, own.tag, own.config);
+                kernel(own) == kernel(other) && own.bytes == other.bytes
+            }
+            _ => false,
+        }
+    }
+
+    /// The memory that an address leads into, if the launch touches it, and how far.
+    pub fn memory(&self, address: u64) -> Option<(Buffer, u64)> {
+        let offset = |touched: &Touched| address.checked_sub(touched.buffer.device_address());
+        let mut found = self.touched.iter().filter_map(|touched| Some((touched, offset(touched)?)));
+        let (touched, offset) = found.find(|(touched, offset)| *offset < touched.buffer.bytes())?;
+        Some((touched.buffer.clone(), offset))
     }
 
     /// The product, if it is one.
     pub fn product(&self) -> Option<&Resolved> {
         match &self.work {
-            Work::Call(_) => None,
+            Work::Call(_) | Work::Own(_) => None,
             Work::Product(product) => Some(product),
         }
     }
 
-    /// Candle's geometry; that of nothing for a product.
+    /// Candle's geometry, or a launcher's; that of nothing for a product.
     pub fn asked(&self) -> LaunchConfig {
         match &self.work {
             Work::Call(call) => call.asked,
+            Work::Own(own) => own.config,
             Work::Product(_) => LaunchConfig::for_num_elems(0),
         }
     }
 
     /// The bytes of the argument in a slot and of those behind it; none for a product.
     pub fn argument(&self, slot: usize) -> &[u8] {
-        match &self.work {
-            Work::Call(call) => call.at.get(slot).and_then(|&at| call.bytes.get(usize::from(at)..)).unwrap_or(&[]),
-            Work::Product(_) => &[],
-        }
+        let (bytes, at) = match &self.work {
+            Work::Call(call) => (&call.bytes, &call.at),
+            Work::Own(own) => (&own.bytes, &own.at),
+            Work::Product(_) => return &[],
+        };
+        at.get(slot).and_then(|&at| bytes.get(usize::from(at)..)).unwrap_or(&[])
     }
 
     /// An argument of eight bytes; 0 where there is none.
@@ -169,6 +220,11 @@ impl Node {
     fn run(&self, device: &Device) -> Result<(), DriverError> {
         match &self.work {
             Work::Product(product) => Ok(product.run(device.stream()).map_err(|error| error.0)?),
+            Work::Own(own) => {
+                let outputs: Vec<&Buffer> = self.written().map(|written| &written.buffer).collect();
+                // SAFETY: as the launcher has promised; the memory is held by `touched`.
+                unsafe { put(device, &own.function, own.name, own.config, &own.bytes, &outputs) }
+            }
             Work::Call(call) => {
                 let Kernel::Named(_, function) = call.function.kernel() else { return Ok(()) };
                 let outputs: Vec<&Buffer> = self.written().map(|written| &written.buffer).collect();
@@ -186,6 +242,12 @@ pub struct Window<'a> {
 }
 
 impl Window<'_> {
+    /// Whether a launch writes anything that another reads or writes.
+    pub fn disturbs(&self, number: usize, other: usize) -> bool {
+        let touched = &self.nodes[other].touched;
+        self.nodes[number].written().any(|written| touched.iter().any(|touched| written.meets(touched)))
+    }
+
     /// How many.
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -238,9 +300,24 @@ impl Window<'_> {
 pub struct Step {
     /// Their numbers, in order.
     pub members: Vec<usize>,
-    /// One launch that does what they all do; none: each as it was asked for.
-    pub merged: Option<Merged>,
+    /// How they run.
+    pub run: Run,
 }
+
+/// How launches that wait run.
+pub enum Run {
+    /// Each as it was asked for.
+    Each,
+    /// The first as it was asked for; the others would do the same once more.
+    First,
+    /// As one launch.
+    Merged(Merged),
+    /// By an operator of `rocfire_kernels`; where it fails, each as it was asked for.
+    By(Operator),
+}
+
+/// Does what several launches do.
+pub type Operator = Box<dyn Fn(&rocfire_hal::Stream) -> Result<(), DriverError>>;
 
 /// One launch in the place of several.
 pub struct Merged {
@@ -283,6 +360,8 @@ pub(crate) struct Queue {
     read: Vec<Span>,
     written: Vec<Span>,
     written_bytes: u64,
+    /// How often the oldest ran since everything did.
+    times: usize,
     merger: Option<&'static dyn Merger>,
     /// Hashes of merged kernels that did not compile.
     refused: HashSet<[u8; 32]>,
@@ -298,9 +377,15 @@ impl Queue {
         self.add(node);
         if self.written_bytes > WRITTEN_BYTES_MOST {
             self.run(context, 0);
-        } else if self.nodes.len() == WAITING_MOST {
+        } else if self.nodes.len() >= self.most() {
+            self.times += 1;
             self.run(context, WAITING_ON);
         }
+    }
+
+    /// How many may wait now.
+    fn most(&self) -> usize {
+        (FIRST_MOST + self.times * MORE_EACH_TIME).min(WAITING_MOST)
     }
 
     fn add(&mut self, mut node: Node) {
@@ -331,12 +416,15 @@ impl Queue {
 
     /// Runs everything but, at most, the newest `left`.
     pub(crate) fn run(&mut self, context: &CudaContext, left: usize) {
+        if left == 0 {
+            self.times = 0;
+        }
         if self.nodes.is_empty() {
             return;
         }
         let steps = match self.merger {
             Some(merger) if self.nodes.len() > 1 => merger.plan(&Window { nodes: &self.nodes, context }),
-            _ => (0..self.nodes.len()).map(|node| Step { members: vec![node], merged: None }).collect(),
+            _ => (0..self.nodes.len()).map(|node| Step { members: vec![node], run: Run::Each }).collect(),
         };
         debug_assert_eq!(steps.iter().map(|step| step.members.len()).sum::<usize>(), self.nodes.len(), "each once");
         let end = self.nodes.len() - left;
@@ -363,33 +451,54 @@ impl Queue {
 
     fn put(&mut self, context: &CudaContext, step: &Step) {
         let device = context.opened();
-        if let Some(merged) = &step.merged
-            && !self.refused.contains(merged.source.hash())
-        {
-            match device.module(&merged.source).and_then(|module| module.function(merged.entry)) {
-                Ok(function) => {
-                    let members = step.members.iter().flat_map(|&member| self.nodes[member].written());
-                    let outputs: Vec<&Buffer> = members.map(|written| &written.buffer).collect();
-                    // SAFETY: the merger's promise, and that of whoever asked for the members; their memory is held.
-                    let done = unsafe { put(device, &function, merged.label, merged.config, &merged.bytes, &outputs) };
-                    return context.record_err(done);
-                }
+        let members = match &step.run {
+            Run::Each => &step.members[..],
+            Run::First => &step.members[..1],
+            Run::Merged(merged) => match self.put_merged(context, step, merged) {
+                true => &[],
+                false => &step.members[..],
+            },
+            Run::By(operator) => match operator(device.stream()) {
+                Ok(()) => &[],
                 Err(error) => {
-                    let kernel = merged.source.name();
-                    device.report(rocfire_hal::Level::Warn, format_args!("{kernel}: launched one by one: {error}"));
-                    self.refused.insert(*merged.source.hash());
+                    device.report(rocfire_hal::Level::Warn, format_args!("launched one by one: {error}"));
+                    &step.members[..]
                 }
-            }
-        }
-        for &member in &step.members {
+            },
+        };
+        for &member in members {
             context.record_err(self.nodes[member].run(device));
+        }
+    }
+
+    /// Whether the one launch has a kernel.
+    fn put_merged(&mut self, context: &CudaContext, step: &Step, merged: &Merged) -> bool {
+        if self.refused.contains(merged.source.hash()) {
+            return false;
+        }
+        let device = context.opened();
+        match device.module(&merged.source).and_then(|module| module.function(merged.entry)) {
+            Ok(function) => {
+                let members = step.members.iter().flat_map(|&member| self.nodes[member].written());
+                let outputs: Vec<&Buffer> = members.map(|written| &written.buffer).collect();
+                // SAFETY: the merger's promise, and that of whoever asked for the members; their memory is held.
+                let done = unsafe { put(device, &function, merged.label, merged.config, &merged.bytes, &outputs) };
+                context.record_err(done);
+                true
+            }
+            Err(error) => {
+                let kernel = merged.source.name();
+                device.report(rocfire_hal::Level::Warn, format_args!("{kernel}: launched one by one: {error}"));
+                self.refused.insert(*merged.source.hash());
+                false
+            }
         }
     }
 }
 
 /// # Safety
 /// As [`rocfire_hal::Stream::launch`].
-unsafe fn put(
+pub(crate) unsafe fn put(
     device: &Device,
     function: &Function,
     label: &'static str,

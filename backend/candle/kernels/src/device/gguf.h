@@ -259,6 +259,36 @@ template <int TYPE> RF_FN float unit_dot(const Run* runs, const Activations& x, 
     return sum;
 }
 
+// A unit of weights on its way to dot products, as a mat-vec keeps it.
+template <int TYPE> struct Unit {
+    Run runs[Gguf<TYPE>::SUBS];
+    RF_FN Unit(const u8* block, u32 unit) { Gguf<TYPE>::unpack(block, unit, runs); }
+    RF_FN float dot(const Activations& x, u32, u32 first) const { return unit_dot<TYPE>(runs, x, first); }
+};
+// Four-bit groups stay as they lie until they are multiplied, and their six-bit scales are integers: fewer instructions, of which
+// the compute units have too few beside what memory gives.
+template <> struct Unit<Q4_K> {
+    FourWords<16> header, low, high;
+    RF_FN Unit(const u8* block, u32 unit) : header(block), low(block + 16 + 32 * unit), high(block + 32 + 32 * unit) {}
+    RF_FN float dot(const Activations& x, u32 unit, u32 first) const {
+        float d = to_f32(bit_cast<f16>((u16)header.at[0])), least_d = to_f32(bit_cast<f16>((u16)(header.at[0] >> 16)));
+        float sum = 0.0f;
+        for (u32 group = 0; group < 2; ++group) {
+            u32 scale, least, at = first + 64 * unit + 32 * group;
+            scale_and_least(header.at + 1, 2 * unit + group, &scale, &least);
+            FourWords<16> x_low(x.codes + at), x_high(x.codes + at + 16);
+            i32 dot = 0;
+            for (int j = 0; j < 4; ++j) {
+                dot = dot4((low.at[j] >> (4 * group)) & 0x0f0f0f0fu, x_low.at[j], dot);
+                dot = dot4((high.at[j] >> (4 * group)) & 0x0f0f0f0fu, x_high.at[j], dot);
+            }
+            Scale of_x = x.scales[at / 32];
+            sum += to_f32(of_x.scale) * (d * (float)((i32)scale * dot) - least_d * (float)((i32)least * of_x.sum));
+        }
+        return sum;
+    }
+};
+
 // The sum over 32 neighbouring lanes of a wave, in each of them.
 RF_FN float sum_of_32(float value) {
     value += dpp<RF_DPP_XOR1>(value);

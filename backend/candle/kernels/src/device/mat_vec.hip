@@ -3,34 +3,49 @@
 //   CANDLE_KIND 0 : for CANDLE_ROWS rows of int8 activations
 //   CANDLE_KIND 1 : for one row of f32 activations
 //   CANDLE_KIND 2 : for rows of int8 activations of a mixture of experts, each with the weights of an expert
+//   CANDLE_KIND 3 : kind 0 for up to CANDLE_SEVERAL matrices of one type, side by side along the grid
 //
 // Shapes : weights [outputs, columns] in blocks; x as gguf.h says, `padded` codes a row; out [rows, outputs], row stride
-// Grid   : (ceil(outputs / 4), 1, 1)      Block : (128, 1, 1)         32 lanes per output
+// Grid   : (ceil(outputs / 4), 1, 1), kinds 0 and 3 by CANDLE_LINES less      Block : (128, 1, 1)
+//          32 lanes per CANDLE_LINES outputs
 // Numeric: products of codes are exact, sums of 32 in i32, above in f32, in an order that `columns` alone decides
 //
-// Macros : CANDLE_NAME; CANDLE_TYPE, a number of gguf.h; CANDLE_OUT; CANDLE_KIND; CANDLE_ROWS
+// Macros : CANDLE_NAME; CANDLE_TYPE, a number of gguf.h; CANDLE_OUT; CANDLE_KIND; CANDLE_ROWS;
+//          CANDLE_LINES; CANDLE_SEVERAL
 #ifndef CANDLE_MAT_VEC_H
 #define CANDLE_MAT_VEC_H
 #define CANDLE_MAT_VEC_OUTPUTS 4
+#define CANDLE_MAT_VEC_BLOCK 128
 
-template <int TYPE, int ROWS, class Out>
+// LINES outputs, one or two, from `output` on by 32 lanes: what they read of the activations serves both, and the weights of both
+// are on the way at the same time.
+template <int TYPE, int ROWS, int LINES, class Out>
 RF_FN void mat_vec(const u8* weights, const u8* x, Out* out, u32 columns, u32 outputs, u64 padded, u64 out_stride, u32 output) {
     typedef Gguf<TYPE> Type;
     u32 lane = thread_x() % 32, units = columns / Type::SIZE * Type::UNITS;
-    const u8* line = weights + (u64)(output < outputs ? output : outputs - 1) * (columns / Type::SIZE) * Type::BYTES;
-    float sums[ROWS];
-    for (int row = 0; row < ROWS; ++row) sums[row] = 0.0f;
+    const u8* lines[LINES];
+    float sums[LINES][ROWS];
+    for (u32 line = 0; line < LINES; ++line) {
+        u32 own = output + line < outputs ? output + line : outputs - 1;
+        lines[line] = weights + (u64)own * (columns / Type::SIZE) * Type::BYTES;
+        for (int row = 0; row < ROWS; ++row) sums[line][row] = 0.0f;
+    }
     for (u32 n = lane; n < units; n += 32) {
-        u32 block = n / Type::UNITS;
-        Run runs[Type::SUBS];
-        Type::unpack(line + (u64)block * Type::BYTES, n % Type::UNITS, runs);
-        for (int row = 0; row < ROWS; ++row)
-            sums[row] += unit_dot<TYPE>(runs, Activations(x, row, padded), block * Type::SIZE);
+        u32 block = n / Type::UNITS, own = n % Type::UNITS;
+        u64 skipped = (u64)block * Type::BYTES;
+        // Both lines are asked for before either is multiplied.
+        Unit<TYPE> first(lines[0] + skipped, own), last(lines[LINES - 1] + skipped, own);
+        for (int row = 0; row < ROWS; ++row) {
+            Activations activations(x, row, padded);
+            sums[0][row] += first.dot(activations, own, block * Type::SIZE);
+            if (LINES == 2) sums[LINES - 1][row] += last.dot(activations, own, block * Type::SIZE);
+        }
     }
-    for (int row = 0; row < ROWS; ++row) {
-        float sum = sum_of_32(sums[row]);
-        if (lane == 0 && output < outputs) out[row * out_stride + output] = cast<Out>(sum);
-    }
+    for (u32 line = 0; line < LINES; ++line)
+        for (int row = 0; row < ROWS; ++row) {
+            float sum = sum_of_32(sums[line][row]);
+            if (lane == 0 && output + line < outputs) out[row * out_stride + output + line] = cast<Out>(sum);
+        }
 }
 template <int TYPE> RF_FN float f32_dot(const Run* runs, const float* x) {
     float sum = 0.0f;
@@ -44,10 +59,21 @@ template <int TYPE> RF_FN float f32_dot(const Run* runs, const float* x) {
 #endif
 
 #if CANDLE_KIND == 0
-extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(
+extern "C" __global__ __launch_bounds__(CANDLE_MAT_VEC_BLOCK) void CANDLE_NAME(
     const u8* weights, const u8* x, CANDLE_OUT* out, i32 columns, i32 outputs, i32 padded, i32 out_stride) {
-    u32 output = group_x() * CANDLE_MAT_VEC_OUTPUTS + thread_x() / 32;
-    mat_vec<CANDLE_TYPE, CANDLE_ROWS>(weights, x, out, (u32)columns, (u32)outputs, (u64)padded, (u64)out_stride, output);
+    u32 output = (group_x() * (CANDLE_MAT_VEC_BLOCK / 32) + thread_x() / 32) * CANDLE_LINES;
+    mat_vec<CANDLE_TYPE, CANDLE_ROWS, CANDLE_LINES>(weights, x, out, (u32)columns, (u32)outputs, (u64)padded, (u64)out_stride, output);
+}
+#elif CANDLE_KIND == 3
+struct MatVecMember { u64 weights, x, out; u32 columns, outputs, padded, out_stride, first, unused; };
+struct MatVecs { u32 count, unused; MatVecMember member[CANDLE_SEVERAL]; };
+extern "C" __global__ __launch_bounds__(CANDLE_MAT_VEC_BLOCK) void CANDLE_NAME(CANDLE_ARGUMENT MatVecs a) {
+    u32 at = 0;
+    while (at + 1 < a.count && a.member[at + 1].first <= group_x()) ++at;
+    const MatVecMember& m = a.member[at];
+    u32 output = ((group_x() - m.first) * (CANDLE_MAT_VEC_BLOCK / 32) + thread_x() / 32) * CANDLE_LINES;
+    mat_vec<CANDLE_TYPE, CANDLE_ROWS, CANDLE_LINES>(
+        (const u8*)m.weights, (const u8*)m.x, (CANDLE_OUT*)m.out, m.columns, m.outputs, m.padded, m.out_stride, output);
 }
 #elif CANDLE_KIND == 1
 extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(const u8* weights, const float* x, float* out, i32 columns, i32 outputs) {
@@ -74,7 +100,7 @@ extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(const u8* weights,
     u32 output = group_x() * CANDLE_MAT_VEC_OUTPUTS + thread_x() / 32, place = group_y() * (u32)top + group_z();
     u64 expert = (u64)ids[place] * (u32)outputs * ((u32)columns / Type::SIZE) * Type::BYTES;
     u64 row = x_rows == 1 ? group_y() : (u64)group_y() * (u32)x_rows + group_z();
-    mat_vec<CANDLE_TYPE, 1>(weights + expert, x + row * activation_bytes((u64)padded), out + (u64)place * (u32)outputs, (u32)columns,
+    mat_vec<CANDLE_TYPE, 1, 1>(weights + expert, x + row * activation_bytes((u64)padded), out + (u64)place * (u32)outputs, (u32)columns,
                             (u32)outputs, (u64)padded, 0, output);
 }
 #endif

@@ -15,7 +15,8 @@ const CODES_TO_F16: (&str, &str) = template!("gguf.h" => "codes_to_f16.hip");
 const SCALE_ROWS: (&str, &str) = template!("info.h" => "scale_rows.hip");
 const MOE_ALIGN: (&str, &str) = template!("info.h" => "moe_align.hip");
 const MOE_GEMM: (&str, &str) = template!("gguf.h" => "moe_gemm.hip");
-const MAT_VEC: (&str, &str) = template!("gguf.h" => "mat_vec.hip");
+const MOE_ROWS: (&str, &str) = template!("info.h" => "moe_rows.hip");
+const MAT_VEC: (&str, &str) = template!("info.h" "gguf.h" => "mat_vec.hip");
 
 /// A quantised type of GGUF that weights come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,24 +124,50 @@ pub(super) fn get_rows(words: Words) -> KernelSpec {
 pub(super) fn mat_vec_f32(words: Words) -> KernelSpec {
     let spec = kernel(MAT_VEC, &[Read, Read, Write, INT, INT]).define("CANDLE_KIND", "1");
     let spec = spec.define("CANDLE_TYPE", Gguf::of(words.word(0)).device);
-    spec.with_geometry(|launch| mat_vec_grid(launch.integer(4)))
+    spec.with_geometry(|launch| geometry::groups(launch.integer(4).div_ceil(4), 128))
 }
 
 /// `mul_mat_vec_TYPE_q8_1_cudaROWS`
 pub(super) fn mat_vec(words: Words) -> KernelSpec {
     let spec = mat_vec_of(Gguf::of(words.word(0)), "float", words.word(1));
-    spec.with_geometry(|launch| mat_vec_grid(launch.integer(4)))
+    spec.with_geometry(if words.word(1) == "1" {
+        |launch| mat_vec_grid(launch.integer(4), 1)
+    } else {
+        |launch| mat_vec_grid(launch.integer(4), 2)
+    })
 }
 
 /// The product with so many rows of int8 activations.
 pub(crate) fn mat_vec_of(gguf: Gguf, out: &str, rows: &str) -> KernelSpec {
     let spec = kernel(MAT_VEC, &[Read, Read, Write, INT, INT, INT, INT]).define("CANDLE_KIND", "0");
-    spec.define("CANDLE_TYPE", gguf.device).define("CANDLE_OUT", out).define("CANDLE_ROWS", rows)
+    mat_vec_defines(spec, gguf, out, rows)
 }
 
-/// Workgroups for so many outputs, four each: as `mat_vec.hip` says.
-pub(crate) fn mat_vec_grid(outputs: u64) -> LaunchConfig {
-    geometry::groups(outputs.div_ceil(4), 128)
+/// The same for up to so many matrices.
+pub(crate) fn mat_vecs_of(gguf: Gguf, out: &str, rows: &str, several: usize) -> KernelSpec {
+    let spec = kernel(MAT_VEC, &[]).define("CANDLE_KIND", "3").define("CANDLE_SEVERAL", several.to_string());
+    mat_vec_defines(spec, gguf, out, rows)
+}
+
+fn mat_vec_defines(spec: KernelSpec, gguf: Gguf, out: &str, rows: &str) -> KernelSpec {
+    let lines = lines_of(if rows == "1" { 1 } else { 2 }).to_string();
+    let spec = spec.define("CANDLE_TYPE", gguf.device).define("CANDLE_OUT", out).define("CANDLE_ROWS", rows);
+    spec.define("CANDLE_LINES", lines)
+}
+
+/// Lanes of a workgroup of mat-vecs: as `mat_vec.hip` says.
+pub(crate) const MAT_VEC_BLOCK: u32 = 128;
+
+/// Outputs of 32 lanes: two for one row, so that activations are read half as often and twice the weights are on the way; more
+/// rows take the registers. On an H200 28672 x 8192 of Q4_K take 48.5 us so, 55.2 one by one (`candle-models bench q4k`,
+/// 2026-11-22).
+fn lines_of(rows: usize) -> u64 {
+    if rows == 1 { 2 } else { 1 }
+}
+
+/// Workgroups for so many outputs of so many rows: as `mat_vec.hip` says.
+pub(crate) fn mat_vec_grid(outputs: u64, rows: usize) -> LaunchConfig {
+    geometry::groups(outputs.div_ceil(u64::from(MAT_VEC_BLOCK / 32) * lines_of(rows)), MAT_VEC_BLOCK)
 }
 
 /// `mul_mat_TYPE`: more rows of activations than a mat-vec takes.
@@ -187,6 +214,18 @@ pub(crate) fn moe_gemm(gguf: Option<Gguf>, input: &str, out: &str) -> KernelSpec
     let arguments = [Read, Read, Read, Read, Read, Write, INT, INT, INT, INT, INT];
     let spec = kernel(MOE_GEMM, &arguments).define("CANDLE_T", input).define("CANDLE_OUT", out);
     spec.define("CANDLE_TYPE", gguf.map_or("-1", |gguf| gguf.device))
+}
+
+/// Rows in the order of a list sorted by expert, and where each expert's begin.
+pub(crate) fn moe_gather(device: &str) -> KernelSpec {
+    let arguments = [Read, Read, Read, Write, Write, INT, INT, INT, INT];
+    kernel(MOE_ROWS, &arguments).define("CANDLE_KIND", "0").define("CANDLE_T", device)
+}
+
+/// Rows of such a list where the tokens want them.
+pub(crate) fn moe_scatter(device: &str) -> KernelSpec {
+    let arguments = [Read, Read, Read, Read, Write, INT, INT, INT];
+    kernel(MOE_ROWS, &arguments).define("CANDLE_KIND", "1").define("CANDLE_T", device)
 }
 
 /// A list sorted by expert, of at most so many experts.

@@ -137,6 +137,34 @@ impl Op {
         Some(Op { number, known, count: node.word(0), operands, result: node.word(known.result) })
     }
 
+    /// Its place among the launches.
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The functor that it applies; `None` for a cast, a choice or what only moves.
+    pub(super) fn functor(&self) -> Option<&'static str> {
+        match &self.known.code {
+            Code::Map(functor, _) | Code::Two(functor) => Some(functor),
+            Code::Move | Code::Cast | Code::Choose => None,
+        }
+    }
+
+    /// The functor's numbers; none for a type that is no float.
+    pub(super) fn numbers(&self, window: &Window<'_>) -> Vec<f64> {
+        let Code::Map(_, slots) = &self.known.code else { return Vec::new() };
+        let number = |&slot: &usize| {
+            let bytes = window.node(self.number).argument(slot);
+            match self.known.operands[0].1 {
+                "float" => Some(f64::from(f32::from_ne_bytes(*bytes.first_chunk()?))),
+                "f16" => Some(half::f16::from_ne_bytes(*bytes.first_chunk()?).to_f64()),
+                "bf16" => Some(half::bf16::from_ne_bytes(*bytes.first_chunk()?).to_f64()),
+                _ => None,
+            }
+        };
+        slots.iter().filter_map(number).collect()
+    }
+
     /// Elements.
     pub(super) fn count(&self) -> u64 {
         self.count
@@ -164,7 +192,8 @@ impl Op {
         self.operands[0].1.then(|| [(from, size_of_type(from)), to])
     }
 
-    fn operands(&self) -> impl Iterator<Item = (u64, bool, &'static str)> {
+    /// The operands: where each begins, whether it is dense, its type.
+    pub(super) fn operands(&self) -> impl Iterator<Item = (u64, bool, &'static str)> {
         self.operands.iter().zip(&self.known.operands).map(|(&(address, dense), &(_, dtype))| (address, dense, dtype))
     }
 

@@ -11,20 +11,25 @@
 //! | copies | `copy2d` (the parts of a concatenation, repetitions) and dense casts, also of what was just copied | `several.rs` |
 //! | ropes | rotary embeddings of one kind | `several.rs` |
 //! | thin | products of up to four rows with a matrix of weights; a cast before them | `several.rs` |
+//! | mat-vecs | products of quantised weights with rows of one quantisation, which runs once | `weights.rs` |
+//! | product | a product of ours (no vendor's library), and the chain behind it: a bias, an activation | `product.rs` |
 //!
-//! Chains, rows, copies and ropes give the bits of the launches one by one. Thin products sum in an order of their own,
-//! alone or together.
+//! Chains, rows, copies, ropes and mat-vecs give the bits of the launches one by one. Thin products sum in an order of their
+//! own, alone or together; the chain behind a product rounds as fusion's operators do.
 //!
 //! What is not here: patterns that change the mathematics, and anything that reads memory to decide.
 
 mod chain;
+mod product;
 mod several;
 mod softmax;
+mod weights;
 
-use cudarc::rocfire::{Merged, Merger, Step, Window};
+use cudarc::rocfire::{Merger, Run, Step, Window};
 
 use crate::table::{self, Entry, Family};
 use chain::{Op, RowsOp};
+use product::Tail;
 use several::{Copies, Thin};
 
 /// The merger of Candle's kernels.
@@ -36,6 +41,7 @@ impl Merger for Candle {
         for number in 0..window.len() {
             plan.add(number);
         }
+        plan.join_tails();
         let Plan { groups, .. } = plan;
         groups.into_iter().map(|group| group.step(window)).collect()
     }
@@ -62,19 +68,31 @@ pub(crate) enum Kind {
     /// Ropes of an entry.
     Ropes(&'static Entry),
     Thin(Thin),
+    /// Mat-vecs of one kind with quantised weights.
+    MatVecs,
+    /// One quantisation, asked for several times.
+    Quantised,
+    /// A product, and the elementwise kernels behind it.
+    Product(Option<Box<Tail>>),
 }
 
 impl Group {
-    fn step(self, window: &Window<'_>) -> Step {
-        let merged: Option<Merged> = match &self.kind {
+    fn step(mut self, window: &Window<'_>) -> Step {
+        let merged = match std::mem::replace(&mut self.kind, Kind::Alone) {
             Kind::Alone => None,
-            Kind::Chain(ops) => chain::merged(window, &self, ops, None),
-            Kind::Rows(ops, rows) => chain::merged(window, &self, ops, Some(*rows)),
+            Kind::Chain(ops) => chain::merged(window, &self, &ops, None),
+            Kind::Rows(ops, rows) => chain::merged(window, &self, &ops, Some(rows)),
             Kind::Copies(copies) => copies.merged(&self),
             Kind::Ropes(entry) => several::ropes(window, &self, entry),
             Kind::Thin(thin) => Some(thin.merged(window)),
+            Kind::MatVecs => weights::mat_vecs(window, &self.members),
+            Kind::Quantised => return Step { members: self.members, run: Run::First },
+            Kind::Product(tail) => {
+                let run = tail.and_then(|tail| product::with_tail(window, self.members[0], *tail));
+                return Step { members: self.members, run: run.map_or(Run::Each, Run::By) };
+            }
         };
-        Step { members: self.members, merged }
+        Step { members: self.members, run: merged.map_or(Run::Each, Run::Merged) }
     }
 }
 
@@ -87,7 +105,8 @@ impl Plan<'_, '_> {
     fn add(&mut self, number: usize) {
         let node = self.window.node(number);
         let kind = match node.name() {
-            None => Thin::of(node).map_or(Kind::Alone, Kind::Thin),
+            None => Thin::of(node).map_or_else(|| Kind::Product(None), Kind::Thin),
+            Some(_) if node.tag().is_some() => weights::kind_of(node),
             Some(name) => match table::find(name) {
                 Some(entry) => kind_of(self.window, number, entry),
                 None => Kind::Alone,
@@ -100,6 +119,10 @@ impl Plan<'_, '_> {
             Kind::Copies(copies) => self.join_copies(number, copies),
             Kind::Ropes(entry) => self.join_ropes(number, entry),
             Kind::Thin(thin) => self.join_thin(number, thin),
+            Kind::MatVecs => self.join_mat_vecs(number),
+            Kind::Quantised => self.join_quantised(number),
+            // Chains join products when all launches are known.
+            Kind::Product(tail) => Err(Kind::Product(tail)),
         };
         if let Err(kind) = joined {
             self.groups.push(Group { members: vec![number], mask: 1 << number, kind });
@@ -109,14 +132,8 @@ impl Plan<'_, '_> {
     /// The groups that a launch can join, the last first: all groups behind them may as well come before it.
     fn reachable(&self, number: usize) -> impl Iterator<Item = usize> + use<> {
         let after = self.window.after(number);
-        let mut reachable = Vec::new();
-        for (at, group) in self.groups.iter().enumerate().rev() {
-            reachable.push(at);
-            if after & group.mask != 0 {
-                break;
-            }
-        }
-        reachable.into_iter()
+        let first = self.groups.iter().rposition(|group| after & group.mask != 0).unwrap_or(0);
+        (first..self.groups.len()).rev()
     }
 
     fn put(&mut self, at: usize, number: usize) -> Result<(), Kind> {

@@ -42,7 +42,7 @@ fn source(text: (&'static str, &'static str), entry: &'static str, defines: &[(&
 }
 
 /// An argument struct: the number of members, and they.
-fn members<const WORDS: usize>(members: &[[u64; WORDS]], most: usize) -> Vec<u8> {
+pub(super) fn members<const WORDS: usize>(members: &[[u64; WORDS]], most: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(8 + 8 * WORDS * most);
     bytes.extend_from_slice(&(members.len() as u64).to_ne_bytes());
     bytes.extend(members.iter().flatten().flat_map(|word| word.to_ne_bytes()));
@@ -51,7 +51,7 @@ fn members<const WORDS: usize>(members: &[[u64; WORDS]], most: usize) -> Vec<u8>
 }
 
 /// Two numbers of 32 bits, the first at the lower address.
-fn pair(first: u32, second: u32) -> u64 {
+pub(super) fn pair(first: u32, second: u32) -> u64 {
     u64::from(first) | u64::from(second) << 32
 }
 
@@ -302,7 +302,8 @@ impl Thin {
     }
 }
 
-fn device_type(dtype: DType) -> &'static str {
+/// A float's name in device code.
+pub(super) fn device_type(dtype: DType) -> &'static str {
     match dtype {
         DType::F16 => "f16",
         DType::BF16 => "bf16",

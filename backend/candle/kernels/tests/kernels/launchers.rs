@@ -302,8 +302,20 @@ fn mixtures_of_experts_take_dense_weights() {
     on_each_card(|card| {
         let words = |list: &[u32]| upload(card, &list.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>());
         let (tokens, experts) = (words(&TOKENS), words(&EXPERTS));
-        for (kind, dtype) in ["f16", "bf16"].into_iter().enumerate() {
-            let (w, x) = (values(dtype, ALL * OUTPUTS * COLUMNS, 78), values(dtype, 3 * COLUMNS, 79));
+        let factors: Vec<f64> = (0..TOKENS.len()).map(|token| 0.25 + 0.5 * token as f64).collect();
+        let factor_memory = upload(card, &Data::new("f32", &factors).bytes);
+        // In turn by grouped products and alone, with a row for each token and its factor, and with one for two tokens.
+        for (number_of_run, (dtype, is_prefill, scaled)) in
+            [("f16", true, false), ("bf16", true, true), ("bf16", false, false), ("f16", false, true)]
+                .into_iter()
+                .enumerate()
+        {
+            let kind = i32::from(dtype == "bf16");
+            let x_rows = if scaled { TOKENS.len() } else { TOKENS.len() / 2 };
+            let (w, x) = (
+                values(dtype, ALL * OUTPUTS * COLUMNS, 78),
+                values(dtype, x_rows * COLUMNS, 79 + number_of_run as u64),
+            );
             let (weights, input) =
                 (upload(card, &Data::new(dtype, &w).bytes), upload(card, &Data::new(dtype, &x).bytes));
             let out = upload(card, &Data::unwritten(dtype, TOKENS.len() * OUTPUTS).bytes);
@@ -314,7 +326,7 @@ fn mixtures_of_experts_take_dense_weights() {
                     address(card, &weights),
                     address(card, &tokens).cast(),
                     address(card, &experts).cast(),
-                    std::ptr::null(),
+                    if scaled { address(card, &factor_memory).cast() } else { std::ptr::null() },
                     address(card, &out),
                     std::ptr::null_mut(),
                     std::ptr::null_mut(),
@@ -323,13 +335,18 @@ fn mixtures_of_experts_take_dense_weights() {
                     TOKENS.len() as i32,
                     OUTPUTS as i32,
                     COLUMNS as i32,
-                    kind as i32,
-                    true,
+                    kind,
+                    is_prefill,
                     number(card) as i64,
                 );
             }
-            let expected = mixture(&w, &x, None);
-            close(&format!("{dtype} on {}", card.name), &download(card, dtype, &out), &expected, 5e-3);
+            let expected = mixture(&w, &x, scaled.then_some(&factors[..]));
+            close(
+                &format!("{dtype} prefill {is_prefill} on {}", card.name),
+                &download(card, dtype, &out),
+                &expected,
+                5e-3,
+            );
         }
     });
 }

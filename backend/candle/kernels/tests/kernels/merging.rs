@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use candle_kernels::{AFFINE, BINARY, CAST, FILL, Module, REDUCE, UNARY};
+use candle_kernels::{AFFINE, BINARY, CAST, FILL, Module, REDUCE, UNARY, ffi};
+use cudarc::cublas::result::gemm_strided_batched_ex;
+use cudarc::cublas::sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
+use cudarc::cublas::sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT_TENSOR_OP;
 use cudarc::cublas::sys::cublasOperation_t::{CUBLAS_OP_N, CUBLAS_OP_T};
+use cudarc::cublas::sys::cudaDataType_t::{CUDA_R_16BF, CUDA_R_32F};
 use cudarc::cublas::{CudaBlas, Gemm, GemmConfig};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg,
@@ -14,6 +18,7 @@ use half::bf16;
 use rocfire_hal::{Config, Device, DeviceId};
 
 use crate::harness::{encode, noise, rounded, rows, size_of_dtype};
+use crate::weights::blocks;
 
 /// How often a chain comes before it is merged.
 const REPEATS: usize = 3;
@@ -143,6 +148,46 @@ impl Card {
         let numbers = [shape[0], shape[1], strides[0], strides[1]].map(Arg::Int);
         let config = LaunchConfig::for_num_elems(shape[0] * shape[1]);
         self.launch(&FILL, &format!("copy2d_{dtype}"), config, &[&[x, out][..], &numbers].concat());
+    }
+
+    /// `out = x · wᵀ`, of `[rows, inputs]` and `[outputs, inputs]`.
+    fn multiply(&self, blas: &CudaBlas, [x, w, out]: [&Mem; 3], [rows, inputs, outputs]: [usize; 3]) {
+        let dtype = match x.dtype {
+            "f32" => CUDA_R_32F,
+            _ => CUDA_R_16BF,
+        };
+        let pointer = |mem: &Mem| mem.slice.device_ptr(&self.stream).0 as *mut std::ffi::c_void;
+        let [m, n, k] = [outputs, rows, inputs].map(|size| size as i32);
+        let (one, zero) = (1.0_f32, 0.0_f32);
+        // SAFETY: the factors are floats, as the type of computation says.
+        unsafe {
+            gemm_strided_batched_ex(
+                *blas.handle(),
+                CUBLAS_OP_T,
+                CUBLAS_OP_N,
+                m,
+                n,
+                k,
+                (&raw const one).cast(),
+                pointer(w),
+                dtype,
+                k,
+                0,
+                pointer(x),
+                dtype,
+                k,
+                0,
+                (&raw const zero).cast(),
+                pointer(out),
+                dtype,
+                m,
+                0,
+                1,
+                CUBLAS_COMPUTE_32F,
+                CUBLAS_GEMM_DEFAULT_TENSOR_OP,
+            )
+        }
+        .unwrap();
     }
 
     fn bytes(&self, mem: &Mem) -> Vec<u8> {
@@ -416,4 +461,125 @@ fn thin_products_share_a_launch() {
             }
         }
     }
+}
+
+/// A linear layer with a bias and what follows, as Candle launches it: a product, then kernels over its result.
+#[derive(Clone, Copy)]
+enum Behind {
+    Bias,
+    BiasGelu,
+    ScaleResidual,
+}
+
+/// What a linear layer gives, and how many launches it was.
+fn linear(card: &Card, dtype: &'static str, [rows, inputs, outputs]: [usize; 3], behind: Behind) -> (Vec<u8>, u64) {
+    let blas = CudaBlas::new(Arc::clone(&card.stream)).unwrap();
+    let count = rows * outputs;
+    let (x, w) = (card.mem(dtype, &noise(rows * inputs, 50)), card.mem(dtype, &noise(inputs * outputs, 51)));
+    let (bias, residual) = (card.mem(dtype, &noise(outputs, 52)), card.mem(dtype, &noise(count, 53)));
+    let out = card.empty(dtype, count);
+    let before;
+    {
+        let [result, middle] = [(); 2].map(|()| card.empty(dtype, count));
+        before = card.launches();
+        card.multiply(&blas, [&x, &w, &result], [rows, inputs, outputs]);
+        let by_columns = [rows, outputs, outputs, 1, 0, 1];
+        match behind {
+            Behind::Bias => card.two("badd", &by_columns, 2, [&result, &bias, &out], count),
+            Behind::BiasGelu => {
+                card.two("badd", &by_columns, 2, [&result, &bias, &middle], count);
+                card.map(&format!("ugelu_erf_{dtype}"), &middle, &out, count);
+            }
+            Behind::ScaleResidual => {
+                card.affine(&result, &middle, count, 0.25, 1.5);
+                card.two("badd", &[], 1, [&residual, &middle, &out], count);
+            }
+        }
+    }
+    (card.bytes(&out), card.launches() - before)
+}
+
+#[test]
+fn a_bias_and_an_activation_end_the_product() {
+    let ([merging, plain], _one) = cards();
+    // Kernels by name make the merger known.
+    merging.function(&UNARY, "uexp_f32");
+    for (dtype, allowed) in [("f32", 1e-6), ("bf16", 1e-2)] {
+        for behind in [Behind::Bias, Behind::BiasGelu, Behind::ScaleResidual] {
+            let size = [7, 40, 24];
+            let (expected, _) = linear(plain, dtype, size, behind);
+            let mut launches = 0;
+            for _ in 0..=REPEATS {
+                let got;
+                (got, launches) = linear(merging, dtype, size, behind);
+                let numbers = |bytes: &[u8]| decoded(dtype, bytes);
+                for (got, expected) in numbers(&got).into_iter().zip(numbers(&expected)) {
+                    let error = (got - expected).abs();
+                    assert!(error <= allowed * (1.0 + expected.abs()), "{dtype}: {got}, not {expected}");
+                }
+            }
+            assert_eq!(launches, 1, "{dtype}");
+        }
+    }
+}
+
+/// The numbers in bytes.
+fn decoded(dtype: &str, bytes: &[u8]) -> Vec<f64> {
+    match dtype {
+        "f32" => bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap()).into()).collect(),
+        _ => bytes.chunks_exact(2).map(|two| bf16::from_le_bytes(two.try_into().unwrap()).to_f64()).collect(),
+    }
+}
+
+/// Three mat-vecs of one row, each behind a quantisation of it, as Candle launches queries, keys and values.
+fn queries_keys_values(card: &Card) -> Vec<Vec<u8>> {
+    const COLUMNS: usize = 512;
+    const OUTPUTS: [usize; 3] = [6, 3, 9];
+    let stream = &card.stream;
+    let number = stream.cu_stream().cast();
+    let pointer = |memory: &CudaSlice<u8>| memory.device_ptr(stream).0 as *mut std::ffi::c_void;
+    // The second input follows behind the first's products, in the same codes.
+    let inputs = [60, 61].map(|seed| card.mem("f32", &noise(COLUMNS, seed)));
+    let codes = stream.clone_htod(&vec![0_u8; COLUMNS / 32 * 36]).unwrap();
+    let weights = OUTPUTS.map(|outputs| stream.clone_htod(&blocks("q4_K", outputs * COLUMNS / 256, 62)).unwrap());
+    let results: Vec<CudaSlice<u8>> = inputs
+        .iter()
+        .flat_map(|_| OUTPUTS.map(|outputs| stream.clone_htod(&vec![0_u8; 4 * outputs]).unwrap()))
+        .collect();
+    for (input, results) in inputs.iter().zip(results.chunks(3)) {
+        for ((weights, result), outputs) in weights.iter().zip(results).zip(OUTPUTS) {
+            // SAFETY: the memory is the device's, and as long as the sizes say.
+            unsafe {
+                ffi::launch_mmvq_gguf_quantize_q8_1_f32(
+                    pointer(&input.slice),
+                    pointer(&codes),
+                    COLUMNS as i32,
+                    COLUMNS as i32,
+                    1,
+                    number,
+                );
+                ffi::launch_mmvq_gguf_q4_k_f32_plain(
+                    pointer(weights),
+                    pointer(&codes),
+                    pointer(result),
+                    COLUMNS as i32,
+                    outputs as i32,
+                    (COLUMNS / 32) as i32,
+                    outputs as i32,
+                    1,
+                    number,
+                );
+            }
+        }
+    }
+    results.iter().map(|result| stream.clone_dtoh(result).unwrap()).collect()
+}
+
+#[test]
+fn quantised_products_of_one_input_share_its_codes_and_a_launch() {
+    // A quantisation and a launch of products for each input.
+    same_bytes("queries, keys, values", 4, |card| {
+        card.function(&UNARY, "uexp_f32");
+        queries_keys_values(card)
+    });
 }

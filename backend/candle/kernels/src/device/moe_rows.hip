@@ -1,0 +1,39 @@
+// moe_rows: rows in the order of a list sorted by expert, before and behind a grouped product.
+//
+//   CANDLE_KIND 0 : to[m, :] = x[row of token tokens[m], :]; starts[e] = the first entry of expert e, starts[all] = that of none
+//   CANDLE_KIND 1 : to[tokens[m], :] = x[m, :], times the token's factor if there are factors
+//
+// Shapes : kind 0: x [rows, columns] as moe_gemm.hip says, to [count, columns]; kind 1: x [count, columns] of f32, to like it
+// Grid   : (count, 1, 1)     Block : (256, 1, 1)
+// Needs  : experts ascending; tokens below count and experts below `all`: others' rows are zeros, and written nowhere
+// Numeric: one rounding at the store
+//
+// Macros : CANDLE_NAME; CANDLE_T, the type of tokens' rows and of results; CANDLE_KIND
+#define CANDLE_MOE_BLOCK 256
+
+#if CANDLE_KIND == 0
+extern "C" __global__ __launch_bounds__(CANDLE_MOE_BLOCK) void CANDLE_NAME(
+    const CANDLE_T* x, const u32* tokens, const u32* experts, CANDLE_T* to, i32* starts, i32 all, i32 top, i32 count, i32 columns) {
+    u32 m = group_x(), token = tokens[m];
+    // With `top` 0 there is a row for each token.
+    u64 row = token < (u32)count ? (top == 0 ? token : token / (u32)top) : 0;
+    for (u32 n = thread_x(); n < (u32)columns; n += CANDLE_MOE_BLOCK)
+        to[(u64)m * (u32)columns + n] = token < (u32)count ? x[row * (u32)columns + n] : cast<CANDLE_T>(0.0f);
+    // Entry m begins the experts behind its forerunner's up to its own; the last entry begins none but those behind it.
+    if (thread_x() != 0) return;
+    u32 most = (u32)all, own = experts[m] < most ? experts[m] : most;
+    u32 before = m == 0 ? 0 : (experts[m - 1] < most ? experts[m - 1] : most) + 1;
+    for (u32 expert = before; expert <= own; ++expert) starts[expert] = (i32)m;
+    if (m + 1 == (u32)count)
+        for (u32 expert = own + 1; expert <= most; ++expert) starts[expert] = count;
+}
+#else
+extern "C" __global__ __launch_bounds__(CANDLE_MOE_BLOCK) void CANDLE_NAME(
+    const float* x, const u32* tokens, const u32* experts, const float* factors, CANDLE_T* to, i32 all, i32 count, i32 columns) {
+    u32 m = group_x(), token = tokens[m];
+    if (token >= (u32)count || experts[m] >= (u32)all) return;
+    float factor = factors ? factors[token] : 1.0f;
+    for (u32 n = thread_x(); n < (u32)columns; n += CANDLE_MOE_BLOCK)
+        to[(u64)token * (u32)columns + n] = cast<CANDLE_T>(x[(u64)m * (u32)columns + n] * factor);
+}
+#endif

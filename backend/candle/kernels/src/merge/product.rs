@@ -1,0 +1,225 @@
+//! A matrix product with the chain behind it as its epilogue: a bias, an activation, a factor.
+//!
+//! When all launches are known, a chain that begins with a product's result joins the product, if nobody else reads that
+//! result and each of its kernels is an operator of fusion. Where products go to a vendor's library they stay alone: it has
+//! no epilogues of ours, and is the faster one.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use cudarc::driver::DriverError;
+use cudarc::rocfire::{Operator, Window};
+use rocfire_fusion::{Binary, EPILOGUE_TENSORS, Epilogue, Graph, Scalar, Unary, Value};
+use rocfire_hal::{DType, Device, DriverKind, Layout, Tensor};
+use rocfire_kernels::gemm::{GemmParams, gemm_fused};
+
+use super::chain::{Op, info_word};
+use super::{Group, Kind, Plan};
+
+/// How often a product with an epilogue has come before that is compiled.
+const SEEN_LEAST: usize = 2;
+
+impl Plan<'_, '_> {
+    /// Lets chains join the products whose results they begin with.
+    pub(super) fn join_tails(&mut self) {
+        if !multiplies_itself(self.window.device()) {
+            return;
+        }
+        let mut at = 0;
+        while at < self.groups.len() {
+            if self.join_tail(at).is_none() {
+                at += 1;
+            }
+        }
+    }
+
+    /// The chain at `at` joins its product; `None` if it stays.
+    fn join_tail(&mut self, at: usize) -> Option<()> {
+        let window = self.window;
+        let Group { members, mask, kind } = &self.groups[at];
+        let Kind::Chain(ops) = kind else { return None };
+        let first = *members.first()?;
+        let is_read =
+            |group: &Group| matches!(group.kind, Kind::Product(None)) && group.mask & window.sources(first) != 0;
+        let product_at = self.groups[..at].iter().rposition(is_read)?;
+        let product = *self.groups[product_at].members.first()?;
+        let reads_other = |group: &Group| members.iter().any(|&member| window.after(member) & group.mask != 0);
+        let is_theirs = window.readers(product) & !mask == 0 && !window.is_owned(product);
+        let overwrites = members.iter().any(|&member| window.overwrites(member, product));
+        if self.groups[product_at + 1..at].iter().any(reads_other) || !is_theirs || overwrites {
+            return None;
+        }
+        let tail = Tail::new(window, product, ops, *mask)?;
+        let Group { members, mask, .. } = self.groups.remove(at);
+        let joined = &mut self.groups[product_at];
+        joined.members.extend(members);
+        joined.mask |= mask;
+        joined.kind = Kind::Product(Some(Box::new(tail)));
+        Some(())
+    }
+}
+
+/// Whether large products are this library's own too.
+fn multiplies_itself(device: &Device) -> bool {
+    let is_real = matches!(device.id().driver(), DriverKind::Hip | DriverKind::Cuda);
+    !is_real || device.deterministic() || device.vendor_gemm().is_err()
+}
+
+/// A chain as a graph over a product.
+pub(crate) struct Tail {
+    /// What decides the graph.
+    key: Vec<usize>,
+    graph: Graph,
+    scalars: Vec<Scalar>,
+    /// What it reads besides the product, over the product's `[batch, rows, columns]`.
+    inputs: Vec<Tensor>,
+    outputs: Vec<Tensor>,
+}
+
+impl Tail {
+    /// `None` where an op is none of fusion's, or an operand does not lie as rows.
+    fn new(window: &Window<'_>, number: usize, ops: &[Op], mask: u64) -> Option<Tail> {
+        let product = window.node(number).product()?.product;
+        let dtype = product.dtype;
+        let is_dense = product.c.leading == product.m as i64
+            && (product.batch == 1 || product.c.stride == (product.m * product.n) as i64);
+        let shape = [product.batch, product.n, product.m];
+        let count = shape.iter().product::<usize>() as u64;
+        if !is_dense || !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
+            return None;
+        }
+        let mut graph = Graph::new("candle_tail");
+        let result = graph.input(dtype);
+        let mut values: Vec<(u64, Value)> = vec![(product.c.address, result)];
+        let mut key = vec![dtype as usize];
+        let (mut scalars, mut inputs, mut outputs) = (Vec::new(), Vec::<Tensor>::new(), Vec::new());
+        let device_type = super::several::device_type(dtype);
+        let last = ops.len() - 1;
+        for (at, op) in ops.iter().enumerate() {
+            if op.count() != count || op.to() != device_type {
+                return None;
+            }
+            let mut operands = Vec::with_capacity(2);
+            for (slot, (address, is_whole, of)) in op.operands().enumerate() {
+                if of != device_type {
+                    return None;
+                }
+                let known = values.iter().position(|(known, _)| is_whole && *known == address);
+                key.push(known.map_or(0, |known| known + 1));
+                let value = match known {
+                    Some(known) => values[known].1,
+                    None if values.iter().any(|(known, _)| *known == address) => return None,
+                    None => {
+                        let strides = row_strides(window, op, slot, is_whole, shape)?;
+                        let (buffer, first) = window.node(op.number()).memory(address)?;
+                        let offset = (first / dtype.size_bytes() as u64) as i64;
+                        let layout = Layout::strided(&shape, &strides, offset).ok()?;
+                        inputs.push(Tensor::from_buffer(buffer, layout, dtype).ok()?);
+                        let value = graph.input(dtype);
+                        // Strided operands of one address may differ in strides: only whole ones are found again.
+                        values.extend(is_whole.then_some((address, value)));
+                        value
+                    }
+                };
+                operands.push(graph.cast(value, DType::F32));
+            }
+            key.push(op.functor()?.as_ptr().addr());
+            let wide = apply(&mut graph, &mut scalars, window, op, &operands)?;
+            let value = graph.cast(wide, dtype);
+            values.push((op.result(), value));
+            let number = op.number();
+            let is_stored = at == last || window.is_owned(number) || window.readers(number) & !mask != 0;
+            key.push(usize::from(is_stored));
+            if is_stored {
+                graph.output(value);
+                let (buffer, first) = window.node(number).memory(op.result())?;
+                let offset = (first / dtype.size_bytes() as u64) as i64;
+                let strides = [(shape[1] * shape[2]) as i64, shape[2] as i64, 1];
+                let layout = Layout::strided(&shape, &strides, offset).ok()?;
+                outputs.push(Tensor::from_buffer(buffer, layout, dtype).ok()?);
+            }
+        }
+        let fits = inputs.len() + outputs.len() <= EPILOGUE_TENSORS;
+        fits.then_some(Tail { key, graph, scalars, inputs, outputs })
+    }
+}
+
+/// The strides of an operand over batch, rows and columns: it lies like the product, or has one value per column, or one.
+fn row_strides(window: &Window<'_>, op: &Op, slot: usize, is_whole: bool, shape: [usize; 3]) -> Option<[i64; 3]> {
+    let [_, rows, columns] = shape;
+    if is_whole {
+        return Some([(rows * columns) as i64, columns as i64, 1]);
+    }
+    let node = window.node(op.number());
+    let (axes, info) = (node.word(1) as usize, node.argument(2));
+    let inner = axes.checked_sub(1)?;
+    let stride = |axis: usize| info_word(info, (slot + 1) * axes + axis);
+    let is_same_for_rows = (0..inner).all(|axis| info_word(info, axis) <= 1 || stride(axis) == 0);
+    let is_of_columns = info_word(info, inner) == columns as u64 && stride(inner) <= 1;
+    (is_same_for_rows && is_of_columns).then(|| [0, 0, stride(inner) as i64])
+}
+
+/// What a kernel computes of values of f32, as fusion writes it; `None` for what it does not.
+fn apply(graph: &mut Graph, scalars: &mut Vec<Scalar>, window: &Window<'_>, op: &Op, of: &[Value]) -> Option<Value> {
+    let half = |graph: &mut Graph, value: Value| {
+        let half = graph.constant(DType::F32, Scalar::Float(0.5));
+        graph.binary(Binary::Mul, half, value)
+    };
+    Some(match (op.functor()?, of) {
+        ("Add", &[a, b]) => graph.binary(Binary::Add, a, b),
+        ("Sub", &[a, b]) => graph.binary(Binary::Sub, a, b),
+        ("Mul", &[a, b]) => graph.binary(Binary::Mul, a, b),
+        ("Div", &[a, b]) => graph.binary(Binary::Div, a, b),
+        ("Affine", &[x]) => {
+            let numbers = op.numbers(window);
+            let [factor, summand] = numbers[..] else { return None };
+            let [factor, summand] = [factor, summand].map(|number| {
+                scalars.push(Scalar::Float(number));
+                graph.scalar(DType::F32)
+            });
+            let scaled = graph.binary(Binary::Mul, x, factor);
+            graph.binary(Binary::Add, scaled, summand)
+        }
+        ("Tanh", &[x]) => graph.unary(Unary::Tanh, x),
+        ("Exp", &[x]) => graph.unary(Unary::Exp, x),
+        ("Sqr", &[x]) => graph.binary(Binary::Mul, x, x),
+        ("Silu", &[x]) => {
+            let (negative, one) = (graph.unary(Unary::Neg, x), graph.constant(DType::F32, Scalar::Float(1.0)));
+            let exponential = graph.unary(Unary::Exp, negative);
+            let divisor = graph.binary(Binary::Add, one, exponential);
+            graph.binary(Binary::Div, x, divisor)
+        }
+        ("GeluErf", &[x]) => {
+            let root = graph.constant(DType::F32, Scalar::Float(std::f64::consts::FRAC_1_SQRT_2));
+            let (scaled, one) = (graph.binary(Binary::Mul, x, root), graph.constant(DType::F32, Scalar::Float(1.0)));
+            let erf = graph.unary(Unary::Erf, scaled);
+            let (halved, sum) = (half(graph, x), graph.binary(Binary::Add, one, erf));
+            graph.binary(Binary::Mul, halved, sum)
+        }
+        _ => return None,
+    })
+}
+
+/// The product and its chain as one operator; `None` until both have come often enough.
+pub(super) fn with_tail(window: &Window<'_>, number: usize, tail: Tail) -> Option<Operator> {
+    static SEEN: LazyLock<Mutex<HashMap<Vec<usize>, usize>>> = LazyLock::new(Mutex::default);
+    let Tail { key, graph, scalars, inputs, outputs } = tail;
+    {
+        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = seen.entry(key).or_insert(0);
+        if *seen < SEEN_LEAST {
+            *seen += 1;
+            return None;
+        }
+    }
+    let product = window.node(number).product()?;
+    let ([left, right, _], shape) = (product.tensors().ok()?, product.shape());
+    Some(Box::new(move |stream| {
+        let mut outputs = outputs.clone();
+        let views: Vec<_> = inputs.iter().map(Tensor::view).collect();
+        let outputs: Vec<_> = outputs.iter_mut().map(Tensor::view_mut).collect();
+        let failed = |error: &dyn std::fmt::Display| DriverError::new(format!("a product's epilogue: {error}"));
+        let epilogue = Epilogue::new(&graph, &shape, &views, &scalars, &outputs).map_err(|error| failed(&error))?;
+        gemm_fused(stream, left.view(), right.view(), &epilogue, &GemmParams::default()).map_err(|error| failed(&error))
+    }))
+}
