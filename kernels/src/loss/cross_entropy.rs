@@ -20,16 +20,19 @@ pub struct CrossEntropy<'a> {
     pub ignored: Option<i64>,
     /// The share of the loss that is spread over all classes alike, 0 to 1.
     pub smoothing: f64,
+    /// What each class's part of a loss is multiplied by, `[classes]`, any float. Losses are not divided by what they add up to.
+    pub weights: Option<View<'a>>,
 }
 
 impl<'a> CrossEntropy<'a> {
     /// Every row counts, nothing is smoothed.
     pub fn new(logits: View<'a>, targets: View<'a>) -> CrossEntropy<'a> {
-        CrossEntropy { logits, targets, ignored: None, smoothing: 0.0 }
+        CrossEntropy { logits, targets, ignored: None, smoothing: 0.0, weights: None }
     }
 }
 
-/// The loss of each row, `(1 - s) (lse - x[target]) + s (lse - mean x)`, and `lse = ln Σ eˣ`, which the gradient needs.
+/// The loss of each row, `(1 - s) (lse - x[target]) + s (lse - mean x)`, and `lse = ln Σ eˣ`, which the gradient needs. With weights
+/// `w` of the classes it is `(1 - s) w[target] (lse - x[target]) + s (lse mean w - mean w x)`.
 ///
 /// # Shapes
 /// `loss`, `lse`: `[..]`, any strides, f32 (f64 for f64).
@@ -48,15 +51,21 @@ pub fn cross_entropy(stream: &Stream, call: &CrossEntropy<'_>, loss: ViewMut<'_>
         family::writable(OP, arg, output)?;
         family::disjoint(OP, "logits", output, &call.logits)?;
         family::disjoint(OP, "targets", output, &call.targets)?;
+        if let Some(weights) = &call.weights {
+            family::disjoint(OP, "weights", output, weights)?;
+        }
     }
     family::disjoint(OP, "lse", &loss, &lse)?;
     static GRAPHS: Graphs<Key> = Graphs::new();
     let graph = GRAPHS.get(Key::new(call), forward_graph);
-    let inputs = [call.logits, call.targets];
-    graphs::run(stream, &graph, call.logits.shape(), &inputs, &scalars(call, classes), &mut [loss, lse])
+    let mut inputs = Inputs::<3>::new(call.logits);
+    inputs.push(Some(call.targets));
+    inputs.push(call.weights);
+    graphs::run(stream, &graph, call.logits.shape(), inputs.views(), &scalars(call, classes), &mut [loss, lse])
 }
 
-/// `dx = d_loss · (e^(x - lse) - (1 - s) [class = target] - s / classes)`, 0 in ignored rows.
+/// `dx = d_loss · (e^(x - lse) - (1 - s) [class = target] - s / classes)`, 0 in ignored rows. With weights
+/// `dx = d_loss · (((1 - s) w[target] + s mean w) e^(x - lse) - (1 - s) w[target] [class = target] - s w / classes)`.
 ///
 /// # Shapes
 /// `lse`: as [`cross_entropy`] wrote it; `d_loss`: `[..]` of its type, any strides, so that one element may stand for all rows;
@@ -85,11 +94,16 @@ pub fn cross_entropy_backward(
     same_shape(OP, "dx", &dx, call.logits.shape())?;
     family::writable(OP, "dx", &dx)?;
     family::disjoint(OP, "targets", &dx, &call.targets)?;
+    if let Some(weights) = &call.weights {
+        family::disjoint(OP, "weights", &dx, weights)?;
+    }
     apart_or_same(OP, "logits", &dx, &call.logits)?;
     static GRAPHS: Graphs<Key> = Graphs::new();
     let graph = GRAPHS.get(Key::new(call), backward_graph);
-    let mut inputs = Inputs::<4>::new(call.logits);
-    [call.targets, lse, d_loss].into_iter().for_each(|view| inputs.push(Some(view)));
+    let mut inputs = Inputs::<5>::new(call.logits);
+    inputs.push(Some(call.targets));
+    inputs.push(call.weights);
+    [lse, d_loss].into_iter().for_each(|view| inputs.push(Some(view)));
     graphs::run(stream, &graph, call.logits.shape(), inputs.views(), &scalars(call, classes), &mut [dx])
 }
 
@@ -102,6 +116,10 @@ fn check(op: &'static str, stream: &Stream, call: &CrossEntropy<'_>) -> Result<u
         return Err(shape(op, "targets", "i32 or i64", call.targets.dtype()));
     }
     same_shape(op, "targets", &call.targets, &call.logits.shape()[..call.logits.shape().len() - 1])?;
+    if let Some(weights) = &call.weights {
+        float(op, "weights", stream, weights)?;
+        same_shape(op, "weights", weights, &[classes])?;
+    }
     if !(0.0..=1.0).contains(&call.smoothing) {
         return Err(shape(op, "smoothing", "a share from 0 to 1", call.smoothing));
     }
@@ -115,6 +133,7 @@ struct Key {
     targets: DType,
     ignores: bool,
     smooths: bool,
+    weights: Option<DType>,
 }
 
 impl Key {
@@ -124,6 +143,7 @@ impl Key {
             targets: call.targets.dtype(),
             ignores: call.ignored.is_some(),
             smooths: call.smoothing != 0.0,
+            weights: call.weights.map(|weights| weights.dtype()),
         }
     }
 }
@@ -145,21 +165,33 @@ struct Targets {
     ignored: Option<Value>,
     share: Value,
     every: Option<Value>,
+    weights: Option<Value>,
 }
 
 impl Targets {
     fn new(make: &mut Maker, key: Key) -> Targets {
         let target = make.graph.row_input(key.targets);
         let target = make.cast(target, DType::I64);
+        let weights = key.weights.map(|dtype| make.input(dtype));
         let [classes, ignored] = [(); 2].map(|()| make.graph.scalar(DType::I64));
         let [share, every] = [(); 2].map(|()| make.scalar());
-        Targets { target, classes, ignored: key.ignores.then_some(ignored), share, every: key.smooths.then_some(every) }
+        let (ignored, every) = (key.ignores.then_some(ignored), key.smooths.then_some(every));
+        Targets { target, classes, ignored, share, every, weights }
     }
 
     /// Whether an element is that of its row's target.
     fn hit(&self, make: &mut Maker) -> Value {
         let class = make.graph.index(0);
         make.graph.compare(Compare::Eq, class, self.target)
+    }
+
+    /// The share of the target's class, with its weight.
+    fn weighted(&self, make: &mut Maker, hit: Value) -> Value {
+        let Some(weights) = self.weights else { return self.share };
+        let zero = make.constant(0.0);
+        let own = make.graph.select(hit, weights, zero);
+        let own = make.sum(own);
+        make.mul(own, self.share)
     }
 
     /// `value`, NaN where the target is no class, 0 where it is the ignored one.
@@ -195,10 +227,23 @@ fn forward_graph(key: Key) -> Graph {
     let own = make.graph.select(hit, x, zero);
     let own = make.sum(own);
     let mut loss = make.sub(lse, own);
+    if targets.every.is_some() || targets.weights.is_some() {
+        let share = targets.weighted(&mut make, hit);
+        loss = make.mul(loss, share);
+    }
     if targets.every.is_some() {
-        loss = make.mul(loss, targets.share);
-        let mean = make.mean(x);
-        let rest = make.sub(lse, mean);
+        let rest = match targets.weights {
+            Some(weights) => {
+                let product = make.mul(weights, x);
+                let (mean, of_weights) = (make.mean(product), make.mean(weights));
+                let all = make.mul(lse, of_weights);
+                make.sub(all, mean)
+            }
+            None => {
+                let mean = make.mean(x);
+                make.sub(lse, mean)
+            }
+        };
         let one = make.constant(1.0);
         let smoothing = make.sub(one, targets.share);
         let spread = make.mul(rest, smoothing);
@@ -218,9 +263,22 @@ fn backward_graph(key: Key) -> Graph {
     let shifted = make.sub(x, lse);
     let mut dx = make.unary(Unary::Exp, shifted);
     let (hit, zero) = (targets.hit(&mut make), make.constant(0.0));
-    let own = make.graph.select(hit, targets.share, zero);
+    let share = targets.weighted(&mut make, hit);
+    if let Some(weights) = targets.weights {
+        let mut all = share;
+        if let Some(every) = targets.every {
+            let sum = make.sum(weights);
+            let spread = make.mul(sum, every);
+            all = make.add(all, spread);
+        }
+        dx = make.mul(dx, all);
+    }
+    let own = make.graph.select(hit, share, zero);
     dx = make.sub(dx, own);
-    if let Some(every) = targets.every {
+    if let Some(mut every) = targets.every {
+        if let Some(weights) = targets.weights {
+            every = make.mul(weights, every);
+        }
         dx = make.sub(dx, every);
     }
     dx = make.mul(dx, d_loss);

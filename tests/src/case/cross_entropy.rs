@@ -21,15 +21,23 @@ pub fn cases() -> Vec<Case> {
             let (dtype, placement) = (FLOATS[(turn + step) % 4], Placement::ALL[(turn + step) % 4]);
             let index = if (turn + step) % 2 == 0 { DType::I64 } else { DType::I32 };
             let smoothing = [0.0, 0.1][(turn / 2 + step) % 2];
-            cases.push(cross_entropy(dtype, shape, index, smoothing, placement));
+            let loss = Loss { index, smoothing, weights: None };
+            cases.push(cross_entropy(dtype, shape, loss, placement));
             // With one class there is nothing but rounding.
             let several = [shape[0], shape[1].max(2)];
-            cases.push(cross_entropy_backward(dtype, several, index, smoothing, placement));
+            cases.push(cross_entropy_backward(dtype, several, loss, placement));
             let kinds = [Kind::Log, Kind::LogBackward, Kind::Backward];
             for (number, kind) in kinds.into_iter().enumerate() {
                 cases.push(along(kind, FLOATS[(turn + step + number) % 4], shape, (turn + step) % 2, placement));
             }
         }
+    }
+    for (dtype, weights, smoothing) in
+        [(DType::F32, DType::F32, 0.0), (DType::BF16, DType::F32, 0.1), (DType::F16, DType::F16, 0.1)]
+    {
+        let loss = Loss { index: DType::I64, smoothing, weights: Some(weights) };
+        cases.push(cross_entropy(dtype, [9, 67], loss, Placement::Contiguous));
+        cases.push(cross_entropy_backward(dtype, [6, 130], loss, Placement::Transposed));
     }
     cases.push(along(Kind::Plain, DType::F32, [70, 3], 0, Placement::Contiguous));
     cases.push(along(Kind::Plain, DType::BF16, [3, 1300], 1, Placement::Contiguous));
@@ -53,57 +61,90 @@ fn targets([rows, classes]: [usize; 2], index: DType) -> Array {
     Array::new(&[rows], index, (0..rows).map(target).collect())
 }
 
-fn call_of<'a>(logits: &'a Tensor, targets: &'a Tensor, smoothing: f64) -> CrossEntropy<'a> {
-    let mut call = CrossEntropy::new(logits.view(), targets.view());
-    (call.ignored, call.smoothing) = (Some(IGNORED), smoothing);
-    call
+/// What is asked for besides logits: types of targets and of weights, where there are.
+#[derive(Clone, Copy)]
+struct Loss {
+    index: DType,
+    smoothing: f64,
+    weights: Option<DType>,
+}
+
+impl Loss {
+    fn call<'a>(self, logits: &'a Tensor, targets: &'a Tensor, weights: &'a Tensor) -> CrossEntropy<'a> {
+        let mut call = CrossEntropy::new(logits.view(), targets.view());
+        (call.ignored, call.smoothing) = (Some(IGNORED), self.smoothing);
+        call.weights = self.weights.map(|_| weights.view());
+        call
+    }
+
+    /// Weights of the classes, from a half up; not looked at where there are none.
+    fn weights(self, classes: usize) -> Array {
+        let weight = |class: usize| if self.weights.is_some() { 0.5 + (class * 5 % 8) as f64 / 8.0 } else { 1.0 };
+        Array::new(&[classes], self.weights.unwrap_or(DType::F32), (0..classes).map(weight).collect())
+    }
+
+    fn name(self, shape: [usize; 2], placement: Placement) -> String {
+        let smoothed = if self.smoothing > 0.0 { " smoothed" } else { "" };
+        let weighted = self.weights.map_or(String::new(), |dtype| format!(" weighted {}", dtype.name()));
+        format!("{} {}{smoothed}{weighted}", size(shape, placement), self.index.name())
+    }
 }
 
 fn wide(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
-fn cross_entropy(dtype: DType, shape: [usize; 2], index: DType, smoothing: f64, placement: Placement) -> Case {
-    let [rows, classes] = shape;
+fn cross_entropy(dtype: DType, shape: [usize; 2], asked: Loss, placement: Placement) -> Case {
+    let ([rows, classes], Loss { index, smoothing, .. }) = (shape, asked);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let [loss, lse] = outputs else { return Err("two outputs".into()) };
-        let call = call_of(&inputs[0], &inputs[1], smoothing);
+        let call = asked.call(&inputs[0], &inputs[1], &inputs[2]);
         Ok(launch_cross_entropy(stream, &call, loss.view_mut(), lse.view_mut())?)
     };
     let oracle = move |inputs: &[Array]| {
         let (mut losses, mut all) = (Vec::new(), Vec::new());
+        let weights = &inputs[2].values;
         for (row, &target) in inputs[0].values.chunks(classes).zip(&inputs[1].values) {
             let lse = log_sum(row);
-            let own = |target: f64| lse - row[target as usize];
-            let spread = lse - sum(row) / classes as f64;
+            let own = |target: f64| weights[target as usize] * (lse - row[target as usize]);
+            let each: Vec<f64> = row.iter().zip(weights).map(|(x, weight)| weight * (lse - x)).collect();
+            let spread = sum(&each) / classes as f64;
             let counts = target != IGNORED as f64;
             losses.push(if counts { (1.0 - smoothing) * own(target) + smoothing * spread } else { 0.0 });
             all.push(lse);
         }
         vec![losses, all]
     };
-    let inputs = vec![(Array::random(&shape, dtype, 1), placement), (targets(shape, index), Placement::Contiguous)];
+    let inputs = vec![
+        (Array::random(&shape, dtype, 1), placement),
+        (targets(shape, index), Placement::Contiguous),
+        (asked.weights(classes), Placement::Contiguous),
+    ];
     let outputs = vec![(vec![rows], wide(dtype)); 2];
     let call = Call { inputs, outputs, launch, oracle };
-    let name = format!("{} {}{}", size(shape, placement), index.name(), if smoothing > 0.0 { " smoothed" } else { "" });
+    let name = asked.name(shape, placement);
     Case::new("cross_entropy", dtype, name, 5.0 * (rows * classes) as f64, call)
 }
 
-fn cross_entropy_backward(dtype: DType, shape: [usize; 2], index: DType, smoothing: f64, placement: Placement) -> Case {
-    let [rows, classes] = shape;
+fn cross_entropy_backward(dtype: DType, shape: [usize; 2], asked: Loss, placement: Placement) -> Case {
+    let ([rows, classes], Loss { index, smoothing, .. }) = (shape, asked);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
-        let [logits, targets, lse, d_loss] = inputs else { return Err("four inputs".into()) };
-        let call = call_of(logits, targets, smoothing);
+        let [logits, targets, weights, lse, d_loss] = inputs else { return Err("five inputs".into()) };
+        let call = asked.call(logits, targets, weights);
         Ok(launch_cross_entropy_backward(stream, &call, lse.view(), d_loss.view(), outputs[0].view_mut())?)
     };
     let oracle = move |inputs: &[Array]| {
-        let [logits, targets, lse, d_loss] = inputs else { return Vec::new() };
-        let mut dx = Vec::new();
+        let [logits, targets, weights, lse, d_loss] = inputs else { return Vec::new() };
+        let (weights, mut dx) = (&weights.values, Vec::new());
+        let mean = sum(weights) / classes as f64;
         for (row, logits) in logits.values.chunks(classes).enumerate() {
             for (class, x) in logits.iter().enumerate() {
                 let target = targets.values[row];
-                let own = if class as f64 == target { 1.0 - smoothing } else { 0.0 };
-                let slope = (x - lse.values[row]).exp() - own - smoothing / classes as f64;
+                // Of an ignored row nothing is kept.
+                let of_target = (1.0 - smoothing) * weights.get(target as usize).copied().unwrap_or(0.0);
+                let own = if class as f64 == target { of_target } else { 0.0 };
+                let every = smoothing * weights[class] / classes as f64;
+                let slope = (of_target + smoothing * mean) * (x - lse.values[row]).exp() - own - every;
                 dx.push(if target == IGNORED as f64 { 0.0 } else { slope * d_loss.values[row] });
             }
         }
@@ -114,11 +155,12 @@ fn cross_entropy_backward(dtype: DType, shape: [usize; 2], index: DType, smoothi
     let inputs = vec![
         (logits, placement),
         (targets(shape, index), Placement::Contiguous),
+        (asked.weights(classes), Placement::Contiguous),
         (Array::new(&[rows], wide(dtype), sums), Placement::Contiguous),
         (Array::random(&[rows], wide(dtype), 2), placement),
     ];
     let call = Call { inputs, outputs: vec![(shape.to_vec(), dtype)], launch, oracle };
-    let name = format!("{} {}{}", size(shape, placement), index.name(), if smoothing > 0.0 { " smoothed" } else { "" });
+    let name = asked.name(shape, placement);
     Case::new("cross_entropy_backward", dtype, name, 4.0 * (rows * classes) as f64, call)
 }
 
