@@ -5,6 +5,9 @@
 //! the argument of the last `exp` is rounded at 80, which is forty units in the last place of the result. A kernel of the
 //! whole chain computes the definition instead.
 //!
+//! Burn computes it in f32 whatever the element type. Where all that reads a sigmoid rounds it to 16 bits, power and reciprocal
+//! are those that are exact to so many: the exact ones cost a kernel more than its memory does.
+//!
 //! This changes bits, so it is none of the rules in `simplify.rs`. Whether it happens depends on the graph and on the values of
 //! its scalars, which frameworks pass at the launch: -1, 1 and -1.
 
@@ -92,12 +95,28 @@ impl Needs<'_> {
 }
 
 impl Graph {
+    /// By node, whether it is read, and only by casts to 16-bit floats.
+    fn rounded_to_halves(&self) -> Vec<bool> {
+        let mut readers = vec![(0, 0); self.nodes.len()];
+        for (node, dtype) in &self.nodes {
+            let is_rounding = matches!(node, Node::Cast(_)) && matches!(dtype, DType::F16 | DType::BF16);
+            for operand in node.operands() {
+                let (all, rounding) = &mut readers[operand.at()];
+                *all += 1;
+                *rounding += usize::from(is_rounding);
+            }
+        }
+        self.outputs.iter().for_each(|output| readers[output.at()].0 += 1);
+        readers.into_iter().map(|(all, rounding)| all > 0 && all == rounding).collect()
+    }
+
     /// The graph with every written-out sigmoid as it is defined; `None` where there is none. The arguments are the same.
     pub(crate) fn defined_sigmoids(&self) -> Option<Defined> {
         let mut guards = Vec::new();
         let mut graph = Graph::new(self.name());
         let mut became: Vec<Value> = Vec::with_capacity(self.nodes.len());
         let mut found = false;
+        let near = self.rounded_to_halves();
         for (at, &(node, dtype)) in self.nodes.iter().enumerate() {
             let mut needs = Needs { graph: self, guards: Vec::new() };
             let value = match needs.sigmoid(Value(at as u32)) {
@@ -105,10 +124,12 @@ impl Graph {
                     found = true;
                     guards.append(&mut needs.guards);
                     let negated = graph.unary(Unary::Neg, became[x.at()]);
-                    let power = graph.unary(Unary::Exp, negated);
+                    let (exp, recip) =
+                        if near[at] { (Unary::ExpNear, Unary::RecipNear) } else { (Unary::Exp, Unary::Recip) };
+                    let power = graph.unary(exp, negated);
                     let one = graph.constant(dtype, 1.0);
                     let sum = graph.binary(Binary::Add, power, one);
-                    graph.unary(Unary::Recip, sum)
+                    graph.unary(recip, sum)
                 }
                 None => graph.push(node.map(|operand| became[operand.at()]), dtype),
             };
@@ -152,6 +173,32 @@ mod tests {
         assert!(with(-1.0, 1.0, -1.0));
         assert!(!with(-1.0, 1.0, 1.0) && !with(-2.0, 1.0, -1.0) && !with(-1.0, 0.5, -1.0));
         assert!(!defined.holds(&[]));
+    }
+
+    #[test]
+    fn only_a_sigmoid_that_is_rounded_to_16_bits_is_near() {
+        let functions = |graph: &Graph| {
+            let defined = graph.clone().simplify().defined_sigmoids().expect("the chain is a sigmoid");
+            let of = |(node, _): &(Node, DType)| match node {
+                Node::Unary(op @ (Unary::Exp | Unary::ExpNear | Unary::Recip | Unary::RecipNear), _) => Some(*op),
+                _ => None,
+            };
+            defined.graph.nodes.iter().filter_map(of).collect::<Vec<_>>()
+        };
+        let mut g = chain();
+        let y = g.outputs.pop().expect("its result");
+        for dtype in [DType::F16, DType::BF16] {
+            let mut g = g.clone();
+            let rounded = g.cast(y, dtype);
+            g.output(rounded);
+            assert_eq!(functions(&g), [Unary::ExpNear, Unary::RecipNear], "{dtype}");
+            // Who reads all of it gets all of it.
+            g.output(y);
+            assert_eq!(functions(&g), [Unary::Exp, Unary::Recip], "{dtype}");
+        }
+        let wide = g.cast(y, DType::F64);
+        g.output(wide);
+        assert_eq!(functions(&g), [Unary::Exp, Unary::Recip]);
     }
 
     #[test]

@@ -305,8 +305,8 @@ fn a_second_device_finds_the_kernel_on_disk() {
     assert_eq!(compiled(config), 0);
 }
 
-/// `exp(a · log(b + exp(c · x)))`: with -1, 1 and -1 a sigmoid taken apart.
-fn powers_and_logarithm() -> Graph {
+/// `exp(a · log(b + exp(c · x)))` in f32, rounded to a type: with -1, 1 and -1 a sigmoid taken apart.
+fn powers_and_logarithm(dtype: DType) -> Graph {
     let mut g = Graph::new("sigmoid");
     let x = g.input(DType::F32);
     let [c, b, a] = [(); 3].map(|()| g.scalar(DType::F32));
@@ -316,13 +316,14 @@ fn powers_and_logarithm() -> Graph {
     let logarithm = g.unary(Unary::Log, sum);
     let power = g.binary(Binary::Mul, logarithm, a);
     let y = g.unary(Unary::Exp, power);
+    let y = g.cast(y, dtype);
     g.output(y);
     g
 }
 
 #[test]
 fn a_sigmoid_taken_apart_keeps_the_digits_of_the_sigmoid() {
-    let graph = powers_and_logarithm();
+    let graph = powers_and_logarithm(DType::F32);
     let mut x: Vec<Scalar> = (-855..856).map(|n| Scalar::Float(f64::from(n as f32 * 0.1003))).collect();
     x.extend([f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 0.0, -0.0].map(Scalar::Float));
     let input = upload(DType::F32, &[x.len()], &x);
@@ -337,6 +338,20 @@ fn a_sigmoid_taken_apart_keeps_the_digits_of_the_sigmoid() {
         let expected = 1.0 / (1.0 + (-x).exp());
         let fits = if x.is_nan() { y.is_nan() } else { (y - expected).abs() <= 4e-7 * expected };
         assert!(fits, "sigmoid({x}) is {expected:e}, got {y:e}");
+    }
+    // Rounded to 16 bits it is within what rounding costs, and is computed with less.
+    for (dtype, unit) in [(DType::F16, 2f64.powi(-11)), (DType::BF16, 2f64.powi(-8))] {
+        let graph = powers_and_logarithm(dtype);
+        let mut y = Tensor::empty(device(), &[x.len()], dtype).unwrap();
+        let scalars = [-1.0, 1.0, -1.0].map(Scalar::Float);
+        run(device().stream(), &graph, &[x.len()], &[input.view()], &scalars, &mut [y.view_mut()]).unwrap();
+        for (x, y) in x.iter().map(|&x| float(x)).zip(download(&y).into_iter().map(float)) {
+            let expected = 1.0 / (1.0 + (-x).exp());
+            // Below the smallest normal number of f16 the steps are as wide as there.
+            let size = if dtype == DType::F16 { expected.max(2f64.powi(-14)) } else { expected };
+            let fits = if x.is_nan() { y.is_nan() } else { (y - expected).abs() <= (unit + 2f64.powi(-15)) * size };
+            assert!(fits, "sigmoid({x}) in {dtype} is {expected:e}, got {y:e}");
+        }
     }
     // The same kernel's chain with other scalars is what it says.
     let other = evaluate([-1.0, 1.0, 0.5]);
