@@ -120,7 +120,8 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
 fn conv_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
     let tilings = conv::TILINGS.iter().filter(move |tiling| tiling.serves(arch.info(), dtype, true));
     tilings.enumerate().flat_map(move |(number, &tiling)| {
-        let variants = (0..12).filter(move |variant| number == 0 || variant % 4 == number % 4);
+        // The second gives results with their channels innermost, whose stores differ from tiling to tiling.
+        let variants = (0..12).filter(move |&variant| number == 0 || variant % 4 == number % 4 || variant == 1);
         variants.map(move |variant| {
             let (weight, axes) = (variant % 3 == 2, if variant % 2 == 0 { 2 } else { 3 });
             let (a_vector, x_vector) = (variant / 3 % 2 == 0, variant % 3 == 1);
@@ -141,7 +142,7 @@ fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         (Mode::SingleLine, Mode::SingleK),
     ];
     let unit = Unit::of(arch.info(), dtype);
-    let tilings = TILINGS.iter().filter(move |tiling| tiling.matrix_size == 0 || tiling.serves(unit));
+    let tilings = TILINGS.iter().filter(move |tiling| tiling.serves(unit) || tiling.serves(unit.without_matrix()));
     tilings.enumerate().flat_map(move |(number, &tiling)| {
         let all = tiling.matrix_size == 0 || number == 0;
         let modes = MODES.into_iter().enumerate().filter(move |&(mode, _)| all || mode == number % MODES.len());

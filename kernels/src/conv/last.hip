@@ -3,11 +3,12 @@
 //
 // The sums are rounded and brought together in LDS, line after line, whose 16-byte pieces are exchanged within runs of eight by
 // the line's lowest three bits: neither what a matrix unit leaves in a lane nor a lane's piece meets a bank twice. A lane then
-// keeps to one piece of all its lines, so that what an epilogue computes of a channel is computed once, and moves it whole.
+// keeps to one piece of all its lines, so that what an epilogue computes of a channel is computed once, and moves it whole. Of a
+// tile with fewer lines than a sweep has, some lanes have none.
 #define RUN 8
 #define PIECES (CONV_BN / RUN)
 #define SWEEP (CONV_THREADS / PIECES)
-#define LINES_EACH (CONV_BM / SWEEP)
+#define LINES_EACH (CONV_BM < SWEEP ? 1 : CONV_BM / SWEEP)
 // Lines whose tensors are read together: as many as registers that held sums take.
 #if CONV_EPILOGUE
 #define HELD_BYTES 256
@@ -17,7 +18,8 @@ static const int BATCH = LINES_EACH < FITTING ? LINES_EACH : FITTING;
 static const int BATCH = LINES_EACH;
 #endif
 static_assert(sizeof(Out) == 2 && CONV_BN % RUN == 0, "a piece is 16 bytes");
-static_assert(CONV_THREADS % PIECES == 0 && CONV_BM % SWEEP == 0 && LINES_EACH % BATCH == 0, "lanes keep to their pieces");
+static_assert(CONV_THREADS % PIECES == 0 && LINES_EACH % BATCH == 0, "lanes keep to their pieces");
+static_assert(CONV_BM % SWEEP == 0 || CONV_BM < SWEEP, "sweeps are whole, or one has all lines");
 static const int STORE_BYTES = CONV_BM * CONV_BN * sizeof(Out);
 
 RF_FN u32 place_in_stage(u32 line, u32 piece) {
@@ -57,6 +59,7 @@ RF_FN void finish(const ConvArgs& g, const Tile& tile, char* lds, u32 group, u32
     // Lanes behind the last channel have no lines.
     bool mine = piece * RUN < channels;
     lines = mine ? lines : 0;
+    if (CONV_BM < SWEEP && lines > CONV_BM) lines = CONV_BM;
     i64 channel = (i64)group * g.m + first_channel + piece * RUN;
 #if CONV_EPILOGUE
     Epilogue end;
@@ -65,13 +68,14 @@ RF_FN void finish(const ConvArgs& g, const Tile& tile, char* lds, u32 group, u32
     end.move(g.epilogue, 1, first_line);
     if (mine) end.hold(g.epilogue);
 #pragma unroll 1
-    for (u32 line = first; line < CONV_BM; line += BATCH * SWEEP) {
+    for (u32 sweep = 0; sweep < CONV_BM; sweep += BATCH * SWEEP) {
+        u32 line = sweep + first;
         Epilogue::Row rows[BATCH];
 #pragma unroll
         for (u32 i = 0; i < BATCH; ++i)
             if (line + i * SWEEP < lines) end.fetch(g.epilogue, line + i * SWEEP, rows[i]);
         // The first reads are under way while the others' sums come.
-        if (line == first) barrier();
+        if (sweep == 0) barrier();
 #pragma unroll
         for (u32 i = 0; i < BATCH; ++i) {
             u32 at = line + i * SWEEP;

@@ -59,6 +59,8 @@ pub(crate) struct Unit {
     copies: bool,
     /// Whether fragment loads turn an operand that lies across K.
     turns: bool,
+    /// Registers of an element; a bf16 is widened into one of its own.
+    words: usize,
     /// LDS of a workgroup, bytes.
     lds_bytes: u32,
     /// Products of one pair of elements that a compute unit adds up per clock, and what LDS reads or writes in that time.
@@ -112,7 +114,8 @@ impl Unit {
         let copies = side > 0 && info.matrix == Matrix::MmaSync;
         let turns = dtype.size_bytes() == 2;
         let rate = if side > 0 { Rate::of(info.matrix, dtype) } else { Rate::VECTOR };
-        Unit { side, wave: info.wave_size as u16, sums, copies, turns, lds_bytes: info.lds_bytes, rate }
+        let words = if dtype == DType::BF16 { 2 } else { dtype.size_bytes().div_ceil(4) };
+        Unit { side, wave: info.wave_size as u16, sums, copies, turns, words, lds_bytes: info.lds_bytes, rate }
     }
 
     /// The same device with its matrix unit switched off.
@@ -136,6 +139,10 @@ pub(crate) struct Staging {
 /// the shared memory of a multiprocessor.
 const COPY_STAGES: u16 = 3;
 const COPY_STAGES_MANY: u16 = 4;
+/// Elements of K per slab without a matrix unit, and registers that such a tile may take: with 96, compilers for gfx10 to gfx12
+/// put some into memory.
+const PLAIN_SLAB: usize = 16;
+const PLAIN_REGISTERS: usize = 80;
 /// Bytes of a row per slab.
 const SLAB_BYTES: usize = 64;
 /// A tile of this many rows or more fills the banks where k is its row.
@@ -168,7 +175,7 @@ impl Tiling {
     /// Whether a unit has this product, and registers for its sums.
     pub fn serves(&self, unit: Unit) -> bool {
         if self.matrix_size == 0 || unit.side == 0 {
-            return self.matrix_size == unit.side;
+            return self.matrix_size == unit.side && self.plain_registers(unit) <= PLAIN_REGISTERS;
         }
         let products = self.tiles[0] * self.tiles[1];
         let values = products * self.matrix_size * self.matrix_size / unit.wave;
@@ -179,6 +186,12 @@ impl Tiling {
         // Twice as long rounds of a wave alone would cost the others too much LDS.
         let alone = self.waves != [1, 1] || self.slabs == 1 || unit.copies;
         self.matrix_size <= unit.side && values * words <= unit.sums && !doubled && alone && self.fits(unit)
+    }
+
+    /// Registers of a lane for what a round brings and for its sums, without a matrix unit.
+    fn plain_registers(&self, unit: Unit) -> usize {
+        let brought = self.block().iter().sum::<usize>() * PLAIN_SLAB * usize::from(self.slabs) / self.threads(0);
+        (brought + usize::from(self.tiles[0] * self.tiles[1])) * unit.words
     }
 
     /// The same for a wave alone whose longer operand lies along K: where copies go past the registers, rounds twice as long read
