@@ -85,7 +85,6 @@ const SUBJECTS: &[Subject] = &[
 
 /// What misses a limit. A part that is empty says nothing of that.
 const KNOWN: &[Known] = &[
-    ("channels_last", "convolution", "", Limit::Conflicts, STAIRS),
     (
         "fused",
         "convolution",
@@ -116,7 +115,6 @@ const KNOWN: &[Known] = &[
     ),
     ("q_strip", "w4a16", "gfx1100", Limit::Segments, "rows of scales begin between segments"),
 ];
-const STAIRS: &str = "the turned tile is padded by one element of two bytes: two lanes meet in a bank";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {

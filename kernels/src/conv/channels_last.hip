@@ -6,7 +6,7 @@
 // Shapes : x [batch, channels, places], places contiguous, other strides in elements; out [batch, places, padded], contiguous
 // Grid   : channels_last (ceil(places / 64) * ceil(padded / 64), 1, batch), channels_few (ceil(places / 256), 1, batch)
 // Block  : (256, 1, 1)
-// LDS    : channels_last: 64 * 66 elements, static
+// LDS    : channels_last: 64 * 64 elements, static
 // Needs  : padded a multiple of 4 and no less than channels; `vector`: places and strides of x multiples of 4, x aligned to 4 elements; out aligned so
 //                                                                          checked by the launcher
 // Numeric: elements are moved as bits
@@ -16,8 +16,8 @@ using namespace rf;
 
 typedef CHANNELS_LAST_WORD T;
 #define SIDE 64
-#define PITCH (SIDE + 2)
 #define PART 4
+#define UNIT (8 / sizeof(T))
 
 struct ChannelsLastArgs {
     const T* x;
@@ -30,8 +30,14 @@ static_assert(sizeof(ChannelsLastArgs) == 56, "as in channels_last.rs");
 // What a lane moves at once.
 struct alignas(sizeof(T) * PART > 16 ? 16 : sizeof(T) * PART) Run { T at[PART]; };
 
+struct alignas(8) Unit { T at[UNIT]; };
+
+// Where the tile has a place of a channel. Eight bytes of a row change places with others of the row, in every fourth row
+// with other ones: neither lanes that write rows nor lanes that read columns meet in a bank.
+RF_FN u32 spot(u32 channel, u32 place) { return channel * SIDE + (place ^ (channel / PART % 16 * (u32)UNIT)); }
+
 extern "C" __global__ __launch_bounds__(256) void channels_last(ChannelsLastArgs g) {
-    __shared__ T tile[SIDE * PITCH];
+    __shared__ alignas(8) T tile[SIDE * SIDE];
     u32 tile_c = group_x() / g.tiles, tile_p = group_x() - tile_c * g.tiles;
     u32 first_c = tile_c * SIDE, first_p = tile_p * SIDE;
     const T* x = g.x + (i64)group_z() * g.x_batch + (i64)first_c * g.x_channel + first_p;
@@ -43,19 +49,15 @@ extern "C" __global__ __launch_bounds__(256) void channels_last(ChannelsLastArgs
         u32 row = pass + thread_x() / (SIDE / PART);
         if (row >= padded) continue;
         const T* from = x + (i64)row * g.x_channel + column;
-        T* to = tile + row * PITCH + column;
-        if (row >= channels) {
-#pragma unroll
-            for (int i = 0; i < PART; ++i) to[i] = 0;
-        } else if (g.vector && column < places) {
-            Run run = *(const Run*)from;
-#pragma unroll
-            for (int i = 0; i < PART; ++i) to[i] = run.at[i];
+        Run run;
+        if (g.vector && row < channels && column < places) {
+            run = *(const Run*)from;
         } else {
 #pragma unroll
-            for (int i = 0; i < PART; ++i)
-                if (column + i < places) to[i] = from[i];
+            for (int i = 0; i < PART; ++i) run.at[i] = row < channels && column + i < places ? from[i] : (T)0;
         }
+#pragma unroll
+        for (u32 i = 0; i < PART; i += UNIT) *(Unit*)(tile + spot(row, column + i)) = *(const Unit*)(run.at + i);
     }
     barrier();
     T* out = g.out + ((i64)group_z() * g.places + first_p) * g.padded + first_c;
@@ -65,7 +67,7 @@ extern "C" __global__ __launch_bounds__(256) void channels_last(ChannelsLastArgs
         if (place >= places || column >= padded) continue;
         Run run;
 #pragma unroll
-        for (int i = 0; i < PART; ++i) run.at[i] = tile[(column + i) * PITCH + place];
+        for (int i = 0; i < PART; ++i) run.at[i] = tile[spot(column + i, place)];
         *(Run*)(out + (i64)place * g.padded + column) = run;
     }
 }
