@@ -1,8 +1,9 @@
 //! Foreign libraries, opened at run time: a library, and the macro that makes a table of its functions.
 //!
 //! The tables themselves are the only places that call foreign functions; they are in `hip/sys/` and `cuda/sys/`, a file
-//! per library. A function is looked for when it is first called, so that a library which lacks one that is not used still
-//! serves. Libraries are never closed: their threads outlive whoever would close them.
+//! per library, and `collective/sys.rs` for the one interface that both platforms have. A function is looked for when it is
+//! first called, so that a library which lacks one that is not used still serves. Libraries are never closed: their threads
+//! outlive whoever would close them.
 
 use std::path::{Path, PathBuf};
 

@@ -2,72 +2,12 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::sys::{Nccl, RawId, SUCCESS, Status};
 use super::{Call, Kind, Reduction, UNIQUE_ID_BYTES, UniqueId};
 use crate::vendor::Context;
 use crate::{DType, Error, Result, foreign};
-
-/// `ncclResult_t`.
-type Status = c_int;
-const SUCCESS: Status = 0;
-
-/// `ncclUniqueId`, which goes by value.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RawId([c_char; UNIQUE_ID_BYTES]);
-
-// Source: NVIDIA's NCCL reference, version 2; AMD's RCCL reference names the same functions.
-foreign::table! {
-    /// The functions of NCCL and RCCL that are used.
-    Nccl {
-        /// Version, `major * 10000 + minor * 100 + patch` from 2.9 on.
-        fn ncclGetVersion(version: *mut c_int) -> Status;
-        /// A code's text.
-        fn ncclGetErrorString(status: Status) -> *const c_char;
-        /// An id for ranks.
-        fn ncclGetUniqueId(id: *mut RawId) -> Status;
-        /// One rank on the thread's device; waits for the others unless in a group.
-        fn ncclCommInitRank(rank: *mut *mut c_void, world: c_int, id: RawId, number: c_int) -> Status;
-        /// Ends a rank, whatever it does.
-        fn ncclCommAbort(rank: *mut c_void) -> Status;
-        /// Calls from here on begin together.
-        fn ncclGroupStart() -> Status;
-        /// They begin.
-        fn ncclGroupEnd() -> Status;
-        /// Every target is the reduction of all sources.
-        fn ncclAllReduce(
-            source: u64, target: u64, count: usize, dtype: c_int, reduction: c_int, rank: *mut c_void,
-            stream: *mut c_void
-        ) -> Status;
-        /// Every target is the root's source.
-        fn ncclBroadcast(
-            source: u64, target: u64, count: usize, dtype: c_int, root: c_int, rank: *mut c_void, stream: *mut c_void
-        ) -> Status;
-        /// The root's target is the reduction of all sources.
-        fn ncclReduce(
-            source: u64, target: u64, count: usize, dtype: c_int, reduction: c_int, root: c_int, rank: *mut c_void,
-            stream: *mut c_void
-        ) -> Status;
-        /// Every target is all sources.
-        fn ncclAllGather(
-            source: u64, target: u64, count: usize, dtype: c_int, rank: *mut c_void, stream: *mut c_void
-        ) -> Status;
-        /// Every target is a piece of the reduction of all sources.
-        fn ncclReduceScatter(
-            source: u64, target: u64, count: usize, dtype: c_int, reduction: c_int, rank: *mut c_void,
-            stream: *mut c_void
-        ) -> Status;
-        /// To another rank.
-        fn ncclSend(
-            source: u64, count: usize, dtype: c_int, to: c_int, rank: *mut c_void, stream: *mut c_void
-        ) -> Status;
-        /// From another rank.
-        fn ncclRecv(
-            target: u64, count: usize, dtype: c_int, from: c_int, rank: *mut c_void, stream: *mut c_void
-        ) -> Status;
-    }
-}
 
 /// One of the two, open.
 pub(crate) struct Library {
@@ -148,7 +88,7 @@ impl Library {
             }
             Ok(())
         })?;
-        let rank = |((context, _), handle)| Rank { library: self, context, handle };
+        let rank = |((context, _), handle)| Rank { library: self, context, handle, turn: Mutex::default() };
         Ok(devices.into_iter().zip(handles).map(rank).collect())
     }
 }
@@ -162,12 +102,13 @@ pub(crate) struct Rank {
     library: &'static Library,
     context: Arc<dyn Context>,
     handle: *mut c_void,
+    /// Held while calls of a thread are put on the stream.
+    turn: Mutex<()>,
 }
 
-// SAFETY: a handle may be used from any thread, by one at a time, which is the libraries' rule: calls of several threads on
-// one rank are put in order by the caller's stream, whose work they are.
+// SAFETY: a handle may be used from any thread, by one at a time, which is the libraries' rule.
 unsafe impl Send for Rank {}
-// SAFETY: as above; calls take the library's own lock.
+// SAFETY: as above: `run` takes the rank's turn.
 unsafe impl Sync for Rank {}
 
 impl Rank {
@@ -253,6 +194,11 @@ pub(crate) type Member<'a> = (&'a Rank, Call<'a>, [u64; 2]);
 
 /// Calls of one thread.
 pub(crate) fn run(calls: &[Member<'_>]) -> Result<()> {
+    // Each rank's turn once, and in one order for every thread.
+    let mut ranks: Vec<&Rank> = calls.iter().map(|(rank, ..)| *rank).collect();
+    ranks.sort_by_key(|rank| std::ptr::from_ref(*rank));
+    ranks.dedup_by(|a, b| std::ptr::eq(*a, *b));
+    let _turns: Vec<_> = ranks.iter().map(|rank| rank.turn.lock().unwrap_or_else(PoisonError::into_inner)).collect();
     // SAFETY: the ranges were checked to lie in live buffers of the rank's device.
     let put = |(rank, call, addresses): &Member<'_>| unsafe { rank.call(call, *addresses) };
     match calls {

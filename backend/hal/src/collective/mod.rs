@@ -12,6 +12,8 @@ mod arithmetic;
 #[cfg(any(feature = "hip", feature = "cuda"))]
 pub(crate) mod library;
 mod meeting;
+#[cfg(any(feature = "hip", feature = "cuda"))]
+mod sys;
 
 use std::fmt;
 
@@ -103,7 +105,7 @@ impl Kind {
     }
 
     /// Elements of a rank's source and target, in units of the count; `None` where it has none.
-    fn extents(self, rank: usize, world: usize) -> [Option<usize>; 2] {
+    pub fn extents(self, rank: usize, world: usize) -> [Option<usize>; 2] {
         match self {
             Kind::AllReduce(_) => [Some(1), Some(1)],
             Kind::Broadcast { root } => [(rank == root).then_some(1), Some(1)],

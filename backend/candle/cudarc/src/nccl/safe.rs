@@ -260,12 +260,9 @@ impl Comm {
     ) -> Result<NcclStatus, NcclError> {
         let op = kind.name();
         let needs = count.saturating_mul(T::DTYPE.size_bytes());
-        let of_all = needs.saturating_mul(self.world_size());
-        let [reads, writes] = match kind {
-            Kind::AllGather => [needs, of_all],
-            Kind::ReduceScatter(_) => [of_all, needs],
-            _ => [needs, needs],
-        };
+        // What a rank gives without need is as long as the others'.
+        let extents = kind.extents(self.rank(), self.world_size());
+        let [reads, writes] = extents.map(|extent| needs.saturating_mul(extent.unwrap_or(1)));
         let place = |arg: &str, part: Option<Part>, bytes: usize| -> Result<Option<Place>, NcclError> {
             let Some(part) = part else { return Ok(None) };
             if part.bytes < bytes {
