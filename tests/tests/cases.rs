@@ -7,19 +7,13 @@ mod common;
 mod graph;
 
 use libtest_mimic::Arguments;
-use rocfire_hal::{Device, DeviceId};
-use rocfire_tests::case;
+use rocfire_hal::Device;
+use rocfire_tests::{case, device_id};
 
 fn main() {
     let arguments = Arguments::from_args();
-    let device = device().unwrap_or_else(|error| panic!("no device to test on: {error}"));
+    let device = device_id().and_then(Device::get).unwrap_or_else(|error| panic!("no device to test on: {error}"));
     let mut trials: Vec<_> = case::all().into_iter().map(|case| common::trial(case, device.clone())).collect();
     trials.push(graph::trial(&device));
     libtest_mimic::run(&arguments, trials).exit();
-}
-
-fn device() -> rocfire_hal::Result<Device> {
-    let asked = std::env::var_os("ROCFIRE_DEVICE").is_some();
-    let id = if asked { DeviceId::from_env()? } else { DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED)? };
-    Device::get(id)
 }

@@ -5,6 +5,7 @@ use rocfire_kernels::quant::{
     CodeLayout, CodedRows, Format, Granularity, MxRounding, PeakRule, Rounding, ScaleKind, Scales, block_peaks,
     dequantise, q_matmul, q_matmul_scaled, quantise, quantise_activations,
 };
+use rocfire_kernels::random::Seed;
 use rocfire_tests::Array;
 
 use crate::{Operator, Outcome, Space, row, same};
@@ -76,14 +77,10 @@ fn packed(space: &Space) -> Outcome {
     const GROUP: usize = 128;
     let columns = space.rows(COLS).next_multiple_of(8);
     let (stream, layout) = (space.device.stream(), CodeLayout::packed(Format::I4, 1, columns));
-    let mut words = space.empty(&[COLS, columns / 8], DType::U32)?;
-    let seed = rocfire_kernels::random::Seed { seed: 5, offset: 0 };
-    rocfire_kernels::random::uniform(stream, seed, 0.0, f64::from(u32::MAX), words.view_mut())?;
-    let block = [GROUP, 1];
-    let mut scales = space.empty(&[COLS / GROUP, columns], DType::F16)?;
-    let mut own = rocfire_kernels::random::Seed { seed: 6, offset: 0 };
-    own.offset = 1;
-    rocfire_kernels::random::uniform(stream, own, 0.25, 0.5, scales.view_mut())?;
+    let (range, seed) = ([0.0, f64::from(u32::MAX)], Seed { seed: 5, offset: 0 });
+    let words = space.between(range, &[COLS, columns / 8], DType::U32, seed)?;
+    let (block, seed) = ([GROUP, 1], Seed { seed: 6, offset: 1 });
+    let scales = space.between([0.25, 0.5], &[COLS / GROUP, columns], DType::F16, seed)?;
     for m in [1, 40] {
         let a = space.random(&[m, COLS], DType::F16, 7)?;
         let mut c = space.empty(&[m, columns], DType::F16)?;
@@ -118,12 +115,8 @@ fn coded(space: &Space) -> Outcome {
     let rows = space.rows(COLS);
     let stream = space.device.stream();
     let side = |rows: usize, seed: u64| -> Result<(Tensor, Tensor), Box<dyn std::error::Error + Send + Sync>> {
-        let mut codes = space.empty(&[rows, COLS], DType::I8)?;
-        let own = rocfire_kernels::random::Seed { seed, offset: 0 };
-        rocfire_kernels::random::uniform(stream, own, -127.0, 128.0, codes.view_mut())?;
-        let mut scales = space.empty(&[rows, 1], DType::F32)?;
-        let own = rocfire_kernels::random::Seed { seed, offset: 1 };
-        rocfire_kernels::random::uniform(stream, own, 0.5, 1.0, scales.view_mut())?;
+        let codes = space.between([-127.0, 128.0], &[rows, COLS], DType::I8, Seed { seed, offset: 0 })?;
+        let scales = space.between([0.5, 1.0], &[rows, 1], DType::F32, Seed { seed, offset: 1 })?;
         Ok((codes, scales))
     };
     let ((a, a_scales), (b, b_scales)) = (side(rows, 1)?, side(N, 2)?);

@@ -10,9 +10,9 @@ mod products;
 mod rows;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use rocfire_hal::{Config, DType, Device, DeviceId, DriverKind, Tensor};
+use rocfire_hal::{Config, DType, Device, DriverKind, Tensor};
 use rocfire_kernels::random::{Seed, uniform};
-use rocfire_tests::Array;
+use rocfire_tests::{Array, device_id};
 
 /// A name and the call.
 type Operator = (&'static str, fn(&Space) -> Outcome);
@@ -52,8 +52,19 @@ impl Space {
 
     /// Numbers from -1 to 1.
     fn random(&self, shape: &[usize], dtype: DType, seed: u64) -> Result<Tensor, rocfire_kernels::Error> {
+        self.between([-1.0, 1.0], shape, dtype, Seed { seed, offset: 0 })
+    }
+
+    /// Numbers of a range.
+    fn between(
+        &self,
+        [low, high]: [f64; 2],
+        shape: &[usize],
+        dtype: DType,
+        seed: Seed,
+    ) -> Result<Tensor, rocfire_kernels::Error> {
         let mut tensor = self.empty(shape, dtype)?;
-        uniform(self.device.stream(), Seed { seed, offset: 0 }, -1.0, 1.0, tensor.view_mut())?;
+        uniform(self.device.stream(), seed, low, high, tensor.view_mut())?;
         Ok(tensor)
     }
 
@@ -113,7 +124,5 @@ fn main() {
 
 /// Without the vendor's library: what is tested is ours.
 fn device() -> rocfire_hal::Result<Device> {
-    let asked = std::env::var_os("ROCFIRE_DEVICE").is_some();
-    let id = if asked { DeviceId::from_env()? } else { DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED)? };
-    Device::open(id, Config::from_env()?.with_vendor(false))
+    Device::open(device_id()?, Config::from_env()?.with_vendor(false))
 }

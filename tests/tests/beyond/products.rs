@@ -4,6 +4,7 @@ use rocfire_hal::{DType, Layout, Tensor};
 use rocfire_kernels::attention::{AttentionInputs, AttentionParams, AttentionSaved, attention, attention_backward};
 use rocfire_kernels::conv::{ConvParams, conv};
 use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm, gemm_grouped};
+use rocfire_kernels::random::Seed;
 use rocfire_tests::Array;
 
 use crate::{Operator, Outcome, Space, row, same};
@@ -42,13 +43,10 @@ fn product_a(space: &Space, dtype: DType) -> Outcome {
     let rows = space.rows(COLS);
     let operand = |shape: &[usize], seed: u64| {
         if dtype != DType::I8 {
-            return Ok(space.random(shape, dtype, seed)?);
+            return space.random(shape, dtype, seed);
         }
         // Whole numbers have no uniform draw from -1 to 1.
-        let mut x = space.empty(shape, DType::I8)?;
-        let params = rocfire_kernels::random::Seed { seed, offset: 0 };
-        rocfire_kernels::random::uniform(space.device.stream(), params, -8.0, 8.0, x.view_mut())?;
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(x)
+        space.between([-8.0, 8.0], shape, DType::I8, Seed { seed, offset: 0 })
     };
     let (a, b) = (operand(&[rows, COLS], 1)?, operand(&[COLS, N], 2)?);
     let mut c = space.empty(&[rows, N], if dtype == DType::I8 { DType::I32 } else { dtype })?;
