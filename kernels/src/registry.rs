@@ -175,7 +175,7 @@ fn attention_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
     depths.flat_map(move |(number, depths)| {
         [0, 1].map(|turn| {
             let rows = if (number + turn) % 2 == 0 { 512 } else { 16 };
-            let tile = Tile::choose(arch.info(), true, dtype, depths, rows, 1);
+            let tile = Tile::choose(arch.info(), true, dtype, depths, rows);
             let extra = (number / 3 + turn) % 2 == 0 || attention::general_only(arch.info(), tile);
             let tile = if extra { tile.general() } else { tile };
             attention::source(AttentionKey { dtype, depths, tile, extra, split: turn == 1 })
@@ -191,6 +191,9 @@ fn gradient_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         ([64, 64], Part::Queries),
         ([64, 64], Part::Both),
         ([128, 128], Part::Both),
+        ([128, 128], Part::Queries),
+        ([128, 128], Part::Values),
+        ([128, 128], Part::Keys),
         (wide, Part::Queries),
         (wide, Part::Values),
         (wide, Part::Keys),
@@ -222,7 +225,7 @@ pub fn way(arch: Arch, operator: &str, dtype: DType) -> Way {
     let info = arch.info();
     let on_unit = match operator {
         "gemm" | "gemm_grouped" | "conv" => gemm::matrix_side(info, dtype) != 0,
-        "attention" | "attention_backward" => Tile::choose(info, true, dtype, [64, 64], 512, 1).size != 0,
+        "attention" | "attention_backward" => Tile::choose(info, true, dtype, [64, 64], 512).size != 0,
         "q_matmul" => return Way::Decoded,
         _ => false,
     };

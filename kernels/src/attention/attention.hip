@@ -5,8 +5,8 @@
 // Grid   : attention (tiles, heads / packed, batches * splits)      one workgroup per OWN queries and slice of the keys
 //          attention_combine (ceil(rows * value_depth / 256), 1, 1) adds up the slices; rows = batches * heads * q_rows
 // Block  : attention (THREADS, 1, 1), attention_combine (256, 1, 1)
-// LDS    : OTHER rows of K and of V, and for FMA OWN * (OTHER + 1) weights, static; ATTENTION_STAGES times OTHER rows, and
-//          operands that are not kept, dynamic
+// LDS    : OTHER rows of K and of V, through which own rows and results pass, own rows that are not kept, and for FMA
+//          OWN * (OTHER + 1) weights, static; ATTENTION_STAGES times OTHER rows, and operands that are not kept, dynamic
 // Needs  : depth <= ATTENTION_D, value_depth <= ATTENTION_DV, multiples of 8; rows aligned to 16 bytes; O and LSE overlap
 //          nothing                                                   checked by the launcher
 // Numeric: products, exponentials and sums in ATTENTION_REAL; weights are rounded to the input's type for the second product
@@ -38,8 +38,9 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
 #if ATTENTION_STAGES
     extern __shared__ __attribute__((aligned(128))) char lds[];
 #else
-    __shared__ __attribute__((aligned(16))) In lds_k[OTHER * Row<ATTENTION_D>::LENGTH];
-    __shared__ __attribute__((aligned(16))) In lds_v[OTHER * Row<ATTENTION_DV>::LENGTH];
+    __shared__ __attribute__((aligned(16))) char lds_rows[Streamed<ATTENTION_D, ATTENTION_DV>::BYTES];
+    __shared__ __attribute__((aligned(16))) char lds_own[Own<ATTENTION_D>::LDS_BYTES + 16];
+    In *lds_k = (In*)lds_rows, *lds_v = lds_k + OTHER * Row<ATTENTION_D>::LENGTH;
 #endif
     __shared__ Real lds_p[EXCHANGE];
     const Problem& g = a.p;
@@ -69,9 +70,11 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
         own.rows[slot] = g.q + batch * g.q_batch + heads[slot] * g.q_head + (s.q_first + place[slot]) * g.q_row;
     }
 #if ATTENTION_STAGES
-    own.start(at, g.depth, lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES);
+    char* lds_rows = (char*)0;
+    own.start(at, g.depth, lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, lds_rows);
 #else
-    own.start(at, g.depth, (char*)0);
+    own.start(at, g.depth, lds_own, lds_rows);
+    if (Own<ATTENTION_D>::KEPT) barrier();
 #endif
 
     // Keys that some query of this workgroup sees.
@@ -201,7 +204,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
         if (mine && a.lse) *lse = top == none ? none : (top + rf::log2(sum[slot])) * (Real)LN_2;
 #endif
     }
-    out.write(at, to, there, scale, g.value_depth);
+    out.write(at, to, there, scale, g.value_depth, lds_rows);
 }
 
 #if ATTENTION_SPLIT

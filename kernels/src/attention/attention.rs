@@ -134,7 +134,7 @@ impl Forward<'_> {
         let packed = if p.q_rows <= PACKED_ROWS_MAX { p.group } else { 1 };
         let rows = p.q_rows * packed;
         let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
-        let tile = Tile::choose(info, device.config().matrix, dtype, depths, rows, 1);
+        let tile = Tile::choose(info, device.config().matrix, dtype, depths, rows);
         let tile = if p.extra() { tile.general() } else { tile };
         let tiles = rows.div_ceil(tile.own());
         let heads = p.heads / packed;

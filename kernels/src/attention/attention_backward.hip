@@ -4,13 +4,14 @@
 //   dQ = scale · dS · K, dK = scale · dSᵀ · Q, dV = Pᵀ · dO
 //
 // Shapes : as attention; dO as O, dQ as Q, dK as K, dV as V; delta [batches, heads, q_rows], contiguous
-// Grid   : attention_delta (ceil(rows / 16), 1, 1), rows = batches * heads * q_rows
+// Grid   : attention_delta (ceil(rows / 32), 1, 1), rows = batches * heads * q_rows
 //          attention_sinks (heads, 1, 1), behind it
 //          attention_backward_q (tiles of queries, heads, batches)
 //          attention_backward_kv (tiles of keys, heads / group, batches)
 // Block  : attention_delta and attention_sinks (256, 1, 1), the others (THREADS, 1, 1)
-// LDS    : OTHER rows of K and V, or of Q and dO with their LSE and delta, ATTENTION_STAGES times where that is not 0, then
-//          dynamic and followed by operands that are not kept; for FMA OWN * (OTHER + 1) values twice
+// LDS    : OTHER rows of K and V, or of Q and dO with their LSE and delta, through which own rows and results pass, and own rows
+//          that are not kept; ATTENTION_STAGES times where that is not 0, then dynamic and followed by operands that are not kept;
+//          for FMA OWN * (OTHER + 1) values twice
 // Needs  : as attention; gradients overlap nothing                         checked by the launcher
 // Numeric: as attention; P and dS are rounded to the input's type for their products on the matrix unit. Every gradient is
 //          summed by one workgroup, over tiles in ascending order, dK and dV over the heads that share them first to last:
@@ -35,35 +36,43 @@ struct GradientArgs {
 static_assert(sizeof(GradientArgs) == sizeof(Problem) + 232, "as in attention_backward.rs");
 static_assert(sizeof(Problem) == 296, "as in problem.rs");
 
+// Own rows that wait in LDS: the gradient of values alone asks for keys only.
+#define OWN_LDS_BYTES (Own<ATTENTION_D>::LDS_BYTES + (ATTENTION_PART == 3 ? 0 : Own<ATTENTION_DV>::LDS_BYTES))
+
 #if ATTENTION_PART == 0
 // Elements of one access; a lane takes four at a time.
 #define PART (VEC < 4 ? VEC : 4)
 extern "C" __global__ __launch_bounds__(256) void attention_delta(GradientArgs a) {
     const Problem& g = a.p;
-    i64 row = (i64)group_x() * 16 + thread_x() / 16;
-    bool there = row < a.rows;
-    row = there ? row : a.rows - 1;
-    i64 line = row / g.q_rows, place = row - line * g.q_rows, batch = line / g.heads, head = line - batch * g.heads;
-    const In* out = a.out + batch * a.out_batch + head * a.out_head + place * a.out_row;
-    const In* dout = a.dout + batch * a.dout_batch + head * a.dout_head + place * a.dout_row;
-    Real sum = (Real)0;
-    for (int d = (int)(thread_x() % 16) * 4; d < g.value_depth; d += 64) {
-        Vec<In, PART> x[4 / PART], y[4 / PART];
+    // Sixteen lanes have two rows, whose results lie side by side.
+    i64 first = (i64)group_x() * 32 + thread_x() / 16 * 2;
+    u32 lane = thread_x() % 16;
+    Real sum[2] = {(Real)0, (Real)0};
+    Real* to[2];
 #pragma unroll
-        for (int part = 0; part < 4 / PART; ++part) {
-            x[part] = load<PART>(out + d + part * PART);
-            y[part] = load<PART>(dout + d + part * PART);
+    for (int r = 0; r < 2; ++r) {
+        i64 row = first + r < a.rows ? first + r : a.rows - 1;
+        i64 line = row / g.q_rows, place = row - line * g.q_rows, batch = line / g.heads, head = line - batch * g.heads;
+        const In* out = a.out + batch * a.out_batch + head * a.out_head + place * a.out_row;
+        const In* dout = a.dout + batch * a.dout_batch + head * a.dout_head + place * a.dout_row;
+        to[r] = a.delta + batch * a.delta_batch + head * a.delta_head + place;
+        for (int d = (int)lane * 4; d < g.value_depth; d += 64) {
+            Vec<In, PART> x[4 / PART], y[4 / PART];
+#pragma unroll
+            for (int part = 0; part < 4 / PART; ++part) {
+                x[part] = load<PART>(out + d + part * PART);
+                y[part] = load<PART>(dout + d + part * PART);
+            }
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                sum[r] = rf::fma(cast<Real>(x[e / PART][e % PART]), cast<Real>(y[e / PART][e % PART]), sum[r]);
         }
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-            sum = rf::fma(cast<Real>(x[e / PART][e % PART]),
-                          cast<Real>(y[e / PART][e % PART]), sum);
+        sum[r] += dpp<RF_DPP_XOR1>(sum[r]);
+        sum[r] += dpp<RF_DPP_XOR2>(sum[r]);
+        sum[r] += dpp<RF_DPP_HALF_MIRROR>(sum[r]);
+        sum[r] += dpp<RF_DPP_MIRROR>(sum[r]);
     }
-    sum += dpp<RF_DPP_XOR1>(sum);
-    sum += dpp<RF_DPP_XOR2>(sum);
-    sum += dpp<RF_DPP_HALF_MIRROR>(sum);
-    sum += dpp<RF_DPP_MIRROR>(sum);
-    if (there && thread_x() % 16 == 0) a.delta[batch * a.delta_batch + head * a.delta_head + place] = sum;
+    if (lane < 2 && first + lane < a.rows) *(lane ? to[1] : to[0]) = lane ? sum[1] : sum[0];
 }
 #endif
 
@@ -94,11 +103,11 @@ extern "C" __global__ __launch_bounds__(256) void attention_sinks(GradientArgs a
 extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a) {
 #if ATTENTION_STAGES
     extern __shared__ __attribute__((aligned(128))) char lds[];
-    char* lds_own = lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES;
+    char *lds_own = lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, *lds_rows = 0;
 #else
-    __shared__ __attribute__((aligned(16))) In lds_k[OTHER * Row<ATTENTION_D>::LENGTH];
-    __shared__ __attribute__((aligned(16))) In lds_v[OTHER * Row<ATTENTION_DV>::LENGTH];
-    char* lds_own = 0;
+    __shared__ __attribute__((aligned(16))) char lds_rows[Streamed<ATTENTION_D, ATTENTION_DV>::BYTES];
+    __shared__ __attribute__((aligned(16))) char lds_own[OWN_LDS_BYTES + 16];
+    In *lds_k = (In*)lds_rows, *lds_v = lds_k + OTHER * Row<ATTENTION_D>::LENGTH;
 #endif
     __shared__ Real lds_s[EXCHANGE];
     const Problem& g = a.p;
@@ -130,8 +139,9 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a)
         lse[slot] = exponent_of(a.lse[batch * a.lse_batch + head * a.lse_head + from * a.lse_row]);
         delta[slot] = a.delta[batch * a.delta_batch + head * a.delta_head + from];
     }
-    q.start(at, g.depth, lds_own);
-    dout.start(at, g.value_depth, lds_own + Own<ATTENTION_D>::LDS_BYTES);
+    q.start(at, g.depth, lds_own, lds_rows);
+    dout.start(at, g.value_depth, lds_own + Own<ATTENTION_D>::LDS_BYTES, lds_rows);
+    if (!ATTENTION_STAGES && (Own<ATTENTION_D>::KEPT || Own<ATTENTION_DV>::KEPT)) barrier();
 
     int last_query = (own_first + OWN < s.q_rows ? own_first + OWN : s.q_rows) - 1;
     int end = last_query + s.shift + g.right + 1, first = own_first + s.shift - g.left;
@@ -206,7 +216,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a)
         to[slot] = a.dq + batch * a.dq_batch + head * a.dq_head + (s.q_first + place[slot]) * a.dq_row;
         scale[slot] = (Real)g.scale;
     }
-    out.write(at, to, there, scale, g.depth);
+    out.write(at, to, there, scale, g.depth, lds_rows);
 }
 #endif
 
@@ -216,11 +226,11 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a)
 extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a) {
 #if ATTENTION_STAGES
     extern __shared__ __attribute__((aligned(128))) char lds[];
-    char* lds_own = lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES;
+    char *lds_own = lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, *lds_rows = 0;
 #else
-    __shared__ __attribute__((aligned(16))) In lds_q[OTHER * Row<ATTENTION_D>::LENGTH];
-    __shared__ __attribute__((aligned(16))) In lds_dout[OTHER * Row<ATTENTION_DV>::LENGTH];
-    char* lds_own = 0;
+    __shared__ __attribute__((aligned(16))) char lds_rows[Streamed<ATTENTION_D, ATTENTION_DV>::BYTES];
+    __shared__ __attribute__((aligned(16))) char lds_own[OWN_LDS_BYTES + 16];
+    In *lds_q = (In*)lds_rows, *lds_dout = lds_q + OTHER * Row<ATTENTION_D>::LENGTH;
 #endif
     __shared__ Real lds_s[2][EXCHANGE];
     // By turns, where a barrier is saved.
@@ -247,9 +257,9 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
         k.rows[slot] = g.k + batch * g.k_batch + kv_head * g.k_head + from * g.k_row;
         v.rows[slot] = g.v + batch * g.v_batch + kv_head * g.v_head + from * g.v_row;
     }
-    k.start(at, g.depth, lds_own);
+    k.start(at, g.depth, lds_own, lds_rows);
 #if GIVES_K
-    v.start(at, g.value_depth, lds_own + Own<ATTENTION_D>::LDS_BYTES);
+    v.start(at, g.value_depth, lds_own + Own<ATTENTION_D>::LDS_BYTES, lds_rows);
 #endif
 
     // Queries that see some key of this workgroup.
@@ -380,7 +390,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
         scale[slot] = (Real)g.scale;
         to[slot] = a.dk + batch * a.dk_batch + kv_head * a.dk_head + (s.k_first + place[slot]) * a.dk_row;
     }
-    out_k.write(at, to, there, scale, g.depth);
+    out_k.write(at, to, there, scale, g.depth, lds_rows);
 #endif
 #if GIVES_V
 #pragma unroll
@@ -388,7 +398,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
         scale[slot] = (Real)1;
         to[slot] = a.dv + batch * a.dv_batch + kv_head * a.dv_head + (s.k_first + place[slot]) * a.dv_row;
     }
-    out_v.write(at, to, there, scale, g.value_depth);
+    out_v.write(at, to, there, scale, g.value_depth, lds_rows);
 #endif
 }
 #endif

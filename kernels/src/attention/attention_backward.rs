@@ -14,10 +14,10 @@ use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
 
 const OP: &str = "attention_backward";
 /// Rows that a workgroup of `attention_delta` takes, and its threads.
-const DELTA_ROWS: usize = 16;
+const DELTA_ROWS: usize = 32;
 const DELTA_BLOCK: usize = 256;
 /// Head sizes of keys and values together up to which a workgroup has registers for both gradients: of a wave of 32 lanes, of
-/// one of 64.
+/// one of 64. Beside own operands of the matrix unit the first holds for all.
 const BOTH_MAX: [usize; 2] = [128, 256];
 
 /// What the forward left, and the gradient of its output.
@@ -351,7 +351,8 @@ impl GradientKey {
     /// Whether one workgroup has registers for the gradients of keys and of values.
     pub fn both(&self, info: &ArchInfo) -> bool {
         // Where copies go past the registers, and operands wait in LDS, sums of two head sizes of 128 leave enough.
-        let roomy = info.wave_size == 64 || self.tile.stages > 0;
+        let keeps = self.tile.size > 0 && self.tile.stages == 0 && self.tile.own_words > 0;
+        let roomy = (info.wave_size == 64 && !keeps) || self.tile.stages > 0;
         self.tile.size > 0 && self.depths.iter().sum::<usize>() <= BOTH_MAX[usize::from(roomy)]
     }
 

@@ -5,7 +5,8 @@
 // Macros: types ATTENTION_IN, ATTENTION_REAL; ATTENTION_D, ATTENTION_DV: head sizes of queries and keys, and of values, padded
 //         to 32; ATTENTION_OTHER; ATTENTION_STAGES: tiles in LDS where copies go past the registers (rounds.h), else 0;
 //         ATTENTION_SIZE: side of a matrix product, 0 for plain FMA; then ATTENTION_WAVES,
-//         ATTENTION_TILES (own tiles per wave), ATTENTION_OWN_WORDS (registers that an own operand may keep), or for FMA
+//         ATTENTION_TILES (own tiles per wave), ATTENTION_OWN_WORDS (registers that an own operand may keep), ATTENTION_OWN_LDS
+//         (whether own rows that registers do not keep wait in LDS; on AMD), or for FMA
 //         ATTENTION_WAVES, ATTENTION_TILES: lanes along own rows and values per lane along them, ATTENTION_LANES: lanes
 //         along the others.
 using namespace rf;
@@ -32,6 +33,7 @@ typedef Chain<In, ATTENTION_SIZE> C;
 // Values of LDS through which the lanes of a row exchange their values.
 #define EXCHANGE_ROW (OTHER + 1)
 #define EXCHANGE (OWN * EXCHANGE_ROW)
+#define PASSAGE 0
 #endif
 
 // Registers for so many workgroups at once are all that the compiler may use.
@@ -82,12 +84,18 @@ template <int DEPTH> struct Loader {
     static const int PER_ROW = DEPTH / VEC, TOTAL = OTHER * PER_ROW, LOADS = (TOTAL + THREADS - 1) / THREADS;
     Vec<In, VEC> held[LOADS];
 
+    // The column of access c. The padding moves every row by 16 bytes against the banks; lanes begin as much further back, so
+    // that those of a phase meet no bank twice when they store, whichever rows they are of.
+    RF_FN static int column(int c) {
+        int back = PER_ROW % 8 == 0 ? c / PER_ROW % 8 : 0;
+        return (c % PER_ROW + PER_ROW - back) % PER_ROW * VEC;
+    }
     // `rows` and `depth` are at least one; what is outside is read from an element that is there, and not taken.
     RF_FN void fetch(const In* base, i64 stride, int first, int rows, int depth) {
         bool whole = first + OTHER <= rows && depth == DEPTH;
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
-            int c = (int)thread_x() + i * THREADS, row = first + c / PER_ROW, k = c % PER_ROW * VEC;
+            int c = (int)thread_x() + i * THREADS, row = first + c / PER_ROW, k = column(c);
             row = row < rows ? row : rows - 1;
             held[i] = load<VEC>(base + (i64)row * stride + (k < depth ? k : 0));
         }
@@ -95,7 +103,7 @@ template <int DEPTH> struct Loader {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             int c = (int)thread_x() + i * THREADS;
-            bool there = first + c / PER_ROW < rows && c % PER_ROW * VEC < depth;
+            bool there = first + c / PER_ROW < rows && column(c) < depth;
             held[i] = kept_if(there, held[i]);
         }
     }
@@ -103,7 +111,7 @@ template <int DEPTH> struct Loader {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             int c = (int)thread_x() + i * THREADS;
-            if (TOTAL % THREADS == 0 || c < TOTAL) store<VEC>(lds + c / PER_ROW * Row<DEPTH>::LENGTH + c % PER_ROW * VEC, held[i]);
+            if (TOTAL % THREADS == 0 || c < TOTAL) store<VEC>(lds + c / PER_ROW * Row<DEPTH>::LENGTH + column(c), held[i]);
         }
     }
 };
@@ -170,54 +178,148 @@ template <int DEPTH> struct Reader {
 };
 #endif
 
-// The own rows as operands: kept, where registers suffice; else every lane finds its own again in LDS, where copies go past
-// the registers, or reads them again for every tile.
+#if ATTENTION_STAGES
+// The own rows as operands: kept, where registers suffice; else every lane finds its own again in LDS.
 template <int DEPTH> struct Own {
     static const int GROUPS = DEPTH / C::GROUP;
     static const bool KEPT = ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand) <= 4 * ATTENTION_OWN_WORDS;
-    static const int LDS_BYTES = KEPT || !ATTENTION_STAGES ? 0 : THREADS * ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand);
+    static const int LDS_BYTES = KEPT ? 0 : THREADS * ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand);
+    const In* rows[Lane::SLOTS];
+    C::Operand kept[KEPT ? ATTENTION_TILES * GROUPS : 1][C::STEPS];
+    typedef Vec<u32, 4> Words;
+    Words* lds;
+
+    // After the rows are set; `place`: LDS_BYTES.
+    RF_FN void start(const Lane& at, int columns, char* place, char*) {
+        lds = (Words*)place + thread_x();
+#pragma unroll
+        for (int n = 0; n < ATTENTION_TILES * GROUPS; ++n) {
+            int k = n % GROUPS * C::GROUP;
+            C::read_own(rows + n / GROUPS * C::SLOTS, k, columns - k, at.lane, kept[KEPT ? n : 0]);
+            if (!KEPT) __builtin_memcpy(lds + n * THREADS, kept, sizeof(Words));
+        }
+    }
+    RF_FN void take(const Lane&, int t, int group, C::Operand* to) const {
+        if (KEPT) {
+#pragma unroll
+            for (int s = 0; s < C::STEPS; ++s) to[s] = kept[KEPT ? t * GROUPS + group : 0][s];
+            return;
+        }
+        Words words = lds[(t * GROUPS + group) * THREADS];
+        __builtin_memcpy(to, &words, sizeof(Words));
+    }
+};
+#else
+// 64 bytes of each row of a tile on their way through LDS: of a product's operands and of its sums a lane has other pieces than
+// accesses of memory want, four lanes of which take a row's 64 bytes. A wave has a place of its own, which no other looks at.
+//
+// The place of a row's chunks of 16 bytes changes with the row, so that none of these meet a bank twice in either order of
+// phases: eight rows' same chunk, two rows' chunks. So does that of halves of chunks (`HALVES`), for stores of 8 bytes and fewer.
+struct Piece {
+    static const int ROW_BYTES = 64, BYTES = ATTENTION_SIZE * ROW_BYTES, CHUNKS = ROW_BYTES / 16;
+    // Rows of one access of the wave, and accesses for all.
+    static const int ROWS = ARCH_WAVE_SIZE / CHUNKS, PASSES = ATTENTION_SIZE / ROWS;
+
+    // Where a lane's access of memory is in the piece.
+    RF_FN static int row(int pass, int lane) { return pass * ROWS + lane / CHUNKS; }
+    RF_FN static int chunk(int lane) { return lane % CHUNKS; }
+
+    RF_FN static int place(int row, int chunk) { return row * ROW_BYTES + (chunk ^ (row / 2 % 4)) * 16; }
+    template <bool HALVES> RF_FN static int place_of_byte(int row, int byte) {
+        return row * ROW_BYTES + ((byte / 8 ^ (row / 2 % 4 * 2 + (HALVES ? row / 8 % 2 : 0))) * 8 + byte % 8);
+    }
+    template <bool HALVES> RF_FN static Vec<u32, 4> read(const char* lds, int row, int chunk) {
+        Vec<u32, 4> words = load<4>((const u32*)(lds + place(row, chunk))), turned = {{words[2], words[3], words[0], words[1]}};
+        return HALVES && row / 8 % 2 ? turned : words;
+    }
+    // The address that lane `from` has, known to be in global memory: without that, accesses would be slower generic ones.
+    template <class E> RF_FN static E* address(E* mine, int from) {
+        return (E*)(__attribute__((address_space(1))) E*)shuffle((u64)mine, (u32)from);
+    }
+    // What lanes of the wave wrote to LDS before it, others of the wave read after it.
+    RF_FN static void sync() {
+        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+        __builtin_amdgcn_wave_barrier();
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+    }
+};
+// Bytes through which pieces of all waves pass.
+#define PASSAGE (ATTENTION_WAVES * Piece::BYTES)
+
+// The own rows as operands: kept, where registers suffice; else they wait in LDS, in pieces; where they do not fit there either,
+// they are read again for every tile.
+template <int DEPTH> struct Own {
+    static const int GROUPS = DEPTH / C::GROUP, PIECES = DEPTH * (int)sizeof(In) / Piece::ROW_BYTES;
+    static const int PER_PIECE = GROUPS / PIECES;
+    static const bool KEPT = ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand) <= 4 * ATTENTION_OWN_WORDS;
+    static const bool WAITS = !KEPT && ATTENTION_OWN_LDS;
+    static const int LDS_BYTES = WAITS ? ATTENTION_WAVES * ATTENTION_TILES * PIECES * Piece::BYTES : 0;
+    static_assert(PER_PIECE * C::GROUP * sizeof(In) == Piece::ROW_BYTES, "whole groups");
     const In* rows[Lane::SLOTS];
     int depth;
     C::Operand kept[KEPT ? ATTENTION_TILES * GROUPS : 1][C::STEPS];
-#if ATTENTION_STAGES
-    typedef Vec<u32, 4> Words;
-    Words* lds;
-#endif
+    char* lds;
 
-    RF_FN void read(const Lane& at, int t, int group, C::Operand* to) const {
-        int k = group * C::GROUP;
-        if (!KEPT && !ATTENTION_STAGES) hide(k);
-        C::read_own(rows + t * C::SLOTS, k, depth - k, at.lane, to);
-    }
-    // After the rows are set; `place`: LDS_BYTES.
-    RF_FN void start(const Lane& at, int columns, char* place) {
-        depth = columns;
-#if ATTENTION_STAGES
-        lds = (Words*)place + thread_x();
-#endif
-        if (!KEPT && !ATTENTION_STAGES) return;
+    // A group of this lane's row out of a piece in LDS.
+    RF_FN static void read(const Lane& at, const char* piece, int group, C::Operand* to) {
+        int row = at.lane % ATTENTION_SIZE;
+        int first = group * C::GROUP * (int)sizeof(In) / 16 + C::F::offset(at.lane / ATTENTION_SIZE) * (int)sizeof(In) / 16;
+        alignas(16) In held[C::SPAN];
 #pragma unroll
-        for (int n = 0; n < ATTENTION_TILES * GROUPS; ++n) {
-            read(at, n / GROUPS, n % GROUPS, kept[KEPT ? n : 0]);
-#if ATTENTION_STAGES
-            if (!KEPT) __builtin_memcpy(lds + n * THREADS, kept, sizeof(Words));
-#endif
+        for (int v = 0; v < C::SPAN; v += VEC) {
+            Vec<In, VEC> part = load<VEC>((const In*)(piece + Piece::place(row, first + v / VEC)));
+            __builtin_memcpy(held + v, &part, 16);
+        }
+        C::F::read(held, to);
+    }
+    // After the rows are set; `place`: LDS_BYTES; `passage`: PASSAGE, which other waves may still read afterwards.
+    RF_FN void start(const Lane& at, int columns, char* place, char* passage) {
+        depth = columns;
+        if (!KEPT && !WAITS) return;
+        int wave = at.first / OWN_WAVE;
+        lds = WAITS ? place + wave * (LDS_BYTES / ATTENTION_WAVES) : passage + wave * Piece::BYTES;
+#pragma unroll
+        for (int t = 0; t < ATTENTION_TILES; ++t) {
+            Vec<u32, 4> held[PIECES][Piece::PASSES];
+#pragma unroll
+            for (int pass = 0; pass < Piece::PASSES; ++pass) {
+                const In* from = Piece::address(rows[t], Piece::row(pass, at.lane));
+#pragma unroll
+                for (int piece = 0; piece < PIECES; ++piece) {
+                    int k = (piece * Piece::CHUNKS + Piece::chunk(at.lane)) * VEC;
+                    held[piece][pass] = load<4>((const u32*)(from + (k < depth ? k : 0)));
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) held[piece][pass][i] &= k < depth ? ~0u : 0u;
+                }
+            }
+#pragma unroll
+            for (int piece = 0; piece < PIECES; ++piece) {
+                char* to = lds + (WAITS ? (t * PIECES + piece) * Piece::BYTES : 0);
+#pragma unroll
+                for (int pass = 0; pass < Piece::PASSES; ++pass)
+                    store<4>((u32*)(to + Piece::place(Piece::row(pass, at.lane), Piece::chunk(at.lane))), held[piece][pass]);
+                Piece::sync();
+                if (!KEPT) continue;
+#pragma unroll
+                for (int g = 0; g < PER_PIECE; ++g) read(at, to, g, kept[KEPT ? t * GROUPS + piece * PER_PIECE + g : 0]);
+                Piece::sync();
+            }
         }
     }
     RF_FN void take(const Lane& at, int t, int group, C::Operand* to) const {
         if (KEPT) {
 #pragma unroll
             for (int s = 0; s < C::STEPS; ++s) to[s] = kept[KEPT ? t * GROUPS + group : 0][s];
-            return;
+        } else if (WAITS) {
+            read(at, lds + (t * PIECES + group / PER_PIECE) * Piece::BYTES, group % PER_PIECE, to);
+        } else {
+            int k = group * C::GROUP;
+            hide(k);
+            C::read_own(rows + t * C::SLOTS, k, depth - k, at.lane, to);
         }
-#if ATTENTION_STAGES
-        Words words = lds[(t * GROUPS + group) * THREADS];
-        __builtin_memcpy(to, &words, sizeof(Words));
-#else
-        read(at, t, group, to);
-#endif
     }
 };
+#endif
 
 // values = own · othersᵀ.
 template <int DEPTH> RF_FN void product(const Lane& at, const Own<DEPTH>& own, Rows lds, Real* values) {
@@ -283,8 +385,11 @@ template <int DEPTH> struct Output {
             }
         }
     }
-    // Writes rows below `rows` of the tile and columns below `depth`: sum * by, rounded; a row's address is `to[slot]`.
-    template <class To> RF_FN void write(const Lane& at, To* const* to, const bool* there, const Real* by, int depth) const {
+    // Writes rows that are `there`, columns below `depth`: sum * by, rounded; a row's address is `to[slot]`. `passage`: PASSAGE, which
+    // nothing else uses from here on.
+    template <class To>
+    RF_FN void write(const Lane& at, To* const* to, const bool* there, const Real* by, int depth, char* passage) const {
+#if ATTENTION_STAGES
 #pragma unroll
         for (int t = 0; t < ATTENTION_TILES; ++t)
 #pragma unroll
@@ -297,6 +402,47 @@ template <int DEPTH> struct Output {
                     for (int e = 0; e < WIDTH<To>(); ++e) out[e] = cast<To>((Real)sum[panel][t][i + e] * by[slot]);
                     if (there[slot] && column < depth) store<WIDTH<To>()>(to[slot] + column, out);
                 }
+#else
+        const int COLUMNS = Piece::ROW_BYTES / (int)sizeof(To), EACH = 16 / (int)sizeof(To);
+        const bool HALVES = WIDTH<To>() * sizeof(To) < 16;
+        // What is made of the lane here would else be kept from the start on.
+        int lane = at.lane;
+        asm volatile("" : "+v"(lane));
+        int own = lane % ATTENTION_SIZE, first = Piece::chunk(lane) * EACH;
+        char* lds = passage + at.first / OWN_WAVE * Piece::BYTES;
+        // Other waves may still read what was there.
+        barrier();
+#pragma unroll
+        for (int t = 0; t < ATTENTION_TILES; ++t) {
+            // Null where there is no row.
+            To* line[Piece::PASSES];
+#pragma unroll
+            for (int pass = 0; pass < Piece::PASSES; ++pass)
+                line[pass] = Piece::address(there[t] ? to[t] : (To*)0, Piece::row(pass, lane));
+#pragma unroll
+            for (int piece = 0; piece < DEPTH / COLUMNS; ++piece) {
+#pragma unroll
+                for (int n = 0; n < PANELS * C::ACC; n += WIDTH<To>()) {
+                    int panel = n / C::ACC, i = n % C::ACC;
+                    // All lanes have the same values in a piece.
+                    if ((panel * ATTENTION_SIZE + C::other(i, 0)) / COLUMNS != piece) continue;
+                    int column = panel * ATTENTION_SIZE + C::other(i, lane) - piece * COLUMNS;
+                    Vec<To, WIDTH<To>()> out;
+#pragma unroll
+                    for (int e = 0; e < WIDTH<To>(); ++e) out[e] = cast<To>((Real)sum[panel][t][i + e] * by[t]);
+                    store<WIDTH<To>()>((To*)(lds + Piece::place_of_byte<HALVES>(own, column * (int)sizeof(To))), out);
+                }
+                Piece::sync();
+#pragma unroll
+                for (int pass = 0; pass < Piece::PASSES; ++pass) {
+                    Vec<u32, 4> words = Piece::read<HALVES>(lds, Piece::row(pass, lane), Piece::chunk(lane));
+                    int column = piece * COLUMNS + first;
+                    if (line[pass] && column < depth) store<4>((u32*)(line[pass] + column), words);
+                }
+                Piece::sync();
+            }
+        }
+#endif
     }
     // Elements of one store.
     template <class To> RF_FN static constexpr int WIDTH() {
@@ -331,9 +477,10 @@ struct Lane {
 
 template <int DEPTH> struct Own {
     static const int LDS_BYTES = 0;
+    static const bool KEPT = false;
     const In* rows[Lane::SLOTS];
     int depth;
-    RF_FN void start(const Lane&, int columns, char*) { depth = columns; }
+    RF_FN void start(const Lane&, int columns, char*, char*) { depth = columns; }
 };
 
 RF_FN float multiply_add(float a, float b, float c) { return rf::fma(a, b, c); }
@@ -381,12 +528,21 @@ template <int DEPTH> struct Output {
             }
         }
     }
-    template <class To> RF_FN void write(const Lane& at, To* const* to, const bool* there, const Real* by, int depth) const {
+    template <class To>
+    RF_FN void write(const Lane& at, To* const* to, const bool* there, const Real* by, int depth, char*) const {
 #pragma unroll
         for (int n = 0; n < Lane::SLOTS * COLUMNS; ++n) {
             int r = n / COLUMNS, column = n % COLUMNS * ATTENTION_LANES + at.lane;
             if (there[r] && column < depth) to[r][column] = cast<To>(sum[r][n % COLUMNS] * by[r]);
         }
     }
+};
+#endif
+
+#if !ATTENTION_STAGES
+// LDS of the others' rows, through which own rows and results pass where they do.
+template <int DEPTH_A, int DEPTH_B> struct Streamed {
+    static const int ROWS = OTHER * (Row<DEPTH_A>::LENGTH + Row<DEPTH_B>::LENGTH) * (int)sizeof(In);
+    static const int BYTES = ROWS > PASSAGE ? ROWS : PASSAGE;
 };
 #endif

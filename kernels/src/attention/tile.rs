@@ -20,6 +20,8 @@ pub(crate) struct Tile {
     pub lanes: u16,
     /// Registers that an own operand may keep.
     pub own_words: u16,
+    /// Whether own rows that registers do not keep wait in LDS, where copies do not go past the registers.
+    pub own_lds: bool,
     /// Rounds of the others in LDS, where copies go there past the registers; else 0.
     pub stages: u16,
     /// Workgroups that a multiprocessor is to have registers for, where copies go past them; else 0.
@@ -28,6 +30,8 @@ pub(crate) struct Tile {
 
 /// Static LDS that a kernel may have: CUDA's limit, below every AMD card's.
 const LDS_MAX_BYTES: usize = 48 << 10;
+/// Registers of a wave of 64 for all own operands of a gradient: beside its sums these leave room for two waves on a SIMD.
+const OWN_WORDS_MAX: usize = 64;
 /// LDS that leaves room for two workgroups on a compute unit.
 const LDS_SHARED_BYTES: usize = 32 << 10;
 /// Lanes of a wave of the architectures whose copies go past the registers, and a lane's part of an operand there.
@@ -45,9 +49,14 @@ fn rows_bytes(other: usize, depths: &[usize], dtype: DType) -> usize {
 }
 
 impl Tile {
+    /// The tiles of the forward for `rows` own rows; `depths`: the padded head sizes of queries and keys, and of values.
+    pub fn choose(info: &ArchInfo, matrix: bool, dtype: DType, depths: [usize; 2], rows: usize) -> Tile {
+        Tile::of_rows(info, matrix, dtype, depths, rows, 1).with_own_in_lds(info, dtype, depths, &depths[..1])
+    }
+
     /// The tiles for `rows` own rows; `streamed`: the padded depths of what goes through LDS, per row of the others;
     /// `exchanged`: how many tiles of values go through LDS where there is no matrix unit.
-    pub fn choose(
+    fn of_rows(
         info: &ArchInfo,
         matrix: bool,
         dtype: DType,
@@ -80,7 +89,7 @@ impl Tile {
                 let waves = if few { 1 } else { 4 };
                 let tiles = if wide || few { 1 } else { 2 };
                 let other = if streamed.iter().sum::<usize>() > 256 { 32 } else { 64 };
-                let tile = Tile { size, waves, tiles, other, lanes: 0, own_words: 48, stages: 2, groups: 2 };
+                let tile = Tile { size, waves, tiles, other, own_words: 48, stages: 2, groups: 2, ..Tile::SMALLEST };
                 let fits = |tile: &Tile| tile.lds_bytes(dtype, streamed, &streamed) <= info.lds_bytes as usize;
                 return [tile, Tile { other: 16, ..tile }].into_iter().find(fits).unwrap_or(tile);
             }
@@ -107,11 +116,11 @@ impl Tile {
 
     /// The smallest, for kernels that only need some.
     pub const SMALLEST: Tile =
-        Tile { size: 0, waves: 16, tiles: 1, other: 16, lanes: 16, own_words: 0, stages: 0, groups: 0 };
+        Tile { size: 0, waves: 16, tiles: 1, other: 16, lanes: 16, own_words: 0, own_lds: false, stages: 0, groups: 0 };
 
     /// The tiles of a gradient: it keeps two own operands, and two tiles of values.
     pub fn choose_backward(info: &ArchInfo, matrix: bool, dtype: DType, streamed: [usize; 2], rows: usize) -> Tile {
-        let tile = Tile::choose(info, matrix, dtype, streamed, rows, 2);
+        let tile = Tile::of_rows(info, matrix, dtype, streamed, rows, 2);
         let narrow = streamed.iter().sum::<usize>() <= 128;
         match tile.size {
             0 => Tile { tiles: 1, ..tile },
@@ -121,9 +130,35 @@ impl Tile {
                 let fits = tile.lds_bytes(dtype, streamed, &streamed) <= info.lds_bytes as usize;
                 if fits { tile } else { Tile { other: 16, ..tile } }
             }
-            16 => Tile { tiles: 1, other: tile.other.min(32), own_words: 0, ..tile },
-            _ => Tile { own_words: if narrow { 64 } else { 0 }, ..tile },
+            16 => {
+                let tile = Tile { tiles: 1, other: tile.other.min(32), own_words: 0, ..tile };
+                tile.with_own_in_lds(info, dtype, streamed, &streamed)
+            }
+            _ => {
+                let words: usize = streamed.iter().map(|&depth| tile.operand_words(info, dtype, depth)).sum();
+                Tile { own_words: if words <= OWN_WORDS_MAX { OWN_WORDS_MAX as u16 } else { 0 }, ..tile }
+            }
         }
+    }
+
+    /// Registers of a lane for an own operand of so many elements a row. WMMA of gfx11 has it in both halves of a wave.
+    fn operand_words(self, info: &ArchInfo, dtype: DType, depth: usize) -> usize {
+        let held = if info.matrix == Matrix::Wmma11 { 2 } else { 1 };
+        depth * dtype.size_bytes() / 4 * usize::from(self.size) / info.wave_size as usize * held
+    }
+
+    /// The same with own rows of these depths in LDS where registers do not keep them, by fewer waves if they fit so only.
+    fn with_own_in_lds(self, info: &ArchInfo, dtype: DType, streamed: [usize; 2], own: &[usize]) -> Tile {
+        if self.size != 16 || self.stages > 0 {
+            return self;
+        }
+        let waits = |depth: &&usize| self.operand_words(info, dtype, **depth) > self.own_words.into();
+        let row_bytes: usize = own.iter().filter(waits).map(|depth| depth * dtype.size_bytes()).sum();
+        let streamed_bytes = rows_bytes(self.other.into(), &streamed, dtype);
+        let fits = |tile: &Tile| tile.waves > 0 && tile.own() * row_bytes + streamed_bytes <= LDS_MAX_BYTES;
+        let fewer = Tile { waves: self.waves / 2, ..self };
+        let fitting = [self, fewer].into_iter().find(fits).filter(|_| row_bytes > 0);
+        fitting.map_or(self, |tile| Tile { own_lds: true, ..tile })
     }
 
     /// The same for the gradients of keys and values, whose sums leave no registers for operands.
@@ -161,7 +196,7 @@ impl Tile {
     }
 
     /// The macros.
-    pub fn defines(self) -> [(&'static str, u16); 8] {
+    pub fn defines(self) -> [(&'static str, u16); 9] {
         [
             ("ATTENTION_SIZE", self.size),
             ("ATTENTION_WAVES", self.waves),
@@ -169,6 +204,7 @@ impl Tile {
             ("ATTENTION_OTHER", self.other),
             ("ATTENTION_LANES", self.lanes),
             ("ATTENTION_OWN_WORDS", self.own_words),
+            ("ATTENTION_OWN_LDS", self.own_lds.into()),
             ("ATTENTION_STAGES", self.stages),
             ("ATTENTION_GROUPS", self.groups),
         ]
