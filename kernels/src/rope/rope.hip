@@ -6,7 +6,8 @@
 // Shapes : x, y [batches, heads, rows, depth], strides in elements, last axis 1; inverse [rot / 2]; tables [positions, rot / 2]
 // Grid   : rope (rows * parts, batches, tensors), parts = ceil(heads * chunks / 256); rope_table (ceil(count / 256), 1, 1)
 // Block  : (256, 1, 1); a lane of rope has ROPE_VEC pairs, or 2 ROPE_VEC elements behind the rotated ones
-// Needs  : rot even, at most depth; y is x itself or overlaps no input; vectors aligned        checked by the launcher
+// Needs  : rot even, at most depth; y is x itself or overlaps no input; vectors of all and of tables aligned
+//                                                                          checked by the launcher
 // Numeric: angles and their reduction in f64, cosines, sines and products in ROPE_REAL, one rounding at the store. The
 //          inverse turns by the negative angle: it is the gradient. Positions outside of a table take its nearest row.
 //
@@ -34,6 +35,37 @@ struct RopeArgs {
     u32 rows, half, chunks, rotated_chunks, sequences, padding;
 };
 static_assert(sizeof(RopeArgs) == 2 * 72 + 40 + 48 + 24, "as in rope.rs");
+
+// What one access moves. Elements of 16 bits lie two in a word, for the compiler stores the parts of others apart.
+template <class E, bool HALVES = sizeof(E) == 2 && ROPE_VEC % 2 == 0> struct Run {
+    Vec<E, ROPE_VEC> all;
+    RF_FN E get(int e) const { return all[e]; }
+    RF_FN void put(int e, E x) { all[e] = x; }
+    RF_FN void read(const E* from) { all = load<ROPE_VEC>(from); }
+    RF_FN void write(E* to) const { store<ROPE_VEC>(to, all); }
+};
+template <class E> struct Run<E, true> {
+    static const int WORDS = ROPE_VEC * (int)sizeof(E) / 4;
+    Vec<u32, WORDS> words;
+    RF_FN E get(int e) const {
+        E x;
+        x.bits = (u16)(words[e / 2] >> e % 2 * 16);
+        return x;
+    }
+    RF_FN void put(int e, E x) { words[e / 2] = e % 2 ? (words[e / 2] & 0xffffu) | (u32)x.bits << 16 : x.bits; }
+    RF_FN void read(const E* from) { words = load<WORDS>((const u32*)from); }
+    RF_FN void write(E* to) const { store<WORDS>((u32*)to, words); }
+};
+// Of a table, which a lane reads in accesses of 16 bytes.
+template <int COUNT> RF_FN void read_table(const Real* from, Real* to) {
+    const int EACH = COUNT * (int)sizeof(Real) > 16 ? 16 / (int)sizeof(Real) : COUNT;
+#pragma unroll
+    for (int i = 0; i < COUNT; i += EACH) {
+        Vec<Real, EACH> part = load<EACH>(from + i);
+#pragma unroll
+        for (int e = 0; e < EACH; ++e) to[i + e] = part[e];
+    }
+}
 
 // Cosine and sine of an angle, exact to the type however large it is.
 RF_FN void turn(double angle, float* c, float* s) {
@@ -75,29 +107,33 @@ extern "C" __global__ __launch_bounds__(256) void rope(RopeArgs g) {
     u32 pair = chunk * ROPE_VEC;
     T* first = to + (ROPE_PAIRS ? 2 * pair : pair);
     T* second = first + (ROPE_PAIRS ? ROPE_VEC : g.half);
-    Vec<T, ROPE_VEC> a = load<ROPE_VEC>(from + (first - to)), b = load<ROPE_VEC>(from + (second - to));
-    T* flat[2] = {a.at, b.at};
-    i64 line = position < 0 ? 0 : position >= g.table_rows ? g.table_rows - 1 : position;
+    Run<T> in[2], out[2];
+    in[0].read(from + (first - to));
+    in[1].read(from + (second - to));
+    Real c[ROPE_VEC], s[ROPE_VEC];
+    if (g.inverse) {
+#pragma unroll
+        for (int e = 0; e < ROPE_VEC; ++e) {
+            turn((double)position * g.inverse[pair + e], &c[e], &s[e]);
+            c[e] *= (Real)g.magnitude;
+            s[e] *= (Real)g.magnitude;
+        }
+    } else {
+        i64 line = position < 0 ? 0 : position >= g.table_rows ? g.table_rows - 1 : position;
+        read_table<ROPE_VEC>(g.cosines + line * g.half + pair, c);
+        read_table<ROPE_VEC>(g.sines + line * g.half + pair, s);
+    }
 #pragma unroll
     for (int e = 0; e < ROPE_VEC; ++e) {
-        Real c, s;
-        if (g.inverse) {
-            turn((double)position * g.inverse[pair + e], &c, &s);
-            c *= (Real)g.magnitude;
-            s *= (Real)g.magnitude;
-        } else {
-            c = g.cosines[line * g.half + pair + e];
-            s = g.sines[line * g.half + pair + e];
-        }
-        s *= (Real)g.sign;
-        T& u = ROPE_PAIRS ? flat[2 * e / ROPE_VEC][2 * e % ROPE_VEC] : a[e];
-        T& v = ROPE_PAIRS ? flat[(2 * e + 1) / ROPE_VEC][(2 * e + 1) % ROPE_VEC] : b[e];
-        Real left = cast<Real>(u), right = cast<Real>(v);
-        u = cast<T>(rf::fma(left, c, -(right * s)));
-        v = cast<T>(rf::fma(right, c, left * s));
+        // Which of the two runs, and where in it.
+        int u = ROPE_PAIRS ? 2 * e : e, v = ROPE_PAIRS ? 2 * e + 1 : ROPE_VEC + e;
+        Real left = cast<Real>(in[u / ROPE_VEC].get(u % ROPE_VEC)), right = cast<Real>(in[v / ROPE_VEC].get(v % ROPE_VEC));
+        Real sine = s[e] * (Real)g.sign;
+        out[u / ROPE_VEC].put(u % ROPE_VEC, cast<T>(rf::fma(left, c[e], -(right * sine))));
+        out[v / ROPE_VEC].put(v % ROPE_VEC, cast<T>(rf::fma(right, c[e], left * sine)));
     }
-    store<ROPE_VEC>(first, a);
-    store<ROPE_VEC>(second, b);
+    out[0].write(first);
+    out[1].write(second);
 }
 
 struct RopeTableArgs {

@@ -219,6 +219,15 @@ impl Call {
                 vector /= 2;
             }
         }
+        if let RopeAngles::Tables { cosines, sines } = angles {
+            // What a lane reads of a table at once, where that is not in tensors aligned already.
+            let whole = |view: &View<'_>, vector: usize| {
+                view.device_address().is_multiple_of((vector * view.dtype().size_bytes()).min(16) as u64)
+            };
+            while vector > 1 && !(whole(cosines, vector) && whole(sines, vector)) {
+                vector /= 2;
+            }
+        }
         let mut args = RopeArgs::zeroed();
         args.set_angles(stream, angles, dtype, rot)?;
         let position = args.set_positions(stream, &params.positions, [batches, rows])?;
