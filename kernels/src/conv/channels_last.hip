@@ -1,13 +1,15 @@
 // channels_last: a copy of images with their channels innermost, in tiles through LDS: rows of both sides stay whole.
-// channels_few: the same for 8 channels in the copy, a place a lane.
+// channels_few: the same for 8 channels in the copy, a place a lane. channels_taps: the same for few places, the taps of weights.
 //
 //   out[n, place, channel] = x[n, channel, place], 0 for the channels that only the copy has
 //
 // Shapes : x [batch, channels, places], places contiguous, other strides in elements; out [batch, places, padded], contiguous
-// Grid   : channels_last (ceil(places / 64) * ceil(padded / 64), 1, batch), channels_few (ceil(places / 256), 1, batch)
+// Grid   : channels_last (ceil(places / 64) * ceil(padded / 64), 1, batch), channels_few (ceil(places / 256), 1, batch),
+//          channels_taps (ceil(channels / tiles), 1, batch), whose `tiles` are channels of a workgroup, 2 to some power
 // Block  : (256, 1, 1)
-// LDS    : channels_last: 64 * 64 elements, static
-// Needs  : padded a multiple of 4 and no less than channels; `vector`: places and strides of x multiples of 4, x aligned to 4 elements; out aligned so
+// LDS    : channels_last: 64 * 64 elements, channels_taps: 16 KiB, static
+// Needs  : channels_taps: x_channel = places, an odd number; tiles * places elements fit into LDS; padded = channels, even for 2 bytes;
+//          `vector`: x and its batches aligned to 16 bytes. Others: padded a multiple of 4 and no less than channels; `vector`: places and strides of x multiples of 4, x aligned to 4 elements; out aligned so
 //                                                                          checked by the launcher
 // Numeric: elements are moved as bits
 //
@@ -23,7 +25,7 @@ struct ChannelsLastArgs {
     const T* x;
     T* out;
     i64 x_batch, x_channel;
-    u32 channels, padded, places, tiles, vector, unused;
+    u32 channels, padded, places, tiles, vector, tiles_log2;
 };
 static_assert(sizeof(ChannelsLastArgs) == 56, "as in channels_last.rs");
 
@@ -84,5 +86,41 @@ extern "C" __global__ __launch_bounds__(256) void channels_few(ChannelsLastArgs 
 #pragma unroll
         for (u32 i = 0; i < PART; ++i) run.at[i] = part + i < g.channels ? x[(i64)(part + i) * g.x_channel] : (T)0;
         *(Run*)(out + part) = run;
+    }
+}
+
+#define TAPS_BYTES 16384
+// Elements of a vector, and of a word, which a lane stores.
+#define TAPS_PART (16 / (u32)sizeof(T))
+#define TAPS_EACH (sizeof(T) < 4 ? 2u : 1u)
+extern "C" __global__ __launch_bounds__(256) void channels_taps(ChannelsLastArgs g) {
+    __shared__ alignas(16) T tile[TAPS_BYTES / sizeof(T)];
+    u32 first = group_x() * g.tiles, left = g.channels - first, channels = left < g.tiles ? left : g.tiles;
+    // What lies one after the other in memory, channels by places, is read so.
+    const T* x = g.x + (i64)group_z() * g.x_batch + (i64)first * g.places;
+    u32 count = channels * g.places;
+    // Whole waves store: LDS has room for what they have too much.
+    const u32 WAVE = ARCH_WAVE_SIZE * TAPS_PART;
+    for (u32 n = thread_x() * TAPS_PART; n < (count + WAVE - 1) / WAVE * WAVE; n += 256 * TAPS_PART) {
+        Vec<T, (int)TAPS_PART> run;
+        if (g.vector && n + TAPS_PART <= count) {
+            run = load<(int)TAPS_PART>(x + n);
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < TAPS_PART; ++i) run[i] = n + i < count ? x[n + i] : (T)0;
+        }
+        store<(int)TAPS_PART>(tile + n, run);
+    }
+    barrier();
+    // Lanes stand an odd number of words apart: they meet no bank twice.
+    T* out = g.out + (i64)group_z() * g.places * g.channels + first;
+    u32 across = g.tiles / TAPS_EACH, shift = g.tiles_log2 - (TAPS_EACH - 1);
+    for (u32 n = thread_x(); n < across * g.places; n += 256) {
+        u32 tap = n >> shift, channel = (n & (across - 1)) * TAPS_EACH;
+        if (channel >= channels) continue;
+        Vec<T, (int)TAPS_EACH> word;
+#pragma unroll
+        for (u32 i = 0; i < TAPS_EACH; ++i) word[i] = tile[(channel + i) * g.places + tap];
+        store<(int)TAPS_EACH>(out + (i64)tap * g.channels + channel, word);
     }
 }

@@ -12,6 +12,9 @@ const SIDE: usize = 64;
 const PART: usize = 4;
 /// Channels of a copy that one lane makes whole.
 const FEW: usize = 8;
+/// LDS of `channels_taps`, and the most channels of one of its workgroups.
+const TAPS_BYTES: usize = 16 << 10;
+const TAPS_CHANNELS: usize = 256;
 
 /// A copy of `[batch, channels, spatial…]` whose channels are innermost, seen with the axes in their old order and `padded` channels,
 /// of which those behind the tensor's own are zeros. That number is a multiple of 4.
@@ -54,10 +57,9 @@ pub(super) fn channels_last(op: &'static str, stream: &Stream, view: View<'_>, p
         places: places as u32,
         tiles: tiles as u32,
         vector: u32::from(vector),
-        unused: 0,
+        tiles_log2: 0,
     };
-    static SOURCES: Sources<usize> = Sources::new();
-    let source = SOURCES.get(bytes, source);
+    let source = source_of(bytes);
     let across = if is_few { 1 } else { padded.div_ceil(SIDE) };
     let (grid, block) = ([tiles * across, 1, batch], [BLOCK, 1, 1]);
     let kernel = if is_few { "channels_few" } else { "channels_last" };
@@ -67,6 +69,51 @@ pub(super) fn channels_last(op: &'static str, stream: &Stream, view: View<'_>, p
     // - It writes the copy only.
     unsafe { family::launch(stream, &source, (op, kernel), grid, block, &args, &[out.buffer()])? };
     Ok(out.with_layout(seen)?)
+}
+
+/// A contiguous copy of `[groups, rows, taps, taps, taps, channels]`, the weights of a convolution, of which memory has the taps of a
+/// channel side by side, channel behind channel; `None` where it does not, or the kernel does not take so many.
+pub(super) fn taps_first(op: &'static str, stream: &Stream, view: View<'_>) -> Result<Option<Tensor>> {
+    let &[groups, rows, .., channels] = view.shape() else { return Ok(None) };
+    let (batch, taps) = (groups * rows, view.shape()[2..5].iter().product::<usize>());
+    let bytes = view.dtype().size_bytes();
+    let lines = view.layout().permute(&[0, 1, 5, 2, 3, 4])?.reshape(&[batch, channels * taps]);
+    let Some(lines) = lines.filter(|lines| lines.strides()[1] == 1 && !lines.is_empty()) else { return Ok(None) };
+    let most = (TAPS_BYTES / (taps * bytes)).min(TAPS_CHANNELS);
+    // The largest power of two that fits, or that has all channels.
+    let tiles_log2 = most.checked_ilog2().unwrap_or(0).min(channels.next_power_of_two().ilog2());
+    let tiles = 1 << tiles_log2;
+    let serves = taps % 2 == 1 && taps > 1 && tiles * bytes >= 16 && batch <= GRID_YZ_MAX;
+    if !serves || channels * bytes % 4 != 0 {
+        return Ok(None);
+    }
+    let mut out = Tensor::empty(&stream.device(), view.shape(), view.dtype())?;
+    let aligned = lines.strides()[0] * bytes as i64 % 16 == 0 || batch == 1;
+    let vector = view.device_address().is_multiple_of(16) && aligned;
+    let args = ChannelsLastArgs {
+        x: view.device_address(),
+        out: out.view_mut().device_address(),
+        x_batch: lines.strides()[0],
+        x_channel: taps as i64,
+        channels: channels as u32,
+        padded: channels as u32,
+        places: taps as u32,
+        tiles: tiles as u32,
+        vector: u32::from(vector),
+        tiles_log2,
+    };
+    let (grid, block) = ([channels.div_ceil(tiles), 1, batch], [BLOCK, 1, 1]);
+    // SAFETY:
+    // - `ChannelsLastArgs` is the twin of the kernel's struct, sizes asserted on both sides; `lines` is the view's own layout, and
+    //   the copy has as many elements.
+    // - It writes the copy only.
+    unsafe { family::launch(stream, &source_of(bytes), (op, "channels_taps"), grid, block, &args, &[out.buffer()])? };
+    Ok(Some(out))
+}
+
+fn source_of(bytes: usize) -> std::sync::Arc<Source> {
+    static SOURCES: Sources<usize> = Sources::new();
+    SOURCES.get(bytes, source)
 }
 
 /// The source for elements of so many bytes.
@@ -92,6 +139,6 @@ struct ChannelsLastArgs {
     places: u32,
     tiles: u32,
     vector: u32,
-    unused: u32,
+    tiles_log2: u32,
 }
 const _: () = assert!(size_of::<ChannelsLastArgs>() == 56);

@@ -6,7 +6,7 @@ use rocfire_fusion::Runs;
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
-use super::channels_last::channels_last;
+use super::channels_last::{channels_last, taps_first};
 use super::direct;
 use super::fused::{BATCH, CHANNEL, over_product, over_space};
 use super::geometry::{AXES, ConvParams, Geometry, Side, Window};
@@ -406,7 +406,9 @@ impl Windows<'_> {
         let strides = [self.a.group, self.a.row, steps[0].1, steps[1].1, steps[2].1, steps[3].1];
         let skipped = self.a.address.wrapping_sub(self.a.view.device_address()) as i64 / self.dtype.size_bytes() as i64;
         let layout = rocfire_hal::Layout::strided(&shape, &strides, self.a.view.layout().offset() + skipped)?;
-        let packed = family::contiguous(self.stream, self.a.view.with_layout(layout)?)?;
+        let view = self.a.view.with_layout(layout)?;
+        let turned = if channels_inner { taps_first(self.op, self.stream, view)? } else { None };
+        let packed = turned.map_or_else(|| family::contiguous(self.stream, view), Ok)?;
         let contiguous = packed.layout().strides();
         let (tap, channel) = if channels_inner {
             ([contiguous[2], contiguous[3], contiguous[4]], contiguous[5])
