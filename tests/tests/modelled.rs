@@ -84,37 +84,7 @@ const SUBJECTS: &[Subject] = &[
 ];
 
 /// What misses a limit. A part that is empty says nothing of that.
-const KNOWN: &[Known] = &[
-    (
-        "fused",
-        "convolution",
-        "",
-        Limit::Segments,
-        "weights are laid out anew once a call, element by element along the kernel's window",
-    ),
-    (
-        "attention",
-        "attention",
-        "",
-        Limit::Conflicts,
-        "rows in LDS are padded by 16 bytes: no conflict in order, one in eight interleaved",
-    ),
-    (
-        "attention",
-        "attention",
-        "",
-        Limit::Segments,
-        "own rows that registers do not hold are read again for every tile, 16 or 32 bytes of a row to a lane; those held once, 1.06 at 4096 keys",
-    ),
-    (
-        "rope",
-        "rotary",
-        "",
-        Limit::Segments,
-        "a lane reads its eight cosines in two accesses: the second finds the line in the cache",
-    ),
-    ("q_strip", "w4a16", "gfx1100", Limit::Segments, "rows of scales begin between segments"),
-];
+const KNOWN: &[Known] = &[("q_strip", "w4a16", "gfx1100", Limit::Segments, "rows of scales begin between segments")];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
