@@ -1,12 +1,17 @@
 //! Launchers of the library where models call them: norms, gates, losses, products of codes, products by experts.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use rocfire_hal::{DType, Device, Stream, Tensor};
 use rocfire_kernels::gate::{Activation, GateParams, gate};
 use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm_grouped};
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
 use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
 use rocfire_kernels::quant::{
-    CodedRows, Format, Granularity, RowCodes, gate_quantise, norm_quantise, q_matmul_scaled, quantise_activations,
+    CodedRows, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes, gate_quantise, norm_quantise,
+    q_matmul_preshuffled, q_matmul_scaled, quantise_activations,
 };
 use rocfire_kernels::softmax::softmax;
 
@@ -64,7 +69,7 @@ impl Timed {
         let bytes: usize = self.tensors.iter().map(size).sum();
         let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
         let made = (0..sets).map(|set| (self.make)(device, set as u64)).collect::<Result<Vec<_>, _>>()?;
-        let made = std::rc::Rc::new(std::cell::RefCell::new(made));
+        let made = Rc::new(RefCell::new(made));
         let (of_check, device, run, check) = (made.clone(), device.clone(), self.launch, self.check);
         Ok(Op {
             name: name.to_owned(),
@@ -278,57 +283,80 @@ fn value(format: Format, code: u8) -> f64 {
     if code & 0x80 != 0 { -size } else { size }
 }
 
-/// Codes by codes, M = N = K, with scales by token, or 1x128 and 128x128.
-fn codes(device: &Device, name: &str, format: Format, blocks: bool) -> Result<Op, Error> {
-    const SIDE: usize = 4096;
+/// M, N, K of products of codes.
+const SQUARE: [usize; 3] = [4096; 3];
+const THIN: [usize; 3] = [16, 14336, 4096];
+
+/// Codes by codes, with scales by token, or 1x128 and 128x128; the second side in rows or laid out.
+fn codes(
+    device: &Device,
+    name: &str,
+    [m, n, k]: [usize; 3],
+    format: Format,
+    blocks: bool,
+    laid_out: bool,
+) -> Result<Op, Error> {
     let granularities = match blocks {
         true => [Granularity::Group(128), Granularity::Block(128)],
         false => [Granularity::Token; 2],
     };
-    let grids = granularities.map(|granularity| granularity.scales_shape([SIDE, SIDE]));
-    let block = if blocks { [[1, 128], [128, 128]] } else { [[1, SIDE]; 2] };
-    let code = (vec![SIDE, SIDE], DType::U8);
+    let shapes = [[m, k], [n, k]];
+    let grids = [0, 1].map(|side: usize| granularities[side].scales_shape(shapes[side]));
+    let block = if blocks { [[1, 128], [128, 128]] } else { [[1, k]; 2] };
+    let [a_codes, b_codes] = shapes.map(|shape| (shape.to_vec(), DType::U8));
     let [a_scales, b_scales] = grids.map(|grid| (grid.to_vec(), DType::F32));
-    let tensors = vec![code.clone(), a_scales, code, b_scales, (vec![SIDE, SIDE], DType::BF16)];
+    let tensors = vec![a_codes, a_scales, b_codes, b_scales, (vec![m, n], DType::BF16)];
+    // Weights laid out, by the address of their codes.
+    let weights: Rc<RefCell<HashMap<u64, Preshuffled>>> = Rc::default();
+    let to_make = weights.clone();
     let make = move |device: &Device, set: u64| -> Result<Vec<Tensor>, Error> {
         let mut all = Vec::new();
         for side in 0..2 {
-            let x = filled(device, &[SIDE, SIDE], DType::BF16, set * 8 + side as u64)?;
-            let mut codes = Tensor::empty(device, &[SIDE, SIDE], DType::U8)?;
+            let x = filled(device, &shapes[side], DType::BF16, set * 8 + side as u64)?;
+            let mut codes = Tensor::empty(device, &shapes[side], DType::U8)?;
             let mut scales = Tensor::empty(device, &grids[side], DType::F32)?;
             let (stream, granularity) = (device.stream(), granularities[side]);
             quantise_activations(stream, x.view(), format, granularity, None, codes.view_mut(), scales.view_mut())?;
+            if laid_out && side == 1 {
+                let weight = Preshuffled::new(stream, format, &codes)?;
+                to_make.borrow_mut().insert(codes.view().device_address(), weight);
+            }
             all.extend([codes, scales]);
         }
-        all.push(Tensor::empty(device, &[SIDE, SIDE], DType::BF16)?);
+        all.push(Tensor::empty(device, &[m, n], DType::BF16)?);
         Ok(all)
     };
     let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
         let [a, a_scales, b, b_scales, c] = all else { return Err("five tensors".into()) };
         let kind = Granularity::Token.kind();
         let a = CodedRows { format, codes: a.view(), scales: a_scales.view(), kind, block: block[0] };
-        let b = CodedRows { format, codes: b.view(), scales: b_scales.view(), kind, block: block[1] };
+        let (scales, block) = (b_scales.view(), block[1]);
+        if let Some(weight) = weights.borrow().get(&b.view().device_address()) {
+            let b = PreshuffledRows { weight, scales, kind, block };
+            return Ok(q_matmul_preshuffled(stream, &a, &b, c.view_mut())?);
+        }
+        let b = CodedRows { format, codes: b.view(), scales, kind, block };
         Ok(q_matmul_scaled(stream, &a, &b, c.view_mut())?)
     };
     let check = move |all: &[Tensor]| -> Result<(), Error> {
         let bytes = all.iter().map(Tensor::to_bytes).collect::<Result<Vec<_>, _>>()?;
         let scales = [1, 3].map(|slot| elements(&bytes[slot], DType::F32, 0, all[slot].shape().iter().product()));
-        let decoded = |side: usize, row: usize, k: usize| {
-            let scale = scales[side][row / block[side][0] * grids[side][1] + k / block[side][1]];
-            value(format, bytes[2 * side][row * SIDE + k]) * scale
+        let decoded = |side: usize, row: usize, at: usize| {
+            let scale = scales[side][row / block[side][0] * grids[side][1] + at / block[side][1]];
+            value(format, bytes[2 * side][row * k + at]) * scale
         };
-        for number in 0..CHECKED_ROWS {
-            let row = SIDE / CHECKED_ROWS * number;
-            let a: Vec<f64> = (0..SIDE).map(|k| decoded(0, row, k)).collect();
+        for number in 0..CHECKED_ROWS.min(m) {
+            let row = m / CHECKED_ROWS.min(m) * number;
+            let a: Vec<f64> = (0..k).map(|at| decoded(0, row, at)).collect();
             let expected: Vec<f64> =
-                (0..64).map(|col| a.iter().enumerate().map(|(k, a)| a * decoded(1, col, k)).sum()).collect();
-            compare(&elements(&bytes[4], DType::BF16, row * SIDE, 64), &expected, tolerance(DType::BF16))?;
+                (0..64).map(|col| a.iter().enumerate().map(|(at, a)| a * decoded(1, col, at)).sum()).collect();
+            compare(&elements(&bytes[4], DType::BF16, row * n, 64), &expected, tolerance(DType::BF16))?;
         }
         Ok(())
     };
-    let flops = 2.0 * (SIDE as f64).powi(3);
+    let flops = 2.0 * (m * n * k) as f64;
     let (make, launch, check) = (Box::new(make), Box::new(launch), Box::new(check));
-    Timed { shape: shape_text(&[SIDE; 3]), flops, tensors, make, launch, check }.op(device, name)
+    Timed { shape: shape_text(&[m, n, k]), flops, tensors, make, launch, check }.op(device, name)
 }
 
 /// Eight experts of 4096 x 4096, 512 rows each.
@@ -386,8 +414,13 @@ pub const OPS: &[Make] = &[
     ("silu gate to e4m3 1x128", |device, name| coded(device, name, false, Granularity::Group(128))),
     ("softmax launcher bf16", softmaxes),
     ("cross-entropy bf16", |device, name| losses(device, name, 32000)),
-    ("a8w8 i8 token", |device, name| codes(device, name, Format::I8, false)),
-    ("a8w8 e4m3 token", |device, name| codes(device, name, Format::E4M3, false)),
-    ("a8w8 e4m3 blocks", |device, name| codes(device, name, Format::E4M3, true)),
+    ("a8w8 i8 token", |device, name| codes(device, name, SQUARE, Format::I8, false, false)),
+    ("a8w8 i8 token, laid out", |device, name| codes(device, name, SQUARE, Format::I8, false, true)),
+    ("a8w8 e4m3 token", |device, name| codes(device, name, SQUARE, Format::E4M3, false, false)),
+    ("a8w8 e4m3 token, laid out", |device, name| codes(device, name, SQUARE, Format::E4M3, false, true)),
+    ("a8w8 e4m3 blocks", |device, name| codes(device, name, SQUARE, Format::E4M3, true, false)),
+    ("a8w8 e4m3 blocks, laid out", |device, name| codes(device, name, SQUARE, Format::E4M3, true, true)),
+    ("a8w8 e4m3 token, few rows", |device, name| codes(device, name, THIN, Format::E4M3, false, false)),
+    ("a8w8 e4m3 token, few rows, laid out", |device, name| codes(device, name, THIN, Format::E4M3, false, true)),
     ("product by experts bf16", experts),
 ];

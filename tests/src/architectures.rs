@@ -110,9 +110,9 @@ Written from the code by `ROCFIRE_BLESS=1 cargo test --test coverage`; the same 
 const CODES: &str = "
 ## Products of codes (`q_matmul_scaled`)
 
-With scales by row, by block (1×128 · 128×128) or microscaled (E8M0 for each 32), which are applied to sums in registers
-everywhere. *native*: codes are operands of the matrix unit as they are; *decoded*: in registers to bf16, exactly. Either side may
-be of either format. I2 is refused. OCP's E4M3 codes become those of an architecture with the other kind by `halve_to_fnuz`.
+With scales by row, by block (1×128 · 128×128) or microscaled (E8M0 for each 32), which are applied to sums in registers, by the
+matrix unit itself where it takes E8M0 (gfx950). *native*: codes are operands of the matrix unit as they are, those of 4 bits with E8M0 or
+blocks of multiples of 128 along K; *decoded*: in registers to bf16, exactly. Either side may be of either format. I2 is refused. OCP's E4M3 codes become those of an architecture with the other kind by `halve_to_fnuz`.
 
 ";
 

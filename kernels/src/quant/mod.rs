@@ -4,7 +4,7 @@
 //! words, with one scale, one per block of any shape, or two levels. [`block_peaks`] and [`store_scales`] make scales from
 //! data without a read-back. [`q_matmul`] multiplies by weights that stay packed, [`q_matmul_a8`] codes by codes,
 //! [`q_matmul_scaled`] codes by codes with scales by row, by block or microscaled on both sides, on the matrix unit where it has
-//! them.
+//! them; [`q_matmul_preshuffled`] the same by a weight that was laid out once for it, [`Preshuffled`].
 //! [`quantise_activations`] makes codes and scales of activations in one launch, [`norm_quantise`] and [`gate_quantise`] those of
 //! what a norm or a gate gives, which is not written. Callers are the adapters, and programs of
 //! their own.
@@ -12,6 +12,7 @@
 mod activations;
 mod dequantise;
 mod format;
+mod preshuffle;
 mod q_matmul;
 mod quantise;
 mod row_codes;
@@ -23,12 +24,13 @@ mod walk;
 pub use activations::{Granularity, MxRounding, quantise_activations};
 pub use dequantise::dequantise;
 pub use format::{CodeLayout, Format, Packed, Rounding, ScaleKind, Scales};
+pub use preshuffle::{Preshuffled, PreshuffledRows};
 pub use q_matmul::{ActivationScales, q_matmul, q_matmul_a8};
 pub use quantise::quantise;
 pub(crate) use row_codes::row_sources;
 pub use row_codes::{RowCodes, gate_quantise, norm_quantise};
 pub(crate) use scaled::scaled_sources;
-pub use scaled::{CodeProduct, CodedRows, code_product, halve_to_fnuz, q_matmul_scaled};
+pub use scaled::{CodeProduct, CodedRows, code_product, halve_to_fnuz, q_matmul_preshuffled, q_matmul_scaled};
 pub use scales::{PeakRule, block_peaks, store_scales};
 pub(crate) use sources::sources;
 

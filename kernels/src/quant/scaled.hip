@@ -1,34 +1,43 @@
 // q_scaled: C = A Bᵀ of codes with scales along both axes of both.
 //
 // Shapes : A [M, K], B [N, K] codes, K contiguous, bytes or two to a byte; scales [ceil(M / rows), ceil(K / block)] and
-//          [ceil(N / rows), ceil(K / block)], rows and block of each its own; C [M, N]; strides in bytes of codes, in elements else
+//          [ceil(N / rows), ceil(K / block)], rows and block of each its own; C [M, N]; strides in bytes of codes, in elements else.
+//          S_SHUFFLED: B lies as preshuffle.rs says, in tiles of 16 rows, `b_row` bytes apart, of chunks of 16 bytes: those of the 16
+//          rows at one place of K follow each other, zeros past the ends
 // Grid   : (ceil(N / S_BN), ceil(M / S_BM), 1)
-// Block  : (S_THREADS, 1, 1): four waves, two by two; 256 without a matrix unit
-// LDS    : S_STAGES times (S_BM + S_BN) rows of 128 bytes, dynamic where S_ASYNC, and twice a scale for each row and block of them
-// Needs  : the narrower block a multiple of S_SUB, which divides S_BK or is it, and a divisor of the wider; S_VECTOR: rows and K whole vectors of 16 bytes; K even for
-//          codes of 4 bits; S_NATIVE with i8: fewer than 2^17 codes between two additions               checked by the launcher
+// Block  : (S_THREADS, 1, 1): four waves, two by two, side by side where S_DIRECT; 256 without a matrix unit
+// LDS    : S_STAGES times S_BM rows of A and S_BN of B, each of 128 bytes (64, where codes of 4 bits meet codes of 8), dynamic where
+//          S_ASYNC; twice those of A and none of B where S_DIRECT; twice the scales of a round
+// Needs  : the narrower block a multiple of S_SUB, which divides S_BK or is it, and a divisor of the wider, but for S_MX; S_A_VECTOR,
+//          S_B_VECTOR: rows and K whole vectors of 16 bytes; K even for codes of 4 bits; S_NATIVE with i8: fewer than 2^17 codes
+//          between two additions; S_MX: scales are E8M0; S_WORDS: for each 32 of K and in words of four          checked by the launcher
 // Numeric: products of codes are exact. S_SUB codes, or S_BK * g.rounds where S_SUB is S_BK, are summed from zero, in i32 for i8
 //          on the matrix unit, in f32 else; (sum * scale of A) * scale of B is added to the total in ascending order of K; one
-//          rounding at the store
+//          rounding at the store. S_MX: what is summed is products of codes and both scales. None of it depends on where B lies
 //
 // Macros : S_OUT; S_A_FORMAT, S_B_FORMAT; S_MATRIX; S_NATIVE: codes are operands of the matrix unit as they are, else they are
-//          decoded to bf16, exactly; S_BK, S_SUB; S_TILES_M, S_TILES_N; S_VECTOR; S_ASYNC: copies go past the registers, in
-//          S_STAGES rounds, else 1
-using namespace rf;
-
+//          decoded to bf16, exactly; S_DEEP: by products 128 deep; S_MX: which take the scales too; S_BK, S_SUB; S_TILES_M,
+//          S_TILES_N; S_A_VECTOR, S_B_VECTOR; S_SHUFFLED, S_DIRECT: operands of B go from memory to registers; S_WORDS; S_ASYNC:
+//          copies go past the registers, in S_STAGES rounds, else 1
 typedef S_OUT Out;
-#define S_INT (S_A_FORMAT == 0)
 #if S_NATIVE
 typedef u8 In;
+// Bytes of a row in LDS.
+#define S_A_ROW (S_BK * S_A_BITS / 8)
+#define S_B_ROW (S_BK * S_B_BITS / 8)
 #else
 typedef bf16 In;
+#define S_A_ROW (2 * S_BK)
+#define S_B_ROW (2 * S_BK)
 #endif
 #define S_SUBS (S_BK / S_SUB)
-static_assert(S_BK * sizeof(In) == 128, "a row in LDS is eight chunks of 16 bytes");
+static_assert((S_A_ROW == 128 || S_A_ROW == 64) && (S_B_ROW == 128 || S_B_ROW == 64), "a row in LDS is eight chunks of 16 bytes, or four");
 
-// Where a chunk of a row is, in bytes: those of eight rows at one place of K are in different banks, and so are those of four rows
+// What of its row decides where a chunk is: those of eight rows at one place of K are in different banks, and so are those of four rows
 // and of four others at the next, which some devices serve together.
-RF_FN int place_of(int row, int chunk) { return row * 128 + ((chunk ^ (row & 7)) << 4); }
+template <int ROW> RF_FN int mask_of(int row) { return ROW == 128 ? row & 7 : -(row >> 2) & 3; }
+// In bytes.
+template <int ROW> RF_FN int place_of(int row, int chunk) { return row * ROW + ((chunk ^ mask_of<ROW>(row)) << 4); }
 
 struct ScaledArgs {
     const u8* a;
@@ -42,115 +51,48 @@ struct ScaledArgs {
 };
 static_assert(sizeof(ScaledArgs) == 176, "as in scaled.rs");
 
-#if S_MATRIX && S_NATIVE && !S_INT
-// 8-bit floats as operands. Of the two kinds, 3 and 6 are E4M3 (here the architecture's own), 4 and 7 E5M2.
-#define S_A_WIDE (S_A_FORMAT == 4 || S_A_FORMAT == 7)
-#define S_B_WIDE (S_B_FORMAT == 4 || S_B_FORMAT == 7)
-#if RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA
-struct Product {
-    typedef i64 Operand;
-    typedef F32x4 Accumulator;
-    static const int K = 32, ACC = 4;
-    RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) {
-#if S_A_WIDE && S_B_WIDE
-        return __builtin_amdgcn_mfma_f32_16x16x32_bf8_bf8((long)a, (long)b, c, 0, 0, 0);
-#elif S_A_WIDE
-        return __builtin_amdgcn_mfma_f32_16x16x32_bf8_fp8((long)a, (long)b, c, 0, 0, 0);
-#elif S_B_WIDE
-        return __builtin_amdgcn_mfma_f32_16x16x32_fp8_bf8((long)a, (long)b, c, 0, 0, 0);
-#else
-        return __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8((long)a, (long)b, c, 0, 0, 0);
-#endif
-    }
-    RF_FN static int row(int i, int lane) { return 4 * (lane / 16) + i; }
-    RF_FN static int column(int, int lane) { return lane % 16; }
-};
-#elif RF_DEVICE_AMD
-struct Product {
-    typedef I32x2 Operand;
-    typedef F32x8 Accumulator;
-    static const int K = 16, ACC = 8;
-    RF_FN static Accumulator run(Operand a, Operand b, Accumulator c) {
-#if S_A_WIDE && S_B_WIDE
-        return __builtin_amdgcn_wmma_f32_16x16x16_bf8_bf8_w32_gfx12(a, b, c);
-#elif S_A_WIDE
-        return __builtin_amdgcn_wmma_f32_16x16x16_bf8_fp8_w32_gfx12(a, b, c);
-#elif S_B_WIDE
-        return __builtin_amdgcn_wmma_f32_16x16x16_fp8_bf8_w32_gfx12(a, b, c);
-#else
-        return __builtin_amdgcn_wmma_f32_16x16x16_fp8_fp8_w32_gfx12(a, b, c);
-#endif
-    }
-    RF_FN static int row(int i, int lane) { return i + 8 * (lane / 16); }
-    RF_FN static int column(int, int lane) { return lane % 16; }
-};
-#else
-#if S_A_WIDE
-#define S_A_TYPE "e5m2"
-#else
-#define S_A_TYPE "e4m3"
-#endif
-#if S_B_WIDE
-#define S_B_TYPE "e5m2"
-#else
-#define S_B_TYPE "e4m3"
-#endif
-struct Product {
-    typedef Chunk Operand;
-    typedef MmaSums<float> Accumulator;
-    static const int K = 32, ACC = 8;
-    RF_FN static Accumulator run(const Operand& a, const Operand& b, Accumulator c) {
-        for (int half = 0; half < 2; ++half)
-            asm volatile("mma.sync.aligned.m16n8k32.row.col.f32." S_A_TYPE "." S_B_TYPE ".f32 {%0, %1, %2, %3}, "
-                         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                         : "+f"(c.at[4 * half]), "+f"(c.at[4 * half + 1]), "+f"(c.at[4 * half + 2]), "+f"(c.at[4 * half + 3])
-                         : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[half]), "r"(b.word[half + 2]));
-        return c;
-    }
-    RF_FN static int row(int i, int lane) { return Mma<i8, 16>::row(i, lane); }
-    RF_FN static int column(int i, int lane) { return Mma<i8, 16>::column(i, lane); }
-};
-#endif
-#elif S_MATRIX && S_NATIVE
-typedef Mma<i8, 16> Product;
-#elif S_MATRIX
-typedef Mma<bf16, 16> Product;
-#endif
-
 #if S_MATRIX
 #define S_THREADS (4 * ARCH_WAVE_SIZE)
-#define S_BM (2 * S_TILES_M * 16)
-#define S_BN (2 * S_TILES_N * 16)
+// Waves next to each other, and above.
+#define S_ACROSS (S_DIRECT ? 4 : 2)
+#define S_BM (4 / S_ACROSS * S_TILES_M * 16)
+#define S_BN (S_ACROSS * S_TILES_N * 16)
 #define S_VALUES Product::ACC
 // Where tiles lie in LDS.
 typedef LdsPlace Place;
 RF_FN Place place_in(const char* lds) { return lds_place(lds); }
-// How the 16-byte chunks of 64 bytes of a row are dealt to lanes: `Slab` of mma.h, for 8-bit floats too. What meets in a product is of
-// one k in both operands.
-#if S_NATIVE && !S_INT
-struct Deal {
-#if RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA
-    static const int PHASES = 1;
-#else
-    static const int PHASES = 2;
-#endif
-    static const int READS = 1, STEPS = 16 / (int)sizeof(Product::Operand);
-    RF_FN static int chunk(int part) { return part; }
-    RF_FN static int apart(int phase, int) { return 2 * phase; }
-    RF_FN static void operands(const Chunk* read, Product::Operand* to) { __builtin_memcpy(to, read, 16); }
-};
-#elif S_NATIVE
-typedef Slab<i8, 16> Deal;
-#else
-typedef Slab<bf16, 16> Deal;
-#endif
+#if !S_DEEP
 // Chunks of a row that a product of phase 0 takes, and how many such a block of K has. Where it has half, a lane takes half a chunk.
 #define S_PHASE_CHUNKS (4 / Deal::PHASES)
 #define S_SUB_CHUNKS (S_SUB * (int)sizeof(In) / 16)
 #define S_HALF (S_NATIVE && S_SUB == 32 && ARCH_MATRIX == ARCH_MATRIX_MFMA)
 static_assert(S_HALF ? 2 * S_SUB_CHUNKS == S_PHASE_CHUNKS : S_SUB_CHUNKS % S_PHASE_CHUNKS == 0, "a block of K is whole products");
+static_assert(!(S_DIRECT && S_HALF), "whole chunks of B");
+#endif
 
-// Two by two waves.
+#if S_DIRECT
+// Operands of B in registers, chunk `h * S_GROUPS + lane / 16` of a row being number h.
+#define S_GROUPS (ARCH_WAVE_SIZE / 16)
+struct Columns {
+    static const int EACH = S_B_ROW / (16 * S_GROUPS);
+    Chunk at[S_TILES_N][EACH];
+
+    // Of the tiles of 16 columns from `first` on, which begin `tile_bytes` apart; past the last it is read again, for nobody.
+    RF_FN void fetch(const u8* b, i64 tile_bytes, u32 first, u32 tiles, u32 k, int lane) {
+#pragma unroll
+        for (int j = 0; j < S_TILES_N; ++j) {
+            const u32 tile = first + j < tiles ? first + j : tiles - 1;
+            const u8* from = b + (i64)tile * tile_bytes + (i64)k * (2 * S_B_BITS) + lane * 16;
+#pragma unroll
+            for (int h = 0; h < EACH; ++h) at[j][h] = *(const Chunk*)(const void*)(from + h * (256 * S_GROUPS));
+        }
+    }
+};
+#else
+struct Columns {};
+#endif
+
+// Two by two waves, or four side by side.
 struct Tile {
     Product::Accumulator sum[S_TILES_M][S_TILES_N];
     int lane_id, first_row, first_col;
@@ -170,27 +112,77 @@ struct Tile {
         b.word[2] = word;
     }
 #endif
-    RF_FN static int chunk_of(int lane) {
-#if S_HALF
-        return ((lane / 16 / 2) ^ (lane & 7)) << 4 | (lane / 16 % 2) << 3;
+    template <int ROW> RF_FN static int chunk_of(int lane) {
+#if S_DEEP
+        return (lane / 16 ^ mask_of<ROW>(lane % 16)) << 4;
+#elif S_HALF
+        return ((lane / 16 / 2) ^ mask_of<ROW>(lane % 16)) << 4 | (lane / 16 % 2) << 3;
 #else
-        return (Deal::chunk(lane / 16) ^ (lane & 7)) << 4;
+        return (Deal::chunk(lane / 16) ^ mask_of<ROW>(lane % 16)) << 4;
 #endif
     }
     RF_FN void start() {
         u32 wave = uniform(thread_x() / ARCH_WAVE_SIZE);
         lane_id = (int)(thread_x() % ARCH_WAVE_SIZE);
-        first_row = (int)(wave / 2) * S_TILES_M * 16;
-        first_col = (int)(wave % 2) * S_TILES_N * 16;
-        row_a = (first_row + lane_id % 16) * 128;
-        row_b = (first_col + lane_of_b(lane_id) % 16) * 128;
-        chunk_a = chunk_of(lane_id);
-        chunk_b = chunk_of(lane_of_b(lane_id));
+        first_row = (int)(wave / S_ACROSS) * S_TILES_M * 16;
+        first_col = (int)(wave % S_ACROSS) * S_TILES_N * 16;
+        row_a = (first_row + lane_id % 16) * S_A_ROW;
+        row_b = (first_col + lane_of_b(lane_id) % 16) * S_B_ROW;
+        chunk_a = chunk_of<S_A_ROW>(lane_id);
+        chunk_b = chunk_of<S_B_ROW>(lane_of_b(lane_id));
     }
     RF_FN void clear() {
 #pragma unroll
         for (int i = 0; i < S_TILES_M * S_TILES_N; ++i) sum[i / S_TILES_N][i % S_TILES_N] = 0;
     }
+#if S_DEEP
+    template <int BITS> RF_FN static Product::Operand operand(Chunk low, Chunk high) {
+        Chunk both[2] = {low, high};
+        if (BITS == 4) both[1] = (Chunk)0;
+        Product::Operand to;
+        __builtin_memcpy(&to, both, 32);
+        return to;
+    }
+    template <int BITS> RF_FN static Product::Operand read(Place row, int chunk, int first) {
+        const Chunk low = read_chunk(row + (chunk ^ first << 4));
+        return operand<BITS>(low, BITS == 8 ? read_chunk(row + (chunk ^ (first + 4) << 4)) : low);
+    }
+    // Block `sub` of the tiles that lie there; of its exponents a word for each row, then for each column, of each 128 k.
+    RF_FN void multiply(Place lds_a, Place lds_b, const Columns& columns, const u32* exponents, int sub) {
+        const int STEPS = S_SUB / 128;
+#pragma unroll
+        for (int p = 0; p < STEPS; ++p) {
+            const int step = sub * STEPS + p;
+            Product::Operand a[S_TILES_M];
+            u32 a_scale[S_TILES_M];
+#pragma unroll
+            for (int i = 0; i < S_TILES_M; ++i) {
+                a[i] = read<S_A_BITS>(lds_a + (row_a + i * 16 * S_A_ROW), chunk_a, step * S_A_BITS);
+                a_scale[i] = exponent(exponents, step, first_row + i * 16);
+            }
+#pragma unroll
+            for (int j = 0; j < S_TILES_N; ++j) {
+#if S_DIRECT
+                const Chunk* held = columns.at[j] + step * (S_B_BITS / 4);
+                const Product::Operand b = operand<S_B_BITS>(held[0], held[S_B_BITS / 8]);
+#else
+                const Product::Operand b = read<S_B_BITS>(lds_b + (row_b + j * 16 * S_B_ROW), chunk_b, step * S_B_BITS);
+#endif
+                const u32 b_scale = exponent(exponents, step, S_BM + first_col + j * 16);
+#pragma unroll
+                for (int i = 0; i < S_TILES_M; ++i) sum[i][j] = Product::run(a[i], b, sum[i][j], a_scale[i], b_scale);
+            }
+        }
+    }
+    // Of row or column lane % 16 from `first` on and the lane's 32 k, in the lowest byte.
+    RF_FN u32 exponent(const u32* exponents, int step, int first) const {
+#if S_MX
+        return exponents[step * (S_BM + S_BN) + first + lane_id % 16] >> (8 * (lane_id / 16));
+#else
+        return 0;
+#endif
+    }
+#else
 #if S_HALF
     static const int STEPS = 1;
     RF_FN static void read(Place row, int chunk, int first, int, Product::Operand* to) {
@@ -207,7 +199,7 @@ struct Tile {
     }
 #endif
     // Block `sub` of the tiles that lie there.
-    RF_FN void multiply(Place lds_a, Place lds_b, int sub) {
+    RF_FN void multiply(Place lds_a, Place lds_b, const Columns& columns, const u32*, int sub) {
         const int PHASES = S_HALF ? 1 : S_SUB_CHUNKS / S_PHASE_CHUNKS;
 #pragma unroll
         for (int p = 0; p < PHASES; ++p) {
@@ -215,10 +207,15 @@ struct Tile {
             const int first = S_HALF ? chunk : chunk - phase * S_PHASE_CHUNKS;
             Product::Operand a[S_TILES_M][STEPS], b[S_TILES_N][STEPS];
 #pragma unroll
-            for (int i = 0; i < S_TILES_M; ++i) read(lds_a + (row_a + i * 16 * 128), chunk_a, first, phase, a[i]);
+            for (int i = 0; i < S_TILES_M; ++i) read(lds_a + (row_a + i * 16 * S_A_ROW), chunk_a, first, phase, a[i]);
 #pragma unroll
             for (int j = 0; j < S_TILES_N; ++j) {
-                read(lds_b + (row_b + j * 16 * 128), chunk_b, first, phase, b[j]);
+#if S_DIRECT
+                static_assert(Deal::READS == 1, "a chunk to a lane");
+                Deal::operands(&columns.at[j][(first + Deal::apart(phase, 0)) / S_GROUPS], b[j]);
+#else
+                read(lds_b + (row_b + j * 16 * S_B_ROW), chunk_b, first, phase, b[j]);
+#endif
 #pragma unroll
                 for (int s = 0; s < STEPS; ++s) turn(b[j][s]);
             }
@@ -230,6 +227,7 @@ struct Tile {
                     for (int j = 0; j < S_TILES_N; ++j) sum[i][j] = Product::run(a[i][s], b[j][s], sum[i][j]);
         }
     }
+#endif
     RF_FN float value(int i, int j, int v) const {
 #if S_NATIVE && S_INT
         return (float)(i32)sum[i][j][v];
@@ -248,6 +246,7 @@ RF_FN Place place_in(const char* lds) { return lds; }
 #define S_BM (16 * S_TILES_M)
 #define S_BN (16 * S_TILES_N)
 #define S_VALUES 1
+struct Columns {};
 // S_TILES_M rows and S_TILES_N columns per lane, 16 apart.
 struct Tile {
     float sum[S_TILES_M][S_TILES_N];
@@ -261,14 +260,14 @@ struct Tile {
 #pragma unroll
         for (int i = 0; i < S_TILES_M * S_TILES_N; ++i) sum[i / S_TILES_N][i % S_TILES_N] = 0.0f;
     }
-    RF_FN void multiply(Place lds_a, Place lds_b, int sub) {
+    RF_FN void multiply(Place lds_a, Place lds_b, const Columns&, const u32*, int sub) {
 #pragma unroll 1
         for (int chunk = sub * S_SUB / 8; chunk < (sub + 1) * S_SUB / 8; ++chunk) {
             Vec<In, 8> a[S_TILES_M], b[S_TILES_N];
 #pragma unroll
-            for (int i = 0; i < S_TILES_M; ++i) a[i] = load<8>((const In*)(lds_a + place_of(first_row + i * 16, chunk)));
+            for (int i = 0; i < S_TILES_M; ++i) a[i] = load<8>((const In*)(lds_a + place_of<S_A_ROW>(first_row + i * 16, chunk)));
 #pragma unroll
-            for (int j = 0; j < S_TILES_N; ++j) b[j] = load<8>((const In*)(lds_b + place_of(first_col + j * 16, chunk)));
+            for (int j = 0; j < S_TILES_N; ++j) b[j] = load<8>((const In*)(lds_b + place_of<S_B_ROW>(first_col + j * 16, chunk)));
 #pragma unroll
             for (int s = 0; s < 8; ++s)
 #pragma unroll
@@ -284,11 +283,23 @@ struct Tile {
 };
 #endif
 
+// Row and chunk of 16 bytes that number c of a tile is, of PER_ROW to a row. What lies in tiles of 16 rows is taken in that order.
+template <int PER_ROW, bool TILES> struct Dealt {
+    RF_FN static int row(int c) { return TILES ? c / (16 * PER_ROW) * 16 + c % 16 : c / PER_ROW; }
+    RF_FN static int chunk(int c) { return TILES ? c / 16 % PER_ROW : c % PER_ROW; }
+    // Where it lies, in bytes; `k` is of its first code, of so many bits.
+    RF_FN static i64 place(u32 row, u32 k, i64 row_bytes, int bits) {
+        if (TILES) return (i64)(row / 16) * row_bytes + (i64)k * (2 * bits) + row % 16 * 16;
+        return (i64)row * row_bytes + (i64)k * bits / 8;
+    }
+};
+
 // Codes of ROWS rows on their way to LDS, 16 bytes of them at once; rows and K past the ends are codes of zero.
-template <int ROWS, int FORMAT> struct Loader {
+template <int ROWS, int FORMAT, int ROW, bool VECTOR, bool TILES> struct Loader {
     typedef Format<FORMAT> Code;
     static const int CODES = 128 / Code::BITS, PER_ROW = S_BK / CODES, TOTAL = ROWS * PER_ROW;
     static const int ROUNDS = (TOTAL + S_THREADS - 1) / S_THREADS;
+    typedef Dealt<PER_ROW, TILES> Deals;
     Vec<u32, 4> held[ROUNDS];
 
     RF_FN static bool mine(int c) { return TOTAL % S_THREADS == 0 || c < TOTAL; }
@@ -296,18 +307,18 @@ template <int ROWS, int FORMAT> struct Loader {
 #pragma unroll
         for (int i = 0; i < ROUNDS; ++i) {
             int c = (int)thread_x() + i * S_THREADS;
-            u32 row = first_row + c / PER_ROW, k = first_k + c % PER_ROW * CODES;
+            u32 row = first_row + Deals::row(c), k = first_k + Deals::chunk(c) * CODES;
             __builtin_memset(&held[i], 0, sizeof(held[i]));
             if (!mine(c) || row >= rows || k >= last_k) continue;
-            const u8* at = from + (i64)row * row_bytes + (i64)k * Code::BITS / 8;
-#if S_VECTOR
-            held[i] = load<4>((const u32*)(const void*)at);
-#else
+            const u8* at = from + Deals::place(row, k, row_bytes, Code::BITS);
+            if (VECTOR) {
+                held[i] = load<4>((const u32*)(const void*)at);
+                continue;
+            }
             u32 bytes = (last_k - k) * Code::BITS / 8;
 #pragma unroll
             for (u32 j = 0; j < 16; ++j)
                 if (j < bytes) held[i][j / 4] |= (u32)at[j] << (8 * (j % 4));
-#endif
         }
     }
     RF_FN void put(char* lds) const {
@@ -315,10 +326,10 @@ template <int ROWS, int FORMAT> struct Loader {
         for (int i = 0; i < ROUNDS; ++i) {
             int c = (int)thread_x() + i * S_THREADS;
             if (!mine(c)) continue;
-            const int row = c / PER_ROW, chunk = c % PER_ROW * (CODES * (int)sizeof(In) / 16);
 #if S_NATIVE
-            store<4>((u32*)(void*)(lds + place_of(row, chunk)), held[i]);
+            store<4>((u32*)(void*)(lds + place_of<ROW>(Deals::row(c), Deals::chunk(c))), held[i]);
 #else
+            const int row = Deals::row(c), chunk = Deals::chunk(c) * (CODES * (int)sizeof(In) / 16);
 #pragma unroll
             for (int j = 0; j < CODES; j += 8) {
                 Vec<bf16, 8> some;
@@ -328,7 +339,7 @@ template <int ROWS, int FORMAT> struct Loader {
                     u32 code = (held[i][bit / 32] >> (bit % 32)) & ((1u << Code::BITS) - 1u);
                     some[n] = cast<bf16>(Code::decode(code));
                 }
-                store<8>((bf16*)(void*)(lds + place_of(row, chunk + j / 8)), some);
+                store<8>((bf16*)(void*)(lds + place_of<ROW>(row, chunk + j / 8)), some);
             }
 #endif
         }
@@ -336,19 +347,62 @@ template <int ROWS, int FORMAT> struct Loader {
 };
 
 #if S_ASYNC
-// The same past the registers.
+// The same past the registers, of rows.
 template <int ROWS> RF_FN void copy_tile(u32 lds, const u8* from, i64 row_bytes, u32 first_row, u32 rows, u32 first_k, u32 last_k) {
     static_assert(ROWS * 8 % S_THREADS == 0, "a lane copies whole chunks");
+    typedef Dealt<8, false> Deals;
 #pragma unroll
     for (int i = 0; i < ROWS * 8 / S_THREADS; ++i) {
         const int c = (int)thread_x() + i * S_THREADS;
-        const u32 row = first_row + c / 8, k = first_k + c % 8 * 16;
+        const u32 row = first_row + Deals::row(c), k = first_k + Deals::chunk(c) * 16;
         const bool there = row < rows && k < last_k;
-        copy_async(lds + place_of(c / 8, c % 8), from + (there ? (i64)row * row_bytes + k : 0), there);
+        copy_async(lds + place_of<128>(Deals::row(c), Deals::chunk(c)), from + (there ? Deals::place(row, k, row_bytes, 8) : 0), there);
     }
 }
 #endif
 
+#if S_MX
+// The exponents of a round on their way to LDS: a word for each row, then for each column, of each 128 codes; the first 32's lowest.
+typedef u32 Scale;
+struct Scales {
+    static const int TOTAL = S_BK / 128 * (S_BM + S_BN), EACH = (TOTAL + S_THREADS - 1) / S_THREADS;
+    u32 held[EACH];
+
+    RF_FN static u32 word(const u8* scales, i64 step, FastDiv block, u32 k, u32 last_k) {
+#if S_WORDS
+        return *(const u32*)(const void*)(scales + (k < last_k ? k : last_k - 128) / 32);
+#else
+        u32 all = 0;
+#pragma unroll
+        for (u32 b = 0; b < 4; ++b) {
+            const u32 from = k + 32 * b < last_k ? k + 32 * b : last_k - 1;
+            all |= (u32)scales[(i64)block.divide(from) * step] << (8 * b);
+        }
+        return all;
+#endif
+    }
+    RF_FN void fetch(const ScaledArgs& g, u32 first_row, u32 first_col, u32 k) {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            const u32 c = thread_x() + i * S_THREADS, at = c % (S_BM + S_BN), from = k + c / (S_BM + S_BN) * 128;
+            if (c >= TOTAL) continue;
+            if (at < S_BM) {
+                const u32 row = first_row + at < g.m ? first_row + at : g.m - 1;
+                held[i] = word((const u8*)g.a_scales + (i64)g.a_rows.divide(row) * g.a_scale_row, g.a_scale_k, g.a_block, from, g.k);
+            } else {
+                const u32 col = first_col + (at - S_BM) < g.n ? first_col + (at - S_BM) : g.n - 1;
+                held[i] = word((const u8*)g.b_scales + (i64)g.b_rows.divide(col) * g.b_scale_row, g.b_scale_k, g.b_block, from, g.k);
+            }
+        }
+    }
+    RF_FN void put(u32* lds) const {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i)
+            if (thread_x() + i * S_THREADS < TOTAL) lds[thread_x() + i * S_THREADS] = held[i];
+    }
+};
+#else
+typedef float Scale;
 // The scales of a round: of each block, those of the rows, then of the columns; on their way to LDS.
 struct Scales {
     static const int TOTAL = S_SUBS * (S_BM + S_BN), EACH = (TOTAL + S_THREADS - 1) / S_THREADS;
@@ -377,6 +431,8 @@ struct Scales {
     }
 };
 
+#endif
+
 // Sums with their scales.
 struct Totals {
     float at[S_TILES_M][S_TILES_N][S_VALUES];
@@ -386,14 +442,18 @@ struct Totals {
         for (int i = 0; i < S_TILES_M * S_TILES_N * S_VALUES; ++i)
             at[i / (S_TILES_N * S_VALUES)][i / S_VALUES % S_TILES_N][i % S_VALUES] = 0.0f;
     }
-    RF_FN void add(const Tile& tile, const float* of_rows, const float* of_cols) {
+    RF_FN void add(const Tile& tile, const Scale* of_rows, const Scale* of_cols) {
 #pragma unroll
         for (int i = 0; i < S_TILES_M; ++i)
 #pragma unroll
             for (int j = 0; j < S_TILES_N; ++j)
 #pragma unroll
                 for (int v = 0; v < S_VALUES; ++v)
+#if S_MX
+                    at[i][j][v] += tile.value(i, j, v);
+#else
                     at[i][j][v] += tile.value(i, j, v) * of_rows[tile.row(i, v)] * of_cols[tile.col(j, v)];
+#endif
     }
     RF_FN void write(const ScaledArgs& g, const Tile& tile, u32 first_row, u32 first_col) const {
 #pragma unroll
@@ -409,22 +469,34 @@ struct Totals {
 };
 
 extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
-    const int TILE_BYTES = (S_BM + S_BN) * 128;
+    const int TILE_BYTES = S_BM * S_A_ROW + (S_DIRECT ? 0 : S_BN * S_B_ROW);
 #if S_ASYNC
+    static_assert(!S_SHUFFLED, "copies past the registers are of rows");
     extern __shared__ __attribute__((aligned(16))) char lds[];
 #else
-    __shared__ __attribute__((aligned(16))) char lds[TILE_BYTES];
-    Loader<S_BM, S_A_FORMAT> load_a;
-    Loader<S_BN, S_B_FORMAT> load_b;
+    // With one tile, waves wait before they overwrite it; with two, those that still read are one round behind.
+    __shared__ __attribute__((aligned(16))) char lds[(S_DIRECT ? 2 : 1) * TILE_BYTES];
+    Loader<S_BM, S_A_FORMAT, S_A_ROW, S_A_VECTOR, false> load_a;
+    load_a.fetch(g.a, g.a_row, group_y() * S_BM, g.m, 0, g.k);
+#if !S_DIRECT
+    Loader<S_BN, S_B_FORMAT, S_B_ROW, S_B_VECTOR, S_SHUFFLED> load_b;
+    load_b.fetch(g.b, g.b_row, group_x() * S_BN, g.n, 0, g.k);
 #endif
-    __shared__ float scales[2][Scales::TOTAL];
+#endif
+    __shared__ Scale scales[2][Scales::TOTAL];
     const u32 first_row = group_y() * S_BM, first_col = group_x() * S_BN;
     Tile tile;
     Totals total;
     Scales next;
+    Columns columns;
     tile.start();
     tile.clear();
     total.clear();
+#if S_DIRECT
+    Columns coming_columns;
+    const u32 first_tile = (first_col + uniform((u32)tile.first_col)) / 16, tiles_n = (g.n + 15) / 16;
+    columns.fetch(g.b, g.b_row, first_tile, tiles_n, 0, tile.lane_id);
+#endif
 #if S_ASYNC
     const u32 place = place_in(lds);
 #pragma unroll
@@ -434,13 +506,10 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
         async_commit();
     }
     u32 stage = 0;
-#else
-    load_a.fetch(g.a, g.a_row, first_row, g.m, 0, g.k);
-    load_b.fetch(g.b, g.b_row, first_col, g.n, 0, g.k);
 #endif
     // Rounds since the sums were last scaled, this one included; scales are fetched one round before they are needed.
     u32 open = 1, turn = 0;
-    if (S_SUBS > 1 || g.rounds == 1 || S_BK >= g.k) next.fetch(g, first_row, first_col, 0);
+    if (S_MX || S_SUBS > 1 || g.rounds == 1 || S_BK >= g.k) next.fetch(g, first_row, first_col, 0);
     for (u32 k = 0; k < g.k; k += S_BK, turn ^= 1) {
         const bool last = k + S_BK >= g.k, scaled = S_SUBS > 1 || open == g.rounds || last;
 #if S_ASYNC
@@ -459,27 +528,39 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
         const Place tiles = place + stage * TILE_BYTES;
         stage = stage + 1 == S_STAGES ? 0 : stage + 1;
 #else
+#if S_DIRECT
+        char* const here = lds + turn * TILE_BYTES;
+#else
+        char* const here = lds;
         barrier();
-        load_a.put(lds);
-        load_b.put(lds + S_BM * 128);
-        if (scaled) next.put(scales[turn]);
+        load_b.put(here + S_BM * S_A_ROW);
+#endif
+        load_a.put(here);
+        if (S_MX || scaled) next.put(scales[turn]);
         barrier();
         // Under way while this round is multiplied; zeros past the end.
         load_a.fetch(g.a, g.a_row, first_row, g.m, k + S_BK, g.k);
+#if S_DIRECT
+        if (!last) coming_columns.fetch(g.b, g.b_row, first_tile, tiles_n, k + S_BK, tile.lane_id);
+#else
         load_b.fetch(g.b, g.b_row, first_col, g.n, k + S_BK, g.k);
-        const Place tiles = place_in(lds);
+#endif
+        const Place tiles = place_in(here);
 #endif
         const u32 coming = scaled ? 1 : open + 1;
-        if (!last && (S_SUBS > 1 || coming == g.rounds || k + 2 * S_BK >= g.k)) next.fetch(g, first_row, first_col, k + S_BK);
+        if (!last && (S_MX || S_SUBS > 1 || coming == g.rounds || k + 2 * S_BK >= g.k)) next.fetch(g, first_row, first_col, k + S_BK);
 #pragma unroll
         for (int sub = 0; sub < S_SUBS; ++sub) {
             if (S_SUBS > 1 && k + sub * S_SUB >= g.k) break;
-            tile.multiply(tiles, tiles + S_BM * 128, sub);
+            tile.multiply(tiles, tiles + S_BM * S_A_ROW, columns, (const u32*)scales[turn], sub);
             if (!scaled) continue;
-            const float* of_rows = scales[turn] + sub * (S_BM + S_BN);
+            const Scale* of_rows = scales[turn] + sub * (S_BM + S_BN);
             total.add(tile, of_rows, of_rows + S_BM);
             tile.clear();
         }
+#if S_DIRECT
+        columns = coming_columns;
+#endif
         open = coming;
     }
     total.write(g, tile, first_row, first_col);

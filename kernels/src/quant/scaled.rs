@@ -7,15 +7,17 @@ use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
 
 use super::format::{Format, ScaleKind};
+use super::preshuffle::PreshuffledRows;
 use crate::Result;
 use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
 use crate::gemm::matrix_side;
 use crate::graphs::{self, Graphs};
 
 const OP: &str = "q_matmul_scaled";
-/// Codes of a row in LDS: 128 bytes, as they are or in bf16.
+/// Codes of a round that lie in LDS as they are.
 const NATIVE_DEPTH: usize = 128;
-const DECODED_DEPTH: usize = 64;
+/// Codes that CDNA 4's products of 8- and 4-bit floats take at once.
+const DEEP: usize = 128;
 /// Codes that are summed from zero where a block is longer and a multiple of it, or all of K.
 const CHUNK: usize = 512;
 /// Rounds in LDS where copies go past the registers: three of 128 x 64 leave room for three workgroups.
@@ -52,26 +54,117 @@ pub enum CodeProduct {
     Decoded,
 }
 
-/// How [`q_matmul_scaled`] multiplies; `None` where it refuses a format.
+/// How [`q_matmul_scaled`] multiplies; `None` where it refuses a format. Codes of 4 bits are native only with scales in [`ScaleKind::E8M0`]
+/// or blocks of K that are multiples of 128.
 pub fn code_product(arch: Arch, a: Format, b: Format) -> Option<CodeProduct> {
     if a == Format::I2 || b == Format::I2 {
         return None;
     }
     let info = arch.info();
-    let is_native = |format| match (info.fp8, format) {
-        (Fp8::Fnuz, Format::E4M3Fnuz | Format::E5M2Fnuz) | (Fp8::Ocp, Format::E4M3 | Format::E5M2) => {
-            has_products(info)
-        }
-        _ => false,
-    };
     let bytes = a == Format::I8 && b == Format::I8 && matrix_side(info, DType::I8) != 0;
-    let native = bytes || (is_native(a) && is_native(b));
+    let native = bytes || is_deep(info, a, b) || (is_float8(info, a) && is_float8(info, b));
     Some(if native { CodeProduct::Native } else { CodeProduct::Decoded })
 }
 
-/// Whether the kernel has the matrix unit's products of 8-bit floats.
-fn has_products(info: &ArchInfo) -> bool {
-    matches!(info.matrix, Matrix::Mfma(3 | 4) | Matrix::Wmma12 | Matrix::MmaSync)
+/// Whether the matrix unit has products of this format of 8-bit floats.
+fn is_float8(info: &ArchInfo, format: Format) -> bool {
+    let has_products = matches!(info.matrix, Matrix::Mfma(3 | 4) | Matrix::Wmma12 | Matrix::MmaSync);
+    has_products
+        && matches!(
+            (info.fp8, format),
+            (Fp8::Fnuz, Format::E4M3Fnuz | Format::E5M2Fnuz) | (Fp8::Ocp, Format::E4M3 | Format::E5M2)
+        )
+}
+
+/// Whether the matrix unit has products of both, 128 deep and with exponents of 32 k each.
+fn is_deep(info: &ArchInfo, a: Format, b: Format) -> bool {
+    let has = |format| matches!(format, Format::E4M3 | Format::E5M2 | Format::E2M1);
+    matches!(info.matrix, Matrix::Mfma(4)) && has(a) && has(b)
+}
+
+/// What multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Unit {
+    /// Codes become bf16 on their way to LDS.
+    Decoded,
+    /// Codes are operands.
+    Native,
+    /// Codes are operands of products 128 deep.
+    Deep,
+    /// And so are their scales.
+    Mx,
+}
+
+impl Unit {
+    /// Codes of K in a round: 128 bytes, of the wider format.
+    fn depth(self, a: Format, b: Format) -> usize {
+        match self {
+            Unit::Decoded => 64,
+            Unit::Native => NATIVE_DEPTH,
+            Unit::Deep | Unit::Mx => 1024 / a.bits().max(b.bits()),
+        }
+    }
+
+    /// Codes that are summed before a scale.
+    fn sub(self, a: Format, b: Format, block: usize, k: usize) -> usize {
+        let depth = self.depth(a, b);
+        if block >= k || self == Unit::Mx { depth } else { common_divisor(block, depth) }
+    }
+
+    /// What serves, the deepest first. It depends on neither M, N nor where codes lie, as the order of the sum does not.
+    fn choose(info: &ArchInfo, a: &Side<'_>, b: &Side<'_>) -> Unit {
+        let block = a.block[1].min(b.block[1]);
+        let sub = |unit: Unit| unit.sub(a.format, b.format, block, a.k);
+        if is_deep(info, a.format, b.format) {
+            if a.kind == ScaleKind::E8M0 && b.kind == ScaleKind::E8M0 {
+                return Unit::Mx;
+            }
+            if sub(Unit::Deep).is_multiple_of(DEEP) {
+                return Unit::Deep;
+            }
+        }
+        let bytes = a.format == Format::I8 && b.format == Format::I8 && matrix_side(info, DType::I8) != 0;
+        // Products of bytes are dealt out in 64 of K.
+        let native = match bytes {
+            true => sub(Unit::Native) >= 64,
+            false => is_float8(info, a.format) && is_float8(info, b.format) && sub(Unit::Native) >= BLOCK_LEAST,
+        };
+        if native { Unit::Native } else { Unit::Decoded }
+    }
+}
+
+/// A side of the product, checked.
+struct Side<'a> {
+    format: Format,
+    codes: View<'a>,
+    rows: usize,
+    k: usize,
+    /// From one row to the next, or of a weight that is laid out from one tile of 16 rows to the next.
+    row_bytes: i64,
+    laid_out: bool,
+    scales: View<'a>,
+    kind: ScaleKind,
+    block: [usize; 2],
+}
+
+impl Side<'_> {
+    /// Whether 16 codes bytes are read at once.
+    fn vector(&self) -> bool {
+        self.laid_out
+            || (self.k.is_multiple_of(128 / self.format.bits())
+                && self.codes.device_address().is_multiple_of(16)
+                && (self.row_bytes % 16 == 0 || self.rows <= 1))
+    }
+
+    /// Whether the exponents of each 128 codes of a row are a word.
+    fn words(&self) -> bool {
+        let strides = self.scales.layout().strides();
+        self.block[1] == 32
+            && self.k.is_multiple_of(128)
+            && strides[1] == 1
+            && (strides[0] % 4 == 0 || self.scales.shape()[0] <= 1)
+            && self.scales.device_address().is_multiple_of(4)
+    }
 }
 
 /// `c = a · bᵀ` of codes and their scales.
@@ -83,75 +176,114 @@ fn has_products(info: &ArchInfo) -> bool {
 /// # Numerics
 /// Products of codes are exact, native or decoded ([`code_product`]). The sum over a block of K, or 512 of a longer one, is in f32
 /// (in i32 for I8 on the matrix unit) and multiplied by both scales; those are added in ascending order; one rounding at the store.
+/// Where the matrix unit takes E8M0 scales, 512 codes with their scales are summed so, whatever the blocks.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `c`; errors of compilation and launch.
 pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c: ViewMut<'_>) -> Result<()> {
-    let [m, n, k] = check(stream, a, b, &c)?;
+    let names = ["b.codes", "b.scales", "b.block"];
+    multiply(stream, a, |stream, c| plain_side(stream, names, b, c), c)
+}
+
+/// [`q_matmul_scaled`] by a weight that was laid out once: the same bits. Where the matrix unit takes its codes as they are, they go from memory
+/// to its operands, past LDS.
+///
+/// # Errors
+/// As there.
+pub fn q_matmul_preshuffled(stream: &Stream, a: &CodedRows<'_>, b: &PreshuffledRows<'_>, c: ViewMut<'_>) -> Result<()> {
+    let names = ["b.weight", "b.scales", "b.block"];
+    let side = |stream: &Stream, c: &View<'_>| match b.weight.laid_out() {
+        None => plain_side(stream, names, &b.plain(), c),
+        Some(codes) => {
+            family::on_device(OP, names[0], stream, &codes)?;
+            family::disjoint(OP, names[0], c, &codes)?;
+            let [rows, k] = b.weight.shape();
+            let row_bytes = codes.layout().strides()[0];
+            let (format, laid_out) = (b.weight.format(), true);
+            let side =
+                Side { format, codes, rows, k, row_bytes, laid_out, scales: b.scales, kind: b.kind, block: b.block };
+            check_scales(stream, [names[1], names[2]], &side, c)?;
+            Ok(side)
+        }
+    };
+    multiply(stream, a, side, c)
+}
+
+fn multiply<'b>(
+    stream: &Stream,
+    a: &CodedRows<'_>,
+    b: impl FnOnce(&Stream, &View<'_>) -> Result<Side<'b>>,
+    c: ViewMut<'_>,
+) -> Result<()> {
+    if !matches!(c.dtype(), DType::F32 | DType::F16 | DType::BF16) {
+        return Err(Error::Unsupported { op: OP, dtype: c.dtype(), arch: c.arch() }.into());
+    }
+    family::on_device(OP, "c", stream, &c)?;
+    let a = plain_side(stream, ["a.codes", "a.scales", "a.block"], a, &c)?;
+    let b = b(stream, &c)?;
+    let [m, n, k] = check(&a, &b, &c)?;
     if m == 0 || n == 0 {
         return Ok(());
     }
     let device = stream.device();
     let info = device.arch().info();
-    let product = code_product(device.arch(), a.format, b.format);
-    let block = a.block[1].min(b.block[1]);
     let matrix = device.config().matrix && matrix_side(info, DType::BF16) != 0;
-    let depth_of = |native: bool| if native { NATIVE_DEPTH } else { DECODED_DEPTH };
-    let sub_of = |depth: usize| if block >= k { depth } else { common_divisor(block, depth) };
-    // Products of bytes are dealt out in 64 of K.
-    let deep = if a.format == Format::I8 { 64 } else { BLOCK_LEAST };
-    let native = matrix && product == Some(CodeProduct::Native) && sub_of(NATIVE_DEPTH) >= deep;
-    let depth = depth_of(native);
-    let sub = sub_of(depth);
+    let unit = if matrix { Unit::choose(info, &a, &b) } else { Unit::Decoded };
+    let block = a.block[1].min(b.block[1]);
+    let (depth, sub) = (unit.depth(a.format, b.format), unit.sub(a.format, b.format, block, k));
     let whole = CHUNK / depth;
     let rounds = match block / depth {
-        _ if block >= k => whole,
+        _ if block >= k || unit == Unit::Mx => whole,
         rounds if rounds.is_multiple_of(whole) => whole,
         rounds => rounds.max(1),
     };
-    let vector = |rows: &CodedRows<'_>| {
-        let row_bytes = rows.codes.layout().strides()[0];
-        k.is_multiple_of(128 / rows.format.bits())
-            && rows.codes.device_address().is_multiple_of(16)
-            && (row_bytes % 16 == 0 || rows.codes.shape()[0] <= 1)
-    };
+    let place = Place::choose(info, unit, sub, &b);
+    let direct = place == Place::Direct;
     let tiles = match (matrix, m <= 32) {
+        (true, true) if direct => [m.div_ceil(16), 1],
         (true, true) => [1, 2],
-        (true, false) if m > 64 && m * n >= LARGE => [4, 2],
+        (true, false) if direct => [4, if m > 64 && m * n >= LARGE { direct_across(info) } else { 1 }],
+        (true, false) if m > 64 && m * n >= LARGE && has_registers(info, unit, sub) => [4, 2],
         (true, false) => [2, 2],
         (false, few) => [if few { 2 } else { 4 }, 4],
     };
-    let vector = vector(a) && vector(b);
+    let vector = [a.vector(), b.vector()];
     let key = ScaledKey {
         a: a.format,
         b: b.format,
         output: c.dtype(),
         matrix,
-        native,
+        unit,
         sub,
         tiles,
         vector,
-        copies: copies(info, native, vector),
+        place,
+        words: unit == Unit::Mx && a.words() && b.words(),
+        copies: copies(info, unit, vector),
     };
-    let side = if matrix { 32 } else { 16 };
-    let grid = [n.div_ceil(tiles[1] * side), m.div_ceil(tiles[0] * side), 1];
+    let sides = match (matrix, direct) {
+        (true, true) => [16, 64],
+        (true, false) => [32, 32],
+        (false, _) => [16, 16],
+    };
+    let grid = [n.div_ceil(tiles[1] * sides[1]), m.div_ceil(tiles[0] * sides[0]), 1];
     if grid[1] > GRID_YZ_MAX {
-        return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * tiles[0] * side), m));
+        return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * tiles[0] * sides[0]), m));
     }
     let threads = if matrix { 4 * info.wave_size as usize } else { 256 };
     // A stride of an axis with one scale is of no account.
-    let stride = |rows: &CodedRows<'_>, axis: usize| rows.scales.layout().strides()[axis];
+    let stride = |side: &Side<'_>, axis: usize| side.scales.layout().strides()[axis];
     let args = ScaledArgs {
         a: a.codes.device_address(),
         b: b.codes.device_address(),
         a_scales: a.scales.device_address(),
         b_scales: b.scales.device_address(),
         c: c.device_address(),
-        a_row: a.codes.layout().strides()[0],
-        b_row: b.codes.layout().strides()[0],
-        a_scale_row: stride(a, 0),
-        a_scale_k: stride(a, 1),
-        b_scale_row: stride(b, 0),
-        b_scale_k: stride(b, 1),
+        a_row: a.row_bytes,
+        b_row: b.row_bytes,
+        a_scale_row: stride(&a, 0),
+        a_scale_k: stride(&a, 1),
+        b_scale_row: stride(&b, 0),
+        b_scale_k: stride(&b, 1),
         c_row: c.layout().strides()[0],
         c_col: c.layout().strides()[1],
         a_block: FastDiv::new(a.block[1]),
@@ -169,7 +301,7 @@ pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c:
     let source = SOURCES.get(key, source);
     // SAFETY:
     // - `ScaledArgs` is the twin of the kernel's struct, sizes asserted on both sides; it reads rows below M and N, codes below K
-    //   and their scales, whose views were checked to have as many.
+    //   and their scales, whose views were checked to have as many; of a weight laid out whole tiles and rounds, which it has.
     // - It writes C only.
     unsafe {
         let args = bytemuck::bytes_of(&args);
@@ -181,9 +313,57 @@ pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c:
     }
 }
 
+/// Where the codes of B are, and which way they go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    /// In rows, through LDS.
+    Rows,
+    /// Laid out, through LDS.
+    Tiles,
+    /// Laid out, to the operands.
+    Direct,
+}
+
+/// Whether the kernel reads a weight faster that is laid out: straight to the operands. Lanes of CDNA and RDNA 4 hold chunks of 16 bytes;
+/// those of RDNA 3 hold each twice, which would take twice the registers. NVIDIA's hold other bytes and take them from LDS: an H200
+/// reads a weight in tiles more slowly than one in rows, whole lines or not (E4M3 4096^3 0.585 against 0.530 ms, 16 x 14336 x 4096 0.0396
+/// against 0.0347).
+pub(super) fn lays_out(info: &ArchInfo) -> bool {
+    matches!(info.matrix, Matrix::Mfma(_) | Matrix::Wmma12)
+}
+
+/// Whether waves have registers for four tiles above each other where scales come between products: those of 32 lanes on RDNA have not.
+fn has_registers(info: &ArchInfo, unit: Unit, sub: usize) -> bool {
+    !matches!(info.matrix, Matrix::Wmma11 | Matrix::Wmma12) || unit == Unit::Decoded || sub == NATIVE_DEPTH
+}
+
+/// Tiles of a wave next to each other, where operands of B and those to come are in registers: two, of which waves of 32 lanes have
+/// too few.
+fn direct_across(info: &ArchInfo) -> usize {
+    if info.wave_size == 64 { 2 } else { 1 }
+}
+
+impl Place {
+    fn choose(info: &ArchInfo, unit: Unit, sub: usize, b: &Side<'_>) -> Place {
+        if !b.laid_out {
+            return Place::Rows;
+        }
+        Place::of_tiles(info, unit, sub)
+    }
+
+    fn of_tiles(info: &ArchInfo, unit: Unit, sub: usize) -> Place {
+        let whole = match (unit, info.matrix) {
+            (Unit::Native, Matrix::Mfma(_)) => sub > BLOCK_LEAST,
+            (Unit::Native, Matrix::Wmma12) | (Unit::Deep | Unit::Mx, _) => true,
+            _ => false,
+        };
+        if whole { Place::Direct } else { Place::Tiles }
+    }
+}
+
 /// Whether codes go to LDS past the registers: as they are, in whole vectors.
-fn copies(info: &ArchInfo, native: bool, vector: bool) -> bool {
-    native && vector && info.matrix == Matrix::MmaSync
+fn copies(info: &ArchInfo, unit: Unit, vector: [bool; 2]) -> bool {
+    unit == Unit::Native && vector == [true; 2] && info.matrix == Matrix::MmaSync
 }
 
 const fn common_divisor(a: usize, b: usize) -> usize {
@@ -191,15 +371,11 @@ const fn common_divisor(a: usize, b: usize) -> usize {
 }
 
 /// M, N, K.
-fn check(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c: &ViewMut<'_>) -> Result<[usize; 3]> {
-    if !matches!(c.dtype(), DType::F32 | DType::F16 | DType::BF16) {
-        return Err(Error::Unsupported { op: OP, dtype: c.dtype(), arch: c.arch() }.into());
-    }
-    family::on_device(OP, "c", stream, c)?;
-    let [m, k] = check_rows(stream, ["a.codes", "a.scales", "a.block"], a, c)?;
-    let [n, b_k] = check_rows(stream, ["b.codes", "b.scales", "b.block"], b, c)?;
-    if k != b_k {
-        return Err(shape(OP, "b.codes", format!("{k} codes to a row"), b_k));
+fn check(a: &Side<'_>, b: &Side<'_>, c: &ViewMut<'_>) -> Result<[usize; 3]> {
+    let (m, n, k) = (a.rows, b.rows, a.k);
+    if k != b.k {
+        let arg = if b.laid_out { "b.weight" } else { "b.codes" };
+        return Err(shape(OP, arg, format!("{k} codes to a row"), b.k));
     }
     if k == 0 {
         return Err(shape(OP, "a.codes", "at least one element along K", 0));
@@ -220,42 +396,60 @@ fn check(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c: &ViewMut<'_>)
     Ok([m, n, k])
 }
 
-/// Rows and K.
-fn check_rows(
+/// Rows and K of a tensor of codes in rows.
+pub(super) fn check_codes(op: &'static str, arg: &'static str, format: Format, codes: &View<'_>) -> Result<[usize; 2]> {
+    family::same_dtype(op, arg, codes, DType::U8)?;
+    if format == Format::I2 {
+        return Err(shape(op, arg, "codes of 8 or 4 bits", format!("{format:?}")));
+    }
+    let &[count, bytes] = codes.shape() else {
+        return Err(shape(op, arg, "two axes", format!("{:?}", codes.shape())));
+    };
+    if codes.layout().strides()[1] != 1 && bytes > 1 {
+        return Err(shape(op, arg, "contiguous rows", format!("strides {:?}", codes.layout().strides())));
+    }
+    let k = bytes * 8 / format.bits();
+    if count >= BOX_LIMIT || k >= BOX_LIMIT {
+        return Err(shape(op, arg, format!("extents below {BOX_LIMIT}"), format!("[{count}, {k}]")));
+    }
+    Ok([count, k])
+}
+
+fn plain_side<'a>(
     stream: &Stream,
     [codes_arg, scales_arg, block_arg]: [&'static str; 3],
-    rows: &CodedRows<'_>,
+    rows: &CodedRows<'a>,
     c: &View<'_>,
-) -> Result<[usize; 2]> {
-    family::on_device(OP, codes_arg, stream, &rows.codes)?;
-    family::on_device(OP, scales_arg, stream, &rows.scales)?;
-    family::same_dtype(OP, codes_arg, &rows.codes, DType::U8)?;
-    family::same_dtype(OP, scales_arg, &rows.scales, rows.kind.dtype())?;
-    if rows.format == Format::I2 {
-        return Err(shape(OP, codes_arg, "codes of 8 or 4 bits", format!("{:?}", rows.format)));
-    }
-    let &[count, bytes] = rows.codes.shape() else {
-        return Err(shape(OP, codes_arg, "two axes", format!("{:?}", rows.codes.shape())));
-    };
-    if rows.codes.layout().strides()[1] != 1 && bytes > 1 {
-        return Err(shape(OP, codes_arg, "contiguous rows", format!("strides {:?}", rows.codes.layout().strides())));
-    }
-    let k = bytes * 8 / rows.format.bits();
-    if count >= BOX_LIMIT || k >= BOX_LIMIT {
-        return Err(shape(OP, codes_arg, format!("extents below {BOX_LIMIT}"), format!("[{count}, {k}]")));
-    }
-    let [down, along] = rows.block;
+) -> Result<Side<'a>> {
+    let CodedRows { format, codes, scales, kind, block } = *rows;
+    family::on_device(OP, codes_arg, stream, &codes)?;
+    let [count, k] = check_codes(OP, codes_arg, format, &codes)?;
+    family::disjoint(OP, codes_arg, c, &codes)?;
+    let row_bytes = codes.layout().strides()[0];
+    let side = Side { format, codes, rows: count, k, row_bytes, laid_out: false, scales, kind, block };
+    check_scales(stream, [scales_arg, block_arg], &side, c)?;
+    Ok(side)
+}
+
+fn check_scales(
+    stream: &Stream,
+    [scales_arg, block_arg]: [&'static str; 2],
+    side: &Side<'_>,
+    c: &View<'_>,
+) -> Result<()> {
+    let k = side.k;
+    family::on_device(OP, scales_arg, stream, &side.scales)?;
+    family::same_dtype(OP, scales_arg, &side.scales, side.kind.dtype())?;
+    let [down, along] = side.block;
     if down == 0 || along == 0 || (along < k && !along.is_multiple_of(BLOCK_LEAST)) || down.max(along) >= BOX_LIMIT {
         let expected = format!("rows, and a multiple of {BLOCK_LEAST} columns or {k} at least");
-        return Err(shape(OP, block_arg, expected, format!("{:?}", rows.block)));
+        return Err(shape(OP, block_arg, expected, format!("{:?}", side.block)));
     }
-    let grid = [count.div_ceil(down), k.div_ceil(along)];
-    if rows.scales.shape() != grid {
-        return Err(shape(OP, scales_arg, format!("{grid:?}"), format!("{:?}", rows.scales.shape())));
+    let grid = [side.rows.div_ceil(down), k.div_ceil(along)];
+    if side.scales.shape() != grid {
+        return Err(shape(OP, scales_arg, format!("{grid:?}"), format!("{:?}", side.scales.shape())));
     }
-    family::disjoint(OP, codes_arg, c, &rows.codes)?;
-    family::disjoint(OP, scales_arg, c, &rows.scales)?;
-    Ok([count, k])
+    family::disjoint(OP, scales_arg, c, &side.scales)
 }
 
 /// Turns OCP's E4M3 codes into those of [`Format::E4M3Fnuz`] that stand for half as much, in place: a checkpoint's scales doubled
@@ -296,10 +490,12 @@ struct ScaledKey {
     b: Format,
     output: DType,
     matrix: bool,
-    native: bool,
+    unit: Unit,
     sub: usize,
     tiles: [usize; 2],
-    vector: bool,
+    vector: [bool; 2],
+    place: Place,
+    words: bool,
     copies: bool,
 }
 
@@ -313,43 +509,73 @@ impl ScaledKey {
 fn source(key: ScaledKey) -> Source {
     let numbers = [
         ("S_MATRIX", usize::from(key.matrix)),
-        ("S_NATIVE", usize::from(key.native)),
-        ("S_BK", if key.native { NATIVE_DEPTH } else { DECODED_DEPTH }),
+        ("S_NATIVE", usize::from(key.unit != Unit::Decoded)),
+        ("S_DEEP", usize::from(matches!(key.unit, Unit::Deep | Unit::Mx))),
+        ("S_MX", usize::from(key.unit == Unit::Mx)),
+        ("S_BK", key.unit.depth(key.a, key.b)),
         ("S_SUB", key.sub),
         ("S_TILES_M", key.tiles[0]),
         ("S_TILES_N", key.tiles[1]),
-        ("S_VECTOR", usize::from(key.vector)),
+        ("S_A_VECTOR", usize::from(key.vector[0])),
+        ("S_B_VECTOR", usize::from(key.vector[1])),
+        ("S_SHUFFLED", usize::from(key.place != Place::Rows)),
+        ("S_DIRECT", usize::from(key.place == Place::Direct)),
+        ("S_WORDS", usize::from(key.words)),
         ("S_ASYNC", usize::from(key.copies)),
         ("S_STAGES", if key.copies { STAGES } else { 1 }),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let types = [("S_OUT", c_type(key.output)), ("S_A_FORMAT", key.a.number()), ("S_B_FORMAT", key.b.number())];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("scaled", include_str!("scaled.hip"), &defines)
+    Source::new("scaled", concat!(include_str!("products.h"), include_str!("scaled.hip")), &defines)
 }
 
 /// Sources for the registry, for one type of the result: by row and by block, each native where the architecture has it,
-/// microscaled, mixed and packed formats.
+/// microscaled, mixed and packed formats; of most by a weight laid out too.
 pub(crate) fn scaled_sources(arch: Arch, output: DType) -> impl Iterator<Item = Source> {
-    let matrix = matrix_side(arch.info(), DType::BF16) != 0;
-    let own = if arch.info().fp8 == Fp8::Fnuz { Format::E4M3Fnuz } else { Format::E4M3 };
-    let wide = if arch.info().fp8 == Fp8::Fnuz { Format::E5M2Fnuz } else { Format::E5M2 };
-    let formats = [
-        (Format::I8, Format::I8, 128, true),
-        (own, own, 128, true),
-        (own, wide, 32, false),
-        (wide, own, 128, true),
-        (Format::E2M1, Format::E2M1, 32, true),
-        (own, Format::E2M1, 32, false),
+    let info = arch.info();
+    let matrix = matrix_side(info, DType::BF16) != 0;
+    let own = if info.fp8 == Fp8::Fnuz { Format::E4M3Fnuz } else { Format::E4M3 };
+    let wide = if info.fp8 == Fp8::Fnuz { Format::E5M2Fnuz } else { Format::E5M2 };
+    // Formats, block, whole vectors, exponents as scales, a weight laid out.
+    let variants = [
+        (Format::I8, Format::I8, 128, true, false, false),
+        (own, own, 128, true, false, false),
+        (own, wide, 32, false, false, true),
+        (wide, own, 128, true, false, true),
+        (Format::E2M1, Format::E2M1, 32, true, true, false),
+        (own, Format::E2M1, 32, false, true, true),
+        (Format::I8, Format::I8, 128, true, false, true),
+        (Format::E2M1, Format::E2M1, 32, true, true, true),
+        (own, own, 128, true, false, true),
     ];
-    formats.into_iter().enumerate().map(move |(number, (a, b, block, vector))| {
-        let native = matrix && code_product(arch, a, b) == Some(CodeProduct::Native);
-        let sub = common_divisor(block, if native { NATIVE_DEPTH } else { DECODED_DEPTH });
-        let large = if matrix { [if number == 0 { 4 } else { 2 }, 2] } else { [4, 4] };
-        let few = if matrix { [1, 2] } else { [2, 4] };
+    let variants = variants.into_iter().enumerate().filter(move |(_, (.., laid_out))| !laid_out || lays_out(info));
+    variants.map(move |(number, (a, b, block, vector, exponents, laid_out))| {
+        let unit = match code_product(arch, a, b) {
+            Some(CodeProduct::Native) if matrix => match (is_deep(info, a, b), exponents, block >= DEEP) {
+                (true, true, _) => Unit::Mx,
+                (true, false, true) => Unit::Deep,
+                _ => Unit::Native,
+            },
+            _ => Unit::Decoded,
+        };
+        let sub = unit.sub(a, b, block, usize::MAX);
+        let place = if laid_out { Place::of_tiles(info, unit, sub) } else { Place::Rows };
+        let large = match (matrix, place) {
+            (true, Place::Direct) => [4, direct_across(info)],
+            (true, _) => [if number == 0 { 4 } else { 2 }, 2],
+            (false, _) => [4, 4],
+        };
+        let few = match (matrix, place) {
+            (true, Place::Direct) => [2, 1],
+            (true, _) => [1, 2],
+            (false, _) => [2, 4],
+        };
         let tiles = if number % 2 == 0 { large } else { few };
-        let copies = copies(arch.info(), native, vector);
-        source(ScaledKey { a, b, output, matrix, native, sub, tiles, vector, copies })
+        let vector = [vector, vector || laid_out];
+        let copies = copies(info, unit, vector);
+        let words = unit == Unit::Mx && vector[0];
+        source(ScaledKey { a, b, output, matrix, unit, sub, tiles, vector, place, words, copies })
     })
 }
 

@@ -1,8 +1,10 @@
-//! Products of codes with scales on both sides: by row, by block, microscaled, formats mixed, native where there is a unit.
+//! Products of codes with scales on both sides: by row, by block, microscaled, formats mixed, native where there is a unit; by weights
+//! in rows and by weights laid out.
 
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::quant::{
-    CodedRows, Format, Granularity, MxRounding, halve_to_fnuz, q_matmul_scaled, quantise_activations,
+    CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, halve_to_fnuz, q_matmul_preshuffled,
+    q_matmul_scaled, quantise_activations,
 };
 
 use super::row_codes::{block, coded};
@@ -19,7 +21,7 @@ const TOKENS: [Granularity; 2] = [Granularity::Token, Granularity::Token];
 
 pub fn cases() -> Vec<Case> {
     use Format::{E2M1, E4M3, E4M3Fnuz, E5M2, E5M2Fnuz, I4, I8};
-    let specs: [Spec; 17] = [
+    let specs: [Spec; 22] = [
         ([1, 1, 2], [I8, I8], TOKENS),
         ([3, 5, 31], [I8, I8], TOKENS),
         ([40, 70, 640], [I8, I8], TOKENS),
@@ -35,17 +37,44 @@ pub fn cases() -> Vec<Case> {
         ([33, 66, 224], [E2M1, E2M1], [UP, UP]),
         ([5, 40, 64], [E4M3, E2M1], [UP, UP]),
         ([7, 19, 130], [I8, I4], [Granularity::Token, Granularity::Group(64)]),
+        ([33, 66, 512], [E2M1, E2M1], [UP, UP]),
+        ([5, 40, 256], [E2M1, E4M3], [UP, UP]),
+        ([20, 35, 128], [E5M2, E2M1], [UP, UP]),
+        ([20, 50, 300], [E2M1, E2M1], TOKENS),
+        ([33, 130, 384], [E2M1, E4M3], BLOCKS),
         // Large enough for the largest tiles.
         ([80, 13200, 160], [I8, I8], TOKENS),
         ([130, 8200, 64], [E4M3Fnuz, E4M3Fnuz], [UP, UP]),
     ];
-    let mut cases: Vec<Case> = specs.into_iter().enumerate().map(|(turn, spec)| scaled(turn, spec)).collect();
+    // One row and one tile, edges of tiles in rows and along K, each height of tiles, both ways of exponents, decoded formats.
+    let laid_out: [Spec; 16] = [
+        ([1, 1, 2], [I8, I8], TOKENS),
+        ([3, 17, 31], [I8, I8], TOKENS),
+        ([40, 70, 640], [I8, I8], TOKENS),
+        ([33, 130, 384], [I8, I8], BLOCKS),
+        ([20, 33, 96], [I8, I8], [Granularity::Group(32), Granularity::Token]),
+        ([16, 64, 700], [E4M3, E4M3], TOKENS),
+        ([33, 130, 384], [E4M3, E4M3], BLOCKS),
+        ([17, 70, 640], [E4M3Fnuz, E4M3Fnuz], TOKENS),
+        ([65, 40, 300], [E4M3Fnuz, E4M3Fnuz], BLOCKS),
+        ([20, 35, 160], [E5M2Fnuz, E4M3Fnuz], TOKENS),
+        ([33, 47, 96], [E4M3, E4M3], [UP, UP]),
+        ([33, 66, 224], [E2M1, E2M1], [UP, UP]),
+        ([5, 40, 256], [E4M3, E2M1], [UP, UP]),
+        ([70, 40, 512], [E2M1, E2M1], [UP, UP]),
+        ([7, 19, 130], [I8, I4], [Granularity::Token, Granularity::Group(64)]),
+        ([66, 16000, 64], [I8, I8], TOKENS),
+    ];
+    let in_rows = specs.into_iter().enumerate().map(|(turn, spec)| scaled(turn, spec, false));
+    let mut cases: Vec<Case> = in_rows.collect();
+    cases.extend(laid_out.into_iter().enumerate().map(|(turn, spec)| scaled(turn, spec, true)));
     cases.push(halved(&[7, 100]));
     cases.push(halved(&[16, 64]));
     cases
 }
 
-fn scaled(turn: usize, ([m, n, k], formats, granularities): Spec) -> Case {
+/// The second side is a weight that is laid out, or is in rows.
+fn scaled(turn: usize, ([m, n, k], formats, granularities): Spec, laid_out: bool) -> Case {
     let dtype = if turn % 3 == 2 { DType::BF16 } else { DType::F32 };
     let shapes = [[m, k], [n, k]];
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
@@ -66,6 +95,12 @@ fn scaled(turn: usize, ([m, n, k], formats, granularities): Spec) -> Case {
             kind: granularities[side].kind(),
             block: block(shapes[side], granularities[side]),
         };
+        if laid_out {
+            let weight = Preshuffled::new(stream, formats[1], &sides[1].0)?;
+            let CodedRows { scales, kind, block, .. } = rows(1);
+            let weight = PreshuffledRows { weight: &weight, scales, kind, block };
+            return Ok(q_matmul_preshuffled(stream, &rows(0), &weight, outputs[0].view_mut())?);
+        }
         Ok(q_matmul_scaled(stream, &rows(0), &rows(1), outputs[0].view_mut())?)
     };
     let oracle = move |inputs: &[Array]| {
@@ -79,7 +114,8 @@ fn scaled(turn: usize, ([m, n, k], formats, granularities): Spec) -> Case {
     ];
     let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };
     let name = format!("{m}x{n}x{k} {:?} {:?} · {:?} {:?}", formats[0], granularities[0], formats[1], granularities[1]);
-    Case::new("q_matmul_scaled", dtype, name, 2.0 * (m * n * k) as f64, call).summing(k)
+    let operator = if laid_out { "q_matmul_preshuffled" } else { "q_matmul_scaled" };
+    Case::new(operator, dtype, name, 2.0 * (m * n * k) as f64, call).summing(k)
 }
 
 /// OCP's codes as those of half the size, in place: every code there is.

@@ -84,6 +84,8 @@ pub struct Config {
     pub matrix: bool,
     /// Whether the vendor's library is used for matrix products, where it is installed.
     pub vendor: bool,
+    /// Whether weights that are handed over for it are laid out anew for products.
+    pub preshuffle: bool,
     /// The user's tuning table; `None` for `tuning.csv` in the folder of compiled kernels.
     pub tuning: Option<PathBuf>,
     /// Where shapes that no tuning table has are noted, for `rocfire tune`; `None` for nowhere.
@@ -117,6 +119,7 @@ impl Default for Config {
             fusion: true,
             matrix: true,
             vendor: true,
+            preshuffle: true,
             tuning: None,
             tuning_record: None,
             precision: Precision::F32,
@@ -160,6 +163,8 @@ builder! {
     with_matrix: matrix: bool;
     /// With the vendor's library on or off.
     with_vendor: vendor: bool;
+    /// With weights laid out anew for products or not.
+    with_preshuffle: preshuffle: bool;
     /// With another tuning table of the user's.
     with_tuning: tuning: PathBuf;
     /// With shapes that no tuning table has noted in a file.

@@ -78,6 +78,13 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| show_switch(config.vendor),
     },
     Setting {
+        name: "ROCFIRE_PRESHUFFLE",
+        values: SWITCH,
+        about: "whether weights that are handed over for it are laid out anew for products; off, they stay as they are",
+        parse: |config, text| switch(text).map(|on| config.preshuffle = on),
+        show: |config| show_switch(config.preshuffle),
+    },
+    Setting {
         name: "ROCFIRE_TUNING",
         values: "a file",
         about: "the tuning table that `rocfire tune` extends",

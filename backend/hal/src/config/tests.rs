@@ -28,6 +28,7 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_FUSION", "0", base().with_fusion(false)),
         ("ROCFIRE_MATRIX", "0", base().with_matrix(false)),
         ("ROCFIRE_VENDOR", "0", base().with_vendor(false)),
+        ("ROCFIRE_PRESHUFFLE", "0", base().with_preshuffle(false)),
         ("ROCFIRE_TUNING", "/tmp/t.csv", base().with_tuning(PathBuf::from("/tmp/t.csv"))),
         ("ROCFIRE_TUNING_RECORD", "/tmp/s.csv", base().with_tuning_record(PathBuf::from("/tmp/s.csv"))),
         ("ROCFIRE_PRECISION", "bf16", base().with_precision(Precision::Bf16)),
