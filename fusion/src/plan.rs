@@ -4,7 +4,10 @@
 //! level of its operands; pass `n` reduces the operands of level `n` and stores the outputs of level `n`. Softmax has
 //! three: the maximum, the sum of exponentials, the quotients.
 
+use rocfire_hal::DType;
+
 use crate::graph::{Graph, Kind, Node, Value};
+use crate::op::Binary;
 
 /// How a graph is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub(crate) struct Pass {
     pub stores: Vec<usize>,
     /// Nodes per element that the two need, in order.
     pub needs: Vec<Value>,
+    /// Those of them that an earlier pass computed and that this one computes again: cheaper than the registers to keep them.
+    pub again: Vec<Value>,
 }
 
 /// The analysis of a valid, simplified graph.
@@ -50,8 +55,8 @@ impl Plan {
         let live = live(graph);
         let reduces = |at: usize| live[at] && matches!(graph.nodes[at].0, Node::Reduce(..));
         let rows = (0..graph.nodes.len()).any(reduces) || graph.outputs.iter().any(|v| kinds[v.at()] == Kind::Row);
-        let passes = passes(graph, &kinds, &levels, &live);
-        let (first, kept) = lifetimes(graph, &kinds, &passes);
+        let mut passes = passes(graph, &kinds, &levels, &live);
+        let (first, kept) = lifetimes(graph, &kinds, &mut passes);
         let index_axes = graph.nodes.iter().zip(&live).filter_map(|(&(node, _), &live)| match node {
             Node::Index { axis } if live => Some(axis as usize),
             _ => None,
@@ -140,11 +145,11 @@ fn needs(graph: &Graph, kinds: &[Kind], pass: &Pass) -> Vec<Value> {
     (0..wanted.len()).filter(|&at| wanted[at]).map(|at| Value(at as u32)).collect()
 }
 
-/// With everything kept that is needed again: the pass that computes a node, and whether it must be kept.
-fn lifetimes(graph: &Graph, kinds: &[Kind], passes: &[Pass]) -> (Vec<usize>, Vec<bool>) {
+/// With everything kept that is needed again and not [`is_cheap`]: the pass that computes a node, and whether it must be kept.
+fn lifetimes(graph: &Graph, kinds: &[Kind], passes: &mut [Pass]) -> (Vec<usize>, Vec<bool>) {
     let mut first = vec![usize::MAX; graph.nodes.len()];
     let mut kept = vec![false; graph.nodes.len()];
-    for (number, pass) in passes.iter().enumerate() {
+    for (number, pass) in passes.iter_mut().enumerate() {
         let sinks = pass.reduces.iter().flat_map(|reduce| graph.nodes[reduce.at()].0.operands());
         let mut stack: Vec<Value> = sinks.chain(pass.stores.iter().map(|&slot| graph.outputs[slot])).collect();
         while let Some(value) = stack.pop() {
@@ -154,12 +159,35 @@ fn lifetimes(graph: &Graph, kinds: &[Kind], passes: &[Pass]) -> (Vec<usize>, Vec
             if first[value.at()] == usize::MAX {
                 first[value.at()] = number;
                 stack.extend(graph.nodes[value.at()].0.operands());
+            } else if first[value.at()] < number && is_cheap(graph, kinds, value) {
+                if !pass.again.contains(&value) {
+                    pass.again.push(value);
+                    stack.extend(graph.nodes[value.at()].0.operands());
+                }
             } else if first[value.at()] < number {
                 kept[value.at()] = true;
             }
         }
     }
     (first, kept)
+}
+
+/// Whether a value is a 16-bit input widened, and perhaps moved or scaled by what is the same along a row: it takes an instruction or
+/// two from half of the registers that it would be kept in.
+fn is_cheap(graph: &Graph, kinds: &[Kind], value: Value) -> bool {
+    let (node, dtype) = graph.nodes[value.at()];
+    match node {
+        Node::Cast(from) => {
+            dtype == DType::F32
+                && matches!(graph.dtype(from), DType::F16 | DType::BF16)
+                && matches!(graph.nodes[from.at()].0, Node::Input { .. })
+        }
+        Node::Binary(Binary::Add | Binary::Sub | Binary::Mul, a, b) => {
+            let along = |value: Value| kinds[value.at()] == Kind::Full;
+            dtype == DType::F32 && along(a) != along(b) && is_cheap(graph, kinds, if along(a) { a } else { b })
+        }
+        _ => false,
+    }
 }
 
 /// A tensor argument of a kernel: an input that is used, or an output.

@@ -10,7 +10,7 @@ use crate::graph::{Graph, Kind, Node, Value};
 use crate::kernel::{Prepared, prepare};
 use crate::order::{self, QUAD};
 use crate::plan::{Argument, Shape};
-use crate::render::{self, COLUMN_LEVELS, COLUMN_WAVES, Schedule, THREADS, capacity};
+use crate::render::{self, COLUMN_LEVELS, COLUMN_WAVES, SPLIT_CHUNKS, Schedule, THREADS, capacity};
 use crate::scalar::Scalar;
 
 /// Workgroups from which on each takes several items in turn, which spares the start of a wave. Eight workgroups of four
@@ -35,6 +35,9 @@ const COLUMN_ROWS_LEAST: usize = 16;
 
 /// Rows below which the chunks of a long row go to workgroups of their own: with as many rows as this the device is full.
 const SPLIT_ROWS_MOST: usize = 128;
+
+/// Workgroups from which on each takes more of the chunks of a long row in turn, so that fewer totals are left for the second launch.
+const SPLIT_GROUPS_MANY: usize = 1024;
 
 /// Workgroups up to which a launch waits for others of its kernel: one that has more fills a device for long enough that the
 /// next is on its way before it ends.
@@ -307,16 +310,21 @@ impl Call<'_> {
         self.launch(geometry, &space, QUAD, &shot)
     }
 
-    /// Chunks first, one a workgroup, then rows.
+    /// Chunks first, some a workgroup, then rows.
     fn split(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
         let chunks = order::chunks(extent);
+        let mut turns = 1;
+        while turns < SPLIT_CHUNKS && chunks.div_ceil(2 * turns) * rows >= SPLIT_GROUPS_MANY {
+            turns *= 2;
+        }
+        let totals = chunks.div_ceil(turns);
         let reductions = self.prepared.plan.passes[0].reduces.len();
-        let partials = Tensor::empty(&self.stream.device(), &[reductions, rows, chunks], DType::U64)?;
-        let space = group_space(rows, extent);
-        let address = Some((partials.buffer().device_address(), chunks as u64));
+        let partials = Tensor::empty(&self.stream.device(), &[reductions, rows, totals], DType::U64)?;
+        let space = Space { turns, ..group_space(rows, extent) };
+        let address = Some((partials.buffer().device_address(), totals as u64));
         let first = Shot {
             schedule: Schedule::Split,
-            grid: [chunks as u32, rows as u32, 1],
+            grid: [totals as u32, rows as u32, 1],
             block: [THREADS as u32, 1, 1],
             partials: address,
         };

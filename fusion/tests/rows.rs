@@ -182,8 +182,8 @@ fn integers_and_bools_reduce_exactly() {
 
 #[test]
 fn a_long_vector_is_two_launches_and_the_same_sum() {
-    // More chunks than a thread takes at once, and not a power of two of them; more than all threads take at once.
-    for count in [90_001, 2049 * 8192 + 5] {
+    // More chunks than a thread takes at once, and not a power of two of them; so many that a workgroup takes two, and the last one.
+    for count in [90_001, 2050 * 8192 + 5] {
         let mut random = Random(1);
         let values: Vec<Scalar> = (0..count).map(|_| rounded(DType::F32, Scalar::Float(random.unit()))).collect();
         let x = upload(DType::F32, &[count], &values);

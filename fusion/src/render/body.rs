@@ -30,6 +30,8 @@ pub(super) struct Step<'a> {
     pub chain: &'a dyn Fn(Value) -> String,
     /// Whether stores need the lane's `live` flag.
     pub guarded: bool,
+    /// Whether results are stored past the caches: where rows are so long that a launch fills them.
+    pub once: bool,
 }
 
 /// Renders a step. The text around it defines `column` (its first element), `count` (elements that are there) and `offset` (of every
@@ -84,7 +86,7 @@ pub(super) fn render(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
 impl Step<'_> {
     /// Whether this pass computes (or loads) the value, rather than finding it kept.
     fn computes(&self, kernel: &Kernel<'_>, value: Value) -> bool {
-        !self.keeps || kernel.plan.first[value.at()] == self.number
+        !self.keeps || kernel.plan.first[value.at()] == self.number || self.pass.again.contains(&value)
     }
 
     fn kept(&self, kernel: &Kernel<'_>, value: Value) -> bool {
@@ -214,6 +216,8 @@ pub(super) fn preload_step(kernel: &Kernel<'_>, inputs: &[Value], width: usize, 
 pub(super) enum Lie {
     /// All packed, all steps whole and inside the row: no branch stands between the loads, so that all are under way at once.
     Packed,
+    /// The same, and this launch reads them only once.
+    PackedOnce,
     /// Anywhere, and the row's end may cut a step.
     Anyhow,
 }
@@ -233,11 +237,12 @@ pub(super) fn preload(
     }
     let _ = writeln!(out, "#pragma unroll\n{indent}for (rf::u32 q = 0; q < {turns}; ++q) {{");
     let _ = writeln!(out, "{indent}    const index_t column = {column};");
-    if lie == Lie::Packed {
+    if lie != Lie::Anyhow {
+        let load = if lie == Lie::PackedOnce { "load_once" } else { "load_packed" };
         for &input in inputs {
             let (at, storage) = (kernel.input(input), expr::storage(kernel.graph.dtype(input)));
             let place = format!("a.tensor[{at}], offset[{at}] + column * (index_t)sizeof({storage})");
-            let _ = writeln!(out, "{indent}    fuse::load_packed<{storage}>(k{}[q], {place});", input.0);
+            let _ = writeln!(out, "{indent}    fuse::{load}<{storage}>(k{}[q], {place});", input.0);
         }
     } else {
         let (full, part) = load_texts(kernel, inputs, |input| format!("k{}[q]", input.0), &format!("{indent}    "));
@@ -314,7 +319,8 @@ fn stores(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
     for &slot in &step.pass.stores {
         let (at, storage) = (kernel.output(slot), expr::storage(kernel.graph.dtype(kernel.graph.outputs[slot])));
         let place = format!("a.tensor[{at}], offset[{at}] + column * a.tensor[{at}].stride[0]");
-        let _ = writeln!(full, "{indent}    fuse::store_full<{storage}>(y{slot}, {place});");
+        let store = if step.once { "store_once" } else { "store_full" };
+        let _ = writeln!(full, "{indent}    fuse::{store}<{storage}>(y{slot}, {place});");
         let _ = writeln!(part, "{indent}    fuse::store_part<{storage}>(y{slot}, {place}, count);");
     }
     let (first, second) = if step.guarded { ("live && ", "if (live) ") } else { ("", "") };

@@ -80,6 +80,7 @@ fn pass(kernel: &Kernel<'_>, number: usize, out: &mut String) {
         indent: "                    ",
         chain: &|reduce| format!("c{}", reduce.0),
         guarded: true,
+        once: false,
     };
     body::render(kernel, &step, out);
     out.push_str("                }\n");

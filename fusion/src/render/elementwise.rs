@@ -102,6 +102,7 @@ fn step(kernel: &Kernel<'_>, width: usize, preloaded: bool, out: &mut String) {
         indent: "        ",
         chain: &|_| unreachable!("an elementwise graph has no reduction"),
         guarded: false,
+        once: false,
     };
     body::render(kernel, &step, out);
 }

@@ -8,6 +8,14 @@ typedef rf::u64 index_t;
 typedef rf::u32 index_t;
 #endif
 
+// Of a kernel's workgroups of `threads`, how many a compute unit should hold at once: the compiler spends no more registers on each.
+// AMD's has the count that it needs at any rate.
+#if RF_DEVICE_AMD
+#define FUSE_BOUNDS(threads, groups) __launch_bounds__(threads)
+#else
+#define FUSE_BOUNDS(threads, groups) __launch_bounds__(threads, groups)
+#endif
+
 namespace rf {
 namespace fuse {
 
@@ -220,11 +228,60 @@ template <class S, int N> struct Halves {
         word[e / 2] = e % 2 == 0 ? Half<S>::put_low(x) : word[e / 2] | Half<S>::put_high(x);
     }
 };
+// Keeps the compiler from holding on to what it has made of them: it is made again from what is there.
+template <class S, int N> RF_FN void make_anew(Halves<S, N>& from) {
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+#if RF_DEVICE_AMD
+        asm volatile("" : "+v"(from.word[i]));
+#else
+        asm volatile("" : "+r"(from.word[i]));
+#endif
+    }
+}
 template <class S, int N> RF_FN void load_packed(Halves<S, N>& to, const Tensor& tensor, index_t offset) {
     const int M = Chunk<S, N>::value;
 #pragma unroll
     for (int e = 0; e < N; e += M) {
         const Vec<u32, M / 2> part = load<M / 2>((const u32*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S))));
+#pragma unroll
+        for (int i = 0; i < M / 2; ++i) to.word[e / 2 + i] = part[i];
+    }
+}
+
+// What a launch reads once and writes once need not stay in a cache, where it would take the place of what is read again. Those are
+// accesses of 16 bytes; others are as any.
+template <int N> struct Once {
+    RF_FN static Vec<u32, N> get(const u32* from) { return load<N>(from); }
+    RF_FN static void put(u32* to, const Vec<u32, N>& words) { store<N>(to, words); }
+};
+#if !RF_DEVICE_AMD
+template <> struct Once<4> {
+    RF_FN static Vec<u32, 4> get(const u32* from) {
+        Vec<u32, 4> words;
+        asm("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words.at[0]), "=r"(words.at[1]), "=r"(words.at[2]), "=r"(words.at[3])
+                     : "l"(from));
+        return words;
+    }
+    RF_FN static void put(u32* to, const Vec<u32, 4>& words) {
+        asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};"
+                     :
+                     : "l"(to), "r"(words.at[0]), "r"(words.at[1]), "r"(words.at[2]), "r"(words.at[3])
+                     : "memory");
+    }
+};
+#endif
+// As load_packed.
+template <class S, int N> RF_FN void load_once(typename Reg<S>::type (&to)[N], const Tensor& tensor, index_t offset) {
+    load_packed<S>(to, tensor, offset);
+}
+template <class S, int N> RF_FN void load_once(Halves<S, N>& to, const Tensor& tensor, index_t offset) {
+    const int M = Chunk<S, N>::value;
+#pragma unroll
+    for (int e = 0; e < N; e += M) {
+        const u32* from = (const u32*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S)));
+        const Vec<u32, M / 2> part = Once<M / 2>::get(from);
 #pragma unroll
         for (int i = 0; i < M / 2; ++i) to.word[e / 2 + i] = part[i];
     }
@@ -262,6 +319,9 @@ template <class S, int N> RF_FN void store_full(const typename Reg<S>::type (&fr
 #pragma unroll
         for (int e = 0; e < N; ++e) store_one<S>(tensor, offset + (index_t)e * tensor.stride[0], from[e]);
     }
+}
+template <class S, int N> RF_FN void store_once(const typename Reg<S>::type (&from)[N], const Tensor& tensor, index_t offset) {
+    store_full<S>(from, tensor, offset);
 }
 template <class S, int N>
 RF_FN void store_part(const typename Reg<S>::type (&from)[N], const Tensor& tensor, index_t offset, u32 count) {

@@ -1,7 +1,7 @@
 //! [`super::Schedule::Group`]: one workgroup a row, one thread a chain; every pass reads its inputs anew.
 //!
-//! [`super::Schedule::Split`] does the same for one chunk of one row and writes its total; [`super::Schedule::Join`] adds up
-//! the chunks and finishes the row.
+//! [`super::Schedule::Split`] does the same for some neighbouring chunks of one row and writes their total;
+//! [`super::Schedule::Join`] adds up those totals and finishes the row.
 
 use std::fmt::Write as _;
 
@@ -29,29 +29,49 @@ pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
     out.push_str("    }\n}\n");
 }
 
-/// A workgroup takes chunk `group_x` of row `group_y`.
+/// Levels of the tree over the chunks of a workgroup: [`super::SPLIT_CHUNKS`] of them at most.
+const SPLIT_LEVELS: u32 = super::SPLIT_CHUNKS.ilog2();
+
+/// A workgroup takes the `turns` chunks from `group_x * turns` on of row `group_y`, whose total is a subtree's.
 pub(super) fn render_split(kernel: &Kernel<'_>, out: &mut String) {
     let pass = &kernel.plan.passes[0];
     open(kernel, out);
     out.push_str("    {\n        const index_t row = rf::group_y();\n");
     kernel.row_offsets(out);
     kernel.row_values(out, 0);
-    let _ = writeln!(out, "        const index_t chunk = rf::group_x() * (index_t){CHUNK_QUADS};");
-    chains(kernel, &pass.reduces, 'c', "        ", out);
-    chunk_loop(kernel, 0, "        ", out);
+    for &reduce in &pass.reduces {
+        let (functor, _) = kernel.reduction(reduce);
+        let _ = writeln!(out, "        {functor}::A u{}[{SPLIT_LEVELS} + 1];", reduce.0);
+    }
+    out.push_str("        rf::u32 number = 0;\n");
+    out.push_str("        for (; number < (rf::u32)a.space.turns; ++number) {\n");
+    let _ = writeln!(
+        out,
+        "            const index_t chunk = (rf::group_x() * a.space.turns + number) * (index_t){CHUNK_QUADS};"
+    );
+    out.push_str("            if (chunk >= a.space.quads) break;\n");
+    chains(kernel, &pass.reduces, 'c', "            ", out);
+    chunk_loop(kernel, 0, "            ", out);
+    for &reduce in &pass.reduces {
+        let (functor, _) = kernel.reduction(reduce);
+        let (at, tree) = (reduce.0, tree(&functor, 'c', reduce));
+        let _ = writeln!(out, "            fuse::Climb<{functor}, 0, {SPLIT_LEVELS}>::put(u{at}, {tree}, number);");
+    }
+    out.push_str("        }\n");
     for (number, &reduce) in pass.reduces.iter().enumerate() {
         let (functor, _) = kernel.reduction(reduce);
-        let place = partial(number, "rf::group_x()");
-        let _ = writeln!(out, "        const {functor}::A s{} = {};", reduce.0, tree(&functor, 'c', reduce));
-        let _ = writeln!(out, "        if (rf::thread_x() == 0) *({functor}::A*)({place}) = s{};", reduce.0);
+        let (at, place) = (reduce.0, partial(number, "rf::group_x()"));
+        let total = format!("fuse::climbed<{functor}, {SPLIT_LEVELS}>(u{at}, number)");
+        let _ = writeln!(out, "        const {functor}::A s{at} = {total};");
+        let _ = writeln!(out, "        if (rf::thread_x() == 0) *({functor}::A*)({place}) = s{at};");
     }
     out.push_str("    }\n}\n");
 }
 
-/// Chunks that a thread reads at once.
+/// Totals that a thread reads at once.
 const LEAVES: usize = 8;
 
-/// A thread takes `per` chunks that are neighbours, so that the threads' totals go on the same tree.
+/// A thread takes `per` totals that are neighbours, so that the threads' own go on the same tree.
 pub(super) fn render_join(kernel: &Kernel<'_>, out: &mut String) {
     let pass = &kernel.plan.passes[0];
     open(kernel, out);
@@ -170,6 +190,7 @@ fn chunk_loop(kernel: &Kernel<'_>, number: usize, indent: &str, out: &mut String
         indent,
         chain: &|reduce| format!("c{}", reduce.0),
         guarded: false,
+        once: false,
     };
     let whole = if inputs.is_empty() { "false" } else { "packed" };
     let _ = writeln!(out, "{indent}if ({whole} && end - chunk == {CHUNK_QUADS}) {{");

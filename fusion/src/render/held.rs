@@ -22,6 +22,12 @@ const EARLY_REGISTERS_MOST: usize = 96;
 /// Most registers of a lane for a row whose computed 16-bit values are kept as floats: with more, too few rows are under way.
 const FLOAT_REGISTERS_MOST: usize = 64;
 
+/// Most registers of a lane for a row of 16-bit elements of which [`MANY_THREADS`] are under way on a compute unit.
+const MANY_REGISTERS_MOST: usize = 48;
+
+/// Threads of a compute unit at once that rows of few registers are held to.
+const MANY_THREADS: usize = 1280;
+
 /// How many chains a thread has if it reads `turns` quads of each.
 pub(crate) fn chains_of_thread(graph: &Graph, plan: &Plan, turns: usize) -> usize {
     let bytes = arguments(graph, plan).into_iter().map(|argument| {
@@ -71,6 +77,15 @@ fn reads_early(graph: &Graph, plan: &Plan, elements: usize) -> bool {
     plan.passes.len() > 1 && (kept + all) * elements <= 4 * EARLY_REGISTERS_MOST
 }
 
+/// How many workgroups a compute unit should hold at once, at least.
+fn groups_least(graph: &Graph, plan: &Plan, size: &Size) -> usize {
+    let kept: usize = kept(graph, plan).map(|value| held_bytes(graph, value)).sum();
+    let read = |number| passing(graph, plan, number).map(|value| held_bytes(graph, value)).sum::<usize>();
+    let all: usize = (0..plan.passes.len()).map(read).sum();
+    let is_small = size.chains > 1 && (kept + all) * size.turns * size.width <= 4 * MANY_REGISTERS_MOST;
+    if is_small { MANY_THREADS / size.threads } else { 1 }
+}
+
 /// Whether there is room for computed 16-bit values as floats.
 fn keeps_floats(graph: &Graph, plan: &Plan, elements: usize) -> bool {
     let bytes =
@@ -102,7 +117,8 @@ pub(super) fn render(kernel: &Kernel<'_>, turns: usize, out: &mut String) {
     let size = Size { turns, chains, threads: THREADS / chains, width: QUAD * chains, early, halves };
     let (threads, width) = (size.threads, size.width);
     let reductions: usize = kernel.plan.passes.iter().map(|pass| pass.reduces.len()).sum();
-    let _ = writeln!(out, "extern \"C\" __global__ __launch_bounds__({threads}) void {ENTRY}(FusedArgs a) {{");
+    let groups = groups_least(kernel.graph, kernel.plan, &size);
+    let _ = writeln!(out, "extern \"C\" __global__ FUSE_BOUNDS({threads}, {groups}) void {ENTRY}(FusedArgs a) {{");
     kernel.uniforms(out);
     let _ = writeln!(out, "    const bool packed = {};", body::packed(kernel, width));
     // Each reduction of a row has its own values, so that one barrier a reduction is enough: the next use of them is behind the
@@ -152,7 +168,7 @@ fn read(kernel: &Kernel<'_>, inputs: &[Value], size: &Size, out: &mut String) {
     out.push_str("        if (packed) {\n");
     // A thread past the end reads the row's first quad, and nothing comes of it.
     let inside = format!("{column} < a.space.extent ? {column} : 0");
-    body::preload(kernel, inputs, body::Lie::Packed, (turns, width, &inside), "            ", out);
+    body::preload(kernel, inputs, body::Lie::PackedOnce, (turns, width, &inside), "            ", out);
     out.push_str("        } else {\n");
     body::preload(kernel, inputs, body::Lie::Anyhow, (turns, width, &column), "            ", out);
     out.push_str("        }\n");
@@ -176,6 +192,11 @@ fn pass(kernel: &Kernel<'_>, number: usize, size: &Size, before: usize, reductio
         }
     }
     let _ = writeln!(out, "#pragma unroll\n        for (rf::u32 q = 0; q < {turns}; ++q) {{");
+    for value in pass.again.iter().flat_map(|again| kernel.graph.nodes[again.at()].0.operands()) {
+        if is_input(kernel.graph, value) && kernel.plan.kinds[value.at()] == Kind::Full {
+            let _ = writeln!(out, "            fuse::make_anew(k{}[q]);", value.0);
+        }
+    }
     let _ = writeln!(out, "            const index_t column = {column};");
     let _ = writeln!(out, "            const rf::u32 count = fuse::window(column, a.space.extent, {width});");
     let step = body::Step {
@@ -189,6 +210,7 @@ fn pass(kernel: &Kernel<'_>, number: usize, size: &Size, before: usize, reductio
         indent: "            ",
         chain: &|reduce| format!("c{}", reduce.0),
         guarded: false,
+        once: true,
     };
     body::render(kernel, &step, out);
     out.push_str("        }\n");

@@ -12,7 +12,7 @@
 //! | [`Schedule::Group`] | the quads of a row that are its chain's, read anew in every pass; one workgroup a row | long rows |
 //! | [`Schedule::Held2`], `4`, `8` | the same, kept in registers from pass to pass | rows of one chunk that fit there |
 //! | [`Schedule::Columns`] | a row, or chains of it | rows that lie side by side in memory |
-//! | [`Schedule::Split`], [`Schedule::Join`] | as `Group`, a chunk a workgroup; then the chunks | few very long rows |
+//! | [`Schedule::Split`], [`Schedule::Join`] | as `Group`, some chunks a workgroup; then their totals | few very long rows |
 
 mod body;
 mod columns;
@@ -55,6 +55,9 @@ pub(crate) const COLUMN_WAVES: usize = crate::order::LONG_CHAINS / COLUMN_CHAINS
 
 /// Chunks of a row in [`Schedule::Columns`] are fewer than 2 to this plus one.
 pub(crate) const COLUMN_LEVELS: usize = 8;
+
+/// Most chunks of a workgroup in [`Schedule::Split`], a power of two.
+pub(crate) const SPLIT_CHUNKS: usize = 8;
 
 const HEADER: &str = include_str!("fuse.h");
 

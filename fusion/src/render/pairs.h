@@ -134,7 +134,8 @@ template <class S, int N> RF_FN void put_two(Halves<S, N>& to, int e, const Two<
 #endif
 }
 
-template <class S, int N> RF_FN void store_full(const Halves<S, N>& from, const Tensor& tensor, index_t offset) {
+template <bool ONCE, class S, int N>
+RF_FN void store_halves(const Halves<S, N>& from, const Tensor& tensor, index_t offset) {
     const int M = Chunk<S, N>::value;
     if (tensor.mode == PACKED) {
 #pragma unroll
@@ -142,12 +143,20 @@ template <class S, int N> RF_FN void store_full(const Halves<S, N>& from, const 
             Vec<u32, M / 2> part;
 #pragma unroll
             for (int i = 0; i < M / 2; ++i) part[i] = from.word[e / 2 + i];
-            store<M / 2>((u32*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S))), part);
+            u32* to = (u32*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S)));
+            if (ONCE) Once<M / 2>::put(to, part);
+            else store<M / 2>(to, part);
         }
     } else {
 #pragma unroll
         for (int e = 0; e < N; ++e) store_one<S>(tensor, offset + (index_t)e * tensor.stride[0], from[e]);
     }
+}
+template <class S, int N> RF_FN void store_full(const Halves<S, N>& from, const Tensor& tensor, index_t offset) {
+    store_halves<false>(from, tensor, offset);
+}
+template <class S, int N> RF_FN void store_once(const Halves<S, N>& from, const Tensor& tensor, index_t offset) {
+    store_halves<true>(from, tensor, offset);
 }
 template <class S, int N>
 RF_FN void store_part(const Halves<S, N>& from, const Tensor& tensor, index_t offset, u32 count) {

@@ -196,6 +196,7 @@ fn render(kernel: &Kernel<'_>, number: usize, out: &mut String) {
         indent: "        ",
         chain: &|_| unreachable!("an epilogue has no reductions"),
         guarded: false,
+        once: false,
     };
     body::render(kernel, &step, out);
 }

@@ -85,6 +85,7 @@ pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
         indent: "            ",
         chain: &|_| unreachable!("an elementwise graph has no reduction"),
         guarded: false,
+        once: false,
     };
     body::render(kernel, &step, out);
     out.push_str("        }\n        rf::barrier();\n    }\n}\n");

@@ -76,6 +76,7 @@ fn pass(kernel: &Kernel<'_>, number: usize, keeps: bool, out: &mut String) {
         indent: "            ",
         chain: &|reduce| format!("c{}[q % FUSE_SLOTS]", reduce.0),
         guarded: true,
+        once: false,
     };
     body::render(kernel, &step, out);
     out.push_str("        }\n");
