@@ -80,7 +80,9 @@ template <bool WHOLE> RF_FN Run load_run(const ActivationArgs& g, u32 row, u32 c
 #pragma unroll
         for (int i = 0; i < ACT_RUN / ACT_PER_WORD; i += 4) {
             Vec<u32, 4> some = {{0, 0, 0, 0}};
-            if (col < end) some = load<4>((const u32*)(const void*)from + i);
+            const u32* at = (const u32*)(const void*)from + i;
+            // For one scale of all elements they are read twice, and the cache has some of them the second time.
+            if (col < end) some = ACT_GIVEN ? load<4>(at) : load_once<4>(at);
 #pragma unroll
             for (int j = 0; j < 4; ++j) run.words[i + j] = some[j];
         }
@@ -205,7 +207,7 @@ template <bool WHOLE> RF_FN void store_run(const ActivationArgs& g, u32 row, u32
         Vec<u32, WORDS> all;
 #pragma unroll
         for (int w = 0; w < WORDS; ++w) all[w] = words[w];
-        store<WORDS>((u32*)to, all);
+        store_once<WORDS>((u32*)to, all);
         return;
     }
     u32 bytes = ((end - col < ACT_RUN ? end - col : ACT_RUN) * Code::BITS + 7) / 8;
@@ -398,7 +400,7 @@ template <bool WHOLE> RF_FN void tiles(const ActivationArgs& g, u32* scratch) {
         store_run<WHOLE>(g, first_row + at.down, at.col, at.down < rows ? end : 0, runs[i], inverse);
     }
 }
-extern "C" __global__ __launch_bounds__(ACT_THREADS) void quantise_tiles(ActivationArgs g) {
+extern "C" __global__ QUANT_BOUNDS(ACT_THREADS, ACT_RUNS / ACT_PER_WORD == 4 ? 768 / ACT_THREADS : 1) void quantise_tiles(ActivationArgs g) {
     __shared__ u32 scratch[ACT_THREADS / ARCH_WAVE_SIZE];
     if (g.whole) tiles<true>(g, scratch);
     else tiles<false>(g, scratch);

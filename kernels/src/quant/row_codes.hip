@@ -5,7 +5,7 @@
 //          for a gate [2 cols] lying as x does; codes [rows, cols], bytes or two to a byte, contiguous; scales by two strides
 // Grid   : (1, rows, 1) for a norm, or one scale per row; else (ceil(cols / (ROW_THREADS * ROW_RUNS * 8)), rows, 1)
 // Block  : (ROW_THREADS, 1, 1); a lane holds ROW_RUNS runs of 8 columns, neighbouring lanes neighbouring runs
-// LDS    : ROW_THREADS / ARCH_WAVE_SIZE floats
+// LDS    : three numbers a wave
 // Needs  : cols <= ROW_THREADS * ROW_RUNS * 8 where the grid is one wide; ROW_LANES a power of two, at most a wave;
 //          whole: cols a multiple of 8, rows of x, residual, sum, a norm's weight and bias aligned to 16 bytes, of codes to 8
 //                                                                                                       checked by the launcher
@@ -38,32 +38,100 @@ struct RowArgs {
 static_assert(sizeof(RowArgs) == 168, "as in row_codes.rs");
 
 #define ROW_RUN 8
-struct Run { float at[ROW_RUN]; };
 
-// Columns past the end are zeros.
-template <class T> RF_FN Run load_run(const T* from, i64 step, u32 col, u32 cols, bool whole) {
-    Run run;
-    if (whole) {
-        const int WIDE = 16 / (int)sizeof(T) < ROW_RUN ? 16 / (int)sizeof(T) : ROW_RUN;
+// As memory has it, so that a 16-bit type takes half of the registers.
+template <class T> struct Run {
+    static const int PER = 4 / (int)sizeof(T);
+    u32 words[ROW_RUN / PER];
+
+    RF_FN static void of_bits(u32 bits, float& x) { x = bit_cast<float>(bits); }
+    RF_FN static void of_bits(u32 bits, f16& x) { x.bits = (u16)bits; }
+    RF_FN static void of_bits(u32 bits, bf16& x) { x.bits = (u16)bits; }
+    RF_FN static u32 bits_of(float x) { return bit_cast<u32>(x); }
+    RF_FN static u32 bits_of(f16 x) { return x.bits; }
+    RF_FN static u32 bits_of(bf16 x) { return x.bits; }
+    RF_FN static void put_two(u32* words, float low, float high, float*) {
+        words[0] = bit_cast<u32>(low);
+        words[1] = bit_cast<u32>(high);
+    }
+    template <class H> RF_FN static void put_two(u32* words, float low, float high, H*) { words[0] = two_of<H>(low, high); }
+
+    RF_FN float operator[](int i) const {
+        T x;
+        of_bits(words[i / PER] >> (i % PER * 16), x);
+        return cast<float>(x);
+    }
+    // Keeps the compiler from holding on to the floats that it has made of them.
+    RF_FN void make_anew() {
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; i += WIDE) {
-            if (col < cols) {
-                Vec<T, WIDE> some = load<WIDE>(from + col + i);
+        for (int i = 0; i < ROW_RUN / PER; ++i) {
+#if RF_DEVICE_AMD
+            asm volatile("" : "+v"(words[i]));
+#else
+            asm volatile("" : "+r"(words[i]));
+#endif
+        }
+    }
+    // Elements i, which is even, and i + 1, rounded to T.
+    RF_FN void put(int i, float low, float high) { put_two(words + i / PER, low, high, (T*)0); }
+};
+
+// Columns past the end are zeros. WHOLE is `whole`, known to the compiler; ONCE: nobody else reads them.
+template <bool WHOLE, bool ONCE, class T> RF_FN Run<T> load_run(const T* from, i64 step, u32 col, u32 cols) {
+    const int PER = Run<T>::PER;
+    Run<T> run;
+    if (WHOLE) {
 #pragma unroll
-                for (int j = 0; j < WIDE; ++j) run.at[i + j] = cast<float>(some[j]);
-            } else {
+        for (int i = 0; i < ROW_RUN / PER; i += 4) {
+            Vec<u32, 4> some = {{0, 0, 0, 0}};
+            const u32* at = (const u32*)(const void*)(from + col) + i;
+            if (col < cols) some = ONCE ? load_once<4>(at) : load<4>(at);
 #pragma unroll
-                for (int j = 0; j < WIDE; ++j) run.at[i + j] = 0.0f;
-            }
+            for (int j = 0; j < 4; ++j) run.words[i + j] = some[j];
         }
         return run;
     }
 #pragma unroll
-    for (int i = 0; i < ROW_RUN; ++i)
-        run.at[i] = col + i < cols ? cast<float>(from[(i64)(col + i) * step]) : 0.0f;
+    for (int i = 0; i < ROW_RUN; ++i) {
+        const u32 bits = col + i < cols ? Run<T>::bits_of(from[(i64)(col + i) * step]) : 0;
+        if (i % PER == 0) run.words[i / PER] = bits;
+        else run.words[i / PER] |= bits << 16;
+    }
     return run;
 }
-RF_FN float rounded(float x) { return cast<float>(cast<X>(x)); }
+// Whether element i of a run at `col` is there.
+template <bool WHOLE> RF_FN bool is_there(const RowArgs& g, u32 col, int i) { return WHOLE ? col < g.cols : col + i < g.cols; }
+
+// As group_reduce, with scratch that nothing else uses: one barrier.
+template <class Op, class T> RF_FN T reduce_row(T value, Op op, T* scratch) {
+    value = wave_reduce(value, op);
+    if (ROW_THREADS <= ARCH_WAVE_SIZE) return value;
+    if (thread_x() % ARCH_WAVE_SIZE == 0) scratch[thread_x() / ARCH_WAVE_SIZE] = value;
+    barrier();
+    T total = scratch[0];
+#pragma unroll
+    for (u32 wave = 1; wave < ROW_THREADS / ARCH_WAVE_SIZE; ++wave) total = op(total, scratch[wave]);
+    return total;
+}
+
+// The bits of the largest magnitude: those of floats without a sign are in the floats' order, and NaN behind infinity.
+struct Most { RF_FN u32 operator()(u32 a, u32 b) const { return a > b ? a : b; } };
+
+template <int RUNS> RF_FN u32 peak_of(const Run<X>* runs) {
+    const int WORDS = ROW_RUN / Run<X>::PER;
+    u32 peak = 0;
+#pragma unroll
+    for (int i = 0; i < RUNS * WORDS; ++i) {
+        const u32 word = runs[i / WORDS].words[i % WORDS];
+        // Both halves of a word at once: the bits of 16-bit floats are in their order too.
+        if (Run<X>::PER == 1) peak = Most()(peak, word & 0x7fffffffu);
+        else peak = larger_halves(peak, word & 0x7fff7fffu);
+    }
+    if (Run<X>::PER == 1) return peak;
+    Run<X> most;
+    most.words[0] = Most()(peak & 0xffffu, peak >> 16);
+    return bit_cast<u32>(most[0]);
+}
 
 #if !ROW_NORM
 // As `gate` has them: what is rounded to 16 bits takes the device's own power of two, of half so that no square is lost, and
@@ -111,8 +179,9 @@ RF_FN void store_scale(const RowArgs& g, u32 row, u32 group, float scale) {
     write_scale(g.scales, (i64)row * g.scale_row + (i64)group * g.scale_col, scale, ROW_MX ? RF_SCALE_E8M0 : RF_SCALE_F32);
 }
 
-RF_FN void store_codes(const RowArgs& g, u32 row, u32 col, const Run& run, float inverse) {
+template <bool WHOLE> RF_FN void store_codes(const RowArgs& g, u32 row, u32 col, Run<X>& run, float inverse) {
     if (col >= g.cols) return;
+    run.make_anew();
     const int WORDS = ROW_RUN * Code::BITS / 32, PER = 32 / Code::BITS;
     u32 words[WORDS];
 #if QUANT_CONVERTS(ROW_FORMAT) || ROW_FORMAT == 0
@@ -130,7 +199,7 @@ RF_FN void store_codes(const RowArgs& g, u32 row, u32 col, const Run& run, float
         for (int w = 0; w < WORDS; ++w) {
             float x[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) x[i] = run.at[w * 4 % ROW_RUN + i] * inverse;
+            for (int i = 0; i < 4; ++i) x[i] = run[w * 4 % ROW_RUN + i] * inverse;
 #if ROW_FORMAT == 0
             // 1.5 * 2^23, from where on floats are whole numbers: the lowest bits of the sum are those of the nearest one.
             u32 code[4];
@@ -147,15 +216,15 @@ RF_FN void store_codes(const RowArgs& g, u32 row, u32 col, const Run& run, float
             words[w] = 0;
 #pragma unroll
             for (int i = 0; i < PER; ++i)
-                words[w] |= Code::encode<RoundEven>(run.at[w * PER + i] * inverse, g.least, g.most) << (Code::BITS * i);
+                words[w] |= Code::encode<RoundEven>(run[w * PER + i] * inverse, g.least, g.most) << (Code::BITS * i);
         }
     }
     u8* to = g.codes + (i64)row * g.code_row + (i64)col * Code::BITS / 8;
-    if (g.whole) {
+    if (WHOLE) {
         Vec<u32, WORDS> all;
 #pragma unroll
         for (int w = 0; w < WORDS; ++w) all[w] = words[w];
-        store<WORDS>((u32*)to, all);
+        store_once<WORDS>((u32*)to, all);
         return;
     }
     u32 bytes = ((g.cols - col < ROW_RUN ? g.cols - col : ROW_RUN) * Code::BITS + 7) / 8;
@@ -164,129 +233,193 @@ RF_FN void store_codes(const RowArgs& g, u32 row, u32 col, const Run& run, float
         if (i < bytes) to[i] = (u8)(words[i / 4] >> (8 * (i % 4)));
 }
 
-extern "C" __global__ __launch_bounds__(ROW_THREADS) void row_codes(RowArgs g) {
-    __shared__ float scratch[ROW_THREADS / ARCH_WAVE_SIZE];
-    u32 row = group_y();
-    u32 first = group_x() * (ROW_THREADS * ROW_RUNS * ROW_RUN) + thread_x() * ROW_RUN;
-    const X* from = g.x + (i64)row * g.x_row;
-    Run runs[ROW_RUNS];
-#pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n) runs[n] = load_run(from, g.x_col, first + n * (ROW_THREADS * ROW_RUN), g.cols, g.whole);
 #if ROW_NORM
-#if ROW_RESIDUAL
+#if ROW_SUM
+template <bool WHOLE> RF_FN void store_sum(const RowArgs& g, u32 row, u32 col, const Run<X>& run) {
+    X* to = g.sum + (i64)row * g.sum_row;
+    if (!WHOLE) {
 #pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n) {
-        u32 col = first + n * (ROW_THREADS * ROW_RUN);
-        Run more = load_run(g.residual + (i64)row * g.residual_row, 1, col, g.cols, g.whole);
-#pragma unroll
-        for (int i = 0; i < ROW_RUN; ++i) runs[n].at[i] = rounded(runs[n].at[i] + more.at[i]);
+        for (int i = 0; i < ROW_RUN; ++i)
+            if (col + i < g.cols) to[col + i] = cast<X>(run[i]);
+        return;
     }
+    if (col >= g.cols) return;
+#pragma unroll
+    for (int i = 0; i < ROW_RUN / Run<X>::PER; i += 4) {
+        Vec<u32, 4> some;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) some[j] = run.words[i + j];
+        store<4>((u32*)(void*)(to + col) + i, some);
+    }
+}
+#endif
+// The row that is coded, in place of the one that is read.
+template <bool WHOLE> RF_FN void normalise(const RowArgs& g, u32 row, u32 first, Run<X>* runs, float* scratch) {
+    // Weights are under way before the sums are known, where registers suffice.
+    const bool early = ROW_RUNS * sizeof(W) * (ROW_WEIGHTED && ROW_BIAS ? 2 : 1) <= 8;
+    Run<W> weight[ROW_RUNS], bias[ROW_RUNS];
+    const u32 apart = ROW_THREADS * ROW_RUN;
+    if (early) {
+#pragma unroll
+        for (int n = 0; n < ROW_RUNS; ++n) {
+            if (ROW_WEIGHTED) weight[n] = load_run<WHOLE, false>(g.weight, 1, first + n * apart, g.cols);
+            if (ROW_BIAS) bias[n] = load_run<WHOLE, false>(g.bias, 1, first + n * apart, g.cols);
+        }
+    }
+#if ROW_RESIDUAL
+    Run<X> more[ROW_RUNS];
+#pragma unroll
+    for (int n = 0; n < ROW_RUNS; ++n)
+        more[n] = load_run<WHOLE, true>(g.residual + (i64)row * g.residual_row, 1, first + n * apart, g.cols);
+#pragma unroll
+    for (int n = 0; n < ROW_RUNS; ++n)
+#pragma unroll
+        for (int i = 0; i < ROW_RUN; i += 2)
+            runs[n].put(i, runs[n][i] + more[n][i], runs[n][i + 1] + more[n][i + 1]);
 #endif
 #if ROW_SUM
 #pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n) {
-        u32 col = first + n * (ROW_THREADS * ROW_RUN);
-        X* to = g.sum + (i64)row * g.sum_row;
-#pragma unroll
-        for (int i = 0; i < ROW_RUN; ++i)
-            if (col + i < g.cols) to[col + i] = cast<X>(runs[n].at[i]);
-    }
+    for (int n = 0; n < ROW_RUNS; ++n) store_sum<WHOLE>(g, row, first + n * apart, runs[n]);
 #endif
     float mean = 0.0f;
 #if ROW_NORM == 2
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n)
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; ++i) mean += runs[n].at[i];
-    mean = group_reduce(mean, Sum(), scratch, thread_x(), ROW_THREADS) * g.share;
+        for (int i = 0; i < ROW_RUN; ++i) mean += runs[n][i];
+    mean = reduce_row(mean, Sum(), scratch) * g.share;
 #endif
     float size = 0.0f;
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n) {
-        u32 col = first + n * (ROW_THREADS * ROW_RUN);
+        runs[n].make_anew();
 #pragma unroll
         for (int i = 0; i < ROW_RUN; ++i) {
-            if (ROW_NORM == 2) runs[n].at[i] = col + i < g.cols ? runs[n].at[i] - mean : 0.0f;
-            size = rf::fma(runs[n].at[i], runs[n].at[i], size);
+            float x = runs[n][i];
+            if (ROW_NORM == 2) x = is_there<WHOLE>(g, first + n * apart, i) ? x - mean : 0.0f;
+            size = rf::fma(x, x, size);
         }
     }
-    size = group_reduce(size, Sum(), scratch, thread_x(), ROW_THREADS) * g.share;
-    float inverse_size = rf::rsqrt(size + g.epsilon);
+    size = reduce_row(size, Sum(), scratch + ROW_THREADS / ARCH_WAVE_SIZE) * g.share;
+    const float inverse_size = rf::rsqrt(size + g.epsilon);
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n) {
-        u32 col = first + n * (ROW_THREADS * ROW_RUN);
-#if ROW_WEIGHTED
-        Run weight = load_run(g.weight, 1, col, g.cols, g.whole);
-#endif
-#if ROW_BIAS
-        Run bias = load_run(g.bias, 1, col, g.cols, g.whole);
-#endif
+        const u32 col = first + n * apart;
+        if (!early && ROW_WEIGHTED) weight[n] = load_run<WHOLE, false>(g.weight, 1, col, g.cols);
+        if (!early && ROW_BIAS) bias[n] = load_run<WHOLE, false>(g.bias, 1, col, g.cols);
+        runs[n].make_anew();
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; ++i) {
-            float y = runs[n].at[i] * inverse_size;
-#if ROW_WEIGHTED
-            y *= weight.at[i] + (ROW_WEIGHTED == 2 ? 1.0f : 0.0f);
-#endif
-#if ROW_BIAS
-            y += bias.at[i];
-#endif
-            runs[n].at[i] = col + i < g.cols ? rounded(y) : 0.0f;
+        for (int i = 0; i < ROW_RUN; i += 2) {
+            float y[2];
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                y[j] = (ROW_NORM == 2 ? runs[n][i + j] - mean : runs[n][i + j]) * inverse_size;
+                if (ROW_WEIGHTED) y[j] *= weight[n][i + j] + (ROW_WEIGHTED == 2 ? 1.0f : 0.0f);
+                if (ROW_BIAS) y[j] += bias[n][i + j];
+                // Beside the row there is nothing that could be its largest; what was read as zeros is still zero.
+                const bool zero = WHOLE && (ROW_NORM == 1 || ROW_WEIGHTED == 1);
+                if (!zero && !is_there<WHOLE>(g, col, i + j)) y[j] = 0.0f;
+            }
+            runs[n].put(i, y[0], y[1]);
         }
     }
+}
 #else
+template <bool WHOLE> RF_FN void gate(const RowArgs& g, u32 row, u32 first, Run<X>* runs) {
+    const X* from = g.x + (i64)row * g.x_row + g.up;
+    Run<X> ups[ROW_RUNS];
+#pragma unroll
+    for (int n = 0; n < ROW_RUNS; ++n)
+        ups[n] = load_run<WHOLE, true>(from, g.x_col, first + n * (ROW_THREADS * ROW_RUN), g.cols);
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n) {
-        u32 col = first + n * (ROW_THREADS * ROW_RUN);
-        Run ups = load_run(from + g.up, g.x_col, col, g.cols, g.whole);
+        const u32 col = first + n * (ROW_THREADS * ROW_RUN);
 #if ROW_BIAS
-        Run bias = load_run(g.bias, g.x_col, col, g.cols, false);
-        Run up_bias = load_run(g.bias + g.up, g.x_col, col, g.cols, false);
+        const Run<W> bias = load_run<false, false>(g.bias, g.x_col, col, g.cols);
+        const Run<W> up_bias = load_run<false, false>(g.bias + g.up, g.x_col, col, g.cols);
 #endif
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; ++i) {
-            float gate = runs[n].at[i], up = ups.at[i];
+        for (int i = 0; i < ROW_RUN; i += 2) {
+            float y[2];
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                float gate = runs[n][i + j], up = ups[n][i + j];
 #if ROW_BIAS
-            gate += bias.at[i];
-            up += up_bias.at[i];
+                gate += bias[i + j];
+                up += up_bias[i + j];
 #endif
 #if ROW_LIMIT
-            gate = Min()(gate, g.limit);
-            up = Max()(Min()(up, g.limit), -g.limit);
+                gate = Min()(gate, g.limit);
+                up = Max()(Min()(up, g.limit), -g.limit);
 #endif
-            float y = activation(gate) * (up + g.offset) * g.factor;
-            runs[n].at[i] = col + i < g.cols ? rounded(y) : 0.0f;
+                y[j] = activation(gate) * (up + g.offset) * g.factor;
+                // A sigmoid alone is not zero at zero, and neither is what a bias was added to.
+                const bool zero = WHOLE && ROW_ACTIVATION != 5 && !ROW_BIAS;
+                if (!zero && !is_there<WHOLE>(g, col, i + j)) y[j] = 0.0f;
+            }
+            runs[n].put(i, y[0], y[1]);
         }
     }
+}
 #endif
 
-#if ROW_GIVEN
-    float inverse = 1.0f / *(const float*)g.scales;
+template <bool WHOLE> RF_FN void code_row(const RowArgs& g, float* sums, u32* peaks) {
+    const u32 row = group_y(), apart = ROW_THREADS * ROW_RUN;
+    const u32 first = group_x() * (apart * ROW_RUNS) + thread_x() * ROW_RUN;
+    Run<X> runs[ROW_RUNS];
 #pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n) store_codes(g, row, first + n * (ROW_THREADS * ROW_RUN), runs[n], inverse);
+    for (int n = 0; n < ROW_RUNS; ++n)
+        runs[n] = load_run<WHOLE, true>(g.x + (i64)row * g.x_row, g.x_col, first + n * apart, g.cols);
+#if ROW_NORM
+    normalise<WHOLE>(g, row, first, runs, sums);
+#else
+    gate<WHOLE>(g, row, first, runs);
+#endif
+#if ROW_GIVEN
+    const float inverse = 1.0f / *(const float*)g.scales;
+#pragma unroll
+    for (int n = 0; n < ROW_RUNS; ++n) store_codes<WHOLE>(g, row, first + n * apart, runs[n], inverse);
+#elif ROW_LANES >= ROW_RUNS
+    // A lane finds the scale of one run's group, so that a division is one for all runs.
+    u32 own = 0;
+    const u32 number = thread_x() % ROW_RUNS;
+#pragma unroll
+    for (int n = 0; n < ROW_RUNS; ++n) {
+        u32 peak = peak_of<1>(runs + n);
+#pragma unroll
+        for (u32 distance = ROW_LANES / 2; distance > 0; distance /= 2) peak = Most()(peak, shuffle_xor(peak, distance));
+        own = (u32)n == number ? peak : own;
+    }
+    const float scale = own_scale(g, bit_cast<float>(own)), inverse = 1.0f / scale;
+    const u32 own_col = first + number * apart;
+    if (thread_x() % ROW_LANES < ROW_RUNS && own_col < g.cols) store_scale(g, row, own_col / (ROW_LANES * ROW_RUN), scale);
+#pragma unroll
+    for (int n = 0; n < ROW_RUNS; ++n)
+        store_codes<WHOLE>(g, row, first + n * apart, runs[n], shuffle(inverse, lane() - number + n));
 #elif ROW_LANES
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n) {
-        u32 col = first + n * (ROW_THREADS * ROW_RUN);
-        float peak = 0.0f;
+        const u32 col = first + n * apart;
+        u32 peak = peak_of<1>(runs + n);
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; ++i) peak = Max()(peak, __builtin_fabsf(runs[n].at[i]));
-#pragma unroll
-        for (u32 distance = ROW_LANES / 2; distance > 0; distance /= 2) peak = Max()(peak, shuffle_xor(peak, distance));
-        float scale = own_scale(g, peak);
+        for (u32 distance = ROW_LANES / 2; distance > 0; distance /= 2) peak = Most()(peak, shuffle_xor(peak, distance));
+        const float scale = own_scale(g, bit_cast<float>(peak));
         if (thread_x() % ROW_LANES == 0 && col < g.cols) store_scale(g, row, col / (ROW_LANES * ROW_RUN), scale);
-        store_codes(g, row, col, runs[n], 1.0f / scale);
+        store_codes<WHOLE>(g, row, col, runs[n], 1.0f / scale);
     }
 #else
-    float peak = 0.0f;
-#pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n)
-#pragma unroll
-        for (int i = 0; i < ROW_RUN; ++i) peak = Max()(peak, __builtin_fabsf(runs[n].at[i]));
-    peak = group_reduce(peak, Max(), scratch, thread_x(), ROW_THREADS);
-    float scale = own_scale(g, peak);
+    const u32 peak = reduce_row(peak_of<ROW_RUNS>(runs), Most(), peaks);
+    const float scale = own_scale(g, bit_cast<float>(peak));
     if (thread_x() == 0) store_scale(g, row, 0, scale);
-    float inverse = 1.0f / scale;
+    const float inverse = 1.0f / scale;
 #pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n) store_codes(g, row, first + n * (ROW_THREADS * ROW_RUN), runs[n], inverse);
+    for (int n = 0; n < ROW_RUNS; ++n) store_codes<WHOLE>(g, row, first + n * apart, runs[n], inverse);
 #endif
+}
+
+extern "C" __global__ QUANT_BOUNDS(ROW_THREADS, (ROW_RUNS * sizeof(X) > 8 ? 512 : ROW_RUNS * sizeof(X) > 4 ? 1280 : 1536) / ROW_THREADS) void row_codes(RowArgs g) {
+    __shared__ float sums[2 * (ROW_THREADS / ARCH_WAVE_SIZE)];
+    __shared__ u32 peaks[ROW_THREADS / ARCH_WAVE_SIZE];
+    if (g.whole) code_row<true>(g, sums, peaks);
+    else code_row<false>(g, sums, peaks);
 }
