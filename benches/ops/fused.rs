@@ -46,6 +46,11 @@ pub const OPS: &[Make] = &[
             row[0].iter().zip(&row[1]).map(|(x, y)| x / (1.0 + (-x).exp()) * y).collect()
         })
     }),
+    ("silu mul as Burn bf16", |device, name| {
+        rows(device, name, DType::BF16, &[8192, 4096], 9, burn_silu_mul, |row| {
+            row[0].iter().zip(&row[1]).map(|(x, y)| x / (1.0 + (-x).exp()) * y).collect()
+        })
+    }),
     ("softmax bf16", |device, name| {
         rows(device, name, DType::BF16, &[8192, 4096], 5, softmax, |row| {
             let most = row[0].iter().copied().fold(f64::MIN, f64::max);
@@ -316,6 +321,25 @@ fn silu_mul(dtype: DType) -> Fused {
     let one = g.constant(dtype, 1.0);
     let shifted = g.binary(Binary::Add, exp, one);
     let sigmoid = g.unary(Unary::Recip, shifted);
+    let silu = g.binary(Binary::Mul, x, sigmoid);
+    let gated = g.binary(Binary::Mul, silu, y);
+    g.output(gated);
+    g.into()
+}
+
+/// As Burn's backends take the sigmoid apart, in f32.
+fn burn_silu_mul(dtype: DType) -> Fused {
+    let mut g = Graph::new("burn_silu_mul");
+    let (x, y) = (g.input(dtype), g.input(dtype));
+    let wide = g.cast(x, DType::F32);
+    let negated = g.unary(Unary::Neg, wide);
+    let exp = g.unary(Unary::Exp, negated);
+    let one = g.constant(DType::F32, 1.0);
+    let shifted = g.binary(Binary::Add, exp, one);
+    let log = g.unary(Unary::Log, shifted);
+    let power = g.unary(Unary::Neg, log);
+    let sigmoid = g.unary(Unary::Exp, power);
+    let sigmoid = g.cast(sigmoid, dtype);
     let silu = g.binary(Binary::Mul, x, sigmoid);
     let gated = g.binary(Binary::Mul, silu, y);
     g.output(gated);

@@ -13,6 +13,7 @@ use rocfire_kernels::quant::{
     CodedRows, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes, gate_quantise, norm_quantise,
     q_matmul_preshuffled, q_matmul_scaled, quantise_activations,
 };
+use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeTensor, rope};
 use rocfire_kernels::softmax::softmax;
 
 use crate::op::{CHECKED_ROWS, Error, Make, Op, ROTATION_BYTES, compare, elements, filled, shape_text, tolerance};
@@ -241,6 +242,40 @@ fn coded(device: &Device, name: &str, of_norm: bool, granularity: Granularity) -
     Timed::floats(&[ROWS, COLS], 8.0, tensors, launch, check).op(device, name)
 }
 
+/// Pairs half a head apart, by tables of every position.
+fn turns(device: &Device, name: &str) -> Result<Op, Error> {
+    const HEADS: usize = 8 * 32;
+    const POSITIONS: usize = 1024;
+    const DEPTH: usize = 128;
+    const HALF: usize = DEPTH / 2;
+    let x = (vec![8, 32, POSITIONS, DEPTH], DType::BF16);
+    let table = (vec![POSITIONS, HALF], DType::F32);
+    let launch = |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [x, cosines, sines, y] = all else { return Err("four tensors".into()) };
+        let angles = RopeAngles::Tables { cosines: cosines.view(), sines: sines.view() };
+        let mut tensors = [RopeTensor { from: Some(x.view()), to: y.view_mut() }];
+        Ok(rope(stream, &mut tensors, &angles, &RopeParams::default())?)
+    };
+    let check = |all: &[Tensor]| -> Result<(), Error> {
+        let bytes = all.iter().map(Tensor::to_bytes).collect::<Result<Vec<_>, _>>()?;
+        for number in 0..CHECKED_ROWS {
+            let row = HEADS / CHECKED_ROWS * number * POSITIONS + 97 * number;
+            let of = |slot: usize, columns: usize, row: usize| {
+                elements(&bytes[slot], all[slot].dtype(), row * columns, columns)
+            };
+            let (x, cosines, sines) = (of(0, DEPTH, row), of(1, HALF, row % POSITIONS), of(2, HALF, row % POSITIONS));
+            let turned = |at: usize| {
+                let (i, sign) = (at % HALF, if at < HALF { -1.0 } else { 1.0 });
+                x[at] * cosines[i] + sign * x[(at + HALF) % DEPTH] * sines[i]
+            };
+            compare(&of(3, DEPTH, row), &(0..DEPTH).map(turned).collect::<Vec<_>>(), tolerance(DType::BF16))?;
+        }
+        Ok(())
+    };
+    let tensors = vec![x.clone(), table.clone(), table, x];
+    Timed::floats(&[8, 32, POSITIONS, DEPTH], 3.0, tensors, launch, check).op(device, name)
+}
+
 /// Along the last axis.
 fn softmaxes(device: &Device, name: &str) -> Result<Op, Error> {
     let launch = |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
@@ -412,6 +447,7 @@ pub const OPS: &[Make] = &[
     ("silu gate launcher bf16", gates),
     ("silu gate to e4m3 token", |device, name| coded(device, name, false, Granularity::Token)),
     ("silu gate to e4m3 1x128", |device, name| coded(device, name, false, Granularity::Group(128))),
+    ("rotary embedding bf16", turns),
     ("softmax launcher bf16", softmaxes),
     ("cross-entropy bf16", |device, name| losses(device, name, 32000)),
     ("a8w8 i8 token", |device, name| codes(device, name, SQUARE, Format::I8, false, false)),
