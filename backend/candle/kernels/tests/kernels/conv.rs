@@ -2,7 +2,17 @@
 
 use candle_kernels::CONV;
 
-use crate::harness::{Arg, Card, Data, assert_close, elements, on_each_card, values};
+use crate::harness::{Arg, Card, Data, assert_close, elements, on_each_card, sweeps, values};
+
+sweeps! {
+    im2col_puts_zeros_beyond_the_image,
+    im2col_of_lines_puts_zeros_beyond_them,
+    col2im_adds_what_overlaps,
+    transposed_convolutions_are_the_gradient_of_convolutions,
+    pools_take_the_mean_and_the_greatest,
+    nearest_neighbours_are_rounded_down,
+    bilinear_values_lie_between_their_neighbours,
+}
 
 const DT6: [&str; 6] = ["bf16", "f16", "f32", "f64", "u8", "u32"];
 
@@ -49,7 +59,6 @@ fn integer(dtype: &str, value: f64) -> f64 {
     }
 }
 
-#[test]
 fn im2col_puts_zeros_beyond_the_image() {
     const KERNEL: [usize; 2] = [3, 2];
     const STRIDE: usize = 2;
@@ -94,7 +103,6 @@ fn split(mut at: usize, extents: &[usize; 5]) -> [usize; 6] {
     place
 }
 
-#[test]
 fn im2col_of_lines_puts_zeros_beyond_them() {
     const KERNEL: usize = 3;
     on_each_card(|card| {
@@ -123,7 +131,6 @@ fn im2col_of_lines_puts_zeros_beyond_them() {
     });
 }
 
-#[test]
 fn col2im_adds_what_overlaps() {
     on_each_card(|card| {
         for dtype in DT6 {
@@ -144,7 +151,6 @@ fn col2im_adds_what_overlaps() {
     });
 }
 
-#[test]
 fn transposed_convolutions_are_the_gradient_of_convolutions() {
     const OUT_CHANNELS: usize = 2;
     on_each_card(|card| {
@@ -192,7 +198,6 @@ fn transposed_convolutions_are_the_gradient_of_convolutions() {
     });
 }
 
-#[test]
 fn pools_take_the_mean_and_the_greatest() {
     on_each_card(|card| {
         for dtype in DT6 {
@@ -223,7 +228,6 @@ fn pools_take_the_mean_and_the_greatest() {
     });
 }
 
-#[test]
 fn nearest_neighbours_are_rounded_down() {
     on_each_card(|card| {
         for dtype in DT6 {
@@ -258,7 +262,6 @@ fn neighbours(at: usize, input: usize, output: usize, align: bool, factor: Optio
     (low, (low + 1).min(input - 1), (place - low as f64).clamp(0.0, 1.0))
 }
 
-#[test]
 fn bilinear_values_lie_between_their_neighbours() {
     on_each_card(|card| {
         for dtype in DT6 {

@@ -1,12 +1,61 @@
 //! Kernels called as Candle calls them, through `cudarc`, on an emulated card of 64 lanes a wave and one of 32.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
 
 use candle_kernels::Module;
 use cudarc::driver::{CudaContext, CudaModule, CudaSlice, CudaStream, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 use half::{bf16, f16};
 use rocfire_hal::{Config, Device, DeviceId};
+
+/// A check of some kernels on each card. It runs once in a process, whoever asks first: its own test, or the one that wants to
+/// know that every kernel ran.
+pub struct Sweep {
+    once: Once,
+    check: fn(),
+}
+
+impl Sweep {
+    pub const fn new(check: fn()) -> Sweep {
+        Sweep { once: Once::new(), check }
+    }
+
+    /// Runs it, or waits until it has run.
+    ///
+    /// # Panics
+    /// If it fails, or has failed.
+    pub fn run(&self) {
+        self.once.call_once(self.check);
+    }
+}
+
+/// Makes sweeps of functions, a test of each, and `sweeps()`, all of them.
+macro_rules! sweeps {
+    ($($name:ident,)*) => {
+        #[allow(non_upper_case_globals)] // They have the functions' names.
+        mod once {
+            $(pub static $name: crate::harness::Sweep = crate::harness::Sweep::new(super::$name);)*
+        }
+
+        mod test {
+            $(
+                #[test]
+                fn $name() {
+                    super::once::$name.run();
+                }
+            )*
+        }
+
+        pub fn sweeps() -> Vec<&'static crate::harness::Sweep> {
+            vec![$(&once::$name),*]
+        }
+    };
+}
+pub(crate) use sweeps;
+
+/// The kernels that ran in this process, by card.
+static RAN: LazyLock<Mutex<HashSet<(&'static str, String)>>> = LazyLock::new(Mutex::default);
 
 /// A card with all modules.
 pub struct Card {
@@ -123,7 +172,14 @@ impl Card {
     /// Calls a kernel with Candle's geometry; what [`Arg::Out`] holds afterwards, in order.
     pub fn run(&self, module: &Module, kernel: &str, config: LaunchConfig, args: &[Arg]) -> Vec<Data> {
         let function = self.modules[module.index()].load_function(kernel).unwrap();
-        self.call(&function, config, args)
+        let outputs = self.call(&function, config, args);
+        RAN.lock().unwrap_or_else(PoisonError::into_inner).insert((self.name, kernel.to_owned()));
+        outputs
+    }
+
+    /// Whether a kernel has run and its outputs were read.
+    pub fn has_run(&self, kernel: &str) -> bool {
+        RAN.lock().unwrap_or_else(PoisonError::into_inner).contains(&(self.name, kernel.to_owned()))
     }
 
     /// The same with the kernel compiled alone, as for Candle.

@@ -2,7 +2,13 @@
 
 use candle_kernels::INDEXING;
 
-use crate::harness::{Arg, Data, assert_close, elements, on_each_card, rounded, values};
+use crate::harness::{Arg, Data, assert_close, elements, on_each_card, rounded, sweeps, values};
+
+sweeps! {
+    index_select_gives_zeros_for_ids_outside,
+    gather_gives_zeros_for_ids_outside,
+    scatters_pass_ids_outside_over_and_keep_the_order,
+}
 
 const DTYPES: [&str; 9] = ["bf16", "f16", "f32", "f64", "u8", "u32", "i64", "i16", "i32"];
 const IDS: [&str; 3] = ["u8", "u32", "i64"];
@@ -19,7 +25,6 @@ fn none(id: &str) -> f64 {
 const LEFT: usize = 3;
 const EXTENT: usize = 300;
 
-#[test]
 fn index_select_gives_zeros_for_ids_outside() {
     on_each_card(|card| {
         for id in IDS {
@@ -59,7 +64,6 @@ fn index_select_gives_zeros_for_ids_outside() {
     });
 }
 
-#[test]
 fn gather_gives_zeros_for_ids_outside() {
     const COLUMNS: usize = 4;
     const RIGHT: usize = 50;
@@ -114,7 +118,6 @@ fn scattered(dtype: &'static str, ids: &[f64], shared: bool, add: bool, x: &[f64
     }
 }
 
-#[test]
 fn scatters_pass_ids_outside_over_and_keep_the_order() {
     on_each_card(|card| {
         for (prefix, shared, add) in [("ia", true, true), ("s", false, false), ("sa", false, true)] {

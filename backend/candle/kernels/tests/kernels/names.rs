@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use candle_kernels::{ALL_IDS, CONV, Id, REDUCE};
 
-use crate::harness::{Arg, Card, Data, on_each_card, rows};
+use crate::harness::{Arg, Card, Data, Sweep, on_each_card, rows};
+use crate::{conv, elementwise, indexing, quantised, reduce, sort};
 
 /// Candle 0.11.1 can launch 662 kernels by name, twelve of which stand in branches that it never takes.
 const REACHABLE: usize = 650;
@@ -43,6 +44,17 @@ fn direct_convolutions_that_candle_never_reaches_are_no_kernels() {
             assert!(CONV.ptx().kernel(&format!("conv{axes}d_{dtype}")).is_none());
         }
     }
+}
+
+#[test]
+fn every_kernel_runs_on_waves_of_64_lanes_and_of_32() {
+    let sweeps = [elementwise::sweeps, indexing::sweeps, reduce::sweeps, sort::sweeps, conv::sweeps, quantised::sweeps];
+    sweeps.into_iter().flat_map(|sweeps| sweeps()).for_each(Sweep::run);
+    on_each_card(|card| {
+        let all = candle_kernels::names().chain(candle_kernels::names_beyond());
+        let missing: Vec<&str> = all.map(|name| name.1).filter(|name| !card.has_run(name)).collect();
+        assert!(missing.is_empty(), "no test ran these on {}: {missing:?}", card.name);
+    });
 }
 
 #[test]

@@ -3,8 +3,18 @@
 use candle_kernels::QUANTIZED;
 use cudarc::driver::LaunchConfig;
 
-use crate::harness::{Arg, Data, assert_close, noise, on_each_card, values};
+use crate::harness::{Arg, Data, assert_close, noise, on_each_card, sweeps, values};
 use crate::weights::{TYPES, block, blocks, decoded, packed, product, quantised, restored};
+
+sweeps! {
+    every_type_decodes_as_its_format_says,
+    rows_are_found_by_their_ids,
+    activations_become_int8_with_a_scale_per_32,
+    products_with_f32_activations_are_sums_of_decoded_weights,
+    products_with_int8_activations_are_exact_but_for_rounding,
+    products_of_many_rows_go_through_16_bits,
+    experts_have_weights_of_their_own,
+}
 
 /// Columns that are whole blocks, and no multiple of the padding.
 const COLUMNS: usize = 768;
@@ -23,7 +33,6 @@ fn close(what: &str, got: &Data, expected: &[f64], share: f64) {
     assert_eq!(got.values().len(), expected.len(), "{what}");
 }
 
-#[test]
 fn every_type_decodes_as_its_format_says() {
     on_each_card(|card| {
         for name in TYPES.into_iter().chain(["q8_K"]) {
@@ -49,7 +58,6 @@ fn every_type_decodes_as_its_format_says() {
     });
 }
 
-#[test]
 fn rows_are_found_by_their_ids() {
     const ROWS: usize = 5;
     on_each_card(|card| {
@@ -96,7 +104,6 @@ fn activations(rows: usize, columns: usize) -> Vec<f64> {
     x
 }
 
-#[test]
 fn activations_become_int8_with_a_scale_per_32() {
     on_each_card(|card| {
         let x = activations(2, COLUMNS);
@@ -112,7 +119,6 @@ fn activations_become_int8_with_a_scale_per_32() {
     });
 }
 
-#[test]
 fn products_with_f32_activations_are_sums_of_decoded_weights() {
     const OUTPUTS: usize = 6;
     on_each_card(|card| {
@@ -138,7 +144,6 @@ fn products_with_f32_activations_are_sums_of_decoded_weights() {
     });
 }
 
-#[test]
 fn products_with_int8_activations_are_exact_but_for_rounding() {
     const OUTPUTS: usize = 6;
     on_each_card(|card| {
@@ -166,7 +171,6 @@ fn products_with_int8_activations_are_exact_but_for_rounding() {
     });
 }
 
-#[test]
 fn products_of_many_rows_go_through_16_bits() {
     const OUTPUTS: usize = 20;
     const ROWS: usize = 11;
@@ -195,7 +199,6 @@ fn products_of_many_rows_go_through_16_bits() {
     });
 }
 
-#[test]
 fn experts_have_weights_of_their_own() {
     const OUTPUTS: usize = 5;
     const TOP: usize = 2;

@@ -3,7 +3,16 @@
 use candle_kernels::REDUCE;
 use cudarc::driver::LaunchConfig;
 
-use crate::harness::{Arg, Data, assert_close, elements, noise, on_each_card, rounded, rows, values};
+use crate::harness::{Arg, Data, assert_close, elements, noise, on_each_card, rounded, rows, sweeps, values};
+
+sweeps! {
+    reductions_over_lines_are_candles,
+    sums_of_few_elements_are_one_lane_each,
+    softmax_rows_sum_to_one,
+    norms_are_candles,
+    norms_go_without_weights,
+    rotary_embeddings_turn_pairs,
+}
 
 const FLOATS: [&str; 4] = ["bf16", "f16", "f32", "f64"];
 const DTYPES: [&str; 9] = ["bf16", "f16", "f32", "f64", "u8", "u32", "i64", "i16", "i32"];
@@ -37,7 +46,6 @@ fn cases() -> Vec<(usize, usize, bool)> {
         .collect()
 }
 
-#[test]
 fn reductions_over_lines_are_candles() {
     on_each_card(|card| {
         for dtype in DTYPES {
@@ -71,7 +79,6 @@ fn reductions_over_lines_are_candles() {
     });
 }
 
-#[test]
 fn sums_of_few_elements_are_one_lane_each() {
     on_each_card(|card| {
         for dtype in DTYPES {
@@ -99,7 +106,6 @@ fn sums_of_few_elements_are_one_lane_each() {
 
 const COLUMNS: [usize; 7] = [1, 31, 65, 512, 513, 2048, 2500];
 
-#[test]
 fn softmax_rows_sum_to_one() {
     on_each_card(|card| {
         for dtype in FLOATS {
@@ -135,7 +141,6 @@ fn norm(row: &[f64], weight: &[f64], bias: Option<&[f64]>, eps: f64) -> Vec<f64>
     (0..row.len()).map(|at| (row[at] - mean) * scale * weight[at] + bias.map_or(0.0, |bias| bias[at])).collect()
 }
 
-#[test]
 fn norms_are_candles() {
     const EPS: f32 = 1e-5;
     on_each_card(|card| {
@@ -164,7 +169,6 @@ fn norms_are_candles() {
     });
 }
 
-#[test]
 fn norms_go_without_weights() {
     on_each_card(|card| {
         let x = values("f32", 96, 36);
@@ -195,7 +199,6 @@ fn pairs(kind: &str) -> Vec<(usize, usize, usize, usize)> {
     pairs
 }
 
-#[test]
 fn rotary_embeddings_turn_pairs() {
     let [batch, heads, positions, width] = ROPE.map(|extent| extent as u32);
     let count = (batch * heads * positions * width) as usize;

@@ -2,9 +2,12 @@
 
 use candle_kernels::SORT;
 
-use crate::harness::{Arg, Data, assert_close, on_each_card, rows, values};
+use crate::harness::{Arg, Data, assert_close, on_each_card, rows, sweeps, values};
 
-#[test]
+sweeps! {
+    rows_sort_stably_at_any_length,
+}
+
 fn rows_sort_stably_at_any_length() {
     on_each_card(|card| {
         for dtype in ["bf16", "f16", "f32", "f64", "u8", "u32", "i64", "i16", "i32"] {
