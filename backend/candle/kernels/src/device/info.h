@@ -29,16 +29,17 @@ RF_FN bool is_dense(const Info& info, u32 axes, u32 operand) {
     return true;
 }
 
-// Where element `n` of the operand is.
+// Where element `n` of the operand, one that there is, is found.
 RF_FN u64 offset_of(const Info& info, u32 axes, u32 operand, u32 n) {
     u64 offset = 0;
-    for (u32 axis = axes; axis-- > 0;) {
+    if (axes == 0) return offset;
+    for (u32 axis = axes - 1; axis > 0; --axis) {
         u32 extent = (u32)info.words[axis];
         u32 rest = n / extent;
         offset += (n - rest * extent) * info.words[operand * axes + axis];
         n = rest;
     }
-    return offset;
+    return offset + n * info.words[operand * axes];
 }
 
 // An id as a place along an axis. The greatest of its type means "none" to Candle: that is outside every axis.

@@ -43,9 +43,6 @@ const PARTS: &str = concat!(
 /// `CANDLE_ROWS` of a softmax of its parts.
 const SOFTMAX_OF_PARTS: u8 = 3;
 
-/// Bytes of extents and strides: `Info` of `info.h`.
-const INFO_BYTES: usize = 8 * cudarc::rocfire::INFO_WORDS;
-
 /// What a kernel computes, by its name.
 #[derive(Debug)]
 struct Known {
@@ -178,6 +175,16 @@ impl Op {
     /// Where the result begins.
     pub(super) fn result(&self) -> u64 {
         self.result
+    }
+
+    /// Bytes of an element, if it moves strided elements and does nothing else.
+    pub(super) fn moved_bytes(&self) -> Option<usize> {
+        (matches!(self.known.code, Code::Move) && !self.operands[0].1).then_some(self.known.to_bytes)
+    }
+
+    /// Where its elements lie: the number of axes, extents and strides, as few as say so.
+    pub(super) fn place(&self, window: &Window<'_>) -> (usize, [u64; cudarc::rocfire::INFO_WORDS]) {
+        collapsed(window.node(self.number), &[1])
     }
 
     /// The result's type.
@@ -464,9 +471,11 @@ impl<'a> Laid<'a> {
             bytes.extend(word(op.result));
         }
         for at in self.strided() {
-            let node = window.node(self.ops[at].number);
-            bytes.extend(word(node.word(1)));
-            bytes.extend_from_slice(&node.argument(2)[..INFO_BYTES]);
+            let operands = self.outside.iter().filter_map(|outside| outside.2).filter(|of| of.0 == at);
+            let operands: Vec<usize> = operands.map(|of| of.1).collect();
+            let (axes, info) = collapsed(window.node(self.ops[at].number), &operands);
+            bytes.extend(word(axes as u64));
+            bytes.extend(info.into_iter().flat_map(word));
         }
         for op in self.ops {
             if let Code::Map(_, slots) = &op.known.code {
@@ -479,6 +488,46 @@ impl<'a> Laid<'a> {
         }
         bytes
     }
+}
+
+/// A launch's extents and strides with as few axes as say the same of these of its operands: an element costs a division for
+/// each axis but one.
+fn collapsed(node: &Node, operands: &[usize]) -> (usize, [u64; cudarc::rocfire::INFO_WORDS]) {
+    let (axes, info) = (node.word(1) as usize, node.argument(2));
+    let mut extents: Vec<u64> = Vec::with_capacity(axes);
+    let mut strides: Vec<Vec<u64>> = vec![Vec::with_capacity(axes); operands.len()];
+    for axis in 0..axes {
+        let extent = info_word(info, axis);
+        let own = |operand: usize| info_word(info, operand * axes + axis);
+        let follows = |(&operand, strides): (&usize, &Vec<u64>)| {
+            strides.last().is_some_and(|&outer| outer == own(operand) * extent)
+        };
+        if extent == 1 {
+            continue;
+        }
+        match extents.last_mut() {
+            Some(outer) if operands.iter().zip(&strides).all(follows) => {
+                *outer *= extent;
+                let inner = strides.iter_mut().filter_map(|strides| strides.last_mut());
+                inner.zip(operands).for_each(|(stride, &operand)| *stride = own(operand));
+            }
+            _ => {
+                extents.push(extent);
+                strides.iter_mut().zip(operands).for_each(|(strides, &operand)| strides.push(own(operand)));
+            }
+        }
+    }
+    if extents.is_empty() {
+        extents.push(1);
+        strides.iter_mut().for_each(|strides| strides.push(0));
+    }
+    let mut words = [0; cudarc::rocfire::INFO_WORDS];
+    let count = extents.len();
+    words[..count].copy_from_slice(&extents);
+    for (strides, &operand) in strides.iter().zip(operands) {
+        words[operand * count..][..count].copy_from_slice(strides);
+    }
+    (count, words)
 }
 
 /// A chain, or rows of it, as one launch; `None` for one launch, and until it has come often enough.

@@ -9,12 +9,13 @@
 //! | rows | a chain, and the softmax or norm of its result | `chain.rs` |
 //! | rows | a chain, and the five launches that Candle's composed softmax is | `softmax.rs` |
 //! | copies | `copy2d` (the parts of a concatenation, repetitions) and dense casts, also of what was just copied | `several.rs` |
+//! | permutes | copies of strided elements, as of queries, keys and values whose heads move outwards | `several.rs` |
 //! | ropes | rotary embeddings of one kind | `several.rs` |
 //! | thin | products of up to four rows with a matrix of weights; a cast before them | `several.rs` |
 //! | mat-vecs | products of quantised weights with rows of one quantisation, which runs once | `weights.rs` |
-//! | product | a product of ours (no vendor's library), and the chain behind it: a bias, an activation | `product.rs` |
+//! | product | a product of ours (not a vendor's library's), and the chain behind it: a bias, an activation | `product.rs` |
 //!
-//! Chains, rows, copies, ropes and mat-vecs give the bits of the launches one by one. Thin products sum in an order of their
+//! Chains, rows, copies, permutes, ropes and mat-vecs give the bits of the launches one by one. Thin products sum in an order of their
 //! own, alone or together; the chain behind a product rounds as fusion's operators do.
 //!
 //! What is not here: patterns that change the mathematics, and anything that reads memory to decide.
@@ -42,6 +43,7 @@ impl Merger for Candle {
             plan.add(number);
         }
         plan.join_tails();
+        plan.join_permutes();
         let Plan { groups, .. } = plan;
         groups.into_iter().map(|group| group.step(window)).collect()
     }
@@ -65,6 +67,8 @@ pub(crate) enum Kind {
     /// A chain, and last what is done with its rows.
     Rows(Vec<Op>, RowsOp),
     Copies(Copies),
+    /// Copies of strided elements.
+    Permutes(Vec<Op>),
     /// Ropes of an entry.
     Ropes(&'static Entry),
     Thin(Thin),
@@ -83,6 +87,7 @@ impl Group {
             Kind::Chain(ops) => chain::merged(window, &self, &ops, None),
             Kind::Rows(ops, rows) => chain::merged(window, &self, &ops, Some(rows)),
             Kind::Copies(copies) => copies.merged(&self),
+            Kind::Permutes(ops) => several::permutes(window, &ops),
             Kind::Ropes(entry) => several::ropes(window, &self, entry),
             Kind::Thin(thin) => Some(thin.merged(window)),
             Kind::MatVecs => weights::mat_vecs(window, &self.members),
@@ -121,7 +126,8 @@ impl Plan<'_, '_> {
             Kind::Thin(thin) => self.join_thin(number, thin),
             Kind::MatVecs => self.join_mat_vecs(number),
             Kind::Quantised => self.join_quantised(number),
-            // Chains join products when all launches are known.
+            // Chains join products, and copies each other, when all launches are known.
+            Kind::Permutes(ops) => Err(Kind::Permutes(ops)),
             Kind::Product(tail) => Err(Kind::Product(tail)),
         };
         if let Err(kind) = joined {
@@ -229,6 +235,43 @@ impl Plan<'_, '_> {
             }
         }
         false
+    }
+
+    /// Lets copies of strided elements, whose results no chain took, share launches.
+    fn join_permutes(&mut self) {
+        let mut at = 0;
+        while at < self.groups.len() {
+            if self.join_permute(at).is_none() {
+                at += 1;
+            }
+        }
+    }
+
+    /// The copy at `at` joins an earlier one; `None` if it stays.
+    fn join_permute(&mut self, at: usize) -> Option<()> {
+        let Kind::Chain(ops) = &self.groups[at].kind else { return None };
+        let [op] = &ops[..] else { return None };
+        let (bytes, after) = (op.moved_bytes()?, self.window.after(op.number()));
+        let first = self.groups[..at].iter().rposition(|group| after & group.mask != 0).map_or(0, |last| last + 1);
+        let takes = |group: &Group| match &group.kind {
+            Kind::Chain(ops) | Kind::Permutes(ops) => {
+                ops.len() < several::PERMUTES_MOST && ops.iter().all(|op| op.moved_bytes() == Some(bytes))
+            }
+            _ => false,
+        };
+        let to = first + self.groups[first..at].iter().position(takes)?;
+        let Group { members, mask, kind } = self.groups.remove(at);
+        let group = &mut self.groups[to];
+        let (Kind::Chain(mut all) | Kind::Permutes(mut all), Kind::Chain(op)) =
+            (std::mem::replace(&mut group.kind, Kind::Alone), kind)
+        else {
+            unreachable!("both are chains of copies")
+        };
+        all.extend(op);
+        group.members.extend(members);
+        group.mask |= mask;
+        group.kind = Kind::Permutes(all);
+        Some(())
     }
 
     fn join_ropes(&mut self, number: usize, entry: &'static Entry) -> Result<(), Kind> {

@@ -16,6 +16,8 @@ use crate::table::Entry;
 const COPIES_MOST: usize = 32;
 pub(super) const ROPES_MOST: usize = 8;
 const THIN_MOST: usize = 8;
+/// Members of 296 bytes.
+pub(super) const PERMUTES_MOST: usize = 6;
 
 /// Rows that are thin, most; and rows of weights of a workgroup's wave: `CANDLE_LINES` of `thin.hip`.
 const THIN_ROWS_MOST: usize = 4;
@@ -26,6 +28,7 @@ const LINES: u32 = 2;
 const SPLIT_OUTPUTS_MOST: u32 = 4096;
 
 const COPIES: (&str, &str) = template!("info.h" "each.h" "chain.h" => "copies.hip");
+const PERMUTES: (&str, &str) = template!("info.h" "each.h" => "permutes.hip");
 const ROPE: (&str, &str) = template!("info.h" "each.h" => "rope.hip");
 const THIN: (&str, &str) = template!("info.h" "each.h" "chain.h" => "thin.hip");
 
@@ -167,6 +170,38 @@ impl Copies {
         let (bytes, config) = (members(&words, COPIES_MOST), geometry::groups(first, BLOCK));
         Some(Merged { label: "candle_copies", source, entry: "candle_copies", config, bytes })
     }
+}
+
+// --- permutes ---
+
+/// Copies of strided elements in one launch; `None` for one.
+pub(super) fn permutes(window: &Window<'_>, ops: &[Op]) -> Option<Merged> {
+    const WORDS: usize = 5 + cudarc::rocfire::INFO_WORDS;
+    let element = match ops.first()?.moved_bytes()? {
+        1 => "u8",
+        2 => "u16",
+        4 => "u32",
+        _ => "u64",
+    };
+    if ops.len() < 2 {
+        return None;
+    }
+    let lane = geometry::lane_elements(ops[0].moved_bytes()?);
+    let mut first = 0_u64;
+    let mut rows = Vec::with_capacity(ops.len());
+    for op in ops {
+        let (axes, info) = op.place(window);
+        let mut words = [0; WORDS];
+        words[..5].copy_from_slice(&[op.count(), axes as u64, op.operand(0), op.result(), first]);
+        words[5..].copy_from_slice(&info);
+        rows.push(words);
+        first += op.count().div_ceil(u64::from(BLOCK) * lane as u64);
+    }
+    let (lane, several) = (lane.to_string(), PERMUTES_MOST.to_string());
+    let defines = [("CANDLE_T", element), ("CANDLE_V", &*lane), ("CANDLE_SEVERAL", &*several)];
+    let source = source(PERMUTES, "candle_permutes", &defines);
+    let (bytes, config) = (members(&rows, PERMUTES_MOST), geometry::groups(first, BLOCK));
+    Some(Merged { label: "candle_permutes", source, entry: "candle_permutes", config, bytes })
 }
 
 // --- rotary embeddings ---

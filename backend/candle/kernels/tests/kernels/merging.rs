@@ -346,6 +346,37 @@ fn copies_into_parts_and_casts_of_them_are_one_launch() {
     });
 }
 
+/// `[2, 5, 3, width]` with its middle axes exchanged.
+fn exchanged(card: &Card, x: &Mem, out: &Mem, width: usize) {
+    let total = 30 * width;
+    let info = Arg::Info(vec![2, 3, 5, width, 15 * width, width, 3 * width, 1]);
+    let args = [Arg::Word(total as u64), Arg::Word(4), info, at(x), at(out)];
+    card.launch(&UNARY, &format!("ucopy_{}", x.dtype), LaunchConfig::for_num_elems(total as u32), &args);
+}
+
+#[test]
+fn copies_of_strided_elements_are_one_launch() {
+    let numbers = |total: usize, first: usize| (0..total).map(|at| ((at + first) % 120) as f64).collect::<Vec<f64>>();
+    // Whole runs and single elements, more than a workgroup's.
+    for (dtype, width) in [("f32", 48), ("f32", 7), ("bf16", 16), ("u8", 3), ("i64", 2)] {
+        same_bytes(&format!("exchanged axes of {dtype}, {width} wide"), 1, |card| {
+            let of = [1, 2, 3].map(|first| card.mem(dtype, &numbers(30 * width, first)));
+            let to = [(); 3].map(|()| card.empty(dtype, 30 * width));
+            of.iter().zip(&to).for_each(|(x, out)| exchanged(card, x, out, width));
+            to.iter().map(|out| card.bytes(out)).collect()
+        });
+    }
+    // The second reads what the first wrote, the third overwrites what the first read: it may go with the second.
+    same_bytes("copies of copies", 2, |card| {
+        let [first, other] = [1, 2].map(|first| card.mem("f32", &numbers(240, first)));
+        let [second, third] = [(); 2].map(|()| card.empty("f32", 240));
+        exchanged(card, &first, &second, 8);
+        exchanged(card, &second, &third, 8);
+        exchanged(card, &other, &first, 8);
+        [&first, &second, &third].map(|mem| card.bytes(mem)).into()
+    });
+}
+
 #[test]
 fn ropes_are_one_launch() {
     same_bytes("two ropes", 1, |card| {
