@@ -149,7 +149,9 @@ fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         modes.map(move |(mode, (a, b))| {
             let chunked = mode % 2 == 0 && !dtype.is_int();
             let staging = tiling.staging(unit, [a, b], chunked);
-            gemm::source(GemmKey { input: dtype, output: dtype, tiling, a, b, chunked, staging })
+            // Rounded factors with every other way of reading, where the unit has them.
+            let tf32 = mode % 2 == 1 && dtype == DType::F32 && tiling.matrix_size > 0 && gemm::has_tf32(arch.info());
+            gemm::source(GemmKey { input: dtype, output: dtype, tf32, tiling, a, b, chunked, staging })
         })
     })
 }
@@ -161,7 +163,16 @@ fn grouped_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
     tilings.enumerate().filter(|(number, _)| number % 3 == 0).map(move |(number, &tiling)| {
         let modes = [if number % 2 == 0 { Mode::VectorK } else { Mode::SingleLine }, Mode::VectorLine];
         let staging = tiling.staging(unit, modes, false);
-        let key = GemmKey { input: dtype, output: dtype, tiling, a: modes[0], b: modes[1], chunked: false, staging };
+        let key = GemmKey {
+            input: dtype,
+            output: dtype,
+            tf32: false,
+            tiling,
+            a: modes[0],
+            b: modes[1],
+            chunked: false,
+            staging,
+        };
         gemm::grouped_source(key, number % 2 == 1)
     })
 }

@@ -76,6 +76,10 @@ fn command() -> Command {
                 number("layers", "layers of Llama; BERT has three quarters of as many", "16"),
                 number("context", "tokens before the one that is timed", "128"),
                 number("count", "repetitions, of which the median counts", "40"),
+                Arg::new("tf32")
+                    .long("tf32")
+                    .action(ArgAction::SetTrue)
+                    .help("let products of f32 round their factors to TF32, where the card has it"),
             ]),
     ];
     Command::new("candle-models")
@@ -112,6 +116,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 fn timed(options: &ArgMatches, device: &Device) -> Result<()> {
     let number = |name: &str| options.get_one::<usize>(name).copied().ok_or_else(|| name.to_owned());
     let (layers, context, count) = (number("layers")?, number("context")?, number("count")?.max(1));
+    candle_core::cuda::set_gemm_reduced_precision_f32(options.get_flag("tf32"));
     let what: Vec<&str> = match options.get_many::<String>("what") {
         Some(what) => what.map(String::as_str).collect(),
         None => vec!["llama", "bert", "q4k", "host"],

@@ -7,7 +7,7 @@ use rocfire_arch::{Arch, Family, Matrix, Vendor};
 use rocfire_hal::DType;
 
 use super::gemm::chunk_of;
-use super::tiling::{TILINGS, Tiling, Unit};
+use super::tiling::{OBLONG, TILINGS, Tiling, Unit};
 
 /// SIMD units of a compute unit.
 pub(crate) const SIMDS: usize = 4;
@@ -151,6 +151,27 @@ pub(crate) fn vendor_pays(arch: Arch, dtype: DType, [m, n, k]: [usize; 3], batch
     has_kernels && m.min(n) >= lines && pairs >= least
 }
 
+/// Least part of a device's rounds that a product fills, in tenths, for our oblong plain tile to be taken before NVIDIA's library,
+/// and most products of one element pair. On an H200 in us, ours and cuBLASLt's best (`rocfire tune`, 2026-11-22), f32, B by
+/// columns: 1024 x 768 x 768: 36.5, 39.1; 1024 x 3072 x 768: 128, 124; three of the first in one launch: 98, 114. Ours takes what
+/// follows into the same launch; a sum of several chunks of K costs it a fifth.
+const OBLONG_FILLS_LEAST: usize = 9;
+const OBLONG_PAIRS_MOST: usize = 1 << 32;
+
+/// Whether a product of f32 stays with us on an NVIDIA card where its library would take it: our tiles leave no unit idle.
+pub(crate) fn oblong_pays(arch: Arch, dtype: DType, [m, n, k]: [usize; 3], batches: usize, machine: Machine) -> bool {
+    let oblong = &OBLONG;
+    let [rows, cols] = oblong.block();
+    let units = (machine.slots / SIMDS).max(1);
+    let rounds = (m.div_ceil(rows) * n.div_ceil(cols) * batches).div_ceil(units);
+    let (wanted, computed) = (m * n * batches, rounds * units * rows * cols);
+    arch.info().vendor == Vendor::Nvidia
+        && dtype == DType::F32
+        && k <= chunk_of(k)
+        && wanted.saturating_mul(k) <= OBLONG_PAIRS_MOST
+        && wanted * 10 >= computed * OBLONG_FILLS_LEAST
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,16 +218,17 @@ mod tests {
     fn few_plain_tiles_are_small_and_many_are_large() {
         let h200 = Machine { slots: 132 * SIMDS, waves_share: false };
         for (size, expected) in [
-            ([256, 256], 16),
-            ([256, 10], 16),
-            ([784, 256], 16),
-            ([512, 512], 32),
-            ([1024, 1024], 64),
-            ([4096, 4096], 64),
-            ([8192, 96], 32),
+            ([256, 256], [16; 2]),
+            ([256, 10], [16; 2]),
+            ([784, 256], [16; 2]),
+            ([512, 512], [32; 2]),
+            ([1024, 1024], [64; 2]),
+            ([1024, 768], [64, 96]),
+            ([4096, 4096], [64, 96]),
+            ([8192, 96], [64, 96]),
         ] {
-            assert_eq!(block("sm_90", DType::F32, size, h200), [expected; 2], "{size:?}");
-            assert_eq!(block("gfx1100", DType::F32, size, h200), [expected; 2], "{size:?}");
+            assert_eq!(block("sm_90", DType::F32, size, h200), expected, "{size:?}");
+            assert_eq!(block("gfx1100", DType::F32, size, h200), expected, "{size:?}");
         }
     }
 
@@ -224,6 +246,19 @@ mod tests {
             let unit = unit(arch, DType::F16);
             assert_eq!(choose(unit, DType::F16, [100, 100], 3, MI300X).matrix_size, expected);
         }
+    }
+
+    #[test]
+    fn products_of_f32_that_fill_an_nvidia_card_with_our_tiles_stay_with_us() {
+        let (sm_90, gfx1100) = (Arch::parse("sm_90").unwrap(), Arch::parse("gfx1100").unwrap());
+        let h200 = Machine { slots: 132 * SIMDS, waves_share: false };
+        let pays = |size, batches| oblong_pays(sm_90, DType::F32, size, batches, h200);
+        assert!(pays([1024, 768, 768], 1) && pays([1024, 3072, 768], 1) && pays([1024, 768, 768], 3));
+        assert!(!pays([1024, 768, 3072], 1), "its sums have several chunks");
+        assert!(!pays([1024, 1024, 1024], 1) && !pays([256, 768, 768], 1), "units would be idle");
+        assert!(!pays([8192, 8448, 1024], 1), "not measured");
+        assert!(!oblong_pays(sm_90, DType::F16, [1024, 768, 768], 1, h200), "the matrix unit's");
+        assert!(!oblong_pays(gfx1100, DType::F32, [1024, 768, 768], 1, h200), "AMD's libraries are not measured");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use rocfire_arch::Arch;
 use rocfire_hal::DType;
 
-use super::choice::{Decision, Machine, Modelled, SIMDS, decide, modelled, vendor_pays};
+use super::choice::{Decision, Machine, Modelled, SIMDS, decide, modelled, oblong_pays, vendor_pays};
 use super::gemm::chunk_of;
 use super::tiling::{Mode, TILINGS, Tiling, Unit};
 use crate::Result;
@@ -33,7 +33,8 @@ pub fn explain(
     let decision = decide(unit, dtype, machine, [m, n, k], 1);
     let model = |tiling: &Tiling| modelled(tiling, unit, dtype, [m, n], 1, machine);
     let mut text = format!("gemm {dtype} {m}x{n}x{k} on {arch}, {units} compute units\n");
-    text += &format!("  vendor      {}\n", first(vendor, vendor_pays(arch, dtype, [m, n, k], 1)));
+    let pays = vendor_pays(arch, dtype, [m, n, k], 1) && !oblong_pays(arch, dtype, [m, n, k], 1, machine);
+    text += &format!("  vendor      {}\n", first(vendor, pays));
     text += &ours(&decision, dtype, [m, n, k]);
     let of = &decision.tiling;
     text += &format!("  chosen by   least modelled time per element of K: {}", because(of, model(of)));
@@ -46,8 +47,7 @@ pub fn explain(
 
 /// What becomes of the vendor's library.
 fn first(vendor: std::result::Result<&str, &str>, pays: bool) -> String {
-    let small =
-        "for its size ours: fewer than 64 rows or columns, less than 2^26 products, or a type that the library has not";
+    let small = "for its size ours: fewer than 64 rows or columns, less than 2^26 products, a type that the library has not, or our f32 tiles fill an NVIDIA card";
     match (vendor, pays) {
         (Ok(name), true) => format!("{name}, unless the run is deterministic; what follows is in its place"),
         (Ok(name), false) => format!("{name}, not asked: {small}"),
@@ -96,7 +96,8 @@ fn ours(decision: &Decision, dtype: DType, [m, n, k]: [usize; 3]) -> String {
         Mode::VectorLine => format!("{vector} at once across K"),
         Mode::SingleK | Mode::SingleLine => "one by one".to_owned(),
     };
-    let bytes = if tiling.matrix_size > 0 { tiling.depth_bytes() } else { 16 * dtype.size_bytes() };
+    let plain_bytes = 16 * usize::from(tiling.slabs) * dtype.size_bytes();
+    let bytes = if tiling.matrix_size > 0 { tiling.depth_bytes() } else { plain_bytes };
     format!(
         "  tiling      {number}: {rows} x {cols}; {product}\n  \
          workgroups  {} = {across} x {down}{}\n  \
@@ -141,7 +142,7 @@ mod tests {
             ("gfx942", DType::BF16, [32, 4096, 7168], "64 x 64", "LDS"),
             ("gfx1100", DType::F16, [4096; 3], "128 x 64", "the products"),
             ("gfx1201", DType::F16, [4096; 3], "128 x 64", "the products"),
-            ("gfx1030", DType::F16, [4096; 3], "64 x 64", "the products"),
+            ("gfx1030", DType::F16, [4096; 3], "64 x 96", "the products"),
         ];
         for (arch, dtype, size, tile, bound) in rows {
             let words = words(arch, dtype, size);

@@ -68,9 +68,17 @@ struct Tile {
     Total sum[GEMM_TILES_M][GEMM_TILES_N];
     int first_row, first_col;
 
+    // NVIDIA reads 16 bytes for half a warp at once where lanes in pairs read the same, else for a quarter: a lane and the next
+    // have one row, a lane and the next but one have one column.
     RF_FN void start() {
+#if RF_DEVICE_AMD
         first_row = (int)(thread_x() / GEMM_WAVES_N);
         first_col = (int)(thread_x() % GEMM_WAVES_N);
+#else
+        u32 rest = (thread_x() & 1) | thread_x() >> 2 << 1;
+        first_row = (int)(rest / GEMM_WAVES_N * 2 + (thread_x() >> 1 & 1));
+        first_col = (int)(rest % GEMM_WAVES_N);
+#endif
     }
     RF_FN void clear() {
 #pragma unroll

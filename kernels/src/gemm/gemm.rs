@@ -6,7 +6,7 @@ use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, DriverKind, Level, Precision, Source, Stream, Tensor, View, ViewMut};
 
 use super::choice::{Machine, SIMDS, choose, is_sliced};
-use super::tiling::{Mode, Staging, Tiling, Unit};
+use super::tiling::{Mode, Staging, Tiling, Unit, has_tf32};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
 use crate::tail::{self, Shared, Tail};
@@ -23,7 +23,7 @@ const SHARED_GROUPS_MOST: usize = 4096;
 /// Threads of `gemm_sum`.
 const SUM_BLOCK: usize = 256;
 
-/// Choices that change the time of a product, and no bit of it among our own kernels.
+/// Choices that change the time of a product, and, but for `tf32`, no bit of it among our own kernels.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct GemmParams {
@@ -34,6 +34,9 @@ pub struct GemmParams {
     /// The vendor's library, by the number of its plan, whose bits are its own; `None`: by shape, and never where `tiling` or
     /// `slice_k` is said.
     pub vendor: Option<usize>,
+    /// Whether factors of f32 may be rounded to TF32's 10 bits of fraction, which is faster where the vendor's library or, by our
+    /// own kernels, the matrix unit (CDNA 3's) has it; elsewhere it means nothing.
+    pub tf32: bool,
 }
 
 /// `c = a · b`, batched.
@@ -48,6 +51,7 @@ pub struct GemmParams {
 /// are added in ascending order ([`chunk_of`]), so that neither tiling, slicing nor strides change a bit. Large products on a GPU
 /// whose vendor's library is installed go there, unless `ROCFIRE_VENDOR=0` or the run is deterministic: the library sums in f32
 /// (f64, i32), too, in an order of its own, which may change with its version. With [`Precision`] other than `F32` in the device's settings, f32 operands are rounded to 16 bits first.
+/// With [`GemmParams::tf32`] the factors of f32 may be rounded to 11 significant bits: a product then differs by at most 2⁻¹⁰ of itself, twice that where the unit cuts bits off, and sums are as before.
 /// # Errors
 /// `Shape` for shapes that do not fit, for a `c` that overlaps an input or repeats an element, for a K beyond 2³¹, for a plan in `params` that the vendor's library does not have; `Unsupported` for `Bool`; errors of compilation and launch.
 pub fn gemm(stream: &Stream, a: View<'_>, b: View<'_>, c: ViewMut<'_>, params: &GemmParams) -> Result<()> {
@@ -83,6 +87,15 @@ pub fn gemm_fused(
     }
 }
 
+/// The type that the device's settings want factors rounded to first.
+fn lowered(stream: &Stream, input: DType) -> Option<DType> {
+    match (input, stream.device().config().precision) {
+        (DType::F32, Precision::Bf16) => Some(DType::BF16),
+        (DType::F32, Precision::F16) => Some(DType::F16),
+        _ => None,
+    }
+}
+
 /// The product of checked operands, stored in `c`, or by the epilogue, whose first output `c` then is. The tail's axes are columns,
 /// rows, batch axes from the innermost.
 pub(crate) fn multiply(
@@ -96,16 +109,11 @@ pub(crate) fn multiply(
     if c.is_empty() {
         return Ok(());
     }
-    let lowered = match (a.dtype(), stream.device().config().precision) {
-        (DType::F32, Precision::Bf16) => Some(DType::BF16),
-        (DType::F32, Precision::F16) => Some(DType::F16),
-        _ => None,
-    };
-    if let Some(dtype) = lowered {
+    if let Some(dtype) = lowered(stream, a.dtype()) {
         let (a, b) = (family::cast(stream, a, dtype)?, family::cast(stream, b, dtype)?);
         return Product::new(stream, a.view(), b.view(), c, tail).run(params);
     }
-    Product::new(stream, a, b, c, tail).run(params)
+    Product { tf32: params.tf32 && a.dtype() == DType::F32, ..Product::new(stream, a, b, c, tail) }.run(params)
 }
 
 /// K per partial sum: 1024, doubled until there are at most 16 of them. A product is the sum of its partial sums in ascending
@@ -202,6 +210,7 @@ struct Product<'a> {
     c_buffer: &'a Buffer,
     input: DType,
     output: DType,
+    tf32: bool,
     a: Operand,
     b: Operand,
     c: Operand,
@@ -239,6 +248,7 @@ impl<'a> Product<'a> {
             c_buffer: c.buffer(),
             input: a.dtype(),
             output: tail.map_or(c.dtype(), |tail| tail.epilogue.result()),
+            tf32: false,
             a: operand(&a, false),
             b: operand(&b, true),
             c: operand(&c, false),
@@ -372,26 +382,31 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// By what a tuning table says, else by the heuristic.
-    fn run_tuned(self, params: &GemmParams) -> Result<()> {
-        let device = self.stream.device();
-        let tables = device.attached(Tables::of);
-        let shape = Shape {
+    /// What tuning tables know it by.
+    fn shape(&self) -> Shape {
+        Shape {
             input: self.input,
             output: self.output,
             lies: Lies::of(self.a.depth == 1, self.b.depth == 1),
             size: [self.m, self.n, self.k],
             batches: self.extents.iter().product(),
-        };
-        let found = tables.find(&device, shape);
+        }
+    }
+
+    /// By what a tuning table says, else by the heuristic.
+    fn run_tuned(self, params: &GemmParams) -> Result<()> {
+        let device = self.stream.device();
+        let tables = device.attached(Tables::of);
+        let shape = self.shape();
+        let found = self.tuned();
         match found {
             Some(candidate) => device.report(Level::Trace, format_args!("{OP} of {shape:?}: tuned, {candidate}")),
             None => device.report(Level::Trace, format_args!("{OP} of {shape:?}: not tuned")),
         }
         if let Some(Candidate::Tiling { number, sliced }) = found {
-            return self.run_ours(&GemmParams { tiling: Some(number), slice_k: Some(sliced), vendor: None });
+            return self.run_ours(&GemmParams { tiling: Some(number), slice_k: Some(sliced), ..*params });
         }
-        if found.is_none() && self.tail.is_none() {
+        if found.is_none() && self.tail.is_none() && !self.tf32 {
             tables.note(&device, shape);
         }
         let plan = match found {
@@ -430,7 +445,8 @@ impl<'a> Product<'a> {
         let chunked = !slice && chunks > 1 && !self.input.is_int();
         let staging = tiling.staging(unit, [a, b], chunked);
         let output = if slice { sum_dtype(self.input) } else { self.output };
-        let key = GemmKey { input: self.input, output, tiling, a, b, chunked, staging };
+        let tf32 = self.tf32 && tiling.matrix_size > 0 && has_tf32(info);
+        let key = GemmKey { input: self.input, output, tf32, tiling, a, b, chunked, staging };
         let block = [tiling.threads(info.wave_size as usize), 1, 1];
         if !slice {
             let target = Target { tail: self.tail.as_ref(), c: &self.c, slices: 1, c_slice: 0, slice_k: self.k };
@@ -608,6 +624,8 @@ fn kept_source_of_several(key: GemmKey, tail: Option<&Tail<'_>>, capacity: usize
 pub(crate) struct GemmKey {
     pub input: DType,
     pub output: DType,
+    /// Whether the matrix unit rounds factors of f32.
+    pub tf32: bool,
     pub tiling: Tiling,
     pub a: Mode,
     pub b: Mode,
@@ -654,7 +672,8 @@ fn source_behind(key: GemmKey, epilogue: &str, several: usize, grouped: usize) -
         ("GEMM_UNROLL", if key.input.is_float() { 4 } else { 1 }),
     ]
     .map(|(name, value)| (name, value.to_string()));
-    let types = [("GEMM_IN", c_type(key.input)), ("GEMM_OUT", c_type(key.output)), ("GEMM_SUM", sum)];
+    let input = if key.tf32 { "xf32" } else { c_type(key.input) };
+    let types = [("GEMM_IN", input), ("GEMM_OUT", c_type(key.output)), ("GEMM_SUM", sum)];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
     const MATRIX: &str = concat!(
         include_str!("gemm.hip"),
@@ -662,8 +681,19 @@ fn source_behind(key: GemmKey, epilogue: &str, several: usize, grouped: usize) -
         include_str!("matrix.hip"),
         include_str!("kernel.hip")
     );
+    const ROUNDED: &str = concat!(
+        include_str!("xf32.hip"),
+        include_str!("gemm.hip"),
+        include_str!("stage.hip"),
+        include_str!("matrix.hip"),
+        include_str!("kernel.hip")
+    );
     const PLAIN: &str = concat!(include_str!("gemm.hip"), include_str!("fma.hip"), include_str!("kernel.hip"));
-    let text = if t.matrix_size == 0 { PLAIN } else { MATRIX };
+    let text = match t.matrix_size {
+        0 => PLAIN,
+        _ if key.tf32 => ROUNDED,
+        _ => MATRIX,
+    };
     Source::new("gemm", tail::text(epilogue, text), &defines)
 }
 
@@ -749,6 +779,7 @@ mod vendor;
 
 pub(crate) use grouped::grouped_source;
 pub use grouped::{GemmGroups, gemm_grouped, gemm_grouped_fused};
+pub use vendor::is_ours;
 
 #[cfg(test)]
 mod fused_tests;

@@ -16,9 +16,11 @@ mod tiling;
 pub mod tune;
 
 pub use explain::explain;
-pub use gemm::{GemmGroups, GemmParams, chunk_of, gemm, gemm_fused, gemm_grouped, gemm_grouped_fused, output_shape};
+pub use gemm::{
+    GemmGroups, GemmParams, chunk_of, gemm, gemm_fused, gemm_grouped, gemm_grouped_fused, is_ours, output_shape,
+};
 pub(crate) use gemm::{GemmKey, grouped_source, multiply, source};
-pub(crate) use tiling::{Mode, Staging, TILINGS, Unit};
+pub(crate) use tiling::{Mode, Staging, TILINGS, Unit, has_tf32};
 pub(crate) use tune::candidate_hash;
 
 /// Side of the largest product of this type that the architecture's matrix unit has; 0 where it has none.

@@ -25,6 +25,9 @@ const fn matrix(matrix_size: u16, waves: [u16; 2], tiles: [u16; 2], slabs: u16) 
     Tiling { matrix_size, waves, tiles, slabs }
 }
 
+/// The plain tile of most products for what it reads of LDS, and that cuts the widths of transformers without a rest.
+pub(crate) const OBLONG: Tiling = Tiling { matrix_size: 0, waves: [16; 2], tiles: [4, 6], slabs: 2 };
+
 /// What there is to choose from. The 96 columns are for the widths of transformers (96, 288, 384, 768), which are whole
 /// multiples of it; the narrow ones for products with few rows or columns. Two rounds of the large ones fit twice into the
 /// LDS of a compute unit. Without a matrix unit, the small ones are for products that the large one cuts into too few workgroups to
@@ -44,6 +47,7 @@ pub(crate) const TILINGS: &[Tiling] = &[
     plain(16, 4, 1),
     plain(8, 4, 2),
     plain(8, 2, 4),
+    OBLONG,
 ];
 
 /// What an architecture has to multiply a type with.
@@ -65,6 +69,11 @@ pub(crate) struct Unit {
     lds_bytes: u32,
     /// Products of one pair of elements that a compute unit adds up per clock, and what LDS reads or writes in that time.
     pub rate: Rate,
+}
+
+/// Whether our kernels can let the matrix unit round factors of f32 to TF32 (AMD's XF32): CDNA 3's alone.
+pub(crate) fn has_tf32(info: &ArchInfo) -> bool {
+    info.matrix == Matrix::Mfma(3)
 }
 
 /// What a compute unit does in a clock.
@@ -261,10 +270,14 @@ mod tests {
     fn every_plain_tile_fits_into_declared_shared_memory() {
         // CUDA gives a kernel no more than this without being asked; rows are padded by 16 bytes.
         const DECLARED_MOST: usize = 48 << 10;
-        for tiling in TILINGS.iter().filter(|tiling| tiling.matrix_size == 0) {
-            let [rows, cols] = tiling.block();
-            let row_bytes = usize::from(16 * tiling.slabs) * DType::F64.size_bytes() + 16;
-            assert!(2 * (rows + cols) * row_bytes <= DECLARED_MOST, "{tiling:?}");
+        let info = rocfire_arch::Arch::parse("sm_90").unwrap().info();
+        for dtype in [DType::F64, DType::I64, DType::F32, DType::I32, DType::BF16, DType::F16, DType::I8] {
+            let unit = Unit::of(info, dtype).without_matrix();
+            for tiling in TILINGS.iter().filter(|tiling| tiling.matrix_size == 0 && tiling.serves(unit)) {
+                let [rows, cols] = tiling.block();
+                let row_bytes = usize::from(16 * tiling.slabs) * dtype.size_bytes() + 16;
+                assert!(2 * (rows + cols) * row_bytes <= DECLARED_MOST, "{dtype} {tiling:?}");
+            }
         }
     }
 

@@ -120,7 +120,7 @@ impl Operands {
     fn launch(&mut self, device: &Device, number: usize, candidate: Option<Candidate>) -> Result<()> {
         let params = match candidate {
             Some(Candidate::Tiling { number, sliced }) => {
-                GemmParams { tiling: Some(number), slice_k: Some(sliced), vendor: None }
+                GemmParams { tiling: Some(number), slice_k: Some(sliced), ..GemmParams::default() }
             }
             Some(Candidate::Vendor { choice }) => GemmParams { vendor: Some(choice), ..GemmParams::default() },
             None => GemmParams::default(),

@@ -19,6 +19,8 @@ pub(crate) struct Codes {
     pub library: &'static str,
     /// Computing in f32, f64 and i32.
     pub compute: [c_int; 3],
+    /// Computing in f32 with factors that may be rounded to TF32.
+    pub tf32: c_int,
     /// Not transposed, transposed.
     pub operations: [i32; 2],
     /// Attributes of a layout: number of matrices, distance between them.
@@ -351,9 +353,9 @@ impl<L: LtLibrary> Opened<L> {
         Owned { opened: Arc::clone(self), handle: Handle(handle), destroy }
     }
 
-    fn product(self: &Arc<Self>, scale: Scale, transposed: [bool; 2]) -> Result<Owned<L>> {
+    fn product(self: &Arc<Self>, scale: Scale, tf32: bool, transposed: [bool; 2]) -> Result<Owned<L>> {
         let codes = L::CODES;
-        let compute = codes.compute[scale as usize];
+        let compute = if tf32 { codes.tf32 } else { codes.compute[scale as usize] };
         let scale_code = type_code(scale.dtype()).expect("what is scaled in has a code");
         let mut handle = std::ptr::null_mut();
         // SAFETY: the descriptor goes to a local.
@@ -437,7 +439,8 @@ impl<L: LtLibrary> VendorGemm for LtVendor<L> {
             opened.layout(dtype, columns.stored[which], columns.leading[which], batch)
         };
         let layouts = [layout(0, input)?, layout(1, input)?, layout(2, output)?];
-        let described = opened.product(scale, columns.transposed)?;
+        let tf32 = product.tf32 && product.input == DType::F32;
+        let described = opened.product(scale, tf32, columns.transposed)?;
         let alignment = [product.b, product.a, product.c, product.c].map(|operand| operand.alignment_bytes);
         let preference = opened.preference(alignment)?;
         let empty = Found {

@@ -46,6 +46,8 @@ pub struct Product {
     pub input: DType,
     /// Element type of C.
     pub output: DType,
+    /// Whether factors of f32 may be rounded to TF32's 10 bits of fraction. A library that cannot multiplies as without.
+    pub tf32: bool,
     /// Rows of C.
     pub m: usize,
     /// Columns of C.

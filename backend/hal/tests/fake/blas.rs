@@ -10,6 +10,9 @@ use std::ffi::{c_char, c_int, c_void};
 const INVALID: c_int = 3;
 const F32: c_int = 0;
 const COMPUTE_F32: c_int = 2;
+const COMPUTE_F32_FAST_TF32: c_int = 6;
+/// The bits of an f32 that TF32 has.
+const TF32_BITS: u32 = !0x1fff;
 const ROCBLAS_F32: c_int = 151;
 const TRANSPOSE: c_int = 112;
 const BATCH_COUNT: c_int = 0;
@@ -55,18 +58,23 @@ pub unsafe extern "C" fn hipblasLtCreate(handle: *mut *mut c_void) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipblasLtMatmulDescCreate(desc: *mut *mut c_void, compute: c_int, scale: c_int) -> c_int {
-    if (compute, scale) != (COMPUTE_F32, F32) {
+    let bits = match compute {
+        COMPUTE_F32 => !0,
+        COMPUTE_F32_FAST_TF32 => TF32_BITS,
+        _ => return INVALID,
+    };
+    if scale != F32 {
         return INVALID;
     }
     // SAFETY: see above.
-    unsafe { *desc = Box::into_raw(Box::new([0_i32; 2])).cast() };
+    unsafe { *desc = Box::into_raw(Box::new([0, 0, bits as i32])).cast() };
     0
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipblasLtMatmulDescDestroy(desc: *mut c_void) -> c_int {
     // SAFETY: see above.
-    drop(unsafe { Box::from_raw(desc.cast::<[i32; 2]>()) });
+    drop(unsafe { Box::from_raw(desc.cast::<[i32; 3]>()) });
     0
 }
 
@@ -81,7 +89,7 @@ pub unsafe extern "C" fn hipblasLtMatmulDescSetAttribute(
         return INVALID;
     }
     // SAFETY: see above.
-    unsafe { (&mut *desc.cast::<[i32; 2]>())[what as usize] = value.cast::<i32>().read() };
+    unsafe { (&mut *desc.cast::<[i32; 3]>())[what as usize] = value.cast::<i32>().read() };
     0
 }
 
@@ -211,11 +219,12 @@ impl Matrix {
 }
 
 /// # Safety
-/// The matrices are as large as said.
-unsafe fn multiply([m, n, k]: [u64; 3], x: Matrix, y: Matrix, d: Matrix) {
+/// The matrices are as large as said. Of the factors these bits count.
+unsafe fn multiply([m, n, k]: [u64; 3], x: Matrix, y: Matrix, d: Matrix, bits: u32) {
+    let kept = |factor: f32| f32::from_bits(factor.to_bits() & bits);
     for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
         // SAFETY: as promised.
-        unsafe { *d.get(row, column) = (0..k).map(|depth| *x.get(row, depth) * *y.get(depth, column)).sum() };
+        unsafe { *d.get(row, column) = (0..k).map(|depth| kept(*x.get(row, depth)) * kept(*y.get(depth, column))).sum() };
     }
 }
 
@@ -239,7 +248,7 @@ pub unsafe extern "C" fn hipblasLtMatmul(
     stream: *mut c_void,
 ) -> c_int {
     // SAFETY: see above.
-    let ([x_op, y_op], scales, chosen) = unsafe { (*desc.cast::<[i32; 2]>(), [*alpha, *beta], *algorithm) };
+    let ([x_op, y_op, bits], scales, chosen) = unsafe { (*desc.cast::<[i32; 3]>(), [*alpha, *beta], *algorithm) };
     let expected = handle.addr() == 0x17 && stream.addr() == STREAM && chosen == ALGORITHM && c == d;
     if !expected || scales != [1.0, 0.0] || workspace_bytes != WORKSPACE_BYTES {
         return INVALID;
@@ -257,8 +266,9 @@ pub unsafe extern "C" fn hipblasLtMatmul(
             transposed: op == TRANSPOSE,
         };
         let size = [d_layout.rows, d_layout.columns, k];
+        let [x, y, d] = [matrix(x, x_layout, x_op), matrix(y, y_layout, y_op), matrix(d, d_layout, 0)];
         // SAFETY: see above.
-        unsafe { multiply(size, matrix(x, x_layout, x_op), matrix(y, y_layout, y_op), matrix(d, d_layout, 0)) };
+        unsafe { multiply(size, x, y, d, bits as u32) };
     }
     0
 }
@@ -342,7 +352,7 @@ pub unsafe extern "C" fn rocblas_gemm_strided_batched_ex(
         };
         let (x, y) = (matrix(x, x_leading, x_stride, x_op), matrix(y, y_leading, y_stride, y_op));
         // SAFETY: see above.
-        unsafe { multiply([m as u64, n as u64, k as u64], x, y, matrix(d, d_leading, d_stride, 0)) };
+        unsafe { multiply([m as u64, n as u64, k as u64], x, y, matrix(d, d_leading, d_stride, 0), !0) };
     }
     0
 }

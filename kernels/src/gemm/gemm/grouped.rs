@@ -203,7 +203,7 @@ impl Product<'_> {
         let b = self.mode(&self.b, self.n, vector);
         let chunked = self.k.div_ceil(chunk_of(self.k)) > 1 && !self.input.is_int();
         let staging = tiling.staging(unit, [a, b], chunked);
-        let key = GemmKey { input: self.input, output: self.output, tiling, a, b, chunked, staging };
+        let key = GemmKey { input: self.input, output: self.output, tf32: false, tiling, a, b, chunked, staging };
         let by_count = each > 0;
         let source = kept(key, self.tail.as_ref(), by_count);
         let args = GroupedArgs {

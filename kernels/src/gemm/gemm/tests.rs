@@ -138,7 +138,7 @@ fn tilings_and_slices_change_no_bit() {
     for dtype in [DType::F32, DType::F16, DType::F64] {
         let case = |tiling, slice_k| {
             let mut case = Case::new(&[35, 1100], &[1100, 40], dtype);
-            case.params = GemmParams { tiling: Some(tiling), slice_k: Some(slice_k), vendor: None };
+            case.params = GemmParams { tiling: Some(tiling), slice_k: Some(slice_k), ..GemmParams::default() };
             case
         };
         let device = device();
@@ -152,6 +152,52 @@ fn tilings_and_slices_change_no_bit() {
             }
         }
         assert!(first.is_some());
+    }
+}
+
+#[test]
+fn plain_tilings_change_no_bit() {
+    let device = device_without_matrix_unit();
+    for dtype in [DType::F32, DType::F16, DType::F64] {
+        let unit = Unit::of(device.arch().info(), dtype).without_matrix();
+        let usable = (0..super::super::TILINGS.len()).filter(|&n| super::super::TILINGS[n].serves(unit));
+        let bytes: Vec<Vec<u8>> = usable
+            .map(|tiling| {
+                let mut case = Case::new(&[70, 1100], &[1100, 100], dtype).lying(Lie::ALL[0], Lie::ALL[1]);
+                case.params = GemmParams { tiling: Some(tiling), ..GemmParams::default() };
+                case.check(&device)
+            })
+            .collect();
+        assert!(bytes.len() >= 2 && bytes.iter().all(|other| *other == bytes[0]), "{dtype}");
+    }
+}
+
+#[test]
+fn rounded_factors_are_taken_where_allowed_and_tilings_change_no_bit_of_that() {
+    let device = device();
+    let unit = Unit::of(device.arch().info(), DType::F32);
+    let ([m, n, k], noise) = ([35, 40, 1100], |at: usize| (at * 7919 % 8191) as f64 / 4096.0 - 1.0);
+    let values = [m * k, k * n].map(|count| (0..count).map(noise).collect::<Vec<f64>>());
+    let a = tensor(&device, &[m, k], DType::F32, &values[0], Lie::Plain);
+    let b = tensor(&device, &[k, n], DType::F32, &values[1], Lie::Plain);
+    let product = |params: GemmParams| {
+        let mut c = Tensor::empty(&device, &[m, n], DType::F32).unwrap();
+        gemm(device.stream(), a.view(), b.view(), c.view_mut(), &params).unwrap();
+        c
+    };
+    let want = oracle(&values[0], &[m, k], &values[1], &[k, n]);
+    let error = |of: &Tensor| read(of).iter().zip(&want).map(|(got, want)| (got - want).abs()).fold(0.0, f64::max);
+    let full = product(GemmParams::default());
+    let fast = product(GemmParams { tf32: true, ..GemmParams::default() });
+    // A term is at most 1 and loses less than 2^-9 of itself.
+    assert!(error(&fast) > 16.0 * error(&full) && error(&fast) < k as f64 / 512.0, "{}", error(&fast));
+    for tiling in (0..super::super::TILINGS.len()).filter(|&n| super::super::TILINGS[n].serves(unit)) {
+        for slice_k in [false, true] {
+            let params =
+                GemmParams { tiling: Some(tiling), slice_k: Some(slice_k), tf32: true, ..GemmParams::default() };
+            let other = product(params).to_bytes().unwrap();
+            assert_eq!(other, fast.to_bytes().unwrap(), "tiling {tiling}, sliced {slice_k}");
+        }
     }
 }
 

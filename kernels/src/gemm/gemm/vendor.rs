@@ -1,20 +1,54 @@
 //! Products that go to the vendor's library: which, and how they are described to it.
 
 use rocfire_hal::vendor::{Operand as Described, Plan, Product as Whole, VendorLaunch, alignment_of};
-use rocfire_hal::{Buffer, DriverKind};
+use rocfire_hal::{Buffer, DType, DriverKind, Stream, View, ViewMut};
 
-use super::{OP, Operand, Product};
+use super::{GemmParams, OP, Operand, Product, check, check_output, lowered, machine};
 use crate::Result;
-use crate::gemm::choice::vendor_pays;
+use crate::gemm::choice::{oblong_pays, vendor_pays};
+use crate::tuning::{Candidate, Tables};
+
+/// Whether [`gemm`](super::gemm) would take our own kernels for this product, as [`gemm_fused`](super::gemm_fused) always does:
+/// for callers who may put the operators behind a product into its launch, or leave it to the vendor's library where that is
+/// faster. Runs nothing; `c` is only looked at.
+///
+/// # Errors
+/// As [`gemm`](super::gemm), but for those of compilation and launch.
+pub fn is_ours(stream: &Stream, a: View<'_>, b: View<'_>, c: ViewMut<'_>, params: &GemmParams) -> Result<bool> {
+    check(stream, &a, &b, c.dtype())?;
+    check_output(stream, &a, &b, "c", &c)?;
+    let lowered = lowered(stream, a.dtype());
+    let product = Product::new(stream, a, b, c.view(), None);
+    let tf32 = params.tf32 && product.input == DType::F32;
+    Ok(c.is_empty() || Product { tf32, input: lowered.unwrap_or(product.input), ..product }.is_ours())
+}
 
 impl Product<'_> {
+    /// Whether the dispatch takes our own kernels.
+    fn is_ours(&self) -> bool {
+        let plan = match self.tuned() {
+            Some(Candidate::Tiling { .. }) => None,
+            Some(Candidate::Vendor { choice }) => self.plan(choice),
+            None => self.preferred_plan(),
+        };
+        plan.is_none()
+    }
+
+    /// What the tables say of it: nothing of rounded factors, with which nothing was measured.
+    pub(super) fn tuned(&self) -> Option<Candidate> {
+        let device = self.stream.device();
+        (!self.tf32).then(|| device.attached(Tables::of).find(&device, self.shape())).flatten()
+    }
+
     /// The library's plan for this product where the heuristic sends it there: large enough, and the bits may be the library's.
     /// What is tuned decides in a deterministic run, since only there repeats were compared.
     pub(super) fn preferred_plan(&self) -> Option<Plan> {
         let device = self.stream.device();
         let is_real = matches!(device.id().driver(), DriverKind::Hip | DriverKind::Cuda);
         let batches = self.extents.iter().product();
-        let pays = vendor_pays(device.arch(), self.input, [self.m, self.n, self.k], batches);
+        let (arch, size) = (device.arch(), [self.m, self.n, self.k]);
+        let pays = vendor_pays(arch, self.input, size, batches)
+            && (self.tf32 || !oblong_pays(arch, self.input, size, batches, machine(&device)));
         (is_real && pays && !device.deterministic()).then(|| self.plan(0)).flatten()
     }
 
@@ -80,7 +114,8 @@ impl Product<'_> {
             return None;
         }
         let c = describe(c, false, [c.line, m as i64], n, batches)?;
-        let whole = Whole { input: self.input, output: self.output, m, n, k: self.k, batches, a, b, c };
+        let whole =
+            Whole { input: self.input, output: self.output, tf32: self.tf32, m, n, k: self.k, batches, a, b, c };
         Some((whole, swapped))
     }
 }
@@ -104,7 +139,7 @@ fn describe(
 
 #[cfg(test)]
 mod tests {
-    use rocfire_hal::{DType, Layout, Tensor};
+    use rocfire_hal::{Layout, Tensor};
 
     use super::*;
     use crate::testing::device;

@@ -1,11 +1,12 @@
 //! A product by addresses, as Candle asks for it.
 
 use std::ffi::{c_int, c_longlong, c_void};
+use std::sync::OnceLock;
 
 use half::f16;
 use rocfire_fusion::{Binary, Graph, Scalar};
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
-use rocfire_kernels::gemm::{GemmParams, gemm};
+use rocfire_kernels::gemm::{GemmParams, gemm, is_ours};
 
 use super::sys::{cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cudaDataType_t};
 use crate::driver::queue::{Node, Touched, Work};
@@ -98,6 +99,7 @@ pub unsafe fn gemm_strided_batched_ex(
             cudaDataType_t::CUDA_R_16F => DType::F16,
             cudaDataType_t::CUDA_R_16BF => DType::BF16,
         },
+        tf32: compute_type == cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
         alpha: factor(alpha),
         beta: factor(beta),
         a: operand(a, lda, stride_a, transa),
@@ -145,6 +147,8 @@ pub struct Product {
     pub k: usize,
     /// The type of all three.
     pub dtype: DType,
+    /// Whether factors of f32 may be rounded to TF32.
+    pub tf32: bool,
     /// The product's factor.
     pub alpha: f64,
     /// The old C's.
@@ -163,6 +167,8 @@ pub struct Resolved {
     pub product: Product,
     /// Memory and rows of A, B and C, as row-major matrices of what is above their transposes.
     places: [(Buffer, Layout); 3],
+    /// [`Resolved::is_ours`], once asked.
+    is_ours: OnceLock<bool>,
 }
 
 impl Resolved {
@@ -189,8 +195,16 @@ impl Resolved {
         let [(a, a_layout), (b, b_layout), (c, c_layout)] = &self.places;
         let mut c = Tensor::from_buffer(c.clone(), *c_layout, dtype)?;
         let (left, right) = (View::new(b, *b_layout, dtype)?, View::new(a, *a_layout, dtype)?);
-        gemm(stream, left, right, c.view_mut(), &GemmParams::default())?;
+        gemm(stream, left, right, c.view_mut(), &self.product.params())?;
         Ok(())
+    }
+
+    /// Whether the dispatch takes our own kernels for it, not the vendor's library.
+    pub fn is_ours(&self, stream: &Stream) -> bool {
+        let of = |[left, right, mut c]: [Tensor; 3]| {
+            is_ours(stream, left.view(), right.view(), c.view_mut(), &self.product.params())
+        };
+        *self.is_ours.get_or_init(|| self.tensors().is_ok_and(|tensors| of(tensors).unwrap_or(false)))
     }
 
     fn touched(&self) -> Vec<Touched> {
@@ -209,6 +223,13 @@ impl Resolved {
 }
 
 impl Product {
+    /// What the dispatch may do with it.
+    pub fn params(&self) -> GemmParams {
+        let mut params = GemmParams::default();
+        params.tf32 = self.tf32;
+        params
+    }
+
     pub(super) fn run(&self, stream: &CudaStream) -> Result<(), CublasError> {
         stream.context().check_err()?;
         if self.batch == 0 || self.m == 0 || self.n == 0 {
@@ -231,7 +252,7 @@ impl Product {
         }
         let layouts = (*left.layout(), *right.layout());
         let places = [(a_buffer, layouts.1), (b_buffer, layouts.0), (c.buffer().clone(), *c.layout())];
-        let resolved = Resolved { product: *self, places };
+        let resolved = Resolved { product: *self, places, is_ours: OnceLock::new() };
         if !stream.context().has_queue() {
             return resolved.run(stream.hal());
         }
@@ -243,7 +264,7 @@ impl Product {
     /// The product, then what `alpha` and `beta` make of it.
     fn multiply(&self, stream: &CudaStream, left: View<'_>, right: View<'_>, mut c: Tensor) -> Result<(), CublasError> {
         let mut product = Tensor::empty(c.device(), c.shape(), self.dtype)?;
-        gemm(stream.hal(), left, right, product.view_mut(), &GemmParams::default())?;
+        gemm(stream.hal(), left, right, product.view_mut(), &self.params())?;
         // A C that counts for nothing may hold anything, NaN included.
         let old = if self.beta == 0.0 { None } else { Some(rocfire_fusion::eager::copy(&c)?) };
         let mut graph = Graph::new("gemm_scale");

@@ -160,6 +160,7 @@ fn product<T>(config: StridedBatchedConfig<T>, dtype: DType, alpha: f64, beta: f
         n: extent(gemm.n),
         k: extent(gemm.k),
         dtype,
+        tf32: false,
         alpha,
         beta,
         a: operand(a, gemm.lda, stride_a, gemm.transa),

@@ -16,7 +16,7 @@ pub enum cublasOperation_t {
     CUBLAS_OP_T = 1,
 }
 
-/// The least precision that sums may have. Ours have f32's, or f64's.
+/// The least precision that factors and sums may have. Our sums have f32's, or f64's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum cublasComputeType_t {
     /// That of f16.
@@ -29,7 +29,7 @@ pub enum cublasComputeType_t {
     CUBLAS_COMPUTE_32F_FAST_16BF = 75,
     /// That of f16 for the operands.
     CUBLAS_COMPUTE_32F_FAST_16F = 74,
-    /// That of TF32 for the operands.
+    /// That of TF32 for the operands: taken where the card has it.
     CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
 }
 

@@ -1,8 +1,8 @@
 //! A matrix product with the chain behind it as its epilogue: a bias, an activation, a factor.
 //!
 //! When all launches are known, a chain that begins with a product's result joins the product, if nobody else reads that
-//! result and each of its kernels is an operator of fusion. Where products go to a vendor's library they stay alone: it has
-//! no epilogues of ours, and is the faster one.
+//! result and each of its kernels is an operator of fusion. A product that the dispatch gives to a vendor's library stays alone:
+//! it has no epilogues of ours, and is the faster one.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -10,8 +10,8 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use cudarc::driver::DriverError;
 use cudarc::rocfire::{Operator, Window};
 use rocfire_fusion::{Binary, EPILOGUE_TENSORS, Epilogue, Graph, Scalar, Unary, Value};
-use rocfire_hal::{DType, Device, DriverKind, Layout, Tensor};
-use rocfire_kernels::gemm::{GemmParams, gemm_fused};
+use rocfire_hal::{DType, Layout, Tensor};
+use rocfire_kernels::gemm::gemm_fused;
 
 use super::chain::{Op, info_word};
 use super::{Group, Kind, Plan};
@@ -22,9 +22,6 @@ const SEEN_LEAST: usize = 2;
 impl Plan<'_, '_> {
     /// Lets chains join the products whose results they begin with.
     pub(super) fn join_tails(&mut self) {
-        if !multiplies_itself(self.window.device()) {
-            return;
-        }
         let mut at = 0;
         while at < self.groups.len() {
             if self.join_tail(at).is_none() {
@@ -49,6 +46,9 @@ impl Plan<'_, '_> {
         if self.groups[product_at + 1..at].iter().any(reads_other) || !is_theirs || overwrites {
             return None;
         }
+        if !window.node(product).product()?.is_ours(window.device().stream()) {
+            return None;
+        }
         let tail = Tail::new(window, product, ops, *mask)?;
         let Group { members, mask, .. } = self.groups.remove(at);
         let joined = &mut self.groups[product_at];
@@ -57,12 +57,6 @@ impl Plan<'_, '_> {
         joined.kind = Kind::Product(Some(Box::new(tail)));
         Some(())
     }
-}
-
-/// Whether large products are this library's own too.
-fn multiplies_itself(device: &Device) -> bool {
-    let is_real = matches!(device.id().driver(), DriverKind::Hip | DriverKind::Cuda);
-    !is_real || device.deterministic() || device.vendor_gemm().is_err()
 }
 
 /// A chain as a graph over a product.
@@ -213,13 +207,13 @@ pub(super) fn with_tail(window: &Window<'_>, number: usize, tail: Tail) -> Optio
         }
     }
     let product = window.node(number).product()?;
-    let ([left, right, _], shape) = (product.tensors().ok()?, product.shape());
+    let ([left, right, _], shape, params) = (product.tensors().ok()?, product.shape(), product.product.params());
     Some(Box::new(move |stream| {
         let mut outputs = outputs.clone();
         let views: Vec<_> = inputs.iter().map(Tensor::view).collect();
         let outputs: Vec<_> = outputs.iter_mut().map(Tensor::view_mut).collect();
         let failed = |error: &dyn std::fmt::Display| DriverError::new(format!("a product's epilogue: {error}"));
         let epilogue = Epilogue::new(&graph, &shape, &views, &scalars, &outputs).map_err(|error| failed(&error))?;
-        gemm_fused(stream, left.view(), right.view(), &epilogue, &GemmParams::default()).map_err(|error| failed(&error))
+        gemm_fused(stream, left.view(), right.view(), &epilogue, &params).map_err(|error| failed(&error))
     }))
 }

@@ -7,6 +7,7 @@ mod indexing;
 mod launchers;
 mod merging;
 mod names;
+mod precision;
 mod quantised;
 mod reduce;
 mod sort;

@@ -64,6 +64,8 @@ lt_library!(CublasLt, Algorithm, Codes {
         library: "cuBLASLt",
         // CUBLAS_COMPUTE_32F, which is f32 all through for operands of f32, CUBLAS_COMPUTE_64F, CUBLAS_COMPUTE_32I.
         compute: [68, 70, 72],
+        // CUBLAS_COMPUTE_32F_FAST_TF32.
+        tf32: 77,
         // CUBLAS_OP_N, CUBLAS_OP_T.
         operations: [0, 1],
         // CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET.

@@ -66,6 +66,8 @@ lt_library!(HipblasLt, Algorithm, Codes {
         library: "hipBLASLt",
         // HIPBLAS_COMPUTE_32F, HIPBLAS_COMPUTE_64F, HIPBLAS_COMPUTE_32I.
         compute: [2, 7, 9],
+        // HIPBLAS_COMPUTE_32F_FAST_TF32.
+        tf32: 6,
         // HIPBLAS_OP_N, HIPBLAS_OP_T.
         operations: [111, 112],
         // HIPBLASLT_MATRIX_LAYOUT_BATCH_COUNT, HIPBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET.

@@ -33,6 +33,13 @@ fn arch(name: &str) -> Arch {
 
 /// Multiplies by a plan and compares: the memory of the fake HIP is the host's.
 fn check_product(hip: &Hip, library: &dyn VendorGemm, along_k: [bool; 2]) {
+    check_product_of(hip, library, along_k, None);
+}
+
+/// The same with factors a little larger than what TF32 keeps of them: `Some(true)`: these are to be rounded to it.
+fn check_product_of(hip: &Hip, library: &dyn VendorGemm, along_k: [bool; 2], rounded: Option<bool>) {
+    // A bit that f32 has of numbers from 1 to 16, and TF32 has not.
+    const BEYOND: f32 = 1.0 / 8192.0;
     let operand = |along_k: bool, lines: usize| {
         let leading = if along_k { K } else { lines } as i64 + 1;
         let batch_stride = leading * if along_k { lines } else { K } as i64;
@@ -40,9 +47,11 @@ fn check_product(hip: &Hip, library: &dyn VendorGemm, along_k: [bool; 2]) {
     };
     let (a, b) = (operand(along_k[0], M), operand(along_k[1], N));
     let c = Operand { leading: N as i64, along_k: false, batch_stride: (M * N) as i64, alignment_bytes: 256 };
-    let product = Product { input: DType::F32, output: DType::F32, m: M, n: N, k: K, batches: BATCHES, a, b, c };
+    let tf32 = rounded == Some(true);
+    let product = Product { input: DType::F32, output: DType::F32, tf32, m: M, n: N, k: K, batches: BATCHES, a, b, c };
     let plan = library.plan(&product, 0).unwrap().expect("the fakes do f32");
-    let values = |salt: usize| -> Vec<f32> { (0..100).map(|at| ((at * 7 + salt) % 13) as f32 - 6.0).collect() };
+    let first = if rounded.is_some() { 1.0 + BEYOND } else { -6.0 };
+    let values = |salt: usize| -> Vec<f32> { (0..100).map(|at| ((at * 7 + salt) % 13) as f32 + first).collect() };
     let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
     let (a_data, b_data) = (values(1), values(5));
     use crate::driver::Driver;
@@ -69,8 +78,9 @@ fn check_product(hip: &Hip, library: &dyn VendorGemm, along_k: [bool; 2]) {
     };
     for (index, &value) in got.iter().enumerate() {
         let (batch, row, column) = (index / (M * N), index / N % M, index % N);
-        let expected: f32 =
-            (0..K).map(|depth| a_data[at(&a, batch, row, depth)] * b_data[at(&b, batch, column, depth)]).sum();
+        let kept = |factor: f32| if tf32 { factor.floor() } else { factor };
+        let pairs = (0..K).map(|depth| (a_data[at(&a, batch, row, depth)], b_data[at(&b, batch, column, depth)]));
+        let expected: f32 = pairs.map(|(a, b)| kept(a) * kept(b)).sum();
         assert_eq!(value, expected, "{} {along_k:?}: {batch} {row} {column}", plan.library());
     }
 }
@@ -87,6 +97,10 @@ fn both_libraries_multiply_every_layout() {
         check_product(&hip, &*first, along_k);
         check_product(&hip, &*second, along_k);
     }
+    // Only where it is allowed, and the library has it.
+    check_product_of(&hip, &*first, [true, true], Some(true));
+    check_product_of(&hip, &*first, [true, true], Some(false));
+    check_product_of(&hip, &*second, [true, true], Some(false));
     let both = together(Ok(first), Ok(second), arch("gfx90a")).unwrap();
     assert_eq!(both.name(), "hipBLASLt 1.2.3, rocBLAS 4.4.0.fake");
     check_product(&hip, &*both, [true, false]);
