@@ -28,9 +28,10 @@ const WAITING_MOST: usize = 64;
 /// Those that wait on when it is full. Between the copies of keys that an attention of Candle's makes and the place where Rust
 /// drops them there are some 20 launches.
 const WAITING_ON: usize = 26;
-/// As many wait, most, while the device has nothing to do: the oldest run when the first so many have come, and each time some
-/// more may wait.
-const FIRST_MOST: usize = WAITING_ON + 10;
+/// As many wait, most, while the device has nothing to do, and so many of them on: the oldest run when the first so many have come,
+/// and each time some more may wait.
+const FIRST_MOST: usize = 16;
+const FIRST_ON: usize = 6;
 const MORE_EACH_TIME: usize = 10;
 /// Bytes of results that wait, most: more would hold back memory that others want.
 const WRITTEN_BYTES_MOST: u64 = 1 << 30;
@@ -378,8 +379,9 @@ impl Queue {
         if self.written_bytes > WRITTEN_BYTES_MOST {
             self.run(context, 0);
         } else if self.nodes.len() >= self.most() {
+            let left = (FIRST_ON + self.times * MORE_EACH_TIME).min(WAITING_ON);
             self.times += 1;
-            self.run(context, WAITING_ON);
+            self.run(context, left);
         }
     }
 
