@@ -458,5 +458,6 @@ pub const OPS: &[Make] = &[
     ("a8w8 e4m3 blocks, laid out", |device, name| codes(device, name, SQUARE, Format::E4M3, true, true)),
     ("a8w8 e4m3 token, few rows", |device, name| codes(device, name, THIN, Format::E4M3, false, false)),
     ("a8w8 e4m3 token, few rows, laid out", |device, name| codes(device, name, THIN, Format::E4M3, false, true)),
+    ("a8w8 e4m3 token, few rows", |device, name| codes(device, name, [16, 4096, 4096], Format::E4M3, false, false)),
     ("product by experts bf16", experts),
 ];

@@ -1,4 +1,4 @@
-//! Where a weight lies changes no bit of a product by it; what is not finite, and what is refused.
+//! Where a weight lies and whether K is cut into slices changes no bit of a product by it; what is not finite, and what is refused.
 //!
 //! `cargo test --test preshuffled`: codes by codes in rows and laid out, `ROCFIRE_PRESHUFFLE` on and off, on each kind of matrix unit and
 //! without one.
@@ -159,6 +159,32 @@ fn a_weight_laid_out_gives_the_bits_of_one_in_rows() {
             distance.unlike == 0 && distance.nmse < most_nmse(DType::F32, 320),
             "{arch} {formats:?} {along}: {distance:?}"
         );
+    }
+}
+
+#[test]
+fn slices_of_k_change_no_bit() {
+    // One tile's chunks of K are workgroups of their own, those of many tiles are not: the first rows must be the same.
+    for (arch, format, kind) in [
+        ("gfx942", Format::I8, ScaleKind::F32),
+        ("gfx942", Format::E4M3Fnuz, ScaleKind::F32),
+        ("gfx942", Format::E4M3, ScaleKind::F32),
+        ("gfx950", Format::E2M1, ScaleKind::E8M0),
+        ("gfx1030", Format::E4M3, ScaleKind::F32),
+    ] {
+        let device = on(arch, true);
+        let along = if kind == ScaleKind::E8M0 { 32 } else { 1300 };
+        let b = Side::new(&device, 7, format, [40, 1300], along, kind, false);
+        let of = |rows| Side::new(&device, 8, format, [rows, 1300], along, kind, false);
+        let launches = device.launches();
+        let few = products(&device, &of(5), &b);
+        let few_launches = device.launches() - launches;
+        let many = products(&device, &of(330), &b);
+        // Both products of few rows are cut, those of many are not; the weight is laid out both times.
+        assert_eq!(few_launches, device.launches() - launches - few_launches + 2, "{arch} {format:?}");
+        for (few, many) in few.iter().zip(&many) {
+            assert!(few[..] == many[..few.len()], "{arch} {format:?}");
+        }
     }
 }
 

@@ -1,23 +1,23 @@
-// q_scaled: C = A Bᵀ of codes with scales along both axes of both.
+// q_scaled: C = A Bᵀ of codes with scales along both axes of both. q_scaled_sum: adds up what slices of K came to.
 //
 // Shapes : A [M, K], B [N, K] codes, K contiguous, bytes or two to a byte; scales [ceil(M / rows), ceil(K / block)] and
 //          [ceil(N / rows), ceil(K / block)], rows and block of each its own; C [M, N]; strides in bytes of codes, in elements else.
 //          S_SHUFFLED: B lies as preshuffle.rs says, in tiles of 16 rows, `b_row` bytes apart, of chunks of 16 bytes: those of the 16
 //          rows at one place of K follow each other, zeros past the ends
-// Grid   : (ceil(N / S_BN), ceil(M / S_BM), 1)
-// Block  : (S_THREADS, 1, 1): four waves, two by two, side by side where S_DIRECT; 256 without a matrix unit
+// Grid   : q_scaled (ceil(N / S_BN), ceil(M / S_BM), slices of g.slice_k), q_scaled_sum (ceil(N / 256), M, 1)
+// Block  : q_scaled_sum (256, 1, 1), q_scaled (S_THREADS, 1, 1): four waves, two by two, side by side where S_DIRECT; 256 without a matrix unit
 // LDS    : S_STAGES times S_BM rows of A and S_BN of B, each of 128 bytes (64, where codes of 4 bits meet codes of 8), dynamic where
 //          S_ASYNC; twice those of A and none of B where S_DIRECT; twice the scales of a round
 // Needs  : the narrower block a multiple of S_SUB, which divides S_BK or is it, and a divisor of the wider, but for S_MX; S_A_VECTOR,
 //          S_B_VECTOR: rows and K whole vectors of 16 bytes; K even for codes of 4 bits; S_NATIVE with i8: fewer than 2^17 codes
-//          between two additions; S_MX: scales are E8M0; S_WORDS: for each 32 of K and in words of four          checked by the launcher
+//          between two additions; S_MX: scales are E8M0; slices, of S_BK * g.rounds: no block ends within K, or S_MX; S_WORDS: for each 32 of K and in words of four          checked by the launcher
 // Numeric: products of codes are exact. S_SUB codes, or S_BK * g.rounds where S_SUB is S_BK, are summed from zero, in i32 for i8
 //          on the matrix unit, in f32 else; (sum * scale of A) * scale of B is added to the total in ascending order of K; one
-//          rounding at the store. S_MX: what is summed is products of codes and both scales. None of it depends on where B lies
+//          rounding at the store. A slice is one of these sums, and q_scaled_sum adds them as one workgroup would. S_MX: what is summed is products of codes and both scales. None of it depends on where B lies
 //
 // Macros : S_OUT; S_A_FORMAT, S_B_FORMAT; S_MATRIX; S_NATIVE: codes are operands of the matrix unit as they are, else they are
 //          decoded to bf16, exactly; S_DEEP: by products 128 deep; S_MX: which take the scales too; S_BK, S_SUB; S_TILES_M,
-//          S_TILES_N; S_A_VECTOR, S_B_VECTOR; S_SHUFFLED, S_DIRECT: operands of B go from memory to registers; S_WORDS; S_ASYNC:
+//          S_TILES_N; S_A_VECTOR, S_B_VECTOR; S_SHUFFLED, S_DIRECT: operands of B go from memory to registers; S_WORDS; S_SLICED; S_ASYNC:
 //          copies go past the registers, in S_STAGES rounds, else 1
 typedef S_OUT Out;
 #if S_NATIVE
@@ -47,9 +47,11 @@ struct ScaledArgs {
     Out* c;
     i64 a_row, b_row, a_scale_row, a_scale_k, b_scale_row, b_scale_k, c_row, c_col;
     FastDiv a_block, b_block, a_rows, b_rows;
-    u32 m, n, k, rounds, a_kind, b_kind;
+    // f32 [slices, M, N], with S_SLICED.
+    float* parts;
+    u32 m, n, k, rounds, a_kind, b_kind, slice_k, unused;
 };
-static_assert(sizeof(ScaledArgs) == 176, "as in scaled.rs");
+static_assert(sizeof(ScaledArgs) == 192, "as in scaled.rs");
 
 #if S_MATRIX
 #define S_THREADS (4 * ARCH_WAVE_SIZE)
@@ -463,13 +465,23 @@ struct Totals {
 #pragma unroll
                 for (int v = 0; v < S_VALUES; ++v) {
                     u32 row = first_row + tile.row(i, v), col = first_col + tile.col(j, v);
-                    if (row < g.m && col < g.n) g.c[(i64)row * g.c_row + (i64)col * g.c_col] = cast<Out>(at[i][j][v]);
+                    if (row >= g.m || col >= g.n) continue;
+#if S_SLICED
+                    g.parts[((i64)group_z() * g.m + row) * g.n + col] = at[i][j][v];
+#else
+                    g.c[(i64)row * g.c_row + (i64)col * g.c_col] = cast<Out>(at[i][j][v]);
+#endif
                 }
     }
 };
 
 extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
     const int TILE_BYTES = S_BM * S_A_ROW + (S_DIRECT ? 0 : S_BN * S_B_ROW);
+#if S_SLICED
+    const u32 begin = group_z() * g.slice_k, end = g.k - begin < g.slice_k ? g.k : begin + g.slice_k;
+#else
+    const u32 begin = 0, end = g.k;
+#endif
 #if S_ASYNC
     static_assert(!S_SHUFFLED, "copies past the registers are of rows");
     extern __shared__ __attribute__((aligned(16))) char lds[];
@@ -477,10 +489,10 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
     // With one tile, waves wait before they overwrite it; with two, those that still read are one round behind.
     __shared__ __attribute__((aligned(16))) char lds[(S_DIRECT ? 2 : 1) * TILE_BYTES];
     Loader<S_BM, S_A_FORMAT, S_A_ROW, S_A_VECTOR, false> load_a;
-    load_a.fetch(g.a, g.a_row, group_y() * S_BM, g.m, 0, g.k);
+    load_a.fetch(g.a, g.a_row, group_y() * S_BM, g.m, begin, end);
 #if !S_DIRECT
     Loader<S_BN, S_B_FORMAT, S_B_ROW, S_B_VECTOR, S_SHUFFLED> load_b;
-    load_b.fetch(g.b, g.b_row, group_x() * S_BN, g.n, 0, g.k);
+    load_b.fetch(g.b, g.b_row, group_x() * S_BN, g.n, begin, end);
 #endif
 #endif
     __shared__ Scale scales[2][Scales::TOTAL];
@@ -495,23 +507,23 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
 #if S_DIRECT
     Columns coming_columns;
     const u32 first_tile = (first_col + uniform((u32)tile.first_col)) / 16, tiles_n = (g.n + 15) / 16;
-    columns.fetch(g.b, g.b_row, first_tile, tiles_n, 0, tile.lane_id);
+    columns.fetch(g.b, g.b_row, first_tile, tiles_n, begin, tile.lane_id);
 #endif
 #if S_ASYNC
     const u32 place = place_in(lds);
 #pragma unroll
     for (int stage = 0; stage < S_STAGES - 1; ++stage) {
-        copy_tile<S_BM>(place + stage * TILE_BYTES, g.a, g.a_row, first_row, g.m, stage * S_BK, g.k);
-        copy_tile<S_BN>(place + stage * TILE_BYTES + S_BM * 128, g.b, g.b_row, first_col, g.n, stage * S_BK, g.k);
+        copy_tile<S_BM>(place + stage * TILE_BYTES, g.a, g.a_row, first_row, g.m, begin + stage * S_BK, end);
+        copy_tile<S_BN>(place + stage * TILE_BYTES + S_BM * 128, g.b, g.b_row, first_col, g.n, begin + stage * S_BK, end);
         async_commit();
     }
     u32 stage = 0;
 #endif
     // Rounds since the sums were last scaled, this one included; scales are fetched one round before they are needed.
     u32 open = 1, turn = 0;
-    if (S_MX || S_SUBS > 1 || g.rounds == 1 || S_BK >= g.k) next.fetch(g, first_row, first_col, 0);
-    for (u32 k = 0; k < g.k; k += S_BK, turn ^= 1) {
-        const bool last = k + S_BK >= g.k, scaled = S_SUBS > 1 || open == g.rounds || last;
+    if (S_MX || S_SUBS > 1 || g.rounds == 1 || begin + S_BK >= end) next.fetch(g, first_row, first_col, begin);
+    for (u32 k = begin; k < end; k += S_BK, turn ^= 1) {
+        const bool last = k + S_BK >= end, scaled = S_SUBS > 1 || open == g.rounds || last;
 #if S_ASYNC
         async_wait<S_STAGES - 2>();
         if (scaled) next.put(scales[turn]);
@@ -519,9 +531,9 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
         {
             // The stage that was multiplied before the barrier.
             const u32 ahead = k + (S_STAGES - 1) * S_BK, to = place + (stage == 0 ? S_STAGES - 1 : stage - 1) * TILE_BYTES;
-            if (ahead < g.k) {
-                copy_tile<S_BM>(to, g.a, g.a_row, first_row, g.m, ahead, g.k);
-                copy_tile<S_BN>(to + S_BM * 128, g.b, g.b_row, first_col, g.n, ahead, g.k);
+            if (ahead < end) {
+                copy_tile<S_BM>(to, g.a, g.a_row, first_row, g.m, ahead, end);
+                copy_tile<S_BN>(to + S_BM * 128, g.b, g.b_row, first_col, g.n, ahead, end);
             }
             async_commit();
         }
@@ -539,19 +551,19 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
         if (S_MX || scaled) next.put(scales[turn]);
         barrier();
         // Under way while this round is multiplied; zeros past the end.
-        load_a.fetch(g.a, g.a_row, first_row, g.m, k + S_BK, g.k);
+        load_a.fetch(g.a, g.a_row, first_row, g.m, k + S_BK, end);
 #if S_DIRECT
         if (!last) coming_columns.fetch(g.b, g.b_row, first_tile, tiles_n, k + S_BK, tile.lane_id);
 #else
-        load_b.fetch(g.b, g.b_row, first_col, g.n, k + S_BK, g.k);
+        load_b.fetch(g.b, g.b_row, first_col, g.n, k + S_BK, end);
 #endif
         const Place tiles = place_in(here);
 #endif
         const u32 coming = scaled ? 1 : open + 1;
-        if (!last && (S_MX || S_SUBS > 1 || coming == g.rounds || k + 2 * S_BK >= g.k)) next.fetch(g, first_row, first_col, k + S_BK);
+        if (!last && (S_MX || S_SUBS > 1 || coming == g.rounds || k + 2 * S_BK >= end)) next.fetch(g, first_row, first_col, k + S_BK);
 #pragma unroll
         for (int sub = 0; sub < S_SUBS; ++sub) {
-            if (S_SUBS > 1 && k + sub * S_SUB >= g.k) break;
+            if (S_SUBS > 1 && k + sub * S_SUB >= end) break;
             tile.multiply(tiles, tiles + S_BM * S_A_ROW, columns, (const u32*)scales[turn], sub);
             if (!scaled) continue;
             const Scale* of_rows = scales[turn] + sub * (S_BM + S_BN);
@@ -564,4 +576,21 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
         open = coming;
     }
     total.write(g, tile, first_row, first_col);
+}
+
+struct ScaledSumArgs {
+    const float* parts;
+    Out* c;
+    i64 c_row, c_col;
+    u32 m, n, slices, unused;
+};
+static_assert(sizeof(ScaledSumArgs) == 48, "as in scaled.rs");
+
+extern "C" __global__ __launch_bounds__(256) void q_scaled_sum(ScaledSumArgs g) {
+    const u32 row = group_y(), col = group_x() * 256 + thread_x();
+    if (col >= g.n) return;
+    const float* from = g.parts + (i64)row * g.n + col;
+    float sum = 0.0f;
+    for (u32 slice = 0; slice < g.slices; ++slice) sum += from[(i64)slice * g.m * g.n];
+    g.c[(i64)row * g.c_row + (i64)col * g.c_col] = cast<Out>(sum);
 }

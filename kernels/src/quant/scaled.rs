@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Fp8, Matrix};
 use rocfire_fusion::{Compare, Graph};
 use rocfire_hal::profile::{Category, Work};
-use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
+use rocfire_hal::{DType, Device, DriverKind, Error, Source, Stream, Tensor, View, ViewMut};
 
 use super::format::{Format, ScaleKind};
 use super::preshuffle::PreshuffledRows;
@@ -26,6 +26,12 @@ const STAGES: usize = 3;
 const LARGE: usize = 1 << 20;
 /// Bytes of a row in LDS.
 const ROW_BYTES: usize = 128;
+/// Workgroups of a compute unit, fewer of which are too few to fill it.
+const GROUPS_PER_UNIT: usize = 2;
+/// Workgroups that an emulated device is taken to run at once, so that no choice depends on the host.
+const EMULATED_SLOTS: usize = 4;
+/// Threads of a workgroup that adds up slices.
+const SUM_BLOCK: usize = 256;
 /// Columns of a block are a multiple of it.
 const BLOCK_LEAST: usize = 32;
 
@@ -176,7 +182,8 @@ impl Side<'_> {
 /// # Numerics
 /// Products of codes are exact, native or decoded ([`code_product`]). The sum over a block of K, or 512 of a longer one, is in f32
 /// (in i32 for I8 on the matrix unit) and multiplied by both scales; those are added in ascending order; one rounding at the store.
-/// Where the matrix unit takes E8M0 scales, 512 codes with their scales are summed so, whatever the blocks.
+/// Where the matrix unit takes E8M0 scales, 512 codes with their scales are summed so, whatever the blocks. Where few tiles would leave
+/// the device idle, these sums are different workgroups' and added by another launch, in the same order.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `c`; errors of compilation and launch.
 pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c: ViewMut<'_>) -> Result<()> {
@@ -246,6 +253,20 @@ fn multiply<'b>(
         (true, false) => [2, 2],
         (false, few) => [if few { 2 } else { 4 }, 4],
     };
+    let sides = match (matrix, direct) {
+        (true, true) => [16, 64],
+        (true, false) => [32, 32],
+        (false, _) => [16, 16],
+    };
+    let grid = [n.div_ceil(tiles[1] * sides[1]), m.div_ceil(tiles[0] * sides[0]), 1];
+    if grid[1] > GRID_YZ_MAX {
+        return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * tiles[0] * sides[0]), m));
+    }
+    let slice_k = rounds * depth;
+    let slices = if block >= k || unit == Unit::Mx { k.div_ceil(slice_k) } else { 1 };
+    // A row of the second launch's grid is one of C.
+    let sliceable = slices.max(m) <= GRID_YZ_MAX && grid[0] * grid[1] < at_once(&device);
+    let slices = if sliceable { slices } else { 1 };
     let vector = [a.vector(), b.vector()];
     let key = ScaledKey {
         a: a.format,
@@ -258,17 +279,9 @@ fn multiply<'b>(
         vector,
         place,
         words: unit == Unit::Mx && a.words() && b.words(),
+        sliced: slices > 1,
         copies: copies(info, unit, vector),
     };
-    let sides = match (matrix, direct) {
-        (true, true) => [16, 64],
-        (true, false) => [32, 32],
-        (false, _) => [16, 16],
-    };
-    let grid = [n.div_ceil(tiles[1] * sides[1]), m.div_ceil(tiles[0] * sides[0]), 1];
-    if grid[1] > GRID_YZ_MAX {
-        return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * tiles[0] * sides[0]), m));
-    }
     let threads = if matrix { 4 * info.wave_size as usize } else { 256 };
     // A stride of an axis with one scale is of no account.
     let stride = |side: &Side<'_>, axis: usize| side.scales.layout().strides()[axis];
@@ -293,23 +306,59 @@ fn multiply<'b>(
         m: m as u32,
         n: n as u32,
         k: k as u32,
+        parts: 0,
         rounds: rounds as u32,
         a_kind: a.kind.number(),
         b_kind: b.kind.number(),
+        slice_k: k as u32,
+        unused: 0,
     };
     static SOURCES: Sources<ScaledKey> = Sources::new();
     let source = SOURCES.get(key, source);
+    let parts = if slices > 1 { Some(Tensor::empty(&device, &[slices, m, n], DType::F32)?) } else { None };
+    let (args, grid) = match &parts {
+        Some(parts) => {
+            let parts = parts.view().device_address();
+            (ScaledArgs { parts, slice_k: slice_k as u32, ..args }, [grid[0], grid[1], slices])
+        }
+        None => (args, grid),
+    };
+    let written = parts.as_ref().map_or(c.buffer(), Tensor::buffer);
     // SAFETY:
     // - `ScaledArgs` is the twin of the kernel's struct, sizes asserted on both sides; it reads rows below M and N, codes below K
     //   and their scales, whose views were checked to have as many; of a weight laid out whole tiles and rounds, which it has.
-    // - It writes C only.
+    // - It writes C only, or the parts, which are as many as there are slices.
     unsafe {
         let args = bytemuck::bytes_of(&args);
         let work =
             Work { category: Category::Gemm, shape: &[m, n, k], flops: 2 * (m * n * k) as u64, ..Work::default() };
         let kernel = (OP, "q_scaled");
         let lds_bytes = key.lds_bytes();
-        family::launch_bytes(stream, &source, kernel, grid, [threads, 1, 1], lds_bytes, args, &[c.buffer()], work)
+        family::launch_bytes(stream, &source, kernel, grid, [threads, 1, 1], lds_bytes, args, &[written], work)?;
+    }
+    let Some(parts) = parts else { return Ok(()) };
+    let args = ScaledSumArgs {
+        parts: parts.view().device_address(),
+        c: c.device_address(),
+        c_row: c.layout().strides()[0],
+        c_col: c.layout().strides()[1],
+        m: m as u32,
+        n: n as u32,
+        slices: slices as u32,
+        unused: 0,
+    };
+    let grid = [n.div_ceil(SUM_BLOCK), m, 1];
+    // SAFETY:
+    // - `ScaledSumArgs` is the twin of the kernel's struct; `parts` has slices x M x N elements and C is an output of M x N.
+    // - It writes C only.
+    unsafe { family::launch(stream, &source, (OP, "q_scaled_sum"), grid, [SUM_BLOCK, 1, 1], &args, &[c.buffer()]) }
+}
+
+/// Workgroups that keep the device busy.
+fn at_once(device: &Device) -> usize {
+    match device.id().driver() {
+        DriverKind::Emulated => EMULATED_SLOTS,
+        DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => device.info().compute_units as usize * GROUPS_PER_UNIT,
     }
 }
 
@@ -496,6 +545,7 @@ struct ScaledKey {
     vector: [bool; 2],
     place: Place,
     words: bool,
+    sliced: bool,
     copies: bool,
 }
 
@@ -521,6 +571,7 @@ fn source(key: ScaledKey) -> Source {
         ("S_SHUFFLED", usize::from(key.place != Place::Rows)),
         ("S_DIRECT", usize::from(key.place == Place::Direct)),
         ("S_WORDS", usize::from(key.words)),
+        ("S_SLICED", usize::from(key.sliced)),
         ("S_ASYNC", usize::from(key.copies)),
         ("S_STAGES", if key.copies { STAGES } else { 1 }),
     ]
@@ -575,7 +626,8 @@ pub(crate) fn scaled_sources(arch: Arch, output: DType) -> impl Iterator<Item = 
         let vector = [vector, vector || laid_out];
         let copies = copies(info, unit, vector);
         let words = unit == Unit::Mx && vector[0];
-        source(ScaledKey { a, b, output, matrix, unit, sub, tiles, vector, place, words, copies })
+        let sliced = number % 2 == 1 && (block >= 128 || unit == Unit::Mx);
+        source(ScaledKey { a, b, output, matrix, unit, sub, tiles, vector, place, words, sliced, copies })
     })
 }
 
@@ -600,11 +652,29 @@ struct ScaledArgs {
     b_block: FastDiv,
     a_rows: FastDiv,
     b_rows: FastDiv,
+    parts: u64,
     m: u32,
     n: u32,
     k: u32,
     rounds: u32,
     a_kind: u32,
     b_kind: u32,
+    slice_k: u32,
+    unused: u32,
 }
-const _: () = assert!(size_of::<ScaledArgs>() == 176);
+const _: () = assert!(size_of::<ScaledArgs>() == 192);
+
+/// `ScaledSumArgs` of `scaled.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct ScaledSumArgs {
+    parts: u64,
+    c: u64,
+    c_row: i64,
+    c_col: i64,
+    m: u32,
+    n: u32,
+    slices: u32,
+    unused: u32,
+}
+const _: () = assert!(size_of::<ScaledSumArgs>() == 48);
