@@ -84,11 +84,11 @@ template <int DEPTH> struct Loader {
     static const int PER_ROW = DEPTH / VEC, TOTAL = OTHER * PER_ROW, LOADS = (TOTAL + THREADS - 1) / THREADS;
     Vec<In, VEC> held[LOADS];
 
-    // The column of access c. The padding moves every row by 16 bytes against the banks; lanes begin as much further back, so
-    // that those of a phase meet no bank twice when they store, whichever rows they are of.
+    // The column of access c. The padding moves every row by 16 bytes against the banks; for products of the matrix unit lanes begin
+    // as much further back, so that those of a phase meet no bank twice when they store, whichever rows they are of.
     RF_FN static int column(int c) {
-        int back = PER_ROW % 8 == 0 ? c / PER_ROW % 8 : 0;
-        return (c % PER_ROW + PER_ROW - back) % PER_ROW * VEC;
+        if (!ATTENTION_SIZE || PER_ROW % 8 != 0) return c % PER_ROW * VEC;
+        return (c % PER_ROW + PER_ROW - c / PER_ROW % 8) % PER_ROW * VEC;
     }
     // `rows` and `depth` are at least one; what is outside is read from an element that is there, and not taken.
     RF_FN void fetch(const In* base, i64 stride, int first, int rows, int depth) {

@@ -30,6 +30,10 @@ pub(crate) struct Tile {
 
 /// Static LDS that a kernel may have: CUDA's limit, below every AMD card's.
 const LDS_MAX_BYTES: usize = 48 << 10;
+/// Padded depths together up to which half of the waves of 32 have registers for what is on the way to LDS.
+const HALVED_DEPTHS_MAX: usize = 320;
+/// What a wave of 64 alone has registers for on the way to LDS.
+const LONE_WAVE_BYTES: usize = 40 << 10;
 /// Registers of a wave of 64 for all own operands of a gradient: beside its sums these leave room for two waves on a SIMD.
 const OWN_WORDS_MAX: usize = 64;
 /// LDS that leaves room for two workgroups on a compute unit.
@@ -73,7 +77,7 @@ impl Tile {
                 // A wave of 64 has registers for all that LDS has room for.
                 let other = [64, 32].into_iter().find(|&other| fits(other, LDS_SHARED_BYTES)).unwrap_or(32);
                 if fits(other, LDS_MAX_BYTES) {
-                    let waves = if few { 1 } else { 4 };
+                    let waves = if few && fits(other, LONE_WAVE_BYTES) { 1 } else { 4 };
                     return Tile {
                         size,
                         waves,
@@ -156,7 +160,9 @@ impl Tile {
         let row_bytes: usize = own.iter().filter(waits).map(|depth| depth * dtype.size_bytes()).sum();
         let streamed_bytes = rows_bytes(self.other.into(), &streamed, dtype);
         let fits = |tile: &Tile| tile.waves > 0 && tile.own() * row_bytes + streamed_bytes <= LDS_MAX_BYTES;
-        let fewer = Tile { waves: self.waves / 2, ..self };
+        // Fewer waves hold more of the others on their way.
+        let halves = if streamed.iter().sum::<usize>() <= HALVED_DEPTHS_MAX { 2 } else { 1 };
+        let fewer = Tile { waves: self.waves / halves, ..self };
         let fitting = [self, fewer].into_iter().find(fits).filter(|_| row_bytes > 0);
         fitting.map_or(self, |tile| Tile { own_lds: true, ..tile })
     }
