@@ -3,7 +3,7 @@
 use rocfire_arch::Arch;
 use rocfire_hal::DType;
 
-use super::choice::{Decision, Machine, Modelled, SIMDS, decide, modelled, oblong_pays, vendor_pays};
+use super::choice::{Decision, Machine, Modelled, SIMDS, decide, modelled, oblong_pays, offered, vendor_pays};
 use super::gemm::chunk_of;
 use super::tiling::{Mode, TILINGS, Tiling, Unit};
 use crate::Result;
@@ -38,7 +38,7 @@ pub fn explain(
     text += &ours(&decision, dtype, [m, n, k]);
     let of = &decision.tiling;
     text += &format!("  chosen by   least modelled time per element of K: {}", because(of, model(of)));
-    let others = TILINGS.iter().filter(|tiling| tiling.serves(unit) && *tiling != of);
+    let others = offered(unit).filter(|tiling| *tiling != of);
     if let Some(second) = others.min_by_key(|tiling| model(tiling).time) {
         text += &format!("\n  before      {}", because(second, model(second)));
     }
@@ -142,7 +142,7 @@ mod tests {
             ("gfx942", DType::BF16, [32, 4096, 7168], "64 x 64", "LDS"),
             ("gfx1100", DType::F16, [4096; 3], "128 x 64", "the products"),
             ("gfx1201", DType::F16, [4096; 3], "128 x 64", "the products"),
-            ("gfx1030", DType::F16, [4096; 3], "64 x 96", "the products"),
+            ("gfx1030", DType::F16, [4096; 3], "64 x 64", "the products"),
         ];
         for (arch, dtype, size, tile, bound) in rows {
             let words = words(arch, dtype, size);

@@ -1,7 +1,7 @@
 //! The tiles that a product can be cut into, and in which ways its operands are read. `choice.rs` chooses among them, which
 //! changes no bit of the result.
 
-use rocfire_arch::{ArchInfo, Matrix};
+use rocfire_arch::{ArchInfo, Matrix, Vendor};
 use rocfire_hal::DType;
 
 /// Tiles of one workgroup.
@@ -67,6 +67,9 @@ pub(crate) struct Unit {
     words: usize,
     /// LDS of a workgroup, bytes.
     lds_bytes: u32,
+    /// Whether the dispatch takes the oblong tile by itself: on NVIDIA's cards, where it was measured. For AMD's the compiler gives
+    /// it all 256 registers of a lane, which leaves few waves to wait for memory; there it is for `rocfire tune`.
+    pub oblong: bool,
     /// Products of one pair of elements that a compute unit adds up per clock, and what LDS reads or writes in that time.
     pub rate: Rate,
 }
@@ -124,7 +127,8 @@ impl Unit {
         let turns = dtype.size_bytes() == 2;
         let rate = if side > 0 { Rate::of(info.matrix, dtype) } else { Rate::VECTOR };
         let words = if dtype == DType::BF16 { 2 } else { dtype.size_bytes().div_ceil(4) };
-        Unit { side, wave: info.wave_size as u16, sums, copies, turns, words, lds_bytes: info.lds_bytes, rate }
+        let oblong = info.vendor == Vendor::Nvidia;
+        Unit { side, wave: info.wave_size as u16, sums, copies, turns, words, lds_bytes: info.lds_bytes, oblong, rate }
     }
 
     /// The same device with its matrix unit switched off.
