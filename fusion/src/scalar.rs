@@ -19,6 +19,17 @@ pub enum Scalar {
     Bool(bool),
 }
 
+/// The f32 on either side of `value` whose last bit is 1, unless `value` is one itself: rounded again to fewer bits, it rounds as
+/// `value` does. `half`'s own conversions drop the lower 32 bits of the mantissa, which makes ties of what is none.
+fn odd(value: f64) -> f32 {
+    let near = value as f32;
+    if near.is_nan() || f64::from(near) == value {
+        return near;
+    }
+    let below = if f64::from(near).abs() > value.abs() { near.to_bits() - 1 } else { near.to_bits() };
+    f32::from_bits(below | 1)
+}
+
 impl Scalar {
     /// The value in `dtype`, as the bits of its memory image, zero-extended to 64.
     pub fn bits(self, dtype: DType) -> u64 {
@@ -80,14 +91,14 @@ impl Scalar {
     fn as_f16(self) -> f16 {
         match self {
             Scalar::Int(_) | Scalar::Uint(_) => f16::from_f32(self.as_f32()),
-            Scalar::Float(_) | Scalar::Bool(_) => f16::from_f64(self.as_f64()),
+            Scalar::Float(_) | Scalar::Bool(_) => f16::from_f32(odd(self.as_f64())),
         }
     }
 
     fn as_bf16(self) -> bf16 {
         match self {
             Scalar::Int(_) | Scalar::Uint(_) => bf16::from_f32(self.as_f32()),
-            Scalar::Float(_) | Scalar::Bool(_) => bf16::from_f64(self.as_f64()),
+            Scalar::Float(_) | Scalar::Bool(_) => bf16::from_f32(odd(self.as_f64())),
         }
     }
 
@@ -152,5 +163,26 @@ impl From<u64> for Scalar {
 impl From<bool> for Scalar {
     fn from(value: bool) -> Self {
         Scalar::Bool(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_next_to_a_tie_is_none() {
+        let bits = |dtype, value: f64| Scalar::Float(value).bits(dtype);
+        // 1 + 2^-8 and 1 + 2^-11 are halfway between two values, the even one below.
+        for (dtype, half, below) in [(DType::BF16, 2f64.powi(-8), 0x3f80), (DType::F16, 2f64.powi(-11), 0x3c00)] {
+            for sign in [1.0, -1.0] {
+                let expected = if sign < 0.0 { below | 0x8000 } else { below };
+                assert_eq!(bits(dtype, sign * (1.0 + half)), expected, "{dtype}");
+                assert_eq!(bits(dtype, sign * (1.0 + half + 2f64.powi(-40))), expected + 1, "{dtype}");
+                assert_eq!(bits(dtype, sign * (1.0 + half - 2f64.powi(-40))), expected, "{dtype}");
+            }
+            assert_eq!(bits(dtype, 1e300), bits(dtype, f64::INFINITY), "{dtype}");
+            assert_eq!(bits(dtype, -1e-300), 0x8000, "{dtype}");
+        }
     }
 }
