@@ -81,8 +81,10 @@ template <bool WHOLE> RF_FN Run load_run(const ActivationArgs& g, u32 row, u32 c
         for (int i = 0; i < ACT_RUN / ACT_PER_WORD; i += 4) {
             Vec<u32, 4> some = {{0, 0, 0, 0}};
             const u32* at = (const u32*)(const void*)from + i;
-            // For one scale of all elements they are read twice, and the cache has some of them the second time.
-            if (col < end) some = ACT_GIVEN ? load<4>(at) : load_once<4>(at);
+            // Groups of lanes that find their own scales are faster through the caches, but for half a byte a code, as are elements
+            // that are read twice.
+            const bool once = ACT_LANES == 0 || (!ACT_GIVEN && Code::BITS == 4) || (ACT_GIVEN && g.parts == 0);
+            if (col < end) some = once ? load_once<4>(at) : load<4>(at);
 #pragma unroll
             for (int j = 0; j < 4; ++j) run.words[i + j] = some[j];
         }
@@ -207,7 +209,8 @@ template <bool WHOLE> RF_FN void store_run(const ActivationArgs& g, u32 row, u32
         Vec<u32, WORDS> all;
 #pragma unroll
         for (int w = 0; w < WORDS; ++w) all[w] = words[w];
-        store_once<WORDS>((u32*)to, all);
+        if (ACT_GIVEN && g.parts != 0) store<WORDS>((u32*)to, all);
+        else store_once<WORDS>((u32*)to, all);
         return;
     }
     u32 bytes = ((end - col < ACT_RUN ? end - col : ACT_RUN) * Code::BITS + 7) / 8;

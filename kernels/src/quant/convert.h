@@ -27,7 +27,7 @@ template <int N> RF_FN Vec<u32, N> load_once(const u32* from) {
 #if !RF_DEVICE_AMD
     if (N == 4) {
         Vec<u32, N> words;
-        asm("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+        asm("ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];"
             : "=r"(words.at[0]), "=r"(words.at[1 % N]), "=r"(words.at[2 % N]), "=r"(words.at[3 % N])
             : "l"(from));
         return words;
