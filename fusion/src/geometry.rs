@@ -189,16 +189,31 @@ impl Geometry {
         }
     }
 
-    /// The axis along which more tensors are packed than along the last, if there is one: rows lie side by side.
+    /// The axis along which more elements are packed than along the last, if there is one: rows lie side by side. What is one value a
+    /// row, or one for each place of a row, is little beside what has both.
     pub(crate) fn column_axis(&self) -> Option<usize> {
-        let packed = |axis: usize| {
+        let elements = |place: &Place| -> usize {
+            (0..self.rank).filter(|&axis| place.strides[axis] != 0).map(|axis| self.extents[axis]).product()
+        };
+        let packed = |axis: usize| -> usize {
             let along = |place: &&Place| {
                 place.kind == Kind::Full && place.looked_up.is_none() && place.strides[axis] == place.element_bytes
             };
-            self.places().iter().filter(along).count()
+            self.places().iter().filter(along).map(elements).sum()
         };
         let best = (1..self.rank).max_by_key(|&axis| packed(axis))?;
         (packed(best) > packed(0)).then_some(best)
+    }
+
+    /// Whether a place has one element for all of `axis`, or neighbours there that are read in one access of `count` of them.
+    pub(crate) fn comes_in(&self, count: usize, place: &Place, axis: usize) -> bool {
+        let bytes = place.element_bytes * count as i64;
+        let apart = |other: usize| other == axis || place.strides[other] % bytes == 0;
+        place.strides[axis] == 0
+            || (place.strides[axis] == place.element_bytes
+                && place.address.is_multiple_of(bytes as u64)
+                && self.extents[axis].is_multiple_of(count)
+                && (0..self.rank).all(apart))
     }
 
     /// Orders the axes by the steps of the first tensor that is written, so that its neighbours lie along the last one. For

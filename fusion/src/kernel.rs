@@ -32,6 +32,8 @@ pub(crate) struct Prepared {
     pub arguments: Vec<Argument>,
     /// Elements of a lane's vector in the elementwise schedule.
     pub vector: usize,
+    /// Whether lanes across rows may take several.
+    pub wide_columns: bool,
     /// The schedules that keep rows in registers, with the quads that a thread holds and the threads; `None` where the
     /// registers do not suffice.
     held: [Option<Held>; HELD.len()],
@@ -87,9 +89,10 @@ impl Prepared {
             let threads = THREADS / render::chains_of_thread(&graph, &plan, turns);
             render::fits(&graph, &plan, turns).then_some((schedule, threads))
         });
+        let wide_columns = render::can_be_wide(&graph, &plan);
         let (functions, several) = Default::default();
         let defined = graph.defined_sigmoids();
-        Ok(Prepared { graph, defined, plan, arguments, vector, held, functions, several, device })
+        Ok(Prepared { graph, defined, plan, arguments, vector, wide_columns, held, functions, several, device })
     }
 
     /// The schedule that keeps a long row of `extent` elements in registers, where they suffice, and its threads.

@@ -10,7 +10,9 @@ use crate::graph::{Graph, Kind, Node, Value};
 use crate::kernel::{Prepared, prepare};
 use crate::order::{self, QUAD};
 use crate::plan::{Argument, Shape};
-use crate::render::{self, COLUMN_LEVELS, COLUMN_WAVES, SPLIT_CHUNKS, Schedule, THREADS, capacity};
+use crate::render::{
+    self, COLUMN_LEVELS, COLUMN_ROWS, COLUMN_WAVES, COLUMN_WIDE_WAVES, SPLIT_CHUNKS, Schedule, THREADS, capacity,
+};
 use crate::scalar::Scalar;
 
 /// Workgroups from which on each takes several items in turn, which spares the start of a wave. Eight workgroups of four
@@ -32,6 +34,9 @@ const COLUMN_CHAINS_LEAST: usize = 4;
 
 /// Fewest rows for which lanes across rows pay: below, most of a wave would have nothing to do.
 const COLUMN_ROWS_LEAST: usize = 16;
+
+/// Workgroups from which on a lane takes several rows there: with fewer, more waves are worth more than wide accesses.
+const COLUMN_WIDE_GROUPS_LEAST: usize = 128;
 
 /// Rows below which the chunks of a long row go to workgroups of their own: with as many rows as this the device is full.
 const SPLIT_ROWS_MOST: usize = 128;
@@ -290,23 +295,29 @@ impl Call<'_> {
 
     fn columns(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
         let (quads, chains, lanes) = (extent.div_ceil(QUAD), order::chains(extent), self.wave_size());
-        let waves = quads.min(chains).div_ceil(COLUMN_CHAINS_LEAST).next_power_of_two().min(COLUMN_WAVES);
-        let groups = groups(rows.div_ceil(lanes));
+        let read = |place: &&Place| place.kind == Kind::Full;
+        let is_wide = self.prepared.wide_columns
+            && order::chunks(extent) == 1
+            && rows >= COLUMN_WIDE_GROUPS_LEAST * lanes * COLUMN_ROWS
+            && geometry.extents[1].is_multiple_of(COLUMN_ROWS)
+            && geometry.places().iter().filter(read).all(|place| geometry.comes_in(COLUMN_ROWS, place, 1));
+        let (schedule, each, most) = match is_wide {
+            true => (Schedule::ColumnsWide, COLUMN_ROWS, COLUMN_WIDE_WAVES),
+            false => (Schedule::Columns, 1, COLUMN_WAVES),
+        };
+        let waves = quads.min(chains).div_ceil(COLUMN_CHAINS_LEAST).next_power_of_two().min(most);
+        let groups = groups(rows.div_ceil(lanes * each));
         let space = Space {
             items: rows,
-            step: groups * lanes,
+            step: groups * lanes * each,
             lanes_log2: waves.ilog2(),
             quads,
             chains,
             first: extent,
             ..Space::default()
         };
-        let shot = Shot {
-            schedule: Schedule::Columns,
-            grid: [groups as u32, 1, 1],
-            block: [lanes as u32, waves as u32, 1],
-            partials: None,
-        };
+        let shot =
+            Shot { schedule, grid: [groups as u32, 1, 1], block: [lanes as u32, waves as u32, 1], partials: None };
         self.launch(geometry, &space, QUAD, &shot)
     }
 

@@ -158,6 +158,24 @@ fn rows_reduce_in_the_documented_order_whatever_their_layout() {
     }
 }
 
+/// Columns so many that a lane takes two: those that it can, and one too many; of a short row, of as many quads as chains and more.
+#[test]
+fn many_columns_reduce_in_the_same_order() {
+    for (dtype, rows, extents) in
+        [(DType::F32, 32_772, [3, 34]), (DType::BF16, 32_768, [21, 262]), (DType::F16, 32_769, [4, 5])]
+    {
+        for cols in extents {
+            let mut random = Random((rows + cols) as u64);
+            let values: Vec<Scalar> =
+                (0..rows * cols).map(|_| rounded(dtype, Scalar::Float(1.0 + random.unit() * 0.05))).collect();
+            let across: Vec<Scalar> = (0..rows * cols).map(|at| values[at % rows * cols + at / rows]).collect();
+            let x = upload(dtype, &[cols, rows], &across);
+            let x = x.with_layout(x.layout().swap(0, 1).unwrap()).unwrap();
+            check(dtype, rows, cols, &x, &values);
+        }
+    }
+}
+
 #[test]
 fn special_values_reduce_as_arithmetic_says() {
     for dtype in [DType::F32, DType::BF16] {

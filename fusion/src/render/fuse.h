@@ -309,6 +309,30 @@ RF_FN void load_part(typename Reg<S>::type (&to)[N], const Tensor& tensor, index
         if ((u32)e < count) to[e] = load_one<S>(tensor, offset + (index_t)e * tensor.stride[0]);
     }
 }
+// The first `count` of N elements along the last axis at V places that are neighbours along axis 1, or the same place; zeros behind.
+template <class S, int V, int N>
+RF_FN void load_across(typename Reg<S>::type (&to)[V][N], const Tensor& tensor, index_t offset, u32 count) {
+    const char* from = memory(tensor.base);
+    if (tensor.stride[1] != 0) {
+        Vec<S, V> part[N];
+#pragma unroll
+        for (int e = 0; e < N; ++e) {
+            part[e] = Vec<S, V>();
+            if ((u32)e < count) part[e] = load<V>((const S*)(from + (index_t)(offset + (index_t)e * tensor.stride[0])));
+        }
+#pragma unroll
+        for (int e = 0; e < N; ++e)
+#pragma unroll
+            for (int v = 0; v < V; ++v) to[v][e] = Reg<S>::get(part[e][v]);
+    } else {
+        typename Reg<S>::type one[N];
+        load_part<S>(one, tensor, offset, count);
+#pragma unroll
+        for (int v = 0; v < V; ++v)
+#pragma unroll
+            for (int e = 0; e < N; ++e) to[v][e] = one[e];
+    }
+}
 template <class S, int N> RF_FN void store_full(const typename Reg<S>::type (&from)[N], const Tensor& tensor, index_t offset) {
     const int M = Chunk<S, N>::value;
     if (tensor.mode == PACKED) {

@@ -12,6 +12,7 @@
 //! | [`Schedule::Group`] | the quads of a row that are its chain's, read anew in every pass; one workgroup a row | long rows |
 //! | [`Schedule::Held2`], `4`, `8` | the same, kept in registers from pass to pass | rows of one chunk that fit there |
 //! | [`Schedule::Columns`] | a row, or chains of it | rows that lie side by side in memory |
+//! | [`Schedule::ColumnsWide`] | the same of two neighbouring rows | sums of such rows, aligned |
 //! | [`Schedule::Split`], [`Schedule::Join`] | as `Group`, some chunks a workgroup; then their totals | few very long rows |
 
 mod body;
@@ -34,6 +35,7 @@ use rocfire_hal::Source;
 use crate::graph::{Graph, Kind, Node, Value};
 use crate::plan::{Argument, Plan, arguments, lookups};
 
+pub(crate) use columns::{WIDE as COLUMN_ROWS, WIDE_WAVES as COLUMN_WIDE_WAVES, can_be_wide};
 pub(crate) use elementwise::vector;
 pub(crate) use epilogue::epilogue;
 pub(crate) use held::{chains_of_thread, fits};
@@ -75,12 +77,14 @@ pub(crate) enum Schedule {
     /// With 8, which is all of a chunk.
     Held8,
     Columns,
+    /// With several neighbouring rows a lane.
+    ColumnsWide,
     Split,
     Join,
 }
 
 impl Schedule {
-    pub(crate) const ALL: [Schedule; 10] = [
+    pub(crate) const ALL: [Schedule; 11] = [
         Schedule::Elementwise,
         Schedule::Tiled,
         Schedule::Wave,
@@ -89,6 +93,7 @@ impl Schedule {
         Schedule::Held4,
         Schedule::Held8,
         Schedule::Columns,
+        Schedule::ColumnsWide,
         Schedule::Split,
         Schedule::Join,
     ];
@@ -103,6 +108,7 @@ impl Schedule {
             Schedule::Held4 => "held4",
             Schedule::Held8 => "held8",
             Schedule::Columns => "columns",
+            Schedule::ColumnsWide => "columns_wide",
             Schedule::Split => "split",
             Schedule::Join => "join",
         }
@@ -144,6 +150,7 @@ pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
         Schedule::Held4 => held::render(&kernel, 4, &mut out),
         Schedule::Held8 => held::render(&kernel, 8, &mut out),
         Schedule::Columns => columns::render(&kernel, &mut out),
+        Schedule::ColumnsWide => columns::render_wide(&kernel, &mut out),
         Schedule::Split => group::render_split(&kernel, &mut out),
         Schedule::Join => group::render_join(&kernel, &mut out),
     }
