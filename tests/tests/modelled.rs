@@ -105,7 +105,6 @@ const KNOWN: &[Known] = &[
         Limit::Fetched,
         "the weight is read and written once to be laid out; the product after it fetches its operands once",
     ),
-    ("q_strip", "w4a16", "gfx1100", Limit::Segments, "rows of scales begin between segments"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

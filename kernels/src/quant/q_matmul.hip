@@ -390,11 +390,44 @@ template <class S> RF_FN void neighbours(const void* scales, i64 at, float globa
 #pragma unroll
     for (int i = 0; i < Q_CODES; ++i) to[i] = global * cast<float>(((const S*)scales)[at + i]);
 }
+// Where a lane's scales are 64 bytes, and lanes of few groups make a wave, accesses of 16 bytes by each touch four times as much: two
+// neighbouring lanes read both their rows of scales together, half a segment at a time, and exchange what is the other's.
+#define Q_PAIRED (RF_DEVICE_AMD && ARCH_WAVE_SIZE == 32 && Q_CODES == 32)
+#if Q_PAIRED
+template <class S> RF_FN void of_pair(const S* own, u32 odd, float global, float* to) {
+    const u32* first = (const u32*)own - odd * 16;
+    Vec<u32, 4> part[2][2];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) part[i / 2][i % 2] = load<4>(first + i / 2 * 16 + (i % 2 * 2 + odd) * 4);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        int half = i / 4, word = i % 4;
+        const u32 even_row = part[0][half][word], odd_row = part[1][half][word];
+        u32 kept = odd ? odd_row : even_row, given = dpp<RF_DPP_XOR1>(odd ? even_row : odd_row);
+        u32 words[2] = {odd ? given : kept, odd ? kept : given};
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            S scale;
+            scale.bits = (u16)(words[e / 2] >> e % 2 * 16);
+            to[half * 16 + e / 2 * 8 + word * 2 + e % 2] = global * cast<float>(scale);
+        }
+    }
+}
+#endif
 // The scales of a run of k, of the columns of a lane, which may lie past the end.
 RF_FN void scales_of(const QMatmulArgs& g, float global, u32 k, u32 col, float* to) {
     bool plain = g.scales != 0 && g.s_n == 1 && g.block_n.divisor == 1 && col + Q_CODES <= g.n;
     if (plain && g.scale_kind <= RF_SCALE_BF16) {
         i64 at = g.block_k.divide(k < g.k ? k : g.k - 1) * g.s_k + col;
+#if Q_PAIRED
+        const u16* own = (const u16*)g.scales + at;
+        u32 odd = col / Q_CODES % 2;
+        if (g.scale_kind != RF_SCALE_F32 && (u64)own % 16 == 0 && col + (2 - odd) * Q_CODES <= g.n) {
+            if (g.scale_kind == RF_SCALE_F16) of_pair((const f16*)own, odd, global, to);
+            else of_pair((const bf16*)own, odd, global, to);
+            return;
+        }
+#endif
         if (g.scale_kind == RF_SCALE_F32) neighbours<float>(g.scales, at, global, to);
         else if (g.scale_kind == RF_SCALE_F16) neighbours<f16>(g.scales, at, global, to);
         else neighbours<bf16>(g.scales, at, global, to);

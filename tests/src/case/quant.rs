@@ -59,6 +59,7 @@ pub fn cases() -> Vec<Case> {
     for (size, format) in codes {
         cases.push(codes_by_codes(DType::F32, size, format));
     }
+    cases.push(strips(DType::BF16, [127 * 512 + 32, 40]));
     cases
 }
 
@@ -207,6 +208,41 @@ fn product(dtype: DType, [m, n, k]: [usize; 3], format: Format, axis: usize, gro
     let size = format!("{m}x{n}x{k} {format:?} along {}{}", ["K", "N"][axis], if grouped { " in groups" } else { "" });
     let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };
     Case::new("q_matmul", dtype, size, flops, call).summing(k)
+}
+
+/// One row by packed words that lie in memory, with an f16 scale for every column and 32 of K: columns so many that strips are of the
+/// widest, the last lane without a neighbour.
+fn strips(dtype: DType, [n, k]: [usize; 2]) -> Case {
+    let block = [32, 1];
+    let groups = k.div_ceil(block[0]);
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let scales = Scales { view: inputs[2].view(), kind: ScaleKind::F16, block: &block, global: None };
+        let layout = CodeLayout::packed(Format::I4, 1, n);
+        Ok(q_matmul(stream, inputs[0].view(), inputs[1].view(), &layout, Some(&scales), outputs[0].view_mut())?)
+    };
+    let code = |row: usize, column: usize| (row * 5 + column * 3 + column / 64) as u32 % 16;
+    let scale = |group: usize, column: usize| (1 + (column + column / 32 + group * 7) % 13) as f64 / 16.0;
+    let oracle = move |inputs: &[Array]| {
+        let a = &inputs[0].values;
+        let weight = |row: usize, column: usize| {
+            let code = code(row, column) as f64;
+            (if code < 8.0 { code } else { code - 16.0 }) * scale(row / block[0], column)
+        };
+        vec![(0..n).map(|column| dot((0..k).map(|row| (a[row], weight(row, column))))).collect()]
+    };
+    let word = |at: usize| {
+        let (row, first) = (at / (n / 8), at % (n / 8) * 8);
+        f64::from((0..8).map(|i| code(row, first + i) << (4 * i)).sum::<u32>())
+    };
+    let scales = (0..groups * n).map(|at| scale(at / n, at % n)).collect();
+    let inputs = vec![
+        (Array::random(&[1, k], dtype, 1), Placement::Contiguous),
+        (Array::new(&[k, n / 8], DType::U32, (0..k * n / 8).map(word).collect()), Placement::Contiguous),
+        (Array::new(&[groups, n], DType::F16, scales), Placement::Contiguous),
+    ];
+    let call = Call { inputs, outputs: vec![(vec![1, n], dtype)], launch, oracle };
+    let size = format!("1x{n}x{k} I4 along N, scales of columns");
+    Case::new("q_matmul", dtype, size, 2.0 * (n * k) as f64, call).summing(k)
 }
 
 /// Activations by token, weights by column.
