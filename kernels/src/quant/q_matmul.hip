@@ -376,8 +376,9 @@ extern "C" __global__ __launch_bounds__(Q_THREADS) void q_matmul(QMatmulArgs g) 
 #define Q_STRIP (Q_LANES * Q_CODES)
 // Codes of a lane whose sums meet in LDS at once: of more, one workgroup would take more than half of a compute unit's.
 #define Q_PART (Q_CODES > 16 ? Q_CODES / 2 : Q_CODES)
-// Rows of words in flight per lane.
-#define Q_AHEAD (Q_ROWS == 1 ? 16 : Q_ROWS == 4 ? 8 : 4)
+// Rows of words in flight per lane. Small floats take registers while they are decoded: beside four rows' sums AMD's compiler has
+// none left for more.
+#define Q_AHEAD (Q_ROWS == 1 ? 16 : Q_ROWS == 4 && (Q_FORMAT <= 2 || !RF_DEVICE_AMD) ? 8 : 4)
 // A lane group's floats lie in banks of their own.
 #define Q_APART 4
 static_assert(Q_RUN == 32 && Q_RUN % Q_AHEAD == 0, "as in q_matmul.rs");
