@@ -6,9 +6,11 @@ use cudarc::rocfire::Launch;
 /// Lanes of a workgroup of elementwise kernels: `CANDLE_BLOCK` of `each.h`.
 pub(crate) const BLOCK: u32 = 256;
 
-/// As `rows.h` and `reduce.hip`: rows of up to so many elements get the small workgroup.
-const SHORT_ROW: u64 = 512;
+/// As `rows.h`: rows of up to so many elements get the small workgroup.
+const SHORT_ROW: u64 = 1024;
 const SHORT_ROW_BLOCK: u32 = 64;
+/// As `reduce.hip`: so do lines.
+const SHORT_LINE: u64 = 512;
 /// As `reduce.hip`: longer lines get the large workgroup.
 const MIDDLE_LINE: u64 = 8192;
 const LONG_LINE_BLOCK: u32 = 1024;
@@ -70,7 +72,7 @@ pub(crate) fn lanes_asked(launch: &Launch<'_>) -> LaunchConfig {
 /// As `rows`, of lines that are reduced: `block_for` in `reduce.hip`.
 pub(crate) fn lines(launch: &Launch<'_>) -> LaunchConfig {
     let block = match launch.integer(1) {
-        extent if extent <= SHORT_ROW => SHORT_ROW_BLOCK,
+        extent if extent <= SHORT_LINE => SHORT_ROW_BLOCK,
         extent if extent <= MIDDLE_LINE => BLOCK,
         _ => LONG_LINE_BLOCK,
     };
@@ -87,8 +89,17 @@ pub(crate) fn row_groups(rows: u32, columns: u64) -> LaunchConfig {
     groups(rows.into(), if columns <= SHORT_ROW { SHORT_ROW_BLOCK } else { BLOCK })
 }
 
+/// Short rows that share a workgroup of [`BLOCK`] lanes: `CANDLE_ROWS_TOGETHER` of `rows_of.hip`.
+const ROWS_TOGETHER: u32 = 8;
+
 /// Workgroups of [`BLOCK`] lanes for rows, of which short ones share a workgroup: as `rows_of.hip` says of a softmax of its parts.
 pub(crate) fn rows_together(rows: u32, columns: u64) -> LaunchConfig {
-    let together = if columns <= SHORT_ROW { BLOCK / SHORT_ROW_BLOCK } else { 1 };
+    let together = if columns <= SHORT_LINE { ROWS_TOGETHER } else { 1 };
     groups(rows.div_ceil(together).into(), BLOCK)
+}
+
+/// Elements that a lane of those keeps at most, of each of the lanes that `reduce.hip` gives a line; a power of two.
+pub(crate) fn parts_kept(columns: u64) -> u64 {
+    let lanes = if columns <= SHORT_LINE { SHORT_ROW_BLOCK } else { BLOCK };
+    columns.div_ceil(lanes.into()).next_power_of_two()
 }

@@ -22,17 +22,30 @@ template <class T, class W> struct RowScaled {
     T* to;
     const T *weight, *bias;
     W mean, scale;
-    RF_FN void operator()(u32 column, W x) {
+    RF_FN T of(W x, T gain, T shift) const {
         W y = (x - mean) * scale;
-        if (weight) y *= Wide<T>::of(weight[column]);
-        if (bias) y += Wide<T>::of(bias[column]);
-        to[column] = cast<T>(y);
+        if (weight) y *= Wide<T>::of(gain);
+        if (bias) y += Wide<T>::of(shift);
+        return cast<T>(y);
+    }
+    RF_FN void operator()(u32 column, W x) {
+        to[column] = of(x, weight ? weight[column] : T(), bias ? bias[column] : T());
     }
 };
 template <class T, bool CENTRED, class From>
 RF_FN void norm_row(const From& x, T* y, const T* weight, const T* bias, i32 columns, float eps, typename RowSum<T>::type* scratch) {
     typedef typename RowSum<T>::type W;
+    const u32 RUN = RowRun<T>::value;
     Row<T, From> row(x, (u32)columns);
+    y += (u64)group_x() * (u32)columns;
+    // Weights are under way before the sums are known.
+    T gain[CANDLE_KEPT] = {}, shift[CANDLE_KEPT] = {};
+    bool runs = row.whole && is_aligned<T, (int)RUN>(y) && is_aligned<T, (int)RUN>(weight) && is_aligned<T, (int)RUN>(bias);
+    for (u32 i = 0; i < CANDLE_KEPT; i += RUN) {
+        if (!runs || row.column_of(i) >= row.columns) continue;
+        if (weight) load_run<(int)RUN>(weight + row.column_of(i), gain + i);
+        if (bias) load_run<(int)RUN>(bias + row.column_of(i), shift + i);
+    }
     W mean = (W)0;
     if (CENTRED) {
         RowTotal<W> total = {(W)0};
@@ -42,8 +55,18 @@ RF_FN void norm_row(const From& x, T* y, const T* weight, const T* bias, i32 col
     RowSquares<W> squares = {mean, (W)0};
     row.each(squares);
     W spread = group_reduce(squares.sum, Sum(), scratch, row.lane, row.lanes) / (W)columns;
-    RowScaled<T, W> out = {y + (u64)group_x() * (u32)columns, weight, bias, mean, (W)1 / rf::sqrt(spread + (W)eps)};
-    row.each(out);
+    RowScaled<T, W> out = {y, weight, bias, mean, (W)1 / rf::sqrt(spread + (W)eps)};
+    if (!runs) {
+        row.each(out);
+        return;
+    }
+    for (u32 i = 0; i < CANDLE_KEPT; i += RUN) {
+        if (row.column_of(i) >= row.columns) continue;
+        T results[RUN];
+        for (u32 j = 0; j < RUN; ++j) results[j] = out.of(row.kept[i + j], gain[i + j], shift[i + j]);
+        store_run<(int)RUN>(y + row.column_of(i), results);
+    }
+    row.each_beyond(out);
 }
 #endif
 

@@ -2,8 +2,8 @@
 #ifndef CANDLE_ROWS_H
 #define CANDLE_ROWS_H
 
-// Elements of a row that a lane keeps, and the two block sizes: rows of 512 elements or fewer fit 64 lanes, of 2048 the 256.
-#define CANDLE_KEPT 8
+// Elements of a row that a lane keeps, and the two block sizes: rows of 1024 elements or fewer fit 64 lanes, of 4096 the 256.
+#define CANDLE_KEPT 16
 #define CANDLE_SHORT_ROW_BLOCK 64
 #define CANDLE_ROW_BLOCK 256
 
@@ -61,6 +61,10 @@ template <class T, class From> struct Row {
         for (u32 i = 0; i < CANDLE_KEPT; i += RUN)
             for (u32 j = 0; j < RUN; ++j)
                 if (column_of(i) + j < columns) f(column_of(i) + j, kept[i + j]);
+        each_beyond(f);
+    }
+    // For those beyond the kept ones.
+    template <class F> RF_FN void each_beyond(F& f) const {
         for (u32 column = column_of(CANDLE_KEPT); column < columns; column += lanes * RUN) {
             W run[RUN];
             load(column, run);

@@ -278,6 +278,11 @@ pub(crate) struct RowsOp {
 }
 
 impl RowsOp {
+    /// `CANDLE_PARTS_KEPT`; 0 where that says nothing.
+    fn parts_kept(self) -> usize {
+        if self.kind == SOFTMAX_OF_PARTS { geometry::parts_kept(self.columns.into()) as usize } else { 0 }
+    }
+
     pub(super) fn of(node: &Node, entry: &'static Entry) -> RowsOp {
         let (kind, weight, bias, columns, eps) = match entry.family {
             Family::RmsNorm => (1, node.word(2), 0, node.int(3), node.int(5)),
@@ -350,7 +355,8 @@ impl<'a> Laid<'a> {
 
     /// What decides the text.
     fn key(&self, rows: Option<RowsOp>) -> Vec<usize> {
-        let mut key = vec![rows.map_or(0, |rows| 1 + usize::from(rows.kind)), self.ops.len()];
+        let kind = rows.map_or(0, |rows| 1 + usize::from(rows.kind));
+        let mut key = vec![kind, rows.map_or(0, RowsOp::parts_kept), self.ops.len()];
         for (at, op) in self.ops.iter().enumerate() {
             key.push(std::ptr::from_ref(op.known).addr());
             key.push(usize::from(self.stored[at]));
@@ -581,10 +587,12 @@ fn source(laid: &Laid<'_>, rows: Option<RowsOp>) -> Option<Arc<Source>> {
             Some(_) => ("rows_of.hip", ROWS),
         };
         let kind = rows.map_or(0, |rows| rows.kind).to_string();
+        let kept = rows.map_or(0, RowsOp::parts_kept).to_string();
         let last = laid.ops.last().map_or("u8", Op::to);
         let mut defines = vec![("CANDLE_V", lane.as_str()), ("CANDLE_STRIDES", &strides), ("CANDLE_LAST", last)];
         if let Some(rows) = rows {
             defines.extend([("CANDLE_ROWS", kind.as_str()), ("CANDLE_T", rows.dtype), ("CANDLE_LAYER", "2")]);
+            defines.push(("CANDLE_PARTS_KEPT", &kept));
         }
         Arc::new(Source::new(file, [HEAD, &laid.text(), end].concat(), &defines))
     });
