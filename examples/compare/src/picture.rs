@@ -44,13 +44,15 @@ type Area<'a> = DrawingArea<BitMapBackend<'a>, plotters::coord::Shift>;
 fn curves(title: &str, outcomes: &[Outcome], area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
     let all = || outcomes.iter().flat_map(|outcome| outcome.losses.iter().copied());
     let (lowest, highest) = (all().fold(f32::INFINITY, f32::min), all().fold(0.0, f32::max));
+    // The names stand in the part above the curves.
+    let (bottom, top) = (lowest - 0.05 * (highest - lowest), highest + 0.5 * (highest - lowest));
     let steps = outcomes.iter().map(|outcome| outcome.losses.len()).max().unwrap_or(1);
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 20))
         .margin(16)
         .x_label_area_size(40)
         .y_label_area_size(56)
-        .build_cartesian_2d(1..steps.max(2), lowest * 0.98..highest * 1.02)?;
+        .build_cartesian_2d(1..steps.max(2), bottom..top.max(bottom + f32::EPSILON))?;
     chart.configure_mesh().x_desc("step").y_desc("loss, nats").light_line_style(WHITE).draw()?;
     // Curves that agree hide each other: the first is widest and lies below.
     let styles = [(RGBColor(180, 180, 180), 9), (BLUE, 4), (RED, 1)];
@@ -61,6 +63,7 @@ fn curves(title: &str, outcomes: &[Outcome], area: &Area<'_>) -> Result<(), Box<
             .label(&outcome.name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], color.stroke_width(width)));
     }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+    let mut names = chart.configure_series_labels();
+    names.position(SeriesLabelPosition::UpperRight).background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
     Ok(())
 }
