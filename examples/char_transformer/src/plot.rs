@@ -33,8 +33,9 @@ fn draw(
         .map_err(|_| "the embedded font is damaged")?;
     let root = BitMapBackend::new(path, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
-    let highest = losses.iter().copied().fold(bigram_loss as f32, f32::max) * 1.05;
-    let lowest = losses.iter().copied().fold(validation_loss as f32, f32::min) * 0.95;
+    // The levels too: after few steps the bigrams' is far below every loss.
+    let all = || losses.iter().copied().chain([validation_loss as f32, bigram_loss as f32]);
+    let (lowest, highest) = (all().fold(f32::INFINITY, f32::min) * 0.95, all().fold(0.0, f32::max) * 1.05);
     let mut chart = ChartBuilder::on(&root)
         .caption(format!("Training a character transformer on {device}"), ("sans-serif", 22))
         .margin(16)
@@ -58,7 +59,8 @@ fn draw(
             .label(format!("{name} {level:.4}"))
             .legend(legend(color));
     }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+    let mut names = chart.configure_series_labels();
+    names.position(SeriesLabelPosition::UpperRight).background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
     root.present()?;
     Ok(())
 }
