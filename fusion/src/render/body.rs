@@ -34,6 +34,25 @@ pub(super) struct Step<'a> {
     pub once: bool,
 }
 
+impl<'a> Step<'a> {
+    /// A step whose elements are read and computed anew, in a graph without reductions; a schedule says what is otherwise.
+    pub fn anew(pass: &'a Pass, number: usize, width: usize) -> Step<'a> {
+        Step {
+            pass,
+            number,
+            width,
+            keeps: false,
+            halves: true,
+            preloaded: false,
+            tile: None,
+            indent: "        ",
+            chain: &|_| unreachable!("there are no reductions"),
+            guarded: false,
+            once: false,
+        }
+    }
+}
+
 /// Renders a step. The text around it defines `column` (its first element), `count` (elements that are there) and `offset` (of every
 /// tensor, at column 0 of the row); with `keeps` also `q`, and one accumulator per reduction.
 pub(super) fn render(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {

@@ -83,17 +83,10 @@ fn pass(kernel: &Kernel<'_>, number: usize, out: &mut String) {
     let _ = writeln!(out, "                    const index_t column = quad * {QUAD};");
     let _ = writeln!(out, "                    const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
     let step = body::Step {
-        pass,
-        number,
-        width: QUAD,
-        keeps: false,
-        preloaded: false,
-        tile: None,
-        halves: true,
         indent: "                    ",
         chain: &|reduce| format!("c{}", reduce.0),
         guarded: true,
-        once: false,
+        ..body::Step::anew(pass, number, QUAD)
     };
     body::render(kernel, &step, out);
     out.push_str("                }\n");
@@ -176,17 +169,12 @@ pub(super) fn render_wide(kernel: &Kernel<'_>, out: &mut String) {
     }
     let _ = writeln!(out, "{} {{", each(inner));
     let step = body::Step {
-        pass,
-        number: 0,
-        width: QUAD,
-        keeps: false,
-        preloaded: true,
-        tile: None,
         halves: false,
+        preloaded: true,
         indent: "                        ",
         chain: &|reduce| format!("c{}[q]", reduce.0),
         guarded: true,
-        once: false,
+        ..body::Step::anew(pass, 0, QUAD)
     };
     body::render(kernel, &step, out);
     let _ = writeln!(out, "{inner}}}\n                }}\n{} {{", each("                "));

@@ -91,18 +91,7 @@ fn batched(kernel: &Kernel<'_>, inputs: &[Value], out: &mut String) {
 
 fn step(kernel: &Kernel<'_>, width: usize, preloaded: bool, out: &mut String) {
     let empty = Pass::default();
-    let step = body::Step {
-        pass: kernel.plan.passes.first().unwrap_or(&empty),
-        number: 0,
-        width,
-        keeps: false,
-        preloaded,
-        tile: None,
-        halves: true,
-        indent: "        ",
-        chain: &|_| unreachable!("an elementwise graph has no reduction"),
-        guarded: false,
-        once: false,
-    };
+    let pass = kernel.plan.passes.first().unwrap_or(&empty);
+    let step = body::Step { preloaded, ..body::Step::anew(pass, 0, width) };
     body::render(kernel, &step, out);
 }

@@ -180,17 +180,10 @@ fn chunk_loop(kernel: &Kernel<'_>, number: usize, indent: &str, out: &mut String
     let inner = format!("{indent}    ");
     let inputs = body::inputs(kernel, number, false);
     let step = |preloaded, indent| body::Step {
-        pass: &kernel.plan.passes[number],
-        number,
-        width: QUAD,
-        keeps: false,
         preloaded,
-        tile: None,
-        halves: true,
         indent,
         chain: &|reduce| format!("c{}", reduce.0),
-        guarded: false,
-        once: false,
+        ..body::Step::anew(&kernel.plan.passes[number], number, QUAD)
     };
     let whole = if inputs.is_empty() { "false" } else { "packed" };
     let _ = writeln!(out, "{indent}if ({whole} && end - chunk == {CHUNK_QUADS}) {{");

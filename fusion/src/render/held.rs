@@ -200,17 +200,13 @@ fn pass(kernel: &Kernel<'_>, number: usize, size: &Size, before: usize, reductio
     let _ = writeln!(out, "            const index_t column = {column};");
     let _ = writeln!(out, "            const rf::u32 count = fuse::window(column, a.space.extent, {width});");
     let step = body::Step {
-        pass,
-        number,
-        width,
         keeps: true,
-        preloaded: true,
-        tile: None,
         halves,
+        preloaded: true,
         indent: "            ",
         chain: &|reduce| format!("c{}", reduce.0),
-        guarded: false,
         once: true,
+        ..body::Step::anew(pass, number, width)
     };
     body::render(kernel, &step, out);
     out.push_str("        }\n");

@@ -185,18 +185,7 @@ fn put(kernel: &Kernel<'_>, split: &Split, out: &mut String) {
 }
 
 fn render(kernel: &Kernel<'_>, number: usize, out: &mut String) {
-    let step = Step {
-        pass: &kernel.plan.passes[number],
-        number,
-        width: RUN,
-        keeps: true,
-        halves: false,
-        preloaded: true,
-        tile: None,
-        indent: "        ",
-        chain: &|_| unreachable!("an epilogue has no reductions"),
-        guarded: false,
-        once: false,
-    };
+    let pass = &kernel.plan.passes[number];
+    let step = Step { keeps: true, halves: false, preloaded: true, ..Step::anew(pass, number, RUN) };
     body::render(kernel, &step, out);
 }

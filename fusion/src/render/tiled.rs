@@ -74,19 +74,7 @@ pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
     for at in 0..tensors {
         let _ = writeln!(out, "            offset[{at}] = corner[{at}] + line * a.tensor[{at}].stride[1];");
     }
-    let step = body::Step {
-        pass,
-        number: 0,
-        width,
-        keeps: false,
-        preloaded: false,
-        tile: Some(side),
-        halves: true,
-        indent: "            ",
-        chain: &|_| unreachable!("an elementwise graph has no reduction"),
-        guarded: false,
-        once: false,
-    };
+    let step = body::Step { tile: Some(side), indent: "            ", ..body::Step::anew(pass, 0, width) };
     body::render(kernel, &step, out);
     out.push_str("        }\n        rf::barrier();\n    }\n}\n");
 }

@@ -66,17 +66,11 @@ fn pass(kernel: &Kernel<'_>, number: usize, keeps: bool, out: &mut String) {
     let _ = writeln!(out, "            const index_t column = ((q << lanes_log2) + lane) * {QUAD};");
     let _ = writeln!(out, "            const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
     let step = body::Step {
-        pass,
-        number,
-        width: QUAD,
         keeps,
-        preloaded: false,
-        tile: None,
-        halves: true,
         indent: "            ",
         chain: &|reduce| format!("c{}[q % FUSE_SLOTS]", reduce.0),
         guarded: true,
-        once: false,
+        ..body::Step::anew(pass, number, QUAD)
     };
     body::render(kernel, &step, out);
     out.push_str("        }\n");
