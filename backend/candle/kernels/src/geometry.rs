@@ -98,8 +98,8 @@ pub(crate) fn rows_together(rows: u32, columns: u64) -> LaunchConfig {
     groups(rows.div_ceil(together).into(), BLOCK)
 }
 
-/// Elements that a lane of those keeps at most, of each of the lanes that `reduce.hip` gives a line; a power of two.
-pub(crate) fn parts_kept(columns: u64) -> u64 {
-    let lanes = if columns <= SHORT_LINE { SHORT_ROW_BLOCK } else { BLOCK };
-    columns.div_ceil(lanes.into()).next_power_of_two()
+/// The lanes that `reduce.hip` gives such a row, and a power of two that none of them has more elements than.
+pub(crate) fn parts(columns: u64) -> [u64; 2] {
+    let lanes = u64::from(if columns <= SHORT_LINE { SHORT_ROW_BLOCK } else { BLOCK });
+    [lanes, columns.div_ceil(lanes).next_power_of_two()]
 }

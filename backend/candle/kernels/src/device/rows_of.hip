@@ -6,8 +6,8 @@
 // Numeric: the bits of the kernels one by one. Elements beyond those that lanes keep are computed anew, and stored again
 //
 // Macros : CANDLE_ROWS 0 softmax, 1 rmsnorm, 2 layernorm, 3 a softmax of its parts: greatest, difference, exponential, sum,
-//          quotient, each rounded to CANDLE_T; CANDLE_T; CANDLE_PARTS_KEPT elements of such a row at most for each of the lanes
-//          that `reduce` gives it. `CandleChain` and `CandleChainArgs` stand in front.
+//          quotient, each rounded to CANDLE_T; CANDLE_T; CANDLE_PARTS_LANES that `reduce` gives such a row, CANDLE_PARTS_KEPT
+//          elements of each at most. `CandleChain` and `CandleChainArgs` stand in front.
 struct RowsArgs {
     CandleChainArgs chain;
     CANDLE_T* y;
@@ -21,94 +21,83 @@ struct OfChain {
     template <int W> RF_FN bool has_runs() const { return chain.is_all_aligned<W>() && chain.has_all_runs<W>(); }
 };
 #if CANDLE_ROWS == 3
+#if CANDLE_PARTS_LANES == CANDLE_ROW_BLOCK
+// A row is the workgroup's.
+#define CANDLE_PARTS 1
+#else
+// A row is one wave's, which has several at once where waves have as many lanes as `reduce` gives a row, and of each lane of a
+// row two where they have half as many: sums have its order, and nobody waits for another wave.
 #define CANDLE_ROWS_TOGETHER 8
-// A short row is one wave's, which has several at once where waves have as many lanes as `reduce` gives a row, and of each lane
-// of a row two where they have half as many: sums have its order, and nobody waits for another wave.
-template <class T> RF_FN void softmax_of_short_parts(const OfChain& x, T* y, u32 rows, u32 columns) {
+#define CANDLE_PARTS (CANDLE_ROWS_TOGETHER * CANDLE_PARTS_LANES / CANDLE_ROW_BLOCK)
+static const bool OF_ONE_ROW = ARCH_WAVE_SIZE < CANDLE_PARTS_LANES;
+#endif
+// What a lane has of a row: elements `from`, `from` + CANDLE_PARTS_LANES and so on below `end`.
+struct RowPart {
+    u64 first;
+    u32 from, end;
+    RF_FN void set(u32 p, u32 rows, u32 columns) {
+#if CANDLE_PARTS == 1
+        u32 row = group_x();
+        from = thread_x();
+#else
+        u32 wave = thread_x() / ARCH_WAVE_SIZE, lane = thread_x() % ARCH_WAVE_SIZE;
+        u32 row = group_x() * CANDLE_ROWS_TOGETHER + (OF_ONE_ROW ? wave : wave * CANDLE_PARTS + p);
+        from = OF_ONE_ROW ? p * ARCH_WAVE_SIZE + lane : lane;
+#endif
+        first = (u64)row * columns;
+        end = row < rows ? columns : 0;
+    }
+};
+// Each part's state as its row's.
+template <class State> RF_FN void reduce_parts(State* states) {
+#if CANDLE_PARTS == 1
+    __shared__ State slots[CANDLE_ROW_BLOCK / ARCH_WAVE_SIZE];
+    *states = group_reduce(*states, Both(), slots, thread_x(), CANDLE_ROW_BLOCK);
+#else
+    for (u32 p = 0; p < CANDLE_PARTS; ++p) states[p] = wave_reduce(states[p], Both());
+    if (OF_ONE_ROW) states[0] = states[CANDLE_PARTS - 1] = State::both(states[0], states[CANDLE_PARTS - 1]);
+#endif
+}
+template <class T> RF_FN void softmax_of_parts(const OfChain& x, T* y, u32 rows, u32 columns) {
     typedef typename Wide<T>::type W;
-    typedef ExtremeState<T, W, true> Greatest;
-    typedef SumState<T, W> Total;
-    const u32 PARTS = CANDLE_ROWS_TOGETHER * CANDLE_SHORT_BLOCK / CANDLE_ROW_BLOCK;
-    const bool OF_ONE_ROW = ARCH_WAVE_SIZE < CANDLE_SHORT_BLOCK;
-    u32 wave = thread_x() / ARCH_WAVE_SIZE, lane = thread_x() % ARCH_WAVE_SIZE;
-    u32 row[PARTS], from[PARTS], own[PARTS];
-    T kept[PARTS][CANDLE_PARTS_KEPT];
-    for (u32 p = 0; p < PARTS; ++p) {
-        row[p] = group_x() * CANDLE_ROWS_TOGETHER + (OF_ONE_ROW ? wave : wave * PARTS + p);
-        from[p] = OF_ONE_ROW ? p * ARCH_WAVE_SIZE + lane : lane;
-        own[p] = row[p] < rows ? columns : 0;
-        for (u32 i = 0, n = from[p]; i < CANDLE_PARTS_KEPT; ++i, n += CANDLE_SHORT_BLOCK)
-            if (n < own[p]) x.load<1>((u64)row[p] * columns + n, &kept[p][i]);
+    RowPart part[CANDLE_PARTS];
+    T kept[CANDLE_PARTS][CANDLE_PARTS_KEPT];
+    for (u32 p = 0; p < CANDLE_PARTS; ++p) {
+        part[p].set(p, rows, columns);
+        for (u32 i = 0, n = part[p].from; i < CANDLE_PARTS_KEPT; ++i, n += CANDLE_PARTS_LANES)
+            if (n < part[p].end) x.load<1>(part[p].first + n, &kept[p][i]);
     }
-    Greatest greatest[PARTS];
-    for (u32 p = 0; p < PARTS; ++p) {
-        greatest[p] = Greatest::none();
-        for (u32 i = 0, n = from[p]; i < CANDLE_PARTS_KEPT; ++i, n += CANDLE_SHORT_BLOCK)
-            if (n < own[p]) greatest[p].take(Wide<T>::of(kept[p][i]), n);
-        greatest[p] = wave_reduce(greatest[p], Both());
+    ExtremeState<T, W, true> greatest[CANDLE_PARTS];
+    for (u32 p = 0; p < CANDLE_PARTS; ++p) {
+        greatest[p] = greatest[p].none();
+        for (u32 i = 0, n = part[p].from; i < CANDLE_PARTS_KEPT; ++i, n += CANDLE_PARTS_LANES)
+            if (n < part[p].end) greatest[p].take(Wide<T>::of(kept[p][i]), n);
     }
-    if (OF_ONE_ROW) greatest[0] = greatest[PARTS - 1] = Greatest::both(greatest[0], greatest[PARTS - 1]);
-    Total total[PARTS];
-    for (u32 p = 0; p < PARTS; ++p) {
+    reduce_parts(greatest);
+    SumState<T, W> total[CANDLE_PARTS];
+    for (u32 p = 0; p < CANDLE_PARTS; ++p) {
         W max = Wide<T>::of(greatest[p].template result<T>((W)0, 0, 1));
-        total[p] = Total::none();
-        for (u32 i = 0, n = from[p]; i < CANDLE_PARTS_KEPT; ++i, n += CANDLE_SHORT_BLOCK) {
-            if (n >= own[p]) continue;
+        total[p] = total[p].none();
+        for (u32 i = 0, n = part[p].from; i < CANDLE_PARTS_KEPT; ++i, n += CANDLE_PARTS_LANES) {
+            if (n >= part[p].end) continue;
             T difference = cast<T>(Sub::of(Wide<T>::of(kept[p][i]), max));
             kept[p][i] = cast<T>(Exp().of(Wide<T>::of(difference)));
             total[p].take(Wide<T>::of(kept[p][i]), n);
         }
-        total[p] = wave_reduce(total[p], Both());
     }
-    if (OF_ONE_ROW) total[0] = total[PARTS - 1] = Total::both(total[0], total[PARTS - 1]);
-    for (u32 p = 0; p < PARTS; ++p) {
+    reduce_parts(total);
+    for (u32 p = 0; p < CANDLE_PARTS; ++p) {
         W sum = Wide<T>::of(total[p].template result<T>((W)0, 0, 1));
-        for (u32 i = 0, n = from[p]; i < CANDLE_PARTS_KEPT; ++i, n += CANDLE_SHORT_BLOCK)
-            if (n < own[p]) y[(u64)row[p] * columns + n] = cast<T>(Div::of(Wide<T>::of(kept[p][i]), sum));
+        for (u32 i = 0, n = part[p].from; i < CANDLE_PARTS_KEPT; ++i, n += CANDLE_PARTS_LANES)
+            if (n < part[p].end) y[part[p].first + n] = cast<T>(Div::of(Wide<T>::of(kept[p][i]), sum));
     }
-}
-// A row of a workgroup.
-template <class T> RF_FN void softmax_of_parts(const OfChain& x, T* y, u32 columns) {
-    typedef typename Wide<T>::type W;
-    typedef ExtremeState<T, W, true> Greatest;
-    typedef SumState<T, W> Total;
-    __shared__ Greatest greatest_slots[CANDLE_ROW_BLOCK];
-    __shared__ Total total_slots[CANDLE_ROW_BLOCK];
-    // Lanes have the elements that they have in `reduce`, so that sums have its order.
-    const u32 lanes = CANDLE_ROW_BLOCK;
-    u32 lane = thread_x(), row = group_x(), own = columns;
-    u64 first = (u64)row * columns;
-    T kept[CANDLE_PARTS_KEPT];
-    Greatest greatest = Greatest::none();
-    for (u32 i = 0, n = lane; i < CANDLE_PARTS_KEPT; ++i, n += lanes) {
-        if (n >= own) continue;
-        x.load<1>(first + n, kept + i);
-        greatest.take(Wide<T>::of(kept[i]), n);
-    }
-    greatest = group_reduce(greatest, Both(), greatest_slots, lane, lanes);
-    W max = Wide<T>::of(greatest.template result<T>((W)0, 0, 1));
-    Total total = Total::none();
-    for (u32 i = 0, n = lane; i < CANDLE_PARTS_KEPT; ++i, n += lanes) {
-        if (n >= own) continue;
-        T difference = cast<T>(Sub::of(Wide<T>::of(kept[i]), max));
-        kept[i] = cast<T>(Exp().of(Wide<T>::of(difference)));
-        total.take(Wide<T>::of(kept[i]), n);
-    }
-    total = group_reduce(total, Both(), total_slots, lane, lanes);
-    W sum = Wide<T>::of(total.template result<T>((W)0, 0, 1));
-    for (u32 i = 0, n = lane; i < CANDLE_PARTS_KEPT; ++i, n += lanes)
-        if (n < own) y[first + n] = cast<T>(Div::of(Wide<T>::of(kept[i]), sum));
 }
 #endif
 
 extern "C" __global__ __launch_bounds__(CANDLE_ROW_BLOCK) void candle_rows_of(CANDLE_ARGUMENT RowsArgs a) {
     OfChain rows = {{a.chain}};
 #if CANDLE_ROWS == 3
-    if (a.columns <= CANDLE_SHORT_LINE) {
-        softmax_of_short_parts<CANDLE_T>(rows, a.y, (u32)(a.chain.count / (u32)a.columns), (u32)a.columns);
-    } else {
-        softmax_of_parts<CANDLE_T>(rows, a.y, (u32)a.columns);
-    }
+    softmax_of_parts<CANDLE_T>(rows, a.y, (u32)(a.chain.count / (u32)a.columns), (u32)a.columns);
 #else
     __shared__ RowSum<CANDLE_T>::type scratch[CANDLE_ROW_BLOCK / ARCH_WAVE_SIZE];
 #if CANDLE_ROWS == 0

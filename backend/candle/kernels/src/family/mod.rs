@@ -102,15 +102,20 @@ const DTYPES: [Dtype; 10] = [
     Dtype { name: "f8_e4m3", device: "u8", bytes: 1 },
 ];
 
+/// The unsigned type of so many bytes.
+pub(crate) fn moved(bytes: usize) -> &'static str {
+    match bytes {
+        1 => "u8",
+        2 => "u16",
+        4 => "u32",
+        _ => "u64",
+    }
+}
+
 impl Dtype {
     /// The unsigned type of its size, for kernels that only move elements: four serve all types.
     fn moved(self) -> &'static str {
-        match self.bytes {
-            1 => "u8",
-            2 => "u16",
-            4 => "u32",
-            _ => "u64",
-        }
+        moved(self.bytes)
     }
 
     /// Whether it is a 16-bit float, whose extremes keep NaN.

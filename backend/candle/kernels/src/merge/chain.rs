@@ -278,9 +278,9 @@ pub(crate) struct RowsOp {
 }
 
 impl RowsOp {
-    /// `CANDLE_PARTS_KEPT`; 0 where that says nothing.
-    fn parts_kept(self) -> usize {
-        if self.kind == SOFTMAX_OF_PARTS { geometry::parts_kept(self.columns.into()) as usize } else { 0 }
+    /// `CANDLE_PARTS_LANES` and `CANDLE_PARTS_KEPT` of a softmax of its parts.
+    fn parts(self) -> Option<[u64; 2]> {
+        (self.kind == SOFTMAX_OF_PARTS).then(|| geometry::parts(self.columns.into()))
     }
 
     pub(super) fn of(node: &Node, entry: &'static Entry) -> RowsOp {
@@ -356,7 +356,8 @@ impl<'a> Laid<'a> {
     /// What decides the text.
     fn key(&self, rows: Option<RowsOp>) -> Vec<usize> {
         let kind = rows.map_or(0, |rows| 1 + usize::from(rows.kind));
-        let mut key = vec![kind, rows.map_or(0, RowsOp::parts_kept), self.ops.len()];
+        let [lanes, kept] = rows.and_then(RowsOp::parts).unwrap_or_default().map(|number| number as usize);
+        let mut key = vec![kind, lanes, kept, self.ops.len()];
         for (at, op) in self.ops.iter().enumerate() {
             key.push(std::ptr::from_ref(op.known).addr());
             key.push(usize::from(self.stored[at]));
@@ -587,12 +588,12 @@ fn source(laid: &Laid<'_>, rows: Option<RowsOp>) -> Option<Arc<Source>> {
             Some(_) => ("rows_of.hip", ROWS),
         };
         let kind = rows.map_or(0, |rows| rows.kind).to_string();
-        let kept = rows.map_or(0, RowsOp::parts_kept).to_string();
+        let [lanes, kept] = rows.and_then(RowsOp::parts).unwrap_or_default().map(|number| number.to_string());
         let last = laid.ops.last().map_or("u8", Op::to);
         let mut defines = vec![("CANDLE_V", lane.as_str()), ("CANDLE_STRIDES", &strides), ("CANDLE_LAST", last)];
         if let Some(rows) = rows {
             defines.extend([("CANDLE_ROWS", kind.as_str()), ("CANDLE_T", rows.dtype), ("CANDLE_LAYER", "2")]);
-            defines.push(("CANDLE_PARTS_KEPT", &kept));
+            defines.extend([("CANDLE_PARTS_LANES", lanes.as_str()), ("CANDLE_PARTS_KEPT", &kept)]);
         }
         Arc::new(Source::new(file, [HEAD, &laid.text(), end].concat(), &defines))
     });

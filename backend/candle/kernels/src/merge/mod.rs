@@ -42,8 +42,9 @@ impl Merger for Candle {
         for number in 0..window.len() {
             plan.add(number);
         }
-        plan.join_tails();
-        plan.join_permutes();
+        // Chains join the products whose results they begin with, then copies that no chain took each other.
+        plan.join_each(Plan::join_tail);
+        plan.join_each(Plan::join_permute);
         let Plan { groups, .. } = plan;
         groups.into_iter().map(|group| group.step(window)).collect()
     }
@@ -237,11 +238,11 @@ impl Plan<'_, '_> {
         false
     }
 
-    /// Lets copies of strided elements, whose results no chain took, share launches.
-    fn join_permutes(&mut self) {
+    /// Asks each group to join an earlier one, by `join`, which says whether it did.
+    fn join_each(&mut self, join: fn(&mut Self, usize) -> Option<()>) {
         let mut at = 0;
         while at < self.groups.len() {
-            if self.join_permute(at).is_none() {
+            if join(self, at).is_none() {
                 at += 1;
             }
         }

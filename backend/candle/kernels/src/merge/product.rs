@@ -20,18 +20,8 @@ use super::{Group, Kind, Plan};
 const SEEN_LEAST: usize = 2;
 
 impl Plan<'_, '_> {
-    /// Lets chains join the products whose results they begin with.
-    pub(super) fn join_tails(&mut self) {
-        let mut at = 0;
-        while at < self.groups.len() {
-            if self.join_tail(at).is_none() {
-                at += 1;
-            }
-        }
-    }
-
     /// The chain at `at` joins its product; `None` if it stays.
-    fn join_tail(&mut self, at: usize) -> Option<()> {
+    pub(super) fn join_tail(&mut self, at: usize) -> Option<()> {
         let window = self.window;
         let Group { members, mask, kind } = &self.groups[at];
         let Kind::Chain(ops) = kind else { return None };

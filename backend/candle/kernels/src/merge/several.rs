@@ -8,7 +8,7 @@ use rocfire_hal::{DType, Source};
 
 use super::Group;
 use super::chain::Op;
-use crate::family::{Words, template};
+use crate::family::{self, Words, template};
 use crate::geometry::{self, BLOCK};
 use crate::table::Entry;
 
@@ -177,16 +177,11 @@ impl Copies {
 /// Copies of strided elements in one launch; `None` for one.
 pub(super) fn permutes(window: &Window<'_>, ops: &[Op]) -> Option<Merged> {
     const WORDS: usize = 5 + cudarc::rocfire::INFO_WORDS;
-    let element = match ops.first()?.moved_bytes()? {
-        1 => "u8",
-        2 => "u16",
-        4 => "u32",
-        _ => "u64",
-    };
+    let bytes = ops.first()?.moved_bytes()?;
     if ops.len() < 2 {
         return None;
     }
-    let lane = geometry::lane_elements(ops[0].moved_bytes()?);
+    let (element, lane) = (family::moved(bytes), geometry::lane_elements(bytes));
     let mut first = 0_u64;
     let mut rows = Vec::with_capacity(ops.len());
     for op in ops {
