@@ -82,7 +82,10 @@ impl Ending {
         let graph = graph.simplify();
         let plan = Plan::new(&graph);
         let is_other = |(node, _): &(Node, DType)| {
-            matches!(node, Node::RowInput { .. } | Node::Reduce(..) | Node::Lookup { .. } | Node::Draw(_))
+            matches!(
+                node,
+                Node::RowInput { .. } | Node::Reduce(..) | Node::Lookup { .. } | Node::RowLookup { .. } | Node::Draw(_)
+            )
         };
         if plan.shape == Shape::Rows || plan.index_axes.is_some() || graph.nodes.iter().any(is_other) {
             return Err(invalid("an epilogue computes element by element, without coordinates or lookups"));

@@ -51,8 +51,8 @@ const NOWHERE: Place = Place {
 pub(crate) enum Role {
     /// Read at every element of the space, or of its rows.
     Read(Kind),
-    /// Read at an index along its first axis, which the space does not have.
-    LookedUp,
+    /// Read at an index along its first axis, which the space does not have, for every element or for every row.
+    LookedUp(Kind),
     /// Written.
     Written(Kind),
 }
@@ -105,10 +105,10 @@ impl Geometry {
         let (kind, written) = match role {
             Role::Read(kind) => (kind, false),
             Role::Written(kind) => (kind, true),
-            Role::LookedUp => (Kind::Full, false),
+            Role::LookedUp(kind) => (kind, false),
         };
         let mut looked_up = None;
-        if role == Role::LookedUp {
+        if matches!(role, Role::LookedUp(_)) {
             let (Some((&extent, rest)), Some((&stride, steps))) = (shape.split_first(), strides.split_first()) else {
                 return false;
             };
@@ -277,6 +277,17 @@ impl Geometry {
             if stride < 0 { below += far } else { above += far }
         }
         (below, below + above + place.element_bytes as u64)
+    }
+
+    /// Whether a kernel that moves `width` neighbours at once finds nothing else, of what is not one value a row.
+    pub(crate) fn is_packed(&self, width: usize) -> bool {
+        let full = |place: &&Place| place.kind == Kind::Full;
+        self.extents[0].is_multiple_of(width)
+            && self
+                .places()
+                .iter()
+                .filter(full)
+                .all(|place| place.looked_up.is_none() && self.mode(place, width) == Mode::Packed)
     }
 
     /// How a kernel that moves `width` neighbours at once reads a place.

@@ -49,6 +49,11 @@ pub(crate) enum Node {
         slot: u32,
         index: Value,
     },
+    /// The same, one value per row.
+    RowLookup {
+        slot: u32,
+        index: Value,
+    },
     Scalar {
         slot: u32,
     },
@@ -77,7 +82,11 @@ impl Node {
             | Node::Scalar { .. }
             | Node::Constant { .. }
             | Node::Index { .. } => ([Value(0); 4], 0),
-            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) | Node::Lookup { index: a, .. } => ([a; 4], 1),
+            Node::Unary(_, a)
+            | Node::Cast(a)
+            | Node::Reduce(_, a)
+            | Node::Lookup { index: a, .. }
+            | Node::RowLookup { index: a, .. } => ([a; 4], 1),
             Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, b, b], 2),
             Node::Select(a, b, c) => ([a, b, c, c], 3),
             Node::Draw(list) => (list, 4),
@@ -100,6 +109,7 @@ impl Node {
             Node::Cast(a) => Node::Cast(map(a)),
             Node::Reduce(op, a) => Node::Reduce(op, map(a)),
             Node::Lookup { slot, index } => Node::Lookup { slot, index: map(index) },
+            Node::RowLookup { slot, index } => Node::RowLookup { slot, index: map(index) },
             Node::Draw(list) => Node::Draw(list.map(map)),
         }
     }
@@ -154,6 +164,14 @@ impl Graph {
         let slot = self.inputs;
         self.inputs += 1;
         self.push(Node::Lookup { slot, index }, dtype)
+    }
+
+    /// The same with one element for each row, at an `index` per row: the tensor's other axes broadcast as those of
+    /// [`Graph::row_input`] do. An element of the row itself is that of a view in which the last axis comes first.
+    pub fn row_lookup(&mut self, dtype: DType, index: Value) -> Value {
+        let slot = self.inputs;
+        self.inputs += 1;
+        self.push(Node::RowLookup { slot, index }, dtype)
     }
 
     /// The next scalar argument of the launch. Changing its value compiles nothing.
@@ -254,7 +272,7 @@ impl Graph {
     pub fn inputs(&self) -> impl Iterator<Item = (DType, Kind)> + '_ {
         self.nodes.iter().filter_map(|&(node, dtype)| match node {
             Node::Input { .. } | Node::Lookup { .. } => Some((dtype, Kind::Full)),
-            Node::RowInput { .. } => Some((dtype, Kind::Row)),
+            Node::RowInput { .. } | Node::RowLookup { .. } => Some((dtype, Kind::Row)),
             _ => None,
         })
     }
@@ -276,7 +294,7 @@ impl Graph {
             let joined = node.operands().filter_map(|v| kinds.get(v.at()).copied()).max().unwrap_or(Kind::Uniform);
             kinds.push(match node {
                 Node::Input { .. } | Node::Index { .. } | Node::Lookup { .. } => Kind::Full,
-                Node::RowInput { .. } | Node::Reduce(..) => Kind::Row,
+                Node::RowInput { .. } | Node::RowLookup { .. } | Node::Reduce(..) => Kind::Row,
                 Node::Scalar { .. } | Node::Constant { .. } => Kind::Uniform,
                 Node::Unary(..)
                 | Node::Binary(..)

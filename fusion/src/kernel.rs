@@ -17,11 +17,27 @@ use crate::render::{self, Schedule, THREADS};
 use crate::scalar::Scalar;
 use crate::sigmoid::Defined;
 
-/// A schedule that keeps a row in registers, and its threads.
-type Held = (Schedule, usize);
+/// How rows of a workgroup each are taken.
+#[derive(Clone, Copy)]
+pub(crate) struct Held {
+    pub schedule: Schedule,
+    pub threads: usize,
+    /// Elements that a thread reads at once.
+    pub width: usize,
+}
 
-/// Those schedules with the quads that each of [`THREADS`] threads would hold.
-const HELD: [(usize, Schedule); 3] = [(2, Schedule::Held2), (4, Schedule::Held4), (8, Schedule::Held8)];
+/// The schedules that keep a row in registers, with the quads that each of [`THREADS`] threads would hold.
+const HELD: [(usize, Schedule); 6] = [
+    (2, Schedule::Held2),
+    (4, Schedule::Held4),
+    (8, Schedule::Held8),
+    (16, Schedule::HeldLong2),
+    (32, Schedule::HeldLong4),
+    (64, Schedule::HeldLong8),
+];
+
+/// Most threads that a workgroup has on every device.
+const THREADS_MOST: usize = 1024;
 
 /// A graph made ready for one device.
 pub(crate) struct Prepared {
@@ -34,8 +50,7 @@ pub(crate) struct Prepared {
     pub vector: usize,
     /// Whether lanes across rows may take several.
     pub wide_columns: bool,
-    /// The schedules that keep rows in registers, with the quads that a thread holds and the threads; `None` where the
-    /// registers do not suffice.
+    /// The schedules that keep rows in registers; `None` where the registers do not suffice.
     held: [Option<Held>; HELD.len()],
     functions: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
     /// The kernels for several launches.
@@ -86,8 +101,9 @@ impl Prepared {
         }
         let vector = render::vector(&graph, &plan);
         let held = HELD.map(|(turns, schedule)| {
-            let threads = THREADS / render::chains_of_thread(&graph, &plan, turns);
-            render::fits(&graph, &plan, turns).then_some((schedule, threads))
+            let (threads, chains) = render::threads(&graph, &plan, turns);
+            let fits = render::fits(&graph, &plan, turns) && threads <= THREADS_MOST;
+            fits.then_some(Held { schedule, threads, width: QUAD * chains })
         });
         let wide_columns = render::can_be_wide(&graph, &plan);
         let (functions, several) = Default::default();
@@ -95,8 +111,8 @@ impl Prepared {
         Ok(Prepared { graph, defined, plan, arguments, vector, wide_columns, held, functions, several, device })
     }
 
-    /// The schedule that keeps a long row of `extent` elements in registers, where they suffice, and its threads.
-    pub(crate) fn held(&self, extent: usize) -> Option<(Schedule, usize)> {
+    /// How a long row of `extent` elements is kept in registers, where they suffice.
+    pub(crate) fn held(&self, extent: usize) -> Option<Held> {
         let turns = extent.div_ceil(QUAD).div_ceil(THREADS);
         self.held[HELD.iter().position(|(most, _)| turns <= *most)?]
     }

@@ -51,6 +51,9 @@ operators! {
         /// `e^x` in f32 to 2⁻¹⁶ of itself, by the device's own power of two: for what is rounded to 16 bits before it is stored.
         /// [`Unary::Exp`] in every other type.
         ExpNear = "exp_near",
+        /// `e^x` in f32 for an `x` of at most 0, to 4 units in the last place, to 2 above e⁻¹², with 0 for what is below 2⁻¹²⁶: for terms
+        /// of a sum of which one is 1. [`Unary::Exp`] in every other type.
+        ExpBelow = "exp_below",
         /// `1 / x` in f32 to 2⁻²¹ of itself, for the same. [`Unary::Recip`] in every other type.
         RecipNear = "recip_near",
         /// Natural logarithm.
@@ -230,10 +233,9 @@ impl Unary {
         match self {
             Neg | Abs | Sign => Class::Numeric,
             Not => Class::Logical,
-            Exp | ExpNear | RecipNear | Log | Log1p | Sqrt | Rsqrt | Recip | Sin | Cos | Tan | Sinh | Cosh | Tanh
-            | Asin | Acos | Atan | Asinh | Acosh | Atanh | Erf | Floor | Ceil | Round | Trunc | IsNan | IsInf => {
-                Class::Float
-            }
+            Exp | ExpNear | ExpBelow | RecipNear | Log | Log1p | Sqrt | Rsqrt | Recip | Sin | Cos | Tan | Sinh
+            | Cosh | Tanh | Asin | Acos | Atan | Asinh | Acosh | Atanh | Erf | Floor | Ceil | Round | Trunc | IsNan
+            | IsInf => Class::Float,
         }
     }
 }

@@ -201,14 +201,17 @@ pub(crate) enum Argument {
 
 /// The inputs that are looked up in, in the order of the arguments.
 pub(crate) fn lookups(graph: &Graph, plan: &Plan) -> Vec<Value> {
-    let is_lookup = |at: &usize| plan.live[*at] && matches!(graph.nodes[*at].0, Node::Lookup { .. });
+    let is_lookup =
+        |at: &usize| plan.live[*at] && matches!(graph.nodes[*at].0, Node::Lookup { .. } | Node::RowLookup { .. });
     (0..graph.nodes.len()).filter(is_lookup).map(|at| Value(at as u32)).collect()
 }
 
 /// The tensors that a kernel of `graph` takes, in order.
 pub(crate) fn arguments(graph: &Graph, plan: &Plan) -> Vec<Argument> {
     let inputs = graph.nodes.iter().enumerate().filter_map(|(at, &(node, _))| match node {
-        Node::Input { slot } | Node::RowInput { slot } | Node::Lookup { slot, .. } if plan.live[at] => {
+        Node::Input { slot } | Node::RowInput { slot } | Node::Lookup { slot, .. } | Node::RowLookup { slot, .. }
+            if plan.live[at] =>
+        {
             Some(Argument::Input(slot as usize, Value(at as u32)))
         }
         _ => None,

@@ -7,7 +7,7 @@ use crate::block::Block;
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Place, Role, TENSORS_MOST};
 use crate::graph::{Graph, Kind, Node, Value};
-use crate::kernel::{Prepared, prepare};
+use crate::kernel::{Held, Prepared, prepare};
 use crate::order::{self, QUAD};
 use crate::plan::{Argument, Shape};
 use crate::render::{
@@ -132,7 +132,10 @@ fn lay(
     let kind = |value: Value| if prepared.plan.kinds[value.at()] == Kind::Row { Kind::Row } else { Kind::Full };
     let (what, slot, view, role) = match argument {
         Argument::Input(slot, value) if matches!(graph.nodes[value.at()].0, Node::Lookup { .. }) => {
-            ("looked-up input", slot, inputs[slot], Role::LookedUp)
+            ("looked-up input", slot, inputs[slot], Role::LookedUp(Kind::Full))
+        }
+        Argument::Input(slot, value) if matches!(graph.nodes[value.at()].0, Node::RowLookup { .. }) => {
+            ("looked-up input", slot, inputs[slot], Role::LookedUp(Kind::Row))
         }
         Argument::Input(slot, value) => ("input", slot, inputs[slot], Role::Read(kind(value))),
         Argument::Output(slot) => ("output", slot, outputs[slot].view(), Role::Written(kind(graph.outputs[slot]))),
@@ -262,9 +265,12 @@ impl Call<'_> {
             return self.split(&geometry, rows, extent);
         }
         let space = group_space(rows, extent);
-        let (schedule, threads) = self.prepared.held(extent).unwrap_or((Schedule::Group, THREADS));
+        let group = Held { schedule: Schedule::Group, threads: THREADS, width: QUAD };
+        let held = self.prepared.held(extent);
+        let held = held.filter(|held| extent <= order::CHUNK_QUADS * QUAD || geometry.is_packed(held.width));
+        let Held { schedule, threads, width } = held.unwrap_or(group);
         let shot = Shot { block: [threads as u32, 1, 1], ..group_shot(schedule, space.step) };
-        self.launch(&geometry, &space, QUAD * THREADS / threads, &shot)
+        self.launch(&geometry, &space, width, &shot)
     }
 
     fn slots(&self) -> u64 {

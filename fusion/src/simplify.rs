@@ -69,7 +69,7 @@ impl Pass {
     fn kind(&self, node: Node) -> Kind {
         match node {
             Node::Input { .. } | Node::Index { .. } | Node::Lookup { .. } => Kind::Full,
-            Node::RowInput { .. } | Node::Reduce(..) => Kind::Row,
+            Node::RowInput { .. } | Node::RowLookup { .. } | Node::Reduce(..) => Kind::Row,
             Node::Scalar { .. } | Node::Constant { .. } => Kind::Uniform,
             Node::Unary(..)
             | Node::Binary(..)
@@ -104,6 +104,7 @@ impl Pass {
             | Node::Index { .. }
             | Node::Compare(..)
             | Node::Lookup { .. }
+            | Node::RowLookup { .. }
             | Node::Draw(_)
             | Node::Reduce(..) => None,
         }
@@ -297,7 +298,22 @@ fn embeds(from: DType, to: DType) -> bool {
 
 /// Whether a node is a position of the launch's argument list.
 fn is_argument(node: Node) -> bool {
-    matches!(node, Node::Input { .. } | Node::RowInput { .. } | Node::Lookup { .. } | Node::Scalar { .. })
+    match node {
+        Node::Input { .. }
+        | Node::RowInput { .. }
+        | Node::Lookup { .. }
+        | Node::RowLookup { .. }
+        | Node::Scalar { .. } => true,
+        Node::Constant { .. }
+        | Node::Index { .. }
+        | Node::Unary(..)
+        | Node::Binary(..)
+        | Node::Compare(..)
+        | Node::Select(..)
+        | Node::Cast(_)
+        | Node::Reduce(..)
+        | Node::Draw(_) => false,
+    }
 }
 
 /// The nodes that `outputs` need, and every argument, renumbered.

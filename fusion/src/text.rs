@@ -50,6 +50,7 @@ impl fmt::Display for Graph {
                 Node::Input { .. } => f.write_str("input")?,
                 Node::RowInput { .. } => f.write_str("row_input")?,
                 Node::Lookup { index, .. } => write!(f, "lookup {index}")?,
+                Node::RowLookup { index, .. } => write!(f, "row_lookup {index}")?,
                 Node::Scalar { .. } => f.write_str("scalar")?,
                 Node::Constant { bits } => write_constant(f, dtype, bits)?,
                 Node::Index { axis } => write!(f, "index {axis}")?,
@@ -154,6 +155,7 @@ fn parse_node(graph: &mut Graph, dtype: DType, body: &str) -> Parsed<Value> {
         ("select", &[c, a, b]) => return Ok(graph.select(c, a, b)),
         ("cast", &[a]) => return Ok(graph.cast(a, dtype)),
         ("lookup", &[index]) => return Ok(graph.lookup(dtype, index)),
+        ("row_lookup", &[index]) => return Ok(graph.row_lookup(dtype, index)),
         ("draw", &[seed, offset, replay, index]) => {
             return Ok(graph.push(Node::Draw([seed, offset, replay, index]), DType::U32));
         }

@@ -5,7 +5,7 @@
 use rocfire_hal::{DType, MAX_RANK};
 
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Node, Value};
+use crate::graph::{Graph, Kind, Node, Value};
 use crate::op::Class;
 
 impl Graph {
@@ -52,10 +52,13 @@ impl Graph {
                 self.agree("select", a, b)
             }
             Node::Cast(_) => Ok(()),
-            Node::Lookup { index, .. } if self.dtype(index) != DType::I64 => {
+            Node::Lookup { index, .. } | Node::RowLookup { index, .. } if self.dtype(index) != DType::I64 => {
                 Err(format!("lookup takes an i64 index, {index} is {}", self.dtype(index).name()))
             }
-            Node::Lookup { .. } => Ok(()),
+            Node::RowLookup { index, .. } if self.kinds()[index.at()] == Kind::Full => {
+                Err(format!("row_lookup takes an index per row, {index} is one per element"))
+            }
+            Node::Lookup { .. } | Node::RowLookup { .. } => Ok(()),
             Node::Reduce(op, a) => self.takes(op.name(), op.class(), a),
             Node::Draw([seed, offset, replay, index]) => {
                 let wanted = [(seed, DType::U64), (offset, DType::U64), (replay, DType::U64), (index, DType::I64)];

@@ -32,7 +32,7 @@ fn every_schedule_compiles_for_every_family() {
             run(device.stream(), &graph, layout.shape(), &[x.view()], &[], &mut [y_view]).unwrap();
         };
         launch([4, 100], false);
-        for cols in [2000, 4000, 8000, 9000] {
+        for cols in [2000, 4000, 8000, 9000, 9001] {
             launch([4, cols], false);
         }
         launch([100, 40], true);
@@ -41,8 +41,8 @@ fn every_schedule_compiles_for_every_family() {
         eager::binary(Binary::Add, &long, &long).unwrap();
         let square = Tensor::empty(&device, &[64, 64], DType::BF16).unwrap();
         eager::copy(&square.with_layout(square.layout().permute(&[1, 0]).unwrap()).unwrap()).unwrap();
-        // Softmax in six schedules, the sum in two launches, the addition, the transposition.
-        assert_eq!(device.launches(), 10, "{arch}");
+        // Softmax in seven schedules, the sum in two launches, the addition, the transposition.
+        assert_eq!(device.launches(), 11, "{arch}");
     }
 }
 

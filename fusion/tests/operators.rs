@@ -47,7 +47,7 @@ fn float_unary(op: Unary, x: f64) -> f64 {
         Unary::Sign if x > 0.0 => 1.0,
         Unary::Sign if x < 0.0 => -1.0,
         Unary::Sign => 0.0,
-        Unary::Exp | Unary::ExpNear => x.exp(),
+        Unary::Exp | Unary::ExpNear | Unary::ExpBelow => x.exp(),
         Unary::Log => x.ln(),
         Unary::Log1p => x.ln_1p(),
         Unary::Sqrt => x.sqrt(),
@@ -114,6 +114,8 @@ fn unary_operators_of_floats_match_f64() {
             .iter()
             .copied()
             .filter(|&op| op.result(dtype) == dtype)
+            // Of numbers above zero it says nothing.
+            .filter(|&op| op != Unary::ExpBelow || dtype != DType::F32)
             .filter(|&op| {
                 takes(|g| {
                     let x = g.input(dtype);
@@ -141,6 +143,26 @@ fn unary_operators_of_floats_match_f64() {
                 check_floats(op.name(), dtype, most, got, |at| format!("{:?}", values[at]), of);
             }
         }
+    }
+}
+
+#[test]
+fn powers_of_numbers_below_zero_are_exact_to_four_units() {
+    let mut random = Random(3);
+    let mut values: Vec<f64> = (0..2000).map(|at| -random.unit().abs() * [1e-6, 1.0, 12.0, 87.0][at % 4]).collect();
+    values.extend([0.0, -0.0, -100.0, -104.9, -1e30, f64::NEG_INFINITY, f64::NAN]);
+    let values: Vec<Scalar> = values.into_iter().map(|value| rounded(DType::F32, Scalar::Float(value))).collect();
+    let mut g = Graph::new("below");
+    let x = g.input(DType::F32);
+    let y = g.unary(Unary::ExpBelow, x);
+    g.output(y);
+    let count = values.len();
+    let got = outputs_of(&g, &[count], &[&upload(DType::F32, &[count], &values)]).remove(0);
+    for (value, got) in values.iter().zip(got) {
+        let (x, got) = (float(*value), float(got));
+        let most = if x > -12.0 { 2.0 } else { 4.0 };
+        let near = (got - x.exp()).abs() <= (most * x.exp() * 2f64.powi(-23)).max(2f64.powi(-126));
+        assert!(near || (x.is_nan() && got.is_nan()), "e^{x}: {got}");
     }
 }
 

@@ -240,7 +240,7 @@ fn a_long_softmax_has_the_same_bits_held_read_anew_and_operator_by_operator() {
 /// Elements of two bytes, of which a thread takes eight at once where they lie so, and four of a kind elsewhere.
 #[test]
 fn a_long_softmax_of_halves_has_the_same_bits_too() {
-    long_softmax(DType::BF16, &[1030, 2048, 4104, 8192, 12_290]);
+    long_softmax(DType::BF16, &[1030, 2048, 4104, 8192, 12_290, 16_384, 20_008]);
 }
 
 fn long_softmax(dtype: DType, columns: &[usize]) {
@@ -276,5 +276,58 @@ fn long_softmax(dtype: DType, columns: &[usize]) {
         let layout = Layout::strided(&[rows, cols], &[2 * cols as i64, 2], 0).unwrap();
         let strided = strided.with_layout(layout).unwrap();
         assert_eq!(softmax(&strided), expected, "{cols} columns, strided");
+    }
+}
+
+/// Rows of which only sums are wanted: two, four and eight chunks of 16 bits are held, two and four of 32; one too many, and one that
+/// ends inside a step, are read anew.
+#[test]
+fn sums_of_a_long_row_have_the_same_bits_held_and_read_anew() {
+    long_sums(DType::BF16, &[8200, 20_000, 65_536, 65_544, 9001]);
+    long_sums(DType::F16, &[32_768]);
+    long_sums(DType::F32, &[16_384, 20_004, 32_772]);
+}
+
+fn long_sums(dtype: DType, columns: &[usize]) {
+    let mut g = Graph::new("sums");
+    let x = g.input(dtype);
+    let wide = g.cast(x, DType::F32);
+    let index = g.row_input(DType::I64);
+    let own = g.row_lookup(dtype, index);
+    let (most, least) = (g.reduce(Reduce::Max, wide), g.reduce(Reduce::Min, x));
+    let shifted = g.binary(Binary::Sub, wide, most);
+    let exp = g.unary(Unary::ExpBelow, shifted);
+    let sum = g.reduce(Reduce::Sum, exp);
+    [most, least, sum, own].into_iter().for_each(|value| g.output(value));
+    for &cols in columns {
+        let rows = 3;
+        let mut random = Random(cols as u64);
+        let mut values: Vec<Scalar> =
+            (0..rows * cols).map(|_| rounded(dtype, Scalar::Float(random.unit() * 8.0))).collect();
+        values[cols + 5] = Scalar::Float(f64::NEG_INFINITY);
+        values[3 * cols - 1] = Scalar::Float(f64::NAN);
+        let x = upload(dtype, &[rows, cols], &values);
+        // The last of a row, one inside, one outside.
+        let indices = [cols as i64 - 1, 4, -1];
+        let index = upload(DType::I64, &[rows, 1], &indices.map(Scalar::Int));
+        let first = x.with_layout(x.layout().swap(0, 1).unwrap()).unwrap();
+        let mut outputs =
+            [DType::F32, dtype, DType::F32, dtype].map(|dtype| Tensor::empty(device(), &[rows, 1], dtype).unwrap());
+        let mut views = outputs.each_mut().map(Tensor::view_mut);
+        run(device().stream(), &g, &[rows, cols], &[x.view(), index.view(), first.view()], &[], &mut views).unwrap();
+        let wide = eager::cast(&x, DType::F32).unwrap();
+        let most = eager::reduce_last(Reduce::Max, &wide).unwrap();
+        let exp = eager::unary(Unary::ExpBelow, &eager::binary(Binary::Sub, &wide, &most).unwrap()).unwrap();
+        let (least, sum) =
+            (eager::reduce_last(Reduce::Min, &x).unwrap(), eager::reduce_last(Reduce::Sum, &exp).unwrap());
+        let expected = [download(&most), download(&least), download(&sum)];
+        for (number, (got, expected)) in outputs.iter().zip(&expected).enumerate() {
+            for (row, (got, expected)) in download(got).into_iter().zip(expected).enumerate() {
+                assert!(same(DType::F32, got, *expected), "{number} of row {row} of {cols}: {got:?}, not {expected:?}");
+            }
+        }
+        assert!(float(download(&outputs[2])[0]) > 1.0 && float(download(&outputs[2])[2]).is_nan());
+        let own = download(&outputs[3]);
+        assert_eq!(own, [values[cols - 1], values[cols + 4], rounded(dtype, Scalar::Float(0.0))]);
     }
 }

@@ -78,6 +78,12 @@ impl Maker {
         self.widen(value)
     }
 
+    /// The next input's element at an index of each row, widened.
+    pub(crate) fn row_lookup(&mut self, dtype: DType, index: Value) -> Value {
+        let value = self.graph.row_lookup(dtype, index);
+        self.widen(value)
+    }
+
     /// The next scalar of the launch.
     pub(crate) fn scalar(&mut self) -> Value {
         self.graph.scalar(self.wide)

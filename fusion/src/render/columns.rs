@@ -123,8 +123,10 @@ pub(crate) const WIDE_WAVES: usize = 8;
 
 /// Whether lanes may take [`WIDE`] neighbouring rows at once, as far as the graph goes: nothing but sums of elements is made.
 pub(crate) fn can_be_wide(graph: &Graph, plan: &Plan) -> bool {
-    let is_row_input =
-        |at: usize| plan.live[at] && matches!(graph.nodes[at].0, Node::RowInput { .. } | Node::Lookup { .. });
+    let is_row_input = |at: usize| {
+        plan.live[at]
+            && matches!(graph.nodes[at].0, Node::RowInput { .. } | Node::Lookup { .. } | Node::RowLookup { .. })
+    };
     let narrow = |value: &Value| graph.dtype(*value).size_bytes() <= 4;
     let inputs = (0..graph.nodes.len()).filter(|&at| matches!(graph.nodes[at].0, Node::Input { .. }));
     plan.passes.len() == 1

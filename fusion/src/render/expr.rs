@@ -45,6 +45,23 @@ pub(crate) const DRAW: &str = "RF_FN rf::u32 draw(rf::u64 seed, rf::u64 offset, 
 }
 ";
 
+/// Whether a node calls what [`BELOW`] defines.
+pub(crate) fn is_below(node: Node, dtype: DType) -> bool {
+    dtype == DType::F32 && matches!(node, Node::Unary(Unary::ExpBelow, _))
+}
+
+/// Defines [`Unary::ExpBelow`] of floats. The device's own power of two takes h = x log2(e), rounded; r = x - h ln 2 is what the
+/// rounding left, below 2^-17, so that e^r is 1 + r. That ln 2 is rounded too moves r by h 2^-29: 2 units in the last place at the
+/// far end. The bound keeps h finite: what is below it is zero.
+pub(crate) const BELOW: &str = "RF_FN float exp_below(float x) {
+    const float above = rf::max_of_either_zero(x, -105.0f);
+    const float h = above * 0x1.715476p+0f;
+    const float r = rf::fma(h, -0x1.62e430p-1f, above);
+    const float power = rf::exp2_fast(h);
+    return rf::fma(power, r, power);
+}
+";
+
 /// Whether two values of a dtype share a register where they are kept.
 pub(crate) fn is_half(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16)
@@ -86,7 +103,12 @@ pub(crate) fn expression(graph: &Graph, kinds: &[Kind], value: Value, name: impl
         Node::Draw([seed, offset, replay, index]) => {
             format!("draw({}, {}, {}, {})", name(seed), name(offset), name(replay), name(index))
         }
-        Node::Input { .. } | Node::RowInput { .. } | Node::Lookup { .. } | Node::Index { .. } | Node::Reduce(..) => {
+        Node::Input { .. }
+        | Node::RowInput { .. }
+        | Node::Lookup { .. }
+        | Node::RowLookup { .. }
+        | Node::Index { .. }
+        | Node::Reduce(..) => {
             unreachable!("{node:?} is placed by its schedule")
         }
     }
@@ -101,7 +123,9 @@ pub(crate) fn unrounded(graph: &Graph, kinds: &[Kind], value: Value, name: impl 
     let s = storage(dtype);
     match node {
         Node::Unary(Unary::Recip | Unary::RecipNear, a) => Some(format!("fuse::Quotient<{s}>::inverse({})", name(a))),
-        Node::Unary(Unary::Exp | Unary::ExpNear, a) => Some(format!("fuse::Function<{s}>::exp({})", name(a))),
+        Node::Unary(Unary::Exp | Unary::ExpNear | Unary::ExpBelow, a) => {
+            Some(format!("fuse::Function<{s}>::exp({})", name(a)))
+        }
         Node::Unary(op, a) if rounds(op) => Some(format!("rf::{}({})", op.name(), name(a))),
         Node::Binary(Binary::Div, a, b) => {
             let shared = kinds[a.at()] == Kind::Full && kinds[b.at()] < Kind::Full;
@@ -149,6 +173,7 @@ fn rounds(op: Unary) -> bool {
         | Unary::IsInf
         | Unary::Exp
         | Unary::ExpNear
+        | Unary::ExpBelow
         | Unary::RecipNear => false,
     }
 }
@@ -172,7 +197,8 @@ fn unary(op: Unary, dtype: DType, a: &str) -> String {
         Unary::Trunc => exact("trunc"),
         Unary::IsNan => exact("is_nan"),
         Unary::IsInf => exact("is_inf"),
-        Unary::Exp | Unary::ExpNear => format!("fuse::fit<{s}>(fuse::Function<{s}>::exp({a}))"),
+        Unary::ExpBelow if dtype == DType::F32 => format!("exp_below({a})"),
+        Unary::Exp | Unary::ExpNear | Unary::ExpBelow => format!("fuse::fit<{s}>(fuse::Function<{s}>::exp({a}))"),
         op => {
             debug_assert!(rounds(op), "{op:?} has no text");
             rounded(op.name())

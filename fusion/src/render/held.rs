@@ -4,15 +4,22 @@
 //! For rows of one chunk. All loads of a pass come before its arithmetic, so that they are under way together. How many
 //! quads a chain has is in the text, since registers cannot be indexed. Where the elements are of two bytes or one, a thread
 //! has two chains that are neighbours, so that it reads 16 bytes at once. The order is that of `Group` in either case.
+//!
+//! [`super::Schedule::HeldLong2`] and its like have as many threads for each chunk of a longer row: the tree over chunks is that over the
+//! waves that have them. For rows that lie packed and end with a whole step, since so many steps of any other kind are much text.
 
 use std::fmt::Write as _;
 
+use rocfire_hal::DType;
+
 use super::{ENTRY, Kernel, THREADS, body, expr, group};
 use crate::graph::{Graph, Kind, Node, Value};
-use crate::order::QUAD;
-use crate::plan::{Argument, Plan, arguments};
+use crate::op::Reduce;
+use crate::order::{CHUNK_QUADS, LONG_CHAINS, QUAD};
+use crate::plan::{Argument, Pass, Plan, arguments};
 
-/// Most registers of a lane for the row: half of what a lane of a workgroup of [`THREADS`] can have everywhere.
+/// Most registers of each of [`THREADS`] lanes for the row: half of what a lane of such a workgroup can have everywhere. More lanes
+/// have less each.
 const REGISTERS_MOST: usize = 128;
 
 /// Most registers of a lane for a row of which everything is read before anything is reduced. Fewer, so that more rows are
@@ -28,8 +35,18 @@ const MANY_REGISTERS_MOST: usize = 48;
 /// Threads of a compute unit at once that rows of few registers are held to.
 const MANY_THREADS: usize = 1280;
 
+/// Quads that a chain has in a chunk.
+const CHAIN_QUADS: usize = CHUNK_QUADS / LONG_CHAINS;
+
+/// Threads of a workgroup for rows of which [`THREADS`] would hold `turns` quads each, and the chains of each.
+pub(crate) fn threads(graph: &Graph, plan: &Plan, turns: usize) -> (usize, usize) {
+    let chunks = turns.div_ceil(CHAIN_QUADS);
+    let chains = chains_of_thread(graph, plan, turns / chunks);
+    (THREADS * chunks / chains, chains)
+}
+
 /// How many chains a thread has if it reads `turns` quads of each.
-pub(crate) fn chains_of_thread(graph: &Graph, plan: &Plan, turns: usize) -> usize {
+fn chains_of_thread(graph: &Graph, plan: &Plan, turns: usize) -> usize {
     let bytes = arguments(graph, plan).into_iter().map(|argument| {
         let value = match argument {
             Argument::Input(_, value) => value,
@@ -101,6 +118,8 @@ struct Size {
     turns: usize,
     /// Chains of a thread.
     chains: usize,
+    /// Chunks of a row.
+    chunks: usize,
     threads: usize,
     /// Elements that a thread takes at once.
     width: usize,
@@ -110,17 +129,28 @@ struct Size {
     halves: bool,
 }
 
-pub(super) fn render(kernel: &Kernel<'_>, turns: usize, out: &mut String) {
+/// What kernels of several chunks stand on.
+const LONG: &str = include_str!("long.h");
+
+/// `turns` quads of a chain, in rows of `chunks` chunks at most.
+pub(super) fn render(kernel: &Kernel<'_>, turns: usize, chunks: usize, out: &mut String) {
     let chains = chains_of_thread(kernel.graph, kernel.plan, turns);
     let early = reads_early(kernel.graph, kernel.plan, turns * QUAD * chains);
     let halves = !keeps_floats(kernel.graph, kernel.plan, turns * QUAD * chains);
-    let size = Size { turns, chains, threads: THREADS / chains, width: QUAD * chains, early, halves };
+    let size = Size { turns, chains, chunks, threads: THREADS * chunks / chains, width: QUAD * chains, early, halves };
+    if chunks > 1 {
+        out.push_str(LONG);
+    }
     let (threads, width) = (size.threads, size.width);
     let reductions: usize = kernel.plan.passes.iter().map(|pass| pass.reduces.len()).sum();
     let groups = groups_least(kernel.graph, kernel.plan, &size);
     let _ = writeln!(out, "extern \"C\" __global__ FUSE_BOUNDS({threads}, {groups}) void {ENTRY}(FusedArgs a) {{");
     kernel.uniforms(out);
-    let _ = writeln!(out, "    const bool packed = {};", body::packed(kernel, width));
+    if chunks == 1 {
+        let _ = writeln!(out, "    const bool packed = {};", body::packed(kernel, width));
+    } else {
+        all_packed(kernel, width, out);
+    }
     // Each reduction of a row has its own values, so that one barrier a reduction is enough: the next use of them is behind the
     // barrier of another. A single reduction takes turns with itself.
     let slots = reductions.max(2);
@@ -153,9 +183,30 @@ pub(super) fn render(kernel: &Kernel<'_>, turns: usize, out: &mut String) {
     out.push_str("    }\n}\n");
 }
 
+/// Tells the compiler what the launch has seen to.
+fn all_packed(kernel: &Kernel<'_>, width: usize, out: &mut String) {
+    let _ = writeln!(out, "    if (a.space.extent % {width} != 0) __builtin_unreachable();");
+    for (at, &argument) in kernel.arguments.iter().enumerate() {
+        let is_full = match argument {
+            Argument::Input(_, value) => is_input(kernel.graph, value),
+            Argument::Output(slot) => kernel.plan.kinds[kernel.graph.outputs[slot].at()] != Kind::Row,
+        };
+        if is_full {
+            let _ = writeln!(out, "    if (a.tensor[{at}].mode != fuse::PACKED) __builtin_unreachable();");
+        }
+    }
+}
+
 /// The first element of step `q`.
 fn column(size: &Size) -> String {
-    format!("(q * {} + rf::thread_x()) * {}", size.threads, size.width)
+    let &Size { chunks, threads, width, .. } = size;
+    if chunks == 1 {
+        return format!("(q * {threads} + rf::thread_x()) * {width}");
+    }
+    // Threads of one chunk are neighbours.
+    let own = threads / chunks;
+    let chunk = CHUNK_QUADS * QUAD;
+    format!("(rf::thread_x() / {own} * {chunk} + (q * {own} + rf::thread_x() % {own}) * {width})")
 }
 
 /// Reads inputs of the whole row.
@@ -165,27 +216,65 @@ fn read(kernel: &Kernel<'_>, inputs: &[Value], size: &Size, out: &mut String) {
     }
     let (column, turns, width) = (column(size), size.turns, size.width);
     body::arrays(kernel, inputs, (turns, width, true), "        ", out);
-    out.push_str("        if (packed) {\n");
+    if size.chunks == 1 {
+        out.push_str("        if (packed) {\n");
+    } else {
+        out.push_str("        {\n");
+    }
     // A thread past the end reads the row's first quad, and nothing comes of it.
     let inside = format!("{column} < a.space.extent ? {column} : 0");
     body::preload(kernel, inputs, body::Lie::PackedOnce, (turns, width, &inside), "            ", out);
-    out.push_str("        } else {\n");
-    body::preload(kernel, inputs, body::Lie::Anyhow, (turns, width, &column), "            ", out);
+    if size.chunks == 1 {
+        out.push_str("        } else {\n");
+        body::preload(kernel, inputs, body::Lie::Anyhow, (turns, width, &column), "            ", out);
+    }
     out.push_str("        }\n");
+}
+
+/// The 16-bit input whose extreme a reduction is, whatever the order: those of two elements take one instruction on some devices.
+fn of_words(kernel: &Kernel<'_>, reduce: Value) -> Option<Value> {
+    let graph = kernel.graph;
+    let (Node::Reduce(Reduce::Max | Reduce::Min, operand), _) = graph.nodes[reduce.at()] else { return None };
+    let input = match graph.nodes[operand.at()] {
+        (Node::Cast(from), DType::F32) => from,
+        _ => operand,
+    };
+    let is_half = is_input(graph, input) && expr::is_half(graph.dtype(input));
+    (is_half && kernel.plan.kinds[input.at()] == Kind::Full).then_some(input)
+}
+
+/// The type of such an extreme so far.
+fn most(kernel: &Kernel<'_>, reduce: Value, input: Value) -> String {
+    let storage = expr::storage(kernel.graph.dtype(input));
+    let is_most = matches!(kernel.graph.nodes[reduce.at()].0, Node::Reduce(Reduce::Max, _));
+    format!("Extreme<{storage}, {is_most}>")
 }
 
 /// `before` is the number of reductions of the row so far.
 fn pass(kernel: &Kernel<'_>, number: usize, size: &Size, before: usize, reductions: usize, out: &mut String) {
     let pass = &kernel.plan.passes[number];
-    let &Size { turns, chains, threads, width, early, halves } = size;
+    let &Size { turns, chains, chunks, threads, width, early, halves } = size;
+    let tree_of_all = if chunks == 1 { "fuse::tree_group_apart" } else { "tree_many" };
     let column = column(size);
     if !early {
         read(kernel, &body::inputs(kernel, number, true), size, out);
     }
+    let words: Vec<(Value, Value)> = match chunks {
+        1 => Vec::new(),
+        _ => pass.reduces.iter().filter_map(|&reduce| Some((reduce, of_words(kernel, reduce)?))).collect(),
+    };
+    let in_words = |reduce: Value| words.iter().find(|(known, _)| *known == reduce).map(|(_, input)| *input);
+    let rest = Pass {
+        reduces: pass.reduces.iter().copied().filter(|&reduce| in_words(reduce).is_none()).collect(),
+        ..pass.clone()
+    };
+    for &(reduce, input) in &words {
+        let _ = writeln!(out, "        {} m{};", most(kernel, reduce, input), reduce.0);
+    }
     if chains == 1 {
-        group::chains(kernel, &pass.reduces, 'c', "        ", out);
+        group::chains(kernel, &rest.reduces, 'c', "        ", out);
     } else {
-        for &reduce in &pass.reduces {
+        for &reduce in &rest.reduces {
             let (functor, _) = kernel.reduction(reduce);
             let neutral = vec![format!("{functor}::neutral()"); chains].join(", ");
             let _ = writeln!(out, "        {functor}::A c{}[{chains}] = {{{neutral}}};", reduce.0);
@@ -198,7 +287,15 @@ fn pass(kernel: &Kernel<'_>, number: usize, size: &Size, before: usize, reductio
         }
     }
     let _ = writeln!(out, "            const index_t column = {column};");
-    let _ = writeln!(out, "            const rf::u32 count = fuse::window(column, a.space.extent, {width});");
+    if chunks == 1 {
+        let _ = writeln!(out, "            const rf::u32 count = fuse::window(column, a.space.extent, {width});");
+    } else {
+        out.push_str("            if (column >= a.space.extent) continue;\n");
+        for &(reduce, input) in &words {
+            let _ = writeln!(out, "            m{}.put(k{}[q]);", reduce.0, input.0);
+        }
+        let _ = writeln!(out, "            const rf::u32 count = {width};");
+    }
     let step = body::Step {
         keeps: true,
         halves,
@@ -206,16 +303,22 @@ fn pass(kernel: &Kernel<'_>, number: usize, size: &Size, before: usize, reductio
         indent: "            ",
         chain: &|reduce| format!("c{}", reduce.0),
         once: true,
-        ..body::Step::anew(pass, number, width)
+        ..body::Step::anew(&rest, number, width)
     };
-    body::render(kernel, &step, out);
+    if !(rest.reduces.is_empty() && rest.stores.is_empty()) {
+        body::render(kernel, &step, out);
+    }
     out.push_str("        }\n");
     for (index, &reduce) in pass.reduces.iter().enumerate() {
         let (functor, operand) = kernel.reduction(reduce);
         let (at, register) = (reduce.0, expr::register(kernel.graph.dtype(operand)));
         let slot = if reductions == 1 { "slot".to_owned() } else { (before + index).to_string() };
-        let own = if chains == 1 { format!("c{at}") } else { format!("fuse::tree_of<{functor}, {chains}>(c{at})") };
-        let tree = format!("fuse::tree_group_apart<{functor}, {threads}>({own}, ({functor}::A*)scratch[{slot}])");
+        let own = match (in_words(reduce), chains) {
+            (Some(_), _) => format!("m{at}.total()"),
+            (None, 1) => format!("c{at}"),
+            (None, _) => format!("fuse::tree_of<{functor}, {chains}>(c{at})"),
+        };
+        let tree = format!("{tree_of_all}<{functor}, {threads}>({own}, ({functor}::A*)scratch[{slot}])");
         let _ = writeln!(out, "        const {register} v{at} = {functor}::finish({tree}, a.space.extent);");
     }
 }

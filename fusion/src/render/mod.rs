@@ -11,6 +11,7 @@
 //! | [`Schedule::Wave`] | some quads of a row, kept in registers from pass to pass; one wave or less a row | short rows |
 //! | [`Schedule::Group`] | the quads of a row that are its chain's, read anew in every pass; one workgroup a row | long rows |
 //! | [`Schedule::Held2`], `4`, `8` | the same, kept in registers from pass to pass | rows of one chunk that fit there |
+//! | [`Schedule::HeldLong2`], `4`, `8` | the same, one chunk of as many | rows of so many chunks that fit there |
 //! | [`Schedule::Columns`] | a row, or chains of it | rows that lie side by side in memory |
 //! | [`Schedule::ColumnsWide`] | the same of two neighbouring rows | sums of such rows, aligned |
 //! | [`Schedule::Split`], [`Schedule::Join`] | as `Group`, some chunks a workgroup; then their totals | few very long rows |
@@ -38,7 +39,7 @@ use crate::plan::{Argument, Plan, arguments, lookups};
 pub(crate) use columns::{WIDE as COLUMN_ROWS, WIDE_WAVES as COLUMN_WIDE_WAVES, can_be_wide};
 pub(crate) use elementwise::vector;
 pub(crate) use epilogue::epilogue;
-pub(crate) use held::{chains_of_thread, fits};
+pub(crate) use held::{fits, threads};
 pub(crate) use runs::{RUN, runs};
 pub(crate) use tiled::{side, slots};
 pub(crate) use together::capacity;
@@ -76,6 +77,12 @@ pub(crate) enum Schedule {
     Held4,
     /// With 8, which is all of a chunk.
     Held8,
+    /// With all of 2 chunks, which different threads hold.
+    HeldLong2,
+    /// With all of 4.
+    HeldLong4,
+    /// With all of 8.
+    HeldLong8,
     Columns,
     /// With several neighbouring rows a lane.
     ColumnsWide,
@@ -84,7 +91,7 @@ pub(crate) enum Schedule {
 }
 
 impl Schedule {
-    pub(crate) const ALL: [Schedule; 11] = [
+    pub(crate) const ALL: [Schedule; 14] = [
         Schedule::Elementwise,
         Schedule::Tiled,
         Schedule::Wave,
@@ -92,6 +99,9 @@ impl Schedule {
         Schedule::Held2,
         Schedule::Held4,
         Schedule::Held8,
+        Schedule::HeldLong2,
+        Schedule::HeldLong4,
+        Schedule::HeldLong8,
         Schedule::Columns,
         Schedule::ColumnsWide,
         Schedule::Split,
@@ -107,6 +117,9 @@ impl Schedule {
             Schedule::Held2 => "held2",
             Schedule::Held4 => "held4",
             Schedule::Held8 => "held8",
+            Schedule::HeldLong2 => "held_long2",
+            Schedule::HeldLong4 => "held_long4",
+            Schedule::HeldLong8 => "held_long8",
             Schedule::Columns => "columns",
             Schedule::ColumnsWide => "columns_wide",
             Schedule::Split => "split",
@@ -140,15 +153,21 @@ pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
     if graph.nodes.iter().any(|(node, _)| matches!(node, Node::Draw(_))) {
         out.push_str(expr::DRAW);
     }
+    if graph.nodes.iter().any(|&(node, dtype)| expr::is_below(node, dtype)) {
+        out.push_str(expr::BELOW);
+    }
     kernel.args_struct(&mut out, schedule);
     match schedule {
         Schedule::Elementwise => elementwise::render(&kernel, &mut out),
         Schedule::Tiled => tiled::render(&kernel, &mut out),
         Schedule::Wave => wave::render(&kernel, &mut out),
         Schedule::Group => group::render(&kernel, &mut out),
-        Schedule::Held2 => held::render(&kernel, 2, &mut out),
-        Schedule::Held4 => held::render(&kernel, 4, &mut out),
-        Schedule::Held8 => held::render(&kernel, 8, &mut out),
+        Schedule::Held2 => held::render(&kernel, 2, 1, &mut out),
+        Schedule::Held4 => held::render(&kernel, 4, 1, &mut out),
+        Schedule::Held8 => held::render(&kernel, 8, 1, &mut out),
+        Schedule::HeldLong2 => held::render(&kernel, 8, 2, &mut out),
+        Schedule::HeldLong4 => held::render(&kernel, 8, 4, &mut out),
+        Schedule::HeldLong8 => held::render(&kernel, 8, 8, &mut out),
         Schedule::Columns => columns::render(&kernel, &mut out),
         Schedule::ColumnsWide => columns::render_wide(&kernel, &mut out),
         Schedule::Split => group::render_split(&kernel, &mut out),
@@ -201,6 +220,13 @@ impl Kernel<'_> {
         format!("fuse::look_up<{storage}>(a.tensor[{at}], {offset}, a.reach[{number}], {index}, (rf::u32){e} < count)")
     }
 
+    /// The same for a row.
+    fn look_up_row(&self, node: Value, index: Value) -> String {
+        let (at, storage) = (self.input(node), expr::storage(self.graph.dtype(node)));
+        let number = self.lookups.iter().position(|known| *known == node).expect("every live lookup is listed");
+        format!("fuse::look_up<{storage}>(a.tensor[{at}], offset[{at}], a.reach[{number}], v{}, true)", index.0)
+    }
+
     /// Position of an output's tensor in the argument struct.
     fn output(&self, slot: usize) -> usize {
         let found = self.arguments.iter().position(|&arg| arg == Argument::Output(slot));
@@ -221,7 +247,10 @@ impl Kernel<'_> {
             if self.plan.levels[value.at()] != level || matches!(node, Node::Reduce(..)) {
                 continue;
             }
-            if matches!(node, Node::RowInput { .. }) {
+            if let Node::RowLookup { index, .. } = node {
+                let (register, text) = (expr::register(dtype), self.look_up_row(value, index));
+                let _ = writeln!(out, "        const {register} v{} = {text};", value.0);
+            } else if matches!(node, Node::RowInput { .. }) {
                 let (at, register) = (self.input(value), expr::register(dtype));
                 let storage = expr::storage(dtype);
                 let _ = writeln!(

@@ -2,7 +2,7 @@
 //! gradient itself.
 
 use rocfire_fusion::{Binary, Compare, Graph, Reduce, Scalar, Unary, Value};
-use rocfire_hal::{DType, Stream, View, ViewMut};
+use rocfire_hal::{DType, MAX_RANK, Stream, View, ViewMut};
 
 use crate::Result;
 use crate::family::{self, shape};
@@ -58,10 +58,21 @@ pub fn cross_entropy(stream: &Stream, call: &CrossEntropy<'_>, loss: ViewMut<'_>
     family::disjoint(OP, "lse", &loss, &lse)?;
     static GRAPHS: Graphs<Key> = Graphs::new();
     let graph = GRAPHS.get(Key::new(call), forward_graph);
-    let mut inputs = Inputs::<3>::new(call.logits);
+    let mut inputs = Inputs::<5>::new(call.logits);
     inputs.push(Some(call.targets));
     inputs.push(call.weights);
+    inputs.push(Some(classes_first(call.logits)?));
+    inputs.push(call.weights);
     graphs::run(stream, &graph, call.logits.shape(), inputs.views(), &scalars(call, classes), &mut [loss, lse])
+}
+
+/// The logits as each row's own is looked up in them.
+fn classes_first(logits: View<'_>) -> Result<View<'_>> {
+    let mut axes = [0; MAX_RANK];
+    let rank = logits.shape().len();
+    axes[0] = rank - 1;
+    axes[1..rank].iter_mut().enumerate().for_each(|(at, axis)| *axis = at);
+    Ok(logits.with_layout(logits.layout().permute(&axes[..rank])?)?)
 }
 
 /// `dx = d_loss · (e^(x - lse) - (1 - s) [class = target] - s / classes)`, 0 in ignored rows. With weights
@@ -218,18 +229,18 @@ fn forward_graph(key: Key) -> Graph {
     let targets = Targets::new(&mut make, key);
     let most = make.graph.reduce(Reduce::Max, x);
     let shifted = make.sub(x, most);
-    let exp = make.unary(Unary::Exp, shifted);
+    let exp = make.unary(Unary::ExpBelow, shifted);
     let total = make.sum(exp);
     let log = make.unary(Unary::Log, total);
     let lse = make.add(most, log);
-    // The sum has one term: the others are zeros.
-    let (hit, zero) = (targets.hit(&mut make), make.constant(0.0));
-    let own = make.graph.select(hit, x, zero);
-    let own = make.sum(own);
+    let own = make.row_lookup(key.logits, targets.target);
     let mut loss = make.sub(lse, own);
+    if let Some(dtype) = key.weights {
+        let weight = make.row_lookup(dtype, targets.target);
+        loss = make.mul(loss, weight);
+    }
     if targets.every.is_some() || targets.weights.is_some() {
-        let share = targets.weighted(&mut make, hit);
-        loss = make.mul(loss, share);
+        loss = make.mul(loss, targets.share);
     }
     if targets.every.is_some() {
         let rest = match targets.weights {

@@ -10,8 +10,8 @@ use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::sum;
 
-/// Rows and classes: one, primes, around a wave, beyond a workgroup's registers, none.
-const SHAPES: [[usize; 2]; 7] = [[1, 1], [3, 7], [5, 64], [7, 65], [2, 1025], [1, 9001], [0, 3]];
+/// Rows and classes: one, primes, around a wave, beyond a workgroup's registers, none, two chunks that are held.
+const SHAPES: [[usize; 2]; 8] = [[1, 1], [3, 7], [5, 64], [7, 65], [2, 1025], [1, 9001], [0, 3], [2, 9008]];
 const IGNORED: i64 = -100;
 
 pub fn cases() -> Vec<Case> {
