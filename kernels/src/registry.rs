@@ -19,7 +19,7 @@ use crate::reduce::ArgKey;
 use crate::rope::{RopeKey, RopeStyle};
 use crate::scan::{Cumulative, CumulativeKey};
 use crate::sort::SortKey;
-use crate::{attention, conv, gemm, index, interpolate, loss, pool, quant, random, reduce, rope, scan, sort};
+use crate::{attention, conv, gemm, index, interpolate, loss, norm, pool, quant, random, reduce, rope, scan, sort};
 
 /// One kernel source.
 #[derive(Clone, Debug)]
@@ -82,6 +82,7 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
                 add(operator, source);
             }
             if dtype != DType::F64 {
+                norm::norm_backward_sources(dtype).into_iter().for_each(|source| add("norm_backward", source));
                 quant::row_sources(dtype).into_iter().for_each(|(operator, source)| add(operator, source));
                 quant::scaled_sources(arch, dtype).for_each(|source| add("q_matmul_scaled", source));
             }
