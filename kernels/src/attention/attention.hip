@@ -26,7 +26,7 @@ struct AttentionArgs {
     i32 batches, slice_rows, padding;
 };
 static_assert(sizeof(AttentionArgs) == sizeof(Problem) + 96, "as in attention.rs");
-static_assert(sizeof(Problem) == 296, "as in problem.rs");
+static_assert(sizeof(Problem) == 304, "as in problem.rs");
 
 #if ATTENTION_SPLIT
 typedef Real Out;

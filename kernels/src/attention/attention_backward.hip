@@ -34,7 +34,7 @@ struct GradientArgs {
     Real* dsinks;
 };
 static_assert(sizeof(GradientArgs) == sizeof(Problem) + 232, "as in attention_backward.rs");
-static_assert(sizeof(Problem) == 296, "as in problem.rs");
+static_assert(sizeof(Problem) == 304, "as in problem.rs");
 
 // Own rows that wait in LDS: the gradient of values alone asks for keys only.
 #define OWN_LDS_BYTES (Own<ATTENTION_D>::LDS_BYTES + (ATTENTION_PART == 3 ? 0 : Own<ATTENTION_DV>::LDS_BYTES))

@@ -28,8 +28,8 @@ const UNLIMITED: i32 = 1 << 30;
 /// # Shapes
 /// `q`: `[batches, heads, q_rows, depth]`; `k`: `[batches, kv_heads, k_rows, depth]`; `v`: `[batches, kv_heads, k_rows,
 /// value_depth]`, where `kv_heads` divides `heads`: head `h` reads head `h / (heads / kv_heads)` of keys. Any strides, so a
-/// tensor `[batches, rows, heads, depth]` is passed as its view with two axes swapped. `mask` (true: hidden) and `bias`
-/// (added to the scaled scores) broadcast to `[batches, heads, q_rows, k_rows]`.
+/// tensor `[batches, rows, heads, depth]` is passed as its view with two axes swapped. `mask` (true: hidden, or what
+/// [`AttentionParams::masked`] says) and `bias` (added to the scaled scores) broadcast to `[batches, heads, q_rows, k_rows]`.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionInputs<'a> {
     /// Queries.
@@ -38,7 +38,7 @@ pub struct AttentionInputs<'a> {
     pub k: View<'a>,
     /// Values.
     pub v: View<'a>,
-    /// What is hidden, `Bool`.
+    /// What is masked, `Bool`.
     pub mask: Option<View<'a>>,
     /// What is added to the scores; of the inputs' type or any other float.
     pub bias: Option<View<'a>>,
@@ -74,6 +74,8 @@ pub struct AttentionParams {
     pub scale: Option<f64>,
     /// `c`: scores become `c · tanh(score / c)`.
     pub softcap: Option<f64>,
+    /// What a score gets added where the mask is true; `None`: it is hidden.
+    pub masked: Option<f64>,
     /// Whether a query sees only keys up to its own place, the last query's being the last key's.
     pub causal: bool,
     /// How many keys before its own place a query sees; `None`: all.
@@ -304,6 +306,9 @@ fn check_params(op: &'static str, params: &AttentionParams) -> Result<()> {
     if let Some(softcap) = params.softcap.filter(|softcap| softcap.is_nan() || *softcap <= 0.0) {
         return Err(shape(op, "softcap", "positive", softcap));
     }
+    if let Some(masked) = params.masked.filter(|masked| masked.is_nan()) {
+        return Err(shape(op, "masked", "a number", masked));
+    }
     match params.dropout {
         Some(dropout) if !(0.0..1.0).contains(&dropout.probability) => {
             Err(shape(op, "dropout.probability", "at least 0 and below 1", dropout.probability))
@@ -376,6 +381,7 @@ pub(crate) struct Problem {
     pub scale: f64,
     pub softcap: f64,
     pub keep_scale: f64,
+    pub masked: f64,
     pub seed: u64,
     pub offset: u64,
     pub keep: u64,
@@ -390,7 +396,7 @@ pub(crate) struct Problem {
     pub bias_wide: i32,
     pub first_batch: i32,
 }
-const _: () = assert!(size_of::<Problem>() == 296);
+const _: () = assert!(size_of::<Problem>() == 304);
 
 impl Problem {
     fn set_params(&mut self, params: &AttentionParams, depth: usize) {
@@ -401,6 +407,7 @@ impl Problem {
         }
         self.scale = params.scale.unwrap_or_else(|| 1.0 / (depth as f64).sqrt());
         self.softcap = params.softcap.unwrap_or(0.0);
+        self.masked = params.masked.unwrap_or(f64::NEG_INFINITY);
         (self.keep, self.keep_scale) = (ALL, 1.0);
         if let Some(dropout) = params.dropout {
             self.keep = ((1.0 - dropout.probability) * ALL as f64).round() as u64;

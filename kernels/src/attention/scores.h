@@ -12,7 +12,7 @@ struct Problem {
     const In* q;
     const In* k;
     const In* v;
-    const bool8* mask;     // true: hidden; null: none
+    const bool8* mask;     // true: masked; null: none
     const void* bias;      // of In, or of Real if bias_wide; null: none
     const i32* q_starts;   // rows of batch b are q_starts[b] to q_starts[b + 1]; null: all q_rows of each
     const i32* k_starts;
@@ -21,6 +21,7 @@ struct Problem {
     i64 q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row;
     i64 mask_batch, mask_head, mask_row, mask_column, bias_batch, bias_head, bias_row, bias_column;
     double scale, softcap, keep_scale;  // softcap 0: none
+    double masked;                      // what a masked score gets added; minus infinity: it is hidden, whatever it is
     u64 seed, offset, keep;             // kept: words below `keep`; 2^32: no dropout
     i32 heads, group, q_rows, k_rows;   // query heads, and how many share a head of keys; rows of all batches with q_starts
     i32 depth, value_depth, left, right;
@@ -76,11 +77,76 @@ RF_FN Real sink_of(const Real* sinks, int head) { return sinks ? sinks[head] * (
 
 RF_FN Real unit_of(const Problem& g) { return ATTENTION_EXTRA ? (Real)1 : (Real)(g.scale * LOG2_E); }
 
+// Whether a tile's masks and biases are read before any is used, so that they are on their way together: where rows go to LDS past
+// the registers. Elsewhere the registers do not suffice (the first WMMA, whose operands are doubled).
+#define EXTRA_AHEAD (ATTENTION_EXTRA && ATTENTION_STAGES)
+
+#if EXTRA_AHEAD
+// Where an own row's part of a mask or bias lies, by slot, and how far apart those of the others are, in elements.
+struct Extra {
+    i64 own[Lane::SLOTS], other;
+    int most;  // the last other row that there is
+
+    template <bool OWN_QUERIES>
+    RF_FN void start(const Sequence& s, const int* places, const int* heads, i64 from, i64 head, i64 row, i64 column) {
+        int own_most = (OWN_QUERIES ? s.q_rows : s.k_rows) - 1;
+        most = (OWN_QUERIES ? s.k_rows : s.q_rows) - 1;
+        other = OWN_QUERIES ? column : row;
+#pragma unroll
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+            int place = places[slot] < own_most ? places[slot] : own_most;
+            own[slot] = from + heads[slot] * head + place * (OWN_QUERIES ? row : column);
+        }
+    }
+    // Rows that are not there have the place of the last one, so that no value waits to know whether it is asked for.
+    RF_FN i64 at(int slot, int row) const { return own[slot] + (row < most ? row : most) * other; }
+};
+
+// What is added to each value, and whether the mask hides it.
+template <bool OWN_QUERIES>
+RF_FN void read_extra(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const int* own, const int* heads,
+                      int first, bool* unseen, Real* added) {
+#pragma unroll
+    for (int v = 0; v < Lane::VALUES; ++v) {
+        unseen[v] = false;
+        added[v] = (Real)0;
+    }
+    Extra extra;
+    if (g.mask) {
+        extra.start<OWN_QUERIES>(s, own, heads, batch * g.mask_batch, g.mask_head, g.mask_row, g.mask_column);
+        const Real by = (Real)g.masked;
+        const bool hides = by == (Real)-__builtin_inff();
+#pragma unroll
+        for (int v = 0; v < Lane::VALUES; ++v) {
+            bool masked = g.mask[extra.at(Lane::slot(v), first + at.other(v))].bits != 0;
+            unseen[v] = masked && hides;
+            added[v] = masked && !hides ? by : (Real)0;
+        }
+    }
+    if (!g.bias) return;
+    extra.start<OWN_QUERIES>(s, own, heads, batch * g.bias_batch, g.bias_head, g.bias_row, g.bias_column);
+    if (g.bias_wide) {
+#pragma unroll
+        for (int v = 0; v < Lane::VALUES; ++v)
+            added[v] += ((const Real*)g.bias)[extra.at(Lane::slot(v), first + at.other(v))];
+    } else {
+#pragma unroll
+        for (int v = 0; v < Lane::VALUES; ++v)
+            added[v] += cast<Real>(((const In*)g.bias)[extra.at(Lane::slot(v), first + at.other(v))]);
+    }
+}
+#endif
+
 // `slope`, where it is asked for: what the soft-cap's derivative multiplies a gradient of the scores by.
 template <bool OWN_QUERIES>
 RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const int* own, const int* heads,
                          int first, int k_end, bool whole, Real* values, Real* slope) {
     if (!ATTENTION_EXTRA && whole) return;
+#if EXTRA_AHEAD
+    bool unseen[Lane::VALUES];
+    Real added[Lane::VALUES];
+    read_extra<OWN_QUERIES>(g, s, at, batch, own, heads, first, unseen, added);
+#endif
 #pragma unroll
     for (int v = 0; v < Lane::VALUES; ++v) {
         int slot = Lane::slot(v), mine = own[slot], theirs = first + at.other(v);
@@ -94,14 +160,22 @@ RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u3
             x = bent * (Real)g.softcap;
             if (slope) slope[v] = (Real)1 - bent * bent;
         }
+#if EXTRA_AHEAD
+        hidden = hidden || unseen[v];
+        x += added[v];
+#else
         if (g.mask && !hidden) {
             i64 from = batch * g.mask_batch + heads[slot] * g.mask_head + query * g.mask_row + key * g.mask_column;
-            hidden = g.mask[from].bits != 0;
+            if (g.mask[from].bits != 0) {
+                x += (Real)g.masked;
+                hidden = (Real)g.masked == (Real)-__builtin_inff();
+            }
         }
         if (g.bias && !hidden) {
             i64 from = batch * g.bias_batch + heads[slot] * g.bias_head + query * g.bias_row + key * g.bias_column;
             x += g.bias_wide ? ((const Real*)g.bias)[from] : cast<Real>(((const In*)g.bias)[from]);
         }
+#endif
         if (g.slopes) {
             int away = key - query - s.shift;
             x -= g.slopes[heads[slot]] * (Real)(away < 0 ? -away : away);

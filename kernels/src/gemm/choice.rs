@@ -156,6 +156,22 @@ pub(crate) fn vendor_pays(arch: Arch, dtype: DType, [m, n, k]: [usize; 3], batch
     has_kernels && m.min(n) >= lines && pairs >= least
 }
 
+/// Least products of one element pair, all batches together, from which on a product is NVIDIA's library's though something
+/// follows it, which then takes a launch of its own: where ours would take one launch for both, and where it would cut K, which
+/// takes two. On an H200 in us, f16 with bias, ours in one and cuBLASLt and a launch (2026-11-22): 2048 x 1024 x 1024: 28, 19 but ours
+/// puts three such products of one input into one launch; 1024 x 4096 x 1024: 43, 39; 2048 x 3072 x 768: 66, 36; 8192 x 4096 x 1024:
+/// 275, 152; where K is cut: 256 x 768 x 3072: 24, 20; 512 x 1024 x 4096: 34, 24; 1024 x 768 x 3072: 43, 23; 2048 x 1024 x 4096:
+/// 86, 40. More that follows widens the gap: with GELU 8192 x 4096 x 1024 takes 428 and 182. AMD's libraries are not measured.
+const APART_PAIRS_LEAST: usize = 1 << 32;
+const APART_CUT_PAIRS_LEAST: usize = 1 << 30;
+
+/// Whether a product behind which something is computed goes to the vendor's library, where there is one and nothing is tuned;
+/// `sliced`: whether ours would cut K.
+pub(crate) fn apart_pays(arch: Arch, dtype: DType, pairs: usize, sliced: bool) -> bool {
+    let least = if sliced { APART_CUT_PAIRS_LEAST } else { APART_PAIRS_LEAST };
+    arch.info().vendor == Vendor::Nvidia && matches!(dtype, DType::F16 | DType::BF16) && pairs >= least
+}
+
 /// Least part of a device's rounds that a product fills, in tenths, for our oblong plain tile to be taken before NVIDIA's library,
 /// and most products of one element pair. On an H200 in us, ours and cuBLASLt's best (`rocfire tune`, 2026-11-22), f32, B by
 /// columns: 1024 x 768 x 768: 36.5, 39.1; 1024 x 3072 x 768: 128, 124; three of the first in one launch: 98, 114. Ours takes what
@@ -264,6 +280,17 @@ mod tests {
         assert!(!pays([8192, 8448, 1024], 1), "not measured");
         assert!(!oblong_pays(sm_90, DType::F16, [1024, 768, 768], 1, h200), "the matrix unit's");
         assert!(!oblong_pays(gfx1100, DType::F32, [1024, 768, 768], 1, h200), "AMD's libraries are not measured");
+    }
+
+    #[test]
+    fn large_products_leave_what_follows_them_to_another_launch() {
+        let (sm_90, gfx942) = (Arch::parse("sm_90").unwrap(), Arch::parse("gfx942").unwrap());
+        assert!(apart_pays(sm_90, DType::F16, 2048 * 4096 * 1024, false));
+        assert!(!apart_pays(sm_90, DType::F16, 2048 * 1024 * 1024, false), "ours may share its launch");
+        assert!(apart_pays(sm_90, DType::BF16, 2048 * 1024 * 1024, true), "ours takes two launches");
+        assert!(!apart_pays(sm_90, DType::BF16, 128 * 1024 * 4096, true), "small");
+        assert!(!apart_pays(sm_90, DType::F32, 2048 * 4096 * 1024, false), "not measured");
+        assert!(!apart_pays(gfx942, DType::F16, 2048 * 4096 * 1024, true), "AMD's libraries are not measured");
     }
 
     #[test]

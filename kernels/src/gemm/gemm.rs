@@ -355,6 +355,13 @@ impl<'a> Product<'a> {
         }
     }
 
+    /// What the device multiplies with, as far as its settings let it.
+    fn unit(&self) -> Unit {
+        let device = self.stream.device();
+        let unit = Unit::of(device.arch().info(), self.input);
+        if device.config().matrix { unit } else { unit.without_matrix() }
+    }
+
     fn tiling(&self, params: &GemmParams, unit: Unit, machine: Machine) -> Result<Tiling> {
         let Some(number) = params.tiling else {
             let batches = self.extents.iter().product();
@@ -422,9 +429,7 @@ impl<'a> Product<'a> {
     /// By our own kernels.
     fn run_ours(self, params: &GemmParams) -> Result<()> {
         let device = self.stream.device();
-        let info = device.arch().info();
-        let unit = Unit::of(info, self.input);
-        let unit = if device.config().matrix { unit } else { unit.without_matrix() };
+        let (info, unit) = (device.arch().info(), self.unit());
         let machine = machine(&device);
         let tiling = self.tiling(params, unit, machine)?;
         let [bm, bn] = tiling.block();
@@ -779,7 +784,7 @@ mod vendor;
 
 pub(crate) use grouped::grouped_source;
 pub use grouped::{GemmGroups, gemm_grouped, gemm_grouped_fused};
-pub use vendor::is_ours;
+pub use vendor::{gemm_apart, is_ours};
 
 #[cfg(test)]
 mod fused_tests;

@@ -2,8 +2,9 @@
 //!
 //! [`gemm`] is the one operator: batched, any strides, floats on the matrix unit where there is one and everything else by
 //! multiply-add. Callers are the adapters (`matmul`, linear layers and their gradients). [`gemm_fused`] is the same with a
-//! bias, an activation, a residual or any other chain of `fusion` behind it, in one launch. [`gemm_grouped`] multiplies groups of
-//! rows by a matrix each, as mixtures of experts do; how long the groups are, only the device need know.
+//! bias, an activation, a residual or any other chain of `fusion` behind it, in one launch, and [`gemm_apart`] says where two are
+//! faster. [`gemm_grouped`] multiplies groups of rows by a matrix each, as mixtures of experts do; how long the groups are, only the
+//! device need know.
 //!
 //! The kernel is one text in parts: `gemm.hip` (contract, arguments, where results go), then for the matrix units `stage.hip`
 //! (tiles in LDS) and `matrix.hip` (their product), or `fma.hip` for both without, and `kernel.hip` (the loop over K).
@@ -17,7 +18,8 @@ pub mod tune;
 
 pub use explain::explain;
 pub use gemm::{
-    GemmGroups, GemmParams, chunk_of, gemm, gemm_fused, gemm_grouped, gemm_grouped_fused, is_ours, output_shape,
+    GemmGroups, GemmParams, chunk_of, gemm, gemm_apart, gemm_fused, gemm_grouped, gemm_grouped_fused, is_ours,
+    output_shape,
 };
 pub(crate) use gemm::{GemmKey, grouped_source, multiply, source};
 pub(crate) use tiling::{Mode, Staging, TILINGS, Unit, has_tf32};

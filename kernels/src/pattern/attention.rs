@@ -222,7 +222,7 @@ impl<V: Copy + Eq> Attention<V> {
         })
     }
 
-    /// The output, in one launch, or two where masks and biases must be made one. Its rows lie as `[batch, rows, heads,
+    /// The output, in one launch, or two where several masks and biases must be made one. Its rows lie as `[batch, rows, heads,
     /// depth]`, which is what a program wants that goes on to join the heads.
     ///
     /// # Errors
@@ -241,12 +241,16 @@ impl<V: Copy + Eq> Attention<V> {
         let [q, k, v] = [with_heads(q)?, with_heads(k)?, with_heads(v)?];
         let (scale, cap) = (self.factor(0, &number), self.factor(1, &number));
         let softcap = self.is_capped.then_some(cap);
-        let params = AttentionParams { scale: Some(scale * cap), softcap, ..AttentionParams::default() };
+        let mut params = AttentionParams { scale: Some(scale * cap), softcap, ..AttentionParams::default() };
         let masking = self.masks(stream, dtype, &tensor, &number)?;
         let mut inputs = AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None };
         match &masking {
             None => {}
             Some(Mask::Hidden(mask)) => inputs.mask = Some(with_heads(tensor(*mask).view())?),
+            Some(Mask::Filled(mask)) => {
+                inputs.mask = Some(with_heads(tensor(*mask).view())?);
+                params.masked = Some(ABSORBING);
+            }
             Some(Mask::Added(bias)) => inputs.bias = Some(with_heads(tensor(*bias).view())?),
             Some(Mask::Made(bias)) => inputs.bias = Some(with_heads(bias.view())?),
         }
@@ -274,6 +278,7 @@ impl<V: Copy + Eq> Attention<V> {
             [] => return Ok(None),
             [Masking::Bias(bias)] => return Ok(Some(Mask::Added(*bias))),
             [Masking::Fill(mask, by)] if number(*by) == f64::NEG_INFINITY => return Ok(Some(Mask::Hidden(*mask))),
+            [Masking::Fill(mask, _)] => return Ok(Some(Mask::Filled(*mask))),
             _ => {}
         }
         let real = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
@@ -324,6 +329,8 @@ impl<V: Copy + Eq> Attention<V> {
 
 enum Mask<V> {
     Hidden(V),
+    /// With what absorbs every score.
+    Filled(V),
     Added(V),
     Made(Tensor),
 }

@@ -27,6 +27,8 @@ struct Spec {
     /// Shapes that broadcast to the scores.
     mask: Option<[usize; 4]>,
     bias: Option<[usize; 4]>,
+    /// What is added to masked scores, where they are not hidden.
+    masked: Option<f64>,
     /// Whether scores lose a slope of their head for every key of distance.
     slopes: bool,
     /// Whether every head has a score of no key.
@@ -49,13 +51,14 @@ const PLAIN: Spec = Spec {
     softcap: None,
     mask: None,
     bias: None,
+    masked: None,
     slopes: false,
     sinks: false,
     rows_first: false,
 };
 
 /// One, around a tile, more queries than keys, a single query of many keys, none.
-const SIZES: [Spec; 18] = [
+const SIZES: [Spec; 20] = [
     Spec { depth: 32, value_depth: 32, ..PLAIN },
     Spec { batches: 2, heads: 4, kv_heads: 2, q_rows: 33, k_rows: 65, causal: true, ..PLAIN },
     Spec { q_rows: 65, k_rows: 31, causal: true, ..PLAIN },
@@ -83,10 +86,22 @@ const SIZES: [Spec; 18] = [
     Spec { heads: 2, kv_heads: 2, q_rows: 33, k_rows: 20, causal: true, sinks: true, ..PLAIN },
     Spec { heads: 2, k_rows: 601, sinks: true, slopes: true, ..PLAIN },
     Spec { heads: 2, kv_heads: 1, q_rows: 5, k_rows: 0, sinks: true, ..PLAIN },
+    Spec {
+        batches: 2,
+        heads: 2,
+        q_rows: 17,
+        k_rows: 70,
+        mask: Some([2, 1, 1, 70]),
+        masked: Some(-1.5),
+        bias: Some([1, 2, 17, 1]),
+        ..PLAIN
+    },
+    // All keys of a query are masked, or none: none is hidden.
+    Spec { batches: 2, q_rows: 5, k_rows: 33, mask: Some([2, 1, 5, 1]), masked: Some(-1.0e30), ..PLAIN },
 ];
 
 /// The same for gradients.
-const GRADIENT_SIZES: [Spec; 15] = [
+const GRADIENT_SIZES: [Spec; 16] = [
     Spec { ..PLAIN },
     Spec { batches: 2, heads: 4, kv_heads: 2, q_rows: 33, k_rows: 65, causal: true, ..PLAIN },
     Spec { q_rows: 65, k_rows: 31, causal: true, ..PLAIN },
@@ -102,6 +117,7 @@ const GRADIENT_SIZES: [Spec; 15] = [
     Spec { heads: 2, kv_heads: 1, q_rows: 17, k_rows: 37, slopes: true, ..PLAIN },
     Spec { batches: 2, heads: 2, kv_heads: 1, q_rows: 33, k_rows: 20, causal: true, sinks: true, ..PLAIN },
     Spec { heads: 2, kv_heads: 2, q_rows: 17, k_rows: 37, sinks: true, slopes: true, ..PLAIN },
+    Spec { batches: 2, q_rows: 17, k_rows: 37, mask: Some([2, 1, 1, 37]), masked: Some(-1.5), ..PLAIN },
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -133,6 +149,7 @@ impl Spec {
             (self.left.is_some() || self.right.is_some(), " window"),
             (self.softcap.is_some(), " softcap"),
             (self.mask.is_some(), " mask"),
+            (self.masked.is_some(), " added"),
             (self.bias.is_some(), " bias"),
             (self.slopes, " slopes"),
             (self.sinks, " sinks"),
@@ -145,6 +162,7 @@ impl Spec {
     fn params(&self) -> AttentionParams {
         let mut params = AttentionParams::default();
         (params.causal, params.left, params.right, params.softcap) = (self.causal, self.left, self.right, self.softcap);
+        params.masked = self.masked;
         params
     }
 
@@ -225,12 +243,13 @@ fn lines(spec: &Spec, inputs: &[Array]) -> Vec<Line> {
         let (batch, head) = (line / spec.q_rows / spec.heads, line / spec.q_rows % spec.heads);
         let (kv_head, row) = (head / (spec.heads / spec.kv_heads), line % spec.q_rows);
         let q_at = spec.at(spec.heads, spec.q_rows, spec.depth, [batch, head, row]);
+        let is_masked = |key| mask.is_some_and(|mask| broadcast(mask, [batch, head, row, key]) != 0.0);
         let mut scores = Vec::new();
         for key in 0..spec.k_rows {
             let ahead = key as i64 - (row as i64 + shift);
             let hidden = right.is_some_and(|right| ahead > right as i64)
                 || spec.left.is_some_and(|left| -ahead > left as i64)
-                || mask.is_some_and(|mask| broadcast(mask, [batch, head, row, key]) != 0.0);
+                || is_masked(key) && spec.masked.is_none();
             if hidden {
                 continue;
             }
@@ -242,6 +261,7 @@ fn lines(spec: &Spec, inputs: &[Array]) -> Vec<Line> {
                 let bent = (score / softcap).tanh();
                 (score, slope) = (softcap * bent, 1.0 - bent * bent);
             }
+            score += spec.masked.filter(|_| is_masked(key)).unwrap_or(0.0);
             score += bias.map_or(0.0, |bias| broadcast(bias, [batch, head, row, key]));
             score -= slopes.map_or(0.0, |slopes| slopes.values[head] * ahead.abs() as f64);
             scores.push((key, score, slope));

@@ -2,11 +2,12 @@
 //!
 //! The product's rows and batches are handed over axis by axis, as reshapes have split them, so that a tensor may broadcast
 //! over part of the rows; the launcher merges what it can. Columns must be one axis for every tensor. Where they are not, the
-//! product is computed by itself and the graph behind it: the same bits.
+//! product is computed by itself and the graph behind it: the same bits. So it is where the vendor's library is so much faster
+//! than our own kernels that another launch pays.
 
 use rocfire_fusion::Epilogue;
 use rocfire_hal::{Layout, MAX_RANK, Tensor, ViewMut};
-use rocfire_kernels::gemm::{GemmParams, gemm, gemm_fused};
+use rocfire_kernels::gemm::{GemmParams, gemm, gemm_apart, gemm_fused};
 
 use super::ending::Ending;
 use super::plan::AxisMap;
@@ -25,7 +26,10 @@ impl Call<'_> {
     pub(super) fn run(&self, outputs: Vec<ViewMut<'_>>) -> Result<()> {
         match self.split() {
             Some(split) if self.ending.is_bare(&outputs) => self.bare(&split, outputs),
-            Some(split) => self.fused(&split, outputs),
+            Some(split) => match gemm_apart(self.lhs.device().stream(), self.lhs.view(), self.rhs.view())? {
+                Some(product) => self.ending.run(&product, outputs),
+                None => self.fused(&split, outputs),
+            },
             None => self.ending.run(&matmul(self.lhs, self.rhs)?, outputs),
         }
     }

@@ -1,11 +1,11 @@
 //! Products that go to the vendor's library: which, and how they are described to it.
 
 use rocfire_hal::vendor::{Operand as Described, Plan, Product as Whole, VendorLaunch, alignment_of};
-use rocfire_hal::{Buffer, DType, DriverKind, Stream, View, ViewMut};
+use rocfire_hal::{Buffer, DType, Device, DriverKind, Stream, Tensor, View, ViewMut};
 
-use super::{GemmParams, OP, Operand, Product, check, check_output, lowered, machine};
+use super::{GemmParams, OP, Operand, Product, check, check_output, lowered, machine, output_shape};
 use crate::Result;
-use crate::gemm::choice::{oblong_pays, vendor_pays};
+use crate::gemm::choice::{apart_pays, is_sliced, oblong_pays, vendor_pays};
 use crate::tuning::{Candidate, Tables};
 
 /// Whether [`gemm`](super::gemm) would take our own kernels for this product, as [`gemm_fused`](super::gemm_fused) always does:
@@ -23,15 +23,55 @@ pub fn is_ours(stream: &Stream, a: View<'_>, b: View<'_>, c: ViewMut<'_>, params
     Ok(c.is_empty() || Product { tf32, input: lowered.unwrap_or(product.input), ..product }.is_ours())
 }
 
+/// `a · b` in memory of its own, contiguous, where the vendor's library and a launch for what follows take less time than
+/// [`gemm_fused`](super::gemm_fused) does; `None` elsewhere: nothing was launched. The bits are those of [`gemm`](super::gemm).
+///
+/// # Errors
+/// As [`gemm`](super::gemm).
+pub fn gemm_apart(stream: &Stream, a: View<'_>, b: View<'_>) -> Result<Option<Tensor>> {
+    check(stream, &a, &b, a.dtype())?;
+    let device = stream.device();
+    let shape = output_shape(a.shape(), b.shape())?;
+    let pairs = shape.iter().product::<usize>().saturating_mul(a.shape()[a.shape().len() - 1]);
+    let may_pay = |sliced| apart_pays(device.arch(), a.dtype(), pairs, sliced);
+    if !is_real(&device) || !may_pay(true) {
+        return Ok(None);
+    }
+    let mut c = Tensor::empty(&device, &shape, a.dtype())?;
+    let view = c.view_mut();
+    let product = Product::new(stream, a, b, view.view(), None);
+    let plan = if may_pay(product.is_sliced()?) { product.dispatched() } else { None };
+    let Some(plan) = plan else { return Ok(None) };
+    product.multiply_by(&plan)?;
+    Ok(Some(c))
+}
+
+/// Whether the device is a card.
+fn is_real(device: &Device) -> bool {
+    matches!(device.id().driver(), DriverKind::Hip | DriverKind::Cuda)
+}
+
 impl Product<'_> {
     /// Whether the dispatch takes our own kernels.
     fn is_ours(&self) -> bool {
-        let plan = match self.tuned() {
+        self.dispatched().is_none()
+    }
+
+    /// Whether our own kernels would cut K.
+    fn is_sliced(&self) -> Result<bool> {
+        let device = self.stream.device();
+        let machine = machine(&device);
+        let tiling = self.tiling(&GemmParams::default(), self.unit(), machine)?;
+        Ok(is_sliced(&tiling, machine, [self.m, self.n, self.k], self.extents.iter().product()))
+    }
+
+    /// The library's plan, where the dispatch takes that.
+    fn dispatched(&self) -> Option<Plan> {
+        match self.tuned() {
             Some(Candidate::Tiling { .. }) => None,
             Some(Candidate::Vendor { choice }) => self.plan(choice),
             None => self.preferred_plan(),
-        };
-        plan.is_none()
+        }
     }
 
     /// What the tables say of it: nothing of rounded factors, with which nothing was measured.
@@ -44,12 +84,11 @@ impl Product<'_> {
     /// What is tuned decides in a deterministic run, since only there repeats were compared.
     pub(super) fn preferred_plan(&self) -> Option<Plan> {
         let device = self.stream.device();
-        let is_real = matches!(device.id().driver(), DriverKind::Hip | DriverKind::Cuda);
         let batches = self.extents.iter().product();
         let (arch, size) = (device.arch(), [self.m, self.n, self.k]);
         let pays = vendor_pays(arch, self.input, size, batches)
             && (self.tf32 || !oblong_pays(arch, self.input, size, batches, machine(&device)));
-        (is_real && pays && !device.deterministic()).then(|| self.plan(0)).flatten()
+        (is_real(&device) && pays && !device.deterministic()).then(|| self.plan(0)).flatten()
     }
 
     /// The library's plan number `choice`; `None` where there is no library, or it cannot do this product.
@@ -139,7 +178,7 @@ fn describe(
 
 #[cfg(test)]
 mod tests {
-    use rocfire_hal::{Layout, Tensor};
+    use rocfire_hal::Layout;
 
     use super::*;
     use crate::testing::device;
