@@ -9,29 +9,37 @@ use rocfire_kernels::quant::{
 use crate::op::{CHECKED_ROWS, Error, Make, Op, ROTATION_BYTES, compare, elements, filled, shape_text, tolerance};
 
 const ROWS: usize = 8192;
+/// Tokens of a large prompt: what a launch takes to fill and to empty the card is a quarter of the share that it is of `ROWS`.
+const MANY_ROWS: usize = 4 * ROWS;
 const COLS: usize = 4096;
 
 /// Activations of bf16 to codes and scales; checked by turning them back.
-fn activations(device: &Device, name: &str, format: Format, granularity: Granularity) -> Result<Op, Error> {
-    let grid = granularity.scales_shape([ROWS, COLS]);
+fn activations(
+    device: &Device,
+    name: &str,
+    rows: usize,
+    format: Format,
+    granularity: Granularity,
+) -> Result<Op, Error> {
+    let grid = granularity.scales_shape([rows, COLS]);
     let code_cols = COLS * format.bits() / 8;
     let kind = granularity.kind();
     let scale_bytes = grid[0] * grid[1] * kind.dtype().size_bytes();
     // One scale for all is known when all has been read, and then it is read again: no card holds it in between.
     let reads = if granularity == Granularity::Tensor { 2 } else { 1 };
-    let bytes = ROWS * (COLS * 2 * reads + code_cols) + scale_bytes;
+    let bytes = rows * (COLS * 2 * reads + code_cols) + scale_bytes;
     let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
     let mut tensors = Vec::new();
     for set in 0..sets {
         let mut scales = Tensor::empty(device, &grid, kind.dtype())?;
-        let x = filled(device, &[ROWS, COLS], DType::BF16, set as u64)?;
+        let x = filled(device, &[rows, COLS], DType::BF16, set as u64)?;
         if granularity == Granularity::Static {
             block_peaks(device.stream(), x.view(), &[], PeakRule::scale(format.largest()), {
                 let layout = rocfire_hal::Layout::contiguous(&[1])?;
                 scales.view_mut().with_layout(layout)?
             })?;
         }
-        tensors.push((x, Tensor::empty(device, &[ROWS, code_cols], DType::U8)?, scales));
+        tensors.push((x, Tensor::empty(device, &[rows, code_cols], DType::U8)?, scales));
     }
     let tensors = std::rc::Rc::new(std::cell::RefCell::new(tensors));
     let (of_check, stream_device) = (tensors.clone(), device.clone());
@@ -45,7 +53,7 @@ fn activations(device: &Device, name: &str, format: Format, granularity: Granula
         let tensors = of_check.borrow();
         let (x, codes, scales) = &tensors[0];
         let block = match granularity {
-            Granularity::Static | Granularity::Tensor => [ROWS, COLS],
+            Granularity::Static | Granularity::Tensor => [rows, COLS],
             Granularity::Token => [1, COLS],
             Granularity::Group(group) => [1, group],
             Granularity::Block(side) => [side, side],
@@ -55,12 +63,12 @@ fn activations(device: &Device, name: &str, format: Format, granularity: Granula
             8 => CodeLayout::bytes(format),
             _ => CodeLayout::packed(format, 1, COLS),
         };
-        let mut back = Tensor::empty(x.device(), &[ROWS, COLS], DType::F32)?;
+        let mut back = Tensor::empty(x.device(), &[rows, COLS], DType::F32)?;
         let scales = Scales { view: scales.view(), kind, block: &block, global: None };
         dequantise(x.device().stream(), codes.view(), &layout, Some(&scales), back.view_mut())?;
         let (x, back) = (x.to_bytes()?, back.to_bytes()?);
         for number in 0..CHECKED_ROWS {
-            let first = ROWS / CHECKED_ROWS * number * COLS;
+            let first = rows / CHECKED_ROWS * number * COLS;
             // Four bits of mantissa, or eight of a whole number whose largest is some five times its mean; four bits less.
             let allowed = if format.bits() == 8 { 0.04 } else { 0.15 };
             compare(&elements(&back, DType::F32, first, COLS), &elements(&x, DType::BF16, first, COLS), allowed)?;
@@ -69,9 +77,9 @@ fn activations(device: &Device, name: &str, format: Format, granularity: Granula
     };
     Ok(Op {
         name: name.to_owned(),
-        shape: shape_text(&[ROWS, COLS]),
+        shape: shape_text(&[rows, COLS]),
         bytes: bytes as f64,
-        flops: (2 * ROWS * COLS) as f64,
+        flops: (2 * rows * COLS) as f64,
         launch: Box::new(launch),
         check: Box::new(check),
     })
@@ -136,14 +144,19 @@ fn weights(device: &Device, name: &str, format: Format, m: usize, group: usize) 
 }
 
 pub const OPS: &[Make] = &[
-    ("quantise e4m3 token", |device, name| activations(device, name, Format::E4M3, Granularity::Token)),
-    ("quantise i8 token", |device, name| activations(device, name, Format::I8, Granularity::Token)),
-    ("quantise e4m3 static", |device, name| activations(device, name, Format::E4M3, Granularity::Static)),
-    ("quantise i8 tensor", |device, name| activations(device, name, Format::I8, Granularity::Tensor)),
-    ("quantise e4m3 1x128", |device, name| activations(device, name, Format::E4M3, Granularity::Group(128))),
-    ("quantise e4m3 128x128", |device, name| activations(device, name, Format::E4M3, Granularity::Block(128))),
-    ("quantise mxfp8", |device, name| activations(device, name, Format::E4M3, Granularity::Mx(MxRounding::Up))),
-    ("quantise mxfp4", |device, name| activations(device, name, Format::E2M1, Granularity::Mx(MxRounding::Up))),
+    ("quantise e4m3 token", |device, name| activations(device, name, ROWS, Format::E4M3, Granularity::Token)),
+    ("quantise i8 token", |device, name| activations(device, name, ROWS, Format::I8, Granularity::Token)),
+    ("quantise e4m3 static", |device, name| activations(device, name, ROWS, Format::E4M3, Granularity::Static)),
+    ("quantise i8 tensor", |device, name| activations(device, name, ROWS, Format::I8, Granularity::Tensor)),
+    ("quantise e4m3 1x128", |device, name| activations(device, name, ROWS, Format::E4M3, Granularity::Group(128))),
+    ("quantise e4m3 128x128", |device, name| activations(device, name, ROWS, Format::E4M3, Granularity::Block(128))),
+    ("quantise mxfp8", |device, name| activations(device, name, ROWS, Format::E4M3, Granularity::Mx(MxRounding::Up))),
+    ("quantise mxfp4", |device, name| activations(device, name, ROWS, Format::E2M1, Granularity::Mx(MxRounding::Up))),
+    ("quantise i8 tensor", |device, name| activations(device, name, MANY_ROWS, Format::I8, Granularity::Tensor)),
+    ("quantise e4m3 token", |device, name| activations(device, name, MANY_ROWS, Format::E4M3, Granularity::Token)),
+    ("quantise mxfp4", |device, name| {
+        activations(device, name, MANY_ROWS, Format::E2M1, Granularity::Mx(MxRounding::Up))
+    }),
     ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 1, 128)),
     ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 1, 128)),
     ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 16, 128)),

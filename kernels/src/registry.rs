@@ -89,7 +89,9 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
             gradient_sources(arch, dtype).for_each(|source| add("attention_backward", source));
             for (position, vector, style) in [(DType::I32, 16, RopeStyle::NeoX), (DType::I64, 1, RopeStyle::GptJ)] {
                 let vector = (vector / dtype.size_bytes()).max(1);
-                add("rope", rope::source(RopeKey { dtype, position, vector, style }));
+                for tables in [true, false] {
+                    add("rope", rope::source(RopeKey { dtype, position, vector, style, tables }));
+                }
             }
         }
         let index = if dtype.size_bytes() == 4 { DType::I32 } else { DType::I64 };

@@ -4,18 +4,20 @@
 //
 // Shapes : x [rows, cols], columns contiguous; codes [rows, cols], bytes or two to a byte, contiguous; scales by two strides;
 //          smooth [cols] or null; parts [ACT_PARTS at most]
-// Grid   : peaks (parts, 1, 1), each takes every parts-th stretch of 256 lanes
+// Grid   : peaks (parts, 1, 1), each takes as many stretches of 256 lanes, in order
 //          groups (ceil(rows * lanes / 256), 1, 1)       a lane holds ACT_RUNS runs of 8 columns, ACT_LANES lanes share a group;
-//          a quarter of them where four lanes share one and hold a run each, of four such groups
+//          a quarter of them where four lanes share one and hold a run each, of four such groups; those of a wave are all in
+//          one row where whole is 2
 //          tiles (ceil(cols / tile), ceil(rows / ACT_ROWS), 1)     one workgroup per tile
 // Block  : (256, 1, 1), tiles (ACT_THREADS, 1, 1)
-// LDS    : all but groups: 256 / ARCH_WAVE_SIZE floats
+// LDS    : all but groups that find their own scales or read one: 256 / ARCH_WAVE_SIZE floats
 // Needs  : rows * lanes < 2^31; whole: cols a multiple of 8, rows of x aligned to 16 bytes; ACT_LANES a power of two, at most a
 //          wave; a tile is at most ACT_THREADS * ACT_RUNS runs                                           checked by the launcher
 // Numeric: in f32. x times its column's smooth factor; peak = largest magnitude, NaN if one is NaN; scale = peak / largest,
 //          1 where that is 0 (ACT_MX: a power of two by the rounding mode); code = encode(x * (1 / scale)), ties to even
 //
-// Macros : ACT_X; ACT_FORMAT; ACT_LANES (0: tiles); ACT_ROWS and ACT_THREADS of tiles, ACT_RUNS; ACT_GIVEN: one scale is read, or follows from parts; ACT_SMOOTH; ACT_MX
+// Macros : ACT_X; ACT_FORMAT; ACT_LANES (0: tiles); ACT_ROWS and ACT_THREADS of tiles, ACT_RUNS; ACT_GIVEN: 1 one scale is
+//          read, 2 it follows from parts, of which there are ACT_PARTS at most; ACT_SMOOTH; ACT_MX
 using namespace rf;
 
 typedef Format<ACT_FORMAT> Code;
@@ -26,23 +28,27 @@ struct ActivationArgs {
     void* scales;
     const float* smooth;
     i64 x_row, code_row, scale_row, scale_col;  // code_row in bytes, scale_col per group
-    u32* parts;  // bits of floats; null where a scale is given
+    u32* parts;  // bits of floats; null where nothing follows from them
     FastDiv runs;  // lanes of a row, groups padded to whole lanes; runs of 8 columns of a tile
     u32 rows, cols, group, whole;
     u32 mode;  // of microscaling's rounding; else how many parts there are
     float least, most, largest;
     u32 count;  // of lanes of all rows
+    u32 kept, unused;  // from which lane on what is read should stay in the caches
 };
-static_assert(sizeof(ActivationArgs) == 120, "as in activations.rs");
+static_assert(sizeof(ActivationArgs) == 128, "as in activations.rs");
 
 #define ACT_RUN 8
+// Whether loads pass the caches by. Groups of lanes that find their own scales are faster through them, as is the end of what is
+// read twice.
+#define ACT_ONCE (ACT_LANES == 0 || ACT_GIVEN)
 #define ACT_INT (ACT_FORMAT <= 2)
 // Mantissa bits, and exponent of the smallest normal number: of small floats.
 #define ACT_MANTISSA (ACT_FORMAT == 3 || ACT_FORMAT == 6 ? 3 : ACT_FORMAT == 5 ? 1 : 2)
 #define ACT_LEAST (ACT_FORMAT == 3 ? -6 : ACT_FORMAT == 4 ? -14 : ACT_FORMAT == 5 ? 0 : ACT_FORMAT == 6 ? -7 : -15)
 #define ACT_FNUZ (ACT_FORMAT >= 6)
 // Own scales bring every element into the format's range, but for powers of two that were rounded down.
-#define ACT_CLIP (ACT_GIVEN || ACT_MX)
+#define ACT_CLIP (ACT_GIVEN == 1 || ACT_MX)
 
 // As they were loaded, in words, so that registers hold many.
 #if ACT_SMOOTH
@@ -71,26 +77,28 @@ struct Run {
     }
 };
 
-// Columns past the end are zeros. WHOLE is `whole`, known to the compiler.
-template <bool WHOLE> RF_FN Run load_run(const ActivationArgs& g, u32 row, u32 col, u32 end) {
-    const ACT_X* from = g.x + (i64)row * g.x_row + col;
-    Run run;
 #if !ACT_SMOOTH
-    if (WHOLE) {
+// Zeros if not `there`.
+template <bool ONCE> RF_FN Run whole_run(const ACT_X* from, bool there) {
+    Run run;
 #pragma unroll
-        for (int i = 0; i < ACT_RUN / ACT_PER_WORD; i += 4) {
-            Vec<u32, 4> some = {{0, 0, 0, 0}};
-            const u32* at = (const u32*)(const void*)from + i;
-            // Groups of lanes that find their own scales are faster through the caches, but for half a byte a code, as are elements
-            // that are read twice.
-            const bool once = ACT_LANES == 0 || (!ACT_GIVEN && Code::BITS == 4) || (ACT_GIVEN && g.parts == 0);
-            if (col < end) some = once ? load_once<4>(at) : load<4>(at);
+    for (int i = 0; i < ACT_RUN / ACT_PER_WORD; i += 4) {
+        Vec<u32, 4> some = {{0, 0, 0, 0}};
+        const u32* at = (const u32*)(const void*)from + i;
+        if (there) some = ONCE ? load_once<4>(at) : load<4>(at);
 #pragma unroll
-            for (int j = 0; j < 4; ++j) run.words[i + j] = some[j];
-        }
-        return run;
+        for (int j = 0; j < 4; ++j) run.words[i + j] = some[j];
     }
+    return run;
+}
 #endif
+// Columns past the end are zeros. WHOLE: `whole` is not 0, known to the compiler.
+template <bool WHOLE, bool ONCE = ACT_ONCE> RF_FN Run load_run(const ActivationArgs& g, u32 row, u32 col, u32 end) {
+    const ACT_X* from = g.x + (i64)row * g.x_row + col;
+#if !ACT_SMOOTH
+    if (WHOLE) return whole_run<ONCE>(from, col < end);
+#endif
+    Run run;
 #pragma unroll
     for (int i = 0; i < ACT_RUN; ++i) {
 #if ACT_SMOOTH
@@ -182,7 +190,7 @@ template <bool WHOLE> RF_FN void store_run(const ActivationArgs& g, u32 row, u32
     const bool plain = true;
 #else
     float odd = inverse * 0.0f;
-#if ACT_GIVEN
+#if ACT_GIVEN == 1
 #pragma unroll
     for (int i = 0; i < ACT_RUN; ++i) odd = rf::fma(run[i], 0.0f, odd);
 #endif
@@ -209,8 +217,7 @@ template <bool WHOLE> RF_FN void store_run(const ActivationArgs& g, u32 row, u32
         Vec<u32, WORDS> all;
 #pragma unroll
         for (int w = 0; w < WORDS; ++w) all[w] = words[w];
-        if (ACT_GIVEN && g.parts != 0) store<WORDS>((u32*)to, all);
-        else store_once<WORDS>((u32*)to, all);
+        store_once<WORDS>((u32*)to, all);
         return;
     }
     u32 bytes = ((end - col < ACT_RUN ? end - col : ACT_RUN) * Code::BITS + 7) / 8;
@@ -266,7 +273,7 @@ struct Runs {
     u32 row, col, end, group, lane_id;
 
     // Those of lane `n` of all rows. The lanes of a group take its runs in turn.
-    template <bool WHOLE> RF_FN void load(const ActivationArgs& g, u32 n) {
+    template <bool WHOLE, bool ONCE = ACT_ONCE> RF_FN void load(const ActivationArgs& g, u32 n) {
         row = g.runs.divide(n);
         u32 number = n - row * g.runs.divisor;
         lane_id = number % ACT_LANES;
@@ -275,19 +282,36 @@ struct Runs {
         end = (group + 1) * g.group;
         end = n >= g.count ? 0 : end < g.cols ? end : g.cols;
 #pragma unroll
-        for (int i = 0; i < ACT_RUNS; ++i) at[i] = load_run<WHOLE>(g, row, col_of(i), end);
+        for (int i = 0; i < ACT_RUNS; ++i) at[i] = load_run<WHOLE, ONCE>(g, row, col_of(i), end);
     }
     RF_FN u32 col_of(int i) const { return col + i * ACT_LANES * ACT_RUN; }
     RF_FN u32 peak() const { return peak_of<ACT_RUNS>(at); }
 };
 
-#if ACT_GIVEN
+#if ACT_GIVEN == 2
+// The largest of the workgroup's numbers.
+RF_FN u32 largest_of_group(u32 peak) {
+    __shared__ u32 scratch[256 / ARCH_WAVE_SIZE];
+    peak = largest_of_wave(peak);
+    if (thread_x() % ARCH_WAVE_SIZE == 0) scratch[thread_x() / ARCH_WAVE_SIZE] = peak;
+    barrier();
+#pragma unroll
+    for (u32 wave = 0; wave < 256 / ARCH_WAVE_SIZE; ++wave) peak = Most()(peak, scratch[wave]);
+    return peak;
+}
 // The scale that follows from all parts, which every workgroup finds for itself and the first one writes.
 RF_FN float scale_of_parts(const ActivationArgs& g) {
-    __shared__ u32 scratch[256 / ARCH_WAVE_SIZE];
-    u32 peak = 0;
-    for (u32 n = thread_x(); n < g.mode; n += 256) peak = Most()(peak, g.parts[n]);
-    peak = group_reduce(peak, Most(), scratch, thread_x(), 256);
+    static_assert(ACT_PARTS == 4 * 256, "a lane reads four");
+    const u32 first = thread_x() * 4;
+    Vec<u32, 4> some = {{0, 0, 0, 0}};
+    if (first + 4 <= g.mode) {
+        some = load<4>(g.parts + first);
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i)
+            if (first + i < g.mode) some[i] = g.parts[first + i];
+    }
+    const u32 peak = largest_of_group(Most()(Most()(some[0], some[1]), Most()(some[2], some[3])));
     const float scale = own_scale(g, bit_cast<float>(peak));
     if (group_x() == 0 && thread_x() == 0) store_scale(g, 0, 0, scale);
     return scale;
@@ -298,7 +322,11 @@ template <bool WHOLE> RF_FN void groups(const ActivationArgs& g) {
 #if ACT_GIVEN
     // From the end: of what a search for the largest has just read, that is still in the cache.
     runs.load<WHOLE>(g, ((g.count - 1) / 256 - group_x()) * 256 + thread_x());
-    const float inverse = 1.0f / (g.parts == 0 ? *(const float*)g.scales : scale_of_parts(g));
+    #if ACT_GIVEN == 1
+    const float inverse = 1.0f / *(const float*)g.scales;
+#else
+    const float inverse = 1.0f / scale_of_parts(g);
+#endif
 #else
     runs.load<WHOLE>(g, group_x() * 256 + thread_x());
     u32 peak = runs.peak();
@@ -318,16 +346,24 @@ template <int CTRL> RF_FN u32 larger_of_own(u32 first, u32 second, bool is_secon
     return Most()(own, dpp<CTRL>(other));
 }
 // Groups of four lanes, four of them in turn: each lane finds the scale of one.
+RF_FN float four_scales(const ActivationArgs& g, const Run* const* runs) {
+    const u32 number = thread_x() % 4;
+    u32 peaks[4];
+#pragma unroll
+    for (int turn = 0; turn < 4; ++turn) peaks[turn] = peak_of<1>(runs[turn]);
+    const u32 low = larger_of_own<RF_DPP_XOR1>(peaks[0], peaks[1], (number & 1) != 0);
+    const u32 high = larger_of_own<RF_DPP_XOR1>(peaks[2], peaks[3], (number & 1) != 0);
+    const u32 peak = larger_of_own<RF_DPP_XOR2>(low, high, (number & 2) != 0);
+    return own_scale(g, bit_cast<float>(peak));
+}
 template <bool WHOLE> RF_FN void four_groups(const ActivationArgs& g) {
     const u32 lane_id = thread_x() % ARCH_WAVE_SIZE, number = thread_x() % 4;
     const u32 first = (group_x() * 256 + thread_x() - lane_id) * 4 + lane_id;
     Runs runs[4];
 #pragma unroll
     for (int turn = 0; turn < 4; ++turn) runs[turn].load<WHOLE>(g, first + turn * ARCH_WAVE_SIZE);
-    const u32 low = larger_of_own<RF_DPP_XOR1>(runs[0].peak(), runs[1].peak(), (number & 1) != 0);
-    const u32 high = larger_of_own<RF_DPP_XOR1>(runs[2].peak(), runs[3].peak(), (number & 1) != 0);
-    const u32 peak = larger_of_own<RF_DPP_XOR2>(low, high, (number & 2) != 0);
-    const float scale = own_scale(g, bit_cast<float>(peak));
+    const Run* const its[4] = {runs[0].at, runs[1].at, runs[2].at, runs[3].at};
+    const float scale = four_scales(g, its);
     const u32 own = first + number * ARCH_WAVE_SIZE, row = g.runs.divide(own);
     if (own < g.count) store_scale(g, row, (own - row * g.runs.divisor) / 4, scale);
     const float inverse = inverse_of(scale);
@@ -337,9 +373,44 @@ template <bool WHOLE> RF_FN void four_groups(const ActivationArgs& g) {
         store_run<WHOLE>(g, its.row, its.col, its.end, its.at[0], shuffle(inverse, lane_id - number + turn));
     }
 }
+#if !ACT_SMOOTH
+// The same where a wave's are all in one row, one after the other: nothing is asked of each.
+RF_FN void four_in_row(const ActivationArgs& g) {
+    const u32 lane_id = thread_x() % ARCH_WAVE_SIZE, number = thread_x() % 4;
+    const u32 first = (group_x() * 256 + thread_x() - lane_id) * 4;
+    if (first >= g.count) return;
+    const u32 row = g.runs.divide(first), at = first - row * g.runs.divisor + lane_id;
+    const ACT_X* from = g.x + (i64)row * g.x_row + at * ACT_RUN;
+    Run runs[4];
+#pragma unroll
+    for (int turn = 0; turn < 4; ++turn)
+        runs[turn] = whole_run<ACT_ONCE>(from + turn * (ARCH_WAVE_SIZE * ACT_RUN), true);
+    const Run* const its[4] = {runs, runs + 1, runs + 2, runs + 3};
+    const float scale = four_scales(g, its);
+    store_scale(g, row, (at + number * ARCH_WAVE_SIZE) / 4, scale);
+    const float inverse = inverse_of(scale);
+    const int WORDS = ACT_RUN / ACT_CODES;
+    u8* to = g.codes + (i64)row * g.code_row + at * Code::BITS;
+    const u32 word_of_nan = Code::encode<RoundEven>(nan(), 0.0f, 0.0f) * (Code::BITS == 8 ? 0x01010101u : 0x11111111u);
+#pragma unroll
+    for (int turn = 0; turn < 4; ++turn) {
+        const float its = shuffle(inverse, lane_id - number + turn);
+        Vec<u32, WORDS> words;
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) {
+            const u32 word = word_of(g, runs[turn], w, its);
+            words[w] = (QUANT_CONVERTS(ACT_FORMAT) && QUANT_SATURATES) || its == its ? word : word_of_nan;
+        }
+        store_once<WORDS>((u32*)(to + turn * (ARCH_WAVE_SIZE * Code::BITS)), words);
+    }
+}
 #endif
-extern "C" __global__ __launch_bounds__(256) void quantise_groups(ActivationArgs g) {
+#endif
+extern "C" __global__ QUANT_BOUNDS(256, ACT_GIVEN == 2 && ACT_PER_WORD == 2 ? 6 : ACT_FOUR && ACT_PER_WORD == 2 ? 5 : 1) void quantise_groups(ActivationArgs g) {
 #if ACT_FOUR
+#if !ACT_SMOOTH
+    if (g.whole == 2) return four_in_row(g);
+#endif
     if (g.whole) four_groups<true>(g);
     else four_groups<false>(g);
 #else
@@ -348,26 +419,29 @@ extern "C" __global__ __launch_bounds__(256) void quantise_groups(ActivationArgs
 #endif
 }
 
-#if ACT_GIVEN
-// The largest magnitude of this lane's part.
-template <bool WHOLE> RF_FN u32 peak_of_part(const ActivationArgs& g) {
+#if ACT_GIVEN == 2
+// The largest magnitude of this lane's part, which is all that a workgroup reads.
+template <bool WHOLE, bool ONCE> RF_FN u32 peak_of_part(const ActivationArgs& g, u32 n, u32 end) {
     u32 peak = 0;
-    u32 parts = (g.count + 255) / 256 < ACT_PARTS ? (g.count + 255) / 256 : ACT_PARTS;
-    const u32 step = parts * 256;
-    u32 n = group_x() * 256 + thread_x();
-    // Two stretches at once, so that their loads overlap.
-    for (; n < g.count; n += 2 * step) {
-        Runs some, more;
-        some.load<WHOLE>(g, n);
-        more.load<WHOLE>(g, g.count - n > step ? n + step : n);
-        peak = Most()(peak, Most()(some.peak(), more.peak()));
+#pragma unroll 1
+    for (; n < end; n += 256) {
+        Runs some;
+        some.load<WHOLE, ONCE>(g, n);
+        peak = Most()(peak, some.peak());
     }
     return peak;
 }
-extern "C" __global__ __launch_bounds__(256) void activation_peaks(ActivationArgs g) {
-    __shared__ u32 scratch[256 / ARCH_WAVE_SIZE];
-    u32 peak = g.whole ? peak_of_part<true>(g) : peak_of_part<false>(g);
-    peak = group_reduce(peak, Most(), scratch, thread_x(), 256);
+extern "C" __global__ QUANT_BOUNDS(256, ACT_PER_WORD == 2 ? 8 : 1) void activation_peaks(ActivationArgs g) {
+    // As many stretches for each, in order: the last that were read are those that are coded first.
+    const u32 stretches = (g.count + 255) / 256, each = (stretches + g.mode - 1) / g.mode * 256;
+    const u32 first = group_x() * each, n = first + thread_x(), end = g.count - first < each ? g.count : first + each;
+    u32 peak = 0;
+    if (first < g.count) {
+        if (!g.whole) peak = peak_of_part<false, false>(g, n, end);
+        else if (first < g.kept) peak = peak_of_part<true, true>(g, n, end);
+        else peak = peak_of_part<true, false>(g, n, end);
+    }
+    peak = largest_of_group(peak);
     if (thread_x() == 0) g.parts[group_x()] = peak;
 }
 #endif

@@ -9,9 +9,10 @@
 // Needs  : cols <= ROW_THREADS * ROW_RUNS * 8 where the grid is one wide; ROW_LANES a power of two, at most a wave;
 //          whole: cols a multiple of 8, rows of x, residual, sum, a norm's weight and bias aligned to 16 bytes, of codes to 8
 //                                                                                                       checked by the launcher
-// Numeric: in f32, powers and reciprocals of activations to 2^-16 where X has 16 bits; what is coded is rounded to ROW_X first, as if it had been stored. A lane's squares are summed in ascending
-//          order, then those of all lanes by `group_reduce`. scale = peak / largest, 1 where that is 0 (ROW_MX: a power of two by
-//          the rounding mode); code = encode(y * (1 / scale)), ties to even. A NaN makes its scale NaN.
+// Numeric: in f32, powers and reciprocals of activations to 2^-16 where X has 16 bits; what is coded is rounded to
+//          ROW_X first, as if it had been stored. Squares are summed in ascending order in each run, then run by run, then as
+//          `wave_reduce` does, then wave by wave. scale = peak / largest, 1 where that is 0 (ROW_MX: a power of two by the
+//          rounding mode); code = encode(y * (1 / scale)), ties to even. A NaN makes its scale NaN.
 //
 // Macros : ROW_X, ROW_WEIGHT (types); ROW_FORMAT; ROW_THREADS, ROW_RUNS; ROW_NORM: 1 by the root of the mean square, 2 by the
 //          deviation, 0 a gate; ROW_RESIDUAL, ROW_SUM; ROW_WEIGHTED: 1 weight, 2 one more; ROW_BIAS; ROW_ACTIVATION: 1 silu,
@@ -38,6 +39,10 @@ struct RowArgs {
 static_assert(sizeof(RowArgs) == 168, "as in row_codes.rs");
 
 #define ROW_RUN 8
+// Whether rows are read past the caches: they are faster through them where a row has scales of its groups.
+#define ROW_ONCE (ROW_LANES == 0)
+// From a lane's run to its next.
+#define ROW_APART (ROW_THREADS * ROW_RUN)
 
 // As memory has it, so that a 16-bit type takes half of the registers.
 template <class T> struct Run {
@@ -76,7 +81,8 @@ template <class T> struct Run {
     RF_FN void put(int i, float low, float high) { put_two(words + i / PER, low, high, (T*)0); }
 };
 
-// Columns past the end are zeros. WHOLE is `whole`, known to the compiler; ONCE: nobody else reads them.
+// Columns past the end are zeros; `from` is the run's first. WHOLE is `whole`, known to the compiler; ONCE:
+// nobody else reads them.
 template <bool WHOLE, bool ONCE, class T> RF_FN Run<T> load_run(const T* from, i64 step, u32 col, u32 cols) {
     const int PER = Run<T>::PER;
     Run<T> run;
@@ -84,7 +90,7 @@ template <bool WHOLE, bool ONCE, class T> RF_FN Run<T> load_run(const T* from, i
 #pragma unroll
         for (int i = 0; i < ROW_RUN / PER; i += 4) {
             Vec<u32, 4> some = {{0, 0, 0, 0}};
-            const u32* at = (const u32*)(const void*)(from + col) + i;
+            const u32* at = (const u32*)(const void*)from + i;
             if (col < cols) some = ONCE ? load_once<4>(at) : load<4>(at);
 #pragma unroll
             for (int j = 0; j < 4; ++j) run.words[i + j] = some[j];
@@ -93,11 +99,17 @@ template <bool WHOLE, bool ONCE, class T> RF_FN Run<T> load_run(const T* from, i
     }
 #pragma unroll
     for (int i = 0; i < ROW_RUN; ++i) {
-        const u32 bits = col + i < cols ? Run<T>::bits_of(from[(i64)(col + i) * step]) : 0;
+        const u32 bits = col + i < cols ? Run<T>::bits_of(from[i * step]) : 0;
         if (i % PER == 0) run.words[i / PER] = bits;
         else run.words[i / PER] |= bits << 16;
     }
     return run;
+}
+// Those of a lane, whose first is at `from`.
+template <bool WHOLE, bool ONCE, class T> RF_FN void load_runs(const T* from, i64 step, u32 first, u32 cols, Run<T>* runs) {
+#pragma unroll
+    for (int n = 0; n < ROW_RUNS; ++n)
+        runs[n] = load_run<WHOLE, ONCE>(from + n * ROW_APART * step, step, first + n * ROW_APART, cols);
 }
 // Whether element i of a run at `col` is there.
 template <bool WHOLE> RF_FN bool is_there(const RowArgs& g, u32 col, int i) { return WHOLE ? col < g.cols : col + i < g.cols; }
@@ -179,7 +191,7 @@ RF_FN void store_scale(const RowArgs& g, u32 row, u32 group, float scale) {
     write_scale(g.scales, (i64)row * g.scale_row + (i64)group * g.scale_col, scale, ROW_MX ? RF_SCALE_E8M0 : RF_SCALE_F32);
 }
 
-template <bool WHOLE> RF_FN void store_codes(const RowArgs& g, u32 row, u32 col, Run<X>& run, float inverse) {
+template <bool WHOLE> RF_FN void store_codes(const RowArgs& g, u8* to, u32 col, Run<X>& run, float inverse) {
     if (col >= g.cols) return;
     run.make_anew();
     const int WORDS = ROW_RUN * Code::BITS / 32, PER = 32 / Code::BITS;
@@ -219,7 +231,6 @@ template <bool WHOLE> RF_FN void store_codes(const RowArgs& g, u32 row, u32 col,
                 words[w] |= Code::encode<RoundEven>(run[w * PER + i] * inverse, g.least, g.most) << (Code::BITS * i);
         }
     }
-    u8* to = g.codes + (i64)row * g.code_row + (i64)col * Code::BITS / 8;
     if (WHOLE) {
         Vec<u32, WORDS> all;
 #pragma unroll
@@ -258,19 +269,13 @@ template <bool WHOLE> RF_FN void normalise(const RowArgs& g, u32 row, u32 first,
     // Weights are under way before the sums are known, where registers suffice.
     const bool early = ROW_RUNS * sizeof(W) * (ROW_WEIGHTED && ROW_BIAS ? 2 : 1) <= 8;
     Run<W> weight[ROW_RUNS], bias[ROW_RUNS];
-    const u32 apart = ROW_THREADS * ROW_RUN;
     if (early) {
-#pragma unroll
-        for (int n = 0; n < ROW_RUNS; ++n) {
-            if (ROW_WEIGHTED) weight[n] = load_run<WHOLE, false>(g.weight, 1, first + n * apart, g.cols);
-            if (ROW_BIAS) bias[n] = load_run<WHOLE, false>(g.bias, 1, first + n * apart, g.cols);
-        }
+        if (ROW_WEIGHTED) load_runs<WHOLE, false>(g.weight + first, 1, first, g.cols, weight);
+        if (ROW_BIAS) load_runs<WHOLE, false>(g.bias + first, 1, first, g.cols, bias);
     }
 #if ROW_RESIDUAL
     Run<X> more[ROW_RUNS];
-#pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n)
-        more[n] = load_run<WHOLE, true>(g.residual + (i64)row * g.residual_row, 1, first + n * apart, g.cols);
+    load_runs<WHOLE, ROW_ONCE>(g.residual + (i64)row * g.residual_row + first, 1, first, g.cols, more);
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n)
 #pragma unroll
@@ -279,34 +284,40 @@ template <bool WHOLE> RF_FN void normalise(const RowArgs& g, u32 row, u32 first,
 #endif
 #if ROW_SUM
 #pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n) store_sum<WHOLE>(g, row, first + n * apart, runs[n]);
+    for (int n = 0; n < ROW_RUNS; ++n) store_sum<WHOLE>(g, row, first + n * ROW_APART, runs[n]);
 #endif
     float mean = 0.0f;
 #if ROW_NORM == 2
 #pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n)
+    for (int n = 0; n < ROW_RUNS; ++n) {
+        float part = 0.0f;
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; ++i) mean += runs[n][i];
+        for (int i = 0; i < ROW_RUN; ++i) part += runs[n][i];
+        mean += part;
+    }
     mean = reduce_row(mean, Sum(), scratch) * g.share;
 #endif
     float size = 0.0f;
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n) {
         runs[n].make_anew();
+        // A sum of its own for each run: they do not wait for each other.
+        float part = 0.0f;
 #pragma unroll
         for (int i = 0; i < ROW_RUN; ++i) {
             float x = runs[n][i];
-            if (ROW_NORM == 2) x = is_there<WHOLE>(g, first + n * apart, i) ? x - mean : 0.0f;
-            size = rf::fma(x, x, size);
+            if (ROW_NORM == 2) x = is_there<WHOLE>(g, first + n * ROW_APART, i) ? x - mean : 0.0f;
+            part = rf::fma(x, x, part);
         }
+        size += part;
     }
     size = reduce_row(size, Sum(), scratch + ROW_THREADS / ARCH_WAVE_SIZE) * g.share;
     const float inverse_size = rf::rsqrt(size + g.epsilon);
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n) {
-        const u32 col = first + n * apart;
-        if (!early && ROW_WEIGHTED) weight[n] = load_run<WHOLE, false>(g.weight, 1, col, g.cols);
-        if (!early && ROW_BIAS) bias[n] = load_run<WHOLE, false>(g.bias, 1, col, g.cols);
+        const u32 col = first + n * ROW_APART;
+        if (!early && ROW_WEIGHTED) weight[n] = load_run<WHOLE, false>(g.weight + first + n * ROW_APART, 1, col, g.cols);
+        if (!early && ROW_BIAS) bias[n] = load_run<WHOLE, false>(g.bias + first + n * ROW_APART, 1, col, g.cols);
         runs[n].make_anew();
 #pragma unroll
         for (int i = 0; i < ROW_RUN; i += 2) {
@@ -314,7 +325,8 @@ template <bool WHOLE> RF_FN void normalise(const RowArgs& g, u32 row, u32 first,
 #pragma unroll
             for (int j = 0; j < 2; ++j) {
                 y[j] = (ROW_NORM == 2 ? runs[n][i + j] - mean : runs[n][i + j]) * inverse_size;
-                if (ROW_WEIGHTED) y[j] *= weight[n][i + j] + (ROW_WEIGHTED == 2 ? 1.0f : 0.0f);
+                if (ROW_WEIGHTED == 1) y[j] *= weight[n][i + j];
+                if (ROW_WEIGHTED == 2) y[j] *= weight[n][i + j] + 1.0f;
                 if (ROW_BIAS) y[j] += bias[n][i + j];
                 // Beside the row there is nothing that could be its largest; what was read as zeros is still zero.
                 const bool zero = WHOLE && (ROW_NORM == 1 || ROW_WEIGHTED == 1);
@@ -326,17 +338,15 @@ template <bool WHOLE> RF_FN void normalise(const RowArgs& g, u32 row, u32 first,
 }
 #else
 template <bool WHOLE> RF_FN void gate(const RowArgs& g, u32 row, u32 first, Run<X>* runs) {
-    const X* from = g.x + (i64)row * g.x_row + g.up;
+    const i64 step = WHOLE ? 1 : g.x_col;
     Run<X> ups[ROW_RUNS];
-#pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n)
-        ups[n] = load_run<WHOLE, true>(from, g.x_col, first + n * (ROW_THREADS * ROW_RUN), g.cols);
+    load_runs<WHOLE, ROW_ONCE>(g.x + (i64)row * g.x_row + g.up + first * step, step, first, g.cols, ups);
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n) {
-        const u32 col = first + n * (ROW_THREADS * ROW_RUN);
+        const u32 col = first + n * ROW_APART;
 #if ROW_BIAS
-        const Run<W> bias = load_run<false, false>(g.bias, g.x_col, col, g.cols);
-        const Run<W> up_bias = load_run<false, false>(g.bias + g.up, g.x_col, col, g.cols);
+        const Run<W> bias = load_run<false, false>(g.bias + col * step, step, col, g.cols);
+        const Run<W> up_bias = load_run<false, false>(g.bias + g.up + col * step, step, col, g.cols);
 #endif
 #pragma unroll
         for (int i = 0; i < ROW_RUN; i += 2) {
@@ -363,49 +373,89 @@ template <bool WHOLE> RF_FN void gate(const RowArgs& g, u32 row, u32 first, Run<
 }
 #endif
 
-template <bool WHOLE> RF_FN void code_row(const RowArgs& g, float* sums, u32* peaks) {
-    const u32 row = group_y(), apart = ROW_THREADS * ROW_RUN;
-    const u32 first = group_x() * (apart * ROW_RUNS) + thread_x() * ROW_RUN;
-    Run<X> runs[ROW_RUNS];
+#if ROW_LANES >= ROW_RUNS && ROW_RUNS > 1
+#define ROW_PER (4 / (int)sizeof(X))
+// The larger of what a word holds: magnitudes in X, as many as there is room for.
+RF_FN u32 larger(u32 a, u32 b) { return ROW_PER == 2 ? larger_halves(a, b) : Most()(a, b); }
+// The largest magnitudes of as many runs; of two, the first's in the lower half.
+RF_FN u32 peaks_of(const Run<X>* runs) {
+    u32 peak[2];
 #pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n)
-        runs[n] = load_run<WHOLE, true>(g.x + (i64)row * g.x_row, g.x_col, first + n * apart, g.cols);
+    for (int n = 0; n < ROW_PER; ++n) {
+        const u32 size = ROW_PER == 2 ? 0x7fff7fffu : 0x7fffffffu;
+        peak[n] = runs[n].words[0] & size;
+#pragma unroll
+        for (int i = 1; i < ROW_RUN / ROW_PER; ++i) peak[n] = larger(peak[n], runs[n].words[i] & size);
+    }
+    if (ROW_PER == 1) return peak[0];
+    return larger_halves((peak[0] & 0xffffu) | peak[1] << 16, peak[0] >> 16 | (peak[1] & 0xffff0000u));
+}
+// What the other half of LANES lanes has.
+template <int LANES> RF_FN u32 of_other_half(u32 x) {
+    if (LANES == 32) return xor16_bits(x);
+    return dpp<LANES == 16 ? RF_DPP_MIRROR : LANES == 8 ? RF_DPP_HALF_MIRROR : LANES == 4 ? RF_DPP_XOR2 : RF_DPP_XOR1>(x);
+}
+// The largest of LANES lanes, of all words at first: the upper half of the lanes keeps the second half of them, and so on.
+template <int LANES, int WORDS> struct Halve {
+    RF_FN static u32 of(const u32* words, u32 lane_id) {
+        const int LEFT = WORDS > 1 ? WORDS / 2 : 1;
+        const bool upper = (lane_id & (LANES / 2)) != 0;
+        u32 left[LEFT];
+#pragma unroll
+        for (int w = 0; w < LEFT; ++w) {
+            const u32 second = words[WORDS > 1 ? LEFT + w : w];
+            left[w] = larger(upper ? second : words[w], of_other_half<LANES>(upper ? words[w] : second));
+        }
+        return Halve<LANES / 2, LEFT>::of(left, lane_id);
+    }
+};
+template <int WORDS> struct Halve<1, WORDS> { RF_FN static u32 of(const u32* words, u32) { return words[0]; } };
+#endif
+
+template <bool WHOLE> RF_FN void code_row(const RowArgs& g, float* sums, u32* peaks) {
+    const u32 row = group_y(), first = group_x() * (ROW_APART * ROW_RUNS) + thread_x() * ROW_RUN;
+    const i64 step = WHOLE ? 1 : g.x_col;
+    Run<X> runs[ROW_RUNS];
+    load_runs<WHOLE, ROW_ONCE>(g.x + (i64)row * g.x_row + first * step, step, first, g.cols, runs);
 #if ROW_NORM
     normalise<WHOLE>(g, row, first, runs, sums);
 #else
     gate<WHOLE>(g, row, first, runs);
 #endif
+    u8* to = g.codes + (i64)row * g.code_row + (i64)first * Code::BITS / 8;
+    const int APART = ROW_APART * Code::BITS / 8;
 #if ROW_GIVEN
     const float inverse = 1.0f / *(const float*)g.scales;
 #pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n) store_codes<WHOLE>(g, row, first + n * apart, runs[n], inverse);
-#elif ROW_LANES >= ROW_RUNS
+    for (int n = 0; n < ROW_RUNS; ++n) store_codes<WHOLE>(g, to + n * APART, first + n * ROW_APART, runs[n], inverse);
+#elif ROW_LANES >= ROW_RUNS && ROW_RUNS > 1
+    u32 words[ROW_RUNS / ROW_PER];
+#pragma unroll
+    for (int w = 0; w < ROW_RUNS / ROW_PER; ++w) words[w] = peaks_of(runs + w * ROW_PER);
+    const u32 lane_id = thread_x() % ROW_LANES, word = Halve<ROW_LANES, ROW_RUNS / ROW_PER>::of(words, lane_id);
     // A lane finds the scale of one run's group, so that a division is one for all runs.
-    u32 own = 0;
-    const u32 number = thread_x() % ROW_RUNS;
+    const u32 apart = ROW_LANES * ROW_PER / ROW_RUNS, half = lane_id % ROW_PER, number = lane_id / apart * ROW_PER + half;
+    Run<X> most;
+    most.words[0] = ROW_PER == 1 ? word : half ? word >> 16 : word & 0xffffu;
+    const float scale = own_scale(g, most[0]), inverse = 1.0f / scale;
+    // Of a group that ends with the row, this lane's own columns may be behind it.
+    const u32 group_col = first - lane_id * ROW_RUN + number * ROW_APART;
+    if (lane_id % apart < ROW_PER && group_col < g.cols) store_scale(g, row, group_col / (ROW_LANES * ROW_RUN), scale);
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n) {
-        u32 peak = peak_of<1>(runs + n);
-#pragma unroll
-        for (u32 distance = ROW_LANES / 2; distance > 0; distance /= 2) peak = Most()(peak, shuffle_xor(peak, distance));
-        own = (u32)n == number ? peak : own;
+        const u32 from = lane() - lane_id + n / ROW_PER * apart + n % ROW_PER;
+        store_codes<WHOLE>(g, to + n * APART, first + n * ROW_APART, runs[n], shuffle(inverse, from));
     }
-    const float scale = own_scale(g, bit_cast<float>(own)), inverse = 1.0f / scale;
-    const u32 own_col = first + number * apart;
-    if (thread_x() % ROW_LANES < ROW_RUNS && own_col < g.cols) store_scale(g, row, own_col / (ROW_LANES * ROW_RUN), scale);
-#pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n)
-        store_codes<WHOLE>(g, row, first + n * apart, runs[n], shuffle(inverse, lane() - number + n));
 #elif ROW_LANES
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n) {
-        const u32 col = first + n * apart;
+        const u32 col = first + n * ROW_APART;
         u32 peak = peak_of<1>(runs + n);
 #pragma unroll
         for (u32 distance = ROW_LANES / 2; distance > 0; distance /= 2) peak = Most()(peak, shuffle_xor(peak, distance));
         const float scale = own_scale(g, bit_cast<float>(peak));
         if (thread_x() % ROW_LANES == 0 && col < g.cols) store_scale(g, row, col / (ROW_LANES * ROW_RUN), scale);
-        store_codes<WHOLE>(g, row, col, runs[n], 1.0f / scale);
+        store_codes<WHOLE>(g, to + n * APART, col, runs[n], 1.0f / scale);
     }
 #else
     const u32 peak = reduce_row(peak_of<ROW_RUNS>(runs), Most(), peaks);
@@ -413,11 +463,11 @@ template <bool WHOLE> RF_FN void code_row(const RowArgs& g, float* sums, u32* pe
     if (thread_x() == 0) store_scale(g, row, 0, scale);
     const float inverse = 1.0f / scale;
 #pragma unroll
-    for (int n = 0; n < ROW_RUNS; ++n) store_codes<WHOLE>(g, row, first + n * apart, runs[n], inverse);
+    for (int n = 0; n < ROW_RUNS; ++n) store_codes<WHOLE>(g, to + n * APART, first + n * ROW_APART, runs[n], inverse);
 #endif
 }
 
-extern "C" __global__ QUANT_BOUNDS(ROW_THREADS, (ROW_RUNS * sizeof(X) > 8 ? 512 : ROW_RUNS * sizeof(X) > 4 ? 1280 : 1536) / ROW_THREADS) void row_codes(RowArgs g) {
+extern "C" __global__ QUANT_BOUNDS(ROW_THREADS, (ROW_RUNS * sizeof(X) > 8 ? 512 : ROW_RUNS * sizeof(X) > 2 ? 1280 : 1536) / ROW_THREADS) void row_codes(RowArgs g) {
     __shared__ float sums[2 * (ROW_THREADS / ARCH_WAVE_SIZE)];
     __shared__ u32 peaks[ROW_THREADS / ARCH_WAVE_SIZE];
     if (g.whole) code_row<true>(g, sums, peaks);

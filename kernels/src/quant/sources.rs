@@ -3,7 +3,7 @@
 use rocfire_arch::Arch;
 use rocfire_hal::{DType, Source};
 
-use super::activations::ActivationKey;
+use super::activations::{ActivationKey, Given};
 use super::format::{Format, Rounding};
 use super::q_matmul::QMatmulKey;
 use super::{activations, dequantise, q_matmul, quantise, scales};
@@ -50,12 +50,13 @@ fn activation_sources(x: DType) -> impl Iterator<Item = Row> {
         mx,
     };
     let keys = [
-        key(Format::I8, 0, 2, false, true, false),
-        key(Format::E4M3, 4, 1, false, false, true),
-        key(Format::E2M1, 4, 1, false, false, true),
-        key(Format::E4M3Fnuz, 0, 8, false, false, false),
-        key(Format::E5M2, 4, 4, true, false, false),
-        key(Format::I4, 8, 2, false, false, false),
+        key(Format::I8, 0, 2, Given::No, true, false),
+        key(Format::E4M3, 4, 1, Given::No, false, true),
+        key(Format::E2M1, 4, 1, Given::No, false, true),
+        key(Format::E4M3Fnuz, 0, 8, Given::No, false, false),
+        key(Format::E5M2, 4, 4, Given::Read, false, false),
+        key(Format::I8, 4, 4, Given::Parts, false, false),
+        key(Format::I4, 8, 2, Given::No, false, false),
     ];
     keys.into_iter().map(|key| ("quantise_activations", activations::source(key)))
 }

@@ -11,7 +11,8 @@
 // Numeric: angles and their reduction in f64, cosines, sines and products in ROPE_REAL, one rounding at the store. The
 //          inverse turns by the negative angle: it is the gradient. Positions outside of a table take its nearest row.
 //
-// Macros : types ROPE_TYPE, ROPE_REAL, ROPE_POSITION; ROPE_VEC: elements of one access; ROPE_PAIRS: 1 for GPT-J style
+// Macros : types ROPE_TYPE, ROPE_REAL, ROPE_POSITION; ROPE_VEC: elements of one access; ROPE_PAIRS: 1 for GPT-J style;
+//          ROPE_TABLES: 1 from tables, 0 from `inverse`
 using namespace rf;
 
 typedef ROPE_TYPE T;
@@ -21,38 +22,61 @@ struct RopeTensor {
     const T* from;
     T* to;
     i64 from_batch, from_head, from_row, to_batch, to_head, to_row;
-    u32 heads, parts;
+    u32 heads, padding;
 };
 struct RopeArgs {
     RopeTensor tensor[2];
-    const double* inverse;           // null: from tables
+    const double* inverse;
     const Real* cosines;
     const Real* sines;
     const ROPE_POSITION* positions;  // [batches, rows]; null: rows in order
     const i32* starts;               // [sequences + 1]: rows count from their sequence's start; null: from 0
     i64 offset, positions_batch, positions_row, table_rows;
     double magnitude, sign;
-    u32 rows, half, chunks, rotated_chunks, sequences, padding;
+    FastDiv parts, chunks;
+    u32 rows, half, rotated_chunks, sequences;
 };
-static_assert(sizeof(RopeArgs) == 2 * 72 + 40 + 48 + 24, "as in rope.rs");
+static_assert(sizeof(RopeArgs) == 2 * 72 + 40 + 48 + 40, "as in rope.rs");
 
+// Two numbers as a word of 16-bit ones, the first in the lower half.
+template <class E> RF_FN u32 two_of(Real low, Real high) {
+#if !RF_DEVICE_AMD
+    u32 both;
+    if (same<E, bf16>::value && same<Real, float>::value) {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"((float)high), "f"((float)low));
+        return both;
+    }
+    if (same<E, f16>::value && same<Real, float>::value) {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"((float)high), "f"((float)low));
+        return both;
+    }
+#endif
+    return (u32)cast<E>(low).bits | (u32)cast<E>(high).bits << 16;
+}
 // What one access moves. Elements of 16 bits lie two in a word, for the compiler stores the parts of others apart.
 template <class E, bool HALVES = sizeof(E) == 2 && ROPE_VEC % 2 == 0> struct Run {
     Vec<E, ROPE_VEC> all;
-    RF_FN E get(int e) const { return all[e]; }
-    RF_FN void put(int e, E x) { all[e] = x; }
+    RF_FN Real get(int e) const { return cast<Real>(all[e]); }
+    // From all of its numbers.
+    RF_FN void put(const Real* from) {
+#pragma unroll
+        for (int e = 0; e < ROPE_VEC; ++e) all[e] = cast<E>(from[e]);
+    }
     RF_FN void read(const E* from) { all = load<ROPE_VEC>(from); }
     RF_FN void write(E* to) const { store<ROPE_VEC>(to, all); }
 };
 template <class E> struct Run<E, true> {
     static const int WORDS = ROPE_VEC * (int)sizeof(E) / 4;
     Vec<u32, WORDS> words;
-    RF_FN E get(int e) const {
+    RF_FN Real get(int e) const {
         E x;
         x.bits = (u16)(words[e / 2] >> e % 2 * 16);
-        return x;
+        return cast<Real>(x);
     }
-    RF_FN void put(int e, E x) { words[e / 2] = e % 2 ? (words[e / 2] & 0xffffu) | (u32)x.bits << 16 : x.bits; }
+    RF_FN void put(const Real* from) {
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) words[w] = two_of<E>(from[2 * w], from[2 * w + 1]);
+    }
     RF_FN void read(const E* from) { words = load<WORDS>((const u32*)from); }
     RF_FN void write(E* to) const { store<WORDS>((u32*)to, words); }
 };
@@ -74,12 +98,17 @@ RF_FN void turn(double angle, float* c, float* s) {
 }
 RF_FN void turn(double angle, double* c, double* s) { rf::sincos(angle, s, c); }
 
-extern "C" __global__ __launch_bounds__(256) void rope(RopeArgs g) {
+// As many workgroups as a compute unit should hold at once, where registers suffice. AMD's has the count that it needs at any rate.
+#if RF_DEVICE_AMD
+#define ROPE_BOUNDS __launch_bounds__(256)
+#else
+#define ROPE_BOUNDS __launch_bounds__(256, ROPE_TABLES && sizeof(T) == 2 ? 6 : 1)
+#endif
+extern "C" __global__ ROPE_BOUNDS void rope(RopeArgs g) {
     const RopeTensor& x = g.tensor[group_z()];
     // Both tensors have the grid of the one with more heads.
-    u32 parts = g.tensor[0].parts > g.tensor[1].parts ? g.tensor[0].parts : g.tensor[1].parts;
-    u32 row = group_x() / parts, batch = group_y(), n = (group_x() - row * parts) * 256 + thread_x();
-    u32 head = n / g.chunks, chunk = n - head * g.chunks;
+    u32 row = g.parts.divide(group_x()), batch = group_y(), n = (group_x() - row * g.parts.divisor) * 256 + thread_x();
+    u32 head = g.chunks.divide(n), chunk = n - head * g.chunks.divisor;
     if (head >= x.heads) return;
     const T* from = x.from + batch * x.from_batch + head * x.from_head + row * x.from_row;
     T* to = x.to + batch * x.to_batch + head * x.to_head + row * x.to_row;
@@ -111,27 +140,30 @@ extern "C" __global__ __launch_bounds__(256) void rope(RopeArgs g) {
     in[0].read(from + (first - to));
     in[1].read(from + (second - to));
     Real c[ROPE_VEC], s[ROPE_VEC];
-    if (g.inverse) {
-#pragma unroll
-        for (int e = 0; e < ROPE_VEC; ++e) {
-            turn((double)position * g.inverse[pair + e], &c[e], &s[e]);
-            c[e] *= (Real)g.magnitude;
-            s[e] *= (Real)g.magnitude;
-        }
-    } else {
-        i64 line = position < 0 ? 0 : position >= g.table_rows ? g.table_rows - 1 : position;
-        read_table<ROPE_VEC>(g.cosines + line * g.half + pair, c);
-        read_table<ROPE_VEC>(g.sines + line * g.half + pair, s);
-    }
+#if ROPE_TABLES
+    i64 line = position < 0 ? 0 : position >= g.table_rows ? g.table_rows - 1 : position;
+    read_table<ROPE_VEC>(g.cosines + line * g.half + pair, c);
+    read_table<ROPE_VEC>(g.sines + line * g.half + pair, s);
+#else
 #pragma unroll
     for (int e = 0; e < ROPE_VEC; ++e) {
-        // Which of the two runs, and where in it.
-        int u = ROPE_PAIRS ? 2 * e : e, v = ROPE_PAIRS ? 2 * e + 1 : ROPE_VEC + e;
-        Real left = cast<Real>(in[u / ROPE_VEC].get(u % ROPE_VEC)), right = cast<Real>(in[v / ROPE_VEC].get(v % ROPE_VEC));
-        Real sine = s[e] * (Real)g.sign;
-        out[u / ROPE_VEC].put(u % ROPE_VEC, cast<T>(rf::fma(left, c[e], -(right * sine))));
-        out[v / ROPE_VEC].put(v % ROPE_VEC, cast<T>(rf::fma(right, c[e], left * sine)));
+        turn((double)position * g.inverse[pair + e], &c[e], &s[e]);
+        c[e] *= (Real)g.magnitude;
+        s[e] *= (Real)g.magnitude;
     }
+#endif
+    // Of both runs, one after the other.
+    Real turned[2 * ROPE_VEC];
+#pragma unroll
+    for (int e = 0; e < ROPE_VEC; ++e) {
+        const int u = ROPE_PAIRS ? 2 * e : e, v = ROPE_PAIRS ? 2 * e + 1 : ROPE_VEC + e;
+        Real left = in[u / ROPE_VEC].get(u % ROPE_VEC), right = in[v / ROPE_VEC].get(v % ROPE_VEC);
+        Real sine = s[e] * (Real)g.sign;
+        turned[u] = rf::fma(left, c[e], -(right * sine));
+        turned[v] = rf::fma(right, c[e], left * sine);
+    }
+    out[0].put(turned);
+    out[1].put(turned + ROPE_VEC);
     out[0].write(first);
     out[1].write(second);
 }

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{Buffer, DType, Error, Source, Stream, View, ViewMut};
 
 use crate::Result;
-use crate::family::{self, BLOCK, GRID_YZ_MAX, Sources, c_type, shape};
+use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
 
 const OP: &str = "rope";
 /// Most rows of a launch times its parts: HIP's limit along the first axis, in threads.
@@ -101,7 +101,7 @@ pub fn rope(
     }
     static SOURCES: Sources<RopeKey> = Sources::new();
     let source = SOURCES.get(call.key, source);
-    let parts = call.args.tensor.iter().map(|tensor| tensor.parts).max().unwrap_or(1) as usize;
+    let parts = call.parts;
     let rows = call.args.rows as usize;
     if rows * parts > GROUPS_MAX || call.batches > GRID_YZ_MAX {
         let got = format!("{} batches of {rows} rows", call.batches);
@@ -164,7 +164,7 @@ pub fn rope_table(
         return Err(shape(OP, "cosines", format!("at most {} elements", GROUPS_MAX * BLOCK), count));
     }
     static SOURCES: Sources<RopeKey> = Sources::new();
-    let key = RopeKey { dtype, position: DType::I32, vector: 1, style: RopeStyle::NeoX };
+    let key = RopeKey { dtype, position: DType::I32, vector: 1, style: RopeStyle::NeoX, tables: true };
     let source = SOURCES.get(key, source);
     let args = TableArgs {
         inverse: inverse.device_address(),
@@ -190,6 +190,8 @@ struct Call {
     key: RopeKey,
     args: RopeArgs,
     batches: usize,
+    /// Workgroups of a row.
+    parts: usize,
     empty: bool,
 }
 
@@ -233,16 +235,24 @@ impl Call {
         let position = args.set_positions(stream, &params.positions, [batches, rows])?;
         let in_place = tensors.iter().all(|tensor| tensor.from.is_none());
         args.rotated_chunks = (rot / 2 / vector) as u32;
-        args.chunks = args.rotated_chunks + if in_place { 0 } else { ((depth - rot) / vector) as u32 };
+        let chunks = args.rotated_chunks as usize + if in_place { 0 } else { (depth - rot) / vector };
         for (to, tensor) in args.tensor.iter_mut().zip(tensors) {
-            *to = TensorArgs::of(tensor, args.chunks as usize);
+            *to = TensorArgs::of(tensor);
         }
+        let heads = tensors.iter().map(|tensor| tensor.to.shape()[1]).max().unwrap_or(0);
+        let lanes = heads * chunks;
+        if lanes >= BOX_LIMIT {
+            return Err(shape(OP, "to", format!("fewer than {BOX_LIMIT} accesses to a row of all heads"), lanes));
+        }
+        let parts = lanes.div_ceil(BLOCK).max(1);
+        (args.parts, args.chunks) = (FastDiv::new(parts), FastDiv::new(chunks));
         args.offset = params.offset;
         args.sign = if params.inverse { -1.0 } else { 1.0 };
         (args.rows, args.half) = (rows as u32, (rot / 2) as u32);
-        let key = RopeKey { dtype, position, vector, style: params.style };
+        let tables = matches!(angles, RopeAngles::Tables { .. });
+        let key = RopeKey { dtype, position, vector, style: params.style, tables };
         let empty = tensors.iter().all(|tensor| tensor.to.is_empty());
-        Ok(Call { key, args, batches, empty })
+        Ok(Call { key, args, batches, parts, empty })
     }
 }
 
@@ -298,6 +308,8 @@ pub(crate) struct RopeKey {
     pub position: DType,
     pub vector: usize,
     pub style: RopeStyle,
+    /// Whether angles come from tables.
+    pub tables: bool,
 }
 
 /// The source of one variant.
@@ -310,6 +322,7 @@ pub(crate) fn source(key: RopeKey) -> Source {
         ("ROPE_POSITION", c_type(key.position)),
         ("ROPE_VEC", &vector),
         ("ROPE_PAIRS", if key.style == RopeStyle::GptJ { "1" } else { "0" }),
+        ("ROPE_TABLES", if key.tables { "1" } else { "0" }),
     ];
     Source::new("rope", include_str!("rope.hip"), &defines)
 }
@@ -323,11 +336,11 @@ struct TensorArgs {
     from_strides: [i64; 3],
     to_strides: [i64; 3],
     heads: u32,
-    parts: u32,
+    padding: u32,
 }
 
 impl TensorArgs {
-    fn of(tensor: &RopeTensor<'_>, chunks: usize) -> TensorArgs {
+    fn of(tensor: &RopeTensor<'_>) -> TensorArgs {
         let to = tensor.to.view();
         let from = tensor.from.unwrap_or(to);
         let strides = |view: &View<'_>| {
@@ -341,7 +354,7 @@ impl TensorArgs {
             from_strides: strides(&from),
             to_strides: strides(&to),
             heads: heads as u32,
-            parts: (heads * chunks).div_ceil(BLOCK) as u32,
+            padding: 0,
         }
     }
 }
@@ -362,14 +375,14 @@ struct RopeArgs {
     table_rows: i64,
     magnitude: f64,
     sign: f64,
+    parts: FastDiv,
+    chunks: FastDiv,
     rows: u32,
     half: u32,
-    chunks: u32,
     rotated_chunks: u32,
     sequences: u32,
-    padding: u32,
 }
-const _: () = assert!(size_of::<RopeArgs>() == 256);
+const _: () = assert!(size_of::<RopeArgs>() == 272);
 
 impl RopeArgs {
     fn set_angles(&mut self, stream: &Stream, angles: &RopeAngles<'_>, dtype: DType, rot: usize) -> Result<()> {

@@ -33,6 +33,10 @@ pub fn cases() -> Vec<Case> {
         ([2, 64], Format::E2M1, Granularity::Mx(MxRounding::Down)),
         ([7, 129], Format::I8, Granularity::Tensor),
         ([0, 64], Format::I8, Granularity::Token),
+        // Whose groups of four lanes a wave has all in one row, and one whose row ends in the middle of them.
+        ([2, 2048], Format::E2M1, Granularity::Mx(MxRounding::Up)),
+        ([3, 2048], Format::E4M3Fnuz, Granularity::Mx(MxRounding::Up)),
+        ([2, 2080], Format::E2M1, Granularity::Mx(MxRounding::Down)),
     ];
     for (turn, (shape, format, granularity)) in activations.into_iter().enumerate() {
         cases.push(activation(FLOATS[turn % 3], shape, format, granularity));

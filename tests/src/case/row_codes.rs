@@ -22,7 +22,7 @@ type Spec<T> = ([usize; 2], DType, Format, Granularity, T);
 
 pub fn cases() -> Vec<Case> {
     use DType::{BF16, F16, F32};
-    let norms: [Spec<(NormKind, bool)>; 8] = [
+    let norms: [Spec<(NormKind, bool)>; 13] = [
         ([1, 1], F32, Format::I8, Granularity::Token, (NormKind::Rms, false)),
         ([3, 65], F32, Format::I8, Granularity::Token, (NormKind::Layer, false)),
         ([2, 1024], BF16, Format::E4M3, Granularity::Token, (NormKind::Rms, true)),
@@ -31,6 +31,13 @@ pub fn cases() -> Vec<Case> {
         ([2, 96], BF16, Format::E4M3, Granularity::Mx(MxRounding::Up), (NormKind::Rms, false)),
         ([4, 33], BF16, Format::E5M2, Granularity::Static, (NormKind::Rms, false)),
         ([7, 40], BF16, Format::I8, Granularity::Tensor, (NormKind::Layer, true)),
+        // Several runs to a lane: as many as lanes share a scale, and fewer.
+        ([2, 4096], BF16, Format::E4M3, Granularity::Group(128), (NormKind::Rms, false)),
+        ([1, 4096], F32, Format::I8, Granularity::Group(256), (NormKind::Layer, false)),
+        ([2, 4000], F16, Format::E2M1, Granularity::Mx(MxRounding::Up), (NormKind::Rms, true)),
+        ([1, 10000], F16, Format::I8, Granularity::Group(64), (NormKind::Rms, false)),
+        // The last group has columns for one lane of it only.
+        ([1, 1032], BF16, Format::E4M3, Granularity::Group(128), (NormKind::Rms, false)),
     ];
     let gates: [Spec<(Activation, GateLayout)>; 7] = [
         ([1, 1], F32, Format::I8, Granularity::Token, (Activation::Silu, GateLayout::Halves)),
