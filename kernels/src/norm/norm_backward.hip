@@ -226,7 +226,12 @@ RF_FN Statistics statistics(const NormArgs& g, Row& row, Weights& weights, Scrat
         for (u32 w = 0; w < NORM_WAVES; ++w) all.mean = rf::fma(parts[w].mean, scratch.columns[w], all.mean);
         all.mean *= g.share;
 #endif
+// With many waves, some at a time: their parts take registers.
+#if NORM_THREADS > 256
 #pragma unroll 4
+#else
+#pragma unroll
+#endif
         for (u32 w = 0; w < NORM_WAVES; ++w) {
             const Part next = parts[w];
             all.squares += next.squares;
