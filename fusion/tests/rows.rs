@@ -161,9 +161,12 @@ fn rows_reduce_in_the_documented_order_whatever_their_layout() {
 /// Columns so many that a lane takes two: those that it can, and one too many; of a short row, of as many quads as chains and more.
 #[test]
 fn many_columns_reduce_in_the_same_order() {
-    for (dtype, rows, extents) in
-        [(DType::F32, 32_772, [3, 34]), (DType::BF16, 32_768, [21, 262]), (DType::F16, 32_769, [4, 5])]
-    {
+    for (dtype, rows, extents) in [
+        (DType::F32, 32_772, [3, 34]),
+        (DType::BF16, 32_768, [21, 262]),
+        (DType::F16, 32_769, [4, 5]),
+        (DType::F16, 32_768, [6, 7]),
+    ] {
         for cols in extents {
             let mut random = Random((rows + cols) as u64);
             let values: Vec<Scalar> =
@@ -173,6 +176,32 @@ fn many_columns_reduce_in_the_same_order() {
             let x = x.with_layout(x.layout().swap(0, 1).unwrap()).unwrap();
             check(dtype, rows, cols, &x, &values);
         }
+    }
+}
+
+/// Columns so many that a lane takes two, times what is one number for all of them, of which it reads no second one.
+#[test]
+fn many_columns_share_what_is_one_for_a_row_of_them() {
+    let (rows, cols) = (32_768, 37);
+    for dtype in [DType::BF16, DType::F16] {
+        let mut g = Graph::new("weighted");
+        let [x, weight] = [(); 2].map(|()| g.input(dtype)).map(|input| g.cast(input, DType::F32));
+        let product = g.binary(Binary::Mul, x, weight);
+        let sum = g.reduce(Reduce::Sum, product);
+        g.output(sum);
+        let mut random = Random(9);
+        let mut values = |count: usize| -> Vec<Scalar> {
+            (0..count).map(|_| rounded(dtype, Scalar::Float(1.0 + random.unit() * 0.05))).collect()
+        };
+        let x = upload(dtype, &[cols, rows], &values(rows * cols));
+        let x = x.with_layout(x.layout().swap(0, 1).unwrap()).unwrap();
+        let weight = upload(dtype, &[1, cols], &values(cols));
+        let mut sums = Tensor::empty(device(), &[rows, 1], DType::F32).unwrap();
+        let inputs = [x.view(), weight.view()];
+        run(device().stream(), &g, &[rows, cols], &inputs, &[], &mut [sums.view_mut()]).unwrap();
+        let wide = |tensor: &Tensor| eager::cast(tensor, DType::F32).unwrap();
+        let product = eager::binary(Binary::Mul, &wide(&x), &wide(&weight)).unwrap();
+        assert_eq!(download(&sums), download(&eager::reduce_last(Reduce::Sum, &product).unwrap()));
     }
 }
 

@@ -17,7 +17,7 @@ fn open(kernel: &Kernel<'_>, rows: usize, waves: usize, chains: usize, out: &mut
     let _ = writeln!(
         out,
         "extern \"C\" __global__ FUSE_BOUNDS({waves} * ARCH_WAVE_SIZE, {groups}) void {ENTRY}(FusedArgs a) {{",
-        groups = if rows > 1 { 4 } else { 1 }
+        groups = if rows > 1 { WIDE_GROUPS } else { 1 }
     );
     kernel.uniforms(out);
     if kernel.plan.passes.iter().any(|pass| !pass.reduces.is_empty()) {
@@ -121,6 +121,14 @@ pub(crate) const WIDE_CHAINS: usize = 4;
 /// Most waves of a workgroup there: a lane needs registers for so many rows.
 pub(crate) const WIDE_WAVES: usize = 8;
 
+/// Workgroups of a compute unit that the registers of a lane are to leave room for there: H200, gradients of norms, four take more
+/// time, since registers go to memory.
+const WIDE_GROUPS: usize = 3;
+
+/// What [`render_wide`] stands on.
+const ACROSS: &str = include_str!("across.h");
+const _: () = assert!(WIDE == 2, "a word of across.h has two elements");
+
 /// Whether lanes may take [`WIDE`] neighbouring rows at once, as far as the graph goes: nothing but sums of elements is made.
 pub(crate) fn can_be_wide(graph: &Graph, plan: &Plan) -> bool {
     let is_row_input = |at: usize| {
@@ -143,6 +151,7 @@ pub(super) fn render_wide(kernel: &Kernel<'_>, out: &mut String) {
     let functors: Vec<(u32, String)> =
         pass.reduces.iter().map(|&reduce| (reduce.0, kernel.reduction(reduce).0)).collect();
     let each = |indent: &str| format!("#pragma unroll\n{indent}for (rf::u32 q = 0; q < {WIDE}; ++q)");
+    out.push_str(ACROSS);
     open(kernel, WIDE, WIDE_WAVES, WIDE_CHAINS, out);
     for (at, functor) in &functors {
         let _ = writeln!(out, "            {functor}::A u{at}[{WIDE}][{levels} + 1], t{at}[{WIDE}];");
@@ -161,13 +170,26 @@ pub(super) fn render_wide(kernel: &Kernel<'_>, out: &mut String) {
     let inner = "                    ";
     let _ = writeln!(out, "{inner}const index_t column = quad * {QUAD};");
     let _ = writeln!(out, "{inner}const rf::u32 count = fuse::window(column, a.space.extent, {QUAD});");
-    let inputs = body::inputs(kernel, 0, false);
-    for &input in &inputs {
+    let (halves, others): (Vec<Value>, Vec<Value>) =
+        body::inputs(kernel, 0, false).into_iter().partition(|input| expr::is_half(kernel.graph.dtype(*input)));
+    let place = |input: Value| {
+        let at = kernel.input(input);
+        format!("a.tensor[{at}], offset[{at}] + column * a.tensor[{at}].stride[0]")
+    };
+    for &input in &halves {
+        let storage = expr::storage(kernel.graph.dtype(input));
+        let _ = writeln!(out, "{inner}Across<{storage}> r{};", input.0);
+        let _ = writeln!(out, "{inner}r{}.get({}, count);", input.0, place(input));
+    }
+    for &input in &others {
         let dtype = kernel.graph.dtype(input);
-        let (at, storage, register) = (kernel.input(input), expr::storage(dtype), expr::register(dtype));
+        let (storage, register) = (expr::storage(dtype), expr::register(dtype));
         let _ = writeln!(out, "{inner}{register} k{}[{WIDE}][{QUAD}];", input.0);
-        let place = format!("a.tensor[{at}], offset[{at}] + column * a.tensor[{at}].stride[0]");
-        let _ = writeln!(out, "{inner}fuse::load_across<{storage}>(k{}, {place}, count);", input.0);
+        let _ = writeln!(out, "{inner}fuse::load_across<{storage}>(k{}, {}, count);", input.0, place(input));
+    }
+    for &input in &halves {
+        let at = kernel.input(input);
+        let _ = writeln!(out, "{inner}float k{0}[{WIDE}][{QUAD}];\n{inner}r{0}.put(k{0}, a.tensor[{at}]);", input.0);
     }
     let _ = writeln!(out, "{} {{", each(inner));
     let step = body::Step {

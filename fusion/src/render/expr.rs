@@ -140,6 +140,26 @@ pub(crate) fn unrounded(graph: &Graph, kinds: &[Kind], value: Value, name: impl 
     }
 }
 
+/// Whether a node takes many registers for a while: a function with a polynomial of its own and more than one range.
+pub(crate) fn is_heavy(node: Node) -> bool {
+    match node {
+        Node::Unary(op, _) => rounds(op) && !matches!(op, Unary::Log | Unary::Sqrt | Unary::Rsqrt),
+        Node::Binary(op, ..) => matches!(op, Binary::Pow | Binary::Atan2 | Binary::Hypot),
+        Node::Draw(_) => true,
+        Node::Input { .. }
+        | Node::RowInput { .. }
+        | Node::Lookup { .. }
+        | Node::RowLookup { .. }
+        | Node::Scalar { .. }
+        | Node::Constant { .. }
+        | Node::Index { .. }
+        | Node::Compare(..)
+        | Node::Select(..)
+        | Node::Cast(_)
+        | Node::Reduce(..) => false,
+    }
+}
+
 /// Whether an operator's value is a function of `rf` rounded.
 fn rounds(op: Unary) -> bool {
     match op {

@@ -54,7 +54,7 @@ fn chains_of_thread(graph: &Graph, plan: &Plan, turns: usize) -> usize {
         };
         if plan.kinds[value.at()] == Kind::Full { graph.dtype(value).size_bytes() } else { 0 }
     });
-    if bytes.max().unwrap_or(0) <= 2 && fits(graph, plan, 2 * turns) { 2 } else { 1 }
+    if bytes.max().unwrap_or(0) <= 2 && has_room(graph, plan, 2 * turns) { 2 } else { 1 }
 }
 
 /// Bytes of registers that an element of a value takes.
@@ -78,8 +78,14 @@ fn passing<'a>(graph: &'a Graph, plan: &'a Plan, number: usize) -> impl Iterator
     plan.passes[number].needs.iter().copied().filter(move |&value| is_input(graph, value)).filter(own)
 }
 
-/// Whether the values that pass from one pass to the next, and what a pass reads on top, fit into registers.
+/// Whether a row's registers suffice. Rows of several chunks leave few for what is computed.
 pub(crate) fn fits(graph: &Graph, plan: &Plan, turns: usize) -> bool {
+    let heavy = |at: usize| plan.live[at] && plan.kinds[at] == Kind::Full && expr::is_heavy(graph.nodes[at].0);
+    has_room(graph, plan, turns) && (turns <= CHAIN_QUADS || !(0..graph.nodes.len()).any(heavy))
+}
+
+/// Whether the values that pass from one pass to the next, and what a pass reads on top, fit into registers.
+fn has_room(graph: &Graph, plan: &Plan, turns: usize) -> bool {
     let kept: usize = kept(graph, plan).map(|value| held_bytes(graph, value)).sum();
     let read = |number| passing(graph, plan, number).map(|value| held_bytes(graph, value)).sum::<usize>();
     let most = (0..plan.passes.len()).map(read).max().unwrap_or(0);
