@@ -106,13 +106,17 @@ pub(crate) fn modelled(
     Modelled { rounds, products, lds, time: rounds * work * SIMDS / (waves[0] * waves[1]) }
 }
 
-/// Lanes that keep one SIMD unit busy, of a plain tiling.
+/// Lanes that keep one SIMD unit busy, of a plain tiling: fewer where each has many sums that do not wait for each other.
 const SIMD_LANES: usize = 64;
+const SIMD_LANES_DEEP: usize = 32;
+const DEEP_VALUES: u16 = 48;
 
 /// The same for plain multiply-add. Every lane reads its own rows and columns, so LDS is what binds, and all workgroups of a
 /// compute unit share it; the SIMD units are filled by the lanes of all of them together. A small tile reads more for each product,
 /// and wins where it gives work to units that have none: f32 on an H200 in us (`rocfire tune`, 2026-11-22), sides 64, 32, 16:
-/// 256 x 256 x 784: 40.7, 21.9, 16.2; 512 x 512 x 512: 27.4, 19.5, 26.0; 1024 x 1024 x 1024: 89, 115, 162.
+/// 256 x 256 x 784: 40.7, 21.9, 16.2; 512 x 512 x 512: 27.4, 19.5, 26.0; 1024 x 1024 x 1024: 89, 115, 162. Tiles of 64 x 96 with 24
+/// values a lane and with 48, and of 128 x 192 with 96: 1024 x 768 x 768: 37, 39, 114, three of them in one launch: 99, 92, 116;
+/// 1024 x 3072 x 768: 129, 152, 116.
 fn modelled_plain(tiling: &Tiling, unit: Unit, dtype: DType, blocks: usize, machine: Machine) -> Modelled {
     let block = tiling.block();
     let lanes = tiling.threads(0);
@@ -121,7 +125,8 @@ fn modelled_plain(tiling: &Tiling, unit: Unit, dtype: DType, blocks: usize, mach
     let rate = unit.rate;
     let lds = (read + block[0] + block[1]) * dtype.size_bytes() * rate.pairs as usize / rate.lds_bytes as usize;
     let groups = blocks.div_ceil((machine.slots / SIMDS).max(1));
-    let waves = lanes.div_ceil(SIMD_LANES);
+    let is_deep = tiling.tiles[0] * tiling.tiles[1] >= DEEP_VALUES;
+    let waves = lanes.div_ceil(if is_deep { SIMD_LANES_DEEP } else { SIMD_LANES });
     let rounds = (groups * waves).div_ceil(SIMDS);
     let (computed, moved) = (rounds * products * SIMDS / waves, groups * lds);
     Modelled { rounds, products, lds, time: computed.max(moved) + computed.min(moved) / 2 }
@@ -174,7 +179,7 @@ pub(crate) fn apart_pays(arch: Arch, dtype: DType, pairs: usize, sliced: bool) -
 
 /// Least part of a device's rounds that a product fills, in tenths, for our oblong plain tile to be taken before NVIDIA's library,
 /// and most products of one element pair. On an H200 in us, ours and cuBLASLt's best (`rocfire tune`, 2026-11-22), f32, B by
-/// columns: 1024 x 768 x 768: 36.5, 39.1; 1024 x 3072 x 768: 128, 124; three of the first in one launch: 98, 114. Ours takes what
+/// columns: 1024 x 768 x 768: 38.8, 39.1; 1024 x 3072 x 768: 116, 124; three of the first in one launch: 92, 114. Ours takes what
 /// follows into the same launch; a sum of several chunks of K costs it a fifth.
 const OBLONG_FILLS_LEAST: usize = 9;
 const OBLONG_PAIRS_MOST: usize = 1 << 32;
@@ -248,8 +253,23 @@ mod tests {
             ([4096, 4096], [64, 96], 64),
             ([8192, 96], [64, 96], 32),
         ] {
-            assert_eq!(block("sm_90", DType::F32, size, h200), expected, "{size:?}");
+            let on_nvidia = choose(unit("sm_90", DType::F32).reading(false), DType::F32, size, 1, h200).block();
+            assert_eq!(on_nvidia, expected, "{size:?}");
             assert_eq!(block("gfx1100", DType::F32, size, h200), [on_amd; 2], "{size:?}");
+        }
+    }
+
+    #[test]
+    fn products_of_f32_along_k_take_deep_tiles_on_a_large_nvidia_card() {
+        let h200 = Machine { slots: 132 * SIMDS, waves_share: false };
+        for (size, expected, lanes) in [
+            ([1024, 768], [64, 96], 128),
+            ([1024, 3072], [128, 192], 256),
+            ([512, 512], [32; 2], 64),
+            ([256, 256], [16; 2], 64),
+        ] {
+            let tiling = choose(unit("sm_90", DType::F32), DType::F32, size, 1, h200);
+            assert_eq!((tiling.block(), tiling.threads(0)), (expected, lanes), "{size:?}");
         }
     }
 

@@ -29,7 +29,8 @@ pub fn explain(
     let card = info.card.map(|card| card.compute_units as usize);
     let units = units.or(card).ok_or_else(|| shape("gemm", "units", "the card's number of compute units", "none"))?;
     let machine = Machine { slots: (units * SIMDS).max(1), waves_share: false };
-    let unit = Unit::of(info, dtype);
+    // B lies across K.
+    let unit = Unit::of(info, dtype).reading(false);
     let decision = decide(unit, dtype, machine, [m, n, k], 1);
     let model = |tiling: &Tiling| modelled(tiling, unit, dtype, [m, n], 1, machine);
     let mut text = format!("gemm {dtype} {m}x{n}x{k} on {arch}, {units} compute units\n");

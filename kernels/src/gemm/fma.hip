@@ -63,10 +63,46 @@ template <int ROWS, int MODE> struct Loader {
     }
 };
 
+#if GEMM_ASYNC
+// The same past the registers, 16 bytes at a time, along K.
+template <int ROWS, int MODE> struct Copier {
+    static_assert(MODE == 0, "vectors along K");
+    static const int PER_LINE = GEMM_BK / GEMM_FULL;
+    static const int TOTAL = ROWS * GEMM_BK / GEMM_FULL;
+    static const int LOADS = (TOTAL + GEMM_THREADS - 1) / GEMM_THREADS;
+
+    const In* from[LOADS];
+
+    RF_FN static int row_of(int c) { return c / PER_LINE; }
+    RF_FN static int k_of(int c) { return c % PER_LINE * GEMM_FULL; }
+
+    RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64) {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int c = (int)thread_x() + i * GEMM_THREADS;
+            u32 row = first_row + row_of(c);
+            from[i] = base + (i64)(row < rows - 1 ? row : rows - 1) * row_stride + (first_k + k_of(c));
+        }
+    }
+    RF_FN void copy(const char* lds, u32 left) {
+        LdsPlace to = lds_place(lds);
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            int c = (int)thread_x() + i * GEMM_THREADS;
+            if (TOTAL % GEMM_THREADS == 0 || c < TOTAL)
+                copy_async(to + (row_of(c) * GEMM_ROW + k_of(c)) * (u32)sizeof(In), from[i], (u32)k_of(c) < left);
+            from[i] += GEMM_BK;
+        }
+    }
+};
+#endif
+
 struct Tile {
     static const int BYTES_A = GEMM_BM * GEMM_ROW * (int)sizeof(In), BYTES_B = GEMM_BN * GEMM_ROW * (int)sizeof(In);
+    static const int VALUES = GEMM_TILES_M * GEMM_TILES_N;
     Total sum[GEMM_TILES_M][GEMM_TILES_N];
     int first_row, first_col;
+    RF_FN Total& value(int n) { return sum[n / GEMM_TILES_N][n % GEMM_TILES_N]; }
 
     // NVIDIA reads 16 bytes for half a warp at once where lanes in pairs read the same, else for a quarter: a lane and the next
     // have one row, a lane and the next but one have one column.
@@ -114,13 +150,28 @@ struct Tile {
 #pragma unroll
             for (int j = 0; j < GEMM_TILES_N; ++j) sum[i][j] += other.sum[i][j];
     }
+    template <bool WHOLE> RF_FN void write_row(const Sink& corner, u32 rows, u32 cols, int i, const Total* of) const {
+#pragma unroll
+        for (int j = 0; j < GEMM_TILES_N; ++j) {
+            u32 row = first_row + i * GEMM_WAVES_M, col = first_col + j * GEMM_WAVES_N;
+            if (WHOLE || (row < rows && col < cols)) corner.put(row, col, of[j]);
+        }
+    }
+#if GEMM_ASYNC && GEMM_EPILOGUE
+    // An epilogue written out for all values of a lane would be more instructions than fit into the cache. Registers have no index,
+    // so the rows move up to the first.
+    template <bool WHOLE> RF_FN void write(const Sink& corner, u32 rows, u32 cols) {
+#pragma unroll 1
+        for (int i = 0; i < GEMM_TILES_M; ++i) {
+            write_row<WHOLE>(corner, rows, cols, i, sum[0]);
+#pragma unroll
+            for (int n = 0; n < VALUES - GEMM_TILES_N; ++n) value(n) = value(n + GEMM_TILES_N);
+        }
+    }
+#else
     template <bool WHOLE> RF_FN void write(const Sink& corner, u32 rows, u32 cols) const {
 #pragma unroll
-        for (int i = 0; i < GEMM_TILES_M; ++i)
-#pragma unroll
-            for (int j = 0; j < GEMM_TILES_N; ++j) {
-                u32 row = first_row + i * GEMM_WAVES_M, col = first_col + j * GEMM_WAVES_N;
-                if (WHOLE || (row < rows && col < cols)) corner.put(row, col, sum[i][j]);
-            }
+        for (int i = 0; i < GEMM_TILES_M; ++i) write_row<WHOLE>(corner, rows, cols, i, sum[i]);
     }
+#endif
 };

@@ -20,7 +20,7 @@
 // Macros : types GEMM_IN, GEMM_OUT, GEMM_SUM; GEMM_MATRIX_SIZE (32, 16; 0: plain FMA); GEMM_WAVES_M, GEMM_WAVES_N
 //          (lanes for FMA); GEMM_TILES_M, GEMM_TILES_N per wave (values per lane for FMA); GEMM_SLABS, K per round of loading
 //          in units of 64 bytes (16 elements for FMA); GEMM_CHUNKED, whether a workgroup has more than one chunk; GEMM_STAGES,
-//          GEMM_ASYNC, whether copies to LDS go past the registers; GEMM_LDS_BYTES; GEMM_A_MODE, GEMM_B_MODE: 0 vectors along
+//          GEMM_ASYNC, whether copies to LDS go past the registers (for FMA only of vectors along K); GEMM_LDS_BYTES; GEMM_A_MODE, GEMM_B_MODE: 0 vectors along
 //          K, 1 vectors along the other axis, 2 single elements with lanes along K, 3 single elements with lanes along the
 //          other axis; GEMM_SEVERAL: how many products a launch takes, 0 where it is one; GEMM_GROUPED: 1 where bounds
 //          are the first rows of the groups and the end, 2 where they count the rows of groups of group_rows each; GEMM_EPILOGUE: 1 where the text of a `fusion` epilogue stands in front of this one: it stores what
@@ -53,6 +53,12 @@ typedef GEMM_SUM Total;
 #define GEMM_RESIDENT __attribute__((amdgpu_waves_per_eu(2)))
 #else
 #define GEMM_RESIDENT
+#endif
+// Three workgroups of the plain tile with 48 values a lane run side by side on an NVIDIA multiprocessor, one of that with 96.
+#if !GEMM_MATRIX_SIZE && GEMM_ASYNC
+#define GEMM_BOUNDS __launch_bounds__(GEMM_THREADS, 384 / GEMM_THREADS)
+#else
+#define GEMM_BOUNDS __launch_bounds__(GEMM_THREADS)
 #endif
 
 struct GemmArgs {

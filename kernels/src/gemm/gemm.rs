@@ -355,10 +355,13 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// What the device multiplies with, as far as its settings let it.
+    /// What the device multiplies these operands with, as far as its settings let it.
     fn unit(&self) -> Unit {
         let device = self.stream.device();
         let unit = Unit::of(device.arch().info(), self.input);
+        // In vectors of four f32, as every plain tile reads them.
+        let along_k = |operand, lines| self.mode(operand, lines, 16 / self.input.size_bytes()) == Mode::VectorK;
+        let unit = unit.reading(along_k(&self.a, self.m) && along_k(&self.b, self.n));
         if device.config().matrix { unit } else { unit.without_matrix() }
     }
 
@@ -674,7 +677,7 @@ fn source_behind(key: GemmKey, epilogue: &str, several: usize, grouped: usize) -
         ("GEMM_EPILOGUE", usize::from(!epilogue.is_empty())),
         ("GEMM_SEVERAL", several),
         ("GEMM_GROUPED", grouped),
-        ("GEMM_UNROLL", if key.input.is_float() { 4 } else { 1 }),
+        ("GEMM_UNROLL", t.unrolled(key.input.is_float())),
     ]
     .map(|(name, value)| (name, value.to_string()));
     let input = if key.tf32 { "xf32" } else { c_type(key.input) };

@@ -25,17 +25,13 @@ struct Earlier {
         at = (Vec<Total, 4>*)(lds + GEMM_STAGES * STAGE_BYTES) + thread_x();
         any = false;
     }
-    RF_FN static Total& value(Tile& tile, int n) {
-        const int per = Tile::M::ACC;
-        return tile.sum[n / per / GEMM_TILES_N][n / per % GEMM_TILES_N].at[n % per];
-    }
     RF_FN void add(Tile& tile) {
 #pragma unroll
         for (int n = 0; n < Tile::VALUES; n += 4) {
             Vec<Total, 4> sum;
             if (any) sum = at[n / 4 * GEMM_THREADS];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) sum[i] = any ? sum[i] + value(tile, n + i) : value(tile, n + i);
+            for (int i = 0; i < 4; ++i) sum[i] = any ? sum[i] + tile.value(n + i) : tile.value(n + i);
             at[n / 4 * GEMM_THREADS] = sum;
         }
         any = true;
@@ -45,7 +41,7 @@ struct Earlier {
         for (int n = 0; n < Tile::VALUES; n += 4) {
             Vec<Total, 4> sum = at[n / 4 * GEMM_THREADS];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) value(tile, n + i) = sum[i];
+            for (int i = 0; i < 4; ++i) tile.value(n + i) = sum[i];
         }
     }
 #else
@@ -104,7 +100,7 @@ struct GemmSeveral {
 #define GEMM_ARGUMENTS GemmArgs g
 #endif
 
-extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
+extern "C" __global__ GEMM_BOUNDS GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
 #if GEMM_SEVERAL
     u32 own = 0;
     while (own + 1 < all.count && group_x() >= all.first[own + 1]) ++own;
@@ -173,8 +169,8 @@ extern "C" __global__ __launch_bounds__(GEMM_THREADS) GEMM_RESIDENT void gemm(GE
     Copier<GEMM_BN, GEMM_B_MODE> copy_b;
     copy_a.start(a, first_row, m, k, g.a_row, g.a_k);
     copy_b.start(b, first_col, g.n, k, g.b_col, g.b_k);
-    LdsPlace first = place(lds), past = first + GEMM_STAGES * STAGE_BYTES;
-    LdsPlace filled = first, read = first;
+    auto first = place(lds), past = first + GEMM_STAGES * STAGE_BYTES;
+    auto filled = first, read = first;
     u32 ahead = left;
     // A group of copies for every stage, empty past the end, so that the number under way says which is done.
 #pragma unroll

@@ -6,6 +6,9 @@ struct Tile {
     static const int BYTES_A = GEMM_BM * GEMM_SLABS * 64, BYTES_B = GEMM_BN * GEMM_SLABS * 64;
     static const int VALUES = GEMM_TILES_M * GEMM_TILES_N * M::ACC;
     M::Accumulator sum[GEMM_TILES_M][GEMM_TILES_N];
+#if GEMM_LDS_BYTES
+    RF_FN Total& value(int n) { return sum[n / M::ACC / GEMM_TILES_N][n / M::ACC % GEMM_TILES_N].at[n % M::ACC]; }
+#endif
     Reader<GEMM_BM, GEMM_A_MODE, GEMM_MATRIX_SIZE> from_a[GEMM_TILES_M];
     Reader<GEMM_BN, GEMM_B_MODE, GEMM_MATRIX_SIZE> from_b[GEMM_TILES_N];
     u32 lane_id, first_row, first_col;

@@ -205,6 +205,7 @@ fn candidates(device: &Device, shape: Shape) -> Vec<Candidate> {
     let unit = if device.config().matrix { unit } else { unit.without_matrix() };
     let machine = machine(device);
     let [m, n, k] = shape.size;
+    let unit = unit.reading(shape.lies == Lies::Nt && k.is_multiple_of(4));
     let time = |number: usize| modelled(&TILINGS[number], unit, shape.input, [m, n], shape.batches, machine).time;
     let decision = decide(unit, shape.input, machine, shape.size, shape.batches);
     let first = TILINGS.iter().position(|other| *other == decision.tiling).expect("chosen from the table");

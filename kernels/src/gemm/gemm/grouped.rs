@@ -170,7 +170,7 @@ impl Product<'_> {
         let device = self.stream.device();
         let info = device.arch().info();
         let unit = Unit::of(info, self.input);
-        let unit = if device.config().matrix { unit } else { unit.without_matrix() };
+        let unit = if device.config().matrix { unit } else { unit.without_matrix() }.reading(false);
         let machine = machine(&device);
         let (count, bounds) = match groups {
             GemmGroups::Offsets(bounds) => (bounds.len() - 1, bounds),

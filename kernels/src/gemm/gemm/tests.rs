@@ -142,7 +142,7 @@ fn tilings_and_slices_change_no_bit() {
             case
         };
         let device = device();
-        let unit = Unit::of(device.arch().info(), dtype);
+        let unit = Unit::of(device.arch().info(), dtype).reading(false);
         let usable = (0..super::super::TILINGS.len()).filter(|&n| super::super::TILINGS[n].serves(unit));
         let mut first: Option<Vec<u8>> = None;
         for tiling in usable {
@@ -159,7 +159,7 @@ fn tilings_and_slices_change_no_bit() {
 fn plain_tilings_change_no_bit() {
     let device = device_without_matrix_unit();
     for dtype in [DType::F32, DType::F16, DType::F64] {
-        let unit = Unit::of(device.arch().info(), dtype).without_matrix();
+        let unit = Unit::of(device.arch().info(), dtype).without_matrix().reading(false);
         let usable = (0..super::super::TILINGS.len()).filter(|&n| super::super::TILINGS[n].serves(unit));
         let bytes: Vec<Vec<u8>> = usable
             .map(|tiling| {
@@ -175,7 +175,7 @@ fn plain_tilings_change_no_bit() {
 #[test]
 fn rounded_factors_are_taken_where_allowed_and_tilings_change_no_bit_of_that() {
     let device = device();
-    let unit = Unit::of(device.arch().info(), DType::F32);
+    let unit = Unit::of(device.arch().info(), DType::F32).reading(false);
     let ([m, n, k], noise) = ([35, 40, 1100], |at: usize| (at * 7919 % 8191) as f64 / 4096.0 - 1.0);
     let values = [m * k, k * n].map(|count| (0..count).map(noise).collect::<Vec<f64>>());
     let a = tensor(&device, &[m, k], DType::F32, &values[0], Lie::Plain);
