@@ -78,6 +78,12 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
         }
         if dtype.is_float() {
             attention_sources(arch, dtype).for_each(|source| add("attention", source));
+            if dtype == DType::F32 {
+                attention::PLAIN_DEPTHS
+                    .map(attention::plain_source)
+                    .into_iter()
+                    .for_each(|source| add("attention", source));
+            }
             for (operator, source) in quant::sources(arch, dtype) {
                 add(operator, source);
             }
@@ -148,7 +154,12 @@ fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
     let tilings = TILINGS.iter().filter(move |tiling| tiling.serves(unit) || tiling.serves(unit.without_matrix()));
     tilings.enumerate().flat_map(move |(number, &tiling)| {
         let all = tiling.matrix_size == 0 || number == 0;
-        let modes = MODES.into_iter().enumerate().filter(move |&(mode, _)| all || mode == number % MODES.len());
+        // What serves operands along K alone is read in no other way.
+        let deep = tiling.matrix_size == 0 && !tiling.serves(unit.without_matrix().reading(false));
+        let modes = if deep { [(Mode::VectorK, Mode::VectorK); 4] } else { MODES };
+        let count = if deep { 2 } else { MODES.len() };
+        let modes = modes.into_iter().take(count).enumerate();
+        let modes = modes.filter(move |&(mode, _)| all || mode == number % MODES.len());
         modes.map(move |(mode, (a, b))| {
             let chunked = mode % 2 == 0 && !dtype.is_int();
             let staging = tiling.staging(unit, [a, b], chunked);
@@ -161,7 +172,7 @@ fn gemm_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
 
 /// The first tiling that serves and a later one, by offsets and by counts.
 fn grouped_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
-    let unit = Unit::of(arch.info(), dtype);
+    let unit = Unit::of(arch.info(), dtype).reading(false);
     let tilings = TILINGS.iter().filter(move |tiling| tiling.serves(unit));
     tilings.enumerate().filter(|(number, _)| number % 3 == 0).map(move |(number, &tiling)| {
         let modes = [if number % 2 == 0 { Mode::VectorK } else { Mode::SingleLine }, Mode::VectorLine];

@@ -3,9 +3,11 @@
 mod common;
 
 use candle_core::DType::{BF16, F16, F32};
-use candle_core::Var;
-use common::{agree_within, gpu};
-use rocfire_candle::{FlashAttention, flash_attn};
+use candle_core::{D, Device, Result, Tensor, Var};
+use candle_nn::ops::{softmax, softmax_last_dim};
+use common::{Inputs, agree_within, gpu};
+use rocfire_candle::{FlashAttention, flash_attn, launches};
+use rocfire_kernels::attention::is_fast;
 
 #[test]
 fn attention_agrees_with_its_composition() {
@@ -62,4 +64,82 @@ fn wrong_shapes_are_errors() {
     let make = |shape: &[usize]| candle_core::Tensor::zeros(shape, F32, &gpu()).unwrap();
     let wrong = flash_attn(&make(&[1, 4, 3, 16]), &make(&[1, 4, 2, 16]), &make(&[1, 4, 2, 16]), 1.0, false);
     assert!(wrong.unwrap_err().to_string().contains("heads"));
+}
+
+/// What comes before the softmax, and how that is asked for.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    /// What the mask is repeated along: batches, heads, rows.
+    mask: Option<[bool; 3]>,
+    is_composed: bool,
+    /// Whether somebody keeps the weights.
+    is_kept: bool,
+}
+
+impl Written {
+    /// Attention as models write it: heads moved outwards, scores scaled and masked, their softmax, heads moved back.
+    fn attention(self, [q, k, v]: [&Tensor; 3], mask: Option<&Tensor>) -> Result<[Tensor; 2]> {
+        let outwards = |x: &Tensor| x.transpose(1, 2)?.contiguous();
+        let (q, k, v) = (outwards(q)?, outwards(k)?, outwards(v)?);
+        let mut scores = (q.matmul(&k.t()?)? * 0.25)?;
+        if let Some(mask) = mask {
+            scores = scores.broadcast_add(mask)?;
+        }
+        let weights = if self.is_composed { softmax(&scores, D::Minus1)? } else { softmax_last_dim(&scores)? };
+        let out = weights.matmul(&v)?.transpose(1, 2)?.contiguous()?;
+        let kept = if self.is_kept { weights } else { out.clone() };
+        Ok([out, kept])
+    }
+
+    fn inputs(self, inputs: &Inputs, dtype: candle_core::DType) -> Result<(Vec<Tensor>, Option<Tensor>)> {
+        let make = |rows| inputs.make(&[2, rows, 3, 16], dtype);
+        let mask = self.mask.map(|repeated| {
+            let [batches, heads, rows] = [0, 1, 2].map(|axis| if repeated[axis] { 1 } else { [2, 3, 9][axis] });
+            inputs.range(&[batches, heads, rows, 40], dtype, -4.0, 0.0)
+        });
+        Ok((vec![make(9)?, make(40)?, make(40)?], mask.transpose()?))
+    }
+}
+
+/// How often it comes before its kernel is compiled.
+const SEEN: usize = 3;
+
+#[test]
+fn attention_written_out_agrees() {
+    let masks = [None, Some([false, true, true]), Some([true, true, false]), Some([false; 3])];
+    for (number, mask) in masks.into_iter().enumerate() {
+        for is_kept in [false, true] {
+            let (dtype, written) = ([F32, F16][number % 2], Written { mask, is_composed: number != 2, is_kept });
+            agree_within(&format!("{written:?} in {dtype:?}"), 4.0, |inputs| {
+                let (x, mask) = written.inputs(inputs, dtype)?;
+                let run = || written.attention([&x[0], &x[1], &x[2]], mask.as_ref());
+                for _ in 0..SEEN {
+                    run()?[0].device().synchronize()?;
+                }
+                let [out, kept] = run()?;
+                Tensor::cat(&[out.flatten_all()?, kept.flatten_all()?], 0)
+            });
+        }
+    }
+}
+
+#[test]
+fn attention_written_out_is_one_launch() {
+    // A device of its own: launches are counted.
+    let device = Device::new_cuda(1).unwrap();
+    let opened = device.as_cuda_device().unwrap().cuda_stream().context().device().clone();
+    for (mask, is_composed) in [(Some([false, true, true]), true), (None, false)] {
+        let written = Written { mask, is_composed, is_kept: false };
+        let (x, mask) = written.inputs(&Inputs::new(&device, 1), F16).unwrap();
+        let count = || {
+            let before = launches(&device).unwrap();
+            written.attention([&x[0], &x[1], &x[2]], mask.as_ref()).unwrap();
+            launches(&device).unwrap() - before
+        };
+        for _ in 0..SEEN {
+            count();
+        }
+        let is_one = is_fast(&opened, rocfire_hal::DType::F16, [16, 16]);
+        assert_eq!(count() == 1, is_one, "{written:?}: {} launches", count());
+    }
 }

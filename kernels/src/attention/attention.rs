@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Source, Stream, Tensor, View, ViewMut};
 
+use super::plain;
 use super::problem::{Prepared, Problem, readable, strides};
 use super::tile::{Tile, general_only};
 use super::{AttentionInputs, AttentionParams};
@@ -62,10 +63,10 @@ pub fn attention(
     if !readable(&out) {
         let mut stand_in = Tensor::empty(out.device(), out.shape(), out.dtype())?;
         let lse = lse.as_mut().map(ViewMut::reborrow);
-        Forward { stream, prepared: &prepared, out: stand_in.view_mut(), lse }.run()?;
+        Forward { stream, prepared: &prepared, params, out: stand_in.view_mut(), lse }.run()?;
         return family::copy_into(stream, stand_in.view(), out.reborrow());
     }
-    Forward { stream, prepared: &prepared, out, lse }.run()
+    Forward { stream, prepared: &prepared, params, out, lse }.run()
 }
 
 /// The type of sums and of the logarithms of sums.
@@ -115,6 +116,7 @@ pub(crate) fn line_strides(view: &View<'_>) -> [i64; 3] {
 struct Forward<'a> {
     stream: &'a Stream,
     prepared: &'a Prepared<'a>,
+    params: &'a AttentionParams,
     out: ViewMut<'a>,
     lse: Option<ViewMut<'a>>,
 }
@@ -131,6 +133,10 @@ impl Forward<'_> {
         let p = self.prepared;
         let device = self.stream.device();
         let (info, dtype) = (device.arch().info(), p.inputs.q.dtype());
+        let is_plain = self.lse.is_none() && plain::is_taken(info, p, self.params);
+        if is_plain && slices(p, plain::groups(p)).is_none() {
+            return plain::run(self.stream, p, &self.out);
+        }
         let packed = if p.q_rows <= PACKED_ROWS_MAX { p.group } else { 1 };
         let rows = p.q_rows * packed;
         let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];

@@ -2,11 +2,12 @@
 //!
 //! [`attention`] is the forward, [`attention_backward`] its gradients, [`AttentionInputs`] what it reads and [`AttentionParams`] what it is asked for. The kernels
 //! run on the matrix unit for 16-bit floats (and f32 on MFMA), by multiply-add else; `tile.rs` chooses the tiles, `tile.h` is
-//! what a workgroup is made of, `scores.h` says what is hidden. Callers are the adapters.
+//! what a workgroup is made of, `scores.h` says what is hidden. `plain.hip` is for f32 on NVIDIA's cards. Callers are the adapters.
 
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod attention;
 mod attention_backward;
+mod plain;
 mod problem;
 mod tile;
 
@@ -14,5 +15,7 @@ pub use attention::attention;
 pub(crate) use attention::{AttentionKey, source};
 pub use attention_backward::{AttentionSaved, attention_backward, attention_backward_sinks};
 pub(crate) use attention_backward::{GradientKey, Part, backward_source};
+pub use plain::is_fast;
+pub(crate) use plain::{DEPTHS as PLAIN_DEPTHS, source as plain_source};
 pub use problem::{AttentionInputs, AttentionParams, DEPTH_MAX, Dropout, Starts, takes_depth};
 pub(crate) use tile::{Tile, general_only};

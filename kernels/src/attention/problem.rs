@@ -21,7 +21,7 @@ const DEPTH_PADDING: usize = 32;
 /// Most rows of queries or keys: places are compared in 32 bits.
 const ROWS_MAX: usize = 1 << 29;
 /// More than any distance between two rows.
-const UNLIMITED: i32 = 1 << 30;
+pub(super) const UNLIMITED: i32 = 1 << 30;
 
 /// The tensors that attention reads.
 ///
@@ -84,6 +84,9 @@ pub struct AttentionParams {
     pub right: Option<usize>,
     /// Weights that are dropped.
     pub dropout: Option<Dropout>,
+    /// Whether a forward of f32 with heads of 32 or 64, and at most a bias, is computed by the kernel of multiply-add that is
+    /// for these alone; `None`: by shape and architecture.
+    pub plain: Option<bool>,
 }
 
 /// Weights are dropped with a probability, and the others divided by what is left of it.
@@ -346,7 +349,7 @@ fn expanded<'a>(op: &'static str, arg: &'static str, view: View<'a>, scores: &[u
 }
 
 /// `keep` where nothing is dropped.
-const ALL: u64 = 1 << 32;
+pub(super) const ALL: u64 = 1 << 32;
 
 /// `Problem` of `scores.h`.
 #[repr(C)]

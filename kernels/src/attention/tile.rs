@@ -225,7 +225,7 @@ pub(crate) fn general_only(info: &ArchInfo, tile: Tile) -> bool {
 }
 
 /// Side of the products that `chain.h` has for a type.
-fn side(info: &ArchInfo, dtype: DType) -> u16 {
+pub(super) fn side(info: &ArchInfo, dtype: DType) -> u16 {
     match (info.matrix, dtype) {
         (Matrix::Mfma(_), DType::F32 | DType::F16 | DType::BF16) => 32,
         (Matrix::Wmma11 | Matrix::Wmma12 | Matrix::MmaSync, DType::F16 | DType::BF16) => 16,

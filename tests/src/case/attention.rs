@@ -100,6 +100,24 @@ const SIZES: [Spec; 20] = [
     Spec { batches: 2, q_rows: 5, k_rows: 33, mask: Some([2, 1, 5, 1]), masked: Some(-1.0e30), ..PLAIN },
 ];
 
+/// For the kernel of multiply-add, whose rounds are of 32 queries by 128 keys.
+const MULTIPLIED: [Spec; 5] = [
+    PLAIN,
+    Spec { batches: 2, heads: 4, kv_heads: 2, q_rows: 33, k_rows: 129, ..PLAIN },
+    Spec { heads: 2, kv_heads: 2, q_rows: 31, k_rows: 260, depth: 32, value_depth: 32, rows_first: true, ..PLAIN },
+    Spec {
+        batches: 2,
+        heads: 2,
+        kv_heads: 2,
+        q_rows: 40,
+        k_rows: 128,
+        bias: Some([2, 1, 1, 128]),
+        rows_first: true,
+        ..PLAIN
+    },
+    Spec { heads: 2, kv_heads: 1, q_rows: 17, k_rows: 37, bias: Some([1, 2, 17, 37]), ..PLAIN },
+];
+
 /// The same for gradients.
 const GRADIENT_SIZES: [Spec; 16] = [
     Spec { ..PLAIN },
@@ -132,6 +150,7 @@ pub fn cases() -> Vec<Case> {
     for dtype in [DType::F16, DType::F32] {
         cases.push(varied(dtype));
     }
+    cases.extend(MULTIPLIED.map(multiplied));
     for (turn, spec) in GRADIENT_SIZES.into_iter().enumerate() {
         cases.push(backward(FLOATS[turn % 4], spec));
     }
@@ -346,6 +365,25 @@ fn forward(dtype: DType, spec: Spec) -> Case {
     let call =
         Call { inputs: spec.inputs(dtype), outputs, launch, oracle: move |inputs: &[Array]| oracle(&spec, inputs) };
     Case::new("attention", dtype, spec.name(), flops, call).summing(spec.depth + spec.k_rows)
+}
+
+/// By the kernel of multiply-add.
+fn multiplied(spec: Spec) -> Case {
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let heads_first = |tensor: &Tensor| heads_first(&spec, tensor);
+        let (q, k, v) = (heads_first(&inputs[0])?, heads_first(&inputs[1])?, heads_first(&inputs[2])?);
+        let mut params = spec.params();
+        params.plain = Some(true);
+        let mut out = heads_first(&outputs[0])?;
+        Ok(launch_attention(stream, &spec.read(&q, &k, &v, inputs), &params, out.view_mut(), None)?)
+    };
+    let outputs = vec![(spec.stored(spec.heads, spec.q_rows, spec.value_depth), DType::F32)];
+    let pairs = (spec.batches * spec.heads * spec.q_rows * spec.k_rows) as f64;
+    let flops = 2.0 * pairs * (spec.depth + spec.value_depth) as f64;
+    let oracle = move |inputs: &[Array]| oracle(&spec, inputs).into_iter().take(1).collect();
+    let call = Call { inputs: spec.inputs(DType::F32), outputs, launch, oracle };
+    let name = format!("{}, by multiply-add", spec.name());
+    Case::new("attention", DType::F32, name, flops, call).summing(spec.depth + spec.k_rows)
 }
 
 /// The tensor with heads before rows.

@@ -283,6 +283,11 @@ impl RowsOp {
         (self.kind == SOFTMAX_OF_PARTS).then(|| geometry::parts(self.columns.into()))
     }
 
+    /// Of a softmax, where its result begins, and how many rows and columns it has.
+    pub(super) fn softmax(&self) -> Option<(u64, [u64; 2])> {
+        matches!(self.kind, 0 | SOFTMAX_OF_PARTS).then_some((self.y, [self.rows.into(), self.columns.into()]))
+    }
+
     pub(super) fn of(node: &Node, entry: &'static Entry) -> RowsOp {
         let (kind, weight, bias, columns, eps) = match entry.family {
             Family::RmsNorm => (1, node.word(2), 0, node.int(3), node.int(5)),

@@ -14,12 +14,14 @@
 //! | thin | products of up to four rows with a matrix of weights; a cast before them | `several.rs` |
 //! | mat-vecs | products of quantised weights with rows of one quantisation, which runs once | `weights.rs` |
 //! | product | a product of ours (not a vendor's library's), and the chain behind it: a bias, an activation | `product.rs` |
+//! | attention | two products with a softmax between them, scaled and masked, and copies that move heads around them | `attention.rs` |
 //!
 //! Chains, rows, copies, permutes, ropes and mat-vecs give the bits of the launches one by one. Thin products sum in an order of their
-//! own, alone or together; the chain behind a product rounds as fusion's operators do.
+//! own, alone or together; the chain behind a product rounds as fusion's operators do; attention keeps its scores in registers.
 //!
-//! What is not here: patterns that change the mathematics, and anything that reads memory to decide.
+//! What is not here: anything that reads memory to decide.
 
+mod attention;
 mod chain;
 mod product;
 mod several;
@@ -29,6 +31,7 @@ mod weights;
 use cudarc::rocfire::{Merger, Run, Step, Window};
 
 use crate::table::{self, Entry, Family};
+use attention::Attention;
 use chain::{Op, RowsOp};
 use product::Tail;
 use several::{Copies, Thin};
@@ -42,6 +45,7 @@ impl Merger for Candle {
         for number in 0..window.len() {
             plan.add(number);
         }
+        plan.join_attentions();
         // Chains join the products whose results they begin with, then copies that no chain took each other.
         plan.join_each(Plan::join_tail);
         plan.join_each(Plan::join_permute);
@@ -79,6 +83,8 @@ pub(crate) enum Kind {
     Quantised,
     /// A product, and the elementwise kernels behind it.
     Product(Option<Box<Tail>>),
+    /// Two products, the softmax between them, and copies around.
+    Attention(Box<Attention>),
 }
 
 impl Group {
@@ -93,6 +99,10 @@ impl Group {
             Kind::Thin(thin) => Some(thin.merged(window)),
             Kind::MatVecs => weights::mat_vecs(window, &self.members),
             Kind::Quantised => return Step { members: self.members, run: Run::First },
+            Kind::Attention(attention) => {
+                let run = attention::merged(*attention);
+                return Step { members: self.members, run: run.map_or(Run::Each, Run::By) };
+            }
             Kind::Product(tail) => {
                 let run = tail.and_then(|tail| product::with_tail(window, self.members[0], *tail));
                 return Step { members: self.members, run: run.map_or(Run::Each, Run::By) };
@@ -130,6 +140,7 @@ impl Plan<'_, '_> {
             // Chains join products, and copies each other, when all launches are known.
             Kind::Permutes(ops) => Err(Kind::Permutes(ops)),
             Kind::Product(tail) => Err(Kind::Product(tail)),
+            Kind::Attention(attention) => Err(Kind::Attention(attention)),
         };
         if let Err(kind) = joined {
             self.groups.push(Group { members: vec![number], mask: 1 << number, kind });

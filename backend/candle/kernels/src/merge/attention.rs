@@ -1,0 +1,334 @@
+//! Attention as models write it out: a product, the softmax of its rows, a product with that.
+//!
+//! When all launches are known, the softmax of a product's rows, scaled and with a bias (a mask) added before, joins that product and
+//! the one that reads it, if nobody else reads what they pass on. Copies that only move heads, before the first and behind the
+//! last, join too: their tensors are read and written where they are. The bits are not those of the launches one by one: sums
+//! have another order, and scores are not rounded on their way. A row of scores that are all minus infinity gives zeros there, not NaN.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use cudarc::cublas::result::Product;
+use cudarc::driver::DriverError;
+use cudarc::rocfire::{Operator, Window};
+use rocfire_hal::{DType, Layout, Tensor};
+use rocfire_kernels::attention::{AttentionInputs, AttentionParams, attention, is_fast};
+
+use super::chain::{Op, info_word};
+use super::several::device_type;
+use super::{Group, Kind, Plan};
+
+/// How often an attention has come before its kernel is compiled.
+const SEEN_LEAST: usize = 2;
+
+/// An attention: what it reads and writes, `[batches, heads, rows, depth]` each.
+pub(crate) struct Attention {
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    /// Broadcast over `[batches, heads, rows, keys]`.
+    bias: Option<Tensor>,
+    scale: f64,
+    out: Tensor,
+}
+
+/// The chain between the first product and the softmax.
+struct Scores {
+    scale: f64,
+    /// The op that adds a bias, and the number of that operand.
+    bias: Option<(usize, usize)>,
+}
+
+/// A tensor of rows of heads, and the copy that it was read through or is stored past.
+struct Place {
+    tensor: Tensor,
+    copy: Option<usize>,
+}
+
+impl Plan<'_, '_> {
+    /// Makes one group of each softmax with the products around it.
+    pub(super) fn join_attentions(&mut self) {
+        let mut at = 0;
+        while at < self.groups.len() {
+            at = if self.join_attention(at).is_some() { 0 } else { at + 1 };
+        }
+    }
+
+    fn join_attention(&mut self, at: usize) -> Option<()> {
+        let window = self.window;
+        let group = &self.groups[at];
+        let Kind::Rows(ops, rows) = &group.kind else { return None };
+        let (weights, [row_count, keys]) = rows.softmax()?;
+        let (&last, inner) = group.members.split_last()?;
+        let (first, _) = (ops.first()?, ops.last()?);
+        let is_inside = |number: usize| window.readers(number) & !group.mask == 0 && !window.is_owned(number);
+        if !inner.iter().all(|&number| is_inside(number)) || window.is_owned(last) {
+            return None;
+        }
+        // The products.
+        let before = self.product_among(window.sources(first.number()))?;
+        let after = self.product_among(window.readers(last)).filter(|&after| window.readers(last) == 1 << after)?;
+        let [scored, weighted] = [before, after].map(|number| window.node(number).product());
+        let (scored, weighted) = (scored?.product, weighted?.product);
+        let (batch, q_rows) = (scored.batch, scored.n);
+        let is_dense = |leading: i64, stride: i64, columns: usize, rows: usize| {
+            leading == columns as i64 && (batch == 1 || stride == (rows * columns) as i64)
+        };
+        let fits = scored.m as u64 == keys
+            && (batch * q_rows) as u64 == row_count
+            && is_dense(scored.c.leading, scored.c.stride, scored.m, q_rows)
+            && (weighted.batch, weighted.n, weighted.k, weighted.dtype) == (batch, q_rows, scored.m, scored.dtype)
+            && weighted.b.address == weights
+            && !weighted.b.is_transposed
+            && is_dense(weighted.b.leading, weighted.b.stride, scored.m, q_rows)
+            && is_dense(weighted.c.leading, weighted.c.stride, weighted.m, q_rows);
+        if !fits || !is_inside(before) || !is_fast(window.device(), scored.dtype, [scored.k, weighted.m]) {
+            return None;
+        }
+        let scores = Scores::of(window, ops, &scored)?;
+        let count = [batch, q_rows, scored.m];
+        let heads = self.heads(before, after, &scored, &weighted).or_else(|| scores.heads(window, ops, count))?;
+
+        let [left, right, _] = window.node(before).product()?.tensors().ok()?;
+        let [_, values, result] = window.node(after).product()?.tensors().ok()?;
+        let turned = right.layout().swap(1, 2).ok()?;
+        let q = self.place(before, left, heads)?;
+        let k = self.place(before, right.with_layout(turned).ok()?, heads)?;
+        let v = self.place(after, values, heads)?;
+        let bias = match scores.bias {
+            Some(operand) => Some(bias(window, ops, operand, heads, count)?),
+            None => None,
+        };
+        let out = self.stored(after, result, heads)?;
+        let copies: Vec<usize> = [&q, &k, &v, &out].into_iter().filter_map(|place| place.copy).collect();
+        let taken = copies.iter().fold(group.mask | 1 << before | 1 << after, |mask, &copy| mask | 1 << copy);
+        let scale = scores.scale;
+        let attention = Attention { q: q.tensor, k: k.tensor, v: v.tensor, bias, scale, out: out.tensor };
+
+        // All of it runs where its last group stands: nothing that stays between may have to come behind a member.
+        let is_theirs = |group: &Group| group.mask & taken != 0;
+        let (begin, end) = (self.groups.iter().position(is_theirs)?, self.groups.iter().rposition(is_theirs)?);
+        let waits =
+            |group: &Group| !is_theirs(group) && group.members.iter().any(|&member| window.after(member) & taken != 0);
+        if self.groups[begin..end].iter().any(waits) {
+            return None;
+        }
+        let members = (0..window.len()).filter(|number| taken >> number & 1 == 1).collect();
+        self.groups[end] = Group { members, mask: taken, kind: Kind::Attention(Box::new(attention)) };
+        let mut number = 0;
+        self.groups.retain(|group| {
+            number += 1;
+            number - 1 == end || group.mask & taken == 0
+        });
+        Some(())
+    }
+
+    /// The one product, alone in its group, among these launches.
+    fn product_among(&self, mask: u64) -> Option<usize> {
+        let mut found =
+            self.groups.iter().filter(|group| group.mask & mask != 0 && matches!(group.kind, Kind::Product(None)));
+        let number = *found.next()?.members.first()?;
+        found.next().is_none().then_some(number)
+    }
+
+    /// The copy, alone in its group, of strided elements into dense ones at `result` that `reader` alone reads; its extents
+    /// and strides.
+    fn copy_of(&self, result: u64, reader: usize) -> Option<(&Op, Vec<[usize; 2]>)> {
+        let copy = self.groups.iter().find_map(|group| match &group.kind {
+            Kind::Chain(ops) if ops.len() == 1 && ops[0].result() == result => ops[0].moved_bytes().map(|_| &ops[0]),
+            _ => None,
+        })?;
+        let is_read = self.window.readers(copy.number()) == 1 << reader && !self.window.is_owned(copy.number());
+        is_read.then(|| (copy, axes(self.window, copy, 1)))
+    }
+
+    /// Batches and heads, as copies in front of the products or behind them have them.
+    fn heads(&self, before: usize, after: usize, scored: &Product, weighted: &Product) -> Option<[usize; 2]> {
+        let in_front = [(before, scored.b.address), (before, scored.a.address), (after, weighted.a.address)];
+        let found = in_front.into_iter().find_map(|(reader, address)| {
+            let (_, axes) = self.copy_of(address, reader)?;
+            (axes.len() == 4).then(|| [axes[0][0], axes[1][0]])
+        });
+        found.filter(|[batches, heads]| batches * heads == scored.batch)
+    }
+
+    /// Rows `[batch, rows, depth]` that `reader` reads, as heads: where they were copied from, if nobody else reads the copy.
+    fn place(&self, reader: usize, dense: Tensor, [batches, heads]: [usize; 2]) -> Option<Place> {
+        let (shape, strides) = (dense.shape().to_vec(), dense.layout().strides().to_vec());
+        let shape = [batches, heads, shape[1], shape[2]];
+        let is_dense = strides[1..] == [shape[3] as i64, 1]
+            && (batches * heads == 1 || strides[0] == (shape[2] * shape[3]) as i64);
+        let found = is_dense.then(|| self.copy_of(dense.view().device_address(), reader)).flatten();
+        if let Some((copy, axes)) = found
+            && axes.iter().map(|axis| axis[0]).eq(shape)
+        {
+            let strides: Vec<i64> = axes.iter().map(|axis| axis[1] as i64).collect();
+            let tensor = tensor(self.window, copy.number(), copy.operand(0), dense.dtype(), &shape, &strides)?;
+            return Some(Place { tensor, copy: Some(copy.number()) });
+        }
+        let strides = [strides[0] * heads as i64, strides[0], strides[1], strides[2]];
+        let layout = Layout::strided(&shape, &strides, dense.layout().offset()).ok()?;
+        Some(Place { tensor: dense.with_layout(layout).ok()?, copy: None })
+    }
+
+    /// The result `[batch, rows, depth]`, or what a copy makes of it that alone reads it.
+    fn stored(&self, number: usize, dense: Tensor, [batches, heads]: [usize; 2]) -> Option<Place> {
+        let (rows, depth) = (dense.shape()[1], dense.shape()[2]);
+        let shape = [batches, heads, rows, depth];
+        let own = [heads * rows * depth, rows * depth, depth, 1];
+        let copied = || {
+            let window = self.window;
+            let reader =
+                Some(window.readers(number)).filter(|readers| readers.count_ones() == 1)?.trailing_zeros() as usize;
+            let copy = self.groups.iter().find_map(|group| match &group.kind {
+                Kind::Chain(ops) if ops.len() == 1 && ops[0].number() == reader => {
+                    ops[0].moved_bytes().map(|_| &ops[0])
+                }
+                _ => None,
+            })?;
+            let axes = axes(window, copy, 1);
+            let is_whole = copy.operand(0) == dense.view().device_address() && axes.len() == 4;
+            if !is_whole || window.is_owned(number) || window.overwrites(reader, number) {
+                return None;
+            }
+            // Each axis of the result is one of the copy's.
+            let mut strides = [0; 4];
+            for (axis, stride) in strides.iter_mut().enumerate() {
+                let found = axes.iter().position(|&of| of == [shape[axis], own[axis]])?;
+                *stride = axes[found + 1..].iter().map(|axis| axis[0]).product::<usize>() as i64;
+            }
+            let product: usize = axes.iter().map(|axis| axis[0]).product();
+            if product != batches * heads * rows * depth || shape.contains(&1) {
+                return None;
+            }
+            let tensor = tensor(window, reader, copy.result(), dense.dtype(), &shape, &strides)?;
+            Some(Place { tensor, copy: Some(reader) })
+        };
+        copied().or_else(|| {
+            let layout = Layout::strided(&shape, &own.map(|stride| stride as i64), dense.layout().offset()).ok()?;
+            Some(Place { tensor: dense.with_layout(layout).ok()?, copy: None })
+        })
+    }
+}
+
+impl Scores {
+    /// `None` where scores are not only scaled and then moved by a bias.
+    fn of(window: &Window<'_>, ops: &[Op], scored: &Product) -> Option<Scores> {
+        let mut scores = Scores { scale: 1.0, bias: None };
+        let mut value = scored.c.address;
+        let count = (scored.batch * scored.n * scored.m) as u64;
+        for (at, op) in ops.iter().enumerate() {
+            if op.count() != count || op.to() != device_type(scored.dtype) {
+                return None;
+            }
+            let operands: Vec<(u64, bool)> = op.operands().map(|(address, is_whole, _)| (address, is_whole)).collect();
+            let own = operands.iter().position(|&operand| operand == (value, true))?;
+            match (op.functor()?, scores.bias) {
+                ("Affine", None) => match op.numbers(window)[..] {
+                    [factor, 0.0] => scores.scale *= factor,
+                    _ => return None,
+                },
+                ("Add", None) if operands[1 - own].0 != value => scores.bias = Some((at, 1 - own)),
+                _ => return None,
+            }
+            value = op.result();
+        }
+        Some(scores)
+    }
+
+    /// Batches and heads as the bias has them; else heads are batches.
+    fn heads(&self, window: &Window<'_>, ops: &[Op], [batch, rows, keys]: [usize; 3]) -> Option<[usize; 2]> {
+        let Some((at, operand)) = self.bias else { return Some([batch, 1]) };
+        match axes(window, &ops[at], operand + 1)[..] {
+            [[batches, _], [heads, _], [r, _], [k, _]] if [batches * heads, r, k] == [batch, rows, keys] => {
+                Some([batches, heads])
+            }
+            [] => Some([batch, 1]),
+            _ => None,
+        }
+    }
+}
+
+/// The extents of a launch with the strides of an operand, from 1 on; none where it is dense.
+fn axes(window: &Window<'_>, op: &Op, operand: usize) -> Vec<[usize; 2]> {
+    let node = window.node(op.number());
+    let (count, info) = (node.word(1) as usize, node.argument(2));
+    if info_word(info, 0) == 0 {
+        return Vec::new();
+    }
+    let word = |at: usize| info_word(info, at) as usize;
+    (0..count).map(|axis| [word(axis), word(operand * count + axis)]).collect()
+}
+
+/// Elements of a launch's memory.
+fn tensor(
+    window: &Window<'_>,
+    number: usize,
+    address: u64,
+    dtype: DType,
+    shape: &[usize],
+    strides: &[i64],
+) -> Option<Tensor> {
+    let (buffer, first) = window.node(number).memory(address)?;
+    let size = dtype.size_bytes() as u64;
+    let layout = Layout::strided(shape, strides, (first / size) as i64).ok()?;
+    first.is_multiple_of(size).then(|| Tensor::from_buffer(buffer, layout, dtype).ok()).flatten()
+}
+
+/// What an op adds to the scores.
+fn bias(
+    window: &Window<'_>,
+    ops: &[Op],
+    (at, operand): (usize, usize),
+    heads: [usize; 2],
+    [_, rows, keys]: [usize; 3],
+) -> Option<Tensor> {
+    let op = &ops[at];
+    let (address, is_dense, _) = op.operands().nth(operand)?;
+    let dtype = window.node(op.number()).memory(address).map(|_| op.to())?;
+    let dtype = [DType::F32, DType::F16, DType::BF16].into_iter().find(|&of| device_type(of) == dtype)?;
+    let shape = [heads[0], heads[1], rows, keys];
+    let strides = if is_dense {
+        [heads[1] * rows * keys, rows * keys, keys, 1].map(|stride| stride as i64)
+    } else {
+        let axes = axes(window, op, operand + 1);
+        if !axes.iter().map(|axis| axis[0]).eq(shape) {
+            return None;
+        }
+        std::array::from_fn(|axis| axes[axis][1] as i64)
+    };
+    tensor(window, op.number(), address, dtype, &shape, &strides)
+}
+
+/// The attention as one operator; `None` until it has come often enough.
+pub(super) fn merged(attention_of: Attention) -> Option<Operator> {
+    type Seen = HashMap<(DType, [usize; 2], bool), usize>;
+    static SEEN: LazyLock<Mutex<Seen>> = LazyLock::new(Mutex::default);
+    let Attention { q, k, v, bias, scale, out } = attention_of;
+    {
+        let key = (q.dtype(), [q.shape()[3], v.shape()[3]], bias.is_some());
+        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = seen.entry(key).or_insert(0);
+        if *seen < SEEN_LEAST {
+            *seen += 1;
+            return None;
+        }
+    }
+    Some(Box::new(move |stream| {
+        let mut out = out.clone();
+        let inputs = AttentionInputs {
+            q: q.view(),
+            k: k.view(),
+            v: v.view(),
+            mask: None,
+            bias: bias.as_ref().map(Tensor::view),
+            starts: None,
+            slopes: None,
+            sinks: None,
+        };
+        let mut params = AttentionParams::default();
+        params.scale = Some(scale);
+        let done = attention(stream, &inputs, &params, out.view_mut(), None);
+        done.map_err(|error| DriverError::new(format!("attention: {error}")))
+    }))
+}

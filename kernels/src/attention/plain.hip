@@ -1,0 +1,208 @@
+// plain: attention of f32 by multiply-add, for head sizes of 32 and 64 and scores that have a bias at most.
+//
+// Shapes : Q [batches, heads, q_rows, D], K, V [batches, heads / group, k_rows, D], bias [batches, heads, q_rows, k_rows] or
+//          null, O like Q; strides in elements, last axes of Q, K, V and O 1
+// Grid   : (ceil(q_rows / 32), heads, batches)     Block : (128, 1, 1)
+// LDS    : 128 rows of K, then of V, 32 rows of Q and of weights; dynamic
+// Needs  : k_rows >= 1, rows aligned to 16 bytes, O overlaps nothing             checked by the launcher
+// Numeric: products, exponentials and sums in f32, keys in ascending order in rounds of 128, rescaled to the running maximum.
+//          A row that sees nothing gives zeros; a NaN spoils its row only
+//
+// Macros : ATTENTION_D
+//
+// A lane has 4 queries, 8 apart, and of a round's keys 8, 16 apart; of the result 4 rows and D / 16 columns. What it reads of LDS
+// for each product is so half of what 2 queries by 2 keys would.
+using namespace rf;
+
+#define OWN 32
+#define ROUND 128
+#define THREADS 128
+#define PADDED (ATTENTION_D + 4)
+// Two rows of weights meet no bank twice where a wave stores them.
+#define WEIGHTS (ROUND + 16)
+#define QUERIES 4
+#define KEYS 8
+#define COLUMNS (ATTENTION_D / 16)
+// NVIDIA's multiprocessors have LDS for three workgroups with heads of 64.
+#if RF_DEVICE_AMD
+#define PLAIN_BOUNDS __launch_bounds__(THREADS)
+#else
+#define PLAIN_BOUNDS __launch_bounds__(THREADS, 3)
+#endif
+#define PLAIN_LDS_BYTES (4 * ((ROUND + OWN) * PADDED + OWN * WEIGHTS))
+
+struct PlainArgs {
+    const float* q;
+    const float* k;
+    const float* v;
+    const float* bias;
+    float* out;
+    i64 q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row, out_batch, out_head, out_row;
+    i64 bias_batch, bias_head, bias_row, bias_column;
+    float scale;
+    i32 group, q_rows, k_rows;
+};
+static_assert(sizeof(PlainArgs) == 184, "as in plain.rs");
+static_assert(PLAIN_LDS_BYTES == ATTENTION_LDS_BYTES, "as in plain.rs");
+
+// Moves rows from `first` on to LDS, where they are once `arrived` has returned and a barrier has followed; rows past the end
+// become zeros. On NVIDIA's cards copies go past the registers, else a few at a time through them.
+template <int ROWS> RF_FN void bring(float* lds, const float* base, i64 stride, int first, int rows) {
+    const int PER_ROW = ATTENTION_D / 4, APART = THREADS / PER_ROW, LOADS = ROWS / APART;
+    int row = (int)thread_x() / PER_ROW, at = (int)thread_x() % PER_ROW * 4;
+    const float* from = base + (i64)(first + row) * stride + at;
+    float* to = lds + row * PADDED + at;
+    int left = rows - first - row;
+#if !RF_DEVICE_AMD
+    LdsPlace place = lds_place(to);
+#pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        copy_async(place + i * APART * PADDED * 4, from, i * APART < left);
+        from += APART * stride;
+    }
+    async_commit();
+#else
+    const int HELD = LOADS < 8 ? LOADS : 8;
+    for (int i = 0; i < LOADS; i += HELD) {
+        Vec<float, 4> held[HELD];
+#pragma unroll
+        for (int h = 0; h < HELD; ++h) {
+            if ((i + h) * APART < left) {
+                held[h] = load<4>(from);
+            } else {
+                __builtin_memset(&held[h], 0, sizeof(held[h]));
+            }
+            from += APART * stride;
+        }
+#pragma unroll
+        for (int h = 0; h < HELD; ++h) store<4>(to + (i + h) * APART * PADDED, held[h]);
+    }
+#endif
+}
+RF_FN void arrived() {
+#if !RF_DEVICE_AMD
+    async_wait<0>();
+#endif
+}
+
+// Lanes of a row are those that differ in bits 0, 2, 3 and 4: NVIDIA reads 16 bytes for half a warp at once where lanes in pairs
+// read the same.
+template <class Op> RF_FN float across_row(float value, Op op) {
+    value = op(value, shuffle_xor(value, 1));
+    value = op(value, shuffle_xor(value, 4));
+    value = op(value, shuffle_xor(value, 8));
+    return op(value, shuffle_xor(value, 16));
+}
+// The larger; a NaN is passed over, and shows in the sum.
+struct Larger { RF_FN float operator()(float a, float b) const { return __builtin_fmaxf(a, b); } };
+
+extern "C" __global__ PLAIN_BOUNDS void attention_plain(PlainArgs g) {
+    extern __shared__ __attribute__((aligned(16))) float lds[];
+    float *lds_k = lds, *lds_q = lds_k + ROUND * PADDED, *lds_p = lds_q + OWN * PADDED;
+    const int thread = (int)thread_x(), lane = thread >> 2 << 1 | (thread & 1), column = lane % 16;
+    const int row = lane / 16 * 2 + (thread >> 1 & 1), own = (int)group_x() * OWN;
+    const i64 head = group_y(), batch = group_z(), shared = head / g.group;
+    const float* k = g.k + batch * g.k_batch + shared * g.k_head;
+    const float* v = g.v + batch * g.v_batch + shared * g.v_head;
+    const float LOG2_E = 1.44269504088896340736f, none = -__builtin_inff();
+
+    bring<OWN>(lds_q, g.q + batch * g.q_batch + head * g.q_head, g.q_row, own, g.q_rows);
+    const float* bias = g.bias + batch * g.bias_batch + head * g.bias_head;
+    i64 bias_row[QUERIES];
+    float base[QUERIES], sum[QUERIES], out[QUERIES][COLUMNS];
+#pragma unroll
+    for (int i = 0; i < QUERIES; ++i) {
+        int at = own + row + 8 * i;
+        bias_row[i] = (at < g.q_rows ? at : g.q_rows - 1) * g.bias_row;
+        base[i] = none;
+        sum[i] = 0.0f;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) out[i][c] = 0.0f;
+    }
+    for (int first = 0; first < g.k_rows; first += ROUND) {
+        barrier();
+        bring<ROUND>(lds_k, k, g.k_row, first, g.k_rows);
+        arrived();
+        barrier();
+        float score[QUERIES][KEYS];
+#pragma unroll
+        for (int i = 0; i < QUERIES * KEYS; ++i) score[i / KEYS][i % KEYS] = 0.0f;
+#pragma unroll 2
+        for (int d = 0; d < ATTENTION_D; d += 4) {
+            Vec<float, 4> mine[QUERIES], theirs[KEYS];
+#pragma unroll
+            for (int i = 0; i < QUERIES; ++i) mine[i] = load<4>(lds_q + (row + 8 * i) * PADDED + d);
+#pragma unroll
+            for (int j = 0; j < KEYS; ++j) theirs[j] = load<4>(lds_k + (column + 16 * j) * PADDED + d);
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+#pragma unroll
+                for (int i = 0; i < QUERIES; ++i)
+#pragma unroll
+                    for (int j = 0; j < KEYS; ++j) score[i][j] = rf::fma(mine[i][e], theirs[j][e], score[i][j]);
+        }
+#pragma unroll
+        for (int j = 0; j < KEYS; ++j) {
+            int key = first + column + 16 * j;
+            bool there = key < g.k_rows;
+            i64 at = there ? key * g.bias_column : 0;
+            // A mask of padding is the same for all queries.
+            bool has_rows = g.bias_row != 0;
+            float same = g.bias && !has_rows ? bias[at] : 0.0f;
+#pragma unroll
+            for (int i = 0; i < QUERIES; ++i) {
+                float more = g.bias && has_rows ? bias[at + bias_row[i]] : same;
+                score[i][j] = there ? (score[i][j] * g.scale + more) * LOG2_E : none;
+            }
+        }
+        // Nobody reads the keys any more.
+        barrier();
+        bring<ROUND>(lds_k, v, g.v_row, first, g.k_rows);
+#pragma unroll
+        for (int i = 0; i < QUERIES; ++i) {
+            float high = base[i];
+#pragma unroll
+            for (int j = 0; j < KEYS; ++j) high = __builtin_fmaxf(high, score[i][j]);
+            high = across_row(high, Larger());
+            // Where nothing was seen yet, there is nothing to shift by.
+            float from = high == none ? 0.0f : high, by = exp2_fast(base[i] - from);
+            base[i] = high;
+            sum[i] *= by;
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) out[i][c] *= by;
+#pragma unroll
+            for (int j = 0; j < KEYS; ++j) {
+                float weight = exp2_fast(score[i][j] - from);
+                sum[i] += weight;
+                lds_p[(row + 8 * i) * WEIGHTS + column + 16 * j] = weight;
+            }
+        }
+        arrived();
+        barrier();
+#pragma unroll 2
+        for (int key = 0; key < ROUND; key += 4) {
+            Vec<float, 4> mine[QUERIES];
+            float theirs[4][COLUMNS];
+#pragma unroll
+            for (int i = 0; i < QUERIES; ++i) mine[i] = load<4>(lds_p + (row + 8 * i) * WEIGHTS + key);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) *(Vec<float, COLUMNS>*)theirs[e] = load<COLUMNS>(lds_k + (key + e) * PADDED + column * COLUMNS);
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+#pragma unroll
+                for (int i = 0; i < QUERIES; ++i)
+#pragma unroll
+                    for (int c = 0; c < COLUMNS; ++c) out[i][c] = rf::fma(mine[i][e], theirs[e][c], out[i][c]);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < QUERIES; ++i) {
+        float total = across_row(sum[i], Sum()), by = total == 0.0f ? 0.0f : 1.0f / total;
+        int at = own + row + 8 * i;
+        Vec<float, COLUMNS> result;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) result[c] = out[i][c] * by;
+        if (at < g.q_rows)
+            store<COLUMNS>(g.out + batch * g.out_batch + head * g.out_head + at * g.out_row + column * COLUMNS, result);
+    }
+}
