@@ -107,7 +107,7 @@ fn check(device: &Device, turn: usize, shape: [usize; 2], format: Format, granul
 fn codes_and_scales_are_the_oracles() {
     use Granularity::{Block, Group, Mx, Static, Tensor, Token};
     let device = device();
-    let cases: [([usize; 2], Format, Granularity, bool); 15] = [
+    let cases: [([usize; 2], Format, Granularity, bool); 18] = [
         ([3, 64], Format::I8, Static, false),
         ([5, 37], Format::E4M3, Static, false),
         ([7, 640], Format::I8, Tensor, false),
@@ -122,6 +122,9 @@ fn codes_and_scales_are_the_oracles() {
         ([130, 140], Format::E4M3, Block(128), false),
         ([9, 24], Format::E5M2Fnuz, Block(8), false),
         ([3, 100], Format::E2M1, Mx(MxRounding::Up), false),
+        ([3, 2048], Format::E2M1, Mx(MxRounding::Up), false),
+        ([2, 2048], Format::E5M2, Mx(MxRounding::Even), false),
+        ([2, 2048], Format::E4M3, Mx(MxRounding::Ceil), true),
         ([0, 8], Format::I8, Token, false),
     ];
     for (turn, (shape, format, granularity, smooth)) in cases.into_iter().enumerate() {
@@ -142,18 +145,20 @@ fn every_mx_rounding_is_its_definition() {
 #[test]
 fn a_nan_spoils_its_own_scale_only() {
     let device = device();
-    let mut x = vec![1.0f32; 3 * 64];
-    x[64 + 5] = f32::NAN;
-    let x = upload(&device, &[3, 64], DType::F32, &x);
-    for (format, granularity) in [(Format::E4M3, Granularity::Token), (Format::E4M3, Granularity::Mx(MxRounding::Up))] {
-        let mut codes = Tensor::empty(&device, &[3, 64], DType::U8).unwrap();
+    let mx = Granularity::Mx(MxRounding::Up);
+    for (cols, granularity) in [(64, Granularity::Token), (64, mx), (2048, mx)] {
+        let mut x = vec![1.0f32; 3 * cols];
+        x[cols + 5] = f32::NAN;
+        let x = upload(&device, &[3, cols], DType::F32, &x);
+        let mut codes = Tensor::empty(&device, &[3, cols], DType::U8).unwrap();
         let kind = granularity.kind();
-        let mut scales = Tensor::empty(&device, &granularity.scales_shape([3, 64]), kind.dtype()).unwrap();
-        let stream = device.stream();
+        let mut scales = Tensor::empty(&device, &granularity.scales_shape([3, cols]), kind.dtype()).unwrap();
+        let (stream, format) = (device.stream(), Format::E4M3);
         quantise_activations(stream, x.view(), format, granularity, None, codes.view_mut(), scales.view_mut()).unwrap();
         let codes = codes.to_bytes().unwrap();
-        assert!(codes[..64].iter().chain(&codes[128..]).all(|&code| code != 0x7f && code != 0), "{granularity:?}");
-        assert_eq!(codes[64 + 5], 0x7f, "{granularity:?}");
+        let others = codes[..cols].iter().chain(&codes[2 * cols..]);
+        assert!(others.copied().all(|code| code != 0x7f && code != 0), "{cols} {granularity:?}");
+        assert_eq!(codes[cols + 5], 0x7f, "{cols} {granularity:?}");
     }
 }
 
