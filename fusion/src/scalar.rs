@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use rocfire_hal::DType;
+use rocfire_hal::round::to_odd;
 
 /// A number on its way into a graph or a launch, converted to the dtype of its place when it gets there.
 ///
@@ -17,17 +18,6 @@ pub enum Scalar {
     Uint(u64),
     /// A truth value.
     Bool(bool),
-}
-
-/// The f32 on either side of `value` whose last bit is 1, unless `value` is one itself: rounded again to fewer bits, it rounds as
-/// `value` does. `half`'s own conversions drop the lower 32 bits of the mantissa, which makes ties of what is none.
-fn odd(value: f64) -> f32 {
-    let near = value as f32;
-    if near.is_nan() || f64::from(near) == value {
-        return near;
-    }
-    let below = if f64::from(near).abs() > value.abs() { near.to_bits() - 1 } else { near.to_bits() };
-    f32::from_bits(below | 1)
 }
 
 impl Scalar {
@@ -91,14 +81,14 @@ impl Scalar {
     fn as_f16(self) -> f16 {
         match self {
             Scalar::Int(_) | Scalar::Uint(_) => f16::from_f32(self.as_f32()),
-            Scalar::Float(_) | Scalar::Bool(_) => f16::from_f32(odd(self.as_f64())),
+            Scalar::Float(_) | Scalar::Bool(_) => f16::from_f32(to_odd(self.as_f64())),
         }
     }
 
     fn as_bf16(self) -> bf16 {
         match self {
             Scalar::Int(_) | Scalar::Uint(_) => bf16::from_f32(self.as_f32()),
-            Scalar::Float(_) | Scalar::Bool(_) => bf16::from_f32(odd(self.as_f64())),
+            Scalar::Float(_) | Scalar::Bool(_) => bf16::from_f32(to_odd(self.as_f64())),
         }
     }
 

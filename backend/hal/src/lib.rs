@@ -46,6 +46,7 @@ mod noop;
 mod pool;
 pub mod profile;
 mod rocm;
+pub mod round;
 #[cfg(any(feature = "hip", feature = "cuda"))]
 mod staging;
 mod stream;
