@@ -95,6 +95,62 @@ fn an_epilogue_runs_behind_the_sum_of_slices() {
     }
 }
 
+/// Of groups, and rows that are no group's are left as they are.
+#[test]
+fn an_epilogue_of_groups_gives_the_bits_of_its_graph() {
+    let cards = [(device(), DType::F32), (device(), DType::BF16), (device_without_matrix_unit(), DType::F32)];
+    for (device, dtype) in cards {
+        for (bounds, k) in [([1, 4, 4, 37, 38], 40), ([2, 2, 19, 24, 40], 600)] {
+            let (rows, n) = (40, 37);
+            let mut numbers = Numbers::new(k as u64);
+            let mut make = |shape: &[usize]| {
+                let values = numbers.values(shape.iter().product(), dtype);
+                tensor(&device, shape, dtype, &values, Lie::Plain)
+            };
+            let (a, b) = (make(&[rows, k]), make(&[bounds.len() - 1, k, n]));
+            let (bias, residual) = (make(&[1, n]), make(&[rows, n]));
+            let offsets = tensor(&device, &[bounds.len()], DType::I32, &bounds.map(f64::from), Lie::Plain);
+            let groups = GemmGroups::Offsets(offsets.view());
+            let (stream, params) = (device.stream(), GemmParams::default());
+            let graph = chain(dtype);
+            let scalars = [Scalar::Float(0.37)];
+            let outputs = || -> Vec<Tensor> {
+                let filled = |output: &rocfire_fusion::Value| {
+                    let mut tensor = Tensor::empty(&device, &[rows, n], graph.dtype(*output)).unwrap();
+                    rocfire_fusion::eager::fill(tensor.view_mut(), Scalar::Int(1)).unwrap();
+                    tensor
+                };
+                graph.outputs().iter().map(filled).collect()
+            };
+            let (mut apart, mut fused, untouched) = (outputs(), outputs(), outputs());
+            let mut product = Tensor::empty(&device, &[rows, n], dtype).unwrap();
+            rocfire_fusion::eager::fill(product.view_mut(), Scalar::Int(0)).unwrap();
+            gemm_grouped(stream, a.view(), b.view(), &groups, product.view_mut(), &params).unwrap();
+            let mut views: Vec<_> = apart.iter_mut().map(Tensor::view_mut).collect();
+            let inputs = [product.view(), bias.view(), residual.view()];
+            rocfire_fusion::run(stream, &graph, &[rows, n], &inputs, &scalars, &mut views).unwrap();
+            let views: Vec<_> = fused.iter_mut().map(Tensor::view_mut).collect();
+            let epilogue = Epilogue::new(&graph, &[rows, n], &inputs[1..], &scalars, &views).unwrap();
+            gemm_grouped_fused(stream, a.view(), b.view(), &groups, &epilogue, &params).unwrap();
+            drop(views);
+            for (slot, fused) in fused.iter().enumerate() {
+                let row_bytes = n * fused.dtype().size_bytes();
+                let (fused, apart) = (fused.to_bytes().unwrap(), apart[slot].to_bytes().unwrap());
+                let untouched = untouched[slot].to_bytes().unwrap();
+                let owned = bounds[0] as usize * row_bytes..bounds[4] as usize * row_bytes;
+                assert_eq!(fused[owned.clone()], apart[owned.clone()], "{dtype} {k} {slot}");
+                assert_eq!(fused[..owned.start], untouched[..owned.start], "{dtype} {k} {slot}");
+                assert_eq!(fused[owned.end..], untouched[owned.end..], "{dtype} {k} {slot}");
+            }
+            let groups = GemmGroups::Counts(offsets.view());
+            let views: Vec<_> = apart.iter_mut().map(Tensor::view_mut).collect();
+            let epilogue = Epilogue::new(&graph, &[rows, n], &inputs[1..], &scalars, &views).unwrap();
+            let error = gemm_grouped_fused(stream, a.view(), b.view(), &groups, &epilogue, &params).unwrap_err();
+            assert!(error.to_string().contains("groups"), "{error}");
+        }
+    }
+}
+
 #[test]
 fn batches_merge_with_the_rows_where_the_epilogue_allows() {
     let device = device();
