@@ -47,6 +47,11 @@ pub fn registry(arch: Arch) -> Vec<Entry> {
                 add("sort", sort::sort_source(SortKey { dtype, index }));
             }
         }
+        if dtype == DType::U8 {
+            for back in [false, true] {
+                add("preshuffle", quant::preshuffle_source(back));
+            }
+        }
         if dtype.is_float() {
             conv_sources(arch, dtype).for_each(|source| add("conv", source));
             add("ctc", loss::ctc_source(CtcKey { dtype }));

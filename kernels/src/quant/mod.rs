@@ -24,6 +24,7 @@ mod walk;
 pub use activations::{Granularity, MxRounding, quantise_activations};
 pub use dequantise::dequantise;
 pub use format::{CodeLayout, Format, Packed, Rounding, ScaleKind, Scales};
+pub(crate) use preshuffle::source as preshuffle_source;
 pub use preshuffle::{Preshuffled, PreshuffledRows};
 pub use q_matmul::{ActivationScales, q_matmul, q_matmul_a8};
 pub use quantise::quantise;

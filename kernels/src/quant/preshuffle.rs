@@ -14,13 +14,13 @@
 //! round. `ROCFIRE_PRESHUFFLE=0` leaves every weight in rows, and so does an architecture whose kernel gains nothing; products give the
 //! same bits.
 
-use rocfire_fusion::{Scalar, eager};
-use rocfire_hal::{DType, Layout, Stream, Tensor, View};
+use bytemuck::{Pod, Zeroable};
+use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View};
 
 use super::format::{Format, ScaleKind};
 use super::scaled::{CodedRows, check_codes, lays_out};
 use crate::Result;
-use crate::family;
+use crate::family::{self, BLOCK, GRID_YZ_MAX, Sources, shape};
 
 const OP: &str = "preshuffle";
 /// Rows of a tile.
@@ -29,6 +29,8 @@ const ROWS: usize = 16;
 const CHUNK: usize = 16;
 /// A row is filled up to a multiple: what a round of the kernel takes.
 const ROW_BYTES: usize = 128;
+/// Chunks of a workgroup of the kernel.
+const CHUNKS: usize = 16;
 
 /// Codes of a weight `[rows, K]`, laid out for [`super::q_matmul_preshuffled`]. Clones are handles to the same memory.
 #[derive(Clone, Debug)]
@@ -69,14 +71,8 @@ impl Preshuffled {
         }
         let row_bytes = codes.shape()[1];
         let [tiles, chunks] = [shape[0].div_ceil(ROWS), row_bytes.div_ceil(ROW_BYTES) * (ROW_BYTES / CHUNK)];
-        let mut to = Tensor::empty(&device, &[tiles, chunks, ROWS, CHUNK], DType::U8)?;
-        if !shape[0].is_multiple_of(ROWS) || !row_bytes.is_multiple_of(ROW_BYTES) {
-            eager::fill(to.view_mut(), Scalar::from(0i64))?;
-        }
-        for part in parts(shape[0], row_bytes, chunks, codes.layout()) {
-            let [from, laid] = part?;
-            family::copy_into(stream, codes.view().with_layout(from)?, to.view_mut().with_layout(laid)?)?;
-        }
+        let to = Tensor::empty(&device, &[tiles, chunks, ROWS, CHUNK], DType::U8)?;
+        lay(stream, false, &codes.view(), &to.view(), to.buffer())?;
         Ok(Preshuffled { codes: to, laid_out: true, ..plain })
     }
 
@@ -89,12 +85,8 @@ impl Preshuffled {
             return Ok(self.codes.clone());
         }
         let row_bytes = self.shape[1] * self.format.bits() / 8;
-        let mut rows = Tensor::empty(&stream.device(), &[self.shape[0], row_bytes], DType::U8)?;
-        let layout = *rows.layout();
-        for part in parts(self.shape[0], row_bytes, self.codes.shape()[1], &layout) {
-            let [to, laid] = part?;
-            family::copy_into(stream, self.codes.view().with_layout(laid)?, rows.view_mut().with_layout(to)?)?;
-        }
+        let rows = Tensor::empty(&stream.device(), &[self.shape[0], row_bytes], DType::U8)?;
+        lay(stream, true, &rows.view(), &self.codes.view(), rows.buffer())?;
         Ok(rows)
     }
 
@@ -133,27 +125,51 @@ impl<'a> PreshuffledRows<'a> {
     }
 }
 
-/// Each part of a matrix of bytes whose extents are the same everywhere, as `[tiles, 16, chunks, 16]`: where it is in rows and in tiles.
-fn parts(
-    rows: usize,
-    row_bytes: usize,
-    chunks: usize,
-    in_rows: &Layout,
-) -> impl Iterator<Item = Result<[Layout; 2]>> + use<> {
-    // First, how many units and how much of each, of whole units and of the rest.
-    let pieces = |extent: usize, unit: usize| {
-        let whole = extent / unit * unit;
-        [[0, extent / unit, unit], [whole, 1, extent - whole]].into_iter().filter(|[_, units, of]| units * of > 0)
+/// Moves codes between rows and tiles.
+fn lay(stream: &Stream, back: bool, in_rows: &View<'_>, tiles: &View<'_>, written: &Buffer) -> Result<()> {
+    let (&[rows, row_bytes], &[tile_rows, chunks, ..]) = (in_rows.shape(), tiles.shape()) else {
+        unreachable!("rows have two axes, tiles four")
     };
-    let (row, start) = (in_rows.strides()[0], in_rows.offset());
-    let of_tile = (chunks * ROWS * CHUNK) as i64;
-    let both = pieces(rows, ROWS).flat_map(move |down| pieces(row_bytes, CHUNK).map(move |along| (down, along)));
-    both.map(move |([first_row, tiles, each], [first_byte, pieces, bytes])| {
-        let extents = [tiles, each, pieces, bytes];
-        let offset = start + first_row as i64 * row + first_byte as i64;
-        let from = Layout::strided(&extents, &[ROWS as i64 * row, row, CHUNK as i64, 1], offset)?;
-        let offset = (first_row / ROWS) as i64 * of_tile + (first_byte * ROWS) as i64;
-        let strides = [of_tile, CHUNK as i64, (ROWS * CHUNK) as i64, 1];
-        Ok([from, Layout::strided(&extents, &strides, offset)?])
-    })
+    let groups = chunks.div_ceil(CHUNKS);
+    if groups > GRID_YZ_MAX {
+        let expected = format!("rows of at most {} bytes", GRID_YZ_MAX * CHUNKS * CHUNK);
+        return Err(shape(OP, "codes", expected, row_bytes));
+    }
+    let (address, step) = (in_rows.device_address(), in_rows.layout().strides()[0]);
+    let args = PreshuffleArgs {
+        in_rows: address,
+        tiles: tiles.device_address(),
+        step,
+        rows: rows as u32,
+        row_bytes: row_bytes as u32,
+        chunks: chunks as u32,
+        whole: u32::from(address.is_multiple_of(CHUNK as u64) && step % CHUNK as i64 == 0),
+    };
+    static SOURCES: Sources<bool> = Sources::new();
+    let source = SOURCES.get(back, source);
+    let (grid, block) = ([tile_rows, groups, 1], [BLOCK, 1, 1]);
+    // SAFETY:
+    // - `PreshuffleArgs` is the twin of the kernel's struct, sizes asserted on both sides. It touches bytes below `row_bytes` of rows
+    //   below `rows`, of a checked view, and every byte of the tiles, which are contiguous.
+    // - It writes the tiles, or the rows where it goes back: `written` has the one or the other.
+    unsafe { family::launch(stream, &source, (OP, OP), grid, block, &args, &[written]) }
 }
+
+/// The source of one direction.
+pub(crate) fn source(back: bool) -> Source {
+    Source::new(OP, include_str!("preshuffle.hip"), &[("PRESHUFFLE_BACK", if back { "1" } else { "0" })])
+}
+
+/// `PreshuffleArgs` of `preshuffle.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct PreshuffleArgs {
+    in_rows: u64,
+    tiles: u64,
+    step: i64,
+    rows: u32,
+    row_bytes: u32,
+    chunks: u32,
+    whole: u32,
+}
+const _: () = assert!(size_of::<PreshuffleArgs>() == 40);
