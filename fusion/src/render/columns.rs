@@ -16,7 +16,7 @@ use crate::plan::Plan;
 fn open(kernel: &Kernel<'_>, rows: usize, waves: usize, chains: usize, out: &mut String) {
     let _ = writeln!(
         out,
-        "extern \"C\" __global__ FUSE_BOUNDS({waves} * ARCH_WAVE_SIZE, {groups}) void {ENTRY}(FusedArgs a) {{",
+        "extern \"C\" __global__ RF_BOUNDS({waves} * ARCH_WAVE_SIZE, {groups}) void {ENTRY}(FusedArgs a) {{",
         groups = if rows > 1 { WIDE_GROUPS } else { 1 }
     );
     kernel.uniforms(out);

@@ -8,14 +8,6 @@ typedef rf::u64 index_t;
 typedef rf::u32 index_t;
 #endif
 
-// Of a kernel's workgroups of `threads`, how many a compute unit should hold at once: the compiler spends no more registers on each.
-// AMD's has the count that it needs at any rate.
-#if RF_DEVICE_AMD
-#define FUSE_BOUNDS(threads, groups) __launch_bounds__(threads)
-#else
-#define FUSE_BOUNDS(threads, groups) __launch_bounds__(threads, groups)
-#endif
-
 namespace rf {
 namespace fuse {
 
@@ -228,16 +220,9 @@ template <class S, int N> struct Halves {
         word[e / 2] = e % 2 == 0 ? Half<S>::put_low(x) : word[e / 2] | Half<S>::put_high(x);
     }
 };
-// Keeps the compiler from holding on to what it has made of them: it is made again from what is there.
 template <class S, int N> RF_FN void make_anew(Halves<S, N>& from) {
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-#if RF_DEVICE_AMD
-        asm volatile("" : "+v"(from.word[i]));
-#else
-        asm volatile("" : "+r"(from.word[i]));
-#endif
-    }
+    for (int i = 0; i < N / 2; ++i) rf::make_anew(from.word[i]);
 }
 template <class S, int N> RF_FN void load_packed(Halves<S, N>& to, const Tensor& tensor, index_t offset) {
     const int M = Chunk<S, N>::value;

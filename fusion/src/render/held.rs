@@ -150,7 +150,7 @@ pub(super) fn render(kernel: &Kernel<'_>, turns: usize, chunks: usize, out: &mut
     let (threads, width) = (size.threads, size.width);
     let reductions: usize = kernel.plan.passes.iter().map(|pass| pass.reduces.len()).sum();
     let groups = groups_least(kernel.graph, kernel.plan, &size);
-    let _ = writeln!(out, "extern \"C\" __global__ FUSE_BOUNDS({threads}, {groups}) void {ENTRY}(FusedArgs a) {{");
+    let _ = writeln!(out, "extern \"C\" __global__ RF_BOUNDS({threads}, {groups}) void {ENTRY}(FusedArgs a) {{");
     kernel.uniforms(out);
     if chunks == 1 {
         let _ = writeln!(out, "    const bool packed = {};", body::packed(kernel, width));

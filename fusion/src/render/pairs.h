@@ -50,11 +50,7 @@ template <> struct Packed<bf16> {
     RF_FN static u32 add(u32 a, u32 b) { return fma(a, 0x3f803f80u, b); }
     RF_FN static u32 sub(u32 a, u32 b) { return fma(b, 0xbf80bf80u, a); }
     RF_FN static u32 mul(u32 a, u32 b) { return fma(a, b, 0x80008000u); }
-    RF_FN static u32 fitted(float low, float high) {
-        u32 d;
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
-        return d;
-    }
+    RF_FN static u32 fitted(float low, float high) { return two_of<bf16>(low, high); }
     // Of floats that are values of the type: nothing is rounded.
     RF_FN static u32 of(float low, float high) { return HalfFloats<2>::word(low, high); }
 };
@@ -74,11 +70,7 @@ template <> struct Packed<f16> {
         asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
         return d;
     }
-    RF_FN static u32 fitted(float low, float high) {
-        u32 d;
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
-        return d;
-    }
+    RF_FN static u32 fitted(float low, float high) { return two_of<f16>(low, high); }
     RF_FN static u32 of(float low, float high) { return fitted(low, high); }
 };
 template <class S> struct PackedTwo {

@@ -68,6 +68,14 @@
 #define __builtin_fminf ::fminf
 #endif
 
+// Of a kernel's workgroups of `threads`, how many a compute unit should hold at once: the compiler spends no more registers on each.
+// AMD's has the count that it needs at any rate.
+#if RF_DEVICE_AMD
+#define RF_BOUNDS(threads, groups) __launch_bounds__(threads)
+#else
+#define RF_BOUNDS(threads, groups) __launch_bounds__(threads, groups)
+#endif
+
 #define RF_FN __device__ inline __attribute__((always_inline))
 
 namespace rf {

@@ -92,21 +92,6 @@ RF_FN float rcp_fast(float x) {
 #endif
 }
 
-// 2^x for a 16-bit float: to two ulp by the device's own instruction, subnormal results included.
-RF_FN float exp2_for_half(float x) {
-#if RF_DEVICE_AMD
-    const bool tiny = x < -126.0f;
-    const float y = __builtin_amdgcn_exp2f(tiny ? x + 64.0f : x);
-    return tiny ? y * 0x1p-64f : y;
-#elif defined(RF_HOST)
-    return __builtin_exp2f(x);
-#else
-    float y;
-    asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#endif
-}
-
 // The larger of two, NaN if either is; of two zeros either.
 template <class T> RF_FN T max_of_either_zero(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> RF_FN T min_of_either_zero(T a, T b) { return a != a || a < b ? a : b; }

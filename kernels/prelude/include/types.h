@@ -152,6 +152,22 @@ template <class T> struct Cast<T, T> { RF_FN static T of(T x) { return x; } };
 
 template <class To, class From> RF_FN To cast(From x) { return Cast<To, From>::of(x); }
 
+// Two numbers rounded to a 16-bit float, in one register: the first in the lower half.
+template <class H, class F> RF_FN u32 two_of(F low, F high) {
+#if !RF_DEVICE_AMD && !defined(RF_HOST)
+    u32 both;
+    if (same<F, float>::value && same<H, bf16>::value) {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"((float)high), "f"((float)low));
+        return both;
+    }
+    if (same<F, float>::value && same<H, f16>::value) {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"((float)high), "f"((float)low));
+        return both;
+    }
+#endif
+    return (u32)cast<H>(low).bits | (u32)cast<H>(high).bits << 16;
+}
+
 // The type that sums of T are kept in: float for 16-bit floats, the type itself otherwise.
 template <class T> struct Acc { typedef T type; };
 template <> struct Acc<f16> { typedef float type; };

@@ -14,6 +14,17 @@ template <class T, int N> struct alignas(sizeof(T) * N) Vec {
 template <int N, class T> RF_FN Vec<T, N> load(const T* from) { return *(const Vec<T, N>*)from; }
 template <int N, class T> RF_FN void store(T* to, const Vec<T, N>& value) { *(Vec<T, N>*)to = value; }
 
+#if !defined(RF_HOST)
+// Keeps the compiler from holding on to what it has made of a register: it makes it again from what is there.
+RF_FN void make_anew(u32& word) {
+#if RF_DEVICE_AMD
+    asm volatile("" : "+v"(word));
+#else
+    asm volatile("" : "+r"(word));
+#endif
+}
+#endif
+
 #if !RF_DEVICE_AMD && !defined(RF_HOST)
 // Starts a copy of 16 bytes to shared memory at `to`, past the registers; zeros if not `there`. Copies are done when
 // `async_wait` has said so of their group and a barrier has followed.

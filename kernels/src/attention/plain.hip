@@ -23,12 +23,6 @@ using namespace rf;
 #define QUERIES 4
 #define KEYS 8
 #define COLUMNS (ATTENTION_D / 16)
-// NVIDIA's multiprocessors have LDS for three workgroups with heads of 64.
-#if RF_DEVICE_AMD
-#define PLAIN_BOUNDS __launch_bounds__(THREADS)
-#else
-#define PLAIN_BOUNDS __launch_bounds__(THREADS, 3)
-#endif
 #define PLAIN_LDS_BYTES (4 * ((ROUND + OWN) * PADDED + OWN * WEIGHTS))
 
 struct PlainArgs {
@@ -96,7 +90,8 @@ template <class Op> RF_FN float across_row(float value, Op op) {
 // The larger; a NaN is passed over, and shows in the sum.
 struct Larger { RF_FN float operator()(float a, float b) const { return __builtin_fmaxf(a, b); } };
 
-extern "C" __global__ PLAIN_BOUNDS void attention_plain(PlainArgs g) {
+// NVIDIA's multiprocessors have LDS for three workgroups with heads of 64.
+extern "C" __global__ RF_BOUNDS(THREADS, 3) void attention_plain(PlainArgs g) {
     extern __shared__ __attribute__((aligned(16))) float lds[];
     float *lds_k = lds, *lds_q = lds_k + ROUND * PADDED, *lds_p = lds_q + OWN * PADDED;
     const int thread = (int)thread_x(), lane = thread >> 2 << 1 | (thread & 1), column = lane % 16;

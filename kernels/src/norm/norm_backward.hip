@@ -38,77 +38,9 @@ struct NormArgs {
 };
 static_assert(sizeof(NormArgs) == 112, "as in norm_backward.rs");
 
-#define NORM_RUN 8
 #define NORM_WAVES (NORM_THREADS / ARCH_WAVE_SIZE)
-#if RF_DEVICE_AMD
-#define NORM_BOUNDS __launch_bounds__(NORM_THREADS)
-#else
-#define NORM_BOUNDS __launch_bounds__(NORM_THREADS, NORM_GROUPS)
-#endif
 
-// Two floats rounded to a 16-bit type, the first in the lower half.
-template <class H> RF_FN u32 two_of(float low, float high) {
-#if !RF_DEVICE_AMD
-    u32 both;
-    if (same<H, bf16>::value) {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-        return both;
-    }
-    if (same<H, f16>::value) {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-        return both;
-    }
-#endif
-    return (u32)cast<H>(low).bits | (u32)cast<H>(high).bits << 16;
-}
-
-// As memory has it, so that a 16-bit type takes half of the registers.
-template <class T> struct Run {
-    static const int PER = 4 / (int)sizeof(T), WORDS = NORM_RUN / PER;
-    u32 words[WORDS];
-
-    RF_FN static void of_bits(u32 bits, float& x) { x = bit_cast<float>(bits); }
-    RF_FN static void of_bits(u32 bits, f16& x) { x.bits = (u16)bits; }
-    RF_FN static void of_bits(u32 bits, bf16& x) { x.bits = (u16)bits; }
-    RF_FN static u32 two(float low, float, float*) { return bit_cast<u32>(low); }
-    template <class H> RF_FN static u32 two(float low, float high, H*) { return two_of<H>(low, high); }
-
-    RF_FN float operator[](int i) const {
-        T x;
-        of_bits(words[i / PER] >> (i % PER * 16), x);
-        return cast<float>(x);
-    }
-    // Keeps the compiler from holding on to the floats that it has made of them.
-    RF_FN void make_anew() {
-#pragma unroll
-        for (int i = 0; i < WORDS; ++i) {
-#if RF_DEVICE_AMD
-            asm volatile("" : "+v"(words[i]));
-#else
-            asm volatile("" : "+r"(words[i]));
-#endif
-        }
-    }
-    RF_FN void get(const T* from) {
-#pragma unroll
-        for (int i = 0; i < WORDS; i += 4) {
-            const Vec<u32, 4> some = load<4>((const u32*)(const void*)from + i);
-#pragma unroll
-            for (int j = 0; j < 4; ++j) words[i + j] = some[j];
-        }
-    }
-    RF_FN static void put(T* to, const float (&from)[NORM_RUN]) {
-#pragma unroll
-        for (int i = 0; i < WORDS; i += 4) {
-            Vec<u32, 4> some;
-#pragma unroll
-            for (int j = 0; j < 4; ++j) some[j] = two(from[(i + j) * PER], from[(i + j) * PER + PER - 1], (T*)0);
-            store<4>((u32*)(void*)to + i, some);
-        }
-    }
-};
-
-RF_FN u32 column(int run) { return (run * NORM_THREADS + thread_x()) * NORM_RUN; }
+RF_FN u32 column(int run) { return (run * NORM_THREADS + thread_x()) * RUN_ELEMENTS; }
 
 // Factors of a lane's columns. Where registers are few, 16-bit ones stay as memory has them, and longer ones are read for every row.
 struct Weights {
@@ -125,12 +57,12 @@ struct Weights {
         }
     }
 #else
-    float at[NORM_RUNS][NORM_RUN];
+    float at[NORM_RUNS][RUN_ELEMENTS];
     RF_FN void get(const W* from, int r) {
         Run<W> run;
         run.get(from);
 #pragma unroll
-        for (int i = 0; i < NORM_RUN; ++i) at[r][i] = NORM_WEIGHTED == 2 ? 1.0f + run[i] : run[i];
+        for (int i = 0; i < RUN_ELEMENTS; ++i) at[r][i] = NORM_WEIGHTED == 2 ? 1.0f + run[i] : run[i];
     }
     RF_FN float of(int r, int i) const { return at[r][i]; }
     RF_FN void get_anew(const NormArgs&) {}
@@ -165,7 +97,7 @@ RF_FN float columns_of(u32 wave, u32 cols) {
     u32 count = 0;
 #pragma unroll
     for (u32 r = 0; r < NORM_RUNS; ++r) {
-        const u32 first = (r * NORM_THREADS + wave * ARCH_WAVE_SIZE) * NORM_RUN, all = ARCH_WAVE_SIZE * NORM_RUN;
+        const u32 first = (r * NORM_THREADS + wave * ARCH_WAVE_SIZE) * RUN_ELEMENTS, all = ARCH_WAVE_SIZE * RUN_ELEMENTS;
         count += first >= cols ? 0 : cols - first < all ? cols - first : all;
     }
     return (float)count;
@@ -189,7 +121,7 @@ RF_FN Statistics statistics(const NormArgs& g, Row& row, Weights& weights, Scrat
     for (int r = 0; r < NORM_RUNS; ++r) {
         if (column(r) >= g.cols) continue;
 #pragma unroll
-        for (int i = 0; i < NORM_RUN; ++i) sum += row.x[r][i];
+        for (int i = 0; i < RUN_ELEMENTS; ++i) sum += row.x[r][i];
     }
     own.mean = wave_reduce(sum, Sum()) * own_share;
 #endif
@@ -198,7 +130,7 @@ RF_FN Statistics statistics(const NormArgs& g, Row& row, Weights& weights, Scrat
         if (NORM_LAYER) row.x[r].make_anew();
         if (column(r) >= g.cols) continue;
 #pragma unroll
-        for (int i = 0; i < NORM_RUN; ++i) {
+        for (int i = 0; i < RUN_ELEMENTS; ++i) {
             const float slope = weights.times(row.dy[r][i], r, i);
 #if NORM_LAYER
             const float value = row.x[r][i] - own.mean;
@@ -257,7 +189,7 @@ RF_FN Statistics statistics(const NormArgs& g, Row& row, Weights& weights, Scrat
 }
 
 // What a lane's columns add up to over the rows so far.
-struct Totals { float weight[NORM_RUNS][NORM_RUN], bias[NORM_RUNS][NORM_RUN]; };
+struct Totals { float weight[NORM_RUNS][RUN_ELEMENTS], bias[NORM_RUNS][RUN_ELEMENTS]; };
 
 RF_FN void finish_row(const NormArgs& g, Row& row, u32 number, Weights& weights, const Statistics& s, Totals& totals) {
     weights.get_anew(g);
@@ -266,13 +198,13 @@ RF_FN void finish_row(const NormArgs& g, Row& row, u32 number, Weights& weights,
         row.x[r].make_anew();
         row.dy[r].make_anew();
         if (column(r) >= g.cols) continue;
-        float dx[NORM_RUN];
+        float dx[RUN_ELEMENTS];
 #if NORM_D_SUM
         Run<X> d_sum;
         d_sum.get(g.d_sum + (i64)number * g.d_sum_row + column(r));
 #endif
 #pragma unroll
-        for (int i = 0; i < NORM_RUN; ++i) {
+        for (int i = 0; i < RUN_ELEMENTS; ++i) {
             const float up = row.dy[r][i], slope = weights.times(up, r, i);
             const float normal = NORM_LAYER ? rf::fma(row.x[r][i], s.inverse, s.shift) : row.x[r][i] * s.inverse;
             dx[i] = rf::fma(slope, s.inverse, NORM_LAYER ? rf::fma(normal, s.along, s.level) : normal * s.along);
@@ -282,11 +214,11 @@ RF_FN void finish_row(const NormArgs& g, Row& row, u32 number, Weights& weights,
             if (NORM_SUMS & 1) totals.weight[r][i] = rf::fma(up, normal, totals.weight[r][i]);
             if (NORM_SUMS & 2) totals.bias[r][i] += up;
         }
-        Run<X>::put(g.dx + (i64)number * g.dx_row + column(r), dx);
+        Run<X>::store_floats(g.dx + (i64)number * g.dx_row + column(r), dx);
     }
 }
 
-extern "C" __global__ NORM_BOUNDS void norm_backward(NormArgs g) {
+extern "C" __global__ RF_BOUNDS(NORM_THREADS, NORM_GROUPS) void norm_backward(NormArgs g) {
     __shared__ Scratch scratch;
     Weights weights;
     Totals totals;
@@ -296,7 +228,7 @@ extern "C" __global__ NORM_BOUNDS void norm_backward(NormArgs g) {
         weights.get(g.weight + (column(r) < g.cols ? column(r) : 0), r);
 #endif
 #pragma unroll
-        for (int i = 0; i < NORM_RUN; ++i) totals.weight[r][i] = totals.bias[r][i] = 0.0f;
+        for (int i = 0; i < RUN_ELEMENTS; ++i) totals.weight[r][i] = totals.bias[r][i] = 0.0f;
     }
     float own_share = 0.0f;
 #if NORM_LAYER
@@ -330,8 +262,8 @@ extern "C" __global__ NORM_BOUNDS void norm_backward(NormArgs g) {
     for (int r = 0; r < NORM_RUNS; ++r) {
         if (column(r) >= g.cols) continue;
         const u64 at = (u64)group_x() * g.cols + column(r);
-        if (NORM_SUMS & 1) Run<float>::put(g.weight_parts + at, totals.weight[r]);
-        if (NORM_SUMS & 2) Run<float>::put(g.bias_parts + at, totals.bias[r]);
+        if (NORM_SUMS & 1) Run<float>::store_floats(g.weight_parts + at, totals.weight[r]);
+        if (NORM_SUMS & 2) Run<float>::store_floats(g.bias_parts + at, totals.bias[r]);
     }
 }
 

@@ -22,7 +22,7 @@ const OP: &str = "norm_backward";
 const PART_ROWS_LEAST: usize = 128;
 const PARTS_MOST: usize = 64;
 
-/// Columns of a lane's run: `NORM_RUN`.
+/// Columns of a lane's run: `RUN_ELEMENTS` of `run.h`.
 const RUN: usize = 8;
 /// Columns up to which rows go to waves of the graphs' kernels, several to a workgroup.
 const NARROW_MOST: usize = 1024;
@@ -361,7 +361,7 @@ fn source(key: OnceKey) -> Source {
         ("NORM_TO_BIAS", c_type(key.bias)),
     ];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("norm_backward", include_str!("norm_backward.hip"), &defines)
+    Source::new("norm_backward", concat!(include_str!("../run.h"), include_str!("norm_backward.hip")), &defines)
 }
 
 /// Sources for the registry: every tile, both kinds, what else varies in turn.

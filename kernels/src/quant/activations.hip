@@ -406,7 +406,7 @@ RF_FN void four_in_row(const ActivationArgs& g) {
 }
 #endif
 #endif
-extern "C" __global__ QUANT_BOUNDS(256, ACT_GIVEN == 2 && ACT_PER_WORD == 2 ? 6 : ACT_FOUR && ACT_PER_WORD == 2 ? 5 : 1) void quantise_groups(ActivationArgs g) {
+extern "C" __global__ RF_BOUNDS(256, ACT_GIVEN == 2 && ACT_PER_WORD == 2 ? 6 : ACT_FOUR && ACT_PER_WORD == 2 ? 5 : 1) void quantise_groups(ActivationArgs g) {
 #if ACT_FOUR
 #if !ACT_SMOOTH
     if (g.whole == 2) return four_in_row(g);
@@ -431,7 +431,7 @@ template <bool WHOLE, bool ONCE> RF_FN u32 peak_of_part(const ActivationArgs& g,
     }
     return peak;
 }
-extern "C" __global__ QUANT_BOUNDS(256, ACT_PER_WORD == 2 ? 8 : 1) void activation_peaks(ActivationArgs g) {
+extern "C" __global__ RF_BOUNDS(256, ACT_PER_WORD == 2 ? 8 : 1) void activation_peaks(ActivationArgs g) {
     // As many stretches for each, in order: the last that were read are those that are coded first.
     const u32 stretches = (g.count + 255) / 256, each = (stretches + g.mode - 1) / g.mode * 256;
     const u32 first = group_x() * each, n = first + thread_x(), end = g.count - first < each ? g.count : first + each;
@@ -477,7 +477,7 @@ template <bool WHOLE> RF_FN void tiles(const ActivationArgs& g, u32* scratch) {
         store_run<WHOLE>(g, first_row + at.down, at.col, at.down < rows ? end : 0, runs[i], inverse);
     }
 }
-extern "C" __global__ QUANT_BOUNDS(ACT_THREADS, ACT_RUNS / ACT_PER_WORD == 4 ? 768 / ACT_THREADS : 1) void quantise_tiles(ActivationArgs g) {
+extern "C" __global__ RF_BOUNDS(ACT_THREADS, ACT_RUNS / ACT_PER_WORD == 4 ? 768 / ACT_THREADS : 1) void quantise_tiles(ActivationArgs g) {
     __shared__ u32 scratch[ACT_THREADS / ARCH_WAVE_SIZE];
     if (g.whole) tiles<true>(g, scratch);
     else tiles<false>(g, scratch);

@@ -14,14 +14,6 @@ namespace rf {
 #define QUANT_SATURATES 1
 #endif
 
-// Of a kernel's workgroups of `threads`, how many a compute unit should hold at once: the compiler spends no more registers on each.
-// AMD's has the count that it needs at any rate.
-#if RF_DEVICE_AMD
-#define QUANT_BOUNDS(threads, groups) __launch_bounds__(threads)
-#else
-#define QUANT_BOUNDS(threads, groups) __launch_bounds__(threads, groups)
-#endif
-
 // What need not stay in a cache, where it would take the place of what is read again. Pays where a workgroup has whole rows to read
 // (H200: 2 to 3%) and costs where its lanes have groups of their own (4 to 6%).
 template <int N> RF_FN Vec<u32, N> load_once(const u32* from) {
@@ -50,22 +42,6 @@ template <int N> RF_FN void store_once(u32* to, const Vec<u32, N>& words) {
                      : "l"(to), "r"(words.at[0]), "r"(words.at[1 % N]), "r"(words.at[2 % N]), "r"(words.at[3 % N])
                      : "memory");
 #endif
-}
-
-// Two floats rounded to a 16-bit type, the first in the lower half.
-template <class X> RF_FN u32 two_of(float low, float high) {
-#if !RF_DEVICE_AMD
-    u32 both;
-    if (same<X, bf16>::value) {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-        return both;
-    }
-    if (same<X, f16>::value) {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-        return both;
-    }
-#endif
-    return (u32)cast<X>(low).bits | (u32)cast<X>(high).bits << 16;
 }
 
 // The lowest bytes of four words, the first lowest.

@@ -38,48 +38,10 @@ struct RowArgs {
 };
 static_assert(sizeof(RowArgs) == 168, "as in row_codes.rs");
 
-#define ROW_RUN 8
 // Whether rows are read past the caches: they are faster through them where a row has scales of its groups.
 #define ROW_ONCE (ROW_LANES == 0)
 // From a lane's run to its next.
-#define ROW_APART (ROW_THREADS * ROW_RUN)
-
-// As memory has it, so that a 16-bit type takes half of the registers.
-template <class T> struct Run {
-    static const int PER = 4 / (int)sizeof(T);
-    u32 words[ROW_RUN / PER];
-
-    RF_FN static void of_bits(u32 bits, float& x) { x = bit_cast<float>(bits); }
-    RF_FN static void of_bits(u32 bits, f16& x) { x.bits = (u16)bits; }
-    RF_FN static void of_bits(u32 bits, bf16& x) { x.bits = (u16)bits; }
-    RF_FN static u32 bits_of(float x) { return bit_cast<u32>(x); }
-    RF_FN static u32 bits_of(f16 x) { return x.bits; }
-    RF_FN static u32 bits_of(bf16 x) { return x.bits; }
-    RF_FN static void put_two(u32* words, float low, float high, float*) {
-        words[0] = bit_cast<u32>(low);
-        words[1] = bit_cast<u32>(high);
-    }
-    template <class H> RF_FN static void put_two(u32* words, float low, float high, H*) { words[0] = two_of<H>(low, high); }
-
-    RF_FN float operator[](int i) const {
-        T x;
-        of_bits(words[i / PER] >> (i % PER * 16), x);
-        return cast<float>(x);
-    }
-    // Keeps the compiler from holding on to the floats that it has made of them.
-    RF_FN void make_anew() {
-#pragma unroll
-        for (int i = 0; i < ROW_RUN / PER; ++i) {
-#if RF_DEVICE_AMD
-            asm volatile("" : "+v"(words[i]));
-#else
-            asm volatile("" : "+r"(words[i]));
-#endif
-        }
-    }
-    // Elements i, which is even, and i + 1, rounded to T.
-    RF_FN void put(int i, float low, float high) { put_two(words + i / PER, low, high, (T*)0); }
-};
+#define ROW_APART (ROW_THREADS * RUN_ELEMENTS)
 
 // Columns past the end are zeros; `from` is the run's first. WHOLE is `whole`, known to the compiler; ONCE:
 // nobody else reads them.
@@ -88,7 +50,7 @@ template <bool WHOLE, bool ONCE, class T> RF_FN Run<T> load_run(const T* from, i
     Run<T> run;
     if (WHOLE) {
 #pragma unroll
-        for (int i = 0; i < ROW_RUN / PER; i += 4) {
+        for (int i = 0; i < RUN_ELEMENTS / PER; i += 4) {
             Vec<u32, 4> some = {{0, 0, 0, 0}};
             const u32* at = (const u32*)(const void*)from + i;
             if (col < cols) some = ONCE ? load_once<4>(at) : load<4>(at);
@@ -98,7 +60,7 @@ template <bool WHOLE, bool ONCE, class T> RF_FN Run<T> load_run(const T* from, i
         return run;
     }
 #pragma unroll
-    for (int i = 0; i < ROW_RUN; ++i) {
+    for (int i = 0; i < RUN_ELEMENTS; ++i) {
         const u32 bits = col + i < cols ? Run<T>::bits_of(from[i * step]) : 0;
         if (i % PER == 0) run.words[i / PER] = bits;
         else run.words[i / PER] |= bits << 16;
@@ -130,7 +92,7 @@ template <class Op, class T> RF_FN T reduce_row(T value, Op op, T* scratch) {
 struct Most { RF_FN u32 operator()(u32 a, u32 b) const { return a > b ? a : b; } };
 
 template <int RUNS> RF_FN u32 peak_of(const Run<X>* runs) {
-    const int WORDS = ROW_RUN / Run<X>::PER;
+    const int WORDS = RUN_ELEMENTS / Run<X>::PER;
     u32 peak = 0;
 #pragma unroll
     for (int i = 0; i < RUNS * WORDS; ++i) {
@@ -194,7 +156,7 @@ RF_FN void store_scale(const RowArgs& g, u32 row, u32 group, float scale) {
 template <bool WHOLE> RF_FN void store_codes(const RowArgs& g, u8* to, u32 col, Run<X>& run, float inverse) {
     if (col >= g.cols) return;
     run.make_anew();
-    const int WORDS = ROW_RUN * Code::BITS / 32, PER = 32 / Code::BITS;
+    const int WORDS = RUN_ELEMENTS * Code::BITS / 32, PER = 32 / Code::BITS;
     u32 words[WORDS];
 #if QUANT_CONVERTS(ROW_FORMAT) || ROW_FORMAT == 0
 #if QUANT_CONVERTS(ROW_FORMAT) && QUANT_SATURATES
@@ -211,7 +173,7 @@ template <bool WHOLE> RF_FN void store_codes(const RowArgs& g, u8* to, u32 col, 
         for (int w = 0; w < WORDS; ++w) {
             float x[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) x[i] = run[w * 4 % ROW_RUN + i] * inverse;
+            for (int i = 0; i < 4; ++i) x[i] = run[w * 4 % RUN_ELEMENTS + i] * inverse;
 #if ROW_FORMAT == 0
             // 1.5 * 2^23, from where on floats are whole numbers: the lowest bits of the sum are those of the nearest one.
             u32 code[4];
@@ -238,7 +200,7 @@ template <bool WHOLE> RF_FN void store_codes(const RowArgs& g, u8* to, u32 col, 
         store_once<WORDS>((u32*)to, all);
         return;
     }
-    u32 bytes = ((g.cols - col < ROW_RUN ? g.cols - col : ROW_RUN) * Code::BITS + 7) / 8;
+    u32 bytes = ((g.cols - col < RUN_ELEMENTS ? g.cols - col : RUN_ELEMENTS) * Code::BITS + 7) / 8;
 #pragma unroll
     for (u32 i = 0; i < (u32)Code::BITS; ++i)
         if (i < bytes) to[i] = (u8)(words[i / 4] >> (8 * (i % 4)));
@@ -250,18 +212,11 @@ template <bool WHOLE> RF_FN void store_sum(const RowArgs& g, u32 row, u32 col, c
     X* to = g.sum + (i64)row * g.sum_row;
     if (!WHOLE) {
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; ++i)
+        for (int i = 0; i < RUN_ELEMENTS; ++i)
             if (col + i < g.cols) to[col + i] = cast<X>(run[i]);
         return;
     }
-    if (col >= g.cols) return;
-#pragma unroll
-    for (int i = 0; i < ROW_RUN / Run<X>::PER; i += 4) {
-        Vec<u32, 4> some;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) some[j] = run.words[i + j];
-        store<4>((u32*)(void*)(to + col) + i, some);
-    }
+    if (col < g.cols) run.store_to(to + col);
 }
 #endif
 // The row that is coded, in place of the one that is read.
@@ -279,7 +234,7 @@ template <bool WHOLE> RF_FN void normalise(const RowArgs& g, u32 row, u32 first,
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n)
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; i += 2)
+        for (int i = 0; i < RUN_ELEMENTS; i += 2)
             runs[n].put(i, runs[n][i] + more[n][i], runs[n][i + 1] + more[n][i + 1]);
 #endif
 #if ROW_SUM
@@ -292,7 +247,7 @@ template <bool WHOLE> RF_FN void normalise(const RowArgs& g, u32 row, u32 first,
     for (int n = 0; n < ROW_RUNS; ++n) {
         float part = 0.0f;
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; ++i) part += runs[n][i];
+        for (int i = 0; i < RUN_ELEMENTS; ++i) part += runs[n][i];
         mean += part;
     }
     mean = reduce_row(mean, Sum(), scratch) * g.share;
@@ -304,7 +259,7 @@ template <bool WHOLE> RF_FN void normalise(const RowArgs& g, u32 row, u32 first,
         // A sum of its own for each run: they do not wait for each other.
         float part = 0.0f;
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; ++i) {
+        for (int i = 0; i < RUN_ELEMENTS; ++i) {
             float x = runs[n][i];
             if (ROW_NORM == 2) x = is_there<WHOLE>(g, first + n * ROW_APART, i) ? x - mean : 0.0f;
             part = rf::fma(x, x, part);
@@ -320,7 +275,7 @@ template <bool WHOLE> RF_FN void normalise(const RowArgs& g, u32 row, u32 first,
         if (!early && ROW_BIAS) bias[n] = load_run<WHOLE, false>(g.bias + first + n * ROW_APART, 1, col, g.cols);
         runs[n].make_anew();
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; i += 2) {
+        for (int i = 0; i < RUN_ELEMENTS; i += 2) {
             float y[2];
 #pragma unroll
             for (int j = 0; j < 2; ++j) {
@@ -349,7 +304,7 @@ template <bool WHOLE> RF_FN void gate(const RowArgs& g, u32 row, u32 first, Run<
         const Run<W> up_bias = load_run<false, false>(g.bias + g.up + col * step, step, col, g.cols);
 #endif
 #pragma unroll
-        for (int i = 0; i < ROW_RUN; i += 2) {
+        for (int i = 0; i < RUN_ELEMENTS; i += 2) {
             float y[2];
 #pragma unroll
             for (int j = 0; j < 2; ++j) {
@@ -385,7 +340,7 @@ RF_FN u32 peaks_of(const Run<X>* runs) {
         const u32 size = ROW_PER == 2 ? 0x7fff7fffu : 0x7fffffffu;
         peak[n] = runs[n].words[0] & size;
 #pragma unroll
-        for (int i = 1; i < ROW_RUN / ROW_PER; ++i) peak[n] = larger(peak[n], runs[n].words[i] & size);
+        for (int i = 1; i < RUN_ELEMENTS / ROW_PER; ++i) peak[n] = larger(peak[n], runs[n].words[i] & size);
     }
     if (ROW_PER == 1) return peak[0];
     return larger_halves((peak[0] & 0xffffu) | peak[1] << 16, peak[0] >> 16 | (peak[1] & 0xffff0000u));
@@ -413,7 +368,7 @@ template <int WORDS> struct Halve<1, WORDS> { RF_FN static u32 of(const u32* wor
 #endif
 
 template <bool WHOLE> RF_FN void code_row(const RowArgs& g, float* sums, u32* peaks) {
-    const u32 row = group_y(), first = group_x() * (ROW_APART * ROW_RUNS) + thread_x() * ROW_RUN;
+    const u32 row = group_y(), first = group_x() * (ROW_APART * ROW_RUNS) + thread_x() * RUN_ELEMENTS;
     const i64 step = WHOLE ? 1 : g.x_col;
     Run<X> runs[ROW_RUNS];
     load_runs<WHOLE, ROW_ONCE>(g.x + (i64)row * g.x_row + first * step, step, first, g.cols, runs);
@@ -439,8 +394,8 @@ template <bool WHOLE> RF_FN void code_row(const RowArgs& g, float* sums, u32* pe
     most.words[0] = ROW_PER == 1 ? word : half ? word >> 16 : word & 0xffffu;
     const float scale = own_scale(g, most[0]), inverse = 1.0f / scale;
     // Of a group that ends with the row, this lane's own columns may be behind it.
-    const u32 group_col = first - lane_id * ROW_RUN + number * ROW_APART;
-    if (lane_id % apart < ROW_PER && group_col < g.cols) store_scale(g, row, group_col / (ROW_LANES * ROW_RUN), scale);
+    const u32 group_col = first - lane_id * RUN_ELEMENTS + number * ROW_APART;
+    if (lane_id % apart < ROW_PER && group_col < g.cols) store_scale(g, row, group_col / (ROW_LANES * RUN_ELEMENTS), scale);
 #pragma unroll
     for (int n = 0; n < ROW_RUNS; ++n) {
         const u32 from = lane() - lane_id + n / ROW_PER * apart + n % ROW_PER;
@@ -454,7 +409,7 @@ template <bool WHOLE> RF_FN void code_row(const RowArgs& g, float* sums, u32* pe
 #pragma unroll
         for (u32 distance = ROW_LANES / 2; distance > 0; distance /= 2) peak = Most()(peak, shuffle_xor(peak, distance));
         const float scale = own_scale(g, bit_cast<float>(peak));
-        if (thread_x() % ROW_LANES == 0 && col < g.cols) store_scale(g, row, col / (ROW_LANES * ROW_RUN), scale);
+        if (thread_x() % ROW_LANES == 0 && col < g.cols) store_scale(g, row, col / (ROW_LANES * RUN_ELEMENTS), scale);
         store_codes<WHOLE>(g, to + n * APART, col, runs[n], 1.0f / scale);
     }
 #else
@@ -467,7 +422,7 @@ template <bool WHOLE> RF_FN void code_row(const RowArgs& g, float* sums, u32* pe
 #endif
 }
 
-extern "C" __global__ QUANT_BOUNDS(ROW_THREADS, (ROW_RUNS * sizeof(X) > 8 ? 512 : ROW_RUNS * sizeof(X) > 2 ? 1280 : 1536) / ROW_THREADS) void row_codes(RowArgs g) {
+extern "C" __global__ RF_BOUNDS(ROW_THREADS, (ROW_RUNS * sizeof(X) > 8 ? 512 : ROW_RUNS * sizeof(X) > 2 ? 1280 : 1536) / ROW_THREADS) void row_codes(RowArgs g) {
     __shared__ float sums[2 * (ROW_THREADS / ARCH_WAVE_SIZE)];
     __shared__ u32 peaks[ROW_THREADS / ARCH_WAVE_SIZE];
     if (g.whole) code_row<true>(g, sums, peaks);

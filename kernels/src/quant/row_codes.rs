@@ -10,7 +10,7 @@ use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
 use crate::gate::{self, Activation, GateLayout, GateParams};
 use crate::norm::{self, NormKind, NormParams};
 
-/// Columns of a lane's run: `ROW_RUN`.
+/// Columns of a lane's run: `RUN_ELEMENTS` of `run.h`.
 const RUN: usize = 8;
 /// Runs per lane and lanes of a workgroup that has a whole row.
 const TILES: [(usize, usize); 5] = [(1, 128), (2, 128), (4, 128), (4, 256), (8, 256)];
@@ -381,7 +381,11 @@ fn source(key: RowKey) -> Source {
     .map(|(name, value)| (name, value.to_string()));
     let types = [("ROW_X", c_type(key.x)), ("ROW_WEIGHT", c_type(key.weight)), ("ROW_FORMAT", key.format.number())];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("row_codes", concat!(include_str!("convert.h"), include_str!("row_codes.hip")), &defines)
+    Source::new(
+        "row_codes",
+        concat!(include_str!("convert.h"), include_str!("../run.h"), include_str!("row_codes.hip")),
+        &defines,
+    )
 }
 
 /// Operators and sources for the registry: norms and gates, every granularity, formats in turn.

@@ -38,21 +38,6 @@ struct RopeArgs {
 };
 static_assert(sizeof(RopeArgs) == 2 * 72 + 40 + 48 + 40, "as in rope.rs");
 
-// Two numbers as a word of 16-bit ones, the first in the lower half.
-template <class E> RF_FN u32 two_of(Real low, Real high) {
-#if !RF_DEVICE_AMD
-    u32 both;
-    if (same<E, bf16>::value && same<Real, float>::value) {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"((float)high), "f"((float)low));
-        return both;
-    }
-    if (same<E, f16>::value && same<Real, float>::value) {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"((float)high), "f"((float)low));
-        return both;
-    }
-#endif
-    return (u32)cast<E>(low).bits | (u32)cast<E>(high).bits << 16;
-}
 // What one access moves. Elements of 16 bits lie two in a word, for the compiler stores the parts of others apart.
 template <class E, bool HALVES = sizeof(E) == 2 && ROPE_VEC % 2 == 0> struct Run {
     Vec<E, ROPE_VEC> all;
@@ -98,13 +83,7 @@ RF_FN void turn(double angle, float* c, float* s) {
 }
 RF_FN void turn(double angle, double* c, double* s) { rf::sincos(angle, s, c); }
 
-// As many workgroups as a compute unit should hold at once, where registers suffice. AMD's has the count that it needs at any rate.
-#if RF_DEVICE_AMD
-#define ROPE_BOUNDS __launch_bounds__(256)
-#else
-#define ROPE_BOUNDS __launch_bounds__(256, ROPE_TABLES && sizeof(T) == 2 ? 6 : 1)
-#endif
-extern "C" __global__ ROPE_BOUNDS void rope(RopeArgs g) {
+extern "C" __global__ RF_BOUNDS(256, ROPE_TABLES && sizeof(T) == 2 ? 6 : 1) void rope(RopeArgs g) {
     const RopeTensor& x = g.tensor[group_z()];
     // Both tensors have the grid of the one with more heads.
     u32 row = g.parts.divide(group_x()), batch = group_y(), n = (group_x() - row * g.parts.divisor) * 256 + thread_x();
