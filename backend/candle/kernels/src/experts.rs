@@ -1,23 +1,26 @@
-//! A mixture of experts with dense 16-bit weights for many tokens: their rows in the list's order, a grouped product on the matrix
-//! units, and its rows where the tokens want them.
+//! A mixture of experts for many tokens of 16 bits: their rows in the list's order, a grouped product on the matrix units, and its
+//! rows where the tokens want them. Quantised weights are decoded to the tokens' type before, some experts at a time.
 
 use cudarc::driver::DriverError;
 use cudarc::rocfire::Access;
-use rocfire_hal::{DType, Layout, Stream, Tensor, View};
+use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
 use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm_grouped};
 
-use crate::family::quantized;
+use crate::family::quantized::{self, Gguf};
 use crate::geometry::groups;
-use crate::product::int;
+use crate::product::{Lines, int};
 use crate::run::{self, Args, Use};
 
 /// Addresses and sizes: `moe_gemm.hip` says what each is.
 pub(crate) struct Prefill<'a> {
-    /// The type of rows, weights and results, and its name in device code.
+    /// The type of rows and of dense weights, and its name in device code; that of results.
     pub dtype: DType,
     pub device_type: &'static str,
+    pub out_type: &'static str,
     pub x: u64,
+    /// Of that type, or as `gguf` says.
     pub weights: &'a Access,
+    pub gguf: Option<Gguf>,
     pub tokens: u64,
     pub experts: u64,
     /// 0 for none: then there is a row for `top` tokens.
@@ -28,7 +31,13 @@ pub(crate) struct Prefill<'a> {
     pub count: usize,
     pub outputs: usize,
     pub columns: usize,
+    /// Decoded weights that are there at a time, at least those of one expert.
+    pub chunk_bytes: usize,
 }
+
+/// Rows per expert from which on decoding all experts' weights pays: what is decoded is read and written several times over, what
+/// is not is read for every row.
+pub(crate) const ROWS_LEAST: usize = 4;
 
 impl Prefill<'_> {
     pub(crate) fn run(&self, stream: &Stream) -> Result<(), DriverError> {
@@ -37,15 +46,33 @@ impl Prefill<'_> {
         let starts = Tensor::empty(&device, &[self.all + 1], DType::I32)?;
         let mut products = Tensor::empty(&device, &[self.count, self.outputs], DType::F32)?;
         self.gather(stream, &rows, &starts)?;
-        let size = self.dtype.size_bytes() as u64;
-        let first = (self.weights.first - self.weights.buffer.device_address()) / size;
-        let (outputs, columns) = (self.outputs as i64, self.columns as i64);
-        // Weights are [experts, outputs, columns]; the product wants [experts, columns, outputs].
-        let shape = [self.all, self.columns, self.outputs];
-        let layout = Layout::strided(&shape, &[outputs * columns, 1, columns], first as i64)?;
-        let weights = View::new(&self.weights.buffer, layout, self.dtype)?;
-        let by_expert = GemmGroups::Offsets(starts.view());
-        gemm_grouped(stream, rows.view(), weights, &by_expert, products.view_mut(), &GemmParams::default())?;
+        let mut multiply = |weights: &Buffer, at: u64, first: usize, experts: usize| -> Result<(), DriverError> {
+            let (outputs, columns) = (self.outputs as i64, self.columns as i64);
+            // Weights are [experts, outputs, columns]; the product wants [experts, columns, outputs].
+            let shape = [experts, self.columns, self.outputs];
+            let layout = Layout::strided(&shape, &[outputs * columns, 1, columns], at as i64)?;
+            let weights = View::new(weights, layout, self.dtype)?;
+            let bounds = starts.view().with_layout(starts.layout().slice(0, first, first + experts + 1, 1)?)?;
+            let by_expert = GemmGroups::Offsets(bounds);
+            gemm_grouped(stream, rows.view(), weights, &by_expert, products.view_mut(), &GemmParams::default())?;
+            Ok(())
+        };
+        match self.gguf {
+            None => {
+                let first = self.weights.first - self.weights.buffer.device_address();
+                multiply(&self.weights.buffer, first / self.dtype.size_bytes() as u64, 0, self.all)?;
+            }
+            Some(gguf) => {
+                let most = (self.chunk_bytes / (2 * self.outputs * self.columns).max(1)).clamp(1, self.all);
+                let decoded = Tensor::empty(&device, &[most, self.outputs, self.columns], self.dtype)?;
+                let lines = Lines { gguf, weights: self.weights.first, columns: self.columns, to: self.device_type };
+                for first in (0..self.all).step_by(most) {
+                    let experts = most.min(self.all - first);
+                    lines.decode(stream, first * self.outputs, experts * self.outputs, decoded.buffer())?;
+                    multiply(decoded.buffer(), 0, first, experts)?;
+                }
+            }
+        }
         self.scatter(stream, &products)
     }
 
@@ -65,8 +92,8 @@ impl Prefill<'_> {
     }
 
     fn scatter(&self, stream: &Stream, products: &Tensor) -> Result<(), DriverError> {
-        let key = (Use::MoeScatter, "", self.device_type, 0);
-        let source = run::source(key, || quantized::moe_scatter(self.device_type));
+        let key = (Use::MoeScatter, "", self.out_type, 0);
+        let source = run::source(key, || quantized::moe_scatter(self.out_type));
         let args = Args::new().word(products.view().device_address()).word(self.tokens).word(self.experts);
         let args = args.word(self.factors).word(self.out.first);
         let args = args.int(int(self.all)?).int(int(self.count)?).int(int(self.outputs)?);
@@ -75,5 +102,66 @@ impl Prefill<'_> {
         //   sizes, and the kernel passes over tokens that lie outside (1).
         // - the output is named (2).
         unsafe { run::launch(stream, key, source, groups(self.count as u64, 256), &args, &[&self.out.buffer]) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rocfire_hal::{Config, Device, DeviceId};
+
+    use super::*;
+    use crate::family::quantized::TYPES;
+
+    #[test]
+    fn weights_decoded_some_experts_at_a_time_give_the_same_product() {
+        let device = Device::open(DeviceId::emulated("gfx1100").unwrap(), Config::from_env().unwrap()).unwrap();
+        let (all, outputs, columns, count, gguf) = (5, 7, 64, 11, TYPES[4]);
+        // Codes that count, and scales of one half.
+        let block = |n: usize| [0, 0x38].into_iter().chain((0..32).map(move |i| (n * 5 + i) as u8));
+        let weights: Vec<u8> = (0..all * outputs * columns / 32).flat_map(block).collect();
+        let x: Vec<u8> = (0..count * columns).flat_map(|n| [0, 0x30 + (n % 7) as u8]).collect();
+        // One expert has no token.
+        let experts = [0_u32, 0, 0, 1, 1, 3, 3, 3, 3, 4, 4].map(u32::to_le_bytes).concat();
+        let tokens: Vec<u8> = (0..count as u32).rev().flat_map(u32::to_le_bytes).collect();
+        let upload = |bytes: &[u8]| Tensor::from_bytes(&device, &[bytes.len()], DType::U8, bytes).unwrap();
+        let [weights, x, experts, tokens, factors] =
+            [&weights, &x, &experts, &tokens, &[0x3f; 44].to_vec()].map(|b| upload(b));
+        let address = |tensor: &Tensor| tensor.view().device_address();
+        let access = |tensor: &Tensor| Access {
+            buffer: tensor.buffer().clone(),
+            first: address(tensor),
+            bytes: tensor.buffer().bytes(),
+            is_written: false,
+        };
+        let run = |chunk_bytes: usize| {
+            let out = Tensor::from_bytes(&device, &[4 * count * outputs], DType::U8, &vec![0xff; 4 * count * outputs])
+                .unwrap();
+            let (weights, to) = (access(&weights), access(&out));
+            let prefill = Prefill {
+                dtype: DType::F16,
+                device_type: "f16",
+                out_type: "float",
+                x: address(&x),
+                weights: &weights,
+                gguf: Some(gguf),
+                tokens: address(&tokens),
+                experts: address(&experts),
+                factors: address(&factors),
+                out: &to,
+                all,
+                top: 1,
+                count,
+                outputs,
+                columns,
+                chunk_bytes,
+            };
+            prefill.run(device.stream()).unwrap();
+            out.to_bytes().unwrap()
+        };
+        // Two experts at a time, the last chunk of one; and all at once.
+        let (apart, whole) = (run(2 * 2 * outputs * columns), run(1 << 20));
+        assert_eq!(apart, whole);
+        let numbers = whole.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+        assert!(numbers.clone().all(f32::is_finite) && numbers.clone().any(|number| number > 1.0));
     }
 }

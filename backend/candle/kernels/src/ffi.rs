@@ -10,9 +10,9 @@ use cudarc::driver::{DriverError, LaunchConfig};
 use cudarc::rocfire::{Access, Call};
 use rocfire_hal::DType;
 
-use crate::experts::Prefill;
+use crate::experts::{self, Prefill};
 use crate::family::quantized::{self, Gguf, TYPES};
-use crate::product::{Product, int};
+use crate::product::{CHUNK_BYTES, Product, int};
 use crate::run::{self, Args, MatVecKind, Use};
 
 type Result<T = ()> = std::result::Result<T, DriverError>;
@@ -374,8 +374,8 @@ fn moe_gemm(call: &Call, gguf: Option<Gguf>, from: Element, to: Element, given: 
     Ok(())
 }
 
-/// Many tokens with dense weights, by a grouped product.
-fn prefill(call: &Call, element: Element, given: &Experts) -> Result {
+/// Many tokens, by a grouped product: of the weights' type, or with quantised weights.
+fn prefill(call: &Call, gguf: Option<Gguf>, element: Element, to: Element, given: &Experts) -> Result {
     let (all, tokens) = (count("num_experts", given.all.into())?, count("size_m", given.count.into())?);
     let (outputs, columns) = (count("size_n", given.outputs.into())?, count("size_k", given.columns.into())?);
     if tokens == 0 || outputs == 0 || all == 0 {
@@ -389,13 +389,16 @@ fn prefill(call: &Call, element: Element, given: &Experts) -> Result {
     if given.factors != 0 {
         read(call, "topk_weights", given.factors, 4 * tokens as u64)?;
     }
-    let weights = read(call, "weights", given.weights, (all * outputs * columns) as u64 * element.bytes)?;
-    let out = written(call, "output", given.out, (tokens * outputs) as u64 * element.bytes)?;
+    let line = gguf.map_or(columns as u64 * element.bytes, |gguf| (columns / gguf.size * gguf.bytes) as u64);
+    let weights = read(call, "weights", given.weights, (all * outputs) as u64 * line)?;
+    let out = written(call, "output", given.out, (tokens * outputs) as u64 * to.bytes)?;
     let prefill = Prefill {
         dtype: if element.device == BF16.device { DType::BF16 } else { DType::F16 },
         device_type: element.device,
+        out_type: to.device,
         x: given.x,
         weights: &weights,
+        gguf,
         tokens: given.tokens,
         experts: given.experts,
         factors: given.factors,
@@ -405,6 +408,7 @@ fn prefill(call: &Call, element: Element, given: &Experts) -> Result {
         count: tokens,
         outputs,
         columns,
+        chunk_bytes: CHUNK_BYTES,
     };
     prefill.run(call.stream())
 }
@@ -461,7 +465,11 @@ pub unsafe extern "C" fn moe_gemm_wmma(
     );
     on_stream("moe_gemm_wmma", stream as *mut c_void, |call| {
         let element = half_of(dtype)?;
-        if is_prefill { prefill(call, element, &given) } else { moe_gemm(call, None, element, element, &given) }
+        if is_prefill {
+            prefill(call, None, element, element, &given)
+        } else {
+            moe_gemm(call, None, element, element, &given)
+        }
     });
 }
 
@@ -519,7 +527,12 @@ pub unsafe extern "C" fn moe_gemm_gguf_prefill(
         [num_experts, topk, size_m, size_n, size_k],
     );
     on_stream("moe_gemm_gguf_prefill", stream as *mut c_void, |call| {
-        moe_gemm(call, Some(gguf_of(gguf_dtype)?), half_of(input_dtype)?, F32, &given)
+        let (gguf, element) = (gguf_of(gguf_dtype)?, half_of(input_dtype)?);
+        let is_many = i64::from(size_m) >= experts::ROWS_LEAST as i64 * i64::from(num_experts);
+        match is_many {
+            true => prefill(call, Some(gguf), element, F32, &given),
+            false => moe_gemm(call, Some(gguf), element, F32, &given),
+        }
     });
 }
 

@@ -15,7 +15,7 @@ use crate::run::{self, Args, Use};
 pub(crate) type Result = std::result::Result<(), DriverError>;
 
 /// Decoded weights that are there at a time: few enough for the caches of large cards, enough to fill their units.
-const CHUNK_BYTES: usize = 64 << 20;
+pub(crate) const CHUNK_BYTES: usize = 64 << 20;
 
 /// A product: `out[row, m] = weights[m, :] · x[row, :]`.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,8 @@ impl Product {
         let weights = Tensor::empty(&device, &[lines, self.columns], DType::F16)?;
         for first in (0..self.outputs).step_by(lines) {
             let lines = lines.min(self.outputs - first);
-            self.decode(stream, first, lines, weights.buffer())?;
+            let of = Lines { gguf: self.gguf, weights: self.weights, columns: self.columns, to: "f16" };
+            of.decode(stream, first, lines, weights.buffer())?;
             let transposed = Layout::strided(&[self.columns, lines], &[1, self.columns as i64], 0)?;
             let chunk = out.layout().slice(1, first, first + lines, 1)?;
             let (b, c) = (View::new(weights.buffer(), transposed, DType::F16)?, out.view_mut().with_layout(chunk)?);
@@ -83,21 +84,6 @@ impl Product {
         unsafe { run::launch(stream, key, source, groups(self.rows as u64, 256), &args, &outputs) }
     }
 
-    /// Lines from `first` on as f16.
-    fn decode(&self, stream: &Stream, first: usize, lines: usize, to: &Buffer) -> Result {
-        let key = (Use::Dequantise, self.gguf.name, "f16", 0);
-        let source = run::source(key, || quantized::dequantise_counted(self.gguf, "f16", 1));
-        let blocks = self.columns / self.gguf.size;
-        let units = lines * blocks * self.gguf.units();
-        let args = Args::new().word(self.weights + (first * blocks * self.gguf.bytes) as u64).word(to.device_address());
-        let args = args.int(int(units)?);
-        // SAFETY:
-        // - the arguments are those of dequantise.hip; lines `first` to `first + lines` are inside the weights, and `to` has
-        //   room for that many (1).
-        // - the output is named (2).
-        unsafe { run::launch(stream, key, source, groups(units.div_ceil(256) as u64, 256), &args, &[to]) }
-    }
-
     fn scale_rows(&self, stream: &Stream, out: &Tensor, factors: &Tensor) -> Result {
         let key = (Use::ScaleRows, "", "", 0);
         let source = run::source(key, quantized::scale_rows);
@@ -107,6 +93,32 @@ impl Product {
         // - the arguments are those of scale_rows.hip; `out` has `rows` rows of `stride` elements, `factors` as many (1).
         // - the output is named (2).
         unsafe { run::launch(stream, key, source, groups(self.rows as u64, 256), &args, &[out.buffer()]) }
+    }
+}
+
+/// Lines of quantised weights, and the type in device code that they become.
+pub(crate) struct Lines {
+    pub gguf: Gguf,
+    /// Address of the first.
+    pub weights: u64,
+    pub columns: usize,
+    pub to: &'static str,
+}
+
+impl Lines {
+    /// Lines from `first` on.
+    pub(crate) fn decode(&self, stream: &Stream, first: usize, lines: usize, to: &Buffer) -> Result {
+        let key = (Use::Dequantise, self.gguf.name, self.to, 0);
+        let source = run::source(key, || quantized::dequantise_counted(self.gguf, self.to, 1));
+        let blocks = self.columns / self.gguf.size;
+        let units = lines * blocks * self.gguf.units();
+        let args = Args::new().word(self.weights + (first * blocks * self.gguf.bytes) as u64).word(to.device_address());
+        let args = args.int(int(units)?);
+        // SAFETY:
+        // - the arguments are those of dequantise.hip; lines `first` to `first + lines` are inside the weights, and `to` has
+        //   room for that many (1).
+        // - the output is named (2).
+        unsafe { run::launch(stream, key, source, groups(units.div_ceil(256) as u64, 256), &args, &[to]) }
     }
 }
 

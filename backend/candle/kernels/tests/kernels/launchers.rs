@@ -218,8 +218,12 @@ const EXPERTS: [u32; 6] = [0, 1, 1, 2, 2, 3];
 
 /// What a mixture gives: for each token of the list its expert's product, times its factor if there are some.
 fn mixture(weights: &[f64], x: &[f64], factors: Option<&[f64]>) -> Vec<f64> {
-    let mut out = vec![0.0; TOKENS.len() * OUTPUTS];
-    for (&token, &expert) in TOKENS.iter().zip(&EXPERTS) {
+    mixture_of([&TOKENS, &EXPERTS], weights, x, factors)
+}
+
+fn mixture_of([tokens, experts]: [&[u32]; 2], weights: &[f64], x: &[f64], factors: Option<&[f64]>) -> Vec<f64> {
+    let mut out = vec![0.0; tokens.len() * OUTPUTS];
+    for (&token, &expert) in tokens.iter().zip(experts) {
         let (token, row) = (token as usize, factors.map_or(token as usize / 2, |_| token as usize));
         let lines = &weights[expert as usize * OUTPUTS * COLUMNS..][..OUTPUTS * COLUMNS];
         let values = product(lines, &x[row * COLUMNS..][..COLUMNS], COLUMNS, COLUMNS);
@@ -292,6 +296,47 @@ fn mixtures_of_experts_scale_by_the_router() {
                     close(&what, &download(card, "f32", &out), &expected, 1e-5);
                 }
             }
+        }
+    });
+}
+
+#[test]
+fn mixtures_of_experts_decode_their_weights_for_prompts() {
+    const ALL: usize = 3;
+    // Nine tokens with two experts each, of three experts one that has none.
+    let tokens: Vec<u32> = (0..18).map(|n| n * 7 % 18).collect();
+    let experts: Vec<u32> = (0..18).map(|n| if n < 5 { 0 } else { 2 }).collect();
+    on_each_card(|card| {
+        let words = |list: &[u32]| upload(card, &list.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>());
+        let (token_memory, expert_memory) = (words(&tokens), words(&experts));
+        for (number_of_type, name, dtype) in [(0, "q8_0", "f16"), (1, "q4_K", "bf16")] {
+            let data = blocks(name, ALL * OUTPUTS * COLUMNS / block(name).0, 81);
+            let x = values(dtype, tokens.len() / 2 * COLUMNS, 82);
+            let (weights, input) = (upload(card, &data), upload(card, &Data::new(dtype, &x).bytes));
+            let out = upload(card, &Data::unwritten("f32", tokens.len() * OUTPUTS).bytes);
+            // SAFETY: the memory is the device's, and as long as the sizes say.
+            unsafe {
+                ffi::moe_gemm_gguf_prefill(
+                    address(card, &input),
+                    address(card, &weights).cast(),
+                    address(card, &token_memory).cast(),
+                    address(card, &expert_memory).cast(),
+                    std::ptr::null(),
+                    address(card, &out),
+                    ALL as i32,
+                    2,
+                    tokens.len() as i32,
+                    OUTPUTS as i32,
+                    COLUMNS as i32,
+                    i32::from(dtype == "bf16"),
+                    number_of_type,
+                    number(card) as i64,
+                );
+            }
+            // Weights are of the tokens' type there.
+            let decoded: Vec<f64> = decoded(name, &data).into_iter().map(|weight| rounded(dtype, weight)).collect();
+            let expected = mixture_of([&tokens, &experts], &decoded, &x, None);
+            close(&format!("{name} with {dtype} on {}", card.name), &download(card, "f32", &out), &expected, 1e-5);
         }
     });
 }
