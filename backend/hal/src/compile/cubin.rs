@@ -28,6 +28,18 @@ const PARAMETER_BYTES: u8 = 0x19;
 /// `EIATTR_REGCOUNT`: symbol and registers of a lane.
 const REGISTERS: u8 = 0x2f;
 
+/// Bytes of an instruction, from Volta on; its lowest twelve bits say which it is.
+const INSTRUCTION_BYTES: usize = 16;
+const OPCODE_MASK: u16 = 0xfff;
+/// `ACQBULK`, what `griddepcontrol.wait` becomes. Source: what `nvdisasm` prints beside its encoding, sm_90, CUDA 13.
+const WAIT_OPCODE: u16 = 0x82e;
+
+/// Whether a kernel's instructions wait for the launch ahead.
+fn waits(code: &[u8]) -> bool {
+    let opcode = |instruction: &[u8]| u16::from_le_bytes([instruction[0], instruction[1]]) & OPCODE_MASK;
+    code.chunks_exact(INSTRUCTION_BYTES).any(|instruction| opcode(instruction) == WAIT_OPCODE)
+}
+
 /// One attribute.
 struct Attribute<'a> {
     number: u8,
@@ -67,6 +79,7 @@ pub(super) fn kernels(bytes: &[u8]) -> Result<Vec<KernelInfo>, String> {
     let mut kernels: Vec<KernelInfo> = Vec::new();
     let mut shared: Vec<(&str, u32)> = Vec::new();
     let mut of_all: Vec<Attribute<'_>> = Vec::new();
+    let mut waiting: Vec<&str> = Vec::new();
     for section in sections.iter() {
         let name = sections.section_name(endian, section).map_err(text)?;
         let name = std::str::from_utf8(name).map_err(|_| "the name of a section is no text".to_owned())?;
@@ -97,6 +110,10 @@ pub(super) fn kernels(bytes: &[u8]) -> Result<Vec<KernelInfo>, String> {
         } else if let Some(kernel) = name.strip_prefix(".nv.shared.") {
             let bytes = u32::try_from(section.sh_size(endian)).map_err(|_| format!("{name} is too long"))?;
             shared.push((kernel, bytes));
+        } else if let Some(kernel) = name.strip_prefix(".text.")
+            && waits(section.data(endian, bytes).map_err(text)?)
+        {
+            waiting.push(kernel);
         }
     }
     for (kernel, bytes) in shared {
@@ -104,6 +121,9 @@ pub(super) fn kernels(bytes: &[u8]) -> Result<Vec<KernelInfo>, String> {
         if let Some(info) = kernels.iter_mut().find(|info| info.name == kernel) {
             info.lds_bytes = bytes;
         }
+    }
+    for info in &mut kernels {
+        info.waits = waiting.contains(&info.name.as_str());
     }
     for attribute in of_all {
         let Some((name, value)) = word(attribute.value, 0).and_then(name_of).zip(word(attribute.value, 1)) else {
@@ -156,6 +176,19 @@ mod tests {
         assert_eq!(read.len(), 2);
         assert_eq!((read[0].number, read[0].short, read[0].value.len()), (PARAMETER_BYTES, 24, 0));
         assert_eq!((word(read[1].value, 0), word(read[1].value, 1), word(read[1].value, 3)), (Some(64), Some(2), None));
+    }
+
+    #[test]
+    fn a_wait_is_found_among_instructions_and_only_at_their_beginning() {
+        let mut code = [0_u8; 64];
+        assert!(!waits(&code));
+        code[17] = 0x78;
+        code[18] = 0x2e;
+        code[19] = 0x78;
+        assert!(!waits(&code));
+        code[32] = 0x2e;
+        code[33] = 0x78;
+        assert!(waits(&code) && !waits(&code[..40]));
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct KernelInfo {
     pub max_workgroup_threads: u32,
     /// Lanes of a wave, as it was compiled.
     pub wave_size: u32,
+    /// Whether it waits by itself until the launch ahead of it has ended, so that it may begin before (NVIDIA, from Hopper on).
+    pub waits: bool,
 }
 
 impl CodeObject {
@@ -120,6 +122,7 @@ fn kernel_info(kernel: &Value) -> Option<KernelInfo> {
         scratch_bytes: number(".private_segment_fixed_size")?,
         max_workgroup_threads: number(".max_flat_workgroup_size")?,
         wave_size: number(".wavefront_size")?,
+        waits: false,
     })
 }
 

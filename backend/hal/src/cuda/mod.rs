@@ -1,10 +1,11 @@
 //! NVIDIA GPUs: CUDA's driver and NVRTC, opened at run time. HIP's other platform: the same kernel sources as on AMD, for
 //! measuring the whole stack on a real GPU where there is no AMD one.
 //!
-//! `sys/` holds the function tables, `api.rs` what concerns the library and its devices, `rtc.rs` the compiler, `vendor.rs`
-//! cuBLASLt; here is the driver. Nothing is linked at build time. A device's primary context is taken and kept: others in the process share it.
+//! `sys/` holds the function tables, `api.rs` what concerns the library and its devices, `rtc.rs` the compiler, `dependent.rs`
+//! launches that begin early, `vendor.rs` cuBLASLt; here is the driver. Nothing is linked at build time. A device's primary context is taken and kept: others in the process share it.
 
 mod api;
+mod dependent;
 mod rtc;
 mod sys;
 mod vendor;
@@ -362,7 +363,8 @@ impl DriverModule for CudaModule {
         };
         self.shared.call("cuModuleGetFunction", get)?;
         let dynamic_bytes = AtomicU32::new(DEFAULT_SHARED_BYTES.saturating_sub(info.lds_bytes));
-        Ok(Box::new(CudaKernel { function: Handle(function), dynamic_bytes, module: self }))
+        let begins_early = info.waits && dependent::allows(self.shared.api.version());
+        Ok(Box::new(CudaKernel { function: Handle(function), dynamic_bytes, begins_early, module: self }))
     }
 }
 
@@ -378,6 +380,8 @@ struct CudaKernel {
     function: Handle,
     /// Most dynamic shared memory that the function may be launched with, as it stands.
     dynamic_bytes: AtomicU32,
+    /// Whether its launches may begin while the ones ahead of them end.
+    begins_early: bool,
     /// Keeps the function's module loaded.
     module: Arc<CudaModule>,
 }
@@ -396,6 +400,29 @@ impl CudaKernel {
         self.dynamic_bytes.store(bytes, Ordering::Relaxed);
         Ok(())
     }
+
+    /// Launches what may begin while the launches ahead end. `extra`: the arguments.
+    fn launch_early(&self, launch: &RawLaunch<'_>, extra: &mut [*mut c_void]) -> Result<(), LaunchFailure> {
+        let shared = &self.module.shared;
+        let mut early = cuda::LaunchAttribute {
+            id: cuda::PROGRAMMATIC_STREAM_SERIALIZATION,
+            padding: [0],
+            value: std::array::from_fn(|word| c_int::from(word == 0)),
+        };
+        let config = cuda::LaunchConfig {
+            grid: launch.grid,
+            block: launch.block,
+            shared_bytes: launch.lds_bytes,
+            stream: shared.stream.0,
+            attributes: &mut early,
+            attribute_count: 1,
+        };
+        let call = |cuda: &LibCuda| {
+            // SAFETY: as in `launch`; the configuration and its attribute are locals. The kernel waits before its first access.
+            unsafe { cuda.cuLaunchKernelEx(&config, self.function.0, std::ptr::null_mut(), extra.as_mut_ptr()) }
+        };
+        shared.call("cuLaunchKernelEx", call).map_err(LaunchFailure::Rejected)
+    }
 }
 
 impl DriverKernel for CudaKernel {
@@ -406,6 +433,9 @@ impl DriverKernel for CudaKernel {
         let [buffer, size, end] = cuda::LAUNCH_BUFFER;
         let args_bytes_pointer: *mut usize = &mut args_bytes;
         let mut extra = [buffer, launch.args.as_ptr().cast_mut().cast(), size, args_bytes_pointer.cast(), end];
+        if self.begins_early {
+            return self.launch_early(launch, &mut extra);
+        }
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
         let call = |cuda: &LibCuda| {
             // SAFETY:

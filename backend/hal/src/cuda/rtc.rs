@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use rocfire_arch::Arch;
 
 use super::api::candidates;
+use super::dependent;
 use super::sys::Library;
 use super::sys::nvrtc::{Nvrtc, SUCCESS};
 use crate::compile::{Compiler, Failure, Unit, rtc};
@@ -49,7 +50,7 @@ fn open() -> Result<Rtc> {
     if status != SUCCESS {
         return Err(Error::Driver { call: "nvrtcVersion", name: "no version".to_owned(), code: status });
     }
-    Ok(Rtc { table, identity: format!("nvrtc {major}.{minor} {}", OPTIONS.join(" ")) })
+    Ok(Rtc { table, identity: format!("nvrtc {major}.{minor} {} dependent", OPTIONS.join(" ")) })
 }
 
 impl Compiler for Rtc {
@@ -58,6 +59,9 @@ impl Compiler for Rtc {
     }
 
     fn compile(&self, unit: &Unit<'_>, _tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {
-        rtc::compile(self.table, unit, OPTIONS)
+        if !dependent::has(unit.target) {
+            return rtc::compile(self.table, unit, OPTIONS);
+        }
+        rtc::compile(self.table, &Unit { text: &dependent::waiting(unit.text), ..*unit }, OPTIONS)
     }
 }

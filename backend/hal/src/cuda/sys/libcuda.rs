@@ -62,6 +62,39 @@ pub const CAPTURE_RELAXED: c_int = 2;
 pub const LAUNCH_BUFFER: [*mut c_void; 3] =
     [std::ptr::without_provenance_mut(1), std::ptr::without_provenance_mut(2), std::ptr::null_mut()];
 
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
+pub const PROGRAMMATIC_STREAM_SERIALIZATION: c_int = 6;
+
+/// `CUlaunchAttribute` with a value that is a number; the union that holds it has 64 bytes.
+#[repr(C, align(8))]
+pub struct LaunchAttribute {
+    /// Which.
+    pub id: c_int,
+    /// The union lies on the next multiple of 8.
+    pub padding: [c_int; 1],
+    /// The number, in the first word.
+    pub value: [c_int; 16],
+}
+const _: () = assert!(size_of::<LaunchAttribute>() == 72);
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+pub struct LaunchConfig {
+    /// Workgroups.
+    pub grid: [c_uint; 3],
+    /// Threads of each.
+    pub block: [c_uint; 3],
+    /// Dynamic shared memory.
+    pub shared_bytes: c_uint,
+    /// The stream.
+    pub stream: StreamHandle,
+    /// What else there is to say.
+    pub attributes: *mut LaunchAttribute,
+    /// How much of it.
+    pub attribute_count: c_uint,
+}
+const _: () = assert!(size_of::<LaunchConfig>() == 56);
+
 super::table! {
     /// The functions of `libcuda` that this driver uses.
     LibCuda {
@@ -153,6 +186,10 @@ super::table! {
             function: FunctionHandle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
             block_z: c_uint, shared_bytes: c_uint, stream: StreamHandle, parameters: *mut *mut c_void,
             extra: *mut *mut c_void
+        ) -> Status;
+        /// Launches a kernel with attributes; from CUDA 11.8 on.
+        fn cuLaunchKernelEx(
+            config: *const LaunchConfig, function: FunctionHandle, parameters: *mut *mut c_void, extra: *mut *mut c_void
         ) -> Status;
     }
 }
