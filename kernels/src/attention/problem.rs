@@ -1,10 +1,14 @@
 //! What attention is asked to do: its inputs and parameters, checked and brought into `Problem` of `scores.h`.
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_fusion::Scalar;
 use rocfire_hal::{DType, Error, Stream, Tensor, View};
 
+use super::attention::real;
+use super::tile;
 use crate::Result;
 use crate::family::{self, shape};
+use crate::graphs::{self, Graphs, Inputs, Maker};
 use crate::random::Seed;
 
 /// The largest head size.
@@ -103,7 +107,7 @@ pub(crate) struct Prepared<'a> {
     pub inputs: AttentionInputs<'a>,
     // What had to be copied, kept until the launches are queued.
     _copies: [Option<Tensor>; 3],
-    _bias_copy: Option<Tensor>,
+    _bias_copies: [Option<Tensor>; 2],
     pub batches: usize,
     pub heads: usize,
     pub group: usize,
@@ -146,15 +150,25 @@ impl<'a> Prepared<'a> {
         [problem.k_batch, problem.k_head, problem.k_row, _] = k_by;
         [problem.v_batch, problem.v_head, problem.v_row, _] = v_by;
 
+        problem.set_params(params, depth);
         let scores = [single, heads, q_rows, k_rows];
-        if let Some(mask) = inputs.mask {
+        let real = real(q.dtype());
+        let (mut mask, mut bias, mut made, mut bias_copy) = (inputs.mask, inputs.bias, None, None);
+        let device = stream.device();
+        let reads_ahead = tile::copies(device.arch().info(), device.config().matrix, q.dtype());
+        if let Some(filled) = mask.filter(|_| !reads_ahead && !hides(problem.masked, real)) {
+            for (arg, view) in [("mask", Some(filled)), ("bias", bias)] {
+                view.map(|view| expanded(op, arg, view, &scores)).transpose()?;
+            }
+            let sum: &Tensor = made.insert(added(op, stream, filled, problem.masked, bias, real)?);
+            (mask, bias) = (None, Some(sum.view()));
+        }
+        if let Some(mask) = mask {
             let mask = expanded(op, "mask", mask, &scores)?;
             problem.mask = mask.device_address();
             [problem.mask_batch, problem.mask_head, problem.mask_row, problem.mask_column] = strides(&mask);
         }
-        let real = if q.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
-        let mut bias_copy = None;
-        if let Some(bias) = inputs.bias {
+        if let Some(bias) = bias {
             if bias.dtype() != q.dtype() && bias.dtype() != real {
                 bias_copy = Some(family::cast(stream, bias, real)?);
             }
@@ -171,7 +185,6 @@ impl<'a> Prepared<'a> {
         }
         let per_head = |view: Option<View<'_>>| view.map_or(0, |view| view.device_address());
         (problem.slopes, problem.sinks) = (per_head(inputs.slopes), per_head(inputs.sinks));
-        problem.set_params(params, depth);
         problem.heads = heads as i32;
         problem.group = (heads / kv_heads.max(1)).max(1) as i32;
         (problem.q_rows, problem.k_rows) = (q_rows as i32, k_rows as i32);
@@ -179,7 +192,7 @@ impl<'a> Prepared<'a> {
         Ok(Prepared {
             inputs: *inputs,
             _copies: copies,
-            _bias_copy: bias_copy,
+            _bias_copies: [made, bias_copy],
             batches,
             heads,
             group: problem.group as usize,
@@ -273,7 +286,7 @@ fn check_inputs(op: &'static str, stream: &Stream, inputs: &AttentionInputs<'_>)
             return Err(shape(op, "bias", "a float", bias.dtype()));
         }
     }
-    let real = if q.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+    let real = real(q.dtype());
     for (arg, view) in [("slopes", &inputs.slopes), ("sinks", &inputs.sinks)] {
         let Some(view) = view else { continue };
         family::on_device(op, arg, stream, view)?;
@@ -340,7 +353,50 @@ pub(crate) fn readable(view: &View<'_>) -> bool {
     view.is_empty() || column == 1 && whole && view.device_address().is_multiple_of(16)
 }
 
-fn expanded<'a>(op: &'static str, arg: &'static str, view: View<'a>, scores: &[usize; 4]) -> Result<View<'a>> {
+/// Whether what a masked score gets added leaves nothing of it.
+fn hides(by: f64, real: DType) -> bool {
+    if real == DType::F64 { by == f64::NEG_INFINITY } else { by as f32 == f32::NEG_INFINITY }
+}
+
+/// What is added to the scores, of a mask whose scores get `by` and of a bias: of the smallest shape that both broadcast to.
+/// Beside a mask that hides, a number for what is masked costs a kernel a register that the tightest do not have; only those
+/// that read masks ahead take it.
+fn added(
+    op: &'static str,
+    stream: &Stream,
+    mask: View<'_>,
+    by: f64,
+    bias: Option<View<'_>>,
+    real: DType,
+) -> Result<Tensor> {
+    static GRAPHS: Graphs<(DType, Option<DType>)> = Graphs::new();
+    let graph = GRAPHS.get((real, bias.map(|bias| bias.dtype())), |(real, bias)| {
+        let mut m = Maker::new("attention_added", real);
+        let masked = m.graph.input(DType::Bool);
+        let bias = bias.map(|dtype| m.input(dtype));
+        let (by, nothing) = (m.scalar(), m.constant(0.0));
+        let filled = m.graph.select(masked, by, nothing);
+        let sum = bias.map_or(filled, |bias| m.add(filled, bias));
+        m.output(sum, real);
+        m.graph
+    });
+    let shape = broadcast(mask.shape(), bias.as_ref().map_or(&[], |bias| bias.shape()));
+    let mut inputs = Inputs::<2>::new(expanded(op, "mask", mask, &shape)?);
+    inputs.push(bias.map(|bias| expanded(op, "bias", bias, &shape)).transpose()?);
+    let mut made = Tensor::empty(&stream.device(), &shape, real)?;
+    graphs::run(stream, &graph, &shape, inputs.views(), &[Scalar::Float(by)], &mut [made.view_mut()])?;
+    Ok(made)
+}
+
+/// The smallest shape that two broadcast to, which broadcast to a third.
+fn broadcast(a: &[usize], b: &[usize]) -> Vec<usize> {
+    let rank = a.len().max(b.len());
+    let extent = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis]);
+    // An extent of 0 goes before 1.
+    (0..rank).map(|axis| if extent(a, axis) == 1 { extent(b, axis) } else { extent(a, axis) }).collect()
+}
+
+fn expanded<'a>(op: &'static str, arg: &'static str, view: View<'a>, scores: &[usize]) -> Result<View<'a>> {
     let layout = view
         .layout()
         .expand(scores)
@@ -384,7 +440,6 @@ pub(crate) struct Problem {
     pub scale: f64,
     pub softcap: f64,
     pub keep_scale: f64,
-    pub masked: f64,
     pub seed: u64,
     pub offset: u64,
     pub keep: u64,
@@ -398,6 +453,7 @@ pub(crate) struct Problem {
     pub right: i32,
     pub bias_wide: i32,
     pub first_batch: i32,
+    pub masked: f64,
 }
 const _: () = assert!(size_of::<Problem>() == 304);
 

@@ -21,11 +21,11 @@ struct Problem {
     i64 q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row;
     i64 mask_batch, mask_head, mask_row, mask_column, bias_batch, bias_head, bias_row, bias_column;
     double scale, softcap, keep_scale;  // softcap 0: none
-    double masked;                      // what a masked score gets added; minus infinity: it is hidden, whatever it is
     u64 seed, offset, keep;             // kept: words below `keep`; 2^32: no dropout
     i32 heads, group, q_rows, k_rows;   // query heads, and how many share a head of keys; rows of all batches with q_starts
     i32 depth, value_depth, left, right;
     i32 bias_wide, first_batch;  // first_batch: what batch 0 of this launch is, for draws
+    double masked;               // what a masked score gets added; minus infinity, and always without EXTRA_AHEAD: it is hidden
 };
 
 // One batch.
@@ -166,10 +166,7 @@ RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u3
 #else
         if (g.mask && !hidden) {
             i64 from = batch * g.mask_batch + heads[slot] * g.mask_head + query * g.mask_row + key * g.mask_column;
-            if (g.mask[from].bits != 0) {
-                x += (Real)g.masked;
-                hidden = (Real)g.masked == (Real)-__builtin_inff();
-            }
+            hidden = g.mask[from].bits != 0;
         }
         if (g.bias && !hidden) {
             i64 from = batch * g.bias_batch + heads[slot] * g.bias_head + query * g.bias_row + key * g.bias_column;

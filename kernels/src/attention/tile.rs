@@ -224,6 +224,11 @@ pub(crate) fn general_only(info: &ArchInfo, tile: Tile) -> bool {
     tile.size > 0 && info.matrix == Matrix::Wmma11
 }
 
+/// Whether tiles of a type have rounds in LDS, where copies go past the registers: `ATTENTION_STAGES`.
+pub(super) fn copies(info: &ArchInfo, matrix: bool, dtype: DType) -> bool {
+    matrix && info.matrix == Matrix::MmaSync && side(info, dtype) > 0
+}
+
 /// Side of the products that `chain.h` has for a type.
 pub(super) fn side(info: &ArchInfo, dtype: DType) -> u16 {
     match (info.matrix, dtype) {
