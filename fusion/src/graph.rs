@@ -113,6 +113,26 @@ impl Node {
             Node::Draw(list) => Node::Draw(list.map(map)),
         }
     }
+
+    /// Its kind, where `of` says its operands'; one that is not known counts as uniform.
+    pub(crate) fn kind(self, of: impl Fn(Value) -> Option<Kind>) -> Kind {
+        match self {
+            Node::Input { .. } | Node::Index { .. } | Node::Lookup { .. } => Kind::Full,
+            Node::RowInput { .. } | Node::RowLookup { .. } | Node::Reduce(..) => Kind::Row,
+            Node::Scalar { .. } | Node::Constant { .. } => Kind::Uniform,
+            Node::Unary(..)
+            | Node::Binary(..)
+            | Node::Compare(..)
+            | Node::Select(..)
+            | Node::Cast(_)
+            | Node::Draw(_) => self.operands().filter_map(of).max().unwrap_or(Kind::Uniform),
+        }
+    }
+
+    /// Whether it reads an input at an index.
+    pub(crate) fn is_lookup(self) -> bool {
+        matches!(self, Node::Lookup { .. } | Node::RowLookup { .. })
+    }
 }
 
 /// A computation over one iteration space: inputs, scalars, operators in SSA form, outputs.
@@ -291,18 +311,7 @@ impl Graph {
     pub(crate) fn kinds(&self) -> Vec<Kind> {
         let mut kinds: Vec<Kind> = Vec::with_capacity(self.nodes.len());
         for (node, _) in &self.nodes {
-            let joined = node.operands().filter_map(|v| kinds.get(v.at()).copied()).max().unwrap_or(Kind::Uniform);
-            kinds.push(match node {
-                Node::Input { .. } | Node::Index { .. } | Node::Lookup { .. } => Kind::Full,
-                Node::RowInput { .. } | Node::RowLookup { .. } | Node::Reduce(..) => Kind::Row,
-                Node::Scalar { .. } | Node::Constant { .. } => Kind::Uniform,
-                Node::Unary(..)
-                | Node::Binary(..)
-                | Node::Compare(..)
-                | Node::Select(..)
-                | Node::Cast(_)
-                | Node::Draw(_) => joined,
-            });
+            kinds.push(node.kind(|v| kinds.get(v.at()).copied()));
         }
         kinds
     }

@@ -201,8 +201,7 @@ pub(crate) enum Argument {
 
 /// The inputs that are looked up in, in the order of the arguments.
 pub(crate) fn lookups(graph: &Graph, plan: &Plan) -> Vec<Value> {
-    let is_lookup =
-        |at: &usize| plan.live[*at] && matches!(graph.nodes[*at].0, Node::Lookup { .. } | Node::RowLookup { .. });
+    let is_lookup = |at: &usize| plan.live[*at] && graph.nodes[*at].0.is_lookup();
     (0..graph.nodes.len()).filter(is_lookup).map(|at| Value(at as u32)).collect()
 }
 

@@ -6,7 +6,7 @@ use rocfire_hal::{Buffer, DType, Launch, MAX_RANK, Stream, Tensor, Together, Vie
 use crate::block::Block;
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Place, Role, TENSORS_MOST};
-use crate::graph::{Graph, Kind, Node, Value};
+use crate::graph::{Graph, Kind, Value};
 use crate::kernel::{Held, Prepared, prepare};
 use crate::order::{self, QUAD};
 use crate::plan::{Argument, Shape};
@@ -131,11 +131,8 @@ fn lay(
     // A value that is the same everywhere is written everywhere.
     let kind = |value: Value| if prepared.plan.kinds[value.at()] == Kind::Row { Kind::Row } else { Kind::Full };
     let (what, slot, view, role) = match argument {
-        Argument::Input(slot, value) if matches!(graph.nodes[value.at()].0, Node::Lookup { .. }) => {
-            ("looked-up input", slot, inputs[slot], Role::LookedUp(Kind::Full))
-        }
-        Argument::Input(slot, value) if matches!(graph.nodes[value.at()].0, Node::RowLookup { .. }) => {
-            ("looked-up input", slot, inputs[slot], Role::LookedUp(Kind::Row))
+        Argument::Input(slot, value) if graph.nodes[value.at()].0.is_lookup() => {
+            ("looked-up input", slot, inputs[slot], Role::LookedUp(kind(value)))
         }
         Argument::Input(slot, value) => ("input", slot, inputs[slot], Role::Read(kind(value))),
         Argument::Output(slot) => ("output", slot, outputs[slot].view(), Role::Written(kind(graph.outputs[slot]))),

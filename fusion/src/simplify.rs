@@ -67,17 +67,7 @@ impl Pass {
     }
 
     fn kind(&self, node: Node) -> Kind {
-        match node {
-            Node::Input { .. } | Node::Index { .. } | Node::Lookup { .. } => Kind::Full,
-            Node::RowInput { .. } | Node::RowLookup { .. } | Node::Reduce(..) => Kind::Row,
-            Node::Scalar { .. } | Node::Constant { .. } => Kind::Uniform,
-            Node::Unary(..)
-            | Node::Binary(..)
-            | Node::Compare(..)
-            | Node::Select(..)
-            | Node::Cast(_)
-            | Node::Draw(_) => node.operands().map(|operand| self.kinds[operand.at()]).max().unwrap_or(Kind::Uniform),
-        }
+        node.kind(|operand| Some(self.kinds[operand.at()]))
     }
 
     fn node(&self, value: Value) -> Node {

@@ -99,7 +99,7 @@ pub fn norm_backward(
 ) -> Result<()> {
     check(stream, &x, params, &dy, d_sum.as_ref(), &gradients)?;
     if let Some(once) = Once::new(&x, params, &dy, d_sum.as_ref(), &gradients) {
-        return once.launch(stream, params, gradients);
+        return once.launch(stream, gradients);
     }
     let NormGradients { x: dx, weight: d_weight, bias: d_bias, gate: d_gate } = gradients;
     let sums = d_weight.is_some() || d_bias.is_some();
@@ -272,7 +272,7 @@ impl Once {
         Some(Once { key, args, parts: rows.div_ceil(per) })
     }
 
-    fn launch(self, stream: &Stream, params: &NormParams<'_>, gradients: NormGradients<'_>) -> Result<()> {
+    fn launch(self, stream: &Stream, gradients: NormGradients<'_>) -> Result<()> {
         let Once { key, mut args, parts } = self;
         let NormGradients { x: dx, weight: d_weight, bias: d_bias, gate: _ } = gradients;
         let cols = args.cols as usize;
@@ -282,11 +282,9 @@ impl Once {
         (args.weight_parts, args.bias_parts) = (address(&weights), address(&biases));
         static SOURCES: Sources<OnceKey> = Sources::new();
         let source = SOURCES.get(key, source);
-        let buffer = |tensor: &Option<Tensor>| tensor.as_ref().map_or(dx.buffer(), Tensor::buffer).clone();
-        let (of_weights, of_biases) = (buffer(&weights), buffer(&biases));
-        let written = [dx.buffer(), &of_weights, &of_biases];
+        let [of_weights, of_biases] = [&weights, &biases].map(|sum| sum.as_ref().map_or(dx.buffer(), Tensor::buffer));
+        let written = [dx.buffer(), of_weights, of_biases];
         let block = [key.tile.threads, 1, 1];
-        debug_assert_eq!(key.layer, params.kind == NormKind::Layer);
         // SAFETY:
         // - `NormArgs` is the twin of the kernel's struct, sizes asserted on both sides; rows and columns are those of the checked
         //   views, whose rows are whole runs at multiples of 16 bytes (`of_runs`), and of the parts made here.

@@ -60,7 +60,7 @@ impl Plan<'_, '_> {
         let Kind::Rows(ops, rows) = &group.kind else { return None };
         let (weights, [row_count, keys]) = rows.softmax()?;
         let (&last, inner) = group.members.split_last()?;
-        let (first, _) = (ops.first()?, ops.last()?);
+        let first = ops.first()?;
         let is_inside = |number: usize| window.readers(number) & !group.mask == 0 && !window.is_owned(number);
         if !inner.iter().all(|&number| is_inside(number)) || window.is_owned(last) {
             return None;
