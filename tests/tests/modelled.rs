@@ -12,10 +12,11 @@ use rocfire_kernels::attention::{AttentionInputs, AttentionParams, AttentionSave
 use rocfire_kernels::conv::{ConvParams, conv};
 use rocfire_kernels::gate::{Activation, GateParams, gate};
 use rocfire_kernels::gemm::{GemmParams, gemm};
-use rocfire_kernels::norm::{NormKind, NormParams, norm};
+use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
+use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
 use rocfire_kernels::quant::{
-    CodeLayout, CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, ScaleKind, Scales, q_matmul,
-    q_matmul_preshuffled, q_matmul_scaled, quantise_activations,
+    CodeLayout, CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, RowCodes, ScaleKind, Scales,
+    norm_quantise, q_matmul, q_matmul_preshuffled, q_matmul_scaled, quantise_activations,
 };
 use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeTensor, rope};
 use rocfire_kernels::softmax::softmax;
@@ -78,10 +79,15 @@ const SUBJECTS: &[Subject] = &[
     sampled("attention bf16 H4 S1024 D128", |d| attend(d, 1024, false)),
     sampled("attention bf16 H4 S1024 D128 causal", |d| attend(d, 1024, true)),
     sampled("attention gradients bf16 H4 S512 D128", attend_back),
+    sampled("attention f32 H32 S1024 D64", attend_f32),
     sampled("convolution f16 N8 56x56 128->256 3x3", convolve),
     always("RMSNorm bf16 8192x4096", |d| normalise(d, NormKind::Rms)),
     sampled("LayerNorm bf16 8192x4096", |d| normalise(d, NormKind::Layer)),
+    sampled("gradients of RMSNorm bf16 8192x4096", |d| normalise_back(d, NormKind::Rms)),
+    sampled("gradients of LayerNorm bf16 8192x4096", |d| normalise_back(d, NormKind::Layer)),
+    sampled("RMSNorm to fp8 1x128 8192x4096", norm_coded),
     always("softmax bf16 8192x4096", soften),
+    sampled("cross-entropy bf16 8192x32000", entropy),
     always("silu gate bf16 8192x4096", gated),
     sampled("rotary embedding bf16 8x32x1024x128", turned),
     always("quantise fp8 by token 8192x4096", |d| quantised(d, Granularity::Token)),
@@ -90,13 +96,22 @@ const SUBJECTS: &[Subject] = &[
 ];
 
 /// What misses a limit. A part that is empty says nothing of that.
-const KNOWN: &[Known] = &[(
-    "preshuffle",
-    "32x2048x2048 tokens, laid out",
-    "",
-    Limit::Fetched,
-    "the weight is read and written once to be laid out; the product after it fetches its operands once",
-)];
+const KNOWN: &[Known] = &[
+    (
+        "preshuffle",
+        "32x2048x2048 tokens, laid out",
+        "",
+        Limit::Fetched,
+        "the weight is read and written once to be laid out; the product after it fetches its operands once",
+    ),
+    (
+        "attention",
+        "attention f32",
+        "gfx1100",
+        Limit::Conflicts,
+        "1.2% with lanes in order, as is published for stores; taken out of order, stores of two rows that lie four banks apart meet",
+    ),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
@@ -204,6 +219,13 @@ fn attend_back(device: &Device) -> Outcome {
     Ok(attention_backward(device.stream(), &inputs, &saved, &AttentionParams::default(), gradients)?)
 }
 
+fn attend_f32(device: &Device) -> Outcome {
+    let made = |_| zeros(device, &[1, 32, 1024, 64], DType::F32);
+    let mut all: Vec<Tensor> = (0..4).map(made).collect::<Result<_, _>>()?;
+    let [q, k, v, out] = &mut all[..] else { return Err("four tensors".into()) };
+    Ok(attention(device.stream(), &inputs(q, k, v), &AttentionParams::default(), out.view_mut(), None)?)
+}
+
 fn convolve(device: &Device) -> Outcome {
     let (x, weight) = (zeros(device, &[8, 128, 56, 56], DType::F16)?, zeros(device, &[256, 128, 3, 3], DType::F16)?);
     let mut y = zeros(device, &[8, 256, 56, 56], DType::F16)?;
@@ -221,6 +243,42 @@ fn normalise(device: &Device, kind: NormKind) -> Outcome {
     let mut params = NormParams::new(kind, 1e-6);
     params.weight = Some(weight.view());
     Ok(norm(device.stream(), x.view(), &params, y.view_mut(), None)?)
+}
+
+fn normalise_back(device: &Device, kind: NormKind) -> Outcome {
+    let made = |_| zeros(device, &[ROWS, COLS], DType::BF16);
+    let mut rows: Vec<Tensor> = (0..3).map(made).collect::<Result<_, _>>()?;
+    let mut columns: Vec<Tensor> = (0..3).map(|_| zeros(device, &[COLS], DType::BF16)).collect::<Result<_, _>>()?;
+    let ([x, dy, dx], [weight, d_weight, d_bias]) = (&mut rows[..], &mut columns[..]) else {
+        return Err("three tensors of each".into());
+    };
+    let mut params = NormParams::new(kind, 1e-6);
+    (params.weight, params.bias) = (Some(weight.view()), Some(weight.view()));
+    let gradients = NormGradients {
+        x: dx.view_mut(),
+        weight: Some(d_weight.view_mut()),
+        bias: Some(d_bias.view_mut()),
+        gate: None,
+    };
+    Ok(norm_backward(device.stream(), x.view(), &params, dy.view(), None, gradients)?)
+}
+
+fn norm_coded(device: &Device) -> Outcome {
+    let granularity = Granularity::Group(128);
+    let (x, weight) = (zeros(device, &[ROWS, COLS], DType::BF16)?, zeros(device, &[COLS], DType::BF16)?);
+    let mut codes = zeros(device, &[ROWS, COLS], DType::U8)?;
+    let mut scales = zeros(device, &granularity.scales_shape([ROWS, COLS]), granularity.kind().dtype())?;
+    let to = RowCodes { format: fp8(device), granularity, codes: codes.view_mut(), scales: scales.view_mut() };
+    let mut params = NormParams::new(NormKind::Rms, 1e-6);
+    params.weight = Some(weight.view());
+    Ok(norm_quantise(device.stream(), x.view(), &params, to, None)?)
+}
+
+fn entropy(device: &Device) -> Outcome {
+    let (x, targets) = (zeros(device, &[ROWS, 32000], DType::BF16)?, zeros(device, &[ROWS], DType::I32)?);
+    let (mut loss, mut lse) = (zeros(device, &[ROWS], DType::F32)?, zeros(device, &[ROWS], DType::F32)?);
+    let call = CrossEntropy::new(x.view(), targets.view());
+    Ok(cross_entropy(device.stream(), &call, loss.view_mut(), lse.view_mut())?)
 }
 
 fn soften(device: &Device) -> Outcome {
