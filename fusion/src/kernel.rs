@@ -48,6 +48,8 @@ pub(crate) struct Prepared {
     pub arguments: Vec<Argument>,
     /// Elements of a lane's vector in the elementwise schedule.
     pub vector: usize,
+    /// Elements that a lane of a short, packed row takes at once.
+    pub wave_width: usize,
     /// Whether lanes across rows may take several.
     pub wide_columns: bool,
     /// The schedules that keep rows in registers; `None` where the registers do not suffice.
@@ -105,10 +107,23 @@ impl Prepared {
             let fits = render::fits(&graph, &plan, turns) && threads <= THREADS_MOST;
             fits.then_some(Held { schedule, threads, width: QUAD * chains })
         });
+        let wave_width = QUAD * render::wave_chains(&graph, &plan);
         let wide_columns = render::can_be_wide(&graph, &plan);
         let (functions, several) = Default::default();
         let defined = graph.defined_sigmoids();
-        Ok(Prepared { graph, defined, plan, arguments, vector, wide_columns, held, functions, several, device })
+        Ok(Prepared {
+            graph,
+            defined,
+            plan,
+            arguments,
+            vector,
+            wave_width,
+            wide_columns,
+            held,
+            functions,
+            several,
+            device,
+        })
     }
 
     /// How a long row of `extent` elements is kept in registers, where they suffice.

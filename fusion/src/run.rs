@@ -279,21 +279,24 @@ impl Call<'_> {
     }
 
     fn wave(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
-        let quads = extent.div_ceil(QUAD);
-        let lanes = quads.next_power_of_two().min(self.wave_size());
+        let packed = extent > 0 && geometry.is_packed(self.prepared.wave_width);
+        let width = if packed { self.prepared.wave_width } else { QUAD };
+        let steps = extent.div_ceil(width);
+        let lanes = steps.next_power_of_two().min(self.wave_size()).min(order::SHORT_CHAINS * QUAD / width);
+        let turns = steps.div_ceil(lanes);
         let rows_per_group = THREADS / lanes;
         let groups = groups(rows.div_ceil(rows_per_group));
         let space = Space {
             items: rows,
             step: groups * rows_per_group,
             lanes_log2: lanes.ilog2(),
-            turns: quads.div_ceil(lanes),
-            quads,
+            turns,
+            quads: extent.div_ceil(QUAD),
             chains: order::chains(extent),
             first: extent,
             second: None,
         };
-        self.launch(geometry, &space, QUAD, &group_shot(Schedule::Wave, groups))
+        self.launch(geometry, &space, width, &group_shot(render::wave_schedule(turns, packed), groups))
     }
 
     fn columns(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {

@@ -4,7 +4,7 @@ mod support;
 
 use rocfire_fusion::{Binary, Graph, Reduce, Scalar, Unary, eager, run};
 use rocfire_hal::{DType, Layout, Tensor};
-use support::{Random, device, download, float, integer, rounded, same, upload, upload_permuted};
+use support::{Random, device, download, float, integer, on, rounded, same, upload, upload_permuted};
 
 /// A reduction in the documented order, the slow way, over any type that can be combined.
 fn in_order<T: Copy>(values: &[T], neutral: T, combine: impl Fn(T, T) -> T) -> T {
@@ -136,24 +136,35 @@ fn check(dtype: DType, rows: usize, cols: usize, x: &Tensor, values: &[Scalar]) 
     }
 }
 
-const EXTENTS: [usize; 15] = [0, 1, 3, 13, 63, 64, 65, 257, 1000, 1025, 2500, 4100, 8192, 9001, 17_000];
+const EXTENTS: [usize; 19] =
+    [0, 1, 3, 8, 13, 63, 64, 65, 257, 516, 768, 1000, 1024, 1025, 2500, 4100, 8192, 9001, 17_000];
 
 #[test]
 fn rows_reduce_in_the_documented_order_whatever_their_layout() {
     for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
-        for cols in EXTENTS {
-            if cols > 1000 && dtype != DType::F32 {
-                continue;
-            }
-            let rows = 17;
-            let mut random = Random(cols as u64);
-            // Near one, so that the product neither vanishes nor overflows.
-            let values: Vec<Scalar> =
-                (0..rows * cols).map(|_| rounded(dtype, Scalar::Float(1.0 + random.unit() * 0.05))).collect();
-            check(dtype, rows, cols, &upload(dtype, &[rows, cols], &values), &values);
-            if cols == 257 || (dtype == DType::F32 && cols > 0) {
-                check(dtype, rows, cols, &upload_permuted(dtype, &[rows, cols], &[1, 0], &values), &values);
-            }
+        rows_in_order(dtype);
+    }
+}
+
+/// Where two chains fall to a lane.
+#[test]
+fn rows_reduce_in_the_same_order_on_waves_of_32() {
+    on("gfx1100", || [DType::F32, DType::BF16].into_iter().for_each(rows_in_order));
+}
+
+fn rows_in_order(dtype: DType) {
+    for cols in EXTENTS {
+        if cols > 1024 && dtype != DType::F32 {
+            continue;
+        }
+        let rows = 17;
+        let mut random = Random(cols as u64);
+        // Near one, so that the product neither vanishes nor overflows.
+        let values: Vec<Scalar> =
+            (0..rows * cols).map(|_| rounded(dtype, Scalar::Float(1.0 + random.unit() * 0.05))).collect();
+        check(dtype, rows, cols, &upload(dtype, &[rows, cols], &values), &values);
+        if cols == 257 || (dtype == DType::F32 && cols > 0) {
+            check(dtype, rows, cols, &upload_permuted(dtype, &[rows, cols], &[1, 0], &values), &values);
         }
     }
 }
@@ -256,6 +267,120 @@ fn a_row_has_the_same_sum_in_every_schedule() {
         for sum in download(&eager::reduce_last(Reduce::Sum, x).unwrap()) {
             assert_eq!(sum, expected, "{:?}", x.shape());
         }
+    }
+}
+
+/// A LayerNorm of short rows reads four inputs and writes two: up to eight steps a lane, all there and not, of a quad and of two.
+#[test]
+fn a_short_layer_norm_has_the_same_bits_however_it_lies() {
+    short_layer_norms();
+    on("gfx1100", short_layer_norms);
+}
+
+fn short_layer_norms() {
+    for (dtype, columns) in [
+        (DType::F32, &[1, 31, 32, 127, 128, 129, 260, 500, 512, 516, 768, 1021, 1024][..]),
+        (DType::BF16, &[4, 7, 8, 196, 200, 264, 520, 760, 768, 1004, 1024]),
+        (DType::F16, &[16, 255, 256, 257, 1000, 1024]),
+        (DType::F64, &[36, 640, 1024]),
+    ] {
+        columns.iter().for_each(|&cols| short_layer_norm(dtype, cols));
+    }
+}
+
+fn short_layer_norm(dtype: DType, cols: usize) {
+    let mut g = Graph::new("layer_norm");
+    let [x, weight, bias] = [(); 3].map(|()| g.input(dtype));
+    let share = g.row_input(dtype);
+    let mean = g.reduce(Reduce::Mean, x);
+    let centred = g.binary(Binary::Sub, x, mean);
+    let square = g.binary(Binary::Mul, centred, centred);
+    let variance = g.reduce(Reduce::Mean, square);
+    let shifted = g.binary(Binary::Add, variance, share);
+    let root = g.unary(Unary::Sqrt, shifted);
+    let normal = g.binary(Binary::Div, centred, root);
+    let scaled = g.binary(Binary::Mul, normal, weight);
+    let y = g.binary(Binary::Add, scaled, bias);
+    [y, mean].into_iter().for_each(|value| g.output(value));
+    let rows = 11;
+    let mut random = Random(cols as u64);
+    let mut values = |count: usize| -> Vec<Scalar> {
+        (0..count).map(|_| rounded(dtype, Scalar::Float(random.unit() * 3.0))).collect()
+    };
+    let of_x = values(rows * cols);
+    let [weight, bias] = [(); 2].map(|()| upload(dtype, &[cols], &values(cols)));
+    let one = upload(dtype, &[1], &values(1));
+    let share = upload(dtype, &[rows, 1], &vec![rounded(dtype, Scalar::Float(0.5)); rows]);
+    let packed = upload(dtype, &[rows, cols], &of_x);
+    let spread = |before: usize, step: usize, after: usize| {
+        let line = before + step * cols + after;
+        let mut all = vec![Scalar::Float(9.0); rows * line];
+        for (at, &value) in of_x.iter().enumerate() {
+            all[at / cols * line + before + step * (at % cols)] = value;
+        }
+        let strides = [line as i64, step as i64];
+        let layout = Layout::strided(&[rows, cols], &strides, before as i64).unwrap();
+        upload(dtype, &[rows * line], &all).with_layout(layout).unwrap()
+    };
+    // Also apart, at an odd place, and where half of a vector is aligned.
+    let lies = [packed.clone(), spread(0, 2, 0), spread(1, 1, 0), spread(4, 1, 8)];
+    let vector = |tensor: &Tensor| tensor.with_layout(tensor.layout().expand(&[rows, cols]).unwrap()).unwrap();
+    for bias in [&bias, &one] {
+        let mean = eager::reduce_last(Reduce::Mean, &packed).unwrap();
+        let centred = eager::binary(Binary::Sub, &packed, &mean).unwrap();
+        let square = eager::binary(Binary::Mul, &centred, &centred).unwrap();
+        let variance = eager::reduce_last(Reduce::Mean, &square).unwrap();
+        let root = eager::unary(Unary::Sqrt, &eager::binary(Binary::Add, &variance, &share).unwrap()).unwrap();
+        let normal = eager::binary(Binary::Div, &centred, &root).unwrap();
+        let scaled = eager::binary(Binary::Mul, &normal, &vector(&weight)).unwrap();
+        let expected = download(&eager::binary(Binary::Add, &scaled, &vector(bias)).unwrap());
+        for (number, x) in lies.iter().enumerate() {
+            let mut y = Tensor::empty(device(), &[rows, cols], dtype).unwrap();
+            let mut own = Tensor::empty(device(), &[rows, 1], dtype).unwrap();
+            let inputs = [x.view(), weight.view(), bias.view(), share.view()];
+            let mut outputs = [y.view_mut(), own.view_mut()];
+            run(device().stream(), &g, &[rows, cols], &inputs, &[], &mut outputs).unwrap();
+            assert_eq!(download(&own), download(&mean), "{cols} columns of {dtype}, layout {number}");
+            assert_eq!(download(&y), expected, "{cols} columns of {dtype}, layout {number}");
+        }
+    }
+}
+
+/// Six inputs: with all of them in both passes, more than registers keep of a row of 1024 on a wave of 32; with one in the first and
+/// five in the second, more than a pass reads ahead of its arithmetic.
+#[test]
+fn a_short_row_of_many_inputs_has_the_same_bits() {
+    let rows = || [true, false].into_iter().for_each(many_inputs);
+    rows();
+    on("gfx1100", rows);
+}
+
+fn many_inputs(all: bool) {
+    let (rows, cols, dtype) = (5, 1024, DType::F32);
+    let mut g = Graph::new("many");
+    let inputs = [(); 6].map(|()| g.input(dtype));
+    let product = inputs[1..].iter().fold(inputs[0], |so_far, &x| g.binary(Binary::Mul, so_far, x));
+    let sum = g.reduce(Reduce::Sum, if all { product } else { inputs[0] });
+    let added = inputs[1..].iter().fold(inputs[0], |so_far, &x| g.binary(Binary::Add, so_far, x));
+    let y = g.binary(Binary::Mul, added, sum);
+    g.output(y);
+    let mut random = Random(3);
+    let tensors = [(); 6].map(|()| {
+        let values: Vec<Scalar> = (0..rows * cols).map(|_| rounded(dtype, Scalar::Float(random.unit()))).collect();
+        upload(dtype, &[rows, cols], &values)
+    });
+    // Packed, and cut by one.
+    for cols in [cols, cols - 1] {
+        let layout = Layout::strided(&[rows, cols], &[1024, 1], 0).unwrap();
+        let tensors = tensors.each_ref().map(|x| x.with_layout(layout).unwrap());
+        let mut y = Tensor::empty(device(), &[rows, cols], dtype).unwrap();
+        let views = tensors.each_ref().map(Tensor::view);
+        run(device().stream(), &g, &[rows, cols], &views, &[], &mut [y.view_mut()]).unwrap();
+        let fold =
+            |op| tensors[1..].iter().fold(tensors[0].clone(), |so_far, x| eager::binary(op, &so_far, x).unwrap());
+        let sum = eager::reduce_last(Reduce::Sum, &if all { fold(Binary::Mul) } else { tensors[0].clone() }).unwrap();
+        let expected = eager::binary(Binary::Mul, &fold(Binary::Add), &sum).unwrap();
+        assert_eq!(download(&y), download(&expected), "{cols} columns, all in both passes: {all}");
     }
 }
 

@@ -81,12 +81,14 @@ const SUBJECTS: &[Subject] = &[
     sampled("attention gradients bf16 H4 S512 D128", attend_back),
     sampled("attention f32 H32 S1024 D64", attend_f32),
     sampled("convolution f16 N8 56x56 128->256 3x3", convolve),
-    always("RMSNorm bf16 8192x4096", |d| normalise(d, NormKind::Rms)),
-    sampled("LayerNorm bf16 8192x4096", |d| normalise(d, NormKind::Layer)),
+    always("RMSNorm bf16 8192x4096", |d| normalise(d, NormKind::Rms, COLS)),
+    sampled("LayerNorm bf16 8192x4096", |d| normalise(d, NormKind::Layer, COLS)),
+    always("LayerNorm bf16 8192x1024", |d| normalise(d, NormKind::Layer, 1024)),
     sampled("gradients of RMSNorm bf16 8192x4096", |d| normalise_back(d, NormKind::Rms)),
     sampled("gradients of LayerNorm bf16 8192x4096", |d| normalise_back(d, NormKind::Layer)),
     sampled("RMSNorm to fp8 1x128 8192x4096", norm_coded),
-    always("softmax bf16 8192x4096", soften),
+    always("softmax bf16 8192x4096", |d| soften(d, DType::BF16, COLS)),
+    sampled("softmax f32 8192x512", |d| soften(d, DType::F32, 512)),
     sampled("cross-entropy bf16 8192x32000", entropy),
     always("silu gate bf16 8192x4096", gated),
     sampled("rotary embedding bf16 8x32x1024x128", turned),
@@ -237,9 +239,9 @@ fn convolve(device: &Device) -> Outcome {
 const ROWS: usize = 8192;
 const COLS: usize = 4096;
 
-fn normalise(device: &Device, kind: NormKind) -> Outcome {
-    let (x, weight) = (zeros(device, &[ROWS, COLS], DType::BF16)?, zeros(device, &[COLS], DType::BF16)?);
-    let mut y = zeros(device, &[ROWS, COLS], DType::BF16)?;
+fn normalise(device: &Device, kind: NormKind, cols: usize) -> Outcome {
+    let (x, weight) = (zeros(device, &[ROWS, cols], DType::BF16)?, zeros(device, &[cols], DType::BF16)?);
+    let mut y = zeros(device, &[ROWS, cols], DType::BF16)?;
     let mut params = NormParams::new(kind, 1e-6);
     params.weight = Some(weight.view());
     Ok(norm(device.stream(), x.view(), &params, y.view_mut(), None)?)
@@ -281,8 +283,8 @@ fn entropy(device: &Device) -> Outcome {
     Ok(cross_entropy(device.stream(), &call, loss.view_mut(), lse.view_mut())?)
 }
 
-fn soften(device: &Device) -> Outcome {
-    let (x, mut y) = (zeros(device, &[ROWS, COLS], DType::BF16)?, zeros(device, &[ROWS, COLS], DType::BF16)?);
+fn soften(device: &Device, dtype: DType, cols: usize) -> Outcome {
+    let (x, mut y) = (zeros(device, &[ROWS, cols], dtype)?, zeros(device, &[ROWS, cols], dtype)?);
     Ok(softmax(device.stream(), x.view(), 1, y.view_mut())?)
 }
 

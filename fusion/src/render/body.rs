@@ -30,6 +30,8 @@ pub(super) struct Step<'a> {
     pub chain: &'a dyn Fn(Value) -> String,
     /// Whether stores need the lane's `live` flag.
     pub guarded: bool,
+    /// Whether all lies packed, and a step's elements are all there or, with a `count` of 0, none.
+    pub packed: bool,
     /// Whether results are stored past the caches: where rows are so long that a launch fills them.
     pub once: bool,
 }
@@ -48,6 +50,7 @@ impl<'a> Step<'a> {
             indent: "        ",
             chain: &|_| unreachable!("there are no reductions"),
             guarded: false,
+            packed: false,
             once: false,
         }
     }
@@ -94,9 +97,10 @@ pub(super) fn render(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
     for &reduce in &step.pass.reduces {
         let (functor, _) = kernel.reduction(reduce);
         let (chain, quads) = ((step.chain)(reduce), width / QUAD);
+        let whole = if step.packed { "_whole" } else { "" };
         let _ = match quads {
-            1 => writeln!(out, "{indent}{chain} = fuse::fold<{functor}>({chain}, s{}, count);", reduce.0),
-            _ => writeln!(out, "{indent}fuse::fold_each<{functor}, {quads}>({chain}, s{}, count);", reduce.0),
+            1 => writeln!(out, "{indent}{chain} = fuse::fold{whole}<{functor}>({chain}, s{}, count);", reduce.0),
+            _ => writeln!(out, "{indent}fuse::fold_each{whole}<{functor}, {quads}>({chain}, s{}, count);", reduce.0),
         };
     }
     stores(kernel, step, out);
@@ -272,6 +276,29 @@ pub(super) fn preload(
     let _ = writeln!(out, "{indent}}}");
 }
 
+/// Reads inputs of a row as [`preload`] does: packed where `packed` says so, an expression that is the same in every lane.
+pub(super) fn preload_either(
+    kernel: &Kernel<'_>,
+    inputs: &[Value],
+    (packed, lie): (&str, Lie),
+    (turns, width, column): (usize, usize, &str),
+    out: &mut String,
+) {
+    if inputs.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "        if ({packed}) {{");
+    preload(kernel, inputs, lie, (turns, width, &inside(column)), "            ", out);
+    out.push_str("        } else {\n");
+    preload(kernel, inputs, Lie::Anyhow, (turns, width, column), "            ", out);
+    out.push_str("        }\n");
+}
+
+/// The column that a lane past the end reads: the row's first, and nothing comes of it.
+pub(super) fn inside(column: &str) -> String {
+    format!("{column} < a.space.extent ? {column} : 0")
+}
+
 /// Whether every input per element lies packed, as an expression that is the same in every lane.
 pub(super) fn packed(kernel: &Kernel<'_>, width: usize) -> String {
     let mut inputs: Vec<usize> = (0..kernel.plan.passes.len())
@@ -337,12 +364,19 @@ fn stores(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
     let mut part = String::new();
     for &slot in &step.pass.stores {
         let (at, storage) = (kernel.output(slot), expr::storage(kernel.graph.dtype(kernel.graph.outputs[slot])));
-        let place = format!("a.tensor[{at}], offset[{at}] + column * a.tensor[{at}].stride[0]");
-        let store = if step.once { "store_once" } else { "store_full" };
+        let tensor = format!("a.tensor[{at}], offset[{at}] + column * ");
+        let (store, place) = match (step.packed, step.once) {
+            (true, _) => ("store_packed", format!("{tensor}(index_t)sizeof({storage})")),
+            (false, true) => ("store_once", format!("{tensor}a.tensor[{at}].stride[0]")),
+            (false, false) => ("store_full", format!("{tensor}a.tensor[{at}].stride[0]")),
+        };
         let _ = writeln!(full, "{indent}    fuse::{store}<{storage}>(y{slot}, {place});");
         let _ = writeln!(part, "{indent}    fuse::store_part<{storage}>(y{slot}, {place}, count);");
     }
     let (first, second) = if step.guarded { ("live && ", "if (live) ") } else { ("", "") };
-    let _ =
-        writeln!(out, "{indent}if ({first}count == {width}) {{\n{full}{indent}}} else {second}{{\n{part}{indent}}}");
+    let _ = write!(out, "{indent}if ({first}count == {width}) {{\n{full}{indent}}}");
+    let _ = match step.packed {
+        true => writeln!(out),
+        false => writeln!(out, " else {second}{{\n{part}{indent}}}"),
+    };
 }

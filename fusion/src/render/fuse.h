@@ -318,12 +318,17 @@ RF_FN void load_across(typename Reg<S>::type (&to)[V][N], const Tensor& tensor, 
             for (int e = 0; e < N; ++e) to[v][e] = one[e];
     }
 }
-template <class S, int N> RF_FN void store_full(const typename Reg<S>::type (&from)[N], const Tensor& tensor, index_t offset) {
+// As load_packed.
+template <class S, int N>
+RF_FN void store_packed(const typename Reg<S>::type (&from)[N], const Tensor& tensor, index_t offset) {
     const int M = Chunk<S, N>::value;
-    if (tensor.mode == PACKED) {
 #pragma unroll
-        for (int e = 0; e < N; e += M)
-            Neighbours<S, M>::put(memory(tensor.base) + (index_t)(offset + e * sizeof(S)), from + e);
+    for (int e = 0; e < N; e += M)
+        Neighbours<S, M>::put(memory(tensor.base) + (index_t)(offset + e * sizeof(S)), from + e);
+}
+template <class S, int N> RF_FN void store_full(const typename Reg<S>::type (&from)[N], const Tensor& tensor, index_t offset) {
+    if (tensor.mode == PACKED) {
+        store_packed<S>(from, tensor, offset);
     } else {
 #pragma unroll
         for (int e = 0; e < N; ++e) store_one<S>(tensor, offset + (index_t)e * tensor.stride[0], from[e]);
@@ -646,6 +651,17 @@ template <class R, int QUADS>
 RF_FN void fold_each(typename R::A (&chain)[QUADS], typename R::A (&x)[QUADS][4], u32 count) {
 #pragma unroll
     for (int i = 0; i < QUADS; ++i) chain[i] = fold<R>(chain[i], x[i], count > 4u * i ? count - 4u * i : 0u);
+}
+
+// The same of quads that are there, or with a `count` of 0 not.
+template <class R> RF_FN typename R::A fold_whole(typename R::A chain, typename R::A (&x)[4], u32 count) {
+    const typename R::A next = fold<R>(chain, x, 4);
+    return count != 0 ? next : chain;
+}
+template <class R, int QUADS>
+RF_FN void fold_each_whole(typename R::A (&chain)[QUADS], typename R::A (&x)[QUADS][4], u32 count) {
+#pragma unroll
+    for (int i = 0; i < QUADS; ++i) chain[i] = fold_whole<R>(chain[i], x[i], count);
 }
 
 template <class R> struct Step {

@@ -12,11 +12,12 @@ use std::fmt::Write as _;
 
 use rocfire_hal::DType;
 
+use super::room::{self, Room, is_input};
 use super::{ENTRY, Kernel, THREADS, body, expr, group};
 use crate::graph::{Graph, Kind, Node, Value};
 use crate::op::Reduce;
 use crate::order::{CHUNK_QUADS, LONG_CHAINS, QUAD};
-use crate::plan::{Argument, Pass, Plan, arguments};
+use crate::plan::{Argument, Pass, Plan};
 
 /// Most registers of each of [`THREADS`] lanes for the row: half of what a lane of such a workgroup can have everywhere. More lanes
 /// have less each.
@@ -47,35 +48,7 @@ pub(crate) fn threads(graph: &Graph, plan: &Plan, turns: usize) -> (usize, usize
 
 /// How many chains a thread has if it reads `turns` quads of each.
 fn chains_of_thread(graph: &Graph, plan: &Plan, turns: usize) -> usize {
-    let bytes = arguments(graph, plan).into_iter().map(|argument| {
-        let value = match argument {
-            Argument::Input(_, value) => value,
-            Argument::Output(slot) => graph.outputs[slot],
-        };
-        if plan.kinds[value.at()] == Kind::Full { graph.dtype(value).size_bytes() } else { 0 }
-    });
-    if bytes.max().unwrap_or(0) <= 2 && has_room(graph, plan, 2 * turns) { 2 } else { 1 }
-}
-
-/// Bytes of registers that an element of a value takes.
-fn held_bytes(graph: &Graph, value: Value) -> usize {
-    let dtype = graph.dtype(value);
-    if expr::is_half(dtype) { 2 } else { dtype.size_bytes().max(4) }
-}
-
-fn is_input(graph: &Graph, value: Value) -> bool {
-    matches!(graph.nodes[value.at()].0, Node::Input { .. })
-}
-
-/// The values that pass from one pass to the next.
-fn kept<'a>(graph: &'a Graph, plan: &'a Plan) -> impl Iterator<Item = Value> + 'a {
-    (0..graph.nodes.len()).filter(|&at| plan.kept[at]).map(|at| Value(at as u32))
-}
-
-/// What a pass reads for itself alone.
-fn passing<'a>(graph: &'a Graph, plan: &'a Plan, number: usize) -> impl Iterator<Item = Value> + 'a {
-    let own = move |value: &Value| !plan.kept[value.at()] && plan.first[value.at()] == number;
-    plan.passes[number].needs.iter().copied().filter(move |&value| is_input(graph, value)).filter(own)
+    if room::widest(graph, plan) <= 2 && has_room(graph, plan, 2 * turns) { 2 } else { 1 }
 }
 
 /// Whether a row's registers suffice. Rows of several chunks leave few for what is computed.
@@ -86,36 +59,26 @@ pub(crate) fn fits(graph: &Graph, plan: &Plan, turns: usize) -> bool {
 
 /// Whether the values that pass from one pass to the next, and what a pass reads on top, fit into registers.
 fn has_room(graph: &Graph, plan: &Plan, turns: usize) -> bool {
-    let kept: usize = kept(graph, plan).map(|value| held_bytes(graph, value)).sum();
-    let read = |number| passing(graph, plan, number).map(|value| held_bytes(graph, value)).sum::<usize>();
-    let most = (0..plan.passes.len()).map(read).max().unwrap_or(0);
+    let Room { kept, most, .. } = Room::new(graph, plan);
     (kept + most) * turns * QUAD <= 4 * REGISTERS_MOST
 }
 
 /// Whether a row's inputs fit all at once: then the last pass does not wait for its own.
 fn reads_early(graph: &Graph, plan: &Plan, elements: usize) -> bool {
-    let kept: usize = kept(graph, plan).map(|value| held_bytes(graph, value)).sum();
-    let read = |number| passing(graph, plan, number).map(|value| held_bytes(graph, value)).sum::<usize>();
-    let all: usize = (0..plan.passes.len()).map(read).sum();
+    let Room { kept, all, .. } = Room::new(graph, plan);
     plan.passes.len() > 1 && (kept + all) * elements <= 4 * EARLY_REGISTERS_MOST
 }
 
 /// How many workgroups a compute unit should hold at once, at least.
 fn groups_least(graph: &Graph, plan: &Plan, size: &Size) -> usize {
-    let kept: usize = kept(graph, plan).map(|value| held_bytes(graph, value)).sum();
-    let read = |number| passing(graph, plan, number).map(|value| held_bytes(graph, value)).sum::<usize>();
-    let all: usize = (0..plan.passes.len()).map(read).sum();
+    let Room { kept, all, .. } = Room::new(graph, plan);
     let is_small = size.chains > 1 && (kept + all) * size.turns * size.width <= 4 * MANY_REGISTERS_MOST;
     if is_small { MANY_THREADS / size.threads } else { 1 }
 }
 
 /// Whether there is room for computed 16-bit values as floats.
 fn keeps_floats(graph: &Graph, plan: &Plan, elements: usize) -> bool {
-    let bytes =
-        |value| if is_input(graph, value) { held_bytes(graph, value) } else { graph.dtype(value).size_bytes().max(4) };
-    let kept: usize = kept(graph, plan).map(bytes).sum();
-    let read = |number| passing(graph, plan, number).map(bytes).sum::<usize>();
-    let all: usize = (0..plan.passes.len()).map(read).sum();
+    let Room { kept, all, .. } = Room::of_floats(graph, plan);
     (kept + all) * elements <= 4 * FLOAT_REGISTERS_MOST
 }
 
@@ -170,7 +133,7 @@ pub(super) fn render(kernel: &Kernel<'_>, turns: usize, chunks: usize, out: &mut
     }
     kernel.row_offsets(out);
     let computed: Vec<Value> =
-        kept(kernel.graph, kernel.plan).filter(|&value| !is_input(kernel.graph, value)).collect();
+        room::kept(kernel.graph, kernel.plan).filter(|&value| !is_input(kernel.graph, value)).collect();
     body::arrays(kernel, &computed, (turns, width, size.halves), "        ", out);
     if size.early {
         let all: Vec<Value> =
@@ -222,19 +185,12 @@ fn read(kernel: &Kernel<'_>, inputs: &[Value], size: &Size, out: &mut String) {
     }
     let (column, turns, width) = (column(size), size.turns, size.width);
     body::arrays(kernel, inputs, (turns, width, true), "        ", out);
+    let once = body::Lie::PackedOnce;
     if size.chunks == 1 {
-        out.push_str("        if (packed) {\n");
+        body::preload_either(kernel, inputs, ("packed", once), (turns, width, &column), out);
     } else {
-        out.push_str("        {\n");
+        body::preload(kernel, inputs, once, (turns, width, &body::inside(&column)), "        ", out);
     }
-    // A thread past the end reads the row's first quad, and nothing comes of it.
-    let inside = format!("{column} < a.space.extent ? {column} : 0");
-    body::preload(kernel, inputs, body::Lie::PackedOnce, (turns, width, &inside), "            ", out);
-    if size.chunks == 1 {
-        out.push_str("        } else {\n");
-        body::preload(kernel, inputs, body::Lie::Anyhow, (turns, width, &column), "            ", out);
-    }
-    out.push_str("        }\n");
 }
 
 /// The 16-bit input whose extreme a reduction is, whatever the order: those of two elements take one instruction on some devices.

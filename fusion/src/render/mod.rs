@@ -8,7 +8,8 @@
 //! | --- | --- | --- |
 //! | [`Schedule::Elementwise`] | a vector of neighbours | no rows |
 //! | [`Schedule::Tiled`] | vectors of a square, which some inputs cross in LDS | no rows, inputs whose neighbours lie along another axis |
-//! | [`Schedule::Wave`] | some quads of a row, kept in registers from pass to pass; one wave or less a row | short rows |
+//! | [`Schedule::Wave1`], `2`, `4`, `8` | so many steps of a row, kept in registers from pass to pass; one wave or less a row | short rows |
+//! | [`Schedule::WavePacked1`], `2`, `4`, `8` | the same, steps of 16 bytes | short rows that lie packed |
 //! | [`Schedule::Group`] | the quads of a row that are its chain's, read anew in every pass; one workgroup a row | long rows |
 //! | [`Schedule::Held2`], `4`, `8` | the same, kept in registers from pass to pass | rows of one chunk that fit there |
 //! | [`Schedule::HeldLong2`], `4`, `8` | the same, one chunk of as many | rows of so many chunks that fit there |
@@ -24,6 +25,7 @@ mod expr;
 mod group;
 mod held;
 mod pairs;
+mod room;
 mod runs;
 mod tiled;
 mod together;
@@ -43,6 +45,7 @@ pub(crate) use held::{fits, threads};
 pub(crate) use runs::{RUN, runs};
 pub(crate) use tiled::{side, slots};
 pub(crate) use together::capacity;
+pub(crate) use wave::{chains as wave_chains, schedule as wave_schedule};
 
 /// Name of the entry point of every generated kernel.
 pub(crate) const ENTRY: &str = "fused";
@@ -69,7 +72,22 @@ const HEADER: &str = include_str!("fuse.h");
 pub(crate) enum Schedule {
     Elementwise,
     Tiled,
-    Wave,
+    /// With one step of a row a lane.
+    Wave1,
+    /// With 2, and a whole wave.
+    Wave2,
+    /// With 3 or 4.
+    Wave4,
+    /// With 5 to 8.
+    Wave8,
+    /// As `Wave1`, where everything lies packed.
+    WavePacked1,
+    /// As `Wave2`.
+    WavePacked2,
+    /// As `Wave4`.
+    WavePacked4,
+    /// As `Wave8`.
+    WavePacked8,
     Group,
     /// With 2 quads of a row a thread.
     Held2,
@@ -91,10 +109,17 @@ pub(crate) enum Schedule {
 }
 
 impl Schedule {
-    pub(crate) const ALL: [Schedule; 14] = [
+    pub(crate) const ALL: [Schedule; 21] = [
         Schedule::Elementwise,
         Schedule::Tiled,
-        Schedule::Wave,
+        Schedule::Wave1,
+        Schedule::Wave2,
+        Schedule::Wave4,
+        Schedule::Wave8,
+        Schedule::WavePacked1,
+        Schedule::WavePacked2,
+        Schedule::WavePacked4,
+        Schedule::WavePacked8,
         Schedule::Group,
         Schedule::Held2,
         Schedule::Held4,
@@ -112,7 +137,14 @@ impl Schedule {
         match self {
             Schedule::Elementwise => "elementwise",
             Schedule::Tiled => "tiled",
-            Schedule::Wave => "wave",
+            Schedule::Wave1 => "wave1",
+            Schedule::Wave2 => "wave2",
+            Schedule::Wave4 => "wave4",
+            Schedule::Wave8 => "wave8",
+            Schedule::WavePacked1 => "wave_packed1",
+            Schedule::WavePacked2 => "wave_packed2",
+            Schedule::WavePacked4 => "wave_packed4",
+            Schedule::WavePacked8 => "wave_packed8",
             Schedule::Group => "group",
             Schedule::Held2 => "held2",
             Schedule::Held4 => "held4",
@@ -160,7 +192,14 @@ pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
     match schedule {
         Schedule::Elementwise => elementwise::render(&kernel, &mut out),
         Schedule::Tiled => tiled::render(&kernel, &mut out),
-        Schedule::Wave => wave::render(&kernel, &mut out),
+        Schedule::Wave1 => wave::render(&kernel, 1, false, &mut out),
+        Schedule::Wave2 => wave::render(&kernel, 2, false, &mut out),
+        Schedule::Wave4 => wave::render(&kernel, 4, false, &mut out),
+        Schedule::Wave8 => wave::render(&kernel, 8, false, &mut out),
+        Schedule::WavePacked1 => wave::render(&kernel, 1, true, &mut out),
+        Schedule::WavePacked2 => wave::render(&kernel, 2, true, &mut out),
+        Schedule::WavePacked4 => wave::render(&kernel, 4, true, &mut out),
+        Schedule::WavePacked8 => wave::render(&kernel, 8, true, &mut out),
         Schedule::Group => group::render(&kernel, &mut out),
         Schedule::Held2 => held::render(&kernel, 2, 1, &mut out),
         Schedule::Held4 => held::render(&kernel, 4, 1, &mut out),

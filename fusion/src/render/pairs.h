@@ -127,22 +127,29 @@ template <class S, int N> RF_FN void put_two(Halves<S, N>& to, int e, const Two<
 }
 
 template <bool ONCE, class S, int N>
-RF_FN void store_halves(const Halves<S, N>& from, const Tensor& tensor, index_t offset) {
+RF_FN void store_packed_halves(const Halves<S, N>& from, const Tensor& tensor, index_t offset) {
     const int M = Chunk<S, N>::value;
+#pragma unroll
+    for (int e = 0; e < N; e += M) {
+        Vec<u32, M / 2> part;
+#pragma unroll
+        for (int i = 0; i < M / 2; ++i) part[i] = from.word[e / 2 + i];
+        u32* to = (u32*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S)));
+        if (ONCE) Once<M / 2>::put(to, part);
+        else store<M / 2>(to, part);
+    }
+}
+template <bool ONCE, class S, int N>
+RF_FN void store_halves(const Halves<S, N>& from, const Tensor& tensor, index_t offset) {
     if (tensor.mode == PACKED) {
-#pragma unroll
-        for (int e = 0; e < N; e += M) {
-            Vec<u32, M / 2> part;
-#pragma unroll
-            for (int i = 0; i < M / 2; ++i) part[i] = from.word[e / 2 + i];
-            u32* to = (u32*)(memory(tensor.base) + (index_t)(offset + e * sizeof(S)));
-            if (ONCE) Once<M / 2>::put(to, part);
-            else store<M / 2>(to, part);
-        }
+        store_packed_halves<ONCE>(from, tensor, offset);
     } else {
 #pragma unroll
         for (int e = 0; e < N; ++e) store_one<S>(tensor, offset + (index_t)e * tensor.stride[0], from[e]);
     }
+}
+template <class S, int N> RF_FN void store_packed(const Halves<S, N>& from, const Tensor& tensor, index_t offset) {
+    store_packed_halves<false>(from, tensor, offset);
 }
 template <class S, int N> RF_FN void store_full(const Halves<S, N>& from, const Tensor& tensor, index_t offset) {
     store_halves<false>(from, tensor, offset);

@@ -2,13 +2,16 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+use std::cell::Cell;
+
 use rocfire_fusion::Scalar;
 use rocfire_hal::{Config, DType, Device, DeviceId, Layout, Tensor};
 
 thread_local! {
+    static ARCH: Cell<&'static str> = const { Cell::new(rocfire_arch::DEFAULT_EMULATED) };
     /// Tests run in threads of their own: with a device each, none counts another's launches.
     static DEVICE: &'static Device = {
-        let id = DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED).unwrap();
+        let id = DeviceId::emulated(ARCH.get()).unwrap();
         Box::leak(Box::new(Device::open(id, Config::from_env().unwrap()).unwrap()))
     };
 }
@@ -16,6 +19,17 @@ thread_local! {
 /// The emulated device of this test.
 pub fn device() -> &'static Device {
     DEVICE.with(|device| *device)
+}
+
+/// Runs a part of a test on an emulated device of another architecture.
+pub fn on(arch: &'static str, part: impl FnOnce() + Send + 'static) {
+    let run = move || {
+        ARCH.set(arch);
+        part();
+    };
+    if let Err(panic) = std::thread::spawn(run).join() {
+        std::panic::resume_unwind(panic);
+    }
 }
 
 /// A contiguous tensor of `values`, each converted to `dtype`.
