@@ -384,6 +384,54 @@ fn many_inputs(all: bool) {
     }
 }
 
+/// The quotients of a row go through its divisor's reciprocal where both are of moderate size, and have the bits of divisions one by one.
+#[test]
+fn quotients_of_a_row_are_rounded_as_each_by_itself() {
+    quotients_of_a_row();
+    on("gfx1100", quotients_of_a_row);
+}
+
+fn quotients_of_a_row() {
+    let mut g = Graph::new("shares");
+    let x = g.input(DType::F32);
+    let by = g.row_input(DType::F32);
+    let quotient = g.binary(Binary::Div, x, by);
+    let most = g.reduce(Reduce::Max, quotient);
+    [quotient, most].into_iter().for_each(|value| g.output(value));
+    let mut random = Random(5);
+    // Any sign, exponent and fraction; of every fourth the exponent is near 0, where most numbers are.
+    let mut number = |at: usize| {
+        let bits = random.word() as u32;
+        f32::from_bits(if at.is_multiple_of(4) { bits & 0x83ff_ffff | 0x3c00_0000 } else { bits })
+    };
+    let special = [0.0, -0.0, 1.0, f32::MIN_POSITIVE, 1e-42, f32::MAX, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    let (rows, cols) = (300, 260);
+    let divisors: Vec<f32> = special.into_iter().chain((special.len()..).map(&mut number)).take(rows).collect();
+    let mut dividends: Vec<f32> = (0..rows * cols).map(&mut number).collect();
+    // Steps of moderate numbers, of those and zeros, and of anything.
+    for (at, value) in dividends.iter_mut().enumerate() {
+        match at / 8 % 4 {
+            0 => *value = f32::from_bits(value.to_bits() & 0x87ff_ffff | 0x3800_0000),
+            1 if at % 3 == 0 => *value = if at % 2 == 0 { 0.0 } else { -0.0 },
+            1 => *value = f32::from_bits(value.to_bits() & 0x8fff_ffff | 0x3000_0000),
+            2 if at % 5 == 0 => *value = special[at / 5 % special.len()],
+            _ => {}
+        }
+    }
+    let scalars = |values: &[f32]| -> Vec<Scalar> { values.iter().map(|&v| Scalar::Float(v.into())).collect() };
+    let x = upload(DType::F32, &[rows, cols], &scalars(&dividends));
+    let by = upload(DType::F32, &[rows, 1], &scalars(&divisors));
+    let mut y = Tensor::empty(device(), &[rows, cols], DType::F32).unwrap();
+    let mut most = Tensor::empty(device(), &[rows, 1], DType::F32).unwrap();
+    let inputs = [x.view(), by.view()];
+    run(device().stream(), &g, &[rows, cols], &inputs, &[], &mut [y.view_mut(), most.view_mut()]).unwrap();
+    for (at, got) in download(&y).into_iter().enumerate() {
+        let (a, b) = (dividends[at], divisors[at / cols]);
+        let expected = Scalar::Float((a / b).into());
+        assert!(same(DType::F32, got, expected), "{a:e} / {b:e}: {got:?}, expected {expected:?}");
+    }
+}
+
 /// A softmax has three passes over its row: held in registers where it fits, read anew where it does not, in the tests' terms
 /// up to 8192 elements. Each operator alone is another schedule for most of them.
 #[test]

@@ -5,8 +5,11 @@
 
 use std::fmt::{Display, Write as _};
 
+use rocfire_hal::DType;
+
 use super::{Kernel, expr, pairs};
 use crate::graph::{Kind, Node, Value};
+use crate::op::Binary;
 use crate::order::QUAD;
 use crate::plan::Pass;
 
@@ -65,6 +68,13 @@ pub(super) fn render(kernel: &Kernel<'_>, step: &Step<'_>, out: &mut String) {
     }
     results(kernel, step, out);
     let (indent, width) = (step.indent, step.width);
+    for &value in &computed {
+        if let Some((from, by)) = step.divides(kernel, value) {
+            let at = value.0;
+            let _ =
+                writeln!(out, "{indent}float d{at}[{width}];\n{indent}fuse::divide_each(d{at}, {from}, v{});", by.0);
+        }
+    }
     let next = if kernel.pairs { "e += 2" } else { "++e" };
     let _ = writeln!(out, "#pragma unroll\n{indent}for (int e = 0; e < {width}; {next}) {{");
     for &value in &computed {
@@ -126,6 +136,15 @@ impl Step<'_> {
             (_, true) => Some(format!("x{at}")),
             (_, false) => None,
         }
+    }
+
+    /// The array of dividends and the divisor of a quotient of floats that is computed before the element loop: where the dividends are
+    /// there and share the divisor.
+    fn divides(&self, kernel: &Kernel<'_>, value: Value) -> Option<(String, Value)> {
+        let (Node::Binary(Binary::Div, a, b), DType::F32) = kernel.graph.nodes[value.at()] else { return None };
+        let shared = kernel.plan.kinds[a.at()] == Kind::Full && kernel.plan.kinds[b.at()] < Kind::Full;
+        let apart = self.preloaded && shared && !kernel.pairs;
+        apart.then(|| self.array(kernel, a)).flatten().map(|from| (from, b))
     }
 
     /// The text of a value in the element loop.
@@ -343,6 +362,7 @@ fn compute(kernel: &Kernel<'_>, step: &Step<'_>, value: Value, out: &mut String)
         Node::Index { axis: 0 } => "(rf::i64)(column + (index_t)e)".to_owned(),
         Node::Index { axis } => format!("(rf::i64)at[{axis}]"),
         Node::Lookup { index, .. } => kernel.look_up(value, &step.name(kernel, index), "e"),
+        _ if step.divides(kernel, value).is_some() => format!("d{}[e]", value.0),
         _ => expr::expression(kernel.graph, &kernel.plan.kinds, value, |operand| step.name(kernel, operand)),
     };
     let (indent, at) = (step.indent, value.0);

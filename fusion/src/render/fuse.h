@@ -470,6 +470,25 @@ template <> struct Quotient<float> {
     }
     RF_FN static float inverse(float b) { return 1.0f / b; }
 };
+// Quotients of N dividends that share a divisor, each with the bits of a / b: the product with the divisor's reciprocal, corrected by the
+// remainder once to be off by less than a unit in the last place, and once more, which rounds it as the quotient is (Markstein,
+// "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). That asks for remainders that are exact: the
+// divisor is positive and of a moderate size, and so is each dividend, or it is zero, whose sign is kept. Otherwise all are divided.
+template <int N> RF_FN void divide_each(float (&to)[N], const float (&from)[N], float by) {
+    const float reciprocal = 1.0f / by;
+    bool odd = !(by > 0x1p-60f && by < 0x1p60f);
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+        const float a = from[e], size = rf::abs(a), first = a * reciprocal;
+        const float second = fma(-fma(by, first, -a), reciprocal, first);
+        to[e] = fma(-fma(by, second, -a), reciprocal, second);
+        odd |= !((size > 0x1p-60f && size < 0x1p60f) || a == 0.0f);
+    }
+    if (odd) {
+#pragma unroll
+        for (int e = 0; e < N; ++e) to[e] = from[e] / by;
+    }
+}
 // A quotient of two values of 8 bits is at least 2^-17 of itself away from where the rounding to 8 bits changes, and never
 // there: what follows is off by 2^-22 and therefore rounds as the exact one does. Not so where a or the quotient is subnormal:
 // there a tie may go the other way. The divisor is scaled into the range where it has a reciprocal.
