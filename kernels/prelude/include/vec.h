@@ -13,6 +13,8 @@ template <class T, int N> struct alignas(sizeof(T) * N) Vec {
 
 template <int N, class T> RF_FN Vec<T, N> load(const T* from) { return *(const Vec<T, N>*)from; }
 template <int N, class T> RF_FN void store(T* to, const Vec<T, N>& value) { *(Vec<T, N>*)to = value; }
+// A load and its store. NVRTC takes a vector apart that goes through a function, and may then store it piece by piece.
+template <int N, class T> RF_FN void move_whole(T* to, const T* from) { *(Vec<T, N>*)to = *(const Vec<T, N>*)from; }
 
 #if !defined(RF_HOST)
 // Keeps the compiler from holding on to what it has made of a register: it makes it again from what is there.
@@ -32,6 +34,14 @@ RF_FN void copy_async(u32 to, const void* from, bool there) {
     asm volatile("{ .reg .u64 global; cvta.to.global.u64 global, %1; cp.async.cg.shared.global [%0], [global], 16, %2; }"
                  :
                  : "r"(to), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+}
+// The same if there is one to be made: without a branch, which would keep products from being issued between copies.
+RF_FN void copy_async_if(bool any, u32 to, const void* from, bool there) {
+    asm volatile("{ .reg .u64 global; .reg .pred any; setp.ne.u32 any, %3, 0; cvta.to.global.u64 global, %1; "
+                 "@any cp.async.cg.shared.global [%0], [global], 16, %2; }"
+                 :
+                 : "r"(to), "l"(from), "r"(there ? 16 : 0), "r"((u32)any)
                  : "memory");
 }
 // Ends a group of copies, which may be empty.

@@ -32,7 +32,22 @@ static_assert(sizeof(ChannelsLastArgs) == 56, "as in channels_last.rs");
 // What a lane moves at once.
 struct alignas(sizeof(T) * PART > 16 ? 16 : sizeof(T) * PART) Run { T at[PART]; };
 
+// In one access: of a struct NVRTC makes a store for each element.
+RF_FN void put(T* to, const Run& run) {
+    if (sizeof(Run) == 8) {
+        u64 bits;
+        __builtin_memcpy(&bits, &run, sizeof(bits));
+        *(u64*)to = bits;
+    } else {
+        *(Run*)to = run;
+    }
+}
+
 struct alignas(8) Unit { T at[UNIT]; };
+
+// What a lane reads of LDS at once, where there are 32 banks of it.
+#define EACH (sizeof(T) < 4 ? 4 / (u32)sizeof(T) : 1u)
+struct alignas(sizeof(T) * EACH) Word { T at[EACH]; };
 
 // Where the tile has a place of a channel. Eight bytes of a row change places with others of the row, in every fourth row
 // with other ones: neither lanes that write rows nor lanes that read columns meet in a bank.
@@ -63,14 +78,21 @@ extern "C" __global__ __launch_bounds__(256) void channels_last(ChannelsLastArgs
     }
     barrier();
     T* out = g.out + ((i64)group_z() * g.places + first_p) * g.padded + first_c;
+    // A lane takes a word of places of each channel.
 #pragma unroll
-    for (u32 pass = 0; pass < SIDE; pass += 256 / (SIDE / PART)) {
-        u32 place = pass + thread_x() / (SIDE / PART);
+    for (u32 pass = 0; pass < SIDE; pass += EACH * (256 / (SIDE / PART))) {
+        u32 place = pass + thread_x() / (SIDE / PART) * EACH;
         if (place >= places || column >= padded) continue;
-        Run run;
+        Word words[PART];
 #pragma unroll
-        for (int i = 0; i < PART; ++i) run.at[i] = tile[spot(column + i, place)];
-        *(Run*)(out + (i64)place * g.padded + column) = run;
+        for (int i = 0; i < PART; ++i) words[i] = *(const Word*)(tile + spot(column + i, place));
+#pragma unroll
+        for (u32 n = 0; n < EACH; ++n) {
+            Run run;
+#pragma unroll
+            for (int i = 0; i < PART; ++i) run.at[i] = words[i].at[n];
+            if (place + n < places) put(out + (i64)(place + n) * g.padded + column, run);
+        }
     }
 }
 
@@ -85,7 +107,7 @@ extern "C" __global__ __launch_bounds__(256) void channels_few(ChannelsLastArgs 
         Run run;
 #pragma unroll
         for (u32 i = 0; i < PART; ++i) run.at[i] = part + i < g.channels ? x[(i64)(part + i) * g.x_channel] : (T)0;
-        *(Run*)(out + part) = run;
+        put(out + part, run);
     }
 }
 

@@ -31,22 +31,25 @@ RF_FN void bring_together(const Tile& tile, const In* bias, u32 channels, Out* s
     // NVIDIA's products leave a lane pairs of neighbours.
     const int SIDE_BY_SIDE = RF_DEVICE_AMD ? 1 : 2;
 #pragma unroll
-    for (int i = 0; i < CONV_TILES_M; ++i)
+    for (int j = 0; j < CONV_TILES_N; ++j)
 #pragma unroll
-        for (int j = 0; j < CONV_TILES_N; ++j)
+        for (int v = 0; v < M::ACC; v += SIDE_BY_SIDE) {
+            u32 channel = tile.first_col + j * CONV_MATRIX_SIZE + M::column(v, (int)tile.lane_id);
+            Total shift[SIDE_BY_SIDE];
 #pragma unroll
-            for (int v = 0; v < M::ACC; v += SIDE_BY_SIDE) {
+            for (int n = 0; n < SIDE_BY_SIDE; ++n) shift[n] = bias && channel < channels ? cast<Total>(bias[channel + n]) : (Total)0;
+#pragma unroll
+            for (int i = 0; i < CONV_TILES_M; ++i) {
                 u32 line = tile.first_row + i * CONV_MATRIX_SIZE + M::row(v, (int)tile.lane_id);
-                u32 channel = tile.first_col + j * CONV_MATRIX_SIZE + M::column(v, (int)tile.lane_id);
                 Vec<Out, SIDE_BY_SIDE> values;
 #pragma unroll
                 for (int n = 0; n < SIDE_BY_SIDE; ++n) {
                     Total value = (Total)tile.sum[i][j][v + n];
-                    if (bias && channel < channels) value += cast<Total>(bias[channel + n]);
-                    values[n] = cast<Out>(value);
+                    values[n] = cast<Out>(bias ? value + shift[n] : value);
                 }
                 store<SIDE_BY_SIDE>(staged + place_in_stage(line, channel / RUN) + channel % RUN, values);
             }
+        }
 }
 
 // Stores a tile; the LDS of the buffers is its own.
@@ -88,7 +91,7 @@ RF_FN void finish(const ConvArgs& g, const Tile& tile, char* lds, u32 group, u32
 #pragma unroll
     for (int i = 0; i < LINES_EACH; ++i) {
         u32 line = first + i * SWEEP;
-        if (line < lines) store<RUN>(out + (i64)line * g.out_line, load<RUN>(staged + place_in_stage(line, piece)));
+        if (line < lines) move_whole<RUN>(out + (i64)line * g.out_line, staged + place_in_stage(line, piece));
     }
 #endif
 }

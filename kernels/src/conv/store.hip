@@ -17,22 +17,28 @@ static const int STAGED_BYTES = 0;
 template <class Sums> RF_FN void bring_together(const Sums& tile, const In* bias, u32 rows, Out* staged) {
     typedef typename Sums::M M;
 #pragma unroll
-    for (int i = 0; i < CONV_TILES_M; ++i)
+    for (int i = 0; i < CONV_TILES_M; ++i) {
+        Total shift[M::ACC / 2];
+#pragma unroll
+        for (int v = 0; v < M::ACC; v += 2) {
+            u32 row = tile.first_row + i * CONV_MATRIX_SIZE + M::row(v, (int)tile.lane_id);
+            shift[v / 2] = bias && row < rows ? cast<Total>(bias[row]) : (Total)0;
+        }
 #pragma unroll
         for (int j = 0; j < CONV_TILES_N; ++j)
 #pragma unroll
             for (int v = 0; v < M::ACC; v += 2) {
                 u32 row = tile.first_row + i * CONV_MATRIX_SIZE + M::row(v, (int)tile.lane_id);
                 u32 col = tile.first_col + j * CONV_MATRIX_SIZE + M::column(v, (int)tile.lane_id);
-                Total shift = bias && row < rows ? cast<Total>(bias[row]) : (Total)0;
                 Vec<Out, 2> pair;
 #pragma unroll
                 for (int n = 0; n < 2; ++n) {
                     Total value = (Total)tile.sum[i][j][v + n];
-                    pair[n] = cast<Out>(bias ? value + shift : value);
+                    pair[n] = cast<Out>(bias ? value + shift[v / 2] : value);
                 }
                 store<2>(staged + row * STAGE_ROW + col, pair);
             }
+    }
 }
 #endif
 
@@ -166,19 +172,23 @@ RF_FN void finish(const ConvArgs& g, const Sums& tile, char* lds, u32 slice, u32
 #else
     Out* out = g.out + (i64)slice * g.out_slice + (i64)group * g.out_group + (i64)first_row * g.out_line;
 #if CONV_STAGED
-    for (u32 c = thread_x(); c < CONV_BM * (CONV_BN / STAGE_VEC); c += CONV_THREADS) {
-        u32 row = c / (CONV_BN / STAGE_VEC), col = c % (CONV_BN / STAGE_VEC) * STAGE_VEC;
-        if (row >= rows || col >= cols) continue;
-        const Out* from = staged + row * STAGE_ROW + col;
-        Out* line = out + (i64)row * g.out_line;
-        Out* to = line + columns[col];
-        bool whole = g.flat && col + STAGE_VEC <= cols && columns[col + STAGE_VEC - 1] - columns[col] == STAGE_VEC - 1;
-        if (whole && (u64)to % 16 == 0) {
-            store<STAGE_VEC>(to, load<STAGE_VEC>(from));
-        } else {
-            for (u32 i = 0; i < STAGE_VEC && col + i < cols; ++i) line[columns[col + i]] = from[i];
-        }
+    // A lane keeps to its columns.
+    const u32 PIECES = CONV_BN / STAGE_VEC, SWEEP = CONV_THREADS / PIECES;
+    static_assert(CONV_THREADS % PIECES == 0 && CONV_BM % SWEEP == 0, "sweeps are whole");
+    u32 col = thread_x() % PIECES * STAGE_VEC, first = thread_x() / PIECES;
+    if (col >= cols) return;
+    bool flat = g.flat && col + STAGE_VEC <= cols && columns[col + STAGE_VEC - 1] - columns[col] == STAGE_VEC - 1;
+    const Out* from = staged + col;
+    Out* to = out + columns[col];
+    if (flat && (u64)to % 16 == 0 && g.out_line % STAGE_VEC == 0) {
+#pragma unroll
+        for (u32 row = first; row < first + CONV_BM; row += SWEEP)
+            if (row < rows) move_whole<STAGE_VEC>(to + row * g.out_line, from + row * STAGE_ROW);
+        return;
     }
+#pragma unroll 1
+    for (u32 row = first; row < CONV_BM && row < rows; row += SWEEP)
+        for (u32 i = 0; i < STAGE_VEC && col + i < cols; ++i) out[row * g.out_line + columns[col + i]] = from[row * STAGE_ROW + i];
 #else
     Target target = {bias, out, columns, g.out_line, rows, cols};
     each_value(tile, target);
