@@ -136,14 +136,16 @@ fn conv_sources(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
     tilings.enumerate().flat_map(move |(number, &tiling)| {
         // The second gives results with their channels innermost, whose stores differ from tiling to tiling.
         let variants = (0..12).filter(move |&variant| number == 0 || variant % 4 == number % 4 || variant == 1);
-        variants.map(move |variant| {
+        variants.filter_map(move |variant| {
             let (weight, axes) = (variant % 3 == 2, if variant % 2 == 0 { 2 } else { 3 });
             let (a_vector, x_vector) = (variant / 3 % 2 == 0, variant % 3 == 1);
             let output = if weight && a_vector && dtype.size_bytes() == 2 { DType::F32 } else { dtype };
             let tiled = if !weight && a_vector && x_vector { conv::staging(arch.info(), &tiling) } else { None };
             let last = (tiled.is_some() && axes == 3 && dtype.size_bytes() == 2).then(Runs::default);
+            let whole = tiling.takes_whole(tiled.is_some() && (variant + number) % 2 == 0);
             let tiling = if last.is_some() { tiling.turned() } else { tiling };
-            conv::source(ConvKey { input: dtype, output, weight, axes, tiling, a_vector, x_vector, tiled, last })
+            let key = ConvKey { input: dtype, output, weight, axes, tiling, a_vector, x_vector, tiled, whole, last };
+            (tiled.is_some() || !whole).then(|| conv::source(key))
         })
     })
 }

@@ -33,7 +33,8 @@
 // Macros : types CONV_IN, CONV_OUT, CONV_SUM; CONV_WEIGHT; CONV_AXES (2, 3); CONV_MATRIX_SIZE (32, 16; 0: plain FMA);
 //          CONV_WAVES_M, CONV_WAVES_N (lanes for FMA); CONV_TILES_M, CONV_TILES_N per wave (values per lane for FMA);
 //          CONV_A_VECTOR, CONV_X_VECTOR; CONV_TILED: both of these and a matrix unit, with CONV_WEIGHT one that turns operands where it reads
-//          them: a_line is then the elements from place to place; then also CONV_LAST, CONV_STAGES,
+//          them: a_line is then the elements from place to place; then also CONV_LAST, CONV_STAGES, CONV_WHOLE (channels of a
+//          tap are whole rounds of CONV_BK, the taps of all axes together 32 at most; not with CONV_WEIGHT),
 //          CONV_COPIES, whether copies to LDS go past the registers, CONV_LDS_BYTES; CONV_NARROW_OUT, whether CONV_OUT has 16 bits; CONV_EPILOGUE: 1 where the text of a
 //          `fusion` epilogue stands in front of this one: it stores what it computes of out, along spatial axes, channels
 //          and batch, and nothing else is stored (not with CONV_WEIGHT); with CONV_LAST the text is one for runs

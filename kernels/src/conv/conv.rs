@@ -1,7 +1,6 @@
 //! `conv`: the launchers of `conv.hip`, and the choice between it and what else makes a convolution.
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_fusion::Runs;
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
@@ -12,7 +11,7 @@ use super::fused::{BATCH, CHANNEL, over_product, over_space};
 use super::geometry::{AXES, ConvParams, Geometry, Side, Window};
 use super::last::{self, Lines};
 use super::operands::{Bias, COPY_PLACES, Source3, VECTOR_BYTES, check_inputs, check_output, in_vectors};
-use super::tiling::{Tiling, choose};
+use super::tiling::{Tiling, are_rounds, choose, staging};
 use crate::Result;
 use crate::family::{self, FastDiv, GRID_YZ_MAX, Sources, c_type, shape, sum_dtype};
 use crate::gemm::{GemmParams, Staging, multiply};
@@ -20,10 +19,6 @@ use crate::tail::{self, Tail};
 
 /// Lines and steps are numbers that [`FastDiv`] divides.
 const NUMBER_MAX: usize = 1 << 31;
-/// Bytes of a line in a round of loading.
-const ROUND_BYTES: usize = 64;
-/// Rounds under way where copies go past the registers, at most.
-const COPY_STAGES: usize = 4;
 /// Threads of `conv_sum`.
 const SUM_BLOCK: usize = 256;
 /// The weight's gradient has few elements and long sums: slices make up to so many tiles of 64 x 64 out of it, of at least so
@@ -322,7 +317,9 @@ impl Windows<'_> {
             self.pack(x_vector)?;
             a_vector = self.a_in_steps(x_vector, vector);
         }
-        let tiling = choose(&self.stream.device(), self.dtype, [self.rows, self.batch * places], self.groups);
+        let whole = a_vector && x_vector && are_rounds(self.dtype, self.channels, self.window.taps);
+        let size = [self.rows, self.batch * places];
+        let tiling = choose(&self.stream.device(), self.dtype, size, self.groups, whole);
         let axes = self.window.axes(self.x_extent);
         let tiled = if a_vector && x_vector { staging(self.stream.device().arch().info(), &tiling) } else { None };
         let lines = tiled.and_then(|_| {
@@ -335,7 +332,8 @@ impl Windows<'_> {
         });
         let tiling = if last.is_some() { tiling.turned() } else { tiling };
         let (input, output) = (self.dtype, self.dtype);
-        let key = ConvKey { input, output, weight: false, axes, tiling, a_vector, x_vector, tiled, last };
+        let whole = whole && tiled.is_some();
+        let key = ConvKey { input, output, weight: false, axes, tiling, a_vector, x_vector, tiled, whole, last };
         let run = ((NUMBER_MAX - 1) / places.max(1)).max(1);
         for first in (0..self.batch).step_by(run) {
             for group in (0..self.groups).step_by(GRID_YZ_MAX) {
@@ -492,7 +490,7 @@ impl WeightGradient<'_> {
     fn run(&self, weight_grad: &View<'_>) -> Result<()> {
         let device = self.stream.device();
         let (slices, length) = self.slices();
-        let tiling = choose(&device, self.dtype, [self.rows, self.lines], self.geometry.groups * slices);
+        let tiling = choose(&device, self.dtype, [self.rows, self.lines], self.geometry.groups * slices, false);
         let sum = sum_dtype(self.dtype);
         let vector = VECTOR_BYTES / self.dtype.size_bytes();
         let channels = self.geometry.channels[0];
@@ -507,6 +505,7 @@ impl WeightGradient<'_> {
             a_vector: !turned && self.grad_in_vectors(vector),
             x_vector: turned,
             tiled,
+            whole: false,
             last: None,
         };
         let count = self.geometry.groups * self.rows * self.lines;
@@ -672,22 +671,11 @@ pub(crate) struct ConvKey {
     pub x_vector: bool,
     /// How tiles get to LDS, where gemm's are used.
     pub tiled: Option<Staging>,
+    /// Whether taps are whole rounds of loading, of those that are tiled and no gradient by the weight.
+    pub whole: bool,
     /// Where the result has its channels innermost, how the tensors of the epilogue lie, if there is one. The tiling's rows are
     /// places then.
     pub last: Option<Runs>,
-}
-
-/// How the tiles of operands that both lie in vectors get to LDS; `None` without a matrix unit.
-pub(crate) fn staging(info: &ArchInfo, tiling: &Tiling) -> Option<Staging> {
-    if tiling.matrix_size == 0 {
-        return None;
-    }
-    if info.matrix != Matrix::MmaSync {
-        return Some(Staging { stages: 2, copies: false, lds_bytes: 0 });
-    }
-    let round = tiling.block().iter().sum::<usize>() * ROUND_BYTES;
-    let stages = (info.lds_bytes as usize / round).clamp(2, COPY_STAGES);
-    Some(Staging { stages: stages as u16, copies: true, lds_bytes: (stages * round) as u32 })
 }
 
 /// The source of one variant.
@@ -711,6 +699,7 @@ fn source_behind(key: ConvKey, epilogue: &str) -> Source {
         ("CONV_NARROW_OUT", usize::from(key.output.size_bytes() == 2)),
         ("CONV_EPILOGUE", usize::from(!epilogue.is_empty())),
         ("CONV_TILED", usize::from(key.tiled.is_some())),
+        ("CONV_WHOLE", usize::from(key.whole)),
         ("CONV_LAST", usize::from(key.last.is_some())),
         ("CONV_STAGES", key.tiled.map_or(0, |staging| usize::from(staging.stages))),
         ("CONV_COPIES", key.tiled.map_or(0, |staging| usize::from(staging.copies))),

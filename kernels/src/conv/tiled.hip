@@ -21,6 +21,9 @@ static_assert(STORE_BYTES <= CONV_STAGES * STAGE_BYTES, "what is stored fits int
 #define CONV_RESIDENT
 #endif
 
+// Where copies go past the registers and taps are whole rounds, operands are read from LDS ahead of their products.
+#define CONV_AHEAD (CONV_COPIES && CONV_WHOLE)
+
 #if !CONV_LAST
 RF_FN void each_value(const Tile& tile, const Target& write) {
     Sink sink = {write, 0, 0};
@@ -44,7 +47,7 @@ struct Windows {
 
     RF_FN static u32 step_of(int i) { return (thread_x() + i * CONV_THREADS) / PER_STEP; }
 
-    RF_FN void start(const ConvArgs& g, u32 first) {
+    RF_FN void start(const ConvArgs& g, const In*, u32 first) {
         own = line(g, first + thread_x() % PER_STEP * CONV_VEC);
 #pragma unroll
         for (int axis = 0; axis < CONV_AXES; ++axis) extent[axis] = (u32)g.extent[axis + FIRST_AXIS];
@@ -70,23 +73,15 @@ struct Windows {
         }
     }
 };
-template <class Weights> RF_FN void start(Weights& weights, const ConvArgs& g, const In* a, u32 first, u32 begin) {
-    weights.start(a, first, g.m, begin, 1, g.a_line);
-}
 #else
-// Windows on their way to LDS. A lane takes the same steps of a round for each of its lines. Where taps are whole rounds, what a tap
-// means to its lines is worked out once for all of a tap's rounds.
-struct Windows {
+// A lane takes the same steps of a round for each of its lines.
+struct LaneLines {
     static const int PER_LINE = CONV_BK / CONV_VEC;
     static const int UNITS = LINES * PER_LINE;
     static const int LOADS = (UNITS + CONV_THREADS - 1) / CONV_THREADS;
     static_assert(CONV_THREADS % PER_LINE == 0, "a lane keeps to its steps");
 
-    Line lines[LOADS];
-    u32 extent[CONV_AXES];
     u32 chunk;
-    // Rounds of this tap that are still to come, the lane's next elements, and which of its lines have any, a bit each.
-    u32 rounds, there;
     const In* from[LOADS];
 #if !CONV_COPIES
     Vec<In, CONV_VEC> held[LOADS];
@@ -94,10 +89,102 @@ struct Windows {
 
     RF_FN static bool mine(int i) { return UNITS % CONV_THREADS == 0 || (int)thread_x() + i * CONV_THREADS < UNITS; }
     RF_FN static u32 row_of(int i) { return (thread_x() + i * CONV_THREADS) / PER_LINE; }
+    RF_FN static u32 place(int i, u32 chunk) { return place_of<LINES>(row_of(i), chunk); }
+#if !CONV_COPIES
+    RF_FN void put(char* lds) const {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i)
+            if (mine(i)) store<CONV_VEC>((In*)(lds + place(i, chunk)), held[i]);
+    }
+#endif
+};
 
-    RF_FN void start(const ConvArgs& g, u32 first) {
+#if CONV_WHOLE
+// Windows on their way to LDS where taps are whole rounds. Of a line a lane knows where it is and which taps of each axis fall
+// outside of x, a bit each. The walk over taps and channels is the same for all lanes, and needs no division.
+struct Windows : LaneLines {
+    u32 outside[LOADS];
+    // Of the walk: the first channel of the round, the tap of each axis, and the bits of these.
+    u32 channel, tap[CONV_AXES], bits;
+
+    RF_FN void start(const ConvArgs& g, const In* x, u32 first) {
         chunk = thread_x() % PER_LINE;
-        rounds = 0;
+        // A round before the first.
+        channel = 0u - CONV_BK;
+#pragma unroll
+        for (int axis = 0; axis < CONV_AXES; ++axis) tap[axis] = 0;
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            Line own = line(g, first + row_of(i));
+            from[i] = x + own.x + (i32)chunk * CONV_VEC - CONV_BK;
+            outside[i] = 0;
+            u32 bit = 1;
+#pragma unroll
+            for (int axis = 0; axis < CONV_AXES; ++axis) {
+                i32 at = own.at[axis];
+#pragma unroll 1
+                for (u32 n = 0; n < g.tap[axis + FIRST_AXIS].divisor; ++n) {
+                    outside[i] |= (u32)at < (u32)g.extent[axis + FIRST_AXIS] ? 0 : bit;
+                    at += g.dil[axis + FIRST_AXIS];
+                    bit += bit;
+                }
+            }
+        }
+    }
+    // Goes on to the next round.
+    RF_FN void turn(const ConvArgs& g, const In* = 0, u32 = 0, u32 = 0) {
+        channel += CONV_BK;
+        bool past = channel == g.channels.divisor;
+        i32 by = CONV_BK - (past ? (i32)channel : 0);
+        channel = past ? 0 : channel;
+#pragma unroll
+        for (int axis = CONV_AXES - 1; axis >= 0; --axis) {
+            i32 apart = g.dil[axis + FIRST_AXIS] * g.x_axis[axis + FIRST_AXIS];
+            tap[axis] += past ? 1 : 0;
+            by += past ? apart : 0;
+            past = tap[axis] == g.tap[axis + FIRST_AXIS].divisor;
+            by -= past ? (i32)tap[axis] * apart : 0;
+            tap[axis] = past ? 0 : tap[axis];
+        }
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) from[i] += by;
+        u32 before = 0;
+        bits = 0;
+#pragma unroll
+        for (int axis = 0; axis < CONV_AXES; ++axis) {
+            bits |= 1u << (before + tap[axis]);
+            before += g.tap[axis + FIRST_AXIS].divisor;
+        }
+    }
+    RF_FN bool there(int i) const { return (outside[i] & bits) == 0; }
+#if CONV_COPIES
+    RF_FN void copy(LdsPlace to, bool any) const {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i)
+            if (mine(i)) copy_async_if(any, to + place(i, chunk), from[i], there(i));
+    }
+#else
+    // A load is cheaper than a branch around it: outside of x the first elements are read and forgotten.
+    RF_FN void fetch(const In* x) {
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            if (!mine(i)) continue;
+            held[i] = load<CONV_VEC>(there(i) ? from[i] : x);
+            if (!there(i)) __builtin_memset(&held[i], 0, sizeof(held[i]));
+        }
+    }
+#endif
+};
+#else
+// Windows on their way to LDS where a round may have steps of several taps.
+struct Windows : LaneLines {
+    Line lines[LOADS];
+    u32 extent[CONV_AXES];
+    // Which of the lane's lines have elements, a bit each.
+    u32 there;
+
+    RF_FN void start(const ConvArgs& g, const In*, u32 first) {
+        chunk = thread_x() % PER_LINE;
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) lines[i] = line(g, first + row_of(i));
 #pragma unroll
@@ -105,13 +192,6 @@ struct Windows {
     }
     // Goes on to the round that begins at step `k`. Outside of x the first elements are read and forgotten.
     RF_FN void turn(const ConvArgs& g, const In* x, u32 k, u32 end) {
-        if (rounds > 0) {
-            --rounds;
-#pragma unroll
-            for (int i = 0; i < LOADS; ++i) from[i] += CONV_BK;
-            return;
-        }
-        rounds = g.channels.divisor % CONV_BK == 0 ? g.channels.divisor / CONV_BK - 1 : 0;
         there = 0;
         Step s = step(g, k + chunk * CONV_VEC, end);
 #pragma unroll
@@ -127,11 +207,11 @@ struct Windows {
     RF_FN void copy(LdsPlace to) const {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i)
-            if (mine(i)) copy_async(to + place_of<LINES>(row_of(i), chunk), from[i], there >> i & 1);
+            if (mine(i)) copy_async(to + place(i, chunk), from[i], there >> i & 1);
     }
 #else
     // A load is cheaper than a branch around it.
-    RF_FN void fetch() {
+    RF_FN void fetch(const In*) {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             if (!mine(i)) continue;
@@ -139,16 +219,28 @@ struct Windows {
             if (!(there >> i & 1)) __builtin_memset(&held[i], 0, sizeof(held[i]));
         }
     }
-    RF_FN void put(char* lds) const {
-#pragma unroll
-        for (int i = 0; i < LOADS; ++i)
-            if (mine(i)) store<CONV_VEC>((In*)(lds + place_of<LINES>(row_of(i), chunk)), held[i]);
-    }
 #endif
 };
+#endif
+#endif
 
 template <class Weights> RF_FN void start(Weights& weights, const ConvArgs& g, const In* a, u32 first, u32 begin) {
+#if CONV_WEIGHT
+    weights.start(a, first, g.m, begin, 1, g.a_line);
+#else
     weights.start(a, first, g.m, begin, g.a_line, 1);
+#endif
+}
+#if CONV_AHEAD
+// Copies a round, if there is one, and goes on to the next: products need not wait for where that is. The group of copies is there in
+// any case, so that the number under way says which is done.
+template <class Weights>
+RF_FN void bring(const ConvArgs& g, Weights& weights, Windows& windows, LdsPlace to, u32& ahead) {
+    weights.copy(to + TO_WEIGHTS, ahead);
+    windows.copy(to + TO_WINDOWS, ahead > 0);
+    ahead -= ahead < CONV_BK ? ahead : CONV_BK;
+    async_commit();
+    windows.turn(g);
 }
 #endif
 
@@ -169,16 +261,45 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
     Windows windows;
     tile.start();
     tile.clear();
-    windows.start(g, first_line);
+    windows.start(g, x, first_line);
     u32 begin = slice * g.slice_k, end = begin + g.slice_k;
     end = end < g.k ? end : g.k;
     u32 left = end - begin;
 #if CONV_COPIES
-    Copier<CHANNELS, CONV_WEIGHT> weights;
+    Copier<CHANNELS, CONV_WEIGHT, CONV_AHEAD> weights;
     start(weights, g, a, first_channel, begin);
     LdsPlace first = lds_place(lds), past = first + CONV_STAGES * STAGE_BYTES;
     LdsPlace filled = first, read = first;
     u32 ahead = left;
+#if CONV_AHEAD
+    // What is multiplied next is read from LDS before the products of now, over the end of a round too.
+    static_assert(Tile::PARTS % 2 == 0, "a round begins with the same operands");
+    Tile::Operands operands[2];
+    windows.turn(g);
+#pragma unroll
+    for (int stage = 0; stage < CONV_STAGES - 1; ++stage, filled += STAGE_BYTES)
+        bring(g, weights, windows, filled, ahead);
+    async_wait<CONV_STAGES - 2>();
+    barrier();
+    tile.fetch(read, read + Tile::BYTES_A, 0, operands[0]);
+    while (left > 0) {
+#pragma unroll
+        for (int part = 0; part < Tile::PARTS; ++part) {
+            if (part == Tile::PARTS - 1) {
+                read = read + STAGE_BYTES == past ? first : read + STAGE_BYTES;
+                async_wait<CONV_STAGES - 2>();
+                barrier();
+            }
+            tile.fetch(read, read + Tile::BYTES_A, (part + 1) % Tile::PARTS, operands[(part + 1) % 2]);
+            if (part == 0) {
+                bring(g, weights, windows, filled, ahead);
+                filled = filled + STAGE_BYTES == past ? first : filled + STAGE_BYTES;
+            }
+            tile.multiply(operands[part % 2]);
+        }
+        left -= left < CONV_BK ? left : CONV_BK;
+    }
+#else
     // A group of copies for every stage, empty past the end, so that the number under way says which is done.
 #pragma unroll
     for (int stage = 0; stage < CONV_STAGES - 1; ++stage) {
@@ -207,6 +328,7 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
         read = read + STAGE_BYTES == past ? first : read + STAGE_BYTES;
         left -= left < CONV_BK ? left : CONV_BK;
     }
+#endif
     async_wait<0>();
 #else
     Loader<CHANNELS, 0> weights;
@@ -215,7 +337,7 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
     if (left > 0) {
         weights.template fetch<false>(left);
         windows.turn(g, x, begin, end);
-        windows.fetch();
+        windows.fetch(x);
     }
     while (left > 0) {
         char* stage = lds + buffer;
@@ -231,7 +353,7 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
                 weights.template fetch<false>(rest);
             }
             windows.turn(g, x, end - rest, end);
-            windows.fetch();
+            windows.fetch(x);
         }
         tile.multiply(lds_place(stage), lds_place(stage) + Tile::BYTES_A);
         buffer ^= STAGE_BYTES;

@@ -1,7 +1,10 @@
-//! Which tiles a convolution is cut into. The choice changes no bit of the result, so it may be tuned freely.
+//! Which tiles a convolution is cut into, and how they get to LDS. The choice changes no bit of the result, so it may be tuned freely.
 
 use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::{DType, Device, DriverKind};
+
+use super::geometry::AXES;
+use crate::gemm::Staging;
 
 /// Tiles of one workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,12 +21,14 @@ const fn tiling(matrix_size: u16, waves: [u16; 2], tiles: [u16; 2]) -> Tiling {
     Tiling { matrix_size, waves, tiles }
 }
 
-/// What there is to choose from: square tiles, a flat one for 64 channels, and for few channels rows of one product.
+/// What there is to choose from: square tiles, a flat one for 64 channels, for few channels rows of one product, and for NVIDIA's
+/// cards one of eight waves, which reads least for each product.
 pub(crate) const TILINGS: &[Tiling] = &[
     tiling(32, [2, 2], [2, 2]),
     tiling(32, [2, 2], [1, 1]),
     tiling(32, [1, 2], [1, 1]),
     tiling(16, [2, 2], [4, 4]),
+    tiling(16, [2, 4], [4, 4]),
     tiling(16, [1, 4], [4, 2]),
     tiling(16, [2, 2], [2, 2]),
     tiling(16, [2, 2], [1, 1]),
@@ -52,13 +57,37 @@ impl Tiling {
         Tiling { waves: [b, a], tiles: [d, c], ..self }
     }
 
+    /// Whether a wave has 64 x 64 values.
+    fn is_wide(&self) -> bool {
+        self.matrix_size == 16 && self.tiles == [4, 4]
+    }
+
+    /// Whether it is one of eight waves.
+    fn is_large(&self) -> bool {
+        self.is_wide() && self.waves != [2, 2]
+    }
+
+    /// Whether it is used where taps are whole rounds of loading, if it `may`. Copies go past the registers then, and operands are
+    /// read ahead of their products. With 64 x 64 values a wave that leaves too few registers for the addresses that each of four
+    /// waves has, and without it eight waves are slower than four: 0.143 ms with eight and 0.178 with four, without it 0.190 and 0.168,
+    /// for 56 x 56 places of 32 images and 128 to 256 channels on an H200.
+    pub fn takes_whole(&self, may: bool) -> bool {
+        if self.is_wide() { self.is_large() } else { may }
+    }
+
+    /// Workgroups that a compute unit of a card holds.
+    fn resident(&self) -> usize {
+        if self.is_large() { 1 } else { GROUPS_PER_UNIT }
+    }
+
     /// Whether an architecture has what this tiling needs for a type.
     pub fn serves(&self, info: &ArchInfo, dtype: DType, matrix: bool) -> bool {
         let side = if matrix { matrix_side(info, dtype) } else { 0 };
         // 64 x 64 values of a wave of 32 lanes are 128 registers of each, which only NVIDIA's fragments leave room for; where
         // there are larger products they serve better.
-        let wide = self.matrix_size == 16 && self.tiles == [4, 4];
-        (self.matrix_size == 0) == (side == 0) && self.matrix_size <= side && (!wide || info.matrix == Matrix::MmaSync)
+        (self.matrix_size == 0) == (side == 0)
+            && self.matrix_size <= side
+            && (!self.is_wide() || info.matrix == Matrix::MmaSync)
     }
 }
 
@@ -67,9 +96,34 @@ fn matrix_side(info: &ArchInfo, dtype: DType) -> u16 {
     crate::gemm::matrix_side(info, dtype)
 }
 
+/// Bytes of a line in a round of loading.
+const ROUND_BYTES: usize = 64;
+/// Rounds under way where copies go past the registers, at most.
+const COPY_STAGES: usize = 4;
+/// The kernel has a bit for every tap of each axis where taps are whole rounds.
+const TAP_BITS: usize = 32;
+
+/// How the tiles of operands that both lie in vectors get to LDS; `None` without a matrix unit.
+pub(crate) fn staging(info: &ArchInfo, tiling: &Tiling) -> Option<Staging> {
+    if tiling.matrix_size == 0 {
+        return None;
+    }
+    if info.matrix != Matrix::MmaSync {
+        return Some(Staging { stages: 2, copies: false, lds_bytes: 0 });
+    }
+    let round = tiling.block().iter().sum::<usize>() * ROUND_BYTES;
+    let stages = (info.lds_bytes as usize / round).clamp(2, COPY_STAGES);
+    Some(Staging { stages: stages as u16, copies: true, lds_bytes: (stages * round) as u32 })
+}
+
+/// Whether so many channels of a tap are whole rounds of loading, and the taps so few that the kernel tells them apart by bits.
+pub(super) fn are_rounds(dtype: DType, channels: usize, taps: [usize; AXES]) -> bool {
+    (channels * dtype.size_bytes()).is_multiple_of(ROUND_BYTES) && taps.iter().sum::<usize>() <= TAP_BITS
+}
+
 /// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
 const EMULATED_SLOTS: usize = 4;
-/// Workgroups that a compute unit of a card holds.
+/// Workgroups of four waves that a compute unit of a card holds.
 const GROUPS_PER_UNIT: usize = 2;
 /// Cost of loading one line of a tile, in products of one element pair: windows are read element by element.
 const EDGE_COST: usize = 12;
@@ -77,22 +131,25 @@ const EDGE_COST: usize = 12;
 /// product, is what binds then (256 x 12544 places x 2304 take 0.072 ms in the smaller on an H200).
 const COPIED_EDGE_COST: usize = 48;
 
-/// The tiling with the least modelled time for so many rows and columns.
-pub(crate) fn choose(device: &Device, dtype: DType, size: [usize; 2], groups: usize) -> Tiling {
-    let slots = match device.id().driver() {
-        DriverKind::Emulated => EMULATED_SLOTS,
-        DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => {
-            (device.info().compute_units as usize * GROUPS_PER_UNIT).max(1)
-        }
-    };
+/// The tiling with the least modelled time for so many rows and columns; `whole` where taps are whole rounds of loading.
+pub(crate) fn choose(device: &Device, dtype: DType, size: [usize; 2], groups: usize, whole: bool) -> Tiling {
     let (info, matrix) = (device.arch().info(), device.config().matrix);
+    let copies = |tiling: &Tiling| tiling.matrix_size > 0 && info.matrix == Matrix::MmaSync;
     let cost = |tiling: &&Tiling| {
+        let resident = tiling.resident();
+        let slots = match device.id().driver() {
+            DriverKind::Emulated => EMULATED_SLOTS,
+            DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => {
+                (device.info().compute_units as usize * resident).max(1)
+            }
+        };
         let block = tiling.block();
         let blocks = size[0].div_ceil(block[0]) * size[1].div_ceil(block[1]) * groups;
-        let copies = tiling.matrix_size > 0 && info.matrix == Matrix::MmaSync;
-        let edge = if copies { COPIED_EDGE_COST } else { EDGE_COST };
-        blocks.div_ceil(slots) * (block[0] * block[1] + edge * (block[0] + block[1]))
+        let edge = if copies(tiling) { COPIED_EDGE_COST } else { EDGE_COST };
+        // What shares a unit takes its time from each other.
+        blocks.div_ceil(slots) * resident * (block[0] * block[1] + edge * (block[0] + block[1]))
     };
-    let eligible = TILINGS.iter().filter(|tiling| tiling.serves(info, dtype, matrix));
+    let eligible =
+        TILINGS.iter().filter(|tiling| tiling.serves(info, dtype, matrix) && tiling.takes_whole(whole) == whole);
     *eligible.min_by_key(cost).expect("every type has a tiling of matrix size 16 or 32, or the plain ones")
 }

@@ -42,31 +42,42 @@ struct Tile {
 #pragma unroll
         for (int i = 0; i < GEMM_TILES_M * GEMM_TILES_N; ++i) sum[i / GEMM_TILES_N][i % GEMM_TILES_N] = 0;
     }
+    // What a wave multiplies at once.
+    struct Operands {
+        Operand a[GEMM_TILES_M][S::STEPS], b[GEMM_TILES_N][S::STEPS];
+    };
+    static const int PARTS = GEMM_SLABS * S::PHASES;
+    RF_FN void fetch(LdsPlace tile_a, LdsPlace tile_b, int part, Operands& to) const {
+        const int slab = part / S::PHASES, phase = part % S::PHASES;
+#pragma unroll
+        for (int i = 0; i < GEMM_TILES_M; ++i) {
+            Chunk chunks[S::READS];
+#pragma unroll
+            for (int r = 0; r < S::READS; ++r) chunks[r] = from_a[i].read(tile_a, slab, phase, r);
+            S::operands(chunks, to.a[i]);
+        }
+#pragma unroll
+        for (int j = 0; j < GEMM_TILES_N; ++j) {
+            Chunk chunks[S::READS];
+#pragma unroll
+            for (int r = 0; r < S::READS; ++r) chunks[r] = from_b[j].read(tile_b, slab, phase, r);
+            operands_of_b(chunks, to.b[j]);
+        }
+    }
+    RF_FN void multiply(const Operands& of) {
+#pragma unroll
+        for (int s = 0; s < S::STEPS; ++s)
+#pragma unroll
+            for (int i = 0; i < GEMM_TILES_M; ++i)
+#pragma unroll
+                for (int j = 0; j < GEMM_TILES_N; ++j) sum[i][j] = M::run(of.a[i][s], of.b[j][s], sum[i][j]);
+    }
     RF_FN void multiply(LdsPlace tile_a, LdsPlace tile_b) {
 #pragma unroll
-        for (int part = 0; part < GEMM_SLABS * S::PHASES; ++part) {
-            const int slab = part / S::PHASES, phase = part % S::PHASES;
-            Operand a[GEMM_TILES_M][S::STEPS], b[GEMM_TILES_N][S::STEPS];
-#pragma unroll
-            for (int i = 0; i < GEMM_TILES_M; ++i) {
-                Chunk chunks[S::READS];
-#pragma unroll
-                for (int r = 0; r < S::READS; ++r) chunks[r] = from_a[i].read(tile_a, slab, phase, r);
-                S::operands(chunks, a[i]);
-            }
-#pragma unroll
-            for (int j = 0; j < GEMM_TILES_N; ++j) {
-                Chunk chunks[S::READS];
-#pragma unroll
-                for (int r = 0; r < S::READS; ++r) chunks[r] = from_b[j].read(tile_b, slab, phase, r);
-                operands_of_b(chunks, b[j]);
-            }
-#pragma unroll
-            for (int s = 0; s < S::STEPS; ++s)
-#pragma unroll
-                for (int i = 0; i < GEMM_TILES_M; ++i)
-#pragma unroll
-                    for (int j = 0; j < GEMM_TILES_N; ++j) sum[i][j] = M::run(a[i][s], b[j][s], sum[i][j]);
+        for (int part = 0; part < PARTS; ++part) {
+            Operands operands;
+            fetch(tile_a, tile_b, part, operands);
+            multiply(operands);
         }
     }
     RF_FN void add(const Tile& other) {

@@ -157,8 +157,10 @@ template <int ROWS> struct Loader<ROWS, 2> : SingleLoader<ROWS, true> {};
 template <int ROWS> struct Loader<ROWS, 3> : SingleLoader<ROWS, false> {};
 
 #if GEMM_ASYNC
-// The same past the registers, 16 bytes at a time.
-template <int ROWS, int MODE> struct Copier {
+// The same past the registers, 16 bytes at a time. With EDGES K is whole rounds, of which none is copied past the
+// end, and rows past the end are zeros: read from the last one they are slow where they are many, as all workgroups wait for the same
+// few bytes.
+template <int ROWS, int MODE, bool EDGES = false> struct Copier {
     static const bool ACROSS = MODE == 1;
     static const int PER_LINE = (ACROSS ? ROWS : GEMM_BK) / GEMM_FULL;
     static const int TOTAL = ROWS * GEMM_BK / GEMM_FULL;
@@ -166,6 +168,7 @@ template <int ROWS, int MODE> struct Copier {
 
     const In* from[LOADS];
     i64 step;
+    u32 there;
 
     RF_FN static bool mine(int unit) { return TOTAL % GEMM_THREADS == 0 || unit < TOTAL; }
     RF_FN static int row_of(int u) { return ACROSS ? u % PER_LINE * GEMM_FULL : u / PER_LINE; }
@@ -173,12 +176,14 @@ template <int ROWS, int MODE> struct Copier {
 
     RF_FN void start(const In* base, u32 first_row, u32 rows, u32 first_k, i64 row_stride, i64 k_stride) {
         step = k_stride * GEMM_BK;
+        there = 0;
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             int unit = (int)thread_x() + i * GEMM_THREADS;
             u32 row = first_row + row_of(unit);
             u32 last = rows - (ACROSS ? GEMM_FULL : 1);
             from[i] = base + (i64)(row < last ? row : last) * row_stride + (i64)(first_k + k_of(unit)) * k_stride;
+            there |= (u32)(row <= last) << i;
         }
     }
     RF_FN void copy(LdsPlace to, u32 left) {
@@ -189,7 +194,11 @@ template <int ROWS, int MODE> struct Copier {
                 u32 k = k_of(unit), row = row_of(unit);
                 u32 place = ACROSS ? k * ROWS * (u32)sizeof(In) + ((row / GEMM_FULL) ^ (k % 8)) * 16
                                    : place_of<ROWS>(row, k / GEMM_FULL);
-                copy_async(to + place, from[i], k < left);
+                if (EDGES) {
+                    copy_async_if(left > 0, to + place, from[i], there >> i & 1);
+                } else {
+                    copy_async(to + place, from[i], k < left);
+                }
             }
             from[i] += step;
         }

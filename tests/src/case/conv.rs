@@ -285,6 +285,23 @@ pub fn cases() -> Vec<Case> {
     {
         cases.push(shape.case(Operator::FusedLast, FLOATS[1 + turn % 2], plain));
     }
+    // Taps that are whole rounds of loading: plain, strided, in groups, of three axes; and too many of them for that.
+    for (turn, shape) in [
+        Shape::new(&[2, 64, 23, 25], 32, &[3, 3]).padding(&[(1, 1), (1, 1)]),
+        Shape::new(&[1, 32, 65, 63], 40, &[3, 3]).stride(&[2, 2]).padding(&[(1, 1), (1, 1)]),
+        Shape::new(&[1, 64, 37, 33], 128, &[3, 2]).groups(2).dilation(&[2, 1]).padding(&[(1, 2), (0, 1)]),
+        Shape::new(&[1, 32, 11, 10, 12], 32, &[2, 3, 2]).padding(&[(1, 0), (1, 1), (0, 1)]),
+        Shape::new(&[1, 32, 1101], 32, &[33]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (dtype, other) = (FLOATS[1 + turn % 2], FLOATS[2 - turn % 2]);
+        cases.push(shape.clone().case(Operator::Forward { bias: true }, dtype, plain));
+        cases.push(shape.clone().case(Operator::FusedLast, other, plain));
+        cases.push(shape.clone().case(Operator::Input, dtype, plain));
+        cases.push(shape.case(Operator::Forward { bias: false }, DType::F32, plain));
+    }
     for (turn, shape) in shapes().into_iter().enumerate() {
         cases.push(shape.case(Operator::Fused, FLOATS[turn % FLOATS.len()], plain));
     }
