@@ -159,6 +159,9 @@ pub const OPS: &[Make] = &[
     }),
     ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 1, 128)),
     ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 1, 128)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 4, 128)),
     ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 16, 128)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 32, 128)),
+    ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 64, 128)),
     ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 512, 128)),
 ];

@@ -76,6 +76,7 @@ const SUBJECTS: &[Subject] = &[
         run: |d| coded(d, [32, 2048, 2048], TOKENS, true),
     },
     always("w4a16 bf16 1x14336x4096", |d| packed(d, [1, 14336, 4096])),
+    sampled("w4a16 bf16 16x14336x4096", |d| packed(d, [16, 14336, 4096])),
     sampled("attention bf16 H4 S1024 D128", |d| attend(d, 1024, false)),
     sampled("attention bf16 H4 S1024 D128 causal", |d| attend(d, 1024, true)),
     sampled("attention gradients bf16 H4 S512 D128", attend_back),
@@ -105,6 +106,20 @@ const KNOWN: &[Known] = &[
         "",
         Limit::Fetched,
         "the weight is read and written once to be laid out; the product after it fetches its operands once",
+    ),
+    (
+        "q_matmul",
+        "w4a16 bf16 16x",
+        "",
+        Limit::Conflicts,
+        "decoded weights lie in rows of which sixteen, read at once, meet in twos: not yet the places that products of floats have",
+    ),
+    (
+        "q_matmul",
+        "w4a16 bf16 16x",
+        "",
+        Limit::Segments,
+        "scales of a lane's eight columns, two bytes each, are read one by one",
     ),
     (
         "attention",

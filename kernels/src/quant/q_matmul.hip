@@ -5,7 +5,7 @@
 //          q_skinny, q_strip (ceil(N / Q_STRIP), 1, slices)                one workgroup per strip of columns and chunk
 //          q_matmul_sum (ceil(N / 256), M, 1)                               adds up the slices
 // Block  : q_matmul (Q_THREADS, 1, 1), the others (256, 1, 1)
-// LDS    : q_matmul (Q_BM + Q_BN) * Q_ROW elements of A's type; q_skinny Q_ROWS * Q_CHUNK + 4 * Q_STRIP floats; q_strip
+// LDS    : q_matmul Q_BM * Q_ROW + Q_LDS_W elements of A's type; q_skinny Q_ROWS * Q_CHUNK + 4 * Q_STRIP floats; q_strip
 //          Q_ROWS * Q_CHUNK + 16 * 16 * Q_PART and some padding
 // Needs  : M, N, K >= 1; A_VECTOR: rows of A contiguous, aligned to 16 bytes, K whole vectors; q_skinny: M <= Q_ROWS, words
 //          along N; q_strip: besides, words of 32 bits, neighbours along N, rows of them whole, aligned vectors of Q_WIDE words,
@@ -21,7 +21,7 @@
 //
 // Macros : Q_IN type of A, of the products where A is coded; Q_OUT of C; Q_A_CODED, Q_A_FORMAT; Q_MATRIX whether on the matrix unit; Q_TILES_M, Q_TILES_N products per wave (values per lane
 //          without one); Q_FORMAT, Q_WORD, Q_PER; Q_ALONG_K: words hold codes along K, else along N; Q_LATE; Q_ROWS of q_skinny
-//          and q_strip; Q_WIDE: words of a lane of q_strip, 0: another kernel; Q_CHUNK
+//          and q_strip; Q_WIDE: words of a lane of q_strip, 0: another kernel; Q_BK: K of a round of q_matmul; Q_CHUNK
 using namespace rf;
 
 typedef Q_IN In;
@@ -91,9 +91,12 @@ RF_FN void finish(const QMatmulArgs& g, u32 slice, u32 row, u32 col, float sum, 
 }
 
 #if Q_ROWS == 0
-#define Q_BK 32
 #define Q_VEC (16 / (int)sizeof(In))
 #define Q_ROW (Q_BK + Q_VEC)
+// Where a column of W begins. Words along N are stored column by column, by lanes whose columns lie Q_PER apart: a vector more for
+// each Q_PER spreads them over the banks.
+RF_FN constexpr int column_at(int column) { return column * Q_ROW + column / Q_PER * Q_VEC; }
+#define Q_LDS_W (Q_BN * Q_ROW + Q_BN / Q_PER * Q_VEC)
 #if Q_MATRIX
 #define Q_THREADS (4 * ARCH_WAVE_SIZE)
 #define Q_BM (2 * Q_TILES_M * 16)
@@ -117,16 +120,15 @@ struct Tile {
         for (int i = 0; i < Q_TILES_M * Q_TILES_N; ++i) sum[i / Q_TILES_N][i % Q_TILES_N] = 0;
     }
     RF_FN void multiply(const In* lds_a, const In* lds_w) {
-        int lane_at = lane_id % 16 * Q_ROW + F::offset(lane_id / 16);
-        const In* at_a = lds_a + first_row * Q_ROW + lane_at;
-        const In* at_w = lds_w + first_col * Q_ROW + lane_at;
+        const In* at_a = lds_a + (first_row + lane_id % 16) * Q_ROW + F::offset(lane_id / 16);
+        const In* at_w = lds_w + column_at(first_col) + column_at(lane_id % 16) + F::offset(lane_id / 16);
 #pragma unroll
         for (int k = 0; k < Q_BK; k += F::GROUP) {
             M::Operand a[Q_TILES_M][F::STEPS], w[Q_TILES_N][F::STEPS];
 #pragma unroll
             for (int i = 0; i < Q_TILES_M; ++i) F::read(at_a + i * 16 * Q_ROW + k, a[i]);
 #pragma unroll
-            for (int j = 0; j < Q_TILES_N; ++j) F::read(at_w + j * 16 * Q_ROW + k, w[j]);
+            for (int j = 0; j < Q_TILES_N; ++j) F::read(at_w + column_at(j * 16) + k, w[j]);
 #pragma unroll
             for (int s = 0; s < F::STEPS; ++s)
 #pragma unroll
@@ -175,7 +177,7 @@ struct Tile {
 #pragma unroll
             for (int i = 0; i < Q_TILES_M; ++i) a[i] = load<Q_VEC>(lds_a + (first_row + i * 16) * Q_ROW + k);
 #pragma unroll
-            for (int j = 0; j < Q_TILES_N; ++j) w[j] = load<Q_VEC>(lds_w + (first_col + j * 16) * Q_ROW + k);
+            for (int j = 0; j < Q_TILES_N; ++j) w[j] = load<Q_VEC>(lds_w + column_at(first_col + j * 16) + k);
 #pragma unroll
             for (int s = 0; s < Q_VEC; ++s)
 #pragma unroll
@@ -199,7 +201,13 @@ struct Tile {
     }
 };
 #endif
-static_assert(Q_CHUNK % Q_BK == 0 && Q_BK % Q_PER == 0 && Q_BN % Q_PER == 0, "whole words and tiles");
+static_assert(Q_CHUNK % Q_BK == 0 && Q_BK % Q_PER == 0 && 16 % Q_PER == 0, "whole words and tiles");
+// Two neighbouring elements, rounded.
+template <class H> RF_FN void put_pair(H* to, float first, float second) { *(u32*)to = two_of<H>(first, second); }
+RF_FN void put_pair(float* to, float first, float second) {
+    to[0] = first;
+    to[1] = second;
+}
 
 // A tile of A as [row][k]; rows and k past the ends are zeros. Vectors are held while the tile before is multiplied.
 struct LoadA {
@@ -283,7 +291,9 @@ struct LoadW {
     template <bool STEADY> RF_FN float value(const QMatmulArgs& g, float global, u32 col, u32 k, float code, int kept) const {
         return Q_LATE ? code : code * (STEADY ? scale[kept] : scale_of(g, global, k, col));
     }
-    template <bool STEADY> RF_FN void put_words(const QMatmulArgs& g, float global, u32 first_col, u32 first_k, u32 end, In* lds) {
+    // WHOLE: all of the tile lies inside of K. What lies past it meets zeros of A and must not be NaN.
+    template <bool STEADY, bool WHOLE>
+    RF_FN void put_words(const QMatmulArgs& g, float global, u32 first_col, u32 first_k, u32 end, In* lds) {
 #pragma unroll
         for (int round = 0; round < ROUNDS; round += PAIRS ? 2 : 1) {
             if (!mine(round)) continue;
@@ -293,21 +303,22 @@ struct LoadW {
 #pragma unroll
             for (int i = 0; i < Q_PER; ++i) {
                 int col = column(round) + (Q_ALONG_K ? 0 : i), k = row(round) + (Q_ALONG_K ? i : 0);
-                Vec<In, PAIRS ? 2 : 1> some;
+                float some[2];
 #pragma unroll
                 for (int p = 0; p < (PAIRS ? 2 : 1); ++p) {
                     u32 at = first_k + k + p;
                     float x = value<STEADY>(g, global, first_col + col, at, codes[p][i], Q_ALONG_K ? round : i);
-                    // What lies past K meets zeros of A and must not be NaN.
-                    some[p] = cast<In>(at >= end ? 0.0f : x);
+                    some[p] = !WHOLE && at >= end ? 0.0f : x;
                 }
-                store<PAIRS ? 2 : 1>(lds + col * Q_ROW + k, some);
+                In* to = lds + column_at(column(round)) + (Q_ALONG_K ? 0 : i * Q_ROW) + k;
+                if (PAIRS) put_pair(to, some[0], some[1]);
+                else *to = cast<In>(some[0]);
             }
         }
     }
     RF_FN void put(const QMatmulArgs& g, float global, u32 first_col, u32 first_k, u32 end, In* lds) {
         if (!KEEPS || g.block_k.divisor % Q_BK != 0) {
-            put_words<false>(g, global, first_col, first_k, end, lds);
+            put_words<false, false>(g, global, first_col, first_k, end, lds);
             return;
         }
         u32 now = g.block_k.divide(first_k);
@@ -317,7 +328,8 @@ struct LoadW {
             for (int i = 0; i < SCALES; ++i)
                 scale[i] = scale_of(g, global, first_k, first_col + (Q_ALONG_K ? line(i) : inside(0) + i));
         }
-        put_words<true>(g, global, first_col, first_k, end, lds);
+        if (first_k + Q_BK <= end) put_words<true, true>(g, global, first_col, first_k, end, lds);
+        else put_words<true, false>(g, global, first_col, first_k, end, lds);
     }
 };
 
@@ -332,7 +344,7 @@ struct StoreTile {
 };
 
 extern "C" __global__ __launch_bounds__(Q_THREADS) void q_matmul(QMatmulArgs g) {
-    __shared__ __attribute__((aligned(16))) In lds[(Q_BM + Q_BN) * Q_ROW];
+    __shared__ __attribute__((aligned(16))) In lds[Q_BM * Q_ROW + Q_LDS_W];
     u32 slice = group_z();
     u32 first_row = group_y() * Q_BM, first_col = group_x() * Q_BN;
     u32 k = slice * g.slice_k, end = k + g.slice_k;

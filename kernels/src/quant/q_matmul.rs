@@ -26,8 +26,17 @@ const STRIP_RUN: usize = 32;
 const STRIP_CODES: usize = 32;
 /// Rows for which it is compiled, and sums that a lane has registers for then.
 const STRIP_ROWS: [(usize, usize); 3] = [(1, 64), (4, 64), (16, 128)];
+/// Most rows that strips take where a matrix unit has the type: of more, tiles on that are faster.
+const UNIT_ROWS: usize = 4;
+/// K of a tile's round, `Q_BK`; for tiles of so few rows, which wait for their codes, of more where scales allow it.
+const ROUND: usize = 32;
+const DEEP_ROUNDS: [usize; 2] = [128, 64];
+const FEW_ROWS: usize = 32;
+/// Up to so many rows, tiles are cut along K until a compute unit has so many workgroups.
+const SLICED_ROWS: usize = 64;
+const SLICED_GROUPS: usize = 8;
 /// Workgroups below which strips are rather narrower.
-const STRIPS: usize = 128;
+const STRIPS: usize = 512;
 /// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
 const EMULATED_SLOTS: usize = 4;
 
@@ -39,8 +48,8 @@ const EMULATED_SLOTS: usize = 4;
 /// `a` and `c` of one of f32, f16, bf16; every format and every scale.
 /// # Numerics
 /// Sums in f32, one rounding at the store. Scales that do not vary along K multiply the sum, so that codes enter exactly; others
-/// multiply the code, rounded once to the type of `a` on the tiled path, or, for M up to 16 and words of 32 bits in whole rows
-/// along N, the sum over 32 of K. K is summed in chunks of 512. All this follows from the shapes and how the words lie, not from
+/// multiply the code, rounded once to the type of `a` on the tiled path, or, for M up to 4 (16 without a
+/// matrix unit for it) and words of 32 bits in whole rows along N, the sum over 32 of K. K is summed in chunks of 512. All this follows from the shapes and how the words lie, not from
 /// the device's size.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `a`.
@@ -278,6 +287,7 @@ impl<'a> Product<'a> {
         let input = if a_scales.is_some() { DType::BF16 } else { a.dtype() };
         let device = stream.device();
         let unit = device.config().matrix && matrix_side(device.arch().info(), input) != 0;
+        let (strip, rows) = if unit && m > UNIT_ROWS { (None, None) } else { (strip, rows) };
         let matrix = rows.is_none() && unit;
         let tiles = match (rows, matrix) {
             (Some(_), _) => [0, 0],
@@ -295,6 +305,11 @@ impl<'a> Product<'a> {
             per,
             along_k,
             late,
+            deep: match blocked {
+                _ if !matrix || m > FEW_ROWS => ROUND,
+                Some(scales) if !late => depth(scales.block[0]),
+                _ => depth(0),
+            },
             rows: rows.unwrap_or(0),
             wide: strip.map_or(0, |(_, wide)| wide),
         };
@@ -323,7 +338,8 @@ impl<'a> Product<'a> {
             DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => device.info().compute_units as usize,
         };
         let threads = if self.key.matrix { 4 * wave } else { BLOCK };
-        let sliced = grid[0] * grid[1] < at_once;
+        let wanted = if self.m <= SLICED_ROWS { at_once * SLICED_GROUPS } else { at_once };
+        let sliced = grid[0] * grid[1] < wanted;
         self.slices("q_matmul", grid, threads, if sliced { chunks } else { 1 })
     }
 
@@ -380,6 +396,11 @@ impl<'a> Product<'a> {
     }
 }
 
+/// The deepest round in which scales do not change, which they do each `block` of K; 0: never.
+fn depth(block: usize) -> usize {
+    DEEP_ROUNDS.into_iter().find(|&deep| block.is_multiple_of(deep)).unwrap_or(ROUND)
+}
+
 /// Rows and words of a lane of the strip kernel; `None` where words are no vectors along N, rows too many, or scales change within
 /// a run.
 fn strip(args: &QMatmulArgs, words: &View<'_>, per: usize, other: bool, block_k: usize) -> Option<(usize, usize)> {
@@ -414,6 +435,8 @@ pub(crate) struct QMatmulKey {
     pub per: usize,
     pub along_k: bool,
     pub late: bool,
+    /// K of a tile's round.
+    pub deep: usize,
     /// Rows of the skinny and the strip kernel; 0 for tiles.
     pub rows: usize,
     /// Words of a lane of the strip kernel; 0 for the others.
@@ -430,6 +453,7 @@ pub(crate) fn source(key: QMatmulKey) -> Source {
         ("Q_PER", key.per),
         ("Q_ALONG_K", usize::from(key.along_k)),
         ("Q_LATE", usize::from(key.late)),
+        ("Q_BK", key.deep),
         ("Q_ROWS", key.rows),
         ("Q_WIDE", key.wide),
         ("Q_CHUNK", CHUNK),

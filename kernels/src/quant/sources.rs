@@ -76,6 +76,7 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
         per: 32 / format.bits(),
         along_k,
         late,
+        deep: 32,
         rows,
         wide: 0,
     };
@@ -90,6 +91,9 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
         QMatmulKey { wide: 4, ..key(Format::I8, [0, 0], false, true, 4) },
         QMatmulKey { wide: 2, ..key(Format::E2M1, [0, 0], false, false, 4) },
     ];
+    if matrix {
+        keys.push(QMatmulKey { deep: 128, ..key(Format::I4, [1, 2], false, false, 0) });
+    }
     if x == DType::BF16 {
         keys.extend([0, 2, 4].map(|n| QMatmulKey { a_format: Some(keys[n].format), ..keys[n] }));
     }
