@@ -116,6 +116,8 @@ struct Sink {
     }
     template <class Args> RF_FN void batch(const Args& g, u32 axis, i64 by) { c += by * g.c_batch[axis]; }
     RF_FN void move(i64 down, i64 right) { c += down * row_stride + right * col_stride; }
+    // Whether rows can be stored 16 bytes at once.
+    RF_FN bool is_dense() const { return col_stride == 1 && row_stride % (16 / (int)sizeof(Out)) == 0 && (u64)c % 16 == 0; }
     template <class Sum> RF_FN void put(i64 down, i64 right, Sum sum) const {
         c[down * row_stride + right * col_stride] = cast<Out>(sum);
     }

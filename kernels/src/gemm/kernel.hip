@@ -56,6 +56,30 @@ struct Earlier {
 #endif
 };
 
+#if GEMM_ASYNC && !GEMM_EPILOGUE
+// A whole tile of C in pieces of 16 bytes. A lane's own values are pairs, and a store of those meets eight rows: they pass through LDS,
+// where the rounds were. Only of 16 bits: wider values fill the pieces of memory as they are.
+template <class T, bool IS_HALF = sizeof(T) == 2> struct Together {
+    static const bool FITS = false;
+    RF_FN static void write(const Tile&, const Sink&, char*) {}
+};
+template <class T> struct Together<T, true> {
+    // The padding lets rows begin in banks of their own.
+    static const int PIECE = 8, ROW = GEMM_BN + PIECE, PIECES = GEMM_BN / PIECE;
+    static const bool FITS = GEMM_BM * ROW * 2 <= GEMM_STAGES * STAGE_BYTES;
+    RF_FN static void write(const Tile& tile, const Sink& sink, char* lds) {
+        T* rows = (T*)lds;
+        tile.template bring_together<ROW>(rows);
+        barrier();
+#pragma unroll 4
+        for (u32 piece = thread_x(); piece < GEMM_BM * PIECES; piece += GEMM_THREADS) {
+            u32 row = piece / PIECES, col = piece % PIECES * PIECE;
+            move_whole<PIECE>(sink.c + row * sink.row_stride + col, rows + row * ROW + col);
+        }
+    }
+};
+#endif
+
 #if GEMM_GROUPED
 // Which group a tile of rows is of. Groups have no more tiles before them than their rows fill: each workgroup counts.
 struct Group {
@@ -254,6 +278,14 @@ extern "C" __global__ GEMM_BOUNDS GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
 
     u32 rows = m - first_row, cols = g.n - first_col;
     sink.move(first_row, first_col);
+#if GEMM_ASYNC && !GEMM_EPILOGUE
+    if (Together<Out>::FITS && rows >= GEMM_BM && cols >= GEMM_BN && sink.is_dense()) {
+        async_wait<0>();
+        barrier();
+        Together<Out>::write(tile, sink, lds);
+        return;
+    }
+#endif
     if (rows >= GEMM_BM && cols >= GEMM_BN) {
         tile.template write<true>(sink, rows, cols);
     } else {

@@ -105,4 +105,17 @@ struct Tile {
             }
         }
     }
+    // Pairs of neighbours to rows of ROW elements in LDS.
+    template <int ROW, class H> RF_FN void bring_together(H* rows) const {
+#pragma unroll
+        for (int i = 0; i < GEMM_TILES_M; ++i)
+#pragma unroll
+            for (int j = 0; j < GEMM_TILES_N; ++j)
+#pragma unroll
+                for (int v = 0; v < M::ACC; v += 2) {
+                    u32 row = first_row + i * GEMM_MATRIX_SIZE + M::row(v, (int)lane_id);
+                    u32 col = first_col + j * GEMM_MATRIX_SIZE + M::column(v, (int)lane_id);
+                    *(u32*)(rows + row * ROW + col) = two_of<H>((Total)sum[i][j][v], (Total)sum[i][j][v + 1]);
+                }
+    }
 };
