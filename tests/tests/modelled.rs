@@ -110,16 +110,16 @@ const KNOWN: &[Known] = &[
     (
         "q_matmul",
         "w4a16 bf16 16x",
-        "",
+        "gfx1100",
         Limit::Conflicts,
-        "decoded weights lie in rows of which sixteen, read at once, meet in twos: not yet the places that products of floats have",
+        "none with lanes in order, as is published for stores; taken out of order, stores of two rows that lie four banks apart meet",
     ),
     (
         "q_matmul",
         "w4a16 bf16 16x",
-        "",
+        "gfx1100",
         Limit::Segments,
-        "scales of a lane's eight columns, two bytes each, are read one by one",
+        "64 columns of 4 bits are half a segment; the workgroup beside reads the other half",
     ),
     (
         "attention",

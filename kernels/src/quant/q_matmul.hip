@@ -5,7 +5,7 @@
 //          q_skinny, q_strip (ceil(N / Q_STRIP), 1, slices)                one workgroup per strip of columns and chunk
 //          q_matmul_sum (ceil(N / 256), M, 1)                               adds up the slices
 // Block  : q_matmul (Q_THREADS, 1, 1), the others (256, 1, 1)
-// LDS    : q_matmul Q_BM * Q_ROW + Q_LDS_W elements of A's type; q_skinny Q_ROWS * Q_CHUNK + 4 * Q_STRIP floats; q_strip
+// LDS    : q_matmul LinesA::ELEMENTS + LinesW::ELEMENTS of A's type; q_skinny Q_ROWS * Q_CHUNK + 4 * Q_STRIP floats; q_strip
 //          Q_ROWS * Q_CHUNK + 16 * 16 * Q_PART and some padding
 // Needs  : M, N, K >= 1; A_VECTOR: rows of A contiguous, aligned to 16 bytes, K whole vectors; q_skinny: M <= Q_ROWS, words
 //          along N; q_strip: besides, words of 32 bits, neighbours along N, rows of them whole, aligned vectors of Q_WIDE words,
@@ -55,6 +55,19 @@ RF_FN float scale_of(const QMatmulArgs& g, float global, u32 k, u32 n) {
     i64 at = g.block_k.divide(k) * g.s_k + g.block_n.divide(n) * g.s_n;
     return global * read_scale(g.scales, at, g.scale_kind);
 }
+template <class S, int COUNT> RF_FN void neighbours(const void* scales, i64 at, float global, float* to) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) to[i] = global * cast<float>(((const S*)scales)[at + i]);
+}
+// The scales of COUNT columns, where they lie side by side; whether they do.
+template <int COUNT> RF_FN bool side_by_side(const QMatmulArgs& g, float global, u32 k, u32 col, float* to) {
+    if (!g.scales || g.s_n != 1 || g.block_n.divisor != 1 || col + COUNT > g.n || g.scale_kind > RF_SCALE_BF16) return false;
+    i64 at = g.block_k.divide(k < g.k ? k : g.k - 1) * g.s_k + col;
+    if (g.scale_kind == RF_SCALE_F32) neighbours<float, COUNT>(g.scales, at, global, to);
+    else if (g.scale_kind == RF_SCALE_F16) neighbours<f16, COUNT>(g.scales, at, global, to);
+    else neighbours<bf16, COUNT>(g.scales, at, global, to);
+    return true;
+}
 RF_FN float decode_at(u32 word, int i) { return Code::decode((word >> (i * Code::BITS)) & ((1u << Code::BITS) - 1u)); }
 
 // Codes of a word as floats. Whole numbers become the mantissa of a power of two where they stand, from which it is taken away
@@ -93,16 +106,38 @@ RF_FN void finish(const QMatmulArgs& g, u32 slice, u32 row, u32 col, float sum, 
 #if Q_ROWS == 0
 #define Q_VEC (16 / (int)sizeof(In))
 #define Q_ROW (Q_BK + Q_VEC)
-// Where a column of W begins. Words along N are stored column by column, by lanes whose columns lie Q_PER apart: a vector more for
-// each Q_PER spreads them over the banks.
-RF_FN constexpr int column_at(int column) { return column * Q_ROW + column / Q_PER * Q_VEC; }
-#define Q_LDS_W (Q_BN * Q_ROW + Q_BN / Q_PER * Q_VEC)
+// Where element k of a line, a row of A or a column of W, is in LDS. Words along N are stored line by line, by lanes whose lines lie
+// APART (0: they are not) apart: a vector more for each spreads them over the banks.
+template <int COUNT, int APART, bool PLACED> struct Lines {
+    static const int SKEW = APART > 0 ? Q_VEC : 0, RUN = APART > 0 ? APART : 1;
+    static const int ELEMENTS = COUNT * Q_ROW + COUNT / RUN * SKEW;
+    RF_FN static constexpr int at(int line, int k) { return line * Q_ROW + line / RUN * SKEW + k; }
+};
+// Where lanes read 8 bytes each, no padding of whole vectors keeps sixteen lines apart. 32 k are a slab, two lines of it 128 bytes,
+// which is all banks once, in pieces of 8 bytes. Which piece is where is exchanged by bits of line and slab so that no bank is met
+// twice by one piece of sixteen lines (loads of operands, in both published orders), by the pieces of a line or four (stores of A), or
+// by words of lines eight apart (stores of W).
+template <int COUNT, int APART> struct Lines<COUNT, APART, true> {
+    static const int ELEMENTS = COUNT * Q_BK;
+    RF_FN static int at(int line, int k) {
+        int pair = line >> 1, slab = k >> 5;
+        int piece = (k >> 2 & 7) | (line & 1) << 3;
+        piece ^= (pair & 1) ^ (pair >> 1 & 1) << 2;
+        piece ^= (pair >> 2 & 1) * 6 ^ (pair >> 3 & 3) << 2 ^ (slab & 1) ^ (slab >> 1 & 1) * 9;
+        return slab * (COUNT * 32) + pair * 64 + piece * 4 + (k & 3);
+    }
+};
+
 #if Q_MATRIX
 #define Q_THREADS (4 * ARCH_WAVE_SIZE)
 #define Q_BM (2 * Q_TILES_M * 16)
 #define Q_BN (2 * Q_TILES_N * 16)
 typedef Mma<In, 16> M;
 typedef Fragment<In, 16> F;
+// Whether a lane's part of an operand is 8 bytes.
+static const bool PLACED = RF_DEVICE_AMD && ARCH_MATRIX == ARCH_MATRIX_MFMA && sizeof(In) == 2 && sizeof(M::Operand) == 8;
+typedef Lines<Q_BM, 0, PLACED> LinesA;
+typedef Lines<Q_BN, Q_ALONG_K ? 0 : Q_PER, PLACED> LinesW;
 
 // Two by two waves.
 struct Tile {
@@ -119,16 +154,20 @@ struct Tile {
 #pragma unroll
         for (int i = 0; i < Q_TILES_M * Q_TILES_N; ++i) sum[i / Q_TILES_N][i % Q_TILES_N] = 0;
     }
+    // A lane's part of some lines at k; padded lines begin the same way everywhere.
+    template <class Where, int COUNT>
+    RF_FN void read(const In* lds, int first, int k, M::Operand (&to)[COUNT][F::STEPS]) const {
+        int line = first + lane_id % 16, part = F::offset(lane_id / 16);
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i)
+            F::read(lds + (PLACED ? Where::at(line + i * 16, k + part) : Where::at(line, part) + Where::at(i * 16, k)), to[i]);
+    }
     RF_FN void multiply(const In* lds_a, const In* lds_w) {
-        const In* at_a = lds_a + (first_row + lane_id % 16) * Q_ROW + F::offset(lane_id / 16);
-        const In* at_w = lds_w + column_at(first_col) + column_at(lane_id % 16) + F::offset(lane_id / 16);
 #pragma unroll
         for (int k = 0; k < Q_BK; k += F::GROUP) {
             M::Operand a[Q_TILES_M][F::STEPS], w[Q_TILES_N][F::STEPS];
-#pragma unroll
-            for (int i = 0; i < Q_TILES_M; ++i) F::read(at_a + i * 16 * Q_ROW + k, a[i]);
-#pragma unroll
-            for (int j = 0; j < Q_TILES_N; ++j) F::read(at_w + column_at(j * 16) + k, w[j]);
+            read<LinesA>(lds_a, first_row, k, a);
+            read<LinesW>(lds_w, first_col, k, w);
 #pragma unroll
             for (int s = 0; s < F::STEPS; ++s)
 #pragma unroll
@@ -158,6 +197,9 @@ struct Tile {
 #define Q_THREADS 256
 #define Q_BM (16 * Q_TILES_M)
 #define Q_BN (16 * Q_TILES_N)
+static const bool PLACED = false;
+typedef Lines<Q_BM, 0, PLACED> LinesA;
+typedef Lines<Q_BN, Q_ALONG_K ? 0 : Q_PER, PLACED> LinesW;
 // Q_TILES_M rows and Q_TILES_N columns per lane, 16 apart.
 struct Tile {
     float sum[Q_TILES_M][Q_TILES_N];
@@ -175,9 +217,9 @@ struct Tile {
         for (int k = 0; k < Q_BK; k += Q_VEC) {
             Vec<In, Q_VEC> a[Q_TILES_M], w[Q_TILES_N];
 #pragma unroll
-            for (int i = 0; i < Q_TILES_M; ++i) a[i] = load<Q_VEC>(lds_a + (first_row + i * 16) * Q_ROW + k);
+            for (int i = 0; i < Q_TILES_M; ++i) a[i] = load<Q_VEC>(lds_a + LinesA::at(first_row + i * 16, k));
 #pragma unroll
-            for (int j = 0; j < Q_TILES_N; ++j) w[j] = load<Q_VEC>(lds_w + column_at(first_col + j * 16) + k);
+            for (int j = 0; j < Q_TILES_N; ++j) w[j] = load<Q_VEC>(lds_w + LinesW::at(first_col + j * 16, k));
 #pragma unroll
             for (int s = 0; s < Q_VEC; ++s)
 #pragma unroll
@@ -232,12 +274,23 @@ struct LoadA {
             for (int i = 0; i < ROUNDS; ++i) {
                 int c = (int)thread_x() + i * Q_THREADS;
                 if (!mine(c)) continue;
-                In* to = lds + c / PER_ROW * Q_ROW + c % PER_ROW * WIDE;
+                int line = c / PER_ROW, k = c % PER_ROW * WIDE;
+                // Four elements are side by side in any case.
 #if Q_A_CODED
 #pragma unroll
-                for (int j = 0; j < WIDE; ++j) to[j] = cast<In>(a_float(held[i][j]));
+                for (int j = 0; j < WIDE; ++j) lds[LinesA::at(line, k + j / 4 * 4) + j % 4] = cast<In>(a_float(held[i][j]));
 #else
-                store<WIDE>(to, held[i]);
+                if (!PLACED) {
+                    store<WIDE>(lds + LinesA::at(line, k), held[i]);
+                    continue;
+                }
+#pragma unroll
+                for (int j = 0; j < WIDE; j += 4) {
+                    Vec<A, 4> four;
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) four[e] = held[i][j + e];
+                    store<4>(lds + LinesA::at(line, k + j), four);
+                }
 #endif
             }
             return;
@@ -248,9 +301,9 @@ struct LoadA {
             if (row < g.m && k < end) one = g.a[(i64)row * g.a_row + (i64)k * g.a_k];
             else __builtin_memset(&one, 0, sizeof(one));
 #if Q_A_CODED
-            lds[c / Q_BK * Q_ROW + c % Q_BK] = cast<In>(a_float(one));
+            lds[LinesA::at(c / Q_BK, c % Q_BK)] = cast<In>(a_float(one));
 #else
-            lds[c / Q_BK * Q_ROW + c % Q_BK] = one;
+            lds[LinesA::at(c / Q_BK, c % Q_BK)] = one;
 #endif
         }
     }
@@ -310,7 +363,7 @@ struct LoadW {
                     float x = value<STEADY>(g, global, first_col + col, at, codes[p][i], Q_ALONG_K ? round : i);
                     some[p] = !WHOLE && at >= end ? 0.0f : x;
                 }
-                In* to = lds + column_at(column(round)) + (Q_ALONG_K ? 0 : i * Q_ROW) + k;
+                In* to = lds + (PLACED || Q_ALONG_K ? LinesW::at(col, k) : LinesW::at(column(round), k) + i * Q_ROW);
                 if (PAIRS) put_pair(to, some[0], some[1]);
                 else *to = cast<In>(some[0]);
             }
@@ -324,9 +377,11 @@ struct LoadW {
         u32 now = g.block_k.divide(first_k);
         if (now != block) {
             block = now;
+            if (Q_ALONG_K || !side_by_side<SCALES>(g, global, first_k, first_col + inside(0), scale)) {
 #pragma unroll
-            for (int i = 0; i < SCALES; ++i)
-                scale[i] = scale_of(g, global, first_k, first_col + (Q_ALONG_K ? line(i) : inside(0) + i));
+                for (int i = 0; i < SCALES; ++i)
+                    scale[i] = scale_of(g, global, first_k, first_col + (Q_ALONG_K ? line(i) : inside(0) + i));
+            }
         }
         if (first_k + Q_BK <= end) put_words<true, true>(g, global, first_col, first_k, end, lds);
         else put_words<true, false>(g, global, first_col, first_k, end, lds);
@@ -344,7 +399,7 @@ struct StoreTile {
 };
 
 extern "C" __global__ __launch_bounds__(Q_THREADS) void q_matmul(QMatmulArgs g) {
-    __shared__ __attribute__((aligned(16))) In lds[Q_BM * Q_ROW + Q_LDS_W];
+    __shared__ __attribute__((aligned(16))) In lds[LinesA::ELEMENTS + LinesW::ELEMENTS];
     u32 slice = group_z();
     u32 first_row = group_y() * Q_BM, first_col = group_x() * Q_BN;
     u32 k = slice * g.slice_k, end = k + g.slice_k;
@@ -365,13 +420,13 @@ extern "C" __global__ __launch_bounds__(Q_THREADS) void q_matmul(QMatmulArgs g) 
         while (k < chunk_end) {
             barrier();
             load_a.put(g, first_row, k, end, lds);
-            load_w.put(g, global, first_col, k, end, lds + Q_BM * Q_ROW);
+            load_w.put(g, global, first_col, k, end, lds + LinesA::ELEMENTS);
             barrier();
             k += Q_BK;
             // Under way while this tile is multiplied; zeros past the end.
             load_a.fetch(g, first_row, k, end);
             load_w.fetch(g, first_col, k, end);
-            tile.multiply(lds, lds + Q_BM * Q_ROW);
+            tile.multiply(lds, lds + LinesA::ELEMENTS);
         }
         total.add(tile);
     }
@@ -399,10 +454,6 @@ static_assert(Q_RUN == 32 && Q_RUN % Q_AHEAD == 0, "as in q_matmul.rs");
 // all banks are different.
 RF_FN u32 part_at(u32 group, u32 lane, u32 i) { return lane * Q_PART + (i ^ (lane * Q_PART / 32 + group % 2 * (Q_PART / 2))); }
 
-template <class S> RF_FN void neighbours(const void* scales, i64 at, float global, float* to) {
-#pragma unroll
-    for (int i = 0; i < Q_CODES; ++i) to[i] = global * cast<float>(((const S*)scales)[at + i]);
-}
 // Where a lane's scales are 64 bytes, and lanes of few groups make a wave, accesses of 16 bytes by each touch four times as much: two
 // neighbouring lanes read both their rows of scales together, half a segment at a time, and exchange what is the other's.
 #define Q_PAIRED (RF_DEVICE_AMD && ARCH_WAVE_SIZE == 32 && Q_CODES == 32)
@@ -429,23 +480,19 @@ template <class S> RF_FN void of_pair(const S* own, u32 odd, float global, float
 #endif
 // The scales of a run of k, of the columns of a lane, which may lie past the end.
 RF_FN void scales_of(const QMatmulArgs& g, float global, u32 k, u32 col, float* to) {
-    bool plain = g.scales != 0 && g.s_n == 1 && g.block_n.divisor == 1 && col + Q_CODES <= g.n;
-    if (plain && g.scale_kind <= RF_SCALE_BF16) {
-        i64 at = g.block_k.divide(k < g.k ? k : g.k - 1) * g.s_k + col;
 #if Q_PAIRED
-        const u16* own = (const u16*)g.scales + at;
-        u32 odd = col / Q_CODES % 2;
-        if (g.scale_kind != RF_SCALE_F32 && (u64)own % 16 == 0 && col + (2 - odd) * Q_CODES <= g.n) {
+    bool is_half = g.scale_kind == RF_SCALE_F16 || g.scale_kind == RF_SCALE_BF16;
+    u32 odd = col / Q_CODES % 2;
+    if (g.scales && is_half && g.s_n == 1 && g.block_n.divisor == 1 && col + (2 - odd) * Q_CODES <= g.n) {
+        const u16* own = (const u16*)g.scales + g.block_k.divide(k < g.k ? k : g.k - 1) * g.s_k + col;
+        if ((u64)own % 16 == 0) {
             if (g.scale_kind == RF_SCALE_F16) of_pair((const f16*)own, odd, global, to);
             else of_pair((const bf16*)own, odd, global, to);
             return;
         }
-#endif
-        if (g.scale_kind == RF_SCALE_F32) neighbours<float>(g.scales, at, global, to);
-        else if (g.scale_kind == RF_SCALE_F16) neighbours<f16>(g.scales, at, global, to);
-        else neighbours<bf16>(g.scales, at, global, to);
-        return;
     }
+#endif
+    if (side_by_side<Q_CODES>(g, global, k, col, to)) return;
     float one = scale_of(g, global, k, col);
 #pragma unroll
     for (int i = 0; i < Q_CODES; ++i) to[i] = g.s_n == 0 ? one : scale_of(g, global, k, col + i);
