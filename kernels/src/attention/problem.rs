@@ -388,12 +388,11 @@ fn added(
     Ok(made)
 }
 
-/// The smallest shape that two broadcast to, which broadcast to a third.
-fn broadcast(a: &[usize], b: &[usize]) -> Vec<usize> {
-    let rank = a.len().max(b.len());
-    let extent = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis]);
+/// The smallest shape that two broadcast to, which broadcast to scores.
+fn broadcast(a: &[usize], b: &[usize]) -> [usize; 4] {
+    let extent = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(4).map_or(1, |axis| shape[axis]);
     // An extent of 0 goes before 1.
-    (0..rank).map(|axis| if extent(a, axis) == 1 { extent(b, axis) } else { extent(a, axis) }).collect()
+    std::array::from_fn(|axis| if extent(a, axis) == 1 { extent(b, axis) } else { extent(a, axis) })
 }
 
 fn expanded<'a>(op: &'static str, arg: &'static str, view: View<'a>, scores: &[usize]) -> Result<View<'a>> {
