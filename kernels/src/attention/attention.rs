@@ -9,7 +9,7 @@ use super::problem::{Prepared, Problem, readable, strides};
 use super::tile::{Tile, general_only};
 use super::{AttentionInputs, AttentionParams};
 use crate::Result;
-use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
+use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape, sum_dtype};
 
 const OP: &str = "attention";
 /// Threads of `attention_combine`.
@@ -52,7 +52,7 @@ pub fn attention(
     family::writable(OP, "out", &out)?;
     disjoint_from_inputs(OP, inputs, &out)?;
     if let Some(lse) = &lse {
-        check_output(OP, stream, OutputOf { arg: "lse", view: lse, dtype: real(inputs.q.dtype()), shape: rows })?;
+        check_output(OP, stream, OutputOf { arg: "lse", view: lse, dtype: sum_dtype(inputs.q.dtype()), shape: rows })?;
         family::writable(OP, "lse", lse)?;
         disjoint_from_inputs(OP, inputs, lse)?;
         family::disjoint(OP, "lse", &out, lse)?;
@@ -67,11 +67,6 @@ pub fn attention(
         return family::copy_into(stream, stand_in.view(), out.reborrow());
     }
     Forward { stream, prepared: &prepared, params, out, lse }.run()
-}
-
-/// The type of sums and of the logarithms of sums.
-pub(crate) fn real(dtype: DType) -> DType {
-    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
 /// A tensor that the forward writes, or a gradient.
@@ -159,8 +154,8 @@ impl Forward<'_> {
             return self.launch(&run, &target, Slices { count: 1, rows: 0 });
         };
         let lines = p.batches * p.heads * p.q_rows;
-        let mut partial = Tensor::empty(&device, &[slices.count, lines, p.value_depth], real(dtype))?;
-        let mut states = Tensor::empty(&device, &[slices.count, lines, 2], real(dtype))?;
+        let mut partial = Tensor::empty(&device, &[slices.count, lines, p.value_depth], sum_dtype(dtype))?;
+        let mut states = Tensor::empty(&device, &[slices.count, lines, 2], sum_dtype(dtype))?;
         let depth = p.value_depth as i64;
         let (head, batch) = (p.q_rows as i64, (p.heads * p.q_rows) as i64);
         let target = Target {
@@ -170,8 +165,8 @@ impl Forward<'_> {
             lse_strides: [batch * 2, head * 2, 2, lines as i64 * 2],
             out_buffer: partial.buffer(),
             lse_buffer: Some(states.buffer()),
-            out_bytes: real(dtype).size_bytes() as i64,
-            lse_bytes: real(dtype).size_bytes() as i64,
+            out_bytes: sum_dtype(dtype).size_bytes() as i64,
+            lse_bytes: sum_dtype(dtype).size_bytes() as i64,
         };
         self.launch(&run, &target, slices)?;
         self.combine(&source, &partial, &states, slices.count, lines)
@@ -355,7 +350,7 @@ pub(crate) fn source(key: AttentionKey) -> Source {
         ("ATTENTION_EXTRA", key.extra.into()),
         ("ATTENTION_SPLIT", key.split.into()),
     ];
-    let types = [("ATTENTION_IN", c_type(key.dtype)), ("ATTENTION_REAL", c_type(real(key.dtype)))];
+    let types = [("ATTENTION_IN", c_type(key.dtype)), ("ATTENTION_REAL", c_type(sum_dtype(key.dtype)))];
     let tile = key.tile.defines().map(|(name, value)| (name, usize::from(value)));
     let numbers: Vec<(&str, String)> = numbers.into_iter().chain(tile).map(|(name, n)| (name, n.to_string())).collect();
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();

@@ -5,12 +5,12 @@ use rocfire_arch::ArchInfo;
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
-use super::attention::{OutputOf, check_output, disjoint_from_inputs, line_strides, real};
+use super::attention::{OutputOf, check_output, disjoint_from_inputs, line_strides};
 use super::problem::{Prepared, Problem, readable, strides};
 use super::tile::{Tile, general_only};
 use super::{AttentionInputs, AttentionParams};
 use crate::Result;
-use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
+use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape, sum_dtype};
 
 const OP: &str = "attention_backward";
 /// Rows that a workgroup of `attention_delta` takes, and its threads.
@@ -104,7 +104,7 @@ pub fn attention_backward_sinks(
 ) -> Result<()> {
     let prepared = prepare(stream, inputs, saved, params)?;
     let (dtype, heads) = (inputs.q.dtype(), &inputs.q.shape()[1..2]);
-    check_output(OP, stream, OutputOf { arg: "dsinks", view: &dsinks, dtype: real(dtype), shape: heads })?;
+    check_output(OP, stream, OutputOf { arg: "dsinks", view: &dsinks, dtype: sum_dtype(dtype), shape: heads })?;
     family::writable(OP, "dsinks", &dsinks)?;
     disjoint_from_inputs(OP, inputs, &dsinks)?;
     if inputs.sinks.is_none() || inputs.starts.is_some() {
@@ -141,7 +141,7 @@ fn prepare<'a>(
     for (arg, view) in [("out", &saved.out), ("dout", &saved.dout)] {
         check_output(OP, stream, OutputOf { arg, view, dtype, shape: &with_depth })?;
     }
-    check_output(OP, stream, OutputOf { arg: "lse", view: &saved.lse, dtype: real(dtype), shape: rows })?;
+    check_output(OP, stream, OutputOf { arg: "lse", view: &saved.lse, dtype: sum_dtype(dtype), shape: rows })?;
     Ok(prepared)
 }
 
@@ -166,7 +166,7 @@ impl Backward<'_> {
         }
         let rows = self.out.shape()[..3].iter().product::<usize>();
         let device = self.stream.device();
-        let delta = Tensor::empty(&device, &[rows.max(1)], real(self.out.dtype()))?;
+        let delta = Tensor::empty(&device, &[rows.max(1)], sum_dtype(self.out.dtype()))?;
         if rows > 0 {
             self.delta(&delta, rows)?;
         }
@@ -223,7 +223,7 @@ impl Backward<'_> {
 
     fn sinks(&self, dsinks: ViewMut<'_>) -> Result<()> {
         let rows = self.out.shape()[..3].iter().product::<usize>();
-        let delta = Tensor::empty(&self.stream.device(), &[rows.max(1)], real(self.out.dtype()))?;
+        let delta = Tensor::empty(&self.stream.device(), &[rows.max(1)], sum_dtype(self.out.dtype()))?;
         if rows > 0 {
             self.delta(&delta, rows)?;
         }
@@ -381,7 +381,7 @@ pub(crate) fn backward_source(key: GradientKey) -> Source {
         ("ATTENTION_EXTRA", key.extra.into()),
         ("ATTENTION_PART", key.part as usize),
     ];
-    let types = [("ATTENTION_IN", c_type(key.dtype)), ("ATTENTION_REAL", c_type(real(key.dtype)))];
+    let types = [("ATTENTION_IN", c_type(key.dtype)), ("ATTENTION_REAL", c_type(sum_dtype(key.dtype)))];
     let tile = key.tile.defines().map(|(name, value)| (name, usize::from(value)));
     let numbers: Vec<(&str, String)> = numbers.into_iter().chain(tile).map(|(name, n)| (name, n.to_string())).collect();
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();

@@ -4,10 +4,9 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_fusion::Scalar;
 use rocfire_hal::{DType, Error, Stream, Tensor, View};
 
-use super::attention::real;
 use super::tile;
 use crate::Result;
-use crate::family::{self, shape};
+use crate::family::{self, shape, sum_dtype};
 use crate::graphs::{self, Graphs, Inputs, Maker};
 use crate::random::Seed;
 
@@ -152,7 +151,7 @@ impl<'a> Prepared<'a> {
 
         problem.set_params(params, depth);
         let scores = [single, heads, q_rows, k_rows];
-        let real = real(q.dtype());
+        let real = sum_dtype(q.dtype());
         let (mut mask, mut bias, mut made, mut bias_copy) = (inputs.mask, inputs.bias, None, None);
         let device = stream.device();
         let reads_ahead = tile::copies(device.arch().info(), device.config().matrix, q.dtype());
@@ -286,7 +285,7 @@ fn check_inputs(op: &'static str, stream: &Stream, inputs: &AttentionInputs<'_>)
             return Err(shape(op, "bias", "a float", bias.dtype()));
         }
     }
-    let real = real(q.dtype());
+    let real = sum_dtype(q.dtype());
     for (arg, view) in [("slopes", &inputs.slopes), ("sinks", &inputs.sinks)] {
         let Some(view) = view else { continue };
         family::on_device(op, arg, stream, view)?;

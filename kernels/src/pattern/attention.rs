@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::attention::{AttentionInputs, AttentionParams, attention, takes_depth};
+use crate::family::sum_dtype;
 
 /// Scores filled with more than this may have a weight beside others: such a pattern is left to the operators.
 const FILLED_MOST: f64 = -1.0e3;
@@ -281,7 +282,7 @@ impl<V: Copy + Eq> Attention<V> {
             [Masking::Fill(mask, _)] => return Ok(Some(Mask::Filled(*mask))),
             _ => {}
         }
-        let real = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+        let real = sum_dtype(dtype);
         let sources: Vec<&Tensor> = self
             .masking
             .iter()

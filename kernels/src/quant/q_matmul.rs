@@ -28,7 +28,7 @@ const STRIP_CODES: usize = 32;
 const STRIP_ROWS: [(usize, usize); 3] = [(1, 64), (4, 64), (16, 128)];
 /// Most rows that strips take where a matrix unit has the type: of more, tiles on that are faster.
 const UNIT_ROWS: usize = 4;
-/// K of a tile's round, `Q_BK`; for tiles of so few rows, which wait for their codes, of more where scales allow it.
+/// K of a tile's round, `Q_BK`; for so few rows, whose tiles are low and wait for their codes, of more where scales allow it.
 const ROUND: usize = 32;
 const DEEP_ROUNDS: [usize; 2] = [128, 64];
 const FEW_ROWS: usize = 32;
@@ -291,8 +291,8 @@ impl<'a> Product<'a> {
         let matrix = rows.is_none() && unit;
         let tiles = match (rows, matrix) {
             (Some(_), _) => [0, 0],
-            (None, true) => [if m <= 32 { 1 } else { 2 }, 2],
-            (None, false) => [if m <= 32 { 2 } else { 4 }, 4],
+            (None, true) => [if m <= FEW_ROWS { 1 } else { 2 }, 2],
+            (None, false) => [if m <= FEW_ROWS { 2 } else { 4 }, 4],
         };
         let key = QMatmulKey {
             input,
