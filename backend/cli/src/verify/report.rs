@@ -1,105 +1,20 @@
-//! `rocfire verify`: everything that CI checks, in the order in which it fails fastest.
-//!
-//! Each stage runs cargo and is timed; the closing line counts the tests of all of them. Used as `.ci/run`.
+//! What test programs print: which lines a person should see, and how many tests passed, failed or were skipped.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-use crate::install::{self, Need};
-
-/// What a user may choose.
-#[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// Run only the cases of this operator (`gemm`, `softmax`, …), or whose name holds this text.
-    operator: Option<String>,
-    /// Do not install anything: end with the command to run instead.
-    #[arg(long)]
-    no_install: bool,
-}
-
-/// Why verification ended badly.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Something is missing.
-    #[error(transparent)]
-    Install(#[from] install::Error),
-    /// Stages failed.
-    #[error("failed: {0}")]
-    Failed(String),
-}
+use super::cargo_command;
 
 /// Test results, added up over test programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    passed: u64,
-    failed: u64,
-    skipped: u64,
-}
-
-struct Stage {
-    name: &'static str,
-    took: Duration,
-    passed: bool,
-}
-
-/// Runs the stages.
-///
-/// # Errors
-/// [`Error::Install`] if a tool is missing and may not be installed, [`Error::Failed`] naming the stages that failed.
-pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    install::ensure(Need::CompilerAndTools, arguments.no_install)?;
-    let mut counts = Counts::default();
-    let mut stages = Vec::new();
-    let mut stage = |name: &'static str, run: &mut dyn FnMut() -> bool| {
-        println!("== {name}");
-        let start = Instant::now();
-        let passed = run();
-        let took = start.elapsed();
-        println!("== {name}: {} in {:.1} min", if passed { "ok" } else { "FAILED" }, minutes(took));
-        stages.push(Stage { name, took, passed });
-    };
-    if let Some(operator) = &arguments.operator {
-        let words = ["test", "--package", "rocfire-tests", "--test", "cases", "--", operator.as_str()];
-        stage("cases", &mut || tests(&words, &mut counts));
-    } else {
-        stage("format", &mut || cargo(&["fmt", "--all", "--check"], &[]));
-        stage("clippy", &mut || cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[]));
-        stage("tests", &mut || tests(&["test", "--no-fail-fast", "--", "--show-output"], &mut counts));
-        stage("docs", &mut || cargo(&["doc", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]));
-        // Both need a Burn with other features than the rest: they are built once, together.
-        let apart = ["check", "--package", "compare", "--package", "remote", "--all-targets"];
-        stage("compare and remote type-check", &mut || cargo(&apart, &[]));
-    }
-    for stage in &stages {
-        println!("{:6.1} min  {}  {}", minutes(stage.took), if stage.passed { "ok    " } else { "FAILED" }, stage.name);
-    }
-    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
-    let failed: Vec<&str> = stages.iter().filter(|stage| !stage.passed).map(|stage| stage.name).collect();
-    if !failed.is_empty() {
-        return Err(Error::Failed(failed.join(", ")).into());
-    }
-    if counts.passed == 0 {
-        return Err(Error::Failed("no test ran".to_owned()).into());
-    }
-    Ok(())
-}
-
-fn minutes(took: Duration) -> f64 {
-    took.as_secs_f64() / 60.0
-}
-
-fn cargo_command() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-}
-
-fn cargo(words: &[&str], environment: &[(&str, &str)]) -> bool {
-    let status = cargo_command().args(words).envs(environment.iter().copied()).status();
-    status.is_ok_and(|status| status.success())
+pub struct Counts {
+    pub passed: u64,
+    pub failed: u64,
+    pub skipped: u64,
 }
 
 /// Runs tests, shows what is worth reading, adds up what they counted.
-fn tests(words: &[&str], counts: &mut Counts) -> bool {
+pub fn tests(words: &[&str], counts: &mut Counts) -> bool {
     let Ok(mut child) = cargo_command().args(words).stdout(Stdio::piped()).spawn() else { return false };
     let output = child.stdout.take().expect("stdout is piped");
     let mut reader = Reader::default();
