@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use candle_core::op::BackpropOp;
 use candle_core::{CpuStorage, CudaStorage, CustomOp3, D, DType, Layout, Result, Shape, Storage, Tensor, bail};
+use cudarc::rocfire::Settled;
 use rocfire_kernels::attention::{AttentionInputs, AttentionParams, AttentionSaved, attention, attention_backward};
 
 use crate::storage;
@@ -136,8 +137,8 @@ impl Recorded {
 }
 
 /// Heads before rows, as the kernels have them: a view.
-fn heads_first(storage: &CudaStorage, layout: &Layout) -> Result<rocfire_hal::Tensor> {
-    let tensor = storage::floats(OP, storage, layout)?;
+fn heads_first(on: &Settled<'_>, storage: &CudaStorage, layout: &Layout) -> Result<rocfire_hal::Tensor> {
+    let tensor = storage::floats(OP, on, storage, layout)?;
     tensor.with_layout(tensor.layout().swap(1, 2).map_err(storage::error)?).map_err(storage::error)
 }
 
@@ -170,9 +171,12 @@ impl CustomOp3 for Recorded {
         let (batches, rows, heads, _) = q_layout.shape().dims4()?;
         let (.., value_size) = v_layout.shape().dims4()?;
         let shape = Shape::from((batches, rows, heads, value_size));
-        let (q_view, k, v) = (heads_first(q, q_layout)?, heads_first(k, k_layout)?, heads_first(v, v_layout)?);
         let out = storage::like(OP, q, shape.elem_count())?;
-        let mut written = heads_first(&out, &Layout::contiguous(&shape))?;
+        let stream = q.device.cuda_stream();
+        let on = stream.settled();
+        let view = |storage, layout| heads_first(&on, storage, layout);
+        let (q_view, k, v) = (view(q, q_layout)?, view(k, k_layout)?, view(v, v_layout)?);
+        let mut written = view(&out, &Layout::contiguous(&shape))?;
         let inputs = AttentionInputs {
             q: q_view.view(),
             k: k.view(),
@@ -183,16 +187,15 @@ impl CustomOp3 for Recorded {
             slopes: None,
             sinks: None,
         };
-        let device = q_view.device().clone();
         let sums = if q_view.dtype() == rocfire_hal::DType::F64 { q_view.dtype() } else { rocfire_hal::DType::F32 };
         let mut lse = match &self.lse {
-            Some(_) => {
-                Some(rocfire_hal::Tensor::empty(&device, &[batches, heads, rows], sums).map_err(storage::error)?)
-            }
+            Some(_) => Some(
+                rocfire_hal::Tensor::empty(q_view.device(), &[batches, heads, rows], sums).map_err(storage::error)?,
+            ),
             None => None,
         };
         let written_lse = lse.as_mut().map(rocfire_hal::Tensor::view_mut);
-        attention(device.stream(), &inputs, &self.params(), written.view_mut(), written_lse).map_err(storage::error)?;
+        attention(on.stream(), &inputs, &self.params(), written.view_mut(), written_lse).map_err(storage::error)?;
         if let Some(kept) = &self.lse {
             *kept.lock().unwrap_or_else(PoisonError::into_inner) = lse;
         }
@@ -209,10 +212,13 @@ impl CustomOp3 for Recorded {
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let lse = self.lse.as_ref().and_then(|lse| lse.lock().unwrap_or_else(PoisonError::into_inner).clone());
         let Some(lse) = lse else { bail!("{OP}: the forward was not asked for gradients") };
+        // Candle computes the gradients' own inputs with operators that wait.
+        let stream = q.device().as_cuda_device()?.cuda_stream();
+        let on = stream.settled();
         let view = |tensor: &Tensor| -> Result<rocfire_hal::Tensor> {
             let (storage, layout) = tensor.storage_and_layout();
             match &*storage {
-                Storage::Cuda(storage) => heads_first(storage, layout),
+                Storage::Cuda(storage) => heads_first(&on, storage, layout),
                 _ => bail!("{OP}: its tensors are of one device"),
             }
         };
@@ -221,7 +227,7 @@ impl CustomOp3 for Recorded {
                 Storage::Cuda(storage) => storage::like(OP, storage, like.elem_count())?,
                 _ => bail!("{OP}: its tensors are of one device"),
             };
-            let written = heads_first(&made, &Layout::contiguous(like.shape()))?;
+            let written = heads_first(&on, &made, &Layout::contiguous(like.shape()))?;
             Ok((made, written))
         };
         let (q_view, k_view, v_view) = (view(q)?, view(k)?, view(v)?);
@@ -239,8 +245,7 @@ impl CustomOp3 for Recorded {
         };
         let saved = AttentionSaved { out: out.view(), lse: lse.view(), dout: gradient.view() };
         let gradients = [dq_view.view_mut(), dk_view.view_mut(), dv_view.view_mut()];
-        let device = q_view.device().clone();
-        attention_backward(device.stream(), &inputs, &saved, &self.params(), gradients).map_err(storage::error)?;
+        attention_backward(on.stream(), &inputs, &saved, &self.params(), gradients).map_err(storage::error)?;
         let tensor =
             |made, like: &Tensor| Tensor::from_storage(Storage::Cuda(made), like.shape(), BackpropOp::none(), false);
         Ok((Some(tensor(dq, q)), Some(tensor(dk, k)), Some(tensor(dv, v))))

@@ -3,7 +3,7 @@
 use candle_core::cuda_backend::CudaStorageSlice;
 use candle_core::{CudaStorage, Error, Layout, Result};
 use cudarc::driver::{CudaSlice, DriverError};
-use cudarc::rocfire::memory;
+use cudarc::rocfire::Settled;
 use half::{bf16, f16};
 use rocfire_hal::{DType, Tensor};
 
@@ -13,12 +13,12 @@ pub(crate) fn error(error: impl Into<DriverError>) -> Error {
 }
 
 /// The elements of a float storage that a layout names; no copy.
-pub(crate) fn floats(op: &'static str, storage: &CudaStorage, layout: &Layout) -> Result<Tensor> {
+pub(crate) fn floats(op: &'static str, on: &Settled<'_>, storage: &CudaStorage, layout: &Layout) -> Result<Tensor> {
     match &storage.slice {
-        CudaStorageSlice::F32(slice) => tensor(slice, layout, DType::F32),
-        CudaStorageSlice::F64(slice) => tensor(slice, layout, DType::F64),
-        CudaStorageSlice::F16(slice) => tensor(slice, layout, DType::F16),
-        CudaStorageSlice::BF16(slice) => tensor(slice, layout, DType::BF16),
+        CudaStorageSlice::F32(slice) => tensor(on, slice, layout, DType::F32),
+        CudaStorageSlice::F64(slice) => tensor(on, slice, layout, DType::F64),
+        CudaStorageSlice::F16(slice) => tensor(on, slice, layout, DType::F16),
+        CudaStorageSlice::BF16(slice) => tensor(on, slice, layout, DType::BF16),
         CudaStorageSlice::U8(_)
         | CudaStorageSlice::U32(_)
         | CudaStorageSlice::I16(_)
@@ -36,12 +36,12 @@ pub(crate) fn floats(op: &'static str, storage: &CudaStorage, layout: &Layout) -
 }
 
 /// The elements of a slice that a layout names; no copy.
-pub(crate) fn tensor<T>(slice: &CudaSlice<T>, layout: &Layout, dtype: DType) -> Result<Tensor> {
-    let (buffer, first_byte) = memory(slice).map_err(error)?;
+fn tensor<T>(on: &Settled<'_>, slice: &CudaSlice<T>, layout: &Layout, dtype: DType) -> Result<Tensor> {
+    let (buffer, first_byte) = on.memory(slice).map_err(error)?;
     let first = first_byte as usize / dtype.size_bytes() + layout.start_offset();
     let strides: Vec<i64> = layout.stride().iter().map(|&stride| stride as i64).collect();
     let layout = rocfire_hal::Layout::strided(layout.dims(), &strides, first as i64).map_err(error)?;
-    Tensor::from_buffer(buffer, layout, dtype).map_err(error)
+    Tensor::from_buffer(buffer.clone(), layout, dtype).map_err(error)
 }
 
 /// Unwritten memory for a result like a storage: `count` elements of its type, on its device.

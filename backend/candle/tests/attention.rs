@@ -3,9 +3,9 @@
 mod common;
 
 use candle_core::DType::{BF16, F16, F32};
-use candle_core::{D, Device, Result, Tensor, Var};
+use candle_core::{D, Result, Tensor, Var};
 use candle_nn::ops::{softmax, softmax_last_dim};
-use common::{Inputs, agree_within, gpu};
+use common::{ANY_JOINS, Inputs, agree_within, gpu, with_settings};
 use rocfire_candle::{FlashAttention, flash_attn, launches};
 use rocfire_kernels::attention::is_fast;
 
@@ -101,45 +101,77 @@ impl Written {
     }
 }
 
-/// How often it comes before its kernel is compiled.
+/// How often a chain comes before its kernel is compiled.
 const SEEN: usize = 3;
 
 #[test]
 fn attention_written_out_agrees() {
-    let masks = [None, Some([false, true, true]), Some([true, true, false]), Some([false; 3])];
-    for (number, mask) in masks.into_iter().enumerate() {
-        for is_kept in [false, true] {
-            let (dtype, written) = ([F32, F16][number % 2], Written { mask, is_composed: number != 2, is_kept });
-            agree_within(&format!("{written:?} in {dtype:?}"), 4.0, |inputs| {
-                let (x, mask) = written.inputs(inputs, dtype)?;
-                let run = || written.attention([&x[0], &x[1], &x[2]], mask.as_ref());
-                for _ in 0..SEEN {
-                    run()?[0].device().synchronize()?;
-                }
-                let [out, kept] = run()?;
-                Tensor::cat(&[out.flatten_all()?, kept.flatten_all()?], 0)
-            });
+    with_settings("attention_written_out_agrees", &ANY_JOINS, || {
+        let masks = [None, Some([false, true, true]), Some([true, true, false]), Some([false; 3])];
+        for (number, mask) in masks.into_iter().enumerate() {
+            for is_kept in [false, true] {
+                let (dtype, written) = ([F32, F16][number % 2], Written { mask, is_composed: number != 2, is_kept });
+                agree_within(&format!("{written:?} in {dtype:?}"), 4.0, |inputs| {
+                    let (x, mask) = written.inputs(inputs, dtype)?;
+                    let run = || written.attention([&x[0], &x[1], &x[2]], mask.as_ref());
+                    for _ in 0..SEEN {
+                        run()?[0].device().synchronize()?;
+                    }
+                    let [out, kept] = run()?;
+                    Tensor::cat(&[out.flatten_all()?, kept.flatten_all()?], 0)
+                });
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn attention_written_out_is_one_launch() {
-    // A device of its own: launches are counted.
-    let device = Device::new_cuda(1).unwrap();
-    let opened = device.as_cuda_device().unwrap().cuda_stream().context().device().clone();
-    for (mask, is_composed) in [(Some([false, true, true]), true), (None, false)] {
-        let written = Written { mask, is_composed, is_kept: false };
-        let (x, mask) = written.inputs(&Inputs::new(&device, 1), F16).unwrap();
-        let count = || {
-            let before = launches(&device).unwrap();
-            written.attention([&x[0], &x[1], &x[2]], mask.as_ref()).unwrap();
-            launches(&device).unwrap() - before
-        };
-        for _ in 0..SEEN {
-            count();
+    with_settings("attention_written_out_is_one_launch", &ANY_JOINS, || {
+        let device = gpu();
+        let opened = device.as_cuda_device().unwrap().cuda_stream().context().device().clone();
+        for (mask, is_composed) in [(Some([false, true, true]), true), (None, false)] {
+            let written = Written { mask, is_composed, is_kept: false };
+            let (x, mask) = written.inputs(&Inputs::new(&device, 1), F16).unwrap();
+            let count = || {
+                let before = launches(&device).unwrap();
+                written.attention([&x[0], &x[1], &x[2]], mask.as_ref()).unwrap();
+                launches(&device).unwrap() - before
+            };
+            let is_one = is_fast(&opened, rocfire_hal::DType::F16, [16, 16]);
+            // The first time too: bits depend on it.
+            for _ in 0..2 {
+                assert_eq!(count() == 1, is_one, "{written:?}: {} launches", count());
+            }
         }
-        let is_one = is_fast(&opened, rocfire_hal::DType::F16, [16, 16]);
-        assert_eq!(count() == 1, is_one, "{written:?}: {} launches", count());
-    }
+    });
+}
+
+#[test]
+fn deterministic_runs_join_only_what_keeps_bits() {
+    let lines = ["0", "1"].map(|fusion| {
+        let settings = [("ROCFIRE_DETERMINISTIC", "1"), ("ROCFIRE_FUSION", fusion)];
+        let said = with_settings("deterministic_runs_join_only_what_keeps_bits", &settings, || {
+            let written = Written { mask: Some([false, true, true]), is_composed: true, is_kept: false };
+            let (device, weights) = (gpu(), Inputs::new(&gpu(), 2).make(&[16, 16], F16).unwrap());
+            let (x, mask) = written.inputs(&Inputs::new(&device, 1), F16).unwrap();
+            let run = || {
+                let [out, _] = written.attention([&x[0], &x[1], &x[2]], mask.as_ref()).unwrap();
+                // A product with what follows it.
+                let out = out.broadcast_matmul(&weights).unwrap().gelu_erf().unwrap();
+                common::numbers(&out).iter().map(|number| number.to_bits()).collect::<Vec<_>>()
+            };
+            let first = run();
+            for waiting in [0_usize, 1, 5, 12, 30, 50] {
+                let mut other = Tensor::zeros(7, F32, &device).unwrap();
+                for _ in 0..waiting {
+                    other = (other + 1.0).unwrap();
+                }
+                assert_eq!(run(), first, "{waiting} launches waited");
+            }
+            println!("bits: {first:x?}");
+        });
+        said.lines().find(|line| line.contains("bits: ")).map(str::to_owned)
+    });
+    assert_eq!(lines[0], lines[1], "joined or not");
 }

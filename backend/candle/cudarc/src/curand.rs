@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rocfire_hal::{DType, Tensor};
 use rocfire_kernels::random::{self, Seed};
 
+use crate::driver::queue::Settled;
 use crate::driver::{CudaStream, DevicePtrMut, DriverError};
 use result::CurandError;
 
@@ -62,8 +63,9 @@ impl CudaRng {
     /// # Errors
     /// As `rocfire_kernels::random::uniform`.
     pub fn fill_with_uniform<T: Sample, S: DevicePtrMut<T>>(&self, target: &mut S) -> Result<(), CurandError> {
-        let Some(mut tensor) = self.target(target)? else { return Ok(()) };
-        Ok(random::uniform(self.stream.hal(), self.next(), 0.0, 1.0, tensor.view_mut())?)
+        let settled = self.stream.settled();
+        let Some(mut tensor) = self.target(&settled, target)? else { return Ok(()) };
+        Ok(random::uniform(settled.stream(), self.next(), 0.0, 1.0, tensor.view_mut())?)
     }
 
     /// Draws from the normal distribution.
@@ -76,23 +78,25 @@ impl CudaRng {
         mean: T,
         deviation: T,
     ) -> Result<(), CurandError> {
-        let Some(mut tensor) = self.target(target)? else { return Ok(()) };
-        Ok(random::normal(self.stream.hal(), self.next(), mean.into(), deviation.into(), tensor.view_mut())?)
+        let settled = self.stream.settled();
+        let Some(mut tensor) = self.target(&settled, target)? else { return Ok(()) };
+        Ok(random::normal(settled.stream(), self.next(), mean.into(), deviation.into(), tensor.view_mut())?)
     }
 
     fn next(&self) -> Seed {
         Seed { seed: self.seed, offset: self.draws.fetch_add(1, Ordering::Relaxed) }
     }
 
-    fn target<T: Sample, S: DevicePtrMut<T>>(&self, target: &mut S) -> Result<Option<Tensor>, DriverError> {
+    fn target<T: Sample, S: DevicePtrMut<T>>(
+        &self,
+        settled: &Settled<'_>,
+        target: &mut S,
+    ) -> Result<Option<Tensor>, DriverError> {
         let len = target.len();
         let address = target.device_ptr_mut(&self.stream).0;
         if len == 0 {
             return Ok(None);
         }
-        let (buffer, byte) = self.stream.context().memory_at(address).ok_or_else(|| {
-            DriverError::new(format!("{address:#x} is no address of live memory of {:?}", self.stream.context()))
-        })?;
-        crate::rocfire::tensor(buffer, byte, &[len], T::DTYPE).map(Some)
+        settled.tensor("the target", address, &[len], T::DTYPE).map(Some)
     }
 }

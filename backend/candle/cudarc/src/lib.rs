@@ -8,10 +8,10 @@
 //! Names and signatures are cudarc 0.19's, as far as candle-core, candle-nn and candle-transformers 0.11.1 use them; a name
 //! that is not here does not compile, which is the good failure. What differs:
 //!
-//! - A context has one stream, of which every `CudaStream` is a handle: work is done in program order whatever thread asks
-//!   for it, so events have nothing to do and are not here.
+//! - A device has one stream, of which every `CudaStream` of every `CudaContext` over it is a handle: work is done in program
+//!   order whatever thread asks for it, so events have nothing to do and are not here.
 //! - Launches of kernels by name and products wait on the host until they are put together with others
-//!   ([`rocfire::Merger`]); nobody sees that they wait.
+//!   ([`rocfire::Merger`]); nobody sees that they wait: memory and stream are lent by [`rocfire::Settled`] only.
 //! - A module is HIP text, or kernels by name ([`rocfire::KernelLibrary`]); PTX is refused with a message.
 //! - Uploads of `usize`, which Candle uses for extents and strides only, stay on the host and travel in the arguments of the
 //!   launch ([`rocfire::Argument::Info`]).

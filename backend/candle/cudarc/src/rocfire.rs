@@ -8,13 +8,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rocfire_hal::{Buffer, DType, Layout, Source, Tensor};
+use rocfire_hal::{DType, Source, Tensor};
 
 pub use crate::cublas::result::{Operand, Product, Resolved};
 use crate::driver::queue::{self, Own, Touched, Work};
-pub use crate::driver::queue::{Merged, Merger, Node, Operator, Run, Step, Window};
+pub use crate::driver::queue::{Kept, Merged, Merger, Node, Operator, Run, Settled, Step, Turn, Window};
 use crate::driver::sys::CUstream;
-use crate::driver::{CudaSlice, CudaStream, DriverError, LaunchConfig, Value, info};
+use crate::driver::{CudaStream, DriverError, LaunchConfig, Value, info};
 
 /// Words of an [`Argument::Info`]: Candle sends up to four vectors of one word per axis, so tensors of eight axes fit.
 pub const INFO_WORDS: usize = 32;
@@ -33,8 +33,8 @@ pub trait KernelLibrary: Sync {
     }
 }
 
-/// What does a kernel's work on the host: it gets the launch as Candle asked for it.
-pub type Host = fn(&Launch<'_>) -> Result<(), DriverError>;
+/// What does a kernel's work on the host: it gets the launch as Candle asked for it, and memory and stream.
+pub type Host = fn(&Launch<'_>, &Settled<'_>) -> Result<(), DriverError>;
 
 /// The bytes that a launch accesses from the address in a slot on, given whether it writes them; `None`: any of the memory's.
 pub type ExtentOf = fn(&Launch<'_>, usize, bool) -> Option<Extent>;
@@ -128,7 +128,6 @@ pub enum Argument {
 pub struct Launch<'a> {
     pub(crate) name: &'static str,
     pub(crate) asked: LaunchConfig,
-    pub(crate) stream: &'a CudaStream,
     pub(crate) values: &'a [Value<'a>],
 }
 
@@ -141,11 +140,6 @@ impl Launch<'_> {
     /// Candle's geometry.
     pub fn config(&self) -> LaunchConfig {
         self.asked
-    }
-
-    /// Where it runs, for operators of `rocfire_kernels`.
-    pub fn stream(&self) -> &rocfire_hal::Stream {
-        self.stream.hal()
     }
 
     /// Extents and strides of a slot; none where Candle passes null, or something else.
@@ -177,16 +171,23 @@ impl Launch<'_> {
     ///
     /// # Errors
     /// No memory there; less of it than the shape needs; an address between two elements.
-    pub fn tensor(&self, slot: usize, shape: &[usize], dtype: DType) -> Result<Tensor, DriverError> {
-        let no_memory = || DriverError::new(format!("{}: argument {slot} must be memory", self.name));
-        let (buffer, first_byte) = match self.values.get(slot) {
-            Some(Value::Place(place)) => (place.held.memory()?.buffer().clone(), place.first_byte),
-            Some(Value::Number(number)) => {
-                number.word().and_then(|word| self.stream.context().memory_at(word)).ok_or_else(no_memory)?
+    pub fn tensor(
+        &self,
+        settled: &Settled<'_>,
+        slot: usize,
+        shape: &[usize],
+        dtype: DType,
+    ) -> Result<Tensor, DriverError> {
+        match self.values.get(slot) {
+            Some(Value::Place(place)) => {
+                let (buffer, first_byte) = settled.place(*place)?;
+                queue::tensor(buffer, first_byte, shape, dtype)
             }
-            None => return Err(no_memory()),
-        };
-        tensor(buffer, first_byte, shape, dtype)
+            Some(Value::Number(number)) if number.word().is_some() => {
+                settled.tensor(self.name, number.word().unwrap_or(0), shape, dtype)
+            }
+            _ => Err(DriverError::new(format!("{}: argument {slot} must be memory", self.name))),
+        }
     }
 }
 
@@ -213,7 +214,7 @@ pub struct OwnKernel<'a> {
 #[derive(Clone, Debug)]
 pub struct Access {
     /// What it is part of.
-    pub buffer: Buffer,
+    pub memory: Kept,
     /// The address of its first byte.
     pub first: u64,
     /// How many bytes.
@@ -233,18 +234,18 @@ impl Call {
         CudaStream::of_number(number).map(|stream| Call { stream })
     }
 
-    /// Where it runs.
-    pub fn stream(&self) -> &rocfire_hal::Stream {
-        self.stream.hal()
+    /// Memory and stream, for what does not wait.
+    pub fn settled(&self) -> Settled<'_> {
+        self.stream.settled()
     }
 
     /// The live memory that an address leads into, and the byte in it.
     ///
     /// # Errors
     /// There is none.
-    pub fn memory(&self, name: &str, address: u64) -> Result<(Buffer, u64), DriverError> {
+    pub fn memory(&self, name: &str, address: u64) -> Result<(Kept, u64), DriverError> {
         let wrong = || DriverError::new(format!("{name}: {address:#x} is no address of live memory"));
-        self.stream.context().memory_at(address).ok_or_else(wrong)
+        self.stream.context().shared().memory_at(address).ok_or_else(wrong)
     }
 
     /// Launches a kernel, or lets it wait with Candle's own launches.
@@ -259,48 +260,21 @@ impl Call {
         let OwnKernel { name, tag, source, entry, config, bytes, at } = kernel;
         let context = self.stream.context();
         let function = context.opened().module(source)?.function(entry)?;
-        if !context.has_queue() || !config.is_never_refused() {
+        if !context.shared().has_queue() || !config.is_never_refused() {
+            let settled = self.settled();
             let written = accesses.iter().filter(|access| access.is_written);
-            let outputs: Vec<&Buffer> = written.map(|access| &access.buffer).collect();
-            // SAFETY: the caller's duties; what waits is launched before.
-            return unsafe { queue::put(context.device(), &function, name, config, bytes, &outputs) };
+            let outputs = written.map(|access| settled.buffer(&access.memory)).collect::<Result<Vec<_>, _>>()?;
+            // SAFETY: the caller's duties.
+            return unsafe { queue::put(context.opened(), &function, name, config, bytes, &outputs) };
         }
         let own = Own { name, tag, function, config, bytes: bytes.to_vec(), at: at.to_vec() };
-        let touched = |access: Access| Touched::part(access.buffer, access.first, access.bytes, access.is_written);
-        context.wait(Node::new(Work::Own(own), accesses.into_iter().map(touched).collect()));
+        let touched = |access: Access| Touched::part(access.memory, access.first, access.bytes, access.is_written);
+        context.shared().wait(Node::new(Work::Own(own), accesses.into_iter().map(touched).collect()));
         Ok(())
-    }
-
-    /// The memory from an address on, as a contiguous tensor.
-    ///
-    /// # Errors
-    /// As [`Call::memory`]; less memory than the shape needs; an address between two elements.
-    pub fn tensor(&self, name: &str, address: u64, shape: &[usize], dtype: DType) -> Result<Tensor, DriverError> {
-        let (buffer, first_byte) = self.memory(name, address)?;
-        tensor(buffer, first_byte, shape, dtype)
     }
 
     /// Keeps what failed, for the next call on the device that can return an error: the launchers themselves cannot.
     pub fn record<T>(&self, result: Result<T, DriverError>) {
         self.stream.context().record_err(result);
     }
-}
-
-pub(crate) fn tensor(buffer: Buffer, first_byte: u64, shape: &[usize], dtype: DType) -> Result<Tensor, DriverError> {
-    let size = dtype.size_bytes() as u64;
-    if !first_byte.is_multiple_of(size) {
-        return Err(DriverError::new(format!("byte {first_byte} is between two elements of {dtype}")));
-    }
-    let strides = Layout::contiguous(shape)?;
-    let layout = Layout::strided(shape, strides.strides(), (first_byte / size) as i64)?;
-    Ok(Tensor::from_buffer(buffer, layout, dtype)?)
-}
-
-/// The memory of a slice, and the byte of it that the slice begins at; for operators that Candle's own crates lack.
-///
-/// # Errors
-/// Out of memory, for numbers that stayed on the host.
-pub fn memory<T>(slice: &CudaSlice<T>) -> Result<(Buffer, u64), DriverError> {
-    let place = slice.place();
-    Ok((place.held.memory()?.buffer().clone(), place.first_byte))
 }

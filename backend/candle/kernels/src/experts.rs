@@ -2,7 +2,6 @@
 //! rows where the tokens want them. Quantised weights are decoded to the tokens' type before, some experts at a time.
 
 use cudarc::driver::DriverError;
-use cudarc::rocfire::Access;
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
 use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm_grouped};
 
@@ -10,6 +9,13 @@ use crate::family::quantized::{self, Gguf};
 use crate::geometry::groups;
 use crate::product::{Lines, int};
 use crate::run::{self, Args, Use};
+
+/// Memory from an address in it on.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub buffer: &'a Buffer,
+    pub first: u64,
+}
 
 /// Addresses and sizes: `moe_gemm.hip` says what each is.
 pub(crate) struct Prefill<'a> {
@@ -19,13 +25,13 @@ pub(crate) struct Prefill<'a> {
     pub out_type: &'static str,
     pub x: u64,
     /// Of that type, or as `gguf` says.
-    pub weights: &'a Access,
+    pub weights: Part<'a>,
     pub gguf: Option<Gguf>,
     pub tokens: u64,
     pub experts: u64,
     /// 0 for none: then there is a row for `top` tokens.
     pub factors: u64,
-    pub out: &'a Access,
+    pub out: Part<'a>,
     pub all: usize,
     pub top: usize,
     pub count: usize,
@@ -60,7 +66,7 @@ impl Prefill<'_> {
         match self.gguf {
             None => {
                 let first = self.weights.first - self.weights.buffer.device_address();
-                multiply(&self.weights.buffer, first / self.dtype.size_bytes() as u64, 0, self.all)?;
+                multiply(self.weights.buffer, first / self.dtype.size_bytes() as u64, 0, self.all)?;
             }
             Some(gguf) => {
                 let most = (self.chunk_bytes / (2 * self.outputs * self.columns).max(1)).clamp(1, self.all);
@@ -101,7 +107,7 @@ impl Prefill<'_> {
         // - the arguments are those of moe_rows.hip, kind 1; the caller looked up the lists, the factors and `out` for these
         //   sizes, and the kernel passes over tokens that lie outside (1).
         // - the output is named (2).
-        unsafe { run::launch(stream, key, source, groups(self.count as u64, 256), &args, &[&self.out.buffer]) }
+        unsafe { run::launch(stream, key, source, groups(self.count as u64, 256), &args, &[self.out.buffer]) }
     }
 }
 
@@ -127,27 +133,22 @@ mod tests {
         let [weights, x, experts, tokens, factors] =
             [&weights, &x, &experts, &tokens, &[0x3f; 44].to_vec()].map(|b| upload(b));
         let address = |tensor: &Tensor| tensor.view().device_address();
-        let access = |tensor: &Tensor| Access {
-            buffer: tensor.buffer().clone(),
-            first: address(tensor),
-            bytes: tensor.buffer().bytes(),
-            is_written: false,
-        };
         let run = |chunk_bytes: usize| {
             let out = Tensor::from_bytes(&device, &[4 * count * outputs], DType::U8, &vec![0xff; 4 * count * outputs])
                 .unwrap();
-            let (weights, to) = (access(&weights), access(&out));
+            let part = |tensor: &'_ Tensor| (tensor.buffer().clone(), address(tensor));
+            let [(weights, weights_at), (to, to_at)] = [part(&weights), part(&out)];
             let prefill = Prefill {
                 dtype: DType::F16,
                 device_type: "f16",
                 out_type: "float",
                 x: address(&x),
-                weights: &weights,
+                weights: Part { buffer: &weights, first: weights_at },
                 gguf: Some(gguf),
                 tokens: address(&tokens),
                 experts: address(&experts),
                 factors: address(&factors),
-                out: &to,
+                out: Part { buffer: &to, first: to_at },
                 all,
                 top: 1,
                 count,

@@ -10,7 +10,7 @@ use cudarc::driver::{DriverError, LaunchConfig};
 use cudarc::rocfire::{Access, Call};
 use rocfire_hal::DType;
 
-use crate::experts::{self, Prefill};
+use crate::experts::{self, Part, Prefill};
 use crate::family::quantized::{self, Gguf, TYPES};
 use crate::product::{CHUNK_BYTES, Product, int};
 use crate::run::{self, Args, MatVecKind, Use};
@@ -41,12 +41,12 @@ fn on_stream(name: &str, stream: *mut c_void, launch: impl FnOnce(&Call) -> Resu
 
 /// So many bytes behind an address, to be read or written.
 fn access(call: &Call, what: &str, first: u64, bytes: u64, is_written: bool) -> Result<Access> {
-    let (buffer, skipped) = call.memory(what, first)?;
-    if buffer.bytes() - skipped < bytes {
-        let got = buffer.bytes() - skipped;
+    let (memory, skipped) = call.memory(what, first)?;
+    if memory.bytes() - skipped < bytes {
+        let got = memory.bytes() - skipped;
         return Err(DriverError::new(format!("{what} must have {bytes} bytes from {first:#x}, got {got}")));
     }
-    Ok(Access { buffer, first, bytes, is_written })
+    Ok(Access { memory, first, bytes, is_written })
 }
 
 fn read(call: &Call, what: &str, address: u64, bytes: u64) -> Result<Access> {
@@ -290,9 +290,10 @@ macro_rules! product_launchers {
                     let padded = columns.next_multiple_of(PADDING);
                     read(call, "x", x as u64, (outputs * (columns / gguf.size) * gguf.bytes) as u64)?;
                     read(call, "y", y as u64, (rows * activation_bytes(padded)) as u64)?;
-                    let mut out = call.tensor("dst", dst as u64, &[rows, count("stride_col_dst", stride_col_dst)?], DType::F32)?;
+                    let on = call.settled();
+                    let mut out = on.tensor("dst", dst as u64, &[rows, count("stride_col_dst", stride_col_dst)?], DType::F32)?;
                     let (weights, x) = (x as u64, y as u64);
-                    Product { gguf, weights, x, columns, outputs, rows, padded }.run(call.stream(), &mut out)
+                    Product { gguf, weights, x, columns, outputs, rows, padded }.run(on.stream(), &mut out)
                 });
             }
         )*
@@ -392,17 +393,18 @@ fn prefill(call: &Call, gguf: Option<Gguf>, element: Element, to: Element, given
     let line = gguf.map_or(columns as u64 * element.bytes, |gguf| (columns / gguf.size * gguf.bytes) as u64);
     let weights = read(call, "weights", given.weights, (all * outputs) as u64 * line)?;
     let out = written(call, "output", given.out, (tokens * outputs) as u64 * to.bytes)?;
+    let on = call.settled();
     let prefill = Prefill {
         dtype: if element.device == BF16.device { DType::BF16 } else { DType::F16 },
         device_type: element.device,
         out_type: to.device,
         x: given.x,
-        weights: &weights,
+        weights: Part { buffer: on.buffer(&weights.memory)?, first: weights.first },
         gguf,
         tokens: given.tokens,
         experts: given.experts,
         factors: given.factors,
-        out: &out,
+        out: Part { buffer: on.buffer(&out.memory)?, first: out.first },
         all,
         top,
         count: tokens,
@@ -410,7 +412,7 @@ fn prefill(call: &Call, gguf: Option<Gguf>, element: Element, to: Element, given
         columns,
         chunk_bytes: CHUNK_BYTES,
     };
-    prefill.run(call.stream())
+    prefill.run(on.stream())
 }
 
 /// The quantised type that Candle gives as a number.

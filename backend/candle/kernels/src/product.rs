@@ -4,7 +4,7 @@
 //! Weights are decoded [`CHUNK_BYTES`] at a time, so that the memory this needs does not grow with the matrix.
 
 use cudarc::driver::DriverError;
-use cudarc::rocfire::Launch;
+use cudarc::rocfire::{Launch, Settled};
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 
@@ -32,15 +32,15 @@ pub(crate) struct Product {
 }
 
 /// Candle's `mul_mat_TYPE`: weights, activations, out; columns, outputs, rows, codes of a row, row stride of out.
-pub(crate) fn by_name(gguf: Gguf, launch: &Launch<'_>) -> Result {
+pub(crate) fn by_name(gguf: Gguf, launch: &Launch<'_>, on: &Settled<'_>) -> Result {
     let size = |slot: usize| launch.integer(slot) as usize;
     let (columns, outputs, rows, padded) = (size(3), size(4), size(5), size(6));
-    let weights = launch.tensor(0, &[outputs * (columns / gguf.size) * gguf.bytes], DType::U8)?;
-    let x = launch.tensor(1, &[rows * padded / 32 * 36], DType::U8)?;
-    let mut out = launch.tensor(2, &[rows, size(7)], DType::F32)?;
+    let weights = launch.tensor(on, 0, &[outputs * (columns / gguf.size) * gguf.bytes], DType::U8)?;
+    let x = launch.tensor(on, 1, &[rows * padded / 32 * 36], DType::U8)?;
+    let mut out = launch.tensor(on, 2, &[rows, size(7)], DType::F32)?;
     let (weights, x) = (weights.view().device_address(), x.view().device_address());
     let product = Product { gguf, weights, x, columns, outputs, rows, padded };
-    product.run(launch.stream(), &mut out)
+    product.run(on.stream(), &mut out)
 }
 
 impl Product {

@@ -11,6 +11,28 @@ pub fn gpu() -> Device {
     rocfire_candle::device().expect("there is always an emulated device").device
 }
 
+/// Runs a check in a process of its own, whose devices are opened with these settings, and gives what it printed; `test` is the
+/// test that asks for it. Nothing in that process itself.
+///
+/// # Panics
+/// Where the check fails.
+pub fn with_settings(test: &str, settings: &[(&str, &str)], check: impl FnOnce()) -> String {
+    const CHILD: &str = "TEST_WITH_SETTINGS";
+    if std::env::var_os(CHILD).is_some() {
+        check();
+        return String::new();
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().expect("tests have a program"));
+    child.args([test, "--exact", "--nocapture"]).env(CHILD, "1").envs(settings.iter().copied());
+    let output = child.output().expect("the program runs once more");
+    let [said, failed] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(output.status.success() && said.contains("1 passed"), "with {settings:?}: {said}\n{failed}");
+    said
+}
+
+/// What opens a device that need not be deterministic: one that joins what changes bits too.
+pub const ANY_JOINS: [(&str, &str); 1] = [("ROCFIRE_DETERMINISTIC", "0")];
+
 /// Makes inputs: the same numbers on every device, in the order of the calls.
 pub struct Inputs {
     device: Device,

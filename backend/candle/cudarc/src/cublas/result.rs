@@ -5,11 +5,11 @@ use std::sync::OnceLock;
 
 use half::f16;
 use rocfire_fusion::{Binary, Graph, Scalar};
-use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
+use rocfire_hal::{DType, Layout, Stream, Tensor, View};
 use rocfire_kernels::gemm::{GemmParams, gemm, is_ours};
 
 use super::sys::{cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cudaDataType_t};
-use crate::driver::queue::{Node, Touched, Work};
+use crate::driver::queue::{Kept, Node, Settled, Touched, Turn, Work};
 use crate::driver::{CudaStream, DriverError};
 use crate::rocfire::Extent;
 
@@ -166,7 +166,7 @@ pub struct Resolved {
     /// As it was asked for; its factors are 1 and 0, and nothing of it is empty.
     pub product: Product,
     /// Memory and rows of A, B and C, as row-major matrices of what is above their transposes.
-    places: [(Buffer, Layout); 3],
+    places: [(Kept, Layout); 3],
     /// [`Resolved::is_ours`], once asked.
     is_ours: OnceLock<bool>,
 }
@@ -177,9 +177,9 @@ impl Resolved {
     ///
     /// # Errors
     /// None of a product that was resolved.
-    pub fn tensors(&self) -> Result<[Tensor; 3], CublasError> {
+    pub fn tensors(&self, turn: &Turn) -> Result<[Tensor; 3], CublasError> {
         let dtype = self.product.dtype;
-        let tensor = |place: &(Buffer, Layout)| Tensor::from_buffer(place.0.clone(), place.1, dtype);
+        let tensor = |place: &(Kept, Layout)| Tensor::from_buffer(place.0.buffer(turn).clone(), place.1, dtype);
         let [a, b, c] = &self.places;
         Ok([tensor(b)?, tensor(a)?, tensor(c)?])
     }
@@ -190,9 +190,10 @@ impl Resolved {
     }
 
     /// Runs it.
-    pub(crate) fn run(&self, stream: &Stream) -> Result<(), CublasError> {
+    pub(crate) fn run(&self, stream: &Stream, turn: &Turn) -> Result<(), CublasError> {
         let dtype = self.product.dtype;
         let [(a, a_layout), (b, b_layout), (c, c_layout)] = &self.places;
+        let [a, b, c] = [a, b, c].map(|kept| kept.buffer(turn));
         let mut c = Tensor::from_buffer(c.clone(), *c_layout, dtype)?;
         let (left, right) = (View::new(b, *b_layout, dtype)?, View::new(a, *a_layout, dtype)?);
         gemm(stream, left, right, c.view_mut(), &self.product.params())?;
@@ -200,16 +201,16 @@ impl Resolved {
     }
 
     /// Whether the dispatch takes our own kernels for it, not the vendor's library.
-    pub fn is_ours(&self, stream: &Stream) -> bool {
+    pub fn is_ours(&self, stream: &Stream, turn: &Turn) -> bool {
         let of = |[left, right, mut c]: [Tensor; 3]| {
             is_ours(stream, left.view(), right.view(), c.view_mut(), &self.product.params())
         };
-        *self.is_ours.get_or_init(|| self.tensors().is_ok_and(|tensors| of(tensors).unwrap_or(false)))
+        *self.is_ours.get_or_init(|| self.tensors(turn).is_ok_and(|tensors| of(tensors).unwrap_or(false)))
     }
 
     fn touched(&self) -> Vec<Touched> {
         let [a, b, c] = &self.places;
-        let read = |place: &(Buffer, Layout)| Touched::whole(place.0.clone(), true, false);
+        let read = |place: &(Kept, Layout)| Touched::whole(place.0.clone(), true, false);
         let mut written = Touched::whole(c.0.clone(), false, true);
         written.asked = self.product.c.address;
         let Product { batch, m, n, dtype, c, .. } = self.product;
@@ -235,36 +236,40 @@ impl Product {
         if self.batch == 0 || self.m == 0 || self.n == 0 {
             return Ok(());
         }
-        let (c_buffer, c_layout) = self.place(stream, "C", &self.c, [self.batch, self.n, self.m])?;
-        let c = Tensor::from_buffer(c_buffer, c_layout, self.dtype)?;
+        let c = self.place(stream, "C", &self.c, [self.batch, self.n, self.m])?;
         if self.k == 0 {
             // Nothing is added, and an operand without elements has no memory.
-            let left = View::new(c.buffer(), Layout::contiguous(&[self.batch, self.n, 0])?, self.dtype)?;
-            let right = View::new(c.buffer(), Layout::contiguous(&[self.batch, 0, self.m])?, self.dtype)?;
-            return self.multiply(stream, left, right, c.clone());
+            let settled = stream.settled();
+            let (c, layout) = (settled.buffer(&c.0)?, c.1);
+            let left = View::new(c, Layout::contiguous(&[self.batch, self.n, 0])?, self.dtype)?;
+            let right = View::new(c, Layout::contiguous(&[self.batch, 0, self.m])?, self.dtype)?;
+            return self.multiply(&settled, left, right, Tensor::from_buffer(c.clone(), layout, self.dtype)?);
         }
-        let (b_buffer, b_layout) = self.place(stream, "B", &self.b, [self.batch, self.n, self.k])?;
-        let (a_buffer, a_layout) = self.place(stream, "A", &self.a, [self.batch, self.k, self.m])?;
-        let left = View::new(&b_buffer, b_layout, self.dtype)?;
-        let right = View::new(&a_buffer, a_layout, self.dtype)?;
+        let b = self.place(stream, "B", &self.b, [self.batch, self.n, self.k])?;
+        let a = self.place(stream, "A", &self.a, [self.batch, self.k, self.m])?;
+        [&c, &b, &a].into_iter().try_for_each(|(memory, layout)| memory.require(*layout, self.dtype))?;
+        let shared = stream.context().shared();
+        if self.alpha == 1.0 && self.beta == 0.0 && shared.has_queue() {
+            let resolved = Resolved { product: *self, places: [a, b, c], is_ours: OnceLock::new() };
+            let touched = resolved.touched();
+            shared.wait(Node::new(Work::Product(Box::new(resolved)), touched));
+            return Ok(());
+        }
+        let settled = stream.settled();
+        let left = View::new(settled.buffer(&b.0)?, b.1, self.dtype)?;
+        let right = View::new(settled.buffer(&a.0)?, a.1, self.dtype)?;
+        let mut c = Tensor::from_buffer(settled.buffer(&c.0)?.clone(), c.1, self.dtype)?;
         if self.alpha != 1.0 || self.beta != 0.0 {
-            return self.multiply(stream, left, right, c);
+            return self.multiply(&settled, left, right, c);
         }
-        let layouts = (*left.layout(), *right.layout());
-        let places = [(a_buffer, layouts.1), (b_buffer, layouts.0), (c.buffer().clone(), *c.layout())];
-        let resolved = Resolved { product: *self, places, is_ours: OnceLock::new() };
-        if !stream.context().has_queue() {
-            return resolved.run(stream.hal());
-        }
-        let touched = resolved.touched();
-        stream.context().wait(Node::new(Work::Product(Box::new(resolved)), touched));
+        gemm(settled.stream(), left, right, c.view_mut(), &self.params())?;
         Ok(())
     }
 
     /// The product, then what `alpha` and `beta` make of it.
-    fn multiply(&self, stream: &CudaStream, left: View<'_>, right: View<'_>, mut c: Tensor) -> Result<(), CublasError> {
+    fn multiply(&self, on: &Settled<'_>, left: View<'_>, right: View<'_>, mut c: Tensor) -> Result<(), CublasError> {
         let mut product = Tensor::empty(c.device(), c.shape(), self.dtype)?;
-        gemm(stream.hal(), left, right, product.view_mut(), &self.params())?;
+        gemm(on.stream(), left, right, product.view_mut(), &self.params())?;
         // A C that counts for nothing may hold anything, NaN included.
         let old = if self.beta == 0.0 { None } else { Some(rocfire_fusion::eager::copy(&c)?) };
         let mut graph = Graph::new("gemm_scale");
@@ -282,7 +287,7 @@ impl Product {
         }
         graph.output(sum);
         let shape = c.shape().to_vec();
-        rocfire_fusion::run(stream.hal(), &graph, &shape, &inputs, &scalars, &mut [c.view_mut()])?;
+        rocfire_fusion::run(on.stream(), &graph, &shape, &inputs, &scalars, &mut [c.view_mut()])?;
         Ok(())
     }
 
@@ -292,14 +297,14 @@ impl Product {
         name: &str,
         operand: &Operand,
         shape: [usize; 3],
-    ) -> Result<(Buffer, Layout), CublasError> {
-        let found = stream.context().memory_at(operand.address);
-        let (buffer, byte) = found
+    ) -> Result<(Kept, Layout), CublasError> {
+        let found = stream.context().shared().memory_at(operand.address);
+        let (memory, byte) = found
             .ok_or_else(|| CublasError::new(format!("{name}: {:#x} is no address of live memory", operand.address)))?;
         let size = self.dtype.size_bytes() as u64;
         if !byte.is_multiple_of(size) {
             return Err(CublasError::new(format!("{name}: byte {byte} is between two elements of {}", self.dtype)));
         }
-        Ok((buffer, operand.layout(shape, byte / size)?))
+        Ok((memory, operand.layout(shape, byte / size)?))
     }
 }

@@ -1,37 +1,25 @@
-//! Devices as Candle opens them, and which memory lies where.
+//! Devices as Candle opens them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
-use rocfire_hal::{Buffer, Device, DeviceId, DriverKind};
+use rocfire_hal::{Device, DeviceId, DriverKind};
 
-use super::memory::Memory;
-use super::queue::{Merger, Node, Queue};
+use super::queue::Settled;
+use super::shared::{Shared, lock};
 use super::{CudaStream, DriverError, sys};
 
 /// Emulated devices that a process can have: as many as a box of GPUs.
 const EMULATED_MAX: usize = 8;
 
-/// A device. Candle opens one per `Device::new_cuda`; those of one ordinal share memory, kernels and the stream.
+/// A handle of a device. Candle opens one per `Device::new_cuda`; those of one device share memory, kernels and the order of work.
 pub struct CudaContext {
     ordinal: usize,
-    device: Device,
+    shared: Arc<Shared>,
     /// The stream that Candle's devices use.
     stream: Mutex<Weak<CudaStream>>,
     tracking: AtomicBool,
-    /// What could not be told where it happened.
-    error: Mutex<Option<DriverError>>,
-    places: Mutex<BTreeMap<u64, Place>>,
-    /// Launches that wait; none where each is made as it is asked for.
-    queue: Option<Mutex<Queue>>,
-}
-
-/// Live memory, by the address of its first byte.
-struct Place {
-    bytes: u64,
-    memory: Weak<Memory>,
 }
 
 impl CudaContext {
@@ -43,21 +31,14 @@ impl CudaContext {
         CudaContext::with_device(ordinal, Device::get(device_id(ordinal)?)?)
     }
 
-    /// A context over a device that somebody opened, with settings of its own.
+    /// A context over a device that somebody opened, with settings of its own. Other contexts over the same device are handles of
+    /// what this one is; a device that was opened once more has memory and an order of its own.
     ///
     /// # Errors
     /// None today.
     pub fn with_device(ordinal: usize, device: Device) -> Result<Arc<CudaContext>, DriverError> {
-        let queue = (device.config().fusion && !device.config().sync).then(Mutex::default);
-        Ok(Arc::new(CudaContext {
-            ordinal,
-            device,
-            queue,
-            stream: Mutex::default(),
-            tracking: AtomicBool::new(true),
-            error: Mutex::default(),
-            places: Mutex::default(),
-        }))
+        let (shared, stream, tracking) = (Shared::of(device), Mutex::default(), AtomicBool::new(true));
+        Ok(Arc::new(CudaContext { ordinal, shared, stream, tracking }))
     }
 
     /// Devices that can be opened.
@@ -85,7 +66,7 @@ impl CudaContext {
     /// # Errors
     /// None.
     pub fn name(&self) -> Result<String, DriverError> {
-        Ok(self.device.info().name.clone())
+        Ok(self.shared.device().info().name.clone())
     }
 
     /// Its number for [`super::result::device::get_attribute`].
@@ -95,38 +76,23 @@ impl CudaContext {
 
     /// What is below: rocfire's device. What waits is launched first, so that nobody sees that it waited.
     pub fn device(&self) -> &Device {
-        self.launch_waiting();
-        &self.device
+        self.shared.launch_waiting();
+        self.shared.device()
     }
 
     /// The same without launching what waits.
     pub(crate) fn opened(&self) -> &Device {
-        &self.device
+        self.shared.device()
     }
 
-    /// Whether launches wait here to be put together with others.
-    pub(crate) fn has_queue(&self) -> bool {
-        self.queue.is_some()
+    /// What other contexts of the device have too.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
-    /// Lets a launch wait; only where there is a queue.
-    pub(crate) fn wait(&self, node: Node) {
-        if let Some(queue) = &self.queue {
-            lock(queue).push(self, node);
-        }
-    }
-
-    /// Launches all that waits.
-    pub(crate) fn launch_waiting(&self) {
-        if let Some(queue) = &self.queue {
-            lock(queue).run(self, 0);
-        }
-    }
-
-    pub(crate) fn set_merger(&self, merger: &'static dyn Merger) {
-        if let Some(queue) = &self.queue {
-            lock(queue).set_merger(merger);
-        }
+    /// Launches what waits, and lends memory and stream to work that is no launch of Candle's.
+    pub fn settled(&self) -> Settled<'_> {
+        self.shared.settled()
     }
 
     /// The stream: all of a context's streams are handles of one order.
@@ -179,9 +145,9 @@ impl CudaContext {
     /// # Errors
     /// What failed since somebody was last told.
     pub fn synchronize(&self) -> Result<(), DriverError> {
-        self.launch_waiting();
+        self.shared.launch_waiting();
         self.check_err()?;
-        Ok(self.device.sync()?)
+        Ok(self.shared.device().sync()?)
     }
 
     /// Tells, once, what [`CudaContext::record_err`] kept.
@@ -189,54 +155,18 @@ impl CudaContext {
     /// # Errors
     /// That.
     pub fn check_err(&self) -> Result<(), DriverError> {
-        lock(&self.error).take().map_or(Ok(()), Err)
+        self.shared.check_err()
     }
 
     /// Keeps an error that cannot be returned where it happened; the next call that can returns it.
     pub fn record_err<T>(&self, result: Result<T, DriverError>) {
-        if let Err(error) = result {
-            lock(&self.error).get_or_insert(error);
-        }
-    }
-
-    pub(crate) fn register(&self, memory: &Arc<Memory>) {
-        let place = Place { bytes: memory.buffer().bytes(), memory: Arc::downgrade(memory) };
-        lock(&self.places).insert(memory.buffer().device_address(), place);
-    }
-
-    /// Called before the memory goes back, so that nobody else can have the address yet.
-    pub(crate) fn unregister(&self, address: u64) {
-        lock(&self.places).remove(&address);
-    }
-
-    /// Whether memory that begins at an address has an owner; not if only launches that wait hold it.
-    pub(crate) fn is_owned(&self, address: u64) -> bool {
-        lock(&self.places).contains_key(&address)
-    }
-
-    /// The live memory that an address leads into, or to the end of, and how far.
-    pub(crate) fn memory_at(&self, address: u64) -> Option<(Buffer, u64)> {
-        // The lock is gone before the handle: if that is the last one, it takes the lock to unregister itself.
-        let (memory, offset) = {
-            let places = lock(&self.places);
-            let (start, place) = places.range(..=address).next_back()?;
-            let offset = address - start;
-            (if offset <= place.bytes { place.memory.upgrade()? } else { return None }, offset)
-        };
-        Some((memory.buffer().clone(), offset))
-    }
-}
-
-impl Drop for CudaContext {
-    /// Others may still hold memory that launches which wait would write.
-    fn drop(&mut self) {
-        self.launch_waiting();
+        self.shared.record_err(result);
     }
 }
 
 impl PartialEq for CudaContext {
     fn eq(&self, other: &CudaContext) -> bool {
-        self.device == other.device
+        self.shared.device() == other.shared.device()
     }
 }
 
@@ -244,7 +174,7 @@ impl Eq for CudaContext {}
 
 impl fmt::Debug for CudaContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CudaContext({} is {})", self.ordinal, self.device.id())
+        write!(f, "CudaContext({} is {})", self.ordinal, self.opened().id())
     }
 }
 
@@ -264,8 +194,4 @@ pub(crate) fn device_id(ordinal: usize) -> Result<DeviceId, DriverError> {
         }
         DriverKind::Emulated | DriverKind::Noop => Err(further()),
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

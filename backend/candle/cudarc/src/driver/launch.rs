@@ -1,7 +1,6 @@
 //! Launches: arguments in Candle's order, packed as the kernel takes them.
 
-use rocfire_hal::profile::Work;
-use rocfire_hal::{Buffer, Function};
+use rocfire_hal::Function;
 
 use super::memory::Place;
 use super::queue::{self, Call, Node, Touched};
@@ -167,24 +166,25 @@ impl<'a> LaunchArgs<'a> {
                 }
                 let call = Call { function: self.function.clone(), asked, config, bytes, at };
                 let touched = touched.into_iter().map(|(_, touched)| touched).collect();
-                self.stream.context().wait(Node::new(queue::Work::Call(call), touched));
+                self.stream.context().shared().wait(Node::new(queue::Work::Call(call), touched));
                 Ok(())
             }
             Kernel::Host(spec) => {
                 self.require_count(spec)?;
                 let run = spec.host.expect("a kernel of the host is one by this field");
-                run(&self.seen(config)).map_err(|error| DriverError::new(format!("{}: {error}", self.function.name())))
+                let done = run(&self.seen(config), &self.stream.settled());
+                done.map_err(|error| DriverError::new(format!("{}: {error}", self.function.name())))
             }
         }
     }
 
     /// Whether the launch can join those that wait: nothing about its geometry will be refused.
     fn can_wait(&self, config: LaunchConfig) -> bool {
-        config.is_never_refused() && self.stream.context().has_queue()
+        config.is_never_refused() && self.stream.context().shared().has_queue()
     }
 
     fn seen(&self, asked: LaunchConfig) -> Launch<'_> {
-        Launch { name: self.function.name(), asked, stream: self.stream, values: &self.values }
+        Launch { name: self.function.name(), asked, values: &self.values }
     }
 
     fn require_count(&self, spec: &KernelSpec) -> Result<(), DriverError> {
@@ -226,8 +226,8 @@ impl<'a> Packed<'a> {
     fn as_pushed(&mut self, slot: usize, value: &Value<'_>) -> Result<(), DriverError> {
         match value {
             Value::Number(number) => {
-                let memory = number.word().and_then(|word| self.stream.context().memory_at(word));
-                self.touched.extend(memory.map(|(buffer, _)| (slot as u16, Touched::whole(buffer, true, true))));
+                let memory = number.word().and_then(|word| self.stream.context().shared().memory_at(word));
+                self.touched.extend(memory.map(|(kept, _)| (slot as u16, Touched::whole(kept, true, true))));
                 self.put(number.bytes, number.align);
                 Ok(())
             }
@@ -262,22 +262,22 @@ impl<'a> Packed<'a> {
 
     /// An address: of a place, or a bare number that leads to live memory.
     fn address(&mut self, slot: usize, value: &Value<'_>, is_read: bool, is_written: bool) -> Result<(), DriverError> {
-        let (address, buffer) = match value {
+        let (address, memory) = match value {
             Value::Place(place) => {
-                let memory = place.held.memory()?;
-                (place.address(), (memory.buffer().bytes() > 0).then(|| memory.buffer().clone()))
+                let memory = place.held.memory()?.kept();
+                (place.address(), (memory.bytes() > 0).then(|| memory.clone()))
             }
             Value::Number(number) => {
                 let address = number.word().ok_or_else(|| self.wrong(slot, "an address", value))?;
-                match self.stream.context().memory_at(address) {
-                    Some((buffer, _)) => (address, Some(buffer)),
+                match self.stream.context().shared().memory_at(address) {
+                    Some((memory, _)) => (address, Some(memory)),
                     None if address == 0 => (0, None),
                     None => return Err(self.wrong(slot, "an address of live memory of this device", value)),
                 }
             }
         };
-        if let Some(buffer) = buffer {
-            let mut touched = Touched::whole(buffer, is_read, is_written);
+        if let Some(memory) = memory {
+            let mut touched = Touched::whole(memory, is_read, is_written);
             // A result begins where its address leads; what is read may have been asked for by strides.
             touched.asked = address;
             self.touched.push((slot as u16, touched));
@@ -310,21 +310,12 @@ impl<'a> Packed<'a> {
     /// # Safety
     /// - As [`LaunchArgs::launch`], and `touched` lists what the kernel writes.
     unsafe fn launch(&self, function: &Function, config: LaunchConfig) -> Result<(), DriverError> {
+        let settled = self.stream.settled();
         let written = self.touched.iter().filter(|(_, touched)| touched.is_written);
-        let outputs: Vec<&Buffer> = written.map(|(_, touched)| &touched.buffer).collect();
-        let ((x, y, z), (threads_x, threads_y, threads_z)) = (config.grid_dim, config.block_dim);
-        let launch = rocfire_hal::Launch {
-            label: self.label,
-            grid: [x, y, z],
-            block: [threads_x, threads_y, threads_z],
-            lds_bytes: config.shared_mem_bytes,
-            args: &self.bytes,
-            outputs: &outputs,
-            work: Work::default(),
-        };
-        // SAFETY: the caller's two duties; the size of the arguments is compared with the code object's there.
-        unsafe { self.stream.hal().launch(function, &launch)? };
-        Ok(())
+        let outputs = written.map(|(_, touched)| settled.buffer(&touched.memory)).collect::<Result<Vec<_>, _>>()?;
+        let device = self.stream.context().opened();
+        // SAFETY: the caller's two duties.
+        unsafe { queue::put(device, function, self.label, config, &self.bytes, &outputs) }
     }
 }
 

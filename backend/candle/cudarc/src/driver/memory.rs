@@ -8,39 +8,46 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::{Arc, OnceLock};
 
-use rocfire_hal::{Buffer, Error};
+use rocfire_hal::Error;
 
+use super::queue::Kept;
+use super::shared::Shared;
 use super::{CudaContext, CudaStream, DeviceRepr, DriverError, sys};
 
-/// A range of device memory that the context knows by its address.
+/// A range of device memory that the device's handles know by its address.
 pub(crate) struct Memory {
-    context: Arc<CudaContext>,
-    buffer: Buffer,
+    shared: Arc<Shared>,
+    kept: Kept,
 }
 
 impl Memory {
-    pub(crate) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Arc<Memory>, DriverError> {
-        let buffer = match Buffer::new(context.opened(), bytes as u64) {
-            // Launches that wait hold memory that was dropped.
-            Err(Error::OutOfMemory { .. }) if context.has_queue() => Buffer::new(context.device(), bytes as u64)?,
+    pub(crate) fn new(shared: &Arc<Shared>, bytes: usize) -> Result<Arc<Memory>, DriverError> {
+        let made = || Kept::new(shared.device(), bytes as u64);
+        let kept = match made() {
+            Err(Error::OutOfMemory { .. }) if shared.has_queue() => {
+                // Launches that wait hold memory that was dropped.
+                shared.launch_waiting();
+                made()?
+            }
             outcome => outcome?,
         };
-        let memory = Arc::new(Memory { context: Arc::clone(context), buffer });
+        let memory = Arc::new(Memory { shared: Arc::clone(shared), kept });
         if bytes > 0 {
-            context.register(&memory);
+            shared.register(&memory);
         }
         Ok(memory)
     }
 
-    pub(crate) fn buffer(&self) -> &Buffer {
-        &self.buffer
+    /// The memory by its address; who wants it lent asks [`super::queue::Settled`].
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if self.buffer.bytes() > 0 {
-            self.context.unregister(self.buffer.device_address());
+        if self.kept.bytes() > 0 {
+            self.shared.unregister(self.kept.address());
         }
     }
 }
@@ -94,8 +101,8 @@ impl<'a> Place<'a> {
     /// The address of the first element; 0, and an error for the next call, if there is no memory for numbers of the host.
     pub(crate) fn address(self) -> sys::CUdeviceptr {
         match self.held.memory() {
-            Ok(memory) if memory.buffer().bytes() == 0 => 0,
-            Ok(memory) => memory.buffer().device_address() + self.first_byte,
+            Ok(memory) if memory.kept().bytes() == 0 => 0,
+            Ok(memory) => memory.kept().address() + self.first_byte,
             Err(error) => {
                 self.held.stream().context().record_err::<()>(Err(error));
                 0

@@ -9,6 +9,7 @@ mod module;
 pub(crate) mod pointer;
 pub(crate) mod queue;
 pub mod result;
+mod shared;
 mod stream;
 pub mod sys;
 

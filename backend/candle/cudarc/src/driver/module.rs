@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use rocfire_hal::{Function, Source};
 
-use super::context::lock;
+use super::shared::lock;
 use super::{CudaContext, DriverError};
 use crate::nvrtc::{Code, Ptx, ptx_target, refusal};
 use crate::rocfire::{KernelLibrary, KernelSpec};
@@ -37,7 +37,7 @@ impl CudaContext {
     pub fn load_module(self: &Arc<Self>, module: Ptx) -> Result<Arc<CudaModule>, DriverError> {
         let code = match module.0 {
             Code::Library(library) => {
-                library.merger().into_iter().for_each(|merger| self.set_merger(merger));
+                library.merger().into_iter().for_each(|merger| self.shared().set_merger(merger));
                 Loaded::Library(library)
             }
             Code::Text(text) => {

@@ -4,8 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use rocfire_hal::Buffer;
-
+use super::queue::Kept;
 use super::{CudaSlice, CudaStream, CudaView, CudaViewMut, DriverError, sys};
 
 /// Device memory as elements of a type.
@@ -112,11 +111,11 @@ pub(crate) fn resolve(
     what: &str,
     address: sys::CUdeviceptr,
     bytes: usize,
-) -> Result<Option<(Buffer, u64)>, DriverError> {
+) -> Result<Option<(Kept, u64)>, DriverError> {
     if bytes == 0 {
         return Ok(None);
     }
-    match stream.context().memory_at(address) {
+    match stream.context().shared().memory_at(address) {
         Some(found) => Ok(Some(found)),
         None => {
             // The address may be missing because the memory could not be had: that error says more.

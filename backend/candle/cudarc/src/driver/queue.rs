@@ -11,7 +11,15 @@
 //! so the newest launches wait on, because Rust drops most temporaries only after the next operators. What fails while it
 //! runs comes, as ever, at the next copy to the host or wait.
 //!
+//! Memory of launches that wait is [`Kept`]: it has an address and lends nothing. Who works on it outside the queue takes it, and the
+//! stream, from [`Settled`].
+//!
 //! `ROCFIRE_FUSION=0` and `ROCFIRE_SYNC=1` leave the queue out.
+
+mod kept;
+mod settled;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,9 +27,14 @@ use std::sync::Arc;
 use rocfire_hal::profile::Work as Profiled;
 use rocfire_hal::{Buffer, Device, Function, Source};
 
-use super::{CudaContext, CudaFunction, DriverError, Kernel, LaunchConfig};
+use super::shared::Shared;
+use super::{CudaFunction, DriverError, Kernel, LaunchConfig};
 use crate::cublas::result::Resolved;
 use crate::rocfire::Extent;
+
+pub use kept::{Kept, Turn};
+pub use settled::Settled;
+pub(crate) use settled::tensor;
 
 /// Launches that wait at a time: as many as a mask has bits.
 const WAITING_MOST: usize = 64;
@@ -38,7 +51,7 @@ const WRITTEN_BYTES_MOST: u64 = 1 << 30;
 
 /// Memory that a launch reads or writes: addresses, and which bytes between them if they come in rows.
 pub(crate) struct Touched {
-    pub buffer: Buffer,
+    pub memory: Kept,
     pub first: u64,
     pub end: u64,
     /// The address that the launch was given.
@@ -51,15 +64,15 @@ pub(crate) struct Touched {
 
 impl Touched {
     /// So many bytes from an address on.
-    pub(crate) fn part(buffer: Buffer, first: u64, bytes: u64, is_written: bool) -> Touched {
-        Touched { buffer, first, end: first + bytes, asked: first, rows: None, is_read: !is_written, is_written }
+    pub(crate) fn part(memory: Kept, first: u64, bytes: u64, is_written: bool) -> Touched {
+        Touched { memory, first, end: first + bytes, asked: first, rows: None, is_read: !is_written, is_written }
     }
 
-    /// All of a buffer.
-    pub(crate) fn whole(buffer: Buffer, is_read: bool, is_written: bool) -> Touched {
-        let first = buffer.device_address();
-        let end = first + buffer.bytes();
-        Touched { buffer, first, end, asked: first, rows: None, is_read, is_written }
+    /// All of some memory.
+    pub(crate) fn whole(memory: Kept, is_read: bool, is_written: bool) -> Touched {
+        let first = memory.address();
+        let end = first + memory.bytes();
+        Touched { memory, first, end, asked: first, rows: None, is_read, is_written }
     }
 
     /// Only what lies so from the address on; `None` if that is not known.
@@ -164,11 +177,11 @@ impl Node {
     }
 
     /// The memory that an address leads into, if the launch touches it, and how far.
-    pub fn memory(&self, address: u64) -> Option<(Buffer, u64)> {
-        let offset = |touched: &Touched| address.checked_sub(touched.buffer.device_address());
+    pub fn memory(&self, address: u64, turn: &Turn) -> Option<(Buffer, u64)> {
+        let offset = |touched: &Touched| address.checked_sub(touched.memory.address());
         let mut found = self.touched.iter().filter_map(|touched| Some((touched, offset(touched)?)));
-        let (touched, offset) = found.find(|(touched, offset)| *offset < touched.buffer.bytes())?;
-        Some((touched.buffer.clone(), offset))
+        let (touched, offset) = found.find(|(touched, offset)| *offset < touched.memory.bytes())?;
+        Some((touched.memory.buffer(turn).clone(), offset))
     }
 
     /// The product, if it is one.
@@ -218,19 +231,18 @@ impl Node {
     }
 
     /// Runs it as it was asked for.
-    fn run(&self, device: &Device) -> Result<(), DriverError> {
+    fn run(&self, device: &Device, turn: &Turn) -> Result<(), DriverError> {
+        let outputs = || self.written().map(|written| written.memory.buffer(turn)).collect::<Vec<_>>();
         match &self.work {
-            Work::Product(product) => Ok(product.run(device.stream()).map_err(|error| error.0)?),
+            Work::Product(product) => Ok(product.run(device.stream(), turn).map_err(|error| error.0)?),
             Work::Own(own) => {
-                let outputs: Vec<&Buffer> = self.written().map(|written| &written.buffer).collect();
                 // SAFETY: as the launcher has promised; the memory is held by `touched`.
-                unsafe { put(device, &own.function, own.name, own.config, &own.bytes, &outputs) }
+                unsafe { put(device, &own.function, own.name, own.config, &own.bytes, &outputs()) }
             }
             Work::Call(call) => {
                 let Kernel::Named(_, function) = call.function.kernel() else { return Ok(()) };
-                let outputs: Vec<&Buffer> = self.written().map(|written| &written.buffer).collect();
                 // SAFETY: as whoever asked for the launch has promised; the memory is held by `touched`.
-                unsafe { put(device, function, call.function.name(), call.config, &call.bytes, &outputs) }
+                unsafe { put(device, function, call.function.name(), call.config, &call.bytes, &outputs()) }
             }
         }
     }
@@ -239,7 +251,8 @@ impl Node {
 /// The launches that wait, in the order in which they were asked for.
 pub struct Window<'a> {
     nodes: &'a [Node],
-    context: &'a CudaContext,
+    shared: &'a Shared,
+    turn: Turn,
 }
 
 impl Window<'_> {
@@ -288,12 +301,17 @@ impl Window<'_> {
 
     /// Whether somebody outside can still read its results.
     pub fn is_owned(&self, number: usize) -> bool {
-        self.nodes[number].written().any(|written| self.context.is_owned(written.buffer.device_address()))
+        self.nodes[number].written().any(|written| self.shared.is_owned(written.memory.address()))
     }
 
     /// The device.
     pub fn device(&self) -> &Device {
-        self.context.opened()
+        self.shared.device()
+    }
+
+    /// What lends operators the memory that launches touch: they run in their turn.
+    pub fn turn(&self) -> &Turn {
+        &self.turn
     }
 }
 
@@ -353,7 +371,7 @@ struct Span {
     number: u32,
 }
 
-/// The launches of a context that wait.
+/// The launches of a device that wait.
 #[derive(Default)]
 pub(crate) struct Queue {
     nodes: Vec<Node>,
@@ -363,6 +381,8 @@ pub(crate) struct Queue {
     written_bytes: u64,
     /// How often the oldest ran since everything did.
     times: usize,
+    /// How many have memory and stream lent ([`Settled`]): nothing waits meanwhile.
+    lent: usize,
     merger: Option<&'static dyn Merger>,
     /// Hashes of merged kernels that did not compile.
     refused: HashSet<[u8; 32]>,
@@ -373,15 +393,25 @@ impl Queue {
         self.merger = Some(merger);
     }
 
+    /// Runs everything, and what comes at once until [`Queue::close`].
+    fn open(&mut self, shared: &Shared) {
+        self.run(shared, 0);
+        self.lent += 1;
+    }
+
+    fn close(&mut self) {
+        self.lent -= 1;
+    }
+
     /// Adds a launch; the oldest run if it is full.
-    pub(crate) fn push(&mut self, context: &CudaContext, node: Node) {
+    pub(crate) fn push(&mut self, shared: &Shared, node: Node) {
         self.add(node);
-        if self.written_bytes > WRITTEN_BYTES_MOST {
-            self.run(context, 0);
+        if self.lent > 0 || self.written_bytes > WRITTEN_BYTES_MOST {
+            self.run(shared, 0);
         } else if self.nodes.len() >= self.most() {
             let left = (FIRST_ON + self.times * MORE_EACH_TIME).min(WAITING_ON);
             self.times += 1;
-            self.run(context, left);
+            self.run(shared, left);
         }
     }
 
@@ -417,7 +447,7 @@ impl Queue {
     }
 
     /// Runs everything but, at most, the newest `left`.
-    pub(crate) fn run(&mut self, context: &CudaContext, left: usize) {
+    pub(crate) fn run(&mut self, shared: &Shared, left: usize) {
         if left == 0 {
             self.times = 0;
         }
@@ -425,8 +455,9 @@ impl Queue {
             return;
         }
         let steps = match self.merger {
-            Some(merger) if self.nodes.len() > 1 => merger.plan(&Window { nodes: &self.nodes, context }),
-            _ => (0..self.nodes.len()).map(|node| Step { members: vec![node], run: Run::Each }).collect(),
+            // A launch alone is planned too: a merger may run it in its own way, whatever waits beside it.
+            Some(merger) => merger.plan(&Window { nodes: &self.nodes, shared, turn: Turn::new() }),
+            None => (0..self.nodes.len()).map(|node| Step { members: vec![node], run: Run::Each }).collect(),
         };
         debug_assert_eq!(steps.iter().map(|step| step.members.len()).sum::<usize>(), self.nodes.len(), "each once");
         let end = self.nodes.len() - left;
@@ -437,7 +468,7 @@ impl Queue {
                 waiting_on |= step.members.iter().fold(0, |mask, &member| mask | 1 << member);
                 continue;
             }
-            self.put(context, step);
+            self.put(shared, step);
         }
         let waited = std::mem::take(&mut self.nodes);
         (self.written_bytes, self.nodes) = (0, Vec::with_capacity(WAITING_MOST));
@@ -447,16 +478,16 @@ impl Queue {
         waited.into_iter().enumerate().filter(waits_on).for_each(|(_, node)| self.add(node));
         if self.nodes.len() == WAITING_MOST {
             // All of it hangs together: nothing is gained by waiting.
-            self.run(context, 0);
+            self.run(shared, 0);
         }
     }
 
-    fn put(&mut self, context: &CudaContext, step: &Step) {
-        let device = context.opened();
+    fn put(&mut self, shared: &Shared, step: &Step) {
+        let device = shared.device();
         let members = match &step.run {
             Run::Each => &step.members[..],
             Run::First => &step.members[..1],
-            Run::Merged(merged) => match self.put_merged(context, step, merged) {
+            Run::Merged(merged) => match self.put_merged(shared, step, merged) {
                 true => &[],
                 false => &step.members[..],
             },
@@ -469,23 +500,24 @@ impl Queue {
             },
         };
         for &member in members {
-            context.record_err(self.nodes[member].run(device));
+            shared.record_err(self.nodes[member].run(device, &Turn::new()));
         }
     }
 
     /// Whether the one launch has a kernel.
-    fn put_merged(&mut self, context: &CudaContext, step: &Step, merged: &Merged) -> bool {
+    fn put_merged(&mut self, shared: &Shared, step: &Step, merged: &Merged) -> bool {
         if self.refused.contains(merged.source.hash()) {
             return false;
         }
-        let device = context.opened();
+        let device = shared.device();
         match device.module(&merged.source).and_then(|module| module.function(merged.entry)) {
             Ok(function) => {
                 let members = step.members.iter().flat_map(|&member| self.nodes[member].written());
-                let outputs: Vec<&Buffer> = members.map(|written| &written.buffer).collect();
+                let turn = Turn::new();
+                let outputs: Vec<&Buffer> = members.map(|written| written.memory.buffer(&turn)).collect();
                 // SAFETY: the merger's promise, and that of whoever asked for the members; their memory is held.
                 let done = unsafe { put(device, &function, merged.label, merged.config, &merged.bytes, &outputs) };
-                context.record_err(done);
+                shared.record_err(done);
                 true
             }
             Err(error) => {

@@ -3,16 +3,17 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 
-use super::context::lock;
 use super::host::{bytes_of, bytes_of_mut};
 use super::memory::Memory;
 use super::pointer::resolve;
+use super::queue::Settled;
+use super::shared::lock;
 use super::{
     CudaContext, CudaFunction, CudaSlice, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, HostSlice, LaunchArgs,
     ValidAsZeroBits, sys,
 };
 
-/// A handle of a context's one stream.
+/// A handle of a device's one stream.
 pub struct CudaStream {
     context: Arc<CudaContext>,
 }
@@ -45,9 +46,9 @@ impl CudaStream {
         &self.context
     }
 
-    /// What is below: rocfire's stream, behind all that waits.
-    pub(crate) fn hal(&self) -> &rocfire_hal::Stream {
-        self.context.device().stream()
+    /// Launches what waits, and lends memory and stream to work that is no launch of Candle's.
+    pub fn settled(&self) -> Settled<'_> {
+        self.context.settled()
     }
 
     /// Whether the stream records: it does not.
@@ -83,7 +84,7 @@ impl CudaStream {
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| {
             DriverError::new(format!("{len} elements of {} bytes are more than there can be", size_of::<T>()))
         })?;
-        Ok(CudaSlice::on_device(self, Memory::new(&self.context, bytes)?, len))
+        Ok(CudaSlice::on_device(self, Memory::new(self.context.shared(), bytes)?, len))
     }
 
     /// Memory of zero bytes.
@@ -110,8 +111,9 @@ impl CudaStream {
     ) -> Result<(), DriverError> {
         let bytes = target.num_bytes();
         let address = target.device_ptr_mut(self).0;
-        if let Some((buffer, first)) = resolve(target.stream(), "memset_zeros", address, bytes)? {
-            self.hal().fill(&buffer, first, 0, bytes as u64)?;
+        if let Some((kept, first)) = resolve(target.stream(), "memset_zeros", address, bytes)? {
+            let settled = target.stream().settled();
+            settled.stream().fill(settled.buffer(&kept)?, first, 0, bytes as u64)?;
         }
         Ok(())
     }
@@ -137,8 +139,9 @@ impl CudaStream {
 
     /// Memory with these bytes.
     pub(crate) fn upload(&self, bytes: &[u8]) -> Result<Arc<Memory>, DriverError> {
-        let memory = Memory::new(&self.context, bytes.len())?;
-        self.hal().copy_to_device(bytes, memory.buffer(), 0)?;
+        let memory = Memory::new(self.context.shared(), bytes.len())?;
+        let settled = self.settled();
+        settled.stream().copy_to_device(bytes, settled.buffer(memory.kept())?, 0)?;
         Ok(memory)
     }
 
@@ -155,8 +158,9 @@ impl CudaStream {
         let (elements, _synced) = unsafe { source.stream_synced_slice(self) };
         room("memcpy_htod", elements.len(), target.len())?;
         let address = target.device_ptr_mut(self).0;
-        if let Some((buffer, first)) = resolve(target.stream(), "memcpy_htod", address, size_of_val(elements))? {
-            self.hal().copy_to_device(bytes_of(elements), &buffer, first)?;
+        if let Some((kept, first)) = resolve(target.stream(), "memcpy_htod", address, size_of_val(elements))? {
+            let settled = target.stream().settled();
+            settled.stream().copy_to_device(bytes_of(elements), settled.buffer(&kept)?, first)?;
         }
         Ok(())
     }
@@ -198,10 +202,10 @@ impl CudaStream {
     }
 
     fn read(&self, owner: &CudaStream, address: u64, target: &mut [u8]) -> Result<(), DriverError> {
-        owner.context.launch_waiting();
+        let settled = owner.settled();
         self.context.check_err()?;
-        if let Some((buffer, first)) = resolve(owner, "a copy to the host", address, target.len())? {
-            owner.hal().copy_to_host(&buffer, first, target)?;
+        if let Some((kept, first)) = resolve(owner, "a copy to the host", address, target.len())? {
+            settled.stream().copy_to_host(settled.buffer(&kept)?, first, target)?;
         }
         Ok(())
     }
@@ -221,14 +225,14 @@ impl CudaStream {
         let address = target.device_ptr_mut(self).0;
         let to = resolve(target.stream(), "memcpy_dtod: target", address, bytes)?;
         let (Some((from, from_byte)), Some((to, to_byte))) = (from, to) else { return Ok(()) };
-        source.stream().context.launch_waiting();
-        target.stream().context.launch_waiting();
+        let (source, target) = (source.stream().settled(), target.stream().settled());
+        let (from, to) = (source.buffer(&from)?, target.buffer(&to)?);
         if from.device() == to.device() {
-            return Ok(to.device().stream().copy(&from, from_byte, &to, to_byte, bytes as u64)?);
+            return Ok(target.stream().copy(from, from_byte, to, to_byte, bytes as u64)?);
         }
         let mut staged = vec![0; bytes];
-        from.device().stream().copy_to_host(&from, from_byte, &mut staged)?;
-        Ok(to.device().stream().copy_to_device(&staged, &to, to_byte)?)
+        source.stream().copy_to_host(from, from_byte, &mut staged)?;
+        Ok(target.stream().copy_to_device(&staged, to, to_byte)?)
     }
 
     /// A copy in memory of this stream's device.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rocfire_hal::collective::{self, Call, Communicator, Kind};
 use rocfire_hal::{Buffer, DType};
 
+use crate::driver::queue::{Kept, Settled};
 use crate::driver::{CudaStream, DriverError};
 
 /// Why a call failed, in rocfire's words.
@@ -42,17 +43,37 @@ pub(super) struct Held {
 /// The first byte of a slice, with its own stream.
 pub(super) struct Place {
     pub stream: Arc<CudaStream>,
-    pub buffer: Buffer,
+    pub memory: Kept,
     pub first: u64,
 }
 
 impl Held {
-    fn call(&self) -> Call<'_> {
-        let Held { kind, dtype, count, .. } = *self;
-        let source = self.source.as_ref().map(|place| (&place.buffer, place.first));
-        let target = self.target.as_ref().map(|place| (&place.buffer, place.first));
-        Call { kind, dtype, count, source, target }
+    /// What lends its source and its target: launches that wait go first, also those that came while a group was open.
+    fn settled(&self) -> Lent<'_> {
+        let [source, target] = [&self.source, &self.target].map(|place| Some(place.as_ref()?.stream.settled()));
+        Lent { _own: self.stream.settled(), source, target }
     }
+
+    fn call<'a>(&'a self, lent: &'a Lent<'_>) -> Result<Call<'a>, DriverError> {
+        let Held { kind, dtype, count, .. } = *self;
+        let (source, target) = (place(&self.source, &lent.source)?, place(&self.target, &lent.target)?);
+        Ok(Call { kind, dtype, count, source, target })
+    }
+}
+
+/// Memory and streams of a call.
+struct Lent<'a> {
+    _own: Settled<'a>,
+    source: Option<Settled<'a>>,
+    target: Option<Settled<'a>>,
+}
+
+/// A buffer and the byte in it.
+type At<'a> = (&'a Buffer, u64);
+
+fn place<'a>(place: &'a Option<Place>, settled: &'a Option<Settled<'_>>) -> Result<Option<At<'a>>, DriverError> {
+    let (Some(place), Some(settled)) = (place, settled) else { return Ok(None) };
+    Ok(Some((settled.buffer(&place.memory)?, place.first)))
 }
 
 /// The groups that a thread is in, and their calls so far.
@@ -78,13 +99,12 @@ pub(super) fn put(call: Held) -> Result<NcclStatus, NcclError> {
 }
 
 fn run(calls: &[Held]) -> Result<(), NcclError> {
-    for call in calls {
-        // What was launched before goes first, also while the group was open.
-        call.stream.hal();
-        [&call.source, &call.target].into_iter().flatten().for_each(|place| _ = place.stream.hal());
+    let lent: Vec<_> = calls.iter().map(Held::settled).collect();
+    let mut ready = Vec::with_capacity(calls.len());
+    for (held, lent) in calls.iter().zip(&lent) {
+        ready.push((&*held.rank, held.call(lent)?));
     }
-    let calls: Vec<_> = calls.iter().map(|held| (&*held.rank, held.call())).collect();
-    Ok(collective::group(&calls)?)
+    Ok(collective::group(&ready)?)
 }
 
 /// Calls of this thread from here on begin together, when [`group_end`] is called as often.

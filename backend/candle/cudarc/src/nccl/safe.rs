@@ -270,7 +270,7 @@ impl Comm {
                 return Err(DriverError::new(message).into());
             }
             let found = resolve(&part.stream, op, part.address, part.bytes)?;
-            Ok(found.map(|(buffer, first)| Place { stream: part.stream, buffer, first }))
+            Ok(found.map(|(memory, first)| Place { stream: part.stream, memory, first }))
         };
         let (source, target) = (place("sendbuff", source, reads)?, place("recvbuff", target, writes)?);
         if count == 0 {

@@ -2,7 +2,7 @@
 
 use cudarc::driver::LaunchConfig;
 use cudarc::rocfire::Argument::{Read, ReadWrite, Write};
-use cudarc::rocfire::{KernelSpec, Launch};
+use cudarc::rocfire::{Host, KernelSpec, Launch};
 
 use super::{INT, SIZE, Words, kernel, template};
 use crate::{geometry, product};
@@ -172,17 +172,17 @@ pub(crate) fn mat_vec_grid(outputs: u64, rows: usize) -> LaunchConfig {
 
 /// `mul_mat_TYPE`: more rows of activations than a mat-vec takes.
 pub(super) fn mat_mul(words: Words) -> KernelSpec {
-    const RUN: [fn(&Launch<'_>) -> product::Result; 10] = [
-        |launch| product::by_name(TYPES[0], launch),
-        |launch| product::by_name(TYPES[1], launch),
-        |launch| product::by_name(TYPES[2], launch),
-        |launch| product::by_name(TYPES[3], launch),
-        |launch| product::by_name(TYPES[4], launch),
-        |launch| product::by_name(TYPES[5], launch),
-        |launch| product::by_name(TYPES[6], launch),
-        |launch| product::by_name(TYPES[7], launch),
-        |launch| product::by_name(TYPES[8], launch),
-        |launch| product::by_name(TYPES[9], launch),
+    const RUN: [Host; 10] = [
+        |launch, on| product::by_name(TYPES[0], launch, on),
+        |launch, on| product::by_name(TYPES[1], launch, on),
+        |launch, on| product::by_name(TYPES[2], launch, on),
+        |launch, on| product::by_name(TYPES[3], launch, on),
+        |launch, on| product::by_name(TYPES[4], launch, on),
+        |launch, on| product::by_name(TYPES[5], launch, on),
+        |launch, on| product::by_name(TYPES[6], launch, on),
+        |launch, on| product::by_name(TYPES[7], launch, on),
+        |launch, on| product::by_name(TYPES[8], launch, on),
+        |launch, on| product::by_name(TYPES[9], launch, on),
     ];
     let gguf = Gguf::of(words.word(0));
     let at = TYPES.iter().position(|&other| other == gguf).expect("a type is one of the table");

@@ -5,9 +5,6 @@
 //! last, join too: their tensors are read and written where they are. The bits are not those of the launches one by one: sums
 //! have another order, and scores are not rounded on their way. A row of scores that are all minus infinity gives zeros there, not NaN.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
-
 use cudarc::cublas::result::Product;
 use cudarc::driver::DriverError;
 use cudarc::rocfire::{Operator, Window};
@@ -17,9 +14,6 @@ use rocfire_kernels::attention::{AttentionInputs, AttentionParams, attention, is
 use super::chain::{Op, info_word};
 use super::several::device_type;
 use super::{Group, Kind, Plan};
-
-/// How often an attention has come before its kernel is compiled.
-const SEEN_LEAST: usize = 2;
 
 /// An attention: what it reads and writes, `[batches, heads, rows, depth]` each.
 pub(crate) struct Attention {
@@ -89,8 +83,8 @@ impl Plan<'_, '_> {
         let count = [batch, q_rows, scored.m];
         let heads = self.heads(before, after, &scored, &weighted).or_else(|| scores.heads(window, ops, count))?;
 
-        let [left, right, _] = window.node(before).product()?.tensors().ok()?;
-        let [_, values, result] = window.node(after).product()?.tensors().ok()?;
+        let [left, right, _] = window.node(before).product()?.tensors(window.turn()).ok()?;
+        let [_, values, result] = window.node(after).product()?.tensors(window.turn()).ok()?;
         let turned = right.layout().swap(1, 2).ok()?;
         let q = self.place(before, left, heads)?;
         let k = self.place(before, right.with_layout(turned).ok()?, heads)?;
@@ -269,7 +263,7 @@ fn tensor(
     shape: &[usize],
     strides: &[i64],
 ) -> Option<Tensor> {
-    let (buffer, first) = window.node(number).memory(address)?;
+    let (buffer, first) = window.node(number).memory(address, window.turn())?;
     let size = dtype.size_bytes() as u64;
     let layout = Layout::strided(shape, strides, (first / size) as i64).ok()?;
     first.is_multiple_of(size).then(|| Tensor::from_buffer(buffer, layout, dtype).ok()).flatten()
@@ -285,7 +279,7 @@ fn bias(
 ) -> Option<Tensor> {
     let op = &ops[at];
     let (address, is_dense, _) = op.operands().nth(operand)?;
-    let dtype = window.node(op.number()).memory(address).map(|_| op.to())?;
+    let dtype = window.node(op.number()).memory(address, window.turn()).map(|_| op.to())?;
     let dtype = [DType::F32, DType::F16, DType::BF16].into_iter().find(|&of| device_type(of) == dtype)?;
     let shape = [heads[0], heads[1], rows, keys];
     let strides = if is_dense {
@@ -300,21 +294,11 @@ fn bias(
     tensor(window, op.number(), address, dtype, &shape, &strides)
 }
 
-/// The attention as one operator; `None` until it has come often enough.
-pub(super) fn merged(attention_of: Attention) -> Option<Operator> {
-    type Seen = HashMap<(DType, [usize; 2], bool), usize>;
-    static SEEN: LazyLock<Mutex<Seen>> = LazyLock::new(Mutex::default);
+/// The attention as one operator, the first time too: the bits are not those of the launches one by one, so how often it came
+/// must not decide them.
+pub(super) fn merged(attention_of: Attention) -> Operator {
     let Attention { q, k, v, bias, scale, out } = attention_of;
-    {
-        let key = (q.dtype(), [q.shape()[3], v.shape()[3]], bias.is_some());
-        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = seen.entry(key).or_insert(0);
-        if *seen < SEEN_LEAST {
-            *seen += 1;
-            return None;
-        }
-    }
-    Some(Box::new(move |stream| {
+    Box::new(move |stream| {
         let mut out = out.clone();
         let inputs = AttentionInputs {
             q: q.view(),
@@ -330,5 +314,5 @@ pub(super) fn merged(attention_of: Attention) -> Option<Operator> {
         params.scale = Some(scale);
         let done = attention(stream, &inputs, &params, out.view_mut(), None);
         done.map_err(|error| DriverError::new(format!("attention: {error}")))
-    }))
+    })
 }

@@ -18,6 +18,8 @@
 //!
 //! Chains, rows, copies, permutes, ropes and mat-vecs give the bits of the launches one by one. Thin products sum in an order of their
 //! own, alone or together; the chain behind a product rounds as fusion's operators do; attention keeps its scores in registers.
+//! What joins depends on what waits together, and on what Rust has dropped by then: so in a deterministic run
+//! (`ROCFIRE_DETERMINISTIC`) the last three are not made, and whatever happened before, the same launches give the same bits.
 //!
 //! What is not here: anything that reads memory to decide.
 
@@ -41,13 +43,16 @@ pub(crate) struct Candle;
 
 impl Merger for Candle {
     fn plan(&self, window: &Window<'_>) -> Vec<Step> {
-        let mut plan = Plan { window, groups: Vec::with_capacity(window.len()) };
+        let keeps_bits = window.device().deterministic();
+        let mut plan = Plan { window, groups: Vec::with_capacity(window.len()), keeps_bits };
         for number in 0..window.len() {
             plan.add(number);
         }
-        plan.join_attentions();
-        // Chains join the products whose results they begin with, then copies that no chain took each other.
-        plan.join_each(Plan::join_tail);
+        if !keeps_bits {
+            plan.join_attentions();
+            // Chains join the products whose results they begin with, then copies that no chain took each other.
+            plan.join_each(Plan::join_tail);
+        }
         plan.join_each(Plan::join_permute);
         let Plan { groups, .. } = plan;
         groups.into_iter().map(|group| group.step(window)).collect()
@@ -100,8 +105,7 @@ impl Group {
             Kind::MatVecs => weights::mat_vecs(window, &self.members),
             Kind::Quantised => return Step { members: self.members, run: Run::First },
             Kind::Attention(attention) => {
-                let run = attention::merged(*attention);
-                return Step { members: self.members, run: run.map_or(Run::Each, Run::By) };
+                return Step { members: self.members, run: Run::By(attention::merged(*attention)) };
             }
             Kind::Product(tail) => {
                 let run = tail.and_then(|tail| product::with_tail(window, self.members[0], *tail));
@@ -115,12 +119,15 @@ impl Group {
 struct Plan<'a, 'w> {
     window: &'a Window<'w>,
     groups: Vec<Group>,
+    /// Whether only joins may be made that give the bits of the launches one by one.
+    keeps_bits: bool,
 }
 
 impl Plan<'_, '_> {
     fn add(&mut self, number: usize) {
         let node = self.window.node(number);
         let kind = match node.name() {
+            None if self.keeps_bits => Kind::Product(None),
             None => Thin::of(node).map_or_else(|| Kind::Product(None), Kind::Thin),
             Some(_) if node.tag().is_some() => weights::kind_of(node),
             Some(name) => match table::find(name) {

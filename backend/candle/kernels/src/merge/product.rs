@@ -4,9 +4,6 @@
 //! result and each of its kernels is an operator of fusion. A product that the dispatch gives to a vendor's library stays alone:
 //! it has no epilogues of ours, and is the faster one.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
-
 use cudarc::driver::DriverError;
 use cudarc::rocfire::{Operator, Window};
 use rocfire_fusion::{Binary, EPILOGUE_TENSORS, Epilogue, Graph, Scalar, Unary, Value};
@@ -15,9 +12,6 @@ use rocfire_kernels::gemm::gemm_fused;
 
 use super::chain::{Op, info_word};
 use super::{Group, Kind, Plan};
-
-/// How often a product with an epilogue has come before that is compiled.
-const SEEN_LEAST: usize = 2;
 
 impl Plan<'_, '_> {
     /// The chain at `at` joins its product; `None` if it stays.
@@ -36,7 +30,7 @@ impl Plan<'_, '_> {
         if self.groups[product_at + 1..at].iter().any(reads_other) || !is_theirs || overwrites {
             return None;
         }
-        if !window.node(product).product()?.is_ours(window.device().stream()) {
+        if !window.node(product).product()?.is_ours(window.device().stream(), window.turn()) {
             return None;
         }
         let tail = Tail::new(window, product, ops, *mask)?;
@@ -51,8 +45,6 @@ impl Plan<'_, '_> {
 
 /// A chain as a graph over a product.
 pub(crate) struct Tail {
-    /// What decides the graph.
-    key: Vec<usize>,
     graph: Graph,
     scalars: Vec<Scalar>,
     /// What it reads besides the product, over the product's `[batch, rows, columns]`.
@@ -75,7 +67,6 @@ impl Tail {
         let mut graph = Graph::new("candle_tail");
         let result = graph.input(dtype);
         let mut values: Vec<(u64, Value)> = vec![(product.c.address, result)];
-        let mut key = vec![dtype as usize];
         let (mut scalars, mut inputs, mut outputs) = (Vec::new(), Vec::<Tensor>::new(), Vec::new());
         let device_type = super::several::device_type(dtype);
         let last = ops.len() - 1;
@@ -89,13 +80,12 @@ impl Tail {
                     return None;
                 }
                 let known = values.iter().position(|(known, _)| is_whole && *known == address);
-                key.push(known.map_or(0, |known| known + 1));
                 let value = match known {
                     Some(known) => values[known].1,
                     None if values.iter().any(|(known, _)| *known == address) => return None,
                     None => {
                         let strides = row_strides(window, op, slot, is_whole, shape)?;
-                        let (buffer, first) = window.node(op.number()).memory(address)?;
+                        let (buffer, first) = window.node(op.number()).memory(address, window.turn())?;
                         let offset = (first / dtype.size_bytes() as u64) as i64;
                         let layout = Layout::strided(&shape, &strides, offset).ok()?;
                         inputs.push(Tensor::from_buffer(buffer, layout, dtype).ok()?);
@@ -107,16 +97,14 @@ impl Tail {
                 };
                 operands.push(graph.cast(value, DType::F32));
             }
-            key.push(op.functor()?.as_ptr().addr());
             let wide = apply(&mut graph, &mut scalars, window, op, &operands)?;
             let value = graph.cast(wide, dtype);
             values.push((op.result(), value));
             let number = op.number();
             let is_stored = at == last || window.is_owned(number) || window.readers(number) & !mask != 0;
-            key.push(usize::from(is_stored));
             if is_stored {
                 graph.output(value);
-                let (buffer, first) = window.node(number).memory(op.result())?;
+                let (buffer, first) = window.node(number).memory(op.result(), window.turn())?;
                 let offset = (first / dtype.size_bytes() as u64) as i64;
                 let strides = [(shape[1] * shape[2]) as i64, shape[2] as i64, 1];
                 let layout = Layout::strided(&shape, &strides, offset).ok()?;
@@ -124,7 +112,7 @@ impl Tail {
             }
         }
         let fits = inputs.len() + outputs.len() <= EPILOGUE_TENSORS;
-        fits.then_some(Tail { key, graph, scalars, inputs, outputs })
+        fits.then_some(Tail { graph, scalars, inputs, outputs })
     }
 }
 
@@ -184,20 +172,13 @@ fn apply(graph: &mut Graph, scalars: &mut Vec<Scalar>, window: &Window<'_>, op: 
     })
 }
 
-/// The product and its chain as one operator; `None` until both have come often enough.
+/// The product and its chain as one operator, the first time too: the bits are not those of the launches one by one, so how often
+/// it came must not decide them.
 pub(super) fn with_tail(window: &Window<'_>, number: usize, tail: Tail) -> Option<Operator> {
-    static SEEN: LazyLock<Mutex<HashMap<Vec<usize>, usize>>> = LazyLock::new(Mutex::default);
-    let Tail { key, graph, scalars, inputs, outputs } = tail;
-    {
-        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = seen.entry(key).or_insert(0);
-        if *seen < SEEN_LEAST {
-            *seen += 1;
-            return None;
-        }
-    }
+    let Tail { graph, scalars, inputs, outputs } = tail;
     let product = window.node(number).product()?;
-    let ([left, right, _], shape, params) = (product.tensors().ok()?, product.shape(), product.product.params());
+    let ([left, right, _], shape, params) =
+        (product.tensors(window.turn()).ok()?, product.shape(), product.product.params());
     Some(Box::new(move |stream| {
         let mut outputs = outputs.clone();
         let views: Vec<_> = inputs.iter().map(Tensor::view).collect();
