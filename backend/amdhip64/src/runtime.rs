@@ -239,7 +239,9 @@ fn chosen_arch(config: &Config) -> std::result::Result<Arch, String> {
 /// The code that HIP has for what a kernel did wrong. AMD's runtime knows few.
 fn fault_status(fault: &Fault) -> Status {
     match fault.kind {
-        FaultKind::StepLimit { .. } => Status::LAUNCH_TIME_OUT,
+        FaultKind::StepLimit { .. } | FaultKind::ClockLimit { .. } | FaultKind::EndlessWait(_) => {
+            Status::LAUNCH_TIME_OUT
+        }
         FaultKind::Trap(_) => Status::ASSERT,
         _ => Status::LAUNCH_FAILURE,
     }

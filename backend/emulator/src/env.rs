@@ -11,8 +11,9 @@ use crate::error::{Access, FaultKind, Nearest};
 use crate::instrument::{Event, Finding};
 use crate::memory::{Denied, Memory, Window};
 use crate::program::Program;
+use crate::spin;
 use crate::step::Flow;
-use crate::wave::{LANES, Wave};
+use crate::wave::{AGPR, LANES, Wave};
 
 /// Windows that a thread remembers, one for each memory instruction by number. An instruction mostly stays in one
 /// allocation, so that nearly every access finds its window in its own place; programs with more memory instructions share.
@@ -44,7 +45,7 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    fn new() -> Local {
+    pub(crate) fn new() -> Local {
         Local { words: Vec::new(), bytes: 0 }
     }
 
@@ -53,6 +54,11 @@ impl Local {
         self.words.clear();
         self.words.resize(bytes.div_ceil(8), UNWRITTEN);
         self.bytes = bytes;
+    }
+
+    /// All of them, and what is behind the last up to a multiple of 8.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
     }
 
     /// How many there are.
@@ -99,8 +105,14 @@ pub(crate) struct Env {
     pub(crate) scratch_stride_bytes: u32,
     /// Most instructions that a wave may run.
     pub(crate) step_limit: u64,
+    /// VGPRs and accumulation registers of the launch's kernel.
+    pub(crate) registers: (u32, u32),
     /// Bytes asked for.
     pub(crate) bytes: Bytes,
+    /// Bytes of atomics that have left memory as it was, which `bytes` counts as written.
+    pub(crate) idle_bytes: u64,
+    /// Changes of LDS that `bytes` does not count.
+    pub(crate) lds_changes: u64,
     /// Whether a wave has asked, since the last barrier, whether it was the first to arrive (RDNA 4).
     pub(crate) barrier_signalled: bool,
     /// Why the last handler said [`Flow::Fault`].
@@ -136,7 +148,10 @@ impl Env {
             scratch_bytes: 0,
             scratch_stride_bytes: 0,
             step_limit,
+            registers: (AGPR.into(), AGPR.into()),
             bytes: Bytes::default(),
+            idle_bytes: 0,
+            lds_changes: 0,
             barrier_signalled: false,
             fault: None,
             fault_step: None,
@@ -152,7 +167,7 @@ impl Env {
     }
 
     /// Forgets the launch before, and prepares for one of `program`. Windows must go: what they show may have been freed.
-    pub(crate) fn reset(&mut self, program: Arc<Program>, observed: bool) {
+    pub(crate) fn reset(&mut self, program: Arc<Program>, registers: (u32, u32), observed: bool) {
         for site in self.filled.drain(..) {
             self.windows[usize::from(site)] = Window::empty();
         }
@@ -164,7 +179,9 @@ impl Env {
         self.touched = (usize::MAX, 0);
         self.delta.resize(program.steps.len() + 1, 0);
         self.program = program;
+        self.registers = registers;
         self.bytes = Bytes::default();
+        (self.idle_bytes, self.lds_changes) = (0, 0);
         self.fault = None;
         self.fault_step = None;
         self.fault_lanes = 0;
@@ -174,11 +191,16 @@ impl Env {
 
     /// Sets up scratch for `waves` waves of `bytes_per_lane`.
     pub(crate) fn reset_scratch(&mut self, waves: usize, bytes_per_lane: u32) {
+        self.set_scratch_bytes(bytes_per_lane);
+        self.scratch.reset(waves * LANES * self.scratch_stride_bytes as usize);
+    }
+
+    /// Sets how scratch is laid out.
+    pub(crate) fn set_scratch_bytes(&mut self, bytes_per_lane: u32) {
         // A stride of an odd number of cache lines keeps the same offset of all lanes out of the same cache set.
         let stride = if bytes_per_lane == 0 { 0 } else { (bytes_per_lane.div_ceil(64) | 1) * 64 };
         self.scratch_bytes = bytes_per_lane;
         self.scratch_stride_bytes = stride;
-        self.scratch.reset(waves * LANES * stride as usize);
     }
 
     /// The wave starts or goes on at its `pc`.
@@ -200,16 +222,19 @@ impl Env {
         self.touched = (self.touched.0.min(self.run_start), self.touched.1.max(w.pc));
     }
 
+    /// A number that is another one once device memory or LDS has been changed.
+    pub(crate) fn effects(&self) -> u64 {
+        let written = self.bytes.global_written + self.bytes.lds_written;
+        written.wrapping_sub(self.idle_bytes).wrapping_add(self.lds_changes)
+    }
+
     /// Makes `target` the wave's next step. The only way to change `w.pc`.
     #[inline(always)]
     pub(crate) fn jump(&mut self, w: &mut Wave, target: usize) -> Flow {
         self.close(w);
         w.pc = target;
         self.run_start = target;
-        if w.executed > self.step_limit {
-            return self.fail(FaultKind::StepLimit { limit: self.step_limit });
-        }
-        Flow::Next
+        if w.executed >= w.look_at { spin::look(w, self) } else { Flow::Next }
     }
 
     /// What was executed since the reset, without workgroups and waves.

@@ -89,6 +89,17 @@ pub struct Fault {
 
 impl std::error::Error for Fault {}
 
+impl Fault {
+    /// Names the lines of the instructions that it speaks of, by a function of their byte offset in the code section. Lines
+    /// that are known stay.
+    pub fn name_lines(&mut self, source_of: impl Fn(u64) -> Option<String>) {
+        self.source = self.source.take().or_else(|| source_of(self.code_offset_bytes));
+        if let FaultKind::LdsRace { other, .. } | FaultKind::GlobalRace { other, .. } = &mut self.kind {
+            other.source = other.source.take().or_else(|| source_of(other.code_offset_bytes));
+        }
+    }
+}
+
 /// Kinds of faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -120,6 +131,13 @@ pub enum FaultKind {
         /// The limit.
         limit: u64,
     },
+    /// A wave ran for far longer than as many instructions should take; see [`Options::step_limit`](crate::Options::step_limit).
+    ClockLimit {
+        /// The limit.
+        seconds: u64,
+    },
+    /// A wave does the same over and over, and waits for what nobody will write.
+    EndlessWait(Wait),
     /// Waves of a workgroup wait at a barrier that others, which have ended, never reached.
     BarrierDivergence {
         /// The waves that have ended, a bit each.
@@ -168,6 +186,50 @@ pub enum FaultKind {
     Unsupported(&'static str),
 }
 
+/// Who waits for ever, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The memory that it reads; `None` if it reads none, and just loops.
+    pub reads: Option<&'static str>,
+    /// Other waves of the workgroup that wait so.
+    pub waves: u32,
+    /// Waves of the workgroup at a barrier.
+    pub at_barrier: u32,
+    /// Other workgroups that wait.
+    pub workgroups: u64,
+    /// Workgroups that have not begun, because those that wait take all the room on the device.
+    pub without_room: u64,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reads {
+            Some(memory) => {
+                write!(f, "endless wait: {memory} is read over and over, and nobody who still runs writes it")?
+            }
+            None => f.write_str("endless loop, which reads and changes nothing")?,
+        }
+        let mut also = Vec::new();
+        let mut count = |n: u64, what: &str| {
+            if n > 0 {
+                also.push(format!("{n} {what}{}", if n == 1 { "" } else { "s" }));
+            }
+        };
+        count(self.waves.into(), "other wave");
+        count(self.workgroups, "other workgroup");
+        if !also.is_empty() {
+            write!(f, " ({} wait too)", also.join(" and "))?;
+        }
+        if self.at_barrier > 0 {
+            write!(f, "; {} of its workgroup's waves are at a barrier", self.at_barrier)?;
+        }
+        if self.without_room > 0 {
+            write!(f, "; {} workgroups have no room on the device before one ends", self.without_room)?;
+        }
+        f.write_str(",")
+    }
+}
+
 /// Direction of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -186,23 +248,32 @@ pub struct Other {
     pub access: Access,
     /// Its workgroup, where it is another one; `None` if there were several.
     pub workgroup: Option<[u32; 3]>,
-    /// Its wave, in the same workgroup; `None` if there were several.
+    /// Its wave; `None` if there were several.
     pub wave: Option<u32>,
     /// Where the instruction is in the code; of several, the last.
     pub code_offset_bytes: u64,
     /// The instruction.
     pub disassembly: String,
+    /// Its lane; of several, the last.
+    pub lane: Option<u32>,
+    /// Where in the source; see [`Fault::source`].
+    pub source: Option<String>,
 }
 
 impl fmt::Display for Other {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} by ", self.access)?;
         match (self.workgroup, self.wave) {
-            (Some([x, y, z]), _) => write!(f, "workgroup ({x}, {y}, {z})")?,
+            (Some([x, y, z]), None) => write!(f, "workgroup ({x}, {y}, {z})")?,
+            (Some([x, y, z]), Some(wave)) => write!(f, "workgroup ({x}, {y}, {z}) wave {wave}")?,
             (None, Some(wave)) => write!(f, "wave {wave}")?,
             (None, None) => f.write_str("several others")?,
         }
-        write!(f, " at code offset {:#x}: `{}`", self.code_offset_bytes, self.disassembly)
+        if let Some(lane) = self.lane {
+            write!(f, " lane {lane}")?;
+        }
+        write!(f, " at code offset {:#x}: `{}`", self.code_offset_bytes, self.disassembly)?;
+        self.source.as_ref().map_or(Ok(()), |source| write!(f, " {source}"))
     }
 }
 
@@ -213,6 +284,11 @@ pub enum Nearest {
     Unknown,
     /// There are no allocations.
     None,
+    /// None: it is an address of the host's own memory, which it has not given to the device.
+    Host {
+        /// What the host has there, as its system calls it.
+        what: &'static str,
+    },
     /// This one.
     Block {
         /// Its guest address.
@@ -231,6 +307,7 @@ impl fmt::Display for Nearest {
         match self {
             Nearest::Unknown => f.write_str("nearest block not looked for"),
             Nearest::None => f.write_str("nothing is allocated"),
+            Nearest::Host { what } => write!(f, "a host pointer: the host's {what}, which was not given to the device"),
             Nearest::Block { address, bytes, offset_bytes, live } => {
                 let state = if *live { "" } else { "freed " };
                 let block = format!("the {state}{bytes}-byte block at {address:#x}");
@@ -269,7 +346,16 @@ impl fmt::Display for FaultKind {
             FaultKind::Misaligned => f.write_str("misaligned atomic"),
             FaultKind::UnknownInstruction => f.write_str("unknown instruction"),
             FaultKind::BadJump => f.write_str("jump to where no instruction starts"),
-            FaultKind::StepLimit { limit } => write!(f, "endless loop? more than {limit} instructions"),
+            FaultKind::StepLimit { limit } => {
+                write!(
+                    f,
+                    "endless loop? more than {limit} instructions of one wave (ROCFIRE_HANG_SECONDS sets how many),"
+                )
+            }
+            FaultKind::ClockLimit { seconds } => {
+                write!(f, "endless loop? more than {seconds} s of one wave (ROCFIRE_HANG_SECONDS sets how many),")
+            }
+            FaultKind::EndlessWait(wait) => wait.fmt(f),
             FaultKind::BarrierDivergence { ended } => {
                 write!(f, "barrier not reached by all waves: ended before it have {},", lane_list(*ended))
             }

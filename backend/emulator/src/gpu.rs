@@ -14,6 +14,7 @@ use crate::launch::{self, Launch};
 use crate::memory::{Live, Memory};
 use crate::module::{Kernel, Module};
 use crate::profile::{self, Profile, Sample};
+use crate::spin::STEPS_PER_SECOND;
 use crate::step::Level as CpuLevel;
 
 /// How a device is set up.
@@ -24,7 +25,9 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Bytes of device memory. Only what is written takes memory of the host.
     pub memory_bytes: u64,
-    /// Instructions that a wave may run before it is taken to be in an endless loop.
+    /// Instructions that a wave may run before it is taken to be in an endless loop: [`steps_of`](Options::steps_of) 20
+    /// seconds. As they are counted, and not the time, a program meets the same fate on every host; only where they take 15
+    /// times as long as they should does the clock end it. A wait for what nobody will write is found at once, whatever this is.
     pub step_limit: u64,
     /// Whether it is a fault if a wave ends while others of its workgroup wait at a barrier. HIP forbids it; the hardware
     /// lets the barrier pass, and some programs rely on that.
@@ -40,11 +43,18 @@ impl Default for Options {
         Options {
             threads: None,
             memory_bytes: 8 << 30,
-            step_limit: 1 << 32,
+            step_limit: Options::steps_of(20),
             strict_barriers: true,
             checks: Checks::default(),
             cpu: CpuLevel::Avx512,
         }
+    }
+}
+
+impl Options {
+    /// The instructions of one wave that the emulator runs in so many seconds on a usual host.
+    pub fn steps_of(seconds: u64) -> u64 {
+        seconds.saturating_mul(STEPS_PER_SECOND)
     }
 }
 

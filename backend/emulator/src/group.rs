@@ -1,4 +1,5 @@
-//! Running one workgroup: its waves' first registers, and the waves interleaved at barriers.
+//! Running one workgroup: its waves' first registers, and the waves interleaved at barriers, and where one waits for what
+//! another writes ([`spin`]). A workgroup that waits for another one is parked ([`park`](crate::park)).
 //!
 //! A [`Worker`] is what a host thread needs for it, kept between launches. The initial registers are those of LLVM's "User
 //! Guide for AMDGPU Backend", section "Initial Kernel Execution State".
@@ -7,11 +8,13 @@ use std::sync::Arc;
 
 use crate::counters::Counters;
 use crate::descriptor::{UserValue, WorkItemId};
-use crate::env::{Cause, Env};
-use crate::error::{Fault, FaultKind, Nearest};
-use crate::instrument::{self, Late, Observer};
+use crate::env::{Cause, Env, Local};
+use crate::error::{Fault, FaultKind, Nearest, Wait};
+use crate::instrument::{self, Finding, Late, MemorySpace, Observer};
 use crate::module::Kernel;
+use crate::park::{Halt, Parked, ParkedWave, Place};
 use crate::program::Program;
+use crate::spin;
 use crate::step::Flow;
 use crate::wave::{AGPR, LANES, Lanes, Wave, scalar};
 
@@ -57,11 +60,17 @@ impl Setup {
 
 /// Where a wave is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(crate) enum State {
     Running,
+    /// At a barrier.
     Waiting,
+    /// Reads memory until somebody writes it.
+    Spinning,
     Ended,
 }
+
+/// Turns of all waves of a workgroup in which they wrote nothing, after which others have their turn.
+const QUIET_TURNS: u32 = 16;
 
 /// A host thread's waves and environment.
 pub(crate) struct Worker {
@@ -89,7 +98,8 @@ impl Worker {
 
     /// Prepares for a launch; what an earlier one left behind is gone.
     pub(crate) fn reset(&mut self, setup: &Setup, observers: Vec<Box<dyn Observer>>) {
-        self.env.reset(setup.program.clone(), setup.observed);
+        let descriptor = &setup.kernel.info.descriptor;
+        self.env.reset(setup.program.clone(), (descriptor.vgprs, descriptor.agprs), setup.observed);
         self.observers = observers;
         let waves = setup.waves() as usize;
         while self.waves.len() < waves {
@@ -120,8 +130,8 @@ impl Worker {
         }
     }
 
-    /// Runs one workgroup to its end.
-    pub(crate) fn run_group(&mut self, setup: &Setup, group: u64) -> Result<(), Box<Fault>> {
+    /// Runs one workgroup to its end, or until it waits for another.
+    pub(crate) fn run_group(&mut self, setup: &Setup, group: u64) -> Result<Halt, Box<Fault>> {
         let workgroup = setup.workgroup(group);
         let waves = setup.waves() as usize;
         // Every observer is asked, as each takes note of it.
@@ -138,30 +148,59 @@ impl Worker {
         let places = self.work_items.chunks_exact(registers);
         for (number, (wave, places)) in self.waves[..waves].iter_mut().zip(places).enumerate() {
             start(wave, setup, workgroup, number, places);
+            spin::start(wave, self.env.step_limit);
         }
         self.states.clear();
         self.states.resize(waves, State::Running);
+        self.env.barrier_signalled = false;
         if watched {
             for observer in &mut self.observers {
                 observer.start_group(setup, workgroup, &self.waves[..waves]);
             }
         }
+        self.go_on(setup, Place { group, workgroup, watched })
+    }
+
+    /// Goes on with a workgroup that was parked.
+    pub(crate) fn resume_group(&mut self, setup: &Setup, parked: Parked) -> Result<Halt, Box<Fault>> {
+        let place = self.unpark(setup, parked);
+        self.go_on(setup, place)
+    }
+
+    /// Runs the workgroup's waves to its end, or until none of them gets on alone.
+    fn go_on(&mut self, setup: &Setup, place: Place) -> Result<Halt, Box<Fault>> {
+        let Place { workgroup, watched, .. } = place;
+        let waves = self.states.len();
+        let (mut progressed, mut quiet) = (false, 0);
         loop {
-            self.env.barrier_signalled = false;
+            let (mut moved, mut settled) = (false, false);
+            let effects = self.env.effects();
             for number in 0..waves {
-                if self.states[number] == State::Ended {
+                let before = self.states[number];
+                if matches!(before, State::Ended | State::Waiting) {
                     continue;
                 }
-                let wave = &mut self.waves[number];
-                let flow = match watched {
-                    true => instrument::run_wave(wave, &mut self.env, &mut self.observers),
-                    false => run_wave(wave, &mut self.env),
-                };
+                let (taken, changes) = (self.waves[number].watch.taken, self.env.effects());
+                let flow = self.run_wave(number, watched);
+                let wave = &self.waves[number];
                 self.states[number] = match flow {
                     Flow::Barrier => State::Waiting,
                     Flow::End => State::Ended,
+                    Flow::Spin => State::Spinning,
+                    Flow::Slice => State::Running,
                     Flow::Next | Flow::Fault => return Err(self.report(setup, workgroup, number)),
                 };
+                let same = wave.watch.taken == taken && self.env.effects() == changes;
+                moved |= !(same && before == State::Spinning && flow == Flow::Spin);
+                settled |= matches!(flow, Flow::Barrier | Flow::End);
+            }
+            progressed |= moved;
+            if self.states.iter().any(|state| matches!(state, State::Running | State::Spinning)) {
+                quiet = if settled || self.env.effects() != effects { 0 } else { quiet + 1 };
+                if !moved || quiet > QUIET_TURNS {
+                    return Ok(Halt::Parked(Box::new(self.park(place, progressed))));
+                }
+                continue;
             }
             let waiting = self.states.iter().position(|&state| state == State::Waiting);
             let Some(waiting) = waiting else { break };
@@ -174,9 +213,93 @@ impl Worker {
             }
             let late = self.watching(watched).fold(None, |late, observer| late.or(observer.barrier()));
             self.settle(setup, workgroup, late)?;
+            self.env.barrier_signalled = false;
+            let released = self.states.iter_mut().filter(|state| **state == State::Waiting);
+            released.for_each(|state| *state = State::Running);
         }
         let late = self.watching(watched).fold(None, |late, observer| late.or(observer.end_group()));
-        self.settle(setup, workgroup, late)
+        self.settle(setup, workgroup, late)?;
+        Ok(Halt::Ended)
+    }
+
+    /// Runs a wave until it cannot go on alone, or others should.
+    fn run_wave(&mut self, number: usize, watched: bool) -> Flow {
+        let wave = &mut self.waves[number];
+        if wave.watch.taken > 0 {
+            spin::resume(wave, &self.env);
+        }
+        match watched {
+            true => instrument::run_wave(wave, &mut self.env, &mut self.observers),
+            false => run_wave(wave, &mut self.env),
+        }
+    }
+
+    /// Takes the workgroup out of this worker.
+    fn park(&mut self, place: Place, progressed: bool) -> Parked {
+        let registers = self.env.registers;
+        let waves = self.waves[..self.states.len()].iter_mut().map(|wave| ParkedWave::new(wave, registers)).collect();
+        Parked {
+            place,
+            progressed,
+            waves,
+            states: std::mem::take(&mut self.states),
+            lds: std::mem::replace(&mut self.env.lds, Local::new()),
+            scratch: std::mem::replace(&mut self.env.scratch, Local::new()),
+            barrier_signalled: self.env.barrier_signalled,
+            observed: self.watching(place.watched).map(|observer| observer.park()).collect(),
+        }
+    }
+
+    /// Puts one back, into this worker or another of the launch.
+    fn unpark(&mut self, setup: &Setup, parked: Parked) -> Place {
+        let Parked { place, waves, states, lds, scratch, barrier_signalled, observed, .. } = parked;
+        let registers = self.env.registers;
+        for (number, (wave, parked)) in self.waves.iter_mut().zip(waves).enumerate() {
+            parked.restore(wave, number, setup.lanes as usize, registers);
+        }
+        self.states = states;
+        (self.env.lds, self.env.scratch) = (lds, scratch);
+        if setup.scratch_bytes > 0 {
+            self.env.set_scratch_bytes(setup.scratch_bytes);
+        }
+        (self.env.barrier_signalled, self.env.observed) = (barrier_signalled, place.watched);
+        for (observer, kept) in self.watching(place.watched).zip(observed) {
+            observer.resume(kept);
+        }
+        place
+    }
+
+    /// The fault of a workgroup that waits for what will not come: `others` wait as it does, and so many more have not
+    /// begun because there is no room for them.
+    pub(crate) fn waits_for_ever(
+        &mut self,
+        setup: &Setup,
+        parked: Parked,
+        others: u64,
+        without_room: u64,
+    ) -> Box<Fault> {
+        let place = self.unpark(setup, parked);
+        let spinning = |&number: &usize| self.states[number] == State::Spinning;
+        let all: Vec<usize> = (0..self.states.len()).filter(spinning).collect();
+        let number = all.first().copied().unwrap_or(0);
+        let found = spin::what_it_reads(&mut self.waves[number], &mut self.env);
+        let wait = Wait {
+            reads: found.as_ref().map(|(_, event)| event.space.name()),
+            waves: all.len().saturating_sub(1) as u32,
+            at_barrier: self.states.iter().filter(|state| **state == State::Waiting).count() as u32,
+            workgroups: others,
+            without_room,
+        };
+        let kind = FaultKind::EndlessWait(wait);
+        let Some((step, event)) = found else {
+            self.env.fail(kind);
+            return self.report(setup, place.workgroup, number);
+        };
+        let mut finding = Finding::at_lanes(kind, event.lanes);
+        finding.address = event.lane_addresses().next().map(|(_, address)| address);
+        (finding.bytes, finding.is_device_address) = (event.bytes, event.space == MemorySpace::Global);
+        self.env.fail_at(step, *finding);
+        self.report(setup, place.workgroup, number)
     }
 
     /// Reports what an observer found behind.
@@ -199,11 +322,14 @@ impl Worker {
         let program = &setup.program;
         // A step that faults leaves `pc` behind it, a jump that exceeds the limit at its target.
         let wave = &self.waves[number];
-        let at_target = matches!(cause.kind, FaultKind::StepLimit { .. });
+        let jumps = |kind: &FaultKind| {
+            matches!(kind, FaultKind::StepLimit { .. } | FaultKind::ClockLimit { .. } | FaultKind::EndlessWait(_))
+        };
+        let at_target = jumps(&cause.kind);
         let index = if at_target { wave.pc } else { wave.pc.saturating_sub(1) };
         let index = self.env.fault_step.take().unwrap_or(index);
         let step = &program.steps[index.min(program.steps.len() - 1)];
-        Box::new(Fault {
+        let mut fault = Box::new(Fault {
             kind: cause.kind,
             kernel: setup.kernel.name().to_owned(),
             pc: program.address + u64::from(step.offset_bytes),
@@ -216,11 +342,13 @@ impl Worker {
                 0 => cause.lane.map_or(0, |lane| 1 << lane),
                 lanes => lanes,
             },
-            source: setup.kernel.module.source_of(program.address + u64::from(step.offset_bytes)),
+            source: None,
             address: cause.address,
             bytes: cause.bytes,
             nearest: cause.nearest,
-        })
+        });
+        fault.name_lines(|offset_bytes| setup.kernel.module.source_of(program.address + offset_bytes));
+        fault
     }
 }
 

@@ -6,11 +6,16 @@
 //! on device memory that returns a value, or a float one): then they run one after the other, x fastest. Either way the
 //! results are the same on any number of threads. Of several faults the one of the lowest workgroup is reported.
 //!
+//! A workgroup that waits for what another one writes is set aside until the others have run, and then taken up again by
+//! the caller's thread. When none of those that wait gets on, nobody is left who could write what they wait for, and the
+//! launch ends with that fault. As on a GPU, no more of them wait at a time than the device has room for.
+//!
 //! The caller's thread starts alone, and others are woken only if after [`ALONE`] there is work left: a small launch must
 //! not pay for wake-ups.
 
-use std::sync::Mutex;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
@@ -22,6 +27,7 @@ use crate::memory::Memory;
 use crate::metadata::Hidden;
 use crate::model::occupancy::occupancy;
 use crate::module::Kernel;
+use crate::park::{Halt, Parked};
 use crate::step::{PRIVATE_APERTURE, SHARED_APERTURE};
 
 /// How long the caller's thread works alone: a few times what waking a thread costs.
@@ -49,8 +55,17 @@ pub struct Launch<'a> {
     pub kernarg: &'a [u8],
 }
 
-/// Checks the numbers of a launch; how many workgroups it has.
-fn check(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<u64, Error> {
+/// Workgroups of a launch.
+#[derive(Clone, Copy)]
+struct Groups {
+    /// How many there are.
+    count: u64,
+    /// How many the device has room for at a time.
+    resident: u64,
+}
+
+/// Checks the numbers of a launch.
+fn check(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Groups, Error> {
     let bad = |reason: String| Error::BadLaunch { kernel: kernel.name().to_owned(), reason };
     let info = gpu.arch().info();
     let [gx, gy, gz] = launch.grid.map(u64::from);
@@ -72,6 +87,7 @@ fn check(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<u64, Error> 
     if launch.kernarg.len() < explicit || launch.kernarg.len() > explicit.next_multiple_of(16) {
         return Err(bad(format!("{} bytes of arguments, and it takes {explicit}", launch.kernarg.len())));
     }
+    let mut resident = u64::MAX;
     if let Some(unit) = &info.unit {
         let waves_per_group = (items as u32).div_ceil(kernel.wave_size());
         let occupancy = occupancy(unit, &kernel.resources(waves_per_group, lds_bytes as u32));
@@ -79,8 +95,11 @@ fn check(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<u64, Error> 
             let what = occupancy.limit.name();
             return Err(bad(format!("a workgroup of {waves_per_group} waves has not enough {what} on {}", info.name)));
         }
+        if let Some(card) = &info.card {
+            resident = u64::from(card.compute_units / unit.compute_units) * u64::from(occupancy.groups_per_unit);
+        }
     }
-    Ok(groups)
+    Ok(Groups { count: groups, resident })
 }
 
 /// Works out what all workgroups share; the guest address returned is to be freed.
@@ -162,6 +181,10 @@ struct Shared<'a> {
     next: AtomicU64,
     /// No workgroup from this one on needs to run: the lowest that has faulted.
     stop: AtomicU64,
+    /// Workgroups that wait for others, the one that has waited longest first.
+    parked: Mutex<VecDeque<Parked>>,
+    /// How many may wait, and still leave room for one that runs.
+    resident: u64,
     outcome: Mutex<Outcome>,
 }
 
@@ -182,7 +205,7 @@ pub(crate) fn run(
     let mut instruments = instruments.to_vec();
     instruments.extend(checker.as_ref().map(|checker| checker as &dyn Instrument));
     let instruments = instruments.as_slice();
-    let groups = check(gpu, kernel, launch)?;
+    let Groups { count: groups, resident } = check(gpu, kernel, launch)?;
     if groups == 0 {
         return Ok(Counters::default());
     }
@@ -192,6 +215,8 @@ pub(crate) fn run(
         instruments,
         next: AtomicU64::new(0),
         stop: AtomicU64::new(groups),
+        parked: Mutex::default(),
+        resident,
         outcome: Mutex::new(Outcome::default()),
     };
     let serial = kernel.info.ordered || instruments.iter().any(|instrument| instrument.serial());
@@ -199,7 +224,7 @@ pub(crate) fn run(
     let mut worker = gpu.take_worker(&setup, instruments);
     let started = Instant::now();
     if threads <= 1 {
-        work(&shared, &mut worker, CHUNK_MAX, None);
+        work(&shared, &mut worker, 1, None);
     } else {
         work(&shared, &mut worker, 1, Some(started + ALONE));
         let left = groups.saturating_sub(shared.next.load(Ordering::Relaxed));
@@ -220,6 +245,7 @@ pub(crate) fn run(
             });
         }
     }
+    work_off(&shared, &mut worker);
     worker.end();
     shared.collect(&worker);
     gpu.give_worker(worker);
@@ -241,7 +267,8 @@ fn free(memory: &Memory, kernarg_ptr: u64) {
     }
 }
 
-/// Takes workgroups and runs them, until there are no more, or until the time given.
+/// Takes workgroups and runs them, until there are no more, or until the time given, or until those that wait leave no room
+/// for another.
 fn work(shared: &Shared<'_>, worker: &mut Worker, chunk: u64, until: Option<Instant>) {
     let groups = shared.setup.groups;
     loop {
@@ -249,6 +276,7 @@ fn work(shared: &Shared<'_>, worker: &mut Worker, chunk: u64, until: Option<Inst
         if first >= groups {
             return;
         }
+        let mut some_wait = false;
         for group in first..(first + chunk).min(groups) {
             if group >= shared.stop.load(Ordering::Relaxed) {
                 return;
@@ -256,17 +284,47 @@ fn work(shared: &Shared<'_>, worker: &mut Worker, chunk: u64, until: Option<Inst
             if !shared.instruments.iter().all(|instrument| instrument.runs(shared.setup, group)) {
                 continue;
             }
-            if let Err(fault) = worker.run_group(shared.setup, group) {
-                shared.stop.fetch_min(group, Ordering::Relaxed);
-                let mut outcome = shared.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                if outcome.fault.as_ref().is_none_or(|(earlier, _)| group < *earlier) {
-                    outcome.fault = Some((group, fault));
+            match worker.run_group(shared.setup, group) {
+                Ok(Halt::Ended) => {}
+                Ok(Halt::Parked(parked)) => {
+                    shared.park(*parked);
+                    some_wait = true;
                 }
-                return;
+                Err(fault) => return shared.fail(group, fault),
             }
+        }
+        if some_wait && shared.is_full() {
+            return;
         }
         if until.is_some_and(|until| Instant::now() >= until) {
             return;
+        }
+    }
+}
+
+/// Runs what is left when nobody else does: the workgroups that wait, in turn, and those that there was no room for.
+fn work_off(shared: &Shared<'_>, worker: &mut Worker) {
+    let groups = shared.setup.groups;
+    // Workgroups that were looked at since one of them got on.
+    let mut idle = 0;
+    while shared.stop.load(Ordering::Relaxed) == groups {
+        if !shared.is_full() && shared.next.load(Ordering::Relaxed) < groups {
+            work(shared, worker, 1, None);
+            idle = 0;
+            continue;
+        }
+        let Some(parked) = shared.take() else { return };
+        let group = parked.place.group;
+        match worker.resume_group(shared.setup, parked) {
+            Ok(Halt::Ended) => idle = 0,
+            Ok(Halt::Parked(parked)) => {
+                idle = if parked.progressed { 0 } else { idle + 1 };
+                shared.park(*parked);
+            }
+            Err(fault) => return shared.fail(group, fault),
+        }
+        if idle >= shared.waiting() && idle > 0 && (shared.is_full() || shared.next.load(Ordering::Relaxed) >= groups) {
+            return shared.give_up(worker);
         }
     }
 }
@@ -275,5 +333,46 @@ impl Shared<'_> {
     fn collect(&self, worker: &Worker) {
         let counters = worker.counters();
         self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).counters += counters;
+    }
+
+    fn fail(&self, group: u64, fault: Box<Fault>) {
+        self.stop.fetch_min(group, Ordering::Relaxed);
+        let mut outcome = self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if outcome.fault.as_ref().is_none_or(|(earlier, _)| group < *earlier) {
+            outcome.fault = Some((group, fault));
+        }
+    }
+
+    fn parked(&self) -> MutexGuard<'_, VecDeque<Parked>> {
+        self.parked.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn park(&self, parked: Parked) {
+        self.parked().push_back(parked);
+    }
+
+    fn take(&self) -> Option<Parked> {
+        self.parked().pop_front()
+    }
+
+    fn waiting(&self) -> usize {
+        self.parked().len()
+    }
+
+    /// Whether those that wait leave no room for another one.
+    fn is_full(&self) -> bool {
+        self.waiting() as u64 >= self.resident
+    }
+
+    /// None of those that wait gets on: the lowest is told of.
+    fn give_up(&self, worker: &mut Worker) {
+        let mut parked = std::mem::take(&mut *self.parked());
+        let others = parked.len() as u64 - 1;
+        let without_room = self.setup.groups.saturating_sub(self.next.load(Ordering::Relaxed));
+        let lowest = parked.iter().enumerate().min_by_key(|(_, parked)| parked.place.group).map(|(i, _)| i);
+        let Some(lowest) = lowest.and_then(|lowest| parked.remove(lowest)) else { return };
+        let group = lowest.place.group;
+        let fault = worker.waits_for_ever(self.setup, lowest, others, without_room);
+        self.fail(group, fault);
     }
 }

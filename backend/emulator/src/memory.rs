@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::error::{Access, Error, FaultKind, Nearest};
+use crate::host;
 
 /// Alignment of allocations: a page of the smallest kind that the hardware has.
 const PAGE_BYTES: u64 = 4096;
@@ -559,7 +560,13 @@ impl Map {
             _ if address < start => start - address,
             _ => address.saturating_sub(start + a.bytes),
         };
-        let Some((&start, allocation)) = [below, above].into_iter().flatten().min_by_key(distance) else {
+        let closest = [below, above].into_iter().flatten().min_by_key(distance);
+        // Device memory has addresses of its own, far from the host's, unless the two share it.
+        let is_far = closest.as_ref().is_none_or(|closest| distance(closest) >= RED_ZONE_BYTES);
+        if is_far && let Some(what) = host::mapping_at(address) {
+            return Nearest::Host { what };
+        }
+        let Some((&start, allocation)) = closest else {
             return Nearest::None;
         };
         if address < start || address >= start + allocation.bytes {

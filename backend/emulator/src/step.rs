@@ -53,6 +53,10 @@ pub(crate) enum Flow {
     Barrier,
     /// Has ended.
     End,
+    /// Does the same over and over, until somebody writes what it reads: see [`spin`](crate::spin).
+    Spin,
+    /// Has run long enough for others to have their turn.
+    Slice,
     /// Cannot go on; the cause is in `env.fault`.
     Fault,
 }

@@ -19,6 +19,8 @@
 //! before the chunk is stored makes a destination that is also a source harmless, for operations that stay within their
 //! lane; an operation across lanes copies the whole source first.
 
+use crate::spin::Watch;
+
 /// Lanes in a wave64, and in the storage of a wave32, which uses the lower half.
 pub(crate) const LANES: usize = 64;
 
@@ -96,6 +98,10 @@ pub(crate) struct Wave {
     pub(crate) pc: usize,
     /// Instructions run up to the last jump.
     pub(crate) executed: u64,
+    /// Instructions after which the next jump is looked at.
+    pub(crate) look_at: u64,
+    /// What that goes by.
+    pub(crate) watch: Watch,
     /// The wave's number in its workgroup.
     pub(crate) number: u32,
     /// Lanes of a full wave: 64, or 32. In a wave32 `exec_hi` is zero, so that the upper lanes are always off; `vcc_hi` is
@@ -110,7 +116,9 @@ impl Wave {
     pub(crate) fn new() -> Wave {
         let v: Box<[Lanes]> = vec![Lanes::ZERO; VECTOR_FILE].into_boxed_slice();
         let Ok(v) = v.try_into() else { unreachable!("the slice was made with this length") };
-        Wave { v, s: [0; scalar::FILE], scc: false, mode: 0, pc: 0, executed: 0, number: 0, lanes: LANES, live: !0 }
+        let (look_at, watch) = (0, Watch::new());
+        let s = [0; scalar::FILE];
+        Wave { v, s, scc: false, mode: 0, pc: 0, executed: 0, look_at, watch, number: 0, lanes: LANES, live: !0 }
     }
 
     /// The EXEC mask.

@@ -103,6 +103,28 @@ fn code_and_null_cannot_be_written() {
 }
 
 #[test]
+fn a_host_pointer_is_called_one() {
+    let Some(bench) = Bench::new("faults") else { return };
+    bench.upload(&[1f32; 64]);
+    let on_the_heap = vec![1f32; 64];
+    let on_the_stack = [1f32; 64];
+    // Blocks of other threads' heaps and their stacks have no name on Linux.
+    for address in [on_the_heap.as_ptr(), on_the_stack.as_ptr()] {
+        let args = Args::new().with(address as u64).with(64i32);
+        let fault = fault(bench.try_run("scale", [1, 1, 1], [64, 1, 1], 0, &args));
+        assert_eq!(fault.kind, FaultKind::OutOfBounds(Access::Read));
+        assert!(matches!(fault.nearest, Nearest::Host { .. }), "{fault}");
+        assert!(fault.to_string().contains("a host pointer: the host's "), "{fault}");
+    }
+    // Once it is given to the device it is right.
+    let shared = std::ptr::NonNull::from(&on_the_heap[0]).cast();
+    // SAFETY: the vector lives until the block is freed below, and nobody reads it meanwhile.
+    let address = unsafe { bench.gpu.share(shared, 256) }.unwrap();
+    bench.run("scale", 1, 64, &Args::new().with(address).with(64i32));
+    bench.gpu.free(address).unwrap();
+}
+
+#[test]
 fn lds_is_bounded_by_the_workgroups_share() {
     let Some(bench) = Bench::new("faults") else { return };
     let out = bench.upload(&[0u32; 64]);
@@ -117,9 +139,12 @@ fn endless_loops_end_at_the_step_limit() {
     let mut options = Options::default();
     options.step_limit = 100_000;
     let Some(bench) = Bench::with_options("faults", options) else { return };
-    let flag = bench.upload(&[0u32]);
-    let fault = fault(bench.try_run("spin", [1, 1, 1], [64, 1, 1], 0, &Args::new().with(flag)));
-    assert_eq!(fault.kind, FaultKind::StepLimit { limit: 100_000 });
+    let flag = bench.upload(&[0u32; 2]);
+    let args = Args::new().with(flag).with(flag + 4);
+    let limit = fault(bench.try_run("spin_and_count", [1, 1, 1], [64, 1, 1], 0, &args));
+    assert_eq!(limit.kind, FaultKind::StepLimit { limit: 100_000 });
+    assert!(limit.to_string().contains("ROCFIRE_HANG_SECONDS"), "{limit}");
+    assert_eq!(Options::default().step_limit, Options::steps_of(20));
 }
 
 #[test]

@@ -60,6 +60,7 @@ pub fn emulator_options(config: &Config) -> Options {
     let mut options = Options::default();
     let Checks { barriers, poison: _, unwritten, lds_race, global_race, waitcnt } = config.checks;
     options.strict_barriers = barriers;
+    options.step_limit = Options::steps_of(config.hang_seconds);
     options.checks.unwritten = unwritten;
     options.checks.lds_races = lds_race;
     options.checks.global_races = global_race;
@@ -194,7 +195,7 @@ impl DriverKernel for EmulatedKernel {
                 if fault.source.is_none()
                     && let Some(code) = (self.lined)()
                 {
-                    fault.source = source_of(code.bytes(), fault.code_offset_bytes);
+                    fault.name_lines(|offset_bytes| source_of(code.bytes(), offset_bytes));
                 }
                 Err(LaunchFailure::Faulted(fault.to_string()))
             }

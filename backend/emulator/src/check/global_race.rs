@@ -1,7 +1,7 @@
 //! Races on device memory between workgroups of one launch: as [`race`](super::race), for which nothing but atomics orders
 //! two workgroups.
 //!
-//! Workgroups run one after the other while this check is on. An atomic of a workgroup on a place where earlier workgroups
+//! Workgroups run one after the other while this check is on, but for those that wait for another. An atomic of a workgroup on a place where earlier workgroups
 //! had one orders it behind them, which is how "the last workgroup to finish does the rest" works; that those others had
 //! written before their atomic and not after it is taken on trust. Waves of one workgroup are not told apart here. A byte
 //! that is touched takes 16 bytes of the host.
@@ -75,6 +75,13 @@ pub(super) struct GlobalRaces {
     family: Family,
 }
 
+/// What is kept of a workgroup that is set aside.
+pub(super) struct Kept {
+    group: u32,
+    known: Groups,
+    suspects: Suspects,
+}
+
 /// What a workgroup does to memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Touch {
@@ -107,6 +114,17 @@ impl GlobalRaces {
             group: 0,
             workgroups: Vec::new(),
         }
+    }
+
+    /// Takes away what is about the current workgroup.
+    pub(super) fn park(&mut self) -> Kept {
+        let (known, suspects) = (std::mem::take(&mut self.known), std::mem::take(&mut self.suspects));
+        Kept { group: self.group, known, suspects }
+    }
+
+    /// Makes it the current one again.
+    pub(super) fn resume(&mut self, kept: Kept) {
+        (self.group, self.known, self.suspects) = (kept.group, kept.known, kept.suspects);
     }
 
     pub(super) fn start_group(&mut self, workgroup: [u32; 3]) {
@@ -181,6 +199,8 @@ impl GlobalRaces {
                         wave: None,
                         code_offset_bytes: u64::from(step.offset_bytes),
                         disassembly: at.program.disassembly(step),
+                        lane: None,
+                        source: None,
                     };
                     let kind = FaultKind::GlobalRace { access, other: Box::new(other) };
                     let mut finding = Finding::at_lanes(kind, 1 << lane);

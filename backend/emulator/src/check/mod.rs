@@ -10,6 +10,8 @@
 //!
 //! Each module's documentation has its rule, and what it lets pass. None changes what a kernel computes.
 
+use std::any::Any;
+
 use rocfire_arch::Family;
 
 use crate::env::Env;
@@ -86,6 +88,14 @@ struct CheckObserver {
     global_races: Option<global_race::GlobalRaces>,
 }
 
+/// What the checks keep of a workgroup that is set aside.
+struct Kept {
+    unwritten: Option<unwritten::Kept>,
+    waits: Option<wait::Waits>,
+    races: Option<race::LdsRaces>,
+    global_races: Option<global_race::Kept>,
+}
+
 impl Observer for CheckObserver {
     fn start_group(&mut self, setup: &Setup, workgroup: [u32; 3], waves: &[Wave]) {
         if let Some(unwritten) = &mut self.unwritten {
@@ -126,6 +136,32 @@ impl Observer for CheckObserver {
             races.after(at, w, events)?;
         }
         Ok(())
+    }
+
+    fn park(&mut self) -> Box<dyn Any + Send> {
+        Box::new(Kept {
+            unwritten: self.unwritten.as_mut().map(|check| check.park()),
+            waits: self.waits.as_mut().map(|check| check.park()),
+            races: self.races.as_mut().map(|check| std::mem::replace(check, race::LdsRaces::new())),
+            global_races: self.global_races.as_mut().map(|check| check.park()),
+        })
+    }
+
+    fn resume(&mut self, kept: Box<dyn Any + Send>) {
+        let Ok(kept) = kept.downcast::<Kept>() else { return };
+        let Kept { unwritten, waits, races, global_races } = *kept;
+        if let (Some(check), Some(kept)) = (&mut self.unwritten, unwritten) {
+            check.resume(kept);
+        }
+        if let (Some(check), Some(kept)) = (&mut self.waits, waits) {
+            *check = kept;
+        }
+        if let (Some(check), Some(kept)) = (&mut self.races, races) {
+            *check = kept;
+        }
+        if let (Some(check), Some(kept)) = (&mut self.global_races, global_races) {
+            check.resume(kept);
+        }
     }
 
     fn barrier(&mut self) -> Option<Late> {

@@ -99,6 +99,8 @@ impl LdsRaces {
                             wave: (other != SEVERAL).then(|| u32::from(other) - 1),
                             code_offset_bytes: u64::from(step.offset_bytes),
                             disassembly: at.program.disassembly(step),
+                            lane: None,
+                            source: None,
                         };
                         let mut finding =
                             Finding::at_lanes(FaultKind::LdsRace { access, other: Box::new(other) }, 1 << lane);

@@ -126,6 +126,13 @@ impl Waits {
         self.unsettled.clear();
     }
 
+    /// Takes all that is known of a workgroup away.
+    pub(super) fn park(&mut self) -> Waits {
+        let Waits { scheme, spread, .. } = *self;
+        let new = Waits { scheme, waves: Vec::new(), spread, arrived: Vec::new(), unsettled: Vec::new() };
+        std::mem::replace(self, new)
+    }
+
     /// All waves have reached a barrier.
     pub(super) fn barrier(&mut self) {
         self.unsettled = std::mem::take(&mut self.arrived);

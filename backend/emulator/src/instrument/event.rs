@@ -52,6 +52,17 @@ pub(crate) enum MemorySpace {
     Scratch,
 }
 
+impl MemorySpace {
+    /// As messages call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            MemorySpace::Global => "device memory",
+            MemorySpace::Lds => "LDS",
+            MemorySpace::Scratch => "scratch",
+        }
+    }
+}
+
 /// One access of a wave.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {

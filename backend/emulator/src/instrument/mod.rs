@@ -12,6 +12,7 @@
 //! | [`Observer::start_group`] | before a workgroup's first step, its waves' registers set |
 //! | [`Observer::before`], [`Observer::after`] | around each step, those without effect (`s_waitcnt`, `s_nop`) included |
 //! | [`Observer::barrier`] | when all waves of the workgroup have reached a barrier, before any goes on |
+//! | [`Observer::park`], [`Observer::resume`] | when it stops in the middle for others, and when it goes on |
 //! | [`Observer::end_group`] | when all its waves have ended |
 //! | [`Observer::end`] | when the thread has no more workgroups, also after a fault |
 //!
@@ -19,6 +20,8 @@
 //! ([`Program::complete`](crate::program::Program::complete)), so step numbers differ between the two; `Env::observed` is
 //! set, by which the handlers of memory instructions record events. Results and counts are the same. The fast loop pays
 //! one test of a flag at each memory instruction.
+
+use std::any::Any;
 
 use crate::env::Env;
 use crate::error::FaultKind;
@@ -131,6 +134,14 @@ pub(crate) trait Observer: Send {
     fn end_group(&mut self) -> Option<Late> {
         None
     }
+
+    /// The workgroup stops in the middle, and others run before it goes on: what is to be kept of it.
+    fn park(&mut self) -> Box<dyn Any + Send> {
+        Box::new(())
+    }
+
+    /// It goes on, with what was kept, at this observer or at another thread's of the same kind.
+    fn resume(&mut self, _kept: Box<dyn Any + Send>) {}
 
     /// There are no more workgroups for this thread.
     fn end(&mut self) {}

@@ -39,7 +39,7 @@ const WORDS: [u32; 8] =
 
 fn start(program: &Arc<Program>, observed: bool) -> (Wave, Env) {
     let mut env = Env::new(program.clone(), Arc::new(Memory::new(0)), 1000);
-    env.reset(program.clone(), observed);
+    env.reset(program.clone(), (256, 0), observed);
     env.lds.reset(1024);
     let mut w = Wave::new();
     w.v[0] = Lanes(std::array::from_fn(|lane| 4 * lane as u32));

@@ -1,5 +1,6 @@
 //! The observer that counts: a thread's tallies by step, added up when the thread is done.
 
+use std::any::Any;
 use std::sync::Mutex;
 
 use rocfire_arch::{Arch, Unit};
@@ -198,6 +199,16 @@ impl Observer for Counting {
             self.counted_groups += 1;
         }
         None
+    }
+
+    fn park(&mut self) -> Box<dyn Any + Send> {
+        Box::new(std::mem::take(&mut self.group_lines))
+    }
+
+    fn resume(&mut self, kept: Box<dyn Any + Send>) {
+        self.group_lines = kept.downcast().map_or_else(|_| Lines::default(), |lines| *lines);
+        // Only workgroups that are watched are shown again.
+        self.active = true;
     }
 
     fn end(&mut self) {

@@ -98,6 +98,9 @@ pub struct Config {
     pub deterministic: Option<bool>,
     /// Checks of the emulator.
     pub checks: Checks,
+    /// After the instructions of one wave that an emulated device runs in so many seconds on a usual host, it is taken to
+    /// hang. Waits that nobody will end are found at once.
+    pub hang_seconds: u64,
     /// Most compilers at a time; `None` for as many as there are cores. Cores and memory limit it further.
     pub compile_jobs: Option<usize>,
     /// Most device memory that a pool may hold, MiB; `None` for what the device has.
@@ -126,6 +129,7 @@ impl Default for Config {
             sync: false,
             deterministic: None,
             checks: Checks::default(),
+            hang_seconds: 20,
             compile_jobs: None,
             pool_mb: None,
             timed: None,
@@ -177,6 +181,8 @@ builder! {
     with_deterministic: deterministic: bool;
     /// With other checks of the emulator.
     with_checks: checks: Checks;
+    /// With another time after which an emulated wave is taken to hang.
+    with_hang_seconds: hang_seconds: u64;
     /// With another number of compilers at a time.
     with_compile_jobs: compile_jobs: usize;
     /// With a cap on a pool, MiB.

@@ -133,6 +133,13 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| show_checks(config.checks),
     },
     Setting {
+        name: "ROCFIRE_HANG_SECONDS",
+        values: "a number of seconds from 1",
+        about: "after what one emulated wave runs in so long on a usual host, it is taken to hang",
+        parse: |config, text| number(text, 1).map(|seconds| config.hang_seconds = seconds),
+        show: |config| config.hang_seconds.to_string(),
+    },
+    Setting {
         name: "ROCFIRE_COMPILE_JOBS",
         values: "a number from 1",
         about: "most compilers at a time; cores and memory limit it further",

@@ -96,6 +96,15 @@ pub(super) struct Unwritten {
     windows: Vec<Window>,
 }
 
+/// What is kept of a workgroup that is set aside.
+pub(super) struct Kept {
+    waves: Vec<WaveState>,
+    lds: Vec<u8>,
+    scratch: Vec<u8>,
+    scratch_bytes: usize,
+    origins: Vec<Origin>,
+}
+
 impl Unwritten {
     pub(super) fn new() -> Unwritten {
         Unwritten {
@@ -140,6 +149,23 @@ impl Unwritten {
             }
             state.scalar[usize::from(scalar::SCC)] = 1;
         }
+    }
+
+    /// Takes away what is about the current workgroup.
+    pub(super) fn park(&mut self) -> Kept {
+        Kept {
+            waves: std::mem::take(&mut self.waves),
+            lds: std::mem::take(&mut self.lds),
+            scratch: std::mem::take(&mut self.scratch),
+            scratch_bytes: self.scratch_bytes,
+            origins: std::mem::take(&mut self.origins),
+        }
+    }
+
+    /// Makes it the current one again.
+    pub(super) fn resume(&mut self, kept: Kept) {
+        (self.waves, self.lds, self.scratch) = (kept.waves, kept.lds, kept.scratch);
+        (self.scratch_bytes, self.origins) = (kept.scratch_bytes, kept.origins);
     }
 
     pub(super) fn before(&mut self, at: &At<'_>, w: &Wave) -> Verdict {

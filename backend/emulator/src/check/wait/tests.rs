@@ -60,7 +60,7 @@ pub(super) fn found_on(arch: &str, code: &[&[u32]]) -> Option<String> {
     let memory = Arc::new(Memory::new(1 << 20));
     let buffer = memory.allocate(4096).unwrap();
     let mut env = Env::new(program.clone(), memory, 1000);
-    env.reset(program, true);
+    env.reset(program, (256, 0), true);
     env.lds.reset(4096);
     env.reset_scratch(1, 64);
     let mut w = Wave::new();

@@ -17,7 +17,7 @@ use crate::step::{Flow, Handlers, Step};
 use crate::wave::{LANES, Wave};
 
 /// What is in memory: 32 or 64 bits.
-trait Word: Copy {
+trait Word: Copy + PartialEq {
     const DWORDS: u16;
     fn get(w: &Wave, register: u16, lane: usize) -> Self;
     fn set(self, w: &mut Wave, register: u16, lane: usize);
@@ -204,6 +204,9 @@ fn run<S: Space, M: Modify>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
         let other = if M::TWO { M::Word::get(w, second, lane) } else { data };
         // SAFETY: `lane_ptr` gave a pointer that is valid for `bytes` bytes, and its alignment has been checked.
         let old = unsafe { M::Word::modify(host, |old| M::apply(old, data, other)) };
+        if old == M::apply(old, data, other) {
+            env.idle_bytes += bytes;
+        }
         if returns {
             old.set(w, s.dst[0], lane);
         }

@@ -126,6 +126,7 @@ fn count_lanes(w: &mut Wave, env: &mut Env, s: &Step, change: fn(u32, u32) -> u3
     if env.observed && lanes > 0 {
         record::<Lds>(env, 1, &[address; LANES], (4, 0), EventKind::Atomic);
     }
+    env.lds_changes += u64::from(lanes > 0);
     match lds_lane_ptr(env, 0, address, 4) {
         Ok(host) => {
             // SAFETY: `lds_lane_ptr` gave a pointer to four bytes that no other thread reaches.

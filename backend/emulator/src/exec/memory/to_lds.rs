@@ -66,6 +66,7 @@ fn run<S: Space, const BYTES: usize, const SIGNED: bool>(w: &mut Wave, env: &mut
         record::<S>(env, exec, &addresses, (BYTES as u32, 0), EventKind::ToLds);
         record::<Lds>(env, exec, &targets, (stored as u32, 0), EventKind::ToLds);
     }
+    env.lds_changes += u64::from(exec != 0);
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
         let mut bytes = [0u8; 16];
         match S::lane_ptr(w, env, s, lane, addresses[lane], BYTES as u64, Access::Read) {
