@@ -323,7 +323,8 @@ fn work_off(shared: &Shared<'_>, worker: &mut Worker) {
             }
             Err(fault) => return shared.fail(group, fault),
         }
-        if idle >= shared.waiting() && idle > 0 && (shared.is_full() || shared.next.load(Ordering::Relaxed) >= groups) {
+        // Either all have begun, or there is no room for those that have not.
+        if idle > 0 && idle >= shared.waiting() {
             return shared.give_up(worker);
         }
     }

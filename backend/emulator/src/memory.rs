@@ -81,12 +81,30 @@ impl Storage {
             let mask = (u64::MAX >> (64 - bits)) << (at % 64);
             let Some(word) = words.get((at / 64) as usize) else { return };
             if state {
-                word.fetch_or(mask, Ordering::Relaxed);
+                // Mostly it is known, and a load is a fraction of an exchange.
+                if word.load(Ordering::Relaxed) & mask != mask {
+                    word.fetch_or(mask, Ordering::Relaxed);
+                }
             } else {
                 word.fetch_and(!mask, Ordering::Relaxed);
             }
             at += bits;
         }
+    }
+
+    /// Whether all bytes from an offset up to another were written.
+    fn is_written(&self, from: u64, to: u64) -> bool {
+        let Some(words) = &self.written else { return true };
+        let mut at = from;
+        while at < to {
+            let bits = (64 - at % 64).min(to - at);
+            let mask = (u64::MAX >> (64 - bits)) << (at % 64);
+            if words.get((at / 64) as usize).is_none_or(|word| word.load(Ordering::Relaxed) & mask != mask) {
+                return false;
+            }
+            at += bits;
+        }
+        true
     }
 
     /// Which of at most 64 bytes from an offset on nobody wrote.
@@ -204,6 +222,14 @@ impl Window {
             let from = self.storage_offset(storage, address);
             storage.set_written(from, from + bytes, true);
         }
+    }
+
+    /// Whether all these bytes were written; all must lie in the window.
+    pub(crate) fn is_written(&self, address: u64, bytes: u64) -> bool {
+        self.storage.as_ref().is_none_or(|storage| {
+            let from = self.storage_offset(storage, address);
+            storage.is_written(from, from + bytes)
+        })
     }
 
     /// Which of at most 64 bytes nobody wrote, a bit each; all must lie in the window.

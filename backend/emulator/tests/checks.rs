@@ -38,7 +38,7 @@ fn a_missing_barrier_is_a_race_that_names_both_sides() {
     says(&race, &["race on LDS: write with no barrier after read by wave 0", "ds_read_b32", "ds_write_b32"]);
     says(&race, &["shift_racing", "planted.hip:", "workgroup (0, 0, 0), wave 1, lane 0", "4 bytes at 0x100"]);
     // Both lines, and who did the other.
-    says(&race, &["read by wave 0", "planted.hip:5:", "planted.hip:10:"]);
+    says(&race, &["read by wave 0 lane 63 at code offset", "planted.hip:5:", "planted.hip:10:"]);
     let race = fault(bench.try_run("rounds_racing", [1, 1, 1], [128, 1, 1], 0, &args));
     assert!(matches!(race.kind, FaultKind::LdsRace { .. }), "{race}");
     let race = fault(bench.try_run("count_in_lds_racing", [1, 1, 1], [128, 1, 1], 0, &args));
@@ -58,7 +58,7 @@ fn workgroups_on_the_same_bytes_race_unless_atomics_order_them() {
     says(&race, &["race between workgroups: write after write by workgroup (0, 0, 0)", "workgroup (1, 0, 0)"]);
     says(&race, &["offset 256 of the 1280-byte block", "planted.hip:57:"]);
     assert_eq!(race.to_string().matches("planted.hip:57:").count(), 2, "{race}");
-    says(&race, &["write by workgroup (0, 0, 0)"]);
+    says(&race, &["write by workgroup (0, 0, 0) wave 0 lane 63 at code offset"]);
     assert_eq!((race.address, race.lane), (Some(x + 256), Some(0)));
     let race = fault(bench.try_run("read_next", [4, 1, 1], [64, 1, 1], 0, &args));
     says(&race, &["race between workgroups: write after read by workgroup (0, 0, 0)"]);

@@ -3,8 +3,8 @@
 //!
 //! Workgroups run one after the other while this check is on, but for those that wait for another. An atomic of a workgroup on a place where earlier workgroups
 //! had one orders it behind them, which is how "the last workgroup to finish does the rest" works; that those others had
-//! written before their atomic and not after it is taken on trust. Waves of one workgroup are not told apart here. A byte
-//! that is touched takes 16 bytes of the host.
+//! written before their atomic and not after it is taken on trust. Waves of one workgroup are not told apart here. A granule
+//! that is touched ([`shadow`](super::shadow)) takes 16 bytes of the host.
 //!
 //! Atomic loads and stores are known by their bits ([`coherent`](super::coherent)). A load orders its workgroup behind
 //! those that had an atomic there, and is no side of a race with atomics. Where stores do not say what they are, one that
@@ -16,28 +16,49 @@ use std::collections::HashMap;
 use rocfire_arch::Family;
 
 use super::coherent::{is_coherent_load, is_coherent_store};
+use super::shadow::{By, Page, Side, Sites, Touch, neighbours};
 use super::suspect::Suspects;
 use crate::error::{Access, FaultKind, Other};
 use crate::instrument::{At, Event, EventKind, Finding, Late, MemorySpace, Verdict};
 use crate::wave::Wave;
 
-/// Bytes that are kept together.
-const PAGE_BYTES: u64 = 1024;
+/// Bytes of a page.
+const PAGE_BYTES: u64 = 4096;
+
+/// Pages whose place is remembered, by the low bits of their number.
+const REMEMBERED: usize = 256;
 
 /// More than one workgroup.
 const SEVERAL: u32 = u32::MAX;
 
-/// What workgroups of this launch did to one byte; they are numbered from 1 in the order in which they run.
-#[derive(Clone, Copy, Default)]
-struct Byte {
-    writer: u32,
-    reader: u32,
-    writer_step: u32,
-    /// 31 bits, and whether all writers were atomics.
-    reader_step_and_atomic: u32,
+/// Pages of device memory, made when they are first touched.
+struct Pages {
+    pages: Vec<Page>,
+    places: HashMap<u64, usize>,
+    /// Numbers and places of pages that were asked for.
+    remembered: Box<[(u64, usize)]>,
 }
 
-type Page = Box<[Byte; PAGE_BYTES as usize]>;
+impl Pages {
+    fn new() -> Pages {
+        let remembered = vec![(u64::MAX, 0); REMEMBERED].into_boxed_slice();
+        Pages { pages: Vec::new(), places: HashMap::new(), remembered }
+    }
+
+    /// The page with this number.
+    #[inline(always)]
+    fn page(&mut self, number: u64) -> &mut Page {
+        let slot = number as usize % REMEMBERED;
+        if self.remembered[slot].0 != number {
+            let place = *self.places.entry(number).or_insert(self.pages.len());
+            if place == self.pages.len() {
+                self.pages.push(Page::new(PAGE_BYTES as usize));
+            }
+            self.remembered[slot] = (number, place);
+        }
+        &mut self.pages[self.remembered[slot].1]
+    }
+}
 
 /// Numbers of workgroups, as ranges in order.
 #[derive(Clone, Default)]
@@ -63,7 +84,8 @@ impl Groups {
 
 /// The bytes that a launch has touched.
 pub(super) struct GlobalRaces {
-    pages: HashMap<u64, Page>,
+    pages: Pages,
+    sites: Sites,
     /// Workgroups that are ordered before whoever has an atomic at an address.
     released: HashMap<u64, Groups>,
     /// Workgroups that are ordered before the current one.
@@ -82,33 +104,13 @@ pub(super) struct Kept {
     suspects: Suspects,
 }
 
-/// What a workgroup does to memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Touch {
-    Plain(Access),
-    /// An atomic operation that reads and writes.
-    Exchange,
-    AtomicLoad,
-    AtomicStore,
-}
-
-impl Touch {
-    /// As races are told of.
-    fn access(self) -> Access {
-        match self {
-            Touch::Plain(access) => access,
-            Touch::AtomicLoad => Access::Read,
-            Touch::Exchange | Touch::AtomicStore => Access::Atomic,
-        }
-    }
-}
-
 impl GlobalRaces {
     pub(super) fn new(family: Family) -> GlobalRaces {
         GlobalRaces {
             suspects: Suspects::default(),
             family,
-            pages: HashMap::new(),
+            pages: Pages::new(),
+            sites: Sites::default(),
             released: HashMap::new(),
             known: Groups::default(),
             group: 0,
@@ -167,8 +169,7 @@ impl GlobalRaces {
         }
         let stores_tell = is_coherent_store(&at.step.inst, self.family).is_some();
         if touch == Touch::AtomicLoad && !stores_tell {
-            let page = self.pages.get(&(address / PAGE_BYTES));
-            let writer = page.map_or(0, |page| page[(address % PAGE_BYTES) as usize].writer);
+            let writer = self.pages.page(address / PAGE_BYTES).writer_at((address % PAGE_BYTES) as usize);
             if writer != 0 && writer != SEVERAL {
                 self.known.join(&Groups(vec![(writer, writer + 1)]));
             }
@@ -177,82 +178,106 @@ impl GlobalRaces {
 
     pub(super) fn after(&mut self, at: &At<'_>, w: &Wave, events: &[Event]) -> Verdict {
         for event in events.iter().filter(|event| event.space == MemorySpace::Global) {
-            let touch = self.touch_of(at, event);
-            let access = touch.access();
-            for (lane, address) in event.lane_addresses() {
-                self.order(at, touch, address);
-                if touch == Touch::Exchange {
-                    self.suspects.atomic(at, None, address, event.bytes);
-                }
-                for place in address..address + u64::from(event.bytes) {
-                    let page = self.pages.entry(place / PAGE_BYTES);
-                    let page = page.or_insert_with(|| Box::new([Byte::default(); PAGE_BYTES as usize]));
-                    let byte = &mut page[(place % PAGE_BYTES) as usize];
-                    let Some((other, step, other_access)) = byte.touch(self.group, &self.known, at.index as u32, touch)
-                    else {
-                        continue;
-                    };
-                    let step = &at.program.steps[step as usize];
-                    let other = Other {
-                        access: other_access,
-                        workgroup: self.workgroups.get(other.wrapping_sub(1) as usize).copied(),
-                        wave: None,
-                        code_offset_bytes: u64::from(step.offset_bytes),
-                        disassembly: at.program.disassembly(step),
-                        lane: None,
-                        source: None,
-                    };
-                    let kind = FaultKind::GlobalRace { access, other: Box::new(other) };
-                    let mut finding = Finding::at_lanes(kind, 1 << lane);
-                    (finding.address, finding.bytes) = (Some(place), event.bytes - (place - address) as u32);
-                    finding.is_device_address = true;
-                    if access == Access::Read && other_access == Access::Atomic {
+            self.event(at, w, event)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, at: &At<'_>, w: &Wave, event: &Event) -> Verdict {
+        let touch = self.touch_of(at, event);
+        let by = By { me: self.group, several: SEVERAL, floor: 1, at: self.sites.at(at.index, w.number) };
+        // Lanes from this one on are still to be looked at.
+        let mut from = 0;
+        if let (Touch::Plain(_), Some(lanes)) = (touch, neighbours(event)) {
+            from = self.run(event, lanes, touch, by);
+        }
+        let mut before = None;
+        for (lane, address) in event.lane_addresses().filter(|&(lane, _)| lane >= from) {
+            self.order(at, touch, address);
+            if touch == Touch::Exchange {
+                self.suspects.atomic(at, None, address, event.bytes);
+            } else if touch == Touch::Plain(Access::Read) && before == Some(address) {
+                continue;
+            }
+            before = Some(address);
+            self.lane(at, w, (touch, by), event, (lane, address))?;
+        }
+        Ok(())
+    }
+
+    /// Notes lanes whose bytes follow one another, page by page, as long as there is surely no race; the first lane that is
+    /// left.
+    #[inline(always)]
+    fn run(&mut self, event: &Event, lanes: usize, touch: Touch, by: By) -> usize {
+        let bytes = event.bytes as usize;
+        let mut lane = 0;
+        while lane < lanes {
+            let address = event.addresses[lane];
+            let offset = (address % PAGE_BYTES) as usize;
+            let here = ((PAGE_BYTES as usize - offset) / bytes).min(lanes - lane);
+            let page = self.pages.page(address / PAGE_BYTES);
+            page.refine(offset, bytes);
+            let (cells, per) = (page.cells(offset, bytes * here), page.cells_in(bytes));
+            if here == 0 || !page.run(cells, touch, by, (per, lane)) {
+                return lane;
+            }
+            lane += here;
+        }
+        lane
+    }
+
+    /// Notes the access of a lane, which may reach across pages.
+    fn lane(
+        &mut self,
+        at: &At<'_>,
+        w: &Wave,
+        (touch, by): (Touch, By),
+        event: &Event,
+        (lane, address): (usize, u64),
+    ) -> Verdict {
+        let end = address + u64::from(event.bytes);
+        let mut place = address;
+        while place < end {
+            let offset = (place % PAGE_BYTES) as usize;
+            let bytes = (end - place).min(PAGE_BYTES - offset as u64);
+            let page = self.pages.page(place / PAGE_BYTES);
+            page.refine(offset, bytes as usize);
+            let cells = page.cells(offset, bytes as usize);
+            if !page.run(cells.clone(), touch, by, (cells.len(), lane)) {
+                let known = &self.known;
+                let by = By { at: by.at | (lane as u32) << 1, ..by };
+                for cell in cells {
+                    let Some(side) = page.touch(cell, touch, by, |who| known.contains(who)) else { continue };
+                    let hit = (place - offset as u64 + page.offset_of(cell) as u64).max(address);
+                    let finding = self.finding(at, touch.access(), side, (lane, hit, (end - hit) as u32));
+                    if touch.access() == Access::Read && side.access == Access::Atomic {
                         self.suspects.add(at, w, address, finding);
-                        break;
+                        return Ok(());
                     }
                     return Err(finding);
                 }
             }
+            place += bytes;
         }
         Ok(())
     }
-}
 
-impl Byte {
-    /// Notes an access; the other side of a race, if it is one.
-    fn touch(&mut self, group: u32, known: &Groups, step: u32, touch: Touch) -> Option<(u32, u32, Access)> {
-        let foreign = |who: u32| who != 0 && !known.contains(who);
-        let atomic = self.reader_step_and_atomic >> 31 != 0;
-        let written_by = if atomic { Access::Atomic } else { Access::Write };
-        let writer = (self.writer, self.writer_step, written_by);
-        let reader = (self.reader, self.reader_step_and_atomic & 0x7fff_ffff, Access::Read);
-        if touch == Touch::AtomicLoad {
-            // It is in the way of no atomic, and what it has seen others may change at any time.
-            return (foreign(self.writer) && !atomic).then_some(writer);
-        }
-        let access = touch.access();
-        match access {
-            Access::Read | Access::Write if foreign(self.writer) => return Some(writer),
-            Access::Atomic if foreign(self.writer) && !atomic => return Some(writer),
-            Access::Write | Access::Atomic if foreign(self.reader) => return Some(reader),
-            Access::Read | Access::Write | Access::Atomic => {}
-        }
-        match access {
-            Access::Read => {
-                self.reader = if foreign(self.reader) { SEVERAL } else { group };
-                self.reader_step_and_atomic = u32::from(atomic) << 31 | step & 0x7fff_ffff;
-            }
-            Access::Write => {
-                (self.writer, self.writer_step) = (group, step);
-                self.reader_step_and_atomic &= 0x7fff_ffff;
-            }
-            Access::Atomic => {
-                let all_atomic = self.writer == 0 || atomic;
-                self.writer = if foreign(self.writer) { SEVERAL } else { group };
-                self.writer_step = step;
-                self.reader_step_and_atomic = u32::from(all_atomic) << 31 | self.reader_step_and_atomic & 0x7fff_ffff;
-            }
-        }
-        None
+    fn finding(&self, at: &At<'_>, access: Access, side: Side, place: (usize, u64, u32)) -> Box<Finding> {
+        let (lane, address, bytes) = place;
+        let (step, wave, other_lane) = self.sites.of(side.at);
+        let step = &at.program.steps[step];
+        let workgroup = self.workgroups.get(side.who.wrapping_sub(1) as usize).copied();
+        let other = Other {
+            access: side.access,
+            workgroup,
+            wave: workgroup.map(|_| wave),
+            lane: workgroup.map(|_| other_lane),
+            code_offset_bytes: u64::from(step.offset_bytes),
+            disassembly: at.program.disassembly(step),
+            source: None,
+        };
+        let mut finding = Finding::at_lanes(FaultKind::GlobalRace { access, other: Box::new(other) }, 1 << lane);
+        (finding.address, finding.bytes, finding.is_device_address) = (Some(address), bytes, true);
+        finding
     }
 }

@@ -22,6 +22,7 @@ use crate::wave::Wave;
 mod coherent;
 mod global_race;
 mod race;
+mod shadow;
 mod suspect;
 mod unwritten;
 mod wait;

@@ -29,8 +29,8 @@ use rocfire_isa::{Format, Inst, Op, OperandKind};
 
 use crate::env::Env;
 use crate::error::FaultKind;
-use crate::instrument::{At, Event, EventKind, Finding, MemorySpace, Registers, Verdict};
-use crate::wave::{AGPR, Wave, scalar};
+use crate::instrument::{At, Event, EventKind, Finding, MemorySpace, Registers, Uses, Verdict};
+use crate::wave::{AGPR, STAGE, Wave, scalar};
 
 /// A counter, by its bit in [`Pending::counters`].
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,51 @@ struct Pending {
     to_lds: bool,
 }
 
+/// Registers by number, a bit each: first those of the vector file, then scalar ones.
+#[derive(Clone, Copy, Default)]
+struct Busy {
+    vector: [u64; BUSY_VECTORS],
+    scalar: [u64; BUSY_SCALARS],
+}
+
+/// Words for the vector file and for the scalar one, SCC and the like included.
+const BUSY_VECTORS: usize = (STAGE as usize).div_ceil(64);
+const BUSY_SCALARS: usize = 3;
+
+impl Busy {
+    fn of(pending: &[Pending]) -> Busy {
+        let mut busy = Busy::default();
+        pending.iter().for_each(|entry| busy.add(entry));
+        busy
+    }
+
+    fn add(&mut self, entry: &Pending) {
+        let set = |words: &mut [u64], registers: &[Registers]| {
+            for register in registers.iter().flat_map(|registers| registers.range()) {
+                if let Some(word) = words.get_mut(usize::from(register) / 64) {
+                    *word |= 1 << (register % 64);
+                }
+            }
+        };
+        set(&mut self.vector, &entry.vector);
+        set(&mut self.scalar, &entry.scalar);
+    }
+
+    /// Whether an instruction reads or writes one of them.
+    fn meets(&self, uses: &Uses) -> bool {
+        let any = |words: &[u64], registers: &[Registers]| {
+            let mut all = registers.iter().flat_map(|registers| registers.range());
+            all.any(|register| {
+                words.get(usize::from(register) / 64).is_some_and(|word| word >> (register % 64) & 1 != 0)
+            })
+        };
+        any(&self.vector, &uses.vector_reads)
+            || any(&self.vector, &uses.vector_writes)
+            || any(&self.scalar, &uses.scalar_reads)
+            || any(&self.scalar, &uses.scalar_writes)
+    }
+}
+
 /// A store that its wave had not waited for when it reached a barrier.
 struct Unsettled {
     wave: u32,
@@ -97,6 +142,8 @@ enum Scheme {
 pub(super) struct Waits {
     scheme: Scheme,
     waves: Vec<Vec<Pending>>,
+    /// Registers that the outstanding instructions of each wave will write.
+    busy: Vec<Busy>,
     /// Whether device memory counts for barriers.
     spread: bool,
     /// What the waves that have reached the barrier had in flight.
@@ -114,13 +161,15 @@ impl Waits {
             Family::Rdna4 | Family::Gfx125 => Scheme::Gfx12,
             Family::Ampere | Family::Ada | Family::Hopper => unreachable!("the emulator has no such device"),
         };
-        Waits { scheme, waves: Vec::new(), spread: false, arrived: Vec::new(), unsettled: Vec::new() }
+        Waits { scheme, waves: Vec::new(), busy: Vec::new(), spread: false, arrived: Vec::new(), unsettled: Vec::new() }
     }
 
     /// `spread`: see [`Descriptor`](crate::descriptor::Descriptor).
     pub(super) fn start_group(&mut self, waves: usize, spread: bool) {
         self.waves.clear();
         self.waves.resize_with(waves, Vec::new);
+        self.busy.clear();
+        self.busy.resize(waves, Busy::default());
         self.spread = spread;
         self.arrived.clear();
         self.unsettled.clear();
@@ -129,7 +178,8 @@ impl Waits {
     /// Takes all that is known of a workgroup away.
     pub(super) fn park(&mut self) -> Waits {
         let Waits { scheme, spread, .. } = *self;
-        let new = Waits { scheme, waves: Vec::new(), spread, arrived: Vec::new(), unsettled: Vec::new() };
+        let new =
+            Waits { scheme, waves: Vec::new(), busy: Vec::new(), spread, arrived: Vec::new(), unsettled: Vec::new() };
         std::mem::replace(self, new)
     }
 
@@ -145,8 +195,15 @@ impl Waits {
         if pending.is_empty() {
             return Ok(());
         }
-        for (counter, limit) in waits(&at.step.inst, scheme).into_iter().flatten() {
-            retire(pending, counter, limit);
+        // The formats of instructions that wait.
+        if matches!(at.step.inst.format, Format::Sopp | Format::Sopk) {
+            for (counter, limit) in waits(&at.step.inst, scheme).into_iter().flatten() {
+                retire(pending, counter, limit);
+                self.busy[w.number as usize] = Busy::of(pending);
+            }
+        }
+        if !self.busy[w.number as usize].meets(at.uses) {
+            return Ok(());
         }
         let order = order_of(&at.step.inst);
         for earlier in pending.iter() {
@@ -199,7 +256,7 @@ impl Waits {
             (EventKind::Store, MemorySpace::Global) => several && spread,
             _ => to_lds(event),
         };
-        pending.push(Pending {
+        let entry = Pending {
             counters,
             order,
             step: at.index,
@@ -207,7 +264,9 @@ impl Waits {
             scalar: written(&uses.scalar_writes).into_iter().filter(|range| range.first < scalar::EXEC).collect(),
             written: events.iter().filter(stores).flat_map(merged).collect(),
             to_lds: events.iter().any(|event| to_lds(&event)),
-        });
+        };
+        self.busy[w.number as usize].add(&entry);
+        pending.push(entry);
         Ok(())
     }
 }

@@ -2,11 +2,13 @@
 
 use rocfire_isa::{Format, Op};
 
+use super::super::shadow::neighbours;
 use super::{DEFINED, STORED_UNDEFINED, Source, UNWRITTEN, Unwritten, WINDOWS};
 use crate::env::Env;
 use crate::error::Access;
 use crate::instrument::uses::{Named, named};
 use crate::instrument::{At, Event, EventKind, Finding, MemorySpace, Registers, Verdict};
+use crate::memory::Window;
 use crate::wave::{LANES, Wave, scalar};
 
 /// Most bytes of a lane's access.
@@ -18,12 +20,12 @@ impl Unwritten {
         let inst = &at.step.inst;
         let exec = w.exec();
         // For a DS instruction the other sources are data; for SMEM the third is.
-        let operands = match inst.format {
-            Format::Ds => vec![&inst.src[0]],
-            Format::Smem => vec![&inst.src[0], &inst.src[1]],
-            _ => vec![&inst.src[0], &inst.src[2], &inst.src[3]],
+        let operands: &[usize] = match inst.format {
+            Format::Ds => &[0],
+            Format::Smem => &[0, 1],
+            _ => &[0, 2, 3],
         };
-        for operand in operands {
+        for operand in operands.iter().map(|&i| &inst.src[i]) {
             let state = self.state(w);
             let (undefined, source, known) = match named(operand) {
                 Some(Named::Vector(registers)) => {
@@ -151,7 +153,68 @@ impl Unwritten {
         }
     }
 
+    /// Whether all that a load gets is surely defined. What it does not see at a glance it leaves to the look at each lane.
+    fn is_defined(&mut self, at: &At<'_>, env: &Env, event: &Event) -> bool {
+        let run = neighbours(event).map(|lanes| (event.addresses[0], lanes as u32 * event.bytes));
+        match (event.space, run) {
+            (MemorySpace::Global, Some((address, bytes))) => {
+                self.window(at, env, address, bytes).is_some_and(|window| window.is_written(address, bytes.into()))
+            }
+            (MemorySpace::Global, None) => {
+                event.lane_addresses().all(|(_, address)| self.device_unwritten(at, env, address, event.bytes) == 0)
+            }
+            (MemorySpace::Lds, Some((address, bytes))) => self.lds_is_defined(address, bytes),
+            (MemorySpace::Lds, None) => {
+                event.lane_addresses().all(|(_, address)| self.lds_is_defined(address, event.bytes))
+            }
+            (MemorySpace::Scratch, _) => false,
+        }
+    }
+
+    fn lds_is_defined(&self, address: u64, bytes: u32) -> bool {
+        let states = self.lds.get(address as usize..address as usize + bytes as usize).unwrap_or_default();
+        states.iter().fold(DEFINED, |any, state| any | state) == DEFINED
+    }
+
+    /// The window that an address of device memory lies in.
+    fn window(&mut self, at: &At<'_>, env: &Env, address: u64, bytes: u32) -> Option<&Window> {
+        let place = usize::from(at.step.site) % WINDOWS;
+        if self.windows[place].host_ptr(address, u64::from(bytes)).is_none() {
+            // Nothing is found if the host frees it meanwhile; the launch will tell.
+            self.windows[place] = env.memory.find(address, u64::from(bytes), Access::Read).ok()?;
+        }
+        Some(&self.windows[place])
+    }
+
+    /// Notes a store of defined registers to neighbouring bytes; whether it was one.
+    fn store_run(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) -> bool {
+        let Some(lanes) = neighbours(event) else { return false };
+        let registers = (event.bytes.div_ceil(4) as usize).max(1);
+        let first = usize::from(event.register);
+        let state = &self.waves[w.number as usize].vector;
+        let Some(registers) = state.get(first..first + registers) else { return false };
+        if registers.iter().flatten().fold(0, |any, lanes| any | lanes) & event.lanes != 0 {
+            return false;
+        }
+        let (address, bytes) = (event.addresses[0], lanes as u32 * event.bytes);
+        match event.space {
+            MemorySpace::Global => match self.window(at, env, address, bytes) {
+                Some(window) => window.mark_written(address, bytes.into()),
+                None => return false,
+            },
+            MemorySpace::Lds => match self.lds.get_mut(address as usize..address as usize + bytes as usize) {
+                Some(states) => states.fill(DEFINED),
+                None => return false,
+            },
+            MemorySpace::Scratch => return false,
+        }
+        true
+    }
+
     fn load(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) {
+        if self.is_defined(at, env, event) {
+            return;
+        }
         let name = at.step.inst.op.mnemonic();
         let high = name.contains("d16_hi");
         let signed = ["sbyte", "sshort", "_i8", "_i16"].iter().any(|part| name.contains(part));
@@ -190,6 +253,9 @@ impl Unwritten {
     }
 
     fn store(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) -> Verdict {
+        if self.store_run(at, w, env, event) {
+            return Ok(());
+        }
         let shift = if at.step.inst.op.mnemonic().contains("d16_hi") { 2 } else { 0 };
         for (lane, address) in event.lane_addresses() {
             let state = self.state(w);
@@ -305,22 +371,13 @@ impl Unwritten {
     /// Bytes of device memory that nobody wrote, a bit each.
     fn device_unwritten(&mut self, at: &At<'_>, env: &Env, address: u64, bytes: u32) -> u64 {
         debug_assert!(bytes as usize <= WIDEST);
-        let place = usize::from(at.step.site) % WINDOWS;
-        if self.windows[place].host_ptr(address, u64::from(bytes)).is_none() {
-            // Nothing is found if the host frees it meanwhile; the launch will tell.
-            let Ok(window) = env.memory.find(address, u64::from(bytes), Access::Read) else { return 0 };
-            self.windows[place] = window;
-        }
-        self.windows[place].unwritten(address, bytes)
+        self.window(at, env, address, bytes).map_or(0, |window| window.unwritten(address, bytes))
     }
 
     fn device_write(&mut self, at: &At<'_>, env: &Env, address: u64, bytes: u32) {
-        let place = usize::from(at.step.site) % WINDOWS;
-        if self.windows[place].host_ptr(address, u64::from(bytes)).is_none() {
-            let Ok(window) = env.memory.find(address, u64::from(bytes), Access::Read) else { return };
-            self.windows[place] = window;
+        if let Some(window) = self.window(at, env, address, bytes) {
+            window.mark_written(address, u64::from(bytes));
         }
-        self.windows[place].mark_written(address, u64::from(bytes));
     }
 }
 

@@ -32,6 +32,7 @@ use crate::error::FaultKind;
 use crate::group::Setup;
 use crate::instrument::{At, Event, Finding, Registers, Verdict};
 use crate::memory::Window;
+use crate::spin::vector_file;
 use crate::wave::{AGPR, LANES, STAGE, Wave, scalar};
 
 mod memory;
@@ -137,7 +138,9 @@ impl Unwritten {
             WorkItemId::Registers(count) => count,
         };
         for state in &mut self.waves {
-            state.vector.fill([!0; 4]);
+            for registers in vector_file((descriptor.vgprs, descriptor.agprs)) {
+                state.vector[registers].fill([!0; 4]);
+            }
             state.vector_origin.fill(0);
             state.scalar_origin.fill(0);
             state.vector[..work_item_registers].fill([0; 4]);

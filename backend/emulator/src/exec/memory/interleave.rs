@@ -1,31 +1,33 @@
 //! Between memory, where a lane's dwords stand together, and registers, where a dword of all lanes does.
 
 use crate::numeric::{Baseline, Cpu};
-use crate::wave::{LANES, Lanes};
+use crate::wave::Lanes;
 
 /// The two moves, for the host's CPU.
 pub(super) trait Interleave: Cpu {
-    /// Reads `N` dwords for each lane into `N` registers.
+    /// Reads `N` dwords for each of the first `lanes` lanes, a whole wave's, into `N` registers.
     ///
     /// # Safety
-    /// `from` is valid for reads of `LANES * N` dwords; it need not be aligned.
-    unsafe fn split<const N: usize>(from: *const u8, to: &mut [Lanes; N]) {
-        for lane in 0..LANES {
+    /// - `from` is valid for reads of `lanes * N` dwords; it need not be aligned.
+    /// - `lanes` is 32 or 64.
+    unsafe fn split<const N: usize>(from: *const u8, lanes: usize, to: &mut [Lanes; N]) {
+        for lane in 0..lanes {
             for (d, register) in to.iter_mut().enumerate() {
-                // SAFETY: `lane * N + d` is below `LANES * N`.
+                // SAFETY: `lane * N + d` is below `lanes * N`.
                 register.0[lane] = unsafe { from.cast::<u32>().add(lane * N + d).read_unaligned() };
             }
         }
     }
 
-    /// Writes `N` dwords of each lane from `N` registers.
+    /// Writes `N` dwords of each of the first `lanes` lanes, a whole wave's, from `N` registers.
     ///
     /// # Safety
-    /// `to` is valid for writes of `LANES * N` dwords; it need not be aligned.
-    unsafe fn join<const N: usize>(from: &[Lanes; N], to: *mut u8) {
-        for lane in 0..LANES {
+    /// - `to` is valid for writes of `lanes * N` dwords; it need not be aligned.
+    /// - `lanes` is 32 or 64.
+    unsafe fn join<const N: usize>(from: &[Lanes; N], lanes: usize, to: *mut u8) {
+        for lane in 0..lanes {
             for (d, register) in from.iter().enumerate() {
-                // SAFETY: `lane * N + d` is below `LANES * N`.
+                // SAFETY: `lane * N + d` is below `lanes * N`.
                 unsafe { to.cast::<u32>().add(lane * N + d).write_unaligned(register.0[lane]) };
             }
         }
@@ -38,7 +40,7 @@ impl Interleave for Baseline {}
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::{Interleave, LANES, Lanes};
+    use super::{Interleave, Lanes};
     use crate::numeric::Avx2;
 
     /// Lanes of a host vector.
@@ -71,8 +73,8 @@ mod avx2 {
 
     impl Interleave for Avx2 {
         #[inline(always)]
-        unsafe fn split<const N: usize>(from: *const u8, to: &mut [Lanes; N]) {
-            for part in 0..LANES / WIDTH {
+        unsafe fn split<const N: usize>(from: *const u8, lanes: usize, to: &mut [Lanes; N]) {
+            for part in 0..lanes / WIDTH {
                 // SAFETY: code for this variant runs only where AVX2 was found; `from` has `N` vectors for each part, and a
                 // register one.
                 unsafe {
@@ -110,8 +112,8 @@ mod avx2 {
         }
 
         #[inline(always)]
-        unsafe fn join<const N: usize>(from: &[Lanes; N], to: *mut u8) {
-            for part in 0..LANES / WIDTH {
+        unsafe fn join<const N: usize>(from: &[Lanes; N], lanes: usize, to: *mut u8) {
+            for part in 0..lanes / WIDTH {
                 // SAFETY: as in `split`, the other way round.
                 unsafe {
                     let mut v = [_mm256_setzero_si256(); N];
@@ -154,22 +156,25 @@ mod avx2 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wave::LANES;
 
     /// Splits and joins dwords that are their own numbers.
     fn check<C: Interleave, const N: usize>() {
-        let memory: Vec<u32> = (0..(LANES * N) as u32).collect();
-        let mut registers = [Lanes::ZERO; N];
-        // SAFETY: `memory` has as many dwords.
-        unsafe { C::split::<N>(memory.as_ptr().cast(), &mut registers) };
-        for (d, register) in registers.iter().enumerate() {
-            for lane in 0..LANES {
-                assert_eq!(register.0[lane] as usize, lane * N + d);
+        for lanes in [LANES, LANES / 2] {
+            let memory: Vec<u32> = (0..(lanes * N) as u32).collect();
+            let mut registers = [Lanes::ZERO; N];
+            // SAFETY: `memory` has as many dwords.
+            unsafe { C::split::<N>(memory.as_ptr().cast(), lanes, &mut registers) };
+            for (d, register) in registers.iter().enumerate() {
+                for lane in 0..lanes {
+                    assert_eq!(register.0[lane] as usize, lane * N + d);
+                }
             }
+            let mut back = vec![0u32; lanes * N];
+            // SAFETY: as above.
+            unsafe { C::join::<N>(&registers, lanes, back.as_mut_ptr().cast()) };
+            assert_eq!(back, memory);
         }
-        let mut back = vec![0u32; LANES * N];
-        // SAFETY: as above.
-        unsafe { C::join::<N>(&registers, back.as_mut_ptr().cast()) };
-        assert_eq!(back, memory);
     }
 
     #[test]

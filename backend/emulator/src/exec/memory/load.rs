@@ -29,8 +29,8 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
     observe::<S>(w, env, s, (offset_bytes, BYTES, dst), Access::Read);
     match S::line::<BYTES>(w, env, s, offset_bytes, Access::Read) {
         Some(Line::Step(host)) => {
-            // SAFETY: `line` gave a pointer to `LANES * BYTES` readable bytes.
-            unsafe { C::split::<N>(host, registers_mut(w, dst)) };
+            // SAFETY: `line` gave a pointer to `BYTES` readable bytes for each lane of the wave.
+            unsafe { C::split::<N>(host, w.lanes, registers_mut(w, dst)) };
             return Flow::Next;
         }
         Some(Line::Same(host)) => {
@@ -45,8 +45,8 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
     }
     match S::resolve::<BYTES>(w, env, s, offset_bytes, Access::Read) {
         Place::Linear(host) => {
-            // SAFETY: `resolve` gave a pointer to `LANES * BYTES` readable bytes.
-            unsafe { C::split::<N>(host, registers_mut(w, dst)) };
+            // SAFETY: `resolve` gave a pointer to `BYTES` readable bytes for each lane of the wave.
+            unsafe { C::split::<N>(host, w.lanes, registers_mut(w, dst)) };
             Flow::Next
         }
         Place::Span(host, offsets) => {
@@ -164,8 +164,8 @@ fn narrow<S: Space, T: Narrow, const BYTES: usize, const HALF: u8>(w: &mut Wave,
     let dst = s.dst[0];
     match S::resolve::<BYTES>(w, env, s, s.imm, Access::Read) {
         Place::Linear(host) => {
-            for c in 0..CHUNKS {
-                // SAFETY: `resolve` gave a pointer to `LANES * BYTES` readable bytes.
+            for c in 0..w.lanes / CHUNK {
+                // SAFETY: `resolve` gave a pointer to `BYTES` readable bytes for each lane of the wave.
                 let chunk = unsafe { host.cast::<[T; CHUNK]>().add(c).read_unaligned() };
                 let old = w.chunk(dst, c);
                 w.set_chunk(dst, c, std::array::from_fn(|i| merge::<HALF>(old[i], chunk[i].widen())));

@@ -34,10 +34,23 @@ pub(super) enum Line {
     Same(*mut u8),
 }
 
-/// Whether all lanes' numbers step by `BYTES` without overflow (true), or are the same (false); `None` if neither.
+/// Whether the numbers of a wave's lanes step by `BYTES` without overflow (true), or are the same (false); `None` if neither.
 #[inline(always)]
-fn steps<const BYTES: usize>(lanes: &Lanes) -> Option<bool> {
-    let lanes = &lanes.0;
+fn steps<const BYTES: usize>(w: &Wave, lanes: &Lanes) -> Option<bool> {
+    if w.lanes == LANES { steps_of::<BYTES>(&lanes.0) } else { steps_of::<BYTES>(&lanes.0[..HALF]) }
+}
+
+/// Lanes of a wave32.
+const HALF: usize = LANES / 2;
+
+/// Whether all lanes of the wave are on.
+#[inline(always)]
+fn all_on(w: &Wave) -> bool {
+    w.exec() == u64::MAX >> (LANES - w.lanes)
+}
+
+#[inline(always)]
+fn steps_of<const BYTES: usize>(lanes: &[u32]) -> Option<bool> {
     let first = lanes[0];
     let step = lanes[1].wrapping_sub(first);
     let mut different = 0;
@@ -45,7 +58,7 @@ fn steps<const BYTES: usize>(lanes: &Lanes) -> Option<bool> {
         for (i, lane) in lanes.iter().enumerate() {
             different |= lane ^ first.wrapping_add((i * BYTES) as u32);
         }
-        (different == 0 && lanes[LANES - 1] > first).then_some(true)
+        (different == 0 && lanes[lanes.len() - 1] > first).then_some(true)
     } else if step == 0 {
         for lane in lanes {
             different |= lane ^ first;
@@ -187,7 +200,7 @@ fn vector_addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
 
 /// Whether lane `i`'s address is lane 0's plus `i * BYTES`, without overflow.
 #[inline(always)]
-fn is_linear<const BYTES: usize>(addresses: &Addresses) -> bool {
+fn is_linear<const BYTES: usize>(addresses: &[u64]) -> bool {
     let first = addresses[0];
     let mut different = 0;
     for (i, address) in addresses.iter().enumerate() {
@@ -229,8 +242,12 @@ fn resolve_device<const BYTES: usize>(
     access: Access,
 ) -> Place {
     let exec = w.exec();
-    if exec == !0 && is_linear::<BYTES>(addresses) {
-        return match env.device_ptr(s.site, addresses[0], (LANES * BYTES) as u64, access) {
+    let is_linear = match w.lanes {
+        LANES => exec == !0 && is_linear::<BYTES>(addresses),
+        _ => all_on(w) && is_linear::<BYTES>(&addresses[..HALF]),
+    };
+    if is_linear {
+        return match env.device_ptr(s.site, addresses[0], (w.lanes * BYTES) as u64, access) {
             Ok(host) => Place::Linear(host),
             Err(_) => Place::Scattered,
         };
@@ -331,17 +348,17 @@ impl Space for Device {
 
     #[inline(always)]
     fn line<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Option<Line> {
-        if w.exec() != !0 {
+        if !all_on(w) {
             return None;
         }
         let low = &w.v[s.src[0] as usize];
-        let steps = steps::<BYTES>(low)?;
+        let steps = steps::<BYTES>(w, low)?;
         let base = if s.inst.src[2].is_some() {
             s.s64(w, 2)
         } else {
             let high = &w.v[s.src[0] as usize + 1].0;
             let mut different = 0;
-            for lane in high {
+            for lane in &high[..if w.lanes == LANES { LANES } else { HALF }] {
                 different |= lane ^ high[0];
             }
             if different != 0 {
@@ -350,7 +367,7 @@ impl Space for Device {
             u64::from(high[0]) << 32
         };
         let address = base.wrapping_add(u64::from(low.0[0])).wrapping_add(offset_bytes as u64);
-        let bytes = if steps { LANES * BYTES } else { BYTES };
+        let bytes = if steps { w.lanes * BYTES } else { BYTES };
         let host = env.device_ptr(s.site, address, bytes as u64, access).ok()?;
         Some(if steps { Line::Step(host) } else { Line::Same(host) })
     }
@@ -565,12 +582,12 @@ impl Space for Buffer {
 impl Space for Lds {
     #[inline(always)]
     fn line<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> Option<Line> {
-        if w.exec() != !0 {
+        if !all_on(w) {
             return None;
         }
         let lanes = &w.v[s.src[0] as usize];
-        let steps = steps::<BYTES>(lanes)?;
-        let bytes = if steps { LANES * BYTES } else { BYTES };
+        let steps = steps::<BYTES>(w, lanes)?;
+        let bytes = if steps { w.lanes * BYTES } else { BYTES };
         let host = env.lds.host_ptr(u64::from(lanes.0[0].wrapping_add(offset_bytes as u32)), bytes as u64)?;
         Some(if steps { Line::Step(host) } else { Line::Same(host) })
     }

@@ -31,13 +31,13 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
         w.v[data as usize..].first_chunk().expect("staging registers stand behind all that an operand can name");
     match S::line::<BYTES>(w, env, s, offset_bytes, Access::Write) {
         Some(Line::Step(host)) => {
-            // SAFETY: `line` gave a pointer to `LANES * BYTES` writable bytes.
-            unsafe { C::join::<N>(registers, host) };
+            // SAFETY: `line` gave a pointer to `BYTES` writable bytes for each lane of the wave.
+            unsafe { C::join::<N>(registers, w.lanes, host) };
             return Flow::Next;
         }
         Some(Line::Same(host)) => {
             // The last lane wins.
-            let value: [u32; N] = std::array::from_fn(|d| registers[d].0[LANES - 1]);
+            let value: [u32; N] = std::array::from_fn(|d| registers[d].0[w.lanes - 1]);
             // SAFETY: `line` gave a pointer to `BYTES` writable bytes.
             unsafe { host.cast::<[u32; N]>().write_unaligned(value) };
             return Flow::Next;
@@ -46,8 +46,8 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
     }
     match S::resolve::<BYTES>(w, env, s, offset_bytes, Access::Write) {
         Place::Linear(host) => {
-            // SAFETY: `resolve` gave a pointer to `LANES * BYTES` writable bytes.
-            unsafe { C::join::<N>(registers, host) };
+            // SAFETY: `resolve` gave a pointer to `BYTES` writable bytes for each lane of the wave.
+            unsafe { C::join::<N>(registers, w.lanes, host) };
             Flow::Next
         }
         Place::Span(host, offsets) => {

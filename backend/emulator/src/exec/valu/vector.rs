@@ -255,13 +255,50 @@ macro_rules! parts {
         }
         [one!(0), one!(1), one!(2), one!(3), one!(4), one!(5), one!(6), one!(7)]
     }};
+    // Of a wave32's lanes only; the others are off.
+    (half $part:ident => $value:expr) => {{
+        macro_rules! one {
+            ($number:literal) => {{
+                let $part = $number;
+                $value
+            }};
+        }
+        let none = V::splat(0);
+        [one!(0), one!(1), one!(2), one!(3), none, none, none, none]
+    }};
+}
+
+/// A statement for each part of the wave's registers. Two loops of fixed length are unrolled, and keep what is in
+/// registers there.
+macro_rules! each_part {
+    ($part:ident of $parts:expr => $body:block) => {
+        for $part in 0..PARTS / 2 $body
+        if $parts == PARTS {
+            for $part in PARTS / 2..PARTS $body
+        }
+    };
+}
+
+/// Vectors of a register that the wave's lanes are in.
+#[inline(always)]
+fn parts_of(w: &Wave) -> usize {
+    if w.lanes == LANES { PARTS } else { PARTS / 2 }
+}
+
+/// The lanes behind a wave's own: what is stored in all of its own needs no mask.
+#[inline(always)]
+fn off(parts: usize) -> u64 {
+    if parts == PARTS { 0 } else { !0 << (WIDTH * parts) }
 }
 
 /// The results of all lanes; `None` if one is a NaN that is to be settled.
 #[inline(always)]
-fn compute<O: Hot>(file: File, st: &Step, half: u16) -> Option<[V; PARTS]> {
+fn compute<O: Hot>(file: File, st: &Step, half: u16, parts: usize) -> Option<[V; PARTS]> {
     let (a, b, c) = (source::<O>(file, st, 0, half), source::<O>(file, st, 1, half), source::<O>(file, st, 2, half));
-    let results: [V; PARTS] = parts!(k => O::vector(a.load(k), b.load(k), c.load(k)));
+    let results: [V; PARTS] = match parts {
+        PARTS => parts!(k => O::vector(a.load(k), b.load(k), c.load(k))),
+        _ => parts!(half k => O::vector(a.load(k), b.load(k), c.load(k))),
+    };
     if O::PROPERTIES & property::NAN != 0 {
         let mut nans = V::splat(0);
         for &result in &results {
@@ -291,12 +328,12 @@ with_avx2! {
     fn fast_op<O: Hot>(w, e, st) {
         if is_plain(w, st, const { any_float(O::S::KINDS) || O::R::KIND.is_float() }) {
             st.spread_short(w);
-            let file = File::new(w);
-            if let Some(results) = compute::<O>(file, st, 0) {
-                let exec = w.exec();
-                for part in 0..PARTS {
+            let (file, parts) = (File::new(w), parts_of(w));
+            if let Some(results) = compute::<O>(file, st, 0, parts) {
+                let exec = w.exec() | off(parts);
+                each_part!(part of parts => {
                     file.store(st.dst[0], part, results[part], exec);
-                }
+                });
                 return Flow::Next;
             }
         }
@@ -311,13 +348,13 @@ with_avx2! {
     fn fast_pairs<O: Hot>(w, e, st) {
         if is_plain(w, st, true) {
             st.spread_short(w);
-            let file = File::new(w);
-            if let (Some(low), Some(high)) = (compute::<O>(file, st, 0), compute::<O>(file, st, 1)) {
-                let exec = w.exec();
-                for part in 0..PARTS {
+            let (file, parts) = (File::new(w), parts_of(w));
+            if let (Some(low), Some(high)) = (compute::<O>(file, st, 0, parts), compute::<O>(file, st, 1, parts)) {
+                let exec = w.exec() | off(parts);
+                each_part!(part of parts => {
                     file.store(st.dst[0], part, low[part], exec);
                     file.store(st.dst[0] + 1, part, high[part], exec);
-                }
+                });
                 return Flow::Next;
             }
         }
@@ -354,9 +391,9 @@ with_avx2! {
         let file = File::new(w);
         let (a, b) = (Source::new(file, st, 0, 0), Source::new(file, st, 1, 0));
         let mut mask = 0;
-        for part in 0..PARTS {
+        each_part!(part of parts_of(w) => {
             mask |= O::vector(a.load(part), b.load(part)).top_bits() << (WIDTH * part);
-        }
+        });
         if st.imm & (flag::NOT | flag::NEVER) != 0 {
             mask = if st.imm & flag::NEVER != 0 { 0 } else { mask };
             mask = if st.imm & flag::NOT != 0 { !mask } else { mask };
@@ -412,22 +449,23 @@ fn wide<O: HotWide>(w: &mut Wave, st: &Step) {
     // Before anything is spread: a mask may stand where the first scalar does.
     let read = O::MASK.map_or(0, |source| st.s64(w, source));
     st.spread_short(w);
-    let exec = w.exec();
+    let (exec, parts) = (w.exec(), parts_of(w));
+    let stored = exec | off(parts);
     let file = File::new(w);
     let (a, b, c) = (pair::<O>(file, st, 0), pair::<O>(file, st, 1), pair::<O>(file, st, 2));
     let mut written = 0;
-    for part in 0..PARTS {
+    each_part!(part of parts => {
         let mask = if O::MASK.is_some() { V::of_mask(read, part) } else { V::splat(0) };
         let a = [a[0].load(part), a[1].load(part)];
         let b = [b[0].load(part), b[1].load(part)];
         let outcome = O::vector(a, b, [c[0].load(part), c[1].load(part)], mask);
         for half in 0..O::RESULTS {
-            file.store(st.dst[0] + half as u16, part, outcome.results[half], exec);
+            file.store(st.dst[0] + half as u16, part, outcome.results[half], stored);
         }
         if O::WRITES_MASK {
             written |= outcome.mask.top_bits() << (WIDTH * part);
         }
-    }
+    });
     if O::WRITES_MASK {
         set_mask(w, st, st.dst[1], written & exec);
     }
