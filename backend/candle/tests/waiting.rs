@@ -348,6 +348,34 @@ fn sorts_and_quantised_products_read_what_waits() -> Result<()> {
 }
 
 #[test]
+fn mixtures_of_experts_read_what_waits() -> Result<()> {
+    const TOKENS: usize = 18;
+    let device = gpu();
+    let inputs = Inputs::new(&device, 6);
+    let (x, weights) = (inputs.make(&[TOKENS, 64], DType::F16)?, inputs.make(&[3, 16, 64], DType::F16)?);
+    let tokens = Tensor::arange(0_u32, TOKENS as u32, &device)?;
+    let experts = Tensor::from_iter((0..TOKENS as u32).map(|token| token * 3 / TOKENS as u32), &device)?;
+    for is_prefill in [true, false] {
+        let run = |is_settled: bool| -> Result<Vec<f32>> {
+            let (x, weights) = ((&x * 0.5)?, (&weights * 0.25)?);
+            // Numbers of which the lists are made wait too.
+            let [tokens, experts] = [&tokens, &experts].map(|list| list.broadcast_add(&list.zeros_like()?));
+            if is_settled {
+                device.synchronize()?;
+            }
+            let out = candle_nn::moe::moe_gemm(&x, &weights, &None, &tokens?, &experts?, 1, is_prefill)?;
+            let out = (out * 2.0)?;
+            x.slice_set(&(x.ones_like()? * 7.0)?, 0, 0)?;
+            out.to_dtype(DType::F32)?.flatten_all()?.to_vec1()
+        };
+        let expected = run(true)?;
+        assert!(expected.iter().any(|value| value.abs() > 0.5), "prefill {is_prefill}");
+        assert_eq!(run(false)?, expected, "prefill {is_prefill}");
+    }
+    Ok(())
+}
+
+#[test]
 fn ranks_exchange_what_waits() -> Result<()> {
     let devices: Vec<Device> = (0..2).map_while(|ordinal| Device::new_cuda(ordinal).ok()).collect();
     let streams =

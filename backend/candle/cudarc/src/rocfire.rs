@@ -178,15 +178,13 @@ impl Launch<'_> {
         shape: &[usize],
         dtype: DType,
     ) -> Result<Tensor, DriverError> {
-        match self.values.get(slot) {
-            Some(Value::Place(place)) => {
+        let no_memory = || DriverError::new(format!("{}: argument {slot} must be memory", self.name));
+        match self.values.get(slot).ok_or_else(no_memory)? {
+            Value::Place(place) => {
                 let (buffer, first_byte) = settled.place(*place)?;
                 queue::tensor(buffer, first_byte, shape, dtype)
             }
-            Some(Value::Number(number)) if number.word().is_some() => {
-                settled.tensor(self.name, number.word().unwrap_or(0), shape, dtype)
-            }
-            _ => Err(DriverError::new(format!("{}: argument {slot} must be memory", self.name))),
+            Value::Number(number) => settled.tensor(self.name, number.word().ok_or_else(no_memory)?, shape, dtype),
         }
     }
 }

@@ -136,7 +136,7 @@ mod tests {
         let run = |chunk_bytes: usize| {
             let out = Tensor::from_bytes(&device, &[4 * count * outputs], DType::U8, &vec![0xff; 4 * count * outputs])
                 .unwrap();
-            let part = |tensor: &'_ Tensor| (tensor.buffer().clone(), address(tensor));
+            let part = |tensor: &Tensor| (tensor.buffer().clone(), address(tensor));
             let [(weights, weights_at), (to, to_at)] = [part(&weights), part(&out)];
             let prefill = Prefill {
                 dtype: DType::F16,
