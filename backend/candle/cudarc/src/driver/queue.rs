@@ -18,8 +18,6 @@
 
 mod kept;
 mod settled;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -554,3 +552,6 @@ pub(crate) unsafe fn put(
     unsafe { device.stream().launch(function, &launch)? };
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
