@@ -4,6 +4,8 @@
 //! that carries the message, which `Fusion` catches and hands on as the error of the outputs; what goes wrong later, on the
 //! device, comes back from the read or the sync that waits for it, as an [`ExecutionError`].
 
+use std::borrow::Cow;
+
 use burn_backend::{DType, ExecutionError};
 use rocfire_hal as hal;
 
@@ -35,6 +37,12 @@ pub enum Error {
         expected: &'static str,
         /// What it got.
         got: DType,
+    },
+    /// A reduction of no elements, which has no answer.
+    #[error("{op}: expected at least 1 element to reduce, got 0")]
+    Nothing {
+        /// The operator.
+        op: Cow<'static, str>,
     },
     /// A collective among several devices, of which there are none yet.
     #[error("{op} among {devices} devices is not implemented: only among one")]

@@ -17,7 +17,7 @@ use super::handle::{self, Handle};
 use super::plan::{AxisMap, Convolve, Input, Kernel, Multiply, Number, Output, Plan, Source};
 use super::{convolution, matmul};
 use crate::RocmDevice;
-use crate::error::{Result, execution};
+use crate::error::{Error, Result, execution};
 use crate::ops::elementwise::scalar;
 use crate::ops::{memory, random, view};
 
@@ -113,9 +113,16 @@ fn run_kernel(
             }
         }
     }
+    let is_of_nothing = !kernel.row.is_empty() && space.row_extent() == 0;
     for (output, written) in kernel.outputs.iter().zip(outputs) {
+        let refused = output.without_answer.as_ref().filter(|_| is_of_nothing);
+        let refused = refused.map(|op| TensorError::new(execution(Error::Nothing { op: op.clone() })));
         for (id, map) in &output.tensors {
             let global = &context.tensors[id];
+            if let Some(error) = &refused {
+                context.handles.set_error(global.id, error.clone());
+                continue;
+            }
             let layout = space.own_layout(map, &written.strides, &global.shape)?;
             let tensor = written.tensor.with_layout(layout)?;
             context.handles.register_handle(global.id, handle::wrap(tensor, global.dtype));

@@ -1,5 +1,7 @@
 //! Kernels as they are kept and run again: relative tensors, how they are read and written, and the graphs.
 
+use std::borrow::Cow;
+
 use burn_ir::TensorId;
 use rocfire_fusion::{Binary, Compare, Graph, Scalar, Value};
 use rocfire_hal::DType;
@@ -98,6 +100,8 @@ pub(super) struct Output {
     pub(super) per_row: bool,
     /// The tensors that share it.
     pub(super) tensors: Vec<(TensorId, AxisMap)>,
+    /// The reduction that it depends on which has no answer for rows of nothing, by Burn's name; only of what is per row.
+    pub(super) without_answer: Option<Cow<'static, str>>,
 }
 
 /// The product or convolution whose elements are the graph's first input. Nobody fetches it: it is computed where it is used.
@@ -190,6 +194,11 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
         memory: store.memory.iter().map(number).collect(),
         per_row: store.spread == Spread::Row,
         tensors: store.tensors.iter().map(|(at, frame)| (trace.entries[usize::from(*at)].id, map(frame))).collect(),
+        // What has an element for each of the row's has none where the row is empty.
+        without_answer: (store.spread == Spread::Row)
+            .then(|| trace.without_answer(store.node))
+            .flatten()
+            .map(Cow::Borrowed),
     });
     let place = |axis: &Axis| {
         let place = trace.axes[usize::from(*axis)];

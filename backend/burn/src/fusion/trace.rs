@@ -149,6 +149,8 @@ pub(super) struct Trace {
     pub(super) entries: Vec<Entry>,
     pub(super) reads: Vec<Read>,
     pub(super) nodes: Vec<(Node, DType)>,
+    /// Reductions that have no answer for nothing, under Burn's name of each.
+    pub(super) without_answer: Vec<(NodeId, &'static str)>,
     /// By primitive axis; one that was split stays, unused.
     pub(super) axes: Vec<Place>,
     /// Whether reductions are taken at all.
@@ -366,6 +368,24 @@ impl Trace {
         }
         self.nodes.push((node, dtype));
         Ok(self.nodes.len() as NodeId - 1)
+    }
+
+    /// The first reduction without an answer for nothing that a value depends on.
+    pub(super) fn without_answer(&self, node: NodeId) -> Option<&'static str> {
+        if self.without_answer.is_empty() {
+            return None;
+        }
+        let mut wanted = vec![false; usize::from(node) + 1];
+        wanted[usize::from(node)] = true;
+        let mut first = None;
+        for at in (0..wanted.len()).rev() {
+            if wanted[at] {
+                let own = self.without_answer.iter().find(|(known, _)| usize::from(*known) == at);
+                first = own.map(|(_, name)| *name).or(first);
+                self.nodes[at].0.operands().for_each(|operand| wanted[usize::from(operand)] = true);
+            }
+        }
+        first
     }
 
     /// Where a tensor of `out`'s shape lies in the iteration space if it is computed from `operands` axis by axis.

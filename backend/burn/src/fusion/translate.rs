@@ -23,7 +23,10 @@ impl Trace {
     pub(super) fn take(&mut self, operation: &OperationIr) -> Result<()> {
         match operation {
             OperationIr::BaseFloat(op) | OperationIr::BaseInt(op) | OperationIr::BaseBool(op) => self.base(op),
-            OperationIr::NumericFloat(_, op) | OperationIr::NumericInt(_, op) => self.numeric(op),
+            OperationIr::NumericFloat(_, op) | OperationIr::NumericInt(_, op) => {
+                let before = self.nodes.len();
+                self.numeric(op).map(|()| self.note_without_answer(op, before))
+            }
             OperationIr::Float(_, op) => self.float(op),
             OperationIr::Int(op) => self.int(op),
             OperationIr::Bool(op) => self.bool(op),
@@ -79,6 +82,18 @@ impl Trace {
             Op::RepeatDim(op) => self.repeat(op),
             Op::Scatter(op) => self.scatter(op),
             _ => Err(Refusal::Operation),
+        }
+    }
+
+    /// Notes the results of a reduction that has no answer for nothing, if they are values that it has made.
+    fn note_without_answer(&mut self, op: &NumericOperationIr, before: usize) {
+        let Some((name, results)) = without_answer(op) else { return };
+        for result in results.into_iter().flatten() {
+            if let Some((node, _)) = self.find(result.id).and_then(|at| self.value_of(at))
+                && usize::from(node) >= before
+            {
+                self.without_answer.push((node, name));
+            }
         }
     }
 
@@ -272,6 +287,26 @@ impl Trace {
         }
         self.elementwise(out, &[input], |trace, v| trace.push(Node::Cast(v[0]), dtype))
     }
+}
+
+/// The name and the results of a reduction that has no answer for nothing, as the eager backend's.
+fn without_answer(op: &NumericOperationIr) -> Option<(&'static str, [Option<&TensorIr>; 2])> {
+    use NumericOperationIr as Op;
+    Some(match op {
+        Op::Max(op) => ("max", [Some(&op.out), None]),
+        Op::Min(op) => ("min", [Some(&op.out), None]),
+        Op::MaxAbs(op) => ("max_abs", [Some(&op.out), None]),
+        Op::MaxDim(op) => ("max_dim", [Some(&op.out), None]),
+        Op::MinDim(op) => ("min_dim", [Some(&op.out), None]),
+        Op::MaxAbsDim(op) => ("max_abs_dim", [Some(&op.out), None]),
+        Op::ArgMax(op) => ("argmax", [Some(&op.out), None]),
+        Op::ArgMin(op) => ("argmin", [Some(&op.out), None]),
+        Op::MaxDimWithIndices(op) => ("max_dim_with_indices", [Some(&op.out), Some(&op.out_indices)]),
+        Op::MinDimWithIndices(op) => ("min_dim_with_indices", [Some(&op.out), Some(&op.out_indices)]),
+        Op::Mean(op) if !op.out.dtype.is_float() => ("mean", [Some(&op.out), None]),
+        Op::MeanDim(op) if !op.out.dtype.is_float() => ("mean_dim", [Some(&op.out), None]),
+        _ => return None,
+    })
 }
 
 /// Nodes, with their dtypes worked out.

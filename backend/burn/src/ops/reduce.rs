@@ -6,7 +6,7 @@ use rocfire_fusion::{Compare, Graph, Reduce, Unary, eager};
 use rocfire_hal::{DType, Tensor};
 
 use super::{fused, view};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// `axis` moved to the end, and the permutation that does it.
 pub(crate) fn axis_last(x: &Tensor, axis: usize) -> Result<(Tensor, Vec<usize>)> {
@@ -24,14 +24,39 @@ pub(crate) fn axis_back(x: &Tensor, axes: &[usize]) -> Result<Tensor> {
     view::permute(x, &back)
 }
 
+/// Refuses to reduce `count` elements where there is no answer for none.
+///
+/// # Errors
+/// [`Error::Nothing`].
+pub(crate) fn require_elements(op: &'static str, count: usize) -> Result<()> {
+    if count > 0 { Ok(()) } else { Err(Error::Nothing { op: op.into() }) }
+}
+
+/// What Burn calls a reduction that has no answer for nothing, along an axis and over everything: extremes, and means of
+/// integers. Sums, products and tests have one, and a mean of floats is NaN.
+fn without_answer(op: Reduce, dtype: DType) -> Option<[&'static str; 2]> {
+    match op {
+        Reduce::Max => Some(["max_dim", "max"]),
+        Reduce::Min => Some(["min_dim", "min"]),
+        Reduce::Mean if !dtype.is_float() => Some(["mean_dim", "mean"]),
+        _ => None,
+    }
+}
+
 /// `op` over `axis`, which keeps an extent of 1.
 pub(crate) fn axis(op: Reduce, x: &Tensor, axis: usize) -> Result<Tensor> {
+    if let Some([name, _]) = without_answer(op, x.dtype()) {
+        require_elements(name, x.shape()[axis])?;
+    }
     let (rows, axes) = axis_last(x, axis)?;
     axis_back(&eager::reduce_last(op, &rows)?, &axes)
 }
 
 /// `op` over all elements: one element, of rank 1. One row, however long: long rows are shared among workgroups.
 pub(crate) fn all(op: Reduce, x: &Tensor) -> Result<Tensor> {
+    if let Some([_, name]) = without_answer(op, x.dtype()) {
+        require_elements(name, x.layout().len())?;
+    }
     let row = view::reshape(x, &[x.layout().len()])?;
     Ok(eager::reduce_last(op, &row)?)
 }
@@ -69,6 +94,10 @@ fn test(op: Reduce, x: &Tensor, over: Option<usize>) -> Result<Tensor> {
 /// The largest magnitude along an axis, or of all elements.
 pub(crate) fn max_abs(x: &Tensor, over: Option<usize>) -> Result<Tensor> {
     let dtype = x.dtype();
+    match over {
+        Some(axis) => require_elements("max_abs_dim", x.shape()[axis])?,
+        None => require_elements("max_abs", x.layout().len())?,
+    }
     let graph = fused::graph("max_abs", &[dtype], |g| {
         let x = g.input(dtype);
         let magnitude = g.unary(Unary::Abs, x);

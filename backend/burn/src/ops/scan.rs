@@ -4,7 +4,7 @@ use rocfire_hal::{DType, Error as HalError, Tensor};
 use rocfire_kernels::reduce::{arg_max, arg_min};
 pub(crate) use rocfire_kernels::scan::Cumulative as Op;
 
-use super::memory;
+use super::{memory, reduce};
 use crate::error::Result;
 
 /// Which extremum.
@@ -35,9 +35,18 @@ pub(crate) fn with_indices(extreme: Extreme, x: &Tensor, axis: usize, dtype: DTy
 
 /// The values (unwritten unless `valued`) and their places.
 fn places(extreme: Extreme, x: &Tensor, axis: usize, dtype: DType, valued: bool) -> Result<(Tensor, Tensor)> {
+    let name = match (extreme, valued) {
+        (Extreme::Max, false) => "argmax",
+        (Extreme::Min, false) => "argmin",
+        (Extreme::Max, true) => "max_dim_with_indices",
+        (Extreme::Min, true) => "min_dim_with_indices",
+    };
     let mut shape = x.shape().to_vec();
     match shape.get_mut(axis) {
-        Some(extent) => *extent = 1,
+        Some(extent) => {
+            reduce::require_elements(name, *extent)?;
+            *extent = 1;
+        }
         None => return Err(HalError::shape("arg_reduce", "axis", format!("below {}", x.shape().len()), axis).into()),
     }
     // The kernel writes indices of two widths; others are casts.

@@ -11,9 +11,13 @@ mod convolution;
 mod elementwise;
 mod graph;
 mod harness;
+mod limits;
 mod matmul;
 mod moved;
 mod norm;
+mod nothing;
+#[path = "../ops/outcomes.rs"]
+mod outcomes;
 mod programs;
 mod quantized;
 mod random;

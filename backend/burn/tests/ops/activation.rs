@@ -36,6 +36,16 @@ macro_rules! gradient {
 gradient! { relu_backward, gelu_backward, sigmoid_backward, log_sigmoid_backward }
 
 #[test]
+fn log_sigmoid_has_its_limits_at_infinities() {
+    let far = [f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30];
+    agree!("log_sigmoid", CLOSE, device => {
+        let x = || given::<B>(&far, &[4], DType::F32, device);
+        let grad = given::<B>(&[1.0; 4], &[4], DType::F32, device);
+        vec![float::<B>(B::log_sigmoid(x())), float::<B>(B::log_sigmoid_backward(x(), grad))]
+    });
+}
+
+#[test]
 fn activations_with_parameters() {
     agree!("parameters", CLOSE, device => {
         let x = || f32s::<B>(&[2, 3, 4], 1, device);

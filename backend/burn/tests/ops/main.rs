@@ -16,6 +16,8 @@ mod index;
 mod integers;
 mod matmul;
 mod modules;
+mod nothing;
+mod outcomes;
 mod pooling;
 mod quantized;
 mod random;

@@ -104,3 +104,26 @@ fn pools_in_sixteen_bits() {
         ]
     });
 }
+
+#[test]
+fn windows_larger_than_the_padded_input_are_those_of_flex() {
+    // No window, or one that hangs over where rounding up is asked for.
+    for (size, kernel, padding, ceil) in [
+        ([2, 3], [3, 2], [0, 0], false),
+        ([2, 3], [5, 5], [1, 1], false),
+        ([2, 3], [3, 4], [0, 0], true),
+        ([1, 1], [5, 5], [1, 1], true),
+    ] {
+        agree!(format!("{size:?} {kernel:?} {padding:?} {ceil}"), SUMS, device => {
+            let x = || f32s::<B>(&[2, 3, size[0], size[1]], 1, device);
+            let pooled = B::max_pool2d_with_indices(x(), kernel, [1, 1], padding, [1, 1], ceil, IntDType::I64);
+            vec![
+                float::<B>(B::max_pool2d(x(), kernel, [1, 1], padding, [1, 1], ceil)),
+                float::<B>(pooled.output),
+                int::<B>(pooled.indices),
+                float::<B>(B::avg_pool2d(x(), kernel, [1, 1], padding, true, ceil)),
+                float::<B>(B::avg_pool2d(x(), kernel, [1, 1], padding, false, ceil)),
+            ]
+        });
+    }
+}
