@@ -33,6 +33,10 @@ struct Spec {
     slopes: bool,
     /// Whether every head has a score of no key.
     sinks: bool,
+    /// The first head's sink, where it is not like the others: so far above all scores that nothing is left of these.
+    high_sink: Option<f64>,
+    /// A query from which the mask hides every key.
+    blind: Option<usize>,
     /// Rows before heads in memory.
     rows_first: bool,
 }
@@ -54,11 +58,13 @@ const PLAIN: Spec = Spec {
     masked: None,
     slopes: false,
     sinks: false,
+    high_sink: None,
+    blind: None,
     rows_first: false,
 };
 
 /// One, around a tile, more queries than keys, a single query of many keys, none.
-const SIZES: [Spec; 20] = [
+const SIZES: [Spec; 26] = [
     Spec { depth: 32, value_depth: 32, ..PLAIN },
     Spec { batches: 2, heads: 4, kv_heads: 2, q_rows: 33, k_rows: 65, causal: true, ..PLAIN },
     Spec { q_rows: 65, k_rows: 31, causal: true, ..PLAIN },
@@ -98,6 +104,15 @@ const SIZES: [Spec; 20] = [
     },
     // All keys of a query are masked, or none: none is hidden.
     Spec { batches: 2, q_rows: 5, k_rows: 33, mask: Some([2, 1, 5, 1]), masked: Some(-1.0e30), ..PLAIN },
+    // A sink far above all scores: in one piece, and of keys that are split.
+    Spec { heads: 2, kv_heads: 2, q_rows: 33, k_rows: 20, sinks: true, high_sink: Some(95.0), ..PLAIN },
+    Spec { heads: 2, k_rows: 601, sinks: true, high_sink: Some(95.0), ..PLAIN },
+    // A query that sees nothing among others that do, with its LSE: in one piece, split, and with a sink.
+    Spec { heads: 2, q_rows: 17, k_rows: 70, mask: Some([1, 1, 17, 70]), blind: Some(3), ..PLAIN },
+    Spec { heads: 2, q_rows: 2, k_rows: 601, mask: Some([1, 1, 2, 601]), blind: Some(1), ..PLAIN },
+    Spec { q_rows: 2, k_rows: 601, mask: Some([1, 1, 2, 601]), blind: Some(0), sinks: true, ..PLAIN },
+    // Windows that end at the first key of a tile, and begin at the last of one.
+    Spec { q_rows: 130, k_rows: 130, left: Some(1), right: Some(1), ..PLAIN },
 ];
 
 /// For the kernel of multiply-add, whose rounds are of 32 queries by 128 keys.
@@ -119,7 +134,7 @@ const MULTIPLIED: [Spec; 5] = [
 ];
 
 /// The same for gradients.
-const GRADIENT_SIZES: [Spec; 16] = [
+const GRADIENT_SIZES: [Spec; 21] = [
     Spec { ..PLAIN },
     Spec { batches: 2, heads: 4, kv_heads: 2, q_rows: 33, k_rows: 65, causal: true, ..PLAIN },
     Spec { q_rows: 65, k_rows: 31, causal: true, ..PLAIN },
@@ -136,6 +151,13 @@ const GRADIENT_SIZES: [Spec; 16] = [
     Spec { batches: 2, heads: 2, kv_heads: 1, q_rows: 33, k_rows: 20, causal: true, sinks: true, ..PLAIN },
     Spec { heads: 2, kv_heads: 2, q_rows: 17, k_rows: 37, sinks: true, slopes: true, ..PLAIN },
     Spec { batches: 2, q_rows: 17, k_rows: 37, mask: Some([2, 1, 1, 37]), masked: Some(-1.5), ..PLAIN },
+    // The last query that sees a tile of keys is the first of its own tile, and the last key that one of queries sees is.
+    Spec { q_rows: 130, k_rows: 130, left: Some(1), right: Some(0), ..PLAIN },
+    Spec { q_rows: 130, k_rows: 130, left: Some(0), right: Some(1), ..PLAIN },
+    // The same of types whose tiles are of other sizes, and where there are fewer keys than queries.
+    Spec { q_rows: 129, k_rows: 97, left: Some(33), right: Some(0), ..PLAIN },
+    Spec { q_rows: 65, k_rows: 65, ..PLAIN },
+    Spec { q_rows: 17, k_rows: 37, mask: Some([1, 1, 17, 37]), blind: Some(3), ..PLAIN },
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -172,6 +194,8 @@ impl Spec {
             (self.bias.is_some(), " bias"),
             (self.slopes, " slopes"),
             (self.sinks, " sinks"),
+            (self.high_sink.is_some(), " high"),
+            (self.blind.is_some(), " blind"),
             (self.rows_first, " BSHD"),
         ];
         named.iter().filter(|(there, _)| *there).for_each(|(_, word)| name.push_str(word));
@@ -200,7 +224,7 @@ impl Spec {
         for (number, shape) in shapes.iter().enumerate() {
             inputs.push((Array::random(shape, dtype, number as u64 + 1), Placement::Contiguous));
         }
-        inputs.extend(self.mask.map(|shape| (Array::random(&shape, DType::Bool, 4), Placement::Contiguous)));
+        inputs.extend(self.mask.map(|shape| (self.mask_of(&shape), Placement::Contiguous)));
         inputs.extend(self.bias.map(|shape| (Array::random(&shape, dtype, 5), Placement::Contiguous)));
         if self.slopes {
             // As ALiBi's, below one: hundreds of keys away, larger ones would leave nothing to compare.
@@ -208,8 +232,24 @@ impl Spec {
             let values = random.values.iter().map(|value| value.abs() / 16.0).collect();
             inputs.push((Array::new(&[self.heads], real(dtype), values), Placement::Contiguous));
         }
-        inputs.extend(self.sinks.then(|| (Array::random(&[self.heads], real(dtype), 8), Placement::Contiguous)));
+        inputs.extend(self.sinks.then(|| {
+            let mut sinks = Array::random(&[self.heads], real(dtype), 8);
+            if let Some(high) = self.high_sink {
+                sinks.values[0] = high;
+            }
+            (sinks, Placement::Contiguous)
+        }));
         inputs
+    }
+
+    fn mask_of(&self, shape: &[usize; 4]) -> Array {
+        let mut mask = Array::random(shape, DType::Bool, 4);
+        if let Some(row) = self.blind {
+            for line in mask.values.chunks_mut(shape[3]).skip(row).step_by(shape[2]) {
+                line.fill(1.0);
+            }
+        }
+        mask
     }
 
     /// Where mask, bias, slopes and sinks are among the inputs.

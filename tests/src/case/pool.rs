@@ -137,9 +137,24 @@ impl Shape {
         x
     }
 
+    /// Each image has one NaN, which is at every place in turn.
+    fn one_nan(&self, dtype: DType) -> Array {
+        let mut x = Array::random(&self.x, dtype, 1);
+        let image: usize = self.x[2..].iter().product();
+        for (number, values) in x.values.chunks_mut(image).enumerate() {
+            values[number % image] = f64::NAN;
+        }
+        x
+    }
+
     fn max(self, dtype: DType, index: DType, placement: Placement, special: bool) -> Case {
         let x = self.elements(dtype, special);
-        let size = format!("{} {} {placement:?}{}", self.name(), index.name(), if special { " special" } else { "" });
+        self.max_of(x, index, placement, if special { " special" } else { "" })
+    }
+
+    fn max_of(self, x: Array, index: DType, placement: Placement, what: &'static str) -> Case {
+        let dtype = x.dtype;
+        let size = format!("{} {} {placement:?}{what}", self.name(), index.name());
         let outputs = vec![(self.out.clone(), dtype), (self.out.clone(), index)];
         let for_oracle = self.clone();
         let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
@@ -157,7 +172,12 @@ impl Shape {
     /// The same without places, as inference asks for it.
     fn max_alone(self, dtype: DType, special: bool) -> Case {
         let x = self.elements(dtype, special);
-        let size = format!("{} alone{}", self.name(), if special { " special" } else { "" });
+        self.max_alone_of(x, if special { " special" } else { "" })
+    }
+
+    fn max_alone_of(self, x: Array, what: &'static str) -> Case {
+        let dtype = x.dtype;
+        let size = format!("{} alone{what}", self.name());
         let outputs = vec![(self.out.clone(), dtype)];
         let for_oracle = self.clone();
         let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
@@ -319,6 +339,20 @@ pub fn cases() -> Vec<Case> {
             let index = if step == 0 { DType::I64 } else { DType::I32 };
             cases.push(shape.clone().max(dtype, index, Placement::Contiguous, special));
             cases.push(shape.clone().max_alone(FLOATS[(turn + 1) % 4], special));
+        }
+    }
+    // One NaN at every place of a row in turn, which is then of every window that holds it: by whole vectors and one by one.
+    let moved = [
+        Shape::new(&[32, 1, 32], &[16], &[3], &[2], &[1]),
+        Shape::new(&[16, 1, 16], &[14], &[3], &[1], &[0]),
+        Shape::new(&[37, 1, 37], &[13], &[4], &[3], &[2]),
+        Shape::new(&[32, 1, 2, 16], &[2, 8], &[3, 3], &[1, 2], &[1, 1]),
+    ];
+    for (turn, shape) in moved.into_iter().enumerate() {
+        for dtype in [FLOATS[turn % 4], FLOATS[(turn + 1) % 4]] {
+            let x = shape.one_nan(dtype);
+            cases.push(shape.clone().max_of(x.clone(), DType::I32, Placement::Contiguous, " one NaN"));
+            cases.push(shape.clone().max_alone_of(x, " one NaN"));
         }
     }
     // Channels side by side, in whole vectors or not.

@@ -44,7 +44,7 @@ const PLAIN: Spec = Spec {
     in_place: false,
     rows_first: false,
 };
-const SPECS: [Spec; 9] = [
+const SPECS: [Spec; 12] = [
     Spec { offset: 100_003, ..PLAIN },
     Spec { batches: 2, heads: [4, 2], rows: 33, tables: true, rows_first: true, ..PLAIN },
     Spec { heads: [3, 1], rows: 17, style: RopeStyle::GptJ, in_place: true, ..PLAIN },
@@ -54,6 +54,10 @@ const SPECS: [Spec; 9] = [
     Spec { heads: [2, 1], rows: 9, inverse: true, tables: true, rows_first: true, ..PLAIN },
     Spec { heads: [40, 8], rows: 3, depth: 128, rot: 128, ..PLAIN },
     Spec { rows: 0, ..PLAIN },
+    // Where the rows say their place, an offset still counts on top.
+    Spec { batches: 2, heads: [2, 1], rows: 5, given: true, offset: 100_003, ..PLAIN },
+    Spec { rows: 11, given: true, tables: true, offset: 3, style: RopeStyle::GptJ, ..PLAIN },
+    Spec { heads: [1, 2], rows: 20, starts: Some([0, 9, 9, 20]), tables: true, offset: 7, ..PLAIN },
 ];
 const POSITIONS: usize = 64;
 const BASE: f64 = 10_000.0;
@@ -113,9 +117,10 @@ impl Spec {
             (false, Some(_)) => " starts",
             (false, None) => "",
         };
+        let offset = if self.offset == 0 { String::new() } else { format!(" offset {}", self.offset) };
         let back = if self.inverse { " inverse" } else { "" };
         format!(
-            "{}x{:?}x{}x{}/{} {:?} {angles}{positions}{scale}{back}",
+            "{}x{:?}x{}x{}/{} {:?} {angles}{positions}{offset}{scale}{back}",
             self.batches, self.heads, self.rows, self.depth, self.rot, self.style
         )
     }
