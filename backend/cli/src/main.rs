@@ -8,6 +8,7 @@ mod doctor;
 mod explain;
 mod hip_library;
 mod install;
+mod mutants;
 mod profile;
 mod tune;
 mod verify;

@@ -18,6 +18,8 @@ pub struct Arguments {
     /// Do not install anything: end with the command to run instead.
     #[arg(long)]
     no_install: bool,
+    #[command(flatten)]
+    mutants: crate::mutants::Arguments,
 }
 
 /// Why verification ended badly.
@@ -43,6 +45,9 @@ struct Stage {
 /// [`Error::Install`] if a tool is missing and may not be installed, [`Error::Failed`] naming the stages that failed.
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     install::ensure(Need::CompilerAndTools, arguments.no_install)?;
+    if arguments.mutants.mutants {
+        return crate::mutants::run(&arguments.mutants);
+    }
     let mut counts = Counts::default();
     let mut stages = Vec::new();
     let mut stage = |name: &'static str, run: &mut dyn FnMut() -> bool| {
