@@ -74,7 +74,7 @@ impl Device {
         report(config.log, Level::Info, format_args!("opened {id}: {}", driver.info().name));
         Device(Arc::new_cyclic(|device| DeviceInner {
             id,
-            stream: Stream::new(device.clone(), Arc::clone(&driver), config.sync),
+            stream: Stream::new(device.clone(), Arc::clone(&driver), &config),
             pool: Arc::new(Mutex::new(Pool::new(Arc::clone(&driver), limit_bytes))),
             modules: Mutex::new(HashMap::new()),
             vendor_plans: crate::vendor::Plans::default(),
@@ -259,10 +259,16 @@ impl Device {
     }
 
     fn load(&self, pipeline: &Arc<Pipeline>, source: &Source, code: &CodeObject) -> Result<Module> {
+        let text = source.text();
         let (pipeline, lined) = (Arc::clone(pipeline), source.clone());
         // What cannot be compiled now was compiled before: its report goes without the line.
         let lined = Box::new(move || pipeline.with_lines(&lined).ok());
-        Module::load(&*self.0.driver, source.name(), code, lined)
+        let module = Module::load(&*self.0.driver, source.name(), code, lined)?;
+        if let Err(error) = self.stream().index.attach(&*self.0.driver, module.driver(), text) {
+            // Results are the same without: nobody is told of indices outside their axis.
+            self.report(Level::Warn, format_args!("{}: indices are not checked: {error}", source.name()));
+        }
+        Ok(module)
     }
 
     pub(crate) fn pool(&self) -> SharedPool {

@@ -11,6 +11,7 @@ use rocfire_arch::Arch;
 
 use crate::collective::Collectives;
 use crate::compile::{CodeObject, KernelInfo};
+use crate::index_fault::IndexMemory;
 use crate::vendor::VendorGemm;
 use crate::{Error, Result};
 
@@ -160,6 +161,11 @@ pub trait Driver: Send + Sync {
         self.load(code)
     }
 
+    /// Zeroed memory for the record of `index_fault.rs`, as long as the driver lives; `None` if it runs no kernels. Asked for once.
+    fn index_memory(&self) -> Result<Option<IndexMemory>> {
+        Ok(None)
+    }
+
     /// Waits for all work. A fault of an earlier launch surfaces here, where the driver runs behind.
     fn synchronize(&self) -> Result<()>;
 
@@ -202,6 +208,12 @@ pub trait Driver: Send + Sync {
 pub trait DriverModule: Send + Sync {
     /// A kernel of it. `info` is what the code object's metadata says; its name is there.
     fn kernel(self: Arc<Self>, info: &KernelInfo) -> Result<Box<dyn DriverKernel>>;
+
+    /// Sets a variable of it, at once: not in the order of the stream, and while a graph is recorded, too.
+    ///
+    /// # Errors
+    /// There is none of that name and size; the driver's own.
+    fn set_variable(&self, name: &'static str, value: &[u8]) -> Result<()>;
 }
 
 /// A kernel that can be launched; keeps its module.

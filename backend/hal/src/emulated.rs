@@ -16,6 +16,7 @@ use crate::driver::{
     DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, Lined, Live, RawLaunch,
 };
 use crate::host_device::{self, HostEvent};
+use crate::index_fault::{DETAIL_WORDS, IndexMemory};
 use crate::log::{Level, report};
 use crate::modelled::{ModelledKernel, Recorder};
 use crate::{Config, DriverKind, Error, Result};
@@ -135,6 +136,13 @@ impl Driver for Emulated {
         Ok(Arc::new(EmulatedModule { gpu, module, profiling, lined }))
     }
 
+    fn index_memory(&self) -> Result<Option<IndexMemory>> {
+        let bytes = (DETAIL_WORDS + 1) as u64 * 8;
+        let claim = self.allocate(bytes)?;
+        self.gpu.fill(claim, 0, bytes).map_err(|error| translate("fill", error))?;
+        Ok(Some(IndexMemory { claim, details: claim + 8, host: None }))
+    }
+
     fn synchronize(&self) -> Result<()> {
         Ok(())
     }
@@ -164,6 +172,12 @@ impl DriverModule for EmulatedModule {
         })?;
         let (gpu, profiling, lined) = (Arc::clone(&self.gpu), self.profiling.clone(), Arc::clone(&self.lined));
         Ok(Box::new(EmulatedKernel { gpu, kernel, profiling, lined }))
+    }
+
+    fn set_variable(&self, name: &'static str, value: &[u8]) -> Result<()> {
+        let place = self.module.global(name).filter(|(_, bytes)| *bytes == value.len() as u64);
+        let (address, _) = place.ok_or_else(|| crate::index_fault::no_variable(name, value))?;
+        self.gpu.write(address, value).map_err(|error| translate("write", error))
     }
 }
 

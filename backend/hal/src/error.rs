@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rocfire_arch::Arch;
 
-use crate::{DType, DriverKind, Fault};
+use crate::{DType, DriverKind, Fault, IndexFault};
 
 /// The result of everything here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -73,6 +73,10 @@ pub enum Error {
     /// A launch failed after it was accepted. It poisoned its outputs; reading them gives this.
     #[error("{0}")]
     Fault(Arc<Fault>),
+    /// An index outside its axis, found by a kernel since somebody was last told. Reads gave zeros for it, updates passed it over,
+    /// and the device goes on.
+    #[error("{0}")]
+    Index(IndexFault),
     /// Something that no graph can do, while one was recorded. The graph is not made.
     #[error("{what}: this cannot be part of a graph that is being captured")]
     Capture {

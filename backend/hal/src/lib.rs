@@ -36,6 +36,7 @@ mod graph;
 mod hip;
 #[cfg(any(feature = "noop", feature = "emulated"))]
 mod host_device;
+mod index_fault;
 mod layout;
 mod log;
 #[cfg(feature = "emulated")]
@@ -68,6 +69,7 @@ pub use emulated::emulator_options;
 pub use error::{Error, Result};
 pub use fault::Fault;
 pub use graph::Graph;
+pub use index_fault::IndexFault;
 pub use layout::{Dims, Layout, MAX_RANK};
 pub use log::Level;
 pub use module::{Function, Module};

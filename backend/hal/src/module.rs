@@ -51,6 +51,10 @@ impl Module {
         Ok(function)
     }
 
+    pub(crate) fn driver(&self) -> &dyn DriverModule {
+        &*self.driver
+    }
+
     /// What the code object says of its kernels.
     pub fn kernels(&self) -> &[KernelInfo] {
         &self.kernels

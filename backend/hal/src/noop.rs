@@ -103,6 +103,10 @@ impl DriverModule for NoopModule {
     fn kernel(self: Arc<Self>, _info: &KernelInfo) -> Result<Box<dyn DriverKernel>> {
         Ok(Box::new(NoopKernel))
     }
+
+    fn set_variable(&self, _name: &'static str, _value: &[u8]) -> Result<()> {
+        Ok(())
+    }
 }
 
 struct NoopKernel;

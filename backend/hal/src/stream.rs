@@ -2,7 +2,8 @@
 //!
 //! A launch that fails after it was accepted poisons its outputs and everything launched before somebody is told. The
 //! first read or wait after it returns the fault; reads of poisoned buffers go on returning it. Launches check what is
-//! cheap and fatal: the size of the argument struct, the grid, the block and LDS.
+//! cheap and fatal: the size of the argument struct, the grid, the block and LDS. An index outside its axis that a kernel
+//! found (`index_fault.rs`) comes out at the same places, and poisons nothing.
 
 mod capture;
 mod collective;
@@ -21,10 +22,11 @@ use crate::device::DeviceInner;
 use crate::driver::{Driver, DriverEvent, LaunchFailure, RawLaunch};
 use crate::fault::{Fault, Ring};
 use crate::graph::{Capture, Step};
+use crate::index_fault::IndexRecord;
 use crate::log::Level;
 use crate::profile::{Recorder, Start, Timeline, Work};
 use crate::together::Waiting;
-use crate::{Buffer, Device, Error, Function, Result};
+use crate::{Buffer, Config, Device, Error, Function, Result};
 
 /// How a kernel is launched.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +54,7 @@ pub struct Stream {
     /// Whether every launch is waited for.
     sync: bool,
     lds_bytes: u32,
+    pub(crate) index: IndexRecord,
     launches: AtomicU64,
     profiled: AtomicBool,
     state: Mutex<State>,
@@ -89,7 +92,7 @@ impl State {
 }
 
 impl Stream {
-    pub(crate) fn new(device: Weak<DeviceInner>, driver: Arc<dyn Driver>, sync: bool) -> Stream {
+    pub(crate) fn new(device: Weak<DeviceInner>, driver: Arc<dyn Driver>, config: &Config) -> Stream {
         let lds_bytes = driver.info().lds_bytes;
         let state = Mutex::new(State {
             ring: Ring::new(),
@@ -98,7 +101,9 @@ impl Stream {
             capture: None,
             waiting: Waiting::default(),
         });
-        Stream { device, driver, sync, lds_bytes, launches: AtomicU64::new(0), profiled: AtomicBool::new(false), state }
+        let (launches, profiled) = (AtomicU64::new(0), AtomicBool::new(false));
+        let index = IndexRecord::new(config.check_index);
+        Stream { device, driver, sync: config.sync, lds_bytes, index, launches, profiled, state }
     }
 
     /// The device.
@@ -177,6 +182,7 @@ impl Stream {
             outcome => outcome,
         };
         match outcome {
+            Ok(()) if self.sync => self.raise_index(),
             Ok(()) => Ok(()),
             Err(LaunchFailure::Rejected(error)) => {
                 let fault = Arc::new(state.ring.fault(error.to_string()));
@@ -218,8 +224,15 @@ impl Stream {
     ///
     /// # Errors
     /// [`Error::Shape`] if the buffer ends before; [`Error::Fault`] if a launch that should have written the buffer, or
-    /// any launch since somebody was told, failed; the driver's own.
+    /// any launch since somebody was told, failed; [`Error::Index`] if one since then found an index outside its axis, whether
+    /// the buffer has to do with it or not; the driver's own.
     pub fn copy_to_host(&self, source: &Buffer, first_byte: u64, target: &mut [u8]) -> Result<()> {
+        self.read_quietly(source, first_byte, target)?;
+        self.raise_index()
+    }
+
+    /// The same, of whose caller nobody can be told of indices.
+    pub(crate) fn read_quietly(&self, source: &Buffer, first_byte: u64, target: &mut [u8]) -> Result<()> {
         let bytes = target.len() as u64;
         self.require_range("copy_to_host", "source", source, first_byte, bytes)?;
         self.refuse_in_capture("a copy to the host")?;
@@ -288,14 +301,15 @@ impl Stream {
     /// Waits for everything on the stream.
     ///
     /// # Errors
-    /// [`Error::Fault`] if a launch failed since somebody was last told; [`Error::DeviceLost`] where the device does not
-    /// go on after a fault.
+    /// [`Error::Fault`] if a launch failed since somebody was last told, [`Error::Index`] if one found an index outside its axis;
+    /// [`Error::DeviceLost`] where the device does not go on after a fault.
     pub fn synchronize(&self) -> Result<()> {
         self.refuse_in_capture("waiting for the device")?;
         self.settle_all();
         self.driver.synchronize().map_err(|error| self.explain(error))?;
         self.resolve_profile();
-        self.raise(None)
+        self.raise(None)?;
+        self.raise_index()
     }
 
     /// A mark after the work so far, to wait for or to measure from.
@@ -395,6 +409,14 @@ impl Stream {
         let pending = self.lock().pending.take();
         match source.and_then(Buffer::poison).or(pending) {
             Some(fault) => Err(Error::Fault(fault)),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells of an index outside its axis that a kernel found. The device has been waited for.
+    pub(super) fn raise_index(&self) -> Result<()> {
+        match self.index.take(&*self.driver)? {
+            Some(fault) => Err(Error::Index(fault)),
             None => Ok(()),
         }
     }

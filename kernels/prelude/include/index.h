@@ -1,4 +1,5 @@
-// index.h: division by a number that the host knows, and the coordinates of an element in a box of three axes.
+// index.h: division by a number that the host knows, the coordinates of an element in a box of three axes, and how the host is
+// told of an index outside its axis.
 #ifndef ROCFIRE_INDEX_H
 #define ROCFIRE_INDEX_H
 namespace rf {
@@ -26,6 +27,59 @@ struct Strides3 {
     i64 outer, middle, inner;
     RF_FN i64 at(u32 o, i64 m, u32 i) const { return (i64)o * outer + m * middle + (i64)i * inner; }
 };
+
+#if !defined(RF_HOST)
+// Where an index outside its axis is told of. The host fills this in when it loads a module that says RF_CHECKS_INDICES, and looks
+// at the details when it has waited for the device.
+struct IndexRecord {
+    u64 claim;    // address of a word of the device: 0 while there is nothing to tell. No address: nobody wants to know
+    u64 details;  // address of words that the host sees, too: whether they are there, three of the operator's name, index, extent
+};
+
+// Eight letters of a name, from number `from` on.
+RF_FN constexpr u64 letters(const char* name, int from) {
+    u64 word = 0;
+    for (int i = 0; i < from + 8 && name[i] != 0; ++i)
+        if (i >= from) word |= (u64)(u8)name[i] << (8 * (i - from));
+    return word;
+}
+#define RF_LETTERS(name) rf::letters(name, 0), rf::letters(name, 8), rf::letters(name, 16)
+
+// Of all lanes that come here, one writes: the first to take the word.
+template <u64 A, u64 B, u64 C> RF_FN void tell_index(const IndexRecord& record, i64 index, i64 extent) {
+    if (record.claim == 0) return;
+#if RF_DEVICE_AMD
+    u64* claim = (u64*)(__attribute__((address_space(1))) u64*)record.claim;
+    volatile u64* details = (volatile u64*)(volatile __attribute__((address_space(1))) u64*)record.details;
+    u64 nobody = 0;
+    if (*(volatile u64*)claim != 0) return;
+    if (!__atomic_compare_exchange_n(claim, &nobody, 1ull, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+#else
+    u64* claim = (u64*)record.claim;
+    volatile u64* details = (volatile u64*)record.details;
+    if (*(volatile u64*)claim != 0) return;
+    if (atomicCAS(claim, 0ull, 1ull) != 0) return;
+#endif
+    details[1] = A;
+    details[2] = B;
+    details[3] = C;
+    details[4] = (u64)index;
+    details[5] = (u64)extent;
+#if RF_DEVICE_AMD
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
+#else
+    __threadfence_system();
+#endif
+    details[0] = 1;
+}
+
+// Stands once in a source whose kernels tell.
+#define RF_CHECKS_INDICES \
+    extern "C" { __device__ rf::IndexRecord rf_index_record; }
+// Tells that operator `name`, a literal of at most 24 letters, met an index outside 0..extent. For the branch that follows no index:
+// it costs nothing where every index is inside.
+#define RF_TELL_INDEX(name, index, extent) rf::tell_index<RF_LETTERS(name)>(rf_index_record, index, extent)
+#endif
 
 }  // namespace rf
 #endif

@@ -15,7 +15,7 @@
 //! | `mma.h` | tile products on the matrix unit |
 //! | `chain.h` | two products in a row, the first one's sum an operand of the second |
 //! | `rng.h` | Philox4x32-10, uniform and normal values |
-//! | `index.h` | division by launch-time constants, coordinates |
+//! | `index.h` | division by launch-time constants, coordinates, telling of indices outside their axis |
 //! | `update.h` | what scattering does to an element |
 //! | `quant.h` | numbers of eight bits and fewer, their scales, the walk over packed codes |
 //!

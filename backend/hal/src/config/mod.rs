@@ -101,6 +101,8 @@ pub struct Config {
     /// After the instructions of one wave that an emulated device runs in so many seconds on a usual host, it is taken to
     /// hang. Waits that nobody will end are found at once.
     pub hang_seconds: u64,
+    /// Whether reads and waits tell of indices outside their axis that kernels found.
+    pub check_index: bool,
     /// Most compilers at a time; `None` for as many as there are cores. Cores and memory limit it further.
     pub compile_jobs: Option<usize>,
     /// Most device memory that a pool may hold, MiB; `None` for what the device has.
@@ -130,6 +132,7 @@ impl Default for Config {
             deterministic: None,
             checks: Checks::default(),
             hang_seconds: 20,
+            check_index: true,
             compile_jobs: None,
             pool_mb: None,
             timed: None,
@@ -183,6 +186,8 @@ builder! {
     with_checks: checks: Checks;
     /// With another time after which an emulated wave is taken to hang.
     with_hang_seconds: hang_seconds: u64;
+    /// With indices outside their axis told of, or not.
+    with_check_index: check_index: bool;
     /// With another number of compilers at a time.
     with_compile_jobs: compile_jobs: usize;
     /// With a cap on a pool, MiB.

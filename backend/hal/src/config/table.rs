@@ -140,6 +140,13 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| config.hang_seconds.to_string(),
     },
     Setting {
+        name: "ROCFIRE_CHECK_INDEX",
+        values: SWITCH,
+        about: "whether reads and waits tell of an index outside its axis that a kernel found; it is never followed",
+        parse: |config, text| switch(text).map(|on| config.check_index = on),
+        show: |config| show_switch(config.check_index),
+    },
+    Setting {
         name: "ROCFIRE_COMPILE_JOBS",
         values: "a number from 1",
         about: "most compilers at a time; cores and memory limit it further",

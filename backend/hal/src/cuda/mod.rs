@@ -25,6 +25,7 @@ use crate::compile::KernelInfo;
 use crate::driver::{
     DeviceInfo, Driver, DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchFailure, RawLaunch, Recording,
 };
+use crate::index_fault::{DETAIL_WORDS, HostWords, IndexMemory};
 use crate::staging::{Link, Staged, Staging};
 use crate::vendor::{Context, VendorGemm};
 use crate::{Error, Result};
@@ -52,6 +53,8 @@ pub(crate) struct Cuda {
     /// The same as `shared`, as the vendors' libraries see it.
     context: Arc<dyn Context>,
     staging: Staging,
+    /// What [`Driver::index_memory`] gave.
+    index: OnceLock<IndexMemory>,
 }
 
 /// What modules and events need of it, too.
@@ -91,6 +94,7 @@ impl Cuda {
             info,
             vendor: OnceLock::new(),
             staging: Staging::default(),
+            index: OnceLock::new(),
         })
     }
 
@@ -115,6 +119,13 @@ impl Drop for Cuda {
     fn drop(&mut self) {
         let staging = std::mem::take(&mut self.staging);
         staging.close(self);
+        if let Some(IndexMemory { claim, host: Some(HostWords(words)), .. }) = self.index.take() {
+            // As with the stream: nobody is left to tell. The order is that of the stream, which both calls wait for.
+            // SAFETY: the device's owner has dropped it, and with it every kernel that knows the two addresses.
+            let _ = unsafe { self.free(claim) };
+            // SAFETY: as above.
+            let _ = unsafe { self.unpin(words.cast()) };
+        }
     }
 }
 
@@ -164,6 +175,13 @@ impl Shared {
     fn wait(&self) -> Result<()> {
         // SAFETY: the stream lives as long as `self`.
         self.call("cuStreamSynchronize", |cuda| unsafe { cuda.cuStreamSynchronize(self.stream.0) })
+    }
+
+    /// Host to device, in no stream's order: where nothing else uses the range yet.
+    fn write_now(&self, target: u64, value: &[u8]) -> Result<()> {
+        // SAFETY: the range is memory of the caller's that was just made or loaded; the source is a slice, read before this returns.
+        let copy = |cuda: &LibCuda| unsafe { cuda.cuMemcpyHtoD_v2(target, value.as_ptr().cast(), value.len()) };
+        self.call("cuMemcpyHtoD", copy)
     }
 }
 
@@ -275,6 +293,26 @@ impl Driver for Cuda {
         Ok(Arc::new(CudaModule { shared: Arc::clone(&self.shared), module: Handle(module) }))
     }
 
+    fn index_memory(&self) -> Result<Option<IndexMemory>> {
+        let word_bytes = size_of::<u64>();
+        let claim = self.allocate(word_bytes as u64)?;
+        self.shared.write_now(claim, &[0; size_of::<u64>()])?;
+        let bytes = DETAIL_WORDS * word_bytes;
+        let (mut memory, mut details) = (std::ptr::null_mut(), 0);
+        // SAFETY: the address goes to a local.
+        self.shared
+            .call("cuMemHostAlloc", |cuda| unsafe { cuda.cuMemHostAlloc(&mut memory, bytes, cuda::HOST_MAPPED) })?;
+        let words: *mut u64 = memory.cast();
+        // SAFETY: the memory was just made, of that many words, and nobody else knows it.
+        unsafe { words.write_bytes(0, DETAIL_WORDS) };
+        // SAFETY: the address goes to a local; the memory was just made.
+        self.shared.call("cuMemHostGetDevicePointer", |cuda| unsafe {
+            cuda.cuMemHostGetDevicePointer_v2(&mut details, memory, 0)
+        })?;
+        let made = IndexMemory { claim, details, host: Some(HostWords(words)) };
+        Ok(Some(*self.index.get_or_init(|| made)))
+    }
+
     fn synchronize(&self) -> Result<()> {
         self.shared.wait()
     }
@@ -365,6 +403,21 @@ impl DriverModule for CudaModule {
         let dynamic_bytes = AtomicU32::new(DEFAULT_SHARED_BYTES.saturating_sub(info.lds_bytes));
         let begins_early = info.waits && dependent::allows(self.shared.api.version());
         Ok(Box::new(CudaKernel { function: Handle(function), dynamic_bytes, begins_early, module: self }))
+    }
+
+    fn set_variable(&self, name: &'static str, value: &[u8]) -> Result<()> {
+        let missing = || crate::index_fault::no_variable(name, value);
+        let text = CString::new(name).map_err(|_| missing())?;
+        let (mut address, mut bytes) = (0, 0);
+        let get = |cuda: &LibCuda| {
+            // SAFETY: address and size go to locals; the module is loaded, the name ends with a zero.
+            unsafe { cuda.cuModuleGetGlobal_v2(&mut address, &mut bytes, self.module.0, text.as_ptr()) }
+        };
+        self.shared.call("cuModuleGetGlobal", get)?;
+        if bytes != value.len() {
+            return Err(missing());
+        }
+        self.shared.write_now(address, value)
     }
 }
 

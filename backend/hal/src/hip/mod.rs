@@ -26,6 +26,7 @@ use crate::compile::KernelInfo;
 use crate::driver::{
     DeviceInfo, Driver, DriverEvent, DriverGraph, DriverKernel, DriverModule, LaunchFailure, RawLaunch, Recording,
 };
+use crate::index_fault::{DETAIL_WORDS, HostWords, IndexMemory};
 use crate::staging::{Link, Staged, Staging};
 use crate::vendor::{Context, VendorGemm};
 use crate::{Error, Result};
@@ -50,6 +51,8 @@ pub(crate) struct Hip {
     /// The same as `shared`, as the vendors' libraries see it.
     context: Arc<dyn Context>,
     staging: Staging,
+    /// What [`Driver::index_memory`] gave.
+    index: OnceLock<IndexMemory>,
 }
 
 /// What modules and events need of it, too.
@@ -87,6 +90,7 @@ impl Hip {
             info,
             vendor: OnceLock::new(),
             staging: Staging::default(),
+            index: OnceLock::new(),
         })
     }
 
@@ -114,6 +118,13 @@ impl Drop for Hip {
     fn drop(&mut self) {
         let staging = std::mem::take(&mut self.staging);
         staging.close(self);
+        if let Some(IndexMemory { claim, host: Some(HostWords(words)), .. }) = self.index.take() {
+            // As with the stream: nobody is left to tell. The order is that of the stream, which both calls wait for.
+            // SAFETY: the device's owner has dropped it, and with it every kernel that knows the two addresses.
+            let _ = unsafe { self.free(claim) };
+            // SAFETY: as above.
+            let _ = unsafe { self.unpin(words.cast()) };
+        }
     }
 }
 
@@ -158,6 +169,13 @@ impl Shared {
     fn wait(&self) -> Result<()> {
         // SAFETY: the stream lives as long as `self`.
         self.call("hipStreamSynchronize", |hip| unsafe { hip.hipStreamSynchronize(self.stream.0) })
+    }
+
+    /// Host to device, in no stream's order: where nothing else uses the range yet.
+    fn write_now(&self, target: u64, value: &[u8]) -> Result<()> {
+        // SAFETY: the range is memory of the caller's that was just made or loaded; the source is a slice, read before this returns.
+        let copy = |hip: &AmdHip64| unsafe { hip.hipMemcpyHtoD(target, value.as_ptr().cast_mut().cast(), value.len()) };
+        self.call("hipMemcpyHtoD", copy)
     }
 
     /// # Safety
@@ -276,6 +294,24 @@ impl Driver for Hip {
         Ok(Arc::new(HipModule { shared: Arc::clone(&self.shared), module: Handle(module) }))
     }
 
+    fn index_memory(&self) -> Result<Option<IndexMemory>> {
+        let word_bytes = size_of::<u64>();
+        let claim = self.allocate(word_bytes as u64)?;
+        self.shared.write_now(claim, &[0; size_of::<u64>()])?;
+        let bytes = DETAIL_WORDS * word_bytes;
+        let (mut memory, mut details) = (std::ptr::null_mut(), 0);
+        // SAFETY: the address goes to a local.
+        self.shared.call("hipHostMalloc", |hip| unsafe { hip.hipHostMalloc(&mut memory, bytes, hip::HOST_MAPPED) })?;
+        let words: *mut u64 = memory.cast();
+        // SAFETY: the memory was just made, of that many words, and nobody else knows it.
+        unsafe { words.write_bytes(0, DETAIL_WORDS) };
+        // SAFETY: the address goes to a local; the memory was just made.
+        self.shared
+            .call("hipHostGetDevicePointer", |hip| unsafe { hip.hipHostGetDevicePointer(&mut details, memory, 0) })?;
+        let made = IndexMemory { claim, details, host: Some(HostWords(words)) };
+        Ok(Some(*self.index.get_or_init(|| made)))
+    }
+
     fn synchronize(&self) -> Result<()> {
         self.shared.wait()
     }
@@ -367,6 +403,21 @@ impl DriverModule for HipModule {
         };
         self.shared.call("hipModuleGetFunction", get)?;
         Ok(Box::new(HipKernel { function: Handle(function), module: self }))
+    }
+
+    fn set_variable(&self, name: &'static str, value: &[u8]) -> Result<()> {
+        let missing = || crate::index_fault::no_variable(name, value);
+        let text = CString::new(name).map_err(|_| missing())?;
+        let (mut address, mut bytes) = (0, 0);
+        let get = |hip: &AmdHip64| {
+            // SAFETY: address and size go to locals; the module is loaded, the name ends with a zero.
+            unsafe { hip.hipModuleGetGlobal(&mut address, &mut bytes, self.module.0, text.as_ptr()) }
+        };
+        self.shared.call("hipModuleGetGlobal", get)?;
+        if bytes != value.len() {
+            return Err(missing());
+        }
+        self.shared.write_now(address, value)
     }
 }
 

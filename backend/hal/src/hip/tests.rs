@@ -86,6 +86,8 @@ sys::table! {
     Fake {
         /// How often something happened.
         fn hipFakeCount(which: c_int) -> c_int;
+        /// A word of the variable of every module.
+        fn hipFakeRecord(word: c_int) -> u64;
     }
 }
 
@@ -150,6 +152,44 @@ fn pinned_memory_is_given_back_with_the_device() {
     assert_eq!(count(PINNED), 1);
     drop((device, tensor));
     assert_eq!(count(PINNED), 0);
+}
+
+#[test]
+fn what_a_kernel_tells_of_an_index_is_found_in_the_memory_that_both_see() {
+    let test = "what_a_kernel_tells_of_an_index_is_found_in_the_memory_that_both_see";
+    let Some((folder, hip)) = fake_or_skip(test) else { return };
+    let fake = Fake::new(sys::Library::open("fake", &[folder.path().join("libamdhip64.so.5")]).unwrap());
+    // SAFETY: the library was written with it.
+    let variable = |word| unsafe { fake.hipFakeRecord(word) }.unwrap();
+    let module = hip.load(b"\x7fELF").unwrap();
+    let record = crate::index_fault::IndexRecord::new(true);
+    record.attach(&hip, &*module, "a source without").unwrap();
+    assert_eq!((variable(0), counts(&folder)(PINNED)), (0, 0), "nothing is made for who does not ask");
+    for _ in 0..2 {
+        record.attach(&hip, &*module, "RF_CHECKS_INDICES").unwrap();
+    }
+    assert_eq!(counts(&folder)(PINNED), 1);
+    assert_eq!(record.take(&hip).unwrap(), None);
+    let [claim, details] = [0, 1].map(|word| std::ptr::with_exposed_provenance_mut::<u64>(variable(word) as usize));
+    for index in [-3_i64, 1 << 40] {
+        // As a kernel does: the claim, and what there is to tell.
+        let name = |from: usize| u64::from_le_bytes(*b"a_name_of_16_char"[from..].first_chunk().unwrap());
+        let words = [name(0), name(8), 0, index as u64, 7];
+        // SAFETY: the library's device memory is the process's; the record has these words, and nobody else uses them.
+        unsafe {
+            claim.write(1);
+            (1..).zip(words).for_each(|(at, word)| details.add(at).write(word));
+            details.write(1);
+        }
+        let fault = record.take(&hip).unwrap().unwrap();
+        assert_eq!((fault.op.as_str(), fault.index, fault.extent), ("a_name_of_16_cha", index, 7));
+        hip.synchronize().unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { (claim.read(), details.read()) }, (0, 0), "there is room for the next");
+        assert_eq!(record.take(&hip).unwrap(), None);
+    }
+    drop((module, hip));
+    assert_eq!(counts(&folder)(PINNED), 0);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::alloc::{Layout, alloc};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 const INVALID: c_int = 1;
@@ -89,6 +89,18 @@ impl State {
             }
         }
     }
+}
+
+/// `hipHostMallocMapped | hipHostMallocCoherent`.
+const MAPPED: c_uint = 0x4000_0002;
+
+/// The variable that every module has.
+static RECORD: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// A word of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn hipFakeRecord(word: c_int) -> u64 {
+    RECORD[word as usize].load(Ordering::Relaxed)
 }
 
 fn state() -> MutexGuard<'static, State> {
@@ -239,6 +251,13 @@ pub unsafe extern "C" fn hipMemcpyAsync(
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipMemcpyHtoD(target: *mut u8, source: *const u8, bytes: usize) -> c_int {
+    // SAFETY: see above.
+    unsafe { source.copy_to_nonoverlapping(target, bytes) };
+    0
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipMemcpyPeerAsync(
     target: *mut u8,
     target_device: c_int,
@@ -259,6 +278,13 @@ pub unsafe extern "C" fn hipHostMalloc(memory: *mut *mut u8, bytes: usize, flags
     COUNTS[2].fetch_add(1, Ordering::Relaxed);
     // SAFETY: see above. It is given back when the process ends, so that what comes too late still shows.
     unsafe { *memory = alloc(Layout::from_size_align(bytes, 4096).unwrap()) };
+    status(flags == 0 || flags == MAPPED)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipHostGetDevicePointer(address: *mut *mut u8, memory: *mut u8, flags: c_uint) -> c_int {
+    // SAFETY: see above.
+    unsafe { *address = memory };
     status(flags == 0)
 }
 
@@ -359,6 +385,20 @@ pub unsafe extern "C" fn hipModuleGetFunction(function: *mut usize, module: usiz
     // SAFETY: see above.
     unsafe { *function = if CStr::from_ptr(name) == c"scale_f32" { SCALE } else { OTHER } };
     status(module == 9)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipModuleGetGlobal(
+    address: *mut *const AtomicU64,
+    bytes: *mut usize,
+    module: usize,
+    name: *const c_char,
+) -> c_int {
+    // SAFETY: see above.
+    unsafe {
+        (*address, *bytes) = (RECORD.as_ptr(), size_of_val(&RECORD));
+        status(module == 9 && CStr::from_ptr(name) == c"rf_index_record")
+    }
 }
 
 #[unsafe(no_mangle)]

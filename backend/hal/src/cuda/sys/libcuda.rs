@@ -52,6 +52,8 @@ pub const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: c_int = 97;
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 pub const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
 
+/// `CU_MEMHOSTALLOC_DEVICEMAP`: the device writes it, and the host sees that without asking the device.
+pub const HOST_MAPPED: c_uint = 2;
 /// `CU_STREAM_NON_BLOCKING`: no order with the null stream.
 pub const STREAM_NON_BLOCKING: c_uint = 1;
 /// `CU_EVENT_DEFAULT`: with times.
@@ -128,6 +130,8 @@ super::table! {
         fn cuMemFree_v2(address: u64) -> Status;
         /// Host memory that is not paged out; `flags` is 0.
         fn cuMemHostAlloc(memory: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status;
+        /// Where the device finds host memory; `flags` is 0.
+        fn cuMemHostGetDevicePointer_v2(address: *mut u64, memory: *mut c_void, flags: c_uint) -> Status;
         /// Gives it back.
         fn cuMemFreeHost(memory: *mut c_void) -> Status;
         /// A copy in a stream's order between two contexts.
@@ -143,6 +147,8 @@ super::table! {
         fn cuMemcpyDtoHAsync_v2(target: *mut c_void, source: u64, bytes: usize, stream: StreamHandle) -> Status;
         /// A copy in a stream's order, on the device.
         fn cuMemcpyDtoDAsync_v2(target: u64, source: u64, bytes: usize, stream: StreamHandle) -> Status;
+        /// A copy from the host in no stream's order; waits for it.
+        fn cuMemcpyHtoD_v2(target: u64, source: *const c_void, bytes: usize) -> Status;
         /// Sets bytes in a stream's order.
         fn cuMemsetD8Async(target: u64, value: c_uchar, bytes: usize, stream: StreamHandle) -> Status;
         /// A new stream on the thread's device.
@@ -177,6 +183,8 @@ super::table! {
         fn cuModuleLoadData(module: *mut ModuleHandle, image: *const c_void) -> Status;
         /// A kernel of a module.
         fn cuModuleGetFunction(function: *mut FunctionHandle, module: ModuleHandle, name: *const c_char) -> Status;
+        /// Where a variable of a module is, and its bytes.
+        fn cuModuleGetGlobal_v2(address: *mut u64, bytes: *mut usize, module: ModuleHandle, name: *const c_char) -> Status;
         /// Unloads a module.
         fn cuModuleUnload(module: ModuleHandle) -> Status;
         /// Sets a number about a kernel.

@@ -39,6 +39,8 @@ pub const WARP_SIZE: c_int = 87;
 
 /// `hipStreamNonBlocking`: no order with the null stream.
 pub const STREAM_NON_BLOCKING: c_uint = 1;
+/// `hipHostMallocMapped | hipHostMallocCoherent`: the device writes it, and the host sees that without asking the device.
+pub const HOST_MAPPED: c_uint = 0x2 | 0x4000_0000;
 /// `hipEventDefault`: with times.
 pub const EVENT_DEFAULT: c_uint = 0;
 /// `hipMemcpyHostToDevice`.
@@ -84,6 +86,8 @@ super::table! {
         fn hipFree(address: u64) -> Status;
         /// Host memory that is not paged out; `flags` 0 is as the device's own.
         fn hipHostMalloc(memory: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status;
+        /// Where the device finds host memory; `flags` is 0.
+        fn hipHostGetDevicePointer(address: *mut u64, memory: *mut c_void, flags: c_uint) -> Status;
         /// Gives it back.
         fn hipHostFree(memory: *mut c_void) -> Status;
         /// A copy in a stream's order between two devices.
@@ -94,6 +98,8 @@ super::table! {
         fn hipStreamWaitEvent(stream: StreamHandle, event: EventHandle, flags: c_uint) -> Status;
         /// A copy in a stream's order. Addresses of either side.
         fn hipMemcpyAsync(target: u64, source: u64, bytes: usize, kind: c_int, stream: StreamHandle) -> Status;
+        /// A copy from the host in no stream's order; waits for it.
+        fn hipMemcpyHtoD(target: u64, source: *mut c_void, bytes: usize) -> Status;
         /// Sets bytes in a stream's order.
         fn hipMemsetAsync(target: u64, value: c_int, bytes: usize, stream: StreamHandle) -> Status;
         /// A new stream on the thread's device.
@@ -130,6 +136,8 @@ super::table! {
         fn hipModuleLoadData(module: *mut ModuleHandle, image: *const c_void) -> Status;
         /// A kernel of a module.
         fn hipModuleGetFunction(function: *mut FunctionHandle, module: ModuleHandle, name: *const c_char) -> Status;
+        /// Where a variable of a module is, and its bytes.
+        fn hipModuleGetGlobal(address: *mut u64, bytes: *mut usize, module: ModuleHandle, name: *const c_char) -> Status;
         /// Unloads a module.
         fn hipModuleUnload(module: ModuleHandle) -> Status;
         /// Launches a kernel.
