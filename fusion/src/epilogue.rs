@@ -84,7 +84,12 @@ impl Ending {
         let is_other = |(node, _): &(Node, DType)| {
             matches!(
                 node,
-                Node::RowInput { .. } | Node::Reduce(..) | Node::Lookup { .. } | Node::RowLookup { .. } | Node::Draw(_)
+                Node::RowInput { .. }
+                    | Node::Reduce(..)
+                    | Node::Lookup { .. }
+                    | Node::RowLookup { .. }
+                    | Node::Check { .. }
+                    | Node::Draw(_)
             )
         };
         if plan.shape == Shape::Rows || plan.index_axes.is_some() || graph.nodes.iter().any(is_other) {

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use rocfire_hal::DType;
 
-use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::op::{Binary, Compare, IndexOp, Reduce, Unary};
 use crate::scalar::Scalar;
 
 /// A value of a [`Graph`]: the index of the node that makes it.
@@ -54,6 +54,12 @@ pub(crate) enum Node {
         slot: u32,
         index: Value,
     },
+    /// An index, of which the host is told if it is outside 0 to an extent.
+    Check {
+        op: IndexOp,
+        index: Value,
+        extent: Value,
+    },
     Scalar {
         slot: u32,
     },
@@ -87,7 +93,9 @@ impl Node {
             | Node::Reduce(_, a)
             | Node::Lookup { index: a, .. }
             | Node::RowLookup { index: a, .. } => ([a; 4], 1),
-            Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, b, b], 2),
+            Node::Binary(_, a, b) | Node::Compare(_, a, b) | Node::Check { index: a, extent: b, .. } => {
+                ([a, b, b, b], 2)
+            }
             Node::Select(a, b, c) => ([a, b, c, c], 3),
             Node::Draw(list) => (list, 4),
         };
@@ -110,6 +118,7 @@ impl Node {
             Node::Reduce(op, a) => Node::Reduce(op, map(a)),
             Node::Lookup { slot, index } => Node::Lookup { slot, index: map(index) },
             Node::RowLookup { slot, index } => Node::RowLookup { slot, index: map(index) },
+            Node::Check { op, index, extent } => Node::Check { op, index: map(index), extent: map(extent) },
             Node::Draw(list) => Node::Draw(list.map(map)),
         }
     }
@@ -125,6 +134,7 @@ impl Node {
             | Node::Compare(..)
             | Node::Select(..)
             | Node::Cast(_)
+            | Node::Check { .. }
             | Node::Draw(_) => self.operands().filter_map(of).max().unwrap_or(Kind::Uniform),
         }
     }
@@ -192,6 +202,12 @@ impl Graph {
         let slot = self.inputs;
         self.inputs += 1;
         self.push(Node::RowLookup { slot, index }, dtype)
+    }
+
+    /// `index` (i64) as it is. One outside 0 to `extent` (i64) is told of at the device's next read or wait, as an index of `op`;
+    /// what follows it must see to it itself. Nothing is told of a value that no output needs.
+    pub fn check(&mut self, op: IndexOp, index: Value, extent: Value) -> Value {
+        self.push(Node::Check { op, index, extent }, DType::I64)
     }
 
     /// The next scalar argument of the launch. Changing its value compiles nothing.

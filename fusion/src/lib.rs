@@ -42,6 +42,6 @@ pub use block::has_room;
 pub use epilogue::{EPILOGUE_RUN, EPILOGUE_TENSORS, Epilogue, EpiloguePlace, Runs};
 pub use error::{Error, Result};
 pub use graph::{Graph, Kind, Value};
-pub use op::{Binary, Compare, Reduce, Unary};
+pub use op::{Binary, Compare, IndexOp, Reduce, Unary};
 pub use run::run;
 pub use scalar::Scalar;

@@ -38,6 +38,26 @@ macro_rules! operators {
 }
 
 operators! {
+    /// An operator that follows indices, as reports of one outside its axis name it.
+    IndexOp {
+        /// Elements by an index each.
+        Gather = "gather",
+        /// Slices by an index each; an embedding.
+        Select = "select",
+        /// Elements brought to an index each.
+        Scatter = "scatter",
+        /// Slices by a tuple of indices each.
+        GatherNd = "gather_nd",
+        /// Slices brought to a tuple of indices each.
+        ScatterNd = "scatter_nd",
+        /// The classes of a loss.
+        CrossEntropy = "cross_entropy",
+        /// The same of its gradient.
+        CrossEntropyBackward = "cross_entropy_backward",
+    }
+}
+
+operators! {
     /// An operator of one value. The result has the operand's dtype, except for the tests, which give `bool`.
     Unary {
         /// `-x`; integers wrap.

@@ -95,6 +95,7 @@ impl Pass {
             | Node::Compare(..)
             | Node::Lookup { .. }
             | Node::RowLookup { .. }
+            | Node::Check { .. }
             | Node::Draw(_)
             | Node::Reduce(..) => None,
         }
@@ -296,6 +297,7 @@ fn is_argument(node: Node) -> bool {
         | Node::Scalar { .. } => true,
         Node::Constant { .. }
         | Node::Index { .. }
+        | Node::Check { .. }
         | Node::Unary(..)
         | Node::Binary(..)
         | Node::Compare(..)

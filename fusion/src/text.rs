@@ -19,7 +19,7 @@ use rocfire_hal::DType;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, Node, Value};
-use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::op::{Binary, Compare, IndexOp, Reduce, Unary};
 use crate::scalar::Scalar;
 
 impl fmt::Display for Value {
@@ -51,6 +51,7 @@ impl fmt::Display for Graph {
                 Node::RowInput { .. } => f.write_str("row_input")?,
                 Node::Lookup { index, .. } => write!(f, "lookup {index}")?,
                 Node::RowLookup { index, .. } => write!(f, "row_lookup {index}")?,
+                Node::Check { op, index, extent } => write!(f, "check.{op} {index}, {extent}")?,
                 Node::Scalar { .. } => f.write_str("scalar")?,
                 Node::Constant { bits } => write_constant(f, dtype, bits)?,
                 Node::Index { axis } => write!(f, "index {axis}")?,
@@ -163,6 +164,9 @@ fn parse_node(graph: &mut Graph, dtype: DType, body: &str) -> Parsed<Value> {
     }
     if let (Some(op), &[a]) = (op.strip_prefix("reduce.").and_then(Reduce::named), operands.as_slice()) {
         return Ok(graph.reduce(op, a));
+    }
+    if let (Some(op), &[index, extent]) = (op.strip_prefix("check.").and_then(IndexOp::named), operands.as_slice()) {
+        return Ok(graph.check(op, index, extent));
     }
     if let (Some(op), &[a]) = (Unary::named(op), operands.as_slice()) {
         return Ok(graph.unary(op, a));

@@ -58,6 +58,12 @@ impl Graph {
             Node::RowLookup { index, .. } if self.kinds()[index.at()] == Kind::Full => {
                 Err(format!("row_lookup takes an index per row, {index} is one per element"))
             }
+            Node::Check { index, extent, .. } => {
+                match [index, extent].into_iter().find(|&v| self.dtype(v) != DType::I64) {
+                    Some(value) => Err(format!("check takes i64, {value} is {}", self.dtype(value).name())),
+                    None => Ok(()),
+                }
+            }
             Node::Lookup { .. } | Node::RowLookup { .. } => Ok(()),
             Node::Reduce(op, a) => self.takes(op.name(), op.class(), a),
             Node::Draw([seed, offset, replay, index]) => {

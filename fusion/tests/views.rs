@@ -2,8 +2,8 @@
 
 mod support;
 
-use rocfire_fusion::{Binary, Compare, Graph, Reduce, Scalar, Unary, eager, run};
-use rocfire_hal::{DType, Layout, Tensor};
+use rocfire_fusion::{Binary, Compare, Graph, IndexOp, Reduce, Scalar, Unary, eager, run};
+use rocfire_hal::{DType, Error, Layout, Tensor};
 use support::{Random, device, download, float, rounded, same, upload, upload_permuted};
 
 /// Element numbers of a tensor of `shape` in the order of the axes turned round.
@@ -126,6 +126,50 @@ fn a_concatenation_is_two_lookups() {
             let (row, column) = (number / (left + right), number % (left + right));
             let from = if column < left { x[row * left + column] } else { z[row * right + column - left] };
             assert!(same(dtype, got, Scalar::Float(-float(from))), "element {number}");
+        }
+    }
+}
+
+/// `x[index]` of coordinates that go on behind the last element of a row, where nobody uses them, with a sum of what was read.
+#[test]
+fn a_checked_index_is_told_of_where_it_is_used_and_nowhere_else() {
+    // Reports go to whoever reads next on a device.
+    let device = rocfire_hal::Device::open(device().id(), rocfire_hal::Config::from_env().unwrap()).unwrap();
+    for (dtype, reduces) in [(DType::F32, false), (DType::BF16, false), (DType::F32, true), (DType::BF16, true)] {
+        let mut g = Graph::new("checked");
+        let (column, extent) = (g.index(0), g.scalar(DType::I64));
+        let index = g.check(IndexOp::Select, column, extent);
+        let x = g.lookup(dtype, index);
+        let y = g.unary(Unary::Neg, x);
+        g.output(y);
+        if reduces {
+            let number = g.cast(x, DType::F32);
+            let sum = g.reduce(Reduce::Sum, number);
+            g.output(sum);
+        }
+        let again: Graph = g.to_string().parse().unwrap();
+        assert_eq!(again.to_string(), g.to_string());
+        for [rows, cols] in [[1, 1], [3, 5], [70, 33], [5, 67], [2, 1100], [3, 9001]] {
+            let table = Tensor::from_bytes(&device, &[cols, 1, 1], dtype, &vec![0; cols * dtype.size_bytes()]).unwrap();
+            let mut y = Tensor::empty(&device, &[rows, cols], dtype).unwrap();
+            let mut sums = Tensor::empty(&device, &[rows, 1], DType::F32).unwrap();
+            for extent in [cols as i64, cols as i64 - 1, 0] {
+                let mut outputs = vec![y.view_mut()];
+                if reduces {
+                    outputs.push(sums.view_mut());
+                }
+                let scalars = [Scalar::Int(extent)];
+                run(device.stream(), &g, &[rows, cols], &[table.view()], &scalars, &mut outputs).unwrap();
+                let what = format!("{dtype}, {rows} rows of {cols}, {extent} elements");
+                match device.sync() {
+                    Ok(()) => assert_eq!(extent, cols as i64, "{what}: nothing was told"),
+                    Err(Error::Index(fault)) => {
+                        assert_eq!((fault.op.as_str(), fault.extent), ("select", extent), "{what}");
+                        assert!((extent..cols as i64).contains(&fault.index), "{what}: {}", fault.index);
+                    }
+                    Err(other) => panic!("{what}: {other}"),
+                }
+            }
         }
     }
 }

@@ -8,6 +8,12 @@ pub(crate) fn device() -> Device {
     Device::get(DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED).unwrap()).unwrap()
 }
 
+/// The same, where indices outside their axis are not told of.
+pub(crate) fn device_without_index_checks() -> Device {
+    let config = Config::from_env().unwrap().with_check_index(false);
+    Device::open(DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED).unwrap(), config).unwrap()
+}
+
 /// The same without its matrix unit.
 pub(crate) fn device_without_matrix_unit() -> Device {
     let config = Config::from_env().unwrap().with_matrix(false);

@@ -1,6 +1,8 @@
 //! Candle's operators on our device against Candle's own CPU device.
 
 mod common;
+#[path = "ops/outside.rs"]
+mod outside;
 
 use candle_core::DType::{BF16, F16, F32, F64, I64, U8, U32};
 use candle_core::{D, DType, Result, Tensor};

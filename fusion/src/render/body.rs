@@ -362,6 +362,9 @@ fn compute(kernel: &Kernel<'_>, step: &Step<'_>, value: Value, out: &mut String)
         Node::Index { axis: 0 } => "(rf::i64)(column + (index_t)e)".to_owned(),
         Node::Index { axis } => format!("(rf::i64)at[{axis}]"),
         Node::Lookup { index, .. } => kernel.look_up(value, &step.name(kernel, index), "e"),
+        Node::Check { op, index, extent } => {
+            expr::check(op, &step.name(kernel, index), &step.name(kernel, extent), "(rf::u32)e < count")
+        }
         _ if step.divides(kernel, value).is_some() => format!("d{}[e]", value.0),
         _ => expr::expression(kernel.graph, &kernel.plan.kinds, value, |operand| step.name(kernel, operand)),
     };

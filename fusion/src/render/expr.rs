@@ -6,7 +6,7 @@
 use rocfire_hal::DType;
 
 use crate::graph::{Graph, Kind, Node, Value};
-use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::op::{Binary, Compare, IndexOp, Reduce, Unary};
 
 /// The type of an element in memory.
 pub(crate) fn storage(dtype: DType) -> &'static str {
@@ -42,6 +42,14 @@ pub(crate) const DRAW: &str = "RF_FN rf::u32 draw(rf::u64 seed, rf::u64 offset, 
     const rf::Philox block = rf::philox((rf::u64)index >> 2, at, seed);
     const rf::u32 low = index & 1 ? block.word[1] : block.word[0], high = index & 1 ? block.word[3] : block.word[2];
     return index & 2 ? high : low;
+}
+";
+
+/// Defines what [`check`] calls: an index as it is, told of where it is outside.
+pub(crate) const CHECK: &str = "RF_CHECKS_INDICES
+template <rf::u64 A, rf::u64 B, rf::u64 C> RF_FN rf::i64 check_index(rf::i64 index, rf::i64 extent, bool there) {
+    if (there && (rf::u64)index >= (rf::u64)extent) rf::tell_index<A, B, C>(rf_index_record, index, extent);
+    return index;
 }
 ";
 
@@ -100,6 +108,7 @@ pub(crate) fn expression(graph: &Graph, kinds: &[Kind], value: Value, name: impl
         Node::Compare(op, a, b) => format!("({} {} {})", name(a), comparison(op), name(b)),
         Node::Select(c, a, b) => format!("({} ? {} : {})", name(c), name(a), name(b)),
         Node::Cast(a) => format!("fuse::convert<{}>({})", storage(dtype), name(a)),
+        Node::Check { op, index, extent } => check(op, &name(index), &name(extent), "true"),
         Node::Draw([seed, offset, replay, index]) => {
             format!("draw({}, {}, {}, {})", name(seed), name(offset), name(replay), name(index))
         }
@@ -112,6 +121,11 @@ pub(crate) fn expression(graph: &Graph, kinds: &[Kind], value: Value, name: impl
             unreachable!("{node:?} is placed by its schedule")
         }
     }
+}
+
+/// An index that is told of where it is `there` and outside.
+pub(crate) fn check(op: IndexOp, index: &str, extent: &str, there: &str) -> String {
+    format!("check_index<RF_LETTERS(\"{op}\")>({index}, {extent}, {there})")
 }
 
 /// The expression of a 16-bit float before it is rounded to that, where rounding is the last thing that happens.
@@ -153,6 +167,7 @@ pub(crate) fn is_heavy(node: Node) -> bool {
         | Node::Scalar { .. }
         | Node::Constant { .. }
         | Node::Index { .. }
+        | Node::Check { .. }
         | Node::Compare(..)
         | Node::Select(..)
         | Node::Cast(_)

@@ -188,6 +188,9 @@ pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
     if graph.nodes.iter().any(|&(node, dtype)| expr::is_below(node, dtype)) {
         out.push_str(expr::BELOW);
     }
+    if graph.nodes.iter().any(|(node, _)| matches!(node, Node::Check { .. })) {
+        out.push_str(expr::CHECK);
+    }
     kernel.args_struct(&mut out, schedule);
     match schedule {
         Schedule::Elementwise => elementwise::render(&kernel, &mut out),

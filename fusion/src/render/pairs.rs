@@ -59,6 +59,10 @@ pub(super) fn compute(kernel: &Kernel<'_>, step: &Step<'_>, value: Value) -> Str
         Node::Index { axis: 0 } => format!("(rf::i64)(column + (index_t){e})"),
         Node::Index { axis } => format!("(rf::i64)at[{axis}]"),
         Node::Lookup { index, .. } => kernel.look_up(value, &half(kernel, step, index, part), e),
+        Node::Check { op, index, extent } => {
+            let operand = |operand| half(kernel, step, operand, part);
+            expr::check(op, &operand(index), &operand(extent), &format!("(rf::u32){e} < count"))
+        }
         _ => {
             let operand = |operand| half(kernel, step, operand, part);
             let rounded = || expr::expression(kernel.graph, &kernel.plan.kinds, value, operand);

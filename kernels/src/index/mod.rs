@@ -6,7 +6,8 @@
 //!
 //! Updates of one element happen in ascending order of the index tensor: the same bits on every run, without atomics. Few
 //! indices are followed one after the other; many are sorted first, so that different elements are updated side by side.
-//! An index outside the axis, negative ones included, is never followed: reading gives zero, updating passes it over.
+//! An index outside the axis, negative ones included, is never followed: reading gives zero, updating passes it over, and the next
+//! read or wait of the device is [`rocfire_hal::Error::Index`], unless `ROCFIRE_CHECK_INDEX=0`.
 
 mod compact;
 mod gather;

@@ -5,10 +5,12 @@
 // Block  : (256, 1, 1)
 // Needs  : lines < 2^31; out overlaps neither input                        checked by the launcher
 // Numeric: updates of one element happen in ascending j, each rounded to the element type; an index outside 0..extent is
-//          passed over
+//          passed over and told of
 //
 // Macros : SCATTER_TYPE, SCATTER_INDEX; SCATTER_UPDATE: 0 assign, 1 add, 2 multiply, 3 minimum, 4 maximum
 using namespace rf;
+
+RF_CHECKS_INDICES
 
 struct ScatterArgs {
     SCATTER_TYPE* out;
@@ -28,13 +30,17 @@ extern "C" __global__ __launch_bounds__(256) void scatter(ScatterArgs g) {
     SCATTER_TYPE* out = g.out + g.out_strides.at(o, 0, i);
     const SCATTER_INDEX* index = g.indices + g.index_strides.at(o, 0, i);
     const SCATTER_TYPE* value = g.value + g.value_strides.at(o, 0, i);
+    i64 outside = 0;  // told of behind the loop, whose reads need not come after it
     for (i64 j = 0; j < g.n; ++j) {
         i64 at = (i64)*index;
         if ((u64)at < (u64)g.extent) {
             SCATTER_TYPE* to = out + at * g.out_strides.middle;
             *to = Update<SCATTER_UPDATE>::of(*to, *value);
+        } else if ((u64)outside < (u64)g.extent) {
+            outside = at;
         }
         index += g.index_strides.middle;
         value += g.value_strides.middle;
     }
+    if ((u64)outside >= (u64)g.extent) RF_TELL_INDEX("scatter", outside, g.extent);
 }

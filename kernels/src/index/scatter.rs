@@ -8,7 +8,7 @@ use super::{Update, integers, same_but, same_shape};
 use crate::Result;
 use crate::family::{self, BLOCK, Box3, FastDiv, Input3, Output3, Sources, Strides3, c_type};
 
-const OP: &str = "scatter";
+pub(super) const OP: &str = "scatter";
 /// Fewest lines that are worth a lane each however long they are: with as many the device is full.
 const LINES_MIN: usize = 16384;
 
@@ -20,7 +20,7 @@ const LINES_MIN: usize = 16384;
 /// `value` and `out` of one type, any (`Bool` only with `Assign`, `Min`, `Max`); `indices` of any integer type.
 /// # Numerics
 /// Updates of one element happen in ascending `j`, each rounded to the element type. An index outside
-/// `0..out.shape()[dim]`, negative ones included, is passed over.
+/// `0..out.shape()[dim]`, negative ones included, is passed over and told of at the next read or wait.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit, and for 2³¹ lines or more; `Unsupported` for arithmetic on `Bool`.
 pub fn scatter(
@@ -54,7 +54,7 @@ pub fn scatter(
     if space.middle > SERIAL_MAX && space.outer * space.inner < LINES_MIN {
         let sorted = Sorted::per_line(stream, dim, indices)?;
         let (value, out) = (Input3::new(stream, value, dim)?, Output3::new(stream, out, dim, true)?);
-        sorted_update(stream, (update, false), &sorted, space, extent as usize, &value, &out)?;
+        sorted_update(stream, OP, (update, false), &sorted, space, extent as usize, &value, &out)?;
         return out.finish(stream);
     }
     let (indices, value) = (Input3::new(stream, indices, dim)?, Input3::new(stream, value, dim)?);

@@ -5,10 +5,12 @@
 // Block  : (256, 1, 1)
 // Needs  : count < 2^31; out overlaps neither input; SELECT_WORD wider than an element only where the inner axis is
 //          contiguous, whole and aligned in both                           checked by the launcher
-// Numeric: elements are moved as bits; an index outside 0..extent gives zero bits and reads nothing
+// Numeric: elements are moved as bits; an index outside 0..extent gives zero bits, reads nothing and is told of
 //
 // Macros : SELECT_BYTES per word, 1 to 16; SELECT_INDEX, the type of the indices
 using namespace rf;
+
+RF_CHECKS_INDICES
 
 #if SELECT_BYTES == 16
 typedef Vec<u32, 4> Word;
@@ -38,7 +40,12 @@ extern "C" __global__ __launch_bounds__(256) void select(SelectArgs g) {
     if (n >= g.count) return;
     Coordinates c = coordinates(n, g.middle, g.inner);
     i64 at = (i64)g.indices[c.middle * g.index_stride];
-    Word value = {};
-    if ((u64)at < (u64)g.extent) value = g.x[g.x_strides.at(c.outer, at, c.inner)];
-    g.out[g.out_strides.at(c.outer, c.middle, c.inner)] = value;
+    // Stored from either branch: a vector that both bring would go through LDS.
+    Word* to = g.out + g.out_strides.at(c.outer, c.middle, c.inner);
+    if ((u64)at < (u64)g.extent) {
+        *to = g.x[g.x_strides.at(c.outer, at, c.inner)];
+    } else {
+        *to = Word();
+        RF_TELL_INDEX("select", at, g.extent);
+    }
 }

@@ -18,7 +18,8 @@ const WORD_MAX: usize = 16;
 /// # Types
 /// `x` and `out` of one type, any; `indices` of any integer type.
 /// # Numerics
-/// Elements are moved as bits. An index outside `0..x.shape()[dim]`, negative ones included, gives zeros (`false`).
+/// Elements are moved as bits. An index outside `0..x.shape()[dim]`, negative ones included, gives zeros (`false`), and
+/// the next read or wait tells of it.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit, and for 2³¹ elements or more in one index of the axes before `dim`.
 pub fn select(stream: &Stream, dim: usize, x: View<'_>, indices: View<'_>, out: ViewMut<'_>) -> Result<()> {

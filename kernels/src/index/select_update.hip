@@ -8,10 +8,12 @@
 // Needs  : out overlaps neither input                                       checked by the launcher
 // Numeric: updates of one element happen in ascending j, in both kernels: the bits are the same. 16-bit floats: rows keeps
 //          the running value of an element in f32 and rounds it once, so lines is not used for their sums and products.
-//          An index outside 0..extent is passed over.
+//          An index outside 0..extent is passed over and told of.
 //
 // Macros : UPDATE_TYPE, UPDATE_INDEX; UPDATE_KIND: 0 assign, 1 add, 2 multiply, 3 minimum, 4 maximum; UPDATE_ROWS
 using namespace rf;
+
+RF_CHECKS_INDICES
 
 typedef Acc<UPDATE_TYPE>::type Running;
 
@@ -37,9 +39,14 @@ extern "C" __global__ __launch_bounds__(UPDATE_ROWS * ARCH_WAVE_SIZE) void selec
     const UPDATE_TYPE* value = g.value + g.value_strides.at(o, 0, i);
     Running running = {};
     bool touched = false;
+    // One wave tells for all: each of them passes over what names no row of its own.
+    bool tells = row == 0 && (group_y() | group_z() | g.first_outer | g.first_inner) == 0;
+    i64 outside = 0;  // told of behind the loop, whose reads need not come after it
     for (i64 base = 0; base < g.n; base += ARCH_WAVE_SIZE) {
         i64 j = base + lane_id;
-        bool mine = j < g.n && (i64)g.indices[(j < g.n ? j : 0) * g.index_stride] == row;
+        i64 at = (i64)g.indices[(j < g.n ? j : 0) * g.index_stride];
+        if (tells && j < g.n && (u64)at >= (u64)g.extent && (u64)outside < (u64)g.extent) outside = at;
+        bool mine = j < g.n && at == row;
         u64 hits = rf::ballot(mine);
         if (hits == 0) continue;
         if (!touched && inside) running = cast<Running>(*out);
@@ -51,6 +58,7 @@ extern "C" __global__ __launch_bounds__(UPDATE_ROWS * ARCH_WAVE_SIZE) void selec
         } while (hits != 0);
     }
     if (touched && inside) *out = cast<UPDATE_TYPE>(running);
+    if ((u64)outside >= (u64)g.extent) RF_TELL_INDEX("select_update", outside, g.extent);
 }
 
 extern "C" __global__ __launch_bounds__(256) void select_update_lines(SelectUpdateArgs g) {
@@ -60,13 +68,17 @@ extern "C" __global__ __launch_bounds__(256) void select_update_lines(SelectUpda
     UPDATE_TYPE* out = g.out + g.out_strides.at(o, 0, i);
     const UPDATE_TYPE* value = g.value + g.value_strides.at(o, 0, i);
     const UPDATE_INDEX* index = g.indices;
+    i64 outside = 0;
     for (i64 j = 0; j < g.n; ++j) {
         i64 at = (i64)*index;
         if ((u64)at < (u64)g.extent) {
             UPDATE_TYPE* to = out + at * g.out_strides.middle;
             *to = Update<UPDATE_KIND>::of(*to, *value);
+        } else if ((u64)outside < (u64)g.extent) {
+            outside = at;
         }
         index += g.index_stride;
         value += g.value_strides.middle;
     }
+    if ((u64)outside >= (u64)g.extent) RF_TELL_INDEX("select_update", outside, g.extent);
 }

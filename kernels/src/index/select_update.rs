@@ -28,7 +28,7 @@ fn is_half(dtype: DType) -> bool {
 /// `value` and `out` of one type, any (`Bool` only with `Assign`, `Min`, `Max`); `indices` of any integer type.
 /// # Numerics
 /// Updates of one element happen in ascending `j`; the running value of 16-bit floats is f32, rounded once. An index outside
-/// `0..out.shape()[dim]`, negative ones included, is passed over.
+/// `0..out.shape()[dim]`, negative ones included, is passed over and told of at the next read or wait.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit, and for 2³¹ lines or more; `Unsupported` for arithmetic on `Bool`.
 pub fn select_update(
@@ -64,7 +64,7 @@ pub fn select_update(
     if space.middle > SERIAL_MAX && extent * space.middle > SEARCHES_MAX {
         let sorted = Sorted::shared(stream, indices)?;
         let (value, out) = (Input3::new(stream, value, dim)?, Output3::new(stream, out, dim, true)?);
-        sorted_update(stream, (update, is_half(out.view().dtype())), &sorted, space, extent, &value, &out)?;
+        sorted_update(stream, OP, (update, is_half(out.view().dtype())), &sorted, space, extent, &value, &out)?;
         return out.finish(stream);
     }
     let rows = by_rows(space, extent, wave, out.dtype(), update);

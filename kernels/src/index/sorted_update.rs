@@ -46,6 +46,7 @@ impl Sorted {
 /// 16-bit floats in f32 between updates. The caller has checked everything.
 pub(super) fn sorted_update(
     stream: &Stream,
+    op: &'static str,
     (update, wide): (Update, bool),
     sorted: &Sorted,
     space: Box3,
@@ -73,7 +74,7 @@ pub(super) fn sorted_update(
             middle: FastDiv::new(space.middle),
             inner: FastDiv::new(space.inner),
             count: count as u32,
-            padding: 0,
+            op: u32::from(op != super::scatter::OP),
         };
         let written = out.view();
         let grid = [count.div_ceil(BLOCK), 1, 1];
@@ -125,6 +126,7 @@ struct SortedUpdateArgs {
     middle: FastDiv,
     inner: FastDiv,
     count: u32,
-    padding: u32,
+    /// For reports: 0 for `scatter`, 1 for `select_update`.
+    op: u32,
 }
 const _: () = assert!(size_of::<SortedUpdateArgs>() == 144);

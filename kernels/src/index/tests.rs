@@ -1,7 +1,7 @@
 use rocfire_hal::{DType, Device, Tensor};
 
 use super::*;
-use crate::testing::{Lie, Numbers, coordinates, decode, device, encode, read, tensor};
+use crate::testing::{Lie, Numbers, coordinates, decode, device, device_without_index_checks, encode, read, tensor};
 
 /// Indices into `extent`, some of them outside of it.
 fn indices(numbers: &mut Numbers, count: usize, extent: usize) -> Vec<f64> {
@@ -68,7 +68,7 @@ fn with_axis(shape: &[usize], dim: usize, extent: usize) -> Vec<usize> {
 
 #[test]
 fn gather_takes_the_named_elements() {
-    let device = device();
+    let device = device_without_index_checks();
     let mut numbers = Numbers::new(1);
     for (round, (shape, dim, n)) in SHAPES.into_iter().enumerate() {
         for dtype in DType::ALL {
@@ -100,7 +100,7 @@ fn gather_takes_the_named_elements() {
 
 #[test]
 fn select_takes_the_named_slices() {
-    let device = device();
+    let device = device_without_index_checks();
     let mut numbers = Numbers::new(2);
     for (round, (shape, dim, n)) in SHAPES.into_iter().enumerate() {
         for dtype in DType::ALL {
@@ -134,7 +134,7 @@ fn updates(dtype: DType) -> impl Iterator<Item = Update> {
 
 #[test]
 fn scatter_updates_in_order() {
-    let device = device();
+    let device = device_without_index_checks();
     for (round, (shape, dim, n)) in SHAPES.into_iter().enumerate() {
         let dtypes = [DType::F32, DType::ALL[round % 13], DType::ALL[(round + 7) % 13]];
         for (dtype, update) in dtypes.into_iter().flat_map(|dtype| updates(dtype).map(move |update| (dtype, update))) {
@@ -217,7 +217,7 @@ fn check_select_update(device: &Device, shape: &[usize], dim: usize, n: usize, d
 
 #[test]
 fn select_update_updates_in_order() {
-    let device = device();
+    let device = device_without_index_checks();
     for (round, (shape, dim, n)) in SHAPES.into_iter().enumerate() {
         let dtypes = [DType::F32, DType::ALL[round % 13], DType::ALL[(round + 4) % 13]];
         for (dtype, update) in dtypes.into_iter().flat_map(|dtype| updates(dtype).map(move |update| (dtype, update))) {
@@ -229,7 +229,7 @@ fn select_update_updates_in_order() {
 #[test]
 fn select_update_into_many_rows_updates_in_order() {
     // So many rows for so few indices that lines are cheaper.
-    let device = device();
+    let device = device_without_index_checks();
     for (dtype, update) in [(DType::F32, Update::Add), (DType::I64, Update::Assign), (DType::BF16, Update::Max)] {
         check_select_update(&device, &[9001, 2], 0, 12, dtype, update, Lie::Plain);
     }
@@ -239,7 +239,7 @@ fn select_update_into_many_rows_updates_in_order() {
 
 #[test]
 fn many_indices_are_sorted_and_update_in_order() {
-    let device = device();
+    let device = device_without_index_checks();
     for (dtype, update) in [
         (DType::F32, Update::Add),
         (DType::BF16, Update::Add),
@@ -282,7 +282,7 @@ fn a_nan_that_arrives_is_passed_over_by_minimum_and_maximum() {
 
 #[test]
 fn nothing_to_do_does_nothing() {
-    let device = device();
+    let device = outside::device_with_checks();
     let empty = |shape: &[usize], dtype| tensor(&device, shape, dtype, &[], Lie::Plain);
     let x = tensor(&device, &[3, 2], DType::F32, &[1.0; 6], Lie::Plain);
     let none = empty(&[0], DType::I64);
@@ -295,6 +295,8 @@ fn nothing_to_do_does_nothing() {
     let index = tensor(&device, &[2], DType::I64, &[0.0, 1.0], Lie::Plain);
     let mut rows = tensor(&device, &[2, 2], DType::F32, &[9.0; 4], Lie::Plain);
     select(device.stream(), 0, empty(&[0, 2], DType::F32).view(), index.view(), rows.view_mut()).unwrap();
+    let told = rows.to_bytes().unwrap_err().to_string();
+    assert!(told.starts_with("select: index 0 is outside an axis of 0 elements"), "{told}");
     assert_eq!(read(&rows), [0.0; 4]);
 }
 
@@ -374,3 +376,5 @@ fn a_mask_refuses_what_does_not_fit_it() {
     let error = chosen.places(stream, make(&[3, 1], DType::U8).view_mut()).unwrap_err();
     assert!(error.to_string().contains("out must be i32 or i64"), "{error}");
 }
+
+mod outside;

@@ -1,7 +1,7 @@
 //! `cross_entropy` of logits and the numbers of classes, and its gradient: nothing of the size of the logits is written but the
 //! gradient itself.
 
-use rocfire_fusion::{Binary, Compare, Graph, Reduce, Scalar, Unary, Value};
+use rocfire_fusion::{Binary, Compare, Graph, IndexOp, Reduce, Scalar, Unary, Value};
 use rocfire_hal::{DType, MAX_RANK, Stream, View, ViewMut};
 
 use crate::Result;
@@ -37,7 +37,8 @@ impl<'a> CrossEntropy<'a> {
 /// # Shapes
 /// `loss`, `lse`: `[..]`, any strides, f32 (f64 for f64).
 /// # Numerics
-/// In f32 (f64 for f64). A target that is no class, and not the ignored one, makes its loss NaN: nothing is read for it.
+/// In f32 (f64 for f64). A target that is no class, and not the ignored one, makes its loss NaN: nothing is read for it, and the
+/// next read or wait is [`rocfire_hal::Error::Index`].
 /// # Errors
 /// `Shape` for shapes, types or memory that do not fit; `Unsupported` for logits that are no floats; errors of compilation and
 /// launch.
@@ -171,6 +172,9 @@ fn scalars(call: &CrossEntropy<'_>, classes: usize) -> [Scalar; 4] {
 
 /// Targets and shares as graphs read them.
 struct Targets {
+    /// As it was given.
+    given: Value,
+    /// The class: told of where it is none, and any where the target is the ignored one.
     target: Value,
     classes: Value,
     ignored: Option<Value>,
@@ -180,14 +184,23 @@ struct Targets {
 }
 
 impl Targets {
-    fn new(make: &mut Maker, key: Key) -> Targets {
-        let target = make.graph.row_input(key.targets);
-        let target = make.cast(target, DType::I64);
+    fn new(make: &mut Maker, op: IndexOp, key: Key) -> Targets {
+        let given = make.graph.row_input(key.targets);
+        let given = make.cast(given, DType::I64);
         let weights = key.weights.map(|dtype| make.input(dtype));
         let [classes, ignored] = [(); 2].map(|()| make.graph.scalar(DType::I64));
         let [share, every] = [(); 2].map(|()| make.scalar());
         let (ignored, every) = (key.ignores.then_some(ignored), key.smooths.then_some(every));
-        Targets { target, classes, ignored, share, every, weights }
+        let followed = match ignored {
+            Some(ignored) => {
+                let (skips, first) =
+                    (make.graph.compare(Compare::Eq, given, ignored), make.graph.constant(DType::I64, 0i64));
+                make.graph.select(skips, first, given)
+            }
+            None => given,
+        };
+        let target = make.graph.check(op, followed, classes);
+        Targets { given, target, classes, ignored, share, every, weights }
     }
 
     /// Whether an element is that of its row's target.
@@ -209,13 +222,13 @@ impl Targets {
     fn finish(&self, make: &mut Maker, value: Value) -> Value {
         let (nan, zero) = (make.constant(f64::NAN), make.constant(0.0));
         let least = make.graph.constant(DType::I64, 0i64);
-        let below = make.graph.compare(Compare::Lt, self.target, least);
-        let above = make.graph.compare(Compare::Ge, self.target, self.classes);
+        let below = make.graph.compare(Compare::Lt, self.given, least);
+        let above = make.graph.compare(Compare::Ge, self.given, self.classes);
         let outside = make.graph.binary(Binary::Or, below, above);
         let value = make.graph.select(outside, nan, value);
         match self.ignored {
             Some(ignored) => {
-                let skips = make.graph.compare(Compare::Eq, self.target, ignored);
+                let skips = make.graph.compare(Compare::Eq, self.given, ignored);
                 make.graph.select(skips, zero, value)
             }
             None => value,
@@ -226,7 +239,7 @@ impl Targets {
 fn forward_graph(key: Key) -> Graph {
     let mut make = Maker::new("cross_entropy", wide(key.logits));
     let x = make.input(key.logits);
-    let targets = Targets::new(&mut make, key);
+    let targets = Targets::new(&mut make, IndexOp::CrossEntropy, key);
     let most = make.graph.reduce(Reduce::Max, x);
     let shifted = make.sub(x, most);
     let exp = make.unary(Unary::ExpBelow, shifted);
@@ -269,7 +282,7 @@ fn forward_graph(key: Key) -> Graph {
 fn backward_graph(key: Key) -> Graph {
     let mut make = Maker::new("cross_entropy_backward", wide(key.logits));
     let x = make.input(key.logits);
-    let targets = Targets::new(&mut make, key);
+    let targets = Targets::new(&mut make, IndexOp::CrossEntropyBackward, key);
     let [lse, d_loss] = [(); 2].map(|()| make.row_input(wide(key.logits)));
     let shifted = make.sub(x, lse);
     let mut dx = make.unary(Unary::Exp, shifted);

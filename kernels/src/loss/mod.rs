@@ -9,3 +9,6 @@ mod ctc;
 pub use cross_entropy::{CrossEntropy, cross_entropy, cross_entropy_backward};
 pub use ctc::{Ctc, ctc_alpha, ctc_beta};
 pub(crate) use ctc::{CtcKey, source as ctc_source};
+
+#[cfg(test)]
+mod tests;

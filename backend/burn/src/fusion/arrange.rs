@@ -246,6 +246,7 @@ impl Trace {
                 | Node::Compare(..)
                 | Node::Select(..)
                 | Node::Cast(_)
+                | Node::Check(..)
                 | Node::Draw(..) => joined,
             });
         }

@@ -24,6 +24,10 @@ pub(super) trait Change {
     /// A reading, with the index of a lookup, which has been changed already; `None` if the reading stays.
     fn read(&self, trace: &mut Trace, read: Read, index: Option<NodeId>) -> Result<Option<NodeId>>;
 
+    /// Whether the place that takes that of an element is one of the tensor's; `None` where it always is. What is computed at others
+    /// is used by nobody.
+    fn is_there(&self, trace: &mut Trace) -> Result<Option<NodeId>>;
+
     /// What a reduction reduces, where the rows are those of the change.
     fn reduced(&self, trace: &mut Trace, operand: NodeId) -> Result<NodeId>;
 }
@@ -59,6 +63,14 @@ impl Trace {
                     None if moved == index => node,
                     None => self.look_up_in(read, moved)?,
                 }
+            }
+            Node::Check(op, a, extent) => {
+                let [mut x, mut most] = self.changed_all([a, extent], change, known)?;
+                if let Some(is_there) = change.is_there(self)? {
+                    let [none, one] = [self.whole_number(0)?, self.whole_number(1)?];
+                    (x, most) = (self.choose(is_there, x, none)?, self.choose(is_there, most, one)?);
+                }
+                self.again(node, [x, most] == [a, extent], Node::Check(op, x, most), dtype)?
             }
             Node::Reduce(op, operand) => {
                 let moved = change.reduced(self, operand)?;

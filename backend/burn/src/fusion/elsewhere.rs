@@ -137,6 +137,19 @@ impl Change for Places {
         if places.is_empty() { Ok(None) } else { trace.element_of(read, index, &places).map(Some) }
     }
 
+    fn is_there(&self, trace: &mut Trace) -> Result<Option<NodeId>> {
+        let mut all = None;
+        for (group, index) in &self.list {
+            let extent = trace.extent_of(group)?;
+            let is_within = trace.is_within(*index, extent)?;
+            all = Some(match all {
+                None => is_within,
+                Some(others) => trace.two(Binary::And, others, is_within)?,
+            });
+        }
+        Ok(all)
+    }
+
     fn reduced(&self, trace: &mut Trace, operand: NodeId) -> Result<NodeId> {
         // A row has one value, wherever in it. Another row's would be reduced for every element that asks.
         let is_of_row = |group: &Group| self.row.is_some_and(|row| meet(&row, group));

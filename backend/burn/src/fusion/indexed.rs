@@ -4,7 +4,7 @@
 //! do. `elsewhere` gives such an element, of a tensor in memory or of a computed value.
 
 use burn_ir::{CatOpIr, GatherOpIr, RepeatDimOpIr, SelectOpIr, TensorIr};
-use rocfire_fusion::{Binary, Compare, Scalar};
+use rocfire_fusion::{Binary, Compare, IndexOp, Scalar};
 use rocfire_hal::DType;
 
 use super::axes::{Extent, Frame, ONE};
@@ -28,7 +28,7 @@ impl Trace {
         self.place_beside(entry, &op.out.shape, &[op.dim], &mut frame)?;
         let frame = self.complete(&op.out, frame, &[at, entry])?;
         let index = self.value(at, &frame)?;
-        self.indexed(&op.tensor, &op.out, frame, (entry, op.dim), (at, index))
+        self.indexed(IndexOp::Gather, (&op.tensor, &op.out), frame, (entry, op.dim), (at, index))
     }
 
     /// `x[…, indices[i], …]` with one list of indices.
@@ -43,7 +43,7 @@ impl Trace {
         let mut list = Frame::ones(1).ok_or(Refusal::Rank)?;
         list.groups_mut()[0] = frame.groups()[op.dim];
         let index = self.value(at, &list)?;
-        self.indexed(&op.tensor, &op.out, frame, (entry, op.dim), (at, index))
+        self.indexed(IndexOp::Select, (&op.tensor, &op.out), frame, (entry, op.dim), (at, index))
     }
 
     /// Tensors one behind the other: each element is that of the one that its coordinate is in.
@@ -102,16 +102,22 @@ impl Trace {
         if extent == ONE { self.whole_number(1) } else { self.push(Node::Extent(tensor.id, dim as u8), DType::I64) }
     }
 
+    /// An index of an operator along an axis of `tensor`, told of where it is none of the axis.
+    pub(super) fn checked(&mut self, op: IndexOp, index: NodeId, tensor: &TensorIr, dim: usize) -> Result<NodeId> {
+        let (index, extent) = (self.converted(index, DType::I64)?, self.extent_along(tensor, dim)?);
+        self.push(Node::Check(op, index, extent), DType::I64)
+    }
+
     /// The element at an index along an axis of `tensor`; 0 where the index is none of the axis.
     fn indexed(
         &mut self,
-        tensor: &TensorIr,
-        out: &TensorIr,
+        op: IndexOp,
+        (tensor, out): (&TensorIr, &TensorIr),
         frame: Frame,
         (entry, dim): (EntryId, usize),
         (indices, index): (EntryId, NodeId),
     ) -> Result<()> {
-        let index = self.converted(index, DType::I64)?;
+        let index = self.checked(op, index, tensor, dim)?;
         let is_computed = self.value_of(entry).is_some();
         let turned = self.turned(entry, &[])?;
         let mut node = self.element(turned, &frame, &[(dim, index)])?;

@@ -345,6 +345,7 @@ fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<Number>) {
                 scalars.extend([Number::Seed(number), Number::Offset(number), Number::Replay]);
                 graph.draw(v(index))
             }
+            Node::Check(op, index, extent) => graph.check(op, v(index), v(extent)),
             Node::Unary(op, a) => graph.unary(op, v(a)),
             Node::Binary(op, a, b) => graph.binary(op, v(a), v(b)),
             Node::Compare(op, a, b) => graph.compare(op, v(a), v(b)),

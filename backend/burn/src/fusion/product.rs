@@ -84,7 +84,11 @@ impl Trace {
         own.is_some_and(|arrangement| {
             let needed = |at: usize| arrangement.needed[at];
             let is_plain = |(at, (node, _)): (usize, &(Node, _))| {
-                !needed(at) || !matches!(node, Node::Index(_) | Node::Lookup(..) | Node::Reduce(..) | Node::Draw(..))
+                !needed(at)
+                    || !matches!(
+                        node,
+                        Node::Index(_) | Node::Lookup(..) | Node::Check(..) | Node::Reduce(..) | Node::Draw(..)
+                    )
             };
             let reads = (0..self.nodes.len()).filter(|&at| needed(at) && matches!(self.nodes[at].0, Node::Read(_)));
             needed(usize::from(product.node))

@@ -2,7 +2,7 @@
 
 use burn_ir::{GatherOpIr, ReduceOpIr, ScatterOpIr, TensorIr};
 use burn_std::IndexingUpdateOp;
-use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary};
+use rocfire_fusion::{Binary, Compare, IndexOp, Reduce, Scalar, Unary};
 use rocfire_hal::DType;
 
 use super::axes::{Frame, Group, ONE};
@@ -116,7 +116,7 @@ impl Trace {
     }
 
     /// Elements by their index along an axis. One of each row of a computed value, behind another reduction of the same rows, is a
-    /// reduction that picks it: the rows are read anyway. An index outside the row gives 0.
+    /// reduction that picks it: the rows are read anyway. An index outside the row gives 0 and is told of.
     pub(super) fn gather(&mut self, op: &GatherOpIr) -> Result<()> {
         let entry = self.operand(&op.tensor)?;
         let Some((value, mut frame)) = self.value_of(entry) else { return self.gather_anywhere(op, entry) };
@@ -127,6 +127,7 @@ impl Trace {
         }
         frame.groups_mut()[op.dim] = Group::NONE;
         let (indices, index) = self.beside(&op.indices, &frame, entry)?;
+        let index = self.checked(IndexOp::Gather, index, &op.tensor, op.dim)?;
         let hit = self.at_index(row, index)?;
         let zero = self.push(Node::Constant(Scalar::Int(0)), self.dtype(value))?;
         let picked = self.choose(hit, value, zero)?;
@@ -153,6 +154,7 @@ impl Trace {
         rows.groups_mut()[op.dim] = Group::NONE;
         let (indices, index) = self.beside(&op.indices, &rows, entry)?;
         let (values, value) = self.beside(&op.value, &rows, entry)?;
+        let index = self.checked(IndexOp::Scatter, index, &op.tensor, op.dim)?;
         let hit = self.at_index(along, index)?;
         let sum = self.two(Binary::Add, base, value)?;
         let node = self.choose(hit, sum, base)?;

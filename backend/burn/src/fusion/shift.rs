@@ -182,6 +182,10 @@ impl Change for Moves {
         }))
     }
 
+    fn is_there(&self, _trace: &mut Trace) -> Result<Option<NodeId>> {
+        Ok(None)
+    }
+
     fn reduced(&self, trace: &mut Trace, operand: NodeId) -> Result<NodeId> {
         // A row has one value, whichever way its elements run; a part of a row has another.
         let is_of_row = |moved: &Move| self.row.is_some_and(|row| meet(&row, &moved.group));

@@ -5,7 +5,7 @@
 //! it runs. `translate` decides which operation becomes which nodes, `build` whether the whole can run and how.
 
 use burn_ir::{TensorId, TensorIr, TensorStatus};
-use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary};
+use rocfire_fusion::{Binary, Compare, IndexOp, Reduce, Scalar, Unary};
 use rocfire_hal::DType;
 
 use super::axes::{Axis, Extent, Frame, Group, ONE};
@@ -44,6 +44,8 @@ pub(super) enum Node {
     Step(u16),
     /// The element of [`Trace::reads`] of this number at an index along the axis that the reading leaves free.
     Lookup(u16, NodeId),
+    /// An index, of which the device tells if it is outside 0 to an extent.
+    Check(IndexOp, NodeId, NodeId),
     Unary(Unary, NodeId),
     Binary(Binary, NodeId, NodeId),
     Compare(Compare, NodeId, NodeId),
@@ -63,7 +65,7 @@ impl Node {
             Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) | Node::Lookup(_, a) | Node::Draw(_, a) => {
                 ([a; 3], 1)
             }
-            Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, b], 2),
+            Node::Binary(_, a, b) | Node::Compare(_, a, b) | Node::Check(_, a, b) => ([a, b, b], 2),
             Node::Select(c, a, b) => ([c, a, b], 3),
         };
         list.into_iter().take(count)

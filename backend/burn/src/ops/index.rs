@@ -1,10 +1,10 @@
 //! Operators that indices steer. Shared by float, int and bool.
 //!
-//! Reading outside an axis gives zero and writing there does nothing. Updates of one element happen in the order of the
+//! Reading outside an axis gives zero and writing there does nothing, and the next read or wait tells of it. Updates of one element happen in the order of the
 //! index tensor, so results do not depend on scheduling. Index tuples (`_nd`) are turned into numbers of rows in one launch.
 
 use burn_std::IndexingUpdateOp;
-use rocfire_fusion::{Binary, Compare, Reduce};
+use rocfire_fusion::{Binary, Compare, IndexOp, Reduce};
 use rocfire_hal::{DType, Error as HalError, Tensor};
 use rocfire_kernels::index::{self as kernel, Chosen, Update};
 
@@ -70,7 +70,7 @@ pub(crate) fn select_assign(
 
 /// The number of the row that each tuple (the last axis of `indices`) names in the leading axes of `shape`; -1 for a tuple
 /// that leaves them.
-fn rows(shape: &[usize], indices: &Tensor) -> Result<Tensor> {
+fn rows(op: IndexOp, shape: &[usize], indices: &Tensor) -> Result<Tensor> {
     let width = indices.shape().last().copied().unwrap_or(0);
     if width == 0 || width > shape.len() {
         let got = format!("{:?} for {shape:?}", indices.shape());
@@ -83,10 +83,11 @@ fn rows(shape: &[usize], indices: &Tensor) -> Result<Tensor> {
     let extents = memory::table(indices.device(), &[1, width], DType::I64, &extents)?;
     let strides = memory::table(indices.device(), &[1, width], DType::I64, &strides)?;
     let dtype = indices.dtype();
-    let graph = fused::graph("tuple_rows", &[dtype], |g| {
+    let graph = fused::graph(op.name(), &[dtype], |g| {
         let index = g.input(dtype);
         let index = fused::to(g, index, DType::I64);
         let (extent, stride) = (g.input(DType::I64), g.input(DType::I64));
+        let index = g.check(op, index, extent);
         let zero = g.constant(DType::I64, 0_i64);
         let (low, high) = (g.compare(Compare::Ge, index, zero), g.compare(Compare::Lt, index, extent));
         let inside = g.binary(Binary::And, low, high);
@@ -108,7 +109,7 @@ fn by_row(x: &Tensor, width: usize) -> Result<Tensor> {
 
 /// Slices of `x` at index tuples: `y[n.., rest..] = x[indices[n.., 0], indices[n.., 1], …, rest..]`.
 pub(crate) fn gather_nd(x: &Tensor, indices: &Tensor) -> Result<Tensor> {
-    let rows = rows(x.shape(), indices)?;
+    let rows = rows(IndexOp::GatherNd, x.shape(), indices)?;
     let (&width, tuples) = indices.shape().split_last().expect("rows has checked that there is a last axis");
     let picked = select(&by_row(x, width)?, 0, &rows)?;
     let shape: Vec<usize> = tuples.iter().chain(&x.shape()[width..]).copied().collect();
@@ -117,7 +118,7 @@ pub(crate) fn gather_nd(x: &Tensor, indices: &Tensor) -> Result<Tensor> {
 
 /// `x` with slices brought to index tuples.
 pub(crate) fn scatter_nd(x: &Tensor, indices: &Tensor, values: &Tensor, op: IndexingUpdateOp) -> Result<Tensor> {
-    let rows = rows(x.shape(), indices)?;
+    let rows = rows(IndexOp::ScatterNd, x.shape(), indices)?;
     let width = indices.shape().last().copied().unwrap_or(0);
     let target = memory::copy(&by_row(x, width)?)?;
     let values = view::reshape(values, &[rows.shape()[0], target.shape()[1]])?;

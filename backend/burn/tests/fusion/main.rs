@@ -18,6 +18,7 @@ mod norm;
 mod nothing;
 #[path = "../ops/outcomes.rs"]
 mod outcomes;
+mod outside;
 mod programs;
 mod quantized;
 mod random;

@@ -2,11 +2,15 @@
 //
 // Shapes : x [left, extent, right], dense; ids [ids_extent], strides in info; out [left, ids_extent, right], dense
 // Grid   : (ceil(count / (256 · CANDLE_V)), 1, 1)     Block : (256, 1, 1)
-// Numeric: elements are moved as they are; an id outside 0..extent, the greatest of its type among them, gives 0
+// Numeric: elements are moved as they are; an id outside 0..extent gives 0 and is told of, but for the greatest of its type
 //
 // Macros : CANDLE_NAME; types CANDLE_ID and CANDLE_T (only moved); CANDLE_V elements per lane
 #ifndef CANDLE_INDEX_SELECT_H
 #define CANDLE_INDEX_SELECT_H
+#ifndef CANDLE_CHECKS_INDICES
+#define CANDLE_CHECKS_INDICES
+RF_CHECKS_INDICES
+#endif
 template <class Id, class T, int V> struct IndexSelect {
     const Info& info;
     u32 axes;
@@ -18,9 +22,12 @@ template <class Id, class T, int V> struct IndexSelect {
     // The first element of x's row for row `row` of out; false if there is none.
     RF_FN bool find(u32 row, u64* first) const {
         u32 left = row / ids_extent, j = row - left * ids_extent;
-        u64 id = place_of(ids[offset_of(info, axes, 1, j)]);
+        Id given = ids[offset_of(info, axes, 1, j)];
+        u64 id = place_of(given);
         *first = ((u64)left * extent + id) * right;
-        return id < extent;
+        if (id < extent) return true;
+        if (!is_none(given)) RF_TELL_INDEX("index_select", (i64)given, (i64)extent);
+        return false;
     }
     RF_FN void run(u32 n) const {
         u32 row = n / right;

@@ -42,7 +42,9 @@ RF_FN u64 offset_of(const Info& info, u32 axes, u32 operand, u32 n) {
     return offset + n * info.words[operand * axes];
 }
 
-// An id as a place along an axis. The greatest of its type means "none" to Candle: that is outside every axis.
-template <class Id> RF_FN u64 place_of(Id id) { return id == (Id)Limits<Id>::high ? ~0ull : (u64)(i64)id; }
+// The greatest id of its type means "none" to Candle.
+template <class Id> RF_FN bool is_none(Id id) { return id == (Id)Limits<Id>::high; }
+// An id as a place along an axis: none is outside every one.
+template <class Id> RF_FN u64 place_of(Id id) { return is_none(id) ? ~0ull : (u64)(i64)id; }
 
 #endif
