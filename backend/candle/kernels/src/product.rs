@@ -34,7 +34,9 @@ pub(crate) struct Product {
 /// Candle's `mul_mat_TYPE`: weights, activations, out; columns, outputs, rows, codes of a row, row stride of out.
 pub(crate) fn by_name(gguf: Gguf, launch: &Launch<'_>, on: &Settled<'_>) -> Result {
     let size = |slot: usize| launch.integer(slot) as usize;
-    let (columns, outputs, rows, padded) = (size(3), size(4), size(5), size(6));
+    let (outputs, rows, padded) = (size(4), size(5), size(6));
+    // What is no whole block is not there, as in mat-vecs.
+    let columns = size(3) / gguf.size * gguf.size;
     let weights = launch.tensor(on, 0, &[outputs * (columns / gguf.size) * gguf.bytes], DType::U8)?;
     let x = launch.tensor(on, 1, &[rows * padded / 32 * 36], DType::U8)?;
     let mut out = launch.tensor(on, 2, &[rows, size(7)], DType::F32)?;
@@ -51,8 +53,13 @@ impl Product {
 
     /// The same with so many bytes of decoded weights at a time, at least a line of them.
     fn run_by(&self, stream: &Stream, out: &mut Tensor, chunk_bytes: usize) -> Result {
-        if self.rows == 0 || self.outputs == 0 || self.columns == 0 {
+        if self.rows == 0 || self.outputs == 0 {
             return Ok(());
+        }
+        if self.columns == 0 {
+            let bytes = (out.layout().len() * out.dtype().size_bytes()) as u64;
+            let first = out.view().device_address() - out.buffer().device_address();
+            return Ok(stream.fill(out.buffer(), first, 0, bytes)?);
         }
         let device = stream.device();
         let x = Tensor::empty(&device, &[self.rows, self.columns], DType::F16)?;

@@ -5,7 +5,7 @@
 // their codes four to a word, and where in the block each run begins. Layouts: ggml's `ggml-common.h`, as in
 // candle-core's k_quants.rs.
 //
-// Activations are rows of int8 codes with a scale per 32. A row of `padded` codes (a multiple of 512) takes the 36 bytes per
+// Activations are rows of int8 codes with a scale per 32, and the sum of those 32 before rounding. A row of `padded` codes (a multiple of 512) takes the 36 bytes per
 // 32 that Candle allocates: first all codes, then a Scale per 32.
 #ifndef CANDLE_GGUF_H
 #define CANDLE_GGUF_H
@@ -75,15 +75,16 @@ template <int TYPE> struct Gguf;
 
 // --- the older types: 32 weights, the first 16 in the low halves of bytes, the others in the high ones ---
 
-// HEADER bytes before the fifth bits (if FIFTH) and the codes; MINUS what codes stand above zero for.
-template <int HEADER, bool FIFTH, u32 MINUS, int ALIGN> struct Halves {
+// HEADER bytes before the fifth bits (if FIFTH) and the codes; MINUS what codes stand above zero for. It goes into the offset, so
+// that products have it times the sum of the activations, which is known better than their codes.
+template <int HEADER, bool FIFTH, int MINUS, int ALIGN> struct Halves {
     static const int SIZE = 32, UNITS = 1, SUBS = 2, BYTES = HEADER + (FIFTH ? 4 : 0) + 16;
     // Whether runs of an even number have the scale and offset of the next.
     static const bool PAIRED = true;
     RF_FN static void unpack(const u8* block, u32, Run* runs) {
         FourWords<ALIGN> words(block + HEADER + (FIFTH ? 4 : 0));
         u32 fifth = FIFTH ? word_at<ALIGN>(block + HEADER) : 0;
-        float scale = half_at(block), offset = HEADER == 4 ? half_at(block + 2) : 0.0f;
+        float scale = half_at(block), offset = HEADER == 4 ? half_at(block + 2) : -(float)MINUS * scale;
         for (int run = 0; run < 2; ++run) {
             for (int i = 0; i < 4; ++i) {
                 u32 codes = (words.at[i] >> (4 * run)) & 0x0f0f0f0fu;
@@ -91,7 +92,7 @@ template <int HEADER, bool FIFTH, u32 MINUS, int ALIGN> struct Halves {
                     u32 bits = (fifth >> (16 * run + 4 * i)) & 0xfu;
                     codes |= (bits & 1u) << 4 | (bits & 2u) << 11 | (bits & 4u) << 18 | (bits & 8u) << 25;
                 }
-                runs[run].codes[i] = MINUS == 0 ? codes : less_each(codes, MINUS);
+                runs[run].codes[i] = codes;
             }
             runs[run].scale = scale;
             runs[run].offset = offset;
@@ -224,7 +225,7 @@ template <> struct Gguf<Q6_K> {
 
 // --- activations ---
 
-// The scale of 32 codes, and their sum.
+// The scale of 32 codes, and what they were rounded from, summed, in eighths of the scale.
 struct Scale { f16 scale; short sum; };
 // Candle's bytes for a row.
 RF_FN u64 activation_bytes(u64 padded) { return padded / 32 * 36; }
@@ -253,7 +254,7 @@ template <int TYPE> RF_FN float unit_dot(const Run* runs, const Activations& x, 
             }
         }
         Scale scale = x.scales[(first + runs[run].at) / 32];
-        float of_ones = Type::PAIRED ? (float)scale.sum : (float)ones;
+        float of_ones = Type::PAIRED ? 0.125f * (float)scale.sum : (float)ones;
         sum += to_f32(scale.scale) * (runs[run].scale * (float)dot + runs[run].offset * of_ones);
     }
     return sum;
@@ -271,7 +272,7 @@ template <> struct Unit<Q4_K> {
     FourWords<16> header, low, high;
     RF_FN Unit(const u8* block, u32 unit) : header(block), low(block + 16 + 32 * unit), high(block + 32 + 32 * unit) {}
     RF_FN float dot(const Activations& x, u32 unit, u32 first) const {
-        float d = to_f32(bit_cast<f16>((u16)header.at[0])), least_d = to_f32(bit_cast<f16>((u16)(header.at[0] >> 16)));
+        float d = to_f32(bit_cast<f16>((u16)header.at[0])), least_d = to_f32(bit_cast<f16>((u16)(header.at[0] >> 16))) * 0.125f;
         float sum = 0.0f;
         for (u32 group = 0; group < 2; ++group) {
             u32 scale, least, at = first + 64 * unit + 32 * group;

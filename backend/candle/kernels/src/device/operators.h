@@ -29,9 +29,8 @@ CANDLE_UNARY(Sin, rf::sin(x))
 CANDLE_UNARY(Sqr, x * x)
 CANDLE_UNARY(Sqrt, rf::sqrt(x))
 CANDLE_UNARY(Tanh, rf::tanh(x))
-// Candle's maximum with 0: NaN gives 0 where the type is f32 or f64, and stays in 16-bit floats.
+// NaN gives 0, as on Candle's CPU device.
 CANDLE_UNARY(Relu, x > (T)0 ? x : (T)0)
-CANDLE_UNARY(ReluHalf, x > (T)0 || x != x ? x : (T)0)
 
 template <class T> struct Elu { T alpha; RF_FN T of(T x) const { return x > (T)0 ? x : alpha * (rf::exp(x) - (T)1); } };
 template <class T> struct Powf { T power; RF_FN T of(T x) const { return rf::pow(x, power); } };
@@ -58,11 +57,10 @@ CANDLE_BINARY(Add, (T)(x + y))
 CANDLE_BINARY(Sub, (T)(x - y))
 CANDLE_BINARY(Mul, (T)(x * y))
 CANDLE_BINARY(Div, Quotient<T>::of(x, y))
-// A number beside a NaN wins in f32 and f64, the NaN in 16-bit floats.
-CANDLE_BINARY(Maximum, x > y || y != y ? x : y)
-CANDLE_BINARY(Minimum, x < y || y != y ? x : y)
-CANDLE_BINARY(MaximumHalf, x > y || x != x ? x : y)
-CANDLE_BINARY(MinimumHalf, x < y || x != x ? x : y)
+// The first stays unless the second is beyond it, as on Candle's CPU device: a NaN that comes first is kept, one that comes
+// second is not, and of equal zeros the first one's sign stays.
+CANDLE_BINARY(Maximum, x < y ? y : x)
+CANDLE_BINARY(Minimum, x > y ? y : x)
 CANDLE_COMPARE(Equal, x == y)
 CANDLE_COMPARE(NotEqual, x != y)
 CANDLE_COMPARE(Less, x < y)

@@ -2,7 +2,11 @@
 //
 // Shapes : x [rows, columns], dense; out: rows of `padded` codes as gguf.h says, zeros behind `columns`
 // Grid   : (ceil(padded / 256), rows, 1)      Block : (256, 1, 1)       one lane per code
-// Numeric: scale = f16(greatest magnitude / 127), code = x / scale in f32, to the nearest, ties away from zero
+// Numeric: scale = greatest magnitude / 127 as f16, rounded up; codes are x / scale in f32, to the nearest, ties away from zero,
+//          but for as many as make their sum that of the values: those that are next to their other neighbour
+//
+// What rounding takes from 32 codes together is then at most half of one, so that weights of one sign, where the roundings of 32
+// codes would add up, lose no more than others; the sum beside the scale is that of the values, in eighths.
 //
 // Macros : CANDLE_NAME; CANDLE_T, x's type
 #ifndef CANDLE_QUANTISE_H
@@ -16,18 +20,55 @@ RF_FN float max_of_32(float value) {
     value = op(value, dpp<RF_DPP_MIRROR>(value));
     return op(value, Words<float, 1>::each(value, Xor16()));
 }
+
+// A number of each lane, as other lanes of 32 hold it: a walk through them all by exchanges of which each is one instruction.
+struct OtherLane {
+    float value;
+    u32 column;
+    // How many other lanes come before: have a greater number, or the same in a column before.
+    RF_FN u32 before(float mine, u32 own) const { return value > mine || (value == mine && column < own) ? 1 : 0; }
+    template <class F> RF_FN void move(F f) {
+        value = f(value);
+        column = f(column);
+    }
+};
+template <int CTRL> struct MoveByDpp { template <class T> RF_FN T operator()(T x) const { return dpp<CTRL>(x); } };
+struct MoveBy16 { template <class T> RF_FN T operator()(T x) const { return Words<T, 1>::each(x, Xor16()); } };
+RF_FN u32 rank_of_32(float value, u32 column) {
+    OtherLane other = {value, column};
+    u32 rank = 0;
+    // A Gray code over lane numbers' exclusive ors with 1, 2, 7, 15 and 16, which together reach every lane once.
+    for (u32 step = 1; step < 32; ++step) {
+        if (step % 2 == 1) other.move(MoveByDpp<RF_DPP_XOR1>());
+        else if (step % 4 == 2) other.move(MoveByDpp<RF_DPP_XOR2>());
+        else if (step % 8 == 4) other.move(MoveByDpp<RF_DPP_HALF_MIRROR>());
+        else if (step % 16 == 8) other.move(MoveByDpp<RF_DPP_MIRROR>());
+        else other.move(MoveBy16());
+        rank += other.before(value, column);
+    }
+    return rank;
+}
+
+RF_FN f16 f16_not_below(float x) {
+    f16 y = f32_to_f16(x);
+    // The next one, unless that is infinity.
+    if (to_f32(y) < x && y.bits < 0x7bff) ++y.bits;
+    return y;
+}
 #endif
 
 extern "C" __global__ __launch_bounds__(CANDLE_QUANTISE_BLOCK) void CANDLE_NAME(const CANDLE_T* x, u8* out, i32 columns, i32 padded) {
     u32 column = group_x() * CANDLE_QUANTISE_BLOCK + thread_x();
     u64 row = group_y();
     float value = column < (u32)columns ? Wide<CANDLE_T>::of(x[row * (u32)columns + column]) : 0.0f;
-    f16 scale = f32_to_f16(max_of_32(rf::abs(value)) * (1.0f / 127.0f));
+    f16 scale = f16_not_below(max_of_32(rf::abs(value)) * (1.0f / 127.0f));
     float divisor = to_f32(scale);
-    // A scale too small for f16 is 0, as are its codes.
-    i32 code = (i32)RoundAway::of(divisor > 0.0f ? value / divisor : 0.0f);
+    float exact = divisor > 0.0f ? value / divisor : 0.0f, nearest = RoundAway::of(exact);
+    float left = exact - nearest, all_left = sum_of_32(left);
+    i32 sum = (i32)(8.0f * sum_of_32(nearest)) + (i32)RoundAway::of(8.0f * all_left);
+    i32 moved = (i32)RoundAway::of(all_left), code = (i32)nearest;
+    if (rank_of_32(moved > 0 ? left : -left, column) < (u32)(moved > 0 ? moved : -moved)) code += moved > 0 ? 1 : -1;
     code = code > 127 ? 127 : code < -127 ? -127 : code;
-    i32 sum = (i32)sum_of_32((float)code);
     if (column >= (u32)padded) return;
     u8* codes = out + row * activation_bytes((u64)padded);
     codes[column] = (u8)code;

@@ -7,8 +7,8 @@
 // Grid   : (lines, 1, 1)     Block : (64, 256 or 1024, 1, 1)         by `extent`: block_for, as in geometry.rs
 // LDS    : 1024 states
 // Numeric: sums of 16-bit floats in f32, rounded once; integers wrap. Each lane adds every block-th element, then lanes in a
-//          tree: the order depends on `extent` alone. NaN: as operators.h says for the extremes; for the arguments a NaN is
-//          chosen where it comes first in its line, and otherwise passed over
+//          tree: the order depends on `extent` alone. NaN, as on Candle's CPU device: the least and greatest of a line that
+//          begins with NaN is NaN, and its place the first; elsewhere NaN is passed over. Of zeros of both signs any is an extreme
 //
 // Macros : CANDLE_NAME; types CANDLE_T and CANDLE_OUT; CANDLE_STATE, one of the states below over CANDLE_T and what CANDLE_T is
 //          computed with, without which there is no kernel, for rows_of.hip
@@ -67,23 +67,17 @@ template <class T, class W> struct SumState {
     RF_FN static SumState both(SumState a, SumState b) { SumState s = {(W)(a.value + b.value)}; return s; }
     template <class Out> RF_FN Out result(W, u64, u32) const { return cast<Out>(value); }
 };
-template <class T> struct KeepsNan { static const bool value = false; };
-template <> struct KeepsNan<f16> { static const bool value = true; };
-template <> struct KeepsNan<bf16> { static const bool value = true; };
-
 template <class T, class W, bool GREATEST> struct ExtremeState {
     W value;
     RF_FN static ExtremeState none() {
         ExtremeState s = {GREATEST ? Ends<W>::lowest() : Ends<W>::greatest()};
         return s;
     }
-    RF_FN static W pick(W a, W b) {
-        bool first = GREATEST ? a > b : a < b;
-        return first || (KeepsNan<T>::value ? a != a : b != b) ? a : b;
-    }
+    // A state is never NaN.
+    RF_FN static W pick(W a, W b) { return (GREATEST ? a < b : a > b) ? b : a; }
     RF_FN void take(W x, u32) { value = pick(value, x); }
     RF_FN static ExtremeState both(ExtremeState a, ExtremeState b) { ExtremeState s = {pick(a.value, b.value)}; return s; }
-    template <class Out> RF_FN Out result(W, u64, u32) const { return cast<Out>(value); }
+    template <class Out> RF_FN Out result(W first, u64, u32) const { return cast<Out>(first == first ? value : first); }
 };
 // `at` counts elements of the line; CANDLE_NOWHERE until one that is a number came.
 #define CANDLE_NOWHERE 0xffffffffu

@@ -43,9 +43,8 @@ pub(super) fn conv_transpose(words: Words) -> KernelSpec {
 pub(super) fn pool2d(words: Words) -> KernelSpec {
     let dtype = words.dtype(1);
     let mean = if words.word(0) == "avg" { "1" } else { "0" };
-    let op = if dtype.is_half() { "MaximumHalf" } else { "Maximum" };
     let spec = kernel(POOL2D, &[SIZE, SIZE, SIZE, SIZE, SIZE, Info, Read, Write]).with_geometry(geometry::lanes_asked);
-    spec.define("CANDLE_MEAN", mean).define("CANDLE_OP", op).define("CANDLE_T", dtype.device)
+    spec.define("CANDLE_MEAN", mean).define("CANDLE_T", dtype.device)
 }
 
 /// `upsample_nearest2d_T`

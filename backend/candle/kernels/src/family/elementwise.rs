@@ -66,11 +66,7 @@ pub(super) fn copy(words: Words) -> KernelSpec {
 /// `uOP_T`
 pub(super) fn unary(words: Words) -> KernelSpec {
     let dtype = words.dtype(1);
-    let op = match words.word(0) {
-        "relu" if dtype.is_half() => "ReluHalf".to_owned(),
-        word => functor(word),
-    };
-    dense_result(map(dtype.device, dtype.device, dtype.bytes, &op), dtype.bytes)
+    dense_result(map(dtype.device, dtype.device, dtype.bytes, &functor(words.word(0))), dtype.bytes)
 }
 
 /// `uOP_T` with a number.
@@ -87,11 +83,7 @@ pub(super) fn cast(words: Words) -> KernelSpec {
 /// `bOP_T`
 pub(super) fn binary(words: Words) -> KernelSpec {
     let dtype = words.dtype(1);
-    let op = match words.word(0) {
-        word @ ("maximum" | "minimum") if dtype.is_half() => format!("{}Half", functor(word)),
-        word => functor(word),
-    };
-    dense_result(two(dtype, dtype.device, &op), dtype.bytes)
+    dense_result(two(dtype, dtype.device, &functor(words.word(0))), dtype.bytes)
 }
 
 /// `OP_T` with an answer of u8.

@@ -118,7 +118,7 @@ impl Dtype {
         moved(self.bytes)
     }
 
-    /// Whether it is a 16-bit float, whose extremes keep NaN.
+    /// Whether it is a 16-bit float.
     fn is_half(self) -> bool {
         matches!(self.name, "bf16" | "f16")
     }

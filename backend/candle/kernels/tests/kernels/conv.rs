@@ -203,7 +203,11 @@ fn pools_take_the_mean_and_the_greatest() {
         for dtype in DT6 {
             for image in &IMAGES {
                 let (kernel, stride) = ([3, 2], [2, 1]);
-                let x = values(dtype, 180, 45);
+                let mut x = values(dtype, 180, 45);
+                if !dtype.starts_with('u') {
+                    // First in some windows, later in others.
+                    x[7] = f64::NAN;
+                }
                 let [batch, channels, first, second] = image.dims;
                 let (firsts, seconds) = ((first - kernel[0]) / stride[0] + 1, (second - kernel[1]) / stride[1] + 1);
                 for op in ["avg", "max"] {
@@ -216,7 +220,8 @@ fn pools_take_the_mean_and_the_greatest() {
                             .collect();
                         expected.push(match op {
                             "avg" => integer(dtype, integer(dtype, window.iter().sum::<f64>()) * (1.0 / 6.0)),
-                            _ => window.into_iter().fold(f64::NEG_INFINITY, f64::max),
+                            // As on Candle's CPU device, a NaN stays where it comes first.
+                            _ => window.into_iter().reduce(|most, x| if most < x { x } else { most }).unwrap(),
                         });
                     }
                     let mut head = sizes(&[180, kernel[0], kernel[1], stride[0], stride[1]]);

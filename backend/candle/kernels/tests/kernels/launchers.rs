@@ -6,7 +6,7 @@ use candle_kernels::ffi;
 use cudarc::driver::{CudaSlice, DevicePtr};
 
 use crate::harness::{Card, Data, noise, on_each_card, rounded, values};
-use crate::weights::{TYPES, block, blocks, decoded, product, quantised, restored};
+use crate::weights::{TYPES, block, blocks, decoded, gained, more, product, quantised, quantised_with_sums, restored};
 
 const COLUMNS: usize = 768;
 const PADDED: usize = 1024;
@@ -121,8 +121,11 @@ fn mat_vecs_take_one_to_eight_rows_of_every_type() {
                         number(card),
                     );
                 }
-                let (codes, scales) = quantised(&x, COLUMNS, PADDED);
-                let expected = product(&decoded(name, &data), &restored(&codes, &scales), COLUMNS, PADDED);
+                let (codes, scales, sums) = quantised_with_sums(&x, COLUMNS, PADDED);
+                let of_codes = product(&decoded(name, &data), &restored(&codes, &scales), COLUMNS, PADDED);
+                let gained = gained(name, &data, COLUMNS, &more(&codes, &scales, &sums), PADDED);
+                let expected: Vec<f64> =
+                    of_codes.iter().zip(gained).map(|(of_codes, gained)| of_codes + gained).collect();
                 let what = format!("{name} to {dtype} with {rows} rows on {}", card.name);
                 close(&what, &download(card, dtype, &out), &expected, share);
             }

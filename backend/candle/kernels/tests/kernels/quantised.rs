@@ -4,7 +4,9 @@ use candle_kernels::QUANTIZED;
 use cudarc::driver::LaunchConfig;
 
 use crate::harness::{Arg, Data, assert_close, noise, on_each_card, sweeps, values};
-use crate::weights::{TYPES, block, blocks, decoded, packed, product, quantised, restored};
+use crate::weights::{
+    TYPES, block, blocks, decoded, gained, packed, packed_with_sums, product, quantised, quantised_with_sums, restored,
+};
 
 sweeps! {
     every_type_decodes_as_its_format_says,
@@ -12,6 +14,8 @@ sweeps! {
     activations_become_int8_with_a_scale_per_32,
     products_with_f32_activations_are_sums_of_decoded_weights,
     products_with_int8_activations_are_exact_but_for_rounding,
+    products_with_int8_activations_are_as_near_as_candles_on_cuda_and_nearer,
+    a_product_without_a_whole_block_is_zero,
     products_of_many_rows_go_through_16_bits,
     experts_have_weights_of_their_own,
 }
@@ -114,8 +118,8 @@ fn activations_become_int8_with_a_scale_per_32() {
             Arg::Int(PADDED as u32),
         ];
         let got = card.run(&QUANTIZED, "quantize_q8_1", grid(PADDED / 256, 2, 1, (256, 1, 1)), &args);
-        let (codes, scales) = quantised(&x, COLUMNS, PADDED);
-        assert_eq!(got[0].bytes, packed(&codes, &scales, PADDED), "on {}", card.name);
+        let (codes, scales, sums) = quantised_with_sums(&x, COLUMNS, PADDED);
+        assert_eq!(got[0].bytes, packed_with_sums(&codes, &scales, &sums, PADDED), "on {}", card.name);
     });
 }
 
@@ -167,6 +171,117 @@ fn products_with_int8_activations_are_exact_but_for_rounding() {
                 let expected = product(&weights, &restored(&codes, &scales), COLUMNS, PADDED);
                 close(&format!("{kernel} on {}", card.name), &got[0], &expected, 2e-5);
             }
+        }
+    });
+}
+
+/// The root of the mean square of differences.
+fn apart(got: &[f64], expected: &[f64]) -> f64 {
+    let squares: f64 = got.iter().zip(expected).map(|(got, expected)| (got - expected).powi(2)).sum();
+    (squares / got.len() as f64).sqrt()
+}
+
+/// Activations rounded to the nearest codes, as ggml and Candle's CUDA kernels have them: what they stand for, and how much
+/// more the f16 sums beside them are.
+fn nearest(x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let (mut stood_for, mut more) = (Vec::new(), Vec::new());
+    for group in x.chunks_exact(32) {
+        let scale = group.iter().fold(0.0f64, |most, x| most.max(x.abs())) / 127.0;
+        let kept = half::f16::from_f64(scale).to_f64();
+        let values: Vec<f64> = group.iter().map(|x| (x / scale).round() * kept).collect();
+        more.push(half::f16::from_f64(group.iter().sum()).to_f64() - values.iter().sum::<f64>());
+        stood_for.extend(values);
+    }
+    (stood_for, more)
+}
+
+fn products_with_int8_activations_are_as_near_as_candles_on_cuda_and_nearer() {
+    const OUTPUTS: usize = 24;
+    const ROWS: usize = 8;
+    type Make = fn(usize, f64) -> f64;
+    let kinds: [(&str, Make); 3] = [
+        ("centred", |_, x| x),
+        ("positive", |_, x| 1.0 + 0.5 * x.abs()),
+        ("with outliers", |at, x| if at % 128 == 5 { 40.0 * x } else { x }),
+    ];
+    on_each_card(|card| {
+        for (kind, make) in kinds {
+            let x = noise(ROWS * PADDED, 57).into_iter().enumerate().map(|(at, x)| make(at, x));
+            let x: Vec<f64> = x.map(|x| f64::from(x as f32)).collect();
+            let quantise = [
+                Arg::In(Data::new("f32", &x)),
+                Arg::Out(Data::unwritten("u8", ROWS * PADDED / 32 * 36)),
+                Arg::Int(PADDED as u32),
+                Arg::Int(PADDED as u32),
+            ];
+            let codes = card.run(&QUANTIZED, "quantize_q8_1", grid(PADDED / 256, ROWS, 1, (256, 1, 1)), &quantise);
+            let (stood_for, more) = nearest(&x);
+            // Weights of either sign, and for one type such as are all near an end of their range.
+            for (name, one_sided) in TYPES.into_iter().map(|name| (name, false)).chain([("q4_0", true)]) {
+                let mut data = blocks(name, OUTPUTS * PADDED / block(name).0, 58);
+                if one_sided {
+                    data.iter_mut().enumerate().filter(|(at, _)| at % 18 >= 2).for_each(|(_, byte)| *byte &= 0x11);
+                }
+                let weights = decoded(name, &data);
+                let exact = product(&weights, &x, PADDED, PADDED);
+                let args = [
+                    Arg::In(Data::raw(data.clone())),
+                    Arg::In(Data::raw(codes[0].bytes.clone())),
+                    Arg::Out(Data::unwritten("f32", ROWS * OUTPUTS)),
+                    Arg::Int(PADDED as u32),
+                    Arg::Int(OUTPUTS as u32),
+                    Arg::Int(PADDED as u32),
+                    Arg::Int(OUTPUTS as u32),
+                ];
+                let kernel = format!("mul_mat_vec_{name}_q8_1_cuda{ROWS}");
+                let got = card.run(&QUANTIZED, &kernel, grid(OUTPUTS / 2, 1, 1, (32, 4, 1)), &args);
+                let of_codes = product(&weights, &stood_for, PADDED, PADDED);
+                let gained = gained(name, &data, PADDED, &more, PADDED);
+                let upstream: Vec<f64> =
+                    of_codes.iter().zip(gained).map(|(of_codes, gained)| of_codes + gained).collect();
+                let [ours, of_codes, upstream] =
+                    [&got[0].values(), &of_codes, &upstream].map(|product| apart(product, &exact));
+                let squares = |x: &[f64], lines: usize| x.iter().map(|x| x * x).sum::<f64>() / lines as f64;
+                let size = (squares(&weights, OUTPUTS) * squares(&x, ROWS)).sqrt();
+                let what = format!(
+                    "{name} of one side: {one_sided}, {kind}, on {}: {:.1e} of the factors' lengths; nearest codes \
+                     {:.1e}, with f16 sums {:.1e}",
+                    card.name,
+                    ours / size,
+                    of_codes / size,
+                    upstream / size
+                );
+                println!("{what}");
+                // What is left of the sums, a sixteenth of a code, is of no account beside other roundings.
+                assert!(ours <= 1.5 * of_codes.min(upstream) + 1e-5 * size, "{what}");
+                assert!(ours <= if one_sided { 5e-5 } else { 1e-3 } * size, "{what}");
+            }
+        }
+    });
+}
+
+fn a_product_without_a_whole_block_is_zero() {
+    const ROWS: usize = 9;
+    on_each_card(|card| {
+        for (columns, whole) in [(16, 0), (48, 32)] {
+            let data = blocks("q4_0", 4, 59);
+            let (codes, scales) = quantised(&noise(ROWS * columns, 60), columns, 512);
+            let args = [
+                Arg::In(Data::raw(data.clone())),
+                Arg::In(Data::raw(packed(&codes, &scales, 512))),
+                Arg::Out(Data::unwritten("f32", ROWS * 4)),
+                Arg::Int(columns as u32),
+                Arg::Int(4),
+                Arg::Int(ROWS as u32),
+                Arg::Int(512),
+                Arg::Int(4),
+            ];
+            let got = card.run(&QUANTIZED, "mul_mat_q4_0", grid(1, 1, 1, (32, 4, 1)), &args);
+            let expected = match whole {
+                0 => vec![0.0; ROWS * 4],
+                _ => product(&decoded("q4_0", &data), &restored(&codes, &scales), whole, 512),
+            };
+            close(&format!("{columns} columns on {}", card.name), &got[0], &expected, 2e-3);
         }
     });
 }

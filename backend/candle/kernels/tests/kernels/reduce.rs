@@ -19,13 +19,12 @@ const DTYPES: [&str; 9] = ["bf16", "f16", "f32", "f64", "u8", "u32", "i64", "i16
 
 fn reduced(op: &str, dtype: &str, line: &[f64]) -> f64 {
     let numbers = || line.iter().copied().filter(|x| !x.is_nan());
-    let keeps_nan = matches!(dtype, "bf16" | "f16") && line.iter().any(|x| x.is_nan());
     match op {
         "sum" => {
             let sum: f64 = line.iter().sum();
             if dtype == "u8" { sum.rem_euclid(256.0) } else { sum }
         }
-        "max" | "min" if keeps_nan => f64::NAN,
+        "max" | "min" if line[0].is_nan() => f64::NAN,
         "max" => numbers().fold(f64::NEG_INFINITY, f64::max),
         "min" => numbers().fold(f64::INFINITY, f64::min),
         _ if line[0].is_nan() => 0.0,

@@ -121,36 +121,109 @@ fn weight(name: &str, block: &[u8], n: usize) -> f64 {
     }
 }
 
+/// What is added to all of 32 weights' scaled codes and multiplied with the activations' sum; 0 for types without.
+fn offset(name: &str, block: &[u8], n: usize) -> f64 {
+    match name {
+        "q4_0" => -8.0 * half(block, 0),
+        "q5_0" => -16.0 * half(block, 0),
+        "q4_1" | "q5_1" => half(block, 2),
+        "q4_K" | "q5_K" => -half(block, 2) * scale_and_least(&block[4..16], n / 32).1,
+        _ => 0.0,
+    }
+}
+
+/// What a product gains where the sum of 32 activations is `more` than that of their codes, by rows and groups of 32, row by
+/// row of as many as `padded` has.
+pub fn gained(name: &str, data: &[u8], columns: usize, more: &[f64], padded: usize) -> Vec<f64> {
+    let (size, bytes) = block(name);
+    let groups = |line: &[u8]| -> Vec<f64> {
+        line.chunks_exact(bytes).flat_map(|block| (0..size).step_by(32).map(move |n| offset(name, block, n))).collect()
+    };
+    let lines: Vec<f64> = data.chunks_exact(columns / size * bytes).flat_map(groups).collect();
+    product(&lines, more, columns / 32, padded / 32)
+}
+
+/// How much the sums are more than those of the codes.
+pub fn more(codes: &[i8], scales: &[f64], sums: &[i16]) -> Vec<f64> {
+    let own = |codes: &[i8]| codes.iter().map(|&code| f64::from(code)).sum::<f64>();
+    let each = codes.chunks_exact(32).zip(scales).zip(sums);
+    each.map(|((codes, scale), &sum)| scale * (f64::from(sum) / 8.0 - own(codes))).collect()
+}
+
 /// All weights of blocks.
 pub fn decoded(name: &str, data: &[u8]) -> Vec<f64> {
     let (size, bytes) = block(name);
     data.chunks_exact(bytes).flat_map(|block| (0..size).map(move |n| weight(name, block, n))).collect()
 }
 
-/// What rounding activations to int8 with a scale per 32 makes of them: codes and scales, row by row of `padded`.
-pub fn quantised(x: &[f64], columns: usize, padded: usize) -> (Vec<i8>, Vec<f64>) {
-    let (mut codes, mut scales) = (Vec::new(), Vec::new());
+/// A sum of 32 as lanes take it.
+fn tree(mut x: Vec<f32>) -> f32 {
+    while x.len() > 1 {
+        x = x.chunks_exact(2).map(|pair| pair[0] + pair[1]).collect();
+    }
+    x[0]
+}
+
+/// A group of 32 numbers as codes and a scale, and the sum of the numbers in eighths of it.
+fn quantised_group(group: &[f64]) -> ([i8; 32], f32, i16) {
+    let most = group.iter().fold(0.0f32, |most, x| most.max((*x as f32).abs())) * (1.0 / 127.0);
+    let mut scale = f16::from_f32(most);
+    if scale.to_f32() < most {
+        scale = f16::from_bits(scale.to_bits() + 1);
+    }
+    let scale = scale.to_f32();
+    let exact: Vec<f32> = group.iter().map(|&x| if scale > 0.0 { x as f32 / scale } else { 0.0 }).collect();
+    let mut codes: Vec<f32> = exact.iter().map(|x| x.round()).collect();
+    let left: Vec<f32> = exact.iter().zip(&codes).map(|(exact, code)| exact - code).collect();
+    let (all_left, sum) = (tree(left.clone()), codes.iter().sum::<f32>());
+    let step = all_left.signum();
+    let mut order: Vec<usize> = (0..32).collect();
+    order.sort_by(|&a, &b| (step * left[b]).total_cmp(&(step * left[a])).then(a.cmp(&b)));
+    for &at in &order[..all_left.round().abs() as usize] {
+        codes[at] += step;
+    }
+    let codes = std::array::from_fn(|at| codes[at] as i8);
+    (codes, scale, (8.0 * sum + (8.0 * all_left).round()) as i16)
+}
+
+/// What rounding activations to int8 with a scale per 32 makes of them: codes and scales, row by row of `padded`, and the
+/// groups' sums.
+pub fn quantised_with_sums(x: &[f64], columns: usize, padded: usize) -> (Vec<i8>, Vec<f64>, Vec<i16>) {
+    let (mut codes, mut scales, mut sums) = (Vec::new(), Vec::new(), Vec::new());
     for row in x.chunks_exact(columns) {
         let row: Vec<f64> = row.iter().copied().chain(std::iter::repeat(0.0)).take(padded).collect();
         for group in row.chunks_exact(32) {
-            let most = group.iter().fold(0.0f32, |most, x| most.max((*x as f32).abs()));
-            let scale = f16::from_f32(most * (1.0 / 127.0)).to_f32();
+            let (group, scale, sum) = quantised_group(group);
+            codes.extend(group);
             scales.push(f64::from(scale));
-            let code = |x: f64| if scale > 0.0 { (x as f32 / scale).round().clamp(-127.0, 127.0) } else { 0.0 };
-            codes.extend(group.iter().map(|&x| code(x) as i8));
+            sums.push(sum);
         }
     }
+    (codes, scales, sums)
+}
+
+/// Codes and scales alone, whose sums are those of the codes.
+pub fn quantised(x: &[f64], columns: usize, padded: usize) -> (Vec<i8>, Vec<f64>) {
+    let (codes, scales, _) = quantised_with_sums(x, columns, padded);
     (codes, scales)
 }
 
-/// Rows of activations as the kernels lay them out.
+/// Rows of activations as the kernels lay them out, for numbers that are what their codes stand for.
 pub fn packed(codes: &[i8], scales: &[f64], padded: usize) -> Vec<u8> {
+    let sum = |codes: &[i8]| 8 * codes.iter().map(|&code| i16::from(code)).sum::<i16>();
+    let sums: Vec<i16> = codes.chunks_exact(32).map(sum).collect();
+    packed_with_sums(codes, scales, &sums, padded)
+}
+
+/// Rows of activations as the kernels lay them out.
+pub fn packed_with_sums(codes: &[i8], scales: &[f64], sums: &[i16], padded: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for (codes, scales) in codes.chunks_exact(padded).zip(scales.chunks_exact(padded / 32)) {
+    let groups = scales.chunks_exact(padded / 32).zip(sums.chunks_exact(padded / 32));
+    for (codes, (scales, sums)) in codes.chunks_exact(padded).zip(groups) {
         bytes.extend(codes.iter().map(|&code| code as u8));
-        for (codes, &scale) in codes.chunks_exact(32).zip(scales) {
+        for (&scale, sum) in scales.iter().zip(sums) {
             bytes.extend(f16::from_f64(scale).to_le_bytes());
-            bytes.extend(codes.iter().map(|&code| i16::from(code)).sum::<i16>().to_le_bytes());
+            bytes.extend(sum.to_le_bytes());
         }
     }
     bytes
