@@ -54,7 +54,7 @@ pub fn scatter(
     if space.middle > SERIAL_MAX && space.outer * space.inner < LINES_MIN {
         let sorted = Sorted::per_line(stream, dim, indices)?;
         let (value, out) = (Input3::new(stream, value, dim)?, Output3::new(stream, out, dim, true)?);
-        sorted_update(stream, OP, (update, false), &sorted, space, extent as usize, &value, &out)?;
+        sorted_update(stream, (OP, update, false), &sorted, space, extent as usize, &value, &out)?;
         return out.finish(stream);
     }
     let (indices, value) = (Input3::new(stream, indices, dim)?, Input3::new(stream, value, dim)?);

@@ -64,7 +64,7 @@ pub fn select_update(
     if space.middle > SERIAL_MAX && extent * space.middle > SEARCHES_MAX {
         let sorted = Sorted::shared(stream, indices)?;
         let (value, out) = (Input3::new(stream, value, dim)?, Output3::new(stream, out, dim, true)?);
-        sorted_update(stream, OP, (update, is_half(out.view().dtype())), &sorted, space, extent, &value, &out)?;
+        sorted_update(stream, (OP, update, is_half(out.view().dtype())), &sorted, space, extent, &value, &out)?;
         return out.finish(stream);
     }
     let rows = by_rows(space, extent, wave, out.dtype(), update);

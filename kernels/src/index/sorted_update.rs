@@ -42,12 +42,11 @@ impl Sorted {
     }
 }
 
-/// Brings values to where sorted indices say, in the order in which they were. `space` is that of the values; `wide` keeps
-/// 16-bit floats in f32 between updates. The caller has checked everything.
+/// Brings values to where sorted indices say, in the order in which they were. `op` is the operator that reports name; `space`
+/// is that of the values; `wide` keeps 16-bit floats in f32 between updates. The caller has checked everything.
 pub(super) fn sorted_update(
     stream: &Stream,
-    op: &'static str,
-    (update, wide): (Update, bool),
+    (op, update, wide): (&'static str, Update, bool),
     sorted: &Sorted,
     space: Box3,
     extent: usize,

@@ -300,15 +300,14 @@ impl Driver for Cuda {
         let bytes = DETAIL_WORDS * word_bytes;
         let (mut memory, mut details) = (std::ptr::null_mut(), 0);
         // SAFETY: the address goes to a local.
-        self.shared
-            .call("cuMemHostAlloc", |cuda| unsafe { cuda.cuMemHostAlloc(&mut memory, bytes, cuda::HOST_MAPPED) })?;
+        let make = |cuda: &LibCuda| unsafe { cuda.cuMemHostAlloc(&mut memory, bytes, cuda::HOST_MAPPED) };
+        self.shared.call("cuMemHostAlloc", make)?;
         let words: *mut u64 = memory.cast();
         // SAFETY: the memory was just made, of that many words, and nobody else knows it.
         unsafe { words.write_bytes(0, DETAIL_WORDS) };
         // SAFETY: the address goes to a local; the memory was just made.
-        self.shared.call("cuMemHostGetDevicePointer", |cuda| unsafe {
-            cuda.cuMemHostGetDevicePointer_v2(&mut details, memory, 0)
-        })?;
+        let seen = |cuda: &LibCuda| unsafe { cuda.cuMemHostGetDevicePointer_v2(&mut details, memory, 0) };
+        self.shared.call("cuMemHostGetDevicePointer", seen)?;
         let made = IndexMemory { claim, details, host: Some(HostWords(words)) };
         Ok(Some(*self.index.get_or_init(|| made)))
     }

@@ -306,8 +306,8 @@ impl Driver for Hip {
         // SAFETY: the memory was just made, of that many words, and nobody else knows it.
         unsafe { words.write_bytes(0, DETAIL_WORDS) };
         // SAFETY: the address goes to a local; the memory was just made.
-        self.shared
-            .call("hipHostGetDevicePointer", |hip| unsafe { hip.hipHostGetDevicePointer(&mut details, memory, 0) })?;
+        let seen = |hip: &AmdHip64| unsafe { hip.hipHostGetDevicePointer(&mut details, memory, 0) };
+        self.shared.call("hipHostGetDevicePointer", seen)?;
         let made = IndexMemory { claim, details, host: Some(HostWords(words)) };
         Ok(Some(*self.index.get_or_init(|| made)))
     }
