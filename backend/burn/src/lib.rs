@@ -23,7 +23,8 @@
 //! scores in memory. [`custom`] is for kernels of your own. [`explain`] says what was fused, what was not, and why.
 //!
 //! # Numbers
-//! Bools are bytes. `Flex32` is f32. Integer division by zero gives 0. An index outside its axis reads 0 and writes nothing.
+//! Bools are bytes. `Flex32` is f32. Integer division by zero gives 0. An index outside its axis reads 0 and
+//! writes nothing, and the next read or sync is an error that names operator, index and extent (`ROCFIRE_CHECK_INDEX=0`: it is not).
 //! Random numbers are functions of the seed, the number of calls since, and the element's index.
 //!
 //! # Composed inefficiently for now

@@ -52,12 +52,10 @@ template <u64 A, u64 B, u64 C> RF_FN void tell_index(const IndexRecord& record, 
     u64* claim = (u64*)(__attribute__((address_space(1))) u64*)record.claim;
     volatile u64* details = (volatile u64*)(volatile __attribute__((address_space(1))) u64*)record.details;
     u64 nobody = 0;
-    if (*(volatile u64*)claim != 0) return;
     if (!__atomic_compare_exchange_n(claim, &nobody, 1ull, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
 #else
     u64* claim = (u64*)record.claim;
     volatile u64* details = (volatile u64*)record.details;
-    if (*(volatile u64*)claim != 0) return;
     if (atomicCAS(claim, 0ull, 1ull) != 0) return;
 #endif
     details[1] = A;
