@@ -37,6 +37,8 @@ struct Spec {
     high_sink: Option<f64>,
     /// A query from which the mask hides every key.
     blind: Option<usize>,
+    /// Whether scores rise by the bias from key to key, so far that what was summed up has to be scaled down again and again.
+    rising: bool,
     /// Rows before heads in memory.
     rows_first: bool,
 }
@@ -60,11 +62,12 @@ const PLAIN: Spec = Spec {
     sinks: false,
     high_sink: None,
     blind: None,
+    rising: false,
     rows_first: false,
 };
 
 /// One, around a tile, more queries than keys, a single query of many keys, none.
-const SIZES: [Spec; 26] = [
+const SIZES: [Spec; 28] = [
     Spec { depth: 32, value_depth: 32, ..PLAIN },
     Spec { batches: 2, heads: 4, kv_heads: 2, q_rows: 33, k_rows: 65, causal: true, ..PLAIN },
     Spec { q_rows: 65, k_rows: 31, causal: true, ..PLAIN },
@@ -111,6 +114,8 @@ const SIZES: [Spec; 26] = [
     Spec { heads: 2, q_rows: 17, k_rows: 70, mask: Some([1, 1, 17, 70]), blind: Some(3), ..PLAIN },
     Spec { heads: 2, q_rows: 2, k_rows: 601, mask: Some([1, 1, 2, 601]), blind: Some(1), ..PLAIN },
     Spec { q_rows: 2, k_rows: 601, mask: Some([1, 1, 2, 601]), blind: Some(0), sinks: true, ..PLAIN },
+    Spec { q_rows: 17, k_rows: 130, bias: Some([1, 1, 1, 130]), rising: true, ..PLAIN },
+    Spec { heads: 2, k_rows: 601, bias: Some([1, 2, 1, 601]), rising: true, ..PLAIN },
     // Windows that end at the first key of a tile, and begin at the last of one.
     Spec { q_rows: 130, k_rows: 130, left: Some(1), right: Some(1), ..PLAIN },
 ];
@@ -196,6 +201,7 @@ impl Spec {
             (self.sinks, " sinks"),
             (self.high_sink.is_some(), " high"),
             (self.blind.is_some(), " blind"),
+            (self.rising, " rising"),
             (self.rows_first, " BSHD"),
         ];
         named.iter().filter(|(there, _)| *there).for_each(|(_, word)| name.push_str(word));
@@ -225,7 +231,7 @@ impl Spec {
             inputs.push((Array::random(shape, dtype, number as u64 + 1), Placement::Contiguous));
         }
         inputs.extend(self.mask.map(|shape| (self.mask_of(&shape), Placement::Contiguous)));
-        inputs.extend(self.bias.map(|shape| (Array::random(&shape, dtype, 5), Placement::Contiguous)));
+        inputs.extend(self.bias.map(|shape| (self.bias_of(&shape, dtype), Placement::Contiguous)));
         if self.slopes {
             // As ALiBi's, below one: hundreds of keys away, larger ones would leave nothing to compare.
             let random = Array::random(&[self.heads], real(dtype), 7);
@@ -240,6 +246,15 @@ impl Spec {
             (sinks, Placement::Contiguous)
         }));
         inputs
+    }
+
+    fn bias_of(&self, shape: &[usize; 4], dtype: DType) -> Array {
+        if !self.rising {
+            return Array::random(shape, dtype, 5);
+        }
+        // Whole numbers to 256 are exact in every type, and 32 keys on are 11 powers of two.
+        let count = shape.iter().product();
+        Array::new(shape, dtype, (0..count).map(|at| ((at % shape[3]) / 4) as f64).collect())
     }
 
     fn mask_of(&self, shape: &[usize; 4]) -> Array {
