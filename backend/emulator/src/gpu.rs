@@ -1,6 +1,8 @@
 //! The device: memory, modules, launches.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rocfire_arch::{Arch, Family};
 
@@ -14,7 +16,7 @@ use crate::launch::{self, Launch};
 use crate::memory::{Live, Memory};
 use crate::module::{Kernel, Module};
 use crate::profile::{self, Profile, Sample};
-use crate::spin::STEPS_PER_SECOND;
+use crate::spin::{self, STEPS_PER_SECOND};
 use crate::step::Level as CpuLevel;
 
 /// How a device is set up.
@@ -67,6 +69,17 @@ pub struct Gpu {
     pool: Option<rayon::ThreadPool>,
     /// Workers that no launch is using: making one costs more than a small launch.
     workers: Mutex<Vec<Worker>>,
+    /// Launches that are running.
+    launches: AtomicUsize,
+}
+
+/// A launch that is running.
+pub(crate) struct Running<'a>(&'a AtomicUsize);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Gpu {
@@ -98,7 +111,7 @@ impl Gpu {
             true => Memory::tracking(options.memory_bytes),
             false => Memory::new(options.memory_bytes),
         });
-        Ok(Gpu { arch, options, memory, pool, workers: Mutex::new(Vec::new()) })
+        Ok(Gpu { arch, options, memory, pool, workers: Mutex::new(Vec::new()), launches: AtomicUsize::new(0) })
     }
 
     /// Its architecture.
@@ -235,6 +248,22 @@ impl Gpu {
     /// As [`launch`](Gpu::launch); [`Error::UnsupportedArch`] for an architecture whose compute unit is not recorded.
     pub fn profile(&self, kernel: &Kernel, launch: &Launch<'_>, sample: Sample) -> Result<Profile, Error> {
         profile::run(self, kernel, launch, sample)
+    }
+
+    /// Counts a launch until it is dropped.
+    pub(crate) fn begin(&self) -> Running<'_> {
+        self.launches.fetch_add(1, Ordering::Relaxed);
+        Running(&self.launches)
+    }
+
+    /// Whether somebody besides a launch may write what it reads: another launch, or the host to memory that it shares.
+    pub(crate) fn others_may_write(&self) -> bool {
+        self.launches.load(Ordering::Relaxed) > 1 || self.memory.is_shared_with_host()
+    }
+
+    /// How long a launch waits for them.
+    pub(crate) fn patience(&self) -> Duration {
+        spin::time_of(self.options.step_limit)
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {

@@ -8,7 +8,7 @@
 //!
 //! A workgroup that waits for what another one writes is set aside until the others have run, and then taken up again by
 //! the caller's thread. When none of those that wait gets on, nobody is left who could write what they wait for, and the
-//! launch ends with that fault. As on a GPU, no more of them wait at a time than the device has room for.
+//! launch ends with that fault; later, where the host shares memory with the device or another launch is running. As on a GPU, no more of them wait at a time than the device has room for.
 //!
 //! The caller's thread starts alone, and others are woken only if after [`ALONE`] there is work left: a small launch must
 //! not pay for wake-ups.
@@ -32,6 +32,9 @@ use crate::step::{PRIVATE_APERTURE, SHARED_APERTURE};
 
 /// How long the caller's thread works alone: a few times what waking a thread costs.
 const ALONE: Duration = Duration::from_micros(30);
+
+/// How long those that wait for the host or for another launch are left alone.
+const NAP: Duration = Duration::from_millis(1);
 
 /// Most workgroups that a thread takes at a time.
 const CHUNK_MAX: u64 = 64;
@@ -175,6 +178,7 @@ fn kernel_arguments(kernel: &Kernel, launch: &Launch<'_>) -> Vec<u8> {
 
 /// What the threads of a launch share.
 struct Shared<'a> {
+    gpu: &'a Gpu,
     setup: &'a Setup,
     instruments: &'a [&'a dyn Instrument],
     /// The next workgroup that nobody has taken.
@@ -210,7 +214,9 @@ pub(crate) fn run(
         return Ok(Counters::default());
     }
     let setup = prepare(gpu, kernel, launch, groups, !instruments.is_empty())?;
+    let _running = gpu.begin();
     let shared = Shared {
+        gpu,
         setup: &setup,
         instruments,
         next: AtomicU64::new(0),
@@ -307,6 +313,8 @@ fn work_off(shared: &Shared<'_>, worker: &mut Worker) {
     let groups = shared.setup.groups;
     // Workgroups that were looked at since one of them got on.
     let mut idle = 0;
+    // When none did first.
+    let mut stuck: Option<Instant> = None;
     while shared.stop.load(Ordering::Relaxed) == groups {
         if !shared.is_full() && shared.next.load(Ordering::Relaxed) < groups {
             work(shared, worker, 1, None);
@@ -315,17 +323,26 @@ fn work_off(shared: &Shared<'_>, worker: &mut Worker) {
         }
         let Some(parked) = shared.take() else { return };
         let group = parked.place.group;
-        match worker.resume_group(shared.setup, parked) {
-            Ok(Halt::Ended) => idle = 0,
+        let progressed = match worker.resume_group(shared.setup, parked) {
+            Ok(Halt::Ended) => true,
             Ok(Halt::Parked(parked)) => {
-                idle = if parked.progressed { 0 } else { idle + 1 };
+                let progressed = parked.progressed;
                 shared.park(*parked);
+                progressed
             }
             Err(fault) => return shared.fail(group, fault),
-        }
-        // Either all have begun, or there is no room for those that have not.
-        if idle > 0 && idle >= shared.waiting() {
-            return shared.give_up(worker);
+        };
+        idle = if progressed { 0 } else { idle + 1 };
+        if progressed {
+            stuck = None;
+        } else if idle >= shared.waiting() {
+            // Either all have begun, or there is no room for those that have not.
+            let since = *stuck.get_or_insert_with(Instant::now);
+            if !shared.gpu.others_may_write() || since.elapsed() > shared.gpu.patience() {
+                return shared.give_up(worker);
+            }
+            std::thread::sleep(NAP);
+            idle = 0;
         }
     }
 }

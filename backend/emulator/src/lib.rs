@@ -24,6 +24,7 @@
 //! | A step is a handler and operands that are register numbers | `step`, `exec` |
 //! | A launch lays out arguments and hands workgroups to threads | `launch` |
 //! | A workgroup's waves run one after the other up to each barrier | `group` |
+//! | A wave that waits lets the others run, a workgroup that waits the other workgroups | `spin`, `park` |
 //! | A handler works on registers that are vectors over the lanes | `wave`, `numeric` |
 //! | and on memory through windows that the allocation map has granted | `env`, `memory` |
 //! | Where something is to watch (a check, a profile), a second loop runs with hooks around each step | `instrument`, `check` |
@@ -31,7 +32,9 @@
 //! # Checks
 //!
 //! Always: bounds of device memory, LDS and scratch against what was asked for, use after free, writes to code and
-//! arguments, barriers that not all waves reach ([`Options::strict_barriers`]), endless loops ([`Options::step_limit`]).
+//! arguments, barriers that not all waves reach ([`Options::strict_barriers`]), endless loops ([`Options::step_limit`]),
+//! and at once, waits for memory that nobody will write ([`FaultKind::EndlessWait`]). Scratch is checked against the whole
+//! frame of a lane: code objects do not say where in it an array ends, so that an index just past one may still be inside.
 //! On demand, by [`Options::checks`] (`ROCFIRE_CHECK` where `rocfire-hal` opens the device), several times slower:
 //!
 //! | [`Checks`] | `ROCFIRE_CHECK` | finds |
@@ -39,6 +42,7 @@
 //! | `unwritten` | `unwritten` | what nobody wrote used as an address, deciding a branch, or stored to device memory |
 //! | `lds_races` | `lds-race` | two waves on a byte of LDS between two barriers, one of them writing, not both by atomics |
 //! | `global_races` | `global-race` | the same of two workgroups and device memory; an atomic orders those behind others |
+//! | `shuffles` | `shuffle` | the same of what a shuffle reads from a lane that is off |
 //! | `waits` | `waitcnt` | a register read or overwritten before the `s_waitcnt` for the load that fills it; a barrier reached before that for a store which another wave meets behind it |
 //!
 //! A [`Fault`] names kernel, instruction, workgroup, wave, lanes, address, the nearest allocation with the distance to it,

@@ -88,9 +88,14 @@ impl Watch {
     }
 }
 
+/// How long a usual host takes for as many instructions.
+pub(crate) fn time_of(steps: u64) -> Duration {
+    Duration::from_secs(steps.div_ceil(STEPS_PER_SECOND))
+}
+
 /// The clock's limit for a step limit.
 fn clock_limit(step_limit: u64) -> Duration {
-    Duration::from_secs(step_limit.div_ceil(STEPS_PER_SECOND)).saturating_mul(CLOCK_FACTOR)
+    time_of(step_limit).saturating_mul(CLOCK_FACTOR)
 }
 
 /// The places in the vector file of a kernel's VGPRs and accumulation registers.

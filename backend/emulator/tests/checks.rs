@@ -211,3 +211,35 @@ fn results_and_counts_are_the_same_with_all_checks() {
     };
     assert_eq!(run(&plain), run(&checked));
 }
+
+#[test]
+fn a_shuffle_from_a_lane_that_is_off_is_reported_where_it_matters() {
+    let Some(bench) = Bench::with_options("planted", options(|checks| checks.shuffles = true)) else { return };
+    let x = bench.upload(&std::array::from_fn::<u32, 64, _>(|i| i as u32));
+    let args = |on: i32, guarded: i32| Args::new().with(x).with(on).with(guarded);
+    let shuffle = fault(bench.try_run("from_the_next_lane", [1, 1, 1], [64, 1, 1], 0, &args(40, 0)));
+    assert!(matches!(shuffle.kind, FaultKind::Unwritten { .. }), "{shuffle}");
+    assert_eq!((shuffle.lane, shuffle.lanes), (Some(39), 1 << 39));
+    says(&shuffle, &["a value stored to device memory depends on v", " of lane 40, which is off", "ds_bpermute_b32"]);
+    // Nobody looks at what comes from there; all lanes are on, and lane 63 reads lane 0.
+    bench.run("from_the_next_lane", 1, 64, &args(40, 1));
+    bench.run("from_the_next_lane", 1, 64, &args(64, 0));
+}
+
+#[test]
+fn private_memory_ends_where_the_frame_does() {
+    let Some(bench) = Bench::with_options("planted", options(|checks| checks.unwritten = true)) else { return };
+    let out = bench.gpu.allocate(256).unwrap();
+    let run = |at: i32| {
+        let args = Args::new().with(out).with(at);
+        bench.try_run("private_past_the_end", [1, 1, 1], [64, 1, 1], 0, &args)
+    };
+    run(7).unwrap();
+    // The frame may have padding behind the array, and there only what nobody wrote is noticed.
+    for at in [8, 9, 16, 1000] {
+        let past = fault(run(at));
+        let told = matches!(past.kind, FaultKind::ScratchOutOfBounds { .. } | FaultKind::Unwritten { .. });
+        assert!(told && (at < 16 || matches!(past.kind, FaultKind::ScratchOutOfBounds { .. })), "{at}: {past}");
+        says(&past, &["private_past_the_end", "planted.hip:"]);
+    }
+}

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Args, Bench};
@@ -132,4 +133,20 @@ fn turns_that_differ_let_others_run_too() {
     bench.run("count_until_written", 2, 64, &Args::new().with(words));
     assert_eq!(bench.download::<u32>(words, 1), [1]);
     assert!(bench.download::<u32>(words, 2)[1] > 0);
+}
+
+#[test]
+fn the_host_may_write_what_a_kernel_waits_for_to_memory_that_both_have() {
+    let Some(bench) = Bench::new("faults") else { return };
+    let address = bench.gpu.allocate_shared(64).unwrap();
+    // SAFETY: the block is aligned, lives to the end of the test, and is reached by atomics only.
+    let flag = unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address as usize)) };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            flag.store(1, Ordering::SeqCst);
+        });
+        bench.run("spin", 2, 128, &Args::new().with(address));
+    });
+    bench.gpu.free(address).unwrap();
 }

@@ -59,12 +59,13 @@ impl Emulated {
 /// How the settings want an emulator; for whoever opens one without a [`crate::Device`].
 pub fn emulator_options(config: &Config) -> Options {
     let mut options = Options::default();
-    let Checks { barriers, poison: _, unwritten, lds_race, global_race, waitcnt } = config.checks;
+    let Checks { barriers, poison: _, unwritten, lds_race, global_race, shuffle, waitcnt } = config.checks;
     options.strict_barriers = barriers;
     options.step_limit = Options::steps_of(config.hang_seconds);
     options.checks.unwritten = unwritten;
     options.checks.lds_races = lds_race;
     options.checks.global_races = global_race;
+    options.checks.shuffles = shuffle;
     options.checks.waits = waitcnt;
     if let Some(mb) = config.pool_mb {
         options.memory_bytes = options.memory_bytes.max(mb << 20);

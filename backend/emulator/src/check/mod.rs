@@ -6,6 +6,7 @@
 //! | `unwritten` | [`unwritten`] | values of registers, LDS, scratch or device memory that nobody wrote, where they matter |
 //! | `lds_races` | [`race`] | two waves of a workgroup on one byte of LDS with no barrier between |
 //! | `global_races` | [`global_race`] | two workgroups of a launch on one byte of device memory |
+//! | `shuffles` | [`unwritten`] | the same for what a shuffle reads from a lane that is off |
 //! | `waits` | [`wait`] | a register used before the `s_waitcnt` for the load that fills it; a barrier before that for a store |
 //!
 //! Each module's documentation has its rule, and what it lets pass. None changes what a kernel computes.
@@ -38,6 +39,9 @@ pub struct Checks {
     pub lds_races: bool,
     /// The same for two workgroups of a launch and device memory. Workgroups then run one after the other.
     pub global_races: bool,
+    /// What `ds_bpermute` (HIP's shuffles) reads from a lane that is off is used as an address, decides a branch, or is stored
+    /// to device memory. The hardware gives zero; HIP says that it means nothing.
+    pub shuffles: bool,
     /// A register is read or overwritten before the wait for the load that fills it, or a wave goes to a barrier without
     /// waiting for its store and another reads there.
     pub waits: bool,
@@ -45,7 +49,8 @@ pub struct Checks {
 
 impl Checks {
     /// All of them.
-    pub const ALL: Checks = Checks { unwritten: true, lds_races: true, global_races: true, waits: true };
+    pub const ALL: Checks =
+        Checks { unwritten: true, lds_races: true, global_races: true, shuffles: true, waits: true };
 
     /// Whether the instrumented loop is needed.
     pub fn any(self) -> bool {
@@ -67,9 +72,9 @@ impl Checker {
 
 impl Instrument for Checker {
     fn observer(&self, _: &Setup) -> Box<dyn Observer> {
-        let Checks { unwritten, lds_races, global_races, waits } = self.checks;
+        let Checks { unwritten, lds_races, global_races, shuffles, waits } = self.checks;
         Box::new(CheckObserver {
-            unwritten: unwritten.then(unwritten::Unwritten::new),
+            unwritten: (unwritten || shuffles).then(|| unwritten::Unwritten::new(unwritten, shuffles)),
             waits: waits.then(|| wait::Waits::new(self.family)),
             races: lds_races.then(race::LdsRaces::new),
             global_races: global_races.then(|| global_race::GlobalRaces::new(self.family)),

@@ -117,6 +117,22 @@ KERNEL void private_room(u32* out, const u32* in, int n) {
     out[thread_x()] = room[in[thread_x()] & 15];
 }
 
+// Each lane of the first `on` gets its neighbour's value; `guarded`, only if that is on too.
+KERNEL void from_the_next_lane(u32* x, int on, int guarded) {
+    int t = thread_x();
+    if (t < on) {
+        u32 next = __builtin_amdgcn_ds_bpermute(4 * (t + 1), x[t]);
+        x[t] = guarded && t + 1 >= on ? 7 : next;
+    }
+}
+
+// An array past its end: the frame has room for it and little else.
+KERNEL void private_past_the_end(u32* out, int at) {
+    volatile u32 room[8];
+    for (int i = 0; i < 8; i++) room[i] = i;
+    out[thread_x()] = room[at];
+}
+
 KERNEL void count(u32* x) { __hip_atomic_fetch_add(&x[thread_x() & 3], 1, __ATOMIC_RELAXED, 4); }
 
 // As `shift`, through device memory.

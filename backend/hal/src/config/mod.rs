@@ -40,6 +40,8 @@ pub struct Checks {
     pub lds_race: bool,
     /// Two workgroups of a launch touch a byte of device memory, and at least one writes. Workgroups run one by one.
     pub global_race: bool,
+    /// What a shuffle reads from a lane that is off is used as an address, decides a branch or is stored to device memory.
+    pub shuffle: bool,
     /// A register is used before the `s_waitcnt` for the load that fills it.
     pub waitcnt: bool,
 }
@@ -52,12 +54,20 @@ impl Checks {
         unwritten: false,
         lds_race: false,
         global_race: false,
+        shuffle: false,
         waitcnt: false,
     };
 
     /// All of them.
-    pub const ALL: Checks =
-        Checks { barriers: true, poison: true, unwritten: true, lds_race: true, global_race: true, waitcnt: true };
+    pub const ALL: Checks = Checks {
+        barriers: true,
+        poison: true,
+        unwritten: true,
+        lds_race: true,
+        global_race: true,
+        shuffle: true,
+        waitcnt: true,
+    };
 }
 
 impl Default for Checks {

@@ -6,6 +6,7 @@ use super::super::shadow::neighbours;
 use super::{DEFINED, STORED_UNDEFINED, Source, UNWRITTEN, Unwritten, WINDOWS};
 use crate::env::Env;
 use crate::error::Access;
+use crate::exec::memory::lane_at;
 use crate::instrument::uses::{Named, named};
 use crate::instrument::{At, Event, EventKind, Finding, MemorySpace, Registers, Verdict};
 use crate::memory::Window;
@@ -72,7 +73,7 @@ impl Unwritten {
             Op::DsSwizzleB32 => at.step.src[0],
             _ => return,
         };
-        let (address, offset) = (w.v[usize::from(at.step.src[0])], inst.mods.offset as u32);
+        let address = w.v[usize::from(at.step.src[0])];
         let on = |lane: usize| exec >> lane & 1 != 0;
         let state = self.state(w);
         let bits: Vec<u32> = (0..LANES).map(|lane| if on(lane) { state.vector_bits(data, lane) } else { 0 }).collect();
@@ -81,10 +82,25 @@ impl Unwritten {
             (0, true) => self.origin(Source::Vector(data), at.index),
             (known, _) => known,
         };
-        let other = |lane: usize| (address.0[lane].wrapping_add(offset) / 4) as usize % LANES;
+        let arch = at.program.arch;
+        let other = |lane: usize| lane_at(w, arch, at.step, lane, address.0[lane]);
+        let is_off = |lane: &usize| on(*lane) && !on(other(*lane));
+        let off = match inst.op {
+            Op::DsBpermuteB32 if self.follows_shuffles => (0..LANES).find(is_off),
+            _ => None,
+        };
+        let origin = match off {
+            Some(lane) if bits.iter().all(|&bits| bits == 0) => {
+                self.origin(Source::LaneOff { register: data, lane: other(lane) as u8 }, at.index)
+            }
+            _ => origin,
+        };
         let mut moved = vec![0; LANES];
         match inst.op {
-            Op::DsBpermuteB32 => (0..LANES).for_each(|lane| moved[lane] = bits[other(lane)]),
+            Op::DsBpermuteB32 => (0..LANES).for_each(|lane| {
+                let from = other(lane);
+                moved[lane] = if off.is_some() && !on(from) { !0 } else { bits[from] };
+            }),
             Op::DsPermuteB32 => (0..LANES).filter(|&lane| on(lane)).for_each(|lane| moved[other(lane)] = bits[lane]),
             // A pattern within 32 lanes: undefined if any lane there is.
             _ => (0..LANES).for_each(|lane| {

@@ -20,6 +20,13 @@
 //! result in that lane. A product of matrices is undefined as a whole if anything of A or B is, else where C is.
 //! Lanes that EXEC switches off are neither read nor written.
 //!
+//! # Shuffles
+//!
+//! `ds_bpermute` gives zero for a lane that EXEC has switched off, and HIP's shuffles, which become one, say that the value
+//! means nothing: it is undefined here, and reported where it matters. What compilers rely on is defined: DPP and
+//! `v_permlane*`, which keep the destination or give zero as their modifiers say, `ds_permute` and `ds_swizzle` with their
+//! zeros, and `v_readlane`, by which compilers bring back what they have put in a lane that is off.
+//!
 //! # What is defined at the start
 //!
 //! The registers that the ABI sets, images of code objects, kernel arguments, and what the host has written, copied or
@@ -65,9 +72,23 @@ const WINDOWS: usize = 64;
 enum Source {
     Vector(u16),
     Scalar(u16),
-    Lds { address: u64, stored: bool },
-    Scratch { address: u64, stored: bool },
-    Device { address: u64, bytes: u32 },
+    /// A register of a lane that is off.
+    LaneOff {
+        register: u16,
+        lane: u8,
+    },
+    Lds {
+        address: u64,
+        stored: bool,
+    },
+    Scratch {
+        address: u64,
+        stored: bool,
+    },
+    Device {
+        address: u64,
+        bytes: u32,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,6 +109,10 @@ struct WaveState {
 
 /// The check, for the workgroups of one host thread.
 pub(super) struct Unwritten {
+    /// Whether what nobody wrote is undefined.
+    follows_unwritten: bool,
+    /// Whether what a shuffle reads from a lane that is off is.
+    follows_shuffles: bool,
     waves: Vec<WaveState>,
     lds: Vec<u8>,
     /// Bytes of each lane, lane by lane and wave by wave.
@@ -107,8 +132,11 @@ pub(super) struct Kept {
 }
 
 impl Unwritten {
-    pub(super) fn new() -> Unwritten {
+    /// What is not to be followed counts as defined.
+    pub(super) fn new(follows_unwritten: bool, follows_shuffles: bool) -> Unwritten {
         Unwritten {
+            follows_unwritten,
+            follows_shuffles,
             waves: Vec::new(),
             lds: Vec::new(),
             scratch: Vec::new(),
@@ -121,10 +149,11 @@ impl Unwritten {
     pub(super) fn start_group(&mut self, setup: &Setup, waves: &[Wave]) {
         self.origins.clear();
         self.lds.clear();
-        self.lds.resize(setup.lds_bytes, UNWRITTEN);
+        let (memory, register) = if self.follows_unwritten { (UNWRITTEN, !0) } else { (DEFINED, 0) };
+        self.lds.resize(setup.lds_bytes, memory);
         self.scratch_bytes = setup.scratch_bytes as usize;
         self.scratch.clear();
-        self.scratch.resize(waves.len() * LANES * self.scratch_bytes, UNWRITTEN);
+        self.scratch.resize(waves.len() * LANES * self.scratch_bytes, memory);
         self.waves.truncate(waves.len());
         self.waves.resize_with(waves.len(), || WaveState {
             vector: vec![[0; 4]; usize::from(STAGE)],
@@ -139,18 +168,18 @@ impl Unwritten {
         };
         for state in &mut self.waves {
             for registers in vector_file((descriptor.vgprs, descriptor.agprs)) {
-                state.vector[registers].fill([!0; 4]);
+                state.vector[registers].fill([register; 4]);
             }
             state.vector_origin.fill(0);
             state.scalar_origin.fill(0);
             state.vector[..work_item_registers].fill([0; 4]);
-            state.scalar[..usize::from(scalar::FLAT_SCRATCH)].fill(!0);
+            state.scalar[..usize::from(scalar::FLAT_SCRATCH)].fill(register as u32);
             state.scalar[..usize::from(descriptor.initial_sgprs())].fill(0);
             state.scalar[usize::from(scalar::FLAT_SCRATCH)..].fill(0);
             for register in [scalar::VCC, scalar::VCC + 1, scalar::M0] {
-                state.scalar[usize::from(register)] = !0;
+                state.scalar[usize::from(register)] = if self.follows_unwritten { !0 } else { 0 };
             }
-            state.scalar[usize::from(scalar::SCC)] = 1;
+            state.scalar[usize::from(scalar::SCC)] = u32::from(self.follows_unwritten);
         }
     }
 
@@ -260,6 +289,7 @@ impl Unwritten {
         let text = match source {
             Source::Vector(register) => format!("{}, which nobody wrote", vector_name(register)),
             Source::Scalar(register) => format!("{}, which nobody wrote", scalar_name(register)),
+            Source::LaneOff { register, lane } => format!("{} of lane {lane}, which is off", vector_name(register)),
             Source::Lds { address, stored: s } => format!("LDS at {address:#x}, which {}", stored(s)),
             Source::Scratch { address, stored: s } => format!("scratch at {address:#x}, which {}", stored(s)),
             Source::Device { address, bytes } => {

@@ -1,6 +1,6 @@
 //! DS instructions that move data between lanes without touching LDS, and the two that count lanes into it.
 
-use rocfire_arch::Family;
+use rocfire_arch::{Arch, Family};
 use rocfire_isa::Op;
 
 use super::space::{Lds, lds_lane_ptr, record};
@@ -69,9 +69,9 @@ fn rotated(pattern: u32, lane: usize) -> usize {
 }
 
 /// A lane's number from its byte address. A wave64 of RDNA 2 and 3 runs in two halves, which do not reach each other.
-fn lane_at(w: &Wave, env: &Env, s: &Step, lane: usize, address: u32) -> usize {
+pub(crate) fn lane_at(w: &Wave, arch: Arch, s: &Step, lane: usize, address: u32) -> usize {
     let number = (address.wrapping_add(s.imm as u32) / 4) as usize;
-    match env.program.arch.info().family {
+    match arch.info().family {
         Family::Rdna1 | Family::Rdna2 | Family::Rdna3 | Family::Rdna35 => lane & !31 | number & 31,
         _ => number % w.lanes,
     }
@@ -83,7 +83,7 @@ fn permute(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     let (exec, address, data) = (w.exec(), w.v[s.src[0] as usize], w.v[s.src[1] as usize]);
     let mut values = Lanes::ZERO;
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-        values.0[lane_at(w, env, s, lane, address.0[lane])] = data.0[lane];
+        values.0[lane_at(w, env.program.arch, s, lane, address.0[lane])] = data.0[lane];
     }
     write(w, s, &values);
     Flow::Next
@@ -104,7 +104,7 @@ fn fetch(w: &mut Wave, env: &Env, s: &Step, readable: u64) -> Flow {
     let (address, data) = (w.v[s.src[0] as usize], w.v[s.src[1] as usize]);
     let mut values = Lanes::ZERO;
     for lane in 0..LANES {
-        let from = lane_at(w, env, s, lane, address.0[lane]);
+        let from = lane_at(w, env.program.arch, s, lane, address.0[lane]);
         values.0[lane] = if readable >> from & 1 != 0 { data.0[from] } else { 0 };
     }
     write(w, s, &values);

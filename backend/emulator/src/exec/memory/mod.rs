@@ -22,6 +22,7 @@ mod store;
 mod to_lds;
 mod transpose;
 
+pub(crate) use exchange::lane_at;
 pub(crate) use space::SCRATCH_DESCRIPTOR;
 
 /// As [`levels!`](crate::step::levels), with a name for the [`Cpu`](crate::numeric::Cpu) of each level.
