@@ -68,12 +68,11 @@ impl Arguments {
             }
             Arguments::Extra(extra) => {
                 let (address, length) = extra_buffer(extra)?;
-                if length < bytes as u64 {
-                    return Err(wrong(format!("{length} bytes of arguments, and it takes {bytes}")));
-                }
+                let given = length.min(bytes as u64);
                 // SAFETY: the program promises a buffer of the length that it says; more than the kernel takes is hidden
                 // arguments, which are laid out here anyway.
-                kernarg.copy_from_slice(unsafe { host_bytes(address, bytes as u64) });
+                // What is missing at its end the kernel does not read, or reads as zero.
+                kernarg[..given as usize].copy_from_slice(unsafe { host_bytes(address, given) });
             }
         }
         Ok(kernarg)

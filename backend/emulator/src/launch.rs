@@ -54,7 +54,8 @@ pub struct Launch<'a> {
     pub block: [u32; 3],
     /// LDS on top of the kernel's static LDS.
     pub dynamic_lds_bytes: u32,
-    /// The explicit arguments, laid out as the kernel declares them. Padding after the last may be there or not.
+    /// The explicit arguments, laid out as the kernel declares them. Padding after the last may be there or not, and what
+    /// is missing at the end reads as zero: launchers of hand-written kernels leave out arguments that these do not read.
     pub kernarg: &'a [u8],
 }
 
@@ -87,7 +88,7 @@ fn check(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<Groups, Erro
         return Err(bad(format!("a grid of {:?} workgroups, and {} numbers 65536 in y and z", launch.grid, info.name)));
     }
     let explicit = kernel.explicit_kernarg_bytes() as usize;
-    if launch.kernarg.len() < explicit || launch.kernarg.len() > explicit.next_multiple_of(16) {
+    if launch.kernarg.len() > explicit.next_multiple_of(16) {
         return Err(bad(format!("{} bytes of arguments, and it takes {explicit}", launch.kernarg.len())));
     }
     let mut resident = u64::MAX;
@@ -145,7 +146,8 @@ fn kernel_arguments(kernel: &Kernel, launch: &Launch<'_>) -> Vec<u8> {
     let explicit = kernel.explicit_kernarg_bytes() as usize;
     let packet_at = (kernel.kernarg_bytes() as usize).max(explicit).next_multiple_of(PACKET_BYTES);
     let mut bytes = vec![0; packet_at + PACKET_BYTES];
-    bytes[..explicit].copy_from_slice(&launch.kernarg[..explicit]);
+    let given = explicit.min(launch.kernarg.len());
+    bytes[..given].copy_from_slice(&launch.kernarg[..given]);
     let dimensions = launch.grid.iter().zip(&launch.block).rposition(|(&g, &b)| u64::from(g) * u64::from(b) > 1);
     let dimensions = dimensions.map_or(1, |last| last as u32 + 1);
     for arg in &kernel.info.metadata.hidden {

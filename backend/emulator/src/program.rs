@@ -99,6 +99,7 @@ impl Program {
         let mut dropped = 0;
         let mut sites = 0u16;
         let mut indexing = false;
+        let skipping = decoded.iter().any(|decoded| decoded.inst.is_some_and(|inst| inst.op == Op::SSetvskip));
         for (i, Decoded { offset, inst, second }) in decoded.iter().enumerate() {
             program.step_at[offset / 4] = program.steps.len() as u32;
             if starts.contains(&(*offset as u64)) {
@@ -116,6 +117,7 @@ impl Program {
                 (None, _) => None,
             };
             let mut step = step.unwrap_or_else(|| unknown(*offset, *inst));
+            step.range_rule = exec::memory::range_rule(arch);
             if wave == WaveSize::Wave32 && exec::narrow::applies(&step.inst) {
                 step.indexed = Some(std::mem::replace(&mut step.run, exec::narrow::run));
             }
@@ -127,6 +129,9 @@ impl Program {
                 };
                 if indexing && exec::index::applies(inst) {
                     step.indexed = Some(std::mem::replace(&mut step.run, exec::index::run));
+                }
+                if skipping && exec::scalar::vskip::applies(inst) {
+                    exec::scalar::vskip::wrap(&mut step);
                 }
             }
             step.dropped = std::mem::take(&mut dropped);

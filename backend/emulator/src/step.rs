@@ -283,8 +283,19 @@ pub(crate) struct Step {
     pub(crate) class: Class,
     /// Instructions without effect (`s_nop`, `s_waitcnt`) that stood before it and are counted with it.
     pub(crate) dropped: u32,
+    /// How a resource descriptor's range check counts.
+    pub(crate) range_rule: RangeRule,
     /// The instruction.
     pub(crate) inst: Inst,
+}
+
+/// Who says whether a buffer's range is counted in records or in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RangeRule {
+    /// The instruction, by having an index (before RDNA).
+    Index,
+    /// The descriptor (RDNA).
+    Descriptor,
 }
 
 impl Step {
@@ -316,6 +327,7 @@ impl Step {
             pair: None,
             class: counters::class(&inst),
             dropped: 0,
+            range_rule: RangeRule::Index,
             inst,
         };
         for (i, operand) in inst.dst.iter().enumerate() {

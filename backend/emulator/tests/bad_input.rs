@@ -66,15 +66,15 @@ fn a_kernel_that_is_not_there_is_none_and_the_others_are_named() {
 }
 
 #[test]
-fn arguments_of_the_wrong_size_are_refused_with_both_sizes() {
+fn too_many_arguments_are_refused_with_both_sizes_and_missing_ones_read_as_zero() {
     let Some(bench) = Bench::new("faults") else { return };
     let x = bench.upload(&[0u32]);
     let refused = |args: &Args| refused(&bench, "scale", [1; 3], [64, 1, 1], 0, args);
-    assert_eq!(refused(&Args::new().with(x)), "8 bytes of arguments, and it takes 12");
-    assert_eq!(refused(&Args::new()), "0 bytes of arguments, and it takes 12");
     assert_eq!(refused(&Args::new().with(x).with(1i32).with(x)), "24 bytes of arguments, and it takes 12");
     // Padding up to the next argument's alignment may be there.
     bench.try_run("scale", [1; 3], [1; 3], 0, &Args::new().with(x).with(1u64)).unwrap();
+    // Launchers of hand-written kernels leave out what these do not read: here the count.
+    bench.try_run("scale", [1; 3], [1; 3], 0, &Args::new().with(x)).unwrap();
 }
 
 #[test]

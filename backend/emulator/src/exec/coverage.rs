@@ -48,9 +48,9 @@ const GAPS: &[Gap] = &[
     ("the order of graphics waves", &["gfx906", "gfx908"], &["ds_ordered_count"]),
     ("sparse matrices", &["gfx1201"], &["v_swmmac_*"]),
     (
-        "scalar stores and atomics are not coherent with vector memory, and no compiler emits them",
+        "scratch of a whole wave, and caches without what they hold: no compiler emits them",
         &["gfx1010"],
-        &["s_store_*", "s_buffer_store_*", "s_scratch_*", "s_atomic_*", "s_buffer_atomic_*", "s_dcache_discard*"],
+        &["s_scratch_*", "s_dcache_discard*"],
     ),
     (
         "numbers the waves of a workgroup as they come, which no compiler uses",
@@ -114,19 +114,10 @@ const GAPS: &[Gap] = &[
     ("for trap handlers and debuggers only", GFX9, &["s_rfe_*", "s_sethalt", "s_setkill", "s_sendmsghalt"]),
     ("for debuggers only", GFX9, &["s_cbranch_cdbg*"]),
     ("forks of waves, which no compiler makes", GFX9, &["s_cbranch_g_fork", "s_cbranch_i_fork", "s_cbranch_join"]),
-    ("skips vector instructions by a mode, which no compiler uses", GFX9, &["s_setvskip"]),
     (
-        "scalar stores and atomics are not coherent with vector memory, and no compiler emits them",
+        "scratch of a whole wave, and caches without what they hold: no compiler emits them",
         GFX9,
-        &[
-            "s_store_*",
-            "s_buffer_store_*",
-            "s_scratch_*",
-            "s_atomic_*",
-            "s_buffer_atomic_*",
-            "s_dcache_discard*",
-            "s_atc_probe*",
-        ],
+        &["s_scratch_*", "s_dcache_discard*", "s_atc_probe*"],
     ),
 ];
 
@@ -138,9 +129,23 @@ fn is_named(name: &str, mnemonic: &str) -> bool {
     }
 }
 
-/// Settings of the fields behind the first word: scalar sources, vector sources, accumulation registers, a vector source
-/// before scalar ones.
-const REST: [u32; 4] = [0, 0x0402_0100, 0x1c02_0100, 0x0000_0100];
+/// Settings of the fields behind the first word: scalar sources; one, two and three vector sources, with accumulation
+/// registers too; and no scalar address, as each generation says it.
+const REST: [u32; 10] = [
+    0,
+    0x0000_0100,
+    0x0002_0100,
+    0x0402_0100,
+    0x1c02_0100,
+    0x1800_0100,
+    0x1802_0100,
+    0x007f_0000,
+    0x007d_0000,
+    0x007c_0000,
+];
+
+/// Settings of the first word's low byte: a register, and EXEC, which is all that some compares may write.
+const LOW: [u32; 2] = [0, 126];
 
 /// One instruction of each operation.
 pub(crate) fn operations(arch: Arch, wave: WaveSize) -> BTreeMap<&'static str, Inst> {
@@ -151,11 +156,14 @@ pub(crate) fn operations(arch: Arch, wave: WaveSize) -> BTreeMap<&'static str, I
             high >> 9 == 0b011_1111 || high >> 7 == 0b1_0111_1101 || high >> 10 == 0b11_0001 || high >> 10 == 0b11_1011;
         for low in (0..=0xffu32).step_by(if deep { 1 } else { 0x40 }) {
             for rest in REST {
-                let words = [high << 16 | low << 8, rest, rest, 0];
-                let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
-                if let Ok(decoded) = decode_dual(arch, wave, &bytes) {
-                    for inst in [Some(decoded.first), decoded.second].into_iter().flatten() {
-                        found.entry(inst.op.mnemonic()).or_insert(inst);
+                for lowest in LOW {
+                    // A third word has a register of its own or an offset.
+                    let words = [high << 16 | low << 8 | lowest, rest, 0, 0];
+                    let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+                    if let Ok(decoded) = decode_dual(arch, wave, &bytes) {
+                        for inst in [Some(decoded.first), decoded.second].into_iter().flatten() {
+                            found.entry(inst.op.mnemonic()).or_insert(inst);
+                        }
                     }
                 }
             }

@@ -126,27 +126,33 @@ impl Unwritten {
             at.uses.vector_writes.iter().for_each(|&registers| state.define_vector(registers, exec, bytes));
             at.uses.scalar_writes.iter().for_each(|&registers| state.define_scalar(registers));
         }
-        let mut incoming = vec![[false; 4]; LANES];
+        let mut incoming = vec![0u64; LANES];
         for event in events {
             match event.kind {
                 EventKind::ScalarLoad => self.scalar_load(at, w, env, event),
                 EventKind::Load => self.load(at, w, env, event),
+                // Whether the data is defined was seen at the instruction's scalar sources.
+                EventKind::Store | EventKind::Atomic if inst.format == Format::Smem => {
+                    self.device_write(at, env, event.addresses[0], event.bytes);
+                }
                 EventKind::Store => self.store(at, w, env, event)?,
                 EventKind::Atomic => self.atomic(at, w, env, event)?,
                 EventKind::ToLds if event.space == MemorySpace::Global => {
                     for (lane, address) in event.lane_addresses() {
                         let undefined = self.device_unwritten(at, env, address, event.bytes);
-                        incoming[lane] = std::array::from_fn(|byte| undefined >> byte & 1 != 0);
+                        incoming[lane] = undefined;
                     }
                 }
                 EventKind::ToLds => {
                     for (lane, address) in event.lane_addresses() {
-                        for (byte, &undefined) in incoming[lane].iter().enumerate() {
+                        for byte in 0..event.bytes as usize {
                             if let Some(place) = self.lds.get_mut(address as usize + byte) {
-                                *place = if undefined { STORED_UNDEFINED } else { DEFINED };
+                                *place = if incoming[lane] >> byte & 1 != 0 { STORED_UNDEFINED } else { DEFINED };
                             }
                         }
                     }
+                    // What the next piece brings is its own.
+                    incoming.fill(0);
                 }
             }
         }

@@ -214,6 +214,65 @@ fn run<S: Space, M: Modify>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     Flow::Next
 }
 
+/// Replaces the word at a pointer by what an operation makes of it, the data and what is compared with; gives the old one.
+///
+/// # Safety
+/// The pointer is valid for reads and writes of the word, and aligned to its size.
+type Apply = unsafe fn(*mut u8, u64, u64) -> u64;
+
+unsafe fn apply32<M: Modify<Word = u32>>(host: *mut u8, data: u64, second: u64) -> u64 {
+    // SAFETY: by this function's contract.
+    u64::from(unsafe { u32::modify(host, |old| M::apply(old, data as u32, second as u32)) })
+}
+
+unsafe fn apply64<M: Modify<Word = u64>>(host: *mut u8, data: u64, second: u64) -> u64 {
+    // SAFETY: by this function's contract.
+    unsafe { u64::modify(host, |old| M::apply(old, data, second)) }
+}
+
+/// A scalar atomic.
+pub(crate) struct ScalarAtomic {
+    /// What it does, on device memory.
+    pub(crate) apply: Apply,
+    /// Its word's width.
+    pub(crate) dwords: u8,
+    /// Whether a second word is compared with.
+    pub(crate) compares: bool,
+    /// Whether it goes through a resource descriptor.
+    pub(crate) buffer: bool,
+}
+
+/// The scalar atomic of an operation.
+pub(crate) fn scalar(op: Op) -> Option<ScalarAtomic> {
+    macro_rules! rows {
+        ($($word:ident $wide:ident: $plain:ident $plain2:ident $buffer:ident $buffer2:ident;)*) => {
+            match op {
+                $(
+                    Op::$plain | Op::$buffer => (apply32::<$word> as Apply, 1, $word::TWO),
+                    Op::$plain2 | Op::$buffer2 => (apply64::<$wide> as Apply, 2, $wide::TWO),
+                )*
+                _ => return None,
+            }
+        };
+    }
+    let (apply, dwords, compares) = rows! {
+        Swap32 Swap64: SAtomicSwap SAtomicSwapX2 SBufferAtomicSwap SBufferAtomicSwapX2;
+        Cmpswap32 Cmpswap64: SAtomicCmpswap SAtomicCmpswapX2 SBufferAtomicCmpswap SBufferAtomicCmpswapX2;
+        Add32 Add64: SAtomicAdd SAtomicAddX2 SBufferAtomicAdd SBufferAtomicAddX2;
+        Sub32 Sub64: SAtomicSub SAtomicSubX2 SBufferAtomicSub SBufferAtomicSubX2;
+        Smin32 Smin64: SAtomicSmin SAtomicSminX2 SBufferAtomicSmin SBufferAtomicSminX2;
+        Umin32 Umin64: SAtomicUmin SAtomicUminX2 SBufferAtomicUmin SBufferAtomicUminX2;
+        Smax32 Smax64: SAtomicSmax SAtomicSmaxX2 SBufferAtomicSmax SBufferAtomicSmaxX2;
+        Umax32 Umax64: SAtomicUmax SAtomicUmaxX2 SBufferAtomicUmax SBufferAtomicUmaxX2;
+        And32 And64: SAtomicAnd SAtomicAndX2 SBufferAtomicAnd SBufferAtomicAndX2;
+        Or32 Or64: SAtomicOr SAtomicOrX2 SBufferAtomicOr SBufferAtomicOrX2;
+        Xor32 Xor64: SAtomicXor SAtomicXorX2 SBufferAtomicXor SBufferAtomicXorX2;
+        Inc32 Inc64: SAtomicInc SAtomicIncX2 SBufferAtomicInc SBufferAtomicIncX2;
+        Dec32 Dec64: SAtomicDec SAtomicDecX2 SBufferAtomicDec SBufferAtomicDecX2;
+    };
+    Some(ScalarAtomic { apply, dwords, compares, buffer: op.mnemonic().starts_with("s_buffer") })
+}
+
 /// Calls back with the operations of each kind. Each row: the type, the operations on device memory, those on LDS.
 macro_rules! table {
     ($op:expr, $space:ty, $($modify:ident: $($name:ident)|+;)*) => {

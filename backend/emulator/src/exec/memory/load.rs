@@ -4,7 +4,7 @@ use rocfire_isa::Op;
 
 use super::by_cpu;
 use super::interleave::Interleave;
-use super::space::{Attempt, Device, Lds, Line, Place, Space, deny, observe};
+use super::space::{Attempt, Device, Lds, Line, Place, Space, deny, observe, pieces};
 use crate::env::Env;
 use crate::error::Access;
 use crate::numeric::Baseline;
@@ -93,20 +93,26 @@ pub(super) fn scattered<S: Space>(
     put: impl Fn(&mut Wave, usize, [u8; 16]),
 ) -> Flow {
     assert!(bytes <= 16, "the widest load of a lane is 16 bytes");
-    let addresses = S::addresses(w, s, offset_bytes);
     let exec = w.exec();
-    for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-        let mut loaded = [0; 16];
-        match S::lane_ptr(w, env, s, lane, addresses[lane], bytes as u64, Access::Read) {
-            // SAFETY: `lane_ptr` gave a pointer to `bytes` readable bytes, and `loaded` has as many.
-            Ok(Some(host)) => unsafe { std::ptr::copy_nonoverlapping(host, loaded.as_mut_ptr(), bytes) },
-            Ok(None) => {}
-            Err(cause) => {
-                let attempt = Attempt { addresses: &addresses, bytes: bytes as u64, access: Access::Read };
-                return deny::<S>(w, env, s, &attempt, lane, *cause);
+    let mut loaded = [[0; 16]; LANES];
+    for (at, bytes) in pieces::<S>(w, s, offset_bytes, bytes) {
+        let addresses = S::addresses(w, s, offset_bytes + at as i64);
+        for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+            match S::lane_ptr(w, env, s, lane, addresses[lane], bytes as u64, Access::Read) {
+                // SAFETY: `lane_ptr` gave a pointer to `bytes` readable bytes, and `loaded` has as many from `at` on.
+                Ok(Some(host)) => unsafe {
+                    std::ptr::copy_nonoverlapping(host, loaded[lane][at..at + bytes].as_mut_ptr(), bytes);
+                },
+                Ok(None) => {}
+                Err(cause) => {
+                    let attempt = Attempt { addresses: &addresses, bytes: bytes as u64, access: Access::Read };
+                    return deny::<S>(w, env, s, &attempt, lane, *cause);
+                }
             }
         }
-        put(w, lane, loaded);
+    }
+    for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+        put(w, lane, loaded[lane]);
     }
     Flow::Next
 }

@@ -7,10 +7,11 @@
 //! The instructions of a hot loop (device memory and LDS by 32 bits and more) are compiled for every
 //! [`Level`](crate::step::Level); the others have one body.
 
+use rocfire_arch::{Arch, Family};
 use rocfire_isa::{Format, Inst, Op};
 
 use self::space::{Buffer, Device, Flat, Lds, Scratch};
-use crate::step::{Constant, Role, Selected};
+use crate::step::{Constant, RangeRule, Role, Selected};
 
 mod atomic;
 mod exchange;
@@ -22,6 +23,7 @@ mod store;
 mod to_lds;
 mod transpose;
 
+pub(crate) use atomic::{ScalarAtomic, scalar as scalar_atomic};
 pub(crate) use exchange::lane_at;
 pub(crate) use space::SCRATCH_DESCRIPTOR;
 
@@ -86,6 +88,15 @@ pub(crate) fn select(inst: &Inst) -> Option<Selected> {
     Some(Selected::lanes(handlers).with_roles(roles).with_imm(i64::from(inst.mods.offset)))
 }
 
+/// How the architecture's resource descriptors check ranges.
+pub(crate) fn range_rule(arch: Arch) -> RangeRule {
+    use Family::{Cdna1, Cdna2, Cdna3, Cdna4, Gcn5};
+    match arch.info().family {
+        Gcn5 | Cdna1 | Cdna2 | Cdna3 | Cdna4 => RangeRule::Index,
+        _ => RangeRule::Descriptor,
+    }
+}
+
 /// Whether the operation is an atomic one.
 pub(crate) fn is_atomic(op: Op) -> bool {
     atomic::is_atomic(op)
@@ -100,5 +111,8 @@ pub(crate) fn has_site(inst: &Inst) -> bool {
 /// returns what it found, or rounds.
 pub(crate) fn is_order_dependent(inst: &Inst) -> bool {
     let device = matches!(inst.format, Format::Global | Format::Flat | Format::Mubuf);
+    if inst.format == Format::Smem {
+        return atomic::scalar(inst.op).is_some() && inst.dst[0].is_some();
+    }
     device && atomic::is_atomic(inst.op) && (inst.dst[0].is_some() || inst.mods.sc0 || atomic::rounds(inst.op))
 }

@@ -5,10 +5,12 @@
 //! of them is bad, [`Space::lane_ptr`] is asked lane by lane ([`Place::Scattered`]) and finds the first lane to blame;
 //! [`deny`] finds the others.
 
+use rocfire_isa::Op;
+
 use crate::env::{Cause, Env};
 use crate::error::{Access, FaultKind, Nearest};
 use crate::instrument::{Event, EventKind, MemorySpace};
-use crate::step::{Flow, PRIVATE_APERTURE, SHARED_APERTURE, Step};
+use crate::step::{Flow, PRIVATE_APERTURE, RangeRule, SHARED_APERTURE, Step};
 use crate::wave::{LANES, Lanes, Wave};
 
 /// Addresses of all lanes; those of lanes that are off mean nothing.
@@ -71,6 +73,9 @@ fn steps_of<const BYTES: usize>(lanes: &[u32]) -> Option<bool> {
 
 /// A kind of memory.
 pub(super) trait Space {
+    /// Bytes that are looked at one by one where an access is wider: a descriptor's range check is for each dword.
+    const PIECE: usize = 16;
+
     /// The lanes' addresses, `offset_bytes` included.
     fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses;
 
@@ -118,8 +123,36 @@ pub(super) fn observe<S: Space>(
             Access::Write => EventKind::Store,
             Access::Atomic => EventKind::Atomic,
         };
-        record::<S>(env, w.exec(), &S::addresses(w, s, offset_bytes), (bytes as u32, register), kind);
+        for (at, bytes) in pieces::<S>(w, s, offset_bytes, bytes) {
+            let (addresses, register) = (S::addresses(w, s, offset_bytes + at as i64), register + at as u16 / 4);
+            record::<S>(env, w.exec(), &addresses, (bytes as u32, register), kind);
+        }
     }
+}
+
+/// The pieces of an access, each with its distance from the first byte and its length: one, unless there are lanes of which
+/// only a part is left out.
+pub(super) fn pieces<S: Space>(
+    w: &Wave,
+    s: &Step,
+    offset_bytes: i64,
+    bytes: usize,
+) -> impl Iterator<Item = (usize, usize)> {
+    let mut piece = S::PIECE.min(bytes);
+    if piece < bytes {
+        let exec = w.exec();
+        let first = S::addresses(w, s, offset_bytes);
+        let apart = |at: usize| {
+            let here = S::addresses(w, s, offset_bytes + at as i64);
+            (0..LANES).any(|lane| {
+                exec >> lane & 1 != 0 && S::place_of(first[lane]).is_some() != S::place_of(here[lane]).is_some()
+            })
+        };
+        if !(piece..bytes).step_by(piece).any(apart) {
+            piece = bytes;
+        }
+    }
+    (0..bytes).step_by(piece.max(1)).map(move |at| (at, piece))
 }
 
 /// Records an event for each kind of memory that the lanes of `exec` reach.
@@ -511,7 +544,47 @@ fn swizzled_addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
     })
 }
 
+/// How a resource descriptor's range check counts.
+enum Range {
+    /// Bytes from the base, the scalar offset among them; whether the whole access must be inside, or its first byte.
+    Bytes { whole: bool },
+    /// Records of the stride's length by their index; whether the access must also end inside its record.
+    Records { inside: bool },
+    /// Nothing but whether there are any records.
+    Any,
+}
+
+impl Range {
+    /// The rule of a descriptor whose last word is `last`. Before RDNA an index counts records, and everything without an
+    /// index bytes (CDNA 3 ISA, "Range checking"); on RDNA the descriptor says it in OOB_SELECT (RDNA 2 and 3 ISA, table
+    /// "OOB_SELECT"), where a rule about records needs a stride.
+    fn of(s: &Step, last: u32, stride: u64) -> Range {
+        let indexed = s.inst.mods.idxen;
+        match (s.range_rule, last >> 28 & 3) {
+            (RangeRule::Index, _) if indexed && stride != 0 => Range::Records { inside: false },
+            (RangeRule::Index, _) => Range::Bytes { whole: false },
+            (RangeRule::Descriptor, 0) if stride != 0 => Range::Records { inside: true },
+            (RangeRule::Descriptor, 1) if stride != 0 => Range::Records { inside: false },
+            (RangeRule::Descriptor, 2) => Range::Any,
+            (RangeRule::Descriptor, _) => Range::Bytes { whole: true },
+        }
+    }
+}
+
+/// Bytes that the range check of one piece of an access is about.
+fn checked_bytes(op: Op) -> u64 {
+    let name = op.mnemonic();
+    match () {
+        () if name.contains("byte") => 1,
+        () if name.contains("short") => 2,
+        () if name.contains("atomic") && (name.ends_with("_x2") || name.ends_with("_f64")) => 8,
+        () => 4,
+    }
+}
+
 impl Space for Buffer {
+    const PIECE: usize = 4;
+
     fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
         if is_scratch(w, s) {
             return swizzled_addresses(w, s, offset_bytes);
@@ -519,6 +592,8 @@ impl Space for Buffer {
         // The descriptor: base in bits 47..0, stride in 61..48, records in 95..64.
         let (low, records) = (s.s64(w, 2), u64::from(w.s32(s.src[2] + 2)));
         let (base, stride) = (low & 0xffff_ffff_ffff, low >> 48 & 0x3fff);
+        let range = Range::of(s, w.s32(s.src[2] + 3), stride);
+        let bytes = checked_bytes(s.inst.op);
         let scalar_offset = u64::from(s.s32(w, 3));
         let mods = &s.inst.mods;
         std::array::from_fn(|i| {
@@ -529,7 +604,12 @@ impl Space for Buffer {
             };
             let index = if mods.idxen { next() } else { 0 };
             let offset = (if mods.offen { next() } else { 0 }).wrapping_add(offset_bytes as u64);
-            let in_range = if stride == 0 { offset < records } else { index < records };
+            let in_range = match range {
+                Range::Bytes { whole: true } => index * stride + offset + scalar_offset + bytes <= records,
+                Range::Bytes { whole: false } => offset + scalar_offset < records,
+                Range::Records { inside } => index < records && !(inside && offset + bytes > stride),
+                Range::Any => records != 0,
+            };
             if in_range { base + scalar_offset + index * stride + offset } else { OUT_OF_RANGE }
         })
     }

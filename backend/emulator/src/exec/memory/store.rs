@@ -4,7 +4,7 @@ use rocfire_isa::Op;
 
 use super::by_cpu;
 use super::interleave::Interleave;
-use super::space::{Attempt, Device, Lds, Line, Place, Space, deny, observe};
+use super::space::{Attempt, Device, Lds, Line, Place, Space, deny, observe, pieces};
 use crate::env::Env;
 use crate::error::Access;
 use crate::numeric::Baseline;
@@ -83,17 +83,21 @@ fn scattered<S: Space>(
     get: impl Fn(&Wave, usize) -> [u8; 16],
 ) -> Flow {
     assert!(bytes <= 16, "the widest store of a lane is 16 bytes");
-    let addresses = S::addresses(w, s, offset_bytes);
     let exec = w.exec();
-    for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-        let value = get(w, lane);
-        match S::lane_ptr(w, env, s, lane, addresses[lane], bytes as u64, Access::Write) {
-            // SAFETY: `lane_ptr` gave a pointer to `bytes` writable bytes, and `value` has as many.
-            Ok(Some(host)) => unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), host, bytes) },
-            Ok(None) => {}
-            Err(cause) => {
-                let attempt = Attempt { addresses: &addresses, bytes: bytes as u64, access: Access::Write };
-                return deny::<S>(w, env, s, &attempt, lane, *cause);
+    for (at, bytes) in pieces::<S>(w, s, offset_bytes, bytes) {
+        let addresses = S::addresses(w, s, offset_bytes + at as i64);
+        for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+            let value = get(w, lane);
+            match S::lane_ptr(w, env, s, lane, addresses[lane], bytes as u64, Access::Write) {
+                // SAFETY: `lane_ptr` gave a pointer to `bytes` writable bytes, and `value` has as many from `at` on.
+                Ok(Some(host)) => unsafe {
+                    std::ptr::copy_nonoverlapping(value[at..at + bytes].as_ptr(), host, bytes);
+                },
+                Ok(None) => {}
+                Err(cause) => {
+                    let attempt = Attempt { addresses: &addresses, bytes: bytes as u64, access: Access::Write };
+                    return deny::<S>(w, env, s, &attempt, lane, *cause);
+                }
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use rocfire_isa::Op;
 
-use super::space::{Attempt, Buffer, Device, Lds, Scratch, Space, deny, lds_lane_ptr, record};
+use super::space::{Addresses, Attempt, Buffer, Device, Lds, Scratch, Space, deny, lds_lane_ptr, pieces, record};
 use crate::env::Env;
 use crate::error::Access;
 use crate::instrument::EventKind;
@@ -55,40 +55,70 @@ pub(super) fn buffer(op: Op) -> Option<Handlers> {
 fn run<S: Space, const BYTES: usize, const SIGNED: bool>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     const { assert!(BYTES <= 16) };
     let exec = w.exec();
-    let addresses = S::addresses(w, s, s.imm);
-    let stored = BYTES.next_multiple_of(4);
-    let stride = if stored > 4 { 16 } else { 4 };
+    let stride = if BYTES > 4 { 16 } else { 4 };
     let m0 = w.s32(scalar::M0) & (env.program.arch.info().lds_bytes.next_power_of_two() - 1);
     let target = u64::from(m0).wrapping_add(s.imm as u64);
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Read);
-    let targets = std::array::from_fn(|lane| target + stride * lane as u64);
-    if env.observed && exec != 0 {
-        record::<S>(env, exec, &addresses, (BYTES as u32, 0), EventKind::ToLds);
-        record::<Lds>(env, exec, &targets, (stored as u32, 0), EventKind::ToLds);
-    }
     env.lds_changes += u64::from(exec != 0);
-    for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-        let mut bytes = [0u8; 16];
-        match S::lane_ptr(w, env, s, lane, addresses[lane], BYTES as u64, Access::Read) {
-            // SAFETY: `lane_ptr` gave a pointer to `BYTES` readable bytes, and `bytes` has room for them.
-            Ok(Some(host)) => unsafe { std::ptr::copy_nonoverlapping(host, bytes.as_mut_ptr(), BYTES) },
-            Ok(None) => {}
-            Err(cause) => {
-                let attempt = Attempt { addresses: &addresses, bytes: BYTES as u64, access: Access::Read };
-                return deny::<S>(w, env, s, &attempt, lane, *cause);
-            }
+    for (at, bytes) in pieces::<S>(w, s, s.imm, BYTES) {
+        let addresses = S::addresses(w, s, s.imm + at as i64);
+        let stored = bytes.next_multiple_of(4);
+        let targets = std::array::from_fn(|lane| target + at as u64 + stride * lane as u64);
+        if env.observed && exec != 0 {
+            record::<S>(env, exec, &addresses, (bytes as u32, 0), EventKind::ToLds);
+            record::<Lds>(env, exec, &targets, (stored as u32, 0), EventKind::ToLds);
         }
-        if SIGNED && bytes[BYTES - 1] & 0x80 != 0 {
-            bytes[BYTES..4].fill(0xff);
-        }
-        match lds_lane_ptr(env, lane, targets[lane], stored as u64) {
-            // SAFETY: `lds_lane_ptr` gave a pointer to `stored` bytes that no other thread reaches, and `bytes` has as many.
-            Ok(host) => unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), host, stored) },
-            Err(cause) => {
-                let attempt = Attempt { addresses: &targets, bytes: stored as u64, access: Access::Write };
-                return deny::<Lds>(w, env, s, &attempt, lane, *cause);
+        let piece = Piece { addresses, targets, bytes, stored };
+        for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+            if let Err(flow) = move_lane::<S, SIGNED>(w, env, s, &piece, lane) {
+                return flow;
             }
         }
     }
     Flow::Next
+}
+
+/// A part of each lane's bytes.
+struct Piece {
+    addresses: Addresses,
+    targets: Addresses,
+    bytes: usize,
+    /// Bytes that arrive in LDS.
+    stored: usize,
+}
+
+/// Moves one lane's bytes.
+fn move_lane<S: Space, const SIGNED: bool>(
+    w: &Wave,
+    env: &mut Env,
+    s: &Step,
+    piece: &Piece,
+    lane: usize,
+) -> Result<(), Flow> {
+    let Piece { addresses, targets, bytes, stored } = piece;
+    let (bytes, stored) = (*bytes, *stored);
+    let mut loaded = [0u8; 16];
+    match S::lane_ptr(w, env, s, lane, addresses[lane], bytes as u64, Access::Read) {
+        // SAFETY: `lane_ptr` gave a pointer to `bytes` readable bytes, which are at most 16, and `loaded` has room for them.
+        Ok(Some(host)) => unsafe { std::ptr::copy_nonoverlapping(host, loaded.as_mut_ptr(), bytes) },
+        Ok(None) => {}
+        Err(cause) => {
+            let attempt = Attempt { addresses, bytes: bytes as u64, access: Access::Read };
+            return Err(deny::<S>(w, env, s, &attempt, lane, *cause));
+        }
+    }
+    if SIGNED && loaded[bytes - 1] & 0x80 != 0 {
+        loaded[bytes..4].fill(0xff);
+    }
+    match lds_lane_ptr(env, lane, targets[lane], stored as u64) {
+        Ok(host) => {
+            // SAFETY: `lds_lane_ptr` gave a pointer to `stored` bytes that no other thread reaches; `loaded` has as many.
+            unsafe { std::ptr::copy_nonoverlapping(loaded.as_ptr(), host, stored) };
+            Ok(())
+        }
+        Err(cause) => {
+            let attempt = Attempt { addresses: targets, bytes: stored as u64, access: Access::Write };
+            Err(deny::<Lds>(w, env, s, &attempt, lane, *cause))
+        }
+    }
 }

@@ -50,7 +50,7 @@ fn buffer_handler<const N: usize>() -> Handlers {
 }
 
 /// The immediate and the register offset together.
-fn offset(w: &Wave, s: &Step) -> u64 {
+pub(super) fn offset(w: &Wave, s: &Step) -> u64 {
     let register = if s.inst.src[1].is_some() { u64::from(s.s32(w, 1)) } else { 0 };
     register.wrapping_add(i64::from(s.inst.mods.offset) as u64)
 }
@@ -94,14 +94,14 @@ fn read_narrow(w: &mut Wave, env: &mut Env, s: &Step, address: u64, bytes: u64, 
     }
 }
 
-fn denied(env: &mut Env, bad: BadAccess, bytes: u32) -> Flow {
+pub(super) fn denied(env: &mut Env, bad: BadAccess, bytes: u32) -> Flow {
     let BadAccess { denied, address } = bad;
     env.fail_with(Cause { kind: denied.kind, lane: None, address: Some(address), bytes, nearest: denied.nearest })
 }
 
 /// Base and size of the bytes that a resource descriptor shows: base in bits 47..0, stride in 61..48, records in 95..64. Out
 /// of range a buffer reads as zero: that is what the descriptor is for.
-fn descriptor(w: &Wave, s: &Step) -> (u64, u64) {
+pub(super) fn descriptor(w: &Wave, s: &Step) -> (u64, u64) {
     let (low, records) = (w.s64(s.src[0]), u64::from(w.s32(s.src[0] + 2)));
     let stride = low >> 48 & 0x3fff;
     (low & 0xffff_ffff_ffff, if stride == 0 { records } else { records * stride })

@@ -11,11 +11,14 @@ use crate::wave::Wave;
 
 mod control;
 mod float;
+mod hwreg;
 mod load;
 mod sop1;
 mod sop2;
 mod sopc;
 mod sopk;
+mod store;
+pub(crate) mod vskip;
 
 /// A handler without a loop over lanes: one body for every level.
 macro_rules! handler {
@@ -39,7 +42,7 @@ pub(crate) fn select(inst: &Inst) -> Option<Selected> {
         Format::Sopc => sopc::select(inst.op).or_else(|| float::select_compare(inst.op)),
         Format::Sopk => sopk::select(inst),
         Format::Sopp => control::select(inst),
-        Format::Smem => load::select(inst),
+        Format::Smem => load::select(inst).or_else(|| store::select(inst)),
         _ => None,
     }
 }

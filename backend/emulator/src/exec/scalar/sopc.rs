@@ -46,6 +46,6 @@ pub(super) fn select(op: Op) -> Option<Selected> {
         Op::SCmpEqU64 => compare64!(s64, |a, b| a == b),
         Op::SCmpLgU64 => compare64!(s64, |a, b| a != b),
         Op::SSetGprIdxOn => return super::control::select_gpr_index(op),
-        _ => return None,
+        op => return super::vskip::select(op).map(Selected::scalars),
     }))
 }

@@ -2,9 +2,8 @@
 
 use rocfire_isa::{Inst, Op, OperandKind};
 
-use super::handler;
+use super::{handler, hwreg};
 use crate::step::{Flow, Handlers, Selected};
-use crate::wave::Wave;
 
 /// SCC from the register, which is source 0, and the immediate, sign-extended.
 macro_rules! signed {
@@ -79,17 +78,8 @@ fn other(op: Op) -> Option<Handlers> {
             w.set_s32(s.dst[0], product);
             Flow::Next
         }),
-        Op::SGetregB32 => handler!(|w, _, s| {
-            let (offset, bits) = field(s.imm);
-            let value = hardware_register(w, s.imm) >> offset & bits;
-            w.set_s32(s.dst[0], value);
-            Flow::Next
-        }),
-        Op::SSetregB32 | Op::SSetregImm32B32 => handler!(|w, _, s| {
-            let value = s.s32(w, 0);
-            set_hardware_register(w, s.imm, value);
-            Flow::Next
-        }),
+        Op::SGetregB32 => handler!(|w, env, s| hwreg::get(w, env, s)),
+        Op::SSetregB32 | Op::SSetregImm32B32 => handler!(|w, env, s| hwreg::set(w, env, s)),
         Op::SCallB64 => handler!(|w, env, s| {
             let next = env.program.address_after(s);
             w.set_s64(s.dst[0], next);
@@ -98,32 +88,4 @@ fn other(op: Op) -> Option<Handlers> {
         }),
         _ => return None,
     })
-}
-
-/// MODE, which is kept, and the clock of RDNA 3 and later; of other hardware registers the emulator knows nothing, and they
-/// read as zero.
-const HW_REG_MODE: i64 = 1;
-/// `HW_REG_SHADER_CYCLES`, the lower half.
-const HW_REG_SHADER_CYCLES: i64 = 29;
-
-/// Lowest bit and bit mask of the field that a `hwreg` immediate names: bits 5..0 the register, 10..6 the offset, 15..11 the
-/// width less one.
-fn field(imm: i64) -> (u32, u32) {
-    let (offset, width) = ((imm >> 6 & 31) as u32, (imm >> 11 & 31) as u32 + 1);
-    (offset, u32::MAX >> (32 - width))
-}
-
-fn hardware_register(w: &Wave, imm: i64) -> u32 {
-    match imm & 63 {
-        HW_REG_MODE => w.mode,
-        HW_REG_SHADER_CYCLES => super::clock(w) as u32,
-        _ => 0,
-    }
-}
-
-fn set_hardware_register(w: &mut Wave, imm: i64, value: u32) {
-    if imm & 63 == HW_REG_MODE {
-        let (offset, bits) = field(imm);
-        w.mode = w.mode & !(bits << offset) | (value & bits) << offset;
-    }
 }
