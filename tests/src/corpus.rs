@@ -54,10 +54,17 @@ pub struct Variant {
     pub wave_size: u32,
     /// One of [`LEVELS`].
     pub level: &'static str,
+    /// Whether 16-bit values live in halves of registers where the compiler does not do so unasked (RDNA 4).
+    pub halves: bool,
 }
 
+/// The level at which [`Variant::halves`] is compiled too.
+const HALVES_LEVEL: &str = "-O2";
+/// What asks for it.
+const HALVES: [&str; 4] = ["-Xclang", "-target-feature", "-Xclang", "+real-true16"];
+
 impl Variant {
-    /// Every level, and every wave size that the family has.
+    /// Every level, and every wave size that the family has; and 16-bit values by halves.
     pub fn all(arch: Arch) -> Vec<Variant> {
         let sizes: &[u32] = match arch.info().family {
             Family::Rdna1 | Family::Rdna2 | Family::Rdna3 | Family::Rdna35 | Family::Rdna4 => &[32, 64],
@@ -71,15 +78,23 @@ impl Variant {
             | Family::Ada
             | Family::Hopper => &[arch.info().wave_size],
         };
-        let variant = |&wave_size| LEVELS.map(|level| Variant { arch, wave_size, level });
-        sizes.iter().flat_map(variant).collect()
+        let variant = |&wave_size| LEVELS.map(|level| Variant { arch, wave_size, level, halves: false });
+        let mut all: Vec<Variant> = sizes.iter().flat_map(variant).collect();
+        if arch.info().family == Family::Rdna4 {
+            // Behind the last of the usual wave size, so that sizes stay together.
+            let level = HALVES_LEVEL;
+            let wave_size = arch.info().wave_size;
+            all.insert(LEVELS.len(), Variant { arch, wave_size, level, halves: true });
+        }
+        all
     }
 
     /// For the names of tests and tables: `gfx1100-w64-O2`, the wave size only where it is not the usual one.
     pub fn name(&self) -> String {
         let usual = self.wave_size == self.arch.info().wave_size;
         let wave = if usual { String::new() } else { format!("-w{}", self.wave_size) };
-        format!("{}{wave}{}", self.arch, self.level)
+        let halves = if self.halves { "-halves" } else { "" };
+        format!("{}{wave}{halves}{}", self.arch, self.level)
     }
 
     /// A theme as this variant compiles it.
@@ -94,6 +109,10 @@ impl Variant {
         let source = Source::new(*name, text, &[("WAVE", &wave_size)]);
         let wide = self.wave_size != self.arch.info().wave_size;
         let flags = [self.level, if self.wave_size == 64 { "-mwavefrontsize64" } else { "-mno-wavefrontsize64" }];
-        source.with_flags(if wide { &flags } else { &flags[..1] })
+        let flags = if wide { &flags[..] } else { &flags[..1] };
+        match self.halves {
+            true => source.with_flags(&[flags, &HALVES].concat()),
+            false => source.with_flags(flags),
+        }
     }
 }

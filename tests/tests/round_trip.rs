@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use object::{Object as _, ObjectSection as _};
-use rocfire_arch::Arch;
+use rocfire_arch::{Arch, Family};
 use rocfire_hal::compile::{CodeObject, compile_many};
 use rocfire_hal::{Config, Source};
 use rocfire_isa::{WaveSize, decode_dual, disassemble_dual};
@@ -88,11 +88,12 @@ fn round_trip(arch: Arch, wave_size: u32, code: &[u8]) -> Result<usize, String> 
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = folder.path().join("code.co");
     std::fs::write(&file, code).map_err(|error| error.to_string())?;
-    // What the ELF header does not say.
-    let wave = match wave_size {
-        64 if arch.info().wave_size == 32 => vec!["--mattr=+wavefrontsize64"],
-        _ => Vec::new(),
-    };
+    // What the ELF header does not say. Halves of registers are named on RDNA 4 too.
+    let wide = (wave_size == 64 && arch.info().wave_size == 32).then_some("+wavefrontsize64");
+    let halves = (arch.info().family == Family::Rdna4).then_some("+real-true16");
+    let features: Vec<&str> = wide.into_iter().chain(halves).collect();
+    let features = format!("--mattr={}", features.join(","));
+    let wave = vec![features.as_str()];
     let listing = run(Command::new(TOOLS[0]).arg("-d").args(&wave).arg(&file), "")?;
     let lines: Vec<Line> = String::from_utf8_lossy(&listing).lines().filter_map(line).collect();
     if lines.is_empty() {

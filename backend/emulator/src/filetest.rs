@@ -365,11 +365,14 @@ fn bless(path: &Path) -> Result<(), String> {
 fn assemble(target: &str, text: &str) -> Result<Vec<String>, String> {
     let file = std::env::temp_dir().join(format!("filetest-{}.s", std::process::id()));
     std::fs::write(&file, text).map_err(|error| error.to_string())?;
+    let is_rdna4 = Target::parse(target)?.arch.info().family == Family::Rdna4;
     for tool in ["llvm-mc-22", "llvm-mc"] {
         let output = Command::new(tool)
             .args(["-triple=amdgcn", "--show-encoding"])
             .arg(format!("-mcpu={}", target.strip_suffix(" wave64").unwrap_or(target)))
             .args(target.ends_with(" wave64").then_some("-mattr=+wavefrontsize64"))
+            // Halves of registers are named wherever there are any.
+            .args(is_rdna4.then_some("-mattr=+real-true16"))
             .arg(&file)
             .output();
         let Ok(output) = output else { continue };

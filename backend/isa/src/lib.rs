@@ -5,6 +5,9 @@
 //! [`disassemble_dual`] prints it as `llvm-objdump` does. [`decode`] and [`disassemble`] are the same where there are no
 //! pairs. The emulator decodes a module once and interprets the result; tests and error messages print it.
 //!
+//! Every bit of an instruction that decodes is in what it decodes to: one that means nothing to the operation makes it
+//! undecodable. On RDNA 3 and 4 the text names halves of registers (`v1.h`), as LLVM does for `+real-true16`.
+//!
 //! Lane masks are as wide as the wave, so decoding asks for the [`WaveSize`] where an architecture has two; the text then
 //! follows from the operands (`vcc_lo` or `vcc`). AMD renamed many operations with RDNA 3 and 4 (`ds_read_b32` became
 //! `ds_load_b32`): each spelling is an `Op`, and [`Op::canonical`] leads from the later to the earlier one.

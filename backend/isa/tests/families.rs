@@ -1,6 +1,9 @@
 //! Every family but gfx942 (whose rows are in `vectors.rs`): files of words and the text LLVM prints for them, one with
 //! waves of 64 lanes, kernels as a compiler makes them, and laws that hold for any bytes.
 
+mod common;
+
+use common::{bytes, other_files as files};
 use proptest::prelude::*;
 use rocfire_arch::Arch;
 use rocfire_isa::{DecodeError, Decoded, Format, Op, OperandKind, WaveSize, decode, decode_dual, disassemble_dual};
@@ -8,48 +11,6 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-
-/// Files of rows; the first line of each names its architecture and wave size.
-const FILES: &[&str] = &[
-    include_str!("rows/gfx906.txt"),
-    include_str!("rows/gfx908.txt"),
-    include_str!("rows/gfx90a.txt"),
-    include_str!("rows/gfx950.txt"),
-    include_str!("rows/gfx1010.txt"),
-    include_str!("rows/gfx1012.txt"),
-    include_str!("rows/gfx1030.txt"),
-    include_str!("rows/gfx1100.txt"),
-    include_str!("rows/gfx1100_wave64.txt"),
-    include_str!("rows/gfx1150.txt"),
-    include_str!("rows/gfx1201.txt"),
-    include_str!("rows/gfx1201_wave64.txt"),
-];
-
-struct Rows {
-    arch: Arch,
-    wave: WaveSize,
-    rows: Vec<(Vec<u32>, &'static str)>,
-}
-
-fn bytes(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
-
-fn files() -> Vec<Rows> {
-    let read = |file: &&'static str| {
-        let (arch, wave) = file.lines().next().unwrap().trim_start_matches("# ").split_once(' ').unwrap();
-        let split = |line: &'static str| {
-            let (words, text) = line.split_once("  ").unwrap();
-            (words.split(' ').map(|word| u32::from_str_radix(word, 16).unwrap()).collect(), text)
-        };
-        Rows {
-            arch: Arch::parse(arch).unwrap(),
-            wave: if wave == "wave32" { WaveSize::Wave32 } else { WaveSize::Wave64 },
-            rows: file.lines().filter(|line| !line.starts_with('#')).map(split).collect(),
-        }
-    };
-    FILES.iter().map(read).collect()
-}
 
 #[test]
 fn every_row_prints_as_llvm_does() {
@@ -103,7 +64,8 @@ fn rows_are_what_llvm_says() {
     for file in files() {
         let wave = if file.wave == WaveSize::Wave32 { "+wavefrontsize32" } else { "+wavefrontsize64" };
         let mc = Command::new("llvm-mc-22")
-            .args(["-triple=amdgcn", &format!("-mcpu={}", file.arch), &format!("-mattr={wave}"), "-disassemble"])
+            .args(["-triple=amdgcn", &format!("-mcpu={}", file.arch), &format!("-mattr={wave},+real-true16")])
+            .arg("-disassemble")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -159,8 +121,10 @@ fn listing(arch: &str, wide: bool, source: &Path, optimisation: &str, folder: &P
         return None;
     };
     assert!(compiled.status.success(), "{}: {}", source.display(), String::from_utf8_lossy(&compiled.stderr));
-    let mattr = if wide { "--mattr=+wavefrontsize64" } else { "--mattr=" };
-    let Ok(dumped) = Command::new("llvm-objdump-22").args(["-d", mattr]).arg(&object).output() else {
+    // Halves of registers are named, on RDNA 4 too.
+    let halves = if arch.starts_with("gfx11") || arch.starts_with("gfx12") { "+real-true16" } else { "" };
+    let mattr = format!("--mattr={halves}{}", if wide { ",+wavefrontsize64" } else { "" });
+    let Ok(dumped) = Command::new("llvm-objdump-22").args(["-d", &mattr]).arg(&object).output() else {
         println!("skipped: llvm-objdump-22 not found");
         return None;
     };

@@ -3,6 +3,9 @@
 //! Two million words of each instruction set, ten million with `ROCFIRE_TEST_FULL=1`. Seeds are fixed, so that a failure
 //! comes back; its words are in the message.
 
+mod common;
+
+use common::Random;
 use rocfire_arch::Arch;
 use rocfire_isa::{DecodeError, WaveSize, decode_dual, disassemble_dual};
 
@@ -12,55 +15,10 @@ const WORDS_FULL: u64 = 10_000_000;
 /// What is printed costs twenty times what is decoded: one in so many.
 const PRINTED: u64 = 16;
 
-/// Top bits of long encodings, which random words seldom have, on GCN and on RDNA: VOP3, VOP3P, DS, FLAT, MUBUF, SMEM,
-/// VOPD, and SOP forms with a literal.
-const PREFIXES: [(u32, u32); 12] = [
-    (0xd000_0000, 0x03ff_ffff),
-    (0xd400_0000, 0x03ff_ffff),
-    (0xcc00_0000, 0x03ff_ffff),
-    (0xd380_0000, 0x007f_ffff),
-    (0xd800_0000, 0x03ff_ffff),
-    (0xdc00_0000, 0x03ff_ffff),
-    (0xe000_0000, 0x0fff_ffff),
-    (0xf400_0000, 0x03ff_ffff),
-    (0xc000_0000, 0x0bff_ffff),
-    (0xc800_0000, 0x03ff_ffff),
-    (0xec00_0000, 0x03ff_ffff),
-    (0x8000_0000, 0x3fff_ffff),
-];
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Four words: the first plain, behind a prefix, or with a source field that asks for a literal, DPP or SDWA.
-    fn words(&mut self) -> [u32; 4] {
-        let (a, b, c) = (self.next(), self.next(), self.next());
-        let first = a as u32;
-        let first = match c % 4 {
-            0 => first,
-            1 | 2 => {
-                let (prefix, mask) = PREFIXES[(c >> 8) as usize % PREFIXES.len()];
-                prefix | first & mask
-            }
-            _ => first & !0x1ff | [0xff, 0xf9, 0xfa, 0xe9, 0xea, 0xfe][(c >> 8) as usize % 6],
-        };
-        [first, (a >> 32) as u32, b as u32, (b >> 32) as u32]
-    }
-}
-
 fn fuzz(name: &str, wave: WaveSize) {
     let arch = Arch::parse(name).unwrap();
     let count = if std::env::var_os(FULL).is_some() { WORDS_FULL } else { WORDS };
-    let mut random = Random(arch.row() as u64 * 2 + u64::from(wave == WaveSize::Wave64));
+    let mut random = Random::new(arch.row() as u64 * 2 + u64::from(wave == WaveSize::Wave64));
     let (mut decoded, mut lengths) = (0u64, [0u64; 5]);
     let began = std::time::Instant::now();
     for n in 0..count {

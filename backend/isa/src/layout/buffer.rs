@@ -1,9 +1,9 @@
 //! MUBUF (VBUFFER on GFX12): loads and stores through a resource descriptor.
 
 use super::local::data;
-use super::{Fetch, bare, bit, field, sign_extend};
+use super::{Fetch, bare, bit, bit_if, bits, field, sign_extend};
 use crate::table::row::{ATOMIC, Encoding, LDS, LDSBIT, Row, STORE, Slot};
-use crate::{DecodeError, Format, Inst, Modifiers};
+use crate::{DecodeError, Format, Inst, Modifiers, Op};
 
 /// What the layouts of all generations say, wherever they keep it.
 struct Fields {
@@ -75,6 +75,38 @@ fn fields(fetch: &Fetch, word: u32, mods: &mut Modifiers) -> Result<Fields, Deco
     })
 }
 
+/// Refuses bits that a decoded instruction has no use for.
+fn check_bits(fetch: &Fetch, row: &Row, inst: &Inst) -> Result<(), DecodeError> {
+    let reaches_memory = row.src[0].is_some();
+    let if_reaches = |known: u32| if reaches_memory { known } else { 0 };
+    let byte = |present: bool, at: u32| if present { bits(at, 8) } else { 0 };
+    let address = inst.src[0].is_some();
+    let data = inst.src[1].is_some() || inst.dst[0].is_some();
+    let unified = fetch.tables.unified;
+    if fetch.since(Encoding::Gfx12) {
+        fetch.only(0, bits(26, 6) | bits(14, 8) | if_reaches(bits(0, 7)))?;
+        // A format of 0 or 1 stands where the operation has none.
+        let format = if field(fetch.word(1)?, 23, 7) == 1 { bits(23, 1) } else { 0 };
+        fetch.only(1, format | byte(data, 0) | if_reaches(bits(9, 7) | bits(18, 5) | bits(30, 2)))?;
+        return fetch.only(2, byte(address, 0) | if_reaches(bits(8, 24)));
+    }
+    let lds = bit_if(row.has(LDSBIT), 16);
+    let (first, second) = match fetch.tables.encoding {
+        Encoding::Gfx9 | Encoding::Gfx940 => {
+            let device = bit_if(unified, 15);
+            // Compilers set the bits in a write back of gfx90a too, whose text does not say them.
+            let writes_back = fetch.tables.encoding == Encoding::Gfx940 || row.op == Op::BufferWbl2;
+            let kept = if unified && writes_back { bits(14, 1) | device } else { 0 };
+            let cache = if reaches_memory { bits(12, 3) | bits(17, 1) | device } else { kept };
+            (bits(18, 7) | cache | lds, bit_if(unified && data, 23))
+        }
+        Encoding::Gfx10 => (bits(18, 8) | if_reaches(bits(12, 3) | bit_if(!row.has(ATOMIC), 15)) | lds, bits(22, 1)),
+        _ => (bits(18, 8) | if_reaches(bits(12, 3)), bits(22, 2)),
+    };
+    fetch.only(0, bits(26, 6) | first | if_reaches(bits(0, 12)))?;
+    fetch.only(1, byte(address, 0) | byte(data, 8) | if_reaches(bits(16, 5) | bits(24, 8) | second))
+}
+
 /// `src` is vector address, data, resource descriptor and scalar offset.
 pub(super) fn decode(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     let row: &Row = fetch.row(fetch.tables.mubuf, code(fetch, word))?;
@@ -85,6 +117,7 @@ pub(super) fn decode(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
         if fetch.tables.encoding == Encoding::Gfx940 {
             (inst.mods.sc0, inst.mods.sc1) = (mods.sc0, mods.sc1);
         }
+        check_bits(fetch, row, &inst)?;
         return Ok(inst);
     }
     if fields.residency {
@@ -108,5 +141,6 @@ pub(super) fn decode(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     inst.src[2] = fetch.scalar(fields.resource, 4)?;
     let offset = Slot { dwords: 1, ..row.src[0] };
     inst.src[3] = fetch.scalar_source(fields.scalar_offset, offset, None)?;
+    check_bits(fetch, row, &inst)?;
     Ok(inst)
 }

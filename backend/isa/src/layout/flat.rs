@@ -1,9 +1,12 @@
 //! FLAT with its GLOBAL and SCRATCH segments: loads and stores through 64-bit addresses.
 
 use super::local::data;
-use super::{Fetch, bare, bit, field, sign_extend};
-use crate::table::row::{ADDTID, ATOMIC, Encoding, LDS, Slot, WMMA};
+use super::{Fetch, bare, bit, bit_if, bits, field, sign_extend};
+use crate::table::row::{ADDTID, ATOMIC, Encoding, LDS, Row, Slot, WMMA};
 use crate::{DecodeError, Format, Inst, Modifiers, WaveSize};
+
+/// The scalar address that is none, from GFX11.
+const NONE_GFX11: u32 = 0x7c;
 
 /// What the layouts of all generations say, wherever they keep it.
 struct Fields {
@@ -61,7 +64,7 @@ fn fields(fetch: &Fetch, word: u32, format: Format, mods: &mut Modifiers) -> Res
                 Format::Flat => field(word, 0, 12) as i32,
                 _ => sign_extend(field(word, 0, 13), 13),
             };
-            Fields { scalar: (scalar != 0x7c).then_some(scalar), has_vector: bit(high, 23), ..old }
+            Fields { scalar: (scalar != NONE_GFX11).then_some(scalar), has_vector: bit(high, 23), ..old }
         }
         Encoding::Gfx12 => {
             let third = fetch.word(2)?;
@@ -73,7 +76,7 @@ fn fields(fetch: &Fetch, word: u32, format: Format, mods: &mut Modifiers) -> Res
                 data: field(high, 23, 8),
                 destination: field(high, 0, 8),
                 accumulator: false,
-                scalar: (scalar != 0x7c).then_some(scalar),
+                scalar: (scalar != NONE_GFX11).then_some(scalar),
                 has_vector: bit(high, 17),
             }
         }
@@ -110,6 +113,7 @@ pub(super) fn decode(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     if !row.src[0].is_some() {
         // Cache control has no operands.
         inst.mods.offset = 0;
+        check_bits(fetch, row, &inst)?;
         return Ok(inst);
     }
     address(fetch, &mut inst, &fields, row.has(ADDTID))?;
@@ -120,7 +124,50 @@ pub(super) fn decode(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
         let slot = if halved { Slot { dwords: row.dst.dwords / 2, ..row.dst } } else { row.dst };
         inst.dst[0] = data(fetch, fields.destination, slot, fields.accumulator)?;
     }
+    check_bits(fetch, row, &inst)?;
     Ok(inst)
+}
+
+/// Refuses bits that a decoded instruction has no use for.
+fn check_bits(fetch: &Fetch, row: &Row, inst: &Inst) -> Result<(), DecodeError> {
+    let cached = row.src[0].is_some() || row.dst.is_some();
+    let scalar = inst.src[2].is_some();
+    let [address, data, result] = [inst.src[0], inst.src[1], inst.dst[0]].map(|operand| operand.is_some());
+    let byte = |present: bool, at: u32| if present { bits(at, 8) } else { 0 };
+    let high = fetch.word(1)?;
+    if fetch.since(Encoding::Gfx12) {
+        let none = field(fetch.word(0)?, 0, 7) == NONE_GFX11;
+        fetch.only(0, bits(26, 6) | bits(24, 2) | bits(14, 8) | if scalar || none { bits(0, 7) } else { 0 })?;
+        let has_vector = bit_if(inst.format == Format::Scratch && address, 17);
+        fetch.only(1, bits(18, 5) | byte(data, 23) | byte(result, 0) | has_vector)?;
+        return fetch.only(2, byte(address, 0) | if cached { bits(8, 24) } else { 0 });
+    }
+    // What stands for no scalar address differs by segment and assembler.
+    let code = field(high, 16, 7);
+    let none = match fetch.tables.encoding {
+        Encoding::Gfx9 | Encoding::Gfx940 => code == 0x7f,
+        Encoding::Gfx10 => code == 0x7f || code == 0x7d,
+        _ => code == NONE_GFX11,
+    };
+    let scalar = if scalar || none { bits(16, 7) } else { 0 };
+    let vector = inst.format == Format::Scratch && address;
+    let unified = fetch.tables.unified;
+    let accumulator = bit_if(unified && (data || result), 23);
+    let (first, second) = match fetch.tables.encoding {
+        Encoding::Gfx9 => (bits(26, 6) | bits(14, 11) | bits(0, 13) | bit_if(unified, 25), accumulator),
+        Encoding::Gfx940 => (bits(14, 18) | bits(0, 13) | bit_if(vector, 13), accumulator),
+        Encoding::Gfx10 => (bits(26, 6) | bits(14, 11) | bits(0, 13), 0),
+        _ => (bits(26, 6) | bits(13, 12) | bits(0, 13), bit_if(vector, 23)),
+    };
+    // A flat address has no sign, and on RDNA one bit less of offset.
+    let unsigned = match fetch.tables.encoding {
+        _ if inst.format != Format::Flat => 0,
+        Encoding::Gfx10 => bits(11, 1),
+        Encoding::Gfx11 => bits(12, 1),
+        _ => 0,
+    };
+    fetch.only(0, first & !unsigned)?;
+    fetch.only(1, second | scalar | byte(address, 0) | byte(data, 8) | byte(result, 24))
 }
 
 /// The vector and scalar address, by segment.

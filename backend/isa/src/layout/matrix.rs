@@ -1,7 +1,7 @@
 //! The matrix unit of the CDNA line: MFMA, its sparse and its scaled forms, and the moves to accumulation registers.
 
-use super::vop3::source_codes;
-use super::{Fetch, bare, bit, field};
+use super::vop3::{source_bits, source_codes};
+use super::{Fetch, bare, bit, bit_if, bits, field, operand_bits};
 use crate::table::row::{BLGP, CBSZ, Class, F8F6F4, NEGB, Row, SC1, SCALED, Slot, W1};
 use crate::{DecodeError, Format, Inst, MatrixScale, Operand, OperandKind};
 
@@ -36,28 +36,31 @@ fn dwords_of_format(fetch: &Fetch, format: u32) -> Result<u8, DecodeError> {
 pub(super) fn decode(fetch: &Fetch, row: &'static Row, word: u32) -> Result<Inst, DecodeError> {
     match row.has(SCALED) {
         true => scaled(fetch, word),
-        false => instruction(fetch, row, [word, fetch.word(1)?], 2),
+        false => instruction(fetch, row, 0, 2),
     }
 }
 
 /// A scaled multiplication: two words with the scales, then the multiplication itself.
 fn scaled(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     let high = fetch.word(1)?;
-    let second = [fetch.word(2)?, fetch.word(3)?];
-    if field(second[0], 23, 9) != field(word, 23, 9) {
+    let second = fetch.word(2)?;
+    if field(second, 23, 9) != field(word, 23, 9) {
         return Err(fetch.invalid("scales without a multiplication"));
     }
-    let plain = fetch.row(fetch.tables.vop3p_mai, field(second[0], 16, 7))?;
+    let plain = fetch.row(fetch.tables.vop3p_mai, field(second, 16, 7))?;
     if !plain.has(F8F6F4) {
         return Err(fetch.invalid("scales without a multiplication"));
     }
-    let scaled = fetch.row(fetch.tables.vop3p_scaled, field(second[0], 16, 7))?;
-    let mut inst = instruction(fetch, plain, second, 4)?;
+    let scaled = fetch.row(fetch.tables.vop3p_scaled, field(second, 16, 7))?;
+    let mut inst = instruction(fetch, plain, 2, 4)?;
     if inst.mods.abid != 1 {
         return Err(fetch.invalid("scales without a multiplication that takes them"));
     }
     inst.mods.abid = 0;
     inst.op = scaled.op;
+    // The third bit of `op_sel_hi` is set, as in everything of this format.
+    fetch.only(0, bits(16, 16) | bits(14, 1) | bits(11, 2))?;
+    fetch.only(1, bits(0, 18) | bits(27, 2))?;
     let codes = source_codes(high);
     let slot = Slot { class: SC1.class, ..W1 };
     let scale = |code: u32| match code {
@@ -70,8 +73,9 @@ fn scaled(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     Ok(inst)
 }
 
-fn instruction(fetch: &Fetch, row: &'static Row, words: [u32; 2], length: u8) -> Result<Inst, DecodeError> {
-    let [word, high] = words;
+/// The instruction whose words stand from word `at`.
+fn instruction(fetch: &Fetch, row: &'static Row, at: usize, length: u8) -> Result<Inst, DecodeError> {
+    let [word, high] = [fetch.word(at)?, fetch.word(at + 1)?];
     let mut inst = bare(row, Format::Vop3pMai, length);
     // Before the register files were one, the matrix unit could not accumulate elsewhere.
     let accumulate_in_agprs = bit(word, 15) || row.dst.class == Class::Accumulator;
@@ -83,9 +87,22 @@ fn instruction(fetch: &Fetch, row: &'static Row, words: [u32; 2], length: u8) ->
     let codes = source_codes(high);
     if !row.src[1].is_some() {
         // The two moves between the register files say in their names which file is which.
+        // Assemblers set the bits that are `op_sel_hi` elsewhere.
+        fetch.only(at, bits(16, 16) | bits(14, 1) | bits(0, 8))?;
+        fetch.only(at + 1, bits(0, 9) | bits(27, 2))?;
         inst.src[0] = fetch.source(codes[0], row.src[0], None)?;
         return Ok(inst);
     }
+    let middle = if row.has(CBSZ) {
+        bits(8, 7)
+    } else if row.has(F8F6F4) {
+        bits(8, 3)
+    } else {
+        0
+    };
+    let top = if row.has(BLGP) || row.has(NEGB) || row.has(F8F6F4) { bits(29, 3) } else { 0 };
+    fetch.only(at, bits(16, 16) | bit_if(fetch.tables.unified, 15) | middle | operand_bits(row.dst, 0, 8))?;
+    fetch.only(at + 1, source_bits(row) | bits(27, 2) | top)?;
     let mut slots = row.src;
     if row.has(F8F6F4) {
         slots[0].dwords = dwords_of_format(fetch, field(word, 8, 3))?;

@@ -2,7 +2,11 @@
 //!
 //! The top bits of the first word choose the format; each format's file reads its fields and asks the tables for the
 //! rest. Where generations place a format's fields differently, the file gathers them in one structure first and has the
-//! rest in common. Called by [`crate::decode_dual`]. Bits that the hardware ignores are ignored here too.
+//! rest in common. Called by [`crate::decode_dual`].
+//!
+//! Every bit that is set has to mean something: each file says which bits of its words it reads for a row, and any other
+//! one makes the instruction undecodable ([`Fetch::only`]), because a modifier that is dropped in silence gives wrong
+//! results. What assemblers set in fields that nothing reads is said where it is let through.
 
 mod buffer;
 mod flat;
@@ -17,7 +21,7 @@ mod vector;
 mod vop3;
 mod vopd;
 
-use crate::table::row::{Encoding, Row, Table, Tables};
+use crate::table::row::{Encoding, Row, Slot, Table, Tables};
 use crate::{DecodeError, Decoded, Format, Inst, Modifiers, Operand, WaveSize};
 
 /// The bytes of one instruction, read word by word.
@@ -39,6 +43,21 @@ fn bit(word: u32, at: u32) -> bool {
     word >> at & 1 != 0
 }
 
+/// `count` bits from bit `at`.
+const fn bits(at: u32, count: u32) -> u32 {
+    u32::MAX >> (32 - count) << at
+}
+
+/// `count` bits from bit `at` if there is an operand in them.
+fn operand_bits(slot: Slot, at: u32, count: u32) -> u32 {
+    if slot.is_some() { bits(at, count) } else { 0 }
+}
+
+/// Bit `at` if `known`.
+fn bit_if(known: bool, at: u32) -> u32 {
+    u32::from(known) << at
+}
+
 /// The low `count` bits of `value` as a two's complement number.
 fn sign_extend(value: u32, count: u32) -> i32 {
     (value << (32 - count)) as i32 >> (32 - count)
@@ -55,6 +74,14 @@ impl Fetch<'_> {
 
     fn invalid(&self, reason: &'static str) -> DecodeError {
         DecodeError::Invalid { arch: self.arch, word: self.first, reason }
+    }
+
+    /// Refuses a word in which other bits are set than those that the instruction has a meaning for.
+    fn only(&self, index: usize, known: u32) -> Result<(), DecodeError> {
+        match self.word(index)? & !known {
+            0 => Ok(()),
+            _ => Err(self.invalid("a bit is set that means nothing to this operation")),
+        }
     }
 
     fn row(&self, table: &Table, code: u32) -> Result<&'static Row, DecodeError> {

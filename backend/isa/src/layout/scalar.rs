@@ -1,13 +1,16 @@
 //! SOP1, SOP2, SOPK, SOPC and SOPP.
 
 use super::operand::{LITERAL, immediate};
-use super::{Fetch, bare, field, sign_extend};
+use super::{Fetch, bare, bits, field, operand_bits, sign_extend};
 use crate::table::row::{AK, Class, Immediate, MK, Row, Slot};
 use crate::{DecodeError, Format, Inst, Operand, OperandKind};
 
 /// Where SOP1, SOP2 and SOPK have their scalar register.
 const SDST_AT: u32 = 16;
 const SDST_BITS: u32 = 7;
+
+/// Two dependencies and how far apart they are.
+const DELAY_BITS: u32 = bits(0, 11);
 
 /// Decodes a word whose top bits are `10`.
 pub(super) fn decode(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
@@ -32,6 +35,7 @@ fn scalar_destination(fetch: &Fetch, word: u32, slot: Slot) -> Result<Operand, D
 
 fn sop2(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     let row = fetch.row(fetch.tables.sop2, field(word, 23, 7))?;
+    fetch.only(0, bits(23, 9) | operand_bits(row.dst, SDST_AT, SDST_BITS) | bits(0, 16))?;
     let codes = [field(word, 0, 8), field(word, 8, 8)];
     if row.has(MK) || row.has(AK) {
         return fused(fetch, word, row, codes);
@@ -61,6 +65,10 @@ fn fused(fetch: &Fetch, word: u32, row: &'static Row, codes: [u32; 2]) -> Result
 
 fn sop1(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     let row = fetch.row(fetch.tables.sop1, field(word, 8, 8))?;
+    fetch.only(
+        0,
+        bits(23, 9) | operand_bits(row.dst, SDST_AT, SDST_BITS) | bits(8, 8) | operand_bits(row.src[0], 0, 8),
+    )?;
     let codes = [field(word, 0, 8)];
     let literal = literal(fetch, &codes, row)?;
     let mut inst = bare(row, Format::Sop1, 1 + u8::from(literal.is_some()));
@@ -107,6 +115,9 @@ fn simm16(fetch: &Fetch, word: u32, what: Immediate) -> Result<Operand, DecodeEr
 
 fn sopk(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     let row = fetch.row(fetch.tables.sopk, field(word, 23, 5))?;
+    let operands = [row.dst, row.src[0], row.src[1]];
+    let register = operands.iter().any(|slot| slot.is_some() && !matches!(slot.class, Class::Immediate(_)));
+    fetch.only(0, bits(23, 9) | bits(0, 16) | if register { bits(SDST_AT, SDST_BITS) } else { 0 })?;
     let has_literal = row.src[0].class == Class::Immediate(Immediate::Number);
     let mut inst = bare(row, Format::Sopk, 1 + u8::from(has_literal));
     // The one register field stands in the place of whichever operand is not an immediate.
@@ -123,8 +134,12 @@ fn sopk(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
 
 fn sopp(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     let row = fetch.row(fetch.tables.sopp, field(word, 16, 7))?;
+    fetch.only(0, bits(16, 16) | operand_bits(row.src[0], 0, 16))?;
     let mut inst = bare(row, Format::Sopp, 1);
     if let Class::Immediate(what) = row.src[0].class {
+        if what == Immediate::Delay {
+            fetch.only(0, bits(16, 16) | DELAY_BITS)?;
+        }
         inst.src[0] = simm16(fetch, word, what)?;
     }
     Ok(inst)

@@ -1,8 +1,8 @@
 //! The forms of vector instructions that take part of a register (SDWA) or another lane's (DPP).
 
 use super::vector::{Fields, VECTOR, second, whole_register, with_results};
-use super::{Fetch, bit, field};
-use crate::table::row::{DN0, DN1, DPP, Encoding, MASK, OMOD, SDWA, SN0, SN1, SX0, SX1, Slot, WHOLE};
+use super::{Fetch, bit, bit_if, bits, field, operand_bits};
+use crate::table::row::{CMPX, DN0, DN1, DPP, Encoding, MASK, OMOD, SDWA, SN0, SN1, SX0, SX1, Slot, WHOLE};
 use crate::{DecodeError, Dpp, Dpp8, Format, Inst, Operand, Sdwa, SdwaSel, SdwaUnused};
 
 /// `src0` codes that mean "another word holds the first source and the selection".
@@ -39,6 +39,29 @@ fn sdwa_source(fetch: &Fetch, code: u32, scalar: bool, slot: Slot) -> Result<Ope
     fetch.source(if scalar { code } else { VECTOR + code }, slot, None)
 }
 
+/// The select of a whole register.
+const WHOLE_REGISTER: u32 = 6;
+
+/// The bits of the second word that mean something; `explicit` says that a compare names its destination.
+fn sub_dword_bits(fields: &Fields, explicit: bool) -> u32 {
+    let row = fields.row;
+    let result = match fields.format {
+        Format::Vopc if explicit => bits(8, 8),
+        Format::Vopc => 0,
+        _ => {
+            let select = if row.has(WHOLE) { WHOLE_REGISTER << 8 } else { bits(8, 5) };
+            let multiplier = if row.has(OMOD) { bits(14, 2) } else { 0 };
+            select | bits(13, 1) | multiplier
+        }
+    };
+    let source = |present: bool, extends: u64, negates: u64| match present {
+        true => bits(0, 3) | bit_if(row.has(extends), 3) | if row.has(negates) { bits(4, 2) } else { 0 } | bits(7, 1),
+        false => 0,
+    };
+    let (first, second) = (source(row.src[0].is_some(), SX0, SN0), source(row.src[1].is_some(), SX1, SN1));
+    operand_bits(row.src[0], 0, 8) | result | first << 16 | second << 24
+}
+
 pub(super) fn sdwa(fetch: &Fetch, fields: &Fields) -> Result<Inst, DecodeError> {
     let row = fields.row;
     if !row.has(SDWA) {
@@ -50,10 +73,17 @@ pub(super) fn sdwa(fetch: &Fetch, fields: &Fields) -> Result<Inst, DecodeError> 
     let (mut dst_sel, mut dst_unused) = (SdwaSel::Dword, SdwaUnused::Pad);
     if compare {
         if bit(word, 15) {
+            if row.has(CMPX) {
+                return Err(fetch.invalid("compare that writes EXEC names another destination"));
+            }
             inst.dst[0] = fetch.scalar(field(word, 8, 7), MASK)?;
         }
     } else {
-        if !row.has(WHOLE) {
+        if row.has(WHOLE) {
+            if field(word, 8, 3) != WHOLE_REGISTER {
+                return Err(fetch.invalid("operation writes a whole register"));
+            }
+        } else {
             dst_sel = select(fetch, field(word, 8, 3))?;
             dst_unused = unused(fetch, field(word, 11, 2))?;
         }
@@ -71,9 +101,15 @@ pub(super) fn sdwa(fetch: &Fetch, fields: &Fields) -> Result<Inst, DecodeError> 
     let mask = row.source_mask([SN0, SN1, 0]);
     inst.mods.neg = (u8::from(bit(word, 20)) | u8::from(bit(word, 28)) << 1) & mask;
     inst.mods.abs = (u8::from(bit(word, 21)) | u8::from(bit(word, 29)) << 1) & mask;
+    fetch.only(1, sub_dword_bits(fields, bit(word, 15)))?;
     let src_sext = [row.has(SX0) && bit(word, 19), row.has(SX1) && bit(word, 27)];
     inst.mods.sdwa = Some(Sdwa { dst_sel, dst_unused, src_sel, src_sext });
     Ok(inst)
+}
+
+/// The bits of such a word that every instruction knows: the first source and [`row_control`]'s.
+pub(super) fn row_bits(fetch: &Fetch) -> u32 {
+    bits(0, 17) | bit_if(fetch.since(Encoding::Gfx10), 18) | bits(19, 1) | bits(24, 8)
 }
 
 /// The row-wise swizzle of a word behind the instruction, for operands of up to `dwords` registers.
@@ -121,6 +157,8 @@ pub(super) fn rows(fetch: &Fetch, fields: &Fields) -> Result<Inst, DecodeError> 
     let mask = fields.row.source_mask([DN0, DN1, 0]);
     inst.mods.neg = (u8::from(bit(word, 20)) | u8::from(bit(word, 22)) << 1) & mask;
     inst.mods.abs = (u8::from(bit(word, 21)) | u8::from(bit(word, 23)) << 1) & mask;
+    let modifiers = [(DN0, 20), (DN1, 22)].into_iter().filter(|&(flag, _)| fields.row.has(flag));
+    fetch.only(1, modifiers.fold(row_bits(fetch), |known, (_, at)| known | bits(at, 2)))?;
     inst.mods.dpp = Some(row_control(fetch, word, inst.src[0].dwords.max(inst.dst[0].dwords))?);
     Ok(inst)
 }

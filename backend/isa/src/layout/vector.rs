@@ -1,7 +1,7 @@
 //! VOP1, VOP2 and VOPC; their sub-dword and lane-swizzle forms are in [`super::swizzle`].
 
 use super::operand::LITERAL;
-use super::{Fetch, bare, field, swizzle};
+use super::{Fetch, bare, bits, field, operand_bits, swizzle};
 use crate::table::row::{AK, CIN, CMPX, COUT, Class, Encoding, MK, Row, SWAP, Slot};
 use crate::{DecodeError, Format, Inst, Operand, OperandKind};
 
@@ -31,6 +31,12 @@ pub(super) fn decode(fetch: &Fetch, word: u32) -> Result<Inst, DecodeError> {
     };
     let row = fetch.row(table, code)?;
     let fields = Fields { row, format, destination: field(word, 17, 8), second: field(word, 9, 8) };
+    let known = match format {
+        Format::Vopc => bits(0, 32),
+        Format::Vop1 => bits(25, 7) | operand_bits(row.dst, 17, 8) | bits(9, 8) | operand_bits(row.src[0], 0, 9),
+        _ => bits(0, 32),
+    };
+    fetch.only(0, known)?;
     match first {
         swizzle::SDWA_CODE if !fetch.since(Encoding::Gfx11) => swizzle::sdwa(fetch, &fields),
         swizzle::DPP_CODE => swizzle::rows(fetch, &fields),

@@ -6,7 +6,7 @@
 use super::operand::LITERAL;
 use super::{Fetch, bare, field};
 use crate::table::row::{AK, CIN, MK, Row};
-use crate::{DecodeError, Decoded, Format, Inst, Operand, OperandKind};
+use crate::{DecodeError, Decoded, Format, Inst, Operand, OperandKind, WaveSize};
 
 /// The fields of one half.
 struct Half {
@@ -24,6 +24,9 @@ impl Half {
 
 /// Decodes a pair; a literal is shared by both halves.
 pub(super) fn decode(fetch: &Fetch, word: u32) -> Result<Decoded, DecodeError> {
+    if fetch.wave == WaveSize::Wave64 {
+        return Err(fetch.invalid("pairs of operations are for waves of 32 lanes"));
+    }
     let high = fetch.word(1)?;
     let (x_code, y_code) = (field(word, 22, 4), field(word, 17, 5));
     let x_destination = field(high, 24, 8);
@@ -57,6 +60,7 @@ fn half(fetch: &Fetch, half: &Half, literal: Option<u32>, words: u8) -> Result<I
     inst.dst[0] = fetch.destination(half.destination, row.dst)?;
     inst.src[0] = fetch.source(half.first, row.src[0], literal)?;
     let second = match format {
+        Format::Vop1 if half.second != 0 => return Err(fetch.invalid("move of a pair has a second source")),
         Format::Vop1 => Operand::NONE,
         _ => fetch.vector(half.second, 1, false)?,
     };

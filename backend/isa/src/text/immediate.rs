@@ -42,6 +42,15 @@ fn counters(counters: &[(&str, u32, u32)]) -> String {
 }
 
 fn wait_counts(bits: u32, encoding: Encoding) -> String {
+    // Bits between the counters, which nothing reads, make it a number.
+    let unused = match encoding {
+        Encoding::Gfx9 | Encoding::Gfx940 => 0x3080,
+        Encoding::Gfx10 => 0x80,
+        Encoding::Gfx11 | Encoding::Gfx12 => 0x8,
+    };
+    if bits & unused != 0 {
+        return format!("{bits:#x}");
+    }
     let (vm, exp, lgkm, lgkm_max) = match encoding {
         Encoding::Gfx9 | Encoding::Gfx940 => (bits & 0xf | bits >> 10 & 0x30, bits >> 4 & 7, bits >> 8 & 0xf, 15),
         Encoding::Gfx10 => (bits & 0xf | bits >> 10 & 0x30, bits >> 4 & 7, bits >> 8 & 0x3f, 63),
@@ -98,6 +107,9 @@ fn delay(bits: u32) -> String {
 
 /// A message by name where number, operation and stream go together, by numbers where they fit the fields, raw otherwise.
 fn message(bits: u32, names: &Names) -> String {
+    if bits & !0x37f != 0 {
+        return bits.to_string();
+    }
     let (number, operation, stream) = ((bits & 0xf) as usize, (bits >> 4 & 7) as usize, bits >> 8 & 3);
     let name = names.messages.get(number).copied().unwrap_or("");
     match (number, GS_OPERATIONS.get(operation), SYSMSG_OPERATIONS.get(operation)) {
@@ -108,10 +120,10 @@ fn message(bits: u32, names: &Names) -> String {
             return format!("sendmsg({name}, {system})");
         }
         (MSG_GS | MSG_GS_DONE | MSG_SYSMSG, ..) => {}
-        _ if !name.is_empty() && operation == 0 && stream == 0 => return format!("sendmsg({name})"),
+        _ if !name.is_empty() && bits & !0xf == 0 => return format!("sendmsg({name})"),
         _ => {}
     }
-    if bits & !0x37f == 0 { format!("sendmsg({number}, {operation}, {stream})") } else { bits.to_string() }
+    format!("sendmsg({number}, {operation}, {stream})")
 }
 
 /// A message of GFX11 and later, which is a number of eight bits and nothing else.
@@ -122,7 +134,7 @@ fn flat_message(bits: u32, names: &Names) -> String {
         None => names.messages.get(number),
     };
     match name {
-        Some(name) if !name.is_empty() => format!("sendmsg({name})"),
+        Some(name) if !name.is_empty() && bits < 256 => format!("sendmsg({name})"),
         _ if bits < 256 => format!("sendmsg({number}, 0, 0)"),
         _ => bits.to_string(),
     }

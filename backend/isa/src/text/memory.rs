@@ -1,7 +1,7 @@
 //! Memory instructions as text: addresses, offsets and cache bits.
 
 use super::{Line, operand};
-use crate::table::row::{ADDTID, ATOMIC, Class, Encoding, GDS, Immediate, LDS, NO, PAIR, STORE};
+use crate::table::row::{ADDTID, ATOMIC, Class, Encoding, Immediate, LDS, NO, PAIR, STORE};
 use crate::{Format, Inst, Op, Operand, OperandKind};
 
 /// An address register, or `off` where there is none.
@@ -128,8 +128,7 @@ pub(super) fn ds(line: &mut Line) {
         let pattern = if inst.op == Op::DsSwizzleB32 { swizzle_pattern(offset) } else { offset.to_string() };
         line.modify(&format!("offset:{pattern}"));
     }
-    // Before the tables knew better, the bit was ignored where a plain LDS operation carries it.
-    if row.has(GDS) || inst.mods.gds && line.tables.encoding >= Encoding::Gfx10 {
+    if inst.mods.gds {
         line.modify("gds");
     }
 }

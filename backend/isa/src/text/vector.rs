@@ -128,9 +128,9 @@ fn operand_select(line: &mut Line) {
         false => row.src.iter().filter(|slot| slot.is_some()).count(),
     };
     let low = op_sel & ((1 << sources) - 1);
-    // A swizzled compare has no bit for its lane mask.
+    // A compare has no bit for its lane mask, although the text of one that is not swizzled has a place for it.
     let swizzled = inst.mods.dpp.is_some() || inst.mods.dpp8.is_some();
-    if row.has(LANES) || swizzled && row.dst.class == Class::Scalar {
+    if row.has(LANES) || row.has(CMPX) || swizzled && row.dst.class == Class::Scalar {
         line.modify(&format!("op_sel:{}", bits(low, sources)));
     } else {
         line.modify(&format!("op_sel:{}", bits(low | (op_sel >> 3) << sources, sources + 1)));

@@ -217,6 +217,14 @@ pub(crate) fn rows() -> Vec<Row> {
         .collect()
 }
 
+impl Row {
+    /// Whether its words are an instruction at all.
+    pub(crate) fn decodes(&self) -> bool {
+        let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        decode_dual(self.arch, self.wave, &bytes).is_ok()
+    }
+}
+
 /// The instruction of these words.
 pub(crate) fn decode(arch: Arch, wave: WaveSize, words: &[u32]) -> Inst {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
