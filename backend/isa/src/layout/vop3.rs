@@ -68,7 +68,7 @@ fn selectable(fetch: &Fetch, row: &Row) -> u8 {
         () if row.has(BYTESEL) || row.has(TIED) => 0b1111,
         // A compare has no bit for its lane mask.
         () if row.dst.class == Class::Scalar => (1 << sources) - 1,
-        () => (1 << sources) - 1 | DESTINATION,
+        () => ((1 << sources) - 1) | DESTINATION,
     }
 }
 
