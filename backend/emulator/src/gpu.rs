@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rocfire_arch::{Arch, Family};
 
-use crate::check::{Checker, Checks};
+use crate::check::{self, Checker, Checks};
 use crate::counters::Counters;
 use crate::env::Env;
 use crate::error::Error;
@@ -71,6 +71,8 @@ pub struct Gpu {
     workers: Mutex<Vec<Worker>>,
     /// Launches that are running.
     launches: AtomicUsize,
+    /// What checks keep between launches.
+    checked: check::Kept,
 }
 
 /// A launch that is running.
@@ -111,7 +113,15 @@ impl Gpu {
             true => Memory::tracking(options.memory_bytes),
             false => Memory::new(options.memory_bytes),
         });
-        Ok(Gpu { arch, options, memory, pool, workers: Mutex::new(Vec::new()), launches: AtomicUsize::new(0) })
+        Ok(Gpu {
+            arch,
+            options,
+            memory,
+            pool,
+            workers: Mutex::new(Vec::new()),
+            launches: AtomicUsize::new(0),
+            checked: check::Kept::default(),
+        })
     }
 
     /// Its architecture.
@@ -238,7 +248,7 @@ impl Gpu {
     /// What makes the checks that were asked for.
     pub(crate) fn checker(&self) -> Option<Checker> {
         let checks = self.options.checks;
-        checks.any().then(|| Checker::new(checks, self.arch.info().family))
+        checks.any().then(|| Checker::new(checks, self.arch.info().family, self.checked.clone()))
     }
 
     /// Runs a kernel as [`launch`](Gpu::launch) does and counts what `MODEL.md` defines: by instruction, and the modelled

@@ -12,6 +12,7 @@
 //! a compare and swap ([`suspect`](super::suspect)).
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use rocfire_arch::Family;
 
@@ -28,8 +29,30 @@ const PAGE_BYTES: u64 = 4096;
 /// Pages whose place is remembered, by the low bits of their number.
 const REMEMBERED: usize = 256;
 
-/// More than one workgroup.
-const SEVERAL: u32 = u32::MAX;
+/// Pages that are kept from one launch to the next, at most.
+const KEPT_PAGES: usize = 4096;
+
+/// What a device keeps between launches: making and clearing pages would take longer than most launches do. Numbers of
+/// workgroups go on, so that those of earlier launches are nobody.
+pub(crate) struct Record {
+    pages: Pages,
+    /// Number of the last workgroup.
+    last: u32,
+}
+
+impl Record {
+    /// For another launch, if it is not too large, and numbers are left.
+    fn reuse(self) -> Record {
+        let is_small = self.pages.pages.len() <= KEPT_PAGES && self.last < 1 << 31;
+        if is_small { self } else { Record::default() }
+    }
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        Record { pages: Pages::new(), last: 0 }
+    }
+}
 
 /// Pages of device memory, made when they are first touched.
 struct Pages {
@@ -91,6 +114,9 @@ pub(super) struct GlobalRaces {
     /// Workgroups that are ordered before the current one.
     known: Groups,
     group: u32,
+    /// The number of the last workgroup of earlier launches. The next one is more than one workgroup of this launch.
+    before: u32,
+    kept: Arc<Mutex<Option<Record>>>,
     /// Where each is in the grid.
     workgroups: Vec<[u32; 3]>,
     suspects: Suspects,
@@ -105,17 +131,29 @@ pub(super) struct Kept {
 }
 
 impl GlobalRaces {
-    pub(super) fn new(family: Family) -> GlobalRaces {
+    /// `kept`: where the device keeps the record between launches.
+    pub(super) fn new(family: Family, kept: Arc<Mutex<Option<Record>>>) -> GlobalRaces {
+        let record = kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take().unwrap_or_default();
+        let Record { pages, last } = record.reuse();
         GlobalRaces {
             suspects: Suspects::default(),
             family,
-            pages: Pages::new(),
+            pages,
             sites: Sites::default(),
             released: HashMap::new(),
             known: Groups::default(),
-            group: 0,
+            group: last,
+            before: last,
+            kept,
             workgroups: Vec::new(),
         }
+    }
+
+    /// The launch is over.
+    pub(super) fn end(&mut self) {
+        let pages = std::mem::replace(&mut self.pages, Pages::new());
+        let record = Record { pages, last: self.before + 1 + self.workgroups.len() as u32 };
+        *self.kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(record);
     }
 
     /// Takes away what is about the current workgroup.
@@ -131,7 +169,7 @@ impl GlobalRaces {
 
     pub(super) fn start_group(&mut self, workgroup: [u32; 3]) {
         self.workgroups.push(workgroup);
-        self.group = self.workgroups.len() as u32;
+        self.group = self.before + 1 + self.workgroups.len() as u32;
         self.known = Groups(vec![(self.group, self.group + 1)]);
     }
 
@@ -170,7 +208,7 @@ impl GlobalRaces {
         let stores_tell = is_coherent_store(&at.step.inst, self.family).is_some();
         if touch == Touch::AtomicLoad && !stores_tell {
             let writer = self.pages.page(address / PAGE_BYTES).writer_at((address % PAGE_BYTES) as usize);
-            if writer != 0 && writer != SEVERAL {
+            if writer > self.before + 1 {
                 self.known.join(&Groups(vec![(writer, writer + 1)]));
             }
         }
@@ -185,7 +223,12 @@ impl GlobalRaces {
 
     fn event(&mut self, at: &At<'_>, w: &Wave, event: &Event) -> Verdict {
         let touch = self.touch_of(at, event);
-        let by = By { me: self.group, several: SEVERAL, floor: 1, at: self.sites.at(at.index, w.number) };
+        let by = By {
+            me: self.group,
+            several: self.before + 1,
+            floor: self.before + 1,
+            at: self.sites.at(at.index, w.number),
+        };
         // Lanes from this one on are still to be looked at.
         let mut from = 0;
         if let (Touch::Plain(_), Some(lanes)) = (touch, neighbours(event)) {
@@ -266,7 +309,7 @@ impl GlobalRaces {
         let (lane, address, bytes) = place;
         let (step, wave, other_lane) = self.sites.of(side.at);
         let step = &at.program.steps[step];
-        let workgroup = self.workgroups.get(side.who.wrapping_sub(1) as usize).copied();
+        let workgroup = self.workgroups.get(side.who.wrapping_sub(self.before + 2) as usize).copied();
         let other = Other {
             access: side.access,
             workgroup,

@@ -12,6 +12,7 @@
 //! Each module's documentation has its rule, and what it lets pass. None changes what a kernel computes.
 
 use std::any::Any;
+use std::sync::{Arc, Mutex};
 
 use rocfire_arch::Family;
 
@@ -62,11 +63,15 @@ impl Checks {
 pub(crate) struct Checker {
     checks: Checks,
     family: Family,
+    kept: Kept,
 }
 
+/// What a device keeps for its checks from one launch to the next.
+pub(crate) type Kept = Arc<Mutex<Option<global_race::Record>>>;
+
 impl Checker {
-    pub(crate) fn new(checks: Checks, family: Family) -> Checker {
-        Checker { checks, family }
+    pub(crate) fn new(checks: Checks, family: Family, kept: Kept) -> Checker {
+        Checker { checks, family, kept }
     }
 }
 
@@ -77,7 +82,7 @@ impl Instrument for Checker {
             unwritten: (unwritten || shuffles).then(|| unwritten::Unwritten::new(unwritten, shuffles)),
             waits: waits.then(|| wait::Waits::new(self.family)),
             races: lds_races.then(race::LdsRaces::new),
-            global_races: global_races.then(|| global_race::GlobalRaces::new(self.family)),
+            global_races: global_races.then(|| global_race::GlobalRaces::new(self.family, self.kept.clone())),
         })
     }
 
@@ -95,7 +100,7 @@ struct CheckObserver {
 }
 
 /// What the checks keep of a workgroup that is set aside.
-struct Kept {
+struct Aside {
     unwritten: Option<unwritten::Kept>,
     waits: Option<wait::Waits>,
     races: Option<race::LdsRaces>,
@@ -145,7 +150,7 @@ impl Observer for CheckObserver {
     }
 
     fn park(&mut self) -> Box<dyn Any + Send> {
-        Box::new(Kept {
+        Box::new(Aside {
             unwritten: self.unwritten.as_mut().map(|check| check.park()),
             waits: self.waits.as_mut().map(|check| check.park()),
             races: self.races.as_mut().map(|check| std::mem::replace(check, race::LdsRaces::new())),
@@ -154,8 +159,8 @@ impl Observer for CheckObserver {
     }
 
     fn resume(&mut self, kept: Box<dyn Any + Send>) {
-        let Ok(kept) = kept.downcast::<Kept>() else { return };
-        let Kept { unwritten, waits, races, global_races } = *kept;
+        let Ok(kept) = kept.downcast::<Aside>() else { return };
+        let Aside { unwritten, waits, races, global_races } = *kept;
         if let (Some(check), Some(kept)) = (&mut self.unwritten, unwritten) {
             check.resume(kept);
         }
@@ -180,5 +185,11 @@ impl Observer for CheckObserver {
     fn end_group(&mut self) -> Option<Late> {
         let lds = self.races.as_mut().and_then(|races| races.barrier());
         lds.or_else(|| self.global_races.as_mut()?.end_group())
+    }
+
+    fn end(&mut self) {
+        if let Some(races) = &mut self.global_races {
+            races.end();
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Memory instructions: addresses, and the state that goes to and comes from memory.
 
-use rocfire_isa::{Format, Op};
+use rocfire_isa::{Format, Inst, Op};
 
 use super::super::shadow::neighbours;
 use super::{DEFINED, STORED_UNDEFINED, Source, UNWRITTEN, Unwritten, WINDOWS};
@@ -118,7 +118,7 @@ impl Unwritten {
     /// What an instruction has loaded or stored.
     pub(super) fn memory_op(&mut self, at: &At<'_>, w: &Wave, env: &Env, events: &[Event]) -> Verdict {
         let inst = &at.step.inst;
-        let bytes = loaded_bytes(at);
+        let bytes = self.facts(at).loaded_bytes;
         let exec = w.exec();
         if !matches!(inst.op, Op::DsBpermuteB32 | Op::DsPermuteB32 | Op::DsSwizzleB32) {
             // What comes is defined unless an event says otherwise: a descriptor's bounds give zero, clocks are clocks.
@@ -240,7 +240,7 @@ impl Unwritten {
         let name = at.step.inst.op.mnemonic();
         let high = name.contains("d16_hi");
         let signed = ["sbyte", "sshort", "_i8", "_i16"].iter().any(|part| name.contains(part));
-        let partial = loaded_bytes(at);
+        let partial = loaded_bytes(&at.step.inst);
         let mut first = None;
         for (lane, address) in event.lane_addresses() {
             let (undefined, source) = self.unwritten_at(at, w, env, event, lane, address);
@@ -404,8 +404,8 @@ impl Unwritten {
 }
 
 /// Bytes of the destination register that a load fills; a load of 16 bits into a half leaves the other.
-fn loaded_bytes(at: &At<'_>) -> u8 {
-    let name = at.step.inst.op.mnemonic();
+pub(super) fn loaded_bytes(inst: &Inst) -> u8 {
+    let name = inst.op.mnemonic();
     match name {
         _ if name.contains("d16_hi") => 0b1100,
         _ if name.contains("d16") => 0b0011,

@@ -2,6 +2,7 @@
 
 use rocfire_isa::{Format, Inst, Modifiers, Op, SdwaSel, SdwaUnused};
 
+use super::memory::loaded_bytes;
 use super::scalar_op::above;
 use super::{Unwritten, WaveState};
 use crate::exec::valu::dpp;
@@ -21,10 +22,44 @@ const WHOLE: u8 = 0b1111;
 const LOW: u8 = 0b0011;
 const HIGH: u8 = 0b1100;
 
+/// What is known of an instruction by its name, which is long to look at each time.
+#[derive(Clone, Copy)]
+pub(super) struct Facts {
+    /// Whether it is one of the matrix unit.
+    matrix: bool,
+    /// Whether lanes read other lanes.
+    crosses: bool,
+    written_bytes: u8,
+    pub(super) loaded_bytes: u8,
+}
+
+impl Facts {
+    fn of(inst: &Inst) -> Facts {
+        let matrix = is_matrix(inst);
+        Facts {
+            matrix,
+            crosses: matrix || moves_between_lanes(inst),
+            written_bytes: written_bytes(inst),
+            loaded_bytes: loaded_bytes(inst),
+        }
+    }
+}
+
 impl Unwritten {
+    /// What is known of a step, looked up once.
+    pub(super) fn facts(&mut self, at: &At<'_>) -> Facts {
+        if self.facts.len() <= at.index {
+            self.facts.resize(at.program.steps.len().max(at.index + 1), None);
+        }
+        *self.facts[at.index].get_or_insert_with(|| Facts::of(&at.step.inst))
+    }
+
     /// Follows a vector operation, or the two of a pair, and checks that it leaves EXEC defined.
     pub(super) fn vector_op(&mut self, at: &At<'_>, w: &Wave) -> Verdict {
-        let Some(pair) = &at.step.pair else { return self.single_op(at, w) };
+        let Some(pair) = &at.step.pair else {
+            let facts = self.facts(at);
+            return self.single_op(at, w, facts);
+        };
         let [x, y] = &**pair;
         let half = |step| Uses::of(step);
         let (x_uses, y_uses) = (half(&x.inst), half(&y.inst));
@@ -32,24 +67,23 @@ impl Unwritten {
         let register = usize::from(x.dst[0]);
         let state = self.state(w);
         let (old, old_origin) = (state.vector[register], state.vector_origin[register]);
-        self.single_op(&At { step: x, uses: &x_uses, ..*at }, w)?;
+        self.single_op(&At { step: x, uses: &x_uses, ..*at }, w, Facts::of(&x.inst))?;
         let state = self.state(w);
         let (new, new_origin) = (state.vector[register], state.vector_origin[register]);
         (state.vector[register], state.vector_origin[register]) = (old, old_origin);
-        self.single_op(&At { step: y, uses: &y_uses, ..*at }, w)?;
+        self.single_op(&At { step: y, uses: &y_uses, ..*at }, w, Facts::of(&y.inst))?;
         let state = self.state(w);
         (state.vector[register], state.vector_origin[register]) = (new, new_origin);
         Ok(())
     }
 
-    fn single_op(&mut self, at: &At<'_>, w: &Wave) -> Verdict {
+    fn single_op(&mut self, at: &At<'_>, w: &Wave, facts: Facts) -> Verdict {
         let inst = &at.step.inst;
-        let matrix = is_matrix(inst);
-        let crosses = matrix || moves_between_lanes(inst);
+        let Facts { matrix, crosses, .. } = facts;
         let lanes = if matrix { w.live } else { w.exec() };
         let read = if crosses { !0 } else { lanes };
         if self.reads_are_defined(at, w, read) {
-            let (bytes, lanes) = (written_bytes(inst), lanes & dpp_writes(inst, w));
+            let (bytes, lanes) = (facts.written_bytes, lanes & dpp_writes(inst, w));
             let state = self.state(w);
             match inst.op {
                 Op::VWritelaneB32 => {
