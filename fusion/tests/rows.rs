@@ -534,8 +534,9 @@ fn long_sums(dtype: DType, columns: &[usize]) {
     }
 }
 
-/// The outputs of a graph that reads its input in several passes, the first of them written over `over`.
-fn passes_over(x: &Tensor, over: Option<&Tensor>) -> Vec<Vec<Scalar>> {
+/// The outputs of a graph that reads its input in several passes, the first of them written over `over`: with what only the
+/// last pass knows per element, or per row.
+fn passes_over(x: &Tensor, is_shared: bool, over: Option<&Tensor>) -> Vec<Vec<Scalar>> {
     let (dtype, shape) = (x.dtype(), x.shape().to_vec());
     let mut g = Graph::new("passes");
     let value = g.input(dtype);
@@ -547,14 +548,18 @@ fn passes_over(x: &Tensor, over: Option<&Tensor>) -> Vec<Vec<Scalar>> {
     let exp = g.unary(Unary::Exp, shifted);
     let sum = g.reduce(Reduce::Sum, exp);
     let share = g.binary(Binary::Div, exp, sum);
-    for output in [next, shifted, share] {
+    let results = if is_shared { vec![next, shifted, share] } else { vec![next, sum] };
+    let count = results.len();
+    for output in results {
         let output = if dtype == DType::F16 { g.cast(output, dtype) } else { output };
         g.output(output);
     }
-    let mut outputs: Vec<Tensor> = (0..3)
+    let per_row = [shape[0], 1];
+    let mut outputs: Vec<Tensor> = (0..count)
         .map(|at| match over {
             Some(own) if at == 0 => own.clone(),
-            _ => Tensor::empty(device(), &shape, dtype).unwrap(),
+            _ if is_shared || at == 0 => Tensor::empty(device(), &shape, dtype).unwrap(),
+            _ => Tensor::empty(device(), &per_row, dtype).unwrap(),
         })
         .collect();
     let mut views: Vec<_> = outputs.iter_mut().map(Tensor::view_mut).collect();
@@ -576,12 +581,14 @@ fn an_output_over_its_input_waits_for_the_last_pass_that_reads_it() {
                 true => upload_permuted(dtype, &shape, &[1, 0], &values),
                 false => upload(dtype, &shape, &values),
             };
-            let apart = passes_over(&placed(), None);
-            let own = placed();
-            let over = passes_over(&own, Some(&own.clone()));
-            for (at, (apart, over)) in apart.iter().zip(&over).enumerate() {
-                let differs = apart.iter().zip(over).position(|(a, b)| !same(dtype, *a, *b));
-                assert_eq!(differs, None, "output {at} of {shape:?} {dtype}, turned: {turned}");
+            for is_shared in [true, false] {
+                let apart = passes_over(&placed(), is_shared, None);
+                let own = placed();
+                let over = passes_over(&own, is_shared, Some(&own.clone()));
+                for (at, (apart, over)) in apart.iter().zip(&over).enumerate() {
+                    let differs = apart.iter().zip(over).position(|(a, b)| !same(dtype, *a, *b));
+                    assert_eq!(differs, None, "output {at} of {shape:?} {dtype}, turned: {turned}");
+                }
             }
         }
     }
