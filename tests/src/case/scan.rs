@@ -35,6 +35,11 @@ pub fn cases() -> Vec<Case> {
         cases.push(extremum(false, FLOATS[(turn + 1) % 4], shape, axis, Placement::ALL[(turn + 1) % 4]));
         cases.push(extremum(true, integer, shape, axis, Placement::Transposed));
     }
+    // At the ends of lines, and of the chunks that several waves have of long ones.
+    for (turn, place) in [0, 4095, 4096, 9000].into_iter().enumerate() {
+        cases.push(extreme_at(place, turn % 2 == 0, FLOATS[turn % 4], &[2, 9001], 1, Placement::Contiguous));
+    }
+    cases.push(extreme_at(64, false, DType::F32, &[7, 65], 1, Placement::Contiguous));
     cases
 }
 
@@ -90,6 +95,25 @@ fn scan(op: Cumulative, dtype: DType, shape: &'static [usize], axis: usize, plac
 }
 
 fn extremum(max: bool, dtype: DType, shape: &'static [usize], axis: usize, placement: Placement) -> Case {
+    extremum_of(Array::random(shape, dtype, 1), max, shape, axis, placement, String::new())
+}
+
+/// The same where the extreme of every line is at one place.
+fn extreme_at(
+    place: usize,
+    max: bool,
+    dtype: DType,
+    shape: &'static [usize],
+    axis: usize,
+    placement: Placement,
+) -> Case {
+    let mut x = Array::random(shape, dtype, 1);
+    lines(shape, axis, |places| x.values[places[place]] = if max { 100.0 } else { -100.0 });
+    extremum_of(x, max, shape, axis, placement, format!(" extreme at {place}"))
+}
+
+fn extremum_of(x: Array, max: bool, shape: &'static [usize], axis: usize, placement: Placement, what: String) -> Case {
+    let dtype = x.dtype;
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let [indices, values] = outputs else { return Err("two outputs".into()) };
         let find = if max { arg_max } else { arg_min };
@@ -109,9 +133,9 @@ fn extremum(max: bool, dtype: DType, shape: &'static [usize], axis: usize, place
     };
     let mut reduced = shape.to_vec();
     reduced[axis] = 1;
-    let inputs = vec![(Array::random(shape, dtype, 1), placement)];
+    let inputs = vec![(x, placement)];
     let outputs = vec![(reduced.clone(), DType::I64), (reduced, dtype)];
     let flops = shape.iter().product::<usize>() as f64;
     let operator = if max { "arg_max" } else { "arg_min" };
-    Case::new(operator, dtype, size(shape, axis, placement), flops, Call { inputs, outputs, launch, oracle })
+    Case::new(operator, dtype, size(shape, axis, placement) + &what, flops, Call { inputs, outputs, launch, oracle })
 }
