@@ -61,3 +61,13 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_of_all_subcommands_are_in_form() {
+        super::Arguments::command().debug_assert();
+    }
+}

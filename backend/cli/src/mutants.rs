@@ -22,6 +22,7 @@ const NOT_COPIED: [&str; 2] = ["target", ".git"];
 
 /// What a user may choose.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Arguments {
     /// Plant small defects one at a time in a copy of the tree; each must be caught by the test that is named for it.
     #[arg(long)]
