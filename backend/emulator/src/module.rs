@@ -72,6 +72,11 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Address and bytes of a variable of the kernel's module.
+    pub fn global(&self, name: &str) -> Option<(u64, u64)> {
+        self.module.global(name)
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.info.metadata.name

@@ -19,6 +19,7 @@ use crate::host_device::{self, HostEvent};
 use crate::index_fault::{DETAIL_WORDS, IndexMemory};
 use crate::log::{Level, report};
 use crate::modelled::{ModelledKernel, Recorder};
+use crate::print::print;
 use crate::{Config, DriverKind, Error, Result};
 
 /// As wide as the widest access of a wave: 64 lanes of 16 bytes would overrun by no more than a quarter of it unnoticed.
@@ -203,6 +204,8 @@ impl DriverKernel for EmulatedKernel {
             }
             None => self.gpu.launch(&self.kernel, &launch).map(|_counters| ()),
         };
+        // What an assertion printed before it ended the kernel is told too.
+        print(&self.gpu, &self.kernel).map_err(|error| LaunchFailure::Rejected(translate("print", error)))?;
         match outcome {
             Ok(()) => Ok(()),
             Err(EmulatorError::Fault(mut fault)) => {

@@ -45,6 +45,8 @@ mod module;
 #[cfg(feature = "noop")]
 mod noop;
 mod pool;
+#[cfg(feature = "emulated")]
+mod print;
 pub mod profile;
 mod rocm;
 pub mod round;
@@ -74,6 +76,8 @@ pub use layout::{Dims, Layout, MAX_RANK};
 pub use log::Level;
 pub use module::{Function, Module};
 pub use pool::{MemoryStats, SegmentStats};
+#[cfg(feature = "emulated")]
+pub use print::print;
 pub use stream::{Event, HostCopy, Launch, Stream};
 pub use tensor::{Tensor, View, ViewMut};
 pub use together::Together;

@@ -19,9 +19,13 @@
 //! | `update.h` | what scattering does to an element |
 //! | `quant.h` | numbers of eight bits and fewer, their scales, the walk over packed codes |
 //!
+//! [`hip`] is HIP's own headers over it, for kernels and programs that users write.
+//!
 //! It does not compile anything, and knows neither devices nor operators.
 
 #![forbid(unsafe_code)]
+
+pub mod hip;
 
 use std::sync::OnceLock;
 

@@ -28,11 +28,16 @@
 //!
 //! # The kernel
 //! It is compiled when it is first called on a device, for that device's architecture, and kept on disk; macros in its text stand for
-//! what [`CustomKernel::define`] says. HIP's names for threads, `__syncthreads` and the usual mathematical functions are there, no
-//! other header is; contraction is off, so that a fused multiply-add is written `fma`. Its parameters are: a pointer for each
-//! input, a pointer for each output, then the scalars, all in the order of the call and with their C types. Tensors are row-major
-//! and without gaps: an input that is a view of another kind is copied first. Bools are bytes; f16 and bf16 are two bytes whose
-//! bits `rf::cast<float>(const rf::f16&)` reads.
+//! what [`CustomKernel::define`] says. It is ordinary HIP: HIP's names are there without an `#include`, and HIP's headers can be
+//! included, whether there is a ROCm or not (`hip/hip_runtime.h`, `hip/hip_fp16.h`, `hip/hip_bf16.h`,
+//! `hip/hip_cooperative_groups.h`, …), and of C's those that device code needs (`stdint.h`, `math.h`, …). Contraction is off, so
+//! that a fused multiply-add is written `fma`. Its parameters are: a pointer for each input, a pointer for each output, then the
+//! scalars, all in the order of the call and with their C types. Tensors are row-major and without gaps: an input that is a view
+//! of another kind is copied first. Bools are bytes; f16 is HIP's `__half`, bf16 `__hip_bfloat16`. What is in rocfire's own
+//! namespace `rf` can be used as well.
+//!
+//! `printf` prints when the launch ends on an emulated device, and as HIP and CUDA do on a card whose own compiler made the
+//! kernel (hiprtc, NVRTC). On an AMD GPU without hiprtc the kernel is clang's and what it prints is lost.
 //!
 //! # Errors
 //! What is wrong at a call is a panic with the message, as with Burn's own operators; under `Fusion` it is the error of
@@ -57,8 +62,6 @@ pub use call::{CustomScalar, LaunchShape};
 use crate::{Rocm, RocmTensor};
 use call::run;
 
-/// Names of HIP's for sources, and the line that makes the source's own numbers right.
-const HIP: &str = concat!(include_str!("hip.h"), "\n#line 1\n");
 /// Threads of a workgroup unless the kernel says otherwise.
 const THREADS: u32 = 256;
 
@@ -98,7 +101,7 @@ struct Parts {
 impl Parts {
     fn hashed(name: &'static str, text: &str, defines: &[(String, String)]) -> Source {
         let defines: Vec<_> = defines.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        Source::new(name, format!("{HIP}{text}"), &defines)
+        Source::hip(name, text, &defines)
     }
 }
 

@@ -1,14 +1,17 @@
 //! Custom kernels: eager, in a stream, with gradients, and what is said of wrong ones.
 
 use burn_autodiff::Autodiff;
-use burn_backend::ops::FloatTensorOps;
+use burn_backend::ops::{FloatTensorOps, IntTensorOps};
 use burn_backend::tensor::FloatTensor;
-use burn_backend::{AutodiffBackend, Backend, DType, Shape, TensorData};
+use burn_backend::{AutodiffBackend, Backend, DType, IntDType, Shape, TensorData};
 use burn_flex::{Flex, FlexDevice};
 use rocfire_burn::custom::{
     Call, CustomGradient, CustomKernel, CustomOps, CustomScalar, CustomTensor, LaunchShape, Saved, TensorSpec,
 };
 use rocfire_burn::{Fused, Rocm, RocmDevice};
+
+#[path = "../../../../kernels/prelude/tests/expressions/mod.rs"]
+mod expressions;
 
 use crate::check::{CLOSE, EXACT, compare, device, f32s, float, floats, int, numbers};
 
@@ -266,4 +269,21 @@ fn a_gradient_of_another_shape_is_refused() {
     });
     let text = message(std::panic::catch_unwind(train).unwrap_err());
     assert!(text.contains("a gradient must be") && text.contains("[231]"), "{text}");
+}
+
+#[test]
+fn ordinary_hip_compiles_and_gives_what_it_says() {
+    use expressions::{ROWS, THREADS};
+    for (arch, wave) in [("gfx942", 64), ("gfx1100", 32)] {
+        let device = RocmDevice::emulated(arch).unwrap();
+        let kernel = kernel("rows", &expressions::source(), "rows")
+            .outputs(|_: &Call<'_>| vec![TensorSpec::new(Shape::new([ROWS.len(), THREADS]), DType::F32)])
+            .launched(|_: &Call<'_>| LaunchShape::over(THREADS, THREADS as u32));
+        let x: Vec<f32> = (0..THREADS).map(|i| expressions::x(i) as f32).collect();
+        let x = Rocm::float_from_data(TensorData::from(&x[..]), &device);
+        let zeros = Rocm::int_zeros(Shape::new([ROWS.len()]), &device, IntDType::I32);
+        let rows = Rocm::custom(&kernel, vec![CustomTensor::Float(x), CustomTensor::Int(zeros)], &[]).remove(0);
+        let rows = float::<Rocm>(rows.into_float());
+        expressions::check(rows.as_slice::<f32>().unwrap(), wave);
+    }
 }

@@ -7,9 +7,11 @@ use crate::rocfire::KernelLibrary;
 
 /// What [`crate::driver::CudaContext::load_module`] loads.
 ///
-/// Text is HIP, compiled for the device behind rocfire's prelude, with CUDA's names of threads and workgroups
-/// (`threadIdx.x`, `__syncthreads()`), of integers (`size_t`, `uint32_t`) and `__shared__`. Text that is PTX is refused when it
-/// is loaded.
+/// Text is ordinary HIP, compiled for the device when it is loaded: HIP's names are there without an `#include`, and its
+/// headers and the few of C's that device code needs can be included, under CUDA's names too (`cuda_fp16.h`), with and without
+/// ROCm. Most CUDA C++ is such a text. `printf` prints when a launch ends on an emulated device, and as HIP and CUDA do on a
+/// card whose own compiler made the kernel (hiprtc, NVRTC); on an AMD GPU without hiprtc what it prints is lost. Text that is PTX
+/// is refused when it is loaded.
 #[derive(Clone)]
 pub struct Ptx(pub(crate) Code);
 

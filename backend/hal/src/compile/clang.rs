@@ -112,6 +112,9 @@ impl Clang {
         command.arg(format!("--offload-arch={}", unit.target)).arg(format!("-mcode-object-version={version}"));
         command.args(unit.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         command.args(unit.flags);
+        if unit.hip {
+            command.args(["-D__HIPCC_RTC__", "-I", HIP_FOLDER]);
+        }
         if unit.line_tables {
             command.args(LINE_TABLES);
         }
@@ -121,6 +124,8 @@ impl Clang {
 }
 
 const PRELUDE_FILE: &str = "rocfire_prelude.h";
+/// Of HIP's headers, for sources that include them.
+const HIP_FOLDER: &str = "hip-headers";
 const CODE_FILE: &str = "code.co";
 const LOG_FILE: &str = "log";
 
@@ -138,6 +143,13 @@ impl Compiler for Clang {
             tempfile::Builder::new().prefix("rocfire-").tempdir().map_err(failed("make", &std::env::temp_dir()))?;
         let path = |name: &str| folder.path().join(name);
         fs::write(path(PRELUDE_FILE), rocfire_prelude::TEXT).map_err(failed("write", folder.path()))?;
+        if unit.hip {
+            for (name, text) in rocfire_prelude::hip::for_clang() {
+                let header = path(HIP_FOLDER).join(name);
+                let parent = header.parent().expect("a header lies in the folder of headers");
+                fs::create_dir_all(parent).and_then(|()| fs::write(&header, text)).map_err(failed("write", &header))?;
+            }
+        }
         let text = match unit.line_tables {
             // In reports the source goes by its own name.
             true => Cow::Owned(format!("#line 1 \"{}\"\n{}", shown_name(unit.name), unit.text)),

@@ -47,6 +47,8 @@ pub(crate) struct Unit<'a> {
     pub defines: &'a [(String, String)],
     /// Flags after the usual ones.
     pub flags: &'a [String],
+    /// Whether HIP's headers are there for it.
+    pub hip: bool,
     /// Whether the code object is to say which line each instruction comes from. Only clang does, and the code stays the same.
     pub line_tables: bool,
 }
@@ -266,6 +268,7 @@ impl Pipeline {
                 target,
                 defines: &defines,
                 flags: source.flags(),
+                hip: source.is_hip(),
                 line_tables,
             };
             match self.compiler.compile(&unit, &mut || clock.tick()) {

@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
+use rocfire_prelude::hip::Header;
+
 use super::{Failure, Unit};
 use crate::{Error, Result};
 
@@ -101,24 +103,33 @@ macro_rules! runtime_compiler {
 }
 pub(crate) use runtime_compiler;
 
-/// Compiles a unit behind the prelude with these options; target and macros are added.
-pub(crate) fn compile(rtc: &dyn RuntimeCompiler, unit: &Unit<'_>, options: &[&str]) -> Result<Vec<u8>, Failure> {
+/// Compiles a unit behind the prelude with these options; target and macros are added. `hip` is the headers that the unit may
+/// include if it is ordinary HIP.
+pub(crate) fn compile(
+    rtc: &dyn RuntimeCompiler,
+    unit: &Unit<'_>,
+    options: &[&str],
+    hip: &mut dyn Iterator<Item = Header>,
+) -> Result<Vec<u8>, Failure> {
     let c_text = |text: &str| {
         CString::new(text).map_err(|_| Failure::Diagnostics("a zero character in the source or a macro".to_owned()))
     };
     let (source, name) = (c_text(&format!("{OPENING}{}", unit.text))?, c_text(unit.name)?);
-    let (header, header_name) = (c_text(rocfire_prelude::TEXT)?, c_text(PRELUDE_FILE)?);
+    let hip: Vec<Header> = if unit.hip { hip.collect() } else { Vec::new() };
+    let headers = std::iter::once((PRELUDE_FILE, rocfire_prelude::TEXT)).chain(hip);
+    let headers = headers.map(|(name, text)| Ok((c_text(name)?, c_text(text)?))).collect::<Result<Vec<_>, _>>()?;
     let mut texts = vec![format!("--gpu-architecture={}", unit.target)];
     texts.extend(options.iter().map(|&option| option.to_owned()));
     texts.extend(unit.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
     texts.extend(unit.flags.iter().cloned());
     let texts = texts.iter().map(|text| c_text(text)).collect::<Result<Vec<_>, _>>()?;
     let texts: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
-    let (headers, header_names) = ([header.as_ptr()], [header_name.as_ptr()]);
+    let header_names: Vec<_> = headers.iter().map(|(name, _)| name.as_ptr()).collect();
+    let header_texts: Vec<_> = headers.iter().map(|(_, text)| text.as_ptr()).collect();
     let mut program = std::ptr::null_mut();
     // SAFETY: all texts end with a zero and live until the end of this function; the program goes to a local.
     let created = unsafe {
-        let headers = (1, headers.as_ptr(), header_names.as_ptr());
+        let headers = (header_texts.len() as c_int, header_texts.as_ptr(), header_names.as_ptr());
         rtc.create(&mut program, source.as_ptr(), name.as_ptr(), headers)
     };
     check(rtc, created)?;

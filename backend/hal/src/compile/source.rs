@@ -10,7 +10,14 @@ pub struct Source {
     text: Cow<'static, str>,
     defines: Vec<(String, String)>,
     flags: Vec<String>,
+    hip: bool,
     hash: [u8; 32],
+}
+
+/// What the source is called in messages, and where its lines begin.
+fn line_of_source(name: &str) -> String {
+    let safe = |c: char| if c.is_control() || c == '"' || c == '\\' { '_' } else { c };
+    format!("#line 1 \"{}.hip\"\n", name.chars().map(safe).collect::<String>())
 }
 
 impl Source {
@@ -27,7 +34,17 @@ impl Source {
         update_text(&mut hasher, &name);
         update_text(&mut hasher, &text);
         update_pairs(&mut hasher, &defines);
-        Source { hash: hasher.finalize().into(), name, text, defines, flags: Vec::new() }
+        Source { hash: hasher.finalize().into(), name, text, defines, flags: Vec::new(), hip: false }
+    }
+
+    /// A source in ordinary HIP: HIP's names are there, and its headers can be included, with and without ROCm.
+    pub fn hip(name: impl Into<Cow<'static, str>>, text: &str, defines: &[(&str, &str)]) -> Source {
+        let name = name.into();
+        let text = format!("#include <hip/hip_runtime.h>\n{}{text}", line_of_source(&name));
+        let source = Source::new(name, text, defines);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&source.hash).update(&rocfire_prelude::hip::hash());
+        Source { hash: hasher.finalize().into(), hip: true, ..source }
     }
 
     /// The same source with further flags for the compiler, after its usual ones: another optimisation level, another wave
@@ -60,6 +77,11 @@ impl Source {
     /// Its further flags for the compiler.
     pub fn flags(&self) -> &[String] {
         &self.flags
+    }
+
+    /// Whether HIP's headers are there for it.
+    pub(super) fn is_hip(&self) -> bool {
+        self.hip
     }
 
     /// The BLAKE3 hash of name, text, macros and flags.

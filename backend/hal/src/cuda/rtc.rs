@@ -59,9 +59,10 @@ impl Compiler for Rtc {
     }
 
     fn compile(&self, unit: &Unit<'_>, _tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {
+        let mut headers = rocfire_prelude::hip::for_nvrtc();
         if !dependent::has(unit.target) {
-            return rtc::compile(self.table, unit, OPTIONS);
+            return rtc::compile(self.table, unit, OPTIONS, &mut headers);
         }
-        rtc::compile(self.table, &Unit { text: &dependent::waiting(unit.text), ..*unit }, OPTIONS)
+        rtc::compile(self.table, &Unit { text: &dependent::waiting(unit.text), ..*unit }, OPTIONS, &mut headers)
     }
 }

@@ -96,7 +96,12 @@ impl Compiler for Rtc {
     }
 
     fn compile(&self, unit: &Unit<'_>, _tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {
-        rtc::compile(self.table, unit, OPTIONS)
+        let mut headers = rocfire_prelude::hip::for_hiprtc();
+        // What is not built into hiprtc is among ROCm's headers.
+        let folders = crate::rocm::roots().into_iter().map(|root| root.join("include")).filter(|path| path.is_dir());
+        let include = folders.map(|folder| format!("-I{}", folder.display()));
+        let flags: Vec<String> = unit.flags.iter().cloned().chain(include.filter(|_| unit.hip)).collect();
+        rtc::compile(self.table, &Unit { flags: &flags, ..*unit }, OPTIONS, &mut headers)
     }
 }
 

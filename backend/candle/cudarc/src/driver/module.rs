@@ -2,7 +2,6 @@
 //!
 //! Candle looks a kernel up by name before every launch: what was found is kept here.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -13,9 +12,6 @@ use super::shared::lock;
 use super::{CudaContext, DriverError};
 use crate::nvrtc::{Code, Ptx, ptx_target, refusal};
 use crate::rocfire::{KernelLibrary, KernelSpec};
-
-/// CUDA's names over the prelude's, for texts of users.
-const CUDA_NAMES: &str = include_str!("cuda_names.h");
 
 /// A loaded module.
 pub struct CudaModule {
@@ -44,8 +40,7 @@ impl CudaContext {
                 if let Some(target) = ptx_target(&text) {
                     return Err(DriverError::new(refusal(&target)));
                 }
-                let behind_names = format!("{CUDA_NAMES}#line 1 \"module.hip\"\n{text}");
-                let source = Source::new("module", Cow::Owned(behind_names), &[]);
+                let source = Source::hip("module", &text, &[]);
                 Loaded::Text(self.opened().module(&source)?)
             }
         };

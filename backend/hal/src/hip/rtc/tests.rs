@@ -14,7 +14,15 @@ fn rtc_or_skip(test: &str) -> Option<Rtc> {
 
 fn compile(rtc: &Rtc, arch: Arch, text: &str) -> Result<Vec<u8>, Failure> {
     let defines: Vec<_> = arch.info().defines().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let unit = Unit { name: "scale", text, target: arch.name(), defines: &defines, flags: &[], line_tables: false };
+    let unit = Unit {
+        name: "scale",
+        text,
+        target: arch.name(),
+        defines: &defines,
+        flags: &[],
+        hip: false,
+        line_tables: false,
+    };
     rtc.compile(&unit, &mut || {})
 }
 

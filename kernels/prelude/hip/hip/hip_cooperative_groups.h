@@ -1,0 +1,288 @@
+// hip_cooperative_groups.h: groups of threads: the workgroup, tiles of a wave, the lanes that are on, the grid.
+//
+// The grid waits at a counter in memory, so all of its workgroups must run at the same time: `hipLaunchCooperativeKernel`
+// sees to that.
+#ifndef ROCFIRE_HIP_COOPERATIVE_GROUPS_H
+#define ROCFIRE_HIP_COOPERATIVE_GROUPS_H
+#include <hip/hip_runtime.h>
+#if defined(__CUDACC_RTC__)
+#include <cooperative_groups.h>
+#else
+#pragma clang system_header
+
+// Workgroups that have come to the barrier, and barriers that have been passed.
+struct rocfire_grid_barrier {
+    unsigned arrived, passed;
+};
+extern "C" {
+inline __device__ rocfire_grid_barrier __rocfire_grid;
+}
+
+namespace cooperative_groups {
+
+#define ROCFIRE_GROUP __device__ inline
+
+namespace rocfire {
+ROCFIRE_GROUP unsigned thread() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+ROCFIRE_GROUP unsigned threads() { return blockDim.x * blockDim.y * blockDim.z; }
+ROCFIRE_GROUP unsigned block() { return (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x; }
+ROCFIRE_GROUP unsigned blocks() { return gridDim.x * gridDim.y * gridDim.z; }
+ROCFIRE_GROUP void wave_sync() {
+    __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+}
+}  // namespace rocfire
+
+enum rocfire_group_kind { rocfire_any_tile, rocfire_block, rocfire_grid };
+
+// What every group is: how many threads, and which of them this one is.
+class thread_group {
+   protected:
+    rocfire_group_kind kind_;
+    unsigned size_;
+    // The lanes of a group within a wave.
+    unsigned long long mask_;
+    unsigned meta_rank_ = 0, meta_size_ = 1;
+
+    ROCFIRE_GROUP thread_group(rocfire_group_kind kind, unsigned size, unsigned long long mask)
+        : kind_(kind), size_(size), mask_(mask) {}
+
+    ROCFIRE_GROUP int lane_of(unsigned rank) const { return __fns64(mask_, 0, (int)rank + 1); }
+    ROCFIRE_GROUP unsigned rank_in_mask() const { return __popcll(mask_ & __lanemask_lt()); }
+    friend ROCFIRE_GROUP thread_group tiled_partition(const thread_group &parent, unsigned size);
+
+   public:
+    ROCFIRE_GROUP unsigned size() const { return size_; }
+    ROCFIRE_GROUP unsigned num_threads() const { return size_; }
+    ROCFIRE_GROUP unsigned cg_type() const { return kind_; }
+    ROCFIRE_GROUP unsigned thread_rank() const {
+        if (kind_ == rocfire_block) return rocfire::thread();
+        if (kind_ == rocfire_grid) return rocfire::block() * rocfire::threads() + rocfire::thread();
+        return rank_in_mask();
+    }
+    ROCFIRE_GROUP bool is_valid() const { return true; }
+    ROCFIRE_GROUP void sync() const;
+};
+
+class thread_block : public thread_group {
+    ROCFIRE_GROUP thread_block() : thread_group(rocfire_block, rocfire::threads(), 0) {}
+    friend ROCFIRE_GROUP thread_block this_thread_block();
+
+   public:
+    static ROCFIRE_GROUP void sync() { __syncthreads(); }
+    static ROCFIRE_GROUP unsigned size() { return rocfire::threads(); }
+    static ROCFIRE_GROUP unsigned num_threads() { return rocfire::threads(); }
+    static ROCFIRE_GROUP unsigned thread_rank() { return rocfire::thread(); }
+    static ROCFIRE_GROUP dim3 group_index() { return blockIdx; }
+    static ROCFIRE_GROUP dim3 thread_index() { return threadIdx; }
+    static ROCFIRE_GROUP dim3 group_dim() { return blockDim; }
+    static ROCFIRE_GROUP dim3 dim_threads() { return blockDim; }
+};
+ROCFIRE_GROUP thread_block this_thread_block() { return thread_block(); }
+
+class grid_group : public thread_group {
+    ROCFIRE_GROUP grid_group() : thread_group(rocfire_grid, rocfire::blocks() * rocfire::threads(), 0) {}
+    friend ROCFIRE_GROUP grid_group this_grid();
+
+   public:
+    static ROCFIRE_GROUP dim3 group_dim() { return gridDim; }
+    static ROCFIRE_GROUP dim3 dim_blocks() { return gridDim; }
+    static ROCFIRE_GROUP dim3 block_index() { return blockIdx; }
+    static ROCFIRE_GROUP unsigned num_blocks() { return rocfire::blocks(); }
+    static ROCFIRE_GROUP unsigned block_rank() { return rocfire::block(); }
+    static ROCFIRE_GROUP void sync() {
+        __threadfence();
+        __syncthreads();
+        if (rocfire::thread() == 0) {
+            unsigned passed = __hip_atomic_load(&__rocfire_grid.passed, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+            unsigned before =
+                __hip_atomic_fetch_add(&__rocfire_grid.arrived, 1u, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
+            if (before + 1 == rocfire::blocks()) {
+                // The last one leaves the counter as the next barrier wants it.
+                __hip_atomic_store(&__rocfire_grid.arrived, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+                __hip_atomic_store(&__rocfire_grid.passed, passed + 1, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+            } else {
+                while (__hip_atomic_load(&__rocfire_grid.passed, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) == passed) {
+                    __builtin_amdgcn_s_sleep(8);
+                }
+            }
+        }
+        __syncthreads();
+        __threadfence();
+    }
+};
+ROCFIRE_GROUP grid_group this_grid() { return grid_group(); }
+
+ROCFIRE_GROUP void thread_group::sync() const {
+    if (kind_ == rocfire_block) __syncthreads();
+    else if (kind_ == rocfire_grid) grid_group::sync();
+    else rocfire::wave_sync();
+}
+
+// Exchange within a group whose lanes are in a mask: `rank` counts them.
+class rocfire_lanes : public thread_group {
+   protected:
+    using thread_group::thread_group;
+
+   public:
+    ROCFIRE_GROUP void sync() const { rocfire::wave_sync(); }
+    ROCFIRE_GROUP unsigned thread_rank() const { return rank_in_mask(); }
+    ROCFIRE_GROUP unsigned meta_group_rank() const { return meta_rank_; }
+    ROCFIRE_GROUP unsigned meta_group_size() const { return meta_size_; }
+    template <typename T>
+    ROCFIRE_GROUP T shfl(T value, int rank) const {
+        return rocfire_from_lane(value, lane_of((unsigned)rank % size_));
+    }
+    template <typename T>
+    ROCFIRE_GROUP T shfl_down(T value, unsigned by) const {
+        unsigned rank = rank_in_mask();
+        return rocfire_from_lane(value, lane_of(rank + by >= size_ ? rank : rank + by));
+    }
+    template <typename T>
+    ROCFIRE_GROUP T shfl_up(T value, unsigned by) const {
+        unsigned rank = rank_in_mask();
+        return rocfire_from_lane(value, lane_of(rank < by ? rank : rank - by));
+    }
+    template <typename T>
+    ROCFIRE_GROUP T shfl_xor(T value, unsigned mask) const {
+        unsigned rank = rank_in_mask();
+        return rocfire_from_lane(value, lane_of((rank ^ mask) >= size_ ? rank : rank ^ mask));
+    }
+    // A bit for each member, by rank.
+    ROCFIRE_GROUP unsigned long long ballot(int predicate) const {
+        unsigned long long votes = __ballot(predicate) & mask_, packed = 0;
+        unsigned rank = 0;
+        for (unsigned long long left = mask_; left != 0; left &= left - 1, ++rank) {
+            if ((votes & left & -left) != 0) packed |= 1ull << rank;
+        }
+        return packed;
+    }
+    ROCFIRE_GROUP int any(int predicate) const { return (__ballot(predicate) & mask_) != 0; }
+    ROCFIRE_GROUP int all(int predicate) const { return (__ballot(!predicate) & mask_) == 0; }
+    template <typename T>
+    ROCFIRE_GROUP unsigned long long match_any(T value) const {
+        unsigned long long same = 0;
+        unsigned rank = 0;
+        for (unsigned long long left = mask_; left != 0; left &= left - 1, ++rank) {
+            if (rocfire_from_lane(value, __builtin_ctzll(left)) == value) same |= 1ull << rank;
+        }
+        return same;
+    }
+    template <typename T>
+    ROCFIRE_GROUP unsigned long long match_all(T value, int &same) const {
+        same = all(rocfire_from_lane(value, __builtin_ctzll(mask_)) == value);
+        return same != 0 ? (size_ == 64 ? ~0ull : (1ull << size_) - 1) : 0;
+    }
+};
+
+template <unsigned, class = void>
+class thread_block_tile;
+
+class coalesced_group : public rocfire_lanes {
+    ROCFIRE_GROUP coalesced_group(unsigned long long mask, unsigned rank, unsigned size)
+        : rocfire_lanes(rocfire_any_tile, __popcll(mask), mask) {
+        meta_rank_ = rank, meta_size_ = size;
+    }
+    friend ROCFIRE_GROUP coalesced_group coalesced_threads();
+    friend ROCFIRE_GROUP coalesced_group tiled_partition(const coalesced_group &parent, unsigned size);
+    friend ROCFIRE_GROUP coalesced_group binary_partition(const coalesced_group &parent, bool predicate);
+    template <unsigned, class>
+    friend class thread_block_tile;
+};
+ROCFIRE_GROUP coalesced_group coalesced_threads() { return coalesced_group(__activemask(), 0, 1); }
+
+// The members with ranks of one multiple of `size`.
+ROCFIRE_GROUP coalesced_group tiled_partition(const coalesced_group &parent, unsigned size) {
+    unsigned rank = parent.thread_rank(), first = rank - rank % size, place = 0;
+    unsigned long long mask = 0;
+    for (unsigned long long left = parent.mask_; left != 0; left &= left - 1, ++place) {
+        if (place >= first && place < first + size) mask |= left & -left;
+    }
+    return coalesced_group(mask, rank / size, (parent.size() + size - 1) / size);
+}
+ROCFIRE_GROUP coalesced_group binary_partition(const coalesced_group &parent, bool predicate) {
+    unsigned long long votes = __ballot(predicate) & parent.mask_;
+    return coalesced_group(predicate ? votes : parent.mask_ & ~votes, predicate ? 0 : 1, 2);
+}
+
+// A tile of `size` neighbours in a wave.
+template <unsigned size_of_tile, class Parent>
+class thread_block_tile : public rocfire_lanes {
+    static_assert((size_of_tile & (size_of_tile - 1)) == 0 && size_of_tile <= 64, "a tile is a power of two up to 64");
+    static ROCFIRE_GROUP unsigned first() { return __lane_id() & ~(size_of_tile - 1); }
+    static ROCFIRE_GROUP unsigned long long mask() {
+        return (size_of_tile == 64 ? ~0ull : (1ull << (size_of_tile & 63)) - 1) << first();
+    }
+
+   public:
+    template <class G>
+    explicit ROCFIRE_GROUP thread_block_tile(const G &parent) : rocfire_lanes(rocfire_any_tile, size_of_tile, mask()) {
+        meta_rank_ = parent.thread_rank() / size_of_tile;
+        meta_size_ = (parent.size() + size_of_tile - 1) / size_of_tile;
+    }
+    // Of whatever group it is a tile.
+    template <class P>
+    ROCFIRE_GROUP thread_block_tile(const thread_block_tile<size_of_tile, P> &same)
+        : rocfire_lanes(rocfire_any_tile, size_of_tile, mask()) {
+        meta_rank_ = same.meta_group_rank(), meta_size_ = same.meta_group_size();
+    }
+    // Neighbours need no counting.
+    static constexpr ROCFIRE_GROUP unsigned size() { return size_of_tile; }
+    static constexpr ROCFIRE_GROUP unsigned num_threads() { return size_of_tile; }
+    static ROCFIRE_GROUP unsigned thread_rank() { return __lane_id() & (size_of_tile - 1); }
+    template <typename T>
+    static ROCFIRE_GROUP T shfl(T value, int rank) { return __shfl(value, rank, (int)size_of_tile); }
+    template <typename T>
+    static ROCFIRE_GROUP T shfl_down(T value, unsigned by) { return __shfl_down(value, by, (int)size_of_tile); }
+    template <typename T>
+    static ROCFIRE_GROUP T shfl_up(T value, unsigned by) { return __shfl_up(value, by, (int)size_of_tile); }
+    template <typename T>
+    static ROCFIRE_GROUP T shfl_xor(T value, unsigned by) { return __shfl_xor(value, (int)by, (int)size_of_tile); }
+    static ROCFIRE_GROUP unsigned long long ballot(int predicate) {
+        return (__ballot(predicate) & mask()) >> first();
+    }
+    ROCFIRE_GROUP coalesced_group rocfire_split(bool predicate) const {
+        unsigned long long votes = __ballot(predicate) & mask_;
+        return coalesced_group(predicate ? votes : mask_ & ~votes, predicate ? 0 : 1, 2);
+    }
+};
+template <unsigned size, class Parent>
+ROCFIRE_GROUP coalesced_group binary_partition(const thread_block_tile<size, Parent> &tile, bool predicate) {
+    return tile.rocfire_split(predicate);
+}
+
+template <unsigned size, class Parent>
+ROCFIRE_GROUP thread_block_tile<size, Parent> tiled_partition(const Parent &parent) {
+    return thread_block_tile<size, Parent>(parent);
+}
+ROCFIRE_GROUP thread_group tiled_partition(const thread_group &parent, unsigned size) {
+    if (parent.kind_ == rocfire_any_tile) {
+        unsigned rank = parent.thread_rank(), first = rank - rank % size, place = 0;
+        unsigned long long mask = 0;
+        for (unsigned long long left = parent.mask_; left != 0; left &= left - 1, ++place) {
+            if (place >= first && place < first + size) mask |= left & -left;
+        }
+        thread_group tile(rocfire_any_tile, size, mask);
+        tile.meta_rank_ = rank / size, tile.meta_size_ = parent.size() / size;
+        return tile;
+    }
+    unsigned long long mask = (size >= 64 ? ~0ull : (1ull << size) - 1) << (__lane_id() & ~(size - 1));
+    thread_group tile(rocfire_any_tile, size, mask);
+    tile.meta_rank_ = parent.thread_rank() / size, tile.meta_size_ = (parent.size() + size - 1) / size;
+    return tile;
+}
+
+template <class G>
+ROCFIRE_GROUP void sync(const G &group) { group.sync(); }
+template <class G>
+ROCFIRE_GROUP unsigned thread_rank(const G &group) { return group.thread_rank(); }
+template <class G>
+ROCFIRE_GROUP unsigned group_size(const G &group) { return group.size(); }
+template <class G>
+ROCFIRE_GROUP bool is_valid(const G &group) { return group.is_valid(); }
+
+#undef ROCFIRE_GROUP
+
+}  // namespace cooperative_groups
+#endif
+#endif

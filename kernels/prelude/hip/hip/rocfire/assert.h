@@ -1,0 +1,8 @@
+// assert.h: <assert.h> where there is no C library. As there, it can be included again under another NDEBUG.
+#undef assert
+#ifdef NDEBUG
+#define assert(condition) ((void)0)
+#else
+#define assert(condition) \
+    ((condition) ? (void)0 : __assert_fail(#condition, __FILE__, __LINE__, __func__))
+#endif
