@@ -45,7 +45,10 @@ done
 ln -sf libamdhip64.so.7 "$lib/libamdhip64.so"
 ln -sf libhiprtc.so.7 "$lib/libhiprtc.so"
 
-for name in include bin; do
-    mkdir -p "$folder/$name"
-    cp -R "$here/$name/." "$folder/$name/"
-done
+# The host's headers are here; those of device code are the prelude's, and what they stand on lies below them.
+prelude=$here/../../kernels/prelude
+mkdir -p "$folder/bin" "$folder/include/hip/rocfire/prelude"
+cp -R "$here/bin/." "$folder/bin/"
+cp -R "$here/include/." "$folder/include/"
+cp -R "$prelude/hip/hip/." "$folder/include/hip/"
+cp "$prelude/include/"*.h "$folder/include/hip/rocfire/prelude/"

@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rocfire-isa", &["rocfire-arch"]),
     ("rocfire-emulator", &["rocfire-arch", "rocfire-isa"]),
     ("rocfire-hal", &["rocfire-arch", "rocfire-emulator", "rocfire-prelude"]),
-    ("rocfire-amdhip64", &["rocfire-arch", "rocfire-emulator", "rocfire-hal"]),
+    ("rocfire-amdhip64", &["rocfire-arch", "rocfire-emulator", "rocfire-hal", "rocfire-prelude"]),
     ("rocfire-fusion", &["rocfire-arch", "rocfire-hal", "rocfire-prelude"]),
     ("rocfire-kernels", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-prelude"]),
     ("rocfire-burn", &["rocfire-arch", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),

@@ -29,7 +29,7 @@ fn attribute(facts: &Facts, attribute: c_int) -> Option<u32> {
         2..=4 => 1,
         5 => prop::CLOCK_KHZ,
         7 => 0,
-        8 | 9 => 1,
+        8..=10 => 1,
         12 => 1,
         19 => prop::L2_BYTES,
         14 | 20 => 1,
@@ -59,7 +59,7 @@ fn attribute(facts: &Facts, attribute: c_int) -> Option<u32> {
         90 => 1,
         10000 | 10017 => prop::WALL_CLOCK_KHZ,
         10016 => 1,
-        // What is not there: ECC, limits of textures and surfaces, cooperative launches, pools, …
+        // What is not there: ECC, limits of textures and surfaces, launches across devices, pools, …
         0..=91 | 10001..=10014 => 0,
         _ => return None,
     })

@@ -9,6 +9,8 @@ use rocfire_emulator::Kernel;
 use crate::call::{Failure, Result, export};
 use crate::foreign::{In, Out, host_bytes};
 use crate::handle::Handle;
+use crate::occupancy;
+use crate::properties::Facts;
 use crate::register;
 use crate::runtime::{Runtime, healthy};
 use crate::status::Status;
@@ -143,6 +145,21 @@ pub fn prepare(
     Ok(KernelLaunch { kernel, grid, block, lds_bytes, kernarg })
 }
 
+/// The launch, if all of its workgroups fit on the device at the same time or need not: the emulator lets those that wait for
+/// others give them their turn in any launch.
+fn at_once(runtime: &Runtime, launch: KernelLaunch, together: bool) -> Result<KernelLaunch> {
+    let facts = Facts::new(runtime);
+    let threads = launch.block.iter().product();
+    let most = u64::from(facts.compute_units)
+        * occupancy::workgroups(&facts, &launch.kernel, threads, u64::from(launch.lds_bytes));
+    let groups = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
+    if together && groups > most {
+        let reason = format!("{groups} workgroups at the same time; {most} of them fit on the device");
+        return Err(Failure::new(Status::COOPERATIVE_LAUNCH_TOO_LARGE, reason));
+    }
+    Ok(launch)
+}
+
 fn launch_function(
     function: Handle,
     grid: [u32; 3],
@@ -151,6 +168,7 @@ fn launch_function(
     stream: Handle,
     list: In<u64>,
     extra: In<u64>,
+    together: bool,
 ) -> Result {
     let runtime = healthy()?;
     let kernel = runtime.function(function)?.kernel.clone();
@@ -160,7 +178,7 @@ fn launch_function(
         (_, true) => Arguments::List(list),
     };
     let launch = prepare(runtime, kernel, grid, block, lds_bytes, &arguments)?;
-    submit(stream, Work::Launch(Arc::new(launch)))
+    submit(stream, Work::Launch(Arc::new(at_once(runtime, launch, together)?)))
 }
 
 fn launch_symbol(
@@ -170,12 +188,13 @@ fn launch_symbol(
     list: In<u64>,
     lds_bytes: u64,
     stream: Handle,
+    together: bool,
 ) -> Result {
     let runtime = healthy()?;
     let kernel = register::kernel(runtime, function.addr())?;
     let lds_bytes = u32::try_from(lds_bytes).map_err(|_| Status::INVALID_VALUE)?;
     let launch = prepare(runtime, kernel, grid.list(), block.list(), lds_bytes, &Arguments::List(list))?;
-    submit(stream, Work::Launch(Arc::new(launch)))
+    submit(stream, Work::Launch(Arc::new(at_once(runtime, launch, together)?)))
 }
 
 /// Workgroups of a launch that says its grid in threads: all must be whole.
@@ -195,8 +214,23 @@ pub struct LaunchConfiguration {
     block: Dim3,
     lds_bytes: u64,
     stream: Handle,
-    attributes: *const c_void,
+    attributes: In<LaunchAttribute>,
     attribute_count: c_uint,
+}
+
+/// `hipLaunchAttribute`.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+pub struct LaunchAttribute {
+    id: c_int,
+    value: [u32; 17],
+}
+
+impl LaunchAttribute {
+    /// `hipLaunchAttributeCooperative`; the value lies at the eighth byte.
+    fn is_cooperative(&self) -> bool {
+        self.id == 2 && self.value[1] != 0
+    }
 }
 
 /// What `<<<…>>>` pushes before it calls the kernel's host function.
@@ -232,14 +266,14 @@ export! {
     fn hipLaunchKernel(
         function: *const c_void, grid: Dim3, block: Dim3, arguments: In<u64>, lds_bytes: u64, stream: Handle,
     ) {
-        launch_symbol(function, grid, block, arguments, lds_bytes, stream)
+        launch_symbol(function, grid, block, arguments, lds_bytes, stream, false)
     }
 
     /// `hipLaunchKernel_spt`
     fn hipLaunchKernel_spt(
         function: *const c_void, grid: Dim3, block: Dim3, arguments: In<u64>, lds_bytes: u64, stream: Handle,
     ) {
-        launch_symbol(function, grid, block, arguments, lds_bytes, stream)
+        launch_symbol(function, grid, block, arguments, lds_bytes, stream, false)
     }
 
     /// `hipExtLaunchKernel`
@@ -248,21 +282,22 @@ export! {
         start: Handle, stop: Handle, _flags: c_int,
     ) {
         record(start, stream)?;
-        launch_symbol(function, grid, block, arguments, lds_bytes, stream)?;
+        launch_symbol(function, grid, block, arguments, lds_bytes, stream, false)?;
         record(stop, stream)
     }
 
-    /// `hipLaunchKernelExC`: attributes are accepted, and change nothing.
+    /// `hipLaunchKernelExC`: of the attributes that for cooperative launches counts, the others change nothing.
     fn hipLaunchKernelExC(with: In<LaunchConfiguration>, function: *const c_void, arguments: In<u64>) {
-        let LaunchConfiguration { grid, block, lds_bytes, stream, .. } = with.get()?;
-        launch_symbol(function, grid, block, arguments, lds_bytes, stream)
+        let LaunchConfiguration { grid, block, lds_bytes, stream, attributes, attribute_count } = with.get()?;
+        let together = attributes.list(attribute_count as usize)?.iter().any(LaunchAttribute::is_cooperative);
+        launch_symbol(function, grid, block, arguments, lds_bytes, stream, together)
     }
 
-    /// `hipLaunchCooperativeKernel`: workgroups that wait for each other are not emulated, and end at the step limit.
+    /// `hipLaunchCooperativeKernel`: all workgroups run at the same time.
     fn hipLaunchCooperativeKernel(
         function: *const c_void, grid: Dim3, block: Dim3, arguments: In<u64>, lds_bytes: c_uint, stream: Handle,
     ) {
-        launch_symbol(function, grid, block, arguments, u64::from(lds_bytes), stream)
+        launch_symbol(function, grid, block, arguments, u64::from(lds_bytes), stream, true)
     }
 
     /// `hipModuleLaunchKernel`
@@ -271,7 +306,7 @@ export! {
         block_z: c_uint, lds_bytes: c_uint, stream: Handle, arguments: In<u64>, extra: In<u64>,
     ) {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-        launch_function(function, grid, block, lds_bytes, stream, arguments, extra)
+        launch_function(function, grid, block, lds_bytes, stream, arguments, extra, false)
     }
 
     /// `hipModuleLaunchCooperativeKernel`: as `hipLaunchCooperativeKernel`.
@@ -280,7 +315,7 @@ export! {
         block_z: c_uint, lds_bytes: c_uint, stream: Handle, arguments: In<u64>,
     ) {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-        launch_function(function, grid, block, lds_bytes, stream, arguments, In::null())
+        launch_function(function, grid, block, lds_bytes, stream, arguments, In::null(), true)
     }
 
     /// `hipExtModuleLaunchKernel`: its grid is in threads.
@@ -293,7 +328,7 @@ export! {
         let grid = workgroups([threads_x, threads_y, threads_z], block)?;
         let lds_bytes = u32::try_from(lds_bytes).map_err(|_| Status::INVALID_VALUE)?;
         record(start, stream)?;
-        launch_function(function, grid, block, lds_bytes, stream, arguments, extra)?;
+        launch_function(function, grid, block, lds_bytes, stream, arguments, extra, false)?;
         record(stop, stream)
     }
 

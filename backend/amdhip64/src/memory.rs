@@ -11,6 +11,7 @@ use crate::copy::{Extent, PitchedPointer};
 use crate::foreign::{In, Out};
 use crate::handle::Handle;
 use crate::peers;
+use crate::pool;
 use crate::runtime::{Block, BlockKind, Runtime, healthy, lock, runtime, translate};
 use crate::status::Status;
 
@@ -71,6 +72,14 @@ fn allocate(runtime: &Runtime, bytes: u64, kind: BlockKind, flags: u32) -> Resul
     Ok(address)
 }
 
+/// The device's memory, for pools.
+///
+/// # Errors
+/// As `hipMalloc`.
+pub fn allocate_device(runtime: &Runtime, bytes: u64) -> Result<u64> {
+    allocate(runtime, bytes, BlockKind::Device, 0)
+}
+
 fn free(runtime: &Runtime, address: u64, kinds: &[BlockKind]) -> Result {
     if address == 0 {
         return Ok(());
@@ -79,6 +88,7 @@ fn free(runtime: &Runtime, address: u64, kinds: &[BlockKind]) -> Result {
     match blocks.get(&address) {
         Some(block) if kinds.contains(&block.kind) => {
             blocks.remove(&address);
+            pool::freed(address);
             runtime.gpu.free(address).map_err(translate)
         }
         Some(block) => {
@@ -99,6 +109,12 @@ fn block_at(runtime: &Runtime, address: u64) -> Option<(u64, Block)> {
 fn malloc(out: &Out<u64>, bytes: u64, kind: BlockKind, flags: u32) -> Result {
     out.check()?;
     out.put(allocate(healthy()?, bytes, kind, flags)?)
+}
+
+/// `hipHostMallocCoherent` and `…NonCoherent` exclude each other.
+fn coherence(flags: u32) -> Result {
+    const BOTH: u32 = 0xc000_0000;
+    if flags & BOTH == BOTH { Err(Status::INVALID_VALUE.into()) } else { Ok(()) }
 }
 
 /// Address and pitch of rows.
@@ -161,7 +177,8 @@ fn put_attribute(data: &Out<u64>, attribute: c_int, address: u64) -> Result {
         which::BUFFER_ID | which::RANGE_START => data.put(start),
         which::IS_MANAGED => data.narrow::<u8>().put(known.is_managed as u8),
         which::DEVICE_ORDINAL => narrow(known.device),
-        which::RANGE_SIZE => data.put(bytes),
+        // AMD's library writes 32 bits (ROCm 6.3), and a caller has no room for more.
+        which::RANGE_SIZE => data.narrow::<u32>().put(bytes as u32),
         which::MAPPED => data.narrow::<u8>().put(u8::from(known.memory_type != memory_type::UNREGISTERED)),
         _ => Err(Status::NOT_SUPPORTED.into()),
     }
@@ -183,8 +200,9 @@ export! {
 
     /// `hipMallocAsync`
     fn hipMallocAsync(address: Out<u64>, bytes: u64, stream: Handle) {
+        address.check()?;
         healthy()?.not_capturing(stream)?;
-        malloc(&address, bytes, BlockKind::Device, 0)
+        address.put(pool::allocate(bytes)?)
     }
 
     /// `hipFree`
@@ -201,16 +219,19 @@ export! {
 
     /// `hipHostMalloc`
     fn hipHostMalloc(address: Out<u64>, bytes: u64, flags: c_uint) {
+        coherence(flags)?;
         malloc(&address, bytes, BlockKind::Host, flags)
     }
 
     /// `hipHostAlloc`
     fn hipHostAlloc(address: Out<u64>, bytes: u64, flags: c_uint) {
+        coherence(flags)?;
         malloc(&address, bytes, BlockKind::Host, flags)
     }
 
     /// `hipExtHostAlloc`
     fn hipExtHostAlloc(address: Out<u64>, bytes: u64, flags: c_uint) {
+        coherence(flags)?;
         malloc(&address, bytes, BlockKind::Host, flags)
     }
 
@@ -368,9 +389,11 @@ export! {
 }
 
 impl Runtime {
+    /// Whether memory can be had or given back on a stream now.
+    ///
     /// # Errors
     /// `hipErrorStreamCaptureUnsupported` for a stream that is captured: nodes that allocate are not emulated.
-    fn not_capturing(&self, stream: Handle) -> Result {
+    pub fn not_capturing(&self, stream: Handle) -> Result {
         match self.stream(stream)?.capture() {
             Some(capture) => {
                 capture.invalidate();

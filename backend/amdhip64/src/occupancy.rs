@@ -51,7 +51,7 @@ fn attributes(runtime: &Runtime, kernel: &Kernel) -> FunctionAttributes {
 }
 
 /// Workgroups of `threads` threads and `dynamic_lds_bytes` that a compute unit holds.
-fn workgroups(facts: &Facts, kernel: &Kernel, threads: u32, dynamic_lds_bytes: u64) -> u64 {
+pub(crate) fn workgroups(facts: &Facts, kernel: &Kernel, threads: u32, dynamic_lds_bytes: u64) -> u64 {
     if threads == 0 || threads > kernel.max_workgroup_size().min(MAX_WORKGROUP_THREADS) {
         return 0;
     }

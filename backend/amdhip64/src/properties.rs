@@ -136,7 +136,7 @@ pub fn r0600(facts: &Facts) -> [u8; R0600_BYTES] {
     s.ints(600, &[1, 1, MEMORY_CLOCK_KHZ, MEMORY_BUS_BITS, L2_BYTES, 0, facts.compute_unit_threads, 1, 1, 1]);
     s.size(640, u64::from(facts.lds_bytes));
     s.ints(648, &[facts.registers, 1]);
-    s.ints(676, &[1, 0, 1]);
+    s.ints(676, &[1, 0, 1, 1]);
     s.size(696, u64::from(facts.lds_bytes));
     s.int(712, facts.compute_unit_threads / facts.wave_size);
     s.int(728, 1);
@@ -165,6 +165,7 @@ pub fn r0000(facts: &Facts) -> [u8; R0000_BYTES] {
     s.size(376, u64::from(facts.lds_bytes));
     s.ints(384, &[0, 1, 0]);
     s.text(396, &facts.target);
+    s.int(656, 1);
     s.0
 }
 

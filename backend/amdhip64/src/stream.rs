@@ -1,10 +1,12 @@
 //! Streams. All work is done when it is put on one, so that there is nothing to wait for; what a stream has is its
 //! capture.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint};
 use std::sync::{Arc, Mutex};
 
-use crate::call::{Result, export};
+use crate::call::{Result, export, guard};
 use crate::foreign::{In, Out};
 use crate::graph::Capture;
 use crate::handle::Handle;
@@ -13,8 +15,9 @@ use crate::runtime::{Runtime, healthy, lock, runtime};
 use crate::status::Status;
 use crate::work::{HostCall, HostCallKind, HostFunction, StreamCallback, Work, submit};
 
-/// `hipStreamLegacy` and `hipStreamPerThread`.
-const NAMED: [Handle; 2] = [1, 2];
+/// `hipStreamLegacy`: the null stream, and `hipStreamPerThread`: one of each thread's own.
+const LEGACY: Handle = 1;
+const PER_THREAD: Handle = 2;
 /// `hipStreamNonBlocking`.
 const NON_BLOCKING: c_uint = 1;
 /// What `hipDeviceGetStreamPriorityRange` gives: least and greatest.
@@ -73,14 +76,25 @@ impl Runtime {
     /// The stream of a handle.
     ///
     /// # Errors
-    /// `hipErrorInvalidHandle` for one that is not alive.
+    /// `hipErrorContextIsDestroyed` for one that is not alive, as AMD's library says it.
     pub fn stream(&self, handle: Handle) -> Result<StreamRef<'_>> {
-        if handle == 0 || NAMED.contains(&handle) {
-            let own = usize::try_from(peers::current()).unwrap_or(0);
-            return Ok(StreamRef::Null(&self.null_streams[own]));
+        match handle {
+            0 | LEGACY => {
+                let own = usize::try_from(peers::current()).unwrap_or(0);
+                Ok(StreamRef::Null(&self.null_streams[own]))
+            }
+            PER_THREAD => Ok(StreamRef::Made(of_this_thread(peers::current()))),
+            _ => self.streams.get(handle).map(StreamRef::Made).ok_or_else(|| Status::CONTEXT_IS_DESTROYED.into()),
         }
-        self.streams.get(handle).map(StreamRef::Made).ok_or_else(|| Status::INVALID_HANDLE.into())
     }
+}
+
+/// The thread's own stream on a device.
+fn of_this_thread(device: c_int) -> Arc<Stream> {
+    thread_local! {
+        static OWN: RefCell<BTreeMap<c_int, Arc<Stream>>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    OWN.with_borrow_mut(|own| Arc::clone(own.entry(device).or_insert_with(|| Arc::new(Stream::null(device)))))
 }
 
 fn create(out: &Out<Handle>, flags: c_uint, priority: c_int) -> Result {
@@ -137,8 +151,11 @@ export! {
 
     /// `hipStreamDestroy`
     fn hipStreamDestroy(stream: Handle) {
+        if [0, LEGACY, PER_THREAD].contains(&stream) {
+            return Err(Status::INVALID_HANDLE.into());
+        }
         let gone = runtime()?.streams.remove(stream);
-        gone.map(|_| ()).ok_or_else(|| Status::INVALID_HANDLE.into())
+        gone.map(|_| ()).ok_or_else(|| Status::CONTEXT_IS_DESTROYED.into())
     }
 
     /// `hipStreamSynchronize`
@@ -155,7 +172,7 @@ export! {
     fn hipStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
         let runtime = healthy()?;
         let event = runtime.events.get(event).ok_or(Status::INVALID_HANDLE)?;
-        let stream = runtime.stream(stream)?;
+        let stream = runtime.stream(stream).map_err(|_| Status::INVALID_HANDLE)?;
         match (event.capture(), stream.capture()) {
             // Work that a capture has seen makes the stream that waits for it part of the capture.
             (Some(capture), None) => {
@@ -206,4 +223,15 @@ export! {
     fn hipCtxSynchronize() {
         healthy().map(|_| ())
     }
+}
+
+/// `hipGetStreamDeviceId`: -1 for a stream that is not alive.
+#[unsafe(no_mangle)]
+pub extern "C" fn hipGetStreamDeviceId(stream: Handle) -> c_int {
+    let mut device = -1;
+    guard("hipGetStreamDeviceId", Status::UNKNOWN, || {
+        device = runtime()?.stream(stream)?.device;
+        Ok(())
+    });
+    device
 }

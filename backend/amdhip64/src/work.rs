@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use rocfire_emulator::{Error as EmulatorError, Kernel, Launch};
+use rocfire_hal::print;
 
 use crate::call::Result;
 use crate::copy::{Copy, Fill};
@@ -25,6 +26,8 @@ pub enum Work {
     Call(HostCall),
     /// A mark in the stream.
     Record(Arc<Event>),
+    /// Waiting for a mark: what is before it has been done when it is reached, so that there is nothing to keep.
+    Wait,
     /// Another graph.
     Graph(Arc<[Work]>),
     /// Only an order.
@@ -96,7 +99,7 @@ impl Work {
                 Ok(())
             }
             Work::Graph(works) => works.iter().try_for_each(|work| healthy().and_then(|runtime| work.run(runtime))),
-            Work::Nothing => Ok(()),
+            Work::Wait | Work::Nothing => Ok(()),
         }
     }
 }
@@ -105,7 +108,10 @@ impl KernelLaunch {
     fn run(&self, runtime: &Runtime) -> Result {
         let launch =
             Launch { grid: self.grid, block: self.block, dynamic_lds_bytes: self.lds_bytes, kernarg: &self.kernarg };
-        match runtime.gpu.launch(&self.kernel, &launch) {
+        let outcome = runtime.gpu.launch(&self.kernel, &launch);
+        // What an assertion printed before it ended the kernel is told too.
+        print(&runtime.gpu, &self.kernel).map_err(translate)?;
+        match outcome {
             Ok(_counters) => Ok(()),
             Err(EmulatorError::Fault(fault)) => runtime.faulted(&fault),
             Err(error) => Err(translate(error)),

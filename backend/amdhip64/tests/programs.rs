@@ -135,12 +135,18 @@ fn a_program_for_several_targets_gives_each_device_its_own() {
     let folder = installed();
     let archs = ["gfx90a", "gfx1100"];
     let flags = ["-x", "hip", "-std=c++17", "-O2", "-nogpuinc", "-nogpulib"];
-    let include = format!("-I{CRATE}/include");
+    let resources = succeed(Command::new(clang()).arg("-print-resource-dir")).stdout;
+    let wrappers = format!("-isystem{}/include/cuda_wrappers", String::from_utf8(resources).unwrap().trim());
+    let include = format!("-I{}", folder.path().join("include").display());
     let mut entries = vec![("host-x86_64-unknown-linux-gnu-".to_owned(), Vec::new())];
     for arch in archs {
         let code = folder.path().join(arch);
         let mut command = Command::new(clang());
-        command.args(flags).arg(&include).args(["--cuda-device-only", "--no-gpu-bundle-output"]);
+        command
+            .args(flags)
+            .args([&wrappers, &include])
+            .args(["-include", "__clang_hip_runtime_wrapper.h"])
+            .args(["--cuda-device-only", "--no-gpu-bundle-output"]);
         succeed(command.arg(format!("--offload-arch={arch}")).arg(source("basics")).arg("-o").arg(&code));
         entries.push((format!("hipv4-amdgcn-amd-amdhsa--{arch}"), std::fs::read(code).unwrap()));
     }
@@ -150,7 +156,12 @@ fn a_program_for_several_targets_gives_each_device_its_own() {
         let (file, executable) = (folder.path().join(name), folder.path().join(format!("program-{name}")));
         std::fs::write(&file, image).unwrap();
         let mut command = Command::new(clang());
-        command.args(flags).arg(&include).args(["--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang"]);
+        command.args(flags).args([&wrappers, &include]).args(["-include", "__clang_hip_runtime_wrapper.h"]).args([
+            "--cuda-host-only",
+            "-Xclang",
+            "-fcuda-include-gpubinary",
+            "-Xclang",
+        ]);
         command.arg(&file).arg(source("basics")).arg("-L").arg(folder.path().join("lib"));
         succeed(command.args(["-lamdhip64", "-lstdc++", "-o"]).arg(&executable));
         for arch in archs {
@@ -326,4 +337,29 @@ use after free: hipErrorLaunchFailure
     }
     assert!(reports.contains("workgroup (1, 0, 0)") && reports.contains("of the 400-byte block"), "{reports}");
     assert!(reports.contains("faults.hip:9:") && reports.contains("lanes 36-63"), "{reports}");
+}
+
+#[test]
+fn device_code_takes_what_c_and_c_plus_plus_have() {
+    for arch in [DEFAULT_EMULATED, "gfx1100"] {
+        let lines = lines_of("device_code", arch);
+        let (mut told, lines): (Vec<_>, Vec<_>) =
+            lines.into_iter().partition(|line| line.starts_with("thread ") || line.contains("failed."));
+        assert_all_ok(&lines, 5);
+        told.sort_unstable();
+        let threads = ["thread 0 of tell:  0.50|7   |0xff", "thread 1 of tell:  1.50|7   |0xff"];
+        let twice = [threads[0], threads[0], threads[1], threads[1]];
+        let failed = told.iter().position(|line| line.contains("Device-side assertion `threadIdx.x < limit' failed."));
+        told.remove(failed.unwrap_or_else(|| panic!("{told:#?}")));
+        assert_eq!(told, twice);
+    }
+}
+
+#[test]
+fn numbers_groups_and_pools_are_hip_s() {
+    for arch in [DEFAULT_EMULATED, "gfx1100"] {
+        assert_all_ok(&lines_of("numbers", arch), 4);
+        assert_all_ok(&lines_of("groups", arch), 5);
+    }
+    assert_all_ok(&lines_of("pools", DEFAULT_EMULATED), 6);
 }

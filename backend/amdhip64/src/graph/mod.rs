@@ -8,7 +8,7 @@ mod nodes;
 
 use std::collections::HashSet;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::call::{Failure, Result, export};
@@ -16,21 +16,27 @@ use crate::foreign::{In, Out};
 use crate::handle::Handle;
 use crate::runtime::{healthy, lock, runtime};
 use crate::status::Status;
+use crate::stream::StreamRef;
 use crate::work::{Work, submit};
 
 /// `hipStreamCaptureStatusNone`, `…Active` and `…Invalidated`.
 const NOT_CAPTURING: c_int = 0;
 const CAPTURING: c_int = 1;
 const INVALIDATED: c_int = 2;
-/// `hipGraphExecUpdateSuccess` and `…ErrorTopologyChanged`.
+/// `hipGraphExecUpdateSuccess`, `…ErrorTopologyChanged` and `…ErrorNodeTypeChanged`.
 const UPDATED: c_int = 0;
 const TOPOLOGY_CHANGED: c_int = 2;
+const NODE_TYPE_CHANGED: c_int = 3;
 
 /// Work that is being captured.
 pub struct Capture {
     id: u64,
     origin: Handle,
-    works: Mutex<Vec<Work>>,
+    /// What it becomes.
+    graph: Handle,
+    /// The node that the next one comes behind, or 0. Programs are given its address, and read one handle there.
+    last: AtomicUsize,
+    order: Mutex<()>,
     active: AtomicBool,
     invalid: AtomicBool,
 }
@@ -44,7 +50,9 @@ impl Capture {
         if self.invalid.load(Ordering::Relaxed) {
             return Err(Status::STREAM_CAPTURE_INVALIDATED.into());
         }
-        lock(&self.works).push(work);
+        let _order = lock(&self.order);
+        let last = Some(self.last.load(Ordering::Relaxed)).filter(|&last| last != 0);
+        self.last.store(add(self.graph, last.into_iter().collect(), work)?, Ordering::Relaxed);
         Ok(())
     }
 
@@ -92,6 +100,7 @@ fn kind_of(work: &Work) -> c_int {
         Work::Call(_) => 3,
         Work::Graph(_) => 4,
         Work::Nothing => 5,
+        Work::Wait => 6,
         Work::Record(_) => 7,
     }
 }
@@ -119,6 +128,14 @@ fn add(to: Handle, before: Vec<Handle>, work: Work) -> Result<Handle> {
     let handle = runtime.nodes.insert(Node { graph: to, kind, work, before: Mutex::new(before) });
     nodes.push(handle);
     Ok(handle)
+}
+
+/// A graph ends, with its nodes.
+fn destroy(handle: Handle) -> Result {
+    let runtime = runtime()?;
+    runtime.graphs.remove(handle).ok_or(Status::INVALID_VALUE)?;
+    runtime.nodes.retain(|node| node.graph != handle);
+    Ok(())
 }
 
 /// The nodes of a graph, each behind those before it; among those that could come next, the one that was added first.
@@ -188,13 +205,18 @@ export! {
             return Err(Status::INVALID_VALUE.into());
         }
         let origin = stream;
-        let stream = found.streams.get(stream).ok_or(Status::STREAM_CAPTURE_UNSUPPORTED)?;
+        let stream = match found.stream(stream)? {
+            StreamRef::Null(_) => return Err(Status::STREAM_CAPTURE_UNSUPPORTED.into()),
+            StreamRef::Made(stream) => stream,
+        };
         if stream.capture().is_some() {
             return Err(Status::ILLEGAL_STATE.into());
         }
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let (active, invalid) = (AtomicBool::new(true), AtomicBool::new(false));
-        stream.set_capture(Some(Arc::new(Capture { id, origin, works: Mutex::default(), active, invalid })));
+        let graph = found.graphs.insert(Graph::default());
+        let (last, order) = (AtomicUsize::new(0), Mutex::new(()));
+        stream.set_capture(Some(Arc::new(Capture { id, origin, graph, last, order, active, invalid })));
         Ok(())
     }
 
@@ -210,15 +232,11 @@ export! {
         capture.active.store(false, Ordering::Relaxed);
         runtime.stream(stream)?.set_capture(None);
         if capture.invalid.load(Ordering::Relaxed) {
+            destroy(capture.graph)?;
             out.put(0)?;
             return Err(Status::STREAM_CAPTURE_INVALIDATED.into());
         }
-        let graph = runtime.graphs.insert(Graph::default());
-        let mut last = None;
-        for work in std::mem::take(&mut *lock(&capture.works)) {
-            last = Some(add(graph, last.into_iter().collect(), work)?);
-        }
-        out.put(graph)
+        out.put(capture.graph)
     }
 
     /// `hipStreamIsCapturing`
@@ -231,6 +249,23 @@ export! {
         let (found, number) = capture_status(stream)?;
         id.put_if_wanted(number);
         status.put(found)
+    }
+
+    /// `hipStreamGetCaptureInfo_v2`: the graph as it is by now, and the node that the next one comes behind.
+    fn hipStreamGetCaptureInfo_v2(
+        stream: Handle, status: Out<c_int>, id: Out<c_ulonglong>, graph: Out<Handle>, before: Out<*const Handle>,
+        count: Out<u64>,
+    ) {
+        status.check()?;
+        let capture = runtime()?.stream(stream)?.capture();
+        status.put(capture.as_ref().map_or(NOT_CAPTURING, |capture| capture.status()))?;
+        if let Some(capture) = capture {
+            id.put_if_wanted(capture.id);
+            graph.put_if_wanted(capture.graph);
+            before.put_if_wanted(capture.last.as_ptr().cast_const());
+            count.put_if_wanted(u64::from(capture.last.load(Ordering::Relaxed) != 0));
+        }
+        Ok(())
     }
 
     /// `hipThreadExchangeStreamCaptureMode`: every mode allows the same here.
@@ -249,10 +284,18 @@ export! {
 
     /// `hipGraphDestroy`
     fn hipGraphDestroy(handle: Handle) {
-        let runtime = runtime()?;
-        runtime.graphs.remove(handle).ok_or(Status::INVALID_VALUE)?;
-        runtime.nodes.retain(|node| node.graph != handle);
-        Ok(())
+        destroy(handle)
+    }
+
+    /// `hipGraphDestroyNode`: what came behind it no longer waits for it.
+    fn hipGraphDestroyNode(handle: Handle) {
+        let owner = graph(node(handle)?.graph)?;
+        let mut nodes = lock(&owner.nodes);
+        nodes.retain(|other| *other != handle);
+        for other in nodes.iter() {
+            lock(&node(*other)?.before).retain(|before| *before != handle);
+        }
+        runtime()?.nodes.remove(handle).map(|_| ()).ok_or_else(|| Status::INVALID_VALUE.into())
     }
 
     /// `hipGraphClone`
@@ -301,10 +344,15 @@ export! {
     fn hipGraphExecUpdate(handle: Handle, from: Handle, at: Out<Handle>, result: Out<c_int>) {
         let (exec, new) = (exec(handle)?, ordered(&*graph(from)?)?);
         let mut works = lock(&exec.works);
-        let alike = |((_, old), (_, new)): (&(Handle, Work), &(Handle, Work))| kind_of(old) == kind_of(new);
-        if works.len() != new.len() || !works.iter().zip(&new).all(alike) {
-            at.put_if_wanted(0);
-            result.put_if_wanted(TOPOLOGY_CHANGED);
+        let mut changed = works.iter().zip(&new).filter(|((_, old), (_, new))| kind_of(old) != kind_of(new));
+        let wrong = match (works.len() == new.len(), changed.next()) {
+            (false, _) => Some((0, TOPOLOGY_CHANGED)),
+            (true, Some((_, (node, _)))) => Some((*node, NODE_TYPE_CHANGED)),
+            (true, None) => None,
+        };
+        if let Some((node, reason)) = wrong {
+            at.put_if_wanted(node);
+            result.put_if_wanted(reason);
             return Err(Status::GRAPH_EXEC_UPDATE_FAILURE.into());
         }
         works.iter_mut().zip(new).for_each(|(old, (_, work))| old.1 = work);

@@ -196,6 +196,12 @@ export! {
         put(&out, graph, &before, count, Work::Record(event))
     }
 
+    /// `hipGraphAddEventWaitNode`
+    fn hipGraphAddEventWaitNode(out: Out<Handle>, graph: Handle, before: In<Handle>, count: u64, event: Handle) {
+        healthy()?.events.get(event).ok_or(Status::INVALID_HANDLE)?;
+        put(&out, graph, &before, count, Work::Wait)
+    }
+
     /// `hipGraphAddChildGraphNode`: the child as it is now.
     fn hipGraphAddChildGraphNode(out: Out<Handle>, to: Handle, before: In<Handle>, count: u64, child: Handle) {
         put(&out, to, &before, count, Work::Graph(works(&*graph(child)?)?))

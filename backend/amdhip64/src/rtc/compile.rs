@@ -27,13 +27,8 @@ pub struct Outcome {
     pub log: String,
 }
 
-/// Ours, by the names that programs include; the first is included without being asked.
-const HEADERS: [(&str, &str); 4] = [
-    ("hip/hip_runtime.h", include_str!("../../include/hip/hip_runtime.h")),
-    ("hip/hip_runtime_api.h", "#include <hip/hip_runtime.h>\n"),
-    ("hip/hiprtc.h", "#include <hip/hip_runtime.h>\n"),
-    ("hip/device.h", include_str!("../../include/hip/device.h")),
-];
+/// The header that is included without being asked.
+const FIRST: &str = "hip/hip_runtime.h";
 const OPTIONS: [&str; 9] = [
     "-x",
     "hip",
@@ -63,15 +58,16 @@ pub fn run(source: &Source, expressions: &[String], options: &[String]) -> Resul
     })?;
     let folder = tempfile::Builder::new().prefix("rocfire-hiprtc-").tempdir().map_err(|error| error.to_string())?;
     let include = folder.path().join("include");
-    let ours = HEADERS.iter().map(|&(name, text)| (name, text));
-    let theirs = source.headers.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-    for (name, text) in ours.chain(theirs) {
+    for (name, text) in rocfire_prelude::hip::for_clang() {
+        write_header(&include, name, text)?;
+    }
+    for (name, text) in &source.headers {
         write_header(&include, name, text)?;
     }
     let (text, code) = (folder.path().join("source.hip"), folder.path().join("code.co"));
     fs::write(&text, whole_text(source, expressions)).map_err(|error| error.to_string())?;
     let mut command = Command::new(found.path());
-    command.args(OPTIONS).arg("-I").arg(&include).arg("-include").arg(include.join(HEADERS[0].0));
+    command.args(OPTIONS).arg("-I").arg(&include).arg("-include").arg(include.join(FIRST));
     let mut target = None;
     for option in options.iter().map(|option| option.trim()).filter(|option| !DROPPED.contains(option)) {
         match TARGET_OPTIONS.iter().find_map(|prefix| option.strip_prefix(prefix)) {

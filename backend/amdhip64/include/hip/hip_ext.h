@@ -1,0 +1,2 @@
+// hip_ext.h: launches with events, in hip_runtime.h.
+#include <hip/hip_runtime.h>

@@ -1,0 +1,2 @@
+// math_functions.h: in hip_runtime.h.
+#include <hip/hip_runtime.h>
