@@ -369,8 +369,8 @@ impl DeviceId {
                 let id = DeviceId::default_emulated();
                 WARNED.call_once(|| {
                     let message = format!(
-                        "{error}; using {id}, an emulated GPU: right, and slow. For speed on a CPU use Burn's Flex \
-                         backend. ROCFIRE_DEVICE={id} says this is meant"
+                        "{error}; using {id}, an emulated GPU: right, and slow. For speed on a CPU use your \
+                         framework's own CPU device. ROCFIRE_DEVICE={id} says this is meant"
                     );
                     report(config.log, Level::Warn, message);
                 });

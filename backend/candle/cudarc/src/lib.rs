@@ -17,6 +17,12 @@
 //!   launch ([`rocfire::Argument::Info`]).
 //! - An error carries rocfire's text instead of a number; none ends the process.
 
+#[cfg(feature = "cudnn")]
+compile_error!(
+    "rocfire has nothing behind candle-core's feature `cudnn`: take it out of the features of candle-core, candle-nn and \
+     candle-transformers. Convolutions run on rocfire's own kernels with feature `cuda` alone"
+);
+
 pub mod cublas;
 pub mod curand;
 pub mod driver;

@@ -1,7 +1,7 @@
 //! Code objects on disk, shared by processes.
 //!
-//! A file is named after its key and holds a magic number, the BLAKE3 hash of the code object, and the code object
-//! compressed by zstd. It is written under a temporary name and renamed, so a reader sees all of it or nothing; one that
+//! A file is named after its key and holds a magic number, the BLAKE3 hash of the code object with the key as BLAKE3's own, and
+//! the code object compressed by zstd: a file that came under another key's name does not pass as that key's. It is written under a temporary name and renamed, so a reader sees all of it or nothing; one that
 //! is damaged all the same is removed and made again. Reading a file sets its time, and when the folder grows past its
 //! bound the files that were used longest ago go first.
 
@@ -15,7 +15,7 @@ use blake3::Hash;
 
 use crate::{Error, Result};
 
-const MAGIC: &[u8; 8] = b"rocfire1";
+const MAGIC: &[u8; 8] = b"rocfire2";
 const SUFFIX: &str = "co";
 const HASH_BYTES: usize = 32;
 /// zstd's default: twice as fast as level 9 and within 5% of its size on code objects.
@@ -46,7 +46,7 @@ impl Cache {
         }
         let path = self.path(key);
         let file = fs::read(&path).ok()?;
-        let Some(bytes) = decode(&file) else {
+        let Some(bytes) = decode(key, &file) else {
             // If it cannot be removed it is replaced by the rename of its successor.
             let _ = fs::remove_file(&path);
             return None;
@@ -65,7 +65,7 @@ impl Cache {
             return Ok(());
         }
         let path = self.path(key);
-        let file = encode(code).map_err(|source| Error::io("compress", &path, source))?;
+        let file = encode(key, code).map_err(|source| Error::io("compress", &path, source))?;
         let failed = |source| Error::io("write", &path, source);
         fs::create_dir_all(&self.folder).map_err(failed)?;
         let mut temporary = tempfile::NamedTempFile::new_in(&self.folder).map_err(failed)?;
@@ -129,21 +129,21 @@ fn files(folder: &Path) -> Vec<Entry> {
     entries.flatten().filter_map(entry).collect()
 }
 
-fn encode(code: &[u8]) -> std::io::Result<Vec<u8>> {
+fn encode(key: &Hash, code: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut file = Vec::new();
     file.extend_from_slice(MAGIC);
-    file.extend_from_slice(blake3::hash(code).as_bytes());
+    file.extend_from_slice(blake3::keyed_hash(key.as_bytes(), code).as_bytes());
     file.extend_from_slice(&zstd::bulk::compress(code, ZSTD_LEVEL)?);
     Ok(file)
 }
 
-fn decode(file: &[u8]) -> Option<Vec<u8>> {
+fn decode(key: &Hash, file: &[u8]) -> Option<Vec<u8>> {
     let rest = file.strip_prefix(MAGIC)?;
     let (hash, compressed) = rest.split_at_checked(HASH_BYTES)?;
     let size = zstd::zstd_safe::get_frame_content_size(compressed).ok()??;
     let size = usize::try_from(size).ok().filter(|&size| size <= MOST_BYTES)?;
     let code = zstd::bulk::decompress(compressed, size).ok()?;
-    (blake3::hash(&code).as_bytes() == hash).then_some(code)
+    (blake3::keyed_hash(key.as_bytes(), &code).as_bytes() == hash).then_some(code)
 }
 
 #[cfg(test)]

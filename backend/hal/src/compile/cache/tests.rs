@@ -56,6 +56,20 @@ fn every_kind_of_damage_is_noticed_and_the_file_removed() {
 }
 
 #[test]
+fn files_under_each_others_names_count_as_none_and_are_written_anew() {
+    let (_folder, cache) = cache(1 << 20);
+    let (first, second) = (key(1), key(2));
+    cache.write(&first, b"first").unwrap();
+    cache.write(&second, b"second").unwrap();
+    let [one, two] = [&first, &second].map(|key| fs::read(cache.path(key)).unwrap());
+    fs::write(cache.path(&first), two).unwrap();
+    fs::write(cache.path(&second), one).unwrap();
+    assert_eq!([cache.read(&first), cache.read(&second)], [None, None]);
+    cache.write(&first, b"first").unwrap();
+    assert_eq!(cache.read(&first).unwrap(), b"first");
+}
+
+#[test]
 fn what_was_used_longest_ago_goes_first_and_the_bound_holds() {
     let (_folder, cache) = cache(100_000);
     for n in 0..4 {
