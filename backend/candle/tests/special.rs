@@ -1,0 +1,76 @@
+//! NaN, infinities and zeros of either sign through what compares numbers, on Candle's CPU device and on ours.
+
+mod common;
+
+use candle_core::DType::{BF16, F16, F32, F64};
+use candle_core::{D, DType, Result, Tensor};
+use common::agree;
+
+const FLOATS: [DType; 4] = [F32, F64, F16, BF16];
+const SPECIAL: [f64; 9] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1.0, -1.0, 65504.0, 1e-7];
+
+type Extreme = fn(&Tensor, &Tensor) -> Result<Tensor>;
+type Reduction = fn(&Tensor, D) -> Result<Tensor>;
+
+#[test]
+fn the_greater_and_the_lesser_of_each_with_each() {
+    for dtype in FLOATS {
+        for (name, operator) in [("maximum", Tensor::maximum as Extreme), ("minimum", Tensor::minimum)] {
+            // NaN on the left, on the right and on both sides.
+            agree(&format!("{name} {dtype:?}"), |inputs| {
+                let x = inputs.values(&SPECIAL, dtype)?;
+                let all = (SPECIAL.len(), SPECIAL.len());
+                operator(&x.unsqueeze(1)?.broadcast_as(all)?, &x.unsqueeze(0)?.broadcast_as(all)?)
+            });
+        }
+        agree(&format!("clamp {dtype:?}"), |inputs| inputs.values(&SPECIAL, dtype)?.clamp(-0.5, 2.0));
+        agree(&format!("relu {dtype:?}"), |inputs| inputs.values(&SPECIAL, dtype)?.relu());
+    }
+}
+
+#[test]
+fn extremes_of_lines_in_which_a_nan_moves_through_every_place() {
+    for dtype in FLOATS {
+        for (name, operator) in [
+            ("max", Tensor::max::<D> as Reduction),
+            ("min", Tensor::min::<D>),
+            ("argmax", Tensor::argmax::<D>),
+            ("argmin", Tensor::argmin::<D>),
+        ] {
+            let line = |row: usize| (0..9).map(move |column| SPECIAL[(9 + column - row) % 9]);
+            let lines: Vec<f64> = (0..9).flat_map(line).collect();
+            agree(&format!("{name} {dtype:?}"), |inputs| {
+                operator(&inputs.values(&lines, dtype)?.reshape((9, 9))?, D::Minus1)
+            });
+            agree(&format!("{name} of columns {dtype:?}"), |inputs| {
+                operator(&inputs.values(&lines, dtype)?.reshape((9, 9))?.t()?, D::Minus1)
+            });
+        }
+    }
+}
+
+#[test]
+fn a_nan_in_every_place_of_a_pooled_window() {
+    for dtype in FLOATS {
+        for place in 0..36 {
+            agree(&format!("max_pool2d {dtype:?}, NaN at {place}"), |inputs| {
+                let mut image: Vec<f64> = (0..36).map(|at| f64::from(at * 7 % 11)).collect();
+                image[place] = f64::NAN;
+                inputs.values(&image, dtype)?.reshape((1, 1, 6, 6))?.max_pool2d_with_stride(3, 2)
+            });
+        }
+    }
+}
+
+#[test]
+fn chains_of_extremes_are_those_of_the_kernels_one_by_one() {
+    for dtype in FLOATS {
+        // Often enough that the chain becomes one kernel.
+        for _ in 0..4 {
+            agree(&format!("a chain of extremes {dtype:?}"), |inputs| {
+                let x = inputs.values(&SPECIAL, dtype)?;
+                (x.clamp(-0.5, 2.0)? * 2.0)?.minimum(&x)?.maximum(&x.flip(&[0])?)?.relu()?.neg()
+            });
+        }
+    }
+}
