@@ -36,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("custom-kernel", &["burn-tch", "rocfire-burn", "rocfire-burn-nn"]),
     ("remote", &["rocfire-burn"]),
     ("models", &["burn-tch", "rocfire-burn"]),
+    ("outside", &["rocfire-candle"]),
     ("peers", &["rocfire-burn"]),
     ("quantised", &["burn-tch", "rocfire-burn"]),
     ("training-steps", &["burn-tch", "rocfire-burn"]),

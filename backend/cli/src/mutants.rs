@@ -27,9 +27,6 @@ pub struct Arguments {
     /// Plant small defects one at a time in a copy of the tree; each must be caught by the test that is named for it.
     #[arg(long)]
     pub mutants: bool,
-    /// Only defects whose area or name holds this text.
-    #[arg(long, requires = "mutants", value_name = "NAME")]
-    filter: Option<String>,
     /// Only so many of them, spread evenly over the list.
     #[arg(long, requires = "mutants", value_name = "N")]
     sample: Option<usize>,
@@ -152,9 +149,9 @@ impl Outcome {
 ///
 /// # Errors
 /// [`Error`].
-pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+pub fn run(arguments: &Arguments, filter: Option<&str>) -> Result<(), Box<dyn std::error::Error>> {
     let root = root();
-    let mutants = chosen(read_lists(&root)?, arguments);
+    let mutants = chosen(read_lists(&root)?, arguments.sample, filter);
     if mutants.is_empty() {
         return Err(Error::None.into());
     }
@@ -281,13 +278,14 @@ fn read_lists(root: &Path) -> Result<Vec<Mutant>, Error> {
     Ok(mutants)
 }
 
-fn chosen(mutants: Vec<Mutant>, arguments: &Arguments) -> Vec<Mutant> {
+/// Those whose area or name holds the filter; only `sample` of them, spread evenly.
+fn chosen(mutants: Vec<Mutant>, sample: Option<usize>, filter: Option<&str>) -> Vec<Mutant> {
     let is_named = |mutant: &Mutant| {
         let name = format!("{}/{}", mutant.area, mutant.name);
-        arguments.filter.as_ref().is_none_or(|filter| name.contains(filter))
+        filter.is_none_or(|filter| name.contains(filter))
     };
     let named: Vec<Mutant> = mutants.into_iter().filter(is_named).collect();
-    match arguments.sample {
+    match sample {
         Some(count) if count < named.len() => (0..count).map(|at| named[at * named.len() / count].clone()).collect(),
         _ => named,
     }

@@ -2,11 +2,13 @@
 //!
 //! Each stage runs cargo and is timed; the closing line counts the tests of all of them. Used as `.ci/run`.
 
+mod outside;
 mod report;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use self::outside::Sources;
 use self::report::{Counts, tests};
 use crate::install::{self, Need};
 
@@ -18,6 +20,13 @@ pub struct Arguments {
     /// Do not install anything: end with the command to run instead.
     #[arg(long)]
     no_install: bool,
+    /// Run Candle's own device tests, and candle-transformers' models against Candle's CPU device, instead of our tests.
+    #[arg(long)]
+    outside: bool,
+    /// Of `--outside`: only the models whose rows (`qwen3 bf16`, `gemma flash`, …) hold this text, and no tests; of `--mutants`:
+    /// only defects whose area or name holds it.
+    #[arg(long, value_name = "NAME")]
+    filter: Option<String>,
     #[command(flatten)]
     mutants: crate::mutants::Arguments,
 }
@@ -46,7 +55,7 @@ struct Stage {
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     install::ensure(Need::CompilerAndTools, arguments.no_install)?;
     if arguments.mutants.mutants {
-        return crate::mutants::run(&arguments.mutants);
+        return crate::mutants::run(&arguments.mutants, arguments.filter.as_deref());
     }
     let mut counts = Counts::default();
     let mut stages = Vec::new();
@@ -58,13 +67,25 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         println!("== {name}: {} in {:.1} min", if passed { "ok" } else { "FAILED" }, minutes(took));
         stages.push(Stage { name, took, passed });
     };
-    if let Some(operator) = &arguments.operator {
+    if arguments.outside {
+        let sources = Sources::find().ok_or_else(|| Error::Failed("cargo names no sources of Candle".to_owned()))?;
+        if arguments.filter.is_none() {
+            stage("Candle's device tests", &mut || sources.suites(&mut counts));
+        }
+        let filter = arguments.filter.as_deref().unwrap_or_default();
+        stage("models", &mut || {
+            let passed = sources.models(filter);
+            // The models print their own counts.
+            counts.passed += u64::from(passed);
+            passed
+        });
+    } else if let Some(operator) = &arguments.operator {
         let words = ["test", "--package", "rocfire-tests", "--test", "cases", "--", operator.as_str()];
-        stage("cases", &mut || tests(&words, &mut counts));
+        stage("cases", &mut || tests(&words, &[], &mut counts));
     } else {
         stage("format", &mut || cargo(&["fmt", "--all", "--check"], &[]));
         stage("clippy", &mut || cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[]));
-        stage("tests", &mut || tests(&["test", "--no-fail-fast", "--", "--show-output"], &mut counts));
+        stage("tests", &mut || tests(&["test", "--no-fail-fast", "--", "--show-output"], &[], &mut counts));
         stage("docs", &mut || cargo(&["doc", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]));
         // Both need a Burn with other features than the rest: they are built once, together.
         let apart = ["check", "--package", "compare", "--package", "remote", "--all-targets"];

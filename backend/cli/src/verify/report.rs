@@ -1,5 +1,6 @@
 //! What test programs print: which lines a person should see, and how many tests passed, failed or were skipped.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
@@ -14,8 +15,11 @@ pub struct Counts {
 }
 
 /// Runs tests, shows what is worth reading, adds up what they counted.
-pub fn tests(words: &[&str], counts: &mut Counts) -> bool {
-    let Ok(mut child) = cargo_command().args(words).stdout(Stdio::piped()).spawn() else { return false };
+pub fn tests(words: &[&str], environment: &[(&str, &OsStr)], counts: &mut Counts) -> bool {
+    let Ok(mut child) = cargo_command().args(words).envs(environment.iter().copied()).stdout(Stdio::piped()).spawn()
+    else {
+        return false;
+    };
     let output = child.stdout.take().expect("stdout is piped");
     let mut reader = Reader::default();
     for line in BufReader::new(output).lines().map_while(Result::ok) {
