@@ -1,23 +1,29 @@
-//! What the operators' tests share: the emulated device, host values, odd layouts, and the one table of tolerances.
+//! What the operators' tests share: the device, host values, odd layouts, and the one table of tolerances.
 
 use half::{bf16, f16};
 use rocfire_hal::{Config, DType, Device, DeviceId, Layout, Tensor};
 
 /// The device that operators are tested on.
 pub(crate) fn device() -> Device {
-    Device::get(DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED).unwrap()).unwrap()
+    Device::get(id()).unwrap()
+}
+
+/// What `ROCFIRE_DEVICE` names, else the emulated default, whatever card the machine has.
+fn id() -> DeviceId {
+    let asked = std::env::var_os("ROCFIRE_DEVICE").is_some();
+    if asked { DeviceId::from_env().unwrap() } else { DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED).unwrap() }
 }
 
 /// The same, where indices outside their axis are not told of.
 pub(crate) fn device_without_index_checks() -> Device {
     let config = Config::from_env().unwrap().with_check_index(false);
-    Device::open(DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED).unwrap(), config).unwrap()
+    Device::open(id(), config).unwrap()
 }
 
 /// The same without its matrix unit.
 pub(crate) fn device_without_matrix_unit() -> Device {
     let config = Config::from_env().unwrap().with_matrix(false);
-    Device::open(DeviceId::emulated(rocfire_arch::DEFAULT_EMULATED).unwrap(), config).unwrap()
+    Device::open(id(), config).unwrap()
 }
 
 /// Normalised mean squared error that an operator with f32 sums may have: the squared relative error of one rounding to

@@ -37,6 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("remote", &["rocfire-burn"]),
     ("models", &["burn-tch", "rocfire-burn"]),
     ("outside", &["rocfire-candle"]),
+    ("outside", &["rocfire-candle"]),
     ("peers", &["rocfire-burn"]),
     ("quantised", &["burn-tch", "rocfire-burn"]),
     ("training-steps", &["burn-tch", "rocfire-burn"]),

@@ -12,6 +12,15 @@ use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 #[path = "../../../kernels/prelude/tests/expressions/mod.rs"]
 mod expressions;
 
+/// Contexts of devices with waves of 64 and of 32 lanes, and the card that `ROCFIRE_DEVICE` names, if it names one.
+fn contexts() -> Vec<Arc<CudaContext>> {
+    let id = rocfire_hal::DeviceId::from_env().unwrap();
+    match std::env::var_os("ROCFIRE_DEVICE") {
+        Some(_) if id.driver() != rocfire_hal::DriverKind::Emulated => vec![CudaContext::new(0).unwrap()],
+        _ => ["gfx942", "gfx1100"].map(emulated).into(),
+    }
+}
+
 fn emulated(arch: &str) -> Arc<CudaContext> {
     let id = rocfire_hal::DeviceId::emulated(arch).unwrap();
     let device = rocfire_hal::Device::open(id, rocfire_hal::Config::from_env().unwrap()).unwrap();
@@ -25,8 +34,8 @@ fn workgroups(count: u32, threads: u32) -> LaunchConfig {
 #[test]
 fn ordinary_hip_compiles_and_gives_what_it_says() -> Result<()> {
     use expressions::{ROWS, THREADS};
-    for (arch, wave) in [("gfx942", 64), ("gfx1100", 32)] {
-        let context = emulated(arch);
+    for context in contexts() {
+        let wave = context.device().info().wave_size as usize;
         let stream = context.default_stream();
         let module = context.load_module(expressions::source().into()).w()?;
         let rows = module.load_function("rows").w()?;

@@ -15,7 +15,7 @@ typedef long long intptr_t;
 typedef unsigned long long uintptr_t;
 typedef long long intmax_t;
 typedef unsigned long long uintmax_t;
-typedef long long ptrdiff_t;
+// NVRTC has size_t and ptrdiff_t itself.
 #else
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;

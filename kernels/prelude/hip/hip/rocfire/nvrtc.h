@@ -40,9 +40,15 @@ ROCFIRE_SHUFFLE(__shfl_xor, int)
 ROCFIRE_SHUFFLE(__shfl_up, unsigned)
 ROCFIRE_SHUFFLE(__shfl_down, unsigned)
 #undef ROCFIRE_SHUFFLE
-static __device__ inline unsigned long long __ballot(int predicate) { return __ballot_sync(__activemask(), predicate); }
-static __device__ inline int __any(int predicate) { return __any_sync(__activemask(), predicate); }
-static __device__ inline int __all(int predicate) { return __all_sync(__activemask(), predicate); }
+// Votes of one wave. NVRTC has functions of these names, which return other types or refuse newer cards.
+static __device__ inline unsigned long long rocfire_ballot(int predicate) {
+    return __ballot_sync(__activemask(), predicate);
+}
+static __device__ inline int rocfire_any(int predicate) { return __any_sync(__activemask(), predicate); }
+static __device__ inline int rocfire_all(int predicate) { return __all_sync(__activemask(), predicate); }
+#define __ballot(predicate) rocfire_ballot(predicate)
+#define __any(predicate) rocfire_any(predicate)
+#define __all(predicate) rocfire_all(predicate)
 static __device__ inline unsigned __lane_id() {
     unsigned lane;
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
