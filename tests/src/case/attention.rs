@@ -6,6 +6,7 @@ use rocfire_kernels::attention::{
     attention_backward as launch_backward, attention_backward_sinks as launch_backward_sinks,
 };
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure, temporary};
 use crate::data::{Array, Placement};
 use crate::oracle::{dot, sum};
@@ -182,6 +183,31 @@ pub fn cases() -> Vec<Case> {
         cases.push(backward(FLOATS[turn % 4], spec));
     }
     cases
+}
+
+/// Attention, or its gradients, with any of what it takes.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let kv_heads = draw.extent(2);
+    let depth = draw.pick(&[64, 32, 128, 40, 72]);
+    let spec = Spec {
+        batches: draw.extent(2),
+        heads: kv_heads * draw.extent(3),
+        kv_heads,
+        q_rows: draw.extent(129),
+        k_rows: draw.extent(257),
+        depth,
+        value_depth: if draw.below(4) == 3 { 64 } else { depth },
+        causal: draw.flag(),
+        left: draw.pick(&[None, None, Some(17)]),
+        right: draw.pick(&[None, None, Some(3)]),
+        softcap: draw.pick(&[None, None, Some(1.5)]),
+        slopes: draw.below(4) == 3,
+        sinks: draw.below(4) == 3,
+        rows_first: draw.flag(),
+        ..PLAIN
+    };
+    let dtype = draw.float();
+    if draw.below(3) == 2 { backward(dtype, spec) } else { forward(dtype, spec) }
 }
 
 impl Spec {

@@ -6,6 +6,7 @@ use rocfire_kernels::conv::{
     ConvParams, conv, conv_fused, conv_input_gradient, conv_output_shape, conv_weight_gradient,
 };
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement, unravel};
 
@@ -310,6 +311,30 @@ pub fn cases() -> Vec<Case> {
     let deep = Shape::new(&[1, 32, 65, 65], 40, &[2, 3]).stride(&[1, 1]).padding(&[(0, 1), (1, 1)]);
     cases.push(deep.case(Operator::Weight, DType::F16, plain));
     cases
+}
+
+/// A convolution of one to three axes, or a gradient of one.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let axes = 1 + draw.below(3);
+    let groups = draw.pick(&[1, 2, 3]);
+    let (batch, ins, outs) = (draw.extent(3), groups * draw.extent(8), groups * draw.extent(17));
+    let each = |draw: &mut Draw<'_>, least: usize, most: usize| -> Vec<usize> {
+        (0..axes).map(|_| least + draw.below(most + 1 - least)).collect()
+    };
+    let (kernel, stride, dilation) = (each(draw, 1, 3), each(draw, 1, 3), each(draw, 1, 2));
+    let padding: Vec<(usize, usize)> = (0..axes).map(|_| (draw.below(3), draw.below(3))).collect();
+    let reach = kernel.iter().zip(&dilation).map(|(kernel, dilation)| dilation * (kernel - 1) + 1);
+    let spatial: Vec<usize> = reach.map(|reach| reach + draw.below(13)).collect();
+    let shape = Shape::new(&[vec![batch, ins], spatial].concat(), outs, &kernel);
+    let shape = shape.stride(&stride).padding(&padding).dilation(&dilation).groups(groups);
+    let operator = draw.pick(&[Operator::Forward { bias: true }, Operator::Input, Operator::Weight, Operator::Fused]);
+    // An epilogue's values are the contiguous ones of its cases.
+    let placement = if matches!(operator, Operator::Fused) {
+        [Placement::Contiguous; 2]
+    } else {
+        [draw.placement(), draw.placement()]
+    };
+    shape.case(operator, draw.float(), placement)
 }
 
 /// `max(y + shift, 0)`.

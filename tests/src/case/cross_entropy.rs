@@ -6,6 +6,7 @@ use rocfire_kernels::loss::{
 };
 use rocfire_kernels::softmax;
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::sum;
@@ -42,6 +43,19 @@ pub fn cases() -> Vec<Case> {
     cases.push(along(Kind::Plain, DType::F32, [70, 3], 0, Placement::Contiguous));
     cases.push(along(Kind::Plain, DType::BF16, [3, 1300], 1, Placement::Contiguous));
     cases
+}
+
+/// A loss over any number of classes, or its gradient.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    // With one class there is nothing but rounding.
+    let shape = [draw.extent(65), 1 + draw.extent(1025)];
+    let loss = Loss {
+        index: draw.pick(&[DType::I64, DType::I32]),
+        smoothing: draw.pick(&[0.0, 0.1]),
+        weights: draw.pick(&[None, None, Some(DType::F32)]),
+    };
+    let (dtype, placement) = (draw.float(), draw.placement());
+    if draw.flag() { cross_entropy_backward(dtype, shape, loss, placement) } else { cross_entropy(dtype, shape, loss, placement) }
 }
 
 fn size([rows, classes]: [usize; 2], placement: Placement) -> String {

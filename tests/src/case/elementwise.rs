@@ -6,6 +6,7 @@
 use rocfire_fusion::{Binary, Graph, Unary, run};
 use rocfire_hal::{DType, Stream, Tensor};
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 
@@ -26,6 +27,17 @@ pub fn cases() -> Vec<Case> {
     );
     cases.push(broadcast_add(DType::F32));
     cases
+}
+
+/// A chain, a sum or a copy of any extents.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let shape = [draw.extent(17), draw.extent(33), draw.extent(65)];
+    let (dtype, placement) = (draw.float(), draw.placement());
+    match draw.below(3) {
+        0 => add(dtype, &shape, placement),
+        1 => gelu(dtype, &shape, placement),
+        _ => copy(dtype, &shape, placement),
+    }
 }
 
 fn size(shape: &[usize], placement: Placement) -> String {

@@ -5,6 +5,7 @@ use rocfire_kernels::gate::{
     Activation, GateLayout, GateParams, gate as launch_gate, gate_backward as launch_gate_backward,
 };
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 
@@ -45,6 +46,13 @@ pub fn cases() -> Vec<Case> {
         }
     }
     cases
+}
+
+/// A gate of any width, or its gradient.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let shape = [draw.extent(65), draw.extent(1025)];
+    let (spec, dtype, placement) = (draw.pick(&SPECS), draw.float(), draw.placement());
+    if draw.flag() { gate_backward(dtype, shape, spec, placement) } else { gate(dtype, shape, spec, placement) }
 }
 
 /// Value and slope of an activation.

@@ -3,6 +3,7 @@
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::gemm::{GemmParams, gemm as launch_gemm};
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::dot;
@@ -55,6 +56,19 @@ pub fn cases() -> Vec<Case> {
     cases.push(gemm(DType::F16, &[1, 40, 16], &[5, 16, 40], LAYOUTS[1]));
     cases.push(gemm(DType::F32, &[40, 16], &[16, 40], [Placement::Strided, Placement::Flipped]));
     cases
+}
+
+/// A product of any extents, in any layout.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let (m, n, k) = (draw.extent(129), draw.extent(129), draw.extent(1025));
+    let batch = draw.extent(3);
+    let layout = [draw.placement(), draw.placement()];
+    let dtype = draw.pick(&[DType::F32, DType::F16, DType::BF16, DType::F64, DType::I32]);
+    match draw.below(3) {
+        0 => gemm(dtype, &[m, k], &[k, n], layout),
+        1 => gemm(dtype, &[batch, m, k], &[1, k, n], layout),
+        _ => gemm(dtype, &[batch, m, k], &[batch, k, n], layout),
+    }
 }
 
 fn gemm(dtype: DType, a: &[usize], b: &[usize], layout: [Placement; 2]) -> Case {

@@ -3,6 +3,7 @@
 mod attention;
 mod conv;
 mod cross_entropy;
+mod drawn;
 mod elementwise;
 mod gate;
 mod gemm;
@@ -28,6 +29,8 @@ use rocfire_hal::{DType, Device, Layout, Stream, Tensor};
 
 use crate::data::{Array, Placement};
 use crate::tolerance::{Distance, most_nmse};
+
+pub use drawn::drawn;
 
 /// Every type of numbers, floats and integers in turn, so that a stride through them meets both.
 const NUMBERS: [DType; 12] = [

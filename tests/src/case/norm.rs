@@ -8,6 +8,7 @@ use rocfire_kernels::norm::{
 };
 
 use super::gate::activation;
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::{dot, sum};
@@ -76,6 +77,14 @@ pub fn cases() -> Vec<Case> {
         cases.push(group_norm_backward(FLOATS[(turn + 1) % 4], shape, groups, turn % 3 != 2, placement));
     }
     cases
+}
+
+/// A norm of rows of any width, or its gradients.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    // Two columns or fewer are nothing but rounding.
+    let shape = [draw.extent(65), 2 + draw.extent(1025)];
+    let (spec, dtype, placement) = (draw.pick(&SPECS), draw.float(), draw.placement());
+    if draw.flag() { norm_backward(dtype, shape, spec, placement) } else { norm(dtype, shape, spec, placement) }
 }
 
 /// A row less its mean, over its size, and one over that size.

@@ -3,6 +3,7 @@
 use rocfire_fusion::{Graph, Reduce, run};
 use rocfire_hal::{DType, Stream, Tensor};
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::sum;
@@ -29,6 +30,12 @@ pub fn cases() -> Vec<Case> {
         }
     }
     cases
+}
+
+/// A reduction of rows of any width.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let shape = [draw.extent(257), draw.extent(1025)];
+    reduce(draw.pick(&OPERATORS), draw.float(), shape, draw.placement())
 }
 
 fn fold(operator: Reduce, row: &[f64]) -> f64 {

@@ -7,6 +7,7 @@ use rocfire_kernels::rope::{
     rope_table,
 };
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 
@@ -65,6 +66,26 @@ const SCALING: RopeScaling = RopeScaling::Yarn { factor: 4.0, trained: 4096.0, f
 
 pub fn cases() -> Vec<Case> {
     SPECS.into_iter().enumerate().map(|(turn, spec)| rope(FLOATS[turn % 4], spec)).collect()
+}
+
+/// A rotation of any sizes.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let depth = draw.pick(&[64, 80, 30, 128, 8]);
+    let rot = draw.pick(&[depth, (depth / 4 * 2).max(2)]);
+    let spec = Spec {
+        batches: draw.extent(3),
+        heads: [draw.extent(8), draw.extent(3)],
+        rows: draw.extent(33),
+        depth,
+        rot,
+        style: if draw.flag() { RopeStyle::GptJ } else { RopeStyle::NeoX },
+        tables: draw.flag(),
+        inverse: draw.flag(),
+        in_place: draw.flag(),
+        rows_first: draw.flag(),
+        ..PLAIN
+    };
+    rope(draw.float(), spec)
 }
 
 impl Spec {

@@ -3,6 +3,7 @@
 use rocfire_fusion::{Binary, Graph, Reduce, Unary, run};
 use rocfire_hal::{DType, Stream, Tensor};
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::{dot, sum};
@@ -19,6 +20,13 @@ pub fn cases() -> Vec<Case> {
         cases.push(layer_norm(shape.1, shape.0, placement));
     }
     cases
+}
+
+/// Softmax or LayerNorm of rows of any width.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let shape = [draw.extent(65), 2 + draw.extent(1025)];
+    let (dtype, placement) = (draw.float(), draw.placement());
+    if draw.flag() { layer_norm(dtype, shape, placement) } else { softmax(dtype, shape, placement) }
 }
 
 fn size([rows, columns]: [usize; 2], placement: Placement) -> String {

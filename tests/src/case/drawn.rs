@@ -1,0 +1,65 @@
+//! Cases of any size and type, chosen by somebody else: what random tests run besides the list.
+
+use rocfire_hal::DType;
+
+use super::{Case, FLOATS, attention, conv, cross_entropy, elementwise, gate, gemm, norm, reduce, rope, rows};
+use crate::data::Placement;
+
+/// A source of choices: a number below the bound it is given, 0 being the plainest.
+pub struct Draw<'a>(pub &'a mut dyn FnMut(usize) -> usize);
+
+/// Extents, the plainest first: ones, primes, one beside a power of two.
+const EXTENTS: [usize; 20] = [2, 3, 1, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 257, 1025];
+
+impl Draw<'_> {
+    /// A number below `bound`.
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        (self.0)(bound)
+    }
+
+    /// One of several.
+    pub(super) fn pick<T: Copy>(&mut self, among: &[T]) -> T {
+        among[self.below(among.len())]
+    }
+
+    /// True half of the time.
+    pub(super) fn flag(&mut self) -> bool {
+        self.below(2) == 1
+    }
+
+    /// An extent from 1 to `most`.
+    pub(super) fn extent(&mut self, most: usize) -> usize {
+        let fitting: Vec<usize> = EXTENTS.into_iter().filter(|&extent| extent <= most).collect();
+        self.pick(&fitting)
+    }
+
+    /// A type of floats.
+    pub(super) fn float(&mut self) -> DType {
+        self.pick(&FLOATS)
+    }
+
+    /// How an input lies in memory.
+    pub(super) fn placement(&mut self) -> Placement {
+        self.pick(&Placement::ALL)
+    }
+}
+
+/// Operators that have cases of any size.
+const OPERATORS: [fn(&mut Draw<'_>) -> Case; 10] = [
+    gemm::drawn,
+    conv::drawn,
+    attention::drawn,
+    rope::drawn,
+    norm::drawn,
+    gate::drawn,
+    cross_entropy::drawn,
+    rows::drawn,
+    reduce::drawn,
+    elementwise::drawn,
+];
+
+/// A case; the same for the same choices.
+pub fn drawn(choose: &mut dyn FnMut(usize) -> usize) -> Case {
+    let mut draw = Draw(choose);
+    draw.pick(&OPERATORS)(&mut draw)
+}
