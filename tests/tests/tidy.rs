@@ -37,7 +37,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("remote", &["rocfire-burn"]),
     ("models", &["burn-tch", "rocfire-burn"]),
     ("outside", &["rocfire-candle"]),
-    ("outside", &["rocfire-candle"]),
     ("peers", &["rocfire-burn"]),
     ("quantised", &["burn-tch", "rocfire-burn"]),
     ("training-steps", &["burn-tch", "rocfire-burn"]),
@@ -46,6 +45,18 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["char-transformer", "rocfire-arch", "rocfire-burn", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"],
     ),
     ("rocfire-tests", &["rocfire-arch", "rocfire-burn", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
+    (
+        "rocfire-fuzz",
+        &[
+            "rocfire-arch",
+            "rocfire-burn",
+            "rocfire-candle",
+            "rocfire-fusion",
+            "rocfire-hal",
+            "rocfire-kernels",
+            "rocfire-tests",
+        ],
+    ),
     (
         "rocfire-benches",
         &["rocfire-arch", "rocfire-emulator", "rocfire-fusion", "rocfire-hal", "rocfire-kernels", "rocfire-tests"],

@@ -1,0 +1,184 @@
+//! Candle: its tensor operators on its CPU device and on ours.
+//!
+//! Candle has no bools: `u8` stands for them, and integers are `u32` and `i64`.
+
+mod known;
+mod layer;
+mod paste;
+mod print;
+mod tensor;
+
+use std::sync::LazyLock;
+
+use candle_core::{Device, Tensor};
+use rocfire_hal::DType;
+
+use crate::data::Data;
+use crate::machine::{Family, Machine, Types};
+use crate::program::{Meta, Params, Program};
+use crate::table::{Kind, Row};
+
+/// Operators of one file: rows, and the function that calls them.
+macro_rules! operators {
+    ($p:ident, $device:ident; $($name:ident ($($argument:ident : $kind:ident),*) -> ($($result:ident),+)
+        $rule:expr, $numerics:expr => $body:expr;)*) => {
+        #[allow(unused_imports)]
+        use $crate::table::{Kind, Numerics::*, Row, Rule};
+        #[allow(unused_imports)]
+        use $crate::candle::paste::*;
+
+        /// The operators.
+        pub(crate) static ROWS: &[Row] = &[$(Row {
+            name: stringify!($name),
+            operands: &[$(Kind::$kind),*],
+            arguments: &[$(stringify!($argument)),*],
+            rule: $rule,
+            numerics: $numerics,
+            call: stringify!($body),
+            results: stringify!($($result),+),
+        }),*];
+
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy)]
+        enum Operator { $($name),* }
+        const ORDER: &[Operator] = &[$(Operator::$name),*];
+
+        /// Calls one of them.
+        #[allow(unused_variables)]
+        pub(crate) fn call(
+            row: usize,
+            operands: &[candle_core::Tensor],
+            $p: &$crate::program::Params,
+            $device: &candle_core::Device,
+        ) -> candle_core::Result<candle_core::Tensor> {
+            let mut operands = operands.iter();
+            match ORDER[row] {
+                $(Operator::$name => {
+                    $(let $argument = operands.next().expect("an operand for each argument");)*
+                    $body
+                })*
+            }
+        }
+    };
+}
+pub(crate) use operators;
+
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| [tensor::ROWS, layer::ROWS].concat());
+
+/// Every operator.
+pub fn rows() -> &'static [Row] {
+    &ROWS
+}
+
+/// Candle on a device.
+pub struct On {
+    device: Device,
+    /// Whether each launch is waited for, so that none joins another.
+    settles: bool,
+}
+
+impl Machine for On {
+    type Value = Tensor;
+
+    fn input(&self, data: &Data) -> Tensor {
+        let made = Tensor::from_raw_buffer(&data.bytes(), paste::theirs(data.dtype), &data.shape, &self.device);
+        made.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn call(&self, row: usize, operands: Vec<Tensor>, params: &Params) -> Vec<Tensor> {
+        let made = match row.checked_sub(tensor::ROWS.len()) {
+            None => tensor::call(row, &operands, params, &self.device),
+            Some(row) => layer::call(row, &operands, params, &self.device),
+        };
+        let made = made.unwrap_or_else(|error| panic!("{error}"));
+        if self.settles {
+            self.device.synchronize().unwrap_or_else(|error| panic!("{error}"));
+        }
+        vec![made]
+    }
+
+    fn meta(&self, value: &Tensor) -> Meta {
+        let dtype = paste::ours(value.dtype());
+        let kind = match dtype {
+            DType::U8 => Kind::Bool,
+            dtype if dtype.is_float() => Kind::Float,
+            _ => Kind::Int,
+        };
+        Meta { kind, dtype, shape: value.dims().to_vec() }
+    }
+
+    fn read(&self, value: Tensor) -> Data {
+        let Meta { dtype, shape, .. } = self.meta(&value);
+        Data::of_bytes(dtype, &shape, &paste::bytes(&value).unwrap_or_else(|error| panic!("{error}")))
+    }
+}
+
+/// Common types first and more often.
+const FLOATS: [DType; 7] = [DType::F32, DType::F32, DType::F16, DType::BF16, DType::F32, DType::F64, DType::BF16];
+const INTS: [DType; 2] = [DType::U32, DType::I64];
+
+/// Candle on its CPU device and on ours.
+pub struct Candle {
+    reference: On,
+    alone: On,
+    joined: On,
+}
+
+impl Candle {
+    /// On the device that `ROCFIRE_DEVICE` names.
+    ///
+    /// # Errors
+    /// What opening the device says.
+    pub fn new() -> candle_core::Result<Candle> {
+        let device = rocfire_candle::device()?.device;
+        let on = |device: &Device, settles| On { device: device.clone(), settles };
+        Ok(Candle { reference: on(&Device::Cpu, false), alone: on(&device, true), joined: on(&device, false) })
+    }
+}
+
+impl Family for Candle {
+    type Reference = On;
+    type Alone = On;
+    type Joined = On;
+
+    fn name(&self) -> &'static str {
+        "candle"
+    }
+
+    fn rows(&self) -> &'static [Row] {
+        &ROWS
+    }
+
+    fn types(&self) -> Types {
+        Types { floats: &FLOATS, ints: &INTS, truth: DType::U8, indices: &[DType::I64, DType::U32] }
+    }
+
+    fn reference(&self) -> &On {
+        &self.reference
+    }
+
+    fn alone(&self) -> &On {
+        &self.alone
+    }
+
+    fn joined(&self) -> &On {
+        &self.joined
+    }
+
+    fn known(&self, row: &Row, params: &Params, operands: &[Meta], has_nan: &dyn Fn() -> bool) -> Option<&'static str> {
+        known::reason(row, params, operands, has_nan)
+    }
+
+    fn differs_together(&self, _row: &Row) -> bool {
+        false
+    }
+
+    fn is_its_own_refusal(&self, said: &str) -> bool {
+        // Its products on a GPU take fewer layouts than on the CPU.
+        said.starts_with("matmul is only supported for contiguous tensors")
+    }
+
+    fn print(&self, program: &Program, name: &str) -> String {
+        print::test(program, &ROWS, name)
+    }
+}

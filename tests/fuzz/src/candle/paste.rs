@@ -1,0 +1,76 @@
+//! What a printed test needs besides Candle: kept as text beside the code, so that both are the same.
+
+use candle_core::{DType as TheirDType, Device, Result, Tensor};
+use rocfire_hal::DType;
+
+use crate::program::Number;
+
+/// Ours in Candle's words; integers that Candle's CPU device has no operators for have none.
+pub(crate) fn theirs(dtype: DType) -> TheirDType {
+    match dtype {
+        DType::F64 => TheirDType::F64,
+        DType::F32 => TheirDType::F32,
+        DType::F16 => TheirDType::F16,
+        DType::BF16 => TheirDType::BF16,
+        DType::I64 => TheirDType::I64,
+        DType::U8 => TheirDType::U8,
+        DType::U32 => TheirDType::U32,
+        other => panic!("Candle has no {other}"),
+    }
+}
+
+/// Candle's in our words.
+pub(crate) fn ours(dtype: TheirDType) -> DType {
+    match dtype {
+        TheirDType::F64 => DType::F64,
+        TheirDType::F32 => DType::F32,
+        TheirDType::F16 => DType::F16,
+        TheirDType::BF16 => DType::BF16,
+        TheirDType::I64 => DType::I64,
+        TheirDType::U32 => DType::U32,
+        TheirDType::U8 => DType::U8,
+        other => panic!("no operator of the tables makes {other:?}"),
+    }
+}
+
+/// The elements of a tensor as they lie in memory, row after row.
+pub(crate) fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
+    let host = tensor.to_device(&Device::Cpu)?.flatten_all()?;
+    Ok(match host.dtype() {
+        TheirDType::F64 => host.to_vec1::<f64>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        TheirDType::F32 => host.to_vec1::<f32>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        TheirDType::F16 => host.to_vec1::<half::f16>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        TheirDType::BF16 => host.to_vec1::<half::bf16>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        TheirDType::I64 => host.to_vec1::<i64>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        TheirDType::U32 => host.to_vec1::<u32>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        TheirDType::U8 => host.to_vec1::<u8>()?,
+        other => panic!("no operator of the tables makes {other:?}"),
+    })
+}
+
+/// A number as f64.
+pub(crate) fn plain(number: Number) -> f64 {
+    match number {
+        Number::Float(value) => value,
+        Number::Int(value) => value as f64,
+        Number::Bool(value) => f64::from(u8::from(value)),
+    }
+}
+
+/// Parts of every axis; a stepped one is chosen by indices, since Candle has no such view.
+pub(crate) fn sliced(tensor: &Tensor, parts: &[(isize, Option<isize>, isize)]) -> Result<Tensor> {
+    let mut tensor = tensor.clone();
+    for (axis, &(from, to, step)) in parts.iter().enumerate() {
+        let to = to.map_or(tensor.dim(axis)?, |to| to as usize);
+        tensor = tensor.narrow(axis, from as usize, to - from as usize)?;
+        if step != 1 {
+            let count = tensor.dim(axis)?;
+            let mut places: Vec<u32> = (0..count as u32).step_by(step.unsigned_abs()).collect();
+            if step < 0 {
+                places.reverse();
+            }
+            tensor = tensor.contiguous()?.index_select(&Tensor::new(places, tensor.device())?, axis)?;
+        }
+    }
+    Ok(tensor)
+}

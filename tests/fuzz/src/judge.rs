@@ -1,0 +1,249 @@
+//! Whether a result is right: the reference computes the same operator on the same operands, floats in f64.
+//!
+//! Each operator is judged on the operands that our own device gave it, so no error of an earlier one counts, and no bound has
+//! to grow along a program.
+
+use std::cell::LazyCell;
+
+use rocfire_hal::DType;
+
+use crate::data::{Data, limits, unit_roundoff};
+use crate::machine::{Machine, attempt};
+use crate::program::Call;
+use crate::table::{Numerics, Row};
+
+/// What came of judging.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It is right.
+    Right,
+    /// It could not be judged, for this reason.
+    Open(String),
+    /// It is wrong: which result, and how.
+    Wrong(usize, String),
+}
+
+/// Judges the results of a call on operands that are known.
+pub fn judge<M: Machine>(reference: &M, row: &Row, call: &Call, operands: &[Data], got: &[Data]) -> Verdict {
+    let run = |operands: &[Data]| {
+        attempt(|| {
+            let operands = operands.iter().map(|data| reference.input(data)).collect();
+            let results = reference.call(call.row, operands, &call.params);
+            results.into_iter().map(|result| reference.read(result)).collect::<Vec<Data>>()
+        })
+    };
+    let in_f64 = !matches!(row.numerics, Numerics::Exact | Numerics::Order | Numerics::Unjudged(_));
+    let widened: Vec<Data> = match in_f64 {
+        true => operands.iter().map(widen).collect(),
+        false => operands.to_vec(),
+    };
+    let want = match run(&widened) {
+        Ok(want) => want,
+        Err(said) => return Verdict::Open(format!("the reference refuses: {said}")),
+    };
+    if let Some(verdict) = differ_in_shape(got, &want) {
+        return verdict;
+    }
+    let bounds: Vec<Vec<f64>> = match bounds(row.numerics, operands, &widened, got, &want, run) {
+        Ok(bounds) => bounds,
+        Err(open) => return Verdict::Open(open),
+    };
+    let narrow = LazyCell::new(|| if in_f64 { run(operands).ok() } else { None });
+    for (number, ((got, want), bounds)) in got.iter().zip(&want).zip(&bounds).enumerate() {
+        let fault = match row.numerics {
+            Numerics::Order if number + 1 == call.results && got.dtype.is_int() => {
+                wrong_order(&operands[0], call.params.axis, got, want)
+            }
+            _ if got.dtype.is_float() => wrong_float(got, want, bounds),
+            _ => wrong_integer(got, want),
+        };
+        // A step in between may leave the type's range where f64 does not: then the reference in that type is right too.
+        let excused = || {
+            let as_narrow = |narrow: &Vec<Data>| wrong_float(got, &narrow[number], bounds).is_none();
+            got.dtype.is_float() && narrow.as_ref().is_some_and(as_narrow)
+        };
+        if let Some(said) = fault
+            && !excused()
+        {
+            return Verdict::Wrong(number, said);
+        }
+    }
+    Verdict::Right
+}
+
+/// Whether places lead to other elements than the reference's do.
+fn wrong_order(elements: &Data, axis: usize, got: &Data, want: &Data) -> Option<String> {
+    let stride = |shape: &[usize]| shape[axis + 1..].iter().product::<usize>();
+    let inner = stride(&got.shape);
+    let at = |places: &Data, index: usize| {
+        let outer = index / (inner * places.shape[axis]);
+        let place = usize::try_from(places.integer(index)).ok().filter(|place| *place < elements.shape[axis])?;
+        Some(elements.number((outer * elements.shape[axis] + place) * inner + index % inner))
+    };
+    let same = |a: Option<f64>, b: Option<f64>| a.is_some() && (a == b || a.is_some_and(f64::is_nan) && b.is_some_and(f64::is_nan));
+    let wrong = (0..got.bits.len()).find(|&index| !same(at(got, index), at(want, index)))?;
+    Some(format!("place {wrong} of {:?} is {}, the reference has {}", got.shape, got.integer(wrong), want.integer(wrong)))
+}
+
+fn widen(data: &Data) -> Data {
+    if data.dtype.is_float() { data.converted(DType::F64) } else { data.clone() }
+}
+
+fn differ_in_shape(got: &[Data], want: &[Data]) -> Option<Verdict> {
+    if got.len() != want.len() {
+        return Some(Verdict::Wrong(0, format!("{} results, the reference has {}", got.len(), want.len())));
+    }
+    let other = |got: &Data, want: &Data| got.shape != want.shape || got.dtype.is_float() != want.dtype.is_float();
+    let number = (0..got.len()).find(|&number| other(&got[number], &want[number]))?;
+    let (got, want) = (&got[number], &want[number]);
+    let said = format!("{} {:?}, the reference has {} {:?}", got.dtype, got.shape, want.dtype, want.shape);
+    Some(Verdict::Wrong(number, said))
+}
+
+/// How far each element may be off; infinite where anything goes. `Err` is why nothing can be said.
+fn bounds(
+    numerics: Numerics,
+    operands: &[Data],
+    widened: &[Data],
+    got: &[Data],
+    want: &[Data],
+    run: impl Fn(&[Data]) -> Result<Vec<Data>, String>,
+) -> Result<Vec<Vec<f64>>, String> {
+    let each = |bound: &dyn Fn(&Data, f64) -> f64| -> Vec<Vec<f64>> {
+        got.iter().zip(want).map(|(got, want)| want.numbers().map(|want| bound(got, want)).collect()).collect()
+    };
+    let elements = operands.iter().map(|data| data.bits.len()).max().unwrap_or(1);
+    match numerics {
+        Numerics::Exact | Numerics::Order => Ok(each(&|_, _| 0.0)),
+        Numerics::Unjudged(reason) => Err(reason.to_owned()),
+        Numerics::Units(units) => Ok(each(&|got, want| {
+            let units = if got.dtype.size_bytes() == 2 { units.min(2.0) } else { units };
+            units * unit_roundoff(got.dtype) * want.abs() + limits(got.dtype).1
+        })),
+        Numerics::Product if has_wide_product(operands) => Err("partial products leave the range".to_owned()),
+        Numerics::Sum | Numerics::Product => {
+            let magnitudes: Vec<Data> = widened.iter().map(magnitude).collect();
+            let sizes = run(&magnitudes)?;
+            let bound = |((got, want), sizes): ((&Data, &Data), &Data)| -> Vec<f64> {
+                let narrow = unit_roundoff(got.dtype);
+                let accumulated = narrow.min(unit_roundoff(DType::F32));
+                let (most, least) = limits(got.dtype);
+                let one = |(want, size): (f64, f64)| {
+                    // A partial sum may leave the range where the whole one does not.
+                    if size > limits(if most < 1e30 { DType::F32 } else { got.dtype }).0 / 4.0 {
+                        return f64::INFINITY;
+                    }
+                    2.0 * narrow * want.abs()
+                        + (8.0 + 4.0 * (elements as f64).sqrt()) * accumulated * size
+                        + 4.0 * least
+                };
+                want.numbers().zip(sizes.numbers()).map(one).collect()
+            };
+            Ok(got.iter().zip(want).zip(&sizes).map(bound).collect())
+        }
+        Numerics::Conditioned => {
+            let mut changes: Vec<Vec<f64>> = want.iter().map(|want| vec![0.0; want.bits.len()]).collect();
+            for pattern in 0..3 {
+                let near: Vec<Data> =
+                    operands.iter().zip(widened).map(|(own, wide)| nudged(own, wide, pattern)).collect();
+                for ((changes, near), want) in changes.iter_mut().zip(run(&near)?).zip(want) {
+                    for ((change, near), want) in changes.iter_mut().zip(near.numbers()).zip(want.numbers()) {
+                        let moved = (near - want).abs();
+                        *change = if near == want { *change } else { change.max(moved) };
+                        if near.is_nan() != want.is_nan() {
+                            *change = f64::INFINITY;
+                        }
+                    }
+                }
+            }
+            let bound = |((got, want), changes): ((&Data, &Data), &Vec<f64>)| -> Vec<f64> {
+                let largest = want.numbers().filter(|number| number.is_finite()).fold(0.0, |a: f64, b| a.max(b.abs()));
+                let own = 8.0 * unit_roundoff(got.dtype) * largest + 4.0 * limits(got.dtype).1;
+                changes.iter().map(|change| 8.0 * change + own).collect()
+            };
+            Ok(got.iter().zip(want).zip(&changes).map(bound).collect())
+        }
+    }
+}
+
+fn magnitude(data: &Data) -> Data {
+    if data.dtype.is_float() {
+        Data::of_numbers(data.dtype, &data.shape, data.numbers().map(f64::abs))
+    } else {
+        data.clone()
+    }
+}
+
+/// Whether factors in some order leave the range of f32.
+fn has_wide_product(operands: &[Data]) -> bool {
+    let size = |number: f64| if number.is_finite() && number != 0.0 { number.abs().log2().abs() } else { 0.0 };
+    let special = |data: &Data| data.numbers().any(|number| !number.is_finite());
+    let narrow = operands.iter().any(|data| data.dtype == DType::F16);
+    let most = if narrow { 10.0 } else { 100.0 };
+    operands.iter().any(|data| data.numbers().map(size).sum::<f64>() > most || special(data))
+}
+
+/// Each element one unit of its own type off, up or down.
+fn nudged(own: &Data, wide: &Data, pattern: usize) -> Data {
+    if !wide.dtype.is_float() {
+        return wide.clone();
+    }
+    let unit = unit_roundoff(own.dtype);
+    let up = |index: usize| match pattern {
+        0 => true,
+        1 => false,
+        _ => (index.wrapping_mul(0x9E37_79B9) >> 7) & 1 == 0,
+    };
+    let near = wide.numbers().enumerate().map(|(at, number)| number * if up(at) { 1.0 + unit } else { 1.0 - unit });
+    Data::of_numbers(wide.dtype, &wide.shape, near)
+}
+
+fn wrong_integer(got: &Data, want: &Data) -> Option<String> {
+    let at = (0..got.bits.len()).find(|&at| got.integer(at) != want.integer(at))?;
+    Some(format!("element {at} of {:?} is {}, the reference has {}", got.shape, got.integer(at), want.integer(at)))
+}
+
+fn wrong_float(got: &Data, want: &Data, bounds: &[f64]) -> Option<String> {
+    let (most, _) = limits(got.dtype);
+    let edge = most * (1.0 - 4.0 * unit_roundoff(got.dtype));
+    for (at, ((got_one, want_one), &bound)) in got.numbers().zip(want.numbers()).zip(bounds).enumerate() {
+        let rounded = Data::of_numbers(got.dtype, &[1], [want_one]).number(0);
+        let right = match () {
+            () if bound == f64::INFINITY => true,
+            () if want_one.is_nan() || got_one.is_nan() => want_one.is_nan() && got_one.is_nan(),
+            () if got_one == want_one || got_one == rounded => true,
+            // At the end of the range one rounding decides.
+            () if got_one.is_infinite() => {
+                want_one.is_finite() && want_one.abs() + bound >= edge && want_one * got_one > 0.0
+            }
+            () if rounded.is_infinite() => {
+                want_one.is_finite() && got_one.abs() + bound >= edge && want_one * got_one > 0.0
+            }
+            () => (got_one - want_one).abs() <= bound,
+        };
+        if !right {
+            let said =
+                format!("element {at} of {:?} is {got_one:e}, the reference has {want_one:e} ± {bound:e}", got.shape);
+            return Some(said);
+        }
+    }
+    None
+}
+
+/// The first element whose bits differ; any NaN is as good as another.
+pub fn other_bits(got: &Data, want: &Data) -> Option<String> {
+    if got.dtype != want.dtype || got.shape != want.shape {
+        return Some(format!("{} {:?} instead of {} {:?}", got.dtype, got.shape, want.dtype, want.shape));
+    }
+    let same = |at: &usize| {
+        got.bits[*at] == want.bits[*at] || got.dtype.is_float() && got.number(*at).is_nan() && want.number(*at).is_nan()
+    };
+    let at = (0..got.bits.len()).find(|at| !same(at))?;
+    let count = (0..got.bits.len()).filter(|at| !same(at)).count();
+    let (got_one, want_one) = (got.number(at), want.number(at));
+    Some(format!(
+        "element {at} of {:?} is {got_one:e}, not {want_one:e}; {count} of {} differ",
+        got.shape,
+        got.bits.len()
+    ))
+}
