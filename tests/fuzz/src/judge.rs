@@ -80,9 +80,16 @@ fn wrong_order(elements: &Data, axis: usize, got: &Data, want: &Data) -> Option<
         let place = usize::try_from(places.integer(index)).ok().filter(|place| *place < elements.shape[axis])?;
         Some(elements.number((outer * elements.shape[axis] + place) * inner + index % inner))
     };
-    let same = |a: Option<f64>, b: Option<f64>| a.is_some() && (a == b || a.is_some_and(f64::is_nan) && b.is_some_and(f64::is_nan));
+    let same = |a: Option<f64>, b: Option<f64>| {
+        a.is_some() && (a == b || a.is_some_and(f64::is_nan) && b.is_some_and(f64::is_nan))
+    };
     let wrong = (0..got.bits.len()).find(|&index| !same(at(got, index), at(want, index)))?;
-    Some(format!("place {wrong} of {:?} is {}, the reference has {}", got.shape, got.integer(wrong), want.integer(wrong)))
+    Some(format!(
+        "place {wrong} of {:?} is {}, the reference has {}",
+        got.shape,
+        got.integer(wrong),
+        want.integer(wrong)
+    ))
 }
 
 fn widen(data: &Data) -> Data {

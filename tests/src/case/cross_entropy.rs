@@ -55,7 +55,11 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
         weights: draw.pick(&[None, None, Some(DType::F32)]),
     };
     let (dtype, placement) = (draw.float(), draw.placement());
-    if draw.flag() { cross_entropy_backward(dtype, shape, loss, placement) } else { cross_entropy(dtype, shape, loss, placement) }
+    if draw.flag() {
+        cross_entropy_backward(dtype, shape, loss, placement)
+    } else {
+        cross_entropy(dtype, shape, loss, placement)
+    }
 }
 
 fn size([rows, classes]: [usize; 2], placement: Placement) -> String {

@@ -7,8 +7,8 @@ use rocfire_kernels::norm::{
     group_norm_backward as launch_group_norm_backward, norm as launch_norm, norm_backward as launch_norm_backward,
 };
 
-use super::gate::activation;
 use super::drawn::Draw;
+use super::gate::activation;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::{dot, sum};

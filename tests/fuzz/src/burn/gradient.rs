@@ -154,7 +154,8 @@ impl Family for Gradients {
         if has_nan() {
             return Some("the gradient at a NaN");
         }
-        let of_weights = Row { name: if row.name.starts_with("conv") { "conv_d_weight_backward" } else { row.name }, ..*row };
+        let of_weights =
+            Row { name: if row.name.starts_with("conv") { "conv_d_weight_backward" } else { row.name }, ..*row };
         known::reason(&of_weights, params, operands)
     }
 

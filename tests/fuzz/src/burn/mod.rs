@@ -246,7 +246,13 @@ impl Family for Burn {
         &self.joined
     }
 
-    fn known(&self, row: &Row, params: &Params, operands: &[Meta], _has_nan: &dyn Fn() -> bool) -> Option<&'static str> {
+    fn known(
+        &self,
+        row: &Row,
+        params: &Params,
+        operands: &[Meta],
+        _has_nan: &dyn Fn() -> bool,
+    ) -> Option<&'static str> {
         known::reason(row, params, operands)
     }
 
