@@ -12,6 +12,8 @@ use crate::values::Input;
 pub type Id = usize;
 
 /// A step.
+// A program has some tens of them: a box for each call would save nothing that counts.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A tensor from the host.
