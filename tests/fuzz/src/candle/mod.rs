@@ -2,7 +2,6 @@
 //!
 //! Candle has no bools: `u8` stands for them, and integers are `u32` and `i64`.
 
-mod known;
 mod layer;
 mod paste;
 mod print;
@@ -165,8 +164,8 @@ impl Family for Candle {
         &self.joined
     }
 
-    fn known(&self, row: &Row, params: &Params, operands: &[Meta], has_nan: &dyn Fn() -> bool) -> Option<&'static str> {
-        known::reason(row, params, operands, has_nan)
+    fn known(&self, _: &Row, _: &Params, _: &[Meta], _: &dyn Fn() -> bool) -> Option<&'static str> {
+        None
     }
 
     fn differs_together(&self, _row: &Row) -> bool {

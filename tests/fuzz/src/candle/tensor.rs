@@ -26,7 +26,7 @@ operators! { p, device;
     affine(a: Float) -> (Float) Rule::Scalar, Units(3.0) => a.affine(plain(p.scalar), 0.0);
     affine_shifted(a: Float) -> (Float) Rule::Scalar, Conditioned => a.affine(plain(p.scalar), plain(p.scalar2));
     powf(a: Float) -> (Float) Rule::Scalar, Units(16.0) => a.powf(plain(p.scalar));
-    elu(a: Float) -> (Float) Rule::Scalar, Units(16.0) => a.elu(plain(p.scalar));
+    elu(a: Float) -> (Float) Rule::Scalar, Conditioned => a.elu(plain(p.scalar));
     recip(a: Float) -> (Float) Rule::Elementwise, Exact => a.recip();
     neg(a: Float) -> (Float) Rule::Elementwise, Exact => a.neg();
     abs(a: Float) -> (Float) Rule::Elementwise, Exact => a.abs();
