@@ -106,6 +106,7 @@ impl Bench {
     }
 
     /// Reads `len` values.
+    #[allow(dead_code)] // As above.
     pub fn download<T: bytemuck::AnyBitPattern + bytemuck::NoUninit>(&self, address: u64, len: usize) -> Vec<T> {
         let mut values = vec![T::zeroed(); len];
         self.gpu.read(address, bytemuck::cast_slice_mut(&mut values)).unwrap();
