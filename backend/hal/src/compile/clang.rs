@@ -209,7 +209,7 @@ pub(super) fn describe(rejected: &[Rejected]) -> String {
          ROCM_PATH, HIP_PATH and /opt/rocm"
     );
     if rejected.is_empty() {
-        return format!("{looked}; found none (Debian 12: packages clang-22 and lld-22 of https://apt.llvm.org)");
+        return format!("{looked}; found none (Debian 12: packages clang-22 and lld-22)");
     }
     let reasons = rejected.iter().map(|each| format!("{} {}", each.path.display(), each.reason));
     format!("{looked}; {}", reasons.collect::<Vec<_>>().join("; "))

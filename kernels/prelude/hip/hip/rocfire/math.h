@@ -11,18 +11,25 @@
 #pragma clang fp contract(off)
 
 #ifndef ROCFIRE_MATH_F32_H
-// What follows takes nothing from the table of architectures but that it is AMD's; arch.h asks for all of it.
+// What follows takes nothing from the table of architectures but that it is AMD's; arch.h asks for all of it. Where a runtime
+// compiler puts this header in front of rocfire's own kernels, the table is there.
+#ifndef ARCH_AMD
+#define ROCFIRE_HIP_WITHOUT_TABLE
 #define ARCH_AMD 1
 #define ARCH_WAVE_SIZE 0
 #define ARCH_LDS_BYTES 0
 #define ARCH_MATRIX 0
 #define ARCH_MFMA_GENERATION 0
+#endif
 #include <hip/rocfire/prelude/arch.h>
+#ifdef ROCFIRE_HIP_WITHOUT_TABLE
+#undef ROCFIRE_HIP_WITHOUT_TABLE
 #undef ARCH_AMD
 #undef ARCH_WAVE_SIZE
 #undef ARCH_LDS_BYTES
 #undef ARCH_MATRIX
 #undef ARCH_MFMA_GENERATION
+#endif
 #include <hip/rocfire/prelude/types.h>
 #include <hip/rocfire/prelude/math.h>
 #include <hip/rocfire/prelude/math_f64.h>
