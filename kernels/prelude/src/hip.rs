@@ -1,7 +1,7 @@
 //! HIP's own headers, for programs and kernels that are written against them.
 //!
 //! `backend/amdhip64` installs them for whole programs; `hal` gives them to kernels that users bring as text. There the
-//! compiler has no C library either, so [`HEADERS`] holds the few headers of one that device code includes.
+//! compiler has no C library either, so [`for_clang`] and [`for_nvrtc`] hold the few headers of one that device code includes.
 //!
 //! | header | what |
 //! | --- | --- |

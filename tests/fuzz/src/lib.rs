@@ -3,7 +3,7 @@
 //! A family ([`Burn`], its [`Gradients`], [`Candle`]) is a table of operators and three machines that run them: the framework's CPU backend, which is the
 //! reference; ours, one launch after the other; and ours as users meet it, where launches wait, join and are fused. A program
 //! is made of recorded decisions ([`Choices`]), so that it can be told again and shrunk. Each operator is judged against the
-//! reference in f64 on the very operands it had ([`judge`]), so no bound grows along a program; the program as a whole has to
+//! reference in f64 on the very operands it had (`judge.rs`), so no bound grows along a program; the program as a whole has to
 //! give the bits of its operators, twice.
 //!
 //! What it does not do: it has no oracle of its own, and no knowledge of shapes beyond what the reference says.

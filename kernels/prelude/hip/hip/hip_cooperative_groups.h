@@ -6,7 +6,11 @@
 #define ROCFIRE_HIP_COOPERATIVE_GROUPS_H
 #include <hip/hip_runtime.h>
 #if defined(__CUDACC_RTC__)
+#if __has_include(<cooperative_groups.h>)
 #include <cooperative_groups.h>
+#else
+#error "cooperative groups on an NVIDIA card are CUDA's own header, and NVRTC alone has none"
+#endif
 #else
 #pragma clang system_header
 
