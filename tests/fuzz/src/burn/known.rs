@@ -19,9 +19,11 @@ pub(crate) fn is_written_out(row: &Row) -> bool {
 }
 
 /// Of sorts, `Fusion` takes Burn's own on the host, where equal elements come in another order.
-const WRITTEN_OUT: [&str; 18] = [
+const WRITTEN_OUT: [&str; 20] = [
     "float_sort",
     "float_argsort",
+    "int_sort",
+    "int_argsort",
     "batch_norm",
     "layer_norm",
     "linear",
