@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use super::{Compiler, Failure, Unit};
@@ -39,8 +39,13 @@ const OPTIONS: &[&str] = &[
     "-O3",
     "-ffp-contract=off",
     "-fno-math-errno",
+    "-fno-crash-diagnostics",
     "-Wno-unused-command-line-argument",
 ];
+
+/// Given to a compiler that crashed, which is then asked once more: clang 22 ends in "Stack Slot Coloring" for some kernels
+/// that keep scalar registers on the stack, and compiles them where every value has a slot of its own.
+const AFTER_A_CRASH: &[&str] = &["-mllvm", "-no-stack-slot-sharing"];
 
 /// For line tables whose files have no folder: the source is compiled in one that is soon gone.
 const LINE_TABLES: &[&str] = &["-gline-tables-only", "-ffile-compilation-dir=."];
@@ -104,14 +109,14 @@ impl Clang {
         Clang { identity, code_object_version: OLD_CODE_OBJECT_VERSION, ..self.clone() }
     }
 
-    fn command(&self, unit: &Unit<'_>, folder: &Path) -> Command {
+    fn command(&self, unit: &Unit<'_>, folder: &Path, more: &[&str]) -> Command {
         let generic = unit.target.ends_with("-generic");
         let version = if generic { GENERIC_CODE_OBJECT_VERSION } else { self.code_object_version };
         let mut command = Command::new(&self.path);
         command.current_dir(folder).args(OPTIONS);
         command.arg(format!("--offload-arch={}", unit.target)).arg(format!("-mcode-object-version={version}"));
         command.args(unit.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
-        command.args(unit.flags);
+        command.args(unit.flags).args(more);
         if unit.hip {
             command.args(["-D__HIPCC_RTC__", "-I", HIP_FOLDER]);
         }
@@ -121,6 +126,45 @@ impl Clang {
         command.args(["-include", PRELUDE_FILE, &file_name(unit.name), "-o", CODE_FILE]);
         command
     }
+
+    /// Runs the compiler in `folder`. An inner error is how it ended without a code object, and what it printed.
+    fn run(
+        &self,
+        mut command: Command,
+        folder: &Path,
+        tick: &mut dyn FnMut(),
+    ) -> Result<Result<(), (ExitStatus, String)>, Failure> {
+        let log = folder.join(LOG_FILE);
+        let file = fs::File::create(&log).map_err(failed("write", folder))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        let mut child = command.spawn().map_err(failed("run", &self.path))?;
+        let mut pause = FIRST_POLL;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(failed("wait for", &self.path))? {
+                break status;
+            }
+            tick();
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_POLL);
+        };
+        if status.success() {
+            return Ok(Ok(()));
+        }
+        let printed = fs::read(&log).map_err(failed("read", &log))?;
+        Ok(Err((status, String::from_utf8_lossy(&printed).into_owned())))
+    }
+}
+
+/// An error of the file system, as a compiler's failure.
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    let path = path.to_owned();
+    move |source| Failure::Other(Error::Io { action, path, source })
+}
+
+/// Whether the compiler itself failed, not the source: clang's driver prints this before the stack of the crash, and a
+/// driver that is ended by a signal has no exit code.
+fn crashed(status: ExitStatus, log: &str) -> bool {
+    status.code().is_none() || log.contains("PLEASE submit a bug report")
 }
 
 const PRELUDE_FILE: &str = "rocfire_prelude.h";
@@ -135,10 +179,6 @@ impl Compiler for Clang {
     }
 
     fn compile(&self, unit: &Unit<'_>, tick: &mut dyn FnMut()) -> Result<Vec<u8>, Failure> {
-        let failed = |action, path: &Path| {
-            let path = path.to_owned();
-            move |source| Failure::Other(Error::Io { action, path, source })
-        };
         let folder =
             tempfile::Builder::new().prefix("rocfire-").tempdir().map_err(failed("make", &std::env::temp_dir()))?;
         let path = |name: &str| folder.path().join(name);
@@ -156,24 +196,14 @@ impl Compiler for Clang {
             false => Cow::Borrowed(unit.text),
         };
         fs::write(path(&file_name(unit.name)), text.as_bytes()).map_err(failed("write", folder.path()))?;
-        let log = fs::File::create(path(LOG_FILE)).map_err(failed("write", folder.path()))?;
-        let mut command = self.command(unit, folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let mut child = command.spawn().map_err(failed("run", &self.path))?;
-        let mut pause = FIRST_POLL;
-        let status = loop {
-            if let Some(status) = child.try_wait().map_err(failed("wait for", &self.path))? {
-                break status;
-            }
-            tick();
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(LONGEST_POLL);
-        };
-        if status.success() {
-            return fs::read(path(CODE_FILE)).map_err(failed("read", &path(CODE_FILE)));
+        let mut outcome = self.run(self.command(unit, folder.path(), &[]), folder.path(), tick)?;
+        if matches!(&outcome, Err((status, log)) if crashed(*status, log)) {
+            outcome = self.run(self.command(unit, folder.path(), AFTER_A_CRASH), folder.path(), tick)?;
         }
-        let log = fs::read(path(LOG_FILE)).map_err(failed("read", &path(LOG_FILE)))?;
-        let log = String::from_utf8_lossy(&log).into_owned();
+        let (status, log) = match outcome {
+            Ok(()) => return fs::read(path(CODE_FILE)).map_err(failed("read", &path(CODE_FILE))),
+            Err(ended) => ended,
+        };
         let unknown = ["unsupported HIP gpu architecture", "invalid target ID", "unsupported CUDA gpu architecture"];
         if unknown.iter().any(|message| log.contains(message)) {
             return Err(Failure::UnknownTarget);

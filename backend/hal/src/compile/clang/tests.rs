@@ -55,3 +55,48 @@ fn what_was_refused_is_told_with_its_path() {
     assert!(describe(&rejected).contains("/usr/bin/clang-19 is clang 19"));
     assert!(describe(&[]).contains("clang-22"));
 }
+
+/// The machine's clang behind a program that dies of a signal unless told how slots of the stack are given out.
+#[cfg(unix)]
+#[test]
+fn a_compiler_that_crashes_is_asked_again_and_one_that_always_does_is_an_error() {
+    use std::os::unix::fs::PermissionsExt;
+    let Ok(clang) = find() else {
+        println!("skipped a_compiler_that_crashes_is_asked_again: no clang");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let crashing = |name: &str, unless: &str| {
+        let path = folder.path().join(name);
+        let answers = format!("case \"$*\" in {unless}) exec '{}' \"$@\";; esac", clang.path().display());
+        // As clang's driver ends when its front end has died: a plain exit code, and this text.
+        let crash = "echo 'PLEASE submit a bug report' >&2; exit 139";
+        let count = format!("echo \"$*\" >> '{}.calls'", path.display());
+        fs::write(&path, format!("#!/bin/sh\n{count}\n{answers}\n{crash}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Clang { path, ..clang.clone() }
+    };
+    let defines: Vec<_> = rocfire_arch::Arch::parse("gfx942").unwrap().info().defines().into_iter().collect();
+    let defines: Vec<_> = defines.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let text = include_str!("../../../tests/kernels/scale.hip");
+    let unit =
+        Unit { name: "scale", text, target: "gfx942", defines: &defines, flags: &[], hip: false, line_tables: false };
+    let calls = |clang: &Clang| fs::read_to_string(format!("{}.calls", clang.path.display())).unwrap().lines().count();
+
+    let once = crashing("once", "*-no-stack-slot-sharing*");
+    let code = once.compile(&unit, &mut || {}).ok().expect("the second try compiles");
+    assert_eq!(crate::compile::CodeObject::parse("scale", code).unwrap().kernels().len(), 2);
+    assert_eq!(calls(&once), 2);
+
+    let always = crashing("always", "nothing");
+    let Err(Failure::Diagnostics(log)) = always.compile(&unit, &mut || {}) else { panic!("no code was made") };
+    assert!(log.contains("PLEASE submit a bug report"), "{log}");
+    assert_eq!(calls(&always), 2, "it is asked twice, not for ever");
+
+    // A mistake in the source is no crash.
+    let wrong = crashing("wrong", "*");
+    let Err(Failure::Diagnostics(log)) = wrong.compile(&Unit { text: "#error here", ..unit }, &mut || {}) else {
+        panic!("the source is wrong")
+    };
+    assert!(log.contains("here") && calls(&wrong) == 1, "{log}");
+}
