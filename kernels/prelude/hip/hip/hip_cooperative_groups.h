@@ -5,36 +5,81 @@
 #ifndef ROCFIRE_HIP_COOPERATIVE_GROUPS_H
 #define ROCFIRE_HIP_COOPERATIVE_GROUPS_H
 #include <hip/hip_runtime.h>
-#if defined(__CUDACC_RTC__)
-#if __has_include(<cooperative_groups.h>)
-#include <cooperative_groups.h>
-#else
-#error "cooperative groups on an NVIDIA card are CUDA's own header, and NVRTC alone has none"
-#endif
-#else
+#if !defined(__CUDACC_RTC__)
 #pragma clang system_header
+#endif
 
 // Workgroups that have come to the barrier, and barriers that have been passed.
 struct rocfire_grid_barrier {
     unsigned arrived, passed;
 };
+#if defined(__CUDACC_RTC__)
+static __device__ rocfire_grid_barrier __rocfire_grid;
+#else
 extern "C" {
 inline __device__ rocfire_grid_barrier __rocfire_grid;
 }
+#endif
 
 namespace cooperative_groups {
 
 #define ROCFIRE_GROUP __device__ inline
 
+// What differs between the cards. An AMD wave runs in step, so that the lanes which are on need no naming; on an NVIDIA card
+// the members of a group name each other by their mask.
 namespace rocfire {
+typedef unsigned long long lanes;
+#if defined(__CUDACC_RTC__)
+constexpr unsigned WIDEST = 32;
+ROCFIRE_GROUP void wave_sync(lanes mask) { __syncwarp((unsigned)mask); }
+ROCFIRE_GROUP lanes ballot(lanes mask, int predicate) { return __ballot_sync((unsigned)mask, predicate); }
+ROCFIRE_GROUP int lowest(lanes mask) { return __ffsll((long long)mask) - 1; }
+template <typename T>
+ROCFIRE_GROUP T from_lane(lanes mask, T value, int lane) { return __shfl_sync((unsigned)mask, value, lane); }
+ROCFIRE_GROUP int nth_lane(lanes mask, unsigned rank) { return (int)__fns((unsigned)mask, 0, (int)rank + 1); }
+ROCFIRE_GROUP lanes lanes_below() { return (1u << __lane_id()) - 1; }
+ROCFIRE_GROUP unsigned passed() { return *(volatile unsigned *)&__rocfire_grid.passed; }
+ROCFIRE_GROUP unsigned arrive() { return atomicAdd(&__rocfire_grid.arrived, 1u); }
+ROCFIRE_GROUP void open(unsigned passed) {
+    // The last one leaves the counter as the next barrier wants it.
+    *(volatile unsigned *)&__rocfire_grid.arrived = 0;
+    __threadfence();
+    *(volatile unsigned *)&__rocfire_grid.passed = passed;
+}
+ROCFIRE_GROUP void nap() { __nanosleep(100); }
+#else
+constexpr unsigned WIDEST = 64;
+ROCFIRE_GROUP void wave_sync(lanes) {
+    __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+}
+ROCFIRE_GROUP lanes ballot(lanes mask, int predicate) { return __ballot(predicate) & mask; }
+ROCFIRE_GROUP int lowest(lanes mask) { return __builtin_ctzll(mask); }
+template <typename T>
+ROCFIRE_GROUP T from_lane(lanes, T value, int lane) { return rocfire_from_lane(value, lane); }
+ROCFIRE_GROUP int nth_lane(lanes mask, unsigned rank) { return __fns64(mask, 0, (int)rank + 1); }
+ROCFIRE_GROUP lanes lanes_below() { return __lanemask_lt(); }
+ROCFIRE_GROUP unsigned passed() {
+    return __hip_atomic_load(&__rocfire_grid.passed, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT);
+}
+ROCFIRE_GROUP unsigned arrive() {
+    return __hip_atomic_fetch_add(&__rocfire_grid.arrived, 1u, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
+}
+ROCFIRE_GROUP void open(unsigned passed) {
+    // The last one leaves the counter as the next barrier wants it.
+    __hip_atomic_store(&__rocfire_grid.arrived, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    __hip_atomic_store(&__rocfire_grid.passed, passed, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+}
+ROCFIRE_GROUP void nap() { __builtin_amdgcn_s_sleep(8); }
+#endif
+// The lanes of a tile of `size` neighbours that this thread is in.
+ROCFIRE_GROUP lanes neighbours(unsigned size) {
+    return (size >= 64 ? ~0ull : (1ull << size) - 1) << (__lane_id() & ~(size - 1));
+}
 ROCFIRE_GROUP unsigned thread() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
 ROCFIRE_GROUP unsigned threads() { return blockDim.x * blockDim.y * blockDim.z; }
 ROCFIRE_GROUP unsigned block() { return (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x; }
 ROCFIRE_GROUP unsigned blocks() { return gridDim.x * gridDim.y * gridDim.z; }
-ROCFIRE_GROUP void wave_sync() {
-    __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
-    __builtin_amdgcn_wave_barrier();
-}
 }  // namespace rocfire
 
 enum rocfire_group_kind { rocfire_any_tile, rocfire_block, rocfire_grid };
@@ -51,8 +96,11 @@ class thread_group {
     ROCFIRE_GROUP thread_group(rocfire_group_kind kind, unsigned size, unsigned long long mask)
         : kind_(kind), size_(size), mask_(mask) {}
 
-    ROCFIRE_GROUP int lane_of(unsigned rank) const { return __fns64(mask_, 0, (int)rank + 1); }
-    ROCFIRE_GROUP unsigned rank_in_mask() const { return __popcll(mask_ & __lanemask_lt()); }
+    ROCFIRE_GROUP int lane_of(unsigned rank) const { return rocfire::nth_lane(mask_, rank); }
+    ROCFIRE_GROUP unsigned rank_in_mask() const { return __popcll(mask_ & rocfire::lanes_below()); }
+    ROCFIRE_GROUP unsigned long long votes(int predicate) const { return rocfire::ballot(mask_, predicate); }
+    template <typename T>
+    ROCFIRE_GROUP T from(T value, int lane) const { return rocfire::from_lane(mask_, value, lane); }
     friend ROCFIRE_GROUP thread_group tiled_partition(const thread_group &parent, unsigned size);
 
    public:
@@ -98,17 +146,11 @@ class grid_group : public thread_group {
         __threadfence();
         __syncthreads();
         if (rocfire::thread() == 0) {
-            unsigned passed = __hip_atomic_load(&__rocfire_grid.passed, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-            unsigned before =
-                __hip_atomic_fetch_add(&__rocfire_grid.arrived, 1u, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
-            if (before + 1 == rocfire::blocks()) {
-                // The last one leaves the counter as the next barrier wants it.
-                __hip_atomic_store(&__rocfire_grid.arrived, 0u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-                __hip_atomic_store(&__rocfire_grid.passed, passed + 1, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+            unsigned passed = rocfire::passed();
+            if (rocfire::arrive() + 1 == rocfire::blocks()) {
+                rocfire::open(passed + 1);
             } else {
-                while (__hip_atomic_load(&__rocfire_grid.passed, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) == passed) {
-                    __builtin_amdgcn_s_sleep(8);
-                }
+                while (rocfire::passed() == passed) rocfire::nap();
             }
         }
         __syncthreads();
@@ -120,7 +162,7 @@ ROCFIRE_GROUP grid_group this_grid() { return grid_group(); }
 ROCFIRE_GROUP void thread_group::sync() const {
     if (kind_ == rocfire_block) __syncthreads();
     else if (kind_ == rocfire_grid) grid_group::sync();
-    else rocfire::wave_sync();
+    else rocfire::wave_sync(mask_);
 }
 
 // Exchange within a group whose lanes are in a mask: `rank` counts them.
@@ -129,52 +171,52 @@ class rocfire_lanes : public thread_group {
     using thread_group::thread_group;
 
    public:
-    ROCFIRE_GROUP void sync() const { rocfire::wave_sync(); }
+    ROCFIRE_GROUP void sync() const { rocfire::wave_sync(mask_); }
     ROCFIRE_GROUP unsigned thread_rank() const { return rank_in_mask(); }
     ROCFIRE_GROUP unsigned meta_group_rank() const { return meta_rank_; }
     ROCFIRE_GROUP unsigned meta_group_size() const { return meta_size_; }
     template <typename T>
     ROCFIRE_GROUP T shfl(T value, int rank) const {
-        return rocfire_from_lane(value, lane_of((unsigned)rank % size_));
+        return from(value, lane_of((unsigned)rank % size_));
     }
     template <typename T>
     ROCFIRE_GROUP T shfl_down(T value, unsigned by) const {
         unsigned rank = rank_in_mask();
-        return rocfire_from_lane(value, lane_of(rank + by >= size_ ? rank : rank + by));
+        return from(value, lane_of(rank + by >= size_ ? rank : rank + by));
     }
     template <typename T>
     ROCFIRE_GROUP T shfl_up(T value, unsigned by) const {
         unsigned rank = rank_in_mask();
-        return rocfire_from_lane(value, lane_of(rank < by ? rank : rank - by));
+        return from(value, lane_of(rank < by ? rank : rank - by));
     }
     template <typename T>
     ROCFIRE_GROUP T shfl_xor(T value, unsigned mask) const {
         unsigned rank = rank_in_mask();
-        return rocfire_from_lane(value, lane_of((rank ^ mask) >= size_ ? rank : rank ^ mask));
+        return from(value, lane_of((rank ^ mask) >= size_ ? rank : rank ^ mask));
     }
     // A bit for each member, by rank.
     ROCFIRE_GROUP unsigned long long ballot(int predicate) const {
-        unsigned long long votes = __ballot(predicate) & mask_, packed = 0;
+        unsigned long long members = votes(predicate), packed = 0;
         unsigned rank = 0;
         for (unsigned long long left = mask_; left != 0; left &= left - 1, ++rank) {
-            if ((votes & left & -left) != 0) packed |= 1ull << rank;
+            if ((members & left & -left) != 0) packed |= 1ull << rank;
         }
         return packed;
     }
-    ROCFIRE_GROUP int any(int predicate) const { return (__ballot(predicate) & mask_) != 0; }
-    ROCFIRE_GROUP int all(int predicate) const { return (__ballot(!predicate) & mask_) == 0; }
+    ROCFIRE_GROUP int any(int predicate) const { return votes(predicate) != 0; }
+    ROCFIRE_GROUP int all(int predicate) const { return votes(!predicate) == 0; }
     template <typename T>
     ROCFIRE_GROUP unsigned long long match_any(T value) const {
         unsigned long long same = 0;
         unsigned rank = 0;
         for (unsigned long long left = mask_; left != 0; left &= left - 1, ++rank) {
-            if (rocfire_from_lane(value, __builtin_ctzll(left)) == value) same |= 1ull << rank;
+            if (from(value, rocfire::lowest(left)) == value) same |= 1ull << rank;
         }
         return same;
     }
     template <typename T>
     ROCFIRE_GROUP unsigned long long match_all(T value, int &same) const {
-        same = all(rocfire_from_lane(value, __builtin_ctzll(mask_)) == value);
+        same = all(from(value, rocfire::lowest(mask_)) == value);
         return same != 0 ? (size_ == 64 ? ~0ull : (1ull << size_) - 1) : 0;
     }
 };
@@ -205,18 +247,18 @@ ROCFIRE_GROUP coalesced_group tiled_partition(const coalesced_group &parent, uns
     return coalesced_group(mask, rank / size, (parent.size() + size - 1) / size);
 }
 ROCFIRE_GROUP coalesced_group binary_partition(const coalesced_group &parent, bool predicate) {
-    unsigned long long votes = __ballot(predicate) & parent.mask_;
-    return coalesced_group(predicate ? votes : parent.mask_ & ~votes, predicate ? 0 : 1, 2);
+    unsigned long long members = parent.votes(predicate);
+    return coalesced_group(predicate ? members : parent.mask_ & ~members, predicate ? 0 : 1, 2);
 }
 
 // A tile of `size` neighbours in a wave.
 template <unsigned size_of_tile, class Parent>
 class thread_block_tile : public rocfire_lanes {
-    static_assert((size_of_tile & (size_of_tile - 1)) == 0 && size_of_tile <= 64, "a tile is a power of two up to 64");
+    static_assert((size_of_tile & (size_of_tile - 1)) == 0 && size_of_tile <= rocfire::WIDEST,
+                  "a tile is a power of two, and within a wave");
     static ROCFIRE_GROUP unsigned first() { return __lane_id() & ~(size_of_tile - 1); }
-    static ROCFIRE_GROUP unsigned long long mask() {
-        return (size_of_tile == 64 ? ~0ull : (1ull << (size_of_tile & 63)) - 1) << first();
-    }
+    static ROCFIRE_GROUP unsigned long long mask() { return rocfire::neighbours(size_of_tile); }
+    static ROCFIRE_GROUP int lane(unsigned rank) { return (int)(first() + (rank & (size_of_tile - 1))); }
 
    public:
     template <class G>
@@ -234,20 +276,25 @@ class thread_block_tile : public rocfire_lanes {
     static constexpr ROCFIRE_GROUP unsigned size() { return size_of_tile; }
     static constexpr ROCFIRE_GROUP unsigned num_threads() { return size_of_tile; }
     static ROCFIRE_GROUP unsigned thread_rank() { return __lane_id() & (size_of_tile - 1); }
+    // Of the member with this rank; who asks beyond the tile keeps its own.
     template <typename T>
-    static ROCFIRE_GROUP T shfl(T value, int rank) { return __shfl(value, rank, (int)size_of_tile); }
+    static ROCFIRE_GROUP T from_rank(T value, unsigned rank) {
+        return rocfire::from_lane(mask(), value, rank < size_of_tile ? lane(rank) : (int)__lane_id());
+    }
     template <typename T>
-    static ROCFIRE_GROUP T shfl_down(T value, unsigned by) { return __shfl_down(value, by, (int)size_of_tile); }
+    static ROCFIRE_GROUP T shfl(T value, int rank) { return rocfire::from_lane(mask(), value, lane((unsigned)rank)); }
     template <typename T>
-    static ROCFIRE_GROUP T shfl_up(T value, unsigned by) { return __shfl_up(value, by, (int)size_of_tile); }
+    static ROCFIRE_GROUP T shfl_down(T value, unsigned by) { return from_rank(value, thread_rank() + by); }
     template <typename T>
-    static ROCFIRE_GROUP T shfl_xor(T value, unsigned by) { return __shfl_xor(value, (int)by, (int)size_of_tile); }
+    static ROCFIRE_GROUP T shfl_up(T value, unsigned by) { return from_rank(value, thread_rank() - by); }
+    template <typename T>
+    static ROCFIRE_GROUP T shfl_xor(T value, unsigned by) { return from_rank(value, thread_rank() ^ by); }
     static ROCFIRE_GROUP unsigned long long ballot(int predicate) {
-        return (__ballot(predicate) & mask()) >> first();
+        return rocfire::ballot(mask(), predicate) >> first();
     }
     ROCFIRE_GROUP coalesced_group rocfire_split(bool predicate) const {
-        unsigned long long votes = __ballot(predicate) & mask_;
-        return coalesced_group(predicate ? votes : mask_ & ~votes, predicate ? 0 : 1, 2);
+        unsigned long long members = votes(predicate);
+        return coalesced_group(predicate ? members : mask_ & ~members, predicate ? 0 : 1, 2);
     }
 };
 template <unsigned size, class Parent>
@@ -270,8 +317,7 @@ ROCFIRE_GROUP thread_group tiled_partition(const thread_group &parent, unsigned 
         tile.meta_rank_ = rank / size, tile.meta_size_ = parent.size() / size;
         return tile;
     }
-    unsigned long long mask = (size >= 64 ? ~0ull : (1ull << size) - 1) << (__lane_id() & ~(size - 1));
-    thread_group tile(rocfire_any_tile, size, mask);
+    thread_group tile(rocfire_any_tile, size, rocfire::neighbours(size));
     tile.meta_rank_ = parent.thread_rank() / size, tile.meta_size_ = (parent.size() + size - 1) / size;
     return tile;
 }
@@ -288,5 +334,4 @@ ROCFIRE_GROUP bool is_valid(const G &group) { return group.is_valid(); }
 #undef ROCFIRE_GROUP
 
 }  // namespace cooperative_groups
-#endif
 #endif

@@ -162,8 +162,34 @@ pub const ROWS: &[Row] = &[
     ("FLT_MAX > 1e38f && INT_MAX == 2147483647 && UINT32_MAX == ~0u && M_PI > 3.14 ? 1 : 0", |_| 1.0),
     ("std::sqrt(x) + std::fabs(-x)", |t| t.x().sqrt() + t.x()),
     ("(assert(x > 0), x)", |t| t.x()),
-    ("cooperative_groups::tiled_partition<8>(cooperative_groups::this_thread_block()).shfl(x, 2)", |t| {
-        t.of(t.lane() / 8 * 8 + 2)
+    // Groups. A tile of eight neighbours, what lies beyond its ends, and its halves.
+    ("eight.shfl(x, 2)", |t| x(t.i / 8 * 8 + 2)),
+    ("eight.shfl_down(x, 3)", |t| x(if t.i % 8 < 5 { t.i + 3 } else { t.i })),
+    ("eight.shfl_up(x, 3)", |t| x(if t.i % 8 < 3 { t.i } else { t.i - 3 })),
+    ("eight.shfl_xor(x, 5)", |t| x(t.i ^ 5)),
+    ("(int)eight.ballot(i & 1) + (int)eight.thread_rank() + (int)eight.meta_group_rank() * 1000", |t| {
+        (0xaa + t.i % 8 + t.i / 8 * 1000) as f64
+    }),
+    ("(int)eight.match_any(i & 1)", |t| if t.i % 2 == 1 { 170.0 } else { 85.0 }),
+    ("eight.any(i % 8 == 3) + 2 * eight.all(i < 16)", |t| if t.i < 16 { 3.0 } else { 1.0 }),
+    (
+        "[&] { auto part = groups::binary_partition(eight, i % 8 < 3); return part.size() * 10 + part.thread_rank(); }()",
+        |t| (if t.i % 8 < 3 { 30 + t.i % 8 } else { 50 + t.i % 8 - 3 }) as f64,
+    ),
+    // Lanes that are on, of which the others are off; and tiles whose size is known when it runs.
+    (
+        "[&] { if (i % 4 != 1) return -1.0f; auto on = groups::coalesced_threads(); return on.shfl_down(x, 1) + on.size(); }()",
+        |t| {
+            let last = t.lane() + 4 >= t.wave;
+            if t.i % 4 == 1 { x(if last { t.i } else { t.i + 4 }) + (t.wave / 4) as f64 } else { -1.0 }
+        },
+    ),
+    ("[&] { auto four = groups::tiled_partition(groups::coalesced_threads(), 4); return four.shfl(x, 1); }()", |t| {
+        x(t.i / 4 * 4 + 1)
+    }),
+    ("groups::tiled_partition(groups::this_thread_block(), 4).thread_rank()", |t| (t.i % 4) as f64),
+    ("(groups::this_thread_block().sync(), groups::this_grid().sync(), groups::this_grid().thread_rank())", |t| {
+        t.i as f64
     }),
 ];
 
@@ -182,7 +208,9 @@ pub fn source() -> String {
          __shared__ unsigned zeros[{count}];\n\
          unsigned i = threadIdx.x;\n\
          for (unsigned k = i; k < {count}; k += {THREADS}) zeros[k] = 0;\n\
-         float x = input[i];\n{rows}}}\n",
+         float x = input[i];\n\
+         namespace groups = cooperative_groups;\n\
+         auto eight = groups::tiled_partition<8>(groups::this_thread_block());\n{rows}}}\n",
         count = ROWS.len(),
         rows = rows.collect::<String>()
     )
