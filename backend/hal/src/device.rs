@@ -264,7 +264,10 @@ impl Device {
         // What cannot be compiled now was compiled before: its report goes without the line.
         let lined = Box::new(move || pipeline.with_lines(&lined).ok());
         let module = Module::load(&*self.0.driver, source.name(), code, lined)?;
-        if let Err(error) = self.stream().index.attach(&*self.0.driver, module.driver(), text) {
+        if source.is_hip() {
+            self.stream().printing.attach(module.driver())?;
+        }
+        if let Err(error) = self.stream().index.attach(&*self.0.driver, &**module.driver(), text) {
             // Results are the same without: nobody is told of indices outside their axis.
             self.report(Level::Warn, format_args!("{}: indices are not checked: {error}", source.name()));
         }

@@ -214,6 +214,15 @@ pub trait DriverModule: Send + Sync {
     /// # Errors
     /// There is none of that name and size; the driver's own.
     fn set_variable(&self, name: &'static str, value: &[u8]) -> Result<()>;
+
+    /// Where a variable of it lies, and its bytes. `None` if it has none of that name, or where the driver reads such variables
+    /// itself.
+    ///
+    /// # Errors
+    /// The driver's own.
+    fn variable(&self, _name: &'static str) -> Result<Option<(u64, u64)>> {
+        Ok(None)
+    }
 }
 
 /// A kernel that can be launched; keeps its module.

@@ -45,7 +45,6 @@ mod module;
 #[cfg(feature = "noop")]
 mod noop;
 mod pool;
-#[cfg(feature = "emulated")]
 mod print;
 pub mod profile;
 mod rocm;

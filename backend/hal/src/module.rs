@@ -51,8 +51,8 @@ impl Module {
         Ok(function)
     }
 
-    pub(crate) fn driver(&self) -> &dyn DriverModule {
-        &*self.driver
+    pub(crate) fn driver(&self) -> &Arc<dyn DriverModule> {
+        &self.driver
     }
 
     /// What the code object says of its kernels.

@@ -1,12 +1,18 @@
-//! What kernels print on an emulated device.
+//! What kernels print.
 //!
-//! A kernel's `printf` (`hip/rocfire/print.h` of the prelude's HIP headers) leaves records in a variable of its module.
-//! [`print()`] reads them when a launch has ended, formats them as C does, and empties the variable. Of the threads of a launch
-//! the order is that in which they printed, which differs from run to run, as on a GPU.
+//! A kernel's `printf` (`hip/rocfire/print.h` of the prelude's HIP headers) leaves records in a variable of its module. They are
+//! read, formatted as C does, and taken out of it: by [`print()`] when an emulated launch has ended, and by [`Printing`] when
+//! an AMD card has been waited for. On the CUDA driver `printf` is NVIDIA's own. Of the threads of a launch the order is that
+//! in which they printed, which differs from run to run, as on a GPU.
 
 use std::io::Write as _;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+#[cfg(feature = "emulated")]
 use rocfire_emulator::{Error, Gpu, Kernel};
+
+use crate::Result;
+use crate::driver::{Driver, DriverModule};
 
 /// The module's variable. It begins with the bytes taken and the number of records that had no room.
 const VARIABLE: &str = "__rocfire_print";
@@ -19,25 +25,93 @@ const TEXT: u64 = 2;
 ///
 /// # Errors
 /// Those of reading the device's memory.
+#[cfg(feature = "emulated")]
 pub fn print(gpu: &Gpu, kernel: &Kernel) -> Result<(), Error> {
-    let Some((address, bytes)) = kernel.global(VARIABLE) else { return Ok(()) };
+    let Some(place) = kernel.global(VARIABLE) else { return Ok(()) };
+    let text = taken(place, |from, bytes| gpu.read(from, bytes), |from, bytes| gpu.fill(from, 0, bytes))?;
+    show(&text);
+    Ok(())
+}
+
+/// The modules of a device whose kernels print.
+#[derive(Default)]
+pub(crate) struct Printing(Mutex<Vec<Printer>>);
+
+/// One of them, as long as it is loaded, and where its variable is.
+struct Printer {
+    module: Weak<dyn DriverModule>,
+    place: (u64, u64),
+}
+
+impl Printing {
+    /// Looks whether a module that was just loaded prints. Modules without the variable cost nothing later.
+    ///
+    /// # Errors
+    /// The driver's own.
+    pub fn attach(&self, module: &Arc<dyn DriverModule>) -> Result<()> {
+        if let Some(place) = module.variable(VARIABLE)? {
+            self.lock().push(Printer { module: Arc::downgrade(module), place });
+        }
+        Ok(())
+    }
+
+    /// What has been printed since the last time; the device has been waited for.
+    ///
+    /// # Errors
+    /// Those of reading the device's memory.
+    pub fn taken(&self, driver: &dyn Driver) -> Result<Vec<u8>> {
+        let mut printers = self.lock();
+        let mut text = Vec::new();
+        let mut outcome = Ok(());
+        printers.retain(|printer| {
+            // Held while it is read: the variable goes with the module.
+            let Some(_module) = printer.module.upgrade() else { return false };
+            // SAFETY: the variable is memory of the module's, of that size.
+            let read = |from, bytes: &mut [u8]| unsafe { driver.read(from, bytes) };
+            // SAFETY: as above.
+            let clear = |from, bytes| unsafe { driver.fill(from, 0, bytes) };
+            match taken(printer.place, read, clear) {
+                Ok(more) => text.extend(more),
+                Err(error) => outcome = Err(error),
+            }
+            true
+        });
+        outcome.map(|()| text)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Printer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes what kernels have printed to standard output. A program whose output nobody takes goes on.
+pub(crate) fn show(text: &[u8]) {
+    if !text.is_empty() {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(text).and_then(|()| out.flush());
+    }
+}
+
+/// Takes the records out of the variable at this address, of this size, and formats them.
+fn taken<E>(
+    (address, bytes): (u64, u64),
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+    mut clear: impl FnMut(u64, u64) -> Result<(), E>,
+) -> Result<Vec<u8>, E> {
     let mut header = [0; HEADER_BYTES as usize];
-    gpu.read(address, &mut header)?;
+    read(address, &mut header)?;
     let [used, lost] = [0, 4].map(|at| u32::from_le_bytes(std::array::from_fn(|i| header[at + i])));
     if used == 0 {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let mut records = vec![0; u64::from(used).min(bytes.saturating_sub(HEADER_BYTES)) as usize];
-    gpu.read(address + HEADER_BYTES, &mut records)?;
-    gpu.fill(address, 0, HEADER_BYTES + records.len() as u64)?;
+    read(address + HEADER_BYTES, &mut records)?;
+    clear(address, HEADER_BYTES + records.len() as u64)?;
     let mut text = render(&records);
     if lost > 0 {
         text.extend(format!("rocfire: {lost} more lines were printed than a launch can keep\n").bytes());
     }
-    let mut out = std::io::stdout().lock();
-    // A program whose output nobody takes goes on.
-    let _ = out.write_all(&text).and_then(|()| out.flush());
-    Ok(())
+    Ok(text)
 }
 
 /// An argument of a record.

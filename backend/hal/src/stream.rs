@@ -24,6 +24,7 @@ use crate::fault::{Fault, Ring};
 use crate::graph::{Capture, Step};
 use crate::index_fault::IndexRecord;
 use crate::log::Level;
+use crate::print::{Printing, show};
 use crate::profile::{Recorder, Start, Timeline, Work};
 use crate::together::Waiting;
 use crate::{Buffer, Config, Device, Error, Function, Result};
@@ -55,6 +56,7 @@ pub struct Stream {
     sync: bool,
     lds_bytes: u32,
     pub(crate) index: IndexRecord,
+    pub(crate) printing: Printing,
     launches: AtomicU64,
     profiled: AtomicBool,
     state: Mutex<State>,
@@ -103,7 +105,8 @@ impl Stream {
         });
         let (launches, profiled) = (AtomicU64::new(0), AtomicBool::new(false));
         let index = IndexRecord::new(config.check_index);
-        Stream { device, driver, sync: config.sync, lds_bytes, index, launches, profiled, state }
+        let printing = Printing::default();
+        Stream { device, driver, sync: config.sync, lds_bytes, index, printing, launches, profiled, state }
     }
 
     /// The device.
@@ -182,7 +185,7 @@ impl Stream {
             outcome => outcome,
         };
         match outcome {
-            Ok(()) if self.sync => self.raise_index(),
+            Ok(()) if self.sync => self.tell(),
             Ok(()) => Ok(()),
             Err(LaunchFailure::Rejected(error)) => {
                 let fault = Arc::new(state.ring.fault(error.to_string()));
@@ -228,7 +231,7 @@ impl Stream {
     /// the buffer has to do with it or not; the driver's own.
     pub fn copy_to_host(&self, source: &Buffer, first_byte: u64, target: &mut [u8]) -> Result<()> {
         self.read_quietly(source, first_byte, target)?;
-        self.raise_index()
+        self.tell()
     }
 
     /// The same, of whose caller nobody can be told of indices.
@@ -309,7 +312,7 @@ impl Stream {
         self.driver.synchronize().map_err(|error| self.explain(error))?;
         self.resolve_profile();
         self.raise(None)?;
-        self.raise_index()
+        self.tell()
     }
 
     /// A mark after the work so far, to wait for or to measure from.
@@ -413,8 +416,10 @@ impl Stream {
         }
     }
 
-    /// Tells of an index outside its axis that a kernel found. The device has been waited for.
-    pub(super) fn raise_index(&self) -> Result<()> {
+    /// Tells what kernels have left for the host: what they printed, and of an index outside its axis. The device has been
+    /// waited for.
+    pub(super) fn tell(&self) -> Result<()> {
+        show(&self.printing.taken(&*self.driver)?);
         match self.index.take(&*self.driver)? {
             Some(fault) => Err(Error::Index(fault)),
             None => Ok(()),

@@ -37,7 +37,8 @@
 //! namespace `rf` can be used as well.
 //!
 //! `printf` prints when the launch ends on an emulated device, and as HIP and CUDA do on a card whose own compiler made the
-//! kernel (hiprtc, NVRTC). On an AMD GPU without hiprtc the kernel is clang's and what it prints is lost.
+//! kernel (hiprtc, NVRTC). On an AMD GPU without hiprtc the kernel is clang's, and what it prints comes at the next read or
+//! synchronisation.
 //!
 //! # Errors
 //! What is wrong at a call is a panic with the message, as with Burn's own operators; under `Fusion` it is the error of

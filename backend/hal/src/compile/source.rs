@@ -80,7 +80,7 @@ impl Source {
     }
 
     /// Whether HIP's headers are there for it.
-    pub(super) fn is_hip(&self) -> bool {
+    pub(crate) fn is_hip(&self) -> bool {
         self.hip
     }
 

@@ -406,18 +406,23 @@ impl DriverModule for HipModule {
     }
 
     fn set_variable(&self, name: &'static str, value: &[u8]) -> Result<()> {
-        let missing = || crate::index_fault::no_variable(name, value);
-        let text = CString::new(name).map_err(|_| missing())?;
-        let (mut address, mut bytes) = (0, 0);
+        match self.variable(name)? {
+            Some((address, bytes)) if bytes == value.len() as u64 => self.shared.write_now(address, value),
+            _ => Err(crate::index_fault::no_variable(name, value)),
+        }
+    }
+
+    fn variable(&self, name: &'static str) -> Result<Option<(u64, u64)>> {
+        let Ok(text) = CString::new(name) else { return Ok(None) };
+        let (mut address, mut bytes, mut missing) = (0, 0, false);
         let get = |hip: &AmdHip64| {
             // SAFETY: address and size go to locals; the module is loaded, the name ends with a zero.
-            unsafe { hip.hipModuleGetGlobal(&mut address, &mut bytes, self.module.0, text.as_ptr()) }
+            let status = unsafe { hip.hipModuleGetGlobal(&mut address, &mut bytes, self.module.0, text.as_ptr()) };
+            missing = matches!(status, Ok(hip::NOT_FOUND | hip::INVALID_VALUE));
+            if missing { Ok(hip::SUCCESS) } else { status }
         };
         self.shared.call("hipModuleGetGlobal", get)?;
-        if bytes != value.len() {
-            return Err(missing());
-        }
-        self.shared.write_now(address, value)
+        Ok((!missing).then_some((address, bytes as u64)))
     }
 }
 

@@ -193,6 +193,32 @@ fn what_a_kernel_tells_of_an_index_is_found_in_the_memory_that_both_see() {
 }
 
 #[test]
+fn what_kernels_print_is_taken_from_their_modules_while_those_are_loaded() {
+    let test = "what_kernels_print_is_taken_from_their_modules_while_those_are_loaded";
+    let Some((_folder, hip)) = fake_or_skip(test) else { return };
+    let module = hip.load(b"\x7fELF").unwrap();
+    assert_eq!(module.variable("no_such_variable").unwrap(), None);
+    let (address, bytes) = module.variable("__rocfire_print").unwrap().unwrap();
+    assert_eq!(bytes, 512);
+    let printing = crate::print::Printing::default();
+    printing.attach(&module).unwrap();
+    assert_eq!(printing.taken(&hip).unwrap(), b"");
+    let memory = std::ptr::with_exposed_provenance_mut::<u64>(address as usize);
+    for number in [42_u64, 7] {
+        // As a kernel does for `printf("%d!\n", number)`: five words, one argument.
+        let words = [5 * 8, 5 | 1 << 32, 4, u64::from(u32::from_le_bytes(*b"%d!\n")), 0, number];
+        // SAFETY: the library's device memory is the process's; the variable has these words, and nobody else uses them.
+        (0..).zip(words).for_each(|(at, word)| unsafe { memory.add(at).write(word) });
+        assert_eq!(printing.taken(&hip).unwrap(), format!("{number}!\n").as_bytes());
+        assert_eq!(printing.taken(&hip).unwrap(), b"", "what was taken is gone");
+    }
+    // SAFETY: as above.
+    unsafe { memory.write(8) };
+    drop(module);
+    assert_eq!(printing.taken(&hip).unwrap(), b"", "a module that was unloaded has no variable");
+}
+
+#[test]
 fn a_copy_between_devices_keeps_both_in_order() {
     let Some((folder, api)) = fake_api_or_skip("a_copy_between_devices_keeps_both_in_order") else { return };
     let (count, here, there) = (counts(&folder), open(api, 0), open(api, 1));

@@ -43,7 +43,7 @@ impl Stream {
         // SAFETY: the ranges were checked to lie in their buffers, each of which is one live block.
         self.timed("copy to the host", bytes as u64, || unsafe { self.driver.read_many(&mut parts) })?;
         self.resolve_profile();
-        self.raise_index()
+        self.tell()
     }
 
     /// Copies `bytes` from a buffer of another device to one of this, each from its own first byte: from device to device where

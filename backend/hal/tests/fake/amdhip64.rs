@@ -17,6 +17,7 @@ use std::sync::{Mutex, MutexGuard};
 const INVALID: c_int = 1;
 const OUT_OF_MEMORY: c_int = 2;
 const INVALID_DEVICE: c_int = 101;
+const NOT_FOUND: c_int = 500;
 const ILLEGAL_ADDRESS: c_int = 700;
 const MEMORY_BYTES: usize = 64 << 20;
 const STREAM: usize = 0x5712;
@@ -94,7 +95,8 @@ impl State {
 /// `hipHostMallocMapped | hipHostMallocCoherent`.
 const MAPPED: c_uint = 0x4000_0002;
 
-/// The variable that every module has.
+/// The variables that every module has: this one, and what its kernels print.
+static PRINTED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 static RECORD: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 /// A word of it.
@@ -396,8 +398,13 @@ pub unsafe extern "C" fn hipModuleGetGlobal(
 ) -> c_int {
     // SAFETY: see above.
     unsafe {
-        (*address, *bytes) = (RECORD.as_ptr(), size_of_val(&RECORD));
-        status(module == 9 && CStr::from_ptr(name) == c"rf_index_record")
+        let words: &[AtomicU64] = match CStr::from_ptr(name).to_bytes() {
+            b"rf_index_record" => &RECORD,
+            b"__rocfire_print" => &PRINTED,
+            _ => return NOT_FOUND,
+        };
+        (*address, *bytes) = (words.as_ptr(), size_of_val(words));
+        status(module == 9)
     }
 }
 

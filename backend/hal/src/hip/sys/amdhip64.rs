@@ -24,6 +24,9 @@ pub type GraphInstance = *mut c_void;
 
 /// `hipSuccess`.
 pub const SUCCESS: Status = 0;
+/// `hipErrorInvalidValue`, and `hipErrorNotFound`: what releases answer to the name of a variable that is not there.
+pub const INVALID_VALUE: Status = 1;
+pub const NOT_FOUND: Status = 500;
 /// `hipErrorOutOfMemory`.
 pub const OUT_OF_MEMORY: Status = 2;
 /// `hipErrorNoDevice`.

@@ -1,7 +1,7 @@
 // print.h: printf and assert in kernels.
 //
-// What a kernel prints goes into a buffer of its module's, `__rocfire_print`, that the emulator reads after the launch. On a
-// real device nobody reads it: what is printed there is lost, and the kernel runs on.
+// What a kernel prints goes into a buffer of its module's, `__rocfire_print`. The emulator reads it after the launch; on a real
+// device the host reads it when it has waited for the device, and what was launched in between shares the buffer.
 #ifndef ROCFIRE_HIP_PRINT_H
 #define ROCFIRE_HIP_PRINT_H
 #pragma clang system_header
