@@ -113,8 +113,9 @@ impl Trace {
             .collect();
         let needed = self.needed(live.iter().map(|(_, node, _)| *node));
         let reads = || self.needed_reads(&needed);
-        let order = self.order(root, live.iter().map(|(.., frame)| frame).chain(reads()))?;
-        let row = self.row_axes(root, &live, &needed, &order);
+        let reduced = self.reduced(root, &needed);
+        let order = self.order(root, &reduced, live.iter().map(|(.., frame)| frame).chain(reads()))?;
+        let row = if reduced.is_empty() { lacking(&live, &order) } else { reduced };
         let cut = cut(&row, reads())?;
         if row.len() > 1 && !self.looked_up(&needed).all(|frame| frame.keeps_together(&row)) {
             return None;
@@ -202,24 +203,28 @@ impl Trace {
     }
 
     /// All axes of the iteration space, in the order of the first value that has them all: what the eager backend would
-    /// have allocated, and what most tensors are.
-    fn order<'a>(&'a self, root: EntryId, frames: impl Iterator<Item = &'a Frame> + Clone) -> Option<Vec<Axis>> {
-        let space: BTreeSet<Axis> = frames.clone().flat_map(|frame| frame.flat().collect::<Vec<_>>()).collect();
+    /// have allocated, and what most tensors are. The axes that are reduced over are among them even where nothing is read or
+    /// written along them, as in a sum of ones.
+    fn order<'a>(
+        &'a self,
+        root: EntryId,
+        reduced: &[Axis],
+        frames: impl Iterator<Item = &'a Frame> + Clone,
+    ) -> Option<Vec<Axis>> {
+        let along = frames.clone().flat_map(|frame| frame.flat().collect::<Vec<_>>());
+        let space: BTreeSet<Axis> = along.chain(reduced.iter().copied()).collect();
         let covers = |frame: &&Frame| frame.flat().filter(|axis| space.contains(axis)).count() == space.len();
         let computed = self.computed().filter(|(at, ..)| self.root(*at) == root).map(|(.., frame)| frame);
         let model = computed.chain(frames).find(covers)?;
         Some(model.flat().filter(|axis| space.contains(axis)).collect())
     }
 
-    /// The axes that per-row values lack: those reduced over, or those that some tensor that must be written lacks.
-    fn row_axes(&self, root: EntryId, live: &[(EntryId, NodeId, Frame)], needed: &[bool], order: &[Axis]) -> Vec<Axis> {
+    /// The axes that needed nodes reduce over; none if none does.
+    fn reduced(&self, root: EntryId, needed: &[bool]) -> Vec<Axis> {
         let reduces =
             self.nodes.iter().zip(needed).any(|((node, _), needed)| *needed && matches!(node, Node::Reduce(..)));
-        if reduces {
-            return self.part(root).row.expect("a reduction has set the row").axes().to_vec();
-        }
-        let lacking = |frame: &Frame| -> Vec<Axis> { order.iter().copied().filter(|axis| !frame.has(*axis)).collect() };
-        live.iter().map(|(.., frame)| lacking(frame)).find(|row| !row.is_empty()).unwrap_or_default()
+        let row = || self.part(root).row.expect("a reduction has set the row").axes().to_vec();
+        if reduces { row() } else { Vec::new() }
     }
 
     /// Whether the kernel can name the coordinates that needed nodes ask for.
@@ -275,6 +280,12 @@ impl Trace {
         let is_live = |what: &What, consumed: bool| matches!(what, What::View { .. }) && !consumed;
         self.entries.iter().enumerate().filter(move |(_, e)| is_live(&e.what, e.consumed)).map(|(at, _)| at as EntryId)
     }
+}
+
+/// The axes of a space that some tensor which must be written lacks: it is per row then, without a reduction.
+fn lacking(live: &[(EntryId, NodeId, Frame)], order: &[Axis]) -> Vec<Axis> {
+    let lacks = |frame: &Frame| -> Vec<Axis> { order.iter().copied().filter(|axis| !frame.has(*axis)).collect() };
+    live.iter().map(|(.., frame)| lacks(frame)).find(|row| !row.is_empty()).unwrap_or_default()
 }
 
 /// Whether a coordinate along `group` is one along an axis of the kernel, or made of such.

@@ -138,7 +138,7 @@ impl Trace {
         Ok(())
     }
 
-    /// One value added to one element of each row.
+    /// One value added to one element of each row; among bools, adding is "or".
     pub(super) fn scatter(&mut self, op: &ScatterOpIr) -> Result<()> {
         let is_pick = op.indices.shape[op.dim] == ONE
             && op.value.shape == op.indices.shape
@@ -156,7 +156,8 @@ impl Trace {
         let (values, value) = self.beside(&op.value, &rows, entry)?;
         let index = self.checked(IndexOp::Scatter, index, &op.tensor, op.dim)?;
         let hit = self.at_index(along, index)?;
-        let sum = self.two(Binary::Add, base, value)?;
+        let add = if self.dtype(base) == DType::Bool { Binary::Or } else { Binary::Add };
+        let sum = self.two(add, base, value)?;
         let node = self.choose(hit, sum, base)?;
         self.require_dtype(node, &op.out)?;
         let at = self.define(&op.out, node, frame, &[entry, indices, values])?;

@@ -43,10 +43,14 @@ fn without_answer(op: Reduce, dtype: DType) -> Option<[&'static str; 2]> {
     }
 }
 
-/// `op` over `axis`, which keeps an extent of 1.
+/// `op` over `axis`, which keeps an extent of 1. Over an axis of one element that is the element, as in a fused kernel: a sum
+/// would make +0 of -0.
 pub(crate) fn axis(op: Reduce, x: &Tensor, axis: usize) -> Result<Tensor> {
     if let Some([name, _]) = without_answer(op, x.dtype()) {
         require_elements(name, x.shape()[axis])?;
+    }
+    if x.shape()[axis] == 1 {
+        return Ok(x.clone());
     }
     let (rows, axes) = axis_last(x, axis)?;
     axis_back(&eager::reduce_last(op, &rows)?, &axes)

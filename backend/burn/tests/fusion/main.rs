@@ -4,6 +4,7 @@
 //! against `Backend`, as Burn's modules hand them down: softmax, layer normalisation and the rest arrive as primitives.
 
 mod attention;
+mod bits;
 #[path = "../ops/check.rs"]
 #[allow(dead_code, unused_macros, unused_imports)]
 mod check;

@@ -38,7 +38,7 @@ fn inner(tensor: &Option<RocmTensor>) -> Option<&Tensor> {
 macro_rules! convolutions {
     (
         $axes:literal: $conv:ident $x_backward:ident $weight_backward:ident $bias_backward:ident,
-        $transposed:ident $transposed_x_backward:ident $transposed_weight_backward:ident $transposed_bias_backward:ident
+        $transposed:ident $transposed_x_backward:ident $transposed_weight_backward:ident
     ) => {
         fn $conv(
             x: RocmTensor,
@@ -97,25 +97,21 @@ macro_rules! convolutions {
             let [x, weight, grad] = [&x, &weight, &output_grad].map(RocmTensor::as_inner);
             out(conv::transposed_weight_gradient(x, weight, grad, &options))
         }
-
-        fn $transposed_bias_backward(_x: RocmTensor, _bias: RocmTensor, output_grad: RocmTensor) -> RocmTensor {
-            out(conv::bias_gradient(output_grad.as_inner()))
-        }
     };
 }
 
 impl ModuleOps<Rocm> for Rocm {
     convolutions! {
         1: conv1d conv1d_x_backward conv1d_weight_backward conv1d_bias_backward,
-        conv_transpose1d conv_transpose1d_x_backward conv_transpose1d_weight_backward conv_transpose1d_bias_backward
+        conv_transpose1d conv_transpose1d_x_backward conv_transpose1d_weight_backward
     }
     convolutions! {
         2: conv2d conv2d_x_backward conv2d_weight_backward conv2d_bias_backward,
-        conv_transpose2d conv_transpose2d_x_backward conv_transpose2d_weight_backward conv_transpose2d_bias_backward
+        conv_transpose2d conv_transpose2d_x_backward conv_transpose2d_weight_backward
     }
     convolutions! {
         3: conv3d conv3d_x_backward conv3d_weight_backward conv3d_bias_backward,
-        conv_transpose3d conv_transpose3d_x_backward conv_transpose3d_weight_backward conv_transpose3d_bias_backward
+        conv_transpose3d conv_transpose3d_x_backward conv_transpose3d_weight_backward
     }
 
     fn deform_conv2d(
