@@ -521,6 +521,17 @@ template <> struct Quotient<f16> {
     RF_FN static float by(float a, float b) { return of(a, b); }
     RF_FN static float inverse(float b) { return of(1.0f, b); }
 };
+// A product of two values of the type, rounded. Of a product in 32 bits and its rounding to 16, LLVM 22 makes one
+// v_fma_mixlo_f16 that adds +0, which makes +0 of -0; so AMD's devices multiply in 16 bits, which rounds the same number once.
+template <class S> struct Product {
+    typedef typename Reg<S>::type T;
+    RF_FN static T of(T a, T b) { return fit<S>(a * b); }
+};
+#if RF_DEVICE_AMD
+template <> struct Product<f16> {
+    RF_FN static float of(float a, float b) { return (float)((_Float16)a * (_Float16)b); }
+};
+#endif
 template <class S, bool FLOAT = IsFloat<S>::value> struct Number {
     typedef typename Reg<S>::type T;
     RF_FN static T neg(T a) { return -a; }
@@ -528,7 +539,7 @@ template <class S, bool FLOAT = IsFloat<S>::value> struct Number {
     RF_FN static T sign(T a) { return a > (T)0 ? (T)1 : a < (T)0 ? (T)-1 : (T)0; }
     RF_FN static T add(T a, T b) { return fit<S>(a + b); }
     RF_FN static T sub(T a, T b) { return fit<S>(a - b); }
-    RF_FN static T mul(T a, T b) { return fit<S>(a * b); }
+    RF_FN static T mul(T a, T b) { return Product<S>::of(a, b); }
     RF_FN static T div(T a, T b) { return fit<S>(Quotient<S>::of(a, b)); }
     RF_FN static T inverse(T a) { return fit<S>(Quotient<S>::inverse(a)); }
     // The bits of `div`, for a divisor that many share.

@@ -32,7 +32,7 @@ template <class S> struct Two {
     RF_FN static Two fitted(T low, T high) { return of(fit<S>(low), fit<S>(high)); }
     RF_FN static Two add(Two a, Two b) { return fitted(a.first + b.first, a.second + b.second); }
     RF_FN static Two sub(Two a, Two b) { return fitted(a.first - b.first, a.second - b.second); }
-    RF_FN static Two mul(Two a, Two b) { return fitted(a.first * b.first, a.second * b.second); }
+    RF_FN static Two mul(Two a, Two b) { return of(Product<S>::of(a.first, b.first), Product<S>::of(a.second, b.second)); }
     RF_FN static Two neg(Two a) { return of(-a.first, -a.second); }
     RF_FN static Two abs(Two a) { return of(rf::abs(a.first), rf::abs(a.second)); }
 };

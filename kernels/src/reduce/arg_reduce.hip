@@ -7,7 +7,8 @@
 //                                               for few long lines: one wave per chunk, then one per line over its chunks
 // Block  : lines (256, 1, 1), others (ROWS * wave, 1, 1)
 // Needs  : lines, lines * chunks < 2^31, 1 <= extent < 2^31; values may be null               checked by the launcher
-// Numeric: a NaN is taken before any number, the first of several (Burn's Flex); all kernels give the same
+// Numeric: a NaN is taken before any number, the first of several (Burn's Flex); a value of -0 is
+//          written as +0, as max and min alone write it; all kernels give the same
 //
 // Macros : ARG_TYPE; ARG_INDEX, the type of the indices; ARG_MAX: 1 largest, 0 smallest; ARG_ROWS; ARG_CHUNK
 using namespace rf;
@@ -68,7 +69,7 @@ RF_FN Candidate scan(const ARG_TYPE* x, i64 stride, u32 first, u32 lane, u32 ste
 }
 RF_FN void write(const ArgReduceArgs& g, u32 o, u32 i, Candidate best) {
     g.indices[g.index_strides.at(o, 0, i)] = (ARG_INDEX)best.index;
-    if (g.values) g.values[g.value_strides.at(o, 0, i)] = cast<ARG_TYPE>(best.value);
+    if (g.values) g.values[g.value_strides.at(o, 0, i)] = cast<ARG_TYPE>(best.value + (Value)0);
 }
 
 extern "C" __global__ __launch_bounds__(256) void arg_reduce_lines(ArgReduceArgs g) {

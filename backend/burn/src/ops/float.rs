@@ -156,6 +156,10 @@ impl FloatTensorOps<Rocm> for Rocm {
         float_sum => Sum, float_mean => Mean, float_prod => Prod, float_max => Max, float_min => Min,
     }
 
+    fn float_sum_dims(tensor: RocmTensor, dims: &[usize]) -> RocmTensor {
+        out(reduce::sum_axes(tensor.as_inner(), dims))
+    }
+
     fn float_clamp(tensor: RocmTensor, min: Scalar, max: Scalar) -> RocmTensor {
         out(elementwise::clamp(tensor.as_inner(), scalar(min), scalar(max)))
     }

@@ -56,6 +56,21 @@ pub(crate) fn axis(op: Reduce, x: &Tensor, axis: usize) -> Result<Tensor> {
     axis_back(&eager::reduce_last(op, &rows)?, &axes)
 }
 
+/// The sum over several axes, which keep an extent of 1: one row of all their elements, as in a fused kernel, rounded once.
+pub(crate) fn sum_axes(x: &Tensor, over: &[usize]) -> Result<Tensor> {
+    if over.iter().all(|axis| x.shape()[*axis] == 1) {
+        return Ok(x.clone());
+    }
+    let (mut order, reduced): (Vec<usize>, Vec<usize>) = (0..x.shape().len()).partition(|axis| !over.contains(axis));
+    let mut rows: Vec<usize> = order.iter().map(|axis| x.shape()[*axis]).collect();
+    rows.push(reduced.iter().map(|axis| x.shape()[*axis]).product());
+    order.extend(&reduced);
+    let sums = eager::reduce_last(Reduce::Sum, &view::reshape(&view::permute(x, &order)?, &rows)?)?;
+    let mut shape = x.shape().to_vec();
+    reduced.iter().for_each(|axis| shape[*axis] = 1);
+    view::reshape(&sums, &shape)
+}
+
 /// `op` over all elements: one element, of rank 1. One row, however long: long rows are shared among workgroups.
 pub(crate) fn all(op: Reduce, x: &Tensor) -> Result<Tensor> {
     if let Some([_, name]) = without_answer(op, x.dtype()) {

@@ -4,7 +4,7 @@ use burn_backend::ops::{BoolTensorOps, ConvTransposeOptions, FloatTensorOps, Mod
 use burn_backend::{DType, Scalar, TensorData};
 use burn_std::{FloatDType, IndexingUpdateOp, IntDType};
 
-use crate::check::{bool, bools, f32s, float, given, ints, numbers};
+use crate::check::{bool, bools, f32s, float, given, int, ints, numbers};
 use crate::harness::device;
 
 /// Runs a program on `Fusion<Rocm>` and on `Rocm`, compares every byte, and gives the results.
@@ -97,6 +97,48 @@ fn bools_brought_to_one_place_of_a_row_are_joined_by_or() {
             assert_eq!(joined[at], x[at].max(brought), "row {row}, column {column}");
         }
     }
+}
+
+#[test]
+fn an_extreme_of_zeros_is_the_positive_one_with_and_without_its_place() {
+    let results = bits!(device => {
+        let x = || given::<B>(&[-0.0, 0.0, -0.0, -0.0], &[2, 2], DType::F32, device);
+        let (most, at) = B::float_max_dim_with_indices(x(), 1, IntDType::I64);
+        let (least, _) = B::float_min_dim_with_indices(x(), 1, IntDType::I64);
+        vec![float::<B>(most), float::<B>(least), float::<B>(B::float_max_dim(x(), 1)), int::<B>(at)]
+    });
+    for extremes in &results[..3] {
+        assert!(extremes.as_bytes().iter().all(|byte| *byte == 0), "{extremes:?}");
+    }
+    assert_eq!(numbers(&results[3]), [0.0, 0.0]);
+}
+
+#[test]
+fn sums_over_several_axes_are_rounded_once() {
+    for (dtype, dims) in
+        [(DType::F32, &[0, 2][..]), (DType::F16, &[2, 1]), (DType::BF16, &[0, 1, 2]), (DType::F32, &[1])]
+    {
+        bits!(device => {
+            let x = || crate::check::floats::<B>(&[5, 7, 9], dtype, 1, device);
+            let turned = B::float_sum_dims(B::float_swap_dims(x(), 0, 2), dims);
+            vec![float::<B>(B::float_sum_dims(x(), dims)), float::<B>(turned)]
+        });
+    }
+}
+
+#[test]
+fn products_of_f16_keep_the_sign_of_zero() {
+    // The gradient of a power by its base: one factor is computed in 32 bits, another is zero.
+    let results = bits!(device => {
+        let x = || given::<B>(&[-0.25, -1.75, 2.0, -0.5], &[4], DType::F16, device);
+        let y = || given::<B>(&[0.0, 0.0, 0.0, 1.0], &[4], DType::F16, device);
+        let power = B::float_powf(x(), B::float_sub_scalar(y(), Scalar::Float(1.0)));
+        let value = B::float_mul(power, y());
+        vec![float::<B>(B::float_mul(B::float_powf(x(), y()), value))]
+    });
+    let signs: Vec<bool> =
+        results[0].as_slice::<burn_std::f16>().unwrap().iter().map(|x| x.is_sign_negative()).collect();
+    assert_eq!(signs, [true, true, false, true]);
 }
 
 #[test]

@@ -93,6 +93,30 @@ fn powers_of_integers() {
 }
 
 #[test]
+fn negative_powers_of_integers_are_their_inverses_without_the_fraction() {
+    // Flex takes the exponent's bits for a large one.
+    let device = &crate::check::device();
+    type B = rocfire_burn::Rocm;
+    for dtype in [DType::I32, DType::I64] {
+        let a = || ints::<B>(&[1, -1, 2, -2, 0, 7], &[6], dtype, device);
+        let odd = int::<B>(B::int_powi_scalar(a(), Scalar::Int(-3)));
+        assert_eq!(crate::check::numbers(&odd), [1.0, -1.0, 0.0, 0.0, 0.0, 0.0]);
+        let even = int::<B>(B::int_powi(a(), ints::<B>(&[-2], &[1], dtype, device)));
+        assert_eq!(crate::check::numbers(&even), [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+    }
+}
+
+#[test]
+fn means_of_integers_do_not_wrap_on_the_way() {
+    let device = &crate::check::device();
+    type B = rocfire_burn::Rocm;
+    for (dtype, most) in [(DType::U8, 255), (DType::I8, 127), (DType::I16, 32767), (DType::I32, i64::from(i32::MAX))] {
+        let mean = int::<B>(B::int_mean_dim(ints::<B>(&[most, most - 1, most - 3], &[3], dtype, device), 0));
+        assert_eq!(crate::check::numbers(&mean), [(most - 2) as f64], "{dtype:?}");
+    }
+}
+
+#[test]
 fn narrow_and_unsigned_types_wrap_as_their_width_says() {
     for dtype in [DType::I16, DType::I8, DType::U8, DType::U16, DType::U32, DType::U64] {
         agree!(format!("{dtype:?}"), EXACT, device => {
