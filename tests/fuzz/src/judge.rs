@@ -32,10 +32,11 @@ pub fn judge<M: Machine>(reference: &M, row: &Row, call: &Call, operands: &[Data
             results.into_iter().map(|result| reference.read(result)).collect::<Vec<Data>>()
         })
     };
-    let in_f64 = !matches!(row.numerics, Numerics::Exact | Numerics::Order | Numerics::Unjudged(_));
-    let widened: Vec<Data> = match in_f64 {
-        true => operands.iter().map(widen).collect(),
-        false => operands.to_vec(),
+    let in_f64 = !matches!(row.numerics, Numerics::Exact | Numerics::Wide | Numerics::Order | Numerics::Unjudged(_));
+    let widened: Vec<Data> = match row.numerics {
+        Numerics::Wide => operands.iter().map(widen_integers).collect(),
+        _ if in_f64 => operands.iter().map(widen).collect(),
+        _ => operands.to_vec(),
     };
     let want = match run(&widened) {
         Ok(want) => want,
@@ -96,6 +97,11 @@ fn widen(data: &Data) -> Data {
     if data.dtype.is_float() { data.converted(DType::F64) } else { data.clone() }
 }
 
+/// Integers of fewer than 64 bits as ones of 64.
+fn widen_integers(data: &Data) -> Data {
+    if data.dtype.is_int() && data.dtype.size_bytes() < 8 { data.converted(DType::I64) } else { data.clone() }
+}
+
 fn differ_in_shape(got: &[Data], want: &[Data]) -> Option<Verdict> {
     if got.len() != want.len() {
         return Some(Verdict::Wrong(0, format!("{} results, the reference has {}", got.len(), want.len())));
@@ -121,13 +127,15 @@ fn bounds(
     };
     let elements = operands.iter().map(|data| data.bits.len()).max().unwrap_or(1);
     match numerics {
-        Numerics::Exact | Numerics::Order => Ok(each(&|_, _| 0.0)),
+        Numerics::Exact | Numerics::Wide | Numerics::Order => Ok(each(&|_, _| 0.0)),
         Numerics::Unjudged(reason) => Err(reason.to_owned()),
         Numerics::Units(units) => Ok(each(&|got, want| {
             let units = if got.dtype.size_bytes() == 2 { units.min(2.0) } else { units };
             units * unit_roundoff(got.dtype) * want.abs() + limits(got.dtype).1
         })),
-        Numerics::Product if has_wide_product(operands) => Err("partial products leave the range".to_owned()),
+        Numerics::Product if has_wide_product(operands, 1.0) => Err("partial products leave the range".to_owned()),
+        // The product times the product by a factor.
+        Numerics::Quotient if has_wide_product(operands, 0.5) => Err("products leave the range".to_owned()),
         Numerics::Sum | Numerics::Product => {
             let magnitudes: Vec<Data> = widened.iter().map(magnitude).collect();
             let sizes = run(&magnitudes)?;
@@ -148,7 +156,7 @@ fn bounds(
             };
             Ok(got.iter().zip(want).zip(&sizes).map(bound).collect())
         }
-        Numerics::Conditioned => {
+        Numerics::Conditioned | Numerics::Quotient => {
             let mut changes: Vec<Vec<f64>> = want.iter().map(|want| vec![0.0; want.bits.len()]).collect();
             for pattern in 0..3 {
                 let near: Vec<Data> =
@@ -181,21 +189,21 @@ fn magnitude(data: &Data) -> Data {
     }
 }
 
-/// Whether factors in some order leave the range of f32.
-fn has_wide_product(operands: &[Data]) -> bool {
+/// Whether factors in some order leave this share of the type's range.
+fn has_wide_product(operands: &[Data], share: f64) -> bool {
     let size = |number: f64| if number.is_finite() && number != 0.0 { number.abs().log2().abs() } else { 0.0 };
     let special = |data: &Data| data.numbers().any(|number| !number.is_finite());
     let narrow = operands.iter().any(|data| data.dtype == DType::F16);
-    let most = if narrow { 10.0 } else { 100.0 };
+    let most = share * if narrow { 10.0 } else { 100.0 };
     operands.iter().any(|data| data.numbers().map(size).sum::<f64>() > most || special(data))
 }
 
-/// Each element one unit of its own type off, up or down.
+/// Each element one unit of its own type off, up or down; of f64 two halves of it, since fewer would be rounded away.
 fn nudged(own: &Data, wide: &Data, pattern: usize) -> Data {
     if !wide.dtype.is_float() {
         return wide.clone();
     }
-    let unit = unit_roundoff(own.dtype);
+    let unit = unit_roundoff(own.dtype).max(f64::EPSILON);
     let up = |index: usize| match pattern {
         0 => true,
         1 => false,

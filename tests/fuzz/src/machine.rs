@@ -61,6 +61,10 @@ pub trait Family: Sync {
     fn alone(&self) -> &Self::Alone;
     /// See [`Family::Joined`].
     fn joined(&self) -> &Self::Joined;
+    /// The same on another device, or by another handle to this one, where there is such a thing.
+    fn beside(&self) -> Option<&Self::Joined> {
+        None
+    }
     /// A reason why a call is left out: the reference is known to be wrong there, or we are and it is being mended.
     fn known(&self, row: &Row, params: &Params, operands: &[Meta], has_nan: &dyn Fn() -> bool) -> Option<&'static str>;
     /// Whether what users run is another computation than the operator alone, so that its bits may differ: it is judged as the

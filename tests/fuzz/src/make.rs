@@ -8,14 +8,16 @@ use rocfire_hal::DType;
 use crate::choice::Choices;
 use crate::machine::{Family, Machine, attempt};
 use crate::program::{Call, Id, Meta, Params, Program, Step, Way};
-use crate::shapes::{self, ELEMENTS_MOST};
+use crate::shapes::{self, ELEMENTS_MOST, LARGE_MOST};
 use crate::table::{Kind, Rule};
 use crate::values::{Filling, Input};
 
 /// The most operators of a program.
 pub const CALLS_MOST: usize = 70;
-/// Larger results are not kept.
-const RESULT_MOST: usize = 4 * ELEMENTS_MOST;
+/// One in so many operators that run alone is given large tensors: an emulated GPU takes seconds for them.
+const LARGE_ONE_IN: usize = 24;
+/// Results of more elements than so many times those of an operand are not kept.
+const RESULT_MOST: usize = 4;
 /// Frameworks have tensors of so many axes and no more.
 const RANK_MOST: usize = 6;
 
@@ -32,7 +34,11 @@ pub struct Made {
 
 /// A program of one operator, on views.
 pub fn alone<F: Family>(family: &F, row: usize, choices: &mut Choices) -> Made {
+    let is_large = choices.one_in(LARGE_ONE_IN);
     let mut maker = Maker::new(family, choices);
+    if is_large {
+        maker.elements_most = LARGE_MOST;
+    }
     // The first tries may be refused.
     for _ in 0..4 {
         if maker.step(row) {
@@ -70,6 +76,8 @@ pub(crate) struct Maker<'a, F: Family> {
     known: Vec<(usize, &'static str)>,
     /// Whether operands are taken from what is there.
     is_program: bool,
+    /// The most elements of an operand.
+    pub(crate) elements_most: usize,
 }
 
 impl<'a, F: Family> Maker<'a, F> {
@@ -83,6 +91,7 @@ impl<'a, F: Family> Maker<'a, F> {
             refused: Vec::new(),
             known: Vec::new(),
             is_program: false,
+            elements_most: ELEMENTS_MOST,
         }
     }
 
@@ -116,9 +125,10 @@ impl<'a, F: Family> Maker<'a, F> {
 
     fn finish(mut self, is_program: bool) -> Made {
         if is_program {
-            self.program.way = match self.choices.below(6) {
+            self.program.way = match self.choices.below(7) {
                 4 => Way::Handed(self.choices.below(self.program.steps.len().max(1))),
                 5 => Way::Together(2 + self.choices.below(2)),
+                6 if self.family.beside().is_some() => Way::Beside,
                 _ => Way::Straight,
             };
         }
@@ -167,8 +177,9 @@ impl<'a, F: Family> Maker<'a, F> {
             (made, metas)
         }) {
             Ok((made, metas)) => {
+                let most = RESULT_MOST * self.elements_most;
                 let bearable =
-                    |meta: &Meta| meta.shape.len() <= RANK_MOST && meta.shape.iter().product::<usize>() <= RESULT_MOST;
+                    |meta: &Meta| meta.shape.len() <= RANK_MOST && meta.shape.iter().product::<usize>() <= most;
                 if !metas.iter().all(bearable) {
                     return None;
                 }
@@ -285,7 +296,7 @@ impl<'a, F: Family> Maker<'a, F> {
         let dtype = self.dtype(kind);
         let filling = self.filling();
         let rank = shapes::rank(self.choices);
-        let mut shape = shapes::shape(self.choices, rank);
+        let mut shape = shapes::shape(self.choices, rank, self.elements_most);
         if !fits(&Meta { kind, dtype, shape: shape.clone() }) {
             shape.iter_mut().for_each(|extent| *extent = (*extent).max(1));
         }

@@ -44,7 +44,7 @@ fn words(text: &str) -> Vec<(usize, &str)> {
 /// Every `p.name` as its value.
 fn parameters(text: &str, p: &Params) -> String {
     let window = &p.window;
-    let named: [(&str, String); 20] = [
+    let named: [(&str, String); 21] = [
         ("p.window.kernel", format!("{:?}", window.kernel)),
         ("p.window.stride", format!("{:?}", window.stride)),
         ("p.window.padding", format!("{:?}", window.padding)),
@@ -64,6 +64,7 @@ fn parameters(text: &str, p: &Params) -> String {
         ("p.shape", format!("{:?}", p.shape)),
         ("p.slices", format!("{:?}", p.slices)),
         ("p.pads", format!("{:?}", p.pads)),
+        ("p.scheme", p.scheme.to_string()),
         ("\n", " ".to_owned()),
     ];
     named.into_iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, &value))

@@ -88,7 +88,11 @@ pub struct Params {
     pub slices: Vec<(isize, Option<isize>, isize)>,
     pub pads: Vec<(usize, usize)>,
     pub window: Window,
+    pub scheme: usize,
 }
+
+/// How many schemes of quantised tensors [`Params::scheme`] numbers.
+pub const SCHEMES: usize = 11;
 
 impl Default for Params {
     fn default() -> Params {
@@ -115,6 +119,7 @@ impl Default for Params {
                 extra: [0; 3],
                 groups: 1,
             },
+            scheme: 0,
         }
     }
 }
@@ -151,6 +156,8 @@ pub enum Way {
     Handed(usize),
     /// So many threads at once, each all of it.
     Together(usize),
+    /// Two threads at once, each all of it, the second of them on another device or by another handle to this one.
+    Beside,
 }
 
 impl Program {

@@ -4,7 +4,7 @@ use rocfire_hal::DType;
 
 use crate::machine::Family;
 use crate::make::Maker;
-use crate::program::{Id, Meta, Number, Params};
+use crate::program::{Id, Meta, Number, Params, SCHEMES};
 use crate::shapes::{self, extent, positive};
 use crate::table::{Kind, Row, Rule};
 use crate::values::Filling;
@@ -25,6 +25,9 @@ impl<F: Family> Maker<'_, F> {
     pub(crate) fn arrange(&mut self, row: &Row) -> Arranged {
         let mut p = Params { flag: self.choices.one_in(2), flag2: self.choices.one_in(2), ..Params::default() };
         p.index = self.choices.pick(self.family.types().indices);
+        if row.call.contains("p.scheme") {
+            p.scheme = self.choices.below(SCHEMES);
+        }
         let operands = match row.rule {
             Rule::Elementwise | Rule::Same => self.broadcasting(row),
             Rule::Scalar | Rule::WholeScalar | Rule::Clamp => {
@@ -34,7 +37,9 @@ impl<F: Family> Maker<'_, F> {
                 if row.rule == Rule::WholeScalar {
                     p.scalar = Number::Int(self.choices.pick(&[2, 0, 1, 3, 4]));
                 }
-                order(&mut p.scalar, &mut p.scalar2);
+                if row.rule == Rule::Clamp {
+                    order(&mut p.scalar, &mut p.scalar2);
+                }
                 vec![x]
             }
             Rule::Axis | Rule::AxisOfSome | Rule::Swap | Rule::Repeat | Rule::TopK | Rule::Unfold | Rule::Axes => {
@@ -65,7 +70,7 @@ impl<F: Family> Maker<'_, F> {
             }
             Rule::Create => {
                 let rank = shapes::rank(self.choices);
-                p.shape = shapes::shape(self.choices, rank);
+                p.shape = shapes::shape(self.choices, rank, self.elements_most);
                 p.dtype = self.dtype(created(row));
                 p.scalar = self.number(p.dtype);
                 p.size = extent(self.choices, 300);

@@ -83,6 +83,10 @@ fn alone<F: Family>(family: &F, program: &Program, done: &mut Done) -> Result<Ve
         .map_err(|said| found(Fault::Refused, said))?;
         done.calls.push((call.row, got.first().map_or(rocfire_hal::DType::F32, |data| data.dtype)));
         let operands: Vec<Data> = call.operands.iter().map(|&id| known[id].clone()).collect();
+        let types = got.iter().zip(program.metas.get(values.len()..).unwrap_or_default());
+        if let Some((got, meta)) = types.into_iter().find(|(got, meta)| got.dtype != meta.dtype) {
+            return Err(found(Fault::Wrong, format!("a tensor of {}, the reference makes {}", got.dtype, meta.dtype)));
+        }
         match judge(family.reference(), row, call, &operands, &got) {
             Verdict::Right => {}
             Verdict::Open(said) => done.open.push((call.row, said)),
@@ -99,7 +103,7 @@ fn alone<F: Family>(family: &F, program: &Program, done: &mut Done) -> Result<Ve
 fn joined<F: Family>(family: &F, program: &Program, known: &[Data], fault: Fault) -> Result<Vec<Data>, Found> {
     let firsts = program.firsts();
     let makes = |id: Id| (0..program.steps.len()).rev().find(|&step| firsts[step] <= id).unwrap_or(0);
-    let reads = attempt(|| executed(family.joined(), program)).map_err(|said| {
+    let reads = attempt(|| executed(family.joined(), family.beside(), program)).map_err(|said| {
         let row = program.steps.iter().rev().find_map(|step| match step {
             Step::Call(call) => Some(call.row),
             _ => None,
@@ -135,7 +139,7 @@ fn joined<F: Family>(family: &F, program: &Program, known: &[Data], fault: Fault
 }
 
 /// What is read while the program runs and at its end.
-fn executed<M: Machine>(machine: &M, program: &Program) -> Vec<(Id, Data)> {
+fn executed<M: Machine>(machine: &M, beside: Option<&M>, program: &Program) -> Vec<(Id, Data)> {
     let all = |steps: &[Step], values: &mut Vec<Option<M::Value>>| stretch(machine, steps, values);
     let mut reads = Vec::new();
     match program.way {
@@ -157,20 +161,26 @@ fn executed<M: Machine>(machine: &M, program: &Program) -> Vec<(Id, Data)> {
                 late
             }));
         }
-        Way::Together(threads) => std::thread::scope(|scope| {
-            let one = || {
-                let mut values = Vec::new();
-                let mut reads = all(&program.steps, &mut values);
-                reads.extend(rest(machine, values));
-                reads
-            };
-            let running: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
-            for thread in running {
-                reads.extend(thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload)));
-            }
-        }),
+        Way::Together(threads) => reads.extend(at_once(&vec![machine; threads], program)),
+        Way::Beside => reads.extend(at_once(&[machine, beside.unwrap_or(machine)], program)),
     }
     reads
+}
+
+/// What is read where each machine runs all of the program on a thread of its own.
+fn at_once<M: Machine>(machines: &[&M], program: &Program) -> Vec<(Id, Data)> {
+    let one = |machine: &M| {
+        let mut values = Vec::new();
+        let mut reads = stretch(machine, &program.steps, &mut values);
+        reads.extend(rest(machine, values));
+        reads
+    };
+    let one = &one;
+    std::thread::scope(|scope| {
+        let running: Vec<_> = machines.iter().map(|machine| scope.spawn(move || one(machine))).collect();
+        let joined = running.into_iter().map(|thread| thread.join());
+        joined.flat_map(|reads| reads.unwrap_or_else(|payload| std::panic::resume_unwind(payload))).collect()
+    })
 }
 
 fn on_a_thread<R: Send>(run: impl FnOnce() -> R + Send) -> R {

@@ -4,9 +4,13 @@ use crate::choice::Choices;
 
 /// The most elements of a tensor of a program.
 pub const ELEMENTS_MOST: usize = 4096;
+/// The most elements of a large tensor, which now and then an operator alone is given: rows that no workgroup holds, and more
+/// rows than there are workgroups at a time.
+pub const LARGE_MOST: usize = 1 << 16;
 
 /// Extents, the plainest first.
-const EXTENTS: [usize; 22] = [2, 3, 1, 4, 5, 7, 8, 0, 13, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257, 1025];
+const EXTENTS: [usize; 25] =
+    [2, 3, 1, 4, 5, 7, 8, 0, 13, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257, 1025, 4099, 16385, 65536];
 
 /// An extent of at most `most`; 0 among them where `most` is not.
 pub fn extent(choices: &mut Choices, most: usize) -> usize {
@@ -16,18 +20,26 @@ pub fn extent(choices: &mut Choices, most: usize) -> usize {
     if extent == 0 && !choices.one_in(3) { 1.min(most) } else { extent }
 }
 
+/// An extent that is long if `most` allows it.
+fn long_extent(choices: &mut Choices, most: usize) -> usize {
+    let fitting: Vec<usize> = EXTENTS.into_iter().filter(|&extent| (129..=most).contains(&extent)).collect();
+    if fitting.is_empty() { most } else { choices.pick(&fitting) }
+}
+
 /// An extent of at least 1.
 pub fn positive(choices: &mut Choices, most: usize) -> usize {
     extent(choices, most).max(1)
 }
 
-/// A shape of a rank.
-pub fn shape(choices: &mut Choices, rank: usize) -> Vec<usize> {
+/// A shape of a rank, of at most so many elements.
+pub fn shape(choices: &mut Choices, rank: usize, most: usize) -> Vec<usize> {
     let mut shape = vec![1; rank];
-    let mut left = ELEMENTS_MOST;
+    let mut left = most;
+    // A large tensor has one long axis at least, the last one or the one before.
+    let long = if most > ELEMENTS_MOST { rank - 1 - choices.below(rank.min(2)) } else { rank };
     // The last axis first: it is the one that may be long.
     for axis in (0..rank).rev() {
-        shape[axis] = extent(choices, left);
+        shape[axis] = if axis == long { long_extent(choices, left) } else { extent(choices, left) };
         left /= shape[axis].max(1);
     }
     shape

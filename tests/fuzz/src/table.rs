@@ -30,6 +30,11 @@ pub enum Numerics {
     /// As near as the operator's result is to itself when its operands change in their last place, times 8, and 8 units in
     /// the last place of the largest element: what is composed of several steps.
     Conditioned,
+    /// As [`Numerics::Conditioned`], of a product's gradient, which Burn takes as the quotient of the product by the factor:
+    /// judged while neither leaves the type's range.
+    Quotient,
+    /// As [`Numerics::Exact`], where the reference is given integers of 64 bits, so that it wraps nowhere in between.
+    Wide,
     /// Places of elements in order: where elements are equal, any of their places serves. Elements are exact.
     Order,
     /// Not compared with the reference, for the reason given; its bits still have to be the same fused, unfused and again.

@@ -36,8 +36,11 @@ const BURN: &[(&str, &str)] = &[
     ("require_grad", "the family of gradients calls it"),
     ("deform_conv2d_backward", "jumps where an offset crosses a cell: backend/burn/tests/ops/modules.rs"),
     ("ctc_loss", "targets and lengths depend on each other: backend/burn/tests/ops/ctc.rs"),
-    ("q_", "backends round codes their own way: backend/burn/tests/ops/quantized.rs goes scheme by scheme"),
-    ("quantize", "backends round codes their own way: backend/burn/tests/ops/quantized.rs goes scheme by scheme"),
+    ("quantize", "the rows of quantised tensors call them: `codes`, `codes_by_range` and `decoded`"),
+    (
+        "q_",
+        "Burn's own way by floats, or as those that have rows; backend/burn/tests/ops/quantized.rs goes scheme by scheme",
+    ),
     ("tr_execute", "reads several at once: backend/burn/tests/ops/devices.rs"),
 ];
 

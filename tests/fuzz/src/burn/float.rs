@@ -1,12 +1,8 @@
 //! `FloatTensorOps` and `ActivationOps`.
 
 use burn_backend::read_sync;
-use burn_std::BoolDType;
-use burn_std::ops::{IndexingUpdateOp, PadMode};
 
 use super::operators;
-
-const NATIVE: BoolDType = BoolDType::Native;
 
 operators! { p, device;
     float_add(a: Float, b: Float) -> (Float) Rule::Elementwise, Exact => B::float_add(a, b);

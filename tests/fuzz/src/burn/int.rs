@@ -1,12 +1,8 @@
-//! `IntTensorOps`.
+//! `IntTensorOps`. Of which type places are is the backend's own matter, so they are cast.
 
 use burn_backend::read_sync;
-use burn_std::BoolDType;
-use burn_std::ops::{IndexingUpdateOp, PadMode};
 
 use super::operators;
-
-const NATIVE: BoolDType = BoolDType::Native;
 
 operators! { p, device;
     int_add(a: Int, b: Int) -> (Int) Rule::Elementwise, Exact => B::int_add(a, b);
@@ -83,20 +79,22 @@ operators! { p, device;
     int_sum_dim(a: Int) -> (Int) Rule::Axis, Exact => B::int_sum_dim(a, p.axis);
     int_prod(a: Int) -> (Int) Rule::Elementwise, Exact => B::int_prod(a);
     int_prod_dim(a: Int) -> (Int) Rule::Axis, Exact => B::int_prod_dim(a, p.axis);
-    int_mean(a: Int) -> (Int) Rule::Some, Exact => B::int_mean(a);
-    int_mean_dim(a: Int) -> (Int) Rule::AxisOfSome, Exact => B::int_mean_dim(a, p.axis);
+    int_mean(a: Int) -> (Int) Rule::Some, Wide => B::int_mean(a);
+    int_mean_dim(a: Int) -> (Int) Rule::AxisOfSome, Wide => B::int_mean_dim(a, p.axis);
     int_cumsum(a: Int) -> (Int) Rule::Axis, Exact => B::int_cumsum(a, p.axis);
     int_cumprod(a: Int) -> (Int) Rule::Axis, Exact => B::int_cumprod(a, p.axis);
     int_cummin(a: Int) -> (Int) Rule::Axis, Exact => B::int_cummin(a, p.axis);
     int_cummax(a: Int) -> (Int) Rule::Axis, Exact => B::int_cummax(a, p.axis);
-    int_argmax(a: Int) -> (Int) Rule::AxisOfSome, Exact => B::int_argmax(a, p.axis);
-    int_argmin(a: Int) -> (Int) Rule::AxisOfSome, Exact => B::int_argmin(a, p.axis);
+    int_argmax(a: Int) -> (Int) Rule::AxisOfSome, Exact => B::int_cast(B::int_argmax(a, p.axis), int(p.index));
+    int_argmin(a: Int) -> (Int) Rule::AxisOfSome, Exact => B::int_cast(B::int_argmin(a, p.axis), int(p.index));
     int_max(a: Int) -> (Int) Rule::Some, Exact => B::int_max(a);
     int_max_dim(a: Int) -> (Int) Rule::AxisOfSome, Exact => B::int_max_dim(a, p.axis);
-    int_max_dim_with_indices(a: Int) -> (Int, Int) Rule::AxisOfSome, Exact => B::int_max_dim_with_indices(a, p.axis);
+    int_max_dim_with_indices(a: Int) -> (Int, Int) Rule::AxisOfSome, Exact =>
+        places::<B>(B::int_max_dim_with_indices(a, p.axis), p.index);
     int_min(a: Int) -> (Int) Rule::Some, Exact => B::int_min(a);
     int_min_dim(a: Int) -> (Int) Rule::AxisOfSome, Exact => B::int_min_dim(a, p.axis);
-    int_min_dim_with_indices(a: Int) -> (Int, Int) Rule::AxisOfSome, Exact => B::int_min_dim_with_indices(a, p.axis);
+    int_min_dim_with_indices(a: Int) -> (Int, Int) Rule::AxisOfSome, Exact =>
+        places::<B>(B::int_min_dim_with_indices(a, p.axis), p.index);
     int_max_abs(a: Int) -> (Int) Rule::Some, Exact => B::int_max_abs(a);
     int_max_abs_dim(a: Int) -> (Int) Rule::AxisOfSome, Exact => B::int_max_abs_dim(a, p.axis);
     int_any(a: Int) -> (Bool) Rule::Elementwise, Exact => B::int_any(a, NATIVE);
@@ -104,11 +102,13 @@ operators! { p, device;
     int_all(a: Int) -> (Bool) Rule::Elementwise, Exact => B::int_all(a, NATIVE);
     int_all_dim(a: Int) -> (Bool) Rule::Axis, Exact => B::int_all_dim(a, p.axis, NATIVE);
     int_topk(a: Int) -> (Int) Rule::TopK, Exact => B::int_topk(a, p.axis, p.size);
-    int_argtopk(a: Int) -> (Int) Rule::TopK, Order => B::int_argtopk(a, p.axis, p.size);
-    int_topk_with_indices(a: Int) -> (Int, Int) Rule::TopK, Order => B::int_topk_with_indices(a, p.axis, p.size);
+    int_argtopk(a: Int) -> (Int) Rule::TopK, Order => B::int_cast(B::int_argtopk(a, p.axis, p.size), int(p.index));
+    int_topk_with_indices(a: Int) -> (Int, Int) Rule::TopK, Order =>
+        places::<B>(B::int_topk_with_indices(a, p.axis, p.size), p.index);
     int_sort(a: Int) -> (Int) Rule::AxisOfSome, Exact => B::int_sort(a, p.axis, p.flag);
-    int_sort_with_indices(a: Int) -> (Int, Int) Rule::AxisOfSome, Order => B::int_sort_with_indices(a, p.axis, p.flag);
-    int_argsort(a: Int) -> (Int) Rule::AxisOfSome, Order => B::int_argsort(a, p.axis, p.flag);
+    int_sort_with_indices(a: Int) -> (Int, Int) Rule::AxisOfSome, Order =>
+        places::<B>(B::int_sort_with_indices(a, p.axis, p.flag), p.index);
+    int_argsort(a: Int) -> (Int) Rule::AxisOfSome, Order => B::int_cast(B::int_argsort(a, p.axis, p.flag), int(p.index));
     int_zeros() -> (Int) Rule::Create, Exact => B::int_zeros(shape(&p.shape), device, int(p.dtype));
     int_ones() -> (Int) Rule::Create, Exact => B::int_ones(shape(&p.shape), device, int(p.dtype));
     int_full() -> (Int) Rule::Create, Exact => B::int_full(shape(&p.shape), scalar(p.scalar), device, int(p.dtype));

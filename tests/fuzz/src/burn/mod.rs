@@ -7,6 +7,7 @@ mod known;
 mod module;
 mod paste;
 mod print;
+mod quantised;
 mod truth;
 
 use std::sync::LazyLock;
@@ -15,7 +16,7 @@ use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 use burn_backend::{Backend, TensorData, TensorMetadata, read_sync};
 use burn_flex::{Flex, FlexDevice};
 use rocfire_burn::{Fused, Rocm, RocmDevice};
-use rocfire_hal::DType;
+use rocfire_hal::{DType, Device, DeviceId};
 
 use crate::data::Data;
 use crate::machine::{Family, Machine, Types};
@@ -115,11 +116,12 @@ type Calls<B> = fn(usize, Vec<Value<B>>, &Params, &<B as burn_backend::BackendTy
 
 /// Calls a row of the whole table.
 fn called<B: Backend>(row: usize, operands: Vec<Value<B>>, params: &Params, device: &B::Device) -> Vec<Value<B>> {
-    let tables: [(&[Row], Calls<B>); 4] = [
+    let tables: [(&[Row], Calls<B>); 5] = [
         (float::ROWS, float::call::<B>),
         (int::ROWS, int::call::<B>),
         (truth::ROWS, truth::call::<B>),
         (module::ROWS, module::call::<B>),
+        (quantised::ROWS, quantised::call::<B>),
     ];
     let mut row = row;
     for (rows, call) in tables {
@@ -179,7 +181,8 @@ where
     }
 }
 
-static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| [float::ROWS, int::ROWS, truth::ROWS, module::ROWS].concat());
+static ROWS: LazyLock<Vec<Row>> =
+    LazyLock::new(|| [float::ROWS, int::ROWS, truth::ROWS, module::ROWS, quantised::ROWS].concat());
 
 /// Every operator.
 pub fn rows() -> &'static [Row] {
@@ -208,13 +211,26 @@ pub struct Burn {
     reference: On<Flex>,
     alone: On<Rocm>,
     joined: On<Fused>,
+    beside: Option<On<Fused>>,
 }
 
 impl Burn {
     /// On a device of ours.
     pub fn new(device: RocmDevice) -> Burn {
-        Burn { reference: On { device: FlexDevice }, alone: On { device }, joined: On { device } }
+        Burn {
+            reference: On { device: FlexDevice },
+            alone: On { device },
+            joined: On { device },
+            beside: second(device).map(|device| On { device }),
+        }
     }
+}
+
+/// The device of the next number, if there is one: of emulated ones there are as many as anybody asks for.
+fn second(device: RocmDevice) -> Option<RocmDevice> {
+    let id = device.device_id().ok()?;
+    let ordinal = id.ordinal().checked_add(1)?;
+    Device::get(DeviceId::new(id.driver(), id.arch(), ordinal)).ok().map(|next| RocmDevice::of(&next))
 }
 
 impl Family for Burn {
@@ -246,13 +262,14 @@ impl Family for Burn {
         &self.joined
     }
 
-    fn known(
-        &self,
-        row: &Row,
-        params: &Params,
-        operands: &[Meta],
-        _has_nan: &dyn Fn() -> bool,
-    ) -> Option<&'static str> {
+    fn beside(&self) -> Option<&On<Fused>> {
+        self.beside.as_ref()
+    }
+
+    fn known(&self, row: &Row, params: &Params, operands: &[Meta], has_nan: &dyn Fn() -> bool) -> Option<&'static str> {
+        if row.name.starts_with("q_") && has_nan() {
+            return Some("Burn's own range, which Fusion takes, is NaN where a backend's leaves NaN out");
+        }
         known::reason(row, params, operands)
     }
 

@@ -1,19 +1,8 @@
 //! `ModuleOps`. A gradient takes the operator's own result as the gradient of its output.
 
 use burn_backend::TensorMetadata;
-use burn_backend::ops::{
-    AttentionModuleOptions, DeformConvOptions, GridSampleOptions, InterpolateMode, InterpolateOptions,
-};
 
 use super::operators;
-
-/// Results of an operator that Burn puts into a struct.
-macro_rules! tuple {
-    ($made:expr, $($field:ident),+) => {{
-        let made = $made;
-        ($(made.$field),+)
-    }};
-}
 
 operators! { p, device;
     conv1d(a: Float, b: Float, c: Float) -> (Float) Rule::Conv(1), Sum => B::conv1d(a, b, Some(c), conv(p.window));
@@ -148,7 +137,7 @@ operators! { p, device;
         // Every third key is hidden from all queries.
         let (queries, keys) = (a.shape(), b.shape());
         let places = B::int_remainder_scalar(B::int_arange(0..keys[2] as i64, device, int(p.index)), 3.into());
-        let hidden = B::int_equal_elem(places, 1.into(), burn_std::BoolDType::Native);
+        let hidden = B::int_equal_elem(places, 1.into(), NATIVE);
         let mask = B::bool_expand(B::bool_reshape(hidden, shape(&[1, 1, 1, keys[2]])), shape(&[queries[0], queries[1], queries[2], keys[2]]));
         B::attention(a, b, c, Some(mask), None, AttentionModuleOptions { scale: None, softcap: p.flag.then_some(1.5), is_causal: p.flag2 })
     };

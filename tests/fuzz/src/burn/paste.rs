@@ -1,11 +1,30 @@
 //! What a printed test needs besides Burn: kept as text beside the code, so that both are the same.
 
+pub(crate) use burn_backend::ops::{
+    AttentionModuleOptions, DeformConvOptions, GridSampleOptions, InterpolateMode, InterpolateOptions,
+};
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions, UnfoldOptions};
-use burn_backend::{DType as TheirDType, Shape, Slice};
-use burn_std::{BoolStore, FloatDType, IntDType};
+use burn_backend::quantization::{Calibration, QuantScheme, QuantStore, QuantValue, ScaleDtype};
+use burn_backend::quantization::{compute_q_params, compute_range};
+use burn_backend::tensor::{FloatTensor, IntTensor, QuantizedTensor};
+use burn_backend::{Backend, DType as TheirDType, Shape, Slice, TensorPrimitive};
+pub(crate) use burn_std::ops::{IndexingUpdateOp, PadMode};
+use burn_std::{BoolDType, BoolStore, FloatDType, IntDType};
 use rocfire_hal::DType;
 
 use crate::program::{Number, Window};
+
+/// The only type of bools.
+pub(crate) const NATIVE: BoolDType = BoolDType::Native;
+
+/// Results of an operator that Burn puts into a struct.
+macro_rules! tuple {
+    ($made:expr, $($field:ident),+) => {{
+        let made = $made;
+        ($(made.$field),+)
+    }};
+}
+pub(crate) use tuple;
 
 /// Ours in Burn's words.
 pub(crate) fn theirs(dtype: DType) -> TheirDType {
@@ -98,4 +117,54 @@ pub(crate) fn pair(axes: [usize; 3]) -> [usize; 2] {
 
 pub(crate) fn sizes<const N: usize>(extents: &[usize]) -> [usize; N] {
     std::array::from_fn(|axis| extents[axis])
+}
+
+/// Elements and where they stood, as integers of one type.
+pub(crate) fn places<B: Backend>(made: (IntTensor<B>, IntTensor<B>), dtype: DType) -> (IntTensor<B>, IntTensor<B>) {
+    (made.0, B::int_cast(made.1, int(dtype)))
+}
+
+/// A scheme of quantised tensors, those with one scale first.
+pub(crate) fn scheme(number: usize) -> QuantScheme {
+    use QuantStore::{Native, PackedNative, PackedU32};
+    use QuantValue::{Q2F, Q2S, Q4F, Q4S, Q8F, Q8S};
+    let of = |value, store| QuantScheme::default().with_value(value).with_store(store);
+    match number {
+        0 => of(Q8S, Native).per_tensor(ScaleDtype::F32),
+        1 => of(Q8F, PackedU32(0)).per_tensor(ScaleDtype::F32),
+        2 => of(Q8S, Native).per_tensor(ScaleDtype::F16),
+        3 => of(Q4F, PackedU32(0)).per_tensor(ScaleDtype::BF16),
+        4 => of(Q2F, PackedU32(0)).per_tensor(ScaleDtype::UE8M0),
+        5 => of(Q4S, PackedNative(0)).per_tensor(ScaleDtype::F32),
+        6 => of(Q8S, PackedU32(1)).per_block([4], ScaleDtype::F32),
+        7 => of(Q4S, Native).per_block([2, 4], ScaleDtype::F32),
+        8 => of(Q8S, PackedNative(0)).per_block([8], ScaleDtype::BF16),
+        9 => of(Q4F, PackedU32(0)).per_block([8], ScaleDtype::UE8M0),
+        _ => of(Q2S, PackedU32(0)).per_block([2, 8], ScaleDtype::F16),
+    }
+}
+
+/// Floats as codes, with the scales that the backend makes of them.
+pub(crate) fn codes<B: Backend>(x: FloatTensor<B>, scheme: &QuantScheme) -> QuantizedTensor<B> {
+    B::quantize_dynamic(B::float_cast(x, FloatDType::F32), scheme)
+}
+
+/// The same, with scales that Burn makes of them.
+pub(crate) fn codes_by_range<B: Backend>(x: FloatTensor<B>, scheme: &QuantScheme) -> QuantizedTensor<B> {
+    let x = B::float_cast(x, FloatDType::F32);
+    let (least, most) = compute_range::<B>(scheme, x.clone(), &Calibration::MinMax);
+    B::quantize(x, scheme, compute_q_params::<B>(scheme, least, most))
+}
+
+/// Codes as floats.
+pub(crate) fn decoded<B: Backend>(codes: QuantizedTensor<B>) -> FloatTensor<B> {
+    B::dequantize(codes, FloatDType::F32)
+}
+
+/// What an operator on quantised tensors made, as floats.
+pub(crate) fn either<B: Backend>(made: TensorPrimitive<B>) -> FloatTensor<B> {
+    match made {
+        TensorPrimitive::Float(made) => made,
+        TensorPrimitive::QFloat(made) => decoded::<B>(made),
+    }
 }

@@ -96,7 +96,9 @@ pub(crate) fn test(program: &Program, rows: &[Row], name: &str, calls: Calls) ->
     }
     reads.extend(live.into_iter().map(|id| read(program.metas[id].kind, id)));
     let helpers = PASTE.replace("pub(crate) ", "");
-    let helpers = helpers.lines().filter(|line| !line.starts_with("//") && !line.starts_with("use crate"));
+    // A macro is in scope without being named.
+    let left_out = |line: &str| ["//", "use crate", "use tuple"].iter().any(|start| line.starts_with(start));
+    let helpers = helpers.lines().filter(|line| !left_out(line));
     let helpers: Vec<&str> = helpers.collect();
     format!(
         "{}
@@ -111,7 +113,7 @@ fn {name}() {{
     #[allow(unused_imports)]
     use burn_autodiff::Autodiff as A;
     #[allow(unused_imports)]
-    use burn_backend::ops::FloatTensorOps;
+    use burn_backend::ops::{{ActivationOps, BoolTensorOps, FloatTensorOps, IntTensorOps, ModuleOps, QTensorOps}};
     #[allow(unused_imports)]
     use burn_backend::{{AutodiffBackend, Backend, TensorData, TensorMetadata, read_sync}};
 

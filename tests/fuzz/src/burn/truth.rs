@@ -38,6 +38,6 @@ operators! { p, device;
     bool_all(a: Bool) -> (Bool) Rule::Elementwise, Exact => B::bool_all(a);
     bool_all_dim(a: Bool) -> (Bool) Rule::Axis, Exact => B::bool_all_dim(a, p.axis);
     bool_argwhere(a: Bool) -> (Int) Rule::Axis, Exact => read_sync(B::bool_argwhere(a, int(p.index)));
-    bool_zeros() -> (Bool) Rule::Create, Exact => B::bool_zeros(shape(&p.shape), device, burn_std::BoolDType::Native);
-    bool_ones() -> (Bool) Rule::Create, Exact => B::bool_ones(shape(&p.shape), device, burn_std::BoolDType::Native);
+    bool_zeros() -> (Bool) Rule::Create, Exact => B::bool_zeros(shape(&p.shape), device, NATIVE);
+    bool_ones() -> (Bool) Rule::Create, Exact => B::bool_ones(shape(&p.shape), device, NATIVE);
 }
