@@ -74,3 +74,12 @@ fn chains_of_extremes_are_those_of_the_kernels_one_by_one() {
         }
     }
 }
+
+#[test]
+fn elu_of_zeros_of_either_sign_with_any_slope() {
+    for dtype in FLOATS {
+        for alpha in [1.0, -0.5, 0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            agree(&format!("elu {dtype:?} {alpha}"), |inputs| inputs.values(&SPECIAL, dtype)?.elu(alpha));
+        }
+    }
+}

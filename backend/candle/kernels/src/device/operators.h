@@ -32,7 +32,11 @@ CANDLE_UNARY(Tanh, rf::tanh(x))
 // NaN gives 0, as on Candle's CPU device.
 CANDLE_UNARY(Relu, x > (T)0 ? x : (T)0)
 
-template <class T> struct Elu { T alpha; RF_FN T of(T x) const { return x > (T)0 ? x : alpha * (rf::exp(x) - (T)1); } };
+// Candle's CPU device asks for the sign: 0 stays where alpha is infinite, and -0 does not.
+template <class T> struct Elu {
+    T alpha;
+    RF_FN T of(T x) const { return rf::copysign((T)1, x) > (T)0 ? x : alpha * (rf::exp(x) - (T)1); }
+};
 template <class T> struct Powf { T power; RF_FN T of(T x) const { return rf::pow(x, power); } };
 template <class T> struct Affine {
     T factor, summand;
