@@ -6,7 +6,7 @@ mod outside;
 
 use candle_core::DType::{BF16, F16, F32, F64, I64, U8, U32};
 use candle_core::{D, DType, Result, Tensor};
-use common::{Inputs, agree, agree_within};
+use common::{Inputs, agree, agree_within, gpu};
 
 const FLOATS: [DType; 4] = [F32, F64, F16, BF16];
 const ALL: [DType; 7] = [F32, F64, F16, BF16, U8, U32, I64];
@@ -270,6 +270,21 @@ fn sorts_agree() {
         }
     }
     agree("indices", |inputs| inputs.make(&[3, 40], F32)?.arg_sort_last_dim(true));
+}
+
+#[test]
+fn views_without_elements_may_begin_behind_the_end() -> Result<()> {
+    let rows = Tensor::ones((5, 4, 3), F32, &gpu())?;
+    // The second has a block of 60 elements and begins at 66.
+    for empty in [Tensor::ones((0, 4, 3), F32, &gpu())?, rows.narrow(0, 5, 0)?] {
+        let view = empty.narrow(1, 2, 2)?;
+        assert_eq!(view.eq(&view)?.flatten_all()?.to_vec1::<u8>()?, [0; 0]);
+        assert_eq!((view.exp()? * 2.0)?.contiguous()?.dims(), [0, 2, 3]);
+        assert_eq!(view.t()?.contiguous()?.to_dtype(F16)?.dims(), [0, 3, 2]);
+        assert_eq!(view.sum(0)?.to_vec2::<f32>()?, [[0.0; 3]; 2]);
+        assert_eq!(Tensor::cat(&[&view, &rows.narrow(1, 2, 2)?], 0)?.sum_all()?.to_scalar::<f32>()?, 30.0);
+    }
+    Ok(())
 }
 
 #[test]

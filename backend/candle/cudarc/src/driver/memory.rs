@@ -190,7 +190,7 @@ impl<T> CudaSlice<T> {
     /// Some of its elements.
     ///
     /// # Panics
-    /// Unless the range is inside.
+    /// Unless the range is inside or empty.
     pub fn slice(&self, bounds: impl RangeBounds<usize>) -> CudaView<'_, T> {
         self.as_view().slice(bounds)
     }
@@ -203,7 +203,7 @@ impl<T> CudaSlice<T> {
     /// Some of its elements, to be written.
     ///
     /// # Panics
-    /// Unless the range is inside.
+    /// Unless the range is inside or empty.
     pub fn slice_mut(&mut self, bounds: impl RangeBounds<usize>) -> CudaViewMut<'_, T> {
         let range = require(bounds, self.len);
         CudaViewMut { place: self.place().cut::<T>(range), elements: PhantomData }
@@ -267,7 +267,7 @@ impl<'a, T> CudaView<'a, T> {
     /// Some of its elements.
     ///
     /// # Panics
-    /// Unless the range is inside.
+    /// Unless the range is inside or empty.
     pub fn slice(&self, bounds: impl RangeBounds<usize>) -> CudaView<'a, T> {
         let range = require(bounds, self.place.len);
         CudaView { place: self.place.cut::<T>(range), elements: PhantomData }
@@ -323,7 +323,7 @@ impl<T> CudaViewMut<'_, T> {
     /// Some of its elements.
     ///
     /// # Panics
-    /// Unless the range is inside.
+    /// Unless the range is inside or empty.
     pub fn slice(&self, bounds: impl RangeBounds<usize>) -> CudaView<'_, T> {
         self.as_view().slice(bounds)
     }
@@ -331,7 +331,7 @@ impl<T> CudaViewMut<'_, T> {
     /// Some of its elements, to be written.
     ///
     /// # Panics
-    /// Unless the range is inside.
+    /// Unless the range is inside or empty.
     pub fn slice_mut(&mut self, bounds: impl RangeBounds<usize>) -> CudaViewMut<'_, T> {
         let range = require(bounds, self.place.len);
         CudaViewMut { place: self.place.cut::<T>(range), elements: PhantomData }
@@ -359,14 +359,22 @@ fn range(bounds: impl RangeBounds<usize>, len: usize) -> Option<Range<usize>> {
     (start <= end && end <= len).then_some(start..end)
 }
 
+/// As [`range`], where nothing may begin anywhere: Candle asks a tensor without elements for those from its view's offset on,
+/// and the offset of such a view, `[0, 3, 4]` from the axis's second, lies behind the end of the memory.
 fn require(bounds: impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let (start, end) = (bounds.start_bound().cloned(), bounds.end_bound().cloned());
-    range(bounds, len).unwrap_or_else(|| panic!("elements {start:?} to {end:?} of {len}"))
+    let is_nothing = match (start, end) {
+        (Bound::Included(start), Bound::Unbounded) => start > len,
+        (Bound::Included(start), Bound::Excluded(end)) => start == end,
+        _ => false,
+    };
+    let nothing = || is_nothing.then_some(len..len);
+    range(bounds, len).or_else(nothing).unwrap_or_else(|| panic!("elements {start:?} to {end:?} of {len}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::range;
+    use super::{range, require};
 
     #[test]
     fn ranges_stay_inside() {
@@ -379,5 +387,14 @@ mod tests {
         let (late, early) = (3, 2);
         assert_eq!(range(late..early, 5), None);
         assert_eq!(range(0..=usize::MAX, 5), None);
+    }
+
+    #[test]
+    fn nothing_may_begin_behind_the_end() {
+        assert_eq!(require(2.., 5), 2..5);
+        assert_eq!(require(6.., 5), 5..5);
+        assert_eq!(require(7..7, 5), 5..5);
+        assert_eq!(require(3..3, 5), 3..3);
+        assert!(std::panic::catch_unwind(|| require(4..6, 5)).is_err());
     }
 }
