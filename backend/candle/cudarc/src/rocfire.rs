@@ -63,6 +63,8 @@ pub struct KernelSpec {
     pub defines: Vec<(String, String)>,
     /// The arguments in order, as Candle pushes them and as the entry takes them.
     pub arguments: Vec<Argument>,
+    /// A slot whose slice's length, in its elements, is one more argument, of eight bytes, behind those that Candle pushes.
+    pub room_of: Option<usize>,
     /// The geometry to launch with in place of Candle's.
     pub geometry: Option<fn(&Launch<'_>) -> LaunchConfig>,
     /// Which bytes from a slot's address on the kernel accesses, where that is less than all of the memory.
@@ -74,7 +76,8 @@ pub struct KernelSpec {
 impl KernelSpec {
     /// A kernel in a text, launched as Candle asks.
     pub fn new(file: &'static str, source: &'static str, entry: &'static str, arguments: Vec<Argument>) -> KernelSpec {
-        KernelSpec { file, source, entry, defines: Vec::new(), arguments, geometry: None, extent: None, host: None }
+        let defines = Vec::new();
+        KernelSpec { file, source, entry, defines, arguments, room_of: None, geometry: None, extent: None, host: None }
     }
 
     /// The same with one more macro.
@@ -82,6 +85,12 @@ impl KernelSpec {
     pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> KernelSpec {
         self.defines.push((name.into(), value.into()));
         self
+    }
+
+    /// The same, which is told how long the slice in a slot is.
+    #[must_use]
+    pub fn with_room_of(self, slot: usize) -> KernelSpec {
+        KernelSpec { room_of: Some(slot), ..self }
     }
 
     /// The same, launched in a geometry of its own.

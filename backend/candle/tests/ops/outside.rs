@@ -1,5 +1,6 @@
 //! Ids outside their axis: an error at the next read or wait, as Candle's CPU device gives one at once.
 
+use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Result, Tensor};
 
 /// A device that no other test uses: reports go to whoever reads next. A machine may have one card only; its tests then run one at
@@ -98,6 +99,86 @@ fn a_loss_tells_of_a_target_that_is_no_class() {
     let message = loss.to_scalar::<f32>().unwrap_err().to_string();
     assert!(message.contains("gather: index 4 is outside an axis of 4 elements"), "{message}");
     device.synchronize().unwrap();
+}
+
+#[test]
+fn an_axis_without_elements_has_no_place_for_an_update() {
+    let device = own(1);
+    let nothing = Tensor::zeros((0, 4), DType::F32, &device).unwrap();
+    let (values, ids) = (x(&device).unwrap().narrow(0, 0, 3).unwrap(), Ids { value: 2, dtype: DType::U32 });
+    let list = |shape: &[usize]| ids.make(shape, &device).unwrap();
+    let updates = [
+        ("index_add", nothing.index_add(&list(&[3]), &values, 0)),
+        ("scatter_add", nothing.scatter_add(&list(&[3, 4]), &values, 0)),
+        ("scatter", nothing.scatter(&list(&[3, 4]), &values, 0)),
+    ];
+    for (number, (op, out)) in updates.into_iter().enumerate() {
+        assert_eq!(out.unwrap().dims(), [0, 4]);
+        if number == 0 {
+            // One report for all that waited until then: the first.
+            let message = device.synchronize().expect_err(op).to_string();
+            assert!(message.contains(&format!("{op}: index 0 is outside an axis of 0 elements")), "{message}");
+        }
+    }
+}
+
+fn quantised(shape: &[usize], dtype: GgmlDType, device: &Device) -> Result<QTensor> {
+    let values: Vec<f32> = (0..shape.iter().product()).map(|at: usize| (at % 23) as f32 - 11.0).collect();
+    QTensor::quantize(&Tensor::from_vec(values, shape, device)?, dtype)
+}
+
+#[test]
+fn rows_and_experts_outside_quantised_weights_are_told_of() {
+    let device = own(2);
+    let list = |ids: &[u32], shape: &[usize]| Tensor::from_vec(ids.to_vec(), shape, &device).unwrap();
+    for dtype in [GgmlDType::F32, GgmlDType::F16, GgmlDType::Q4_0, GgmlDType::Q8_0, GgmlDType::Q2K, GgmlDType::Q6K] {
+        // Rows so short that what Candle allocates behind them has room for one more.
+        let rows = quantised(&[6, 256], dtype, &device).unwrap();
+        let good = rows.embedding(&list(&[5, 0], &[2])).unwrap().to_vec2::<f32>().unwrap();
+        let whole = rows.dequantize(&device).unwrap().to_vec2::<f32>().unwrap();
+        assert_eq!(good, [&whole[5][..], &whole[0]], "{dtype:?}");
+        for id in [6, 7, u32::MAX - 1] {
+            let out = rows.embedding(&list(&[5, id], &[2])).unwrap();
+            let message = out.to_vec2::<f32>().unwrap_err().to_string();
+            let wanted = format!("get_rows: index {id} is outside an axis of 6 elements");
+            assert!(message.contains(&wanted), "{dtype:?}: {message}");
+            assert_eq!(out.to_vec2::<f32>().unwrap(), [&whole[5][..], &[0.0; 256]], "{dtype:?}");
+        }
+    }
+    let tokens = Tensor::ones((2, 1, 256), DType::F32, &device).unwrap();
+    for dtype in [GgmlDType::Q8_0, GgmlDType::Q2K, GgmlDType::Q3K, GgmlDType::Q4K, GgmlDType::Q5K, GgmlDType::Q6K] {
+        let experts = quantised(&[3, 2, 256], dtype, &device).unwrap();
+        let run = |ids: &[u32]| experts.indexed_moe_forward(&tokens, &list(ids, &[2, 2])).unwrap();
+        let good = run(&[2, 0, 1, 2]).flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let bad = run(&[2, 3, 1, 2]);
+        let message = bad.to_vec3::<f32>().unwrap_err().to_string();
+        assert!(message.contains("indexed_moe_forward: index 3 is outside an axis of 3 elements"), "{message}");
+        let bad = bad.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        assert_eq!(bad, [&good[..2], &[0.0; 2], &good[4..]].concat(), "{dtype:?}");
+    }
+}
+
+#[test]
+fn experts_outside_a_mixture_are_told_of() {
+    let device = own(8);
+    let (x, weights) =
+        (Tensor::ones((18, 64), DType::F16, &device).unwrap(), Tensor::ones((3, 16, 64), DType::F16, &device).unwrap());
+    let tokens = Tensor::arange(0_u32, 18, &device).unwrap();
+    for is_prefill in [true, false] {
+        for last in [3, 70_000, u32::MAX] {
+            let experts: Vec<u32> = (0..18).map(|token| if token == 17 { last } else { token / 6 }).collect();
+            let experts = Tensor::from_vec(experts, 18, &device).unwrap();
+            let out = candle_nn::moe::moe_gemm(&x, &weights, &None, &tokens, &experts, 1, is_prefill).unwrap();
+            let row = |out: Tensor| out.get(16).unwrap().to_dtype(DType::F32).unwrap().to_vec1::<f32>();
+            // The greatest says that there is none.
+            if last != u32::MAX {
+                let message = row(out.clone()).unwrap_err().to_string();
+                let wanted = format!("moe_gemm: index {last} is outside an axis of 3 elements");
+                assert!(message.contains(&wanted), "prefill {is_prefill}: {message}");
+            }
+            assert_eq!(row(out).unwrap(), [64.0; 16]);
+        }
+    }
 }
 
 /// Runs a test of this program once more, with another setting.

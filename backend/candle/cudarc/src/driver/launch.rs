@@ -151,6 +151,9 @@ impl<'a> LaunchArgs<'a> {
                 for (slot, (value, &argument)) in self.values.iter().zip(&spec.arguments).enumerate() {
                     packed.as_named(slot, value, argument)?;
                 }
+                if let Some(slot) = spec.room_of {
+                    packed.put(&self.room(slot)?.to_ne_bytes(), 8);
+                }
                 let asked = config;
                 let seen = self.seen(asked);
                 let config = spec.geometry.map_or(asked, |geometry| geometry(&seen));
@@ -185,6 +188,14 @@ impl<'a> LaunchArgs<'a> {
 
     fn seen(&self, asked: LaunchConfig) -> Launch<'_> {
         Launch { name: self.function.name(), asked, values: &self.values }
+    }
+
+    /// How long the slice in a slot is.
+    fn room(&self, slot: usize) -> Result<u64, DriverError> {
+        match self.values.get(slot) {
+            Some(Value::Place(place)) => Ok(place.len as u64),
+            _ => Err(DriverError::new(format!("{}: argument {slot} must be a slice or a view", self.function.name()))),
+        }
     }
 
     fn require_count(&self, spec: &KernelSpec) -> Result<(), DriverError> {

@@ -7,11 +7,17 @@
 // Shapes : weights in blocks; out dense
 // Grid   : 0: (ceil(units / 256), 1, 1); 1: (blocks, 1, 1); 2: (rows, 1, 1)
 // Block  : 0 and 2: (256, 1, 1), a unit a lane; 1: (4, 1, 1)
+// Needs  : 2: `room` bytes of weights, CANDLE_PADDING weights of which no row has; a row behind them is zeros and told of
 // Numeric: scale · code + offset in f32, one rounding at the store
 //
-// Macros : CANDLE_NAME; CANDLE_TYPE, a number of gguf.h; CANDLE_OUT; CANDLE_KIND; CANDLE_COUNTED, what `count` counts per unit
+// Macros : CANDLE_NAME; CANDLE_TYPE, a number of gguf.h; CANDLE_OUT; CANDLE_KIND; CANDLE_COUNTED, what `count` counts per unit;
+//          CANDLE_PADDING
 #ifndef CANDLE_DEQUANTISE_H
 #define CANDLE_DEQUANTISE_H
+#ifndef CANDLE_CHECKS_INDICES
+#define CANDLE_CHECKS_INDICES
+RF_CHECKS_INDICES
+#endif
 #define CANDLE_DEQUANTISE_BLOCK 256
 template <int TYPE, class Out> RF_FN void dequantise(const u8* weights, Out* out, u32 unit) {
     typedef Gguf<TYPE> Type;
@@ -40,10 +46,16 @@ extern "C" __global__ __launch_bounds__(64) void CANDLE_NAME(const u8* weights, 
 }
 #else
 extern "C" __global__ __launch_bounds__(CANDLE_DEQUANTISE_BLOCK) void CANDLE_NAME(
-    const u8* weights, const u32* ids, float* out, i64 columns, u64 row_bytes) {
+    const u8* weights, const u32* ids, float* out, i64 columns, u64 row_bytes, u64 room) {
     typedef Gguf<CANDLE_TYPE> Type;
-    u32 units = (u32)(columns / Type::SIZE) * Type::UNITS;
-    const u8* row = weights + ids[group_x()] * row_bytes;
+    u32 units = (u32)(columns / Type::SIZE) * Type::UNITS, id = ids[group_x()];
+    room -= CANDLE_PADDING / Type::SIZE * Type::BYTES;
+    if ((id + 1ull) * row_bytes > room) {
+        for (u32 column = thread_x(); column < columns; column += CANDLE_DEQUANTISE_BLOCK) out[(u64)group_x() * columns + column] = 0.0f;
+        if (thread_x() == 0) RF_TELL_INDEX("get_rows", (i64)id, (i64)(room / row_bytes));
+        return;
+    }
+    const u8* row = weights + id * row_bytes;
     for (u32 unit = thread_x(); unit < units; unit += CANDLE_DEQUANTISE_BLOCK)
         dequantise<CANDLE_TYPE>(row, out + (u64)group_x() * columns, unit);
 }

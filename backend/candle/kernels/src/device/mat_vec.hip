@@ -14,6 +14,10 @@
 //          CANDLE_LINES; CANDLE_SEVERAL
 #ifndef CANDLE_MAT_VEC_H
 #define CANDLE_MAT_VEC_H
+#ifndef CANDLE_CHECKS_INDICES
+#define CANDLE_CHECKS_INDICES
+RF_CHECKS_INDICES
+#endif
 #define CANDLE_MAT_VEC_OUTPUTS 4
 #define CANDLE_MAT_VEC_BLOCK 128
 
@@ -93,12 +97,18 @@ extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(const u8* weights,
 }
 #else
 // Expert ids[b, k] of the rows b of a batch, `top` experts a row; x has a row per b, or one per b and k (x_rows > 1).
-// Grid: (ceil(outputs / 4), batch, top).
+// Grid: (ceil(outputs / 4), batch, top). Of `room` bytes of weights CANDLE_PADDING are no expert's; one behind them gives zeros, which
+// are there before, and is told of.
 extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(const u8* weights, const u8* x, const u32* ids, float* out, i32 outputs,
-                                                              i32 columns, i32 batch, i32 top, i32 padded, i32 x_rows) {
+                                                              i32 columns, i32 batch, i32 top, i32 padded, i32 x_rows, u64 room) {
     typedef Gguf<CANDLE_TYPE> Type;
-    u32 output = group_x() * CANDLE_MAT_VEC_OUTPUTS + thread_x() / 32, place = group_y() * (u32)top + group_z();
-    u64 expert = (u64)ids[place] * (u32)outputs * ((u32)columns / Type::SIZE) * Type::BYTES;
+    u32 output = group_x() * CANDLE_MAT_VEC_OUTPUTS + thread_x() / 32, place = group_y() * (u32)top + group_z(), id = ids[place];
+    u64 expert_bytes = (u64)(u32)outputs * ((u32)columns / Type::SIZE) * Type::BYTES, expert = id * expert_bytes;
+    room -= CANDLE_PADDING / Type::SIZE * Type::BYTES;
+    if (expert + expert_bytes > room) {
+        if (output == 0 && thread_x() == 0) RF_TELL_INDEX("indexed_moe_forward", (i64)id, (i64)(room / expert_bytes));
+        return;
+    }
     u64 row = x_rows == 1 ? group_y() : (u64)group_y() * (u32)x_rows + group_z();
     mat_vec<CANDLE_TYPE, 1, 1>(weights + expert, x + row * activation_bytes((u64)padded), out + (u64)place * (u32)outputs, (u32)columns,
                             (u32)outputs, (u64)padded, 0, output);

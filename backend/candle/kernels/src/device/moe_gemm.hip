@@ -5,12 +5,17 @@
 //
 // Shapes : x [rows, columns], dense; weights [experts, outputs, columns], dense or in blocks; out [count, outputs]
 // Grid   : (ceil(outputs / 4), count, 1)      Block : (128, 1, 1)       32 lanes per element of out
-// Needs  : tokens below count and experts below `all`: others are passed over
+// Needs  : tokens below count and experts below `all`: others are passed over, and told of where a token has an expert that there
+//          is not, but for -1, which is none
 // Numeric: in f32, in an order that `columns` alone decides; one rounding at the store
 //
 // Macros : CANDLE_NAME; CANDLE_T, x's type; CANDLE_OUT; CANDLE_TYPE, a number of gguf.h, or -1 for weights of CANDLE_T
 #ifndef CANDLE_MOE_GEMM_H
 #define CANDLE_MOE_GEMM_H
+#ifndef CANDLE_CHECKS_INDICES
+#define CANDLE_CHECKS_INDICES
+RF_CHECKS_INDICES
+#endif
 // A line of weights and a row of activations, from the elements of one lane of 32.
 template <int TYPE> struct LaneDot {
     template <class T> RF_FN static float of(const u8* weights, u64 line, const T* x, u32 columns, u32 lane) {
@@ -50,6 +55,8 @@ extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(const CANDLE_T* x,
     u64 line = valid ? (u64)expert * (u32)outputs + (n < (u32)outputs ? n : (u32)outputs - 1) : 0;
     u64 row = valid ? (factors ? token : token / (u32)top) : 0;
     float sum = sum_of_32(LaneDot<CANDLE_TYPE>::of(weights, line, x + row * (u32)columns, (u32)columns, lane));
+    if (n == 0 && lane == 0 && token < (u32)count && expert >= (u32)all && expert != ~0u)
+        RF_TELL_INDEX("moe_gemm", (i64)expert, (i64)all);
     if (lane != 0 || !valid || n >= (u32)outputs) return;
     out[(u64)token * (u32)outputs + n] = cast<CANDLE_OUT>(factors ? sum * factors[token] : sum);
 }

@@ -5,11 +5,16 @@
 //
 // Shapes : kind 0: x [rows, columns] as moe_gemm.hip says, to [count, columns]; kind 1: x [count, columns] of f32, to like it
 // Grid   : (count, 1, 1)     Block : (256, 1, 1)
-// Needs  : experts ascending; tokens below count and experts below `all`: others' rows are zeros, and written nowhere
+// Needs  : experts ascending; tokens below count and experts below `all`: others' rows are zeros, and written nowhere; kind 0 tells
+//          of the expert of a token that there is not, but for -1, which is none
 // Numeric: one rounding at the store
 //
 // Macros : CANDLE_NAME; CANDLE_T, the type of tokens' rows and of results; CANDLE_KIND
 #define CANDLE_MOE_BLOCK 256
+#ifndef CANDLE_CHECKS_INDICES
+#define CANDLE_CHECKS_INDICES
+RF_CHECKS_INDICES
+#endif
 
 #if CANDLE_KIND == 0
 extern "C" __global__ __launch_bounds__(CANDLE_MOE_BLOCK) void CANDLE_NAME(
@@ -22,6 +27,7 @@ extern "C" __global__ __launch_bounds__(CANDLE_MOE_BLOCK) void CANDLE_NAME(
     // Entry m begins the experts behind its forerunner's up to its own; the last entry begins none but those behind it.
     if (thread_x() != 0) return;
     u32 most = (u32)all, own = experts[m] < most ? experts[m] : most;
+    if (own == most && token < (u32)count && experts[m] != ~0u) RF_TELL_INDEX("moe_gemm", (i64)experts[m], (i64)all);
     u32 before = m == 0 ? 0 : (experts[m - 1] < most ? experts[m - 1] : most) + 1;
     for (u32 expert = before; expert <= own; ++expert) starts[expert] = (i32)m;
     if (m + 1 == (u32)count)

@@ -107,6 +107,9 @@ fn counted_units(launch: &Launch<'_>, counted: u64) -> LaunchConfig {
     geometry::groups((launch.integer(2) / counted).div_ceil(u64::from(geometry::BLOCK)), geometry::BLOCK)
 }
 
+/// Weights that Candle allocates behind those of a quantised tensor: its `MATRIX_ROW_PADDING`.
+const PADDING: &str = "512";
+
 /// `get_rows_TYPE`
 pub(super) fn get_rows(words: Words) -> KernelSpec {
     let arguments = [Read, Read, Write, SIZE, SIZE];
@@ -117,6 +120,7 @@ pub(super) fn get_rows(words: Words) -> KernelSpec {
             spec.define("CANDLE_TYPE", Gguf::of(word).device)
         }
     };
+    let spec = spec.define("CANDLE_PADDING", PADDING).with_room_of(0);
     spec.with_geometry(|launch| geometry::groups(launch.config().grid_dim.0.into(), geometry::BLOCK))
 }
 
@@ -193,6 +197,7 @@ pub(super) fn mat_mul(words: Words) -> KernelSpec {
 pub(super) fn moe(words: Words) -> KernelSpec {
     let spec = kernel(MAT_VEC, &[Read, Read, Read, Write, INT, INT, INT, INT, INT, INT]).define("CANDLE_KIND", "2");
     let spec = spec.define("CANDLE_TYPE", Gguf::of(words.word(0)).device);
+    let spec = spec.define("CANDLE_PADDING", PADDING).with_room_of(0);
     spec.with_geometry(|launch| {
         let (outputs, batch, top) = launch.config().grid_dim;
         LaunchConfig { grid_dim: (outputs.div_ceil(4), batch, top), block_dim: (128, 1, 1), shared_mem_bytes: 0 }

@@ -404,7 +404,7 @@ fn lists_are_sorted_by_expert_in_whole_blocks() {
     const ALL: usize = 5;
     const BLOCK: i32 = 4;
     const MOST: usize = 40;
-    let ids = [3, 0, 3, 7, 4, 3, 0, 3, 3, -1, 4];
+    let ids = [3, 0, 3, -1, 4, 3, 0, 3, 3, -1, 4];
     on_each_card(|card| {
         let words = |count: usize| upload(card, &vec![0x5a; 4 * count]);
         let list = upload(card, &Data::new("i32", &ids.map(f64::from)).bytes);
