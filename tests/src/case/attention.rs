@@ -211,6 +211,19 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
 }
 
 impl Spec {
+    /// The sums that a gradient's error comes from, in terms of sums one after the other (`most_nmse`), for inputs of variance 1.
+    ///
+    /// A weight is exp(score - lse), so that its relative error is the absolute one of both. Scores have variance 1: they count
+    /// `depth` terms. The logarithm, about ln k_rows + 1/2, is rounded four times, as log2, times ln 2, times log2 e and in the
+    /// difference, by at most u of it: 4 · u²/3 · lse², which is 8 · lse² terms. Weights times dout·v - dout·out are the other
+    /// half: two sums of `value_depth` terms, each as large as their difference, or with few keys twice as large (dout·v has
+    /// variance d, and d · (1 - 1/k) is left; with one key nothing is left but errors, next to dv). At last come sums over
+    /// keys or queries.
+    fn gradient_terms(&self) -> usize {
+        let lse = (self.k_rows.max(1) as f64).ln() + 0.5;
+        self.depth + 4 * self.value_depth + self.q_rows.max(self.k_rows) + (8.0 * lse * lse) as usize
+    }
+
     fn name(&self) -> String {
         let mut name = format!(
             "{}x{}/{}x{}x{} · {}/{}",
@@ -503,7 +516,7 @@ fn backward(dtype: DType, spec: Spec) -> Case {
     let flops = pairs * (8.0 * spec.depth as f64 + 6.0 * spec.value_depth as f64);
     let oracle = move |inputs: &[Array]| backward_oracle(&spec, inputs);
     let call = Call { inputs, outputs, launch, oracle };
-    Case::new("attention_backward", dtype, spec.name(), flops, call).summing(spec.depth + spec.q_rows + spec.k_rows)
+    Case::new("attention_backward", dtype, spec.name(), flops, call).summing(spec.gradient_terms())
 }
 
 /// Rows at which sequences of queries and of keys begin: a long one, an empty one, one without keys, a short one.
