@@ -2,7 +2,10 @@
 
 use rocfire_hal::DType;
 
-use super::{Case, FLOATS, attention, conv, cross_entropy, elementwise, gate, gemm, norm, reduce, rope, rows};
+use super::{
+    Case, FLOATS, NUMBERS, attention, conv, cross_entropy, elementwise, gate, gemm, grouped, index, loss, norm, pool,
+    quant, reduce, rope, rows, scaled, scan, sort,
+};
 use crate::data::Placement;
 
 /// A source of choices: a number below the bound it is given, 0 being the plainest.
@@ -10,6 +13,14 @@ pub struct Draw<'a>(pub &'a mut dyn FnMut(usize) -> usize);
 
 /// Extents, the plainest first: ones, primes, one beside a power of two.
 const EXTENTS: [usize; 20] = [2, 3, 1, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 257, 1025];
+
+/// The most elements of a shape: more than one workgroup has, or a line of one.
+const ELEMENTS_MOST: usize = 9000;
+
+/// A list as the constants of the lists of cases are: some words for each case, of which a process runs some thousands.
+pub(super) fn forever(list: &[usize]) -> &'static [usize] {
+    Box::leak(list.into())
+}
 
 impl Draw<'_> {
     /// A number below `bound`.
@@ -38,6 +49,22 @@ impl Draw<'_> {
         self.pick(&FLOATS)
     }
 
+    /// A type of floats or integers.
+    pub(super) fn number(&mut self) -> DType {
+        self.pick(&NUMBERS)
+    }
+
+    /// Up to three extents of at most [`ELEMENTS_MOST`] elements, and one of the axes.
+    pub(super) fn shape(&mut self) -> (&'static [usize], usize) {
+        let mut shape = vec![1; 1 + self.below(3)];
+        let mut left = ELEMENTS_MOST;
+        for extent in shape.iter_mut().rev() {
+            *extent = self.extent(left);
+            left /= *extent;
+        }
+        (forever(&shape), self.below(shape.len()))
+    }
+
     /// How an input lies in memory.
     pub(super) fn placement(&mut self) -> Placement {
         self.pick(&Placement::ALL)
@@ -45,7 +72,7 @@ impl Draw<'_> {
 }
 
 /// Operators that have cases of any size.
-const OPERATORS: [fn(&mut Draw<'_>) -> Case; 10] = [
+const OPERATORS: [fn(&mut Draw<'_>) -> Case; 18] = [
     gemm::drawn,
     conv::drawn,
     attention::drawn,
@@ -56,6 +83,14 @@ const OPERATORS: [fn(&mut Draw<'_>) -> Case; 10] = [
     rows::drawn,
     reduce::drawn,
     elementwise::drawn,
+    sort::drawn,
+    scan::drawn,
+    index::drawn,
+    pool::drawn,
+    quant::drawn,
+    scaled::drawn,
+    grouped::drawn,
+    loss::drawn,
 ];
 
 /// A case; the same for the same choices.

@@ -3,6 +3,7 @@
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm_grouped};
 
+use super::drawn::{Draw, forever};
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 use crate::oracle::dot;
@@ -27,6 +28,14 @@ pub fn cases() -> Vec<Case> {
     }
     cases.push(grouped(DType::I8, &[20, 0, 45], [48, 80], false, [Placement::Contiguous, Placement::Transposed]));
     cases
+}
+
+/// Up to five groups, some of them empty.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let rows: Vec<usize> = (0..=draw.below(5)).map(|_| if draw.below(4) == 3 { 0 } else { draw.extent(65) }).collect();
+    let (n, k, dtype) = (draw.extent(65), draw.extent(257), draw.float());
+    let layout = [Placement::ALL[draw.below(3)], Placement::ALL[draw.below(2)]];
+    grouped(dtype, forever(&rows), [n, k], draw.flag(), layout)
 }
 
 /// `counted`: groups of as many rows as the longest, of which each counts its own. What is no group's is not written: there the

@@ -3,6 +3,7 @@
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::index::{Chosen, Update, gather, scatter, select, select_update};
 
+use super::drawn::Draw;
 use super::{Call, Case, Failure, NUMBERS, wrapped};
 use crate::data::{Array, Placement, ravel, unravel};
 
@@ -48,6 +49,22 @@ pub fn cases() -> Vec<Case> {
         cases.push(places([DType::I32, DType::I64][turn % 2], shape, Placement::ALL[(turn + 2) % 4]));
     }
     cases
+}
+
+/// Few indices or many. Sums of 16-bit floats are by slices, which are kept in f32: those of elements are rounded each time.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let ((shape, axis), dtype, placement) = (draw.shape(), draw.number(), draw.placement());
+    let room = (9000 * shape[axis] / shape.iter().product::<usize>()).max(1);
+    let most = if draw.flag() { room } else { room.min(17) };
+    let count = draw.extent(most);
+    let reader = if draw.flag() { Reader::Gather } else { Reader::Select };
+    let sums = if matches!(dtype, DType::F16 | DType::BF16) { Reader::Select } else { reader };
+    match draw.below(4) {
+        0 | 1 => read(reader, dtype, shape, axis, count, placement),
+        2 => add(sums, dtype, shape, axis, count, placement),
+        _ if draw.flag() => masked(dtype, shape, placement),
+        _ => places(draw.pick(&[DType::I32, DType::I64]), shape, placement),
+    }
 }
 
 /// A mask that holds in about a third of its places, the first among them.

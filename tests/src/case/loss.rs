@@ -3,6 +3,7 @@
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::loss::{Ctc, ctc_alpha};
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement};
 
@@ -17,6 +18,13 @@ pub fn cases() -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Symbols that fit into the steps and some that do not.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let (steps, batch, classes) = (draw.extent(129), draw.extent(3), 1 + draw.extent(33));
+    let symbols = draw.below(steps.min(40) + 1);
+    alpha(draw.float(), [steps, batch, classes, symbols], draw.placement())
 }
 
 /// Logarithms of probabilities that sum to one over the classes.

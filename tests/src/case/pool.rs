@@ -3,6 +3,7 @@
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::pool::{self, PoolParams};
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
 use crate::data::{Array, Placement, ravel, unravel};
 
@@ -294,6 +295,40 @@ fn innermost(values: &[f64], shape: &[usize]) -> Vec<f64> {
     let (channels, places) = (shape[1], shape[2..].iter().product::<usize>());
     let image = channels * places;
     (0..values.len()).map(|n| values[n / image * image + n % channels * places + n % image / channels]).collect()
+}
+
+/// A pool of one to three axes, whose windows begin inside.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let axes = 1 + draw.below(3);
+    let which = draw.below(8);
+    let mut each =
+        |least: usize, most: usize| -> Vec<usize> { (0..axes).map(|_| least + draw.below(most + 1 - least)).collect() };
+    let (kernel, stride, more) = (each(1, 4), each(1, 3), each(0, 12));
+    // Means have no steps between the elements of a window.
+    let dilation = if which < 4 { each(1, 2) } else { vec![1; axes] };
+    let padding: Vec<usize> = kernel.iter().map(|kernel| draw.below(kernel / 2 + 1)).collect();
+    let (mut x, mut out) = (vec![draw.extent(3), draw.extent(17)], Vec::new());
+    for axis in 0..axes {
+        let reach = dilation[axis] * (kernel[axis] - 1) + 1;
+        x.push(reach + more[axis]);
+        out.push((more[axis] + 2 * padding[axis]) / stride[axis] + 1);
+    }
+    if which == 7 {
+        out = out.iter().map(|_| 1 + draw.below(9)).collect();
+    }
+    let shape = Shape::new(&x, &out, &kernel, &stride, &padding).dilation(&dilation);
+    let (dtype, placement, index) = (draw.float(), draw.placement(), draw.pick(&[DType::I64, DType::I32]));
+    let flag = draw.flag();
+    match which {
+        0 => shape.max(dtype, index, placement, flag),
+        1 => shape.max_alone(dtype, flag),
+        2 => shape.last(false, dtype, flag),
+        3 => shape.max_gradient(dtype, index, placement),
+        4 => shape.last(true, dtype, false),
+        5 => shape.average(Mean::Inside, flag, dtype, placement),
+        6 => shape.average(Mean::IncludePadding, flag, dtype, placement),
+        _ => shape.average(Mean::Adaptive, flag, dtype, placement),
+    }
 }
 
 pub fn cases() -> Vec<Case> {

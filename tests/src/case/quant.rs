@@ -6,6 +6,7 @@ use rocfire_kernels::quant::{
     q_matmul_a8, quantise, quantise_activations,
 };
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure, temporary};
 use crate::data::{Array, Placement};
 use crate::oracle::dot;
@@ -65,6 +66,41 @@ pub fn cases() -> Vec<Case> {
     }
     cases.push(strips(DType::BF16, [127 * 512 + 32, 40]));
     cases
+}
+
+/// Codes there and back, of activations, and products by codes.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    // Of f64 the scale's rounding to f32 would decide.
+    let narrow = draw.pick(&[DType::F32, DType::F16, DType::BF16]);
+    let (m, n, k) = (draw.extent(65), draw.extent(129), draw.extent(257));
+    match draw.below(4) {
+        0 => {
+            let ((shape, _), format) = (draw.shape(), draw.pick(&Format::ALL));
+            round_trip(draw.float(), shape, format, draw.flag(), draw.placement())
+        }
+        1 => {
+            let format = draw.pick(&[Format::I8, Format::E4M3, Format::I4, Format::E4M3Fnuz, Format::E2M1]);
+            let by_32 = [Granularity::Mx(MxRounding::Up), Granularity::Mx(MxRounding::Down)];
+            let granularity = match format {
+                Format::E4M3Fnuz | Format::E2M1 => draw.pick(&by_32),
+                _ => draw.pick(&[
+                    Granularity::Token,
+                    Granularity::Group(32),
+                    Granularity::Block(16),
+                    Granularity::Tensor,
+                    Granularity::Group(128),
+                ]),
+            };
+            // Codes of 4 bits come in pairs.
+            let columns = if format.bits() < 8 { 2 * k } else { k };
+            activation(narrow, [m, columns], format, granularity)
+        }
+        2 => {
+            let format = draw.pick(&[Format::I8, Format::I4, Format::E4M3, Format::E2M1]);
+            product(narrow, [m, n, k], format, draw.below(2), draw.flag())
+        }
+        _ => codes_by_codes(DType::F32, [m, n, k], draw.pick(&[Format::I8, Format::E4M3])),
+    }
 }
 
 /// The finite numbers of a format that are not negative, smallest first.

@@ -7,6 +7,7 @@ use rocfire_kernels::quant::{
     q_matmul_scaled, quantise_activations,
 };
 
+use super::drawn::Draw;
 use super::row_codes::{block, coded};
 use super::{Call, Case, Failure, temporary};
 use crate::data::{Array, Placement};
@@ -71,6 +72,30 @@ pub fn cases() -> Vec<Case> {
     cases.push(halved(&[7, 100]));
     cases.push(halved(&[16, 64]));
     cases
+}
+
+/// Formats and scales of both sides.
+const SIDES: [([Format; 2], [Granularity; 2]); 12] = [
+    ([Format::I8, Format::I8], TOKENS),
+    ([Format::I8, Format::I8], BLOCKS),
+    ([Format::I8, Format::I8], [Granularity::Group(32), Granularity::Token]),
+    ([Format::E4M3, Format::E4M3], TOKENS),
+    ([Format::E4M3, Format::E4M3], BLOCKS),
+    ([Format::E4M3Fnuz, Format::E4M3Fnuz], TOKENS),
+    ([Format::E4M3Fnuz, Format::E4M3Fnuz], BLOCKS),
+    ([Format::E5M2Fnuz, Format::E4M3Fnuz], TOKENS),
+    ([Format::E4M3, Format::E4M3], [UP, UP]),
+    ([Format::E2M1, Format::E2M1], [UP, UP]),
+    ([Format::E4M3, Format::E2M1], [UP, UP]),
+    ([Format::I8, Format::I4], [Granularity::Token, Granularity::Group(64)]),
+];
+
+/// Any rows, columns and lengths, of which those that have a scale for 32 are whole.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let (formats, granularities) = draw.pick(&SIDES);
+    let (m, n) = (draw.extent(65), draw.extent(129));
+    let k = if granularities == [UP, UP] { 32 * draw.extent(17) } else { 2 * draw.extent(257) };
+    scaled(draw.below(3), ([m, n, k], formats, granularities), draw.flag())
 }
 
 /// The second side is a weight that is laid out, or is in rows.

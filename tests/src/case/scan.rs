@@ -4,6 +4,7 @@ use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::reduce::{arg_max, arg_min};
 use rocfire_kernels::scan::{Cumulative, cumulative};
 
+use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure, INTEGERS, wrapped};
 use crate::data::{Array, Placement, ravel, unravel};
 
@@ -41,6 +42,17 @@ pub fn cases() -> Vec<Case> {
     }
     cases.push(extreme_at(64, false, DType::F32, &[7, 65], 1, Placement::Contiguous));
     cases
+}
+
+/// Products of floats only: those of integers leave their type.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let ((shape, axis), placement) = (draw.shape(), draw.placement());
+    if draw.flag() {
+        return extremum(draw.flag(), draw.number(), shape, axis, placement);
+    }
+    let op = draw.pick(&[Cumulative::Sum, Cumulative::Max, Cumulative::Min, Cumulative::Prod]);
+    let dtype = if op == Cumulative::Prod { draw.float() } else { draw.number() };
+    scan(op, dtype, shape, axis, placement)
 }
 
 fn size(shape: &[usize], axis: usize, placement: Placement) -> String {

@@ -3,6 +3,7 @@
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::sort::{Order, sort};
 
+use super::drawn::Draw;
 use super::scan::lines;
 use super::{Call, Case, Failure, NUMBERS};
 use crate::data::{Array, Placement};
@@ -37,6 +38,16 @@ pub fn cases() -> Vec<Case> {
         cases.push(ordered("top_k", Order::Descending, dtype, (shape, axis), kept, Placement::ALL[turn % 4]));
     }
     cases
+}
+
+/// A whole line, or the largest few.
+pub fn drawn(draw: &mut Draw<'_>) -> Case {
+    let ((shape, axis), dtype, placement) = (draw.shape(), draw.number(), draw.placement());
+    match draw.below(3) {
+        0 => ordered("sort", Order::Ascending, dtype, (shape, axis), shape[axis], placement),
+        1 => ordered("sort", Order::Descending, dtype, (shape, axis), shape[axis], placement),
+        _ => ordered("top_k", Order::Descending, dtype, (shape, axis), 1 + draw.below(shape[axis]), placement),
+    }
 }
 
 fn ordered(
