@@ -127,6 +127,8 @@ pub struct Case {
     pub cost: Cost,
     /// Terms that an element of the result sums up; 1 for what is no sum.
     terms: usize,
+    /// Elements of all results.
+    results: usize,
     prepare: Prepare,
 }
 
@@ -212,6 +214,7 @@ impl Case {
         let lengths = call.inputs.iter().map(|(array, _)| &array.shape[..]);
         let lengths = lengths.chain(call.outputs.iter().map(|(shape, _)| &shape[..]));
         let class = SizeClass::of(lengths.map(|shape| shape.iter().product()));
+        let results = call.outputs.iter().map(|(shape, _)| shape.iter().product::<usize>()).sum();
         let strided = call.inputs.iter().any(|(_, placement)| *placement != Placement::Contiguous);
         let call = Arc::new(call);
         let prepare = move |device: &Device| -> Result<Box<dyn Run>, Failure> {
@@ -232,6 +235,7 @@ impl Case {
             strided,
             cost: Cost { flops, bytes: read + written },
             terms: 1,
+            results,
             prepare: Box::new(prepare),
         }
     }
