@@ -183,6 +183,10 @@ mod tests {
             check(a, b, random.near_f32());
             check(a, b, -(a * b));
         }
+        // A product of 2^24 + 1, which lies between two numbers, and a sum that lies just above it: odd in f64, and even again
+        // if it were brought nearer to what it should be.
+        check(97.0, 172_961.0, 2f32.powi(-28) - 2f32.powi(-40));
+        check(97.0, -172_961.0, 2f32.powi(-40) - 2f32.powi(-28));
     }
 
     #[test]
@@ -208,6 +212,14 @@ mod tests {
             check(a, b, random.near_f64());
             check(a, b, -(a * b));
             check(a * 1e-200, b * 1e-110, random.near_f64() * 1e-308);
+        }
+        // Products of 2^53 + 1 and 2^53 + 3, which lie between two numbers, and so little more or less that it is all shifted
+        // out, by just 127 bits or by more: only the last bit tells.
+        for small in [2f64.powi(-74), 2f64.powi(-75), 1e-60] {
+            for c in [small, -small] {
+                check(321.0, 28_059_810_762_433.0, c);
+                check(5.0, 1_801_439_850_948_199.0, c);
+            }
         }
     }
 

@@ -238,7 +238,11 @@ mod tests {
                 }
             }
         }
-        assert_eq!(med3_f32(ONE, QUIET, 0x4000_0000), ONE);
+        let two = 0x4000_0000;
+        assert_eq!(med3_f32(QUIET, two, ONE), ONE);
+        assert_eq!(med3_f32(two, QUIET, ONE), ONE);
+        assert_eq!(med3_f32(two, ONE, QUIET), ONE);
+        assert_eq!(med3_f16(0x4000, 0x3c00, 0x7e00), 0x3c00);
         assert_eq!(med3(3, 1, 2), 2);
         assert_eq!(med3(-5i32, 9, 7), 7);
     }
