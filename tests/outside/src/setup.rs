@@ -22,11 +22,20 @@ pub struct Setup {
     pub kind: Kind,
     /// Whether to attend by flash attention.
     pub flash: bool,
+    /// The type to compute in, if that is not the weights' own: the weights and what goes in stay the same numbers.
+    pub exact: Option<DType>,
+    /// Which of many sets of weights.
+    pub draw: u64,
 }
 
 impl Setup {
-    /// The type of floats.
+    /// The type to compute in.
     pub fn dtype(&self) -> DType {
+        self.exact.unwrap_or(self.numbers_of())
+    }
+
+    /// The type whose numbers weights and what goes in are.
+    fn numbers_of(&self) -> DType {
         match self.kind {
             Kind::Floats(dtype) => dtype,
             Kind::Gguf(_) => DType::F32,
@@ -35,7 +44,12 @@ impl Setup {
 
     /// Weights by their names.
     pub fn weights(&self) -> VarBuilder<'static> {
-        weights::builder(self.dtype(), &self.device)
+        self.weights_without(&[])
+    }
+
+    /// Weights by their names, of which those that hold one of `without` are not there.
+    pub fn weights_without(&self, without: &'static [&'static str]) -> VarBuilder<'static> {
+        weights::builder(self.numbers_of(), self.dtype(), &self.device, without, self.draw)
     }
 
     /// A configuration: the words that most models of text share, with `own` put over them; null takes a word out.
@@ -86,6 +100,7 @@ impl Setup {
         let mut state = 11;
         let count = shape.iter().product();
         let values: Vec<f32> = (0..count).map(|_| (2.0 * weights::unit(&mut state) - 1.0) as f32).collect();
-        Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.dtype())?.to_device(&self.device)
+        let numbers = Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.numbers_of())?;
+        numbers.to_dtype(self.dtype())?.to_device(&self.device)
     }
 }

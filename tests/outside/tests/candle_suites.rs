@@ -4,4 +4,7 @@
 // Some of them call it so.
 extern crate candle_core as candle;
 
+// And one names these as what it imports into a crate's root, which its file is where it comes from.
+use candle_core::quantized::{self, k_quants};
+
 include!(env!("ROCFIRE_CANDLE_SUITES"));

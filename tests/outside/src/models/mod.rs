@@ -1,6 +1,7 @@
 //! The list of models. A row is a model with a type of weights, with or without flash attention.
 
 mod decoders;
+mod drawers;
 mod encoders;
 mod images;
 mod quantised;
@@ -35,10 +36,14 @@ pub struct Model {
 enum Ways {
     /// With floats.
     Plain,
+    /// With f32.
+    Single,
     /// With floats, and flash attention where that is asked for.
     Flash,
-    /// With types of GGUF.
+    /// With types of GGUF that have blocks of 32.
     Gguf,
+    /// With those of GGUF that have blocks of 256.
+    GgufLarge,
 }
 
 /// A row.
@@ -62,18 +67,22 @@ impl Case {
 /// All rows.
 pub fn cases() -> impl Iterator<Item = Case> {
     const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
-    const GGUF: [GgmlDType; 3] = [GgmlDType::Q4_0, GgmlDType::Q5_1, GgmlDType::Q8_0];
-    let lists = [decoders::MODELS, encoders::MODELS, images::MODELS, sounds::MODELS, quantised::MODELS];
+    const GGUF: [GgmlDType; 5] = [GgmlDType::Q4_0, GgmlDType::Q4_1, GgmlDType::Q5_0, GgmlDType::Q5_1, GgmlDType::Q8_0];
+    const GGUF_LARGE: [GgmlDType; 5] = [GgmlDType::Q2K, GgmlDType::Q3K, GgmlDType::Q4K, GgmlDType::Q5K, GgmlDType::Q6K];
+    let lists =
+        [decoders::MODELS, encoders::MODELS, images::MODELS, sounds::MODELS, drawers::MODELS, quantised::MODELS];
     lists.into_iter().flatten().flat_map(|model| {
         let case = move |kind, flash| Case { model, kind, flash };
         let floats = FLOATS.into_iter().map(move |dtype| case(Kind::Floats(dtype), false));
         // The kernel of flash attention takes 16-bit floats.
         let flash = FLOATS.into_iter().skip(1).map(move |dtype| case(Kind::Floats(dtype), true));
-        let gguf = GGUF.into_iter().map(move |dtype| case(Kind::Gguf(dtype), false));
+        let gguf = |list: [GgmlDType; 5]| list.into_iter().map(move |dtype| case(Kind::Gguf(dtype), false));
         let rows: Vec<Case> = match model.ways {
+            Ways::Single => floats.take(1).collect(),
             Ways::Plain => floats.collect(),
             Ways::Flash => floats.chain(flash).collect(),
-            Ways::Gguf => gguf.collect(),
+            Ways::Gguf => gguf(GGUF).collect(),
+            Ways::GgufLarge => gguf(GGUF_LARGE).collect(),
         };
         rows
     })

@@ -1,6 +1,6 @@
 //! Models that hear.
 
-use candle_core::{Result, Tensor};
+use candle_core::{Module, Result, Tensor};
 use candle_transformers::models as of;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ pub(super) const MODELS: &[Model] = &[
         run: |setup| {
             let config = setup.config(json!({
                 "sampling_rate": 8000, "encoder_dim": 8, "encoder_rates": [2, 2], "decoder_dim": 32, "decoder_rates": [2, 2],
-                "codebook_size": 16, "codebook_dim": 8, "vq_strides": [2, 1], "noise": false, "depthwise": true
+                "codebook_size": 16, "codebook_dim": 8, "vq_strides": [2, 1], "noise": false, "depthwise": false
             }))?;
             let model = of::snac::Model::new(&config, setup.weights())?;
             let codes =
@@ -49,15 +49,26 @@ pub(super) const MODELS: &[Model] = &[
         ways: Ways::Plain,
         run: |setup| {
             let config = setup.config(json!({
-                "target_bandwidths": [1.5], "sampling_rate": 8000, "audio_channels": 1, "normalize": false,
+                "target_bandwidths": [80.0], "sampling_rate": 8000, "audio_channels": 1, "normalize": false,
                 "hidden_size": 16, "num_filters": 4, "num_residual_layers": 1, "upsampling_ratios": [2, 2],
-                "norm_type": "weight_norm", "kernel_size": 7, "last_kernel_size": 7, "residual_kernel_size": 3,
-                "dilation_growth_rate": 2, "use_causal_conv": true, "pad_mode": "replicate", "compress": 2,
+                "norm_type": "WeightNorm", "kernel_size": 7, "last_kernel_size": 7, "residual_kernel_size": 3,
+                "dilation_growth_rate": 2, "use_causal_conv": true, "pad_mode": "Replicate", "compress": 2,
                 "num_lstm_layers": 2, "trim_right_ratio": 1.0, "codebook_size": 16, "use_conv_shortcut": false
             }))?;
             let model = of::encodec::Model::new(&config, setup.weights())?;
             let codes = Tensor::zeros((1, 4, 6), candle_core::DType::U32, &setup.device)?;
             Ok(vec![model.decode(&codes)?])
+        },
+    },
+    // Two of the three parts of DAC: the whole has one size, which is not small.
+    Model {
+        name: "dac",
+        ways: Ways::Plain,
+        run: |setup| {
+            let encoder = of::dac::Encoder::new(8, &[2, 4], 16, setup.weights().pp("encoder"))?;
+            let decoder = of::dac::Decoder::new(16, 32, &[4, 2], 1, setup.weights().pp("decoder"))?;
+            let heard = encoder.forward(&setup.numbers(&[1, 1, 64])?)?;
+            Ok(vec![heard, decoder.forward(&setup.numbers(&[1, 16, 8])?)?])
         },
     },
 ];
