@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use super::cargo_command;
 
@@ -16,10 +16,14 @@ pub struct Counts {
 
 /// Runs tests, shows what is worth reading, adds up what they counted.
 pub fn tests(words: &[&str], environment: &[(&str, &OsStr)], counts: &mut Counts) -> bool {
-    let Ok(mut child) = cargo_command().args(words).envs(environment.iter().copied()).stdout(Stdio::piped()).spawn()
-    else {
-        return false;
-    };
+    let mut command = cargo_command();
+    watch(command.args(words).envs(environment.iter().copied()), counts).is_some_and(|failed| failed.is_empty())
+}
+
+/// Runs a command that runs tests, shows and adds up the same. Returns the names of those that failed; `None` if it failed
+/// otherwise.
+pub fn watch(command: &mut Command, counts: &mut Counts) -> Option<Vec<String>> {
+    let mut child = command.stdout(Stdio::piped()).spawn().ok()?;
     let output = child.stdout.take().expect("stdout is piped");
     let mut reader = Reader::default();
     for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -30,13 +34,18 @@ pub fn tests(words: &[&str], environment: &[(&str, &OsStr)], counts: &mut Counts
     counts.passed += reader.counts.passed;
     counts.failed += reader.counts.failed;
     counts.skipped += reader.counts.skipped;
-    child.wait().is_ok_and(|status| status.success())
+    let ended_well = child.wait().is_ok_and(|status| status.success());
+    // A program that ended badly did so because of tests, or in the midst of them.
+    (ended_well || !reader.failed.is_empty() && !reader.within).then_some(reader.failed)
 }
 
 /// Follows the output of test programs.
 #[derive(Debug, Default)]
 struct Reader {
     counts: Counts,
+    failed: Vec<String>,
+    /// Whether a test program has begun that has not come to its result.
+    within: bool,
     in_successes: bool,
     /// Skipped tests of the program that is running; its result will count them as passed.
     skipped: u64,
@@ -46,12 +55,19 @@ impl Reader {
     /// Takes a line in; whether a person should see it. A test that lacked something to run on prints a line that
     /// starts with `skipped:`; it counts as skipped, not as passed.
     fn shows(&mut self, line: &str) -> bool {
+        if line.starts_with("running ") && line.trim_end_matches('s').ends_with(" test") {
+            self.within = true;
+        }
         if let Some(result) = line.strip_prefix("test result: ") {
+            self.within = false;
             self.in_successes = false;
             self.counts.passed += number_before(result, " passed").saturating_sub(self.skipped);
             self.counts.skipped += std::mem::take(&mut self.skipped);
             self.counts.failed += number_before(result, " failed");
             return true;
+        }
+        if let Some(name) = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED")) {
+            self.failed.push(name.to_owned());
         }
         if line == "successes:" || line == "failures:" {
             self.in_successes = line == "successes:";
@@ -103,6 +119,9 @@ mod tests {
         let mut reader = Reader::default();
         assert!(!reader.shows("test a ... ok"));
         assert!(reader.shows("test b ... FAILED"));
+        assert_eq!(reader.failed, ["b"]);
+        assert!(reader.shows("running 2 tests"));
+        assert!(reader.within);
         assert!(!reader.shows("successes:"));
         assert!(!reader.shows("---- a stdout ----"));
         assert!(reader.shows("failures:"));
