@@ -235,6 +235,9 @@ impl Bench {
         let same = log.try_clone().map_err(file_error(&path))?;
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.arg("test").args(run).arg("--no-fail-fast");
+        if let Some(profile) = profile_of(run) {
+            command.args(["--config", &profile]);
+        }
         if let Some(jobs) = self.jobs {
             command.args(["--jobs", &jobs.to_string()]);
         }
@@ -245,6 +248,14 @@ impl Bench {
         let bytes = fs::read(&path).map_err(file_error(&path))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
+}
+
+/// For the tests inside a package's own library: the package is not optimised. They take seconds either way, and a defect in the
+/// emulator costs 12 s on two cores instead of more than a minute.
+fn profile_of(run: &[String]) -> Option<String> {
+    let [option, package, rest @ ..] = run else { return None };
+    let inside = option == "--package" && rest.iter().any(|word| word == "--lib");
+    inside.then(|| format!("profile.dev.package.{package}.opt-level=0"))
 }
 
 impl Mutant {
@@ -357,7 +368,7 @@ mod tests {
 
     /// How many defects an area has at least.
     const LEAST: [(&str, usize); 6] =
-        [("burn", 5), ("candle", 4), ("emulator", 12), ("fusion", 8), ("hal", 6), ("kernels", 25)];
+        [("burn", 8), ("candle", 5), ("emulator", 54), ("fusion", 10), ("hal", 10), ("kernels", 33)];
 
     #[test]
     fn every_defect_still_fits_the_tree() {
@@ -376,7 +387,15 @@ mod tests {
             let count = areas.get(area).copied().unwrap_or(0);
             assert!(count >= least, "{area} has {count} defects, and should have {least}");
         }
-        assert!(mutants.len() >= 60, "{} defects", mutants.len());
+    }
+
+    #[test]
+    fn only_a_library_whose_own_tests_run_is_not_optimised() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let own = profile_of(&words("--package rocfire-hal --lib"));
+        assert_eq!(own.as_deref(), Some("profile.dev.package.rocfire-hal.opt-level=0"));
+        assert_eq!(profile_of(&words("--test cases")), None);
+        assert_eq!(profile_of(&words("--package rocfire-hal --test emulated")), None);
     }
 
     #[test]
