@@ -70,6 +70,10 @@ pub trait Family: Sync {
     /// Whether what users run is another computation than the operator alone, so that its bits may differ: it is judged as the
     /// operator is, and takes no part in programs of several.
     fn differs_together(&self, row: &Row) -> bool;
+    /// Whether what users run is a coarser formula of the framework's own: then only its bits are compared, with themselves.
+    fn is_coarser_together(&self, _row: &Row, _operands: &[Data]) -> bool {
+        false
+    }
     /// Whether the framework itself refuses on a GPU what its CPU backend takes.
     fn is_its_own_refusal(&self, said: &str) -> bool;
     /// The program as a test.

@@ -179,6 +179,10 @@ impl Family for Gradients {
         known::is_written_out(row)
     }
 
+    fn is_coarser_together(&self, row: &Row, operands: &[Data]) -> bool {
+        known::is_coarser(row.name == "gelu", operands)
+    }
+
     fn is_its_own_refusal(&self, _said: &str) -> bool {
         false
     }

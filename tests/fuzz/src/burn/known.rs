@@ -2,6 +2,7 @@
 
 use rocfire_hal::DType;
 
+use crate::data::Data;
 use crate::program::{Meta, Number, Params};
 use crate::table::Row;
 
@@ -58,6 +59,12 @@ fn places_of(dtype: DType) -> usize {
 /// Operators that `Fusion` writes out in others, with a rounding at each, where the backend has a kernel of its own.
 pub(crate) fn is_written_out(row: &Row) -> bool {
     WRITTEN_OUT.iter().any(|name| row.name.starts_with(name))
+}
+
+/// Whether what `Fusion` writes out is coarser than an operator: Burn's own gradient of gelu is that of the approximation by
+/// tanh, and in 16 bits each of its steps is rounded.
+pub(crate) fn is_coarser(is_gelu_backward: bool, operands: &[Data]) -> bool {
+    is_gelu_backward || operands.iter().any(|data| data.dtype.is_float() && data.dtype.size_bytes() == 2)
 }
 
 /// Of sorts, `Fusion` takes Burn's own on the host, where equal elements come in another order.

@@ -277,6 +277,10 @@ impl Family for Burn {
         known::is_written_out(row)
     }
 
+    fn is_coarser_together(&self, row: &Row, operands: &[Data]) -> bool {
+        known::is_coarser(row.name == "gelu_backward", operands)
+    }
+
     fn is_its_own_refusal(&self, _said: &str) -> bool {
         false
     }

@@ -1,5 +1,6 @@
 //! What a printed test needs besides Burn: kept as text beside the code, so that both are the same.
 
+pub(crate) use burn_backend::TensorPrimitive;
 pub(crate) use burn_backend::ops::{
     AttentionModuleOptions, DeformConvOptions, GridSampleOptions, InterpolateMode, InterpolateOptions,
 };
@@ -7,7 +8,7 @@ use burn_backend::ops::{ConvOptions, ConvTransposeOptions, UnfoldOptions};
 use burn_backend::quantization::{Calibration, QuantScheme, QuantStore, QuantValue, ScaleDtype};
 use burn_backend::quantization::{compute_q_params, compute_range};
 use burn_backend::tensor::{FloatTensor, IntTensor, QuantizedTensor};
-use burn_backend::{Backend, DType as TheirDType, Shape, Slice, TensorPrimitive};
+use burn_backend::{Backend, DType as TheirDType, Shape, Slice};
 pub(crate) use burn_std::ops::{IndexingUpdateOp, PadMode};
 use burn_std::{BoolDType, BoolStore, FloatDType, IntDType};
 use rocfire_hal::DType;
@@ -124,6 +125,12 @@ pub(crate) fn places<B: Backend>(made: (IntTensor<B>, IntTensor<B>), dtype: DTyp
     (made.0, B::int_cast(made.1, int(dtype)))
 }
 
+/// Zero for what is infinite: Burn's own formula of a logarithm of a sigmoid, which Fusion takes, is NaN there.
+pub(crate) fn finite<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    let infinite = B::float_is_inf(x.clone(), NATIVE);
+    B::float_mask_fill(x, infinite, 0.0.into())
+}
+
 /// A scheme of quantised tensors, those with one scale first.
 pub(crate) fn scheme(number: usize) -> QuantScheme {
     use QuantStore::{Native, PackedNative, PackedU32};
@@ -142,6 +149,11 @@ pub(crate) fn scheme(number: usize) -> QuantScheme {
         9 => of(Q4F, PackedU32(0)).per_block([8], ScaleDtype::UE8M0),
         _ => of(Q2S, PackedU32(0)).per_block([2, 8], ScaleDtype::F16),
     }
+}
+
+/// Floats in f32 whose sums of products by codes stay in its range.
+pub(crate) fn moderate<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    B::float_clamp(B::float_cast(x, FloatDType::F32), (-1e15).into(), 1e15.into())
 }
 
 /// Floats as codes, with the scales that the backend makes of them.

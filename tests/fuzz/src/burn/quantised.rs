@@ -1,5 +1,6 @@
 //! `QTensorOps`: floats are quantised, and what an operator makes of the codes is read as floats. Moves are of tensors with one
-//! scale, since those that cut blocks quantise anew, each backend at its own places.
+//! scale, since those that cut blocks quantise anew, each backend at its own places;
+//! so is argmax, which Flex takes of codes whatever their scales. Products of codes are scaled at their end: factors leave them room.
 
 use super::operators;
 
@@ -18,8 +19,8 @@ operators! { p, device;
         either::<B>(B::q_add(codes::<B>(a, &scheme(p.scheme)), codes::<B>(b, &scheme(p.scheme))));
     q_mul_scalar(a: Float) -> (Float) Rule::Scalar, Exact => either::<B>(B::q_mul_scalar(codes::<B>(a, &scheme(p.scheme)), scalar(p.scalar)));
     q_sum_dim(a: Float) -> (Float) Rule::AxisOfSome, Sum => either::<B>(B::q_sum_dim(codes::<B>(a, &scheme(p.scheme)), p.axis));
-    q_argmax(a: Float) -> (Int) Rule::AxisOfSome, Exact => B::q_argmax(codes::<B>(a, &scheme(p.scheme)), p.axis, int(p.index));
+    q_argmax(a: Float) -> (Int) Rule::AxisOfSome, Exact => B::q_argmax(codes::<B>(a, &scheme(p.scheme % 6)), p.axis, int(p.index));
     q_matmul(a: Float, b: Float) -> (Float) Rule::Matmul, Sum => either::<B>(B::q_matmul(
-        burn_backend::TensorPrimitive::Float(B::float_cast(a, burn_std::FloatDType::F32)),
-        burn_backend::TensorPrimitive::QFloat(codes::<B>(b, &scheme(p.scheme)))));
+        TensorPrimitive::Float(moderate::<B>(a)),
+        TensorPrimitive::QFloat(codes::<B>(moderate::<B>(b), &scheme(p.scheme)))));
 }
