@@ -271,7 +271,7 @@ fn run(case: &Case, target: Target, level: Level) -> Result<(), String> {
     let mem = memory.allocate(MEM_BYTES).map_err(|error| error.to_string())?;
     let code = memory.allocate_with(bytes.len() as u64, false).map_err(|error| error.to_string())?;
     let program = Arc::new(Program::for_wave(level, target.arch, target.wave, bytes, code, &[]));
-    let mut env = Env::new(program, memory, STEP_LIMIT);
+    let mut env = Env::new(program.clone(), memory, STEP_LIMIT);
     env.lds.reset(LDS_BYTES);
     env.reset_scratch(1, 1024);
     let mut wave = Wave::new();
@@ -288,7 +288,7 @@ fn run(case: &Case, target: Target, level: Level) -> Result<(), String> {
             }
         }
     }
-    let fault = match crate::group::run_wave(&mut machine.wave, &mut machine.env) {
+    let fault = match crate::group::run_wave(&mut machine.wave, &mut machine.env, &program) {
         Flow::End => None,
         other => {
             let kind = machine.env.fault.take().map(|cause| format!("{:?}", cause.kind));

@@ -181,7 +181,7 @@ impl Worker {
                     continue;
                 }
                 let (taken, changes) = (self.waves[number].watch.taken, self.env.effects());
-                let flow = self.run_wave(number, watched);
+                let flow = self.run_wave(setup, number, watched);
                 let wave = &self.waves[number];
                 self.states[number] = match flow {
                     Flow::Barrier => State::Waiting,
@@ -223,14 +223,14 @@ impl Worker {
     }
 
     /// Runs a wave until it cannot go on alone, or others should.
-    fn run_wave(&mut self, number: usize, watched: bool) -> Flow {
+    fn run_wave(&mut self, setup: &Setup, number: usize, watched: bool) -> Flow {
         let wave = &mut self.waves[number];
         if wave.watch.taken > 0 {
             spin::resume(wave, &self.env);
         }
         match watched {
-            true => instrument::run_wave(wave, &mut self.env, &mut self.observers),
-            false => run_wave(wave, &mut self.env),
+            true => instrument::run_wave(wave, &mut self.env, &setup.program, &mut self.observers),
+            false => run_wave(wave, &mut self.env, &setup.program),
         }
     }
 
@@ -364,9 +364,8 @@ fn pack([x, y, z]: [u32; 3]) -> u32 {
 }
 
 /// Runs a wave to its end, or to where it cannot go on alone.
-pub(crate) fn run_wave(w: &mut Wave, env: &mut Env) -> Flow {
+pub(crate) fn run_wave(w: &mut Wave, env: &mut Env, program: &Program) -> Flow {
     env.enter(w);
-    let program = env.program.clone();
     let flow = loop {
         // The last step faults and nothing jumps behind it.
         let step = &program.steps[w.pc];

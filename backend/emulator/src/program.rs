@@ -247,11 +247,10 @@ fn branch_target(inst: &Inst, offset: usize) -> Option<i64> {
 
 /// The registers of a step; of a pair, those of both halves.
 fn uses(step: &Step) -> Uses {
-    let mut uses = Uses::of(&step.inst);
-    if let Some(pair) = &step.pair {
-        uses.add(Uses::of(&pair[1].inst));
+    match &step.pair {
+        Some(pair) => Uses::of_pair(&pair[0].inst, &pair[1].inst),
+        None => Uses::of(&step.inst),
     }
-    uses
 }
 
 fn make_step(arch: Arch, inst: &Inst, offset: usize, level: Level) -> Option<Step> {

@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex};
 use rocfire_arch::Family;
 
 use super::coherent::{is_coherent_load, is_coherent_store};
-use super::shadow::{By, Page, Side, Sites, Touch, neighbours};
+use super::shadow::{By, Page, Side, Sites, Touch};
 use super::suspect::Suspects;
 use crate::error::{Access, FaultKind, Other};
 use crate::instrument::{At, Event, EventKind, Finding, Late, MemorySpace, Verdict};
-use crate::wave::Wave;
+use crate::wave::{LANES, Wave};
 
 /// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;
@@ -230,12 +230,19 @@ impl GlobalRaces {
             at: self.sites.at(at.index, w.number),
         };
         // Lanes from this one on are still to be looked at.
-        let mut from = 0;
-        if let (Touch::Plain(_), Some(lanes)) = (touch, neighbours(event)) {
-            from = self.run(event, lanes, touch, by);
+        let mut left = event.lanes;
+        if let Touch::Plain(_) = touch {
+            left = match usize::from(event.run) {
+                0 => self.apart(event, touch, by),
+                // Those behind the run touch nothing else.
+                lanes => match self.run(event, lanes, touch, by) {
+                    from if from == lanes => 0,
+                    from => event.lanes & !0 << from,
+                },
+            };
         }
         let mut before = None;
-        for (lane, address) in event.lane_addresses().filter(|&(lane, _)| lane >= from) {
+        for (lane, address) in event.lane_addresses().filter(|&(lane, _)| left >> lane & 1 != 0) {
             self.order(at, touch, address);
             if touch == Touch::Exchange {
                 self.suspects.atomic(at, None, address, event.bytes);
@@ -267,6 +274,29 @@ impl GlobalRaces {
             lane += here;
         }
         lane
+    }
+
+    /// Notes lanes that are apart, page by page, as long as there is surely no race; those that are left.
+    fn apart(&mut self, event: &Event, touch: Touch, by: By) -> u64 {
+        let bytes = event.bytes as usize;
+        let mut left = event.lanes;
+        while left != 0 {
+            let number = event.addresses[left.trailing_zeros() as usize % LANES] / PAGE_BYTES;
+            let mut here = 0;
+            for (lane, address) in event.addresses.iter().enumerate() {
+                // An access that reaches into the next page is looked at alone.
+                let end = (address % PAGE_BYTES) + u64::from(event.bytes);
+                here |= u64::from(address / PAGE_BYTES == number && end <= PAGE_BYTES) << lane;
+            }
+            here &= left;
+            let page = self.pages.page(number);
+            page.refine(event.address_bits as usize, bytes);
+            if here == 0 || !page.lanes(event, here, number * PAGE_BYTES, touch, by) {
+                return left;
+            }
+            left &= !here;
+        }
+        0
     }
 
     /// Notes the access of a lane, which may reach across pages.

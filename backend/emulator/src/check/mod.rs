@@ -134,6 +134,9 @@ impl Observer for CheckObserver {
     }
 
     fn after(&mut self, at: &At<'_>, w: &Wave, env: &Env, events: &[Event]) -> Verdict {
+        if !at.uses.has_effects {
+            return Ok(());
+        }
         if let Some(waits) = &mut self.waits {
             waits.after(at, w, env, events)?;
         }

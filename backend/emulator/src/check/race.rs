@@ -6,7 +6,7 @@
 //! a plain access: an atomic load or store, which is the same instruction; one that meets an atomic of another wave between
 //! barriers is reported, unless it is the first guess of a compare and swap ([`suspect`](super::suspect)).
 
-use super::shadow::{By, Page, Side, Sites, Touch, neighbours};
+use super::shadow::{By, Page, Side, Sites, Touch};
 use super::suspect::{Suspects, compares};
 use crate::error::{Access, FaultKind, Other};
 use crate::instrument::{At, Event, Finding, Late, MemorySpace, Verdict};
@@ -72,13 +72,17 @@ impl LdsRaces {
         let (me, several) = (floor | (w.number + 1), floor | SEVERAL);
         let by = By { me, several, floor, at: self.sites.at(at.index, w.number) };
         let bytes = event.bytes as usize;
-        if let Some(lanes) = neighbours(event) {
-            let offset = event.addresses[0] as usize;
-            self.page.refine(offset, bytes);
-            let (cells, per) = (self.page.cells(offset, bytes * lanes), self.page.cells_in(bytes));
-            if self.page.run(cells, touch, by, (per, 0)) {
-                return Ok(());
+        self.page.refine(event.address_bits as usize, bytes);
+        let alone = match event.run {
+            0 => self.page.lanes(event, event.lanes, 0, touch, by),
+            lanes => {
+                let cells = self.page.cells(event.addresses[0] as usize, bytes * usize::from(lanes));
+                let per = self.page.cells_in(bytes);
+                self.page.run(cells, touch, by, (per, 0))
             }
+        };
+        if alone {
+            return Ok(());
         }
         let guesses = touch == Touch::Exchange && compares(at);
         let mut before = None;
@@ -89,9 +93,7 @@ impl LdsRaces {
                 continue;
             }
             before = Some(address);
-            let offset = address as usize;
-            self.page.refine(offset, bytes);
-            let cells = self.page.cells(offset, bytes);
+            let cells = self.page.cells(address as usize, bytes);
             if self.page.run(cells.clone(), touch, by, (cells.len(), lane)) {
                 continue;
             }

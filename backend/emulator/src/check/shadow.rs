@@ -5,6 +5,8 @@
 //! between barriers begins by raising the floor. A wave mostly touches a run of neighbouring bytes, and mostly nobody else
 //! was there: [`Page::run`] does that as loops over arrays, and all other cases cell by cell.
 
+use std::ops::Range;
+
 use crate::error::Access;
 use crate::instrument::Event;
 use crate::wave::LANES;
@@ -92,6 +94,15 @@ impl Sites {
     }
 }
 
+/// Cells from which on a run is worth vector code.
+const LONG: usize = 16;
+
+/// `N` cells from one on.
+#[inline(always)]
+fn chunk<const N: usize>(cells: &mut [u32], first: usize) -> Option<&mut [u32; N]> {
+    cells.get_mut(first..)?.first_chunk_mut()
+}
+
 /// Cells of neighbouring bytes.
 pub(super) struct Page {
     /// Bits of a granule's size.
@@ -142,7 +153,7 @@ impl Page {
 
     /// The cells of `bytes` bytes at `offset`, which must have been refined to.
     #[inline(always)]
-    pub(super) fn cells(&self, offset: usize, bytes: usize) -> std::ops::Range<usize> {
+    pub(super) fn cells(&self, offset: usize, bytes: usize) -> Range<usize> {
         offset >> self.shift..(offset + bytes) >> self.shift
     }
 
@@ -159,60 +170,126 @@ impl Page {
     /// Notes a plain access to a run of cells, `per` of them each lane's from `lane` on, if there is surely no race: nobody
     /// else was there, but for readers of what is read. False: nothing was done, and each cell is to be asked.
     #[inline(always)]
-    pub(super) fn run(
-        &mut self,
-        cells: std::ops::Range<usize>,
-        touch: Touch,
-        by: By,
-        (per, lane): (usize, usize),
-    ) -> bool {
+    pub(super) fn run(&mut self, cells: Range<usize>, touch: Touch, by: By, lanes: (usize, usize)) -> bool {
         let Touch::Plain(access) = touch else { return false };
+        if access == Access::Atomic {
+            return false;
+        }
+        #[cfg(target_arch = "x86_64")]
+        if cells.len() >= LONG && is_x86_feature_detected!("avx2") {
+            // SAFETY: the host has AVX2.
+            return unsafe { self.long_run(cells, access, by, lanes) };
+        }
+        self.any_run(cells, access, by, lanes)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn long_run(&mut self, cells: Range<usize>, access: Access, by: By, lanes: (usize, usize)) -> bool {
+        self.any_run(cells, access, by, lanes)
+    }
+
+    #[inline(always)]
+    fn any_run(&mut self, cells: Range<usize>, access: Access, by: By, (per, lane): (usize, usize)) -> bool {
         let (Some(writers), Some(readers)) = (self.writer.get_mut(cells.clone()), self.reader.get_mut(cells.clone()))
         else {
             return false;
         };
         let By { me, several, floor, at } = by;
-        let mut bad = false;
-        let ats = match access {
-            Access::Read => {
-                for (&writer, &reader) in writers.iter().zip(&*readers) {
-                    bad |= (writer >= floor) & (writer != me);
-                    bad |= (reader >= floor) & (reader != me) & (reader != several);
-                }
-                if bad {
-                    return false;
-                }
-                for reader in readers {
-                    *reader = if *reader == several { several } else { me };
-                }
-                &mut self.read_at[cells]
+        // What is known of a cell as 0 or 1, to be joined without a branch.
+        let foreign = |who: u32| u32::from(who >= floor) & u32::from(who != me);
+        let mut bad = 0;
+        let ats = if access == Access::Read {
+            for (&writer, &reader) in writers.iter().zip(&*readers) {
+                bad |= foreign(writer) | foreign(reader) & u32::from(reader != several);
             }
-            Access::Write => {
-                for (&writer, &reader) in writers.iter().zip(&*readers) {
-                    bad |= (writer >= floor) & (writer != me);
-                    bad |= (reader >= floor) & (reader != me);
-                }
-                if bad {
-                    return false;
-                }
-                writers.fill(me);
-                &mut self.written_at[cells]
+            if bad != 0 {
+                return false;
             }
-            Access::Atomic => return false,
+            for reader in readers {
+                *reader = if *reader == several { several } else { me };
+            }
+            &mut self.read_at[cells]
+        } else {
+            for (&writer, &reader) in writers.iter().zip(&*readers) {
+                bad |= foreign(writer) | foreign(reader);
+            }
+            if bad != 0 {
+                return false;
+            }
+            writers.fill(me);
+            &mut self.written_at[cells]
         };
+        let at = |lane: usize| at | (lane as u32) << 1;
         match per {
-            1 => ats.iter_mut().enumerate().for_each(|(i, cell)| *cell = at | ((lane + i) as u32) << 1),
-            _ => {
-                for (i, cells) in ats.chunks_mut(per.max(1)).enumerate() {
-                    cells.fill(at | ((lane + i) as u32) << 1);
-                }
+            1 => ats.iter_mut().enumerate().for_each(|(i, cell)| *cell = at(lane + i)),
+            4 => ats.chunks_mut(4).enumerate().for_each(|(i, cells)| cells.fill(at(lane + i))),
+            _ => ats.chunks_mut(per.max(1)).enumerate().for_each(|(i, cells)| cells.fill(at(lane + i))),
+        }
+        true
+    }
+
+    /// The same for the lanes of a mask of an event, which are apart; their addresses are `base` more than offsets here, and
+    /// have been [refined](Page::refine) to.
+    pub(super) fn lanes(&mut self, event: &Event, lanes: u64, base: u64, touch: Touch, by: By) -> bool {
+        match (touch, self.cells_in(event.bytes as usize)) {
+            (Touch::Plain(Access::Read), 1) => self.lanes_of::<1, true>(event, lanes, base, by),
+            (Touch::Plain(Access::Read), 2) => self.lanes_of::<2, true>(event, lanes, base, by),
+            (Touch::Plain(Access::Read), 4) => self.lanes_of::<4, true>(event, lanes, base, by),
+            (Touch::Plain(Access::Write), 1) => self.lanes_of::<1, false>(event, lanes, base, by),
+            (Touch::Plain(Access::Write), 2) => self.lanes_of::<2, false>(event, lanes, base, by),
+            (Touch::Plain(Access::Write), 4) => self.lanes_of::<4, false>(event, lanes, base, by),
+            _ => false,
+        }
+    }
+
+    #[inline(always)]
+    fn lanes_of<const CELLS: usize, const READS: bool>(
+        &mut self,
+        event: &Event,
+        lanes: u64,
+        base: u64,
+        By { me, several, floor, at }: By,
+    ) -> bool {
+        let shift = self.shift;
+        let foreign = |who: u32| u32::from(who >= floor) & u32::from(who != me);
+        // Whoever asks each cell after a lane that was not alone notes once more what is noted here: that changes nothing.
+        let (mut left, mut before) = (lanes, u64::MAX);
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize % LANES;
+            left &= left - 1;
+            let address = event.addresses[lane];
+            if READS && address == before {
+                continue;
             }
+            before = address;
+            let first = (address - base) as usize >> shift;
+            let (Some(writers), Some(readers)) =
+                (chunk::<CELLS>(&mut self.writer, first), chunk(&mut self.reader, first))
+            else {
+                return false;
+            };
+            let mut bad = 0;
+            for (&mut writer, &mut reader) in writers.iter_mut().zip::<&mut [u32; CELLS]>(&mut *readers) {
+                bad |= foreign(writer) | foreign(reader) & if READS { u32::from(reader != several) } else { 1 };
+            }
+            if bad != 0 {
+                return false;
+            }
+            let ats = if READS {
+                readers.iter_mut().for_each(|reader| *reader = if *reader == several { several } else { me });
+                chunk::<CELLS>(&mut self.read_at, first)
+            } else {
+                *writers = [me; CELLS];
+                chunk::<CELLS>(&mut self.written_at, first)
+            };
+            ats.into_iter().for_each(|ats| *ats = [at | (lane as u32) << 1; CELLS]);
         }
         true
     }
 
     /// Forgets that `me` has read the cells: what it read was a guess.
-    pub(super) fn forget_reader(&mut self, cells: std::ops::Range<usize>, me: u32) {
+    pub(super) fn forget_reader(&mut self, cells: Range<usize>, me: u32) {
         let readers = self.reader.get_mut(cells).unwrap_or_default();
         readers.iter_mut().filter(|reader| **reader == me).for_each(|reader| *reader = 0);
     }
@@ -259,21 +336,6 @@ impl Page {
         }
         None
     }
-}
-
-/// The lanes of an event, if they are all from lane 0 up to some and their bytes follow one another: how many.
-#[inline(always)]
-pub(super) fn neighbours(event: &Event) -> Option<usize> {
-    let lanes = event.lanes.trailing_ones() as usize;
-    if lanes == 0 || (lanes < LANES && event.lanes >> lanes != 0) {
-        return None;
-    }
-    let (first, bytes) = (event.addresses[0], u64::from(event.bytes));
-    let mut different = 0;
-    for (lane, address) in event.addresses[..lanes].iter().enumerate() {
-        different |= address ^ first.wrapping_add(lane as u64 * bytes);
-    }
-    (different == 0).then_some(lanes)
 }
 
 #[cfg(test)]

@@ -29,8 +29,9 @@ use rocfire_isa::{Format, Inst, Op, OperandKind};
 
 use crate::env::Env;
 use crate::error::FaultKind;
-use crate::instrument::{At, Event, EventKind, Finding, MemorySpace, Registers, Uses, Verdict};
-use crate::wave::{AGPR, STAGE, Wave, scalar};
+use crate::instrument::{At, Event, EventKind, Finding, Marks, MemorySpace, Registers, Verdict};
+use crate::program::Program;
+use crate::wave::{AGPR, Wave, scalar};
 
 /// A counter, by its bit in [`Pending::counters`].
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,56 +69,31 @@ struct Pending {
     order: Order,
     /// The step of the complete program.
     step: usize,
-    vector: Vec<Registers>,
-    scalar: Vec<Registers>,
-    /// Memory that it will write, from a first byte up to another.
-    written: Vec<(MemorySpace, u64, u64)>,
+    /// Whether it will write the registers of the step.
+    loads: bool,
+    /// What it will write to memory that counts.
+    written: Vec<Event>,
     /// Whether that is by a load to LDS.
     to_lds: bool,
 }
 
-/// Registers by number, a bit each: first those of the vector file, then scalar ones.
-#[derive(Clone, Copy, Default)]
-struct Busy {
-    vector: [u64; BUSY_VECTORS],
-    scalar: [u64; BUSY_SCALARS],
-}
-
-/// Words for the vector file and for the scalar one, SCC and the like included.
-const BUSY_VECTORS: usize = (STAGE as usize).div_ceil(64);
-const BUSY_SCALARS: usize = 3;
-
-impl Busy {
-    fn of(pending: &[Pending]) -> Busy {
-        let mut busy = Busy::default();
-        pending.iter().for_each(|entry| busy.add(entry));
-        busy
+impl Pending {
+    /// The registers that it will write: vectors, and scalars.
+    fn registers(&self, program: &Program) -> (Vec<Registers>, Vec<Registers>) {
+        if !self.loads {
+            return (Vec::new(), Vec::new());
+        }
+        let uses = &program.uses[self.step];
+        let scalars = uses.scalar_writes.iter().copied().filter(|range| range.first < scalar::EXEC).collect();
+        (uses.vector_writes.clone(), scalars)
     }
 
-    fn add(&mut self, entry: &Pending) {
-        let set = |words: &mut [u64], registers: &[Registers]| {
-            for register in registers.iter().flat_map(|registers| registers.range()) {
-                if let Some(word) = words.get_mut(usize::from(register) / 64) {
-                    *word |= 1 << (register % 64);
-                }
-            }
-        };
-        set(&mut self.vector, &entry.vector);
-        set(&mut self.scalar, &entry.scalar);
-    }
-
-    /// Whether an instruction reads or writes one of them.
-    fn meets(&self, uses: &Uses) -> bool {
-        let any = |words: &[u64], registers: &[Registers]| {
-            let mut all = registers.iter().flat_map(|registers| registers.range());
-            all.any(|register| {
-                words.get(usize::from(register) / 64).is_some_and(|word| word >> (register % 64) & 1 != 0)
-            })
-        };
-        any(&self.vector, &uses.vector_reads)
-            || any(&self.vector, &uses.vector_writes)
-            || any(&self.scalar, &uses.scalar_reads)
-            || any(&self.scalar, &uses.scalar_writes)
+    /// Marks them.
+    fn mark(&self, program: &Program, busy: &mut Marks) {
+        if self.loads {
+            busy.insert(&program.uses[self.step].writes);
+            busy.remove_scalars_from(scalar::EXEC);
+        }
     }
 }
 
@@ -126,7 +102,7 @@ struct Unsettled {
     wave: u32,
     counters: u8,
     step: usize,
-    written: Vec<(MemorySpace, u64, u64)>,
+    written: Vec<Event>,
 }
 
 /// How a family counts.
@@ -143,7 +119,11 @@ pub(super) struct Waits {
     scheme: Scheme,
     waves: Vec<Vec<Pending>>,
     /// Registers that the outstanding instructions of each wave will write.
-    busy: Vec<Busy>,
+    busy: Vec<Marks>,
+    /// Loads to LDS that are outstanding, of all waves.
+    to_lds: usize,
+    /// Room for events that nothing is in.
+    spare: Vec<Vec<Event>>,
     /// Whether device memory counts for barriers.
     spread: bool,
     /// What the waves that have reached the barrier had in flight.
@@ -161,15 +141,29 @@ impl Waits {
             Family::Rdna4 | Family::Gfx125 => Scheme::Gfx12,
             Family::Ampere | Family::Ada | Family::Hopper => unreachable!("the emulator has no such device"),
         };
-        Waits { scheme, waves: Vec::new(), busy: Vec::new(), spread: false, arrived: Vec::new(), unsettled: Vec::new() }
+        Waits::with(scheme, false)
+    }
+
+    fn with(scheme: Scheme, spread: bool) -> Waits {
+        Waits {
+            scheme,
+            waves: Vec::new(),
+            busy: Vec::new(),
+            to_lds: 0,
+            spare: Vec::new(),
+            spread,
+            arrived: Vec::new(),
+            unsettled: Vec::new(),
+        }
     }
 
     /// `spread`: see [`Descriptor`](crate::descriptor::Descriptor).
     pub(super) fn start_group(&mut self, waves: usize, spread: bool) {
-        self.waves.clear();
+        self.waves.iter_mut().for_each(|pending| pending.clear());
         self.waves.resize_with(waves, Vec::new);
         self.busy.clear();
-        self.busy.resize(waves, Busy::default());
+        self.busy.resize(waves, Marks::default());
+        self.to_lds = 0;
         self.spread = spread;
         self.arrived.clear();
         self.unsettled.clear();
@@ -177,9 +171,7 @@ impl Waits {
 
     /// Takes all that is known of a workgroup away.
     pub(super) fn park(&mut self) -> Waits {
-        let Waits { scheme, spread, .. } = *self;
-        let new =
-            Waits { scheme, waves: Vec::new(), busy: Vec::new(), spread, arrived: Vec::new(), unsettled: Vec::new() };
+        let new = Waits::with(self.scheme, self.spread);
         std::mem::replace(self, new)
     }
 
@@ -198,11 +190,14 @@ impl Waits {
         // The formats of instructions that wait.
         if matches!(at.step.inst.format, Format::Sopp | Format::Sopk) {
             for (counter, limit) in waits(&at.step.inst, scheme).into_iter().flatten() {
-                retire(pending, counter, limit);
-                self.busy[w.number as usize] = Busy::of(pending);
+                retire(pending, counter, limit, &mut self.to_lds, &mut self.spare);
+                let busy = &mut self.busy[w.number as usize];
+                *busy = Marks::default();
+                pending.iter().for_each(|entry| entry.mark(at.program, busy));
             }
         }
-        if !self.busy[w.number as usize].meets(at.uses) {
+        let busy = &self.busy[w.number as usize];
+        if !busy.meets(&at.uses.reads) && !busy.meets(&at.uses.writes) {
             return Ok(());
         }
         let order = order_of(&at.step.inst);
@@ -211,11 +206,12 @@ impl Waits {
                 mine.iter().find_map(|a| theirs.iter().find_map(|b| common(*a, *b)))
             };
             let (uses, in_order) = (at.uses, order != Order::NONE && order == earlier.order);
-            let read = overlap(&uses.vector_reads, &earlier.vector).map(vector_name);
-            let read = read.or_else(|| overlap(&uses.scalar_reads, &earlier.scalar).map(scalar_name));
+            let (vectors, scalars) = earlier.registers(at.program);
+            let read = overlap(&uses.vector_reads, &vectors).map(vector_name);
+            let read = read.or_else(|| overlap(&uses.scalar_reads, &scalars).map(scalar_name));
             let written = || {
-                let vector = overlap(&uses.vector_writes, &earlier.vector).map(vector_name).filter(|_| !in_order);
-                vector.or_else(|| overlap(&uses.scalar_writes, &earlier.scalar).map(scalar_name))
+                let vector = overlap(&uses.vector_writes, &vectors).map(vector_name).filter(|_| !in_order);
+                vector.or_else(|| overlap(&uses.scalar_writes, &scalars).map(scalar_name))
             };
             let overwrites = read.is_none();
             if let Some(register) = read.or_else(written) {
@@ -229,7 +225,9 @@ impl Waits {
     /// Adds a memory instruction, and checks bytes of LDS that are on their way.
     pub(super) fn after(&mut self, at: &At<'_>, w: &Wave, _: &Env, events: &[Event]) -> Verdict {
         let inst = &at.step.inst;
-        self.settled(at, w, events)?;
+        if self.to_lds > 0 || !self.unsettled.is_empty() {
+            self.settled(at, w, events)?;
+        }
         let (several, spread) = (self.waves.len() > 1, self.spread);
         let pending = &mut self.waves[w.number as usize];
         if matches!(inst.op, Op::SBarrier | Op::SBarrierSignal | Op::SBarrierSignalIsfirst) {
@@ -243,12 +241,10 @@ impl Waits {
             }));
         }
         let Some((counters, order)) = counts(inst, self.scheme, events) else { return Ok(()) };
-        let uses = at.uses;
         // With all lanes off nothing will be written, but it counts.
-        let written = |registers: &Vec<Registers>| match inst.format {
-            Format::Smem | Format::Sopp | Format::Sop1 => registers.clone(),
-            _ if events.is_empty() && !moves_lanes(inst.op) => Vec::new(),
-            _ => registers.clone(),
+        let loads = match inst.format {
+            Format::Smem | Format::Sopp | Format::Sop1 => true,
+            _ => !events.is_empty() || moves_lanes(inst.op),
         };
         let to_lds = |event: &&Event| event.kind == EventKind::ToLds && event.space == MemorySpace::Lds;
         let stores = |event: &&Event| match (event.kind, event.space) {
@@ -256,16 +252,12 @@ impl Waits {
             (EventKind::Store, MemorySpace::Global) => several && spread,
             _ => to_lds(event),
         };
-        let entry = Pending {
-            counters,
-            order,
-            step: at.index,
-            vector: written(&uses.vector_writes),
-            scalar: written(&uses.scalar_writes).into_iter().filter(|range| range.first < scalar::EXEC).collect(),
-            written: events.iter().filter(stores).flat_map(merged).collect(),
-            to_lds: events.iter().any(|event| to_lds(&event)),
-        };
-        self.busy[w.number as usize].add(&entry);
+        let mut written = self.spare.pop().unwrap_or_default();
+        written.extend(events.iter().filter(stores).cloned());
+        let to_lds = events.iter().any(|event| to_lds(&event));
+        self.to_lds += usize::from(to_lds);
+        let entry = Pending { counters, order, step: at.index, loads, written, to_lds };
+        entry.mark(at.program, &mut self.busy[w.number as usize]);
         pending.push(entry);
         Ok(())
     }
@@ -282,9 +274,10 @@ impl Waits {
             // Loads to LDS of one wave return in order.
             let counts = |event: &&Event| event.kind != EventKind::ToLds || wave.is_some();
             for event in events.iter().filter(counts) {
+                let space = event.space;
                 let hit = |&(_, at): &(usize, u64)| {
                     let end = at + u64::from(event.bytes);
-                    written.iter().any(|&(space, from, to)| space == event.space && at < to && from < end)
+                    written.iter().any(|event| event.space == space && reaches(event, at, end))
                 };
                 let Some((lane, address)) = event.lane_addresses().find(hit) else { continue };
                 let (what, is_device_address) = match event.space {
@@ -303,21 +296,17 @@ impl Waits {
     }
 }
 
-/// The ranges of bytes of an event, neighbours joined.
-fn merged(event: &Event) -> Vec<(MemorySpace, u64, u64)> {
-    let mut ranges: Vec<(MemorySpace, u64, u64)> = Vec::new();
-    for (_, address) in event.lane_addresses() {
-        let end = address + u64::from(event.bytes);
-        match ranges.last_mut() {
-            Some(last) if last.2 == address => last.2 = end,
-            _ => ranges.push((event.space, address, end)),
-        }
+/// Whether an event has touched a byte from an address up to another.
+fn reaches(event: &Event, from: u64, to: u64) -> bool {
+    if let Some((first, end)) = event.bounds() {
+        return first < to && from < end;
     }
-    ranges
+    event.lane_addresses().any(|(_, address)| address < to && from < address + u64::from(event.bytes))
 }
 
-/// Takes away what has surely returned when `counter` is at most `limit`.
-fn retire(pending: &mut Vec<Pending>, counter: Counter, limit: u32) {
+/// Takes away what has surely returned when `counter` is at most `limit`; keeps count of the loads `to_lds`, and what room
+/// for events becomes free.
+fn retire(pending: &mut Vec<Pending>, counter: Counter, limit: u32, to_lds: &mut usize, spare: &mut Vec<Vec<Event>>) {
     for queue in [Order::VECTOR_MEMORY, Order::LDS] {
         let counted = |entry: &&mut Pending| entry.order.is_in(queue) && entry.counters & counter.0 != 0;
         for entry in pending.iter_mut().rev().filter(counted).skip(limit as usize) {
@@ -327,7 +316,16 @@ fn retire(pending: &mut Vec<Pending>, counter: Counter, limit: u32) {
     if limit == 0 {
         pending.iter_mut().for_each(|entry| entry.counters &= !counter.0);
     }
-    pending.retain(|entry| entry.counters != 0);
+    pending.retain_mut(|entry| {
+        if entry.counters != 0 {
+            return true;
+        }
+        *to_lds -= usize::from(entry.to_lds);
+        let mut written = std::mem::take(&mut entry.written);
+        written.clear();
+        spare.push(written);
+        false
+    });
 }
 
 /// The counters that an instruction waits for, and to what number.

@@ -79,11 +79,98 @@ pub(crate) struct Event {
     pub(crate) register: u16,
     /// Where, by lane; those of lanes that took no part mean nothing.
     pub(crate) addresses: [u64; LANES],
+    /// So many lanes, from lane 0 on, whose bytes follow one another, and are all that the others touch too; 0 where there
+    /// are no such lanes, as mostly where some are off in the middle.
+    pub(crate) run: u8,
+    /// All addresses of lanes that took part, joined by "or".
+    pub(crate) address_bits: u64,
 }
 
 impl Event {
-    /// Lanes with their addresses.
-    pub(crate) fn lane_addresses(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        (0..LANES).filter(|&lane| self.lanes >> lane & 1 != 0).map(|lane| (lane, self.addresses[lane]))
+    /// Of the lanes of a mask, which is not empty, with this number of bytes at these addresses.
+    #[inline]
+    pub(crate) fn new(
+        kind: EventKind,
+        space: MemorySpace,
+        lanes: u64,
+        (bytes, register): (u32, u16),
+        addresses: &[u64; LANES],
+    ) -> Event {
+        let (run, address_bits) = shape(lanes, bytes, addresses);
+        Event { kind, space, lanes, bytes, register, addresses: *addresses, run, address_bits }
     }
+
+    /// The bytes that the event touches, as the first one and the one behind the last, if they are a [run](Event::run).
+    pub(crate) fn bounds(&self) -> Option<(u64, u64)> {
+        let first = self.addresses[0];
+        (self.run > 0).then(|| (first, first + u64::from(self.run) * u64::from(self.bytes)))
+    }
+
+    /// Lanes with their addresses.
+    #[inline(always)]
+    pub(crate) fn lane_addresses(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let mut left = self.lanes;
+        std::iter::from_fn(move || {
+            let lane = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            self.addresses.get(lane).map(|&address| (lane, address))
+        })
+    }
+}
+
+/// [`Event::run`] and [`Event::address_bits`].
+fn shape(lanes: u64, bytes: u32, addresses: &[u64; LANES]) -> (u8, u64) {
+    #[inline(always)]
+    fn any(lanes: u64, bytes: u32, addresses: &[u64; LANES]) -> (u8, u64) {
+        let mut address_bits = 0;
+        if lanes == !0 {
+            address_bits = addresses.iter().fold(0, |bits, address| bits | address);
+        } else {
+            let mut left = lanes;
+            while left != 0 {
+                address_bits |= addresses[left.trailing_zeros() as usize % LANES];
+                left &= left - 1;
+            }
+        }
+        (run(lanes, bytes, addresses), address_bits)
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,bmi1")]
+        fn vector(lanes: u64, bytes: u32, addresses: &[u64; LANES]) -> (u8, u64) {
+            any(lanes, bytes, addresses)
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") {
+            // SAFETY: the host has these features.
+            return unsafe { vector(lanes, bytes, addresses) };
+        }
+    }
+    any(lanes, bytes, addresses)
+}
+
+/// See [`Event::run`].
+#[inline(always)]
+fn run(lanes: u64, bytes: u32, addresses: &[u64; LANES]) -> u8 {
+    let count = lanes.trailing_ones() as usize;
+    if count == 0 || (count < LANES && lanes >> count != 0) {
+        return 0;
+    }
+    let follows = |count: usize| {
+        let mut different = 0;
+        for (lane, address) in addresses[..count].iter().enumerate() {
+            different |= address ^ addresses[0].wrapping_add(lane as u64 * u64::from(bytes));
+        }
+        different == 0
+    };
+    if follows(count) {
+        return count as u8;
+    }
+    // Lanes that do the same as so many before them.
+    for period in [1, 2, 4, 8, 16, 32] {
+        if period < count && addresses[period] == addresses[0] {
+            let same = addresses[period..count].iter().zip(addresses).fold(0, |different, (a, b)| different | (a ^ b));
+            return if same == 0 && follows(period) { period as u8 } else { 0 };
+        }
+    }
+    0
 }

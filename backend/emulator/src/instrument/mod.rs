@@ -37,7 +37,7 @@ mod tests;
 pub(crate) mod uses;
 
 pub(crate) use event::{Event, EventKind, MemorySpace};
-pub(crate) use uses::{Registers, Uses};
+pub(crate) use uses::{Marks, Registers, Uses};
 
 /// Makes the observers of a launch.
 pub(crate) trait Instrument: Sync {
@@ -148,9 +148,8 @@ pub(crate) trait Observer: Send {
 }
 
 /// As `group::run_wave`, with observers.
-pub(crate) fn run_wave(w: &mut Wave, env: &mut Env, observers: &mut [Box<dyn Observer>]) -> Flow {
+pub(crate) fn run_wave(w: &mut Wave, env: &mut Env, program: &Program, observers: &mut [Box<dyn Observer>]) -> Flow {
     env.enter(w);
-    let program = env.program.clone();
     let flow = loop {
         // The last step faults and nothing jumps behind it.
         let index = w.pc;
@@ -162,7 +161,7 @@ pub(crate) fn run_wave(w: &mut Wave, env: &mut Env, observers: &mut [Box<dyn Obs
             }
             step => (step, &program.uses[index]),
         };
-        let at = At { program: &program, index, step, uses };
+        let at = At { program, index, step, uses };
         w.pc += 1;
         let verdict = observers.iter_mut().try_for_each(|observer| observer.before(&at, w, env));
         if let Err(finding) = verdict {

@@ -53,13 +53,13 @@ fn both_loops_do_the_same_and_the_instrumented_one_tells_of_each_step() {
     let arch = Arch::parse("gfx942").unwrap();
     let program = Arc::new(Program::at_level(Level::Baseline, arch, bytes, 0x1000, &[]));
     let (mut fast, mut fast_env) = start(&program, false);
-    assert_eq!(crate::group::run_wave(&mut fast, &mut fast_env), Flow::End);
+    assert_eq!(crate::group::run_wave(&mut fast, &mut fast_env, &program), Flow::End);
 
     let complete = Arc::new(program.complete());
     let (mut slow, mut slow_env) = start(&complete, true);
     let seen = Arc::new(std::sync::Mutex::new(Seen::default()));
     let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(Recorder(seen.clone()))];
-    assert_eq!(run_wave(&mut slow, &mut slow_env, &mut observers), Flow::End);
+    assert_eq!(run_wave(&mut slow, &mut slow_env, &complete, &mut observers), Flow::End);
 
     assert!((0..4).all(|register| fast.v[register].0 == slow.v[register].0));
     assert_eq!(fast_env.counters(), slow_env.counters());

@@ -6,7 +6,7 @@
 
 use rocfire_isa::{Format, Inst, Op, Operand, OperandKind};
 
-use crate::wave::{AGPR, scalar};
+use crate::wave::{AGPR, STAGE, scalar};
 
 /// A run of registers of one file: for vectors those of [`Wave::v`](crate::wave::Wave) (accumulation registers from
 /// [`AGPR`] on), for scalars those of [`Wave::s`](crate::wave::Wave), and [`scalar::SCC`].
@@ -25,9 +25,93 @@ impl Registers {
     }
 }
 
+/// Words of a [`Marks`]: of the vector file, and of the scalar one with SCC.
+const VECTOR_WORDS: usize = (STAGE as usize).div_ceil(64);
+const WORDS: usize = VECTOR_WORDS + (scalar::SCC as usize + 1).div_ceil(64);
+
+/// A bit for each register of both files: some property of the registers of a wave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks([u64; WORDS]);
+
+impl Marks {
+    /// Whether a register of the set is marked.
+    #[inline(always)]
+    pub(crate) fn meets(&self, set: &RegisterSet) -> bool {
+        set.0.iter().any(|&(word, bits)| self.0[usize::from(word)] & bits != 0)
+    }
+
+    /// Marks the registers of a set.
+    pub(crate) fn insert(&mut self, set: &RegisterSet) {
+        set.0.iter().for_each(|&(word, bits)| self.0[usize::from(word)] |= bits);
+    }
+
+    /// Marks a vector register.
+    #[inline(always)]
+    pub(crate) fn insert_vector(&mut self, register: u16) {
+        self.0[usize::from(register / 64)] |= 1 << (register % 64);
+    }
+
+    /// Marks a scalar register, or SCC.
+    #[inline(always)]
+    pub(crate) fn insert_scalar(&mut self, register: u16) {
+        self.0[VECTOR_WORDS + usize::from(register / 64)] |= 1 << (register % 64);
+    }
+
+    /// Marks the registers of a set for which a condition of the register, in the vector file or not, holds, and unmarks
+    /// those for which it does not.
+    #[inline(always)]
+    pub(crate) fn update(&mut self, set: &RegisterSet, is_marked: impl Fn(bool, u16) -> bool) {
+        for &(word, bits) in &set.0 {
+            let (vector, first) = match usize::from(word).checked_sub(VECTOR_WORDS) {
+                None => (true, 64 * word),
+                Some(word) => (false, 64 * word as u16),
+            };
+            let mut left = bits;
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                left &= left - 1;
+                let marked = u64::from(is_marked(vector, first + bit as u16));
+                let own = &mut self.0[usize::from(word)];
+                *own = *own & !(1 << bit) | marked << bit;
+            }
+        }
+    }
+
+    /// Unmarks the scalar registers from `first` on.
+    pub(crate) fn remove_scalars_from(&mut self, first: u16) {
+        for (word, bits) in self.0[VECTOR_WORDS..].iter_mut().enumerate() {
+            let kept = usize::from(first).saturating_sub(64 * word).min(64) as u32;
+            *bits &= u64::MAX.checked_shr(64 - kept).unwrap_or(0);
+        }
+    }
+}
+
+/// Registers of both files, as words of a [`Marks`] and bits in each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RegisterSet(Vec<(u16, u64)>);
+
+impl RegisterSet {
+    fn of(vectors: &[Registers], scalars: &[Registers]) -> RegisterSet {
+        let mut marks = Marks::default();
+        let all = |runs: &[Registers]| runs.iter().flat_map(|run| run.range()).collect::<Vec<u16>>();
+        all(vectors).into_iter().filter(|&register| register < STAGE).for_each(|r| marks.insert_vector(r));
+        all(scalars).into_iter().filter(|&register| register <= scalar::SCC).for_each(|r| marks.insert_scalar(r));
+        let words = marks.0.into_iter().enumerate().filter(|&(_, bits)| bits != 0);
+        RegisterSet(words.map(|(word, bits)| (word as u16, bits)).collect())
+    }
+}
+
 /// Registers of an instruction by file and direction; some may be named twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
+    /// All registers read.
+    pub(crate) reads: RegisterSet,
+    /// All registers written.
+    pub(crate) writes: RegisterSet,
+    /// Those of each of the two instructions of a pair.
+    pub(crate) halves: Option<Box<[Uses; 2]>>,
+    /// Whether it may do something to memory, counts as outstanding, or is a barrier.
+    pub(crate) has_effects: bool,
     /// Vector registers read.
     pub(crate) vector_reads: Vec<Registers>,
     /// Vector registers written, if only in some lanes or in part.
@@ -82,8 +166,8 @@ impl Uses {
     /// The registers of `inst`.
     pub(crate) fn of(inst: &Inst) -> Uses {
         let mut uses = Uses::default();
-        for operand in &inst.src {
-            uses.read(operand);
+        for (i, operand) in inst.src.iter().enumerate() {
+            uses.read(&selected(inst, i, operand));
         }
         if let Some(scale) = &inst.mods.scale {
             uses.read(&scale.a);
@@ -108,15 +192,32 @@ impl Uses {
             }
             Format::Ds | Format::Flat | Format::Global | Format::Scratch | Format::Mubuf => uses.add_memory(inst),
         }
-        uses
+        uses.has_effects = match inst.format {
+            Format::Smem | Format::Ds | Format::Flat | Format::Global | Format::Scratch | Format::Mubuf => true,
+            Format::Sopp | Format::Sop1 => {
+                ["s_barrier", "s_sendmsg"].iter().any(|start| inst.op.mnemonic().starts_with(start))
+            }
+            _ => false,
+        };
+        uses.summed_up()
     }
 
-    /// Adds what another instruction that executes at the same time reads and writes.
-    pub(crate) fn add(&mut self, other: Uses) {
-        self.vector_reads.extend(other.vector_reads);
-        self.vector_writes.extend(other.vector_writes);
-        self.scalar_reads.extend(other.scalar_reads);
-        self.scalar_writes.extend(other.scalar_writes);
+    /// Of two instructions that execute at the same time.
+    pub(crate) fn of_pair(first: &Inst, second: &Inst) -> Uses {
+        let halves = [Uses::of(first), Uses::of(second)];
+        let mut uses = halves[0].clone();
+        uses.vector_reads.extend(&halves[1].vector_reads);
+        uses.vector_writes.extend(&halves[1].vector_writes);
+        uses.scalar_reads.extend(&halves[1].scalar_reads);
+        uses.scalar_writes.extend(&halves[1].scalar_writes);
+        uses.halves = Some(Box::new(halves));
+        uses.summed_up()
+    }
+
+    fn summed_up(mut self) -> Uses {
+        self.reads = RegisterSet::of(&self.vector_reads, &self.scalar_reads);
+        self.writes = RegisterSet::of(&self.vector_writes, &self.scalar_writes);
+        self
     }
 
     fn read(&mut self, operand: &Operand) {
@@ -187,6 +288,18 @@ impl Uses {
             self.scalar_reads.push(M0);
         }
     }
+}
+
+/// A source, of which a packed operation on f32 may read one register only.
+fn selected(inst: &Inst, i: usize, operand: &Operand) -> Operand {
+    let name = inst.op.mnemonic();
+    let is_packed = inst.format == Format::Vop3p && name.starts_with("v_pk_") && name.ends_with("_f32");
+    let (low, high) = (inst.mods.op_sel >> i & 1, inst.mods.op_sel_hi >> i & 1);
+    let OperandKind::Vgpr(first) = operand.kind else { return *operand };
+    if !is_packed || operand.dwords != 2 || low != high {
+        return *operand;
+    }
+    Operand { kind: OperandKind::Vgpr(first + u16::from(low)), dwords: 1, ..*operand }
 }
 
 /// Whether the instruction multiplies matrices, which it does for all lanes whatever EXEC says.

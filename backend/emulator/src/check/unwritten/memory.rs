@@ -2,7 +2,6 @@
 
 use rocfire_isa::{Format, Inst, Op};
 
-use super::super::shadow::neighbours;
 use super::{DEFINED, STORED_UNDEFINED, Source, UNWRITTEN, Unwritten, WINDOWS};
 use crate::env::Env;
 use crate::error::Access;
@@ -73,6 +72,11 @@ impl Unwritten {
             Op::DsSwizzleB32 => at.step.src[0],
             _ => return,
         };
+        let marked = &self.waves[w.number as usize].marked;
+        let all_on = exec == u64::MAX >> (LANES - w.lanes);
+        if !marked.meets(&at.uses.reads) && !marked.meets(&at.uses.writes) && (all_on || !self.follows_shuffles) {
+            return;
+        }
         let address = w.v[usize::from(at.step.src[0])];
         let on = |lane: usize| exec >> lane & 1 != 0;
         let state = self.state(w);
@@ -123,10 +127,12 @@ impl Unwritten {
         if !matches!(inst.op, Op::DsBpermuteB32 | Op::DsPermuteB32 | Op::DsSwizzleB32) {
             // What comes is defined unless an event says otherwise: a descriptor's bounds give zero, clocks are clocks.
             let state = self.state(w);
-            at.uses.vector_writes.iter().for_each(|&registers| state.define_vector(registers, exec, bytes));
-            at.uses.scalar_writes.iter().for_each(|&registers| state.define_scalar(registers));
+            if state.marked.meets(&at.uses.writes) {
+                at.uses.vector_writes.iter().for_each(|&registers| state.define_vector(registers, exec, bytes));
+                at.uses.scalar_writes.iter().for_each(|&registers| state.define_scalar(registers));
+                state.mark(at.uses);
+            }
         }
-        let mut incoming = vec![0u64; LANES];
         for event in events {
             match event.kind {
                 EventKind::ScalarLoad => self.scalar_load(at, w, env, event),
@@ -139,20 +145,20 @@ impl Unwritten {
                 EventKind::Atomic => self.atomic(at, w, env, event)?,
                 EventKind::ToLds if event.space == MemorySpace::Global => {
                     for (lane, address) in event.lane_addresses() {
-                        let undefined = self.device_unwritten(at, env, address, event.bytes);
-                        incoming[lane] = undefined;
+                        self.incoming[lane] = self.device_unwritten(at, env, address, event.bytes);
                     }
                 }
                 EventKind::ToLds => {
                     for (lane, address) in event.lane_addresses() {
                         for byte in 0..event.bytes as usize {
                             if let Some(place) = self.lds.get_mut(address as usize + byte) {
-                                *place = if incoming[lane] >> byte & 1 != 0 { STORED_UNDEFINED } else { DEFINED };
+                                let undefined = self.incoming[lane] >> byte & 1 != 0;
+                                *place = if undefined { STORED_UNDEFINED } else { DEFINED };
                             }
                         }
                     }
                     // What the next piece brings is its own.
-                    incoming.fill(0);
+                    self.incoming.fill(0);
                 }
             }
         }
@@ -177,7 +183,7 @@ impl Unwritten {
 
     /// Whether all that a load gets is surely defined. What it does not see at a glance it leaves to the look at each lane.
     fn is_defined(&mut self, at: &At<'_>, env: &Env, event: &Event) -> bool {
-        let run = neighbours(event).map(|lanes| (event.addresses[0], lanes as u32 * event.bytes));
+        let run = event.bounds().map(|(from, to)| (from, (to - from) as u32));
         match (event.space, run) {
             (MemorySpace::Global, Some((address, bytes))) => {
                 self.window(at, env, address, bytes).is_some_and(|window| window.is_written(address, bytes.into()))
@@ -186,11 +192,30 @@ impl Unwritten {
                 event.lane_addresses().all(|(_, address)| self.device_unwritten(at, env, address, event.bytes) == 0)
             }
             (MemorySpace::Lds, Some((address, bytes))) => self.lds_is_defined(address, bytes),
-            (MemorySpace::Lds, None) => {
-                event.lane_addresses().all(|(_, address)| self.lds_is_defined(address, event.bytes))
-            }
+            (MemorySpace::Lds, None) => match event.bytes {
+                4 => self.lanes_are_defined::<4>(event),
+                8 => self.lanes_are_defined::<8>(event),
+                16 => self.lanes_are_defined::<16>(event),
+                _ => event.lane_addresses().all(|(_, address)| self.lds_is_defined(address, event.bytes)),
+            },
             (MemorySpace::Scratch, _) => false,
         }
+    }
+
+    /// The same for lanes that are apart, of so many bytes each.
+    fn lanes_are_defined<const BYTES: usize>(&self, event: &Event) -> bool {
+        let (mut any, mut inside, mut before) = ([DEFINED; BYTES], true, u64::MAX);
+        for (_, address) in event.lane_addresses() {
+            if address == before {
+                continue;
+            }
+            before = address;
+            match self.lds.get(address as usize..).and_then(|states| states.first_chunk::<BYTES>()) {
+                Some(states) => any.iter_mut().zip(states).for_each(|(any, state)| *any |= state),
+                None => inside = false,
+            }
+        }
+        inside && any == [DEFINED; BYTES]
     }
 
     fn lds_is_defined(&self, address: u64, bytes: u32) -> bool {
@@ -208,9 +233,8 @@ impl Unwritten {
         Some(&self.windows[place])
     }
 
-    /// Notes a store of defined registers to neighbouring bytes; whether it was one.
-    fn store_run(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) -> bool {
-        let Some(lanes) = neighbours(event) else { return false };
+    /// Notes a store of defined registers to neighbouring bytes, or to LDS; whether it was one.
+    fn store_defined(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) -> bool {
         let registers = (event.bytes.div_ceil(4) as usize).max(1);
         let first = usize::from(event.register);
         let state = &self.waves[w.number as usize].vector;
@@ -218,17 +242,25 @@ impl Unwritten {
         if registers.iter().flatten().fold(0, |any, lanes| any | lanes) & event.lanes != 0 {
             return false;
         }
-        let (address, bytes) = (event.addresses[0], lanes as u32 * event.bytes);
-        match event.space {
-            MemorySpace::Global => match self.window(at, env, address, bytes) {
-                Some(window) => window.mark_written(address, bytes.into()),
+        let bytes = event.bytes as usize;
+        match (event.space, event.bounds()) {
+            (MemorySpace::Global, Some((from, to))) => match self.window(at, env, from, (to - from) as u32) {
+                Some(window) => window.mark_written(from, to - from),
                 None => return false,
             },
-            MemorySpace::Lds => match self.lds.get_mut(address as usize..address as usize + bytes as usize) {
+            (MemorySpace::Lds, Some((from, to))) => match self.lds.get_mut(from as usize..to as usize) {
                 Some(states) => states.fill(DEFINED),
                 None => return false,
             },
-            MemorySpace::Scratch => return false,
+            (MemorySpace::Lds, None) if bytes == 4 => event.lane_addresses().for_each(|(_, address)| {
+                let states = self.lds.get_mut(address as usize..).and_then(|states| states.first_chunk_mut::<4>());
+                states.into_iter().for_each(|states| *states = [DEFINED; 4]);
+            }),
+            (MemorySpace::Lds, None) => event.lane_addresses().for_each(|(_, address)| {
+                let states = self.lds.get_mut(address as usize..address as usize + bytes);
+                states.into_iter().for_each(|states| states.fill(DEFINED));
+            }),
+            (MemorySpace::Global, None) | (MemorySpace::Scratch, _) => return false,
         }
         true
     }
@@ -275,7 +307,7 @@ impl Unwritten {
     }
 
     fn store(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) -> Verdict {
-        if self.store_run(at, w, env, event) {
+        if self.store_defined(at, w, env, event) {
             return Ok(());
         }
         let shift = if at.step.inst.op.mnemonic().contains("d16_hi") { 2 } else { 0 };

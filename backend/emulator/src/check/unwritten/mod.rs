@@ -37,7 +37,7 @@ use crate::descriptor::WorkItemId;
 use crate::env::Env;
 use crate::error::FaultKind;
 use crate::group::Setup;
-use crate::instrument::{At, Event, Finding, Registers, Verdict};
+use crate::instrument::{At, Event, Finding, Marks, Registers, Uses, Verdict};
 use crate::memory::Window;
 use crate::spin::vector_file;
 use crate::wave::{AGPR, LANES, STAGE, Wave, scalar};
@@ -105,6 +105,8 @@ struct WaveState {
     /// Number of the origin plus one, of registers with something undefined; 0 for the register itself.
     vector_origin: Vec<u32>,
     scalar_origin: [u32; SCALARS],
+    /// Registers that may have something undefined in some lane; all others have nothing.
+    marked: Marks,
 }
 
 /// The check, for the workgroups of one host thread.
@@ -115,6 +117,8 @@ pub(super) struct Unwritten {
     follows_shuffles: bool,
     waves: Vec<WaveState>,
     lds: Vec<u8>,
+    /// What a load to LDS brings to each lane, a bit for each undefined byte.
+    incoming: Vec<u64>,
     /// Bytes of each lane, lane by lane and wave by wave.
     scratch: Vec<u8>,
     scratch_bytes: usize,
@@ -141,6 +145,7 @@ impl Unwritten {
             follows_shuffles,
             waves: Vec::new(),
             lds: Vec::new(),
+            incoming: vec![0; LANES],
             scratch: Vec::new(),
             scratch_bytes: 0,
             origins: Vec::new(),
@@ -152,7 +157,9 @@ impl Unwritten {
     pub(super) fn start_group(&mut self, setup: &Setup, waves: &[Wave]) {
         self.origins.clear();
         self.lds.clear();
-        let (memory, register) = if self.follows_unwritten { (UNWRITTEN, !0) } else { (DEFINED, 0) };
+        // The upper lanes of a wave32 are nobody's.
+        let lanes = u64::MAX >> (LANES - setup.lanes as usize);
+        let (memory, register) = if self.follows_unwritten { (UNWRITTEN, lanes) } else { (DEFINED, 0) };
         self.lds.resize(setup.lds_bytes, memory);
         self.scratch_bytes = setup.scratch_bytes as usize;
         self.scratch.clear();
@@ -163,6 +170,7 @@ impl Unwritten {
             scalar: [0; SCALARS],
             vector_origin: vec![0; usize::from(STAGE)],
             scalar_origin: [0; SCALARS],
+            marked: Marks::default(),
         });
         let descriptor = &setup.kernel.info.descriptor;
         let work_item_registers = match descriptor.work_item_id {
@@ -176,13 +184,14 @@ impl Unwritten {
             state.vector_origin.fill(0);
             state.scalar_origin.fill(0);
             state.vector[..work_item_registers].fill([0; 4]);
-            state.scalar[..usize::from(scalar::FLAT_SCRATCH)].fill(register as u32);
+            state.scalar[..usize::from(scalar::FLAT_SCRATCH)].fill(if self.follows_unwritten { !0 } else { 0 });
             state.scalar[..usize::from(descriptor.initial_sgprs())].fill(0);
             state.scalar[usize::from(scalar::FLAT_SCRATCH)..].fill(0);
             for register in [scalar::VCC, scalar::VCC + 1, scalar::M0] {
                 state.scalar[usize::from(register)] = if self.follows_unwritten { !0 } else { 0 };
             }
             state.scalar[usize::from(scalar::SCC)] = u32::from(self.follows_unwritten);
+            state.mark_all();
         }
     }
 
@@ -205,18 +214,33 @@ impl Unwritten {
 
     pub(super) fn before(&mut self, at: &At<'_>, w: &Wave) -> Verdict {
         use rocfire_isa::Format;
-        match at.step.inst.format {
+        let marked = &self.waves[w.number as usize].marked;
+        let reads_marked = marked.meets(&at.uses.reads);
+        // Where nothing is undefined, nothing becomes so, but by a shuffle.
+        let moves = self.follows_shuffles && at.step.inst.format == Format::Ds;
+        if !reads_marked && !moves && !marked.meets(&at.uses.writes) {
+            return Ok(());
+        }
+        let verdict = match at.step.inst.format {
             Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc | Format::Sopp => self.scalar_op(at, w),
-            Format::Smem | Format::Global | Format::Flat | Format::Scratch | Format::Mubuf => self.addresses(at, w),
-            Format::Ds => {
-                self.addresses(at, w)?;
-                self.lane_move(at, w);
-                Ok(())
+            Format::Smem | Format::Global | Format::Flat | Format::Scratch | Format::Mubuf | Format::Ds
+                if reads_marked =>
+            {
+                self.addresses(at, w)
             }
+            Format::Smem | Format::Global | Format::Flat | Format::Scratch | Format::Mubuf | Format::Ds => Ok(()),
             Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p | Format::Vop3pMai => {
                 self.vector_op(at, w)
             }
+        };
+        if at.step.inst.format == Format::Ds {
+            verdict?;
+            self.lane_move(at, w);
+            self.state(w).mark(at.uses);
+            return Ok(());
         }
+        self.state(w).mark(at.uses);
+        verdict
     }
 
     pub(super) fn after(&mut self, at: &At<'_>, w: &Wave, env: &Env, events: &[Event]) -> Verdict {
@@ -313,6 +337,30 @@ impl Unwritten {
 }
 
 impl WaveState {
+    /// Marks the registers that a step has written where something of them is undefined.
+    fn mark(&mut self, uses: &Uses) {
+        let WaveState { vector, scalar, marked, .. } = self;
+        marked.update(&uses.writes, |is_vector, register| match is_vector {
+            true => vector.get(usize::from(register)).is_some_and(|[a, b, c, d]| a | b | c | d != 0),
+            false => scalar.get(usize::from(register)).is_some_and(|&bits| bits != 0),
+        });
+    }
+
+    /// Marks all registers with something undefined.
+    fn mark_all(&mut self) {
+        self.marked = Marks::default();
+        for (register, [a, b, c, d]) in self.vector.iter().enumerate() {
+            if a | b | c | d != 0 {
+                self.marked.insert_vector(register as u16);
+            }
+        }
+        for (register, &bits) in self.scalar.iter().enumerate() {
+            if bits != 0 {
+                self.marked.insert_scalar(register as u16);
+            }
+        }
+    }
+
     /// Makes registers defined in lanes, in the bytes of `bytes` (bit 0 the lowest).
     fn define_vector(&mut self, registers: Registers, lanes: u64, bytes: u8) {
         for register in registers.range() {
@@ -335,6 +383,9 @@ impl WaveState {
         if let Some(state) = self.scalar.get_mut(usize::from(register)) {
             *state = undefined;
             self.scalar_origin[usize::from(register)] = origin;
+            if undefined != 0 {
+                self.marked.insert_scalar(register);
+            }
         }
     }
 
@@ -353,6 +404,7 @@ impl WaveState {
         }
         if undefined != 0 {
             self.vector_origin[usize::from(register)] = origin;
+            self.marked.insert_vector(register);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::scalar_op::above;
 use super::{Unwritten, WaveState};
 use crate::exec::valu::dpp;
 use crate::instrument::uses::{Named, is_matrix, named, swaps};
-use crate::instrument::{At, Registers, Uses, Verdict};
+use crate::instrument::{At, Registers, Verdict};
 use crate::wave::{LANES, Wave, scalar};
 
 /// A source in a lane, 32 bits of it.
@@ -61,17 +61,18 @@ impl Unwritten {
             return self.single_op(at, w, facts);
         };
         let [x, y] = &**pair;
-        let half = |step| Uses::of(step);
-        let (x_uses, y_uses) = (half(&x.inst), half(&y.inst));
+        let Some([x_uses, y_uses]) = at.uses.halves.as_deref() else {
+            unreachable!("the registers of a pair's halves were looked up with its own")
+        };
         // The second half reads what was there before the first wrote.
         let register = usize::from(x.dst[0]);
         let state = self.state(w);
         let (old, old_origin) = (state.vector[register], state.vector_origin[register]);
-        self.single_op(&At { step: x, uses: &x_uses, ..*at }, w, Facts::of(&x.inst))?;
+        self.single_op(&At { step: x, uses: x_uses, ..*at }, w, Facts::of(&x.inst))?;
         let state = self.state(w);
         let (new, new_origin) = (state.vector[register], state.vector_origin[register]);
         (state.vector[register], state.vector_origin[register]) = (old, old_origin);
-        self.single_op(&At { step: y, uses: &y_uses, ..*at }, w, Facts::of(&y.inst))?;
+        self.single_op(&At { step: y, uses: y_uses, ..*at }, w, Facts::of(&y.inst))?;
         let state = self.state(w);
         (state.vector[register], state.vector_origin[register]) = (new, new_origin);
         Ok(())
@@ -192,7 +193,57 @@ impl Unwritten {
         }
     }
 
+    /// A product and sum of 64 bits of which the vector sources alone are undefined, as compilers make of an index that is to
+    /// be widened: all lanes at once. Whether it was one.
+    fn wide_sum(&mut self, at: &At<'_>, w: &Wave, origin: u32) -> bool {
+        let inst = &at.step.inst;
+        let Some(Named::Vector(to)) = named(&inst.dst[0]) else { return false };
+        if !matches!(inst.op, Op::VMadU64U32 | Op::VMadI64I32) || moves_between_lanes(inst) {
+            return false;
+        }
+        let exec = w.exec();
+        let state = self.state(w);
+        let mut bytes = [0u64; 8];
+        for operand in &inst.src[..3] {
+            match named(operand) {
+                Some(Named::Vector(registers)) => {
+                    let registers = state.vector.get(usize::from(registers.first)..usize::from(registers.range().end));
+                    let own = registers.unwrap_or_default().iter().flatten();
+                    bytes.iter_mut().zip(own).for_each(|(any, lanes)| *any |= lanes & exec);
+                }
+                Some(Named::Scalar(registers)) => {
+                    let undefined =
+                        |register: u16| state.scalar.get(usize::from(register)).is_some_and(|&bits| bits != 0);
+                    if registers.range().any(undefined) {
+                        return false;
+                    }
+                }
+                None => {}
+            }
+        }
+        // A carry reaches all bytes above.
+        for byte in 1..8 {
+            bytes[byte] |= bytes[byte - 1];
+        }
+        for (register, new) in to.range().zip(bytes.as_chunks::<4>().0) {
+            let Some(own) = state.vector.get_mut(usize::from(register)) else { continue };
+            own.iter_mut().zip(new).for_each(|(own, new)| *own = *own & !exec | new);
+            if *new != [0; 4] {
+                state.vector_origin[usize::from(register)] = origin;
+            }
+        }
+        for registers in &at.uses.scalar_writes {
+            for (half, register) in registers.range().enumerate() {
+                state.set_scalar(register, (bytes[7] >> (32 * (half % 2))) as u32, origin);
+            }
+        }
+        true
+    }
+
     fn lanes_op(&mut self, at: &At<'_>, w: &Wave, origin: u32) {
+        if self.wide_sum(at, w, origin) {
+            return;
+        }
         let inst = &at.step.inst;
         let exec = w.exec();
         let rows = inst.mods.dpp.and_then(|fields| dpp::swizzle(&fields, exec));

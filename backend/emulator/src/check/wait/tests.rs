@@ -60,7 +60,7 @@ pub(super) fn found_on(arch: &str, code: &[&[u32]]) -> Option<String> {
     let memory = Arc::new(Memory::new(1 << 20));
     let buffer = memory.allocate(4096).unwrap();
     let mut env = Env::new(program.clone(), memory, 1000);
-    env.reset(program, (256, 0), true);
+    env.reset(program.clone(), (256, 0), true);
     env.lds.reset(4096);
     env.reset_scratch(1, 64);
     let mut w = Wave::new();
@@ -78,7 +78,7 @@ pub(super) fn found_on(arch: &str, code: &[&[u32]]) -> Option<String> {
     let mut waits = Waits::new(arch.info().family);
     waits.start_group(1, false);
     let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(Only(waits))];
-    match run_wave(&mut w, &mut env, &mut observers) {
+    match run_wave(&mut w, &mut env, &program, &mut observers) {
         Flow::End => None,
         Flow::Fault => match env.fault.take().unwrap().kind {
             FaultKind::NotWaitedFor { what, overwrites, counter, .. } => Some(format!("{what} {counter} {overwrites}")),

@@ -1,9 +1,9 @@
 //! Between memory, where a lane's dwords stand together, and registers, where a dword of all lanes does.
 
 use crate::numeric::{Baseline, Cpu};
-use crate::wave::Lanes;
+use crate::wave::{LANES, Lanes};
 
-/// The two moves, for the host's CPU.
+/// The moves, for the host's CPU.
 pub(super) trait Interleave: Cpu {
     /// Reads `N` dwords for each of the first `lanes` lanes, a whole wave's, into `N` registers.
     ///
@@ -29,6 +29,29 @@ pub(super) trait Interleave: Cpu {
             for (d, register) in from.iter().enumerate() {
                 // SAFETY: `lane * N + d` is below `lanes * N`.
                 unsafe { to.cast::<u32>().add(lane * N + d).write_unaligned(register.0[lane]) };
+            }
+        }
+    }
+
+    /// Reads `N` dwords at each lane's offset into the lanes of `exec`; only the first `lanes` are looked at.
+    ///
+    /// # Safety
+    /// - `from` is valid for reads of `N` dwords at each of the first `lanes` offsets; it need not be aligned.
+    /// - `lanes` is 32 or 64, and no offset is 2^31 or more.
+    unsafe fn gather<const N: usize>(
+        from: *const u8,
+        offsets: &Lanes,
+        (lanes, exec): (usize, u64),
+        to: &mut [Lanes; N],
+    ) {
+        let mut left = exec & (u64::MAX >> (LANES - lanes));
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            left &= left - 1;
+            // SAFETY: this function's contract.
+            let values = unsafe { from.add(offsets.0[lane] as usize).cast::<[u32; N]>().read_unaligned() };
+            for (register, value) in to.iter_mut().zip(values) {
+                register.0[lane] = value;
             }
         }
     }
@@ -64,6 +87,33 @@ mod avx2 {
         unsafe { _mm256_permutevar8x32_epi32(v, _mm256_loadu_si256(order.as_ptr().cast())) }
     }
 
+    /// Stores a part of a register in the lanes of `exec`.
+    #[inline(always)]
+    unsafe fn put(register: &mut Lanes, part: usize, value: __m256i, exec: u64) {
+        // SAFETY: the caller has AVX2; a register is `LANES / WIDTH` aligned vectors, and `part` is below that.
+        unsafe {
+            let place = register.0.as_mut_ptr().cast::<__m256i>().add(part);
+            let own = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+            let bits = _mm256_set1_epi32((exec >> (WIDTH * part) & 0xff) as i32);
+            let mask = _mm256_cmpeq_epi32(_mm256_and_si256(bits, own), own);
+            _mm256_store_si256(place, _mm256_blendv_epi8(_mm256_load_si256(place), value, mask));
+        }
+    }
+
+    /// Two dwords of each of four lanes, at these places.
+    #[inline(always)]
+    unsafe fn pairs(from: *const u8, offsets: &[u32]) -> __m256i {
+        // SAFETY: the caller has AVX2, and eight readable bytes at each offset.
+        unsafe {
+            let a = _mm_loadl_epi64(from.add(offsets[0] as usize).cast());
+            let b = _mm_loadl_epi64(from.add(offsets[1] as usize).cast());
+            let c = _mm_loadl_epi64(from.add(offsets[2] as usize).cast());
+            let d = _mm_loadl_epi64(from.add(offsets[3] as usize).cast());
+            let (low, high) = (_mm_unpacklo_epi64(a, b), _mm_unpacklo_epi64(c, d));
+            _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high)
+        }
+    }
+
     /// Of `a` the positions 0, 3, 6, of `b` 1, 4, 7, of `c` 2, 5.
     #[inline(always)]
     unsafe fn weave(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
@@ -72,6 +122,57 @@ mod avx2 {
     }
 
     impl Interleave for Avx2 {
+        #[inline(always)]
+        unsafe fn gather<const N: usize>(
+            from: *const u8,
+            offsets: &Lanes,
+            (lanes, exec): (usize, u64),
+            to: &mut [Lanes; N],
+        ) {
+            for part in 0..lanes / WIDTH {
+                let offsets = &offsets.0[WIDTH * part..][..WIDTH];
+                // SAFETY: code for this variant runs only where AVX2 was found; the rest is this function's contract.
+                unsafe {
+                    match N {
+                        1 => {
+                            let offsets = _mm256_loadu_si256(offsets.as_ptr().cast());
+                            put(&mut to[0], part, _mm256_i32gather_epi32::<1>(from.cast(), offsets), exec);
+                        }
+                        2 => {
+                            let low = _mm256_castsi256_ps(pairs(from, &offsets[..4]));
+                            let high = _mm256_castsi256_ps(pairs(from, &offsets[4..]));
+                            let even = _mm256_castps_si256(_mm256_shuffle_ps::<0x88>(low, high));
+                            let odd = _mm256_castps_si256(_mm256_shuffle_ps::<0xdd>(low, high));
+                            put(&mut to[0], part, _mm256_permute4x64_epi64::<0xd8>(even), exec);
+                            put(&mut to[1], part, _mm256_permute4x64_epi64::<0xd8>(odd), exec);
+                        }
+                        3 => {
+                            for (d, register) in to.iter_mut().enumerate() {
+                                let offsets = _mm256_loadu_si256(offsets.as_ptr().cast());
+                                let values = _mm256_i32gather_epi32::<1>(from.add(4 * d).cast(), offsets);
+                                put(register, part, values, exec);
+                            }
+                        }
+                        _ => {
+                            // Lanes k and k + 4 side by side.
+                            let mut v = [_mm256_setzero_si256(); 4];
+                            for (k, v) in v.iter_mut().enumerate() {
+                                let low = _mm_loadu_si128(from.add(offsets[k] as usize).cast());
+                                let high = _mm_loadu_si128(from.add(offsets[k + 4] as usize).cast());
+                                *v = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
+                            }
+                            let low = [_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpacklo_epi32(v[2], v[3])];
+                            let high = [_mm256_unpackhi_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[2], v[3])];
+                            put(&mut to[0], part, _mm256_unpacklo_epi64(low[0], low[1]), exec);
+                            put(&mut to[1], part, _mm256_unpackhi_epi64(low[0], low[1]), exec);
+                            put(&mut to[2], part, _mm256_unpacklo_epi64(high[0], high[1]), exec);
+                            put(&mut to[3], part, _mm256_unpackhi_epi64(high[0], high[1]), exec);
+                        }
+                    }
+                }
+            }
+        }
+
         #[inline(always)]
         unsafe fn split<const N: usize>(from: *const u8, lanes: usize, to: &mut [Lanes; N]) {
             for part in 0..lanes / WIDTH {
@@ -156,7 +257,6 @@ mod avx2 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wave::LANES;
 
     /// Splits and joins dwords that are their own numbers.
     fn check<C: Interleave, const N: usize>() {
@@ -174,6 +274,20 @@ mod tests {
             // SAFETY: as above.
             unsafe { C::join::<N>(&registers, lanes, back.as_mut_ptr().cast()) };
             assert_eq!(back, memory);
+            // Places that overlap, of which no two lanes have the same distance.
+            let places: [u32; LANES] = std::array::from_fn(|lane| (lane * lane * 2 % (4 * (lanes - 1) * N)) as u32);
+            let exec = 0x0fed_cba9_8765_4321;
+            let mut gathered = [Lanes([7; LANES]); N];
+            // SAFETY: the highest place has `N` dwords behind it.
+            unsafe { C::gather::<N>(memory.as_ptr().cast(), &Lanes(places), (lanes, exec), &mut gathered) };
+            let bytes: Vec<u8> = memory.iter().flat_map(|dword| dword.to_le_bytes()).collect();
+            for (lane, &place) in places.iter().enumerate().take(lanes) {
+                for (d, register) in gathered.iter().enumerate() {
+                    let at = place as usize + 4 * d;
+                    let dword = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+                    assert_eq!(register.0[lane], if exec >> lane & 1 != 0 { dword } else { 7 });
+                }
+            }
         }
     }
 

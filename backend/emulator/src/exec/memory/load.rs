@@ -9,7 +9,7 @@ use crate::env::Env;
 use crate::error::Access;
 use crate::numeric::Baseline;
 use crate::step::{Flow, Handlers, Step, levels};
-use crate::wave::{CHUNK, CHUNKS, LANES, Lanes, Wave};
+use crate::wave::{CHUNK, LANES, Lanes, Wave};
 
 /// Loads `N` dwords a lane.
 #[inline(always)]
@@ -50,20 +50,9 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
             Flow::Next
         }
         Place::Span(host, offsets) => {
-            for c in 0..CHUNKS {
-                // SAFETY: `resolve` checked `BYTES` readable bytes at each offset.
-                let chunk: [[u32; N]; CHUNK] = std::array::from_fn(|i| unsafe {
-                    host.add(offsets.0[c * CHUNK + i] as usize).cast::<[u32; N]>().read_unaligned()
-                });
-                for d in 0..N {
-                    let values = std::array::from_fn(|i| chunk[i][d]);
-                    if exec == !0 {
-                        w.set_chunk(dst + d as u16, c, values);
-                    } else {
-                        w.set_chunk_masked(dst + d as u16, c, values, exec);
-                    }
-                }
-            }
+            let lanes = (w.lanes, exec);
+            // SAFETY: `resolve` checked `BYTES` readable bytes at each offset, and no two are 2^31 apart.
+            unsafe { C::gather::<N>(host, &offsets, lanes, registers_mut(w, dst)) };
             Flow::Next
         }
         Place::Scattered => scattered::<S>(w, env, s, BYTES, offset_bytes, |w, lane, bytes| {
@@ -179,7 +168,7 @@ fn narrow<S: Space, T: Narrow, const BYTES: usize, const HALF: u8>(w: &mut Wave,
             Flow::Next
         }
         Place::Span(host, offsets) => {
-            for c in 0..CHUNKS {
+            for c in 0..w.lanes / CHUNK {
                 let old = w.chunk(dst, c);
                 let values = std::array::from_fn(|i| {
                     let offset = offsets.0[c * CHUNK + i] as usize;

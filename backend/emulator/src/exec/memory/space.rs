@@ -45,6 +45,12 @@ fn steps<const BYTES: usize>(w: &Wave, lanes: &Lanes) -> Option<bool> {
 /// Lanes of a wave32.
 const HALF: usize = LANES / 2;
 
+/// Lanes that the wave has.
+#[inline(always)]
+fn lanes_of(w: &Wave) -> usize {
+    if w.lanes == LANES { LANES } else { HALF }
+}
+
 /// Whether all lanes of the wave are on.
 #[inline(always)]
 fn all_on(w: &Wave) -> bool {
@@ -75,6 +81,8 @@ fn steps_of<const BYTES: usize>(lanes: &[u32]) -> Option<bool> {
 pub(super) trait Space {
     /// Bytes that are looked at one by one where an access is wider: a descriptor's range check is for each dword.
     const PIECE: usize = 16;
+    /// The memory that it is, at the addresses as they are, if there is only one.
+    const ONLY: Option<MemorySpace> = None;
 
     /// The lanes' addresses, `offset_bytes` included.
     fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses;
@@ -156,7 +164,6 @@ pub(super) fn pieces<S: Space>(
 }
 
 /// Records an event for each kind of memory that the lanes of `exec` reach.
-#[cold]
 #[inline(never)]
 pub(super) fn record<S: Space>(
     env: &mut Env,
@@ -165,19 +172,23 @@ pub(super) fn record<S: Space>(
     (bytes, register): (u32, u16),
     kind: EventKind,
 ) {
-    let first = env.events.len();
+    if let Some(space) = S::ONLY {
+        env.events.push(Event::new(kind, space, exec, (bytes, register), addresses));
+        return;
+    }
+    // Masks and addresses by kind of memory, in the order in which lanes reach them.
+    let mut found: [(Option<MemorySpace>, u64, Addresses); 3] = [(None, 0, [0; LANES]); 3];
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
         let Some((space, address)) = S::place_of(addresses[lane]) else { continue };
-        let events = &mut env.events[first..];
-        let event = match events.iter().position(|event| event.space == space) {
-            Some(place) => &mut events[place],
-            None => {
-                env.events.push(Event { kind, space, lanes: 0, bytes, register, addresses: [0; LANES] });
-                env.events.last_mut().expect("it has just been pushed")
-            }
-        };
-        event.lanes |= 1 << lane;
-        event.addresses[lane] = address;
+        let place = found.iter().position(|(other, ..)| other.is_none_or(|other| other == space)).unwrap_or(0);
+        let (of, lanes, places) = &mut found[place];
+        *of = Some(space);
+        *lanes |= 1 << lane;
+        places[lane] = address;
+    }
+    for (space, lanes, places) in &found {
+        let Some(space) = *space else { break };
+        env.events.push(Event::new(kind, space, *lanes, (bytes, register), places));
     }
 }
 
@@ -245,11 +256,11 @@ fn is_linear<const BYTES: usize>(addresses: &[u64]) -> bool {
 /// Lowest address and offsets from it, with lanes that are off moved to one that is on. `None` if they are 2^31 or more
 /// apart.
 #[inline(always)]
-fn spread(addresses: &Addresses, exec: u64) -> Option<(u64, u64, Lanes)> {
+fn spread(addresses: &Addresses, exec: u64, lanes: usize) -> Option<(u64, u64, Lanes)> {
     let first = addresses[exec.trailing_zeros() as usize % LANES];
     let (mut lowest, mut highest) = (i64::MAX, i64::MIN);
     let mut deltas = [0i64; LANES];
-    for i in 0..LANES {
+    for i in 0..lanes {
         let delta = if exec >> i & 1 != 0 { addresses[i].wrapping_sub(first) as i64 } else { 0 };
         deltas[i] = delta;
         lowest = lowest.min(delta);
@@ -259,7 +270,7 @@ fn spread(addresses: &Addresses, exec: u64) -> Option<(u64, u64, Lanes)> {
         return None;
     }
     let mut offsets = Lanes::ZERO;
-    for i in 0..LANES {
+    for i in 0..lanes {
         offsets.0[i] = (deltas[i] - lowest) as u32;
     }
     Some((first.wrapping_add(lowest as u64), (highest - lowest) as u64, offsets))
@@ -285,7 +296,7 @@ fn resolve_device<const BYTES: usize>(
             Err(_) => Place::Scattered,
         };
     }
-    let Some((lowest, extent, offsets)) = spread(addresses, exec) else { return Place::Scattered };
+    let Some((lowest, extent, offsets)) = spread(addresses, exec, lanes_of(w)) else { return Place::Scattered };
     match env.device_ptr(s.site, lowest, extent + BYTES as u64, access) {
         Ok(host) => Place::Span(host, offsets),
         Err(_) => Place::Scattered,
@@ -339,7 +350,7 @@ fn resolve_scratch<const BYTES: usize>(w: &Wave, env: &mut Env, addresses: &Addr
     let first = exec.trailing_zeros() as usize % LANES;
     let mut offsets = Lanes::ZERO;
     let mut bad = false;
-    for i in 0..LANES {
+    for i in 0..lanes_of(w) {
         let lane = if exec >> i & 1 != 0 { i } else { first };
         bad |= addresses[lane] > limit;
         offsets.0[i] = (lane as u32 * stride).wrapping_add(addresses[lane] as u32);
@@ -363,6 +374,8 @@ fn count_device(env: &mut Env, bytes: u64, access: Access) {
 }
 
 impl Space for Device {
+    const ONLY: Option<MemorySpace> = Some(MemorySpace::Global);
+
     #[inline(always)]
     fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
         if s.inst.src[2].is_some() {
@@ -482,6 +495,8 @@ impl Space for Flat {
 }
 
 impl Space for Scratch {
+    const ONLY: Option<MemorySpace> = Some(MemorySpace::Scratch);
+
     #[inline(always)]
     fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
         let base = if s.inst.src[2].is_some() { s.s32(w, 2) } else { 0 }.wrapping_add(offset_bytes as u32);
@@ -660,6 +675,8 @@ impl Space for Buffer {
 }
 
 impl Space for Lds {
+    const ONLY: Option<MemorySpace> = Some(MemorySpace::Lds);
+
     #[inline(always)]
     fn line<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> Option<Line> {
         if !all_on(w) {
@@ -690,7 +707,7 @@ impl Space for Lds {
         let mut highest = 0;
         let mut different = 0;
         let first = lanes[exec.trailing_zeros() as usize % LANES].wrapping_add(offset);
-        for i in 0..LANES {
+        for i in 0..lanes_of(w) {
             let address = if exec >> i & 1 != 0 { lanes[i].wrapping_add(offset) } else { first };
             offsets.0[i] = address;
             highest = highest.max(address);
@@ -698,7 +715,7 @@ impl Space for Lds {
         }
         if highest > limit {
             Place::Scattered
-        } else if different == 0 && exec == !0 {
+        } else if different == 0 && all_on(w) {
             // SAFETY: `first` is not above `highest`, which is inside.
             Place::Linear(unsafe { host.add(first as usize) })
         } else {

@@ -52,12 +52,13 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
         }
         Place::Span(host, offsets) => {
             let rows: [usize; N] = std::array::from_fn(|d| data as usize + d);
-            for lane in 0..LANES {
-                if exec >> lane & 1 != 0 {
-                    let value: [u32; N] = std::array::from_fn(|d| w.v[rows[d]].0[lane]);
-                    // SAFETY: `resolve` checked `BYTES` writable bytes at each offset.
-                    unsafe { host.add(offsets.0[lane] as usize).cast::<[u32; N]>().write_unaligned(value) };
-                }
+            let mut left = exec;
+            while left != 0 {
+                let lane = left.trailing_zeros() as usize;
+                left &= left - 1;
+                let value: [u32; N] = std::array::from_fn(|d| w.v[rows[d]].0[lane]);
+                // SAFETY: `resolve` checked `BYTES` writable bytes at each offset.
+                unsafe { host.add(offsets.0[lane] as usize).cast::<[u32; N]>().write_unaligned(value) };
             }
             Flow::Next
         }

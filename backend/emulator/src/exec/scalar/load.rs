@@ -124,7 +124,7 @@ fn buffer_load<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
 #[cold]
 fn record(env: &mut Env, s: &Step, address: u64, bytes: u32) {
     let (kind, space) = (EventKind::ScalarLoad, MemorySpace::Global);
-    env.events.push(Event { kind, space, lanes: 1, bytes, register: s.dst[0], addresses: [address; LANES] });
+    env.events.push(Event::new(kind, space, 1, (bytes, s.dst[0]), &[address; LANES]));
 }
 
 #[inline(always)]

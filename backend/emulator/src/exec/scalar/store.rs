@@ -43,7 +43,7 @@ fn address(w: &Wave, s: &Step, bytes: u64, buffer: bool) -> Option<u64> {
 fn observe(env: &mut Env, kind: EventKind, address: u64, bytes: u32, register: u16) {
     if env.observed {
         let addresses = [address; LANES];
-        env.events.push(Event { kind, space: MemorySpace::Global, lanes: 1, bytes, register, addresses });
+        env.events.push(Event::new(kind, MemorySpace::Global, 1, (bytes, register), &addresses));
     }
 }
 

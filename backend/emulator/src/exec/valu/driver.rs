@@ -3,7 +3,9 @@
 //! every CPU level.
 
 use super::directed;
-use super::modifiers::{ALL_INFINITE, Frame, MODE_MASK, ROUNDING, USUAL_MODE, finish, flag, is_modified, prepare};
+use super::modifiers::{
+    ALL_INFINITE, Frame, MODE_MASK, ROUNDING, USUAL_MODE, finish, flag, has_only_signs, is_modified, prepare,
+};
 use super::vector;
 use super::word::{Kind, Sources, Word, nan_of_sources};
 use crate::env::Env;
@@ -112,38 +114,45 @@ macro_rules! enter {
 /// the vectoriser sees them, and what is then pieced together from scalars was up to four times slower.
 type Unwritten<T> = [MaybeUninit<T>; LANES];
 
-/// Fills `out` by a function of the lane.
+/// Lanes that the wave has, 64 or 32: what stands behind them is nobody's, and nothing is computed from it.
 #[inline(always)]
-fn fill<T: Copy>(out: &mut Unwritten<T>, value: impl Fn(usize) -> T) -> &mut [T; LANES] {
+fn lanes_of(w: &Wave) -> usize {
+    if w.lanes == LANES { LANES } else { LANES / 2 }
+}
+
+/// Fills `out` by a function of the lane, for so many lanes.
+#[inline(always)]
+fn fill<T: Copy>(out: &mut Unwritten<T>, lanes: usize, value: impl Fn(usize) -> T) -> &mut [T] {
+    let out = &mut out[..lanes];
     for (i, out) in out.iter_mut().enumerate() {
         out.write(value(i));
     }
-    // SAFETY: the loop wrote every element, and `MaybeUninit<T>` has the layout of `T`.
-    unsafe { &mut *(&raw mut *out).cast() }
+    // SAFETY: the loop wrote every element of the slice, and `MaybeUninit<T>` has the layout of `T`.
+    unsafe { &mut *(&raw mut *out as *mut [T]) }
 }
 
 /// Puts right the NaNs among the results. The common case, that there are none, costs one pass.
 #[inline(always)]
-fn settle<S: Sources, R: Word>(sources: &S::Registers<'_>, r: &mut [R; LANES]) {
+fn settle<S: Sources, R: Word>(sources: &S::Registers<'_>, r: &mut [R]) {
     let mut any = 0u32;
     for x in r.iter() {
         any |= u32::from(x.is_nan());
     }
     if any != 0 {
-        for i in 0..LANES {
-            if r[i].is_nan() {
+        for (i, r) in r.iter_mut().enumerate() {
+            if r.is_nan() {
                 let (low, high) = nan_of_sources(S::KINDS, sources.as_ref(), i, R::KIND == Kind::F64);
-                r[i] = R::from_bits(low, high);
+                *r = R::from_bits(low, high);
             }
         }
     }
 }
 
-/// The results of all lanes.
+/// The results of all lanes that the wave has.
 #[inline(always)]
-fn compute<'a, O: Op, C: Cpu>(w: &Wave, src: &[u16; 4], out: &'a mut Unwritten<O::R>) -> &'a [O::R; LANES] {
+fn compute<'a, O: Op, C: Cpu>(w: &Wave, src: &[u16; 4], out: &'a mut Unwritten<O::R>) -> &'a [O::R] {
     let sources = O::S::registers(w, src);
-    let r = fill(out, |i| O::lane::<C>(O::S::lane(&sources, i)));
+    let r = fill(out, lanes_of(w), |i| O::lane::<C>(O::S::lane(&sources, i)));
     if O::PROPERTIES & property::NAN != 0 {
         settle::<O::S, O::R>(&sources, r);
     }
@@ -220,12 +229,18 @@ pub(super) fn run_pairs<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> 
 
 /// The lanes' conditions as a mask.
 #[inline(always)]
-fn gather(condition: impl Fn(usize) -> bool) -> u64 {
+fn gather(lanes: usize, condition: impl Fn(usize) -> bool) -> u64 {
     // Bytes, then bits: a loop over bits would be scalar.
     let mut bytes = [0u8; LANES];
-    for i in 0..LANES {
-        bytes[i] = u8::from(condition(i));
+    for (i, byte) in bytes[..lanes].iter_mut().enumerate() {
+        *byte = u8::from(condition(i));
     }
+    pack(&bytes)
+}
+
+/// A bit for each byte, which is 0 or 1.
+#[inline(always)]
+fn pack(bytes: &[u8; LANES]) -> u64 {
     let mut mask = 0u64;
     for (i, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
         // The product moves bit 0 of byte k to bit 56 + k.
@@ -247,7 +262,7 @@ pub(super) fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> F
     let float = const { any_float(O::S::KINDS) };
     enter!(w, e, st, frame, O::S::KINDS, None, float);
     let sources = O::S::registers(w, &frame.src);
-    let mut mask = gather(|i| O::lane(O::S::lane(&sources, i)));
+    let mut mask = gather(lanes_of(w), |i| O::lane(O::S::lane(&sources, i)));
     if st.imm & (flag::NOT | flag::NEVER) != 0 {
         mask = if st.imm & flag::NEVER != 0 { 0 } else { mask };
         mask = if st.imm & flag::NOT != 0 { !mask } else { mask };
@@ -275,11 +290,12 @@ pub(super) fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) 
     let halves = [mask as u32, (mask >> 32) as u32];
     let bit = |i: usize| halves[i / 32] >> (i % 32) & 1 != 0;
     let mut out = [const { MaybeUninit::uninit() }; LANES];
-    let r = fill(&mut out, |i| O::lane::<C>(O::S::lane(&sources, i), bit(i)).0);
+    let lanes = lanes_of(w);
+    let r = fill(&mut out, lanes, |i| O::lane::<C>(O::S::lane(&sources, i), bit(i)).0);
     if O::PROPERTIES & property::NAN != 0 {
         settle::<O::S, O::R>(&sources, r);
     }
-    let written = O::WRITES.then(|| gather(|i| O::lane::<C>(O::S::lane(&sources, i), bit(i)).1));
+    let written = O::WRITES.then(|| gather(lanes, |i| O::lane::<C>(O::S::lane(&sources, i), bit(i)).1));
     O::R::store::<C>(w, frame.dst, r, frame.exec);
     if let Some(written) = written {
         set_mask(w, st, st.dst[1], written & frame.exec);
@@ -424,8 +440,9 @@ impl Choice {
             roles[self.kinds.len()] = Role::Scalar(crate::step::Constant::B64);
         }
         let modified = if is_modified(inst, self.kinds) { flag::MODIFIED } else { 0 };
+        let signs = if self.flags & flag::MODIFIED == 0 && has_only_signs(inst, self.kinds) { flag::SIGNS } else { 0 };
         let mask = if self.result.is_some() { &inst.dst[1] } else { &inst.dst[0] };
         let mask = if mask.dwords == 1 { flag::MASK32 } else { 0 };
-        Selected { handlers: self.handlers, roles, imm: self.flags | modified | mask }
+        Selected { handlers: self.handlers, roles, imm: self.flags | modified | signs | mask }
     }
 }

@@ -34,6 +34,8 @@ pub(crate) mod flag {
     pub(crate) const NEVER: i64 = 64;
     /// The lane mask that is written is one register: the wave has 32 lanes.
     pub(crate) const MASK32: i64 = 128;
+    /// There are no modifiers but signs of f32 sources, and in packed operations which half is taken.
+    pub(crate) const SIGNS: i64 = 256;
 }
 
 /// MODE with the usual settings of compiled code: round to nearest, denormals kept everywhere, IEEE on.
@@ -80,6 +82,19 @@ pub(crate) fn is_modified(inst: &Inst, kinds: &[Kind]) -> bool {
         Kind::PkB16 | Kind::PkF16 => inst.format == Format::Vop3p && m.op_sel_hi >> i & 1 == 0,
         Kind::PkF32 => m.op_sel_hi >> i & 1 == 0 || is_constant(inst.src[i].kind),
         Kind::B32 | Kind::F32 | Kind::B16 | Kind::F16 | Kind::B64 | Kind::F64 => false,
+    })
+}
+
+/// Whether the modifiers are nothing but negation, absolute value, and in packed f32 operations the choice of registers.
+pub(crate) fn has_only_signs(inst: &Inst, kinds: &[Kind]) -> bool {
+    let m = &inst.mods;
+    if m.sdwa.is_some() || m.dpp.is_some() || m.dpp8.is_some() || m.omod != 0 || m.clamp {
+        return false;
+    }
+    kinds.iter().enumerate().all(|(i, kind)| match kind {
+        Kind::F32 => m.op_sel == 0,
+        Kind::PkF32 => !is_constant(inst.src[i].kind),
+        Kind::Mix | Kind::PkB16 | Kind::PkF16 | Kind::B32 | Kind::B16 | Kind::F16 | Kind::B64 | Kind::F64 => false,
     })
 }
 

@@ -213,6 +213,33 @@ fn is_plain(w: &Wave, st: &Step, float: bool) -> bool {
     st.imm & flag::MODIFIED == 0 && (!float || w.mode & MODE_MASK == USUAL_MODE)
 }
 
+/// Whether it can be where it has modifiers, because these are [signs](flag::SIGNS).
+#[inline(always)]
+fn has_signs(w: &Wave, st: &Step) -> bool {
+    st.imm & flag::SIGNS != 0 && w.mode & MODE_MASK == USUAL_MODE
+}
+
+/// What negation and absolute value make of a source.
+#[derive(Clone, Copy)]
+struct Signs {
+    kept: V,
+    flipped: V,
+}
+
+impl Signs {
+    /// Of source `i`, by its bits of the two modifiers.
+    #[inline(always)]
+    fn new(i: usize, neg: u8, abs: u8) -> Signs {
+        let kept = V::splat(if abs >> i & 1 != 0 { u32::MAX >> 1 } else { u32::MAX });
+        Signs { kept, flipped: V::splat(u32::from(neg >> i & 1) << 31) }
+    }
+
+    #[inline(always)]
+    fn apply(self, source: V) -> V {
+        V::xor(V::and(source, self.kept), self.flipped)
+    }
+}
+
 /// An operation on vectors; of the three sources those that it has.
 pub(crate) trait Hot: Op {
     /// Eight lanes.
@@ -263,8 +290,7 @@ macro_rules! parts {
                 $value
             }};
         }
-        let none = V::splat(0);
-        [one!(0), one!(1), one!(2), one!(3), none, none, none, none]
+        [one!(0), one!(1), one!(2), one!(3)]
     }};
 }
 
@@ -291,24 +317,51 @@ fn off(parts: usize) -> u64 {
     if parts == PARTS { 0 } else { !0 << (WIDTH * parts) }
 }
 
-/// The results of all lanes; `None` if one is a NaN that is to be settled.
-#[inline(always)]
-fn compute<O: Hot>(file: File, st: &Step, half: u16, parts: usize) -> Option<[V; PARTS]> {
-    let (a, b, c) = (source::<O>(file, st, 0, half), source::<O>(file, st, 1, half), source::<O>(file, st, 2, half));
-    let results: [V; PARTS] = match parts {
-        PARTS => parts!(k => O::vector(a.load(k), b.load(k), c.load(k))),
-        _ => parts!(half k => O::vector(a.load(k), b.load(k), c.load(k))),
+/// A statement with the results of an operation, given as an array of an expression of each part, for the parts that the
+/// wave has; gives whether it came to that, which it does not if a result is a NaN that is to be settled. Each number of
+/// parts has code of its own.
+macro_rules! with_results {
+    ($op:ident, $parts:expr, |$part:ident| $value:expr, |$results:ident, $all:ident| $body:block) => {
+        if $parts == PARTS {
+            let $results = parts!($part => $value);
+            let clean = !has_nan::<$op, PARTS>(&$results);
+            if clean {
+                let $all = !0u64;
+                $body
+            }
+            clean
+        } else {
+            let $results = parts!(half $part => $value);
+            let clean = !has_nan::<$op, { PARTS / 2 }>(&$results);
+            if clean {
+                let $all = u64::MAX >> (LANES / 2);
+                $body
+            }
+            clean
+        }
     };
-    if O::PROPERTIES & property::NAN != 0 {
-        let mut nans = V::splat(0);
-        for &result in &results {
-            nans = V::or(nans, V::unordered_f32(result, result));
-        }
-        if nans.top_bits() != 0 {
-            return None;
-        }
+}
+
+/// Whether one of the results is a NaN that is to be settled.
+#[inline(always)]
+fn has_nan<O: Hot, const N: usize>(results: &[V; N]) -> bool {
+    if O::PROPERTIES & property::NAN == 0 {
+        return false;
     }
-    Some(results)
+    let mut nans = V::splat(0);
+    for &result in results {
+        nans = V::or(nans, V::unordered_f32(result, result));
+    }
+    nans.top_bits() != 0
+}
+
+/// Stores results in the lanes of `exec`; `all` are those that the wave has.
+#[inline(always)]
+fn put<const N: usize>(file: File, register: u16, results: &[V; N], exec: u64, all: u64) {
+    let exec = if exec == all { !0 } else { exec };
+    for (part, &result) in results.iter().enumerate() {
+        file.store(register, part, result, exec);
+    }
 }
 
 /// Features that vectors and the loops beside them are compiled for.
@@ -328,16 +381,63 @@ with_avx2! {
     fn fast_op<O: Hot>(w, e, st) {
         if is_plain(w, st, const { any_float(O::S::KINDS) || O::R::KIND.is_float() }) {
             st.spread_short(w);
-            let (file, parts) = (File::new(w), parts_of(w));
-            if let Some(results) = compute::<O>(file, st, 0, parts) {
-                let exec = w.exec() | off(parts);
-                each_part!(part of parts => {
-                    file.store(st.dst[0], part, results[part], exec);
-                });
+            let (file, exec) = (File::new(w), w.exec());
+            let (a, b, c) = (source::<O>(file, st, 0, 0), source::<O>(file, st, 1, 0), source::<O>(file, st, 2, 0));
+            let done = with_results!(O, parts_of(w), |k| O::vector(a.load(k), b.load(k), c.load(k)), |results, all| {
+                put(file, st.dst[0], &results, exec, all);
+            });
+            if done {
+                return Flow::Next;
+            }
+        }
+        signed_op::<O>(w, e, st)
+    }
+}
+with_avx2! {
+    #[inline(never)]
+    fn signed_op<O: Hot>(w, e, st) {
+        if const { any_float(O::S::KINDS) } && has_signs(w, st) {
+            st.spread_short(w);
+            let (file, exec) = (File::new(w), w.exec());
+            let signed = Signed::new::<O>(file, st, 0, (st.inst.mods.neg, st.inst.mods.abs));
+            let done = with_results!(O, parts_of(w), |k| signed.vector::<O>(k), |results, all| {
+                put(file, st.dst[0], &results, exec, all);
+            });
+            if done {
                 return Flow::Next;
             }
         }
         slow_op::<O>(w, e, st)
+    }
+}
+
+/// Sources with signs.
+#[derive(Clone, Copy)]
+struct Signed {
+    sources: [Source; 3],
+    signs: [Signs; 3],
+}
+
+impl Signed {
+    /// Bit `i` of `half` says which register source `i` is; the bits of the modifiers are for negation and absolute value.
+    #[inline(always)]
+    fn new<O: Op>(file: File, st: &Step, half: u8, (neg, abs): (u8, u8)) -> Signed {
+        let half = [u16::from(half & 1), u16::from(half >> 1 & 1), u16::from(half >> 2 & 1)];
+        let a = source::<O>(file, st, 0, half[0]);
+        let b = source::<O>(file, st, 1, half[1]);
+        let c = source::<O>(file, st, 2, half[2]);
+        Signed {
+            sources: [a, b, c],
+            signs: [Signs::new(0, neg, abs), Signs::new(1, neg, abs), Signs::new(2, neg, abs)],
+        }
+    }
+
+    /// The operation on a part.
+    #[inline(always)]
+    fn vector<O: Hot>(&self, part: usize) -> V {
+        let [a, b, c] = &self.sources;
+        let [x, y, z] = &self.signs;
+        O::vector(x.apply(a.load(part)), y.apply(b.load(part)), z.apply(c.load(part)))
     }
 }
 with_avx2! {
@@ -348,13 +448,46 @@ with_avx2! {
     fn fast_pairs<O: Hot>(w, e, st) {
         if is_plain(w, st, true) {
             st.spread_short(w);
-            let (file, parts) = (File::new(w), parts_of(w));
-            if let (Some(low), Some(high)) = (compute::<O>(file, st, 0, parts), compute::<O>(file, st, 1, parts)) {
-                let exec = w.exec() | off(parts);
-                each_part!(part of parts => {
-                    file.store(st.dst[0], part, low[part], exec);
-                    file.store(st.dst[0] + 1, part, high[part], exec);
+            let (file, exec) = (File::new(w), w.exec());
+            let (a, b, c) = (source::<O>(file, st, 0, 0), source::<O>(file, st, 1, 0), source::<O>(file, st, 2, 0));
+            let (x, y, z) = (source::<O>(file, st, 0, 1), source::<O>(file, st, 1, 1), source::<O>(file, st, 2, 1));
+            // The high results first, and the low ones stored first: they may be sources of the high ones.
+            let mut low_done = false;
+            let done = with_results!(O, parts_of(w), |k| O::vector(x.load(k), y.load(k), z.load(k)), |high, all| {
+                low_done = with_results!(O, parts_of(w), |k| O::vector(a.load(k), b.load(k), c.load(k)), |low, all| {
+                    put(file, st.dst[0], &low, exec, all);
                 });
+                if low_done {
+                    put(file, st.dst[0] + 1, &high, exec, all);
+                }
+            });
+            if done && low_done {
+                return Flow::Next;
+            }
+        }
+        signed_pairs::<O>(w, e, st)
+    }
+}
+with_avx2! {
+    #[inline(never)]
+    fn signed_pairs<O: Hot>(w, e, st) {
+        if has_signs(w, st) {
+            st.spread_short(w);
+            let (file, exec) = (File::new(w), w.exec());
+            let m = &st.inst.mods;
+            // The field of `abs` negates the sources of the high result.
+            let low_sources = Signed::new::<O>(file, st, m.op_sel, (m.neg, 0));
+            let high_sources = Signed::new::<O>(file, st, m.op_sel_hi, (m.abs, 0));
+            let mut low_done = false;
+            let done = with_results!(O, parts_of(w), |k| high_sources.vector::<O>(k), |high, all| {
+                low_done = with_results!(O, parts_of(w), |k| low_sources.vector::<O>(k), |low, all| {
+                    put(file, st.dst[0], &low, exec, all);
+                });
+                if low_done {
+                    put(file, st.dst[0] + 1, &high, exec, all);
+                }
+            });
+            if done && low_done {
                 return Flow::Next;
             }
         }

@@ -71,30 +71,28 @@ pub(crate) trait Word: Copy {
         false
     }
 
-    /// Stores the values of all lanes in the lanes of `exec`.
+    /// Stores the values of the wave's lanes, 32 or 64, in the lanes of `exec`.
     #[inline(always)]
-    fn store<C: Cpu>(w: &mut Wave, register: u16, values: &[Self; LANES], exec: u64) {
-        if exec == !0 {
-            let lanes = &mut w.v[register as usize].0;
-            for i in 0..LANES {
-                lanes[i] = values[i].to_bits().0;
+    fn store<C: Cpu>(w: &mut Wave, register: u16, values: &[Self], exec: u64) {
+        if exec == u64::MAX >> (LANES - values.len()) {
+            for (lane, value) in w.v[register as usize].0.iter_mut().zip(values) {
+                *lane = value.to_bits().0;
             }
             if Self::KIND.dwords() == 2 {
-                let lanes = &mut w.v[register as usize + 1].0;
-                for i in 0..LANES {
-                    lanes[i] = values[i].to_bits().1;
+                for (lane, value) in w.v[register as usize + 1].0.iter_mut().zip(values) {
+                    *lane = value.to_bits().1;
                 }
             }
             return;
         }
         let mut bits = [0; LANES];
-        for i in 0..LANES {
-            bits[i] = values[i].to_bits().0;
+        for (bits, value) in bits.iter_mut().zip(values) {
+            *bits = value.to_bits().0;
         }
         C::blend(&mut w.v[register as usize].0, &bits, exec);
         if Self::KIND.dwords() == 2 {
-            for i in 0..LANES {
-                bits[i] = values[i].to_bits().1;
+            for (bits, value) in bits.iter_mut().zip(values) {
+                *bits = value.to_bits().1;
             }
             C::blend(&mut w.v[register as usize + 1].0, &bits, exec);
         }
