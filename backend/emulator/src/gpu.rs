@@ -1,6 +1,5 @@
 //! The device: memory, modules, launches.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,7 +28,8 @@ pub struct Options {
     pub memory_bytes: u64,
     /// Instructions that a wave may run before it is taken to be in an endless loop: [`steps_of`](Options::steps_of) 20
     /// seconds. As they are counted, and not the time, a program meets the same fate on every host; only where they take 15
-    /// times as long as they should does the clock end it. A wait for what nobody will write is found at once, whatever this is.
+    /// times as long as they should does the clock end it. A wait for LDS that nobody
+    /// will write is found at once, whatever this is; one for device memory, which the host may write, after as many seconds.
     pub step_limit: u64,
     /// Whether it is a fault if a wave ends while others of its workgroup wait at a barrier. HIP forbids it; the hardware
     /// lets the barrier pass, and some programs rely on that.
@@ -69,19 +69,8 @@ pub struct Gpu {
     pool: Option<rayon::ThreadPool>,
     /// Workers that no launch is using: making one costs more than a small launch.
     workers: Mutex<Vec<Worker>>,
-    /// Launches that are running.
-    launches: AtomicUsize,
     /// What checks keep between launches.
     checked: check::Kept,
-}
-
-/// A launch that is running.
-pub(crate) struct Running<'a>(&'a AtomicUsize);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Gpu {
@@ -113,15 +102,7 @@ impl Gpu {
             true => Memory::tracking(options.memory_bytes),
             false => Memory::new(options.memory_bytes),
         });
-        Ok(Gpu {
-            arch,
-            options,
-            memory,
-            pool,
-            workers: Mutex::new(Vec::new()),
-            launches: AtomicUsize::new(0),
-            checked: check::Kept::default(),
-        })
+        Ok(Gpu { arch, options, memory, pool, workers: Mutex::new(Vec::new()), checked: check::Kept::default() })
     }
 
     /// Its architecture.
@@ -260,18 +241,7 @@ impl Gpu {
         profile::run(self, kernel, launch, sample)
     }
 
-    /// Counts a launch until it is dropped.
-    pub(crate) fn begin(&self) -> Running<'_> {
-        self.launches.fetch_add(1, Ordering::Relaxed);
-        Running(&self.launches)
-    }
-
-    /// Whether somebody besides a launch may write what it reads: another launch, or the host to memory that it shares.
-    pub(crate) fn others_may_write(&self) -> bool {
-        self.launches.load(Ordering::Relaxed) > 1 || self.memory.is_shared_with_host()
-    }
-
-    /// How long a launch waits for them.
+    /// How long a launch waits for what others may write.
     pub(crate) fn patience(&self) -> Duration {
         spin::time_of(self.options.step_limit)
     }

@@ -123,6 +123,11 @@ impl Worker {
         self.env.counters()
     }
 
+    /// Bytes of device memory that were read since the reset, atomics' among them.
+    pub(crate) fn device_bytes_read(&self) -> u64 {
+        self.env.bytes.global_read + self.env.bytes.scalar_read
+    }
+
     /// The launch is over for this worker.
     pub(crate) fn end(&mut self) {
         for mut observer in self.observers.drain(..) {

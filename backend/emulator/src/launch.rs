@@ -8,7 +8,9 @@
 //!
 //! A workgroup that waits for what another one writes is set aside until the others have run, and then taken up again by
 //! the caller's thread. When none of those that wait gets on, nobody is left who could write what they wait for, and the
-//! launch ends with that fault; later, where the host shares memory with the device or another launch is running. As on a GPU, no more of them wait at a time than the device has room for.
+//! launch ends with that fault. A thread of the host or another launch may still write device memory, so that a wait for that
+//! ends the launch only after [`Options::step_limit`](crate::Options::step_limit)'s time. As on a GPU, no more of them wait
+//! at a time than the device has room for.
 //!
 //! The caller's thread starts alone, and others are woken only if after [`ALONE`] there is work left: a small launch must
 //! not pay for wake-ups.
@@ -216,7 +218,6 @@ pub(crate) fn run(
         return Ok(Counters::default());
     }
     let setup = prepare(gpu, kernel, launch, groups, !instruments.is_empty())?;
-    let _running = gpu.begin();
     let shared = Shared {
         gpu,
         setup: &setup,
@@ -317,6 +318,8 @@ fn work_off(shared: &Shared<'_>, worker: &mut Worker) {
     let mut idle = 0;
     // When none did first.
     let mut stuck: Option<Instant> = None;
+    // Whether one of them has read device memory since: the host, or another launch, may write there at any time.
+    let mut reads = false;
     while shared.stop.load(Ordering::Relaxed) == groups {
         if !shared.is_full() && shared.next.load(Ordering::Relaxed) < groups {
             work(shared, worker, 1, None);
@@ -325,6 +328,7 @@ fn work_off(shared: &Shared<'_>, worker: &mut Worker) {
         }
         let Some(parked) = shared.take() else { return };
         let group = parked.place.group;
+        let read = worker.device_bytes_read();
         let progressed = match worker.resume_group(shared.setup, parked) {
             Ok(Halt::Ended) => true,
             Ok(Halt::Parked(parked)) => {
@@ -335,12 +339,13 @@ fn work_off(shared: &Shared<'_>, worker: &mut Worker) {
             Err(fault) => return shared.fail(group, fault),
         };
         idle = if progressed { 0 } else { idle + 1 };
+        reads = !progressed && (reads || worker.device_bytes_read() != read);
         if progressed {
             stuck = None;
         } else if idle >= shared.waiting() {
             // Either all have begun, or there is no room for those that have not.
             let since = *stuck.get_or_insert_with(Instant::now);
-            if !shared.gpu.others_may_write() || since.elapsed() > shared.gpu.patience() {
+            if !reads || since.elapsed() > shared.gpu.patience() {
                 return shared.give_up(worker);
             }
             std::thread::sleep(NAP);

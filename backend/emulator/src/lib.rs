@@ -33,7 +33,7 @@
 //!
 //! Always: bounds of device memory, LDS and scratch against what was asked for, use after free, writes to code and
 //! arguments, barriers that not all waves reach ([`Options::strict_barriers`]), endless loops ([`Options::step_limit`]),
-//! and at once, waits for memory that nobody will write ([`FaultKind::EndlessWait`]). Scratch is checked against the whole
+//! and waits for memory that nobody writes ([`FaultKind::EndlessWait`]). Scratch is checked against the whole
 //! frame of a lane: code objects do not say where in it an array ends, so that an index just past one may still be inside.
 //! On demand, by [`Options::checks`] (`ROCFIRE_CHECK` where `rocfire-hal` opens the device), several times slower:
 //!

@@ -389,11 +389,6 @@ impl Memory {
         self.read_map().around(address).map(|(start, allocation)| (start, allocation.bytes))
     }
 
-    /// Whether the host has any of it at the same address.
-    pub(crate) fn is_shared_with_host(&self) -> bool {
-        self.read_map().allocations.values().any(|allocation| allocation.shared)
-    }
-
     /// Whether an address is one that was handed out at some time, for memory that the host does not have.
     pub(crate) fn was_handed_out(&self, address: u64) -> bool {
         (FIRST_ADDRESS..self.read_map().next).contains(&address)
