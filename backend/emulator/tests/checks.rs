@@ -243,3 +243,26 @@ fn private_memory_ends_where_the_frame_does() {
         says(&past, &["private_past_the_end", "planted.hip:"]);
     }
 }
+
+#[test]
+fn a_load_to_lds_marks_all_that_it_brings() {
+    for (arch, sizes) in [("gfx942", &[1usize, 2, 4][..]), ("gfx950", &[1, 2, 4, 12, 16])] {
+        let Some(object) = common::compile_for("to_lds", arch, 64) else { return };
+        let bench = Bench::load(&object, arch, options(|checks| *checks = Checks::ALL));
+        for (kind, &size) in
+            ["global", "buffer"].into_iter().flat_map(|kind| sizes.iter().map(move |size| (kind, size)))
+        {
+            let (name, words) = (format!("{kind}_{size}"), size.div_ceil(4));
+            let bytes: Vec<u8> = (0..64 * size).map(|i| (i * 7 + 3) as u8).collect();
+            let (x, out) = (bench.upload(&bytes), bench.upload(&vec![0u32; 64 * words]));
+            bench.run(&name, 1, 64, &Args::new().with(x).with(out).with(0i32));
+            let lanes = bytes.chunks(size).flat_map(|lane| {
+                lane.chunks(4).map(|word| word.iter().rev().fold(0, |bits, &byte| bits << 8 | u32::from(byte)))
+            });
+            assert_eq!(bench.download::<u32>(out, 64 * words), lanes.collect::<Vec<_>>(), "{name} on {arch}");
+            // One word further on, the last lane at least reads what was not loaded.
+            let behind = bench.try_run(&name, [1, 1, 1], [64, 1, 1], 0, &Args::new().with(x).with(out).with(1i32));
+            says(&fault(behind), &["depends on LDS at", "which nobody wrote", &name]);
+        }
+    }
+}
