@@ -5,6 +5,7 @@
 mod outside;
 mod report;
 
+use std::ffi::OsStr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -86,6 +87,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         stage("format", &mut || cargo(&["fmt", "--all", "--check"], &[]));
         stage("clippy", &mut || cargo(&["clippy", "--all-targets", "--", "-D", "warnings"], &[]));
         stage("tests", &mut || tests(&["test", "--no-fail-fast", "--", "--show-output"], &[], &mut counts));
+        // What the adapters make of programs, once more with every check of the emulator: the cases run launchers alone.
+        let checked = ["test", "--no-fail-fast", "--test", "ops"];
+        let all = [("ROCFIRE_CHECK", OsStr::new("all"))];
+        stage("operators under checks", &mut || tests(&checked, &all, &mut counts));
         stage("docs", &mut || cargo(&["doc", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]));
         // Both need a Burn with other features than the rest: they are built once, together.
         let apart = ["check", "--package", "compare", "--package", "remote", "--all-targets"];
