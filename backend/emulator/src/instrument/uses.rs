@@ -299,7 +299,7 @@ fn selected(inst: &Inst, i: usize, operand: &Operand) -> Operand {
     if !is_packed || operand.dwords != 2 || low != high {
         return *operand;
     }
-    Operand { kind: OperandKind::Vgpr(first + u16::from(low)), dwords: 1, ..*operand }
+    Operand { kind: OperandKind::Vgpr(first + u16::from(low)), dwords: 1 }
 }
 
 /// Whether the instruction multiplies matrices, which it does for all lanes whatever EXEC says.
