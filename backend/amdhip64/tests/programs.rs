@@ -329,6 +329,11 @@ until reset: hipSuccess
 malloc: hipSuccess
 free: hipSuccess
 use after free: hipErrorLaunchFailure
+until reset: hipSuccess
+malloc: hipSuccess
+zeros: hipSuccess
+a wait that nobody ends: hipErrorLaunchFailure
+at once: yes
 ";
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
     let reports = String::from_utf8(output.stderr).unwrap();

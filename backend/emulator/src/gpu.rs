@@ -10,6 +10,7 @@ use crate::counters::Counters;
 use crate::env::Env;
 use crate::error::Error;
 use crate::group::{Setup, Worker};
+use crate::host_threads;
 use crate::instrument::Instrument;
 use crate::launch::{self, Launch};
 use crate::memory::{Live, Memory};
@@ -29,7 +30,8 @@ pub struct Options {
     /// Instructions that a wave may run before it is taken to be in an endless loop: [`steps_of`](Options::steps_of) 20
     /// seconds. As they are counted, and not the time, a program meets the same fate on every host; only where they take 15
     /// times as long as they should does the clock end it. A wait for LDS that nobody
-    /// will write is found at once, whatever this is; one for device memory, which the host may write, after as many seconds.
+    /// will write is found at once, whatever this is; one for device memory, which another thread of the host may write, after
+    /// as many seconds, unless the process has no other.
     pub step_limit: u64,
     /// Whether it is a fault if a wave ends while others of its workgroup wait at a barrier. HIP forbids it; the hardware
     /// lets the barrier pass, and some programs rely on that.
@@ -95,7 +97,7 @@ impl Gpu {
             }
         }
         let pool = options.threads.filter(|&threads| threads > 1).and_then(|threads| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let pool = host_threads::counted_pool().num_threads(threads).build();
             pool.inspect_err(|error| tracing::warn!(%error, "no threads of its own; launches use the global pool")).ok()
         });
         let memory = Arc::new(match options.checks.unwritten {

@@ -9,7 +9,7 @@
 //! A workgroup that waits for what another one writes is set aside until the others have run, and then taken up again by
 //! the caller's thread. When none of those that wait gets on, nobody is left who could write what they wait for, and the
 //! launch ends with that fault. A thread of the host or another launch may still write device memory, so that a wait for that
-//! ends the launch only after [`Options::step_limit`](crate::Options::step_limit)'s time. As on a GPU, no more of them wait
+//! ends the launch only after [`Options::step_limit`](crate::Options::step_limit)'s time, where the host has other threads. As on a GPU, no more of them wait
 //! at a time than the device has room for.
 //!
 //! The caller's thread starts alone, and others are woken only if after [`ALONE`] there is work left: a small launch must
@@ -24,6 +24,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Fault};
 use crate::gpu::Gpu;
 use crate::group::{Setup, Worker};
+use crate::host_threads;
 use crate::instrument::Instrument;
 use crate::memory::Memory;
 use crate::metadata::Hidden;
@@ -320,6 +321,8 @@ fn work_off(shared: &Shared<'_>, worker: &mut Worker) {
     let mut stuck: Option<Instant> = None;
     // Whether one of them has read device memory since: the host, or another launch, may write there at any time.
     let mut reads = false;
+    // Of a host that has no thread but the one that is here nobody can.
+    let mut host_may_write = None;
     while shared.stop.load(Ordering::Relaxed) == groups {
         if !shared.is_full() && shared.next.load(Ordering::Relaxed) < groups {
             work(shared, worker, 1, None);
@@ -345,7 +348,8 @@ fn work_off(shared: &Shared<'_>, worker: &mut Worker) {
         } else if idle >= shared.waiting() {
             // Either all have begun, or there is no room for those that have not.
             let since = *stuck.get_or_insert_with(Instant::now);
-            if !reads || since.elapsed() > shared.gpu.patience() {
+            let may_be_written = reads && *host_may_write.get_or_insert_with(host_threads::are_others);
+            if !may_be_written || since.elapsed() > shared.gpu.patience() {
                 return shared.give_up(worker);
             }
             std::thread::sleep(NAP);

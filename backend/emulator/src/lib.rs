@@ -72,6 +72,7 @@ mod filetest;
 mod gpu;
 mod group;
 mod host;
+mod host_threads;
 mod instrument;
 mod launch;
 mod memory;

@@ -3,10 +3,15 @@
 
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 
 __global__ void fill(int *x, int count) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     x[i] = count;  // the bound is not asked
+}
+
+__global__ void wait_for(int *x) {
+    while (__hip_atomic_load(x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) == 0) {}
 }
 
 static void answer(const char *what, hipError_t status) { std::printf("%s: %s\n", what, hipGetErrorName(status)); }
@@ -34,5 +39,14 @@ int main() {
     answer("free", hipFree(x));
     fill<<<1, 64>>>(x, 100);
     answer("use after free", hipDeviceSynchronize());
+    answer("until reset", hipDeviceReset());
+
+    // Nobody is left to write it: the program has one thread, and it is here.
+    answer("malloc", hipMalloc(&x, 256));
+    answer("zeros", hipMemset(x, 0, 256));
+    std::time_t start = std::time(nullptr);
+    wait_for<<<1, 1>>>(x);
+    answer("a wait that nobody ends", hipDeviceSynchronize());
+    std::printf("at once: %s\n", std::time(nullptr) - start < 10 ? "yes" : "no");
     return 0;
 }

@@ -109,8 +109,8 @@ pub struct Config {
     /// Checks of the emulator.
     pub checks: Checks,
     /// After the instructions of one wave that an emulated device runs in so many seconds on a usual host, it is taken to
-    /// hang. Waits for LDS that nobody will end are found at once; for device memory, which the host may write, after as
-    /// many seconds.
+    /// hang. Waits for LDS that nobody will end are found at once; for device memory, which another thread of
+    /// the host may write, after as many seconds.
     pub hang_seconds: u64,
     /// Whether reads and waits tell of indices outside their axis that kernels found.
     pub check_index: bool,

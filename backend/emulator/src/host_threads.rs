@@ -1,0 +1,20 @@
+//! Whether threads of the host besides the one that launches are there to write what a kernel waits for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Threads of all devices' own pools. They run workgroups, and write nothing of their own accord.
+static OURS: AtomicUsize = AtomicUsize::new(0);
+
+/// A builder of pools whose threads are counted as the emulator's.
+pub(crate) fn counted_pool() -> rayon::ThreadPoolBuilder {
+    rayon::ThreadPoolBuilder::new()
+        .start_handler(|_| _ = OURS.fetch_add(1, Ordering::Relaxed))
+        .exit_handler(|_| _ = OURS.fetch_sub(1, Ordering::Relaxed))
+}
+
+/// Whether the process has a thread that is neither the caller's nor one of pools of workers. Where the system does not tell
+/// how many there are: yes.
+pub(crate) fn are_others() -> bool {
+    let workers = OURS.load(Ordering::Relaxed) + rayon::current_num_threads();
+    std::fs::read_dir("/proc/self/task").map_or(true, |threads| threads.count() > 1 + workers)
+}
