@@ -78,6 +78,18 @@ impl<F: Family> Maker<'_, F> {
                 let angles = vec![length, width / 2];
                 vec![vec![positive(self.choices, 3), positive(self.choices, 5), length, width], angles.clone(), angles]
             }
+            Rule::Quantised(block) => {
+                let (rows, outputs) = (positive(self.choices, 65), positive(self.choices, 129));
+                let length = block * self.choices.pick(&[1, 2, 3, 5, 8]).min(1024 / block);
+                // Scales are of 16 bits: nothing that is there may come, whose numbers may be of any size.
+                let fillings = [Filling::Spread, Filling::Plain, Filling::Positive];
+                return [[rows, length], [outputs, length]]
+                    .map(|shape| {
+                        let filling = self.choices.pick(&fillings);
+                        self.input(rocfire_hal::DType::F32, &shape, filling)
+                    })
+                    .to_vec();
+            }
             _ => unreachable!("only layers come here"),
         };
         let filling = self.choices.pick(&[Filling::Plain, Filling::Spread, Filling::Spread]);

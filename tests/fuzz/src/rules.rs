@@ -89,7 +89,8 @@ impl<F: Family> Maker<'_, F> {
             | Rule::Patches
             | Rule::Sample
             | Rule::Attention
-            | Rule::Rotary => self.layer(row, &mut p),
+            | Rule::Rotary
+            | Rule::Quantised(_) => self.layer(row, &mut p),
         };
         Some((operands, p))
     }

@@ -25,8 +25,12 @@ pub enum Numerics {
     /// Each element is a sum of products: its error is bounded by the sum of their magnitudes, which the same operator on
     /// magnitudes gives.
     Sum,
+    /// As [`Numerics::Sum`], of what is divided by the number of its terms after it was rounded to the type.
+    Mean,
     /// A sum of products some of which are logarithms: a product. Judged while no order of factors leaves the type's range.
     Product,
+    /// A product of rows whose 32 elements become whole numbers up to 127 of the greatest, with weights `[outputs, length]`.
+    Codes,
     /// As near as the operator's result is to itself when its operands change in their last place, times 8, and 8 units in
     /// the last place of the largest element: what is composed of several steps.
     Conditioned,
@@ -104,6 +108,8 @@ pub enum Rule {
     MaskFill,
     /// Matrices whose batches broadcast.
     Matmul,
+    /// Rows `[.., length]` of f32 and weights `[outputs, length]`, which come in blocks of so many.
+    Quantised(usize),
     /// Vectors of 3 along `p.axis`.
     Cross,
     /// `p.size` of the elements along `p.axis`.

@@ -9,7 +9,8 @@ operators! { p, device;
     matmul(a: Float, b: Float) -> (Float) Rule::Matmul, Sum => a.broadcast_matmul(b);
     matmul_of_contiguous(a: Float, b: Float) -> (Float) Rule::Matmul, Sum => a.contiguous()?.matmul(&b.contiguous()?);
     conv1d(a: Float, b: Float) -> (Float) Rule::Conv(1), Sum =>
-        a.conv1d(b, p.window.padding[0], p.window.stride[0], p.window.dilation[0], p.window.groups);
+        // Of weights that are no block Candle makes a copy, and multiplies by what it copied (known.rs).
+        a.conv1d(&b.contiguous()?, p.window.padding[0], p.window.stride[0], p.window.dilation[0], p.window.groups);
     conv2d(a: Float, b: Float) -> (Float) Rule::Conv(2), Sum =>
         a.conv2d(b, p.window.padding[0], p.window.stride[0], p.window.dilation[0], p.window.groups);
     conv_transpose1d(a: Float, b: Float) -> (Float) Rule::ConvTranspose(1), Sum => a.conv_transpose1d(

@@ -2,9 +2,11 @@
 //!
 //! Candle has no bools: `u8` stands for them, and integers are `u32` and `i64`.
 
+mod known;
 mod layer;
 mod paste;
 mod print;
+mod quantised;
 mod tensor;
 
 use std::sync::LazyLock;
@@ -62,7 +64,7 @@ macro_rules! operators {
 }
 pub(crate) use operators;
 
-static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| [tensor::ROWS, layer::ROWS].concat());
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| [tensor::ROWS, layer::ROWS, quantised::ROWS].concat());
 
 /// Every operator.
 pub fn rows() -> &'static [Row] {
@@ -71,27 +73,39 @@ pub fn rows() -> &'static [Row] {
 
 /// Candle on a device.
 pub struct On {
-    device: Device,
+    /// Handles of one device: tensors of a program are made through each of them.
+    handles: Vec<Device>,
     /// Whether each launch is waited for, so that none joins another.
     settles: bool,
+}
+
+impl On {
+    /// A handle, by what is made through it: the same for the same program, whoever runs it.
+    fn handle(&self, of: usize) -> &Device {
+        &self.handles[of % self.handles.len()]
+    }
 }
 
 impl Machine for On {
     type Value = Tensor;
 
     fn input(&self, data: &Data) -> Tensor {
-        let made = Tensor::from_raw_buffer(&data.bytes(), paste::theirs(data.dtype), &data.shape, &self.device);
+        let handle = self.handle(data.bits.iter().fold(data.bits.len(), |sum, bits| sum.wrapping_add(*bits as usize)));
+        let made = Tensor::from_raw_buffer(&data.bytes(), paste::theirs(data.dtype), &data.shape, handle);
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn call(&self, row: usize, operands: Vec<Tensor>, params: &Params) -> Vec<Tensor> {
-        let made = match row.checked_sub(tensor::ROWS.len()) {
-            None => tensor::call(row, &operands, params, &self.device),
-            Some(row) => layer::call(row, &operands, params, &self.device),
+        let device = self.handle(params.size);
+        let (of_tensors, of_layers) = (tensor::ROWS.len(), tensor::ROWS.len() + layer::ROWS.len());
+        let made = match row {
+            row if row < of_tensors => tensor::call(row, &operands, params, device),
+            row if row < of_layers => layer::call(row - of_tensors, &operands, params, device),
+            row => quantised::call(row - of_layers, &operands, params, device),
         };
         let made = made.unwrap_or_else(|error| panic!("{error}"));
         if self.settles {
-            self.device.synchronize().unwrap_or_else(|error| panic!("{error}"));
+            device.synchronize().unwrap_or_else(|error| panic!("{error}"));
         }
         vec![made]
     }
@@ -129,9 +143,12 @@ impl Candle {
     /// # Errors
     /// What opening the device says.
     pub fn new() -> candle_core::Result<Candle> {
-        let device = rocfire_candle::device()?.device;
-        let on = |device: &Device, settles| On { device: device.clone(), settles };
-        Ok(Candle { reference: on(&Device::Cpu, false), alone: on(&device, true), joined: on(&device, false) })
+        let [device, other] = [rocfire_candle::device()?.device, rocfire_candle::device()?.device];
+        Ok(Candle {
+            reference: On { handles: vec![Device::Cpu], settles: false },
+            alone: On { handles: vec![device.clone()], settles: true },
+            joined: On { handles: vec![device, other], settles: false },
+        })
     }
 }
 
@@ -164,8 +181,8 @@ impl Family for Candle {
         &self.joined
     }
 
-    fn known(&self, _: &Row, _: &Params, _: &[Meta], _: &dyn Fn() -> bool) -> Option<&'static str> {
-        None
+    fn known(&self, row: &Row, params: &Params, operands: &[Meta], has_nan: &dyn Fn() -> bool) -> Option<&'static str> {
+        known::reason(row, params, operands, has_nan)
     }
 
     fn differs_together(&self, _row: &Row) -> bool {

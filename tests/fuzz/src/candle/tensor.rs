@@ -90,8 +90,9 @@ operators! { p, device;
         a.contiguous()?.scatter_add(&b.contiguous()?, &c.contiguous()?, p.axis);
     index_select(a: Float, b: Int) -> (Float) Rule::Select, Exact => a.contiguous()?.index_select(&b.contiguous()?, p.axis);
     index_select_ints(a: Int, b: Int) -> (Int) Rule::Select, Exact => a.contiguous()?.index_select(&b.contiguous()?, p.axis);
+    // On a GPU Candle looks for a view's offset in what it copied from the view (known.rs).
     index_add(a: Float, b: Int, c: Float) -> (Float) Rule::SelectAssign, Conditioned =>
-        a.contiguous()?.index_add(&b.contiguous()?, &c.contiguous()?, p.axis);
+        a.force_contiguous()?.index_add(&b.contiguous()?, &c.contiguous()?, p.axis);
     where_cond(a: Float, b: Bool, c: Float) -> (Float) Rule::MaskWhere, Exact => b.where_cond(a, c);
     where_cond_ints(a: Int, b: Bool, c: Int) -> (Int) Rule::MaskWhere, Exact => b.where_cond(a, c);
     sum_keepdim(a: Float) -> (Float) Rule::AxisOfSome, Sum => a.sum_keepdim(p.axis);
@@ -99,10 +100,10 @@ operators! { p, device;
     sum(a: Float) -> (Float) Rule::AxisOfSome, Sum => a.sum(p.axis);
     sum_all(a: Float) -> (Float) Rule::Some, Sum => a.sum_all();
     sum_ints(a: Int) -> (Int) Rule::AxisOfSome, Exact => a.sum_keepdim(p.axis);
-    mean_keepdim(a: Float) -> (Float) Rule::AxisOfSome, Sum => a.mean_keepdim(p.axis);
-    mean_all(a: Float) -> (Float) Rule::Some, Sum => a.mean_all();
+    mean_keepdim(a: Float) -> (Float) Rule::AxisOfSome, Mean => a.mean_keepdim(p.axis);
+    mean_all(a: Float) -> (Float) Rule::Some, Mean => a.mean_all();
     var_keepdim(a: Float) -> (Float) Rule::AxisOfSome, Conditioned => a.var_keepdim(p.axis);
-    norm(a: Float) -> (Float) Rule::Some, Conditioned => a.norm();
+    norm(a: Float) -> (Float) Rule::Some, Sum => a.norm();
     max(a: Float) -> (Float) Rule::AxisOfSome, Exact => a.max(p.axis);
     min(a: Float) -> (Float) Rule::AxisOfSome, Exact => a.min(p.axis);
     max_keepdim(a: Float) -> (Float) Rule::AxisOfSome, Exact => a.max_keepdim(p.axis);
