@@ -23,7 +23,7 @@ operators! { p, device;
         (p.window.kernel[0], p.window.kernel[1]), (p.window.stride[0], p.window.stride[1]));
     upsample_nearest2d(a: Float) -> (Float) Rule::Resize(2), Exact => a.upsample_nearest2d(p.shape[0], p.shape[1]);
     upsample_bilinear2d(a: Float) -> (Float) Rule::Resize(2), Conditioned => a.upsample_bilinear2d(p.shape[0], p.shape[1], p.flag);
-    embedding(a: Float, b: Int) -> (Float) Rule::Embedding, Exact => a.embedding(b);
+    embedding(a: Float, b: Int) -> (Float) Rule::Embedding, Exact => a.embedding(&b.flatten_all()?);
     softmax(a: Float) -> (Float) Rule::AxisOfSome, Conditioned => ops::softmax(a, p.axis);
     softmax_last_dim(a: Float) -> (Float) Rule::AxisOfSome, Conditioned => ops::softmax_last_dim(&a.contiguous()?);
     log_softmax(a: Float) -> (Float) Rule::AxisOfSome, Conditioned => ops::log_softmax(a, D::Minus1);
