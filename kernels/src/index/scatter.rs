@@ -43,7 +43,8 @@ pub fn scatter(
     family::writable(OP, "out", &out)?;
     family::disjoint(OP, "indices", &out, &indices)?;
     family::disjoint(OP, "value", &out, &value)?;
-    if indices.is_empty() || out.is_empty() {
+    // An `out` without elements has updates all the same, none of which is inside: they are told of.
+    if indices.is_empty() {
         return Ok(());
     }
     static SOURCES: Sources<ScatterKey> = Sources::new();
@@ -51,7 +52,7 @@ pub fn scatter(
     let (element, index_bytes) = (out.dtype().size_bytes() as i64, indices.dtype().size_bytes() as i64);
     let space = Box3::of(indices.shape(), dim);
     let extent = out.shape()[dim] as i64;
-    if space.middle > SERIAL_MAX && space.outer * space.inner < LINES_MIN {
+    if extent == 0 || space.middle > SERIAL_MAX && space.outer * space.inner < LINES_MIN {
         let sorted = Sorted::per_line(stream, dim, indices)?;
         let (value, out) = (Input3::new(stream, value, dim)?, Output3::new(stream, out, dim, true)?);
         sorted_update(stream, (OP, update, false), &sorted, space, extent as usize, &value, &out)?;

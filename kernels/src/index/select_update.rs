@@ -53,7 +53,8 @@ pub fn select_update(
     family::writable(OP, "out", &out)?;
     family::disjoint(OP, "indices", &out, &indices)?;
     family::disjoint(OP, "value", &out, &value)?;
-    if value.is_empty() || out.is_empty() {
+    // An `out` without elements has updates all the same, none of which is inside: they are told of.
+    if value.is_empty() {
         return Ok(());
     }
     static SOURCES: Sources<UpdateKey> = Sources::new();
@@ -61,7 +62,7 @@ pub fn select_update(
     let space = Box3::of(value.shape(), dim);
     let wave = stream.device().arch().info().wave_size as usize;
     let extent = out.shape()[dim];
-    if space.middle > SERIAL_MAX && extent * space.middle > SEARCHES_MAX {
+    if extent == 0 || space.middle > SERIAL_MAX && extent * space.middle > SEARCHES_MAX {
         let sorted = Sorted::shared(stream, indices)?;
         let (value, out) = (Input3::new(stream, value, dim)?, Output3::new(stream, out, dim, true)?);
         sorted_update(stream, (OP, update, is_half(out.view().dtype())), &sorted, space, extent, &value, &out)?;

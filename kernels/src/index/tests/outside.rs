@@ -144,6 +144,28 @@ fn updates_by_lines_and_of_sorted_indices_tell() {
 }
 
 #[test]
+fn updates_of_an_axis_without_elements_tell() {
+    let device = device_with_checks();
+    let probe = tensor(&device, &[1], DType::F32, &[1.0], Lie::Plain);
+    for dtype in [DType::I64, DType::I32, DType::U8] {
+        let value = tensor(&device, &[2, 3], DType::F32, &[1.0; 6], Lie::Plain);
+        let mut out = Tensor::empty(&device, &[0, 3], DType::F32).unwrap();
+        let list = integers(&device, &[2], dtype, &[3, 3]);
+        select_update(device.stream(), Update::Add, 0, out.view_mut(), list.view(), value.view()).unwrap();
+        let fault = |op: &str| IndexFault { op: op.to_owned(), index: 3, extent: 0 };
+        assert_eq!(told(probe.to_bytes()), fault("select_update"));
+        let places = integers(&device, &[2, 3], dtype, &[3; 6]);
+        scatter(device.stream(), Update::Assign, 0, out.view_mut(), places.view(), value.view()).unwrap();
+        assert_eq!(told(probe.to_bytes()), fault("scatter"));
+        // Nothing to update is nothing to tell.
+        let nothing = Tensor::empty(&device, &[0, 3], DType::F32).unwrap();
+        let none = Tensor::empty(&device, &[0], dtype).unwrap();
+        select_update(device.stream(), Update::Add, 0, out.view_mut(), none.view(), nothing.view()).unwrap();
+        probe.to_bytes().unwrap();
+    }
+}
+
+#[test]
 fn sorted_sums_of_16_bit_floats_are_kept_in_f32() {
     let device = device();
     let count = 1025;
