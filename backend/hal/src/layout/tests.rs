@@ -131,6 +131,7 @@ proptest! {
         prop_assert_eq!(permuted.permute(&inverse).unwrap(), layout);
         for (i, &axis) in axes.iter().enumerate() {
             prop_assert_eq!(permuted.shape()[i], layout.shape()[axis]);
+            prop_assert_eq!(permuted.strides()[i], layout.strides()[axis]);
         }
         prop_assert_eq!(permuted.len(), layout.len());
     }

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use proptest::prelude::*;
 use rocfire_arch::{Arch, DEFAULT_EMULATED};
@@ -22,8 +22,17 @@ impl Books {
         Arc::new(Books { noop, capacity_bytes, segments: Mutex::default(), live: Mutex::default() })
     }
 
+    /// Also after a failed assertion: the pool is dropped while the test unwinds, and a second panic would end all tests.
+    fn segments(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn live(&self) -> MutexGuard<'_, BTreeMap<u64, (u64, u64)>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn taken_bytes(&self) -> u64 {
-        self.segments.lock().unwrap().values().sum()
+        self.segments().values().sum()
     }
 }
 
@@ -48,21 +57,21 @@ impl Driver for Books {
             });
         }
         let address = self.noop.allocate(bytes)?;
-        self.segments.lock().unwrap().insert(address, bytes);
+        self.segments().insert(address, bytes);
         Ok(address)
     }
 
     unsafe fn free(&self, address: u64) -> Result<()> {
-        self.segments.lock().unwrap().remove(&address).expect("a segment is freed once, by its address");
+        self.segments().remove(&address).expect("a segment is freed once, by its address");
         Ok(())
     }
 
     fn mark(&self, address: u64, block_bytes: u64, live: Live) {
-        let mut marks = self.live.lock().unwrap();
+        let mut marks = self.live();
         match live {
             Live::Requested(requested) => {
                 assert!(requested + RED_ZONE_BYTES <= block_bytes);
-                let segments = self.segments.lock().unwrap();
+                let segments = self.segments();
                 let (first, bytes) = segments.range(..=address).next_back().expect("a block lies in a segment");
                 assert!(address + block_bytes <= first + bytes, "a block ends in its segment");
                 let before = marks.range(..address).next_back();
@@ -112,7 +121,7 @@ impl Driver for Books {
 
 /// Every block in use, and each segment is covered by its blocks, none of two neighbours free.
 fn check(pool: &Pool, books: &Books, live: &[Block]) {
-    let marks = books.live.lock().unwrap();
+    let marks = books.live();
     assert_eq!(marks.len(), live.len());
     for block in live {
         assert_eq!(marks[&block.address()].1, block.requested_bytes);
@@ -124,7 +133,7 @@ fn check(pool: &Pool, books: &Books, live: &[Block]) {
     assert!(stats.peak_bytes >= stats.live_bytes);
     assert_eq!(stats.live_blocks, live.len() as u64);
     assert_eq!(stats.padding_bytes, marks.values().map(|(block, requested)| block - requested).sum::<u64>());
-    let segments = books.segments.lock().unwrap();
+    let segments = books.segments();
     for carved in pool.segments() {
         let count = segments.values().filter(|&&bytes| bytes == carved.segment_bytes).count() as u64;
         assert_eq!(carved.segments, count, "of {} bytes", carved.segment_bytes);
@@ -218,7 +227,7 @@ fn what_stays_has_segments_of_its_own() {
     let threads = std::thread::scope(|scope| scope.spawn(|| pool.allocate(200).unwrap().unwrap()).join().unwrap());
     pool.set_all_persistent(false);
     let segment = |block: &Block| {
-        let segments = books.segments.lock().unwrap();
+        let segments = books.segments();
         *segments.range(..=block.address()).next_back().expect("a block lies in a segment").0
     };
     let own = segment(&weights[0]);
