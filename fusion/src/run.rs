@@ -509,7 +509,27 @@ mod tests {
         fn division_by_multiplication_is_division(n in 0u64..NARROW_ITEMS, divisor in 1u64..NARROW_ITEMS) {
             let (multiplier, shift) = divider(divisor);
             prop_assert!(multiplier <= u64::from(u32::MAX));
-            prop_assert_eq!((((n * multiplier) >> 32) + n) >> shift, n / divisor);
+            // Of itself, and of the multiples beside it, where a quotient changes.
+            let below = n - n % divisor;
+            for n in [n, below, below.saturating_sub(1)] {
+                prop_assert_eq!((((n * multiplier) >> 32) + n) >> shift, n / divisor);
+            }
+        }
+    }
+
+    #[test]
+    fn a_tensor_that_reaches_over_4_gib_takes_64_bit_offsets() {
+        let device = rocfire_hal::DeviceId::noop("gfx942").unwrap();
+        let device = rocfire_hal::Device::open(device, rocfire_hal::Config::default()).unwrap();
+        let all = rocfire_hal::Tensor::empty(&device, &[1 << 16, 1 << 15], rocfire_hal::DType::F32).unwrap();
+        // 2^20 elements of it each: those of 32 rows, and those of 16 columns.
+        for (axis, length, reaches_far) in [(0, 32, false), (1, 16, true)] {
+            let part = all.with_layout(all.layout().slice(axis, 0, length, 1).unwrap()).unwrap();
+            let mut geometry = Geometry::new(part.shape());
+            assert!(geometry.lay(&part.view(), Role::Read(Kind::Full)));
+            let items = part.shape().iter().product();
+            let space = Space { items, step: 1, lanes_log2: 0, turns: 1, quads: 1, chains: 1, first: 1, second: None };
+            assert_eq!(is_wide(&geometry, &space), reaches_far);
         }
     }
 }

@@ -472,6 +472,11 @@ fn flips_and_steps_are_read_and_written_in_place() {
     let expected: Vec<Scalar> = (0..40).map(|at| Scalar::Int(at / 10 * 10 + 9 - at % 10)).collect();
     assert_eq!(download(&eager::copy(&flipped).unwrap()), expected);
 
+    // Rows that do not touch: the rest of each is skipped.
+    let begins = x.with_layout(x.layout().slice(1, 0, 7, 1).unwrap()).unwrap();
+    let expected: Vec<Scalar> = (0..28).map(|at| Scalar::Int(-(at / 7 * 10 + at % 7))).collect();
+    assert_eq!(download(&eager::unary(Unary::Neg, &begins).unwrap()), expected);
+
     let mut y = upload(DType::I32, &[4, 10], &vec![Scalar::Int(-1); 40]);
     let layout = y.layout().slice(1, 1, 10, 2).unwrap();
     let odd = x.with_layout(x.layout().slice(1, 1, 10, 2).unwrap()).unwrap();
