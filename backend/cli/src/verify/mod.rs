@@ -13,9 +13,6 @@ use self::outside::Sources;
 use self::report::{Counts, tests};
 use crate::install::{self, Need};
 
-/// How long random operators run.
-const FUZZ_MINUTES: u32 = 3;
-
 /// What a user may choose.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -94,10 +91,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         let checked = ["test", "--no-fail-fast", "--test", "ops"];
         let all = [("ROCFIRE_CHECK", OsStr::new("all"))];
         stage("operators under checks", &mut || tests(&checked, &all, &mut counts));
-        // A fresh seed, which is printed: what it finds is repeated by the line it prints.
-        let minutes = FUZZ_MINUTES.to_string();
-        let fuzz = ["run", "--quiet", "--bin", "fuzz-ops", "--", "--minutes", minutes.as_str()];
-        stage("random operators", &mut || cargo(&fuzz, &[]));
         stage("docs", &mut || cargo(&["doc", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]));
         // Both need a Burn with other features than the rest: they are built once, together.
         let apart = ["check", "--package", "compare", "--package", "remote", "--all-targets"];
