@@ -155,7 +155,8 @@ fn bounds(
                     if terms * size > limits(if most < 1e30 && !is_mean { DType::F32 } else { got.dtype }).0 / 4.0 {
                         return f64::INFINITY;
                     }
-                    2.0 * narrow * want.abs()
+                    // A mean is rounded as a sum, times 1/n, which is rounded itself, and as a product.
+                    (if is_mean { 4.0 } else { 2.0 }) * narrow * want.abs()
                         + (8.0 + 4.0 * (elements as f64).sqrt()) * accumulated * size
                         + 4.0 * least
                 };

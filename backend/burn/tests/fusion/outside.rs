@@ -106,6 +106,25 @@ fn indices_outside_are_told_of_one_by_one() {
 }
 
 #[test]
+fn updates_of_an_axis_without_elements_tell() {
+    fn check<B: Backend<Device = RocmDevice>>(device: &RocmDevice) {
+        let index = Index { value: 2, dtype: DType::I64 };
+        let add = IndexingUpdateOp::Add;
+        let nothing = || f32s::<B>(&[0, 4], 1, device);
+        let told = |out: FloatTensor<B>| {
+            let message = format!("{:?}", B::sync(device).unwrap_err());
+            assert!(message.contains("is outside an axis of 0 elements"), "{message}");
+            assert_eq!(float::<B>(out).shape()[..], [0, 4]);
+        };
+        let value = || f32s::<B>(&[3, 4], 2, device);
+        told(B::float_select_assign(nothing(), 0, index.list::<B>(&[3], device), value(), add));
+        told(B::float_scatter(0, nothing(), index.list::<B>(&[3, 4], device), value(), add));
+    }
+    check::<Fused>(&own(36));
+    check::<Rocm>(&own(36));
+}
+
+#[test]
 fn a_sync_tells_as_well_as_a_read() {
     fn check<B: Backend<Device = RocmDevice>>(device: &RocmDevice) {
         let index = Index { value: 9, dtype: DType::I32 };
