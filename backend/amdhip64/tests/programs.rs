@@ -332,7 +332,7 @@ use after free: hipErrorLaunchFailure
 until reset: hipSuccess
 malloc: hipSuccess
 zeros: hipSuccess
-a wait that nobody ends: hipErrorLaunchFailure
+a wait that nobody ends: hipErrorLaunchTimeOut
 at once: yes
 ";
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
