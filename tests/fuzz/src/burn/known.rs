@@ -4,7 +4,7 @@ use rocfire_hal::DType;
 
 use crate::data::Data;
 use crate::program::{Meta, Number, Params};
-use crate::table::Row;
+use crate::table::{Row, Rule};
 
 /// Why a call is left out.
 pub(crate) fn reason(row: &Row, params: &Params, operands: &[Meta]) -> Option<&'static str> {
@@ -14,6 +14,9 @@ pub(crate) fn reason(row: &Row, params: &Params, operands: &[Meta]) -> Option<&'
     }
     if row.name.starts_with("q_") && operands[0].shape.contains(&0) {
         return Some("Burn's own range of nothing, which quantising takes under Fusion, is refused");
+    }
+    if row.rule == Rule::Matmul && operands[0].dtype == DType::F16 && operands.iter().any(|x| x.shape.contains(&0)) {
+        return Some("the crate by which Flex multiplies f16 reads behind empty matrices, and the process ends");
     }
     if ["float_atanh", "float_acosh"].contains(&row.name) && operands[0].dtype == DType::F64 {
         return Some("Rust's atanh beside -1 and acosh beside 1 lose digits that f64 has");

@@ -118,10 +118,9 @@ operators! { p, device;
     float_grid_sample_2d(a: Float, b: Float) -> (Float) Rule::Sample, Conditioned =>
         B::float_grid_sample_2d(a, b, GridSampleOptions::default());
     batch_norm_train_backward(a: Float, b: Float, c: Float) -> (Float, Float, Float) Rule::BatchNorm, Conditioned => {
-        let made = B::batch_norm_train(a.clone(), b.clone(), c, 1e-3);
-        // Of the output itself next to nothing would be left: its mean and its slope along the operand are taken off.
-        let arriving = B::float_mul(a.clone(), a.clone());
-        tuple!(B::batch_norm_train_backward(a, b, made.mean, made.variance, 1e-3, arriving), x_grad, gamma_grad, beta_grad)
+        // Of the output itself next to nothing would be left, and of the operand's own statistics their last places show.
+        let (variance, arriving) = (B::float_mul(b.clone(), b.clone()), B::float_mul(a.clone(), a.clone()));
+        tuple!(B::batch_norm_train_backward(a, b, c, variance, 1e-3, arriving), x_grad, gamma_grad, beta_grad)
     };
     batch_norm(a: Float, b: Float, c: Float, d: Float, e: Float) -> (Float) Rule::BatchNorm, Conditioned => B::batch_norm(a, b, c, d, e, 1e-3);
     batch_norm_train(a: Float, b: Float, c: Float) -> (Float, Float, Float) Rule::BatchNorm, Conditioned =>
