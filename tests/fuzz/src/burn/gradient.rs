@@ -176,7 +176,8 @@ impl Family for Gradients {
     }
 
     fn differs_together(&self, row: &Row) -> bool {
-        known::is_written_out(row)
+        // `Fusion` knows no gradient of a transposed convolution: that of weights is a convolution of images and channels exchanged.
+        row.name.starts_with("conv_transpose") || known::is_written_out(row)
     }
 
     fn is_coarser_together(&self, row: &Row, operands: &[Data]) -> bool {
