@@ -341,7 +341,8 @@ at once: yes
         assert!(reports.contains(part), "{part:?} is not in:\n{reports}");
     }
     assert!(reports.contains("workgroup (1, 0, 0)") && reports.contains("of the 400-byte block"), "{reports}");
-    assert!(reports.contains("faults.hip:9:") && reports.contains("lanes 36-63"), "{reports}");
+    assert!(reports.contains("faults.hip:10:") && reports.contains("lanes 36-63"), "{reports}");
+    assert!(reports.contains("endless wait: device memory is read over and over"), "{reports}");
 }
 
 #[test]
