@@ -264,8 +264,11 @@ impl Device {
         // What cannot be compiled now was compiled before: its report goes without the line.
         let lined = Box::new(move || pipeline.with_lines(&lined).ok());
         let module = Module::load(&*self.0.driver, source.name(), code, lined)?;
-        if source.is_hip() {
-            self.stream().printing.attach(module.driver())?;
+        if source.is_hip()
+            && let Err(error) = self.stream().printing.attach(module.driver())
+        {
+            // Results are the same without.
+            self.report(Level::Warn, format_args!("{}: what it prints is not shown: {error}", source.name()));
         }
         if let Err(error) = self.stream().index.attach(&*self.0.driver, &**module.driver(), text) {
             // Results are the same without: nobody is told of indices outside their axis.
