@@ -11,7 +11,7 @@ use cudarc::rocfire::{Access, Call};
 use rocfire_hal::DType;
 
 use crate::experts::{self, Part, Prefill};
-use crate::family::quantized::{self, Gguf, TYPES};
+use crate::family::quantized::{self, Gguf, MAT_VEC_ROWS, TYPES};
 use crate::product::{CHUNK_BYTES, Product, int};
 use crate::run::{self, Args, MatVecKind, Use};
 
@@ -104,9 +104,6 @@ struct MatVec {
     out_stride: i32,
     rows: i32,
 }
-
-/// The most rows that a mat-vec takes.
-const MAT_VEC_ROWS: usize = 8;
 
 fn mat_vec(call: &Call, gguf: Gguf, to: Element, given: &MatVec) -> Result {
     let columns = count("ncols_x", given.columns.into())?;

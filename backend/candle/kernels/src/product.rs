@@ -1,5 +1,6 @@
-//! Products of quantised weights with more rows of activations than a mat-vec takes: weights and activations become f16, the
-//! product is one of the matrix units with f32 sums, and what the rows were divided by is put back.
+//! Products of quantised weights with rows of activations. As many rows as a mat-vec takes are one: it reads the weights once,
+//! as codes, and its sums of codes are exact. For more, weights and activations become f16, the product is one of the matrix
+//! units with f32 sums, and what the rows were divided by is put back.
 //!
 //! Weights are decoded [`CHUNK_BYTES`] at a time, so that the memory this needs does not grow with the matrix.
 
@@ -8,7 +9,7 @@ use cudarc::rocfire::{Launch, Settled};
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 
-use crate::family::quantized::{self, Gguf};
+use crate::family::quantized::{self, Gguf, MAT_VEC_ROWS};
 use crate::geometry::groups;
 use crate::run::{self, Args, Use};
 
@@ -61,6 +62,9 @@ impl Product {
             let first = out.view().device_address() - out.buffer().device_address();
             return Ok(stream.fill(out.buffer(), first, 0, bytes)?);
         }
+        if self.rows <= MAT_VEC_ROWS {
+            return self.mat_vec(stream, out);
+        }
         let device = stream.device();
         let x = Tensor::empty(&device, &[self.rows, self.columns], DType::F16)?;
         let divisors = Tensor::empty(&device, &[self.rows], DType::F32)?;
@@ -77,6 +81,20 @@ impl Product {
             gemm(stream, x.view(), b, c, &GemmParams::default())?;
         }
         self.scale_rows(stream, out, &divisors)
+    }
+
+    fn mat_vec(&self, stream: &Stream, out: &Tensor) -> Result {
+        let key = (Use::MatVec, self.gguf.name, "float", self.rows);
+        let source = run::source(key, || quantized::mat_vec_of(self.gguf, "float", &self.rows.to_string()));
+        let args = Args::new().word(self.weights).word(self.x).word(address(out)).int(int(self.columns)?);
+        let stride = out.layout().strides()[0] as usize;
+        let args = args.int(int(self.outputs)?).int(int(self.padded)?).int(int(stride)?);
+        let config = quantized::mat_vec_grid(self.outputs as u64, self.rows);
+        // SAFETY:
+        // - the arguments are those of mat_vec.hip, kind 0; the caller's weights and codes are as long as they say, and `out` has
+        //   `rows` rows of `stride` elements (1).
+        // - the output is named (2).
+        unsafe { run::launch(stream, key, source, config, &args, &[out.buffer()]) }
     }
 
     fn codes_to_f16(&self, stream: &Stream, x: &Tensor, divisors: &Tensor) -> Result {

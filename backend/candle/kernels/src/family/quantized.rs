@@ -159,6 +159,9 @@ fn mat_vec_defines(spec: KernelSpec, gguf: Gguf, out: &str, rows: &str) -> Kerne
     spec.define("CANDLE_LINES", lines)
 }
 
+/// The most rows of activations that a mat-vec takes.
+pub(crate) const MAT_VEC_ROWS: usize = 8;
+
 /// Lanes of a workgroup of mat-vecs: as `mat_vec.hip` says.
 pub(crate) const MAT_VEC_BLOCK: u32 = 128;
 
@@ -174,7 +177,7 @@ pub(crate) fn mat_vec_grid(outputs: u64, rows: usize) -> LaunchConfig {
     geometry::groups(outputs.div_ceil(u64::from(MAT_VEC_BLOCK / 32) * lines_of(rows)), MAT_VEC_BLOCK)
 }
 
-/// `mul_mat_TYPE`: more rows of activations than a mat-vec takes.
+/// `mul_mat_TYPE`: any number of rows of activations; Candle calls it for more than a mat-vec takes.
 pub(super) fn mat_mul(words: Words) -> KernelSpec {
     const RUN: [Host; 10] = [
         |launch, on| product::by_name(TYPES[0], launch, on),

@@ -177,6 +177,12 @@ fn products_with_int8_activations_are_exact_but_for_rounding() {
                 let got = card.run(&QUANTIZED, &kernel, grid(groups, 1, 1, (32, 4, 1)), &args);
                 let expected = product(&weights, &restored(&codes, &scales), COLUMNS, PADDED);
                 close(&format!("{kernel} on {}", card.name), &got[0], &expected, 2e-5);
+                // The product of any number of rows is the same one.
+                let mut args = args.to_vec();
+                args.insert(5, Arg::Int(rows as u32));
+                let of_many = format!("mul_mat_{name}");
+                let again = card.run(&QUANTIZED, &of_many, grid(groups, 1, 1, (32, 4, 1)), &args);
+                assert_eq!(again[0].bytes, got[0].bytes, "{of_many} and {kernel} on {}", card.name);
             }
         }
     });
@@ -204,24 +210,26 @@ fn nearest(x: &[f64]) -> (Vec<f64>, Vec<f64>) {
 
 fn products_with_int8_activations_are_as_near_as_candles_on_cuda_and_nearer() {
     const OUTPUTS: usize = 24;
-    const ROWS: usize = 8;
+    // What a mat-vec takes, and what the matrix units do.
+    const ROWS: [usize; 2] = [8, 24];
+    const OUTLIERS: &str = "with outliers";
     type Make = fn(usize, f64) -> f64;
     let kinds: [(&str, Make); 3] = [
         ("centred", |_, x| x),
         ("positive", |_, x| 1.0 + 0.5 * x.abs()),
-        ("with outliers", |at, x| if at % 128 == 5 { 40.0 * x } else { x }),
+        (OUTLIERS, |at, x| if at % 128 == 5 { 40.0 * x } else { x }),
     ];
     on_each_card(|card| {
         for (kind, make) in kinds {
-            let x = noise(ROWS * PADDED, 57).into_iter().enumerate().map(|(at, x)| make(at, x));
+            let x = noise(ROWS[1] * PADDED, 57).into_iter().enumerate().map(|(at, x)| make(at, x));
             let x: Vec<f64> = x.map(|x| f64::from(x as f32)).collect();
             let quantise = [
                 Arg::In(Data::new("f32", &x)),
-                Arg::Out(Data::unwritten("u8", ROWS * PADDED / 32 * 36)),
+                Arg::Out(Data::unwritten("u8", ROWS[1] * PADDED / 32 * 36)),
                 Arg::Int(PADDED as u32),
                 Arg::Int(PADDED as u32),
             ];
-            let codes = card.run(&QUANTIZED, "quantize_q8_1", grid(PADDED / 256, ROWS, 1, (256, 1, 1)), &quantise);
+            let codes = card.run(&QUANTIZED, "quantize_q8_1", grid(PADDED / 256, ROWS[1], 1, (256, 1, 1)), &quantise);
             let (stood_for, more) = nearest(&x);
             // Weights of either sign, and for one type such as are all near an end of their range.
             for (name, one_sided) in TYPES.into_iter().map(|name| (name, false)).chain([("q4_0", true)]) {
@@ -231,37 +239,43 @@ fn products_with_int8_activations_are_as_near_as_candles_on_cuda_and_nearer() {
                 }
                 let weights = decoded(name, &data);
                 let exact = product(&weights, &x, PADDED, PADDED);
-                let args = [
-                    Arg::In(Data::raw(data.clone())),
-                    Arg::In(Data::raw(codes[0].bytes.clone())),
-                    Arg::Out(Data::unwritten("f32", ROWS * OUTPUTS)),
-                    Arg::Int(PADDED as u32),
-                    Arg::Int(OUTPUTS as u32),
-                    Arg::Int(PADDED as u32),
-                    Arg::Int(OUTPUTS as u32),
-                ];
-                let kernel = format!("mul_mat_vec_{name}_q8_1_cuda{ROWS}");
-                let got = card.run(&QUANTIZED, &kernel, grid(OUTPUTS / 2, 1, 1, (32, 4, 1)), &args);
                 let of_codes = product(&weights, &stood_for, PADDED, PADDED);
                 let gained = gained(name, &data, PADDED, &more, PADDED);
                 let upstream: Vec<f64> =
                     of_codes.iter().zip(gained).map(|(of_codes, gained)| of_codes + gained).collect();
-                let [ours, of_codes, upstream] =
-                    [&got[0].values(), &of_codes, &upstream].map(|product| apart(product, &exact));
                 let squares = |x: &[f64], lines: usize| x.iter().map(|x| x * x).sum::<f64>() / lines as f64;
-                let size = (squares(&weights, OUTPUTS) * squares(&x, ROWS)).sqrt();
-                let what = format!(
-                    "{name} of one side: {one_sided}, {kind}, on {}: {:.1e} of the factors' lengths; nearest codes \
-                     {:.1e}, with f16 sums {:.1e}",
-                    card.name,
-                    ours / size,
-                    of_codes / size,
-                    upstream / size
-                );
-                println!("{what}");
-                // What is left of the sums, a sixteenth of a code, is of no account beside other roundings.
-                assert!(ours <= 1.5 * of_codes.min(upstream) + 1e-5 * size, "{what}");
-                assert!(ours <= if one_sided { 5e-5 } else { 1e-3 } * size, "{what}");
+                let size = (squares(&weights, OUTPUTS) * squares(&x, ROWS[1])).sqrt();
+                for rows in ROWS {
+                    let args = [
+                        Arg::In(Data::raw(data.clone())),
+                        Arg::In(Data::raw(codes[0].bytes.clone())),
+                        Arg::Out(Data::unwritten("f32", rows * OUTPUTS)),
+                        Arg::Int(PADDED as u32),
+                        Arg::Int(OUTPUTS as u32),
+                        Arg::Int(rows as u32),
+                        Arg::Int(PADDED as u32),
+                        Arg::Int(OUTPUTS as u32),
+                    ];
+                    let kernel = format!("mul_mat_{name}");
+                    let got = card.run(&QUANTIZED, &kernel, grid(OUTPUTS / 2, 1, 1, (32, 4, 1)), &args);
+                    let got = got[0].values();
+                    let of_rows = |product: &[f64]| apart(&product[..rows * OUTPUTS], &exact[..rows * OUTPUTS]);
+                    let (ours, of_codes, upstream) = (of_rows(&got), of_rows(&of_codes), of_rows(&upstream));
+                    let what = format!(
+                        "{rows} rows, {name} of one side: {one_sided}, {kind}, on {}: {:.2e} of the factors' lengths; \
+                         nearest codes {:.2e}, with f16 sums {:.2e}",
+                        card.name,
+                        ours / size,
+                        of_codes / size,
+                        upstream / size
+                    );
+                    println!("{what}");
+                    // What is left of the sums, a sixteenth of a code, is of no account beside other roundings.
+                    // Where few outliers make up a row, the matrix units' f16 factors are off by 2^-12 each of them.
+                    let f16 = if rows == ROWS[1] && kind == OUTLIERS { 7e-5 } else { 0.0 };
+                    assert!(ours <= 1.5 * of_codes.min(upstream) + (1e-5 + f16) * size, "{what}");
+                    assert!(ours <= (f16 + if one_sided { 5e-5 } else { 1e-3 }) * size, "{what}");
+                }
             }
         }
     });
