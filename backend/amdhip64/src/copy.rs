@@ -8,6 +8,7 @@ use std::ffi::{c_int, c_uint};
 use crate::call::{Failure, Result, export};
 use crate::foreign::{In, host_bytes, host_bytes_mut};
 use crate::handle::Handle;
+use crate::memory_type::MemoryType;
 use crate::runtime::{Runtime, healthy, translate};
 use crate::status::Status;
 use crate::work::{Work, submit};
@@ -234,26 +235,23 @@ pub struct Memcpy2D {
 struct Side2D {
     x: u64,
     y: u64,
-    memory: c_uint,
+    memory: c_int,
     host: u64,
     device: u64,
     array: u64,
     pitch: u64,
 }
 
-/// `hipMemoryTypeArray`.
-const ARRAY: c_uint = 10;
-/// `hipMemoryTypeHost`.
-const HOST: c_uint = 1;
-
 impl Memcpy2D {
     fn work(&self) -> Result<Work> {
-        let place = |side: &Side2D| match side.memory {
-            ARRAY => Err(Failure::new(Status::NOT_SUPPORTED, "arrays are not emulated")),
-            _ => {
-                let base = if side.memory == HOST { side.host } else { side.device };
-                Ok((base.wrapping_add(side.y.wrapping_mul(side.pitch)).wrapping_add(side.x), side.pitch))
-            }
+        let place = |side: &Side2D| {
+            let base = match MemoryType::of(side.memory) {
+                Some(MemoryType::Array) => return Err(Failure::new(Status::NOT_SUPPORTED, "arrays are not emulated")),
+                Some(MemoryType::Host) => side.host,
+                Some(MemoryType::Unregistered | MemoryType::Device | MemoryType::Managed | MemoryType::Unified)
+                | None => side.device,
+            };
+            Ok((base.wrapping_add(side.y.wrapping_mul(side.pitch)).wrapping_add(side.x), side.pitch))
         };
         Ok(rows(place(&self.to)?, place(&self.from)?, self.width, self.height, Kind::Default))
     }

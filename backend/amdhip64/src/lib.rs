@@ -12,7 +12,7 @@
 //! | every exported function: panics caught, errors kept and told | `call`, `status`, `error` |
 //! | the process's one device, its settings, handles | `runtime`, `handle` |
 //! | what a device says of itself | `device`, `properties`, `context`, `occupancy` |
-//! | memory, copies | `memory`, `pool`, `copy`, `symbol` |
+//! | memory, copies | `memory`, `memory_type`, `pool`, `copy`, `symbol` |
 //! | work in the order of streams, events, graphs | `work`, `stream`, `event`, `graph` |
 //! | code objects, fat binaries, compiled programs, launches | `module`, `bundle`, `register`, `launch` |
 //! | hiprtc | `rtc` |
@@ -45,6 +45,7 @@ mod graph;
 mod handle;
 mod launch;
 mod memory;
+mod memory_type;
 mod module;
 mod occupancy;
 mod peers;

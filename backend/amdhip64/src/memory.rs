@@ -10,6 +10,7 @@ use crate::call::{Failure, Result, export};
 use crate::copy::{Extent, PitchedPointer};
 use crate::foreign::{In, Out};
 use crate::handle::Handle;
+use crate::memory_type::MemoryType;
 use crate::peers;
 use crate::pool;
 use crate::runtime::{Block, BlockKind, Runtime, healthy, lock, runtime, translate};
@@ -17,14 +18,6 @@ use crate::status::Status;
 
 /// Rows of pitched memory begin at multiples of this.
 const PITCH_BYTES: u64 = 256;
-
-/// `hipMemoryType`, as from HIP 6 on.
-mod memory_type {
-    pub const UNREGISTERED: i32 = 0;
-    pub const HOST: i32 = 1;
-    pub const DEVICE: i32 = 2;
-    pub const MANAGED: i32 = 3;
-}
 
 /// `hipPointer_attribute`: those that mean something here.
 mod pointer_attribute {
@@ -124,37 +117,48 @@ fn malloc_rows(width: u64, rows: u64) -> Result<(u64, u64)> {
     Ok((allocate(healthy()?, bytes, BlockKind::Device, 0)?, pitch))
 }
 
-fn attributes(address: u64) -> Result<PointerAttributes> {
+/// What is known of an address.
+struct Known {
+    memory_type: MemoryType,
+    device: i32,
+    device_pointer: u64,
+    host_pointer: u64,
+    flags: u32,
+}
+
+impl Known {
+    /// As `hipPointerGetAttributes` tells it.
+    fn attributes(&self) -> Result<PointerAttributes> {
+        Ok(PointerAttributes {
+            memory_type: self.memory_type.number()?,
+            device: self.device,
+            device_pointer: self.device_pointer,
+            host_pointer: self.host_pointer,
+            is_managed: i32::from(self.memory_type == MemoryType::Managed),
+            flags: self.flags,
+        })
+    }
+}
+
+fn known(address: u64) -> Result<Known> {
     let runtime = runtime()?;
     let block = block_at(runtime, address).map(|(_, block)| block);
-    let kind = match block {
-        Some(block) => block.kind,
+    let (memory_type, host_pointer) = match block.map(|block| block.kind) {
+        Some(BlockKind::Device) => (MemoryType::Device, 0),
+        Some(BlockKind::Host | BlockKind::Registered) => (MemoryType::Host, address),
+        Some(BlockKind::Managed) => (MemoryType::Managed, address),
         // Variables and code of modules are the device's too.
-        None if runtime.gpu.allocation(address).is_some() => BlockKind::Device,
+        None if runtime.gpu.allocation(address).is_some() => (MemoryType::Device, 0),
         None => {
-            let memory_type = memory_type::UNREGISTERED;
-            let (device, is_managed, flags) = (-2, 0, 0);
-            return Ok(PointerAttributes {
-                memory_type,
-                device,
-                device_pointer: 0,
-                host_pointer: 0,
-                is_managed,
-                flags,
-            });
+            let memory_type = MemoryType::Unregistered;
+            return Ok(Known { memory_type, device: -2, device_pointer: 0, host_pointer: 0, flags: 0 });
         }
     };
-    let (memory_type, host_pointer) = match kind {
-        BlockKind::Device => (memory_type::DEVICE, 0),
-        BlockKind::Host | BlockKind::Registered => (memory_type::HOST, address),
-        BlockKind::Managed => (memory_type::MANAGED, address),
-    };
-    Ok(PointerAttributes {
+    Ok(Known {
         memory_type,
         device: block.map_or_else(peers::current, |block| block.device),
         device_pointer: address,
         host_pointer,
-        is_managed: i32::from(kind == BlockKind::Managed),
         flags: block.map_or(0, |block| block.flags),
     })
 }
@@ -163,23 +167,23 @@ fn attributes(address: u64) -> Result<PointerAttributes> {
 fn put_attribute(data: &Out<u64>, attribute: c_int, address: u64) -> Result {
     use pointer_attribute as which;
     data.check()?;
-    let known = attributes(address)?;
-    if known.memory_type == memory_type::UNREGISTERED && attribute != which::MAPPED {
+    let known = known(address)?;
+    if known.memory_type == MemoryType::Unregistered && attribute != which::MAPPED {
         return Err(Status::INVALID_VALUE.into());
     }
     let (start, bytes) = runtime()?.gpu.allocation(address).unwrap_or((0, 0));
     let narrow = |value: i32| data.narrow::<i32>().put(value);
     match attribute {
-        which::MEMORY_TYPE => narrow(known.memory_type),
+        which::MEMORY_TYPE => narrow(known.memory_type.number()?),
         which::DEVICE_POINTER => data.put(known.device_pointer),
         which::HOST_POINTER if known.host_pointer == 0 => Err(Status::INVALID_VALUE.into()),
         which::HOST_POINTER => data.put(known.host_pointer),
         which::BUFFER_ID | which::RANGE_START => data.put(start),
-        which::IS_MANAGED => data.narrow::<u8>().put(known.is_managed as u8),
+        which::IS_MANAGED => data.narrow::<u8>().put(u8::from(known.memory_type == MemoryType::Managed)),
         which::DEVICE_ORDINAL => narrow(known.device),
         // AMD's library writes 32 bits (ROCm 6.3), and a caller has no room for more.
         which::RANGE_SIZE => data.narrow::<u32>().put(bytes as u32),
-        which::MAPPED => data.narrow::<u8>().put(u8::from(known.memory_type != memory_type::UNREGISTERED)),
+        which::MAPPED => data.narrow::<u8>().put(u8::from(known.memory_type != MemoryType::Unregistered)),
         _ => Err(Status::NOT_SUPPORTED.into()),
     }
 }
@@ -353,7 +357,7 @@ export! {
         if address == 0 {
             return Err(Status::INVALID_VALUE.into());
         }
-        out.put(attributes(address)?)
+        out.put(known(address)?.attributes()?)
     }
 
     /// `hipPointerGetAttribute`

@@ -278,6 +278,25 @@ fn programs_linked_to_any_release_run_on_the_one_emulator() {
 }
 
 #[test]
+fn memory_is_told_in_the_numbers_of_the_release_that_a_program_is_linked_to() {
+    let folder = installed();
+    let object = folder.path().join("memory_kinds.o");
+    let mut command = Command::new(folder.path().join("bin/hipcc"));
+    command.args(["-std=c++17", "-O2", "-c"]).arg(format!("--offload-arch={DEFAULT_EMULATED}"));
+    succeed(command.env("HIP_CLANG", clang()).arg(source("memory_kinds")).arg("-o").arg(&object));
+    let hip_5 = ["device: 1", "host: 0", "managed: 4", "unknown: hipErrorInvalidValue"];
+    let hip_6 = ["device: 2", "host: 1", "managed: 3", "unknown: 0"];
+    for (release, expected) in [(5, hip_5), (6, hip_6), (7, hip_6)] {
+        let executable = folder.path().join(format!("program{release}"));
+        let mut command = Command::new(clang());
+        command.arg("-fuse-ld=lld").arg(&object).arg("-L").arg(folder.path().join("lib"));
+        command.arg(format!("-l:libamdhip64.so.{release}"));
+        succeed(command.args(["-lstdc++", "-lm", "-o"]).arg(&executable));
+        assert_eq!(lines(&run(&executable, DEFAULT_EMULATED, folder.path())), expected, "HIP {release}");
+    }
+}
+
+#[test]
 fn a_clean_program_passes_every_check() {
     let folder = installed();
     let executable = compile("basics", DEFAULT_EMULATED, folder.path());
