@@ -176,6 +176,13 @@ fn a_program_for_several_targets_gives_each_device_its_own() {
 }
 
 #[test]
+fn conversions_and_instructions_give_what_their_names_say() {
+    for arch in [DEFAULT_EMULATED, "gfx90a", "gfx1030", "gfx1100", "gfx1201"] {
+        assert_all_ok(&lines_of("conversions", arch), 7);
+    }
+}
+
+#[test]
 fn a_program_that_compiles_at_run_time_runs() {
     assert_all_ok(&lines_of("compiled_at_run_time", DEFAULT_EMULATED), 11);
 }

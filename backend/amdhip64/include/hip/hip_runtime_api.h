@@ -360,6 +360,9 @@ inline hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int *count, F fun
                                                         lds_bytes);
 }
 
+#include <hip/rocfire_driver.h>
+#include <hip/library_types.h>
+
 #define hipLaunchKernelGGL(kernel, grid, block, lds_bytes, stream, ...) \
     (kernel)<<<(grid), (block), (lds_bytes), (stream)>>>(__VA_ARGS__)
 

@@ -65,20 +65,15 @@ struct alignas(4) __hip_bfloat162 {
 // Between types.
 ROCFIRE_BOTH float __bfloat162float(__hip_bfloat16 a) { return a.value(); }
 ROCFIRE_BOTH __hip_bfloat16 __float2bfloat16(float x) { return __hip_bfloat16(x); }
-ROCFIRE_BOTH __hip_bfloat16 __float2bfloat16_rn(float x) { return __hip_bfloat16(x); }
 ROCFIRE_BOTH __hip_bfloat16 __double2bfloat16(double x) { return __hip_bfloat16(x); }
-ROCFIRE_BOTH __hip_bfloat16 __int2bfloat16_rn(int x) { return __hip_bfloat16(x); }
 ROCFIRE_BOTH short __bfloat16_as_short(__hip_bfloat16 a) { return (short)a.bits(); }
 ROCFIRE_BOTH unsigned short __bfloat16_as_ushort(__hip_bfloat16 a) { return a.bits(); }
 ROCFIRE_BOTH __hip_bfloat16 __short_as_bfloat16(short bits) { return __hip_bfloat16::of_bits((unsigned short)bits); }
 ROCFIRE_BOTH __hip_bfloat16 __ushort_as_bfloat16(unsigned short bits) { return __hip_bfloat16::of_bits(bits); }
 
 // Pairs.
-ROCFIRE_BOTH __hip_bfloat162 make_bfloat162(__hip_bfloat16 x, __hip_bfloat16 y) { return {x, y}; }
 ROCFIRE_BOTH __hip_bfloat162 __halves2bfloat162(__hip_bfloat16 x, __hip_bfloat16 y) { return {x, y}; }
 ROCFIRE_BOTH __hip_bfloat162 __bfloat162bfloat162(__hip_bfloat16 x) { return {x, x}; }
-ROCFIRE_BOTH __hip_bfloat162 __float2bfloat162_rn(float x) { return {__hip_bfloat16(x), __hip_bfloat16(x)}; }
-ROCFIRE_BOTH __hip_bfloat162 __floats2bfloat162_rn(float x, float y) { return {__hip_bfloat16(x), __hip_bfloat16(y)}; }
 ROCFIRE_BOTH __hip_bfloat162 __float22bfloat162_rn(float2 a) { return {__hip_bfloat16(a.x), __hip_bfloat16(a.y)}; }
 ROCFIRE_BOTH float2 __bfloat1622float2(__hip_bfloat162 a) { return make_float2(a.x.value(), a.y.value()); }
 ROCFIRE_BOTH __hip_bfloat16 __low2bfloat16(__hip_bfloat162 a) { return a.x; }
@@ -87,6 +82,23 @@ ROCFIRE_BOTH __hip_bfloat162 __low2bfloat162(__hip_bfloat162 a) { return {a.x, a
 ROCFIRE_BOTH __hip_bfloat162 __high2bfloat162(__hip_bfloat162 a) { return {a.y, a.y}; }
 ROCFIRE_BOTH __hip_bfloat162 __lows2bfloat162(__hip_bfloat162 a, __hip_bfloat162 b) { return {a.x, b.x}; }
 ROCFIRE_BOTH __hip_bfloat162 __highs2bfloat162(__hip_bfloat162 a, __hip_bfloat162 b) { return {a.y, b.y}; }
+
+// CUDA's, which AMD's headers do not have in every release: templates, so that a program may have its own beside them.
+#define ROCFIRE_SOME template <typename T> ROCFIRE_BOTH
+ROCFIRE_SOME __hip_bfloat16 __float2bfloat16_rn(T x) { return __hip_bfloat16((float)x); }
+ROCFIRE_SOME __hip_bfloat16 __int2bfloat16_rn(T x) { return __hip_bfloat16((int)x); }
+ROCFIRE_SOME __hip_bfloat162 __float2bfloat162_rn(T x) { return {__hip_bfloat16((float)x), __hip_bfloat16((float)x)}; }
+ROCFIRE_SOME __hip_bfloat162 __floats2bfloat162_rn(T x, T y) { return {__hip_bfloat16((float)x), __hip_bfloat16((float)y)}; }
+ROCFIRE_SOME __hip_bfloat162 make_bfloat162(T x, T y) { return {x, y}; }
+#undef ROCFIRE_SOME
+
+#define HIPRT_ONE_BF16 __ushort_as_bfloat16((unsigned short)0x3f80)
+#define HIPRT_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0)
+#define HIPRT_NEG_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0x8000)
+#define HIPRT_INF_BF16 __ushort_as_bfloat16((unsigned short)0x7f80)
+#define HIPRT_NAN_BF16 __ushort_as_bfloat16((unsigned short)0x7fff)
+#define HIPRT_MAX_NORMAL_BF16 __ushort_as_bfloat16((unsigned short)0x7f7f)
+#define HIPRT_MIN_DENORM_BF16 __ushort_as_bfloat16((unsigned short)1)
 
 #undef ROCFIRE_MEMBER
 #if defined(__CUDACC_RTC__)

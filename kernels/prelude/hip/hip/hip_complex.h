@@ -37,6 +37,8 @@ ROCFIRE_COMPLEX(float2, float, f)
 ROCFIRE_COMPLEX(double2, double, )
 ROCFIRE_ABS(float2, float, f, sqrtf)
 ROCFIRE_ABS(double2, double, , sqrt)
+ROCFIRE_PAIR_FN float2 hipComplexDoubleToFloat(double2 a) { return make_float2((float)a.x, (float)a.y); }
+ROCFIRE_PAIR_FN double2 hipComplexFloatToDouble(float2 a) { return make_double2(a.x, a.y); }
 #undef ROCFIRE_COMPLEX
 #undef ROCFIRE_ABS
 #undef ROCFIRE_PAIR_FN

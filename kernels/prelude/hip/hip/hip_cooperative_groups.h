@@ -30,7 +30,7 @@ namespace cooperative_groups {
 namespace rocfire {
 typedef unsigned long long lanes;
 #if defined(__CUDACC_RTC__)
-constexpr unsigned WIDEST = 32;
+constexpr unsigned widest = 32;
 ROCFIRE_GROUP void wave_sync(lanes mask) { __syncwarp((unsigned)mask); }
 ROCFIRE_GROUP lanes ballot(lanes mask, int predicate) { return __ballot_sync((unsigned)mask, predicate); }
 ROCFIRE_GROUP int lowest(lanes mask) { return __ffsll((long long)mask) - 1; }
@@ -48,7 +48,7 @@ ROCFIRE_GROUP void open(unsigned passed) {
 }
 ROCFIRE_GROUP void nap() { __nanosleep(100); }
 #else
-constexpr unsigned WIDEST = 64;
+constexpr unsigned widest = 64;
 ROCFIRE_GROUP void wave_sync(lanes) {
     __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
     __builtin_amdgcn_wave_barrier();
@@ -254,21 +254,21 @@ ROCFIRE_GROUP coalesced_group binary_partition(const coalesced_group &parent, bo
 // A tile of `size` neighbours in a wave.
 template <unsigned size_of_tile, class Parent>
 class thread_block_tile : public rocfire_lanes {
-    static_assert((size_of_tile & (size_of_tile - 1)) == 0 && size_of_tile <= rocfire::WIDEST,
+    static_assert((size_of_tile & (size_of_tile - 1)) == 0 && size_of_tile <= rocfire::widest,
                   "a tile is a power of two, and within a wave");
     static ROCFIRE_GROUP unsigned first() { return __lane_id() & ~(size_of_tile - 1); }
     static ROCFIRE_GROUP unsigned long long mask() { return rocfire::neighbours(size_of_tile); }
     static ROCFIRE_GROUP int lane(unsigned rank) { return (int)(first() + (rank & (size_of_tile - 1))); }
 
    public:
-    template <class G>
-    explicit ROCFIRE_GROUP thread_block_tile(const G &parent) : rocfire_lanes(rocfire_any_tile, size_of_tile, mask()) {
+    template <class Group>
+    explicit ROCFIRE_GROUP thread_block_tile(const Group &parent) : rocfire_lanes(rocfire_any_tile, size_of_tile, mask()) {
         meta_rank_ = parent.thread_rank() / size_of_tile;
         meta_size_ = (parent.size() + size_of_tile - 1) / size_of_tile;
     }
     // Of whatever group it is a tile.
-    template <class P>
-    ROCFIRE_GROUP thread_block_tile(const thread_block_tile<size_of_tile, P> &same)
+    template <class Other>
+    ROCFIRE_GROUP thread_block_tile(const thread_block_tile<size_of_tile, Other> &same)
         : rocfire_lanes(rocfire_any_tile, size_of_tile, mask()) {
         meta_rank_ = same.meta_group_rank(), meta_size_ = same.meta_group_size();
     }
@@ -322,14 +322,14 @@ ROCFIRE_GROUP thread_group tiled_partition(const thread_group &parent, unsigned 
     return tile;
 }
 
-template <class G>
-ROCFIRE_GROUP void sync(const G &group) { group.sync(); }
-template <class G>
-ROCFIRE_GROUP unsigned thread_rank(const G &group) { return group.thread_rank(); }
-template <class G>
-ROCFIRE_GROUP unsigned group_size(const G &group) { return group.size(); }
-template <class G>
-ROCFIRE_GROUP bool is_valid(const G &group) { return group.is_valid(); }
+template <class Group>
+ROCFIRE_GROUP void sync(const Group &group) { group.sync(); }
+template <class Group>
+ROCFIRE_GROUP unsigned thread_rank(const Group &group) { return group.thread_rank(); }
+template <class Group>
+ROCFIRE_GROUP unsigned group_size(const Group &group) { return group.size(); }
+template <class Group>
+ROCFIRE_GROUP bool is_valid(const Group &group) { return group.is_valid(); }
 
 #undef ROCFIRE_GROUP
 

@@ -98,8 +98,12 @@ ROCFIRE_BOTH __half rocfire_half_towards(float x, bool up, bool down) {
 ROCFIRE_BOTH __half __float2half_ru(float x) { return rocfire_half_towards(x, true, false); }
 ROCFIRE_BOTH __half __float2half_rd(float x) { return rocfire_half_towards(x, false, true); }
 ROCFIRE_BOTH __half __float2half_rz(float x) { return rocfire_half_towards(x, x < 0.0f, x > 0.0f); }
+// A whole number that float rounds is beyond all halves either way.
 #define ROCFIRE_WHOLE(type, name)                                                                           \
     ROCFIRE_BOTH __half __##name##2half_rn(type x) { return __half((float)x); }                             \
+    ROCFIRE_BOTH __half __##name##2half_ru(type x) { return __float2half_ru((float)x); }                    \
+    ROCFIRE_BOTH __half __##name##2half_rd(type x) { return __float2half_rd((float)x); }                    \
+    ROCFIRE_BOTH __half __##name##2half_rz(type x) { return __float2half_rz((float)x); }                    \
     static __device__ inline type __half2##name##_rn(__half a) { return rf::cast<type>(rintf(a.value())); } \
     static __device__ inline type __half2##name##_rz(__half a) { return rf::cast<type>(a.value()); }        \
     static __device__ inline type __half2##name##_rd(__half a) { return rf::cast<type>(floorf(a.value())); } \

@@ -93,6 +93,29 @@ ROCFIRE_BOTH __hip_fp8x2_storage_t __hip_cvt_float2_to_fp8x2(float2 x, __hip_sat
                                                              __hip_fp8_interpretation_t kind) {
     return (__hip_fp8x2_storage_t)(rocfire_fp8_of(x.x, saturate, kind) | rocfire_fp8_of(x.y, saturate, kind) << 8);
 }
+ROCFIRE_BOTH __hip_fp8x2_storage_t __hip_cvt_double2_to_fp8x2(double2 x, __hip_saturation_t saturate,
+                                                              __hip_fp8_interpretation_t kind) {
+    return __hip_cvt_float2_to_fp8x2(make_float2(__hip_bfloat16::odd(x.x), __hip_bfloat16::odd(x.y)), saturate, kind);
+}
+ROCFIRE_BOTH __hip_fp8_storage_t __hip_cvt_bfloat16raw_to_fp8(__hip_bfloat16_raw x, __hip_saturation_t saturate,
+                                                              __hip_fp8_interpretation_t kind) {
+    return rocfire_fp8_of(__hip_bfloat16(x).value(), saturate, kind);
+}
+ROCFIRE_BOTH __hip_fp8x2_storage_t __hip_cvt_bfloat16raw2_to_fp8x2(__hip_bfloat162_raw x, __hip_saturation_t saturate,
+                                                                   __hip_fp8_interpretation_t kind) {
+    __hip_bfloat16_raw first = {x.x}, second = {x.y};
+    return (__hip_fp8x2_storage_t)(__hip_cvt_bfloat16raw_to_fp8(first, saturate, kind) |
+                                   __hip_cvt_bfloat16raw_to_fp8(second, saturate, kind) << 8);
+}
+ROCFIRE_BOTH __hip_fp8x2_storage_t __hip_cvt_halfraw2_to_fp8x2(__half2_raw x, __hip_saturation_t saturate,
+                                                               __hip_fp8_interpretation_t kind) {
+    __half_raw first = {x.x}, second = {x.y};
+    return (__hip_fp8x2_storage_t)(__hip_cvt_halfraw_to_fp8(first, saturate, kind) |
+                                   __hip_cvt_halfraw_to_fp8(second, saturate, kind) << 8);
+}
+ROCFIRE_BOTH __half2_raw __hip_cvt_fp8x2_to_halfraw2(__hip_fp8x2_storage_t x, __hip_fp8_interpretation_t kind) {
+    return __half2_raw{__hip_cvt_fp8_to_halfraw(x & 0xff, kind).x, __hip_cvt_fp8_to_halfraw(x >> 8, kind).x};
+}
 
 #define ROCFIRE_FP8(name, kind)                                                                          \
     struct __hip_fp8_##name {                                                                            \
@@ -100,18 +123,33 @@ ROCFIRE_BOTH __hip_fp8x2_storage_t __hip_cvt_float2_to_fp8x2(float2 x, __hip_sat
         static constexpr __hip_fp8_interpretation_t __default_interpret = kind;                          \
         __hip_fp8_storage_t __x;                                                                         \
         __hip_fp8_##name() = default;                                                                    \
-        explicit ROCFIRE_MEMBER __hip_fp8_##name(float x) : __x(rocfire_fp8_of(x, __HIP_SATFINITE, kind)) {} \
-        explicit ROCFIRE_MEMBER __hip_fp8_##name(double x) : __hip_fp8_##name(__hip_bfloat16::odd(x)) {}  \
-        explicit ROCFIRE_MEMBER __hip_fp8_##name(int x) : __hip_fp8_##name((double)x) {}                 \
-        explicit ROCFIRE_MEMBER __hip_fp8_##name(__half x) : __hip_fp8_##name(x.value()) {}              \
-        explicit ROCFIRE_MEMBER __hip_fp8_##name(__hip_bfloat16 x) : __hip_fp8_##name(x.value()) {}      \
+        ROCFIRE_MEMBER __hip_fp8_##name(float x) : __x(rocfire_fp8_of(x, __HIP_SATFINITE, kind)) {} \
+        ROCFIRE_MEMBER __hip_fp8_##name(double x) : __hip_fp8_##name(__hip_bfloat16::odd(x)) {}  \
+        ROCFIRE_MEMBER __hip_fp8_##name(int x) : __hip_fp8_##name((double)x) {}                 \
+        ROCFIRE_MEMBER __hip_fp8_##name(__half x) : __hip_fp8_##name(x.value()) {}              \
+        ROCFIRE_MEMBER __hip_fp8_##name(__hip_bfloat16 x) : __hip_fp8_##name(x.value()) {}      \
+        ROCFIRE_MEMBER __hip_fp8_##name(unsigned x) : __hip_fp8_##name((double)x) {}            \
+        ROCFIRE_MEMBER __hip_fp8_##name(long x) : __hip_fp8_##name((double)x) {}                \
+        ROCFIRE_MEMBER __hip_fp8_##name(unsigned long x) : __hip_fp8_##name((double)x) {}       \
+        ROCFIRE_MEMBER __hip_fp8_##name(long long x) : __hip_fp8_##name((double)x) {}           \
+        ROCFIRE_MEMBER __hip_fp8_##name(unsigned long long x) : __hip_fp8_##name((double)x) {}  \
         ROCFIRE_MEMBER operator float() const { return rocfire_fp8_value(__x, kind); }                   \
+        explicit ROCFIRE_MEMBER operator __half() const { return __half(rocfire_fp8_value(__x, kind)); } \
+        explicit ROCFIRE_MEMBER operator __hip_bfloat16() const {                                        \
+            return __hip_bfloat16(rocfire_fp8_value(__x, kind));                                         \
+        }                                                                                                \
     };                                                                                                   \
     struct __hip_fp8x2_##name {                                                                          \
         __hip_fp8x2_storage_t __x;                                                                       \
         __hip_fp8x2_##name() = default;                                                                  \
-        explicit ROCFIRE_MEMBER __hip_fp8x2_##name(float2 x)                                             \
+        ROCFIRE_MEMBER __hip_fp8x2_##name(float2 x)                                             \
             : __x(__hip_cvt_float2_to_fp8x2(x, __HIP_SATFINITE, kind)) {}                                \
+        ROCFIRE_MEMBER __hip_fp8x2_##name(double2 x)                                            \
+            : __x(__hip_cvt_double2_to_fp8x2(x, __HIP_SATFINITE, kind)) {}                               \
+        ROCFIRE_MEMBER __hip_fp8x2_##name(__half2 x)                                            \
+            : __hip_fp8x2_##name(make_float2(x.x.value(), x.y.value())) {}                               \
+        ROCFIRE_MEMBER __hip_fp8x2_##name(__hip_bfloat162 x)                                    \
+            : __hip_fp8x2_##name(make_float2(x.x.value(), x.y.value())) {}                               \
         ROCFIRE_MEMBER operator float2() const {                                                         \
             return make_float2(rocfire_fp8_value(__x & 0xff, kind), rocfire_fp8_value(__x >> 8, kind));  \
         }                                                                                                \
@@ -119,9 +157,16 @@ ROCFIRE_BOTH __hip_fp8x2_storage_t __hip_cvt_float2_to_fp8x2(float2 x, __hip_sat
     struct __hip_fp8x4_##name {                                                                          \
         __hip_fp8x4_storage_t __x;                                                                       \
         __hip_fp8x4_##name() = default;                                                                  \
-        explicit ROCFIRE_MEMBER __hip_fp8x4_##name(float4 x)                                             \
+        ROCFIRE_MEMBER __hip_fp8x4_##name(float4 x)                                             \
             : __x((unsigned)__hip_cvt_float2_to_fp8x2(make_float2(x.x, x.y), __HIP_SATFINITE, kind) |    \
                   (unsigned)__hip_cvt_float2_to_fp8x2(make_float2(x.z, x.w), __HIP_SATFINITE, kind) << 16) {} \
+        ROCFIRE_MEMBER __hip_fp8x4_##name(double4 x)                                            \
+            : __x((unsigned)__hip_cvt_double2_to_fp8x2(make_double2(x.x, x.y), __HIP_SATFINITE, kind) |  \
+                  (unsigned)__hip_cvt_double2_to_fp8x2(make_double2(x.z, x.w), __HIP_SATFINITE, kind) << 16) {} \
+        ROCFIRE_MEMBER __hip_fp8x4_##name(__half2 low, __half2 high)                                     \
+            : __hip_fp8x4_##name(make_float4(low.x.value(), low.y.value(), high.x.value(), high.y.value())) {} \
+        ROCFIRE_MEMBER __hip_fp8x4_##name(__hip_bfloat162 low, __hip_bfloat162 high)                     \
+            : __hip_fp8x4_##name(make_float4(low.x.value(), low.y.value(), high.x.value(), high.y.value())) {} \
         ROCFIRE_MEMBER operator float4() const {                                                         \
             return make_float4(rocfire_fp8_value(__x & 0xff, kind), rocfire_fp8_value(__x >> 8 & 0xff, kind), \
                                rocfire_fp8_value(__x >> 16 & 0xff, kind), rocfire_fp8_value(__x >> 24, kind)); \

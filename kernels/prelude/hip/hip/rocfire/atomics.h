@@ -34,20 +34,25 @@ ROCFIRE_ATOMIC(atomicExch, __hip_atomic_exchange, double)
 #undef ROCFIRE_ATOMIC
 #undef ROCFIRE_SCOPED
 
+// The address says the type; what is compared and stored converts to it.
 template <typename T>
-ROCFIRE_DEVICE T atomicCAS(T *at, T expected, T value) {
+struct rocfire_same {
+    typedef T type;
+};
+template <typename T>
+ROCFIRE_DEVICE T atomicCAS(T *at, typename rocfire_same<T>::type expected, typename rocfire_same<T>::type value) {
     __hip_atomic_compare_exchange_strong(at, &expected, value, __ATOMIC_RELAXED, __ATOMIC_RELAXED,
                                          __HIP_MEMORY_SCOPE_AGENT);
     return expected;
 }
 template <typename T>
-ROCFIRE_DEVICE T atomicCAS_block(T *at, T expected, T value) {
+ROCFIRE_DEVICE T atomicCAS_block(T *at, typename rocfire_same<T>::type expected, typename rocfire_same<T>::type value) {
     __hip_atomic_compare_exchange_strong(at, &expected, value, __ATOMIC_RELAXED, __ATOMIC_RELAXED,
                                          __HIP_MEMORY_SCOPE_WORKGROUP);
     return expected;
 }
 template <typename T>
-ROCFIRE_DEVICE T atomicCAS_system(T *at, T expected, T value) {
+ROCFIRE_DEVICE T atomicCAS_system(T *at, typename rocfire_same<T>::type expected, typename rocfire_same<T>::type value) {
     __hip_atomic_compare_exchange_strong(at, &expected, value, __ATOMIC_RELAXED, __ATOMIC_RELAXED,
                                          __HIP_MEMORY_SCOPE_SYSTEM);
     return expected;
@@ -85,6 +90,14 @@ ROCFIRE_DEVICE float unsafeAtomicAdd(float *at, float value) { return atomicAdd(
 ROCFIRE_DEVICE double unsafeAtomicAdd(double *at, double value) { return atomicAdd(at, value); }
 ROCFIRE_DEVICE float safeAtomicAdd(float *at, float value) { return atomicAdd(at, value); }
 ROCFIRE_DEVICE double safeAtomicAdd(double *at, double value) { return atomicAdd(at, value); }
+#define ROCFIRE_NAMED(type, name) \
+    ROCFIRE_DEVICE type unsafeA##name(type *at, type value) { return a##name(at, value); } \
+    ROCFIRE_DEVICE type safeA##name(type *at, type value) { return a##name(at, value); }
+ROCFIRE_NAMED(float, tomicMax)
+ROCFIRE_NAMED(double, tomicMax)
+ROCFIRE_NAMED(float, tomicMin)
+ROCFIRE_NAMED(double, tomicMin)
+#undef ROCFIRE_NAMED
 ROCFIRE_DEVICE float atomicAddNoRet(float *at, float value) { return atomicAdd(at, value); }
 
 #endif

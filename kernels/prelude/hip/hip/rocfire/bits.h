@@ -67,6 +67,7 @@ ROCFIRE_DEVICE int __fns32(unsigned long long mask, unsigned base, int offset) {
 ROCFIRE_DEVICE int __fns64(unsigned long long mask, unsigned base, int offset) {
     return rocfire_find_set(mask, base, offset, 64);
 }
+ROCFIRE_DEVICE int __fns(unsigned mask, unsigned base, int offset) { return __fns32(mask, base, offset); }
 
 ROCFIRE_DEVICE int __hadd(int x, int y) { return (int)(((long long)x + y) >> 1); }
 ROCFIRE_DEVICE int __rhadd(int x, int y) { return (int)(((long long)x + y + 1) >> 1); }
@@ -130,9 +131,51 @@ ROCFIRE_DEVICE double __ll2double_rn(long long x) { return (double)x; }
 ROCFIRE_DEVICE double __ull2double_rn(unsigned long long x) { return (double)x; }
 ROCFIRE_DEVICE float __double2float_rn(double x) { return (float)x; }
 
+// From double, and from whole numbers that the type does not hold: the neighbour of the nearest one, where rounding went
+// the other way.
+ROCFIRE_DEVICE float rocfire_float_towards(double x, bool up, bool down) {
+    float nearest = (float)x;
+    unsigned bits = rocfire_bits<unsigned>(nearest);
+    bool negative = bits >> 31 != 0;
+    if (up && (double)nearest < x) bits = negative ? bits - 1 : bits + 1;
+    if (down && (double)nearest > x) bits = negative ? bits + 1 : bits - 1;
+    return rocfire_bits<float>(bits);
+}
+// What is left of a size when the bits that have no room are cut off, one step further if any was set and that is asked.
+template <typename F, typename Bits, int digits>
+ROCFIRE_DEVICE F rocfire_of_whole(unsigned long long size, bool negative, bool away) {
+    int drop = size == 0 ? 0 : 64 - __builtin_clzll(size) - digits;
+    unsigned long long rest = drop > 0 ? size & ((1ull << drop) - 1) : 0;
+    F x = (F)(size - rest);
+    if (away && rest != 0) x = rocfire_bits<F>((Bits)(rocfire_bits<Bits>(x) + 1));
+    return negative ? -x : x;
+}
+ROCFIRE_DEVICE float __double2float_rd(double x) { return rocfire_float_towards(x, false, true); }
+ROCFIRE_DEVICE float __double2float_ru(double x) { return rocfire_float_towards(x, true, false); }
+ROCFIRE_DEVICE float __double2float_rz(double x) { return rocfire_float_towards(x, x < 0.0, x > 0.0); }
+#define ROCFIRE_WHOLE(name, to, bits, digits, from)                                                                     \
+    ROCFIRE_DEVICE to name##_rz(from x) {                                                                               \
+        return rocfire_of_whole<to, bits, digits>(x < 0 ? 0ull - (unsigned long long)x : x, x < 0, false);              \
+    }                                                                                                                   \
+    ROCFIRE_DEVICE to name##_rd(from x) {                                                                               \
+        return x < 0 ? rocfire_of_whole<to, bits, digits>(0ull - x, true, true) : name##_rz(x);                         \
+    }                                                                                                                   \
+    ROCFIRE_DEVICE to name##_ru(from x) {                                                                               \
+        return x < 0 ? name##_rz(x) : rocfire_of_whole<to, bits, digits>(x, false, true);                               \
+    }
+ROCFIRE_WHOLE(__int2float, float, unsigned, 24, int)
+ROCFIRE_WHOLE(__uint2float, float, unsigned, 24, unsigned)
+ROCFIRE_WHOLE(__ll2float, float, unsigned, 24, long long)
+ROCFIRE_WHOLE(__ull2float, float, unsigned, 24, unsigned long long)
+ROCFIRE_WHOLE(__ll2double, double, unsigned long long, 53, long long)
+ROCFIRE_WHOLE(__ull2double, double, unsigned long long, 53, unsigned long long)
+#undef ROCFIRE_WHOLE
+
 // Loads and stores that say how they use caches: plain ones.
 template <typename T>
 ROCFIRE_DEVICE T __ldg(const T *at) { return *at; }
+template <typename T>
+ROCFIRE_DEVICE T __ldca(const T *at) { return *at; }
 template <typename T>
 ROCFIRE_DEVICE T __ldcs(const T *at) { return *at; }
 template <typename T>
@@ -141,6 +184,26 @@ template <typename T>
 ROCFIRE_DEVICE void __stcs(T *at, T value) { *at = value; }
 template <typename T>
 ROCFIRE_DEVICE void __stcg(T *at, T value) { *at = value; }
+
+// Products of parts of words, added up; saturated if that is asked.
+#define ROCFIRE_DOT(operand, result, widest, low, high, sum)                                        \
+    ROCFIRE_DEVICE result amd_mixed_dot(operand a, operand b, result c, bool saturate) {            \
+        widest total = c;                                                                           \
+        sum;                                                                                        \
+        if (saturate) total = total < low ? low : total > high ? high : total;                      \
+        return (result)total;                                                                       \
+    }
+#define ROCFIRE_SIGNED(operand, sum) ROCFIRE_DOT(operand, int, long long, -2147483648ll, 2147483647ll, sum)
+#define ROCFIRE_UNSIGNED(operand, sum) ROCFIRE_DOT(operand, unsigned, long long, 0ll, 4294967295ll, sum)
+ROCFIRE_SIGNED(short2, total += (long long)a.x * b.x + (long long)a.y * b.y)
+ROCFIRE_UNSIGNED(ushort2, total += (long long)a.x * b.x + (long long)a.y * b.y)
+ROCFIRE_SIGNED(char4, total += a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w)
+ROCFIRE_UNSIGNED(uchar4, total += a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w)
+ROCFIRE_SIGNED(int, for (int i = 28; i >= 0; i -= 4) total += ((int)((unsigned)a << i) >> 28) * ((int)((unsigned)b << i) >> 28))
+ROCFIRE_UNSIGNED(unsigned, for (int i = 0; i < 32; i += 4) total += (a >> i & 15) * (b >> i & 15))
+#undef ROCFIRE_SIGNED
+#undef ROCFIRE_UNSIGNED
+#undef ROCFIRE_DOT
 
 // Memory, in the kernel itself.
 ROCFIRE_DEVICE void *memcpy(void *to, const void *from, size_t bytes) { return __builtin_memcpy(to, from, bytes); }

@@ -41,6 +41,9 @@ ROCFIRE_BOTH ROCFIRE_HALF __hfma_sat(ROCFIRE_HALF a, ROCFIRE_HALF b, ROCFIRE_HAL
 ROCFIRE_BOTH ROCFIRE_PAIR __hfma2(ROCFIRE_PAIR a, ROCFIRE_PAIR b, ROCFIRE_PAIR c) {
     return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
 }
+ROCFIRE_BOTH ROCFIRE_PAIR __hfma2_sat(ROCFIRE_PAIR a, ROCFIRE_PAIR b, ROCFIRE_PAIR c) {
+    return {__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y)};
+}
 #undef ROCFIRE_UNIT
 ROCFIRE_BOTH ROCFIRE_HALF __hneg(ROCFIRE_HALF a) { return ROCFIRE_HALF::of_bits(a.bits() ^ 0x8000); }
 ROCFIRE_BOTH ROCFIRE_HALF __habs(ROCFIRE_HALF a) { return ROCFIRE_HALF::of_bits(a.bits() & 0x7fff); }
@@ -48,6 +51,12 @@ ROCFIRE_BOTH ROCFIRE_PAIR __hneg2(ROCFIRE_PAIR a) { return {__hneg(a.x), __hneg(
 ROCFIRE_BOTH ROCFIRE_PAIR __habs2(ROCFIRE_PAIR a) { return {__habs(a.x), __habs(a.y)}; }
 ROCFIRE_BOTH bool __hisnan(ROCFIRE_HALF a) { return a.value() != a.value(); }
 ROCFIRE_BOTH int __hisinf(ROCFIRE_HALF a) { return a.value() - a.value() != a.value() - a.value() && a.value() == a.value(); }
+ROCFIRE_BOTH ROCFIRE_PAIR __hisnan2(ROCFIRE_PAIR a) {
+    return {ROCFIRE_HALF::of(__hisnan(a.x)), ROCFIRE_HALF::of(__hisnan(a.y))};
+}
+ROCFIRE_BOTH ROCFIRE_PAIR __hisinf2(ROCFIRE_PAIR a) {
+    return {ROCFIRE_HALF::of((float)__hisinf(a.x)), ROCFIRE_HALF::of((float)__hisinf(a.y))};
+}
 
 // Comparisons: of two, of pairs as ones and zeros, of pairs as a whole; with a `u`, NaN compares as true.
 #define ROCFIRE_COMPARE(name, op)                                                                                        \

@@ -50,35 +50,61 @@ ROCFIRE_DEVICE T __shfl_up(T value, unsigned by, int width = __builtin_amdgcn_wa
     return rocfire_from_lane(value, (own & (width - 1)) < (int)by ? own : own - (int)by);
 }
 
-template <typename M, typename T>
-ROCFIRE_DEVICE T __shfl_sync(M, T value, int lane, int width = __builtin_amdgcn_wavefrontsize()) {
+// The instructions themselves. `index` counts bytes; patterns and controls are in the encoding of the architecture.
+ROCFIRE_DEVICE unsigned __mbcnt_lo(unsigned mask, unsigned sum) { return __builtin_amdgcn_mbcnt_lo(mask, sum); }
+ROCFIRE_DEVICE unsigned __mbcnt_hi(unsigned mask, unsigned sum) { return __builtin_amdgcn_mbcnt_hi(mask, sum); }
+ROCFIRE_DEVICE unsigned __hip_ds_bpermute(int index, unsigned value) {
+    return __builtin_amdgcn_ds_bpermute(index, value);
+}
+ROCFIRE_DEVICE unsigned __hip_ds_permute(int index, unsigned value) { return __builtin_amdgcn_ds_permute(index, value); }
+ROCFIRE_DEVICE float __hip_ds_bpermutef(int index, float value) {
+    return rocfire_bits<float>(__hip_ds_bpermute(index, rocfire_bits<unsigned>(value)));
+}
+ROCFIRE_DEVICE float __hip_ds_permutef(int index, float value) {
+    return rocfire_bits<float>(__hip_ds_permute(index, rocfire_bits<unsigned>(value)));
+}
+template <int pattern>
+ROCFIRE_DEVICE unsigned __hip_ds_swizzle_N(unsigned value) { return __builtin_amdgcn_ds_swizzle(value, pattern); }
+template <int pattern>
+ROCFIRE_DEVICE float __hip_ds_swizzlef_N(float value) {
+    return rocfire_bits<float>(__builtin_amdgcn_ds_swizzle(rocfire_bits<int>(value), pattern));
+}
+template <int control, int rows, int banks, bool zeros>
+ROCFIRE_DEVICE int __hip_move_dpp_N(int value) { return __builtin_amdgcn_mov_dpp(value, control, rows, banks, zeros); }
+#define __hip_ds_swizzle(value, pattern) __hip_ds_swizzle_N<(pattern)>((value))
+#define __hip_ds_swizzlef(value, pattern) __hip_ds_swizzlef_N<(pattern)>((value))
+#define __hip_move_dpp(value, control, rows, banks, zeros) \
+    __hip_move_dpp_N<(control), (rows), (banks), (zeros)>((value))
+
+template <typename Mask, typename T>
+ROCFIRE_DEVICE T __shfl_sync(Mask, T value, int lane, int width = __builtin_amdgcn_wavefrontsize()) {
     return __shfl(value, lane, width);
 }
-template <typename M, typename T>
-ROCFIRE_DEVICE T __shfl_xor_sync(M, T value, int mask, int width = __builtin_amdgcn_wavefrontsize()) {
+template <typename Mask, typename T>
+ROCFIRE_DEVICE T __shfl_xor_sync(Mask, T value, int mask, int width = __builtin_amdgcn_wavefrontsize()) {
     return __shfl_xor(value, mask, width);
 }
-template <typename M, typename T>
-ROCFIRE_DEVICE T __shfl_down_sync(M, T value, unsigned by, int width = __builtin_amdgcn_wavefrontsize()) {
+template <typename Mask, typename T>
+ROCFIRE_DEVICE T __shfl_down_sync(Mask, T value, unsigned by, int width = __builtin_amdgcn_wavefrontsize()) {
     return __shfl_down(value, by, width);
 }
-template <typename M, typename T>
-ROCFIRE_DEVICE T __shfl_up_sync(M, T value, unsigned by, int width = __builtin_amdgcn_wavefrontsize()) {
+template <typename Mask, typename T>
+ROCFIRE_DEVICE T __shfl_up_sync(Mask, T value, unsigned by, int width = __builtin_amdgcn_wavefrontsize()) {
     return __shfl_up(value, by, width);
 }
-template <typename M>
-ROCFIRE_DEVICE unsigned long long __ballot_sync(M mask, int predicate) { return __ballot(predicate) & mask; }
-template <typename M>
-ROCFIRE_DEVICE int __any_sync(M mask, int predicate) { return (__ballot(predicate) & mask) != 0; }
-template <typename M>
-ROCFIRE_DEVICE int __all_sync(M mask, int predicate) { return (__ballot(!predicate) & mask) == 0; }
-template <typename M>
-ROCFIRE_DEVICE void __syncwarp(M) { __builtin_amdgcn_wave_barrier(); }
+template <typename Mask>
+ROCFIRE_DEVICE unsigned long long __ballot_sync(Mask mask, int predicate) { return __ballot(predicate) & mask; }
+template <typename Mask>
+ROCFIRE_DEVICE int __any_sync(Mask mask, int predicate) { return (__ballot(predicate) & mask) != 0; }
+template <typename Mask>
+ROCFIRE_DEVICE int __all_sync(Mask mask, int predicate) { return (__ballot(!predicate) & mask) == 0; }
+template <typename Mask>
+ROCFIRE_DEVICE void __syncwarp(Mask) { __builtin_amdgcn_wave_barrier(); }
 ROCFIRE_DEVICE void __syncwarp() { __builtin_amdgcn_wave_barrier(); }
 
 // The lanes that hold the same value, and whether all do.
-template <typename M, typename T>
-ROCFIRE_DEVICE unsigned long long __match_any_sync(M mask, T value) {
+template <typename Mask, typename T>
+ROCFIRE_DEVICE unsigned long long __match_any_sync(Mask mask, T value) {
     unsigned long long left = __activemask() & mask, same = 0;
     while (left != 0) {
         int first = __builtin_ctzll(left);
@@ -88,8 +114,8 @@ ROCFIRE_DEVICE unsigned long long __match_any_sync(M mask, T value) {
     }
     return same;
 }
-template <typename M, typename T>
-ROCFIRE_DEVICE unsigned long long __match_all_sync(M mask, T value, int *all) {
+template <typename Mask, typename T>
+ROCFIRE_DEVICE unsigned long long __match_all_sync(Mask mask, T value, int *all) {
     unsigned long long lanes = __activemask() & mask;
     *all = __match_any_sync(mask, value) == lanes;
     return *all ? lanes : 0;
@@ -101,8 +127,8 @@ ROCFIRE_DEVICE unsigned long long __match_all(T value, int *all) { return __matc
 
 // Over the lanes of a mask.
 #define ROCFIRE_REDUCE(name, of)                                                                  \
-    template <typename M, typename T>                                                             \
-    ROCFIRE_DEVICE T name(M mask, T value) {                                                      \
+    template <typename Mask, typename T>                                                             \
+    ROCFIRE_DEVICE T name(Mask mask, T value) {                                                      \
         unsigned long long left = __activemask() & mask;                                          \
         T a = rocfire_from_lane(value, __builtin_ctzll(left));                                    \
         for (left &= left - 1; left != 0; left &= left - 1) {                                     \

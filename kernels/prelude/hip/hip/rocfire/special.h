@@ -10,7 +10,7 @@
 
 namespace rocfire_special {
 
-constexpr double SQRT_PI = 1.7724538509055160273, PI = 3.14159265358979323846, SQRT_2 = 1.41421356237309504880;
+constexpr double sqrt_of_pi = 1.7724538509055160273, number_pi = 3.14159265358979323846, sqrt_of_2 = 1.41421356237309504880;
 
 #define ROCFIRE_PART __device__ inline
 
@@ -18,7 +18,7 @@ constexpr double SQRT_PI = 1.7724538509055160273, PI = 3.14159265358979323846, S
 ROCFIRE_PART double erfc_tail(double x) {
     double t = x;
     for (int n = 120; n > 0; --n) t = x + 0.5 * n / t;
-    return 1.0 / (SQRT_PI * t);
+    return 1.0 / (sqrt_of_pi * t);
 }
 // exp(-x^2), the rounding of the square taken into account.
 ROCFIRE_PART double gauss(double x) {
@@ -37,11 +37,11 @@ ROCFIRE_PART double erfcx(double x) {
 // A first guess by Winitzki's formula (2 parts in a thousand), then Halley's steps, each of which triples the digits.
 ROCFIRE_PART double erfinv_guess(double one_minus_square) {
     const double a = 0.147;
-    double l = rf::log(one_minus_square), t = 2.0 / (PI * a) + 0.5 * l;
+    double l = rf::log(one_minus_square), t = 2.0 / (number_pi * a) + 0.5 * l;
     return rf::sqrt(rf::sqrt(t * t - l / a) - t);
 }
 ROCFIRE_PART double halley(double y, double excess) {
-    double step = excess * 0.5 * SQRT_PI / gauss(y);
+    double step = excess * 0.5 * sqrt_of_pi / gauss(y);
     return y - step / (1.0 + y * step);
 }
 ROCFIRE_PART double erfcinv(double z) {
@@ -57,7 +57,7 @@ ROCFIRE_PART double erfinv(double x) {
     if (!(a <= 1.0)) return __builtin_nan("");
     if (a > 0.5) return rf::copysign(erfcinv(1.0 - a), x);
     double y = a == 0.0 ? 0.0 : erfinv_guess((1.0 - a) * (1.0 + a));
-    if (a < 1e-8) y = a * 0.5 * SQRT_PI;
+    if (a < 1e-8) y = a * 0.5 * sqrt_of_pi;
     for (int step = 0; step < 3; ++step) y = halley(y, rf::erf(y) - a);
     return rf::copysign(y, x);
 }
@@ -71,7 +71,7 @@ ROCFIRE_PART double stirling(double x) {
 ROCFIRE_PART double sin_pi(double x) {
     double turn = x - 2.0 * rf::round_even(0.5 * x);
     double n = rf::round_even(2.0 * turn), s, c;
-    rf::sincos(PI * (turn - 0.5 * n), &s, &c);
+    rf::sincos(number_pi * (turn - 0.5 * n), &s, &c);
     int q = (int)n & 3;
     double y = (q & 1) != 0 ? c : s;
     return (q & 2) != 0 ? -y : y;
@@ -80,7 +80,7 @@ ROCFIRE_PART double sin_pi(double x) {
 ROCFIRE_PART double lgamma(double x) {
     if (x != x || rf::is_inf(x)) return x * x;
     if (x <= 0.0 && rf::trunc(x) == x) return __builtin_inf();
-    if (x < 0.5) return rf::log(PI / rf::abs(sin_pi(x))) - lgamma(1.0 - x);
+    if (x < 0.5) return rf::log(number_pi / rf::abs(sin_pi(x))) - lgamma(1.0 - x);
     double product = 1.0;
     for (; x < 12.0; x += 1.0) product *= x;
     return stirling(x) - rf::log(product);
@@ -89,7 +89,7 @@ ROCFIRE_PART double tgamma(double x) {
     if (x != x || x == __builtin_inf()) return x;
     if (x == 0.0) return rf::copysign(__builtin_inf(), x);
     if (x < 0.0 && (rf::trunc(x) == x || rf::is_inf(x))) return __builtin_nan("");
-    if (x < 0.5) return PI / (sin_pi(x) * tgamma(1.0 - x));
+    if (x < 0.5) return number_pi / (sin_pi(x) * tgamma(1.0 - x));
     // Whole numbers come out exactly.
     double product = 1.0;
     if (x < 24.0) {
@@ -111,7 +111,7 @@ ROCFIRE_PART double bessel_i(double x, int order) {
     } else {
         sum = term = 1.0;
         for (int k = 1; k < 20; ++k) sum += term *= ((2 * k - 1) * (2 * k - 1) - 4.0 * order) / (8.0 * k * a);
-        sum *= rf::exp(a - 0.5 * rf::log(2.0 * PI * a));
+        sum *= rf::exp(a - 0.5 * rf::log(2.0 * number_pi * a));
     }
     return order == 1 ? rf::copysign(sum, x) : sum;
 }
@@ -121,7 +121,7 @@ ROCFIRE_PART double bessel_j(double x, int order) {
     if (a < 25.0) {
         y = 0.0;
         for (int k = 0; k < 64; ++k) {
-            double angle = PI * (k + 0.5) / 64.0;
+            double angle = number_pi * (k + 0.5) / 64.0;
             y += rf::cos(order * angle - a * rf::sin(angle)) / 64.0;
         }
     } else {
@@ -132,8 +132,8 @@ ROCFIRE_PART double bessel_j(double x, int order) {
             if ((k & 1) != 0) q += part;
             else p += part;
         }
-        double angle = a - (0.5 * order + 0.25) * PI;
-        y = rf::sqrt(2.0 / (PI * a)) * (p * rf::cos(angle) - q * rf::sin(angle));
+        double angle = a - (0.5 * order + 0.25) * number_pi;
+        y = rf::sqrt(2.0 / (number_pi * a)) * (p * rf::cos(angle) - q * rf::sin(angle));
     }
     return order == 1 && x < 0.0 ? -y : y;
 }
@@ -141,8 +141,8 @@ ROCFIRE_PART double i0(double x) { return bessel_i(x, 0); }
 ROCFIRE_PART double i1(double x) { return bessel_i(x, 1); }
 ROCFIRE_PART double j0(double x) { return bessel_j(x, 0); }
 ROCFIRE_PART double j1(double x) { return bessel_j(x, 1); }
-ROCFIRE_PART double ncdf(double x) { return 0.5 * erfc(-x / SQRT_2); }
-ROCFIRE_PART double ncdfinv(double p) { return -SQRT_2 * erfcinv(2.0 * p); }
+ROCFIRE_PART double ncdf(double x) { return 0.5 * erfc(-x / sqrt_of_2); }
+ROCFIRE_PART double ncdfinv(double p) { return -sqrt_of_2 * erfcinv(2.0 * p); }
 
 }  // namespace rocfire_special
 

@@ -9,7 +9,7 @@ struct dim3 {
     constexpr __host__ __device__ dim3(uint32_t x = 1, uint32_t y = 1, uint32_t z = 1) : x(x), y(y), z(z) {}
 };
 
-// Each has its members, a constructor of as many elements, and one that gives all the same.
+// Each has its members, a constructor of as many elements, and one that gives all the same, which is never implied.
 #define ROCFIRE_VECTORS(type, name)                                                                               \
     struct name##1 {                                                                                              \
         using value_type = type;                                                                                  \
@@ -23,7 +23,7 @@ struct dim3 {
         static constexpr int rocfire_rank = 2;                                                                    \
         type x, y;                                                                                                \
         name##2() = default;                                                                                      \
-        constexpr __host__ __device__ name##2(type x) : x(x), y(x) {}                                             \
+        explicit constexpr __host__ __device__ name##2(type x) : x(x), y(x) {}                                    \
         constexpr __host__ __device__ name##2(type x, type y) : x(x), y(y) {}                                     \
     };                                                                                                            \
     struct name##3 {                                                                                              \
@@ -31,7 +31,7 @@ struct dim3 {
         static constexpr int rocfire_rank = 3;                                                                    \
         type x, y, z;                                                                                             \
         name##3() = default;                                                                                      \
-        constexpr __host__ __device__ name##3(type x) : x(x), y(x), z(x) {}                                       \
+        explicit constexpr __host__ __device__ name##3(type x) : x(x), y(x), z(x) {}                              \
         constexpr __host__ __device__ name##3(type x, type y, type z) : x(x), y(y), z(z) {}                       \
     };                                                                                                            \
     struct alignas(sizeof(type) * 4 > 16 ? 16 : sizeof(type) * 4) name##4 {                                       \
@@ -39,7 +39,7 @@ struct dim3 {
         static constexpr int rocfire_rank = 4;                                                                    \
         type x, y, z, w;                                                                                          \
         name##4() = default;                                                                                      \
-        constexpr __host__ __device__ name##4(type x) : x(x), y(x), z(x), w(x) {}                                 \
+        explicit constexpr __host__ __device__ name##4(type x) : x(x), y(x), z(x), w(x) {}                        \
         constexpr __host__ __device__ name##4(type x, type y, type z, type w) : x(x), y(y), z(z), w(w) {}         \
     };                                                                                                            \
     ROCFIRE_BOTH constexpr name##1 make_##name##1(type x) { return name##1(x); }                                  \
@@ -62,13 +62,13 @@ ROCFIRE_VECTORS(double, double)
 #undef ROCFIRE_VECTORS
 
 // Operators by element, of two vectors or a vector and a number.
-#define ROCFIRE_VECTOR template <typename V, int N = V::rocfire_rank> ROCFIRE_BOTH constexpr
+#define ROCFIRE_VECTOR template <typename V, int rank = V::rocfire_rank> ROCFIRE_BOTH constexpr
 #define ROCFIRE_VECTOR_OPERATOR(op)                                                           \
     ROCFIRE_VECTOR V &operator op##=(V &a, const V &b) {                                      \
         a.x op##= b.x;                                                                        \
-        if constexpr (N > 1) a.y op##= b.y;                                                   \
-        if constexpr (N > 2) a.z op##= b.z;                                                   \
-        if constexpr (N > 3) a.w op##= b.w;                                                   \
+        if constexpr (rank > 1) a.y op##= b.y;                                                   \
+        if constexpr (rank > 2) a.z op##= b.z;                                                   \
+        if constexpr (rank > 3) a.w op##= b.w;                                                   \
         return a;                                                                             \
     }                                                                                         \
     ROCFIRE_VECTOR V &operator op##=(V &a, typename V::value_type b) { return a op##= V(b); } \
@@ -88,9 +88,9 @@ ROCFIRE_VECTOR_OPERATOR(>>)
 #undef ROCFIRE_VECTOR_OPERATOR
 ROCFIRE_VECTOR bool operator==(const V &a, const V &b) {
     bool same = a.x == b.x;
-    if constexpr (N > 1) same = same && a.y == b.y;
-    if constexpr (N > 2) same = same && a.z == b.z;
-    if constexpr (N > 3) same = same && a.w == b.w;
+    if constexpr (rank > 1) same = same && a.y == b.y;
+    if constexpr (rank > 2) same = same && a.z == b.z;
+    if constexpr (rank > 3) same = same && a.w == b.w;
     return same;
 }
 ROCFIRE_VECTOR bool operator!=(const V &a, const V &b) { return !(a == b); }
