@@ -304,6 +304,36 @@ fn memory_is_told_in_the_numbers_of_the_release_that_a_program_is_linked_to() {
 }
 
 #[test]
+fn device_code_is_linked_across_files_and_out_of_archives() {
+    let folder = installed();
+    let path = |name: &str| folder.path().join(name);
+    let hipcc = |arch: &str| {
+        let mut command = Command::new(path("bin/hipcc"));
+        command.args(["-std=c++17", "-O2", "-Wall", "-Werror", "-fgpu-rdc"]).arg(format!("--offload-arch={arch}"));
+        command.env("HIP_CLANG", clang());
+        command
+    };
+    for arch in [DEFAULT_EMULATED, "gfx1100"] {
+        let together = path("together");
+        succeed(hipcc(arch).args([source("apart"), source("apart_library")]).arg("-o").arg(&together));
+        assert_all_ok(&lines(&run(&together, arch, folder.path())), 4);
+    }
+    for (program, object) in [("apart", "apart.o"), ("apart_library", "apart_library.o")] {
+        succeed(hipcc(DEFAULT_EMULATED).arg("-c").arg(source(program)).arg("-o").arg(path(object)));
+    }
+    succeed(Command::new("ar").arg("rcs").args([path("libapart.a"), path("apart_library.o")]));
+    let separately = path("separately");
+    succeed(
+        hipcc(DEFAULT_EMULATED)
+            .arg("--hip-link")
+            .args([path("apart.o"), path("libapart.a")])
+            .arg("-o")
+            .arg(&separately),
+    );
+    assert_all_ok(&lines(&run(&separately, DEFAULT_EMULATED, folder.path())), 4);
+}
+
+#[test]
 fn a_clean_program_passes_every_check() {
     let folder = installed();
     let executable = compile("basics", DEFAULT_EMULATED, folder.path());
