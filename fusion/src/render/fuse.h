@@ -550,7 +550,18 @@ template <class S, bool FLOAT = IsFloat<S>::value> struct Number {
 template <class S> struct Number<S, false> {
     typedef typename Unsigned<S>::type U;
     RF_FN static S neg(S a) { return (S)((U)0 - (U)a); }
-    RF_FN static S abs(S a) { return a < (S)0 ? neg(a) : a; }
+    // The least number is its own magnitude. The plain form becomes PTX's abs.s16, and what widens that is left out by ptxas 13.0,
+    // as if a magnitude were never negative: 32768 of -32768. So there the negative comes from where the compiler does not look.
+    RF_FN static S abs(S a) {
+#if !RF_DEVICE_AMD && !defined(RF_HOST)
+        if (sizeof(S) < sizeof(i32)) {
+            i32 negative = (i32)neg(a);
+            asm("" : "+r"(negative));
+            return a < (S)0 ? (S)negative : a;
+        }
+#endif
+        return a < (S)0 ? neg(a) : a;
+    }
     RF_FN static S sign(S a) { return a > (S)0 ? (S)1 : a < (S)0 ? (S)-1 : (S)0; }
     RF_FN static S add(S a, S b) { return (S)((U)a + (U)b); }
     RF_FN static S sub(S a, S b) { return (S)((U)a - (U)b); }

@@ -160,6 +160,23 @@ fn integer_reductions_truncate_and_wrap() {
     });
 }
 
+/// Found by random operators on a GPU of NVIDIA's: a magnitude in 16 bits was compared as one in 32.
+#[test]
+fn the_least_integer_is_its_own_magnitude() {
+    for (dtype, least) in
+        [(DType::I8, -128), (DType::I16, -32768), (DType::I32, i64::from(i32::MIN)), (DType::I64, i64::MIN)]
+    {
+        agree!(format!("least {dtype:?}"), EXACT, device => {
+            let x = || ints::<B>(&[least, -1, least, 5, 3, least], &[3, 2], dtype, device);
+            let size = || B::int_abs(x());
+            vec![
+                int::<B>(B::int_max_abs(x())), int::<B>(B::int_max_abs_dim(x(), 0)), int::<B>(B::int_max_abs_dim(x(), 1)),
+                int::<B>(size()), int::<B>(B::int_max(size())), int::<B>(B::int_cast(size(), IntDType::I64)),
+            ]
+        });
+    }
+}
+
 #[test]
 fn sorting_and_the_largest_few() {
     agree!("sort", EXACT, device => {
