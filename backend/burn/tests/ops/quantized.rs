@@ -270,6 +270,35 @@ fn codes_that_share_a_word_move_one_by_one() {
     }
 }
 
+/// Found by random operators: Flex takes any store, and a vector of a matrix that is packed along its rows is one.
+#[test]
+fn vectors_packed_along_an_axis_that_they_lack_have_flexs_codes() {
+    use QuantStore::{PackedNative, PackedU32};
+    let of = |value, store| scheme(value, store).per_tensor(ScaleDtype::F32);
+    let (bytes, nibbles) = (of(QuantValue::Q8S, PackedU32(1)), of(QuantValue::Q4S, PackedNative(1)));
+    let blocks = scheme(QuantValue::Q8S, PackedU32(1)).per_block([4], ScaleDtype::F32);
+    for scheme in [blocks, bytes, nibbles, of(QuantValue::Q2F, PackedU32(2))] {
+        agree!(format!("vector {scheme:?}"), EXACT, device => {
+            let q = || B::quantize_dynamic(f32s::<B>(&[16], 1, device), &scheme);
+            let again = B::q_from_data(read_sync(B::q_into_data(q())).unwrap(), device);
+            vec![
+                dequantised::<B>(q()),
+                dequantised::<B>(again),
+                dequantised::<B>(B::q_slice(q(), &[Slice::new(4, Some(12), 1)])),
+            ]
+        });
+    }
+    agree!("the sum of such a vector", SUMS, device => {
+        let q = B::quantize_dynamic(f32s::<B>(&[16], 1, device), &bytes);
+        vec![float::<B>(B::q_sum_dim(q, 0).tensor())]
+    });
+    // A matrix that is packed along its rows, as a vector.
+    agree!("a matrix as a vector", EXACT, device => {
+        let q = quantised::<B>(&bytes, device);
+        vec![dequantised::<B>(B::q_reshape(q, [32].into()))]
+    });
+}
+
 #[test]
 fn arithmetic_goes_by_way_of_floats() {
     let scheme = schemes()[0];
@@ -299,8 +328,6 @@ fn schemes_that_are_not_there_are_refused_by_name() {
     let message = refused(lookup);
     assert!(message.contains("Lookup") && message.contains("not supported"), "{message}");
     assert!(!B::supports_dtype(&device, DType::QFloat(lookup)));
-    let message = refused(scheme(QuantValue::Q4F, QuantStore::PackedU32(1)));
-    assert!(message.contains("an axis that the tensor does not have"), "{message}");
     let message = refused(scheme(QuantValue::Q4F, QuantStore::Native).per_block([3], ScaleDtype::F32));
     assert!(message.contains("whole number of blocks"), "{message}");
 }

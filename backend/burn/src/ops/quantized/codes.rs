@@ -59,7 +59,7 @@ pub(super) fn quantize(
     scales: &Tensor,
     global: Option<&Tensor>,
 ) -> Result<RocmQTensor> {
-    scheme::require("quantize", scheme, x.shape().len())?;
+    let scheme = &scheme::fitted("quantize", scheme, x.shape().len())?;
     let block = scheme::block(scheme, x.shape().len());
     whole_blocks(x.shape(), &block, scheme)?;
     let grid = scheme::grid(x.shape(), &block);
@@ -85,7 +85,7 @@ pub(super) fn quantize(
 
 /// Codes of `x` for the scales that its largest magnitudes ask for.
 pub(super) fn quantize_dynamic(x: &Tensor, scheme: &QuantScheme) -> Result<RocmQTensor> {
-    scheme::require("quantize_dynamic", scheme, x.shape().len())?;
+    let scheme = &scheme::fitted("quantize_dynamic", scheme, x.shape().len())?;
     let block = scheme::block(scheme, x.shape().len());
     whole_blocks(x.shape(), &block, scheme)?;
     let grid = scheme::grid(x.shape(), &block);
@@ -127,6 +127,7 @@ fn floats(q: &RocmQTensor, scales: Option<&Scales<'_>>, dtype: DType) -> Result<
 
 /// `q` with the codes of these floats, which are codes under a scale of 1, and its own scales. Nothing is rounded.
 pub(super) fn recoded(q: RocmQTensor, unscaled: &Tensor) -> Result<RocmQTensor> {
-    let words = RocmTensor::new(words(unscaled, &q.scheme, None)?);
-    Ok(RocmQTensor { words, shape: to_shape(unscaled.shape()), ..q })
+    let scheme = scheme::fitted("recoded", &q.scheme, unscaled.shape().len())?;
+    let words = RocmTensor::new(words(unscaled, &scheme, None)?);
+    Ok(RocmQTensor { words, scheme, shape: to_shape(unscaled.shape()), ..q })
 }

@@ -3,6 +3,7 @@
 //! The packed axis is the innermost one there, blocks with it: a tensor packed along another axis is stored with the two
 //! exchanged, as Burn's own backends store it.
 
+use burn_backend::quantization::QuantStore;
 use burn_backend::{Bytes, DType as BurnDType, TensorData, TensorMetadata};
 use burn_std::quantization::{QPARAM_ALIGN, global_scale_dtype};
 use rocfire_hal::{DType, Error as HalError, Tensor};
@@ -56,7 +57,8 @@ pub(super) fn from_data(data: TensorData, device: &RocmDevice) -> Result<RocmQTe
     };
     let shape = data.shape().clone();
     let rank = shape.num_dims();
-    scheme::require("q_from_data", &scheme, rank)?;
+    let is_packed = scheme.store != QuantStore::Native;
+    let scheme = scheme::fitted("q_from_data", &scheme, rank)?;
     let bytes = data.as_bytes();
     let device = device.open()?;
     let layout = scheme::code_layout(&scheme, &shape);
@@ -79,7 +81,7 @@ pub(super) fn from_data(data: TensorData, device: &RocmDevice) -> Result<RocmQTe
     };
     let (values, params) = bytes.split_at(value_bytes);
     let (scales, global) = params.split_at(scale_bytes);
-    let values = in_lines(values, &layout, &word_shape, &shape, scheme::word(&scheme))?;
+    let values = in_lines(values, (&layout, is_packed), &word_shape, &shape, scheme::word(&scheme))?;
     let placed = |shape: &[usize], dtype, bytes: &[u8], swap: bool| -> Result<RocmTensor> {
         let tensor = Tensor::from_bytes(&device, shape, dtype, bytes)?;
         Ok(RocmTensor::new(match outer.filter(|_| swap) {
@@ -97,8 +99,14 @@ pub(super) fn from_data(data: TensorData, device: &RocmDevice) -> Result<RocmQTe
 }
 
 /// Words of every line of the packed axis, whichever of three ways Burn wrote them: so already; a byte for each code (its
-/// own constructor, whatever the store); or packed over the ends of lines.
-fn in_lines(values: &[u8], layout: &CodeLayout, word_shape: &[usize], shape: &[usize], word: DType) -> Result<Vec<u8>> {
+/// own constructor, whatever the store); or, where its scheme is packed, over the ends of lines.
+fn in_lines(
+    values: &[u8],
+    (layout, is_packed): (&CodeLayout, bool),
+    word_shape: &[usize],
+    shape: &[usize],
+    word: DType,
+) -> Result<Vec<u8>> {
     let expected = word_shape.iter().product::<usize>() * word.size_bytes();
     if values.len() == expected {
         return Ok(values.to_vec());
@@ -107,7 +115,7 @@ fn in_lines(values: &[u8], layout: &CodeLayout, word_shape: &[usize], shape: &[u
     let count: usize = shape.iter().product();
     let code: Box<dyn Fn(usize) -> u8> = if values.len() == count {
         Box::new(|n| values[n])
-    } else if layout.packed.is_some() && values.len() == (count * bits).div_ceil(32) * 4 {
+    } else if is_packed && values.len() == (count * bits).div_ceil(32) * 4 {
         Box::new(|n| values[n * bits / 8] >> (n * bits % 8))
     } else {
         let expected = format!("{expected} bytes of codes, or {count}");

@@ -16,17 +16,18 @@ pub(crate) fn refusal(scheme: &QuantScheme) -> Option<&'static str> {
     (!quantizable(scheme)).then_some("its scales would leave the range of f32")
 }
 
-/// Checks that a scheme is implemented and fits a tensor of this rank.
-pub(super) fn require(op: &'static str, scheme: &QuantScheme, rank: usize) -> Result<()> {
-    let packed = match scheme.store {
-        QuantStore::Native => 0,
-        QuantStore::PackedU32(axis) | QuantStore::PackedNative(axis) => axis,
-    };
-    let beyond = (packed >= rank).then_some("it is packed along an axis that the tensor does not have");
-    match refusal(scheme).or(beyond) {
-        Some(reason) => Err(Error::Scheme { op, scheme: format!("{scheme:?}"), reason }),
-        None => Ok(()),
+/// The scheme by which a tensor of this rank is stored, if it is implemented. Packed along an axis that the tensor does not have,
+/// each code would be alone in its word: it gets a byte of its own, as all codes do in Burn's Flex.
+pub(super) fn fitted(op: &'static str, scheme: &QuantScheme, rank: usize) -> Result<QuantScheme> {
+    if let Some(reason) = refusal(scheme) {
+        return Err(Error::Scheme { op, scheme: format!("{scheme:?}"), reason });
     }
+    Ok(match scheme.store {
+        QuantStore::PackedU32(axis) | QuantStore::PackedNative(axis) if axis >= rank => {
+            scheme.with_store(QuantStore::Native)
+        }
+        QuantStore::Native | QuantStore::PackedU32(_) | QuantStore::PackedNative(_) => *scheme,
+    })
 }
 
 /// What a code means.
