@@ -23,15 +23,18 @@ pub enum Verdict {
     Wrong(usize, String),
 }
 
-/// Judges the results of a call on operands that are known.
-pub fn judge<M: Machine>(reference: &M, row: &Row, call: &Call, operands: &[Data], got: &[Data]) -> Verdict {
-    let run = |operands: &[Data]| {
-        attempt(|| {
-            let operands = operands.iter().map(|data| reference.input(data)).collect();
-            let results = reference.call(call.row, operands, &call.params);
-            results.into_iter().map(|result| reference.read(result)).collect::<Vec<Data>>()
-        })
-    };
+/// Judges the results of a call on operands that are known. `coarse` is for what was written out in steps: see [`written_out`].
+pub fn judge<M: Machine>(
+    reference: &M,
+    row: &Row,
+    call: &Call,
+    operands: &[Data],
+    got: &[Data],
+    coarse: Option<f64>,
+) -> Verdict {
+    let inputs = |operands: &[Data]| operands.iter().map(|data| reference.input(data)).collect::<Vec<M::Value>>();
+    let read = |made: Vec<M::Value>| made.into_iter().map(|value| reference.read(value)).collect::<Vec<Data>>();
+    let run = |operands: &[Data]| attempt(|| read(reference.call(call.row, inputs(operands), &call.params)));
     let in_f64 = !matches!(row.numerics, Numerics::Exact | Numerics::Wide | Numerics::Order | Numerics::Unjudged(_));
     let widened: Vec<Data> = match row.numerics {
         Numerics::Wide => operands.iter().map(widen_integers).collect(),
@@ -45,10 +48,27 @@ pub fn judge<M: Machine>(reference: &M, row: &Row, call: &Call, operands: &[Data
     if let Some(verdict) = differ_in_shape(got, &want) {
         return verdict;
     }
-    let bounds: Vec<Vec<f64>> = match bounds(row.numerics, operands, &widened, got, &want, run) {
+    let passed = attempt(|| read(reference.passed(call.row, inputs(&widened), &call.params)));
+    let passed = passed.unwrap_or_default();
+    if in_f64 && leaves_range(operands, &passed, got) {
+        return Verdict::Open("what a step in between makes leaves the range".to_owned());
+    }
+    let case = Case { operands, widened: &widened, passed: &passed, got, want: &want };
+    let mut bounds: Vec<Vec<f64>> = match bounds(row.numerics, &case, run) {
         Ok(bounds) => bounds,
         Err(open) => return Verdict::Open(open),
     };
+    if let Some(share) = coarse
+        && in_f64
+    {
+        match written_out(row.numerics, share, &case, run) {
+            Ok(steps) => {
+                let each = bounds.iter_mut().flatten().zip(steps.into_iter().flatten());
+                each.for_each(|(bound, step)| *bound += step);
+            }
+            Err(open) => return Verdict::Open(open),
+        }
+    }
     // The other way: what was computed in f64 where it is judged in its own type, and in its own where that is f64.
     let other = LazyCell::new(|| match in_f64 {
         true => run(operands).ok(),
@@ -118,15 +138,126 @@ fn differ_in_shape(got: &[Data], want: &[Data]) -> Option<Verdict> {
     Some(Verdict::Wrong(number, said))
 }
 
+/// What is judged, and what for.
+struct Case<'a> {
+    operands: &'a [Data],
+    /// The operands as the reference had them.
+    widened: &'a [Data],
+    /// What the reference made in between.
+    passed: &'a [Data],
+    got: &'a [Data],
+    want: &'a [Data],
+}
+
+impl Case<'_> {
+    /// The most terms that a sum in there can have.
+    fn terms(&self) -> usize {
+        let all = self.operands.iter().chain(self.passed).chain(self.got);
+        all.map(|data| data.bits.len()).max().unwrap_or(1)
+    }
+}
+
+/// The largest magnitude of floats; NaN counts as infinite.
+fn largest<'a>(data: impl IntoIterator<Item = &'a Data>) -> f64 {
+    let floats = data.into_iter().filter(|data| data.dtype.is_float());
+    let size = |number: f64| if number.is_nan() { f64::INFINITY } else { number.abs() };
+    floats.flat_map(Data::numbers).fold(0.0, |most, number| f64::max(most, size(number)))
+}
+
+/// Whether what is made in between is more than the type of the results holds, though no operand is: then infinities go on from
+/// there, where f64 goes on with numbers.
+fn leaves_range(operands: &[Data], passed: &[Data], got: &[Data]) -> bool {
+    let Some(dtype) = got.iter().map(|data| data.dtype).find(|dtype| dtype.is_float()) else { return false };
+    let largest = |data: &[Data]| {
+        let floats = data.iter().filter(|data| data.dtype.is_float()).flat_map(Data::numbers);
+        floats.filter(|number| number.is_finite()).fold(0.0, |most: f64, number| most.max(number.abs()))
+    };
+    largest(passed) > largest(operands).max(limits(dtype).0 / 4.0)
+}
+
+/// How much farther off each element may be where the operator was written out in steps of the framework's own, with a rounding
+/// at each: to 16 bits, or to f32 on the way. None of these formulas has more than 16 steps whose errors add up; each is half a
+/// unit of what the step makes, which is no more than the largest operand or result, or 1, where nothing cancels; and what cancels
+/// shows when the operands change in their last place. `share` of the largest is how far the formula itself is off. Of sums, it is the
+/// sum of magnitudes instead. Powers up to the third of what is added up must have room.
+fn written_out(
+    numerics: Numerics,
+    share: f64,
+    case: &Case<'_>,
+    run: impl Fn(&[Data]) -> Result<Vec<Data>, String>,
+) -> Result<Vec<Vec<f64>>, String> {
+    const STEPS: f64 = 16.0;
+    let Some(dtype) = case.got.iter().map(|data| data.dtype).find(|dtype| dtype.is_float()) else {
+        return Ok(case.got.iter().map(|got| vec![0.0; got.bits.len()]).collect());
+    };
+    let narrow = if dtype == DType::F64 { DType::F32 } else { dtype };
+    let sums = match numerics {
+        Numerics::Sum => run(&case.widened.iter().map(magnitude).collect::<Vec<_>>())?,
+        _ => Vec::new(),
+    };
+    let scale = largest(case.operands.iter().chain(case.want).chain(&sums)).max(1.0);
+    if case.terms().max(1) as f64 * scale.powi(3) > limits(narrow).0 / 4.0 {
+        return Err("powers of the operands leave the range of the steps in between".to_owned());
+    }
+    let unit = unit_roundoff(narrow).max(unit_roundoff(DType::F32));
+    let changes = changes(case, unit, &run)?;
+    let one = |change: &f64| 8.0 * change + (STEPS * unit + share) * scale;
+    Ok(changes.iter().map(|changes| changes.iter().map(one).collect()).collect())
+}
+
+/// How far each element moves, at most, when operands change by a unit of their own type, or by `least` of themselves.
+fn changes(
+    case: &Case<'_>,
+    least: f64,
+    run: impl Fn(&[Data]) -> Result<Vec<Data>, String>,
+) -> Result<Vec<Vec<f64>>, String> {
+    let mut changes: Vec<Vec<f64>> = case.want.iter().map(|want| vec![0.0; want.bits.len()]).collect();
+    for pattern in 0..3 {
+        let pairs = case.operands.iter().zip(case.widened);
+        let near: Vec<Data> = pairs.map(|(own, wide)| nudged(own, wide, least, pattern)).collect();
+        for ((changes, near), want) in changes.iter_mut().zip(run(&near)?).zip(case.want) {
+            for ((change, near), want) in changes.iter_mut().zip(near.numbers()).zip(want.numbers()) {
+                let moved = (near - want).abs();
+                *change = if near == want { *change } else { change.max(moved) };
+                if near.is_nan() != want.is_nan() {
+                    *change = f64::INFINITY;
+                }
+            }
+        }
+    }
+    Ok(changes)
+}
+
+/// For each element, whether the squares of what it is made of leave the range, so that a variance is infinite: of its row where
+/// the one result has the operand's shape, else of all.
+fn squares_leave_range(operands: &[Data], got: &Data, is_one: bool) -> Vec<bool> {
+    let most = limits(got.dtype).0.max(limits(DType::F32).0) / 4.0;
+    let leaves = |numbers: &mut dyn Iterator<Item = f64>, count: usize| {
+        let largest = numbers.filter(|number| number.is_finite()).fold(0.0, |most: f64, number| most.max(number.abs()));
+        count as f64 * largest * largest > most
+    };
+    let count = got.bits.len();
+    match operands.first() {
+        Some(x) if is_one && x.shape == got.shape && count > 0 => {
+            let row = x.shape.last().copied().unwrap_or(1);
+            let of_row = |start: usize| leaves(&mut (start..start + row).map(|at| x.number(at)), row);
+            (0..count).step_by(row).flat_map(|start| vec![of_row(start); row]).collect()
+        }
+        _ => {
+            let elements = operands.iter().map(|data| data.bits.len()).max().unwrap_or(1);
+            let mut numbers = operands.iter().filter(|data| data.dtype.is_float()).flat_map(Data::numbers);
+            vec![leaves(&mut numbers, elements); count]
+        }
+    }
+}
+
 /// How far each element may be off; infinite where anything goes. `Err` is why nothing can be said.
 fn bounds(
     numerics: Numerics,
-    operands: &[Data],
-    widened: &[Data],
-    got: &[Data],
-    want: &[Data],
+    case: &Case<'_>,
     run: impl Fn(&[Data]) -> Result<Vec<Data>, String>,
 ) -> Result<Vec<Vec<f64>>, String> {
+    let Case { operands, widened, got, want, .. } = *case;
     let each = |bound: &dyn Fn(&Data, f64) -> f64| -> Vec<Vec<f64>> {
         got.iter().zip(want).map(|(got, want)| want.numbers().map(|want| bound(got, want)).collect()).collect()
     };
@@ -141,7 +272,7 @@ fn bounds(
         Numerics::Product if has_wide_product(operands, 1.0) => Err("partial products leave the range".to_owned()),
         // The product times the product by a factor.
         Numerics::Quotient if has_wide_product(operands, 0.5) => Err("products leave the range".to_owned()),
-        Numerics::Sum | Numerics::Product | Numerics::Mean => {
+        Numerics::Sum | Numerics::Product | Numerics::Mean | Numerics::Average => {
             let magnitudes: Vec<Data> = widened.iter().map(magnitude).collect();
             let sizes = run(&magnitudes)?;
             let bound = |((got, want), sizes): ((&Data, &Data), &Data)| -> Vec<f64> {
@@ -149,7 +280,8 @@ fn bounds(
                 let accumulated = narrow.min(unit_roundoff(DType::F32));
                 let (most, least) = limits(got.dtype);
                 let is_mean = numerics == Numerics::Mean;
-                let terms = if is_mean { elements.div_ceil(got.bits.len().max(1)) as f64 } else { 1.0 };
+                let is_divided = is_mean || numerics == Numerics::Average;
+                let terms = if is_divided { elements.div_ceil(got.bits.len().max(1)) as f64 } else { 1.0 };
                 let one = |(want, size): (f64, f64)| {
                     // A partial sum may leave the range where the whole one does not.
                     if terms * size > limits(if most < 1e30 && !is_mean { DType::F32 } else { got.dtype }).0 / 4.0 {
@@ -165,31 +297,34 @@ fn bounds(
             Ok(got.iter().zip(want).zip(&sizes).map(bound).collect())
         }
         Numerics::Codes => Ok(vec![codes_bounds(&operands[0], &operands[1], &want[0])]),
-        Numerics::Conditioned | Numerics::Quotient => {
-            let mut changes: Vec<Vec<f64>> = want.iter().map(|want| vec![0.0; want.bits.len()]).collect();
-            for pattern in 0..3 {
-                let near: Vec<Data> =
-                    operands.iter().zip(widened).map(|(own, wide)| nudged(own, wide, pattern)).collect();
-                for ((changes, near), want) in changes.iter_mut().zip(run(&near)?).zip(want) {
-                    for ((change, near), want) in changes.iter_mut().zip(near.numbers()).zip(want.numbers()) {
-                        let moved = (near - want).abs();
-                        *change = if near == want { *change } else { change.max(moved) };
-                        if near.is_nan() != want.is_nan() {
-                            *change = f64::INFINITY;
-                        }
+        Numerics::Conditioned | Numerics::Quotient | Numerics::Squares => {
+            let changes = changes(case, f64::EPSILON, run)?;
+            let bound = |((got, want), changes): ((&Data, &Data), &Vec<f64>)| -> Vec<f64> {
+                let largest = want.numbers().filter(|number| number.is_finite()).fold(0.0, |a: f64, b| a.max(b.abs()));
+                // Of f64 the reference is no wider: one after the other, n terms are off by n - 1 roundings of their sum
+                // (Higham, Accuracy and Stability, 4.2), and where they cancel by what moves them, the square root of n times.
+                let terms = if got.dtype == DType::F64 { case.terms() as f64 } else { 0.0 };
+                let own = (8.0 + terms) * unit_roundoff(got.dtype) * largest + 4.0 * limits(got.dtype).1;
+                // A partial sum may leave the range where the whole one does not.
+                let own = if largest > limits(got.dtype).0 / 4.0 { f64::INFINITY } else { own };
+                changes.iter().map(|change| (8.0 + terms.sqrt()) * change + own).collect()
+            };
+            let mut bounds: Vec<Vec<f64>> = got.iter().zip(want).zip(&changes).map(bound).collect();
+            for ((bounds, got), want) in bounds.iter_mut().zip(got).zip(want) {
+                let squares = match numerics {
+                    Numerics::Squares => squares_leave_range(operands, got, case.got.len() == 1),
+                    _ => vec![false; bounds.len()],
+                };
+                // Of f64 the reference leaves the range itself, at other partial sums: a gradient is a product of three.
+                let largest = largest(operands);
+                let reference_leaves = got.dtype == DType::F64 && largest.is_finite() && largest > f64::MAX.cbrt();
+                for ((bound, leaves), want) in bounds.iter_mut().zip(squares).zip(want.numbers()) {
+                    if leaves || reference_leaves && !want.is_finite() {
+                        *bound = f64::INFINITY;
                     }
                 }
             }
-            let bound = |((got, want), changes): ((&Data, &Data), &Vec<f64>)| -> Vec<f64> {
-                let largest = want.numbers().filter(|number| number.is_finite()).fold(0.0, |a: f64, b| a.max(b.abs()));
-                // Of f64 the reference is no wider: its own sums are off by as much.
-                let steps = if got.dtype == DType::F64 { 16.0 + 8.0 * (elements as f64).sqrt() } else { 8.0 };
-                let own = steps * unit_roundoff(got.dtype) * largest + 4.0 * limits(got.dtype).1;
-                // A partial sum may leave the range where the whole one does not.
-                let own = if largest > limits(got.dtype).0 / 4.0 { f64::INFINITY } else { own };
-                changes.iter().map(|change| 8.0 * change + own).collect()
-            };
-            Ok(got.iter().zip(want).zip(&changes).map(bound).collect())
+            Ok(bounds)
         }
     }
 }
@@ -231,12 +366,13 @@ fn has_wide_product(operands: &[Data], share: f64) -> bool {
     operands.iter().any(|data| data.numbers().map(size).sum::<f64>() > most || special(data))
 }
 
-/// Each element one unit of its own type off, up or down; of f64 two halves of it, since fewer would be rounded away.
-fn nudged(own: &Data, wide: &Data, pattern: usize) -> Data {
+/// Each element one unit of its own type off, up or down; `least` of itself at least, of f64 two halves of a unit, since fewer
+/// would be rounded away.
+fn nudged(own: &Data, wide: &Data, least: f64, pattern: usize) -> Data {
     if !wide.dtype.is_float() {
         return wide.clone();
     }
-    let unit = unit_roundoff(own.dtype).max(f64::EPSILON);
+    let unit = unit_roundoff(own.dtype).max(least);
     let up = |index: usize| match pattern {
         0 => true,
         1 => false,
@@ -294,4 +430,31 @@ pub fn other_bits(got: &Data, want: &Data) -> Option<String> {
         got.shape,
         got.bits.len()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(dtype: DType, shape: &[usize], numbers: &[f64]) -> Data {
+        Data::of_numbers(dtype, shape, numbers.iter().copied())
+    }
+
+    #[test]
+    fn only_rows_whose_variance_is_infinite_are_left_out() {
+        let x = of(DType::F32, &[2, 2], &[1e30, 0.0, 3.0, 4.0]);
+        assert_eq!(squares_leave_range(std::slice::from_ref(&x), &x, true), [true, true, false, false]);
+        assert_eq!(squares_leave_range(std::slice::from_ref(&x), &x, false), [true; 4]);
+    }
+
+    #[test]
+    fn a_move_of_the_largest_number_is_judged_and_a_product_beyond_it_is_not() {
+        let x = of(DType::F16, &[2], &[65504.0, f64::INFINITY]);
+        let wide = |number: f64| of(DType::F64, &[1], &[number]);
+        let leaves = |passed: Data| leaves_range(std::slice::from_ref(&x), &[passed], std::slice::from_ref(&x));
+        assert!(!leaves(wide(65504.0)));
+        assert!(leaves(wide(1e6)));
+        // Infinite in every type.
+        assert!(!leaves(wide(f64::NEG_INFINITY)));
+    }
 }

@@ -20,6 +20,11 @@ pub trait Machine: Sync {
     /// An operator.
     fn call(&self, row: usize, operands: Vec<Self::Value>, params: &Params) -> Vec<Self::Value>;
 
+    /// What an operator makes on its way to its results, where that may be out of the range of the type when the results are not.
+    fn passed(&self, _row: usize, _operands: Vec<Self::Value>, _params: &Params) -> Vec<Self::Value> {
+        Vec::new()
+    }
+
     /// What a tensor is.
     fn meta(&self, value: &Self::Value) -> Meta;
 
@@ -70,9 +75,10 @@ pub trait Family: Sync {
     /// Whether what users run is another computation than the operator alone, so that its bits may differ: it is judged as the
     /// operator is, and takes no part in programs of several.
     fn differs_together(&self, row: &Row) -> bool;
-    /// Whether what users run is a coarser formula of the framework's own: then only its bits are compared, with themselves.
-    fn is_coarser_together(&self, _row: &Row, _operands: &[Data]) -> bool {
-        false
+    /// Where what users run is a formula of the framework's own with a rounding at each of its steps: how far the formula
+    /// itself is off besides, as a share of the largest operand.
+    fn coarser_together(&self, _row: &Row, _operands: &[Data]) -> Option<f64> {
+        None
     }
     /// Whether the framework itself refuses on a GPU what its CPU backend takes.
     fn is_its_own_refusal(&self, said: &str) -> bool;

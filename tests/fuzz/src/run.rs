@@ -87,7 +87,7 @@ fn alone<F: Family>(family: &F, program: &Program, done: &mut Done) -> Result<Ve
         if let Some((got, meta)) = types.into_iter().find(|(got, meta)| got.dtype != meta.dtype) {
             return Err(found(Fault::Wrong, format!("a tensor of {}, the reference makes {}", got.dtype, meta.dtype)));
         }
-        match judge(family.reference(), row, call, &operands, &got) {
+        match judge(family.reference(), row, call, &operands, &got, None) {
             Verdict::Right => {}
             Verdict::Open(said) => done.open.push((call.row, said)),
             Verdict::Wrong(result, said) => return Err(found(Fault::Wrong, format!("result {result}: {said}"))),
@@ -121,13 +121,11 @@ fn joined<F: Family>(family: &F, program: &Program, known: &[Data], fault: Fault
         let said = match call {
             Some(call) if differs && fault == Fault::Joined => {
                 let operands: Vec<Data> = call.operands.iter().map(|&id| known[id].clone()).collect();
-                if family.is_coarser_together(&family.rows()[call.row], &operands) {
-                    now[id] = got;
-                    continue;
-                }
                 let mut results = known[firsts[step]..firsts[step] + call.results].to_vec();
                 results[id - firsts[step]] = got.clone();
-                match judge(family.reference(), &family.rows()[call.row], call, &operands, &results) {
+                let row = &family.rows()[call.row];
+                let coarse = family.coarser_together(row, &operands);
+                match judge(family.reference(), row, call, &operands, &results, coarse) {
                     Verdict::Wrong(_, said) => Some(said),
                     Verdict::Right | Verdict::Open(_) => None,
                 }

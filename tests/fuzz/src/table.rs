@@ -27,6 +27,8 @@ pub enum Numerics {
     Sum,
     /// As [`Numerics::Sum`], of what is divided by the number of its terms after it was rounded to the type.
     Mean,
+    /// As [`Numerics::Sum`], of what is divided by the number of its terms, whose sum may leave the range where the result does not.
+    Average,
     /// A sum of products some of which are logarithms: a product. Judged while no order of factors leaves the type's range.
     Product,
     /// A product of rows whose 32 elements become whole numbers up to 127 of the greatest, with weights `[outputs, length]`.
@@ -34,6 +36,8 @@ pub enum Numerics {
     /// As near as the operator's result is to itself when its operands change in their last place, times 8, and 8 units in
     /// the last place of the largest element: what is composed of several steps.
     Conditioned,
+    /// As [`Numerics::Conditioned`], of what takes squares of its operands: judged while those stay in the range of f32.
+    Squares,
     /// As [`Numerics::Conditioned`], of a product's gradient, which Burn takes as the quotient of the product by the factor:
     /// judged while neither leaves the type's range.
     Quotient,

@@ -28,6 +28,7 @@ static ROWS: LazyLock<(Vec<usize>, Vec<Row>)> = LazyLock::new(|| {
     let rows = super::ROWS.iter().enumerate().filter(|(_, row)| taken(row));
     let numerics = |row: &Row| match row.numerics {
         Numerics::Product => Numerics::Quotient,
+        Numerics::Squares => Numerics::Squares,
         _ => Numerics::Conditioned,
     };
     rows.map(|(at, row)| (at, Row { numerics: numerics(row), ..*row })).unzip()
@@ -101,6 +102,11 @@ where
             Value::Float(Autodiff::<B>::grad(leaf, &gradients).unwrap_or_else(none))
         };
         tracked.iter().map(gradient).collect()
+    }
+
+    /// The operator's own result, which arrives at its end as a gradient.
+    fn passed(&self, row: usize, operands: Vec<Value<B>>, params: &Params) -> Vec<Value<B>> {
+        self.inner.call(ROWS.0[row], operands, params)
     }
 
     fn meta(&self, value: &Value<B>) -> Meta {
@@ -180,8 +186,8 @@ impl Family for Gradients {
         row.name.starts_with("conv_transpose") || known::is_written_out(row)
     }
 
-    fn is_coarser_together(&self, row: &Row, operands: &[Data]) -> bool {
-        known::is_coarser(row.name == "gelu", operands)
+    fn coarser_together(&self, row: &Row, operands: &[Data]) -> Option<f64> {
+        known::coarser(row.name, row.name == "gelu", operands)
     }
 
     fn is_its_own_refusal(&self, _said: &str) -> bool {

@@ -277,8 +277,8 @@ impl Family for Burn {
         known::is_written_out(row)
     }
 
-    fn is_coarser_together(&self, row: &Row, operands: &[Data]) -> bool {
-        known::is_coarser(row.name == "gelu_backward", operands)
+    fn coarser_together(&self, row: &Row, operands: &[Data]) -> Option<f64> {
+        known::coarser(row.name, row.name == "gelu_backward", operands)
     }
 
     fn is_its_own_refusal(&self, _said: &str) -> bool {

@@ -117,15 +117,15 @@ operators! { p, device;
     };
     float_grid_sample_2d(a: Float, b: Float) -> (Float) Rule::Sample, Conditioned =>
         B::float_grid_sample_2d(a, b, GridSampleOptions::default());
-    batch_norm_train_backward(a: Float, b: Float, c: Float) -> (Float, Float, Float) Rule::BatchNorm, Conditioned => {
+    batch_norm_train_backward(a: Float, b: Float, c: Float) -> (Float, Float, Float) Rule::BatchNorm, Squares => {
         // Of the output itself next to nothing would be left, and of the operand's own statistics their last places show.
         let (variance, arriving) = (B::float_mul(b.clone(), b.clone()), B::float_mul(a.clone(), a.clone()));
         tuple!(B::batch_norm_train_backward(a, b, c, variance, 1e-3, arriving), x_grad, gamma_grad, beta_grad)
     };
     batch_norm(a: Float, b: Float, c: Float, d: Float, e: Float) -> (Float) Rule::BatchNorm, Conditioned => B::batch_norm(a, b, c, d, e, 1e-3);
-    batch_norm_train(a: Float, b: Float, c: Float) -> (Float, Float, Float) Rule::BatchNorm, Conditioned =>
+    batch_norm_train(a: Float, b: Float, c: Float) -> (Float, Float, Float) Rule::BatchNorm, Squares =>
         tuple!(B::batch_norm_train(a, b, c, 1e-3), output, mean, variance);
-    layer_norm(a: Float, b: Float, c: Float) -> (Float) Rule::Norm, Conditioned => B::layer_norm(a, b, Some(c), 1e-3);
+    layer_norm(a: Float, b: Float, c: Float) -> (Float) Rule::Norm, Squares => B::layer_norm(a, b, Some(c), 1e-3);
     embedding(a: Float, b: Int) -> (Float) Rule::Embedding, Exact => B::embedding(a, b);
     embedding_backward(a: Float, b: Int, c: Float) -> (Float) Rule::Embedding, Conditioned => B::embedding_backward(a, c, b);
     linear(a: Float, b: Float, c: Float) -> (Float) Rule::Linear, Sum => B::linear(a, b, Some(c));
