@@ -149,6 +149,12 @@ fn what_nobody_wrote_is_reported_where_it_matters() {
 
     let lds = fault(run("half_of_lds", 128, &Args::new().with(out)));
     says(&lds, &["a value stored to device memory depends on LDS at 0x1fc, which nobody wrote", "`ds_read_b32"]);
+    let words = bench.gpu.allocate(512).unwrap();
+    bench.gpu.write(words, bytemuck::cast_slice(&[5u32; 100])).unwrap();
+    let through = fault(run("through_lds", 128, &Args::new().with(out).with(words)));
+    says(&through, &["a value stored to device memory depends on LDS at 0x1fc, which an undefined value was stored to"]);
+    bench.gpu.fill(words, 0, 512).unwrap();
+    run("through_lds", 128, &Args::new().with(out).with(words)).unwrap();
     let zeros = bench.upload(&[0u32; 64]);
     let scratch = fault(run("private_room", 64, &Args::new().with(out).with(zeros).with(0i32)));
     says(&scratch, &["depends on scratch at", "which nobody wrote"]);

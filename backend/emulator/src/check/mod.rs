@@ -182,6 +182,9 @@ impl Observer for CheckObserver {
         if let Some(waits) = &mut self.waits {
             waits.barrier();
         }
+        if let Some(unwritten) = &mut self.unwritten {
+            unwritten.barrier();
+        }
         self.races.as_mut()?.barrier()
     }
 

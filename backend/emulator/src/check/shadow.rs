@@ -97,12 +97,6 @@ impl Sites {
 /// Cells from which on a run is worth vector code.
 const LONG: usize = 16;
 
-/// `N` cells from one on.
-#[inline(always)]
-fn chunk<const N: usize>(cells: &mut [u32], first: usize) -> Option<&mut [u32; N]> {
-    cells.get_mut(first..)?.first_chunk_mut()
-}
-
 /// Cells of neighbouring bytes.
 pub(super) struct Page {
     /// Bits of a granule's size.
@@ -232,6 +226,22 @@ impl Page {
     /// The same for the lanes of a mask of an event, which are apart; their addresses are `base` more than offsets here, and
     /// have been [refined](Page::refine) to.
     pub(super) fn lanes(&mut self, event: &Event, lanes: u64, base: u64, touch: Touch, by: By) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2") {
+            // SAFETY: the host has these features.
+            return unsafe { self.lanes_by_bits(event, lanes, base, touch, by) };
+        }
+        self.any_lanes(event, lanes, base, touch, by)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "bmi1,bmi2")]
+    fn lanes_by_bits(&mut self, event: &Event, lanes: u64, base: u64, touch: Touch, by: By) -> bool {
+        self.any_lanes(event, lanes, base, touch, by)
+    }
+
+    #[inline(always)]
+    fn any_lanes(&mut self, event: &Event, lanes: u64, base: u64, touch: Touch, by: By) -> bool {
         match (touch, self.cells_in(event.bytes as usize)) {
             (Touch::Plain(Access::Read), 1) => self.lanes_of::<1, true>(event, lanes, base, by),
             (Touch::Plain(Access::Read), 2) => self.lanes_of::<2, true>(event, lanes, base, by),
@@ -252,7 +262,12 @@ impl Page {
         By { me, several, floor, at }: By,
     ) -> bool {
         let shift = self.shift;
-        let foreign = |who: u32| u32::from(who >= floor) & u32::from(who != me);
+        let ats = if READS { &mut self.read_at } else { &mut self.written_at };
+        // All are of one length, so that one check of a place is enough.
+        let count = ats.len();
+        let (writer, reader) = (&mut self.writer[..count], &mut self.reader[..count]);
+        // Mostly nobody was there in this interval, or the same wave: two branches that are foreseen.
+        let is_foreign = |who: u32| who >= floor && who != me;
         // Whoever asks each cell after a lane that was not alone notes once more what is noted here: that changes nothing.
         let (mut left, mut before) = (lanes, u64::MAX);
         while left != 0 {
@@ -264,26 +279,21 @@ impl Page {
             }
             before = address;
             let first = (address - base) as usize >> shift;
-            let (Some(writers), Some(readers)) =
-                (chunk::<CELLS>(&mut self.writer, first), chunk(&mut self.reader, first))
-            else {
-                return false;
-            };
-            let mut bad = 0;
-            for (&mut writer, &mut reader) in writers.iter_mut().zip::<&mut [u32; CELLS]>(&mut *readers) {
-                bad |= foreign(writer) | foreign(reader) & if READS { u32::from(reader != several) } else { 1 };
+            let Some(ats) = ats.get_mut(first..).and_then(|ats| ats.first_chunk_mut::<CELLS>()) else { return false };
+            for cell in first..first + CELLS {
+                let (writer, reader) = (writer[cell], reader[cell]);
+                if is_foreign(writer) || is_foreign(reader) && !(READS && reader == several) {
+                    return false;
+                }
             }
-            if bad != 0 {
-                return false;
+            for cell in first..first + CELLS {
+                if !READS {
+                    writer[cell] = me;
+                } else if reader[cell] != several {
+                    reader[cell] = me;
+                }
             }
-            let ats = if READS {
-                readers.iter_mut().for_each(|reader| *reader = if *reader == several { several } else { me });
-                chunk::<CELLS>(&mut self.read_at, first)
-            } else {
-                *writers = [me; CELLS];
-                chunk::<CELLS>(&mut self.written_at, first)
-            };
-            ats.into_iter().for_each(|ats| *ats = [at | (lane as u32) << 1; CELLS]);
+            *ats = [at | (lane as u32) << 1; CELLS];
         }
         true
     }

@@ -25,7 +25,7 @@
 //! lanes went: compilers that know where a pointer points wait for that only.
 
 use rocfire_arch::Family;
-use rocfire_isa::{Format, Inst, Op, OperandKind};
+use rocfire_isa::{Format, Inst, Op, Operand, OperandKind};
 
 use crate::env::Env;
 use crate::error::FaultKind;
@@ -189,8 +189,11 @@ impl Waits {
         }
         // The formats of instructions that wait.
         if matches!(at.step.inst.format, Format::Sopp | Format::Sopk) {
-            for (counter, limit) in waits(&at.step.inst, scheme).into_iter().flatten() {
+            let waits = waits(&at.step.inst, scheme);
+            for (counter, limit) in waits.into_iter().flatten() {
                 retire(pending, counter, limit, &mut self.to_lds, &mut self.spare);
+            }
+            if waits[0].is_some() {
                 let busy = &mut self.busy[w.number as usize];
                 *busy = Marks::default();
                 pending.iter().for_each(|entry| entry.mark(at.program, busy));
@@ -330,14 +333,17 @@ fn retire(pending: &mut Vec<Pending>, counter: Counter, limit: u32, to_lds: &mut
 
 /// The counters that an instruction waits for, and to what number.
 fn waits(inst: &Inst, scheme: Scheme) -> [Option<(Counter, u32)>; 2] {
-    let immediate = inst.src.iter().chain(&inst.dst).find_map(|operand| match operand.kind {
-        OperandKind::Imm(value) => Some(value as u32),
-        _ => None,
-    });
-    let imm = immediate.unwrap_or(0);
-    let one = |counter| [Some((counter, imm & 63)), None];
+    let immediate = || {
+        let of = |operand: &Operand| match operand.kind {
+            OperandKind::Imm(value) => Some(value as u32),
+            _ => None,
+        };
+        inst.src.iter().chain(&inst.dst).find_map(of).unwrap_or(0)
+    };
+    let one = |counter| [Some((counter, immediate() & 63)), None];
     match inst.op {
         Op::SWaitcnt => {
+            let imm = immediate();
             let (vm, lgkm) = match scheme {
                 Scheme::Gfx9 => (imm & 15 | imm >> 14 << 4 & 48, imm >> 8 & 15),
                 Scheme::Gfx10 => (imm & 15 | imm >> 14 << 4 & 48, imm >> 8 & 63),
@@ -349,8 +355,8 @@ fn waits(inst: &Inst, scheme: Scheme) -> [Option<(Counter, u32)>; 2] {
         Op::SWaitcntVscnt | Op::SWaitStorecnt => one(STORE),
         Op::SWaitcntLgkmcnt | Op::SWaitDscnt => one(LDS),
         Op::SWaitKmcnt => one(SCALAR),
-        Op::SWaitLoadcntDscnt => [Some((LOAD, imm >> 8 & 63)), Some((LDS, imm & 63))],
-        Op::SWaitStorecntDscnt => [Some((STORE, imm >> 8 & 63)), Some((LDS, imm & 63))],
+        Op::SWaitLoadcntDscnt => [Some((LOAD, immediate() >> 8 & 63)), Some((LDS, immediate() & 63))],
+        Op::SWaitStorecntDscnt => [Some((STORE, immediate() >> 8 & 63)), Some((LDS, immediate() & 63))],
         Op::SWaitIdle => [Some((LOAD, 0)), Some((LDS, 0))],
         _ => [None, None],
     }

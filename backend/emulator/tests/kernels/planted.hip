@@ -111,6 +111,19 @@ KERNEL void half_of_lds(u32* out) {
     out[t] = room[127 - t] + 1;
 }
 
+// All of LDS has been written when what `in` holds is stored there.
+KERNEL void through_lds(u32* out, const u32* in) {
+    __shared__ u32 room[128];
+    int t = thread_x();
+    room[t] = t;
+    sync();
+    u32 first = room[127 - t];
+    sync();
+    room[t] = in[t];
+    sync();
+    out[t] = first + room[127 - t];
+}
+
 KERNEL void private_room(u32* out, const u32* in, int n) {
     volatile u32 room[16]; // Volatile, or it lives in registers.
     for (int i = 0; i < n; i++) room[in[i] & 15] = i;

@@ -149,6 +149,7 @@ impl Unwritten {
                     }
                 }
                 EventKind::ToLds => {
+                    self.lds_is_defined = false;
                     for (lane, address) in event.lane_addresses() {
                         for byte in 0..event.bytes as usize {
                             if let Some(place) = self.lds.get_mut(address as usize + byte) {
@@ -191,12 +192,13 @@ impl Unwritten {
             (MemorySpace::Global, None) => {
                 event.lane_addresses().all(|(_, address)| self.device_unwritten(at, env, address, event.bytes) == 0)
             }
-            (MemorySpace::Lds, Some((address, bytes))) => self.lds_is_defined(address, bytes),
+            (MemorySpace::Lds, _) if self.lds_is_defined => true,
+            (MemorySpace::Lds, Some((address, bytes))) => self.is_lds_defined(address, bytes),
             (MemorySpace::Lds, None) => match event.bytes {
                 4 => self.lanes_are_defined::<4>(event),
                 8 => self.lanes_are_defined::<8>(event),
                 16 => self.lanes_are_defined::<16>(event),
-                _ => event.lane_addresses().all(|(_, address)| self.lds_is_defined(address, event.bytes)),
+                _ => event.lane_addresses().all(|(_, address)| self.is_lds_defined(address, event.bytes)),
             },
             (MemorySpace::Scratch, _) => false,
         }
@@ -218,7 +220,7 @@ impl Unwritten {
         inside && any == [DEFINED; BYTES]
     }
 
-    fn lds_is_defined(&self, address: u64, bytes: u32) -> bool {
+    fn is_lds_defined(&self, address: u64, bytes: u32) -> bool {
         let states = self.lds.get(address as usize..address as usize + bytes as usize).unwrap_or_default();
         states.iter().fold(DEFINED, |any, state| any | state) == DEFINED
     }
@@ -248,6 +250,7 @@ impl Unwritten {
                 Some(window) => window.mark_written(from, to - from),
                 None => return false,
             },
+            (MemorySpace::Lds, _) if self.lds_is_defined => {}
             (MemorySpace::Lds, Some((from, to))) => match self.lds.get_mut(from as usize..to as usize) {
                 Some(states) => states.fill(DEFINED),
                 None => return false,
@@ -310,6 +313,7 @@ impl Unwritten {
         if self.store_defined(at, w, env, event) {
             return Ok(());
         }
+        self.lds_is_defined &= event.space != MemorySpace::Lds;
         let shift = if at.step.inst.op.mnemonic().contains("d16_hi") { 2 } else { 0 };
         for (lane, address) in event.lane_addresses() {
             let state = self.state(w);

@@ -64,6 +64,9 @@ const UNWRITTEN: u8 = 1;
 /// Something undefined was stored.
 const STORED_UNDEFINED: u8 = 2;
 
+/// Bytes of LDS that are looked at together at a barrier; a look ends behind the first with something undefined.
+const LDS_LOOK_BYTES: usize = 512;
+
 /// Windows that are remembered, by the number of the memory instruction.
 const WINDOWS: usize = 64;
 
@@ -117,6 +120,8 @@ pub(super) struct Unwritten {
     follows_shuffles: bool,
     waves: Vec<WaveState>,
     lds: Vec<u8>,
+    /// Whether all of LDS is known to be defined: what a load finds there needs no look.
+    lds_is_defined: bool,
     /// What a load to LDS brings to each lane, a bit for each undefined byte.
     incoming: Vec<u64>,
     /// Bytes of each lane, lane by lane and wave by wave.
@@ -132,6 +137,7 @@ pub(super) struct Unwritten {
 pub(super) struct Kept {
     waves: Vec<WaveState>,
     lds: Vec<u8>,
+    lds_is_defined: bool,
     scratch: Vec<u8>,
     scratch_bytes: usize,
     origins: Vec<Origin>,
@@ -145,6 +151,7 @@ impl Unwritten {
             follows_shuffles,
             waves: Vec::new(),
             lds: Vec::new(),
+            lds_is_defined: false,
             incoming: vec![0; LANES],
             scratch: Vec::new(),
             scratch_bytes: 0,
@@ -161,6 +168,7 @@ impl Unwritten {
         let lanes = u64::MAX >> (LANES - setup.lanes as usize);
         let (memory, register) = if self.follows_unwritten { (UNWRITTEN, lanes) } else { (DEFINED, 0) };
         self.lds.resize(setup.lds_bytes, memory);
+        self.lds_is_defined = memory == DEFINED;
         self.scratch_bytes = setup.scratch_bytes as usize;
         self.scratch.clear();
         self.scratch.resize(waves.len() * LANES * self.scratch_bytes, memory);
@@ -200,6 +208,7 @@ impl Unwritten {
         Kept {
             waves: std::mem::take(&mut self.waves),
             lds: std::mem::take(&mut self.lds),
+            lds_is_defined: self.lds_is_defined,
             scratch: std::mem::take(&mut self.scratch),
             scratch_bytes: self.scratch_bytes,
             origins: std::mem::take(&mut self.origins),
@@ -209,7 +218,16 @@ impl Unwritten {
     /// Makes it the current one again.
     pub(super) fn resume(&mut self, kept: Kept) {
         (self.waves, self.lds, self.scratch) = (kept.waves, kept.lds, kept.scratch);
-        (self.scratch_bytes, self.origins) = (kept.scratch_bytes, kept.origins);
+        (self.lds_is_defined, self.scratch_bytes) = (kept.lds_is_defined, kept.scratch_bytes);
+        self.origins = kept.origins;
+    }
+
+    /// All waves have reached a barrier, which mostly stands behind what fills LDS.
+    pub(super) fn barrier(&mut self) {
+        let is_defined = |states: &[u8]| states.iter().fold(DEFINED, |any, state| any | state) == DEFINED;
+        if !self.lds_is_defined {
+            self.lds_is_defined = self.lds.chunks(LDS_LOOK_BYTES).all(is_defined);
+        }
     }
 
     pub(super) fn before(&mut self, at: &At<'_>, w: &Wave) -> Verdict {

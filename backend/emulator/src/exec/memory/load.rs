@@ -36,8 +36,13 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
         Some(Line::Same(host)) => {
             // SAFETY: `line` gave a pointer to `BYTES` readable bytes.
             let values = unsafe { host.cast::<[u32; N]>().read_unaligned() };
+            let lanes = w.lanes;
             for (register, value) in registers_mut::<N>(w, dst).iter_mut().zip(values) {
-                *register = Lanes([value; LANES]);
+                // Those behind a wave32's are nobody's.
+                register.0[..LANES / 2].fill(value);
+                if lanes == LANES {
+                    register.0[LANES / 2..].fill(value);
+                }
             }
             return Flow::Next;
         }

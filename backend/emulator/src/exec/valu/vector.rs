@@ -205,12 +205,26 @@ impl Source {
         // SAFETY: `first` is a register of `PARTS` vectors, aligned to 64 bytes, and `part` is below that.
         V(unsafe { *self.first.add(part * self.step) })
     }
+
+    /// Of a source that differs from lane to lane.
+    #[inline(always)]
+    fn next(self, part: usize) -> V {
+        // SAFETY: as above.
+        V(unsafe { *self.first.add(part) })
+    }
 }
 
 /// Whether an operation can be done here.
 #[inline(always)]
 fn is_plain(w: &Wave, st: &Step, float: bool) -> bool {
     st.imm & flag::MODIFIED == 0 && (!float || w.mode & MODE_MASK == USUAL_MODE)
+}
+
+/// Whether all sources are vector registers and all lanes are on, so that an operation is nothing but its vectors: the most
+/// frequent case, and in a wave32 most of what an instruction costs otherwise is to find out which case it is.
+#[inline(always)]
+fn is_straight(w: &Wave, st: &Step) -> bool {
+    st.uniform == 0 && w.exec() == if w.lanes == LANES { !0 } else { u64::MAX >> (LANES / 2) }
 }
 
 /// Whether it can be where it has modifiers, because these are [signs](flag::SIGNS).
@@ -268,6 +282,14 @@ fn source<O: Op>(file: File, st: &Step, i: usize, half: u16) -> Source {
     } else {
         Source::new(file, st, if i < count { i } else { 0 }, half)
     }
+}
+
+/// The same where all sources are vector registers.
+#[inline(always)]
+fn straight<O: Op>(file: File, st: &Step, i: usize) -> Source {
+    let count = const { O::S::KINDS.len() };
+    let is_result = i + 1 == count && O::PROPERTIES & property::ACC != 0;
+    Source::at(file, if is_result { st.dst[0] } else { st.src[if i < count { i } else { 0 }] }, true)
 }
 
 /// An array of an expression of each part. Written out, because the compiler keeps a closure that holds vector code apart
@@ -379,6 +401,22 @@ with_avx2! {
 }
 with_avx2! {
     fn fast_op<O: Hot>(w, e, st) {
+        if is_straight(w, st) && is_plain(w, st, const { any_float(O::S::KINDS) || O::R::KIND.is_float() }) {
+            let file = File::new(w);
+            let (a, b, c) = (straight::<O>(file, st, 0), straight::<O>(file, st, 1), straight::<O>(file, st, 2));
+            let done = with_results!(O, parts_of(w), |k| O::vector(a.next(k), b.next(k), c.next(k)), |results, all| {
+                put(file, st.dst[0], &results, all, all);
+            });
+            if done {
+                return Flow::Next;
+            }
+        }
+        mixed_op::<O>(w, e, st)
+    }
+}
+with_avx2! {
+    #[inline(never)]
+    fn mixed_op<O: Hot>(w, e, st) {
         if is_plain(w, st, const { any_float(O::S::KINDS) || O::R::KIND.is_float() }) {
             st.spread_short(w);
             let (file, exec) = (File::new(w), w.exec());
