@@ -33,15 +33,9 @@ fn recursion_finds_room_on_the_stack() {
     assert_eq!(bench.download::<u32>(out, 64), expected);
 }
 
-#[test]
-fn private_arrays_are_indexed_by_data() {
-    let Some(bench) = Bench::new("stack") else { return };
-    let (items, n) = (128usize, 40usize);
-    let x = noise(items * n);
-    let (px, out) = (bench.upload(&x), bench.upload(&vec![0u32; items]));
-    let counters = bench.run("histogram", 2, 64, &Args::new().with(px).with(out).with(n as i32));
-    let expected: Vec<u32> = x
-        .chunks(n)
+/// What `histogram` makes of `n` values for each of so many items.
+fn histogram(x: &[u32], n: usize) -> Vec<u32> {
+    x.chunks(n)
         .map(|own| {
             let mut count = [0u32; 96];
             for (k, x) in own.iter().enumerate() {
@@ -49,24 +43,44 @@ fn private_arrays_are_indexed_by_data() {
             }
             count.iter().fold(0u32, |sum, count| sum.wrapping_mul(31).wrapping_add(*count))
         })
-        .collect();
-    assert_eq!(bench.download::<u32>(out, items), expected);
+        .collect()
+}
+
+#[test]
+fn private_arrays_are_indexed_by_data() {
+    let Some(bench) = Bench::new("stack") else { return };
+    let (items, n) = (128usize, 40usize);
+    let x = noise(items * n);
+    let (px, out) = (bench.upload(&x), bench.upload(&vec![0u32; items]));
+    let counters = bench.run("histogram", 2, 64, &Args::new().with(px).with(out).with(n as i32));
+    assert_eq!(bench.download::<u32>(out, items), histogram(&x, n));
+    assert!(counters.scratch > 0, "{counters:?}");
+}
+
+#[test]
+fn private_arrays_of_all_waves_outlive_a_barrier() {
+    let Some(bench) = Bench::new("stack") else { return };
+    let (items, n) = (512usize, 40usize);
+    let x = noise(items * n);
+    let (px, out) = (bench.upload(&x), bench.upload(&vec![0u32; items]));
+    let counters = bench.run("histogram_kept", 2, 256, &Args::new().with(px).with(out).with(n as i32));
+    assert_eq!(bench.download::<u32>(out, items), histogram(&x, n));
     assert!(counters.scratch > 0, "{counters:?}");
 }
 
 #[test]
 fn generic_pointers_reach_all_memories_from_one_wave() {
     let Some(bench) = Bench::new("stack") else { return };
-    let (px, out) = (bench.upload(&[10u32, 20, 30, 40]), bench.upload(&[0u32; 64]));
-    bench.run("generic", 1, 64, &Args::new().with(px).with(out));
-    let expected: Vec<u32> = (0..64u32)
+    let (px, out) = (bench.upload(&[10u32, 20, 30, 40]), bench.upload(&[0u32; 256]));
+    bench.run("generic", 1, 256, &Args::new().with(px).with(out));
+    let expected: Vec<u32> = (0..256u32)
         .map(|t| match t % 3 {
             0 => (t % 4 + 1) * 10,
             1 => 1000 + t % 4,
             _ => 2000 + t * 4 + t % 4,
         })
         .collect();
-    assert_eq!(bench.download::<u32>(out, 64), expected);
+    assert_eq!(bench.download::<u32>(out, 256), expected);
 }
 
 #[test]

@@ -39,11 +39,22 @@ KERNEL void histogram(const u32* x, u32* out, int n) {
     out[global_x()] = sum;
 }
 
+// The same with a barrier before it is read: the arrays of all waves of the workgroup are alive at once.
+KERNEL void histogram_kept(const u32* x, u32* out, int n) {
+    u32 count[96];
+    for (int k = 0; k < 96; ++k) count[k] = 0;
+    for (int k = 0; k < n; ++k) count[x[global_x() * n + k] % 96] += k + 1;
+    sync();
+    u32 sum = 0;
+    for (int k = 0; k < 96; ++k) sum = sum * 31 + count[k];
+    out[global_x()] = sum;
+}
+
 __attribute__((noinline)) __device__ u32 read_any(const u32* p, int i) { return p[i]; }
 
 // One function reads device memory, LDS and scratch through generic pointers, in one wave.
 KERNEL void generic(const u32* x, u32* out) {
-    __shared__ u32 shared[64];
+    __shared__ u32 shared[256];
     u32 own[4];
     int t = thread_x();
     shared[t] = 1000 + t;
