@@ -152,7 +152,10 @@ fn what_nobody_wrote_is_reported_where_it_matters() {
     let words = bench.gpu.allocate(512).unwrap();
     bench.gpu.write(words, bytemuck::cast_slice(&[5u32; 100])).unwrap();
     let through = fault(run("through_lds", 128, &Args::new().with(out).with(words)));
-    says(&through, &["a value stored to device memory depends on LDS at 0x1fc, which an undefined value was stored to"]);
+    says(
+        &through,
+        &["a value stored to device memory depends on LDS at 0x1fc, which an undefined value was stored to"],
+    );
     bench.gpu.fill(words, 0, 512).unwrap();
     run("through_lds", 128, &Args::new().with(out).with(words)).unwrap();
     let zeros = bench.upload(&[0u32; 64]);
