@@ -12,8 +12,13 @@ CANDLE_UNARY(Cos, rf::cos(x))
 CANDLE_UNARY(Erf, rf::erf(x))
 CANDLE_UNARY(Exp, rf::exp(x))
 CANDLE_UNARY(Floor, rf::floor(x))
-// The approximation by tanh; 0.797… is sqrt(2 / π).
-CANDLE_UNARY(Gelu, (T)0.5 * x * ((T)1 + rf::tanh((T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x))))
+// 1 / (1 + exp(-x)) by the power that is at most 1, so that it is no zero where the other one is infinite.
+template <class T> RF_FN T logistic(T x) {
+    T power = rf::exp(-rf::abs(x));
+    return (x < (T)0 ? power : (T)1) / ((T)1 + power);
+}
+// The approximation by tanh, x / 2 · (1 + tanh(u)), as x · logistic(2 u), where nothing cancels; 1.595… is 2 sqrt(2 / π).
+CANDLE_UNARY(Gelu, x * logistic((T)1.59576912160573071176 * (x + (T)0.044715 * x * x * x)))
 // x · Φ(x).
 CANDLE_UNARY(GeluErf, (T)0.5 * x * ((T)1 + rf::erf(x * (T)0.70710678118654752440)))
 CANDLE_UNARY(Log, rf::log(x))
@@ -21,7 +26,7 @@ CANDLE_UNARY(Neg, -x)
 CANDLE_UNARY(Recip, (T)1 / x)
 // Ties away from zero.
 CANDLE_UNARY(Round, rf::copysign(rf::trunc(rf::abs(x)) + (rf::abs(x) - rf::trunc(rf::abs(x)) >= (T)0.5 ? (T)1 : (T)0), x))
-CANDLE_UNARY(Sigmoid, (T)1 / ((T)1 + rf::exp(-x)))
+CANDLE_UNARY(Sigmoid, logistic(x))
 // 0 for zeros and NaN.
 CANDLE_UNARY(Sign, (T)(x > (T)0) - (T)(x < (T)0))
 CANDLE_UNARY(Silu, x / ((T)1 + rf::exp(-x)))

@@ -9,6 +9,7 @@ sweeps! {
     copies_gather_strided_elements,
     unary_operators_are_candles,
     unary_operators_with_a_number_are_candles,
+    tails_are_no_rounding,
     casts_are_those_of_rust,
     binary_operators_are_candles,
     comparisons_answer_in_bytes,
@@ -174,6 +175,39 @@ fn unary_operators_with_a_number_are_candles() {
             let elu = |x: f64| if x > 0.0 { x } else { 0.5 * (x.exp() - 1.0) };
             check_map(card, &UNARY, &format!("uelu_{dtype}"), &with(0.5), &x, (&elu, 8.0));
             check_map(card, &UNARY, &format!("upowf_{dtype}"), &with(3.0), &x, (&|x| x.powf(3.0), 8.0));
+        }
+    });
+}
+
+/// Where the function is nearly nothing and the numbers it is made of are not: in f32, `1 + tanh` is a whole number of units of 1
+/// there, and `exp(-x)` is infinite.
+fn tails_are_no_rounding() {
+    let logistic = |x: f64| x.exp() / (1.0 + x.exp());
+    let gelu = |x: f64| x * logistic(2.0 * (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x));
+    let cases: [(&str, &[f64], &dyn Fn(f64) -> f64); 2] =
+        [("gelu", &[-3.0, -4.975417, -6.0, -8.5], &gelu), ("sigmoid", &[-20.0, -87.0, -90.0, -92.5], &logistic)];
+    on_each_card(|card| {
+        for dtype in ["bf16", "f32", "f64"] {
+            for (op, x, wanted) in cases {
+                let info = [Arg::Size(x.len() as u64), Arg::Size(1), Arg::Info(Vec::new())];
+                let memory = [Arg::In(Data::new(dtype, x)), Arg::Out(Data::unwritten(dtype, x.len()))];
+                let got = card.run(
+                    &UNARY,
+                    &format!("u{op}_{dtype}"),
+                    elements(x.len()),
+                    &[info.as_slice(), &memory].concat(),
+                );
+                for (got, &x) in got[0].values().into_iter().zip(x) {
+                    let wanted = wanted(rounded(dtype, x));
+                    // Some units of f32, or one of bf16, and the least numbers that both have.
+                    let near = if dtype == "bf16" { 0.01 } else { 1e-5 } * wanted.abs() + 2.0_f64.powi(-133);
+                    assert!(
+                        (got - wanted).abs() <= near,
+                        "{op} of {x} as {dtype} on {}: {got:e}, not {wanted:e}",
+                        card.name
+                    );
+                }
+            }
         }
     });
 }
