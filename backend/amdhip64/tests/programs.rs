@@ -177,7 +177,7 @@ fn a_program_for_several_targets_gives_each_device_its_own() {
 
 #[test]
 fn conversions_and_instructions_give_what_their_names_say() {
-    for arch in [DEFAULT_EMULATED, "gfx90a", "gfx1030", "gfx1100", "gfx1201"] {
+    for arch in [DEFAULT_EMULATED, "gfx90a", "gfx950", "gfx1030", "gfx1100", "gfx1201"] {
         assert_all_ok(&lines_of("conversions", arch), 7);
     }
 }
@@ -309,24 +309,32 @@ fn device_code_is_linked_across_files_and_out_of_archives() {
     let path = |name: &str| folder.path().join(name);
     let hipcc = |arch: &str| {
         let mut command = Command::new(path("bin/hipcc"));
-        command.args(["-std=c++17", "-O2", "-Wall", "-Werror", "-fgpu-rdc"]).arg(format!("--offload-arch={arch}"));
+        command.args(["-O2", "-Wall", "-Werror", "-fgpu-rdc"]).arg(format!("--offload-arch={arch}"));
         command.env("HIP_CLANG", clang());
         command
     };
+    let in_c = format!("{CRATE}/tests/programs/apart_host.c");
     for arch in [DEFAULT_EMULATED, "gfx1100"] {
         let together = path("together");
-        succeed(hipcc(arch).args([source("apart"), source("apart_library")]).arg("-o").arg(&together));
+        succeed(
+            hipcc(arch)
+                .args([source("apart"), source("apart_library"), source("apart_mathematics"), in_c.clone()])
+                .arg("-o")
+                .arg(&together),
+        );
         assert_all_ok(&lines(&run(&together, arch, folder.path())), 4);
     }
-    for (program, object) in [("apart", "apart.o"), ("apart_library", "apart_library.o")] {
-        succeed(hipcc(DEFAULT_EMULATED).arg("-c").arg(source(program)).arg("-o").arg(path(object)));
+    for program in ["apart", "apart_library", "apart_mathematics"] {
+        let object = path(&format!("{program}.o"));
+        succeed(hipcc(DEFAULT_EMULATED).arg("-c").arg(source(program)).arg("-o").arg(object));
     }
-    succeed(Command::new("ar").arg("rcs").args([path("libapart.a"), path("apart_library.o")]));
+    succeed(hipcc(DEFAULT_EMULATED).args(["-x", "c", "-c", &in_c, "-o"]).arg(path("apart_host.o")));
+    succeed(Command::new("ar").arg("rcs").args(["libapart.a", "apart_library.o", "apart_mathematics.o"].map(path)));
     let separately = path("separately");
     succeed(
         hipcc(DEFAULT_EMULATED)
             .arg("--hip-link")
-            .args([path("apart.o"), path("libapart.a")])
+            .args([path("apart.o"), path("apart_host.o"), path("libapart.a")])
             .arg("-o")
             .arg(&separately),
     );

@@ -1,5 +1,5 @@
-// A program whose device code is in two files, `apart.hip` and `apart_library.hip`: functions, variables and kernels of one
-// file are used in the other, and each has its own of what is static.
+// A program whose device code is in several files, `apart….hip`: functions, variables and kernels of one
+// file are used in the other, and each has its own of what is static. `apart_host.c` is C.
 #include <hip/hip_runtime.h>
 
 #include <cstdio>
@@ -8,6 +8,7 @@ extern __device__ int offset;
 __device__ int scaled(int x);
 __global__ void of_the_library(int *out);
 int library_offset();
+extern "C" int three_times(int x);
 
 __device__ int calls;
 static __device__ int own = 100;
@@ -25,7 +26,7 @@ int main() {
     auto run = [&](void (*kernel)(int *), int constant) {
         kernel<<<1, 64>>>(out);
         bool good = hipMemcpy(answers, out, sizeof(answers), hipMemcpyDeviceToHost) == hipSuccess;
-        for (int i = 0; i < 64; ++i) good = good && answers[i] == 3 * i + constant;
+        for (int i = 0; i < 64; ++i) good = good && answers[i] == three_times(i) + constant;
         return good;
     };
     report("a function and a variable of another file", run(of_the_program, 107));

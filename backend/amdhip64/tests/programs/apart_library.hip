@@ -5,7 +5,8 @@ extern __device__ int calls;
 __device__ int offset = 7;
 static __device__ int own = 200;
 
-__device__ int scaled(int x) { return 3 * x; }
+__device__ int rounded_root(int x);
+__device__ int scaled(int x) { return 3 * rounded_root(x * x); }
 
 __global__ void of_the_library(int *out) {
     atomicAdd(&calls, 1);

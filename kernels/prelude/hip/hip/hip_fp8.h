@@ -51,11 +51,23 @@ ROCFIRE_BOTH float rocfire_fp8_value(unsigned code, __hip_fp8_interpretation_t k
     if ((int)low == k.infinity) size = infinity;
     return (code & 0x80) != 0 ? -size : size;
 }
+// Whether infinity is left out of saturation: AMD's conversion leaves it to the instruction where there is one.
+ROCFIRE_BOTH bool rocfire_fp8_leaves_infinity(__hip_fp8_interpretation_t kind) {
+#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+    return rocfire_fp8_fnuz(kind);
+#elif defined(__gfx950__) || defined(__gfx1200__) || defined(__gfx1201__)
+    return !rocfire_fp8_fnuz(kind);
+#else
+    (void)kind;
+    return false;
+#endif
+}
 // To nearest, ties to even. What is too large becomes the largest number, or without saturation NaN or infinity.
 ROCFIRE_BOTH unsigned char rocfire_fp8_of(float x, __hip_saturation_t saturate, __hip_fp8_interpretation_t kind) {
     rocfire_fp8_kind k = rocfire_fp8(kind);
     unsigned bits = rocfire_bits<unsigned>(x), sign = bits >> 24 & 0x80;
     if (x != x) return (unsigned char)(rocfire_fp8_fnuz(kind) ? 0x80 : sign | k.nan);
+    if ((bits & 0x7fffffff) == 0x7f800000 && rocfire_fp8_leaves_infinity(kind)) saturate = __HIP_NOSAT;
     int exponent = (int)(bits >> 23 & 0xff) - 127;
     unsigned whole = (bits & 0x7fffff) | (exponent == -127 ? 0 : 0x800000);
     // How many of the float's bits go: more for what becomes subnormal.
