@@ -164,15 +164,17 @@ fn largest<'a>(data: impl IntoIterator<Item = &'a Data>) -> f64 {
     floats.flat_map(Data::numbers).fold(0.0, |most, number| f64::max(most, size(number)))
 }
 
+/// The largest magnitude of floats that are finite.
+fn largest_finite(data: &[Data]) -> f64 {
+    let floats = data.iter().filter(|data| data.dtype.is_float()).flat_map(Data::numbers);
+    floats.filter(|number| number.is_finite()).fold(0.0, |most: f64, number| most.max(number.abs()))
+}
+
 /// Whether what is made in between is more than the type of the results holds, though no operand is: then infinities go on from
 /// there, where f64 goes on with numbers.
 fn leaves_range(operands: &[Data], passed: &[Data], got: &[Data]) -> bool {
     let Some(dtype) = got.iter().map(|data| data.dtype).find(|dtype| dtype.is_float()) else { return false };
-    let largest = |data: &[Data]| {
-        let floats = data.iter().filter(|data| data.dtype.is_float()).flat_map(Data::numbers);
-        floats.filter(|number| number.is_finite()).fold(0.0, |most: f64, number| most.max(number.abs()))
-    };
-    largest(passed) > largest(operands).max(limits(dtype).0 / 4.0)
+    largest_finite(passed) > largest_finite(operands).max(limits(dtype).0 / 4.0)
 }
 
 /// How much farther off each element may be where the operator was written out in steps of the framework's own, with a rounding
@@ -269,6 +271,11 @@ fn bounds(
             let units = if got.dtype.size_bytes() == 2 { units.min(2.0) } else { units };
             units * unit_roundoff(got.dtype) * want.abs() + limits(got.dtype).1
         })),
+        Numerics::Reciprocal(units) => Ok(each(&|got, want| {
+            let narrow = if got.dtype.size_bytes() == 2 { units.min(2.0) } else { units };
+            let beyond = limits(got.dtype).0.max(limits(DType::F32).0).recip();
+            narrow * unit_roundoff(got.dtype) * want.abs() + limits(got.dtype).1 + beyond
+        })),
         Numerics::Product if has_wide_product(operands, 1.0) => Err("partial products leave the range".to_owned()),
         // The product times the product by a factor.
         Numerics::Quotient if has_wide_product(operands, 0.5) => Err("products leave the range".to_owned()),
@@ -290,7 +297,8 @@ fn bounds(
                     // A mean is rounded as a sum, times 1/n, which is rounded itself, and as a product.
                     (if is_mean { 4.0 } else { 2.0 }) * narrow * want.abs()
                         + (8.0 + 4.0 * (elements as f64).sqrt()) * accumulated * size
-                        + 4.0 * least
+                        // A product below the normal numbers is off by half of the least, here or in the reference.
+                        + (4.0 + 0.5 * elements as f64) * least
                 };
                 want.numbers().zip(sizes.numbers()).map(one).collect()
             };
@@ -315,9 +323,10 @@ fn bounds(
                     Numerics::Squares => squares_leave_range(operands, got, case.got.len() == 1),
                     _ => vec![false; bounds.len()],
                 };
-                // Of f64 the reference leaves the range itself, at other partial sums: a gradient is a product of three.
-                let largest = largest(operands);
-                let reference_leaves = got.dtype == DType::F64 && largest.is_finite() && largest > f64::MAX.cbrt();
+                // Of f64 the reference leaves the range itself, at other partial sums; and beside an infinity nothing shows whether
+                // a partial sum was one already, of the other sign. A gradient is a product of three.
+                let hides = got.dtype == DType::F64 || largest(operands).is_infinite();
+                let reference_leaves = hides && largest_finite(operands) > limits(got.dtype).0.cbrt();
                 for ((bound, leaves), want) in bounds.iter_mut().zip(squares).zip(want.numbers()) {
                     if leaves || reference_leaves && !want.is_finite() {
                         *bound = f64::INFINITY;

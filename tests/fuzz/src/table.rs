@@ -22,6 +22,8 @@ pub enum Numerics {
     Exact,
     /// Within so many units in the last place of the number in f64.
     Units(f64),
+    /// As [`Numerics::Units`], of the reciprocal of a sum: 0 where the sum leaves the range, of f32 at least.
+    Reciprocal(f64),
     /// Each element is a sum of products: its error is bounded by the sum of their magnitudes, which the same operator on
     /// magnitudes gives.
     Sum,

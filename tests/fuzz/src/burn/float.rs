@@ -138,7 +138,7 @@ operators! { p, device;
     gelu(a: Float) -> (Float) Rule::Elementwise, Conditioned => B::gelu(a);
     gelu_backward(a: Float, b: Float) -> (Float) Rule::Same, Conditioned => B::gelu_backward(a, b);
     prelu(a: Float) -> (Float) Rule::Elementwise, Units(2.0) => B::prelu(a.clone(), a);
-    sigmoid(a: Float) -> (Float) Rule::Elementwise, Units(8.0) => B::sigmoid(a);
+    sigmoid(a: Float) -> (Float) Rule::Elementwise, Reciprocal(8.0) => B::sigmoid(a);
     sigmoid_backward(a: Float, b: Float) -> (Float) Rule::Same, Conditioned => B::sigmoid_backward(a, b);
     hard_sigmoid(a: Float) -> (Float) Rule::Scalar, Conditioned => B::hard_sigmoid(a, scalar(p.scalar), scalar(p.scalar2));
     log_sigmoid(a: Float) -> (Float) Rule::Elementwise, Conditioned => B::log_sigmoid(finite::<B>(a));
