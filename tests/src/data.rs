@@ -24,6 +24,9 @@ impl Placement {
         [Placement::Contiguous, Placement::Transposed, Placement::Strided, Placement::Flipped];
 }
 
+/// What [`Array::nudged`] changes: little enough for functions to be straight, and much more than what f64 rounds.
+pub const NUDGE: f64 = 1.0 / (1 << 20) as f64;
+
 /// An array on the host.
 #[derive(Clone, Debug)]
 pub struct Array {
@@ -54,6 +57,16 @@ impl Array {
     pub fn new(shape: &[usize], dtype: DType, values: Vec<f64>) -> Array {
         let round = |value| as_f64(Scalar::from_bits(dtype, Scalar::Float(value).bits(dtype)));
         Array { shape: shape.to_vec(), dtype, values: values.into_iter().map(round).collect() }
+    }
+
+    /// Floats a share of [`NUDGE`] larger or smaller each, as the pattern says; no numbers of the type any more.
+    pub fn nudged(&self, pattern: u64) -> Array {
+        let mut random = ChaCha8Rng::seed_from_u64(pattern ^ self.values.len() as u64);
+        let near = |&x: &f64| x * if random.random::<bool>() { 1.0 + NUDGE } else { 1.0 - NUDGE };
+        if !self.dtype.is_float() {
+            return self.clone();
+        }
+        Array { values: self.values.iter().map(near).collect(), ..self.clone() }
     }
 
     /// The bytes of the values in the array's own order.

@@ -2,6 +2,8 @@
 
 use rocfire_hal::DType;
 
+use crate::data::NUDGE;
+
 /// The largest normalised mean squared error that is taken for rounding, for results that sum up `terms` terms each.
 ///
 /// In units of the dtype's squared unit roundoff u²: 16 for rounding operands, a function that is right to two units in
@@ -41,14 +43,52 @@ impl Distance {
                 unlike += 1;
             }
         }
-        let nmse = if error == 0.0 { 0.0 } else { error / size.max(f64::MIN_POSITIVE) };
-        Distance { nmse, unlike }
+        Distance { nmse: share(error, size), unlike }
     }
+
+    /// Measures few results by their terms, which may have cancelled: `moved` is what the oracle makes of inputs each of which is off
+    /// by [`NUDGE`] of itself, up or down as the pattern says. The squares of the changes, in units of that, are what the squares of
+    /// the terms add up to, in the mean of all patterns; where none cancel, results themselves may be larger.
+    ///
+    /// Of a few patterns the one in the middle counts, since an oracle that rounds jumps now and then; of one result, the square
+    /// of the change is 0.45 of its mean as often as not (χ² of 1), which is made up for.
+    pub fn of_terms(got: &[f64], want: &[f64], moved: impl Fn(u64) -> Vec<f64>) -> Distance {
+        let squares = |of: &[f64], scale: f64| -> f64 {
+            let pairs = of.iter().zip(want).filter(|(a, b)| a.is_finite() && b.is_finite());
+            pairs.map(|(a, b)| ((a - b) / scale).powi(2)).sum()
+        };
+        let mut terms: Vec<f64> = (0..PATTERNS).map(|pattern| squares(&moved(pattern), NUDGE)).collect();
+        terms.sort_by(f64::total_cmp);
+        let results = squares(&vec![0.0; want.len()], 1.0);
+        let size = results.max(terms[terms.len() / 2] / 0.45);
+        Distance { nmse: share(squares(got, 1.0), size), ..Distance::between(got, want) }
+    }
+}
+
+/// How many inputs nearby [`Distance::of_terms`] looks at.
+const PATTERNS: u64 = 9;
+
+fn share(error: f64, size: f64) -> f64 {
+    if error == 0.0 { 0.0 } else { error / size.max(f64::MIN_POSITIVE) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_that_cancels_is_measured_by_its_terms() {
+        use crate::data::Array;
+        let terms = Array::new(&[5], DType::F32, vec![1.0, 2.0, 3.0, -1.5, -4.5]);
+        let sum = |array: &Array| vec![array.values.iter().sum::<f64>()];
+        let off = |error: f64| {
+            let distance = Distance::of_terms(&[error], &sum(&terms), |pattern| sum(&terms.nudged(pattern)));
+            distance.nmse / most_nmse(DType::F32, 5)
+        };
+        let unit = 2.0_f64.powi(-24);
+        assert!(off(2.0 * unit) < 1.0, "what rounding makes of it");
+        assert!(off(256.0 * unit) > 1.0, "more than that");
+    }
 
     #[test]
     fn nan_where_a_number_should_be_is_seen() {
