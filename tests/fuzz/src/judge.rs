@@ -7,6 +7,7 @@ use std::cell::LazyCell;
 
 use rocfire_hal::DType;
 
+use crate::bounds::{cancelled, of_variance};
 use crate::data::{Data, limits, unit_roundoff};
 use crate::machine::{Machine, attempt};
 use crate::program::Call;
@@ -79,18 +80,19 @@ pub fn judge<M: Machine>(
             Numerics::Order if number + 1 == call.results && got.dtype.is_int() => {
                 wrong_order(&operands[0], call.params.axis, got, want)
             }
-            _ if got.dtype.is_float() => wrong_float(got, want, bounds),
+            _ if got.dtype.is_float() => {
+                // A step in between may leave the type's range where f64 does not: then what the reference has in that type is
+                // right too. And what one rounding decides is right as f64 rounded, where the reference leaves denormals out or
+                // rounds twice.
+                let excused = |at: usize| {
+                    let one = |other: &Vec<Data>| is_right(got, at, other[number].number(at), bounds[at]);
+                    other.as_ref().is_some_and(one)
+                };
+                wrong_float(got, want, bounds, excused)
+            }
             _ => wrong_integer(got, want),
         };
-        // A step in between may leave the type's range where f64 does not: then the reference in that type is right too. And
-        // what one rounding decides is right as f64 rounded, where the reference leaves denormals out or rounds twice.
-        let excused = || {
-            let as_other = |other: &Vec<Data>| wrong_float(got, &other[number], bounds).is_none();
-            got.dtype.is_float() && other.as_ref().is_some_and(as_other)
-        };
-        if let Some(said) = fault
-            && !excused()
-        {
+        if let Some(said) = fault {
             return Verdict::Wrong(number, said);
         }
     }
@@ -279,7 +281,7 @@ fn bounds(
         Numerics::Product if has_wide_product(operands, 1.0) => Err("partial products leave the range".to_owned()),
         // The product times the product by a factor.
         Numerics::Quotient if has_wide_product(operands, 0.5) => Err("products leave the range".to_owned()),
-        Numerics::Sum | Numerics::Product | Numerics::Mean | Numerics::Average => {
+        Numerics::Sum | Numerics::SumOfRounded | Numerics::Product | Numerics::Mean | Numerics::Average => {
             let magnitudes: Vec<Data> = widened.iter().map(magnitude).collect();
             let sizes = run(&magnitudes)?;
             let bound = |((got, want), sizes): ((&Data, &Data), &Data)| -> Vec<f64> {
@@ -297,6 +299,7 @@ fn bounds(
                     // A mean is rounded as a sum, times 1/n, which is rounded itself, and as a product.
                     (if is_mean { 4.0 } else { 2.0 }) * narrow * want.abs()
                         + (8.0 + 4.0 * (elements as f64).sqrt()) * accumulated * size
+                        + if numerics == Numerics::SumOfRounded { narrow * size } else { 0.0 }
                         // A product below the normal numbers is off by half of the least, here or in the reference.
                         + (4.0 + 0.5 * elements as f64) * least
                 };
@@ -305,19 +308,51 @@ fn bounds(
             Ok(got.iter().zip(want).zip(&sizes).map(bound).collect())
         }
         Numerics::Codes => Ok(vec![codes_bounds(&operands[0], &operands[1], &want[0])]),
-        Numerics::Conditioned | Numerics::Quotient | Numerics::Squares => {
-            let changes = changes(case, f64::EPSILON, run)?;
-            let bound = |((got, want), changes): ((&Data, &Data), &Vec<f64>)| -> Vec<f64> {
-                let largest = want.numbers().filter(|number| number.is_finite()).fold(0.0, |a: f64, b| a.max(b.abs()));
+        Numerics::Variance => Ok(vec![of_variance(&operands[0], &got[0], &want[0])]),
+        Numerics::Conditioned
+        | Numerics::Quotient
+        | Numerics::Squares
+        | Numerics::LogOfSum
+        | Numerics::Cancelling { .. }
+        | Numerics::Terms
+        | Numerics::Slope { .. } => {
+            let changes = changes(case, f64::EPSILON, &run)?;
+            let sizes = match numerics {
+                Numerics::Terms => Some(run(&widened.iter().map(magnitude).collect::<Vec<_>>())?),
+                _ => None,
+            };
+            let bound = |(number, ((got, want), changes)): (usize, ((&Data, &Data), &Vec<f64>))| -> Vec<f64> {
+                let most = |data: &Data| data.numbers().filter(|x| x.is_finite()).fold(0.0, |a: f64, b| a.max(b.abs()));
+                // What lies in between is as large as this at least.
+                let between = match numerics {
+                    Numerics::LogOfSum => 1.0,
+                    Numerics::Slope { .. } => operands.last().map_or(0.0, most),
+                    _ => 0.0,
+                };
+                let largest = between.max(most(want));
                 // Of f64 the reference is no wider: one after the other, n terms are off by n - 1 roundings of their sum
                 // (Higham, Accuracy and Stability, 4.2), and where they cancel by what moves them, the square root of n times.
                 let terms = if got.dtype == DType::F64 { case.terms() as f64 } else { 0.0 };
-                let own = (8.0 + terms) * unit_roundoff(got.dtype) * largest + 4.0 * limits(got.dtype).1;
+                let total = |data: &Data| data.numbers().filter(|x| x.is_finite()).map(f64::abs).sum::<f64>();
+                // A sum of what arrives, rounded some times.
+                let summed = match numerics {
+                    Numerics::Slope { sums: true } => operands.last().map_or(0.0, total),
+                    _ => 0.0,
+                };
+                let units = (8.0 + terms) * largest + 8.0 * summed;
+                let own = unit_roundoff(got.dtype) * units + 4.0 * limits(got.dtype).1;
                 // A partial sum may leave the range where the whole one does not.
                 let own = if largest > limits(got.dtype).0 / 4.0 { f64::INFINITY } else { own };
-                changes.iter().map(|change| (8.0 + terms.sqrt()) * change + own).collect()
+                let is_in_range = |size: f64| size <= limits(got.dtype).0 / 4.0;
+                let lost = |at: usize| match (numerics, &sizes) {
+                    (Numerics::Cancelling { ours }, _) => cancelled(operands[0].number(at), got.dtype, ours),
+                    (_, Some(sizes)) if !is_in_range(sizes[number].number(at)) => f64::INFINITY,
+                    _ => 0.0,
+                };
+                let one = |(at, change): (usize, &f64)| (8.0 + terms.sqrt()) * change + own + lost(at);
+                changes.iter().enumerate().map(one).collect()
             };
-            let mut bounds: Vec<Vec<f64>> = got.iter().zip(want).zip(&changes).map(bound).collect();
+            let mut bounds: Vec<Vec<f64>> = got.iter().zip(want).zip(&changes).enumerate().map(bound).collect();
             for ((bounds, got), want) in bounds.iter_mut().zip(got).zip(want) {
                 let squares = match numerics {
                     Numerics::Squares => squares_leave_range(operands, got, case.got.len() == 1),
@@ -396,31 +431,32 @@ fn wrong_integer(got: &Data, want: &Data) -> Option<String> {
     Some(format!("element {at} of {:?} is {}, the reference has {}", got.shape, got.integer(at), want.integer(at)))
 }
 
-fn wrong_float(got: &Data, want: &Data, bounds: &[f64]) -> Option<String> {
-    let (most, _) = limits(got.dtype);
-    let edge = most * (1.0 - 4.0 * unit_roundoff(got.dtype));
-    for (at, ((got_one, want_one), &bound)) in got.numbers().zip(want.numbers()).zip(bounds).enumerate() {
-        let rounded = Data::of_numbers(got.dtype, &[1], [want_one]).number(0);
-        let right = match () {
-            () if bound == f64::INFINITY => true,
-            () if want_one.is_nan() || got_one.is_nan() => want_one.is_nan() && got_one.is_nan(),
-            () if got_one == want_one || got_one == rounded => true,
-            // At the end of the range one rounding decides.
-            () if got_one.is_infinite() => {
-                want_one.is_finite() && want_one.abs() + bound >= edge && want_one * got_one > 0.0
-            }
-            () if rounded.is_infinite() => {
-                want_one.is_finite() && got_one.abs() + bound >= edge && want_one * got_one > 0.0
-            }
-            () => (got_one - want_one).abs() <= bound,
-        };
-        if !right {
-            let said =
-                format!("element {at} of {:?} is {got_one:e}, the reference has {want_one:e} ± {bound:e}", got.shape);
-            return Some(said);
+/// The first element that is neither within its bound of the reference nor excused.
+fn wrong_float(got: &Data, want: &Data, bounds: &[f64], excused: impl Fn(usize) -> bool) -> Option<String> {
+    let wrong = |&at: &usize| !is_right(got, at, want.number(at), bounds[at]) && !excused(at);
+    let at = (0..got.bits.len()).find(wrong)?;
+    let (got_one, want_one, bound) = (got.number(at), want.number(at), bounds[at]);
+    Some(format!("element {at} of {:?} is {got_one:e}, the reference has {want_one:e} ± {bound:e}", got.shape))
+}
+
+/// Whether an element is as near to a number as its bound says.
+fn is_right(got: &Data, at: usize, want_one: f64, bound: f64) -> bool {
+    let got_one = got.number(at);
+    let edge = limits(got.dtype).0 * (1.0 - 4.0 * unit_roundoff(got.dtype));
+    let rounded = Data::of_numbers(got.dtype, &[1], [want_one]).number(0);
+    match () {
+        () if bound == f64::INFINITY => true,
+        () if want_one.is_nan() || got_one.is_nan() => want_one.is_nan() && got_one.is_nan(),
+        () if got_one == want_one || got_one == rounded => true,
+        // At the end of the range one rounding decides.
+        () if got_one.is_infinite() => {
+            want_one.is_finite() && want_one.abs() + bound >= edge && want_one * got_one > 0.0
         }
+        () if rounded.is_infinite() => {
+            want_one.is_finite() && got_one.abs() + bound >= edge && want_one * got_one > 0.0
+        }
+        () => (got_one - want_one).abs() <= bound,
     }
-    None
 }
 
 /// The first element whose bits differ; any NaN is as good as another.

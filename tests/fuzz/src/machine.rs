@@ -70,6 +70,16 @@ pub trait Family: Sync {
     fn beside(&self) -> Option<&Self::Joined> {
         None
     }
+    /// What arrives at a call's result, where its results are gradients: the call gets such a tensor as its last operand. Panics
+    /// where the reference refuses the operator.
+    fn arriving(
+        &self,
+        _row: usize,
+        _operands: &[<Self::Reference as Machine>::Value],
+        _params: &Params,
+    ) -> Option<Meta> {
+        None
+    }
     /// A reason why a call is left out: the reference is known to be wrong there, or we are and it is being mended.
     fn known(&self, row: &Row, params: &Params, operands: &[Meta], has_nan: &dyn Fn() -> bool) -> Option<&'static str>;
     /// Whether what users run is another computation than the operator alone, so that its bits may differ: it is judged as the

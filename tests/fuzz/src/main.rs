@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, ValueEnum};
 use rocfire_burn::RocmDevice;
-use rocfire_fuzz::{Burn, Candle, Gradients, Plan, run, run_launchers};
+use rocfire_fuzz::{Burn, Candle, CandleGradients, Gradients, Plan, run, run_launchers};
 
 /// Runs random operators, alone and in programs, on a device and on the framework's own CPU backend.
 #[derive(Debug, Parser)]
@@ -44,6 +44,8 @@ enum Name {
     Gradients,
     /// Candle's operators, against its CPU device.
     Candle,
+    /// Gradients of Candle's operators, against those on its CPU device.
+    CandleGradients,
     /// Launchers of the operator library, against f64 oracles.
     Launchers,
 }
@@ -80,6 +82,13 @@ fn main() -> ExitCode {
             Name::Gradients => run(&Gradients::new(burn_device), &plan),
             Name::Launchers => match run_launchers(&plan) {
                 Ok(found) => found,
+                Err(error) => {
+                    eprintln!("{device}: {error}");
+                    return ExitCode::FAILURE;
+                }
+            },
+            Name::CandleGradients => match CandleGradients::new() {
+                Ok(gradients) => run(&gradients, &plan),
                 Err(error) => {
                     eprintln!("{device}: {error}");
                     return ExitCode::FAILURE;

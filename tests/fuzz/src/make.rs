@@ -97,7 +97,19 @@ impl<'a, F: Family> Maker<'a, F> {
 
     /// Adds an operator if it is taken.
     fn step(&mut self, row: usize) -> bool {
-        let Some((operands, params)) = self.arrange(&self.family.rows()[row]) else { return false };
+        let Some((mut operands, params)) = self.arrange(&self.family.rows()[row]) else { return false };
+        let taken = self.taken(&operands);
+        match attempt(|| self.family.arriving(row, &taken, &params)) {
+            Ok(None) => {}
+            Ok(Some(meta)) => {
+                let filling = self.choices.pick(&[Filling::Plain, Filling::Spread]);
+                operands.push(self.operand(meta.kind, meta.dtype, &meta.shape, filling));
+            }
+            Err(said) => {
+                self.refused.push((row, said));
+                return false;
+            }
+        }
         self.call(row, operands, params).is_some()
     }
 
@@ -160,12 +172,15 @@ impl<'a, F: Family> Maker<'a, F> {
         self.add(value)
     }
 
+    fn taken(&self, operands: &[Id]) -> Vec<Value<F>> {
+        operands.iter().map(|&id| self.values[id].clone().expect("operands are live")).collect()
+    }
+
     /// Calls an operator on the reference, and keeps it if it was taken and its results are of bearable size.
     pub(crate) fn call(&mut self, row: usize, operands: Vec<Id>, params: Params) -> Option<Vec<Id>> {
         let metas: Vec<Meta> = operands.iter().map(|&id| self.meta(id).clone()).collect();
         let reference = self.family.reference();
-        let taken: Vec<Value<F>> =
-            operands.iter().map(|&id| self.values[id].clone().expect("operands are live")).collect();
+        let taken = self.taken(&operands);
         let has_nan = || taken.iter().any(|value| reference.read(value.clone()).numbers().any(f64::is_nan));
         if let Some(reason) = self.family.known(&self.family.rows()[row], &params, &metas, &has_nan) {
             self.known.push((row, reason));

@@ -44,24 +44,26 @@ fn words(text: &str) -> Vec<(usize, &str)> {
 /// Every `p.name` as its value.
 fn parameters(text: &str, p: &Params) -> String {
     let window = &p.window;
-    let named: [(&str, String); 21] = [
+    let named: [(&str, String); 23] = [
         ("p.window.kernel", format!("{:?}", window.kernel)),
         ("p.window.stride", format!("{:?}", window.stride)),
         ("p.window.padding", format!("{:?}", window.padding)),
         ("p.window.dilation", format!("{:?}", window.dilation)),
+        ("p.window.extra", format!("{:?}", window.extra)),
+        ("p.window.groups", window.groups.to_string()),
         ("p.window", format!("{window:?}")),
         ("p.scalar2", number(p.scalar2)),
         ("p.scalar", number(p.scalar)),
         ("p.axis2", p.axis2.to_string()),
         ("p.axis", p.axis.to_string()),
-        ("p.axes", format!("{:?}", p.axes)),
+        ("p.axes", format!("vec!{:?}", p.axes)),
         ("p.size", p.size.to_string()),
         ("p.step", p.step.to_string()),
         ("p.flag2", p.flag2.to_string()),
         ("p.flag", p.flag.to_string()),
         ("p.dtype", format!("DType::{:?}", p.dtype)),
         ("p.index", format!("DType::{:?}", p.index)),
-        ("p.shape", format!("{:?}", p.shape)),
+        ("p.shape", format!("vec!{:?}", p.shape)),
         ("p.slices", format!("{:?}", p.slices)),
         ("p.pads", format!("{:?}", p.pads)),
         ("p.scheme", p.scheme.to_string()),

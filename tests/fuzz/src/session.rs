@@ -101,5 +101,6 @@ fn tell<F: Family>(family: &F, plan: &Plan, number: u64, program: &crate::progra
     let only = plan.operator.as_ref().map_or(String::new(), |name| format!(" --operator {name}"));
     println!("repeat: cargo fuzz-ops --family {} --seed {} --at {number}{only}", family.name(), plan.seed);
     println!("{}", program.summary(family.rows()));
-    println!("{}", family.print(program, &format!("fuzz_{}_{}_{number}", family.name(), plan.seed)));
+    let name = format!("fuzz_{}_{}_{number}", family.name().replace('-', "_"), plan.seed);
+    println!("{}", family.print(program, &name));
 }

@@ -31,6 +31,8 @@ pub enum Numerics {
     Mean,
     /// As [`Numerics::Sum`], of what is divided by the number of its terms, whose sum may leave the range where the result does not.
     Average,
+    /// As [`Numerics::Sum`], of sums that were rounded to the type: Candle adds up what a product of matrices made.
+    SumOfRounded,
     /// A sum of products some of which are logarithms: a product. Judged while no order of factors leaves the type's range.
     Product,
     /// A product of rows whose 32 elements become whole numbers up to 127 of the greatest, with weights `[outputs, length]`.
@@ -40,6 +42,25 @@ pub enum Numerics {
     Conditioned,
     /// As [`Numerics::Conditioned`], of what takes squares of its operands: judged while those stay in the range of f32.
     Squares,
+    /// As [`Numerics::Conditioned`], of the logarithm of a sum that is at least 1: rounding the sum is an absolute error.
+    LogOfSum,
+    /// As [`Numerics::Conditioned`], of an operand times a number of size 1 that is added to 1: where that comes to nearly
+    /// nothing, what is left of it is rounding, the reference's in f64 at least, and the type's where ours cancels too.
+    Cancelling {
+        /// Whether our own formula cancels.
+        ours: bool,
+    },
+    /// As [`Numerics::Conditioned`], of a gradient that is what arrives, which is the last operand, times numbers of size 1 that
+    /// are subtracted from each other.
+    Slope {
+        /// Whether sums of what arrives are among them, which come to nothing in the end: at the largest of a softmax's row.
+        sums: bool,
+    },
+    /// As [`Numerics::Conditioned`], of a gradient that is a sum of products, as that of what is linear: judged where the same
+    /// operator on magnitudes stays in the type's range, since partial sums do then.
+    Terms,
+    /// The mean square distance from the mean, which is rounded to the type before it is subtracted.
+    Variance,
     /// As [`Numerics::Conditioned`], of a product's gradient, which Burn takes as the quotient of the product by the factor:
     /// judged while neither leaves the type's range.
     Quotient,

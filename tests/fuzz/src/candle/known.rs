@@ -1,12 +1,38 @@
 //! Calls that are left out, each with the reason: what Candle's own code does wrong.
 //!
-//! Three more are in the rows' calls. `conv1d` on a GPU copies weights that are not one block, and then multiplies by what it
-//! copied from, not by the copy (candle-core 0.11.1, `cuda_backend/mod.rs:1873`): the row takes one block. `index_add` on a GPU copies what it adds
-//! to, and then cuts the copy at the view's offset (`cuda_backend/mod.rs:594`): the row gives it a copy. Products on a GPU refuse
-//! layouts that the CPU takes: `is_its_own_refusal`.
+//! Four more are in the rows' calls:
+//!
+//! - the CPU device casts f64 to 16 bits by `half`, which drops the low 32 bits before it rounds (half 2.7.1,
+//!   `bfloat/convert.rs:25`) or rounds to f32 first, and integers by way of f32: -3.19531251 becomes -3.1875 in bf16, whose halfway
+//!   point it is beyond. The rows round once;
+//! - `conv1d` on a GPU copies weights that are not one block, and then multiplies by what it copied from, not by the copy
+//!   (candle-core 0.11.1, `cuda_backend/mod.rs:1873`): the row takes one block;
+//! - `index_add` on a GPU copies what it adds to, and then cuts the copy at the view's offset (`cuda_backend/mod.rs:594`): the row
+//!   gives it a copy;
+//! - products on a GPU refuse layouts that the CPU takes: `is_its_own_refusal`.
 
 use crate::program::{Meta, Params};
 use crate::table::Row;
+
+/// The gradient of a broadcast is such a sum.
+const NO_RESULTS: &str = "Candle divides by zero on a GPU where a sum has no results";
+
+/// Why a gradient is left out.
+pub(crate) fn of_gradient(row: &Row, params: &Params, operands: &[Meta]) -> Option<&'static str> {
+    let has_nothing = operands.iter().any(|x| x.shape.contains(&0));
+    if has_nothing && row.call.contains("broadcast") {
+        return Some(NO_RESULTS);
+    }
+    if row.name != "conv1d" {
+        return None;
+    }
+    // Weights' gradient takes what arrives as weights, with batches and channels exchanged: no block, where there are several of both.
+    // And on the CPU the input's gradient is the transposed convolution whose batches are stacked.
+    let several = operands[0].shape[0] > 1 && operands[1].shape[0] / params.window.groups > 1;
+    several.then_some(
+        "Candle's gradient of conv1d is by a convolution with weights that are no block, and by a transposed one",
+    )
+}
 
 /// Why a call is left out.
 pub(crate) fn reason(
@@ -31,8 +57,28 @@ pub(crate) fn reason(
         "sum_of_axes" => {
             let shape = operands[0].shape.iter().enumerate();
             let has_results = shape.filter(|(axis, _)| !params.axes.contains(axis)).all(|(_, extent)| *extent > 0);
-            (!has_results).then_some("Candle divides by zero on a GPU where a sum has no results")
+            (!has_results).then_some(NO_RESULTS)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{DType, Device, Tensor};
+
+    use crate::candle::paste::cast;
+
+    #[test]
+    fn casts_to_16_bits_round_once() {
+        // Each a little beyond halfway between two numbers of bf16, by less than f32 shows.
+        let float = Tensor::new(&[-3.195_312_510_532_769_3_f64, -0.0, f64::INFINITY], &Device::Cpu).unwrap();
+        let int = Tensor::new(&[767_863_747_759_727_381_i64, 0, i64::MIN], &Device::Cpu).unwrap();
+        let read = |x: Tensor| x.to_dtype(DType::F64).unwrap().to_vec1::<f64>().unwrap();
+        assert_eq!(read(cast(&float, DType::BF16).unwrap()), [-3.203125, 0.0, f64::INFINITY]);
+        let rounded = read(cast(&int, DType::BF16).unwrap());
+        assert_eq!(rounded, [770_115_536_280_354_816.0, 0.0, -(2.0_f64.powi(63))]);
+        // As soon as this fails, the rows can cast as they are.
+        assert_eq!(read(float.to_dtype(DType::BF16).unwrap())[0], -3.1875);
     }
 }

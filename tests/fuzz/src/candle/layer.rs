@@ -13,7 +13,7 @@ operators! { p, device;
         a.conv1d(&b.contiguous()?, p.window.padding[0], p.window.stride[0], p.window.dilation[0], p.window.groups);
     conv2d(a: Float, b: Float) -> (Float) Rule::Conv(2), Sum =>
         a.conv2d(b, p.window.padding[0], p.window.stride[0], p.window.dilation[0], p.window.groups);
-    conv_transpose1d(a: Float, b: Float) -> (Float) Rule::ConvTranspose(1), Sum => a.conv_transpose1d(
+    conv_transpose1d(a: Float, b: Float) -> (Float) Rule::ConvTranspose(1), SumOfRounded => a.conv_transpose1d(
         b, p.window.padding[0], p.window.extra[0], p.window.stride[0], p.window.dilation[0], p.window.groups);
     conv_transpose2d(a: Float, b: Float) -> (Float) Rule::ConvTranspose(2), Sum =>
         a.conv_transpose2d(b, p.window.padding[0], p.window.extra[0], p.window.stride[0], p.window.dilation[0]);

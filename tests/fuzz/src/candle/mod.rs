@@ -2,6 +2,7 @@
 //!
 //! Candle has no bools: `u8` stands for them, and integers are `u32` and `i64`.
 
+mod gradient;
 mod known;
 mod layer;
 mod paste;
@@ -18,6 +19,8 @@ use crate::data::Data;
 use crate::machine::{Family, Machine, Types};
 use crate::program::{Meta, Params, Program};
 use crate::table::{Kind, Row};
+
+pub use gradient::CandleGradients;
 
 /// Operators of one file: rows, and the function that calls them.
 macro_rules! operators {
@@ -71,6 +74,16 @@ pub fn rows() -> &'static [Row] {
     &ROWS
 }
 
+/// Calls a row of the whole table.
+fn called(row: usize, operands: &[Tensor], params: &Params, device: &Device) -> candle_core::Result<Tensor> {
+    let (of_tensors, of_layers) = (tensor::ROWS.len(), tensor::ROWS.len() + layer::ROWS.len());
+    match row {
+        row if row < of_tensors => tensor::call(row, operands, params, device),
+        row if row < of_layers => layer::call(row - of_tensors, operands, params, device),
+        row => quantised::call(row - of_layers, operands, params, device),
+    }
+}
+
 /// Candle on a device.
 pub struct On {
     /// Handles of one device: tensors of a program are made through each of them.
@@ -84,6 +97,13 @@ impl On {
     fn handle(&self, of: usize) -> &Device {
         &self.handles[of % self.handles.len()]
     }
+
+    /// Waits for a call where each is waited for.
+    fn settle(&self, params: &Params) {
+        if self.settles {
+            self.handle(params.size).synchronize().unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
 }
 
 impl Machine for On {
@@ -96,17 +116,9 @@ impl Machine for On {
     }
 
     fn call(&self, row: usize, operands: Vec<Tensor>, params: &Params) -> Vec<Tensor> {
-        let device = self.handle(params.size);
-        let (of_tensors, of_layers) = (tensor::ROWS.len(), tensor::ROWS.len() + layer::ROWS.len());
-        let made = match row {
-            row if row < of_tensors => tensor::call(row, &operands, params, device),
-            row if row < of_layers => layer::call(row - of_tensors, &operands, params, device),
-            row => quantised::call(row - of_layers, &operands, params, device),
-        };
+        let made = called(row, &operands, params, self.handle(params.size));
         let made = made.unwrap_or_else(|error| panic!("{error}"));
-        if self.settles {
-            device.synchronize().unwrap_or_else(|error| panic!("{error}"));
-        }
+        self.settle(params);
         vec![made]
     }
 
@@ -129,6 +141,15 @@ impl Machine for On {
 /// Common types first and more often.
 const FLOATS: [DType; 7] = [DType::F32, DType::F32, DType::F16, DType::BF16, DType::F32, DType::F64, DType::BF16];
 const INTS: [DType; 2] = [DType::U32, DType::I64];
+
+fn types() -> Types {
+    Types { floats: &FLOATS, ints: &INTS, truth: DType::U8, indices: &[DType::I64, DType::U32] }
+}
+
+/// Its products on a GPU take fewer layouts than on the CPU.
+fn is_its_own_refusal(said: &str) -> bool {
+    said.starts_with("matmul is only supported for contiguous tensors")
+}
 
 /// Candle on its CPU device and on ours.
 pub struct Candle {
@@ -166,7 +187,7 @@ impl Family for Candle {
     }
 
     fn types(&self) -> Types {
-        Types { floats: &FLOATS, ints: &INTS, truth: DType::U8, indices: &[DType::I64, DType::U32] }
+        types()
     }
 
     fn reference(&self) -> &On {
@@ -190,11 +211,10 @@ impl Family for Candle {
     }
 
     fn is_its_own_refusal(&self, said: &str) -> bool {
-        // Its products on a GPU take fewer layouts than on the CPU.
-        said.starts_with("matmul is only supported for contiguous tensors")
+        is_its_own_refusal(said)
     }
 
     fn print(&self, program: &Program, name: &str) -> String {
-        print::test(program, &ROWS, name)
+        print::test(program, &ROWS, name, print::Calls::Operators)
     }
 }

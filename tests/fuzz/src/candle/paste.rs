@@ -1,7 +1,7 @@
 //! What a printed test needs besides Candle: kept as text beside the code, so that both are the same.
 
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
-use candle_core::{DType as TheirDType, Device, Result, Tensor};
+use candle_core::{DType as TheirDType, Device, Result, Tensor, Var};
 use rocfire_hal::DType;
 
 use crate::program::Number;
@@ -51,6 +51,20 @@ pub(crate) fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
     })
 }
 
+/// The gradients of what `call` makes of variables, one for each operand of floats, where `arriving` is the gradient of that.
+pub(crate) fn gradients(
+    operands: &[&Tensor],
+    arriving: &Tensor,
+    call: impl FnOnce(&[Tensor]) -> Result<Tensor>,
+) -> Result<Vec<Tensor>> {
+    let leaf =
+        |x: &&Tensor| if x.dtype().is_float() { Ok(Var::from_tensor(x)?.into_inner()) } else { Ok((*x).clone()) };
+    let leaves = operands.iter().map(leaf).collect::<Result<Vec<Tensor>>>()?;
+    let store = call(&leaves)?.mul(arriving)?.backward()?;
+    let floats = leaves.iter().filter(|leaf| leaf.dtype().is_float());
+    floats.map(|leaf| store.get(leaf).map_or_else(|| leaf.zeros_like(), |found| Ok(found.clone()))).collect()
+}
+
 /// A number as f64.
 pub(crate) fn plain(number: Number) -> f64 {
     match number {
@@ -58,6 +72,35 @@ pub(crate) fn plain(number: Number) -> f64 {
         Number::Int(value) => value as f64,
         Number::Bool(value) => f64::from(u8::from(value)),
     }
+}
+
+/// Numbers in a type of floats, rounded once. Candle's CPU device rounds f64 and integers to 16 bits without their low half, or
+/// twice (known.rs): there they go through f32.
+pub(crate) fn cast(x: &Tensor, dtype: TheirDType) -> Result<Tensor> {
+    let narrows = matches!(dtype, TheirDType::F16 | TheirDType::BF16);
+    let floats: Vec<f32> = match x.dtype() {
+        _ if !narrows || !x.device().is_cpu() || x.elem_count() == 0 => return x.to_dtype(dtype),
+        TheirDType::F64 => x.flatten_all()?.to_vec1::<f64>()?.into_iter().map(odd).collect(),
+        TheirDType::I64 => {
+            // Of more bits than f64 has, the lowest is set for all that are left out.
+            let short =
+                |n: i64| if n.unsigned_abs() >> 53 == 0 { n } else { n & !0xfff | i64::from(n & 0xfff != 0) << 12 };
+            x.flatten_all()?.to_vec1::<i64>()?.into_iter().map(|n| odd(short(n) as f64)).collect()
+        }
+        TheirDType::U32 => x.flatten_all()?.to_vec1::<u32>()?.into_iter().map(|n| odd(n.into())).collect(),
+        _ => return x.to_dtype(dtype),
+    };
+    Tensor::from_vec(floats, x.shape(), x.device())?.to_dtype(dtype)
+}
+
+/// The f32 beside a number whose last bit is 1, unless it is the number: rounded again, it comes out as if rounded once.
+fn odd(x: f64) -> f32 {
+    let near = x as f32;
+    if f64::from(near) == x || !near.is_finite() {
+        return near;
+    }
+    let down = if f64::from(near).abs() > x.abs() { near.to_bits() - 1 } else { near.to_bits() };
+    f32::from_bits(down | 1)
 }
 
 /// A product with weights as codes; on the CPU with what the codes stand for, so that activations keep their numbers.
