@@ -18,7 +18,7 @@
 //! ([`Graph::lookup`]), which is how gathers and concatenations join a chain; matrix products, scatters, scans and random
 //! numbers are kernels of their own.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod block;
 pub mod eager;
@@ -27,6 +27,7 @@ mod error;
 mod geometry;
 mod graph;
 mod kernel;
+mod launch;
 mod op;
 mod order;
 mod plan;

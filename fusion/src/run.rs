@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Place, Role, TENSORS_MOST};
 use crate::graph::{Graph, Kind, Value};
 use crate::kernel::{Held, Prepared, prepare};
+use crate::launch;
 use crate::order::{self, QUAD};
 use crate::plan::{Argument, Shape};
 use crate::render::{
@@ -425,12 +426,8 @@ impl Call<'_> {
             Err(Error::Hal(error)) => Err(error),
             Err(other) => unreachable!("a graph that is launched was checked before: {other}"),
         };
-        Ok(self.stream.launch_together(
-            function,
-            &launch,
-            self.inputs,
-            &Together { capacity, common: 0, several: &several },
-        )?)
+        let together = Together { capacity, common: 0, several: &several };
+        Ok(launch::launch(self.stream, function, &launch, self.inputs, &together)?)
     }
 }
 

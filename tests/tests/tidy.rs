@@ -1,4 +1,4 @@
-//! The invariants of the README, enforced over the working tree.
+//! The invariants of `backend/README.md`, enforced over the working tree.
 //!
 //! Each test names the file and line that breaks a rule. It reads text and manifests only: what the compiler or clippy
 //! enforces (documentation, `unsafe` blocks with reasons) is not repeated here.
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 /// A hand-written file stays below this.
 const MOST_LINES: usize = 800;
 
-/// The crates and the arrows between them, as the README draws them; `dev` holds what only tests may reach.
+/// The crates and the arrows between them, as `backend/README.md` draws them; `dev` holds what only tests may reach.
 const ARROWS: &[(&str, &[&str])] = &[
     ("rocfire-arch", &[]),
     ("rocfire-prelude", &[]),
@@ -167,11 +167,17 @@ fn foreign_functions_are_called_only_in_sys_and_defined_only_where_c_calls_them(
 }
 
 #[test]
-fn arch_isa_and_fusion_forbid_unsafe_code() {
-    for crate_root in ["backend/arch/src/lib.rs", "backend/isa/src/lib.rs", "fusion/src/lib.rs"] {
+fn arch_and_isa_forbid_unsafe_code_and_fusion_has_one_place_of_it() {
+    for crate_root in ["backend/arch/src/lib.rs", "backend/isa/src/lib.rs"] {
         let text = std::fs::read_to_string(root().join(crate_root)).unwrap();
         assert!(text.contains("#![forbid(unsafe_code)]"), "{crate_root} must forbid unsafe code");
     }
+    let allowed =
+        |(path, text): &(String, String)| path.starts_with("fusion/src/") && text.contains("allow(unsafe_code");
+    let places: Vec<String> = files(&[".rs"]).into_iter().filter(allowed).map(|(path, _)| path).collect();
+    assert_eq!(places, ["fusion/src/launch.rs"], "fusion's kernels are launched in one place");
+    let text = std::fs::read_to_string(root().join("fusion/src/lib.rs")).unwrap();
+    assert!(text.contains("#![deny(unsafe_code)]"), "fusion must deny unsafe code elsewhere");
 }
 
 #[test]
@@ -270,6 +276,10 @@ fn crates_depend_on_each_other_as_the_readme_draws() {
         }
     }
     fail_on(findings, "there are no other arrows between crates");
+    let line = |(name, reached): &(&str, &[&str])| format!("{name:<17} -> {}\n", reached.join(", "));
+    let drawn: String = ARROWS.iter().filter(|(_, reached)| !reached.is_empty()).map(line).collect();
+    let readme = std::fs::read_to_string(root().join("backend/README.md")).unwrap();
+    assert!(readme.contains(&format!("```text\n{drawn}```\n")), "backend/README.md should have\n{drawn}");
 }
 
 #[test]

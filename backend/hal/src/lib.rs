@@ -30,7 +30,6 @@ mod error;
 mod fault;
 #[cfg(any(feature = "hip", feature = "cuda"))]
 mod foreign;
-mod generated;
 mod graph;
 #[cfg(feature = "hip")]
 mod hip;

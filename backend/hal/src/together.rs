@@ -1,8 +1,8 @@
 //! Launches that wait for others of their kind, to share one.
 //!
 //! The update of a model's parameters is one small kernel for each of them, with the same code and other tensors; so are the
-//! products of one input with several weights. Such a launch is given to [`Stream::launch_together`]: it waits on the host, and whatever of the same kernel comes next joins it, as long as
-//! neither touches what the other writes. All of it goes to the device, in one launch for each kernel, before anything
+//! products of one input with several weights. Such a launch is given to [`Stream::launch_with_others`]: it waits on the host,
+//! and whatever of the same kernel comes next joins it, as long as neither touches what the other writes. All of it goes to the device, in one launch for each kernel, before anything
 //! else: another kernel that cannot wait, a copy of what it touches, a wait. What waits is therefore never seen to wait. Nothing
 //! waits while launches are timed or recorded for a graph. One that stayed alone is launched as if it had never waited.
 //!
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::buffer::Memory;
 use crate::profile::Work;
-use crate::{Buffer, Function, Launch, Result, Stream, View};
+use crate::{Buffer, Error, Function, Launch, Result, Stream, View};
 
 /// Most buffers that the launches of a group write.
 const WRITTEN_MOST: usize = 96;
@@ -191,31 +191,17 @@ impl Waiting {
 }
 
 impl Stream {
-    /// As [`Stream::launch_generated`], but the launch may wait to share one with others of the same kernel. What it gives is
-    /// the same as if it had not waited; so are errors of its arguments. Other failures poison its outputs.
-    ///
-    /// # Errors
-    /// As [`Stream::launch_generated`]; those of making the kernel for several.
-    pub fn launch_together(
-        &self,
-        function: &Function,
-        launch: &Launch<'_>,
-        reads: &[View<'_>],
-        together: &Together<'_>,
-    ) -> Result<()> {
-        // SAFETY: as in `launch_generated`; so is the kernel for several, which is the generator's too.
-        unsafe { self.launch_with_others(function, launch, reads, together) }
-    }
-
-    /// As [`Stream::launch`], but the launch may wait as in [`Stream::launch_together`]. Members of one launch have equal
-    /// grids but for their first axis.
+    /// As [`Stream::launch`], but the launch may wait to share one with others of the same kernel. What it gives is the same
+    /// as if it had not waited; so are errors of its arguments. Other failures poison its outputs. Members of one launch have
+    /// equal grids but for their first axis. Allocates nothing unless it fails or is the first of its kind.
     ///
     /// # Safety
     /// - As [`Stream::launch`], also for the kernel for several with the arguments of all members.
     /// - `reads` is every view that the kernel reads.
     ///
     /// # Errors
-    /// As [`Stream::launch_together`].
+    /// [`Error::DeviceMismatch`] for memory of another device; as [`Stream::launch`]; those of
+    /// making the kernel for several.
     pub unsafe fn launch_with_others(
         &self,
         function: &Function,
@@ -243,6 +229,20 @@ impl Stream {
             self.settle(&mut state);
         }
         Ok(())
+    }
+
+    fn require_all_here(&self, launch: &Launch<'_>, reads: &[View<'_>]) -> Result<()> {
+        let written = launch.outputs.iter().map(|&buffer| ("output", buffer));
+        let mut all = written.chain(reads.iter().map(|view| ("input", view.buffer())));
+        all.try_for_each(|(arg, buffer)| self.require_here(launch.label, arg, buffer))
+    }
+
+    fn require_here(&self, op: &'static str, arg: &'static str, buffer: &Buffer) -> Result<()> {
+        if std::ptr::eq(buffer.device().stream(), self) {
+            return Ok(());
+        }
+        let (expected, got) = (self.device().id().to_string(), buffer.device().id().to_string());
+        Err(Error::DeviceMismatch { op, arg, expected, got })
     }
 
     /// Launches everything that waits.
