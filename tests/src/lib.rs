@@ -11,6 +11,7 @@ mod data;
 mod device;
 mod expectations;
 mod oracle;
+mod settings;
 mod support;
 mod tolerance;
 
@@ -19,5 +20,6 @@ pub use case::{Case, Cost, Run, SizeClass};
 pub use data::{Array, Placement};
 pub use device::device_id;
 pub use expectations::{Expectation, expectation};
+pub use settings::settings;
 pub use support::report;
 pub use tolerance::{Distance, most_nmse};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use rocfire_arch::Arch;
+use rocfire_arch::{Arch, Evidence};
 use rocfire_hal::DType;
 
 use crate::case::SizeClass;
@@ -82,7 +82,10 @@ fn devices(text: &mut String, cases: &[Case]) {
     }
     text.push_str("## Devices\n\nThe cases are one list for every device: ");
     text.push_str(&Arch::all().map(|arch| format!("`{}`", arch.name())).collect::<Vec<_>>().join(", "));
-    text.push_str(".\nThe README says which of them are executed, and where. What is known to fail:\n\n");
+    let emulated = Arch::all().filter(|arch| arch.info().evidence == Evidence::Emulated);
+    text.push_str(".\n\nAll pass on these, emulated: ");
+    text.push_str(&emulated.map(|arch| format!("`{}`", arch.name())).collect::<Vec<_>>().join(", "));
+    text.push_str(". For others kernels compile. What is known to fail:\n\n");
     if failures.is_empty() {
         text.push_str("- nothing\n");
     }

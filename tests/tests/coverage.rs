@@ -1,4 +1,5 @@
-//! `tests/operators.md` says what the cases say, `tests/architectures.md` what the code does where. `ROCFIRE_BLESS=1` writes both.
+//! `tests/operators.md` says what the cases say, `tests/architectures.md` what the code does where, `tests/settings.md` what there is to
+//! set. `ROCFIRE_BLESS=1` writes all three.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +11,7 @@ use rocfire_kernels::gemm::{GemmParams, gemm};
 use rocfire_kernels::norm::{NormKind, NormParams, norm};
 use rocfire_kernels::quant::{Format, Granularity, RowCodes, norm_quantise};
 use rocfire_kernels::softmax::softmax;
-use rocfire_tests::{SizeClass, architectures, case, report};
+use rocfire_tests::{SizeClass, architectures, case, report, settings};
 
 #[test]
 fn the_table_of_operators_is_what_the_cases_say() {
@@ -20,6 +21,11 @@ fn the_table_of_operators_is_what_the_cases_say() {
 #[test]
 fn the_table_of_architectures_is_what_the_code_says() {
     written("architectures.md", &architectures());
+}
+
+#[test]
+fn the_table_of_settings_is_what_the_code_reads() {
+    written("settings.md", &settings());
 }
 
 /// What the table calls refused is an error of its own kind, and nothing is launched: on every architecture.

@@ -92,7 +92,7 @@ pub enum Fp8 {
 /// How rocfire knows that its kernels are right on an architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Evidence {
-    /// Every operator case passes on our emulator: in CI on the default architecture, on others when somebody runs them.
+    /// Every operator case passes on our emulator: CI runs all on the default architecture and a share on each other.
     Emulated,
     /// Kernels compile for it; nothing has executed them.
     Unverified,

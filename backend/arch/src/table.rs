@@ -100,11 +100,13 @@ impl ArchInfo {
 }
 
 pub(crate) const ROWS: &[ArchInfo] = &[
-    amd("gfx906", Family::Gcn5, 0x2f).on("Instinct MI50", (60, 13.3, 26.5, 1024.0, 1725.0, 4, 0)),
-    amd("gfx908", Family::Cdna1, 0x30).on("Instinct MI100", (120, 23.1, 184.6, 1228.8, 1502.0, 8, 0)),
-    amd("gfx90a", Family::Cdna2, 0x3f).on("Instinct MI250X, one die", (110, 23.95, 191.5, 1638.4, 1700.0, 8, 0)),
+    amd("gfx906", Family::Gcn5, 0x2f).on("Instinct MI50", (60, 13.3, 26.5, 1024.0, 1725.0, 4, 0)).emulated(),
+    amd("gfx908", Family::Cdna1, 0x30).on("Instinct MI100", (120, 23.1, 184.6, 1228.8, 1502.0, 8, 0)).emulated(),
+    amd("gfx90a", Family::Cdna2, 0x3f)
+        .on("Instinct MI250X, one die", (110, 23.95, 191.5, 1638.4, 1700.0, 8, 0))
+        .emulated(),
     amd("gfx942", Family::Cdna3, 0x4c).on("Instinct MI300X", (304, 163.4, 1307.4, 5300.0, 2100.0, 32, 256)).emulated(),
-    amd("gfx950", Family::Cdna4, 0x4f).on("Instinct MI355X", (256, 157.3, 2516.6, 8000.0, 2400.0, 32, 256)),
+    amd("gfx950", Family::Cdna4, 0x4f).on("Instinct MI355X", (256, 157.3, 2516.6, 8000.0, 2400.0, 32, 256)).emulated(),
     amd("gfx1010", Family::Rdna1, 0x33).on("Radeon RX 5700 XT", (40, 9.75, 19.5, 448.0, 1905.0, 4, 0)),
     amd("gfx1011", Family::Rdna1, 0x34),
     amd("gfx1012", Family::Rdna1, 0x35),
