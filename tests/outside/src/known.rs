@@ -12,9 +12,14 @@ pub struct Test {
     pub name: &'static str,
     /// Why it fails.
     pub reason: &'static str,
-    /// How far the device's numbers, and those that the test expects, are from the exact ones: the device's have to be nearer.
+    /// How near the device's numbers have to be; none: as near as those that the test expects.
+    pub within: Option<f64>,
+    /// How far the device's numbers, and those that the test expects, are from the exact ones.
     pub figure: fn(&Device) -> Result<(f64, f64)>,
 }
+
+/// What sums of 32 codes are rounded by, a sixteenth of a code, of such a sum where the codes are as great as they can be.
+const A_SIXTEENTH_OF_A_CODE: f64 = 1.0 / (16.0 * 32.0 * 127.0);
 
 /// Candle's tests that fail: products with weights of Q4_0. Its kernels for CUDA take the weights' offset times the f16 sum of
 /// the activations; here activations are rounded so that 32 codes have their sum.
@@ -22,11 +27,13 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "quantized_tests::qmm_cuda",
         reason: "it has the digits of CUDA's f16 sums",
+        within: None,
         figure: |device| Product { rows: (3, 64), columns: 4 }.figure(device, [1.0, 0.0, 0.0], &OF_CUDA),
     },
     Test {
         name: "quantized_tests::qmm_n_cuda",
         reason: "the same, with numbers of both signs",
+        within: None,
         figure: |device| {
             let product = Product { rows: (3, 64), columns: 4 };
             product.figure(device, [1.0, -96.0, -256.0 / 3.0], &OF_CUDA_BOTH_SIGNS)
@@ -35,11 +42,13 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "quantized::cuda::test::cuda_mmv_q8_1",
         reason: "the same, of one row",
+        within: None,
         figure: |device| Product { rows: (1, 256), columns: 1 }.figure(device, [1.0, 0.0, 0.0], &[(0, 5_561_664.5)]),
     },
     Test {
         name: "quantized::cuda::test::cuda_mm_q8_1",
-        reason: "the same, by the product of any number of rows, which is that of a mat-vec here for so few",
+        reason: "f16 sums lose nothing of these numbers, and sums in eighths of a code do",
+        within: Some(A_SIXTEENTH_OF_A_CODE),
         figure: |device| Product { rows: (4, 256), columns: 4 }.figure(device, [0.25, 0.0, 0.0], &OF_CUDA_BY_TILES),
     },
 ];
@@ -135,7 +144,7 @@ pub fn print(device: &Device) -> bool {
     println!("known differences of Candle's tests, as distances from the exact numbers");
     TESTS.iter().fold(true, |all, test| match (test.figure)(device) {
         Ok((ours, expected)) => {
-            let near = ours <= expected;
+            let near = ours <= test.within.unwrap_or(expected);
             let word = if near { "" } else { "  NOT SO" };
             println!("{:<38} {ours:>9.1e} ours, {expected:.1e} expected: {}{word}", test.name, test.reason);
             all && near
