@@ -43,6 +43,9 @@ pub enum Error {
     Failed(String),
 }
 
+/// How long random operators run, all families together.
+const MINUTES_OF_RANDOM: &str = "3";
+
 struct Stage {
     name: &'static str,
     took: Duration,
@@ -91,6 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         let checked = ["test", "--no-fail-fast", "--test", "ops"];
         let all = [("ROCFIRE_CHECK", OsStr::new("all"))];
         stage("operators under checks", &mut || tests(&checked, &all, &mut counts));
+        stage("random operators", &mut || random(&["--minutes", MINUTES_OF_RANDOM]));
         stage("docs", &mut || cargo(&["doc", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]));
         // Both need a Burn with other features than the rest: they are built once, together.
         let apart = ["check", "--package", "compare", "--package", "remote", "--all-targets"];
@@ -108,6 +112,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         return Err(Error::Failed("no test ran".to_owned()).into());
     }
     Ok(())
+}
+
+/// Random operators, by the program that the tests' stage has built: `cargo run` would build its libraries again, for other features. It
+/// prints its seed.
+fn random(words: &[&str]) -> bool {
+    let folder = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.to_owned()));
+    let Some(program) = folder.map(|folder| folder.join("fuzz-ops")) else { return false };
+    match Command::new(&program).args(words).status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            eprintln!("{}: {error}", program.display());
+            false
+        }
+    }
 }
 
 fn minutes(took: Duration) -> f64 {
