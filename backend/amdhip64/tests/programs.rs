@@ -357,17 +357,21 @@ fn a_clean_program_passes_every_check() {
 fn checks_that_are_switched_on_find_what_a_gpu_lets_pass() {
     let folder = installed();
     let executable = compile("defects", DEFAULT_EMULATED, folder.path());
-    let run = |defect: &str, checks: &str| {
+    let run = |defect: &str, checks: Option<&str>| {
         let mut command = Command::new(&executable);
-        command.arg(defect).env("LD_LIBRARY_PATH", folder.path().join("lib")).env("ROCFIRE_CHECK", checks);
+        command.arg(defect).env("LD_LIBRARY_PATH", folder.path().join("lib")).env_remove("ROCFIRE_CHECK");
+        command.envs(checks.map(|checks| ("ROCFIRE_CHECK", checks)));
         command.env("ROCFIRE_HIP_ARCH", DEFAULT_EMULATED).env_remove("ROCFIRE_LOG").env_remove("ROCFIRE_DEVICE");
         let output = succeed(&mut command);
         (lines(&output).concat(), String::from_utf8(output.stderr).unwrap())
     };
-    for (defect, check, kernel) in [("0", "lds-race", "_Z4racePi"), ("1", "unwritten", "_Z4copyPKiPi")] {
-        let (answer, report) = run(defect, "off");
-        assert!(answer == "hipSuccess" && report.is_empty(), "{answer}: {report}");
-        let (answer, report) = run(defect, check);
+    let defects = [("0", "lds-race", "_Z4racePi"), ("1", "unwritten", "_Z4copyPKiPi"), ("2", "barriers", "_Z5leavePi")];
+    for (defect, check, kernel) in defects {
+        for none in [None, Some("off")] {
+            let (answer, report) = run(defect, none);
+            assert!(answer == "hipSuccess" && report.is_empty(), "{answer}: {report}");
+        }
+        let (answer, report) = run(defect, Some(check));
         assert!(answer == "hipErrorLaunchFailure" && report.contains(kernel), "{answer}: {report}");
     }
 }

@@ -13,6 +13,13 @@ __global__ void race(int *x) {
 
 __global__ void copy(const int *x, int *y) { y[threadIdx.x] = x[threadIdx.x]; }
 
+// Only the first wave comes to the barrier; the others have ended.
+__global__ void leave(int *x) {
+    if (threadIdx.x >= 64) return;
+    __syncthreads();
+    x[threadIdx.x] = 1;
+}
+
 int main(int count, char **arguments) {
     int which = count > 1 ? std::atoi(arguments[1]) : 0;
     int *x = nullptr, *y = nullptr;
@@ -20,6 +27,8 @@ int main(int count, char **arguments) {
     if (which == 0) {
         if (hipMemset(x, 0, 1024) != hipSuccess) return 1;
         race<<<1, 256>>>(x);
+    } else if (which == 2) {
+        leave<<<1, 256>>>(x);
     } else {
         copy<<<1, 256>>>(x, y);  // nobody wrote x
     }
