@@ -9,8 +9,8 @@ pub fn settings() -> String {
     let mut text = "# Settings
 
 Written from the code by `ROCFIRE_BLESS=1 cargo test --test coverage`; the same test fails when it is out of date. They are read from the
-environment when a device is opened; a value that none of them takes is an error that says what was expected, a name that there is not a warning that lists those there are.
-`cargo doctor` prints what each comes to, and where from.
+environment when a device is opened. A value that a setting does not take is an error that says what it takes; a name that is none of
+them is a warning that lists them all. `cargo doctor` prints what each comes to, and where from.
 
 | setting | values | what it decides |
 | --- | --- | --- |
