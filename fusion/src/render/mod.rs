@@ -1,6 +1,6 @@
 //! From a plan to device code.
 //!
-//! Every kernel is one text: `fuse.h` (places, operators, reductions), the argument struct, one entry point named
+//! Every kernel is one text: `fuse.h` (places, operators), `reductions.h`, the argument struct, one entry point named
 //! [`ENTRY`]. Nothing of a shape is in the text. [`expr`] renders what a node computes, [`body`] what happens to the elements of one
 //! step ([`pairs`] two by two, where they are 16-bit floats), and each schedule has a file that puts steps in loops:
 //!
@@ -65,7 +65,7 @@ pub(crate) const COLUMN_LEVELS: usize = 8;
 /// Most chunks of a workgroup in [`Schedule::Split`], a power of two.
 pub(crate) const SPLIT_CHUNKS: usize = 8;
 
-const HEADER: &str = include_str!("fuse.h");
+const HEADER: &str = concat!(include_str!("fuse.h"), include_str!("reductions.h"));
 
 /// How the work is laid over lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
