@@ -184,7 +184,8 @@ fn unary_operators_with_a_number_are_candles() {
 fn tails_are_no_rounding() {
     let logistic = |x: f64| x.exp() / (1.0 + x.exp());
     let gelu = |x: f64| x * logistic(2.0 * (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x));
-    let cases: [(&str, &[f64], &dyn Fn(f64) -> f64); 2] =
+    type Case<'a> = (&'a str, &'a [f64], &'a dyn Fn(f64) -> f64);
+    let cases: [Case<'_>; 2] =
         [("gelu", &[-3.0, -4.975417, -6.0, -8.5], &gelu), ("sigmoid", &[-20.0, -87.0, -90.0, -92.5], &logistic)];
     on_each_card(|card| {
         for dtype in ["bf16", "f32", "f64"] {
