@@ -59,7 +59,7 @@ impl Array {
         Array { shape: shape.to_vec(), dtype, values: values.into_iter().map(round).collect() }
     }
 
-    /// Floats a share of [`NUDGE`] larger or smaller each, as the pattern says; no numbers of the type any more.
+    /// Floats a share of `NUDGE` larger or smaller each, as the pattern says; no numbers of the type any more.
     pub fn nudged(&self, pattern: u64) -> Array {
         let mut random = ChaCha8Rng::seed_from_u64(pattern ^ self.values.len() as u64);
         let near = |&x: &f64| x * if random.random::<bool>() { 1.0 + NUDGE } else { 1.0 - NUDGE };

@@ -47,7 +47,7 @@ impl Distance {
     }
 
     /// Measures few results by their terms, which may have cancelled: `moved` is what the oracle makes of inputs each of which is off
-    /// by [`NUDGE`] of itself, up or down as the pattern says. The squares of the changes, in units of that, are what the squares of
+    /// by `NUDGE` of itself, up or down as the pattern says. The squares of the changes, in units of that, are what the squares of
     /// the terms add up to, in the mean of all patterns; where none cancel, results themselves may be larger.
     ///
     /// Of a few patterns the one in the middle counts, since an oracle that rounds jumps now and then; of one result, the square

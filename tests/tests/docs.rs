@@ -77,7 +77,7 @@ fn commands_are_there() {
 #[test]
 fn settings_are_there() {
     // What others read than a device; those of tests begin alike.
-    let others = ["ROCFIRE_BLESS", "ROCFIRE_HIP_ARCH", "ROCFIRE_PATCH_CHECK"];
+    let others = ["ROCFIRE_BLESS", "ROCFIRE_HIP_ARCH", "ROCFIRE_HIP_DEVICES", "ROCFIRE_PATCH_CHECK"];
     let known: BTreeSet<&str> = SETTINGS.iter().map(|setting| setting.name).chain(others).collect();
     let mut unknown = Vec::new();
     for (page, text) in pages() {

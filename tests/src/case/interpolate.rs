@@ -75,6 +75,20 @@ impl Shape {
         }
     }
 
+    /// How many products one result adds up; at least what the widest filter has, whose weights round, too.
+    fn terms(&self, gradient: bool) -> usize {
+        let most = |axis: usize| {
+            let mut held = vec![0; self.inputs[axis]];
+            for n in 0..self.outputs[axis] {
+                taps(self.mode, self.corners, n, self.inputs[axis], self.outputs[axis])
+                    .iter()
+                    .for_each(|tap| held[tap.0] += 1);
+            }
+            held.into_iter().max().unwrap_or(0)
+        };
+        if gradient { 36.max(most(0) * most(1)) } else { 36 }
+    }
+
     fn case(self, gradient: bool, dtype: DType, placement: Placement) -> Case {
         let shape = |extents: [usize; 2]| vec![self.images, 1, extents[0], extents[1]];
         let (from, to) = if gradient { (self.outputs, self.inputs) } else { (self.inputs, self.outputs) };
@@ -100,7 +114,7 @@ impl Shape {
             });
             vec![out]
         };
-        Case::new(name, dtype, size, 0.0, Call { inputs, outputs, launch, oracle }).summing(36)
+        Case::new(name, dtype, size, 0.0, Call { inputs, outputs, launch, oracle }).summing(self.terms(gradient))
     }
 }
 

@@ -74,20 +74,40 @@ impl Shape {
         elements
     }
 
+    /// The places of an axis that the window of output `o` holds.
+    fn inside(&self, axis: usize, o: usize, mean: Mean) -> Vec<usize> {
+        let (input, outputs, first) = (self.x[2 + axis], self.out[2 + axis], o * self.stride[axis]);
+        match mean {
+            Mean::Adaptive => (o * input / outputs..((o + 1) * input).div_ceil(outputs)).collect(),
+            Mean::Inside | Mean::IncludePadding => (first..first + self.kernel[axis])
+                .filter_map(|place| place.checked_sub(self.padding[axis]))
+                .filter(|&place| place < input)
+                .collect(),
+        }
+    }
+
+    /// How many elements the largest window holds, or, of the gradient, how many windows hold one element.
+    fn terms(&self, mean: Mean, gradient: bool) -> usize {
+        let most = |axis: usize| {
+            let windows = (0..self.out[2 + axis]).map(|o| self.inside(axis, o, mean));
+            if !gradient {
+                return windows.map(|inside| inside.len()).max().unwrap_or(0);
+            }
+            let mut held = vec![0; self.x[2 + axis]];
+            windows.flatten().for_each(|place| held[place] += 1);
+            held.into_iter().max().unwrap_or(0)
+        };
+        (0..self.kernel.len()).map(most).product()
+    }
+
     /// The elements of a box and how many it counts.
     fn mean(&self, at: &[usize], mean: Mean) -> (Vec<usize>, f64) {
         let mut counted = 1;
         let mut ranges = Vec::new();
         for axis in 0..self.kernel.len() {
-            let (o, input, outputs) = (at[2 + axis], self.x[2 + axis], self.out[2 + axis]);
+            let (o, input) = (at[2 + axis], self.x[2 + axis]);
             let first = o * self.stride[axis];
-            let inside: Vec<usize> = match mean {
-                Mean::Adaptive => (o * input / outputs..((o + 1) * input).div_ceil(outputs)).collect(),
-                Mean::Inside | Mean::IncludePadding => (first..first + self.kernel[axis])
-                    .filter_map(|place| place.checked_sub(self.padding[axis]))
-                    .filter(|&place| place < input)
-                    .collect(),
-            };
+            let inside = self.inside(axis, o, mean);
             counted *= match mean {
                 Mean::IncludePadding => (input + 2 * self.padding[axis]).saturating_sub(first).min(self.kernel[axis]),
                 Mean::Inside | Mean::Adaptive => inside.len(),
@@ -196,7 +216,7 @@ impl Shape {
             last[1..].rotate_left(1);
             last
         };
-        let x = self.elements(dtype, special);
+        let (x, terms) = (self.elements(dtype, special), self.terms(Mean::Inside, false));
         let size = format!("{} channels innermost{}", self.name(), if special { " special" } else { "" });
         let outputs = vec![(last(&self.out), dtype)];
         let (in_memory, for_oracle, values) = (last(&self.x), self.clone(), x.values);
@@ -226,11 +246,12 @@ impl Shape {
         };
         let name = if is_mean { "average_pool" } else { "max_pool" };
         let call = Call { inputs: vec![(turned, Placement::Contiguous)], outputs, launch, oracle };
-        Case::new(name, dtype, size, 0.0, call).summing(16)
+        Case::new(name, dtype, size, 0.0, call).summing(terms)
     }
 
     fn max_gradient(self, dtype: DType, index: DType, placement: Placement) -> Case {
         let (_, places) = self.maxima(&Array::random(&self.x, dtype, 1).values);
+        let terms = self.kernel.iter().product();
         let grad = Array::random(&self.out, dtype, 2);
         let size = format!("{} {} {placement:?}", self.name(), index.name());
         let inputs = vec![(grad, placement), (Array::new(&self.out, index, places), Placement::Contiguous)];
@@ -252,7 +273,7 @@ impl Shape {
             vec![x_grad]
         };
         let call = Call { inputs, outputs, launch, oracle };
-        Case::new("max_pool_gradient", dtype, size, 0.0, call).summing(9)
+        Case::new("max_pool_gradient", dtype, size, 0.0, call).summing(terms)
     }
 
     fn average(self, mean: Mean, gradient: bool, dtype: DType, placement: Placement) -> Case {
@@ -262,6 +283,7 @@ impl Shape {
         let padding = if mean == Mean::IncludePadding { " with padding" } else { "" };
         let size = format!("{}{padding} {placement:?}", self.name());
         let (from, to) = if gradient { (&self.out, &self.x) } else { (&self.x, &self.out) };
+        let terms = self.terms(mean, gradient);
         let (inputs, outputs) = (vec![(Array::random(from, dtype, 1), placement)], vec![(to.clone(), dtype)]);
         let for_oracle = self.clone();
         let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
@@ -286,7 +308,7 @@ impl Shape {
             });
             vec![out]
         };
-        Case::new(name, dtype, size, 0.0, Call { inputs, outputs, launch, oracle }).summing(16)
+        Case::new(name, dtype, size, 0.0, Call { inputs, outputs, launch, oracle }).summing(terms)
     }
 }
 
