@@ -11,6 +11,20 @@ use crate::data::NUDGE;
 /// the other comes to (each of n additions rounds a partial sum of mean square k·σ², so u²/3 · n²/2 · σ² against n·σ²).
 /// 16-bit floats are summed in f32 and need no such share. Integers and bool are exact.
 pub fn most_nmse(dtype: DType, terms: usize) -> f64 {
+    most(dtype, terms, 1.0)
+}
+
+/// The same for so few `numbers` that the mean square of their errors is not near what it is expected to be.
+///
+/// The share of adding up is an expectation. The sum of m squares of normal errors is larger than m by a factor that one draw in ten
+/// million exceeds: with Wilson's and Hilferty's approximation of χ² (1931), (1 - 2/9m + 5.2 · √(2/9m))³, 34 for one number
+/// and 2.9 for 32.
+pub fn most_nmse_of_few(dtype: DType, terms: usize, numbers: usize) -> f64 {
+    let ninth = 2.0 / (9.0 * numbers.max(1) as f64);
+    most(dtype, terms, (1.0 - ninth + 5.2 * ninth.sqrt()).powi(3))
+}
+
+fn most(dtype: DType, terms: usize, unlucky: f64) -> f64 {
     let (unit_roundoff_log2, terms) = match dtype {
         DType::F64 => (-53, terms),
         DType::F32 => (-24, terms),
@@ -18,7 +32,7 @@ pub fn most_nmse(dtype: DType, terms: usize) -> f64 {
         DType::BF16 => (-8, 0),
         _ => return 0.0,
     };
-    (16.0 + terms as f64 / 6.0) * 2.0_f64.powi(2 * unit_roundoff_log2)
+    (16.0 + unlucky * terms as f64 / 6.0) * 2.0_f64.powi(2 * unit_roundoff_log2)
 }
 
 /// The distance of a result from its oracle.
@@ -83,7 +97,7 @@ mod tests {
         let sum = |array: &Array| vec![array.values.iter().sum::<f64>()];
         let off = |error: f64| {
             let distance = Distance::of_terms(&[error], &sum(&terms), |pattern| sum(&terms.nudged(pattern)));
-            distance.nmse / most_nmse(DType::F32, 5)
+            distance.nmse / most_nmse_of_few(DType::F32, 5, 1)
         };
         let unit = 2.0_f64.powi(-24);
         assert!(off(2.0 * unit) < 1.0, "what rounding makes of it");

@@ -315,8 +315,9 @@ fn bounds(
         | Numerics::LogOfSum
         | Numerics::Cancelling { .. }
         | Numerics::Terms
+        | Numerics::Sampled
         | Numerics::Slope { .. } => {
-            let changes = changes(case, f64::EPSILON, &run)?;
+            let changes = changes(case, least_change(numerics, case), &run)?;
             let sizes = match numerics {
                 Numerics::Terms => Some(run(&widened.iter().map(magnitude).collect::<Vec<_>>())?),
                 _ => None,
@@ -340,13 +341,17 @@ fn bounds(
                     _ => 0.0,
                 };
                 let units = (8.0 + terms) * largest + 8.0 * summed;
+                let accumulated = unit_roundoff(got.dtype).min(unit_roundoff(DType::F32));
                 let own = unit_roundoff(got.dtype) * units + 4.0 * limits(got.dtype).1;
                 // A partial sum may leave the range where the whole one does not.
                 let own = if largest > limits(got.dtype).0 / 4.0 { f64::INFINITY } else { own };
                 let is_in_range = |size: f64| size <= limits(got.dtype).0 / 4.0;
                 let lost = |at: usize| match (numerics, &sizes) {
                     (Numerics::Cancelling { ours }, _) => cancelled(operands[0].number(at), got.dtype, ours),
-                    (_, Some(sizes)) if !is_in_range(sizes[number].number(at)) => f64::INFINITY,
+                    (_, Some(sizes)) if !is_in_range(sizes[number].number(at).abs()) => f64::INFINITY,
+                    (_, Some(sizes)) => {
+                        (8.0 + 4.0 * (elements as f64).sqrt()) * accumulated * sizes[number].number(at).abs()
+                    }
                     _ => 0.0,
                 };
                 let one = |(at, change): (usize, &f64)| (8.0 + terms.sqrt()) * change + own + lost(at);
@@ -370,6 +375,16 @@ fn bounds(
             }
             Ok(bounds)
         }
+    }
+}
+
+/// By which share of themselves operands change at least: those that become places by as much as a place is rounded, which is
+/// counted from the end of its axis.
+fn least_change(numerics: Numerics, case: &Case<'_>) -> f64 {
+    let longest = || case.operands[0].shape.iter().copied().max().unwrap_or(1) as f64;
+    match (numerics, case.got.first()) {
+        (Numerics::Sampled, Some(got)) => longest() * unit_roundoff(got.dtype).min(unit_roundoff(DType::F32)),
+        _ => f64::EPSILON,
     }
 }
 

@@ -57,8 +57,11 @@ pub enum Numerics {
         sums: bool,
     },
     /// As [`Numerics::Conditioned`], of a gradient that is a sum of products, as that of what is linear: judged where the same
-    /// operator on magnitudes stays in the type's range, since partial sums do then.
+    /// operator on magnitudes stays in the type's range, since partial sums do then. Each is off by as much as a sum may be.
     Terms,
+    /// As [`Numerics::Conditioned`], of elements at computed places, whose fractions are weights: a place is rounded by a unit of its
+    /// axis' length, however little what it is made of is.
+    Sampled,
     /// The mean square distance from the mean, which is rounded to the type before it is subtracted.
     Variance,
     /// As [`Numerics::Conditioned`], of a product's gradient, which Burn takes as the quotient of the product by the factor:

@@ -224,6 +224,24 @@ impl Spec {
         self.depth + 4 * self.value_depth + self.q_rows.max(self.k_rows) + (8.0 * lse * lse) as usize
     }
 
+    /// How many keys a key lies behind the one that belongs to a query: the last query's is the last.
+    fn ahead(&self, row: usize, key: usize) -> i64 {
+        key as i64 - (row as i64 + self.k_rows as i64 - self.q_rows as i64)
+    }
+
+    /// Whether a query may see a key by where they lie.
+    fn is_within(&self, row: usize, key: usize) -> bool {
+        let ahead = self.ahead(row, key);
+        let right = if self.causal { Some(0) } else { self.right };
+        right.is_none_or(|right| ahead <= right as i64) && self.left.is_none_or(|left| -ahead <= left as i64)
+    }
+
+    /// How many weights there are, each of which has an error that goes into all of a query's and a key's gradients.
+    fn weights(&self) -> usize {
+        let of_head = (0..self.q_rows).map(|row| (0..self.k_rows).filter(|key| self.is_within(row, *key)).count());
+        self.batches * self.heads * of_head.sum::<usize>()
+    }
+
     fn name(&self) -> String {
         let mut name = format!(
             "{}x{}/{}x{}x{} · {}/{}",
@@ -350,8 +368,6 @@ struct Line {
 fn lines(spec: &Spec, inputs: &[Array]) -> Vec<Line> {
     let (q, k) = (&inputs[0].values, &inputs[1].values);
     let [mask, bias, slopes, sinks] = spec.optional().map(|place| place.map(|place| &inputs[place]));
-    let shift = spec.k_rows as i64 - spec.q_rows as i64;
-    let right = if spec.causal { Some(0) } else { spec.right };
     let line = |line: usize| {
         let (batch, head) = (line / spec.q_rows / spec.heads, line / spec.q_rows % spec.heads);
         let (kv_head, row) = (head / (spec.heads / spec.kv_heads), line % spec.q_rows);
@@ -359,13 +375,10 @@ fn lines(spec: &Spec, inputs: &[Array]) -> Vec<Line> {
         let is_masked = |key| mask.is_some_and(|mask| broadcast(mask, [batch, head, row, key]) != 0.0);
         let mut scores = Vec::new();
         for key in 0..spec.k_rows {
-            let ahead = key as i64 - (row as i64 + shift);
-            let hidden = right.is_some_and(|right| ahead > right as i64)
-                || spec.left.is_some_and(|left| -ahead > left as i64)
-                || is_masked(key) && spec.masked.is_none();
-            if hidden {
+            if !spec.is_within(row, key) || is_masked(key) && spec.masked.is_none() {
                 continue;
             }
+            let ahead = spec.ahead(row, key);
             let k_at = spec.at(spec.kv_heads, spec.k_rows, spec.depth, [batch, kv_head, key]);
             let product = dot((0..spec.depth).map(|d| (q[q_at + d], k[k_at + d])));
             let mut score = product / (spec.depth as f64).sqrt();
@@ -516,7 +529,9 @@ fn backward(dtype: DType, spec: Spec) -> Case {
     let flops = pairs * (8.0 * spec.depth as f64 + 6.0 * spec.value_depth as f64);
     let oracle = move |inputs: &[Array]| backward_oracle(&spec, inputs);
     let call = Call { inputs, outputs, launch, oracle };
-    Case::new("attention_backward", dtype, spec.name(), flops, call).summing(spec.gradient_terms())
+    Case::new("attention_backward", dtype, spec.name(), flops, call)
+        .summing(spec.gradient_terms())
+        .with_numbers(spec.weights())
 }
 
 /// Rows at which sequences of queries and of keys begin: a long one, an empty one, one without keys, a short one.

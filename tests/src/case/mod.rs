@@ -28,7 +28,7 @@ use std::sync::Arc;
 use rocfire_hal::{DType, Device, Layout, Stream, Tensor};
 
 use crate::data::{Array, Placement};
-use crate::tolerance::{Distance, most_nmse};
+use crate::tolerance::{Distance, most_nmse, most_nmse_of_few};
 
 pub use drawn::drawn;
 
@@ -138,8 +138,8 @@ pub struct Case {
     pub cost: Cost,
     /// Terms that an element of the result sums up; 1 for what is no sum.
     terms: usize,
-    /// Elements of all results.
-    results: usize,
+    /// Numbers with a rounding error of their own: elements of all results, or fewer where results are made of the same sums.
+    numbers: usize,
     prepare: Prepare,
 }
 
@@ -170,9 +170,10 @@ impl Case {
         let mut run = self.prepare(device)?;
         run.launch()?;
         let mut distance = run.distance()?;
-        let most = most_nmse(self.dtype, self.terms);
-        if distance.nmse > most && self.is_sum() && self.results < SUMS_FEW {
+        let mut most = most_nmse(self.dtype, self.terms);
+        if distance.nmse > most && self.is_sum() && self.numbers < SUMS_FEW {
             distance = run.distance_of_terms()?;
+            most = most_nmse_of_few(self.dtype, self.terms, self.numbers);
         }
         if distance.unlike > 0 || distance.nmse > most {
             let Distance { nmse, unlike } = distance;
@@ -274,7 +275,7 @@ impl Case {
             strided,
             cost: Cost { flops, bytes: read + written },
             terms: 1,
-            results,
+            numbers: results,
             prepare: Box::new(prepare),
         }
     }
@@ -282,6 +283,11 @@ impl Case {
     /// The same case, judged as a sum of so many terms.
     fn summing(self, terms: usize) -> Case {
         Case { terms, ..self }
+    }
+
+    /// The same case, whose results have no more than so many errors of their own among them.
+    fn with_numbers(self, numbers: usize) -> Case {
+        Case { numbers: self.numbers.min(numbers), ..self }
     }
 }
 

@@ -10,7 +10,7 @@ use rocfire_hal::{DType, MAX_RANK};
 use serde::{Deserialize, Serialize};
 
 use super::axes::{Axis, Frame, Group};
-use super::trace::{EntryId, Node, NodeId, Trace, What};
+use super::trace::{EntryId, Node, NodeId, Read, Trace, What};
 
 /// Most nodes in one kernel, so that compiling it stays quick and its values stay in registers.
 const MAX_NODES: usize = 160;
@@ -117,7 +117,7 @@ impl Trace {
         let order = self.order(root, &reduced, live.iter().map(|(.., frame)| frame).chain(reads()))?;
         let row = if reduced.is_empty() { lacking(&live, &order) } else { reduced };
         let cut = cut(&row, reads())?;
-        if row.len() > 1 && !self.looked_up(&needed).all(|frame| frame.keeps_together(&row)) {
+        if row.len() > 1 && !self.looked_up(&needed).all(|read| read.keeps_together(&row)) {
             return None;
         }
         let outer: Vec<Axis> = order.iter().copied().filter(|axis| !row.contains(axis)).collect();
@@ -195,9 +195,9 @@ impl Trace {
         })
     }
 
-    fn looked_up<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = &'a Frame> {
+    fn looked_up<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = &'a Read> {
         self.nodes.iter().zip(needed).filter(|(_, needed)| **needed).filter_map(|((node, _), _)| match node {
-            Node::Lookup(at, _) => Some(&self.reads[usize::from(*at)].frame),
+            Node::Lookup(at, _) => Some(&self.reads[usize::from(*at)]),
             _ => None,
         })
     }

@@ -82,6 +82,16 @@ pub(super) struct Read {
     pub(super) free: Option<u8>,
 }
 
+impl Read {
+    /// Whether the axes of `row` are absent, or lie side by side in the tensor in their order, with no axis that an index counts
+    /// along between them.
+    pub(super) fn keeps_together(&self, row: &[Axis]) -> bool {
+        let in_front = self.frame.groups()[..self.free.map_or(0, usize::from)].iter();
+        let before = in_front.flat_map(|group| group.axes()).filter(|axis| row.contains(axis)).count();
+        self.frame.keeps_together(row) && (before == 0 || before == row.len())
+    }
+}
+
 /// What a tensor is to the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum What {

@@ -6,7 +6,7 @@ use burn_flex::{Flex, FlexDevice};
 use burn_std::FloatDType;
 use rocfire_burn::{Fused, Rocm};
 
-use crate::check::{EXACT, SUMS, compare, f32s, float, indices};
+use crate::check::{EXACT, SUMS, compare, f32s, float, indices, int};
 use crate::harness::{device, launches};
 use crate::rows::softmax;
 
@@ -210,4 +210,16 @@ fn computed_values_elsewhere_are_those_of_their_operations() {
         compare(&format!("{program:?}"), &fused, &data::<Rocm>(program, shape, &device), EXACT);
         compare(&format!("{program:?} on Flex"), &fused, &data::<Flex>(program, shape, &FlexDevice), SUMS);
     }
+}
+
+#[test]
+fn a_selection_along_an_axis_between_others_is_beside_what_is_made_of_its_indices() {
+    fn program<B: Backend>(device: &B::Device) -> Vec<TensorData> {
+        let (x, at) = (f32s::<B>(&[3, 2, 4], 1, device), indices::<B>(&[5], 2, 3, device));
+        let (y, next) = (B::float_select(x, 1, at.clone()), B::int_add_scalar(at, Scalar::Int(1)));
+        vec![float::<B>(y), int::<B>(next)]
+    }
+    let (device, _guard) = device();
+    compare("fused", &program::<Fused>(&device), &program::<Rocm>(&device), EXACT);
+    compare("on Flex", &program::<Fused>(&device), &program::<Flex>(&FlexDevice), EXACT);
 }

@@ -47,7 +47,7 @@ operators! { p, device;
         B::conv_transpose2d_bias_backward(a.clone(), c, B::conv_transpose2d(a, b, None, conv_transpose(p.window)));
     conv_transpose3d_bias_backward(a: Float, b: Float, c: Float) -> (Float) Rule::ConvTranspose(3), Conditioned =>
         B::conv_transpose3d_bias_backward(a.clone(), c, B::conv_transpose3d(a, b, None, conv_transpose(p.window)));
-    deform_conv2d(a: Float, b: Float, c: Float) -> (Float) Rule::Conv(2), Conditioned => {
+    deform_conv2d(a: Float, b: Float, c: Float) -> (Float) Rule::Conv(2), Sampled => {
         // Offsets are the first channel of the plain convolution, for every element of the kernel.
         let plain = B::conv2d(a.clone(), b.clone(), None, conv(p.window));
         let one = B::float_slice(plain, &slices(&[(0, None, 1), (0, Some(1), 1)]));
@@ -115,7 +115,7 @@ operators! { p, device;
         let y = B::interpolate(a.clone(), sizes(&p.shape), options.clone());
         B::interpolate_backward(a, y, sizes(&p.shape), options)
     };
-    float_grid_sample_2d(a: Float, b: Float) -> (Float) Rule::Sample, Conditioned =>
+    float_grid_sample_2d(a: Float, b: Float) -> (Float) Rule::Sample, Sampled =>
         B::float_grid_sample_2d(a, b, GridSampleOptions::default());
     batch_norm_train_backward(a: Float, b: Float, c: Float) -> (Float, Float, Float) Rule::BatchNorm, Squares => {
         // Of the output itself next to nothing would be left, and of the operand's own statistics their last places show.

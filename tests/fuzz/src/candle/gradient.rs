@@ -24,7 +24,7 @@ static ROWS: LazyLock<(Vec<usize>, Vec<Row>)> = LazyLock::new(|| {
         _ if SLOPES.contains(&row.name) => Numerics::Slope { sums: false },
         _ if SHARES.contains(&row.name) => Numerics::Slope { sums: true },
         Numerics::Sum | Numerics::SumOfRounded | Numerics::Mean => Numerics::Terms,
-        _ if moves(row.rule) => Numerics::Terms,
+        _ if moves(row.rule) || PRODUCTS.contains(&row.name) => Numerics::Terms,
         _ => Numerics::Conditioned,
     };
     rows.map(|(at, row)| (at, Row { numerics: numerics(row), ..*row })).unzip()
@@ -53,12 +53,15 @@ fn moves(rule: Rule) -> bool {
     taking.contains(&rule) || [Rule::SelectAssign, Rule::Slice, Rule::Swap, Rule::Unfold].contains(&rule)
 }
 
+/// Operators that repeat an operand whose gradient is the sum of what arrives, times a factor or divided by one.
+const PRODUCTS: [&str; 4] = ["broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_div"];
+
 /// Operators whose slope is made of numbers of size 1 that are subtracted from each other.
 const SLOPES: [&str; 7] = ["tanh", "gelu", "gelu_erf", "silu", "sigmoid", "hard_sigmoid", "elu"];
 
-/// The same of operators that divide by a sum. Candle takes the largest of a row off as an operator of its own, whose gradient is
-/// the sum of the others'.
-const SHARES: [&str; 3] = ["softmax", "log_softmax", "log_sum_exp"];
+/// The same of operators that divide by a sum, and of those that repeat an operand. Candle takes the largest of a row off as an
+/// operator of its own, whose gradient is the sum of the others'.
+const SHARES: [&str; 5] = ["softmax", "log_softmax", "log_sum_exp", "maximum", "minimum"];
 
 /// A device whose calls are gradients.
 pub struct Under(On);
@@ -87,6 +90,12 @@ impl Machine for Under {
         };
         self.0.settle(params);
         made.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The operator's own result: of a variance, what is squared on the way back leaves the range with it.
+    fn passed(&self, row: usize, mut operands: Vec<Tensor>, params: &Params) -> Vec<Tensor> {
+        operands.truncate(ROWS.1[row].operands.len());
+        self.forward(row, &operands, params).into_iter().collect()
     }
 
     fn meta(&self, value: &Tensor) -> Meta {
