@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
 /// Runs the example that trains the model, which prints its plans.
 fn plan(model: &str, full: bool) -> Result<(), Box<dyn std::error::Error>> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["run", "--quiet", "--package", "training-steps", "--", model, "--plans", "--alone"]);
+    command.args(["run", "--quiet", "--bin", "training-steps", "--", model, "--plans", "--alone"]);
     if !full {
         command.arg("--small");
     }

@@ -10,8 +10,9 @@ use std::process::{Command, Stdio};
 
 use rocfire_hal::compile;
 
-/// The package whose library it is.
-const PACKAGE: &str = "rocfire-amdhip64";
+/// A test of the package whose library it is. What cargo builds for a test by its name has the features of the whole tree, as
+/// `cargo verify` builds it; asked for the package, it would build the emulator and 28 crates more for features of their own.
+const TEST: &str = "programs";
 /// As cargo builds it.
 const BUILT: &str = "librocfire_amdhip64.a";
 /// Where the package lies in the tree, and what of it lays the folder out.
@@ -42,7 +43,7 @@ pub enum Error {
     #[error("{} is not there: run this in a checkout through cargo, or name a library with --library", .0.display())]
     NoSources(PathBuf),
     /// Cargo's own messages say why.
-    #[error("cargo build --package {PACKAGE} failed")]
+    #[error("cargo build --test {TEST} failed")]
     Build,
     /// Built, and nowhere to be found.
     #[error("cargo has built no {BUILT}; only Linux is supported")]
@@ -71,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     };
     let folder = match &arguments.folder {
         Some(folder) => folder.clone(),
-        None => library.parent().map(Path::to_owned).unwrap_or_default().join("hip"),
+        None => beside(&library),
     };
     lay_out(&library, &sources, &folder)?;
     let folder = folder.canonicalize().unwrap_or(folder);
@@ -83,10 +84,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// Where a build lays out what it made: in `target/debug`, not among its parts in `deps`.
+fn beside(library: &Path) -> PathBuf {
+    let folder = library.parent().unwrap_or(Path::new(""));
+    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
+    folder.join("hip")
+}
+
 /// Has cargo build the library, and takes its path from what cargo says it has made.
 fn build(tree: &Path, release: bool) -> Result<PathBuf, Error> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(tree).args(["build", "--package", PACKAGE, "--message-format=json-render-diagnostics"]);
+    command.current_dir(tree).args(["build", "--test", TEST, "--message-format=json-render-diagnostics"]);
     if release {
         command.arg("--release");
     }
@@ -127,5 +135,7 @@ mod tests {
             {\"reason\":\"build-finished\",\"success\":true}\n";
         assert_eq!(made(messages), Some(PathBuf::from("/t/librocfire_amdhip64.a")));
         assert_eq!(made("not json\n{}"), None);
+        assert_eq!(beside(Path::new("/t/debug/deps/lib.a")), Path::new("/t/debug/hip"));
+        assert_eq!(beside(Path::new("/t/lib.a")), Path::new("/t/hip"));
     }
 }

@@ -109,6 +109,20 @@ impl Shape {
         }
     }
 
+    /// How many elements of `y` are more than the bias: the windows of the others hold padding alone.
+    fn sums(&self) -> usize {
+        let y = self.y();
+        let of_axis = |axis: usize| {
+            let reaches = |at: &usize| {
+                let first = at * self.stride[axis];
+                let mut places = (0..self.kernel[axis]).map(|tap| first + tap * self.dilation[axis]);
+                places.any(|place| place.wrapping_sub(self.padding[axis].0) < self.x[2 + axis])
+            };
+            (0..y[2 + axis]).filter(reaches).count()
+        };
+        y[0] * y[1] * (0..self.kernel.len()).map(of_axis).product::<usize>()
+    }
+
     fn case(self, operator: Operator, dtype: DType, placement: [Placement; 2]) -> Case {
         let (x, weight, y) = (self.x.clone(), self.weight(), self.y());
         let (name, shapes, terms) = match operator {
@@ -134,6 +148,12 @@ impl Shape {
         let outputs = vec![(in_memory, dtype)];
         let suffix = if is_last { " to channels innermost" } else { "" };
         let size = format!("{self} {placement:?}{}{suffix}", if bias { " bias" } else { "" });
+        let numbers = match operator {
+            Operator::Forward { .. } => self.sums(),
+            // Half of them are held at 0.
+            Operator::Fused | Operator::FusedLast => self.sums() / 2,
+            Operator::Input | Operator::Weight => shapes[2].iter().product(),
+        };
         let for_oracle = self.clone();
         let ending = shift_and_hold(dtype);
         let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
@@ -154,7 +174,9 @@ impl Shape {
             Ok(())
         };
         let oracle = move |inputs: &[Array]| vec![for_oracle.oracle(operator, inputs)];
-        Case::new(name, dtype, size, flops, Call { inputs, outputs, launch, oracle }).summing(terms)
+        Case::new(name, dtype, size, flops, Call { inputs, outputs, launch, oracle })
+            .summing(terms)
+            .with_numbers(numbers)
     }
 
     fn fused(&self, stream: &Stream, ending: &Graph, inputs: &[Tensor], out: ViewMut<'_>) -> Result<(), Failure> {

@@ -103,7 +103,10 @@ fn scan(op: Cumulative, dtype: DType, shape: &'static [usize], axis: usize, plac
     }
     let flops = shape.iter().product::<usize>() as f64;
     let call = Call { inputs: vec![(array, placement)], outputs: vec![(shape.to_vec(), dtype)], launch, oracle };
-    Case::new("cumulative", dtype, format!("{op:?} {}", size(shape, axis, placement)), flops, call).summing(shape[axis])
+    let name = format!("{op:?} {}", size(shape, axis, placement));
+    // What one sum is off by goes on in those behind it.
+    let lines = shape.iter().product::<usize>() / shape[axis].max(1);
+    Case::new("cumulative", dtype, name, flops, call).summing(shape[axis]).with_numbers(lines)
 }
 
 fn extremum(max: bool, dtype: DType, shape: &'static [usize], axis: usize, placement: Placement) -> Case {

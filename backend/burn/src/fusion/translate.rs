@@ -121,7 +121,6 @@ impl Trace {
             }),
             Op::Abs(op) => self.unary(Unary::Abs, &op.input, &op.out),
             Op::Neg(op) => self.unary(Unary::Neg, &op.input, &op.out),
-            Op::Sign(op) => self.elementwise(&op.out, &[&op.input], |t, v| t.sign(v[0])),
             Op::Full(op) => self.create(&op.out, |t, dtype| t.scalar(op.value, dtype)),
             Op::Greater(op) => self.compare(Compare::Gt, op),
             Op::GreaterElem(op) => self.compare_scalar(Compare::Gt, op),
@@ -347,18 +346,6 @@ impl Trace {
 
     pub(super) fn converted(&mut self, a: NodeId, dtype: DType) -> Result<NodeId> {
         if self.dtype(a) == dtype { Ok(a) } else { self.push(Node::Cast(a), dtype) }
-    }
-
-    fn sign(&mut self, a: NodeId) -> Result<NodeId> {
-        let dtype = self.dtype(a);
-        if !dtype.is_float() {
-            return self.one(Unary::Sign, a);
-        }
-        // Burn's sign of a NaN is 0, unlike the graph operator's.
-        let zero = self.push(Node::Constant(Scalar::Float(0.0)), dtype)?;
-        let (above, below) = (self.test_two(Compare::Gt, a, zero)?, self.test_two(Compare::Lt, a, zero)?);
-        let (above, below) = (self.converted(above, dtype)?, self.converted(below, dtype)?);
-        self.two(Binary::Sub, above, below)
     }
 
     fn require_same(&self, a: NodeId, b: NodeId) -> Result<()> {

@@ -9,12 +9,14 @@ use crate::check::{EXACT, SUMS, agree, f32s, float, floats, given, int, rounding
 /// Kernel, stride, padding, dilation, rounding up.
 type Case = ([usize; 2], [usize; 2], [usize; 2], [usize; 2], bool);
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 6] = [
     ([2, 2], [2, 2], [0, 0], [1, 1], false),
     ([3, 2], [1, 2], [1, 0], [1, 1], false),
     ([2, 3], [2, 2], [0, 1], [2, 1], true),
     ([3, 3], [2, 3], [1, 1], [1, 1], true),
     ([1, 1], [1, 1], [0, 0], [1, 1], false),
+    // A window more would begin behind the input: in the padding along the first axis, at its end along the second.
+    ([2, 1], [4, 3], [1, 0], [1, 1], true),
 ];
 
 #[test]

@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             passed
         });
     } else if let Some(operator) = &arguments.operator {
-        let words = ["test", "--package", "rocfire-tests", "--test", "cases", "--", operator.as_str()];
+        let words = ["test", "--test", "cases", "--", operator.as_str()];
         stage("cases", &mut || tests(&words, &[], &mut counts));
     } else {
         stage("format", &mut || cargo(&["fmt", "--all", "--check"], &[]));
