@@ -1,5 +1,5 @@
 //! `tests/operators.md` says what the cases say, `tests/architectures.md` what the code does where, `tests/settings.md` what there is to
-//! set. `ROCFIRE_BLESS=1` writes all three.
+//! set, `tests/doors.md` how users reach each launcher. `ROCFIRE_BLESS=1` writes all four.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use rocfire_kernels::gemm::{GemmParams, gemm};
 use rocfire_kernels::norm::{NormKind, NormParams, norm};
 use rocfire_kernels::quant::{Format, Granularity, RowCodes, norm_quantise};
 use rocfire_kernels::softmax::softmax;
-use rocfire_tests::{SizeClass, architectures, case, report, settings};
+use rocfire_tests::{SizeClass, architectures, case, doors, report, settings};
 
 #[test]
 fn the_table_of_operators_is_what_the_cases_say() {
@@ -26,6 +26,13 @@ fn the_table_of_architectures_is_what_the_code_says() {
 #[test]
 fn the_table_of_settings_is_what_the_code_reads() {
     written("settings.md", &settings());
+}
+
+#[test]
+fn every_launcher_has_a_door() {
+    let (table, wrong) = doors();
+    written("doors.md", &table);
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// What the table calls refused is an error of its own kind, and nothing is launched: on every architecture.
