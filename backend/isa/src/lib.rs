@@ -12,20 +12,22 @@
 //! follows from the operands (`vcc_lo` or `vcc`). AMD renamed many operations with RDNA 3 and 4 (`ds_read_b32` became
 //! `ds_load_b32`): each spelling is an `Op`, and [`Op::canonical`] leads from the later to the earlier one.
 //!
-//! It performs no I/O, has no unsafe code, never panics on any bytes, and says nothing about what instructions do. It is
-//! table-driven: an instruction set is a folder of opcode rows under `table/`, or the rows in which it differs from
+//! It performs no I/O, has no unsafe code, never panics on any bytes. Of what instructions do it says what the columns of
+//! [`Facts`] hold, and computes nothing. It is table-driven: an instruction set is a folder of opcode rows under `table/`, or the rows in which it differs from
 //! another; field layouts are written once for all (`layout`). Graphics (images, exports, interpolation, typed buffers) is
 //! refused with a reason.
 
 #![forbid(unsafe_code)]
 
 mod error;
+mod facts;
 mod inst;
 mod layout;
 mod table;
 mod text;
 
 pub use error::DecodeError;
+pub use facts::{Class, Element, Facts, FloatKind, MatrixShape, MatrixType, Part, Scaling, Speed};
 pub use inst::{
     Decoded, Dpp, Dpp8, Format, InlineFloat, Inst, MatrixScale, Modifiers, Operand, OperandKind, Sdwa, SdwaSel,
     SdwaUnused, WaveSize,

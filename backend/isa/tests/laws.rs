@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rocfire_arch::Arch;
-use rocfire_isa::{DecodeError, Op, OperandKind, decode, disassemble};
+use rocfire_isa::{Class, DecodeError, Element, Op, OperandKind, Scaling, decode, disassemble};
 
 /// Top bits of every format, so that random words reach opcodes behind long prefixes too.
 fn prefixed_word() -> impl Strategy<Value = u32> {
@@ -80,4 +80,41 @@ fn variants_are_named_after_mnemonics() {
             .collect();
         assert_eq!(format!("{op:?}"), name);
     }
+}
+
+#[test]
+fn every_operation_has_one_row_in_order() {
+    for pair in Op::ALL.windows(2) {
+        assert!(pair[0].mnemonic() < pair[1].mnemonic(), "{:?} stands before {:?}", pair[0], pair[1]);
+    }
+}
+
+#[test]
+fn renamed_operations_have_the_facts_of_their_first_name() {
+    for op in Op::ALL {
+        assert_eq!(op.facts(), op.canonical().facts(), "{op:?}");
+    }
+    assert_eq!(Op::DsLoadB32.facts().class, Class::Load);
+}
+
+#[test]
+fn widths_of_sources_are_those_of_their_types() {
+    let halves = |op: Op| op.facts().halves;
+    for op in [Op::VAddF16, Op::VCvtF32F16, Op::VCmpLtU16] {
+        assert_eq!(halves(op), 0b111, "{op:?}");
+    }
+    for op in [Op::VCvtF16F32, Op::VDot2F32F16, Op::VAddF32] {
+        assert_eq!(halves(op), 0, "{op:?}");
+    }
+    assert_eq!((halves(Op::VMadU32U16), halves(Op::VCmpClassF16)), (0b011, 0b001));
+}
+
+#[test]
+fn scaled_conversions_say_what_they_convert() {
+    let scaling = |to, from, count, random, interleaved| Some(Scaling { to, from, count, random, interleaved });
+    let of = |op: Op| op.facts().scaling;
+    assert_eq!(of(Op::VCvtScalef32F32Fp8), scaling(Element::F32, Element::Fp8, 1, false, false));
+    assert_eq!(of(Op::VCvtScalef32SrPkFp4Bf16), scaling(Element::Fp4, Element::Bf16, 2, true, false));
+    assert_eq!(of(Op::VCvtScalef322xpk16Bf6F32), scaling(Element::Bf6, Element::F32, 32, false, true));
+    assert_eq!(of(Op::VCvtF32Fp8), None);
 }

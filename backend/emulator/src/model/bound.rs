@@ -5,9 +5,10 @@
 //! and may be much worse.
 
 use rocfire_arch::{ArchInfo, Card, Family, Unit};
+use rocfire_isa::{FloatKind, MatrixType};
 
-use super::issue::{FloatKind, Pipe};
-use super::matrix::{self, MatrixType};
+use super::issue::Pipe;
+use super::matrix;
 use super::occupancy::Occupancy;
 
 /// Clocks by pipe, and turns of waves, summed over waves.

@@ -4,7 +4,7 @@
 //! for a wave64. Slower classes take a multiple, which differs by family: `MODEL.md` has the table.
 
 use rocfire_arch::{ArchInfo, Family, Unit};
-use rocfire_isa::{Inst, Op};
+use rocfire_isa::{FloatKind, Inst, Op, Speed};
 
 use crate::counters::Class;
 
@@ -84,14 +84,6 @@ impl Pipe {
     }
 }
 
-/// The precision of a vector instruction's arithmetic, as AMD's counters tell it apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FloatKind {
-    F16,
-    F32,
-    F64,
-}
-
 /// The cost of an instruction that does not depend on addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
@@ -105,94 +97,12 @@ pub(crate) struct Cost {
     pub(crate) scalar: bool,
     /// Whether it is a branch.
     pub(crate) branch: bool,
-    /// Floating-point operations of a lane, by AMD's way of counting: a fused multiply-add has two, minimum, maximum,
-    /// comparison and conversion none.
+    /// Floating-point operations of a lane, as the instruction's row counts them.
     pub(crate) float_operations: u32,
     /// Their precision.
     pub(crate) float_kind: FloatKind,
     /// Whether it is dropped before it issues to any pipe (`s_nop`, waits): takes a turn of its wave only.
     pub(crate) internal: bool,
-}
-
-/// How fast a vector instruction is executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Speed {
-    Full,
-    /// 32-bit integer multiplication in full width.
-    IntMul,
-    /// Between f32 and integers or narrower floats.
-    Convert,
-    Transcendental,
-    /// 64-bit integer shifts and comparisons.
-    Int64,
-    Double,
-    DoubleTranscendental,
-}
-
-/// Roots of mnemonics that the transcendental unit executes.
-const TRANSCENDENTAL: [&str; 8] =
-    ["v_exp_", "v_log_", "v_rcp_", "v_rsq_", "v_sqrt_", "v_sin_", "v_cos_", "v_rcp_iflag_"];
-/// LLVM's `WriteIntMul`.
-const INT_MUL: [&str; 9] = [
-    "v_mul_lo_u32",
-    "v_mul_hi_u32",
-    "v_mul_hi_i32",
-    "v_mul_lo_i32",
-    "v_mad_u64_u32",
-    "v_mad_i64_i32",
-    "v_mad_co_u64_u32",
-    "v_mad_co_i64_i32",
-    "v_mqsad_u32_u8",
-];
-/// LLVM's `WriteFloatCvt`.
-const CONVERT: [&str; 16] = [
-    "v_cvt_f32_i32",
-    "v_cvt_f32_u32",
-    "v_cvt_i32_f32",
-    "v_cvt_u32_f32",
-    "v_cvt_f16_f32",
-    "v_cvt_f32_f16",
-    "v_cvt_rpi_i32_f32",
-    "v_cvt_flr_i32_f32",
-    "v_cvt_nearest_i32_f32",
-    "v_cvt_floor_i32_f32",
-    "v_cvt_off_f32_i4",
-    "v_cvt_f32_fp8",
-    "v_cvt_f32_bf8",
-    "v_cvt_pk_f32_fp8",
-    "v_cvt_pk_f32_bf8",
-    "v_cvt_f32_bf16",
-];
-/// 64-bit integers: LLVM's `Write64Bit`.
-const INT64: [&str; 10] = [
-    "v_lshlrev_b64",
-    "v_lshrrev_b64",
-    "v_ashrrev_i64",
-    "v_lshl_b64",
-    "v_lshr_b64",
-    "v_ashr_i64",
-    "v_cmp_",
-    "v_cmpx_",
-    "v_swap_b32",
-    "v_lshl_add_u64",
-];
-
-fn speed(mnemonic: &str) -> Speed {
-    let transcendental = TRANSCENDENTAL.iter().any(|root| mnemonic.starts_with(root));
-    let wide_integer = mnemonic.ends_with("64") || mnemonic == "v_swap_b32";
-    if mnemonic.contains("_f64") {
-        if transcendental { Speed::DoubleTranscendental } else { Speed::Double }
-    } else if transcendental || mnemonic.starts_with("v_s_") {
-        Speed::Transcendental
-    } else if INT_MUL.contains(&mnemonic) {
-        Speed::IntMul
-    } else if CONVERT.contains(&mnemonic) {
-        Speed::Convert
-    } else if wide_integer && INT64.iter().any(|root| mnemonic.starts_with(root)) {
-        Speed::Int64
-    } else {
-        Speed::Full
-    }
 }
 
 /// In how many times a full-rate instruction's clocks one of this speed is done.
@@ -219,30 +129,6 @@ fn slowness(family: Family, speed: Speed) -> u32 {
         Speed::DoubleTranscendental if cdna => 4,
         Speed::DoubleTranscendental => 16,
     }
-}
-
-/// Floating-point operations of a lane, and of which precision.
-fn float_operations(mnemonic: &str) -> (u32, FloatKind) {
-    let packed = mnemonic.starts_with("v_pk_");
-    let name = mnemonic.strip_prefix("v_pk_").or_else(|| mnemonic.strip_prefix("v_")).unwrap_or(mnemonic);
-    let kind = if name.ends_with("f64") {
-        FloatKind::F64
-    } else if name.ends_with("f32") || name.starts_with("fma_mix") || name.starts_with("dot2") {
-        FloatKind::F32
-    } else if name.ends_with("f16") {
-        FloatKind::F16
-    } else {
-        return (0, FloatKind::F32);
-    };
-    let operations = match name.split('_').next().unwrap_or(name) {
-        "fma" | "fmac" | "fmamk" | "fmaak" | "mad" | "mac" | "madmk" | "madak" => 2,
-        "dot2" | "dot2c" => 4,
-        "add" | "sub" | "subrev" | "mul" => 1,
-        "exp" | "log" | "rcp" | "rsq" | "sqrt" | "sin" | "cos" => 1,
-        "div" if name.starts_with("div_fmas") || name.starts_with("div_fixup") => 2,
-        _ => 0,
-    };
-    (if packed { 2 * operations } else { operations }, kind)
 }
 
 /// The cost of an instruction in a wave of `wave_size` lanes.
@@ -272,16 +158,14 @@ pub(crate) fn cost(info: &ArchInfo, unit: &Unit, inst: &Inst, class: Class, wave
 }
 
 fn vector(family: Family, unit: &Unit, inst: &Inst, wave_size: u32, nothing: Cost) -> Cost {
-    let mnemonic = inst.op.canonical().mnemonic();
+    let facts = inst.op.facts();
     let full = wave_size.div_ceil(unit.simd_lanes);
-    let speed = speed(mnemonic);
-    let (float_operations, float_kind) = float_operations(mnemonic);
-    let cost = Cost { float_operations, float_kind, ..nothing };
+    let cost = Cost { float_operations: facts.float_operations.into(), float_kind: facts.float_kind, ..nothing };
     if matches!(inst.op, Op::VNop | Op::VReadfirstlaneB32) {
         return Cost { valu: full, ..cost };
     }
-    let clocks = full * slowness(family, speed);
-    match speed {
+    let clocks = full * slowness(family, facts.speed);
+    match facts.speed {
         // A unit of its own: the lanes are free again after the turn in which it issues.
         Speed::Transcendental if unit.wave32 => Cost { valu: full, transcendental: clocks, ..cost },
         _ => Cost { valu: clocks, ..cost },
@@ -290,15 +174,14 @@ fn vector(family: Family, unit: &Unit, inst: &Inst, wave_size: u32, nothing: Cos
 
 #[cfg(test)]
 mod tests {
+    use super::super::named;
     use super::*;
     use rocfire_arch::Arch;
 
     fn clocks(arch: &str, mnemonic: &str, wave_size: u32) -> (u32, u32) {
         let info = Arch::parse(arch).unwrap().info();
         let unit = info.unit.unwrap();
-        let op = *Op::ALL.iter().find(|op| op.mnemonic() == mnemonic).unwrap();
-        let inst = Inst { op, ..crate::step::Step::NO_INST };
-        let cost = cost(info, &unit, &inst, Class::Valu, wave_size);
+        let cost = cost(info, &unit, &named(mnemonic), Class::Valu, wave_size);
         (cost.valu, cost.transcendental)
     }
 
@@ -352,13 +235,25 @@ mod tests {
 
     #[test]
     fn float_operations_are_counted_as_amd_does() {
-        assert_eq!(float_operations("v_fma_f32"), (2, FloatKind::F32));
-        assert_eq!(float_operations("v_pk_fma_f32"), (4, FloatKind::F32));
-        assert_eq!(float_operations("v_pk_mul_f16"), (2, FloatKind::F16));
-        assert_eq!(float_operations("v_add_f64"), (1, FloatKind::F64));
-        assert_eq!(float_operations("v_exp_f32"), (1, FloatKind::F32));
-        for name in ["v_max_f32", "v_cmp_lt_f32", "v_cvt_f32_i32", "v_add_u32", "v_mul_lo_u32", "v_mov_b32"] {
-            assert_eq!(float_operations(name).0, 0, "{name}");
+        let counted = |mnemonic: &str| {
+            let info = Arch::parse("gfx1201").unwrap().info();
+            let cost = cost(info, &info.unit.unwrap(), &named(mnemonic), Class::Valu, 32);
+            (cost.float_operations, cost.float_kind)
+        };
+        assert_eq!(counted("v_fma_f32"), (2, FloatKind::F32));
+        assert_eq!(counted("v_pk_fma_f32"), (4, FloatKind::F32));
+        assert_eq!(counted("v_pk_mul_f16"), (2, FloatKind::F16));
+        assert_eq!(counted("v_add_f64"), (1, FloatKind::F64));
+        assert_eq!(counted("v_exp_f32"), (1, FloatKind::F32));
+        // Of a scalar too, and each product and sum of a dot product.
+        assert_eq!(counted("v_s_exp_f32"), (1, FloatKind::F32));
+        assert_eq!(counted("v_s_rsq_f16"), (1, FloatKind::F16));
+        assert_eq!(counted("v_dot2_f32_bf16"), (4, FloatKind::F32));
+        assert_eq!(counted("v_dot4_f32_fp8_bf8"), (8, FloatKind::F32));
+        let none =
+            ["v_max_f32", "v_cmp_lt_f32", "v_cvt_f32_i32", "v_add_u32", "v_mul_lo_u32", "v_mov_b32", "v_dot2_i32_i16"];
+        for name in none {
+            assert_eq!(counted(name).0, 0, "{name}");
         }
     }
 }

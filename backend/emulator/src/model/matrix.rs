@@ -1,51 +1,11 @@
-//! Matrix instructions: shape from the mnemonic, clocks from shape and type.
+//! Matrix instructions: clocks from shape and type.
 //!
 //! Clocks are those of AMD's matrix instruction calculator, which follow from one number for each family and type: the
 //! operations that a SIMD's matrix unit does in a clock. `MODEL.md` has the table with its sources; the tests hold the
 //! calculator's rows against it.
 
 use rocfire_arch::{Family, Matrix, Unit};
-use rocfire_isa::Inst;
-
-/// What is multiplied, as far as it decides the rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum MatrixType {
-    /// 64-bit floats.
-    F64,
-    /// 32-bit floats.
-    F32,
-    /// 32-bit floats, rounded to 19 bits on the way in.
-    Xf32,
-    /// 16-bit floats, IEEE's.
-    F16,
-    /// bfloat16.
-    Bf16,
-    /// 8-bit floats.
-    F8,
-    /// 4- and 6-bit floats, neither side an 8-bit one.
-    F6F4,
-    /// 8-bit integers.
-    I8,
-    /// 4-bit integers.
-    I4,
-}
-
-impl MatrixType {
-    /// As AMD's counters spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            MatrixType::F64 => "F64",
-            MatrixType::F32 => "F32",
-            MatrixType::Xf32 => "XF32",
-            MatrixType::F16 => "F16",
-            MatrixType::Bf16 => "BF16",
-            MatrixType::F8 => "F8",
-            MatrixType::F6F4 => "F6F4",
-            MatrixType::I8 => "I8",
-            MatrixType::I4 => "I4",
-        }
-    }
-}
+use rocfire_isa::{Inst, MatrixShape, MatrixType};
 
 /// A matrix instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,51 +18,6 @@ pub(crate) struct MatrixCost {
     pub(crate) clocks: u32,
     /// Clocks of these in which the SIMD can execute other vector instructions.
     pub(crate) shadow: u32,
-}
-
-/// Shape and type, read off a mnemonic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
-    m: u64,
-    n: u64,
-    k: u64,
-    blocks: u64,
-    kind: MatrixType,
-}
-
-/// The shape of `v_mfma_f32_32x32x4_2b_f16`, `v_mfma_f32_32x32x2bf16`, `v_wmma_i32_16x16x16_iu8` and their like.
-fn shape(mnemonic: &str, narrow: bool) -> Option<Shape> {
-    let name = mnemonic.strip_prefix("v_mfma_").or_else(|| mnemonic.strip_prefix("v_wmma_"))?;
-    let name = name.strip_prefix("scale_").unwrap_or(name);
-    let (_result, name) = name.split_once('_')?;
-    let mut parts = name.splitn(3, 'x');
-    let (m, n, rest) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    let (k, rest) = rest.split_at(digits);
-    let k = k.parse().ok()?;
-    // With an underscore the blocks are said; without, as gfx908 has it, they follow from the lanes' elements.
-    let (blocks, kind) = match rest.strip_prefix('_') {
-        Some(rest) => match rest.split_once("b_") {
-            Some((blocks, kind)) if blocks.bytes().all(|c| c.is_ascii_digit()) => (blocks.parse().ok(), kind),
-            _ => (Some(1), rest),
-        },
-        None => (None, rest),
-    };
-    let (kind, elements) = match kind.split('_').next()? {
-        "f64" => (MatrixType::F64, 1),
-        "f32" => (MatrixType::F32, 1),
-        "xf32" => (MatrixType::Xf32, 2),
-        "f16" => (MatrixType::F16, 4),
-        "bf16" => (MatrixType::Bf16, if kind.ends_with("_1k") { 4 } else { 2 }),
-        "fp8" | "bf8" => (MatrixType::F8, 8),
-        "f8f6f4" if narrow => (MatrixType::F6F4, 32),
-        "f8f6f4" => (MatrixType::F8, 32),
-        "i8" | "iu8" => (MatrixType::I8, 4),
-        "iu4" => (MatrixType::I4, 8),
-        _ => return None,
-    };
-    let blocks = blocks.unwrap_or(64 * elements / (m * k));
-    Some(Shape { m, n, k, blocks, kind })
 }
 
 /// Operations that one SIMD's matrix unit does in a clock, for the family's own shapes of one block; `None` for a type
@@ -136,17 +51,17 @@ pub(crate) fn peak(matrix: Matrix, unit: &Unit, kind: MatrixType) -> Option<u64>
     Some(rate(matrix, kind)? * u64::from(unit.simds))
 }
 
-/// Clocks of a shape.
-fn clocks(matrix: Matrix, shape: &Shape) -> Option<u64> {
-    let operations = 2 * shape.m * shape.n * shape.k * shape.blocks;
-    let full = rate(matrix, shape.kind)?;
-    let rate = match (matrix, shape.kind) {
+/// Clocks of a number of operations on a shape.
+fn clocks(matrix: Matrix, shape: &MatrixShape, kind: MatrixType, operations: u64) -> Option<u64> {
+    let depth = u32::from(shape.m) * u32::from(shape.k);
+    let full = rate(matrix, kind)?;
+    let rate = match (matrix, kind) {
         // Several blocks, or a K that an older generation had: at the rate of that generation.
         (Matrix::Mfma(3 | 4), MatrixType::F16 | MatrixType::Bf16 | MatrixType::I8) if shape.blocks > 1 => 256,
-        (Matrix::Mfma(4), MatrixType::F16 | MatrixType::Bf16) if shape.m * shape.k <= 256 => 512,
-        (Matrix::Mfma(4), MatrixType::F8 | MatrixType::I8) if shape.m * shape.k <= 512 => 1024,
+        (Matrix::Mfma(4), MatrixType::F16 | MatrixType::Bf16) if depth <= 256 => 512,
+        (Matrix::Mfma(4), MatrixType::F8 | MatrixType::I8) if depth <= 512 => 1024,
         // CDNA 2's bf16 with a K of four elements a lane ("_1k") runs as f16 does.
-        (Matrix::Mfma(2), MatrixType::Bf16) if shape.m * shape.k * shape.blocks == 256 => 256,
+        (Matrix::Mfma(2), MatrixType::Bf16) if depth * u32::from(shape.blocks) == 256 => 256,
         // f64 in four blocks: half.
         (Matrix::Mfma(_), MatrixType::F64) if shape.blocks > 1 => (full / 2).max(32),
         // The short K of 4-bit integers takes as long as the long one of RDNA 4.
@@ -171,24 +86,18 @@ fn shadow(family: Family, kind: MatrixType, clocks: u32) -> u32 {
 
 /// The cost of an instruction; `None` if it is no matrix instruction of the family, or a sparse one.
 pub(crate) fn cost(family: Family, matrix: Matrix, inst: &Inst) -> Option<MatrixCost> {
+    let shape = inst.op.facts().matrix?;
     // cbsz and blgp say the formats of A and B: 0 and 1 are the 8-bit ones.
-    let narrow = inst.mods.cbsz >= 2 && inst.mods.blgp >= 2;
-    by_mnemonic(family, matrix, inst.op.canonical().mnemonic(), narrow)
-}
-
-fn by_mnemonic(family: Family, matrix: Matrix, mnemonic: &str, narrow: bool) -> Option<MatrixCost> {
-    let shape = shape(mnemonic, narrow)?;
-    let clocks = clocks(matrix, &shape)? as u32;
-    Some(MatrixCost {
-        kind: shape.kind,
-        operations: 2 * shape.m * shape.n * shape.k * shape.blocks,
-        clocks,
-        shadow: shadow(family, shape.kind, clocks),
-    })
+    let narrow = shape.kind == MatrixType::F8 && inst.mods.cbsz >= 2 && inst.mods.blgp >= 2;
+    let kind = if narrow { MatrixType::F6F4 } else { shape.kind };
+    let operations = [shape.m, shape.n, shape.k, shape.blocks].into_iter().fold(2, |all, size| all * u64::from(size));
+    let clocks = clocks(matrix, &shape, kind, operations)? as u32;
+    Some(MatrixCost { kind, operations, clocks, shadow: shadow(family, kind, clocks) })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::named;
     use super::*;
     use rocfire_arch::Arch;
 
@@ -198,7 +107,7 @@ mod tests {
     fn check(arch: &str, rows: &[Row]) {
         let info = Arch::parse(arch).unwrap().info();
         for &(mnemonic, clocks, shadow, per_clock) in rows {
-            let cost = by_mnemonic(info.family, info.matrix, mnemonic, false);
+            let cost = cost(info.family, info.matrix, &named(mnemonic));
             let cost = cost.unwrap_or_else(|| panic!("{arch} has {mnemonic}"));
             assert_eq!((cost.clocks, cost.shadow), (clocks, shadow), "{arch} {mnemonic}");
             if per_clock > 0 {
@@ -284,7 +193,9 @@ mod tests {
             ],
         );
         let info = Arch::parse("gfx950").unwrap().info();
-        let narrow = by_mnemonic(info.family, info.matrix, "v_mfma_f32_16x16x128_f8f6f4", true).unwrap();
+        let mut narrow = named("v_mfma_f32_16x16x128_f8f6f4");
+        (narrow.mods.cbsz, narrow.mods.blgp) = (2, 4);
+        let narrow = cost(info.family, info.matrix, &narrow).unwrap();
         assert_eq!((narrow.kind, narrow.clocks), (MatrixType::F6F4, 16));
     }
 
@@ -327,8 +238,8 @@ mod tests {
     #[test]
     fn what_a_family_lacks_has_no_cost() {
         let info = Arch::parse("gfx950").unwrap().info();
-        assert_eq!(by_mnemonic(info.family, info.matrix, "v_mfma_f32_16x16x8_xf32", false), None);
-        assert_eq!(by_mnemonic(info.family, info.matrix, "v_smfmac_f32_16x16x32_f16", false), None);
-        assert_eq!(by_mnemonic(info.family, info.matrix, "v_add_f32", false), None);
+        assert_eq!(cost(info.family, info.matrix, &named("v_mfma_f32_16x16x8_xf32")), None);
+        assert_eq!(cost(info.family, info.matrix, &named("v_smfmac_f32_16x16x32_f16")), None);
+        assert_eq!(cost(info.family, info.matrix, &named("v_add_f32")), None);
     }
 }

@@ -19,3 +19,10 @@ pub(crate) mod issue;
 pub(crate) mod lines;
 pub(crate) mod matrix;
 pub(crate) mod occupancy;
+
+/// An instruction without operands.
+#[cfg(test)]
+fn named(mnemonic: &str) -> rocfire_isa::Inst {
+    let op = *rocfire_isa::Op::ALL.iter().find(|op| op.mnemonic() == mnemonic).unwrap();
+    rocfire_isa::Inst { op, ..crate::step::Step::NO_INST }
+}

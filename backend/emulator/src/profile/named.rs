@@ -2,9 +2,9 @@
 //!
 //! What each counts is in `MODEL.md`. Hardware sums over shader engines and samples in windows; these are whole and exact.
 
+use rocfire_isa::{FloatKind, MatrixType};
+
 use crate::counters::Class;
-use crate::model::issue::FloatKind;
-use crate::model::matrix::MatrixType;
 
 use super::{Profile, Row};
 

@@ -41,3 +41,31 @@ pub(crate) fn of(arch: Arch) -> Option<&'static Tables> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::row::{Row, Table};
+    use super::*;
+
+    /// An operation has one opcode in a format, by whose row the disassembler prints it; a second row would be a copy that
+    /// nobody changed.
+    #[test]
+    fn no_operation_has_two_opcodes_in_a_format() {
+        for arch in Arch::all() {
+            let Some(tables) = of(arch) else { continue };
+            for (format, table) in tables.formats() {
+                let mut rows: Vec<&Row> = (0..1024).filter_map(|code| Table::get(table, code)).collect();
+                rows.sort_by_key(|row| row.op as u16);
+                for pair in rows.windows(2) {
+                    let (code, other) = (pair[0].code, pair[1].code);
+                    assert!(
+                        pair[0].op != pair[1].op,
+                        "{} {format}: {:?} is {code:#x} and {other:#x}",
+                        arch.name(),
+                        pair[0].op
+                    );
+                }
+            }
+        }
+    }
+}

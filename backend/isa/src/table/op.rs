@@ -4,11 +4,16 @@
 //! name is the mnemonic with each underscore removed and the letter after it (and the first) made upper case:
 //! `v_mfma_f32_32x32x8_f16` is `VMfmaF3232x32x8F16`. A family that names the same operation differently has its own row
 //! only where the semantics differ or AMD's text does; behind `=` stands the earlier name of an operation that was only
-//! renamed. Facts taken by enumerating every opcode through
-//! `llvm-mc-22 -disassemble`; which opcodes reach which row is in the families' tables beside this file.
+//! renamed, and has the facts of that. In brackets stand the class and the words of [`Facts`]. Names taken by enumerating
+//! every opcode through `llvm-mc-22 -disassemble`; which opcodes reach which row is in the families' tables beside this file.
+
+use crate::facts::MatrixType::*;
+use crate::facts::Part::{Byte, Half, High, Low};
+use crate::facts::{Class, Element as E, Facts};
 
 macro_rules! ops {
-    ($($variant:ident $mnemonic:literal $(= $earlier:ident)?)*) => {
+    ($($variant:ident $mnemonic:literal
+        $([$class:ident $($word:ident $(($($value:expr),*))?)*])? $(= $earlier:ident)?)*) => {
         /// What an instruction does, independent of how it is encoded.
         ///
         /// Variants are AMD mnemonics in UpperCamelCase: each `_`-separated part with its first letter upper case,
@@ -21,13 +26,25 @@ macro_rules! ops {
         /// Mnemonics by `Op as usize`.
         const MNEMONICS: &[&str] = &[$($mnemonic),*];
 
+        /// Facts by `Op as usize`, those of the first name for operations that were renamed.
+        static FACTS: [Facts; Op::ALL.len()] = {
+            let own = [$(own!($([$class $($word $(($($value),*))?)*])? $(= $earlier)?)),*];
+            let mut facts = own;
+            let mut i = 0;
+            while i < facts.len() {
+                facts[i] = own[Op::ALL[i].canonical() as usize];
+                i += 1;
+            }
+            facts
+        };
+
         impl Op {
             /// Every operation, in no particular order.
             pub const ALL: &[Op] = &[$(Op::$variant),*];
 
             /// The operation under the name that GFX9 has for it, where AMD changed nothing but the name:
             /// `DsLoadB32.canonical()` is `DsReadB32`. Itself otherwise.
-            pub fn canonical(self) -> Op {
+            pub const fn canonical(self) -> Op {
                 match self {
                     $($(Op::$variant => Op::$earlier,)?)*
                     other => other,
@@ -37,229 +54,267 @@ macro_rules! ops {
     };
 }
 
+/// The facts that a row says; those of a renamed operation, which says none, are replaced.
+macro_rules! own {
+    (= $earlier:ident) => {
+        Facts::new(Class::NoEffect)
+    };
+    ([$class:ident $($word:ident $(($($value:expr),*))?)*]) => {
+        Facts::new(Class::$class)$(.$word($($($value),*)?))*
+    };
+}
+
 impl Op {
+    /// What it does besides its operands.
+    #[inline]
+    pub fn facts(self) -> &'static Facts {
+        &FACTS[self as usize]
+    }
+
     /// AMD's mnemonic without encoding suffix: `"v_add_f32"`.
     pub fn mnemonic(self) -> &'static str {
         MNEMONICS[self as usize]
     }
 }
 
+// Why operations are not executed.
+const BLOCKS: &str = "moves as many registers as M0 says, which compilers do only when asked to";
+const BY_LANE: &str = "addresses by the lane's number, and no compiler emits it";
+const DEBUGGERS: &str = "for debuggers only";
+const FORKS: &str = "forks of waves, which no compiler makes";
+const FORMATS: &str = "formats of buffers belong to graphics";
+const GEOMETRY: &str = "counts of geometry shaders";
+const GRAPHICS: &str = "belongs to graphics";
+const GRAPHICS_END: &str = "the end of graphics waves";
+const HALF_LOOPS: &str = "loops over the halves of a wave64, which no compiler makes";
+const NAMED_BARRIERS: &str = "barriers other than the workgroup's, which HIP has no name for";
+const PROBES: &str = "asks the memory system about an address, which no compiler does";
+const RAYS: &str = "ray tracing";
+const SPARSE: &str = "sparse matrices";
+const TRANSPOSES: &str = "transposes while it loads, which no compiler does unasked";
+const TRAPS: &str = "for trap handlers and debuggers only";
+const TWO_ADDRESSES: &str = "names two LDS addresses by its offset, and no compiler emits it";
+const WAVE_NUMBERS: &str = "numbers the waves of a workgroup as they come, which no compiler uses";
+const WAVE_ORDER: &str = "the order of graphics waves";
+const WAVE_SYNC: &str = "global wave sync";
+const WHOLE_WAVE: &str = "scratch of a whole wave, and caches without what they hold: no compiler emits them";
+
 ops! {
-    BufferAtomicAdd "buffer_atomic_add"
-    BufferAtomicAddF32 "buffer_atomic_add_f32"
-    BufferAtomicAddF64 "buffer_atomic_add_f64"
+    BufferAtomicAdd "buffer_atomic_add" [Atomic]
+    BufferAtomicAddF32 "buffer_atomic_add_f32" [Atomic rounds]
+    BufferAtomicAddF64 "buffer_atomic_add_f64" [Atomic rounds piece(8)]
     BufferAtomicAddU32 "buffer_atomic_add_u32" = BufferAtomicAdd
     BufferAtomicAddU64 "buffer_atomic_add_u64" = BufferAtomicAddX2
-    BufferAtomicAddX2 "buffer_atomic_add_x2"
-    BufferAtomicAnd "buffer_atomic_and"
+    BufferAtomicAddX2 "buffer_atomic_add_x2" [Atomic piece(8)]
+    BufferAtomicAnd "buffer_atomic_and" [Atomic]
     BufferAtomicAndB32 "buffer_atomic_and_b32" = BufferAtomicAnd
     BufferAtomicAndB64 "buffer_atomic_and_b64" = BufferAtomicAndX2
-    BufferAtomicAndX2 "buffer_atomic_and_x2"
-    BufferAtomicCmpswap "buffer_atomic_cmpswap"
+    BufferAtomicAndX2 "buffer_atomic_and_x2" [Atomic piece(8)]
+    BufferAtomicCmpswap "buffer_atomic_cmpswap" [Atomic compares]
     BufferAtomicCmpswapB32 "buffer_atomic_cmpswap_b32" = BufferAtomicCmpswap
     BufferAtomicCmpswapB64 "buffer_atomic_cmpswap_b64" = BufferAtomicCmpswapX2
-    BufferAtomicCmpswapF32 "buffer_atomic_cmpswap_f32"
-    BufferAtomicCmpswapX2 "buffer_atomic_cmpswap_x2"
-    BufferAtomicCondSubU32 "buffer_atomic_cond_sub_u32"
-    BufferAtomicCsub "buffer_atomic_csub"
+    BufferAtomicCmpswapF32 "buffer_atomic_cmpswap_f32" [Atomic rounds compares]
+    BufferAtomicCmpswapX2 "buffer_atomic_cmpswap_x2" [Atomic piece(8) compares]
+    BufferAtomicCondSubU32 "buffer_atomic_cond_sub_u32" [Atomic]
+    BufferAtomicCsub "buffer_atomic_csub" [Atomic]
     BufferAtomicCsubU32 "buffer_atomic_csub_u32" = BufferAtomicCsub
-    BufferAtomicDec "buffer_atomic_dec"
+    BufferAtomicDec "buffer_atomic_dec" [Atomic]
     BufferAtomicDecU32 "buffer_atomic_dec_u32" = BufferAtomicDec
     BufferAtomicDecU64 "buffer_atomic_dec_u64" = BufferAtomicDecX2
-    BufferAtomicDecX2 "buffer_atomic_dec_x2"
-    BufferAtomicFcmpswap "buffer_atomic_fcmpswap"
-    BufferAtomicFcmpswapX2 "buffer_atomic_fcmpswap_x2"
-    BufferAtomicFmax "buffer_atomic_fmax"
-    BufferAtomicFmaxX2 "buffer_atomic_fmax_x2"
-    BufferAtomicFmin "buffer_atomic_fmin"
-    BufferAtomicFminX2 "buffer_atomic_fmin_x2"
-    BufferAtomicInc "buffer_atomic_inc"
+    BufferAtomicDecX2 "buffer_atomic_dec_x2" [Atomic piece(8)]
+    BufferAtomicFcmpswap "buffer_atomic_fcmpswap" [Atomic rounds compares]
+    BufferAtomicFcmpswapX2 "buffer_atomic_fcmpswap_x2" [Atomic rounds piece(8) compares]
+    BufferAtomicFmax "buffer_atomic_fmax" [Atomic rounds]
+    BufferAtomicFmaxX2 "buffer_atomic_fmax_x2" [Atomic rounds piece(8)]
+    BufferAtomicFmin "buffer_atomic_fmin" [Atomic rounds]
+    BufferAtomicFminX2 "buffer_atomic_fmin_x2" [Atomic rounds piece(8)]
+    BufferAtomicInc "buffer_atomic_inc" [Atomic]
     BufferAtomicIncU32 "buffer_atomic_inc_u32" = BufferAtomicInc
     BufferAtomicIncU64 "buffer_atomic_inc_u64" = BufferAtomicIncX2
-    BufferAtomicIncX2 "buffer_atomic_inc_x2"
-    BufferAtomicMaxF32 "buffer_atomic_max_f32"
-    BufferAtomicMaxF64 "buffer_atomic_max_f64"
+    BufferAtomicIncX2 "buffer_atomic_inc_x2" [Atomic piece(8)]
+    BufferAtomicMaxF32 "buffer_atomic_max_f32" [Atomic rounds]
+    BufferAtomicMaxF64 "buffer_atomic_max_f64" [Atomic rounds piece(8)]
     BufferAtomicMaxI32 "buffer_atomic_max_i32" = BufferAtomicSmax
     BufferAtomicMaxI64 "buffer_atomic_max_i64" = BufferAtomicSmaxX2
-    BufferAtomicMaxNumF32 "buffer_atomic_max_num_f32"
+    BufferAtomicMaxNumF32 "buffer_atomic_max_num_f32" [Atomic rounds]
     BufferAtomicMaxU32 "buffer_atomic_max_u32" = BufferAtomicUmax
     BufferAtomicMaxU64 "buffer_atomic_max_u64" = BufferAtomicUmaxX2
-    BufferAtomicMinF32 "buffer_atomic_min_f32"
-    BufferAtomicMinF64 "buffer_atomic_min_f64"
+    BufferAtomicMinF32 "buffer_atomic_min_f32" [Atomic rounds]
+    BufferAtomicMinF64 "buffer_atomic_min_f64" [Atomic rounds piece(8)]
     BufferAtomicMinI32 "buffer_atomic_min_i32" = BufferAtomicSmin
     BufferAtomicMinI64 "buffer_atomic_min_i64" = BufferAtomicSminX2
-    BufferAtomicMinNumF32 "buffer_atomic_min_num_f32"
+    BufferAtomicMinNumF32 "buffer_atomic_min_num_f32" [Atomic rounds]
     BufferAtomicMinU32 "buffer_atomic_min_u32" = BufferAtomicUmin
     BufferAtomicMinU64 "buffer_atomic_min_u64" = BufferAtomicUminX2
-    BufferAtomicOr "buffer_atomic_or"
+    BufferAtomicOr "buffer_atomic_or" [Atomic]
     BufferAtomicOrB32 "buffer_atomic_or_b32" = BufferAtomicOr
     BufferAtomicOrB64 "buffer_atomic_or_b64" = BufferAtomicOrX2
-    BufferAtomicOrX2 "buffer_atomic_or_x2"
-    BufferAtomicPkAddBf16 "buffer_atomic_pk_add_bf16"
-    BufferAtomicPkAddF16 "buffer_atomic_pk_add_f16"
-    BufferAtomicSmax "buffer_atomic_smax"
-    BufferAtomicSmaxX2 "buffer_atomic_smax_x2"
-    BufferAtomicSmin "buffer_atomic_smin"
-    BufferAtomicSminX2 "buffer_atomic_smin_x2"
-    BufferAtomicSub "buffer_atomic_sub"
-    BufferAtomicSubClampU32 "buffer_atomic_sub_clamp_u32"
+    BufferAtomicOrX2 "buffer_atomic_or_x2" [Atomic piece(8)]
+    BufferAtomicPkAddBf16 "buffer_atomic_pk_add_bf16" [Atomic rounds]
+    BufferAtomicPkAddF16 "buffer_atomic_pk_add_f16" [Atomic rounds]
+    BufferAtomicSmax "buffer_atomic_smax" [Atomic]
+    BufferAtomicSmaxX2 "buffer_atomic_smax_x2" [Atomic piece(8)]
+    BufferAtomicSmin "buffer_atomic_smin" [Atomic]
+    BufferAtomicSminX2 "buffer_atomic_smin_x2" [Atomic piece(8)]
+    BufferAtomicSub "buffer_atomic_sub" [Atomic]
+    BufferAtomicSubClampU32 "buffer_atomic_sub_clamp_u32" [Atomic]
     BufferAtomicSubU32 "buffer_atomic_sub_u32" = BufferAtomicSub
     BufferAtomicSubU64 "buffer_atomic_sub_u64" = BufferAtomicSubX2
-    BufferAtomicSubX2 "buffer_atomic_sub_x2"
-    BufferAtomicSwap "buffer_atomic_swap"
+    BufferAtomicSubX2 "buffer_atomic_sub_x2" [Atomic piece(8)]
+    BufferAtomicSwap "buffer_atomic_swap" [Atomic exchanges]
     BufferAtomicSwapB32 "buffer_atomic_swap_b32" = BufferAtomicSwap
     BufferAtomicSwapB64 "buffer_atomic_swap_b64" = BufferAtomicSwapX2
-    BufferAtomicSwapX2 "buffer_atomic_swap_x2"
-    BufferAtomicUmax "buffer_atomic_umax"
-    BufferAtomicUmaxX2 "buffer_atomic_umax_x2"
-    BufferAtomicUmin "buffer_atomic_umin"
-    BufferAtomicUminX2 "buffer_atomic_umin_x2"
-    BufferAtomicXor "buffer_atomic_xor"
+    BufferAtomicSwapX2 "buffer_atomic_swap_x2" [Atomic piece(8) exchanges]
+    BufferAtomicUmax "buffer_atomic_umax" [Atomic]
+    BufferAtomicUmaxX2 "buffer_atomic_umax_x2" [Atomic piece(8)]
+    BufferAtomicUmin "buffer_atomic_umin" [Atomic]
+    BufferAtomicUminX2 "buffer_atomic_umin_x2" [Atomic piece(8)]
+    BufferAtomicXor "buffer_atomic_xor" [Atomic]
     BufferAtomicXorB32 "buffer_atomic_xor_b32" = BufferAtomicXor
     BufferAtomicXorB64 "buffer_atomic_xor_b64" = BufferAtomicXorX2
-    BufferAtomicXorX2 "buffer_atomic_xor_x2"
-    BufferGl0Inv "buffer_gl0_inv"
-    BufferGl1Inv "buffer_gl1_inv"
-    BufferInv "buffer_inv"
-    BufferInvl2 "buffer_invl2"
+    BufferAtomicXorX2 "buffer_atomic_xor_x2" [Atomic piece(8)]
+    BufferGl0Inv "buffer_gl0_inv" [NoEffect]
+    BufferGl1Inv "buffer_gl1_inv" [NoEffect]
+    BufferInv "buffer_inv" [NoEffect]
+    BufferInvl2 "buffer_invl2" [NoEffect]
     BufferLoadB128 "buffer_load_b128" = BufferLoadDwordx4
     BufferLoadB32 "buffer_load_b32" = BufferLoadDword
     BufferLoadB64 "buffer_load_b64" = BufferLoadDwordx2
     BufferLoadB96 "buffer_load_b96" = BufferLoadDwordx3
     BufferLoadD16B16 "buffer_load_d16_b16" = BufferLoadShortD16
-    BufferLoadD16FormatX "buffer_load_d16_format_x"
-    BufferLoadD16FormatXy "buffer_load_d16_format_xy"
-    BufferLoadD16FormatXyz "buffer_load_d16_format_xyz"
-    BufferLoadD16FormatXyzw "buffer_load_d16_format_xyzw"
+    BufferLoadD16FormatX "buffer_load_d16_format_x" [Unmodelled because(FORMATS) part(Low)]
+    BufferLoadD16FormatXy "buffer_load_d16_format_xy" [Unmodelled because(FORMATS) part(Low)]
+    BufferLoadD16FormatXyz "buffer_load_d16_format_xyz" [Unmodelled because(FORMATS) part(Low)]
+    BufferLoadD16FormatXyzw "buffer_load_d16_format_xyzw" [Unmodelled because(FORMATS) part(Low)]
     BufferLoadD16HiB16 "buffer_load_d16_hi_b16" = BufferLoadShortD16Hi
-    BufferLoadD16HiFormatX "buffer_load_d16_hi_format_x"
+    BufferLoadD16HiFormatX "buffer_load_d16_hi_format_x" [Unmodelled because(FORMATS) part(High)]
     BufferLoadD16HiI8 "buffer_load_d16_hi_i8" = BufferLoadSbyteD16Hi
     BufferLoadD16HiU8 "buffer_load_d16_hi_u8" = BufferLoadUbyteD16Hi
     BufferLoadD16I8 "buffer_load_d16_i8" = BufferLoadSbyteD16
     BufferLoadD16U8 "buffer_load_d16_u8" = BufferLoadUbyteD16
-    BufferLoadDword "buffer_load_dword"
-    BufferLoadDwordx2 "buffer_load_dwordx2"
-    BufferLoadDwordx3 "buffer_load_dwordx3"
-    BufferLoadDwordx4 "buffer_load_dwordx4"
-    BufferLoadFormatD16HiX "buffer_load_format_d16_hi_x"
-    BufferLoadFormatD16X "buffer_load_format_d16_x"
-    BufferLoadFormatD16Xy "buffer_load_format_d16_xy"
-    BufferLoadFormatD16Xyz "buffer_load_format_d16_xyz"
-    BufferLoadFormatD16Xyzw "buffer_load_format_d16_xyzw"
-    BufferLoadFormatX "buffer_load_format_x"
-    BufferLoadFormatXy "buffer_load_format_xy"
-    BufferLoadFormatXyz "buffer_load_format_xyz"
-    BufferLoadFormatXyzw "buffer_load_format_xyzw"
+    BufferLoadDword "buffer_load_dword" [Load]
+    BufferLoadDwordx2 "buffer_load_dwordx2" [Load]
+    BufferLoadDwordx3 "buffer_load_dwordx3" [Load]
+    BufferLoadDwordx4 "buffer_load_dwordx4" [Load]
+    BufferLoadFormatD16HiX "buffer_load_format_d16_hi_x" [Unmodelled because(FORMATS) part(High)]
+    BufferLoadFormatD16X "buffer_load_format_d16_x" [Unmodelled because(FORMATS) part(Low)]
+    BufferLoadFormatD16Xy "buffer_load_format_d16_xy" [Unmodelled because(FORMATS) part(Low)]
+    BufferLoadFormatD16Xyz "buffer_load_format_d16_xyz" [Unmodelled because(FORMATS) part(Low)]
+    BufferLoadFormatD16Xyzw "buffer_load_format_d16_xyzw" [Unmodelled because(FORMATS) part(Low)]
+    BufferLoadFormatX "buffer_load_format_x" [Unmodelled because(FORMATS)]
+    BufferLoadFormatXy "buffer_load_format_xy" [Unmodelled because(FORMATS)]
+    BufferLoadFormatXyz "buffer_load_format_xyz" [Unmodelled because(FORMATS)]
+    BufferLoadFormatXyzw "buffer_load_format_xyzw" [Unmodelled because(FORMATS)]
     BufferLoadI16 "buffer_load_i16" = BufferLoadSshort
     BufferLoadI8 "buffer_load_i8" = BufferLoadSbyte
-    BufferLoadSbyte "buffer_load_sbyte"
-    BufferLoadSbyteD16 "buffer_load_sbyte_d16"
-    BufferLoadSbyteD16Hi "buffer_load_sbyte_d16_hi"
-    BufferLoadShortD16 "buffer_load_short_d16"
-    BufferLoadShortD16Hi "buffer_load_short_d16_hi"
-    BufferLoadSshort "buffer_load_sshort"
+    BufferLoadSbyte "buffer_load_sbyte" [Load signed piece(1)]
+    BufferLoadSbyteD16 "buffer_load_sbyte_d16" [Load part(Low) signed piece(1)]
+    BufferLoadSbyteD16Hi "buffer_load_sbyte_d16_hi" [Load part(High) signed piece(1)]
+    BufferLoadShortD16 "buffer_load_short_d16" [Load part(Low) piece(2)]
+    BufferLoadShortD16Hi "buffer_load_short_d16_hi" [Load part(High) piece(2)]
+    BufferLoadSshort "buffer_load_sshort" [Load signed piece(2)]
     BufferLoadU16 "buffer_load_u16" = BufferLoadUshort
     BufferLoadU8 "buffer_load_u8" = BufferLoadUbyte
-    BufferLoadUbyte "buffer_load_ubyte"
-    BufferLoadUbyteD16 "buffer_load_ubyte_d16"
-    BufferLoadUbyteD16Hi "buffer_load_ubyte_d16_hi"
-    BufferLoadUshort "buffer_load_ushort"
+    BufferLoadUbyte "buffer_load_ubyte" [Load piece(1)]
+    BufferLoadUbyteD16 "buffer_load_ubyte_d16" [Load part(Low) piece(1)]
+    BufferLoadUbyteD16Hi "buffer_load_ubyte_d16_hi" [Load part(High) piece(1)]
+    BufferLoadUshort "buffer_load_ushort" [Load piece(2)]
     BufferStoreB128 "buffer_store_b128" = BufferStoreDwordx4
     BufferStoreB16 "buffer_store_b16" = BufferStoreShort
     BufferStoreB32 "buffer_store_b32" = BufferStoreDword
     BufferStoreB64 "buffer_store_b64" = BufferStoreDwordx2
     BufferStoreB8 "buffer_store_b8" = BufferStoreByte
     BufferStoreB96 "buffer_store_b96" = BufferStoreDwordx3
-    BufferStoreByte "buffer_store_byte"
-    BufferStoreByteD16Hi "buffer_store_byte_d16_hi"
-    BufferStoreD16FormatX "buffer_store_d16_format_x"
-    BufferStoreD16FormatXy "buffer_store_d16_format_xy"
-    BufferStoreD16FormatXyz "buffer_store_d16_format_xyz"
-    BufferStoreD16FormatXyzw "buffer_store_d16_format_xyzw"
+    BufferStoreByte "buffer_store_byte" [Store piece(1)]
+    BufferStoreByteD16Hi "buffer_store_byte_d16_hi" [Store part(High) piece(1)]
+    BufferStoreD16FormatX "buffer_store_d16_format_x" [Unmodelled because(FORMATS) part(Low)]
+    BufferStoreD16FormatXy "buffer_store_d16_format_xy" [Unmodelled because(FORMATS) part(Low)]
+    BufferStoreD16FormatXyz "buffer_store_d16_format_xyz" [Unmodelled because(FORMATS) part(Low)]
+    BufferStoreD16FormatXyzw "buffer_store_d16_format_xyzw" [Unmodelled because(FORMATS) part(Low)]
     BufferStoreD16HiB16 "buffer_store_d16_hi_b16" = BufferStoreShortD16Hi
     BufferStoreD16HiB8 "buffer_store_d16_hi_b8" = BufferStoreByteD16Hi
-    BufferStoreD16HiFormatX "buffer_store_d16_hi_format_x"
-    BufferStoreDword "buffer_store_dword"
-    BufferStoreDwordx2 "buffer_store_dwordx2"
-    BufferStoreDwordx3 "buffer_store_dwordx3"
-    BufferStoreDwordx4 "buffer_store_dwordx4"
-    BufferStoreFormatD16HiX "buffer_store_format_d16_hi_x"
-    BufferStoreFormatD16X "buffer_store_format_d16_x"
-    BufferStoreFormatD16Xy "buffer_store_format_d16_xy"
-    BufferStoreFormatD16Xyz "buffer_store_format_d16_xyz"
-    BufferStoreFormatD16Xyzw "buffer_store_format_d16_xyzw"
-    BufferStoreFormatX "buffer_store_format_x"
-    BufferStoreFormatXy "buffer_store_format_xy"
-    BufferStoreFormatXyz "buffer_store_format_xyz"
-    BufferStoreFormatXyzw "buffer_store_format_xyzw"
-    BufferStoreShort "buffer_store_short"
-    BufferStoreShortD16Hi "buffer_store_short_d16_hi"
-    BufferWbinvl1 "buffer_wbinvl1"
-    BufferWbinvl1Vol "buffer_wbinvl1_vol"
-    BufferWbl2 "buffer_wbl2"
-    DsAddF32 "ds_add_f32"
-    DsAddF64 "ds_add_f64"
-    DsAddGsRegRtn "ds_add_gs_reg_rtn"
-    DsAddRtnF32 "ds_add_rtn_f32"
-    DsAddRtnF64 "ds_add_rtn_f64"
-    DsAddRtnU32 "ds_add_rtn_u32"
-    DsAddRtnU64 "ds_add_rtn_u64"
-    DsAddSrc2F32 "ds_add_src2_f32"
-    DsAddSrc2U32 "ds_add_src2_u32"
-    DsAddSrc2U64 "ds_add_src2_u64"
-    DsAddU32 "ds_add_u32"
-    DsAddU64 "ds_add_u64"
-    DsAndB32 "ds_and_b32"
-    DsAndB64 "ds_and_b64"
-    DsAndRtnB32 "ds_and_rtn_b32"
-    DsAndRtnB64 "ds_and_rtn_b64"
-    DsAndSrc2B32 "ds_and_src2_b32"
-    DsAndSrc2B64 "ds_and_src2_b64"
-    DsAppend "ds_append"
-    DsBpermuteB32 "ds_bpermute_b32"
-    DsBpermuteFiB32 "ds_bpermute_fi_b32"
-    DsBvhStackPush4Pop1RtnB32 "ds_bvh_stack_push4_pop1_rtn_b32"
-    DsBvhStackPush8Pop1RtnB32 "ds_bvh_stack_push8_pop1_rtn_b32"
-    DsBvhStackPush8Pop2RtnB64 "ds_bvh_stack_push8_pop2_rtn_b64"
-    DsBvhStackRtnB32 "ds_bvh_stack_rtn_b32"
-    DsCmpstB32 "ds_cmpst_b32"
-    DsCmpstB64 "ds_cmpst_b64"
-    DsCmpstF32 "ds_cmpst_f32"
-    DsCmpstF64 "ds_cmpst_f64"
-    DsCmpstRtnB32 "ds_cmpst_rtn_b32"
-    DsCmpstRtnB64 "ds_cmpst_rtn_b64"
-    DsCmpstRtnF32 "ds_cmpst_rtn_f32"
-    DsCmpstRtnF64 "ds_cmpst_rtn_f64"
-    DsCmpstoreB32 "ds_cmpstore_b32"
-    DsCmpstoreB64 "ds_cmpstore_b64"
-    DsCmpstoreF32 "ds_cmpstore_f32"
-    DsCmpstoreF64 "ds_cmpstore_f64"
-    DsCmpstoreRtnB32 "ds_cmpstore_rtn_b32"
-    DsCmpstoreRtnB64 "ds_cmpstore_rtn_b64"
-    DsCmpstoreRtnF32 "ds_cmpstore_rtn_f32"
-    DsCmpstoreRtnF64 "ds_cmpstore_rtn_f64"
-    DsCondSubRtnU32 "ds_cond_sub_rtn_u32"
-    DsCondSubU32 "ds_cond_sub_u32"
-    DsCondxchg32RtnB64 "ds_condxchg32_rtn_b64"
-    DsConsume "ds_consume"
-    DsDecRtnU32 "ds_dec_rtn_u32"
-    DsDecRtnU64 "ds_dec_rtn_u64"
-    DsDecSrc2U32 "ds_dec_src2_u32"
-    DsDecSrc2U64 "ds_dec_src2_u64"
-    DsDecU32 "ds_dec_u32"
-    DsDecU64 "ds_dec_u64"
-    DsGwsBarrier "ds_gws_barrier"
-    DsGwsInit "ds_gws_init"
-    DsGwsSemaBr "ds_gws_sema_br"
-    DsGwsSemaP "ds_gws_sema_p"
-    DsGwsSemaReleaseAll "ds_gws_sema_release_all"
-    DsGwsSemaV "ds_gws_sema_v"
-    DsIncRtnU32 "ds_inc_rtn_u32"
-    DsIncRtnU64 "ds_inc_rtn_u64"
-    DsIncSrc2U32 "ds_inc_src2_u32"
-    DsIncSrc2U64 "ds_inc_src2_u64"
-    DsIncU32 "ds_inc_u32"
-    DsIncU64 "ds_inc_u64"
+    BufferStoreD16HiFormatX "buffer_store_d16_hi_format_x" [Unmodelled because(FORMATS) part(High)]
+    BufferStoreDword "buffer_store_dword" [Store]
+    BufferStoreDwordx2 "buffer_store_dwordx2" [Store]
+    BufferStoreDwordx3 "buffer_store_dwordx3" [Store]
+    BufferStoreDwordx4 "buffer_store_dwordx4" [Store]
+    BufferStoreFormatD16HiX "buffer_store_format_d16_hi_x" [Unmodelled because(FORMATS) part(High)]
+    BufferStoreFormatD16X "buffer_store_format_d16_x" [Unmodelled because(FORMATS) part(Low)]
+    BufferStoreFormatD16Xy "buffer_store_format_d16_xy" [Unmodelled because(FORMATS) part(Low)]
+    BufferStoreFormatD16Xyz "buffer_store_format_d16_xyz" [Unmodelled because(FORMATS) part(Low)]
+    BufferStoreFormatD16Xyzw "buffer_store_format_d16_xyzw" [Unmodelled because(FORMATS) part(Low)]
+    BufferStoreFormatX "buffer_store_format_x" [Unmodelled because(FORMATS)]
+    BufferStoreFormatXy "buffer_store_format_xy" [Unmodelled because(FORMATS)]
+    BufferStoreFormatXyz "buffer_store_format_xyz" [Unmodelled because(FORMATS)]
+    BufferStoreFormatXyzw "buffer_store_format_xyzw" [Unmodelled because(FORMATS)]
+    BufferStoreShort "buffer_store_short" [Store piece(2)]
+    BufferStoreShortD16Hi "buffer_store_short_d16_hi" [Store part(High) piece(2)]
+    BufferWbinvl1 "buffer_wbinvl1" [NoEffect]
+    BufferWbinvl1Vol "buffer_wbinvl1_vol" [NoEffect]
+    BufferWbl2 "buffer_wbl2" [NoEffect]
+    DsAddF32 "ds_add_f32" [Atomic rounds]
+    DsAddF64 "ds_add_f64" [Atomic rounds]
+    DsAddGsRegRtn "ds_add_gs_reg_rtn" [Unmodelled because(GEOMETRY)]
+    DsAddRtnF32 "ds_add_rtn_f32" [Atomic rounds]
+    DsAddRtnF64 "ds_add_rtn_f64" [Atomic rounds]
+    DsAddRtnU32 "ds_add_rtn_u32" [Atomic]
+    DsAddRtnU64 "ds_add_rtn_u64" [Atomic]
+    DsAddSrc2F32 "ds_add_src2_f32" [Unmodelled because(TWO_ADDRESSES)]
+    DsAddSrc2U32 "ds_add_src2_u32" [Unmodelled because(TWO_ADDRESSES)]
+    DsAddSrc2U64 "ds_add_src2_u64" [Unmodelled because(TWO_ADDRESSES)]
+    DsAddU32 "ds_add_u32" [Atomic]
+    DsAddU64 "ds_add_u64" [Atomic]
+    DsAndB32 "ds_and_b32" [Atomic]
+    DsAndB64 "ds_and_b64" [Atomic]
+    DsAndRtnB32 "ds_and_rtn_b32" [Atomic]
+    DsAndRtnB64 "ds_and_rtn_b64" [Atomic]
+    DsAndSrc2B32 "ds_and_src2_b32" [Unmodelled because(TWO_ADDRESSES)]
+    DsAndSrc2B64 "ds_and_src2_b64" [Unmodelled because(TWO_ADDRESSES)]
+    DsAppend "ds_append" [Exchange reads_m0]
+    DsBpermuteB32 "ds_bpermute_b32" [Exchange crosses_lanes]
+    DsBpermuteFiB32 "ds_bpermute_fi_b32" [Exchange crosses_lanes]
+    DsBvhStackPush4Pop1RtnB32 "ds_bvh_stack_push4_pop1_rtn_b32" [Unmodelled because(RAYS)]
+    DsBvhStackPush8Pop1RtnB32 "ds_bvh_stack_push8_pop1_rtn_b32" [Unmodelled because(RAYS)]
+    DsBvhStackPush8Pop2RtnB64 "ds_bvh_stack_push8_pop2_rtn_b64" [Unmodelled because(RAYS)]
+    DsBvhStackRtnB32 "ds_bvh_stack_rtn_b32" [Unmodelled because(RAYS)]
+    DsCmpstB32 "ds_cmpst_b32" [Atomic compares]
+    DsCmpstB64 "ds_cmpst_b64" [Atomic compares]
+    DsCmpstF32 "ds_cmpst_f32" [Atomic rounds compares]
+    DsCmpstF64 "ds_cmpst_f64" [Atomic rounds compares]
+    DsCmpstRtnB32 "ds_cmpst_rtn_b32" [Atomic compares]
+    DsCmpstRtnB64 "ds_cmpst_rtn_b64" [Atomic compares]
+    DsCmpstRtnF32 "ds_cmpst_rtn_f32" [Atomic rounds compares]
+    DsCmpstRtnF64 "ds_cmpst_rtn_f64" [Atomic rounds compares]
+    DsCmpstoreB32 "ds_cmpstore_b32" [Atomic compares]
+    DsCmpstoreB64 "ds_cmpstore_b64" [Atomic compares]
+    DsCmpstoreF32 "ds_cmpstore_f32" [Atomic rounds compares]
+    DsCmpstoreF64 "ds_cmpstore_f64" [Atomic rounds compares]
+    DsCmpstoreRtnB32 "ds_cmpstore_rtn_b32" [Atomic compares]
+    DsCmpstoreRtnB64 "ds_cmpstore_rtn_b64" [Atomic compares]
+    DsCmpstoreRtnF32 "ds_cmpstore_rtn_f32" [Atomic rounds compares]
+    DsCmpstoreRtnF64 "ds_cmpstore_rtn_f64" [Atomic rounds compares]
+    DsCondSubRtnU32 "ds_cond_sub_rtn_u32" [Atomic]
+    DsCondSubU32 "ds_cond_sub_u32" [Atomic]
+    DsCondxchg32RtnB64 "ds_condxchg32_rtn_b64" [Transpose]
+    DsConsume "ds_consume" [Exchange reads_m0]
+    DsDecRtnU32 "ds_dec_rtn_u32" [Atomic]
+    DsDecRtnU64 "ds_dec_rtn_u64" [Atomic]
+    DsDecSrc2U32 "ds_dec_src2_u32" [Unmodelled because(TWO_ADDRESSES)]
+    DsDecSrc2U64 "ds_dec_src2_u64" [Unmodelled because(TWO_ADDRESSES)]
+    DsDecU32 "ds_dec_u32" [Atomic]
+    DsDecU64 "ds_dec_u64" [Atomic]
+    DsGwsBarrier "ds_gws_barrier" [Unmodelled because(WAVE_SYNC) reads_m0]
+    DsGwsInit "ds_gws_init" [Unmodelled because(WAVE_SYNC) reads_m0]
+    DsGwsSemaBr "ds_gws_sema_br" [Unmodelled because(WAVE_SYNC) reads_m0]
+    DsGwsSemaP "ds_gws_sema_p" [Unmodelled because(WAVE_SYNC) reads_m0]
+    DsGwsSemaReleaseAll "ds_gws_sema_release_all" [Unmodelled because(WAVE_SYNC) reads_m0]
+    DsGwsSemaV "ds_gws_sema_v" [Unmodelled because(WAVE_SYNC) reads_m0]
+    DsIncRtnU32 "ds_inc_rtn_u32" [Atomic]
+    DsIncRtnU64 "ds_inc_rtn_u64" [Atomic]
+    DsIncSrc2U32 "ds_inc_src2_u32" [Unmodelled because(TWO_ADDRESSES)]
+    DsIncSrc2U64 "ds_inc_src2_u64" [Unmodelled because(TWO_ADDRESSES)]
+    DsIncU32 "ds_inc_u32" [Atomic]
+    DsIncU64 "ds_inc_u64" [Atomic]
     DsLoad2addrB32 "ds_load_2addr_b32" = DsRead2B32
     DsLoad2addrB64 "ds_load_2addr_b64" = DsRead2B64
     DsLoad2addrStride64B32 "ds_load_2addr_stride64_b32" = DsRead2st64B32
@@ -279,96 +334,96 @@ ops! {
     DsLoadU8 "ds_load_u8" = DsReadU8
     DsLoadU8D16 "ds_load_u8_d16" = DsReadU8D16
     DsLoadU8D16Hi "ds_load_u8_d16_hi" = DsReadU8D16Hi
-    DsMaxF32 "ds_max_f32"
-    DsMaxF64 "ds_max_f64"
-    DsMaxI32 "ds_max_i32"
-    DsMaxI64 "ds_max_i64"
-    DsMaxNumF32 "ds_max_num_f32"
-    DsMaxNumF64 "ds_max_num_f64"
-    DsMaxNumRtnF32 "ds_max_num_rtn_f32"
-    DsMaxNumRtnF64 "ds_max_num_rtn_f64"
-    DsMaxRtnF32 "ds_max_rtn_f32"
-    DsMaxRtnF64 "ds_max_rtn_f64"
-    DsMaxRtnI32 "ds_max_rtn_i32"
-    DsMaxRtnI64 "ds_max_rtn_i64"
-    DsMaxRtnU32 "ds_max_rtn_u32"
-    DsMaxRtnU64 "ds_max_rtn_u64"
-    DsMaxSrc2F32 "ds_max_src2_f32"
-    DsMaxSrc2F64 "ds_max_src2_f64"
-    DsMaxSrc2I32 "ds_max_src2_i32"
-    DsMaxSrc2I64 "ds_max_src2_i64"
-    DsMaxSrc2U32 "ds_max_src2_u32"
-    DsMaxSrc2U64 "ds_max_src2_u64"
-    DsMaxU32 "ds_max_u32"
-    DsMaxU64 "ds_max_u64"
-    DsMinF32 "ds_min_f32"
-    DsMinF64 "ds_min_f64"
-    DsMinI32 "ds_min_i32"
-    DsMinI64 "ds_min_i64"
-    DsMinNumF32 "ds_min_num_f32"
-    DsMinNumF64 "ds_min_num_f64"
-    DsMinNumRtnF32 "ds_min_num_rtn_f32"
-    DsMinNumRtnF64 "ds_min_num_rtn_f64"
-    DsMinRtnF32 "ds_min_rtn_f32"
-    DsMinRtnF64 "ds_min_rtn_f64"
-    DsMinRtnI32 "ds_min_rtn_i32"
-    DsMinRtnI64 "ds_min_rtn_i64"
-    DsMinRtnU32 "ds_min_rtn_u32"
-    DsMinRtnU64 "ds_min_rtn_u64"
-    DsMinSrc2F32 "ds_min_src2_f32"
-    DsMinSrc2F64 "ds_min_src2_f64"
-    DsMinSrc2I32 "ds_min_src2_i32"
-    DsMinSrc2I64 "ds_min_src2_i64"
-    DsMinSrc2U32 "ds_min_src2_u32"
-    DsMinSrc2U64 "ds_min_src2_u64"
-    DsMinU32 "ds_min_u32"
-    DsMinU64 "ds_min_u64"
-    DsMskorB32 "ds_mskor_b32"
-    DsMskorB64 "ds_mskor_b64"
-    DsMskorRtnB32 "ds_mskor_rtn_b32"
-    DsMskorRtnB64 "ds_mskor_rtn_b64"
-    DsNop "ds_nop"
-    DsOrB32 "ds_or_b32"
-    DsOrB64 "ds_or_b64"
-    DsOrRtnB32 "ds_or_rtn_b32"
-    DsOrRtnB64 "ds_or_rtn_b64"
-    DsOrSrc2B32 "ds_or_src2_b32"
-    DsOrSrc2B64 "ds_or_src2_b64"
-    DsOrderedCount "ds_ordered_count"
-    DsPermuteB32 "ds_permute_b32"
-    DsPkAddBf16 "ds_pk_add_bf16"
-    DsPkAddF16 "ds_pk_add_f16"
-    DsPkAddRtnBf16 "ds_pk_add_rtn_bf16"
-    DsPkAddRtnF16 "ds_pk_add_rtn_f16"
-    DsRead2B32 "ds_read2_b32"
-    DsRead2B64 "ds_read2_b64"
-    DsRead2st64B32 "ds_read2st64_b32"
-    DsRead2st64B64 "ds_read2st64_b64"
-    DsReadAddtidB32 "ds_read_addtid_b32"
-    DsReadB128 "ds_read_b128"
-    DsReadB32 "ds_read_b32"
-    DsReadB64 "ds_read_b64"
-    DsReadB64TrB16 "ds_read_b64_tr_b16"
-    DsReadB64TrB4 "ds_read_b64_tr_b4"
-    DsReadB64TrB8 "ds_read_b64_tr_b8"
-    DsReadB96 "ds_read_b96"
-    DsReadB96TrB6 "ds_read_b96_tr_b6"
-    DsReadI16 "ds_read_i16"
-    DsReadI8 "ds_read_i8"
-    DsReadI8D16 "ds_read_i8_d16"
-    DsReadI8D16Hi "ds_read_i8_d16_hi"
-    DsReadU16 "ds_read_u16"
-    DsReadU16D16 "ds_read_u16_d16"
-    DsReadU16D16Hi "ds_read_u16_d16_hi"
-    DsReadU8 "ds_read_u8"
-    DsReadU8D16 "ds_read_u8_d16"
-    DsReadU8D16Hi "ds_read_u8_d16_hi"
-    DsRsubRtnU32 "ds_rsub_rtn_u32"
-    DsRsubRtnU64 "ds_rsub_rtn_u64"
-    DsRsubSrc2U32 "ds_rsub_src2_u32"
-    DsRsubSrc2U64 "ds_rsub_src2_u64"
-    DsRsubU32 "ds_rsub_u32"
-    DsRsubU64 "ds_rsub_u64"
+    DsMaxF32 "ds_max_f32" [Atomic rounds]
+    DsMaxF64 "ds_max_f64" [Atomic rounds]
+    DsMaxI32 "ds_max_i32" [Atomic]
+    DsMaxI64 "ds_max_i64" [Atomic]
+    DsMaxNumF32 "ds_max_num_f32" [Atomic rounds]
+    DsMaxNumF64 "ds_max_num_f64" [Atomic rounds]
+    DsMaxNumRtnF32 "ds_max_num_rtn_f32" [Atomic rounds]
+    DsMaxNumRtnF64 "ds_max_num_rtn_f64" [Atomic rounds]
+    DsMaxRtnF32 "ds_max_rtn_f32" [Atomic rounds]
+    DsMaxRtnF64 "ds_max_rtn_f64" [Atomic rounds]
+    DsMaxRtnI32 "ds_max_rtn_i32" [Atomic]
+    DsMaxRtnI64 "ds_max_rtn_i64" [Atomic]
+    DsMaxRtnU32 "ds_max_rtn_u32" [Atomic]
+    DsMaxRtnU64 "ds_max_rtn_u64" [Atomic]
+    DsMaxSrc2F32 "ds_max_src2_f32" [Unmodelled because(TWO_ADDRESSES)]
+    DsMaxSrc2F64 "ds_max_src2_f64" [Unmodelled because(TWO_ADDRESSES)]
+    DsMaxSrc2I32 "ds_max_src2_i32" [Unmodelled because(TWO_ADDRESSES)]
+    DsMaxSrc2I64 "ds_max_src2_i64" [Unmodelled because(TWO_ADDRESSES)]
+    DsMaxSrc2U32 "ds_max_src2_u32" [Unmodelled because(TWO_ADDRESSES)]
+    DsMaxSrc2U64 "ds_max_src2_u64" [Unmodelled because(TWO_ADDRESSES)]
+    DsMaxU32 "ds_max_u32" [Atomic]
+    DsMaxU64 "ds_max_u64" [Atomic]
+    DsMinF32 "ds_min_f32" [Atomic rounds]
+    DsMinF64 "ds_min_f64" [Atomic rounds]
+    DsMinI32 "ds_min_i32" [Atomic]
+    DsMinI64 "ds_min_i64" [Atomic]
+    DsMinNumF32 "ds_min_num_f32" [Atomic rounds]
+    DsMinNumF64 "ds_min_num_f64" [Atomic rounds]
+    DsMinNumRtnF32 "ds_min_num_rtn_f32" [Atomic rounds]
+    DsMinNumRtnF64 "ds_min_num_rtn_f64" [Atomic rounds]
+    DsMinRtnF32 "ds_min_rtn_f32" [Atomic rounds]
+    DsMinRtnF64 "ds_min_rtn_f64" [Atomic rounds]
+    DsMinRtnI32 "ds_min_rtn_i32" [Atomic]
+    DsMinRtnI64 "ds_min_rtn_i64" [Atomic]
+    DsMinRtnU32 "ds_min_rtn_u32" [Atomic]
+    DsMinRtnU64 "ds_min_rtn_u64" [Atomic]
+    DsMinSrc2F32 "ds_min_src2_f32" [Unmodelled because(TWO_ADDRESSES)]
+    DsMinSrc2F64 "ds_min_src2_f64" [Unmodelled because(TWO_ADDRESSES)]
+    DsMinSrc2I32 "ds_min_src2_i32" [Unmodelled because(TWO_ADDRESSES)]
+    DsMinSrc2I64 "ds_min_src2_i64" [Unmodelled because(TWO_ADDRESSES)]
+    DsMinSrc2U32 "ds_min_src2_u32" [Unmodelled because(TWO_ADDRESSES)]
+    DsMinSrc2U64 "ds_min_src2_u64" [Unmodelled because(TWO_ADDRESSES)]
+    DsMinU32 "ds_min_u32" [Atomic]
+    DsMinU64 "ds_min_u64" [Atomic]
+    DsMskorB32 "ds_mskor_b32" [Atomic]
+    DsMskorB64 "ds_mskor_b64" [Atomic]
+    DsMskorRtnB32 "ds_mskor_rtn_b32" [Atomic]
+    DsMskorRtnB64 "ds_mskor_rtn_b64" [Atomic]
+    DsNop "ds_nop" [NoEffect]
+    DsOrB32 "ds_or_b32" [Atomic]
+    DsOrB64 "ds_or_b64" [Atomic]
+    DsOrRtnB32 "ds_or_rtn_b32" [Atomic]
+    DsOrRtnB64 "ds_or_rtn_b64" [Atomic]
+    DsOrSrc2B32 "ds_or_src2_b32" [Unmodelled because(TWO_ADDRESSES)]
+    DsOrSrc2B64 "ds_or_src2_b64" [Unmodelled because(TWO_ADDRESSES)]
+    DsOrderedCount "ds_ordered_count" [Unmodelled because(WAVE_ORDER) reads_m0]
+    DsPermuteB32 "ds_permute_b32" [Exchange crosses_lanes]
+    DsPkAddBf16 "ds_pk_add_bf16" [Atomic rounds]
+    DsPkAddF16 "ds_pk_add_f16" [Atomic rounds]
+    DsPkAddRtnBf16 "ds_pk_add_rtn_bf16" [Atomic rounds]
+    DsPkAddRtnF16 "ds_pk_add_rtn_f16" [Atomic rounds]
+    DsRead2B32 "ds_read2_b32" [Pair]
+    DsRead2B64 "ds_read2_b64" [Pair]
+    DsRead2st64B32 "ds_read2st64_b32" [Pair]
+    DsRead2st64B64 "ds_read2st64_b64" [Pair]
+    DsReadAddtidB32 "ds_read_addtid_b32" [Transpose reads_m0]
+    DsReadB128 "ds_read_b128" [Load]
+    DsReadB32 "ds_read_b32" [Load]
+    DsReadB64 "ds_read_b64" [Load]
+    DsReadB64TrB16 "ds_read_b64_tr_b16" [Transpose]
+    DsReadB64TrB4 "ds_read_b64_tr_b4" [Transpose]
+    DsReadB64TrB8 "ds_read_b64_tr_b8" [Transpose]
+    DsReadB96 "ds_read_b96" [Load]
+    DsReadB96TrB6 "ds_read_b96_tr_b6" [Transpose]
+    DsReadI16 "ds_read_i16" [Load signed]
+    DsReadI8 "ds_read_i8" [Load signed]
+    DsReadI8D16 "ds_read_i8_d16" [Load part(Low) signed]
+    DsReadI8D16Hi "ds_read_i8_d16_hi" [Load part(High) signed]
+    DsReadU16 "ds_read_u16" [Load]
+    DsReadU16D16 "ds_read_u16_d16" [Load part(Low)]
+    DsReadU16D16Hi "ds_read_u16_d16_hi" [Load part(High)]
+    DsReadU8 "ds_read_u8" [Load]
+    DsReadU8D16 "ds_read_u8_d16" [Load part(Low)]
+    DsReadU8D16Hi "ds_read_u8_d16_hi" [Load part(High)]
+    DsRsubRtnU32 "ds_rsub_rtn_u32" [Atomic]
+    DsRsubRtnU64 "ds_rsub_rtn_u64" [Atomic]
+    DsRsubSrc2U32 "ds_rsub_src2_u32" [Unmodelled because(TWO_ADDRESSES)]
+    DsRsubSrc2U64 "ds_rsub_src2_u64" [Unmodelled because(TWO_ADDRESSES)]
+    DsRsubU32 "ds_rsub_u32" [Atomic]
+    DsRsubU64 "ds_rsub_u64" [Atomic]
     DsStore2addrB32 "ds_store_2addr_b32" = DsWrite2B32
     DsStore2addrB64 "ds_store_2addr_b64" = DsWrite2B64
     DsStore2addrStride64B32 "ds_store_2addr_stride64_b32" = DsWrite2st64B32
@@ -388,115 +443,115 @@ ops! {
     DsStorexchg2addrStride64RtnB64 "ds_storexchg_2addr_stride64_rtn_b64" = DsWrxchg2st64RtnB64
     DsStorexchgRtnB32 "ds_storexchg_rtn_b32" = DsWrxchgRtnB32
     DsStorexchgRtnB64 "ds_storexchg_rtn_b64" = DsWrxchgRtnB64
-    DsSubClampRtnU32 "ds_sub_clamp_rtn_u32"
-    DsSubClampU32 "ds_sub_clamp_u32"
-    DsSubGsRegRtn "ds_sub_gs_reg_rtn"
-    DsSubRtnU32 "ds_sub_rtn_u32"
-    DsSubRtnU64 "ds_sub_rtn_u64"
-    DsSubSrc2U32 "ds_sub_src2_u32"
-    DsSubSrc2U64 "ds_sub_src2_u64"
-    DsSubU32 "ds_sub_u32"
-    DsSubU64 "ds_sub_u64"
-    DsSwizzleB32 "ds_swizzle_b32"
-    DsWrapRtnB32 "ds_wrap_rtn_b32"
-    DsWrite2B32 "ds_write2_b32"
-    DsWrite2B64 "ds_write2_b64"
-    DsWrite2st64B32 "ds_write2st64_b32"
-    DsWrite2st64B64 "ds_write2st64_b64"
-    DsWriteAddtidB32 "ds_write_addtid_b32"
-    DsWriteB128 "ds_write_b128"
-    DsWriteB16 "ds_write_b16"
-    DsWriteB16D16Hi "ds_write_b16_d16_hi"
-    DsWriteB32 "ds_write_b32"
-    DsWriteB64 "ds_write_b64"
-    DsWriteB8 "ds_write_b8"
-    DsWriteB8D16Hi "ds_write_b8_d16_hi"
-    DsWriteB96 "ds_write_b96"
-    DsWriteSrc2B32 "ds_write_src2_b32"
-    DsWriteSrc2B64 "ds_write_src2_b64"
-    DsWrxchg2RtnB32 "ds_wrxchg2_rtn_b32"
-    DsWrxchg2RtnB64 "ds_wrxchg2_rtn_b64"
-    DsWrxchg2st64RtnB32 "ds_wrxchg2st64_rtn_b32"
-    DsWrxchg2st64RtnB64 "ds_wrxchg2st64_rtn_b64"
-    DsWrxchgRtnB32 "ds_wrxchg_rtn_b32"
-    DsWrxchgRtnB64 "ds_wrxchg_rtn_b64"
-    DsXorB32 "ds_xor_b32"
-    DsXorB64 "ds_xor_b64"
-    DsXorRtnB32 "ds_xor_rtn_b32"
-    DsXorRtnB64 "ds_xor_rtn_b64"
-    DsXorSrc2B32 "ds_xor_src2_b32"
-    DsXorSrc2B64 "ds_xor_src2_b64"
-    FlatAtomicAdd "flat_atomic_add"
-    FlatAtomicAddF32 "flat_atomic_add_f32"
-    FlatAtomicAddF64 "flat_atomic_add_f64"
+    DsSubClampRtnU32 "ds_sub_clamp_rtn_u32" [Atomic]
+    DsSubClampU32 "ds_sub_clamp_u32" [Atomic]
+    DsSubGsRegRtn "ds_sub_gs_reg_rtn" [Unmodelled because(GEOMETRY)]
+    DsSubRtnU32 "ds_sub_rtn_u32" [Atomic]
+    DsSubRtnU64 "ds_sub_rtn_u64" [Atomic]
+    DsSubSrc2U32 "ds_sub_src2_u32" [Unmodelled because(TWO_ADDRESSES)]
+    DsSubSrc2U64 "ds_sub_src2_u64" [Unmodelled because(TWO_ADDRESSES)]
+    DsSubU32 "ds_sub_u32" [Atomic]
+    DsSubU64 "ds_sub_u64" [Atomic]
+    DsSwizzleB32 "ds_swizzle_b32" [Exchange crosses_lanes]
+    DsWrapRtnB32 "ds_wrap_rtn_b32" [Atomic]
+    DsWrite2B32 "ds_write2_b32" [Pair]
+    DsWrite2B64 "ds_write2_b64" [Pair]
+    DsWrite2st64B32 "ds_write2st64_b32" [Pair]
+    DsWrite2st64B64 "ds_write2st64_b64" [Pair]
+    DsWriteAddtidB32 "ds_write_addtid_b32" [Transpose reads_m0]
+    DsWriteB128 "ds_write_b128" [Store]
+    DsWriteB16 "ds_write_b16" [Store]
+    DsWriteB16D16Hi "ds_write_b16_d16_hi" [Store part(High)]
+    DsWriteB32 "ds_write_b32" [Store]
+    DsWriteB64 "ds_write_b64" [Store]
+    DsWriteB8 "ds_write_b8" [Store]
+    DsWriteB8D16Hi "ds_write_b8_d16_hi" [Store part(High)]
+    DsWriteB96 "ds_write_b96" [Store]
+    DsWriteSrc2B32 "ds_write_src2_b32" [Unmodelled because(TWO_ADDRESSES)]
+    DsWriteSrc2B64 "ds_write_src2_b64" [Unmodelled because(TWO_ADDRESSES)]
+    DsWrxchg2RtnB32 "ds_wrxchg2_rtn_b32" [Pair exchanges]
+    DsWrxchg2RtnB64 "ds_wrxchg2_rtn_b64" [Pair exchanges]
+    DsWrxchg2st64RtnB32 "ds_wrxchg2st64_rtn_b32" [Pair exchanges]
+    DsWrxchg2st64RtnB64 "ds_wrxchg2st64_rtn_b64" [Pair exchanges]
+    DsWrxchgRtnB32 "ds_wrxchg_rtn_b32" [Atomic exchanges]
+    DsWrxchgRtnB64 "ds_wrxchg_rtn_b64" [Atomic exchanges]
+    DsXorB32 "ds_xor_b32" [Atomic]
+    DsXorB64 "ds_xor_b64" [Atomic]
+    DsXorRtnB32 "ds_xor_rtn_b32" [Atomic]
+    DsXorRtnB64 "ds_xor_rtn_b64" [Atomic]
+    DsXorSrc2B32 "ds_xor_src2_b32" [Unmodelled because(TWO_ADDRESSES)]
+    DsXorSrc2B64 "ds_xor_src2_b64" [Unmodelled because(TWO_ADDRESSES)]
+    FlatAtomicAdd "flat_atomic_add" [Atomic]
+    FlatAtomicAddF32 "flat_atomic_add_f32" [Atomic rounds]
+    FlatAtomicAddF64 "flat_atomic_add_f64" [Atomic rounds]
     FlatAtomicAddU32 "flat_atomic_add_u32" = FlatAtomicAdd
     FlatAtomicAddU64 "flat_atomic_add_u64" = FlatAtomicAddX2
-    FlatAtomicAddX2 "flat_atomic_add_x2"
-    FlatAtomicAnd "flat_atomic_and"
+    FlatAtomicAddX2 "flat_atomic_add_x2" [Atomic]
+    FlatAtomicAnd "flat_atomic_and" [Atomic]
     FlatAtomicAndB32 "flat_atomic_and_b32" = FlatAtomicAnd
     FlatAtomicAndB64 "flat_atomic_and_b64" = FlatAtomicAndX2
-    FlatAtomicAndX2 "flat_atomic_and_x2"
-    FlatAtomicCmpswap "flat_atomic_cmpswap"
+    FlatAtomicAndX2 "flat_atomic_and_x2" [Atomic]
+    FlatAtomicCmpswap "flat_atomic_cmpswap" [Atomic compares]
     FlatAtomicCmpswapB32 "flat_atomic_cmpswap_b32" = FlatAtomicCmpswap
     FlatAtomicCmpswapB64 "flat_atomic_cmpswap_b64" = FlatAtomicCmpswapX2
-    FlatAtomicCmpswapF32 "flat_atomic_cmpswap_f32"
-    FlatAtomicCmpswapX2 "flat_atomic_cmpswap_x2"
-    FlatAtomicCondSubU32 "flat_atomic_cond_sub_u32"
-    FlatAtomicDec "flat_atomic_dec"
+    FlatAtomicCmpswapF32 "flat_atomic_cmpswap_f32" [Atomic rounds compares]
+    FlatAtomicCmpswapX2 "flat_atomic_cmpswap_x2" [Atomic compares]
+    FlatAtomicCondSubU32 "flat_atomic_cond_sub_u32" [Atomic]
+    FlatAtomicDec "flat_atomic_dec" [Atomic]
     FlatAtomicDecU32 "flat_atomic_dec_u32" = FlatAtomicDec
     FlatAtomicDecU64 "flat_atomic_dec_u64" = FlatAtomicDecX2
-    FlatAtomicDecX2 "flat_atomic_dec_x2"
-    FlatAtomicFcmpswap "flat_atomic_fcmpswap"
-    FlatAtomicFcmpswapX2 "flat_atomic_fcmpswap_x2"
-    FlatAtomicFmax "flat_atomic_fmax"
-    FlatAtomicFmaxX2 "flat_atomic_fmax_x2"
-    FlatAtomicFmin "flat_atomic_fmin"
-    FlatAtomicFminX2 "flat_atomic_fmin_x2"
-    FlatAtomicInc "flat_atomic_inc"
+    FlatAtomicDecX2 "flat_atomic_dec_x2" [Atomic]
+    FlatAtomicFcmpswap "flat_atomic_fcmpswap" [Atomic rounds compares]
+    FlatAtomicFcmpswapX2 "flat_atomic_fcmpswap_x2" [Atomic rounds compares]
+    FlatAtomicFmax "flat_atomic_fmax" [Atomic rounds]
+    FlatAtomicFmaxX2 "flat_atomic_fmax_x2" [Atomic rounds]
+    FlatAtomicFmin "flat_atomic_fmin" [Atomic rounds]
+    FlatAtomicFminX2 "flat_atomic_fmin_x2" [Atomic rounds]
+    FlatAtomicInc "flat_atomic_inc" [Atomic]
     FlatAtomicIncU32 "flat_atomic_inc_u32" = FlatAtomicInc
     FlatAtomicIncU64 "flat_atomic_inc_u64" = FlatAtomicIncX2
-    FlatAtomicIncX2 "flat_atomic_inc_x2"
-    FlatAtomicMaxF32 "flat_atomic_max_f32"
-    FlatAtomicMaxF64 "flat_atomic_max_f64"
+    FlatAtomicIncX2 "flat_atomic_inc_x2" [Atomic]
+    FlatAtomicMaxF32 "flat_atomic_max_f32" [Atomic rounds]
+    FlatAtomicMaxF64 "flat_atomic_max_f64" [Atomic rounds]
     FlatAtomicMaxI32 "flat_atomic_max_i32" = FlatAtomicSmax
     FlatAtomicMaxI64 "flat_atomic_max_i64" = FlatAtomicSmaxX2
-    FlatAtomicMaxNumF32 "flat_atomic_max_num_f32"
+    FlatAtomicMaxNumF32 "flat_atomic_max_num_f32" [Atomic rounds]
     FlatAtomicMaxU32 "flat_atomic_max_u32" = FlatAtomicUmax
     FlatAtomicMaxU64 "flat_atomic_max_u64" = FlatAtomicUmaxX2
-    FlatAtomicMinF32 "flat_atomic_min_f32"
-    FlatAtomicMinF64 "flat_atomic_min_f64"
+    FlatAtomicMinF32 "flat_atomic_min_f32" [Atomic rounds]
+    FlatAtomicMinF64 "flat_atomic_min_f64" [Atomic rounds]
     FlatAtomicMinI32 "flat_atomic_min_i32" = FlatAtomicSmin
     FlatAtomicMinI64 "flat_atomic_min_i64" = FlatAtomicSminX2
-    FlatAtomicMinNumF32 "flat_atomic_min_num_f32"
+    FlatAtomicMinNumF32 "flat_atomic_min_num_f32" [Atomic rounds]
     FlatAtomicMinU32 "flat_atomic_min_u32" = FlatAtomicUmin
     FlatAtomicMinU64 "flat_atomic_min_u64" = FlatAtomicUminX2
-    FlatAtomicOr "flat_atomic_or"
+    FlatAtomicOr "flat_atomic_or" [Atomic]
     FlatAtomicOrB32 "flat_atomic_or_b32" = FlatAtomicOr
     FlatAtomicOrB64 "flat_atomic_or_b64" = FlatAtomicOrX2
-    FlatAtomicOrX2 "flat_atomic_or_x2"
-    FlatAtomicPkAddBf16 "flat_atomic_pk_add_bf16"
-    FlatAtomicPkAddF16 "flat_atomic_pk_add_f16"
-    FlatAtomicSmax "flat_atomic_smax"
-    FlatAtomicSmaxX2 "flat_atomic_smax_x2"
-    FlatAtomicSmin "flat_atomic_smin"
-    FlatAtomicSminX2 "flat_atomic_smin_x2"
-    FlatAtomicSub "flat_atomic_sub"
-    FlatAtomicSubClampU32 "flat_atomic_sub_clamp_u32"
+    FlatAtomicOrX2 "flat_atomic_or_x2" [Atomic]
+    FlatAtomicPkAddBf16 "flat_atomic_pk_add_bf16" [Atomic rounds]
+    FlatAtomicPkAddF16 "flat_atomic_pk_add_f16" [Atomic rounds]
+    FlatAtomicSmax "flat_atomic_smax" [Atomic]
+    FlatAtomicSmaxX2 "flat_atomic_smax_x2" [Atomic]
+    FlatAtomicSmin "flat_atomic_smin" [Atomic]
+    FlatAtomicSminX2 "flat_atomic_smin_x2" [Atomic]
+    FlatAtomicSub "flat_atomic_sub" [Atomic]
+    FlatAtomicSubClampU32 "flat_atomic_sub_clamp_u32" [Atomic]
     FlatAtomicSubU32 "flat_atomic_sub_u32" = FlatAtomicSub
     FlatAtomicSubU64 "flat_atomic_sub_u64" = FlatAtomicSubX2
-    FlatAtomicSubX2 "flat_atomic_sub_x2"
-    FlatAtomicSwap "flat_atomic_swap"
+    FlatAtomicSubX2 "flat_atomic_sub_x2" [Atomic]
+    FlatAtomicSwap "flat_atomic_swap" [Atomic exchanges]
     FlatAtomicSwapB32 "flat_atomic_swap_b32" = FlatAtomicSwap
     FlatAtomicSwapB64 "flat_atomic_swap_b64" = FlatAtomicSwapX2
-    FlatAtomicSwapX2 "flat_atomic_swap_x2"
-    FlatAtomicUmax "flat_atomic_umax"
-    FlatAtomicUmaxX2 "flat_atomic_umax_x2"
-    FlatAtomicUmin "flat_atomic_umin"
-    FlatAtomicUminX2 "flat_atomic_umin_x2"
-    FlatAtomicXor "flat_atomic_xor"
+    FlatAtomicSwapX2 "flat_atomic_swap_x2" [Atomic exchanges]
+    FlatAtomicUmax "flat_atomic_umax" [Atomic]
+    FlatAtomicUmaxX2 "flat_atomic_umax_x2" [Atomic]
+    FlatAtomicUmin "flat_atomic_umin" [Atomic]
+    FlatAtomicUminX2 "flat_atomic_umin_x2" [Atomic]
+    FlatAtomicXor "flat_atomic_xor" [Atomic]
     FlatAtomicXorB32 "flat_atomic_xor_b32" = FlatAtomicXor
     FlatAtomicXorB64 "flat_atomic_xor_b64" = FlatAtomicXorX2
-    FlatAtomicXorX2 "flat_atomic_xor_x2"
+    FlatAtomicXorX2 "flat_atomic_xor_x2" [Atomic]
     FlatLoadB128 "flat_load_b128" = FlatLoadDwordx4
     FlatLoadB32 "flat_load_b32" = FlatLoadDword
     FlatLoadB64 "flat_load_b64" = FlatLoadDwordx2
@@ -507,192 +562,192 @@ ops! {
     FlatLoadD16HiU8 "flat_load_d16_hi_u8" = FlatLoadUbyteD16Hi
     FlatLoadD16I8 "flat_load_d16_i8" = FlatLoadSbyteD16
     FlatLoadD16U8 "flat_load_d16_u8" = FlatLoadUbyteD16
-    FlatLoadDword "flat_load_dword"
-    FlatLoadDwordx2 "flat_load_dwordx2"
-    FlatLoadDwordx3 "flat_load_dwordx3"
-    FlatLoadDwordx4 "flat_load_dwordx4"
+    FlatLoadDword "flat_load_dword" [Load]
+    FlatLoadDwordx2 "flat_load_dwordx2" [Load]
+    FlatLoadDwordx3 "flat_load_dwordx3" [Load]
+    FlatLoadDwordx4 "flat_load_dwordx4" [Load]
     FlatLoadI16 "flat_load_i16" = FlatLoadSshort
     FlatLoadI8 "flat_load_i8" = FlatLoadSbyte
-    FlatLoadSbyte "flat_load_sbyte"
-    FlatLoadSbyteD16 "flat_load_sbyte_d16"
-    FlatLoadSbyteD16Hi "flat_load_sbyte_d16_hi"
-    FlatLoadShortD16 "flat_load_short_d16"
-    FlatLoadShortD16Hi "flat_load_short_d16_hi"
-    FlatLoadSshort "flat_load_sshort"
+    FlatLoadSbyte "flat_load_sbyte" [Load signed]
+    FlatLoadSbyteD16 "flat_load_sbyte_d16" [Load part(Low) signed]
+    FlatLoadSbyteD16Hi "flat_load_sbyte_d16_hi" [Load part(High) signed]
+    FlatLoadShortD16 "flat_load_short_d16" [Load part(Low)]
+    FlatLoadShortD16Hi "flat_load_short_d16_hi" [Load part(High)]
+    FlatLoadSshort "flat_load_sshort" [Load signed]
     FlatLoadU16 "flat_load_u16" = FlatLoadUshort
     FlatLoadU8 "flat_load_u8" = FlatLoadUbyte
-    FlatLoadUbyte "flat_load_ubyte"
-    FlatLoadUbyteD16 "flat_load_ubyte_d16"
-    FlatLoadUbyteD16Hi "flat_load_ubyte_d16_hi"
-    FlatLoadUshort "flat_load_ushort"
+    FlatLoadUbyte "flat_load_ubyte" [Load]
+    FlatLoadUbyteD16 "flat_load_ubyte_d16" [Load part(Low)]
+    FlatLoadUbyteD16Hi "flat_load_ubyte_d16_hi" [Load part(High)]
+    FlatLoadUshort "flat_load_ushort" [Load]
     FlatStoreB128 "flat_store_b128" = FlatStoreDwordx4
     FlatStoreB16 "flat_store_b16" = FlatStoreShort
     FlatStoreB32 "flat_store_b32" = FlatStoreDword
     FlatStoreB64 "flat_store_b64" = FlatStoreDwordx2
     FlatStoreB8 "flat_store_b8" = FlatStoreByte
     FlatStoreB96 "flat_store_b96" = FlatStoreDwordx3
-    FlatStoreByte "flat_store_byte"
-    FlatStoreByteD16Hi "flat_store_byte_d16_hi"
+    FlatStoreByte "flat_store_byte" [Store]
+    FlatStoreByteD16Hi "flat_store_byte_d16_hi" [Store part(High)]
     FlatStoreD16HiB16 "flat_store_d16_hi_b16" = FlatStoreShortD16Hi
     FlatStoreD16HiB8 "flat_store_d16_hi_b8" = FlatStoreByteD16Hi
-    FlatStoreDword "flat_store_dword"
-    FlatStoreDwordx2 "flat_store_dwordx2"
-    FlatStoreDwordx3 "flat_store_dwordx3"
-    FlatStoreDwordx4 "flat_store_dwordx4"
-    FlatStoreShort "flat_store_short"
-    FlatStoreShortD16Hi "flat_store_short_d16_hi"
-    GlobalAtomicAdd "global_atomic_add"
-    GlobalAtomicAddF32 "global_atomic_add_f32"
-    GlobalAtomicAddF64 "global_atomic_add_f64"
+    FlatStoreDword "flat_store_dword" [Store]
+    FlatStoreDwordx2 "flat_store_dwordx2" [Store]
+    FlatStoreDwordx3 "flat_store_dwordx3" [Store]
+    FlatStoreDwordx4 "flat_store_dwordx4" [Store]
+    FlatStoreShort "flat_store_short" [Store]
+    FlatStoreShortD16Hi "flat_store_short_d16_hi" [Store part(High)]
+    GlobalAtomicAdd "global_atomic_add" [Atomic]
+    GlobalAtomicAddF32 "global_atomic_add_f32" [Atomic rounds]
+    GlobalAtomicAddF64 "global_atomic_add_f64" [Atomic rounds]
     GlobalAtomicAddU32 "global_atomic_add_u32" = GlobalAtomicAdd
     GlobalAtomicAddU64 "global_atomic_add_u64" = GlobalAtomicAddX2
-    GlobalAtomicAddX2 "global_atomic_add_x2"
-    GlobalAtomicAnd "global_atomic_and"
+    GlobalAtomicAddX2 "global_atomic_add_x2" [Atomic]
+    GlobalAtomicAnd "global_atomic_and" [Atomic]
     GlobalAtomicAndB32 "global_atomic_and_b32" = GlobalAtomicAnd
     GlobalAtomicAndB64 "global_atomic_and_b64" = GlobalAtomicAndX2
-    GlobalAtomicAndX2 "global_atomic_and_x2"
-    GlobalAtomicCmpswap "global_atomic_cmpswap"
+    GlobalAtomicAndX2 "global_atomic_and_x2" [Atomic]
+    GlobalAtomicCmpswap "global_atomic_cmpswap" [Atomic compares]
     GlobalAtomicCmpswapB32 "global_atomic_cmpswap_b32" = GlobalAtomicCmpswap
     GlobalAtomicCmpswapB64 "global_atomic_cmpswap_b64" = GlobalAtomicCmpswapX2
-    GlobalAtomicCmpswapF32 "global_atomic_cmpswap_f32"
-    GlobalAtomicCmpswapX2 "global_atomic_cmpswap_x2"
-    GlobalAtomicCondSubU32 "global_atomic_cond_sub_u32"
-    GlobalAtomicCsub "global_atomic_csub"
+    GlobalAtomicCmpswapF32 "global_atomic_cmpswap_f32" [Atomic rounds compares]
+    GlobalAtomicCmpswapX2 "global_atomic_cmpswap_x2" [Atomic compares]
+    GlobalAtomicCondSubU32 "global_atomic_cond_sub_u32" [Atomic]
+    GlobalAtomicCsub "global_atomic_csub" [Atomic]
     GlobalAtomicCsubU32 "global_atomic_csub_u32" = GlobalAtomicCsub
-    GlobalAtomicDec "global_atomic_dec"
+    GlobalAtomicDec "global_atomic_dec" [Atomic]
     GlobalAtomicDecU32 "global_atomic_dec_u32" = GlobalAtomicDec
     GlobalAtomicDecU64 "global_atomic_dec_u64" = GlobalAtomicDecX2
-    GlobalAtomicDecX2 "global_atomic_dec_x2"
-    GlobalAtomicFcmpswap "global_atomic_fcmpswap"
-    GlobalAtomicFcmpswapX2 "global_atomic_fcmpswap_x2"
-    GlobalAtomicFmax "global_atomic_fmax"
-    GlobalAtomicFmaxX2 "global_atomic_fmax_x2"
-    GlobalAtomicFmin "global_atomic_fmin"
-    GlobalAtomicFminX2 "global_atomic_fmin_x2"
-    GlobalAtomicInc "global_atomic_inc"
+    GlobalAtomicDecX2 "global_atomic_dec_x2" [Atomic]
+    GlobalAtomicFcmpswap "global_atomic_fcmpswap" [Atomic rounds compares]
+    GlobalAtomicFcmpswapX2 "global_atomic_fcmpswap_x2" [Atomic rounds compares]
+    GlobalAtomicFmax "global_atomic_fmax" [Atomic rounds]
+    GlobalAtomicFmaxX2 "global_atomic_fmax_x2" [Atomic rounds]
+    GlobalAtomicFmin "global_atomic_fmin" [Atomic rounds]
+    GlobalAtomicFminX2 "global_atomic_fmin_x2" [Atomic rounds]
+    GlobalAtomicInc "global_atomic_inc" [Atomic]
     GlobalAtomicIncU32 "global_atomic_inc_u32" = GlobalAtomicInc
     GlobalAtomicIncU64 "global_atomic_inc_u64" = GlobalAtomicIncX2
-    GlobalAtomicIncX2 "global_atomic_inc_x2"
-    GlobalAtomicMaxF32 "global_atomic_max_f32"
-    GlobalAtomicMaxF64 "global_atomic_max_f64"
+    GlobalAtomicIncX2 "global_atomic_inc_x2" [Atomic]
+    GlobalAtomicMaxF32 "global_atomic_max_f32" [Atomic rounds]
+    GlobalAtomicMaxF64 "global_atomic_max_f64" [Atomic rounds]
     GlobalAtomicMaxI32 "global_atomic_max_i32" = GlobalAtomicSmax
     GlobalAtomicMaxI64 "global_atomic_max_i64" = GlobalAtomicSmaxX2
-    GlobalAtomicMaxNumF32 "global_atomic_max_num_f32"
+    GlobalAtomicMaxNumF32 "global_atomic_max_num_f32" [Atomic rounds]
     GlobalAtomicMaxU32 "global_atomic_max_u32" = GlobalAtomicUmax
     GlobalAtomicMaxU64 "global_atomic_max_u64" = GlobalAtomicUmaxX2
-    GlobalAtomicMinF32 "global_atomic_min_f32"
-    GlobalAtomicMinF64 "global_atomic_min_f64"
+    GlobalAtomicMinF32 "global_atomic_min_f32" [Atomic rounds]
+    GlobalAtomicMinF64 "global_atomic_min_f64" [Atomic rounds]
     GlobalAtomicMinI32 "global_atomic_min_i32" = GlobalAtomicSmin
     GlobalAtomicMinI64 "global_atomic_min_i64" = GlobalAtomicSminX2
-    GlobalAtomicMinNumF32 "global_atomic_min_num_f32"
+    GlobalAtomicMinNumF32 "global_atomic_min_num_f32" [Atomic rounds]
     GlobalAtomicMinU32 "global_atomic_min_u32" = GlobalAtomicUmin
     GlobalAtomicMinU64 "global_atomic_min_u64" = GlobalAtomicUminX2
-    GlobalAtomicOr "global_atomic_or"
+    GlobalAtomicOr "global_atomic_or" [Atomic]
     GlobalAtomicOrB32 "global_atomic_or_b32" = GlobalAtomicOr
     GlobalAtomicOrB64 "global_atomic_or_b64" = GlobalAtomicOrX2
-    GlobalAtomicOrX2 "global_atomic_or_x2"
-    GlobalAtomicOrderedAddB64 "global_atomic_ordered_add_b64"
-    GlobalAtomicPkAddBf16 "global_atomic_pk_add_bf16"
-    GlobalAtomicPkAddF16 "global_atomic_pk_add_f16"
-    GlobalAtomicSmax "global_atomic_smax"
-    GlobalAtomicSmaxX2 "global_atomic_smax_x2"
-    GlobalAtomicSmin "global_atomic_smin"
-    GlobalAtomicSminX2 "global_atomic_smin_x2"
-    GlobalAtomicSub "global_atomic_sub"
-    GlobalAtomicSubClampU32 "global_atomic_sub_clamp_u32"
+    GlobalAtomicOrX2 "global_atomic_or_x2" [Atomic]
+    GlobalAtomicOrderedAddB64 "global_atomic_ordered_add_b64" [Unmodelled because(WAVE_ORDER)]
+    GlobalAtomicPkAddBf16 "global_atomic_pk_add_bf16" [Atomic rounds]
+    GlobalAtomicPkAddF16 "global_atomic_pk_add_f16" [Atomic rounds]
+    GlobalAtomicSmax "global_atomic_smax" [Atomic]
+    GlobalAtomicSmaxX2 "global_atomic_smax_x2" [Atomic]
+    GlobalAtomicSmin "global_atomic_smin" [Atomic]
+    GlobalAtomicSminX2 "global_atomic_smin_x2" [Atomic]
+    GlobalAtomicSub "global_atomic_sub" [Atomic]
+    GlobalAtomicSubClampU32 "global_atomic_sub_clamp_u32" [Atomic]
     GlobalAtomicSubU32 "global_atomic_sub_u32" = GlobalAtomicSub
     GlobalAtomicSubU64 "global_atomic_sub_u64" = GlobalAtomicSubX2
-    GlobalAtomicSubX2 "global_atomic_sub_x2"
-    GlobalAtomicSwap "global_atomic_swap"
+    GlobalAtomicSubX2 "global_atomic_sub_x2" [Atomic]
+    GlobalAtomicSwap "global_atomic_swap" [Atomic exchanges]
     GlobalAtomicSwapB32 "global_atomic_swap_b32" = GlobalAtomicSwap
     GlobalAtomicSwapB64 "global_atomic_swap_b64" = GlobalAtomicSwapX2
-    GlobalAtomicSwapX2 "global_atomic_swap_x2"
-    GlobalAtomicUmax "global_atomic_umax"
-    GlobalAtomicUmaxX2 "global_atomic_umax_x2"
-    GlobalAtomicUmin "global_atomic_umin"
-    GlobalAtomicUminX2 "global_atomic_umin_x2"
-    GlobalAtomicXor "global_atomic_xor"
+    GlobalAtomicSwapX2 "global_atomic_swap_x2" [Atomic exchanges]
+    GlobalAtomicUmax "global_atomic_umax" [Atomic]
+    GlobalAtomicUmaxX2 "global_atomic_umax_x2" [Atomic]
+    GlobalAtomicUmin "global_atomic_umin" [Atomic]
+    GlobalAtomicUminX2 "global_atomic_umin_x2" [Atomic]
+    GlobalAtomicXor "global_atomic_xor" [Atomic]
     GlobalAtomicXorB32 "global_atomic_xor_b32" = GlobalAtomicXor
     GlobalAtomicXorB64 "global_atomic_xor_b64" = GlobalAtomicXorX2
-    GlobalAtomicXorX2 "global_atomic_xor_x2"
-    GlobalInv "global_inv"
-    GlobalLoadAddtidB32 "global_load_addtid_b32"
+    GlobalAtomicXorX2 "global_atomic_xor_x2" [Atomic]
+    GlobalInv "global_inv" [NoEffect]
+    GlobalLoadAddtidB32 "global_load_addtid_b32" [Unmodelled because(BY_LANE) reads_m0]
     GlobalLoadB128 "global_load_b128" = GlobalLoadDwordx4
     GlobalLoadB32 "global_load_b32" = GlobalLoadDword
     GlobalLoadB64 "global_load_b64" = GlobalLoadDwordx2
     GlobalLoadB96 "global_load_b96" = GlobalLoadDwordx3
-    GlobalLoadBlock "global_load_block"
+    GlobalLoadBlock "global_load_block" [Unmodelled because(BLOCKS)]
     GlobalLoadD16B16 "global_load_d16_b16" = GlobalLoadShortD16
     GlobalLoadD16HiB16 "global_load_d16_hi_b16" = GlobalLoadShortD16Hi
     GlobalLoadD16HiI8 "global_load_d16_hi_i8" = GlobalLoadSbyteD16Hi
     GlobalLoadD16HiU8 "global_load_d16_hi_u8" = GlobalLoadUbyteD16Hi
     GlobalLoadD16I8 "global_load_d16_i8" = GlobalLoadSbyteD16
     GlobalLoadD16U8 "global_load_d16_u8" = GlobalLoadUbyteD16
-    GlobalLoadDword "global_load_dword"
-    GlobalLoadDwordAddtid "global_load_dword_addtid"
-    GlobalLoadDwordx2 "global_load_dwordx2"
-    GlobalLoadDwordx3 "global_load_dwordx3"
-    GlobalLoadDwordx4 "global_load_dwordx4"
+    GlobalLoadDword "global_load_dword" [Load]
+    GlobalLoadDwordAddtid "global_load_dword_addtid" [Unmodelled because(BY_LANE) reads_m0]
+    GlobalLoadDwordx2 "global_load_dwordx2" [Load]
+    GlobalLoadDwordx3 "global_load_dwordx3" [Load]
+    GlobalLoadDwordx4 "global_load_dwordx4" [Load]
     GlobalLoadI16 "global_load_i16" = GlobalLoadSshort
     GlobalLoadI8 "global_load_i8" = GlobalLoadSbyte
-    GlobalLoadLdsDword "global_load_lds_dword"
-    GlobalLoadLdsDwordx3 "global_load_lds_dwordx3"
-    GlobalLoadLdsDwordx4 "global_load_lds_dwordx4"
-    GlobalLoadLdsSbyte "global_load_lds_sbyte"
-    GlobalLoadLdsSshort "global_load_lds_sshort"
-    GlobalLoadLdsUbyte "global_load_lds_ubyte"
-    GlobalLoadLdsUshort "global_load_lds_ushort"
-    GlobalLoadSbyte "global_load_sbyte"
-    GlobalLoadSbyteD16 "global_load_sbyte_d16"
-    GlobalLoadSbyteD16Hi "global_load_sbyte_d16_hi"
-    GlobalLoadShortD16 "global_load_short_d16"
-    GlobalLoadShortD16Hi "global_load_short_d16_hi"
-    GlobalLoadSshort "global_load_sshort"
-    GlobalLoadTrB128 "global_load_tr_b128"
-    GlobalLoadTrB64 "global_load_tr_b64"
+    GlobalLoadLdsDword "global_load_lds_dword" [LoadToLds reads_m0]
+    GlobalLoadLdsDwordx3 "global_load_lds_dwordx3" [LoadToLds reads_m0]
+    GlobalLoadLdsDwordx4 "global_load_lds_dwordx4" [LoadToLds reads_m0]
+    GlobalLoadLdsSbyte "global_load_lds_sbyte" [LoadToLds reads_m0 signed]
+    GlobalLoadLdsSshort "global_load_lds_sshort" [LoadToLds reads_m0 signed]
+    GlobalLoadLdsUbyte "global_load_lds_ubyte" [LoadToLds reads_m0]
+    GlobalLoadLdsUshort "global_load_lds_ushort" [LoadToLds reads_m0]
+    GlobalLoadSbyte "global_load_sbyte" [Load signed]
+    GlobalLoadSbyteD16 "global_load_sbyte_d16" [Load part(Low) signed]
+    GlobalLoadSbyteD16Hi "global_load_sbyte_d16_hi" [Load part(High) signed]
+    GlobalLoadShortD16 "global_load_short_d16" [Load part(Low)]
+    GlobalLoadShortD16Hi "global_load_short_d16_hi" [Load part(High)]
+    GlobalLoadSshort "global_load_sshort" [Load signed]
+    GlobalLoadTrB128 "global_load_tr_b128" [Unmodelled because(TRANSPOSES)]
+    GlobalLoadTrB64 "global_load_tr_b64" [Unmodelled because(TRANSPOSES)]
     GlobalLoadU16 "global_load_u16" = GlobalLoadUshort
     GlobalLoadU8 "global_load_u8" = GlobalLoadUbyte
-    GlobalLoadUbyte "global_load_ubyte"
-    GlobalLoadUbyteD16 "global_load_ubyte_d16"
-    GlobalLoadUbyteD16Hi "global_load_ubyte_d16_hi"
-    GlobalLoadUshort "global_load_ushort"
-    GlobalStoreAddtidB32 "global_store_addtid_b32"
+    GlobalLoadUbyte "global_load_ubyte" [Load]
+    GlobalLoadUbyteD16 "global_load_ubyte_d16" [Load part(Low)]
+    GlobalLoadUbyteD16Hi "global_load_ubyte_d16_hi" [Load part(High)]
+    GlobalLoadUshort "global_load_ushort" [Load]
+    GlobalStoreAddtidB32 "global_store_addtid_b32" [Unmodelled because(BY_LANE) reads_m0]
     GlobalStoreB128 "global_store_b128" = GlobalStoreDwordx4
     GlobalStoreB16 "global_store_b16" = GlobalStoreShort
     GlobalStoreB32 "global_store_b32" = GlobalStoreDword
     GlobalStoreB64 "global_store_b64" = GlobalStoreDwordx2
     GlobalStoreB8 "global_store_b8" = GlobalStoreByte
     GlobalStoreB96 "global_store_b96" = GlobalStoreDwordx3
-    GlobalStoreBlock "global_store_block"
-    GlobalStoreByte "global_store_byte"
-    GlobalStoreByteD16Hi "global_store_byte_d16_hi"
+    GlobalStoreBlock "global_store_block" [Unmodelled because(BLOCKS)]
+    GlobalStoreByte "global_store_byte" [Store]
+    GlobalStoreByteD16Hi "global_store_byte_d16_hi" [Store part(High)]
     GlobalStoreD16HiB16 "global_store_d16_hi_b16" = GlobalStoreShortD16Hi
     GlobalStoreD16HiB8 "global_store_d16_hi_b8" = GlobalStoreByteD16Hi
-    GlobalStoreDword "global_store_dword"
-    GlobalStoreDwordAddtid "global_store_dword_addtid"
-    GlobalStoreDwordx2 "global_store_dwordx2"
-    GlobalStoreDwordx3 "global_store_dwordx3"
-    GlobalStoreDwordx4 "global_store_dwordx4"
-    GlobalStoreShort "global_store_short"
-    GlobalStoreShortD16Hi "global_store_short_d16_hi"
-    GlobalWb "global_wb"
-    GlobalWbinv "global_wbinv"
-    SAbsI32 "s_abs_i32"
-    SAbsdiffI32 "s_absdiff_i32"
+    GlobalStoreDword "global_store_dword" [Store]
+    GlobalStoreDwordAddtid "global_store_dword_addtid" [Unmodelled because(BY_LANE) reads_m0]
+    GlobalStoreDwordx2 "global_store_dwordx2" [Store]
+    GlobalStoreDwordx3 "global_store_dwordx3" [Store]
+    GlobalStoreDwordx4 "global_store_dwordx4" [Store]
+    GlobalStoreShort "global_store_short" [Store]
+    GlobalStoreShortD16Hi "global_store_short_d16_hi" [Store part(High)]
+    GlobalWb "global_wb" [NoEffect]
+    GlobalWbinv "global_wbinv" [NoEffect]
+    SAbsI32 "s_abs_i32" [Scalar writes_scc]
+    SAbsdiffI32 "s_absdiff_i32" [Scalar writes_scc]
     SAddCoCiU32 "s_add_co_ci_u32" = SAddcU32
     SAddCoI32 "s_add_co_i32" = SAddI32
     SAddCoU32 "s_add_co_u32" = SAddU32
-    SAddF16 "s_add_f16"
-    SAddF32 "s_add_f32"
-    SAddI32 "s_add_i32"
-    SAddNcU64 "s_add_nc_u64"
-    SAddU32 "s_add_u32"
-    SAddcU32 "s_addc_u32"
+    SAddF16 "s_add_f16" [ScalarFloat]
+    SAddF32 "s_add_f32" [ScalarFloat]
+    SAddI32 "s_add_i32" [Scalar writes_scc]
+    SAddNcU64 "s_add_nc_u64" [Scalar]
+    SAddU32 "s_add_u32" [Scalar writes_scc]
+    SAddcU32 "s_addc_u32" [Scalar reads_scc writes_scc]
     SAddkCoI32 "s_addk_co_i32" = SAddkI32
-    SAddkI32 "s_addk_i32"
-    SAllocVgpr "s_alloc_vgpr"
-    SAndB32 "s_and_b32"
-    SAndB64 "s_and_b64"
+    SAddkI32 "s_addk_i32" [Scalar writes_scc accumulates]
+    SAllocVgpr "s_alloc_vgpr" [Scalar]
+    SAndB32 "s_and_b32" [Scalar writes_scc]
+    SAndB64 "s_and_b64" [Scalar writes_scc]
     SAndNot0SaveexecB32 "s_and_not0_saveexec_b32" = SAndn1SaveexecB32
     SAndNot0SaveexecB64 "s_and_not0_saveexec_b64" = SAndn1SaveexecB64
     SAndNot0WrexecB32 "s_and_not0_wrexec_b32" = SAndn1WrexecB32
@@ -703,1270 +758,1270 @@ ops! {
     SAndNot1SaveexecB64 "s_and_not1_saveexec_b64" = SAndn2SaveexecB64
     SAndNot1WrexecB32 "s_and_not1_wrexec_b32" = SAndn2WrexecB32
     SAndNot1WrexecB64 "s_and_not1_wrexec_b64" = SAndn2WrexecB64
-    SAndSaveexecB32 "s_and_saveexec_b32"
-    SAndSaveexecB64 "s_and_saveexec_b64"
-    SAndn1SaveexecB32 "s_andn1_saveexec_b32"
-    SAndn1SaveexecB64 "s_andn1_saveexec_b64"
-    SAndn1WrexecB32 "s_andn1_wrexec_b32"
-    SAndn1WrexecB64 "s_andn1_wrexec_b64"
-    SAndn2B32 "s_andn2_b32"
-    SAndn2B64 "s_andn2_b64"
-    SAndn2SaveexecB32 "s_andn2_saveexec_b32"
-    SAndn2SaveexecB64 "s_andn2_saveexec_b64"
-    SAndn2WrexecB32 "s_andn2_wrexec_b32"
-    SAndn2WrexecB64 "s_andn2_wrexec_b64"
-    SAshrI32 "s_ashr_i32"
-    SAshrI64 "s_ashr_i64"
-    SAtcProbe "s_atc_probe"
-    SAtcProbeBuffer "s_atc_probe_buffer"
-    SAtomicAdd "s_atomic_add"
-    SAtomicAddX2 "s_atomic_add_x2"
-    SAtomicAnd "s_atomic_and"
-    SAtomicAndX2 "s_atomic_and_x2"
-    SAtomicCmpswap "s_atomic_cmpswap"
-    SAtomicCmpswapX2 "s_atomic_cmpswap_x2"
-    SAtomicDec "s_atomic_dec"
-    SAtomicDecX2 "s_atomic_dec_x2"
-    SAtomicInc "s_atomic_inc"
-    SAtomicIncX2 "s_atomic_inc_x2"
-    SAtomicOr "s_atomic_or"
-    SAtomicOrX2 "s_atomic_or_x2"
-    SAtomicSmax "s_atomic_smax"
-    SAtomicSmaxX2 "s_atomic_smax_x2"
-    SAtomicSmin "s_atomic_smin"
-    SAtomicSminX2 "s_atomic_smin_x2"
-    SAtomicSub "s_atomic_sub"
-    SAtomicSubX2 "s_atomic_sub_x2"
-    SAtomicSwap "s_atomic_swap"
-    SAtomicSwapX2 "s_atomic_swap_x2"
-    SAtomicUmax "s_atomic_umax"
-    SAtomicUmaxX2 "s_atomic_umax_x2"
-    SAtomicUmin "s_atomic_umin"
-    SAtomicUminX2 "s_atomic_umin_x2"
-    SAtomicXor "s_atomic_xor"
-    SAtomicXorX2 "s_atomic_xor_x2"
-    SBarrier "s_barrier"
-    SBarrierInit "s_barrier_init"
-    SBarrierJoin "s_barrier_join"
-    SBarrierLeave "s_barrier_leave"
-    SBarrierSignal "s_barrier_signal"
-    SBarrierSignalIsfirst "s_barrier_signal_isfirst"
-    SBarrierWait "s_barrier_wait"
-    SBcnt0I32B32 "s_bcnt0_i32_b32"
-    SBcnt0I32B64 "s_bcnt0_i32_b64"
-    SBcnt1I32B32 "s_bcnt1_i32_b32"
-    SBcnt1I32B64 "s_bcnt1_i32_b64"
-    SBfeI32 "s_bfe_i32"
-    SBfeI64 "s_bfe_i64"
-    SBfeU32 "s_bfe_u32"
-    SBfeU64 "s_bfe_u64"
-    SBfmB32 "s_bfm_b32"
-    SBfmB64 "s_bfm_b64"
-    SBitcmp0B32 "s_bitcmp0_b32"
-    SBitcmp0B64 "s_bitcmp0_b64"
-    SBitcmp1B32 "s_bitcmp1_b32"
-    SBitcmp1B64 "s_bitcmp1_b64"
-    SBitreplicateB64B32 "s_bitreplicate_b64_b32"
-    SBitset0B32 "s_bitset0_b32"
-    SBitset0B64 "s_bitset0_b64"
-    SBitset1B32 "s_bitset1_b32"
-    SBitset1B64 "s_bitset1_b64"
-    SBranch "s_branch"
-    SBrevB32 "s_brev_b32"
-    SBrevB64 "s_brev_b64"
-    SBufferAtomicAdd "s_buffer_atomic_add"
-    SBufferAtomicAddX2 "s_buffer_atomic_add_x2"
-    SBufferAtomicAnd "s_buffer_atomic_and"
-    SBufferAtomicAndX2 "s_buffer_atomic_and_x2"
-    SBufferAtomicCmpswap "s_buffer_atomic_cmpswap"
-    SBufferAtomicCmpswapX2 "s_buffer_atomic_cmpswap_x2"
-    SBufferAtomicDec "s_buffer_atomic_dec"
-    SBufferAtomicDecX2 "s_buffer_atomic_dec_x2"
-    SBufferAtomicInc "s_buffer_atomic_inc"
-    SBufferAtomicIncX2 "s_buffer_atomic_inc_x2"
-    SBufferAtomicOr "s_buffer_atomic_or"
-    SBufferAtomicOrX2 "s_buffer_atomic_or_x2"
-    SBufferAtomicSmax "s_buffer_atomic_smax"
-    SBufferAtomicSmaxX2 "s_buffer_atomic_smax_x2"
-    SBufferAtomicSmin "s_buffer_atomic_smin"
-    SBufferAtomicSminX2 "s_buffer_atomic_smin_x2"
-    SBufferAtomicSub "s_buffer_atomic_sub"
-    SBufferAtomicSubX2 "s_buffer_atomic_sub_x2"
-    SBufferAtomicSwap "s_buffer_atomic_swap"
-    SBufferAtomicSwapX2 "s_buffer_atomic_swap_x2"
-    SBufferAtomicUmax "s_buffer_atomic_umax"
-    SBufferAtomicUmaxX2 "s_buffer_atomic_umax_x2"
-    SBufferAtomicUmin "s_buffer_atomic_umin"
-    SBufferAtomicUminX2 "s_buffer_atomic_umin_x2"
-    SBufferAtomicXor "s_buffer_atomic_xor"
-    SBufferAtomicXorX2 "s_buffer_atomic_xor_x2"
+    SAndSaveexecB32 "s_and_saveexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SAndSaveexecB64 "s_and_saveexec_b64" [Scalar writes_scc reads_exec writes_exec]
+    SAndn1SaveexecB32 "s_andn1_saveexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SAndn1SaveexecB64 "s_andn1_saveexec_b64" [Scalar writes_scc reads_exec writes_exec]
+    SAndn1WrexecB32 "s_andn1_wrexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SAndn1WrexecB64 "s_andn1_wrexec_b64" [Scalar writes_scc reads_exec writes_exec]
+    SAndn2B32 "s_andn2_b32" [Scalar writes_scc]
+    SAndn2B64 "s_andn2_b64" [Scalar writes_scc]
+    SAndn2SaveexecB32 "s_andn2_saveexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SAndn2SaveexecB64 "s_andn2_saveexec_b64" [Scalar writes_scc reads_exec writes_exec]
+    SAndn2WrexecB32 "s_andn2_wrexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SAndn2WrexecB64 "s_andn2_wrexec_b64" [Scalar writes_scc reads_exec writes_exec]
+    SAshrI32 "s_ashr_i32" [Scalar writes_scc]
+    SAshrI64 "s_ashr_i64" [Scalar writes_scc]
+    SAtcProbe "s_atc_probe" [Unmodelled because(PROBES)]
+    SAtcProbeBuffer "s_atc_probe_buffer" [Unmodelled because(PROBES)]
+    SAtomicAdd "s_atomic_add" [ScalarAtomic]
+    SAtomicAddX2 "s_atomic_add_x2" [ScalarAtomic]
+    SAtomicAnd "s_atomic_and" [ScalarAtomic]
+    SAtomicAndX2 "s_atomic_and_x2" [ScalarAtomic]
+    SAtomicCmpswap "s_atomic_cmpswap" [ScalarAtomic compares]
+    SAtomicCmpswapX2 "s_atomic_cmpswap_x2" [ScalarAtomic compares]
+    SAtomicDec "s_atomic_dec" [ScalarAtomic]
+    SAtomicDecX2 "s_atomic_dec_x2" [ScalarAtomic]
+    SAtomicInc "s_atomic_inc" [ScalarAtomic]
+    SAtomicIncX2 "s_atomic_inc_x2" [ScalarAtomic]
+    SAtomicOr "s_atomic_or" [ScalarAtomic]
+    SAtomicOrX2 "s_atomic_or_x2" [ScalarAtomic]
+    SAtomicSmax "s_atomic_smax" [ScalarAtomic]
+    SAtomicSmaxX2 "s_atomic_smax_x2" [ScalarAtomic]
+    SAtomicSmin "s_atomic_smin" [ScalarAtomic]
+    SAtomicSminX2 "s_atomic_smin_x2" [ScalarAtomic]
+    SAtomicSub "s_atomic_sub" [ScalarAtomic]
+    SAtomicSubX2 "s_atomic_sub_x2" [ScalarAtomic]
+    SAtomicSwap "s_atomic_swap" [ScalarAtomic exchanges]
+    SAtomicSwapX2 "s_atomic_swap_x2" [ScalarAtomic exchanges]
+    SAtomicUmax "s_atomic_umax" [ScalarAtomic]
+    SAtomicUmaxX2 "s_atomic_umax_x2" [ScalarAtomic]
+    SAtomicUmin "s_atomic_umin" [ScalarAtomic]
+    SAtomicUminX2 "s_atomic_umin_x2" [ScalarAtomic]
+    SAtomicXor "s_atomic_xor" [ScalarAtomic]
+    SAtomicXorX2 "s_atomic_xor_x2" [ScalarAtomic]
+    SBarrier "s_barrier" [Scalar signals]
+    SBarrierInit "s_barrier_init" [Unmodelled because(NAMED_BARRIERS) signals]
+    SBarrierJoin "s_barrier_join" [Unmodelled because(NAMED_BARRIERS) signals]
+    SBarrierLeave "s_barrier_leave" [Unmodelled because(NAMED_BARRIERS) signals]
+    SBarrierSignal "s_barrier_signal" [Scalar signals]
+    SBarrierSignalIsfirst "s_barrier_signal_isfirst" [Scalar writes_scc signals]
+    SBarrierWait "s_barrier_wait" [Scalar signals]
+    SBcnt0I32B32 "s_bcnt0_i32_b32" [Scalar writes_scc]
+    SBcnt0I32B64 "s_bcnt0_i32_b64" [Scalar writes_scc]
+    SBcnt1I32B32 "s_bcnt1_i32_b32" [Scalar writes_scc]
+    SBcnt1I32B64 "s_bcnt1_i32_b64" [Scalar writes_scc]
+    SBfeI32 "s_bfe_i32" [Scalar writes_scc]
+    SBfeI64 "s_bfe_i64" [Scalar writes_scc]
+    SBfeU32 "s_bfe_u32" [Scalar writes_scc]
+    SBfeU64 "s_bfe_u64" [Scalar writes_scc]
+    SBfmB32 "s_bfm_b32" [Scalar]
+    SBfmB64 "s_bfm_b64" [Scalar]
+    SBitcmp0B32 "s_bitcmp0_b32" [Scalar writes_scc]
+    SBitcmp0B64 "s_bitcmp0_b64" [Scalar writes_scc]
+    SBitcmp1B32 "s_bitcmp1_b32" [Scalar writes_scc]
+    SBitcmp1B64 "s_bitcmp1_b64" [Scalar writes_scc]
+    SBitreplicateB64B32 "s_bitreplicate_b64_b32" [Scalar]
+    SBitset0B32 "s_bitset0_b32" [Scalar accumulates]
+    SBitset0B64 "s_bitset0_b64" [Scalar accumulates]
+    SBitset1B32 "s_bitset1_b32" [Scalar accumulates]
+    SBitset1B64 "s_bitset1_b64" [Scalar accumulates]
+    SBranch "s_branch" [Scalar]
+    SBrevB32 "s_brev_b32" [Scalar]
+    SBrevB64 "s_brev_b64" [Scalar]
+    SBufferAtomicAdd "s_buffer_atomic_add" [ScalarAtomic]
+    SBufferAtomicAddX2 "s_buffer_atomic_add_x2" [ScalarAtomic]
+    SBufferAtomicAnd "s_buffer_atomic_and" [ScalarAtomic]
+    SBufferAtomicAndX2 "s_buffer_atomic_and_x2" [ScalarAtomic]
+    SBufferAtomicCmpswap "s_buffer_atomic_cmpswap" [ScalarAtomic compares]
+    SBufferAtomicCmpswapX2 "s_buffer_atomic_cmpswap_x2" [ScalarAtomic compares]
+    SBufferAtomicDec "s_buffer_atomic_dec" [ScalarAtomic]
+    SBufferAtomicDecX2 "s_buffer_atomic_dec_x2" [ScalarAtomic]
+    SBufferAtomicInc "s_buffer_atomic_inc" [ScalarAtomic]
+    SBufferAtomicIncX2 "s_buffer_atomic_inc_x2" [ScalarAtomic]
+    SBufferAtomicOr "s_buffer_atomic_or" [ScalarAtomic]
+    SBufferAtomicOrX2 "s_buffer_atomic_or_x2" [ScalarAtomic]
+    SBufferAtomicSmax "s_buffer_atomic_smax" [ScalarAtomic]
+    SBufferAtomicSmaxX2 "s_buffer_atomic_smax_x2" [ScalarAtomic]
+    SBufferAtomicSmin "s_buffer_atomic_smin" [ScalarAtomic]
+    SBufferAtomicSminX2 "s_buffer_atomic_smin_x2" [ScalarAtomic]
+    SBufferAtomicSub "s_buffer_atomic_sub" [ScalarAtomic]
+    SBufferAtomicSubX2 "s_buffer_atomic_sub_x2" [ScalarAtomic]
+    SBufferAtomicSwap "s_buffer_atomic_swap" [ScalarAtomic exchanges]
+    SBufferAtomicSwapX2 "s_buffer_atomic_swap_x2" [ScalarAtomic exchanges]
+    SBufferAtomicUmax "s_buffer_atomic_umax" [ScalarAtomic]
+    SBufferAtomicUmaxX2 "s_buffer_atomic_umax_x2" [ScalarAtomic]
+    SBufferAtomicUmin "s_buffer_atomic_umin" [ScalarAtomic]
+    SBufferAtomicUminX2 "s_buffer_atomic_umin_x2" [ScalarAtomic]
+    SBufferAtomicXor "s_buffer_atomic_xor" [ScalarAtomic]
+    SBufferAtomicXorX2 "s_buffer_atomic_xor_x2" [ScalarAtomic]
     SBufferLoadB128 "s_buffer_load_b128" = SBufferLoadDwordx4
     SBufferLoadB256 "s_buffer_load_b256" = SBufferLoadDwordx8
     SBufferLoadB32 "s_buffer_load_b32" = SBufferLoadDword
     SBufferLoadB512 "s_buffer_load_b512" = SBufferLoadDwordx16
     SBufferLoadB64 "s_buffer_load_b64" = SBufferLoadDwordx2
-    SBufferLoadB96 "s_buffer_load_b96"
-    SBufferLoadDword "s_buffer_load_dword"
-    SBufferLoadDwordx16 "s_buffer_load_dwordx16"
-    SBufferLoadDwordx2 "s_buffer_load_dwordx2"
-    SBufferLoadDwordx4 "s_buffer_load_dwordx4"
-    SBufferLoadDwordx8 "s_buffer_load_dwordx8"
-    SBufferLoadI16 "s_buffer_load_i16"
-    SBufferLoadI8 "s_buffer_load_i8"
-    SBufferLoadU16 "s_buffer_load_u16"
-    SBufferLoadU8 "s_buffer_load_u8"
-    SBufferPrefetchData "s_buffer_prefetch_data"
-    SBufferStoreDword "s_buffer_store_dword"
-    SBufferStoreDwordx2 "s_buffer_store_dwordx2"
-    SBufferStoreDwordx4 "s_buffer_store_dwordx4"
-    SCallB64 "s_call_b64"
-    SCbranchCdbgsys "s_cbranch_cdbgsys"
-    SCbranchCdbgsysAndUser "s_cbranch_cdbgsys_and_user"
-    SCbranchCdbgsysOrUser "s_cbranch_cdbgsys_or_user"
-    SCbranchCdbguser "s_cbranch_cdbguser"
-    SCbranchExecnz "s_cbranch_execnz"
-    SCbranchExecz "s_cbranch_execz"
-    SCbranchGFork "s_cbranch_g_fork"
-    SCbranchIFork "s_cbranch_i_fork"
-    SCbranchJoin "s_cbranch_join"
-    SCbranchScc0 "s_cbranch_scc0"
-    SCbranchScc1 "s_cbranch_scc1"
-    SCbranchVccnz "s_cbranch_vccnz"
-    SCbranchVccz "s_cbranch_vccz"
-    SCeilF16 "s_ceil_f16"
-    SCeilF32 "s_ceil_f32"
-    SClause "s_clause"
+    SBufferLoadB96 "s_buffer_load_b96" [ScalarLoad]
+    SBufferLoadDword "s_buffer_load_dword" [ScalarLoad]
+    SBufferLoadDwordx16 "s_buffer_load_dwordx16" [ScalarLoad]
+    SBufferLoadDwordx2 "s_buffer_load_dwordx2" [ScalarLoad]
+    SBufferLoadDwordx4 "s_buffer_load_dwordx4" [ScalarLoad]
+    SBufferLoadDwordx8 "s_buffer_load_dwordx8" [ScalarLoad]
+    SBufferLoadI16 "s_buffer_load_i16" [ScalarLoad]
+    SBufferLoadI8 "s_buffer_load_i8" [ScalarLoad]
+    SBufferLoadU16 "s_buffer_load_u16" [ScalarLoad]
+    SBufferLoadU8 "s_buffer_load_u8" [ScalarLoad]
+    SBufferPrefetchData "s_buffer_prefetch_data" [NoEffect]
+    SBufferStoreDword "s_buffer_store_dword" [ScalarStore]
+    SBufferStoreDwordx2 "s_buffer_store_dwordx2" [ScalarStore]
+    SBufferStoreDwordx4 "s_buffer_store_dwordx4" [ScalarStore]
+    SCallB64 "s_call_b64" [Scalar]
+    SCbranchCdbgsys "s_cbranch_cdbgsys" [Unmodelled because(DEBUGGERS)]
+    SCbranchCdbgsysAndUser "s_cbranch_cdbgsys_and_user" [Unmodelled because(DEBUGGERS)]
+    SCbranchCdbgsysOrUser "s_cbranch_cdbgsys_or_user" [Unmodelled because(DEBUGGERS)]
+    SCbranchCdbguser "s_cbranch_cdbguser" [Unmodelled because(DEBUGGERS)]
+    SCbranchExecnz "s_cbranch_execnz" [Scalar reads_exec]
+    SCbranchExecz "s_cbranch_execz" [Scalar reads_exec]
+    SCbranchGFork "s_cbranch_g_fork" [Unmodelled because(FORKS)]
+    SCbranchIFork "s_cbranch_i_fork" [Unmodelled because(FORKS)]
+    SCbranchJoin "s_cbranch_join" [Unmodelled because(FORKS)]
+    SCbranchScc0 "s_cbranch_scc0" [Scalar reads_scc]
+    SCbranchScc1 "s_cbranch_scc1" [Scalar reads_scc]
+    SCbranchVccnz "s_cbranch_vccnz" [Scalar reads_vcc]
+    SCbranchVccz "s_cbranch_vccz" [Scalar reads_vcc]
+    SCeilF16 "s_ceil_f16" [ScalarFloat]
+    SCeilF32 "s_ceil_f32" [ScalarFloat]
+    SClause "s_clause" [NoEffect]
     SClsI32 "s_cls_i32" = SFlbitI32
     SClsI32I64 "s_cls_i32_i64" = SFlbitI32I64
     SClzI32U32 "s_clz_i32_u32" = SFlbitI32B32
     SClzI32U64 "s_clz_i32_u64" = SFlbitI32B64
-    SCmovB32 "s_cmov_b32"
-    SCmovB64 "s_cmov_b64"
-    SCmovkI32 "s_cmovk_i32"
-    SCmpEqF16 "s_cmp_eq_f16"
-    SCmpEqF32 "s_cmp_eq_f32"
-    SCmpEqI32 "s_cmp_eq_i32"
-    SCmpEqU32 "s_cmp_eq_u32"
-    SCmpEqU64 "s_cmp_eq_u64"
-    SCmpGeF16 "s_cmp_ge_f16"
-    SCmpGeF32 "s_cmp_ge_f32"
-    SCmpGeI32 "s_cmp_ge_i32"
-    SCmpGeU32 "s_cmp_ge_u32"
-    SCmpGtF16 "s_cmp_gt_f16"
-    SCmpGtF32 "s_cmp_gt_f32"
-    SCmpGtI32 "s_cmp_gt_i32"
-    SCmpGtU32 "s_cmp_gt_u32"
-    SCmpLeF16 "s_cmp_le_f16"
-    SCmpLeF32 "s_cmp_le_f32"
-    SCmpLeI32 "s_cmp_le_i32"
-    SCmpLeU32 "s_cmp_le_u32"
-    SCmpLgF16 "s_cmp_lg_f16"
-    SCmpLgF32 "s_cmp_lg_f32"
-    SCmpLgI32 "s_cmp_lg_i32"
-    SCmpLgU32 "s_cmp_lg_u32"
-    SCmpLgU64 "s_cmp_lg_u64"
-    SCmpLtF16 "s_cmp_lt_f16"
-    SCmpLtF32 "s_cmp_lt_f32"
-    SCmpLtI32 "s_cmp_lt_i32"
-    SCmpLtU32 "s_cmp_lt_u32"
-    SCmpNeqF16 "s_cmp_neq_f16"
-    SCmpNeqF32 "s_cmp_neq_f32"
-    SCmpNgeF16 "s_cmp_nge_f16"
-    SCmpNgeF32 "s_cmp_nge_f32"
-    SCmpNgtF16 "s_cmp_ngt_f16"
-    SCmpNgtF32 "s_cmp_ngt_f32"
-    SCmpNleF16 "s_cmp_nle_f16"
-    SCmpNleF32 "s_cmp_nle_f32"
-    SCmpNlgF16 "s_cmp_nlg_f16"
-    SCmpNlgF32 "s_cmp_nlg_f32"
-    SCmpNltF16 "s_cmp_nlt_f16"
-    SCmpNltF32 "s_cmp_nlt_f32"
-    SCmpOF16 "s_cmp_o_f16"
-    SCmpOF32 "s_cmp_o_f32"
-    SCmpUF16 "s_cmp_u_f16"
-    SCmpUF32 "s_cmp_u_f32"
-    SCmpkEqI32 "s_cmpk_eq_i32"
-    SCmpkEqU32 "s_cmpk_eq_u32"
-    SCmpkGeI32 "s_cmpk_ge_i32"
-    SCmpkGeU32 "s_cmpk_ge_u32"
-    SCmpkGtI32 "s_cmpk_gt_i32"
-    SCmpkGtU32 "s_cmpk_gt_u32"
-    SCmpkLeI32 "s_cmpk_le_i32"
-    SCmpkLeU32 "s_cmpk_le_u32"
-    SCmpkLgI32 "s_cmpk_lg_i32"
-    SCmpkLgU32 "s_cmpk_lg_u32"
-    SCmpkLtI32 "s_cmpk_lt_i32"
-    SCmpkLtU32 "s_cmpk_lt_u32"
-    SCodeEnd "s_code_end"
-    SCselectB32 "s_cselect_b32"
-    SCselectB64 "s_cselect_b64"
+    SCmovB32 "s_cmov_b32" [Scalar reads_scc accumulates]
+    SCmovB64 "s_cmov_b64" [Scalar reads_scc accumulates]
+    SCmovkI32 "s_cmovk_i32" [Scalar reads_scc accumulates]
+    SCmpEqF16 "s_cmp_eq_f16" [ScalarFloat writes_scc]
+    SCmpEqF32 "s_cmp_eq_f32" [ScalarFloat writes_scc]
+    SCmpEqI32 "s_cmp_eq_i32" [Scalar writes_scc]
+    SCmpEqU32 "s_cmp_eq_u32" [Scalar writes_scc]
+    SCmpEqU64 "s_cmp_eq_u64" [Scalar writes_scc]
+    SCmpGeF16 "s_cmp_ge_f16" [ScalarFloat writes_scc]
+    SCmpGeF32 "s_cmp_ge_f32" [ScalarFloat writes_scc]
+    SCmpGeI32 "s_cmp_ge_i32" [Scalar writes_scc]
+    SCmpGeU32 "s_cmp_ge_u32" [Scalar writes_scc]
+    SCmpGtF16 "s_cmp_gt_f16" [ScalarFloat writes_scc]
+    SCmpGtF32 "s_cmp_gt_f32" [ScalarFloat writes_scc]
+    SCmpGtI32 "s_cmp_gt_i32" [Scalar writes_scc]
+    SCmpGtU32 "s_cmp_gt_u32" [Scalar writes_scc]
+    SCmpLeF16 "s_cmp_le_f16" [ScalarFloat writes_scc]
+    SCmpLeF32 "s_cmp_le_f32" [ScalarFloat writes_scc]
+    SCmpLeI32 "s_cmp_le_i32" [Scalar writes_scc]
+    SCmpLeU32 "s_cmp_le_u32" [Scalar writes_scc]
+    SCmpLgF16 "s_cmp_lg_f16" [ScalarFloat writes_scc]
+    SCmpLgF32 "s_cmp_lg_f32" [ScalarFloat writes_scc]
+    SCmpLgI32 "s_cmp_lg_i32" [Scalar writes_scc]
+    SCmpLgU32 "s_cmp_lg_u32" [Scalar writes_scc]
+    SCmpLgU64 "s_cmp_lg_u64" [Scalar writes_scc]
+    SCmpLtF16 "s_cmp_lt_f16" [ScalarFloat writes_scc]
+    SCmpLtF32 "s_cmp_lt_f32" [ScalarFloat writes_scc]
+    SCmpLtI32 "s_cmp_lt_i32" [Scalar writes_scc]
+    SCmpLtU32 "s_cmp_lt_u32" [Scalar writes_scc]
+    SCmpNeqF16 "s_cmp_neq_f16" [ScalarFloat writes_scc]
+    SCmpNeqF32 "s_cmp_neq_f32" [ScalarFloat writes_scc]
+    SCmpNgeF16 "s_cmp_nge_f16" [ScalarFloat writes_scc]
+    SCmpNgeF32 "s_cmp_nge_f32" [ScalarFloat writes_scc]
+    SCmpNgtF16 "s_cmp_ngt_f16" [ScalarFloat writes_scc]
+    SCmpNgtF32 "s_cmp_ngt_f32" [ScalarFloat writes_scc]
+    SCmpNleF16 "s_cmp_nle_f16" [ScalarFloat writes_scc]
+    SCmpNleF32 "s_cmp_nle_f32" [ScalarFloat writes_scc]
+    SCmpNlgF16 "s_cmp_nlg_f16" [ScalarFloat writes_scc]
+    SCmpNlgF32 "s_cmp_nlg_f32" [ScalarFloat writes_scc]
+    SCmpNltF16 "s_cmp_nlt_f16" [ScalarFloat writes_scc]
+    SCmpNltF32 "s_cmp_nlt_f32" [ScalarFloat writes_scc]
+    SCmpOF16 "s_cmp_o_f16" [ScalarFloat writes_scc]
+    SCmpOF32 "s_cmp_o_f32" [ScalarFloat writes_scc]
+    SCmpUF16 "s_cmp_u_f16" [ScalarFloat writes_scc]
+    SCmpUF32 "s_cmp_u_f32" [ScalarFloat writes_scc]
+    SCmpkEqI32 "s_cmpk_eq_i32" [Scalar writes_scc]
+    SCmpkEqU32 "s_cmpk_eq_u32" [Scalar writes_scc]
+    SCmpkGeI32 "s_cmpk_ge_i32" [Scalar writes_scc]
+    SCmpkGeU32 "s_cmpk_ge_u32" [Scalar writes_scc]
+    SCmpkGtI32 "s_cmpk_gt_i32" [Scalar writes_scc]
+    SCmpkGtU32 "s_cmpk_gt_u32" [Scalar writes_scc]
+    SCmpkLeI32 "s_cmpk_le_i32" [Scalar writes_scc]
+    SCmpkLeU32 "s_cmpk_le_u32" [Scalar writes_scc]
+    SCmpkLgI32 "s_cmpk_lg_i32" [Scalar writes_scc]
+    SCmpkLgU32 "s_cmpk_lg_u32" [Scalar writes_scc]
+    SCmpkLtI32 "s_cmpk_lt_i32" [Scalar writes_scc]
+    SCmpkLtU32 "s_cmpk_lt_u32" [Scalar writes_scc]
+    SCodeEnd "s_code_end" [Unmodelled because(TRAPS)]
+    SCselectB32 "s_cselect_b32" [Scalar reads_scc]
+    SCselectB64 "s_cselect_b64" [Scalar reads_scc]
     SCtzI32B32 "s_ctz_i32_b32" = SFf1I32B32
     SCtzI32B64 "s_ctz_i32_b64" = SFf1I32B64
-    SCvtF16F32 "s_cvt_f16_f32"
-    SCvtF32F16 "s_cvt_f32_f16"
-    SCvtF32I32 "s_cvt_f32_i32"
-    SCvtF32U32 "s_cvt_f32_u32"
-    SCvtHiF32F16 "s_cvt_hi_f32_f16"
-    SCvtI32F32 "s_cvt_i32_f32"
-    SCvtPkRtzF16F32 "s_cvt_pk_rtz_f16_f32"
-    SCvtU32F32 "s_cvt_u32_f32"
-    SDcacheDiscard "s_dcache_discard"
-    SDcacheDiscardX2 "s_dcache_discard_x2"
-    SDcacheInv "s_dcache_inv"
-    SDcacheInvVol "s_dcache_inv_vol"
-    SDcacheWb "s_dcache_wb"
-    SDcacheWbVol "s_dcache_wb_vol"
-    SDecperflevel "s_decperflevel"
-    SDelayAlu "s_delay_alu"
-    SDenormMode "s_denorm_mode"
-    SEndpgm "s_endpgm"
-    SEndpgmOrderedPsDone "s_endpgm_ordered_ps_done"
-    SEndpgmSaved "s_endpgm_saved"
-    SFf0I32B32 "s_ff0_i32_b32"
-    SFf0I32B64 "s_ff0_i32_b64"
-    SFf1I32B32 "s_ff1_i32_b32"
-    SFf1I32B64 "s_ff1_i32_b64"
-    SFlbitI32 "s_flbit_i32"
-    SFlbitI32B32 "s_flbit_i32_b32"
-    SFlbitI32B64 "s_flbit_i32_b64"
-    SFlbitI32I64 "s_flbit_i32_i64"
-    SFloorF16 "s_floor_f16"
-    SFloorF32 "s_floor_f32"
-    SFmaakF32 "s_fmaak_f32"
-    SFmacF16 "s_fmac_f16"
-    SFmacF32 "s_fmac_f32"
-    SFmamkF32 "s_fmamk_f32"
-    SGetBarrierState "s_get_barrier_state"
-    SGetWaveidInWorkgroup "s_get_waveid_in_workgroup"
-    SGetpcB64 "s_getpc_b64"
-    SGetregB32 "s_getreg_b32"
-    SGl1Inv "s_gl1_inv"
-    SIcacheInv "s_icache_inv"
-    SIncperflevel "s_incperflevel"
-    SInstPrefetch "s_inst_prefetch"
+    SCvtF16F32 "s_cvt_f16_f32" [ScalarFloat]
+    SCvtF32F16 "s_cvt_f32_f16" [ScalarFloat]
+    SCvtF32I32 "s_cvt_f32_i32" [ScalarFloat]
+    SCvtF32U32 "s_cvt_f32_u32" [ScalarFloat]
+    SCvtHiF32F16 "s_cvt_hi_f32_f16" [ScalarFloat]
+    SCvtI32F32 "s_cvt_i32_f32" [ScalarFloat]
+    SCvtPkRtzF16F32 "s_cvt_pk_rtz_f16_f32" [ScalarFloat]
+    SCvtU32F32 "s_cvt_u32_f32" [ScalarFloat]
+    SDcacheDiscard "s_dcache_discard" [Unmodelled because(WHOLE_WAVE)]
+    SDcacheDiscardX2 "s_dcache_discard_x2" [Unmodelled because(WHOLE_WAVE)]
+    SDcacheInv "s_dcache_inv" [NoEffect]
+    SDcacheInvVol "s_dcache_inv_vol" [NoEffect]
+    SDcacheWb "s_dcache_wb" [NoEffect]
+    SDcacheWbVol "s_dcache_wb_vol" [NoEffect]
+    SDecperflevel "s_decperflevel" [NoEffect]
+    SDelayAlu "s_delay_alu" [NoEffect]
+    SDenormMode "s_denorm_mode" [Scalar]
+    SEndpgm "s_endpgm" [Scalar]
+    SEndpgmOrderedPsDone "s_endpgm_ordered_ps_done" [Unmodelled because(GRAPHICS_END)]
+    SEndpgmSaved "s_endpgm_saved" [Scalar]
+    SFf0I32B32 "s_ff0_i32_b32" [Scalar]
+    SFf0I32B64 "s_ff0_i32_b64" [Scalar]
+    SFf1I32B32 "s_ff1_i32_b32" [Scalar]
+    SFf1I32B64 "s_ff1_i32_b64" [Scalar]
+    SFlbitI32 "s_flbit_i32" [Scalar]
+    SFlbitI32B32 "s_flbit_i32_b32" [Scalar]
+    SFlbitI32B64 "s_flbit_i32_b64" [Scalar]
+    SFlbitI32I64 "s_flbit_i32_i64" [Scalar]
+    SFloorF16 "s_floor_f16" [ScalarFloat]
+    SFloorF32 "s_floor_f32" [ScalarFloat]
+    SFmaakF32 "s_fmaak_f32" [ScalarFloat]
+    SFmacF16 "s_fmac_f16" [ScalarFloat accumulates]
+    SFmacF32 "s_fmac_f32" [ScalarFloat accumulates]
+    SFmamkF32 "s_fmamk_f32" [ScalarFloat]
+    SGetBarrierState "s_get_barrier_state" [Unmodelled because(NAMED_BARRIERS)]
+    SGetWaveidInWorkgroup "s_get_waveid_in_workgroup" [Unmodelled because(WAVE_NUMBERS)]
+    SGetpcB64 "s_getpc_b64" [Scalar]
+    SGetregB32 "s_getreg_b32" [Scalar]
+    SGl1Inv "s_gl1_inv" [NoEffect]
+    SIcacheInv "s_icache_inv" [NoEffect]
+    SIncperflevel "s_incperflevel" [NoEffect]
+    SInstPrefetch "s_inst_prefetch" [NoEffect]
     SLoadB128 "s_load_b128" = SLoadDwordx4
     SLoadB256 "s_load_b256" = SLoadDwordx8
     SLoadB32 "s_load_b32" = SLoadDword
     SLoadB512 "s_load_b512" = SLoadDwordx16
     SLoadB64 "s_load_b64" = SLoadDwordx2
-    SLoadB96 "s_load_b96"
-    SLoadDword "s_load_dword"
-    SLoadDwordx16 "s_load_dwordx16"
-    SLoadDwordx2 "s_load_dwordx2"
-    SLoadDwordx4 "s_load_dwordx4"
-    SLoadDwordx8 "s_load_dwordx8"
-    SLoadI16 "s_load_i16"
-    SLoadI8 "s_load_i8"
-    SLoadU16 "s_load_u16"
-    SLoadU8 "s_load_u8"
-    SLshl1AddU32 "s_lshl1_add_u32"
-    SLshl2AddU32 "s_lshl2_add_u32"
-    SLshl3AddU32 "s_lshl3_add_u32"
-    SLshl4AddU32 "s_lshl4_add_u32"
-    SLshlB32 "s_lshl_b32"
-    SLshlB64 "s_lshl_b64"
-    SLshrB32 "s_lshr_b32"
-    SLshrB64 "s_lshr_b64"
-    SMaxF16 "s_max_f16"
-    SMaxF32 "s_max_f32"
-    SMaxI32 "s_max_i32"
-    SMaxNumF16 "s_max_num_f16"
-    SMaxNumF32 "s_max_num_f32"
-    SMaxU32 "s_max_u32"
-    SMaximumF16 "s_maximum_f16"
-    SMaximumF32 "s_maximum_f32"
-    SMemrealtime "s_memrealtime"
-    SMemtime "s_memtime"
-    SMinF16 "s_min_f16"
-    SMinF32 "s_min_f32"
-    SMinI32 "s_min_i32"
-    SMinNumF16 "s_min_num_f16"
-    SMinNumF32 "s_min_num_f32"
-    SMinU32 "s_min_u32"
-    SMinimumF16 "s_minimum_f16"
-    SMinimumF32 "s_minimum_f32"
-    SMovB32 "s_mov_b32"
-    SMovB64 "s_mov_b64"
-    SMovkI32 "s_movk_i32"
-    SMovreldB32 "s_movreld_b32"
-    SMovreldB64 "s_movreld_b64"
-    SMovrelsB32 "s_movrels_b32"
-    SMovrelsB64 "s_movrels_b64"
-    SMovrelsd2B32 "s_movrelsd_2_b32"
-    SMulF16 "s_mul_f16"
-    SMulF32 "s_mul_f32"
-    SMulHiI32 "s_mul_hi_i32"
-    SMulHiU32 "s_mul_hi_u32"
-    SMulI32 "s_mul_i32"
-    SMulU64 "s_mul_u64"
-    SMulkI32 "s_mulk_i32"
-    SNandB32 "s_nand_b32"
-    SNandB64 "s_nand_b64"
-    SNandSaveexecB32 "s_nand_saveexec_b32"
-    SNandSaveexecB64 "s_nand_saveexec_b64"
-    SNop "s_nop"
-    SNorB32 "s_nor_b32"
-    SNorB64 "s_nor_b64"
-    SNorSaveexecB32 "s_nor_saveexec_b32"
-    SNorSaveexecB64 "s_nor_saveexec_b64"
-    SNotB32 "s_not_b32"
-    SNotB64 "s_not_b64"
-    SOrB32 "s_or_b32"
-    SOrB64 "s_or_b64"
+    SLoadB96 "s_load_b96" [ScalarLoad]
+    SLoadDword "s_load_dword" [ScalarLoad]
+    SLoadDwordx16 "s_load_dwordx16" [ScalarLoad]
+    SLoadDwordx2 "s_load_dwordx2" [ScalarLoad]
+    SLoadDwordx4 "s_load_dwordx4" [ScalarLoad]
+    SLoadDwordx8 "s_load_dwordx8" [ScalarLoad]
+    SLoadI16 "s_load_i16" [ScalarLoad]
+    SLoadI8 "s_load_i8" [ScalarLoad]
+    SLoadU16 "s_load_u16" [ScalarLoad]
+    SLoadU8 "s_load_u8" [ScalarLoad]
+    SLshl1AddU32 "s_lshl1_add_u32" [Scalar writes_scc]
+    SLshl2AddU32 "s_lshl2_add_u32" [Scalar writes_scc]
+    SLshl3AddU32 "s_lshl3_add_u32" [Scalar writes_scc]
+    SLshl4AddU32 "s_lshl4_add_u32" [Scalar writes_scc]
+    SLshlB32 "s_lshl_b32" [Scalar writes_scc]
+    SLshlB64 "s_lshl_b64" [Scalar writes_scc]
+    SLshrB32 "s_lshr_b32" [Scalar writes_scc]
+    SLshrB64 "s_lshr_b64" [Scalar writes_scc]
+    SMaxF16 "s_max_f16" [ScalarFloat]
+    SMaxF32 "s_max_f32" [ScalarFloat]
+    SMaxI32 "s_max_i32" [Scalar writes_scc]
+    SMaxNumF16 "s_max_num_f16" [ScalarFloat]
+    SMaxNumF32 "s_max_num_f32" [ScalarFloat]
+    SMaxU32 "s_max_u32" [Scalar writes_scc]
+    SMaximumF16 "s_maximum_f16" [ScalarFloat]
+    SMaximumF32 "s_maximum_f32" [ScalarFloat]
+    SMemrealtime "s_memrealtime" [ScalarLoad]
+    SMemtime "s_memtime" [ScalarLoad]
+    SMinF16 "s_min_f16" [ScalarFloat]
+    SMinF32 "s_min_f32" [ScalarFloat]
+    SMinI32 "s_min_i32" [Scalar writes_scc]
+    SMinNumF16 "s_min_num_f16" [ScalarFloat]
+    SMinNumF32 "s_min_num_f32" [ScalarFloat]
+    SMinU32 "s_min_u32" [Scalar writes_scc]
+    SMinimumF16 "s_minimum_f16" [ScalarFloat]
+    SMinimumF32 "s_minimum_f32" [ScalarFloat]
+    SMovB32 "s_mov_b32" [Scalar]
+    SMovB64 "s_mov_b64" [Scalar]
+    SMovkI32 "s_movk_i32" [Scalar]
+    SMovreldB32 "s_movreld_b32" [Scalar reads_m0]
+    SMovreldB64 "s_movreld_b64" [Scalar reads_m0]
+    SMovrelsB32 "s_movrels_b32" [Scalar reads_m0]
+    SMovrelsB64 "s_movrels_b64" [Scalar reads_m0]
+    SMovrelsd2B32 "s_movrelsd_2_b32" [Scalar reads_m0]
+    SMulF16 "s_mul_f16" [ScalarFloat]
+    SMulF32 "s_mul_f32" [ScalarFloat]
+    SMulHiI32 "s_mul_hi_i32" [Scalar]
+    SMulHiU32 "s_mul_hi_u32" [Scalar]
+    SMulI32 "s_mul_i32" [Scalar]
+    SMulU64 "s_mul_u64" [Scalar]
+    SMulkI32 "s_mulk_i32" [Scalar accumulates]
+    SNandB32 "s_nand_b32" [Scalar writes_scc]
+    SNandB64 "s_nand_b64" [Scalar writes_scc]
+    SNandSaveexecB32 "s_nand_saveexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SNandSaveexecB64 "s_nand_saveexec_b64" [Scalar writes_scc reads_exec writes_exec]
+    SNop "s_nop" [NoEffect]
+    SNorB32 "s_nor_b32" [Scalar writes_scc]
+    SNorB64 "s_nor_b64" [Scalar writes_scc]
+    SNorSaveexecB32 "s_nor_saveexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SNorSaveexecB64 "s_nor_saveexec_b64" [Scalar writes_scc reads_exec writes_exec]
+    SNotB32 "s_not_b32" [Scalar writes_scc]
+    SNotB64 "s_not_b64" [Scalar writes_scc]
+    SOrB32 "s_or_b32" [Scalar writes_scc]
+    SOrB64 "s_or_b64" [Scalar writes_scc]
     SOrNot0SaveexecB32 "s_or_not0_saveexec_b32" = SOrn1SaveexecB32
     SOrNot0SaveexecB64 "s_or_not0_saveexec_b64" = SOrn1SaveexecB64
     SOrNot1B32 "s_or_not1_b32" = SOrn2B32
     SOrNot1B64 "s_or_not1_b64" = SOrn2B64
     SOrNot1SaveexecB32 "s_or_not1_saveexec_b32" = SOrn2SaveexecB32
     SOrNot1SaveexecB64 "s_or_not1_saveexec_b64" = SOrn2SaveexecB64
-    SOrSaveexecB32 "s_or_saveexec_b32"
-    SOrSaveexecB64 "s_or_saveexec_b64"
-    SOrn1SaveexecB32 "s_orn1_saveexec_b32"
-    SOrn1SaveexecB64 "s_orn1_saveexec_b64"
-    SOrn2B32 "s_orn2_b32"
-    SOrn2B64 "s_orn2_b64"
-    SOrn2SaveexecB32 "s_orn2_saveexec_b32"
-    SOrn2SaveexecB64 "s_orn2_saveexec_b64"
-    SPackHhB32B16 "s_pack_hh_b32_b16"
-    SPackHlB32B16 "s_pack_hl_b32_b16"
-    SPackLhB32B16 "s_pack_lh_b32_b16"
-    SPackLlB32B16 "s_pack_ll_b32_b16"
-    SPrefetchData "s_prefetch_data"
-    SPrefetchDataPcRel "s_prefetch_data_pc_rel"
-    SPrefetchInst "s_prefetch_inst"
-    SPrefetchInstPcRel "s_prefetch_inst_pc_rel"
-    SQuadmaskB32 "s_quadmask_b32"
-    SQuadmaskB64 "s_quadmask_b64"
-    SRfeB64 "s_rfe_b64"
-    SRfeRestoreB64 "s_rfe_restore_b64"
-    SRndneF16 "s_rndne_f16"
-    SRndneF32 "s_rndne_f32"
-    SRoundMode "s_round_mode"
-    SScratchLoadDword "s_scratch_load_dword"
-    SScratchLoadDwordx2 "s_scratch_load_dwordx2"
-    SScratchLoadDwordx4 "s_scratch_load_dwordx4"
-    SScratchStoreDword "s_scratch_store_dword"
-    SScratchStoreDwordx2 "s_scratch_store_dwordx2"
-    SScratchStoreDwordx4 "s_scratch_store_dwordx4"
-    SSendmsg "s_sendmsg"
-    SSendmsgRtnB32 "s_sendmsg_rtn_b32"
-    SSendmsgRtnB64 "s_sendmsg_rtn_b64"
-    SSendmsghalt "s_sendmsghalt"
-    SSetGprIdxIdx "s_set_gpr_idx_idx"
-    SSetGprIdxMode "s_set_gpr_idx_mode"
-    SSetGprIdxOff "s_set_gpr_idx_off"
-    SSetGprIdxOn "s_set_gpr_idx_on"
-    SSetInstPrefetchDistance "s_set_inst_prefetch_distance"
-    SSethalt "s_sethalt"
-    SSetkill "s_setkill"
-    SSetpcB64 "s_setpc_b64"
-    SSetprio "s_setprio"
-    SSetregB32 "s_setreg_b32"
-    SSetregImm32B32 "s_setreg_imm32_b32"
-    SSetvskip "s_setvskip"
-    SSextI32I16 "s_sext_i32_i16"
-    SSextI32I8 "s_sext_i32_i8"
-    SSleep "s_sleep"
-    SSleepVar "s_sleep_var"
-    SStoreDword "s_store_dword"
-    SStoreDwordx2 "s_store_dwordx2"
-    SStoreDwordx4 "s_store_dwordx4"
+    SOrSaveexecB32 "s_or_saveexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SOrSaveexecB64 "s_or_saveexec_b64" [Scalar writes_scc reads_exec writes_exec]
+    SOrn1SaveexecB32 "s_orn1_saveexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SOrn1SaveexecB64 "s_orn1_saveexec_b64" [Scalar writes_scc reads_exec writes_exec]
+    SOrn2B32 "s_orn2_b32" [Scalar writes_scc]
+    SOrn2B64 "s_orn2_b64" [Scalar writes_scc]
+    SOrn2SaveexecB32 "s_orn2_saveexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SOrn2SaveexecB64 "s_orn2_saveexec_b64" [Scalar writes_scc reads_exec writes_exec]
+    SPackHhB32B16 "s_pack_hh_b32_b16" [Scalar]
+    SPackHlB32B16 "s_pack_hl_b32_b16" [Scalar]
+    SPackLhB32B16 "s_pack_lh_b32_b16" [Scalar]
+    SPackLlB32B16 "s_pack_ll_b32_b16" [Scalar]
+    SPrefetchData "s_prefetch_data" [NoEffect]
+    SPrefetchDataPcRel "s_prefetch_data_pc_rel" [NoEffect]
+    SPrefetchInst "s_prefetch_inst" [NoEffect]
+    SPrefetchInstPcRel "s_prefetch_inst_pc_rel" [NoEffect]
+    SQuadmaskB32 "s_quadmask_b32" [Scalar writes_scc]
+    SQuadmaskB64 "s_quadmask_b64" [Scalar writes_scc]
+    SRfeB64 "s_rfe_b64" [Unmodelled because(TRAPS)]
+    SRfeRestoreB64 "s_rfe_restore_b64" [Unmodelled because(TRAPS)]
+    SRndneF16 "s_rndne_f16" [ScalarFloat]
+    SRndneF32 "s_rndne_f32" [ScalarFloat]
+    SRoundMode "s_round_mode" [Scalar]
+    SScratchLoadDword "s_scratch_load_dword" [Unmodelled because(WHOLE_WAVE)]
+    SScratchLoadDwordx2 "s_scratch_load_dwordx2" [Unmodelled because(WHOLE_WAVE)]
+    SScratchLoadDwordx4 "s_scratch_load_dwordx4" [Unmodelled because(WHOLE_WAVE)]
+    SScratchStoreDword "s_scratch_store_dword" [Unmodelled because(WHOLE_WAVE)]
+    SScratchStoreDwordx2 "s_scratch_store_dwordx2" [Unmodelled because(WHOLE_WAVE)]
+    SScratchStoreDwordx4 "s_scratch_store_dwordx4" [Unmodelled because(WHOLE_WAVE)]
+    SSendmsg "s_sendmsg" [Scalar reads_m0 signals]
+    SSendmsgRtnB32 "s_sendmsg_rtn_b32" [Scalar signals]
+    SSendmsgRtnB64 "s_sendmsg_rtn_b64" [Scalar signals]
+    SSendmsghalt "s_sendmsghalt" [Unmodelled because(TRAPS) reads_m0 signals]
+    SSetGprIdxIdx "s_set_gpr_idx_idx" [Scalar reads_m0 writes_m0]
+    SSetGprIdxMode "s_set_gpr_idx_mode" [Scalar]
+    SSetGprIdxOff "s_set_gpr_idx_off" [Scalar]
+    SSetGprIdxOn "s_set_gpr_idx_on" [Scalar writes_m0]
+    SSetInstPrefetchDistance "s_set_inst_prefetch_distance" [NoEffect]
+    SSethalt "s_sethalt" [Unmodelled because(TRAPS)]
+    SSetkill "s_setkill" [Unmodelled because(TRAPS)]
+    SSetpcB64 "s_setpc_b64" [Scalar]
+    SSetprio "s_setprio" [NoEffect]
+    SSetregB32 "s_setreg_b32" [Scalar]
+    SSetregImm32B32 "s_setreg_imm32_b32" [Scalar]
+    SSetvskip "s_setvskip" [Scalar]
+    SSextI32I16 "s_sext_i32_i16" [Scalar]
+    SSextI32I8 "s_sext_i32_i8" [Scalar]
+    SSleep "s_sleep" [NoEffect]
+    SSleepVar "s_sleep_var" [NoEffect]
+    SStoreDword "s_store_dword" [ScalarStore]
+    SStoreDwordx2 "s_store_dwordx2" [ScalarStore]
+    SStoreDwordx4 "s_store_dwordx4" [ScalarStore]
     SSubCoCiU32 "s_sub_co_ci_u32" = SSubbU32
     SSubCoI32 "s_sub_co_i32" = SSubI32
     SSubCoU32 "s_sub_co_u32" = SSubU32
-    SSubF16 "s_sub_f16"
-    SSubF32 "s_sub_f32"
-    SSubI32 "s_sub_i32"
-    SSubNcU64 "s_sub_nc_u64"
-    SSubU32 "s_sub_u32"
-    SSubbU32 "s_subb_u32"
-    SSubvectorLoopBegin "s_subvector_loop_begin"
-    SSubvectorLoopEnd "s_subvector_loop_end"
-    SSwappcB64 "s_swappc_b64"
-    STrap "s_trap"
-    STruncF16 "s_trunc_f16"
-    STruncF32 "s_trunc_f32"
-    STtracedata "s_ttracedata"
-    STtracedataImm "s_ttracedata_imm"
-    SWaitAlu "s_wait_alu"
-    SWaitBvhcnt "s_wait_bvhcnt"
-    SWaitDscnt "s_wait_dscnt"
-    SWaitEvent "s_wait_event"
-    SWaitExpcnt "s_wait_expcnt"
-    SWaitIdle "s_wait_idle"
-    SWaitKmcnt "s_wait_kmcnt"
-    SWaitLoadcnt "s_wait_loadcnt"
-    SWaitLoadcntDscnt "s_wait_loadcnt_dscnt"
-    SWaitSamplecnt "s_wait_samplecnt"
-    SWaitStorecnt "s_wait_storecnt"
-    SWaitStorecntDscnt "s_wait_storecnt_dscnt"
-    SWaitcnt "s_waitcnt"
-    SWaitcntDepctr "s_waitcnt_depctr"
-    SWaitcntExpcnt "s_waitcnt_expcnt"
-    SWaitcntLgkmcnt "s_waitcnt_lgkmcnt"
-    SWaitcntVmcnt "s_waitcnt_vmcnt"
-    SWaitcntVscnt "s_waitcnt_vscnt"
-    SWakeup "s_wakeup"
-    SWqmB32 "s_wqm_b32"
-    SWqmB64 "s_wqm_b64"
-    SXnorB32 "s_xnor_b32"
-    SXnorB64 "s_xnor_b64"
-    SXnorSaveexecB32 "s_xnor_saveexec_b32"
-    SXnorSaveexecB64 "s_xnor_saveexec_b64"
-    SXorB32 "s_xor_b32"
-    SXorB64 "s_xor_b64"
-    SXorSaveexecB32 "s_xor_saveexec_b32"
-    SXorSaveexecB64 "s_xor_saveexec_b64"
+    SSubF16 "s_sub_f16" [ScalarFloat]
+    SSubF32 "s_sub_f32" [ScalarFloat]
+    SSubI32 "s_sub_i32" [Scalar writes_scc]
+    SSubNcU64 "s_sub_nc_u64" [Scalar]
+    SSubU32 "s_sub_u32" [Scalar writes_scc]
+    SSubbU32 "s_subb_u32" [Scalar reads_scc writes_scc]
+    SSubvectorLoopBegin "s_subvector_loop_begin" [Unmodelled because(HALF_LOOPS)]
+    SSubvectorLoopEnd "s_subvector_loop_end" [Unmodelled because(HALF_LOOPS)]
+    SSwappcB64 "s_swappc_b64" [Scalar]
+    STrap "s_trap" [Scalar]
+    STruncF16 "s_trunc_f16" [ScalarFloat]
+    STruncF32 "s_trunc_f32" [ScalarFloat]
+    STtracedata "s_ttracedata" [NoEffect]
+    STtracedataImm "s_ttracedata_imm" [NoEffect]
+    SWaitAlu "s_wait_alu" [NoEffect]
+    SWaitBvhcnt "s_wait_bvhcnt" [NoEffect]
+    SWaitDscnt "s_wait_dscnt" [NoEffect]
+    SWaitEvent "s_wait_event" [NoEffect]
+    SWaitExpcnt "s_wait_expcnt" [NoEffect]
+    SWaitIdle "s_wait_idle" [NoEffect]
+    SWaitKmcnt "s_wait_kmcnt" [NoEffect]
+    SWaitLoadcnt "s_wait_loadcnt" [NoEffect]
+    SWaitLoadcntDscnt "s_wait_loadcnt_dscnt" [NoEffect]
+    SWaitSamplecnt "s_wait_samplecnt" [NoEffect]
+    SWaitStorecnt "s_wait_storecnt" [NoEffect]
+    SWaitStorecntDscnt "s_wait_storecnt_dscnt" [NoEffect]
+    SWaitcnt "s_waitcnt" [NoEffect]
+    SWaitcntDepctr "s_waitcnt_depctr" [NoEffect]
+    SWaitcntExpcnt "s_waitcnt_expcnt" [NoEffect]
+    SWaitcntLgkmcnt "s_waitcnt_lgkmcnt" [NoEffect]
+    SWaitcntVmcnt "s_waitcnt_vmcnt" [NoEffect]
+    SWaitcntVscnt "s_waitcnt_vscnt" [NoEffect]
+    SWakeup "s_wakeup" [NoEffect]
+    SWqmB32 "s_wqm_b32" [Scalar writes_scc]
+    SWqmB64 "s_wqm_b64" [Scalar writes_scc]
+    SXnorB32 "s_xnor_b32" [Scalar writes_scc]
+    SXnorB64 "s_xnor_b64" [Scalar writes_scc]
+    SXnorSaveexecB32 "s_xnor_saveexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SXnorSaveexecB64 "s_xnor_saveexec_b64" [Scalar writes_scc reads_exec writes_exec]
+    SXorB32 "s_xor_b32" [Scalar writes_scc]
+    SXorB64 "s_xor_b64" [Scalar writes_scc]
+    SXorSaveexecB32 "s_xor_saveexec_b32" [Scalar writes_scc reads_exec writes_exec]
+    SXorSaveexecB64 "s_xor_saveexec_b64" [Scalar writes_scc reads_exec writes_exec]
     ScratchLoadB128 "scratch_load_b128" = ScratchLoadDwordx4
     ScratchLoadB32 "scratch_load_b32" = ScratchLoadDword
     ScratchLoadB64 "scratch_load_b64" = ScratchLoadDwordx2
     ScratchLoadB96 "scratch_load_b96" = ScratchLoadDwordx3
-    ScratchLoadBlock "scratch_load_block"
+    ScratchLoadBlock "scratch_load_block" [Unmodelled because(BLOCKS)]
     ScratchLoadD16B16 "scratch_load_d16_b16" = ScratchLoadShortD16
     ScratchLoadD16HiB16 "scratch_load_d16_hi_b16" = ScratchLoadShortD16Hi
     ScratchLoadD16HiI8 "scratch_load_d16_hi_i8" = ScratchLoadSbyteD16Hi
     ScratchLoadD16HiU8 "scratch_load_d16_hi_u8" = ScratchLoadUbyteD16Hi
     ScratchLoadD16I8 "scratch_load_d16_i8" = ScratchLoadSbyteD16
     ScratchLoadD16U8 "scratch_load_d16_u8" = ScratchLoadUbyteD16
-    ScratchLoadDword "scratch_load_dword"
-    ScratchLoadDwordx2 "scratch_load_dwordx2"
-    ScratchLoadDwordx3 "scratch_load_dwordx3"
-    ScratchLoadDwordx4 "scratch_load_dwordx4"
+    ScratchLoadDword "scratch_load_dword" [Load]
+    ScratchLoadDwordx2 "scratch_load_dwordx2" [Load]
+    ScratchLoadDwordx3 "scratch_load_dwordx3" [Load]
+    ScratchLoadDwordx4 "scratch_load_dwordx4" [Load]
     ScratchLoadI16 "scratch_load_i16" = ScratchLoadSshort
     ScratchLoadI8 "scratch_load_i8" = ScratchLoadSbyte
-    ScratchLoadLdsDword "scratch_load_lds_dword"
-    ScratchLoadLdsSbyte "scratch_load_lds_sbyte"
-    ScratchLoadLdsSshort "scratch_load_lds_sshort"
-    ScratchLoadLdsUbyte "scratch_load_lds_ubyte"
-    ScratchLoadLdsUshort "scratch_load_lds_ushort"
-    ScratchLoadSbyte "scratch_load_sbyte"
-    ScratchLoadSbyteD16 "scratch_load_sbyte_d16"
-    ScratchLoadSbyteD16Hi "scratch_load_sbyte_d16_hi"
-    ScratchLoadShortD16 "scratch_load_short_d16"
-    ScratchLoadShortD16Hi "scratch_load_short_d16_hi"
-    ScratchLoadSshort "scratch_load_sshort"
+    ScratchLoadLdsDword "scratch_load_lds_dword" [LoadToLds reads_m0]
+    ScratchLoadLdsSbyte "scratch_load_lds_sbyte" [LoadToLds reads_m0 signed]
+    ScratchLoadLdsSshort "scratch_load_lds_sshort" [LoadToLds reads_m0 signed]
+    ScratchLoadLdsUbyte "scratch_load_lds_ubyte" [LoadToLds reads_m0]
+    ScratchLoadLdsUshort "scratch_load_lds_ushort" [LoadToLds reads_m0]
+    ScratchLoadSbyte "scratch_load_sbyte" [Load signed]
+    ScratchLoadSbyteD16 "scratch_load_sbyte_d16" [Load part(Low) signed]
+    ScratchLoadSbyteD16Hi "scratch_load_sbyte_d16_hi" [Load part(High) signed]
+    ScratchLoadShortD16 "scratch_load_short_d16" [Load part(Low)]
+    ScratchLoadShortD16Hi "scratch_load_short_d16_hi" [Load part(High)]
+    ScratchLoadSshort "scratch_load_sshort" [Load signed]
     ScratchLoadU16 "scratch_load_u16" = ScratchLoadUshort
     ScratchLoadU8 "scratch_load_u8" = ScratchLoadUbyte
-    ScratchLoadUbyte "scratch_load_ubyte"
-    ScratchLoadUbyteD16 "scratch_load_ubyte_d16"
-    ScratchLoadUbyteD16Hi "scratch_load_ubyte_d16_hi"
-    ScratchLoadUshort "scratch_load_ushort"
+    ScratchLoadUbyte "scratch_load_ubyte" [Load]
+    ScratchLoadUbyteD16 "scratch_load_ubyte_d16" [Load part(Low)]
+    ScratchLoadUbyteD16Hi "scratch_load_ubyte_d16_hi" [Load part(High)]
+    ScratchLoadUshort "scratch_load_ushort" [Load]
     ScratchStoreB128 "scratch_store_b128" = ScratchStoreDwordx4
     ScratchStoreB16 "scratch_store_b16" = ScratchStoreShort
     ScratchStoreB32 "scratch_store_b32" = ScratchStoreDword
     ScratchStoreB64 "scratch_store_b64" = ScratchStoreDwordx2
     ScratchStoreB8 "scratch_store_b8" = ScratchStoreByte
     ScratchStoreB96 "scratch_store_b96" = ScratchStoreDwordx3
-    ScratchStoreBlock "scratch_store_block"
-    ScratchStoreByte "scratch_store_byte"
-    ScratchStoreByteD16Hi "scratch_store_byte_d16_hi"
+    ScratchStoreBlock "scratch_store_block" [Unmodelled because(BLOCKS)]
+    ScratchStoreByte "scratch_store_byte" [Store]
+    ScratchStoreByteD16Hi "scratch_store_byte_d16_hi" [Store part(High)]
     ScratchStoreD16HiB16 "scratch_store_d16_hi_b16" = ScratchStoreShortD16Hi
     ScratchStoreD16HiB8 "scratch_store_d16_hi_b8" = ScratchStoreByteD16Hi
-    ScratchStoreDword "scratch_store_dword"
-    ScratchStoreDwordx2 "scratch_store_dwordx2"
-    ScratchStoreDwordx3 "scratch_store_dwordx3"
-    ScratchStoreDwordx4 "scratch_store_dwordx4"
-    ScratchStoreShort "scratch_store_short"
-    ScratchStoreShortD16Hi "scratch_store_short_d16_hi"
-    VAccvgprMovB32 "v_accvgpr_mov_b32"
-    VAccvgprReadB32 "v_accvgpr_read_b32"
-    VAccvgprWriteB32 "v_accvgpr_write_b32"
-    VAdd3U32 "v_add3_u32"
+    ScratchStoreDword "scratch_store_dword" [Store]
+    ScratchStoreDwordx2 "scratch_store_dwordx2" [Store]
+    ScratchStoreDwordx3 "scratch_store_dwordx3" [Store]
+    ScratchStoreDwordx4 "scratch_store_dwordx4" [Store]
+    ScratchStoreShort "scratch_store_short" [Store]
+    ScratchStoreShortD16Hi "scratch_store_short_d16_hi" [Store part(High)]
+    VAccvgprMovB32 "v_accvgpr_mov_b32" [Int32]
+    VAccvgprReadB32 "v_accvgpr_read_b32" [Int32]
+    VAccvgprWriteB32 "v_accvgpr_write_b32" [Int32]
+    VAdd3U32 "v_add3_u32" [Int32]
     VAddCoCiU32 "v_add_co_ci_u32" = VAddcCoU32
-    VAddCoU32 "v_add_co_u32"
-    VAddF16 "v_add_f16"
-    VAddF32 "v_add_f32"
-    VAddF64 "v_add_f64"
-    VAddI16 "v_add_i16"
-    VAddI32 "v_add_i32"
-    VAddLshlU32 "v_add_lshl_u32"
-    VAddNcI16 "v_add_nc_i16"
+    VAddCoU32 "v_add_co_u32" [Mask]
+    VAddF16 "v_add_f16" [Float16 f16(1) halves(0b111)]
+    VAddF32 "v_add_f32" [Float32 f32(1)]
+    VAddF64 "v_add_f64" [Float64 double f64(1)]
+    VAddI16 "v_add_i16" [Int16 halves(0b111)]
+    VAddI32 "v_add_i32" [Int32]
+    VAddLshlU32 "v_add_lshl_u32" [Int32]
+    VAddNcI16 "v_add_nc_i16" [Int16 halves(0b111)]
     VAddNcI32 "v_add_nc_i32" = VAddI32
-    VAddNcU16 "v_add_nc_u16"
+    VAddNcU16 "v_add_nc_u16" [Int16 halves(0b111)]
     VAddNcU32 "v_add_nc_u32" = VAddU32
-    VAddU16 "v_add_u16"
-    VAddU32 "v_add_u32"
-    VAddcCoU32 "v_addc_co_u32"
-    VAlignbitB32 "v_alignbit_b32"
-    VAlignbyteB32 "v_alignbyte_b32"
-    VAndB16 "v_and_b16"
-    VAndB32 "v_and_b32"
-    VAndOrB32 "v_and_or_b32"
-    VAshrPkI8I32 "v_ashr_pk_i8_i32"
-    VAshrPkU8I32 "v_ashr_pk_u8_i32"
-    VAshrrevI16 "v_ashrrev_i16"
-    VAshrrevI32 "v_ashrrev_i32"
-    VAshrrevI64 "v_ashrrev_i64"
-    VBcntU32B32 "v_bcnt_u32_b32"
-    VBfeI32 "v_bfe_i32"
-    VBfeU32 "v_bfe_u32"
-    VBfiB32 "v_bfi_b32"
-    VBfmB32 "v_bfm_b32"
-    VBfrevB32 "v_bfrev_b32"
-    VBitop3B16 "v_bitop3_b16"
-    VBitop3B32 "v_bitop3_b32"
-    VCeilF16 "v_ceil_f16"
-    VCeilF32 "v_ceil_f32"
-    VCeilF64 "v_ceil_f64"
-    VClrexcp "v_clrexcp"
+    VAddU16 "v_add_u16" [Int16 halves(0b111)]
+    VAddU32 "v_add_u32" [Int32]
+    VAddcCoU32 "v_addc_co_u32" [Mask takes_mask]
+    VAlignbitB32 "v_alignbit_b32" [Int32]
+    VAlignbyteB32 "v_alignbyte_b32" [Int32]
+    VAndB16 "v_and_b16" [Rdna halves(0b111)]
+    VAndB32 "v_and_b32" [Int32]
+    VAndOrB32 "v_and_or_b32" [Int32]
+    VAshrPkI8I32 "v_ashr_pk_i8_i32" [Int32]
+    VAshrPkU8I32 "v_ashr_pk_u8_i32" [Int32]
+    VAshrrevI16 "v_ashrrev_i16" [Int16 halves(0b111)]
+    VAshrrevI32 "v_ashrrev_i32" [Int32]
+    VAshrrevI64 "v_ashrrev_i64" [Int64 int64]
+    VBcntU32B32 "v_bcnt_u32_b32" [Int32]
+    VBfeI32 "v_bfe_i32" [Int32]
+    VBfeU32 "v_bfe_u32" [Int32]
+    VBfiB32 "v_bfi_b32" [Int32]
+    VBfmB32 "v_bfm_b32" [Int32]
+    VBfrevB32 "v_bfrev_b32" [Int32]
+    VBitop3B16 "v_bitop3_b16" [Bitop3 halves(0b111)]
+    VBitop3B32 "v_bitop3_b32" [Bitop3]
+    VCeilF16 "v_ceil_f16" [Float16 halves(0b111)]
+    VCeilF32 "v_ceil_f32" [Float32]
+    VCeilF64 "v_ceil_f64" [Float64 double]
+    VClrexcp "v_clrexcp" [Special]
     VClsI32 "v_cls_i32" = VFfbhI32
     VClzI32U32 "v_clz_i32_u32" = VFfbhU32
-    VCmpClassF16 "v_cmp_class_f16"
-    VCmpClassF32 "v_cmp_class_f32"
-    VCmpClassF64 "v_cmp_class_f64"
-    VCmpEqF16 "v_cmp_eq_f16"
-    VCmpEqF32 "v_cmp_eq_f32"
-    VCmpEqF64 "v_cmp_eq_f64"
-    VCmpEqI16 "v_cmp_eq_i16"
-    VCmpEqI32 "v_cmp_eq_i32"
-    VCmpEqI64 "v_cmp_eq_i64"
-    VCmpEqU16 "v_cmp_eq_u16"
-    VCmpEqU32 "v_cmp_eq_u32"
-    VCmpEqU64 "v_cmp_eq_u64"
-    VCmpFF16 "v_cmp_f_f16"
-    VCmpFF32 "v_cmp_f_f32"
-    VCmpFF64 "v_cmp_f_f64"
-    VCmpFI16 "v_cmp_f_i16"
-    VCmpFI32 "v_cmp_f_i32"
-    VCmpFI64 "v_cmp_f_i64"
-    VCmpFU16 "v_cmp_f_u16"
-    VCmpFU32 "v_cmp_f_u32"
-    VCmpFU64 "v_cmp_f_u64"
-    VCmpGeF16 "v_cmp_ge_f16"
-    VCmpGeF32 "v_cmp_ge_f32"
-    VCmpGeF64 "v_cmp_ge_f64"
-    VCmpGeI16 "v_cmp_ge_i16"
-    VCmpGeI32 "v_cmp_ge_i32"
-    VCmpGeI64 "v_cmp_ge_i64"
-    VCmpGeU16 "v_cmp_ge_u16"
-    VCmpGeU32 "v_cmp_ge_u32"
-    VCmpGeU64 "v_cmp_ge_u64"
-    VCmpGtF16 "v_cmp_gt_f16"
-    VCmpGtF32 "v_cmp_gt_f32"
-    VCmpGtF64 "v_cmp_gt_f64"
-    VCmpGtI16 "v_cmp_gt_i16"
-    VCmpGtI32 "v_cmp_gt_i32"
-    VCmpGtI64 "v_cmp_gt_i64"
-    VCmpGtU16 "v_cmp_gt_u16"
-    VCmpGtU32 "v_cmp_gt_u32"
-    VCmpGtU64 "v_cmp_gt_u64"
-    VCmpLeF16 "v_cmp_le_f16"
-    VCmpLeF32 "v_cmp_le_f32"
-    VCmpLeF64 "v_cmp_le_f64"
-    VCmpLeI16 "v_cmp_le_i16"
-    VCmpLeI32 "v_cmp_le_i32"
-    VCmpLeI64 "v_cmp_le_i64"
-    VCmpLeU16 "v_cmp_le_u16"
-    VCmpLeU32 "v_cmp_le_u32"
-    VCmpLeU64 "v_cmp_le_u64"
-    VCmpLgF16 "v_cmp_lg_f16"
-    VCmpLgF32 "v_cmp_lg_f32"
-    VCmpLgF64 "v_cmp_lg_f64"
-    VCmpLtF16 "v_cmp_lt_f16"
-    VCmpLtF32 "v_cmp_lt_f32"
-    VCmpLtF64 "v_cmp_lt_f64"
-    VCmpLtI16 "v_cmp_lt_i16"
-    VCmpLtI32 "v_cmp_lt_i32"
-    VCmpLtI64 "v_cmp_lt_i64"
-    VCmpLtU16 "v_cmp_lt_u16"
-    VCmpLtU32 "v_cmp_lt_u32"
-    VCmpLtU64 "v_cmp_lt_u64"
-    VCmpNeI16 "v_cmp_ne_i16"
-    VCmpNeI32 "v_cmp_ne_i32"
-    VCmpNeI64 "v_cmp_ne_i64"
-    VCmpNeU16 "v_cmp_ne_u16"
-    VCmpNeU32 "v_cmp_ne_u32"
-    VCmpNeU64 "v_cmp_ne_u64"
-    VCmpNeqF16 "v_cmp_neq_f16"
-    VCmpNeqF32 "v_cmp_neq_f32"
-    VCmpNeqF64 "v_cmp_neq_f64"
-    VCmpNgeF16 "v_cmp_nge_f16"
-    VCmpNgeF32 "v_cmp_nge_f32"
-    VCmpNgeF64 "v_cmp_nge_f64"
-    VCmpNgtF16 "v_cmp_ngt_f16"
-    VCmpNgtF32 "v_cmp_ngt_f32"
-    VCmpNgtF64 "v_cmp_ngt_f64"
-    VCmpNleF16 "v_cmp_nle_f16"
-    VCmpNleF32 "v_cmp_nle_f32"
-    VCmpNleF64 "v_cmp_nle_f64"
-    VCmpNlgF16 "v_cmp_nlg_f16"
-    VCmpNlgF32 "v_cmp_nlg_f32"
-    VCmpNlgF64 "v_cmp_nlg_f64"
-    VCmpNltF16 "v_cmp_nlt_f16"
-    VCmpNltF32 "v_cmp_nlt_f32"
-    VCmpNltF64 "v_cmp_nlt_f64"
-    VCmpOF16 "v_cmp_o_f16"
-    VCmpOF32 "v_cmp_o_f32"
-    VCmpOF64 "v_cmp_o_f64"
+    VCmpClassF16 "v_cmp_class_f16" [Compare halves(0b001)]
+    VCmpClassF32 "v_cmp_class_f32" [Compare]
+    VCmpClassF64 "v_cmp_class_f64" [Compare double]
+    VCmpEqF16 "v_cmp_eq_f16" [Compare halves(0b111)]
+    VCmpEqF32 "v_cmp_eq_f32" [Compare]
+    VCmpEqF64 "v_cmp_eq_f64" [Compare double]
+    VCmpEqI16 "v_cmp_eq_i16" [Compare halves(0b111)]
+    VCmpEqI32 "v_cmp_eq_i32" [Compare]
+    VCmpEqI64 "v_cmp_eq_i64" [Compare int64]
+    VCmpEqU16 "v_cmp_eq_u16" [Compare halves(0b111)]
+    VCmpEqU32 "v_cmp_eq_u32" [Compare]
+    VCmpEqU64 "v_cmp_eq_u64" [Compare int64]
+    VCmpFF16 "v_cmp_f_f16" [Compare halves(0b111)]
+    VCmpFF32 "v_cmp_f_f32" [Compare]
+    VCmpFF64 "v_cmp_f_f64" [Compare double]
+    VCmpFI16 "v_cmp_f_i16" [Compare halves(0b111)]
+    VCmpFI32 "v_cmp_f_i32" [Compare]
+    VCmpFI64 "v_cmp_f_i64" [Compare int64]
+    VCmpFU16 "v_cmp_f_u16" [Compare halves(0b111)]
+    VCmpFU32 "v_cmp_f_u32" [Compare]
+    VCmpFU64 "v_cmp_f_u64" [Compare int64]
+    VCmpGeF16 "v_cmp_ge_f16" [Compare halves(0b111)]
+    VCmpGeF32 "v_cmp_ge_f32" [Compare]
+    VCmpGeF64 "v_cmp_ge_f64" [Compare double]
+    VCmpGeI16 "v_cmp_ge_i16" [Compare halves(0b111)]
+    VCmpGeI32 "v_cmp_ge_i32" [Compare]
+    VCmpGeI64 "v_cmp_ge_i64" [Compare int64]
+    VCmpGeU16 "v_cmp_ge_u16" [Compare halves(0b111)]
+    VCmpGeU32 "v_cmp_ge_u32" [Compare]
+    VCmpGeU64 "v_cmp_ge_u64" [Compare int64]
+    VCmpGtF16 "v_cmp_gt_f16" [Compare halves(0b111)]
+    VCmpGtF32 "v_cmp_gt_f32" [Compare]
+    VCmpGtF64 "v_cmp_gt_f64" [Compare double]
+    VCmpGtI16 "v_cmp_gt_i16" [Compare halves(0b111)]
+    VCmpGtI32 "v_cmp_gt_i32" [Compare]
+    VCmpGtI64 "v_cmp_gt_i64" [Compare int64]
+    VCmpGtU16 "v_cmp_gt_u16" [Compare halves(0b111)]
+    VCmpGtU32 "v_cmp_gt_u32" [Compare]
+    VCmpGtU64 "v_cmp_gt_u64" [Compare int64]
+    VCmpLeF16 "v_cmp_le_f16" [Compare halves(0b111)]
+    VCmpLeF32 "v_cmp_le_f32" [Compare]
+    VCmpLeF64 "v_cmp_le_f64" [Compare double]
+    VCmpLeI16 "v_cmp_le_i16" [Compare halves(0b111)]
+    VCmpLeI32 "v_cmp_le_i32" [Compare]
+    VCmpLeI64 "v_cmp_le_i64" [Compare int64]
+    VCmpLeU16 "v_cmp_le_u16" [Compare halves(0b111)]
+    VCmpLeU32 "v_cmp_le_u32" [Compare]
+    VCmpLeU64 "v_cmp_le_u64" [Compare int64]
+    VCmpLgF16 "v_cmp_lg_f16" [Compare halves(0b111)]
+    VCmpLgF32 "v_cmp_lg_f32" [Compare]
+    VCmpLgF64 "v_cmp_lg_f64" [Compare double]
+    VCmpLtF16 "v_cmp_lt_f16" [Compare halves(0b111)]
+    VCmpLtF32 "v_cmp_lt_f32" [Compare]
+    VCmpLtF64 "v_cmp_lt_f64" [Compare double]
+    VCmpLtI16 "v_cmp_lt_i16" [Compare halves(0b111)]
+    VCmpLtI32 "v_cmp_lt_i32" [Compare]
+    VCmpLtI64 "v_cmp_lt_i64" [Compare int64]
+    VCmpLtU16 "v_cmp_lt_u16" [Compare halves(0b111)]
+    VCmpLtU32 "v_cmp_lt_u32" [Compare]
+    VCmpLtU64 "v_cmp_lt_u64" [Compare int64]
+    VCmpNeI16 "v_cmp_ne_i16" [Compare halves(0b111)]
+    VCmpNeI32 "v_cmp_ne_i32" [Compare]
+    VCmpNeI64 "v_cmp_ne_i64" [Compare int64]
+    VCmpNeU16 "v_cmp_ne_u16" [Compare halves(0b111)]
+    VCmpNeU32 "v_cmp_ne_u32" [Compare]
+    VCmpNeU64 "v_cmp_ne_u64" [Compare int64]
+    VCmpNeqF16 "v_cmp_neq_f16" [Compare halves(0b111)]
+    VCmpNeqF32 "v_cmp_neq_f32" [Compare]
+    VCmpNeqF64 "v_cmp_neq_f64" [Compare double]
+    VCmpNgeF16 "v_cmp_nge_f16" [Compare halves(0b111)]
+    VCmpNgeF32 "v_cmp_nge_f32" [Compare]
+    VCmpNgeF64 "v_cmp_nge_f64" [Compare double]
+    VCmpNgtF16 "v_cmp_ngt_f16" [Compare halves(0b111)]
+    VCmpNgtF32 "v_cmp_ngt_f32" [Compare]
+    VCmpNgtF64 "v_cmp_ngt_f64" [Compare double]
+    VCmpNleF16 "v_cmp_nle_f16" [Compare halves(0b111)]
+    VCmpNleF32 "v_cmp_nle_f32" [Compare]
+    VCmpNleF64 "v_cmp_nle_f64" [Compare double]
+    VCmpNlgF16 "v_cmp_nlg_f16" [Compare halves(0b111)]
+    VCmpNlgF32 "v_cmp_nlg_f32" [Compare]
+    VCmpNlgF64 "v_cmp_nlg_f64" [Compare double]
+    VCmpNltF16 "v_cmp_nlt_f16" [Compare halves(0b111)]
+    VCmpNltF32 "v_cmp_nlt_f32" [Compare]
+    VCmpNltF64 "v_cmp_nlt_f64" [Compare double]
+    VCmpOF16 "v_cmp_o_f16" [Compare halves(0b111)]
+    VCmpOF32 "v_cmp_o_f32" [Compare]
+    VCmpOF64 "v_cmp_o_f64" [Compare double]
     VCmpTF16 "v_cmp_t_f16" = VCmpTruF16
     VCmpTF32 "v_cmp_t_f32" = VCmpTruF32
     VCmpTF64 "v_cmp_t_f64" = VCmpTruF64
-    VCmpTI16 "v_cmp_t_i16"
-    VCmpTI32 "v_cmp_t_i32"
-    VCmpTI64 "v_cmp_t_i64"
-    VCmpTU16 "v_cmp_t_u16"
-    VCmpTU32 "v_cmp_t_u32"
-    VCmpTU64 "v_cmp_t_u64"
-    VCmpTruF16 "v_cmp_tru_f16"
-    VCmpTruF32 "v_cmp_tru_f32"
-    VCmpTruF64 "v_cmp_tru_f64"
-    VCmpUF16 "v_cmp_u_f16"
-    VCmpUF32 "v_cmp_u_f32"
-    VCmpUF64 "v_cmp_u_f64"
-    VCmpxClassF16 "v_cmpx_class_f16"
-    VCmpxClassF32 "v_cmpx_class_f32"
-    VCmpxClassF64 "v_cmpx_class_f64"
-    VCmpxEqF16 "v_cmpx_eq_f16"
-    VCmpxEqF32 "v_cmpx_eq_f32"
-    VCmpxEqF64 "v_cmpx_eq_f64"
-    VCmpxEqI16 "v_cmpx_eq_i16"
-    VCmpxEqI32 "v_cmpx_eq_i32"
-    VCmpxEqI64 "v_cmpx_eq_i64"
-    VCmpxEqU16 "v_cmpx_eq_u16"
-    VCmpxEqU32 "v_cmpx_eq_u32"
-    VCmpxEqU64 "v_cmpx_eq_u64"
-    VCmpxFF16 "v_cmpx_f_f16"
-    VCmpxFF32 "v_cmpx_f_f32"
-    VCmpxFF64 "v_cmpx_f_f64"
-    VCmpxFI16 "v_cmpx_f_i16"
-    VCmpxFI32 "v_cmpx_f_i32"
-    VCmpxFI64 "v_cmpx_f_i64"
-    VCmpxFU16 "v_cmpx_f_u16"
-    VCmpxFU32 "v_cmpx_f_u32"
-    VCmpxFU64 "v_cmpx_f_u64"
-    VCmpxGeF16 "v_cmpx_ge_f16"
-    VCmpxGeF32 "v_cmpx_ge_f32"
-    VCmpxGeF64 "v_cmpx_ge_f64"
-    VCmpxGeI16 "v_cmpx_ge_i16"
-    VCmpxGeI32 "v_cmpx_ge_i32"
-    VCmpxGeI64 "v_cmpx_ge_i64"
-    VCmpxGeU16 "v_cmpx_ge_u16"
-    VCmpxGeU32 "v_cmpx_ge_u32"
-    VCmpxGeU64 "v_cmpx_ge_u64"
-    VCmpxGtF16 "v_cmpx_gt_f16"
-    VCmpxGtF32 "v_cmpx_gt_f32"
-    VCmpxGtF64 "v_cmpx_gt_f64"
-    VCmpxGtI16 "v_cmpx_gt_i16"
-    VCmpxGtI32 "v_cmpx_gt_i32"
-    VCmpxGtI64 "v_cmpx_gt_i64"
-    VCmpxGtU16 "v_cmpx_gt_u16"
-    VCmpxGtU32 "v_cmpx_gt_u32"
-    VCmpxGtU64 "v_cmpx_gt_u64"
-    VCmpxLeF16 "v_cmpx_le_f16"
-    VCmpxLeF32 "v_cmpx_le_f32"
-    VCmpxLeF64 "v_cmpx_le_f64"
-    VCmpxLeI16 "v_cmpx_le_i16"
-    VCmpxLeI32 "v_cmpx_le_i32"
-    VCmpxLeI64 "v_cmpx_le_i64"
-    VCmpxLeU16 "v_cmpx_le_u16"
-    VCmpxLeU32 "v_cmpx_le_u32"
-    VCmpxLeU64 "v_cmpx_le_u64"
-    VCmpxLgF16 "v_cmpx_lg_f16"
-    VCmpxLgF32 "v_cmpx_lg_f32"
-    VCmpxLgF64 "v_cmpx_lg_f64"
-    VCmpxLtF16 "v_cmpx_lt_f16"
-    VCmpxLtF32 "v_cmpx_lt_f32"
-    VCmpxLtF64 "v_cmpx_lt_f64"
-    VCmpxLtI16 "v_cmpx_lt_i16"
-    VCmpxLtI32 "v_cmpx_lt_i32"
-    VCmpxLtI64 "v_cmpx_lt_i64"
-    VCmpxLtU16 "v_cmpx_lt_u16"
-    VCmpxLtU32 "v_cmpx_lt_u32"
-    VCmpxLtU64 "v_cmpx_lt_u64"
-    VCmpxNeI16 "v_cmpx_ne_i16"
-    VCmpxNeI32 "v_cmpx_ne_i32"
-    VCmpxNeI64 "v_cmpx_ne_i64"
-    VCmpxNeU16 "v_cmpx_ne_u16"
-    VCmpxNeU32 "v_cmpx_ne_u32"
-    VCmpxNeU64 "v_cmpx_ne_u64"
-    VCmpxNeqF16 "v_cmpx_neq_f16"
-    VCmpxNeqF32 "v_cmpx_neq_f32"
-    VCmpxNeqF64 "v_cmpx_neq_f64"
-    VCmpxNgeF16 "v_cmpx_nge_f16"
-    VCmpxNgeF32 "v_cmpx_nge_f32"
-    VCmpxNgeF64 "v_cmpx_nge_f64"
-    VCmpxNgtF16 "v_cmpx_ngt_f16"
-    VCmpxNgtF32 "v_cmpx_ngt_f32"
-    VCmpxNgtF64 "v_cmpx_ngt_f64"
-    VCmpxNleF16 "v_cmpx_nle_f16"
-    VCmpxNleF32 "v_cmpx_nle_f32"
-    VCmpxNleF64 "v_cmpx_nle_f64"
-    VCmpxNlgF16 "v_cmpx_nlg_f16"
-    VCmpxNlgF32 "v_cmpx_nlg_f32"
-    VCmpxNlgF64 "v_cmpx_nlg_f64"
-    VCmpxNltF16 "v_cmpx_nlt_f16"
-    VCmpxNltF32 "v_cmpx_nlt_f32"
-    VCmpxNltF64 "v_cmpx_nlt_f64"
-    VCmpxOF16 "v_cmpx_o_f16"
-    VCmpxOF32 "v_cmpx_o_f32"
-    VCmpxOF64 "v_cmpx_o_f64"
+    VCmpTI16 "v_cmp_t_i16" [Compare halves(0b111)]
+    VCmpTI32 "v_cmp_t_i32" [Compare]
+    VCmpTI64 "v_cmp_t_i64" [Compare int64]
+    VCmpTU16 "v_cmp_t_u16" [Compare halves(0b111)]
+    VCmpTU32 "v_cmp_t_u32" [Compare]
+    VCmpTU64 "v_cmp_t_u64" [Compare int64]
+    VCmpTruF16 "v_cmp_tru_f16" [Compare halves(0b111)]
+    VCmpTruF32 "v_cmp_tru_f32" [Compare]
+    VCmpTruF64 "v_cmp_tru_f64" [Compare double]
+    VCmpUF16 "v_cmp_u_f16" [Compare halves(0b111)]
+    VCmpUF32 "v_cmp_u_f32" [Compare]
+    VCmpUF64 "v_cmp_u_f64" [Compare double]
+    VCmpxClassF16 "v_cmpx_class_f16" [Compare writes_exec halves(0b001)]
+    VCmpxClassF32 "v_cmpx_class_f32" [Compare writes_exec]
+    VCmpxClassF64 "v_cmpx_class_f64" [Compare double writes_exec]
+    VCmpxEqF16 "v_cmpx_eq_f16" [Compare writes_exec halves(0b111)]
+    VCmpxEqF32 "v_cmpx_eq_f32" [Compare writes_exec]
+    VCmpxEqF64 "v_cmpx_eq_f64" [Compare double writes_exec]
+    VCmpxEqI16 "v_cmpx_eq_i16" [Compare writes_exec halves(0b111)]
+    VCmpxEqI32 "v_cmpx_eq_i32" [Compare writes_exec]
+    VCmpxEqI64 "v_cmpx_eq_i64" [Compare int64 writes_exec]
+    VCmpxEqU16 "v_cmpx_eq_u16" [Compare writes_exec halves(0b111)]
+    VCmpxEqU32 "v_cmpx_eq_u32" [Compare writes_exec]
+    VCmpxEqU64 "v_cmpx_eq_u64" [Compare int64 writes_exec]
+    VCmpxFF16 "v_cmpx_f_f16" [Compare writes_exec halves(0b111)]
+    VCmpxFF32 "v_cmpx_f_f32" [Compare writes_exec]
+    VCmpxFF64 "v_cmpx_f_f64" [Compare double writes_exec]
+    VCmpxFI16 "v_cmpx_f_i16" [Compare writes_exec halves(0b111)]
+    VCmpxFI32 "v_cmpx_f_i32" [Compare writes_exec]
+    VCmpxFI64 "v_cmpx_f_i64" [Compare int64 writes_exec]
+    VCmpxFU16 "v_cmpx_f_u16" [Compare writes_exec halves(0b111)]
+    VCmpxFU32 "v_cmpx_f_u32" [Compare writes_exec]
+    VCmpxFU64 "v_cmpx_f_u64" [Compare int64 writes_exec]
+    VCmpxGeF16 "v_cmpx_ge_f16" [Compare writes_exec halves(0b111)]
+    VCmpxGeF32 "v_cmpx_ge_f32" [Compare writes_exec]
+    VCmpxGeF64 "v_cmpx_ge_f64" [Compare double writes_exec]
+    VCmpxGeI16 "v_cmpx_ge_i16" [Compare writes_exec halves(0b111)]
+    VCmpxGeI32 "v_cmpx_ge_i32" [Compare writes_exec]
+    VCmpxGeI64 "v_cmpx_ge_i64" [Compare int64 writes_exec]
+    VCmpxGeU16 "v_cmpx_ge_u16" [Compare writes_exec halves(0b111)]
+    VCmpxGeU32 "v_cmpx_ge_u32" [Compare writes_exec]
+    VCmpxGeU64 "v_cmpx_ge_u64" [Compare int64 writes_exec]
+    VCmpxGtF16 "v_cmpx_gt_f16" [Compare writes_exec halves(0b111)]
+    VCmpxGtF32 "v_cmpx_gt_f32" [Compare writes_exec]
+    VCmpxGtF64 "v_cmpx_gt_f64" [Compare double writes_exec]
+    VCmpxGtI16 "v_cmpx_gt_i16" [Compare writes_exec halves(0b111)]
+    VCmpxGtI32 "v_cmpx_gt_i32" [Compare writes_exec]
+    VCmpxGtI64 "v_cmpx_gt_i64" [Compare int64 writes_exec]
+    VCmpxGtU16 "v_cmpx_gt_u16" [Compare writes_exec halves(0b111)]
+    VCmpxGtU32 "v_cmpx_gt_u32" [Compare writes_exec]
+    VCmpxGtU64 "v_cmpx_gt_u64" [Compare int64 writes_exec]
+    VCmpxLeF16 "v_cmpx_le_f16" [Compare writes_exec halves(0b111)]
+    VCmpxLeF32 "v_cmpx_le_f32" [Compare writes_exec]
+    VCmpxLeF64 "v_cmpx_le_f64" [Compare double writes_exec]
+    VCmpxLeI16 "v_cmpx_le_i16" [Compare writes_exec halves(0b111)]
+    VCmpxLeI32 "v_cmpx_le_i32" [Compare writes_exec]
+    VCmpxLeI64 "v_cmpx_le_i64" [Compare int64 writes_exec]
+    VCmpxLeU16 "v_cmpx_le_u16" [Compare writes_exec halves(0b111)]
+    VCmpxLeU32 "v_cmpx_le_u32" [Compare writes_exec]
+    VCmpxLeU64 "v_cmpx_le_u64" [Compare int64 writes_exec]
+    VCmpxLgF16 "v_cmpx_lg_f16" [Compare writes_exec halves(0b111)]
+    VCmpxLgF32 "v_cmpx_lg_f32" [Compare writes_exec]
+    VCmpxLgF64 "v_cmpx_lg_f64" [Compare double writes_exec]
+    VCmpxLtF16 "v_cmpx_lt_f16" [Compare writes_exec halves(0b111)]
+    VCmpxLtF32 "v_cmpx_lt_f32" [Compare writes_exec]
+    VCmpxLtF64 "v_cmpx_lt_f64" [Compare double writes_exec]
+    VCmpxLtI16 "v_cmpx_lt_i16" [Compare writes_exec halves(0b111)]
+    VCmpxLtI32 "v_cmpx_lt_i32" [Compare writes_exec]
+    VCmpxLtI64 "v_cmpx_lt_i64" [Compare int64 writes_exec]
+    VCmpxLtU16 "v_cmpx_lt_u16" [Compare writes_exec halves(0b111)]
+    VCmpxLtU32 "v_cmpx_lt_u32" [Compare writes_exec]
+    VCmpxLtU64 "v_cmpx_lt_u64" [Compare int64 writes_exec]
+    VCmpxNeI16 "v_cmpx_ne_i16" [Compare writes_exec halves(0b111)]
+    VCmpxNeI32 "v_cmpx_ne_i32" [Compare writes_exec]
+    VCmpxNeI64 "v_cmpx_ne_i64" [Compare int64 writes_exec]
+    VCmpxNeU16 "v_cmpx_ne_u16" [Compare writes_exec halves(0b111)]
+    VCmpxNeU32 "v_cmpx_ne_u32" [Compare writes_exec]
+    VCmpxNeU64 "v_cmpx_ne_u64" [Compare int64 writes_exec]
+    VCmpxNeqF16 "v_cmpx_neq_f16" [Compare writes_exec halves(0b111)]
+    VCmpxNeqF32 "v_cmpx_neq_f32" [Compare writes_exec]
+    VCmpxNeqF64 "v_cmpx_neq_f64" [Compare double writes_exec]
+    VCmpxNgeF16 "v_cmpx_nge_f16" [Compare writes_exec halves(0b111)]
+    VCmpxNgeF32 "v_cmpx_nge_f32" [Compare writes_exec]
+    VCmpxNgeF64 "v_cmpx_nge_f64" [Compare double writes_exec]
+    VCmpxNgtF16 "v_cmpx_ngt_f16" [Compare writes_exec halves(0b111)]
+    VCmpxNgtF32 "v_cmpx_ngt_f32" [Compare writes_exec]
+    VCmpxNgtF64 "v_cmpx_ngt_f64" [Compare double writes_exec]
+    VCmpxNleF16 "v_cmpx_nle_f16" [Compare writes_exec halves(0b111)]
+    VCmpxNleF32 "v_cmpx_nle_f32" [Compare writes_exec]
+    VCmpxNleF64 "v_cmpx_nle_f64" [Compare double writes_exec]
+    VCmpxNlgF16 "v_cmpx_nlg_f16" [Compare writes_exec halves(0b111)]
+    VCmpxNlgF32 "v_cmpx_nlg_f32" [Compare writes_exec]
+    VCmpxNlgF64 "v_cmpx_nlg_f64" [Compare double writes_exec]
+    VCmpxNltF16 "v_cmpx_nlt_f16" [Compare writes_exec halves(0b111)]
+    VCmpxNltF32 "v_cmpx_nlt_f32" [Compare writes_exec]
+    VCmpxNltF64 "v_cmpx_nlt_f64" [Compare double writes_exec]
+    VCmpxOF16 "v_cmpx_o_f16" [Compare writes_exec halves(0b111)]
+    VCmpxOF32 "v_cmpx_o_f32" [Compare writes_exec]
+    VCmpxOF64 "v_cmpx_o_f64" [Compare double writes_exec]
     VCmpxTF16 "v_cmpx_t_f16" = VCmpxTruF16
     VCmpxTF32 "v_cmpx_t_f32" = VCmpxTruF32
     VCmpxTF64 "v_cmpx_t_f64" = VCmpxTruF64
-    VCmpxTI16 "v_cmpx_t_i16"
-    VCmpxTI32 "v_cmpx_t_i32"
-    VCmpxTI64 "v_cmpx_t_i64"
-    VCmpxTU16 "v_cmpx_t_u16"
-    VCmpxTU32 "v_cmpx_t_u32"
-    VCmpxTU64 "v_cmpx_t_u64"
-    VCmpxTruF16 "v_cmpx_tru_f16"
-    VCmpxTruF32 "v_cmpx_tru_f32"
-    VCmpxTruF64 "v_cmpx_tru_f64"
-    VCmpxUF16 "v_cmpx_u_f16"
-    VCmpxUF32 "v_cmpx_u_f32"
-    VCmpxUF64 "v_cmpx_u_f64"
-    VCndmaskB16 "v_cndmask_b16"
-    VCndmaskB32 "v_cndmask_b32"
-    VCosF16 "v_cos_f16"
-    VCosF32 "v_cos_f32"
+    VCmpxTI16 "v_cmpx_t_i16" [Compare writes_exec halves(0b111)]
+    VCmpxTI32 "v_cmpx_t_i32" [Compare writes_exec]
+    VCmpxTI64 "v_cmpx_t_i64" [Compare int64 writes_exec]
+    VCmpxTU16 "v_cmpx_t_u16" [Compare writes_exec halves(0b111)]
+    VCmpxTU32 "v_cmpx_t_u32" [Compare writes_exec]
+    VCmpxTU64 "v_cmpx_t_u64" [Compare int64 writes_exec]
+    VCmpxTruF16 "v_cmpx_tru_f16" [Compare writes_exec halves(0b111)]
+    VCmpxTruF32 "v_cmpx_tru_f32" [Compare writes_exec]
+    VCmpxTruF64 "v_cmpx_tru_f64" [Compare double writes_exec]
+    VCmpxUF16 "v_cmpx_u_f16" [Compare writes_exec halves(0b111)]
+    VCmpxUF32 "v_cmpx_u_f32" [Compare writes_exec]
+    VCmpxUF64 "v_cmpx_u_f64" [Compare double writes_exec]
+    VCndmaskB16 "v_cndmask_b16" [Mask takes_mask halves(0b111)]
+    VCndmaskB32 "v_cndmask_b32" [Mask takes_mask]
+    VCosF16 "v_cos_f16" [Float16 transcendental f16(1) halves(0b111)]
+    VCosF32 "v_cos_f32" [Float32 transcendental f32(1)]
     VCtzI32B32 "v_ctz_i32_b32" = VFfblB32
-    VCubeidF32 "v_cubeid_f32"
-    VCubemaF32 "v_cubema_f32"
-    VCubescF32 "v_cubesc_f32"
-    VCubetcF32 "v_cubetc_f32"
-    VCvtF16F32 "v_cvt_f16_f32"
-    VCvtF16I16 "v_cvt_f16_i16"
-    VCvtF16U16 "v_cvt_f16_u16"
-    VCvtF32Bf16 "v_cvt_f32_bf16"
-    VCvtF32Bf8 "v_cvt_f32_bf8"
-    VCvtF32F16 "v_cvt_f32_f16"
-    VCvtF32F64 "v_cvt_f32_f64"
-    VCvtF32Fp8 "v_cvt_f32_fp8"
-    VCvtF32I32 "v_cvt_f32_i32"
-    VCvtF32U32 "v_cvt_f32_u32"
-    VCvtF32Ubyte0 "v_cvt_f32_ubyte0"
-    VCvtF32Ubyte1 "v_cvt_f32_ubyte1"
-    VCvtF32Ubyte2 "v_cvt_f32_ubyte2"
-    VCvtF32Ubyte3 "v_cvt_f32_ubyte3"
-    VCvtF64F32 "v_cvt_f64_f32"
-    VCvtF64I32 "v_cvt_f64_i32"
-    VCvtF64U32 "v_cvt_f64_u32"
+    VCubeidF32 "v_cubeid_f32" [Float32]
+    VCubemaF32 "v_cubema_f32" [Float32]
+    VCubescF32 "v_cubesc_f32" [Float32]
+    VCubetcF32 "v_cubetc_f32" [Float32]
+    VCvtF16F32 "v_cvt_f16_f32" [Conversion convert]
+    VCvtF16I16 "v_cvt_f16_i16" [Float16 halves(0b111)]
+    VCvtF16U16 "v_cvt_f16_u16" [Float16 halves(0b111)]
+    VCvtF32Bf16 "v_cvt_f32_bf16" [Bfloat16 convert halves(0b111)]
+    VCvtF32Bf8 "v_cvt_f32_bf8" [Float8 convert]
+    VCvtF32F16 "v_cvt_f32_f16" [Conversion convert halves(0b111)]
+    VCvtF32F64 "v_cvt_f32_f64" [Float64 double]
+    VCvtF32Fp8 "v_cvt_f32_fp8" [Float8 convert]
+    VCvtF32I32 "v_cvt_f32_i32" [Conversion convert]
+    VCvtF32U32 "v_cvt_f32_u32" [Conversion convert]
+    VCvtF32Ubyte0 "v_cvt_f32_ubyte0" [Conversion]
+    VCvtF32Ubyte1 "v_cvt_f32_ubyte1" [Conversion]
+    VCvtF32Ubyte2 "v_cvt_f32_ubyte2" [Conversion]
+    VCvtF32Ubyte3 "v_cvt_f32_ubyte3" [Conversion]
+    VCvtF64F32 "v_cvt_f64_f32" [Float64 double]
+    VCvtF64I32 "v_cvt_f64_i32" [Float64 double]
+    VCvtF64U32 "v_cvt_f64_u32" [Float64 double]
     VCvtFloorI32F32 "v_cvt_floor_i32_f32" = VCvtFlrI32F32
-    VCvtFlrI32F32 "v_cvt_flr_i32_f32"
-    VCvtI16F16 "v_cvt_i16_f16"
-    VCvtI32F32 "v_cvt_i32_f32"
-    VCvtI32F64 "v_cvt_i32_f64"
-    VCvtI32I16 "v_cvt_i32_i16"
+    VCvtFlrI32F32 "v_cvt_flr_i32_f32" [Conversion convert]
+    VCvtI16F16 "v_cvt_i16_f16" [Float16 halves(0b111)]
+    VCvtI32F32 "v_cvt_i32_f32" [Conversion convert]
+    VCvtI32F64 "v_cvt_i32_f64" [Float64 double]
+    VCvtI32I16 "v_cvt_i32_i16" [Rdna halves(0b111)]
     VCvtNearestI32F32 "v_cvt_nearest_i32_f32" = VCvtRpiI32F32
-    VCvtNormI16F16 "v_cvt_norm_i16_f16"
-    VCvtNormU16F16 "v_cvt_norm_u16_f16"
-    VCvtOffF32I4 "v_cvt_off_f32_i4"
-    VCvtPkBf16F32 "v_cvt_pk_bf16_f32"
-    VCvtPkBf8F32 "v_cvt_pk_bf8_f32"
-    VCvtPkF16F32 "v_cvt_pk_f16_f32"
-    VCvtPkF32Bf8 "v_cvt_pk_f32_bf8"
-    VCvtPkF32Fp8 "v_cvt_pk_f32_fp8"
-    VCvtPkFp8F32 "v_cvt_pk_fp8_f32"
-    VCvtPkI16F32 "v_cvt_pk_i16_f32"
-    VCvtPkI16I32 "v_cvt_pk_i16_i32"
+    VCvtNormI16F16 "v_cvt_norm_i16_f16" [Float16 halves(0b111)]
+    VCvtNormU16F16 "v_cvt_norm_u16_f16" [Float16 halves(0b111)]
+    VCvtOffF32I4 "v_cvt_off_f32_i4" [Conversion convert]
+    VCvtPkBf16F32 "v_cvt_pk_bf16_f32" [Bfloat16]
+    VCvtPkBf8F32 "v_cvt_pk_bf8_f32" [Float8 part(Half)]
+    VCvtPkF16F32 "v_cvt_pk_f16_f32" [Bfloat16]
+    VCvtPkF32Bf8 "v_cvt_pk_f32_bf8" [Float8 convert]
+    VCvtPkF32Fp8 "v_cvt_pk_f32_fp8" [Float8 convert]
+    VCvtPkFp8F32 "v_cvt_pk_fp8_f32" [Float8 part(Half)]
+    VCvtPkI16F32 "v_cvt_pk_i16_f32" [Rdna]
+    VCvtPkI16I32 "v_cvt_pk_i16_i32" [Int32]
     VCvtPkNormI16F16 "v_cvt_pk_norm_i16_f16" = VCvtPknormI16F16
     VCvtPkNormI16F32 "v_cvt_pk_norm_i16_f32" = VCvtPknormI16F32
     VCvtPkNormU16F16 "v_cvt_pk_norm_u16_f16" = VCvtPknormU16F16
     VCvtPkNormU16F32 "v_cvt_pk_norm_u16_f32" = VCvtPknormU16F32
     VCvtPkRtzF16F32 "v_cvt_pk_rtz_f16_f32" = VCvtPkrtzF16F32
-    VCvtPkU16F32 "v_cvt_pk_u16_f32"
-    VCvtPkU16U32 "v_cvt_pk_u16_u32"
-    VCvtPkU8F32 "v_cvt_pk_u8_f32"
-    VCvtPkaccumU8F32 "v_cvt_pkaccum_u8_f32"
-    VCvtPknormI16F16 "v_cvt_pknorm_i16_f16"
-    VCvtPknormI16F32 "v_cvt_pknorm_i16_f32"
-    VCvtPknormU16F16 "v_cvt_pknorm_u16_f16"
-    VCvtPknormU16F32 "v_cvt_pknorm_u16_f32"
-    VCvtPkrtzF16F32 "v_cvt_pkrtz_f16_f32"
-    VCvtRpiI32F32 "v_cvt_rpi_i32_f32"
-    VCvtScalef322xpk16Bf6F32 "v_cvt_scalef32_2xpk16_bf6_f32"
-    VCvtScalef322xpk16Fp6F32 "v_cvt_scalef32_2xpk16_fp6_f32"
-    VCvtScalef32F16Bf8 "v_cvt_scalef32_f16_bf8"
-    VCvtScalef32F16Fp8 "v_cvt_scalef32_f16_fp8"
-    VCvtScalef32F32Bf8 "v_cvt_scalef32_f32_bf8"
-    VCvtScalef32F32Fp8 "v_cvt_scalef32_f32_fp8"
-    VCvtScalef32Pk32Bf16Bf6 "v_cvt_scalef32_pk32_bf16_bf6"
-    VCvtScalef32Pk32Bf16Fp6 "v_cvt_scalef32_pk32_bf16_fp6"
-    VCvtScalef32Pk32Bf6Bf16 "v_cvt_scalef32_pk32_bf6_bf16"
-    VCvtScalef32Pk32Bf6F16 "v_cvt_scalef32_pk32_bf6_f16"
-    VCvtScalef32Pk32F16Bf6 "v_cvt_scalef32_pk32_f16_bf6"
-    VCvtScalef32Pk32F16Fp6 "v_cvt_scalef32_pk32_f16_fp6"
-    VCvtScalef32Pk32F32Bf6 "v_cvt_scalef32_pk32_f32_bf6"
-    VCvtScalef32Pk32F32Fp6 "v_cvt_scalef32_pk32_f32_fp6"
-    VCvtScalef32Pk32Fp6Bf16 "v_cvt_scalef32_pk32_fp6_bf16"
-    VCvtScalef32Pk32Fp6F16 "v_cvt_scalef32_pk32_fp6_f16"
-    VCvtScalef32PkBf16Bf8 "v_cvt_scalef32_pk_bf16_bf8"
-    VCvtScalef32PkBf16Fp4 "v_cvt_scalef32_pk_bf16_fp4"
-    VCvtScalef32PkBf16Fp8 "v_cvt_scalef32_pk_bf16_fp8"
-    VCvtScalef32PkBf8Bf16 "v_cvt_scalef32_pk_bf8_bf16"
-    VCvtScalef32PkBf8F16 "v_cvt_scalef32_pk_bf8_f16"
-    VCvtScalef32PkBf8F32 "v_cvt_scalef32_pk_bf8_f32"
-    VCvtScalef32PkF16Bf8 "v_cvt_scalef32_pk_f16_bf8"
-    VCvtScalef32PkF16Fp4 "v_cvt_scalef32_pk_f16_fp4"
-    VCvtScalef32PkF16Fp8 "v_cvt_scalef32_pk_f16_fp8"
-    VCvtScalef32PkF32Bf8 "v_cvt_scalef32_pk_f32_bf8"
-    VCvtScalef32PkF32Fp4 "v_cvt_scalef32_pk_f32_fp4"
-    VCvtScalef32PkF32Fp8 "v_cvt_scalef32_pk_f32_fp8"
-    VCvtScalef32PkFp4Bf16 "v_cvt_scalef32_pk_fp4_bf16"
-    VCvtScalef32PkFp4F16 "v_cvt_scalef32_pk_fp4_f16"
-    VCvtScalef32PkFp4F32 "v_cvt_scalef32_pk_fp4_f32"
-    VCvtScalef32PkFp8Bf16 "v_cvt_scalef32_pk_fp8_bf16"
-    VCvtScalef32PkFp8F16 "v_cvt_scalef32_pk_fp8_f16"
-    VCvtScalef32PkFp8F32 "v_cvt_scalef32_pk_fp8_f32"
-    VCvtScalef32SrBf8Bf16 "v_cvt_scalef32_sr_bf8_bf16"
-    VCvtScalef32SrBf8F16 "v_cvt_scalef32_sr_bf8_f16"
-    VCvtScalef32SrBf8F32 "v_cvt_scalef32_sr_bf8_f32"
-    VCvtScalef32SrFp8Bf16 "v_cvt_scalef32_sr_fp8_bf16"
-    VCvtScalef32SrFp8F16 "v_cvt_scalef32_sr_fp8_f16"
-    VCvtScalef32SrFp8F32 "v_cvt_scalef32_sr_fp8_f32"
-    VCvtScalef32SrPk32Bf6Bf16 "v_cvt_scalef32_sr_pk32_bf6_bf16"
-    VCvtScalef32SrPk32Bf6F16 "v_cvt_scalef32_sr_pk32_bf6_f16"
-    VCvtScalef32SrPk32Bf6F32 "v_cvt_scalef32_sr_pk32_bf6_f32"
-    VCvtScalef32SrPk32Fp6Bf16 "v_cvt_scalef32_sr_pk32_fp6_bf16"
-    VCvtScalef32SrPk32Fp6F16 "v_cvt_scalef32_sr_pk32_fp6_f16"
-    VCvtScalef32SrPk32Fp6F32 "v_cvt_scalef32_sr_pk32_fp6_f32"
-    VCvtScalef32SrPkFp4Bf16 "v_cvt_scalef32_sr_pk_fp4_bf16"
-    VCvtScalef32SrPkFp4F16 "v_cvt_scalef32_sr_pk_fp4_f16"
-    VCvtScalef32SrPkFp4F32 "v_cvt_scalef32_sr_pk_fp4_f32"
-    VCvtSrBf16F32 "v_cvt_sr_bf16_f32"
-    VCvtSrBf8F32 "v_cvt_sr_bf8_f32"
-    VCvtSrF16F32 "v_cvt_sr_f16_f32"
-    VCvtSrFp8F32 "v_cvt_sr_fp8_f32"
-    VCvtU16F16 "v_cvt_u16_f16"
-    VCvtU32F32 "v_cvt_u32_f32"
-    VCvtU32F64 "v_cvt_u32_f64"
-    VCvtU32U16 "v_cvt_u32_u16"
-    VDivFixupF16 "v_div_fixup_f16"
-    VDivFixupF32 "v_div_fixup_f32"
-    VDivFixupF64 "v_div_fixup_f64"
-    VDivFixupLegacyF16 "v_div_fixup_legacy_f16"
-    VDivFmasF32 "v_div_fmas_f32"
-    VDivFmasF64 "v_div_fmas_f64"
-    VDivScaleF32 "v_div_scale_f32"
-    VDivScaleF64 "v_div_scale_f64"
-    VDot2Bf16Bf16 "v_dot2_bf16_bf16"
-    VDot2F16F16 "v_dot2_f16_f16"
-    VDot2F32Bf16 "v_dot2_f32_bf16"
-    VDot2F32F16 "v_dot2_f32_f16"
-    VDot2I32I16 "v_dot2_i32_i16"
-    VDot2U32U16 "v_dot2_u32_u16"
+    VCvtPkU16F32 "v_cvt_pk_u16_f32" [Rdna]
+    VCvtPkU16U32 "v_cvt_pk_u16_u32" [Int32]
+    VCvtPkU8F32 "v_cvt_pk_u8_f32" [Conversion]
+    VCvtPkaccumU8F32 "v_cvt_pkaccum_u8_f32" [Conversion]
+    VCvtPknormI16F16 "v_cvt_pknorm_i16_f16" [Float16]
+    VCvtPknormI16F32 "v_cvt_pknorm_i16_f32" [Conversion]
+    VCvtPknormU16F16 "v_cvt_pknorm_u16_f16" [Float16]
+    VCvtPknormU16F32 "v_cvt_pknorm_u16_f32" [Conversion]
+    VCvtPkrtzF16F32 "v_cvt_pkrtz_f16_f32" [Conversion]
+    VCvtRpiI32F32 "v_cvt_rpi_i32_f32" [Conversion convert]
+    VCvtScalef322xpk16Bf6F32 "v_cvt_scalef32_2xpk16_bf6_f32" [ScaledConversion scaled_interleaved(E::Bf6, E::F32, 32)]
+    VCvtScalef322xpk16Fp6F32 "v_cvt_scalef32_2xpk16_fp6_f32" [ScaledConversion scaled_interleaved(E::Fp6, E::F32, 32)]
+    VCvtScalef32F16Bf8 "v_cvt_scalef32_f16_bf8" [ScaledConversion scaled(E::F16, E::Bf8, 1)]
+    VCvtScalef32F16Fp8 "v_cvt_scalef32_f16_fp8" [ScaledConversion scaled(E::F16, E::Fp8, 1)]
+    VCvtScalef32F32Bf8 "v_cvt_scalef32_f32_bf8" [ScaledConversion scaled(E::F32, E::Bf8, 1)]
+    VCvtScalef32F32Fp8 "v_cvt_scalef32_f32_fp8" [ScaledConversion scaled(E::F32, E::Fp8, 1)]
+    VCvtScalef32Pk32Bf16Bf6 "v_cvt_scalef32_pk32_bf16_bf6" [ScaledConversion scaled(E::Bf16, E::Bf6, 32)]
+    VCvtScalef32Pk32Bf16Fp6 "v_cvt_scalef32_pk32_bf16_fp6" [ScaledConversion scaled(E::Bf16, E::Fp6, 32)]
+    VCvtScalef32Pk32Bf6Bf16 "v_cvt_scalef32_pk32_bf6_bf16" [ScaledConversion scaled(E::Bf6, E::Bf16, 32)]
+    VCvtScalef32Pk32Bf6F16 "v_cvt_scalef32_pk32_bf6_f16" [ScaledConversion scaled(E::Bf6, E::F16, 32)]
+    VCvtScalef32Pk32F16Bf6 "v_cvt_scalef32_pk32_f16_bf6" [ScaledConversion scaled(E::F16, E::Bf6, 32)]
+    VCvtScalef32Pk32F16Fp6 "v_cvt_scalef32_pk32_f16_fp6" [ScaledConversion scaled(E::F16, E::Fp6, 32)]
+    VCvtScalef32Pk32F32Bf6 "v_cvt_scalef32_pk32_f32_bf6" [ScaledConversion scaled(E::F32, E::Bf6, 32)]
+    VCvtScalef32Pk32F32Fp6 "v_cvt_scalef32_pk32_f32_fp6" [ScaledConversion scaled(E::F32, E::Fp6, 32)]
+    VCvtScalef32Pk32Fp6Bf16 "v_cvt_scalef32_pk32_fp6_bf16" [ScaledConversion scaled(E::Fp6, E::Bf16, 32)]
+    VCvtScalef32Pk32Fp6F16 "v_cvt_scalef32_pk32_fp6_f16" [ScaledConversion scaled(E::Fp6, E::F16, 32)]
+    VCvtScalef32PkBf16Bf8 "v_cvt_scalef32_pk_bf16_bf8" [ScaledConversion scaled(E::Bf16, E::Bf8, 2)]
+    VCvtScalef32PkBf16Fp4 "v_cvt_scalef32_pk_bf16_fp4" [ScaledConversion scaled(E::Bf16, E::Fp4, 2)]
+    VCvtScalef32PkBf16Fp8 "v_cvt_scalef32_pk_bf16_fp8" [ScaledConversion scaled(E::Bf16, E::Fp8, 2)]
+    VCvtScalef32PkBf8Bf16 "v_cvt_scalef32_pk_bf8_bf16" [ScaledConversion scaled(E::Bf8, E::Bf16, 2)]
+    VCvtScalef32PkBf8F16 "v_cvt_scalef32_pk_bf8_f16" [ScaledConversion scaled(E::Bf8, E::F16, 2)]
+    VCvtScalef32PkBf8F32 "v_cvt_scalef32_pk_bf8_f32" [ScaledConversion scaled(E::Bf8, E::F32, 2)]
+    VCvtScalef32PkF16Bf8 "v_cvt_scalef32_pk_f16_bf8" [ScaledConversion scaled(E::F16, E::Bf8, 2)]
+    VCvtScalef32PkF16Fp4 "v_cvt_scalef32_pk_f16_fp4" [ScaledConversion scaled(E::F16, E::Fp4, 2)]
+    VCvtScalef32PkF16Fp8 "v_cvt_scalef32_pk_f16_fp8" [ScaledConversion scaled(E::F16, E::Fp8, 2)]
+    VCvtScalef32PkF32Bf8 "v_cvt_scalef32_pk_f32_bf8" [ScaledConversion scaled(E::F32, E::Bf8, 2)]
+    VCvtScalef32PkF32Fp4 "v_cvt_scalef32_pk_f32_fp4" [ScaledConversion scaled(E::F32, E::Fp4, 2)]
+    VCvtScalef32PkF32Fp8 "v_cvt_scalef32_pk_f32_fp8" [ScaledConversion scaled(E::F32, E::Fp8, 2)]
+    VCvtScalef32PkFp4Bf16 "v_cvt_scalef32_pk_fp4_bf16" [ScaledConversion scaled(E::Fp4, E::Bf16, 2)]
+    VCvtScalef32PkFp4F16 "v_cvt_scalef32_pk_fp4_f16" [ScaledConversion scaled(E::Fp4, E::F16, 2)]
+    VCvtScalef32PkFp4F32 "v_cvt_scalef32_pk_fp4_f32" [ScaledConversion scaled(E::Fp4, E::F32, 2)]
+    VCvtScalef32PkFp8Bf16 "v_cvt_scalef32_pk_fp8_bf16" [ScaledConversion scaled(E::Fp8, E::Bf16, 2)]
+    VCvtScalef32PkFp8F16 "v_cvt_scalef32_pk_fp8_f16" [ScaledConversion scaled(E::Fp8, E::F16, 2)]
+    VCvtScalef32PkFp8F32 "v_cvt_scalef32_pk_fp8_f32" [ScaledConversion scaled(E::Fp8, E::F32, 2)]
+    VCvtScalef32SrBf8Bf16 "v_cvt_scalef32_sr_bf8_bf16" [ScaledConversion scaled_randomly(E::Bf8, E::Bf16, 1)]
+    VCvtScalef32SrBf8F16 "v_cvt_scalef32_sr_bf8_f16" [ScaledConversion scaled_randomly(E::Bf8, E::F16, 1)]
+    VCvtScalef32SrBf8F32 "v_cvt_scalef32_sr_bf8_f32" [ScaledConversion scaled_randomly(E::Bf8, E::F32, 1)]
+    VCvtScalef32SrFp8Bf16 "v_cvt_scalef32_sr_fp8_bf16" [ScaledConversion scaled_randomly(E::Fp8, E::Bf16, 1)]
+    VCvtScalef32SrFp8F16 "v_cvt_scalef32_sr_fp8_f16" [ScaledConversion scaled_randomly(E::Fp8, E::F16, 1)]
+    VCvtScalef32SrFp8F32 "v_cvt_scalef32_sr_fp8_f32" [ScaledConversion scaled_randomly(E::Fp8, E::F32, 1)]
+    VCvtScalef32SrPk32Bf6Bf16 "v_cvt_scalef32_sr_pk32_bf6_bf16" [ScaledConversion scaled_randomly(E::Bf6, E::Bf16, 32)]
+    VCvtScalef32SrPk32Bf6F16 "v_cvt_scalef32_sr_pk32_bf6_f16" [ScaledConversion scaled_randomly(E::Bf6, E::F16, 32)]
+    VCvtScalef32SrPk32Bf6F32 "v_cvt_scalef32_sr_pk32_bf6_f32" [ScaledConversion scaled_randomly(E::Bf6, E::F32, 32)]
+    VCvtScalef32SrPk32Fp6Bf16 "v_cvt_scalef32_sr_pk32_fp6_bf16" [ScaledConversion scaled_randomly(E::Fp6, E::Bf16, 32)]
+    VCvtScalef32SrPk32Fp6F16 "v_cvt_scalef32_sr_pk32_fp6_f16" [ScaledConversion scaled_randomly(E::Fp6, E::F16, 32)]
+    VCvtScalef32SrPk32Fp6F32 "v_cvt_scalef32_sr_pk32_fp6_f32" [ScaledConversion scaled_randomly(E::Fp6, E::F32, 32)]
+    VCvtScalef32SrPkFp4Bf16 "v_cvt_scalef32_sr_pk_fp4_bf16" [ScaledConversion scaled_randomly(E::Fp4, E::Bf16, 2)]
+    VCvtScalef32SrPkFp4F16 "v_cvt_scalef32_sr_pk_fp4_f16" [ScaledConversion scaled_randomly(E::Fp4, E::F16, 2)]
+    VCvtScalef32SrPkFp4F32 "v_cvt_scalef32_sr_pk_fp4_f32" [ScaledConversion scaled_randomly(E::Fp4, E::F32, 2)]
+    VCvtSrBf16F32 "v_cvt_sr_bf16_f32" [Bfloat16]
+    VCvtSrBf8F32 "v_cvt_sr_bf8_f32" [Float8 part(Byte)]
+    VCvtSrF16F32 "v_cvt_sr_f16_f32" [Bfloat16]
+    VCvtSrFp8F32 "v_cvt_sr_fp8_f32" [Float8 part(Byte)]
+    VCvtU16F16 "v_cvt_u16_f16" [Float16 halves(0b111)]
+    VCvtU32F32 "v_cvt_u32_f32" [Conversion convert]
+    VCvtU32F64 "v_cvt_u32_f64" [Float64 double]
+    VCvtU32U16 "v_cvt_u32_u16" [Rdna halves(0b111)]
+    VDivFixupF16 "v_div_fixup_f16" [Float16 f16(2) has_pole halves(0b111)]
+    VDivFixupF32 "v_div_fixup_f32" [Float32 f32(2) has_pole]
+    VDivFixupF64 "v_div_fixup_f64" [Float64 double f64(2) has_pole]
+    VDivFixupLegacyF16 "v_div_fixup_legacy_f16" [Float16 f16(2) has_pole halves(0b111)]
+    VDivFmasF32 "v_div_fmas_f32" [Mask f32(2) takes_mask]
+    VDivFmasF64 "v_div_fmas_f64" [Mask double f64(2) takes_mask]
+    VDivScaleF32 "v_div_scale_f32" [Mask]
+    VDivScaleF64 "v_div_scale_f64" [Mask double]
+    VDot2Bf16Bf16 "v_dot2_bf16_bf16" [Rdna f32(4) nearest_only]
+    VDot2F16F16 "v_dot2_f16_f16" [Rdna f32(4) nearest_only]
+    VDot2F32Bf16 "v_dot2_f32_bf16" [Bfloat16 f32(4) nearest_only]
+    VDot2F32F16 "v_dot2_f32_f16" [Dot f32(4) nearest_only]
+    VDot2I32I16 "v_dot2_i32_i16" [Dot]
+    VDot2U32U16 "v_dot2_u32_u16" [Dot]
     VDot2accF32Bf16 "v_dot2acc_f32_bf16" = VDot2cF32Bf16
     VDot2accF32F16 "v_dot2acc_f32_f16" = VDot2cF32F16
-    VDot2cF32Bf16 "v_dot2c_f32_bf16"
-    VDot2cF32F16 "v_dot2c_f32_f16"
-    VDot2cI32I16 "v_dot2c_i32_i16"
-    VDot4F32Bf8Bf8 "v_dot4_f32_bf8_bf8"
-    VDot4F32Bf8Fp8 "v_dot4_f32_bf8_fp8"
-    VDot4F32Fp8Bf8 "v_dot4_f32_fp8_bf8"
-    VDot4F32Fp8Fp8 "v_dot4_f32_fp8_fp8"
-    VDot4I32I8 "v_dot4_i32_i8"
-    VDot4I32Iu8 "v_dot4_i32_iu8"
-    VDot4U32U8 "v_dot4_u32_u8"
-    VDot4cI32I8 "v_dot4c_i32_i8"
-    VDot8I32I4 "v_dot8_i32_i4"
-    VDot8I32Iu4 "v_dot8_i32_iu4"
-    VDot8U32U4 "v_dot8_u32_u4"
-    VDot8cI32I4 "v_dot8c_i32_i4"
-    VExpF16 "v_exp_f16"
-    VExpF32 "v_exp_f32"
-    VExpLegacyF32 "v_exp_legacy_f32"
-    VFfbhI32 "v_ffbh_i32"
-    VFfbhU32 "v_ffbh_u32"
-    VFfblB32 "v_ffbl_b32"
-    VFloorF16 "v_floor_f16"
-    VFloorF32 "v_floor_f32"
-    VFloorF64 "v_floor_f64"
-    VFmaDx9ZeroF32 "v_fma_dx9_zero_f32"
-    VFmaF16 "v_fma_f16"
-    VFmaF32 "v_fma_f32"
-    VFmaF64 "v_fma_f64"
-    VFmaLegacyF16 "v_fma_legacy_f16"
-    VFmaLegacyF32 "v_fma_legacy_f32"
-    VFmaMixF32 "v_fma_mix_f32"
-    VFmaMixhiF16 "v_fma_mixhi_f16"
-    VFmaMixloF16 "v_fma_mixlo_f16"
-    VFmaakF16 "v_fmaak_f16"
-    VFmaakF32 "v_fmaak_f32"
-    VFmacDx9ZeroF32 "v_fmac_dx9_zero_f32"
-    VFmacF16 "v_fmac_f16"
-    VFmacF32 "v_fmac_f32"
-    VFmacF64 "v_fmac_f64"
-    VFmacLegacyF32 "v_fmac_legacy_f32"
-    VFmamkF16 "v_fmamk_f16"
-    VFmamkF32 "v_fmamk_f32"
-    VFractF16 "v_fract_f16"
-    VFractF32 "v_fract_f32"
-    VFractF64 "v_fract_f64"
-    VFrexpExpI16F16 "v_frexp_exp_i16_f16"
-    VFrexpExpI32F32 "v_frexp_exp_i32_f32"
-    VFrexpExpI32F64 "v_frexp_exp_i32_f64"
-    VFrexpMantF16 "v_frexp_mant_f16"
-    VFrexpMantF32 "v_frexp_mant_f32"
-    VFrexpMantF64 "v_frexp_mant_f64"
-    VLdexpF16 "v_ldexp_f16"
-    VLdexpF32 "v_ldexp_f32"
-    VLdexpF64 "v_ldexp_f64"
-    VLerpU8 "v_lerp_u8"
-    VLogF16 "v_log_f16"
-    VLogF32 "v_log_f32"
-    VLogLegacyF32 "v_log_legacy_f32"
-    VLshlAddU32 "v_lshl_add_u32"
-    VLshlAddU64 "v_lshl_add_u64"
-    VLshlOrB32 "v_lshl_or_b32"
-    VLshlrevB16 "v_lshlrev_b16"
-    VLshlrevB32 "v_lshlrev_b32"
-    VLshlrevB64 "v_lshlrev_b64"
-    VLshrrevB16 "v_lshrrev_b16"
-    VLshrrevB32 "v_lshrrev_b32"
-    VLshrrevB64 "v_lshrrev_b64"
-    VMacF16 "v_mac_f16"
-    VMacF32 "v_mac_f32"
-    VMacLegacyF32 "v_mac_legacy_f32"
+    VDot2cF32Bf16 "v_dot2c_f32_bf16" [Bfloat16 f32(4) nearest_only accumulates]
+    VDot2cF32F16 "v_dot2c_f32_f16" [Dot f32(4) nearest_only accumulates]
+    VDot2cI32I16 "v_dot2c_i32_i16" [Dot accumulates]
+    VDot4F32Bf8Bf8 "v_dot4_f32_bf8_bf8" [Float8 f32(8) nearest_only]
+    VDot4F32Bf8Fp8 "v_dot4_f32_bf8_fp8" [Float8 f32(8) nearest_only]
+    VDot4F32Fp8Bf8 "v_dot4_f32_fp8_bf8" [Float8 f32(8) nearest_only]
+    VDot4F32Fp8Fp8 "v_dot4_f32_fp8_fp8" [Float8 f32(8) nearest_only]
+    VDot4I32I8 "v_dot4_i32_i8" [Dot]
+    VDot4I32Iu8 "v_dot4_i32_iu8" [Permute]
+    VDot4U32U8 "v_dot4_u32_u8" [Dot]
+    VDot4cI32I8 "v_dot4c_i32_i8" [Dot accumulates]
+    VDot8I32I4 "v_dot8_i32_i4" [Dot]
+    VDot8I32Iu4 "v_dot8_i32_iu4" [Permute]
+    VDot8U32U4 "v_dot8_u32_u4" [Dot]
+    VDot8cI32I4 "v_dot8c_i32_i4" [Dot accumulates]
+    VExpF16 "v_exp_f16" [Float16 transcendental f16(1) halves(0b111)]
+    VExpF32 "v_exp_f32" [Float32 transcendental f32(1)]
+    VExpLegacyF32 "v_exp_legacy_f32" [Float32 transcendental f32(1)]
+    VFfbhI32 "v_ffbh_i32" [Int32]
+    VFfbhU32 "v_ffbh_u32" [Int32]
+    VFfblB32 "v_ffbl_b32" [Int32]
+    VFloorF16 "v_floor_f16" [Float16 halves(0b111)]
+    VFloorF32 "v_floor_f32" [Float32]
+    VFloorF64 "v_floor_f64" [Float64 double]
+    VFmaDx9ZeroF32 "v_fma_dx9_zero_f32" [Rdna f32(2)]
+    VFmaF16 "v_fma_f16" [Float16 f16(2) halves(0b111)]
+    VFmaF32 "v_fma_f32" [Float32 f32(2)]
+    VFmaF64 "v_fma_f64" [Float64 double f64(2)]
+    VFmaLegacyF16 "v_fma_legacy_f16" [Float16 f16(2) halves(0b111)]
+    VFmaLegacyF32 "v_fma_legacy_f32" [Rdna f32(2)]
+    VFmaMixF32 "v_fma_mix_f32" [Float32 f32(2) mixes]
+    VFmaMixhiF16 "v_fma_mixhi_f16" [Float32 f32(2) mixes part(High)]
+    VFmaMixloF16 "v_fma_mixlo_f16" [Float32 f32(2) mixes part(Low)]
+    VFmaakF16 "v_fmaak_f16" [Float16 f16(2) halves(0b111)]
+    VFmaakF32 "v_fmaak_f32" [Float32 f32(2)]
+    VFmacDx9ZeroF32 "v_fmac_dx9_zero_f32" [Rdna f32(2) accumulates]
+    VFmacF16 "v_fmac_f16" [Rdna f16(2) halves(0b111) accumulates]
+    VFmacF32 "v_fmac_f32" [Float32 f32(2) accumulates]
+    VFmacF64 "v_fmac_f64" [Float64 double f64(2) accumulates]
+    VFmacLegacyF32 "v_fmac_legacy_f32" [Rdna f32(2) accumulates]
+    VFmamkF16 "v_fmamk_f16" [Float16 f16(2) halves(0b111)]
+    VFmamkF32 "v_fmamk_f32" [Float32 f32(2)]
+    VFractF16 "v_fract_f16" [Float16 halves(0b111)]
+    VFractF32 "v_fract_f32" [Float32]
+    VFractF64 "v_fract_f64" [Float64 double]
+    VFrexpExpI16F16 "v_frexp_exp_i16_f16" [Float16 halves(0b111)]
+    VFrexpExpI32F32 "v_frexp_exp_i32_f32" [Float32]
+    VFrexpExpI32F64 "v_frexp_exp_i32_f64" [Float64 double]
+    VFrexpMantF16 "v_frexp_mant_f16" [Float16 halves(0b111)]
+    VFrexpMantF32 "v_frexp_mant_f32" [Float32]
+    VFrexpMantF64 "v_frexp_mant_f64" [Float64 double]
+    VLdexpF16 "v_ldexp_f16" [Float16 halves(0b111)]
+    VLdexpF32 "v_ldexp_f32" [Float32]
+    VLdexpF64 "v_ldexp_f64" [Float64 double]
+    VLerpU8 "v_lerp_u8" [Int32]
+    VLogF16 "v_log_f16" [Float16 transcendental f16(1) has_pole halves(0b111)]
+    VLogF32 "v_log_f32" [Float32 transcendental f32(1) has_pole]
+    VLogLegacyF32 "v_log_legacy_f32" [Float32 transcendental f32(1) has_pole]
+    VLshlAddU32 "v_lshl_add_u32" [Int32]
+    VLshlAddU64 "v_lshl_add_u64" [Int64 int64]
+    VLshlOrB32 "v_lshl_or_b32" [Int32]
+    VLshlrevB16 "v_lshlrev_b16" [Int16 halves(0b111)]
+    VLshlrevB32 "v_lshlrev_b32" [Int32]
+    VLshlrevB64 "v_lshlrev_b64" [Int64 int64]
+    VLshrrevB16 "v_lshrrev_b16" [Int16 halves(0b111)]
+    VLshrrevB32 "v_lshrrev_b32" [Int32]
+    VLshrrevB64 "v_lshrrev_b64" [Int64 int64]
+    VMacF16 "v_mac_f16" [Float16 f16(2) halves(0b111) accumulates]
+    VMacF32 "v_mac_f32" [Float32 f32(2) accumulates]
+    VMacLegacyF32 "v_mac_legacy_f32" [Rdna f32(2) nearest_only accumulates]
     VMadCoI64I32 "v_mad_co_i64_i32" = VMadI64I32
     VMadCoU64U32 "v_mad_co_u64_u32" = VMadU64U32
-    VMadF16 "v_mad_f16"
-    VMadF32 "v_mad_f32"
-    VMadI16 "v_mad_i16"
-    VMadI32I16 "v_mad_i32_i16"
-    VMadI32I24 "v_mad_i32_i24"
-    VMadI64I32 "v_mad_i64_i32"
-    VMadLegacyF16 "v_mad_legacy_f16"
-    VMadLegacyF32 "v_mad_legacy_f32"
-    VMadLegacyI16 "v_mad_legacy_i16"
-    VMadLegacyU16 "v_mad_legacy_u16"
-    VMadU16 "v_mad_u16"
-    VMadU32U16 "v_mad_u32_u16"
-    VMadU32U24 "v_mad_u32_u24"
-    VMadU64U32 "v_mad_u64_u32"
-    VMadakF16 "v_madak_f16"
-    VMadakF32 "v_madak_f32"
-    VMadmkF16 "v_madmk_f16"
-    VMadmkF32 "v_madmk_f32"
-    VMax3F16 "v_max3_f16"
-    VMax3F32 "v_max3_f32"
-    VMax3I16 "v_max3_i16"
-    VMax3I32 "v_max3_i32"
-    VMax3NumF16 "v_max3_num_f16"
-    VMax3NumF32 "v_max3_num_f32"
-    VMax3U16 "v_max3_u16"
-    VMax3U32 "v_max3_u32"
-    VMaxF16 "v_max_f16"
-    VMaxF32 "v_max_f32"
-    VMaxF64 "v_max_f64"
-    VMaxI16 "v_max_i16"
-    VMaxI32 "v_max_i32"
-    VMaxNumF16 "v_max_num_f16"
-    VMaxNumF32 "v_max_num_f32"
-    VMaxNumF64 "v_max_num_f64"
-    VMaxU16 "v_max_u16"
-    VMaxU32 "v_max_u32"
-    VMaximum3F16 "v_maximum3_f16"
-    VMaximum3F32 "v_maximum3_f32"
-    VMaximumF16 "v_maximum_f16"
-    VMaximumF32 "v_maximum_f32"
-    VMaximumF64 "v_maximum_f64"
-    VMaximumminimumF16 "v_maximumminimum_f16"
-    VMaximumminimumF32 "v_maximumminimum_f32"
-    VMaxminF16 "v_maxmin_f16"
-    VMaxminF32 "v_maxmin_f32"
-    VMaxminI32 "v_maxmin_i32"
-    VMaxminNumF16 "v_maxmin_num_f16"
-    VMaxminNumF32 "v_maxmin_num_f32"
-    VMaxminU32 "v_maxmin_u32"
-    VMbcntHiU32B32 "v_mbcnt_hi_u32_b32"
-    VMbcntLoU32B32 "v_mbcnt_lo_u32_b32"
-    VMed3F16 "v_med3_f16"
-    VMed3F32 "v_med3_f32"
-    VMed3I16 "v_med3_i16"
-    VMed3I32 "v_med3_i32"
-    VMed3NumF16 "v_med3_num_f16"
-    VMed3NumF32 "v_med3_num_f32"
-    VMed3U16 "v_med3_u16"
-    VMed3U32 "v_med3_u32"
-    VMfmaF3216x16x128F8f6f4 "v_mfma_f32_16x16x128_f8f6f4"
-    VMfmaF3216x16x16Bf16 "v_mfma_f32_16x16x16_bf16"
-    VMfmaF3216x16x16F16 "v_mfma_f32_16x16x16_f16"
+    VMadF16 "v_mad_f16" [Float16 f16(2) halves(0b111)]
+    VMadF32 "v_mad_f32" [Float32 f32(2)]
+    VMadI16 "v_mad_i16" [Int16 halves(0b111)]
+    VMadI32I16 "v_mad_i32_i16" [Int16 halves(0b011)]
+    VMadI32I24 "v_mad_i32_i24" [Int32]
+    VMadI64I32 "v_mad_i64_i32" [Int64 int_mul]
+    VMadLegacyF16 "v_mad_legacy_f16" [Float16 f16(2) halves(0b111)]
+    VMadLegacyF32 "v_mad_legacy_f32" [Float32 f32(2) nearest_only]
+    VMadLegacyI16 "v_mad_legacy_i16" [Int16 halves(0b111)]
+    VMadLegacyU16 "v_mad_legacy_u16" [Int16 halves(0b111)]
+    VMadU16 "v_mad_u16" [Int16 halves(0b111)]
+    VMadU32U16 "v_mad_u32_u16" [Int16 halves(0b011)]
+    VMadU32U24 "v_mad_u32_u24" [Int32]
+    VMadU64U32 "v_mad_u64_u32" [Int64 int_mul]
+    VMadakF16 "v_madak_f16" [Float16 f16(2) halves(0b111)]
+    VMadakF32 "v_madak_f32" [Float32 f32(2)]
+    VMadmkF16 "v_madmk_f16" [Float16 f16(2) halves(0b111)]
+    VMadmkF32 "v_madmk_f32" [Float32 f32(2)]
+    VMax3F16 "v_max3_f16" [Float16 halves(0b111)]
+    VMax3F32 "v_max3_f32" [Float32]
+    VMax3I16 "v_max3_i16" [Int16 halves(0b111)]
+    VMax3I32 "v_max3_i32" [Int32]
+    VMax3NumF16 "v_max3_num_f16" [Ieee2019 halves(0b111)]
+    VMax3NumF32 "v_max3_num_f32" [Ieee2019]
+    VMax3U16 "v_max3_u16" [Int16 halves(0b111)]
+    VMax3U32 "v_max3_u32" [Int32]
+    VMaxF16 "v_max_f16" [Float16 halves(0b111)]
+    VMaxF32 "v_max_f32" [Float32]
+    VMaxF64 "v_max_f64" [Float64 double]
+    VMaxI16 "v_max_i16" [Int16 halves(0b111)]
+    VMaxI32 "v_max_i32" [Int32]
+    VMaxNumF16 "v_max_num_f16" [Ieee2019 halves(0b111)]
+    VMaxNumF32 "v_max_num_f32" [Ieee2019]
+    VMaxNumF64 "v_max_num_f64" [Ieee2019 double]
+    VMaxU16 "v_max_u16" [Int16 halves(0b111)]
+    VMaxU32 "v_max_u32" [Int32]
+    VMaximum3F16 "v_maximum3_f16" [Ieee2019 halves(0b111)]
+    VMaximum3F32 "v_maximum3_f32" [Minimum3]
+    VMaximumF16 "v_maximum_f16" [Ieee2019 halves(0b111)]
+    VMaximumF32 "v_maximum_f32" [Ieee2019]
+    VMaximumF64 "v_maximum_f64" [Ieee2019 double]
+    VMaximumminimumF16 "v_maximumminimum_f16" [Ieee2019 halves(0b111)]
+    VMaximumminimumF32 "v_maximumminimum_f32" [Ieee2019]
+    VMaxminF16 "v_maxmin_f16" [Rdna halves(0b111)]
+    VMaxminF32 "v_maxmin_f32" [Rdna]
+    VMaxminI32 "v_maxmin_i32" [Rdna]
+    VMaxminNumF16 "v_maxmin_num_f16" [Ieee2019 halves(0b111)]
+    VMaxminNumF32 "v_maxmin_num_f32" [Ieee2019]
+    VMaxminU32 "v_maxmin_u32" [Rdna]
+    VMbcntHiU32B32 "v_mbcnt_hi_u32_b32" [Special]
+    VMbcntLoU32B32 "v_mbcnt_lo_u32_b32" [Special]
+    VMed3F16 "v_med3_f16" [Float16 halves(0b111)]
+    VMed3F32 "v_med3_f32" [Float32]
+    VMed3I16 "v_med3_i16" [Int16 halves(0b111)]
+    VMed3I32 "v_med3_i32" [Int32]
+    VMed3NumF16 "v_med3_num_f16" [Ieee2019 halves(0b111)]
+    VMed3NumF32 "v_med3_num_f32" [Ieee2019]
+    VMed3U16 "v_med3_u16" [Int16 halves(0b111)]
+    VMed3U32 "v_med3_u32" [Int32]
+    VMfmaF3216x16x128F8f6f4 "v_mfma_f32_16x16x128_f8f6f4" [Mfma matrix(16, 16, 128, 1, F8) ignores_exec]
+    VMfmaF3216x16x16Bf16 "v_mfma_f32_16x16x16_bf16" [Mfma matrix(16, 16, 16, 1, Bf16) ignores_exec]
+    VMfmaF3216x16x16F16 "v_mfma_f32_16x16x16_f16" [Mfma matrix(16, 16, 16, 1, F16) ignores_exec]
     VMfmaF3216x16x16bf161k "v_mfma_f32_16x16x16bf16_1k" = VMfmaF3216x16x16Bf16
     VMfmaF3216x16x16f16 "v_mfma_f32_16x16x16f16" = VMfmaF3216x16x16F16
-    VMfmaF3216x16x14bF32 "v_mfma_f32_16x16x1_4b_f32"
+    VMfmaF3216x16x14bF32 "v_mfma_f32_16x16x1_4b_f32" [Mfma matrix(16, 16, 1, 4, F32) ignores_exec]
     VMfmaF3216x16x1f32 "v_mfma_f32_16x16x1f32" = VMfmaF3216x16x14bF32
-    VMfmaF3216x16x2bf16 "v_mfma_f32_16x16x2bf16"
-    VMfmaF3216x16x32Bf16 "v_mfma_f32_16x16x32_bf16"
-    VMfmaF3216x16x32Bf8Bf8 "v_mfma_f32_16x16x32_bf8_bf8"
-    VMfmaF3216x16x32Bf8Fp8 "v_mfma_f32_16x16x32_bf8_fp8"
-    VMfmaF3216x16x32F16 "v_mfma_f32_16x16x32_f16"
-    VMfmaF3216x16x32Fp8Bf8 "v_mfma_f32_16x16x32_fp8_bf8"
-    VMfmaF3216x16x32Fp8Fp8 "v_mfma_f32_16x16x32_fp8_fp8"
-    VMfmaF3216x16x44bBf16 "v_mfma_f32_16x16x4_4b_bf16"
-    VMfmaF3216x16x44bF16 "v_mfma_f32_16x16x4_4b_f16"
-    VMfmaF3216x16x4F32 "v_mfma_f32_16x16x4_f32"
+    VMfmaF3216x16x2bf16 "v_mfma_f32_16x16x2bf16" [Mfma matrix(16, 16, 2, 4, Bf16) ignores_exec]
+    VMfmaF3216x16x32Bf16 "v_mfma_f32_16x16x32_bf16" [Mfma matrix(16, 16, 32, 1, Bf16) ignores_exec]
+    VMfmaF3216x16x32Bf8Bf8 "v_mfma_f32_16x16x32_bf8_bf8" [Mfma matrix(16, 16, 32, 1, F8) ignores_exec]
+    VMfmaF3216x16x32Bf8Fp8 "v_mfma_f32_16x16x32_bf8_fp8" [Mfma matrix(16, 16, 32, 1, F8) ignores_exec]
+    VMfmaF3216x16x32F16 "v_mfma_f32_16x16x32_f16" [Mfma matrix(16, 16, 32, 1, F16) ignores_exec]
+    VMfmaF3216x16x32Fp8Bf8 "v_mfma_f32_16x16x32_fp8_bf8" [Mfma matrix(16, 16, 32, 1, F8) ignores_exec]
+    VMfmaF3216x16x32Fp8Fp8 "v_mfma_f32_16x16x32_fp8_fp8" [Mfma matrix(16, 16, 32, 1, F8) ignores_exec]
+    VMfmaF3216x16x44bBf16 "v_mfma_f32_16x16x4_4b_bf16" [Mfma matrix(16, 16, 4, 4, Bf16) ignores_exec]
+    VMfmaF3216x16x44bF16 "v_mfma_f32_16x16x4_4b_f16" [Mfma matrix(16, 16, 4, 4, F16) ignores_exec]
+    VMfmaF3216x16x4F32 "v_mfma_f32_16x16x4_f32" [Mfma matrix(16, 16, 4, 1, F32) ignores_exec]
     VMfmaF3216x16x4bf161k "v_mfma_f32_16x16x4bf16_1k" = VMfmaF3216x16x44bBf16
     VMfmaF3216x16x4f16 "v_mfma_f32_16x16x4f16" = VMfmaF3216x16x44bF16
     VMfmaF3216x16x4f32 "v_mfma_f32_16x16x4f32" = VMfmaF3216x16x4F32
-    VMfmaF3216x16x8Xf32 "v_mfma_f32_16x16x8_xf32"
-    VMfmaF3216x16x8bf16 "v_mfma_f32_16x16x8bf16"
-    VMfmaF3232x32x16Bf16 "v_mfma_f32_32x32x16_bf16"
-    VMfmaF3232x32x16Bf8Bf8 "v_mfma_f32_32x32x16_bf8_bf8"
-    VMfmaF3232x32x16Bf8Fp8 "v_mfma_f32_32x32x16_bf8_fp8"
-    VMfmaF3232x32x16F16 "v_mfma_f32_32x32x16_f16"
-    VMfmaF3232x32x16Fp8Bf8 "v_mfma_f32_32x32x16_fp8_bf8"
-    VMfmaF3232x32x16Fp8Fp8 "v_mfma_f32_32x32x16_fp8_fp8"
-    VMfmaF3232x32x12bF32 "v_mfma_f32_32x32x1_2b_f32"
+    VMfmaF3216x16x8Xf32 "v_mfma_f32_16x16x8_xf32" [Mfma matrix(16, 16, 8, 1, Xf32) ignores_exec]
+    VMfmaF3216x16x8bf16 "v_mfma_f32_16x16x8bf16" [Mfma matrix(16, 16, 8, 1, Bf16) ignores_exec]
+    VMfmaF3232x32x16Bf16 "v_mfma_f32_32x32x16_bf16" [Mfma matrix(32, 32, 16, 1, Bf16) ignores_exec]
+    VMfmaF3232x32x16Bf8Bf8 "v_mfma_f32_32x32x16_bf8_bf8" [Mfma matrix(32, 32, 16, 1, F8) ignores_exec]
+    VMfmaF3232x32x16Bf8Fp8 "v_mfma_f32_32x32x16_bf8_fp8" [Mfma matrix(32, 32, 16, 1, F8) ignores_exec]
+    VMfmaF3232x32x16F16 "v_mfma_f32_32x32x16_f16" [Mfma matrix(32, 32, 16, 1, F16) ignores_exec]
+    VMfmaF3232x32x16Fp8Bf8 "v_mfma_f32_32x32x16_fp8_bf8" [Mfma matrix(32, 32, 16, 1, F8) ignores_exec]
+    VMfmaF3232x32x16Fp8Fp8 "v_mfma_f32_32x32x16_fp8_fp8" [Mfma matrix(32, 32, 16, 1, F8) ignores_exec]
+    VMfmaF3232x32x12bF32 "v_mfma_f32_32x32x1_2b_f32" [Mfma matrix(32, 32, 1, 2, F32) ignores_exec]
     VMfmaF3232x32x1f32 "v_mfma_f32_32x32x1f32" = VMfmaF3232x32x12bF32
-    VMfmaF3232x32x2F32 "v_mfma_f32_32x32x2_f32"
-    VMfmaF3232x32x2bf16 "v_mfma_f32_32x32x2bf16"
+    VMfmaF3232x32x2F32 "v_mfma_f32_32x32x2_f32" [Mfma matrix(32, 32, 2, 1, F32) ignores_exec]
+    VMfmaF3232x32x2bf16 "v_mfma_f32_32x32x2bf16" [Mfma matrix(32, 32, 2, 2, Bf16) ignores_exec]
     VMfmaF3232x32x2f32 "v_mfma_f32_32x32x2f32" = VMfmaF3232x32x2F32
-    VMfmaF3232x32x42bBf16 "v_mfma_f32_32x32x4_2b_bf16"
-    VMfmaF3232x32x42bF16 "v_mfma_f32_32x32x4_2b_f16"
-    VMfmaF3232x32x4Xf32 "v_mfma_f32_32x32x4_xf32"
-    VMfmaF3232x32x4bf16 "v_mfma_f32_32x32x4bf16"
+    VMfmaF3232x32x42bBf16 "v_mfma_f32_32x32x4_2b_bf16" [Mfma matrix(32, 32, 4, 2, Bf16) ignores_exec]
+    VMfmaF3232x32x42bF16 "v_mfma_f32_32x32x4_2b_f16" [Mfma matrix(32, 32, 4, 2, F16) ignores_exec]
+    VMfmaF3232x32x4Xf32 "v_mfma_f32_32x32x4_xf32" [Mfma matrix(32, 32, 4, 1, Xf32) ignores_exec]
+    VMfmaF3232x32x4bf16 "v_mfma_f32_32x32x4bf16" [Mfma matrix(32, 32, 4, 1, Bf16) ignores_exec]
     VMfmaF3232x32x4bf161k "v_mfma_f32_32x32x4bf16_1k" = VMfmaF3232x32x42bBf16
     VMfmaF3232x32x4f16 "v_mfma_f32_32x32x4f16" = VMfmaF3232x32x42bF16
-    VMfmaF3232x32x64F8f6f4 "v_mfma_f32_32x32x64_f8f6f4"
-    VMfmaF3232x32x8Bf16 "v_mfma_f32_32x32x8_bf16"
-    VMfmaF3232x32x8F16 "v_mfma_f32_32x32x8_f16"
+    VMfmaF3232x32x64F8f6f4 "v_mfma_f32_32x32x64_f8f6f4" [Mfma matrix(32, 32, 64, 1, F8) ignores_exec]
+    VMfmaF3232x32x8Bf16 "v_mfma_f32_32x32x8_bf16" [Mfma matrix(32, 32, 8, 1, Bf16) ignores_exec]
+    VMfmaF3232x32x8F16 "v_mfma_f32_32x32x8_f16" [Mfma matrix(32, 32, 8, 1, F16) ignores_exec]
     VMfmaF3232x32x8bf161k "v_mfma_f32_32x32x8bf16_1k" = VMfmaF3232x32x8Bf16
     VMfmaF3232x32x8f16 "v_mfma_f32_32x32x8f16" = VMfmaF3232x32x8F16
-    VMfmaF324x4x116bF32 "v_mfma_f32_4x4x1_16b_f32"
+    VMfmaF324x4x116bF32 "v_mfma_f32_4x4x1_16b_f32" [Mfma matrix(4, 4, 1, 16, F32) ignores_exec]
     VMfmaF324x4x1f32 "v_mfma_f32_4x4x1f32" = VMfmaF324x4x116bF32
-    VMfmaF324x4x2bf16 "v_mfma_f32_4x4x2bf16"
-    VMfmaF324x4x416bBf16 "v_mfma_f32_4x4x4_16b_bf16"
-    VMfmaF324x4x416bF16 "v_mfma_f32_4x4x4_16b_f16"
+    VMfmaF324x4x2bf16 "v_mfma_f32_4x4x2bf16" [Mfma matrix(4, 4, 2, 16, Bf16) ignores_exec]
+    VMfmaF324x4x416bBf16 "v_mfma_f32_4x4x4_16b_bf16" [Mfma matrix(4, 4, 4, 16, Bf16) ignores_exec]
+    VMfmaF324x4x416bF16 "v_mfma_f32_4x4x4_16b_f16" [Mfma matrix(4, 4, 4, 16, F16) ignores_exec]
     VMfmaF324x4x4bf161k "v_mfma_f32_4x4x4bf16_1k" = VMfmaF324x4x416bBf16
     VMfmaF324x4x4f16 "v_mfma_f32_4x4x4f16" = VMfmaF324x4x416bF16
-    VMfmaF6416x16x4F64 "v_mfma_f64_16x16x4_f64"
+    VMfmaF6416x16x4F64 "v_mfma_f64_16x16x4_f64" [Mfma matrix(16, 16, 4, 1, F64) ignores_exec]
     VMfmaF6416x16x4f64 "v_mfma_f64_16x16x4f64" = VMfmaF6416x16x4F64
-    VMfmaF644x4x44bF64 "v_mfma_f64_4x4x4_4b_f64"
+    VMfmaF644x4x44bF64 "v_mfma_f64_4x4x4_4b_f64" [Mfma matrix(4, 4, 4, 4, F64) ignores_exec]
     VMfmaF644x4x4f64 "v_mfma_f64_4x4x4f64" = VMfmaF644x4x44bF64
-    VMfmaI3216x16x16i8 "v_mfma_i32_16x16x16i8"
-    VMfmaI3216x16x32I8 "v_mfma_i32_16x16x32_i8"
-    VMfmaI3216x16x44bI8 "v_mfma_i32_16x16x4_4b_i8"
+    VMfmaI3216x16x16i8 "v_mfma_i32_16x16x16i8" [Mfma matrix(16, 16, 16, 1, I8) ignores_exec]
+    VMfmaI3216x16x32I8 "v_mfma_i32_16x16x32_i8" [Mfma matrix(16, 16, 32, 1, I8) ignores_exec]
+    VMfmaI3216x16x44bI8 "v_mfma_i32_16x16x4_4b_i8" [Mfma matrix(16, 16, 4, 4, I8) ignores_exec]
     VMfmaI3216x16x4i8 "v_mfma_i32_16x16x4i8" = VMfmaI3216x16x44bI8
-    VMfmaI3216x16x64I8 "v_mfma_i32_16x16x64_i8"
-    VMfmaI3232x32x16I8 "v_mfma_i32_32x32x16_i8"
-    VMfmaI3232x32x32I8 "v_mfma_i32_32x32x32_i8"
-    VMfmaI3232x32x42bI8 "v_mfma_i32_32x32x4_2b_i8"
+    VMfmaI3216x16x64I8 "v_mfma_i32_16x16x64_i8" [Mfma matrix(16, 16, 64, 1, I8) ignores_exec]
+    VMfmaI3232x32x16I8 "v_mfma_i32_32x32x16_i8" [Mfma matrix(32, 32, 16, 1, I8) ignores_exec]
+    VMfmaI3232x32x32I8 "v_mfma_i32_32x32x32_i8" [Mfma matrix(32, 32, 32, 1, I8) ignores_exec]
+    VMfmaI3232x32x42bI8 "v_mfma_i32_32x32x4_2b_i8" [Mfma matrix(32, 32, 4, 2, I8) ignores_exec]
     VMfmaI3232x32x4i8 "v_mfma_i32_32x32x4i8" = VMfmaI3232x32x42bI8
-    VMfmaI3232x32x8i8 "v_mfma_i32_32x32x8i8"
-    VMfmaI324x4x416bI8 "v_mfma_i32_4x4x4_16b_i8"
+    VMfmaI3232x32x8i8 "v_mfma_i32_32x32x8i8" [Mfma matrix(32, 32, 8, 1, I8) ignores_exec]
+    VMfmaI324x4x416bI8 "v_mfma_i32_4x4x4_16b_i8" [Mfma matrix(4, 4, 4, 16, I8) ignores_exec]
     VMfmaI324x4x4i8 "v_mfma_i32_4x4x4i8" = VMfmaI324x4x416bI8
-    VMfmaLdScaleB32 "v_mfma_ld_scale_b32"
-    VMfmaScaleF3216x16x128F8f6f4 "v_mfma_scale_f32_16x16x128_f8f6f4"
-    VMfmaScaleF3232x32x64F8f6f4 "v_mfma_scale_f32_32x32x64_f8f6f4"
-    VMin3F16 "v_min3_f16"
-    VMin3F32 "v_min3_f32"
-    VMin3I16 "v_min3_i16"
-    VMin3I32 "v_min3_i32"
-    VMin3NumF16 "v_min3_num_f16"
-    VMin3NumF32 "v_min3_num_f32"
-    VMin3U16 "v_min3_u16"
-    VMin3U32 "v_min3_u32"
-    VMinF16 "v_min_f16"
-    VMinF32 "v_min_f32"
-    VMinF64 "v_min_f64"
-    VMinI16 "v_min_i16"
-    VMinI32 "v_min_i32"
-    VMinNumF16 "v_min_num_f16"
-    VMinNumF32 "v_min_num_f32"
-    VMinNumF64 "v_min_num_f64"
-    VMinU16 "v_min_u16"
-    VMinU32 "v_min_u32"
-    VMinimum3F16 "v_minimum3_f16"
-    VMinimum3F32 "v_minimum3_f32"
-    VMinimumF16 "v_minimum_f16"
-    VMinimumF32 "v_minimum_f32"
-    VMinimumF64 "v_minimum_f64"
-    VMinimummaximumF16 "v_minimummaximum_f16"
-    VMinimummaximumF32 "v_minimummaximum_f32"
-    VMinmaxF16 "v_minmax_f16"
-    VMinmaxF32 "v_minmax_f32"
-    VMinmaxI32 "v_minmax_i32"
-    VMinmaxNumF16 "v_minmax_num_f16"
-    VMinmaxNumF32 "v_minmax_num_f32"
-    VMinmaxU32 "v_minmax_u32"
-    VMovB16 "v_mov_b16"
-    VMovB32 "v_mov_b32"
-    VMovB64 "v_mov_b64"
-    VMovreldB32 "v_movreld_b32"
-    VMovrelsB32 "v_movrels_b32"
-    VMovrelsd2B32 "v_movrelsd_2_b32"
-    VMovrelsdB32 "v_movrelsd_b32"
-    VMqsadPkU16U8 "v_mqsad_pk_u16_u8"
-    VMqsadU32U8 "v_mqsad_u32_u8"
-    VMsadU8 "v_msad_u8"
+    VMfmaLdScaleB32 "v_mfma_ld_scale_b32" [Mfma ignores_exec]
+    VMfmaScaleF3216x16x128F8f6f4 "v_mfma_scale_f32_16x16x128_f8f6f4" [Mfma matrix(16, 16, 128, 1, F8) ignores_exec]
+    VMfmaScaleF3232x32x64F8f6f4 "v_mfma_scale_f32_32x32x64_f8f6f4" [Mfma matrix(32, 32, 64, 1, F8) ignores_exec]
+    VMin3F16 "v_min3_f16" [Float16 halves(0b111)]
+    VMin3F32 "v_min3_f32" [Float32]
+    VMin3I16 "v_min3_i16" [Int16 halves(0b111)]
+    VMin3I32 "v_min3_i32" [Int32]
+    VMin3NumF16 "v_min3_num_f16" [Ieee2019 halves(0b111)]
+    VMin3NumF32 "v_min3_num_f32" [Ieee2019]
+    VMin3U16 "v_min3_u16" [Int16 halves(0b111)]
+    VMin3U32 "v_min3_u32" [Int32]
+    VMinF16 "v_min_f16" [Float16 halves(0b111)]
+    VMinF32 "v_min_f32" [Float32]
+    VMinF64 "v_min_f64" [Float64 double]
+    VMinI16 "v_min_i16" [Int16 halves(0b111)]
+    VMinI32 "v_min_i32" [Int32]
+    VMinNumF16 "v_min_num_f16" [Ieee2019 halves(0b111)]
+    VMinNumF32 "v_min_num_f32" [Ieee2019]
+    VMinNumF64 "v_min_num_f64" [Ieee2019 double]
+    VMinU16 "v_min_u16" [Int16 halves(0b111)]
+    VMinU32 "v_min_u32" [Int32]
+    VMinimum3F16 "v_minimum3_f16" [Ieee2019 halves(0b111)]
+    VMinimum3F32 "v_minimum3_f32" [Minimum3]
+    VMinimumF16 "v_minimum_f16" [Ieee2019 halves(0b111)]
+    VMinimumF32 "v_minimum_f32" [Ieee2019]
+    VMinimumF64 "v_minimum_f64" [Ieee2019 double]
+    VMinimummaximumF16 "v_minimummaximum_f16" [Ieee2019 halves(0b111)]
+    VMinimummaximumF32 "v_minimummaximum_f32" [Ieee2019]
+    VMinmaxF16 "v_minmax_f16" [Rdna halves(0b111)]
+    VMinmaxF32 "v_minmax_f32" [Rdna]
+    VMinmaxI32 "v_minmax_i32" [Rdna]
+    VMinmaxNumF16 "v_minmax_num_f16" [Ieee2019 halves(0b111)]
+    VMinmaxNumF32 "v_minmax_num_f32" [Ieee2019]
+    VMinmaxU32 "v_minmax_u32" [Rdna]
+    VMovB16 "v_mov_b16" [Rdna halves(0b111)]
+    VMovB32 "v_mov_b32" [Int32]
+    VMovB64 "v_mov_b64" [Int64]
+    VMovreldB32 "v_movreld_b32" [Permute reads_m0]
+    VMovrelsB32 "v_movrels_b32" [Permute reads_m0]
+    VMovrelsd2B32 "v_movrelsd_2_b32" [Permute reads_m0]
+    VMovrelsdB32 "v_movrelsd_b32" [Permute reads_m0]
+    VMqsadPkU16U8 "v_mqsad_pk_u16_u8" [Int64]
+    VMqsadU32U8 "v_mqsad_u32_u8" [Special int_mul]
+    VMsadU8 "v_msad_u8" [Int32]
     VMulDx9ZeroF32 "v_mul_dx9_zero_f32" = VMulLegacyF32
-    VMulF16 "v_mul_f16"
-    VMulF32 "v_mul_f32"
-    VMulF64 "v_mul_f64"
-    VMulHiI32 "v_mul_hi_i32"
-    VMulHiI32I24 "v_mul_hi_i32_i24"
-    VMulHiU32 "v_mul_hi_u32"
-    VMulHiU32U24 "v_mul_hi_u32_u24"
-    VMulI32I24 "v_mul_i32_i24"
-    VMulLegacyF32 "v_mul_legacy_f32"
-    VMulLoI32 "v_mul_lo_i32"
-    VMulLoU16 "v_mul_lo_u16"
-    VMulLoU32 "v_mul_lo_u32"
-    VMulU32U24 "v_mul_u32_u24"
-    VMullitF32 "v_mullit_f32"
-    VNop "v_nop"
-    VNotB16 "v_not_b16"
-    VNotB32 "v_not_b32"
-    VOr3B32 "v_or3_b32"
-    VOrB16 "v_or_b16"
-    VOrB32 "v_or_b32"
-    VPackB32F16 "v_pack_b32_f16"
-    VPermB32 "v_perm_b32"
-    VPermlane16B32 "v_permlane16_b32"
-    VPermlane16SwapB32 "v_permlane16_swap_b32"
-    VPermlane16VarB32 "v_permlane16_var_b32"
-    VPermlane32SwapB32 "v_permlane32_swap_b32"
-    VPermlane64B32 "v_permlane64_b32"
-    VPermlanex16B32 "v_permlanex16_b32"
-    VPermlanex16VarB32 "v_permlanex16_var_b32"
-    VPipeflush "v_pipeflush"
-    VPkAddF16 "v_pk_add_f16"
-    VPkAddF32 "v_pk_add_f32"
-    VPkAddI16 "v_pk_add_i16"
-    VPkAddU16 "v_pk_add_u16"
-    VPkAshrrevI16 "v_pk_ashrrev_i16"
-    VPkFmaF16 "v_pk_fma_f16"
-    VPkFmaF32 "v_pk_fma_f32"
-    VPkFmacF16 "v_pk_fmac_f16"
-    VPkLshlrevB16 "v_pk_lshlrev_b16"
-    VPkLshrrevB16 "v_pk_lshrrev_b16"
-    VPkMadI16 "v_pk_mad_i16"
-    VPkMadU16 "v_pk_mad_u16"
-    VPkMaxF16 "v_pk_max_f16"
-    VPkMaxI16 "v_pk_max_i16"
-    VPkMaxNumF16 "v_pk_max_num_f16"
-    VPkMaxU16 "v_pk_max_u16"
-    VPkMaximum3F16 "v_pk_maximum3_f16"
-    VPkMaximumF16 "v_pk_maximum_f16"
-    VPkMinF16 "v_pk_min_f16"
-    VPkMinI16 "v_pk_min_i16"
-    VPkMinNumF16 "v_pk_min_num_f16"
-    VPkMinU16 "v_pk_min_u16"
-    VPkMinimum3F16 "v_pk_minimum3_f16"
-    VPkMinimumF16 "v_pk_minimum_f16"
-    VPkMovB32 "v_pk_mov_b32"
-    VPkMulF16 "v_pk_mul_f16"
-    VPkMulF32 "v_pk_mul_f32"
-    VPkMulLoU16 "v_pk_mul_lo_u16"
-    VPkSubI16 "v_pk_sub_i16"
-    VPkSubU16 "v_pk_sub_u16"
-    VPrngB32 "v_prng_b32"
-    VQsadPkU16U8 "v_qsad_pk_u16_u8"
-    VRcpF16 "v_rcp_f16"
-    VRcpF32 "v_rcp_f32"
-    VRcpF64 "v_rcp_f64"
-    VRcpIflagF32 "v_rcp_iflag_f32"
-    VReadfirstlaneB32 "v_readfirstlane_b32"
-    VReadlaneB32 "v_readlane_b32"
-    VRndneF16 "v_rndne_f16"
-    VRndneF32 "v_rndne_f32"
-    VRndneF64 "v_rndne_f64"
-    VRsqF16 "v_rsq_f16"
-    VRsqF32 "v_rsq_f32"
-    VRsqF64 "v_rsq_f64"
-    VSExpF16 "v_s_exp_f16"
-    VSExpF32 "v_s_exp_f32"
-    VSLogF16 "v_s_log_f16"
-    VSLogF32 "v_s_log_f32"
-    VSRcpF16 "v_s_rcp_f16"
-    VSRcpF32 "v_s_rcp_f32"
-    VSRsqF16 "v_s_rsq_f16"
-    VSRsqF32 "v_s_rsq_f32"
-    VSSqrtF16 "v_s_sqrt_f16"
-    VSSqrtF32 "v_s_sqrt_f32"
-    VSadHiU8 "v_sad_hi_u8"
-    VSadU16 "v_sad_u16"
-    VSadU32 "v_sad_u32"
-    VSadU8 "v_sad_u8"
-    VSatPkU8I16 "v_sat_pk_u8_i16"
-    VScreenPartition4seB32 "v_screen_partition_4se_b32"
-    VSinF16 "v_sin_f16"
-    VSinF32 "v_sin_f32"
-    VSmfmacF3216x16x128Bf8Bf8 "v_smfmac_f32_16x16x128_bf8_bf8"
-    VSmfmacF3216x16x128Bf8Fp8 "v_smfmac_f32_16x16x128_bf8_fp8"
-    VSmfmacF3216x16x128Fp8Bf8 "v_smfmac_f32_16x16x128_fp8_bf8"
-    VSmfmacF3216x16x128Fp8Fp8 "v_smfmac_f32_16x16x128_fp8_fp8"
-    VSmfmacF3216x16x32Bf16 "v_smfmac_f32_16x16x32_bf16"
-    VSmfmacF3216x16x32F16 "v_smfmac_f32_16x16x32_f16"
-    VSmfmacF3216x16x64Bf16 "v_smfmac_f32_16x16x64_bf16"
-    VSmfmacF3216x16x64Bf8Bf8 "v_smfmac_f32_16x16x64_bf8_bf8"
-    VSmfmacF3216x16x64Bf8Fp8 "v_smfmac_f32_16x16x64_bf8_fp8"
-    VSmfmacF3216x16x64F16 "v_smfmac_f32_16x16x64_f16"
-    VSmfmacF3216x16x64Fp8Bf8 "v_smfmac_f32_16x16x64_fp8_bf8"
-    VSmfmacF3216x16x64Fp8Fp8 "v_smfmac_f32_16x16x64_fp8_fp8"
-    VSmfmacF3232x32x16Bf16 "v_smfmac_f32_32x32x16_bf16"
-    VSmfmacF3232x32x16F16 "v_smfmac_f32_32x32x16_f16"
-    VSmfmacF3232x32x32Bf16 "v_smfmac_f32_32x32x32_bf16"
-    VSmfmacF3232x32x32Bf8Bf8 "v_smfmac_f32_32x32x32_bf8_bf8"
-    VSmfmacF3232x32x32Bf8Fp8 "v_smfmac_f32_32x32x32_bf8_fp8"
-    VSmfmacF3232x32x32F16 "v_smfmac_f32_32x32x32_f16"
-    VSmfmacF3232x32x32Fp8Bf8 "v_smfmac_f32_32x32x32_fp8_bf8"
-    VSmfmacF3232x32x32Fp8Fp8 "v_smfmac_f32_32x32x32_fp8_fp8"
-    VSmfmacF3232x32x64Bf8Bf8 "v_smfmac_f32_32x32x64_bf8_bf8"
-    VSmfmacF3232x32x64Bf8Fp8 "v_smfmac_f32_32x32x64_bf8_fp8"
-    VSmfmacF3232x32x64Fp8Bf8 "v_smfmac_f32_32x32x64_fp8_bf8"
-    VSmfmacF3232x32x64Fp8Fp8 "v_smfmac_f32_32x32x64_fp8_fp8"
-    VSmfmacI3216x16x128I8 "v_smfmac_i32_16x16x128_i8"
-    VSmfmacI3216x16x64I8 "v_smfmac_i32_16x16x64_i8"
-    VSmfmacI3232x32x32I8 "v_smfmac_i32_32x32x32_i8"
-    VSmfmacI3232x32x64I8 "v_smfmac_i32_32x32x64_i8"
-    VSqrtF16 "v_sqrt_f16"
-    VSqrtF32 "v_sqrt_f32"
-    VSqrtF64 "v_sqrt_f64"
+    VMulF16 "v_mul_f16" [Float16 f16(1) halves(0b111)]
+    VMulF32 "v_mul_f32" [Float32 f32(1)]
+    VMulF64 "v_mul_f64" [Float64 double f64(1)]
+    VMulHiI32 "v_mul_hi_i32" [Int32 int_mul]
+    VMulHiI32I24 "v_mul_hi_i32_i24" [Int32]
+    VMulHiU32 "v_mul_hi_u32" [Int32 int_mul]
+    VMulHiU32U24 "v_mul_hi_u32_u24" [Int32]
+    VMulI32I24 "v_mul_i32_i24" [Int32]
+    VMulLegacyF32 "v_mul_legacy_f32" [Float32 f32(1)]
+    VMulLoI32 "v_mul_lo_i32" [Int32 int_mul]
+    VMulLoU16 "v_mul_lo_u16" [Int16 halves(0b111)]
+    VMulLoU32 "v_mul_lo_u32" [Int32 int_mul]
+    VMulU32U24 "v_mul_u32_u24" [Int32]
+    VMullitF32 "v_mullit_f32" [Rdna f32(1)]
+    VNop "v_nop" [Special]
+    VNotB16 "v_not_b16" [Rdna halves(0b111)]
+    VNotB32 "v_not_b32" [Int32]
+    VOr3B32 "v_or3_b32" [Int32]
+    VOrB16 "v_or_b16" [Rdna halves(0b111)]
+    VOrB32 "v_or_b32" [Int32]
+    VPackB32F16 "v_pack_b32_f16" [Int16 halves(0b111)]
+    VPermB32 "v_perm_b32" [Int32]
+    VPermlane16B32 "v_permlane16_b32" [Permute crosses_lanes]
+    VPermlane16SwapB32 "v_permlane16_swap_b32" [Special swaps crosses_lanes]
+    VPermlane16VarB32 "v_permlane16_var_b32" [Permute crosses_lanes]
+    VPermlane32SwapB32 "v_permlane32_swap_b32" [Special swaps crosses_lanes]
+    VPermlane64B32 "v_permlane64_b32" [Permute crosses_lanes]
+    VPermlanex16B32 "v_permlanex16_b32" [Permute crosses_lanes]
+    VPermlanex16VarB32 "v_permlanex16_var_b32" [Permute crosses_lanes]
+    VPipeflush "v_pipeflush" [NoEffect]
+    VPkAddF16 "v_pk_add_f16" [Packed f16(2) packs_halves]
+    VPkAddF32 "v_pk_add_f32" [Float32 f32(2) packs_words]
+    VPkAddI16 "v_pk_add_i16" [Packed packs_halves]
+    VPkAddU16 "v_pk_add_u16" [Packed packs_halves]
+    VPkAshrrevI16 "v_pk_ashrrev_i16" [Packed packs_halves]
+    VPkFmaF16 "v_pk_fma_f16" [Packed f16(4) packs_halves]
+    VPkFmaF32 "v_pk_fma_f32" [Float32 f32(4) packs_words]
+    VPkFmacF16 "v_pk_fmac_f16" [Packed f16(4) accumulates]
+    VPkLshlrevB16 "v_pk_lshlrev_b16" [Packed packs_halves]
+    VPkLshrrevB16 "v_pk_lshrrev_b16" [Packed packs_halves]
+    VPkMadI16 "v_pk_mad_i16" [Packed packs_halves]
+    VPkMadU16 "v_pk_mad_u16" [Packed packs_halves]
+    VPkMaxF16 "v_pk_max_f16" [Packed packs_halves]
+    VPkMaxI16 "v_pk_max_i16" [Packed packs_halves]
+    VPkMaxNumF16 "v_pk_max_num_f16" [Ieee2019 packs_halves]
+    VPkMaxU16 "v_pk_max_u16" [Packed packs_halves]
+    VPkMaximum3F16 "v_pk_maximum3_f16" [Minimum3]
+    VPkMaximumF16 "v_pk_maximum_f16" [Ieee2019 packs_halves]
+    VPkMinF16 "v_pk_min_f16" [Packed packs_halves]
+    VPkMinI16 "v_pk_min_i16" [Packed packs_halves]
+    VPkMinNumF16 "v_pk_min_num_f16" [Ieee2019 packs_halves]
+    VPkMinU16 "v_pk_min_u16" [Packed packs_halves]
+    VPkMinimum3F16 "v_pk_minimum3_f16" [Minimum3]
+    VPkMinimumF16 "v_pk_minimum_f16" [Ieee2019 packs_halves]
+    VPkMovB32 "v_pk_mov_b32" [Float32 packs_words]
+    VPkMulF16 "v_pk_mul_f16" [Packed f16(2) packs_halves]
+    VPkMulF32 "v_pk_mul_f32" [Float32 f32(2) packs_words]
+    VPkMulLoU16 "v_pk_mul_lo_u16" [Packed packs_halves]
+    VPkSubI16 "v_pk_sub_i16" [Packed packs_halves]
+    VPkSubU16 "v_pk_sub_u16" [Packed packs_halves]
+    VPrngB32 "v_prng_b32" [Int32]
+    VQsadPkU16U8 "v_qsad_pk_u16_u8" [Int64]
+    VRcpF16 "v_rcp_f16" [Float16 transcendental f16(1) has_pole halves(0b111)]
+    VRcpF32 "v_rcp_f32" [Float32 transcendental f32(1) has_pole]
+    VRcpF64 "v_rcp_f64" [Float64 double_transcendental f64(1) has_pole]
+    VRcpIflagF32 "v_rcp_iflag_f32" [Float32 transcendental f32(1) has_pole]
+    VReadfirstlaneB32 "v_readfirstlane_b32" [Lane crosses_lanes]
+    VReadlaneB32 "v_readlane_b32" [Lane ignores_exec crosses_lanes]
+    VRndneF16 "v_rndne_f16" [Float16 halves(0b111)]
+    VRndneF32 "v_rndne_f32" [Float32]
+    VRndneF64 "v_rndne_f64" [Float64 double]
+    VRsqF16 "v_rsq_f16" [Float16 transcendental f16(1) has_pole halves(0b111)]
+    VRsqF32 "v_rsq_f32" [Float32 transcendental f32(1) has_pole]
+    VRsqF64 "v_rsq_f64" [Float64 double_transcendental f64(1) has_pole]
+    VSExpF16 "v_s_exp_f16" [ScalarTranscendental transcendental f16(1) halves(0b111)]
+    VSExpF32 "v_s_exp_f32" [ScalarTranscendental transcendental f32(1)]
+    VSLogF16 "v_s_log_f16" [ScalarTranscendental transcendental f16(1) halves(0b111)]
+    VSLogF32 "v_s_log_f32" [ScalarTranscendental transcendental f32(1)]
+    VSRcpF16 "v_s_rcp_f16" [ScalarTranscendental transcendental f16(1) halves(0b111)]
+    VSRcpF32 "v_s_rcp_f32" [ScalarTranscendental transcendental f32(1)]
+    VSRsqF16 "v_s_rsq_f16" [ScalarTranscendental transcendental f16(1) halves(0b111)]
+    VSRsqF32 "v_s_rsq_f32" [ScalarTranscendental transcendental f32(1)]
+    VSSqrtF16 "v_s_sqrt_f16" [ScalarTranscendental transcendental f16(1) halves(0b111)]
+    VSSqrtF32 "v_s_sqrt_f32" [ScalarTranscendental transcendental f32(1)]
+    VSadHiU8 "v_sad_hi_u8" [Int32]
+    VSadU16 "v_sad_u16" [Int32]
+    VSadU32 "v_sad_u32" [Int32]
+    VSadU8 "v_sad_u8" [Int32]
+    VSatPkU8I16 "v_sat_pk_u8_i16" [Int32]
+    VScreenPartition4seB32 "v_screen_partition_4se_b32" [Unmodelled because(GRAPHICS)]
+    VSinF16 "v_sin_f16" [Float16 transcendental f16(1) halves(0b111)]
+    VSinF32 "v_sin_f32" [Float32 transcendental f32(1)]
+    VSmfmacF3216x16x128Bf8Bf8 "v_smfmac_f32_16x16x128_bf8_bf8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3216x16x128Bf8Fp8 "v_smfmac_f32_16x16x128_bf8_fp8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3216x16x128Fp8Bf8 "v_smfmac_f32_16x16x128_fp8_bf8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3216x16x128Fp8Fp8 "v_smfmac_f32_16x16x128_fp8_fp8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3216x16x32Bf16 "v_smfmac_f32_16x16x32_bf16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3216x16x32F16 "v_smfmac_f32_16x16x32_f16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3216x16x64Bf16 "v_smfmac_f32_16x16x64_bf16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3216x16x64Bf8Bf8 "v_smfmac_f32_16x16x64_bf8_bf8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3216x16x64Bf8Fp8 "v_smfmac_f32_16x16x64_bf8_fp8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3216x16x64F16 "v_smfmac_f32_16x16x64_f16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3216x16x64Fp8Bf8 "v_smfmac_f32_16x16x64_fp8_bf8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3216x16x64Fp8Fp8 "v_smfmac_f32_16x16x64_fp8_fp8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x16Bf16 "v_smfmac_f32_32x32x16_bf16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x16F16 "v_smfmac_f32_32x32x16_f16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x32Bf16 "v_smfmac_f32_32x32x32_bf16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x32Bf8Bf8 "v_smfmac_f32_32x32x32_bf8_bf8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x32Bf8Fp8 "v_smfmac_f32_32x32x32_bf8_fp8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x32F16 "v_smfmac_f32_32x32x32_f16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x32Fp8Bf8 "v_smfmac_f32_32x32x32_fp8_bf8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x32Fp8Fp8 "v_smfmac_f32_32x32x32_fp8_fp8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x64Bf8Bf8 "v_smfmac_f32_32x32x64_bf8_bf8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x64Bf8Fp8 "v_smfmac_f32_32x32x64_bf8_fp8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x64Fp8Bf8 "v_smfmac_f32_32x32x64_fp8_bf8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacF3232x32x64Fp8Fp8 "v_smfmac_f32_32x32x64_fp8_fp8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacI3216x16x128I8 "v_smfmac_i32_16x16x128_i8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacI3216x16x64I8 "v_smfmac_i32_16x16x64_i8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacI3232x32x32I8 "v_smfmac_i32_32x32x32_i8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSmfmacI3232x32x64I8 "v_smfmac_i32_32x32x64_i8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSqrtF16 "v_sqrt_f16" [Float16 transcendental f16(1) halves(0b111)]
+    VSqrtF32 "v_sqrt_f32" [Float32 transcendental f32(1)]
+    VSqrtF64 "v_sqrt_f64" [Float64 double_transcendental f64(1)]
     VSubCoCiU32 "v_sub_co_ci_u32" = VSubbCoU32
-    VSubCoU32 "v_sub_co_u32"
-    VSubF16 "v_sub_f16"
-    VSubF32 "v_sub_f32"
-    VSubI16 "v_sub_i16"
-    VSubI32 "v_sub_i32"
-    VSubNcI16 "v_sub_nc_i16"
+    VSubCoU32 "v_sub_co_u32" [Mask]
+    VSubF16 "v_sub_f16" [Float16 f16(1) halves(0b111)]
+    VSubF32 "v_sub_f32" [Float32 f32(1)]
+    VSubI16 "v_sub_i16" [Int16 halves(0b111)]
+    VSubI32 "v_sub_i32" [Int32]
+    VSubNcI16 "v_sub_nc_i16" [Int16 halves(0b111)]
     VSubNcI32 "v_sub_nc_i32" = VSubI32
-    VSubNcU16 "v_sub_nc_u16"
+    VSubNcU16 "v_sub_nc_u16" [Int16 halves(0b111)]
     VSubNcU32 "v_sub_nc_u32" = VSubU32
-    VSubU16 "v_sub_u16"
-    VSubU32 "v_sub_u32"
-    VSubbCoU32 "v_subb_co_u32"
-    VSubbrevCoU32 "v_subbrev_co_u32"
+    VSubU16 "v_sub_u16" [Int16 halves(0b111)]
+    VSubU32 "v_sub_u32" [Int32]
+    VSubbCoU32 "v_subb_co_u32" [Mask takes_mask]
+    VSubbrevCoU32 "v_subbrev_co_u32" [Mask takes_mask]
     VSubrevCoCiU32 "v_subrev_co_ci_u32" = VSubbrevCoU32
-    VSubrevCoU32 "v_subrev_co_u32"
-    VSubrevF16 "v_subrev_f16"
-    VSubrevF32 "v_subrev_f32"
+    VSubrevCoU32 "v_subrev_co_u32" [Mask]
+    VSubrevF16 "v_subrev_f16" [Float16 f16(1) halves(0b111)]
+    VSubrevF32 "v_subrev_f32" [Float32 f32(1)]
     VSubrevNcU32 "v_subrev_nc_u32" = VSubrevU32
-    VSubrevU16 "v_subrev_u16"
-    VSubrevU32 "v_subrev_u32"
-    VSwapB16 "v_swap_b16"
-    VSwapB32 "v_swap_b32"
-    VSwaprelB32 "v_swaprel_b32"
-    VSwmmacBf1616x16x32Bf16 "v_swmmac_bf16_16x16x32_bf16"
-    VSwmmacF1616x16x32F16 "v_swmmac_f16_16x16x32_f16"
-    VSwmmacF3216x16x32Bf16 "v_swmmac_f32_16x16x32_bf16"
-    VSwmmacF3216x16x32Bf8Bf8 "v_swmmac_f32_16x16x32_bf8_bf8"
-    VSwmmacF3216x16x32Bf8Fp8 "v_swmmac_f32_16x16x32_bf8_fp8"
-    VSwmmacF3216x16x32F16 "v_swmmac_f32_16x16x32_f16"
-    VSwmmacF3216x16x32Fp8Bf8 "v_swmmac_f32_16x16x32_fp8_bf8"
-    VSwmmacF3216x16x32Fp8Fp8 "v_swmmac_f32_16x16x32_fp8_fp8"
-    VSwmmacI3216x16x32Iu4 "v_swmmac_i32_16x16x32_iu4"
-    VSwmmacI3216x16x32Iu8 "v_swmmac_i32_16x16x32_iu8"
-    VSwmmacI3216x16x64Iu4 "v_swmmac_i32_16x16x64_iu4"
-    VTrigPreopF64 "v_trig_preop_f64"
-    VTruncF16 "v_trunc_f16"
-    VTruncF32 "v_trunc_f32"
-    VTruncF64 "v_trunc_f64"
-    VWmmaBf1616x16x16Bf16 "v_wmma_bf16_16x16x16_bf16"
-    VWmmaF1616x16x16F16 "v_wmma_f16_16x16x16_f16"
-    VWmmaF3216x16x16Bf16 "v_wmma_f32_16x16x16_bf16"
-    VWmmaF3216x16x16Bf8Bf8 "v_wmma_f32_16x16x16_bf8_bf8"
-    VWmmaF3216x16x16Bf8Fp8 "v_wmma_f32_16x16x16_bf8_fp8"
-    VWmmaF3216x16x16F16 "v_wmma_f32_16x16x16_f16"
-    VWmmaF3216x16x16Fp8Bf8 "v_wmma_f32_16x16x16_fp8_bf8"
-    VWmmaF3216x16x16Fp8Fp8 "v_wmma_f32_16x16x16_fp8_fp8"
-    VWmmaI3216x16x16Iu4 "v_wmma_i32_16x16x16_iu4"
-    VWmmaI3216x16x16Iu8 "v_wmma_i32_16x16x16_iu8"
-    VWmmaI3216x16x32Iu4 "v_wmma_i32_16x16x32_iu4"
-    VWritelaneB32 "v_writelane_b32"
-    VXadU32 "v_xad_u32"
-    VXnorB32 "v_xnor_b32"
-    VXor3B32 "v_xor3_b32"
-    VXorB16 "v_xor_b16"
-    VXorB32 "v_xor_b32"
+    VSubrevU16 "v_subrev_u16" [Int16 halves(0b111)]
+    VSubrevU32 "v_subrev_u32" [Int32]
+    VSwapB16 "v_swap_b16" [Permute swaps halves(0b111)]
+    VSwapB32 "v_swap_b32" [Special int64 swaps]
+    VSwaprelB32 "v_swaprel_b32" [Permute reads_m0 swaps]
+    VSwmmacBf1616x16x32Bf16 "v_swmmac_bf16_16x16x32_bf16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSwmmacF1616x16x32F16 "v_swmmac_f16_16x16x32_f16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSwmmacF3216x16x32Bf16 "v_swmmac_f32_16x16x32_bf16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSwmmacF3216x16x32Bf8Bf8 "v_swmmac_f32_16x16x32_bf8_bf8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSwmmacF3216x16x32Bf8Fp8 "v_swmmac_f32_16x16x32_bf8_fp8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSwmmacF3216x16x32F16 "v_swmmac_f32_16x16x32_f16" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSwmmacF3216x16x32Fp8Bf8 "v_swmmac_f32_16x16x32_fp8_bf8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSwmmacF3216x16x32Fp8Fp8 "v_swmmac_f32_16x16x32_fp8_fp8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSwmmacI3216x16x32Iu4 "v_swmmac_i32_16x16x32_iu4" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSwmmacI3216x16x32Iu8 "v_swmmac_i32_16x16x32_iu8" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VSwmmacI3216x16x64Iu4 "v_swmmac_i32_16x16x64_iu4" [SparseMatrix because(SPARSE) ignores_exec accumulates]
+    VTrigPreopF64 "v_trig_preop_f64" [Float64 double]
+    VTruncF16 "v_trunc_f16" [Float16 halves(0b111)]
+    VTruncF32 "v_trunc_f32" [Float32]
+    VTruncF64 "v_trunc_f64" [Float64 double]
+    VWmmaBf1616x16x16Bf16 "v_wmma_bf16_16x16x16_bf16" [Wmma matrix(16, 16, 16, 1, Bf16) ignores_exec]
+    VWmmaF1616x16x16F16 "v_wmma_f16_16x16x16_f16" [Wmma matrix(16, 16, 16, 1, F16) ignores_exec]
+    VWmmaF3216x16x16Bf16 "v_wmma_f32_16x16x16_bf16" [Wmma matrix(16, 16, 16, 1, Bf16) ignores_exec]
+    VWmmaF3216x16x16Bf8Bf8 "v_wmma_f32_16x16x16_bf8_bf8" [Wmma matrix(16, 16, 16, 1, F8) ignores_exec]
+    VWmmaF3216x16x16Bf8Fp8 "v_wmma_f32_16x16x16_bf8_fp8" [Wmma matrix(16, 16, 16, 1, F8) ignores_exec]
+    VWmmaF3216x16x16F16 "v_wmma_f32_16x16x16_f16" [Wmma matrix(16, 16, 16, 1, F16) ignores_exec]
+    VWmmaF3216x16x16Fp8Bf8 "v_wmma_f32_16x16x16_fp8_bf8" [Wmma matrix(16, 16, 16, 1, F8) ignores_exec]
+    VWmmaF3216x16x16Fp8Fp8 "v_wmma_f32_16x16x16_fp8_fp8" [Wmma matrix(16, 16, 16, 1, F8) ignores_exec]
+    VWmmaI3216x16x16Iu4 "v_wmma_i32_16x16x16_iu4" [Wmma matrix(16, 16, 16, 1, I4) ignores_exec]
+    VWmmaI3216x16x16Iu8 "v_wmma_i32_16x16x16_iu8" [Wmma matrix(16, 16, 16, 1, I8) ignores_exec]
+    VWmmaI3216x16x32Iu4 "v_wmma_i32_16x16x32_iu4" [Wmma matrix(16, 16, 32, 1, I4) ignores_exec]
+    VWritelaneB32 "v_writelane_b32" [Lane ignores_exec]
+    VXadU32 "v_xad_u32" [Int32]
+    VXnorB32 "v_xnor_b32" [Int32]
+    VXor3B32 "v_xor3_b32" [Rdna]
+    VXorB16 "v_xor_b16" [Rdna halves(0b111)]
+    VXorB32 "v_xor_b32" [Int32]
 }

@@ -404,6 +404,34 @@ pub(crate) struct Tables {
     pub mubuf: &'static Table,
 }
 
+#[cfg(test)]
+impl Tables {
+    /// The tables by format.
+    pub fn formats(&self) -> [(&'static str, &'static Table); 19] {
+        [
+            ("SOP1", self.sop1),
+            ("SOP2", self.sop2),
+            ("SOPK", self.sopk),
+            ("SOPC", self.sopc),
+            ("SOPP", self.sopp),
+            ("SMEM", self.smem),
+            ("VOP1", self.vop1),
+            ("VOP2", self.vop2),
+            ("VOPC", self.vopc),
+            ("VOP3", self.vop3),
+            ("VOP3P", self.vop3p),
+            ("VOP3P-MAI", self.vop3p_mai),
+            ("VOP3P scaled", self.vop3p_scaled),
+            ("VOPD", self.vopd),
+            ("DS", self.ds),
+            ("FLAT", self.flat),
+            ("GLOBAL", self.global),
+            ("SCRATCH", self.scratch),
+            ("MUBUF", self.mubuf),
+        ]
+    }
+}
+
 /// Names that immediates stand for; an empty one has none.
 pub(crate) struct Names {
     /// Hardware registers of `s_getreg_b32`.
