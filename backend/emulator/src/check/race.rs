@@ -7,7 +7,7 @@
 //! barriers is reported, unless it is the first guess of a compare and swap ([`suspect`](super::suspect)).
 
 use super::shadow::{By, Page, Side, Sites, Touch};
-use super::suspect::{Suspects, compares};
+use super::suspect::Suspects;
 use crate::error::{Access, FaultKind, Other};
 use crate::instrument::{At, Event, Finding, Late, MemorySpace, Verdict};
 use crate::wave::Wave;
@@ -84,7 +84,7 @@ impl LdsRaces {
         if alone {
             return Ok(());
         }
-        let guesses = touch == Touch::Exchange && compares(at);
+        let guesses = touch == Touch::Exchange && at.step.inst.op.facts().compares;
         let mut before = None;
         for (lane, address) in event.lane_addresses() {
             if touch == Touch::Exchange {

@@ -36,7 +36,7 @@ impl Suspects {
 
     /// Takes an atomic into account: `bytes` at `address`, by a wave whose reads it excuses, or by any.
     pub(super) fn atomic(&mut self, at: &At<'_>, wave: Option<u32>, address: u64, bytes: u32) {
-        if self.0.is_empty() || !compares(at) {
+        if self.0.is_empty() || !at.step.inst.op.facts().compares {
             return;
         }
         let end = address + u64::from(bytes);
@@ -53,10 +53,4 @@ impl Suspects {
         let Suspect { wave, step, finding, .. } = all.next()?;
         Some(Late { wave, step, finding })
     }
-}
-
-/// Whether the instruction compares and swaps.
-pub(super) fn compares(at: &At<'_>) -> bool {
-    let name = at.step.inst.op.mnemonic();
-    ["cmpswap", "cmpst"].iter().any(|part| name.contains(part))
 }

@@ -247,7 +247,7 @@ impl Waits {
         // With all lanes off nothing will be written, but it counts.
         let loads = match inst.format {
             Format::Smem | Format::Sopp | Format::Sop1 => true,
-            _ => !events.is_empty() || moves_lanes(inst.op),
+            _ => !events.is_empty() || inst.op.facts().crosses_lanes,
         };
         let to_lds = |event: &&Event| event.kind == EventKind::ToLds && event.space == MemorySpace::Lds;
         let stores = |event: &&Event| match (event.kind, event.space) {
@@ -360,12 +360,6 @@ fn waits(inst: &Inst, scheme: Scheme) -> [Option<(Counter, u32)>; 2] {
         Op::SWaitIdle => [Some((LOAD, 0)), Some((LDS, 0))],
         _ => [None, None],
     }
-}
-
-/// DS instructions that only move data between lanes: they count, and have no event.
-fn moves_lanes(op: Op) -> bool {
-    let name = op.mnemonic();
-    name.contains("permute") || name.starts_with("ds_swizzle")
 }
 
 /// The queue in which an instruction returns, for instructions that surely use only one.

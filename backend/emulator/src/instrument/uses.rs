@@ -1,8 +1,8 @@
 //! Which registers an instruction reads and writes, those that its text does not show included.
 //!
 //! Explicit operands come with their widths from `isa`; what is implied (EXEC, SCC, M0, a destination that is also a
-//! source) is added here, by operation. A *read* is one whose value the result depends on. A destination of which only a
-//! part is written (16 bits of it, or the lanes that DPP's masks leave) is in `writes` and not in `reads`.
+//! source) is added here, as the operation's row says. A *read* is one whose value the result depends on. A destination of
+//! which only a part is written (16 bits of it, or the lanes that DPP's masks leave) is in `writes` and not in `reads`.
 
 use rocfire_isa::{Format, Inst, Op, Operand, OperandKind};
 
@@ -176,29 +176,32 @@ impl Uses {
         for operand in &inst.dst {
             uses.write(operand);
         }
-        if reads_destination(inst) {
+        let facts = inst.op.facts();
+        if facts.accumulates || facts.swaps {
             uses.read(&inst.dst[0]);
         }
-        if swaps(inst.op) {
+        if facts.swaps {
             uses.write(&inst.src[0]);
-            uses.read(&inst.dst[0]);
         }
-        match inst.format {
-            Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc => uses.add_scalar(inst),
-            Format::Sopp => uses.add_branch(inst.op),
-            Format::Smem => {}
-            Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p | Format::Vop3pMai => {
-                uses.add_vector(inst);
-            }
-            Format::Ds | Format::Flat | Format::Global | Format::Scratch | Format::Mubuf => uses.add_memory(inst),
-        }
-        uses.has_effects = match inst.format {
-            Format::Smem | Format::Ds | Format::Flat | Format::Global | Format::Scratch | Format::Mubuf => true,
-            Format::Sopp | Format::Sop1 => {
-                ["s_barrier", "s_sendmsg"].iter().any(|start| inst.op.mnemonic().starts_with(start))
-            }
-            _ => false,
-        };
+        let scalar = matches!(
+            inst.format,
+            Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc | Format::Sopp | Format::Smem
+        );
+        let memory = matches!(
+            inst.format,
+            Format::Smem | Format::Ds | Format::Flat | Format::Global | Format::Scratch | Format::Mubuf
+        );
+        let implied = [
+            (facts.reads_scc, SCC),
+            (facts.reads_vcc, VCC),
+            (facts.reads_exec || !scalar && !facts.ignores_exec, EXEC),
+            (facts.reads_m0 || inst.mods.lds, M0),
+        ];
+        uses.scalar_reads.extend(implied.into_iter().filter_map(|(reads, registers)| reads.then_some(registers)));
+        let exec = facts.writes_exec && !uses.scalar_writes.contains(&EXEC);
+        let implied = [(facts.writes_scc, SCC), (exec, EXEC), (facts.writes_m0, M0)];
+        uses.scalar_writes.extend(implied.into_iter().filter_map(|(writes, registers)| writes.then_some(registers)));
+        uses.has_effects = memory || facts.signals;
         uses.summed_up()
     }
 
@@ -235,128 +238,17 @@ impl Uses {
             None => {}
         }
     }
-
-    fn add_scalar(&mut self, inst: &Inst) {
-        let name = inst.op.canonical().mnemonic();
-        if reads_scc(name) {
-            self.scalar_reads.push(SCC);
-        }
-        if writes_scc(inst.format, name) {
-            self.scalar_writes.push(SCC);
-        }
-        if name.contains("saveexec") || name.contains("wrexec") {
-            self.scalar_reads.push(EXEC);
-            self.scalar_writes.push(EXEC);
-        }
-        if name.starts_with("s_movrel") || name == "s_set_gpr_idx_idx" {
-            self.scalar_reads.push(M0);
-        }
-        if name.starts_with("s_set_gpr_idx_on") || name == "s_set_gpr_idx_idx" {
-            self.scalar_writes.push(M0);
-        }
-    }
-
-    fn add_branch(&mut self, op: Op) {
-        match op {
-            Op::SCbranchScc0 | Op::SCbranchScc1 => self.scalar_reads.push(SCC),
-            Op::SCbranchVccz | Op::SCbranchVccnz => self.scalar_reads.push(VCC),
-            Op::SCbranchExecz | Op::SCbranchExecnz => self.scalar_reads.push(EXEC),
-            Op::SSendmsg | Op::SSendmsghalt => self.scalar_reads.push(M0),
-            _ => {}
-        }
-    }
-
-    fn add_vector(&mut self, inst: &Inst) {
-        let name = inst.op.mnemonic();
-        let ignores_exec = matches!(inst.op, Op::VReadlaneB32 | Op::VWritelaneB32) || is_matrix(inst);
-        if !ignores_exec {
-            self.scalar_reads.push(EXEC);
-        }
-        if name.starts_with("v_cmpx") && !self.scalar_writes.contains(&EXEC) {
-            self.scalar_writes.push(EXEC);
-        }
-        if name.starts_with("v_movrel") || name.starts_with("v_swaprel") {
-            self.scalar_reads.push(M0);
-        }
-    }
-
-    fn add_memory(&mut self, inst: &Inst) {
-        self.scalar_reads.push(EXEC);
-        let name = inst.op.mnemonic();
-        let through_m0 = ["ds_append", "ds_consume", "ds_gws", "ds_ordered", "_lds_", "addtid"];
-        if inst.mods.lds || through_m0.iter().any(|part| name.contains(part)) {
-            self.scalar_reads.push(M0);
-        }
-    }
 }
 
 /// A source, of which a packed operation on f32 may read one register only.
 fn selected(inst: &Inst, i: usize, operand: &Operand) -> Operand {
-    let name = inst.op.mnemonic();
-    let is_packed = inst.format == Format::Vop3p && name.starts_with("v_pk_") && name.ends_with("_f32");
+    let is_packed = inst.format == Format::Vop3p && inst.op.facts().packs_words && inst.op != Op::VPkMovB32;
     let (low, high) = (inst.mods.op_sel >> i & 1, inst.mods.op_sel_hi >> i & 1);
     let OperandKind::Vgpr(first) = operand.kind else { return *operand };
     if !is_packed || operand.dwords != 2 || low != high {
         return *operand;
     }
     Operand { kind: OperandKind::Vgpr(first + u16::from(low)), dwords: 1 }
-}
-
-/// Whether the instruction multiplies matrices, which it does for all lanes whatever EXEC says.
-pub(crate) fn is_matrix(inst: &Inst) -> bool {
-    let name = inst.op.mnemonic();
-    let matrix = ["v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"];
-    matrix.iter().any(|start| name.starts_with(start))
-}
-
-/// Whether the old value of the destination takes part in the result.
-pub(crate) fn reads_destination(inst: &Inst) -> bool {
-    let name = inst.op.canonical().mnemonic();
-    let starts = [
-        "v_fmac_",
-        "v_mac_",
-        "v_pk_fmac_",
-        "v_dot2c_",
-        "v_dot4c_",
-        "v_dot8c_",
-        "v_smfmac_",
-        "v_swmmac_",
-        "s_fmac_",
-        "s_addk_",
-        "s_mulk_",
-        "s_bitset",
-        "s_cmov",
-    ];
-    starts.iter().any(|start| name.starts_with(start))
-}
-
-/// Whether the instruction exchanges its two registers.
-pub(crate) fn swaps(op: Op) -> bool {
-    let name = op.mnemonic();
-    name.starts_with("v_swap") || name.starts_with("v_permlane16_swap") || name.starts_with("v_permlane32_swap")
-}
-
-fn reads_scc(name: &str) -> bool {
-    ["s_addc_", "s_subb_", "s_cselect_", "s_cmov"].iter().any(|start| name.starts_with(start))
-}
-
-/// By the ISA's tables of SOP1, SOP2, SOPK and SOPC; float operations leave SCC alone, but for comparisons.
-fn writes_scc(format: Format, name: &str) -> bool {
-    let one_of = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
-    match format {
-        Format::Sopc => !one_of(&["s_setvskip", "s_set_gpr_idx"]),
-        Format::Sopk => one_of(&["s_cmpk_", "s_addk_"]),
-        Format::Sop1 => {
-            one_of(&["s_not_", "s_wqm_", "s_bcnt", "s_quadmask_", "s_abs_", "s_barrier_signal_isfirst"])
-                || name.contains("saveexec")
-                || name.contains("wrexec")
-        }
-        Format::Sop2 => {
-            let leave = ["s_mul_", "s_bfm_", "s_cselect_", "s_pack_", "s_rfe_", "s_cbranch", "s_cvt_", "s_fma"];
-            !(one_of(&leave) || name.ends_with("_f32") || name.ends_with("_f16") || name.contains("_nc_"))
-        }
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Memory instructions: addresses, and the state that goes to and comes from memory.
 
-use rocfire_isa::{Format, Inst, Op};
+use rocfire_isa::{Format, Op, Part};
 
+use super::vector_op::written_bytes;
 use super::{DEFINED, STORED_UNDEFINED, Source, UNWRITTEN, Unwritten, WINDOWS};
 use crate::env::Env;
 use crate::error::Access;
@@ -122,7 +123,7 @@ impl Unwritten {
     /// What an instruction has loaded or stored.
     pub(super) fn memory_op(&mut self, at: &At<'_>, w: &Wave, env: &Env, events: &[Event]) -> Verdict {
         let inst = &at.step.inst;
-        let bytes = self.facts(at).loaded_bytes;
+        let bytes = written_bytes(&at.step.inst);
         let exec = w.exec();
         if !matches!(inst.op, Op::DsBpermuteB32 | Op::DsPermuteB32 | Op::DsSwizzleB32) {
             // What comes is defined unless an event says otherwise: a descriptor's bounds give zero, clocks are clocks.
@@ -272,10 +273,9 @@ impl Unwritten {
         if self.is_defined(at, env, event) {
             return;
         }
-        let name = at.step.inst.op.mnemonic();
-        let high = name.contains("d16_hi");
-        let signed = ["sbyte", "sshort", "_i8", "_i16"].iter().any(|part| name.contains(part));
-        let partial = loaded_bytes(&at.step.inst);
+        let facts = at.step.inst.op.facts();
+        let high = facts.part == Part::High;
+        let partial = written_bytes(&at.step.inst);
         let mut first = None;
         for (lane, address) in event.lane_addresses() {
             let (undefined, source) = self.unwritten_at(at, w, env, event, lane, address);
@@ -292,7 +292,7 @@ impl Unwritten {
             if event.bytes < 4 {
                 let mut bits = (0..2)
                     .fold(0, |bits, byte| bits | if undefined >> byte & 1 != 0 { 0xffu32 << (8 * byte) } else { 0 });
-                if signed {
+                if facts.signed {
                     // The sign goes to all bytes above.
                     bits |= if undefined >> (event.bytes - 1) & 1 != 0 { !0 << (8 * event.bytes) } else { 0 };
                 }
@@ -314,7 +314,7 @@ impl Unwritten {
             return Ok(());
         }
         self.lds_is_defined &= event.space != MemorySpace::Lds;
-        let shift = if at.step.inst.op.mnemonic().contains("d16_hi") { 2 } else { 0 };
+        let shift = if at.step.inst.op.facts().part == Part::High { 2 } else { 0 };
         for (lane, address) in event.lane_addresses() {
             let state = self.state(w);
             let mut undefined = 0u64;
@@ -355,12 +355,9 @@ impl Unwritten {
     }
 
     fn atomic(&mut self, at: &At<'_>, w: &Wave, env: &Env, event: &Event) -> Verdict {
-        let name = at.step.inst.op.mnemonic();
-        let compares = name.contains("cmp");
-        let exchanges = !compares && (name.contains("swap") || name.contains("wrxchg"));
         for (lane, address) in event.lane_addresses() {
             let (undefined, source) = self.unwritten_at(at, w, env, event, lane, address);
-            if undefined != 0 && !exchanges {
+            if undefined != 0 && !at.step.inst.op.facts().exchanges {
                 let origin = self.origin(source, at.index);
                 return Err(self.finding(at, "the result of an atomic".to_owned(), origin, 1 << lane));
             }
@@ -436,16 +433,6 @@ impl Unwritten {
         if let Some(window) = self.window(at, env, address, bytes) {
             window.mark_written(address, u64::from(bytes));
         }
-    }
-}
-
-/// Bytes of the destination register that a load fills; a load of 16 bits into a half leaves the other.
-pub(super) fn loaded_bytes(inst: &Inst) -> u8 {
-    let name = inst.op.mnemonic();
-    match name {
-        _ if name.contains("d16_hi") => 0b1100,
-        _ if name.contains("d16") => 0b0011,
-        _ => 0b1111,
     }
 }
 

@@ -129,8 +129,6 @@ pub(super) struct Unwritten {
     scratch_bytes: usize,
     origins: Vec<Origin>,
     windows: Vec<Window>,
-    /// What is known of each step that has run.
-    facts: Vec<Option<vector_op::Facts>>,
 }
 
 /// What is kept of a workgroup that is set aside.
@@ -157,7 +155,6 @@ impl Unwritten {
             scratch_bytes: 0,
             origins: Vec::new(),
             windows: vec![Window::empty(); WINDOWS],
-            facts: Vec::new(),
         }
     }
 

@@ -52,7 +52,8 @@ impl Unwritten {
             }
         }
         // What `s_and_saveexec` and the like save is EXEC, which is always defined.
-        let saves = inst.op.canonical().mnemonic().contains("saveexec");
+        let facts = inst.op.facts();
+        let saves = facts.reads_exec && facts.writes_exec && !is_wrexec(inst.op);
         for (register, undefined) in written {
             let own = !matches!(register, scalar::SCC) && register < scalar::EXEC;
             state.set_scalar(register, if saves && own { 0 } else { undefined }, origin);
@@ -130,42 +131,44 @@ impl Unwritten {
         let exec = Value { bits: exec, undefined: 0, width };
         let all = if a.undefined | b.undefined != 0 { mask } else { 0 };
         let shift = b.bits as u32 & (width - 1);
-        let name = inst.op.canonical().mnemonic();
-        let stem = name.trim_end_matches("_b64").trim_end_matches("_b32").trim_end_matches("_saveexec");
-        let is_save = name.contains("_saveexec");
-        let is_wrexec = name.contains("_wrexec");
-        let stem = stem.trim_end_matches("_wrexec");
         // The saving forms take EXEC as the second source.
-        let (x, y) = if is_save || is_wrexec { (a, exec) } else { (a, b) };
-        match stem {
-            "s_mov" | "s_movk_i32" => (a.undefined & mask, None),
-            "s_not" => bitwise(|a, _| !a, a, b),
-            "s_and" => bitwise(|a, b| a & b, x, y),
-            "s_or" => bitwise(|a, b| a | b, x, y),
-            "s_xor" => bitwise(|a, b| a ^ b, x, y),
-            "s_nand" => bitwise(|a, b| !(a & b), x, y),
-            "s_nor" => bitwise(|a, b| !(a | b), x, y),
-            "s_xnor" => bitwise(|a, b| !(a ^ b), x, y),
-            "s_andn2" | "s_and_not1" => bitwise(|a, b| a & !b, x, y),
-            "s_orn2" | "s_or_not1" => bitwise(|a, b| a | !b, x, y),
-            // Of the saving forms the complement is of the source: EXEC & ~S0 and ~EXEC & S0 in this order of `x`, `y`.
-            "s_andn1" | "s_and_not0" => bitwise(|a, b| !a & b, x, y),
-            "s_orn1" | "s_or_not0" => bitwise(|a, b| !a | b, x, y),
-            "s_lshl" if b.undefined == 0 => {
+        let y = if inst.op.facts().writes_exec { exec } else { b };
+        match inst.op.canonical() {
+            Op::SMovB32 | Op::SMovB64 | Op::SMovkI32 => (a.undefined & mask, None),
+            Op::SNotB32 | Op::SNotB64 => bitwise(|a, _| !a, a, b),
+            Op::SAndB32 | Op::SAndB64 | Op::SAndSaveexecB32 | Op::SAndSaveexecB64 => bitwise(|a, b| a & b, a, y),
+            Op::SOrB32 | Op::SOrB64 | Op::SOrSaveexecB32 | Op::SOrSaveexecB64 => bitwise(|a, b| a | b, a, y),
+            Op::SXorB32 | Op::SXorB64 | Op::SXorSaveexecB32 | Op::SXorSaveexecB64 => bitwise(|a, b| a ^ b, a, y),
+            Op::SNandB32 | Op::SNandB64 | Op::SNandSaveexecB32 | Op::SNandSaveexecB64 => bitwise(|a, b| !(a & b), a, y),
+            Op::SNorB32 | Op::SNorB64 | Op::SNorSaveexecB32 | Op::SNorSaveexecB64 => bitwise(|a, b| !(a | b), a, y),
+            Op::SXnorB32 | Op::SXnorB64 | Op::SXnorSaveexecB32 | Op::SXnorSaveexecB64 => bitwise(|a, b| !(a ^ b), a, y),
+            Op::SAndn2B32
+            | Op::SAndn2B64
+            | Op::SAndn2SaveexecB32
+            | Op::SAndn2SaveexecB64
+            | Op::SAndn2WrexecB32
+            | Op::SAndn2WrexecB64 => bitwise(|a, b| a & !b, a, y),
+            Op::SOrn2B32 | Op::SOrn2B64 | Op::SOrn2SaveexecB32 | Op::SOrn2SaveexecB64 => bitwise(|a, b| a | !b, a, y),
+            // Of the saving forms the complement is of the source: EXEC & ~S0 and ~EXEC & S0 in this order of `a`, `y`.
+            Op::SAndn1SaveexecB32 | Op::SAndn1SaveexecB64 | Op::SAndn1WrexecB32 | Op::SAndn1WrexecB64 => {
+                bitwise(|a, b| !a & b, a, y)
+            }
+            Op::SOrn1SaveexecB32 | Op::SOrn1SaveexecB64 => bitwise(|a, b| !a | b, a, y),
+            Op::SLshlB32 | Op::SLshlB64 if b.undefined == 0 => {
                 let undefined = a.undefined << shift & mask;
                 (undefined, Some(a.bits << shift & mask))
             }
-            "s_lshr" if b.undefined == 0 => (a.undefined >> shift, Some((a.bits & mask) >> shift)),
-            "s_ashr_i32" if b.undefined == 0 => {
+            Op::SLshrB32 | Op::SLshrB64 if b.undefined == 0 => (a.undefined >> shift, Some((a.bits & mask) >> shift)),
+            Op::SAshrI32 if b.undefined == 0 => {
                 let undefined = (a.undefined as u32 as i32 >> shift) as u32;
                 (u64::from(undefined), Some(u64::from((a.bits as u32 as i32 >> shift) as u32)))
             }
-            "s_bfe_u32" | "s_bfe_u64" | "s_bfe_i32" | "s_bfe_i64" if b.undefined == 0 => {
+            Op::SBfeU32 | Op::SBfeU64 | Op::SBfeI32 | Op::SBfeI64 if b.undefined == 0 => {
                 let (offset, bits) = (b.bits as u32 & (width - 1), (b.bits >> 16) as u32 & 127);
                 let field = |value: u64| (value & mask) >> offset & Value::mask(bits.min(width - offset));
                 let (undefined, value) = (field(a.undefined), field(a.bits));
                 match bits {
-                    1..64 if name.contains("_i") => {
+                    1..64 if matches!(inst.op, Op::SBfeI32 | Op::SBfeI64) => {
                         // The sign is spread over the rest, defined or not.
                         let top = bits.min(width - offset) - 1;
                         let spread = |value: u64| if value >> top & 1 != 0 { value | !0 << top } else { value } & mask;
@@ -174,7 +177,7 @@ impl Unwritten {
                     _ => (undefined, Some(value)),
                 }
             }
-            "s_cselect" => {
+            Op::SCselectB32 | Op::SCselectB64 => {
                 let state = self.state(w);
                 match (state.scalar[usize::from(scalar::SCC)] != 0, w.scc) {
                     (true, _) => ((a.bits ^ b.bits | a.undefined | b.undefined) & mask, None),
@@ -182,10 +185,10 @@ impl Unwritten {
                     (false, false) => (b.undefined & mask, None),
                 }
             }
-            "s_pack_ll_b32_b16" => (a.undefined & 0xffff | b.undefined << 16 & mask, None),
-            "s_pack_lh_b32_b16" => (a.undefined & 0xffff | b.undefined & 0xffff_0000, None),
-            "s_pack_hh_b32_b16" => (a.undefined >> 16 & 0xffff | b.undefined & 0xffff_0000, None),
-            "s_add_u32" | "s_add_i32" | "s_sub_u32" | "s_sub_i32" | "s_mul_i32" => {
+            Op::SPackLlB32B16 => (a.undefined & 0xffff | b.undefined << 16 & mask, None),
+            Op::SPackLhB32B16 => (a.undefined & 0xffff | b.undefined & 0xffff_0000, None),
+            Op::SPackHhB32B16 => (a.undefined >> 16 & 0xffff | b.undefined & 0xffff_0000, None),
+            Op::SAddU32 | Op::SAddI32 | Op::SSubU32 | Op::SSubI32 | Op::SMulI32 => {
                 (above(a.undefined | b.undefined) & mask, None)
             }
             _ => {
@@ -203,6 +206,11 @@ impl Unwritten {
         let reads = uses.scalar_reads.iter().flat_map(|registers| registers.range());
         reads.into_iter().any(|register| state.get(usize::from(register)).is_some_and(|&undefined| undefined != 0))
     }
+}
+
+/// Whether the result goes to EXEC and to the destination, which otherwise gets what EXEC was.
+fn is_wrexec(op: Op) -> bool {
+    matches!(op, Op::SAndn1WrexecB32 | Op::SAndn1WrexecB64 | Op::SAndn2WrexecB32 | Op::SAndn2WrexecB64)
 }
 
 /// The lowest undefined bit and all above it: what a carry reaches.

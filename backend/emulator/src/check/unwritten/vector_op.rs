@@ -1,12 +1,11 @@
 //! Vector operations: lane by lane where something is undefined, at once where nothing is.
 
-use rocfire_isa::{Format, Inst, Modifiers, Op, SdwaSel, SdwaUnused};
+use rocfire_isa::{Format, Inst, Modifiers, Op, Part, SdwaSel, SdwaUnused};
 
-use super::memory::loaded_bytes;
 use super::scalar_op::above;
 use super::{Unwritten, WaveState};
 use crate::exec::valu::dpp;
-use crate::instrument::uses::{Named, is_matrix, named, swaps};
+use crate::instrument::uses::{Named, named};
 use crate::instrument::{At, Registers, Verdict};
 use crate::wave::{LANES, Wave, scalar};
 
@@ -22,43 +21,11 @@ const WHOLE: u8 = 0b1111;
 const LOW: u8 = 0b0011;
 const HIGH: u8 = 0b1100;
 
-/// What is known of an instruction by its name, which is long to look at each time.
-#[derive(Clone, Copy)]
-pub(super) struct Facts {
-    /// Whether it is one of the matrix unit.
-    matrix: bool,
-    /// Whether lanes read other lanes.
-    crosses: bool,
-    written_bytes: u8,
-    pub(super) loaded_bytes: u8,
-}
-
-impl Facts {
-    fn of(inst: &Inst) -> Facts {
-        let matrix = is_matrix(inst);
-        Facts {
-            matrix,
-            crosses: matrix || moves_between_lanes(inst),
-            written_bytes: written_bytes(inst),
-            loaded_bytes: loaded_bytes(inst),
-        }
-    }
-}
-
 impl Unwritten {
-    /// What is known of a step, looked up once.
-    pub(super) fn facts(&mut self, at: &At<'_>) -> Facts {
-        if self.facts.len() <= at.index {
-            self.facts.resize(at.program.steps.len().max(at.index + 1), None);
-        }
-        *self.facts[at.index].get_or_insert_with(|| Facts::of(&at.step.inst))
-    }
-
     /// Follows a vector operation, or the two of a pair, and checks that it leaves EXEC defined.
     pub(super) fn vector_op(&mut self, at: &At<'_>, w: &Wave) -> Verdict {
         let Some(pair) = &at.step.pair else {
-            let facts = self.facts(at);
-            return self.single_op(at, w, facts);
+            return self.single_op(at, w);
         };
         let [x, y] = &**pair;
         let Some([x_uses, y_uses]) = at.uses.halves.as_deref() else {
@@ -68,23 +35,24 @@ impl Unwritten {
         let register = usize::from(x.dst[0]);
         let state = self.state(w);
         let (old, old_origin) = (state.vector[register], state.vector_origin[register]);
-        self.single_op(&At { step: x, uses: x_uses, ..*at }, w, Facts::of(&x.inst))?;
+        self.single_op(&At { step: x, uses: x_uses, ..*at }, w)?;
         let state = self.state(w);
         let (new, new_origin) = (state.vector[register], state.vector_origin[register]);
         (state.vector[register], state.vector_origin[register]) = (old, old_origin);
-        self.single_op(&At { step: y, uses: y_uses, ..*at }, w, Facts::of(&y.inst))?;
+        self.single_op(&At { step: y, uses: y_uses, ..*at }, w)?;
         let state = self.state(w);
         (state.vector[register], state.vector_origin[register]) = (new, new_origin);
         Ok(())
     }
 
-    fn single_op(&mut self, at: &At<'_>, w: &Wave, facts: Facts) -> Verdict {
+    fn single_op(&mut self, at: &At<'_>, w: &Wave) -> Verdict {
         let inst = &at.step.inst;
-        let Facts { matrix, crosses, .. } = facts;
+        let facts = inst.op.facts();
+        let matrix = facts.class.is_matrix();
         let lanes = if matrix { w.live } else { w.exec() };
-        let read = if crosses { !0 } else { lanes };
+        let read = if matrix || moves_between_lanes(inst) { !0 } else { lanes };
         if self.reads_are_defined(at, w, read) {
-            let (bytes, lanes) = (facts.written_bytes, lanes & dpp_writes(inst, w));
+            let (bytes, lanes) = (written_bytes(inst), lanes & dpp_writes(inst, w));
             let state = self.state(w);
             match inst.op {
                 Op::VWritelaneB32 => {
@@ -99,7 +67,7 @@ impl Unwritten {
         let origin = self.origin_of_reads(at, w, read);
         match inst.op {
             _ if matrix => self.matrix_op(at, w, origin),
-            _ if swaps(inst.op) => self.swap(at, w),
+            _ if facts.swaps => self.swap(at, w),
             Op::VReadlaneB32 | Op::VReadfirstlaneB32 => self.read_lane(at, w, origin),
             Op::VWritelaneB32 => {
                 let source = self.source(at, w, 0, 0, 0);
@@ -107,7 +75,7 @@ impl Unwritten {
                 let register = at.step.dst[0];
                 self.state(w).set_vector_bits(register, lane, source.undefined, WHOLE, origin);
             }
-            _ if is_permlane(inst.op) => self.permute_lanes(at, w, origin),
+            _ if facts.crosses_lanes => self.permute_lanes(at, w, origin),
             _ => self.lanes_op(at, w, origin),
         }
         if at.uses.scalar_writes.iter().any(|registers| registers.range().contains(&scalar::EXEC)) {
@@ -150,15 +118,15 @@ impl Unwritten {
     fn swap(&mut self, at: &At<'_>, w: &Wave) {
         let exec = w.exec();
         let (a, b) = (usize::from(at.step.dst[0]), usize::from(at.step.src[0]));
-        let name = at.step.inst.op.mnemonic();
+        let op = at.step.inst.op;
         let state = self.state(w);
         if a.max(b) >= state.vector.len() {
             return;
         }
         // Lanes of `a` that get those of `b` so many lanes below; those of `b` get theirs back.
-        let (to, distance) = match name {
-            "v_permlane32_swap_b32" => (0xffff_ffff_0000_0000, 32),
-            "v_permlane16_swap_b32" => (0xffff_0000_ffff_0000, 16),
+        let (to, distance) = match op {
+            Op::VPermlane32SwapB32 => (0xffff_ffff_0000_0000, 32),
+            Op::VPermlane16SwapB32 => (0xffff_0000_ffff_0000, 16),
             _ => (exec, 0),
         };
         for byte in 0..4 {
@@ -289,9 +257,9 @@ impl Unwritten {
             (0, from) => select(inst, 0, self.source(at, w, 0, dword, from)),
             _ => select(inst, i, self.source(at, w, i, dword, lane)),
         };
-        let name = inst.op.mnemonic();
-        if is_packed(inst) {
-            return self.packed_result(inst, source, name);
+        let facts = inst.op.facts();
+        if inst.format == Format::Vop3p && (facts.packs_halves || facts.packs_words) {
+            return self.packed_result(inst, source, facts.packs_words);
         }
         let all = |bits: [Bits; 3]| if bits.iter().any(|bits| bits.undefined != 0) { !0 } else { 0 };
         if count == 1 && inst.src.iter().all(|operand| operand.dwords <= 1 || is_mask(inst, operand)) {
@@ -299,8 +267,8 @@ impl Unwritten {
             if let Some(result) = exact(inst, sources, || self.mask_bit(at, w, lane)) {
                 return [result, 0];
             }
-            let narrowed = [0, 1, 2].map(|i| narrow(inst, name, i, sources[i]));
-            let destination = match reads_old(inst) {
+            let narrowed = [0, 1, 2].map(|i| narrow(inst, i, sources[i]));
+            let destination = match facts.accumulates {
                 true => self.waves[w.number as usize].vector_bits(at.step.dst[0], lane),
                 false => 0,
             };
@@ -325,7 +293,7 @@ impl Unwritten {
                 }
             }
         }
-        if reads_old(inst)
+        if facts.accumulates
             && let Some(Named::Vector(Registers { first, count })) = named(&inst.dst[0])
         {
             let state = &self.waves[w.number as usize];
@@ -335,12 +303,11 @@ impl Unwritten {
     }
 
     /// Two results side by side: halves of a register for 16 bits, two registers for 32.
-    fn packed_result(&self, inst: &Inst, source: impl Fn(usize, u16) -> Bits, name: &str) -> [u32; 2] {
+    fn packed_result(&self, inst: &Inst, source: impl Fn(usize, u16) -> Bits, wide: bool) -> [u32; 2] {
         let Modifiers { op_sel, op_sel_hi, .. } = inst.mods;
         let pick = |mask: u8, i: usize| mask >> i & 1;
         let sources = inst.src.iter().take(3).enumerate().filter(|(_, operand)| operand.is_some());
         let mut halves = [false; 2];
-        let wide = name.ends_with("_f32") || name.ends_with("_b32") || name.ends_with("_u32");
         for (i, operand) in sources {
             for (half, mask) in [op_sel, op_sel_hi].into_iter().enumerate() {
                 let undefined = match wide {
@@ -401,32 +368,11 @@ fn w_lane(at: &At<'_>, w: &Wave) -> usize {
 
 /// Whether a source is a mask with a bit for each lane: the select of `v_cndmask`, a carry, the flag of `v_div_fmas`.
 fn is_mask(inst: &Inst, operand: &rocfire_isa::Operand) -> bool {
-    let name = inst.op.canonical().mnemonic();
-    let takes = ["v_cndmask_", "v_addc_", "v_subb_", "v_subbrev_", "v_div_fmas_", "v_dual_cndmask"];
-    let last = inst.src.iter().rev().find(|operand| operand.is_some());
-    takes.iter().any(|start| name.starts_with(start)) && last == Some(operand)
-}
-
-fn reads_old(inst: &Inst) -> bool {
-    crate::instrument::uses::reads_destination(inst)
-}
-
-fn is_permlane(op: Op) -> bool {
-    op.mnemonic().starts_with("v_permlane")
+    inst.op.facts().takes_mask && inst.src.iter().rev().find(|operand| operand.is_some()) == Some(operand)
 }
 
 fn moves_between_lanes(inst: &Inst) -> bool {
-    let readers = matches!(inst.op, Op::VReadlaneB32 | Op::VReadfirstlaneB32);
-    readers || inst.mods.dpp.is_some() || inst.mods.dpp8.is_some() || is_permlane(inst.op)
-}
-
-/// Two 16-bit or 32-bit operations in one instruction.
-fn is_packed(inst: &Inst) -> bool {
-    let name = inst.op.mnemonic();
-    inst.format == Format::Vop3p
-        && name.starts_with("v_pk_")
-        && !name.contains("minimum3")
-        && !name.contains("maximum3")
+    inst.op.facts().crosses_lanes || inst.mods.dpp.is_some() || inst.mods.dpp8.is_some()
 }
 
 /// Lanes that DPP's masks let write.
@@ -453,7 +399,7 @@ fn select(inst: &Inst, i: usize, bits: Bits) -> Bits {
 }
 
 /// Bytes of the destination that an instruction writes; the others keep what they had.
-fn written_bytes(inst: &Inst) -> u8 {
+pub(super) fn written_bytes(inst: &Inst) -> u8 {
     if let Some(sdwa) = inst.mods.sdwa {
         return match (sdwa.dst_unused, sdwa.dst_sel) {
             (SdwaUnused::Pad | SdwaUnused::Sext, _) | (SdwaUnused::Preserve, SdwaSel::Dword) => WHOLE,
@@ -465,53 +411,43 @@ fn written_bytes(inst: &Inst) -> u8 {
             (SdwaUnused::Preserve, SdwaSel::Word1) => HIGH,
         };
     }
-    let name = inst.op.mnemonic();
     let to_high = inst.mods.op_sel & 8 != 0;
-    let half = if to_high { HIGH } else { LOW };
-    if name.contains("_mixlo_") || name.contains("_mixhi_") {
-        return if name.contains("_mixhi_") { HIGH } else { LOW };
+    match inst.op.facts().part {
+        Part::Low => LOW,
+        Part::High => HIGH,
+        Part::Half if !to_high => LOW,
+        Part::Half => HIGH,
+        Part::Byte => 1 << (inst.mods.op_sel >> 2 & 3),
+        Part::Whole if to_high && inst.format == Format::Vop3 => HIGH,
+        Part::Whole => WHOLE,
     }
-    if name.starts_with("v_cvt_sr_fp8") || name.starts_with("v_cvt_sr_bf8") {
-        return 1 << (inst.mods.op_sel >> 2 & 3);
-    }
-    if name.starts_with("v_cvt_pk_fp8_f32") || name.starts_with("v_cvt_pk_bf8_f32") {
-        return half;
-    }
-    if to_high && inst.format == Format::Vop3 { HIGH } else { WHOLE }
 }
 
 /// The half of a source that an operation on 16 bits reads.
-fn narrow(inst: &Inst, name: &str, i: usize, bits: Bits) -> Bits {
-    if name.contains("_mix") {
+fn narrow(inst: &Inst, i: usize, bits: Bits) -> Bits {
+    let facts = inst.op.facts();
+    if facts.mixes {
         // `op_sel_hi` says that a source is 16 bits, `op_sel` which.
         let narrow = inst.mods.op_sel_hi >> i & 1 != 0;
         let shift = if inst.mods.op_sel >> i & 1 != 0 { 16 } else { 0 };
         let undefined = if narrow { bits.undefined >> shift & 0xffff } else { bits.undefined };
         return Bits { undefined, ..bits };
     }
-    if let Some(byte) = name.strip_prefix("v_cvt_f32_ubyte").and_then(|digit| digit.parse::<u32>().ok()) {
-        return Bits { undefined: bits.undefined >> (8 * byte) & 0xff, ..bits };
+    let byte = match inst.op {
+        Op::VCvtF32Ubyte0 => Some(0),
+        Op::VCvtF32Ubyte1 => Some(8),
+        Op::VCvtF32Ubyte2 => Some(16),
+        Op::VCvtF32Ubyte3 => Some(24),
+        _ => None,
+    };
+    if let Some(shift) = byte {
+        return Bits { undefined: bits.undefined >> shift & 0xff, ..bits };
     }
-    if !is_16_bits(name, i) || inst.mods.sdwa.is_some() {
+    if facts.halves >> i & 1 == 0 || inst.mods.sdwa.is_some() {
         return bits;
     }
     let shift = if inst.format == Format::Vop3 && inst.mods.op_sel >> i & 1 != 0 { 16 } else { 0 };
     Bits { undefined: bits.undefined >> shift & 0xffff, ..bits }
-}
-
-/// Whether source `i` is 16 bits wide, by the operation's name: the last type in it is that of the sources.
-fn is_16_bits(name: &str, i: usize) -> bool {
-    let whole =
-        ["v_dot", "v_sad_", "v_msad", "v_qsad", "v_mqsad", "v_sat_pk", "v_cvt_pk", "v_cvt_scale", "v_bfi", "v_pk"];
-    if whole.iter().any(|start| name.starts_with(start)) {
-        return false;
-    }
-    let narrow = |part: &str| matches!(part, "f16" | "i16" | "u16" | "b16" | "bf16");
-    match name {
-        _ if name.starts_with("v_mad_u32_u16") || name.starts_with("v_mad_i32_i16") => i < 2,
-        _ if name.starts_with("v_cmp_class") || name.starts_with("v_cmpx_class") => i == 0 && name.ends_with("_f16"),
-        _ => name.rsplit('_').find(|part| !part.is_empty()).is_some_and(narrow),
-    }
 }
 
 /// The undefined bits of 64-bit operations that are followed bit by bit, from the sources' values and undefined bits.
@@ -620,16 +556,4 @@ fn exact(inst: &Inst, [a, b, c]: [Bits; 3], mask: impl Fn() -> (bool, bool)) -> 
         },
         _ => return None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn widths_follow_the_names() {
-        assert!(is_16_bits("v_add_f16", 0) && is_16_bits("v_cvt_f32_f16", 0) && is_16_bits("v_mad_u32_u16", 1));
-        assert!(!is_16_bits("v_mad_u32_u16", 2) && !is_16_bits("v_cvt_f16_f32", 0) && !is_16_bits("v_dot2_f32_f16", 0));
-        assert!(!is_16_bits("v_cmp_class_f16", 1) && is_16_bits("v_cmp_lt_u16", 1));
-    }
 }
