@@ -91,6 +91,15 @@ fn written(name: &str, now: &str) {
     );
 }
 
+/// Two cases of one name would count twice in the table, and only one could be asked for.
+#[test]
+fn no_case_stands_twice() {
+    let mut seen = BTreeSet::new();
+    let twice: Vec<String> =
+        case::all().iter().map(case::Case::name).filter(|name| !seen.insert(name.clone())).collect();
+    assert!(twice.is_empty(), "{} cases have the name of another: {twice:?}", twice.len());
+}
+
 #[test]
 fn every_operator_is_tried_below_a_workgroup_and_beyond_one() {
     for class in [SizeClass::Small, SizeClass::Large] {

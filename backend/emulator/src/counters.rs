@@ -86,7 +86,7 @@ pub(crate) fn class(inst: &Inst) -> Class {
         Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p => Class::Valu,
         Format::Ds => Class::Lds,
         Format::Scratch => Class::Scratch,
-        Format::Global | Format::Flat | Format::Mubuf => match crate::exec::memory::is_atomic(inst.op) {
+        Format::Global | Format::Flat | Format::Mubuf => match inst.op.facts().class == rocfire_isa::Class::Atomic {
             true => Class::VmemAtomic,
             // A store has data and no destination.
             false if inst.dst[0].is_some() || !inst.src[1].is_some() => Class::VmemRead,

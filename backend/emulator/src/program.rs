@@ -6,7 +6,7 @@
 //! What cannot be decoded, or has no handler, becomes a step that faults when it is reached.
 
 use rocfire_arch::Arch;
-use rocfire_isa::{Inst, Op, OperandKind, WaveSize};
+use rocfire_isa::{Class, Inst, Op, OperandKind, WaveSize};
 
 use crate::env::Env;
 use crate::error::FaultKind;
@@ -271,65 +271,9 @@ fn without_effect(inst: &Inst, offset: usize) -> Step {
     step
 }
 
-/// Instructions that change nothing the emulator models.
+/// Whether an instruction changes nothing that the emulator models.
 pub(crate) fn has_no_effect(op: Op) -> bool {
-    matches!(
-        op,
-        Op::SNop
-            | Op::SWaitcnt
-            | Op::SSleep
-            | Op::SSetprio
-            | Op::SIcacheInv
-            | Op::SDcacheInv
-            | Op::SDcacheInvVol
-            | Op::SDcacheWb
-            | Op::SDcacheWbVol
-            | Op::SIncperflevel
-            | Op::SDecperflevel
-            | Op::STtracedata
-            | Op::SWakeup
-            | Op::SClause
-            | Op::SDelayAlu
-            | Op::SSetInstPrefetchDistance
-            | Op::SInstPrefetch
-            | Op::STtracedataImm
-            | Op::SWaitEvent
-            | Op::VPipeflush
-            | Op::SWaitIdle
-            | Op::SWaitcntDepctr
-            | Op::SWaitcntVscnt
-            | Op::SWaitcntVmcnt
-            | Op::SWaitcntExpcnt
-            | Op::SWaitcntLgkmcnt
-            | Op::SWaitAlu
-            | Op::SWaitLoadcnt
-            | Op::SWaitStorecnt
-            | Op::SWaitSamplecnt
-            | Op::SWaitBvhcnt
-            | Op::SWaitExpcnt
-            | Op::SWaitDscnt
-            | Op::SWaitKmcnt
-            | Op::SWaitLoadcntDscnt
-            | Op::SWaitStorecntDscnt
-            | Op::SSleepVar
-            | Op::SGl1Inv
-            | Op::SPrefetchInst
-            | Op::SPrefetchInstPcRel
-            | Op::SPrefetchData
-            | Op::SPrefetchDataPcRel
-            | Op::SBufferPrefetchData
-            | Op::BufferGl0Inv
-            | Op::BufferGl1Inv
-            | Op::GlobalInv
-            | Op::GlobalWb
-            | Op::GlobalWbinv
-            | Op::BufferInv
-            | Op::BufferWbl2
-            | Op::BufferInvl2
-            | Op::BufferWbinvl1
-            | Op::BufferWbinvl1Vol
-            | Op::DsNop
-    )
+    op.facts().class == Class::NoEffect
 }
 
 /// A step that faults.

@@ -1,5 +1,5 @@
-//! What instructions do. Each class has its own module with a `select`, which matches on the operation and gives the
-//! handler; [`select`] asks them in turn. The contract of handlers and operands is in [`step`](crate::step).
+//! What instructions do. Each class of `isa`'s rows has its own module, or function of one, which matches on the operation
+//! and gives the handler; [`select`] goes by the class. The contract of handlers and operands is in [`step`](crate::step).
 //!
 //! | module | instructions |
 //! | --- | --- |
@@ -16,7 +16,7 @@
 //! Operations have the names that GFX9 gave them (`Op::canonical`), those that AMD only renamed later included.
 
 use rocfire_arch::Arch;
-use rocfire_isa::{Format, Inst, Op};
+use rocfire_isa::{Class, Inst, Op};
 
 use crate::step::Selected;
 
@@ -44,17 +44,66 @@ pub(crate) fn canonical(inst: Inst) -> Inst {
     inst
 }
 
-/// The handler of `inst` on `arch`, if any class knows it.
+/// The handler of `inst` on `arch`, if there is one.
 pub(crate) fn select(arch: Arch, inst: &Inst) -> Option<Selected> {
-    match inst.format {
-        Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc | Format::Sopp | Format::Smem => scalar::select(inst),
-        Format::Global | Format::Flat | Format::Scratch | Format::Mubuf | Format::Ds => memory::select(inst),
-        Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p | Format::Vop3pMai => {
-            lane::select(inst)
-                .or_else(|| scalar::select_elementary(inst))
-                .or_else(|| mfma::select(arch, inst))
-                .or_else(|| wmma::select(inst))
-                .or_else(|| valu::select(arch, inst))
-        }
+    select_as(class(arch, inst.op), arch, inst)
+}
+
+/// The class of an operation. On RDNA some read halves of registers, or have another NaN, and are among its own.
+fn class(arch: Arch, op: Op) -> Class {
+    match op {
+        Op::VAlignbitB32 | Op::VAlignbyteB32 | Op::VSatPkU8I16 if arch.info().family.is_rdna() => Class::Rdna,
+        Op::VMinimum3F32 | Op::VMaximum3F32 if arch.info().family.is_rdna() => Class::Ieee2019,
+        op => op.facts().class,
     }
+}
+
+/// The handler of `inst`, were it of `class`.
+fn select_as(class: Class, arch: Arch, inst: &Inst) -> Option<Selected> {
+    if let Some(dpp) = &inst.mods.dpp {
+        // A reserved `dpp_ctrl` is an unknown instruction wherever it stands.
+        valu::dpp::source_lane(dpp.ctrl, 0)?;
+    }
+    let rdna = arch.info().family.is_rdna();
+    let choice = match class {
+        Class::NoEffect | Class::Unmodelled | Class::SparseMatrix => return None,
+        Class::Scalar => return scalar::select(inst),
+        Class::ScalarFloat => return scalar::float::select(inst),
+        Class::ScalarTranscendental => return scalar::float::select_elementary(inst),
+        Class::ScalarLoad => return scalar::load::select(inst),
+        Class::ScalarStore => return scalar::store::select(inst),
+        Class::ScalarAtomic => return Some(scalar::store::select_atomic()),
+        Class::Load
+        | Class::Store
+        | Class::LoadToLds
+        | Class::Pair
+        | Class::Exchange
+        | Class::Transpose
+        | Class::Atomic => return memory::select(class, inst),
+        Class::Lane => return lane::select(inst),
+        Class::Mfma => return mfma::select(arch, inst),
+        Class::Wmma => return wmma::select(inst),
+        Class::Special => return valu::special::select(inst),
+        Class::ScaledConversion => return Some(valu::scaled::select()),
+        Class::Bitop3 => return valu::bitop3::select(inst),
+        Class::Permute => return valu::permute::select(inst),
+        Class::Rdna | Class::Ieee2019 if !rdna => return None,
+        Class::Rdna => valu::rdna::choose(inst),
+        Class::Ieee2019 => valu::rdna::choose_2019(inst),
+        Class::Float32 => valu::float32::choose(inst),
+        Class::Conversion => valu::float32::choose_conversion(inst),
+        Class::Int32 => valu::int32::choose(inst),
+        Class::Compare => valu::compare::choose(inst),
+        Class::Mask => valu::mask::choose(inst),
+        Class::Int64 => valu::int64::choose(inst),
+        Class::Packed => valu::packed::choose(inst),
+        Class::Dot => valu::packed::choose_dot(inst),
+        Class::Float64 => valu::float64::choose(inst),
+        Class::Float16 => valu::float16::choose(inst),
+        Class::Int16 => valu::int16::choose(inst),
+        Class::Bfloat16 => valu::bfloat16::choose(inst),
+        Class::Float8 => valu::float8::choose(arch, inst),
+        Class::Minimum3 => valu::minimum3::choose(inst),
+    }?;
+    Some(if rdna { choice.keep_half() } else { choice }.select(inst))
 }

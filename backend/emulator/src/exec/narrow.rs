@@ -14,7 +14,7 @@ pub(crate) fn applies(inst: &Inst) -> bool {
     inst.dst.iter().any(|operand| match operand.kind {
         OperandKind::Exec(half) => half == 1 || operand.dwords > 1,
         _ => false,
-    }) || inst.op.mnemonic().ends_with("exec_b64")
+    }) || inst.op.facts().writes_exec && inst.dst[0].dwords > 1
 }
 
 /// Runs a step whose own handler is in `indexed`.

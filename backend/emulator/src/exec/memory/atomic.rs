@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use half::{bf16, f16};
-use rocfire_isa::{Inst, Op};
+use rocfire_isa::Op;
 
 use super::space::{Attempt, Space, deny, observe};
 use crate::env::{Cause, Env};
@@ -248,14 +248,16 @@ pub(crate) fn scalar(op: Op) -> Option<ScalarAtomic> {
         ($($word:ident $wide:ident: $plain:ident $plain2:ident $buffer:ident $buffer2:ident;)*) => {
             match op {
                 $(
-                    Op::$plain | Op::$buffer => (apply32::<$word> as Apply, 1, $word::TWO),
-                    Op::$plain2 | Op::$buffer2 => (apply64::<$wide> as Apply, 2, $wide::TWO),
+                    Op::$plain => (apply32::<$word> as Apply, 1, $word::TWO, false),
+                    Op::$buffer => (apply32::<$word> as Apply, 1, $word::TWO, true),
+                    Op::$plain2 => (apply64::<$wide> as Apply, 2, $wide::TWO, false),
+                    Op::$buffer2 => (apply64::<$wide> as Apply, 2, $wide::TWO, true),
                 )*
                 _ => return None,
             }
         };
     }
-    let (apply, dwords, compares) = rows! {
+    let (apply, dwords, compares, buffer) = rows! {
         Swap32 Swap64: SAtomicSwap SAtomicSwapX2 SBufferAtomicSwap SBufferAtomicSwapX2;
         Cmpswap32 Cmpswap64: SAtomicCmpswap SAtomicCmpswapX2 SBufferAtomicCmpswap SBufferAtomicCmpswapX2;
         Add32 Add64: SAtomicAdd SAtomicAddX2 SBufferAtomicAdd SBufferAtomicAddX2;
@@ -270,7 +272,7 @@ pub(crate) fn scalar(op: Op) -> Option<ScalarAtomic> {
         Inc32 Inc64: SAtomicInc SAtomicIncX2 SBufferAtomicInc SBufferAtomicIncX2;
         Dec32 Dec64: SAtomicDec SAtomicDecX2 SBufferAtomicDec SBufferAtomicDecX2;
     };
-    Some(ScalarAtomic { apply, dwords, compares, buffer: op.mnemonic().starts_with("s_buffer") })
+    Some(ScalarAtomic { apply, dwords, compares, buffer })
 }
 
 /// Calls back with the operations of each kind. Each row: the type, the operations on device memory, those on LDS.
@@ -284,22 +286,7 @@ macro_rules! table {
 }
 
 /// The handler of an atomic operation.
-pub(super) fn select<S: Space>(inst: &Inst) -> Option<Handlers> {
-    words32::<S>(inst.op).or_else(|| words64::<S>(inst.op)).or_else(|| floats::<S>(inst.op))
-}
-
-/// Whether the operation is an atomic one.
-pub(super) fn is_atomic(op: Op) -> bool {
-    use super::space::Device;
-    words32::<Device>(op).is_some() || words64::<Device>(op).is_some() || rounds(op)
-}
-
-/// Whether the operation rounds, so that the order of several shows.
-pub(super) fn rounds(op: Op) -> bool {
-    floats::<super::space::Device>(op).is_some()
-}
-
-fn words32<S: Space>(op: Op) -> Option<Handlers> {
+pub(super) fn select<S: Space>(op: Op) -> Option<Handlers> {
     table!(op, S,
         Swap32: GlobalAtomicSwap | FlatAtomicSwap | BufferAtomicSwap | DsWrxchgRtnB32;
         Add32: GlobalAtomicAdd | FlatAtomicAdd | BufferAtomicAdd | DsAddU32 | DsAddRtnU32;
@@ -323,11 +310,6 @@ fn words32<S: Space>(op: Op) -> Option<Handlers> {
         Cmpst32: DsCmpstB32 | DsCmpstRtnB32;
         Mskor32: DsMskorB32 | DsMskorRtnB32;
         Wrap32: DsWrapRtnB32;
-    )
-}
-
-fn words64<S: Space>(op: Op) -> Option<Handlers> {
-    table!(op, S,
         Swap64: GlobalAtomicSwapX2 | FlatAtomicSwapX2 | BufferAtomicSwapX2 | DsWrxchgRtnB64;
         Add64: GlobalAtomicAddX2 | FlatAtomicAddX2 | BufferAtomicAddX2 | DsAddU64 | DsAddRtnU64;
         Sub64: GlobalAtomicSubX2 | FlatAtomicSubX2 | BufferAtomicSubX2 | DsSubU64 | DsSubRtnU64;
@@ -345,11 +327,6 @@ fn words64<S: Space>(op: Op) -> Option<Handlers> {
             | DsCmpstoreRtnB64;
         Cmpst64: DsCmpstB64 | DsCmpstRtnB64;
         Mskor64: DsMskorB64 | DsMskorRtnB64;
-    )
-}
-
-fn floats<S: Space>(op: Op) -> Option<Handlers> {
-    table!(op, S,
         AddF32: GlobalAtomicAddF32 | FlatAtomicAddF32 | BufferAtomicAddF32 | DsAddF32 | DsAddRtnF32;
         AddF64: GlobalAtomicAddF64 | FlatAtomicAddF64 | BufferAtomicAddF64 | DsAddF64 | DsAddRtnF64;
         MinF32: GlobalAtomicFmin | FlatAtomicFmin | BufferAtomicFmin | GlobalAtomicMinF32 | FlatAtomicMinF32

@@ -8,7 +8,7 @@
 //! [`Level`](crate::step::Level); the others have one body.
 
 use rocfire_arch::{Arch, Family};
-use rocfire_isa::{Format, Inst, Op};
+use rocfire_isa::{Class, Format, Inst};
 
 use self::space::{Buffer, Device, Flat, Lds, Scratch};
 use crate::step::{Constant, RangeRule, Role, Selected};
@@ -55,29 +55,31 @@ macro_rules! by_cpu {
 pub(crate) use by_cpu;
 
 /// The handler of a memory instruction.
-pub(crate) fn select(inst: &Inst) -> Option<Selected> {
-    let handlers = match inst.format {
-        Format::Global => load::global(inst.op)
-            .or_else(|| store::global(inst.op))
-            .or_else(|| to_lds::global(inst.op))
-            .or_else(|| atomic::select::<Device>(inst)),
-        Format::Flat => load::rare::<Flat>(inst.op)
-            .or_else(|| store::rare::<Flat>(inst.op))
-            .or_else(|| atomic::select::<Flat>(inst)),
-        Format::Scratch => load::rare::<Scratch>(inst.op)
-            .or_else(|| store::rare::<Scratch>(inst.op))
-            .or_else(|| to_lds::scratch(inst.op)),
-        Format::Mubuf if inst.mods.lds => to_lds::buffer(inst.op),
-        Format::Mubuf => load::rare::<Buffer>(inst.op)
-            .or_else(|| store::rare::<Buffer>(inst.op))
-            .or_else(|| atomic::select::<Buffer>(inst)),
-        Format::Ds if !inst.mods.gds => load::lds(inst.op)
-            .or_else(|| store::lds(inst.op))
-            .or_else(|| pair::select(inst.op))
-            .or_else(|| exchange::select(inst.op))
-            .or_else(|| transpose::select(inst.op))
-            .or_else(|| atomic::select::<Lds>(inst)),
-        _ => return None,
+pub(crate) fn select(class: Class, inst: &Inst) -> Option<Selected> {
+    let op = inst.op;
+    let handlers = match (class, inst.format) {
+        (_, Format::Ds) if inst.mods.gds => None,
+        (_, Format::Mubuf) if inst.mods.lds => to_lds::buffer(op),
+        (Class::Load, Format::Global) => load::global(op),
+        (Class::Load, Format::Flat) => load::rare::<Flat>(op),
+        (Class::Load, Format::Scratch) => load::rare::<Scratch>(op),
+        (Class::Load, Format::Mubuf) => load::rare::<Buffer>(op),
+        (Class::Load, Format::Ds) => load::lds(op),
+        (Class::Store, Format::Global) => store::global(op),
+        (Class::Store, Format::Flat) => store::rare::<Flat>(op),
+        (Class::Store, Format::Scratch) => store::rare::<Scratch>(op),
+        (Class::Store, Format::Mubuf) => store::rare::<Buffer>(op),
+        (Class::Store, Format::Ds) => store::lds(op),
+        (Class::LoadToLds, Format::Global) => to_lds::global(op),
+        (Class::LoadToLds, Format::Scratch) => to_lds::scratch(op),
+        (Class::Atomic, Format::Global) => atomic::select::<Device>(op),
+        (Class::Atomic, Format::Flat) => atomic::select::<Flat>(op),
+        (Class::Atomic, Format::Mubuf) => atomic::select::<Buffer>(op),
+        (Class::Atomic, Format::Ds) => atomic::select::<Lds>(op),
+        (Class::Pair, _) => pair::select(op),
+        (Class::Exchange, _) => exchange::select(op),
+        (Class::Transpose, _) => transpose::select(op),
+        _ => None,
     }?;
     let block = Role::Block(Constant::B32);
     let scalar = Role::Scalar(Constant::B32);
@@ -97,11 +99,6 @@ pub(crate) fn range_rule(arch: Arch) -> RangeRule {
     }
 }
 
-/// Whether the operation is an atomic one.
-pub(crate) fn is_atomic(op: Op) -> bool {
-    atomic::is_atomic(op)
-}
-
 /// Whether the instruction reaches device memory, and so wants a window of its own.
 pub(crate) fn has_site(inst: &Inst) -> bool {
     matches!(inst.format, Format::Smem | Format::Global | Format::Flat | Format::Mubuf)
@@ -111,8 +108,9 @@ pub(crate) fn has_site(inst: &Inst) -> bool {
 /// returns what it found, or rounds.
 pub(crate) fn is_order_dependent(inst: &Inst) -> bool {
     let device = matches!(inst.format, Format::Global | Format::Flat | Format::Mubuf);
-    if inst.format == Format::Smem {
-        return atomic::scalar(inst.op).is_some() && inst.dst[0].is_some();
+    match inst.op.facts().class {
+        Class::ScalarAtomic => inst.dst[0].is_some(),
+        Class::Atomic => device && (inst.dst[0].is_some() || inst.mods.sc0 || inst.op.facts().rounds),
+        _ => false,
     }
-    device && atomic::is_atomic(inst.op) && (inst.dst[0].is_some() || inst.mods.sc0 || atomic::rounds(inst.op))
 }

@@ -5,8 +5,6 @@
 //! of them is bad, [`Space::lane_ptr`] is asked lane by lane ([`Place::Scattered`]) and finds the first lane to blame;
 //! [`deny`] finds the others.
 
-use rocfire_isa::Op;
-
 use crate::env::{Cause, Env};
 use crate::error::{Access, FaultKind, Nearest};
 use crate::instrument::{Event, EventKind, MemorySpace};
@@ -586,17 +584,6 @@ impl Range {
     }
 }
 
-/// Bytes that the range check of one piece of an access is about.
-fn checked_bytes(op: Op) -> u64 {
-    let name = op.mnemonic();
-    match () {
-        () if name.contains("byte") => 1,
-        () if name.contains("short") => 2,
-        () if name.contains("atomic") && (name.ends_with("_x2") || name.ends_with("_f64")) => 8,
-        () => 4,
-    }
-}
-
 impl Space for Buffer {
     const PIECE: usize = 4;
 
@@ -608,7 +595,7 @@ impl Space for Buffer {
         let (low, records) = (s.s64(w, 2), u64::from(w.s32(s.src[2] + 2)));
         let (base, stride) = (low & 0xffff_ffff_ffff, low >> 48 & 0x3fff);
         let range = Range::of(s, w.s32(s.src[2] + 3), stride);
-        let bytes = checked_bytes(s.inst.op);
+        let bytes = u64::from(s.inst.op.facts().piece_bytes);
         let scalar_offset = u64::from(s.s32(w, 3));
         let mods = &s.inst.mods;
         std::array::from_fn(|i| {

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use rocfire_isa::{Inst, Op};
+use rocfire_isa::{Format, Inst, Op};
 
 use super::handler;
 use crate::numeric::*;
@@ -159,7 +159,17 @@ fn f16_wide(w: &Wave, bits: u32) -> f32 {
 }
 
 /// SOP1.
-pub(super) fn select_one(op: Op) -> Option<Selected> {
+/// The handler of a scalar operation on floats.
+pub(crate) fn select(inst: &Inst) -> Option<Selected> {
+    match inst.format {
+        Format::Sop1 => select_one(inst.op),
+        Format::Sop2 => select_two(inst.op),
+        Format::Sopc => select_compare(inst.op),
+        _ => None,
+    }
+}
+
+fn select_one(op: Op) -> Option<Selected> {
     let single = match op {
         Op::SCeilF32 => one32!(|a| a.ceil()),
         Op::SFloorF32 => one32!(|a| a.floor()),
@@ -193,7 +203,7 @@ fn select_one_half(op: Op) -> Option<Selected> {
 }
 
 /// SOP2.
-pub(super) fn select_two(op: Op) -> Option<Selected> {
+fn select_two(op: Op) -> Option<Selected> {
     let handlers = match op {
         Op::SAddF32 => two32!(|a, b| a + b),
         Op::SSubF32 => two32!(|a, b| a - b),
@@ -253,7 +263,7 @@ fn less_or_greater(a: f32, b: f32) -> bool {
 /// SOPC. A NaN makes the negated conditions true.
 // `!(a >= b)` is not `a < b` with a NaN, which is the point of the negated comparisons.
 #[allow(clippy::neg_cmp_op_on_partial_ord, clippy::nonminimal_bool)]
-pub(super) fn select_compare(op: Op) -> Option<Selected> {
+fn select_compare(op: Op) -> Option<Selected> {
     let single = match op {
         Op::SCmpLtF32 => compare!(f32_in, |a, b| a < b),
         Op::SCmpEqF32 => compare!(f32_in, |a, b| a == b),

@@ -9,7 +9,7 @@ use crate::instrument::{Event, EventKind, MemorySpace};
 use crate::step::{Flow, Handlers, Selected, Step};
 use crate::wave::{LANES, Wave};
 
-pub(super) fn select(inst: &Inst) -> Option<Selected> {
+pub(crate) fn select(inst: &Inst) -> Option<Selected> {
     let handlers = match inst.op {
         Op::SLoadDword => load_handler::<1>(),
         Op::SLoadDwordx2 => load_handler::<2>(),

@@ -10,14 +10,14 @@ use crate::step::Selected;
 use crate::wave::Wave;
 
 mod control;
-mod float;
+pub(super) mod float;
 mod hwreg;
-mod load;
+pub(super) mod load;
 mod sop1;
 mod sop2;
 mod sopc;
 mod sopk;
-mod store;
+pub(super) mod store;
 pub(crate) mod vskip;
 
 /// A handler without a loop over lanes: one body for every level.
@@ -32,17 +32,14 @@ macro_rules! handler {
 }
 pub(crate) use handler;
 
-pub(crate) use float::select_elementary;
-
-/// The handler of a scalar instruction.
+/// The handler of an instruction of the scalar ALU on integers and masks, or of a branch.
 pub(crate) fn select(inst: &Inst) -> Option<Selected> {
     match inst.format {
-        Format::Sop1 => sop1::select(inst).or_else(|| float::select_one(inst.op)),
-        Format::Sop2 => sop2::select(inst.op).or_else(|| float::select_two(inst.op)),
-        Format::Sopc => sopc::select(inst.op).or_else(|| float::select_compare(inst.op)),
+        Format::Sop1 => sop1::select(inst),
+        Format::Sop2 => sop2::select(inst.op),
+        Format::Sopc => sopc::select(inst.op),
         Format::Sopk => sopk::select(inst),
         Format::Sopp => control::select(inst),
-        Format::Smem => load::select(inst).or_else(|| store::select(inst)),
         _ => None,
     }
 }

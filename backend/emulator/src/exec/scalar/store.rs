@@ -6,7 +6,6 @@
 
 use rocfire_isa::{Inst, Op};
 
-use super::handler;
 use super::load::{denied, descriptor, offset};
 use crate::env::{Cause, Env};
 use crate::error::{Access, FaultKind, Nearest};
@@ -15,7 +14,7 @@ use crate::instrument::{Event, EventKind, MemorySpace};
 use crate::step::{Flow, Handlers, Selected, Step};
 use crate::wave::{LANES, Wave};
 
-pub(super) fn select(inst: &Inst) -> Option<Selected> {
+pub(crate) fn select(inst: &Inst) -> Option<Selected> {
     let handlers = match inst.op {
         Op::SStoreDword => Handlers::same(store::<1, false>),
         Op::SStoreDwordx2 => Handlers::same(store::<2, false>),
@@ -23,10 +22,14 @@ pub(super) fn select(inst: &Inst) -> Option<Selected> {
         Op::SBufferStoreDword => Handlers::same(store::<1, true>),
         Op::SBufferStoreDwordx2 => Handlers::same(store::<2, true>),
         Op::SBufferStoreDwordx4 => Handlers::same(store::<4, true>),
-        op if scalar_atomic(op).is_some() => handler!(|w, env, s| atomic(w, env, s)),
         _ => return None,
     };
     Some(Selected::scalars(handlers))
+}
+
+/// The handler of a scalar atomic.
+pub(crate) fn select_atomic() -> Selected {
+    Selected::scalars(Handlers::same(atomic))
 }
 
 /// Where `bytes` bytes go; `None` if a descriptor's range check leaves them out.

@@ -230,14 +230,6 @@ fn of_f16(op: Op) -> Option<Lane> {
     })
 }
 
-/// Whether the operation rounds in a way that no document says for other modes than to nearest: sums of products, and the
-/// oldest multiply-adds.
-pub(super) fn is_unknown(op: Op) -> bool {
-    let name = op.mnemonic();
-    let sums = ["v_dot2_f", "v_dot2c_f", "v_dot2_bf16", "v_dot4_f32"];
-    sums.iter().any(|start| name.starts_with(start)) || matches!(op, Op::VMacLegacyF32 | Op::VMadLegacyF32)
-}
-
 /// Does the operation on the frame's lanes, if it is one that rounds. `kinds` are those of its sources, `result` that of
 /// its result, `mask` what `v_div_fmas` reads.
 #[cold]

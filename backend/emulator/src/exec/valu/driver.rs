@@ -181,7 +181,7 @@ pub(super) fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
     if float && special && is_directed(w, st, &frame, O::S::KINDS, O::R::KIND, 0) {
         return Flow::Next;
     }
-    if float && special && w.mode & ROUNDING != 0 && directed::is_unknown(st.inst.op) {
+    if float && special && w.mode & ROUNDING != 0 && st.inst.op.facts().nearest_only {
         return e.fail(FaultKind::Unsupported("a rounding mode other than to nearest, for sums of products"));
     }
     let mut out = [const { MaybeUninit::uninit() }; LANES];

@@ -15,15 +15,9 @@ use crate::wave::{LANES, Wave};
 const INFINITY_F16: u32 = 0x7c00;
 const LARGEST_F16: u32 = 0x7bff;
 
-/// Whether the operation gives infinity for a finite source: reciprocals and logarithms of zero.
-fn has_pole(op: Op) -> bool {
-    let name = op.mnemonic();
-    ["v_rcp_", "v_rsq_", "v_log_", "v_div_fixup_"].iter().any(|start| name.starts_with(start))
-}
-
 /// Lanes where an infinite result, or its high half, is no overflow. `src` are the staged sources.
 pub(super) fn true_infinities(w: &Wave, st: &Step, src: &[u16; 4], kinds: &[Kind]) -> [u64; 2] {
-    let pole = has_pole(st.inst.op);
+    let pole = st.inst.op.facts().has_pole;
     let mut infinite = [0u64; 2];
     for (i, kind) in kinds.iter().enumerate() {
         let register = src[i];

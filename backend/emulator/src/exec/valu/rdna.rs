@@ -1,6 +1,6 @@
 //! Operations that only the RDNA line has: 16-bit logic and moves, minima of maxima, the minima and maxima of IEEE 754-2019,
 //! and products where zero times anything is zero. 16-bit results leave the other half of their register alone, which
-//! [`select`](super::select) sees to for all operations of these families.
+//! [`exec`](crate::exec) sees to for all operations of these families.
 
 use super::driver::{Choice, ops};
 use super::word::{Half, Halves, Shorts};
@@ -237,11 +237,7 @@ ops! {
 
 /// The operation of an instruction that only RDNA has.
 pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
-    choose_integer(inst.op).or_else(|| choose_2019(inst.op))
-}
-
-fn choose_integer(op: Op) -> Option<Choice> {
-    Some(match op {
+    Some(match inst.op {
         Op::VXor3B32 => Choice::op::<Xor3>(),
         Op::VMaxminI32 => Choice::op::<MaxminI32>(),
         Op::VMinmaxI32 => Choice::op::<MinmaxI32>(),
@@ -274,8 +270,9 @@ fn choose_integer(op: Op) -> Option<Choice> {
     })
 }
 
-fn choose_2019(op: Op) -> Option<Choice> {
-    Some(match op {
+/// A minimum or maximum of IEEE 754-2019.
+pub(crate) fn choose_2019(inst: &Inst) -> Option<Choice> {
+    Some(match inst.op {
         Op::VMinNumF32 => Choice::hot::<MinNumF32>(),
         Op::VMaxNumF32 => Choice::hot::<MaxNumF32>(),
         Op::VMinimumF32 => Choice::op::<MinimumF32>(),

@@ -8,7 +8,7 @@
 //!
 //! A 16-bit D takes one half of those registers on gfx11; on gfx12 neighbouring rows share a register.
 
-use rocfire_isa::Inst;
+use rocfire_isa::{Inst, Op};
 
 /// How an instruction lays out its matrices.
 #[derive(Clone, Copy)]
@@ -30,8 +30,7 @@ impl Layout {
         let depth_dwords = (bits * k / 32) as u8;
         let copies = a == depth_dwords;
         // 16-bit results of gfx12 take half the registers.
-        let packed = !copies && inst.op.mnemonic().contains("f16_16x16x16");
-        let packed = packed && !inst.op.mnemonic().starts_with("v_wmma_f32");
+        let packed = !copies && matches!(inst.op, Op::VWmmaF1616x16x16F16 | Op::VWmmaBf1616x16x16Bf16);
         let wave64 = match (d, packed) {
             (8, false) | (4, true) => false,
             (4, false) | (2, true) => true,
