@@ -272,6 +272,24 @@ impl Graph {
         self.push(Node::Draw([seed, offset, replay, index]), DType::U32)
     }
 
+    /// Computes what `other` does of these values in place of its inputs; its scalars become this graph's next. What its outputs are.
+    ///
+    /// # Panics
+    /// If `inputs` are fewer than its inputs, or it looks one up.
+    pub fn append(&mut self, other: &Graph, inputs: &[Value]) -> Vec<Value> {
+        let mut known: Vec<Value> = Vec::with_capacity(other.nodes.len());
+        for &(node, dtype) in &other.nodes {
+            assert!(!node.is_lookup(), "an input that is looked up is no value");
+            let value = match node {
+                Node::Input { slot } | Node::RowInput { slot } => inputs[slot as usize],
+                Node::Scalar { .. } => self.scalar(dtype),
+                _ => self.push(node.map(|operand| known[operand.at()]), dtype),
+            };
+            known.push(value);
+        }
+        other.outputs.iter().map(|output| known[output.at()]).collect()
+    }
+
     /// Makes `a` the next output: a tensor of the iteration space's shape, or of its rows if `a` is a row value.
     pub fn output(&mut self, a: Value) {
         self.hash.take();

@@ -152,6 +152,8 @@ operators! {
         Atan2 = "atan2",
         /// `sqrt(a² + b²)` without overflow on the way.
         Hypot = "hypot",
+        /// The magnitude of `a` with the sign of `b`, of a zero or a NaN too.
+        CopySign = "copysign",
         /// Both, bit by bit for integers.
         And = "and",
         /// Either, bit by bit for integers.
@@ -265,7 +267,7 @@ impl Binary {
         use Binary::*;
         match self {
             Add | Sub | Mul | Div | Rem | Pow | Min | Max => Class::Numeric,
-            Atan2 | Hypot => Class::Float,
+            Atan2 | Hypot | CopySign => Class::Float,
             And | Or | Xor => Class::Logical,
             Shl | Shr => Class::Integer,
         }

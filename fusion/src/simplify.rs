@@ -194,7 +194,13 @@ impl Pass {
             Binary::And => either(Scalar::Int(-1)),
             // A shift by nothing.
             Binary::Shl | Binary::Shr => right(Scalar::Int(0)),
-            Binary::Rem | Binary::Pow | Binary::Min | Binary::Max | Binary::Atan2 | Binary::Hypot => None,
+            Binary::Rem
+            | Binary::Pow
+            | Binary::Min
+            | Binary::Max
+            | Binary::Atan2
+            | Binary::Hypot
+            | Binary::CopySign => None,
         }
     }
 
@@ -252,6 +258,7 @@ fn commutes(op: Binary) -> bool {
         | Binary::Pow
         | Binary::Atan2
         | Binary::Hypot
+        | Binary::CopySign
         | Binary::Shl
         | Binary::Shr => false,
     }

@@ -140,3 +140,33 @@ proptest! {
         check(&picks, [DType::F32, DType::BF16][which], [rows, cols], true);
     }
 }
+
+#[test]
+fn a_graph_appended_to_another_is_both_written_out() {
+    let scaled = |g: &mut Graph, x: Value| {
+        let factor = g.scalar(DType::F32);
+        g.binary(Binary::Mul, x, factor)
+    };
+    let mut twice = Graph::new("twice");
+    let x = twice.input(DType::F32);
+    let y = scaled(&mut twice, x);
+    twice.output(y);
+
+    let (mut composed, mut written) = (Graph::new("composed"), Graph::new("written"));
+    for g in [&mut composed, &mut written] {
+        let x = g.input(DType::F32);
+        let x = g.unary(Unary::Neg, x);
+        let y = match g.name() {
+            "composed" => {
+                let first = g.append(&twice, &[x])[0];
+                g.append(&twice, &[first])[0]
+            }
+            _ => {
+                let first = scaled(g, x);
+                scaled(g, first)
+            }
+        };
+        g.output(y);
+    }
+    assert!(composed == written && composed.scalars().count() == 2);
+}

@@ -207,6 +207,7 @@ fn float_binary(op: Binary, a: f64, b: f64) -> f64 {
         }
         Binary::Atan2 => a.atan2(b),
         Binary::Hypot => a.hypot(b),
+        Binary::CopySign => a.copysign(b),
         _ => unreachable!("{op} is of integers"),
     }
 }

@@ -244,7 +244,7 @@ fn unary(op: Unary, dtype: DType, a: &str) -> String {
 fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
     let s = storage(dtype);
     match op {
-        Binary::Min | Binary::Max => format!("rf::{op}({a}, {b})"),
+        Binary::Min | Binary::Max | Binary::CopySign => format!("rf::{op}({a}, {b})"),
         Binary::Atan2 | Binary::Hypot => format!("fuse::fit<{s}>(rf::{op}({a}, {b}))"),
         Binary::And | Binary::Or | Binary::Xor => format!("fuse::Number<{s}>::bits_{op}({a}, {b})"),
         Binary::Add

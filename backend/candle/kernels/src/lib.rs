@@ -8,7 +8,8 @@
 //! | file | what |
 //! | --- | --- |
 //! | `names.txt`, `table.rs` | every name, and what is made of it |
-//! | `family/` | templates by name: defines, arguments, geometry |
+//! | `family/` | what is made of each name: the graph of an elementwise kernel, or a template; defines, arguments, geometry |
+//! | `each.rs` | the text of elementwise kernels: a graph in a walk over memory |
 //! | `device/*.hip` | the templates; `info.h` for the vector of extents and strides that Candle sends |
 //! | `merge/` | which launches that wait become one |
 //! | [`ffi`] | the launchers that Candle calls as C functions |
@@ -18,6 +19,7 @@
 //! state, and knows nothing of tensors: that is Candle's and `cudarc`'s.
 
 mod batch;
+mod each;
 mod experts;
 mod family;
 pub mod ffi;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use crate::family::elementwise::Elementwise;
 use crate::{ALL_IDS, Id};
 
 /// A template with its arguments, or several that differ in little.
@@ -111,6 +112,20 @@ pub(crate) struct Entry {
     pub(crate) words: Vec<&'static str>,
     /// Whether Candle's own package lacks it.
     pub(crate) beyond: bool,
+    /// Its place in the file.
+    pub(crate) number: usize,
+    elementwise: OnceLock<Option<Elementwise>>,
+}
+
+impl Entry {
+    fn new(module: Id, family: Family, name: String, words: Vec<&'static str>, beyond: bool) -> Entry {
+        Entry { module, family, name, words, beyond, number: 0, elementwise: OnceLock::new() }
+    }
+
+    /// What it computes of each element; `None` for a kernel of another kind.
+    pub(crate) fn elementwise(&'static self) -> Option<&'static Elementwise> {
+        self.elementwise.get_or_init(|| Elementwise::new(self)).as_ref()
+    }
 }
 
 /// The entry of a name.
@@ -124,7 +139,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Entry> {
     static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
     let entries = ENTRIES.get_or_init(|| {
         let lines = include_str!("names.txt").lines();
-        lines.filter(|line| !line.is_empty() && !line.starts_with('#')).flat_map(read).collect()
+        let entries = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).flat_map(read);
+        entries.enumerate().map(|(number, entry)| Entry { number, ..entry }).collect()
     });
     entries.iter()
 }
@@ -154,7 +170,7 @@ fn read(line: &'static str) -> Vec<Entry> {
     let (module, beyond) = module.strip_prefix('+').map_or((module, false), |module| (module, true));
     let module = ALL_IDS.into_iter().find(|&id| module_name(id) == module).expect("names.txt names Candle's modules");
     let family = FAMILIES.iter().find(|row| row.0 == family).expect("names.txt names families").1;
-    let mut entries = vec![Entry { module, family, name: String::new(), words: Vec::new(), beyond }];
+    let mut entries = vec![Entry::new(module, family, String::new(), Vec::new(), beyond)];
     for (number, part) in pattern.split(['{', '}']).enumerate() {
         if number % 2 == 0 {
             entries.iter_mut().for_each(|entry| entry.name.push_str(part));
@@ -164,7 +180,7 @@ fn read(line: &'static str) -> Vec<Entry> {
         let chosen = |entry: &Entry, word: &'static str| {
             let name = format!("{}{word}", entry.name);
             let words = entry.words.iter().copied().chain([word]).collect();
-            Entry { module, family, name, words, beyond }
+            Entry::new(module, family, name, words, beyond)
         };
         entries = entries.iter().flat_map(|entry| words.iter().map(move |&word| chosen(entry, word))).collect();
     }

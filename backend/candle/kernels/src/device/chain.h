@@ -1,5 +1,5 @@
-// chain.h: parts of merged kernels: how a chain of elementwise kernels reads and writes W elements from element n of its walk on. The chain itself is
-// written by the merger (src/merge/chain.rs).
+// chain.h: how kernels around a graph read and write W elements from element n of their walk on. What they compute of them is written by
+// src/each.rs.
 #ifndef CANDLE_CHAIN_H
 #define CANDLE_CHAIN_H
 

@@ -3,7 +3,7 @@
 // Shapes : image [b, c, first, second] through info, any strides; out [b, c, outputs of first, outputs of second], dense
 // Grid   : (ceil(count / 256), 1, 1)     Block : (256, 1, 1)          one lane per element of out
 // Numeric: mean: 16-bit floats in f32, one rounding at the store, a product with the reciprocal of the window's size;
-//          greatest: NaN as Maximum in operators.h
+//          greatest: NaN where the window begins with one
 //
 // Macros : CANDLE_NAME; type CANDLE_T; CANDLE_MEAN 0 or 1
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 unused, u64 kernel_first, u64 kernel_second,
@@ -23,7 +23,7 @@ extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 unuse
     for (u64 i = 0; i < kernel_first; ++i)
         for (u64 j = 0; j < kernel_second; ++j) {
             W x = Wide<CANDLE_T>::of(corner[i * from.stride(2) + j * from.stride(3)]);
-            value = CANDLE_MEAN ? (W)(value + x) : Maximum::of(value, x);
+            value = CANDLE_MEAN ? (W)(value + x) : value < x ? x : value;
         }
 #if CANDLE_MEAN
     typedef RowSum<W>::type R;

@@ -7,17 +7,17 @@
 //
 // Macros : CANDLE_ROWS 0 softmax, 1 rmsnorm, 2 layernorm, 3 a softmax of its parts: greatest, difference, exponential, sum,
 //          quotient, each rounded to CANDLE_T; CANDLE_T; CANDLE_PARTS_LANES that `reduce` gives such a row, CANDLE_PARTS_KEPT
-//          elements of each at most. `CandleChain` and `CandleChainArgs` stand in front.
+//          elements of each at most. `Functor`, `Args` and `Elements` stand in front: src/each.rs
 struct RowsArgs {
-    CandleChainArgs chain;
+    Args chain;
     CANDLE_T* y;
     const CANDLE_T *weight, *bias;
     i32 columns;
     float eps;
 };
 struct OfChain {
-    CandleChain chain;
-    template <int W> RF_FN void load(u64 n, CANDLE_T* to) const { chain.go<W>((u32)n, to); }
+    Elements chain;
+    template <int W> RF_FN void load(u64 n, CANDLE_T* to) const { chain.template go<W, false>((u32)n, to); }
     template <int W> RF_FN bool has_runs() const { return chain.is_all_aligned<W>() && chain.has_all_runs<W>(); }
 };
 #if CANDLE_ROWS == 3
@@ -80,8 +80,8 @@ template <class T> RF_FN void softmax_of_parts(const OfChain& x, T* y, u32 rows,
         total[p] = total[p].none();
         for (u32 i = 0, n = part[p].from; i < CANDLE_PARTS_KEPT; ++i, n += CANDLE_PARTS_LANES) {
             if (n >= part[p].end) continue;
-            T difference = cast<T>(Sub::of(Wide<T>::of(kept[p][i]), max));
-            kept[p][i] = cast<T>(Exp().of(Wide<T>::of(difference)));
+            T difference = cast<T>(Wide<T>::of(kept[p][i]) - max);
+            kept[p][i] = cast<T>(rf::exp(Wide<T>::of(difference)));
             total[p].take(Wide<T>::of(kept[p][i]), n);
         }
     }
@@ -89,7 +89,7 @@ template <class T> RF_FN void softmax_of_parts(const OfChain& x, T* y, u32 rows,
     for (u32 p = 0; p < CANDLE_PARTS; ++p) {
         W sum = Wide<T>::of(total[p].template result<T>((W)0, 0, 1));
         for (u32 i = 0, n = part[p].from; i < CANDLE_PARTS_KEPT; ++i, n += CANDLE_PARTS_LANES)
-            if (n < part[p].end) y[part[p].first + n] = cast<T>(Div::of(Wide<T>::of(kept[p][i]), sum));
+            if (n < part[p].end) y[part[p].first + n] = cast<T>(Wide<T>::of(kept[p][i]) / sum);
     }
 }
 #endif

@@ -3,7 +3,7 @@
 use cudarc::rocfire::Argument::{Info, Read, ReadWrite, Write};
 use cudarc::rocfire::KernelSpec;
 
-use super::{SIZE, Words, kernel, template};
+use super::{SIZE, Words, device, kernel, moved, template};
 use crate::geometry;
 
 const INDEX_SELECT: (&str, &str) = template!("info.h" "each.h" => "index_select.hip");
@@ -14,20 +14,20 @@ const SCATTER: (&str, &str) = template!("info.h" "each.h" => "scatter.hip");
 pub(super) fn index_select(words: Words) -> KernelSpec {
     let (id, dtype) = (words.dtype(0), words.dtype(1));
     let spec = kernel(INDEX_SELECT, &[SIZE, SIZE, Info, Read, Read, Write, SIZE, SIZE, SIZE, SIZE]);
-    let spec = spec.with_geometry(geometry::elements(dtype.bytes));
-    let spec = spec.define("CANDLE_V", geometry::lane_elements(dtype.bytes).to_string());
-    spec.define("CANDLE_ID", id.device).define("CANDLE_T", dtype.moved())
+    let spec = spec.with_geometry(geometry::elements(dtype.size_bytes()));
+    let spec = spec.define("CANDLE_V", geometry::lane_elements(dtype.size_bytes()).to_string());
+    spec.define("CANDLE_ID", device(id)).define("CANDLE_T", moved(dtype))
 }
 
 /// `gather_ID_T`
 pub(super) fn gather(words: Words) -> KernelSpec {
     let (id, dtype) = (words.dtype(0), words.dtype(1));
     let spec = kernel(GATHER, &[SIZE, Read, Read, Write, SIZE, SIZE, SIZE, SIZE]);
-    let bytes = id.bytes.max(dtype.bytes);
+    let bytes = id.size_bytes().max(dtype.size_bytes());
     let spec = spec.with_geometry(geometry::elements(bytes));
     spec.define("CANDLE_V", geometry::lane_elements(bytes).to_string())
-        .define("CANDLE_ID", id.device)
-        .define("CANDLE_T", dtype.moved())
+        .define("CANDLE_ID", device(id))
+        .define("CANDLE_T", moved(dtype))
 }
 
 /// `ia_ID_T`
@@ -35,7 +35,7 @@ pub(super) fn index_add(words: Words) -> KernelSpec {
     let (id, dtype) = (words.dtype(0), words.dtype(1));
     let spec = kernel(SCATTER, &[Read, SIZE, Read, ReadWrite, SIZE, SIZE, SIZE, SIZE]);
     let spec = spec.with_geometry(geometry::lanes_asked).define("CANDLE_INDEX_ADD", "1");
-    spec.define("CANDLE_ID", id.device).define("CANDLE_T", dtype.device)
+    spec.define("CANDLE_ID", device(id)).define("CANDLE_T", device(dtype))
 }
 
 /// `s_ID_T` and `sa_ID_T`
@@ -43,6 +43,6 @@ pub(super) fn scatter(words: Words, add: bool) -> KernelSpec {
     let (id, dtype) = (words.dtype(0), words.dtype(1));
     let spec = kernel(SCATTER, &[Read, Read, ReadWrite, SIZE, SIZE, SIZE, SIZE]);
     let spec = spec.with_geometry(geometry::lanes_asked).define("CANDLE_INDEX_ADD", "0");
-    let (kind, element) = if add { ("true", dtype.device) } else { ("false", dtype.moved()) };
-    spec.define("CANDLE_ADD", kind).define("CANDLE_ID", id.device).define("CANDLE_T", element)
+    let (kind, element) = if add { ("true", device(dtype)) } else { ("false", moved(dtype)) };
+    spec.define("CANDLE_ADD", kind).define("CANDLE_ID", device(id)).define("CANDLE_T", element)
 }

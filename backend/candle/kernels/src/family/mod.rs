@@ -1,13 +1,14 @@
 //! What each name is made of: template, macros, arguments, geometry.
 
 mod conv;
-mod elementwise;
+pub(crate) mod elementwise;
 mod indexing;
 pub(crate) mod quantized;
 mod reduce;
 mod sort;
 
 use cudarc::rocfire::{Argument, KernelSpec};
+use rocfire_hal::DType;
 
 use crate::table::{Entry, Family};
 
@@ -16,14 +17,14 @@ pub(crate) fn spec(entry: &'static Entry) -> Option<KernelSpec> {
     let words = Words(&entry.words);
     let name = entry.name.as_str();
     let spec = match entry.family {
-        Family::Affine => elementwise::affine(words),
-        Family::Copy => elementwise::copy(words),
-        Family::Unary => elementwise::unary(words),
-        Family::UnaryParameter => elementwise::unary_parameter(words),
-        Family::Binary => elementwise::binary(words),
-        Family::Compare => elementwise::compare(words),
-        Family::Cast => elementwise::cast(words),
-        Family::Where => elementwise::select(words),
+        Family::Affine
+        | Family::Copy
+        | Family::Unary
+        | Family::UnaryParameter
+        | Family::Binary
+        | Family::Compare
+        | Family::Cast
+        | Family::Where => entry.elementwise()?.spec(),
         Family::ConstSet => elementwise::const_set(words),
         Family::Copy2d => elementwise::copy2d(words),
         Family::IndexSelect => indexing::index_select(words),
@@ -72,39 +73,57 @@ impl Words {
         self.0[at]
     }
 
-    pub(crate) fn dtype(self, at: usize) -> Dtype {
-        let word = self.word(at);
-        DTYPES
-            .into_iter()
-            .find(|dtype| dtype.name == word)
-            .expect("names.txt has element types where families want them")
+    pub(crate) fn dtype(self, at: usize) -> DType {
+        dtype(self.word(at)).expect("names.txt has element types where families want them")
+    }
+
+    /// The type of the result and most operands: the last word.
+    fn dtype_of_last(self) -> Option<DType> {
+        self.0.last().and_then(|word| dtype(word))
     }
 }
 
-/// An element type: Candle's name, what it is in device code.
-#[derive(Clone, Copy)]
-pub(crate) struct Dtype {
-    pub(crate) name: &'static str,
-    pub(crate) device: &'static str,
-    pub(crate) bytes: usize,
-}
-
-const DTYPES: [Dtype; 10] = [
-    Dtype { name: "bf16", device: "bf16", bytes: 2 },
-    Dtype { name: "f16", device: "f16", bytes: 2 },
-    Dtype { name: "f32", device: "float", bytes: 4 },
-    Dtype { name: "f64", device: "double", bytes: 8 },
-    Dtype { name: "u8", device: "u8", bytes: 1 },
-    Dtype { name: "u32", device: "u32", bytes: 4 },
-    Dtype { name: "i16", device: "i16", bytes: 2 },
-    Dtype { name: "i32", device: "i32", bytes: 4 },
-    Dtype { name: "i64", device: "i64", bytes: 8 },
-    Dtype { name: "f8_e4m3", device: "u8", bytes: 1 },
+/// Candle's element types.
+const DTYPES: [(&str, DType); 10] = [
+    ("bf16", DType::BF16),
+    ("f16", DType::F16),
+    ("f32", DType::F32),
+    ("f64", DType::F64),
+    ("u8", DType::U8),
+    ("u32", DType::U32),
+    ("i16", DType::I16),
+    ("i32", DType::I32),
+    ("i64", DType::I64),
+    ("f8_e4m3", DType::U8),
 ];
 
-/// The unsigned type of so many bytes.
-pub(crate) fn moved(bytes: usize) -> &'static str {
-    match bytes {
+/// The element type of this name of Candle's.
+pub(crate) fn dtype(word: &str) -> Option<DType> {
+    DTYPES.iter().find(|row| row.0 == word).map(|row| row.1)
+}
+
+/// What an element type is in device code.
+pub(crate) fn device(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F64 => "double",
+        DType::F32 => "float",
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::I64 => "i64",
+        DType::I32 => "i32",
+        DType::I16 => "i16",
+        DType::I8 => "i8",
+        DType::U64 => "u64",
+        DType::U32 => "u32",
+        DType::U16 => "u16",
+        DType::U8 => "u8",
+        DType::Bool => "bool8",
+    }
+}
+
+/// The unsigned type of its size, for kernels that only move elements: four serve all types.
+pub(crate) fn moved(dtype: DType) -> &'static str {
+    match dtype.size_bytes() {
         1 => "u8",
         2 => "u16",
         4 => "u32",
@@ -112,30 +131,17 @@ pub(crate) fn moved(bytes: usize) -> &'static str {
     }
 }
 
-impl Dtype {
-    /// The unsigned type of its size, for kernels that only move elements: four serve all types.
-    fn moved(self) -> &'static str {
-        moved(self.bytes)
-    }
-
-    /// Whether it is a 16-bit float.
-    fn is_half(self) -> bool {
-        matches!(self.name, "bf16" | "f16")
-    }
-
-    /// What it is computed with.
-    fn wide(self) -> &'static str {
-        if self.is_half() { "float" } else { self.device }
-    }
-
-    /// An argument of this type.
-    fn scalar(self) -> Argument {
-        number(self.bytes)
+/// What it is computed with.
+fn wide(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 | DType::BF16 => "float",
+        _ => device(dtype),
     }
 }
 
-fn number(bytes: usize) -> Argument {
-    Argument::Scalar(u8::try_from(bytes).expect("numbers have 1 to 8 bytes"))
+/// An argument of this type.
+fn scalar(dtype: DType) -> Argument {
+    Argument::Scalar(u8::try_from(dtype.size_bytes()).expect("numbers have 1 to 8 bytes"))
 }
 
 /// A `size_t` of Candle's.

@@ -2,8 +2,9 @@
 
 use cudarc::rocfire::Argument::{Info, Read, Write};
 use cudarc::rocfire::KernelSpec;
+use rocfire_hal::DType;
 
-use super::{Dtype, INT, SIZE, Words, kernel, template};
+use super::{INT, SIZE, Words, device, kernel, template, wide};
 use crate::geometry;
 
 const REDUCE: (&str, &str) = template!("info.h" "each.h" => "reduce.hip");
@@ -15,7 +16,7 @@ const ROPE: (&str, &str) = template!("info.h" "each.h" => "rope.hip");
 /// `fast_OP_T`
 pub(super) fn reduce(words: Words) -> KernelSpec {
     let dtype = words.dtype(1);
-    let (t, wide) = (dtype.device, dtype.wide());
+    let (t, wide) = (device(dtype), wide(dtype));
     let state = match words.word(0) {
         "sum" => format!("SumState<{t}, {wide}>"),
         "max" => format!("ExtremeState<{t}, {wide}, true>"),
@@ -28,36 +29,36 @@ pub(super) fn reduce(words: Words) -> KernelSpec {
 pub(super) fn argument(words: Words) -> KernelSpec {
     let dtype = words.dtype(1);
     let greatest = words.word(0) == "argmax";
-    lines(dtype, "u32", format!("PlaceState<{}, {}, {greatest}>", dtype.device, dtype.wide()))
+    lines(dtype, "u32", format!("PlaceState<{}, {}, {greatest}>", device(dtype), wide(dtype)))
 }
 
-fn lines(dtype: Dtype, out: &str, state: String) -> KernelSpec {
+fn lines(dtype: DType, out: &str, state: String) -> KernelSpec {
     let spec = kernel(REDUCE, &[SIZE, SIZE, SIZE, Info, Read, Write]).with_geometry(geometry::lines);
-    spec.define("CANDLE_T", dtype.device).define("CANDLE_OUT", out).define("CANDLE_STATE", state)
+    spec.define("CANDLE_T", device(dtype)).define("CANDLE_OUT", out).define("CANDLE_STATE", state)
 }
 
 /// `fast_sum_small_T`
 pub(super) fn sum_small(words: Words) -> KernelSpec {
     let spec = kernel(SUM_SMALL, &[SIZE, SIZE, SIZE, Info, Read, Write]);
-    spec.with_geometry(geometry::lanes).define("CANDLE_T", words.dtype(0).device)
+    spec.with_geometry(geometry::lanes).define("CANDLE_T", device(words.dtype(0)))
 }
 
 /// `softmax_T`
 pub(super) fn softmax(words: Words) -> KernelSpec {
     let spec = kernel(SOFTMAX, &[Read, Write, INT]);
-    spec.with_geometry(geometry::rows::<2>).define("CANDLE_T", words.dtype(0).device)
+    spec.with_geometry(geometry::rows::<2>).define("CANDLE_T", device(words.dtype(0)))
 }
 
 /// `rmsnorm_T`
 pub(super) fn rms_norm(words: Words) -> KernelSpec {
     let spec = kernel(NORM, &[Read, Write, Read, INT, INT, INT]).with_geometry(geometry::rows::<3>);
-    spec.define("CANDLE_LAYER", "0").define("CANDLE_T", words.dtype(0).device)
+    spec.define("CANDLE_LAYER", "0").define("CANDLE_T", device(words.dtype(0)))
 }
 
 /// `layernorm_T`
 pub(super) fn layer_norm(words: Words) -> KernelSpec {
     let spec = kernel(NORM, &[Read, Write, Read, Read, INT, INT, INT]).with_geometry(geometry::rows::<4>);
-    spec.define("CANDLE_LAYER", "1").define("CANDLE_T", words.dtype(0).device)
+    spec.define("CANDLE_LAYER", "1").define("CANDLE_T", device(words.dtype(0)))
 }
 
 /// `rope_T`, `rope_i_T`, `rope_thd_T`
@@ -69,5 +70,5 @@ pub(super) fn rope(words: Words) -> KernelSpec {
     };
     let arguments: Vec<_> = [Read, Read, Read, Write].into_iter().chain(vec![INT; numbers]).collect();
     let spec = kernel(ROPE, &arguments).with_geometry(geometry::lanes_asked);
-    spec.define("CANDLE_KIND", kind).define("CANDLE_T", words.dtype(1).device)
+    spec.define("CANDLE_KIND", kind).define("CANDLE_T", device(words.dtype(1)))
 }

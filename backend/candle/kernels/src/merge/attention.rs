@@ -8,12 +8,13 @@
 use cudarc::cublas::result::Product;
 use cudarc::driver::DriverError;
 use cudarc::rocfire::{Operator, Window};
+use rocfire_fusion::Scalar;
 use rocfire_hal::{DType, Layout, Tensor};
 use rocfire_kernels::attention::{AttentionInputs, AttentionParams, attention, is_fast};
 
 use super::chain::{Op, info_word};
-use super::several::device_type;
 use super::{Group, Kind, Plan};
+use crate::table::{Entry, Family};
 
 /// An attention: what it reads and writes, `[batches, heads, rows, depth]` each.
 pub(crate) struct Attention {
@@ -212,17 +213,18 @@ impl Scores {
         let mut value = scored.c.address;
         let count = (scored.batch * scored.n * scored.m) as u64;
         for (at, op) in ops.iter().enumerate() {
-            if op.count() != count || op.to() != device_type(scored.dtype) {
+            if op.count() != count || op.to() != scored.dtype {
                 return None;
             }
             let operands: Vec<(u64, bool)> = op.operands().map(|(address, is_whole, _)| (address, is_whole)).collect();
             let own = operands.iter().position(|&operand| operand == (value, true))?;
-            match (op.functor()?, scores.bias) {
-                ("Affine", None) => match op.numbers(window)[..] {
-                    [factor, 0.0] => scores.scale *= factor,
+            let Entry { family, words, .. } = op.entry();
+            match (family, words[0], scores.bias) {
+                (Family::Affine, _, None) => match op.numbers(window).collect::<Vec<_>>()[..] {
+                    [Scalar::Float(factor), Scalar::Float(0.0)] => scores.scale *= factor,
                     _ => return None,
                 },
-                ("Add", None) if operands[1 - own].0 != value => scores.bias = Some((at, 1 - own)),
+                (Family::Binary, "add", None) if operands[1 - own].0 != value => scores.bias = Some((at, 1 - own)),
                 _ => return None,
             }
             value = op.result();
@@ -279,8 +281,7 @@ fn bias(
 ) -> Option<Tensor> {
     let op = &ops[at];
     let (address, is_dense, _) = op.operands().nth(operand)?;
-    let dtype = window.node(op.number()).memory(address, window.turn()).map(|_| op.to())?;
-    let dtype = [DType::F32, DType::F16, DType::BF16].into_iter().find(|&of| device_type(of) == dtype)?;
+    let dtype = op.to();
     let shape = [heads[0], heads[1], rows, keys];
     let strides = if is_dense {
         [heads[1] * rows * keys, rows * keys, keys, 1].map(|stride| stride as i64)

@@ -1,16 +1,19 @@
 //! Chains of elementwise kernels as one kernel, and as the first part of a softmax or norm of rows.
 //!
-//! The text of a chain is written from the templates' own functors, each result rounded to its type: so the bits are those of
-//! the kernels one by one. A chain is written and compiled when it comes for the third time.
+//! A chain is its kernels' graphs as one, in which each result is rounded to its type: so the bits are those of the kernels one by
+//! one. It is written and compiled when it comes for the third time.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use cudarc::rocfire::{Merged, Node, Window};
-use rocfire_hal::Source;
+use rocfire_fusion::{Graph, Scalar, Value};
+use rocfire_hal::{DType, Source};
 
 use super::Group;
+use crate::each::{self, Elements, HEAD};
+use crate::family::elementwise::Elementwise;
 use crate::family::{self, Words};
 use crate::geometry::{self, BLOCK};
 use crate::table::{Entry, Family};
@@ -22,13 +25,6 @@ const STRIDED_MOST: usize = 6;
 /// How often a chain has come before it gets a kernel of its own.
 const SEEN_LEAST: usize = 2;
 
-const HEAD: &str = concat!(
-    include_str!("../device/info.h"),
-    include_str!("../device/each.h"),
-    include_str!("../device/operators.h"),
-    include_str!("../device/chain.h"),
-);
-const EACH: &str = include_str!("../device/chain.hip");
 const ROWS: &str = concat!(
     include_str!("../device/rows.h"),
     include_str!("../device/norm.hip"),
@@ -43,76 +39,12 @@ const PARTS: &str = concat!(
 /// `CANDLE_ROWS` of a softmax of its parts.
 const SOFTMAX_OF_PARTS: u8 = 3;
 
-/// What a kernel computes, by its name.
-#[derive(Debug)]
-struct Known {
-    /// The slots of the operands, with their types; the slot of the result.
-    operands: Vec<(usize, &'static str)>,
-    result: usize,
-    to: &'static str,
-    to_bytes: usize,
-    /// Bytes of the widest type.
-    bytes: usize,
-    code: Code,
-}
-
-#[derive(Debug)]
-enum Code {
-    /// Unchanged.
-    Move,
-    /// Another type's.
-    Cast,
-    /// A functor of `operators.h`, with numbers from these slots.
-    Map(String, &'static [usize]),
-    Two(String),
-    Choose,
-}
-
-impl Known {
-    fn of(entry: &'static Entry) -> &'static Known {
-        static KNOWN: LazyLock<Mutex<HashMap<&'static str, &'static Known>>> = LazyLock::new(Mutex::default);
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        // There are as many as names of elementwise kernels.
-        known.entry(&entry.name).or_insert_with(|| Box::leak(Box::new(Known::new(entry))))
-    }
-
-    fn new(entry: &'static Entry) -> Known {
-        let words = Words(&entry.words);
-        let functor = || {
-            let spec = family::spec(entry).expect("elementwise kernels can be reached");
-            let defined = spec.defines.into_iter().find(|(name, _)| name == "CANDLE_OP");
-            defined.expect("their templates have a functor").1
-        };
-        let dtype = words.dtype(usize::from(words.has(1)));
-        let (t, bytes) = (dtype.device, dtype.bytes);
-        let one = |slot, result, code| Known { operands: vec![(slot, t)], result, to: t, to_bytes: bytes, bytes, code };
-        let two = |to, to_bytes, code| Known { operands: vec![(3, t), (4, t)], result: 5, to, to_bytes, bytes, code };
-        match entry.family {
-            Family::Affine => one(3, 4, Code::Map(functor(), &[5, 6])),
-            Family::Copy => one(3, 4, Code::Move),
-            Family::UnaryParameter => one(4, 5, Code::Map(functor(), &[3])),
-            Family::Binary => two(t, bytes, Code::Two(functor())),
-            Family::Compare => two("u8", 1, Code::Two(functor())),
-            Family::Cast => {
-                let from = words.dtype(0);
-                let widest = bytes.max(from.bytes);
-                Known { operands: vec![(3, from.device)], bytes: widest, ..one(3, 4, Code::Cast) }
-            }
-            Family::Where => {
-                let id = words.dtype(0);
-                let operands = vec![(3, id.device), (4, t), (5, t)];
-                Known { operands, bytes: bytes.max(id.bytes), ..one(3, 6, Code::Choose) }
-            }
-            _ => one(3, 4, Code::Map(functor(), &[])),
-        }
-    }
-}
-
 /// An elementwise launch.
 #[derive(Clone)]
 pub(crate) struct Op {
     number: usize,
-    known: &'static Known,
+    entry: &'static Entry,
+    known: &'static Elementwise,
     count: u64,
     /// Addresses of the operands, and whether each is dense.
     operands: [(u64, bool); 3],
@@ -126,12 +58,12 @@ impl Op {
         if window.overwrites(number, number) {
             return None;
         }
-        let known = Known::of(entry);
+        let known = entry.elementwise()?;
         let mut operands = [(0, true); 3];
         for (at, (operand, &(slot, _))) in operands.iter_mut().zip(&known.operands).enumerate() {
             *operand = (node.word(slot), is_dense(node, at + 1));
         }
-        Some(Op { number, known, count: node.word(0), operands, result: node.word(known.result) })
+        Some(Op { number, entry, known, count: node.word(0), operands, result: node.word(known.result) })
     }
 
     /// Its place among the launches.
@@ -139,27 +71,30 @@ impl Op {
         self.number
     }
 
-    /// The functor that it applies; `None` for a cast, a choice or what only moves.
-    pub(super) fn functor(&self) -> Option<&'static str> {
-        match &self.known.code {
-            Code::Map(functor, _) | Code::Two(functor) => Some(functor),
-            Code::Move | Code::Cast | Code::Choose => None,
-        }
+    /// Candle's name for it.
+    pub(super) fn entry(&self) -> &'static Entry {
+        self.entry
     }
 
-    /// The functor's numbers; none for a type that is no float.
-    pub(super) fn numbers(&self, window: &Window<'_>) -> Vec<f64> {
-        let Code::Map(_, slots) = &self.known.code else { return Vec::new() };
-        let number = |&slot: &usize| {
-            let bytes = window.node(self.number).argument(slot);
-            match self.known.operands[0].1 {
-                "float" => Some(f64::from(f32::from_ne_bytes(*bytes.first_chunk()?))),
-                "f16" => Some(half::f16::from_ne_bytes(*bytes.first_chunk()?).to_f64()),
-                "bf16" => Some(half::bf16::from_ne_bytes(*bytes.first_chunk()?).to_f64()),
-                _ => None,
-            }
-        };
-        slots.iter().filter_map(number).collect()
+    /// What it computes.
+    pub(super) fn graph(&self) -> &'static Graph {
+        &self.known.graph
+    }
+
+    /// The graph's scalars.
+    pub(super) fn numbers(&self, window: &Window<'_>) -> impl Iterator<Item = Scalar> {
+        let bits = self.number_bits(window);
+        self.known.numbers.iter().zip(bits).map(|(&(_, dtype), bits)| Scalar::from_bits(dtype, bits))
+    }
+
+    /// As memory has them.
+    fn number_bits(&self, window: &Window<'_>) -> impl Iterator<Item = u64> {
+        let node = window.node(self.number);
+        self.known.numbers.iter().map(|&(slot, dtype)| {
+            let mut word = [0; 8];
+            word.iter_mut().zip(node.argument(slot)).take(dtype.size_bytes()).for_each(|(to, byte)| *to = *byte);
+            u64::from_le_bytes(word)
+        })
     }
 
     /// Elements.
@@ -179,7 +114,7 @@ impl Op {
 
     /// Bytes of an element, if it moves strided elements and does nothing else.
     pub(super) fn moved_bytes(&self) -> Option<usize> {
-        (matches!(self.known.code, Code::Move) && !self.operands[0].1).then_some(self.known.to_bytes)
+        (self.entry.family == Family::Copy && !self.operands[0].1).then_some(self.known.widest)
     }
 
     /// Where its elements lie: the number of axes, extents and strides, as few as say so.
@@ -188,33 +123,23 @@ impl Op {
     }
 
     /// The result's type.
-    pub(super) fn to(&self) -> &'static str {
+    pub(super) fn to(&self) -> DType {
         self.known.to
     }
 
-    /// The types of a cast of dense elements, with their sizes.
-    pub(super) fn dense_cast(&self) -> Option<[(&'static str, usize); 2]> {
-        let Known { code: Code::Cast, operands, to, to_bytes, .. } = self.known else { return None };
-        let (from, to) = (operands[0].1, (*to, *to_bytes));
-        self.operands[0].1.then(|| [(from, size_of_type(from)), to])
+    /// The types of a cast of dense elements.
+    pub(super) fn dense_cast(&self) -> Option<[DType; 2]> {
+        let from = self.known.operands.first()?.1;
+        (self.entry.family == Family::Cast && self.operands[0].1).then_some([from, self.known.to])
     }
 
     /// The operands: where each begins, whether it is dense, its type.
-    pub(super) fn operands(&self) -> impl Iterator<Item = (u64, bool, &'static str)> {
+    pub(super) fn operands(&self) -> impl Iterator<Item = (u64, bool, DType)> {
         self.operands.iter().zip(&self.known.operands).map(|(&(address, dense), &(_, dtype))| (address, dense, dtype))
     }
 
     fn result_end(&self) -> u64 {
-        self.result + self.count * self.known.to_bytes as u64
-    }
-}
-
-fn size_of_type(device: &str) -> usize {
-    match device {
-        "u8" => 1,
-        "bf16" | "f16" | "i16" => 2,
-        "float" | "u32" | "i32" => 4,
-        _ => 8,
+        self.result + self.count * self.known.to.size_bytes() as u64
     }
 }
 
@@ -267,7 +192,7 @@ pub(super) fn extends(chain: &[Op], next: &Op, sources: u64) -> bool {
 pub(crate) struct RowsOp {
     /// `CANDLE_ROWS` of `rows_of.hip`.
     kind: u8,
-    dtype: &'static str,
+    dtype: DType,
     x: u64,
     rows: u32,
     columns: u32,
@@ -294,19 +219,13 @@ impl RowsOp {
             Family::LayerNorm => (2, node.word(2), node.word(3), node.int(4), node.int(6)),
             _ => (0, 0, 0, node.int(2), 0),
         };
-        let (dtype, rows) = (Words(&entry.words).dtype(0).device, node.asked().grid_dim.0);
+        let (dtype, rows) = (Words(&entry.words).dtype(0), node.asked().grid_dim.0);
         RowsOp { kind, dtype, x: node.word(0), rows, columns, y: node.word(1), weight, bias, eps }
     }
 
     /// A softmax of its parts, of so many rows and columns; `None` if there are more than launches count.
     pub(super) fn of_parts(word: &str, x: u64, size: [u64; 2], y: u64) -> Option<RowsOp> {
-        let dtype = match word {
-            "f32" => "float",
-            "f64" => "double",
-            "f16" => "f16",
-            "bf16" => "bf16",
-            _ => return None,
-        };
+        let dtype = family::dtype(word).filter(|dtype| dtype.is_float())?;
         let (rows, columns) = (u32::try_from(size[0]).ok()?, u32::try_from(size[1]).ok()?);
         Some(RowsOp { kind: SOFTMAX_OF_PARTS, dtype, x, rows, columns, y, weight: 0, bias: 0, eps: 0 })
     }
@@ -327,7 +246,7 @@ enum From {
 }
 
 /// A tensor from outside: address and type, and for a strided one the op and the number of its operand.
-type Outside = (u64, &'static str, Option<(usize, usize)>);
+type Outside = (u64, DType, Option<(usize, usize)>);
 
 /// A chain laid out: what it reads from outside, and which results are stored.
 struct Laid<'a> {
@@ -364,7 +283,7 @@ impl<'a> Laid<'a> {
         let [lanes, kept] = rows.and_then(RowsOp::parts).unwrap_or_default().map(|number| number as usize);
         let mut key = vec![kind, lanes, kept, self.ops.len()];
         for (at, op) in self.ops.iter().enumerate() {
-            key.push(std::ptr::from_ref(op.known).addr());
+            key.push(op.entry.number);
             key.push(usize::from(self.stored[at]));
             for &operand in &self.operands[at] {
                 key.push(match operand {
@@ -382,98 +301,49 @@ impl<'a> Laid<'a> {
     }
 
     fn lane_elements(&self) -> usize {
-        geometry::lane_elements(self.ops.iter().map(|op| op.known.bytes).max().unwrap_or(8))
+        geometry::lane_elements(self.ops.iter().map(|op| op.known.widest).max().unwrap_or(8))
     }
 
-    /// `CandleChainArgs` and `CandleChain`.
-    fn text(&self) -> String {
-        let mut text = String::from("struct CandleChainArgs {\n    u64 count;\n");
-        let mut put = |line: std::fmt::Arguments<'_>| {
-            text.write_fmt(line).expect("a string takes all");
-            text.push('\n');
-        };
-        for (at, (_, dtype, _)) in self.outside.iter().enumerate() {
-            put(format_args!("    const {dtype}* x{at};"));
-        }
-        let is_stored = |at: &usize| self.stored[*at];
-        for at in (0..self.ops.len()).filter(is_stored) {
-            put(format_args!("    {}* y{at};", self.ops[at].known.to));
-        }
-        for at in self.strided() {
-            put(format_args!("    u64 axes{at};\n    Info info{at};"));
-        }
-        for (at, op) in self.ops.iter().enumerate() {
-            if let Code::Map(_, slots) = &op.known.code {
-                let dtype = op.known.operands[0].1;
-                (0..slots.len()).for_each(|slot| put(format_args!("    alignas(8) {dtype} p{at}_{slot};")));
-            }
+    /// The ops as one graph: its outputs are what is stored, and what the last op computes.
+    fn graph(&self) -> Graph {
+        let mut graph = Graph::new("candle_chain");
+        let outside: Vec<Value> = self.outside.iter().map(|&(_, dtype, _)| graph.input(dtype)).collect();
+        let mut results: Vec<Value> = Vec::with_capacity(self.ops.len());
+        for (op, operands) in self.ops.iter().zip(&self.operands) {
+            let from = |from: &From| match *from {
+                From::Op(source) => results[source],
+                From::Outside(at) => outside[at],
+            };
+            let inputs: Vec<Value> = operands.iter().map(from).collect();
+            results.extend(graph.append(op.graph(), &inputs));
         }
         let last = self.ops.len() - 1;
-        put(format_args!("}};\nstruct CandleChain {{\n    const CandleChainArgs& a;"));
-        let to = self.ops[last].known.to;
-        put(format_args!("    // W elements from element n on; the last results are given too."));
-        put(format_args!("    template <int W> RF_FN void go(u32 n, {to}* last) const {{"));
-        for (at, (_, dtype, strided)) in self.outside.iter().enumerate() {
-            match strided {
-                None => put(format_args!("        {dtype} x{at}[W];\n        Part<W>::load(a.x{at}, n, x{at});")),
-                Some((op, operand)) => put(format_args!(
-                    "        {dtype} x{at}[W];\n        Part<W>::load(a.info{op}, a.axes{op}, {operand}, a.x{at}, n, x{at});"
-                )),
-            }
-        }
-        for at in 0..self.ops.len() {
-            let (to, code) = (self.ops[at].known.to, self.code(at));
-            put(format_args!("        {to} v{at}[W];\n        {code}"));
-            if self.stored[at] {
-                put(format_args!("        Part<W>::store(a.y{at}, n, v{at});"));
-            }
-        }
-        put(format_args!("        for (int j = 0; j < W; ++j) last[j] = v{last}[j];\n    }}"));
-        let runs: String =
-            self.outside.iter().filter_map(|outside| outside.2).fold(String::new(), |all, (op, operand)| {
-                all + &format!(" && has_runs<V>(a.info{op}, (u32)a.axes{op}, {operand})")
-            });
-        put(format_args!("    template <int V> RF_FN bool has_all_runs() const {{ return true{runs}; }}"));
-        let types = self.outside.iter().enumerate().map(|(at, outside)| (outside.1, format!("x{at}")));
-        let stored = (0..self.ops.len()).filter(is_stored).map(|at| (self.ops[at].known.to, format!("y{at}")));
-        let aligned = types
-            .chain(stored)
-            .fold(String::new(), |all, (dtype, name)| all + &format!(" && is_aligned<{dtype}, V>(a.{name})"));
-        put(format_args!("    template <int V> RF_FN bool is_all_aligned() const {{ return true{aligned}; }}\n}};"));
-        text
+        let is_given = |at: &usize| self.stored[*at] || *at == last;
+        (0..=last).filter(is_given).for_each(|at| graph.output(results[at]));
+        graph
     }
 
-    /// How an op's elements are computed.
-    fn code(&self, at: usize) -> String {
-        let known = self.ops[at].known;
-        let name = |operand: usize| match self.operands[at][operand] {
-            From::Op(source) => format!("v{source}[j]"),
-            From::Outside(outside) => format!("x{outside}[j]"),
-        };
-        let (from, to) = (known.operands[0].1, known.to);
-        let each = format!("for (int j = 0; j < W; ++j) v{at}[j] =");
-        match &known.code {
-            Code::Move => format!("{each} {};", name(0)),
-            Code::Cast => format!("{each} cast<{to}>(Wide<{from}>::of({}));", name(0)),
-            Code::Map(functor, []) => {
-                format!("{{ {functor} f; {each} cast<{to}>(f.of(Wide<{from}>::of({}))); }}", name(0))
-            }
-            Code::Map(functor, slots) => {
-                let numbers: Vec<String> =
-                    (0..slots.len()).map(|slot| format!("Wide<{from}>::of(a.p{at}_{slot})")).collect();
-                let numbers = numbers.join(", ");
-                let made = format!("{functor}<Wide<{from}>::type> f = {{{numbers}}};");
-                format!("{{ {made} {each} cast<{to}>(f.of(Wide<{from}>::of({}))); }}", name(0))
-            }
-            Code::Two(functor) => {
-                let (x, y) = (name(0), name(1));
-                format!("{each} cast<{to}>({functor}::of(Wide<{from}>::of({x}), Wide<{from}>::of({y})));")
-            }
-            Code::Choose => format!("{each} {} != 0 ? {} : {};", name(0), name(1), name(2)),
+    /// What the kernel has in front of what it does with the last op's results.
+    fn text(&self) -> String {
+        let graph = self.graph();
+        let stored = self.stored.iter().filter(|stored| **stored).count();
+        let mut fields = String::from("    u64 count;\n");
+        let mut put = |field: std::fmt::Arguments<'_>| writeln!(fields, "    {field};").expect("a string takes all");
+        for (at, (_, dtype, _)) in self.outside.iter().enumerate() {
+            put(format_args!("const {}* x{at}", family::device(*dtype)));
         }
+        for (at, &output) in graph.outputs()[..stored].iter().enumerate() {
+            put(format_args!("{}* y{at}", family::device(graph.dtype(output))));
+        }
+        self.strided().for_each(|at| put(format_args!("u64 axes{at};\n    Info info{at}")));
+        for (at, dtype) in graph.scalars().enumerate() {
+            put(format_args!("alignas(8) {} p{at}", family::device(dtype)));
+        }
+        let places = self.outside.iter().map(|outside| outside.2).collect();
+        Elements { graph: &graph, stored, fields, places, may_be_dense: false }.text()
     }
 
-    /// `CandleChainArgs`.
+    /// `Args`, as the text has it.
     fn args(&self, window: &Window<'_>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(1024);
         let word = |word: u64| word.to_ne_bytes();
@@ -489,15 +359,7 @@ impl<'a> Laid<'a> {
             bytes.extend(word(axes as u64));
             bytes.extend(info.into_iter().flat_map(word));
         }
-        for op in self.ops {
-            if let Code::Map(_, slots) = &op.known.code {
-                let size = size_of_type(op.known.operands[0].1);
-                for &slot in *slots {
-                    bytes.extend_from_slice(&window.node(op.number).argument(slot)[..size]);
-                    bytes.resize(bytes.len().next_multiple_of(8), 0);
-                }
-            }
-        }
+        self.ops.iter().flat_map(|op| op.number_bits(window)).for_each(|bits| bytes.extend(word(bits)));
         bytes
     }
 }
@@ -586,21 +448,24 @@ fn source(laid: &Laid<'_>, rows: Option<RowsOp>) -> Option<Arc<Source>> {
     }
     let made = source.get_or_insert_with(|| {
         let lane = laid.lane_elements().to_string();
-        let strides = laid.strided().next().is_some().to_string();
         let (file, end) = match rows.map(|rows| rows.kind) {
-            None => ("chain.hip", EACH),
-            Some(SOFTMAX_OF_PARTS) => ("rows_of.hip", PARTS),
-            Some(_) => ("rows_of.hip", ROWS),
+            None => ("each.hip", each::kernel("CANDLE_ARGUMENT Args a", "")),
+            Some(SOFTMAX_OF_PARTS) => ("rows_of.hip", PARTS.to_owned()),
+            Some(_) => ("rows_of.hip", ROWS.to_owned()),
         };
         let kind = rows.map_or(0, |rows| rows.kind).to_string();
         let [lanes, kept] = rows.and_then(RowsOp::parts).unwrap_or_default().map(|number| number.to_string());
-        let last = laid.ops.last().map_or("u8", Op::to);
-        let mut defines = vec![("CANDLE_V", lane.as_str()), ("CANDLE_STRIDES", &strides), ("CANDLE_LAST", last)];
-        if let Some(rows) = rows {
-            defines.extend([("CANDLE_ROWS", kind.as_str()), ("CANDLE_T", rows.dtype), ("CANDLE_LAYER", "2")]);
-            defines.extend([("CANDLE_PARTS_LANES", lanes.as_str()), ("CANDLE_PARTS_KEPT", &kept)]);
-        }
-        Arc::new(Source::new(file, [HEAD, &laid.text(), end].concat(), &defines))
+        let defines = match rows.map(|rows| family::device(rows.dtype)) {
+            None => vec![("CANDLE_V", lane.as_str()), ("CANDLE_NAME", "candle_chain")],
+            Some(of) => vec![
+                ("CANDLE_ROWS", kind.as_str()),
+                ("CANDLE_T", of),
+                ("CANDLE_LAYER", "2"),
+                ("CANDLE_PARTS_LANES", lanes.as_str()),
+                ("CANDLE_PARTS_KEPT", kept.as_str()),
+            ],
+        };
+        Arc::new(Source::new(file, [HEAD.as_str(), &laid.text(), &end].concat(), &defines))
     });
     Some(Arc::clone(made))
 }

@@ -1,12 +1,12 @@
 //! A matrix product with the chain behind it as its epilogue: a bias, an activation, a factor.
 //!
 //! When all launches are known, a chain that begins with a product's result joins the product, if nobody else reads that
-//! result and each of its kernels is an operator of fusion. A product that the dispatch gives to a vendor's library stays alone:
+//! result. A product that the dispatch gives to a vendor's library stays alone:
 //! it has no epilogues of ours, and is the faster one.
 
 use cudarc::driver::DriverError;
 use cudarc::rocfire::{Operator, Window};
-use rocfire_fusion::{Binary, EPILOGUE_TENSORS, Epilogue, Graph, Scalar, Unary, Value};
+use rocfire_fusion::{EPILOGUE_TENSORS, Epilogue, Graph, Scalar, Value};
 use rocfire_hal::{DType, Layout, Tensor};
 use rocfire_kernels::gemm::gemm_fused;
 
@@ -53,7 +53,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// `None` where an op is none of fusion's, or an operand does not lie as rows.
+    /// `None` where an operand does not lie as rows.
     fn new(window: &Window<'_>, number: usize, ops: &[Op], mask: u64) -> Option<Tail> {
         let product = window.node(number).product()?.product;
         let dtype = product.dtype;
@@ -64,51 +64,43 @@ impl Tail {
         if !is_dense || !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
             return None;
         }
+        let tensor = |number: usize, address: u64, dtype: DType, strides: [i64; 3]| {
+            let (buffer, first) = window.node(number).memory(address, window.turn())?;
+            let layout = Layout::strided(&shape, &strides, (first / dtype.size_bytes() as u64) as i64).ok()?;
+            Tensor::from_buffer(buffer, layout, dtype).ok()
+        };
         let mut graph = Graph::new("candle_tail");
         let result = graph.input(dtype);
         let mut values: Vec<(u64, Value)> = vec![(product.c.address, result)];
         let (mut scalars, mut inputs, mut outputs) = (Vec::new(), Vec::<Tensor>::new(), Vec::new());
-        let device_type = super::several::device_type(dtype);
         let last = ops.len() - 1;
         for (at, op) in ops.iter().enumerate() {
-            if op.count() != count || op.to() != device_type {
+            let number = op.number();
+            if op.count() != count {
                 return None;
             }
-            let mut operands = Vec::with_capacity(2);
+            let mut operands = Vec::with_capacity(3);
             for (slot, (address, is_whole, of)) in op.operands().enumerate() {
-                if of != device_type {
-                    return None;
-                }
-                let known = values.iter().position(|(known, _)| is_whole && *known == address);
-                let value = match known {
-                    Some(known) => values[known].1,
-                    None if values.iter().any(|(known, _)| *known == address) => return None,
+                let known = values.iter().find(|(known, _)| *known == address);
+                operands.push(match known {
+                    Some(&(_, value)) if is_whole && graph.dtype(value) == of => value,
+                    Some(_) => return None,
                     None => {
                         let strides = row_strides(window, op, slot, is_whole, shape)?;
-                        let (buffer, first) = window.node(op.number()).memory(address, window.turn())?;
-                        let offset = (first / dtype.size_bytes() as u64) as i64;
-                        let layout = Layout::strided(&shape, &strides, offset).ok()?;
-                        inputs.push(Tensor::from_buffer(buffer, layout, dtype).ok()?);
-                        let value = graph.input(dtype);
+                        inputs.push(tensor(number, address, of, strides)?);
+                        let value = graph.input(of);
                         // Strided operands of one address may differ in strides: only whole ones are found again.
                         values.extend(is_whole.then_some((address, value)));
                         value
                     }
-                };
-                operands.push(graph.cast(value, DType::F32));
+                });
             }
-            let wide = apply(&mut graph, &mut scalars, window, op, &operands)?;
-            let value = graph.cast(wide, dtype);
+            let &[value] = &graph.append(op.graph(), &operands)[..] else { return None };
+            scalars.extend(op.numbers(window));
             values.push((op.result(), value));
-            let number = op.number();
-            let is_stored = at == last || window.is_owned(number) || window.readers(number) & !mask != 0;
-            if is_stored {
+            if at == last || window.is_owned(number) || window.readers(number) & !mask != 0 {
                 graph.output(value);
-                let (buffer, first) = window.node(number).memory(op.result(), window.turn())?;
-                let offset = (first / dtype.size_bytes() as u64) as i64;
-                let strides = [(shape[1] * shape[2]) as i64, shape[2] as i64, 1];
-                let layout = Layout::strided(&shape, &strides, offset).ok()?;
-                outputs.push(Tensor::from_buffer(buffer, layout, dtype).ok()?);
+                outputs.push(tensor(number, op.result(), op.to(), [(shape[1] * shape[2]) as i64, shape[2] as i64, 1])?);
             }
         }
         let fits = inputs.len() + outputs.len() <= EPILOGUE_TENSORS;
@@ -129,47 +121,6 @@ fn row_strides(window: &Window<'_>, op: &Op, slot: usize, is_whole: bool, shape:
     let is_same_for_rows = (0..inner).all(|axis| info_word(info, axis) <= 1 || stride(axis) == 0);
     let is_of_columns = info_word(info, inner) == columns as u64 && stride(inner) <= 1;
     (is_same_for_rows && is_of_columns).then(|| [0, 0, stride(inner) as i64])
-}
-
-/// What a kernel computes of values of f32, as fusion writes it; `None` for what it does not.
-fn apply(graph: &mut Graph, scalars: &mut Vec<Scalar>, window: &Window<'_>, op: &Op, of: &[Value]) -> Option<Value> {
-    let half = |graph: &mut Graph, value: Value| {
-        let half = graph.constant(DType::F32, Scalar::Float(0.5));
-        graph.binary(Binary::Mul, half, value)
-    };
-    Some(match (op.functor()?, of) {
-        ("Add", &[a, b]) => graph.binary(Binary::Add, a, b),
-        ("Sub", &[a, b]) => graph.binary(Binary::Sub, a, b),
-        ("Mul", &[a, b]) => graph.binary(Binary::Mul, a, b),
-        ("Div", &[a, b]) => graph.binary(Binary::Div, a, b),
-        ("Affine", &[x]) => {
-            let numbers = op.numbers(window);
-            let [factor, summand] = numbers[..] else { return None };
-            let [factor, summand] = [factor, summand].map(|number| {
-                scalars.push(Scalar::Float(number));
-                graph.scalar(DType::F32)
-            });
-            let scaled = graph.binary(Binary::Mul, x, factor);
-            graph.binary(Binary::Add, scaled, summand)
-        }
-        ("Tanh", &[x]) => graph.unary(Unary::Tanh, x),
-        ("Exp", &[x]) => graph.unary(Unary::Exp, x),
-        ("Sqr", &[x]) => graph.binary(Binary::Mul, x, x),
-        ("Silu", &[x]) => {
-            let (negative, one) = (graph.unary(Unary::Neg, x), graph.constant(DType::F32, Scalar::Float(1.0)));
-            let exponential = graph.unary(Unary::Exp, negative);
-            let divisor = graph.binary(Binary::Add, one, exponential);
-            graph.binary(Binary::Div, x, divisor)
-        }
-        ("GeluErf", &[x]) => {
-            let root = graph.constant(DType::F32, Scalar::Float(std::f64::consts::FRAC_1_SQRT_2));
-            let (scaled, one) = (graph.binary(Binary::Mul, x, root), graph.constant(DType::F32, Scalar::Float(1.0)));
-            let erf = graph.unary(Unary::Erf, scaled);
-            let (halved, sum) = (half(graph, x), graph.binary(Binary::Add, one, erf));
-            graph.binary(Binary::Mul, halved, sum)
-        }
-        _ => return None,
-    })
 }
 
 /// The product and its chain as one operator, the first time too: the bits are not those of the launches one by one, so how often

@@ -8,7 +8,7 @@ use rocfire_hal::{DType, Source};
 
 use super::Group;
 use super::chain::Op;
-use crate::family::{self, Words, template};
+use crate::family::{self, Words, device, template};
 use crate::geometry::{self, BLOCK};
 use crate::table::Entry;
 
@@ -63,13 +63,10 @@ pub(super) fn pair(first: u32, second: u32) -> u64 {
 /// Copies in one launch.
 pub(crate) struct Copies {
     /// What is copied, and what it becomes where a member changes it.
-    from: Type,
-    to: Option<Type>,
+    from: DType,
+    to: Option<DType>,
     members: Vec<Copy2d>,
 }
-
-/// An element type: its name in device code and its size.
-type Type = (&'static str, usize);
 
 #[derive(Clone, Copy)]
 struct Copy2d {
@@ -90,7 +87,7 @@ impl Copies {
         let [rows, columns, x_stride, out_stride] = [2, 3, 4, 5].map(|slot| node.int(slot));
         let (x, out) = (node.word(0), node.word(1));
         let member = Copy2d { number, x, out, rows, columns, x_stride, out_stride, converts: false };
-        Copies { from: (dtype.device, dtype.bytes), to: None, members: vec![member] }
+        Copies { from: dtype, to: None, members: vec![member] }
     }
 
     /// A dense cast as a copy of one row; `None` if it is none.
@@ -124,7 +121,7 @@ impl Copies {
         if !self.agrees(cast) {
             return false;
         }
-        let (bytes, to_bytes) = (self.from.1 as u64, cast.to.map_or(0, |to| to.1 as u64));
+        let (bytes, to_bytes) = (self.from.size_bytes() as u64, cast.to.map_or(0, |to| to.size_bytes() as u64));
         let concerned = |member: &&Copy2d| mask >> member.number & 1 == 1;
         let mut elements = 0;
         for member in self.members.iter().filter(concerned) {
@@ -151,7 +148,7 @@ impl Copies {
             return None;
         }
         let to = self.to.unwrap_or(self.from);
-        let lane = geometry::lane_elements(self.from.1.max(to.1));
+        let lane = geometry::lane_elements(self.from.size_bytes().max(to.size_bytes()));
         let mut first = 0_u64;
         let mut words = Vec::with_capacity(self.members.len());
         for member in &self.members {
@@ -161,8 +158,8 @@ impl Copies {
             first += (u64::from(rows) * u64::from(columns)).div_ceil(u64::from(BLOCK) * lane as u64);
         }
         let defines = [
-            ("CANDLE_FROM", self.from.0),
-            ("CANDLE_TO", to.0),
+            ("CANDLE_FROM", device(self.from)),
+            ("CANDLE_TO", device(to)),
             ("CANDLE_V", &*lane.to_string()),
             ("CANDLE_SEVERAL", &*COPIES_MOST.to_string()),
         ];
@@ -177,11 +174,11 @@ impl Copies {
 /// Copies of strided elements in one launch; `None` for one.
 pub(super) fn permutes(window: &Window<'_>, ops: &[Op]) -> Option<Merged> {
     const WORDS: usize = 5 + cudarc::rocfire::INFO_WORDS;
-    let bytes = ops.first()?.moved_bytes()?;
+    let (bytes, dtype) = (ops.first()?.moved_bytes()?, ops.first()?.to());
     if ops.len() < 2 {
         return None;
     }
-    let (element, lane) = (family::moved(bytes), geometry::lane_elements(bytes));
+    let (element, lane) = (family::moved(dtype), geometry::lane_elements(bytes));
     let mut first = 0_u64;
     let mut rows = Vec::with_capacity(ops.len());
     for op in ops {
@@ -228,7 +225,7 @@ pub(super) fn ropes(window: &Window<'_>, group: &Group, entry: &'static Entry) -
         first += node.asked().grid_dim.0 * (1024 / BLOCK);
     }
     let several = ROPES_MOST.to_string();
-    let defines = [("CANDLE_T", words.dtype(1).device), ("CANDLE_KIND", kind), ("CANDLE_SEVERAL", &*several)];
+    let defines = [("CANDLE_T", device(words.dtype(1))), ("CANDLE_KIND", kind), ("CANDLE_SEVERAL", &*several)];
     let source = source(ROPE, "candle_ropes", &defines);
     let (bytes, config) = (members(&rows, ROPES_MOST), geometry::groups(first.into(), BLOCK));
     Some(Merged { label: "candle_ropes", source, entry: "candle_ropes", config, bytes })
@@ -240,7 +237,7 @@ pub(super) fn ropes(window: &Window<'_>, group: &Group, entry: &'static Entry) -
 pub(crate) struct Thin {
     dtype: DType,
     /// What the rows are read as: another type is rounded to the weights'.
-    x: &'static str,
+    x: DType,
     rows: usize,
     /// Whether a workgroup sums a row of weights.
     split: bool,
@@ -282,7 +279,7 @@ impl Thin {
             y_stride: number(product.c.leading)?,
         };
         let split = member.outputs <= SPLIT_OUTPUTS_MOST;
-        Some(Thin { dtype, x: device_type(dtype), rows: product.n, split, members: vec![member] })
+        Some(Thin { dtype, x: dtype, rows: product.n, split, members: vec![member] })
     }
 
     /// Takes the members of another; whether it can.
@@ -298,11 +295,11 @@ impl Thin {
     /// Reads what a cast reads, if that cast gives exactly the rows; whether it does.
     pub(super) fn read_through(&mut self, op: &Op) -> bool {
         let [member] = &mut self.members[..] else { return false };
-        let Some([(from, _), _]) = op.dense_cast() else { return false };
+        let Some([from, _]) = op.dense_cast() else { return false };
         let is_dense = self.rows == 1 || member.x_stride == member.columns;
         let is_whole = op.count() == self.rows as u64 * u64::from(member.columns);
-        let is_float = matches!(from, "float" | "f16" | "bf16");
-        if op.to() != device_type(self.dtype) || member.x != op.result() || !is_float || !is_dense || !is_whole {
+        let is_float = matches!(from, DType::F32 | DType::F16 | DType::BF16);
+        if op.to() != self.dtype || member.x != op.result() || !is_float || !is_dense || !is_whole {
             return false;
         }
         (member.x, self.x) = (op.operand(0), from);
@@ -320,8 +317,8 @@ impl Thin {
         }
         let (rows, several) = (self.rows.to_string(), THIN_MOST.to_string());
         let defines = [
-            ("CANDLE_T", device_type(self.dtype)),
-            ("CANDLE_X", self.x),
+            ("CANDLE_T", device(self.dtype)),
+            ("CANDLE_X", device(self.x)),
             ("CANDLE_ROWS", &*rows),
             ("CANDLE_SPLIT", if self.split { "1" } else { "0" }),
             ("CANDLE_SEVERAL", &*several),
@@ -329,14 +326,5 @@ impl Thin {
         let source = source(THIN, "candle_thin", &defines);
         let (bytes, config) = (members(&words, THIN_MOST), geometry::groups(first.into(), BLOCK));
         Merged { label: "candle_thin", source, entry: "candle_thin", config, bytes }
-    }
-}
-
-/// A float's name in device code.
-pub(super) fn device_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F16 => "f16",
-        DType::BF16 => "bf16",
-        _ => "float",
     }
 }
