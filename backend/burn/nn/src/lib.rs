@@ -7,6 +7,9 @@
 //! - [`MultiHeadAttention`] has the parameters of `burn::nn::attention::MultiHeadAttention` under the same names, so that a
 //!   record of one loads into the other.
 //! - [`attention`] is the operator itself, on tensors of `burn::Tensor`'s.
+//! - [`RmsNorm`], [`LayerNorm`], [`GroupNorm`], [`RotaryEncoding`], [`GatedMlp`] and [`CrossEntropyLoss`] are Burn's modules, a launch
+//!   each, with gradients; [`gate`], [`softmax`] and [`log_softmax`] their functions. Norms load Burn's records.
+//! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads.
 //! - [`custom()`] calls a kernel of one's own on tensors of `burn::Tensor`'s.
 //!
 //! The crate lies above `burn`, which the crate that Burn's slot is made of cannot: a model depends on both. Modules run on
@@ -30,9 +33,30 @@
 mod attention;
 mod custom;
 mod dispatch;
+mod gated;
+mod loss;
 mod multi_head;
+mod norm;
+mod quantised;
+mod rope;
 
 pub use attention::{AttentionInputs, attention};
 pub use custom::custom;
+pub use gated::{GatedMlp, gate, log_softmax, softmax};
+pub use loss::CrossEntropyLoss;
 pub use multi_head::{MhaInput, MhaOutput, MultiHeadAttention};
+pub use norm::{GroupNorm, LayerNorm, RmsNorm};
+pub use quantised::{Coded, Coding, QuantLinear};
 pub use rocfire_burn::attention::{AttentionParams, Dropout};
+pub use rocfire_burn::custom::operators::{
+    Activation, Format, GateLayout, GateParams, Granularity, MxRounding, RopeFrequencies, RopeScaling, RopeStyle,
+};
+pub use rope::RotaryEncoding;
+
+use burn::backend::DispatchTensor;
+use burn::tensor::Tensor;
+
+/// The first output of a call, which is of floats.
+fn one<const D: usize>(outputs: Option<Vec<DispatchTensor>>) -> Option<Tensor<D>> {
+    outputs.and_then(|outputs| outputs.into_iter().next()).map(Tensor::from_dispatch)
+}

@@ -92,13 +92,21 @@ pub(super) fn run(parts: &Parts, inputs: &[RocmTensor], scalars: &[CustomScalar]
     let device = first.as_inner().device().clone();
     let specs: Vec<TensorSpec> = inputs.iter().map(spec_of).collect();
     let described = describe(parts, &specs, scalars);
-    let rows: Vec<Tensor> = inputs.iter().map(|x| memory::contiguous(x.as_inner())).collect::<Result<_>>()?;
+    let row = |x: &RocmTensor| match parts.launcher {
+        Some(_) => Ok(x.as_inner().clone()),
+        None => memory::contiguous(x.as_inner()),
+    };
+    let rows: Vec<Tensor> = inputs.iter().map(row).collect::<Result<_>>()?;
     if let Some(other) = rows.iter().find(|x| *x.device() != device) {
         let (expected, got) = (device.id().to_string(), other.device().id().to_string());
         return Err(HalError::DeviceMismatch { op: parts.name, arg: "input", expected, got }.into());
     }
     let empty = |spec: &TensorSpec| Ok(Tensor::empty(&device, &spec.shape, to_hal(spec.dtype)?)?);
-    let outputs: Vec<Tensor> = described.iter().map(empty).collect::<Result<_>>()?;
+    let mut outputs: Vec<Tensor> = described.iter().map(empty).collect::<Result<_>>()?;
+    if let Some(launcher) = &parts.launcher {
+        launcher(device.stream(), &rows, &mut outputs)?;
+        return Ok(outputs.into_iter().map(RocmTensor::new).collect());
+    }
     let shape = (parts.shape)(&Call { inputs: &specs, outputs: &described, scalars });
     if !shape.grid.contains(&0) {
         let mut arguments = Arguments::default();

@@ -1,0 +1,322 @@
+//! Modules and functions over the launchers, against Burn's own on its CPU backend.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn::backend::FlexDevice;
+use burn::module::{Module, ModuleMapper, Param};
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::nn::{GroupNormConfig, LayerNormConfig, LinearConfig, RmsNormConfig, RotaryEncodingConfig, SwiGluConfig};
+use burn::store::ModuleRecord;
+use burn::tensor::activation::{log_softmax as burn_log_softmax, softmax as burn_softmax};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use rocfire_burn::RocmDevice;
+use rocfire_burn_nn::{
+    Activation, Coded, CrossEntropyLoss, Format, GateLayout, GateParams, GatedMlp, Granularity, GroupNorm, LayerNorm,
+    MxRounding, QuantLinear, RmsNorm, RopeFrequencies, RopeScaling, RopeStyle, RotaryEncoding, gate, log_softmax,
+    softmax,
+};
+
+fn flex() -> Device {
+    Device::from(FlexDevice).autodiff()
+}
+
+fn rocm() -> Device {
+    Device::from(RocmDevice::emulated("gfx942").unwrap()).autodiff()
+}
+
+/// Numbers of no meaning between -1 and 1, the same on every device.
+fn numbers<const D: usize>(shape: [usize; D], seed: u32, dtype: DType, device: &Device) -> Tensor<D> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
+    let next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(state >> 8) / f64::from(1u32 << 23) - 1.0
+    };
+    let values: Vec<f64> = std::iter::repeat_with(next).take(shape.iter().product()).collect();
+    Tensor::from_data(TensorData::new(values, shape).convert_dtype(dtype), (device, dtype))
+}
+
+struct Fill(u32, DType);
+
+impl ModuleMapper for Fill {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        self.0 += 1;
+        let (seed, dtype) = (self.0, self.1);
+        param.map(|tensor| numbers(tensor.dims(), seed, dtype, &tensor.device()).mul_scalar(0.3).add_scalar(0.5))
+    }
+}
+
+/// A record of a module of Burn's, saved where there is no rocfire, and read.
+fn record<M: Module>(module: M, dtype: DType) -> impl Fn() -> ModuleRecord {
+    let bytes = module.map(&mut Fill(100, dtype)).into_record().into_bytes().unwrap();
+    move || ModuleRecord::from_bytes(bytes.clone()).unwrap()
+}
+
+fn compare(what: &str, ours: &[TensorData], theirs: &[TensorData], tolerance: f64) {
+    assert_eq!(ours.len(), theirs.len(), "{what}: number of results");
+    for (number, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
+        assert_eq!(ours.shape(), theirs.shape(), "{what}: shape of result {number}");
+        let values = |data: &TensorData| data.clone().convert::<f64>().try_into_vec::<f64>().unwrap();
+        let (ours, theirs) = (values(ours), values(theirs));
+        let bound = tolerance * theirs.iter().fold(1.0_f64, |most, x| most.max(x.abs()));
+        for (index, (a, b)) in ours.iter().zip(&theirs).enumerate() {
+            assert!((a - b).abs() <= bound, "{what}: result {number}, element {index}: {a} and {b}, bound {bound}");
+        }
+    }
+}
+
+/// f32 sums in another order.
+const F32: f64 = 2e-5;
+/// Half precision keeps 11 bits, and Burn's own rounds between operators.
+const F16: f64 = 1e-2;
+
+/// A view that an operator has just made and nobody has read: rows of every other column, axes swapped.
+fn view(leaf: &Tensor<3>) -> Tensor<3> {
+    leaf.clone().mul_scalar(2.0).swap_dims(0, 2).narrow(0, 1, 5).swap_dims(0, 2).narrow(2, 1, 4)
+}
+
+/// What a function gives of an input, and its gradients, of parameters too.
+fn results<const D: usize>(
+    device: &Device,
+    shape: [usize; D],
+    dtype: DType,
+    run: impl FnOnce(Tensor<D>) -> (Tensor<D>, Vec<Param<Tensor<1>>>),
+) -> Vec<TensorData> {
+    let leaf = numbers(shape, 1, dtype, device).require_grad();
+    // Made by an operator, a view, read by nobody.
+    let x = leaf.clone().mul_scalar(2.0).swap_dims(0, D - 1);
+    let (y, parameters) = run(x);
+    let weights = numbers(y.dims(), 5, dtype, device);
+    let gradients = (y.clone() * weights).sum().backward();
+    let mut found = vec![y.into_data(), leaf.grad(&gradients).unwrap().into_data()];
+    found.extend(parameters.iter().map(|param| param.val().grad(&gradients).unwrap().into_data()));
+    found
+}
+
+macro_rules! norms {
+    ($name:ident, $config:expr, $ours:ident, $shape:expr, [$($param:ident)*], $all:expr) => {
+        #[test]
+        fn $name() {
+            let config = $config;
+            for (dtype, tolerance) in [(DType::F32, F32), (DType::F16, F16)] {
+                let record = record(config.init(&Device::from(FlexDevice)), dtype);
+                let all = $all;
+                let burn = results(&flex(), $shape, dtype, |x| {
+                    let module = config.init(&flex()).load_record(record());
+                    (module.forward(x), all(vec![$(module.$param.clone().into()),*]))
+                });
+                for device in [rocm(), rocm().gradient_checkpointing(), flex()] {
+                    let run = || results(&device, $shape, dtype, |x| {
+                        let module = $ours::new(&config, &device).load_record(record());
+                        (module.forward(x), all(vec![$(module.$param.clone().into()),*]))
+                    });
+                    let first = run();
+                    compare(stringify!($ours), &first, &burn, tolerance);
+                    assert_eq!(run(), first, "the same bits");
+                }
+            }
+            let saved = $ours::new(&config, &rocm()).map(&mut Fill(7, DType::F32)).into_record().into_bytes().unwrap();
+            let back = config.init(&flex()).load_record(ModuleRecord::from_bytes(saved).unwrap());
+            let ours = $ours::new(&config, &rocm()).map(&mut Fill(7, DType::F32));
+            $(let pair = [back.$param.clone(), ours.$param.clone()].map(Option::<Param<Tensor<1>>>::from);
+            let pair = pair.map(|param| param.unwrap().val().into_data());
+            pair[0].assert_eq(&pair[1], true);)*
+        }
+    };
+}
+
+fn given(parameters: Vec<Option<Param<Tensor<1>>>>) -> Vec<Param<Tensor<1>>> {
+    parameters.into_iter().flatten().collect()
+}
+
+norms!(rms_norm_is_burns, RmsNormConfig::new(6), RmsNorm, [6, 3, 5], [gamma], given);
+norms!(layer_norm_is_burns, LayerNormConfig::new(6), LayerNorm, [6, 3, 5], [gamma beta], given);
+norms!(group_norm_is_burns, GroupNormConfig::new(2, 6), GroupNorm, [4, 6, 5], [gamma beta], given);
+
+#[test]
+fn softmaxes_are_burns_along_every_axis() {
+    for dim in 0..3 {
+        let of = |device: &Device, run: fn(Tensor<3>, usize) -> Tensor<3>| {
+            results(device, [7, 3, 5], DType::F32, |x| (run(x, dim), vec![]))
+        };
+        compare("softmax", &of(&rocm(), softmax), &of(&flex(), burn_softmax), F32);
+        compare("log_softmax", &of(&rocm(), log_softmax), &of(&flex(), burn_log_softmax), F32);
+    }
+}
+
+#[test]
+fn gates_are_those_written_out() {
+    let mut all = vec![GateParams::swiglu()];
+    all.extend(Activation::ALL.map(GateParams::new));
+    let mut odd = GateParams::new(Activation::Gelu);
+    (odd.layout, odd.limit, odd.offset, odd.scale) = (GateLayout::Interleaved, Some(0.7), 0.5, Some(3.0));
+    all.push(odd);
+    for params in all {
+        let of = |device: &Device| {
+            let leaf = numbers([3, 4, 10], 1, DType::F32, device).require_grad();
+            let y = gate(view(&leaf), params);
+            let gradients = (y.clone() * numbers(y.dims(), 2, DType::F32, device)).sum().backward();
+            vec![y.into_data(), leaf.grad(&gradients).unwrap().into_data()]
+        };
+        compare(&format!("{params:?}"), &of(&rocm()), &of(&flex()), F32);
+    }
+}
+
+#[test]
+fn a_gated_block_is_burns_swiglu_and_a_product() {
+    let config = SwiGluConfig::new(6, 8).with_bias(true);
+    let (gates, down) = (record(config.init(&Device::from(FlexDevice)), DType::F32), LinearConfig::new(8, 6));
+    let back = record(down.init(&Device::from(FlexDevice)), DType::F32);
+    let run = |device: &Device| {
+        let (swiglu, linear) = (config.init(device).load_record(gates()), down.init(device).load_record(back()));
+        let x = numbers([2, 3, 6], 1, DType::F32, device);
+        let theirs = linear.forward(swiglu.forward(x.clone()));
+        let block = GatedMlp::from_swiglu(swiglu, linear);
+        let again = block.to_swiglu(device).into_record().into_bytes().unwrap();
+        let again = config.init(device).load_record(ModuleRecord::from_bytes(again).unwrap());
+        let first = config.init(device).load_record(gates());
+        again.linear_outer.weight.val().into_data().assert_eq(&first.linear_outer.weight.val().into_data(), true);
+        [block.forward(x).into_data(), theirs.into_data()]
+    };
+    let [_, theirs] = run(&flex());
+    compare("GatedMlp", &run(&rocm()), &[theirs.clone(), theirs], F32);
+}
+
+#[test]
+fn rotary_encodings_are_burns() {
+    let of = |device: &Device, run: &dyn Fn(Tensor<4>) -> Tensor<4>| {
+        let leaf = numbers([2, 5, 3, 8], 1, DType::F32, device).require_grad();
+        let y = run(leaf.clone().mul_scalar(2.0).swap_dims(1, 2));
+        let gradients = (y.clone() * numbers(y.dims(), 2, DType::F32, device)).sum().backward();
+        vec![y.into_data(), leaf.grad(&gradients).unwrap().into_data()]
+    };
+    let burn = |device: &Device| RotaryEncodingConfig::new(16, 8).init(device);
+    let theirs = of(&flex(), &|x| burn(&flex()).apply(x, 4));
+    for device in [rocm(), flex()] {
+        let ours = RotaryEncoding::from(burn(&device));
+        compare("of Burn's", &of(&device, &|x| ours.forward(x, 4)), &theirs, F32);
+        let frequencies = RopeFrequencies::new(8, 10_000.0, RopeScaling::None);
+        let ours = RotaryEncoding::new(&frequencies, 16, RopeStyle::GptJ, &device);
+        compare("of frequencies", &of(&device, &|x| ours.forward(x, 4)), &theirs, F32);
+    }
+    let partly = |device: &Device| {
+        let frequencies = RopeFrequencies::new(6, 10_000.0, RopeScaling::None);
+        let encoding = RotaryEncoding::new(&frequencies, 16, RopeStyle::NeoX, device);
+        of(device, &|x| encoding.forward(x, 4))
+    };
+    compare("six of eight", &partly(&rocm()), &partly(&flex()), F32);
+    let device = rocm().inner();
+    let encoding = RotaryEncoding::from(burn(&device));
+    let at = Tensor::<2, Int>::from_data([[4, 5, 6, 7, 8], [4, 5, 6, 7, 8]], &device);
+    let x = numbers([2, 3, 5, 8], 1, DType::F32, &device);
+    let own = encoding.forward_at(x.clone(), at).expect("the device is rocfire's").into_data();
+    own.assert_eq(&encoding.forward(x, 4).into_data(), true);
+}
+
+#[test]
+fn cross_entropy_is_burns() {
+    let plain = CrossEntropyLossConfig::new();
+    let weights = Some(vec![0.5, 1.0, 2.0, 0.25, 3.0]);
+    let configs = [
+        plain.clone(),
+        plain.clone().with_pad_tokens(Some(vec![2])),
+        plain.clone().with_pad_tokens(Some(vec![2, 3])),
+        plain.clone().with_smoothing(Some(0.1)),
+        plain.clone().with_weights(weights.clone()).with_smoothing(Some(0.2)).with_pad_tokens(Some(vec![1])),
+        plain.with_logits(false),
+    ];
+    for config in configs {
+        let of = |device: &Device, ours: bool| {
+            let leaf = numbers([5, 6], 1, DType::F32, device).require_grad();
+            let logits = leaf.clone().mul_scalar(2.0).transpose();
+            let logits = if config.logits { logits } else { logits.abs().add_scalar(0.1) };
+            let targets = Tensor::<1, Int>::from_data([0, 2, 4, 1, 3, 2], device);
+            let loss = match ours {
+                true => CrossEntropyLoss::new(&config, device).forward(logits, targets),
+                false => config.init(device).forward(logits, targets),
+            };
+            let gradients = loss.backward();
+            vec![loss.into_data(), leaf.grad(&gradients).unwrap().into_data()]
+        };
+        compare(&format!("{config:?}"), &of(&rocm(), true), &of(&flex(), false), F32);
+        compare(&format!("{config:?}, flex"), &of(&flex(), true), &of(&flex(), false), F32);
+    }
+}
+
+/// What coding loses: half a step of a scale for each of two factors, summed over K.
+#[test]
+fn quantised_products_are_near_the_floats() {
+    let device = rocm().inner();
+    let linear = || LinearConfig::new(128, 48).init(&device).map(&mut Fill(1, DType::F32));
+    let x = || numbers([128, 9], 3, DType::F32, &device).mul_scalar(2.0).transpose();
+    let theirs = linear().forward(x()).into_data();
+    let codings = [
+        ((Format::E4M3Fnuz, Granularity::Token), 0.05),
+        ((Format::I8, Granularity::Token), 0.01),
+        ((Format::E4M3, Granularity::Group(32)), 0.05),
+        ((Format::I8, Granularity::Tensor), 0.02),
+        ((Format::E4M3, Granularity::Mx(MxRounding::Up)), 0.06),
+        ((Format::E2M1, Granularity::Mx(MxRounding::Up)), 0.3),
+    ];
+    for (coding, tolerance) in codings {
+        let run = |laid_out| {
+            let layer = QuantLinear::new(linear(), coding, coding, laid_out).expect("the device is rocfire's");
+            let first = layer.forward(x()).into_data();
+            first.assert_eq(&layer.forward(x()).into_data(), true);
+            first
+        };
+        let plain = run(false);
+        compare(&format!("{coding:?}"), std::slice::from_ref(&plain), std::slice::from_ref(&theirs), tolerance);
+        plain.assert_eq(&run(true), true);
+    }
+    assert!(Coded::of(numbers([2, 8], 1, DType::F32, &flex()), codings[0].0).is_none());
+}
+
+#[test]
+fn norms_and_gates_are_coded_as_what_they_give() {
+    let device = rocm().inner();
+    let coding = (Format::I8, Granularity::Token);
+    let layer = |rows| {
+        let linear = LinearConfig::new(rows, 16).init(&device).map(&mut Fill(1, DType::F32));
+        QuantLinear::new(linear, coding, coding, true).expect("the device is rocfire's")
+    };
+    let x = || numbers([64, 5], 3, DType::F32, &device).mul_scalar(2.0).transpose();
+    let norm = RmsNorm::new(&RmsNormConfig::new(64), &device).map(&mut Fill(3, DType::F32));
+    let fused = layer(64).forward_coded(norm.forward_coded(x(), coding).expect("the device is rocfire's"));
+    // A code may be its neighbour: the norm's sums have another order.
+    compare("norm", &[fused.into_data()], &[layer(64).forward(norm.forward(x())).into_data()], 0.01);
+    let params = GateParams::new(Activation::Silu);
+    let fused = layer(32).forward_coded(Coded::of_gate(x(), params, coding).expect("the device is rocfire's"));
+    compare("gate", &[fused.into_data()], &[layer(32).forward(gate(x(), params)).into_data()], 0.01);
+}
+
+#[test]
+fn empty_tensors_stay_empty() {
+    let device = rocm().inner();
+    let empty = || Tensor::<2>::zeros([0, 6], &device);
+    let norm = RmsNorm::new(&RmsNormConfig::new(6), &device);
+    let all = [norm.forward(empty()), softmax(empty(), 1), gate(empty(), GateParams::default())];
+    assert_eq!(all.map(|y| y.into_data().shape().to_vec()), [vec![0, 6], vec![0, 6], vec![0, 3]]);
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let device = rocm().inner();
+    let told = |what: &str, run: &dyn Fn() -> TensorData| {
+        let panic = catch_unwind(AssertUnwindSafe(run)).expect_err("it does not fit");
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
+        assert!(text.contains(what), "{text} should name {what}");
+    };
+    let x = |shape| numbers::<2>(shape, 1, DType::F32, &device);
+    let norm = RmsNorm::new(&RmsNormConfig::new(6), &device);
+    told("weight", &|| norm.forward(x([3, 7])).into_data());
+    told("x", &|| gate(x([3, 7]), GateParams::default()).into_data());
+    told("dim", &|| softmax(x([3, 7]), 2).into_data());
+    let targets = || Tensor::<1, Int>::from_data([0, 1], &device);
+    let loss = CrossEntropyLoss::new(&CrossEntropyLossConfig::new(), &device);
+    told("targets", &|| loss.forward(x([3, 7]), targets()).into_data());
+    let coding = (Format::I2, Granularity::Token);
+    told("format", &|| Coded::of(x([3, 8]), coding).expect("the device is rocfire's").codes.into_data());
+    let encoding = RotaryEncoding::from(RotaryEncodingConfig::new(16, 8).init(&device));
+    told("rot", &|| encoding.forward(numbers([1, 1, 2, 6], 1, DType::F32, &device), 0).into_data());
+}
