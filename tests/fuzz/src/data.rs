@@ -69,6 +69,19 @@ impl Data {
         (0..self.bits.len()).map(|index| self.number(index))
     }
 
+    /// Whether an element is no number.
+    pub fn has_nan(&self) -> bool {
+        self.numbers().any(f64::is_nan)
+    }
+
+    /// Whether two elements along the last axis are equal, as zeros of both signs are.
+    pub fn has_equals(&self) -> bool {
+        let numbers: Vec<f64> = self.numbers().collect();
+        let row = self.shape.last().copied().unwrap_or(1).max(1);
+        let has = |row: &[f64]| (0..row.len()).any(|at| row[..at].contains(&row[at]));
+        numbers.chunks(row).any(has)
+    }
+
     /// The same numbers in another type, rounded to it.
     pub fn converted(&self, dtype: DType) -> Data {
         Data::of_numbers(dtype, &self.shape, self.numbers())

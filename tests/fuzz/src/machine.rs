@@ -81,7 +81,13 @@ pub trait Family: Sync {
         None
     }
     /// A reason why a call is left out: the reference is known to be wrong there, or we are and it is being mended.
-    fn known(&self, row: &Row, params: &Params, operands: &[Meta], has_nan: &dyn Fn() -> bool) -> Option<&'static str>;
+    fn known(
+        &self,
+        row: &Row,
+        params: &Params,
+        operands: &[Meta],
+        values: &dyn Fn() -> Vec<Data>,
+    ) -> Option<&'static str>;
     /// Whether what users run is another computation than the operator alone, so that its bits may differ: it is judged as the
     /// operator is, and takes no part in programs of several.
     fn differs_together(&self, row: &Row) -> bool;

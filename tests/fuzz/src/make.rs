@@ -181,8 +181,8 @@ impl<'a, F: Family> Maker<'a, F> {
         let metas: Vec<Meta> = operands.iter().map(|&id| self.meta(id).clone()).collect();
         let reference = self.family.reference();
         let taken = self.taken(&operands);
-        let has_nan = || taken.iter().any(|value| reference.read(value.clone()).numbers().any(f64::is_nan));
-        if let Some(reason) = self.family.known(&self.family.rows()[row], &params, &metas, &has_nan) {
+        let values = || taken.iter().map(|value| reference.read(value.clone())).collect();
+        if let Some(reason) = self.family.known(&self.family.rows()[row], &params, &metas, &values) {
             self.known.push((row, reason));
             return None;
         }

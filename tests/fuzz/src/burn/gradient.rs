@@ -173,9 +173,15 @@ impl Family for Gradients {
         self.beside.as_ref()
     }
 
-    fn known(&self, row: &Row, params: &Params, operands: &[Meta], has_nan: &dyn Fn() -> bool) -> Option<&'static str> {
+    fn known(
+        &self,
+        row: &Row,
+        params: &Params,
+        operands: &[Meta],
+        values: &dyn Fn() -> Vec<Data>,
+    ) -> Option<&'static str> {
         // A gradient of what is not a number is whatever the formula makes of it.
-        if has_nan() {
+        if values().iter().any(Data::has_nan) {
             return Some("the gradient at a NaN");
         }
         let of_weights =

@@ -266,8 +266,14 @@ impl Family for Burn {
         self.beside.as_ref()
     }
 
-    fn known(&self, row: &Row, params: &Params, operands: &[Meta], has_nan: &dyn Fn() -> bool) -> Option<&'static str> {
-        if row.name.starts_with("q_") && has_nan() {
+    fn known(
+        &self,
+        row: &Row,
+        params: &Params,
+        operands: &[Meta],
+        values: &dyn Fn() -> Vec<Data>,
+    ) -> Option<&'static str> {
+        if row.name.starts_with("q_") && values().iter().any(Data::has_nan) {
             return Some("Burn's own range, which Fusion takes, is NaN where a backend's leaves NaN out");
         }
         known::reason(row, params, operands)

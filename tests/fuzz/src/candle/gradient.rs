@@ -159,8 +159,14 @@ impl Family for CandleGradients {
         Some(self.reference.meta(&made))
     }
 
-    fn known(&self, row: &Row, params: &Params, operands: &[Meta], has_nan: &dyn Fn() -> bool) -> Option<&'static str> {
-        known::of_gradient(row, params, operands).or_else(|| known::reason(row, params, operands, has_nan))
+    fn known(
+        &self,
+        row: &Row,
+        params: &Params,
+        operands: &[Meta],
+        values: &dyn Fn() -> Vec<Data>,
+    ) -> Option<&'static str> {
+        known::of_gradient(row, params, operands, values).or_else(|| known::reason(row, params, operands, values))
     }
 
     fn differs_together(&self, _row: &Row) -> bool {

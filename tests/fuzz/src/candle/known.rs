@@ -11,6 +11,7 @@
 //!   gives it a copy;
 //! - products on a GPU refuse layouts that the CPU takes: `is_its_own_refusal`.
 
+use crate::data::Data;
 use crate::program::{Meta, Params};
 use crate::table::Row;
 
@@ -18,10 +19,18 @@ use crate::table::Row;
 const NO_RESULTS: &str = "Candle divides by zero on a GPU where a sum has no results";
 
 /// Why a gradient is left out.
-pub(crate) fn of_gradient(row: &Row, params: &Params, operands: &[Meta]) -> Option<&'static str> {
+pub(crate) fn of_gradient(
+    row: &Row,
+    params: &Params,
+    operands: &[Meta],
+    values: &dyn Fn() -> Vec<Data>,
+) -> Option<&'static str> {
     let has_nothing = operands.iter().any(|x| x.shape.contains(&0));
     if has_nothing && row.call.contains("broadcast") {
         return Some(NO_RESULTS);
+    }
+    if row.name == "sort" && values().first().is_some_and(Data::has_equals) {
+        return Some("either of two equals may come first, and get what arrives there");
     }
     if row.name != "conv1d" {
         return None;
@@ -39,12 +48,14 @@ pub(crate) fn reason(
     row: &Row,
     params: &Params,
     operands: &[Meta],
-    has_nan: &dyn Fn() -> bool,
+    values: &dyn Fn() -> Vec<Data>,
 ) -> Option<&'static str> {
     let window = &params.window;
     match row.name {
         // `sort.rs` of candle-core takes NaN as greater than a number, and any number as greater than NaN.
-        "sort" if has_nan() => Some("Candle's CPU has no order for NaN: each of two is the greater"),
+        "sort" if values().iter().any(Data::has_nan) => {
+            Some("Candle's CPU has no order for NaN: each of two is the greater")
+        }
         // `cpu_backend/mod.rs:1488`: batches are taken for more rows, a row's stride apart, whenever one ends where the next
         // begins. Its own transposed input, [batch, length, channels] of strides [length · channels, 1, length], has other rows.
         "conv_transpose1d" => {

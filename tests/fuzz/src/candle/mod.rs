@@ -202,8 +202,14 @@ impl Family for Candle {
         &self.joined
     }
 
-    fn known(&self, row: &Row, params: &Params, operands: &[Meta], has_nan: &dyn Fn() -> bool) -> Option<&'static str> {
-        known::reason(row, params, operands, has_nan)
+    fn known(
+        &self,
+        row: &Row,
+        params: &Params,
+        operands: &[Meta],
+        values: &dyn Fn() -> Vec<Data>,
+    ) -> Option<&'static str> {
+        known::reason(row, params, operands, values)
     }
 
     fn differs_together(&self, _row: &Row) -> bool {
