@@ -9,7 +9,8 @@ use crate::data::NUDGE;
 /// In units of the dtype's squared unit roundoff u²: 16 for rounding operands, a function that is right to two units in
 /// the last place, and the store; and a sixth of the terms, which is what adding up terms of random sign one after
 /// the other comes to (each of n additions rounds a partial sum of mean square k·σ², so u²/3 · n²/2 · σ² against n·σ²).
-/// 16-bit floats are summed in f32 and need no such share. Integers and bool are exact.
+/// 16-bit floats are summed in f32 and need no such share; of f64 the oracle adds up in f64 as well, so there are two.
+/// Integers and bool are exact.
 pub fn most_nmse(dtype: DType, terms: usize) -> f64 {
     most(dtype, terms, 1.0)
 }
@@ -26,7 +27,7 @@ pub fn most_nmse_of_few(dtype: DType, terms: usize, numbers: usize) -> f64 {
 
 fn most(dtype: DType, terms: usize, unlucky: f64) -> f64 {
     let (unit_roundoff_log2, terms) = match dtype {
-        DType::F64 => (-53, terms),
+        DType::F64 => (-53, 2 * terms),
         DType::F32 => (-24, terms),
         DType::F16 => (-11, 0),
         DType::BF16 => (-8, 0),

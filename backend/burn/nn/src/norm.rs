@@ -36,7 +36,7 @@ impl RmsNorm {
     /// Codes of the result, which is written nowhere else; `None` off rocfire's devices.
     ///
     /// # Panics
-    /// As [`RmsNorm::forward`], and [`code`](crate::code()).
+    /// As [`RmsNorm::forward`] and [`Coded::of`].
     pub fn forward_coded(&self, x: Tensor<2>, coding: Coding) -> Option<Coded> {
         let source = CodedSource::Norm(NormKind::Rms, self.epsilon);
         code(source, vec![x.into_dispatch(), self.gamma.val().into_dispatch()], coding)

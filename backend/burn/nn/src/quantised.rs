@@ -13,7 +13,7 @@ use crate::{custom, one};
 /// What codes are, and which elements share a scale.
 pub type Coding = (Format, Granularity);
 
-/// Rows of codes and their scales, as [`code`] gives them.
+/// Rows of codes and their scales: of rows as they are, of a gate or of a norm.
 #[derive(Clone, Debug)]
 pub struct Coded {
     /// u8, `[rows, bytes]`, the even column in the low half where a code has 4 bits.
