@@ -266,6 +266,12 @@ fn bounds(
         got.iter().zip(want).map(|(got, want)| want.numbers().map(|want| bound(got, want)).collect()).collect()
     };
     let elements = operands.iter().map(|data| data.bits.len()).max().unwrap_or(1);
+    // How many roundings of the magnitudes' sum a sum is off by. Of f64 the reference is no wider than we are, and adds up one after the
+    // other, where equal terms are rounded the same way each time: n (Higham, 4.2).
+    let roundings = |dtype| {
+        let of_reference = if dtype == DType::F64 { elements as f64 } else { 0.0 };
+        8.0 + 4.0 * (elements as f64).sqrt() + of_reference
+    };
     match numerics {
         Numerics::Exact | Numerics::Wide | Numerics::Order => Ok(each(&|_, _| 0.0)),
         Numerics::Unjudged(reason) => Err(reason.to_owned()),
@@ -298,7 +304,7 @@ fn bounds(
                     }
                     // A mean is rounded as a sum, times 1/n, which is rounded itself, and as a product.
                     (if is_mean { 4.0 } else { 2.0 }) * narrow * want.abs()
-                        + (8.0 + 4.0 * (elements as f64).sqrt()) * accumulated * size
+                        + roundings(got.dtype) * accumulated * size
                         + if numerics == Numerics::SumOfRounded { narrow * size } else { 0.0 }
                         // A product below the normal numbers is off by half of the least, here or in the reference.
                         + (4.0 + 0.5 * elements as f64) * least
@@ -349,9 +355,7 @@ fn bounds(
                 let lost = |at: usize| match (numerics, &sizes) {
                     (Numerics::Cancelling { ours }, _) => cancelled(operands[0].number(at), got.dtype, ours),
                     (_, Some(sizes)) if !is_in_range(sizes[number].number(at).abs()) => f64::INFINITY,
-                    (_, Some(sizes)) => {
-                        (8.0 + 4.0 * (elements as f64).sqrt()) * accumulated * sizes[number].number(at).abs()
-                    }
+                    (_, Some(sizes)) => roundings(got.dtype) * accumulated * sizes[number].number(at).abs(),
                     _ => 0.0,
                 };
                 let one = |(at, change): (usize, &f64)| (8.0 + terms.sqrt()) * change + own + lost(at);

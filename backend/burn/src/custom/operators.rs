@@ -236,7 +236,7 @@ pub fn rope_table(magnitude: f64, first: i64, positions: usize) -> CustomKernel 
 pub enum CodedSource {
     /// `x` itself.
     Plain,
-    /// [`norm`] of it: kind and epsilon.
+    /// [`norm()`] of it: kind and epsilon.
     Norm(NormKind, f64),
     /// [`gate`] of it.
     Gate(GateParams<'static>),
