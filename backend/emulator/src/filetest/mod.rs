@@ -1,16 +1,30 @@
 //! Runs the files of `tests/filetests`: machine code with the state before and after.
 //!
-//! A file is a list of cases separated by empty lines. In each line, what follows a second `;` is a remark.
+//! A file is a list of cases. In each line `;` begins a directive or, where no word of a directive follows, a remark.
 //!
 //! ```text
 //! ; target gfx942            ; source: ISA, SOPC 13: SCC = (S0 >> S1[4:0] & 1) == 1
-//! ; init   s3=0x4 s4=2
-//! bf0d0403 s_bitcmp1_b32 s3, s4
-//! ; expect scc=1
+//! ; given s3=0x4
+//! bf0d0403 s_bitcmp1_b32 s3, s4 ; init s4=2 ; expect scc=1
+//! ; init s4=3 ; expect scc=0
+//!
+//! ; init s0=1
+//! 80008000 s_add_u32 s0, s0, 0
+//! 80008100 s_add_u32 s0, s0, 1
+//! ; expect s0=2
+//! ; expect scc=0
 //! ```
 //!
-//! `; target` holds for the file; `wave64` behind an RDNA target asks for waves of 64 lanes instead of 32. `; init` sets and `; expect` compares places; there may be several lines of
-//! each. Code stands as little-endian words in hexadecimal and as the text that the disassembler gives for them, which is
+//! | directive | what |
+//! | --- | --- |
+//! | `target` | architectures that each case until the next `target` runs on; `wave64` behind RDNA's asks for waves of 64 lanes |
+//! | `given` | the state that each case until the next `given` starts from; without places, nothing |
+//! | `init` | what a case sets besides, before it runs |
+//! | `expect` | what is compared afterwards; the case ends with its last one, or with an empty line |
+//!
+//! A case without code runs the code of the one before, so that one instruction may head a table of operands and results.
+//!
+//! Code stands as little-endian words in hexadecimal and as the text that the disassembler gives for them, which is
 //! compared too. The program ends after its last instruction. EXEC is full unless it is set, everything else is zero.
 //!
 //! | place | what |
@@ -21,22 +35,26 @@
 //! | `v[4:5]`, `a[4:5]` | 64 bits in all lanes |
 //! | `v3.7`, `v[4:5].7`, `v3.0-15` | in lane 7, in lanes 0 to 15 |
 //! | `lds.8`, `mem.8` | the dword at byte 8 of LDS (64 KiB), of a buffer in device memory (4 KiB) |
+//! | `v3-7`, `s3-7` | each of these registers |
 //! | `fault` | only expected: the kind of fault, as `FaultKind` names it |
 //!
 //! Values: `12`, `-3`, `0xff`; floats with their size, `1.5h`, `1.5f`, `1.5d`, also `inf`, `-inf`, `nan` before the letter;
-//! `lane`, `lane*4`, `lane*4+3`; `mem`, the buffer's address.
+//! `lane`, `lane*4`, `lane*4+3`; `mem`, the buffer's address. A list, `s4=1,2,3`, goes on from the place by registers, and where it
+//! names a lane or a dword, by those: `v3.0=1,2,3`, `mem.8=1,2`.
 //!
 //! Each case runs at every CPU level that the host has, and must end the same. With `ROCFIRE_BLESS=1` the words are
 //! written anew from the texts, by `llvm-mc`; a new case may be written with texts alone.
 
+mod text;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
-use rocfire_arch::{Arch, Family};
+use rocfire_arch::Family;
 use rocfire_isa::WaveSize;
 
+use self::text::{Case, Target, bless, parse};
 use crate::env::Env;
 use crate::error::Access;
 use crate::memory::Memory;
@@ -48,21 +66,7 @@ const LDS_BYTES: usize = 64 << 10;
 const MEM_BYTES: u64 = 4 << 10;
 const STEP_LIMIT: u64 = 10_000;
 
-/// What a file's cases run on.
-#[derive(Clone, Copy)]
-struct Target {
-    arch: Arch,
-    wave: WaveSize,
-}
-
 impl Target {
-    /// An architecture, and `wave64` if that is not what its kernels usually have.
-    fn parse(text: &str) -> Result<Target, String> {
-        let (name, wide) = text.strip_suffix(" wave64").map_or((text, false), |name| (name, true));
-        let arch = Arch::parse(name).map_err(|error| error.to_string())?;
-        Ok(Target { arch, wave: if wide { WaveSize::Wave64 } else { WaveSize::usual(arch) } })
-    }
-
     fn lanes(self) -> usize {
         match self.wave {
             WaveSize::Wave32 => 32,
@@ -79,65 +83,7 @@ impl Target {
     }
 }
 
-#[derive(Default)]
-struct Case {
-    line: usize,
-    init: Vec<(String, String)>,
-    expect: Vec<(String, String)>,
-    code: Vec<(Vec<u32>, String)>,
-}
-
-/// A file's target and cases.
-fn parse(text: &str) -> Result<(String, Vec<Case>), String> {
-    let mut target = String::new();
-    let mut cases = vec![Case::default()];
-    for (number, line) in text.lines().enumerate() {
-        let case = cases.last_mut().expect("it is never empty");
-        if line.trim().is_empty() {
-            cases.push(Case::default());
-            continue;
-        }
-        if case.line == 0 {
-            case.line = number + 1;
-        }
-        let Some(directive) = line.strip_prefix(';') else {
-            let line = line.split(';').next().unwrap_or_default();
-            case.code.push(parse_code(line));
-            continue;
-        };
-        let directive = directive.split(';').next().unwrap_or_default();
-        let mut words = directive.split_whitespace();
-        let kind = words.next().unwrap_or_default();
-        let pairs = words.clone().map(|word| {
-            let pair = word.split_once('=').ok_or_else(|| format!("line {}: `{word}` has no `=`", number + 1))?;
-            Ok((pair.0.to_owned(), pair.1.to_owned()))
-        });
-        match kind {
-            "target" => target = words.collect::<Vec<_>>().join(" "),
-            "init" => case.init.extend(pairs.collect::<Result<Vec<_>, String>>()?),
-            "expect" => case.expect.extend(pairs.collect::<Result<Vec<_>, String>>()?),
-            // A remark line.
-            _ => {}
-        }
-    }
-    cases.retain(|case| !case.code.is_empty() || !case.expect.is_empty());
-    Ok((target, cases))
-}
-
-/// Leading words of eight hexadecimal digits, then the text.
-fn parse_code(line: &str) -> (Vec<u32>, String) {
-    let mut words = Vec::new();
-    let mut rest = line.trim();
-    while let Some(first) = rest.split_whitespace().next().filter(|first| first.len() == 8)
-        && let Ok(word) = u32::from_str_radix(first, 16)
-    {
-        words.push(word);
-        rest = rest[8..].trim_start();
-    }
-    (words, rest.trim_end().to_owned())
-}
-
-/// A value of `bits` bits for a lane.
+/// A value for a lane.
 fn value(text: &str, lane: usize, mem: u64) -> Option<u64> {
     if text == "mem" {
         return Some(mem);
@@ -340,53 +286,6 @@ fn check_texts(case: &Case, target: Target) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the words of a file anew.
-fn bless(path: &Path) -> Result<(), String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let (target, _) = parse(&text)?;
-    let is_code = |line: &str| !line.trim().is_empty() && !line.starts_with(';') && !parse_code(line).1.is_empty();
-    let mut out = String::new();
-    for line in text.lines() {
-        if !is_code(line) {
-            out += line;
-        } else {
-            let (code, remark) = line.split_once(';').map_or((line, None), |(code, remark)| (code, Some(remark)));
-            let words = assemble(&target, &parse_code(code).1)?;
-            let _ = write!(out, "{:<17} {}", words.join(" "), parse_code(code).1);
-            if let Some(remark) = remark {
-                let _ = write!(out, " ;{remark}");
-            }
-        }
-        out.push('\n');
-    }
-    std::fs::write(path, out).map_err(|error| error.to_string())
-}
-
-fn assemble(target: &str, text: &str) -> Result<Vec<String>, String> {
-    let file = std::env::temp_dir().join(format!("filetest-{}.s", std::process::id()));
-    std::fs::write(&file, text).map_err(|error| error.to_string())?;
-    let is_rdna4 = Target::parse(target)?.arch.info().family == Family::Rdna4;
-    for tool in ["llvm-mc-22", "llvm-mc"] {
-        let output = Command::new(tool)
-            .args(["-triple=amdgcn", "--show-encoding"])
-            .arg(format!("-mcpu={}", target.strip_suffix(" wave64").unwrap_or(target)))
-            .args(target.ends_with(" wave64").then_some("-mattr=+wavefrontsize64"))
-            // Halves of registers are named wherever there are any.
-            .args(is_rdna4.then_some("-mattr=+real-true16"))
-            .arg(&file)
-            .output();
-        let Ok(output) = output else { continue };
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        let Some((_, bytes)) = printed.split_once("encoding: [") else {
-            return Err(format!("`{text}`: {}", String::from_utf8_lossy(&output.stderr)));
-        };
-        let digits: Vec<&str> = bytes.split(']').next().unwrap_or_default().split(',').collect();
-        let digits: Vec<&str> = digits.iter().map(|byte| byte.trim_start_matches("0x")).collect();
-        return Ok(digits.chunks(4).map(|word| word.iter().rev().copied().collect()).collect());
-    }
-    Err("there is no llvm-mc".to_owned())
-}
-
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
     let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
@@ -405,15 +304,14 @@ fn every_filetest_holds_at_every_cpu_level() {
         if std::env::var_os("ROCFIRE_BLESS").is_some_and(|value| value == "1") {
             bless(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
-        let (target, cases) = parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        let target = Target::parse(&target).unwrap_or_else(|error| panic!("{name}: {error}"));
-        for case in &cases {
+        let cases = parse(&std::fs::read_to_string(&path).unwrap()).unwrap_or_else(|error| panic!("{name}, {error}"));
+        for (case, &target) in cases.iter().flat_map(|case| case.targets.iter().map(move |target| (case, target))) {
             let checked = check_texts(case, target).map_err(|error| (None, error));
             let result = checked.and_then(|()| {
                 levels.iter().try_for_each(|&level| run(case, target, level).map_err(|error| (Some(level), error)))
             });
             if let Err((level, error)) = result {
-                let _ = write!(failures, "\n{name}:{} {level:?}: {error}", case.line);
+                let _ = write!(failures, "\n{name}:{} {} {level:?}: {error}", case.line, target.arch);
             }
             cases_run += 1;
         }
