@@ -106,9 +106,19 @@ where
         tracked.iter().map(gradient).collect()
     }
 
-    /// The operator's own result, which arrives at its end as a gradient.
+    /// The operator's own result, which arrives at its end as a gradient. Of a sum also the sum of magnitudes, since its parts may
+    /// leave the range where the whole does not.
     fn passed(&self, row: usize, operands: Vec<Value<B>>, params: &Params) -> Vec<Value<B>> {
-        self.inner.call(ROWS.0[row], operands, params)
+        let row = ROWS.0[row];
+        let mut magnitudes = Vec::new();
+        if matches!(super::ROWS[row].numerics, Numerics::Sum | Numerics::SumOfRounded | Numerics::Mean) {
+            let magnitude = |operand: &Value<B>| match operand {
+                Value::Float(tensor) => Value::Float(B::float_abs(tensor.clone())),
+                other => other.clone(),
+            };
+            magnitudes = self.inner.call(row, operands.iter().map(magnitude).collect(), params);
+        }
+        [self.inner.call(row, operands, params), magnitudes].into_iter().flatten().collect()
     }
 
     fn meta(&self, value: &Value<B>) -> Meta {

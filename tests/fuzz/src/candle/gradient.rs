@@ -92,10 +92,13 @@ impl Machine for Under {
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The operator's own result: of a variance, what is squared on the way back leaves the range with it.
+    /// The operator's own result: of a variance, what is squared on the way back leaves the range with it. Of a norm also its square,
+    /// which is the sum that Candle takes the root of.
     fn passed(&self, row: usize, mut operands: Vec<Tensor>, params: &Params) -> Vec<Tensor> {
         operands.truncate(ROWS.1[row].operands.len());
-        self.forward(row, &operands, params).into_iter().collect()
+        let made = self.forward(row, &operands, params).ok();
+        let square = made.as_ref().filter(|_| ROWS.1[row].name == "norm").and_then(|made| made.sqr().ok());
+        made.into_iter().chain(square).collect()
     }
 
     fn meta(&self, value: &Tensor) -> Meta {
