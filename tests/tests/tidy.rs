@@ -141,8 +141,9 @@ fn fail_on(findings: Vec<String>, rule: &str) {
 #[test]
 fn foreign_functions_are_called_only_in_sys_and_defined_only_where_c_calls_them() {
     // `foreign.rs` is the macro that the tables are made by.
-    let tables = ["backend/hal/src/hip/sys/", "backend/hal/src/cuda/sys/", "backend/hal/src/foreign.rs"];
-    let calls = |path: &str| tables.iter().any(|table| path.starts_with(table));
+    let folders = ["gpu/sys/", "hip/sys/", "cuda/sys/", "foreign.rs"];
+    let tables = folders.map(|folder| format!("backend/hal/src/{folder}"));
+    let calls = |path: &str| tables.iter().any(|table| path.starts_with(table.as_str()));
     let defines = |path: &str| path.starts_with("backend/amdhip64/src/") || path.starts_with(CANDLE_LAUNCHERS);
     let mut findings = Vec::new();
     for (path, text) in files(&[".rs"]) {
@@ -161,7 +162,7 @@ fn foreign_functions_are_called_only_in_sys_and_defined_only_where_c_calls_them(
             }
         }
     }
-    let rule = "foreign functions are called only through the tables in hal/src/{hip,cuda}/sys/, and defined only in \
+    let rule = "foreign functions are called only through the tables in hal/src/{gpu,hip,cuda}/sys/, and defined only in \
                 amdhip64 and Candle's launchers";
     fail_on(findings, rule);
 }

@@ -410,7 +410,7 @@ fn first_nvidia_gpu() -> Result<DeviceId> {
 /// The architecture of an AMD GPU.
 #[cfg(feature = "hip")]
 pub(crate) fn hip_arch(ordinal: u16) -> Result<Arch> {
-    crate::hip::describe(ordinal).map(|info| info.arch)
+    crate::gpu::describe::<crate::hip::Hip>(ordinal).map(|info| info.arch)
 }
 
 /// The architecture of an AMD GPU.
@@ -422,7 +422,7 @@ pub(crate) fn hip_arch(_ordinal: u16) -> Result<Arch> {
 /// The architecture of an NVIDIA GPU.
 #[cfg(feature = "cuda")]
 pub(crate) fn cuda_arch(ordinal: u16) -> Result<Arch> {
-    crate::cuda::describe(ordinal).map(|info| info.arch)
+    crate::gpu::describe::<crate::cuda::Cuda>(ordinal).map(|info| info.arch)
 }
 
 /// The architecture of an NVIDIA GPU.
@@ -435,13 +435,13 @@ fn open_driver(id: DeviceId, config: &Config) -> Result<Arc<dyn Driver>> {
     let _ = config;
     match id.driver() {
         #[cfg(feature = "hip")]
-        DriverKind::Hip => Ok(Arc::new(crate::hip::Hip::open(id.ordinal())?)),
+        DriverKind::Hip => Ok(Arc::new(crate::gpu::Gpu::<crate::hip::Hip>::open(id.ordinal())?)),
         #[cfg(feature = "emulated")]
         DriverKind::Emulated => Ok(Arc::new(crate::emulated::Emulated::open(id.arch(), config)?)),
         #[cfg(feature = "noop")]
         DriverKind::Noop => Ok(Arc::new(crate::noop::Noop::new(id.arch()))),
         #[cfg(feature = "cuda")]
-        DriverKind::Cuda => Ok(Arc::new(crate::cuda::Cuda::open(id.ordinal())?)),
+        DriverKind::Cuda => Ok(Arc::new(crate::gpu::Gpu::<crate::cuda::Cuda>::open(id.ordinal())?)),
         #[cfg(not(all(feature = "hip", feature = "cuda", feature = "emulated", feature = "noop")))]
         driver => Err(not_built(driver)),
     }

@@ -231,7 +231,7 @@ fn facts(survey: Result<(String, String, Vec<Result<DeviceInfo>>)>) -> DriverFac
 
 #[cfg(feature = "hip")]
 fn survey_hip() -> DriverFacts {
-    facts(crate::hip::survey())
+    facts(crate::gpu::survey::<crate::hip::Hip>())
 }
 
 #[cfg(not(feature = "hip"))]
@@ -241,7 +241,7 @@ fn survey_hip() -> DriverFacts {
 
 #[cfg(feature = "cuda")]
 fn survey_cuda() -> DriverFacts {
-    facts(crate::cuda::survey())
+    facts(crate::gpu::survey::<crate::cuda::Cuda>())
 }
 
 #[cfg(not(feature = "cuda"))]

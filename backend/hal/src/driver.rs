@@ -2,8 +2,8 @@
 //!
 //! One dynamic call per HIP-level action. Drivers check nothing and report everything: that views lie inside their
 //! buffers, that arguments have the right size and that nothing is used after it was freed is the business of the
-//! types above (`buffer.rs`, `tensor.rs`, `stream.rs`). Each driver is a folder with the same file stems: `cuda`,
-//! `emulated`, `hip`, `noop`. All work of a device goes to one stream, which the driver owns.
+//! types above (`buffer.rs`, `tensor.rs`, `stream.rs`). Three implement it: `gpu/` for AMD's and NVIDIA's GPUs, `emulated.rs` and
+//! `noop.rs`. All work of a device goes to one stream, which the driver owns.
 
 use std::sync::Arc;
 

@@ -1,13 +1,49 @@
 //! Foreign libraries, opened at run time: a library, and the macro that makes a table of its functions.
 //!
-//! The tables themselves are the only places that call foreign functions; they are in `hip/sys/` and `cuda/sys/`, a file
-//! per library, and `collective/sys.rs` for the one interface that both platforms have. A function is looked for when it is
-//! first called, so that a library which lacks one that is not used still serves. Libraries are never closed: their threads
-//! outlive whoever would close them.
+//! The tables themselves are the only places that call foreign functions. `gpu/sys/` has those of the interfaces that AMD's and
+//! NVIDIA's libraries share under names of their own, `hip/sys/` and `cuda/sys/` what only one of them has, `collective/sys.rs`
+//! the interface that is the same in both. A function is looked for when it is first called, so that a library which lacks one
+//! that is not used still serves. Libraries are never closed: their threads outlive whoever would close them.
 
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
+
+/// A status of any of the libraries.
+pub(crate) type Status = c_int;
+/// Success in all of them.
+pub(crate) const SUCCESS: Status = 0;
+/// The function that was called, by the library's own name, and what it answered.
+pub(crate) type Answer<T = Status> = Result<(&'static str, T)>;
+
+/// A handle of a library's. The libraries may be called from any thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Handle(pub *mut c_void);
+
+// SAFETY: handles are tokens; the libraries take them from any thread, and are thread-safe themselves.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+/// A text of a library's; `None` for null.
+pub(crate) fn text(pointer: *const c_char) -> Option<String> {
+    // SAFETY: the libraries' texts are static and end with a zero; null was excluded.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+}
+
+/// The text that a field of bytes begins with.
+pub(crate) fn text_until_zero(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+}
+
+/// Where a library may be: in these folders of what is installed, then wherever the loader looks.
+pub(crate) fn candidates(roots: Vec<PathBuf>, folders: &[&str], names: &[&str]) -> Vec<PathBuf> {
+    let installed = roots.iter().flat_map(|root| folders.iter().map(|folder| root.join(folder)));
+    let in_folder = |folder: PathBuf| names.iter().map(move |name| folder.join(name)).collect::<Vec<_>>();
+    installed.flat_map(in_folder).filter(|path| path.is_file()).chain(names.iter().map(PathBuf::from)).collect()
+}
 
 /// An open library.
 pub struct Library {
@@ -63,7 +99,7 @@ macro_rules! table {
         $(#[$table_doc])*
         #[allow(non_snake_case, reason = "the library's own names")]
         pub struct $table {
-            library: $crate::foreign::Library,
+            library: std::sync::Arc<$crate::foreign::Library>,
             $($function: std::sync::OnceLock<Option<unsafe extern "C" fn($($type),*) -> $result>>,)*
         }
 
@@ -71,8 +107,8 @@ macro_rules! table {
         #[allow(clippy::too_many_arguments, reason = "the library's own arguments")]
         impl $table {
             /// The table over a library.
-            pub fn new(library: $crate::foreign::Library) -> Self {
-                Self { library, $($function: std::sync::OnceLock::new(),)* }
+            pub fn new(library: impl Into<std::sync::Arc<$crate::foreign::Library>>) -> Self {
+                Self { library: library.into(), $($function: std::sync::OnceLock::new(),)* }
             }
 
             /// The library.
@@ -101,3 +137,51 @@ macro_rules! table {
     };
 }
 pub(crate) use table;
+
+/// Defines the table of an interface that AMD's and NVIDIA's libraries share: each function with AMD's name and NVIDIA's, in
+/// this order. A call gives the name that was called and its answer.
+macro_rules! shared_table {
+    ($(#[$table_doc:meta])* $table:ident {
+        $($(#[$doc:meta])* fn $function:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty = $amd:literal, $nvidia:literal;)*
+    }) => {
+        $(#[$table_doc])*
+        pub struct $table {
+            library: std::sync::Arc<$crate::foreign::Library>,
+            vendor: rocfire_arch::Vendor,
+            $($function: std::sync::OnceLock<Option<unsafe extern "C" fn($($type),*) -> $result>>,)*
+        }
+
+        #[allow(clippy::too_many_arguments, reason = "the library's own arguments")]
+        impl $table {
+            /// The table over a library, by the names of its vendor.
+            pub fn new(library: impl Into<std::sync::Arc<$crate::foreign::Library>>, vendor: rocfire_arch::Vendor) -> Self {
+                Self { library: library.into(), vendor, $($function: std::sync::OnceLock::new(),)* }
+            }
+
+            /// The library.
+            #[allow(dead_code, reason = "not everybody asks where a library was found")]
+            pub fn library(&self) -> &$crate::foreign::Library {
+                &self.library
+            }
+
+            $($(#[$doc])*
+            ///
+            /// # Safety
+            /// - The arguments are as the library's documentation demands.
+            pub unsafe fn $function(&self, $($arg: $type),*) -> $crate::foreign::Answer<$result> {
+                let name = match self.vendor {
+                    rocfire_arch::Vendor::Amd => $amd,
+                    rocfire_arch::Vendor::Nvidia => $nvidia,
+                };
+                // SAFETY: the type is the library's, in every version that is supported.
+                let found = || unsafe { self.library.function(name) };
+                match self.$function.get_or_init(found) {
+                    // SAFETY: the arguments are the caller's duty.
+                    Some(function) => Ok((name, unsafe { function($($arg),*) })),
+                    None => Err($crate::Error::MissingSymbol { library: self.library.path().to_owned(), symbol: name }),
+                }
+            })*
+        }
+    };
+}
+pub(crate) use shared_table;

@@ -5,9 +5,9 @@
 //! compiled from [`Source`] behind the prelude, kept on disk, and launched with one struct of arguments.
 //!
 //! Who checks what: launchers check shapes, types and aliasing; this crate checks that views lie inside their buffers and
-//! that argument structs have the size the code object says; drivers check nothing and report everything. Four drivers
-//! stand behind the one trait in `driver.rs`, each a Cargo feature: `hip` (AMD GPUs), `cuda` (NVIDIA's, by the same kernel
-//! sources), `emulated` (the emulator, in the process), `noop` (runs nothing).
+//! that argument structs have the size the code object says; drivers check nothing and report everything. Four kinds of devices
+//! stand behind the one trait in `driver.rs`, each a Cargo feature: `hip` (AMD GPUs) and `cuda` (NVIDIA's, by the same kernel
+//! sources), which are one driver over two platforms, `emulated` (the emulator, in the process), `noop` (runs nothing).
 //!
 //! Callers are `fusion` and `kernels`, and through them the adapters. This crate knows no operator and no framework.
 
@@ -30,6 +30,8 @@ mod error;
 mod fault;
 #[cfg(any(feature = "hip", feature = "cuda"))]
 mod foreign;
+#[cfg(any(feature = "hip", feature = "cuda"))]
+mod gpu;
 mod graph;
 #[cfg(feature = "hip")]
 mod hip;

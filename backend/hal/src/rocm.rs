@@ -5,10 +5,15 @@ use std::path::{Path, PathBuf};
 /// Folders that may hold a ROCm: `ROCM_PATH`, `HIP_PATH`, `/opt/rocm`, `/opt/rocm-*` with the newest first. Only those
 /// that exist.
 pub(crate) fn roots() -> Vec<PathBuf> {
-    let named = ["ROCM_PATH", "HIP_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
-    let versioned = versioned_folders("/opt", "rocm-");
+    installed(["ROCM_PATH", "HIP_PATH"], "/opt", "rocm")
+}
+
+/// Folders of a platform that exist: those that variables name, `PARENT/NAME`, `PARENT/NAME-*` with the newest first.
+pub(crate) fn installed(variables: [&str; 2], parent: &str, name: &str) -> Vec<PathBuf> {
+    let named = variables.into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let versioned = versioned_folders(parent, &format!("{name}-"));
     let mut roots: Vec<PathBuf> = Vec::new();
-    for root in named.chain([PathBuf::from("/opt/rocm")]).chain(versioned) {
+    for root in named.chain([Path::new(parent).join(name)]).chain(versioned) {
         if root.is_dir() && !roots.contains(&root) {
             roots.push(root);
         }
@@ -17,7 +22,7 @@ pub(crate) fn roots() -> Vec<PathBuf> {
 }
 
 /// Folders in `parent` whose name is `prefix` and a version, the newest first.
-pub(crate) fn versioned_folders(parent: &str, prefix: &str) -> Vec<PathBuf> {
+fn versioned_folders(parent: &str, prefix: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
     let named = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
     let mut folders: Vec<PathBuf> = entries.filter(named).collect();

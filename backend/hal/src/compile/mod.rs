@@ -23,8 +23,6 @@ pub use metadata::{CodeObject, KernelInfo};
 pub use source::Source;
 
 pub(crate) use cache::Cache;
-#[cfg(any(feature = "hip", feature = "cuda"))]
-pub(crate) use rtc::{Answer, RuntimeCompiler, runtime_compiler};
 
 use crate::log::{Level, report};
 use crate::{Config, Error, Result};

@@ -12,7 +12,7 @@
 //!
 //! Source: NVIDIA's PTX manual, `griddepcontrol`; CUDA's driver API, `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
 
-use super::api::Version;
+use crate::gpu::Version;
 
 /// What is written behind the opening brace of a kernel.
 const WAIT: &str = " asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");";
@@ -20,7 +20,7 @@ const WAIT: &str = " asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");";
 /// From which compute capability on there are such launches.
 const TARGET_LEAST: u32 = 90;
 /// From which driver on they can be recorded in graphs.
-const VERSION_LEAST: Version = Version { major: 12, minor: 3 };
+const VERSION_LEAST: Version = Version { major: 12, minor: 3, patch: None };
 
 /// Whether a target, `sm_90`, has them.
 pub(super) fn has(target: &str) -> bool {
@@ -196,6 +196,9 @@ mod tests {
         {
             assert_eq!(has(target), expected, "{target}");
         }
-        assert!(!allows(Version { major: 12, minor: 2 }) && allows(Version { major: 13, minor: 0 }));
+        assert!(
+            !allows(Version { major: 12, minor: 2, patch: None })
+                && allows(Version { major: 13, minor: 0, patch: None })
+        );
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rocfire_arch::Arch;
+use rocfire_arch::{Arch, Vendor};
 
-use super::api::candidates;
-use super::dependent;
-use super::sys::Library;
-use super::sys::nvrtc::{Nvrtc, SUCCESS};
+use super::sys::nvrtc::Nvrtc;
+use super::{candidates, dependent};
 use crate::compile::{Compiler, Failure, Unit, rtc};
+use crate::foreign::{Library, SUCCESS};
+use crate::gpu::sys::compiler::CompilerLibrary;
 use crate::{Error, Result};
 
 const NAMES: [&str; 5] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", "nvrtc64_120_0.dll"];
@@ -27,26 +27,26 @@ pub(crate) fn compiler(arch: Arch) -> Result<Arc<dyn Compiler>> {
 
 /// NVRTC, open.
 struct Rtc {
-    table: &'static Nvrtc,
+    table: &'static CompilerLibrary,
     identity: String,
 }
 
 fn open() -> Result<Rtc> {
-    static TABLE: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
+    static TABLES: OnceLock<Result<(CompilerLibrary, Nvrtc), String>> = OnceLock::new();
     let open = || {
-        let library = Library::open("libnvrtc", &candidates(&NAMES)).map_err(|error| match error {
+        let library = Arc::new(Library::open("libnvrtc", &candidates(&NAMES)).map_err(|error| match error {
             Error::Load { tried, .. } => tried,
             other => other.to_string(),
-        })?;
-        Ok(Nvrtc::new(library))
+        })?);
+        Ok((CompilerLibrary::new(Arc::clone(&library), Vendor::Nvidia), Nvrtc::new(library)))
     };
-    let table = match TABLE.get_or_init(open) {
-        Ok(table) => table,
+    let (table, own) = match TABLES.get_or_init(open) {
+        Ok(tables) => (&tables.0, &tables.1),
         Err(tried) => return Err(Error::Load { library: "libnvrtc", tried: tried.clone() }),
     };
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the version goes to locals.
-    let status = unsafe { table.nvrtcVersion(&mut major, &mut minor)? };
+    let status = unsafe { own.nvrtcVersion(&mut major, &mut minor)? };
     if status != SUCCESS {
         return Err(Error::Driver { call: "nvrtcVersion", name: "no version".to_owned(), code: status });
     }

@@ -1,13 +1,15 @@
 //! cuBLASLt for a device.
 
-use std::sync::{Arc, OnceLock};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::Shared;
-use super::api::candidates;
-use super::sys::Library;
-use super::sys::cublaslt::CublasLt;
+use rocfire_arch::Vendor;
+
+use super::candidates;
+use super::sys::cublaslt::{ALGORITHM_WORDS, CODES, CublasLt};
 use crate::Result;
-use crate::collective::{Collectives, library as collective};
+use crate::foreign::Library;
+use crate::gpu::sys::blas::BlasLt;
 use crate::vendor::lt::LtVendor;
 use crate::vendor::{Context, VendorGemm};
 
@@ -20,39 +22,21 @@ const NAMES: [&str; 6] = [
     "cublasLt64_12.dll",
 ];
 
-impl Context for Shared {
-    fn enter(&self) -> Result<()> {
-        // SAFETY: the context is never released.
-        self.api.check("cuCtxSetCurrent", unsafe { self.api.cuda().cuCtxSetCurrent(self.context.0)? })
-    }
-
-    fn stream(&self) -> *mut std::ffi::c_void {
-        self.stream.0
-    }
-}
-
-const NCCL_NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
-
-/// NCCL, opened when it is first asked for, for every device.
-pub(super) fn collectives(context: &Arc<dyn Context>) -> Collectives<'_> {
-    static LIBRARY: OnceLock<Result<collective::Library, String>> = OnceLock::new();
-    let library = LIBRARY.get_or_init(|| collective::Library::open("NCCL", &candidates(&NCCL_NAMES)));
-    Collectives::Library { library, context }
-}
-
 /// The library, open.
 ///
 /// # Errors
 /// [`crate::Error::Load`] with what was tried; the library's own.
-pub(super) fn open(shared: &Arc<Shared>) -> Result<Box<dyn VendorGemm>> {
-    let table = CublasLt::new(Library::open("libcublasLt", &candidates(&NAMES))?);
-    let context: Arc<dyn Context> = Arc::clone(shared) as _;
-    let name = |table: &CublasLt, _| {
-        // SAFETY: it takes nothing.
-        let version = unsafe { table.cublasLtGetVersion()? };
-        Ok(format!("cuBLASLt {}", version_text(version)))
-    };
-    Ok(Box::new(LtVendor::new(table, context, name)?))
+pub(super) fn open(context: Arc<dyn Context>) -> Result<Box<dyn VendorGemm>> {
+    open_at(&candidates(&NAMES), context)
+}
+
+fn open_at(paths: &[PathBuf], context: Arc<dyn Context>) -> Result<Box<dyn VendorGemm>> {
+    let library = Arc::new(Library::open("libcublasLt", paths)?);
+    let own = CublasLt::new(Arc::clone(&library));
+    // SAFETY: it takes nothing.
+    let version = |_| Ok(version_text(unsafe { own.cublasLtGetVersion()? }));
+    let table = BlasLt::new(library, Vendor::Nvidia);
+    Ok(Box::new(LtVendor::<ALGORITHM_WORDS>::new(table, &CODES, context, version)?))
 }
 
 /// A version's parts: from 12 on the major one has the ten thousands.
@@ -63,7 +47,19 @@ fn version_text(version: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::version_text;
+    use super::*;
+    use crate::cuda::Cuda;
+    use crate::gpu::tests::products::{blas_or_skip, check_product_of, check_products};
+
+    #[test]
+    fn cublaslt_multiplies_every_layout() {
+        let test = "cublaslt_multiplies_every_layout";
+        let Some((_folder, _fake, cuda, library)) = blas_or_skip::<Cuda>(test) else { return };
+        let blas = open_at(&[library], Arc::clone(cuda.shared()) as _).unwrap();
+        assert_eq!(blas.name(), "cuBLASLt 13.1.0");
+        check_products(&cuda, &*blas);
+        check_product_of(&cuda, &*blas, [true, true], Some(true));
+    }
 
     #[test]
     fn versions_of_both_schemes_are_told_apart() {

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use rocfire_arch::{Arch, Family};
+use rocfire_arch::{Arch, Family, Vendor};
 
-use super::api::{Version, api, candidates};
-use super::sys::Library;
-use super::sys::hiprtc::Hiprtc;
+use super::{Hip, candidates};
 use crate::compile::{Compiler, Failure, Unit, clang_or_error, rtc};
+use crate::foreign::Library;
+use crate::gpu::sys::compiler::CompilerLibrary;
+use crate::gpu::{Platform, Version};
 use crate::{Error, Result};
 
 /// hiprtc of this version or newer is preferred to clang: its compiler is LLVM 20 or newer.
@@ -23,7 +24,7 @@ pub(crate) fn compiler(arch: Arch) -> Result<Arc<dyn Compiler>> {
         Ok(rtc) if rtc.version.major >= PREFERRED_MAJOR && rtc.knows(arch) => return Ok(Arc::new(rtc.clone())),
         _ => {}
     }
-    let old = matches!(api(), Ok(api) if api.version().major < 6);
+    let old = matches!(Hip::api(), Ok(api) if api.platform.version().major < 6);
     let no_clang = match clang_or_error(arch) {
         Ok(clang) if old => return Ok(Arc::new(clang.for_rocm_5())),
         Ok(clang) => return Ok(Arc::new(clang.clone())),
@@ -43,7 +44,7 @@ pub(crate) fn compiler(arch: Arch) -> Result<Arc<dyn Compiler>> {
 /// hiprtc, open.
 #[derive(Clone)]
 struct Rtc {
-    table: &'static Hiprtc,
+    table: &'static CompilerLibrary,
     version: Version,
     identity: String,
 }
@@ -51,10 +52,10 @@ struct Rtc {
 impl Rtc {
     /// hiprtc of the HIP that is open: beside it, or inside it.
     fn open() -> Result<Rtc> {
-        static TABLE: OnceLock<Result<Hiprtc>> = OnceLock::new();
-        let hip = api()?;
+        static TABLE: OnceLock<Result<CompilerLibrary>> = OnceLock::new();
+        let hip = Hip::api()?;
         let open = || {
-            let library = hip.hip().library();
+            let library = hip.calls.library();
             let beside = library.folder().into_iter().flat_map(|folder| NAMES.map(|name| folder.join(name)));
             let mut paths: Vec<PathBuf> = beside.filter(|path| path.is_file()).collect();
             if library.has("hiprtcCreateProgram") {
@@ -63,12 +64,12 @@ impl Rtc {
             } else {
                 paths.extend(candidates(&NAMES));
             }
-            Library::open("libhiprtc", &paths).map(Hiprtc::new)
+            Library::open("libhiprtc", &paths).map(|library| CompilerLibrary::new(library, Vendor::Amd))
         };
         match TABLE.get_or_init(open) {
             Ok(table) => {
-                let identity = format!("hiprtc {} {}", hip.version(), OPTIONS.join(" "));
-                Ok(Rtc { table, version: hip.version(), identity })
+                let version = hip.platform.version();
+                Ok(Rtc { table, version, identity: format!("hiprtc {version} {}", OPTIONS.join(" ")) })
             }
             Err(error) => Err(Error::Load { library: "libhiprtc", tried: error.to_string() }),
         }

@@ -6,16 +6,16 @@
 
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use rocfire_arch::{Arch, Family};
+use rocfire_arch::{Arch, Family, Vendor};
 
-use super::api::candidates;
-use super::sys::Library;
-use super::sys::hipblaslt::HipblasLt;
-use super::sys::rocblas::{self, Rocblas, Status};
-use super::{Handle, Shared};
-use crate::collective::{Collectives, library as collective};
+use super::sys::hipblaslt::{self, HipblasLt};
+use super::sys::rocblas::{self, Rocblas};
+use super::{Hip, candidates};
+use crate::foreign::{Handle, Library, SUCCESS, Status};
+use crate::gpu::Shared;
+use crate::gpu::sys::blas::BlasLt;
 use crate::vendor::lt::LtVendor;
 use crate::vendor::{Context, Product, VendorGemm, VendorPlan, WORKSPACE_BYTES};
 use crate::{DType, Error, Result};
@@ -24,16 +24,6 @@ const HIPBLASLT_NAMES: [&str; 4] = ["libhipblaslt.so.1", "libhipblaslt.so.0", "l
 const ROCBLAS_NAMES: [&str; 4] = ["librocblas.so.5", "librocblas.so.4", "librocblas.so", "rocblas.dll"];
 /// hipBLASLt from 0.6 on numbers element types as HIP does: ROCm 6.
 const HIPBLASLT_OLDEST: c_int = 600;
-
-impl Context for Shared {
-    fn enter(&self) -> Result<()> {
-        self.api.set_device(self.ordinal)
-    }
-
-    fn stream(&self) -> *mut c_void {
-        self.stream.0
-    }
-}
 
 /// Both libraries, those that can be used.
 struct Vendors {
@@ -61,27 +51,18 @@ impl VendorGemm for Vendors {
     }
 }
 
-const RCCL_NAMES: [&str; 2] = ["librccl.so.1", "librccl.so"];
-
-/// RCCL, opened when it is first asked for, for every device.
-pub(super) fn collectives(context: &Arc<dyn Context>) -> Collectives<'_> {
-    static LIBRARY: OnceLock<Result<collective::Library, String>> = OnceLock::new();
-    let library = LIBRARY.get_or_init(|| collective::Library::open("RCCL", &candidates(&RCCL_NAMES)));
-    Collectives::Library { library, context }
-}
-
 /// The libraries, open.
 ///
 /// # Errors
 /// Why neither can be used, in words.
-pub(super) fn open(shared: &Arc<Shared>, arch: Arch) -> Result<Box<dyn VendorGemm>, String> {
+pub(super) fn open(shared: &Arc<Shared<Hip>>, arch: Arch) -> Result<Box<dyn VendorGemm>, String> {
     let context: Arc<dyn Context> = Arc::clone(shared) as _;
     let hipblaslt = open_hipblaslt(&candidates(&HIPBLASLT_NAMES), Arc::clone(&context), arch);
     let rocblas = open_rocblas(&candidates(&ROCBLAS_NAMES), shared, arch);
-    together(hipblaslt, rocblas, arch)
+    both(hipblaslt, rocblas, arch)
 }
 
-fn together(
+fn both(
     hipblaslt: Result<Box<dyn VendorGemm>, String>,
     rocblas: Result<Box<dyn VendorGemm>, String>,
     arch: Arch,
@@ -117,25 +98,27 @@ fn has_kernels(folder: &Path, arch: Arch) -> bool {
 }
 
 fn open_hipblaslt(paths: &[PathBuf], context: Arc<dyn Context>, arch: Arch) -> Result<Box<dyn VendorGemm>, String> {
-    let library = Library::open("libhipblaslt", paths).map_err(|error| error.to_string())?;
+    let library = Arc::new(Library::open("libhipblaslt", paths).map_err(|error| error.to_string())?);
     require_kernels(&library, "hipblaslt", "HIPBLASLT_TENSILE_LIBPATH", arch)?;
-    let name = |table: &HipblasLt, handle| {
+    let own = HipblasLt::new(Arc::clone(&library));
+    let version = |handle| {
         let mut version = 0;
         // SAFETY: the version goes to a local.
-        let status = unsafe { table.hipblasLtGetVersion(handle, &mut version)? };
-        if status != rocblas::SUCCESS || version < HIPBLASLT_OLDEST {
+        let status = unsafe { own.hipblasLtGetVersion(handle, &mut version)? };
+        if status != SUCCESS || version < HIPBLASLT_OLDEST {
             let name = format!("version {version} is older than 0.6");
             return Err(Error::Driver { call: "hipblasLtGetVersion", name, code: status });
         }
-        Ok(format!("hipBLASLt {}.{}.{}", version / 100_000, version % 100_000 / 100, version % 100))
+        Ok(format!("{}.{}.{}", version / 100_000, version % 100_000 / 100, version % 100))
     };
-    match LtVendor::new(HipblasLt::new(library), context, name) {
+    let table = BlasLt::new(library, Vendor::Amd);
+    match LtVendor::<{ hipblaslt::ALGORITHM_WORDS }>::new(table, &hipblaslt::CODES, context, version) {
         Ok(vendor) => Ok(Box::new(vendor)),
         Err(error) => Err(error.to_string()),
     }
 }
 
-fn open_rocblas(paths: &[PathBuf], shared: &Arc<Shared>, arch: Arch) -> Result<Box<dyn VendorGemm>, String> {
+fn open_rocblas(paths: &[PathBuf], shared: &Arc<Shared<Hip>>, arch: Arch) -> Result<Box<dyn VendorGemm>, String> {
     let library = Library::open("librocblas", paths).map_err(|error| error.to_string())?;
     require_kernels(&library, "rocblas", "ROCBLAS_TENSILE_LIBPATH", arch)?;
     match Opened::new(Rocblas::new(library), Arc::clone(shared)) {
@@ -146,7 +129,7 @@ fn open_rocblas(paths: &[PathBuf], shared: &Arc<Shared>, arch: Arch) -> Result<B
 
 fn check(call: &'static str, status: Status) -> Result<()> {
     match status {
-        rocblas::SUCCESS => Ok(()),
+        SUCCESS => Ok(()),
         code => Err(Error::Driver { call, name: "see rocBLAS's status codes".to_owned(), code }),
     }
 }
@@ -161,25 +144,23 @@ struct Opened {
     table: Rocblas,
     /// Never given back: a process has one for each device. Its functions are called with the stream locked, one at a time.
     handle: Handle,
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Hip>>,
 }
 
 impl Opened {
-    fn new(table: Rocblas, shared: Arc<Shared>) -> Result<Opened> {
+    fn new(table: Rocblas, shared: Arc<Shared<Hip>>) -> Result<Opened> {
         shared.enter()?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the handle goes to a local; the device is the thread's.
         check("rocblas_create_handle", unsafe { table.rocblas_create_handle(&mut handle)? })?;
         // SAFETY: handle and stream are alive and of one device.
-        check("rocblas_set_stream", unsafe { table.rocblas_set_stream(handle, shared.stream.0)? })?;
+        check("rocblas_set_stream", unsafe { table.rocblas_set_stream(handle, shared.stream())? })?;
         let mode = rocblas::ATOMICS_NOT_ALLOWED;
         // SAFETY: the handle is alive.
         check("rocblas_set_atomics_mode", unsafe { table.rocblas_set_atomics_mode(handle, mode)? })?;
-        let mut workspace = 0;
-        let bytes = WORKSPACE_BYTES as usize;
         // Memory of its own, so that a product asks for none while a graph is recorded.
-        // SAFETY: the address goes to a local.
-        shared.call("hipMalloc", |hip| unsafe { hip.hipMalloc(&mut workspace, bytes) })?;
+        let bytes = WORKSPACE_BYTES as usize;
+        let workspace = shared.allocate(bytes)?;
         // SAFETY: the memory was just taken and is never given back, as the handle is not.
         check("rocblas_set_workspace", unsafe { table.rocblas_set_workspace(handle, workspace, bytes)? })?;
         Ok(Opened { table, handle: Handle(handle), shared })
@@ -191,7 +172,7 @@ impl Opened {
         let status = unsafe { self.table.rocblas_get_version_string(text.as_mut_ptr().cast(), text.len()) };
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(0);
         match status {
-            Ok(rocblas::SUCCESS) => format!("rocBLAS {}", String::from_utf8_lossy(&text[..end])),
+            Ok(SUCCESS) => format!("rocBLAS {}", String::from_utf8_lossy(&text[..end])),
             _ => "rocBLAS of unknown version".to_owned(),
         }
     }

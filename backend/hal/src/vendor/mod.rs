@@ -10,6 +10,7 @@
 //! kernels. Who calls: `kernels::gemm`'s dispatch, which says when. Nothing is checked here besides what the libraries'
 //! interfaces can express.
 
+#[cfg(any(feature = "hip", feature = "cuda"))]
 pub(crate) mod lt;
 
 use std::collections::HashMap;

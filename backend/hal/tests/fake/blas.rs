@@ -1,7 +1,8 @@
-//! hipBLASLt and rocBLAS in one library, over host memory, for products of f32. For testing what the driver passes to them,
-//! where there is no GPU.
+//! hipBLASLt and rocBLAS in one library, or with `--cfg cuda` cuBLASLt, over host memory, for products of f32. For testing what
+//! the driver passes to them, where there is no GPU.
 //!
-//! Compiled by `rustc` alone, as a shared library, by the tests in `src/hip/vendor`. Written from AMD's API references.
+//! Compiled by `rustc` alone, as a shared library, by the tests in `src/gpu/tests`. Written from AMD's and NVIDIA's API
+//! references.
 #![crate_type = "cdylib"]
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
@@ -9,15 +10,18 @@ use std::ffi::{c_char, c_int, c_void};
 
 const INVALID: c_int = 3;
 const F32: c_int = 0;
-const COMPUTE_F32: c_int = 2;
-const COMPUTE_F32_FAST_TF32: c_int = 6;
+const COMPUTE_F32: c_int = if cfg!(cuda) { 68 } else { 2 };
+const COMPUTE_F32_FAST_TF32: c_int = if cfg!(cuda) { 77 } else { 6 };
 /// The bits of an f32 that TF32 has.
 const TF32_BITS: u32 = !0x1fff;
 const ROCBLAS_F32: c_int = 151;
-const TRANSPOSE: c_int = 112;
-const BATCH_COUNT: c_int = 0;
-const BATCH_STRIDE: c_int = 1;
-const ALGORITHM: [u64; 3] = [11, 22, 33];
+const TRANSPOSE: c_int = if cfg!(cuda) { 1 } else { 112 };
+/// The first attribute that says how a factor is read; the second's number is one more.
+const READ_AS: c_int = if cfg!(cuda) { 3 } else { 0 };
+const BATCH_COUNT: c_int = if cfg!(cuda) { 5 } else { 0 };
+const BATCH_STRIDE: c_int = BATCH_COUNT + 1;
+const WORDS: usize = if cfg!(cuda) { 8 } else { 3 };
+const ALGORITHM: [u64; WORDS] = [11; WORDS];
 const WORKSPACE_BYTES: usize = 96;
 /// The stream of the fake `amdhip64`.
 const STREAM: usize = 0x5712;
@@ -33,7 +37,7 @@ struct Layout {
 
 #[repr(C)]
 struct Found {
-    algorithm: [u64; 3],
+    algorithm: [u64; WORDS],
     workspace_bytes: usize,
     state: c_int,
     waves: f32,
@@ -50,13 +54,20 @@ pub unsafe extern "C" fn hipblasLtGetVersion(_handle: *mut c_void, version: *mut
 }
 
 #[unsafe(no_mangle)]
+pub extern "C" fn cublasLtGetVersion() -> usize {
+    130_100
+}
+
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtCreate"))]
 pub unsafe extern "C" fn hipblasLtCreate(handle: *mut *mut c_void) -> c_int {
     // SAFETY: see above.
     unsafe { *handle = std::ptr::without_provenance_mut(0x17) };
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulDescCreate"))]
 pub unsafe extern "C" fn hipblasLtMatmulDescCreate(desc: *mut *mut c_void, compute: c_int, scale: c_int) -> c_int {
     let bits = match compute {
         COMPUTE_F32 => !0,
@@ -71,29 +82,33 @@ pub unsafe extern "C" fn hipblasLtMatmulDescCreate(desc: *mut *mut c_void, compu
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulDescDestroy"))]
 pub unsafe extern "C" fn hipblasLtMatmulDescDestroy(desc: *mut c_void) -> c_int {
     // SAFETY: see above.
     drop(unsafe { Box::from_raw(desc.cast::<[i32; 3]>()) });
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulDescSetAttribute"))]
 pub unsafe extern "C" fn hipblasLtMatmulDescSetAttribute(
     desc: *mut c_void,
     what: c_int,
     value: *const c_void,
     bytes: usize,
 ) -> c_int {
-    if !(0..2).contains(&what) || bytes != 4 {
+    let which = what - READ_AS;
+    if !(0..2).contains(&which) || bytes != 4 {
         return INVALID;
     }
     // SAFETY: see above.
-    unsafe { (&mut *desc.cast::<[i32; 3]>())[what as usize] = value.cast::<i32>().read() };
+    unsafe { (&mut *desc.cast::<[i32; 3]>())[which as usize] = value.cast::<i32>().read() };
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatrixLayoutCreate"))]
 pub unsafe extern "C" fn hipblasLtMatrixLayoutCreate(
     layout: *mut *mut c_void,
     dtype: c_int,
@@ -110,14 +125,16 @@ pub unsafe extern "C" fn hipblasLtMatrixLayoutCreate(
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatrixLayoutDestroy"))]
 pub unsafe extern "C" fn hipblasLtMatrixLayoutDestroy(layout: *mut c_void) -> c_int {
     // SAFETY: see above.
     drop(unsafe { Box::from_raw(layout.cast::<Layout>()) });
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatrixLayoutSetAttribute"))]
 pub unsafe extern "C" fn hipblasLtMatrixLayoutSetAttribute(
     layout: *mut c_void,
     what: c_int,
@@ -136,27 +153,33 @@ pub unsafe extern "C" fn hipblasLtMatrixLayoutSetAttribute(
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulPreferenceCreate"))]
 pub unsafe extern "C" fn hipblasLtMatmulPreferenceCreate(preference: *mut *mut c_void) -> c_int {
     // SAFETY: see above.
     unsafe { *preference = Box::into_raw(Box::new(0_u64)).cast() };
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulPreferenceDestroy"))]
 pub unsafe extern "C" fn hipblasLtMatmulPreferenceDestroy(preference: *mut c_void) -> c_int {
     // SAFETY: see above.
     drop(unsafe { Box::from_raw(preference.cast::<u64>()) });
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulPreferenceSetAttribute"))]
 pub unsafe extern "C" fn hipblasLtMatmulPreferenceSetAttribute(
     preference: *mut c_void,
     what: c_int,
     value: *const c_void,
     bytes: usize,
 ) -> c_int {
+    if cfg!(cuda) && (5..9).contains(&what) && bytes == 4 {
+        return 0;
+    }
     if (what, bytes) != (1, 8) {
         return INVALID;
     }
@@ -165,7 +188,8 @@ pub unsafe extern "C" fn hipblasLtMatmulPreferenceSetAttribute(
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulAlgoGetHeuristic"))]
 pub unsafe extern "C" fn hipblasLtMatmulAlgoGetHeuristic(
     _handle: *mut c_void,
     _desc: *mut c_void,
@@ -228,7 +252,8 @@ unsafe fn multiply([m, n, k]: [u64; 3], x: Matrix, y: Matrix, d: Matrix, bits: u
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmul"))]
 pub unsafe extern "C" fn hipblasLtMatmul(
     handle: *mut c_void,
     desc: *mut c_void,
@@ -242,7 +267,7 @@ pub unsafe extern "C" fn hipblasLtMatmul(
     _c_layout: *mut c_void,
     d: *mut f32,
     d_layout: *mut c_void,
-    algorithm: *const [u64; 3],
+    algorithm: *const [u64; WORDS],
     workspace: *mut u8,
     workspace_bytes: usize,
     stream: *mut c_void,

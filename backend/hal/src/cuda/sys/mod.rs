@@ -1,8 +1,7 @@
-//! Tables of NVIDIA's functions, one file per library. The only place of this driver that calls them.
+//! Tables of functions that only NVIDIA's libraries have, one file per library.
 
 pub mod cublaslt;
 pub mod libcuda;
 pub mod nvrtc;
 
-pub(super) use crate::foreign::Library;
 pub(crate) use crate::foreign::table;

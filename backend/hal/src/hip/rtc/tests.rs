@@ -46,7 +46,7 @@ fn hiprtc_compiles_the_prelude_for_gfx90a() {
 #[test]
 fn hiprtc_is_never_asked_for_a_target_that_is_newer_than_it() {
     let Some(rtc) = rtc_or_skip("hiprtc_is_never_asked_for_a_target_that_is_newer_than_it") else { return };
-    let at = |major, minor| Rtc { version: Version { major, minor, patch: 0 }, ..rtc.clone() };
+    let at = |major, minor| Rtc { version: Version { major, minor, patch: Some(0) }, ..rtc.clone() };
     let knows = |rtc: &Rtc, name| rtc.knows(Arch::parse(name).unwrap());
     for (name, major, minor) in [("gfx942", 6, 0), ("gfx1100", 5, 5), ("gfx1201", 6, 4), ("gfx950", 7, 0)] {
         assert!(knows(&at(major, minor), name) && !knows(&at(5, 2), name), "{name}");

@@ -1,9 +1,7 @@
-//! Tables of AMD's functions, one file per library. The only place of this driver that calls them.
+//! Tables of functions that only AMD's libraries have, one file per library.
 
 pub mod amdhip64;
 pub mod hipblaslt;
-pub mod hiprtc;
 pub mod rocblas;
 
-pub(super) use crate::foreign::Library;
 pub(crate) use crate::foreign::table;

@@ -4,11 +4,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// `rocblas_status`.
-pub type Status = c_int;
+use crate::foreign::Status;
 
-/// `rocblas_status_success`.
-pub const SUCCESS: Status = 0;
 /// `rocblas_operation_none`, `rocblas_operation_transpose`.
 pub const OPERATIONS: [c_int; 2] = [111, 112];
 /// `rocblas_atomics_not_allowed`.

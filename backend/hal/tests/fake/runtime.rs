@@ -1,9 +1,11 @@
-//! A libamdhip64 of HIP 5.2 with two devices, whose memory is the host's and whose only kernel is `scale_f32` of
-//! `kernels/scale.hip`, written out here. For testing what the driver passes to the library, where there is no GPU.
+//! A libamdhip64 of HIP 5.2 with two devices, or with `--cfg cuda` a libcuda of CUDA 13.0. Their memory is the host's, and their
+//! only kernel is `scale_f32` of `kernels/scale.hip`, written out here. For testing what the driver passes to the library, where
+//! there is no GPU.
 //!
 //! Nothing on a stream is done before somebody waits for it, and then no more than that: what is used again too early shows.
 //!
-//! Compiled by `rustc` alone, as a shared library, by the tests in `src/hip/tests.rs`. Written from AMD's API reference.
+//! Compiled by `rustc` alone, as a shared library, by the tests in `src/gpu/tests.rs`. Written from AMD's and NVIDIA's API
+//! references.
 #![crate_type = "cdylib"]
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
@@ -27,8 +29,9 @@ const DEVICES: usize = 2;
 
 static FAULTED: AtomicBool = AtomicBool::new(false);
 static STATE: Mutex<State> = Mutex::new(State { queues: [const { Queue { steps: VecDeque::new(), done: 0 } }; DEVICES], events: Vec::new() });
-/// Waits for a stream, waits for an event that was not reached, pinned ranges, copies between devices.
-static COUNTS: [AtomicI64; 4] = [const { AtomicI64::new(0) }; 4];
+/// Waits for a stream, waits for an event that was not reached, pinned ranges, copies between devices; with CUDA also how often
+/// shared memory was asked for, and launches that may begin early.
+static COUNTS: [AtomicI64; 6] = [const { AtomicI64::new(0) }; 6];
 
 thread_local! {
     static DEVICE: Cell<usize> = const { Cell::new(0) };
@@ -92,8 +95,13 @@ impl State {
     }
 }
 
-/// `hipHostMallocMapped | hipHostMallocCoherent`.
-const MAPPED: c_uint = 0x4000_0002;
+/// `hipHostMallocMapped | hipHostMallocCoherent`, `CU_MEMHOSTALLOC_DEVICEMAP`.
+const MAPPED: c_uint = if cfg!(cuda) { 2 } else { 0x4000_0002 };
+/// `HIP_LAUNCH_PARAM_END`, `CU_LAUNCH_PARAM_END`.
+const LAUNCH_END: usize = if cfg!(cuda) { 0 } else { 3 };
+const NAME: &CStr = if cfg!(cuda) { c"Fake H100" } else { c"Fake MI210" };
+/// Dynamic LDS that the kernel may be launched with.
+static LDS_BYTES: AtomicI64 = AtomicI64::new(if cfg!(cuda) { 48 << 10 } else { 64 << 10 });
 
 /// The variables that every module has: this one, and what its kernels print.
 static PRINTED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
@@ -159,7 +167,8 @@ pub extern "C" fn hipGetErrorString(status: c_int) -> *const c_char {
     if status == ILLEGAL_ADDRESS { c"an illegal memory access".as_ptr() } else { c"other".as_ptr() }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuDeviceGetCount"))]
 pub unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> c_int {
     // SAFETY: see above.
     unsafe { *count = DEVICES as c_int };
@@ -175,18 +184,26 @@ pub extern "C" fn hipSetDevice(device: c_int) -> c_int {
     })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuDeviceGetName"))]
 pub unsafe extern "C" fn hipDeviceGetName(name: *mut c_char, _bytes: c_int, _device: c_int) -> c_int {
     // SAFETY: see above.
-    unsafe { put(name, c"Fake MI210") };
+    unsafe { put(name, NAME) };
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuDeviceGetAttribute"))]
 pub unsafe extern "C" fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) -> c_int {
-    let known = match attribute {
-        63 => 104,
-        87 => 64,
+    let known = match (cfg!(cuda), attribute) {
+        (false, 63) => 104,
+        (false, 87) => 64,
+        (true, 1) => 1024,
+        (true, 10) => 32,
+        (true, 16) => 132,
+        (true, 75) => 9,
+        (true, 76) => 0,
+        (true, 97) => 227 << 10,
         _ => return INVALID,
     };
     // SAFETY: see above.
@@ -194,7 +211,8 @@ pub unsafe extern "C" fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_i
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuDeviceTotalMem_v2"))]
 pub unsafe extern "C" fn hipDeviceTotalMem(bytes: *mut usize, _device: c_int) -> c_int {
     // SAFETY: see above.
     unsafe { *bytes = MEMORY_BYTES };
@@ -207,20 +225,22 @@ pub unsafe extern "C" fn hipGetDeviceProperties(properties: *mut c_char, _device
     // SAFETY: see above.
     unsafe {
         properties.write_bytes(0, 792);
-        put(properties, c"Fake MI210");
+        put(properties, NAME);
         put(properties.add(396), c"gfx90a:sramecc+:xnack-");
     }
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuMemGetInfo_v2"))]
 pub unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int {
     // SAFETY: see above.
     unsafe { (*free, *total) = (MEMORY_BYTES / 4 * 3, MEMORY_BYTES) };
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuMemAlloc_v2"))]
 pub unsafe extern "C" fn hipMalloc(address: *mut *mut u8, bytes: usize) -> c_int {
     let Ok(layout) = Layout::from_size_align(bytes, 256) else { return OUT_OF_MEMORY };
     if bytes == 0 || bytes > MEMORY_BYTES {
@@ -231,28 +251,32 @@ pub unsafe extern "C" fn hipMalloc(address: *mut *mut u8, bytes: usize) -> c_int
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuMemFree_v2"))]
 pub extern "C" fn hipFree(_address: *mut u8) -> c_int {
     0
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipMemcpyAsync(
-    target: *mut u8,
-    source: *const u8,
-    bytes: usize,
-    kind: c_int,
-    stream: usize,
-) -> c_int {
-    match device_of(stream) {
-        Some(device) if (1..=3).contains(&kind) => {
-            state().put(device, Step::Copy { target: target as usize, source: source as usize, bytes })
-        }
-        _ => INVALID,
-    }
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuMemcpyHtoDAsync_v2"))]
+pub extern "C" fn hipMemcpyHtoDAsync(target: usize, source: usize, bytes: usize, stream: usize) -> c_int {
+    device_of(stream).map_or(INVALID, |device| state().put(device, Step::Copy { target, source, bytes }))
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuMemcpyDtoHAsync_v2"))]
+pub extern "C" fn hipMemcpyDtoHAsync(target: usize, source: usize, bytes: usize, stream: usize) -> c_int {
+    hipMemcpyHtoDAsync(target, source, bytes, stream)
+}
+
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuMemcpyDtoDAsync_v2"))]
+pub extern "C" fn hipMemcpyDtoDAsync(target: usize, source: usize, bytes: usize, stream: usize) -> c_int {
+    hipMemcpyHtoDAsync(target, source, bytes, stream)
+}
+
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuMemcpyHtoD_v2"))]
 pub unsafe extern "C" fn hipMemcpyHtoD(target: *mut u8, source: *const u8, bytes: usize) -> c_int {
     // SAFETY: see above.
     unsafe { source.copy_to_nonoverlapping(target, bytes) };
@@ -275,7 +299,8 @@ pub unsafe extern "C" fn hipMemcpyPeerAsync(
     state().put(target_device as usize, Step::Copy { target: target as usize, source: source as usize, bytes })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuMemHostAlloc"))]
 pub unsafe extern "C" fn hipHostMalloc(memory: *mut *mut u8, bytes: usize, flags: c_uint) -> c_int {
     COUNTS[2].fetch_add(1, Ordering::Relaxed);
     // SAFETY: see above. It is given back when the process ends, so that what comes too late still shows.
@@ -283,33 +308,37 @@ pub unsafe extern "C" fn hipHostMalloc(memory: *mut *mut u8, bytes: usize, flags
     status(flags == 0 || flags == MAPPED)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuMemHostGetDevicePointer_v2"))]
 pub unsafe extern "C" fn hipHostGetDevicePointer(address: *mut *mut u8, memory: *mut u8, flags: c_uint) -> c_int {
     // SAFETY: see above.
     unsafe { *address = memory };
     status(flags == 0)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuMemFreeHost"))]
 pub extern "C" fn hipHostFree(_memory: *mut u8) -> c_int {
     COUNTS[2].fetch_sub(1, Ordering::Relaxed);
     0
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipMemsetAsync(target: *mut u8, value: c_int, bytes: usize, stream: usize) -> c_int {
-    device_of(stream)
-        .map_or(INVALID, |device| state().put(device, Step::Set { target: target as usize, value: value as u8, bytes }))
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuMemsetD8Async"))]
+pub extern "C" fn hipMemsetD8Async(target: usize, value: u8, bytes: usize, stream: usize) -> c_int {
+    device_of(stream).map_or(INVALID, |device| state().put(device, Step::Set { target, value, bytes }))
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuStreamCreate"))]
 pub unsafe extern "C" fn hipStreamCreateWithFlags(stream: *mut usize, flags: c_uint) -> c_int {
     // SAFETY: see above.
     unsafe { *stream = STREAM + DEVICE.get() };
     status(flags == 1)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuStreamSynchronize"))]
 pub extern "C" fn hipStreamSynchronize(stream: usize) -> c_int {
     COUNTS[0].fetch_add(1, Ordering::Relaxed);
     let Some(device) = device_of(stream) else { return INVALID };
@@ -319,12 +348,14 @@ pub extern "C" fn hipStreamSynchronize(stream: usize) -> c_int {
     if FAULTED.load(Ordering::Relaxed) { ILLEGAL_ADDRESS } else { 0 }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuStreamDestroy_v2"))]
 pub extern "C" fn hipStreamDestroy(stream: usize) -> c_int {
     status(device_of(stream).is_some())
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuEventCreate"))]
 pub unsafe extern "C" fn hipEventCreateWithFlags(event: *mut usize, flags: c_uint) -> c_int {
     let mut state = state();
     state.events.push((0, 0));
@@ -333,7 +364,8 @@ pub unsafe extern "C" fn hipEventCreateWithFlags(event: *mut usize, flags: c_uin
     status(flags == 0)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuEventRecord"))]
 pub extern "C" fn hipEventRecord(event: usize, stream: usize) -> c_int {
     let Some(device) = device_of(stream) else { return INVALID };
     let mut state = state();
@@ -341,7 +373,8 @@ pub extern "C" fn hipEventRecord(event: usize, stream: usize) -> c_int {
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuStreamWaitEvent"))]
 pub extern "C" fn hipStreamWaitEvent(stream: usize, event: usize, flags: c_uint) -> c_int {
     let Some(own) = device_of(stream) else { return INVALID };
     let mut state = state();
@@ -350,7 +383,8 @@ pub extern "C" fn hipStreamWaitEvent(stream: usize, event: usize, flags: c_uint)
     status(flags == 0)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuEventSynchronize"))]
 pub extern "C" fn hipEventSynchronize(event: usize) -> c_int {
     let mut state = state();
     let (device, until) = state.events[event - 1];
@@ -361,19 +395,22 @@ pub extern "C" fn hipEventSynchronize(event: usize) -> c_int {
     if FAULTED.load(Ordering::Relaxed) { ILLEGAL_ADDRESS } else { 0 }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuEventElapsedTime"))]
 pub unsafe extern "C" fn hipEventElapsedTime(milliseconds: *mut f32, start: usize, stop: usize) -> c_int {
     // SAFETY: see above.
     unsafe { *milliseconds = 1.5 };
     status(start > 0 && stop > 0)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuEventDestroy_v2"))]
 pub extern "C" fn hipEventDestroy(event: usize) -> c_int {
     status(event > 0)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuModuleLoadData"))]
 pub unsafe extern "C" fn hipModuleLoadData(module: *mut usize, image: *const [u8; 4]) -> c_int {
     // SAFETY: see above.
     unsafe {
@@ -382,14 +419,16 @@ pub unsafe extern "C" fn hipModuleLoadData(module: *mut usize, image: *const [u8
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuModuleGetFunction"))]
 pub unsafe extern "C" fn hipModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) -> c_int {
     // SAFETY: see above.
     unsafe { *function = if CStr::from_ptr(name) == c"scale_f32" { SCALE } else { OTHER } };
     status(module == 9)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuModuleGetGlobal_v2"))]
 pub unsafe extern "C" fn hipModuleGetGlobal(
     address: *mut *const AtomicU64,
     bytes: *mut usize,
@@ -408,12 +447,14 @@ pub unsafe extern "C" fn hipModuleGetGlobal(
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuModuleUnload"))]
 pub extern "C" fn hipModuleUnload(module: usize) -> c_int {
     status(module == 9)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(cuda), unsafe(no_mangle))]
+#[cfg_attr(cuda, unsafe(export_name = "cuLaunchKernel"))]
 pub unsafe extern "C" fn hipModuleLaunchKernel(
     function: usize,
     grid_x: c_uint,
@@ -432,9 +473,10 @@ pub unsafe extern "C" fn hipModuleLaunchKernel(
     let args_bytes = std::ptr::with_exposed_provenance::<usize>(args_bytes);
     // SAFETY: see above.
     let whole = unsafe { *args_bytes } == size_of::<ScaleArgs>();
-    let one_axis = grid_y * grid_z * block_y * block_z == 1 && lds_bytes == 0;
+    let has_lds = i64::from(lds_bytes) <= LDS_BYTES.load(Ordering::Relaxed);
+    let one_axis = grid_y * grid_z * block_y * block_z == 1 && has_lds;
     let Some(device) = device_of(stream) else { return INVALID };
-    if !parameters.is_null() || (pointer, size, end) != (1, 2, 3) || !whole || !one_axis {
+    if !parameters.is_null() || (pointer, size, end) != (1, 2, LAUNCH_END) || !whole || !one_axis {
         return INVALID;
     }
     if function != SCALE {
@@ -444,4 +486,108 @@ pub unsafe extern "C" fn hipModuleLaunchKernel(
     // SAFETY: see above. The driver's bytes need not be aligned.
     let args = unsafe { std::ptr::with_exposed_provenance::<ScaleArgs>(args).read_unaligned() };
     state().put(device, Step::Scale { args, threads: grid_x * block_x })
+}
+
+/// What CUDA's driver has in its own way.
+#[cfg(cuda)]
+mod cuda {
+    use super::*;
+
+    /// Contexts are the devices' numbers and this.
+    const CONTEXT: usize = 0xc0;
+    const HOPPER_EARLY: c_int = 6;
+
+    #[repr(C)]
+    pub struct Config {
+        grid: [c_uint; 3],
+        block: [c_uint; 3],
+        shared_bytes: c_uint,
+        stream: usize,
+        attributes: *const [c_int; 18],
+        attribute_count: c_uint,
+    }
+
+    #[unsafe(no_mangle)]
+    pub extern "C" fn cuInit(flags: c_uint) -> c_int {
+        status(flags == 0)
+    }
+
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
+        // SAFETY: see above.
+        unsafe { *version = 13_000 };
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn cuGetErrorName(code: c_int, name: *mut *const c_char) -> c_int {
+        let known = if code == ILLEGAL_ADDRESS { c"CUDA_ERROR_ILLEGAL_ADDRESS" } else { c"CUDA_ERROR_OTHER" };
+        // SAFETY: see above.
+        unsafe { *name = known.as_ptr() };
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn cuGetErrorString(code: c_int, text: *mut *const c_char) -> c_int {
+        // SAFETY: see above.
+        unsafe { *text = hipGetErrorString(code) };
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_int {
+        // SAFETY: see above.
+        unsafe { *device = ordinal };
+        status(ordinal < DEVICES as c_int)
+    }
+
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) -> c_int {
+        // SAFETY: see above.
+        unsafe { *context = CONTEXT + device as usize };
+        0
+    }
+
+    #[unsafe(no_mangle)]
+    pub extern "C" fn cuCtxSetCurrent(context: usize) -> c_int {
+        hipSetDevice((context - CONTEXT) as c_int)
+    }
+
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn cuMemcpyPeerAsync(
+        target: *mut u8,
+        to: usize,
+        source: *const u8,
+        from: usize,
+        bytes: usize,
+        stream: usize,
+    ) -> c_int {
+        // SAFETY: see above.
+        unsafe { hipMemcpyPeerAsync(target, (to - CONTEXT) as c_int, source, (from - CONTEXT) as c_int, bytes, stream) }
+    }
+
+    #[unsafe(no_mangle)]
+    pub extern "C" fn cuFuncSetAttribute(_function: usize, attribute: c_int, value: c_int) -> c_int {
+        COUNTS[4].fetch_add(1, Ordering::Relaxed);
+        LDS_BYTES.store(i64::from(value), Ordering::Relaxed);
+        status(attribute == 8)
+    }
+
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn cuLaunchKernelEx(
+        config: *const Config,
+        function: usize,
+        parameters: *const c_void,
+        extra: *const [usize; 5],
+    ) -> c_int {
+        COUNTS[5].fetch_add(1, Ordering::Relaxed);
+        // SAFETY: see above.
+        let (Config { grid: [x, y, z], block: [a, b, c], shared_bytes, stream, attribute_count, .. }, attribute) =
+            unsafe { (&*config, *(*config).attributes) };
+        if (*attribute_count, attribute[0], attribute[2]) != (1, HOPPER_EARLY, 1) {
+            return INVALID;
+        }
+        // SAFETY: see above.
+        unsafe { hipModuleLaunchKernel(function, *x, *y, *z, *a, *b, *c, *shared_bytes, *stream, parameters, extra) }
+    }
 }

@@ -1,0 +1,7 @@
+//! Tables of the interfaces that AMD's and NVIDIA's libraries share under names of their own, a file for each.
+
+pub(crate) mod blas;
+pub(crate) mod compiler;
+pub(crate) mod runtime;
+
+pub(super) use crate::foreign::shared_table;
