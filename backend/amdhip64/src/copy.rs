@@ -47,7 +47,7 @@ impl Kind {
 
 /// One side of a copy.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Side {
     /// Of its first byte.
     pub address: u64,
     /// From a row to the next, bytes.
@@ -56,15 +56,15 @@ pub struct Place {
     pub slice: u64,
 }
 
-impl Place {
+impl Side {
     /// Bytes without rows.
-    pub fn linear(address: u64) -> Place {
-        Place { address, pitch: 0, slice: 0 }
+    pub fn linear(address: u64) -> Side {
+        Side { address, pitch: 0, slice: 0 }
     }
 
     /// Rows without slices.
-    pub fn rows(address: u64, pitch: u64) -> Place {
-        Place { address, pitch, slice: 0 }
+    pub fn rows(address: u64, pitch: u64) -> Side {
+        Side { address, pitch, slice: 0 }
     }
 
     fn row(&self, y: u64, z: u64) -> u64 {
@@ -76,9 +76,9 @@ impl Place {
 #[derive(Clone, Copy, Debug)]
 pub struct Copy {
     /// Where to.
-    pub to: Place,
+    pub to: Side,
     /// Where from.
-    pub from: Place,
+    pub from: Side,
     /// Bytes of a row, rows, slices.
     pub extent: [u64; 3],
     /// What the caller says.
@@ -89,7 +89,7 @@ pub struct Copy {
 #[derive(Clone, Copy, Debug)]
 pub struct Fill {
     /// Where.
-    pub to: Place,
+    pub to: Side,
     /// The element.
     pub value: u64,
     /// Its bytes: 1, 2, 4 or 8.
@@ -202,16 +202,16 @@ impl Fill {
 }
 
 fn linear(to: u64, from: u64, bytes: u64, kind: Kind) -> Work {
-    let (to, from) = (Place::linear(to), Place::linear(from));
+    let (to, from) = (Side::linear(to), Side::linear(from));
     Work::Copy(Copy { to, from, extent: [bytes, 1, 1], kind })
 }
 
 fn rows(to: (u64, u64), from: (u64, u64), width: u64, height: u64, kind: Kind) -> Work {
-    let (to, from) = (Place::rows(to.0, to.1), Place::rows(from.0, from.1));
+    let (to, from) = (Side::rows(to.0, to.1), Side::rows(from.0, from.1));
     Work::Copy(Copy { to, from, extent: [width, height, 1], kind })
 }
 
-fn fill(to: Place, value: u64, value_bytes: u64, extent: [u64; 3]) -> Work {
+fn fill(to: Side, value: u64, value_bytes: u64, extent: [u64; 3]) -> Work {
     Work::Fill(Fill { to, value, value_bytes, extent })
 }
 
@@ -291,8 +291,8 @@ pub struct PitchedPointer {
 }
 
 impl PitchedPointer {
-    fn place(&self) -> Place {
-        Place { address: self.address, pitch: self.pitch, slice: self.pitch.wrapping_mul(self.height) }
+    fn place(&self) -> Side {
+        Side { address: self.address, pitch: self.pitch, slice: self.pitch.wrapping_mul(self.height) }
     }
 }
 
@@ -305,7 +305,7 @@ impl Memcpy3D {
             }
             let [x, y, z] = side.position;
             let place = side.pointer.place();
-            Ok(Place { address: place.row(y, z).wrapping_add(x), ..place })
+            Ok(Side { address: place.row(y, z).wrapping_add(x), ..place })
         };
         let kind = Kind::new(self.kind)?;
         Ok(Work::Copy(Copy { to: place(&self.to)?, from: place(&self.from)?, extent: self.extent, kind }))
@@ -406,62 +406,62 @@ export! {
 
     /// `hipMemset`
     fn hipMemset(to: u64, value: c_int, bytes: u64) {
-        now(&fill(Place::linear(to), u64::from(value as u8), 1, [bytes, 1, 1]))
+        now(&fill(Side::linear(to), u64::from(value as u8), 1, [bytes, 1, 1]))
     }
 
     /// `hipMemsetAsync`
     fn hipMemsetAsync(to: u64, value: c_int, bytes: u64, stream: Handle) {
-        submit(stream, fill(Place::linear(to), u64::from(value as u8), 1, [bytes, 1, 1]))
+        submit(stream, fill(Side::linear(to), u64::from(value as u8), 1, [bytes, 1, 1]))
     }
 
     /// `hipMemsetD8`
     fn hipMemsetD8(to: u64, value: u8, count: u64) {
-        now(&fill(Place::linear(to), u64::from(value), 1, [count, 1, 1]))
+        now(&fill(Side::linear(to), u64::from(value), 1, [count, 1, 1]))
     }
 
     /// `hipMemsetD8Async`
     fn hipMemsetD8Async(to: u64, value: u8, count: u64, stream: Handle) {
-        submit(stream, fill(Place::linear(to), u64::from(value), 1, [count, 1, 1]))
+        submit(stream, fill(Side::linear(to), u64::from(value), 1, [count, 1, 1]))
     }
 
     /// `hipMemsetD16`
     fn hipMemsetD16(to: u64, value: u16, count: u64) {
-        now(&fill(Place::linear(to), u64::from(value), 2, [count, 1, 1]))
+        now(&fill(Side::linear(to), u64::from(value), 2, [count, 1, 1]))
     }
 
     /// `hipMemsetD16Async`
     fn hipMemsetD16Async(to: u64, value: u16, count: u64, stream: Handle) {
-        submit(stream, fill(Place::linear(to), u64::from(value), 2, [count, 1, 1]))
+        submit(stream, fill(Side::linear(to), u64::from(value), 2, [count, 1, 1]))
     }
 
     /// `hipMemsetD32`
     fn hipMemsetD32(to: u64, value: c_int, count: u64) {
-        now(&fill(Place::linear(to), u64::from(value as u32), 4, [count, 1, 1]))
+        now(&fill(Side::linear(to), u64::from(value as u32), 4, [count, 1, 1]))
     }
 
     /// `hipMemsetD32Async`
     fn hipMemsetD32Async(to: u64, value: c_int, count: u64, stream: Handle) {
-        submit(stream, fill(Place::linear(to), u64::from(value as u32), 4, [count, 1, 1]))
+        submit(stream, fill(Side::linear(to), u64::from(value as u32), 4, [count, 1, 1]))
     }
 
     /// `hipStreamWriteValue32`
     fn hipStreamWriteValue32(stream: Handle, to: u64, value: u32, _flags: c_uint) {
-        submit(stream, fill(Place::linear(to), u64::from(value), 4, [1, 1, 1]))
+        submit(stream, fill(Side::linear(to), u64::from(value), 4, [1, 1, 1]))
     }
 
     /// `hipStreamWriteValue64`
     fn hipStreamWriteValue64(stream: Handle, to: u64, value: u64, _flags: c_uint) {
-        submit(stream, fill(Place::linear(to), value, 8, [1, 1, 1]))
+        submit(stream, fill(Side::linear(to), value, 8, [1, 1, 1]))
     }
 
     /// `hipMemset2D`
     fn hipMemset2D(to: u64, pitch: u64, value: c_int, width: u64, height: u64) {
-        now(&fill(Place::rows(to, pitch), u64::from(value as u8), 1, [width, height, 1]))
+        now(&fill(Side::rows(to, pitch), u64::from(value as u8), 1, [width, height, 1]))
     }
 
     /// `hipMemset2DAsync`
     fn hipMemset2DAsync(to: u64, pitch: u64, value: c_int, width: u64, height: u64, stream: Handle) {
-        submit(stream, fill(Place::rows(to, pitch), u64::from(value as u8), 1, [width, height, 1]))
+        submit(stream, fill(Side::rows(to, pitch), u64::from(value as u8), 1, [width, height, 1]))
     }
 
     /// `hipMemset3D`

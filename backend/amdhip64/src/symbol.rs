@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::call::{Failure, Result, export};
-use crate::copy::{Copy, Kind, Place};
+use crate::copy::{Copy, Kind, Side};
 use crate::foreign::Out;
 use crate::handle::Handle;
 use crate::register::variable;
@@ -30,7 +30,7 @@ pub fn symbol_copy(symbol: *const c_void, other: u64, bytes: u64, offset: u64, k
         let reason = format!("{bytes} bytes at offset {offset} of a variable of {length} bytes");
         return Err(Failure::new(Status::INVALID_VALUE, reason));
     }
-    let (inside, other) = (Place::linear(address + offset), Place::linear(other));
+    let (inside, other) = (Side::linear(address + offset), Side::linear(other));
     let (to, from) = match way {
         Way::To => (inside, other),
         Way::From => (other, inside),

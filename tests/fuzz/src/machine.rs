@@ -50,7 +50,7 @@ pub trait Family: Sync {
     /// The framework's own CPU backend.
     type Reference: Machine;
     /// Ours, one launch after the other.
-    type Alone: Machine;
+    type Separate: Machine;
     /// Ours, as users meet it: launches wait, join, are fused.
     type Joined: Machine;
 
@@ -62,8 +62,8 @@ pub trait Family: Sync {
     fn types(&self) -> Types;
     /// See [`Family::Reference`].
     fn reference(&self) -> &Self::Reference;
-    /// See [`Family::Alone`].
-    fn alone(&self) -> &Self::Alone;
+    /// See [`Family::Separate`].
+    fn separate(&self) -> &Self::Separate;
     /// See [`Family::Joined`].
     fn joined(&self) -> &Self::Joined;
     /// The same on another device, or by another handle to this one, where there is such a thing.

@@ -33,7 +33,7 @@ pub struct Made {
 }
 
 /// A program of one operator, on views.
-pub fn alone<F: Family>(family: &F, row: usize, choices: &mut Choices) -> Made {
+pub fn separate<F: Family>(family: &F, row: usize, choices: &mut Choices) -> Made {
     let is_large = choices.one_in(LARGE_ONE_IN);
     let mut maker = Maker::new(family, choices);
     if is_large {

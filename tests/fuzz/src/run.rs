@@ -45,7 +45,7 @@ pub struct Done {
 /// # Errors
 /// The first defect.
 pub fn check<F: Family>(family: &F, program: &Program, done: &mut Done) -> Result<(), Found> {
-    let known = match alone(family, program, done) {
+    let known = match separate(family, program, done) {
         Err(found) if found.fault == Fault::Refused && family.is_its_own_refusal(&found.said) => {
             done.open.extend(found.row.map(|row| (row, found.said)));
             return Ok(());
@@ -57,8 +57,8 @@ pub fn check<F: Family>(family: &F, program: &Program, done: &mut Done) -> Resul
 }
 
 /// Every tensor of the program, one launch after the other; each call is judged.
-fn alone<F: Family>(family: &F, program: &Program, done: &mut Done) -> Result<Vec<Data>, Found> {
-    let machine = family.alone();
+fn separate<F: Family>(family: &F, program: &Program, done: &mut Done) -> Result<Vec<Data>, Found> {
+    let machine = family.separate();
     let mut values = Vec::new();
     let mut known: Vec<Data> = Vec::new();
     for (number, step) in program.steps.iter().enumerate() {

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::choice::Choices;
 use crate::machine::{Family, quiet_panics};
-use crate::make::{Made, alone, several};
+use crate::make::{Made, separate, several};
 use crate::report::Report;
 use crate::run::{Done, Found, check};
 use crate::shrink::shrink;
@@ -79,11 +79,11 @@ fn made<F: Family>(family: &F, rows: &[usize], number: u64, choices: &mut Choice
     if number.is_multiple_of(2) {
         // A stride that is prime to the count visits every row.
         let turn = (number / 2).wrapping_mul(7919) % rows.len() as u64;
-        alone(family, rows[turn as usize], choices)
+        separate(family, rows[turn as usize], choices)
     } else {
         let together: Vec<usize> =
             rows.iter().copied().filter(|&row| !family.differs_together(&family.rows()[row])).collect();
-        if together.is_empty() { alone(family, rows[0], choices) } else { several(family, &together, choices) }
+        if together.is_empty() { separate(family, rows[0], choices) } else { several(family, &together, choices) }
     }
 }
 

@@ -108,7 +108,7 @@ fn alone_with_operands<F: Family>(family: &F, program: &Program, found: &Found) 
     let Step::Call(call) = program.steps.get(found.step)? else { return None };
     let mut values = Vec::new();
     let mut known: Vec<Data> = Vec::new();
-    let machine = family.alone();
+    let machine = family.separate();
     for step in &program.steps[..found.step] {
         match step {
             Step::Input(input) => values.push(machine.input(&input.data())),

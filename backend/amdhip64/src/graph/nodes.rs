@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{add, graph, lock, node, replace, works};
 use crate::call::{Result, export};
-use crate::copy::{Copy, Fill, Kind, Memcpy3D, Place};
+use crate::copy::{Copy, Fill, Kind, Memcpy3D, Side};
 use crate::foreign::{In, Out};
 use crate::handle::Handle;
 use crate::launch::{Arguments, Dim3, prepare};
@@ -62,7 +62,7 @@ impl MemsetNode {
             return Err(Status::INVALID_VALUE.into());
         }
         let mask = u32::MAX >> (32 - 8 * self.element_bytes);
-        let (to, extent) = (Place::rows(self.to, self.pitch), [self.width, self.height.max(1), 1]);
+        let (to, extent) = (Side::rows(self.to, self.pitch), [self.width, self.height.max(1), 1]);
         Ok(Work::Fill(Fill {
             to,
             value: u64::from(self.value & mask),
@@ -88,7 +88,7 @@ impl HostNode {
 }
 
 fn linear(to: u64, from: u64, bytes: u64, kind: c_int) -> Result<Work> {
-    let (to, from) = (Place::linear(to), Place::linear(from));
+    let (to, from) = (Side::linear(to), Side::linear(from));
     Ok(Work::Copy(Copy { to, from, extent: [bytes, 1, 1], kind: Kind::new(kind)? }))
 }
 

@@ -10,7 +10,7 @@ use rocfire_hal::{DType, MAX_RANK};
 use serde::{Deserialize, Serialize};
 
 use super::axes::{Axis, Frame, Group};
-use super::trace::{EntryId, Node, NodeId, Read, Trace, What};
+use super::trace::{EntryId, Node, NodeId, Origin, Read, Trace};
 
 /// Most nodes in one kernel, so that compiling it stays quick and its values stay in registers.
 const MAX_NODES: usize = 160;
@@ -277,8 +277,12 @@ impl Trace {
 
     /// Tensors that are views and outlive the kernel.
     pub(super) fn live_views(&self) -> impl Iterator<Item = EntryId> + '_ {
-        let is_live = |what: &What, consumed: bool| matches!(what, What::View { .. }) && !consumed;
-        self.entries.iter().enumerate().filter(move |(_, e)| is_live(&e.what, e.consumed)).map(|(at, _)| at as EntryId)
+        let is_live = |origin: &Origin, consumed: bool| matches!(origin, Origin::View { .. }) && !consumed;
+        self.entries
+            .iter()
+            .enumerate()
+            .filter(move |(_, e)| is_live(&e.origin, e.consumed))
+            .map(|(at, _)| at as EntryId)
     }
 }
 

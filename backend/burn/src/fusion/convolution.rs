@@ -10,7 +10,7 @@ use rocfire_hal::{Layout, Tensor, ViewMut};
 use rocfire_kernels::conv::{ConvParams, conv, conv_fused};
 use serde::{Deserialize, Serialize};
 
-use super::ending::Ending;
+use super::epilogue::EpilogueCall;
 use super::matmul::fold;
 use super::refusal::Refusal;
 use super::trace::{EntryId, Trace};
@@ -105,34 +105,38 @@ pub(super) struct Call<'a> {
     pub(super) weight: &'a Tensor,
     pub(super) bias: Option<&'a Tensor>,
     pub(super) window: &'a Window,
-    pub(super) ending: Ending<'a>,
+    pub(super) epilogue: EpilogueCall<'a>,
 }
 
 impl Call<'_> {
     /// Computes the convolution and the graph. `outputs` are over the iteration space.
     pub(super) fn run(&self, outputs: Vec<ViewMut<'_>>) -> Result<()> {
-        let shape: Vec<usize> =
-            self.ending.dims.iter().map(|axes| axes.iter().map(|axis| self.ending.extents[*axis]).product()).collect();
-        let over_result = |layout: &Layout| fold(layout, self.ending.dims, &shape, self.ending.extents);
-        let layouts = self.ending.inputs.iter().map(|input| over_result(input.layout()));
+        let shape: Vec<usize> = self
+            .epilogue
+            .dims
+            .iter()
+            .map(|axes| axes.iter().map(|axis| self.epilogue.extents[*axis]).product())
+            .collect();
+        let over_result = |layout: &Layout| fold(layout, self.epilogue.dims, &shape, self.epilogue.extents);
+        let layouts = self.epilogue.inputs.iter().map(|input| over_result(input.layout()));
         let (Ok(inputs), Ok(written)) = (
             layouts.collect::<Result<Vec<_>>>(),
             outputs.iter().map(|output| over_result(output.layout())).collect::<Result<Vec<_>>>(),
         ) else {
             let y = forward("conv", self.x, self.weight, self.bias, &self.window.params())?;
-            return self.ending.run(&y, outputs);
+            return self.epilogue.run(&y, outputs);
         };
         let outputs = outputs.into_iter().zip(written).map(|(output, layout)| output.with_layout(layout));
         let mut outputs = outputs.collect::<std::result::Result<Vec<_>, _>>()?;
         let (stream, params) = (self.x.device().stream(), self.window.params());
         let bias = self.bias.map(Tensor::view);
-        if self.ending.is_bare(&outputs) {
+        if self.epilogue.is_bare(&outputs) {
             let y = outputs.remove(0);
             return Ok(conv(stream, self.x.view(), self.weight.view(), bias, y, &params)?);
         }
-        let inputs = self.ending.inputs.iter().zip(inputs).map(|(input, layout)| input.with_layout(layout));
+        let inputs = self.epilogue.inputs.iter().zip(inputs).map(|(input, layout)| input.with_layout(layout));
         let inputs = inputs.collect::<std::result::Result<Vec<_>, _>>()?;
-        let epilogue = Epilogue::new(self.ending.graph, &shape, &inputs, self.ending.scalars, &outputs)?;
+        let epilogue = Epilogue::new(self.epilogue.graph, &shape, &inputs, self.epilogue.scalars, &outputs)?;
         Ok(conv_fused(stream, self.x.view(), self.weight.view(), bias, &epilogue, &params)?)
     }
 }

@@ -10,7 +10,7 @@ use super::axes::{Frame, Group, ONE};
 use super::copies::{Change, meet};
 use super::refusal::Refusal;
 use super::shift::Turned;
-use super::trace::{EntryId, Node, NodeId, Read, Trace, What};
+use super::trace::{EntryId, Node, NodeId, Origin, Read, Trace};
 use super::translate::Result;
 use super::view::{Shift, ViewOp};
 
@@ -112,10 +112,10 @@ impl Trace {
         }
         loop {
             let entry = &self.entries[usize::from(at)];
-            match &entry.what {
+            match &entry.origin {
                 _ if entry.shape[dim] == ONE => return self.whole_number(1),
                 _ if !entry.is_inner => return self.push(Node::Extent(entry.id, dim as u8), DType::I64),
-                What::View { of, by: ViewOp::Shift(shifts) } if !matches!(shifts[dim], Shift::Part(_)) => at = *of,
+                Origin::View { of, by: ViewOp::Shift(shifts) } if !matches!(shifts[dim], Shift::Part(_)) => at = *of,
                 _ => return Err(Refusal::Moved),
             }
         }

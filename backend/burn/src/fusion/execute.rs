@@ -12,7 +12,7 @@ use rocfire_kernels::conv::gives_channels_last;
 use rocfire_kernels::random::Seed;
 
 use super::arrange::Turn;
-use super::ending::Ending;
+use super::epilogue::EpilogueCall;
 use super::handle::{self, Handle};
 use super::plan::{AxisMap, Convolve, Input, Kernel, Multiply, Number, Output, Plan, Source};
 use super::{convolution, matmul};
@@ -99,16 +99,21 @@ fn run_kernel(
         None => launch(graph, &space.shape(), device, &inputs, &scalars, &mut outputs)?,
         Some(product) => {
             let inputs: Vec<_> = inputs.iter().map(Tensor::view).collect();
-            let ending =
-                Ending { graph, dims: &product.dims, extents: &space.extents, inputs: &inputs, scalars: &scalars };
+            let epilogue = EpilogueCall {
+                graph,
+                dims: &product.dims,
+                extents: &space.extents,
+                inputs: &inputs,
+                scalars: &scalars,
+            };
             let [lhs, rhs] = [product.lhs, product.rhs].map(|base| &bases.tensors[base]);
             let outputs = outputs.iter_mut().map(|output| output.tensor.view_mut().with_layout(output.layout));
             let outputs = outputs.collect::<std::result::Result<Vec<_>, HalError>>()?;
             match &product.convolution {
-                None => matmul::Call { lhs, rhs, ending }.run(outputs)?,
+                None => matmul::Call { lhs, rhs, epilogue }.run(outputs)?,
                 Some(Convolve { window, bias }) => {
                     let bias = bias.map(|base| &bases.tensors[base]);
-                    convolution::Call { x: lhs, weight: rhs, bias, window, ending }.run(outputs)?;
+                    convolution::Call { x: lhs, weight: rhs, bias, window, epilogue }.run(outputs)?;
                 }
             }
         }

@@ -9,7 +9,7 @@ use rocfire_fusion::Epilogue;
 use rocfire_hal::{Layout, MAX_RANK, Tensor, ViewMut};
 use rocfire_kernels::gemm::{GemmParams, gemm, gemm_apart, gemm_fused};
 
-use super::ending::Ending;
+use super::epilogue::EpilogueCall;
 use super::plan::AxisMap;
 use crate::error::Result;
 use crate::ops::matmul::matmul;
@@ -18,31 +18,31 @@ use crate::ops::matmul::matmul;
 pub(super) struct Call<'a> {
     pub(super) lhs: &'a Tensor,
     pub(super) rhs: &'a Tensor,
-    pub(super) ending: Ending<'a>,
+    pub(super) epilogue: EpilogueCall<'a>,
 }
 
 impl Call<'_> {
     /// Computes the product and the graph. `outputs` are over the iteration space.
     pub(super) fn run(&self, outputs: Vec<ViewMut<'_>>) -> Result<()> {
         match self.split() {
-            Some(split) if self.ending.is_bare(&outputs) => self.bare(&split, outputs),
+            Some(split) if self.epilogue.is_bare(&outputs) => self.bare(&split, outputs),
             Some(split) => match gemm_apart(self.lhs.device().stream(), self.lhs.view(), self.rhs.view())? {
-                Some(product) => self.ending.run(&product, outputs),
+                Some(product) => self.epilogue.run(&product, outputs),
                 None => self.fused(&split, outputs),
             },
-            None => self.ending.run(&matmul(self.lhs, self.rhs)?, outputs),
+            None => self.epilogue.run(&matmul(self.lhs, self.rhs)?, outputs),
         }
     }
 
     fn fused(&self, split: &Split, outputs: Vec<ViewMut<'_>>) -> Result<()> {
-        let inputs = self.ending.inputs.iter().map(|input| Ok(input.with_layout(split.fold(self, input.layout())?)?));
+        let inputs = self.epilogue.inputs.iter().map(|input| Ok(input.with_layout(split.fold(self, input.layout())?)?));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let outputs = outputs.into_iter().map(|output| {
             let layout = split.fold(self, output.layout())?;
             Ok(output.with_layout(layout)?)
         });
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
-        let epilogue = Epilogue::new(self.ending.graph, &split.shape, &inputs, self.ending.scalars, &outputs)?;
+        let epilogue = Epilogue::new(self.epilogue.graph, &split.shape, &inputs, self.epilogue.scalars, &outputs)?;
         let (lhs, rhs) = (self.lhs.view().with_layout(split.lhs)?, self.rhs.view().with_layout(split.rhs)?);
         Ok(gemm_fused(self.lhs.device().stream(), lhs, rhs, &epilogue, &GemmParams::default())?)
     }
@@ -58,7 +58,7 @@ impl Call<'_> {
 
     /// The operands with every axis but the columns split as the iteration space is; `None` if those are too many axes.
     fn split(&self) -> Option<Split> {
-        let (columns, others) = self.ending.dims.split_last()?;
+        let (columns, others) = self.epilogue.dims.split_last()?;
         let (rows, batches) = others.split_last()?;
         let mut parts: Vec<Vec<usize>> = batches.to_vec();
         // An extent of 1 has no axis of the space, and stays an axis of the product.
@@ -70,10 +70,10 @@ impl Call<'_> {
         if parts.len() > MAX_RANK {
             return None;
         }
-        let extent = |axes: &Vec<usize>| axes.iter().map(|axis| self.ending.extents[*axis]).product();
+        let extent = |axes: &Vec<usize>| axes.iter().map(|axis| self.epilogue.extents[*axis]).product();
         let shape: Vec<usize> = parts.iter().map(extent).collect();
         let split = Split { lhs: self.operand(self.lhs, true)?, rhs: self.operand(self.rhs, false)?, shape, parts };
-        let views = self.ending.inputs.iter().map(|input| input.layout());
+        let views = self.epilogue.inputs.iter().map(|input| input.layout());
         views.into_iter().all(|layout| split.fold(self, layout).is_ok()).then_some(split)
     }
 
@@ -84,21 +84,21 @@ impl Call<'_> {
         let (mut shape, mut split) = (Vec::new(), Vec::new());
         let mut push = |axes: &[usize], extent: usize, stride: i64| {
             // Broadcast, or split into axes of which each is the inner ones' extents apart.
-            let mut inner: i64 = axes.iter().map(|axis| self.ending.extents[*axis] as i64).product();
+            let mut inner: i64 = axes.iter().map(|axis| self.epilogue.extents[*axis] as i64).product();
             for axis in axes {
-                inner /= (self.ending.extents[*axis] as i64).max(1);
-                shape.push(if extent == 1 { 1 } else { self.ending.extents[*axis] });
+                inner /= (self.epilogue.extents[*axis] as i64).max(1);
+                shape.push(if extent == 1 { 1 } else { self.epilogue.extents[*axis] });
                 split.push(if extent == 1 { 0 } else { stride * inner });
             }
         };
-        let batches = self.ending.dims.len() - 2;
-        for (dim, axes) in self.ending.dims[..batches].iter().enumerate() {
-            match (dim + rank).checked_sub(self.ending.dims.len()) {
+        let batches = self.epilogue.dims.len() - 2;
+        for (dim, axes) in self.epilogue.dims[..batches].iter().enumerate() {
+            match (dim + rank).checked_sub(self.epilogue.dims.len()) {
                 Some(at) => push(axes, own[at], strides[at]),
                 None => push(axes, 1, 0),
             }
         }
-        let rows = &self.ending.dims[batches];
+        let rows = &self.epilogue.dims[batches];
         let (line, depth) = (rank - 2, rank - 1);
         if is_left {
             push(rows, own[line], strides[line]);
@@ -128,7 +128,7 @@ struct Split {
 impl Split {
     /// A layout over the iteration space as one over the product.
     fn fold(&self, call: &Call<'_>, layout: &Layout) -> Result<Layout> {
-        fold(layout, &self.parts, &self.shape, call.ending.extents)
+        fold(layout, &self.parts, &self.shape, call.epilogue.extents)
     }
 }
 

@@ -9,7 +9,7 @@
 //!   layouts, and views of computed values are changes of place; neither costs a launch.
 //! - `shift`, `elsewhere`, `copies`: a computed value at other places than where it was computed: slices, flips, elements by index.
 //! - `product`, `matmul`: a matrix product as the first value of a trace, and running it with the rest as its epilogue;
-//!   `convolution`: the same of a convolution; `ending`: what follows either.
+//!   `convolution`: the same of a convolution; `epilogue`: what follows either.
 //! - `draw`: random tensors, whose elements are computed where they are used.
 //! - `axes`: how a tensor's axes lie in the iteration space. A transposition permutes them and a reshape splits or merges
 //!   them, so that a chain goes on through both.
@@ -37,7 +37,7 @@ mod convolution;
 mod copies;
 mod draw;
 mod elsewhere;
-mod ending;
+mod epilogue;
 mod execute;
 mod fuser;
 pub(crate) mod handle;

@@ -4,7 +4,7 @@ use burn_ir::TensorIr;
 
 use super::axes::{Frame, Group, ONE, Regroup, regroup};
 use super::refusal::Refusal;
-use super::trace::{Entry, EntryId, NodeId, Trace, What};
+use super::trace::{Entry, EntryId, NodeId, Origin, Trace};
 use super::translate::Result;
 use super::view::ViewOp;
 
@@ -57,7 +57,7 @@ impl Trace {
     /// would be a copy; read axis by axis they are none, and the tensor meets others of its own shape.
     pub(super) fn seen_through(&self, view: EntryId) -> Option<(EntryId, Vec<Vec<usize>>)> {
         let (mut views, mut base) = (Vec::new(), view);
-        while let What::View { of, by } = &self.entries[usize::from(base)].what {
+        while let Origin::View { of, by } = &self.entries[usize::from(base)].origin {
             match by {
                 ViewOp::Same | ViewOp::Swap(..) | ViewOp::Permute(_) | ViewOp::Reshape => views.push((base, by)),
                 _ => break,

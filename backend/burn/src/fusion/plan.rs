@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::arrange::{Arrangement, Spread, Turn};
 use super::axes::{Axis, Frame};
 use super::convolution::{Convolution, Window};
-use super::trace::{EntryId, Node, Trace, What};
+use super::trace::{EntryId, Node, Origin, Trace};
 use super::view::ViewOp;
 
 /// What a kernel is called: Burn's own names for the same things, which its tools and tests compare.
@@ -53,7 +53,7 @@ pub(super) struct Source {
 
 /// A view of an earlier base: bases are the sources and then the steps, in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Step {
+pub(super) struct DerivedView {
     pub(super) from: usize,
     pub(super) by: ViewOp,
     pub(super) id: TensorId,
@@ -157,7 +157,7 @@ pub(super) struct Plan {
     /// Operations of the stream that it replaces.
     pub(super) operations: usize,
     pub(super) sources: Vec<Source>,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<DerivedView>,
     /// They share no tensor, so they run in any order.
     pub(super) kernels: Vec<Kernel>,
 }
@@ -255,7 +255,7 @@ fn needed_reads<'a>(
 /// The sources and views that a plan fetches, numbered.
 struct Bases {
     sources: Vec<Source>,
-    steps: Vec<Step>,
+    steps: Vec<DerivedView>,
     /// By entry.
     numbers: Vec<Option<usize>>,
 }
@@ -272,22 +272,22 @@ impl Bases {
             wanted[usize::from(root)] = true;
         }
         for at in (0..trace.entries.len()).rev() {
-            if let (true, What::View { of, .. }) = (wanted[at], &trace.entries[at].what) {
+            if let (true, Origin::View { of, .. }) = (wanted[at], &trace.entries[at].origin) {
                 wanted[usize::from(*of)] = true;
             }
         }
         let mut bases = Bases { sources: vec![], steps: vec![], numbers: vec![None; trace.entries.len()] };
         for (at, entry) in trace.entries.iter().enumerate().filter(|(at, _)| wanted[*at]) {
-            if entry.what == What::Source {
+            if entry.origin == Origin::Source {
                 bases.numbers[at] = Some(bases.sources.len());
                 bases.sources.push(Source { id: entry.id, consumed: entry.consumed });
             }
         }
         for (at, entry) in trace.entries.iter().enumerate().filter(|(at, _)| wanted[*at]) {
-            if let What::View { of, by } = &entry.what {
+            if let Origin::View { of, by } = &entry.origin {
                 let from = bases.number(*of);
                 bases.numbers[at] = Some(bases.sources.len() + bases.steps.len());
-                bases.steps.push(Step { from, by: by.clone(), id: entry.id, live: !entry.consumed });
+                bases.steps.push(DerivedView { from, by: by.clone(), id: entry.id, live: !entry.consumed });
             }
         }
         bases

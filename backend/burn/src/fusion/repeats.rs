@@ -23,7 +23,7 @@ const OPERATIONS_LEAST: usize = 8;
 
 /// An operation, as far as it counts here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Step {
+struct Recorded {
     /// Its name and the tensors' shapes and types.
     form: String,
     /// What it reads, makes or drops.
@@ -33,15 +33,15 @@ struct Step {
     is_from_host: bool,
 }
 
-impl Step {
-    fn new(operation: &OperationIr) -> Step {
+impl Recorded {
+    fn new(operation: &OperationIr) -> Recorded {
         let mut tensors = operation.nodes();
         let inputs = operation.inputs().count();
         if let OperationIr::Drop(tensor) = operation {
             tensors = vec![tensor];
         }
         let form = |tensor: &burn_ir::TensorIr| format!(" {:?} {:?} {:?}", tensor.shape, tensor.dtype, tensor.status);
-        Step {
+        Recorded {
             form: tensors.iter().fold(report::name(operation), |text, tensor| text + &form(tensor)),
             ids: tensors.iter().map(|tensor| tensor.id).collect(),
             inputs,
@@ -54,14 +54,14 @@ impl Step {
 /// The operations of a search, each once, in the order of the stream.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    steps: Vec<Step>,
-    known: HashSet<Step>,
+    steps: Vec<Recorded>,
+    known: HashSet<Recorded>,
 }
 
 impl Repeats {
     /// Adds an operation; whether it is new. Burn shows operations again when it merges what it kept apart.
     pub(super) fn take(&mut self, operation: &OperationIr) -> bool {
-        let step = Step::new(operation);
+        let step = Recorded::new(operation);
         let is_new = self.known.insert(step.clone());
         if is_new {
             self.steps.push(step);
@@ -77,7 +77,7 @@ impl Repeats {
         }
         let (first, others) = self.steps.split_at(count / CALLS);
         // What is almost never so is asked first: this is done for every fourth operation of a search.
-        let looks_same = |(at, step): (usize, &Step)| step.form == first[at % first.len()].form;
+        let looks_same = |(at, step): (usize, &Recorded)| step.form == first[at % first.len()].form;
         if !others.iter().enumerate().all(looks_same) || !is_call(first) {
             return false;
         }
@@ -92,7 +92,7 @@ impl Repeats {
 }
 
 /// Whether operations compute something of what was there before.
-fn is_call(steps: &[Step]) -> bool {
+fn is_call(steps: &[Recorded]) -> bool {
     let mut made: HashSet<TensorId> = HashSet::new();
     let mut reads_others = false;
     for step in steps {
@@ -104,7 +104,7 @@ fn is_call(steps: &[Step]) -> bool {
 }
 
 /// The tensors of operations, by the order in which they come up.
-fn numbered(steps: &[Step]) -> (Vec<usize>, HashMap<TensorId, usize>) {
+fn numbered(steps: &[Recorded]) -> (Vec<usize>, HashMap<TensorId, usize>) {
     let mut numbers = HashMap::new();
     let ids = steps.iter().flat_map(|step| &step.ids);
     let structure = ids.map(|id| {

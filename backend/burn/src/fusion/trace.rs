@@ -94,7 +94,7 @@ impl Read {
 
 /// What a tensor is to the kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum What {
+pub(super) enum Origin {
     /// It was there before.
     Source,
     /// A source, or a view of one, seen through another layout.
@@ -110,7 +110,7 @@ pub(super) struct Entry {
     /// Relative extents.
     pub(super) shape: Vec<Extent>,
     pub(super) dtype: DType,
-    pub(super) what: What,
+    pub(super) origin: Origin,
     /// Read for the last time, or dropped: nobody outside sees it.
     pub(super) consumed: bool,
     /// A view that only the kernel knows, under the number of the tensor that it is a view of.
@@ -147,7 +147,7 @@ pub(super) struct Part {
 
 /// Where the extent of a primitive axis is read off when a plan runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct ExtentSource {
     pub(super) extent: Extent,
     pub(super) tensor: TensorId,
     pub(super) dim: u8,
@@ -164,7 +164,7 @@ pub(super) struct Trace {
     /// Reductions that have no answer for nothing, under Burn's name of each.
     pub(super) without_answer: Vec<(NodeId, &'static str)>,
     /// By primitive axis; one that was split stays, unused.
-    pub(super) axes: Vec<Place>,
+    pub(super) axes: Vec<ExtentSource>,
     /// Whether reductions are taken at all.
     pub(super) reduces: bool,
     /// Whether a matrix product or a convolution is, as the first value; then nothing else is before it.
@@ -182,7 +182,7 @@ impl Trace {
             self.entries[usize::from(at)].consumed |= consumed;
             return Ok(at);
         }
-        let at = self.enter(tensor, What::Source)?;
+        let at = self.enter(tensor, Origin::Source)?;
         self.entries[usize::from(at)].consumed = consumed;
         Ok(at)
     }
@@ -201,15 +201,15 @@ impl Trace {
 
     /// Adds a tensor that is a view of a source.
     pub(super) fn view(&mut self, of: EntryId, by: ViewOp, out: &TensorIr) -> Result<()> {
-        let at = self.enter(out, What::View { of, by })?;
+        let at = self.enter(out, Origin::View { of, by })?;
         self.join(at, of);
         Ok(())
     }
 
     /// A view of a source, or of a view, that no operation names; `shape` is what is known of its extents.
     pub(super) fn inner_view(&mut self, of: EntryId, by: ViewOp, shape: Vec<Extent>) -> Result<EntryId> {
-        let what = What::View { of, by };
-        if let Some(known) = self.entries.iter().position(|entry| entry.is_inner && entry.what == what) {
+        let origin = Origin::View { of, by };
+        if let Some(known) = self.entries.iter().position(|entry| entry.is_inner && entry.origin == origin) {
             return Ok(known as EntryId);
         }
         if self.entries.len() >= MAX_NODES {
@@ -218,7 +218,7 @@ impl Trace {
         let at = self.entries.len() as EntryId;
         let Entry { id, dtype, .. } = self.entries[usize::from(of)];
         let part = Part::default();
-        self.entries.push(Entry { id, shape, dtype, what, consumed: true, is_inner: true, joined: at, part });
+        self.entries.push(Entry { id, shape, dtype, origin, consumed: true, is_inner: true, joined: at, part });
         self.join(at, of);
         Ok(at)
     }
@@ -231,7 +231,7 @@ impl Trace {
         frame: Frame,
         operands: &[EntryId],
     ) -> Result<EntryId> {
-        let at = self.enter(out, What::Computed { node, frame })?;
+        let at = self.enter(out, Origin::Computed { node, frame })?;
         let is_meeting = operands.windows(2).any(|pair| self.root(pair[0]) != self.root(pair[1]));
         for operand in operands {
             self.join(at, *operand);
@@ -266,16 +266,16 @@ impl Trace {
 
     /// The frame of a computed entry, or of a reading of one that is not.
     fn frame_at(&self, at: EntryId, read: Option<usize>) -> Frame {
-        match (&self.entries[usize::from(at)].what, read) {
-            (What::Computed { frame, .. }, None) => *frame,
+        match (&self.entries[usize::from(at)].origin, read) {
+            (Origin::Computed { frame, .. }, None) => *frame,
             (_, Some(number)) => self.reads[number].frame,
-            (What::Source | What::View { .. }, None) => {
+            (Origin::Source | Origin::View { .. }, None) => {
                 unreachable!("what is not computed has a frame where it is read")
             }
         }
     }
 
-    fn enter(&mut self, tensor: &TensorIr, what: What) -> Result<EntryId> {
+    fn enter(&mut self, tensor: &TensorIr, origin: Origin) -> Result<EntryId> {
         let dtype = to_hal(tensor.dtype).map_err(|_| Refusal::DType)?;
         let at = self.entries.len() as EntryId;
         if self.entries.len() >= MAX_NODES {
@@ -287,7 +287,7 @@ impl Trace {
             id: tensor.id,
             shape,
             dtype,
-            what,
+            origin,
             consumed: false,
             is_inner: false,
             joined: at,
@@ -332,17 +332,17 @@ impl Trace {
 
     /// Every computed tensor, oldest first.
     pub(super) fn computed(&self) -> impl DoubleEndedIterator<Item = (EntryId, &Entry, NodeId, &Frame)> {
-        self.entries.iter().enumerate().filter_map(|(at, entry)| match &entry.what {
-            What::Computed { node, frame } => Some((at as EntryId, entry, *node, frame)),
-            What::Source | What::View { .. } => None,
+        self.entries.iter().enumerate().filter_map(|(at, entry)| match &entry.origin {
+            Origin::Computed { node, frame } => Some((at as EntryId, entry, *node, frame)),
+            Origin::Source | Origin::View { .. } => None,
         })
     }
 
     /// The value and frame of an entry if it is computed.
     pub(super) fn value_of(&self, at: EntryId) -> Option<(NodeId, Frame)> {
-        match self.entries[usize::from(at)].what {
-            What::Computed { node, frame } => Some((node, frame)),
-            What::Source | What::View { .. } => None,
+        match self.entries[usize::from(at)].origin {
+            Origin::Computed { node, frame } => Some((node, frame)),
+            Origin::Source | Origin::View { .. } => None,
         }
     }
 
@@ -543,7 +543,7 @@ impl Trace {
 
     pub(super) fn new_axis(&mut self, extent: Extent, tensor: TensorId, dim: usize) -> Result<Axis> {
         let axis = Axis::try_from(self.axes.len()).map_err(|_| Refusal::Full)?;
-        self.axes.push(Place { extent, tensor, dim: dim as u8 });
+        self.axes.push(ExtentSource { extent, tensor, dim: dim as u8 });
         Ok(axis)
     }
 
@@ -551,7 +551,7 @@ impl Trace {
     pub(super) fn extent_of(&mut self, group: &Group) -> Result<NodeId> {
         let mut whole = None;
         for axis in group.axes() {
-            let Place { tensor, dim, .. } = self.axes[usize::from(*axis)];
+            let ExtentSource { tensor, dim, .. } = self.axes[usize::from(*axis)];
             let extent = self.push(Node::Extent(tensor, dim), DType::I64)?;
             whole = Some(match whole {
                 None => extent,
@@ -587,7 +587,7 @@ impl Trace {
             }
         }
         for entry in &mut self.entries {
-            if let What::Computed { frame, .. } = &mut entry.what {
+            if let Origin::Computed { frame, .. } = &mut entry.origin {
                 frame.refine(axis, parts).ok_or(Refusal::Rank)?;
             }
             if let Some(row) = &mut entry.part.row {

@@ -133,7 +133,7 @@ where
 /// Burn's gradients on Flex and on ours.
 pub struct Gradients {
     reference: Under<Flex>,
-    alone: Under<Rocm>,
+    separate: Under<Rocm>,
     joined: Under<Fused>,
     beside: Option<Under<Fused>>,
 }
@@ -143,7 +143,7 @@ impl Gradients {
     pub fn new(device: RocmDevice) -> Gradients {
         Gradients {
             reference: Under { inner: On { device: FlexDevice } },
-            alone: Under { inner: On { device } },
+            separate: Under { inner: On { device } },
             joined: Under { inner: On { device } },
             beside: super::second(device).map(|device| Under { inner: On { device } }),
         }
@@ -152,7 +152,7 @@ impl Gradients {
 
 impl Family for Gradients {
     type Reference = Under<Flex>;
-    type Alone = Under<Rocm>;
+    type Separate = Under<Rocm>;
     type Joined = Under<Fused>;
 
     fn name(&self) -> &'static str {
@@ -171,8 +171,8 @@ impl Family for Gradients {
         &self.reference
     }
 
-    fn alone(&self) -> &Under<Rocm> {
-        &self.alone
+    fn separate(&self) -> &Under<Rocm> {
+        &self.separate
     }
 
     fn joined(&self) -> &Under<Fused> {

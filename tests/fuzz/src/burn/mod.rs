@@ -209,7 +209,7 @@ const INDICES: [DType; 2] = [DType::I64, DType::I32];
 /// Burn on Flex and on ours.
 pub struct Burn {
     reference: On<Flex>,
-    alone: On<Rocm>,
+    separate: On<Rocm>,
     joined: On<Fused>,
     beside: Option<On<Fused>>,
 }
@@ -219,7 +219,7 @@ impl Burn {
     pub fn new(device: RocmDevice) -> Burn {
         Burn {
             reference: On { device: FlexDevice },
-            alone: On { device },
+            separate: On { device },
             joined: On { device },
             beside: second(device).map(|device| On { device }),
         }
@@ -235,7 +235,7 @@ fn second(device: RocmDevice) -> Option<RocmDevice> {
 
 impl Family for Burn {
     type Reference = On<Flex>;
-    type Alone = On<Rocm>;
+    type Separate = On<Rocm>;
     type Joined = On<Fused>;
 
     fn name(&self) -> &'static str {
@@ -254,8 +254,8 @@ impl Family for Burn {
         &self.reference
     }
 
-    fn alone(&self) -> &On<Rocm> {
-        &self.alone
+    fn separate(&self) -> &On<Rocm> {
+        &self.separate
     }
 
     fn joined(&self) -> &On<Fused> {

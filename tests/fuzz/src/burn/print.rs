@@ -124,7 +124,7 @@ fn {name}() {{
     let joined = program::<rocfire_burn::Fused>(&device);
     let alone = program::<rocfire_burn::Rocm>(&device);
     let theirs = program::<burn_flex::Flex>(&burn_flex::FlexDevice);
-    println!(\"fused {{joined:?}}\\nalone {{alone:?}}\\nFlex  {{theirs:?}}\");
+    println!(\"fused {{joined:?}}\\nalone {{separate:?}}\\nFlex  {{theirs:?}}\");
     let same = |a: &TensorData, b: &TensorData| a.as_bytes() == b.as_bytes();
     assert!(joined.iter().zip(&alone).all(|(a, b)| same(a, b)), \"fused and alone\");
     assert!(alone.iter().zip(&theirs).all(|(a, b)| same(a, b)), \"alone and Flex: bits, where the operator is exact\");

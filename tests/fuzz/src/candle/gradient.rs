@@ -113,7 +113,7 @@ impl Machine for Under {
 /// Candle's gradients on its CPU device and on ours.
 pub struct CandleGradients {
     reference: Under,
-    alone: Under,
+    separate: Under,
     joined: Under,
 }
 
@@ -123,14 +123,14 @@ impl CandleGradients {
     /// # Errors
     /// What opening the device says.
     pub fn new() -> candle_core::Result<CandleGradients> {
-        let Candle { reference, alone, joined } = Candle::new()?;
-        Ok(CandleGradients { reference: Under(reference), alone: Under(alone), joined: Under(joined) })
+        let Candle { reference, separate, joined } = Candle::new()?;
+        Ok(CandleGradients { reference: Under(reference), separate: Under(separate), joined: Under(joined) })
     }
 }
 
 impl Family for CandleGradients {
     type Reference = Under;
-    type Alone = Under;
+    type Separate = Under;
     type Joined = Under;
 
     fn name(&self) -> &'static str {
@@ -149,8 +149,8 @@ impl Family for CandleGradients {
         &self.reference
     }
 
-    fn alone(&self) -> &Under {
-        &self.alone
+    fn separate(&self) -> &Under {
+        &self.separate
     }
 
     fn joined(&self) -> &Under {

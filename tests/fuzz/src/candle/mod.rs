@@ -154,7 +154,7 @@ fn is_its_own_refusal(said: &str) -> bool {
 /// Candle on its CPU device and on ours.
 pub struct Candle {
     reference: On,
-    alone: On,
+    separate: On,
     joined: On,
 }
 
@@ -167,7 +167,7 @@ impl Candle {
         let [device, other] = [rocfire_candle::device()?.device, rocfire_candle::device()?.device];
         Ok(Candle {
             reference: On { handles: vec![Device::Cpu], settles: false },
-            alone: On { handles: vec![device.clone()], settles: true },
+            separate: On { handles: vec![device.clone()], settles: true },
             joined: On { handles: vec![device, other], settles: false },
         })
     }
@@ -175,7 +175,7 @@ impl Candle {
 
 impl Family for Candle {
     type Reference = On;
-    type Alone = On;
+    type Separate = On;
     type Joined = On;
 
     fn name(&self) -> &'static str {
@@ -194,8 +194,8 @@ impl Family for Candle {
         &self.reference
     }
 
-    fn alone(&self) -> &On {
-        &self.alone
+    fn separate(&self) -> &On {
+        &self.separate
     }
 
     fn joined(&self) -> &On {

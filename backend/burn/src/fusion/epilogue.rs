@@ -7,7 +7,7 @@ use super::plan::AxisMap;
 use crate::error::Result;
 
 /// See the module's description.
-pub(super) struct Ending<'a> {
+pub(super) struct EpilogueCall<'a> {
     pub(super) graph: &'a Graph,
     /// The axes of the iteration space that each axis of the result is.
     pub(super) dims: &'a AxisMap,
@@ -18,7 +18,7 @@ pub(super) struct Ending<'a> {
     pub(super) scalars: &'a [Scalar],
 }
 
-impl Ending<'_> {
+impl EpilogueCall<'_> {
     /// Whether the result itself is asked for, and only that: the very kernel that the eager backend runs gives it.
     pub(super) fn is_bare(&self, outputs: &[ViewMut<'_>]) -> bool {
         self.graph.operators() == 0 && outputs.len() == 1 && self.inputs.is_empty()
