@@ -7,7 +7,7 @@
 //! the graph would have given.
 //!
 //! A kernel moves over the result along axes counted from the last, as tensors do here: 0 is the column, 1 the row of a
-//! matrix, the others are batches. It may merge axes ([`EpiloguePlace`] has the strides) where every tensor allows.
+//! matrix, the others are batches. It may merge axes ([`EpilogueTensor`] has the strides) where every tensor allows.
 //!
 //! A kernel whose columns lie side by side may hand over runs of them instead ([`Epilogue::runs_text`]): what differs from column to
 //! column only is then computed once for many lines, and memory is moved a run at a time. The bits are the same.
@@ -38,7 +38,7 @@ pub const EPILOGUE_RUN: usize = render::RUN;
 const ACCESS_BYTES: usize = 16;
 
 /// A graph made ready to end kernels.
-pub(crate) struct Ending {
+pub(crate) struct PreparedEpilogue {
     pub graph: Graph,
     hash: u128,
     /// The graph to end with in its place, for some scalars.
@@ -48,31 +48,31 @@ pub(crate) struct Ending {
     text: String,
 }
 
-static ENDINGS: RwLock<Option<HashMap<u128, Arc<Ending>>>> = RwLock::new(None);
+static PREPARED: RwLock<Option<HashMap<u128, Arc<PreparedEpilogue>>>> = RwLock::new(None);
 
-impl Ending {
+impl PreparedEpilogue {
     /// The graph as it ends a kernel with these scalars.
-    fn of(graph: &Graph, scalars: &[Scalar]) -> Result<Arc<Ending>> {
-        let ending = Ending::known(graph)?;
-        match &ending.defined {
-            Some(defined) if defined.holds(scalars) => Ending::known(&defined.graph),
-            _ => Ok(ending),
+    fn of(graph: &Graph, scalars: &[Scalar]) -> Result<Arc<PreparedEpilogue>> {
+        let prepared = PreparedEpilogue::known(graph)?;
+        match &prepared.defined {
+            Some(defined) if defined.holds(scalars) => PreparedEpilogue::known(&defined.graph),
+            _ => Ok(prepared),
         }
     }
 
-    fn known(graph: &Graph) -> Result<Arc<Ending>> {
+    fn known(graph: &Graph) -> Result<Arc<PreparedEpilogue>> {
         let key = graph.hash();
-        let map = ENDINGS.read().unwrap_or_else(PoisonError::into_inner);
+        let map = PREPARED.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = map.as_ref().and_then(|map| map.get(&key)) {
             return Ok(Arc::clone(found));
         }
         drop(map);
-        let made = Arc::new(Ending::new(graph)?);
-        let mut map = ENDINGS.write().unwrap_or_else(PoisonError::into_inner);
+        let made = Arc::new(PreparedEpilogue::new(graph)?);
+        let mut map = PREPARED.write().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(map.get_or_insert_default().entry(key).or_insert(made)))
     }
 
-    fn new(graph: &Graph) -> Result<Ending> {
+    fn new(graph: &Graph) -> Result<PreparedEpilogue> {
         graph.verify()?;
         let invalid = |reason: &str| Error::Invalid { value: graph.nodes.len(), reason: reason.to_owned() };
         if !matches!(graph.nodes.first(), Some((Node::Input { slot: 0 }, _))) {
@@ -98,21 +98,21 @@ impl Ending {
         let mut arguments = arguments(&graph, &plan);
         arguments.retain(|argument| !matches!(argument, Argument::Input(0, _)));
         if arguments.len() > EPILOGUE_TENSORS {
-            let (bytes, most) = (arguments.len() * PLACE_BYTES, EPILOGUE_TENSORS * PLACE_BYTES);
+            let (bytes, most) = (arguments.len() * TENSOR_BYTES, EPILOGUE_TENSORS * TENSOR_BYTES);
             return Err(Error::Arguments { graph: graph.name(), bytes, most });
         }
         let text = render::epilogue(&graph, &plan, &arguments);
         let defined = graph.defined_sigmoids();
-        Ok(Ending { graph, hash, defined, arguments, text })
+        Ok(PreparedEpilogue { graph, hash, defined, arguments, text })
     }
 }
 
 /// Bytes of a tensor in `EpilogueArgs`.
-const PLACE_BYTES: usize = 8 + 8 * MAX_RANK;
+const TENSOR_BYTES: usize = 8 + 8 * MAX_RANK;
 
 /// A tensor of an epilogue, for a kernel to merge axes of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EpiloguePlace {
+pub struct EpilogueTensor {
     /// Device address of the element at coordinates 0.
     pub address: u64,
     /// Bytes from one element to the next along each axis of the result, counted from the last; 0 where it broadcasts.
@@ -120,7 +120,7 @@ pub struct EpiloguePlace {
 }
 
 /// How the tensors of an epilogue lie for a kernel that hands over runs of neighbours along axis 0, line after line along axis 1; a
-/// part of what its text depends on. A bit is a tensor's, in the order of [`Epilogue::places`].
+/// part of what its text depends on. A bit is a tensor's, in the order of [`Epilogue::tensors`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Runs {
     /// The same in every line.
@@ -133,13 +133,13 @@ pub struct Runs {
 const _: () = assert!(EPILOGUE_TENSORS <= u16::BITS as usize, "a bit for each tensor");
 
 impl Runs {
-    pub(crate) fn is_held(self, place: usize) -> bool {
-        self.held >> place & 1 == 1
+    pub(crate) fn is_held(self, tensor: usize) -> bool {
+        self.held >> tensor & 1 == 1
     }
 
     /// The name of the mode that `fuse.h` reads a run in.
-    pub(crate) fn mode(self, place: usize) -> &'static str {
-        match (self.packed >> place & 1, self.splat >> place & 1) {
+    pub(crate) fn mode(self, tensor: usize) -> &'static str {
+        match (self.packed >> tensor & 1, self.splat >> tensor & 1) {
             (1, _) => "PACKED",
             (_, 1) => "SPLAT",
             _ => "STRIDED",
@@ -149,11 +149,11 @@ impl Runs {
 
 /// A graph with its tensors, checked against the shape of what it ends.
 pub struct Epilogue<'a> {
-    ending: Arc<Ending>,
+    prepared: Arc<PreparedEpilogue>,
     scalars: &'a [Scalar],
     inputs: &'a [View<'a>],
     outputs: &'a [ViewMut<'a>],
-    places: [EpiloguePlace; EPILOGUE_TENSORS],
+    tensors: [EpilogueTensor; EPILOGUE_TENSORS],
 }
 
 impl<'a> Epilogue<'a> {
@@ -168,8 +168,8 @@ impl<'a> Epilogue<'a> {
         scalars: &'a [Scalar],
         outputs: &'a [ViewMut<'a>],
     ) -> Result<Epilogue<'a>> {
-        let ending = Ending::of(graph, scalars)?;
-        let known = &ending.graph;
+        let prepared = PreparedEpilogue::of(graph, scalars)?;
+        let known = &prepared.graph;
         check_arity(known, inputs.len(), scalars.len(), outputs.len())?;
         for (slot, (expected, _)) in known.inputs().enumerate().skip(1) {
             check_dtype(known, "input", slot, expected, inputs[slot - 1].dtype())?;
@@ -181,7 +181,7 @@ impl<'a> Epilogue<'a> {
             return Err(shape_error(known, "iteration space", 0, shape, shape));
         }
         let mut geometry = Geometry::new(shape);
-        for argument in &ending.arguments {
+        for argument in &prepared.arguments {
             let (what, slot, view, written) = match *argument {
                 Argument::Input(slot, _) => ("input", slot, inputs[slot - 1], false),
                 Argument::Output(slot) => ("output", slot, outputs[slot].view(), true),
@@ -190,53 +190,53 @@ impl<'a> Epilogue<'a> {
             if !geometry.lay(&view, role) {
                 return Err(shape_error(known, what, slot, view.shape(), shape));
             }
-            if written && geometry.overlaps(geometry.places().len() - 1) {
+            if written && geometry.overlaps(geometry.placements().len() - 1) {
                 return Err(Error::Overlap { graph: known.name(), slot });
             }
         }
-        check_aliases(known, &ending.arguments, |slot| inputs[slot - 1], outputs)?;
-        let mut places = [EpiloguePlace { address: 0, strides: [0; MAX_RANK] }; EPILOGUE_TENSORS];
-        for (to, from) in places.iter_mut().zip(geometry.places()) {
-            *to = EpiloguePlace { address: from.address, strides: from.strides };
+        check_aliases(known, &prepared.arguments, |slot| inputs[slot - 1], outputs)?;
+        let mut tensors = [EpilogueTensor { address: 0, strides: [0; MAX_RANK] }; EPILOGUE_TENSORS];
+        for (to, from) in tensors.iter_mut().zip(geometry.placements()) {
+            *to = EpilogueTensor { address: from.address, strides: from.strides };
         }
-        Ok(Epilogue { ending, scalars, inputs, outputs, places })
+        Ok(Epilogue { prepared, scalars, inputs, outputs, tensors })
     }
 
     /// The element type of the kernel's result.
     pub fn result(&self) -> DType {
-        self.ending.graph.nodes[0].1
+        self.prepared.graph.nodes[0].1
     }
 
     /// The graph's identity, for a table of sources.
     pub fn hash(&self) -> u128 {
-        self.ending.hash
+        self.prepared.hash
     }
 
     /// Device code that defines `EpilogueArgs` and `Epilogue`; it belongs in front of the kernel's text.
     pub fn text(&self) -> &str {
-        &self.ending.text
+        &self.prepared.text
     }
 
     /// Its tensors, in the order of `EpilogueArgs`.
-    pub fn places(&self) -> &[EpiloguePlace] {
-        &self.places[..self.ending.arguments.len()]
+    pub fn tensors(&self) -> &[EpilogueTensor] {
+        &self.tensors[..self.prepared.arguments.len()]
     }
 
-    /// How its tensors lie for a kernel that hands over runs of [`EPILOGUE_RUN`] columns, with `places` as the kernel has merged
+    /// How its tensors lie for a kernel that hands over runs of [`EPILOGUE_RUN`] columns, with `tensors` as the kernel has merged
     /// them: axis 0 has the columns, axis 1 the lines, and runs begin at multiples of their length.
-    pub fn runs(&self, places: &[EpiloguePlace]) -> Runs {
+    pub fn runs(&self, tensors: &[EpilogueTensor]) -> Runs {
         let mut runs = Runs::default();
-        for (at, (place, argument)) in places.iter().zip(&self.ending.arguments).enumerate() {
+        for (at, (tensor, argument)) in tensors.iter().zip(&self.prepared.arguments).enumerate() {
             let (dtype, is_read) = match *argument {
-                Argument::Input(_, value) => (self.ending.graph.dtype(value), true),
-                Argument::Output(slot) => (self.ending.graph.dtype(self.ending.graph.outputs[slot]), false),
+                Argument::Input(_, value) => (self.prepared.graph.dtype(value), true),
+                Argument::Output(slot) => (self.prepared.graph.dtype(self.prepared.graph.outputs[slot]), false),
             };
             let bytes = dtype.size_bytes();
             let access = (bytes * EPILOGUE_RUN).min(ACCESS_BYTES);
-            let [column, others @ ..] = place.strides;
-            let aligned = place.address.is_multiple_of(access as u64)
+            let [column, others @ ..] = tensor.strides;
+            let aligned = tensor.address.is_multiple_of(access as u64)
                 && others.iter().all(|stride| stride.unsigned_abs().is_multiple_of(access as u64));
-            runs.held |= u16::from(is_read && place.strides[1] == 0) << at;
+            runs.held |= u16::from(is_read && tensor.strides[1] == 0) << at;
             runs.packed |= u16::from(column == bytes as i64 && aligned) << at;
             runs.splat |= u16::from(column == 0) << at;
         }
@@ -246,8 +246,8 @@ impl<'a> Epilogue<'a> {
     /// As [`Epilogue::text`] for a kernel that hands over runs: `hold` at a run's first column, then for each line `fetch` and
     /// `put`. The kernel's result is a 16-bit float.
     pub fn runs_text(&self, runs: Runs) -> String {
-        let graph = &self.ending.graph;
-        render::runs(graph, &Plan::new(graph), &self.ending.arguments, runs)
+        let graph = &self.prepared.graph;
+        render::runs(graph, &Plan::new(graph), &self.prepared.arguments, runs)
     }
 
     /// The views it reads.
@@ -265,23 +265,23 @@ impl<'a> Epilogue<'a> {
         self.outputs.iter().map(|output| output.view().buffer())
     }
 
-    /// Appends the bytes of `EpilogueArgs` to an argument struct, with `places` as the kernel has merged them. Returns how
+    /// Appends the bytes of `EpilogueArgs` to an argument struct, with `tensors` as the kernel has merged them. Returns how
     /// many bytes of `block` are in use, of which `used` were.
     ///
     /// # Panics
-    /// If `block` is too short or `places` are not as many as [`Epilogue::places`].
-    pub fn push_args(&self, places: &[EpiloguePlace], block: &mut [u8], used: usize) -> usize {
-        assert_eq!(places.len(), self.ending.arguments.len(), "a place for each tensor");
+    /// If `block` is too short or `tensors` are not as many as [`Epilogue::tensors`].
+    pub fn push_args(&self, tensors: &[EpilogueTensor], block: &mut [u8], used: usize) -> usize {
+        assert_eq!(tensors.len(), self.prepared.arguments.len(), "one for each argument");
         let mut at = used;
         let mut put = |word: u64| {
             block[at..at + 8].copy_from_slice(&word.to_le_bytes());
             at += 8;
         };
-        for place in places {
-            put(place.address);
-            place.strides.iter().for_each(|&stride| put(stride as u64));
+        for tensor in tensors {
+            put(tensor.address);
+            tensor.strides.iter().for_each(|&stride| put(stride as u64));
         }
-        for (scalar, dtype) in self.scalars.iter().zip(self.ending.graph.scalars()) {
+        for (scalar, dtype) in self.scalars.iter().zip(self.prepared.graph.scalars()) {
             put(scalar.bits(dtype));
         }
         at

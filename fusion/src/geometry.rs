@@ -25,7 +25,7 @@ pub(crate) enum Mode {
 
 /// A tensor laid over the space.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Placement {
     /// Device address of the element at coordinates 0.
     pub address: u64,
     pub element_bytes: i64,
@@ -37,7 +37,7 @@ pub(crate) struct Place {
     pub looked_up: Option<(i64, usize)>,
 }
 
-const NOWHERE: Place = Place {
+const NOWHERE: Placement = Placement {
     address: 0,
     element_bytes: 1,
     strides: [0; MAX_RANK],
@@ -63,7 +63,7 @@ pub(crate) struct Geometry {
     pub rank: usize,
     /// Extents from the last axis on; 1 beyond the rank.
     pub extents: [usize; MAX_RANK],
-    places: [Place; TENSORS_MOST],
+    placements: [Placement; TENSORS_MOST],
     count: usize,
 }
 
@@ -74,20 +74,20 @@ impl Geometry {
         for (extent, &of_shape) in extents.iter_mut().zip(shape.iter().rev()) {
             *extent = of_shape;
         }
-        Geometry { rank: shape.len().max(1), extents, places: [NOWHERE; TENSORS_MOST], count: 0 }
+        Geometry { rank: shape.len().max(1), extents, placements: [NOWHERE; TENSORS_MOST], count: 0 }
     }
 
-    pub(crate) fn places(&self) -> &[Place] {
-        &self.places[..self.count]
+    pub(crate) fn placements(&self) -> &[Placement] {
+        &self.placements[..self.count]
     }
 
     /// Bytes of all tensors, each element of each once: what must be read and written at least.
     pub(crate) fn bytes(&self) -> u64 {
-        let of = |place: &Place| {
-            let axes = (0..self.rank).filter(|&axis| place.strides[axis] != 0);
-            axes.map(|axis| self.extents[axis] as u64).product::<u64>() * place.element_bytes as u64
+        let of = |placement: &Placement| {
+            let axes = (0..self.rank).filter(|&axis| placement.strides[axis] != 0);
+            axes.map(|axis| self.extents[axis] as u64).product::<u64>() * placement.element_bytes as u64
         };
-        self.places().iter().map(of).sum()
+        self.placements().iter().map(of).sum()
     }
 
     /// Rows: the product of all extents but the last.
@@ -124,7 +124,8 @@ impl Geometry {
         if kind == Kind::Row && !lacks_last && shape.last().is_some_and(|&last| last != 1) {
             return false;
         }
-        let mut place = Place { address: view.device_address(), element_bytes, written, kind, looked_up, ..NOWHERE };
+        let mut placement =
+            Placement { address: view.device_address(), element_bytes, written, kind, looked_up, ..NOWHERE };
         for axis in 0..full_rank {
             let expected = if axis == 0 && kind == Kind::Row { 1 } else { self.extents[axis] };
             // Position of the axis in the view, counted from its own last; axes it lacks broadcast.
@@ -137,17 +138,17 @@ impl Geometry {
             if !fits {
                 return false;
             }
-            place.strides[axis] = if extent <= 1 { 0 } else { stride * element_bytes };
+            placement.strides[axis] = if extent <= 1 { 0 } else { stride * element_bytes };
         }
-        self.places[self.count] = place;
+        self.placements[self.count] = placement;
         self.count += 1;
         true
     }
 
     /// Whether a written tensor has two elements at one address because of a stride of 0.
     pub(crate) fn overlaps(&self, at: usize) -> bool {
-        let first = usize::from(self.places[at].kind == Kind::Row);
-        (first..self.rank).any(|axis| self.extents[axis] > 1 && self.places[at].strides[axis] == 0)
+        let first = usize::from(self.placements[at].kind == Kind::Row);
+        (first..self.rank).any(|axis| self.extents[axis] > 1 && self.placements[at].strides[axis] == 0)
     }
 
     /// Merges what the tensors allow: axes of extent 1 go, and neighbours that every tensor steps through as through one
@@ -180,38 +181,40 @@ impl Geometry {
     /// Whether every tensor's step on `outer` is where its steps on `inner` end.
     fn continues(&self, inner: usize, outer: usize) -> bool {
         let extent = self.extents[inner] as i64;
-        self.places().iter().all(|place| place.strides[outer] == place.strides[inner] * extent)
+        self.placements().iter().all(|placement| placement.strides[outer] == placement.strides[inner] * extent)
     }
 
     fn move_strides(&mut self, from: usize, to: usize) {
-        for place in &mut self.places[..self.count] {
-            place.strides[to] = place.strides[from];
+        for placement in &mut self.placements[..self.count] {
+            placement.strides[to] = placement.strides[from];
         }
     }
 
     /// The axis along which more elements are packed than along the last, if there is one: rows lie side by side. What is one value a
-    /// row, or one for each place of a row, is little beside what has both.
+    /// row, or one for each column, is little beside what has both.
     pub(crate) fn column_axis(&self) -> Option<usize> {
-        let elements = |place: &Place| -> usize {
-            (0..self.rank).filter(|&axis| place.strides[axis] != 0).map(|axis| self.extents[axis]).product()
+        let elements = |placement: &Placement| -> usize {
+            (0..self.rank).filter(|&axis| placement.strides[axis] != 0).map(|axis| self.extents[axis]).product()
         };
         let packed = |axis: usize| -> usize {
-            let along = |place: &&Place| {
-                place.kind == Kind::Full && place.looked_up.is_none() && place.strides[axis] == place.element_bytes
+            let along = |placement: &&Placement| {
+                placement.kind == Kind::Full
+                    && placement.looked_up.is_none()
+                    && placement.strides[axis] == placement.element_bytes
             };
-            self.places().iter().filter(along).map(elements).sum()
+            self.placements().iter().filter(along).map(elements).sum()
         };
         let best = (1..self.rank).max_by_key(|&axis| packed(axis))?;
         (packed(best) > packed(0)).then_some(best)
     }
 
-    /// Whether a place has one element for all of `axis`, or neighbours there that are read in one access of `count` of them.
-    pub(crate) fn comes_in(&self, count: usize, place: &Place, axis: usize) -> bool {
-        let bytes = place.element_bytes * count as i64;
-        let apart = |other: usize| other == axis || place.strides[other] % bytes == 0;
-        place.strides[axis] == 0
-            || (place.strides[axis] == place.element_bytes
-                && place.address.is_multiple_of(bytes as u64)
+    /// Whether a tensor has one element for all of `axis`, or neighbours there that are read in one access of `count` of them.
+    pub(crate) fn comes_in(&self, count: usize, placement: &Placement, axis: usize) -> bool {
+        let bytes = placement.element_bytes * count as i64;
+        let apart = |other: usize| other == axis || placement.strides[other] % bytes == 0;
+        placement.strides[axis] == 0
+            || (placement.strides[axis] == placement.element_bytes
+                && placement.address.is_multiple_of(bytes as u64)
                 && self.extents[axis].is_multiple_of(count)
                 && (0..self.rank).all(apart))
     }
@@ -219,10 +222,10 @@ impl Geometry {
     /// Orders the axes by the steps of the first tensor that is written, so that its neighbours lie along the last one. For
     /// computations that do not ask which axis is which.
     pub(crate) fn follow_output(&mut self) {
-        let Some(output) = self.places().iter().position(|place| place.written) else { return };
+        let Some(output) = self.placements().iter().position(|placement| placement.written) else { return };
         let key = |geometry: &Geometry, axis: usize| match geometry.extents[axis] {
             1 => u64::MAX,
-            _ => geometry.places[output].strides[axis].unsigned_abs(),
+            _ => geometry.placements[output].strides[axis].unsigned_abs(),
         };
         for axis in 1..self.rank {
             let mut at = axis;
@@ -235,27 +238,30 @@ impl Geometry {
 
     /// The axis along which the most inputs are packed that are not along the last, if what is written is; both are long.
     pub(crate) fn tiled_axis(&self) -> Option<usize> {
-        let packed = |place: &Place, axis: usize| place.strides[axis] == place.element_bytes;
-        if self.places().iter().any(|place| place.written && !packed(place, 0)) {
+        let packed = |placement: &Placement, axis: usize| placement.strides[axis] == placement.element_bytes;
+        if self.placements().iter().any(|placement| placement.written && !packed(placement, 0)) {
             return None;
         }
-        let crossing = |axis: usize| self.places().iter().filter(|place| self.crosses(place, axis)).count();
+        let crossing = |axis: usize| self.placements().iter().filter(|placement| self.crosses(placement, axis)).count();
         let long = |axis: usize| self.extents[axis] >= TILED_LEAST;
         let best = (1..self.rank).filter(|&axis| long(axis)).max_by_key(|&axis| crossing(axis))?;
         (crossing(best) > 0 && long(0)).then_some(best)
     }
 
     /// Whether an input's neighbours lie along `axis` and not along the last.
-    pub(crate) fn crosses(&self, place: &Place, axis: usize) -> bool {
-        let splat = place.strides[0] == 0;
-        let taken = place.written || place.looked_up.is_some();
-        !taken && !splat && place.strides[axis] == place.element_bytes && place.strides[0] != place.element_bytes
+    pub(crate) fn crosses(&self, placement: &Placement, axis: usize) -> bool {
+        let splat = placement.strides[0] == 0;
+        let taken = placement.written || placement.looked_up.is_some();
+        !taken
+            && !splat
+            && placement.strides[axis] == placement.element_bytes
+            && placement.strides[0] != placement.element_bytes
     }
 
     fn swap(&mut self, a: usize, b: usize) {
         self.extents.swap(a, b);
-        for place in &mut self.places[..self.count] {
-            place.strides.swap(a, b);
+        for placement in &mut self.placements[..self.count] {
+            placement.strides.swap(a, b);
         }
     }
 
@@ -264,40 +270,40 @@ impl Geometry {
         self.swap(1, axis);
     }
 
-    /// Bytes from a place's element at coordinates 0 down to the lowest it touches, and from there to its end.
-    pub(crate) fn reach(&self, place: &Place) -> (u64, u64) {
+    /// Bytes from a tensor's element at coordinates 0 down to the lowest it touches, and from there to its end.
+    pub(crate) fn reach(&self, placement: &Placement) -> (u64, u64) {
         let (mut below, mut above) = (0u64, 0u64);
         for axis in 0..self.rank {
             let steps = self.extents[axis].saturating_sub(1) as u64;
-            let far = place.strides[axis].unsigned_abs().saturating_mul(steps);
-            if place.strides[axis] < 0 { below += far } else { above += far }
+            let far = placement.strides[axis].unsigned_abs().saturating_mul(steps);
+            if placement.strides[axis] < 0 { below += far } else { above += far }
         }
-        if let Some((stride, extent)) = place.looked_up {
+        if let Some((stride, extent)) = placement.looked_up {
             let far = stride.unsigned_abs().saturating_mul(extent.saturating_sub(1) as u64);
             if stride < 0 { below += far } else { above += far }
         }
-        (below, below + above + place.element_bytes as u64)
+        (below, below + above + placement.element_bytes as u64)
     }
 
     /// Whether a kernel that moves `width` neighbours at once finds nothing else, of what is not one value a row.
     pub(crate) fn is_packed(&self, width: usize) -> bool {
-        let full = |place: &&Place| place.kind == Kind::Full;
+        let full = |placement: &&Placement| placement.kind == Kind::Full;
         self.extents[0].is_multiple_of(width)
             && self
-                .places()
+                .placements()
                 .iter()
                 .filter(full)
-                .all(|place| place.looked_up.is_none() && self.mode(place, width) == Mode::Packed)
+                .all(|placement| placement.looked_up.is_none() && self.mode(placement, width) == Mode::Packed)
     }
 
-    /// How a kernel that moves `width` neighbours at once reads a place.
-    pub(crate) fn mode(&self, place: &Place, width: usize) -> Mode {
-        if place.strides[0] == 0 && !place.written {
+    /// How a kernel that moves `width` neighbours at once reads a tensor.
+    pub(crate) fn mode(&self, placement: &Placement, width: usize) -> Mode {
+        if placement.strides[0] == 0 && !placement.written {
             return Mode::Splat;
         }
-        let vector_bytes = (place.element_bytes * width as i64).min(16);
-        let aligned = place.address.is_multiple_of(vector_bytes as u64)
-            && (1..self.rank).all(|axis| place.strides[axis] % vector_bytes == 0);
-        if place.strides[0] == place.element_bytes && aligned { Mode::Packed } else { Mode::Strided }
+        let vector_bytes = (placement.element_bytes * width as i64).min(16);
+        let aligned = placement.address.is_multiple_of(vector_bytes as u64)
+            && (1..self.rank).all(|axis| placement.strides[axis] % vector_bytes == 0);
+        if placement.strides[0] == placement.element_bytes && aligned { Mode::Packed } else { Mode::Strided }
     }
 }

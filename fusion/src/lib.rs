@@ -40,7 +40,7 @@ mod text;
 mod verify;
 
 pub use block::has_room;
-pub use epilogue::{EPILOGUE_RUN, EPILOGUE_TENSORS, Epilogue, EpiloguePlace, Runs};
+pub use epilogue::{EPILOGUE_RUN, EPILOGUE_TENSORS, Epilogue, EpilogueTensor, Runs};
 pub use error::{Error, Result};
 pub use graph::{Graph, Kind, Value};
 pub use op::{Binary, Compare, IndexOp, Reduce, Unary};

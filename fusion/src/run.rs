@@ -5,7 +5,7 @@ use rocfire_hal::{Buffer, DType, Launch, MAX_RANK, Stream, Tensor, Together, Vie
 
 use crate::block::Block;
 use crate::error::{Error, Result};
-use crate::geometry::{Geometry, Place, Role, TENSORS_MOST};
+use crate::geometry::{Geometry, Placement, Role, TENSORS_MOST};
 use crate::graph::{Graph, Kind, Value};
 use crate::kernel::{Held, Prepared, prepare};
 use crate::launch;
@@ -141,7 +141,7 @@ fn lay(
     if !geometry.lay(&view, role) {
         return Err(shape_error(graph, what, slot, view.shape(), shape));
     }
-    if matches!(role, Role::Written(_)) && geometry.overlaps(geometry.places().len() - 1) {
+    if matches!(role, Role::Written(_)) && geometry.overlaps(geometry.placements().len() - 1) {
         return Err(Error::Overlap { graph: graph.name(), slot });
     }
     Ok(())
@@ -208,9 +208,9 @@ impl Call<'_> {
             return Ok(());
         }
         let plan = &self.prepared.plan;
-        let is_row = |place: &Place| place.kind == Kind::Row;
+        let is_row = |placement: &Placement| placement.kind == Kind::Row;
         if plan.index_axes.is_none() {
-            let may_turn = !geometry.places().iter().any(is_row);
+            let may_turn = !geometry.placements().iter().any(is_row);
             if may_turn {
                 geometry.follow_output();
             }
@@ -302,12 +302,12 @@ impl Call<'_> {
 
     fn columns(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
         let (quads, chains, lanes) = (extent.div_ceil(QUAD), order::chains(extent), self.wave_size());
-        let read = |place: &&Place| place.kind == Kind::Full;
+        let read = |placement: &&Placement| placement.kind == Kind::Full;
         let is_wide = self.prepared.wide_columns
             && order::chunks(extent) == 1
             && rows >= COLUMN_WIDE_GROUPS_LEAST * lanes * COLUMN_ROWS
             && geometry.extents[1].is_multiple_of(COLUMN_ROWS)
-            && geometry.places().iter().filter(read).all(|place| geometry.comes_in(COLUMN_ROWS, place, 1));
+            && geometry.placements().iter().filter(read).all(|placement| geometry.comes_in(COLUMN_ROWS, placement, 1));
         let (schedule, each, most) = match is_wide {
             true => (Schedule::ColumnsWide, COLUMN_ROWS, COLUMN_WIDE_WAVES),
             false => (Schedule::Columns, 1, COLUMN_WAVES),
@@ -378,22 +378,22 @@ impl Call<'_> {
         write_space(&mut block, geometry, space);
         let slots = if shot.schedule == Schedule::Tiled { self.slots() } else { 0 };
         let mut tiles = TILED..TILED + slots;
-        for place in geometry.places() {
-            let (below, _) = geometry.reach(place);
-            block.word(place.address - below);
+        for placement in geometry.placements() {
+            let (below, _) = geometry.reach(placement);
+            block.word(placement.address - below);
             block.index(below);
-            let mode = if tiles.end > tiles.start && geometry.crosses(place, 1) {
+            let mode = if tiles.end > tiles.start && geometry.crosses(placement, 1) {
                 tiles.start += 1;
                 tiles.start - 1
             } else {
-                geometry.mode(place, width) as u64
+                geometry.mode(placement, width) as u64
             };
             block.index(mode);
-            for stride in place.strides {
+            for stride in placement.strides {
                 block.index(stride as u64);
             }
         }
-        for (stride, extent) in geometry.places().iter().filter_map(|place| place.looked_up) {
+        for (stride, extent) in geometry.placements().iter().filter_map(|placement| placement.looked_up) {
             block.index(stride as u64);
             block.index(extent as u64);
         }
@@ -459,7 +459,7 @@ fn is_wide(geometry: &Geometry, space: &Space) -> bool {
     let beyond = (THREADS * QUAD) as u64;
     space.items as u64 + space.step as u64 >= NARROW_ITEMS
         || geometry.extents[0] as u64 + beyond >= NARROW_ITEMS
-        || geometry.places().iter().any(|place| geometry.reach(place).1 > u64::from(u32::MAX))
+        || geometry.placements().iter().any(|placement| geometry.reach(placement).1 > u64::from(u32::MAX))
 }
 
 fn write_space(block: &mut Block, geometry: &Geometry, space: &Space) {

@@ -50,42 +50,23 @@ impl<K: Eq + Hash + Copy> Sources<K> {
     }
 }
 
-/// Compiles if need be and launches.
-///
-/// # Safety
-/// - `args` is the Rust twin of the kernel's argument struct, and every address in it covers what the kernel touches.
-/// - `outputs` lists every buffer the kernel writes.
-pub(crate) unsafe fn launch<A: Pod>(
-    stream: &Stream,
-    source: &Source,
-    kernel: (&'static str, &str),
-    grid: [usize; 3],
-    block: [usize; 3],
-    args: &A,
-    outputs: &[&Buffer],
-) -> Result<()> {
-    // SAFETY: the caller's two duties, passed on.
-    unsafe { launch_bytes(stream, source, kernel, grid, block, 0, bytemuck::bytes_of(args), outputs, Work::default()) }
-}
-
-/// [`launch`] for an argument struct that is put together when it runs, and with dynamic LDS; `work` is for profiles.
-///
-/// # Safety
-/// As [`launch`], of the struct whose bytes `args` is.
-#[allow(clippy::too_many_arguments)] // What a launch is made of.
-pub(crate) unsafe fn launch_bytes(
-    stream: &Stream,
-    source: &Source,
-    kernel: (&'static str, &str),
-    grid: [usize; 3],
-    block: [usize; 3],
-    lds_bytes: u32,
-    args: &[u8],
-    outputs: &[&Buffer],
-    work: Work<'_>,
-) -> Result<()> {
-    // SAFETY: the caller's duties, passed on.
-    unsafe { launch_shared(stream, source, kernel, grid, block, lds_bytes, args, outputs, work, None) }
+/// A kernel and how it is launched.
+#[derive(Clone, Copy)]
+pub(crate) struct KernelLaunch<'a> {
+    pub stream: &'a Stream,
+    pub source: &'a Source,
+    /// The operator, for errors and profiles.
+    pub op: &'static str,
+    /// The kernel's name in the source.
+    pub kernel: &'a str,
+    /// Workgroups along each axis.
+    pub grid: [usize; 3],
+    /// Threads of a workgroup along each axis.
+    pub block: [usize; 3],
+    /// Dynamic LDS of a workgroup.
+    pub lds_bytes: u32,
+    /// For profiles.
+    pub work: Work<'a>,
 }
 
 /// How a launch may share one with others of its kernel, see [`Together`].
@@ -100,51 +81,81 @@ pub(crate) struct Sharing<'a> {
     pub reads: &'a [View<'a>],
 }
 
-/// The same for a launch that may wait for others.
-///
-/// # Safety
-/// As [`launch_bytes`], also for the kernel for several with the arguments of all members; `sharing.reads` is all it reads.
-#[allow(clippy::too_many_arguments)] // Private to the crate, and each is named where it is called.
-pub(crate) unsafe fn launch_shared(
-    stream: &Stream,
-    source: &Source,
-    kernel: (&'static str, &str),
-    grid: [usize; 3],
-    block: [usize; 3],
-    lds_bytes: u32,
-    args: &[u8],
-    outputs: &[&Buffer],
-    work: Work<'_>,
-    sharing: Option<&Sharing<'_>>,
-) -> Result<()> {
-    let (label, name) = kernel;
-    let too_many = |what: &'static str, got: usize| Error::LaunchShape {
-        op: label,
-        kernel: name.to_owned(),
-        what,
-        expected: format!("at most {}", u32::MAX),
-        got: got.to_string(),
-    };
-    let narrow = |what, sizes: [usize; 3]| -> Result<[u32; 3]> {
+impl<'a> KernelLaunch<'a> {
+    /// A launch without dynamic LDS, of whose work a profile is told nothing.
+    pub(crate) fn new(
+        stream: &'a Stream,
+        source: &'a Source,
+        (op, kernel): (&'static str, &'a str),
+        grid: [usize; 3],
+        block: [usize; 3],
+    ) -> KernelLaunch<'a> {
+        KernelLaunch { stream, source, op, kernel, grid, block, lds_bytes: 0, work: Work::default() }
+    }
+
+    pub(crate) fn with(self, lds_bytes: u32, work: Work<'a>) -> KernelLaunch<'a> {
+        KernelLaunch { lds_bytes, work, ..self }
+    }
+
+    /// Compiles if need be and launches.
+    ///
+    /// # Safety
+    /// - `args` is the Rust twin of the kernel's argument struct, and every address in it covers what the kernel touches.
+    /// - `outputs` lists every buffer the kernel writes.
+    pub(crate) unsafe fn run<A: Pod>(&self, args: &A, outputs: &[&Buffer]) -> Result<()> {
+        // SAFETY: the caller's two duties, passed on.
+        unsafe { self.run_bytes(bytemuck::bytes_of(args), outputs) }
+    }
+
+    /// [`KernelLaunch::run`] for an argument struct that is put together when it runs.
+    ///
+    /// # Safety
+    /// As [`KernelLaunch::run`], of the struct whose bytes `args` is.
+    pub(crate) unsafe fn run_bytes(&self, args: &[u8], outputs: &[&Buffer]) -> Result<()> {
+        // SAFETY: the caller's duties, passed on.
+        unsafe { self.run_shared(args, outputs, None) }
+    }
+
+    /// The same for a launch that may wait for others.
+    ///
+    /// # Safety
+    /// As [`KernelLaunch::run_bytes`], also for the kernel for several with the arguments of all members; `sharing.reads` is all
+    /// it reads.
+    pub(crate) unsafe fn run_shared(
+        &self,
+        args: &[u8],
+        outputs: &[&Buffer],
+        sharing: Option<&Sharing<'_>>,
+    ) -> Result<()> {
+        let KernelLaunch { stream, source, op, kernel, lds_bytes, work, .. } = *self;
+        let function = stream.device().module(source)?.function(kernel)?;
+        let (grid, block) = (self.narrow("grid", self.grid)?, self.narrow("block", self.block)?);
+        let launch = Launch { label: op, grid, block, lds_bytes, args, outputs, work };
+        let Some(sharing) = sharing else {
+            // SAFETY: the caller's two duties are those of `Stream::launch`, passed on.
+            unsafe { stream.launch(&function, &launch)? };
+            return Ok(());
+        };
+        let several = || stream.device().module(&(sharing.several)())?.function(kernel);
+        let together = Together { capacity: sharing.capacity, common: sharing.common, several: &several };
+        // SAFETY: the caller's duties are those of `Stream::launch_with_others`, passed on.
+        unsafe { stream.launch_with_others(&function, &launch, sharing.reads, &together)? };
+        Ok(())
+    }
+
+    fn narrow(&self, what: &'static str, sizes: [usize; 3]) -> Result<[u32; 3]> {
         let mut out = [0; 3];
         for (to, from) in out.iter_mut().zip(sizes) {
-            *to = u32::try_from(from).map_err(|_| too_many(what, from))?;
+            *to = u32::try_from(from).map_err(|_| Error::LaunchShape {
+                op: self.op,
+                kernel: self.kernel.to_owned(),
+                what,
+                expected: format!("at most {}", u32::MAX),
+                got: from.to_string(),
+            })?;
         }
         Ok(out)
-    };
-    let function = stream.device().module(source)?.function(name)?;
-    let (grid, block) = (narrow("grid", grid)?, narrow("block", block)?);
-    let launch = Launch { label, grid, block, lds_bytes, args, outputs, work };
-    let Some(sharing) = sharing else {
-        // SAFETY: the caller's two duties are those of `Stream::launch`, passed on.
-        unsafe { stream.launch(&function, &launch)? };
-        return Ok(());
-    };
-    let several = || stream.device().module(&(sharing.several)())?.function(name);
-    let together = Together { capacity: sharing.capacity, common: sharing.common, several: &several };
-    // SAFETY: the caller's duties are those of `Stream::launch_with_others`, passed on.
-    unsafe { stream.launch_with_others(&function, &launch, sharing.reads, &together)? };
-    Ok(())
+    }
 }
 
 /// An [`Error::Shape`] of this crate.

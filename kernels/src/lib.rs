@@ -12,6 +12,7 @@
 
 pub mod attention;
 pub mod conv;
+mod epilogue;
 mod error;
 mod family;
 pub mod gate;
@@ -31,7 +32,6 @@ pub mod rope;
 pub mod scan;
 pub mod softmax;
 pub mod sort;
-mod tail;
 #[cfg(test)]
 mod testing;
 pub mod tuning;

@@ -4,7 +4,7 @@
 // would be as much work as its part of the row.
 template <class R, int THREADS> RF_FN typename R::A tree_many(typename R::A x, typename R::A* scratch) {
     const rf::u32 waves = THREADS / ARCH_WAVE_SIZE;
-    x = rf::wave_reduce(x, fuse::Step<R>());
+    x = rf::wave_reduce(x, fuse::Combine<R>());
     if (rf::thread_x() % ARCH_WAVE_SIZE == 0) scratch[rf::thread_x() / ARCH_WAVE_SIZE] = x;
     rf::barrier();
     const rf::u32 levels = waves >= 32 ? 5 : waves >= 16 ? 4 : waves >= 8 ? 3 : 2;

@@ -106,7 +106,7 @@ RF_FN void fold_each_whole(typename R::A (&chain)[QUADS], typename R::A (&x)[QUA
     for (int i = 0; i < QUADS; ++i) chain[i] = fold_whole<R>(chain[i], x[i], count);
 }
 
-template <class R> struct Step {
+template <class R> struct Combine {
     RF_FN typename R::A operator()(typename R::A a, typename R::A b) const { return R::apply(a, b); }
 };
 // The tree over 2^lanes_log2 neighbouring lanes, neighbours first. Every lane gets the result.
@@ -140,7 +140,7 @@ template <class R, int COUNT> RF_FN typename R::A tree_of(typename R::A (&x)[COU
 // The tree over a workgroup of THREADS lanes; `scratch` is LDS for one value per wave, which nobody reads any more.
 template <class R, int THREADS> RF_FN typename R::A tree_group_apart(typename R::A x, typename R::A* scratch) {
     const int WAVES = THREADS / ARCH_WAVE_SIZE;
-    x = wave_reduce(x, Step<R>());
+    x = wave_reduce(x, Combine<R>());
     if (thread_x() % ARCH_WAVE_SIZE == 0) scratch[thread_x() / ARCH_WAVE_SIZE] = x;
     barrier();
     typename R::A part[WAVES];

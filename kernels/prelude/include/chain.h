@@ -1,18 +1,18 @@
 // chain.h: two products in a row on the matrix unit, the sum of the first becoming an operand of the second in registers.
 //
-// Of SIZE own rows and SIZE other rows, S = own · otherᵀ over a depth, then D = S · M, where M has a row for every other
-// row. `Chain<T, SIZE>` says where a lane has what: value i of S is at own row own(slot(i), lane) and other row
-// other(i, lane); of D at the same own row and column other(i, lane). A lane has values of SLOTS own rows; `across` reduces
-// over the lanes that share one, of which one `leads`. AMD's unit computes S and D transposed, so that a lane has one own row and the sums are
-// where its operands are read; mma.sync computes them as they stand, for the same reason.
+// Of SIZE resident rows and SIZE streamed rows, S = resident · streamedᵀ over a depth, then D = S · M, where M has a row for
+// every streamed row. `Chain<T, SIZE>` says where a lane has what: value i of S is at row(slot(i), lane), a resident row, and
+// column(i, lane), a streamed row; of D at the same row and column. A lane has values of SLOTS resident rows; `across` reduces
+// over the lanes that share one, of which one `leads`. AMD's unit computes S and D transposed, so that a lane has one resident
+// row and the sums are where its operands are read; mma.sync computes them as they stand, for the same reason.
 //
-//   read_own    GROUP k of this lane's own rows from memory, zeros from `left` on (a multiple of 8)
-//   read_other  GROUP k of SIZE other rows that lie row by row in LDS, `row` elements apart
-//   turn        the values of S, rounded to T, as TURNS operands
-//   read_turned SIZE rows and SIZE columns of M, which lies row by row in LDS, as TURNS operands that match
+//   read_resident    GROUP k of this lane's resident rows from memory, zeros from `left` on (a multiple of 8)
+//   read_streamed    GROUP k of SIZE streamed rows that lie row by row in LDS, `row` elements apart
+//   score_operands   the values of S, rounded to T, as SCORE_OPERANDS operands
+//   read_transposed  SIZE rows and SIZE columns of M, which lies row by row in LDS, as SCORE_OPERANDS operands that match
 //
-// Other rows of consecutive values lie side by side in runs of RUN at a multiple of RUN; WMMA of gfx11 deals every second
-// one. The order of the second sum is that of `other` over the values of a lane, then over the lanes.
+// Streamed rows of consecutive values lie side by side in runs of RUN at a multiple of RUN; WMMA of gfx11 deals every second
+// one. The order of the second sum is that of `column` over the values of a lane, then over the lanes.
 #ifndef ROCFIRE_CHAIN_H
 #define ROCFIRE_CHAIN_H
 #if !defined(RF_HOST)
@@ -26,17 +26,17 @@ template <class T, int SIZE> struct ChainAmd {
     typedef Fragment<T, SIZE> F;
     typedef typename M::Operand Operand;
     typedef typename M::Accumulator Accumulator;
-    static const int ACC = M::ACC, SLOTS = 1, GROUP = F::GROUP, STEPS = F::STEPS, TURNS = SIZE / M::K;
+    static const int ACC = M::ACC, SLOTS = 1, GROUP = F::GROUP, STEPS = F::STEPS, SCORE_OPERANDS = SIZE / M::K;
     // What `Fragment` reads at once.
     static const int VECTOR = 16 / (int)sizeof(T), SPAN = STEPS * (int)sizeof(Operand) / (int)sizeof(T);
 
     RF_FN static int slot(int) { return 0; }
-    RF_FN static int own(int, int lane) { return lane % SIZE; }
-    RF_FN static int other(int i, int lane) { return M::row(i, lane); }
+    RF_FN static int row(int, int lane) { return lane % SIZE; }
+    RF_FN static int column(int i, int lane) { return M::row(i, lane); }
     RF_FN static bool leads(int lane) { return lane < SIZE; }
-    RF_FN static Accumulator run(const Operand& own, const Operand& other, Accumulator c) { return M::run(other, own, c); }
+    RF_FN static Accumulator run(const Operand& resident, const Operand& streamed, Accumulator c) { return M::run(streamed, resident, c); }
     RF_FN static void scale(Accumulator& c, int i, float by) { c[i] *= by; }
-    RF_FN static void read_own(const T* const* rows, int k, int left, int lane, Operand* to) {
+    RF_FN static void read_resident(const T* const* rows, int k, int left, int lane, Operand* to) {
         int at = F::offset(lane / SIZE);
         alignas(16) T held[SPAN];
 #pragma unroll
@@ -50,25 +50,25 @@ template <class T, int SIZE> struct ChainAmd {
         }
         F::read(held, to);
     }
-    RF_FN static void read_other(const T* lds, int row, int lane, Operand* to) {
+    RF_FN static void read_streamed(const T* lds, int row, int lane, Operand* to) {
         F::read(lds + lane % SIZE * row + F::offset(lane / SIZE), to);
     }
 };
 #endif
 
 #if ARCH_MATRIX == ARCH_MATRIX_MFMA && RF_MMA_16
-// A lane of group g has others 8 j + 4 g to 8 j + 4 g + 3 of S in its values 4 j to 4 j + 3: with the rows of M in the same
+// A lane of group g has columns 8 j + 4 g to 8 j + 4 g + 3 of S in its values 4 j to 4 j + 3: with the rows of M in the same
 // order, whatever the depth of the product.
 template <class T> struct Chain<T, 32> : ChainAmd<T, 32> {
     typedef ChainAmd<T, 32> Base;
     static const int RUN = 4;
-    RF_FN static void turn(const float* values, typename Base::Operand* to) {
+    RF_FN static void score_operands(const float* values, typename Base::Operand* to) {
         T held[16];
 #pragma unroll
         for (int i = 0; i < 16; ++i) held[i] = cast<T>(values[i]);
         __builtin_memcpy(to, held, sizeof(held));
     }
-    RF_FN static void read_turned(const T* lds, int row, int lane, typename Base::Operand* to) {
+    RF_FN static void read_transposed(const T* lds, int row, int lane, typename Base::Operand* to) {
         const T* at = lds + lane / 32 * 4 * row + lane % 32;
         T held[16];
 #pragma unroll
@@ -80,11 +80,11 @@ template <class T> struct Chain<T, 32> : ChainAmd<T, 32> {
 #endif
 
 #if ARCH_MATRIX == ARCH_MATRIX_WMMA11 && RF_MMA_16
-// Half h of the wave has others 2 i + h; an operand wants all sixteen in both halves.
+// Half h of the wave has columns 2 i + h; an operand wants all sixteen in both halves.
 template <class T> struct Chain<T, 16> : ChainAmd<T, 16> {
     typedef ChainAmd<T, 16> Base;
     static const int RUN = 1;
-    RF_FN static void turn(const float* values, typename Base::Operand* to) {
+    RF_FN static void score_operands(const float* values, typename Base::Operand* to) {
         u32 words[8];
         bool upper = lane() >= 16;
 #pragma unroll
@@ -96,7 +96,7 @@ template <class T> struct Chain<T, 16> : ChainAmd<T, 16> {
         }
         __builtin_memcpy(to, words, sizeof(words));
     }
-    RF_FN static void read_turned(const T* lds, int row, int lane, typename Base::Operand* to) {
+    RF_FN static void read_transposed(const T* lds, int row, int lane, typename Base::Operand* to) {
         const T* at = lds + lane % 16;
         T held[16];
 #pragma unroll
@@ -113,13 +113,13 @@ template <class T> struct Chain<T, 16> : ChainAmd<T, 16> {
 template <class T> struct Chain<T, 16> : ChainAmd<T, 16> {
     typedef ChainAmd<T, 16> Base;
     static const int RUN = 8;
-    RF_FN static void turn(const float* values, typename Base::Operand* to) {
+    RF_FN static void score_operands(const float* values, typename Base::Operand* to) {
         T held[8];
 #pragma unroll
         for (int i = 0; i < 8; ++i) held[i] = cast<T>(values[i]);
         __builtin_memcpy(to, held, sizeof(held));
     }
-    RF_FN static void read_turned(const T* lds, int row, int lane, typename Base::Operand* to) {
+    RF_FN static void read_transposed(const T* lds, int row, int lane, typename Base::Operand* to) {
         const T* at = lds + lane / 16 * 8 * row + lane % 16;
         T held[8];
 #pragma unroll
@@ -137,29 +137,29 @@ template <class T> struct Chain<T, 16> {
     typedef Mma<T, 16> M;
     typedef MmaOperand Operand;
     typedef MmaSum Accumulator;
-    static const int ACC = 8, SLOTS = 2, GROUP = 16, STEPS = 1, TURNS = 1, RUN = 2;
+    static const int ACC = 8, SLOTS = 2, GROUP = 16, STEPS = 1, SCORE_OPERANDS = 1, RUN = 2;
 
     RF_FN static int slot(int i) { return i / 2 % 2; }
-    RF_FN static int own(int slot, int lane) { return lane / 4 + 8 * slot; }
-    RF_FN static int other(int i, int lane) { return M::column(i, lane); }
+    RF_FN static int row(int slot, int lane) { return lane / 4 + 8 * slot; }
+    RF_FN static int column(int i, int lane) { return M::column(i, lane); }
     RF_FN static bool leads(int lane) { return lane % 4 == 0; }
-    RF_FN static Accumulator run(const Operand& own, const Operand& other, Accumulator c) { return M::run(own, other, c); }
+    RF_FN static Accumulator run(const Operand& resident, const Operand& streamed, Accumulator c) { return M::run(resident, streamed, c); }
     RF_FN static void scale(Accumulator& c, int i, float by) { c.at[i] *= by; }
-    RF_FN static void read_own(const T* const* rows, int k, int left, int lane, Operand* to) {
+    RF_FN static void read_resident(const T* const* rows, int k, int left, int lane, Operand* to) {
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             to->word[i] = i / 2 * 8 < left ? *(const u32*)(rows[i % 2] + k + i / 2 * 8 + lane % 4 * 2) : 0u;
     }
-    RF_FN static void read_other(const T* lds, int row, int lane, Operand* to) {
+    RF_FN static void read_streamed(const T* lds, int row, int lane, Operand* to) {
         Fragment<T, 16>::read(lds + lane % 16 * row + lane / 16 * 8, to);
     }
-    RF_FN static void turn(const float* values, Operand* to) {
+    RF_FN static void score_operands(const float* values, Operand* to) {
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             to->word[i] = (u32)cast<T>(values[2 * i]).bits | (u32)cast<T>(values[2 * i + 1]).bits << 16;
     }
     // Lane l gives row l % 8 of block l / 8; blocks 0 and 1 are columns 0 to 7 and 8 to 15 of the first 8 rows.
-    RF_FN static void read_turned(const T* lds, int row, int lane, Operand* to) {
+    RF_FN static void read_transposed(const T* lds, int row, int lane, Operand* to) {
         const T* at = lds + (lane % 8 + lane / 16 * 8) * row + lane / 8 % 2 * 8;
         asm volatile("{ .reg .u64 in_shared; cvta.to.shared.u64 in_shared, %4; "
                      "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [in_shared]; }"

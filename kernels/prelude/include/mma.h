@@ -64,21 +64,21 @@ template <class T, int SIZE> struct Fragment;
 #if RF_DEVICE_AMD
 // 16 bytes of a row. A vector, as the compiler takes the load of an aggregate apart, and halves of 16 bytes meet banks twice.
 typedef u32 Chunk __attribute__((ext_vector_type(4)));
-// A place in LDS, in bytes.
-typedef const char* LdsPlace;
-RF_FN LdsPlace lds_place(const void* lds) { return (const char*)lds; }
-RF_FN Chunk read_chunk(LdsPlace at) { return *(const Chunk*)at; }
+// An address in LDS, in bytes.
+typedef const char* LdsAddress;
+RF_FN LdsAddress lds_address(const void* lds) { return (const char*)lds; }
+RF_FN Chunk read_chunk(LdsAddress at) { return *(const Chunk*)at; }
 #else
 struct Chunk { u32 word[4]; };
-typedef u32 LdsPlace;
-RF_FN LdsPlace lds_place(const void* lds) {
+typedef u32 LdsAddress;
+RF_FN LdsAddress lds_address(const void* lds) {
     u32 place;
     asm("{ .reg .u64 in_shared; cvta.to.shared.u64 in_shared, %1; cvt.u32.u64 %0, in_shared; }" : "=r"(place) : "l"(lds));
     return place;
 }
 // ldmatrix wants from lane l the address of row l % 8 of block l / 8, and gives block n in word n: rows 0 to 7 and 8 to 15 of
 // the first 8 k, then of the others. No clobber of memory: barriers keep the order, and more would keep loads apart.
-RF_FN Chunk read_chunk(LdsPlace at) {
+RF_FN Chunk read_chunk(LdsAddress at) {
     Chunk to;
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to.word[0]), "=r"(to.word[1]), "=r"(to.word[2]), "=r"(to.word[3])
@@ -87,7 +87,7 @@ RF_FN Chunk read_chunk(LdsPlace at) {
 }
 // The same of a tile that lies with k as its rows: lane l gives the address of row k = l / 16 * 8 + l % 8 and of the 8 rows
 // or columns l / 8 % 2.
-RF_FN Chunk read_chunk_across(LdsPlace at) {
+RF_FN Chunk read_chunk_across(LdsAddress at) {
     Chunk to;
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to.word[0]), "=r"(to.word[1]), "=r"(to.word[2]), "=r"(to.word[3])
@@ -332,7 +332,7 @@ RF_MMA_SYNC(i8, u32, 32, "r", "32.row.col.s32.s8.s8.s32")
 template <class T> struct Fragment<T, 16> {
     static const int GROUP = 16, STEPS = 1;
     RF_FN static int offset(int part) { return 8 * part; }
-    RF_FN static void read(const T* at, MmaOperand* to) { *to = read_chunk(lds_place(at)); }
+    RF_FN static void read(const T* at, MmaOperand* to) { *to = read_chunk(lds_address(at)); }
 };
 template <class T> struct Slab<T, 16> {
     static const int PHASES = 2, READS = 1, STEPS = 1;

@@ -2,11 +2,12 @@
 //
 // Shapes : Q [batches, heads, q_rows, depth], K [batches, heads / group, k_rows, depth], V [.., k_rows, value_depth],
 //          O [batches, heads, q_rows, value_depth], LSE [batches, heads, q_rows]; strides in elements, last axes 1
-// Grid   : attention (tiles, heads / packed, batches * splits)      one workgroup per OWN queries and slice of the keys
+// Grid   : attention (tiles, heads / packed, batches * splits)      one workgroup per RESIDENT_ROWS queries and slice of the keys
 //          attention_combine (ceil(rows * value_depth / 256), 1, 1) adds up the slices; rows = batches * heads * q_rows
 // Block  : attention (THREADS, 1, 1), attention_combine (256, 1, 1)
-// LDS    : OTHER rows of K and of V, through which own rows and results pass, own rows that are not kept, and for FMA
-//          OWN * (OTHER + 1) weights, static; ATTENTION_STAGES times OTHER rows, and operands that are not kept, dynamic
+// LDS    : a KV tile of STREAMED_ROWS rows of K and of V, through which the Q tile and results pass, rows of the Q tile that
+//          registers do not keep, and for FMA RESIDENT_ROWS * (STREAMED_ROWS + 1) weights, static; or ATTENTION_STAGES KV
+//          tiles, and operands of the Q tile that registers do not keep, dynamic
 // Needs  : depth <= ATTENTION_D, value_depth <= ATTENTION_DV, multiples of 8; rows aligned to 16 bytes; O and LSE overlap
 //          nothing                                                   checked by the launcher
 // Numeric: products, exponentials and sums in ATTENTION_REAL; weights are rounded to the input's type for the second product
@@ -38,9 +39,9 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
 #if ATTENTION_STAGES
     extern __shared__ __attribute__((aligned(128))) char lds[];
 #else
-    __shared__ __attribute__((aligned(16))) char lds_rows[Streamed<ATTENTION_D, ATTENTION_DV>::BYTES];
-    __shared__ __attribute__((aligned(16))) char lds_own[Own<ATTENTION_D>::LDS_BYTES + 16];
-    In *lds_k = (In*)lds_rows, *lds_v = lds_k + OTHER * Row<ATTENTION_D>::LENGTH;
+    __shared__ __attribute__((aligned(16))) char lds_rows[StreamedLds<ATTENTION_D, ATTENTION_DV>::BYTES];
+    __shared__ __attribute__((aligned(16))) char lds_resident[ResidentTile<ATTENTION_D>::LDS_BYTES + 16];
+    In *lds_k = (In*)lds_rows, *lds_v = lds_k + STREAMED_ROWS * Row<ATTENTION_D>::LENGTH;
 #endif
     __shared__ Real lds_p[EXCHANGE];
     const Problem& g = a.p;
@@ -49,36 +50,36 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     Sequence s = sequence(g, batch);
     int head = (int)group_y() * a.packed, rows = s.q_rows * a.packed;
     // The last queries first: where only the past is seen, they have the most to do.
-    int own_first = ((rows + OWN - 1) / OWN - 1 - (int)group_x()) * OWN;
-    if (own_first < 0) return;
+    int tile_first = ((rows + RESIDENT_ROWS - 1) / RESIDENT_ROWS - 1 - (int)group_x()) * RESIDENT_ROWS;
+    if (tile_first < 0) return;
     const In* k = g.k + batch * g.k_batch + head / g.group * g.k_head + s.k_first * g.k_row;
     const In* v = g.v + batch * g.v_batch + head / g.group * g.v_head + s.k_first * g.v_row;
 
     Lane at;
     at.start();
-    Own<ATTENTION_D> own;
+    ResidentTile<ATTENTION_D> q_tile;
     int place[Lane::SLOTS], heads[Lane::SLOTS];
     bool there[Lane::SLOTS];
 #pragma unroll
     for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        int row = own_first + at.own(slot);
+        int row = tile_first + at.row(slot);
         there[slot] = row < rows;
         row = there[slot] ? row : rows - 1;
         int above = a.packed > 1 ? row / s.q_rows : 0;
         heads[slot] = head + above;
         place[slot] = row - above * s.q_rows;
-        own.rows[slot] = g.q + batch * g.q_batch + heads[slot] * g.q_head + (s.q_first + place[slot]) * g.q_row;
+        q_tile.rows[slot] = g.q + batch * g.q_batch + heads[slot] * g.q_head + (s.q_first + place[slot]) * g.q_row;
     }
 #if ATTENTION_STAGES
     char* lds_rows = (char*)0;
-    own.start(at, g.depth, lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, lds_rows);
+    q_tile.start(at, g.depth, lds + ATTENTION_STAGES * Stages<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, lds_rows);
 #else
-    own.start(at, g.depth, lds_own, lds_rows);
-    if (Own<ATTENTION_D>::KEPT) barrier();
+    q_tile.start(at, g.depth, lds_resident, lds_rows);
+    if (ResidentTile<ATTENTION_D>::KEPT) barrier();
 #endif
 
     // Keys that some query of this workgroup sees.
-    int first_query = a.packed > 1 ? 0 : own_first, last_query = a.packed > 1 ? s.q_rows : own_first + OWN;
+    int first_query = a.packed > 1 ? 0 : tile_first, last_query = a.packed > 1 ? s.q_rows : tile_first + RESIDENT_ROWS;
     last_query = (last_query < s.q_rows ? last_query : s.q_rows) - 1;
     int k_end = s.k_rows, end = last_query + s.shift + g.right + 1, first = first_query + s.shift - g.left;
 #if ATTENTION_SPLIT
@@ -87,7 +88,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     first = first > slice_first ? first : slice_first;
 #endif
     end = end < k_end ? end : k_end;
-    first = first > 0 ? first / OTHER * OTHER : 0;
+    first = first > 0 ? first / STREAMED_ROWS * STREAMED_ROWS : 0;
 
     const Real unit = unit_of(g), none = (Real)-__builtin_inff();
     // What exponents are taken from: once above what was seen, it stays until that is RESCALE_ABOVE powers of two more.
@@ -100,30 +101,30 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     Output<ATTENTION_DV> out;
     out.clear();
 #if ATTENTION_STAGES
-    Rounds<ATTENTION_D, ATTENTION_DV> rounds;
-    rounds.a.start(k, g.k_row, first, g.depth);
-    rounds.b.start(v, g.v_row, first, g.value_depth);
-    rounds.start(lds_place(lds), end - first);
-    // Past the last key of its own queries a wave has nothing to do.
-    int wave_end = a.packed > 1 ? end : own_first + at.first + OWN_WAVE + s.shift + g.right;
+    Stages<ATTENTION_D, ATTENTION_DV> stages;
+    stages.a.start(k, g.k_row, first, g.depth);
+    stages.b.start(v, g.v_row, first, g.value_depth);
+    stages.start(lds_address(lds), end - first);
+    // Past the last key that its queries see a wave has nothing to do.
+    int wave_end = a.packed > 1 ? end : tile_first + at.first + WAVE_ROWS + s.shift + g.right;
 #else
     Loader<ATTENTION_D> load_k;
     Loader<ATTENTION_DV> load_v;
     if (first < end) load_k.fetch(k, g.k_row, first, s.k_rows, g.depth);
 #endif
-    for (; first < end; first += OTHER) {
+    for (; first < end; first += STREAMED_ROWS) {
 #if ATTENTION_STAGES
-        rounds.turn();
+        stages.advance();
         if (first >= wave_end) continue;
-        Rows lds_k = rounds.rows_a(), lds_v = rounds.rows_b();
+        Rows lds_k = stages.rows_a(), lds_v = stages.rows_b();
 #else
         load_k.put(lds_k);
         barrier();
         load_v.fetch(v, g.v_row, first, s.k_rows, g.value_depth);
 #endif
         Real p[Lane::VALUES];
-        product<ATTENTION_D>(at, own, lds_k, p);
-        bool whole = first + OTHER <= k_end && first + OTHER - 1 <= first_query + s.shift + g.right &&
+        product<ATTENTION_D>(at, q_tile, lds_k, p);
+        bool whole = first + STREAMED_ROWS <= k_end && first + STREAMED_ROWS - 1 <= first_query + s.shift + g.right &&
                      first >= last_query + s.shift - g.left;
         finish_scores<true>(g, s, at, batch, place, heads, first, k_end, whole, p, (Real*)0);
 
@@ -174,7 +175,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
 #if !ATTENTION_STAGES
         load_v.put(lds_v);
         barrier();
-        if (first + OTHER < end) load_k.fetch(k, g.k_row, first + OTHER, s.k_rows, g.depth);
+        if (first + STREAMED_ROWS < end) load_k.fetch(k, g.k_row, first + STREAMED_ROWS, s.k_rows, g.depth);
 #endif
         out.add(at, p, lds_p, lds_v);
     }

@@ -9,7 +9,7 @@ use super::problem::{Prepared, Problem, readable, strides};
 use super::tile::{Tile, general_only};
 use super::{AttentionInputs, AttentionParams};
 use crate::Result;
-use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape, sum_dtype};
+use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape, sum_dtype};
 
 const OP: &str = "attention";
 /// Threads of `attention_combine`.
@@ -137,7 +137,7 @@ impl Forward<'_> {
         let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
         let tile = Tile::choose(info, device.config().matrix, dtype, depths, rows);
         let tile = if p.extra() { tile.general() } else { tile };
-        let tiles = rows.div_ceil(tile.own());
+        let tiles = rows.div_ceil(tile.resident_rows());
         let heads = p.heads / packed;
         if heads > GRID_YZ_MAX {
             return Err(shape(OP, "q", format!("at most {GRID_YZ_MAX} heads"), heads));
@@ -217,7 +217,9 @@ impl Forward<'_> {
             //   below those extents, starts below batches + 1 whose values it holds inside, and writes rows that are there.
             // - It writes `out` and `lse` only, which are in `written`.
             unsafe {
-                family::launch_bytes(self.stream, run.source, name, grid, block, run.lds_bytes, args, written, work)?
+                KernelLaunch::new(self.stream, run.source, name, grid, block)
+                    .with(run.lds_bytes, work)
+                    .run_bytes(args, written)?
             };
         }
         Ok(())
@@ -263,7 +265,9 @@ impl Forward<'_> {
         // - `CombineArgs` is the twin of the kernel's struct; `partial` has splits x rows x value_depth elements, `states` two for
         //   each row, and `out` and `lse` are checked views of batches x heads x q_rows rows.
         // - It writes `out` and `lse` only.
-        unsafe { family::launch_bytes(self.stream, source, name, grid, block, 0, args, &both[..count], work)? };
+        unsafe {
+            KernelLaunch::new(self.stream, source, name, grid, block).with(0, work).run_bytes(args, &both[..count])?
+        };
         Ok(())
     }
 }
@@ -340,7 +344,7 @@ pub(crate) struct AttentionKey {
 pub(crate) fn source(key: AttentionKey) -> Source {
     const TEXT: &str = concat!(
         include_str!("tile.h"),
-        include_str!("rounds.h"),
+        include_str!("stages.h"),
         include_str!("scores.h"),
         include_str!("attention.hip")
     );

@@ -9,9 +9,9 @@
 //          attention_backward_q (tiles of queries, heads, batches)
 //          attention_backward_kv (tiles of keys, heads / group, batches)
 // Block  : attention_delta and attention_sinks (256, 1, 1), the others (THREADS, 1, 1)
-// LDS    : OTHER rows of K and V, or of Q and dO with their LSE and delta, through which own rows and results pass, and own rows
-//          that are not kept; ATTENTION_STAGES times where that is not 0, then dynamic and followed by operands that are not kept;
-//          for FMA OWN * (OTHER + 1) values twice
+// LDS    : STREAMED_ROWS rows of K and V, or of Q and dO with their LSE and delta, through which resident rows and results pass,
+//          and resident rows that registers do not keep; or ATTENTION_STAGES such tiles, and operands that registers do not
+//          keep, dynamic; for FMA RESIDENT_ROWS * (STREAMED_ROWS + 1) values twice
 // Needs  : as attention; gradients overlap nothing                         checked by the launcher
 // Numeric: as attention; P and dS are rounded to the input's type for their products on the matrix unit. Every gradient is
 //          summed by one workgroup, over tiles in ascending order, dK and dV over the heads that share them first to last:
@@ -36,8 +36,8 @@ struct GradientArgs {
 static_assert(sizeof(GradientArgs) == sizeof(Problem) + 232, "as in attention_backward.rs");
 static_assert(sizeof(Problem) == 304, "as in problem.rs");
 
-// Own rows that wait in LDS: the gradient of values alone asks for keys only.
-#define OWN_LDS_BYTES (Own<ATTENTION_D>::LDS_BYTES + (ATTENTION_PART == 3 ? 0 : Own<ATTENTION_DV>::LDS_BYTES))
+// Resident rows that wait in LDS: the gradient of values alone asks for keys only.
+#define RESIDENT_LDS_BYTES (ResidentTile<ATTENTION_D>::LDS_BYTES + (ATTENTION_PART == 3 ? 0 : ResidentTile<ATTENTION_DV>::LDS_BYTES))
 
 #if ATTENTION_PART == 0
 // Elements of one access; a lane takes four at a time.
@@ -103,11 +103,11 @@ extern "C" __global__ __launch_bounds__(256) void attention_sinks(GradientArgs a
 extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a) {
 #if ATTENTION_STAGES
     extern __shared__ __attribute__((aligned(128))) char lds[];
-    char *lds_own = lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, *lds_rows = 0;
+    char *lds_resident = lds + ATTENTION_STAGES * Stages<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, *lds_rows = 0;
 #else
-    __shared__ __attribute__((aligned(16))) char lds_rows[Streamed<ATTENTION_D, ATTENTION_DV>::BYTES];
-    __shared__ __attribute__((aligned(16))) char lds_own[OWN_LDS_BYTES + 16];
-    In *lds_k = (In*)lds_rows, *lds_v = lds_k + OTHER * Row<ATTENTION_D>::LENGTH;
+    __shared__ __attribute__((aligned(16))) char lds_rows[StreamedLds<ATTENTION_D, ATTENTION_DV>::BYTES];
+    __shared__ __attribute__((aligned(16))) char lds_resident[RESIDENT_LDS_BYTES + 16];
+    In *lds_k = (In*)lds_rows, *lds_v = lds_k + STREAMED_ROWS * Row<ATTENTION_D>::LENGTH;
 #endif
     __shared__ Real lds_s[EXCHANGE];
     const Problem& g = a.p;
@@ -115,49 +115,49 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a)
     u32 batch = group_z();
     Sequence s = sequence(g, batch);
     // The last queries first: where only the past is seen, they have the most to do.
-    int head = (int)group_y(), own_first = ((s.q_rows + OWN - 1) / OWN - 1 - (int)group_x()) * OWN;
-    if (own_first < 0) return;
+    int head = (int)group_y(), tile_first = ((s.q_rows + RESIDENT_ROWS - 1) / RESIDENT_ROWS - 1 - (int)group_x()) * RESIDENT_ROWS;
+    if (tile_first < 0) return;
     const In* k = g.k + batch * g.k_batch + head / g.group * g.k_head + s.k_first * g.k_row;
     const In* v = g.v + batch * g.v_batch + head / g.group * g.v_head + s.k_first * g.v_row;
 
     Lane at;
     at.start();
-    Own<ATTENTION_D> q;
-    Own<ATTENTION_DV> dout;
+    ResidentTile<ATTENTION_D> q_tile;
+    ResidentTile<ATTENTION_DV> dout_tile;
     int place[Lane::SLOTS], heads[Lane::SLOTS];
     bool there[Lane::SLOTS];
     Real lse[Lane::SLOTS], delta[Lane::SLOTS];
 #pragma unroll
     for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        int row = own_first + at.own(slot);
+        int row = tile_first + at.row(slot);
         there[slot] = row < s.q_rows;
         place[slot] = row;
         heads[slot] = head;
         i64 from = s.q_first + (there[slot] ? row : s.q_rows - 1);
-        q.rows[slot] = g.q + batch * g.q_batch + head * g.q_head + from * g.q_row;
-        dout.rows[slot] = a.dout + batch * a.dout_batch + head * a.dout_head + from * a.dout_row;
+        q_tile.rows[slot] = g.q + batch * g.q_batch + head * g.q_head + from * g.q_row;
+        dout_tile.rows[slot] = a.dout + batch * a.dout_batch + head * a.dout_head + from * a.dout_row;
         lse[slot] = exponent_of(a.lse[batch * a.lse_batch + head * a.lse_head + from * a.lse_row]);
         delta[slot] = a.delta[batch * a.delta_batch + head * a.delta_head + from];
     }
-    q.start(at, g.depth, lds_own, lds_rows);
-    dout.start(at, g.value_depth, lds_own + Own<ATTENTION_D>::LDS_BYTES, lds_rows);
-    if (!ATTENTION_STAGES && (Own<ATTENTION_D>::KEPT || Own<ATTENTION_DV>::KEPT)) barrier();
+    q_tile.start(at, g.depth, lds_resident, lds_rows);
+    dout_tile.start(at, g.value_depth, lds_resident + ResidentTile<ATTENTION_D>::LDS_BYTES, lds_rows);
+    if (!ATTENTION_STAGES && (ResidentTile<ATTENTION_D>::KEPT || ResidentTile<ATTENTION_DV>::KEPT)) barrier();
 
-    int last_query = (own_first + OWN < s.q_rows ? own_first + OWN : s.q_rows) - 1;
-    int end = last_query + s.shift + g.right + 1, first = own_first + s.shift - g.left;
+    int last_query = (tile_first + RESIDENT_ROWS < s.q_rows ? tile_first + RESIDENT_ROWS : s.q_rows) - 1;
+    int end = last_query + s.shift + g.right + 1, first = tile_first + s.shift - g.left;
     end = end < s.k_rows ? end : s.k_rows;
-    first = first > 0 ? first / OTHER * OTHER : 0;
+    first = first > 0 ? first / STREAMED_ROWS * STREAMED_ROWS : 0;
 
     const Real unit = unit_of(g);
     Output<ATTENTION_D> out;
     out.clear();
 #if ATTENTION_STAGES
-    Rounds<ATTENTION_D, ATTENTION_DV> rounds;
-    rounds.a.start(k, g.k_row, first, g.depth);
-    rounds.b.start(v, g.v_row, first, g.value_depth);
-    rounds.start(lds_place(lds), end - first);
-    // Past the last key of its own queries a wave has nothing to do.
-    int wave_end = own_first + at.first + OWN_WAVE + s.shift + g.right;
+    Stages<ATTENTION_D, ATTENTION_DV> stages;
+    stages.a.start(k, g.k_row, first, g.depth);
+    stages.b.start(v, g.v_row, first, g.value_depth);
+    stages.start(lds_address(lds), end - first);
+    // Past the last key that its queries see a wave has nothing to do.
+    int wave_end = tile_first + at.first + WAVE_ROWS + s.shift + g.right;
 #else
     Loader<ATTENTION_D> load_k;
     Loader<ATTENTION_DV> load_v;
@@ -166,26 +166,26 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a)
         load_v.fetch(v, g.v_row, first, s.k_rows, g.value_depth);
     }
 #endif
-    for (; first < end; first += OTHER) {
+    for (; first < end; first += STREAMED_ROWS) {
 #if ATTENTION_STAGES
-        rounds.turn();
+        stages.advance();
         if (first >= wave_end) continue;
-        Rows lds_k = rounds.rows_a(), lds_v = rounds.rows_b();
+        Rows lds_k = stages.rows_a(), lds_v = stages.rows_b();
 #else
         load_k.put(lds_k);
         load_v.put(lds_v);
         barrier();
-        if (first + OTHER < end) {
-            load_k.fetch(k, g.k_row, first + OTHER, s.k_rows, g.depth);
-            load_v.fetch(v, g.v_row, first + OTHER, s.k_rows, g.value_depth);
+        if (first + STREAMED_ROWS < end) {
+            load_k.fetch(k, g.k_row, first + STREAMED_ROWS, s.k_rows, g.depth);
+            load_v.fetch(v, g.v_row, first + STREAMED_ROWS, s.k_rows, g.value_depth);
         }
 #endif
         Real p[Lane::VALUES], dp[Lane::VALUES], slope[ATTENTION_EXTRA ? Lane::VALUES : 1];
-        product<ATTENTION_D>(at, q, lds_k, p);
-        bool whole = first + OTHER <= s.k_rows && first + OTHER - 1 <= own_first + s.shift + g.right &&
+        product<ATTENTION_D>(at, q_tile, lds_k, p);
+        bool whole = first + STREAMED_ROWS <= s.k_rows && first + STREAMED_ROWS - 1 <= tile_first + s.shift + g.right &&
                      first >= last_query + s.shift - g.left;
         finish_scores<true>(g, s, at, batch, place, heads, first, s.k_rows, whole, p, ATTENTION_EXTRA ? slope : (Real*)0);
-        product<ATTENTION_DV>(at, dout, lds_v, dp);
+        product<ATTENTION_DV>(at, dout_tile, lds_v, dp);
 #if ATTENTION_EXTRA
         if (g.keep >> 32 == 0) {
             Real factor[Lane::VALUES];
@@ -226,47 +226,47 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a)
 extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a) {
 #if ATTENTION_STAGES
     extern __shared__ __attribute__((aligned(128))) char lds[];
-    char *lds_own = lds + ATTENTION_STAGES * Rounds<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, *lds_rows = 0;
+    char *lds_resident = lds + ATTENTION_STAGES * Stages<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, *lds_rows = 0;
 #else
-    __shared__ __attribute__((aligned(16))) char lds_rows[Streamed<ATTENTION_D, ATTENTION_DV>::BYTES];
-    __shared__ __attribute__((aligned(16))) char lds_own[OWN_LDS_BYTES + 16];
-    In *lds_q = (In*)lds_rows, *lds_dout = lds_q + OTHER * Row<ATTENTION_D>::LENGTH;
+    __shared__ __attribute__((aligned(16))) char lds_rows[StreamedLds<ATTENTION_D, ATTENTION_DV>::BYTES];
+    __shared__ __attribute__((aligned(16))) char lds_resident[RESIDENT_LDS_BYTES + 16];
+    In *lds_q = (In*)lds_rows, *lds_dout = lds_q + STREAMED_ROWS * Row<ATTENTION_D>::LENGTH;
 #endif
     __shared__ Real lds_s[2][EXCHANGE];
     // By turns, where a barrier is saved.
-    __shared__ Real both_lse[ATTENTION_STAGES ? 2 : 1][OTHER], both_delta[ATTENTION_STAGES ? 2 : 1][OTHER];
+    __shared__ Real both_lse[ATTENTION_STAGES ? 2 : 1][STREAMED_ROWS], both_delta[ATTENTION_STAGES ? 2 : 1][STREAMED_ROWS];
     const Problem& g = a.p;
 
     u32 batch = group_z();
     Sequence s = sequence(g, batch);
-    int kv_head = (int)group_y(), own_first = (int)group_x() * OWN;
-    if (own_first >= s.k_rows) return;
+    int kv_head = (int)group_y(), tile_first = (int)group_x() * RESIDENT_ROWS;
+    if (tile_first >= s.k_rows) return;
 
     Lane at;
     at.start();
-    Own<ATTENTION_D> k;
-    Own<ATTENTION_DV> v;
+    ResidentTile<ATTENTION_D> k_tile;
+    ResidentTile<ATTENTION_DV> v_tile;
     int place[Lane::SLOTS], heads[Lane::SLOTS];
     bool there[Lane::SLOTS];
 #pragma unroll
     for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        int row = own_first + at.own(slot);
+        int row = tile_first + at.row(slot);
         there[slot] = row < s.k_rows;
         place[slot] = row;
         i64 from = s.k_first + (there[slot] ? row : s.k_rows - 1);
-        k.rows[slot] = g.k + batch * g.k_batch + kv_head * g.k_head + from * g.k_row;
-        v.rows[slot] = g.v + batch * g.v_batch + kv_head * g.v_head + from * g.v_row;
+        k_tile.rows[slot] = g.k + batch * g.k_batch + kv_head * g.k_head + from * g.k_row;
+        v_tile.rows[slot] = g.v + batch * g.v_batch + kv_head * g.v_head + from * g.v_row;
     }
-    k.start(at, g.depth, lds_own, lds_rows);
+    k_tile.start(at, g.depth, lds_resident, lds_rows);
 #if GIVES_K
-    v.start(at, g.value_depth, lds_own + Own<ATTENTION_D>::LDS_BYTES, lds_rows);
+    v_tile.start(at, g.value_depth, lds_resident + ResidentTile<ATTENTION_D>::LDS_BYTES, lds_rows);
 #endif
 
     // Queries that see some key of this workgroup.
-    int last_key = (own_first + OWN < s.k_rows ? own_first + OWN : s.k_rows) - 1;
-    int end = last_key - s.shift + g.left + 1, begin = own_first - s.shift - g.right;
+    int last_key = (tile_first + RESIDENT_ROWS < s.k_rows ? tile_first + RESIDENT_ROWS : s.k_rows) - 1;
+    int end = last_key - s.shift + g.left + 1, begin = tile_first - s.shift - g.right;
     end = end < s.q_rows ? end : s.q_rows;
-    begin = begin > 0 ? begin / OTHER * OTHER : 0;
+    begin = begin > 0 ? begin / STREAMED_ROWS * STREAMED_ROWS : 0;
 
     const Real unit = unit_of(g);
     Output<GIVES_K ? ATTENTION_D : 32> out_k;
@@ -274,14 +274,14 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
     out_k.clear();
     out_v.clear();
 #if ATTENTION_STAGES
-    Rounds<ATTENTION_D, ATTENTION_DV> rounds;
-    // Before the first query that sees its own keys a wave has nothing to do.
-    int wave_begin = own_first + at.first - s.shift - g.right;
+    Stages<ATTENTION_D, ATTENTION_DV> stages;
+    // Before the first query that sees its keys a wave has nothing to do.
+    int wave_begin = tile_first + at.first - s.shift - g.right;
 #else
     Loader<ATTENTION_D> load_q;
     Loader<ATTENTION_DV> load_dout;
 #endif
-    int turn = 0;
+    int parity = 0;
     for (int head = kv_head * g.group; head < (kv_head + 1) * g.group; ++head) {
         const In* q = g.q + batch * g.q_batch + head * g.q_head + s.q_first * g.q_row;
         const In* dout = a.dout + batch * a.dout_batch + head * a.dout_head + s.q_first * a.dout_row;
@@ -294,39 +294,39 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
             async_wait<0>();
             barrier();
         }
-        rounds.a.start(q, g.q_row, begin, g.depth);
-        rounds.b.start(dout, a.dout_row, begin, g.value_depth);
-        rounds.start(lds_place(lds), end - begin);
-        // Loaded a round ahead.
-        static_assert(THREADS >= OTHER, "one row for a thread");
+        stages.a.start(q, g.q_row, begin, g.depth);
+        stages.b.start(dout, a.dout_row, begin, g.value_depth);
+        stages.start(lds_address(lds), end - begin);
+        // Loaded a stage ahead.
+        static_assert(THREADS >= STREAMED_ROWS, "one row for a thread");
         Real next_lse = (Real)0, next_delta = (Real)0;
         auto fetch = [&](int first) {
             int row = first + (int)thread_x();
-            bool inside = thread_x() < OTHER && row < s.q_rows;
+            bool inside = thread_x() < STREAMED_ROWS && row < s.q_rows;
             next_lse = inside ? lse[(i64)row * a.lse_row] : -(Real)__builtin_inff();
             next_delta = inside ? delta[row] : (Real)0;
         };
         fetch(begin);
 #endif
-        for (int first = begin; first < end; first += OTHER) {
-            Real *lds_lse = both_lse[turn], *lds_delta = both_delta[turn];
+        for (int first = begin; first < end; first += STREAMED_ROWS) {
+            Real *lds_lse = both_lse[parity], *lds_delta = both_delta[parity];
 #if ATTENTION_STAGES
-            turn ^= 1;
-            if (thread_x() < OTHER) {
+            parity ^= 1;
+            if (thread_x() < STREAMED_ROWS) {
                 lds_lse[thread_x()] = exponent_of(next_lse);
                 lds_delta[thread_x()] = next_delta;
             }
-            rounds.turn();
-            fetch(first + OTHER);
-            if (first + OTHER <= wave_begin) continue;
-            Rows lds_q = rounds.rows_a(), lds_dout = rounds.rows_b();
+            stages.advance();
+            fetch(first + STREAMED_ROWS);
+            if (first + STREAMED_ROWS <= wave_begin) continue;
+            Rows lds_q = stages.rows_a(), lds_dout = stages.rows_b();
 #else
             load_q.fetch(q, g.q_row, first, s.q_rows, g.depth);
             load_dout.fetch(dout, a.dout_row, first, s.q_rows, g.value_depth);
             barrier();
             load_q.put(lds_q);
             load_dout.put(lds_dout);
-            for (int row = (int)thread_x(); row < OTHER; row += THREADS) {
+            for (int row = (int)thread_x(); row < STREAMED_ROWS; row += THREADS) {
                 bool inside = first + row < s.q_rows;
                 lds_lse[row] = inside ? exponent_of(lse[(i64)(first + row) * a.lse_row]) : (Real)__builtin_inff();
                 lds_delta[row] = inside ? delta[first + row] : (Real)0;
@@ -334,12 +334,12 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
             barrier();
 #endif
             Real p[Lane::VALUES], slope[ATTENTION_EXTRA ? Lane::VALUES : 1];
-            product<ATTENTION_D>(at, k, lds_q, p);
-            bool whole = first + OTHER <= s.q_rows && last_key <= first + s.shift + g.right &&
-                         own_first >= first + OTHER - 1 + s.shift - g.left;
+            product<ATTENTION_D>(at, k_tile, lds_q, p);
+            bool whole = first + STREAMED_ROWS <= s.q_rows && last_key <= first + s.shift + g.right &&
+                         tile_first >= first + STREAMED_ROWS - 1 + s.shift - g.left;
             finish_scores<false>(g, s, at, batch, place, heads, first, s.k_rows, whole, p, ATTENTION_EXTRA ? slope : (Real*)0);
 #pragma unroll
-            for (int i = 0; i < Lane::VALUES; ++i) p[i] = exp2_of(rf::fma(p[i], unit, -lds_lse[at.other(i)]));
+            for (int i = 0; i < Lane::VALUES; ++i) p[i] = exp2_of(rf::fma(p[i], unit, -lds_lse[at.column(i)]));
 #if ATTENTION_EXTRA
             Real factor[Lane::VALUES];
 #pragma unroll
@@ -366,14 +366,14 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
 #endif
 #if GIVES_K
             Real ds[Lane::VALUES];
-            product<ATTENTION_DV>(at, v, lds_dout, ds);
+            product<ATTENTION_DV>(at, v_tile, lds_dout, ds);
 #pragma unroll
             for (int i = 0; i < Lane::VALUES; ++i) {
 #if ATTENTION_EXTRA
                 ds[i] *= factor[i];
                 p[i] *= slope[i];
 #endif
-                ds[i] = p[i] * (ds[i] - lds_delta[at.other(i)]);
+                ds[i] = p[i] * (ds[i] - lds_delta[at.column(i)]);
             }
             at.exchange(ds, lds_s[1]);
             if (!ATTENTION_SIZE) barrier();

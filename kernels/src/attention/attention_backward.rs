@@ -10,14 +10,14 @@ use super::problem::{Prepared, Problem, readable, strides};
 use super::tile::{Tile, general_only};
 use super::{AttentionInputs, AttentionParams};
 use crate::Result;
-use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape, sum_dtype};
+use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape, sum_dtype};
 
 const OP: &str = "attention_backward";
 /// Rows that a workgroup of `attention_delta` takes, and its threads.
 const DELTA_ROWS: usize = 32;
 const DELTA_BLOCK: usize = 256;
 /// Head sizes of keys and values together up to which a workgroup has registers for both gradients: of a wave of 32 lanes, of
-/// one of 64. Beside own operands of the matrix unit the first holds for all.
+/// one of 64. Beside resident operands of the matrix unit the first holds for all.
 const BOTH_MAX: [usize; 2] = [128, 256];
 
 /// What the forward left, and the gradient of its output.
@@ -173,11 +173,11 @@ impl Backward<'_> {
         let mut keys = [p.q_rows, p.k_rows].map(|rows| self.key(rows));
         keys[1].tile = keys[1].tile.for_keys();
         if p.q_rows > 0 && !self.dq.is_empty() {
-            let tiles = p.q_rows.div_ceil(keys[0].tile.own());
+            let tiles = p.q_rows.div_ceil(keys[0].tile.resident_rows());
             self.launch(GradientKey { part: Part::Queries, ..keys[0] }, [tiles, p.heads], &delta, &[self.dq.buffer()])?;
         }
         if p.k_rows > 0 && !self.dk.is_empty() {
-            let grid = [p.k_rows.div_ceil(keys[1].tile.own()), kv_heads];
+            let grid = [p.k_rows.div_ceil(keys[1].tile.resident_rows()), kv_heads];
             let (dk, dv) = (self.dk.buffer(), self.dv.buffer());
             if keys[1].both(device.arch().info()) {
                 self.launch(GradientKey { part: Part::Both, ..keys[1] }, grid, &delta, &[dk, dv])?;
@@ -189,7 +189,7 @@ impl Backward<'_> {
         Ok(())
     }
 
-    /// What both gradients of a tile have in common, for so many own rows.
+    /// What both gradients of a tile have in common, for so many resident rows.
     fn key(&self, rows: usize) -> GradientKey {
         let p = self.prepared;
         let device = self.stream.device();
@@ -217,7 +217,11 @@ impl Backward<'_> {
         // - `GradientArgs` is the twin of the kernel's struct; `out` and `dout` are checked views of batches x heads x q_rows
         //   rows, and `delta` has an element for each.
         // - It writes `delta` only.
-        unsafe { family::launch_bytes(self.stream, &source, name, grid, block, 0, args, &[delta.buffer()], work)? };
+        unsafe {
+            KernelLaunch::new(self.stream, &source, name, grid, block)
+                .with(0, work)
+                .run_bytes(args, &[delta.buffer()])?
+        };
         Ok(())
     }
 
@@ -239,7 +243,9 @@ impl Backward<'_> {
         //   element for each, and `sinks` and `dsinks` one for every head: a workgroup's is below their number.
         // - It writes `dsinks` only.
         unsafe {
-            family::launch_bytes(self.stream, &sources(key), name, grid, block, 0, args, &[dsinks.buffer()], work)?
+            KernelLaunch::new(self.stream, &sources(key), name, grid, block)
+                .with(0, work)
+                .run_bytes(args, &[dsinks.buffer()])?
         };
         Ok(())
     }
@@ -257,13 +263,17 @@ impl Backward<'_> {
             let shape = [p.batches, p.heads, p.q_rows, p.depth];
             let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
             let args = bytemuck::bytes_of(&args);
-            let lds_bytes = key.tile.lds_bytes(key.dtype, key.depths, key.own_in_lds()) as u32;
+            let lds_bytes = key.tile.lds_bytes(key.dtype, key.depths, key.resident_in_lds()) as u32;
             // SAFETY:
             // - `GradientArgs` is the twin of the kernel's struct, sizes asserted on both sides. Views were checked to have the
             //   shapes that the extents in it say, with 16-byte rows, and lie inside their buffers; the kernel reads rows below
             //   those extents, and writes rows that are there.
             // - `written` lists the gradients that this part writes.
-            unsafe { family::launch_bytes(self.stream, &source, name, grid, block, lds_bytes, args, written, work)? };
+            unsafe {
+                KernelLaunch::new(self.stream, &source, name, grid, block)
+                    .with(lds_bytes, work)
+                    .run_bytes(args, written)?
+            };
         }
         Ok(())
     }
@@ -351,13 +361,13 @@ impl GradientKey {
     /// Whether one workgroup has registers for the gradients of keys and of values.
     pub fn both(&self, info: &ArchInfo) -> bool {
         // Where copies go past the registers, and operands wait in LDS, sums of two head sizes of 128 leave enough.
-        let keeps = self.tile.size > 0 && self.tile.stages == 0 && self.tile.own_words > 0;
+        let keeps = self.tile.size > 0 && self.tile.stages == 0 && self.tile.resident_words > 0;
         let roomy = (info.wave_size == 64 && !keeps) || self.tile.stages > 0;
         self.tile.size > 0 && self.depths.iter().sum::<usize>() <= BOTH_MAX[usize::from(roomy)]
     }
 
-    /// Depths of the own operands: keys alone give the gradient of values.
-    fn own_in_lds(&self) -> &[usize] {
+    /// Depths of the resident operands: keys alone give the gradient of values.
+    fn resident_in_lds(&self) -> &[usize] {
         if self.part == Part::Values { &self.depths[..1] } else { &self.depths }
     }
 }
@@ -371,7 +381,7 @@ fn sources(key: GradientKey) -> std::sync::Arc<Source> {
 pub(crate) fn backward_source(key: GradientKey) -> Source {
     const TEXT: &str = concat!(
         include_str!("tile.h"),
-        include_str!("rounds.h"),
+        include_str!("stages.h"),
         include_str!("scores.h"),
         include_str!("attention_backward.hip")
     );

@@ -5,25 +5,25 @@
 // Grid   : (ceil(q_rows / 32), heads, batches)     Block : (128, 1, 1)
 // LDS    : 128 rows of K, then of V, 32 rows of Q and of weights; dynamic
 // Needs  : k_rows >= 1, rows aligned to 16 bytes, O overlaps nothing             checked by the launcher
-// Numeric: products, exponentials and sums in f32, keys in ascending order in rounds of 128, rescaled to the running maximum.
+// Numeric: products, exponentials and sums in f32, keys in ascending order in KV tiles of 128, rescaled to the running maximum.
 //          A row that sees nothing gives zeros; a NaN spoils its row only
 //
 // Macros : ATTENTION_D
 //
-// A lane has 4 queries, 8 apart, and of a round's keys 8, 16 apart; of the result 4 rows and D / 16 columns. What it reads of LDS
+// A lane has 4 queries, 8 apart, and of a KV tile's keys 8, 16 apart; of the result 4 rows and D / 16 columns. What it reads of LDS
 // for each product is so half of what 2 queries by 2 keys would.
 using namespace rf;
 
-#define OWN 32
-#define ROUND 128
+#define Q_TILE 32
+#define KV_TILE 128
 #define THREADS 128
 #define PADDED (ATTENTION_D + 4)
 // Two rows of weights meet no bank twice where a wave stores them.
-#define WEIGHTS (ROUND + 16)
+#define WEIGHTS (KV_TILE + 16)
 #define QUERIES 4
 #define KEYS 8
 #define COLUMNS (ATTENTION_D / 16)
-#define PLAIN_LDS_BYTES (4 * ((ROUND + OWN) * PADDED + OWN * WEIGHTS))
+#define PLAIN_LDS_BYTES (4 * ((KV_TILE + Q_TILE) * PADDED + Q_TILE * WEIGHTS))
 
 struct PlainArgs {
     const float* q;
@@ -48,7 +48,7 @@ template <int ROWS> RF_FN void bring(float* lds, const float* base, i64 stride, 
     float* to = lds + row * PADDED + at;
     int left = rows - first - row;
 #if !RF_DEVICE_AMD
-    LdsPlace place = lds_place(to);
+    LdsAddress place = lds_address(to);
 #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         copy_async(place + i * APART * PADDED * 4, from, i * APART < left);
@@ -93,30 +93,30 @@ struct Larger { RF_FN float operator()(float a, float b) const { return __builti
 // NVIDIA's multiprocessors have LDS for three workgroups with heads of 64.
 extern "C" __global__ RF_BOUNDS(THREADS, 3) void attention_plain(PlainArgs g) {
     extern __shared__ __attribute__((aligned(16))) float lds[];
-    float *lds_k = lds, *lds_q = lds_k + ROUND * PADDED, *lds_p = lds_q + OWN * PADDED;
+    float *lds_k = lds, *lds_q = lds_k + KV_TILE * PADDED, *lds_p = lds_q + Q_TILE * PADDED;
     const int thread = (int)thread_x(), lane = thread >> 2 << 1 | (thread & 1), column = lane % 16;
-    const int row = lane / 16 * 2 + (thread >> 1 & 1), own = (int)group_x() * OWN;
+    const int row = lane / 16 * 2 + (thread >> 1 & 1), first_query = (int)group_x() * Q_TILE;
     const i64 head = group_y(), batch = group_z(), shared = head / g.group;
     const float* k = g.k + batch * g.k_batch + shared * g.k_head;
     const float* v = g.v + batch * g.v_batch + shared * g.v_head;
     const float LOG2_E = 1.44269504088896340736f, none = -__builtin_inff();
 
-    bring<OWN>(lds_q, g.q + batch * g.q_batch + head * g.q_head, g.q_row, own, g.q_rows);
+    bring<Q_TILE>(lds_q, g.q + batch * g.q_batch + head * g.q_head, g.q_row, first_query, g.q_rows);
     const float* bias = g.bias + batch * g.bias_batch + head * g.bias_head;
     i64 bias_row[QUERIES];
     float base[QUERIES], sum[QUERIES], out[QUERIES][COLUMNS];
 #pragma unroll
     for (int i = 0; i < QUERIES; ++i) {
-        int at = own + row + 8 * i;
+        int at = first_query + row + 8 * i;
         bias_row[i] = (at < g.q_rows ? at : g.q_rows - 1) * g.bias_row;
         base[i] = none;
         sum[i] = 0.0f;
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) out[i][c] = 0.0f;
     }
-    for (int first = 0; first < g.k_rows; first += ROUND) {
+    for (int first = 0; first < g.k_rows; first += KV_TILE) {
         barrier();
-        bring<ROUND>(lds_k, k, g.k_row, first, g.k_rows);
+        bring<KV_TILE>(lds_k, k, g.k_row, first, g.k_rows);
         arrived();
         barrier();
         float score[QUERIES][KEYS];
@@ -152,7 +152,7 @@ extern "C" __global__ RF_BOUNDS(THREADS, 3) void attention_plain(PlainArgs g) {
         }
         // Nobody reads the keys any more.
         barrier();
-        bring<ROUND>(lds_k, v, g.v_row, first, g.k_rows);
+        bring<KV_TILE>(lds_k, v, g.v_row, first, g.k_rows);
 #pragma unroll
         for (int i = 0; i < QUERIES; ++i) {
             float high = base[i];
@@ -175,7 +175,7 @@ extern "C" __global__ RF_BOUNDS(THREADS, 3) void attention_plain(PlainArgs g) {
         arrived();
         barrier();
 #pragma unroll 2
-        for (int key = 0; key < ROUND; key += 4) {
+        for (int key = 0; key < KV_TILE; key += 4) {
             Vec<float, 4> mine[QUERIES];
             float theirs[4][COLUMNS];
 #pragma unroll
@@ -193,7 +193,7 @@ extern "C" __global__ RF_BOUNDS(THREADS, 3) void attention_plain(PlainArgs g) {
 #pragma unroll
     for (int i = 0; i < QUERIES; ++i) {
         float total = across_row(sum[i], Sum()), by = total == 0.0f ? 0.0f : 1.0f / total;
-        int at = own + row + 8 * i;
+        int at = first_query + row + 8 * i;
         Vec<float, COLUMNS> result;
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) result[c] = out[i][c] * by;

@@ -9,15 +9,15 @@ use super::AttentionParams;
 use super::problem::{ALL, Prepared, UNLIMITED, strides, takes_depth};
 use super::tile::side;
 use crate::Result;
-use crate::family::{self, GRID_YZ_MAX, Sources};
+use crate::family::{GRID_YZ_MAX, KernelLaunch, Sources};
 
 /// Head sizes that it has.
 pub(crate) const DEPTHS: [usize; 2] = [32, 64];
-/// Queries and keys of a round, padding of their rows and of those of the weights: as in `plain.hip`.
-const OWN: usize = 32;
-const ROUND: usize = 128;
+/// Rows of the Q tile and of a KV tile, padding of their rows and of those of the weights: as in `plain.hip`.
+const Q_TILE: usize = 32;
+const KV_TILE: usize = 128;
 const PADDING: usize = 4;
-const WEIGHTS: usize = ROUND + 16;
+const WEIGHTS: usize = KV_TILE + 16;
 const THREADS: usize = 128;
 /// Queries from which on a workgroup's rows are half of them there.
 const ROWS_LEAST: usize = 17;
@@ -56,7 +56,7 @@ pub fn is_fast(device: &Device, dtype: DType, [depth, value_depth]: [usize; 2]) 
 
 /// Workgroups.
 pub(super) fn groups(p: &Prepared<'_>) -> usize {
-    p.q_rows.div_ceil(OWN) * p.heads * p.batches
+    p.q_rows.div_ceil(Q_TILE) * p.heads * p.batches
 }
 
 /// Computes `out`, whose rows lie in whole vectors.
@@ -84,7 +84,7 @@ pub(super) fn run(stream: &Stream, p: &Prepared<'_>, out: &ViewMut<'_>) -> Resul
         q_rows: problem.q_rows,
         k_rows: problem.k_rows,
     };
-    let grid = [p.q_rows.div_ceil(OWN), p.heads, p.batches];
+    let grid = [p.q_rows.div_ceil(Q_TILE), p.heads, p.batches];
     let shape = [p.batches, p.heads, p.q_rows, p.value_depth];
     let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
     let (name, written) = (("attention", "attention_plain"), [out.view().buffer()]);
@@ -93,11 +93,13 @@ pub(super) fn run(stream: &Stream, p: &Prepared<'_>, out: &ViewMut<'_>) -> Resul
     // - `PlainArgs` is the twin of the kernel's struct. The views were checked to have the shapes that the extents in it say, with
     //   rows of whole vectors, and lie inside their buffers; `out` is apart from them. The kernel reads and writes rows below those extents.
     // - It writes `out` only, which is in `written`.
-    unsafe { family::launch_bytes(stream, &source, name, grid, [THREADS, 1, 1], lds_bytes, args, &written, work) }
+    unsafe {
+        KernelLaunch::new(stream, &source, name, grid, [THREADS, 1, 1]).with(lds_bytes, work).run_bytes(args, &written)
+    }
 }
 
 fn lds_bytes(depth: usize) -> usize {
-    size_of::<f32>() * ((ROUND + OWN) * (depth + PADDING) + OWN * WEIGHTS)
+    size_of::<f32>() * ((KV_TILE + Q_TILE) * (depth + PADDING) + Q_TILE * WEIGHTS)
 }
 
 /// The source for a head size.

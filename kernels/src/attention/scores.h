@@ -56,16 +56,16 @@ RF_FN u64 draw_key(const Problem& g, u32 batch, u32 head) {
     return (u64)p.word[1] << 32 | p.word[0];
 }
 
-// The factor of each weight: keep_scale, or 0 where it is dropped. `query` and `key` of value v are its own row's place and
-// the other's, or the other way round.
-template <bool OWN_QUERIES> RF_FN void draw(const Problem& g, const Lane& at, const int* own, const u64* keys, int first, Real* factor) {
+// The factor of each weight: keep_scale, or 0 where it is dropped. `query` and `key` of value v are the places of its
+// resident and its streamed row, or the other way round.
+template <bool QUERIES_RESIDENT> RF_FN void draw(const Problem& g, const Lane& at, const int* rows, const u64* keys, int first, Real* factor) {
     Philox p = {{0, 0, 0, 0}};
 #pragma unroll
     for (int v = 0; v < Lane::VALUES; ++v) {
-        int mine = own[Lane::slot(v)], theirs = first + at.other(v);
-        u32 query = OWN_QUERIES ? mine : theirs, key = OWN_QUERIES ? theirs : mine;
+        int resident = rows[Lane::slot(v)], streamed = first + at.column(v);
+        u32 query = QUERIES_RESIDENT ? resident : streamed, key = QUERIES_RESIDENT ? streamed : resident;
         // Four keys in a row share a block of words.
-        if (!OWN_QUERIES || v % (Lane::RUN < 4 ? Lane::RUN : 4) == 0)
+        if (!QUERIES_RESIDENT || v % (Lane::RUN < 4 ? Lane::RUN : 4) == 0)
             p = philox((u64)query << 32 | key >> 2, 0, keys[Lane::slot(v)]);
         u32 low = key & 1 ? p.word[1] : p.word[0], high = key & 1 ? p.word[3] : p.word[2];
         factor[v] = (u64)(key & 2 ? high : low) < g.keep ? (Real)g.keep_scale : (Real)0;
@@ -82,29 +82,29 @@ RF_FN Real unit_of(const Problem& g) { return ATTENTION_EXTRA ? (Real)1 : (Real)
 #define EXTRA_AHEAD (ATTENTION_EXTRA && ATTENTION_STAGES)
 
 #if EXTRA_AHEAD
-// Where an own row's part of a mask or bias lies, by slot, and how far apart those of the others are, in elements.
+// Where a resident row's part of a mask or bias lies, by slot, and how far apart those of the streamed rows are, in elements.
 struct Extra {
-    i64 own[Lane::SLOTS], other;
-    int most;  // the last other row that there is
+    i64 start_of[Lane::SLOTS], apart;
+    int most;  // the last streamed row that there is
 
-    template <bool OWN_QUERIES>
+    template <bool QUERIES_RESIDENT>
     RF_FN void start(const Sequence& s, const int* places, const int* heads, i64 from, i64 head, i64 row, i64 column) {
-        int own_most = (OWN_QUERIES ? s.q_rows : s.k_rows) - 1;
-        most = (OWN_QUERIES ? s.k_rows : s.q_rows) - 1;
-        other = OWN_QUERIES ? column : row;
+        int last_resident = (QUERIES_RESIDENT ? s.q_rows : s.k_rows) - 1;
+        most = (QUERIES_RESIDENT ? s.k_rows : s.q_rows) - 1;
+        apart = QUERIES_RESIDENT ? column : row;
 #pragma unroll
         for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-            int place = places[slot] < own_most ? places[slot] : own_most;
-            own[slot] = from + heads[slot] * head + place * (OWN_QUERIES ? row : column);
+            int place = places[slot] < last_resident ? places[slot] : last_resident;
+            start_of[slot] = from + heads[slot] * head + place * (QUERIES_RESIDENT ? row : column);
         }
     }
     // Rows that are not there have the place of the last one, so that no value waits to know whether it is asked for.
-    RF_FN i64 at(int slot, int row) const { return own[slot] + (row < most ? row : most) * other; }
+    RF_FN i64 at(int slot, int row) const { return start_of[slot] + (row < most ? row : most) * apart; }
 };
 
 // What is added to each value, and whether the mask hides it.
-template <bool OWN_QUERIES>
-RF_FN void read_extra(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const int* own, const int* heads,
+template <bool QUERIES_RESIDENT>
+RF_FN void read_extra(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const int* rows, const int* heads,
                       int first, bool* unseen, Real* added) {
 #pragma unroll
     for (int v = 0; v < Lane::VALUES; ++v) {
@@ -113,44 +113,44 @@ RF_FN void read_extra(const Problem& g, const Sequence& s, const Lane& at, u32 b
     }
     Extra extra;
     if (g.mask) {
-        extra.start<OWN_QUERIES>(s, own, heads, batch * g.mask_batch, g.mask_head, g.mask_row, g.mask_column);
+        extra.start<QUERIES_RESIDENT>(s, rows, heads, batch * g.mask_batch, g.mask_head, g.mask_row, g.mask_column);
         const Real by = (Real)g.masked;
         const bool hides = by == (Real)-__builtin_inff();
 #pragma unroll
         for (int v = 0; v < Lane::VALUES; ++v) {
-            bool masked = g.mask[extra.at(Lane::slot(v), first + at.other(v))].bits != 0;
+            bool masked = g.mask[extra.at(Lane::slot(v), first + at.column(v))].bits != 0;
             unseen[v] = masked && hides;
             added[v] = masked && !hides ? by : (Real)0;
         }
     }
     if (!g.bias) return;
-    extra.start<OWN_QUERIES>(s, own, heads, batch * g.bias_batch, g.bias_head, g.bias_row, g.bias_column);
+    extra.start<QUERIES_RESIDENT>(s, rows, heads, batch * g.bias_batch, g.bias_head, g.bias_row, g.bias_column);
     if (g.bias_wide) {
 #pragma unroll
         for (int v = 0; v < Lane::VALUES; ++v)
-            added[v] += ((const Real*)g.bias)[extra.at(Lane::slot(v), first + at.other(v))];
+            added[v] += ((const Real*)g.bias)[extra.at(Lane::slot(v), first + at.column(v))];
     } else {
 #pragma unroll
         for (int v = 0; v < Lane::VALUES; ++v)
-            added[v] += cast<Real>(((const In*)g.bias)[extra.at(Lane::slot(v), first + at.other(v))]);
+            added[v] += cast<Real>(((const In*)g.bias)[extra.at(Lane::slot(v), first + at.column(v))]);
     }
 }
 #endif
 
 // `slope`, where it is asked for: what the soft-cap's derivative multiplies a gradient of the scores by.
-template <bool OWN_QUERIES>
-RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const int* own, const int* heads,
+template <bool QUERIES_RESIDENT>
+RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const int* rows, const int* heads,
                          int first, int k_end, bool whole, Real* values, Real* slope) {
     if (!ATTENTION_EXTRA && whole) return;
 #if EXTRA_AHEAD
     bool unseen[Lane::VALUES];
     Real added[Lane::VALUES];
-    read_extra<OWN_QUERIES>(g, s, at, batch, own, heads, first, unseen, added);
+    read_extra<QUERIES_RESIDENT>(g, s, at, batch, rows, heads, first, unseen, added);
 #endif
 #pragma unroll
     for (int v = 0; v < Lane::VALUES; ++v) {
-        int slot = Lane::slot(v), mine = own[slot], theirs = first + at.other(v);
-        int query = OWN_QUERIES ? mine : theirs, key = OWN_QUERIES ? theirs : mine, last = query + s.shift + g.right;
+        int slot = Lane::slot(v), resident = rows[slot], streamed = first + at.column(v);
+        int query = QUERIES_RESIDENT ? resident : streamed, key = QUERIES_RESIDENT ? streamed : resident, last = query + s.shift + g.right;
         bool hidden = query >= s.q_rows || key >= k_end || key > last || key < query + s.shift - g.left;
 #if ATTENTION_EXTRA
         Real x = values[v] * (Real)g.scale;

@@ -1,20 +1,21 @@
-// tile.h: what a workgroup of attention is made of. A workgroup owns OWN rows (of queries, or of keys in a gradient) and
-// streams the others through LDS, OTHER at a time. A lane has VALUES of the OWN x OTHER values of a tile, at own row
-// own(slot(v)) and other row other(v), on the matrix unit or by plain multiply-add.
+// tile.h: what a workgroup of attention is made of. It keeps a resident tile of RESIDENT_ROWS rows and streams tiles of
+// STREAMED_ROWS rows through LDS. The Q tile is resident and KV tiles are streamed; for the gradients of keys and values the
+// KV tile is resident and Q tiles are streamed. A lane has VALUES of the RESIDENT_ROWS x STREAMED_ROWS scores of two tiles, at
+// row(slot(v)) and column(v), on the matrix unit or by plain multiply-add.
 //
 // Macros: types ATTENTION_IN, ATTENTION_REAL; ATTENTION_D, ATTENTION_DV: head sizes of queries and keys, and of values, padded
-//         to 32; ATTENTION_OTHER; ATTENTION_STAGES: tiles in LDS where copies go past the registers (rounds.h), else 0;
+//         to 32; ATTENTION_STREAMED; ATTENTION_STAGES: tiles in LDS where copies go past the registers (stages.h), else 0;
 //         ATTENTION_SIZE: side of a matrix product, 0 for plain FMA; then ATTENTION_WAVES,
-//         ATTENTION_TILES (own tiles per wave), ATTENTION_OWN_WORDS (registers that an own operand may keep), ATTENTION_OWN_LDS
-//         (whether own rows that registers do not keep wait in LDS; on AMD), or for FMA
-//         ATTENTION_WAVES, ATTENTION_TILES: lanes along own rows and values per lane along them, ATTENTION_LANES: lanes
-//         along the others.
+//         ATTENTION_TILES (matrix products of a wave along the resident rows), ATTENTION_RESIDENT_WORDS (registers that a
+//         resident operand may keep), ATTENTION_RESIDENT_LDS (whether resident rows that registers do not keep wait in LDS; on
+//         AMD), or for FMA ATTENTION_WAVES, ATTENTION_TILES: lanes along resident rows and values per lane along them,
+//         ATTENTION_LANES: lanes along the streamed rows.
 using namespace rf;
 
 typedef ATTENTION_IN In;
 typedef ATTENTION_REAL Real;
 
-#define OTHER ATTENTION_OTHER
+#define STREAMED_ROWS ATTENTION_STREAMED
 // Elements of one access.
 #define VEC (16 / (int)sizeof(In))
 // The padding keeps rows 16-byte aligned and spreads a column over the banks.
@@ -22,17 +23,17 @@ template <int DEPTH> struct Row { static const int LENGTH = DEPTH + VEC; };
 
 #if ATTENTION_SIZE
 typedef Chain<In, ATTENTION_SIZE> C;
-#define OWN (ATTENTION_WAVES * ATTENTION_TILES * ATTENTION_SIZE)
+#define RESIDENT_ROWS (ATTENTION_WAVES * ATTENTION_TILES * ATTENTION_SIZE)
 #define THREADS (ATTENTION_WAVES * ARCH_WAVE_SIZE)
-// Own rows of a wave.
-#define OWN_WAVE (ATTENTION_TILES * ATTENTION_SIZE)
+// Resident rows of a wave.
+#define WAVE_ROWS (ATTENTION_TILES * ATTENTION_SIZE)
 #define EXCHANGE 1
 #else
-#define OWN (ATTENTION_WAVES * ATTENTION_TILES)
+#define RESIDENT_ROWS (ATTENTION_WAVES * ATTENTION_TILES)
 #define THREADS (ATTENTION_WAVES * ATTENTION_LANES)
 // Values of LDS through which the lanes of a row exchange their values.
-#define EXCHANGE_ROW (OTHER + 1)
-#define EXCHANGE (OWN * EXCHANGE_ROW)
+#define EXCHANGE_ROW (STREAMED_ROWS + 1)
+#define EXCHANGE (RESIDENT_ROWS * EXCHANGE_ROW)
 #define PASSAGE 0
 #endif
 
@@ -54,7 +55,7 @@ RF_FN double larger(double a, double b) { return a > b ? a : b; }
 struct Larger { RF_FN Real operator()(Real a, Real b) const { return larger(a, b); } };
 
 // Keeps the compiler from reading everything ahead, into registers that are not there.
-#define ATTENTION_CALM (ARCH_MATRIX == ARCH_MATRIX_WMMA11)
+#define ATTENTION_HOLDS_SCHEDULE (ARCH_MATRIX == ARCH_MATRIX_WMMA11)
 RF_FN void hold_schedule() {
 #if RF_DEVICE_AMD
     __builtin_amdgcn_sched_barrier(0);
@@ -70,7 +71,7 @@ RF_FN void hide(int& index) {
 }
 
 // The vector, or zeros.
-RF_FN Vec<In, VEC> kept_if(bool there, Vec<In, VEC> vector) {
+RF_FN Vec<In, VEC> zero_unless(bool there, Vec<In, VEC> vector) {
     u32 words[4], mask = there ? ~0u : 0u;
     __builtin_memcpy(words, &vector, 16);
 #pragma unroll
@@ -81,7 +82,7 @@ RF_FN Vec<In, VEC> kept_if(bool there, Vec<In, VEC> vector) {
 
 // Rows of a matrix [rows, depth] on their way from memory through registers to LDS; what is outside becomes zero.
 template <int DEPTH> struct Loader {
-    static const int PER_ROW = DEPTH / VEC, TOTAL = OTHER * PER_ROW, LOADS = (TOTAL + THREADS - 1) / THREADS;
+    static const int PER_ROW = DEPTH / VEC, TOTAL = STREAMED_ROWS * PER_ROW, LOADS = (TOTAL + THREADS - 1) / THREADS;
     Vec<In, VEC> held[LOADS];
 
     // The column of access c. The padding moves every row by 16 bytes against the banks; for products of the matrix unit lanes begin
@@ -92,7 +93,7 @@ template <int DEPTH> struct Loader {
     }
     // `rows` and `depth` are at least one; what is outside is read from an element that is there, and not taken.
     RF_FN void fetch(const In* base, i64 stride, int first, int rows, int depth) {
-        bool whole = first + OTHER <= rows && depth == DEPTH;
+        bool whole = first + STREAMED_ROWS <= rows && depth == DEPTH;
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             int c = (int)thread_x() + i * THREADS, row = first + c / PER_ROW, k = column(c);
@@ -104,7 +105,7 @@ template <int DEPTH> struct Loader {
         for (int i = 0; i < LOADS; ++i) {
             int c = (int)thread_x() + i * THREADS;
             bool there = first + c / PER_ROW < rows && column(c) < depth;
-            held[i] = kept_if(there, held[i]);
+            held[i] = zero_unless(there, held[i]);
         }
     }
     RF_FN void put(In* lds) const {
@@ -118,9 +119,9 @@ template <int DEPTH> struct Loader {
 
 #if ATTENTION_SIZE
 struct Lane {
-    static const int OTHER_TILES = OTHER / ATTENTION_SIZE, SLOTS = ATTENTION_TILES * C::SLOTS;
-    static const int VALUES = OTHER_TILES * ATTENTION_TILES * C::ACC;
-    // Consecutive values of one slot whose others are consecutive, the first a multiple of it.
+    static const int STREAMED_TILES = STREAMED_ROWS / ATTENTION_SIZE, SLOTS = ATTENTION_TILES * C::SLOTS;
+    static const int VALUES = STREAMED_TILES * ATTENTION_TILES * C::ACC;
+    // Consecutive values of one slot whose columns are consecutive, the first a multiple of it.
     static const int RUN = C::RUN;
     int lane, first;
 
@@ -129,9 +130,9 @@ struct Lane {
         first = (int)uniform(thread_x() / ARCH_WAVE_SIZE) * ATTENTION_TILES * ATTENTION_SIZE;
     }
     RF_FN static int slot(int v) { return v / C::ACC % ATTENTION_TILES * C::SLOTS + C::slot(v % C::ACC); }
-    RF_FN int own(int slot) const { return first + slot / C::SLOTS * ATTENTION_SIZE + C::own(slot % C::SLOTS, lane); }
-    RF_FN int other(int v) const {
-        return v / (C::ACC * ATTENTION_TILES) * ATTENTION_SIZE + C::other(v % C::ACC, lane);
+    RF_FN int row(int slot) const { return first + slot / C::SLOTS * ATTENTION_SIZE + C::row(slot % C::SLOTS, lane); }
+    RF_FN int column(int v) const {
+        return v / (C::ACC * ATTENTION_TILES) * ATTENTION_SIZE + C::column(v % C::ACC, lane);
     }
     template <class Op> RF_FN Real across(Real value, Op op) const { return C::across(value, op); }
     RF_FN bool leads() const { return C::leads(lane); }
@@ -141,13 +142,13 @@ struct Lane {
 
 // Where the rows of a tile lie in LDS, for this lane: their operands are then at fixed distances.
 #if ATTENTION_STAGES
-typedef LdsPlace Rows;
+typedef LdsAddress Rows;
 template <int DEPTH> struct Reader {
     static const int ROW_BYTES = Row<DEPTH>::LENGTH * (int)sizeof(In), TILE_BYTES = ATTENTION_SIZE * ROW_BYTES;
-    LdsPlace other, turned;
-    RF_FN Reader(Rows rows, int lane)
-        : other(rows + (lane % 8 + lane / 16 * 8) * ROW_BYTES + lane / 8 % 2 * 16),
-          turned(rows + lane % 16 * ROW_BYTES + lane / 16 * 16) {}
+    LdsAddress rows, transposed;
+    RF_FN Reader(Rows tile, int lane)
+        : rows(tile + (lane % 8 + lane / 16 * 8) * ROW_BYTES + lane / 8 % 2 * 16),
+          transposed(tile + lane % 16 * ROW_BYTES + lane / 16 * 16) {}
     // The blocks of eight columns come one after the other: the two words of a product's operand must be neighbours, and
     // would be moved there else.
     RF_FN static void take(Chunk chunk, C::Operand* to) {
@@ -156,11 +157,11 @@ template <int DEPTH> struct Reader {
         to->word[2] = chunk.word[1];
         to->word[3] = chunk.word[3];
     }
-    RF_FN void read_other(int tile, int group, C::Operand* to) const {
-        take(read_chunk(other + (u32)(tile * TILE_BYTES + group * C::GROUP * (int)sizeof(In))), to);
+    RF_FN void read_streamed(int tile, int group, C::Operand* to) const {
+        take(read_chunk(rows + (u32)(tile * TILE_BYTES + group * C::GROUP * (int)sizeof(In))), to);
     }
-    RF_FN void read_turned(int tile, int panel, C::Operand* to) const {
-        take(read_chunk_across(turned + (u32)(tile * TILE_BYTES + panel * ATTENTION_SIZE * (int)sizeof(In))), to);
+    RF_FN void read_transposed(int tile, int panel, C::Operand* to) const {
+        take(read_chunk_across(transposed + (u32)(tile * TILE_BYTES + panel * ATTENTION_SIZE * (int)sizeof(In))), to);
     }
 };
 #else
@@ -169,20 +170,20 @@ template <int DEPTH> struct Reader {
     Rows rows;
     int lane;
     RF_FN Reader(Rows rows, int lane) : rows(rows), lane(lane) {}
-    RF_FN void read_other(int tile, int group, C::Operand* to) const {
-        C::read_other(rows + tile * ATTENTION_SIZE * Row<DEPTH>::LENGTH + group * C::GROUP, Row<DEPTH>::LENGTH, lane, to);
+    RF_FN void read_streamed(int tile, int group, C::Operand* to) const {
+        C::read_streamed(rows + tile * ATTENTION_SIZE * Row<DEPTH>::LENGTH + group * C::GROUP, Row<DEPTH>::LENGTH, lane, to);
     }
-    RF_FN void read_turned(int tile, int panel, C::Operand* to) const {
-        C::read_turned(rows + tile * ATTENTION_SIZE * Row<DEPTH>::LENGTH + panel * ATTENTION_SIZE, Row<DEPTH>::LENGTH, lane, to);
+    RF_FN void read_transposed(int tile, int panel, C::Operand* to) const {
+        C::read_transposed(rows + tile * ATTENTION_SIZE * Row<DEPTH>::LENGTH + panel * ATTENTION_SIZE, Row<DEPTH>::LENGTH, lane, to);
     }
 };
 #endif
 
 #if ATTENTION_STAGES
-// The own rows as operands: kept, where registers suffice; else every lane finds its own again in LDS.
-template <int DEPTH> struct Own {
+// The resident rows as operands: kept, where registers suffice; else every lane finds its own again in LDS.
+template <int DEPTH> struct ResidentTile {
     static const int GROUPS = DEPTH / C::GROUP;
-    static const bool KEPT = ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand) <= 4 * ATTENTION_OWN_WORDS;
+    static const bool KEPT = ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand) <= 4 * ATTENTION_RESIDENT_WORDS;
     static const int LDS_BYTES = KEPT ? 0 : THREADS * ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand);
     const In* rows[Lane::SLOTS];
     C::Operand kept[KEPT ? ATTENTION_TILES * GROUPS : 1][C::STEPS];
@@ -195,7 +196,7 @@ template <int DEPTH> struct Own {
 #pragma unroll
         for (int n = 0; n < ATTENTION_TILES * GROUPS; ++n) {
             int k = n % GROUPS * C::GROUP;
-            C::read_own(rows + n / GROUPS * C::SLOTS, k, columns - k, at.lane, kept[KEPT ? n : 0]);
+            C::read_resident(rows + n / GROUPS * C::SLOTS, k, columns - k, at.lane, kept[KEPT ? n : 0]);
             if (!KEPT) __builtin_memcpy(lds + n * THREADS, kept, sizeof(Words));
         }
     }
@@ -213,8 +214,8 @@ template <int DEPTH> struct Own {
 // 64 bytes of each row of a tile on their way through LDS: of a product's operands and of its sums a lane has other pieces than
 // accesses of memory want, four lanes of which take a row's 64 bytes. A wave has a place of its own, which no other looks at.
 //
-// The place of a row's chunks of 16 bytes changes with the row, so that none of these meet a bank twice in either order of
-// phases: eight rows' same chunk, two rows' chunks. So does that of halves of chunks (`HALVES`), for stores of 8 bytes and fewer.
+// Chunks of 16 bytes are swizzled by their row, so that none of these meet a bank twice in either order of
+// phases: eight rows' same chunk, two rows' chunks. So are halves of chunks (`HALVES`), for stores of 8 bytes and fewer.
 struct Piece {
     static const int ROW_BYTES = 64, BYTES = ATTENTION_SIZE * ROW_BYTES, CHUNKS = ROW_BYTES / 16;
     // Rows of one access of the wave, and accesses for all.
@@ -224,12 +225,12 @@ struct Piece {
     RF_FN static int row(int pass, int lane) { return pass * ROWS + lane / CHUNKS; }
     RF_FN static int chunk(int lane) { return lane % CHUNKS; }
 
-    RF_FN static int place(int row, int chunk) { return row * ROW_BYTES + (chunk ^ (row / 2 % 4)) * 16; }
-    template <bool HALVES> RF_FN static int place_of_byte(int row, int byte) {
+    RF_FN static int swizzled(int row, int chunk) { return row * ROW_BYTES + (chunk ^ (row / 2 % 4)) * 16; }
+    template <bool HALVES> RF_FN static int swizzled_byte(int row, int byte) {
         return row * ROW_BYTES + ((byte / 8 ^ (row / 2 % 4 * 2 + (HALVES ? row / 8 % 2 : 0))) * 8 + byte % 8);
     }
     template <bool HALVES> RF_FN static Vec<u32, 4> read(const char* lds, int row, int chunk) {
-        Vec<u32, 4> words = load<4>((const u32*)(lds + place(row, chunk))), turned = {{words[2], words[3], words[0], words[1]}};
+        Vec<u32, 4> words = load<4>((const u32*)(lds + swizzled(row, chunk))), turned = {{words[2], words[3], words[0], words[1]}};
         return HALVES && row / 8 % 2 ? turned : words;
     }
     // The address that lane `from` has, known to be in global memory: without that, accesses would be slower generic ones.
@@ -246,13 +247,13 @@ struct Piece {
 // Bytes through which pieces of all waves pass.
 #define PASSAGE (ATTENTION_WAVES * Piece::BYTES)
 
-// The own rows as operands: kept, where registers suffice; else they wait in LDS, in pieces; where they do not fit there either,
+// The resident rows as operands: kept, where registers suffice; else they wait in LDS, in pieces; where they do not fit there either,
 // they are read again for every tile.
-template <int DEPTH> struct Own {
+template <int DEPTH> struct ResidentTile {
     static const int GROUPS = DEPTH / C::GROUP, PIECES = DEPTH * (int)sizeof(In) / Piece::ROW_BYTES;
     static const int PER_PIECE = GROUPS / PIECES;
-    static const bool KEPT = ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand) <= 4 * ATTENTION_OWN_WORDS;
-    static const bool WAITS = !KEPT && ATTENTION_OWN_LDS;
+    static const bool KEPT = ATTENTION_TILES * GROUPS * C::STEPS * (int)sizeof(C::Operand) <= 4 * ATTENTION_RESIDENT_WORDS;
+    static const bool WAITS = !KEPT && ATTENTION_RESIDENT_LDS;
     static const int LDS_BYTES = WAITS ? ATTENTION_WAVES * ATTENTION_TILES * PIECES * Piece::BYTES : 0;
     static_assert(PER_PIECE * C::GROUP * sizeof(In) == Piece::ROW_BYTES, "whole groups");
     const In* rows[Lane::SLOTS];
@@ -267,7 +268,7 @@ template <int DEPTH> struct Own {
         alignas(16) In held[C::SPAN];
 #pragma unroll
         for (int v = 0; v < C::SPAN; v += VEC) {
-            Vec<In, VEC> part = load<VEC>((const In*)(piece + Piece::place(row, first + v / VEC)));
+            Vec<In, VEC> part = load<VEC>((const In*)(piece + Piece::swizzled(row, first + v / VEC)));
             __builtin_memcpy(held + v, &part, 16);
         }
         C::F::read(held, to);
@@ -276,7 +277,7 @@ template <int DEPTH> struct Own {
     RF_FN void start(const Lane& at, int columns, char* place, char* passage) {
         depth = columns;
         if (!KEPT && !WAITS) return;
-        int wave = at.first / OWN_WAVE;
+        int wave = at.first / WAVE_ROWS;
         lds = WAITS ? place + wave * (LDS_BYTES / ATTENTION_WAVES) : passage + wave * Piece::BYTES;
 #pragma unroll
         for (int t = 0; t < ATTENTION_TILES; ++t) {
@@ -297,7 +298,7 @@ template <int DEPTH> struct Own {
                 char* to = lds + (WAITS ? (t * PIECES + piece) * Piece::BYTES : 0);
 #pragma unroll
                 for (int pass = 0; pass < Piece::PASSES; ++pass)
-                    store<4>((u32*)(to + Piece::place(Piece::row(pass, at.lane), Piece::chunk(at.lane))), held[piece][pass]);
+                    store<4>((u32*)(to + Piece::swizzled(Piece::row(pass, at.lane), Piece::chunk(at.lane))), held[piece][pass]);
                 Piece::sync();
                 if (!KEPT) continue;
 #pragma unroll
@@ -315,39 +316,39 @@ template <int DEPTH> struct Own {
         } else {
             int k = group * C::GROUP;
             hide(k);
-            C::read_own(rows + t * C::SLOTS, k, depth - k, at.lane, to);
+            C::read_resident(rows + t * C::SLOTS, k, depth - k, at.lane, to);
         }
     }
 };
 #endif
 
-// values = own · othersᵀ.
-template <int DEPTH> RF_FN void product(const Lane& at, const Own<DEPTH>& own, Rows lds, Real* values) {
+// values = resident · streamedᵀ.
+template <int DEPTH> RF_FN void product(const Lane& at, const ResidentTile<DEPTH>& tile, Rows lds, Real* values) {
     Reader<DEPTH> reader(lds, at.lane);
-    C::Accumulator sum[Lane::OTHER_TILES][ATTENTION_TILES];
+    C::Accumulator sum[Lane::STREAMED_TILES][ATTENTION_TILES];
 #pragma unroll
-    for (int n = 0; n < Lane::OTHER_TILES * ATTENTION_TILES; ++n) sum[n / ATTENTION_TILES][n % ATTENTION_TILES] = 0;
+    for (int n = 0; n < Lane::STREAMED_TILES * ATTENTION_TILES; ++n) sum[n / ATTENTION_TILES][n % ATTENTION_TILES] = 0;
 #pragma unroll
-    for (int group = 0; group < Own<DEPTH>::GROUPS; ++group) {
-        C::Operand mine[ATTENTION_TILES][C::STEPS];
+    for (int group = 0; group < ResidentTile<DEPTH>::GROUPS; ++group) {
+        C::Operand resident[ATTENTION_TILES][C::STEPS];
 #pragma unroll
-        for (int t = 0; t < ATTENTION_TILES; ++t) own.take(at, t, group, mine[t]);
+        for (int t = 0; t < ATTENTION_TILES; ++t) tile.take(at, t, group, resident[t]);
 #pragma unroll
-        for (int j = 0; j < Lane::OTHER_TILES; ++j) {
-            C::Operand theirs[C::STEPS];
-            reader.read_other(j, group, theirs);
+        for (int j = 0; j < Lane::STREAMED_TILES; ++j) {
+            C::Operand streamed[C::STEPS];
+            reader.read_streamed(j, group, streamed);
 #pragma unroll
             for (int s = 0; s < C::STEPS; ++s)
 #pragma unroll
-                for (int t = 0; t < ATTENTION_TILES; ++t) sum[j][t] = C::run(mine[t][s], theirs[s], sum[j][t]);
+                for (int t = 0; t < ATTENTION_TILES; ++t) sum[j][t] = C::run(resident[t][s], streamed[s], sum[j][t]);
         }
-        if (ATTENTION_CALM) hold_schedule();
+        if (ATTENTION_HOLDS_SCHEDULE) hold_schedule();
     }
 #pragma unroll
     for (int v = 0; v < Lane::VALUES; ++v) values[v] = sum[v / C::ACC / ATTENTION_TILES][v / C::ACC % ATTENTION_TILES][v % C::ACC];
 }
 
-// Sums over the others: [OWN, DEPTH].
+// Sums over the streamed rows: [RESIDENT_ROWS, DEPTH].
 template <int DEPTH> struct Output {
     static const int PANELS = DEPTH / ATTENTION_SIZE;
     C::Accumulator sum[PANELS][ATTENTION_TILES];
@@ -365,23 +366,23 @@ template <int DEPTH> struct Output {
                 C::scale(sum[n / ATTENTION_TILES][t], i, by[t * C::SLOTS + C::slot(i)]);
             }
     }
-    // += values · others.
+    // += values · streamed.
     RF_FN void add(const Lane& at, const Real* values, const Real*, Rows lds) {
         Reader<DEPTH> reader(lds, at.lane);
 #pragma unroll
-        for (int j = 0; j < Lane::OTHER_TILES; ++j) {
-            C::Operand mine[ATTENTION_TILES][C::TURNS];
+        for (int j = 0; j < Lane::STREAMED_TILES; ++j) {
+            C::Operand scores[ATTENTION_TILES][C::SCORE_OPERANDS];
 #pragma unroll
-            for (int t = 0; t < ATTENTION_TILES; ++t) C::turn(values + (j * ATTENTION_TILES + t) * C::ACC, mine[t]);
+            for (int t = 0; t < ATTENTION_TILES; ++t) C::score_operands(values + (j * ATTENTION_TILES + t) * C::ACC, scores[t]);
 #pragma unroll
             for (int panel = 0; panel < PANELS; ++panel) {
-                C::Operand theirs[C::TURNS];
-                reader.read_turned(j, panel, theirs);
+                C::Operand streamed[C::SCORE_OPERANDS];
+                reader.read_transposed(j, panel, streamed);
 #pragma unroll
-                for (int s = 0; s < C::TURNS; ++s)
+                for (int s = 0; s < C::SCORE_OPERANDS; ++s)
 #pragma unroll
-                    for (int t = 0; t < ATTENTION_TILES; ++t) sum[panel][t] = C::run(mine[t][s], theirs[s], sum[panel][t]);
-                if (ATTENTION_CALM) hold_schedule();
+                    for (int t = 0; t < ATTENTION_TILES; ++t) sum[panel][t] = C::run(scores[t][s], streamed[s], sum[panel][t]);
+                if (ATTENTION_HOLDS_SCHEDULE) hold_schedule();
             }
         }
     }
@@ -396,7 +397,7 @@ template <int DEPTH> struct Output {
             for (int panel = 0; panel < PANELS; ++panel)
 #pragma unroll
                 for (int i = 0; i < C::ACC; i += WIDTH<To>()) {
-                    int slot = t * C::SLOTS + C::slot(i), column = panel * ATTENTION_SIZE + C::other(i, at.lane);
+                    int slot = t * C::SLOTS + C::slot(i), column = panel * ATTENTION_SIZE + C::column(i, at.lane);
                     Vec<To, WIDTH<To>()> out;
 #pragma unroll
                     for (int e = 0; e < WIDTH<To>(); ++e) out[e] = cast<To>((Real)sum[panel][t][i + e] * by[slot]);
@@ -408,8 +409,8 @@ template <int DEPTH> struct Output {
         // What is made of the lane here would else be kept from the start on.
         int lane = at.lane;
         asm volatile("" : "+v"(lane));
-        int own = lane % ATTENTION_SIZE, first = Piece::chunk(lane) * EACH;
-        char* lds = passage + at.first / OWN_WAVE * Piece::BYTES;
+        int row = lane % ATTENTION_SIZE, first = Piece::chunk(lane) * EACH;
+        char* lds = passage + at.first / WAVE_ROWS * Piece::BYTES;
         // Other waves may still read what was there.
         barrier();
 #pragma unroll
@@ -425,12 +426,12 @@ template <int DEPTH> struct Output {
                 for (int n = 0; n < PANELS * C::ACC; n += WIDTH<To>()) {
                     int panel = n / C::ACC, i = n % C::ACC;
                     // All lanes have the same values in a piece.
-                    if ((panel * ATTENTION_SIZE + C::other(i, 0)) / COLUMNS != piece) continue;
-                    int column = panel * ATTENTION_SIZE + C::other(i, lane) - piece * COLUMNS;
+                    if ((panel * ATTENTION_SIZE + C::column(i, 0)) / COLUMNS != piece) continue;
+                    int column = panel * ATTENTION_SIZE + C::column(i, lane) - piece * COLUMNS;
                     Vec<To, WIDTH<To>()> out;
 #pragma unroll
                     for (int e = 0; e < WIDTH<To>(); ++e) out[e] = cast<To>((Real)sum[panel][t][i + e] * by[t]);
-                    store<WIDTH<To>()>((To*)(lds + Piece::place_of_byte<HALVES>(own, column * (int)sizeof(To))), out);
+                    store<WIDTH<To>()>((To*)(lds + Piece::swizzled_byte<HALVES>(row, column * (int)sizeof(To))), out);
                 }
                 Piece::sync();
 #pragma unroll
@@ -451,16 +452,16 @@ template <int DEPTH> struct Output {
 };
 #else
 struct Lane {
-    static const int SLOTS = ATTENTION_TILES, PER_OWN = OTHER / ATTENTION_LANES, VALUES = SLOTS * PER_OWN, RUN = 1;
-    int lane, row;
+    static const int SLOTS = ATTENTION_TILES, PER_ROW = STREAMED_ROWS / ATTENTION_LANES, VALUES = SLOTS * PER_ROW, RUN = 1;
+    int lane, first;
 
     RF_FN void start() {
         lane = (int)(thread_x() % ATTENTION_LANES);
-        row = (int)(thread_x() / ATTENTION_LANES);
+        first = (int)(thread_x() / ATTENTION_LANES);
     }
-    RF_FN static int slot(int v) { return v / PER_OWN; }
-    RF_FN int own(int slot) const { return slot * ATTENTION_WAVES + row; }
-    RF_FN int other(int v) const { return v % PER_OWN * ATTENTION_LANES + lane; }
+    RF_FN static int slot(int v) { return v / PER_ROW; }
+    RF_FN int row(int slot) const { return slot * ATTENTION_WAVES + first; }
+    RF_FN int column(int v) const { return v % PER_ROW * ATTENTION_LANES + lane; }
     template <class Op> RF_FN Real across(Real value, Op op) const {
         value = op(value, dpp<RF_DPP_XOR1>(value));
         value = op(value, dpp<RF_DPP_XOR2>(value));
@@ -471,11 +472,11 @@ struct Lane {
     // Before a barrier; after it, all lanes of a row find its values.
     RF_FN void exchange(const Real* values, Real* lds) const {
 #pragma unroll
-        for (int v = 0; v < VALUES; ++v) lds[own(slot(v)) * EXCHANGE_ROW + other(v)] = values[v];
+        for (int v = 0; v < VALUES; ++v) lds[row(slot(v)) * EXCHANGE_ROW + column(v)] = values[v];
     }
 };
 
-template <int DEPTH> struct Own {
+template <int DEPTH> struct ResidentTile {
     static const int LDS_BYTES = 0;
     static const bool KEPT = false;
     const In* rows[Lane::SLOTS];
@@ -486,20 +487,20 @@ template <int DEPTH> struct Own {
 RF_FN float multiply_add(float a, float b, float c) { return rf::fma(a, b, c); }
 RF_FN double multiply_add(double a, double b, double c) { return rf::fma(a, b, c); }
 
-template <int DEPTH> RF_FN void product(const Lane& at, const Own<DEPTH>& own, const In* lds, Real* values) {
+template <int DEPTH> RF_FN void product(const Lane& at, const ResidentTile<DEPTH>& tile, const In* lds, Real* values) {
 #pragma unroll
     for (int v = 0; v < Lane::VALUES; ++v) values[v] = (Real)0;
-    for (int k = 0; k < own.depth; k += VEC) {
-        Vec<In, VEC> mine[Lane::SLOTS], theirs[Lane::PER_OWN];
+    for (int k = 0; k < tile.depth; k += VEC) {
+        Vec<In, VEC> resident[Lane::SLOTS], streamed[Lane::PER_ROW];
 #pragma unroll
-        for (int r = 0; r < Lane::SLOTS; ++r) mine[r] = load<VEC>(own.rows[r] + k);
+        for (int r = 0; r < Lane::SLOTS; ++r) resident[r] = load<VEC>(tile.rows[r] + k);
 #pragma unroll
-        for (int c = 0; c < Lane::PER_OWN; ++c) theirs[c] = load<VEC>(lds + (c * ATTENTION_LANES + at.lane) * Row<DEPTH>::LENGTH + k);
+        for (int c = 0; c < Lane::PER_ROW; ++c) streamed[c] = load<VEC>(lds + (c * ATTENTION_LANES + at.lane) * Row<DEPTH>::LENGTH + k);
 #pragma unroll
         for (int e = 0; e < VEC; ++e)
 #pragma unroll
             for (int v = 0; v < Lane::VALUES; ++v)
-                values[v] = multiply_add(cast<Real>(mine[v / Lane::PER_OWN][e]), cast<Real>(theirs[v % Lane::PER_OWN][e]), values[v]);
+                values[v] = multiply_add(cast<Real>(resident[v / Lane::PER_ROW][e]), cast<Real>(streamed[v % Lane::PER_ROW][e]), values[v]);
     }
 }
 
@@ -516,15 +517,15 @@ template <int DEPTH> struct Output {
         for (int n = 0; n < Lane::SLOTS * COLUMNS; ++n) sum[n / COLUMNS][n % COLUMNS] *= by[n / COLUMNS];
     }
     RF_FN void add(const Lane& at, const Real*, const Real* exchanged, const In* lds) {
-        for (int o = 0; o < OTHER; ++o) {
-            Real theirs[COLUMNS];
+        for (int o = 0; o < STREAMED_ROWS; ++o) {
+            Real streamed[COLUMNS];
 #pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) theirs[c] = cast<Real>(lds[o * Row<DEPTH>::LENGTH + c * ATTENTION_LANES + at.lane]);
+            for (int c = 0; c < COLUMNS; ++c) streamed[c] = cast<Real>(lds[o * Row<DEPTH>::LENGTH + c * ATTENTION_LANES + at.lane]);
 #pragma unroll
             for (int r = 0; r < Lane::SLOTS; ++r) {
-                Real mine = exchanged[at.own(r) * EXCHANGE_ROW + o];
+                Real score = exchanged[at.row(r) * EXCHANGE_ROW + o];
 #pragma unroll
-                for (int c = 0; c < COLUMNS; ++c) sum[r][c] = multiply_add(mine, theirs[c], sum[r][c]);
+                for (int c = 0; c < COLUMNS; ++c) sum[r][c] = multiply_add(score, streamed[c], sum[r][c]);
             }
         }
     }
@@ -540,9 +541,9 @@ template <int DEPTH> struct Output {
 #endif
 
 #if !ATTENTION_STAGES
-// LDS of the others' rows, through which own rows and results pass where they do.
-template <int DEPTH_A, int DEPTH_B> struct Streamed {
-    static const int ROWS = OTHER * (Row<DEPTH_A>::LENGTH + Row<DEPTH_B>::LENGTH) * (int)sizeof(In);
+// LDS of the streamed rows, through which resident rows and results pass where they do.
+template <int DEPTH_A, int DEPTH_B> struct StreamedLds {
+    static const int ROWS = STREAMED_ROWS * (Row<DEPTH_A>::LENGTH + Row<DEPTH_B>::LENGTH) * (int)sizeof(In);
     static const int BYTES = ROWS > PASSAGE ? ROWS : PASSAGE;
 };
 #endif

@@ -10,19 +10,19 @@ use rocfire_hal::DType;
 pub(crate) struct Tile {
     /// Side of a product of the matrix unit; 0 for plain multiply-add.
     pub size: u16,
-    /// Waves; lanes along own rows for plain multiply-add.
+    /// Waves; lanes along resident rows for plain multiply-add.
     pub waves: u16,
-    /// Own tiles per wave; values per lane along own rows for plain multiply-add.
+    /// Matrix products of a wave along the resident rows; values per lane along them for plain multiply-add.
     pub tiles: u16,
-    /// Rows of the others per round.
-    pub other: u16,
-    /// Lanes along the others, for plain multiply-add.
+    /// Rows that are streamed per stage.
+    pub streamed: u16,
+    /// Lanes along the streamed rows, for plain multiply-add.
     pub lanes: u16,
-    /// Registers that an own operand may keep.
-    pub own_words: u16,
-    /// Whether own rows that registers do not keep wait in LDS, where copies do not go past the registers.
-    pub own_lds: bool,
-    /// Rounds of the others in LDS, where copies go there past the registers; else 0.
+    /// Registers that a resident operand may keep.
+    pub resident_words: u16,
+    /// Whether resident rows that registers do not keep wait in LDS, where copies do not go past the registers.
+    pub resident_lds: bool,
+    /// Stages in LDS, where copies go there past the registers; else 0.
     pub stages: u16,
     /// Workgroups that a multiprocessor is to have registers for, where copies go past them; else 0.
     pub groups: u16,
@@ -34,8 +34,8 @@ const LDS_MAX_BYTES: usize = 48 << 10;
 const HALVED_DEPTHS_MAX: usize = 320;
 /// What a wave of 64 alone has registers for on the way to LDS.
 const LONE_WAVE_BYTES: usize = 40 << 10;
-/// Registers of a wave of 64 for all own operands of a gradient: beside its sums these leave room for two waves on a SIMD.
-const OWN_WORDS_MAX: usize = 64;
+/// Registers of a wave of 64 for all resident operands of a gradient: beside its sums these leave room for two waves on a SIMD.
+const RESIDENT_WORDS_MAX: usize = 64;
 /// LDS that leaves room for two workgroups on a compute unit.
 const LDS_SHARED_BYTES: usize = 32 << 10;
 /// Lanes of a wave of the architectures whose copies go past the registers, and a lane's part of an operand there.
@@ -44,47 +44,40 @@ const OPERAND_BYTES: usize = 16;
 /// Padding of a row in LDS, bytes.
 const PADDING_BYTES: usize = 16;
 
-/// For multiply-add, the largest first: lanes along own rows, values along them, others, lanes along the others.
+/// For multiply-add, the largest first: lanes along resident rows, values along them, streamed rows, lanes along those.
 const PLAIN: [[u16; 4]; 4] = [[16, 2, 32, 16], [16, 2, 16, 16], [16, 1, 16, 16], [16, 1, 8, 8]];
 
-/// Bytes in LDS of `other` rows of each depth.
-fn rows_bytes(other: usize, depths: &[usize], dtype: DType) -> usize {
-    depths.iter().map(|depth| other * (depth * dtype.size_bytes() + PADDING_BYTES)).sum()
+/// Bytes in LDS of so many rows of each depth.
+fn rows_bytes(rows: usize, depths: &[usize], dtype: DType) -> usize {
+    depths.iter().map(|depth| rows * (depth * dtype.size_bytes() + PADDING_BYTES)).sum()
 }
 
 impl Tile {
-    /// The tiles of the forward for `rows` own rows; `depths`: the padded head sizes of queries and keys, and of values.
+    /// The tiles of the forward for `rows` resident rows; `depths`: the padded head sizes of queries and keys, and of values.
     pub fn choose(info: &ArchInfo, matrix: bool, dtype: DType, depths: [usize; 2], rows: usize) -> Tile {
-        Tile::of_rows(info, matrix, dtype, depths, rows, 1).with_own_in_lds(info, dtype, depths, &depths[..1])
+        Tile::of_rows(info, matrix, dtype, depths, rows, 1).with_resident_in_lds(info, dtype, depths, &depths[..1])
     }
 
-    /// The tiles for `rows` own rows; `streamed`: the padded depths of what goes through LDS, per row of the others;
+    /// The tiles for `rows` resident rows; `depths`: the padded depths of what is streamed through LDS;
     /// `exchanged`: how many tiles of values go through LDS where there is no matrix unit.
-    fn of_rows(
-        info: &ArchInfo,
-        matrix: bool,
-        dtype: DType,
-        streamed: [usize; 2],
-        rows: usize,
-        exchanged: usize,
-    ) -> Tile {
+    fn of_rows(info: &ArchInfo, matrix: bool, dtype: DType, depths: [usize; 2], rows: usize, exchanged: usize) -> Tile {
         let size = if matrix { side(info, dtype) } else { 0 };
-        let fits = |other: usize, most| rows_bytes(other, &streamed, dtype) <= most;
-        let wide = streamed.iter().sum::<usize>() > 128;
+        let fits = |streamed: usize, most| rows_bytes(streamed, &depths, dtype) <= most;
+        let wide = depths.iter().sum::<usize>() > 128;
         let few = rows <= usize::from(size);
         match (size, info.matrix) {
             (32, _) => {
                 // A wave of 64 has registers for all that LDS has room for.
-                let other = [64, 32].into_iter().find(|&other| fits(other, LDS_SHARED_BYTES)).unwrap_or(32);
-                if fits(other, LDS_MAX_BYTES) {
-                    let waves = if few && fits(other, LONE_WAVE_BYTES) { 1 } else { 4 };
+                let streamed = [64, 32].into_iter().find(|&streamed| fits(streamed, LDS_SHARED_BYTES)).unwrap_or(32);
+                if fits(streamed, LDS_MAX_BYTES) {
+                    let waves = if few && fits(streamed, LONE_WAVE_BYTES) { 1 } else { 4 };
                     return Tile {
                         size,
                         waves,
                         tiles: 1,
-                        other: other as u16,
+                        streamed: streamed as u16,
                         lanes: 0,
-                        own_words: 64,
+                        resident_words: 64,
                         ..Tile::SMALLEST
                     };
                 }
@@ -92,107 +85,118 @@ impl Tile {
             (16, Matrix::MmaSync) => {
                 let waves = if few { 1 } else { 4 };
                 let tiles = if wide || few { 1 } else { 2 };
-                let other = if streamed.iter().sum::<usize>() > 256 { 32 } else { 64 };
-                let tile = Tile { size, waves, tiles, other, own_words: 48, stages: 2, groups: 2, ..Tile::SMALLEST };
-                let fits = |tile: &Tile| tile.lds_bytes(dtype, streamed, &streamed) <= info.lds_bytes as usize;
-                return [tile, Tile { other: 16, ..tile }].into_iter().find(fits).unwrap_or(tile);
+                let streamed = if depths.iter().sum::<usize>() > 256 { 32 } else { 64 };
+                let tile =
+                    Tile { size, waves, tiles, streamed, resident_words: 48, stages: 2, groups: 2, ..Tile::SMALLEST };
+                let fits = |tile: &Tile| tile.lds_bytes(dtype, depths, &depths) <= info.lds_bytes as usize;
+                return [tile, Tile { streamed: 16, ..tile }].into_iter().find(fits).unwrap_or(tile);
             }
             (16, _) => {
-                // A wave of 32 holds twice as much per lane: beyond two depths of 64 it reads its own rows again.
+                // A wave of 32 holds twice as much per lane: beyond two depths of 64 it reads its resident rows again.
                 return if wide {
-                    Tile { size, waves: 8, tiles: 1, other: 16, lanes: 0, own_words: 32, ..Tile::SMALLEST }
+                    Tile { size, waves: 8, tiles: 1, streamed: 16, lanes: 0, resident_words: 32, ..Tile::SMALLEST }
                 } else {
                     // One wave alone moves a tile with a quarter of the lanes: it takes a quarter of the rows.
-                    let (waves, other) = if few { (1, 16) } else { (4, 64) };
-                    Tile { size, waves, tiles: 1, other, lanes: 0, own_words: 64, ..Tile::SMALLEST }
+                    let (waves, streamed) = if few { (1, 16) } else { (4, 64) };
+                    Tile { size, waves, tiles: 1, streamed, lanes: 0, resident_words: 64, ..Tile::SMALLEST }
                 };
             }
             (_, _) => {}
         }
         let sum_bytes = dtype.size_bytes().max(4);
-        let room = |&&[waves, tiles, other, _]: &&[u16; 4]| {
-            let exchange = usize::from(waves * tiles) * (usize::from(other) + 1) * sum_bytes * exchanged;
-            rows_bytes(other.into(), &streamed, dtype) + exchange <= LDS_MAX_BYTES
+        let room = |&&[waves, tiles, streamed, _]: &&[u16; 4]| {
+            let exchange = usize::from(waves * tiles) * (usize::from(streamed) + 1) * sum_bytes * exchanged;
+            rows_bytes(streamed.into(), &depths, dtype) + exchange <= LDS_MAX_BYTES
         };
-        let [waves, tiles, other, lanes] = *PLAIN.iter().find(room).expect("eight rows of 256 f64 fit");
-        Tile { size: 0, waves, tiles, other, lanes, ..Tile::SMALLEST }
+        let [waves, tiles, streamed, lanes] = *PLAIN.iter().find(room).expect("eight rows of 256 f64 fit");
+        Tile { size: 0, waves, tiles, streamed, lanes, ..Tile::SMALLEST }
     }
 
     /// The smallest, for kernels that only need some.
-    pub const SMALLEST: Tile =
-        Tile { size: 0, waves: 16, tiles: 1, other: 16, lanes: 16, own_words: 0, own_lds: false, stages: 0, groups: 0 };
+    pub const SMALLEST: Tile = Tile {
+        size: 0,
+        waves: 16,
+        tiles: 1,
+        streamed: 16,
+        lanes: 16,
+        resident_words: 0,
+        resident_lds: false,
+        stages: 0,
+        groups: 0,
+    };
 
-    /// The tiles of a gradient: it keeps two own operands, and two tiles of values.
-    pub fn choose_backward(info: &ArchInfo, matrix: bool, dtype: DType, streamed: [usize; 2], rows: usize) -> Tile {
-        let tile = Tile::of_rows(info, matrix, dtype, streamed, rows, 2);
-        let narrow = streamed.iter().sum::<usize>() <= 128;
+    /// The tiles of a gradient: it keeps two resident operands, and two tiles of values.
+    pub fn choose_backward(info: &ArchInfo, matrix: bool, dtype: DType, depths: [usize; 2], rows: usize) -> Tile {
+        let tile = Tile::of_rows(info, matrix, dtype, depths, rows, 2);
+        let narrow = depths.iter().sum::<usize>() <= 128;
         match tile.size {
             0 => Tile { tiles: 1, ..tile },
             16 if tile.stages > 0 => {
-                let own_words = if narrow { tile.own_words } else { 0 };
-                let tile = Tile { other: tile.other.min(32), own_words, ..tile };
-                let fits = tile.lds_bytes(dtype, streamed, &streamed) <= info.lds_bytes as usize;
-                if fits { tile } else { Tile { other: 16, ..tile } }
+                let resident_words = if narrow { tile.resident_words } else { 0 };
+                let tile = Tile { streamed: tile.streamed.min(32), resident_words, ..tile };
+                let fits = tile.lds_bytes(dtype, depths, &depths) <= info.lds_bytes as usize;
+                if fits { tile } else { Tile { streamed: 16, ..tile } }
             }
             16 => {
-                let tile = Tile { tiles: 1, other: tile.other.min(32), own_words: 0, ..tile };
-                tile.with_own_in_lds(info, dtype, streamed, &streamed)
+                let tile = Tile { tiles: 1, streamed: tile.streamed.min(32), resident_words: 0, ..tile };
+                tile.with_resident_in_lds(info, dtype, depths, &depths)
             }
             _ => {
-                let words: usize = streamed.iter().map(|&depth| tile.operand_words(info, dtype, depth)).sum();
-                Tile { own_words: if words <= OWN_WORDS_MAX { OWN_WORDS_MAX as u16 } else { 0 }, ..tile }
+                let words: usize = depths.iter().map(|&depth| tile.operand_words(info, dtype, depth)).sum();
+                Tile { resident_words: if words <= RESIDENT_WORDS_MAX { RESIDENT_WORDS_MAX as u16 } else { 0 }, ..tile }
             }
         }
     }
 
-    /// Registers of a lane for an own operand of so many elements a row. WMMA of gfx11 has it in both halves of a wave.
+    /// Registers of a lane for a resident operand of so many elements a row. WMMA of gfx11 has it in both halves of a wave.
     fn operand_words(self, info: &ArchInfo, dtype: DType, depth: usize) -> usize {
         let held = if info.matrix == Matrix::Wmma11 { 2 } else { 1 };
         depth * dtype.size_bytes() / 4 * usize::from(self.size) / info.wave_size as usize * held
     }
 
-    /// The same with own rows of these depths in LDS where registers do not keep them, by fewer waves if they fit so only.
-    fn with_own_in_lds(self, info: &ArchInfo, dtype: DType, streamed: [usize; 2], own: &[usize]) -> Tile {
+    /// The same with resident rows of these depths in LDS where registers do not keep them, by fewer waves if they fit so only.
+    fn with_resident_in_lds(self, info: &ArchInfo, dtype: DType, depths: [usize; 2], resident: &[usize]) -> Tile {
         if self.size != 16 || self.stages > 0 {
             return self;
         }
-        let waits = |depth: &&usize| self.operand_words(info, dtype, **depth) > self.own_words.into();
-        let row_bytes: usize = own.iter().filter(waits).map(|depth| depth * dtype.size_bytes()).sum();
-        let streamed_bytes = rows_bytes(self.other.into(), &streamed, dtype);
-        let fits = |tile: &Tile| tile.waves > 0 && tile.own() * row_bytes + streamed_bytes <= LDS_MAX_BYTES;
-        // Fewer waves hold more of the others on their way.
-        let halves = if streamed.iter().sum::<usize>() <= HALVED_DEPTHS_MAX { 2 } else { 1 };
+        let waits = |depth: &&usize| self.operand_words(info, dtype, **depth) > self.resident_words.into();
+        let row_bytes: usize = resident.iter().filter(waits).map(|depth| depth * dtype.size_bytes()).sum();
+        let streamed_bytes = rows_bytes(self.streamed.into(), &depths, dtype);
+        let fits = |tile: &Tile| tile.waves > 0 && tile.resident_rows() * row_bytes + streamed_bytes <= LDS_MAX_BYTES;
+        // Fewer waves hold more of the streamed rows on their way.
+        let halves = if depths.iter().sum::<usize>() <= HALVED_DEPTHS_MAX { 2 } else { 1 };
         let fewer = Tile { waves: self.waves / halves, ..self };
         let fitting = [self, fewer].into_iter().find(fits).filter(|_| row_bytes > 0);
-        fitting.map_or(self, |tile| Tile { own_lds: true, ..tile })
+        fitting.map_or(self, |tile| Tile { resident_lds: true, ..tile })
     }
 
     /// The same for the gradients of keys and values, whose sums leave no registers for operands.
     pub fn for_keys(self) -> Tile {
-        if self.stages > 0 { Tile { own_words: 0, ..self } } else { self }
+        if self.stages > 0 { Tile { resident_words: 0, ..self } } else { self }
     }
 
     /// The same where scores are not plain products: what is done to them wants registers.
     pub fn general(self) -> Tile {
-        if self.stages > 0 { Tile { tiles: 1, own_words: 0, ..self } } else { self }
+        if self.stages > 0 { Tile { tiles: 1, resident_words: 0, ..self } } else { self }
     }
 
-    /// Dynamic LDS of a workgroup that streams rows of these depths past own rows of `own` depths.
-    pub fn lds_bytes(self, dtype: DType, streamed: [usize; 2], own: &[usize]) -> usize {
+    /// Dynamic LDS of a workgroup that streams rows of `depths` past resident rows of `resident` depths.
+    pub fn lds_bytes(self, dtype: DType, depths: [usize; 2], resident: &[usize]) -> usize {
         if self.stages == 0 {
             return 0;
         }
         let lanes = usize::from(self.waves) * WAVE_COPYING;
         let operands = |depth: usize| usize::from(self.tiles) * depth / usize::from(self.size);
         let held = |&depth: &usize| {
-            let (count, kept) = (operands(depth), operands(depth) * OPERAND_BYTES / 4 <= self.own_words.into());
+            let (count, kept) = (operands(depth), operands(depth) * OPERAND_BYTES / 4 <= self.resident_words.into());
             if kept { 0 } else { count * lanes * OPERAND_BYTES }
         };
-        usize::from(self.stages) * rows_bytes(self.other.into(), &streamed, dtype) + own.iter().map(held).sum::<usize>()
+        usize::from(self.stages) * rows_bytes(self.streamed.into(), &depths, dtype)
+            + resident.iter().map(held).sum::<usize>()
     }
 
-    /// Own rows of a workgroup.
-    pub fn own(self) -> usize {
+    /// Resident rows of a workgroup.
+    pub fn resident_rows(self) -> usize {
         usize::from(self.waves) * usize::from(self.tiles) * usize::from(self.size.max(1))
     }
 
@@ -207,10 +211,10 @@ impl Tile {
             ("ATTENTION_SIZE", self.size),
             ("ATTENTION_WAVES", self.waves),
             ("ATTENTION_TILES", self.tiles),
-            ("ATTENTION_OTHER", self.other),
+            ("ATTENTION_STREAMED", self.streamed),
             ("ATTENTION_LANES", self.lanes),
-            ("ATTENTION_OWN_WORDS", self.own_words),
-            ("ATTENTION_OWN_LDS", self.own_lds.into()),
+            ("ATTENTION_RESIDENT_WORDS", self.resident_words),
+            ("ATTENTION_RESIDENT_LDS", self.resident_lds.into()),
             ("ATTENTION_STAGES", self.stages),
             ("ATTENTION_GROUPS", self.groups),
         ]
@@ -224,7 +228,7 @@ pub(crate) fn general_only(info: &ArchInfo, tile: Tile) -> bool {
     tile.size > 0 && info.matrix == Matrix::Wmma11
 }
 
-/// Whether tiles of a type have rounds in LDS, where copies go past the registers: `ATTENTION_STAGES`.
+/// Whether tiles of a type have stages in LDS, where copies go past the registers: `ATTENTION_STAGES`.
 pub(super) fn copies(info: &ArchInfo, matrix: bool, dtype: DType) -> bool {
     matrix && info.matrix == Matrix::MmaSync && side(info, dtype) > 0
 }

@@ -51,7 +51,7 @@ struct alignas(sizeof(T) * EACH) Word { T at[EACH]; };
 
 // Where the tile has a place of a channel. Eight bytes of a row change places with others of the row, in every fourth row
 // with other ones: neither lanes that write rows nor lanes that read columns meet in a bank.
-RF_FN u32 spot(u32 channel, u32 place) { return channel * SIDE + (place ^ (channel / PART % 16 * (u32)UNIT)); }
+RF_FN u32 swizzled(u32 channel, u32 place) { return channel * SIDE + (place ^ (channel / PART % 16 * (u32)UNIT)); }
 
 extern "C" __global__ __launch_bounds__(256) void channels_last(ChannelsLastArgs g) {
     __shared__ alignas(8) T tile[SIDE * SIDE];
@@ -74,7 +74,7 @@ extern "C" __global__ __launch_bounds__(256) void channels_last(ChannelsLastArgs
             for (int i = 0; i < PART; ++i) run.at[i] = row < channels && column + i < places ? from[i] : (T)0;
         }
 #pragma unroll
-        for (u32 i = 0; i < PART; i += UNIT) *(Unit*)(tile + spot(row, column + i)) = *(const Unit*)(run.at + i);
+        for (u32 i = 0; i < PART; i += UNIT) *(Unit*)(tile + swizzled(row, column + i)) = *(const Unit*)(run.at + i);
     }
     barrier();
     T* out = g.out + ((i64)group_z() * g.places + first_p) * g.padded + first_c;
@@ -85,7 +85,7 @@ extern "C" __global__ __launch_bounds__(256) void channels_last(ChannelsLastArgs
         if (place >= places || column >= padded) continue;
         Word words[PART];
 #pragma unroll
-        for (int i = 0; i < PART; ++i) words[i] = *(const Word*)(tile + spot(column + i, place));
+        for (int i = 0; i < PART; ++i) words[i] = *(const Word*)(tile + swizzled(column + i, place));
 #pragma unroll
         for (u32 n = 0; n < EACH; ++n) {
             Run run;

@@ -5,7 +5,7 @@ use rocfire_hal::{Source, Stream, Tensor, View};
 
 use super::geometry::{AXES, SPATIAL};
 use crate::Result;
-use crate::family::{self, BLOCK, GRID_YZ_MAX, Sources};
+use crate::family::{self, BLOCK, GRID_YZ_MAX, KernelLaunch, Sources};
 
 /// Side of a tile, and elements of one access.
 const SIDE: usize = 64;
@@ -67,7 +67,7 @@ pub(super) fn channels_last(op: &'static str, stream: &Stream, view: View<'_>, p
     // - `ChannelsLastArgs` is the twin of the kernel's struct, sizes asserted on both sides; `layout` is the view's own, with
     //   places merged, and the copy has `padded` elements for each place.
     // - It writes the copy only.
-    unsafe { family::launch(stream, &source, (op, kernel), grid, block, &args, &[out.buffer()])? };
+    unsafe { KernelLaunch::new(stream, &source, (op, kernel), grid, block).run(&args, &[out.buffer()])? };
     Ok(out.with_layout(seen)?)
 }
 
@@ -107,7 +107,9 @@ pub(super) fn taps_first(op: &'static str, stream: &Stream, view: View<'_>) -> R
     // - `ChannelsLastArgs` is the twin of the kernel's struct, sizes asserted on both sides; `lines` is the view's own layout, and
     //   the copy has as many elements.
     // - It writes the copy only.
-    unsafe { family::launch(stream, &source_of(bytes), (op, "channels_taps"), grid, block, &args, &[out.buffer()])? };
+    unsafe {
+        KernelLaunch::new(stream, &source_of(bytes), (op, "channels_taps"), grid, block).run(&args, &[out.buffer()])?
+    };
     Ok(Some(out))
 }
 

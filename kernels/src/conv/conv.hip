@@ -111,7 +111,7 @@ typedef i32 StepOffset;
 #endif
 
 // What a step of the sum adds to the addresses and the coordinates that a line begins with.
-struct Step {
+struct KOffset {
     StepOffset a, x;
     i32 at[CONV_AXES];
     RF_FN bool inside() const { return at[0] > NOWHERE / 2; }
@@ -162,8 +162,8 @@ RF_FN void decode_place(const ConvArgs& g, u32 n, i64* x, i32* at, i64* other, i
     *other = from_other + (i64)n * other_batch;
 }
 
-RF_FN Step step(const ConvArgs& g, u32 n, u32 end) {
-    Step s;
+RF_FN KOffset k_offset(const ConvArgs& g, u32 n, u32 end) {
+    KOffset s;
     s.a = 0;
     s.x = 0;
 #pragma unroll

@@ -13,9 +13,9 @@ use super::last::{self, Lines};
 use super::operands::{Bias, COPY_PLACES, Source3, VECTOR_BYTES, check_inputs, check_output, in_vectors};
 use super::tiling::{Tiling, are_rounds, choose, staging};
 use crate::Result;
-use crate::family::{self, FastDiv, GRID_YZ_MAX, Sources, c_type, shape, sum_dtype};
+use crate::epilogue::{self, BoundEpilogue};
+use crate::family::{self, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape, sum_dtype};
 use crate::gemm::{GemmParams, Staging, multiply};
-use crate::tail::{self, Tail};
 
 /// Lines and steps are numbers that [`FastDiv`] divides.
 const NUMBER_MAX: usize = 1 << 31;
@@ -61,7 +61,7 @@ pub fn conv(
     forward(OP, stream, &geometry, x, weight, bias, y.view(), None)
 }
 
-/// The convolution of checked tensors, stored in `y`, or by the tail, whose first output `y` then is.
+/// The convolution of checked tensors, stored in `y`, or by the epilogue, whose first output `y` then is.
 #[allow(clippy::too_many_arguments)] // Each is named where it is called.
 pub(super) fn forward(
     op: &'static str,
@@ -71,7 +71,7 @@ pub(super) fn forward(
     weight: View<'_>,
     bias: Option<View<'_>>,
     y: View<'_>,
-    tail: Option<Tail<'_>>,
+    epilogue: Option<BoundEpilogue<'_>>,
 ) -> Result<()> {
     let bias = Bias::new(op, stream, bias, geometry.groups * geometry.channels[1])?;
     if y.is_empty() {
@@ -79,7 +79,7 @@ pub(super) fn forward(
     }
     let (dtype, out) = (x.dtype(), Side::new(op, "y", &y)?);
     let is_product = bias.address() == 0 && !last::serves(&stream.device(), dtype, geometry, &out);
-    if is_product && pointwise(stream, geometry, x, weight, y, tail.as_ref())? {
+    if is_product && pointwise(stream, geometry, x, weight, y, epilogue.as_ref())? {
         return Ok(());
     }
     let x = Source3::new(op, "x", stream, x, geometry, geometry.channels, true)?;
@@ -111,7 +111,7 @@ pub(super) fn forward(
         out,
         bias: bias.address(),
         written: y.buffer(),
-        tail: tail.map(|tail| over_space(&tail, y.layout().rank())),
+        epilogue: epilogue.map(|epilogue| over_space(&epilogue, y.layout().rank())),
     }
     .run()
 }
@@ -178,7 +178,7 @@ pub fn conv_input_gradient(
             out,
             bias: bias.address(),
             written: x_grad.view().buffer(),
-            tail: None,
+            epilogue: None,
         }
         .run()?;
     }
@@ -242,7 +242,7 @@ fn pointwise(
     x: View<'_>,
     weight: View<'_>,
     y: View<'_>,
-    tail: Option<&Tail<'_>>,
+    epilogue: Option<&BoundEpilogue<'_>>,
 ) -> Result<bool> {
     let plain = g.kernel == [1; AXES] && g.stride == [1; AXES] && g.padding == [0; AXES] && g.input == g.output;
     if !plain || direct::serves(g) {
@@ -256,7 +256,7 @@ fn pointwise(
         y.layout().reshape(&[g.batch, g.groups, rows, places]),
     );
     let (Some(x_layout), Some(w_layout), Some(y_layout)) = layouts else { return Ok(false) };
-    let over = tail.map(|tail| over_product(tail, g, y.layout().rank()));
+    let over = epilogue.map(|epilogue| over_product(epilogue, g, y.layout().rank()));
     if matches!(over, Some(None)) {
         return Ok(false);
     }
@@ -295,7 +295,7 @@ struct Windows<'a> {
     out: Side,
     bias: u64,
     written: &'a Buffer,
-    tail: Option<Tail<'a>>,
+    epilogue: Option<BoundEpilogue<'a>>,
 }
 
 impl Windows<'_> {
@@ -323,11 +323,11 @@ impl Windows<'_> {
         let axes = self.window.axes(self.x_extent);
         let tiled = if a_vector && x_vector { staging(self.stream.device().arch().info(), &tiling) } else { None };
         let lines = tiled.and_then(|_| {
-            let tail = self.tail.as_ref();
-            Lines::new(self.dtype, &self.out, self.window.places, self.batch, self.rows, tail)
+            let epilogue = self.epilogue.as_ref();
+            Lines::new(self.dtype, &self.out, self.window.places, self.batch, self.rows, epilogue)
         });
-        let last = lines.as_ref().map(|lines| match &lines.tail {
-            Some(tail) => tail.epilogue.runs(tail.places()),
+        let last = lines.as_ref().map(|lines| match &lines.epilogue {
+            Some(epilogue) => epilogue.runs(epilogue.tensors()),
             None => Runs::default(),
         });
         let tiling = if last.is_some() { tiling.turned() } else { tiling };
@@ -339,15 +339,15 @@ impl Windows<'_> {
             for group in (0..self.groups).step_by(GRID_YZ_MAX) {
                 let groups = (self.groups - group).min(GRID_YZ_MAX);
                 let mut args = self.args(first, run.min(self.batch - first) * places, group, groups, k, &tiling);
-                let tail = match &lines {
+                let epilogue = match &lines {
                     Some(lines) => {
                         args.out_line = lines.stride;
                         args.tiles_m = self.rows.div_ceil(tiling.block()[1]) as u32;
-                        lines.tail.map(|tail| tail.from(0, group * self.rows).from(1, first * places))
+                        lines.epilogue.map(|epilogue| epilogue.from(0, group * self.rows).from(1, first * places))
                     }
-                    None => self.tail.map(|tail| tail.from(BATCH, first).from(CHANNEL, group * self.rows)),
+                    None => self.epilogue.map(|epilogue| epilogue.from(BATCH, first).from(CHANNEL, group * self.rows)),
                 };
-                launch(self.stream, self.op, key, &args, groups, tail.as_ref(), self.written)?;
+                launch(self.stream, self.op, key, &args, groups, epilogue.as_ref(), self.written)?;
             }
         }
         Ok(())
@@ -371,7 +371,7 @@ impl Windows<'_> {
             x_extent: self.x_extent,
             out: self.out,
             bias: self.bias,
-            tail: self.tail,
+            epilogue: self.epilogue,
         };
         problem.run(self.written)
     }
@@ -531,7 +531,8 @@ impl WeightGradient<'_> {
         //   contiguous, count.
         // - It writes the gradient only.
         unsafe {
-            family::launch(self.stream, &source, (Self::OP, "conv_sum"), grid, block, &args, &[weight_grad.buffer()])
+            KernelLaunch::new(self.stream, &source, (Self::OP, "conv_sum"), grid, block)
+                .run(&args, &[weight_grad.buffer()])
         }
     }
 
@@ -633,14 +634,14 @@ fn launch(
     key: ConvKey,
     args: &ConvArgs,
     depth: usize,
-    tail: Option<&Tail<'_>>,
+    epilogue: Option<&BoundEpilogue<'_>>,
     written: &Buffer,
 ) -> Result<()> {
     static SOURCES: Sources<(ConvKey, u128)> = Sources::new();
-    let source = SOURCES.get((key, tail.map_or(0, |tail| tail.epilogue.hash())), |_| match (tail, key.last) {
+    let source = SOURCES.get((key, epilogue.map_or(0, |epilogue| epilogue.hash())), |_| match (epilogue, key.last) {
         (None, _) => source(key),
-        (Some(tail), Some(runs)) => source_behind(key, &tail.epilogue.runs_text(runs)),
-        (Some(tail), None) => source_behind(key, tail.epilogue.text()),
+        (Some(epilogue), Some(runs)) => source_behind(key, &epilogue.runs_text(runs)),
+        (Some(epilogue), None) => source_behind(key, epilogue.text()),
     });
     let tile = key.tiling.block()[usize::from(key.last.is_none())];
     let tiles = args.tiles_m as usize * (args.lines as usize).div_ceil(tile);
@@ -654,7 +655,11 @@ fn launch(
     //   each other; rows, lines and steps are bounded by the kernel, coordinates outside of `extent` are not read, and views
     //   lie inside their buffers. The epilogue's tensors were laid over the same result, and it reads and writes them there.
     // - It writes `written` only, or the epilogue's outputs.
-    unsafe { tail::launch(stream, &source, kernel, grid, block, lds_bytes, args, tail, written, work) }
+    unsafe {
+        KernelLaunch::new(stream, &source, kernel, grid, block)
+            .with(lds_bytes, work)
+            .run_with_epilogue(args, epilogue, written, None)
+    }
 }
 
 /// What varies in the source.
@@ -729,7 +734,7 @@ fn source_behind(key: ConvKey, epilogue: &str) -> Source {
         (Some(_), None) => TILED,
         (Some(_), Some(_)) => LAST,
     };
-    Source::new("conv", tail::text(epilogue, text), &defines)
+    Source::new("conv", epilogue::in_front(epilogue, text), &defines)
 }
 
 /// `ConvArgs` of `conv.hip`.

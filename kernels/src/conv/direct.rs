@@ -7,8 +7,8 @@ use rocfire_hal::{Buffer, DType, Source, Stream, View};
 use super::fused::BATCH;
 use super::geometry::{AXES, Geometry, Side, Window};
 use crate::Result;
-use crate::family::{BLOCK, BOX_LIMIT, Box3, FastDiv, Sources, c_type, outer_runs, shape, sum_dtype};
-use crate::tail::{self, Tail};
+use crate::epilogue::{self, BoundEpilogue};
+use crate::family::{BLOCK, BOX_LIMIT, Box3, FastDiv, KernelLaunch, Sources, c_type, outer_runs, shape, sum_dtype};
 
 /// Groups of no more channels than this, in and out, are done without the matrix unit: a tile of 16 would be empty for more
 /// than three quarters.
@@ -40,7 +40,7 @@ pub(super) struct Direct<'a> {
     pub out: Side,
     /// 0 for none.
     pub bias: u64,
-    pub tail: Option<Tail<'a>>,
+    pub epilogue: Option<BoundEpilogue<'a>>,
 }
 
 impl Direct<'_> {
@@ -79,9 +79,9 @@ impl Direct<'_> {
                 steps: 0,
                 padding: 0,
             };
-            let tail = self.tail.map(|tail| tail.from(BATCH, first));
+            let epilogue = self.epilogue.map(|epilogue| epilogue.from(BATCH, first));
             let kernel = (self.op, "direct");
-            launch(self.stream, kernel, self.dtype, count.div_ceil(BLOCK), &args, tail.as_ref(), written)?;
+            launch(self.stream, kernel, self.dtype, count.div_ceil(BLOCK), &args, epilogue.as_ref(), written)?;
         }
         Ok(())
     }
@@ -148,11 +148,11 @@ fn launch(
     dtype: DType,
     groups: usize,
     args: &DirectArgs,
-    tail: Option<&Tail<'_>>,
+    epilogue: Option<&BoundEpilogue<'_>>,
     written: &Buffer,
 ) -> Result<()> {
     static SOURCES: Sources<(DirectKey, u128)> = Sources::new();
-    let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
+    let (hash, text) = epilogue::hash_and_text(epilogue);
     let key = DirectKey { dtype };
     let source = SOURCES.get((key, hash), |_| source_behind(key, text));
     let (grid, block) = ([groups, 1, 1], [BLOCK, 1, 1]);
@@ -161,7 +161,7 @@ fn launch(
     //   those of checked views, coordinates outside of `extent` are not read. The epilogue's tensors were laid over the same
     //   result, and it reads and writes them there.
     // - It writes `written` only, or the epilogue's outputs.
-    unsafe { tail::launch(stream, &source, kernel, grid, block, 0, args, tail, written, Work::default()) }
+    unsafe { KernelLaunch::new(stream, &source, kernel, grid, block).run_with_epilogue(args, epilogue, written, None) }
 }
 
 /// What varies in the source.
@@ -182,7 +182,7 @@ fn source_behind(key: DirectKey, epilogue: &str) -> Source {
         ("DIRECT_SUM", c_type(sum_dtype(key.dtype))),
         ("DIRECT_EPILOGUE", if epilogue.is_empty() { "0" } else { "1" }),
     ];
-    Source::new("direct", tail::text(epilogue, include_str!("direct.hip")), &defines)
+    Source::new("direct", epilogue::in_front(epilogue, include_str!("direct.hip")), &defines)
 }
 
 /// `DirectArgs` of `direct.hip`.

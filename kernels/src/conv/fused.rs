@@ -7,10 +7,10 @@ use super::conv::forward;
 use super::geometry::{AXES, ConvParams, Geometry, SPATIAL};
 use super::operands::{check_inputs, check_output};
 use crate::Result;
+use crate::epilogue::BoundEpilogue;
 use crate::family::shape;
-use crate::tail::Tail;
 
-/// Axes of a tail behind the spatial ones, which come first, the outermost first.
+/// Axes of an epilogue behind the spatial ones, which come first, the outermost first.
 pub(super) const CHANNEL: usize = AXES;
 pub(super) const BATCH: usize = AXES + 1;
 
@@ -44,30 +44,34 @@ pub fn conv_fused(
     for output in epilogue.outputs() {
         check_output(OP, stream, &inputs, ("output", output))?;
     }
-    forward(OP, stream, &geometry, x, weight, bias, first.view(), Some(Tail::new(epilogue)))
+    forward(OP, stream, &geometry, x, weight, bias, first.view(), Some(BoundEpilogue::new(epilogue)))
 }
 
-/// The tail over the axes of a convolution: three spatial ones, channels, batch.
-pub(super) fn over_space<'a>(tail: &Tail<'a>, rank: usize) -> Tail<'a> {
+/// The epilogue over the axes of a convolution: three spatial ones, channels, batch.
+pub(super) fn over_space<'a>(epilogue: &BoundEpilogue<'a>, rank: usize) -> BoundEpilogue<'a> {
     let spatial = rank - SPATIAL;
-    let mut tail = *tail;
-    for place in tail.places_mut() {
-        let known = place.strides;
-        place.strides = [0; rocfire_hal::MAX_RANK];
+    let mut epilogue = *epilogue;
+    for tensor in epilogue.tensors_mut() {
+        let known = tensor.strides;
+        tensor.strides = [0; rocfire_hal::MAX_RANK];
         for (to, stride) in (0..AXES).rev().zip(&known[..spatial]) {
-            place.strides[to] = *stride;
+            tensor.strides[to] = *stride;
         }
-        (place.strides[CHANNEL], place.strides[BATCH]) = (known[spatial], known[spatial + 1]);
+        (tensor.strides[CHANNEL], tensor.strides[BATCH]) = (known[spatial], known[spatial + 1]);
     }
-    tail
+    epilogue
 }
 
-/// The tail over the axes of the product that a convolution of single elements is: places, rows, groups, batch. `None` where a
+/// The epilogue over the axes of the product that a convolution of single elements is: places, rows, groups, batch. `None` where a
 /// tensor's places do not form one axis.
-pub(super) fn over_product<'a>(tail: &Tail<'a>, geometry: &Geometry, rank: usize) -> Option<Tail<'a>> {
-    let mut tail = over_space(tail, rank);
-    for place in tail.places_mut() {
-        let known = place.strides;
+pub(super) fn over_product<'a>(
+    epilogue: &BoundEpilogue<'a>,
+    geometry: &Geometry,
+    rank: usize,
+) -> Option<BoundEpilogue<'a>> {
+    let mut epilogue = over_space(epilogue, rank);
+    for tensor in epilogue.tensors_mut() {
+        let known = tensor.strides;
         let (mut stride, mut next) = (0, None);
         for axis in (0..AXES).rev().filter(|&axis| geometry.output[axis] != 1) {
             match next {
@@ -77,9 +81,9 @@ pub(super) fn over_product<'a>(tail: &Tail<'a>, geometry: &Geometry, rank: usize
             }
             next = Some(known[axis] * geometry.output[axis] as i64);
         }
-        place.strides = [0; rocfire_hal::MAX_RANK];
+        tensor.strides = [0; rocfire_hal::MAX_RANK];
         let by_group = known[CHANNEL] * geometry.channels[1] as i64;
-        place.strides[..4].copy_from_slice(&[stride, known[CHANNEL], by_group, known[BATCH]]);
+        tensor.strides[..4].copy_from_slice(&[stride, known[CHANNEL], by_group, known[BATCH]]);
     }
-    Some(tail)
+    Some(epilogue)
 }

@@ -22,11 +22,11 @@ static_assert(CONV_THREADS % PIECES == 0 && LINES_EACH % BATCH == 0, "lanes keep
 static_assert(CONV_BM % SWEEP == 0 || CONV_BM < SWEEP, "sweeps are whole, or one has all lines");
 static const int STORE_BYTES = CONV_BM * CONV_BN * sizeof(Out);
 
-RF_FN u32 place_in_stage(u32 line, u32 piece) {
+RF_FN u32 swizzled(u32 line, u32 piece) {
     return line * CONV_BN + (piece ^ (line & (PIECES < 8 ? PIECES - 1 : 7))) * RUN;
 }
 
-RF_FN void bring_together(const Tile& tile, const In* bias, u32 channels, Out* staged) {
+RF_FN void stage_tile(const Tile& tile, const In* bias, u32 channels, Out* staged) {
     typedef Tile::M M;
     // NVIDIA's products leave a lane pairs of neighbours.
     const int SIDE_BY_SIDE = RF_DEVICE_AMD ? 1 : 2;
@@ -47,7 +47,7 @@ RF_FN void bring_together(const Tile& tile, const In* bias, u32 channels, Out* s
                     Total value = (Total)tile.sum[i][j][v + n];
                     values[n] = cast<Out>(bias ? value + shift[n] : value);
                 }
-                store<SIDE_BY_SIDE>(staged + place_in_stage(line, channel / RUN) + channel % RUN, values);
+                store<SIDE_BY_SIDE>(staged + swizzled(line, channel / RUN) + channel % RUN, values);
             }
         }
 }
@@ -57,7 +57,7 @@ RF_FN void finish(const ConvArgs& g, const Tile& tile, char* lds, u32 group, u32
     Out* staged = (Out*)lds;
     u32 channels = g.m - first_channel, lines = g.lines - first_line;
     barrier();
-    bring_together(tile, g.bias ? g.bias + (i64)group * g.m + first_channel : g.bias, channels, staged);
+    stage_tile(tile, g.bias ? g.bias + (i64)group * g.m + first_channel : g.bias, channels, staged);
     u32 piece = thread_x() % PIECES, first = thread_x() / PIECES;
     // Lanes behind the last channel have no lines.
     bool mine = piece * RUN < channels;
@@ -82,7 +82,7 @@ RF_FN void finish(const ConvArgs& g, const Tile& tile, char* lds, u32 group, u32
 #pragma unroll
         for (u32 i = 0; i < BATCH; ++i) {
             u32 at = line + i * SWEEP;
-            if (at < lines) end.put(g.epilogue, at, load<4>((const u32*)(staged + place_in_stage(at, piece))), rows[i]);
+            if (at < lines) end.put(g.epilogue, at, load<4>((const u32*)(staged + swizzled(at, piece))), rows[i]);
         }
     }
 #else
@@ -91,7 +91,7 @@ RF_FN void finish(const ConvArgs& g, const Tile& tile, char* lds, u32 group, u32
 #pragma unroll
     for (int i = 0; i < LINES_EACH; ++i) {
         u32 line = first + i * SWEEP;
-        if (line < lines) move_whole<RUN>(out + (i64)line * g.out_line, staged + place_in_stage(line, piece));
+        if (line < lines) move_whole<RUN>(out + (i64)line * g.out_line, staged + swizzled(line, piece));
     }
 #endif
 }

@@ -8,8 +8,8 @@ use rocfire_hal::{DType, Device};
 use super::fused::{BATCH, CHANNEL};
 use super::geometry::{AXES, ConvParams, Geometry, Side};
 use super::operands::{VECTOR_BYTES, is_read_in_vectors};
+use crate::epilogue::BoundEpilogue;
 use crate::gemm::chunk_of;
-use crate::tail::Tail;
 
 /// Channels of a piece that a lane moves.
 const PIECE: usize = 8;
@@ -19,11 +19,11 @@ pub(super) struct Lines<'a> {
     /// Elements from one to the next.
     pub stride: i64,
     /// With channels as axis 0 and lines as axis 1.
-    pub tail: Option<Tail<'a>>,
+    pub epilogue: Option<BoundEpilogue<'a>>,
 }
 
 impl<'a> Lines<'a> {
-    /// Of a result at `out` with so many places and rows within a group, or of the tensors of a tail over space; `None` where one of
+    /// Of a result at `out` with so many places and rows within a group, or of the tensors of an epilogue over space; `None` where one of
     /// them does not lie so.
     pub(super) fn new(
         dtype: DType,
@@ -31,24 +31,24 @@ impl<'a> Lines<'a> {
         places: [usize; AXES],
         batch: usize,
         rows: usize,
-        tail: Option<&Tail<'a>>,
+        epilogue: Option<&BoundEpilogue<'a>>,
     ) -> Option<Lines<'a>> {
         if dtype.size_bytes() != 2 || !rows.is_multiple_of(PIECE) || out.outer[1] != 1 {
             return None;
         }
         let stride = line_stride(out, places, batch)?;
-        let Some(tail) = tail else {
+        let Some(epilogue) = epilogue else {
             let whole = stride % PIECE as i64 == 0 && out.address.is_multiple_of(VECTOR_BYTES as u64);
-            return whole.then_some(Lines { stride, tail: None });
+            return whole.then_some(Lines { stride, epilogue: None });
         };
-        let mut tail = *tail;
-        for place in tail.places_mut() {
-            let known = place.strides;
+        let mut epilogue = *epilogue;
+        for tensor in epilogue.tensors_mut() {
+            let known = tensor.strides;
             let line = one_stride([known[0], known[1], known[2]], places, (known[BATCH], batch))?;
-            place.strides = [0; rocfire_hal::MAX_RANK];
-            place.strides[..2].copy_from_slice(&[known[CHANNEL], line]);
+            tensor.strides = [0; rocfire_hal::MAX_RANK];
+            tensor.strides[..2].copy_from_slice(&[known[CHANNEL], line]);
         }
-        Some(Lines { stride, tail: Some(tail) })
+        Some(Lines { stride, epilogue: Some(epilogue) })
     }
 }
 

@@ -72,13 +72,13 @@ struct LoaderA : TurnedLoader<CONV_BM, 0> {
             row[i] = r < g.m ? r : g.m - CONV_VEC;
         }
     }
-    RF_FN void fetch(const In* a, const Step* steps) {
+    RF_FN void fetch(const In* a, const KOffset* steps) {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             if (!exists(i)) continue;
 #pragma unroll
             for (int j = 0; j < CONV_VEC; ++j) {
-                const Step& s = steps[step_of(i) + j];
+                const KOffset& s = steps[step_of(i) + j];
                 take(i, j, a, row[i] + s.a, s.inside());
             }
         }
@@ -95,13 +95,13 @@ struct LoaderX : TurnedLoader<CONV_BN, CONV_THREADS / 2> {
 #pragma unroll
         for (int axis = 0; axis < CONV_AXES; ++axis) extent[axis] = (u32)g.extent[axis + FIRST_AXIS];
     }
-    RF_FN void fetch(const In* x, const Step* steps) {
+    RF_FN void fetch(const In* x, const KOffset* steps) {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             if (!exists(i)) continue;
 #pragma unroll
             for (int j = 0; j < CONV_VEC; ++j) {
-                Step s = steps[step_of(i) + j];
+                KOffset s = steps[step_of(i) + j];
                 bool in = true;
 #pragma unroll
                 for (int axis = 0; axis < CONV_AXES; ++axis)
@@ -123,11 +123,11 @@ struct LoaderA : Loader<CONV_BM, false> {
             row[i] = (i64)(r < g.m ? r : g.m - 1) * g.a_line;
         }
     }
-    RF_FN void fetch(const In* a, const Step* steps) {
+    RF_FN void fetch(const In* a, const KOffset* steps) {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             if (!exists(i)) continue;
-            const Step* s = steps + step_of(i);
+            const KOffset* s = steps + step_of(i);
 #if CONV_A_VECTOR
             i64 from = row[i] + s->a;
             held[i] = load<CONV_VEC>(a + (s->inside() ? from : 0));
@@ -154,28 +154,28 @@ struct LoaderX : Loader<CONV_BN, !CONV_WEIGHT && !CONV_X_VECTOR> {
 #pragma unroll
         for (int axis = 0; axis < CONV_AXES; ++axis) extent[axis] = (u32)g.extent[axis + FIRST_AXIS];
     }
-    RF_FN bool inside(const Line& l, const Step& s) const {
+    RF_FN bool inside(const Line& l, const KOffset& s) const {
         bool all = true;
 #pragma unroll
         for (int axis = 0; axis < CONV_AXES; ++axis) all = all & ((u32)(l.at[axis] + s.at[axis]) < extent[axis]);
         return all;
     }
     // Outside of x the first element is read and forgotten: a load is cheaper than a branch around it.
-    RF_FN void fetch(const In* x, const Step* steps) {
+    RF_FN void fetch(const In* x, const KOffset* steps) {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             if (!exists(i)) continue;
-            const Step* s = steps + step_of(i);
+            const KOffset* s = steps + step_of(i);
             const Line& l = lines[i % LINES];
 #if CONV_X_VECTOR
-            Step first = *s;
+            KOffset first = *s;
             bool in = inside(l, first);
             held[i] = load<CONV_VEC>(x + (in ? l.x + first.x : 0));
             if (!in) __builtin_memset(&held[i], 0, sizeof(held[i]));
 #else
 #pragma unroll
             for (int j = 0; j < CONV_VEC; ++j) {
-                Step at = s[j];
+                KOffset at = s[j];
                 bool in = inside(l, at);
                 In value = x[in ? l.x + at.x : 0];
                 held[i][j] = in ? value : In();
@@ -277,7 +277,7 @@ template <class Writer_> RF_FN void each_value(const Tile& tile, const Writer_& 
 
 extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
     __shared__ __attribute__((aligned(16))) In lds[2][(CONV_BM + CONV_BN) * CONV_ROW];
-    __shared__ __attribute__((aligned(16))) Step steps[2][CONV_BK];
+    __shared__ __attribute__((aligned(16))) KOffset steps[2][CONV_BK];
     static_assert(STORE_BYTES <= (int)sizeof(lds), "what is stored fits into the buffers");
 
     u32 z = group_z(), slice = z / g.groups, group = z - slice * g.groups;
@@ -289,7 +289,7 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
     end = end < g.k ? end : g.k;
 
     bool makes = thread_x() < CONV_BK;
-    if (makes) steps[0][thread_x()] = step(g, k + thread_x(), end);
+    if (makes) steps[0][thread_x()] = k_offset(g, k + thread_x(), end);
     barrier();
 
     LoaderA load_a;
@@ -309,7 +309,7 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) void conv(ConvArgs g) {
         load_a.put(lds_a);
         load_x.put(lds_x);
         bool more = end - k > CONV_BK;
-        if (more && makes) steps[buffer ^ 1][thread_x()] = step(g, k + CONV_BK + thread_x(), end);
+        if (more && makes) steps[buffer ^ 1][thread_x()] = k_offset(g, k + CONV_BK + thread_x(), end);
         barrier();
         if (more) {
             load_a.fetch(a, steps[buffer ^ 1]);

@@ -14,7 +14,7 @@ static const int STAGED_BYTES = 0;
 
 #if CONV_STAGED
 // The tile's values in LDS, row after row, so that lanes then write what lies side by side.
-template <class Sums> RF_FN void bring_together(const Sums& tile, const In* bias, u32 rows, Out* staged) {
+template <class Sums> RF_FN void stage_tile(const Sums& tile, const In* bias, u32 rows, Out* staged) {
     typedef typename Sums::M M;
 #pragma unroll
     for (int i = 0; i < CONV_TILES_M; ++i) {
@@ -147,7 +147,7 @@ RF_FN void finish(const ConvArgs& g, const Sums& tile, char* lds, u32 slice, u32
     make_columns(g, first_col, columns);
 #if CONV_STAGED
     Out* staged = (Out*)lds;
-    bring_together(tile, bias, rows, staged);
+    stage_tile(tile, bias, rows, staged);
 #endif
     barrier();
 #if CONV_EPILOGUE

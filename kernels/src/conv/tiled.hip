@@ -56,7 +56,7 @@ struct Windows {
         there = 0;
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
-            Step s = step(g, k + step_of(i), end);
+            KOffset s = k_offset(g, k + step_of(i), end);
             bool in = true;
 #pragma unroll
             for (int axis = 0; axis < CONV_AXES; ++axis) in = in & ((u32)(own.at[axis] + s.at[axis]) < extent[axis]);
@@ -64,7 +64,7 @@ struct Windows {
             there |= (u32)in << i;
         }
     }
-    RF_FN void copy(LdsPlace to) const {
+    RF_FN void copy(LdsAddress to) const {
         u32 piece = thread_x() % PER_STEP;
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
@@ -89,7 +89,7 @@ struct LaneLines {
 
     RF_FN static bool mine(int i) { return UNITS % CONV_THREADS == 0 || (int)thread_x() + i * CONV_THREADS < UNITS; }
     RF_FN static u32 row_of(int i) { return (thread_x() + i * CONV_THREADS) / PER_LINE; }
-    RF_FN static u32 place(int i, u32 chunk) { return place_of<LINES>(row_of(i), chunk); }
+    RF_FN static u32 place(int i, u32 chunk) { return swizzled<LINES>(row_of(i), chunk); }
 #if !CONV_COPIES
     RF_FN void put(char* lds) const {
 #pragma unroll
@@ -158,7 +158,7 @@ struct Windows : LaneLines {
     }
     RF_FN bool there(int i) const { return (outside[i] & bits) == 0; }
 #if CONV_COPIES
-    RF_FN void copy(LdsPlace to, bool any) const {
+    RF_FN void copy(LdsAddress to, bool any) const {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i)
             if (mine(i)) copy_async_if(any, to + place(i, chunk), from[i], there(i));
@@ -193,7 +193,7 @@ struct Windows : LaneLines {
     // Goes on to the round that begins at step `k`. Outside of x the first elements are read and forgotten.
     RF_FN void turn(const ConvArgs& g, const In* x, u32 k, u32 end) {
         there = 0;
-        Step s = step(g, k + chunk * CONV_VEC, end);
+        KOffset s = k_offset(g, k + chunk * CONV_VEC, end);
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             bool in = true;
@@ -204,7 +204,7 @@ struct Windows : LaneLines {
         }
     }
 #if CONV_COPIES
-    RF_FN void copy(LdsPlace to) const {
+    RF_FN void copy(LdsAddress to) const {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i)
             if (mine(i)) copy_async(to + place(i, chunk), from[i], there >> i & 1);
@@ -235,7 +235,7 @@ template <class Weights> RF_FN void start(Weights& weights, const ConvArgs& g, c
 // Copies a round, if there is one, and goes on to the next: products need not wait for where that is. The group of copies is there in
 // any case, so that the number under way says which is done.
 template <class Weights>
-RF_FN void bring(const ConvArgs& g, Weights& weights, Windows& windows, LdsPlace to, u32& ahead) {
+RF_FN void bring(const ConvArgs& g, Weights& weights, Windows& windows, LdsAddress to, u32& ahead) {
     weights.copy(to + TO_WEIGHTS, ahead);
     windows.copy(to + TO_WINDOWS, ahead > 0);
     ahead -= ahead < CONV_BK ? ahead : CONV_BK;
@@ -268,8 +268,8 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
 #if CONV_COPIES
     Copier<CHANNELS, CONV_WEIGHT, CONV_AHEAD> weights;
     start(weights, g, a, first_channel, begin);
-    LdsPlace first = lds_place(lds), past = first + CONV_STAGES * STAGE_BYTES;
-    LdsPlace filled = first, read = first;
+    LdsAddress first = lds_address(lds), past = first + CONV_STAGES * STAGE_BYTES;
+    LdsAddress filled = first, read = first;
     u32 ahead = left;
 #if CONV_AHEAD
     // What is multiplied next is read from LDS before the products of now, over the end of a round too.
@@ -355,7 +355,7 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
             windows.turn(g, x, end - rest, end);
             windows.fetch(x);
         }
-        tile.multiply(lds_place(stage), lds_place(stage) + Tile::BYTES_A);
+        tile.multiply(lds_address(stage), lds_address(stage) + Tile::BYTES_A);
         buffer ^= STAGE_BYTES;
         left = rest;
     }

@@ -85,7 +85,7 @@ template <int ROWS, int MODE> struct Copier {
         }
     }
     RF_FN void copy(const char* lds, u32 left) {
-        LdsPlace to = lds_place(lds);
+        LdsAddress to = lds_address(lds);
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             int c = (int)thread_x() + i * GEMM_THREADS;

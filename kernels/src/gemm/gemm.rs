@@ -1,15 +1,15 @@
 //! `gemm`: the launcher of `gemm.hip`.
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_fusion::{Epilogue, EpiloguePlace};
+use rocfire_fusion::{Epilogue, EpilogueTensor};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, DriverKind, Level, Precision, Source, Stream, Tensor, View, ViewMut};
 
 use super::choice::{Machine, SIMDS, choose, is_sliced};
 use super::tiling::{Mode, Staging, Tiling, Unit, has_tf32};
 use crate::Result;
-use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
-use crate::tail::{self, Shared, Tail};
+use crate::epilogue::{self, BoundEpilogue, Shared};
+use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
 use crate::tuning::{Candidate, Lies, Shape, Tables};
 
 const OP: &str = "gemm";
@@ -83,7 +83,7 @@ pub fn gemm_fused(
     }
     match epilogue.outputs() {
         [] => Ok(()),
-        [first, ..] => multiply(stream, a, b, first.view(), Some(Tail::new(epilogue)), params),
+        [first, ..] => multiply(stream, a, b, first.view(), Some(BoundEpilogue::new(epilogue)), params),
     }
 }
 
@@ -96,14 +96,14 @@ fn lowered(stream: &Stream, input: DType) -> Option<DType> {
     }
 }
 
-/// The product of checked operands, stored in `c`, or by the epilogue, whose first output `c` then is. The tail's axes are columns,
+/// The product of checked operands, stored in `c`, or by the epilogue, whose first output `c` then is. The epilogue's axes are columns,
 /// rows, batch axes from the innermost.
 pub(crate) fn multiply(
     stream: &Stream,
     a: View<'_>,
     b: View<'_>,
     c: View<'_>,
-    tail: Option<Tail<'_>>,
+    epilogue: Option<BoundEpilogue<'_>>,
     params: &GemmParams,
 ) -> Result<()> {
     if c.is_empty() {
@@ -111,9 +111,9 @@ pub(crate) fn multiply(
     }
     if let Some(dtype) = lowered(stream, a.dtype()) {
         let (a, b) = (family::cast(stream, a, dtype)?, family::cast(stream, b, dtype)?);
-        return Product::new(stream, a.view(), b.view(), c, tail).run(params);
+        return Product::new(stream, a.view(), b.view(), c, epilogue).run(params);
     }
-    Product { tf32: params.tf32 && a.dtype() == DType::F32, ..Product::new(stream, a, b, c, tail) }.run(params)
+    Product { tf32: params.tf32 && a.dtype() == DType::F32, ..Product::new(stream, a, b, c, epilogue) }.run(params)
 }
 
 /// K per partial sum: 1024, doubled until there are at most 16 of them. A product is the sum of its partial sums in ascending
@@ -219,11 +219,17 @@ struct Product<'a> {
     k: usize,
     extents: [usize; BATCH_AXES],
     axes: usize,
-    tail: Option<Tail<'a>>,
+    epilogue: Option<BoundEpilogue<'a>>,
 }
 
 impl<'a> Product<'a> {
-    fn new(stream: &'a Stream, a: View<'a>, b: View<'a>, c: View<'a>, tail: Option<Tail<'a>>) -> Product<'a> {
+    fn new(
+        stream: &'a Stream,
+        a: View<'a>,
+        b: View<'a>,
+        c: View<'a>,
+        epilogue: Option<BoundEpilogue<'a>>,
+    ) -> Product<'a> {
         let rank = c.layout().rank();
         let (m, n) = (c.shape()[rank - 2], c.shape()[rank - 1]);
         let k = a.shape()[a.layout().rank() - 1];
@@ -247,7 +253,7 @@ impl<'a> Product<'a> {
             reads: [a, b],
             c_buffer: c.buffer(),
             input: a.dtype(),
-            output: tail.map_or(c.dtype(), |tail| tail.epilogue.result()),
+            output: epilogue.map_or(c.dtype(), |epilogue| epilogue.result()),
             tf32: false,
             a: operand(&a, false),
             b: operand(&b, true),
@@ -257,7 +263,7 @@ impl<'a> Product<'a> {
             k,
             extents,
             axes: rank - 2,
-            tail,
+            epilogue,
         };
         product.merge_axes();
         product.merge_rows();
@@ -268,8 +274,8 @@ impl<'a> Product<'a> {
         [&mut self.a, &mut self.b, &mut self.c]
     }
 
-    fn places(&mut self) -> &mut [EpiloguePlace] {
-        self.tail.as_mut().map_or(&mut [], Tail::places_mut)
+    fn tensors(&mut self) -> &mut [EpilogueTensor] {
+        self.epilogue.as_mut().map_or(&mut [], BoundEpilogue::tensors_mut)
     }
 
     /// Takes axis `axis` out of the batch.
@@ -280,8 +286,8 @@ impl<'a> Product<'a> {
             operand.batch.copy_within(axis + 1.., axis);
             operand.batch[BATCH_AXES - 1] = 0;
         }
-        for place in self.places() {
-            let batch = &mut place.strides[2..];
+        for tensor in self.tensors() {
+            let batch = &mut tensor.strides[2..];
             batch.copy_within(axis + 1.., axis);
             batch[BATCH_AXES - 1] = 0;
         }
@@ -300,14 +306,14 @@ impl<'a> Product<'a> {
             let next = axis + 1;
             let one = next < self.axes
                 && self.operands().iter().all(|operand| operand.batch[next] == operand.batch[axis] * extent)
-                && self.places().iter().all(|place| place.strides[2 + next] == place.strides[2 + axis] * extent);
+                && self.tensors().iter().all(|tensor| tensor.strides[2 + next] == tensor.strides[2 + axis] * extent);
             if one {
                 // The outer axis takes the inner one's strides.
                 for operand in self.operands() {
                     operand.batch[next] = operand.batch[axis];
                 }
-                for place in self.places() {
-                    place.strides[2 + next] = place.strides[2 + axis];
+                for tensor in self.tensors() {
+                    tensor.strides[2 + next] = tensor.strides[2 + axis];
                 }
                 self.extents[next] *= self.extents[axis];
                 self.drop_axis(axis);
@@ -322,16 +328,16 @@ impl<'a> Product<'a> {
         while self.axes > 0 {
             let m = self.m as i64;
             // One row has no stride of its own: it takes the batch's.
-            let follows = |place: &EpiloguePlace| m == 1 || place.strides[2] == place.strides[1] * m;
+            let follows = |tensor: &EpilogueTensor| m == 1 || tensor.strides[2] == tensor.strides[1] * m;
             let one = self.b.batch[0] == 0
                 && self.a.batch[0] == self.a.line * m
                 && self.c.batch[0] == self.c.line * m
-                && self.places().iter().all(follows);
+                && self.tensors().iter().all(follows);
             if !one {
                 return;
             }
             if m == 1 {
-                self.places().iter_mut().for_each(|place| place.strides[1] = place.strides[2]);
+                self.tensors().iter_mut().for_each(|tensor| tensor.strides[1] = tensor.strides[2]);
             }
             self.m *= self.extents[0];
             self.drop_axis(0);
@@ -416,7 +422,7 @@ impl<'a> Product<'a> {
         if let Some(Candidate::Tiling { number, sliced }) = found {
             return self.run_ours(&GemmParams { tiling: Some(number), slice_k: Some(sliced), ..*params });
         }
-        if found.is_none() && self.tail.is_none() && !self.tf32 {
+        if found.is_none() && self.epilogue.is_none() && !self.tf32 {
             tables.note(&device, shape);
         }
         let plan = match found {
@@ -457,7 +463,8 @@ impl<'a> Product<'a> {
         let key = GemmKey { input: self.input, output, tf32, tiling, a, b, chunked, staging };
         let block = [tiling.threads(info.wave_size as usize), 1, 1];
         if !slice {
-            let target = Target { tail: self.tail.as_ref(), c: &self.c, slices: 1, c_slice: 0, slice_k: self.k };
+            let target =
+                Target { epilogue: self.epilogue.as_ref(), c: &self.c, slices: 1, c_slice: 0, slice_k: self.k };
             return self.launch(key, tiles, block, &target, self.c_buffer);
         }
         let partial = Tensor::empty(&device, &[chunks, batches, self.m, self.n], key.output)?;
@@ -468,7 +475,7 @@ impl<'a> Product<'a> {
             stride *= extent as i64;
         }
         let c = Operand { address: partial.view().device_address(), line: self.n as i64, depth: 1, batch };
-        let target = Target { tail: None, c: &c, slices: chunks, c_slice: stride, slice_k: chunk_of(self.k) };
+        let target = Target { epilogue: None, c: &c, slices: chunks, c_slice: stride, slice_k: chunk_of(self.k) };
         self.launch(key, tiles, block, &target, partial.buffer())?;
         self.sum(GemmKey { output: self.output, ..key }, &partial, chunks)
     }
@@ -487,7 +494,7 @@ impl<'a> Product<'a> {
             };
             operand.address = at(operand.address, operand.line, self.input);
             own.c.address = at(own.c.address, along, self.output);
-            own.tail = self.tail.map(|tail| tail.from(axis, first));
+            own.epilogue = self.epilogue.map(|epilogue| epilogue.from(axis, first));
             *[&mut own.n, &mut own.m][axis] = part.min(extent - first);
             own.run_ours(params)?;
         }
@@ -502,8 +509,8 @@ impl<'a> Product<'a> {
         target: &Target<'_, '_>,
         written: &Buffer,
     ) -> Result<()> {
-        let Target { tail, c, slices, c_slice, slice_k } = *target;
-        let source = kept_source(key, tail);
+        let Target { epilogue, c, slices, c_slice, slice_k } = *target;
+        let source = kept_source(key, epilogue);
         let batches: usize = self.extents.iter().product();
         let shape = [batches, self.m, self.n, self.k];
         let run = (GRID_YZ_MAX / slices).max(1);
@@ -538,7 +545,7 @@ impl<'a> Product<'a> {
             let kernel = (OP, "gemm");
             // Slices are read next, which is when they would be launched anyway.
             let is_small = slices == 1 && grid.iter().product::<usize>() <= SHARED_GROUPS_MOST;
-            let several = |capacity| kept_source_of_several(key, tail, capacity);
+            let several = |capacity| kept_source_of_several(key, epilogue, capacity);
             let shared = is_small.then_some(Shared { reads: self.reads, several: &several });
             // SAFETY:
             // - `GemmArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the
@@ -551,9 +558,9 @@ impl<'a> Product<'a> {
             unsafe {
                 let shared = shared.as_ref();
                 let stream = self.stream;
-                tail::launch_shared(
-                    stream, &source, kernel, grid, block, lds_bytes, &args, tail, written, work, shared,
-                )?
+                KernelLaunch::new(stream, &source, kernel, grid, block)
+                    .with(lds_bytes, work)
+                    .run_with_epilogue(&args, epilogue, written, shared)?
             };
         }
         Ok(())
@@ -569,7 +576,7 @@ impl<'a> Product<'a> {
 
     /// Adds up the slices.
     fn sum(&self, key: GemmKey, partial: &Tensor, slices: usize) -> Result<()> {
-        let source = kept_source(key, self.tail.as_ref());
+        let source = kept_source(key, self.epilogue.as_ref());
         let batches: usize = self.extents.iter().product();
         for (first_batch, first_row) in
             (0..batches).step_by(GRID_YZ_MAX).flat_map(|b| (0..self.m).step_by(GRID_YZ_MAX).map(move |row| (b, row)))
@@ -593,13 +600,20 @@ impl<'a> Product<'a> {
             };
             let grid = [self.n.div_ceil(SUM_BLOCK), rows, (batches - first_batch).min(GRID_YZ_MAX)];
             let block = [SUM_BLOCK, 1, 1];
-            let (kernel, tail) = ((OP, "gemm_sum"), self.tail.as_ref());
+            let (kernel, epilogue) = ((OP, "gemm_sum"), self.epilogue.as_ref());
             let work = Work { category: Category::Gemm, shape: &[slices, batches, self.m, self.n], ..Work::default() };
             // SAFETY:
             // - `GemmSumArgs` is the twin of the kernel's struct; `partial` has slices x batches x M x N elements and C is
             //   the checked view; of the epilogue as above.
             // - It writes C only, or the epilogue's outputs.
-            unsafe { tail::launch(self.stream, &source, kernel, grid, block, 0, &args, tail, self.c_buffer, work)? };
+            unsafe {
+                KernelLaunch::new(self.stream, &source, kernel, grid, block).with(0, work).run_with_epilogue(
+                    &args,
+                    epilogue,
+                    self.c_buffer,
+                    None,
+                )?
+            };
         }
         Ok(())
     }
@@ -607,23 +621,27 @@ impl<'a> Product<'a> {
 
 /// Where a launch stores, and which part of K it sums.
 struct Target<'t, 'a> {
-    tail: Option<&'t Tail<'a>>,
+    epilogue: Option<&'t BoundEpilogue<'a>>,
     c: &'t Operand,
     slices: usize,
     c_slice: i64,
     slice_k: usize,
 }
 
-fn kept_source(key: GemmKey, tail: Option<&Tail<'_>>) -> std::sync::Arc<Source> {
+fn kept_source(key: GemmKey, epilogue: Option<&BoundEpilogue<'_>>) -> std::sync::Arc<Source> {
     static SOURCES: Sources<(GemmKey, u128)> = Sources::new();
-    let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
+    let (hash, text) = epilogue::hash_and_text(epilogue);
     SOURCES.get((key, hash), |_| source_behind(key, text, 0, 0))
 }
 
 /// The source for as many products as an argument struct takes.
-fn kept_source_of_several(key: GemmKey, tail: Option<&Tail<'_>>, capacity: usize) -> std::sync::Arc<Source> {
+fn kept_source_of_several(
+    key: GemmKey,
+    epilogue: Option<&BoundEpilogue<'_>>,
+    capacity: usize,
+) -> std::sync::Arc<Source> {
     static SOURCES: Sources<(GemmKey, u128)> = Sources::new();
-    let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
+    let (hash, text) = epilogue::hash_and_text(epilogue);
     SOURCES.get((key, hash), |_| source_behind(key, text, capacity, 0))
 }
 
@@ -702,7 +720,7 @@ fn source_behind(key: GemmKey, epilogue: &str, several: usize, grouped: usize) -
         _ if key.tf32 => ROUNDED,
         _ => MATRIX,
     };
-    Source::new("gemm", tail::text(epilogue, text), &defines)
+    Source::new("gemm", epilogue::in_front(epilogue, text), &defines)
 }
 
 /// The type that partial sums are kept in between kernels.

@@ -1,8 +1,8 @@
 // kernel: the loop over K.
 #if GEMM_MATRIX_SIZE
-RF_FN LdsPlace place(char* lds) { return lds_place(lds); }
+RF_FN LdsAddress operand_address(char* lds) { return lds_address(lds); }
 #else
-RF_FN const char* place(char* lds) { return lds; }
+RF_FN const char* operand_address(char* lds) { return lds; }
 #endif
 static_assert(GEMM_BK % GEMM_VEC == 0 && GEMM_BM % GEMM_VEC == 0 && GEMM_BN % GEMM_VEC == 0, "tiles are whole vectors");
 static const int STAGE_BYTES = Tile::BYTES_A + Tile::BYTES_B;
@@ -10,8 +10,8 @@ static_assert(GEMM_STAGES * STAGE_BYTES <= ARCH_LDS_BYTES, "the buffers fit into
 
 static const u32 GEMM_BAND = 16;
 
-// What the chunks before this one add up to.
-struct Earlier {
+// The running sum of the chunks of K that are done.
+struct ChunkSum {
 #if !GEMM_CHUNKED
     RF_FN void start(char*) {}
     RF_FN void add(const Tile&) {}
@@ -59,17 +59,17 @@ struct Earlier {
 #if GEMM_ASYNC && !GEMM_EPILOGUE
 // A whole tile of C in pieces of 16 bytes. A lane's own values are pairs, and a store of those meets eight rows: they pass through LDS,
 // where the rounds were. Only of 16 bits: wider values fill the pieces of memory as they are.
-template <class T, bool IS_HALF = sizeof(T) == 2> struct Together {
+template <class T, bool IS_HALF = sizeof(T) == 2> struct StagedStore {
     static const bool FITS = false;
     RF_FN static void write(const Tile&, const Sink&, char*) {}
 };
-template <class T> struct Together<T, true> {
+template <class T> struct StagedStore<T, true> {
     // The padding lets rows begin in banks of their own.
     static const int PIECE = 8, ROW = GEMM_BN + PIECE, PIECES = GEMM_BN / PIECE;
     static const bool FITS = GEMM_BM * ROW * 2 <= GEMM_STAGES * STAGE_BYTES;
     RF_FN static void write(const Tile& tile, const Sink& sink, char* lds) {
         T* rows = (T*)lds;
-        tile.template bring_together<ROW>(rows);
+        tile.template stage_tile<ROW>(rows);
         barrier();
 #pragma unroll 4
         for (u32 piece = thread_x(); piece < GEMM_BM * PIECES; piece += GEMM_THREADS) {
@@ -183,17 +183,17 @@ extern "C" __global__ GEMM_BOUNDS GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
     end = end < g.k ? end : g.k;
 
     Tile tile;
-    Earlier earlier;
+    ChunkSum chunks;
     tile.start();
     tile.clear();
-    earlier.start(lds);
+    chunks.start(lds);
     u32 left = end - k;
 #if GEMM_ASYNC
     Copier<GEMM_BM, GEMM_A_MODE> copy_a;
     Copier<GEMM_BN, GEMM_B_MODE> copy_b;
     copy_a.start(a, first_row, m, k, g.a_row, g.a_k);
     copy_b.start(b, first_col, g.n, k, g.b_col, g.b_k);
-    auto first = place(lds), past = first + GEMM_STAGES * STAGE_BYTES;
+    auto first = operand_address(lds), past = first + GEMM_STAGES * STAGE_BYTES;
     auto filled = first, read = first;
     u32 ahead = left;
     // A group of copies for every stage, empty past the end, so that the number under way says which is done.
@@ -228,7 +228,7 @@ extern "C" __global__ GEMM_BOUNDS GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
             left -= left < GEMM_BK ? left : GEMM_BK;
         } while (left > after);
 #if GEMM_CHUNKED
-        earlier.add(tile);
+        chunks.add(tile);
         tile.clear();
 #endif
     }
@@ -261,28 +261,28 @@ extern "C" __global__ GEMM_BOUNDS GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
             load_a.template fetch<false>(left - GEMM_BK);
             load_b.template fetch<false>(left - GEMM_BK);
         }
-        tile.multiply(place(stage), place(stage) + Tile::BYTES_A);
+        tile.multiply(operand_address(stage), operand_address(stage) + Tile::BYTES_A);
         buffer ^= STAGE_BYTES;
         left -= left < GEMM_BK ? left : GEMM_BK;
 #if GEMM_CHUNKED
         in_chunk += GEMM_BK;
         if (in_chunk == g.chunk || left == 0) {
-            earlier.add(tile);
+            chunks.add(tile);
             tile.clear();
             in_chunk = 0;
         }
 #endif
     }
 #endif
-    earlier.finish(tile);
+    chunks.finish(tile);
 
     u32 rows = m - first_row, cols = g.n - first_col;
     sink.move(first_row, first_col);
 #if GEMM_ASYNC && !GEMM_EPILOGUE
-    if (Together<Out>::FITS && rows >= GEMM_BM && cols >= GEMM_BN && sink.is_dense()) {
+    if (StagedStore<Out>::FITS && rows >= GEMM_BM && cols >= GEMM_BN && sink.is_dense()) {
         async_wait<0>();
         barrier();
-        Together<Out>::write(tile, sink, lds);
+        StagedStore<Out>::write(tile, sink, lds);
         return;
     }
 #endif

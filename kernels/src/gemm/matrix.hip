@@ -47,7 +47,7 @@ struct Tile {
         Operand a[GEMM_TILES_M][S::STEPS], b[GEMM_TILES_N][S::STEPS];
     };
     static const int PARTS = GEMM_SLABS * S::PHASES;
-    RF_FN void fetch(LdsPlace tile_a, LdsPlace tile_b, int part, Operands& to) const {
+    RF_FN void fetch(LdsAddress tile_a, LdsAddress tile_b, int part, Operands& to) const {
         const int slab = part / S::PHASES, phase = part % S::PHASES;
 #pragma unroll
         for (int i = 0; i < GEMM_TILES_M; ++i) {
@@ -72,7 +72,7 @@ struct Tile {
 #pragma unroll
                 for (int j = 0; j < GEMM_TILES_N; ++j) sum[i][j] = M::run(of.a[i][s], of.b[j][s], sum[i][j]);
     }
-    RF_FN void multiply(LdsPlace tile_a, LdsPlace tile_b) {
+    RF_FN void multiply(LdsAddress tile_a, LdsAddress tile_b) {
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
             Operands operands;
@@ -106,7 +106,7 @@ struct Tile {
         }
     }
     // Pairs of neighbours to rows of ROW elements in LDS.
-    template <int ROW, class H> RF_FN void bring_together(H* rows) const {
+    template <int ROW, class H> RF_FN void stage_tile(H* rows) const {
 #pragma unroll
         for (int i = 0; i < GEMM_TILES_M; ++i)
 #pragma unroll

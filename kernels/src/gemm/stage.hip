@@ -14,7 +14,7 @@
 #define GEMM_BK (64 * GEMM_SLABS / (int)sizeof(In))
 
 // Where a chunk of a row is, in bytes.
-template <int ROWS> RF_FN u32 place_of(u32 row, u32 chunk) {
+template <int ROWS> RF_FN u32 swizzled(u32 row, u32 chunk) {
     u32 slab = chunk / 4, c = chunk % 4;
     u32 slot = (((row ^ slab ^ (row >> 4)) & 1) << 2) | (c ^ (((row >> 2) ^ (row >> 3)) & 1) << 1 ^ (((row >> 1) ^ (row >> 5)) & 1));
     return slab * (ROWS * 64) + row / 2 * 128 + slot * 16;
@@ -99,10 +99,10 @@ template <int ROWS, int MODE> struct Loader {
                     Vec<In, PACK> word;
 #pragma unroll
                     for (int p = 0; p < PACK; ++p) word[p] = held[i][p][j];
-                    store<PACK>((In*)(within + place_of<ROWS>(row + j, chunk)), word);
+                    store<PACK>((In*)(within + swizzled<ROWS>(row + j, chunk)), word);
                 }
             } else {
-                In* to = (In*)(lds + place_of<ROWS>(row, chunk)) + k % GEMM_FULL;
+                In* to = (In*)(lds + swizzled<ROWS>(row, chunk)) + k % GEMM_FULL;
                 store<WIDTH>(to, held[i][0]);
             }
         }
@@ -143,7 +143,7 @@ template <int ROWS, bool ALONG_K> struct SingleLoader {
             for (int i = 0; i < TURN; ++i) {
                 u32 unit = thread_x() + (turn + i) * GEMM_THREADS, row, k;
                 split(unit, row, k);
-                if (unit < UNITS) *((In*)(lds + place_of<ROWS>(row, k / GEMM_FULL)) + k % GEMM_FULL) = held[i];
+                if (unit < UNITS) *((In*)(lds + swizzled<ROWS>(row, k / GEMM_FULL)) + k % GEMM_FULL) = held[i];
             }
         }
         from += depth * GEMM_BK;
@@ -186,14 +186,14 @@ template <int ROWS, int MODE, bool EDGES = false> struct Copier {
             there |= (u32)(row <= last) << i;
         }
     }
-    RF_FN void copy(LdsPlace to, u32 left) {
+    RF_FN void copy(LdsAddress to, u32 left) {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             int unit = (int)thread_x() + i * GEMM_THREADS;
             if (mine(unit)) {
                 u32 k = k_of(unit), row = row_of(unit);
                 u32 place = ACROSS ? k * ROWS * (u32)sizeof(In) + ((row / GEMM_FULL) ^ (k % 8)) * 16
-                                   : place_of<ROWS>(row, k / GEMM_FULL);
+                                   : swizzled<ROWS>(row, k / GEMM_FULL);
                 if (EDGES) {
                     copy_async_if(left > 0, to + place, from[i], there >> i & 1);
                 } else {
@@ -214,9 +214,9 @@ template <int ROWS, int MODE, int SIZE> struct Reader {
 
     RF_FN void start(u32 first, u32 lane) {
         at = ACROSS ? (lane / 16 * 8 + lane % 8) * ROWS * (u32)sizeof(In) + ((first / 8 + lane / 8 % 2) ^ (lane % 8)) * 16
-                    : place_of<ROWS>(first + lane % SIZE, S::chunk(lane / SIZE));
+                    : swizzled<ROWS>(first + lane % SIZE, S::chunk(lane / SIZE));
     }
-    RF_FN Chunk read(LdsPlace tile, int slab, int phase, int i) const {
+    RF_FN Chunk read(LdsAddress tile, int slab, int phase, int i) const {
 #if GEMM_ASYNC
         if (ACROSS) return read_chunk_across(tile + at + (slab * 2 + phase) * 16 * ROWS * (u32)sizeof(In));
 #endif

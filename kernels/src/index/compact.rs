@@ -5,7 +5,7 @@ use rocfire_hal::{Buffer, DType, Dims, MAX_RANK, Source, Stream, Tensor, View, V
 
 use super::{same_shape, word_type};
 use crate::Result;
-use crate::family::{self, BLOCK, BOX_LIMIT, Sources, c_type, shape};
+use crate::family::{self, BLOCK, BOX_LIMIT, KernelLaunch, Sources, c_type, shape};
 use crate::scan::{Cumulative, cumulative};
 
 const OP: &str = "compact";
@@ -158,7 +158,7 @@ impl Chosen {
         //   write values, `x` of the same shape, and writes as many elements as the mask was counted to choose, which is what
         //   the output was checked to hold; the mask is owned by `self` and no launcher writes to it.
         // - It writes the one output that its arguments name.
-        unsafe { family::launch(stream, &source, (OP, kernel), grid, [BLOCK, 1, 1], args, &[written]) }
+        unsafe { KernelLaunch::new(stream, &source, (OP, kernel), grid, [BLOCK, 1, 1]).run(args, &[written]) }
     }
 }
 

@@ -5,7 +5,7 @@ use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
 use super::{integers, same_but, same_shape, word_type};
 use crate::Result;
-use crate::family::{self, BLOCK, Box3, FastDiv, Input3, Output3, Sources, Strides3, c_type};
+use crate::family::{self, BLOCK, Box3, FastDiv, Input3, KernelLaunch, Output3, Sources, Strides3, c_type};
 
 const OP: &str = "gather";
 
@@ -63,7 +63,7 @@ pub fn gather(stream: &Stream, dim: usize, x: View<'_>, indices: View<'_>, out: 
         // - `GatherArgs` is the twin of the kernel's struct, sizes asserted on both sides. The kernel visits the box of
         //   `indices` and `out`, and of `x` the indices below `extent`: all inside the checked views.
         // - It writes `out` only.
-        unsafe { family::launch(stream, &source, (OP, "gather"), grid, block, &args, &[out.view().buffer()])? };
+        unsafe { KernelLaunch::new(stream, &source, (OP, "gather"), grid, block).run(&args, &[out.view().buffer()])? };
     }
     out.finish(stream)
 }

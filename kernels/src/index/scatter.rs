@@ -6,7 +6,7 @@ use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 use super::sorted_update::{SERIAL_MAX, Sorted, sorted_update};
 use super::{Update, integers, same_but, same_shape};
 use crate::Result;
-use crate::family::{self, BLOCK, Box3, FastDiv, Input3, Output3, Sources, Strides3, c_type};
+use crate::family::{self, BLOCK, Box3, FastDiv, Input3, KernelLaunch, Output3, Sources, Strides3, c_type};
 
 pub(super) const OP: &str = "scatter";
 /// Fewest lines that are worth a lane each however long they are: with as many the device is full.
@@ -80,7 +80,7 @@ pub fn scatter(
         // - `ScatterArgs` is the twin of the kernel's struct, sizes asserted on both sides. The kernel visits the box of
         //   `indices` and `value`, and of `out` the indices below `extent`: all inside the checked views.
         // - It writes `out` only.
-        unsafe { family::launch(stream, &source, (OP, "scatter"), grid, block, &args, &[out.view().buffer()])? };
+        unsafe { KernelLaunch::new(stream, &source, (OP, "scatter"), grid, block).run(&args, &[out.view().buffer()])? };
     }
     out.finish(stream)
 }

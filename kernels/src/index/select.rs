@@ -5,7 +5,7 @@ use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
 use super::{integers, same_but};
 use crate::Result;
-use crate::family::{self, BLOCK, Box3, FastDiv, Input3, Output3, Sources, Strides3, c_type, shape};
+use crate::family::{self, BLOCK, Box3, FastDiv, Input3, KernelLaunch, Output3, Sources, Strides3, c_type, shape};
 
 const OP: &str = "select";
 /// The widest access of a lane, bytes.
@@ -76,7 +76,7 @@ pub fn select(stream: &Stream, dim: usize, x: View<'_>, indices: View<'_>, out: 
         //   `out`, all of `indices`, and of `x` the indices below `extent`: all inside the checked views; `word_bytes`
         //   widens words only where whole ones make up the inner axis.
         // - It writes `out` only.
-        unsafe { family::launch(stream, &source, (OP, "select"), grid, block, &args, &[out.view().buffer()])? };
+        unsafe { KernelLaunch::new(stream, &source, (OP, "select"), grid, block).run(&args, &[out.view().buffer()])? };
     }
     out.finish(stream)
 }

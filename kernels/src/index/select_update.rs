@@ -6,7 +6,9 @@ use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 use super::sorted_update::{SERIAL_MAX, Sorted, sorted_update};
 use super::{Update, integers, same_but};
 use crate::Result;
-use crate::family::{self, BLOCK, Box3, FastDiv, GRID_YZ_MAX, Input3, Output3, Sources, Strides3, c_type, shape};
+use crate::family::{
+    self, BLOCK, Box3, FastDiv, GRID_YZ_MAX, Input3, KernelLaunch, Output3, Sources, Strides3, c_type, shape,
+};
 
 const OP: &str = "select_update";
 /// Rows per workgroup, a wave each.
@@ -131,7 +133,8 @@ impl Job<'_> {
         //   `value`, all of `indices`, and of `out` the indices below `extent`: all inside the checked views.
         // - They write `out` only.
         unsafe {
-            family::launch(self.stream, self.source, (OP, kernel), grid, [block, 1, 1], args, &[written.buffer()])
+            KernelLaunch::new(self.stream, self.source, (OP, kernel), grid, [block, 1, 1])
+                .run(args, &[written.buffer()])
         }
     }
 

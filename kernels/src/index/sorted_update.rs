@@ -5,7 +5,7 @@ use rocfire_hal::{DType, Source, Stream, Tensor, View};
 
 use super::Update;
 use crate::Result;
-use crate::family::{self, BLOCK, Box3, FastDiv, Input3, Output3, Sources, Strides3, c_type};
+use crate::family::{self, BLOCK, Box3, FastDiv, Input3, KernelLaunch, Output3, Sources, Strides3, c_type};
 use crate::sort::{Order, sort};
 
 const OP: &str = "sorted_update";
@@ -84,7 +84,7 @@ pub(super) fn sorted_update(
         // - It writes `out` only.
         unsafe {
             let kernel = (OP, "sorted_update");
-            family::launch(stream, &source, kernel, grid, [BLOCK, 1, 1], &args, &[written.buffer()])?;
+            KernelLaunch::new(stream, &source, kernel, grid, [BLOCK, 1, 1]).run(&args, &[written.buffer()])?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{DType, Error, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
-use crate::family::{self, BLOCK, Box3, FastDiv, Sources, c_type, outer_runs, shape, sum_dtype};
+use crate::family::{self, BLOCK, Box3, FastDiv, KernelLaunch, Sources, c_type, outer_runs, shape, sum_dtype};
 
 /// Extents of images stay below this, so that table entries fit 32 bits.
 const EXTENT_MAX: usize = 1 << 27;
@@ -155,7 +155,7 @@ fn run(
         // - `InterpolateArgs` is the twin of the kernel's struct, sizes asserted on both sides. Elements of `to`, or the rows and
         //   columns of a lane, are numbered below `count`, and the tables name rows and columns of `from` only.
         // - It writes `to` only.
-        unsafe { family::launch(stream, &source, (op, name), grid, block, &args, &[out.buffer()])? };
+        unsafe { KernelLaunch::new(stream, &source, (op, name), grid, block).run(&args, &[out.buffer()])? };
     }
     Ok(())
 }
@@ -254,7 +254,7 @@ impl Tables {
         // SAFETY:
         // - `TapsArgs` is the twin of the kernel's struct; the tables have an entry for every row and column below `entries`.
         // - It writes the three tables only.
-        unsafe { family::launch(stream, source, (op, "interpolate_taps"), grid, block, &args, written)? };
+        unsafe { KernelLaunch::new(stream, source, (op, "interpolate_taps"), grid, block).run(&args, written)? };
         Ok(tables)
     }
 }

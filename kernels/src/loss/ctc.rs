@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
 
 use crate::Result;
-use crate::family::{self, BLOCK, Sources, Strides3, c_type, shape};
+use crate::family::{self, BLOCK, KernelLaunch, Sources, Strides3, c_type, shape};
 
 const OP: &str = "ctc";
 
@@ -131,7 +131,9 @@ impl Ctc<'_> {
         //   at labels that they find inside the classes, states below 2 · symbols + 1, and a length per sample: all inside
         //   views whose shapes were checked; a length beyond the states is compared, not followed.
         // - They write the states and, where it is given, the loss.
-        unsafe { family::launch(stream, &source, (OP, kernel), [shape[1], 1, 1], [BLOCK, 1, 1], &args, &written) }
+        unsafe {
+            KernelLaunch::new(stream, &source, (OP, kernel), [shape[1], 1, 1], [BLOCK, 1, 1]).run(&args, &written)
+        }
     }
 }
 

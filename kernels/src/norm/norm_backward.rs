@@ -13,7 +13,7 @@ use rocfire_hal::{DType, MAX_RANK, Source, Stream, Tensor, View, ViewMut};
 
 use super::norm::{self, NormKind, NormParams, Normal, factor};
 use crate::Result;
-use crate::family::{self, Sources, c_type, shape};
+use crate::family::{self, KernelLaunch, Sources, c_type, shape};
 use crate::gate::Activation;
 use crate::graphs::{self, Graphs, Inputs, Maker, reshaped, same_shape, wide};
 
@@ -289,7 +289,9 @@ impl Once {
         // - `NormArgs` is the twin of the kernel's struct, sizes asserted on both sides; rows and columns are those of the checked
         //   views, whose rows are whole runs at multiples of 16 bytes (`of_runs`), and of the parts made here.
         // - The kernel writes `dx` and the parts.
-        unsafe { family::launch(stream, &source, (OP, "norm_backward"), [parts, 1, 1], block, &args, &written)? };
+        unsafe {
+            KernelLaunch::new(stream, &source, (OP, "norm_backward"), [parts, 1, 1], block).run(&args, &written)?
+        };
         let step = |view: &Option<ViewMut<'_>>| view.as_ref().map_or(0, |view| view.layout().strides()[0]);
         let to = |view: &Option<ViewMut<'_>>| view.as_ref().map_or(0, |view| view.device_address());
         let args = PartsArgs {
@@ -312,7 +314,9 @@ impl Once {
         // - `PartsArgs` is the twin of the kernel's struct, sizes asserted on both sides; the parts are those just written, the
         //   gradients have been checked to have `cols` elements.
         // - The kernel writes the gradients of weight and bias.
-        unsafe { family::launch(stream, &source, (OP, "norm_parts"), grid, [wave, PART_WAVES, 1], &args, &written) }
+        unsafe {
+            KernelLaunch::new(stream, &source, (OP, "norm_parts"), grid, [wave, PART_WAVES, 1]).run(&args, &written)
+        }
     }
 }
 

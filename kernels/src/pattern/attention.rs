@@ -31,7 +31,7 @@ const ABSORBING: f64 = -1.0e30;
 
 /// One operator of a program. `V` names tensors; scalars have numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step<V> {
+pub enum ProgramOp<V> {
     /// A matrix product over the last two axes.
     Product(V, V),
     /// Times a scalar, or divided by it.
@@ -113,21 +113,21 @@ impl<V: Copy + Eq> Attention<V> {
 
     /// Goes on with an operator that gives `out`; false if that is not how attention goes on.
     #[must_use]
-    pub fn take(&mut self, step: Step<V>, out: V) -> bool {
+    pub fn take(&mut self, step: ProgramOp<V>, out: V) -> bool {
         let next = match (self.stage, step) {
             (Stage::Scores { now }, step) => self.score(now, step, out),
-            (Stage::Most { scores, most }, Step::Sub(a, b)) if [a, b] == [scores, most] => {
+            (Stage::Most { scores, most }, ProgramOp::Sub(a, b)) if [a, b] == [scores, most] => {
                 Some(Stage::Shifted { now: out })
             }
-            (Stage::Shifted { now }, Step::Exp(x)) if x == now => Some(Stage::Exponentials { now: out }),
-            (Stage::Exponentials { now }, Step::RowSum(x)) if x == now => {
+            (Stage::Shifted { now }, ProgramOp::Exp(x)) if x == now => Some(Stage::Exponentials { now: out }),
+            (Stage::Exponentials { now }, ProgramOp::RowSum(x)) if x == now => {
                 Some(Stage::Summed { exponentials: now, sum: out })
             }
-            (Stage::Summed { exponentials, sum }, Step::Div(a, b)) if [a, b] == [exponentials, sum] => {
+            (Stage::Summed { exponentials, sum }, ProgramOp::Div(a, b)) if [a, b] == [exponentials, sum] => {
                 Some(Stage::Weights { now: out })
             }
-            (Stage::Weights { now }, Step::Cast(x)) if x == now => Some(Stage::Weights { now: out }),
-            (Stage::Weights { now }, Step::Product(a, b)) if a == now && b != now => {
+            (Stage::Weights { now }, ProgramOp::Cast(x)) if x == now => Some(Stage::Weights { now: out }),
+            (Stage::Weights { now }, ProgramOp::Product(a, b)) if a == now && b != now => {
                 Some(Stage::Whole { value: b, out })
             }
             _ => None,
@@ -137,23 +137,25 @@ impl<V: Copy + Eq> Attention<V> {
         next.is_some()
     }
 
-    fn score(&mut self, now: V, step: Step<V>, out: V) -> Option<Stage<V>> {
+    fn score(&mut self, now: V, step: ProgramOp<V>, out: V) -> Option<Stage<V>> {
         let is_unmasked = self.masking.is_empty();
         match step {
-            Step::Scale(x, factor) if x == now && is_unmasked => {
+            ProgramOp::Scale(x, factor) if x == now && is_unmasked => {
                 self.factors[usize::from(self.is_capped)].push(factor);
             }
-            Step::Tanh(x) if x == now && is_unmasked && !self.is_capped => self.is_capped = true,
-            Step::Add(a, b) if (a == now) != (b == now) => {
+            ProgramOp::Tanh(x) if x == now && is_unmasked && !self.is_capped => self.is_capped = true,
+            ProgramOp::Add(a, b) if (a == now) != (b == now) => {
                 // What is added to a filled score would have to be known.
                 if self.masking.iter().any(|masking| matches!(masking, Masking::Fill(..))) {
                     return None;
                 }
                 self.masking.push(Masking::Bias(if a == now { b } else { a }));
             }
-            Step::Fill(mask, x, number) if x == now && mask != now => self.masking.push(Masking::Fill(mask, number)),
-            Step::Cast(x) if x == now => {}
-            Step::RowMax(x) if x == now => return Some(Stage::Most { scores: now, most: out }),
+            ProgramOp::Fill(mask, x, number) if x == now && mask != now => {
+                self.masking.push(Masking::Fill(mask, number))
+            }
+            ProgramOp::Cast(x) if x == now => {}
+            ProgramOp::RowMax(x) if x == now => return Some(Stage::Most { scores: now, most: out }),
             _ => return None,
         }
         Some(Stage::Scores { now: out })
@@ -378,35 +380,35 @@ mod tests {
     use super::*;
 
     /// Tensors are letters: q, k (transposed), m and b outside, capitals inside.
-    fn matched(steps: &[(Step<char>, char)]) -> Option<Attention<char>> {
+    fn matched(steps: &[(ProgramOp<char>, char)]) -> Option<Attention<char>> {
         let mut attention = Attention::start('q', 'k', 'S');
         steps.iter().all(|(step, out)| attention.take(*step, *out)).then_some(attention)
     }
 
-    fn softmax(scores: char) -> [(Step<char>, char); 5] {
+    fn softmax(scores: char) -> [(ProgramOp<char>, char); 5] {
         [
-            (Step::RowMax(scores), 'M'),
-            (Step::Sub(scores, 'M'), 'D'),
-            (Step::Exp('D'), 'E'),
-            (Step::RowSum('E'), 'Z'),
-            (Step::Div('E', 'Z'), 'W'),
+            (ProgramOp::RowMax(scores), 'M'),
+            (ProgramOp::Sub(scores, 'M'), 'D'),
+            (ProgramOp::Exp('D'), 'E'),
+            (ProgramOp::RowSum('E'), 'Z'),
+            (ProgramOp::Div('E', 'Z'), 'W'),
         ]
     }
 
-    fn whole(before: &[(Step<char>, char)], scores: char) -> Option<Attention<char>> {
-        let last = [(Step::Product('W', 'v'), 'O')];
+    fn whole(before: &[(ProgramOp<char>, char)], scores: char) -> Option<Attention<char>> {
+        let last = [(ProgramOp::Product('W', 'v'), 'O')];
         matched(&before.iter().chain(&softmax(scores)).chain(&last).copied().collect::<Vec<_>>())
     }
 
     #[test]
     fn attention_with_everything_is_recognised() {
         let steps = [
-            (Step::Scale('S', Factor::Over(0)), 'A'),
-            (Step::Tanh('A'), 'B'),
-            (Step::Scale('B', Factor::Times(1)), 'C'),
-            (Step::Cast('C'), 'F'),
-            (Step::Add('b', 'F'), 'G'),
-            (Step::Fill('m', 'G', 2), 'H'),
+            (ProgramOp::Scale('S', Factor::Over(0)), 'A'),
+            (ProgramOp::Tanh('A'), 'B'),
+            (ProgramOp::Scale('B', Factor::Times(1)), 'C'),
+            (ProgramOp::Cast('C'), 'F'),
+            (ProgramOp::Add('b', 'F'), 'G'),
+            (ProgramOp::Fill('m', 'G', 2), 'H'),
         ];
         let attention = whole(&steps, 'H').unwrap();
         assert_eq!(attention.output(), Some('O'));
@@ -420,25 +422,25 @@ mod tests {
     #[test]
     fn what_is_not_attention_is_refused() {
         assert!(whole(&[], 'S').is_some());
-        let bent = [(Step::Tanh('S'), 'A'), (Step::Tanh('A'), 'B')];
+        let bent = [(ProgramOp::Tanh('S'), 'A'), (ProgramOp::Tanh('A'), 'B')];
         assert!(matched(&bent).is_none(), "two soft-caps");
-        let late = [(Step::Fill('m', 'S', 0), 'A'), (Step::Scale('A', Factor::Over(1)), 'B')];
+        let late = [(ProgramOp::Fill('m', 'S', 0), 'A'), (ProgramOp::Scale('A', Factor::Over(1)), 'B')];
         assert!(matched(&late).is_none(), "a fill that is scaled");
-        let added = [(Step::Fill('m', 'S', 0), 'A'), (Step::Add('A', 'b'), 'B')];
+        let added = [(ProgramOp::Fill('m', 'S', 0), 'A'), (ProgramOp::Add('A', 'b'), 'B')];
         assert!(matched(&added).is_none(), "a fill that is added to");
-        assert!(matched(&[(Step::Add('S', 'S'), 'A')]).is_none(), "scores twice");
-        assert!(matched(&[(Step::Exp('S'), 'A')]).is_none(), "no maximum is taken off");
+        assert!(matched(&[(ProgramOp::Add('S', 'S'), 'A')]).is_none(), "scores twice");
+        assert!(matched(&[(ProgramOp::Exp('S'), 'A')]).is_none(), "no maximum is taken off");
         let mut other = softmax('S');
-        other[1].0 = Step::Sub('M', 'S');
+        other[1].0 = ProgramOp::Sub('M', 'S');
         assert!(matched(&other).is_none(), "the difference the other way round");
         let mut chained = softmax('S').to_vec();
-        chained.push((Step::Product('v', 'W'), 'O'));
+        chained.push((ProgramOp::Product('v', 'W'), 'O'));
         assert!(matched(&chained).is_none(), "weights on the right");
     }
 
     #[test]
     fn shapes_types_and_fills_decide_whether_it_fits() {
-        let attention = whole(&[(Step::Fill('m', 'S', 0), 'A')], 'A').unwrap();
+        let attention = whole(&[(ProgramOp::Fill('m', 'S', 0), 'A')], 'A').unwrap();
         let fits = |q: [usize; 4], k: [usize; 4], mask: DType, fill: f64| {
             let v = [k[0], k[1], k[3], 16];
             let shape = |tensor| match tensor {

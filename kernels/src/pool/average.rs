@@ -5,7 +5,7 @@ use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
 use super::{AXES, Image, PoolParams, SPATIAL, Windows, check};
 use crate::Result;
-use crate::family::{self, BLOCK, Box3, FastDiv, Sources, c_type, outer_runs, shape, sum_dtype};
+use crate::family::{BLOCK, Box3, FastDiv, KernelLaunch, Sources, c_type, outer_runs, shape, sum_dtype};
 
 /// The boxes that are averaged.
 #[derive(Clone, Copy)]
@@ -137,7 +137,7 @@ fn run(
         // - `AverageArgs` is the twin of the kernel's struct, sizes asserted on both sides. Elements of `to` are numbered below
         //   `count`; boxes are cut to the extents of `from`.
         // - It writes `to` only.
-        unsafe { family::launch(stream, &source, (op, name), grid, [BLOCK, 1, 1], &args, &written)? };
+        unsafe { KernelLaunch::new(stream, &source, (op, name), grid, [BLOCK, 1, 1]).run(&args, &written)? };
     }
     Ok(())
 }

@@ -35,10 +35,10 @@ struct MaximumArgs {
 };
 static_assert(sizeof(MaximumArgs) == 312, "as in maximum.rs");
 
-struct Place { i32 at[3]; i64 batch, channel; };
+struct Position { i32 at[3]; i64 batch, channel; };
 
-RF_FN Place place(const MaximumArgs& g, u32 n) {
-    Place p;
+RF_FN Position position(const MaximumArgs& g, u32 n) {
+    Position p;
 #if MAXIMUM_PIECE
     u32 places = g.channels.divide(n);
     p.channel = (i64)(n - places * g.channels.divisor) * MAXIMUM_PIECE;
@@ -106,7 +106,7 @@ RF_FN Largest largest(const MaximumArgs& g, const T* x, const i32* at) {
 
 struct Targets { T* out; Index* indices; };
 
-RF_FN Targets targets(const MaximumArgs& g, const Place& p) {
+RF_FN Targets targets(const MaximumArgs& g, const Position& p) {
     i64 out = p.batch * g.to_batch + p.channel * g.to_channel;
     i64 index = p.batch * g.index_batch + p.channel * g.index_channel;
 #pragma unroll
@@ -122,7 +122,7 @@ RF_FN Targets targets(const MaximumArgs& g, const Place& p) {
 extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
     u32 n = group_x() * 256 + thread_x();
     if (n >= g.count) return;
-    Place p = place(g, n);
+    Position p = position(g, n);
     const T* x = g.from + p.batch * g.from_batch + p.channel;
     Vec<T, MAXIMUM_PIECE> values;
     Total known[MAXIMUM_PIECE];
@@ -160,7 +160,7 @@ extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
 extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
     u32 n = group_x() * 256 + thread_x();
     if (n >= g.count) return;
-    Place p = place(g, n);
+    Position p = position(g, n);
     Largest found = largest(g, g.from + p.batch * g.from_batch + p.channel * g.from_channel, p.at);
     Targets to = targets(g, p);
     *to.out = found.value;
@@ -181,7 +181,7 @@ static_assert(LANES % MAXIMUM_STEP == 0, "the windows of a lane begin with a vec
 extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
     u32 n = group_x() * 256 + thread_x();
     if (n >= g.count) return;
-    Place p = place(g, n);
+    Position p = position(g, n);
     i32 own = p.at[2];
     p.at[2] *= WINDOWS;
     const T* x = g.from + p.batch * g.from_batch + p.channel * g.from_channel;
@@ -275,7 +275,7 @@ RF_FN void windows(const MaximumArgs& g, int axis, i32 at, i32* first, i32* end)
 extern "C" __global__ __launch_bounds__(256) void maximum_gradient(MaximumArgs g) {
     u32 n = group_x() * 256 + thread_x();
     if (n >= g.count) return;
-    Place p = place(g, n);
+    Position p = position(g, n);
     i64 number = ((i64)p.at[0] * g.input[1] + p.at[1]) * g.input[2] + p.at[2];
     const T* grad = g.from + p.batch * g.from_batch + p.channel * g.from_channel;
     const Index* indices = g.indices + p.batch * g.index_batch + p.channel * g.index_channel;

@@ -5,7 +5,7 @@ use rocfire_hal::{Buffer, DType, Source, Stream, View, ViewMut};
 
 use super::{AXES, Image, PoolParams, SPATIAL, Windows, check};
 use crate::Result;
-use crate::family::{self, BLOCK, Box3, FastDiv, Sources, c_type, outer_runs, shape, sum_dtype};
+use crate::family::{self, BLOCK, Box3, FastDiv, KernelLaunch, Sources, c_type, outer_runs, shape, sum_dtype};
 
 /// The largest element of each window and, if asked, its number in its image, row after row.
 ///
@@ -148,7 +148,7 @@ fn launch(
         //   rows, are numbered below `count`; coordinates outside of `input` and windows outside of `output` are not read, nor
         //   vectors unless rows are whole ones.
         // - It writes `to` and the indices of the forward direction, which `written` lists.
-        unsafe { family::launch(stream, &source, (op, name), grid, [BLOCK, 1, 1], &args, written)? };
+        unsafe { KernelLaunch::new(stream, &source, (op, name), grid, [BLOCK, 1, 1]).run(&args, written)? };
     }
     Ok(())
 }

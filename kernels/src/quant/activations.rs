@@ -6,7 +6,7 @@ use rocfire_hal::{Buffer, DType, Error, Source, Stream, Tensor, View, ViewMut};
 use super::format::{Format, ScaleKind};
 use super::scales::{PeakRule, block_peaks};
 use crate::Result;
-use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
+use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
 
 const OP: &str = "quantise_activations";
 /// Columns that a lane takes: `ACT_RUN`.
@@ -313,7 +313,9 @@ impl Plan {
         //   of the checked views, single elements are read and written where rows are not whole runs, and `parts`, where a kernel
         //   touches it, has a float for each of its workgroups.
         // - The kernels write the codes, the scales, unless given, and `parts`: what the callers list.
-        unsafe { family::launch(stream, &source, (OP, kernel), grid, [self.key.threads, 1, 1], &self.args, written) }
+        unsafe {
+            KernelLaunch::new(stream, &source, (OP, kernel), grid, [self.key.threads, 1, 1]).run(&self.args, written)
+        }
     }
 }
 

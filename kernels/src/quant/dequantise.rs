@@ -8,7 +8,7 @@ use super::format::{CodeLayout, Format, Scales};
 use super::quantise::check;
 use super::walk::{CodeWalk, walk};
 use crate::Result;
-use crate::family::{self, BLOCK, Sources, c_type};
+use crate::family::{self, BLOCK, KernelLaunch, Sources, c_type};
 
 const OP: &str = "dequantise";
 
@@ -54,7 +54,9 @@ pub fn dequantise(
     // - `DequantiseArgs` is the twin of the kernel's struct, sizes asserted on both sides; what the walk visits was checked as
     //   for `quantise`.
     // - It writes `x` only.
-    unsafe { family::launch_bytes(stream, &source, (OP, "dequantise"), grid, block, 0, args, &[x.buffer()], work) }
+    unsafe {
+        KernelLaunch::new(stream, &source, (OP, "dequantise"), grid, block).with(0, work).run_bytes(args, &[x.buffer()])
+    }
 }
 
 /// What varies in the source.

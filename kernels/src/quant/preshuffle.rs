@@ -20,7 +20,7 @@ use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View};
 use super::format::{Format, ScaleKind};
 use super::scaled::{CodedRows, check_codes, lays_out};
 use crate::Result;
-use crate::family::{self, BLOCK, GRID_YZ_MAX, Sources, shape};
+use crate::family::{self, BLOCK, GRID_YZ_MAX, KernelLaunch, Sources, shape};
 
 const OP: &str = "preshuffle";
 /// Rows of a tile.
@@ -152,7 +152,7 @@ fn lay(stream: &Stream, back: bool, in_rows: &View<'_>, tiles: &View<'_>, writte
     // - `PreshuffleArgs` is the twin of the kernel's struct, sizes asserted on both sides. It touches bytes below `row_bytes` of rows
     //   below `rows`, of a checked view, and every byte of the tiles, which are contiguous.
     // - It writes the tiles, or the rows where it goes back: `written` has the one or the other.
-    unsafe { family::launch(stream, &source, (OP, OP), grid, block, &args, &[written]) }
+    unsafe { KernelLaunch::new(stream, &source, (OP, OP), grid, block).run(&args, &[written]) }
 }
 
 /// The source of one direction.

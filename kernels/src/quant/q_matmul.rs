@@ -6,7 +6,7 @@ use rocfire_hal::{DType, DriverKind, Error, Layout, Source, Stream, Tensor, View
 use super::format::{CodeLayout, Format, Packed, Scales};
 use super::walk::fours;
 use crate::Result;
-use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
+use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
 use crate::gemm::matrix_side;
 
 const OP: &str = "q_matmul";
@@ -392,7 +392,9 @@ impl<'a> Product<'a> {
         //   belong to views of `a` [m, k], codes [k, n] and their scales, and views lie inside their buffers; the kernels read
         //   rows below m, columns below n, k below k, and the slices that were allocated.
         // - They write `written` only.
-        unsafe { family::launch(self.stream, &source, (OP, kernel), grid, [threads, 1, 1], args, &[written.buffer()]) }
+        unsafe {
+            KernelLaunch::new(self.stream, &source, (OP, kernel), grid, [threads, 1, 1]).run(args, &[written.buffer()])
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use rocfire_hal::{DType, Error, Source, Stream, View, ViewMut};
 use super::format::{CodeLayout, Format, Rounding, Scales};
 use super::walk::{CodeWalk, walk};
 use crate::Result;
-use crate::family::{self, BLOCK, Sources, c_type, shape};
+use crate::family::{self, BLOCK, KernelLaunch, Sources, c_type, shape};
 
 const OP: &str = "quantise";
 
@@ -57,7 +57,7 @@ pub fn quantise(
     // - `QuantiseArgs` is the twin of the kernel's struct, sizes asserted on both sides. The walk visits the elements of `x`,
     //   the words of `words` and the grid of `scales`, whose shapes were checked against each other.
     // - It writes `words` only.
-    unsafe { family::launch(stream, &source, (OP, "quantise"), grid, block, &args, &[words.buffer()]) }
+    unsafe { KernelLaunch::new(stream, &source, (OP, "quantise"), grid, block).run(&args, &[words.buffer()]) }
 }
 
 /// What both directions ask of their arguments.

@@ -6,7 +6,7 @@ use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 use super::activations::{Granularity, quantise_activations};
 use super::format::Format;
 use crate::Result;
-use crate::family::{self, GRID_YZ_MAX, Sources, c_type, shape};
+use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
 use crate::gate::{self, Activation, GateLayout, GateParams};
 use crate::norm::{self, NormKind, NormParams};
 
@@ -325,7 +325,7 @@ fn launch(
         // - `RowArgs` is the twin of the kernel's struct, sizes asserted on both sides; rows and columns are those of the checked
         //   views, and single elements are touched where rows are not whole runs.
         // - The kernel writes codes, scales unless given, and the sum: what the callers list.
-        unsafe { family::launch(stream, &kept, (op, "row_codes"), grid, [key.threads, 1, 1], &args, written)? };
+        unsafe { KernelLaunch::new(stream, &kept, (op, "row_codes"), grid, [key.threads, 1, 1]).run(&args, written)? };
     }
     Ok(())
 }

@@ -35,9 +35,9 @@ static_assert((S_A_ROW == 128 || S_A_ROW == 64) && (S_B_ROW == 128 || S_B_ROW ==
 
 // What of its row decides where a chunk is: those of eight rows at one place of K are in different banks, and so are those of four rows
 // and of four others at the next, which some devices serve together.
-template <int ROW> RF_FN int mask_of(int row) { return ROW == 128 ? row & 7 : -(row >> 2) & 3; }
+template <int ROW> RF_FN int swizzle_mask(int row) { return ROW == 128 ? row & 7 : -(row >> 2) & 3; }
 // In bytes.
-template <int ROW> RF_FN int place_of(int row, int chunk) { return row * ROW + ((chunk ^ mask_of<ROW>(row)) << 4); }
+template <int ROW> RF_FN int swizzled(int row, int chunk) { return row * ROW + ((chunk ^ swizzle_mask<ROW>(row)) << 4); }
 
 struct ScaledArgs {
     const u8* a;
@@ -61,8 +61,8 @@ static_assert(sizeof(ScaledArgs) == 192, "as in scaled.rs");
 #define S_BN (S_ACROSS * S_TILES_N * 16)
 #define S_VALUES Product::ACC
 // Where tiles lie in LDS.
-typedef LdsPlace Place;
-RF_FN Place place_in(const char* lds) { return lds_place(lds); }
+typedef LdsAddress TileAddress;
+RF_FN TileAddress tile_address(const char* lds) { return lds_address(lds); }
 #if !S_DEEP
 // Chunks of a row that a product of phase 0 takes, and how many such a block of K has. Where it has half, a lane takes half a chunk.
 #define S_PHASE_CHUNKS (4 / Deal::PHASES)
@@ -116,11 +116,11 @@ struct Tile {
 #endif
     template <int ROW> RF_FN static int chunk_of(int lane) {
 #if S_DEEP
-        return (lane / 16 ^ mask_of<ROW>(lane % 16)) << 4;
+        return (lane / 16 ^ swizzle_mask<ROW>(lane % 16)) << 4;
 #elif S_HALF
-        return ((lane / 16 / 2) ^ mask_of<ROW>(lane % 16)) << 4 | (lane / 16 % 2) << 3;
+        return ((lane / 16 / 2) ^ swizzle_mask<ROW>(lane % 16)) << 4 | (lane / 16 % 2) << 3;
 #else
-        return (Deal::chunk(lane / 16) ^ mask_of<ROW>(lane % 16)) << 4;
+        return (Deal::chunk(lane / 16) ^ swizzle_mask<ROW>(lane % 16)) << 4;
 #endif
     }
     RF_FN void start() {
@@ -145,12 +145,12 @@ struct Tile {
         __builtin_memcpy(&to, both, 32);
         return to;
     }
-    template <int BITS> RF_FN static Product::Operand read(Place row, int chunk, int first) {
+    template <int BITS> RF_FN static Product::Operand read(TileAddress row, int chunk, int first) {
         const Chunk low = read_chunk(row + (chunk ^ first << 4));
         return operand<BITS>(low, BITS == 8 ? read_chunk(row + (chunk ^ (first + 4) << 4)) : low);
     }
     // Block `sub` of the tiles that lie there; of its exponents a word for each row, then for each column, of each 128 k.
-    RF_FN void multiply(Place lds_a, Place lds_b, const Columns& columns, const u32* exponents, int sub) {
+    RF_FN void multiply(TileAddress lds_a, TileAddress lds_b, const Columns& columns, const u32* exponents, int sub) {
         const int STEPS = S_SUB / 128;
 #pragma unroll
         for (int p = 0; p < STEPS; ++p) {
@@ -187,12 +187,12 @@ struct Tile {
 #else
 #if S_HALF
     static const int STEPS = 1;
-    RF_FN static void read(Place row, int chunk, int first, int, Product::Operand* to) {
+    RF_FN static void read(TileAddress row, int chunk, int first, int, Product::Operand* to) {
         read_aligned<(int)sizeof(Product::Operand)>(row + (chunk ^ first << 4), to);
     }
 #else
     static const int STEPS = Deal::STEPS;
-    RF_FN static void read(Place row, int chunk, int first, int phase, Product::Operand* to) {
+    RF_FN static void read(TileAddress row, int chunk, int first, int phase, Product::Operand* to) {
         Chunk chunks[Deal::READS];
 #pragma unroll
         for (int r = 0; r < Deal::READS; ++r)
@@ -201,7 +201,7 @@ struct Tile {
     }
 #endif
     // Block `sub` of the tiles that lie there.
-    RF_FN void multiply(Place lds_a, Place lds_b, const Columns& columns, const u32*, int sub) {
+    RF_FN void multiply(TileAddress lds_a, TileAddress lds_b, const Columns& columns, const u32*, int sub) {
         const int PHASES = S_HALF ? 1 : S_SUB_CHUNKS / S_PHASE_CHUNKS;
 #pragma unroll
         for (int p = 0; p < PHASES; ++p) {
@@ -242,8 +242,8 @@ struct Tile {
 };
 #else
 // Where tiles lie in LDS.
-typedef const char* Place;
-RF_FN Place place_in(const char* lds) { return lds; }
+typedef const char* TileAddress;
+RF_FN TileAddress tile_address(const char* lds) { return lds; }
 #define S_THREADS 256
 #define S_BM (16 * S_TILES_M)
 #define S_BN (16 * S_TILES_N)
@@ -262,14 +262,14 @@ struct Tile {
 #pragma unroll
         for (int i = 0; i < S_TILES_M * S_TILES_N; ++i) sum[i / S_TILES_N][i % S_TILES_N] = 0.0f;
     }
-    RF_FN void multiply(Place lds_a, Place lds_b, const Columns&, const u32*, int sub) {
+    RF_FN void multiply(TileAddress lds_a, TileAddress lds_b, const Columns&, const u32*, int sub) {
 #pragma unroll 1
         for (int chunk = sub * S_SUB / 8; chunk < (sub + 1) * S_SUB / 8; ++chunk) {
             Vec<In, 8> a[S_TILES_M], b[S_TILES_N];
 #pragma unroll
-            for (int i = 0; i < S_TILES_M; ++i) a[i] = load<8>((const In*)(lds_a + place_of<S_A_ROW>(first_row + i * 16, chunk)));
+            for (int i = 0; i < S_TILES_M; ++i) a[i] = load<8>((const In*)(lds_a + swizzled<S_A_ROW>(first_row + i * 16, chunk)));
 #pragma unroll
-            for (int j = 0; j < S_TILES_N; ++j) b[j] = load<8>((const In*)(lds_b + place_of<S_B_ROW>(first_col + j * 16, chunk)));
+            for (int j = 0; j < S_TILES_N; ++j) b[j] = load<8>((const In*)(lds_b + swizzled<S_B_ROW>(first_col + j * 16, chunk)));
 #pragma unroll
             for (int s = 0; s < 8; ++s)
 #pragma unroll
@@ -329,7 +329,7 @@ template <int ROWS, int FORMAT, int ROW, bool VECTOR, bool TILES> struct Loader 
             int c = (int)thread_x() + i * S_THREADS;
             if (!mine(c)) continue;
 #if S_NATIVE
-            store<4>((u32*)(void*)(lds + place_of<ROW>(Deals::row(c), Deals::chunk(c))), held[i]);
+            store<4>((u32*)(void*)(lds + swizzled<ROW>(Deals::row(c), Deals::chunk(c))), held[i]);
 #else
             const int row = Deals::row(c), chunk = Deals::chunk(c) * (CODES * (int)sizeof(In) / 16);
 #pragma unroll
@@ -341,7 +341,7 @@ template <int ROWS, int FORMAT, int ROW, bool VECTOR, bool TILES> struct Loader 
                     u32 code = (held[i][bit / 32] >> (bit % 32)) & ((1u << Code::BITS) - 1u);
                     some[n] = cast<bf16>(Code::decode(code));
                 }
-                store<8>((bf16*)(void*)(lds + place_of<ROW>(row, chunk + j / 8)), some);
+                store<8>((bf16*)(void*)(lds + swizzled<ROW>(row, chunk + j / 8)), some);
             }
 #endif
         }
@@ -358,7 +358,7 @@ template <int ROWS> RF_FN void copy_tile(u32 lds, const u8* from, i64 row_bytes,
         const int c = (int)thread_x() + i * S_THREADS;
         const u32 row = first_row + Deals::row(c), k = first_k + Deals::chunk(c) * 16;
         const bool there = row < rows && k < last_k;
-        copy_async(lds + place_of<128>(Deals::row(c), Deals::chunk(c)), from + (there ? Deals::place(row, k, row_bytes, 8) : 0), there);
+        copy_async(lds + swizzled<128>(Deals::row(c), Deals::chunk(c)), from + (there ? Deals::place(row, k, row_bytes, 8) : 0), there);
     }
 }
 #endif
@@ -510,7 +510,7 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
     columns.fetch(g.b, g.b_row, first_tile, tiles_n, begin, tile.lane_id);
 #endif
 #if S_ASYNC
-    const u32 place = place_in(lds);
+    const u32 place = tile_address(lds);
 #pragma unroll
     for (int stage = 0; stage < S_STAGES - 1; ++stage) {
         copy_tile<S_BM>(place + stage * TILE_BYTES, g.a, g.a_row, first_row, g.m, begin + stage * S_BK, end);
@@ -537,7 +537,7 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
             }
             async_commit();
         }
-        const Place tiles = place + stage * TILE_BYTES;
+        const TileAddress tiles = place + stage * TILE_BYTES;
         stage = stage + 1 == S_STAGES ? 0 : stage + 1;
 #else
 #if S_DIRECT
@@ -557,7 +557,7 @@ extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
 #else
         load_b.fetch(g.b, g.b_row, first_col, g.n, k + S_BK, end);
 #endif
-        const Place tiles = place_in(here);
+        const TileAddress tiles = tile_address(here);
 #endif
         const u32 coming = scaled ? 1 : open + 1;
         if (!last && (S_MX || S_SUBS > 1 || coming == g.rounds || k + 2 * S_BK >= end)) next.fetch(g, first_row, first_col, k + S_BK);

@@ -9,7 +9,7 @@ use rocfire_hal::{DType, Device, DriverKind, Error, Source, Stream, Tensor, View
 use super::format::{Format, ScaleKind};
 use super::preshuffle::PreshuffledRows;
 use crate::Result;
-use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
+use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
 use crate::gemm::matrix_side;
 use crate::graphs::{self, Graphs};
 
@@ -243,8 +243,8 @@ fn multiply<'b>(
         rounds if rounds.is_multiple_of(whole) => whole,
         rounds => rounds.max(1),
     };
-    let place = Place::choose(info, unit, sub, &b);
-    let direct = place == Place::Direct;
+    let path = WeightPath::choose(info, unit, sub, &b);
+    let direct = path == WeightPath::Direct;
     let tiles = match (matrix, m <= 32) {
         (true, true) if direct => [m.div_ceil(16), 1],
         (true, true) => [1, 2],
@@ -277,7 +277,7 @@ fn multiply<'b>(
         sub,
         tiles,
         vector,
-        place,
+        path,
         words: unit == Unit::Mx && a.words() && b.words(),
         sliced: slices > 1,
         copies: copies(info, unit, vector),
@@ -334,7 +334,9 @@ fn multiply<'b>(
             Work { category: Category::Gemm, shape: &[m, n, k], flops: 2 * (m * n * k) as u64, ..Work::default() };
         let kernel = (OP, "q_scaled");
         let lds_bytes = key.lds_bytes();
-        family::launch_bytes(stream, &source, kernel, grid, [threads, 1, 1], lds_bytes, args, &[written], work)?;
+        KernelLaunch::new(stream, &source, kernel, grid, [threads, 1, 1])
+            .with(lds_bytes, work)
+            .run_bytes(args, &[written])?;
     }
     let Some(parts) = parts else { return Ok(()) };
     let args = ScaledSumArgs {
@@ -351,7 +353,9 @@ fn multiply<'b>(
     // SAFETY:
     // - `ScaledSumArgs` is the twin of the kernel's struct; `parts` has slices x M x N elements and C is an output of M x N.
     // - It writes C only.
-    unsafe { family::launch(stream, &source, (OP, "q_scaled_sum"), grid, [SUM_BLOCK, 1, 1], &args, &[c.buffer()]) }
+    unsafe {
+        KernelLaunch::new(stream, &source, (OP, "q_scaled_sum"), grid, [SUM_BLOCK, 1, 1]).run(&args, &[c.buffer()])
+    }
 }
 
 /// Workgroups that keep the device busy.
@@ -364,7 +368,7 @@ fn at_once(device: &Device) -> usize {
 
 /// Where the codes of B are, and which way they go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum WeightPath {
     /// In rows, through LDS.
     Rows,
     /// Laid out, through LDS.
@@ -392,21 +396,21 @@ fn direct_across(info: &ArchInfo) -> usize {
     if info.wave_size == 64 { 2 } else { 1 }
 }
 
-impl Place {
-    fn choose(info: &ArchInfo, unit: Unit, sub: usize, b: &Side<'_>) -> Place {
+impl WeightPath {
+    fn choose(info: &ArchInfo, unit: Unit, sub: usize, b: &Side<'_>) -> WeightPath {
         if !b.laid_out {
-            return Place::Rows;
+            return WeightPath::Rows;
         }
-        Place::of_tiles(info, unit, sub)
+        WeightPath::of_tiles(info, unit, sub)
     }
 
-    fn of_tiles(info: &ArchInfo, unit: Unit, sub: usize) -> Place {
+    fn of_tiles(info: &ArchInfo, unit: Unit, sub: usize) -> WeightPath {
         let whole = match (unit, info.matrix) {
             (Unit::Native, Matrix::Mfma(_)) => sub > BLOCK_LEAST,
             (Unit::Native, Matrix::Wmma12) | (Unit::Deep | Unit::Mx, _) => true,
             _ => false,
         };
-        if whole { Place::Direct } else { Place::Tiles }
+        if whole { WeightPath::Direct } else { WeightPath::Tiles }
     }
 }
 
@@ -543,7 +547,7 @@ struct ScaledKey {
     sub: usize,
     tiles: [usize; 2],
     vector: [bool; 2],
-    place: Place,
+    path: WeightPath,
     words: bool,
     sliced: bool,
     copies: bool,
@@ -568,8 +572,8 @@ fn source(key: ScaledKey) -> Source {
         ("S_TILES_N", key.tiles[1]),
         ("S_A_VECTOR", usize::from(key.vector[0])),
         ("S_B_VECTOR", usize::from(key.vector[1])),
-        ("S_SHUFFLED", usize::from(key.place != Place::Rows)),
-        ("S_DIRECT", usize::from(key.place == Place::Direct)),
+        ("S_SHUFFLED", usize::from(key.path != WeightPath::Rows)),
+        ("S_DIRECT", usize::from(key.path == WeightPath::Direct)),
         ("S_WORDS", usize::from(key.words)),
         ("S_SLICED", usize::from(key.sliced)),
         ("S_ASYNC", usize::from(key.copies)),
@@ -611,14 +615,14 @@ pub(crate) fn scaled_sources(arch: Arch, output: DType) -> impl Iterator<Item = 
             _ => Unit::Decoded,
         };
         let sub = unit.sub(a, b, block, usize::MAX);
-        let place = if laid_out { Place::of_tiles(info, unit, sub) } else { Place::Rows };
-        let large = match (matrix, place) {
-            (true, Place::Direct) => [4, direct_across(info)],
+        let path = if laid_out { WeightPath::of_tiles(info, unit, sub) } else { WeightPath::Rows };
+        let large = match (matrix, path) {
+            (true, WeightPath::Direct) => [4, direct_across(info)],
             (true, _) => [if number == 0 { 4 } else { 2 }, 2],
             (false, _) => [4, 4],
         };
-        let few = match (matrix, place) {
-            (true, Place::Direct) => [2, 1],
+        let few = match (matrix, path) {
+            (true, WeightPath::Direct) => [2, 1],
             (true, _) => [1, 2],
             (false, _) => [2, 4],
         };
@@ -627,7 +631,7 @@ pub(crate) fn scaled_sources(arch: Arch, output: DType) -> impl Iterator<Item = 
         let copies = copies(info, unit, vector);
         let words = unit == Unit::Mx && vector[0];
         let sliced = number % 2 == 1 && (block >= 128 || unit == Unit::Mx);
-        source(ScaledKey { a, b, output, matrix, unit, sub, tiles, vector, place, words, sliced, copies })
+        source(ScaledKey { a, b, output, matrix, unit, sub, tiles, vector, path, words, sliced, copies })
     })
 }
 

@@ -6,7 +6,7 @@ use rocfire_hal::{DType, Error, Layout, Source, Stream, Tensor, View, ViewMut};
 use super::format::ScaleKind;
 use super::walk::AXES;
 use crate::Result;
-use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, Sources, c_type, shape};
+use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
 
 const OP: &str = "block_scales";
 /// Elements that a wave takes of a block that is the whole tensor: enough to hide the latency of its loads, few enough that a
@@ -146,7 +146,9 @@ fn launch_peaks(stream: &Stream, x: &View<'_>, block: &[usize], rule: PeakRule, 
     // - `PeaksArgs` is the twin of the kernel's struct, sizes asserted on both sides; the kernel reads elements below the
     //   extents of `x` and writes a number per block, of which `peaks` has as many.
     // - It writes `peaks` only.
-    unsafe { family::launch(stream, &source, (OP, "block_peaks"), grid, [BLOCK, 1, 1], &args, &[peaks.buffer()]) }
+    unsafe {
+        KernelLaunch::new(stream, &source, (OP, "block_peaks"), grid, [BLOCK, 1, 1]).run(&args, &[peaks.buffer()])
+    }
 }
 
 /// `scales = valid(peaks / denominator / divisor)`, rounded up to their type.
@@ -203,7 +205,9 @@ pub fn store_scales(
     // SAFETY:
     // - `StoreScalesArgs` is the twin of the kernel's struct; both tensors have `count` elements.
     // - It writes `scales` only.
-    unsafe { family::launch(stream, &source, (OP, "store_scales"), grid, [BLOCK, 1, 1], &args, &[scales.buffer()]) }
+    unsafe {
+        KernelLaunch::new(stream, &source, (OP, "store_scales"), grid, [BLOCK, 1, 1]).run(&args, &[scales.buffer()])
+    }
 }
 
 /// What varies in the source.

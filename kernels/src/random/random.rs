@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{DType, Error, Source, Stream, ViewMut};
 
 use crate::Result;
-use crate::family::{self, BLOCK, Sources, c_type, shape};
+use crate::family::{self, BLOCK, KernelLaunch, Sources, c_type, shape};
 
 const OP: &str = "random";
 /// Workgroups of one launch, so that a grid has fewer than 2³² threads; each lane draws two or four elements.
@@ -107,7 +107,9 @@ fn fill(stream: &Stream, draw: Draw, seed: Seed, parameters: RandomArgs, out: Vi
         // - `RandomArgs` is the twin of the kernel's struct, sizes asserted on both sides; the kernel writes elements below
         //   `count` of a contiguous view, and reads the word of a graph that records this launch.
         // - It writes `out` only.
-        unsafe { family::launch(stream, &source, (OP, "random_fill"), grid, [BLOCK, 1, 1], &args, &[out.buffer()])? };
+        unsafe {
+            KernelLaunch::new(stream, &source, (OP, "random_fill"), grid, [BLOCK, 1, 1]).run(&args, &[out.buffer()])?
+        };
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
-use crate::family::{self, BLOCK, Box3, FastDiv, Input3, Output3, Sources, Strides3, c_type, shape};
+use crate::family::{self, BLOCK, Box3, FastDiv, Input3, KernelLaunch, Output3, Sources, Strides3, c_type, shape};
 
 const OP: &str = "arg_reduce";
 /// Lines per workgroup, a wave each.
@@ -136,7 +136,9 @@ fn arg_reduce(
             //   of `x` and its lines in `indices` and, unless null, `values`, inside the checked views, and the partial
             //   results of each chunk of each line, which their tensors hold.
             // - They write the outputs, or the partial results, whichever `written` names.
-            unsafe { family::launch(stream, &source, (OP, kernel), [groups, 1, 1], [block, 1, 1], args, written) }
+            unsafe {
+                KernelLaunch::new(stream, &source, (OP, kernel), [groups, 1, 1], [block, 1, 1]).run(args, written)
+            }
         };
         if space.middle > 2 * CHUNK && lines < SHARED_LINES_MAX {
             let chunks = space.middle.div_ceil(CHUNK);

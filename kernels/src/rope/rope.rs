@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{Buffer, DType, Error, Source, Stream, View, ViewMut};
 
 use crate::Result;
-use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, GRID_YZ_MAX, Sources, c_type, shape};
+use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
 
 const OP: &str = "rope";
 /// Most rows of a launch times its parts: HIP's limit along the first axis, in threads.
@@ -115,7 +115,8 @@ pub fn rope(
     //   and lie inside their buffers; rows of tables and sequences are held inside of what there is.
     // - It writes the outputs only.
     unsafe {
-        family::launch(stream, &source, (OP, "rope"), grid, [BLOCK, 1, 1], &call.args, &written[..tensors.len()])?
+        KernelLaunch::new(stream, &source, (OP, "rope"), grid, [BLOCK, 1, 1])
+            .run(&call.args, &written[..tensors.len()])?
     };
     Ok(())
 }
@@ -181,7 +182,7 @@ pub fn rope_table(
     // SAFETY:
     // - `TableArgs` is the twin of the kernel's struct; both tables have `count` elements, `inverse` has `half`.
     // - It writes both tables only.
-    unsafe { family::launch(stream, &source, (OP, "rope_table"), grid, [BLOCK, 1, 1], &args, &written)? };
+    unsafe { KernelLaunch::new(stream, &source, (OP, "rope_table"), grid, [BLOCK, 1, 1]).run(&args, &written)? };
     Ok(())
 }
 

@@ -4,7 +4,9 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{Buffer, DType, Error, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
-use crate::family::{self, BLOCK, BOX_LIMIT, Box3, FastDiv, Input3, Output3, Sources, Strides3, c_type, shape};
+use crate::family::{
+    self, BLOCK, BOX_LIMIT, Box3, FastDiv, Input3, KernelLaunch, Output3, Sources, Strides3, c_type, shape,
+};
 
 const OP: &str = "cumulative";
 /// Elements that one lane goes through in a row.
@@ -189,7 +191,7 @@ impl Pass<'_> {
         //   elements of each of `lines` lines of `x` and `out`, inside the checked views or the tensors of `run`, and one
         //   element of `totals` and `carries` for each chunk of each line, which is what those hold.
         // - They write the totals or the output, whichever `written` names.
-        unsafe { family::launch(stream, &source, (OP, kernel), grid, block, &args, &[written]) }
+        unsafe { KernelLaunch::new(stream, &source, (OP, kernel), grid, block).run(&args, &[written]) }
     }
 }
 

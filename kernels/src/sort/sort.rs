@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{DType, Error, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
-use crate::family::{self, BOX_LIMIT, Box3, FastDiv, Input3, Output3, Sources, Strides3, c_type, shape};
+use crate::family::{self, BOX_LIMIT, Box3, FastDiv, Input3, KernelLaunch, Output3, Sources, Strides3, c_type, shape};
 
 const OP: &str = "sort";
 /// Elements that a workgroup sorts in LDS: 12 KiB at most with their places, so that five workgroups share the smallest LDS.
@@ -273,7 +273,9 @@ impl Job<'_> {
         //   each of `lines` lines, of `x` or of the items made for them, and write `kept` of each: all inside checked views
         //   and the tensors of `items`.
         // - They write the items of `to`, or else the values and indices.
-        unsafe { family::launch(self.stream, self.source, (OP, pass.kernel), grid, [BLOCK, 1, 1], &args, &written) }
+        unsafe {
+            KernelLaunch::new(self.stream, self.source, (OP, pass.kernel), grid, [BLOCK, 1, 1]).run(&args, &written)
+        }
     }
 }
 

@@ -166,7 +166,8 @@ fn batches_merge_with_the_rows_where_the_epilogue_allows() {
         let outputs = [c.view_mut()];
         let inputs = [bias.view()];
         let epilogue = Epilogue::new(&graph, &[4, 5, 8], &inputs, &[], &outputs).unwrap();
-        let product = Product::new(device.stream(), a.view(), b.view(), outputs[0].view(), Some(Tail::new(&epilogue)));
+        let product =
+            Product::new(device.stream(), a.view(), b.view(), outputs[0].view(), Some(BoundEpilogue::new(&epilogue)));
         assert_eq!((product.m, product.axes), expected, "{:?}", bias.shape());
     }
 }

@@ -7,11 +7,11 @@ use rocfire_fusion::Epilogue;
 use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
 use super::{
-    GRID_YZ_MAX, GemmArgs, GemmKey, GemmParams, Product, Tail, check, choose, chunk_of, family, machine, shape,
-    source_behind, tail,
+    BoundEpilogue, GRID_YZ_MAX, GemmArgs, GemmKey, GemmParams, Product, check, choose, chunk_of, epilogue, family,
+    machine, shape, source_behind,
 };
 use crate::Result;
-use crate::family::Sources;
+use crate::family::{KernelLaunch, Sources};
 use crate::gemm::{Mode, Unit};
 
 const OP: &str = "gemm_grouped";
@@ -79,7 +79,7 @@ pub fn gemm_grouped_fused(
     }
     match epilogue.outputs() {
         [] => Ok(()),
-        [first, ..] => multiply(stream, a, b, groups, first.view(), Some(Tail::new(epilogue)), params),
+        [first, ..] => multiply(stream, a, b, groups, first.view(), Some(BoundEpilogue::new(epilogue)), params),
     }
 }
 
@@ -129,7 +129,7 @@ fn multiply(
     b: View<'_>,
     groups: &GemmGroups<'_>,
     c: View<'_>,
-    tail: Option<Tail<'_>>,
+    epilogue: Option<BoundEpilogue<'_>>,
     params: &GemmParams,
 ) -> Result<()> {
     if params.slice_k == Some(true) || params.vendor.is_some() {
@@ -161,7 +161,7 @@ fn multiply(
             (a, c.with_layout(lies)?)
         }
     };
-    Product::new(stream, a, b, c, tail).run_grouped(groups, each, params)
+    Product::new(stream, a, b, c, epilogue).run_grouped(groups, each, params)
 }
 
 impl Product<'_> {
@@ -205,7 +205,7 @@ impl Product<'_> {
         let staging = tiling.staging(unit, [a, b], chunked);
         let key = GemmKey { input: self.input, output: self.output, tf32: false, tiling, a, b, chunked, staging };
         let by_count = each > 0;
-        let source = kept(key, self.tail.as_ref(), by_count);
+        let source = kept(key, self.epilogue.as_ref(), by_count);
         let args = GroupedArgs {
             gemm: GemmArgs {
                 a: self.a.address,
@@ -247,15 +247,20 @@ impl Product<'_> {
         //   tensors at those rows and at columns below N and k below K, of B at groups below `count`: checked views all.
         // - It writes C only, or the epilogue's outputs.
         unsafe {
-            let (stream, tail) = (self.stream, self.tail.as_ref());
-            tail::launch(stream, &source, (OP, "gemm"), grid, block, lds_bytes, &args, tail, self.c_buffer, work)
+            let (stream, epilogue) = (self.stream, self.epilogue.as_ref());
+            KernelLaunch::new(stream, &source, (OP, "gemm"), grid, block).with(lds_bytes, work).run_with_epilogue(
+                &args,
+                epilogue,
+                self.c_buffer,
+                None,
+            )
         }
     }
 }
 
-fn kept(key: GemmKey, tail: Option<&Tail<'_>>, by_count: bool) -> Arc<Source> {
+fn kept(key: GemmKey, epilogue: Option<&BoundEpilogue<'_>>, by_count: bool) -> Arc<Source> {
     static SOURCES: Sources<(GemmKey, u128, bool)> = Sources::new();
-    let (hash, text) = tail.map_or((0, ""), |tail| (tail.epilogue.hash(), tail.epilogue.text()));
+    let (hash, text) = epilogue::hash_and_text(epilogue);
     SOURCES.get((key, hash, by_count), |_| source_behind(key, text, 0, 1 + usize::from(by_count)))
 }
 

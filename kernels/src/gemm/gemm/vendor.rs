@@ -128,7 +128,7 @@ impl Product<'_> {
     /// columns. `None` for what they cannot express: an operand without a contiguous axis, or read backwards, more than one
     /// batch axis, an epilogue.
     fn described(&self) -> Option<(Whole, bool)> {
-        if self.tail.is_some() || self.axes > 1 || self.k == 0 {
+        if self.epilogue.is_some() || self.axes > 1 || self.k == 0 {
             return None;
         }
         let rows_lie = self.c.depth == 1 || self.n == 1;

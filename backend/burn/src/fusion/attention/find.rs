@@ -2,7 +2,7 @@
 
 use burn_ir::{BaseOperationIr, FloatOperationIr, MatmulOpIr, NumericOperationIr, OperationIr, ScalarIr, ScalarOpIr};
 use burn_ir::{TensorId, TensorIr};
-use rocfire_kernels::pattern::attention::{Attention, Factor, Step};
+use rocfire_kernels::pattern::attention::{Attention, Factor, ProgramOp};
 
 use crate::fusion::axes::ONE;
 
@@ -83,25 +83,26 @@ impl Lives<'_> {
 }
 
 /// An operation as a step of a pattern, and what it gives.
-fn step(operation: &OperationIr) -> Option<(Step<TensorId>, &TensorIr)> {
+fn step(operation: &OperationIr) -> Option<(ProgramOp<TensorId>, &TensorIr)> {
     use {BaseOperationIr as Base, FloatOperationIr as Float, NumericOperationIr as Numeric};
-    let scaled = |op: &ScalarOpIr, factor: fn(u64) -> Factor| Some(Step::Scale(op.lhs.id, factor(number(op.rhs)?)));
+    let scaled =
+        |op: &ScalarOpIr, factor: fn(u64) -> Factor| Some(ProgramOp::Scale(op.lhs.id, factor(number(op.rhs)?)));
     Some(match operation {
-        OperationIr::Float(_, Float::Matmul(op)) => (Step::Product(op.lhs.id, op.rhs.id), &op.out),
-        OperationIr::Float(_, Float::Exp(op)) => (Step::Exp(op.input.id), &op.out),
-        OperationIr::Float(_, Float::Tanh(op)) => (Step::Tanh(op.input.id), &op.out),
-        OperationIr::BaseFloat(Base::Cast(op)) => (Step::Cast(op.input.id), &op.out),
+        OperationIr::Float(_, Float::Matmul(op)) => (ProgramOp::Product(op.lhs.id, op.rhs.id), &op.out),
+        OperationIr::Float(_, Float::Exp(op)) => (ProgramOp::Exp(op.input.id), &op.out),
+        OperationIr::Float(_, Float::Tanh(op)) => (ProgramOp::Tanh(op.input.id), &op.out),
+        OperationIr::BaseFloat(Base::Cast(op)) => (ProgramOp::Cast(op.input.id), &op.out),
         OperationIr::BaseFloat(Base::MaskFill(op)) => {
-            (Step::Fill(op.mask.id, op.tensor.id, number(op.value)?), &op.out)
+            (ProgramOp::Fill(op.mask.id, op.tensor.id, number(op.value)?), &op.out)
         }
         OperationIr::NumericFloat(_, op) => match op {
             Numeric::MulScalar(op) => (scaled(op, Factor::Times)?, &op.out),
             Numeric::DivScalar(op) => (scaled(op, Factor::Over)?, &op.out),
-            Numeric::Add(op) => (Step::Add(op.lhs.id, op.rhs.id), same_shape(&op.out, &[&op.lhs, &op.rhs])?),
-            Numeric::Sub(op) => (Step::Sub(op.lhs.id, op.rhs.id), &op.out),
-            Numeric::Div(op) => (Step::Div(op.lhs.id, op.rhs.id), &op.out),
-            Numeric::MaxDim(op) if is_last(&op.input, op.axis) => (Step::RowMax(op.input.id), &op.out),
-            Numeric::SumDim(op) if is_last(&op.input, op.axis) => (Step::RowSum(op.input.id), &op.out),
+            Numeric::Add(op) => (ProgramOp::Add(op.lhs.id, op.rhs.id), same_shape(&op.out, &[&op.lhs, &op.rhs])?),
+            Numeric::Sub(op) => (ProgramOp::Sub(op.lhs.id, op.rhs.id), &op.out),
+            Numeric::Div(op) => (ProgramOp::Div(op.lhs.id, op.rhs.id), &op.out),
+            Numeric::MaxDim(op) if is_last(&op.input, op.axis) => (ProgramOp::RowMax(op.input.id), &op.out),
+            Numeric::SumDim(op) if is_last(&op.input, op.axis) => (ProgramOp::RowSum(op.input.id), &op.out),
             _ => return None,
         },
         _ => return None,

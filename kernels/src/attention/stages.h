@@ -1,10 +1,10 @@
-// rounds.h: two matrices that are streamed side by side through LDS, OTHER rows of each at a time, by copies that go past the
-// registers: while the rows of one round are worked on, those of the next ATTENTION_STAGES - 1 are on their way.
+// stages.h: two matrices that are streamed side by side through LDS, STREAMED_ROWS rows of each at a time, by copies that go
+// past the registers: while the rows of one stage are worked on, those of the next ATTENTION_STAGES - 1 are on their way.
 #if ATTENTION_STAGES
 // Rows of a matrix [rows, depth]; what is outside becomes zero.
 template <int DEPTH> struct Copies {
-    static const int PER_ROW = DEPTH / VEC, TOTAL = OTHER * PER_ROW, LOADS = (TOTAL + THREADS - 1) / THREADS;
-    static const int ROW_BYTES = Row<DEPTH>::LENGTH * (int)sizeof(In), BYTES = OTHER * ROW_BYTES;
+    static const int PER_ROW = DEPTH / VEC, TOTAL = STREAMED_ROWS * PER_ROW, LOADS = (TOTAL + THREADS - 1) / THREADS;
+    static const int ROW_BYTES = Row<DEPTH>::LENGTH * (int)sizeof(In), BYTES = STREAMED_ROWS * ROW_BYTES;
     // A thread copies the same columns of every PASS rows.
     static const bool EVEN = THREADS % PER_ROW == 0 && TOTAL % THREADS == 0;
     static const int PASS = THREADS / PER_ROW;
@@ -19,8 +19,8 @@ template <int DEPTH> struct Copies {
         from = matrix + (i64)(first + (EVEN ? (int)thread_x() / PER_ROW : 0)) * row_stride;
         if (EVEN) from += (int)thread_x() % PER_ROW * VEC;
     }
-    // `left`: rows that there are from the first of this round on. What is not there is not read.
-    RF_FN void fetch(LdsPlace to, int left) {
+    // `left`: rows that there are from the first of this stage on. What is not there is not read.
+    RF_FN void fetch(LdsAddress to, int left) {
         int c = (int)thread_x(), row = c / PER_ROW, k = c % PER_ROW * VEC;
         if (EVEN) to += row * ROW_BYTES + k * (int)sizeof(In);
 #pragma unroll
@@ -34,20 +34,20 @@ template <int DEPTH> struct Copies {
                 copy_async(to + r * ROW_BYTES + column * (int)sizeof(In), from + (i64)r * stride + column, there);
             }
         }
-        from += (i64)OTHER * stride;
+        from += (i64)STREAMED_ROWS * stride;
     }
 };
 
-template <int DEPTH_A, int DEPTH_B> struct Rounds {
+template <int DEPTH_A, int DEPTH_B> struct Stages {
     static const int STAGE_BYTES = Copies<DEPTH_A>::BYTES + Copies<DEPTH_B>::BYTES;
     Copies<DEPTH_A> a;
     Copies<DEPTH_B> b;
-    LdsPlace lds;
-    // Bytes from `lds` to the rows of this round, and to where the next ones go.
+    LdsAddress lds;
+    // Bytes from `lds` to the rows of this stage, and to where the next ones go.
     int read, write, left;
 
-    // Starts the first of the rounds, of `count` rows in all. No thread of the workgroup still reads what was in LDS.
-    RF_FN void start(LdsPlace place, int count) {
+    // Starts the first of the stages, of `count` rows in all. No thread of the workgroup still reads what was in LDS.
+    RF_FN void start(LdsAddress place, int count) {
         lds = place;
         read = -STAGE_BYTES;
         write = 0;
@@ -59,17 +59,17 @@ template <int DEPTH_A, int DEPTH_B> struct Rounds {
         a.fetch(lds + write, left);
         b.fetch(lds + write + Copies<DEPTH_A>::BYTES, left);
         async_commit();
-        left -= OTHER;
+        left -= STREAMED_ROWS;
         write = write == (ATTENTION_STAGES - 1) * STAGE_BYTES ? 0 : write + STAGE_BYTES;
     }
-    // The next round: its rows are there for all threads, and those of the last round are no longer wanted.
-    RF_FN void turn() {
+    // The next stage: its rows are there for all threads, and those of the last one are no longer wanted.
+    RF_FN void advance() {
         async_wait<ATTENTION_STAGES - 2>();
         barrier();
         read = read == (ATTENTION_STAGES - 1) * STAGE_BYTES ? 0 : read + STAGE_BYTES;
         fetch();
     }
-    RF_FN LdsPlace rows_a() const { return lds + read; }
-    RF_FN LdsPlace rows_b() const { return lds + read + Copies<DEPTH_A>::BYTES; }
+    RF_FN LdsAddress rows_a() const { return lds + read; }
+    RF_FN LdsAddress rows_b() const { return lds + read + Copies<DEPTH_A>::BYTES; }
 };
 #endif
