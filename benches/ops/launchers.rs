@@ -353,7 +353,12 @@ fn codes(
             let mut codes = Tensor::empty(device, &shapes[side], DType::U8)?;
             let mut scales = Tensor::empty(device, &grids[side], DType::F32)?;
             let (stream, granularity) = (device.stream(), granularities[side]);
-            quantise_activations(stream, x.view(), format, granularity, None, codes.view_mut(), scales.view_mut())?;
+            quantise_activations(
+                stream,
+                x.view(),
+                None,
+                RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
+            )?;
             if laid_out && side == 1 {
                 let weight = Preshuffled::new(stream, format, &codes)?;
                 to_make.borrow_mut().insert(codes.view().device_address(), weight);

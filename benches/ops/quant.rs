@@ -2,8 +2,8 @@
 
 use rocfire_hal::{DType, Device, Tensor};
 use rocfire_kernels::quant::{
-    CodeLayout, Format, Granularity, MxRounding, PeakRule, Rounding, ScaleKind, Scales, block_peaks, dequantise,
-    q_matmul, quantise, quantise_activations,
+    CodeLayout, CodedMatrix, Coding, Format, Granularity, MxRounding, PeakRule, Rounding, RowCodes, ScaleKind, Scales,
+    block_peaks, dequantise, q_matmul, quantise, quantise_activations,
 };
 
 use crate::op::{CHECKED_ROWS, Error, Make, Op, ROTATION_BYTES, compare, elements, filled, shape_text, tolerance};
@@ -47,7 +47,12 @@ fn activations(
         let mut tensors = tensors.borrow_mut();
         let (x, codes, scales) = &mut tensors[n % sets];
         let stream = stream_device.stream();
-        Ok(quantise_activations(stream, x.view(), format, granularity, None, codes.view_mut(), scales.view_mut())?)
+        Ok(quantise_activations(
+            stream,
+            x.view(),
+            None,
+            RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
+        )?)
     };
     let check = move || -> Result<(), Error> {
         let tensors = of_check.borrow();
@@ -105,7 +110,12 @@ fn weights(device: &Device, name: &str, format: Format, m: usize, group: usize) 
     for set in 0..sets {
         let mut words = Tensor::empty(device, &layout.words_shape(&[k, n], DType::U32), DType::U32)?;
         let own = Scales { view: scales.view(), kind: ScaleKind::F16, block: &block, global: None };
-        quantise(device.stream(), w.view(), words.view_mut(), &layout, Some(&own), Rounding::Even, true)?;
+        quantise(
+            device.stream(),
+            w.view(),
+            &Coding { layout: &layout, scales: Some(&own), rounding: Rounding::Even, symmetric: true },
+            words.view_mut(),
+        )?;
         let a = filled(device, &[m, k], DType::BF16, set as u64 + 2)?;
         tensors.push((a, words, Tensor::empty(device, &[m, n], DType::BF16)?));
     }
@@ -115,7 +125,12 @@ fn weights(device: &Device, name: &str, format: Format, m: usize, group: usize) 
         let mut tensors = tensors.borrow_mut();
         let (a, words, c) = &mut tensors[number % sets];
         let own = Scales { view: of_launch.view(), kind: ScaleKind::F16, block: &block, global: None };
-        Ok(q_matmul(stream_device.stream(), a.view(), words.view(), &layout, Some(&own), c.view_mut())?)
+        Ok(q_matmul(
+            stream_device.stream(),
+            a.view(),
+            &CodedMatrix { words: words.view(), layout: &layout, scales: Some(&own) },
+            c.view_mut(),
+        )?)
     };
     let check = move || -> Result<(), Error> {
         let tensors = of_check.borrow();

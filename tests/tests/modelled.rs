@@ -15,8 +15,8 @@ use rocfire_kernels::gemm::{GemmParams, gemm};
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
 use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
 use rocfire_kernels::quant::{
-    CodeLayout, CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, RowCodes, ScaleKind, Scales,
-    norm_quantise, q_matmul, q_matmul_preshuffled, q_matmul_scaled, quantise_activations,
+    CodeLayout, CodedMatrix, CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, RowCodes,
+    ScaleKind, Scales, norm_quantise, q_matmul, q_matmul_preshuffled, q_matmul_scaled, quantise_activations,
 };
 use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeTensor, rope};
 use rocfire_kernels::softmax::softmax;
@@ -199,7 +199,12 @@ fn packed(device: &Device, [m, n, k]: [usize; 3]) -> Outcome {
     let (scales, block) = (zeros(device, &[k / 128, n], DType::F16)?, [128, 1]);
     let mut c = zeros(device, &[m, n], DType::BF16)?;
     let scales = Scales { view: scales.view(), kind: ScaleKind::F16, block: &block, global: None };
-    Ok(q_matmul(device.stream(), a.view(), words.view(), &layout, Some(&scales), c.view_mut())?)
+    Ok(q_matmul(
+        device.stream(),
+        a.view(),
+        &CodedMatrix { words: words.view(), layout: &layout, scales: Some(&scales) },
+        c.view_mut(),
+    )?)
 }
 
 fn inputs<'a>(q: &'a Tensor, k: &'a Tensor, v: &'a Tensor) -> AttentionInputs<'a> {
@@ -324,7 +329,12 @@ fn quantised(device: &Device, granularity: Granularity) -> Outcome {
     let mut codes = zeros(device, &[ROWS, COLS * format.bits() / 8], DType::U8)?;
     let mut scales = zeros(device, &granularity.scales_shape([ROWS, COLS]), granularity.kind().dtype())?;
     let stream = device.stream();
-    Ok(quantise_activations(stream, x.view(), format, granularity, None, codes.view_mut(), scales.view_mut())?)
+    Ok(quantise_activations(
+        stream,
+        x.view(),
+        None,
+        RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
+    )?)
 }
 
 fn transposed(device: &Device) -> Outcome {

@@ -58,62 +58,65 @@ pub fn conv(
     let inputs = [("x", Some(&x)), ("weight", Some(&weight)), ("bias", bias.as_ref())];
     check_inputs(OP, stream, &inputs, y.dtype())?;
     check_output(OP, stream, &inputs, ("y", &y))?;
-    forward(OP, stream, &geometry, x, weight, bias, y.view(), None)
+    Forward { geometry, x, weight, bias, y: y.view(), epilogue: None }.run(OP, stream)
 }
 
-/// The convolution of checked tensors, stored in `y`, or by the epilogue, whose first output `y` then is.
-#[allow(clippy::too_many_arguments)] // Each is named where it is called.
-pub(super) fn forward(
-    op: &'static str,
-    stream: &Stream,
-    geometry: &Geometry,
-    x: View<'_>,
-    weight: View<'_>,
-    bias: Option<View<'_>>,
-    y: View<'_>,
-    epilogue: Option<BoundEpilogue<'_>>,
-) -> Result<()> {
-    let bias = Bias::new(op, stream, bias, geometry.groups * geometry.channels[1])?;
-    if y.is_empty() {
-        return Ok(());
+/// The convolution of checked tensors.
+pub(super) struct Forward<'a> {
+    pub geometry: Geometry,
+    pub x: View<'a>,
+    pub weight: View<'a>,
+    pub bias: Option<View<'a>>,
+    /// What is written, or with an epilogue its first output.
+    pub y: View<'a>,
+    pub epilogue: Option<BoundEpilogue<'a>>,
+}
+
+impl Forward<'_> {
+    pub(super) fn run(self, op: &'static str, stream: &Stream) -> Result<()> {
+        let Forward { geometry, x, weight, bias, y, epilogue } = self;
+        let bias = Bias::new(op, stream, bias, geometry.groups * geometry.channels[1])?;
+        if y.is_empty() {
+            return Ok(());
+        }
+        let (dtype, out) = (x.dtype(), Side::new(op, "y", &y)?);
+        let is_product = bias.address() == 0 && !last::serves(&stream.device(), dtype, &geometry, &out);
+        if is_product && pointwise(stream, &geometry, x, weight, y, epilogue.as_ref())? {
+            return Ok(());
+        }
+        let x = Source3::new(op, "x", stream, x, &geometry, geometry.channels, true)?;
+        let widened = (x.channels != geometry.channels[0]).then(|| channels_last(op, stream, weight, x.channels));
+        let widened = widened.transpose()?;
+        let weight = widened.as_ref().map_or(weight, Tensor::view);
+        let w = Side::new(op, "weight", &weight)?;
+        Windows {
+            op,
+            stream,
+            dtype,
+            window: geometry.forward(),
+            batch: geometry.batch,
+            groups: geometry.groups,
+            rows: geometry.channels[1],
+            channels: x.channels,
+            in_vectors: x.vectors,
+            a: Weight {
+                address: w.address,
+                row: w.outer[0],
+                group: w.outer[0] * geometry.channels[1] as i64,
+                channel: w.outer[1],
+                tap: w.axis,
+                view: weight,
+                kept: None,
+            },
+            x: x.side,
+            x_extent: geometry.input,
+            out,
+            bias: bias.address(),
+            written: y.buffer(),
+            epilogue: epilogue.map(|epilogue| over_space(&epilogue, y.layout().rank())),
+        }
+        .run()
     }
-    let (dtype, out) = (x.dtype(), Side::new(op, "y", &y)?);
-    let is_product = bias.address() == 0 && !last::serves(&stream.device(), dtype, geometry, &out);
-    if is_product && pointwise(stream, geometry, x, weight, y, epilogue.as_ref())? {
-        return Ok(());
-    }
-    let x = Source3::new(op, "x", stream, x, geometry, geometry.channels, true)?;
-    let widened = (x.channels != geometry.channels[0]).then(|| channels_last(op, stream, weight, x.channels));
-    let widened = widened.transpose()?;
-    let weight = widened.as_ref().map_or(weight, Tensor::view);
-    let w = Side::new(op, "weight", &weight)?;
-    Windows {
-        op,
-        stream,
-        dtype,
-        window: geometry.forward(),
-        batch: geometry.batch,
-        groups: geometry.groups,
-        rows: geometry.channels[1],
-        channels: x.channels,
-        in_vectors: x.vectors,
-        a: Weight {
-            address: w.address,
-            row: w.outer[0],
-            group: w.outer[0] * geometry.channels[1] as i64,
-            channel: w.outer[1],
-            tap: w.axis,
-            view: weight,
-            kept: None,
-        },
-        x: x.side,
-        x_extent: geometry.input,
-        out,
-        bias: bias.address(),
-        written: y.buffer(),
-        epilogue: epilogue.map(|epilogue| over_space(&epilogue, y.layout().rank())),
-    }
-    .run()
 }
 
 /// The gradient of [`conv`] by `x`, for the gradient of `y`: `x_grad[n, c, i] = Σ grad[n, o, p] · weight[o, c, r]` over
@@ -648,18 +651,14 @@ fn launch(
     let block = [key.tiling.threads(stream.device().arch().info().wave_size as usize), 1, 1];
     let shape = [args.groups, args.m, args.lines, args.k].map(|extent| extent as usize);
     let work = Work { category: Category::Gemm, shape: &shape, ..Work::default() };
-    let (kernel, grid) = ((op, "conv"), [tiles, 1, depth]);
-    let lds_bytes = key.tiled.map_or(0, |staging| staging.lds_bytes);
+    let launch = KernelLaunch::new(stream, &source, (op, "conv"), [tiles, 1, depth], block);
+    let launch = launch.with(key.tiled.map_or(0, |staging| staging.lds_bytes), work);
     // SAFETY:
     // - `ConvArgs` is the twin of the kernel's struct, sizes asserted on both sides. The launchers checked the shapes against
     //   each other; rows, lines and steps are bounded by the kernel, coordinates outside of `extent` are not read, and views
     //   lie inside their buffers. The epilogue's tensors were laid over the same result, and it reads and writes them there.
     // - It writes `written` only, or the epilogue's outputs.
-    unsafe {
-        KernelLaunch::new(stream, &source, kernel, grid, block)
-            .with(lds_bytes, work)
-            .run_with_epilogue(args, epilogue, written, None)
-    }
+    unsafe { launch.run_with_epilogue(args, epilogue, written, None) }
 }
 
 /// What varies in the source.

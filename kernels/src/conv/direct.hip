@@ -41,10 +41,10 @@ static_assert(sizeof(DirectArgs) == 336 + sizeof(EpilogueArgs), "as in direct.rs
 static_assert(sizeof(DirectArgs) == 336, "as in direct.rs");
 #endif
 
-struct Coordinates { i32 at[3]; u32 rest; };
+struct Decoded { i32 at[3]; u32 rest; };
 
-RF_FN Coordinates decode(const FastDiv* extents, u32 n) {
-    Coordinates p;
+RF_FN Decoded decode(const FastDiv* extents, u32 n) {
+    Decoded p;
 #pragma unroll
     for (int axis = 2; axis >= 0; --axis) {
         u32 rest = extents[axis].divide(n);
@@ -58,7 +58,7 @@ RF_FN Coordinates decode(const FastDiv* extents, u32 n) {
 extern "C" __global__ __launch_bounds__(256) void direct(DirectArgs g) {
     u32 n = group_x() * 256 + thread_x();
     if (n >= g.count) return;
-    Coordinates p = decode(g.place, n);
+    Decoded p = decode(g.place, n);
     u32 rest = g.rows.divide(p.rest), row = p.rest - rest * g.rows.divisor;
     u32 batch = g.groups.divide(rest), group = rest - batch * g.groups.divisor;
     i32 first[3];
@@ -104,14 +104,14 @@ extern "C" __global__ __launch_bounds__(256) void direct(DirectArgs g) {
 extern "C" __global__ __launch_bounds__(256) void direct_weight(DirectArgs g) {
     __shared__ Total sums[256];
     u32 lane = thread_x(), n = group_x();
-    Coordinates tap = decode(g.tap, n);
+    Decoded tap = decode(g.tap, n);
     u32 rest = g.channels.divide(tap.rest), channel = tap.rest - rest * g.channels.divisor;
     u32 group = g.rows.divide(rest), row = rest - group * g.rows.divisor;
     const In* a = g.a + (i64)group * g.a_group + (i64)row * g.a_row;
     const In* x = g.x + (i64)(group * g.channels.divisor + channel) * g.x_channel;
     Total sum = (Total)0;
     for (u32 step = lane; step < g.steps; step += 256) {
-        Coordinates p = decode(g.place, step);
+        Decoded p = decode(g.place, step);
         i64 from = (i64)p.rest * g.x_batch, with = (i64)p.rest * g.a_batch;
         bool inside = true;
 #pragma unroll

@@ -1,7 +1,6 @@
 //! `direct`: the launchers of `direct.hip`, behind those of `conv.rs`, which have checked every argument.
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_hal::profile::Work;
 use rocfire_hal::{Buffer, DType, Source, Stream, View};
 
 use super::fused::BATCH;

@@ -3,7 +3,7 @@
 use rocfire_fusion::Epilogue;
 use rocfire_hal::{Stream, View};
 
-use super::conv::forward;
+use super::conv::Forward;
 use super::geometry::{AXES, ConvParams, Geometry, SPATIAL};
 use super::operands::{check_inputs, check_output};
 use crate::Result;
@@ -44,7 +44,8 @@ pub fn conv_fused(
     for output in epilogue.outputs() {
         check_output(OP, stream, &inputs, ("output", output))?;
     }
-    forward(OP, stream, &geometry, x, weight, bias, first.view(), Some(BoundEpilogue::new(epilogue)))
+    let epilogue = Some(BoundEpilogue::new(epilogue));
+    Forward { geometry, x, weight, bias, y: first.view(), epilogue }.run(OP, stream)
 }
 
 /// The epilogue over the axes of a convolution: three spatial ones, channels, batch.

@@ -96,7 +96,7 @@ fn lowered(stream: &Stream, input: DType) -> Option<DType> {
     }
 }
 
-/// The product of checked operands, stored in `c`, or by the epilogue, whose first output `c` then is. The epilogue's axes are columns,
+/// The product of checked operands, stored in `c`, or by the epilogue, whose first output `c` then is. Its axes are columns,
 /// rows, batch axes from the innermost.
 pub(crate) fn multiply(
     stream: &Stream,
@@ -463,8 +463,8 @@ impl<'a> Product<'a> {
         let key = GemmKey { input: self.input, output, tf32, tiling, a, b, chunked, staging };
         let block = [tiling.threads(info.wave_size as usize), 1, 1];
         if !slice {
-            let target =
-                Target { epilogue: self.epilogue.as_ref(), c: &self.c, slices: 1, c_slice: 0, slice_k: self.k };
+            let epilogue = self.epilogue.as_ref();
+            let target = Target { epilogue, c: &self.c, slices: 1, c_slice: 0, slice_k: self.k };
             return self.launch(key, tiles, block, &target, self.c_buffer);
         }
         let partial = Tensor::empty(&device, &[chunks, batches, self.m, self.n], key.output)?;
@@ -510,7 +510,7 @@ impl<'a> Product<'a> {
         written: &Buffer,
     ) -> Result<()> {
         let Target { epilogue, c, slices, c_slice, slice_k } = *target;
-        let source = kept_source(key, epilogue);
+        let source = kept_source(key, epilogue, 0);
         let batches: usize = self.extents.iter().product();
         let shape = [batches, self.m, self.n, self.k];
         let run = (GRID_YZ_MAX / slices).max(1);
@@ -541,11 +541,11 @@ impl<'a> Product<'a> {
                 chunk: chunk_of(self.k) as u32,
             };
             let grid = [tiles[0], tiles[1], batches * slices];
-            let (lds_bytes, work) = (key.staging.lds_bytes, self.work(&shape));
-            let kernel = (OP, "gemm");
+            let launch = KernelLaunch::new(self.stream, &source, (OP, "gemm"), grid, block);
+            let launch = launch.with(key.staging.lds_bytes, self.work(&shape));
             // Slices are read next, which is when they would be launched anyway.
             let is_small = slices == 1 && grid.iter().product::<usize>() <= SHARED_GROUPS_MOST;
-            let several = |capacity| kept_source_of_several(key, epilogue, capacity);
+            let several = |capacity| kept_source(key, epilogue, capacity);
             let shared = is_small.then_some(Shared { reads: self.reads, several: &several });
             // SAFETY:
             // - `GemmArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the
@@ -555,13 +555,7 @@ impl<'a> Product<'a> {
             // - It writes C only, which is in `written`, or the epilogue's outputs.
             // - `reads` are the views that A and B were made of; the kernel for several goes on as the one for one with a
             //   member's arguments.
-            unsafe {
-                let shared = shared.as_ref();
-                let stream = self.stream;
-                KernelLaunch::new(stream, &source, kernel, grid, block)
-                    .with(lds_bytes, work)
-                    .run_with_epilogue(&args, epilogue, written, shared)?
-            };
+            unsafe { launch.run_with_epilogue(&args, epilogue, written, shared.as_ref())? };
         }
         Ok(())
     }
@@ -576,7 +570,7 @@ impl<'a> Product<'a> {
 
     /// Adds up the slices.
     fn sum(&self, key: GemmKey, partial: &Tensor, slices: usize) -> Result<()> {
-        let source = kept_source(key, self.epilogue.as_ref());
+        let source = kept_source(key, self.epilogue.as_ref(), 0);
         let batches: usize = self.extents.iter().product();
         for (first_batch, first_row) in
             (0..batches).step_by(GRID_YZ_MAX).flat_map(|b| (0..self.m).step_by(GRID_YZ_MAX).map(move |row| (b, row)))
@@ -600,20 +594,13 @@ impl<'a> Product<'a> {
             };
             let grid = [self.n.div_ceil(SUM_BLOCK), rows, (batches - first_batch).min(GRID_YZ_MAX)];
             let block = [SUM_BLOCK, 1, 1];
-            let (kernel, epilogue) = ((OP, "gemm_sum"), self.epilogue.as_ref());
             let work = Work { category: Category::Gemm, shape: &[slices, batches, self.m, self.n], ..Work::default() };
+            let launch = KernelLaunch::new(self.stream, &source, (OP, "gemm_sum"), grid, block).with(0, work);
             // SAFETY:
             // - `GemmSumArgs` is the twin of the kernel's struct; `partial` has slices x batches x M x N elements and C is
             //   the checked view; of the epilogue as above.
             // - It writes C only, or the epilogue's outputs.
-            unsafe {
-                KernelLaunch::new(self.stream, &source, kernel, grid, block).with(0, work).run_with_epilogue(
-                    &args,
-                    epilogue,
-                    self.c_buffer,
-                    None,
-                )?
-            };
+            unsafe { launch.run_with_epilogue(&args, self.epilogue.as_ref(), self.c_buffer, None)? };
         }
         Ok(())
     }
@@ -628,21 +615,11 @@ struct Target<'t, 'a> {
     slice_k: usize,
 }
 
-fn kept_source(key: GemmKey, epilogue: Option<&BoundEpilogue<'_>>) -> std::sync::Arc<Source> {
-    static SOURCES: Sources<(GemmKey, u128)> = Sources::new();
+/// The source for so many products in one launch, 0 for one.
+fn kept_source(key: GemmKey, epilogue: Option<&BoundEpilogue<'_>>, several: usize) -> std::sync::Arc<Source> {
+    static SOURCES: Sources<(GemmKey, u128, bool)> = Sources::new();
     let (hash, text) = epilogue::hash_and_text(epilogue);
-    SOURCES.get((key, hash), |_| source_behind(key, text, 0, 0))
-}
-
-/// The source for as many products as an argument struct takes.
-fn kept_source_of_several(
-    key: GemmKey,
-    epilogue: Option<&BoundEpilogue<'_>>,
-    capacity: usize,
-) -> std::sync::Arc<Source> {
-    static SOURCES: Sources<(GemmKey, u128)> = Sources::new();
-    let (hash, text) = epilogue::hash_and_text(epilogue);
-    SOURCES.get((key, hash), |_| source_behind(key, text, capacity, 0))
+    SOURCES.get((key, hash, several > 0), |_| source_behind(key, text, several, 0))
 }
 
 /// What varies in the source.

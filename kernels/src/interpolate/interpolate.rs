@@ -117,7 +117,8 @@ fn run(
     let (from_strides, to_strides) = (strides(&from), strides(&out));
     let columns = if gradient || from_strides[3] != 1 || to_strides[3] != 1 { 1 } else { columns(dtype, mode) };
     let source = SOURCES.get(InterpolateKey { dtype, taps: mode.taps(), columns }, source);
-    let tables = Tables::new(op, stream, &source, mode, align_corners, inputs, outputs, sum_dtype(dtype), gradient)?;
+    let taps = Taps { mode, align_corners, inputs, outputs, sum: sum_dtype(dtype), reach: gradient };
+    let tables = Tables::new(op, stream, &source, &taps)?;
 
     let name = if gradient { "interpolate_gradient" } else { "interpolate" };
     let bytes = dtype.size_bytes() as i64;
@@ -203,6 +204,18 @@ fn strides(view: &View<'_>) -> [i64; 4] {
     [strides[0], strides[1], strides[2], strides[3]]
 }
 
+/// What [`Tables`] are made of: rows and columns of the image and of the result.
+struct Taps {
+    mode: Interpolation,
+    align_corners: bool,
+    inputs: [usize; 2],
+    outputs: [usize; 2],
+    /// The type of weights.
+    sum: DType,
+    /// Whether gradients ask which of the result a row or column went into.
+    reach: bool,
+}
+
 /// The taps of each row and column of the result and, for gradients, which of the result each of the image went into.
 struct Tables {
     index: Tensor,
@@ -216,18 +229,8 @@ impl Tables {
         self.reach.as_ref().map_or(0, |reach| reach.view().device_address())
     }
 
-    #[allow(clippy::too_many_arguments)] // Private, and each is named where it is called.
-    fn new(
-        op: &'static str,
-        stream: &Stream,
-        source: &Source,
-        mode: Interpolation,
-        align_corners: bool,
-        inputs: [usize; 2],
-        outputs: [usize; 2],
-        sum: DType,
-        reach: bool,
-    ) -> Result<Tables> {
+    fn new(op: &'static str, stream: &Stream, source: &Source, taps: &Taps) -> Result<Tables> {
+        let Taps { mode, align_corners, inputs, outputs, sum, reach } = *taps;
         let device = stream.device();
         let (from, to) = (inputs[0] + inputs[1], outputs[0] + outputs[1]);
         let tables = Tables {

@@ -55,7 +55,7 @@ pub fn max_pool(
     let values = out.view().buffer();
     let written = [values, indices.as_ref().map_or(values, |indices| indices.view().buffer())];
     let written = &written[..if indices.is_some() { 2 } else { 1 }];
-    launch(OP, stream, key, &from, &to, places.as_ref(), &windows, [from.extent, to.extent], written)
+    Launch { op: OP, key, from, to, indices: places, windows }.run(stream, written)
 }
 
 /// The gradient of [`max_pool`] by `x`: that of each window goes to the element its index names.
@@ -77,13 +77,12 @@ pub fn max_pool_gradient(
     check(OP, stream, ("grad", &grad), ("x_grad", &x_grad))?;
     check_indices(OP, stream, &indices, &grad)?;
     family::disjoint(OP, "indices", &x_grad, &indices)?;
+    let index = indices.dtype();
     let (from, to) = (Image::new(OP, "grad", &grad)?, Image::new(OP, "x_grad", &x_grad)?);
     let windows = Windows::new(OP, params, grad.shape().len() - SPATIAL)?;
-    let places = Image::new(OP, "indices", &indices)?;
-    let key =
-        MaximumKey { dtype: grad.dtype(), index: indices.dtype(), indices: true, gradient: true, rows: None, piece: 0 };
-    let written = [x_grad.view().buffer()];
-    launch(OP, stream, key, &from, &to, Some(&places), &windows, [to.extent, from.extent], &written)
+    let indices = Some(Image::new(OP, "indices", &indices)?);
+    let key = MaximumKey { dtype: grad.dtype(), index, indices: true, gradient: true, rows: None, piece: 0 };
+    Launch { op: OP, key, from, to, indices, windows }.run(stream, &[x_grad.view().buffer()])
 }
 
 fn check_indices(op: &'static str, stream: &Stream, indices: &View<'_>, like: &View<'_>) -> Result<()> {
@@ -97,60 +96,67 @@ fn check_indices(op: &'static str, stream: &Stream, indices: &View<'_>, like: &V
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)] // Private, and each is named where it is called.
-fn launch(
+/// Either direction, checked.
+struct Launch {
     op: &'static str,
-    stream: &Stream,
     key: MaximumKey,
-    from: &Image,
-    to: &Image,
-    indices: Option<&Image>,
-    windows: &Windows,
-    [input, output]: [[usize; AXES]; 2],
-    written: &[&Buffer],
-) -> Result<()> {
-    static SOURCES: Sources<MaximumKey> = Sources::new();
-    let source = SOURCES.get(key, source);
-    let narrow = |numbers: [usize; AXES]| numbers.map(|number| number as i32);
-    let per_lane = key.rows.map_or(1, |rows| rows.windows(key.dtype));
-    let lanes = to.extent[AXES - 1].div_ceil(per_lane);
-    let vector = per_lane > 1 && is_in_vectors(to, key.dtype, per_lane);
-    let space = to.space();
-    for (first, batch) in outer_runs(op, space)? {
-        let elements = Box3 { outer: batch, ..space }.len();
-        if elements == 0 {
-            continue;
+    /// `x`, or the gradient of the result.
+    from: Image,
+    /// The result, or the gradient of `x`.
+    to: Image,
+    /// Of the result's shape.
+    indices: Option<Image>,
+    windows: Windows,
+}
+
+impl Launch {
+    fn run(&self, stream: &Stream, written: &[&Buffer]) -> Result<()> {
+        let Launch { op, key, from, to, indices, windows } = self;
+        let (op, key) = (*op, *key);
+        let (input, output) = if key.gradient { (to.extent, from.extent) } else { (from.extent, to.extent) };
+        static SOURCES: Sources<MaximumKey> = Sources::new();
+        let source = SOURCES.get(key, source);
+        let narrow = |numbers: [usize; AXES]| numbers.map(|number| number as i32);
+        let per_lane = key.rows.map_or(1, |rows| rows.windows(key.dtype));
+        let lanes = to.extent[AXES - 1].div_ceil(per_lane);
+        let vector = per_lane > 1 && is_in_vectors(to, key.dtype, per_lane);
+        let space = to.space();
+        for (first, batch) in outer_runs(op, space)? {
+            let elements = Box3 { outer: batch, ..space }.len();
+            if elements == 0 {
+                continue;
+            }
+            let count = elements / to.extent[AXES - 1] * lanes / key.piece.max(1);
+            let args = MaximumArgs {
+                from: from.from(first, key.dtype),
+                indices: indices.as_ref().map_or(0, |indices| indices.from(first, key.index)),
+                to: to.from(first, key.dtype),
+                outer: [from.outer, to.outer, indices.as_ref().map_or([0; 2], |indices| indices.outer)],
+                axis: [from.axis, to.axis, indices.as_ref().map_or([0; AXES], |indices| indices.axis)],
+                stride: narrow(windows.stride),
+                padding: narrow(windows.padding),
+                dilation: narrow(windows.dilation),
+                kernel: narrow(windows.kernel),
+                input: narrow(input),
+                output: narrow(output),
+                extent: [to.extent[0], to.extent[1], lanes].map(FastDiv::new),
+                channels: FastDiv::new(to.channels / key.piece.max(1)),
+                step: windows.stride.map(FastDiv::new),
+                count: count as u32,
+                vector: u32::from(vector),
+                unused: 0,
+            };
+            let name = if key.gradient { "maximum_gradient" } else { "maximum" };
+            let grid = [count.div_ceil(BLOCK), 1, 1];
+            // SAFETY:
+            // - `MaximumArgs` is the twin of the kernel's struct, sizes asserted on both sides. Elements of `to`, or runs of them along
+            //   rows, are numbered below `count`; coordinates outside of `input` and windows outside of `output` are not read, nor
+            //   vectors unless rows are whole ones.
+            // - It writes `to` and the indices of the forward direction, which `written` lists.
+            unsafe { KernelLaunch::new(stream, &source, (op, name), grid, [BLOCK, 1, 1]).run(&args, written)? };
         }
-        let count = elements / to.extent[AXES - 1] * lanes / key.piece.max(1);
-        let args = MaximumArgs {
-            from: from.from(first, key.dtype),
-            indices: indices.map_or(0, |indices| indices.from(first, key.index)),
-            to: to.from(first, key.dtype),
-            outer: [from.outer, to.outer, indices.map_or([0; 2], |indices| indices.outer)],
-            axis: [from.axis, to.axis, indices.map_or([0; AXES], |indices| indices.axis)],
-            stride: narrow(windows.stride),
-            padding: narrow(windows.padding),
-            dilation: narrow(windows.dilation),
-            kernel: narrow(windows.kernel),
-            input: narrow(input),
-            output: narrow(output),
-            extent: [to.extent[0], to.extent[1], lanes].map(FastDiv::new),
-            channels: FastDiv::new(to.channels / key.piece.max(1)),
-            step: windows.stride.map(FastDiv::new),
-            count: count as u32,
-            vector: u32::from(vector),
-            unused: 0,
-        };
-        let name = if key.gradient { "maximum_gradient" } else { "maximum" };
-        let grid = [count.div_ceil(BLOCK), 1, 1];
-        // SAFETY:
-        // - `MaximumArgs` is the twin of the kernel's struct, sizes asserted on both sides. Elements of `to`, or runs of them along
-        //   rows, are numbered below `count`; coordinates outside of `input` and windows outside of `output` are not read, nor
-        //   vectors unless rows are whole ones.
-        // - It writes `to` and the indices of the forward direction, which `written` lists.
-        unsafe { KernelLaunch::new(stream, &source, (op, name), grid, [BLOCK, 1, 1]).run(&args, written)? };
+        Ok(())
     }
-    Ok(())
 }
 
 /// Bytes that a lane reads at once.

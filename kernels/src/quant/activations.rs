@@ -93,34 +93,38 @@ impl Granularity {
     }
 }
 
+/// What codes are made in, and where they go.
+#[derive(Debug)]
+pub struct RowCodes<'a> {
+    /// How a code is a number: 8 or 4 bits.
+    pub format: Format,
+    /// Which elements share a scale.
+    pub granularity: Granularity,
+    /// u8, contiguous, `[rows, cols]`, or `[rows, ceil(cols / 2)]` for 4 bits, the even column in the low half.
+    pub codes: ViewMut<'a>,
+    /// [`Granularity::scales_shape`] of [`Granularity::kind`], any strides; read for [`Granularity::Static`].
+    pub scales: ViewMut<'a>,
+}
+
 /// Codes of activations, and their scales in the same launch (one more for [`Granularity::Tensor`]).
 ///
 /// # Shapes
-/// `x`: `[rows, cols]`, columns contiguous; `codes`: u8, contiguous, `[rows, cols]`, or `[rows, ceil(cols / 2)]` for formats of
-/// 4 bits, the even column in the low half; `scales`: [`Granularity::scales_shape`] of [`Granularity::kind`], any strides (so
-/// that they may be written transposed), read for [`Granularity::Static`]; `smooth`: f32 `[cols]`, what columns are multiplied by.
+/// `x`: `[rows, cols]`, columns contiguous; codes and scales as [`RowCodes`] says, scales strided so that they may be written
+/// transposed; `smooth`: f32 `[cols]`, what columns are multiplied by.
 /// # Numerics
 /// In f32. `scale = peak / largest`, 1 for a peak of 0; `code = encode(x · (1 / scale))` to nearest, ties to even, symmetric. A NaN
 /// makes the scale NaN and codes NaN, or 0 where the format has none.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for an `x` that is no float of 16 or 32 bits.
-pub fn quantise_activations(
-    stream: &Stream,
-    x: View<'_>,
-    format: Format,
-    granularity: Granularity,
-    smooth: Option<View<'_>>,
-    codes: ViewMut<'_>,
-    scales: ViewMut<'_>,
-) -> Result<()> {
-    let [rows, cols] = check(stream, &x, format, granularity, smooth.as_ref(), &codes, &scales)?;
+pub fn quantise_activations(stream: &Stream, x: View<'_>, smooth: Option<View<'_>>, to: RowCodes<'_>) -> Result<()> {
+    let [rows, cols] = check(stream, &x, smooth.as_ref(), &to)?;
     if rows == 0 || cols == 0 {
         return Ok(());
     }
-    if granularity == Granularity::Tensor {
-        return tensor(stream, x, format, smooth, codes, scales, [rows, cols]);
+    if to.granularity == Granularity::Tensor {
+        return tensor(stream, x, smooth, to, [rows, cols]);
     }
-    launch(stream, x, format, granularity, smooth, codes, scales, [rows, cols])
+    launch(stream, x, smooth, to, [rows, cols])
 }
 
 /// `x · smooth` in f32.
@@ -136,16 +140,9 @@ fn smoothed(stream: &Stream, x: View<'_>, smooth: View<'_>) -> Result<Tensor> {
     Ok(out)
 }
 
-fn check(
-    stream: &Stream,
-    x: &View<'_>,
-    format: Format,
-    granularity: Granularity,
-    smooth: Option<&View<'_>>,
-    codes: &View<'_>,
-    scales: &View<'_>,
-) -> Result<[usize; 2]> {
-    for (arg, view) in [("x", Some(x)), ("codes", Some(codes)), ("scales", Some(scales)), ("smooth", smooth)] {
+fn check(stream: &Stream, x: &View<'_>, smooth: Option<&View<'_>>, to: &RowCodes<'_>) -> Result<[usize; 2]> {
+    let (format, granularity, codes, scales) = (to.format, to.granularity, to.codes.view(), to.scales.view());
+    for (arg, view) in [("x", Some(x)), ("codes", Some(&codes)), ("scales", Some(&scales)), ("smooth", smooth)] {
         if let Some(view) = view {
             family::on_device(OP, arg, stream, view)?;
         }
@@ -195,10 +192,10 @@ fn check(
     if rows * cols.div_ceil(RUN) >= BOX_LIMIT || cols >= BOX_LIMIT {
         return Err(shape(OP, "x", format!("fewer than {BOX_LIMIT} runs of 8 columns"), format!("{:?}", x.shape())));
     }
-    family::writable(OP, "scales", scales)?;
-    family::disjoint(OP, "x", codes, x)?;
-    family::disjoint(OP, "x", scales, x)?;
-    family::disjoint(OP, "scales", codes, scales)?;
+    family::writable(OP, "scales", &scales)?;
+    family::disjoint(OP, "x", &codes, x)?;
+    family::disjoint(OP, "x", &scales, x)?;
+    family::disjoint(OP, "scales", &codes, &scales)?;
     Ok([rows, cols])
 }
 
@@ -211,15 +208,9 @@ struct Plan {
 
 impl Plan {
     /// `None` where no workgroup holds a group in its registers.
-    fn new(
-        x: &View<'_>,
-        format: Format,
-        granularity: Granularity,
-        smooth: Option<View<'_>>,
-        codes: &ViewMut<'_>,
-        scales: &ViewMut<'_>,
-        [rows, cols]: [usize; 2],
-    ) -> Option<Plan> {
+    fn new(x: &View<'_>, smooth: Option<View<'_>>, to: &RowCodes<'_>, [rows, cols]: [usize; 2]) -> Option<Plan> {
+        let RowCodes { format, granularity, codes, scales } = to;
+        let (format, granularity) = (*format, *granularity);
         let wave = x.device().arch().info().wave_size as usize;
         let (tile_rows, group) = match granularity {
             Granularity::Static | Granularity::Tensor => (0, GIVEN_GROUP),
@@ -319,99 +310,69 @@ impl Plan {
     }
 }
 
-#[allow(clippy::too_many_arguments)] // What `quantise_activations` has, checked.
 fn launch(
     stream: &Stream,
     x: View<'_>,
-    format: Format,
-    granularity: Granularity,
     smooth: Option<View<'_>>,
-    codes: ViewMut<'_>,
-    scales: ViewMut<'_>,
+    to: RowCodes<'_>,
     [rows, cols]: [usize; 2],
 ) -> Result<()> {
-    let Some(plan) = Plan::new(&x, format, granularity, smooth, &codes, &scales, [rows, cols]) else {
-        let group = if let Granularity::Group(group) = granularity { group } else { cols };
-        return long(stream, x, format, smooth, codes, scales, group);
+    let Some(plan) = Plan::new(&x, smooth, &to, [rows, cols]) else {
+        let group = if let Granularity::Group(group) = to.granularity { group } else { cols };
+        return long(stream, x, smooth, to, group);
     };
     if plan.grid[1] > GRID_YZ_MAX {
         // The grid's second axis is short: the rows in parts.
-        let part = GRID_YZ_MAX * plan.key.rows;
-        return in_parts(stream, x, format, granularity, smooth, codes, scales, [rows, cols], part);
+        return in_parts(stream, x, smooth, to, GRID_YZ_MAX * plan.key.rows);
     }
     let kernel = if plan.key.lanes == 0 { "quantise_tiles" } else { "quantise_groups" };
-    plan.run(stream, kernel, plan.grid, &[codes.buffer(), scales.buffer()])
+    plan.run(stream, kernel, plan.grid, &[to.codes.buffer(), to.scales.buffer()])
 }
 
 /// One scale for all elements: the largest of each part, then codes by the largest of the parts.
-fn tensor(
-    stream: &Stream,
-    x: View<'_>,
-    format: Format,
-    smooth: Option<View<'_>>,
-    codes: ViewMut<'_>,
-    scales: ViewMut<'_>,
-    extents: [usize; 2],
-) -> Result<()> {
-    let plan = Plan::new(&x, format, Granularity::Tensor, smooth, &codes, &scales, extents);
-    let mut plan = plan.expect("one scale for all needs no group held");
+fn tensor(stream: &Stream, x: View<'_>, smooth: Option<View<'_>>, to: RowCodes<'_>, extents: [usize; 2]) -> Result<()> {
+    let mut plan = Plan::new(&x, smooth, &to, extents).expect("one scale for all needs no group held");
     let count = plan.grid[0].min(PARTS);
     let mut parts = Tensor::empty(x.device(), &[count], DType::F32)?;
     let written = parts.view_mut().view();
     plan.args.parts = written.device_address();
     plan.args.mode = count as u32;
     plan.run(stream, "activation_peaks", [count, 1, 1], &[written.buffer()])?;
-    plan.run(stream, "quantise_groups", plan.grid, &[codes.buffer(), scales.buffer()])
+    plan.run(stream, "quantise_groups", plan.grid, &[to.codes.buffer(), to.scales.buffer()])
 }
 
-/// Rows in parts that a grid holds.
-#[allow(clippy::too_many_arguments)] // As `launch`.
-fn in_parts(
-    stream: &Stream,
-    x: View<'_>,
-    format: Format,
-    granularity: Granularity,
-    smooth: Option<View<'_>>,
-    mut codes: ViewMut<'_>,
-    mut scales: ViewMut<'_>,
-    [rows, cols]: [usize; 2],
-    part: usize,
-) -> Result<()> {
+/// Rows in parts that a grid holds, of so many rows.
+fn in_parts(stream: &Stream, x: View<'_>, smooth: Option<View<'_>>, mut to: RowCodes<'_>, part: usize) -> Result<()> {
+    let (granularity, rows, cols) = (to.granularity, x.shape()[0], x.shape()[1]);
     for first in (0..rows).step_by(part) {
         let end = (first + part).min(rows);
         let [first_scale, _] = granularity.scales_shape([first, cols]);
         let [end_scale, _] = granularity.scales_shape([end, cols]);
-        let (x_part, code_part) = (x.layout().slice(0, first, end, 1)?, codes.layout().slice(0, first, end, 1)?);
-        let scale_part = scales.layout().slice(0, first_scale, end_scale, 1)?;
-        let (codes, scales) = (codes.reborrow().with_layout(code_part)?, scales.reborrow().with_layout(scale_part)?);
-        let x = x.with_layout(x_part)?;
-        launch(stream, x, format, granularity, smooth, codes, scales, [end - first, cols])?;
+        let (x_part, code_part) = (x.layout().slice(0, first, end, 1)?, to.codes.layout().slice(0, first, end, 1)?);
+        let scale_part = to.scales.layout().slice(0, first_scale, end_scale, 1)?;
+        let codes = to.codes.reborrow().with_layout(code_part)?;
+        let scales = to.scales.reborrow().with_layout(scale_part)?;
+        let part = RowCodes { format: to.format, granularity, codes, scales };
+        launch(stream, x.with_layout(x_part)?, smooth, part, [end - first, cols])?;
     }
     Ok(())
 }
 
 /// Groups that no workgroup holds in its registers: peaks, scales, codes, a launch each.
-fn long(
-    stream: &Stream,
-    x: View<'_>,
-    format: Format,
-    smooth: Option<View<'_>>,
-    codes: ViewMut<'_>,
-    mut scales: ViewMut<'_>,
-    group: usize,
-) -> Result<()> {
+fn long(stream: &Stream, x: View<'_>, smooth: Option<View<'_>>, mut to: RowCodes<'_>, group: usize) -> Result<()> {
     let smoothed = smooth.map(|smooth| smoothed(stream, x, smooth)).transpose()?;
     let x = smoothed.as_ref().map_or(x, Tensor::view);
-    let mut peaks = Tensor::empty(x.device(), scales.shape(), DType::F32)?;
+    let mut peaks = Tensor::empty(x.device(), to.scales.shape(), DType::F32)?;
     let block = [1, group.min(x.shape()[1])];
-    block_peaks(stream, x, &block, PeakRule::scale(format.largest()), peaks.view_mut())?;
-    family::copy_into(stream, peaks.view(), scales.reborrow())?;
-    let layout = match format.bits() {
-        8 => super::CodeLayout::bytes(format),
-        _ => super::CodeLayout::packed(format, 1, x.shape()[1]),
+    block_peaks(stream, x, &block, PeakRule::scale(to.format.largest()), peaks.view_mut())?;
+    family::copy_into(stream, peaks.view(), to.scales.reborrow())?;
+    let layout = match to.format.bits() {
+        8 => super::CodeLayout::bytes(to.format),
+        _ => super::CodeLayout::packed(to.format, 1, x.shape()[1]),
     };
-    let scales = super::Scales { view: scales.view(), kind: ScaleKind::F32, block: &block, global: None };
-    super::quantise(stream, x, codes, &layout, Some(&scales), super::Rounding::Even, true)
+    let scales = super::Scales { view: to.scales.view(), kind: ScaleKind::F32, block: &block, global: None };
+    let (layout, scales, rounding) = (&layout, Some(&scales), super::Rounding::Even);
+    super::quantise(stream, x, &super::Coding { layout, scales, rounding, symmetric: true }, to.codes)
 }
 
 /// Whether one scale is given: `ACT_GIVEN`.

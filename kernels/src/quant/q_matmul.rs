@@ -40,10 +40,21 @@ const STRIPS: usize = 512;
 /// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
 const EMULATED_SLOTS: usize = 4;
 
+/// A matrix of codes, `[K, N]`.
+#[derive(Clone, Copy, Debug)]
+pub struct CodedMatrix<'a> {
+    /// Codes packed along either axis, or bytes; any strides.
+    pub words: View<'a>,
+    /// What a code means, and how codes lie in words.
+    pub layout: &'a CodeLayout,
+    /// `None` stands for a scale of 1.
+    pub scales: Option<&'a Scales<'a>>,
+}
+
 /// `c = a · w`, the weights `w` read as packed codes: nothing of them is written out.
 ///
 /// # Shapes
-/// `a`: `[.., M, K]`; `words`: codes of shape `[K, N]`, packed along either axis or bytes; `c`: `[.., M, N]`. Any strides.
+/// `a`: `[.., M, K]`; `w`: `[K, N]`; `c`: `[.., M, N]`. Any strides.
 /// # Types
 /// `a` and `c` of one of f32, f16, bf16; every format and every scale.
 /// # Numerics
@@ -53,19 +64,12 @@ const EMULATED_SLOTS: usize = 4;
 /// the device's size.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `a`.
-pub fn q_matmul(
-    stream: &Stream,
-    a: View<'_>,
-    words: View<'_>,
-    layout: &CodeLayout,
-    scales: Option<&Scales<'_>>,
-    c: ViewMut<'_>,
-) -> Result<()> {
+pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, c: ViewMut<'_>) -> Result<()> {
     if !matches!(a.dtype(), DType::F32 | DType::F16 | DType::BF16) {
         return Err(Error::Unsupported { op: OP, dtype: a.dtype(), arch: a.arch() }.into());
     }
     family::same_dtype(OP, "c", &c, a.dtype())?;
-    multiply(stream, a, None, words, layout, scales, c)
+    multiply(stream, a, None, w, c)
 }
 
 /// The scales of coded activations.
@@ -81,7 +85,7 @@ pub struct ActivationScales<'a> {
 ///
 /// # Shapes
 /// `a`: u8 codes `[M, K]`, any strides; `a_scales` as [`quantise_activations`](super::quantise_activations) makes them by tensor or
-/// token; `words`, `layout` and `scales` as in [`q_matmul`]; `c`: `[M, N]`.
+/// token; `w` as in [`q_matmul`]; `c`: `[M, N]`.
 /// # Types
 /// `a` of a format of 8 bits; `c` f32, f16 or bf16.
 /// # Numerics
@@ -89,14 +93,11 @@ pub struct ActivationScales<'a> {
 /// rounding at the store. The order of the sum is [`q_matmul`]'s.
 /// # Errors
 /// As [`q_matmul`].
-#[allow(clippy::too_many_arguments)] // Two operands with their scales.
 pub fn q_matmul_a8(
     stream: &Stream,
     a: View<'_>,
     a_scales: &ActivationScales<'_>,
-    words: View<'_>,
-    layout: &CodeLayout,
-    scales: Option<&Scales<'_>>,
+    w: &CodedMatrix<'_>,
     c: ViewMut<'_>,
 ) -> Result<()> {
     if !matches!(c.dtype(), DType::F32 | DType::F16 | DType::BF16) {
@@ -114,20 +115,17 @@ pub fn q_matmul_a8(
         return Err(shape(OP, "a_scales", format!("[{m}, 1] or [1, 1]"), format!("{:?}", a_scales.view.shape())));
     }
     family::disjoint(OP, "a_scales", &c, &a_scales.view)?;
-    multiply(stream, a, Some(a_scales), words, layout, scales, c)
+    multiply(stream, a, Some(a_scales), w, c)
 }
 
-#[allow(clippy::too_many_arguments)] // As above.
 fn multiply(
     stream: &Stream,
     a: View<'_>,
     a_scales: Option<&ActivationScales<'_>>,
-    words: View<'_>,
-    layout: &CodeLayout,
-    scales: Option<&Scales<'_>>,
+    w: &CodedMatrix<'_>,
     mut c: ViewMut<'_>,
 ) -> Result<()> {
-    let [m, n, k] = check(stream, &a, &words, layout, scales, &c)?;
+    let [m, n, k] = check(stream, &a, w, &c)?;
     if m == 0 || n == 0 {
         return Ok(());
     }
@@ -142,11 +140,11 @@ fn multiply(
     match c.layout().reshape(&[m, n]) {
         Some(rows) => {
             let c = c.with_layout(rows)?;
-            Product::new(stream, a_view, a_scales, &words, layout, scales, c.view())?.run()
+            Product::new(stream, a_view, a_scales, w, c.view())?.run()
         }
         None => {
             let mut stand_in = Tensor::empty(c.device(), &[m, n], c.dtype())?;
-            Product::new(stream, a_view, a_scales, &words, layout, scales, stand_in.view_mut().view())?.run()?;
+            Product::new(stream, a_view, a_scales, w, stand_in.view_mut().view())?.run()?;
             let whole = Layout::contiguous(c.shape())?;
             family::copy_into(stream, stand_in.view().with_layout(whole)?, c.reborrow())
         }
@@ -154,14 +152,8 @@ fn multiply(
 }
 
 /// M with all leading axes, N, K.
-fn check(
-    stream: &Stream,
-    a: &View<'_>,
-    words: &View<'_>,
-    layout: &CodeLayout,
-    scales: Option<&Scales<'_>>,
-    c: &View<'_>,
-) -> Result<[usize; 3]> {
+fn check(stream: &Stream, a: &View<'_>, w: &CodedMatrix<'_>, c: &View<'_>) -> Result<[usize; 3]> {
+    let CodedMatrix { words, layout, scales } = w;
     for (arg, view) in [("a", a), ("words", words), ("c", c)] {
         family::on_device(OP, arg, stream, view)?;
     }
@@ -213,16 +205,14 @@ struct Product<'a> {
 }
 
 impl<'a> Product<'a> {
-    #[allow(clippy::too_many_arguments)] // What `multiply` has, checked.
     fn new(
         stream: &'a Stream,
         a: View<'a>,
         a_scales: Option<&ActivationScales<'_>>,
-        words: &View<'a>,
-        layout: &CodeLayout,
-        scales: Option<&Scales<'_>>,
+        w: &CodedMatrix<'_>,
         c: View<'a>,
     ) -> Result<Product<'a>> {
+        let CodedMatrix { words, layout, scales } = w;
         let (m, k, n) = (a.shape()[0], a.shape()[1], c.shape()[1]);
         let own = layout.per_word(words.dtype());
         let four = fours(words, layout, own, &[k, n]);

@@ -10,26 +10,30 @@ use crate::family::{self, BLOCK, KernelLaunch, Sources, c_type, shape};
 
 const OP: &str = "quantise";
 
+/// How [`quantise`] makes codes.
+#[derive(Clone, Copy, Debug)]
+pub struct Coding<'a> {
+    /// What a code means, and how codes lie in words of u8 or u32.
+    pub layout: &'a CodeLayout,
+    /// `None` stands for a scale of 1.
+    pub scales: Option<&'a Scales<'a>>,
+    /// Of whole numbers.
+    pub rounding: Rounding,
+    /// Whether whole numbers keep to a range that is the same on both sides of 0.
+    pub symmetric: bool,
+}
+
 /// Codes of `x` for given scales: `words = encode(x · (1 / (global · scale)))`.
 ///
 /// # Shapes
-/// `x` any; `words` what `layout` makes of it, u8 or u32. Any strides. No `scales` stands for a scale of 1.
+/// `x` any; `words` what the layout makes of it. Any strides.
 /// # Numerics
-/// `x` and scales as f32. Whole numbers by `rounding`, clamped to the format's range, which `symmetric` cuts to one that is
-/// the same on both sides; small floats to nearest, ties to even, saturating. NaN becomes NaN where the format has one, else 0.
+/// `x` and scales as f32. Whole numbers as [`Coding`] says, clamped to the format's range; small floats to nearest, ties to even, saturating. NaN becomes NaN where the format has one, else 0.
 /// Bits beyond the packed axis are 0.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit, and for 2³¹ words or more; `Unsupported` for an `x` that is no float.
-#[allow(clippy::too_many_arguments)] // Two tensors, how one is to be read, and how numbers are rounded.
-pub fn quantise(
-    stream: &Stream,
-    x: View<'_>,
-    words: ViewMut<'_>,
-    layout: &CodeLayout,
-    scales: Option<&Scales<'_>>,
-    rounding: Rounding,
-    symmetric: bool,
-) -> Result<()> {
+pub fn quantise(stream: &Stream, x: View<'_>, coding: &Coding<'_>, words: ViewMut<'_>) -> Result<()> {
+    let Coding { layout, scales, rounding, symmetric } = *coding;
     check(OP, stream, &x, &words, layout, scales)?;
     family::writable(OP, "words", &words)?;
     family::disjoint(OP, "x", &words, &x)?;

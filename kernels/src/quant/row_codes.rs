@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
-use super::activations::{Granularity, quantise_activations};
+use super::activations::{Granularity, RowCodes, quantise_activations};
 use super::format::Format;
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
@@ -18,19 +18,6 @@ const TILES: [(usize, usize); 5] = [(1, 128), (2, 128), (4, 128), (4, 256), (8, 
 const PART: (usize, usize) = (2, 128);
 /// Columns of a microscaled group.
 const MX_GROUP: usize = 32;
-
-/// What codes are made in, and where they go.
-#[derive(Debug)]
-pub struct RowCodes<'a> {
-    /// How a code is a number: 8 or 4 bits.
-    pub format: Format,
-    /// Which elements share a scale.
-    pub granularity: Granularity,
-    /// u8, contiguous, `[rows, cols]`, or `[rows, ceil(cols / 2)]` for 4 bits, the even column in the low half.
-    pub codes: ViewMut<'a>,
-    /// [`Granularity::scales_shape`] of [`Granularity::kind`], any strides; read for [`Granularity::Static`].
-    pub scales: ViewMut<'a>,
-}
 
 /// Codes of [`norm`](norm::norm()), which is written nowhere else; one launch for rows of up to 16384 columns, contiguous, and one
 /// scale, one for each row, or one for each run of 8 to 256 columns.
@@ -72,7 +59,7 @@ pub fn norm_quantise(
     else {
         let mut y = Tensor::empty(x.device(), x.shape(), x.dtype())?;
         norm::norm(stream, x, params, y.view_mut(), sum)?;
-        return quantise_activations(stream, y.view(), to.format, to.granularity, None, to.codes, to.scales);
+        return quantise_activations(stream, y.view(), None, to);
     };
     let weighted = match (params.weight, params.one_plus) {
         (None, _) => 0,
@@ -150,7 +137,7 @@ pub fn gate_quantise(stream: &Stream, x: View<'_>, params: &GateParams<'_>, to: 
     let (Some(lanes), Some((runs, threads)), Some(weight), true) = (lanes(&to, &x), tile, weights, direct) else {
         let mut y = Tensor::empty(x.device(), &[rows, cols], x.dtype())?;
         gate::gate(stream, x, params, y.view_mut())?;
-        return quantise_activations(stream, y.view(), to.format, to.granularity, None, to.codes, to.scales);
+        return quantise_activations(stream, y.view(), None, to);
     };
     let key = RowKey {
         x: x.dtype(),

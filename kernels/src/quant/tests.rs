@@ -135,7 +135,13 @@ fn encoding_takes_the_nearest_code() {
         let mut words = Tensor::empty(&device, &[probes.len()], DType::U8).unwrap();
         let layout = CodeLayout::bytes(format);
         let symmetric = rounding == Rounding::Even;
-        quantise(device.stream(), x.view(), words.view_mut(), &layout, None, rounding, symmetric).unwrap();
+        quantise(
+            device.stream(),
+            x.view(),
+            &Coding { layout: &layout, scales: None, rounding, symmetric },
+            words.view_mut(),
+        )
+        .unwrap();
         for (&x, got) in probes.iter().zip(words.to_bytes().unwrap()) {
             let want = encode(format, x, rounding, symmetric);
             // Whole numbers of fewer bits are sign-extended to the byte.
@@ -188,7 +194,13 @@ fn codes_are_the_oracles_for_blocks_packings_scales_and_strides() {
             let own = Scales { view: scale_tensor.view(), kind, block, global: two_level.then(|| global.view()) };
             let mut words = Tensor::empty(&device, &layout.words_shape(shape, word), word).unwrap();
             let rounding = Rounding::Away;
-            quantise(device.stream(), x.view(), words.view_mut(), &layout, Some(&own), rounding, false).unwrap();
+            quantise(
+                device.stream(),
+                x.view(),
+                &Coding { layout: &layout, scales: Some(&own), rounding, symmetric: false },
+                words.view_mut(),
+            )
+            .unwrap();
             let codes = unpack(&words, &layout, shape);
             let mut back = tensor(&device, shape, dtype, &values, lie);
             dequantise(device.stream(), words.view(), &layout, Some(&own), back.view_mut()).unwrap();
@@ -230,7 +242,13 @@ fn words_hold_zeros_behind_the_axis() {
     let x = upload(&device, &[3], DType::F32, &[1.0f32, -1.0, 2.0]);
     let mut words = upload(&device, &[1], DType::U32, &[u32::MAX]);
     let layout = CodeLayout::packed(Format::I4, 0, 3);
-    quantise(device.stream(), x.view(), words.view_mut(), &layout, None, Rounding::Even, false).unwrap();
+    quantise(
+        device.stream(),
+        x.view(),
+        &Coding { layout: &layout, scales: None, rounding: Rounding::Even, symmetric: false },
+        words.view_mut(),
+    )
+    .unwrap();
     assert_eq!(words.to_bytes().unwrap(), 0x02f1_u32.to_le_bytes());
 }
 
@@ -324,7 +342,14 @@ fn what_does_not_fit_is_named() {
     let mut words = Tensor::empty(&device, &[2, 1], DType::U32).unwrap();
     let layout = CodeLayout::packed(Format::I4, 1, 8);
     let quantised = |x: &Tensor, words: &mut Tensor, layout: &CodeLayout, scales: Option<&Scales<'_>>| {
-        quantise(stream, x.view(), words.view_mut(), layout, scales, Rounding::Away, false).unwrap_err().to_string()
+        quantise(
+            stream,
+            x.view(),
+            &Coding { layout, scales, rounding: Rounding::Away, symmetric: false },
+            words.view_mut(),
+        )
+        .unwrap_err()
+        .to_string()
     };
     let own = Scales { view: scales.view(), kind: ScaleKind::F32, block: &[1, 8], global: None };
     let errors = [

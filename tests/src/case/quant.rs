@@ -2,8 +2,8 @@
 
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::quant::{
-    ActivationScales, CodeLayout, Format, Granularity, MxRounding, Rounding, ScaleKind, Scales, dequantise, q_matmul,
-    q_matmul_a8, quantise, quantise_activations,
+    ActivationScales, CodeLayout, CodedMatrix, Coding, Format, Granularity, MxRounding, Rounding, RowCodes, ScaleKind,
+    Scales, dequantise, q_matmul, q_matmul_a8, quantise, quantise_activations,
 };
 
 use super::drawn::Draw;
@@ -157,7 +157,12 @@ fn round_trip(dtype: DType, shape: &'static [usize], format: Format, packed: boo
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let scales = Scales { view: inputs[1].view(), kind: ScaleKind::F32, block: &[], global: None };
         let (x, mut words) = (inputs[0].view(), temporary(inputs[0].device(), &layout.words_shape(shape, word), word)?);
-        quantise(stream, x, words.view_mut(), &layout, Some(&scales), Rounding::Away, false)?;
+        quantise(
+            stream,
+            x,
+            &Coding { layout: &layout, scales: Some(&scales), rounding: Rounding::Away, symmetric: false },
+            words.view_mut(),
+        )?;
         Ok(dequantise(stream, words.view(), &layout, Some(&scales), outputs[0].view_mut())?)
     };
     let oracle = move |inputs: &[Array]| {
@@ -187,7 +192,12 @@ fn activation(dtype: DType, shape: [usize; 2], format: Format, granularity: Gran
         let mut codes = temporary(device, &[rows, (cols * format.bits()).div_ceil(8)], DType::U8)?;
         let mut scales = temporary(device, &grid, granularity.kind().dtype())?;
         let x = inputs[0].view();
-        quantise_activations(stream, x, format, granularity, None, codes.view_mut(), scales.view_mut())?;
+        quantise_activations(
+            stream,
+            x,
+            None,
+            RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
+        )?;
         let layout = match format.bits() {
             8 => CodeLayout::bytes(format),
             _ => CodeLayout::packed(format, 1, cols),
@@ -227,8 +237,18 @@ fn product(dtype: DType, [m, n, k]: [usize; 3], format: Format, axis: usize, gro
         let scales = Scales { view: inputs[2].view(), kind: ScaleKind::F32, block: &block, global: None };
         let (layout, word) = layout_of(format, &[k, n], axis, true);
         let mut words = temporary(inputs[0].device(), &layout.words_shape(&[k, n], word), word)?;
-        quantise(stream, inputs[1].view(), words.view_mut(), &layout, Some(&scales), Rounding::Away, false)?;
-        Ok(q_matmul(stream, inputs[0].view(), words.view(), &layout, Some(&scales), outputs[0].view_mut())?)
+        quantise(
+            stream,
+            inputs[1].view(),
+            &Coding { layout: &layout, scales: Some(&scales), rounding: Rounding::Away, symmetric: false },
+            words.view_mut(),
+        )?;
+        Ok(q_matmul(
+            stream,
+            inputs[0].view(),
+            &CodedMatrix { words: words.view(), layout: &layout, scales: Some(&scales) },
+            outputs[0].view_mut(),
+        )?)
     };
     let scale = move |row: usize| SCALE / (1 + row / block[0] % 2) as f64;
     let oracle = move |inputs: &[Array]| {
@@ -258,7 +278,12 @@ fn strips(dtype: DType, [n, k]: [usize; 2]) -> Case {
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let scales = Scales { view: inputs[2].view(), kind: ScaleKind::F16, block: &block, global: None };
         let layout = CodeLayout::packed(Format::I4, 1, n);
-        Ok(q_matmul(stream, inputs[0].view(), inputs[1].view(), &layout, Some(&scales), outputs[0].view_mut())?)
+        Ok(q_matmul(
+            stream,
+            inputs[0].view(),
+            &CodedMatrix { words: inputs[1].view(), layout: &layout, scales: Some(&scales) },
+            outputs[0].view_mut(),
+        )?)
     };
     let code = |row: usize, column: usize| (row * 5 + column * 3 + column / 64) as u32 % 16;
     let scale = |group: usize, column: usize| (1 + (column + column / 32 + group * 7) % 13) as f64 / 16.0;
@@ -293,7 +318,12 @@ fn codes_by_codes(dtype: DType, [m, n, k]: [usize; 3], format: Format) -> Case {
             let mut codes = temporary(device, &[rows, k], DType::U8)?;
             let mut scales = temporary(device, &[rows, 1], DType::F32)?;
             let token = Granularity::Token;
-            quantise_activations(stream, x.view(), format, token, None, codes.view_mut(), scales.view_mut())?;
+            quantise_activations(
+                stream,
+                x.view(),
+                None,
+                RowCodes { format, granularity: token, codes: codes.view_mut(), scales: scales.view_mut() },
+            )?;
             Ok((codes, scales))
         };
         let ((a, a_scales), (w, w_scales)) = (coded(&inputs[0], m)?, coded(&inputs[1], n)?);
@@ -303,7 +333,13 @@ fn codes_by_codes(dtype: DType, [m, n, k]: [usize; 3], format: Format) -> Case {
         let scales = Scales { view: columns, kind: ScaleKind::F32, block: &[k, 1], global: None };
         let rows = ActivationScales { format, view: a_scales.view() };
         let layout = CodeLayout::bytes(format);
-        Ok(q_matmul_a8(stream, a.view(), &rows, words, &layout, Some(&scales), outputs[0].view_mut())?)
+        Ok(q_matmul_a8(
+            stream,
+            a.view(),
+            &rows,
+            &CodedMatrix { words, layout: &layout, scales: Some(&scales) },
+            outputs[0].view_mut(),
+        )?)
     };
     let oracle = move |inputs: &[Array]| {
         let coded = |values: &[f64]| -> (Vec<f64>, f64) {

@@ -3,8 +3,8 @@
 
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::quant::{
-    CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, halve_to_fnuz, q_matmul_preshuffled,
-    q_matmul_scaled, quantise_activations,
+    CodedRows, Format, Granularity, MxRounding, Preshuffled, PreshuffledRows, RowCodes, halve_to_fnuz,
+    q_matmul_preshuffled, q_matmul_scaled, quantise_activations,
 };
 
 use super::drawn::Draw;
@@ -109,7 +109,12 @@ fn scaled(turn: usize, ([m, n, k], formats, granularities): Spec, laid_out: bool
             let mut codes = temporary(device, &[shape[0], (k * format.bits()).div_ceil(8)], DType::U8)?;
             let mut scales = temporary(device, &granularity.scales_shape(shape), granularity.kind().dtype())?;
             let x = inputs[side].view();
-            quantise_activations(stream, x, format, granularity, None, codes.view_mut(), scales.view_mut())?;
+            quantise_activations(
+                stream,
+                x,
+                None,
+                RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
+            )?;
             Ok((codes, scales))
         };
         let sides = [coded(0)?, coded(1)?];

@@ -2,8 +2,8 @@
 
 use rocfire_hal::{DType, Tensor};
 use rocfire_kernels::quant::{
-    CodeLayout, CodedRows, Format, Granularity, MxRounding, PeakRule, Rounding, ScaleKind, Scales, block_peaks,
-    dequantise, q_matmul, q_matmul_scaled, quantise, quantise_activations,
+    CodeLayout, CodedMatrix, CodedRows, Coding, Format, Granularity, MxRounding, PeakRule, Rounding, RowCodes,
+    ScaleKind, Scales, block_peaks, dequantise, q_matmul, q_matmul_scaled, quantise, quantise_activations,
 };
 use rocfire_kernels::random::Seed;
 use rocfire_tests::Array;
@@ -30,7 +30,12 @@ fn activations(space: &Space, format: Format, granularity: Granularity) -> Outco
     let mut codes = space.empty(&[shape[0], COLS * format.bits() / 8], DType::U8)?;
     let mut scales = space.empty(&grid, granularity.kind().dtype())?;
     let stream = space.device.stream();
-    quantise_activations(stream, x.view(), format, granularity, None, codes.view_mut(), scales.view_mut())?;
+    quantise_activations(
+        stream,
+        x.view(),
+        None,
+        RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
+    )?;
     let block = [shape[0].div_ceil(grid[0]), COLS / grid[1]];
     // Codes of 4 bits have two bits of fraction at most; the largest of E4M3 are 1/16 apart.
     let allowed = if format.bits() == 4 { 0.2 } else { 0.04 };
@@ -60,7 +65,12 @@ fn words(space: &Space) -> Outcome {
     let scale = space.upload(&[1, 1], DType::F32, vec![1.0 / 127.0])?;
     let scales = || Scales { view: scale.view(), kind: ScaleKind::F32, block: &[], global: None };
     let mut codes = space.empty(&shape, DType::I8)?;
-    quantise(stream, x.view(), codes.view_mut(), &layout, Some(&scales()), Rounding::Even, true)?;
+    quantise(
+        stream,
+        x.view(),
+        &Coding { layout: &layout, scales: Some(&scales()), rounding: Rounding::Even, symmetric: true },
+        codes.view_mut(),
+    )?;
     let mut back = space.empty(&shape, DType::F16)?;
     dequantise(stream, codes.view(), &layout, Some(&scales()), back.view_mut())?;
     for at in space.marks(COLS) {
@@ -85,7 +95,12 @@ fn packed(space: &Space) -> Outcome {
         let a = space.random(&[m, COLS], DType::F16, 7)?;
         let mut c = space.empty(&[m, columns], DType::F16)?;
         let given = Scales { view: scales.view(), kind: ScaleKind::F16, block: &block, global: None };
-        q_matmul(stream, a.view(), words.view(), &layout, Some(&given), c.view_mut())?;
+        q_matmul(
+            stream,
+            a.view(),
+            &CodedMatrix { words: words.view(), layout: &layout, scales: Some(&given) },
+            c.view_mut(),
+        )?;
         let last = row(&a, m - 1)?;
         for first in [0, columns / 2 / 8 * 8, columns - 16] {
             let narrow = |tensor: &Tensor, from: usize, count: usize| -> rocfire_hal::Result<Vec<f64>> {

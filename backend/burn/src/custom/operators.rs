@@ -267,7 +267,7 @@ pub fn coded(source: CodedSource, format: Format, granularity: Granularity) -> C
         let (codes, scales) = (codes.view_mut(), scales.view_mut());
         match source {
             CodedSource::Plain => {
-                quant::quantise_activations(stream, x.view(), format, granularity, None, codes, scales)
+                quant::quantise_activations(stream, x.view(), None, RowCodes { format, granularity, codes, scales })
             }
             CodedSource::Norm(kind, epsilon) => {
                 let to = RowCodes { format, granularity, codes, scales };

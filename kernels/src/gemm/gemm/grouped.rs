@@ -239,22 +239,14 @@ impl Product<'_> {
         };
         let block = [tiling.threads(info.wave_size as usize), 1, 1];
         let shape = [1, self.m, self.n, self.k];
-        let work = self.work(&shape);
-        let (grid, lds_bytes) = ([tiles[0], tiles[1], 1], key.staging.lds_bytes);
+        let launch = KernelLaunch::new(self.stream, &source, (OP, "gemm"), [tiles[0], tiles[1], 1], block);
+        let launch = launch.with(key.staging.lds_bytes, self.work(&shape));
         // SAFETY:
         // - `GroupedArgs` is the twin of the kernel's struct, sizes asserted on both sides. Groups that the kernel finds in
         //   `bounds`, of `count` or one more elements, are held inside of the rows of A and C; it reads A, C and the epilogue's
         //   tensors at those rows and at columns below N and k below K, of B at groups below `count`: checked views all.
         // - It writes C only, or the epilogue's outputs.
-        unsafe {
-            let (stream, epilogue) = (self.stream, self.epilogue.as_ref());
-            KernelLaunch::new(stream, &source, (OP, "gemm"), grid, block).with(lds_bytes, work).run_with_epilogue(
-                &args,
-                epilogue,
-                self.c_buffer,
-                None,
-            )
-        }
+        unsafe { launch.run_with_epilogue(&args, self.epilogue.as_ref(), self.c_buffer, None) }
     }
 }
 

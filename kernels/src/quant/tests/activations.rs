@@ -84,8 +84,13 @@ fn check(device: &Device, turn: usize, shape: [usize; 2], format: Format, granul
     let mut codes = Tensor::empty(device, &[rows, byte_cols], DType::U8).unwrap();
     let smoothing = smooth.then(|| factor.view());
     let stream = device.stream();
-    quantise_activations(stream, x.view(), format, granularity, smoothing, codes.view_mut(), scales.view_mut())
-        .unwrap();
+    quantise_activations(
+        stream,
+        x.view(),
+        smoothing,
+        RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
+    )
+    .unwrap();
     let factor = |n: usize| if smooth { factors[n % cols] as f32 } else { 1.0 };
     let values: Vec<f32> = values.iter().enumerate().map(|(n, &value)| value as f32 * factor(n)).collect();
     let (want_scales, want_codes) = oracle(&values, shape, format, granularity, given);
@@ -154,7 +159,13 @@ fn a_nan_spoils_its_own_scale_only() {
         let kind = granularity.kind();
         let mut scales = Tensor::empty(&device, &granularity.scales_shape([3, cols]), kind.dtype()).unwrap();
         let (stream, format) = (device.stream(), Format::E4M3);
-        quantise_activations(stream, x.view(), format, granularity, None, codes.view_mut(), scales.view_mut()).unwrap();
+        quantise_activations(
+            stream,
+            x.view(),
+            None,
+            RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
+        )
+        .unwrap();
         let codes = codes.to_bytes().unwrap();
         let others = codes[..cols].iter().chain(&codes[2 * cols..]);
         assert!(others.copied().all(|code| code != 0x7f && code != 0), "{cols} {granularity:?}");
@@ -172,7 +183,13 @@ fn scales_may_be_written_transposed() {
     let mut scales = stored.with_layout(stored.layout().swap(0, 1).unwrap()).unwrap();
     let group = Granularity::Group(32);
     let stream = device.stream();
-    quantise_activations(stream, x.view(), Format::I8, group, None, codes.view_mut(), scales.view_mut()).unwrap();
+    quantise_activations(
+        stream,
+        x.view(),
+        None,
+        RowCodes { format: Format::I8, granularity: group, codes: codes.view_mut(), scales: scales.view_mut() },
+    )
+    .unwrap();
     let want: Vec<f64> =
         [31f32, 95.0, 159.0, 223.0, 63.0, 127.0, 191.0, 255.0].iter().map(|peak| f64::from(peak / 127.0)).collect();
     assert_eq!(read(&stored), want);
@@ -187,7 +204,7 @@ fn wrong_activations_are_named() {
         let grid = granularity.scales_shape([2, cols]);
         let mut scales = Tensor::empty(&device, &grid, granularity.kind().dtype()).unwrap();
         let (codes, scales) = (codes.view_mut(), scales.view_mut());
-        quantise_activations(device.stream(), x.view(), format, granularity, None, codes, scales)
+        quantise_activations(device.stream(), x.view(), None, RowCodes { format, granularity, codes, scales })
             .unwrap_err()
             .to_string()
     };

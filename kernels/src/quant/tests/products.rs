@@ -77,7 +77,13 @@ fn check(device: &Device, turn: usize, (mnk, axis, word, block): Shaped) {
     let values = numbers.values(m * k, dtype);
     let a = tensor(device, &[m, k], dtype, &values, Lie::ALL[turn % 3]);
     let mut c = tensor(device, &[m, n], dtype, &vec![0.0; m * n], Lie::ALL[(turn + 1) % 3]);
-    q_matmul(device.stream(), a.view(), words.view(), &layout, Some(&own), c.view_mut()).unwrap();
+    q_matmul(
+        device.stream(),
+        a.view(),
+        &CodedMatrix { words: words.view(), layout: &layout, scales: Some(&own) },
+        c.view_mut(),
+    )
+    .unwrap();
     let weight = |k: usize, column: usize| {
         let cell = if block.is_empty() { 0 } else { k / block[0] * grid[1] + column / block[1] };
         0.5 * scales[cell] * decode(format, codes[k * n + column])
@@ -116,7 +122,13 @@ fn slices_of_k_change_no_bit() {
         let values: Vec<f64> = (0..m * k).map(|i| ((i * 37 % 101) as f64 - 50.0) / 64.0).collect();
         let a = tensor(&device, &[m, k], DType::F32, &values, Lie::Plain);
         let mut c = Tensor::empty(&device, &[m, n], DType::F32).unwrap();
-        q_matmul(device.stream(), a.view(), words.view(), &layout, None, c.view_mut()).unwrap();
+        q_matmul(
+            device.stream(),
+            a.view(),
+            &CodedMatrix { words: words.view(), layout: &layout, scales: None },
+            c.view_mut(),
+        )
+        .unwrap();
         c.to_bytes().unwrap()
     };
     let (few, many) = (product(40), product(300));
@@ -149,7 +161,14 @@ fn a8w8_is_exact_up_to_the_store() {
         let own = Scales { view: column_scales.view(), kind: ScaleKind::F32, block: &[k, 1], global: None };
         let a_scales = ActivationScales { format, view: row_scales.view() };
         let mut c = Tensor::empty(&device, &[m, n], DType::F32).unwrap();
-        q_matmul_a8(device.stream(), a.view(), &a_scales, words.view(), &layout, Some(&own), c.view_mut()).unwrap();
+        q_matmul_a8(
+            device.stream(),
+            a.view(),
+            &a_scales,
+            &CodedMatrix { words: words.view(), layout: &layout, scales: Some(&own) },
+            c.view_mut(),
+        )
+        .unwrap();
         let want: Vec<f64> = coordinates(&[m, n])
             .map(|at| {
                 let product =
@@ -170,7 +189,14 @@ fn products_that_do_not_fit_are_named() {
     let product = |a: &[usize], dtype: DType, c: &[usize]| {
         let a = Tensor::empty(&device, a, dtype).unwrap();
         let mut c = Tensor::empty(&device, c, dtype).unwrap();
-        q_matmul(device.stream(), a.view(), words.view(), &layout, None, c.view_mut()).unwrap_err().to_string()
+        q_matmul(
+            device.stream(),
+            a.view(),
+            &CodedMatrix { words: words.view(), layout: &layout, scales: None },
+            c.view_mut(),
+        )
+        .unwrap_err()
+        .to_string()
     };
     for (error, expected) in [
         (product(&[3, 5], DType::F32, &[3, 8]), "a must be [.., 4]"),

@@ -25,7 +25,12 @@ fn words(x: &Tensor, scheme: &QuantScheme, scales: Option<&Scales<'_>>) -> Resul
     let word = scheme::word(scheme);
     let mut words = memory::empty(x.device(), &layout.words_shape(x.shape(), word), word)?;
     let symmetric = matches!(scheme.value, QuantValue::Q8S | QuantValue::Q4S | QuantValue::Q2S);
-    quant::quantise(x.device().stream(), x.view(), words.view_mut(), &layout, scales, Rounding::Away, symmetric)?;
+    quant::quantise(
+        x.device().stream(),
+        x.view(),
+        &quant::Coding { layout: &layout, scales, rounding: Rounding::Away, symmetric },
+        words.view_mut(),
+    )?;
     Ok(words)
 }
 

@@ -45,7 +45,12 @@ fn matrix(x: &Tensor, w: &RocmQTensor) -> Option<[usize; 2]> {
 fn multiply(x: &Tensor, w: &RocmQTensor, c: rocfire_hal::ViewMut<'_>) -> Result<()> {
     let block = w.block();
     let scales = w.scales(&block);
-    Ok(quant::q_matmul(x.device().stream(), x.view(), w.words.as_inner().view(), &w.code_layout(), Some(&scales), c)?)
+    Ok(quant::q_matmul(
+        x.device().stream(),
+        x.view(),
+        &quant::CodedMatrix { words: w.words.as_inner().view(), layout: &w.code_layout(), scales: Some(&scales) },
+        c,
+    )?)
 }
 
 /// The shape of a product, with as many axes as the operand that has more.
