@@ -98,17 +98,17 @@ pub struct Fill {
     pub extent: [u64; 3],
 }
 
-/// The side that an address is on.
+/// The memory that an address is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum Memory {
     Device,
     Host,
 }
 
-fn side(runtime: &Runtime, address: u64, bytes: u64) -> Result<Side> {
+fn side(runtime: &Runtime, address: u64, bytes: u64) -> Result<Memory> {
     let wrong = |reason: String| Failure::new(Status::INVALID_VALUE, reason);
     match runtime.gpu.allocation(address) {
-        Some((start, length)) if address - start <= length && bytes <= length - (address - start) => Ok(Side::Device),
+        Some((start, length)) if address - start <= length && bytes <= length - (address - start) => Ok(Memory::Device),
         Some((start, length)) => {
             let offset = address - start;
             Err(wrong(format!("{bytes} bytes at offset {offset} of the {length}-byte allocation at {start:#x}")))
@@ -117,7 +117,7 @@ fn side(runtime: &Runtime, address: u64, bytes: u64) -> Result<Side> {
             "{bytes} bytes at {address:#x}, which is device memory that was freed or never allocated"
         ))),
         None if address == 0 => Err(Status::INVALID_VALUE.into()),
-        None => Ok(Side::Host),
+        None => Ok(Memory::Host),
     }
 }
 
@@ -141,7 +141,7 @@ impl Copy {
             Kind::HostToHost | Kind::Default => (false, false),
         };
         for (expected, side, what) in [(device_expected.0, sides.0, "to"), (device_expected.1, sides.1, "from")] {
-            if expected && side == Side::Host {
+            if expected && side == Memory::Host {
                 let reason = format!("{:?}, and the copy is {what} memory that the device does not have", self.kind);
                 return Err(Failure::new(Status::INVALID_MEMCPY_DIRECTION, reason));
             }
@@ -157,12 +157,12 @@ impl Copy {
 
 fn copy_row(runtime: &Runtime, to: u64, from: u64, bytes: u64) -> Result {
     let outcome = match (side(runtime, to, bytes)?, side(runtime, from, bytes)?) {
-        (Side::Device, Side::Device) => runtime.gpu.copy(to, from, bytes),
+        (Memory::Device, Memory::Device) => runtime.gpu.copy(to, from, bytes),
         // SAFETY: the caller has promised as many bytes of host memory; null was excluded.
-        (Side::Device, Side::Host) => runtime.gpu.write(to, unsafe { host_bytes(from, bytes) }),
+        (Memory::Device, Memory::Host) => runtime.gpu.write(to, unsafe { host_bytes(from, bytes) }),
         // SAFETY: as above.
-        (Side::Host, Side::Device) => runtime.gpu.read(from, unsafe { host_bytes_mut(to, bytes) }),
-        (Side::Host, Side::Host) => {
+        (Memory::Host, Memory::Device) => runtime.gpu.read(from, unsafe { host_bytes_mut(to, bytes) }),
+        (Memory::Host, Memory::Host) => {
             let source = std::ptr::with_exposed_provenance::<u8>(from as usize);
             let target = std::ptr::with_exposed_provenance_mut::<u8>(to as usize);
             // SAFETY: the caller has promised as many bytes on both sides, which may overlap.
@@ -187,7 +187,7 @@ impl Fill {
         let value = &self.value.to_le_bytes()[..self.value_bytes as usize];
         for (z, y) in (0..depth).flat_map(|z| (0..height).map(move |y| (z, y))) {
             let to = self.to.row(y, z);
-            if side(runtime, to, bytes)? == Side::Host {
+            if side(runtime, to, bytes)? == Memory::Host {
                 let reason = format!("{to:#x} is not memory that the device has");
                 return Err(Failure::new(Status::INVALID_VALUE, reason));
             }
