@@ -5,7 +5,7 @@ use rocfire_isa::{Inst, Op, OperandKind};
 use super::handler;
 use crate::env::Env;
 use crate::error::FaultKind;
-use crate::step::{Flow, Handlers, Selected};
+use crate::step::{Flow, Selected};
 use crate::wave::{Wave, scalar};
 
 /// 32-bit result from a 32-bit source; SCC stays.
@@ -110,19 +110,14 @@ macro_rules! write_exec32 {
     };
 }
 
+/// Of the messages that return something only the clock is known; what else the hardware could tell about itself reads as
+/// zero.
 pub(super) fn select(inst: &Inst) -> Option<Selected> {
-    let op = inst.op;
-    if op == Op::SSetGprIdxIdx {
-        return super::control::select_gpr_index(op);
-    }
-    if let Some(selected) = messages(inst) {
-        return Some(selected);
-    }
-    moves(op).or_else(|| counts(op)).or_else(|| exec_mask(op)).or_else(|| jumps(op)).map(Selected::scalars)
-}
-
-fn moves(op: Op) -> Option<Handlers> {
-    Some(match op {
+    let message = inst.src.iter().find_map(|operand| match operand.kind {
+        OperandKind::Imm(value) => Some(i64::from(value)),
+        _ => None,
+    });
+    let handlers = match inst.op {
         Op::SMovB32 => plain32!(|a| a),
         Op::SMovB64 => plain64!(|a| a),
         Op::SCmovB32 => handler!(|w, _, s| {
@@ -195,64 +190,6 @@ fn moves(op: Op) -> Option<Handlers> {
             w.set_s64(s.dst[0], value);
             Flow::Next
         }),
-        _ => return None,
-    })
-}
-
-/// A register number moved by M0.
-fn relative(w: &Wave, index: u16) -> u16 {
-    moved(index, w.s32(scalar::M0))
-}
-
-/// A register number moved, inside the file.
-fn moved(index: u16, distance: u32) -> u16 {
-    (u32::from(index).wrapping_add(distance) % (scalar::FILE as u32 - 1)) as u16
-}
-
-/// Messages that return something, and the barrier's state. Only the clock is known; what else the hardware could tell
-/// about itself reads as zero.
-fn messages(inst: &Inst) -> Option<Selected> {
-    let number = inst.src.iter().find_map(|operand| match operand.kind {
-        OperandKind::Imm(value) => Some(i64::from(value)),
-        _ => None,
-    });
-    let handlers = match inst.op {
-        Op::SSendmsgRtnB32 => handler!(|w, _, s| {
-            let value = returned(w, s.imm);
-            w.set_s32(s.dst[0], value as u32);
-            Flow::Next
-        }),
-        Op::SSendmsgRtnB64 => handler!(|w, _, s| {
-            let value = returned(w, s.imm);
-            w.set_s64(s.dst[0], value);
-            Flow::Next
-        }),
-        // A workgroup's waves all arrive before any goes on, so that arriving alone shows nowhere.
-        Op::SBarrierSignal => handler!(|_, _, _| Flow::Next),
-        // SCC = whether no other wave has arrived before.
-        Op::SBarrierSignalIsfirst => handler!(|w, env, _| {
-            w.scc = !std::mem::replace(&mut env.barrier_signalled, true);
-            Flow::Next
-        }),
-        // Registers are not handed out while a kernel runs: it has those that it asked for, and that always works.
-        Op::SAllocVgpr => handler!(|w, _, _| {
-            w.scc = true;
-            Flow::Next
-        }),
-        _ => return None,
-    };
-    Some(Selected::scalars(handlers).with_imm(number.unwrap_or(0)))
-}
-
-/// `MSG_RTN_GET_REALTIME`.
-const GET_REALTIME: i64 = 131;
-
-fn returned(w: &Wave, message: i64) -> u64 {
-    if message & 0xff == GET_REALTIME { super::clock(w) } else { 0 }
-}
-
-fn counts(op: Op) -> Option<Handlers> {
-    Some(match op {
         Op::SNotB32 => with_scc!(s32, set_s32, |a| !a),
         Op::SNotB64 => with_scc!(s64, set_s64, |a| !a),
         Op::SAbsI32 => with_scc!(s32, set_s32, |a| (a as i32).unsigned_abs()),
@@ -274,27 +211,6 @@ fn counts(op: Op) -> Option<Handlers> {
         Op::SFlbitI32B64 => narrow!(|a| or_none(a.leading_zeros(), 64)),
         Op::SFlbitI32 => plain32!(|a| or_none((a ^ (a as i32 >> 31) as u32).leading_zeros(), 32)),
         Op::SFlbitI32I64 => narrow!(|a| or_none((a ^ (a as i64 >> 63) as u64).leading_zeros(), 64)),
-        _ => return None,
-    })
-}
-
-/// A bit number, or -1 where no bit was found.
-fn or_none(bit: u32, none: u32) -> u32 {
-    if bit == none { u32::MAX } else { bit }
-}
-
-/// One bit for each group of four that is not zero.
-fn quads(mask: u64) -> u64 {
-    (0..16).filter(|quad| mask >> (4 * quad) & 0xf != 0).fold(0, |bits, quad| bits | 1 << quad)
-}
-
-/// Four bits for each group of four that is not zero.
-fn whole_quads(mask: u64) -> u64 {
-    (0..16).filter(|quad| mask >> (4 * quad) & 0xf != 0).fold(0, |bits, quad| bits | 0xf << (4 * quad))
-}
-
-fn exec_mask(op: Op) -> Option<Handlers> {
-    Some(match op {
         Op::SAndSaveexecB64 => save_exec!(|a, exec| a & exec),
         Op::SOrSaveexecB64 => save_exec!(|a, exec| a | exec),
         Op::SXorSaveexecB64 => save_exec!(|a, exec| a ^ exec),
@@ -319,12 +235,6 @@ fn exec_mask(op: Op) -> Option<Handlers> {
         Op::SAndn2WrexecB32 => write_exec32!(|a, exec| a & !exec),
         Op::SAndn1WrexecB64 => write_exec!(|a, exec| !a & exec),
         Op::SAndn2WrexecB64 => write_exec!(|a, exec| a & !exec),
-        _ => return None,
-    })
-}
-
-fn jumps(op: Op) -> Option<Handlers> {
-    Some(match op {
         Op::SGetpcB64 => handler!(|w, env, s| {
             let next = env.program.address_after(s);
             w.set_s64(s.dst[0], next);
@@ -340,8 +250,64 @@ fn jumps(op: Op) -> Option<Handlers> {
             w.set_s64(s.dst[0], next);
             jump_to_address(w, env, target)
         }),
+        Op::SSendmsgRtnB32 => handler!(|w, _, s| {
+            let value = returned(w, s.imm);
+            w.set_s32(s.dst[0], value as u32);
+            Flow::Next
+        }),
+        Op::SSendmsgRtnB64 => handler!(|w, _, s| {
+            let value = returned(w, s.imm);
+            w.set_s64(s.dst[0], value);
+            Flow::Next
+        }),
+        // A workgroup's waves all arrive before any goes on, so that arriving alone shows nowhere.
+        Op::SBarrierSignal => handler!(|_, _, _| Flow::Next),
+        // SCC = whether no other wave has arrived before.
+        Op::SBarrierSignalIsfirst => handler!(|w, env, _| {
+            w.scc = !std::mem::replace(&mut env.barrier_signalled, true);
+            Flow::Next
+        }),
+        // Registers are not handed out while a kernel runs: it has those that it asked for, and that always works.
+        Op::SAllocVgpr => handler!(|w, _, _| {
+            w.scc = true;
+            Flow::Next
+        }),
+        Op::SSetGprIdxIdx => return super::control::select_gpr_index(inst.op),
         _ => return None,
-    })
+    };
+    Some(Selected::scalars(handlers).with_imm(message.unwrap_or(0)))
+}
+
+/// A register number moved by M0.
+fn relative(w: &Wave, index: u16) -> u16 {
+    moved(index, w.s32(scalar::M0))
+}
+
+/// A register number moved, inside the file.
+fn moved(index: u16, distance: u32) -> u16 {
+    (u32::from(index).wrapping_add(distance) % (scalar::FILE as u32 - 1)) as u16
+}
+
+/// `MSG_RTN_GET_REALTIME`.
+const GET_REALTIME: i64 = 131;
+
+fn returned(w: &Wave, message: i64) -> u64 {
+    if message & 0xff == GET_REALTIME { super::clock(w) } else { 0 }
+}
+
+/// A bit number, or -1 where no bit was found.
+fn or_none(bit: u32, none: u32) -> u32 {
+    if bit == none { u32::MAX } else { bit }
+}
+
+/// One bit for each group of four that is not zero.
+fn quads(mask: u64) -> u64 {
+    (0..16).filter(|quad| mask >> (4 * quad) & 0xf != 0).fold(0, |bits, quad| bits | 1 << quad)
+}
+
+/// Four bits for each group of four that is not zero.
+fn whole_quads(mask: u64) -> u64 {
+    (0..16).filter(|quad| mask >> (4 * quad) & 0xf != 0).fold(0, |bits, quad| bits | 0xf << (4 * quad))
 }
 
 fn jump_to_address(w: &mut Wave, env: &mut Env, address: u64) -> Flow {

@@ -3,7 +3,7 @@
 use rocfire_isa::Op;
 
 use super::handler;
-use crate::step::{Flow, Handlers, Selected};
+use crate::step::{Flow, Selected};
 
 /// 32-bit result and SCC from 32-bit sources.
 macro_rules! alu32 {
@@ -87,11 +87,7 @@ macro_rules! shift_add {
 }
 
 pub(super) fn select(op: Op) -> Option<Selected> {
-    arithmetic(op).or_else(|| bits(op)).map(Selected::scalars)
-}
-
-fn arithmetic(op: Op) -> Option<Handlers> {
-    Some(match op {
+    Some(Selected::scalars(match op {
         Op::SAddU32 => alu32!(|a, b| a.overflowing_add(b)),
         Op::SSubU32 => alu32!(|a, b| a.overflowing_sub(b)),
         Op::SAddI32 => alu32!(|a, b| {
@@ -139,12 +135,6 @@ fn arithmetic(op: Op) -> Option<Handlers> {
             w.set_s64(s.dst[0], value);
             Flow::Next
         }),
-        _ => return None,
-    })
-}
-
-fn bits(op: Op) -> Option<Handlers> {
-    Some(match op {
         Op::SAndB32 => logic32!(|a, b| a & b),
         Op::SOrB32 => logic32!(|a, b| a | b),
         Op::SXorB32 => logic32!(|a, b| a ^ b),
@@ -182,7 +172,7 @@ fn bits(op: Op) -> Option<Handlers> {
         Op::SPackHhB32B16 => plain32!(|a, b| a >> 16 | b & 0xffff_0000),
         Op::SPackHlB32B16 => plain32!(|a, b| a >> 16 | b << 16),
         _ => return None,
-    })
+    }))
 }
 
 /// `width` bits of `value` from bit `shift`, zero-extended.

@@ -46,6 +46,10 @@ pub(super) fn select(op: Op) -> Option<Selected> {
         Op::SCmpEqU64 => compare64!(s64, |a, b| a == b),
         Op::SCmpLgU64 => compare64!(s64, |a, b| a != b),
         Op::SSetGprIdxOn => return super::control::select_gpr_index(op),
-        op => return super::vskip::select(op).map(Selected::scalars),
+        Op::SSetvskip => handler!(|w, _, s| {
+            super::vskip::set(w, s);
+            Flow::Next
+        }),
+        _ => return None,
     }))
 }

@@ -3,7 +3,7 @@
 use rocfire_isa::{Inst, Op, OperandKind};
 
 use super::{handler, hwreg};
-use crate::step::{Flow, Handlers, Selected};
+use crate::step::{Flow, Selected};
 
 /// SCC from the register, which is source 0, and the immediate, sign-extended.
 macro_rules! signed {
@@ -33,12 +33,7 @@ pub(super) fn select(inst: &Inst) -> Option<Selected> {
         OperandKind::Imm(value) => Some(value as i16),
         _ => None,
     })?;
-    let handlers = comparison(inst.op).or_else(|| other(inst.op))?;
-    Some(Selected::scalars(handlers).with_imm(i64::from(imm)))
-}
-
-fn comparison(op: Op) -> Option<Handlers> {
-    Some(match op {
+    let handlers = match inst.op {
         Op::SCmpkEqI32 => signed!(|a, imm| a == imm),
         Op::SCmpkLgI32 => signed!(|a, imm| a != imm),
         Op::SCmpkGtI32 => signed!(|a, imm| a > imm),
@@ -51,12 +46,6 @@ fn comparison(op: Op) -> Option<Handlers> {
         Op::SCmpkGeU32 => unsigned!(|a, imm| a >= imm),
         Op::SCmpkLtU32 => unsigned!(|a, imm| a < imm),
         Op::SCmpkLeU32 => unsigned!(|a, imm| a <= imm),
-        _ => return None,
-    })
-}
-
-fn other(op: Op) -> Option<Handlers> {
-    Some(match op {
         Op::SMovkI32 => handler!(|w, _, s| {
             w.set_s32(s.dst[0], s.imm as u32);
             Flow::Next
@@ -87,5 +76,6 @@ fn other(op: Op) -> Option<Handlers> {
             env.jump(w, s.imm as usize)
         }),
         _ => return None,
-    })
+    };
+    Some(Selected::scalars(handlers).with_imm(i64::from(imm)))
 }

@@ -3,26 +3,20 @@
 //! The mode is bit 28 of MODE. In a program that has the instruction every vector step asks for it before it runs; other
 //! programs do not pay for that.
 
-use rocfire_isa::{Format, Inst, Op};
+use rocfire_isa::{Format, Inst};
 
-use super::handler;
 use crate::env::Env;
 use crate::exec::index;
-use crate::step::{Flow, Handler, Handlers, Step};
+use crate::step::{Flow, Handler, Step};
 use crate::wave::Wave;
 
 /// VSKIP of MODE.
 const VSKIP: u32 = 1 << 28;
 
 /// Bit `source 1` of source 0 becomes the mode.
-pub(super) fn select(op: Op) -> Option<Handlers> {
-    (op == Op::SSetvskip).then(|| {
-        handler!(|w, _, s| {
-            let skips = s.s32(w, 0) >> (s.s32(w, 1) & 31) & 1 != 0;
-            w.mode = w.mode & !VSKIP | if skips { VSKIP } else { 0 };
-            Flow::Next
-        })
-    })
+pub(super) fn set(w: &mut Wave, s: &Step) {
+    let skips = s.s32(w, 0) >> (s.s32(w, 1) & 31) & 1 != 0;
+    w.mode = w.mode & !VSKIP | if skips { VSKIP } else { 0 };
 }
 
 /// Whether the mode skips the instruction: all of VALU, LDS and vector memory.

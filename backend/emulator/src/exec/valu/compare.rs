@@ -118,34 +118,27 @@ impl Compare for ClassF16 {
 
 /// The choice for every type and condition of a table: the comparison to make, and the flags for its result.
 macro_rules! comparisons {
-    ($op:expr, $compare:ident, $($type:ty { $($variant:ident $x:ident $comparison:ident $flags:expr;)* })*) => {
+    ($op:expr, $($compare:ident $type:ty { $($variant:ident $x:ident $comparison:ident $flags:expr;)* })*) => {
         match $op {
             $($(
                 Op::$variant => Choice::$compare::<$comparison<$type>>($flags),
                 Op::$x => Choice::$compare::<$comparison<$type>>($flags | flag::EXEC),
             )*)*
+            Op::VCmpClassF32 => Choice::compare::<ClassF32>(0),
+            Op::VCmpxClassF32 => Choice::compare::<ClassF32>(flag::EXEC),
+            Op::VCmpClassF64 => Choice::compare::<ClassF64>(0),
+            Op::VCmpxClassF64 => Choice::compare::<ClassF64>(flag::EXEC),
+            Op::VCmpClassF16 => Choice::compare::<ClassF16>(0),
+            Op::VCmpxClassF16 => Choice::compare::<ClassF16>(flag::EXEC),
             _ => return None,
         }
     };
 }
 
-/// The operation of a comparison.
+/// The operation of a comparison. A NaN makes the negated ones of floats true.
 pub(crate) fn choose(inst: &Inst) -> Option<Choice> {
-    Some(match inst.op {
-        Op::VCmpClassF32 => Choice::compare::<ClassF32>(0),
-        Op::VCmpxClassF32 => Choice::compare::<ClassF32>(flag::EXEC),
-        Op::VCmpClassF64 => Choice::compare::<ClassF64>(0),
-        Op::VCmpxClassF64 => Choice::compare::<ClassF64>(flag::EXEC),
-        Op::VCmpClassF16 => Choice::compare::<ClassF16>(0),
-        Op::VCmpxClassF16 => Choice::compare::<ClassF16>(flag::EXEC),
-        op => return choose_32(op).or_else(|| choose_float(op)).or_else(|| choose_integer(op)),
-    })
-}
-
-/// Comparisons of 32 bits. A NaN makes the negated ones of floats true.
-fn choose_32(op: Op) -> Option<Choice> {
-    Some(comparisons!(op, hot_compare,
-        f32 {
+    Some(comparisons!(inst.op,
+        hot_compare f32 {
             VCmpFF32 VCmpxFF32 IsOrdered flag::NEVER;
             VCmpLtF32 VCmpxLtF32 Less 0;
             VCmpEqF32 VCmpxEqF32 Equal 0;
@@ -163,7 +156,7 @@ fn choose_32(op: Op) -> Option<Choice> {
             VCmpNltF32 VCmpxNltF32 Less flag::NOT;
             VCmpTruF32 VCmpxTruF32 IsOrdered flag::NEVER | flag::NOT;
         }
-        i32 {
+        hot_compare i32 {
             VCmpFI32 VCmpxFI32 Equal flag::NEVER;
             VCmpLtI32 VCmpxLtI32 Less 0;
             VCmpEqI32 VCmpxEqI32 Equal 0;
@@ -173,7 +166,7 @@ fn choose_32(op: Op) -> Option<Choice> {
             VCmpGeI32 VCmpxGeI32 Less flag::NOT;
             VCmpTI32 VCmpxTI32 Equal flag::NEVER | flag::NOT;
         }
-        u32 {
+        hot_compare u32 {
             VCmpFU32 VCmpxFU32 Equal flag::NEVER;
             VCmpLtU32 VCmpxLtU32 Less 0;
             VCmpEqU32 VCmpxEqU32 Equal 0;
@@ -183,13 +176,7 @@ fn choose_32(op: Op) -> Option<Choice> {
             VCmpGeU32 VCmpxGeU32 Less flag::NOT;
             VCmpTU32 VCmpxTU32 Equal flag::NEVER | flag::NOT;
         }
-    ))
-}
-
-/// Comparisons of other floats.
-fn choose_float(op: Op) -> Option<Choice> {
-    Some(comparisons!(op, compare,
-        Half {
+        compare Half {
             VCmpFF16 VCmpxFF16 IsOrdered flag::NEVER;
             VCmpLtF16 VCmpxLtF16 Less 0;
             VCmpEqF16 VCmpxEqF16 Equal 0;
@@ -207,7 +194,7 @@ fn choose_float(op: Op) -> Option<Choice> {
             VCmpNltF16 VCmpxNltF16 Less flag::NOT;
             VCmpTruF16 VCmpxTruF16 IsOrdered flag::NEVER | flag::NOT;
         }
-        f64 {
+        compare f64 {
             VCmpFF64 VCmpxFF64 IsOrdered flag::NEVER;
             VCmpLtF64 VCmpxLtF64 Less 0;
             VCmpEqF64 VCmpxEqF64 Equal 0;
@@ -225,13 +212,7 @@ fn choose_float(op: Op) -> Option<Choice> {
             VCmpNltF64 VCmpxNltF64 Less flag::NOT;
             VCmpTruF64 VCmpxTruF64 IsOrdered flag::NEVER | flag::NOT;
         }
-    ))
-}
-
-/// Comparisons of other integers.
-fn choose_integer(op: Op) -> Option<Choice> {
-    Some(comparisons!(op, compare,
-        i16 {
+        compare i16 {
             VCmpFI16 VCmpxFI16 Equal flag::NEVER;
             VCmpLtI16 VCmpxLtI16 Less 0;
             VCmpEqI16 VCmpxEqI16 Equal 0;
@@ -241,7 +222,7 @@ fn choose_integer(op: Op) -> Option<Choice> {
             VCmpGeI16 VCmpxGeI16 Less flag::NOT;
             VCmpTI16 VCmpxTI16 Equal flag::NEVER | flag::NOT;
         }
-        u16 {
+        compare u16 {
             VCmpFU16 VCmpxFU16 Equal flag::NEVER;
             VCmpLtU16 VCmpxLtU16 Less 0;
             VCmpEqU16 VCmpxEqU16 Equal 0;
@@ -251,7 +232,7 @@ fn choose_integer(op: Op) -> Option<Choice> {
             VCmpGeU16 VCmpxGeU16 Less flag::NOT;
             VCmpTU16 VCmpxTU16 Equal flag::NEVER | flag::NOT;
         }
-        i64 {
+        compare i64 {
             VCmpFI64 VCmpxFI64 Equal flag::NEVER;
             VCmpLtI64 VCmpxLtI64 Less 0;
             VCmpEqI64 VCmpxEqI64 Equal 0;
@@ -261,7 +242,7 @@ fn choose_integer(op: Op) -> Option<Choice> {
             VCmpGeI64 VCmpxGeI64 Less flag::NOT;
             VCmpTI64 VCmpxTI64 Equal flag::NEVER | flag::NOT;
         }
-        u64 {
+        compare u64 {
             VCmpFU64 VCmpxFU64 Equal flag::NEVER;
             VCmpLtU64 VCmpxLtU64 Less 0;
             VCmpEqU64 VCmpxEqU64 Equal 0;
