@@ -171,14 +171,14 @@ pub enum FaultKind {
         /// What this wave did.
         access: Access,
         /// What the other did.
-        other: Box<Other>,
+        other: Box<RacingAccess>,
     },
     /// Two workgroups on one byte of device memory, which nothing orders.
     GlobalRace {
         /// What this workgroup did.
         access: Access,
         /// What the other did.
-        other: Box<Other>,
+        other: Box<RacingAccess>,
     },
     /// The kernel executed `s_trap`.
     Trap(u32),
@@ -243,7 +243,7 @@ pub enum Access {
 
 /// The other side of a race.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Other {
+pub struct RacingAccess {
     /// What it did.
     pub access: Access,
     /// Its workgroup, where it is another one; `None` if there were several.
@@ -260,7 +260,7 @@ pub struct Other {
     pub source: Option<String>,
 }
 
-impl fmt::Display for Other {
+impl fmt::Display for RacingAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} by ", self.access)?;
         match (self.workgroup, self.wave) {

@@ -12,7 +12,7 @@ use crate::env::{Cause, Env, Local};
 use crate::error::{Fault, FaultKind, Nearest, Wait};
 use crate::instrument::{self, Finding, Late, MemorySpace, Observer};
 use crate::module::Kernel;
-use crate::park::{Halt, Parked, ParkedWave, Place};
+use crate::park::{Halt, Parked, ParkedWave, Workgroup};
 use crate::program::Program;
 use crate::spin;
 use crate::step::Flow;
@@ -163,7 +163,7 @@ impl Worker {
                 observer.start_group(setup, workgroup, &self.waves[..waves]);
             }
         }
-        self.go_on(setup, Place { group, workgroup, watched })
+        self.go_on(setup, Workgroup { group, workgroup, watched })
     }
 
     /// Goes on with a workgroup that was parked.
@@ -173,8 +173,8 @@ impl Worker {
     }
 
     /// Runs the workgroup's waves to its end, or until none of them gets on alone.
-    fn go_on(&mut self, setup: &Setup, place: Place) -> Result<Halt, Box<Fault>> {
-        let Place { workgroup, watched, .. } = place;
+    fn go_on(&mut self, setup: &Setup, place: Workgroup) -> Result<Halt, Box<Fault>> {
+        let Workgroup { workgroup, watched, .. } = place;
         let waves = self.states.len();
         let (mut progressed, mut quiet) = (false, 0);
         loop {
@@ -240,7 +240,7 @@ impl Worker {
     }
 
     /// Takes the workgroup out of this worker.
-    fn park(&mut self, place: Place, progressed: bool) -> Parked {
+    fn park(&mut self, place: Workgroup, progressed: bool) -> Parked {
         let registers = self.env.registers;
         let waves = self.waves[..self.states.len()].iter_mut().map(|wave| ParkedWave::new(wave, registers)).collect();
         Parked {
@@ -256,7 +256,7 @@ impl Worker {
     }
 
     /// Puts one back, into this worker or another of the launch.
-    fn unpark(&mut self, setup: &Setup, parked: Parked) -> Place {
+    fn unpark(&mut self, setup: &Setup, parked: Parked) -> Workgroup {
         let Parked { place, waves, states, lds, scratch, barrier_signalled, observed, .. } = parked;
         let registers = self.env.registers;
         for (number, (wave, parked)) in self.waves.iter_mut().zip(waves).enumerate() {

@@ -90,7 +90,7 @@ mod wave;
 
 pub use check::Checks;
 pub use counters::Counters;
-pub use error::{Access, Error, Fault, FaultKind, Nearest, Other, Wait};
+pub use error::{Access, Error, Fault, FaultKind, Nearest, RacingAccess, Wait};
 pub use gpu::{Gpu, Options};
 pub use launch::Launch;
 pub use memory::Live;

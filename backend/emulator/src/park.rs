@@ -11,9 +11,9 @@ use crate::group::State;
 use crate::spin::{self, Watch};
 use crate::wave::{Lanes, Wave, scalar};
 
-/// Where a workgroup is, and how it is watched.
+/// Which workgroup it is, and how it is watched.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct Workgroup {
     /// Its number.
     pub(crate) group: u64,
     /// Its place in the grid.
@@ -32,7 +32,7 @@ pub(crate) enum Halt {
 
 /// A workgroup in the middle.
 pub(crate) struct Parked {
-    pub(crate) place: Place,
+    pub(crate) place: Workgroup,
     /// Whether it did anything since it was parked before.
     pub(crate) progressed: bool,
     pub(crate) waves: Vec<ParkedWave>,

@@ -23,8 +23,8 @@
 //!
 //! # Registering
 //!
-//! Each class of instruction has a module under `exec` with `fn select(inst: &Inst) -> Option<Selected>`; `exec::select`
-//! asks them in turn (scalar, memory, lane moves, `valu`, `mfma`). [`Selected`] carries the handler at every level and, for
+//! Each class of instruction has a function under `exec` that matches on the operation; `exec::select` goes by the class of
+//! the operation's row. [`Selected`] carries the handler at every level and, for
 //! each source, its [`Role`]: how the operand is turned into `src[i]`. An instruction that no module selects becomes a step
 //! that faults as unknown when it is reached.
 //!
@@ -331,10 +331,10 @@ impl Step {
             inst,
         };
         for (i, operand) in inst.dst.iter().enumerate() {
-            step.dst[i] = match place(operand) {
-                Place::Vector(n) | Place::Scalar(n) => n,
-                Place::Constant if operand.kind == OperandKind::Null => scalar::SINK,
-                Place::Constant | Place::None => 0,
+            step.dst[i] = match register(operand) {
+                Register::Vector(n) | Register::Scalar(n) => n,
+                Register::Constant if operand.kind == OperandKind::Null => scalar::SINK,
+                Register::Constant | Register::None => 0,
             };
         }
         for (i, operand) in inst.src.iter().enumerate() {
@@ -345,18 +345,18 @@ impl Step {
 
     fn resolve(&mut self, i: usize, operand: &Operand, role: Role) -> Option<()> {
         let (Role::Lanes(constant) | Role::Scalar(constant) | Role::Block(constant)) = role;
-        match (place(operand), role) {
-            (Place::None, _) => {}
-            (Place::Vector(_), Role::Scalar(_)) => return None,
-            (Place::Vector(n), _) => self.src[i] = n,
-            (Place::Scalar(_), Role::Block(_)) => return None,
-            (Place::Scalar(n), Role::Scalar(_)) => self.src[i] = n,
-            (Place::Scalar(n), Role::Lanes(_)) => {
+        match (register(operand), role) {
+            (Register::None, _) => {}
+            (Register::Vector(_), Role::Scalar(_)) => return None,
+            (Register::Vector(n), _) => self.src[i] = n,
+            (Register::Scalar(_), Role::Block(_)) => return None,
+            (Register::Scalar(n), Role::Scalar(_)) => self.src[i] = n,
+            (Register::Scalar(n), Role::Lanes(_)) => {
                 for half in 0..operand.dwords.clamp(1, 2) as u16 {
                     self.push_spread(i, half, n + half, 0)?;
                 }
             }
-            (Place::Constant, role) => {
+            (Register::Constant, role) => {
                 let value = constant_bits(operand, constant);
                 self.constants |= 1 << i;
                 self.k[i] = value;
@@ -432,7 +432,7 @@ pub(crate) const SHARED_APERTURE: u32 = 0x0001_0000;
 /// See [`SHARED_APERTURE`].
 pub(crate) const PRIVATE_APERTURE: u32 = 0x0002_0000;
 
-enum Place {
+enum Register {
     None,
     Vector(u16),
     Scalar(u16),
@@ -440,29 +440,29 @@ enum Place {
 }
 
 /// In which file an operand stands, and where.
-fn place(operand: &Operand) -> Place {
+fn register(operand: &Operand) -> Register {
     match operand.kind {
-        OperandKind::None => Place::None,
-        OperandKind::Vgpr(n) => Place::Vector(n),
-        OperandKind::Agpr(n) => Place::Vector(AGPR + n),
-        OperandKind::Sgpr(n) => Place::Scalar(n),
-        OperandKind::Vcc(half) => Place::Scalar(scalar::VCC + u16::from(half)),
-        OperandKind::Exec(half) => Place::Scalar(scalar::EXEC + u16::from(half)),
-        OperandKind::M0 => Place::Scalar(scalar::M0),
-        OperandKind::Ttmp(n) => Place::Scalar(scalar::TTMP + u16::from(n)),
-        OperandKind::FlatScratch(half) => Place::Scalar(scalar::FLAT_SCRATCH + u16::from(half)),
-        OperandKind::XnackMask(half) => Place::Scalar(scalar::XNACK_MASK + u16::from(half)),
-        OperandKind::Vccz => Place::Scalar(scalar::VCCZ),
-        OperandKind::Execz => Place::Scalar(scalar::EXECZ),
-        OperandKind::Scc => Place::Scalar(scalar::SCC),
+        OperandKind::None => Register::None,
+        OperandKind::Vgpr(n) => Register::Vector(n),
+        OperandKind::Agpr(n) => Register::Vector(AGPR + n),
+        OperandKind::Sgpr(n) => Register::Scalar(n),
+        OperandKind::Vcc(half) => Register::Scalar(scalar::VCC + u16::from(half)),
+        OperandKind::Exec(half) => Register::Scalar(scalar::EXEC + u16::from(half)),
+        OperandKind::M0 => Register::Scalar(scalar::M0),
+        OperandKind::Ttmp(n) => Register::Scalar(scalar::TTMP + u16::from(n)),
+        OperandKind::FlatScratch(half) => Register::Scalar(scalar::FLAT_SCRATCH + u16::from(half)),
+        OperandKind::XnackMask(half) => Register::Scalar(scalar::XNACK_MASK + u16::from(half)),
+        OperandKind::Vccz => Register::Scalar(scalar::VCCZ),
+        OperandKind::Execz => Register::Scalar(scalar::EXECZ),
+        OperandKind::Scc => Register::Scalar(scalar::SCC),
         // No code object that a compiler makes for compute uses it; as an unresolved operand it faults as unknown.
-        OperandKind::LdsDirect => Place::None,
+        OperandKind::LdsDirect => Register::None,
         OperandKind::Aperture(_)
         | OperandKind::Int(_)
         | OperandKind::Float(_)
         | OperandKind::Literal(_)
         | OperandKind::Imm(_)
-        | OperandKind::Null => Place::Constant,
+        | OperandKind::Null => Register::Constant,
     }
 }
 

@@ -19,7 +19,7 @@ use rocfire_arch::Family;
 use super::coherent::{is_coherent_load, is_coherent_store};
 use super::shadow::{By, Page, Side, Sites, Touch};
 use super::suspect::Suspects;
-use crate::error::{Access, FaultKind, Other};
+use crate::error::{Access, FaultKind, RacingAccess};
 use crate::instrument::{At, Event, EventKind, Finding, Late, MemorySpace, Verdict};
 use crate::wave::{LANES, Wave};
 
@@ -340,7 +340,7 @@ impl GlobalRaces {
         let (step, wave, other_lane) = self.sites.of(side.at);
         let step = &at.program.steps[step];
         let workgroup = self.workgroups.get(side.who.wrapping_sub(self.before + 2) as usize).copied();
-        let other = Other {
+        let other = RacingAccess {
             access: side.access,
             workgroup,
             wave: workgroup.map(|_| wave),

@@ -8,7 +8,7 @@
 
 use super::shadow::{By, Page, Side, Sites, Touch};
 use super::suspect::Suspects;
-use crate::error::{Access, FaultKind, Other};
+use crate::error::{Access, FaultKind, RacingAccess};
 use crate::instrument::{At, Event, Finding, Late, MemorySpace, Verdict};
 use crate::wave::Wave;
 
@@ -122,7 +122,7 @@ impl LdsRaces {
         let (step, wave, other_lane) = self.sites.of(side.at);
         let step = &at.program.steps[step];
         let alone = side.who & SEVERAL != SEVERAL;
-        let other = Other {
+        let other = RacingAccess {
             access: side.access,
             workgroup: None,
             wave: alone.then_some(wave),
