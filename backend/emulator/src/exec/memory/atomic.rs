@@ -17,10 +17,11 @@ use crate::step::{Flow, Handlers, Step};
 use crate::wave::{LANES, Wave};
 
 /// What is in memory: 32 or 64 bits.
-trait Word: Copy + PartialEq {
-    const DWORDS: u16;
-    fn get(w: &Wave, register: u16, lane: usize) -> Self;
-    fn set(self, w: &mut Wave, register: u16, lane: usize);
+trait Word: Copy {
+    const DWORDS: u8;
+    /// The low bits.
+    fn from_bits(bits: u64) -> Self;
+    fn to_bits(self) -> u64;
     /// Replaces what is at `host` by `f` of it, atomically, and returns what was there.
     ///
     /// # Safety
@@ -28,37 +29,28 @@ trait Word: Copy + PartialEq {
     unsafe fn modify(host: *mut u8, f: impl Fn(Self) -> Self) -> Self;
 }
 
-impl Word for u32 {
-    const DWORDS: u16 = 1;
-    fn get(w: &Wave, register: u16, lane: usize) -> u32 {
-        w.lane(register, lane)
-    }
-    fn set(self, w: &mut Wave, register: u16, lane: usize) {
-        w.set_lane(register, lane, self);
-    }
-    unsafe fn modify(host: *mut u8, f: impl Fn(u32) -> u32) -> u32 {
-        // SAFETY: valid and aligned by this function's contract; all concurrent atomics on it are of this kind.
-        let word = unsafe { AtomicU32::from_ptr(host.cast()) };
-        let update = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |old| Some(f(old)));
-        update.unwrap_or_else(|old| old)
-    }
+macro_rules! word {
+    ($($type:ty: $atomic:ty, $dwords:literal;)*) => { $(
+        impl Word for $type {
+            const DWORDS: u8 = $dwords;
+            fn from_bits(bits: u64) -> $type {
+                bits as $type
+            }
+            fn to_bits(self) -> u64 {
+                u64::from(self)
+            }
+            unsafe fn modify(host: *mut u8, f: impl Fn($type) -> $type) -> $type {
+                // SAFETY: valid and aligned by this function's contract; all concurrent atomics on it are of this kind.
+                let word = unsafe { <$atomic>::from_ptr(host.cast()) };
+                let update = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |old| Some(f(old)));
+                update.unwrap_or_else(|old| old)
+            }
+        }
+    )* };
 }
-
-impl Word for u64 {
-    const DWORDS: u16 = 2;
-    fn get(w: &Wave, register: u16, lane: usize) -> u64 {
-        u64::from(w.lane(register, lane)) | u64::from(w.lane(register + 1, lane)) << 32
-    }
-    fn set(self, w: &mut Wave, register: u16, lane: usize) {
-        w.set_lane(register, lane, self as u32);
-        w.set_lane(register + 1, lane, (self >> 32) as u32);
-    }
-    unsafe fn modify(host: *mut u8, f: impl Fn(u64) -> u64) -> u64 {
-        // SAFETY: as above.
-        let word = unsafe { AtomicU64::from_ptr(host.cast()) };
-        let update = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |old| Some(f(old)));
-        update.unwrap_or_else(|old| old)
-    }
+word! {
+    u32: AtomicU32, 1;
+    u64: AtomicU64, 2;
 }
 
 /// One operation: the new value from the old, the first and the second data word.
@@ -175,16 +167,45 @@ fn add_bf16(a: u32, b: u32) -> u32 {
     u32::from(if sum.is_nan() { 0x7fc0 } else { bf16::from_f32(sum).to_bits() })
 }
 
-/// Runs `M` for each lane that is on.
-fn run<S: Space, M: Modify>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+/// An operation on memory, whatever it is.
+pub(crate) struct Atomic {
+    /// Replaces the word at a pointer by what the operation makes of it and of the data words; gives the old one and the new.
+    ///
+    /// # Safety
+    /// The pointer is valid for reads and writes of the word, and aligned to its size.
+    pub(crate) apply: unsafe fn(*mut u8, u64, u64) -> (u64, u64),
+    /// The word's width.
+    pub(crate) dwords: u8,
+    /// Whether there is a second data word.
+    pub(crate) two: bool,
+}
+
+impl Atomic {
+    const fn of<M: Modify>() -> Atomic {
+        Atomic { apply: apply::<M>, dwords: M::Word::DWORDS, two: M::TWO }
+    }
+}
+
+unsafe fn apply<M: Modify>(host: *mut u8, data: u64, second: u64) -> (u64, u64) {
+    let new = |old| M::apply(old, M::Word::from_bits(data), M::Word::from_bits(second));
+    // SAFETY: by the contract of `Atomic::apply`.
+    let old = unsafe { M::Word::modify(host, new) };
+    (old.to_bits(), new(old).to_bits())
+}
+
+/// Runs an operation for each lane that is on. It is called through [`Atomic`], because a copy of this loop for each of the
+/// 47 operations on each kind of memory was a tenth of the crate's code.
+#[inline(never)]
+fn run<S: Space>(w: &mut Wave, env: &mut Env, s: &Step, atomic: &Atomic) -> Flow {
     let exec = w.exec();
-    let bytes = 4 * u64::from(M::Word::DWORDS);
+    let dwords = u16::from(atomic.dwords);
+    let bytes = 4 * u64::from(dwords);
     let addresses = S::addresses(w, s, s.imm);
     S::count(env, u64::from(exec.count_ones()) * bytes, Access::Atomic);
     observe::<S>(w, env, s, (s.imm, bytes as usize, s.src[1]), Access::Atomic);
     let returns = s.inst.dst[0].is_some();
     // DS has its second word in an operand of its own, the others behind the first.
-    let second = if s.inst.format == rocfire_isa::Format::Ds { s.src[2] } else { s.src[1] + M::Word::DWORDS };
+    let second = if s.inst.format == rocfire_isa::Format::Ds { s.src[2] } else { s.src[1] + dwords };
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
         let address = addresses[lane];
         let host = match S::lane_ptr(w, env, s, lane, address, bytes, Access::Atomic) {
@@ -200,64 +221,43 @@ fn run<S: Space, M: Modify>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
             let (address, bytes, nearest) = (Some(address), bytes as u32, Nearest::Unknown);
             return env.fail_with(Cause { kind: FaultKind::Misaligned, lane, address, bytes, nearest });
         }
-        let data = M::Word::get(w, s.src[1], lane);
-        let other = if M::TWO { M::Word::get(w, second, lane) } else { data };
+        let word = |register: u16| {
+            let high = if dwords == 2 { w.lane(register + 1, lane) } else { 0 };
+            u64::from(w.lane(register, lane)) | u64::from(high) << 32
+        };
+        let data = word(s.src[1]);
+        let other = if atomic.two { word(second) } else { data };
         // SAFETY: `lane_ptr` gave a pointer that is valid for `bytes` bytes, and its alignment has been checked.
-        let old = unsafe { M::Word::modify(host, |old| M::apply(old, data, other)) };
-        if old == M::apply(old, data, other) {
+        let (old, new) = unsafe { (atomic.apply)(host, data, other) };
+        if old == new {
             env.idle_bytes += bytes;
         }
         if returns {
-            old.set(w, s.dst[0], lane);
+            w.set_lane(s.dst[0], lane, old as u32);
+            if dwords == 2 {
+                w.set_lane(s.dst[0] + 1, lane, (old >> 32) as u32);
+            }
         }
     }
     Flow::Next
 }
 
-/// Replaces the word at a pointer by what an operation makes of it, the data and what is compared with; gives the old one.
-///
-/// # Safety
-/// The pointer is valid for reads and writes of the word, and aligned to its size.
-type Apply = unsafe fn(*mut u8, u64, u64) -> u64;
-
-unsafe fn apply32<M: Modify<Word = u32>>(host: *mut u8, data: u64, second: u64) -> u64 {
-    // SAFETY: by this function's contract.
-    u64::from(unsafe { u32::modify(host, |old| M::apply(old, data as u32, second as u32)) })
-}
-
-unsafe fn apply64<M: Modify<Word = u64>>(host: *mut u8, data: u64, second: u64) -> u64 {
-    // SAFETY: by this function's contract.
-    unsafe { u64::modify(host, |old| M::apply(old, data, second)) }
-}
-
-/// A scalar atomic.
-pub(crate) struct ScalarAtomic {
-    /// What it does, on device memory.
-    pub(crate) apply: Apply,
-    /// Its word's width.
-    pub(crate) dwords: u8,
-    /// Whether a second word is compared with.
-    pub(crate) compares: bool,
-    /// Whether it goes through a resource descriptor.
-    pub(crate) buffer: bool,
-}
-
-/// The scalar atomic of an operation.
-pub(crate) fn scalar(op: Op) -> Option<ScalarAtomic> {
+/// The scalar atomic of an operation, and whether it goes through a resource descriptor.
+pub(crate) fn scalar(op: Op) -> Option<(Atomic, bool)> {
     macro_rules! rows {
         ($($word:ident $wide:ident: $plain:ident $plain2:ident $buffer:ident $buffer2:ident;)*) => {
             match op {
                 $(
-                    Op::$plain => (apply32::<$word> as Apply, 1, $word::TWO, false),
-                    Op::$buffer => (apply32::<$word> as Apply, 1, $word::TWO, true),
-                    Op::$plain2 => (apply64::<$wide> as Apply, 2, $wide::TWO, false),
-                    Op::$buffer2 => (apply64::<$wide> as Apply, 2, $wide::TWO, true),
+                    Op::$plain => (Atomic::of::<$word>(), false),
+                    Op::$buffer => (Atomic::of::<$word>(), true),
+                    Op::$plain2 => (Atomic::of::<$wide>(), false),
+                    Op::$buffer2 => (Atomic::of::<$wide>(), true),
                 )*
                 _ => return None,
             }
         };
     }
-    let (apply, dwords, compares, buffer) = rows! {
+    Some(rows! {
         Swap32 Swap64: SAtomicSwap SAtomicSwapX2 SBufferAtomicSwap SBufferAtomicSwapX2;
         Cmpswap32 Cmpswap64: SAtomicCmpswap SAtomicCmpswapX2 SBufferAtomicCmpswap SBufferAtomicCmpswapX2;
         Add32 Add64: SAtomicAdd SAtomicAddX2 SBufferAtomicAdd SBufferAtomicAddX2;
@@ -271,15 +271,14 @@ pub(crate) fn scalar(op: Op) -> Option<ScalarAtomic> {
         Xor32 Xor64: SAtomicXor SAtomicXorX2 SBufferAtomicXor SBufferAtomicXorX2;
         Inc32 Inc64: SAtomicInc SAtomicIncX2 SBufferAtomicInc SBufferAtomicIncX2;
         Dec32 Dec64: SAtomicDec SAtomicDecX2 SBufferAtomicDec SBufferAtomicDecX2;
-    };
-    Some(ScalarAtomic { apply, dwords, compares, buffer })
+    })
 }
 
 /// Calls back with the operations of each kind. Each row: the type, the operations on device memory, those on LDS.
 macro_rules! table {
     ($op:expr, $space:ty, $($modify:ident: $($name:ident)|+;)*) => {
         match $op {
-            $($(Op::$name)|+ => Some(Handlers::same(run::<$space, $modify>)),)*
+            $($(Op::$name)|+ => Some(Handlers::same(|w, env, s| run::<$space>(w, env, s, const { &Atomic::of::<$modify>() }))),)*
             _ => None,
         }
     };

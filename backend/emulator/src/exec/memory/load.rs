@@ -4,7 +4,7 @@ use rocfire_isa::Op;
 
 use super::by_cpu;
 use super::interleave::Interleave;
-use super::space::{Attempt, Device, Lds, Line, Place, Space, deny, observe, pieces};
+use super::space::{AccessPattern, Attempt, Device, Lds, Line, Space, deny, observe, pieces};
 use crate::env::Env;
 use crate::error::Access;
 use crate::numeric::Baseline;
@@ -49,18 +49,18 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
         None => {}
     }
     match S::resolve::<BYTES>(w, env, s, offset_bytes, Access::Read) {
-        Place::Linear(host) => {
+        AccessPattern::Linear(host) => {
             // SAFETY: `resolve` gave a pointer to `BYTES` readable bytes for each lane of the wave.
             unsafe { C::split::<N>(host, w.lanes, registers_mut(w, dst)) };
             Flow::Next
         }
-        Place::Span(host, offsets) => {
+        AccessPattern::Span(host, offsets) => {
             let lanes = (w.lanes, exec);
             // SAFETY: `resolve` checked `BYTES` readable bytes at each offset, and no two are 2^31 apart.
             unsafe { C::gather::<N>(host, &offsets, lanes, registers_mut(w, dst)) };
             Flow::Next
         }
-        Place::Scattered => scattered::<S>(w, env, s, BYTES, offset_bytes, |w, lane, bytes| {
+        AccessPattern::Scattered => scattered::<S>(w, env, s, BYTES, offset_bytes, &|w, lane, bytes| {
             for d in 0..N {
                 let value = u32::from_le_bytes([bytes[4 * d], bytes[4 * d + 1], bytes[4 * d + 2], bytes[4 * d + 3]]);
                 w.set_lane(dst + d as u16, lane, value);
@@ -84,7 +84,7 @@ pub(super) fn scattered<S: Space>(
     s: &Step,
     bytes: usize,
     offset_bytes: i64,
-    put: impl Fn(&mut Wave, usize, [u8; 16]),
+    put: &dyn Fn(&mut Wave, usize, [u8; 16]),
 ) -> Flow {
     assert!(bytes <= 16, "the widest load of a lane is 16 bytes");
     let exec = w.exec();
@@ -163,7 +163,7 @@ fn narrow<S: Space, T: Narrow, const BYTES: usize, const HALF: u8>(w: &mut Wave,
     observe::<S>(w, env, s, (s.imm, BYTES, s.dst[0]), Access::Read);
     let dst = s.dst[0];
     match S::resolve::<BYTES>(w, env, s, s.imm, Access::Read) {
-        Place::Linear(host) => {
+        AccessPattern::Linear(host) => {
             for c in 0..w.lanes / CHUNK {
                 // SAFETY: `resolve` gave a pointer to `BYTES` readable bytes for each lane of the wave.
                 let chunk = unsafe { host.cast::<[T; CHUNK]>().add(c).read_unaligned() };
@@ -172,7 +172,7 @@ fn narrow<S: Space, T: Narrow, const BYTES: usize, const HALF: u8>(w: &mut Wave,
             }
             Flow::Next
         }
-        Place::Span(host, offsets) => {
+        AccessPattern::Span(host, offsets) => {
             for c in 0..w.lanes / CHUNK {
                 let old = w.chunk(dst, c);
                 let values = std::array::from_fn(|i| {
@@ -184,7 +184,7 @@ fn narrow<S: Space, T: Narrow, const BYTES: usize, const HALF: u8>(w: &mut Wave,
             }
             Flow::Next
         }
-        Place::Scattered => scattered::<S>(w, env, s, BYTES, s.imm, |w, lane, bytes| {
+        AccessPattern::Scattered => scattered::<S>(w, env, s, BYTES, s.imm, &|w, lane, bytes| {
             let value = merge::<HALF>(w.lane(dst, lane), T::from_bytes(bytes).widen());
             w.set_lane(dst, lane, value);
         }),

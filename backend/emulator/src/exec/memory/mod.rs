@@ -23,7 +23,7 @@ mod store;
 mod to_lds;
 mod transpose;
 
-pub(crate) use atomic::{ScalarAtomic, scalar as scalar_atomic};
+pub(crate) use atomic::{Atomic, scalar as scalar_atomic};
 pub(crate) use exchange::lane_at;
 pub(crate) use space::SCRATCH_DESCRIPTOR;
 

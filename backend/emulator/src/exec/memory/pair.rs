@@ -10,65 +10,66 @@ use crate::error::Access;
 use crate::step::{Flow, Handlers, Step};
 use crate::wave::{LANES, Wave};
 
-/// Byte offset of the first or second address: 8 bits each, in units of the access or of 64 of them.
+/// Byte offsets of both addresses: 8 bits each, in units of the access or of 64 of them.
 #[inline(always)]
-fn offset_bytes(s: &Step, second: bool, unit_bytes: i64) -> i64 {
-    (s.imm >> if second { 8 } else { 0 } & 0xff) * unit_bytes
+fn offsets_bytes(s: &Step, access_bytes: usize) -> [i64; 2] {
+    let is_strided = matches!(
+        s.inst.op,
+        Op::DsRead2st64B32
+            | Op::DsRead2st64B64
+            | Op::DsWrite2st64B32
+            | Op::DsWrite2st64B64
+            | Op::DsWrxchg2st64RtnB32
+            | Op::DsWrxchg2st64RtnB64
+    );
+    let unit_bytes = access_bytes as i64 * if is_strided { 64 } else { 1 };
+    [s.imm & 0xff, s.imm >> 8 & 0xff].map(|offset| offset * unit_bytes)
 }
 
 #[inline(always)]
-fn read<C: Interleave, const N: usize, const BYTES: usize, const UNITS: i64>(
-    w: &mut Wave,
-    env: &mut Env,
-    s: &Step,
-) -> Flow {
-    let unit_bytes = BYTES as i64 * UNITS;
-    let [first, second] = [false, true].map(|second| offset_bytes(s, second, unit_bytes));
-    let results = s.dst[0]..s.dst[0] + N as u16;
-    if !results.contains(&s.src[0]) {
-        let flow = load::dwords::<C, Lds, N, BYTES>(w, env, s, s.dst[0], first);
-        return match flow {
-            Flow::Next => load::dwords::<C, Lds, N, BYTES>(w, env, s, s.dst[0] + N as u16, second),
-            other => other,
-        };
+fn read<C: Interleave, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+    // Where the first result lands on the address register, that is kept for the second.
+    let lands = (s.dst[0]..s.dst[0] + N as u16).contains(&s.src[0]);
+    let address = lands.then(|| w.v[s.src[0] as usize]);
+    let mut dst = s.dst[0];
+    for (second, offset_bytes) in offsets_bytes(s, BYTES).into_iter().enumerate() {
+        let kept = address.filter(|_| second == 1);
+        let loaded = kept.map(|address| std::mem::replace(&mut w.v[s.src[0] as usize], address));
+        let flow = load::dwords::<C, Lds, N, BYTES>(w, env, s, dst, offset_bytes);
+        if let Some(loaded) = loaded {
+            w.v[s.src[0] as usize] = loaded;
+        }
+        if flow != Flow::Next {
+            return flow;
+        }
+        dst += N as u16;
     }
-    // The first result lands on the address register: keep it for the second.
-    let address = w.v[s.src[0] as usize];
-    let flow = load::dwords::<C, Lds, N, BYTES>(w, env, s, s.dst[0], first);
-    if flow != Flow::Next {
-        return flow;
-    }
-    let loaded = std::mem::replace(&mut w.v[s.src[0] as usize], address);
-    let flow = load::dwords::<C, Lds, N, BYTES>(w, env, s, s.dst[0] + N as u16, second);
-    w.v[s.src[0] as usize] = loaded;
-    flow
+    Flow::Next
 }
 
 #[inline(always)]
-fn write<C: Interleave, const N: usize, const BYTES: usize, const UNITS: i64>(
-    w: &mut Wave,
-    env: &mut Env,
-    s: &Step,
-) -> Flow {
-    let unit_bytes = BYTES as i64 * UNITS;
-    match store::dwords::<C, Lds, N, BYTES>(w, env, s, s.src[1], offset_bytes(s, false, unit_bytes)) {
-        Flow::Next => store::dwords::<C, Lds, N, BYTES>(w, env, s, s.src[2], offset_bytes(s, true, unit_bytes)),
-        other => other,
+fn write<C: Interleave, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+    for (data, offset_bytes) in s.src[1..3].iter().zip(offsets_bytes(s, BYTES)) {
+        match store::dwords::<C, Lds, N, BYTES>(w, env, s, *data, offset_bytes) {
+            Flow::Next => {}
+            other => return other,
+        }
     }
+    Flow::Next
 }
 
 /// Each lane stores both words and gets what was there.
-fn exchange<const N: usize, const BYTES: usize, const UNITS: i64>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
-    let unit_bytes = BYTES as i64 * UNITS;
+fn exchange<const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+    let offsets_bytes = offsets_bytes(s, BYTES);
     let exec = w.exec();
     let addresses = w.v[s.src[0] as usize];
     for half in 0..2u16 {
-        let offset = offset_bytes(s, half == 1, unit_bytes);
+        let offset = offsets_bytes[usize::from(half)];
         observe::<Lds>(w, env, s, (offset, BYTES, s.src[1 + usize::from(half)]), Access::Atomic);
     }
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
         for half in 0..2u16 {
-            let offset = offset_bytes(s, half == 1, unit_bytes);
+            let offset = offsets_bytes[usize::from(half)];
             let address = u64::from(addresses.0[lane].wrapping_add(offset as u32));
             let host = match lds_lane_ptr(env, lane, address, BYTES as u64) {
                 Ok(host) => host,
@@ -94,18 +95,12 @@ fn exchange<const N: usize, const BYTES: usize, const UNITS: i64>(w: &mut Wave, 
 /// The handler of a two-address instruction.
 pub(super) fn select(op: Op) -> Option<Handlers> {
     Some(match op {
-        Op::DsRead2B32 => by_cpu!(C => read::<C, 1, 4, 1>),
-        Op::DsRead2B64 => by_cpu!(C => read::<C, 2, 8, 1>),
-        Op::DsRead2st64B32 => by_cpu!(C => read::<C, 1, 4, 64>),
-        Op::DsRead2st64B64 => by_cpu!(C => read::<C, 2, 8, 64>),
-        Op::DsWrite2B32 => by_cpu!(C => write::<C, 1, 4, 1>),
-        Op::DsWrite2B64 => by_cpu!(C => write::<C, 2, 8, 1>),
-        Op::DsWrite2st64B32 => by_cpu!(C => write::<C, 1, 4, 64>),
-        Op::DsWrite2st64B64 => by_cpu!(C => write::<C, 2, 8, 64>),
-        Op::DsWrxchg2RtnB32 => Handlers::same(exchange::<1, 4, 1>),
-        Op::DsWrxchg2RtnB64 => Handlers::same(exchange::<2, 8, 1>),
-        Op::DsWrxchg2st64RtnB32 => Handlers::same(exchange::<1, 4, 64>),
-        Op::DsWrxchg2st64RtnB64 => Handlers::same(exchange::<2, 8, 64>),
+        Op::DsRead2B32 | Op::DsRead2st64B32 => by_cpu!(C => read::<C, 1, 4>),
+        Op::DsRead2B64 | Op::DsRead2st64B64 => by_cpu!(C => read::<C, 2, 8>),
+        Op::DsWrite2B32 | Op::DsWrite2st64B32 => by_cpu!(C => write::<C, 1, 4>),
+        Op::DsWrite2B64 | Op::DsWrite2st64B64 => by_cpu!(C => write::<C, 2, 8>),
+        Op::DsWrxchg2RtnB32 | Op::DsWrxchg2st64RtnB32 => Handlers::same(exchange::<1, 4>),
+        Op::DsWrxchg2RtnB64 | Op::DsWrxchg2st64RtnB64 => Handlers::same(exchange::<2, 8>),
         _ => return None,
     })
 }

@@ -1,8 +1,8 @@
 //! From address registers to checked host pointers.
 //!
 //! [`Space::resolve`] looks at the whole wave at once. Mostly the lanes lie in one window, and one check covers all of
-//! them: [`Place::Linear`] where they follow one another without gaps, [`Place::Span`] otherwise. Where they do not, or one
-//! of them is bad, [`Space::lane_ptr`] is asked lane by lane ([`Place::Scattered`]) and finds the first lane to blame;
+//! them: [`AccessPattern::Linear`] where they follow one another without gaps, [`AccessPattern::Span`] otherwise. Where they do not, or one
+//! of them is bad, [`Space::lane_ptr`] is asked lane by lane ([`AccessPattern::Scattered`]) and finds the first lane to blame;
 //! [`deny`] finds the others.
 
 use crate::env::{Cause, Env};
@@ -17,7 +17,7 @@ pub(super) type Addresses = [u64; LANES];
 /// Where the lanes' bytes are.
 // It lives in one handler's frame for one instruction: a box would cost more than the difference in size.
 #[allow(clippy::large_enum_variant)]
-pub(super) enum Place {
+pub(super) enum AccessPattern {
     /// All lanes are on, and lane `i`'s bytes are `i` accesses after the pointer.
     Linear(*mut u8),
     /// Lane `i`'s bytes are at an offset from the pointer; lanes that are off have the offset of one that is on.
@@ -85,8 +85,14 @@ pub(super) trait Space {
     /// The lanes' addresses, `offset_bytes` included.
     fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses;
 
-    /// The lanes' places for accesses of `BYTES` bytes each; some lane is on.
-    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Place;
+    /// The pattern of the lanes' accesses of `BYTES` bytes each; some lane is on.
+    fn resolve<const BYTES: usize>(
+        w: &Wave,
+        env: &mut Env,
+        s: &Step,
+        offset_bytes: i64,
+        access: Access,
+    ) -> AccessPattern;
 
     /// The lanes' places as a [`Line`], if all lanes are on and the address registers show one. It is asked first, because it
     /// needs no list of addresses; `None` may mean that there is no rule, or that an address is bad.
@@ -124,15 +130,26 @@ pub(super) fn observe<S: Space>(
     access: Access,
 ) {
     if env.observed {
-        let kind = match access {
-            Access::Read => EventKind::Load,
-            Access::Write => EventKind::Store,
-            Access::Atomic => EventKind::Atomic,
-        };
-        for (at, bytes) in pieces::<S>(w, s, offset_bytes, bytes) {
-            let (addresses, register) = (S::addresses(w, s, offset_bytes + at as i64), register + at as u16 / 4);
-            record::<S>(env, w.exec(), &addresses, (bytes as u32, register), kind);
-        }
+        tell::<S>(w, env, s, (offset_bytes, bytes, register), access);
+    }
+}
+
+#[inline(never)]
+fn tell<S: Space>(
+    w: &Wave,
+    env: &mut Env,
+    s: &Step,
+    (offset_bytes, bytes, register): (i64, usize, u16),
+    access: Access,
+) {
+    let kind = match access {
+        Access::Read => EventKind::Load,
+        Access::Write => EventKind::Store,
+        Access::Atomic => EventKind::Atomic,
+    };
+    for (at, bytes) in pieces::<S>(w, s, offset_bytes, bytes) {
+        let (addresses, register) = (S::addresses(w, s, offset_bytes + at as i64), register + at as u16 / 4);
+        record::<S>(env, w.exec(), &addresses, (bytes as u32, register), kind);
     }
 }
 
@@ -274,7 +291,7 @@ fn spread(addresses: &Addresses, exec: u64, lanes: usize) -> Option<(u64, u64, L
     Some((first.wrapping_add(lowest as u64), (highest - lowest) as u64, offsets))
 }
 
-/// Places in device memory.
+/// The pattern of an access to device memory.
 #[inline(always)]
 fn resolve_device<const BYTES: usize>(
     w: &Wave,
@@ -282,7 +299,7 @@ fn resolve_device<const BYTES: usize>(
     s: &Step,
     addresses: &Addresses,
     access: Access,
-) -> Place {
+) -> AccessPattern {
     let exec = w.exec();
     let is_linear = match w.lanes {
         LANES => exec == !0 && is_linear::<BYTES>(addresses),
@@ -290,14 +307,14 @@ fn resolve_device<const BYTES: usize>(
     };
     if is_linear {
         return match env.device_ptr(s.site, addresses[0], (w.lanes * BYTES) as u64, access) {
-            Ok(host) => Place::Linear(host),
-            Err(_) => Place::Scattered,
+            Ok(host) => AccessPattern::Linear(host),
+            Err(_) => AccessPattern::Scattered,
         };
     }
-    let Some((lowest, extent, offsets)) = spread(addresses, exec, lanes_of(w)) else { return Place::Scattered };
+    let Some((lowest, extent, offsets)) = spread(addresses, exec, lanes_of(w)) else { return AccessPattern::Scattered };
     match env.device_ptr(s.site, lowest, extent + BYTES as u64, access) {
-        Ok(host) => Place::Span(host, offsets),
-        Err(_) => Place::Scattered,
+        Ok(host) => AccessPattern::Span(host, offsets),
+        Err(_) => AccessPattern::Scattered,
     }
 }
 
@@ -339,11 +356,11 @@ fn scratch_lane_ptr(
     }
 }
 
-/// Places in scratch.
+/// The pattern of an access to scratch.
 #[inline(always)]
-fn resolve_scratch<const BYTES: usize>(w: &Wave, env: &mut Env, addresses: &Addresses) -> Place {
+fn resolve_scratch<const BYTES: usize>(w: &Wave, env: &mut Env, addresses: &Addresses) -> AccessPattern {
     let exec = w.exec();
-    let Some(limit) = u64::from(env.scratch_bytes).checked_sub(BYTES as u64) else { return Place::Scattered };
+    let Some(limit) = u64::from(env.scratch_bytes).checked_sub(BYTES as u64) else { return AccessPattern::Scattered };
     let stride = env.scratch_stride_bytes;
     let first = exec.trailing_zeros() as usize % LANES;
     let mut offsets = Lanes::ZERO;
@@ -355,8 +372,8 @@ fn resolve_scratch<const BYTES: usize>(w: &Wave, env: &mut Env, addresses: &Addr
     }
     let bytes = LANES as u64 * u64::from(stride);
     match env.scratch.host_ptr(u64::from(w.number) * bytes, bytes) {
-        Some(host) if !bad => Place::Span(host, offsets),
-        _ => Place::Scattered,
+        Some(host) if !bad => AccessPattern::Span(host, offsets),
+        _ => AccessPattern::Scattered,
     }
 }
 
@@ -386,7 +403,13 @@ impl Space for Device {
     }
 
     #[inline(always)]
-    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Place {
+    fn resolve<const BYTES: usize>(
+        w: &Wave,
+        env: &mut Env,
+        s: &Step,
+        offset_bytes: i64,
+        access: Access,
+    ) -> AccessPattern {
         resolve_device::<BYTES>(w, env, s, &Self::addresses(w, s, offset_bytes), access)
     }
 
@@ -444,7 +467,14 @@ impl Space for Flat {
         vector_addresses(w, s, offset_bytes)
     }
 
-    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Place {
+    #[inline(never)]
+    fn resolve<const BYTES: usize>(
+        w: &Wave,
+        env: &mut Env,
+        s: &Step,
+        offset_bytes: i64,
+        access: Access,
+    ) -> AccessPattern {
         let addresses = Self::addresses(w, s, offset_bytes);
         let exec = w.exec();
         let is_device = |address: u64| {
@@ -457,7 +487,7 @@ impl Space for Flat {
         } else if on().all(|address| (address >> 32) as u32 == PRIVATE_APERTURE) {
             resolve_scratch::<BYTES>(w, env, &addresses.map(|address| address & 0xffff_ffff))
         } else {
-            Place::Scattered
+            AccessPattern::Scattered
         }
     }
 
@@ -506,8 +536,8 @@ impl Space for Scratch {
         }
     }
 
-    #[inline(always)]
-    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> Place {
+    #[inline(never)]
+    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> AccessPattern {
         resolve_scratch::<BYTES>(w, env, &Self::addresses(w, s, offset_bytes))
     }
 
@@ -616,7 +646,14 @@ impl Space for Buffer {
         })
     }
 
-    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Place {
+    #[inline(never)]
+    fn resolve<const BYTES: usize>(
+        w: &Wave,
+        env: &mut Env,
+        s: &Step,
+        offset_bytes: i64,
+        access: Access,
+    ) -> AccessPattern {
         if is_scratch(w, s) {
             // They were counted as bytes of device memory.
             let bytes = u64::from(w.exec().count_ones()) * BYTES as u64;
@@ -629,7 +666,7 @@ impl Space for Buffer {
             return resolve_scratch::<BYTES>(w, env, &addresses.map(|address| address & 0xffff_ffff));
         }
         // Some lanes may be out of range, which is no error here.
-        Place::Scattered
+        AccessPattern::Scattered
     }
 
     fn lane_ptr(
@@ -683,13 +720,13 @@ impl Space for Lds {
     }
 
     #[inline(always)]
-    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> Place {
+    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> AccessPattern {
         let exec = w.exec();
         let lanes = &w.v[s.src[0] as usize].0;
         let offset = offset_bytes as u32;
         let whole = env.lds.len() as u64;
-        let Some(host) = env.lds.host_ptr(0, whole) else { return Place::Scattered };
-        let Some(limit) = (whole as u32).checked_sub(BYTES as u32) else { return Place::Scattered };
+        let Some(host) = env.lds.host_ptr(0, whole) else { return AccessPattern::Scattered };
+        let Some(limit) = (whole as u32).checked_sub(BYTES as u32) else { return AccessPattern::Scattered };
         let mut offsets = Lanes::ZERO;
         let mut highest = 0;
         let mut different = 0;
@@ -701,12 +738,12 @@ impl Space for Lds {
             different |= address ^ first.wrapping_add((i * BYTES) as u32);
         }
         if highest > limit {
-            Place::Scattered
+            AccessPattern::Scattered
         } else if different == 0 && all_on(w) {
             // SAFETY: `first` is not above `highest`, which is inside.
-            Place::Linear(unsafe { host.add(first as usize) })
+            AccessPattern::Linear(unsafe { host.add(first as usize) })
         } else {
-            Place::Span(host, offsets)
+            AccessPattern::Span(host, offsets)
         }
     }
 

@@ -4,7 +4,7 @@ use rocfire_isa::Op;
 
 use super::by_cpu;
 use super::interleave::Interleave;
-use super::space::{Attempt, Device, Lds, Line, Place, Space, deny, observe, pieces};
+use super::space::{AccessPattern, Attempt, Device, Lds, Line, Space, deny, observe, pieces};
 use crate::env::Env;
 use crate::error::Access;
 use crate::numeric::Baseline;
@@ -45,12 +45,12 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
         None => {}
     }
     match S::resolve::<BYTES>(w, env, s, offset_bytes, Access::Write) {
-        Place::Linear(host) => {
+        AccessPattern::Linear(host) => {
             // SAFETY: `resolve` gave a pointer to `BYTES` writable bytes for each lane of the wave.
             unsafe { C::join::<N>(registers, w.lanes, host) };
             Flow::Next
         }
-        Place::Span(host, offsets) => {
+        AccessPattern::Span(host, offsets) => {
             let rows: [usize; N] = std::array::from_fn(|d| data as usize + d);
             let mut left = exec;
             while left != 0 {
@@ -62,7 +62,7 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
             }
             Flow::Next
         }
-        Place::Scattered => scattered::<S>(w, env, s, BYTES, offset_bytes, |w, lane| {
+        AccessPattern::Scattered => scattered::<S>(w, env, s, BYTES, offset_bytes, &|w, lane| {
             let mut bytes = [0; 16];
             for d in 0..N {
                 bytes[4 * d..4 * d + 4].copy_from_slice(&w.lane(data + d as u16, lane).to_le_bytes());
@@ -81,7 +81,7 @@ fn scattered<S: Space>(
     s: &Step,
     bytes: usize,
     offset_bytes: i64,
-    get: impl Fn(&Wave, usize) -> [u8; 16],
+    get: &dyn Fn(&Wave, usize) -> [u8; 16],
 ) -> Flow {
     assert!(bytes <= 16, "the widest store of a lane is 16 bytes");
     let exec = w.exec();
@@ -116,19 +116,19 @@ fn narrow<S: Space, const BYTES: usize, const SHIFT: u32>(w: &mut Wave, env: &mu
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Write);
     observe::<S>(w, env, s, (s.imm, BYTES, s.src[1]), Access::Write);
     let data = &w.v[s.src[1] as usize].0;
-    let offset_of = |place: &Place, lane: usize| match place {
-        Place::Linear(_) => lane * BYTES,
-        Place::Span(_, offsets) => offsets.0[lane] as usize,
-        Place::Scattered => 0,
+    let offset_of = |pattern: &AccessPattern, lane: usize| match pattern {
+        AccessPattern::Linear(_) => lane * BYTES,
+        AccessPattern::Span(_, offsets) => offsets.0[lane] as usize,
+        AccessPattern::Scattered => 0,
     };
     match S::resolve::<BYTES>(w, env, s, s.imm, Access::Write) {
-        place @ (Place::Linear(host) | Place::Span(host, _)) => {
+        pattern @ (AccessPattern::Linear(host) | AccessPattern::Span(host, _)) => {
             for lane in 0..LANES {
                 if exec >> lane & 1 != 0 {
                     let value = data[lane] >> SHIFT;
                     // SAFETY: `resolve` checked `BYTES` writable bytes for each lane that is on.
                     unsafe {
-                        let host = host.add(offset_of(&place, lane));
+                        let host = host.add(offset_of(&pattern, lane));
                         if BYTES == 1 {
                             host.write(value as u8);
                         } else {
@@ -139,7 +139,7 @@ fn narrow<S: Space, const BYTES: usize, const SHIFT: u32>(w: &mut Wave, env: &mu
             }
             Flow::Next
         }
-        Place::Scattered => scattered::<S>(w, env, s, BYTES, s.imm, |w, lane| {
+        AccessPattern::Scattered => scattered::<S>(w, env, s, BYTES, s.imm, &|w, lane| {
             let value = (w.lane(s.src[1], lane) >> SHIFT).to_le_bytes();
             std::array::from_fn(|i| if i < 4 { value[i] } else { 0 })
         }),

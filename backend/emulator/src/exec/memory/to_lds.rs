@@ -54,13 +54,18 @@ pub(super) fn buffer(op: Op) -> Option<Handlers> {
 
 fn run<S: Space, const BYTES: usize, const SIGNED: bool>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     const { assert!(BYTES <= 16) };
+    load::<S>(w, env, s, BYTES, SIGNED)
+}
+
+#[inline(never)]
+fn load<S: Space>(w: &mut Wave, env: &mut Env, s: &Step, bytes: usize, signed: bool) -> Flow {
     let exec = w.exec();
-    let stride = if BYTES > 4 { 16 } else { 4 };
+    let stride = if bytes > 4 { 16 } else { 4 };
     let m0 = w.s32(scalar::M0) & (env.program.arch.info().lds_bytes.next_power_of_two() - 1);
     let target = u64::from(m0).wrapping_add(s.imm as u64);
-    S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Read);
+    S::count(env, u64::from(exec.count_ones()) * bytes as u64, Access::Read);
     env.lds_changes += u64::from(exec != 0);
-    for (at, bytes) in pieces::<S>(w, s, s.imm, BYTES) {
+    for (at, bytes) in pieces::<S>(w, s, s.imm, bytes) {
         let addresses = S::addresses(w, s, s.imm + at as i64);
         let stored = bytes.next_multiple_of(4);
         let targets = std::array::from_fn(|lane| target + at as u64 + stride * lane as u64);
@@ -68,9 +73,9 @@ fn run<S: Space, const BYTES: usize, const SIGNED: bool>(w: &mut Wave, env: &mut
             record::<S>(env, exec, &addresses, (bytes as u32, 0), EventKind::ToLds);
             record::<Lds>(env, exec, &targets, (stored as u32, 0), EventKind::ToLds);
         }
-        let piece = Piece { addresses, targets, bytes, stored };
+        let piece = Piece { addresses, targets, bytes, stored, signed };
         for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-            if let Err(flow) = move_lane::<S, SIGNED>(w, env, s, &piece, lane) {
+            if let Err(flow) = move_lane::<S>(w, env, s, &piece, lane) {
                 return flow;
             }
         }
@@ -85,18 +90,13 @@ struct Piece {
     bytes: usize,
     /// Bytes that arrive in LDS.
     stored: usize,
+    /// Whether they are the sign's where memory has none.
+    signed: bool,
 }
 
 /// Moves one lane's bytes.
-fn move_lane<S: Space, const SIGNED: bool>(
-    w: &Wave,
-    env: &mut Env,
-    s: &Step,
-    piece: &Piece,
-    lane: usize,
-) -> Result<(), Flow> {
-    let Piece { addresses, targets, bytes, stored } = piece;
-    let (bytes, stored) = (*bytes, *stored);
+fn move_lane<S: Space>(w: &Wave, env: &mut Env, s: &Step, piece: &Piece, lane: usize) -> Result<(), Flow> {
+    let &Piece { ref addresses, ref targets, bytes, stored, signed } = piece;
     let mut loaded = [0u8; 16];
     match S::lane_ptr(w, env, s, lane, addresses[lane], bytes as u64, Access::Read) {
         // SAFETY: `lane_ptr` gave a pointer to `bytes` readable bytes, which are at most 16, and `loaded` has room for them.
@@ -107,7 +107,7 @@ fn move_lane<S: Space, const SIGNED: bool>(
             return Err(deny::<S>(w, env, s, &attempt, lane, *cause));
         }
     }
-    if SIGNED && loaded[bytes - 1] & 0x80 != 0 {
+    if signed && loaded[bytes - 1] & 0x80 != 0 {
         loaded[bytes..4].fill(0xff);
     }
     match lds_lane_ptr(env, lane, targets[lane], stored as u64) {

@@ -17,7 +17,7 @@ const ROWS: usize = 4;
 
 /// From how many `k` on a tile is a function of its own: with eight it gains a tenth (f16), with two the call takes twice as
 /// long as the work (f32).
-const OUTLINED_K: u8 = 8;
+const OUTLINED_K: usize = 8;
 
 /// What one instruction multiplies: `blocks` times M × K by K × M.
 #[derive(Clone, Copy)]
@@ -83,18 +83,20 @@ where
     for block in 0..blocks {
         let a_block = block_of_a(block, mods.cbsz, mods.abid) % blocks;
         for first in (0..usize::from(shape.m)).step_by(ROWS) {
-            let tile = Tile { block, a_block, first, negate_c, constant };
-            if shape.m >= 16 {
-                for column in (0..usize::from(shape.m)).step_by(16) {
-                    if shape.k < OUTLINED_K {
-                        accumulate::<A, B, C, 16, PER_LANE>(w, st, shape, &a, &b, &tile, column);
-                        continue;
-                    }
-                    let (a, b, tile) = (&a, &b, &tile);
-                    C::outlined(Columns::<A, B, C, PER_LANE> { w, st, shape, a, b, tile, column, types: PhantomData });
+            let (exact, flushes) = (A::EXACT_PRODUCT && B::EXACT_PRODUCT, A::FLUSHES);
+            let tile = Tile { block, a_block, first, negate_c, constant, exact, flushes };
+            let (a, b, tile, cpu) = (&a, &b, &tile, PhantomData);
+            if shape.m < 16 {
+                C::outlined(Columns::<A::Wide, C, 4, PER_LANE> { w, st, shape, a, b, tile, column: 0, cpu });
+                continue;
+            }
+            for column in (0..usize::from(shape.m)).step_by(16) {
+                let columns = Columns::<A::Wide, C, 16, PER_LANE> { w, st, shape, a, b, tile, column, cpu };
+                if PER_LANE < OUTLINED_K && usize::from(shape.k) < OUTLINED_K {
+                    columns.run();
+                } else {
+                    C::outlined(columns);
                 }
-            } else {
-                accumulate::<A, B, C, 4, PER_LANE>(w, st, shape, &a, &b, &tile, 0);
             }
         }
     }
@@ -110,84 +112,66 @@ struct Tile<T> {
     negate_c: bool,
     /// C, where it is a constant.
     constant: Option<T>,
+    /// Whether all products are representable.
+    exact: bool,
+    /// Whether denormals of C and D become zeros.
+    flushes: bool,
 }
 
-/// Sixteen columns of a tile, from `column` on.
-struct Columns<'a, A: Element, B, C, const PER_LANE: usize> {
+/// `W` columns of a tile, from `column` on. It is generic over what A and B are widened to, and not over what they are.
+struct Columns<'a, T, C, const W: usize, const PER_LANE: usize> {
     w: &'a mut Wave,
     st: &'a Step,
     shape: Shape,
-    a: &'a Operand<A::Wide, PER_LANE>,
-    b: &'a Operand<A::Wide, PER_LANE>,
-    tile: &'a Tile<A::Wide>,
+    a: &'a Operand<T, PER_LANE>,
+    b: &'a Operand<T, PER_LANE>,
+    tile: &'a Tile<T>,
     column: usize,
-    types: PhantomData<(B, C)>,
+    cpu: PhantomData<C>,
 }
 
-impl<A, B, C, const PER_LANE: usize> Body for Columns<'_, A, B, C, PER_LANE>
-where
-    A: Element,
-    B: Element<Wide = A::Wide>,
-    C: Cpu,
-{
+impl<T: Number, C: Cpu, const W: usize, const PER_LANE: usize> Body for Columns<'_, T, C, W, PER_LANE> {
+    /// From the lowest `k` up.
     #[inline(always)]
     fn run(self) {
-        accumulate::<A, B, C, 16, PER_LANE>(self.w, self.st, self.shape, self.a, self.b, self.tile, self.column);
-    }
-}
-
-/// `W` columns of the rows of a tile, from the lowest `k` up.
-#[inline(always)]
-fn accumulate<A, B, C, const W: usize, const PER_LANE: usize>(
-    w: &mut Wave,
-    st: &Step,
-    shape: Shape,
-    a: &Operand<A::Wide, PER_LANE>,
-    b: &Operand<A::Wide, PER_LANE>,
-    tile: &Tile<A::Wide>,
-    column: usize,
-) where
-    A: Element,
-    B: Element<Wide = A::Wide>,
-    C: Cpu,
-{
-    let exact = A::EXACT_PRODUCT && B::EXACT_PRODUCT;
-    let [m, k, blocks] = [shape.m, shape.k, shape.blocks].map(usize::from);
-    let mut acc = [[tile.constant.unwrap_or_default(); W]; ROWS];
-    for (r, acc) in acc.iter_mut().enumerate() {
-        if tile.constant.is_none() {
-            let (register, lane) = place::<A::Wide>(m, tile.block, tile.first + r, column, st.src[2]);
-            *acc = A::Wide::load(w, register, lane);
+        let Columns { w, st, shape, a, b, tile, column, .. } = self;
+        let [m, k, blocks] = [shape.m, shape.k, shape.blocks].map(usize::from);
+        let mut acc = [[tile.constant.unwrap_or_default(); W]; ROWS];
+        for (r, acc) in acc.iter_mut().enumerate() {
+            if tile.constant.is_none() {
+                let (register, lane) = place::<T>(m, tile.block, tile.first + r, column, st.src[2]);
+                *acc = T::load(w, register, lane);
+            }
+            if tile.negate_c {
+                acc.iter_mut().for_each(|c| *c = c.negate());
+            }
+            if tile.flushes {
+                acc.iter_mut().for_each(|c| *c = c.flush(false));
+            }
         }
-        if tile.negate_c {
-            acc.iter_mut().for_each(|c| *c = c.negate());
-        }
-        if A::FLUSHES {
-            acc.iter_mut().for_each(|c| *c = c.flush(false));
-        }
-    }
-    for group in 0..k / PER_LANE {
-        let from = group * m * blocks + tile.block * m + column;
-        let at = group * m * blocks + tile.a_block * m + tile.first;
-        if let Some(acc) = as_sixteen(&mut acc) {
-            A::Wide::accumulate::<C, LANES>(acc, a, at, b, from, exact);
-            continue;
-        }
-        for (a, b) in a.iter().zip(b) {
-            let (x, y) = (first_of::<ROWS, _>(&a[at..]), first_of::<W, _>(&b[from..]));
-            for r in 0..ROWS {
-                for c in 0..W {
-                    acc[r][c] = A::Wide::fma::<C>(x[r], y[c], acc[r][c], exact);
+        for group in 0..k / PER_LANE {
+            let from = group * m * blocks + tile.block * m + column;
+            let at = group * m * blocks + tile.a_block * m + tile.first;
+            if let Some(acc) = as_sixteen(&mut acc) {
+                T::accumulate::<C, LANES>(acc, a, at, b, from, tile.exact);
+                continue;
+            }
+            for (a, b) in a.iter().zip(b) {
+                let (x, y) = (first_of::<ROWS, _>(&a[at..]), first_of::<W, _>(&b[from..]));
+                for r in 0..ROWS {
+                    for c in 0..W {
+                        acc[r][c] = T::fma::<C>(x[r], y[c], acc[r][c], tile.exact);
+                    }
                 }
             }
         }
-    }
-    for (r, mut acc) in acc.into_iter().enumerate() {
-        if A::FLUSHES {
-            acc.iter_mut().for_each(|d| *d = d.flush(true));
+        for (r, mut acc) in acc.into_iter().enumerate() {
+            if tile.flushes {
+                acc.iter_mut().for_each(|d| *d = d.flush(true));
+            }
+            let (register, lane) = place::<T>(m, tile.block, tile.first + r, column, st.dst[0]);
+            T::store(w, register, lane, acc);
         }
-        let (register, lane) = place::<A::Wide>(m, tile.block, tile.first + r, column, st.dst[0]);
-        A::Wide::store(w, register, lane, acc);
     }
 }
 

@@ -9,7 +9,7 @@ use rocfire_isa::{Inst, Op};
 use super::load::{denied, descriptor, offset};
 use crate::env::{Cause, Env};
 use crate::error::{Access, FaultKind, Nearest};
-use crate::exec::memory::{ScalarAtomic, scalar_atomic};
+use crate::exec::memory::{Atomic, scalar_atomic};
 use crate::instrument::{Event, EventKind, MemorySpace};
 use crate::step::{Flow, Handlers, Selected, Step};
 use crate::wave::{LANES, Wave};
@@ -67,7 +67,7 @@ fn store<const N: usize, const BUFFER: bool>(w: &mut Wave, env: &mut Env, s: &St
 }
 
 fn atomic(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
-    let Some(ScalarAtomic { apply, dwords, compares, buffer }) = scalar_atomic(s.inst.op) else {
+    let Some((Atomic { apply, dwords, two }, buffer)) = scalar_atomic(s.inst.op) else {
         unreachable!("only atomics have this handler")
     };
     let bytes = 4 * u64::from(dwords);
@@ -77,7 +77,7 @@ fn atomic(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     observe(env, EventKind::Atomic, address, bytes as u32, s.src[2]);
     let word = |first: u16| if dwords == 2 { w.s64(first) } else { u64::from(w.s32(first)) };
     let data = word(s.src[2]);
-    let compare = if compares { word(s.src[2] + u16::from(dwords)) } else { data };
+    let compare = if two { word(s.src[2] + u16::from(dwords)) } else { data };
     let host = match env.device_ptr(s.site, address, bytes, Access::Atomic) {
         Ok(host) => host,
         Err(bad) => return denied(env, *bad, bytes as u32),
@@ -87,7 +87,7 @@ fn atomic(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
         return env.fail_with(Cause { kind: FaultKind::Misaligned, lane: None, address, bytes, nearest });
     }
     // SAFETY: `device_ptr` gave a pointer that is valid for `bytes` bytes, and its alignment has been checked.
-    let old = unsafe { apply(host, data, compare) };
+    let (old, _) = unsafe { apply(host, data, compare) };
     if s.inst.dst[0].is_some() {
         if dwords == 2 {
             w.set_s64(s.dst[0], old);

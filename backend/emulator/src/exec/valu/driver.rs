@@ -7,15 +7,16 @@ use super::modifiers::{
     ALL_INFINITE, Frame, MODE_MASK, ROUNDING, USUAL_MODE, finish, flag, has_only_signs, is_modified, prepare,
 };
 use super::vector;
-use super::word::{Kind, Sources, Word, nan_of_sources};
+use super::word::{Kind, Registers, Sources, Word, nan_of_sources};
 use crate::env::Env;
 use crate::error::FaultKind;
 #[cfg(target_arch = "x86_64")]
 use crate::numeric::{Avx2, Avx512};
-use crate::numeric::{Baseline, Cpu};
+use crate::numeric::{Baseline, Body, Cpu};
 use crate::step::{Flow, Handlers, Role, Selected, Step};
 use crate::wave::{LANES, Wave, scalar};
 use rocfire_isa::Inst;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Properties of an operation.
@@ -95,18 +96,80 @@ pub(super) const fn any_float(kinds: &[Kind]) -> bool {
     false
 }
 
-/// Spreads the sources and, where the step or the wave asks for it, applies modifiers; whether [`finish`] must follow.
-macro_rules! enter {
-    ($w:ident, $e:ident, $st:ident, $frame:ident, $kinds:expr, $result:expr, $float:expr) => {{
-        $st.spread($w);
-        let special = $st.imm & flag::MODIFIED != 0 || $float && $w.mode & MODE_MASK != USUAL_MODE;
-        if special {
-            if let Some(flow) = prepare($w, $e, $st, &mut $frame, $kinds, $result) {
-                return flow;
-            }
+/// What is done around the lanes is told of the operation. It is code of its own, so that an operation's own code is nothing
+/// but its loop.
+struct Around {
+    kinds: &'static [Kind],
+    /// `None`: a lane mask.
+    result: Option<Kind>,
+    /// Whether float modes act on it.
+    float: bool,
+    /// Whether the destination is the last source.
+    accumulates: bool,
+    /// Whether it has a form for the rounding modes other than to nearest.
+    rounds: bool,
+}
+
+/// An operation's registers, and whether [`finish`] must follow it.
+struct Begun {
+    frame: Frame,
+    special: bool,
+}
+
+/// Spreads the sources and, where the step or the wave asks for it, applies modifiers. `mask` is the lane mask that it reads.
+/// An error: the instruction is done, or cannot be.
+#[inline(never)]
+fn begin(w: &mut Wave, e: &mut Env, st: &Step, around: &Around, mask: u64) -> Result<Begun, Flow> {
+    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec(), infinite: ALL_INFINITE };
+    if around.accumulates {
+        frame.src[around.kinds.len() - 1] = st.dst[0];
+    }
+    st.spread(w);
+    let special = st.imm & flag::MODIFIED != 0 || around.float && w.mode & MODE_MASK != USUAL_MODE;
+    if special && let Some(flow) = begin_special(w, e, st, around, mask, &mut frame) {
+        return Err(flow);
+    }
+    Ok(Begun { frame, special })
+}
+
+/// With modifiers, or in an unusual mode. Does the whole of an operation that rounds where the mode is not to nearest.
+#[inline(never)]
+fn begin_special(w: &mut Wave, e: &mut Env, st: &Step, around: &Around, mask: u64, frame: &mut Frame) -> Option<Flow> {
+    if let Some(flow) = prepare(w, e, st, frame, around.kinds, around.result) {
+        return Some(flow);
+    }
+    let result = around.result.filter(|_| around.rounds && w.mode & ROUNDING != 0)?;
+    if directed::run(w, st.inst.op, frame, around.kinds, result, mask) {
+        finish(w, st, frame, result);
+        return Some(Flow::Next);
+    }
+    let products = "a rounding mode other than to nearest, for sums of products";
+    st.inst.op.facts().nearest_only.then(|| e.fail(FaultKind::Unsupported(products)))
+}
+
+/// Stores the results of all lanes that the wave has, and does to them what modifiers ask for.
+struct End<'a, R, C> {
+    w: &'a mut Wave,
+    st: &'a Step,
+    begun: &'a Begun,
+    results: &'a [R],
+    cpu: PhantomData<C>,
+}
+
+impl<R: Word, C: Cpu> Body for End<'_, R, C> {
+    #[inline(always)]
+    fn run(self) {
+        let Begun { frame, special } = self.begun;
+        R::store::<C>(self.w, frame.dst, self.results, frame.exec);
+        if *special {
+            finish(self.w, self.st, frame, R::KIND);
         }
-        special
-    }};
+    }
+}
+
+#[inline(always)]
+fn end<R: Word, C: Cpu>(w: &mut Wave, st: &Step, begun: &Begun, results: &[R]) {
+    C::outlined(End::<R, C> { w, st, begun, results, cpu: PhantomData });
 }
 
 /// One value for each lane, not yet written. A result is gathered here and then stored, because a loop that wrote the
@@ -139,12 +202,16 @@ fn settle<S: Sources, R: Word>(sources: &S::Registers<'_>, r: &mut [R]) {
         any |= u32::from(x.is_nan());
     }
     if any != 0 {
-        for (i, r) in r.iter_mut().enumerate() {
-            if r.is_nan() {
-                let (low, high) = nan_of_sources(S::KINDS, sources.as_ref(), i, R::KIND == Kind::F64);
-                *r = R::from_bits(low, high);
-            }
-        }
+        settle_some(S::KINDS, sources.as_ref(), r);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn settle_some<R: Word>(kinds: &[Kind], sources: &[Registers<'_>], r: &mut [R]) {
+    for (i, r) in r.iter_mut().enumerate().filter(|(_, r)| r.is_nan()) {
+        let (low, high) = nan_of_sources(kinds, sources, i, R::KIND == Kind::F64);
+        *r = R::from_bits(low, high);
     }
 }
 
@@ -159,37 +226,20 @@ fn compute<'a, O: Op, C: Cpu>(w: &Wave, src: &[u16; 4], out: &'a mut Unwritten<O
     r
 }
 
-/// Does the whole of an operation that rounds where the wave's mode is not to nearest.
-#[cold]
-#[inline(never)]
-fn is_directed(w: &mut Wave, st: &Step, frame: &Frame, kinds: &[Kind], result: Kind, mask: u64) -> bool {
-    let done = w.mode & ROUNDING != 0 && directed::run(w, st.inst.op, frame, kinds, result, mask);
-    if done {
-        finish(w, st, frame, result);
-    }
-    done
-}
-
 #[inline(always)]
 pub(super) fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
-    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec(), infinite: ALL_INFINITE };
-    if O::PROPERTIES & property::ACC != 0 {
-        frame.src[O::S::KINDS.len() - 1] = st.dst[0];
-    }
-    let float = const { any_float(O::S::KINDS) || O::R::KIND.is_float() };
-    let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);
-    if float && special && is_directed(w, st, &frame, O::S::KINDS, O::R::KIND, 0) {
-        return Flow::Next;
-    }
-    if float && special && w.mode & ROUNDING != 0 && st.inst.op.facts().nearest_only {
-        return e.fail(FaultKind::Unsupported("a rounding mode other than to nearest, for sums of products"));
-    }
+    let around = const {
+        let float = any_float(O::S::KINDS) || O::R::KIND.is_float();
+        let accumulates = O::PROPERTIES & property::ACC != 0;
+        &Around { kinds: O::S::KINDS, result: Some(O::R::KIND), float, accumulates, rounds: float }
+    };
+    let begun = match begin(w, e, st, around, 0) {
+        Ok(begun) => begun,
+        Err(flow) => return flow,
+    };
     let mut out = [const { MaybeUninit::uninit() }; LANES];
-    let r = compute::<O, C>(w, &frame.src, &mut out);
-    O::R::store::<C>(w, frame.dst, r, frame.exec);
-    if special {
-        finish(w, st, &frame, O::R::KIND);
-    }
+    let results = compute::<O, C>(w, &begun.frame.src, &mut out);
+    end::<O::R, C>(w, st, &begun, results);
     Flow::Next
 }
 
@@ -201,8 +251,14 @@ static SINGLES: [Kind; 3] = [Kind::F32; 3];
 /// A packed f32 operation: an f32 one on both registers of each pair.
 #[inline(always)]
 pub(super) fn run_pairs<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
-    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec(), infinite: ALL_INFINITE };
-    let special = enter!(w, e, st, frame, &PAIRS[..O::S::KINDS.len()], Some(Kind::PkF32), true);
+    let around = const {
+        let kinds = PAIRS.split_at(O::S::KINDS.len()).0;
+        &Around { kinds, result: Some(Kind::PkF32), float: true, accumulates: false, rounds: false }
+    };
+    let Begun { frame, special } = match begin(w, e, st, around, 0) {
+        Ok(begun) => begun,
+        Err(flow) => return flow,
+    };
     let mut upper = frame.src;
     for register in &mut upper {
         *register += 1;
@@ -256,36 +312,47 @@ pub(super) fn set_mask(w: &mut Wave, st: &Step, register: u16, mask: u64) {
     if st.imm & flag::MASK32 != 0 { w.set_s32(register, mask as u32) } else { w.set_s64(register, mask) }
 }
 
-#[inline(always)]
-pub(super) fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
-    let mut frame = Frame { dst: 0, src: st.src, exec: w.exec(), infinite: ALL_INFINITE };
-    let float = const { any_float(O::S::KINDS) };
-    enter!(w, e, st, frame, O::S::KINDS, None, float);
-    let sources = O::S::registers(w, &frame.src);
-    let mut mask = gather(lanes_of(w), |i| O::lane(O::S::lane(&sources, i)));
+/// Writes a comparison's mask. Lanes that are switched off compare as false.
+pub(super) fn end_compare(w: &mut Wave, st: &Step, exec: u64, mut mask: u64) {
     if st.imm & (flag::NOT | flag::NEVER) != 0 {
         mask = if st.imm & flag::NEVER != 0 { 0 } else { mask };
         mask = if st.imm & flag::NOT != 0 { !mask } else { mask };
     }
-    // Lanes that are switched off compare as false.
-    mask &= frame.exec;
+    mask &= exec;
     set_mask(w, st, st.dst[0], mask);
     if st.imm & flag::EXEC != 0 {
         w.set_s64(scalar::EXEC, mask);
     }
+}
+
+#[inline(always)]
+pub(super) fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+    let around = const {
+        &Around { kinds: O::S::KINDS, result: None, float: any_float(O::S::KINDS), accumulates: false, rounds: false }
+    };
+    let frame = match begin(w, e, st, around, 0) {
+        Ok(begun) => begun.frame,
+        Err(flow) => return flow,
+    };
+    let sources = O::S::registers(w, &frame.src);
+    let mask = gather(lanes_of(w), |i| O::lane(O::S::lane(&sources, i)));
+    end_compare(w, st, frame.exec, mask);
     Flow::Next
 }
 
 #[inline(always)]
 pub(super) fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
-    let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec(), infinite: ALL_INFINITE };
+    let around = const {
+        let float = any_float(O::S::KINDS) || O::R::KIND.is_float();
+        let rounds = float && !O::WRITES;
+        &Around { kinds: O::S::KINDS, result: Some(O::R::KIND), float, accumulates: false, rounds }
+    };
     let mask = if O::READS { st.s64(w, O::S::KINDS.len()) } else { 0 };
-    let float = const { any_float(O::S::KINDS) || O::R::KIND.is_float() };
-    let special = enter!(w, e, st, frame, O::S::KINDS, Some(O::R::KIND), float);
-    if float && special && !O::WRITES && is_directed(w, st, &frame, O::S::KINDS, O::R::KIND, mask) {
-        return Flow::Next;
-    }
-    let sources = O::S::registers(w, &frame.src);
+    let begun = match begin(w, e, st, around, mask) {
+        Ok(begun) => begun,
+        Err(flow) => return flow,
+    };
+    let sources = O::S::registers(w, &begun.frame.src);
     // The mask bit of a lane by shifts of 32 bits, which vector code has for every lane.
     let halves = [mask as u32, (mask >> 32) as u32];
     let bit = |i: usize| halves[i / 32] >> (i % 32) & 1 != 0;
@@ -296,12 +363,9 @@ pub(super) fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) 
         settle::<O::S, O::R>(&sources, r);
     }
     let written = O::WRITES.then(|| gather(lanes, |i| O::lane::<C>(O::S::lane(&sources, i), bit(i)).1));
-    O::R::store::<C>(w, frame.dst, r, frame.exec);
+    end::<O::R, C>(w, st, &begun, r);
     if let Some(written) = written {
-        set_mask(w, st, st.dst[1], written & frame.exec);
-    }
-    if special {
-        finish(w, st, &frame, O::R::KIND);
+        set_mask(w, st, st.dst[1], written & begun.frame.exec);
     }
     Flow::Next
 }

@@ -8,15 +8,15 @@
 use std::arch::x86_64 as x86;
 
 use super::driver::{
-    Compare, MaskOp, Op, any_float, compare_narrow, mask_narrow, op_narrow, pair_narrow, property, run, run_compare,
-    run_mask, run_pairs, set_mask,
+    Compare, MaskOp, Op, any_float, compare_narrow, end_compare, mask_narrow, op_narrow, pair_narrow, property, run,
+    run_compare, run_mask, run_pairs, set_mask,
 };
 use super::modifiers::{MODE_MASK, USUAL_MODE, flag};
 use super::word::{Sources, Word};
 use crate::env::Env;
 use crate::numeric::Avx2;
 use crate::step::{Flow, Handlers, Step};
-use crate::wave::{LANES, Lanes, VECTOR_FILE, Wave, scalar};
+use crate::wave::{LANES, Lanes, VECTOR_FILE, Wave};
 
 /// Lanes of a vector.
 const WIDTH: usize = 8;
@@ -565,15 +565,7 @@ with_avx2! {
         each_part!(part of parts_of(w) => {
             mask |= O::vector(a.load(part), b.load(part)).top_bits() << (WIDTH * part);
         });
-        if st.imm & (flag::NOT | flag::NEVER) != 0 {
-            mask = if st.imm & flag::NEVER != 0 { 0 } else { mask };
-            mask = if st.imm & flag::NOT != 0 { !mask } else { mask };
-        }
-        mask &= w.exec();
-        set_mask(w, st, st.dst[0], mask);
-        if st.imm & flag::EXEC != 0 {
-            w.set_s64(scalar::EXEC, mask);
-        }
+        end_compare(w, st, w.exec(), mask);
         Flow::Next
     }
 }

@@ -74,27 +74,35 @@ pub(crate) trait Word: Copy {
     /// Stores the values of the wave's lanes, 32 or 64, in the lanes of `exec`.
     #[inline(always)]
     fn store<C: Cpu>(w: &mut Wave, register: u16, values: &[Self], exec: u64) {
-        if exec == u64::MAX >> (LANES - values.len()) {
-            for (lane, value) in w.v[register as usize].0.iter_mut().zip(values) {
-                *lane = value.to_bits().0;
-            }
-            if Self::KIND.dwords() == 2 {
-                for (lane, value) in w.v[register as usize + 1].0.iter_mut().zip(values) {
-                    *lane = value.to_bits().1;
-                }
-            }
-            return;
-        }
-        let mut bits = [0; LANES];
-        for (bits, value) in bits.iter_mut().zip(values) {
-            *bits = value.to_bits().0;
-        }
-        C::blend(&mut w.v[register as usize].0, &bits, exec);
+        put::<Self, C>(w, register, values, exec, |value| value.to_bits().0);
         if Self::KIND.dwords() == 2 {
-            for (bits, value) in bits.iter_mut().zip(values) {
-                *bits = value.to_bits().1;
-            }
-            C::blend(&mut w.v[register as usize + 1].0, &bits, exec);
+            put::<Self, C>(w, register + 1, values, exec, |value| value.to_bits().1);
+        }
+    }
+}
+
+#[inline(always)]
+fn put<T: Word, C: Cpu>(w: &mut Wave, register: u16, values: &[T], exec: u64, bits: impl Fn(T) -> u32) {
+    let to = &mut w.v[register as usize].0;
+    if exec == u64::MAX >> (LANES - values.len()) {
+        copy(to, values, bits);
+    } else {
+        let mut all = [0; LANES];
+        copy(&mut all, values, bits);
+        C::blend(to, &all, exec);
+    }
+}
+
+/// The bits of the values of a wave's lanes. Each number of lanes has a loop of its own, which is a copy of so many bytes.
+#[inline(always)]
+fn copy<T: Word>(to: &mut [u32; LANES], from: &[T], bits: impl Fn(T) -> u32) {
+    if let Some(from) = from.first_chunk::<LANES>() {
+        for i in 0..LANES {
+            to[i] = bits(from[i]);
+        }
+    } else if let Some(from) = from.first_chunk::<{ LANES / 2 }>() {
+        for i in 0..LANES / 2 {
+            to[i] = bits(from[i]);
         }
     }
 }
