@@ -4,7 +4,7 @@
 //! but the first.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use rocfire_hal::{Device, Function, Stream};
 
@@ -14,6 +14,7 @@ use crate::graph::Graph;
 use crate::order::QUAD;
 use crate::plan::{Argument, Plan, arguments, lookups};
 use crate::render::{self, Schedule, THREADS};
+use crate::run::Last;
 use crate::scalar::Scalar;
 use crate::sigmoid::Defined;
 
@@ -57,6 +58,8 @@ pub(crate) struct Prepared {
     functions: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
     /// The kernels for several launches.
     several: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
+    /// The last launch.
+    pub last: Mutex<Last>,
     /// Keeps the device open, so that its stream's address names no other while this is in the map.
     device: Device,
 }
@@ -122,6 +125,7 @@ impl Prepared {
             held,
             functions,
             several,
+            last: Mutex::default(),
             device,
         })
     }

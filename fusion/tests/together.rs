@@ -94,3 +94,36 @@ fn a_handle_of_what_waits_counts_for_nobody() {
     assert_eq!(read(&y)[1], 3.0);
     assert_eq!(read(&other)[0], 1000.0);
 }
+
+#[test]
+fn parts_of_one_memory_that_are_apart_share_a_launch() {
+    let device = device();
+    let (whole, sources) =
+        (tensor(&device, &[4, 12], 0.0), [100.0, 200.0].map(|first| tensor(&device, &[4, 6], first)));
+    let before = device.launches();
+    for (source, start) in sources.iter().zip([0, 6]) {
+        let layout = whole.layout().slice(1, start, start + 6, 1).unwrap();
+        eager::copy_into(source.view(), whole.with_layout(layout).unwrap().view_mut()).unwrap();
+    }
+    assert_eq!(read(&whole)[..13], [100., 101., 102., 103., 104., 105., 200., 201., 202., 203., 204., 205., 106.]);
+    assert_eq!(device.launches() - before, 1);
+    // One column in common: the later one wins.
+    for (source, start) in sources.iter().zip([0, 5]) {
+        let layout = whole.layout().slice(1, start, start + 6, 1).unwrap();
+        eager::copy_into(source.view(), whole.with_layout(layout).unwrap().view_mut()).unwrap();
+    }
+    assert_eq!(read(&whole)[4..6], [104., 200.]);
+    assert_eq!(device.launches() - before, 3);
+}
+
+#[test]
+fn a_launch_like_the_last_reads_its_own_memory_and_scalars() {
+    let (device, graph) = (device(), scaled());
+    let long = tensor(&device, &[70], 0.0);
+    // The same, memory at another distance from whole accesses, other extents, the first again.
+    for (start, count, by) in [(0, 64, 2.0), (0, 64, 3.0), (4, 64, 4.0), (1, 64, 5.0), (0, 61, 6.0), (0, 64, 7.0)] {
+        let x = long.with_layout(long.layout().slice(0, start, start + count, 1).unwrap()).unwrap();
+        let expected: Vec<f32> = (start..start + count).map(|at| at as f32 * by as f32 + 1.0).collect();
+        assert_eq!(read(&scale(&graph, &x, by)), expected, "from {start}");
+    }
+}

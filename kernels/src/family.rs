@@ -137,7 +137,7 @@ impl<'a> KernelLaunch<'a> {
             return Ok(());
         };
         let several = || stream.device().module(&(sharing.several)())?.function(kernel);
-        let together = Together { capacity: sharing.capacity, common: sharing.common, several: &several };
+        let together = Together { capacity: sharing.capacity, common: sharing.common, writes: &[], several: &several };
         // SAFETY: the caller's duties are those of `Stream::launch_with_others`, passed on.
         unsafe { stream.launch_with_others(&function, &launch, sharing.reads, &together)? };
         Ok(())

@@ -80,4 +80,4 @@ pub use pool::{MemoryStats, SegmentStats};
 pub use print::print;
 pub use stream::{Event, HostCopy, Launch, Stream};
 pub use tensor::{Tensor, View, ViewMut};
-pub use together::Together;
+pub use together::{Bytes, Together};

@@ -13,10 +13,60 @@ use std::sync::Arc;
 
 use crate::buffer::Memory;
 use crate::profile::Work;
-use crate::{Buffer, Error, Function, Launch, Result, Stream, View};
+use crate::{Buffer, Error, Function, Launch, Result, Stream, View, ViewMut};
 
 /// Most buffers that the launches of a group write.
 const WRITTEN_MOST: usize = 96;
+
+/// Bytes of some memory: from the first to behind the last, and which between them if they come in rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes {
+    /// The first.
+    pub first: u64,
+    /// Behind the last.
+    pub end: u64,
+    /// Bytes of a row, and from one row to the next.
+    pub rows: Option<(u64, u64)>,
+}
+
+impl Bytes {
+    /// Those of a whole buffer.
+    const ALL: Bytes = Bytes { first: 0, end: u64::MAX, rows: None };
+
+    /// Those of a view's elements, counted from its buffer's first.
+    pub fn of(view: &View<'_>) -> Bytes {
+        let (layout, size) = (view.layout(), view.dtype().size_bytes() as u64);
+        let extent = layout.extent();
+        let (first, end) = (extent.start as u64 * size, extent.end as u64 * size);
+        // Elements without gaps, then rows of them.
+        let (mut row, mut rows) = (size, None::<(u64, u64)>);
+        for (&extent, &stride) in layout.shape().iter().zip(layout.strides()).rev().filter(|axis| *axis.0 > 1) {
+            let (extent, step) = (extent as u64, stride.unsigned_abs() * size);
+            match &mut rows {
+                None if stride > 0 && step == row => row *= extent,
+                None if stride > 0 && step > row => rows = Some((step, extent)),
+                Some((stride, count)) if step == *stride * *count => *count *= extent,
+                _ => return Bytes { first, end, rows: None },
+            }
+        }
+        Bytes { first, end, rows: rows.map(|(stride, _)| (row, stride)) }
+    }
+
+    /// Whether both have a byte in common, or it is not known that they have none.
+    pub fn meets(&self, other: &Bytes) -> bool {
+        if self.first >= other.end || other.first >= self.end {
+            return false;
+        }
+        match (self.rows, other.rows) {
+            (Some((bytes, stride)), Some((other_bytes, other_stride))) if stride == other_stride => {
+                // Columns of one matrix: apart if the other's lie behind ours and before our next row.
+                let behind = (i128::from(other.first) - i128::from(self.first)).rem_euclid(i128::from(stride)) as u64;
+                behind < bytes || behind + other_bytes > stride
+            }
+            _ => true,
+        }
+    }
+}
 
 /// How a launch may share one with others.
 #[derive(Clone, Copy)]
@@ -25,6 +75,8 @@ pub struct Together<'a> {
     pub capacity: usize,
     /// What members must have in common besides the kernel: the address of an input, or 0 where nothing is asked.
     pub common: u64,
+    /// What the launch writes, where it is less than all of its outputs; empty where that is not known.
+    pub writes: &'a [ViewMut<'a>],
     /// That kernel; asked for when a second launch joins the first.
     pub several: &'a dyn Fn() -> Result<Function>,
 }
@@ -33,17 +85,30 @@ pub struct Together<'a> {
 /// stream that it waits on is the device's own.
 struct Held {
     memory: Arc<Memory>,
+    bytes: Bytes,
     is_written: bool,
 }
 
 impl Held {
-    fn new(buffer: &Buffer, is_written: bool) -> Held {
-        Held { memory: buffer.hold(), is_written }
+    fn new((buffer, bytes): (&Buffer, Bytes), is_written: bool) -> Held {
+        Held { memory: buffer.hold(), bytes, is_written }
     }
 
-    fn is(&self, buffer: &Buffer) -> bool {
-        Arc::ptr_eq(&self.memory, buffer.memory())
+    fn meets(&self, (buffer, bytes): &(&Buffer, Bytes)) -> bool {
+        Arc::ptr_eq(&self.memory, buffer.memory()) && self.bytes.meets(bytes)
     }
+}
+
+/// What a launch reads.
+fn read<'a>(reads: &'a [View<'_>]) -> impl Iterator<Item = (&'a Buffer, Bytes)> {
+    reads.iter().map(|view| (view.buffer(), Bytes::of(view)))
+}
+
+/// What a launch writes.
+fn written<'a>(launch: &Launch<'a>, together: &Together<'a>) -> impl Iterator<Item = (&'a Buffer, Bytes)> {
+    let whole = if together.writes.is_empty() { launch.outputs } else { &[] };
+    let parts = together.writes.iter().map(|view| (view.buffer(), Bytes::of(view)));
+    parts.chain(whole.iter().map(|&buffer| (buffer, Bytes::ALL)))
 }
 
 impl Drop for Held {
@@ -88,13 +153,13 @@ impl Group {
             && self.written + launch.outputs.len() <= WRITTEN_MOST
     }
 
-    fn push(&mut self, launch: &Launch<'_>, reads: &[View<'_>]) {
+    fn push(&mut self, launch: &Launch<'_>, reads: &[View<'_>], together: &Together<'_>) {
         self.firsts.push(self.groups);
         self.groups += launch.grid[0];
         self.written += launch.outputs.len();
         self.args.extend_from_slice(launch.args);
-        self.held.extend(launch.outputs.iter().map(|buffer| Held::new(buffer, true)));
-        self.held.extend(reads.iter().map(|view| Held::new(view.buffer(), false)));
+        self.held.extend(written(launch, together).map(|part| Held::new(part, true)));
+        self.held.extend(read(reads).map(|part| Held::new(part, false)));
     }
 
     /// The arguments of the kernel for several.
@@ -133,15 +198,15 @@ impl Waiting {
     /// Whether work that reads and writes these must come after what waits.
     pub fn conflicts<'b>(
         &self,
-        mut reads: impl Iterator<Item = &'b Buffer>,
-        mut writes: impl Iterator<Item = &'b Buffer>,
+        mut reads: impl Iterator<Item = (&'b Buffer, Bytes)>,
+        mut writes: impl Iterator<Item = (&'b Buffer, Bytes)>,
     ) -> bool {
         if self.is_empty() {
             return false;
         }
         let held = || self.groups[..self.live].iter().flat_map(|group| &group.held);
-        reads.any(|read| held().any(|held| held.is_written && held.is(read)))
-            || writes.any(|written| held().any(|held| held.is(written)))
+        reads.any(|read| held().any(|held| held.is_written && held.meets(&read)))
+            || writes.any(|written| held().any(|held| held.meets(&written)))
     }
 
     /// Adds a launch; whether its group has become full.
@@ -173,7 +238,7 @@ impl Waiting {
                 self.live - 1
             }
         };
-        self.groups[at].push(launch, reads);
+        self.groups[at].push(launch, reads, together);
         Ok(self.groups[at].firsts.len() == self.groups[at].capacity)
     }
 
@@ -197,7 +262,7 @@ impl Stream {
     ///
     /// # Safety
     /// - As [`Stream::launch`], also for the kernel for several with the arguments of all members.
-    /// - `reads` is every view that the kernel reads.
+    /// - `reads` is every view that the kernel reads; `together.writes`, if there are any, every view that it writes.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`] for memory of another device; as [`Stream::launch`]; those of
@@ -222,7 +287,7 @@ impl Stream {
             // SAFETY: the caller's duties, passed on.
             return unsafe { self.launch(function, launch) };
         }
-        if state.waiting.conflicts(reads.iter().map(|view| view.buffer()), launch.outputs.iter().copied()) {
+        if state.waiting.conflicts(read(reads), written(launch, together)) {
             self.settle(&mut state);
         }
         if state.waiting.add(function, launch, reads, together)? {
@@ -260,7 +325,7 @@ impl Stream {
     /// Lets what waits go first if it touches `buffer`.
     pub(crate) fn settle_for(&self, buffer: &Buffer) {
         let mut state = self.lock();
-        if state.waiting.conflicts(std::iter::empty(), std::iter::once(buffer)) {
+        if state.waiting.conflicts(std::iter::empty(), std::iter::once((buffer, Bytes::ALL))) {
             self.settle(&mut state);
         }
     }

@@ -120,7 +120,7 @@ fn a_device_goes_although_launches_wait_on_it() {
         work: crate::profile::Work::default(),
     };
     let several = || unreachable!("no second launch joins it");
-    let together = crate::Together { capacity: 4, common: 0, several: &several };
+    let together = crate::Together { capacity: 4, common: 0, writes: &[], several: &several };
     // SAFETY: the driver runs nothing.
     unsafe { device.stream().launch_with_others(&function, &launch, &[x.view()], &together) }.unwrap();
     assert!(y.is_unique(), "what waits is not counted");
