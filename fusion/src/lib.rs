@@ -3,7 +3,7 @@
 //! [`Graph`] is built (or parsed from its text form), verified, simplified, planned, rendered and launched by [`run()`];
 //! [`eager`] is the same for one operator at a time: an eager elementwise operator is a fused chain of length one. The Burn
 //! adapter's fusers and its eager backend call this crate; so do kernels that need a strided copy or a fill. An [`Epilogue`]
-//! is a graph rendered as the end of another kernel instead, a [`functor`] as what another kernel does to an element.
+//! is a graph rendered as the end of another kernel instead.
 //!
 //! Promises:
 //! - Every value is rounded to its dtype where it would have been stored, and nothing is contracted: a fused elementwise
@@ -44,6 +44,5 @@ pub use epilogue::{EPILOGUE_RUN, EPILOGUE_TENSORS, Epilogue, EpilogueTensor, Run
 pub use error::{Error, Result};
 pub use graph::{Graph, Kind, Value};
 pub use op::{Binary, Compare, IndexOp, Reduce, Unary};
-pub use render::{FUNCTOR_HEADER, functor};
 pub use run::run;
 pub use scalar::Scalar;

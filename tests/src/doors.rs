@@ -65,7 +65,7 @@ const DOORS: &[Door] = &[
     both(
         "gemm::gemm_fused",
         ("Tensor::matmul and what follows it", "execute"),
-        ("Tensor::matmul and what follows it", "with_tail"),
+        ("Tensor::matmul and what follows it", "with_epilogue"),
     ),
     candle("gemm::gemm_grouped", "candle_nn::moe::moe_gemm", "moe_gemm"),
     none("gemm::gemm_grouped_fused"),

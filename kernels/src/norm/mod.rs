@@ -10,7 +10,7 @@ mod norm;
 mod norm_backward;
 
 pub use group_norm::{GroupNormGradients, GroupNormParams, group_norm, group_norm_backward};
-pub use norm::{NormKind, NormParams, norm};
+pub use norm::{NormKind, NormParams, norm, norm_graph};
 pub(crate) use norm::{check, check_output};
 pub(crate) use norm_backward::norm_backward_sources;
 pub use norm_backward::{NormGradients, norm_backward};

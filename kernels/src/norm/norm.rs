@@ -89,6 +89,14 @@ pub fn norm(
     }
 }
 
+/// What [`norm`] computes, over rows of `dtype` along the last axis, with inputs `x`, weight and bias and the scalar ε: for who joins
+/// it to other graphs.
+pub fn norm_graph(kind: NormKind, dtype: DType, weight: bool, bias: bool) -> Graph {
+    let of = |has: bool| has.then_some(dtype);
+    let (weight, bias) = (of(weight), of(bias));
+    graph(NormKey { kind, x: dtype, weight, one_plus: false, bias, residual: false, gate: None, sum: false })
+}
+
 /// Checks `x` and what the parameters hold.
 pub(crate) fn check(op: &'static str, stream: &Stream, x: &View<'_>, params: &NormParams<'_>) -> Result<()> {
     float(op, "x", stream, x)?;

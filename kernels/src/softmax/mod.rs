@@ -4,4 +4,4 @@
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod softmax;
 
-pub use softmax::{log_softmax, log_softmax_backward, softmax, softmax_backward};
+pub use softmax::{log_softmax, log_softmax_backward, softmax, softmax_backward, softmax_graph};

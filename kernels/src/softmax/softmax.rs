@@ -21,6 +21,11 @@ pub fn softmax(stream: &Stream, x: View<'_>, dim: usize, y: ViewMut<'_>) -> Resu
     rows(stream, Kind::Softmax, x, None, dim, y)
 }
 
+/// What [`softmax`] computes, over rows of `dtype` along the last axis: for who joins it to other graphs.
+pub fn softmax_graph(dtype: DType) -> Graph {
+    graph((Kind::Softmax, dtype))
+}
+
 /// The gradient of [`softmax`] from its result: `dx = y · (dy - Σ dy y)`.
 ///
 /// # Errors

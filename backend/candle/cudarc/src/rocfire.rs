@@ -8,13 +8,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rocfire_hal::{DType, Source, Tensor};
+use rocfire_hal::{Source, Stream};
 
 pub use crate::cublas::result::{Operand, Product, Resolved};
-use crate::driver::queue::{self, Own, Touched, Work};
-pub use crate::driver::queue::{Kept, Merged, Merger, Node, Operator, Run, Settled, Step, Turn, Window};
+use crate::driver::queue::{self, LauncherCall, Touched, Work};
+pub use crate::driver::queue::{Kept, Merged, Merger, Node, Operator, Planned, Run, Settled, Turn, Window};
 use crate::driver::sys::CUstream;
-use crate::driver::{CudaStream, DriverError, LaunchConfig, Value, info};
+use crate::driver::{CudaStream, DriverError, LaunchConfig, Value};
 
 /// Words of an [`Argument::Info`]: Candle sends up to four vectors of one word per axis, so tensors of eight axes fit.
 pub const INFO_WORDS: usize = 32;
@@ -33,8 +33,8 @@ pub trait KernelLibrary: Sync {
     }
 }
 
-/// What does a kernel's work on the host: it gets the launch as Candle asked for it, and memory and stream.
-pub type Host = fn(&Launch<'_>, &Settled<'_>) -> Result<(), DriverError>;
+/// What does a kernel's work by operators of a library: it gets the launch as Candle asked for it, in its turn.
+pub type Operate = fn(&Node, &Stream, &Turn) -> Result<(), DriverError>;
 
 /// The bytes that a launch accesses from the address in a slot on, given whether it writes them; `None`: any of the memory's.
 pub type ExtentOf = fn(&Launch<'_>, usize, bool) -> Option<Extent>;
@@ -55,12 +55,14 @@ pub struct Extent {
 pub struct KernelSpec {
     /// The source's name, for messages; part of the cache's key.
     pub file: &'static str,
-    /// HIP, compiled behind the prelude; empty for a kernel with [`KernelSpec::host`].
+    /// HIP, compiled behind the prelude; empty for a kernel with [`KernelSpec::operate`].
     pub source: &'static str,
     /// The name of the `extern "C"` entry in `source`.
     pub entry: &'static str,
     /// Macros, name and value.
     pub defines: Vec<(String, String)>,
+    /// What the library knows it by.
+    pub number: usize,
     /// The arguments in order, as Candle pushes them and as the entry takes them.
     pub arguments: Vec<Argument>,
     /// A slot whose slice's length, in its elements, is one more argument, of eight bytes, behind those that Candle pushes.
@@ -69,15 +71,16 @@ pub struct KernelSpec {
     pub geometry: Option<fn(&Launch<'_>) -> LaunchConfig>,
     /// Which bytes from a slot's address on the kernel accesses, where that is less than all of the memory.
     pub extent: Option<ExtentOf>,
-    /// What does the kernel's work where one launch is not enough: operators of `rocfire_kernels`, or several launches.
-    pub host: Option<Host>,
+    /// What does the kernel's work in place of a text: a graph of `rocfire_fusion`, or operators of `rocfire_kernels`.
+    pub operate: Option<Operate>,
 }
 
 impl KernelSpec {
     /// A kernel in a text, launched as Candle asks.
     pub fn new(file: &'static str, source: &'static str, entry: &'static str, arguments: Vec<Argument>) -> KernelSpec {
-        let defines = Vec::new();
-        KernelSpec { file, source, entry, defines, arguments, room_of: None, geometry: None, extent: None, host: None }
+        let (defines, number) = (Vec::new(), 0);
+        let (room_of, geometry, extent, operate) = (None, None, None, None);
+        KernelSpec { file, source, entry, defines, number, arguments, room_of, geometry, extent, operate }
     }
 
     /// The same with one more macro.
@@ -105,9 +108,9 @@ impl KernelSpec {
         KernelSpec { extent: Some(extent), ..self }
     }
 
-    /// A kernel that is a function of the host.
-    pub fn on_host(file: &'static str, arguments: Vec<Argument>, run: Host) -> KernelSpec {
-        KernelSpec { host: Some(run), ..KernelSpec::new(file, "", "", arguments) }
+    /// A kernel that operators of a library are.
+    pub fn by_operators(arguments: Vec<Argument>, operate: Operate) -> KernelSpec {
+        KernelSpec { operate: Some(operate), ..KernelSpec::new("", "", "", arguments) }
     }
 }
 
@@ -133,27 +136,16 @@ pub enum Argument {
     Scalar(u8),
 }
 
-/// A launch as Candle asked for it: what a geometry, or a kernel on the host, sees.
+/// A launch as Candle asked for it: what a geometry sees.
 pub struct Launch<'a> {
-    pub(crate) name: &'static str,
     pub(crate) asked: LaunchConfig,
     pub(crate) values: &'a [Value<'a>],
 }
 
 impl Launch<'_> {
-    /// Candle's name for the kernel.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
     /// Candle's geometry.
     pub fn config(&self) -> LaunchConfig {
         self.asked
-    }
-
-    /// Extents and strides of a slot; none where Candle passes null, or something else.
-    pub fn info(&self, slot: usize) -> &[usize] {
-        self.values.get(slot).and_then(info).unwrap_or(&[])
     }
 
     /// The integer of a slot, of up to eight bytes; 0 where there is none.
@@ -166,35 +158,6 @@ impl Launch<'_> {
             _ => {}
         }
         u64::from_le_bytes(word)
-    }
-
-    /// The bytes of a number; none where the slot has memory.
-    pub fn number(&self, slot: usize) -> &[u8] {
-        match self.values.get(slot) {
-            Some(Value::Number(number)) => number.bytes,
-            _ => &[],
-        }
-    }
-
-    /// The memory of a slot, a slice, a view or a bare address, as a contiguous tensor.
-    ///
-    /// # Errors
-    /// No memory there; less of it than the shape needs; an address between two elements.
-    pub fn tensor(
-        &self,
-        settled: &Settled<'_>,
-        slot: usize,
-        shape: &[usize],
-        dtype: DType,
-    ) -> Result<Tensor, DriverError> {
-        let no_memory = || DriverError::new(format!("{}: argument {slot} must be memory", self.name));
-        match self.values.get(slot).ok_or_else(no_memory)? {
-            Value::Place(place) => {
-                let (buffer, first_byte) = settled.place(*place)?;
-                queue::tensor(buffer, first_byte, shape, dtype)
-            }
-            Value::Number(number) => settled.tensor(self.name, number.word().ok_or_else(no_memory)?, shape, dtype),
-        }
     }
 }
 
@@ -274,9 +237,9 @@ impl Call {
             // SAFETY: the caller's duties.
             return unsafe { queue::put(context.opened(), &function, name, config, bytes, &outputs) };
         }
-        let own = Own { name, tag, function, config, bytes: bytes.to_vec(), at: at.to_vec() };
+        let own = LauncherCall { name, tag, function, config, bytes: bytes.to_vec(), at: at.to_vec() };
         let touched = |access: Access| Touched::part(access.memory, access.first, access.bytes, access.is_written);
-        context.shared().wait(Node::new(Work::Own(own), accesses.into_iter().map(touched).collect()));
+        context.shared().wait(Node::new(Work::Launcher(own), accesses.into_iter().map(touched).collect()));
         Ok(())
     }
 

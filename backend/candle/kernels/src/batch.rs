@@ -19,7 +19,7 @@ impl KernelLibrary for Batched {
     fn kernel(&self, name: &str) -> Option<KernelSpec> {
         let entry = table::find(name).filter(|entry| entry.module == self.0)?;
         let spec = family::spec(entry)?;
-        if spec.host.is_some() {
+        if spec.operate.is_some() {
             return Some(spec);
         }
         Some(KernelSpec { source: text(entry.family), defines: Vec::new(), ..spec })
@@ -38,7 +38,7 @@ fn text(family: Family) -> &'static str {
     texts.get_or_insert_default().entry(family).or_insert_with(|| {
         let entries = table::all().filter(|entry| entry.family == family);
         let mut text = String::new();
-        for spec in entries.filter_map(family::spec).filter(|spec| spec.host.is_none()) {
+        for spec in entries.filter_map(family::spec).filter(|spec| spec.operate.is_none()) {
             for (name, value) in &spec.defines {
                 text.push_str(&format!("#define {name} {value}\n"));
             }

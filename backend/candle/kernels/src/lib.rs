@@ -2,14 +2,15 @@
 //!
 //! Candle asks a module for a kernel by name (`DT7` and the like in `names.txt` stand for element types) and launches it with
 //! arguments and a geometry of its own. [`Module::ptx`], which in the package that this one replaces is PTX, is a library
-//! here: it finds the name in `names.txt` and answers with a template's text, the macros that make this kernel of it, what
-//! its arguments are, and mostly a geometry of ours. Each kernel is compiled alone, when it is first asked for.
+//! here: it finds the name in `names.txt` and answers with a graph of `rocfire_fusion`, which compiles and runs it, or with a
+//! template's text, the macros that make this kernel of it, what its arguments are, and mostly a geometry of ours. Each kernel is
+//! compiled alone, when it is first asked for; a graph when it is first run.
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `names.txt`, `table.rs` | every name, and what is made of it |
-//! | `family/` | what is made of each name: the graph of an elementwise kernel, or a template; defines, arguments, geometry |
-//! | `each.rs` | the text of elementwise kernels: a graph in a walk over memory |
+//! | `family/` | what is made of each name: a graph, or a template; defines, arguments, geometry |
+//! | `program.rs`, `axes.rs` | launches of graphs: over which elements, of which memory |
 //! | `device/*.hip` | the templates; `info.h` for the vector of extents and strides that Candle sends |
 //! | `merge/` | which launches that wait become one |
 //! | [`ffi`] | the launchers that Candle calls as C functions |
@@ -18,14 +19,15 @@
 //! ids outside their axis give zeros or are passed over, never followed. It does not decide what is launched, keeps no
 //! state, and knows nothing of tensors: that is Candle's and `cudarc`'s.
 
+mod axes;
 mod batch;
-mod each;
 mod experts;
 mod family;
 pub mod ffi;
 mod geometry;
 mod merge;
 mod product;
+mod program;
 mod run;
 mod table;
 

@@ -5,7 +5,7 @@
 //! Weights are decoded [`CHUNK_BYTES`] at a time, so that the memory this needs does not grow with the matrix.
 
 use cudarc::driver::DriverError;
-use cudarc::rocfire::{Launch, Settled};
+use cudarc::rocfire::{Node, Turn};
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 
@@ -33,17 +33,17 @@ pub(crate) struct Product {
 }
 
 /// Candle's `mul_mat_TYPE`: weights, activations, out; columns, outputs, rows, codes of a row, row stride of out.
-pub(crate) fn by_name(gguf: Gguf, launch: &Launch<'_>, on: &Settled<'_>) -> Result {
-    let size = |slot: usize| launch.integer(slot) as usize;
+pub(crate) fn by_name(gguf: Gguf, node: &Node, stream: &Stream, turn: &Turn) -> Result {
+    let size = |slot: usize| node.int(slot) as usize;
     let (outputs, rows, padded) = (size(4), size(5), size(6));
     // What is no whole block is not there, as in mat-vecs.
     let columns = size(3) / gguf.size * gguf.size;
-    let weights = launch.tensor(on, 0, &[outputs * (columns / gguf.size) * gguf.bytes], DType::U8)?;
-    let x = launch.tensor(on, 1, &[rows * padded / 32 * 36], DType::U8)?;
-    let mut out = launch.tensor(on, 2, &[rows, size(7)], DType::F32)?;
+    let weights = node.tensor(0, &[outputs * (columns / gguf.size) * gguf.bytes], DType::U8, turn)?;
+    let x = node.tensor(1, &[rows * padded / 32 * 36], DType::U8, turn)?;
+    let mut out = node.tensor(2, &[rows, size(7)], DType::F32, turn)?;
     let (weights, x) = (weights.view().device_address(), x.view().device_address());
     let product = Product { gguf, weights, x, columns, outputs, rows, padded };
-    product.run(on.stream(), &mut out)
+    product.run(stream, &mut out)
 }
 
 impl Product {

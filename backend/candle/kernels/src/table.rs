@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use crate::family::elementwise::Elementwise;
-use crate::{ALL_IDS, Id};
+use cudarc::rocfire::Node;
+
+use crate::program::Program;
+use crate::{ALL_IDS, Id, family};
 
 /// A template with its arguments, or several that differ in little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,17 +116,27 @@ pub(crate) struct Entry {
     pub(crate) beyond: bool,
     /// Its place in the file.
     pub(crate) number: usize,
-    elementwise: OnceLock<Option<Elementwise>>,
+    /// The graph that it is, and of a norm that without weights.
+    programs: [OnceLock<Option<Program>>; 2],
 }
 
 impl Entry {
     fn new(module: Id, family: Family, name: String, words: Vec<&'static str>, beyond: bool) -> Entry {
-        Entry { module, family, name, words, beyond, number: 0, elementwise: OnceLock::new() }
+        Entry { module, family, name, words, beyond, number: 0, programs: Default::default() }
     }
 
-    /// What it computes of each element; `None` for a kernel of another kind.
-    pub(crate) fn elementwise(&'static self) -> Option<&'static Elementwise> {
-        self.elementwise.get_or_init(|| Elementwise::new(self)).as_ref()
+    /// The graph that it is; `None` for a kernel of another kind.
+    pub(crate) fn usual(&'static self) -> Option<&'static Program> {
+        self.made(false)
+    }
+
+    /// The graph that it is for these arguments.
+    pub(crate) fn program(&'static self, node: &Node) -> Option<&'static Program> {
+        self.made(matches!(self.family, Family::RmsNorm | Family::LayerNorm) && node.word(2) == 0)
+    }
+
+    fn made(&'static self, is_bare: bool) -> Option<&'static Program> {
+        self.programs[usize::from(is_bare)].get_or_init(|| family::program(self, is_bare)).as_ref()
     }
 }
 
@@ -134,15 +146,23 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     BY_NAME.get_or_init(|| all().map(|entry| (entry.name.as_str(), entry)).collect()).get(name).copied()
 }
 
+/// The entry of a launch.
+pub(crate) fn of(node: &Node) -> Option<&'static Entry> {
+    entries().get(node.number()?)
+}
+
 /// Every entry, in the order of the file.
 pub(crate) fn all() -> impl Iterator<Item = &'static Entry> {
+    entries().iter()
+}
+
+fn entries() -> &'static [Entry] {
     static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
-    let entries = ENTRIES.get_or_init(|| {
+    ENTRIES.get_or_init(|| {
         let lines = include_str!("names.txt").lines();
         let entries = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).flat_map(read);
         entries.enumerate().map(|(number, entry)| Entry { number, ..entry }).collect()
-    });
-    entries.iter()
+    })
 }
 
 /// A module's name, as in the file.

@@ -2,9 +2,9 @@
 
 use rocfire_hal::Function;
 
-use super::memory::Place;
+use super::memory::MemoryPart;
 use super::queue::{self, Call, Node, Touched};
-use super::{CudaFunction, CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, DriverError, Kernel};
+use super::{CudaFunction, CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, DriverError, Kernel, Runs};
 use crate::rocfire::{Argument, INFO_WORDS, KernelSpec, Launch};
 
 /// Workgroups and threads of a launch.
@@ -39,7 +39,7 @@ impl LaunchConfig {
 #[derive(Clone, Copy)]
 pub(crate) enum Value<'a> {
     Number(Number<'a>),
-    Place(Place<'a>),
+    Memory(MemoryPart<'a>),
 }
 
 /// The bytes of a number, which live until the launch.
@@ -84,7 +84,7 @@ unsafe impl<'a, 'b: 'a, T: DeviceRepr> PushKernelArg<&'b T> for LaunchArgs<'a> {
 // SAFETY: the place knows its address.
 unsafe impl<'a, 'b: 'a, T> PushKernelArg<&'b CudaSlice<T>> for LaunchArgs<'a> {
     fn arg(&mut self, argument: &'b CudaSlice<T>) -> &mut Self {
-        self.values.push(Value::Place(argument.place()));
+        self.values.push(Value::Memory(argument.place()));
         self
     }
 }
@@ -92,7 +92,7 @@ unsafe impl<'a, 'b: 'a, T> PushKernelArg<&'b CudaSlice<T>> for LaunchArgs<'a> {
 // SAFETY: as above.
 unsafe impl<'a, 'b: 'a, T> PushKernelArg<&'b mut CudaSlice<T>> for LaunchArgs<'a> {
     fn arg(&mut self, argument: &'b mut CudaSlice<T>) -> &mut Self {
-        self.values.push(Value::Place(argument.place()));
+        self.values.push(Value::Memory(argument.place()));
         self
     }
 }
@@ -100,7 +100,7 @@ unsafe impl<'a, 'b: 'a, T> PushKernelArg<&'b mut CudaSlice<T>> for LaunchArgs<'a
 // SAFETY: as above.
 unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b CudaView<'c, T>> for LaunchArgs<'a> {
     fn arg(&mut self, argument: &'b CudaView<'c, T>) -> &mut Self {
-        self.values.push(Value::Place(argument.place()));
+        self.values.push(Value::Memory(argument.place()));
         self
     }
 }
@@ -108,7 +108,7 @@ unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b CudaView<'c, T>> for Launch
 // SAFETY: as above.
 unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b mut CudaViewMut<'c, T>> for LaunchArgs<'a> {
     fn arg(&mut self, argument: &'b mut CudaViewMut<'c, T>) -> &mut Self {
-        self.values.push(Value::Place(argument.place()));
+        self.values.push(Value::Memory(argument.place()));
         self
     }
 }
@@ -146,7 +146,7 @@ impl<'a> LaunchArgs<'a> {
                 // SAFETY: the caller's duty; every argument that may be an address is listed as written.
                 unsafe { packed.launch(function, config) }
             }
-            Kernel::Named(spec, function) => {
+            Kernel::Named(spec, runs) => {
                 self.require_count(spec)?;
                 for (slot, (value, &argument)) in self.values.iter().zip(&spec.arguments).enumerate() {
                     packed.as_named(slot, value, argument)?;
@@ -157,10 +157,6 @@ impl<'a> LaunchArgs<'a> {
                 let asked = config;
                 let seen = self.seen(asked);
                 let config = spec.geometry.map_or(asked, |geometry| geometry(&seen));
-                if !self.can_wait(config) {
-                    // SAFETY: the caller's duty; the arguments are those the kernel names, those it writes among them.
-                    return unsafe { packed.launch(function, config) };
-                }
                 let Packed { bytes, at, mut touched, .. } = packed;
                 if let Some(extent) = spec.extent {
                     for (slot, touched) in &mut touched {
@@ -169,31 +165,27 @@ impl<'a> LaunchArgs<'a> {
                 }
                 let call = Call { function: self.function.clone(), asked, config, bytes, at };
                 let touched = touched.into_iter().map(|(_, touched)| touched).collect();
-                self.stream.context().shared().wait(Node::new(queue::Work::Call(call), touched));
-                Ok(())
-            }
-            Kernel::Host(spec) => {
-                self.require_count(spec)?;
-                let run = spec.host.expect("a kernel of the host is one by this field");
-                let done = run(&self.seen(config), &self.stream.settled());
-                done.map_err(|error| DriverError::new(format!("{}: {error}", self.function.name())))
+                let node = Node::new(queue::Work::Call(call), touched);
+                let context = self.stream.context();
+                // What waits must not be refused for its geometry.
+                let can_wait = matches!(runs, Runs::Operators(_)) || config.is_never_refused();
+                if can_wait && context.shared().has_queue() {
+                    context.shared().wait(node);
+                    return Ok(());
+                }
+                node.run(context.opened(), self.stream.settled().turn())
             }
         }
     }
 
-    /// Whether the launch can join those that wait: nothing about its geometry will be refused.
-    fn can_wait(&self, config: LaunchConfig) -> bool {
-        config.is_never_refused() && self.stream.context().shared().has_queue()
-    }
-
     fn seen(&self, asked: LaunchConfig) -> Launch<'_> {
-        Launch { name: self.function.name(), asked, values: &self.values }
+        Launch { asked, values: &self.values }
     }
 
     /// How long the slice in a slot is.
     fn room(&self, slot: usize) -> Result<u64, DriverError> {
         match self.values.get(slot) {
-            Some(Value::Place(place)) => Ok(place.len as u64),
+            Some(Value::Memory(place)) => Ok(place.len as u64),
             _ => Err(DriverError::new(format!("{}: argument {slot} must be a slice or a view", self.function.name()))),
         }
     }
@@ -242,7 +234,7 @@ impl<'a> Packed<'a> {
                 self.put(number.bytes, number.align);
                 Ok(())
             }
-            Value::Place(_) => self.address(slot, value, true, true),
+            Value::Memory(_) => self.address(slot, value, true, true),
         }
     }
 
@@ -274,7 +266,7 @@ impl<'a> Packed<'a> {
     /// An address: of a place, or a bare number that leads to live memory.
     fn address(&mut self, slot: usize, value: &Value<'_>, is_read: bool, is_written: bool) -> Result<(), DriverError> {
         let (address, memory) = match value {
-            Value::Place(place) => {
+            Value::Memory(place) => {
                 let memory = place.held.memory()?.kept();
                 (place.address(), (memory.bytes() > 0).then(|| memory.clone()))
             }
@@ -303,7 +295,7 @@ impl<'a> Packed<'a> {
                 Some(word) => format!("the number {word:#x}"),
                 None => format!("a number of {} bytes", number.bytes.len()),
             },
-            Value::Place(place) => format!("memory of {} elements", place.len),
+            Value::Memory(place) => format!("memory of {} elements", place.len),
         };
         DriverError::new(format!("{}: argument {slot} must be {expected}, got {got}", self.label))
     }
@@ -333,7 +325,7 @@ impl<'a> Packed<'a> {
 /// Extents and strides: words that stayed on the host, or none for null.
 pub(crate) fn info<'a>(value: &Value<'a>) -> Option<&'a [usize]> {
     match value {
-        Value::Place(place) => place.words().map(|words| &**words),
+        Value::Memory(place) => place.words().map(|words| &**words),
         Value::Number(number) if number.word() == Some(0) => Some(&[]),
         Value::Number(_) => None,
     }

@@ -91,13 +91,13 @@ impl Held {
 
 /// Elements of some memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct MemoryPart<'a> {
     pub held: &'a Held,
     pub first_byte: u64,
     pub len: usize,
 }
 
-impl<'a> Place<'a> {
+impl<'a> MemoryPart<'a> {
     /// The address of the first element; 0, and an error for the next call, if there is no memory for numbers of the host.
     pub(crate) fn address(self) -> sys::CUdeviceptr {
         match self.held.memory() {
@@ -118,9 +118,9 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn cut<T>(self, range: Range<usize>) -> Place<'a> {
+    fn cut<T>(self, range: Range<usize>) -> MemoryPart<'a> {
         let first_byte = self.first_byte + (range.start * size_of::<T>()) as u64;
-        Place { held: self.held, first_byte, len: range.len() }
+        MemoryPart { held: self.held, first_byte, len: range.len() }
     }
 }
 
@@ -143,8 +143,8 @@ impl<T> CudaSlice<T> {
         CudaSlice { held: Held::Host(Arc::new(uploaded)), len, elements: PhantomData }
     }
 
-    pub(crate) fn place(&self) -> Place<'_> {
-        Place { held: &self.held, first_byte: 0, len: self.len }
+    pub(crate) fn place(&self) -> MemoryPart<'_> {
+        MemoryPart { held: &self.held, first_byte: 0, len: self.len }
     }
 
     /// Its elements.
@@ -245,12 +245,12 @@ impl<T> fmt::Debug for CudaSlice<T> {
 
 /// Some elements of a [`CudaSlice`].
 pub struct CudaView<'a, T> {
-    place: Place<'a>,
+    place: MemoryPart<'a>,
     elements: PhantomData<&'a T>,
 }
 
 impl<'a, T> CudaView<'a, T> {
-    pub(crate) fn place(&self) -> Place<'a> {
+    pub(crate) fn place(&self) -> MemoryPart<'a> {
         self.place
     }
 
@@ -296,12 +296,12 @@ impl<T> fmt::Debug for CudaView<'_, T> {
 
 /// Some elements of a [`CudaSlice`], to be written.
 pub struct CudaViewMut<'a, T> {
-    place: Place<'a>,
+    place: MemoryPart<'a>,
     elements: PhantomData<&'a mut T>,
 }
 
 impl<T> CudaViewMut<'_, T> {
-    pub(crate) fn place(&self) -> Place<'_> {
+    pub(crate) fn place(&self) -> MemoryPart<'_> {
         self.place
     }
 

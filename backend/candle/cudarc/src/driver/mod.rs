@@ -16,11 +16,11 @@ pub mod sys;
 pub use context::CudaContext;
 pub use error::DriverError;
 pub use host::{DeviceRepr, HostSlice, ValidAsZeroBits};
+pub(crate) use launch::Value;
 pub use launch::{LaunchArgs, LaunchConfig, PushKernelArg};
-pub(crate) use launch::{Value, info};
 pub use memory::{CudaSlice, CudaView, CudaViewMut};
-pub(crate) use module::Kernel;
 pub use module::{CudaFunction, CudaModule};
+pub(crate) use module::{Kernel, Runs};
 pub use pointer::{DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop};
 pub use stream::CudaStream;
 

@@ -11,7 +11,7 @@ use rocfire_hal::{Function, Source};
 use super::shared::lock;
 use super::{CudaContext, DriverError};
 use crate::nvrtc::{Code, Ptx, ptx_target, refusal};
-use crate::rocfire::{KernelLibrary, KernelSpec};
+use crate::rocfire::{KernelLibrary, KernelSpec, Operate};
 
 /// A loaded module.
 pub struct CudaModule {
@@ -70,13 +70,13 @@ impl CudaModule {
         let spec = library.kernel(name).ok_or_else(|| {
             DriverError::new(format!("named symbol not found: candle-kernels has no `{name}` in `{}`", library.name()))
         })?;
-        if spec.host.is_some() {
-            return Ok(Kernel::Host(spec));
+        if let Some(operate) = spec.operate {
+            return Ok(Kernel::Named(spec, Runs::Operators(operate)));
         }
         let defines: Vec<_> = spec.defines.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let source = Source::new(spec.file, spec.source, &defines);
         let function = self.context.opened().module(&source)?.function(spec.entry)?;
-        Ok(Kernel::Named(spec, function))
+        Ok(Kernel::Named(spec, Runs::Kernel(function)))
     }
 }
 
@@ -103,9 +103,13 @@ pub(crate) enum Kernel {
     /// A kernel of a user's text, whose arguments are as they were pushed.
     Text(Function),
     /// A kernel by name, whose arguments are known.
-    Named(KernelSpec, Function),
-    /// A function of the host in a kernel's place.
-    Host(KernelSpec),
+    Named(KernelSpec, Runs),
+}
+
+/// What a kernel by name is.
+pub(crate) enum Runs {
+    Kernel(Function),
+    Operators(Operate),
 }
 
 impl CudaFunction {

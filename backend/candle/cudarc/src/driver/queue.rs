@@ -23,10 +23,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use rocfire_hal::profile::Work as Profiled;
-use rocfire_hal::{Buffer, Device, Function, Source};
+use rocfire_hal::{Buffer, Bytes, DType, Device, Function, Source, Tensor};
 
 use super::shared::Shared;
-use super::{CudaFunction, DriverError, Kernel, LaunchConfig};
+use super::{CudaFunction, DriverError, Kernel, LaunchConfig, Runs};
 use crate::cublas::result::Resolved;
 use crate::rocfire::Extent;
 
@@ -82,17 +82,8 @@ impl Touched {
     }
 
     fn meets(&self, other: &Touched) -> bool {
-        if self.first >= other.end || other.first >= self.end {
-            return false;
-        }
-        match (self.rows, other.rows) {
-            (Some((bytes, stride)), Some((other_bytes, other_stride))) if stride == other_stride => {
-                // Columns of one matrix: apart if the other's lie behind ours and before our next row.
-                let behind = (i128::from(other.first) - i128::from(self.first)).rem_euclid(i128::from(stride)) as u64;
-                behind < bytes || behind + other_bytes > stride
-            }
-            _ => true,
-        }
+        let bytes = |touched: &Touched| Bytes { first: touched.first, end: touched.end, rows: touched.rows };
+        bytes(self).meets(&bytes(other))
     }
 }
 
@@ -108,7 +99,7 @@ pub(crate) struct Call {
 }
 
 /// A kernel of a launcher with its arguments.
-pub(crate) struct Own {
+pub(crate) struct LauncherCall {
     pub name: &'static str,
     pub tag: u64,
     pub function: Function,
@@ -119,7 +110,7 @@ pub(crate) struct Own {
 
 pub(crate) enum Work {
     Call(Call),
-    Own(Own),
+    Launcher(LauncherCall),
     Product(Box<Resolved>),
 }
 
@@ -150,15 +141,26 @@ impl Node {
     pub fn name(&self) -> Option<&'static str> {
         match &self.work {
             Work::Call(call) => Some(call.function.name()),
-            Work::Own(own) => Some(own.name),
+            Work::Launcher(own) => Some(own.name),
             Work::Product(_) => None,
+        }
+    }
+
+    /// What its library knows a kernel of Candle's by.
+    pub fn number(&self) -> Option<usize> {
+        match &self.work {
+            Work::Call(call) => match call.function.kernel() {
+                Kernel::Named(spec, _) => Some(spec.number),
+                Kernel::Text(_) => None,
+            },
+            Work::Launcher(_) | Work::Product(_) => None,
         }
     }
 
     /// What a launcher tells kernels of one name apart by; `None` for Candle's own launches, whose names are others.
     pub fn tag(&self) -> Option<u64> {
         match &self.work {
-            Work::Own(own) => Some(own.tag),
+            Work::Launcher(own) => Some(own.tag),
             Work::Call(_) | Work::Product(_) => None,
         }
     }
@@ -166,8 +168,8 @@ impl Node {
     /// Whether both are the same kernel of a launcher with the same arguments.
     pub fn is_twin(&self, other: &Node) -> bool {
         match (&self.work, &other.work) {
-            (Work::Own(own), Work::Own(other)) => {
-                let kernel = |own: &Own| (own.name, own.tag, own.config);
+            (Work::Launcher(own), Work::Launcher(other)) => {
+                let kernel = |own: &LauncherCall| (own.name, own.tag, own.config);
                 kernel(own) == kernel(other) && own.bytes == other.bytes
             }
             _ => false,
@@ -175,17 +177,32 @@ impl Node {
     }
 
     /// The memory that an address leads into, if the launch touches it, and how far.
-    pub fn memory(&self, address: u64, turn: &Turn) -> Option<(Buffer, u64)> {
+    pub fn memory(&self, address: u64, turn: &Turn) -> Option<(&Buffer, u64)> {
         let offset = |touched: &Touched| address.checked_sub(touched.memory.address());
         let mut found = self.touched.iter().filter_map(|touched| Some((touched, offset(touched)?)));
         let (touched, offset) = found.find(|(touched, offset)| *offset < touched.memory.bytes())?;
-        Some((touched.memory.buffer(turn).clone(), offset))
+        Some((touched.memory.buffer(turn), offset))
+    }
+
+    /// The memory that it writes first.
+    pub fn output(&self, turn: &Turn) -> Option<&Buffer> {
+        self.written().next().map(|written| written.memory.buffer(turn))
+    }
+
+    /// The memory from the address in a slot on, as a contiguous tensor.
+    ///
+    /// # Errors
+    /// No memory there; less of it than the shape needs; an address between two elements.
+    pub fn tensor(&self, slot: usize, shape: &[usize], dtype: DType, turn: &Turn) -> Result<Tensor, DriverError> {
+        let no_memory = || DriverError::new(format!("argument {slot} must be memory"));
+        let (buffer, first_byte) = self.memory(self.word(slot), turn).ok_or_else(no_memory)?;
+        tensor(buffer, first_byte, shape, dtype)
     }
 
     /// The product, if it is one.
     pub fn product(&self) -> Option<&Resolved> {
         match &self.work {
-            Work::Call(_) | Work::Own(_) => None,
+            Work::Call(_) | Work::Launcher(_) => None,
             Work::Product(product) => Some(product),
         }
     }
@@ -194,7 +211,7 @@ impl Node {
     pub fn asked(&self) -> LaunchConfig {
         match &self.work {
             Work::Call(call) => call.asked,
-            Work::Own(own) => own.config,
+            Work::Launcher(own) => own.config,
             Work::Product(_) => LaunchConfig::for_num_elems(0),
         }
     }
@@ -203,7 +220,7 @@ impl Node {
     pub fn argument(&self, slot: usize) -> &[u8] {
         let (bytes, at) = match &self.work {
             Work::Call(call) => (&call.bytes, &call.at),
-            Work::Own(own) => (&own.bytes, &own.at),
+            Work::Launcher(own) => (&own.bytes, &own.at),
             Work::Product(_) => return &[],
         };
         at.get(slot).and_then(|&at| bytes.get(usize::from(at)..)).unwrap_or(&[])
@@ -229,18 +246,25 @@ impl Node {
     }
 
     /// Runs it as it was asked for.
-    fn run(&self, device: &Device, turn: &Turn) -> Result<(), DriverError> {
+    pub(super) fn run(&self, device: &Device, turn: &Turn) -> Result<(), DriverError> {
         let outputs = || self.written().map(|written| written.memory.buffer(turn)).collect::<Vec<_>>();
         match &self.work {
             Work::Product(product) => Ok(product.run(device.stream(), turn).map_err(|error| error.0)?),
-            Work::Own(own) => {
+            Work::Launcher(own) => {
                 // SAFETY: as the launcher has promised; the memory is held by `touched`.
                 unsafe { put(device, &own.function, own.name, own.config, &own.bytes, &outputs()) }
             }
             Work::Call(call) => {
-                let Kernel::Named(_, function) = call.function.kernel() else { return Ok(()) };
-                // SAFETY: as whoever asked for the launch has promised; the memory is held by `touched`.
-                unsafe { put(device, function, call.function.name(), call.config, &call.bytes, &outputs()) }
+                let Kernel::Named(_, runs) = call.function.kernel() else { return Ok(()) };
+                let name = call.function.name();
+                match runs {
+                    // SAFETY: as whoever asked for the launch has promised; the memory is held by `touched`.
+                    Runs::Kernel(function) => unsafe {
+                        put(device, function, name, call.config, &call.bytes, &outputs())
+                    },
+                    Runs::Operators(operate) => operate(self, device.stream(), turn)
+                        .map_err(|error| DriverError::new(format!("{name}: {error}"))),
+                }
             }
         }
     }
@@ -285,6 +309,11 @@ impl Window<'_> {
         self.nodes[number].sources
     }
 
+    /// Those of whose results another reads something, a bit each.
+    pub fn read(&self) -> u64 {
+        self.nodes.iter().fold(0, |all, node| all | node.sources)
+    }
+
     /// The later ones that read something of its results, a bit each.
     pub fn readers(&self, number: usize) -> u64 {
         let reads = |(other, node): (usize, &Node)| (node.sources >> number & 1) << other;
@@ -314,8 +343,8 @@ impl Window<'_> {
 }
 
 /// What runs next: some launches that wait, as one or one after the other.
-pub struct Step {
-    /// Their numbers, in order.
+pub struct Planned {
+    /// Their numbers, in the order in which they run.
     pub members: Vec<usize>,
     /// How they run.
     pub run: Run,
@@ -356,7 +385,7 @@ pub trait Merger: Sync {
     ///
     /// A launch may move before another if it need not come after it ([`Window::after`]). A merged launch does what its
     /// members do, but for results that nobody owns and only other members read. It accesses no other memory than they.
-    fn plan(&self, window: &Window<'_>) -> Vec<Step>;
+    fn plan(&self, window: &Window<'_>) -> Vec<Planned>;
 }
 
 /// Memory that a launch touches, as small as it can be: what is asked of all that wait.
@@ -455,7 +484,7 @@ impl Queue {
         let steps = match self.merger {
             // A launch alone is planned too: a merger may run it in its own way, whatever waits beside it.
             Some(merger) => merger.plan(&Window { nodes: &self.nodes, shared, turn: Turn::new() }),
-            None => (0..self.nodes.len()).map(|node| Step { members: vec![node], run: Run::Each }).collect(),
+            None => (0..self.nodes.len()).map(|node| Planned { members: vec![node], run: Run::Each }).collect(),
         };
         debug_assert_eq!(steps.iter().map(|step| step.members.len()).sum::<usize>(), self.nodes.len(), "each once");
         let end = self.nodes.len() - left;
@@ -480,7 +509,7 @@ impl Queue {
         }
     }
 
-    fn put(&mut self, shared: &Shared, step: &Step) {
+    fn put(&mut self, shared: &Shared, step: &Planned) {
         let device = shared.device();
         let members = match &step.run {
             Run::Each => &step.members[..],
@@ -503,7 +532,7 @@ impl Queue {
     }
 
     /// Whether the one launch has a kernel.
-    fn put_merged(&mut self, shared: &Shared, step: &Step, merged: &Merged) -> bool {
+    fn put_merged(&mut self, shared: &Shared, step: &Planned, merged: &Merged) -> bool {
         if self.refused.contains(merged.source.hash()) {
             return false;
         }

@@ -15,13 +15,13 @@ pub(crate) struct Shared {
     device: Device,
     /// What could not be told where it happened.
     error: Mutex<Option<DriverError>>,
-    places: Mutex<BTreeMap<u64, Place>>,
+    places: Mutex<BTreeMap<u64, LiveMemory>>,
     /// Launches that wait; none where each is made as it is asked for.
     queue: Option<Mutex<Queue>>,
 }
 
 /// Live memory, by the address of its first byte.
-struct Place {
+struct LiveMemory {
     bytes: u64,
     memory: Weak<Memory>,
 }
@@ -91,7 +91,7 @@ impl Shared {
     }
 
     pub(crate) fn register(&self, memory: &Arc<Memory>) {
-        let place = Place { bytes: memory.kept().bytes(), memory: Arc::downgrade(memory) };
+        let place = LiveMemory { bytes: memory.kept().bytes(), memory: Arc::downgrade(memory) };
         lock(&self.places).insert(memory.kept().address(), place);
     }
 

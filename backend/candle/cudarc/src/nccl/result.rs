@@ -36,12 +36,12 @@ pub(super) struct Held {
     pub kind: Kind,
     pub dtype: DType,
     pub count: usize,
-    pub source: Option<Place>,
-    pub target: Option<Place>,
+    pub source: Option<MemoryPart>,
+    pub target: Option<MemoryPart>,
 }
 
 /// The first byte of a slice, with its own stream.
-pub(super) struct Place {
+pub(super) struct MemoryPart {
     pub stream: Arc<CudaStream>,
     pub memory: Kept,
     pub first: u64,
@@ -71,7 +71,7 @@ struct Lent<'a> {
 /// A buffer and the byte in it.
 type At<'a> = (&'a Buffer, u64);
 
-fn place<'a>(place: &'a Option<Place>, settled: &'a Option<Settled<'_>>) -> Result<Option<At<'a>>, DriverError> {
+fn place<'a>(place: &'a Option<MemoryPart>, settled: &'a Option<Settled<'_>>) -> Result<Option<At<'a>>, DriverError> {
     let (Some(place), Some(settled)) = (place, settled) else { return Ok(None) };
     Ok(Some((settled.buffer(&place.memory)?, place.first)))
 }

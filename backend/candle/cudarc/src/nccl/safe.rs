@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rocfire_hal::DType;
 use rocfire_hal::collective::{Communicator, Kind, Reduction, UNIQUE_ID_BYTES, UniqueId};
 
-use super::result::{Held, NcclError, NcclStatus, Place, put};
+use super::result::{Held, MemoryPart, NcclError, NcclStatus, put};
 pub use super::result::{group_end, group_start};
 use crate::driver::pointer::resolve;
 use crate::driver::{CudaContext, CudaStream, DevicePtr, DevicePtrMut, DriverError, sys};
@@ -263,14 +263,14 @@ impl Comm {
         // What a rank gives without need is as long as the others'.
         let extents = kind.extents(self.rank(), self.world_size());
         let [reads, writes] = extents.map(|extent| needs.saturating_mul(extent.unwrap_or(1)));
-        let place = |arg: &str, part: Option<Part>, bytes: usize| -> Result<Option<Place>, NcclError> {
+        let place = |arg: &str, part: Option<Part>, bytes: usize| -> Result<Option<MemoryPart>, NcclError> {
             let Some(part) = part else { return Ok(None) };
             if part.bytes < bytes {
                 let message = format!("{op}: {arg} has {} bytes, {bytes} are needed", part.bytes);
                 return Err(DriverError::new(message).into());
             }
             let found = resolve(&part.stream, op, part.address, part.bytes)?;
-            Ok(found.map(|(memory, first)| Place { stream: part.stream, memory, first }))
+            Ok(found.map(|(memory, first)| MemoryPart { stream: part.stream, memory, first }))
         };
         let (source, target) = (place("sendbuff", source, reads)?, place("recvbuff", target, writes)?);
         if count == 0 {

@@ -1,6 +1,5 @@
-// each.h: the walk of elementwise kernels. A workgroup of CANDLE_BLOCK lanes does CANDLE_BLOCK * V elements: where the
-// operands are dense, or come in runs along the last axis, a lane does V that follow each other, by accesses of up to 16
-// bytes and with one computation of where they are; otherwise every CANDLE_BLOCK-th.
+// each.h: the walk of kernels over elements. A workgroup of CANDLE_BLOCK lanes does CANDLE_BLOCK * V of them: where they are
+// dense a lane does V that follow each other, by accesses of up to 16 bytes; otherwise every CANDLE_BLOCK-th.
 #ifndef CANDLE_EACH_H
 #define CANDLE_EACH_H
 
@@ -29,35 +28,12 @@ template <int V, class T> RF_FN void store_run(T* to, const T* from) {
     }
 }
 
-// Whether runs of V elements lie in the last axis of an operand: side by side, or one element that stands for all.
-template <int V> RF_FN bool has_runs(const Info& info, u32 axes, u32 operand) {
-    if (axes == 0 || info.words[axes - 1] % V != 0) return false;
-    u64 step = info.words[operand * axes + axes - 1];
-    if (step > 1) return false;
-    for (u32 axis = 0; axis + 1 < axes; ++axis)
-        if (step == 1 && info.words[axis] > 1 && info.words[operand * axes + axis] % V != 0) return false;
-    return true;
-}
-
-// V elements of an operand from element n of the walk on.
-template <int V, class T> RF_FN void load_strided(const Info& info, u32 axes, u32 operand, const T* from, u32 n, T* to) {
-    const T* at = from + offset_of(info, axes, operand, n);
-    if (info.words[operand * axes + axes - 1] == 1) {
-        load_run<V>(at, to);
-    } else {
-        T value = *at;
-        for (int j = 0; j < V; ++j) to[j] = value;
-    }
-}
-
 #define CANDLE_DENSE 0
-#define CANDLE_RUNS 1
-#define CANDLE_STRIDED 2
+#define CANDLE_STRIDED 1
 
-// Calls f.run(n) for V dense elements from n, f.strided_run(n) for V of a run, f.dense(n) and f.strided(n) for one.
-// `group` is the workgroup's number among those that do this.
-template <int V, class F> RF_FN void each_of_group(u32 group, u64 count, u32 walk, bool aligned, const F& f) {
-    u32 first = group * (CANDLE_BLOCK * V);
+// Calls f.run(n) for V dense elements from n, f.dense(n) and f.strided(n) for one.
+template <int V, class F> RF_FN void each(u64 count, u32 walk, bool aligned, const F& f) {
+    u32 first = group_x() * (CANDLE_BLOCK * V);
     if (walk == CANDLE_DENSE) {
         u32 n = first + thread_x() * V;
         if (aligned && (u64)n + V <= count) {
@@ -66,19 +42,12 @@ template <int V, class F> RF_FN void each_of_group(u32 group, u64 count, u32 wal
             for (int j = 0; j < V; ++j)
                 if ((u64)n + j < count) f.dense(n + j);
         }
-    } else if (walk == CANDLE_RUNS && aligned) {
-        // Whole runs fill the last axis: there is no rest.
-        u32 n = first + thread_x() * V;
-        if (n < count) f.strided_run(n);
     } else {
         for (int j = 0; j < V; ++j) {
             u32 n = first + j * CANDLE_BLOCK + thread_x();
             if (n < count) f.strided(n);
         }
     }
-}
-template <int V, class F> RF_FN void each(u64 count, u32 walk, bool aligned, const F& f) {
-    each_of_group<V>(group_x(), count, walk, aligned, f);
 }
 
 #endif

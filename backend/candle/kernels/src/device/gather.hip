@@ -29,7 +29,6 @@ template <class Id, class T> struct Gather {
         out[n] = value;
     }
     RF_FN void run(u32) const {}
-    RF_FN void strided_run(u32) const {}
     RF_FN void dense(u32) const {}
 };
 #endif

@@ -37,7 +37,6 @@ template <class Id, class T, int V> struct IndexSelect {
         if (find(row, &first)) load_run<V>(x + first + (n - row * right), a);
         store_run<V>(out + n, a);
     }
-    RF_FN void strided_run(u32) const {}
     RF_FN void dense(u32 n) const { strided(n); }
     RF_FN void strided(u32 n) const {
         u32 row = n / right;

@@ -6,6 +6,13 @@
 //          greatest: NaN where the window begins with one
 //
 // Macros : CANDLE_NAME; type CANDLE_T; CANDLE_MEAN 0 or 1
+#ifndef CANDLE_POOL2D_H
+#define CANDLE_POOL2D_H
+// What a mean is taken in.
+template <class T> struct MeanOf { typedef float type; };
+template <> struct MeanOf<double> { typedef double type; };
+#endif
+
 extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 unused, u64 kernel_first, u64 kernel_second,
                                                                 u64 stride_first, u64 stride_second, Info info,
                                                                 const CANDLE_T* image, CANDLE_T* out) {
@@ -26,7 +33,7 @@ extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 unuse
             value = CANDLE_MEAN ? (W)(value + x) : value < x ? x : value;
         }
 #if CANDLE_MEAN
-    typedef RowSum<W>::type R;
+    typedef MeanOf<W>::type R;
     value = cast<W>((R)value * (R)(1.0 / (double)(kernel_first * kernel_second)));
 #endif
     out[n] = cast<CANDLE_T>(value);

@@ -18,6 +18,10 @@
 // Rows of weights of a wave.
 #define CANDLE_LINES 2
 
+// An element as another type has it; of the same type as it is.
+template <class From, class To> struct Moved { RF_FN static To of(From x) { return cast<To>(Wide<From>::of(x)); } };
+template <class T> struct Moved<T, T> { RF_FN static T of(T x) { return x; } };
+
 struct ThinMember { u64 x, w, y; u32 columns, outputs, x_stride, w_stride, y_stride, first; };
 
 template <class T, class X, int V> struct Thin {

@@ -9,7 +9,7 @@ use crate::geometry;
 const IM2COL: (&str, &str) = template!("info.h" "each.h" "window.h" => "im2col.hip");
 const COL2IM1D: (&str, &str) = template!("info.h" "each.h" "window.h" => "col2im1d.hip");
 const CONV_TRANSPOSE: (&str, &str) = template!("info.h" "each.h" "window.h" => "conv_transpose.hip");
-const POOL2D: (&str, &str) = template!("info.h" "each.h" "rows.h" "window.h" => "pool2d.hip");
+const POOL2D: (&str, &str) = template!("info.h" "each.h" "window.h" => "pool2d.hip");
 const UPSAMPLE: (&str, &str) = template!("info.h" "each.h" "window.h" => "upsample.hip");
 
 /// `im2col_T`

@@ -1,86 +1,14 @@
-//! Elementwise kernels as graphs, as Candle defines them, and those that fill memory or copy rows.
+//! Elementwise kernels as graphs, as Candle defines them, with those that fill memory, move elements or turn pairs of them.
 
-use cudarc::rocfire::Argument::{Info, Read, Write};
-use cudarc::rocfire::{Extent, KernelSpec, Launch};
+use cudarc::rocfire::{Extent, ExtentOf, Launch};
 use rocfire_fusion::{Binary, Compare, Graph, Scalar, Unary, Value};
 use rocfire_hal::DType;
 
-use super::{INT, SIZE, Words, device, kernel, moved, scalar, template};
-use crate::each::{self, Elements, HEAD};
-use crate::geometry;
+use super::{Words, bits_of};
 use crate::table::{Entry, Family};
 
-type Template = (&'static str, &'static str);
-
-const CONST_SET: Template = template!("info.h" "each.h" => "const_set.hip");
-const COPY2D: Template = template!("info.h" "each.h" => "copy2d.hip");
-
-/// What an elementwise kernel computes, and which of its arguments are what.
-#[derive(Debug)]
-pub(crate) struct Elementwise {
-    /// One output of some inputs and scalars.
-    pub(crate) graph: Graph,
-    /// The arguments that are the graph's inputs and scalars, with their types, and the one that is its output.
-    pub(crate) operands: Vec<(usize, DType)>,
-    pub(crate) numbers: Vec<(usize, DType)>,
-    pub(crate) result: usize,
-    /// The output's type.
-    pub(crate) to: DType,
-    /// Bytes of the widest element that is read or written.
-    pub(crate) widest: usize,
-    text: String,
-}
-
-impl Elementwise {
-    /// `None` for an entry that is no such kernel.
-    pub(crate) fn new(entry: &'static Entry) -> Option<Elementwise> {
-        let graph = graph(entry)?;
-        // Candle puts one number before the addresses, and two behind them.
-        let (inputs, scalars) = (graph.inputs().count(), graph.scalars().count());
-        let first = if scalars == 1 { 4 } else { 3 };
-        let (result, numbers) = (first + inputs, if scalars == 1 { 3 } else { first + inputs + 1 });
-        let operands: Vec<_> = (first..).zip(graph.inputs().map(|(dtype, _)| dtype)).collect();
-        let numbers: Vec<_> = (numbers..).zip(graph.scalars()).collect();
-        let to = graph.dtype(*graph.outputs().first()?);
-        let widest = operands.iter().map(|operand| operand.1.size_bytes()).fold(to.size_bytes(), usize::max);
-        let mut elementwise = Elementwise { graph, operands, numbers, result, to, widest, text: String::new() };
-        elementwise.text = elementwise.text(&entry.name);
-        Some(elementwise)
-    }
-
-    /// The kernel alone, in a namespace of its own: there are texts of several.
-    fn text(&self, name: &str) -> String {
-        let mut fields = vec![(0, "u64 ".to_owned(), "count".to_owned()), (1, "u64 ".to_owned(), "axes0".to_owned())];
-        fields.push((self.result, format!("{}* ", device(self.to)), "y0".to_owned()));
-        let operands = self.operands.iter().enumerate();
-        fields.extend(operands.map(|(at, &(slot, of))| (slot, format!("const {}* ", device(of)), format!("x{at}"))));
-        let numbers = self.numbers.iter().enumerate();
-        fields.extend(numbers.map(|(at, &(slot, of))| (slot, format!("{} ", device(of)), format!("p{at}"))));
-        fields.push((2, "const Info& ".to_owned(), "info0".to_owned()));
-        fields.sort();
-        let declared: Vec<String> = fields.iter().map(|(_, of, name)| format!("{of}{name}")).collect();
-        let names: Vec<&str> = fields.iter().map(|field| field.2.as_str()).collect();
-        let parameters = declared.join(", ").replace("const Info&", "CANDLE_ARGUMENT Info");
-        let kernel = each::kernel(&parameters, &format!("Args a = {{{}}};", names.join(", ")));
-        let fields = declared.iter().map(|field| format!("    {field};\n")).collect();
-        let places = (1..=self.operands.len()).map(|operand| Some((0, operand))).collect();
-        let text = Elements { graph: &self.graph, stored: 1, fields, places, may_be_dense: true }.text();
-        format!("{}namespace of_{name} {{\n{text}{kernel}}}\n", *HEAD)
-    }
-
-    /// The kernel that Candle launches.
-    pub(super) fn spec(&'static self) -> KernelSpec {
-        let mut slots = vec![(self.result, Write)];
-        slots.extend(self.operands.iter().map(|&(slot, _)| (slot, Read)));
-        slots.extend(self.numbers.iter().map(|&(slot, dtype)| (slot, scalar(dtype))));
-        slots.sort_by_key(|slot| slot.0);
-        let arguments: Vec<_> = [SIZE, SIZE, Info].into_iter().chain(slots.into_iter().map(|slot| slot.1)).collect();
-        dense_result(per_lane(kernel(("each.hip", &self.text), &arguments), self.widest), self.to.size_bytes())
-    }
-}
-
-/// What the kernel of an entry computes. 16-bit floats are computed with in f32 and rounded once.
-fn graph(entry: &'static Entry) -> Option<Graph> {
+/// What the kernel of an entry computes; `None` for one of another kind. 16-bit floats are computed with in f32 and rounded once.
+pub(super) fn graph(entry: &'static Entry) -> Option<Graph> {
     let words = Words(&entry.words);
     let of = words.dtype_of_last()?;
     let wide = |graph: &mut Graph, value: Value| match of {
@@ -90,7 +18,20 @@ fn graph(entry: &'static Entry) -> Option<Graph> {
     let mut graph = Graph::new("candle");
     let g = &mut graph;
     let result = match entry.family {
-        Family::Copy => g.input(of),
+        Family::ConstSet => {
+            let value = g.scalar(bits_of(of));
+            g.output(value);
+            return Some(graph);
+        }
+        Family::Rope => {
+            let pair = [(); 4].map(|()| g.input(of)).map(|value| wide(g, value));
+            for turned in turn(g, pair) {
+                let stored = rounded(g, turned, of);
+                g.output(stored);
+            }
+            return Some(graph);
+        }
+        Family::Copy | Family::Copy2d => g.input(of),
         Family::Cast => {
             let x = g.input(words.dtype(0));
             g.cast(x, of)
@@ -138,13 +79,20 @@ fn graph(entry: &'static Entry) -> Option<Graph> {
         }
         _ => return None,
     };
-    let result = match entry.family {
-        Family::Compare => result,
-        _ if g.dtype(result) == of => result,
-        _ => g.cast(result, of),
-    };
+    let result = if entry.family == Family::Compare { result } else { rounded(g, result, of) };
     g.output(result);
     Some(graph)
+}
+
+fn rounded(g: &mut Graph, value: Value, of: DType) -> Value {
+    if g.dtype(value) == of { value } else { g.cast(value, of) }
+}
+
+/// A pair turned by an angle, whose cosine and sine these are.
+fn turn(g: &mut Graph, [a, b, cos, sin]: [Value; 4]) -> [Value; 2] {
+    let mut product = |a: Value, b: Value| g.binary(Binary::Mul, a, b);
+    let [a_cos, b_sin, a_sin, b_cos] = [product(a, cos), product(b, sin), product(a, sin), product(b, cos)];
+    [g.binary(Binary::Sub, a_cos, b_sin), g.binary(Binary::Add, a_sin, b_cos)]
 }
 
 fn unary(g: &mut Graph, word: &str, x: Value) -> Value {
@@ -243,48 +191,20 @@ fn binary(g: &mut Graph, word: &str, a: Value, b: Value) -> Value {
     }
 }
 
-/// How many elements a lane does is by the widest type of a kernel.
-fn per_lane(spec: KernelSpec, bytes: usize) -> KernelSpec {
-    spec.define("CANDLE_V", geometry::lane_elements(bytes).to_string()).with_geometry(geometry::elements(bytes))
-}
-
-/// A dense result of elements of so many bytes, as many as the first argument says; operands may be strided.
-fn dense_result(spec: KernelSpec, bytes: usize) -> KernelSpec {
+/// The bytes that an elementwise kernel writes, by those of an element: as many elements as its first argument says.
+pub(super) fn dense_result(bytes: usize) -> ExtentOf {
     fn extent<const BYTES: u64>(launch: &Launch<'_>, _: usize, is_written: bool) -> Option<Extent> {
         let row_bytes = launch.integer(0).saturating_mul(BYTES);
         is_written.then_some(Extent { rows: 1, row_bytes, stride_bytes: row_bytes })
     }
-    spec.with_extent(match bytes {
-        1 => extent::<1>,
-        2 => extent::<2>,
-        4 => extent::<4>,
-        _ => extent::<8>,
-    })
-}
-
-/// `const_set_T`
-pub(super) fn const_set(words: Words) -> KernelSpec {
-    let dtype = words.dtype(0);
-    let spec = kernel(CONST_SET, &[SIZE, SIZE, Info, scalar(dtype), Write]);
-    per_lane(spec, dtype.size_bytes()).define("CANDLE_T", moved(dtype))
-}
-
-/// `copy2d_T`
-pub(super) fn copy2d(words: Words) -> KernelSpec {
-    let dtype = words.dtype(0);
-    let spec = kernel(COPY2D, &[Read, Write, INT, INT, INT, INT]);
-    let spec = spec.with_geometry(geometry::elements_asked(dtype.size_bytes()));
-    let spec = spec.with_extent(match dtype.size_bytes() {
-        1 => rows_of::<1>,
-        2 => rows_of::<2>,
-        4 => rows_of::<4>,
-        _ => rows_of::<8>,
-    });
-    spec.define("CANDLE_V", geometry::lane_elements(dtype.size_bytes()).to_string()).define("CANDLE_T", moved(dtype))
+    [extent::<1>, extent::<2>, extent::<4>, extent::<8>][bytes.ilog2() as usize]
 }
 
 /// The rows that `copy2d` reads or writes: rows, columns, and the strides of both.
-fn rows_of<const BYTES: u64>(launch: &Launch<'_>, slot: usize, _: bool) -> Option<Extent> {
-    let (rows, columns, stride) = (launch.integer(2), launch.integer(3), launch.integer(4 + slot));
-    Some(Extent { rows, row_bytes: columns * BYTES, stride_bytes: stride * BYTES })
+pub(super) fn rows(bytes: usize) -> ExtentOf {
+    fn extent<const BYTES: u64>(launch: &Launch<'_>, slot: usize, _: bool) -> Option<Extent> {
+        let (rows, columns, stride) = (launch.integer(2), launch.integer(3), launch.integer(4 + slot));
+        Some(Extent { rows, row_bytes: columns * BYTES, stride_bytes: stride * BYTES })
+    }
+    [extent::<1>, extent::<2>, extent::<4>, extent::<8>][bytes.ilog2() as usize]
 }

@@ -1,4 +1,4 @@
-//! What each name is made of: template, macros, arguments, geometry.
+//! What each name is made of: a graph, or template, macros, arguments, geometry.
 
 mod conv;
 pub(crate) mod elementwise;
@@ -10,35 +10,38 @@ mod sort;
 use cudarc::rocfire::{Argument, KernelSpec};
 use rocfire_hal::DType;
 
+use crate::program::{Program, operate};
 use crate::table::{Entry, Family};
+
+/// The graph that an entry is; `None` for a kernel of another kind. A norm that is bare has no weights.
+pub(crate) fn program(entry: &'static Entry, is_bare: bool) -> Option<Program> {
+    let number = 2 * entry.number + usize::from(is_bare);
+    match elementwise::graph(entry) {
+        Some(graph) => Some(Program::new(graph, false, number)),
+        None => Some(Program::new(reduce::graph(entry, is_bare)?, true, number)),
+    }
+}
 
 /// The kernel of an entry; `None` for those that Candle cannot reach.
 pub(crate) fn spec(entry: &'static Entry) -> Option<KernelSpec> {
     let words = Words(&entry.words);
     let name = entry.name.as_str();
+    if let Some(program) = entry.usual() {
+        let spec = KernelSpec { number: entry.number, ..KernelSpec::by_operators(program.arguments(entry), operate) };
+        let bytes = program.operands[program.inputs].dtype.size_bytes();
+        return Some(match entry.family {
+            Family::Copy2d => spec.with_extent(elementwise::rows(bytes)),
+            Family::ConstSet | Family::Rope => spec,
+            _ if program.has_rows => spec,
+            _ => spec.with_extent(elementwise::dense_result(bytes)),
+        });
+    }
     let spec = match entry.family {
-        Family::Affine
-        | Family::Copy
-        | Family::Unary
-        | Family::UnaryParameter
-        | Family::Binary
-        | Family::Compare
-        | Family::Cast
-        | Family::Where => entry.elementwise()?.spec(),
-        Family::ConstSet => elementwise::const_set(words),
-        Family::Copy2d => elementwise::copy2d(words),
         Family::IndexSelect => indexing::index_select(words),
         Family::Gather => indexing::gather(words),
         Family::IndexAdd => indexing::index_add(words),
         Family::Scatter => indexing::scatter(words, false),
         Family::ScatterAdd => indexing::scatter(words, true),
-        Family::Reduce => reduce::reduce(words),
-        Family::Argument => reduce::argument(words),
-        Family::SumSmall => reduce::sum_small(words),
-        Family::Softmax => reduce::softmax(words),
-        Family::RmsNorm => reduce::rms_norm(words),
-        Family::LayerNorm => reduce::layer_norm(words),
-        Family::Rope => reduce::rope(words),
         Family::Im2col => conv::im2col(words),
         Family::Im2col1d => conv::im2col1d(words),
         Family::Col2im1d => conv::col2im1d(words),
@@ -54,9 +57,10 @@ pub(crate) fn spec(entry: &'static Entry) -> Option<KernelSpec> {
         Family::MatVec => quantized::mat_vec(words),
         Family::MatMul => quantized::mat_mul(words),
         Family::Moe => quantized::moe(words),
-        Family::Unreachable => return None,
+        // The others are graphs.
+        _ => return None,
     };
-    Some(KernelSpec { entry: name, ..spec.define("CANDLE_NAME", name) })
+    Some(KernelSpec { entry: name, number: entry.number, ..spec.define("CANDLE_NAME", name) })
 }
 
 /// The words that were chosen in a name.
@@ -131,23 +135,25 @@ pub(crate) fn moved(dtype: DType) -> &'static str {
     }
 }
 
-/// What it is computed with.
-fn wide(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F16 | DType::BF16 => "float",
-        _ => device(dtype),
+/// The same, as a type of fusion's.
+fn bits_of(dtype: DType) -> DType {
+    match dtype.size_bytes() {
+        1 => DType::U8,
+        2 => DType::U16,
+        4 => DType::U32,
+        _ => DType::U64,
     }
 }
 
 /// An argument of this type.
-fn scalar(dtype: DType) -> Argument {
+pub(crate) fn scalar(dtype: DType) -> Argument {
     Argument::Scalar(u8::try_from(dtype.size_bytes()).expect("numbers have 1 to 8 bytes"))
 }
 
 /// A `size_t` of Candle's.
-const SIZE: Argument = Argument::Scalar(8);
+pub(crate) const SIZE: Argument = Argument::Scalar(8);
 /// An `int` or `uint32_t`.
-const INT: Argument = Argument::Scalar(4);
+pub(crate) const INT: Argument = Argument::Scalar(4);
 
 /// A template without macros: `file` with what it includes, concatenated in order.
 macro_rules! template {

@@ -2,7 +2,7 @@
 
 use cudarc::driver::LaunchConfig;
 use cudarc::rocfire::Argument::{Read, ReadWrite, Write};
-use cudarc::rocfire::{Host, KernelSpec, Launch};
+use cudarc::rocfire::{KernelSpec, Launch, Operate};
 
 use super::{INT, SIZE, Words, device, kernel, template};
 use crate::{geometry, product};
@@ -179,21 +179,21 @@ pub(crate) fn mat_vec_grid(outputs: u64, rows: usize) -> LaunchConfig {
 
 /// `mul_mat_TYPE`: any number of rows of activations; Candle calls it for more than a mat-vec takes.
 pub(super) fn mat_mul(words: Words) -> KernelSpec {
-    const RUN: [Host; 10] = [
-        |launch, on| product::by_name(TYPES[0], launch, on),
-        |launch, on| product::by_name(TYPES[1], launch, on),
-        |launch, on| product::by_name(TYPES[2], launch, on),
-        |launch, on| product::by_name(TYPES[3], launch, on),
-        |launch, on| product::by_name(TYPES[4], launch, on),
-        |launch, on| product::by_name(TYPES[5], launch, on),
-        |launch, on| product::by_name(TYPES[6], launch, on),
-        |launch, on| product::by_name(TYPES[7], launch, on),
-        |launch, on| product::by_name(TYPES[8], launch, on),
-        |launch, on| product::by_name(TYPES[9], launch, on),
+    const RUN: [Operate; 10] = [
+        |node, stream, turn| product::by_name(TYPES[0], node, stream, turn),
+        |node, stream, turn| product::by_name(TYPES[1], node, stream, turn),
+        |node, stream, turn| product::by_name(TYPES[2], node, stream, turn),
+        |node, stream, turn| product::by_name(TYPES[3], node, stream, turn),
+        |node, stream, turn| product::by_name(TYPES[4], node, stream, turn),
+        |node, stream, turn| product::by_name(TYPES[5], node, stream, turn),
+        |node, stream, turn| product::by_name(TYPES[6], node, stream, turn),
+        |node, stream, turn| product::by_name(TYPES[7], node, stream, turn),
+        |node, stream, turn| product::by_name(TYPES[8], node, stream, turn),
+        |node, stream, turn| product::by_name(TYPES[9], node, stream, turn),
     ];
     let gguf = Gguf::of(words.word(0));
     let at = TYPES.iter().position(|&other| other == gguf).expect("a type is one of the table");
-    KernelSpec::on_host("product.rs", vec![Read, Read, Write, INT, INT, INT, INT, INT], RUN[at])
+    KernelSpec::by_operators(vec![Read, Read, Write, INT, INT, INT, INT, INT], RUN[at])
 }
 
 /// `indexed_moe_forward_TYPE_q8_1`

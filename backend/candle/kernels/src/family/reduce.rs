@@ -1,74 +1,66 @@
-//! Kernels of `reduce.hip`, `sum_small.hip`, `softmax.hip`, `norm.hip`, `rope.hip`.
+//! Kernels of rows as graphs: reductions as Candle defines them, softmax, norms.
 
-use cudarc::rocfire::Argument::{Info, Read, Write};
-use cudarc::rocfire::KernelSpec;
+use rocfire_fusion::{Compare, Graph, Reduce, Unary, Value};
 use rocfire_hal::DType;
+use rocfire_kernels::norm::{NormKind, norm_graph};
+use rocfire_kernels::softmax::softmax_graph;
 
-use super::{INT, SIZE, Words, device, kernel, template, wide};
-use crate::geometry;
+use super::Words;
+use crate::table::{Entry, Family};
 
-const REDUCE: (&str, &str) = template!("info.h" "each.h" => "reduce.hip");
-const SUM_SMALL: (&str, &str) = template!("info.h" "each.h" => "sum_small.hip");
-const SOFTMAX: (&str, &str) = template!("info.h" "each.h" "rows.h" => "softmax.hip");
-const NORM: (&str, &str) = template!("info.h" "each.h" "rows.h" => "norm.hip");
-const ROPE: (&str, &str) = template!("info.h" "each.h" => "rope.hip");
+/// What the kernel of an entry computes; `None` for one of another kind. A norm that is bare has no weights.
+pub(super) fn graph(entry: &'static Entry, is_bare: bool) -> Option<Graph> {
+    let words = Words(&entry.words);
+    let of = words.dtype_of_last()?;
+    let with = !is_bare;
+    Some(match entry.family {
+        Family::Softmax => softmax_graph(of),
+        Family::RmsNorm => norm_graph(NormKind::Rms, of, with, false),
+        Family::LayerNorm => norm_graph(NormKind::Layer, of, with, with),
+        Family::SumSmall => reduction("sum", of),
+        Family::Reduce | Family::Argument => reduction(words.word(0), of),
+        _ => return None,
+    })
+}
 
-/// `fast_OP_T`
-pub(super) fn reduce(words: Words) -> KernelSpec {
-    let dtype = words.dtype(1);
-    let (t, wide) = (device(dtype), wide(dtype));
-    let state = match words.word(0) {
-        "sum" => format!("SumState<{t}, {wide}>"),
-        "max" => format!("ExtremeState<{t}, {wide}, true>"),
-        _ => format!("ExtremeState<{t}, {wide}, false>"),
+/// NaN is as on Candle's CPU device: the extremes of a line that begins with it are NaN, and their place the first; elsewhere it is
+/// passed over. So of floats the first element of each line is an input too.
+fn reduction(word: &str, of: DType) -> Graph {
+    let mut graph = Graph::new("candle_reduce");
+    let g = &mut graph;
+    let mut x = g.input(of);
+    let op = match word {
+        "sum" => Reduce::Sum,
+        "max" | "argmax" => Reduce::Max,
+        _ => Reduce::Min,
     };
-    lines(dtype, t, state)
+    let mut first = None;
+    if of.is_float() && op != Reduce::Sum {
+        first = Some(g.row_input(of));
+        let (is_nan, least) =
+            (g.unary(Unary::IsNan, x), if op == Reduce::Max { -f64::INFINITY } else { f64::INFINITY });
+        let least = g.constant(of, least);
+        x = g.select(is_nan, least, x);
+    }
+    let mut result = g.reduce(op, x);
+    let is_place = word.starts_with("arg");
+    if is_place {
+        result = place(g, x, result);
+    }
+    if let Some(first) = first {
+        let is_nan = g.unary(Unary::IsNan, first);
+        let given = if is_place { g.constant(DType::I64, 0) } else { first };
+        result = g.select(is_nan, given, result);
+    }
+    let result = if is_place { g.cast(result, DType::U32) } else { result };
+    g.output(result);
+    graph
 }
 
-/// `fast_argOP_T`
-pub(super) fn argument(words: Words) -> KernelSpec {
-    let dtype = words.dtype(1);
-    let greatest = words.word(0) == "argmax";
-    lines(dtype, "u32", format!("PlaceState<{}, {}, {greatest}>", device(dtype), wide(dtype)))
-}
-
-fn lines(dtype: DType, out: &str, state: String) -> KernelSpec {
-    let spec = kernel(REDUCE, &[SIZE, SIZE, SIZE, Info, Read, Write]).with_geometry(geometry::lines);
-    spec.define("CANDLE_T", device(dtype)).define("CANDLE_OUT", out).define("CANDLE_STATE", state)
-}
-
-/// `fast_sum_small_T`
-pub(super) fn sum_small(words: Words) -> KernelSpec {
-    let spec = kernel(SUM_SMALL, &[SIZE, SIZE, SIZE, Info, Read, Write]);
-    spec.with_geometry(geometry::lanes).define("CANDLE_T", device(words.dtype(0)))
-}
-
-/// `softmax_T`
-pub(super) fn softmax(words: Words) -> KernelSpec {
-    let spec = kernel(SOFTMAX, &[Read, Write, INT]);
-    spec.with_geometry(geometry::rows::<2>).define("CANDLE_T", device(words.dtype(0)))
-}
-
-/// `rmsnorm_T`
-pub(super) fn rms_norm(words: Words) -> KernelSpec {
-    let spec = kernel(NORM, &[Read, Write, Read, INT, INT, INT]).with_geometry(geometry::rows::<3>);
-    spec.define("CANDLE_LAYER", "0").define("CANDLE_T", device(words.dtype(0)))
-}
-
-/// `layernorm_T`
-pub(super) fn layer_norm(words: Words) -> KernelSpec {
-    let spec = kernel(NORM, &[Read, Write, Read, Read, INT, INT, INT]).with_geometry(geometry::rows::<4>);
-    spec.define("CANDLE_LAYER", "1").define("CANDLE_T", device(words.dtype(0)))
-}
-
-/// `rope_T`, `rope_i_T`, `rope_thd_T`
-pub(super) fn rope(words: Words) -> KernelSpec {
-    let (kind, numbers) = match words.word(0) {
-        "rope" => ("0", 4),
-        "rope_i" => ("1", 3),
-        _ => ("2", 5),
-    };
-    let arguments: Vec<_> = [Read, Read, Read, Write].into_iter().chain(vec![INT; numbers]).collect();
-    let spec = kernel(ROPE, &arguments).with_geometry(geometry::lanes_asked);
-    spec.define("CANDLE_KIND", kind).define("CANDLE_T", device(words.dtype(1)))
+/// Where the first element of a line is that equals a number.
+fn place(g: &mut Graph, x: Value, number: Value) -> Value {
+    let (here, beyond) = (g.index(0), g.constant(DType::I64, i64::MAX));
+    let is_it = g.compare(Compare::Eq, x, number);
+    let found = g.select(is_it, here, beyond);
+    g.reduce(Reduce::Min, found)
 }

@@ -9,11 +9,12 @@ use cudarc::cublas::result::Product;
 use cudarc::driver::DriverError;
 use cudarc::rocfire::{Operator, Window};
 use rocfire_fusion::Scalar;
-use rocfire_hal::{DType, Layout, Tensor};
+use rocfire_hal::{Layout, Tensor};
 use rocfire_kernels::attention::{AttentionInputs, AttentionParams, attention, is_fast};
 
-use super::chain::{Op, info_word};
+use super::compose::Op;
 use super::{Group, Kind, Plan};
+use crate::program::{info_word, tensor};
 use crate::table::{Entry, Family};
 
 /// An attention: what it reads and writes, `[batches, heads, rows, depth]` each.
@@ -34,8 +35,53 @@ struct Scores {
     bias: Option<(usize, usize)>,
 }
 
+/// A softmax at the end of a chain, as one launch or as its five parts.
+struct Softmax<'a> {
+    /// What computes the rows that it is of, if they are not a product's own.
+    before: &'a [Op],
+    result: u64,
+    rows: usize,
+    columns: usize,
+}
+
+impl Softmax<'_> {
+    fn of(ops: &[Op]) -> Option<Softmax<'_>> {
+        let last = ops.last()?;
+        let whole = last.entry().family == Family::Softmax;
+        let (before, parts) = ops.split_at(ops.len().checked_sub(if whole { 1 } else { 5 })?);
+        if let [greatest, difference, exponential, sum, quotient] = parts {
+            let kinds = [
+                (greatest, Family::Reduce, "max"),
+                (difference, Family::Binary, "sub"),
+                (exponential, Family::Unary, "exp"),
+                (sum, Family::Reduce, "sum"),
+                (quotient, Family::Binary, "div"),
+            ];
+            let is_kind =
+                |&(op, family, word): &(&Op, Family, &str)| op.entry().family == family && op.entry().words[0] == word;
+            let x = greatest.operand(0);
+            let reads = [
+                (difference, [x, greatest.result()]),
+                (quotient, [exponential.result(), sum.result()]),
+                (exponential, [difference.result(); 2]),
+                (sum, [exponential.result(); 2]),
+            ];
+            let is_read =
+                |(op, wanted): &(&Op, [u64; 2])| (0..op.program().inputs).all(|at| op.operand(at) == wanted[at]);
+            let is_all_rows = parts.iter().all(|op| op.count() == greatest.count());
+            if !kinds.iter().all(is_kind) || !reads.iter().all(is_read) || !is_all_rows {
+                return None;
+            }
+        }
+        let columns = *parts.first()?.launch.axes.extents().last()?;
+        let rows = last.count() / columns;
+        let reads_last = before.last().is_none_or(|before| before.result() == parts[0].operand(0));
+        reads_last.then_some(Softmax { before, result: last.result(), rows, columns })
+    }
+}
+
 /// A tensor of rows of heads, and the copy that it was read through or is stored past.
-struct Place {
+struct Heads {
     tensor: Tensor,
     copy: Option<usize>,
 }
@@ -52,8 +98,9 @@ impl Plan<'_, '_> {
     fn join_attention(&mut self, at: usize) -> Option<()> {
         let window = self.window;
         let group = &self.groups[at];
-        let Kind::Rows(ops, rows) = &group.kind else { return None };
-        let (weights, [row_count, keys]) = rows.softmax()?;
+        let Kind::Graph(all) = &group.kind else { return None };
+        let softmax = Softmax::of(all)?;
+        let Softmax { before: ops, result: weights, rows: row_count, columns: keys } = softmax;
         let (&last, inner) = group.members.split_last()?;
         let first = ops.first()?;
         let is_inside = |number: usize| window.readers(number) & !group.mask == 0 && !window.is_owned(number);
@@ -69,8 +116,8 @@ impl Plan<'_, '_> {
         let is_dense = |leading: i64, stride: i64, columns: usize, rows: usize| {
             leading == columns as i64 && (batch == 1 || stride == (rows * columns) as i64)
         };
-        let fits = scored.m as u64 == keys
-            && (batch * q_rows) as u64 == row_count
+        let fits = scored.m == keys
+            && batch * q_rows == row_count
             && is_dense(scored.c.leading, scored.c.stride, scored.m, q_rows)
             && (weighted.batch, weighted.n, weighted.k, weighted.dtype) == (batch, q_rows, scored.m, scored.dtype)
             && weighted.b.address == weights
@@ -80,7 +127,7 @@ impl Plan<'_, '_> {
         if !fits || !is_inside(before) || !is_fast(window.device(), scored.dtype, [scored.k, weighted.m]) {
             return None;
         }
-        let scores = Scores::of(window, ops, &scored)?;
+        let scores = Scores::of(ops, &scored)?;
         let count = [batch, q_rows, scored.m];
         let heads = self.heads(before, after, &scored, &weighted).or_else(|| scores.heads(window, ops, count))?;
 
@@ -126,48 +173,46 @@ impl Plan<'_, '_> {
         found.next().is_none().then_some(number)
     }
 
-    /// The copy, alone in its group, of strided elements into dense ones at `result` that `reader` alone reads; its extents
-    /// and strides.
-    fn copy_of(&self, result: u64, reader: usize) -> Option<(&Op, Vec<[usize; 2]>)> {
+    /// The copy, alone in its group, of strided elements into dense ones at `result` that `reader` alone reads.
+    fn copy_of(&self, result: u64, reader: usize) -> Option<&Op> {
         let copy = self.groups.iter().find_map(|group| match &group.kind {
-            Kind::Chain(ops) if ops.len() == 1 && ops[0].result() == result => ops[0].moved_bytes().map(|_| &ops[0]),
+            Kind::Graph(ops) if ops.len() == 1 && ops[0].result() == result && ops[0].moves() => Some(&ops[0]),
             _ => None,
         })?;
         let is_read = self.window.readers(copy.number()) == 1 << reader && !self.window.is_owned(copy.number());
-        is_read.then(|| (copy, axes(self.window, copy, 1)))
+        is_read.then_some(copy)
     }
 
     /// Batches and heads, as copies in front of the products or behind them have them.
     fn heads(&self, before: usize, after: usize, scored: &Product, weighted: &Product) -> Option<[usize; 2]> {
         let in_front = [(before, scored.b.address), (before, scored.a.address), (after, weighted.a.address)];
         let found = in_front.into_iter().find_map(|(reader, address)| {
-            let (_, axes) = self.copy_of(address, reader)?;
+            let axes = axes(self.window, self.copy_of(address, reader)?, 1);
             (axes.len() == 4).then(|| [axes[0][0], axes[1][0]])
         });
         found.filter(|[batches, heads]| batches * heads == scored.batch)
     }
 
     /// Rows `[batch, rows, depth]` that `reader` reads, as heads: where they were copied from, if nobody else reads the copy.
-    fn place(&self, reader: usize, dense: Tensor, [batches, heads]: [usize; 2]) -> Option<Place> {
+    fn place(&self, reader: usize, dense: Tensor, [batches, heads]: [usize; 2]) -> Option<Heads> {
         let (shape, strides) = (dense.shape().to_vec(), dense.layout().strides().to_vec());
         let shape = [batches, heads, shape[1], shape[2]];
         let is_dense = strides[1..] == [shape[3] as i64, 1]
             && (batches * heads == 1 || strides[0] == (shape[2] * shape[3]) as i64);
         let found = is_dense.then(|| self.copy_of(dense.view().device_address(), reader)).flatten();
-        if let Some((copy, axes)) = found
-            && axes.iter().map(|axis| axis[0]).eq(shape)
+        if let Some(copy) = found
+            && let Some(steps) = copy.launch.axes.steps_over(0, &shape)
         {
-            let strides: Vec<i64> = axes.iter().map(|axis| axis[1] as i64).collect();
-            let tensor = tensor(self.window, copy.number(), copy.operand(0), dense.dtype(), &shape, &strides)?;
-            return Some(Place { tensor, copy: Some(copy.number()) });
+            let tensor = elements(self.window, copy, copy.operand(0), &shape, &steps[..4])?;
+            return Some(Heads { tensor, copy: Some(copy.number()) });
         }
         let strides = [strides[0] * heads as i64, strides[0], strides[1], strides[2]];
         let layout = Layout::strided(&shape, &strides, dense.layout().offset()).ok()?;
-        Some(Place { tensor: dense.with_layout(layout).ok()?, copy: None })
+        Some(Heads { tensor: dense.with_layout(layout).ok()?, copy: None })
     }
 
     /// The result `[batch, rows, depth]`, or what a copy makes of it that alone reads it.
-    fn stored(&self, number: usize, dense: Tensor, [batches, heads]: [usize; 2]) -> Option<Place> {
+    fn stored(&self, number: usize, dense: Tensor, [batches, heads]: [usize; 2]) -> Option<Heads> {
         let (rows, depth) = (dense.shape()[1], dense.shape()[2]);
         let shape = [batches, heads, rows, depth];
         let own = [heads * rows * depth, rows * depth, depth, 1];
@@ -176,9 +221,7 @@ impl Plan<'_, '_> {
             let reader =
                 Some(window.readers(number)).filter(|readers| readers.count_ones() == 1)?.trailing_zeros() as usize;
             let copy = self.groups.iter().find_map(|group| match &group.kind {
-                Kind::Chain(ops) if ops.len() == 1 && ops[0].number() == reader => {
-                    ops[0].moved_bytes().map(|_| &ops[0])
-                }
+                Kind::Graph(ops) if ops.len() == 1 && ops[0].number() == reader && ops[0].moves() => Some(&ops[0]),
                 _ => None,
             })?;
             let axes = axes(window, copy, 1);
@@ -196,35 +239,35 @@ impl Plan<'_, '_> {
             if product != batches * heads * rows * depth || shape.contains(&1) {
                 return None;
             }
-            let tensor = tensor(window, reader, copy.result(), dense.dtype(), &shape, &strides)?;
-            Some(Place { tensor, copy: Some(reader) })
+            let tensor = elements(window, copy, copy.result(), &shape, &strides)?;
+            Some(Heads { tensor, copy: Some(reader) })
         };
         copied().or_else(|| {
             let layout = Layout::strided(&shape, &own.map(|stride| stride as i64), dense.layout().offset()).ok()?;
-            Some(Place { tensor: dense.with_layout(layout).ok()?, copy: None })
+            Some(Heads { tensor: dense.with_layout(layout).ok()?, copy: None })
         })
     }
 }
 
 impl Scores {
     /// `None` where scores are not only scaled and then moved by a bias.
-    fn of(window: &Window<'_>, ops: &[Op], scored: &Product) -> Option<Scores> {
+    fn of(ops: &[Op], scored: &Product) -> Option<Scores> {
         let mut scores = Scores { scale: 1.0, bias: None };
         let mut value = scored.c.address;
-        let count = (scored.batch * scored.n * scored.m) as u64;
+        let count = scored.batch * scored.n * scored.m;
         for (at, op) in ops.iter().enumerate() {
             if op.count() != count || op.to() != scored.dtype {
                 return None;
             }
-            let operands: Vec<(u64, bool)> = op.operands().map(|(address, is_whole, _)| (address, is_whole)).collect();
-            let own = operands.iter().position(|&operand| operand == (value, true))?;
+            let is_value = |&at: &usize| op.operand(at) == value && op.launch.axes.is_dense(at);
+            let own = (0..op.program().inputs).find(is_value)?;
             let Entry { family, words, .. } = op.entry();
             match (family, words[0], scores.bias) {
-                (Family::Affine, _, None) => match op.numbers(window).collect::<Vec<_>>()[..] {
-                    [Scalar::Float(factor), Scalar::Float(0.0)] => scores.scale *= factor,
+                (Family::Affine, _, None) => match op.scalars() {
+                    [Scalar::Float(factor), Scalar::Float(0.0)] => scores.scale *= *factor,
                     _ => return None,
                 },
-                (Family::Binary, "add", None) if operands[1 - own].0 != value => scores.bias = Some((at, 1 - own)),
+                (Family::Binary, "add", None) if op.operand(1 - own) != value => scores.bias = Some((at, 1 - own)),
                 _ => return None,
             }
             value = op.result();
@@ -256,19 +299,9 @@ fn axes(window: &Window<'_>, op: &Op, operand: usize) -> Vec<[usize; 2]> {
     (0..count).map(|axis| [word(axis), word(operand * count + axis)]).collect()
 }
 
-/// Elements of a launch's memory.
-fn tensor(
-    window: &Window<'_>,
-    number: usize,
-    address: u64,
-    dtype: DType,
-    shape: &[usize],
-    strides: &[i64],
-) -> Option<Tensor> {
-    let (buffer, first) = window.node(number).memory(address, window.turn())?;
-    let size = dtype.size_bytes() as u64;
-    let layout = Layout::strided(shape, strides, (first / size) as i64).ok()?;
-    first.is_multiple_of(size).then(|| Tensor::from_buffer(buffer, layout, dtype).ok()).flatten()
+/// Elements of a copy's memory, from an address on.
+fn elements(window: &Window<'_>, copy: &Op, address: u64, shape: &[usize], strides: &[i64]) -> Option<Tensor> {
+    tensor(window.node(copy.number()), window.turn(), address, copy.to(), (shape, strides)).ok()
 }
 
 /// What an op adds to the scores.
@@ -279,20 +312,9 @@ fn bias(
     heads: [usize; 2],
     [_, rows, keys]: [usize; 3],
 ) -> Option<Tensor> {
-    let op = &ops[at];
-    let (address, is_dense, _) = op.operands().nth(operand)?;
-    let dtype = op.to();
-    let shape = [heads[0], heads[1], rows, keys];
-    let strides = if is_dense {
-        [heads[1] * rows * keys, rows * keys, keys, 1].map(|stride| stride as i64)
-    } else {
-        let axes = axes(window, op, operand + 1);
-        if !axes.iter().map(|axis| axis[0]).eq(shape) {
-            return None;
-        }
-        std::array::from_fn(|axis| axes[axis][1] as i64)
-    };
-    tensor(window, op.number(), address, dtype, &shape, &strides)
+    let (op, shape) = (&ops[at], [heads[0], heads[1], rows, keys]);
+    let steps = op.launch.axes.steps_over(operand, &shape)?;
+    elements(window, op, op.operand(operand), &shape, &steps[..4])
 }
 
 /// The attention as one operator, the first time too: the bits are not those of the launches one by one, so how often it came

@@ -5,55 +5,55 @@
 //!
 //! | group | launches | file |
 //! | --- | --- | --- |
-//! | chain | elementwise kernels of as many elements, each of which reads a result of the chain | `chain.rs` |
-//! | rows | a chain, and the softmax or norm of its result | `chain.rs` |
-//! | rows | a chain, and the five launches that Candle's composed softmax is | `softmax.rs` |
-//! | copies | `copy2d` (the parts of a concatenation, repetitions) and dense casts, also of what was just copied | `several.rs` |
-//! | permutes | copies of strided elements, as of queries, keys and values whose heads move outwards | `several.rs` |
-//! | ropes | rotary embeddings of one kind | `several.rs` |
-//! | thin | products of up to four rows with a matrix of weights; a cast before them | `several.rs` |
+//! | graph | graphs, each of which reads a result of the others: elementwise, reductions, softmax, norms | `compose.rs` |
+//! | parts | what wrote the parts of something (a concatenation, repetitions), and a map of it that alone reads them | `compose.rs` |
+//! | thin | products of up to four rows with a matrix of weights; a cast before them | `thin.rs` |
 //! | mat-vecs | products of quantised weights with rows of one quantisation, which runs once | `weights.rs` |
-//! | product | a product of ours (not a vendor's library's), and the chain behind it: a bias, an activation | `product.rs` |
+//! | product | a product of ours (not a vendor's library's), and the graph behind it: a bias, an activation | `epilogue.rs` |
 //! | attention | two products with a softmax between them, scaled and masked, and copies that move heads around them | `attention.rs` |
 //!
-//! Chains, rows, copies, permutes, ropes and mat-vecs give the bits of the launches one by one. Thin products sum in an order of their
-//! own, alone or together; the chain behind a product rounds as fusion's operators do; attention keeps its scores in registers.
+//! Launches of one graph that nothing keeps apart are put side by side, where the stream makes one launch of them: copies into one
+//! destination, copies that move heads outwards, rotary embeddings.
+//!
+//! Graphs, parts and mat-vecs give the bits of the launches one by one. Thin products sum in an order of their
+//! own, alone or together; the graph behind a product rounds as fusion's operators do; attention keeps its scores in registers.
 //! What joins depends on what waits together, and on what Rust has dropped by then: so in a deterministic run
 //! (`ROCFIRE_DETERMINISTIC`) the last three are not made, and whatever happened before, the same launches give the same bits.
 //!
 //! What is not here: anything that reads memory to decide.
 
 mod attention;
-mod chain;
-mod product;
-mod several;
-mod softmax;
+mod compose;
+mod epilogue;
+mod thin;
 mod weights;
 
-use cudarc::rocfire::{Merger, Run, Step, Window};
+use cudarc::rocfire::{Merger, Planned, Run, Window};
 
-use crate::table::{self, Entry, Family};
+use crate::table;
 use attention::Attention;
-use chain::{Op, RowsOp};
-use product::Tail;
-use several::{Copies, Thin};
+use compose::Op;
+use epilogue::ProductEpilogue;
+use thin::Thin;
 
 /// The merger of Candle's kernels.
 pub(crate) struct Candle;
 
 impl Merger for Candle {
-    fn plan(&self, window: &Window<'_>) -> Vec<Step> {
+    fn plan(&self, window: &Window<'_>) -> Vec<Planned> {
         let keeps_bits = window.device().deterministic();
-        let mut plan = Plan { window, groups: Vec::with_capacity(window.len()), keeps_bits };
+        let groups = Vec::with_capacity(window.len());
+        let mut plan = Plan { window, groups, read: window.read(), keeps_bits };
         for number in 0..window.len() {
             plan.add(number);
         }
         if !keeps_bits {
             plan.join_attentions();
-            // Chains join the products whose results they begin with, then copies that no chain took each other.
-            plan.join_each(Plan::join_tail);
+            // Graphs join the products whose results they begin with.
+            plan.join_each(Plan::join_epilogue);
         }
-        plan.join_each(Plan::join_permute);
+        (0..plan.groups.len()).for_each(|at| plan.move_up(at));
+        plan.join_runs();
         let Plan { groups, .. } = plan;
         groups.into_iter().map(|group| group.step(window)).collect()
     }
@@ -70,84 +70,91 @@ pub(crate) struct Group {
 
 /// What the members are.
 pub(crate) enum Kind {
-    /// A launch of which nothing is known here.
-    Alone,
-    /// Elementwise, in order.
-    Chain(Vec<Op>),
-    /// A chain, and last what is done with its rows.
-    Rows(Vec<Op>, RowsOp),
-    Copies(Copies),
-    /// Copies of strided elements.
-    Permutes(Vec<Op>),
-    /// Ropes of an entry.
-    Ropes(&'static Entry),
+    /// Launches that run as they were asked for.
+    Each,
+    /// Graphs, in order.
+    Graph(Vec<Op>),
+    /// Those that write the parts of something, each with the map of it.
+    Parts(Vec<Vec<Op>>),
     Thin(Thin),
     /// Mat-vecs of one kind with quantised weights.
     MatVecs,
     /// One quantisation, asked for several times.
     Quantised,
-    /// A product, and the elementwise kernels behind it.
-    Product(Option<Box<Tail>>),
+    /// A product, and the graph behind it.
+    Product(Option<Box<ProductEpilogue>>),
     /// Two products, the softmax between them, and copies around.
     Attention(Box<Attention>),
 }
 
 impl Group {
-    fn step(mut self, window: &Window<'_>) -> Step {
-        let merged = match std::mem::replace(&mut self.kind, Kind::Alone) {
-            Kind::Alone => None,
-            Kind::Chain(ops) => chain::merged(window, &self, &ops, None),
-            Kind::Rows(ops, rows) => chain::merged(window, &self, &ops, Some(rows)),
-            Kind::Copies(copies) => copies.merged(&self),
-            Kind::Permutes(ops) => several::permutes(window, &ops),
-            Kind::Ropes(entry) => several::ropes(window, &self, entry),
-            Kind::Thin(thin) => Some(thin.merged(window)),
-            Kind::MatVecs => weights::mat_vecs(window, &self.members),
-            Kind::Quantised => return Step { members: self.members, run: Run::First },
-            Kind::Attention(attention) => {
-                return Step { members: self.members, run: Run::By(attention::merged(*attention)) };
+    fn step(self, window: &Window<'_>) -> Planned {
+        let Group { members, mask, kind } = self;
+        let operator = match kind {
+            Kind::Each => None,
+            Kind::Graph(ops) => compose::merged(window, mask, &ops),
+            Kind::Parts(parts) => compose::mapped(window, &parts),
+            Kind::Thin(thin) => return Planned { members, run: Run::Merged(thin.merged(window)) },
+            Kind::MatVecs => {
+                let run = weights::mat_vecs(window, &members).map_or(Run::Each, Run::Merged);
+                return Planned { members, run };
             }
-            Kind::Product(tail) => {
-                let run = tail.and_then(|tail| product::with_tail(window, self.members[0], *tail));
-                return Step { members: self.members, run: run.map_or(Run::Each, Run::By) };
+            Kind::Quantised => return Planned { members, run: Run::First },
+            Kind::Attention(attention) => Some(attention::merged(*attention)),
+            Kind::Product(epilogue) => {
+                epilogue.and_then(|epilogue| epilogue::with_epilogue(window, members[0], *epilogue))
             }
         };
-        Step { members: self.members, run: merged.map_or(Run::Each, Run::Merged) }
+        Planned { members, run: operator.map_or(Run::Each, Run::By) }
+    }
+}
+
+impl Group {
+    /// The graph that it is, if it is one alone.
+    fn graph(&self) -> Option<&Op> {
+        match &self.kind {
+            Kind::Graph(ops) if ops.len() == 1 => ops.first(),
+            _ => None,
+        }
+    }
+
+    /// Whether it is one graph, the same as another launch's.
+    fn is_like(&self, op: &Op) -> bool {
+        self.graph().is_some_and(|own| own.program().is_like(op.program()))
     }
 }
 
 struct Plan<'a, 'w> {
     window: &'a Window<'w>,
     groups: Vec<Group>,
+    /// Launches whose results others read, a bit each.
+    read: u64,
     /// Whether only joins may be made that give the bits of the launches one by one.
     keeps_bits: bool,
 }
 
 impl Plan<'_, '_> {
     fn add(&mut self, number: usize) {
-        let node = self.window.node(number);
+        let window = self.window;
+        let node = window.node(number);
         let kind = match node.name() {
             None if self.keeps_bits => Kind::Product(None),
             None => Thin::of(node).map_or_else(|| Kind::Product(None), Kind::Thin),
             Some(_) if node.tag().is_some() => weights::kind_of(node),
-            Some(name) => match table::find(name) {
-                Some(entry) => kind_of(self.window, number, entry),
-                None => Kind::Alone,
+            // Nothing joins what reads no results and whose results nobody reads.
+            Some(_) if window.sources(number) == 0 && self.read >> number & 1 == 0 => Kind::Each,
+            Some(_) => match table::of(node).and_then(|entry| Op::of(window, number, entry)) {
+                Some(op) => Kind::Graph(vec![op]),
+                None => Kind::Each,
             },
         };
         let joined = match kind {
-            Kind::Alone => Err(Kind::Alone),
-            Kind::Chain(ops) => self.join_chain(number, ops),
-            Kind::Rows(_, rows) => self.join_rows(number, rows),
-            Kind::Copies(copies) => self.join_copies(number, copies),
-            Kind::Ropes(entry) => self.join_ropes(number, entry),
+            Kind::Graph(ops) => self.join_graph(number, ops),
             Kind::Thin(thin) => self.join_thin(number, thin),
             Kind::MatVecs => self.join_mat_vecs(number),
             Kind::Quantised => self.join_quantised(number),
-            // Chains join products, and copies each other, when all launches are known.
-            Kind::Permutes(ops) => Err(Kind::Permutes(ops)),
-            Kind::Product(tail) => Err(Kind::Product(tail)),
-            Kind::Attention(attention) => Err(Kind::Attention(attention)),
+            // Others join when all launches are known.
+            Kind::Each | Kind::Parts(_) | Kind::Product(_) | Kind::Attention(_) => Err(kind),
         };
         if let Err(kind) = joined {
             self.groups.push(Group { members: vec![number], mask: 1 << number, kind });
@@ -179,81 +186,58 @@ impl Plan<'_, '_> {
         self.window.readers(number) == 1 << reader && !self.window.is_owned(number)
     }
 
-    fn join_chain(&mut self, number: usize, mut ops: Vec<Op>) -> Result<(), Kind> {
-        // A cast of what was just copied, or beside copies.
-        if let Some(copies) = Copies::of_cast(number, &ops[0])
-            && self.join_copies_as_cast(number, copies)
-        {
-            return Ok(());
-        }
-        if self.join_softmax(number) {
-            return Ok(());
-        }
+    fn join_graph(&mut self, number: usize, ops: Vec<Op>) -> Result<(), Kind> {
         let sources = self.window.sources(number);
+        if self.join_parts(number, &ops[0]).is_some() {
+            return Ok(());
+        }
         let found = self.reachable(number).find(|&at| self.groups[at].mask & sources != 0);
         if let Some(at) = found {
             let members = self.groups[at].mask;
             let is_read_only = self.only_reads(number, at);
-            if let Kind::Chain(chain) = &mut self.groups[at].kind
+            if let Kind::Graph(chain) = &mut self.groups[at].kind
                 && is_read_only
-                && chain::extends(chain, &ops[0], sources & members)
+                && compose::extend(chain, &ops[0], sources & members).is_some()
             {
-                chain.append(&mut ops);
                 return self.put(at, number);
             }
         }
-        Err(Kind::Chain(ops))
+        Err(Kind::Graph(ops))
     }
 
-    fn join_rows(&mut self, number: usize, rows: RowsOp) -> Result<(), Kind> {
+    /// A map of what several launches wrote side by side, and nobody else reads, is done by each of them to its part.
+    fn join_parts(&mut self, number: usize, map: &Op) -> Option<()> {
         let sources = self.window.sources(number);
-        let Some(at) = self.reachable(number).find(|&at| self.groups[at].mask & sources != 0) else {
-            return Err(Kind::Alone);
+        map.dense_map().filter(|_| sources.count_ones() > 1)?;
+        let is_part = |group: &Group| group.mask & sources != 0;
+        let (mut parts, mut elements) = (Vec::new(), 0);
+        for at in (0..self.groups.len()).filter(|&at| is_part(&self.groups[at])) {
+            let group = &self.groups[at];
+            let (Kind::Graph(ops), [member]) = (&group.kind, &group.members[..]) else { return None };
+            if !self.is_only_for(*member, number) || !self.only_reads(number, at) {
+                return None;
+            }
+            elements += ops[0].count();
+            parts.push(compose::map_part(&ops[0], map)?);
+        }
+        // Parts that are apart, of as many elements as are read, are all of them.
+        let taken = sources | 1 << number;
+        let last = self.groups.iter().rposition(is_part)?;
+        let waits = |group: &Group| {
+            !is_part(group) && group.members.iter().any(|&member| self.window.after(member) & sources != 0)
         };
-        let (members, is_read_only) = (self.groups[at].mask, self.only_reads(number, at));
-        if let Kind::Chain(chain) = &mut self.groups[at].kind
-            && is_read_only
-            && rows.reads(chain, sources & members)
-        {
-            self.groups[at].kind = Kind::Rows(std::mem::take(chain), rows);
-            return self.put(at, number);
+        let behind = self.groups[last + 1..].iter().any(|group| self.window.after(number) & group.mask != 0);
+        if elements != map.count() || behind || self.groups[..last].iter().any(waits) {
+            return None;
         }
-        Err(Kind::Alone)
-    }
-
-    fn join_copies(&mut self, number: usize, mut copies: Copies) -> Result<(), Kind> {
-        let after = self.window.after(number);
-        for at in self.reachable(number) {
-            let members = self.groups[at].mask;
-            if let Kind::Copies(group) = &mut self.groups[at].kind
-                && after & members == 0
-                && group.take(&mut copies)
-            {
-                return self.put(at, number);
-            }
-        }
-        Err(Kind::Copies(copies))
-    }
-
-    /// A cast joins copies: it becomes theirs if nobody else reads what they copied, else a copy beside them.
-    fn join_copies_as_cast(&mut self, number: usize, mut cast: Copies) -> bool {
-        let (after, sources) = (self.window.after(number), self.window.sources(number));
-        for at in self.reachable(number) {
-            let members = self.groups[at].mask;
-            let copied = sources & members;
-            let unread = self.groups[at].members.iter().filter(|&&member| copied >> member & 1 == 1);
-            let unread = self.only_reads(number, at) && unread.copied().all(|member| self.is_only_for(member, number));
-            let Kind::Copies(group) = &mut self.groups[at].kind else { continue };
-            let joins = match (after & members, copied) {
-                (0, _) => group.take(&mut cast),
-                (_, copied) if unread => group.convert(copied, &cast),
-                _ => false,
-            };
-            if joins {
-                return self.put(at, number).is_ok();
-            }
-        }
-        false
+        let members = (0..=number).filter(|member| taken >> member & 1 == 1).collect();
+        self.groups[last] = Group { members, mask: taken, kind: Kind::Parts(parts) };
+        let mut at = 0;
+        self.groups.retain(|group| {
+            at += 1;
+            at - 1 == last || group.mask & taken == 0
+        });
+        Some(())
     }
 
     /// Asks each group to join an earlier one, by `join`, which says whether it did.
@@ -266,111 +250,41 @@ impl Plan<'_, '_> {
         }
     }
 
-    /// The copy at `at` joins an earlier one; `None` if it stays.
-    fn join_permute(&mut self, at: usize) -> Option<()> {
-        let Kind::Chain(ops) = &self.groups[at].kind else { return None };
-        let [op] = &ops[..] else { return None };
-        let (bytes, after) = (op.moved_bytes()?, self.window.after(op.number()));
+    /// Puts a graph behind an earlier one like it, where nothing between the two keeps it.
+    fn move_up(&mut self, at: usize) {
+        let Some(op) = self.groups[at].graph() else { return };
+        let after = self.window.after(op.number());
         let first = self.groups[..at].iter().rposition(|group| after & group.mask != 0).map_or(0, |last| last + 1);
-        let takes = |group: &Group| match &group.kind {
-            Kind::Chain(ops) | Kind::Permutes(ops) => {
-                ops.len() < several::PERMUTES_MOST && ops.iter().all(|op| op.moved_bytes() == Some(bytes))
-            }
-            _ => false,
-        };
-        let to = first + self.groups[first..at].iter().position(takes)?;
-        let Group { members, mask, kind } = self.groups.remove(at);
-        let group = &mut self.groups[to];
-        let (Kind::Chain(mut all) | Kind::Permutes(mut all), Kind::Chain(op)) =
-            (std::mem::replace(&mut group.kind, Kind::Alone), kind)
-        else {
-            unreachable!("both are chains of copies")
-        };
-        all.extend(op);
-        group.members.extend(members);
-        group.mask |= mask;
-        group.kind = Kind::Permutes(all);
-        Some(())
+        if let Some(to) = self.groups[first..at].iter().rposition(|group| group.is_like(op)) {
+            self.groups[first + to + 1..=at].rotate_right(1);
+        }
     }
 
-    fn join_ropes(&mut self, number: usize, entry: &'static Entry) -> Result<(), Kind> {
-        let after = self.window.after(number);
-        for at in self.reachable(number) {
-            let group = &self.groups[at];
-            let is_same = matches!(group.kind, Kind::Ropes(other) if std::ptr::eq(other, entry));
-            if is_same && after & group.mask == 0 && group.members.len() < several::ROPES_MOST {
-                return self.put(at, number);
+    /// Makes graphs of one kind that stand side by side one group: the stream makes one launch of them. First come those behind the
+    /// latest of what is before: what waits on the stream to share a launch goes when something must come behind it.
+    fn join_runs(&mut self) {
+        let window = self.window;
+        let after = |group: &Group| group.graph().map_or(0, |op| window.after(op.number()));
+        let mut first = 0;
+        while first < self.groups.len() {
+            let (before, rest) = self.groups.split_at_mut(first);
+            let mut mask = rest[0].mask;
+            let is_of_run = |group: &&Group| {
+                let joins = rest[0].graph().is_some_and(|op| group.is_like(op)) && after(group) & mask == 0;
+                mask |= group.mask;
+                joins
+            };
+            let count = 1 + rest[1..].iter().take_while(is_of_run).count();
+            first += 1;
+            if count > 1 {
+                let latest = |group: &Group| before.iter().rposition(|other| after(group) & other.mask != 0);
+                rest[..count].sort_by_cached_key(|group| std::cmp::Reverse(latest(group)));
+                let run: Vec<Group> = self.groups.drain(first..first + count - 1).collect();
+                let joined = &mut self.groups[first - 1];
+                joined.kind = Kind::Each;
+                run.iter().for_each(|group| joined.mask |= group.mask);
+                joined.members.extend(run.into_iter().flat_map(|group| group.members));
             }
         }
-        Err(Kind::Ropes(entry))
-    }
-
-    fn join_thin(&mut self, number: usize, mut thin: Thin) -> Result<(), Kind> {
-        let (after, sources) = (self.window.after(number), self.window.sources(number));
-        for at in self.reachable(number) {
-            let members = self.groups[at].mask;
-            if let Kind::Thin(group) = &mut self.groups[at].kind
-                && after & members == 0
-                && group.take(&mut thin)
-            {
-                return self.put(at, number);
-            }
-        }
-        // A cast of its rows, that nobody else reads.
-        for at in self.reachable(number) {
-            let [cast] = self.groups[at].members[..] else { continue };
-            if sources & 1 << cast == 0 || !self.is_only_for(cast, number) || !self.only_reads(number, at) {
-                continue;
-            }
-            if let Kind::Chain(ops) = &self.groups[at].kind
-                && thin.read_through(&ops[0])
-            {
-                self.groups[at].kind = Kind::Thin(thin);
-                return self.put(at, number);
-            }
-        }
-        Err(Kind::Thin(thin))
-    }
-}
-
-fn kind_of(window: &Window<'_>, number: usize, entry: &'static Entry) -> Kind {
-    let node = window.node(number);
-    match entry.family {
-        Family::Affine
-        | Family::Copy
-        | Family::Unary
-        | Family::UnaryParameter
-        | Family::Binary
-        | Family::Compare
-        | Family::Cast
-        | Family::Where => Op::of(window, number, entry).map_or(Kind::Alone, |op| Kind::Chain(vec![op])),
-        Family::Copy2d => Kind::Copies(Copies::of(number, node, entry)),
-        Family::Softmax | Family::RmsNorm | Family::LayerNorm => Kind::Rows(Vec::new(), RowsOp::of(node, entry)),
-        Family::Rope => Kind::Ropes(entry),
-        Family::ConstSet
-        | Family::IndexSelect
-        | Family::Gather
-        | Family::IndexAdd
-        | Family::Scatter
-        | Family::ScatterAdd
-        | Family::Reduce
-        | Family::Argument
-        | Family::SumSmall
-        | Family::Sort
-        | Family::Im2col
-        | Family::Im2col1d
-        | Family::Col2im1d
-        | Family::ConvTranspose
-        | Family::Pool2d
-        | Family::Nearest
-        | Family::Bilinear
-        | Family::Quantise
-        | Family::Dequantise
-        | Family::GetRows
-        | Family::MatVecF32
-        | Family::MatVec
-        | Family::MatMul
-        | Family::Moe
-        | Family::Unreachable => Kind::Alone,
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use cudarc::rocfire::{Merged, Node, Window};
 use rocfire_hal::Source;
 
-use super::several::{members, pair};
+use super::thin::{members, pair};
 use super::{Kind, Plan};
 use crate::family::quantized;
 use crate::geometry;
@@ -24,7 +24,7 @@ pub(super) fn kind_of(node: &Node) -> Kind {
     match node.name() {
         Some(name) if name == Use::Quantise.name() => Kind::Quantised,
         Some(name) if name == Use::MatVec.name() => Kind::MatVecs,
-        _ => Kind::Alone,
+        _ => Kind::Each,
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor};
 
 use super::{Kept, Turn};
-use crate::driver::memory::Place;
+use crate::driver::memory::MemoryPart;
 use crate::driver::shared::Shared;
 use crate::driver::{CudaSlice, DriverError};
 
@@ -30,6 +30,11 @@ impl<'a> Settled<'a> {
         self.shared.device().stream()
     }
 
+    /// What shows that nothing waits.
+    pub(crate) fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
     /// The memory of a slice, and the byte of it that the slice begins at.
     ///
     /// # Errors
@@ -38,7 +43,7 @@ impl<'a> Settled<'a> {
         self.place(slice.place())
     }
 
-    pub(crate) fn place<'s>(&'s self, place: Place<'s>) -> Result<(&'s Buffer, u64), DriverError> {
+    pub(crate) fn place<'s>(&'s self, place: MemoryPart<'s>) -> Result<(&'s Buffer, u64), DriverError> {
         Ok((self.buffer(place.held.memory()?.kept())?, place.first_byte))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rocfire_hal::{Config, Device, DeviceId, Source};
 
-use super::{Kept, Node, Own, Queue, Touched, Work};
+use super::{Kept, LauncherCall, Node, Queue, Touched, Work};
 use crate::driver::LaunchConfig;
 use crate::driver::shared::Shared;
 use crate::rocfire::Extent;
@@ -33,7 +33,10 @@ impl Bench {
     fn node(&self, touched: Vec<Touched>) -> Node {
         let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (32, 1, 1), shared_mem_bytes: 0 };
         let (name, function) = ("nothing", self.function.clone());
-        Node::new(Work::Own(Own { name, tag: 0, function, config, bytes: Vec::new(), at: Vec::new() }), touched)
+        Node::new(
+            Work::Launcher(LauncherCall { name, tag: 0, function, config, bytes: Vec::new(), at: Vec::new() }),
+            touched,
+        )
     }
 }
 
