@@ -40,7 +40,7 @@ const fn none(launcher: &'static str) -> Door {
 
 /// Launchers that nothing reaches yet. A launcher that has a door must not be here; the list only gets shorter.
 const WITHOUT_DOOR: &[&str] =
-    &["attention::attention_backward_sinks", "gemm::gemm_grouped_fused", "quant::halve_to_fnuz", "quant::q_matmul_a8"];
+    &["attention::attention_backward_sinks", "gemm::gemm_grouped_fused", "quant::halve_to_fnuz"];
 
 const DOORS: &[Door] = &[
     both(
@@ -103,7 +103,6 @@ const DOORS: &[Door] = &[
     none("quant::halve_to_fnuz"),
     burn("quant::norm_quantise", "rocfire_burn_nn::RmsNorm", "forward_coded"),
     burn("quant::q_matmul", "Tensor::matmul of quantised tensors", "q_matmul"),
-    none("quant::q_matmul_a8"),
     burn("quant::q_matmul_preshuffled", "rocfire_burn_nn::QuantLinear", "product"),
     burn("quant::q_matmul_scaled", "rocfire_burn_nn::QuantLinear", "product"),
     burn("quant::quantise", "Tensor::quantize", "quantize"),

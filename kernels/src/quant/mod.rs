@@ -2,7 +2,7 @@
 //!
 //! [`quantise`] and [`dequantise`] work for given scales, over tensors of any strides whose codes are bytes or packed into
 //! words, with one scale, one per block of any shape, or two levels. [`block_peaks`] and [`store_scales`] make scales from
-//! data without a read-back. [`q_matmul`] multiplies by weights that stay packed, [`q_matmul_a8`] codes by codes,
+//! data without a read-back. [`q_matmul`] multiplies by weights that stay packed,
 //! [`q_matmul_scaled`] codes by codes with scales by row, by block or microscaled on both sides, on the matrix unit where it has
 //! them; [`q_matmul_preshuffled`] the same by a weight that was laid out once for it, [`Preshuffled`].
 //! [`quantise_activations`] makes codes and scales of activations in one launch, [`norm_quantise`] and [`gate_quantise`] those of
@@ -26,7 +26,7 @@ pub use dequantise::dequantise;
 pub use format::{CodeLayout, Format, Packed, Rounding, ScaleKind, Scales};
 pub(crate) use preshuffle::source as preshuffle_source;
 pub use preshuffle::{Preshuffled, PreshuffledRows};
-pub use q_matmul::{ActivationScales, CodedMatrix, q_matmul, q_matmul_a8};
+pub use q_matmul::{CodedMatrix, q_matmul};
 pub use quantise::{Coding, quantise};
 pub(crate) use row_codes::row_sources;
 pub use row_codes::{gate_quantise, norm_quantise};

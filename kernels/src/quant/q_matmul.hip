@@ -17,9 +17,7 @@
 //          k % 4, added in order; q_strip sums the codes' products over 32 k, ascending, multiplies by the scale, and adds these
 //          sums in ascending order.
 //
-//          A coded A is decoded, exactly, and the sum multiplied by its row's scale, then by the column's.
-//
-// Macros : Q_IN type of A, of the products where A is coded; Q_OUT of C; Q_A_CODED, Q_A_FORMAT; Q_MATRIX whether on the matrix unit; Q_TILES_M, Q_TILES_N products per wave (values per lane
+// Macros : Q_IN type of A, Q_OUT of C; Q_MATRIX whether on the matrix unit; Q_TILES_M, Q_TILES_N products per wave (values per lane
 //          without one); Q_FORMAT, Q_WORD, Q_PER; Q_ALONG_K: words hold codes along K, else along N; Q_LATE; Q_ROWS of q_skinny
 //          and q_strip; Q_WIDE: words of a lane of q_strip, 0: another kernel; Q_BK: K of a round of q_matmul; Q_CHUNK
 using namespace rf;
@@ -27,26 +25,18 @@ using namespace rf;
 typedef Q_IN In;
 typedef Q_OUT Out;
 typedef Format<Q_FORMAT> Code;
-#if Q_A_CODED
-typedef u8 A;
-RF_FN float a_float(A x) { return Format<Q_A_FORMAT>::decode(x); }
-#else
-typedef In A;
-RF_FN float a_float(A x) { return cast<float>(x); }
-#endif
 
 struct QMatmulArgs {
-    const A* a;
+    const In* a;
     const Q_WORD* words;
     const void* scales;
     const float* global;
-    const float* a_scales;  // of coded rows
-    void* c;                // Out, or float where there are slices
-    i64 a_scale_row, a_row, a_k, w_k, w_n, s_k, s_n, c_row, c_col, c_slice;
+    void* c;  // Out, or float where there are slices
+    i64 a_row, a_k, w_k, w_n, s_k, s_n, c_row, c_col, c_slice;
     FastDiv block_k, block_n;
     u32 m, n, k, slice_k, scale_kind, a_vector;
 };
-static_assert(sizeof(QMatmulArgs) == 176, "as in q_matmul.rs");
+static_assert(sizeof(QMatmulArgs) == 160, "as in q_matmul.rs");
 
 // global * scale of an element, which may lie past the ends.
 RF_FN float scale_of(const QMatmulArgs& g, float global, u32 k, u32 n) {
@@ -96,9 +86,6 @@ RF_FN void finish(const QMatmulArgs& g, u32 slice, u32 row, u32 col, float sum, 
     if (g.c_slice) {
         put(g, (float*)g.c + slice * g.c_slice, row, col, sum, 1.0f);
     } else {
-#if Q_A_CODED
-        sum *= g.a_scales[(i64)row * g.a_scale_row];
-#endif
         put(g, (Out*)g.c, row, col, sum, Q_LATE ? scale_of(g, global, 0, col) : 1.0f);
     }
 }
@@ -253,9 +240,9 @@ RF_FN void put_pair(float* to, float first, float second) {
 
 // A tile of A as [row][k]; rows and k past the ends are zeros. Vectors are held while the tile before is multiplied.
 struct LoadA {
-    static const int WIDE = 16 / (int)sizeof(A), PER_ROW = Q_BK / WIDE, TOTAL = Q_BM * PER_ROW;
+    static const int WIDE = 16 / (int)sizeof(In), PER_ROW = Q_BK / WIDE, TOTAL = Q_BM * PER_ROW;
     static const int ROUNDS = (TOTAL + Q_THREADS - 1) / Q_THREADS;
-    Vec<A, WIDE> held[ROUNDS];
+    Vec<In, WIDE> held[ROUNDS];
 
     RF_FN static bool mine(int c) { return TOTAL % Q_THREADS == 0 || c < TOTAL; }
     RF_FN void fetch(const QMatmulArgs& g, u32 first_row, u32 first_k, u32 end) {
@@ -276,35 +263,26 @@ struct LoadA {
                 if (!mine(c)) continue;
                 int line = c / PER_ROW, k = c % PER_ROW * WIDE;
                 // Four elements are side by side in any case.
-#if Q_A_CODED
-#pragma unroll
-                for (int j = 0; j < WIDE; ++j) lds[LinesA::at(line, k + j / 4 * 4) + j % 4] = cast<In>(a_float(held[i][j]));
-#else
                 if (!PLACED) {
                     store<WIDE>(lds + LinesA::at(line, k), held[i]);
                     continue;
                 }
 #pragma unroll
                 for (int j = 0; j < WIDE; j += 4) {
-                    Vec<A, 4> four;
+                    Vec<In, 4> four;
 #pragma unroll
                     for (int e = 0; e < 4; ++e) four[e] = held[i][j + e];
                     store<4>(lds + LinesA::at(line, k + j), four);
                 }
-#endif
             }
             return;
         }
         for (int c = (int)thread_x(); c < Q_BM * Q_BK; c += Q_THREADS) {
             u32 row = first_row + c / Q_BK, k = first_k + c % Q_BK;
-            A one;
+            In one;
             if (row < g.m && k < end) one = g.a[(i64)row * g.a_row + (i64)k * g.a_k];
             else __builtin_memset(&one, 0, sizeof(one));
-#if Q_A_CODED
-            lds[LinesA::at(c / Q_BK, c % Q_BK)] = cast<In>(a_float(one));
-#else
             lds[LinesA::at(c / Q_BK, c % Q_BK)] = one;
-#endif
         }
     }
 };
@@ -513,7 +491,7 @@ extern "C" __global__ __launch_bounds__(256) Q_TWO_WAVES void q_strip(QMatmulArg
     for (int turn = 0; turn < Q_ROWS * Q_CHUNK / 256; ++turn) {
         u32 c = turn * 256 + thread_x(), m = c / Q_CHUNK, at = c % Q_CHUNK, k = first_k + at;
         bool there = m < g.m && k < g.k;
-        rows[at / Q_RUN][at % Q_RUN * Q_ROWS + m] = there ? a_float(g.a[(i64)m * g.a_row + (i64)k * g.a_k]) : 0.0f;
+        rows[at / Q_RUN][at % Q_RUN * Q_ROWS + m] = there ? cast<float>(g.a[(i64)m * g.a_row + (i64)k * g.a_k]) : 0.0f;
     }
     barrier();
     float sum[Q_ROWS][Q_CODES];
@@ -605,7 +583,7 @@ extern "C" __global__ __launch_bounds__(256) void q_skinny(QMatmulArgs g) {
     float global = g.global ? *g.global : 1.0f;
     for (u32 c = thread_x(); c < Q_ROWS * count; c += 256) {
         u32 m = c / count, at = c - m * count;
-        rows[at][m] = m < g.m ? a_float(g.a[(i64)m * g.a_row + (i64)(first_k + at) * g.a_k]) : 0.0f;
+        rows[at][m] = m < g.m ? cast<float>(g.a[(i64)m * g.a_row + (i64)(first_k + at) * g.a_k]) : 0.0f;
     }
     barrier();
     float sum[Q_ROWS][Q_PER];

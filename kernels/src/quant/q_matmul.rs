@@ -64,67 +64,11 @@ pub struct CodedMatrix<'a> {
 /// the device's size.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `a`.
-pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, c: ViewMut<'_>) -> Result<()> {
+pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, mut c: ViewMut<'_>) -> Result<()> {
     if !matches!(a.dtype(), DType::F32 | DType::F16 | DType::BF16) {
         return Err(Error::Unsupported { op: OP, dtype: a.dtype(), arch: a.arch() }.into());
     }
     family::same_dtype(OP, "c", &c, a.dtype())?;
-    multiply(stream, a, None, w, c)
-}
-
-/// The scales of coded activations.
-#[derive(Clone, Copy, Debug)]
-pub struct ActivationScales<'a> {
-    /// What a code means: 8 bits.
-    pub format: Format,
-    /// f32: one for each row (`[M, 1]`), or one (`[1, 1]`).
-    pub view: View<'a>,
-}
-
-/// `c = row scale · column scale · (a · w)` with both operands as codes: a8w8, and a8 by weights of any other format.
-///
-/// # Shapes
-/// `a`: u8 codes `[M, K]`, any strides; `a_scales` as [`quantise_activations`](super::quantise_activations) makes them by tensor or
-/// token; `w` as in [`q_matmul`]; `c`: `[M, N]`.
-/// # Types
-/// `a` of a format of 8 bits; `c` f32, f16 or bf16.
-/// # Numerics
-/// Codes are exact in bf16, in which they are multiplied; sums in f32, which a chunk of 512 products of i8 fits exactly. One
-/// rounding at the store. The order of the sum is [`q_matmul`]'s.
-/// # Errors
-/// As [`q_matmul`].
-pub fn q_matmul_a8(
-    stream: &Stream,
-    a: View<'_>,
-    a_scales: &ActivationScales<'_>,
-    w: &CodedMatrix<'_>,
-    c: ViewMut<'_>,
-) -> Result<()> {
-    if !matches!(c.dtype(), DType::F32 | DType::F16 | DType::BF16) {
-        return Err(Error::Unsupported { op: OP, dtype: c.dtype(), arch: c.arch() }.into());
-    }
-    if a_scales.format.bits() != 8 || a.dtype() != DType::U8 {
-        return Err(shape(OP, "a", "u8 codes of 8 bits", format!("{} of {:?}", a.dtype(), a_scales.format)));
-    }
-    let &[m, _] = a.shape() else {
-        return Err(shape(OP, "a", "two axes, M and K", format!("{:?}", a.shape())));
-    };
-    family::on_device(OP, "a_scales", stream, &a_scales.view)?;
-    family::same_dtype(OP, "a_scales", &a_scales.view, DType::F32)?;
-    if a_scales.view.shape() != [m, 1] && a_scales.view.shape() != [1, 1] {
-        return Err(shape(OP, "a_scales", format!("[{m}, 1] or [1, 1]"), format!("{:?}", a_scales.view.shape())));
-    }
-    family::disjoint(OP, "a_scales", &c, &a_scales.view)?;
-    multiply(stream, a, Some(a_scales), w, c)
-}
-
-fn multiply(
-    stream: &Stream,
-    a: View<'_>,
-    a_scales: Option<&ActivationScales<'_>>,
-    w: &CodedMatrix<'_>,
-    mut c: ViewMut<'_>,
-) -> Result<()> {
     let [m, n, k] = check(stream, &a, w, &c)?;
     if m == 0 || n == 0 {
         return Ok(());
@@ -140,11 +84,11 @@ fn multiply(
     match c.layout().reshape(&[m, n]) {
         Some(rows) => {
             let c = c.with_layout(rows)?;
-            Product::new(stream, a_view, a_scales, w, c.view())?.run()
+            Product::new(stream, a_view, w, c.view())?.run()
         }
         None => {
             let mut stand_in = Tensor::empty(c.device(), &[m, n], c.dtype())?;
-            Product::new(stream, a_view, a_scales, w, stand_in.view_mut().view())?.run()?;
+            Product::new(stream, a_view, w, stand_in.view_mut().view())?.run()?;
             let whole = Layout::contiguous(c.shape())?;
             family::copy_into(stream, stand_in.view().with_layout(whole)?, c.reborrow())
         }
@@ -205,13 +149,7 @@ struct Product<'a> {
 }
 
 impl<'a> Product<'a> {
-    fn new(
-        stream: &'a Stream,
-        a: View<'a>,
-        a_scales: Option<&ActivationScales<'_>>,
-        w: &CodedMatrix<'_>,
-        c: View<'a>,
-    ) -> Result<Product<'a>> {
+    fn new(stream: &'a Stream, a: View<'a>, w: &CodedMatrix<'_>, c: View<'a>) -> Result<Product<'a>> {
         let CodedMatrix { words, layout, scales } = w;
         let (m, k, n) = (a.shape()[0], a.shape()[1], c.shape()[1]);
         let own = layout.per_word(words.dtype());
@@ -245,11 +183,7 @@ impl<'a> Product<'a> {
             words: words.device_address(),
             scales: scales.map_or(0, |scales| scales.view.device_address()),
             global: scales.and_then(|scales| scales.global).map_or(0, |global| global.device_address()),
-            a_scales: a_scales.map_or(0, |scales| scales.view.device_address()),
             c: c.device_address(),
-            a_scale_row: a_scales
-                .filter(|scales| scales.view.shape()[0] > 1)
-                .map_or(0, |s| s.view.layout().strides()[0]),
             a_row: a_strides[0],
             a_k: a_strides[1],
             w_k: stride(0),
@@ -273,8 +207,7 @@ impl<'a> Product<'a> {
         let strip = strip(&args, words, per, along_k || word != DType::U32, blocked.map_or(STRIP_RUN, |s| s.block[0]));
         let skinny = || SKINNY_ROWS.into_iter().find(|&rows| m <= rows && rows * per <= SKINNY_SUMS && !along_k);
         let rows = strip.map(|(rows, _)| rows).or_else(skinny);
-        // Codes of 8 bits are exact in bf16.
-        let input = if a_scales.is_some() { DType::BF16 } else { a.dtype() };
+        let input = a.dtype();
         let device = stream.device();
         let unit = device.config().matrix && matrix_side(device.arch().info(), input) != 0;
         let (strip, rows) = if unit && m > UNIT_ROWS { (None, None) } else { (strip, rows) };
@@ -287,7 +220,6 @@ impl<'a> Product<'a> {
         let key = QMatmulKey {
             input,
             output: c.dtype(),
-            a_format: a_scales.map(|scales| scales.format),
             matrix,
             tiles,
             format,
@@ -358,7 +290,6 @@ impl<'a> Product<'a> {
             let args = QMatmulArgs {
                 a: skip(args.a, n as i64, size_of::<f32>()),
                 c: skip(args.c, args.c_row, self.c.dtype().size_bytes()),
-                a_scales: skip(args.a_scales, args.a_scale_row, size_of::<f32>()),
                 ..args
             };
             let grid = [n.div_ceil(BLOCK), (m - first).min(GRID_YZ_MAX), 1];
@@ -415,11 +346,8 @@ fn strip(args: &QMatmulArgs, words: &View<'_>, per: usize, other: bool, block_k:
 /// What varies in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QMatmulKey {
-    /// Type of the left operand, or of the products where that is coded.
     pub input: DType,
     pub output: DType,
-    /// What codes of the left operand mean.
-    pub a_format: Option<Format>,
     pub matrix: bool,
     pub tiles: [usize; 2],
     pub format: Format,
@@ -438,7 +366,6 @@ pub(crate) struct QMatmulKey {
 /// The source of one variant.
 pub(crate) fn source(key: QMatmulKey) -> Source {
     let numbers = [
-        ("Q_A_CODED", usize::from(key.a_format.is_some())),
         ("Q_MATRIX", usize::from(key.matrix)),
         ("Q_TILES_M", key.tiles[0]),
         ("Q_TILES_N", key.tiles[1]),
@@ -454,7 +381,6 @@ pub(crate) fn source(key: QMatmulKey) -> Source {
     let types = [
         ("Q_IN", c_type(key.input)),
         ("Q_OUT", c_type(key.output)),
-        ("Q_A_FORMAT", key.a_format.map_or("0", Format::number)),
         ("Q_WORD", c_type(key.word)),
         ("Q_FORMAT", key.format.number()),
     ];
@@ -470,9 +396,7 @@ struct QMatmulArgs {
     words: u64,
     scales: u64,
     global: u64,
-    a_scales: u64,
     c: u64,
-    a_scale_row: i64,
     a_row: i64,
     a_k: i64,
     w_k: i64,
@@ -491,4 +415,4 @@ struct QMatmulArgs {
     scale_kind: u32,
     a_vector: u32,
 }
-const _: () = assert!(size_of::<QMatmulArgs>() == 176);
+const _: () = assert!(size_of::<QMatmulArgs>() == 160);

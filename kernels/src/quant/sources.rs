@@ -61,14 +61,13 @@ fn activation_sources(x: DType) -> impl Iterator<Item = Row> {
     keys.into_iter().map(|key| ("quantise_activations", activations::source(key)))
 }
 
-/// Tiles and the skinny kernel, scales along K and not, both axes packed, formats in turn; coded rows for bf16.
+/// Tiles and the skinny kernel, scales along K and not, both axes packed, formats in turn.
 fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     let matrix = matrix_side(arch.info(), x) != 0;
     let large = if matrix { [2, 2] } else { [4, 4] };
     let key = |format: Format, tiles, along_k, late, rows| QMatmulKey {
         input: x,
         output: x,
-        a_format: None,
         matrix: matrix && rows == 0,
         tiles,
         format,
@@ -93,9 +92,6 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     ];
     if matrix {
         keys.push(QMatmulKey { deep: 128, ..key(Format::I4, [1, 2], false, false, 0) });
-    }
-    if x == DType::BF16 {
-        keys.extend([0, 2, 4].map(|n| QMatmulKey { a_format: Some(keys[n].format), ..keys[n] }));
     }
     keys.into_iter().map(|key| ("q_matmul", q_matmul::source(key))).collect()
 }

@@ -2,8 +2,8 @@
 
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::quant::{
-    ActivationScales, CodeLayout, CodedMatrix, Coding, Format, Granularity, MxRounding, Rounding, RowCodes, ScaleKind,
-    Scales, dequantise, q_matmul, q_matmul_a8, quantise, quantise_activations,
+    CodeLayout, CodedMatrix, Coding, Format, Granularity, MxRounding, Rounding, RowCodes, ScaleKind, Scales,
+    dequantise, q_matmul, quantise, quantise_activations,
 };
 
 use super::drawn::Draw;
@@ -55,15 +55,6 @@ pub fn cases() -> Vec<Case> {
     for (turn, (size, format, axis)) in products.into_iter().enumerate() {
         cases.push(product(FLOATS[turn % 3], size, format, axis, turn % 2 == 0));
     }
-    let codes = [
-        ([3, 20, 31], Format::I8),
-        ([3, 64, 65], Format::I8),
-        ([40, 33, 128], Format::I8),
-        ([20, 40, 64], Format::E4M3),
-    ];
-    for (size, format) in codes {
-        cases.push(codes_by_codes(DType::F32, size, format));
-    }
     cases.push(strips(DType::BF16, [127 * 512 + 32, 40]));
     cases
 }
@@ -73,7 +64,7 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
     // Of f64 the scale's rounding to f32 would decide.
     let narrow = draw.pick(&[DType::F32, DType::F16, DType::BF16]);
     let (m, n, k) = (draw.extent(65), draw.extent(129), draw.extent(257));
-    match draw.below(4) {
+    match draw.below(3) {
         0 => {
             let ((shape, _), format) = (draw.shape(), draw.pick(&Format::ALL));
             round_trip(draw.float(), shape, format, draw.flag(), draw.placement())
@@ -95,11 +86,10 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
             let columns = if format.bits() < 8 { 2 * k } else { k };
             activation(narrow, [m, columns], format, granularity)
         }
-        2 => {
+        _ => {
             let format = draw.pick(&[Format::I8, Format::I4, Format::E4M3, Format::E2M1]);
             product(narrow, [m, n, k], format, draw.below(2), draw.flag())
         }
-        _ => codes_by_codes(DType::F32, [m, n, k], draw.pick(&[Format::I8, Format::E4M3])),
     }
 }
 
@@ -308,59 +298,4 @@ fn strips(dtype: DType, [n, k]: [usize; 2]) -> Case {
     let call = Call { inputs, outputs: vec![(vec![1, n], dtype)], launch, oracle };
     let size = format!("1x{n}x{k} I4 along N, scales of columns");
     Case::new("q_matmul", dtype, size, 2.0 * (n * k) as f64, call).summing(k)
-}
-
-/// Activations by token, weights by column.
-fn codes_by_codes(dtype: DType, [m, n, k]: [usize; 3], format: Format) -> Case {
-    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
-        let device = inputs[0].device();
-        let coded = |x: &Tensor, rows: usize| -> Result<(Tensor, Tensor), Failure> {
-            let mut codes = temporary(device, &[rows, k], DType::U8)?;
-            let mut scales = temporary(device, &[rows, 1], DType::F32)?;
-            let token = Granularity::Token;
-            quantise_activations(
-                stream,
-                x.view(),
-                None,
-                RowCodes { format, granularity: token, codes: codes.view_mut(), scales: scales.view_mut() },
-            )?;
-            Ok((codes, scales))
-        };
-        let ((a, a_scales), (w, w_scales)) = (coded(&inputs[0], m)?, coded(&inputs[1], n)?);
-        // Rows of the weights are columns of the product.
-        let words = w.view().with_layout(w.layout().swap(0, 1)?)?;
-        let columns = w_scales.view().with_layout(w_scales.layout().swap(0, 1)?)?;
-        let scales = Scales { view: columns, kind: ScaleKind::F32, block: &[k, 1], global: None };
-        let rows = ActivationScales { format, view: a_scales.view() };
-        let layout = CodeLayout::bytes(format);
-        Ok(q_matmul_a8(
-            stream,
-            a.view(),
-            &rows,
-            &CodedMatrix { words, layout: &layout, scales: Some(&scales) },
-            outputs[0].view_mut(),
-        )?)
-    };
-    let oracle = move |inputs: &[Array]| {
-        let coded = |values: &[f64]| -> (Vec<f64>, f64) {
-            let peak = values.iter().fold(0f64, |peak, x| peak.max(x.abs()));
-            let scale = peak as f32 / format.largest();
-            let code = |x: &f64| nearest(format, f64::from(*x as f32 * (1.0 / scale)), false);
-            (values.iter().map(code).collect(), scale.into())
-        };
-        let rows: Vec<_> = inputs[0].values.chunks(k).map(coded).collect();
-        let columns: Vec<_> = inputs[1].values.chunks(k).map(coded).collect();
-        let cell = |at: usize| {
-            let ((a, a_scale), (w, w_scale)) = (&rows[at / n], &columns[at % n]);
-            dot(a.iter().copied().zip(w.iter().copied())) * a_scale * w_scale
-        };
-        vec![(0..m * n).map(cell).collect()]
-    };
-    let inputs = vec![
-        (Array::random(&[m, k], dtype, 1), Placement::Contiguous),
-        (Array::random(&[n, k], dtype, 2), Placement::Contiguous),
-    ];
-    let flops = 2.0 * (m * n * k) as f64;
-    let call = Call { inputs, outputs: vec![(vec![m, n], dtype)], launch, oracle };
-    Case::new("q_matmul_a8", dtype, format!("{m}x{n}x{k} {format:?}"), flops, call).summing(k)
 }

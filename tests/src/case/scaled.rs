@@ -22,7 +22,7 @@ const TOKENS: [Granularity; 2] = [Granularity::Token, Granularity::Token];
 
 pub fn cases() -> Vec<Case> {
     use Format::{E2M1, E4M3, E4M3Fnuz, E5M2, E5M2Fnuz, I4, I8};
-    let specs: [Spec; 22] = [
+    let specs: [Spec; 26] = [
         ([1, 1, 2], [I8, I8], TOKENS),
         ([3, 5, 31], [I8, I8], TOKENS),
         ([40, 70, 640], [I8, I8], TOKENS),
@@ -46,6 +46,10 @@ pub fn cases() -> Vec<Case> {
         // Large enough for the largest tiles.
         ([80, 13200, 160], [I8, I8], TOKENS),
         ([130, 8200, 64], [E4M3Fnuz, E4M3Fnuz], [UP, UP]),
+        ([3, 20, 31], [I8, I8], TOKENS),
+        ([3, 64, 65], [I8, I8], TOKENS),
+        ([40, 33, 128], [I8, I8], TOKENS),
+        ([20, 40, 64], [E4M3, E4M3], TOKENS),
     ];
     // One row and one tile, edges of tiles in rows and along K, each height of tiles, both ways of exponents, decoded formats.
     let laid_out: [Spec; 16] = [

@@ -150,29 +150,22 @@ fn a8w8_is_exact_up_to_the_store() {
         let mut numbers = Numbers::new(turn as u64);
         let bytes = CodeLayout::bytes(format);
         let (a_codes, a_bytes) = codes(&mut numbers, &bytes, [m, k], DType::U8);
-        let layout = CodeLayout::packed(format, 0, k);
-        let (w_codes, w_bytes) = codes(&mut numbers, &layout, [k, n], DType::U32);
-        let a = upload(&device, &[m, k], DType::U8, &a_bytes);
-        let words = Tensor::from_bytes(&device, &[k / 4, n], DType::U32, &w_bytes).unwrap();
+        let (w_codes, w_bytes) = codes(&mut numbers, &bytes, [n, k], DType::U8);
+        let (a, w) = (upload(&device, &[m, k], DType::U8, &a_bytes), upload(&device, &[n, k], DType::U8, &w_bytes));
         let rows: Vec<f64> = (0..m).map(|row| 1.0 + row as f64 / 4.0).collect();
         let columns: Vec<f64> = (0..n).map(|column| 0.5 + column as f64 / 8.0).collect();
         let row_scales = tensor(&device, &[m, 1], DType::F32, &rows, Lie::Plain);
-        let column_scales = tensor(&device, &[1, n], DType::F32, &columns, Lie::Plain);
-        let own = Scales { view: column_scales.view(), kind: ScaleKind::F32, block: &[k, 1], global: None };
-        let a_scales = ActivationScales { format, view: row_scales.view() };
+        let column_scales = tensor(&device, &[n, 1], DType::F32, &columns, Lie::Plain);
+        let [a, b] = [(&a, &row_scales), (&w, &column_scales)].map(|(codes, scales)| {
+            let (codes, scales) = (codes.view(), scales.view());
+            CodedRows { format, codes, scales, kind: ScaleKind::F32, block: [1, k] }
+        });
         let mut c = Tensor::empty(&device, &[m, n], DType::F32).unwrap();
-        q_matmul_a8(
-            device.stream(),
-            a.view(),
-            &a_scales,
-            &CodedMatrix { words: words.view(), layout: &layout, scales: Some(&own) },
-            c.view_mut(),
-        )
-        .unwrap();
+        q_matmul_scaled(device.stream(), &a, &b, c.view_mut()).unwrap();
         let want: Vec<f64> = coordinates(&[m, n])
             .map(|at| {
                 let product =
-                    |i: usize| decode(format, a_codes[at[0] * k + i]) * decode(format, w_codes[i * n + at[1]]);
+                    |i: usize| decode(format, a_codes[at[0] * k + i]) * decode(format, w_codes[at[1] * k + i]);
                 let sum: f64 = (0..k).map(product).sum();
                 sum * rows[at[0]] * columns[at[1]]
             })
