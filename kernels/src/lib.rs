@@ -1,14 +1,16 @@
-//! The operator library: GEMM, attention, convolution, pooling, interpolation, indexing, quantisation, random numbers, scans,
-//! sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with their gradients, as
-//! launchers of `rocfire-fusion`'s kernels.
+//! The operator library: GEMM, attention, convolution, pooling, interpolation, indexing, quantisation, random numbers,
+//! scans, sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with
+//! their gradients, as launchers of `rocfire-fusion`'s kernels.
 //!
 //! A family is a folder; an operator is two files with one stem. `<op>.hip` opens with its contract; `<op>.rs` has the
-//! launcher, which checks shapes, types, devices and aliasing and then launches on views of any strides, and in its tests
-//! an f64 oracle written the obvious slow way. Kernels are compiled on first use, per element type and tile choice.
+//! launcher, which checks shapes, types, devices and aliasing and then launches on views of any strides, and in its
+//! tests an f64 oracle written the obvious slow way. Kernels are compiled on first use, per element type and tile
+//! choice.
 //!
 //! Elementwise operators and copies are not here: those are fused chains of length one, made by `rocfire-fusion`, which
-//! this crate uses for the copies that a layout sometimes needs. Nothing here knows Burn or Candle; the adapters call the
-//! launchers. Every result is the same bits on every run: no launcher uses a float atomic.
+//! this crate uses for the copies that a layout sometimes needs. Nothing here knows Burn or Candle; the adapters call
+//! the launchers, those that a framework has no name for as values of [`operators`]. Every result is the same bits on
+//! every run: no launcher uses a float atomic.
 
 pub mod attention;
 pub mod conv;
@@ -22,6 +24,7 @@ pub mod index;
 pub mod interpolate;
 pub mod loss;
 pub mod norm;
+pub mod operators;
 pub mod pattern;
 pub mod pool;
 pub mod quant;

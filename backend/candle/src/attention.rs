@@ -1,13 +1,9 @@
 //! Attention without its scores in memory, under the names and layouts of `candle-flash-attn`.
 
-use std::sync::{Mutex, PoisonError};
+use candle_core::{D, DType, Result, Tensor, bail};
+use rocfire_kernels::operators::{AttentionForm, attention};
 
-use candle_core::op::BackpropOp;
-use candle_core::{CpuStorage, CudaStorage, CustomOp3, D, DType, Layout, Result, Shape, Storage, Tensor, bail};
-use cudarc::rocfire::Settled;
-use rocfire_kernels::attention::{AttentionInputs, AttentionParams, AttentionSaved, attention, attention_backward};
-
-use crate::storage;
+use crate::record::one;
 
 const OP: &str = "flash-attn";
 
@@ -78,9 +74,13 @@ impl FlashAttention {
         if q.device().is_cpu() {
             return self.composed(q, k, v);
         }
-        let is_recorded = [q, k, v].into_iter().any(Tensor::track_op);
-        let op = Recorded { attention: self, lse: is_recorded.then(Mutex::default) };
-        if is_recorded { q.apply_op3(k, v, op) } else { q.apply_op3_no_bwd(k, v, &op) }
+        let FlashAttention { softmax_scale, window_left, window_right, softcap } = self;
+        let mut form = AttentionForm { rows_first: true, ..AttentionForm::default() };
+        form.params.scale = Some(f64::from(softmax_scale));
+        form.params.softcap = softcap.map(f64::from);
+        (form.params.left, form.params.right) = (window_left, window_right);
+        form.is_learned = [q, k, v].into_iter().any(Tensor::track_op);
+        one(&attention(form), &[q, k, v])
     }
 
     /// The same from Candle's operators, with the scores in memory.
@@ -116,138 +116,5 @@ impl FlashAttention {
         let sums = weights.sum_keepdim(D::Minus1)?;
         let sums = (&sums + sums.eq(0_f64)?.to_dtype(DType::F32)?)?;
         weights.broadcast_div(&sums)?.matmul(&v32)?.transpose(1, 2)?.contiguous()?.to_dtype(q.dtype())
-    }
-}
-
-/// The operator in Candle's graph. With gradients it keeps the logarithms of sums, one number per row and head.
-struct Recorded {
-    attention: FlashAttention,
-    lse: Option<Mutex<Option<rocfire_hal::Tensor>>>,
-}
-
-impl Recorded {
-    fn params(&self) -> AttentionParams {
-        let FlashAttention { softmax_scale, window_left, window_right, softcap } = self.attention;
-        let mut params = AttentionParams::default();
-        params.scale = Some(f64::from(softmax_scale));
-        params.softcap = softcap.map(f64::from);
-        (params.left, params.right) = (window_left, window_right);
-        params
-    }
-}
-
-/// Heads before rows, as the kernels have them: a view.
-fn heads_first(on: &Settled<'_>, storage: &CudaStorage, layout: &Layout) -> Result<rocfire_hal::Tensor> {
-    let tensor = storage::floats(OP, on, storage, layout)?;
-    tensor.with_layout(tensor.layout().swap(1, 2).map_err(storage::error)?).map_err(storage::error)
-}
-
-impl CustomOp3 for Recorded {
-    fn name(&self) -> &'static str {
-        OP
-    }
-
-    fn cpu_fwd(
-        &self,
-        _: &CpuStorage,
-        _: &Layout,
-        _: &CpuStorage,
-        _: &Layout,
-        _: &CpuStorage,
-        _: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        bail!("{OP}: on the CPU it is `FlashAttention::apply`, which composes Candle's operators")
-    }
-
-    fn cuda_fwd(
-        &self,
-        q: &CudaStorage,
-        q_layout: &Layout,
-        k: &CudaStorage,
-        k_layout: &Layout,
-        v: &CudaStorage,
-        v_layout: &Layout,
-    ) -> Result<(CudaStorage, Shape)> {
-        let (batches, rows, heads, _) = q_layout.shape().dims4()?;
-        let (.., value_size) = v_layout.shape().dims4()?;
-        let shape = Shape::from((batches, rows, heads, value_size));
-        let out = storage::like(OP, q, shape.elem_count())?;
-        let stream = q.device.cuda_stream();
-        let on = stream.settled();
-        let view = |storage, layout| heads_first(&on, storage, layout);
-        let (q_view, k, v) = (view(q, q_layout)?, view(k, k_layout)?, view(v, v_layout)?);
-        let mut written = view(&out, &Layout::contiguous(&shape))?;
-        let inputs = AttentionInputs {
-            q: q_view.view(),
-            k: k.view(),
-            v: v.view(),
-            mask: None,
-            bias: None,
-            starts: None,
-            slopes: None,
-            sinks: None,
-        };
-        let sums = if q_view.dtype() == rocfire_hal::DType::F64 { q_view.dtype() } else { rocfire_hal::DType::F32 };
-        let mut lse = match &self.lse {
-            Some(_) => Some(
-                rocfire_hal::Tensor::empty(q_view.device(), &[batches, heads, rows], sums).map_err(storage::error)?,
-            ),
-            None => None,
-        };
-        let written_lse = lse.as_mut().map(rocfire_hal::Tensor::view_mut);
-        attention(on.stream(), &inputs, &self.params(), written.view_mut(), written_lse).map_err(storage::error)?;
-        if let Some(kept) = &self.lse {
-            *kept.lock().unwrap_or_else(PoisonError::into_inner) = lse;
-        }
-        Ok((out, shape))
-    }
-
-    fn bwd(
-        &self,
-        q: &Tensor,
-        k: &Tensor,
-        v: &Tensor,
-        out: &Tensor,
-        gradient: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let lse = self.lse.as_ref().and_then(|lse| lse.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        let Some(lse) = lse else { bail!("{OP}: the forward was not asked for gradients") };
-        // Candle computes the gradients' own inputs with operators that wait.
-        let stream = q.device().as_cuda_device()?.cuda_stream();
-        let on = stream.settled();
-        let view = |tensor: &Tensor| -> Result<rocfire_hal::Tensor> {
-            let (storage, layout) = tensor.storage_and_layout();
-            match &*storage {
-                Storage::Cuda(storage) => heads_first(&on, storage, layout),
-                _ => bail!("{OP}: its tensors are of one device"),
-            }
-        };
-        let fresh = |like: &Tensor| -> Result<(CudaStorage, rocfire_hal::Tensor)> {
-            let made = match &*like.storage_and_layout().0 {
-                Storage::Cuda(storage) => storage::like(OP, storage, like.elem_count())?,
-                _ => bail!("{OP}: its tensors are of one device"),
-            };
-            let written = heads_first(&on, &made, &Layout::contiguous(like.shape()))?;
-            Ok((made, written))
-        };
-        let (q_view, k_view, v_view) = (view(q)?, view(k)?, view(v)?);
-        let (out, gradient) = (view(out)?, view(gradient)?);
-        let [(dq, mut dq_view), (dk, mut dk_view), (dv, mut dv_view)] = [fresh(q)?, fresh(k)?, fresh(v)?];
-        let inputs = AttentionInputs {
-            q: q_view.view(),
-            k: k_view.view(),
-            v: v_view.view(),
-            mask: None,
-            bias: None,
-            starts: None,
-            slopes: None,
-            sinks: None,
-        };
-        let saved = AttentionSaved { out: out.view(), lse: lse.view(), dout: gradient.view() };
-        let gradients = [dq_view.view_mut(), dk_view.view_mut(), dv_view.view_mut()];
-        attention_backward(on.stream(), &inputs, &saved, &self.params(), gradients).map_err(storage::error)?;
-        let tensor =
-            |made, like: &Tensor| Tensor::from_storage(Storage::Cuda(made), like.shape(), BackpropOp::none(), false);
-        Ok((Some(tensor(dq, q)), Some(tensor(dk, k)), Some(tensor(dv, v))))
     }
 }

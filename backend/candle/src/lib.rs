@@ -4,12 +4,25 @@
 //! `cudarc`'s page). [`device`] opens it and says what it is. A patch that is missing, or of another source, stops the
 //! build here: the types would be two.
 //!
-//! [`flash_attn`] is attention in one kernel, which Candle has for CUDA in a crate of its own. `candle-flash-attn` is a package
-//! here too, for models that ask for it by name (`use_flash_attn`): a third patch.
+//! [`flash_attn`] is attention in one kernel, which Candle has for CUDA in a crate of its own. `candle-flash-attn` is a
+//! package here too, for models that ask for it by name (`use_flash_attn`): a third patch.
+//!
+//! Norms with and without a residual, softmax, gates, rotary embeddings, cross-entropy and products of groups are
+//! functions on Candle's tensors, a launch each, with gradients where the kernels have them; [`QuantLinear`] multiplies
+//! codes by codes, and [`Coded`] is what it reads. They run on rocfire's devices only: elsewhere they are errors.
 
 mod attention;
 mod device;
+mod operators;
+mod quantised;
+mod record;
 mod storage;
 
 pub use attention::{FlashAttention, flash_attn, flash_attn_windowed, flash_attn_windowed_softcap};
 pub use device::{Found, device, launches};
+pub use operators::{
+    Activation, GateLayout, GateParams, GroupedEpilogue, RopeFrequencies, RopeScaling, RopeStyle, add_layer_norm,
+    add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, layer_norm, log_softmax, rms_norm, rope,
+    rope_at, rope_tables, softmax,
+};
+pub use quantised::{Coded, Coding, Format, Granularity, MxRounding, QuantLinear};

@@ -244,12 +244,12 @@ impl<'a> Prepared<'a> {
 
 fn check_inputs(op: &'static str, stream: &Stream, inputs: &AttentionInputs<'_>) -> Result<()> {
     let AttentionInputs { q, k, v, .. } = inputs;
+    if !q.dtype().is_float() {
+        return Err(Error::Unsupported { op, dtype: q.dtype(), arch: q.arch() }.into());
+    }
     for (arg, view) in [("q", q), ("k", k), ("v", v)] {
         family::on_device(op, arg, stream, view)?;
         family::same_dtype(op, arg, view, q.dtype())?;
-    }
-    if !q.dtype().is_float() {
-        return Err(Error::Unsupported { op, dtype: q.dtype(), arch: q.arch() }.into());
     }
     let [batches, heads, q_rows, depth] = extents(op, "q", q)?;
     let [k_batches, kv_heads, k_rows, k_depth] = extents(op, "k", k)?;

@@ -166,10 +166,10 @@ fn check(stream: &Stream, a: &View<'_>, b: &View<'_>, result: DType) -> Result<(
     for (arg, view) in [("a", a), ("b", b)] {
         family::on_device(OP, arg, stream, view)?;
     }
-    family::same_dtype(OP, "b", b, a.dtype())?;
     if a.dtype() == DType::Bool {
         return Err(rocfire_hal::Error::Unsupported { op: OP, dtype: DType::Bool, arch: a.arch() }.into());
     }
+    family::same_dtype(OP, "b", b, a.dtype())?;
     let is_widened = matches!((a.dtype(), result), (DType::F16 | DType::BF16, DType::F32) | (DType::I8, DType::I32));
     if is_widened || result == a.dtype() { Ok(()) } else { Err(shape(OP, "c", a.dtype(), result)) }
 }

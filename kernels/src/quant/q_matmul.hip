@@ -17,9 +17,10 @@
 //          k % 4, added in order; q_strip sums the codes' products over 32 k, ascending, multiplies by the scale, and adds these
 //          sums in ascending order.
 //
-// Macros : Q_IN type of A, Q_OUT of C; Q_MATRIX whether on the matrix unit; Q_TILES_M, Q_TILES_N products per wave (values per lane
-//          without one); Q_FORMAT, Q_WORD, Q_PER; Q_ALONG_K: words hold codes along K, else along N; Q_LATE; Q_ROWS of q_skinny
-//          and q_strip; Q_WIDE: words of a lane of q_strip, 0: another kernel; Q_BK: K of a round of q_matmul; Q_CHUNK
+// Macros : Q_IN type of A, Q_OUT of C; Q_MATRIX whether on the matrix unit; Q_TILES_M, Q_TILES_N products per wave (values
+//          per lane without one); Q_FORMAT, Q_WORD, Q_PER; Q_ALONG_K: words hold codes along K, else along N; Q_LATE;
+//          Q_ROWS of q_skinny and q_strip; Q_WIDE: words of a lane of q_strip, 0: another kernel; Q_BK: K of a round of
+//          q_matmul; Q_CHUNK
 using namespace rf;
 
 typedef Q_IN In;

@@ -10,8 +10,10 @@ use burn::backend::{
 use burn::tensor::{Bool, Tensor};
 use rocfire_burn::Fused;
 use rocfire_burn::attention::{AttentionOps, AttentionParams, AttentionTensors, takes_depth};
+use rocfire_burn::custom::operators::{self, AttentionForm};
 
 use crate::dispatch::{context, floats, is_ours, tracked};
+use crate::{one, run};
 
 /// The operator's name in messages.
 const NAME: &str = "attention";
@@ -21,7 +23,7 @@ const NAME: &str = "attention";
 /// # Shapes
 /// `query`: `[batch, heads, rows, depth]`; `key`: `[batch, kv_heads, columns, depth]`; `value`: `[batch, kv_heads, columns,
 /// value_depth]`, where `kv_heads` divides `heads`. `mask` (true: not seen) and `bias` (added to the scaled scores) broadcast
-/// to `[batch, heads, rows, columns]`.
+/// to `[batch, heads, rows, columns]`. `sinks` are `[heads]`, f32 (f64 for f64).
 #[derive(Clone, Debug)]
 pub struct AttentionInputs {
     /// Queries.
@@ -34,6 +36,8 @@ pub struct AttentionInputs {
     pub mask: Option<Tensor<4, Bool>>,
     /// What is added to the scores.
     pub bias: Option<Tensor<4>>,
+    /// For each head a score more in the softmax, of a value of zeros. The bias must be no variable then.
+    pub sinks: Option<Tensor<1>>,
 }
 
 /// `softmax(query · keyᵀ · scale) · value`, with everything that `params` says, in one launch; its gradient in as few as the
@@ -49,12 +53,25 @@ pub fn attention(inputs: AttentionInputs, params: AttentionParams) -> Option<Ten
     if !depths.into_iter().all(takes_depth) {
         return None;
     }
-    let AttentionInputs { query, key, value, mask, bias } = inputs;
+    let AttentionInputs { query, key, value, mask, bias, sinks } = inputs;
     let given = [Some(query), Some(key), Some(value), bias].map(|tensor| tensor.map(Tensor::into_dispatch));
     if !given.iter().flatten().all(is_ours) {
         return None;
     }
     let mask = mask.map(Tensor::into_dispatch);
+    if let Some(sinks) = sinks {
+        let form = AttentionForm {
+            params,
+            is_learned: true,
+            has_sinks: true,
+            has_mask: mask.is_some(),
+            has_bias: given[3].is_some(),
+            ..AttentionForm::default()
+        };
+        let [query, key, value, bias] = given;
+        let inputs = [query, key, value, Some(sinks.into_dispatch()), mask, bias];
+        return one(run(operators::attention(form), inputs.into_iter().flatten().collect()));
+    }
     Some(match context(given.iter().flatten()) {
         DispatchAutodiffContext::Disabled => {
             let [query, key, value, bias] = given.map(|tensor| tensor.map(|tensor| floats(NAME, tensor)));

@@ -2,16 +2,12 @@
 
 use burn::module::Module;
 use burn::nn::{Linear, SwiGlu};
-use burn::tensor::activation::{
-    gelu, gelu_approximate, log_softmax as burn_log_softmax, sigmoid, silu, softmax as burn_softmax,
-};
+use burn::tensor::activation::{log_softmax as burn_log_softmax, softmax as burn_softmax};
 use burn::tensor::{Device, Tensor};
 use rocfire_burn::custom::operators::{self, Activation, GateLayout, GateParams};
 
-use crate::{custom, one};
-
-/// The factor within the sigmoid of [`Activation::QuickGelu`].
-const QUICK: f64 = 1.702;
+use crate::experts::activated;
+use crate::{one, run};
 
 /// `activation(gate) · (up + offset) · scale`, gate and up being the halves of each row, in one launch; its gradient in one.
 ///
@@ -21,7 +17,7 @@ const QUICK: f64 = 1.702;
 /// For an odd number of columns; for a bias in `params`.
 pub fn gate<const D: usize>(x: Tensor<D>, params: GateParams<'static>) -> Tensor<D> {
     assert!(params.bias.is_none(), "gate: params.bias must be none: it is added before");
-    one(custom(&operators::gate(params), vec![x.clone().into_dispatch()], &[])).unwrap_or_else(|| {
+    one(run(operators::gate(params), vec![x.clone().into_dispatch()])).unwrap_or_else(|| {
         let mut shape = x.dims();
         let cols = shape[D - 1];
         assert!(cols.is_multiple_of(2), "gate: x must have an even number of columns, got {cols}");
@@ -38,14 +34,7 @@ pub fn gate<const D: usize>(x: Tensor<D>, params: GateParams<'static>) -> Tensor
         if let Some(limit) = params.limit {
             (gate, up) = (gate.clamp_max(limit), up.clamp(-limit, limit));
         }
-        let value = match params.activation {
-            Activation::Silu => silu(gate),
-            Activation::Gelu => gelu(gate),
-            Activation::GeluTanh => gelu_approximate(gate),
-            Activation::QuickGelu => gate.clone() * sigmoid(gate.mul_scalar(QUICK)),
-            Activation::Sigmoid => sigmoid(gate),
-        };
-        (value * up.add_scalar(params.offset)).mul_scalar(params.scale.unwrap_or(1.0))
+        (activated(params.activation, gate) * up.add_scalar(params.offset)).mul_scalar(params.scale.unwrap_or(1.0))
     })
 }
 
@@ -54,8 +43,7 @@ pub fn gate<const D: usize>(x: Tensor<D>, params: GateParams<'static>) -> Tensor
 /// # Panics
 /// If there is no such axis.
 pub fn softmax<const D: usize>(x: Tensor<D>, dim: usize) -> Tensor<D> {
-    one(custom(&operators::softmax(dim, false), vec![x.clone().into_dispatch()], &[]))
-        .unwrap_or_else(|| burn_softmax(x, dim))
+    one(run(operators::softmax(dim, false), vec![x.clone().into_dispatch()])).unwrap_or_else(|| burn_softmax(x, dim))
 }
 
 /// The logarithm of [`softmax`], as it.
@@ -63,8 +51,7 @@ pub fn softmax<const D: usize>(x: Tensor<D>, dim: usize) -> Tensor<D> {
 /// # Panics
 /// As there.
 pub fn log_softmax<const D: usize>(x: Tensor<D>, dim: usize) -> Tensor<D> {
-    one(custom(&operators::softmax(dim, true), vec![x.clone().into_dispatch()], &[]))
-        .unwrap_or_else(|| burn_log_softmax(x, dim))
+    one(run(operators::softmax(dim, true), vec![x.clone().into_dispatch()])).unwrap_or_else(|| burn_log_softmax(x, dim))
 }
 
 /// A gated feed-forward block: one product for gates and ups, the gate, the product back.

@@ -9,6 +9,7 @@
 //! - [`attention`] is the operator itself, on tensors of `burn::Tensor`'s.
 //! - [`RmsNorm`], [`LayerNorm`], [`GroupNorm`], [`RotaryEncoding`], [`GatedMlp`] and [`CrossEntropyLoss`] are Burn's modules, a launch
 //!   each, with gradients; [`gate`], [`softmax`] and [`log_softmax`] their functions. Norms load Burn's records.
+//! - [`Experts`] are the blocks of a mixture of experts, over [`grouped_matmul`].
 //! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads.
 //! - [`custom()`] calls a kernel of one's own on tensors of `burn::Tensor`'s.
 //!
@@ -33,6 +34,7 @@
 mod attention;
 mod custom;
 mod dispatch;
+mod experts;
 mod gated;
 mod loss;
 mod multi_head;
@@ -42,19 +44,27 @@ mod rope;
 
 pub use attention::{AttentionInputs, attention};
 pub use custom::custom;
+pub use experts::{Experts, grouped_matmul};
 pub use gated::{GatedMlp, gate, log_softmax, softmax};
 pub use loss::CrossEntropyLoss;
 pub use multi_head::{MhaInput, MhaOutput, MultiHeadAttention};
 pub use norm::{GroupNorm, LayerNorm, RmsNorm};
-pub use quantised::{Coded, Coding, QuantLinear};
+pub use quantised::{Coded, QuantLinear, Scales};
 pub use rocfire_burn::attention::{AttentionParams, Dropout};
 pub use rocfire_burn::custom::operators::{
-    Activation, Format, GateLayout, GateParams, Granularity, MxRounding, RopeFrequencies, RopeScaling, RopeStyle,
+    Activation, Coding, Format, GateLayout, GateParams, Granularity, GroupedEpilogue, MxRounding, RopeFrequencies,
+    RopeScaling, RopeStyle,
 };
 pub use rope::RotaryEncoding;
 
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
+use rocfire_burn::custom::operators::Operator;
+
+/// What an operator gives; `None` off rocfire's devices.
+fn run(operator: Operator, inputs: Vec<DispatchTensor>) -> Option<Vec<DispatchTensor>> {
+    custom(&operator.into(), inputs, &[])
+}
 
 /// The first output of a call, which is of floats.
 fn one<const D: usize>(outputs: Option<Vec<DispatchTensor>>) -> Option<Tensor<D>> {

@@ -5,7 +5,7 @@ use burn::nn::loss::{CrossEntropyLoss as BurnLoss, CrossEntropyLossConfig};
 use burn::tensor::{Device, Int, Tensor};
 use rocfire_burn::custom::operators;
 
-use crate::custom;
+use crate::run;
 
 /// The mean loss of rows of logits, as [`BurnLoss`] has it.
 ///
@@ -43,7 +43,7 @@ impl CrossEntropyLoss {
         let kernel = operators::cross_entropy(ignored, smoothing, weights.is_some());
         let inputs = [logits.clone().into_dispatch(), targets.clone().into_dispatch()];
         let inputs = inputs.into_iter().chain(weights.clone().map(Tensor::into_dispatch)).collect();
-        let Some(loss) = crate::one::<1>(custom(&kernel, inputs, &[])) else { return written_out(logits, targets) };
+        let Some(loss) = crate::one::<1>(run(kernel, inputs)) else { return written_out(logits, targets) };
         let loss = loss.cast(logits.dtype());
         if ignored.is_none() && weights.is_none() {
             return loss.mean();

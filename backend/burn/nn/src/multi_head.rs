@@ -140,7 +140,7 @@ impl MultiHeadAttention {
         let query = self.heads(input.query, &self.query);
         let key = self.heads(input.key, &self.key);
         let value = self.heads(input.value, &self.value);
-        let inputs = AttentionInputs { query, key, value, mask, bias: None };
+        let inputs = AttentionInputs { query, key, value, mask, bias: None, sinks: None };
         let context = self.attend(inputs, input.is_causal);
         let context = context.swap_dims(1, 2).reshape([batch, rows, d_model]);
         MhaOutput { context: self.output.forward(context) }

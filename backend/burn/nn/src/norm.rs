@@ -3,10 +3,10 @@
 use burn::module::{Module, Param};
 use burn::nn::{GroupNorm as BurnGroupNorm, GroupNormConfig, LayerNormConfig, RmsNorm as BurnRmsNorm, RmsNormConfig};
 use burn::tensor::{Device, Tensor};
-use rocfire_burn::custom::operators::{self, CodedSource, NormKind};
+use rocfire_burn::custom::operators::{self, CodedSource, Coding, NormKind};
 
-use crate::quantised::{Coded, Coding, code};
-use crate::{custom, one};
+use crate::quantised::{Coded, code};
+use crate::{one, run};
 
 /// Root-mean-square norm of the last axis, `x / √(mean(x²) + ε) · gamma`, with the parameters of [`BurnRmsNorm`].
 #[derive(Module, Debug)]
@@ -29,7 +29,7 @@ impl RmsNorm {
     /// If there are not `d_model` columns.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         let inputs = vec![x.clone().into_dispatch(), self.gamma.val().into_dispatch()];
-        one(custom(&operators::norm(NormKind::Rms, self.epsilon, false), inputs, &[]))
+        one(run(operators::norm(NormKind::Rms, self.epsilon, false), inputs))
             .unwrap_or_else(|| BurnRmsNorm { gamma: self.gamma.clone(), epsilon: self.epsilon }.forward(x))
     }
 
@@ -76,7 +76,7 @@ impl LayerNorm {
         let beta = self.beta.as_ref().map(Param::val);
         let parameters = std::iter::once(self.gamma.val()).chain(beta.clone()).map(Tensor::into_dispatch);
         let inputs = std::iter::once(x.clone().into_dispatch()).chain(parameters).collect();
-        one(custom(&operators::norm(NormKind::Layer, self.epsilon, beta.is_some()), inputs, &[])).unwrap_or_else(|| {
+        one(run(operators::norm(NormKind::Layer, self.epsilon, beta.is_some()), inputs)).unwrap_or_else(|| {
             let (variance, mean) = x.clone().var_mean_bias(D - 1);
             let y = x.sub(mean).div(variance.add_scalar(self.epsilon).sqrt()).mul(self.gamma.val().unsqueeze());
             beta.map_or(y.clone(), |beta| y.add(beta.unsqueeze()))
@@ -114,7 +114,7 @@ impl GroupNorm {
         let parameters = [&self.gamma, &self.beta].into_iter().flatten().map(|param| param.val().into_dispatch());
         let inputs = std::iter::once(x.clone().into_dispatch()).chain(parameters).collect();
         let operator = operators::group_norm(self.num_groups, self.epsilon, self.gamma.is_some());
-        one(custom(&operator, inputs, &[])).unwrap_or_else(|| {
+        one(run(operator, inputs)).unwrap_or_else(|| {
             let module = BurnGroupNorm {
                 gamma: self.gamma.clone(),
                 beta: self.beta.clone(),

@@ -1,25 +1,38 @@
 //! A linear layer of codes by codes: weights of fp8, int8, fp4 or microscaled formats, activations coded on the way.
 
-use std::fmt;
-
 use burn::backend::DispatchTensor;
+use burn::module::{Module, Param, ParamId};
 use burn::nn::Linear;
 use burn::tensor::{DType, Int, Tensor};
-use rocfire_burn::custom::CustomKernel;
-use rocfire_burn::custom::operators::{self, CodedSource, Format, Granularity};
+use rocfire_burn::custom::operators::{self, CodedSource, Coding, Format, Operator};
 
-use crate::{custom, one};
+use crate::{one, run};
 
-/// What codes are, and which elements share a scale.
-pub type Coding = (Format, Granularity);
+/// What codes are multiplied by.
+#[derive(Clone, Debug)]
+pub enum Scales {
+    /// f32.
+    Floats(Tensor<2>),
+    /// The bits of E8M0, u8: of microscaling.
+    Exponents(Tensor<2, Int>),
+}
+
+impl Scales {
+    fn into_dispatch(self) -> DispatchTensor {
+        match self {
+            Scales::Floats(scales) => scales.into_dispatch(),
+            Scales::Exponents(scales) => scales.into_dispatch(),
+        }
+    }
+}
 
 /// Rows of codes and their scales: of rows as they are, of a gate or of a norm.
 #[derive(Clone, Debug)]
 pub struct Coded {
     /// u8, `[rows, bytes]`, the even column in the low half where a code has 4 bits.
     pub codes: Tensor<2, Int>,
-    /// f32, or the bits of E8M0, u8, for microscaling: [`Granularity::scales_shape`].
-    scales: DispatchTensor,
+    /// As [`Granularity::scales_shape`](operators::Granularity::scales_shape) says.
+    pub scales: Scales,
     /// What they are.
     pub coding: Coding,
 }
@@ -27,12 +40,16 @@ pub struct Coded {
 /// Codes of what `source` makes of `inputs`, in one launch mostly; `None` off rocfire's devices. There is no gradient.
 ///
 /// # Panics
-/// For a type other than f32, f16 and bf16, shapes that do not fit the source, a granularity or a format that is not implemented: each
-/// with the argument's name, told by whoever reads the result. For tensors with a gradient, at once.
+/// For a type other than f32, f16 and bf16, shapes that do not fit the source, a granularity or a format that is not
+/// implemented: each with the argument's name, told by whoever reads the result. For tensors with a gradient, at once.
 pub(crate) fn code(source: CodedSource, inputs: Vec<DispatchTensor>, coding: Coding) -> Option<Coded> {
     let (format, granularity) = coding;
-    let mut outputs = custom(&operators::coded(source, format, granularity), inputs, &[])?.into_iter();
+    let mut outputs = run(operators::coded(source, format, granularity), inputs)?.into_iter();
     let (codes, scales) = (outputs.next()?, outputs.next()?);
+    let scales = match granularity {
+        operators::Granularity::Mx(_) => Scales::Exponents(Tensor::from_dispatch(scales)),
+        _ => Scales::Floats(Tensor::from_dispatch(scales)),
+    };
     Some(Coded { codes: Tensor::from_dispatch(codes), scales, coding })
 }
 
@@ -53,40 +70,91 @@ impl Coded {
         assert!(params.bias.is_none(), "gate: params.bias must be none: it is added before");
         code(CodedSource::Gate(params), vec![x.into_dispatch()], coding)
     }
+
+    /// A checkpoint's codes of OCP's E4M3 as the E4M3 that MI300 multiplies natively, with scales doubled; the same
+    /// numbers, but for zero's sign. `None` off rocfire's devices.
+    ///
+    /// # Panics
+    /// For codes of another format, and scales that are exponents.
+    pub fn to_fnuz(&self) -> Option<Coded> {
+        let ((Format::E4M3, granularity), Scales::Floats(scales)) = (self.coding, &self.scales) else {
+            panic!("to_fnuz: coding must be E4M3 with scales of f32, got {:?}", self.coding)
+        };
+        let codes = run(operators::halve_to_fnuz(), vec![self.codes.clone().into_dispatch()])?.into_iter().next()?;
+        let (codes, scales) = (Tensor::from_dispatch(codes), Scales::Floats(scales.clone().mul_scalar(2.0)));
+        Some(Coded { codes, scales, coding: (Format::E4M3Fnuz, granularity) })
+    }
 }
 
 /// `y = x · Wᵀ + bias` with the weight in codes. For inference: there is no gradient.
-#[derive(Clone)]
+///
+/// Its record has codes and scales: it loads into a layer that was made for the same codings.
+#[derive(Module, Debug)]
 pub struct QuantLinear {
-    weight: Coded,
-    bias: Option<Tensor<1>>,
-    activations: Coding,
-    dtype: DType,
-    product: CustomKernel,
+    /// Codes of the weight, u8, `[d_output, bytes of d_input codes]`.
+    pub codes: Param<Tensor<2, Int>>,
+    /// Their scales, f32.
+    pub scales: Option<Param<Tensor<2>>>,
+    /// Their scales, the bits of E8M0, u8: of microscaling.
+    pub exponents: Option<Param<Tensor<2, Int>>>,
+    /// `[d_output]`.
+    pub bias: Option<Param<Tensor<1>>>,
+    /// How activations are coded.
+    #[module(skip)]
+    pub activations: Coding,
+    #[module(skip)]
+    product: Operator,
 }
 
 impl QuantLinear {
-    /// Codes the weight of a layer of Burn's; `None` off rocfire's devices. Results are of the weight's type. With `is_laid_out` the codes
-    /// are laid out once, when the layer first runs, for products that read them past LDS where that gains something; they
-    /// then lie in memory twice.
+    /// Codes the weight of a layer of Burn's; `None` off rocfire's devices. Results are of the weight's type. With
+    /// `is_laid_out` the codes are laid out once, when the layer first runs, for products that read them past LDS where
+    /// that gains something; they then lie in memory twice.
     ///
     /// # Panics
     /// As [`Coded::of`].
     pub fn new(linear: Linear, weight: Coding, activations: Coding, is_laid_out: bool) -> Option<QuantLinear> {
         let dtype = linear.weight.dtype();
         let weight = Coded::of(linear.weight.val().detach().inner().transpose(), weight)?;
-        let product = operators::product(activations, weight.coding, dtype, is_laid_out);
-        Some(QuantLinear { weight, bias: linear.bias.map(|bias| bias.val().inner()), activations, dtype, product })
+        let bias = linear.bias.map(|bias| bias.val().inner());
+        Some(QuantLinear::from_coded(weight, bias, activations, dtype, is_laid_out))
     }
 
-    /// `[rows, d_output]` from `[rows, d_input]`: its activations are coded, then multiplied.
+    /// A layer of codes, such as a checkpoint has them, with results of `dtype`, f32, f16 or bf16, and as
+    /// [`QuantLinear::new`].
+    pub fn from_coded(
+        weight: Coded,
+        bias: Option<Tensor<1>>,
+        activations: Coding,
+        dtype: DType,
+        is_laid_out: bool,
+    ) -> QuantLinear {
+        let (scales, exponents) = match weight.scales {
+            Scales::Floats(scales) => (Some(Param::from_tensor(scales)), None),
+            Scales::Exponents(exponents) => (None, Some(Param::initialized(ParamId::new(), exponents))),
+        };
+        QuantLinear {
+            codes: Param::initialized(ParamId::new(), weight.codes),
+            scales,
+            exponents,
+            bias: bias.map(|bias| Param::from_tensor(bias.cast(dtype))),
+            activations,
+            product: operators::product(activations, weight.coding, dtype, is_laid_out),
+        }
+    }
+
+    /// `[.., d_output]` from `[.., d_input]`: its activations are coded, then multiplied.
     ///
     /// # Panics
     /// If there are not `d_input` columns.
-    pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
-        let coded =
-            Coded::of(x, self.activations).expect("the weight is on a device of rocfire's, so must the input be");
-        self.forward_coded(coded)
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        let mut shape = x.dims();
+        let columns = shape[D - 1];
+        let rows = shape[..D - 1].iter().product::<usize>();
+        let coded = Coded::of(x.reshape([rows, columns]), self.activations);
+        let y = self.forward_coded(coded.expect("the weight is on a device of rocfire's, so must the input be"));
+        shape[D - 1] = y.dims()[1];
+        y.reshape(shape)
     }
 
     /// The same from codes, such as [`RmsNorm::forward_coded`](crate::RmsNorm::forward_coded) gives.
@@ -95,20 +163,14 @@ impl QuantLinear {
     /// If they are not coded as the layer says, or not `d_input` columns.
     pub fn forward_coded(&self, x: Coded) -> Tensor<2> {
         assert_eq!(x.coding, self.activations, "QuantLinear: x.coding must be the layer's");
-        let codes = [x.codes, self.weight.codes.clone()].map(Tensor::into_dispatch);
-        let [a, b] = codes;
-        let inputs = vec![a, x.scales, b, self.weight.scales.clone()];
-        let y: Tensor<2> = one(custom(&self.product, inputs, &[])).expect("codes are on a device of rocfire's");
+        let scales = self.scales.as_ref().map(|scales| scales.val().detach().into_dispatch());
+        let scales = scales.or_else(|| self.exponents.as_ref().map(|scales| scales.val().into_dispatch()));
+        let weight = [self.codes.val().into_dispatch(), scales.expect("codes have scales of one kind")];
+        let inputs = [x.codes.into_dispatch(), x.scales.into_dispatch()].into_iter().chain(weight).collect();
+        let y: Tensor<2> = one(run(self.product.clone(), inputs)).expect("codes are on a device of rocfire's");
         match &self.bias {
-            Some(bias) => y + bias.clone().cast(self.dtype).unsqueeze(),
+            Some(bias) => y + bias.val().unsqueeze(),
             None => y,
         }
-    }
-}
-
-impl fmt::Debug for QuantLinear {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (weight, activations) = (self.weight.coding, self.activations);
-        write!(f, "QuantLinear({:?} by {weight:?}, {activations:?})", self.weight.codes.dims())
     }
 }

@@ -5,7 +5,7 @@ use burn::nn::RotaryEncoding as BurnRotaryEncoding;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use rocfire_burn::custom::operators::{self, RopeFrequencies, RopeStyle};
 
-use crate::custom;
+use crate::run;
 
 /// Turns pairs of a head's elements by their row's position.
 #[derive(Module, Debug)]
@@ -25,7 +25,7 @@ impl RotaryEncoding {
         let RopeFrequencies { inverse, magnitude } = frequencies;
         let of = Tensor::<1>::from_data(TensorData::new(inverse.clone(), [inverse.len()]), (device, DType::F64));
         let kernel = operators::rope_table(*magnitude, 0, positions);
-        let tables = custom(&kernel, vec![of.into_dispatch()], &[]).unwrap_or_default();
+        let tables = run(kernel, vec![of.into_dispatch()]).unwrap_or_default();
         if let Ok([cosines, sines]) = <[_; 2]>::try_from(tables) {
             let [cosines, sines] = [cosines, sines].map(Tensor::from_dispatch);
             return RotaryEncoding { cosines, sines, style };
@@ -46,7 +46,7 @@ impl RotaryEncoding {
         let kernel = operators::rope(self.style, first as i64, false);
         let tables = [&self.cosines, &self.sines].map(|table| table.clone().into_dispatch());
         let inputs = std::iter::once(x.clone().into_dispatch()).chain(tables).collect();
-        crate::one(custom(&kernel, inputs, &[])).unwrap_or_else(|| self.written_out(x, first))
+        crate::one(run(kernel, inputs)).unwrap_or_else(|| self.written_out(x, first))
     }
 
     /// Turns rows at positions of their own, `[batches, rows]`; `None` off rocfire's devices.
@@ -57,7 +57,7 @@ impl RotaryEncoding {
         let kernel = operators::rope(self.style, 0, true);
         let tables = [&self.cosines, &self.sines].map(|table| table.clone().into_dispatch());
         let inputs = std::iter::once(x.into_dispatch()).chain(tables).chain([positions.into_dispatch()]).collect();
-        crate::one(custom(&kernel, inputs, &[]))
+        crate::one(run(kernel, inputs))
     }
 
     fn written_out(&self, x: Tensor<4>, first: usize) -> Tensor<4> {

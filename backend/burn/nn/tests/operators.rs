@@ -8,12 +8,12 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{GroupNormConfig, LayerNormConfig, LinearConfig, RmsNormConfig, RotaryEncodingConfig, SwiGluConfig};
 use burn::store::ModuleRecord;
 use burn::tensor::activation::{log_softmax as burn_log_softmax, softmax as burn_softmax};
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{
-    Activation, Coded, CrossEntropyLoss, Format, GateLayout, GateParams, GatedMlp, Granularity, GroupNorm, LayerNorm,
-    MxRounding, QuantLinear, RmsNorm, RopeFrequencies, RopeScaling, RopeStyle, RotaryEncoding, gate, log_softmax,
-    softmax,
+    Activation, AttentionInputs, AttentionParams, Coded, CrossEntropyLoss, Experts, Format, GateLayout, GateParams,
+    GatedMlp, Granularity, GroupNorm, GroupedEpilogue, LayerNorm, MxRounding, QuantLinear, RmsNorm, RopeFrequencies,
+    RopeScaling, RopeStyle, RotaryEncoding, attention, gate, grouped_matmul, log_softmax, softmax,
 };
 
 fn flex() -> Device {
@@ -290,6 +290,112 @@ fn norms_and_gates_are_coded_as_what_they_give() {
 }
 
 #[test]
+fn sinks_take_their_share_and_get_their_gradient() {
+    let of = |device: &Device, is_ours: bool| {
+        let leaf = |shape, seed| numbers::<4>(shape, seed, DType::F32, device).require_grad();
+        let leaves = [leaf([2, 7, 4, 16], 1), leaf([2, 11, 2, 16], 2), leaf([2, 11, 2, 16], 3)];
+        let sinks = numbers::<1>([4], 4, DType::F32, device).require_grad();
+        let [query, key, value] = leaves.clone().map(|leaf| leaf.mul_scalar(2.0).swap_dims(1, 2));
+        let bias = numbers([1, 4, 7, 11], 5, DType::F32, device);
+        let y = if is_ours {
+            let mask = Tensor::<4, Bool>::from_data(TensorData::new(hidden(), [1, 1, 7, 11]), device);
+            let sinks = Some(sinks.clone());
+            let inputs = AttentionInputs { query, key, value, mask: Some(mask), bias: Some(bias), sinks };
+            attention(inputs, AttentionParams::default()).expect("the device is rocfire's")
+        } else {
+            let wide = |x: Tensor<4>| x.reshape([2, 2, 1, 11 * 16]).repeat_dim(2, 2).reshape([2, 4, 11, 16]);
+            let scores = query.matmul(wide(key).swap_dims(2, 3)).mul_scalar(0.25) + bias;
+            let mask = Tensor::<4, Bool>::from_data(TensorData::new(hidden(), [1, 1, 7, 11]), device);
+            let scores = scores.mask_fill(mask.expand([2, 4, 7, 11]), f32::NEG_INFINITY);
+            let column = sinks.clone().reshape([1, 4, 1, 1]).expand([2, 4, 7, 1]);
+            let weights = burn_softmax(Tensor::cat(vec![scores, column], 3), 3).narrow(3, 0, 11);
+            weights.matmul(wide(value))
+        };
+        let gradients = (y.clone() * numbers(y.dims(), 6, DType::F32, device)).sum().backward();
+        let mut found = vec![y.into_data(), sinks.grad(&gradients).unwrap().into_data()];
+        found.extend(leaves.iter().map(|leaf| leaf.grad(&gradients).unwrap().into_data()));
+        found
+    };
+    let theirs = of(&flex(), false);
+    for device in [rocm(), rocm().gradient_checkpointing()] {
+        compare("sinks", &of(&device, true), &theirs, F32);
+    }
+}
+
+/// Two keys of each row, another pair for each.
+fn hidden() -> Vec<bool> {
+    (0..7 * 11).map(|at| (at % 11 + 11 - at / 11) % 11 < 2).collect()
+}
+
+#[test]
+fn experts_are_those_that_every_row_goes_through() {
+    for (activation, [rows, each]) in [(Activation::Silu, [13, 2]), (Activation::Gelu, [1, 3])] {
+        let of = |device: &Device, is_learned: bool| {
+            let weight = |shape, seed| Param::from_tensor(numbers::<3>(shape, seed, DType::F32, device));
+            let (gate, up, down) = (weight([4, 6, 10], 1), weight([4, 6, 10], 2), weight([4, 10, 6], 3));
+            let experts = Experts { gate, up, down, activation };
+            let chosen: Vec<i64> = (0..rows as i64 * each as i64).map(|at| [3, 1, 0][at as usize % 3]).collect();
+            let chosen = Tensor::<2, Int>::from_data(TensorData::new(chosen, [rows, each]), device);
+            let x = numbers([6, rows], 4, DType::F32, device).transpose();
+            let y = experts.forward(x, chosen, numbers([rows, each], 5, DType::F32, device));
+            let mut found = vec![y.clone().into_data()];
+            if is_learned {
+                let gradients = y.sum().backward();
+                found.push(experts.down.val().grad(&gradients).unwrap().into_data());
+            }
+            found
+        };
+        let theirs = of(&flex(), true);
+        compare("experts", &of(&rocm().inner(), false), &theirs[..1], F32);
+        compare("experts with gradients", &of(&rocm(), true), &theirs, F32);
+    }
+    let (a, b) = (numbers([3, 6], 1, DType::F32, &flex().inner()), numbers([2, 6, 4], 2, DType::F32, &flex().inner()));
+    let offsets = Tensor::<1, Int>::from_data([0, 1, 3], &flex().inner());
+    assert!(grouped_matmul(a, b, offsets, GroupedEpilogue::None, None).is_none());
+}
+
+#[test]
+fn quantised_layers_are_modules() {
+    let device = rocm().inner();
+    let x = || numbers([2, 3, 64], 3, DType::F32, &device);
+    let linear = record(LinearConfig::new(64, 48).init(&Device::from(FlexDevice)), DType::F32);
+    for coding in [(Format::I8, Granularity::Token), (Format::E4M3, Granularity::Mx(MxRounding::Up))] {
+        let layer = |of: Option<ModuleRecord>| {
+            let linear = LinearConfig::new(64, 48).init(&device);
+            let linear = match of {
+                Some(record) => linear.load_record(record),
+                None => linear,
+            };
+            QuantLinear::new(linear, coding, coding, true).expect("the device is rocfire's")
+        };
+        let first = layer(Some(linear()));
+        let y = first.forward(x()).into_data();
+        assert_eq!(y.shape().to_vec(), [2, 3, 48]);
+        let bytes = first.clone().into_record().into_bytes().unwrap();
+        let other = layer(None);
+        // It has run, so that its weight is laid out.
+        assert_ne!(other.forward(x()).into_data(), y, "{coding:?}");
+        let loaded = other.load_record(ModuleRecord::from_bytes(bytes).unwrap());
+        loaded.codes.val().into_data().assert_eq(&first.codes.val().into_data(), true);
+        loaded.forward(x()).into_data().assert_eq(&y, true);
+    }
+}
+
+#[test]
+fn codes_of_a_checkpoint_multiply_as_before_once_they_are_fnuz() {
+    let device = rocm().inner();
+    let (coding, activations) = ((Format::E4M3, Granularity::Token), (Format::E4M3Fnuz, Granularity::Token));
+    let codes = || Coded::of(numbers([48, 64], 1, DType::F32, &device), coding).expect("the device is rocfire's");
+    let product = |weight: Coded| {
+        let layer = QuantLinear::from_coded(weight, None, activations, DType::F32, false);
+        layer.forward(numbers([3, 64], 2, DType::F32, &device)).into_data()
+    };
+    let own = codes().to_fnuz().expect("the device is rocfire's");
+    assert_eq!(own.coding.0, Format::E4M3Fnuz);
+    compare("to_fnuz", &[product(own)], &[product(codes())], F32);
+}
+
+#[test]
 fn empty_tensors_stay_empty() {
     let device = rocm().inner();
     let empty = || Tensor::<2>::zeros([0, 6], &device);
@@ -319,4 +425,28 @@ fn what_does_not_fit_is_named() {
     told("format", &|| Coded::of(x([3, 8]), coding).expect("the device is rocfire's").codes.into_data());
     let encoding = RotaryEncoding::from(RotaryEncodingConfig::new(16, 8).init(&device));
     told("rot", &|| encoding.forward(numbers([1, 1, 2, 6], 1, DType::F32, &device), 0).into_data());
+    // Of another type.
+    let wide = |shape| numbers::<2>(shape, 1, DType::F64, &device);
+    let token = (Format::I8, Granularity::Token);
+    told("x must be of a type", &|| Coded::of(wide([3, 8]), token).expect("the device is rocfire's").codes.into_data());
+    let tables = RotaryEncoding { cosines: encoding.cosines.clone().cast(DType::F16), ..encoding.clone() };
+    told("cosines", &|| tables.forward(numbers([1, 1, 2, 8], 1, DType::F32, &device), 0).into_data());
+    let half = numbers::<3>([2, 6, 4], 1, DType::F16, &device);
+    let offsets = || Tensor::<1, Int>::from_data([0, 1, 3], &device);
+    let grouped = |b: &Tensor<3>, factor| {
+        grouped_matmul(x([3, 6]), b.clone(), offsets(), GroupedEpilogue::Scale, factor)
+            .expect("the device is rocfire's")
+    };
+    told("b", &|| grouped(&half, Some(x([3, 1]))).into_data());
+    told("inputs", &|| grouped(&half, None).into_data());
+    let heads = || numbers::<4>([1, 2, 3, 8], 1, DType::F32, &device);
+    let sinks = Some(numbers::<1>([2], 1, DType::F16, &device));
+    let inputs = AttentionInputs { query: heads(), key: heads(), value: heads(), mask: None, bias: None, sinks };
+    told("sinks", &|| attention(inputs.clone(), AttentionParams::default()).expect("it is rocfire's").into_data());
+    let layer = QuantLinear::new(LinearConfig::new(8, 4).init(&device), token, token, false).expect("it is rocfire's");
+    told("b.codes", &|| layer.forward(x([3, 6])).into_data());
+    told("to_fnuz", &|| {
+        let codes = Coded::of(x([3, 8]), token).expect("the device is rocfire's");
+        codes.to_fnuz().expect("the device is rocfire's").codes.into_data()
+    });
 }

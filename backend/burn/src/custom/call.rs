@@ -92,7 +92,7 @@ pub(super) fn run(parts: &Parts, inputs: &[RocmTensor], scalars: &[CustomScalar]
     let device = first.as_inner().device().clone();
     let specs: Vec<TensorSpec> = inputs.iter().map(spec_of).collect();
     let described = describe(parts, &specs, scalars);
-    let row = |x: &RocmTensor| match parts.launcher {
+    let row = |x: &RocmTensor| match parts.operator {
         Some(_) => Ok(x.as_inner().clone()),
         None => memory::contiguous(x.as_inner()),
     };
@@ -103,8 +103,8 @@ pub(super) fn run(parts: &Parts, inputs: &[RocmTensor], scalars: &[CustomScalar]
     }
     let empty = |spec: &TensorSpec| Ok(Tensor::empty(&device, &spec.shape, to_hal(spec.dtype)?)?);
     let mut outputs: Vec<Tensor> = described.iter().map(empty).collect::<Result<_>>()?;
-    if let Some(launcher) = &parts.launcher {
-        launcher(device.stream(), &rows, &mut outputs)?;
+    if let Some(operator) = &parts.operator {
+        operator.launch(device.stream(), &rows, &mut outputs)?;
         return Ok(outputs.into_iter().map(RocmTensor::new).collect());
     }
     let shape = (parts.shape)(&Call { inputs: &specs, outputs: &described, scalars });

@@ -56,7 +56,7 @@ use std::sync::Arc;
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 use burn_backend::{Backend, DType, Shape, TensorMetadata};
 pub use burn_fusion::custom::TensorSpec;
-use rocfire_hal::{Source, Stream, Tensor};
+use rocfire_hal::Source;
 
 pub use autodiff::{CustomGradient, NoGradient, Saved};
 pub use call::{CustomScalar, LaunchShape};
@@ -79,8 +79,6 @@ pub struct Call<'a> {
 }
 
 type Outputs = Arc<dyn Fn(&Call<'_>) -> Vec<TensorSpec> + Send + Sync>;
-/// Runs a launcher of `rocfire_kernels`: from the inputs, views of any strides, into the outputs.
-type Launcher = Arc<dyn Fn(&Stream, &[Tensor], &mut [Tensor]) -> rocfire_kernels::Result<()> + Send + Sync>;
 type Shapes = Arc<dyn Fn(&Call<'_>) -> LaunchShape + Send + Sync>;
 
 /// A kernel with a gradient `G`. A clone is a handle to the same.
@@ -101,7 +99,7 @@ struct Parts {
     outputs: Outputs,
     shape: Shapes,
     /// What runs in place of a text.
-    launcher: Option<Launcher>,
+    operator: Option<operators::Operator>,
 }
 
 impl Parts {
@@ -134,21 +132,9 @@ impl CustomKernel {
             source,
             outputs: Arc::new(outputs),
             shape: Arc::new(shape),
-            launcher: None,
+            operator: None,
         };
         CustomKernel { parts: Arc::new(parts), gradient: NoGradient }
-    }
-
-    /// A launcher of `rocfire_kernels`, which checks what it is given, with outputs as `outputs` says.
-    fn launcher(
-        name: &'static str,
-        outputs: impl Fn(&Call<'_>) -> Vec<TensorSpec> + Send + Sync + 'static,
-        launcher: impl Fn(&Stream, &[Tensor], &mut [Tensor]) -> rocfire_kernels::Result<()> + Send + Sync + 'static,
-    ) -> CustomKernel {
-        // SAFETY: the text is never compiled: what runs is the launcher.
-        let mut kernel = unsafe { CustomKernel::new(name, "", "") }.outputs(outputs);
-        Arc::make_mut(&mut kernel.parts).launcher = Some(Arc::new(launcher));
-        kernel
     }
 
     /// The same with a gradient. What it promises is [`CustomKernel::new`]'s caller's.

@@ -17,6 +17,7 @@ mod integers;
 mod matmul;
 mod modules;
 mod nothing;
+mod operators;
 mod outcomes;
 mod pooling;
 mod quantized;

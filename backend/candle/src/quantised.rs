@@ -1,0 +1,126 @@
+//! Rows of codes, and a linear layer of codes by codes: fp8, int8, fp4 and microscaled formats.
+
+use candle_core::{DType, Error, Module, Result, Tensor, bail};
+use rocfire_kernels::norm::NormKind;
+pub use rocfire_kernels::operators::Coding;
+use rocfire_kernels::operators::{self as kernels, CodedSource, Operator};
+pub use rocfire_kernels::quant::{Format, Granularity, MxRounding};
+
+use crate::operators::GateParams;
+use crate::record::{apply, one};
+
+/// Rows of codes and their scales. There are no gradients.
+#[derive(Clone, Debug)]
+pub struct Coded {
+    /// u8, `[rows, bytes]`, the even column in the low half where a code has 4 bits.
+    pub codes: Tensor,
+    /// f32, or the bits of E8M0, u8, for microscaling: [`Granularity::scales_shape`].
+    pub scales: Tensor,
+    /// What they are.
+    pub coding: Coding,
+}
+
+impl Coded {
+    fn from(source: CodedSource, inputs: &[&Tensor], coding: Coding) -> Result<Coded> {
+        let outputs = apply(&kernels::coded(source, coding.0, coding.1), inputs)?;
+        let Ok([codes, scales]) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
+        Ok(Coded { codes, scales, coding })
+    }
+
+    /// Codes of rows, `[rows, columns]` of f32, f16 or bf16.
+    ///
+    /// # Errors
+    /// Another type, shape or device; a format or a granularity that is not implemented.
+    pub fn of(x: &Tensor, coding: Coding) -> Result<Coded> {
+        Coded::from(CodedSource::Plain, &[x], coding)
+    }
+
+    /// Codes of [`rms_norm`](crate::rms_norm), which is written nowhere else.
+    ///
+    /// # Errors
+    /// As there and [`Coded::of`].
+    pub fn of_rms_norm(x: &Tensor, weight: &Tensor, epsilon: f64, coding: Coding) -> Result<Coded> {
+        Coded::from(CodedSource::Norm(NormKind::Rms, epsilon), &[x, weight], coding)
+    }
+
+    /// Codes of [`gate`](crate::gate()) of rows `[rows, 2 n]`, which is written nowhere else.
+    ///
+    /// # Errors
+    /// As there and [`Coded::of`].
+    pub fn of_gate(x: &Tensor, params: GateParams<'static>, coding: Coding) -> Result<Coded> {
+        Coded::from(CodedSource::Gate(params), &[x], coding)
+    }
+
+    /// A checkpoint's codes of OCP's E4M3 as the E4M3 that MI300 multiplies natively, with scales of f32 doubled; the
+    /// same numbers, but for zero's sign.
+    ///
+    /// # Errors
+    /// Codes of another format; scales of another type.
+    pub fn to_fnuz(&self) -> Result<Coded> {
+        if self.coding.0 != Format::E4M3 || self.scales.dtype() != DType::F32 {
+            bail!("to_fnuz: coding must be E4M3 with scales of f32, got {:?}", self.coding);
+        }
+        let codes = one(&kernels::halve_to_fnuz(), &[&self.codes])?;
+        Ok(Coded { codes, scales: (&self.scales * 2.0)?, coding: (Format::E4M3Fnuz, self.coding.1) })
+    }
+}
+
+/// `y = x · Wᵀ + bias` with the weight in codes and activations coded on the way. There is no gradient.
+#[derive(Clone, Debug)]
+pub struct QuantLinear {
+    weight: Coded,
+    bias: Option<Tensor>,
+    activations: Coding,
+    dtype: DType,
+    product: Operator,
+}
+
+impl QuantLinear {
+    /// A layer of a weight's codes, `[outputs, inputs]`, with results of `dtype`, f32, f16 or bf16. With `is_laid_out`
+    /// the codes are laid out once, when the layer first runs, for products that read them past LDS where that gains
+    /// something; they then lie in memory twice.
+    ///
+    /// # Errors
+    /// Another type.
+    pub fn new(
+        weight: Coded,
+        bias: Option<Tensor>,
+        activations: Coding,
+        dtype: DType,
+        is_laid_out: bool,
+    ) -> Result<QuantLinear> {
+        let to = match dtype {
+            DType::F32 => rocfire_hal::DType::F32,
+            DType::F16 => rocfire_hal::DType::F16,
+            DType::BF16 => rocfire_hal::DType::BF16,
+            other => return Err(Error::UnsupportedDTypeForOp(other, "QuantLinear").bt()),
+        };
+        let product = kernels::product(activations, weight.coding, to, is_laid_out);
+        Ok(QuantLinear { weight, bias, activations, dtype, product })
+    }
+
+    /// `[rows, outputs]` from codes, such as [`Coded::of_rms_norm`] gives.
+    ///
+    /// # Errors
+    /// Codes of another kind than the layer's activations, or of another number of columns.
+    pub fn forward_coded(&self, x: &Coded) -> Result<Tensor> {
+        if x.coding != self.activations {
+            bail!("QuantLinear: x.coding must be {:?}, got {:?}", self.activations, x.coding);
+        }
+        let y = one(&self.product, &[&x.codes, &x.scales, &self.weight.codes, &self.weight.scales])?;
+        match &self.bias {
+            Some(bias) => y.broadcast_add(&bias.to_dtype(self.dtype)?),
+            None => Ok(y),
+        }
+    }
+}
+
+impl Module for QuantLinear {
+    /// `[.., outputs]` from `[.., inputs]`.
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let columns = x.dim(candle_core::D::Minus1)?;
+        let y = self.forward_coded(&Coded::of(&x.reshape(((), columns))?, self.activations)?)?;
+        let outputs = y.dim(1)?;
+        y.reshape([&x.dims()[..x.rank() - 1], &[outputs]].concat())
+    }
+}
