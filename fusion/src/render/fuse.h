@@ -106,21 +106,13 @@ template <> struct Reg<bf16> {
     typedef float type;
     RF_FN static float get(bf16 x) { return to_f32(x); }
     RF_FN static float fit(float x) { return round_to_bf16(x); }
-    RF_FN static bf16 put(float x) {
-        bf16 y;
-        y.bits = (u16)(bit_cast<u32>(x) >> 16);
-        return y;
-    }
+    RF_FN static bf16 put(float x) { bf16 y; y.bits = (u16)(bit_cast<u32>(x) >> 16); return y; }
 };
 template <> struct Reg<bool8> {
     typedef bool type;
     RF_FN static bool get(bool8 x) { return x.bits != 0; }
     RF_FN static bool fit(bool x) { return x; }
-    RF_FN static bool8 put(bool x) {
-        bool8 y;
-        y.bits = x ? 1 : 0;
-        return y;
-    }
+    RF_FN static bool8 put(bool x) { bool8 y; y.bits = x ? 1 : 0; return y; }
 };
 
 // The address is known to be global memory: without that, every access would be a slower generic one.
@@ -203,11 +195,7 @@ template <> struct Half<bf16> {
     RF_FN static u32 put_high(float x) { return bit_cast<u32>(x) & 0xffff0000u; }
 };
 template <> struct Half<f16> {
-    RF_FN static float of(u32 bits) {
-        f16 x;
-        x.bits = (u16)bits;
-        return to_f32(x);
-    }
+    RF_FN static float of(u32 bits) { f16 x; x.bits = (u16)bits; return to_f32(x); }
     RF_FN static float low(u32 word) { return of(word & 0xffffu); }
     RF_FN static float high(u32 word) { return of(word >> 16); }
     RF_FN static u32 put_low(float x) { return f32_to_f16(x).bits; }

@@ -1,8 +1,9 @@
 //! From a plan to device code.
 //!
-//! Every kernel is one text: `fuse.h` (places, operators), `reductions.h`, the argument struct, one entry point named
-//! [`ENTRY`]. Nothing of a shape is in the text. [`expr`] renders what a node computes, [`body`] what happens to the elements of one
-//! step ([`pairs`] two by two, where they are 16-bit floats), and each schedule has a file that puts steps in loops:
+//! Every kernel is one text: `fuse.h` (places, operators), `reductions.h`, `schedule.h`, the schedule as a template, the argument
+//! struct, the graph as a functor, and one entry point named [`ENTRY`] that gives the template the functor. Nothing of a shape is in
+//! the text. [`expr`] renders what a node computes, [`body`] the functor ([`pairs`] what it does two by two, where elements are 16-bit
+//! floats). `wave.h` and its like hold the schedules, and the files beside them say when and in which size:
 //!
 //! | schedule | a lane takes | when |
 //! | --- | --- | --- |
@@ -179,6 +180,7 @@ pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
     if kernel.pairs {
         out.push_str(pairs::HEADER);
     }
+    out.push_str(include_str!("schedule.h"));
     for line in graph.to_string().lines() {
         let _ = writeln!(out, "// {line}");
     }
@@ -203,7 +205,7 @@ pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
         Schedule::WavePacked2 => wave::render(&kernel, 2, true, &mut out),
         Schedule::WavePacked4 => wave::render(&kernel, 4, true, &mut out),
         Schedule::WavePacked8 => wave::render(&kernel, 8, true, &mut out),
-        Schedule::Group => group::render(&kernel, &mut out),
+        Schedule::Group => group::render(&kernel, "rows_by_group", &mut out),
         Schedule::Held2 => held::render(&kernel, 2, 1, &mut out),
         Schedule::Held4 => held::render(&kernel, 4, 1, &mut out),
         Schedule::Held8 => held::render(&kernel, 8, 1, &mut out),
@@ -212,8 +214,8 @@ pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
         Schedule::HeldLong8 => held::render(&kernel, 8, 8, &mut out),
         Schedule::Columns => columns::render(&kernel, &mut out),
         Schedule::ColumnsWide => columns::render_wide(&kernel, &mut out),
-        Schedule::Split => group::render_split(&kernel, &mut out),
-        Schedule::Join => group::render_join(&kernel, &mut out),
+        Schedule::Split => group::render(&kernel, "split", &mut out),
+        Schedule::Join => group::render(&kernel, "join", &mut out),
     }
     out
 }
@@ -275,14 +277,35 @@ impl Kernel<'_> {
         found.expect("every output is an argument")
     }
 
-    /// The values that are the same everywhere.
+    /// A schedule's template and, for it, the functor and the entry point.
+    fn instantiate(&self, form: &body::Form, header: &str, (bounds, template): (&str, &str), out: &mut String) {
+        out.push_str(header);
+        body::render(self, form, out);
+        let _ = writeln!(
+            out,
+            "extern \"C\" __global__ {bounds} void {ENTRY}(FusedArgs a) {{\n    fuse::{template}<Fused>(a, rf::group_x());\n}}"
+        );
+    }
+
+    fn has_row_outputs(&self) -> bool {
+        self.graph.outputs.iter().any(|output| self.plan.kinds[output.at()] == Kind::Row)
+    }
+
+    /// Sets the values that are the same everywhere.
     fn uniforms(&self, out: &mut String) {
         for value in self.live_of(Kind::Uniform) {
-            self.define(out, "    ", value);
+            self.define(out, "        ", value);
         }
     }
 
-    /// The values per row, other than inputs and reductions, that are known after `level` passes.
+    /// The same in a function of their own.
+    fn declare_uniforms(&self, out: &mut String) {
+        for value in self.live_of(Kind::Uniform) {
+            self.define(out, &format!("        const {} ", expr::register(self.graph.dtype(value))), value);
+        }
+    }
+
+    /// Sets the values per row, other than inputs and reductions, that are known after `level` passes.
     fn row_values(&self, out: &mut String, level: usize) {
         for value in self.live_of(Kind::Row) {
             let (node, dtype) = self.graph.nodes[value.at()];
@@ -290,16 +313,11 @@ impl Kernel<'_> {
                 continue;
             }
             if let Node::RowLookup { index, .. } = node {
-                let (register, text) = (expr::register(dtype), self.look_up_row(value, index));
-                let _ = writeln!(out, "        const {register} v{} = {text};", value.0);
+                let _ = writeln!(out, "        v{} = {};", value.0, self.look_up_row(value, index));
             } else if matches!(node, Node::RowInput { .. }) {
-                let (at, register) = (self.input(value), expr::register(dtype));
-                let storage = expr::storage(dtype);
-                let _ = writeln!(
-                    out,
-                    "        const {register} v{} = fuse::load_one<{storage}>(a.tensor[{at}], offset[{at}]);",
-                    value.0
-                );
+                let (at, storage) = (self.input(value), expr::storage(dtype));
+                let _ =
+                    writeln!(out, "        v{} = fuse::load_one<{storage}>(a.tensor[{at}], offset[{at}]);", value.0);
             } else {
                 self.define(out, "        ", value);
             }
@@ -326,31 +344,12 @@ impl Kernel<'_> {
     }
 
     fn define(&self, out: &mut String, indent: &str, value: Value) {
-        let register = expr::register(self.graph.dtype(value));
         let text = expr::expression(self.graph, &self.plan.kinds, value, |operand| format!("v{}", operand.0));
-        let _ = writeln!(out, "{indent}const {register} v{} = {text};", value.0);
+        let _ = writeln!(out, "{indent}v{} = {text};", value.0);
     }
 
     fn live_of(&self, kind: Kind) -> impl Iterator<Item = Value> + '_ {
         let live = move |&at: &usize| self.plan.live[at] && self.plan.kinds[at] == kind;
         (0..self.graph.nodes.len()).filter(live).map(|at| Value(at as u32))
-    }
-
-    /// The offsets of every tensor at row `row`, in `offset`.
-    fn row_offsets(&self, out: &mut String) {
-        let _ = writeln!(out, "        index_t offset[{}];", self.arguments.len());
-        for at in 0..self.arguments.len() {
-            let _ = writeln!(out, "        offset[{at}] = a.tensor[{at}].start;");
-        }
-        self.locate(out, "row");
-    }
-
-    fn locate(&self, out: &mut String, item: &str) {
-        if self.plan.index_axes.is_some() {
-            out.push_str("        index_t at[8];\n");
-            let _ = writeln!(out, "        fuse::locate(a.space, a.tensor, {item}, offset, at);");
-        } else {
-            let _ = writeln!(out, "        fuse::locate(a.space, a.tensor, {item}, offset);");
-        }
     }
 }

@@ -21,12 +21,7 @@ template <class S> struct Two {
     T first, second;
     RF_FN T low() const { return first; }
     RF_FN T high() const { return second; }
-    RF_FN static Two of(T low, T high) {
-        Two two;
-        two.first = low;
-        two.second = high;
-        return two;
-    }
+    RF_FN static Two of(T low, T high) { Two two; two.first = low; two.second = high; return two; }
     RF_FN static Two both(T x) { return of(x, x); }
     // Of floats that are not rounded to S yet.
     RF_FN static Two fitted(T low, T high) { return of(fit<S>(low), fit<S>(high)); }
@@ -55,21 +50,9 @@ template <> struct Packed<bf16> {
     RF_FN static u32 of(float low, float high) { return HalfFloats<2>::word(low, high); }
 };
 template <> struct Packed<f16> {
-    RF_FN static u32 add(u32 a, u32 b) {
-        u32 d;
-        asm("add.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
-        return d;
-    }
-    RF_FN static u32 sub(u32 a, u32 b) {
-        u32 d;
-        asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
-        return d;
-    }
-    RF_FN static u32 mul(u32 a, u32 b) {
-        u32 d;
-        asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
-        return d;
-    }
+    RF_FN static u32 add(u32 a, u32 b) { u32 d; asm("add.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b)); return d; }
+    RF_FN static u32 sub(u32 a, u32 b) { u32 d; asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b)); return d; }
+    RF_FN static u32 mul(u32 a, u32 b) { u32 d; asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b)); return d; }
     RF_FN static u32 fitted(float low, float high) { return two_of<f16>(low, high); }
     RF_FN static u32 of(float low, float high) { return fitted(low, high); }
 };
@@ -77,11 +60,7 @@ template <class S> struct PackedTwo {
     u32 word;
     RF_FN float low() const { return Half<S>::low(word); }
     RF_FN float high() const { return Half<S>::high(word); }
-    RF_FN static Two<S> as(u32 word) {
-        Two<S> two;
-        two.word = word;
-        return two;
-    }
+    RF_FN static Two<S> as(u32 word) { Two<S> two; two.word = word; return two; }
     RF_FN static Two<S> of(float low, float high) { return as(Packed<S>::of(low, high)); }
     RF_FN static Two<S> both(float x) { return of(x, x); }
     RF_FN static Two<S> fitted(float low, float high) { return as(Packed<S>::fitted(low, high)); }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::body::{self, Step};
 use super::epilogue;
-use super::{HEADER, Kernel, expr, pairs};
+use super::{HEADER, Kernel, expr, pairs, room};
 use crate::epilogue::Runs;
 use crate::graph::{Graph, Kind, Node, Value};
 use crate::plan::{Argument, Pass, Plan};
@@ -45,9 +45,9 @@ pub(crate) fn runs(graph: &Graph, plan: &Plan, arguments: &[Argument], runs: Run
     epilogue::begin(graph, arguments, &mut out);
     let count = arguments.len();
     out.push_str("    // Of each column.\n");
-    body::arrays(&kernel, &split.kept, (1, RUN, false), "    ", &mut out);
+    body::arrays(&kernel, &split.kept, RUN, false, "    ", &mut out);
     out.push_str("    // Of each element of a line.\n    struct Row {\n");
-    body::arrays(&kernel, &split.by_line, (1, RUN, false), "        ", &mut out);
+    body::arrays(&kernel, &split.by_line, RUN, false, "        ", &mut out);
     let _ = writeln!(out, "    }};\n    struct Places {{\n        fuse::Tensor tensor[{count}];");
     if graph.scalars > 0 {
         let _ = writeln!(out, "        rf::u64 scalar[{}];", graph.scalars);
@@ -129,29 +129,34 @@ fn places(kernel: &Kernel<'_>, runs: Runs, out: &mut String) {
 
 /// What every function begins with; `offset` is the text of a tensor's offset.
 fn begin(kernel: &Kernel<'_>, offset: impl Fn(usize) -> String, out: &mut String) {
-    out.push_str("        const Places a = places(args);\n        const rf::u32 q = 0, count = 8;\n");
     let offsets: Vec<String> = (0..kernel.arguments.len()).map(offset).collect();
-    let _ = writeln!(
-        out,
-        "        const index_t column = 0, offset[{}] = {{{}}};",
-        kernel.arguments.len(),
-        offsets.join(", ")
-    );
+    let (count, offsets) = (offsets.len(), offsets.join(", "));
+    let _ =
+        writeln!(out, "        const Places a = places(args);\n        const index_t offset[{count}] = {{{offsets}}};");
 }
 
 fn of_line(at: usize) -> String {
     format!("(index_t)(down * args.tensor[{at}].stride[1])")
 }
 
+/// Reads inputs into arrays of their names, or of `row`.
+fn read(kernel: &Kernel<'_>, inputs: impl Iterator<Item = Value>, row: &str, out: &mut String) {
+    for input in inputs {
+        let (at, storage) = (kernel.input(input), expr::storage(kernel.graph.dtype(input)));
+        let _ = writeln!(out, "        fuse::load_full<{storage}>({row}x{}, a.tensor[{at}], offset[{at}]);", input.0);
+    }
+}
+
 fn hold(kernel: &Kernel<'_>, split: &Split, out: &mut String) {
     out.push_str("    // At the first column of a run.\n    RF_FN void hold(const EpilogueArgs& args) {\n");
-    if !kernel.plan.passes[0].needs.is_empty() {
+    let needs = &kernel.plan.passes[0].needs;
+    if !needs.is_empty() {
         begin(kernel, |_| "0".to_owned(), out);
-        kernel.uniforms(out);
-        body::arrays(kernel, &split.passing, (1, RUN, false), "        ", out);
-        let read = body::inputs(kernel, 0, true);
-        body::preload_step(kernel, &read, RUN, "        ", out);
-        render(kernel, 0, out);
+        kernel.declare_uniforms(out);
+        body::arrays(kernel, &split.passing, RUN, false, "        ", out);
+        let inputs = needs.iter().copied().filter(|&value| room::is_input(kernel.graph, value));
+        read(kernel, inputs, "", out);
+        render(kernel, split, 0, out);
     }
     out.push_str("    }\n");
 }
@@ -160,10 +165,7 @@ fn fetch(kernel: &Kernel<'_>, split: &Split, out: &mut String) {
     out.push_str("    RF_FN void fetch(const EpilogueArgs& args, rf::i64 down, Row& row) const {\n");
     if !split.by_line.is_empty() {
         begin(kernel, of_line, out);
-        for value in &split.by_line {
-            let _ = writeln!(out, "        auto& k{0} = row.k{0};", value.0);
-        }
-        body::preload_step(kernel, &split.by_line, RUN, "        ", out);
+        read(kernel, split.by_line.iter().copied(), "row.", out);
     }
     out.push_str("    }\n");
 }
@@ -173,19 +175,23 @@ fn put(kernel: &Kernel<'_>, split: &Split, out: &mut String) {
         "    RF_FN void put(const EpilogueArgs& args, rf::i64 down, const rf::Vec<rf::u32, 4>& result, const Row& row) const {\n",
     );
     begin(kernel, of_line, out);
-    for value in &split.by_line {
-        let _ = writeln!(out, "        const auto& k{0} = row.k{0};", value.0);
-    }
     let result = expr::storage(kernel.graph.nodes[0].1);
-    let _ =
-        writeln!(out, "        fuse::Several<{result}, {RUN}> k0[1];\n        fuse::unpack<{result}>(k0[0], result);");
-    kernel.uniforms(out);
-    render(kernel, 1, out);
+    let _ = writeln!(out, "        fuse::Several<{result}, {RUN}> x0;\n        fuse::unpack<{result}>(x0, result);");
+    kernel.declare_uniforms(out);
+    out.push_str("        struct {\n");
+    body::written_arrays(kernel, &kernel.plan.passes[1], RUN, "            ", out);
+    out.push_str("        } to;\n");
+    render(kernel, split, 1, out);
+    for slot in 0..kernel.graph.outputs.len() {
+        let (at, storage) = (kernel.output(slot), expr::storage(kernel.graph.dtype(kernel.graph.outputs[slot])));
+        let _ = writeln!(out, "        fuse::store_full<{storage}>(to.y{slot}, a.tensor[{at}], offset[{at}]);");
+    }
     out.push_str("    }\n");
 }
 
-fn render(kernel: &Kernel<'_>, number: usize, out: &mut String) {
+fn render(kernel: &Kernel<'_>, split: &Split, number: usize, out: &mut String) {
+    let array = |value: Value| format!("{}x{}", if split.by_line.contains(&value) { "row." } else { "" }, value.0);
     let pass = &kernel.plan.passes[number];
-    let step = Step { keeps: true, halves: false, preloaded: true, ..Step::anew(pass, number, RUN) };
-    body::render(kernel, &step, out);
+    let step = Step { pass, number, width: RUN, keeps: true, halves: false, preloaded: true, arrays: [&array, &array] };
+    step.render(kernel, &|_| false, "        ", out);
 }
