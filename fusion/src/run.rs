@@ -3,7 +3,9 @@
 use std::sync::PoisonError;
 
 use rocfire_hal::profile::{Category, Work};
-use rocfire_hal::{Buffer, DType, Dims, Function, Launch, Layout, MAX_RANK, Stream, Tensor, Together, View, ViewMut};
+use rocfire_hal::{
+    Buffer, DType, Dims, Function, JoinedKernel, Launch, Layout, MAX_RANK, Stream, Tensor, View, ViewMut,
+};
 
 use crate::block::Block;
 use crate::error::{Error, Result};
@@ -484,8 +486,8 @@ impl<'a> Call<'a> {
             Err(Error::Hal(error)) => Err(error),
             Err(other) => unreachable!("a graph that is launched was checked before: {other}"),
         };
-        let together = Together { capacity, common: 0, writes: self.outputs, several: &several };
-        Ok(launch::launch(self.stream, function, &launch, self.inputs, &together)?)
+        let joined = JoinedKernel { capacity, common: 0, writes: self.outputs, function: &several };
+        Ok(launch::launch(self.stream, function, &launch, self.inputs, &joined)?)
     }
 }
 

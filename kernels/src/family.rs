@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytemuck::{Pod, Zeroable};
 use rocfire_fusion::Graph;
 use rocfire_hal::profile::Work;
-use rocfire_hal::{Buffer, DType, Error, Launch, Layout, Source, Stream, Tensor, Together, View, ViewMut};
+use rocfire_hal::{Buffer, DType, Error, JoinedKernel, Launch, Layout, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
 
@@ -69,7 +69,7 @@ pub(crate) struct KernelLaunch<'a> {
     pub work: Work<'a>,
 }
 
-/// How a launch may share one with others of its kernel, see [`Together`].
+/// How a launch may share one with others of its kernel, see [`JoinedKernel`].
 pub(crate) struct Sharing<'a> {
     /// How many launches the kernel for several takes.
     pub capacity: usize,
@@ -137,9 +137,10 @@ impl<'a> KernelLaunch<'a> {
             return Ok(());
         };
         let several = || stream.device().module(&(sharing.several)())?.function(kernel);
-        let together = Together { capacity: sharing.capacity, common: sharing.common, writes: &[], several: &several };
-        // SAFETY: the caller's duties are those of `Stream::launch_with_others`, passed on.
-        unsafe { stream.launch_with_others(&function, &launch, sharing.reads, &together)? };
+        let joined =
+            JoinedKernel { capacity: sharing.capacity, common: sharing.common, writes: &[], function: &several };
+        // SAFETY: the caller's duties are those of `Stream::launch_joinable`, passed on.
+        unsafe { stream.launch_joinable(&function, &launch, sharing.reads, &joined)? };
         Ok(())
     }
 

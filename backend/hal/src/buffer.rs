@@ -34,6 +34,11 @@ impl Memory {
         self.block.as_ref().map_or(0, Block::address)
     }
 
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The failure of the launch that should have written this, if it failed.
     pub fn poison(&self) -> Option<Arc<Fault>> {
         self.poison.lock().unwrap_or_else(PoisonError::into_inner).clone()

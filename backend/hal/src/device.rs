@@ -407,28 +407,28 @@ fn first_nvidia_gpu() -> Result<DeviceId> {
     DeviceId::cuda(0)
 }
 
-/// The architecture of an AMD GPU.
-#[cfg(feature = "hip")]
-pub(crate) fn hip_arch(ordinal: u16) -> Result<Arch> {
-    crate::gpu::describe::<crate::hip::Hip>(ordinal).map(|info| info.arch)
+/// Calls a function of `gpu/` for the platform of a driver, `hip` or `cuda`; an error where that is not in this build.
+macro_rules! for_platform {
+    ($driver:expr, $call:ident($($arg:expr),*)) => {
+        match $driver {
+            #[cfg(feature = "hip")]
+            DriverKind::Hip => crate::gpu::$call::<crate::hip::Hip>($($arg),*),
+            #[cfg(feature = "cuda")]
+            DriverKind::Cuda => crate::gpu::$call::<crate::cuda::Cuda>($($arg),*),
+            driver => Err(not_built(driver)),
+        }
+    };
 }
 
-/// The architecture of an AMD GPU.
-#[cfg(not(feature = "hip"))]
-pub(crate) fn hip_arch(_ordinal: u16) -> Result<Arch> {
-    Err(not_built(DriverKind::Hip))
+/// What a GPU's driver says of it.
+#[allow(unused_variables, reason = "a build without real drivers asks nobody")]
+pub(crate) fn describe_gpu(driver: DriverKind, ordinal: u16) -> Result<DeviceInfo> {
+    for_platform!(driver, describe(ordinal))
 }
 
-/// The architecture of an NVIDIA GPU.
-#[cfg(feature = "cuda")]
-pub(crate) fn cuda_arch(ordinal: u16) -> Result<Arch> {
-    crate::gpu::describe::<crate::cuda::Cuda>(ordinal).map(|info| info.arch)
-}
-
-/// The architecture of an NVIDIA GPU.
-#[cfg(not(feature = "cuda"))]
-pub(crate) fn cuda_arch(_ordinal: u16) -> Result<Arch> {
-    Err(not_built(DriverKind::Cuda))
+/// Version and path of a GPU driver's library, and every device it has, or why it cannot be described.
+pub(crate) fn survey_gpus(driver: DriverKind) -> Result<(String, String, Vec<Result<DeviceInfo>>)> {
+    for_platform!(driver, survey())
 }
 
 fn open_driver(id: DeviceId, config: &Config) -> Result<Arc<dyn Driver>> {
@@ -447,7 +447,6 @@ fn open_driver(id: DeviceId, config: &Config) -> Result<Arc<dyn Driver>> {
     }
 }
 
-#[cfg(not(all(feature = "hip", feature = "cuda", feature = "emulated", feature = "noop")))]
 fn not_built(driver: DriverKind) -> Error {
     let reason = "not in this build: the Cargo feature of this name of rocfire-hal is off";
     Error::NoDriver { driver, reason }

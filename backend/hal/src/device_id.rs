@@ -85,7 +85,7 @@ impl DeviceId {
     /// [`Error::Load`] where HIP is not installed, [`Error::NoDevice`] where it has no such device, [`Error::Arch`] if
     /// the device's architecture is not in the table.
     pub fn hip(ordinal: u16) -> Result<DeviceId> {
-        let arch = crate::device::hip_arch(ordinal)?;
+        let arch = crate::device::describe_gpu(DriverKind::Hip, ordinal)?.arch;
         Ok(DeviceId::new(DriverKind::Hip, arch, ordinal))
     }
 
@@ -94,7 +94,7 @@ impl DeviceId {
     /// # Errors
     /// As [`DeviceId::hip`], of CUDA.
     pub fn cuda(ordinal: u16) -> Result<DeviceId> {
-        let arch = crate::device::cuda_arch(ordinal)?;
+        let arch = crate::device::describe_gpu(DriverKind::Cuda, ordinal)?.arch;
         Ok(DeviceId::new(DriverKind::Cuda, arch, ordinal))
     }
 

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Config, DeviceId, DeviceInfo, Result, SETTINGS, compile, rocm};
+use crate::{Config, DeviceId, DeviceInfo, DriverKind, Result, SETTINGS, compile, rocm};
 
 /// Everything that is worth knowing before asking for help.
 #[derive(Clone, Debug)]
@@ -94,8 +94,8 @@ pub fn report() -> Report {
         Ok(config) => (config, None),
         Err(error) => (Config::default(), Some(error.to_string())),
     };
-    let (hip, hip_devices) = survey_hip();
-    let (cuda, cuda_devices) = survey_cuda();
+    let (hip, hip_devices) = survey(DriverKind::Hip);
+    let (cuda, cuda_devices) = survey(DriverKind::Cuda);
     let rocm_version = rocm::installed_version();
     let clang = match compile::clang() {
         Ok(clang) => Ok((clang.path().to_owned(), clang.version().to_owned())),
@@ -217,36 +217,15 @@ fn is_wsl() -> bool {
 /// Version and path of a driver's library, or why it cannot be used; and its devices.
 type DriverFacts = (Result<(String, String), String>, Vec<Result<DeviceInfo, String>>);
 
-/// What a driver's `survey` gave, as text.
-#[cfg(any(feature = "hip", feature = "cuda"))]
-fn facts(survey: Result<(String, String, Vec<Result<DeviceInfo>>)>) -> DriverFacts {
-    match survey {
+/// What is found of a GPU's driver, as text.
+fn survey(driver: DriverKind) -> DriverFacts {
+    match crate::device::survey_gpus(driver) {
         Ok((version, path, devices)) => {
             let devices = devices.into_iter().map(|device| device.map_err(|error| error.to_string())).collect();
             (Ok((version, path)), devices)
         }
         Err(error) => (Err(error.to_string()), Vec::new()),
     }
-}
-
-#[cfg(feature = "hip")]
-fn survey_hip() -> DriverFacts {
-    facts(crate::gpu::survey::<crate::hip::Hip>())
-}
-
-#[cfg(not(feature = "hip"))]
-fn survey_hip() -> DriverFacts {
-    (Err("not in this build: the Cargo feature `hip` of rocfire-hal is off".to_owned()), Vec::new())
-}
-
-#[cfg(feature = "cuda")]
-fn survey_cuda() -> DriverFacts {
-    facts(crate::gpu::survey::<crate::cuda::Cuda>())
-}
-
-#[cfg(not(feature = "cuda"))]
-fn survey_cuda() -> DriverFacts {
-    (Err("not in this build: the Cargo feature `cuda` of rocfire-hal is off".to_owned()), Vec::new())
 }
 
 fn warnings(

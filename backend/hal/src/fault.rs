@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::{Function, Launch};
+use crate::Function;
+use crate::command::{Action, Command};
 
 /// Launches that are remembered.
 const RING: usize = 16;
@@ -43,33 +44,31 @@ struct Entry {
 }
 
 /// The last launches of a stream. Recording one allocates nothing.
-pub(crate) struct Ring {
+pub(crate) struct LaunchHistory {
     entries: Vec<Entry>,
     next: usize,
 }
 
-impl Ring {
-    pub fn new() -> Ring {
-        Ring { entries: Vec::with_capacity(RING), next: 0 }
+impl LaunchHistory {
+    pub fn new() -> LaunchHistory {
+        LaunchHistory { entries: Vec::with_capacity(RING), next: 0 }
     }
 
-    pub fn record(&mut self, function: &Function, launch: &Launch<'_>) {
+    /// Remembers a kernel or a product.
+    pub fn record(&mut self, command: &Command<'_>) {
         let entry = self.next_entry();
-        entry.function = Some(function.clone());
-        (entry.op, entry.grid, entry.block) = (launch.label, launch.grid, launch.block);
-        entry.args_bytes = launch.args.len().min(ARG_BYTES);
-        entry.args[..entry.args_bytes].copy_from_slice(&launch.args[..entry.args_bytes]);
-    }
-
-    /// The same for a product by a vendor's library, by its addresses.
-    pub fn record_vendor(&mut self, op: &'static str, library: &'static str, addresses: [u64; 4]) {
-        let entry = self.next_entry();
-        (entry.op, entry.function, entry.library) = (op, None, library);
-        (entry.grid, entry.block) = ([0; 3], [0; 3]);
-        for (to, address) in entry.args.chunks_exact_mut(8).zip(addresses) {
-            to.copy_from_slice(&address.to_le_bytes());
+        (entry.op, [entry.grid, entry.block]) = (command.label, command.geometry());
+        match command.action {
+            Action::Kernel { function, args, .. } => {
+                entry.function = Some(function.clone());
+                entry.keep(args);
+            }
+            Action::Product { plan, addresses } => {
+                (entry.function, entry.library) = (None, plan.library());
+                entry.keep(addresses.map(u64::to_le_bytes).as_flattened());
+            }
+            Action::Copy { .. } | Action::Fill { .. } => unreachable!("copies and fills are not launches"),
         }
-        entry.args_bytes = size_of_val(&addresses);
     }
 
     fn next_entry(&mut self) -> &mut Entry {
@@ -108,6 +107,11 @@ impl Ring {
 impl Entry {
     const EMPTY: Entry =
         Entry { op: "", function: None, library: "", grid: [0; 3], block: [0; 3], args: [0; ARG_BYTES], args_bytes: 0 };
+
+    fn keep(&mut self, args: &[u8]) {
+        self.args_bytes = args.len().min(ARG_BYTES);
+        self.args[..self.args_bytes].copy_from_slice(&args[..self.args_bytes]);
+    }
 
     fn kernel(&self) -> &str {
         self.function.as_ref().map_or(self.library, |function| function.name())

@@ -93,69 +93,27 @@ impl Library {
     }
 }
 
-/// Defines a table: a struct over a library with a method per function, which looks for it at its first call.
+/// Defines a table: a struct over a library with a method per function, which looks for it at its first call, and gives the
+/// name that was called with the answer. A function goes by the library's own name; in the table of an interface that AMD's and
+/// NVIDIA's libraries share it has AMD's name and NVIDIA's behind it, in this order.
 macro_rules! table {
-    ($(#[$table_doc:meta])* $table:ident { $($(#[$doc:meta])* fn $function:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)* }) => {
-        $(#[$table_doc])*
-        #[allow(non_snake_case, reason = "the library's own names")]
-        pub struct $table {
-            library: std::sync::Arc<$crate::foreign::Library>,
-            $($function: std::sync::OnceLock<Option<unsafe extern "C" fn($($type),*) -> $result>>,)*
-        }
-
-        #[allow(non_snake_case, reason = "the library's own names")]
-        #[allow(clippy::too_many_arguments, reason = "the library's own arguments")]
-        impl $table {
-            /// The table over a library.
-            pub fn new(library: impl Into<std::sync::Arc<$crate::foreign::Library>>) -> Self {
-                Self { library: library.into(), $($function: std::sync::OnceLock::new(),)* }
-            }
-
-            /// The library.
-            #[allow(dead_code, reason = "not every driver asks where its library was found")]
-            pub fn library(&self) -> &$crate::foreign::Library {
-                &self.library
-            }
-
-            $($(#[$doc])*
-            ///
-            /// # Safety
-            /// - The arguments are as the library's documentation demands.
-            pub unsafe fn $function(&self, $($arg: $type),*) -> $crate::Result<$result> {
-                // SAFETY: the type is the library's, in every version that is supported.
-                let found = || unsafe { self.library.function(stringify!($function)) };
-                match self.$function.get_or_init(found) {
-                    // SAFETY: the arguments are the caller's duty.
-                    Some(function) => Ok(unsafe { function($($arg),*) }),
-                    None => Err($crate::Error::MissingSymbol {
-                        library: self.library.path().to_owned(),
-                        symbol: stringify!($function),
-                    }),
-                }
-            })*
-        }
-    };
-}
-pub(crate) use table;
-
-/// Defines the table of an interface that AMD's and NVIDIA's libraries share: each function with AMD's name and NVIDIA's, in
-/// this order. A call gives the name that was called and its answer.
-macro_rules! shared_table {
-    ($(#[$table_doc:meta])* $table:ident {
-        $($(#[$doc:meta])* fn $function:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty = $amd:literal, $nvidia:literal;)*
+    (@ $(#[$table_doc:meta])* $table:ident {
+        $($(#[$doc:meta])* fn $function:ident($($arg:ident: $type:ty),*) -> $result:ty = $($name:expr),+;)*
     }) => {
         $(#[$table_doc])*
+        #[allow(non_snake_case, reason = "the library's own names")]
         pub struct $table {
             library: std::sync::Arc<$crate::foreign::Library>,
-            vendor: rocfire_arch::Vendor,
+            /// Which of a function's names is the library's.
+            naming: usize,
             $($function: std::sync::OnceLock<Option<unsafe extern "C" fn($($type),*) -> $result>>,)*
         }
 
+        #[allow(non_snake_case, reason = "the library's own names")]
         #[allow(clippy::too_many_arguments, reason = "the library's own arguments")]
         impl $table {
-            /// The table over a library, by the names of its vendor.
-            pub fn new(library: impl Into<std::sync::Arc<$crate::foreign::Library>>, vendor: rocfire_arch::Vendor) -> Self {
-                Self { library: library.into(), vendor, $($function: std::sync::OnceLock::new(),)* }
+            fn named(library: std::sync::Arc<$crate::foreign::Library>, naming: usize) -> Self {
+                Self { library, naming, $($function: std::sync::OnceLock::new(),)* }
             }
 
             /// The library.
@@ -169,10 +127,8 @@ macro_rules! shared_table {
             /// # Safety
             /// - The arguments are as the library's documentation demands.
             pub unsafe fn $function(&self, $($arg: $type),*) -> $crate::foreign::Answer<$result> {
-                let name = match self.vendor {
-                    rocfire_arch::Vendor::Amd => $amd,
-                    rocfire_arch::Vendor::Nvidia => $nvidia,
-                };
+                const NAMES: &[&str] = &[$($name),+];
+                let name = NAMES[self.naming];
                 // SAFETY: the type is the library's, in every version that is supported.
                 let found = || unsafe { self.library.function(name) };
                 match self.$function.get_or_init(found) {
@@ -183,5 +139,36 @@ macro_rules! shared_table {
             })*
         }
     };
+    ($(#[$table_doc:meta])* $table:ident {
+        $($(#[$doc:meta])* fn $function:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*
+    }) => {
+        $crate::foreign::table! { @ $(#[$table_doc])* $table {
+            $($(#[$doc])* fn $function($($arg: $type),*) -> $result = stringify!($function);)*
+        } }
+
+        impl $table {
+            /// The table over a library.
+            pub fn new(library: impl Into<std::sync::Arc<$crate::foreign::Library>>) -> Self {
+                Self::named(library.into(), 0)
+            }
+        }
+    };
+    ($(#[$table_doc:meta])* $table:ident {
+        $($(#[$doc:meta])* fn $function:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty = $amd:literal, $nvidia:literal;)*
+    }) => {
+        $crate::foreign::table! { @ $(#[$table_doc])* $table {
+            $($(#[$doc])* fn $function($($arg: $type),*) -> $result = $amd, $nvidia;)*
+        } }
+
+        impl $table {
+            /// The table over a library, by the names of its vendor.
+            pub fn new(library: impl Into<std::sync::Arc<$crate::foreign::Library>>, vendor: rocfire_arch::Vendor) -> Self {
+                Self::named(library.into(), match vendor {
+                    rocfire_arch::Vendor::Amd => 0,
+                    rocfire_arch::Vendor::Nvidia => 1,
+                })
+            }
+        }
+    };
 }
-pub(crate) use shared_table;
+pub(crate) use table;

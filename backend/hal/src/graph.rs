@@ -16,81 +16,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::buffer::Memory;
-use crate::driver::{Driver, DriverGraph, RawLaunch};
+use crate::command::Recorded;
+use crate::driver::DriverGraph;
 use crate::log::{Level, report};
 use crate::pool::Block;
-use crate::vendor::Plan;
-use crate::{Buffer, Device, Error, Function, Launch, Result};
+use crate::{Buffer, Device, Error, Result};
 
 /// Bytes that are compared at a time.
 const COMPARE_BYTES: u64 = 16 << 20;
 /// A replay's number is added to the upper half of a Philox counter in these bits, above every count of eager draws.
 const REPLAY_SHIFT: u32 = 40;
 
-/// Something recorded.
-pub(crate) enum Step {
-    /// A launch, with the ranges that it writes.
-    Launch {
-        label: &'static str,
-        function: Function,
-        grid: [u32; 3],
-        block: [u32; 3],
-        lds_bytes: u32,
-        args: Box<[u8]>,
-        written: Box<[(u64, u64)]>,
-    },
-    /// A product by the vendor's library, with the addresses of A, B, C and the workspace, and the ranges that it writes.
-    Vendor { label: &'static str, plan: Plan, addresses: [u64; 4], written: (u64, u64) },
-    /// A copy on the device.
-    Copy { target: u64, source: u64, bytes: u64 },
-    /// A fill.
-    Fill { address: u64, value: u8, bytes: u64 },
-}
-
-impl Step {
-    pub(crate) fn launch(function: &Function, launch: &Launch<'_>) -> Step {
-        let written = launch.outputs.iter().map(|buffer| (buffer.device_address(), buffer.bytes())).collect();
-        let &Launch { label, grid, block, lds_bytes, args, .. } = launch;
-        Step::Launch { label, function: function.clone(), grid, block, lds_bytes, args: args.into(), written }
-    }
-
-    /// Does it now.
-    ///
-    /// # Safety
-    /// - What it was recorded with is alive, or belongs to the graph.
-    pub(crate) unsafe fn run(&self, driver: &dyn Driver) -> Result<(), crate::driver::LaunchFailure> {
-        use crate::driver::LaunchFailure::Rejected;
-        match self {
-            Step::Launch { function, grid, block, lds_bytes, args, .. } => {
-                let raw = RawLaunch { grid: *grid, block: *block, lds_bytes: *lds_bytes, args };
-                // SAFETY: the limits were checked when it was recorded; what the addresses lead to is the caller's duty.
-                unsafe { function.kernel().launch(&raw) }
-            }
-            Step::Vendor { plan, addresses: [a, b, c, workspace], .. } => {
-                // SAFETY: what the addresses lead to is the caller's duty.
-                unsafe { plan.0.launch(*a, *b, *c, *workspace) }.map_err(Rejected)
-            }
-            // SAFETY: the ranges were checked when they were recorded; that they are alive is the caller's duty.
-            Step::Copy { target, source, bytes } => unsafe { driver.copy(*target, *source, *bytes) }.map_err(Rejected),
-            // SAFETY: as above.
-            Step::Fill { address, value, bytes } => unsafe { driver.fill(*address, *value, *bytes) }.map_err(Rejected),
-        }
-    }
-
-    /// The ranges that it writes.
-    fn written(&self) -> Vec<(u64, u64)> {
-        match self {
-            Step::Launch { written, .. } => written.to_vec(),
-            Step::Vendor { written, .. } => vec![*written],
-            Step::Copy { target, bytes, .. } => vec![(*target, *bytes)],
-            Step::Fill { address, bytes, .. } => vec![(*address, *bytes)],
-        }
-    }
-}
-
 /// What a stream keeps while it records.
 pub(crate) struct Capture {
-    pub steps: Vec<Step>,
+    pub commands: Vec<Recorded>,
     /// Whether the driver records, too.
     pub native: bool,
     /// Why it cannot become a graph.
@@ -112,7 +51,7 @@ enum Native {
 /// Captured work of a device.
 pub struct Graph {
     device: Device,
-    steps: Vec<Step>,
+    commands: Vec<Recorded>,
     native: Mutex<Native>,
     memory: Vec<Block>,
     replay: Buffer,
@@ -156,10 +95,10 @@ impl Device {
                 return Err(error);
             }
         };
-        let Capture { steps, replay, draws, .. } = capture;
+        let Capture { commands, replay, draws, .. } = capture;
         let replay = Buffer::of(self, replay);
         let (native, replays) = (Mutex::new(native), AtomicU64::new(0));
-        Ok(Graph { device: self.clone(), steps, native, memory, replay, draws, replays })
+        Ok(Graph { device: self.clone(), commands, native, memory, replay, draws, replays })
     }
 
     /// Whether it records.
@@ -176,12 +115,12 @@ impl Graph {
 
     /// Launches, copies and fills in it.
     pub fn len(&self) -> usize {
-        self.steps.len()
+        self.commands.len()
     }
 
     /// Whether it does nothing.
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty()
+        self.commands.is_empty()
     }
 
     /// Whether the driver replays it as one.
@@ -209,7 +148,7 @@ impl Graph {
         let mut native = self.native.lock().unwrap_or_else(PoisonError::into_inner);
         match &*native {
             // SAFETY: the caller's duty; memory given back meanwhile belongs to the graph.
-            Native::None => unsafe { stream.run_steps(&self.steps) },
+            Native::None => unsafe { stream.run_commands(&self.commands) },
             Native::Trusted(graph) => stream.run_native(&**graph),
             Native::Untried(graph) => {
                 // SAFETY: as above.
@@ -220,7 +159,7 @@ impl Graph {
                         let message = format!(
                             "a graph of {} launches did not give on {} what its launches give one by one; it is \
                              replayed as a list instead",
-                            self.steps.len(),
+                            self.commands.len(),
                             self.device.info().name
                         );
                         report(self.device.config().log, Level::Warn, message);
@@ -239,7 +178,7 @@ impl Graph {
     /// As [`Graph::replay`].
     unsafe fn compare(&self, native: &dyn DriverGraph) -> Result<bool> {
         let stream = self.device.stream();
-        let ranges = merged(&self.steps);
+        let ranges = merged(&self.commands);
         let bytes: u64 = ranges.iter().map(|(_, bytes)| bytes).sum();
         let (before, after) = (Buffer::new(&self.device, bytes)?, Buffer::new(&self.device, bytes)?);
         // SAFETY: the ranges are outputs of the recorded work, alive as the caller promises; both buffers have room for all.
@@ -249,7 +188,7 @@ impl Graph {
         unsafe {
             stream.gather_ranges(&ranges, &after)?;
             stream.scatter_ranges(&before, &ranges)?;
-            stream.run_steps(&self.steps)?;
+            stream.run_commands(&self.commands)?;
             stream.gather_ranges(&ranges, &before)?;
         }
         let chunk = COMPARE_BYTES.min(bytes) as usize;
@@ -266,10 +205,11 @@ impl Graph {
     }
 }
 
-/// The ranges that steps write, without overlaps.
-fn merged(steps: &[Step]) -> Vec<(u64, u64)> {
+/// The ranges that commands write, without overlaps.
+fn merged(commands: &[Recorded]) -> Vec<(u64, u64)> {
     let mut ranges: BTreeMap<u64, u64> = BTreeMap::new();
-    for (address, bytes) in steps.iter().flat_map(Step::written).filter(|(_, bytes)| *bytes > 0) {
+    let written = commands.iter().flat_map(|command| command.written.iter().copied());
+    for (address, bytes) in written.filter(|(_, bytes)| *bytes > 0) {
         let end = ranges.entry(address).or_insert(address + bytes);
         *end = (*end).max(address + bytes);
     }
@@ -291,18 +231,19 @@ impl Drop for Graph {
 
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Graph({} launches on {})", self.steps.len(), self.device.id())
+        write!(f, "Graph({} launches on {})", self.commands.len(), self.device.id())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Command;
 
     #[test]
     fn written_ranges_are_merged() {
-        let fill = |address, bytes| Step::Fill { address, value: 0, bytes };
-        let steps = [fill(100, 50), fill(300, 10), fill(120, 100), fill(100, 20), fill(305, 0), fill(310, 5)];
-        assert_eq!(merged(&steps), [(100, 120), (300, 10), (310, 5)]);
+        let fill = |address, bytes| Recorded::new(&Command::fill(address, 0, bytes), std::iter::empty());
+        let commands = [fill(100, 50), fill(300, 10), fill(120, 100), fill(100, 20), fill(305, 0), fill(310, 5)];
+        assert_eq!(merged(&commands), [(100, 120), (300, 10), (310, 5)]);
     }
 }

@@ -13,6 +13,7 @@
 
 mod buffer;
 pub mod collective;
+mod command;
 pub mod compile;
 mod config;
 #[cfg(feature = "cuda")]
@@ -33,9 +34,10 @@ mod foreign;
 #[cfg(any(feature = "hip", feature = "cuda"))]
 mod gpu;
 mod graph;
+mod hazard;
 #[cfg(feature = "hip")]
 mod hip;
-#[cfg(any(feature = "noop", feature = "emulated"))]
+#[cfg(any(feature = "noop", feature = "emulated", test))]
 mod host_device;
 mod index_fault;
 mod layout;
@@ -48,13 +50,13 @@ mod noop;
 mod pool;
 mod print;
 pub mod profile;
+mod queue;
 mod rocm;
 pub mod round;
 #[cfg(any(feature = "hip", feature = "cuda"))]
 mod staging;
 mod stream;
 mod tensor;
-mod together;
 // A build without a real driver still has the door.
 #[cfg_attr(not(any(feature = "hip", feature = "cuda")), allow(dead_code))]
 pub mod vendor;
@@ -71,6 +73,7 @@ pub use emulated::emulator_options;
 pub use error::{Error, Result};
 pub use fault::Fault;
 pub use graph::Graph;
+pub use hazard::Bytes;
 pub use index_fault::IndexFault;
 pub use layout::{Dims, Layout, MAX_RANK};
 pub use log::Level;
@@ -78,6 +81,6 @@ pub use module::{Function, Module};
 pub use pool::{MemoryStats, SegmentStats};
 #[cfg(feature = "emulated")]
 pub use print::print;
+pub use queue::JoinedKernel;
 pub use stream::{Event, HostCopy, Launch, Stream};
 pub use tensor::{Tensor, View, ViewMut};
-pub use together::{Bytes, Together};

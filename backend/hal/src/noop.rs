@@ -21,6 +21,9 @@ pub struct Noop {
     info: DeviceInfo,
     next_address: AtomicU64,
     segments: Mutex<Vec<(u64, u64)>>,
+    /// A library that tests give it.
+    #[cfg(test)]
+    pub gemm: Option<Box<dyn crate::vendor::VendorGemm>>,
 }
 
 impl Noop {
@@ -29,6 +32,8 @@ impl Noop {
             info: host_device::info(DriverKind::Noop, arch, MEMORY_BYTES),
             next_address: AtomicU64::new(FIRST_ADDRESS),
             segments: Mutex::new(Vec::new()),
+            #[cfg(test)]
+            gemm: None,
         }
     }
 
@@ -90,6 +95,11 @@ impl Driver for Noop {
 
     fn synchronize(&self) -> Result<()> {
         Ok(())
+    }
+
+    #[cfg(test)]
+    fn vendor_gemm(&self) -> Result<&dyn crate::vendor::VendorGemm, &str> {
+        self.gemm.as_deref().ok_or("no library was given")
     }
 
     fn record_event(&self) -> Result<Box<dyn DriverEvent>> {

@@ -2,12 +2,19 @@
 //!
 //! A GPU copies by itself only from and to memory that cannot be paged out. What a caller gives may be; a driver that gets it
 //! waits for everything before the copy, and for the copy. Here each copy goes through a ring of pinned memory, in pieces that
-//! follow each other in the stream: a write returns when its last piece is in the ring, and a read of many ranges waits once
-//! for what fits into it. A piece's place is used again when a mark behind it in the stream has been reached; there is a
-//! mark every [`MARK_BYTES`], so that whoever wraps around waits for the oldest work only.
+//! follow each other: a write returns when its last piece is in the ring, and a read of many ranges waits once for what fits
+//! into it. A piece's place is used again when a mark behind it has been reached; there is a mark every [`MARK_BYTES`], so
+//! that whoever wraps around waits for the oldest work only.
+//!
+//! A small copy is put on the stream of the computations. A large one goes over the bus on a stream of its own, while
+//! computations that were put on theirs before it still run: to or from a second ring, in device memory, which nobody else
+//! uses. Between that ring and the caller's memory it is copied on the device, in the order of the computations, which is
+//! some fifty times as fast. So nothing needs to be known of who uses the caller's memory.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
+
+use StreamName::{Compute, Transfer};
 
 use crate::Result;
 use crate::driver::DriverEvent;
@@ -16,40 +23,70 @@ use crate::driver::DriverEvent;
 pub(crate) const RING_BYTES: usize = 16 << 20;
 /// The longest piece, and the bytes behind which there is a mark.
 pub(crate) const MARK_BYTES: usize = RING_BYTES / 4;
-/// Where pieces begin: a cache line.
-const ALIGN: usize = 64;
+/// Where pieces begin: a multiple of what a device's copies like best.
+const ALIGN: usize = 256;
+/// Copies from here on go on a stream of their own: over the bus (some 50 GB/s) they take longer than two waits of a stream for
+/// another and one more copy on the device.
+pub(crate) const LARGE_BYTES: usize = 1 << 20;
 
-/// What a driver does for its ring. All of it is in the order of one stream.
-pub(crate) trait Link {
+/// A stream of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamName {
+    /// Kernels, products, copies and fills on the device, and small copies from and to the host.
+    Compute,
+    /// Large copies between the host and the ring in device memory.
+    Transfer,
+}
+
+/// What a driver does for its rings. Work on a stream is done in its order.
+pub(crate) trait CopyEngine {
     /// Pinned memory.
     fn pin(&self, bytes: usize) -> Result<*mut u8>;
+
+    /// Device memory for the second ring.
+    fn reserve(&self, bytes: usize) -> Result<u64>;
 
     /// Gives it back.
     ///
     /// # Safety
-    /// - `memory` came from [`Link::pin`], and no copy uses it.
+    /// - `address` came from [`CopyEngine::reserve`], and no copy uses it.
+    unsafe fn release(&self, address: u64) -> Result<()>;
+
+    /// What comes later on the second stream waits for the work so far on the first.
+    fn order(&self, first: StreamName, second: StreamName) -> Result<()>;
+
+    /// Begins a copy on the device, on the stream of the computations.
+    ///
+    /// # Safety
+    /// - `bytes` bytes from `target` and from `source` each lie in one live block or in the ring.
+    unsafe fn move_on_device(&self, target: u64, source: u64, bytes: usize) -> Result<()>;
+
+    /// Gives it back.
+    ///
+    /// # Safety
+    /// - `memory` came from [`CopyEngine::pin`], and no copy uses it.
     unsafe fn unpin(&self, memory: *mut u8) -> Result<()>;
 
     /// Begins a copy to the device.
     ///
     /// # Safety
     /// - `bytes` bytes from `target` lie in one live block, and as many from `source` in pinned memory, unchanged until it is done.
-    unsafe fn upload(&self, target: u64, source: *const u8, bytes: usize) -> Result<()>;
+    unsafe fn upload(&self, stream: StreamName, target: u64, source: *const u8, bytes: usize) -> Result<()>;
 
     /// Begins a copy from the device.
     ///
     /// # Safety
     /// - `bytes` bytes from `source` lie in one live block, and as many from `target` in pinned memory that nobody else uses until
     ///   it is done.
-    unsafe fn download(&self, target: *mut u8, source: u64, bytes: usize) -> Result<()>;
+    unsafe fn download(&self, stream: StreamName, target: *mut u8, source: u64, bytes: usize) -> Result<()>;
 
-    /// A mark after all of that, with a mark that is no longer needed.
-    fn mark(&self, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>>;
+    /// A mark after all that is on a stream, with a mark that is no longer needed.
+    fn mark(&self, stream: StreamName, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>>;
 }
 
 /// A driver's ring, made by its first copy.
 #[derive(Default)]
-pub(crate) struct Staging(Mutex<Option<Ring>>);
+pub(crate) struct Staging(Mutex<Option<PinnedRing>>);
 
 /// Whether a copy was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,23 +96,28 @@ pub(crate) enum Staged {
     No,
 }
 
-struct Ring {
+struct PinnedRing {
     /// Null where none was to be had.
     memory: *mut u8,
+    /// The ring in device memory, made by the first large copy; `None` in it where there was no memory to be had. A piece has
+    /// the same place in both.
+    device: Option<Option<u64>>,
     /// Where the next piece begins.
     head: usize,
     /// Pieces on their way, oldest first.
-    flights: VecDeque<Flight>,
+    in_flight: VecDeque<PieceInFlight>,
     unmarked_bytes: usize,
     spare: Vec<Box<dyn DriverEvent>>,
 }
 
 // SAFETY: the memory is the ring's alone, and the ring is behind a mutex.
-unsafe impl Send for Ring {}
+unsafe impl Send for PinnedRing {}
 
-struct Flight {
+struct PieceInFlight {
     start: usize,
     bytes: usize,
+    /// The last that has to do with it.
+    stream: StreamName,
     /// Where it goes when it has arrived.
     target: Option<*mut u8>,
     /// Reached when it and all before it have arrived.
@@ -87,19 +129,30 @@ impl Staging {
     ///
     /// # Safety
     /// - `source.len()` bytes from `address` lie in one live block.
-    pub unsafe fn write(&self, link: &impl Link, address: u64, source: &[u8]) -> Result<Staged> {
-        self.with(link, |ring| {
+    pub unsafe fn write(&self, engine: &impl CopyEngine, address: u64, source: &[u8]) -> Result<Staged> {
+        self.with(engine, |ring| {
+            let device = ring.device_for(engine, source.len());
             for (n, piece) in source.chunks(MARK_BYTES).enumerate() {
-                let start = ring.place(link, piece.len())?;
+                let (start, target) = (ring.place(engine, piece.len())?, address + (n * MARK_BYTES) as u64);
                 // SAFETY:
-                // - `place` gives a range of the ring that no flight uses, as long as the piece.
-                // - the device's range is the caller's duty; the ring's stays as it is while the flight is listed.
+                // - `place` gives a range of the rings that no piece on its way uses, as long as the piece.
+                // - the device's range is the caller's duty; the rings' stay as they are while the piece is listed.
                 unsafe {
                     let slot = ring.memory.add(start);
                     piece.as_ptr().copy_to_nonoverlapping(slot, piece.len());
-                    link.upload(address + (n * MARK_BYTES) as u64, slot, piece.len())?;
+                    match device.map(|device| device + start as u64) {
+                        None => engine.upload(Compute, target, slot, piece.len())?,
+                        Some(arrival) => {
+                            engine.upload(Transfer, arrival, slot, piece.len())?;
+                            engine.order(Transfer, Compute)?;
+                            engine.move_on_device(target, arrival, piece.len())?;
+                        }
+                    }
                 }
-                ring.depart(link, Flight { start, bytes: piece.len(), target: None, mark: None })?;
+                ring.track(
+                    engine,
+                    PieceInFlight { start, bytes: piece.len(), stream: Compute, target: None, mark: None },
+                )?;
             }
             Ok(())
         })
@@ -109,43 +162,63 @@ impl Staging {
     ///
     /// # Safety
     /// - As many bytes as each target has, from its address on, lie in one live block.
-    pub unsafe fn read(&self, link: &impl Link, parts: &mut [(u64, &mut [u8])]) -> Result<Staged> {
-        self.with(link, |ring| {
+    pub unsafe fn read(&self, engine: &impl CopyEngine, parts: &mut [(u64, &mut [u8])]) -> Result<Staged> {
+        self.with(engine, |ring| {
+            // All pieces take the same way: a mark behind the newest tells of those before it, too.
+            let device = ring.device_for(engine, parts.iter().map(|(_, target)| target.len()).sum());
+            let stream = if device.is_some() { Transfer } else { Compute };
             for (address, target) in parts.iter_mut() {
                 for (n, piece) in target.chunks_mut(MARK_BYTES).enumerate() {
-                    let start = ring.place(link, piece.len())?;
-                    // SAFETY: as in `write`; the piece outlives the flight, which lands before this returns or is forgotten.
-                    unsafe { link.download(ring.memory.add(start), *address + (n * MARK_BYTES) as u64, piece.len())? };
+                    let (start, source) = (ring.place(engine, piece.len())?, *address + (n * MARK_BYTES) as u64);
+                    // SAFETY: as in `write`; the piece's target outlives its way there, which ends before this returns or is forgotten.
+                    unsafe {
+                        let slot = ring.memory.add(start);
+                        let from = match device.map(|device| device + start as u64) {
+                            None => source,
+                            Some(departure) => {
+                                engine.move_on_device(departure, source, piece.len())?;
+                                engine.order(Compute, Transfer)?;
+                                departure
+                            }
+                        };
+                        engine.download(stream, slot, from, piece.len())?;
+                    }
                     let target = Some(piece.as_mut_ptr());
-                    ring.depart(link, Flight { start, bytes: piece.len(), target, mark: None })?;
+                    ring.track(engine, PieceInFlight { start, bytes: piece.len(), stream, target, mark: None })?;
                 }
             }
-            while !ring.flights.is_empty() {
-                ring.land(link)?;
+            while !ring.in_flight.is_empty() {
+                ring.retire(engine)?;
             }
             Ok(())
         })
     }
 
     /// Ends it.
-    pub fn close(&self, link: &impl Link) {
+    pub fn close(&self, engine: &impl CopyEngine) {
         let ring = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut ring) = ring {
             // A device that is lost lands nothing and takes nothing back, and nobody is left to tell.
-            while !ring.flights.is_empty() && ring.land(link).is_ok() {}
-            if !ring.memory.is_null() {
-                // SAFETY: all that used it has landed, or never will.
-                let _ = unsafe { link.unpin(ring.memory) };
+            while !ring.in_flight.is_empty() && ring.retire(engine).is_ok() {}
+            // SAFETY: all that used them has landed, or never will.
+            unsafe {
+                if !ring.memory.is_null() {
+                    let _ = engine.unpin(ring.memory);
+                }
+                if let Some(Some(device)) = ring.device {
+                    let _ = engine.release(device);
+                }
             }
         }
     }
 
-    fn with(&self, link: &impl Link, copy: impl FnOnce(&mut Ring) -> Result<()>) -> Result<Staged> {
+    fn with(&self, engine: &impl CopyEngine, copy: impl FnOnce(&mut PinnedRing) -> Result<()>) -> Result<Staged> {
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ring = guard.get_or_insert_with(|| Ring {
-            memory: link.pin(RING_BYTES).unwrap_or(std::ptr::null_mut()),
+        let ring = guard.get_or_insert_with(|| PinnedRing {
+            memory: engine.pin(RING_BYTES).unwrap_or(std::ptr::null_mut()),
+            device: None,
             head: 0,
-            flights: VecDeque::new(),
+            in_flight: VecDeque::new(),
             unmarked_bytes: 0,
             spare: Vec::new(),
         });
@@ -154,56 +227,67 @@ impl Staging {
         }
         let outcome = copy(ring);
         if outcome.is_err() {
-            // What is still on its way may lead to a slice that is about to go.
-            ring.flights.iter_mut().for_each(|flight| flight.target = None);
+            // What is still on its way may lead to a slice that is about to go; marks to come are to tell of it all the same.
+            ring.in_flight.iter_mut().for_each(|piece| piece.target = None);
+            let _ = engine.order(Transfer, Compute);
         }
         outcome.map(|()| Staged::Yes)
     }
 }
 
-impl Ring {
+impl PinnedRing {
+    /// The ring in device memory, for a copy that is large enough.
+    fn device_for(&mut self, engine: &impl CopyEngine, bytes: usize) -> Option<u64> {
+        if bytes < LARGE_BYTES {
+            return None;
+        }
+        *self.device.get_or_insert_with(|| engine.reserve(RING_BYTES).ok())
+    }
+
     /// A range for a piece, once nothing uses it.
-    fn place(&mut self, link: &impl Link, bytes: usize) -> Result<usize> {
+    fn place(&mut self, engine: &impl CopyEngine, bytes: usize) -> Result<usize> {
         let start = if self.head + bytes <= RING_BYTES { self.head } else { 0 };
-        let overlaps = |flight: &Flight| flight.start < start + bytes && start < flight.start + flight.bytes;
-        while self.flights.iter().any(overlaps) {
-            self.land(link)?;
+        let overlaps = |piece: &PieceInFlight| piece.start < start + bytes && start < piece.start + piece.bytes;
+        while self.in_flight.iter().any(overlaps) {
+            self.retire(engine)?;
         }
         self.head = (start + bytes).next_multiple_of(ALIGN);
         Ok(start)
     }
 
     /// Lists a piece that is on its way.
-    fn depart(&mut self, link: &impl Link, flight: Flight) -> Result<()> {
-        self.unmarked_bytes += flight.bytes;
-        self.flights.push_back(flight);
-        if self.unmarked_bytes >= MARK_BYTES { self.mark(link) } else { Ok(()) }
+    fn track(&mut self, engine: &impl CopyEngine, piece: PieceInFlight) -> Result<()> {
+        self.unmarked_bytes += piece.bytes;
+        self.in_flight.push_back(piece);
+        if self.unmarked_bytes >= MARK_BYTES { self.mark(engine) } else { Ok(()) }
     }
 
-    fn mark(&mut self, link: &impl Link) -> Result<()> {
-        let mark = link.mark(self.spare.pop())?;
-        if let Some(newest) = self.flights.back_mut() {
-            newest.mark = Some(mark);
-        }
+    /// A mark behind the newest piece.
+    fn mark(&mut self, engine: &impl CopyEngine) -> Result<()> {
+        let newest = self.in_flight.back_mut().expect("there is a piece to be marked");
+        newest.mark = Some(engine.mark(newest.stream, self.spare.pop())?);
         self.unmarked_bytes = 0;
         Ok(())
     }
 
     /// Waits for the oldest piece and those that the same mark tells of.
-    fn land(&mut self, link: &impl Link) -> Result<()> {
-        if self.flights.iter().all(|flight| flight.mark.is_none()) {
-            self.mark(link)?;
+    fn retire(&mut self, engine: &impl CopyEngine) -> Result<()> {
+        if self.in_flight.iter().all(|piece| piece.mark.is_none()) {
+            self.mark(engine)?;
         }
-        let marked = self.flights.iter().position(|flight| flight.mark.is_some()).expect("there is a mark now");
-        let mark = self.flights[marked].mark.as_ref().expect("it was found by its mark");
+        let marked = self.in_flight.iter().position(|piece| piece.mark.is_some()).expect("there is a mark now");
+        let mark = self.in_flight[marked].mark.as_ref().expect("it was found by its mark");
         mark.synchronize()?;
-        for flight in self.flights.drain(..=marked) {
-            if let Some(target) = flight.target {
-                // SAFETY: the piece has arrived in the ring; its target lives as long as the flight has one, and is as long.
-                unsafe { self.memory.add(flight.start).copy_to_nonoverlapping(target, flight.bytes) };
+        for piece in self.in_flight.drain(..=marked) {
+            if let Some(target) = piece.target {
+                // SAFETY: the piece has arrived in the ring; its target lives as long as it is listed, and is as long.
+                unsafe { self.memory.add(piece.start).copy_to_nonoverlapping(target, piece.bytes) };
             }
-            self.spare.extend(flight.mark);
+            self.spare.extend(piece.mark);
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,15 +18,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::buffer::Memory;
+use crate::command::{Command, Recorded};
 use crate::device::DeviceInner;
-use crate::driver::{Driver, DriverEvent, LaunchFailure, RawLaunch};
-use crate::fault::{Fault, Ring};
-use crate::graph::{Capture, Step};
+use crate::driver::{Driver, DriverEvent, LaunchFailure};
+use crate::fault::{Fault, LaunchHistory};
+use crate::graph::Capture;
 use crate::index_fault::IndexRecord;
 use crate::log::Level;
 use crate::print::{Printing, show};
-use crate::profile::{Recorder, Start, Timeline, Work};
-use crate::together::Waiting;
+use crate::profile::{Recorder, StartEvent, Timeline, Work};
+use crate::queue::Queue;
 use crate::{Buffer, Config, Device, Error, Function, Result};
 
 /// How a kernel is launched.
@@ -63,19 +64,19 @@ pub struct Stream {
 }
 
 pub(crate) struct State {
-    ring: Ring,
+    history: LaunchHistory,
     /// A fault nobody has been told of.
     pending: Option<Arc<Fault>>,
     recorder: Option<Recorder>,
     capture: Option<Capture>,
     /// Launches that wait for others of their kind.
-    pub(crate) waiting: Waiting,
+    pub(crate) queue: Queue,
 }
 
 impl State {
     /// Keeps the fault of the newest launch, which nobody can be told of at once.
     pub(crate) fn fail(&mut self, message: String) -> Arc<Fault> {
-        let fault = Arc::new(self.ring.fault(message));
+        let fault = Arc::new(self.history.fault(message));
         Arc::clone(self.pending.get_or_insert(fault))
     }
 
@@ -85,7 +86,7 @@ impl State {
     }
 
     /// The event before something that is timed; `None` where nothing is, or where it is recorded instead of done.
-    fn begin_timing(&mut self, driver: &dyn Driver) -> Option<Start> {
+    fn begin_timing(&mut self, driver: &dyn Driver) -> Option<StartEvent> {
         if self.capture.is_some() {
             return None;
         }
@@ -97,11 +98,11 @@ impl Stream {
     pub(crate) fn new(device: Weak<DeviceInner>, driver: Arc<dyn Driver>, config: &Config) -> Stream {
         let lds_bytes = driver.info().lds_bytes;
         let state = Mutex::new(State {
-            ring: Ring::new(),
+            history: LaunchHistory::new(),
             pending: None,
             recorder: None,
             capture: None,
-            waiting: Waiting::default(),
+            queue: Queue::default(),
         });
         let (launches, profiled) = (AtomicU64::new(0), AtomicBool::new(false));
         let index = IndexRecord::new(config.check_index);
@@ -142,7 +143,7 @@ impl Stream {
         self.settle(&mut state);
         let written = launch.outputs.iter().map(|buffer| &**buffer.memory());
         // SAFETY: the caller's duties, passed on.
-        unsafe { self.put(&mut state, function, launch, written) }
+        unsafe { self.submit(&mut state, &Command::kernel(function, launch), written) }
     }
 
     pub(crate) fn waits_for_each(&self) -> bool {
@@ -152,48 +153,37 @@ impl Stream {
     /// A launch that was checked, in order behind all that does not wait.
     ///
     /// # Safety
-    /// As [`Stream::launch`], of `written` instead of the launch's outputs.
-    pub(crate) unsafe fn put<'m>(
+    /// - As [`Stream::launch`] or [`Stream::launch_vendor`]; `written` is all that it writes.
+    pub(crate) unsafe fn submit<'m>(
         &self,
         state: &mut State,
-        function: &Function,
-        launch: &Launch<'_>,
-        written: impl Iterator<Item = &'m Memory>,
+        command: &Command<'_>,
+        written: impl Iterator<Item = &'m Memory> + Clone,
     ) -> Result<()> {
-        let raw = RawLaunch { grid: launch.grid, block: launch.block, lds_bytes: launch.lds_bytes, args: launch.args };
         self.count_launch();
-        state.ring.record(function, launch);
+        state.history.record(command);
         if let Some(fault) = &state.pending {
             // What this would have read may be what the failed launch should have written.
             poison(written, fault);
             return Ok(());
         }
-        if let Some(capture) = &mut state.capture {
-            capture.steps.push(Step::launch(function, launch));
-            if !capture.native {
-                return Ok(());
-            }
-        }
-        let start = state.begin_timing(&*self.driver);
-        // SAFETY: the caller's duties are the driver's (addresses, arguments), and `check` has seen to the limits.
-        let outcome = unsafe { function.kernel().launch(&raw) };
-        if let (Some(recorder), Ok(())) = (&mut state.recorder, &outcome) {
-            recorder.end_launch(&*self.driver, start, function, launch);
-        }
-        let outcome = match outcome {
-            Ok(()) if self.sync => self.driver.synchronize().map_err(|error| LaunchFailure::Faulted(error.to_string())),
+        // SAFETY: the caller's duties.
+        let outcome = match unsafe { self.execute(state, command, written.clone()) } {
+            Ok(true) if self.sync => match self.driver.synchronize() {
+                Ok(()) => return self.tell(),
+                Err(error) => Err(LaunchFailure::Faulted(error.to_string())),
+            },
             outcome => outcome,
         };
         match outcome {
-            Ok(()) if self.sync => self.tell(),
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             Err(LaunchFailure::Rejected(error)) => {
-                let fault = Arc::new(state.ring.fault(error.to_string()));
+                let fault = Arc::new(state.history.fault(error.to_string()));
                 poison(written, &fault);
                 Err(error)
             }
             Err(LaunchFailure::Faulted(message)) => {
-                let fault = Arc::new(state.ring.fault(message));
+                let fault = Arc::new(state.history.fault(message));
                 poison(written, &fault);
                 if self.sync {
                     return Err(Error::Fault(fault));
@@ -202,6 +192,44 @@ impl Stream {
                 Ok(())
             }
         }
+    }
+
+    /// Puts a command on the driver's stream, timed where launches are, and takes it down where a graph is recorded. Whether
+    /// it was put there: a driver without graphs does nothing meanwhile.
+    ///
+    /// # Safety
+    /// - As [`Command::run`].
+    unsafe fn execute<'m>(
+        &self,
+        state: &mut State,
+        command: &Command<'_>,
+        written: impl Iterator<Item = &'m Memory>,
+    ) -> Result<bool, LaunchFailure> {
+        if let Some(capture) = &mut state.capture {
+            capture.commands.push(Recorded::new(command, written));
+            if !capture.native {
+                return Ok(false);
+            }
+        }
+        let start = state.begin_timing(&*self.driver);
+        // SAFETY: the caller's duties.
+        unsafe { command.run(&*self.driver)? };
+        if let Some(recorder) = &mut state.recorder {
+            recorder.end(&*self.driver, start, command);
+        }
+        Ok(true)
+    }
+
+    /// Puts a copy or fill of checked ranges on the driver's stream; whether it was put there.
+    fn transfer(&self, command: &Command<'_>) -> Result<bool> {
+        let mut state = self.lock();
+        // SAFETY: the ranges were checked to lie in their buffers, each of which is one live block.
+        let outcome = unsafe { self.execute(&mut state, command, std::iter::empty()) };
+        drop(state);
+        outcome.map_err(|failure| match failure {
+            LaunchFailure::Rejected(error) => self.explain(error),
+            LaunchFailure::Faulted(_) => unreachable!("copies and fills are refused at once or not at all"),
+        })
     }
 
     /// Copies host memory to `first_byte` of a buffer.
@@ -269,11 +297,9 @@ impl Stream {
         self.settle_for(source);
         self.settle_for(target);
         let (to, from) = (target.device_address() + target_byte, source.device_address() + source_byte);
-        if !self.record(Step::Copy { target: to, source: from, bytes }) {
+        if !self.transfer(&Command::copy(to, from, bytes))? {
             return Ok(());
         }
-        // SAFETY: both ranges were checked to lie in their buffers, each one live block, and to be apart.
-        self.timed("copy on the device", bytes, || unsafe { self.driver.copy(to, from, bytes) })?;
         match source.poison() {
             Some(fault) => target.set_poison(Some(fault)),
             None => self.written(target, bytes),
@@ -291,12 +317,9 @@ impl Stream {
             return Ok(());
         }
         self.settle_for(target);
-        if !self.record(Step::Fill { address: target.device_address() + first_byte, value, bytes }) {
+        if !self.transfer(&Command::fill(target.device_address() + first_byte, value, bytes))? {
             return Ok(());
         }
-        // SAFETY: the range was checked to lie in the buffer, which is one live block.
-        let fill = || unsafe { self.driver.fill(target.device_address() + first_byte, value, bytes) };
-        self.timed("fill", bytes, fill)?;
         self.written(target, bytes);
         Ok(())
     }
@@ -349,7 +372,7 @@ impl Stream {
         recorder.map(Recorder::finish)
     }
 
-    /// A copy or fill, timed where launches are.
+    /// A copy from or to the host or another device, timed where launches are.
     pub(crate) fn timed(&self, operator: &'static str, bytes: u64, action: impl FnOnce() -> Result<()>) -> Result<()> {
         if !self.is_profiled() {
             return action().map_err(|error| self.explain(error));
@@ -358,7 +381,7 @@ impl Stream {
         let start = state.begin_timing(&*self.driver);
         let outcome = action();
         if let (Some(recorder), Ok(())) = (&mut state.recorder, &outcome) {
-            recorder.end_copy(&*self.driver, start, operator, bytes);
+            recorder.end_other(&*self.driver, start, operator, bytes);
         }
         drop(state);
         outcome.map_err(|error| self.explain(error))
@@ -430,7 +453,7 @@ impl Stream {
     fn explain(&self, error: Error) -> Error {
         match error {
             Error::DeviceLost { call, name, code, history: _ } => {
-                Error::DeviceLost { call, name, code, history: self.lock().ring.history() }
+                Error::DeviceLost { call, name, code, history: self.lock().history.history() }
             }
             other => other,
         }

@@ -1,6 +1,6 @@
 //! A kernel for several launches at once: the text of the kernel for one, behind arguments for each.
 //!
-//! Small launches of one kernel (the update of each parameter) share a launch: see `rocfire_hal::Together`. The grid is
+//! Small launches of one kernel (the update of each parameter) share a launch: see `rocfire_hal::JoinedKernel`. The grid is
 //! that of all members, one behind the other along its first axis; a workgroup finds its member and goes on as it would alone.
 
 use super::{ENTRY, HEADER};

@@ -1,11 +1,12 @@
 //! NCCL and RCCL, which are one interface: RCCL took over NCCL's names and numbers.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::sys::{Nccl, RawId, SUCCESS, Status};
+use super::sys::{Nccl, RawId};
 use super::{Call, Kind, Reduction, UNIQUE_ID_BYTES, UniqueId};
+use crate::foreign::{Answer, SUCCESS, text};
 use crate::vendor::Context;
 use crate::{DType, Error, Result, foreign};
 
@@ -38,34 +39,30 @@ impl Library {
         &self.name
     }
 
-    fn check(&self, call: &'static str, status: Status) -> Result<()> {
-        if status == SUCCESS {
+    fn check(&self, answer: Answer) -> Result<()> {
+        let (call, code) = answer?;
+        if code == SUCCESS {
             return Ok(());
         }
-        // SAFETY: the library's texts are constants.
-        let text = unsafe { self.table.ncclGetErrorString(status) };
-        let name = match text {
-            // SAFETY: as above, and it is not null.
-            Ok(text) if !text.is_null() => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
-            _ => self.name.clone(),
-        };
-        Err(Error::Driver { call, name, code: status })
+        // SAFETY: any number may be passed.
+        let said = unsafe { self.table.ncclGetErrorString(code) }.ok().and_then(|(_, said)| text(said));
+        Err(Error::Driver { call, name: said.unwrap_or_else(|| self.name.clone()), code })
     }
 
     pub fn unique_id(&self) -> Result<UniqueId> {
         let mut id = RawId([0; UNIQUE_ID_BYTES]);
         // SAFETY: the id goes to a local.
-        self.check("ncclGetUniqueId", unsafe { self.table.ncclGetUniqueId(&mut id)? })?;
+        self.check(unsafe { self.table.ncclGetUniqueId(&mut id) })?;
         Ok(UniqueId(id.0.map(|byte| byte as u8)))
     }
 
     /// Calls that begin together.
-    fn together(&self, calls: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn grouped(&self, calls: impl FnOnce() -> Result<()>) -> Result<()> {
         // SAFETY: it takes nothing.
-        self.check("ncclGroupStart", unsafe { self.table.ncclGroupStart()? })?;
+        self.check(unsafe { self.table.ncclGroupStart() })?;
         let outcome = calls();
         // SAFETY: as above; a group that was begun is ended whatever became of its calls.
-        let ended = self.check("ncclGroupEnd", unsafe { self.table.ncclGroupEnd()? });
+        let ended = self.check(unsafe { self.table.ncclGroupEnd() });
         outcome.and(ended)
     }
 
@@ -79,12 +76,11 @@ impl Library {
         let id = RawId(id.0.map(|byte| byte as c_char));
         let world = number("world", world)?;
         let mut handles = vec![std::ptr::null_mut(); devices.len()];
-        self.together(|| {
+        self.grouped(|| {
             for ((context, rank), handle) in devices.iter().zip(&mut handles) {
                 context.enter()?;
                 // SAFETY: the handle goes to a local that outlives the group, the device is the thread's.
-                let status = unsafe { self.table.ncclCommInitRank(handle, world, id, number("rank", *rank)?)? };
-                self.check("ncclCommInitRank", status)?;
+                self.check(unsafe { self.table.ncclCommInitRank(handle, world, id, number("rank", *rank)?) })?;
             }
             Ok(())
         })?;
@@ -121,33 +117,23 @@ impl Rank {
         let dtype = code_of(call.dtype);
         let other = |rank: usize| number("rank of another", rank);
         // SAFETY: the addresses are the caller's duty; handle and stream live as long as the rank.
-        let (name, status) = unsafe {
+        library.check(unsafe {
             match call.kind {
-                Kind::AllReduce(how) => {
-                    ("ncclAllReduce", table.ncclAllReduce(source, target, count, dtype, how as c_int, handle, stream)?)
-                }
+                Kind::AllReduce(how) => table.ncclAllReduce(source, target, count, dtype, how as c_int, handle, stream),
                 Kind::Broadcast { root } => {
-                    let root = other(root)?;
-                    ("ncclBroadcast", table.ncclBroadcast(source, target, count, dtype, root, handle, stream)?)
+                    table.ncclBroadcast(source, target, count, dtype, other(root)?, handle, stream)
                 }
                 Kind::Reduce { root, reduction } => {
-                    let (root, how) = (other(root)?, reduction as c_int);
-                    ("ncclReduce", table.ncclReduce(source, target, count, dtype, how, root, handle, stream)?)
+                    table.ncclReduce(source, target, count, dtype, reduction as c_int, other(root)?, handle, stream)
                 }
-                Kind::AllGather => {
-                    ("ncclAllGather", table.ncclAllGather(source, target, count, dtype, handle, stream)?)
-                }
+                Kind::AllGather => table.ncclAllGather(source, target, count, dtype, handle, stream),
                 Kind::ReduceScatter(how) => {
-                    let how = how as c_int;
-                    ("ncclReduceScatter", table.ncclReduceScatter(source, target, count, dtype, how, handle, stream)?)
+                    table.ncclReduceScatter(source, target, count, dtype, how as c_int, handle, stream)
                 }
-                Kind::Send { to } => ("ncclSend", table.ncclSend(source, count, dtype, other(to)?, handle, stream)?),
-                Kind::Recv { from } => {
-                    ("ncclRecv", table.ncclRecv(target, count, dtype, other(from)?, handle, stream)?)
-                }
+                Kind::Send { to } => table.ncclSend(source, count, dtype, other(to)?, handle, stream),
+                Kind::Recv { from } => table.ncclRecv(target, count, dtype, other(from)?, handle, stream),
             }
-        };
-        library.check(name, status)
+        })
     }
 }
 
@@ -204,6 +190,6 @@ pub(crate) fn run(calls: &[Member<'_>]) -> Result<()> {
     match calls {
         [] => Ok(()),
         [one] => put(one),
-        [(first, ..), ..] => first.library.together(|| calls.iter().try_for_each(put)),
+        [(first, ..), ..] => first.library.grouped(|| calls.iter().try_for_each(put)),
     }
 }

@@ -54,7 +54,7 @@ struct Round {
 }
 
 /// A rank's place.
-pub struct Seat {
+pub struct HostRank {
     id: UniqueId,
     meeting: Arc<Meeting>,
     rank: usize,
@@ -62,8 +62,8 @@ pub struct Seat {
     next: Mutex<u64>,
 }
 
-impl Seat {
-    pub fn take(id: &UniqueId, rank: usize, world: usize) -> Result<Seat> {
+impl HostRank {
+    pub fn take(id: &UniqueId, rank: usize, world: usize) -> Result<HostRank> {
         let own = [MARK, &std::process::id().to_le_bytes()].concat();
         if !id.0.starts_with(&own) {
             let expected = "made by this process: ranks on devices without a library meet inside one";
@@ -84,7 +84,7 @@ impl Seat {
         }
         table.ranks[rank] = Presence::There;
         drop(table);
-        Ok(Seat { id: *id, meeting, rank, next: Mutex::new(0) })
+        Ok(HostRank { id: *id, meeting, rank, next: Mutex::new(0) })
     }
 
     /// Leaves what others need for a call; gives the number of the round.
@@ -163,7 +163,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for HostRank {
     fn drop(&mut self) {
         let mut meetings = lock(&MEETINGS);
         let mut table = lock(&self.meeting.table);
@@ -191,21 +191,21 @@ fn outcome(call: &Call<'_>, rank: usize, parts: &[&[u8]]) -> Vec<u8> {
     }
 }
 
-/// A call of a seat, with what it reads and writes.
-pub type Taken<'a> = (&'a Device, &'a Seat, Call<'a>, Option<Range<'a>>, Option<Range<'a>>);
+/// A call of a rank, with what it reads and writes.
+pub type Taken<'a> = (&'a Device, &'a HostRank, Call<'a>, Option<Range<'a>>, Option<Range<'a>>);
 
 /// Calls of one thread that begin together: all leave their bytes before one waits.
 pub fn run(calls: &[Taken<'_>]) -> Result<()> {
-    let leave = |(device, seat, call, source, _): &Taken<'_>| {
+    let leave = |(device, rank, call, source, _): &Taken<'_>| {
         let mut bytes = vec![0; source.map_or(0, |range| range.bytes as usize)];
         if let Some(range) = source {
             device.stream().copy_to_host(range.buffer, range.first, &mut bytes)?;
         }
-        seat.leave(call, bytes)
+        rank.leave(call, bytes)
     };
     let numbers = calls.iter().map(leave).collect::<Result<Vec<u64>>>()?;
-    for ((device, seat, call, _, target), number) in calls.iter().zip(numbers) {
-        let bytes = seat.fetch(call, number)?;
+    for ((device, rank, call, _, target), number) in calls.iter().zip(numbers) {
+        let bytes = rank.fetch(call, number)?;
         if let Some(range) = target {
             device.stream().copy_to_device(&bytes, range.buffer, range.first)?;
         }

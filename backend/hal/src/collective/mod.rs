@@ -19,7 +19,7 @@ use std::fmt;
 
 use crate::{Buffer, DType, Device, Error, Result};
 
-use meeting::Seat;
+use meeting::HostRank;
 
 /// Bytes of a [`UniqueId`]: `ncclUniqueId`.
 pub const UNIQUE_ID_BYTES: usize = 128;
@@ -186,11 +186,12 @@ pub struct Communicator {
     device: Device,
     rank: usize,
     world: usize,
-    seat: Place,
+    backing: Backing,
 }
 
-enum Place {
-    Host(Seat),
+/// By what it does so.
+enum Backing {
+    Host(HostRank),
     #[cfg(any(feature = "hip", feature = "cuda"))]
     Library(library::Rank),
 }
@@ -217,14 +218,14 @@ impl Communicator {
         let Some((first, _)) = devices.first() else {
             return Err(Error::shape("communicator", "devices", "at least one", 0));
         };
-        let places: Vec<Place> = match first.driver().collectives() {
+        let backings: Vec<Backing> = match first.driver().collectives() {
             Collectives::Host => {
-                let sit = |(device, rank): &(&Device, usize)| match device.driver().collectives() {
-                    Collectives::Host => Seat::take(id, *rank, world).map(Place::Host),
+                let host_rank = |(device, rank): &(&Device, usize)| match device.driver().collectives() {
+                    Collectives::Host => HostRank::take(id, *rank, world).map(Backing::Host),
                     #[cfg(any(feature = "hip", feature = "cuda"))]
                     Collectives::Library { .. } => Err(mixed()),
                 };
-                devices.iter().map(sit).collect::<Result<_>>()?
+                devices.iter().map(host_rank).collect::<Result<_>>()?
             }
             #[cfg(any(feature = "hip", feature = "cuda"))]
             Collectives::Library { library, .. } => {
@@ -236,16 +237,16 @@ impl Communicator {
                     _ => Err(mixed()),
                 };
                 let ranks = devices.iter().map(context).collect::<Result<Vec<_>>>()?;
-                library.join(ranks, id, world)?.into_iter().map(Place::Library).collect()
+                library.join(ranks, id, world)?.into_iter().map(Backing::Library).collect()
             }
         };
-        let made = |((device, rank), seat): (&(&Device, usize), Place)| Communicator {
+        let made = |((device, rank), backing): (&(&Device, usize), Backing)| Communicator {
             device: (*device).clone(),
             rank: *rank,
             world,
-            seat,
+            backing,
         };
-        Ok(devices.iter().zip(places).map(made).collect())
+        Ok(devices.iter().zip(backings).map(made).collect())
     }
 
     /// Its device.
@@ -304,7 +305,7 @@ fn mixed() -> Error {
 impl Drop for Communicator {
     fn drop(&mut self) {
         #[cfg(any(feature = "hip", feature = "cuda"))]
-        if let Place::Library(_) = self.seat
+        if let Backing::Library(_) = self.backing
             && let Err(error) = self.device.stream().synchronize()
         {
             // Whoever reads the target is told as well.
@@ -347,16 +348,16 @@ pub fn group(calls: &[(&Communicator, Call<'_>)]) -> Result<()> {
         rank.device.stream().before_collective(source)?;
         checked.push((*rank, *call, source, target));
     }
-    let mut seats = Vec::new();
+    let mut hosts = Vec::new();
     #[cfg(any(feature = "hip", feature = "cuda"))]
     let mut members = Vec::new();
     for (rank, call, source, target) in &checked {
-        match &rank.seat {
-            Place::Host(seat) => seats.push((&rank.device, seat, *call, *source, *target)),
+        match &rank.backing {
+            Backing::Host(host) => hosts.push((&rank.device, host, *call, *source, *target)),
             #[cfg(any(feature = "hip", feature = "cuda"))]
-            Place::Library(place) => {
+            Backing::Library(rank) => {
                 let address = |range: &Option<Range<'_>>| range.as_ref().map_or(0, Range::address);
-                members.push((place, *call, [address(source), address(target)]));
+                members.push((rank, *call, [address(source), address(target)]));
             }
         }
     }
@@ -368,7 +369,7 @@ pub fn group(calls: &[(&Communicator, Call<'_>)]) -> Result<()> {
         }
         _ => library::run(&members)?,
     }
-    meeting::run(&seats)?;
+    meeting::run(&hosts)?;
     checked.iter().try_for_each(|(rank, _, _, target)| rank.device.stream().after_collective(*target))
 }
 

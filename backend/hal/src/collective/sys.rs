@@ -5,11 +5,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::UNIQUE_ID_BYTES;
-
-/// `ncclResult_t`.
-pub type Status = c_int;
-/// `ncclSuccess`.
-pub const SUCCESS: Status = 0;
+use crate::foreign::Status;
 
 /// `ncclUniqueId`, which goes by value.
 #[repr(C)]

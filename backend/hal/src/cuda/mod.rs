@@ -60,8 +60,7 @@ fn candidates(names: &[&str]) -> Vec<PathBuf> {
 fn handle(api: &Api<Cuda>, ordinal: u16) -> Result<DeviceHandle> {
     let mut device = 0;
     // SAFETY: the handle goes to a local.
-    let status = unsafe { api.platform.own.cuDeviceGet(&mut device, c_int::from(ordinal))? };
-    api.check(Ok(("cuDeviceGet", status)))?;
+    api.check(unsafe { api.platform.own.cuDeviceGet(&mut device, c_int::from(ordinal)) })?;
     Ok(device)
 }
 
@@ -73,7 +72,7 @@ impl Platform for Cuda {
     const STICKY: &'static [Status] = &cuda::STICKY;
     const PINNED_MAPPED: u32 = cuda::HOST_MAPPED;
     const LAUNCH_END: *mut c_void = cuda::LAUNCH_END;
-    type Place = Handle;
+    type Token = Handle;
     type Kernel = Kernel;
 
     fn api() -> Result<&'static Api<Cuda>> {
@@ -88,12 +87,12 @@ impl Platform for Cuda {
     fn new(library: Arc<Library>) -> Result<Cuda> {
         let (own, mut version) = (LibCuda::new(library), 0);
         // SAFETY: the version goes to a local. It is known before the driver starts, and without a device.
-        let status = unsafe { own.cuDriverGetVersion(&mut version)? };
+        let (call, status) = unsafe { own.cuDriverGetVersion(&mut version)? };
         let number = version as u32;
         let cuda = Cuda { own, version: Version { major: number / 1000, minor: number % 1000 / 10, patch: None } };
         if status != SUCCESS {
             let name = error_name(&cuda, status);
-            return Err(Error::Driver { call: "cuDriverGetVersion", name, code: status });
+            return Err(Error::Driver { call, name, code: status });
         }
         Ok(cuda)
     }
@@ -112,7 +111,7 @@ impl Platform for Cuda {
 
     fn start(&self) -> Answer {
         // SAFETY: 0 is the one value that there is; a second call does nothing.
-        Ok(("cuInit", unsafe { self.own.cuInit(0)? }))
+        unsafe { self.own.cuInit(0) }
     }
 
     fn why_none() -> String {
@@ -138,17 +137,16 @@ impl Platform for Cuda {
         })
     }
 
-    fn place(api: &Api<Cuda>, ordinal: u16) -> Result<Handle> {
+    fn token(api: &Api<Cuda>, ordinal: u16) -> Result<Handle> {
         let (device, mut context) = (handle(api, ordinal)?, std::ptr::null_mut());
         // SAFETY: the context goes to a local. It is never released.
-        let status = unsafe { api.platform.own.cuDevicePrimaryCtxRetain(&mut context, device)? };
-        api.check(Ok(("cuDevicePrimaryCtxRetain", status)))?;
+        api.check(unsafe { api.platform.own.cuDevicePrimaryCtxRetain(&mut context, device) })?;
         Ok(Handle(context))
     }
 
     fn enter(&self, context: Handle) -> Answer {
         // SAFETY: the context is never released.
-        Ok(("cuCtxSetCurrent", unsafe { self.own.cuCtxSetCurrent(context.0)? }))
+        unsafe { self.own.cuCtxSetCurrent(context.0) }
     }
 
     unsafe fn copy_between(
@@ -159,13 +157,12 @@ impl Platform for Cuda {
         stream: StreamHandle,
     ) -> Answer {
         // SAFETY: the caller's duty.
-        let status = unsafe { self.own.cuMemcpyPeerAsync(to.0, to.1.0, from.0, from.1.0, bytes, stream)? };
-        Ok(("cuMemcpyPeerAsync", status))
+        unsafe { self.own.cuMemcpyPeerAsync(to.0, to.1.0, from.0, from.1.0, bytes, stream) }
     }
 
     unsafe fn instantiate(&self, instance: &mut GraphInstance, graph: GraphHandle) -> Answer {
         // SAFETY: the graph is the caller's duty.
-        Ok(("cuGraphInstantiateWithFlags", unsafe { self.own.cuGraphInstantiateWithFlags(instance, graph, 0)? }))
+        unsafe { self.own.cuGraphInstantiateWithFlags(instance, graph, 0) }
     }
 
     fn kernel(&self, info: &KernelInfo) -> Kernel {
@@ -207,11 +204,8 @@ fn admit(shared: &Shared<Cuda>, function: Handle, kernel: &Kernel, bytes: u32) -
         return Ok(());
     }
     let (attribute, value) = (cuda::MAX_DYNAMIC_SHARED_SIZE_BYTES, c_int::try_from(bytes).unwrap_or(c_int::MAX));
-    shared.own_call(|api| {
-        // SAFETY: the function is of a loaded module.
-        let status = unsafe { api.platform.own.cuFuncSetAttribute(function.0, attribute, value)? };
-        Ok(("cuFuncSetAttribute", status))
-    })?;
+    // SAFETY: the function is of a loaded module.
+    shared.own_call(|api| unsafe { api.platform.own.cuFuncSetAttribute(function.0, attribute, value) })?;
     kernel.dynamic_bytes.store(bytes, Ordering::Relaxed);
     Ok(())
 }
@@ -242,7 +236,7 @@ unsafe fn launch_early(
     shared.own_call(|api| {
         let (own, parameters) = (&api.platform.own, std::ptr::null_mut());
         // SAFETY: the caller's duty; the configuration and its attribute are locals.
-        Ok(("cuLaunchKernelEx", unsafe { own.cuLaunchKernelEx(&config, function.0, parameters, extra.as_mut_ptr())? }))
+        unsafe { own.cuLaunchKernelEx(&config, function.0, parameters, extra.as_mut_ptr()) }
     })
 }
 

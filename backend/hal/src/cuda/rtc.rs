@@ -46,9 +46,9 @@ fn open() -> Result<Rtc> {
     };
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the version goes to locals.
-    let status = unsafe { own.nvrtcVersion(&mut major, &mut minor)? };
+    let (call, status) = unsafe { own.nvrtcVersion(&mut major, &mut minor)? };
     if status != SUCCESS {
-        return Err(Error::Driver { call: "nvrtcVersion", name: "no version".to_owned(), code: status });
+        return Err(Error::Driver { call, name: "no version".to_owned(), code: status });
     }
     Ok(Rtc { table, identity: format!("nvrtc {major}.{minor} {} dependent", OPTIONS.join(" ")) })
 }

@@ -34,7 +34,7 @@ fn open_at(paths: &[PathBuf], context: Arc<dyn Context>) -> Result<Box<dyn Vendo
     let library = Arc::new(Library::open("libcublasLt", paths)?);
     let own = CublasLt::new(Arc::clone(&library));
     // SAFETY: it takes nothing.
-    let version = |_| Ok(version_text(unsafe { own.cublasLtGetVersion()? }));
+    let version = |_| Ok(version_text(unsafe { own.cublasLtGetVersion()? }.1));
     let table = BlasLt::new(library, Vendor::Nvidia);
     Ok(Box::new(LtVendor::<ALGORITHM_WORDS>::new(table, &CODES, context, version)?))
 }

@@ -120,9 +120,9 @@ fn a_device_goes_although_launches_wait_on_it() {
         work: crate::profile::Work::default(),
     };
     let several = || unreachable!("no second launch joins it");
-    let together = crate::Together { capacity: 4, common: 0, writes: &[], several: &several };
+    let joined = crate::JoinedKernel { capacity: 4, common: 0, writes: &[], function: &several };
     // SAFETY: the driver runs nothing.
-    unsafe { device.stream().launch_with_others(&function, &launch, &[x.view()], &together) }.unwrap();
+    unsafe { device.stream().launch_joinable(&function, &launch, &[x.view()], &joined) }.unwrap();
     assert!(y.is_unique(), "what waits is not counted");
     let (weak, pool) = (Arc::downgrade(&device.0), Arc::downgrade(&device.pool()));
     drop((x, y));

@@ -22,7 +22,7 @@ use crate::collective::Collectives;
 use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverGraph, DriverModule, RawLaunch, Recording};
 use crate::foreign::{Answer, Handle};
 use crate::index_fault::{DETAIL_WORDS, HostWords, IndexMemory};
-use crate::staging::{Link, Staged, Staging};
+use crate::staging::{CopyEngine, Staged, Staging, StreamName};
 use crate::vendor::{Context, VendorGemm};
 use crate::{Error, Result};
 use module::{GpuEvent, GpuGraph, GpuModule};
@@ -40,7 +40,7 @@ pub(crate) fn survey<P: Platform>() -> Result<(String, String, Vec<Result<Device
     Ok((api.platform.version().to_string(), api.calls.library().path().to_owned(), devices))
 }
 
-/// A GPU with its stream.
+/// A GPU with its streams.
 pub(crate) struct Gpu<P: Platform> {
     shared: Arc<Shared<P>>,
     info: DeviceInfo,
@@ -48,6 +48,8 @@ pub(crate) struct Gpu<P: Platform> {
     /// The same as `shared`, as the vendors' libraries see it.
     context: Arc<dyn Context>,
     staging: Staging,
+    /// By which one stream waits for the other: put on the first, and waited for by the second, one after the other.
+    between: GpuEvent<P>,
     /// What [`Driver::index_memory`] gave.
     index: OnceLock<IndexMemory>,
 }
@@ -55,8 +57,11 @@ pub(crate) struct Gpu<P: Platform> {
 /// What modules and events need of it, too.
 pub(crate) struct Shared<P: Platform> {
     pub api: &'static Api<P>,
-    place: P::Place,
+    token: P::Token,
+    /// Of the computations.
     pub stream: Handle,
+    /// Of large copies between host and device.
+    transfer: Handle,
 }
 
 impl<P: Platform> Gpu<P> {
@@ -66,18 +71,22 @@ impl<P: Platform> Gpu<P> {
 
     fn with_api(api: &'static Api<P>, ordinal: u16) -> Result<Gpu<P>> {
         let info = api.describe(ordinal)?;
-        let place = P::place(api, ordinal)?;
-        api.check(api.platform.enter(place))?;
-        let mut stream = std::ptr::null_mut();
-        // SAFETY: the stream goes to a local.
-        api.check(unsafe { api.calls.stream_create(&mut stream, runtime::STREAM_NON_BLOCKING) })?;
-        let shared = Arc::new(Shared { api, place, stream: Handle(stream) });
+        let token = P::token(api, ordinal)?;
+        api.check(api.platform.enter(token))?;
+        let (mut stream, mut transfer) = (std::ptr::null_mut(), std::ptr::null_mut());
+        for made in [&mut stream, &mut transfer] {
+            // SAFETY: the stream goes to a local.
+            api.check(unsafe { api.calls.stream_create(made, runtime::STREAM_NON_BLOCKING) })?;
+        }
+        let shared = Arc::new(Shared { api, token, stream: Handle(stream), transfer: Handle(transfer) });
+        let between = GpuEvent::new(&shared)?;
         Ok(Gpu {
             context: Arc::clone(&shared) as _,
             shared,
             info,
             gemm: OnceLock::new(),
             staging: Staging::default(),
+            between,
             index: OnceLock::new(),
         })
     }
@@ -118,7 +127,7 @@ impl<P: Platform> Drop for Gpu<P> {
     }
 }
 
-impl<P: Platform> Link for Gpu<P> {
+impl<P: Platform> CopyEngine for Gpu<P> {
     fn pin(&self, bytes: usize) -> Result<*mut u8> {
         self.pinned(bytes, 0).map(|memory| memory.cast())
     }
@@ -128,21 +137,48 @@ impl<P: Platform> Link for Gpu<P> {
         self.shared.call(|calls| unsafe { calls.unpin(memory.cast()) })
     }
 
-    unsafe fn upload(&self, target: u64, source: *const u8, bytes: usize) -> Result<()> {
-        // SAFETY: the caller's duty.
-        self.shared.call(|calls| unsafe { calls.upload(target, source.cast(), bytes, self.shared.stream.0) })
+    fn reserve(&self, bytes: usize) -> Result<u64> {
+        self.shared.allocate(bytes)
     }
 
-    unsafe fn download(&self, target: *mut u8, source: u64, bytes: usize) -> Result<()> {
+    unsafe fn release(&self, address: u64) -> Result<()> {
         // SAFETY: the caller's duty.
-        self.shared.call(|calls| unsafe { calls.download(target.cast(), source, bytes, self.shared.stream.0) })
+        unsafe { self.free(address) }
     }
 
-    fn mark(&self, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
-        match again {
-            Some(event) => self.record_again(event),
-            None => self.record_event(),
-        }
+    fn order(&self, first: StreamName, second: StreamName) -> Result<()> {
+        let event = self.between.handle();
+        let [first, second] = [first, second].map(|name| self.shared.named(name).0);
+        // SAFETY: event and streams are alive; what waits keeps what it needs of the event.
+        self.shared.call(|calls| unsafe { calls.event_record(event, first) })?;
+        // SAFETY: as above.
+        self.shared.call(|calls| unsafe { calls.stream_wait(second, event, 0) })
+    }
+
+    unsafe fn move_on_device(&self, target: u64, source: u64, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's duty.
+        unsafe { self.copy(target, source, bytes as u64) }
+    }
+
+    unsafe fn upload(&self, stream: StreamName, target: u64, source: *const u8, bytes: usize) -> Result<()> {
+        let stream = self.shared.named(stream).0;
+        // SAFETY: the caller's duty.
+        self.shared.call(|calls| unsafe { calls.upload(target, source.cast(), bytes, stream) })
+    }
+
+    unsafe fn download(&self, stream: StreamName, target: *mut u8, source: u64, bytes: usize) -> Result<()> {
+        let stream = self.shared.named(stream).0;
+        // SAFETY: the caller's duty.
+        self.shared.call(|calls| unsafe { calls.download(target.cast(), source, bytes, stream) })
+    }
+
+    fn mark(&self, stream: StreamName, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
+        let event = match again {
+            Some(event) => event,
+            None => Box::new(GpuEvent::new(&self.shared)?),
+        };
+        self.shared.record(&*event, stream)?;
+        Ok(event)
     }
 }
 
@@ -166,6 +202,21 @@ impl<P: Platform> Shared<P> {
         Ok(address)
     }
 
+    fn named(&self, stream: StreamName) -> Handle {
+        match stream {
+            StreamName::Compute => self.stream,
+            StreamName::Transfer => self.transfer,
+        }
+    }
+
+    /// Puts an event of this driver's on a stream.
+    fn record(&self, event: &dyn DriverEvent, stream: StreamName) -> Result<()> {
+        let (own, stream) = (GpuEvent::<P>::of(event).handle(), self.named(stream).0);
+        // SAFETY: event and stream are alive and of one device.
+        self.call(|calls| unsafe { calls.event_record(own, stream) })
+    }
+
+    /// Waits for the computations, and so for all that they wait for.
     fn wait(&self) -> Result<()> {
         // SAFETY: the stream lives as long as `self`.
         self.call(|calls| unsafe { calls.stream_synchronize(self.stream.0) })
@@ -187,27 +238,20 @@ impl<P: Platform> Shared<P> {
         // SAFETY:
         // - the function and the arguments are the caller's duty; the platform copies the latter before it returns.
         // - the stream is alive.
-        self.call(|calls| unsafe {
+        #[rustfmt::skip]
+        let put = |calls: &Runtime| unsafe {
             calls.launch(
-                function.0,
-                grid_x,
-                grid_y,
-                grid_z,
-                block_x,
-                block_y,
-                block_z,
-                launch.lds_bytes,
-                self.stream.0,
-                std::ptr::null_mut(),
-                extra.as_mut_ptr(),
+                function.0, grid_x, grid_y, grid_z, block_x, block_y, block_z, launch.lds_bytes, self.stream.0,
+                std::ptr::null_mut(), extra.as_mut_ptr(),
             )
-        })
+        };
+        self.call(put)
     }
 }
 
 impl<P: Platform> Context for Shared<P> {
     fn enter(&self) -> Result<()> {
-        self.api.check(self.api.platform.enter(self.place))
+        self.api.check(self.api.platform.enter(self.token))
     }
 
     fn stream(&self) -> *mut c_void {
@@ -217,9 +261,11 @@ impl<P: Platform> Context for Shared<P> {
 
 impl<P: Platform> Drop for Shared<P> {
     fn drop(&mut self) {
-        // A device that is lost cannot take its stream back, and there is nobody left to tell.
-        // SAFETY: nothing else has the stream any more.
-        let _ = self.call(|calls| unsafe { calls.stream_destroy(self.stream.0) });
+        // A device that is lost cannot take its streams back, and there is nobody left to tell.
+        for stream in [self.stream, self.transfer] {
+            // SAFETY: nothing else has the stream any more.
+            let _ = self.call(|calls| unsafe { calls.stream_destroy(stream.0) });
+        }
     }
 }
 
@@ -258,7 +304,7 @@ impl<P: Platform> Driver for Gpu<P> {
             return Ok(());
         }
         // SAFETY: the device's range is the caller's duty, the host's is a slice.
-        unsafe { self.upload(address, source.as_ptr(), source.len())? };
+        unsafe { self.upload(StreamName::Compute, address, source.as_ptr(), source.len())? };
         // The slice may be gone as soon as this returns.
         self.shared.wait()
     }
@@ -275,7 +321,7 @@ impl<P: Platform> Driver for Gpu<P> {
         }
         for (address, target) in parts {
             // SAFETY: the device's range is the caller's duty, the host's is a slice, which is waited for below.
-            unsafe { self.download(target.as_mut_ptr(), *address, target.len())? };
+            unsafe { self.download(StreamName::Compute, target.as_mut_ptr(), *address, target.len())? };
         }
         self.shared.wait()
     }
@@ -287,7 +333,7 @@ impl<P: Platform> Driver for Gpu<P> {
     unsafe fn copy_from(&self, target: u64, from: &dyn Driver, source: u64, bytes: u64) -> Result<bool> {
         let Some(other) = from.peer().and_then(|peer| peer.downcast_ref::<Gpu<P>>()) else { return Ok(false) };
         self.wait_for(other)?;
-        let (to, from, stream) = ((target, self.shared.place), (source, other.shared.place), self.shared.stream.0);
+        let (to, from, stream) = ((target, self.shared.token), (source, other.shared.token), self.shared.stream.0);
         // SAFETY: both ranges are the caller's duty.
         self.shared.own_call(|api| unsafe { api.platform.copy_between(to, from, bytes as usize, stream) })?;
         other.wait_for(self)?;
@@ -353,9 +399,7 @@ impl<P: Platform> Driver for Gpu<P> {
     }
 
     fn record_again(&self, event: Box<dyn DriverEvent>) -> Result<Box<dyn DriverEvent>> {
-        let own = GpuEvent::<P>::of(&*event).handle();
-        // SAFETY: event and stream are alive and of one device.
-        self.shared.call(|calls| unsafe { calls.event_record(own, self.shared.stream.0) })?;
+        self.shared.record(&*event, StreamName::Compute)?;
         Ok(event)
     }
 }

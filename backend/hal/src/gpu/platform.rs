@@ -36,7 +36,7 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     const LAUNCH_END: *mut c_void;
 
     /// What a device is called by when it is made the thread's, and in copies between devices.
-    type Place: Copy + Send + Sync;
+    type Token: Copy + Send + Sync;
     /// What a kernel's launches need besides its function.
     type Kernel: Send + Sync;
 
@@ -70,10 +70,10 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     fn describe(api: &Api<Self>, ordinal: u16) -> Result<DeviceInfo>;
 
     /// A device that is there, to be made the thread's from now on.
-    fn place(api: &Api<Self>, ordinal: u16) -> Result<Self::Place>;
+    fn token(api: &Api<Self>, ordinal: u16) -> Result<Self::Token>;
 
     /// Makes a device the calling thread's.
-    fn enter(&self, place: Self::Place) -> Answer;
+    fn enter(&self, device: Self::Token) -> Answer;
 
     /// A copy in a stream's order between two devices, to a place from a place.
     ///
@@ -81,8 +81,8 @@ pub(crate) trait Platform: Sized + Send + Sync + 'static {
     /// - `bytes` bytes from either address lie in one live block of its device; the stream is alive.
     unsafe fn copy_between(
         &self,
-        to: (u64, Self::Place),
-        from: (u64, Self::Place),
+        to: (u64, Self::Token),
+        from: (u64, Self::Token),
         bytes: usize,
         stream: StreamHandle,
     ) -> Answer;

@@ -30,6 +30,8 @@ on_both! {
     what_a_kernel_tells_of_an_index_is_found_in_the_memory_that_both_see,
     what_kernels_print_is_taken_from_their_modules_while_those_are_loaded,
     a_copy_between_devices_keeps_both_in_order,
+    large_copies_and_work_on_the_device_keep_their_order,
+    large_copies_run_beside_computations_on_a_real_gpu,
     a_device_is_described_by_what_its_platform_says,
     a_kernel_gets_its_arguments_and_a_fault_loses_the_device,
     errors_name_the_platforms_own_call,
@@ -37,7 +39,9 @@ on_both! {
 
 /// A fake library in a folder of its own, so that it has memory of its own; without `rustc` the test says so.
 pub(crate) fn built_or_skip(test: &str, fake: &'static str, vendor: Vendor) -> Option<(tempfile::TempDir, PathBuf)> {
-    static BUILT: Mutex<Vec<((&str, Vendor), Vec<u8>)>> = Mutex::new(Vec::new());
+    /// A library by what it fakes and for whom.
+    type Built = ((&'static str, Vendor), Vec<u8>);
+    static BUILT: Mutex<Vec<Built>> = Mutex::new(Vec::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join(fake).with_extension("so");
@@ -87,12 +91,12 @@ const PEER_COPIES: c_int = 3;
 impl Fake {
     pub fn count(&self, which: c_int) -> c_int {
         // SAFETY: the library was written with it.
-        unsafe { self.table.hipFakeCount(which) }.unwrap()
+        unsafe { self.table.hipFakeCount(which) }.unwrap().1
     }
 
     fn record(&self, word: c_int) -> u64 {
         // SAFETY: as above.
-        unsafe { self.table.hipFakeRecord(word) }.unwrap()
+        unsafe { self.table.hipFakeRecord(word) }.unwrap().1
     }
 }
 
@@ -323,4 +327,90 @@ fn errors_name_the_platforms_own_call<P: Platform>(test: &str) {
     let error = gpu.shared.call(|calls| unsafe { calls.graph_launch(std::ptr::null_mut(), gpu.shared.stream.0) });
     let path = gpu.shared.api.calls.library().path();
     assert_eq!(error.unwrap_err().to_string(), format!("{path} has no {lacking}"));
+}
+
+fn large_copies_and_work_on_the_device_keep_their_order<P: Platform>(test: &str) {
+    const BYTES: usize = 3 << 20;
+    let Some((fake, api)) = fake_api_or_skip::<P>(test) else { return };
+    let device = open(api, 0);
+    let stream = device.stream();
+    let [x, y] = [(); 2].map(|()| crate::Buffer::new(&device, BYTES as u64).unwrap());
+    let written = [1, 2, 3].map(|seed| pattern(BYTES, seed));
+    let read = |buffer| {
+        let mut bytes = vec![0; BYTES];
+        stream.copy_to_host(buffer, 0, &mut bytes).unwrap();
+        bytes
+    };
+    // Nothing is done before it is waited for: what is read or overwritten out of turn shows.
+    stream.copy_to_device(&written[0], &x, 0).unwrap();
+    stream.copy(&x, 0, &y, 0, BYTES as u64).unwrap();
+    stream.copy_to_device(&written[1], &x, 0).unwrap();
+    stream.fill(&x, 0, 7, 1000).unwrap();
+    stream.copy_to_device(&[9; 10], &x, 990).unwrap();
+    assert!(read(&y) == written[0]);
+    stream.copy_to_device(&written[2], &y, 0).unwrap();
+    let expected = [&[7; 990][..], &[9; 10], &written[1][1000..]].concat();
+    assert!(read(&x) == expected);
+    assert!(read(&y) == written[2]);
+    assert_eq!(fake.count(STREAM_WAITS), 0);
+}
+
+const SPIN: &str = r#"
+struct SpinArgs { float* y; rf::u32 turns; float factor; };
+extern "C" __global__ void spin(SpinArgs a) {
+    float x = a.factor;
+    for (rf::u32 turn = 0; turn < a.turns; turn++) x = x * a.factor + 1.0f;
+    if (rf::thread_x() == 0) a.y[0] = x;
+}
+"#;
+
+/// One workgroup that computes for some milliseconds leaves the copies their time.
+fn large_copies_run_beside_computations_on_a_real_gpu<P: Platform>(test: &str) {
+    const BYTES: usize = 12 << 20;
+    let device = match Gpu::<P>::open(0) {
+        Ok(gpu) if gpu.info().name.contains("emulated") => return println!("skipped {test}: {}", gpu.info().name),
+        Ok(gpu) => device_of(gpu, 0),
+        Err(error) => return println!("skipped {test}: {error}"),
+    };
+    let function = device.module(&crate::Source::new("spin", SPIN, &[])).unwrap().function("spin").unwrap();
+    let stream = device.stream();
+    let (x, y) = (crate::Buffer::new(&device, BYTES as u64).unwrap(), crate::Buffer::new(&device, 4).unwrap());
+    let bytes = pattern(BYTES, 5);
+    let args = [&y.device_address().to_ne_bytes()[..], &(1_u32 << 21).to_ne_bytes(), &0.5_f32.to_ne_bytes()].concat();
+    let spin = || {
+        let launch = crate::Launch {
+            label: "spin",
+            grid: [1; 3],
+            block: [64, 1, 1],
+            lds_bytes: 0,
+            args: &args,
+            outputs: &[&y],
+            work: crate::profile::Work::default(),
+        };
+        // SAFETY: the arguments are the kernel's, which writes one number.
+        unsafe { stream.launch(&function, &launch) }.unwrap();
+    };
+    let upload = || stream.copy_to_device(&bytes, &x, 0).unwrap();
+    let timed = |work: &dyn Fn()| {
+        device.sync().unwrap();
+        let before = stream.record_event().unwrap();
+        work();
+        stream.record_event().unwrap().elapsed_ms(&before).unwrap()
+    };
+    // The first time makes the rings, and loads.
+    timed(&|| (spin(), upload()).0);
+    let [computing, copying] = [timed(&spin), timed(&upload)];
+    let both = timed(&|| {
+        spin();
+        upload();
+    });
+    println!(
+        "{}: {computing:.2} ms of computing, {copying:.2} ms of copying, {both:.2} ms for both",
+        device.info().name
+    );
+    assert!(computing > 2.0 * copying, "the kernel must outlast the copy: {computing} and {copying} ms");
+    assert!(both < computing + copying / 2.0, "{both} ms for {computing} of computing and {copying} of copying");
+    let mut read = vec![0; BYTES];
+    stream.copy_to_host(&x, 0, &mut read).unwrap();
+    assert!(read == bytes);
 }

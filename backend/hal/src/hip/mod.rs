@@ -73,7 +73,7 @@ impl Platform for Hip {
     const STICKY: &'static [Status] = &hip::STICKY;
     const PINNED_MAPPED: u32 = hip::HOST_MAPPED;
     const LAUNCH_END: *mut c_void = hip::LAUNCH_END;
-    type Place = c_int;
+    type Token = c_int;
     type Kernel = ();
 
     fn api() -> Result<&'static Api<Hip>> {
@@ -95,14 +95,14 @@ impl Platform for Hip {
     fn new(library: Arc<Library>) -> Result<Hip> {
         let (own, mut version) = (AmdHip64::new(library), 0);
         // SAFETY: the version goes to a local.
-        let status = unsafe { own.hipRuntimeGetVersion(&mut version)? };
+        let (call, status) = unsafe { own.hipRuntimeGetVersion(&mut version)? };
         let number = version as u32;
         let (major, minor) = (number / 10_000_000, number / 100_000 % 100);
         let hip = Hip { own, version: Version { major, minor, patch: Some(number % 100_000) } };
         // Without a device some versions answer with an error and the version all the same.
         if status != SUCCESS && version == 0 {
             let name = error_name(&hip, status);
-            return Err(Error::Driver { call: "hipRuntimeGetVersion", name, code: status });
+            return Err(Error::Driver { call, name, code: status });
         }
         Ok(hip)
     }
@@ -114,7 +114,7 @@ impl Platform for Hip {
     fn texts(&self, status: Status) -> [Option<String>; 2] {
         // SAFETY: any number may be passed.
         let texts = unsafe { [self.own.hipGetErrorName(status), self.own.hipGetErrorString(status)] };
-        texts.map(|pointer| pointer.ok().and_then(text))
+        texts.map(|answer| answer.ok().and_then(|(_, pointer)| text(pointer)))
     }
 
     fn why_none() -> String {
@@ -143,19 +143,18 @@ impl Platform for Hip {
         })
     }
 
-    fn place(_api: &Api<Hip>, ordinal: u16) -> Result<c_int> {
+    fn token(_api: &Api<Hip>, ordinal: u16) -> Result<c_int> {
         Ok(c_int::from(ordinal))
     }
 
     fn enter(&self, device: c_int) -> Answer {
         // SAFETY: any number may be passed; one that is no device fails.
-        Ok(("hipSetDevice", unsafe { self.own.hipSetDevice(device)? }))
+        unsafe { self.own.hipSetDevice(device) }
     }
 
     unsafe fn copy_between(&self, to: (u64, c_int), from: (u64, c_int), bytes: usize, stream: StreamHandle) -> Answer {
         // SAFETY: the caller's duty.
-        let status = unsafe { self.own.hipMemcpyPeerAsync(to.0, to.1, from.0, from.1, bytes, stream)? };
-        Ok(("hipMemcpyPeerAsync", status))
+        unsafe { self.own.hipMemcpyPeerAsync(to.0, to.1, from.0, from.1, bytes, stream) }
     }
 
     fn graphs_refused(&self) -> Option<&'static str> {
@@ -167,7 +166,7 @@ impl Platform for Hip {
     unsafe fn instantiate(&self, instance: &mut GraphInstance, graph: GraphHandle) -> Answer {
         let (node, log) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the graph is the caller's duty; the node and the log are not asked for.
-        Ok(("hipGraphInstantiate", unsafe { self.own.hipGraphInstantiate(instance, graph, node, log, 0)? }))
+        unsafe { self.own.hipGraphInstantiate(instance, graph, node, log, 0) }
     }
 
     fn kernel(&self, _info: &KernelInfo) {}
@@ -188,15 +187,13 @@ impl Hip {
     fn target(&self, api: &Api<Hip>, device: c_int) -> Result<String> {
         let mut properties = vec![0_u64; PROPERTIES_BYTES / size_of::<u64>()];
         let address = properties.as_mut_ptr().cast::<c_void>();
-        let newest = "hipGetDevicePropertiesR0600";
-        let answer = if self.own.library().has(newest) {
-            // SAFETY: the properties go to a local larger than those of any version.
-            (newest, unsafe { self.own.hipGetDevicePropertiesR0600(address, device)? })
-        } else {
-            // SAFETY: as above.
-            ("hipGetDeviceProperties", unsafe { self.own.hipGetDeviceProperties(address, device)? })
-        };
-        api.check(Ok(answer))?;
+        // SAFETY: the properties go to a local larger than those of any version.
+        api.check(unsafe {
+            match self.own.hipGetDevicePropertiesR0600(address, device) {
+                Err(Error::MissingSymbol { .. }) => self.own.hipGetDeviceProperties(address, device),
+                answer => answer,
+            }
+        })?;
         let bytes: Vec<u8> = properties.iter().flat_map(|word| word.to_ne_bytes()).collect();
         find_target(&bytes).ok_or(Error::Driver {
             call: "hipGetDeviceProperties",

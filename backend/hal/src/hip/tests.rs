@@ -13,7 +13,7 @@ fn a_library_that_is_not_there_is_an_error_that_says_where_it_was_looked_for() {
 
 #[test]
 fn a_function_that_a_library_lacks_is_an_error_when_it_is_called() {
-    sys::table! {
+    crate::foreign::table! {
         /// A table with a function that exists nowhere.
         Lacking {
             /// None.

@@ -4,7 +4,7 @@
 //! end the process; so the files are looked for first, and a library whose folder is not known is not used. hipBLASLt goes first,
 //! where it has kernels; rocBLAS does the element types that hipBLASLt has none for.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use rocfire_arch::{Arch, Family, Vendor};
 use super::sys::hipblaslt::{self, HipblasLt};
 use super::sys::rocblas::{self, Rocblas};
 use super::{Hip, candidates};
-use crate::foreign::{Handle, Library, SUCCESS, Status};
+use crate::foreign::{Answer, Handle, Library, SUCCESS};
 use crate::gpu::Shared;
 use crate::gpu::sys::blas::BlasLt;
-use crate::vendor::lt::LtVendor;
+use crate::vendor::lt::{LtVendor, Scale};
 use crate::vendor::{Context, Product, VendorGemm, VendorPlan, WORKSPACE_BYTES};
 use crate::{DType, Error, Result};
 
@@ -104,10 +104,10 @@ fn open_hipblaslt(paths: &[PathBuf], context: Arc<dyn Context>, arch: Arch) -> R
     let version = |handle| {
         let mut version = 0;
         // SAFETY: the version goes to a local.
-        let status = unsafe { own.hipblasLtGetVersion(handle, &mut version)? };
+        let (call, status) = unsafe { own.hipblasLtGetVersion(handle, &mut version)? };
         if status != SUCCESS || version < HIPBLASLT_OLDEST {
             let name = format!("version {version} is older than 0.6");
-            return Err(Error::Driver { call: "hipblasLtGetVersion", name, code: status });
+            return Err(Error::Driver { call, name, code: status });
         }
         Ok(format!("{}.{}.{}", version / 100_000, version % 100_000 / 100, version % 100))
     };
@@ -127,10 +127,10 @@ fn open_rocblas(paths: &[PathBuf], shared: &Arc<Shared<Hip>>, arch: Arch) -> Res
     }
 }
 
-fn check(call: &'static str, status: Status) -> Result<()> {
-    match status {
-        SUCCESS => Ok(()),
-        code => Err(Error::Driver { call, name: "see rocBLAS's status codes".to_owned(), code }),
+fn check(answer: Answer) -> Result<()> {
+    match answer? {
+        (_, SUCCESS) => Ok(()),
+        (call, code) => Err(Error::Driver { call, name: "see rocBLAS's status codes".to_owned(), code }),
     }
 }
 
@@ -152,17 +152,17 @@ impl Opened {
         shared.enter()?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the handle goes to a local; the device is the thread's.
-        check("rocblas_create_handle", unsafe { table.rocblas_create_handle(&mut handle)? })?;
+        check(unsafe { table.rocblas_create_handle(&mut handle) })?;
         // SAFETY: handle and stream are alive and of one device.
-        check("rocblas_set_stream", unsafe { table.rocblas_set_stream(handle, shared.stream())? })?;
+        check(unsafe { table.rocblas_set_stream(handle, shared.stream()) })?;
         let mode = rocblas::ATOMICS_NOT_ALLOWED;
         // SAFETY: the handle is alive.
-        check("rocblas_set_atomics_mode", unsafe { table.rocblas_set_atomics_mode(handle, mode)? })?;
+        check(unsafe { table.rocblas_set_atomics_mode(handle, mode) })?;
         // Memory of its own, so that a product asks for none while a graph is recorded.
         let bytes = WORKSPACE_BYTES as usize;
         let workspace = shared.allocate(bytes)?;
         // SAFETY: the memory was just taken and is never given back, as the handle is not.
-        check("rocblas_set_workspace", unsafe { table.rocblas_set_workspace(handle, workspace, bytes)? })?;
+        check(unsafe { table.rocblas_set_workspace(handle, workspace, bytes) })?;
         Ok(Opened { table, handle: Handle(handle), shared })
     }
 
@@ -172,7 +172,7 @@ impl Opened {
         let status = unsafe { self.table.rocblas_get_version_string(text.as_mut_ptr().cast(), text.len()) };
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(0);
         match status {
-            Ok(SUCCESS) => format!("rocBLAS {}", String::from_utf8_lossy(&text[..end])),
+            Ok((_, SUCCESS)) => format!("rocBLAS {}", String::from_utf8_lossy(&text[..end])),
             _ => "rocBLAS of unknown version".to_owned(),
         }
     }
@@ -185,6 +185,7 @@ struct RocblasPlan {
     /// Rows and columns of D, and K.
     size: [c_int; 3],
     types: [c_int; 3],
+    scale: Scale,
     leading: [c_int; 3],
     batch_stride: [i64; 3],
     batches: c_int,
@@ -196,17 +197,8 @@ impl VendorGemm for RocblasVendor {
     }
 
     fn plan(&self, product: &Product, choice: usize) -> Result<Option<Arc<dyn VendorPlan>>> {
-        use rocblas::dtype::{BF16, F16, F32, F64, I8, I32};
-        let types = match (product.input, product.output) {
-            (DType::F16, DType::F16) => [F16, F16, F32],
-            (DType::F16, DType::F32) => [F16, F32, F32],
-            (DType::BF16, DType::BF16) => [BF16, BF16, F32],
-            (DType::BF16, DType::F32) => [BF16, F32, F32],
-            (DType::F32, DType::F32) => [F32; 3],
-            (DType::F64, DType::F64) => [F64; 3],
-            (DType::I8, DType::I32) => [I8, I32, I32],
-            _ => return Ok(None),
-        };
+        let Some(scale) = Scale::of(product.input, product.output) else { return Ok(None) };
+        let types = [product.input, product.output, scale.dtype()].map(rocblas::type_code);
         let columns = product.column_major();
         let narrow = |values: [i64; 3]| -> Option<[c_int; 3]> {
             let [x, y, z] = values.map(c_int::try_from);
@@ -220,7 +212,7 @@ impl VendorGemm for RocblasVendor {
         };
         let operations = columns.transposed.map(|transposed| rocblas::OPERATIONS[usize::from(transposed)]);
         let (opened, batch_stride) = (Arc::clone(&self.opened), columns.batch_stride);
-        Ok(Some(Arc::new(RocblasPlan { opened, operations, size, types, leading, batch_stride, batches })))
+        Ok(Some(Arc::new(RocblasPlan { opened, operations, size, types, scale, leading, batch_stride, batches })))
     }
 }
 
@@ -234,56 +226,23 @@ impl VendorPlan for RocblasPlan {
     }
 
     unsafe fn launch(&self, a: u64, b: u64, c: u64, _workspace: u64) -> Result<()> {
-        const FLOATS: [f32; 2] = [1.0, 0.0];
-        const DOUBLES: [f64; 2] = [1.0, 0.0];
-        const INTEGERS: [i32; 2] = [1, 0];
         let [operand, result, compute] = self.types;
-        let (floats, doubles, integers) = (FLOATS, DOUBLES, INTEGERS);
-        let scales: [*const c_void; 2] = match compute {
-            rocblas::dtype::F64 => [0, 1].map(|at| (&raw const doubles[at]).cast()),
-            rocblas::dtype::I32 => [0, 1].map(|at| (&raw const integers[at]).cast()),
-            _ => [0, 1].map(|at| (&raw const floats[at]).cast()),
-        };
+        let [one, zero] = self.scale.one_and_zero();
         let ([m, n, k], [ldx, ldy, ldd], [sx, sy, sd]) = (self.size, self.leading, self.batch_stride);
         let opened = &self.opened;
         opened.shared.enter()?;
         // SAFETY:
-        // - the handle is alive; one and zero are locals that the call reads before it returns.
+        // - the handle is alive; one and zero are static.
         // - what the addresses lead to is the caller's duty; X is our B, Y our A.
-        let status = unsafe {
+        #[rustfmt::skip]
+        let answer = unsafe {
             opened.table.rocblas_gemm_strided_batched_ex(
-                opened.handle.0,
-                self.operations[0],
-                self.operations[1],
-                m,
-                n,
-                k,
-                scales[0],
-                b,
-                operand,
-                ldx,
-                sx,
-                a,
-                operand,
-                ldy,
-                sy,
-                scales[1],
-                c,
-                result,
-                ldd,
-                sd,
-                c,
-                result,
-                ldd,
-                sd,
-                self.batches,
-                compute,
-                rocblas::ALGORITHM_STANDARD,
-                0,
-                0,
-            )?
+                opened.handle.0, self.operations[0], self.operations[1], m, n, k,
+                one, b, operand, ldx, sx, a, operand, ldy, sy, zero, c, result, ldd, sd, c, result, ldd, sd,
+                self.batches, compute, rocblas::ALGORITHM_STANDARD, 0, 0,
+            )
         };
-        check("rocblas_gemm_strided_batched_ex", status)
+        check(answer)
     }
 }
 

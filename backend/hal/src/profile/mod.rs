@@ -14,7 +14,7 @@ mod recorder;
 mod report;
 mod trace_file;
 
-pub(crate) use recorder::{Recorder, Start};
+pub(crate) use recorder::{Recorder, StartEvent};
 pub use report::{chrome_trace, read_trace, summary};
 
 /// What kind of work a launch is, for the shares of a profile.

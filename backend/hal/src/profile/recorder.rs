@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use super::trace_file::TraceFile;
 use super::{TimedLaunch, Timeline, Work};
+use crate::command::{Action, Command};
 use crate::driver::{Driver, DriverEvent};
 use crate::log::{Level, report as log};
-use crate::{Error, Function, Launch, MAX_RANK, Result};
+use crate::{Error, Function, MAX_RANK, Result};
 
 /// Launches that are in flight before they are resolved: events are a limited good.
 const PENDING_MOST: usize = 2048;
 
 /// The event before a launch, and what it was given.
-pub(crate) struct Start(Box<dyn DriverEvent>);
+pub(crate) struct StartEvent(Box<dyn DriverEvent>);
 
 /// A launch between its two events.
 struct Pending {
@@ -22,13 +23,13 @@ struct Pending {
     /// What did it where there is no function: a direction of copying, a vendor's library.
     name: &'static str,
     function: Option<Function>,
-    work: Facts,
+    work: OwnedWork,
     grid: [u32; 3],
     block: [u32; 3],
 }
 
 /// A [`Work`] that owns its shape.
-struct Facts {
+struct OwnedWork {
     category: super::Category,
     shape: [usize; MAX_RANK],
     rank: usize,
@@ -36,12 +37,12 @@ struct Facts {
     flops: u64,
 }
 
-impl Facts {
-    fn of(work: &Work<'_>) -> Facts {
+impl OwnedWork {
+    fn of(work: &Work<'_>) -> OwnedWork {
         let mut shape = [0; MAX_RANK];
         let rank = work.shape.len().min(MAX_RANK);
         shape[..rank].copy_from_slice(&work.shape[..rank]);
-        Facts { category: work.category, shape, rank, bytes: work.bytes, flops: work.flops }
+        OwnedWork { category: work.category, shape, rank, bytes: work.bytes, flops: work.flops }
     }
 }
 
@@ -91,51 +92,29 @@ impl Recorder {
     }
 
     /// Before a launch or copy. What fails here is not worth failing the launch for.
-    pub fn begin(&mut self, driver: &dyn Driver) -> Option<Start> {
+    pub fn begin(&mut self, driver: &dyn Driver) -> Option<StartEvent> {
         if self.pending.len() >= PENDING_MOST {
             self.resolve();
         }
-        self.event(driver).ok().map(Start)
+        self.event(driver).ok().map(StartEvent)
     }
 
-    /// After a launch.
-    pub fn end_launch(&mut self, driver: &dyn Driver, start: Option<Start>, function: &Function, launch: &Launch<'_>) {
-        let (grid, block) = (launch.grid, launch.block);
-        self.end(driver, start, [launch.label; 2], Some(function.clone()), &launch.work, grid, block);
-    }
-
-    /// After a product by a vendor's library.
-    pub fn end_vendor(
-        &mut self,
-        driver: &dyn Driver,
-        start: Option<Start>,
-        operator: &'static str,
-        library: &'static str,
-        work: &Work<'_>,
-    ) {
-        self.end(driver, start, [operator, library], None, work, [0; 3], [0; 3]);
-    }
-
-    /// After a copy of so many bytes.
-    pub fn end_copy(&mut self, driver: &dyn Driver, start: Option<Start>, operator: &'static str, bytes: u64) {
-        let work = Work { bytes, ..Work::default() };
-        self.end(driver, start, [operator; 2], None, &work, [0; 3], [0; 3]);
-    }
-
-    #[allow(clippy::too_many_arguments)] // Private; the two callers name each.
-    fn end(
-        &mut self,
-        driver: &dyn Driver,
-        start: Option<Start>,
-        [operator, name]: [&'static str; 2],
-        function: Option<Function>,
-        work: &Work<'_>,
-        grid: [u32; 3],
-        block: [u32; 3],
-    ) {
-        let Some(Start(begin)) = start else { return };
+    /// After a command.
+    pub fn end(&mut self, driver: &dyn Driver, start: Option<StartEvent>, command: &Command<'_>) {
+        let (name, function) = match command.action {
+            Action::Kernel { function, .. } => (command.label, Some(function.clone())),
+            Action::Product { plan, .. } => (plan.library(), None),
+            Action::Copy { .. } | Action::Fill { .. } => (command.label, None),
+        };
+        let Some(StartEvent(begin)) = start else { return };
         let Ok(end) = self.event(driver) else { return };
-        self.pending.push(Pending { begin, end, operator, name, function, work: Facts::of(work), grid, block });
+        let (operator, work, [grid, block]) = (command.label, OwnedWork::of(&command.work), command.geometry());
+        self.pending.push(Pending { begin, end, operator, name, function, work, grid, block });
+    }
+
+    /// After something else, such as a copy from or to the host, of so many bytes.
+    pub fn end_other(&mut self, driver: &dyn Driver, start: Option<StartEvent>, operator: &'static str, bytes: u64) {
+        self.end(driver, start, &Command { label: operator, ..Command::fill(0, 0, bytes) });
     }
 
     /// Turns events into times; waits for the last.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Stream;
+use crate::command::Recorded;
 use crate::driver::{DriverGraph, LaunchFailure, Recording};
-use crate::graph::{Capture, Step};
+use crate::graph::Capture;
 use crate::log::{Level, report};
 use crate::{Buffer, Error, Result};
 
@@ -23,7 +24,7 @@ impl Stream {
             }
         };
         let replay = Arc::clone(replay.memory());
-        state.capture = Some(Capture { steps: Vec::new(), native, failed: None, replay, draws: false });
+        state.capture = Some(Capture { commands: Vec::new(), native, failed: None, replay, draws: false });
         Ok(())
     }
 
@@ -54,26 +55,11 @@ impl Stream {
         self.launches.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Takes a step down where a graph is recorded; whether it is to be put on the stream.
-    pub(super) fn record(&self, step: Step) -> bool {
-        match &mut self.lock().capture {
-            None => true,
-            Some(capture) => {
-                capture.steps.push(step);
-                capture.native
-            }
-        }
-    }
-
     /// Refuses what no graph can do, while one is recorded; the graph is not made then.
     pub(crate) fn refuse_in_capture(&self, what: &'static str) -> Result<()> {
         let mut state = self.lock();
         let Some(capture) = &mut state.capture else { return Ok(()) };
-        let after = capture.steps.iter().rev().find_map(|step| match step {
-            Step::Launch { label, .. } | Step::Vendor { label, .. } => Some(*label),
-            Step::Copy { .. } | Step::Fill { .. } => None,
-        });
-        let what = match after {
+        let what = match capture.commands.iter().rev().find_map(Recorded::operator) {
             Some(label) => format!("{what}, after operator {label}"),
             None => format!("{what}, before the first operator"),
         };
@@ -85,14 +71,14 @@ impl Stream {
     ///
     /// # Safety
     /// As [`crate::Graph::replay`].
-    pub(crate) unsafe fn run_steps(&self, steps: &[Step]) -> Result<()> {
+    pub(crate) unsafe fn run_commands(&self, commands: &[Recorded]) -> Result<()> {
         self.refuse_in_capture("the replay of another graph")?;
         let mut state = self.lock();
         let start = state.begin_timing(&*self.driver);
-        for step in steps {
+        for recorded in commands {
             self.count_launch();
-            // SAFETY: the caller's duty.
-            match unsafe { step.run(&*self.driver) } {
+            // SAFETY: the caller's duty; the limits were checked when it was recorded.
+            match unsafe { recorded.command().run(&*self.driver) } {
                 Ok(()) => {}
                 Err(LaunchFailure::Rejected(error)) => return Err(error),
                 Err(LaunchFailure::Faulted(message)) => {
@@ -102,7 +88,7 @@ impl Stream {
             }
         }
         if let Some(recorder) = &mut state.recorder {
-            recorder.end_copy(&*self.driver, start, "replay of a graph", 0);
+            recorder.end_other(&*self.driver, start, "replay of a graph", 0);
         }
         Ok(())
     }
@@ -115,7 +101,7 @@ impl Stream {
         self.count_launch();
         graph.launch()?;
         if let Some(recorder) = &mut state.recorder {
-            recorder.end_copy(&*self.driver, start, "replay of a graph", 0);
+            recorder.end_other(&*self.driver, start, "replay of a graph", 0);
         }
         Ok(())
     }

@@ -1,9 +1,7 @@
 //! Products by a vendor's library, in the order of the stream like any launch.
 
-use std::sync::Arc;
-
 use super::Stream;
-use crate::graph::Step;
+use crate::command::{Action, Command};
 use crate::vendor::{Plan, VendorLaunch};
 use crate::{Error, Result};
 
@@ -24,40 +22,11 @@ impl Stream {
             return Err(Error::shape(launch.label, "workspace", expected, have));
         }
         let workspace = launch.workspace.map_or(0, |workspace| workspace.device_address());
-        let addresses = [launch.a, launch.b, launch.c, workspace];
+        let action = Action::Product { plan, addresses: [launch.a, launch.b, launch.c, workspace] };
+        let command = Command { label: launch.label, action, work: launch.work };
         let mut state = self.lock();
         self.settle(&mut state);
-        self.count_launch();
-        state.ring.record_vendor(launch.label, plan.library(), addresses);
-        if let Some(fault) = &state.pending {
-            launch.output.set_poison(Some(Arc::clone(fault)));
-            return Ok(());
-        }
-        if let Some(capture) = &mut state.capture {
-            let written = (launch.output.device_address(), launch.output.bytes());
-            capture.steps.push(Step::Vendor { label: launch.label, plan: plan.clone(), addresses, written });
-            if !capture.native {
-                return Ok(());
-            }
-        }
-        let start = state.begin_timing(&*self.driver);
         // SAFETY: the caller's duties; the workspace's size was compared above.
-        let outcome = unsafe { plan.0.launch(launch.a, launch.b, launch.c, workspace) };
-        if let (Some(recorder), Ok(())) = (&mut state.recorder, &outcome) {
-            recorder.end_vendor(&*self.driver, start, launch.label, plan.library(), &launch.work);
-        }
-        if let Err(error) = outcome {
-            let fault = Arc::new(state.ring.fault(error.to_string()));
-            launch.output.set_poison(Some(Arc::clone(&fault)));
-            return Err(error);
-        }
-        if self.sync {
-            self.driver.synchronize().map_err(|error| {
-                let fault = Arc::new(state.ring.fault(error.to_string()));
-                launch.output.set_poison(Some(Arc::clone(&fault)));
-                Error::Fault(fault)
-            })?;
-        }
-        Ok(())
+        unsafe { self.submit(&mut state, &command, std::iter::once(&**launch.output.memory())) }
     }
 }

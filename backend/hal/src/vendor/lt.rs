@@ -34,14 +34,14 @@ fn type_code(dtype: DType) -> Option<c_int> {
 
 /// One and zero in the type that a product is scaled in.
 #[derive(Clone, Copy)]
-enum Scale {
+pub(crate) enum Scale {
     F32,
     F64,
     I32,
 }
 
 impl Scale {
-    fn of(input: DType, output: DType) -> Option<Scale> {
+    pub fn of(input: DType, output: DType) -> Option<Scale> {
         match (input, output) {
             (DType::F32, DType::F32) => Some(Scale::F32),
             (DType::F16, DType::F16 | DType::F32) | (DType::BF16, DType::BF16 | DType::F32) => Some(Scale::F32),
@@ -51,7 +51,7 @@ impl Scale {
         }
     }
 
-    fn dtype(self) -> DType {
+    pub fn dtype(self) -> DType {
         match self {
             Scale::F32 => DType::F32,
             Scale::F64 => DType::F64,
@@ -60,7 +60,7 @@ impl Scale {
     }
 
     /// Addresses of a one and a zero.
-    fn one_and_zero(self) -> [*const c_void; 2] {
+    pub fn one_and_zero(self) -> [*const c_void; 2] {
         const FLOATS: &[f32; 2] = &[1.0, 0.0];
         const DOUBLES: &[f64; 2] = &[1.0, 0.0];
         const INTEGERS: &[i32; 2] = &[1, 0];
@@ -218,18 +218,11 @@ impl<const WORDS: usize> VendorGemm for LtVendor<WORDS> {
         let (mut found, mut count) = ([empty; ALGORITHMS], 0);
         let [x, y, d] = layouts.each_ref().map(|layout| layout.handle.0);
         // SAFETY: all descriptors are alive; the results go to locals with room for as many as are asked for.
+        #[rustfmt::skip]
         let (_, status) = unsafe {
             opened.library.heuristic(
-                opened.handle.0,
-                described.handle.0,
-                x,
-                y,
-                d,
-                d,
-                preference.handle.0,
-                ALGORITHMS as c_int,
-                found.as_mut_ptr().cast(),
-                &mut count,
+                opened.handle.0, described.handle.0, x, y, d, d, preference.handle.0, ALGORITHMS as c_int,
+                found.as_mut_ptr().cast(), &mut count,
             )?
         };
         // What it cannot do it says with a status, or with an empty list.
@@ -264,25 +257,13 @@ impl<const WORDS: usize> VendorPlan for LtPlan<WORDS> {
         // SAFETY:
         // - handle, descriptors and algorithm are alive and belong together; one and zero are static.
         // - what the addresses lead to is the caller's duty; X is our B, Y our A.
-        check(unsafe {
+        #[rustfmt::skip]
+        let answer = unsafe {
             opened.library.multiply(
-                opened.handle.0,
-                self.product.handle.0,
-                one,
-                b,
-                x,
-                a,
-                y,
-                zero,
-                c,
-                d,
-                c,
-                d,
-                self.algorithm.as_ptr(),
-                workspace,
-                self.workspace_bytes,
-                opened.context.stream(),
+                opened.handle.0, self.product.handle.0, one, b, x, a, y, zero, c, d, c, d, self.algorithm.as_ptr(),
+                workspace, self.workspace_bytes, opened.context.stream(),
             )
-        })
+        };
+        check(answer)
     }
 }

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rocfire_arch::Arch;
 
 use super::*;
-use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverModule};
 use crate::noop::Noop;
 use crate::{Config, DeviceId, DriverKind, Error, Tensor};
 
@@ -69,12 +68,7 @@ fn alignment_is_the_largest_power_of_two_up_to_256() {
     assert_eq!([0, 4096, 256, 128, 6, 1].map(alignment_of), [256, 256, 256, 128, 2, 1]);
 }
 
-/// The noop driver with a library that notes what it is given.
-struct WithVendor {
-    noop: Noop,
-    library: Noting,
-}
-
+/// A library that notes what it is given.
 #[derive(Default)]
 struct Noting {
     planned: AtomicU64,
@@ -112,56 +106,13 @@ impl VendorPlan for NotedPlan {
     }
 }
 
-impl Driver for WithVendor {
-    fn info(&self) -> &DeviceInfo {
-        self.noop.info()
-    }
-    fn free_memory_bytes(&self) -> Option<u64> {
-        self.noop.free_memory_bytes()
-    }
-    fn allocate(&self, bytes: u64) -> Result<u64> {
-        self.noop.allocate(bytes)
-    }
-    unsafe fn free(&self, address: u64) -> Result<()> {
-        // SAFETY: the caller's duties, passed on, here and below.
-        unsafe { self.noop.free(address) }
-    }
-    unsafe fn write(&self, address: u64, source: &[u8]) -> Result<()> {
-        // SAFETY: as above.
-        unsafe { self.noop.write(address, source) }
-    }
-    unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()> {
-        // SAFETY: as above.
-        unsafe { self.noop.read(address, target) }
-    }
-    unsafe fn copy(&self, target: u64, source: u64, bytes: u64) -> Result<()> {
-        // SAFETY: as above.
-        unsafe { self.noop.copy(target, source, bytes) }
-    }
-    unsafe fn fill(&self, address: u64, value: u8, bytes: u64) -> Result<()> {
-        // SAFETY: as above.
-        unsafe { self.noop.fill(address, value, bytes) }
-    }
-    fn load(&self, code: &[u8]) -> Result<Arc<dyn DriverModule>> {
-        self.noop.load(code)
-    }
-    fn synchronize(&self) -> Result<()> {
-        self.noop.synchronize()
-    }
-    fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
-        self.noop.record_event()
-    }
-    fn vendor_gemm(&self) -> Result<&dyn VendorGemm, &str> {
-        Ok(&self.library)
-    }
-}
-
 fn device(config: Config) -> (Device, Arc<AtomicU64>) {
     let arch = Arch::parse("gfx942").unwrap();
     let library = Noting::default();
     let launched = Arc::clone(&library.launched);
-    let driver = Arc::new(WithVendor { noop: Noop::new(arch), library });
-    (Device::with_driver(DeviceId::new(DriverKind::Noop, arch, 0), config, driver), launched)
+    let mut driver = Noop::new(arch);
+    driver.gemm = Some(Box::new(library));
+    (Device::with_driver(DeviceId::new(DriverKind::Noop, arch, 0), config, Arc::new(driver)), launched)
 }
 
 fn square(k: usize) -> Product {

@@ -4,7 +4,7 @@
 //! Compiled by `rustc` alone, as a shared library, by the tests in `src/gpu/tests`. Written from AMD's and NVIDIA's API
 //! references.
 #![crate_type = "cdylib"]
-#![allow(non_snake_case, missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
+#![allow(non_snake_case, unsafe_op_in_unsafe_fn, private_interfaces)]
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -44,13 +44,29 @@ struct Found {
     reserved: [c_int; 4],
 }
 
+/// Functions under AMD's names; those that have one before it, with `--cfg cuda` under NVIDIA's.
+macro_rules! exported {
+    () => {};
+    (fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block $($rest:tt)*) => {
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int $body
+        exported! { $($rest)* }
+    };
+    ($cuda:literal fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block $($rest:tt)*) => {
+        #[cfg_attr(not(cuda), unsafe(no_mangle))]
+        #[cfg_attr(cuda, unsafe(export_name = $cuda))]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int $body
+        exported! { $($rest)* }
+    };
+}
+
 // SAFETY, for everything below: the driver under test passes what AMD's references ask for; that is what is tested.
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipblasLtGetVersion(_handle: *mut c_void, version: *mut c_int) -> c_int {
-    // SAFETY: see above.
-    unsafe { *version = 100_203 };
-    0
+exported! {
+    fn hipblasLtGetVersion(_handle: *mut c_void, version: *mut c_int) {
+        *version = 100_203;
+        0
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -58,170 +74,115 @@ pub extern "C" fn cublasLtGetVersion() -> usize {
     130_100
 }
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtCreate"))]
-pub unsafe extern "C" fn hipblasLtCreate(handle: *mut *mut c_void) -> c_int {
-    // SAFETY: see above.
-    unsafe { *handle = std::ptr::without_provenance_mut(0x17) };
-    0
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulDescCreate"))]
-pub unsafe extern "C" fn hipblasLtMatmulDescCreate(desc: *mut *mut c_void, compute: c_int, scale: c_int) -> c_int {
-    let bits = match compute {
-        COMPUTE_F32 => !0,
-        COMPUTE_F32_FAST_TF32 => TF32_BITS,
-        _ => return INVALID,
-    };
-    if scale != F32 {
-        return INVALID;
+exported! {
+    "cublasLtCreate" fn hipblasLtCreate(handle: *mut *mut c_void) {
+        *handle = std::ptr::without_provenance_mut(0x17);
+        0
     }
-    // SAFETY: see above.
-    unsafe { *desc = Box::into_raw(Box::new([0, 0, bits as i32])).cast() };
-    0
-}
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulDescDestroy"))]
-pub unsafe extern "C" fn hipblasLtMatmulDescDestroy(desc: *mut c_void) -> c_int {
-    // SAFETY: see above.
-    drop(unsafe { Box::from_raw(desc.cast::<[i32; 3]>()) });
-    0
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulDescSetAttribute"))]
-pub unsafe extern "C" fn hipblasLtMatmulDescSetAttribute(
-    desc: *mut c_void,
-    what: c_int,
-    value: *const c_void,
-    bytes: usize,
-) -> c_int {
-    let which = what - READ_AS;
-    if !(0..2).contains(&which) || bytes != 4 {
-        return INVALID;
+    "cublasLtMatmulDescCreate" fn hipblasLtMatmulDescCreate(desc: *mut *mut c_void, compute: c_int, scale: c_int) {
+        let bits = match compute {
+            COMPUTE_F32 => !0,
+            COMPUTE_F32_FAST_TF32 => TF32_BITS,
+            _ => return INVALID,
+        };
+        if scale != F32 {
+            return INVALID;
+        }
+        *desc = Box::into_raw(Box::new([0, 0, bits as i32])).cast();
+        0
     }
-    // SAFETY: see above.
-    unsafe { (&mut *desc.cast::<[i32; 3]>())[which as usize] = value.cast::<i32>().read() };
-    0
-}
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatrixLayoutCreate"))]
-pub unsafe extern "C" fn hipblasLtMatrixLayoutCreate(
-    layout: *mut *mut c_void,
-    dtype: c_int,
-    rows: u64,
-    columns: u64,
-    leading: i64,
-) -> c_int {
-    if dtype != F32 || leading < rows as i64 {
-        return INVALID;
+    "cublasLtMatmulDescDestroy" fn hipblasLtMatmulDescDestroy(desc: *mut c_void) {
+        drop(unsafe { Box::from_raw(desc.cast::<[i32; 3]>()) });
+        0
     }
-    let made = Layout { rows, columns, leading, batches: 1, stride: 0 };
-    // SAFETY: see above.
-    unsafe { *layout = Box::into_raw(Box::new(made)).cast() };
-    0
-}
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatrixLayoutDestroy"))]
-pub unsafe extern "C" fn hipblasLtMatrixLayoutDestroy(layout: *mut c_void) -> c_int {
-    // SAFETY: see above.
-    drop(unsafe { Box::from_raw(layout.cast::<Layout>()) });
-    0
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatrixLayoutSetAttribute"))]
-pub unsafe extern "C" fn hipblasLtMatrixLayoutSetAttribute(
-    layout: *mut c_void,
-    what: c_int,
-    value: *const c_void,
-    bytes: usize,
-) -> c_int {
-    // SAFETY: see above.
-    let layout = unsafe { &mut *layout.cast::<Layout>() };
-    match (what, bytes) {
-        // SAFETY: see above.
-        (BATCH_COUNT, 4) => layout.batches = unsafe { value.cast::<i32>().read() },
-        // SAFETY: see above.
-        (BATCH_STRIDE, 8) => layout.stride = unsafe { value.cast::<i64>().read() },
-        _ => return INVALID,
+    "cublasLtMatmulDescSetAttribute" fn hipblasLtMatmulDescSetAttribute(
+        desc: *mut c_void, what: c_int, value: *const c_void, bytes: usize,
+    ) {
+        let which = what - READ_AS;
+        if !(0..2).contains(&which) || bytes != 4 {
+            return INVALID;
+        }
+        (&mut *desc.cast::<[i32; 3]>())[which as usize] = value.cast::<i32>().read();
+        0
     }
-    0
-}
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulPreferenceCreate"))]
-pub unsafe extern "C" fn hipblasLtMatmulPreferenceCreate(preference: *mut *mut c_void) -> c_int {
-    // SAFETY: see above.
-    unsafe { *preference = Box::into_raw(Box::new(0_u64)).cast() };
-    0
-}
+    "cublasLtMatrixLayoutCreate" fn hipblasLtMatrixLayoutCreate(
+        layout: *mut *mut c_void, dtype: c_int, rows: u64, columns: u64, leading: i64,
+    ) {
+        if dtype != F32 || leading < rows as i64 {
+            return INVALID;
+        }
+        let made = Layout { rows, columns, leading, batches: 1, stride: 0 };
+        *layout = Box::into_raw(Box::new(made)).cast();
+        0
+    }
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulPreferenceDestroy"))]
-pub unsafe extern "C" fn hipblasLtMatmulPreferenceDestroy(preference: *mut c_void) -> c_int {
-    // SAFETY: see above.
-    drop(unsafe { Box::from_raw(preference.cast::<u64>()) });
-    0
-}
+    "cublasLtMatrixLayoutDestroy" fn hipblasLtMatrixLayoutDestroy(layout: *mut c_void) {
+        drop(unsafe { Box::from_raw(layout.cast::<Layout>()) });
+        0
+    }
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulPreferenceSetAttribute"))]
-pub unsafe extern "C" fn hipblasLtMatmulPreferenceSetAttribute(
-    preference: *mut c_void,
-    what: c_int,
-    value: *const c_void,
-    bytes: usize,
-) -> c_int {
-    if cfg!(cuda) && (5..9).contains(&what) && bytes == 4 {
-        return 0;
+    "cublasLtMatrixLayoutSetAttribute" fn hipblasLtMatrixLayoutSetAttribute(
+        layout: *mut c_void, what: c_int, value: *const c_void, bytes: usize,
+    ) {
+        let layout = unsafe { &mut *layout.cast::<Layout>() };
+        match (what, bytes) {
+            (BATCH_COUNT, 4) => layout.batches = unsafe { value.cast::<i32>().read() },
+            (BATCH_STRIDE, 8) => layout.stride = unsafe { value.cast::<i64>().read() },
+            _ => return INVALID,
+        }
+        0
     }
-    if (what, bytes) != (1, 8) {
-        return INVALID;
-    }
-    // SAFETY: see above.
-    unsafe { preference.cast::<u64>().write(value.cast::<u64>().read()) };
-    0
-}
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmulAlgoGetHeuristic"))]
-pub unsafe extern "C" fn hipblasLtMatmulAlgoGetHeuristic(
-    _handle: *mut c_void,
-    _desc: *mut c_void,
-    _a: *mut c_void,
-    _b: *mut c_void,
-    _c: *mut c_void,
-    _d: *mut c_void,
-    preference: *mut c_void,
-    wanted: c_int,
-    found: *mut Found,
-    count: *mut c_int,
-) -> c_int {
-    // SAFETY: see above.
-    let allowed = unsafe { *preference.cast::<u64>() };
-    if wanted < 2 || allowed < WORKSPACE_BYTES as u64 {
-        return INVALID;
+    "cublasLtMatmulPreferenceCreate" fn hipblasLtMatmulPreferenceCreate(preference: *mut *mut c_void) {
+        *preference = Box::into_raw(Box::new(0_u64)).cast();
+        0
     }
-    let made = |state| Found {
-        algorithm: ALGORITHM,
-        workspace_bytes: WORKSPACE_BYTES,
-        state,
-        waves: 1.0,
-        reserved: [0; 4],
-    };
-    // The first does not serve.
-    // SAFETY: see above.
-    unsafe {
-        found.write(made(INVALID));
-        found.add(1).write(made(0));
-        *count = 2;
+
+    "cublasLtMatmulPreferenceDestroy" fn hipblasLtMatmulPreferenceDestroy(preference: *mut c_void) {
+        drop(unsafe { Box::from_raw(preference.cast::<u64>()) });
+        0
     }
-    0
+
+    "cublasLtMatmulPreferenceSetAttribute" fn hipblasLtMatmulPreferenceSetAttribute(
+        preference: *mut c_void, what: c_int, value: *const c_void, bytes: usize,
+    ) {
+        if cfg!(cuda) && (5..9).contains(&what) && bytes == 4 {
+            return 0;
+        }
+        if (what, bytes) != (1, 8) {
+            return INVALID;
+        }
+        preference.cast::<u64>().write(value.cast::<u64>().read());
+        0
+    }
+
+    "cublasLtMatmulAlgoGetHeuristic" fn hipblasLtMatmulAlgoGetHeuristic(
+        _handle: *mut c_void, _desc: *mut c_void, _a: *mut c_void, _b: *mut c_void, _c: *mut c_void, _d: *mut
+        c_void, preference: *mut c_void, wanted: c_int, found: *mut Found, count: *mut c_int,
+    ) {
+        let allowed = unsafe { *preference.cast::<u64>() };
+        if wanted < 2 || allowed < WORKSPACE_BYTES as u64 {
+            return INVALID;
+        }
+        let made = |state| Found {
+            algorithm: ALGORITHM,
+            workspace_bytes: WORKSPACE_BYTES,
+            state,
+            waves: 1.0,
+            reserved: [0; 4],
+        };
+        // The first does not serve.
+        unsafe {
+            found.write(made(INVALID));
+            found.add(1).write(made(0));
+            *count = 2;
+        }
+        0
+    }
 }
 
 /// One matrix of a batch.
@@ -248,136 +209,86 @@ unsafe fn multiply([m, n, k]: [u64; 3], x: Matrix, y: Matrix, d: Matrix, bits: u
     let kept = |factor: f32| f32::from_bits(factor.to_bits() & bits);
     for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
         // SAFETY: as promised.
-        unsafe { *d.get(row, column) = (0..k).map(|depth| kept(*x.get(row, depth)) * kept(*y.get(depth, column))).sum() };
+        *d.get(row, column) = (0..k).map(|depth| kept(*x.get(row, depth)) * kept(*y.get(depth, column))).sum();
     }
 }
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cublasLtMatmul"))]
-pub unsafe extern "C" fn hipblasLtMatmul(
-    handle: *mut c_void,
-    desc: *mut c_void,
-    alpha: *const f32,
-    x: *mut f32,
-    x_layout: *mut c_void,
-    y: *mut f32,
-    y_layout: *mut c_void,
-    beta: *const f32,
-    c: *mut f32,
-    _c_layout: *mut c_void,
-    d: *mut f32,
-    d_layout: *mut c_void,
-    algorithm: *const [u64; WORDS],
-    workspace: *mut u8,
-    workspace_bytes: usize,
-    stream: *mut c_void,
-) -> c_int {
-    // SAFETY: see above.
-    let ([x_op, y_op, bits], scales, chosen) = unsafe { (*desc.cast::<[i32; 3]>(), [*alpha, *beta], *algorithm) };
-    let expected = handle.addr() == 0x17 && stream.addr() == STREAM && chosen == ALGORITHM && c == d;
-    if !expected || scales != [1.0, 0.0] || workspace_bytes != WORKSPACE_BYTES {
-        return INVALID;
+exported! {
+    "cublasLtMatmul" fn hipblasLtMatmul(
+        handle: *mut c_void, desc: *mut c_void, alpha: *const f32, x: *mut f32, x_layout: *mut c_void, y: *mut
+        f32, y_layout: *mut c_void, beta: *const f32, c: *mut f32, _c_layout: *mut c_void, d: *mut f32,
+        d_layout: *mut c_void, algorithm: *const [u64; WORDS], workspace: *mut u8, workspace_bytes: usize,
+        stream: *mut c_void,
+    ) {
+        let ([x_op, y_op, bits], scales, chosen) = unsafe { (*desc.cast::<[i32; 3]>(), [*alpha, *beta], *algorithm) };
+        let expected = handle.addr() == 0x17 && stream.addr() == STREAM && chosen == ALGORITHM && c == d;
+        if !expected || scales != [1.0, 0.0] || workspace_bytes != WORKSPACE_BYTES {
+            return INVALID;
+        }
+        workspace.write_bytes(0x5a, workspace_bytes);
+        let [x_layout, y_layout, d_layout] =
+            [x_layout, y_layout, d_layout].map(|layout| unsafe { *layout.cast::<Layout>() });
+        let k = if x_op == TRANSPOSE { x_layout.rows } else { x_layout.columns };
+        for batch in 0..i64::from(d_layout.batches) {
+            let matrix = |at: *mut f32, layout: Layout, op: c_int| Matrix {
+                at: at.wrapping_offset((batch * layout.stride) as isize),
+                leading: layout.leading,
+                transposed: op == TRANSPOSE,
+            };
+            let size = [d_layout.rows, d_layout.columns, k];
+            let [x, y, d] = [matrix(x, x_layout, x_op), matrix(y, y_layout, y_op), matrix(d, d_layout, 0)];
+            multiply(size, x, y, d, bits as u32);
+        }
+        0
     }
-    // SAFETY: see above.
-    unsafe { workspace.write_bytes(0x5a, workspace_bytes) };
-    // SAFETY: see above.
-    let [x_layout, y_layout, d_layout] =
-        [x_layout, y_layout, d_layout].map(|layout| unsafe { *layout.cast::<Layout>() });
-    let k = if x_op == TRANSPOSE { x_layout.rows } else { x_layout.columns };
-    for batch in 0..i64::from(d_layout.batches) {
-        let matrix = |at: *mut f32, layout: Layout, op: c_int| Matrix {
-            at: at.wrapping_offset((batch * layout.stride) as isize),
-            leading: layout.leading,
-            transposed: op == TRANSPOSE,
-        };
-        let size = [d_layout.rows, d_layout.columns, k];
-        let [x, y, d] = [matrix(x, x_layout, x_op), matrix(y, y_layout, y_op), matrix(d, d_layout, 0)];
-        // SAFETY: see above.
-        unsafe { multiply(size, x, y, d, bits as u32) };
+
+    fn rocblas_get_version_string(text: *mut c_char, bytes: usize) {
+        let version = c"4.4.0.fake";
+        if bytes <= version.count_bytes() {
+            return INVALID;
+        }
+        version.as_ptr().copy_to_nonoverlapping(text, version.count_bytes() + 1);
+        0
     }
-    0
-}
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rocblas_get_version_string(text: *mut c_char, bytes: usize) -> c_int {
-    let version = c"4.4.0.fake";
-    if bytes <= version.count_bytes() {
-        return INVALID;
+    fn rocblas_create_handle(handle: *mut *mut c_void) {
+        *handle = std::ptr::without_provenance_mut(0x18);
+        0
     }
-    // SAFETY: see above.
-    unsafe { version.as_ptr().copy_to_nonoverlapping(text, version.count_bytes() + 1) };
-    0
-}
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rocblas_create_handle(handle: *mut *mut c_void) -> c_int {
-    // SAFETY: see above.
-    unsafe { *handle = std::ptr::without_provenance_mut(0x18) };
-    0
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn rocblas_set_stream(_handle: *mut c_void, stream: *mut c_void) -> c_int {
-    if stream.addr() == STREAM { 0 } else { INVALID }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn rocblas_set_atomics_mode(_handle: *mut c_void, mode: c_int) -> c_int {
-    if mode == 0 { 0 } else { INVALID }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn rocblas_set_workspace(_handle: *mut c_void, address: *mut c_void, bytes: usize) -> c_int {
-    if address.is_null() || bytes == 0 { INVALID } else { 0 }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rocblas_gemm_strided_batched_ex(
-    handle: *mut c_void,
-    x_op: c_int,
-    y_op: c_int,
-    m: c_int,
-    n: c_int,
-    k: c_int,
-    alpha: *const f32,
-    x: *mut f32,
-    x_type: c_int,
-    x_leading: c_int,
-    x_stride: i64,
-    y: *mut f32,
-    y_type: c_int,
-    y_leading: c_int,
-    y_stride: i64,
-    beta: *const f32,
-    c: *mut f32,
-    c_type: c_int,
-    _c_leading: c_int,
-    _c_stride: i64,
-    d: *mut f32,
-    d_type: c_int,
-    d_leading: c_int,
-    d_stride: i64,
-    batches: c_int,
-    compute: c_int,
-    algorithm: c_int,
-    _solution: i32,
-    _flags: u32,
-) -> c_int {
-    let types = [x_type, y_type, c_type, d_type, compute] == [ROCBLAS_F32; 5];
-    // SAFETY: see above.
-    let scales = unsafe { [*alpha, *beta] };
-    if handle.addr() != 0x18 || !types || scales != [1.0, 0.0] || c != d || algorithm != 0 {
-        return INVALID;
+    fn rocblas_set_stream(_handle: *mut c_void, stream: *mut c_void) {
+        if stream.addr() == STREAM { 0 } else { INVALID }
     }
-    for batch in 0..i64::from(batches) {
-        let matrix = |at: *mut f32, leading: c_int, stride: i64, op: c_int| Matrix {
-            at: at.wrapping_offset((batch * stride) as isize),
-            leading: i64::from(leading),
-            transposed: op == TRANSPOSE,
-        };
-        let (x, y) = (matrix(x, x_leading, x_stride, x_op), matrix(y, y_leading, y_stride, y_op));
-        // SAFETY: see above.
-        unsafe { multiply([m as u64, n as u64, k as u64], x, y, matrix(d, d_leading, d_stride, 0), !0) };
+
+    fn rocblas_set_atomics_mode(_handle: *mut c_void, mode: c_int) {
+        if mode == 0 { 0 } else { INVALID }
     }
-    0
+
+    fn rocblas_set_workspace(_handle: *mut c_void, address: *mut c_void, bytes: usize) {
+        if address.is_null() || bytes == 0 { INVALID } else { 0 }
+    }
+
+    fn rocblas_gemm_strided_batched_ex(
+        handle: *mut c_void, x_op: c_int, y_op: c_int, m: c_int, n: c_int, k: c_int, alpha: *const f32, x:
+        *mut f32, x_type: c_int, x_leading: c_int, x_stride: i64, y: *mut f32, y_type: c_int, y_leading:
+        c_int, y_stride: i64, beta: *const f32, c: *mut f32, c_type: c_int, _c_leading: c_int, _c_stride:
+        i64, d: *mut f32, d_type: c_int, d_leading: c_int, d_stride: i64, batches: c_int, compute: c_int,
+        algorithm: c_int, _solution: i32, _flags: u32
+    ) {
+        let types = [x_type, y_type, c_type, d_type, compute] == [ROCBLAS_F32; 5];
+        let scales = [*alpha, *beta];
+        if handle.addr() != 0x18 || !types || scales != [1.0, 0.0] || c != d || algorithm != 0 {
+            return INVALID;
+        }
+        for batch in 0..i64::from(batches) {
+            let matrix = |at: *mut f32, leading: c_int, stride: i64, op: c_int| Matrix {
+                at: at.wrapping_offset((batch * stride) as isize),
+                leading: i64::from(leading),
+                transposed: op == TRANSPOSE,
+            };
+            let (x, y) = (matrix(x, x_leading, x_stride, x_op), matrix(y, y_leading, y_stride, y_op));
+            multiply([m as u64, n as u64, k as u64], x, y, matrix(d, d_leading, d_stride, 0), !0);
+        }
+        0
+    }
 }

@@ -7,7 +7,7 @@
 //! Compiled by `rustc` alone, as a shared library, by the tests in `src/gpu/tests.rs`. Written from AMD's and NVIDIA's API
 //! references.
 #![crate_type = "cdylib"]
-#![allow(non_snake_case, missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
+#![allow(non_snake_case, unsafe_op_in_unsafe_fn, private_interfaces)]
 
 use std::alloc::{Layout, alloc};
 use std::cell::Cell;
@@ -26,9 +26,15 @@ const STREAM: usize = 0x5712;
 const SCALE: usize = 1;
 const OTHER: usize = 2;
 const DEVICES: usize = 2;
+/// Each device has a stream for its computations, and one for transfers.
+const STREAMS: usize = 2 * DEVICES;
 
 static FAULTED: AtomicBool = AtomicBool::new(false);
-static STATE: Mutex<State> = Mutex::new(State { queues: [const { Queue { steps: VecDeque::new(), done: 0 } }; DEVICES], events: Vec::new() });
+static STATE: Mutex<State> = Mutex::new(State {
+    queues: [const { Queue { steps: VecDeque::new(), done: 0 } }; STREAMS],
+    events: Vec::new(),
+    made: [0; DEVICES],
+});
 /// Waits for a stream, waits for an event that was not reached, pinned ranges, copies between devices; with CUDA also how often
 /// shared memory was asked for, and launches that may begin early.
 static COUNTS: [AtomicI64; 6] = [const { AtomicI64::new(0) }; 6];
@@ -38,12 +44,14 @@ thread_local! {
 }
 
 struct State {
-    queues: [Queue; DEVICES],
-    /// For each event the device and how much of its stream comes before.
+    queues: [Queue; STREAMS],
+    /// For each event the stream and how much of it comes before.
     events: Vec<(usize, u64)>,
+    /// Streams that were made.
+    made: [usize; DEVICES],
 }
 
-/// What is on a device's stream and was not done, and how much was.
+/// What is on a stream and was not done, and how much was.
 struct Queue {
     steps: VecDeque<Step>,
     done: u64,
@@ -53,28 +61,28 @@ enum Step {
     Copy { target: usize, source: usize, bytes: usize },
     Set { target: usize, value: u8, bytes: usize },
     Scale { args: ScaleArgs, threads: u32 },
-    /// For another device's stream.
-    Wait { device: usize, until: u64 },
+    /// For another stream.
+    Wait { stream: usize, until: u64 },
 }
 
 // SAFETY: the addresses are numbers to everybody but the steps.
 unsafe impl Send for Step {}
 
 impl State {
-    fn put(&mut self, device: usize, step: Step) -> c_int {
-        self.queues[device].steps.push_back(step);
+    fn put(&mut self, stream: usize, step: Step) -> c_int {
+        self.queues[stream].steps.push_back(step);
         0
     }
 
-    fn end(&self, device: usize) -> u64 {
-        let queue = &self.queues[device];
+    fn end(&self, stream: usize) -> u64 {
+        let queue = &self.queues[stream];
         queue.done + queue.steps.len() as u64
     }
 
-    fn run(&mut self, device: usize, until: u64) {
-        while self.queues[device].done < until {
-            let step = self.queues[device].steps.pop_front().expect("what is waited for was put there");
-            self.queues[device].done += 1;
+    fn run(&mut self, stream: usize, until: u64) {
+        while self.queues[stream].done < until {
+            let step = self.queues[stream].steps.pop_front().expect("what is waited for was put there");
+            self.queues[stream].done += 1;
             match step {
                 // SAFETY: what the driver under test passes is good; that is what is tested.
                 Step::Copy { target, source, bytes } => unsafe {
@@ -89,7 +97,7 @@ impl State {
                         unsafe { *args.y.add(i) = *args.x.add(i) * args.factor };
                     }
                 }
-                Step::Wait { device, until } => self.run(device, until),
+                Step::Wait { stream, until } => self.run(stream, until),
             }
         }
     }
@@ -117,9 +125,9 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap()
 }
 
-/// The device of a stream.
-fn device_of(stream: usize) -> Option<usize> {
-    stream.checked_sub(STREAM).filter(|&device| device < DEVICES)
+/// The number of a stream; that of its device is the remainder by the number of those.
+fn stream_of(handle: usize) -> Option<usize> {
+    handle.checked_sub(STREAM).filter(|&stream| stream < STREAMS)
 }
 
 /// How often something happened: see [`COUNTS`].
@@ -148,13 +156,29 @@ unsafe fn put(to: *mut c_char, text: &CStr) {
     unsafe { text.as_ptr().copy_to_nonoverlapping(to, text.count_bytes() + 1) }
 }
 
+/// Functions under AMD's names; those that have one before it, with `--cfg cuda` under NVIDIA's.
+macro_rules! exported {
+    () => {};
+    (fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block $($rest:tt)*) => {
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int $body
+        exported! { $($rest)* }
+    };
+    ($cuda:literal fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block $($rest:tt)*) => {
+        #[cfg_attr(not(cuda), unsafe(no_mangle))]
+        #[cfg_attr(cuda, unsafe(export_name = $cuda))]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int $body
+        exported! { $($rest)* }
+    };
+}
+
 // SAFETY, for everything below: the driver under test passes what HIP's reference asks for; that is what is tested.
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> c_int {
-    // SAFETY: see above.
-    unsafe { *version = 50_221_153 };
-    0
+exported! {
+    fn hipRuntimeGetVersion(version: *mut c_int) {
+        *version = 50_221_153;
+        0
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -167,325 +191,239 @@ pub extern "C" fn hipGetErrorString(status: c_int) -> *const c_char {
     if status == ILLEGAL_ADDRESS { c"an illegal memory access".as_ptr() } else { c"other".as_ptr() }
 }
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuDeviceGetCount"))]
-pub unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> c_int {
-    // SAFETY: see above.
-    unsafe { *count = DEVICES as c_int };
-    0
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn hipSetDevice(device: c_int) -> c_int {
-    let known = usize::try_from(device).ok().filter(|&device| device < DEVICES);
-    known.map_or(INVALID_DEVICE, |device| {
-        DEVICE.set(device);
+exported! {
+    "cuDeviceGetCount" fn hipGetDeviceCount(count: *mut c_int) {
+        *count = DEVICES as c_int;
         0
-    })
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuDeviceGetName"))]
-pub unsafe extern "C" fn hipDeviceGetName(name: *mut c_char, _bytes: c_int, _device: c_int) -> c_int {
-    // SAFETY: see above.
-    unsafe { put(name, NAME) };
-    0
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuDeviceGetAttribute"))]
-pub unsafe extern "C" fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) -> c_int {
-    let known = match (cfg!(cuda), attribute) {
-        (false, 63) => 104,
-        (false, 87) => 64,
-        (true, 1) => 1024,
-        (true, 10) => 32,
-        (true, 16) => 132,
-        (true, 75) => 9,
-        (true, 76) => 0,
-        (true, 97) => 227 << 10,
-        _ => return INVALID,
-    };
-    // SAFETY: see above.
-    unsafe { *value = known };
-    0
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuDeviceTotalMem_v2"))]
-pub unsafe extern "C" fn hipDeviceTotalMem(bytes: *mut usize, _device: c_int) -> c_int {
-    // SAFETY: see above.
-    unsafe { *bytes = MEMORY_BYTES };
-    0
-}
-
-/// HIP 5's layout: 792 bytes, the architecture at 396.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipGetDeviceProperties(properties: *mut c_char, _device: c_int) -> c_int {
-    // SAFETY: see above.
-    unsafe {
-        properties.write_bytes(0, 792);
-        put(properties, NAME);
-        put(properties.add(396), c"gfx90a:sramecc+:xnack-");
     }
-    0
-}
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuMemGetInfo_v2"))]
-pub unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int {
-    // SAFETY: see above.
-    unsafe { (*free, *total) = (MEMORY_BYTES / 4 * 3, MEMORY_BYTES) };
-    0
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuMemAlloc_v2"))]
-pub unsafe extern "C" fn hipMalloc(address: *mut *mut u8, bytes: usize) -> c_int {
-    let Ok(layout) = Layout::from_size_align(bytes, 256) else { return OUT_OF_MEMORY };
-    if bytes == 0 || bytes > MEMORY_BYTES {
-        return OUT_OF_MEMORY;
+    fn hipSetDevice(device: c_int) {
+        let known = usize::try_from(device).ok().filter(|&device| device < DEVICES);
+        known.map_or(INVALID_DEVICE, |device| {
+            DEVICE.set(device);
+            0
+        })
     }
-    // SAFETY: the size is not 0; see above. It is given back when the process ends.
-    unsafe { *address = alloc(layout) };
-    0
-}
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuMemFree_v2"))]
-pub extern "C" fn hipFree(_address: *mut u8) -> c_int {
-    0
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuMemcpyHtoDAsync_v2"))]
-pub extern "C" fn hipMemcpyHtoDAsync(target: usize, source: usize, bytes: usize, stream: usize) -> c_int {
-    device_of(stream).map_or(INVALID, |device| state().put(device, Step::Copy { target, source, bytes }))
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuMemcpyDtoHAsync_v2"))]
-pub extern "C" fn hipMemcpyDtoHAsync(target: usize, source: usize, bytes: usize, stream: usize) -> c_int {
-    hipMemcpyHtoDAsync(target, source, bytes, stream)
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuMemcpyDtoDAsync_v2"))]
-pub extern "C" fn hipMemcpyDtoDAsync(target: usize, source: usize, bytes: usize, stream: usize) -> c_int {
-    hipMemcpyHtoDAsync(target, source, bytes, stream)
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuMemcpyHtoD_v2"))]
-pub unsafe extern "C" fn hipMemcpyHtoD(target: *mut u8, source: *const u8, bytes: usize) -> c_int {
-    // SAFETY: see above.
-    unsafe { source.copy_to_nonoverlapping(target, bytes) };
-    0
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipMemcpyPeerAsync(
-    target: *mut u8,
-    target_device: c_int,
-    source: *const u8,
-    source_device: c_int,
-    bytes: usize,
-    stream: usize,
-) -> c_int {
-    COUNTS[3].fetch_add(1, Ordering::Relaxed);
-    if target_device == source_device || device_of(stream) != usize::try_from(target_device).ok() {
-        return INVALID;
+    "cuDeviceGetName" fn hipDeviceGetName(name: *mut c_char, _bytes: c_int, _device: c_int) {
+        put(name, NAME);
+        0
     }
-    state().put(target_device as usize, Step::Copy { target: target as usize, source: source as usize, bytes })
-}
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuMemHostAlloc"))]
-pub unsafe extern "C" fn hipHostMalloc(memory: *mut *mut u8, bytes: usize, flags: c_uint) -> c_int {
-    COUNTS[2].fetch_add(1, Ordering::Relaxed);
-    // SAFETY: see above. It is given back when the process ends, so that what comes too late still shows.
-    unsafe { *memory = alloc(Layout::from_size_align(bytes, 4096).unwrap()) };
-    status(flags == 0 || flags == MAPPED)
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuMemHostGetDevicePointer_v2"))]
-pub unsafe extern "C" fn hipHostGetDevicePointer(address: *mut *mut u8, memory: *mut u8, flags: c_uint) -> c_int {
-    // SAFETY: see above.
-    unsafe { *address = memory };
-    status(flags == 0)
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuMemFreeHost"))]
-pub extern "C" fn hipHostFree(_memory: *mut u8) -> c_int {
-    COUNTS[2].fetch_sub(1, Ordering::Relaxed);
-    0
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuMemsetD8Async"))]
-pub extern "C" fn hipMemsetD8Async(target: usize, value: u8, bytes: usize, stream: usize) -> c_int {
-    device_of(stream).map_or(INVALID, |device| state().put(device, Step::Set { target, value, bytes }))
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuStreamCreate"))]
-pub unsafe extern "C" fn hipStreamCreateWithFlags(stream: *mut usize, flags: c_uint) -> c_int {
-    // SAFETY: see above.
-    unsafe { *stream = STREAM + DEVICE.get() };
-    status(flags == 1)
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuStreamSynchronize"))]
-pub extern "C" fn hipStreamSynchronize(stream: usize) -> c_int {
-    COUNTS[0].fetch_add(1, Ordering::Relaxed);
-    let Some(device) = device_of(stream) else { return INVALID };
-    let mut state = state();
-    let end = state.end(device);
-    state.run(device, end);
-    if FAULTED.load(Ordering::Relaxed) { ILLEGAL_ADDRESS } else { 0 }
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuStreamDestroy_v2"))]
-pub extern "C" fn hipStreamDestroy(stream: usize) -> c_int {
-    status(device_of(stream).is_some())
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuEventCreate"))]
-pub unsafe extern "C" fn hipEventCreateWithFlags(event: *mut usize, flags: c_uint) -> c_int {
-    let mut state = state();
-    state.events.push((0, 0));
-    // SAFETY: see above.
-    unsafe { *event = state.events.len() };
-    status(flags == 0)
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuEventRecord"))]
-pub extern "C" fn hipEventRecord(event: usize, stream: usize) -> c_int {
-    let Some(device) = device_of(stream) else { return INVALID };
-    let mut state = state();
-    state.events[event - 1] = (device, state.end(device));
-    0
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuStreamWaitEvent"))]
-pub extern "C" fn hipStreamWaitEvent(stream: usize, event: usize, flags: c_uint) -> c_int {
-    let Some(own) = device_of(stream) else { return INVALID };
-    let mut state = state();
-    let (device, until) = state.events[event - 1];
-    state.put(own, Step::Wait { device, until });
-    status(flags == 0)
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuEventSynchronize"))]
-pub extern "C" fn hipEventSynchronize(event: usize) -> c_int {
-    let mut state = state();
-    let (device, until) = state.events[event - 1];
-    if state.queues[device].done < until {
-        COUNTS[1].fetch_add(1, Ordering::Relaxed);
-    }
-    state.run(device, until);
-    if FAULTED.load(Ordering::Relaxed) { ILLEGAL_ADDRESS } else { 0 }
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuEventElapsedTime"))]
-pub unsafe extern "C" fn hipEventElapsedTime(milliseconds: *mut f32, start: usize, stop: usize) -> c_int {
-    // SAFETY: see above.
-    unsafe { *milliseconds = 1.5 };
-    status(start > 0 && stop > 0)
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuEventDestroy_v2"))]
-pub extern "C" fn hipEventDestroy(event: usize) -> c_int {
-    status(event > 0)
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuModuleLoadData"))]
-pub unsafe extern "C" fn hipModuleLoadData(module: *mut usize, image: *const [u8; 4]) -> c_int {
-    // SAFETY: see above.
-    unsafe {
-        *module = 9;
-        status(*image == *b"\x7fELF")
-    }
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuModuleGetFunction"))]
-pub unsafe extern "C" fn hipModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) -> c_int {
-    // SAFETY: see above.
-    unsafe { *function = if CStr::from_ptr(name) == c"scale_f32" { SCALE } else { OTHER } };
-    status(module == 9)
-}
-
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuModuleGetGlobal_v2"))]
-pub unsafe extern "C" fn hipModuleGetGlobal(
-    address: *mut *const AtomicU64,
-    bytes: *mut usize,
-    module: usize,
-    name: *const c_char,
-) -> c_int {
-    // SAFETY: see above.
-    unsafe {
-        let words: &[AtomicU64] = match CStr::from_ptr(name).to_bytes() {
-            b"rf_index_record" => &RECORD,
-            b"__rocfire_print" => &PRINTED,
-            _ => return NOT_FOUND,
+    "cuDeviceGetAttribute" fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
+        let known = match (cfg!(cuda), attribute) {
+            (false, 63) => 104,
+            (false, 87) => 64,
+            (true, 1) => 1024,
+            (true, 10) => 32,
+            (true, 16) => 132,
+            (true, 75) => 9,
+            (true, 76) => 0,
+            (true, 97) => 227 << 10,
+            _ => return INVALID,
         };
-        (*address, *bytes) = (words.as_ptr(), size_of_val(words));
+        *value = known;
+        0
+    }
+
+    "cuDeviceTotalMem_v2" fn hipDeviceTotalMem(bytes: *mut usize, _device: c_int) {
+        *bytes = MEMORY_BYTES;
+        0
+    }
+}
+
+// HIP 5's layout: 792 bytes, the architecture at 396.
+exported! {
+    fn hipGetDeviceProperties(properties: *mut c_char, _device: c_int) {
+        unsafe {
+            properties.write_bytes(0, 792);
+            put(properties, NAME);
+            put(properties.add(396), c"gfx90a:sramecc+:xnack-");
+        }
+        0
+    }
+
+    "cuMemGetInfo_v2" fn hipMemGetInfo(free: *mut usize, total: *mut usize) {
+        (*free, *total) = (MEMORY_BYTES / 4 * 3, MEMORY_BYTES);
+        0
+    }
+
+    "cuMemAlloc_v2" fn hipMalloc(address: *mut *mut u8, bytes: usize) {
+        let Ok(layout) = Layout::from_size_align(bytes, 256) else { return OUT_OF_MEMORY };
+        if bytes == 0 || bytes > MEMORY_BYTES {
+            return OUT_OF_MEMORY;
+        }
+        // SAFETY: the size is not 0; see above. It is given back when the process ends.
+        *address = alloc(layout);
+        0
+    }
+
+    "cuMemFree_v2" fn hipFree(_address: *mut u8) {
+        0
+    }
+
+    "cuMemcpyHtoDAsync_v2" fn hipMemcpyHtoDAsync(target: usize, source: usize, bytes: usize, stream: usize) {
+        stream_of(stream).map_or(INVALID, |stream| state().put(stream, Step::Copy { target, source, bytes }))
+    }
+
+    "cuMemcpyDtoHAsync_v2" fn hipMemcpyDtoHAsync(target: usize, source: usize, bytes: usize, stream: usize) {
+        hipMemcpyHtoDAsync(target, source, bytes, stream)
+    }
+
+    "cuMemcpyDtoDAsync_v2" fn hipMemcpyDtoDAsync(target: usize, source: usize, bytes: usize, stream: usize) {
+        hipMemcpyHtoDAsync(target, source, bytes, stream)
+    }
+
+    "cuMemcpyHtoD_v2" fn hipMemcpyHtoD(target: *mut u8, source: *const u8, bytes: usize) {
+        source.copy_to_nonoverlapping(target, bytes);
+        0
+    }
+
+    fn hipMemcpyPeerAsync(
+        target: *mut u8, target_device: c_int, source: *const u8, source_device: c_int, bytes: usize,
+        stream: usize
+    ) {
+        COUNTS[3].fetch_add(1, Ordering::Relaxed);
+        let Some(stream) = stream_of(stream) else { return INVALID };
+        if target_device == source_device || stream % DEVICES != target_device as usize {
+            return INVALID;
+        }
+        state().put(stream, Step::Copy { target: target as usize, source: source as usize, bytes })
+    }
+
+    "cuMemHostAlloc" fn hipHostMalloc(memory: *mut *mut u8, bytes: usize, flags: c_uint) {
+        COUNTS[2].fetch_add(1, Ordering::Relaxed);
+        *memory = alloc(Layout::from_size_align(bytes, 4096).unwrap());
+        status(flags == 0 || flags == MAPPED)
+    }
+
+    "cuMemHostGetDevicePointer_v2" fn hipHostGetDevicePointer(address: *mut *mut u8, memory: *mut u8, flags: c_uint) {
+        *address = memory;
+        status(flags == 0)
+    }
+
+    "cuMemFreeHost" fn hipHostFree(_memory: *mut u8) {
+        COUNTS[2].fetch_sub(1, Ordering::Relaxed);
+        0
+    }
+
+    "cuMemsetD8Async" fn hipMemsetD8Async(target: usize, value: u8, bytes: usize, stream: usize) {
+        stream_of(stream).map_or(INVALID, |stream| state().put(stream, Step::Set { target, value, bytes }))
+    }
+
+    "cuStreamCreate" fn hipStreamCreateWithFlags(stream: *mut usize, flags: c_uint) {
+        let (mut state, device) = (state(), DEVICE.get());
+        let number = state.made[device] % 2;
+        state.made[device] += 1;
+        *stream = STREAM + device + DEVICES * number;
+        status(flags == 1)
+    }
+
+    "cuStreamSynchronize" fn hipStreamSynchronize(stream: usize) {
+        COUNTS[0].fetch_add(1, Ordering::Relaxed);
+        let Some(stream) = stream_of(stream) else { return INVALID };
+        let mut state = state();
+        let end = state.end(stream);
+        state.run(stream, end);
+        if FAULTED.load(Ordering::Relaxed) { ILLEGAL_ADDRESS } else { 0 }
+    }
+
+    "cuStreamDestroy_v2" fn hipStreamDestroy(stream: usize) {
+        status(stream_of(stream).is_some())
+    }
+
+    "cuEventCreate" fn hipEventCreateWithFlags(event: *mut usize, flags: c_uint) {
+        let mut state = state();
+        state.events.push((0, 0));
+        *event = state.events.len();
+        status(flags == 0)
+    }
+
+    "cuEventRecord" fn hipEventRecord(event: usize, stream: usize) {
+        let Some(stream) = stream_of(stream) else { return INVALID };
+        let mut state = state();
+        state.events[event - 1] = (stream, state.end(stream));
+        0
+    }
+
+    "cuStreamWaitEvent" fn hipStreamWaitEvent(stream: usize, event: usize, flags: c_uint) {
+        let Some(own) = stream_of(stream) else { return INVALID };
+        let mut state = state();
+        let (stream, until) = state.events[event - 1];
+        state.put(own, Step::Wait { stream, until });
+        status(flags == 0)
+    }
+
+    "cuEventSynchronize" fn hipEventSynchronize(event: usize) {
+        let mut state = state();
+        let (stream, until) = state.events[event - 1];
+        if state.queues[stream].done < until {
+            COUNTS[1].fetch_add(1, Ordering::Relaxed);
+        }
+        state.run(stream, until);
+        if FAULTED.load(Ordering::Relaxed) { ILLEGAL_ADDRESS } else { 0 }
+    }
+
+    "cuEventElapsedTime" fn hipEventElapsedTime(milliseconds: *mut f32, start: usize, stop: usize) {
+        *milliseconds = 1.5;
+        status(start > 0 && stop > 0)
+    }
+
+    "cuEventDestroy_v2" fn hipEventDestroy(event: usize) {
+        status(event > 0)
+    }
+
+    "cuModuleLoadData" fn hipModuleLoadData(module: *mut usize, image: *const [u8; 4]) {
+        unsafe {
+            *module = 9;
+            status(*image == *b"\x7fELF")
+        }
+    }
+
+    "cuModuleGetFunction" fn hipModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) {
+        unsafe { *function = if CStr::from_ptr(name) == c"scale_f32" { SCALE } else { OTHER } };
         status(module == 9)
     }
-}
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuModuleUnload"))]
-pub extern "C" fn hipModuleUnload(module: usize) -> c_int {
-    status(module == 9)
-}
+    "cuModuleGetGlobal_v2" fn hipModuleGetGlobal(
+        address: *mut *const AtomicU64, bytes: *mut usize, module: usize, name: *const c_char,
+    ) {
+        unsafe {
+            let words: &[AtomicU64] = match CStr::from_ptr(name).to_bytes() {
+                b"rf_index_record" => &RECORD,
+                b"__rocfire_print" => &PRINTED,
+                _ => return NOT_FOUND,
+            };
+            (*address, *bytes) = (words.as_ptr(), size_of_val(words));
+            status(module == 9)
+        }
+    }
 
-#[cfg_attr(not(cuda), unsafe(no_mangle))]
-#[cfg_attr(cuda, unsafe(export_name = "cuLaunchKernel"))]
-pub unsafe extern "C" fn hipModuleLaunchKernel(
-    function: usize,
-    grid_x: c_uint,
-    grid_y: c_uint,
-    grid_z: c_uint,
-    block_x: c_uint,
-    block_y: c_uint,
-    block_z: c_uint,
-    lds_bytes: c_uint,
-    stream: usize,
-    parameters: *const c_void,
-    extra: *const [usize; 5],
-) -> c_int {
-    // SAFETY: see above.
-    let [pointer, args, size, args_bytes, end] = unsafe { *extra };
-    let args_bytes = std::ptr::with_exposed_provenance::<usize>(args_bytes);
-    // SAFETY: see above.
-    let whole = unsafe { *args_bytes } == size_of::<ScaleArgs>();
-    let has_lds = i64::from(lds_bytes) <= LDS_BYTES.load(Ordering::Relaxed);
-    let one_axis = grid_y * grid_z * block_y * block_z == 1 && has_lds;
-    let Some(device) = device_of(stream) else { return INVALID };
-    if !parameters.is_null() || (pointer, size, end) != (1, 2, LAUNCH_END) || !whole || !one_axis {
-        return INVALID;
+    "cuModuleUnload" fn hipModuleUnload(module: usize) {
+        status(module == 9)
     }
-    if function != SCALE {
-        FAULTED.store(true, Ordering::Relaxed);
-        return 0;
+
+    "cuLaunchKernel" fn hipModuleLaunchKernel(
+        function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, lds_bytes: c_uint, stream: usize, parameters: *const c_void, extra: *const [usize;
+        5],
+    ) {
+        let [pointer, args, size, args_bytes, end] = unsafe { *extra };
+        let args_bytes = std::ptr::with_exposed_provenance::<usize>(args_bytes);
+        let whole = unsafe { *args_bytes } == size_of::<ScaleArgs>();
+        let has_lds = i64::from(lds_bytes) <= LDS_BYTES.load(Ordering::Relaxed);
+        let one_axis = grid_y * grid_z * block_y * block_z == 1 && has_lds;
+        let Some(stream) = stream_of(stream) else { return INVALID };
+        if !parameters.is_null() || (pointer, size, end) != (1, 2, LAUNCH_END) || !whole || !one_axis {
+            return INVALID;
+        }
+        if function != SCALE {
+            FAULTED.store(true, Ordering::Relaxed);
+            return 0;
+        }
+        let args = unsafe { std::ptr::with_exposed_provenance::<ScaleArgs>(args).read_unaligned() };
+        state().put(stream, Step::Scale { args, threads: grid_x * block_x })
     }
-    // SAFETY: see above. The driver's bytes need not be aligned.
-    let args = unsafe { std::ptr::with_exposed_provenance::<ScaleArgs>(args).read_unaligned() };
-    state().put(device, Step::Scale { args, threads: grid_x * block_x })
 }
 
 /// What CUDA's driver has in its own way.
@@ -507,87 +445,63 @@ mod cuda {
         attribute_count: c_uint,
     }
 
-    #[unsafe(no_mangle)]
-    pub extern "C" fn cuInit(flags: c_uint) -> c_int {
-        status(flags == 0)
-    }
-
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
-        // SAFETY: see above.
-        unsafe { *version = 13_000 };
-        0
-    }
-
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn cuGetErrorName(code: c_int, name: *mut *const c_char) -> c_int {
-        let known = if code == ILLEGAL_ADDRESS { c"CUDA_ERROR_ILLEGAL_ADDRESS" } else { c"CUDA_ERROR_OTHER" };
-        // SAFETY: see above.
-        unsafe { *name = known.as_ptr() };
-        0
-    }
-
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn cuGetErrorString(code: c_int, text: *mut *const c_char) -> c_int {
-        // SAFETY: see above.
-        unsafe { *text = hipGetErrorString(code) };
-        0
-    }
-
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_int {
-        // SAFETY: see above.
-        unsafe { *device = ordinal };
-        status(ordinal < DEVICES as c_int)
-    }
-
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) -> c_int {
-        // SAFETY: see above.
-        unsafe { *context = CONTEXT + device as usize };
-        0
-    }
-
-    #[unsafe(no_mangle)]
-    pub extern "C" fn cuCtxSetCurrent(context: usize) -> c_int {
-        hipSetDevice((context - CONTEXT) as c_int)
-    }
-
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn cuMemcpyPeerAsync(
-        target: *mut u8,
-        to: usize,
-        source: *const u8,
-        from: usize,
-        bytes: usize,
-        stream: usize,
-    ) -> c_int {
-        // SAFETY: see above.
-        unsafe { hipMemcpyPeerAsync(target, (to - CONTEXT) as c_int, source, (from - CONTEXT) as c_int, bytes, stream) }
-    }
-
-    #[unsafe(no_mangle)]
-    pub extern "C" fn cuFuncSetAttribute(_function: usize, attribute: c_int, value: c_int) -> c_int {
-        COUNTS[4].fetch_add(1, Ordering::Relaxed);
-        LDS_BYTES.store(i64::from(value), Ordering::Relaxed);
-        status(attribute == 8)
-    }
-
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn cuLaunchKernelEx(
-        config: *const Config,
-        function: usize,
-        parameters: *const c_void,
-        extra: *const [usize; 5],
-    ) -> c_int {
-        COUNTS[5].fetch_add(1, Ordering::Relaxed);
-        // SAFETY: see above.
-        let (Config { grid: [x, y, z], block: [a, b, c], shared_bytes, stream, attribute_count, .. }, attribute) =
-            unsafe { (&*config, *(*config).attributes) };
-        if (*attribute_count, attribute[0], attribute[2]) != (1, HOPPER_EARLY, 1) {
-            return INVALID;
+    exported! {
+        fn cuInit(flags: c_uint) {
+            status(flags == 0)
         }
-        // SAFETY: see above.
-        unsafe { hipModuleLaunchKernel(function, *x, *y, *z, *a, *b, *c, *shared_bytes, *stream, parameters, extra) }
+
+        fn cuDriverGetVersion(version: *mut c_int) {
+            *version = 13_000;
+            0
+        }
+
+        fn cuGetErrorName(code: c_int, name: *mut *const c_char) {
+            let known = if code == ILLEGAL_ADDRESS { c"CUDA_ERROR_ILLEGAL_ADDRESS" } else { c"CUDA_ERROR_OTHER" };
+            *name = known.as_ptr();
+            0
+        }
+
+        fn cuGetErrorString(code: c_int, text: *mut *const c_char) {
+            *text = hipGetErrorString(code);
+            0
+        }
+
+        fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
+            *device = ordinal;
+            status(ordinal < DEVICES as c_int)
+        }
+
+        fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) {
+            *context = CONTEXT + device as usize;
+            0
+        }
+
+        fn cuCtxSetCurrent(context: usize) {
+            hipSetDevice((context - CONTEXT) as c_int)
+        }
+
+        fn cuMemcpyPeerAsync(
+            target: *mut u8, to: usize, source: *const u8, from: usize, bytes: usize, stream: usize
+        ) {
+            hipMemcpyPeerAsync(target, (to - CONTEXT) as c_int, source, (from - CONTEXT) as c_int, bytes, stream)
+        }
+
+        fn cuFuncSetAttribute(_function: usize, attribute: c_int, value: c_int) {
+            COUNTS[4].fetch_add(1, Ordering::Relaxed);
+            LDS_BYTES.store(i64::from(value), Ordering::Relaxed);
+            status(attribute == 8)
+        }
+
+        fn cuLaunchKernelEx(
+            config: *const Config, function: usize, parameters: *const c_void, extra: *const [usize; 5]
+        ) {
+            COUNTS[5].fetch_add(1, Ordering::Relaxed);
+            let (Config { grid: [x, y, z], block: [a, b, c], shared_bytes, stream, attribute_count, .. }, attribute) =
+                (&*config, *(*config).attributes);
+            if (*attribute_count, attribute[0], attribute[2]) != (1, HOPPER_EARLY, 1) {
+                return INVALID;
+            }
+            hipModuleLaunchKernel(function, *x, *y, *z, *a, *b, *c, *shared_bytes, *stream, parameters, extra)
+        }
     }
 }

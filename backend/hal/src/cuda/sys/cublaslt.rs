@@ -24,7 +24,7 @@ pub const CODES: Codes = Codes {
     alignment: Some([5, 6, 7, 8]),
 };
 
-super::table! {
+crate::foreign::table! {
     /// The one function.
     CublasLt {
         /// Version, `major * 10000 + minor * 100 + patch` from 12 on, `major * 1000 + minor * 100 + patch` before.

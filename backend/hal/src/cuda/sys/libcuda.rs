@@ -70,7 +70,7 @@ pub struct LaunchConfig {
 }
 const _: () = assert!(size_of::<LaunchConfig>() == 56);
 
-super::table! {
+crate::foreign::table! {
     /// The functions of `libcuda` that are used and that HIP's runtime has not.
     LibCuda {
         /// Starts the driver; `flags` is 0.

@@ -3,5 +3,3 @@
 pub mod cublaslt;
 pub mod libcuda;
 pub mod nvrtc;
-
-pub(crate) use crate::foreign::table;

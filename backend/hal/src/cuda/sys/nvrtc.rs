@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use crate::foreign::Status;
 
-super::table! {
+crate::foreign::table! {
     /// The one function.
     Nvrtc {
         /// Version of CUDA that it belongs to.

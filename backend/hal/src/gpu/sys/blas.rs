@@ -45,7 +45,7 @@ pub struct Codes {
     pub alignment: Option<[c_int; 4]>,
 }
 
-super::shared_table! {
+crate::foreign::table! {
     /// The functions of either that are used.
     BlasLt {
         /// A handle for the thread's device.

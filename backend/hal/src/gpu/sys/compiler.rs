@@ -9,7 +9,7 @@ use crate::foreign::Status;
 /// `hiprtcProgram`, `nvrtcProgram`.
 pub type Program = *mut c_void;
 
-super::shared_table! {
+crate::foreign::table! {
     /// The functions of either that are used.
     CompilerLibrary {
         /// A code's text.

@@ -3,5 +3,3 @@
 pub(crate) mod blas;
 pub(crate) mod compiler;
 pub(crate) mod runtime;
-
-pub(super) use crate::foreign::shared_table;

@@ -42,7 +42,7 @@ pub const CAPTURE_RELAXED: c_int = 2;
 /// key that ends it differs.
 pub const LAUNCH_BUFFER: [*mut c_void; 2] = [std::ptr::without_provenance_mut(1), std::ptr::without_provenance_mut(2)];
 
-super::shared_table! {
+crate::foreign::table! {
     /// The functions of `libamdhip64` or `libcuda` that both have. A suffix `_v2` is the name that CUDA's header stands for.
     Runtime {
         /// Number of devices.

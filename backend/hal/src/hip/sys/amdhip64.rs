@@ -21,7 +21,7 @@ pub const HOST_MAPPED: c_uint = 0x2 | 0x4000_0000;
 /// `HIP_LAUNCH_PARAM_END`.
 pub const LAUNCH_END: *mut c_void = std::ptr::without_provenance_mut(3);
 
-super::table! {
+crate::foreign::table! {
     /// The functions of `libamdhip64` that are used and that CUDA's driver has not.
     AmdHip64 {
         /// Version of the runtime, `major * 10^7 + minor * 10^5 + patch`.

@@ -26,7 +26,7 @@ pub const CODES: Codes = Codes {
     alignment: None,
 };
 
-super::table! {
+crate::foreign::table! {
     /// The one function.
     HipblasLt {
         /// Version, `major * 100000 + minor * 100 + patch`.

@@ -3,5 +3,3 @@
 pub mod amdhip64;
 pub mod hipblaslt;
 pub mod rocblas;
-
-pub(crate) use crate::foreign::table;

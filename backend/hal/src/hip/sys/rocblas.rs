@@ -4,6 +4,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use crate::DType;
 use crate::foreign::Status;
 
 /// `rocblas_operation_none`, `rocblas_operation_transpose`.
@@ -13,24 +14,20 @@ pub const ATOMICS_NOT_ALLOWED: c_int = 0;
 /// `rocblas_gemm_algo_standard`.
 pub const ALGORITHM_STANDARD: c_int = 0;
 
-/// `rocblas_datatype`.
-pub mod dtype {
-    use std::ffi::c_int;
-    /// `rocblas_datatype_f16_r`.
-    pub const F16: c_int = 150;
-    /// `rocblas_datatype_f32_r`.
-    pub const F32: c_int = 151;
-    /// `rocblas_datatype_f64_r`.
-    pub const F64: c_int = 152;
-    /// `rocblas_datatype_i8_r`.
-    pub const I8: c_int = 160;
-    /// `rocblas_datatype_i32_r`.
-    pub const I32: c_int = 162;
-    /// `rocblas_datatype_bf16_r`.
-    pub const BF16: c_int = 168;
+/// `rocblas_datatype`, for the types that products have.
+pub fn type_code(dtype: DType) -> c_int {
+    match dtype {
+        DType::F16 => 150,
+        DType::F32 => 151,
+        DType::F64 => 152,
+        DType::I8 => 160,
+        DType::I32 => 162,
+        DType::BF16 => 168,
+        other => unreachable!("no product is of {other}"),
+    }
 }
 
-super::table! {
+crate::foreign::table! {
     /// The functions of rocBLAS that are used.
     Rocblas {
         /// The version's text.

@@ -1,10 +1,11 @@
-//! Launches that wait for others of their kind, to share one.
+//! The queue of a stream: launches that wait for others of their kernel, so that one launch does them all.
 //!
 //! The update of a model's parameters is one small kernel for each of them, with the same code and other tensors; so are the
-//! products of one input with several weights. Such a launch is given to [`Stream::launch_with_others`]: it waits on the host,
-//! and whatever of the same kernel comes next joins it, as long as neither touches what the other writes. All of it goes to the device, in one launch for each kernel, before anything
-//! else: another kernel that cannot wait, a copy of what it touches, a wait. What waits is therefore never seen to wait. Nothing
-//! waits while launches are timed or recorded for a graph. One that stayed alone is launched as if it had never waited.
+//! products of one input with several weights. Such a launch is given to [`Stream::launch_joinable`]: it waits on the host,
+//! and whatever of the same kernel comes next joins it, as long as neither touches what the other writes ([`Hazards`]). All
+//! that waits goes to the device, as one [`Command`] for each kernel, before anything else does: another kernel that cannot
+//! wait, a copy of what it touches, a wait. What waits is therefore never seen to wait. Nothing waits while launches are timed
+//! or recorded for a graph. A launch that nothing joined is launched as if it had never waited.
 //!
 //! A kernel for several is the same code behind an argument struct `{u32 count, unused; u32 first[capacity]; Args
 //! member[capacity]}`: `first` is the first workgroup of each member along the first axis of the grid.
@@ -12,106 +13,41 @@
 use std::sync::Arc;
 
 use crate::buffer::Memory;
+use crate::command::Command;
+use crate::hazard::{Access, Bytes, Hazards};
 use crate::profile::Work;
 use crate::{Buffer, Error, Function, Launch, Result, Stream, View, ViewMut};
 
 /// Most buffers that the launches of a group write.
 const WRITTEN_MOST: usize = 96;
 
-/// Bytes of some memory: from the first to behind the last, and which between them if they come in rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bytes {
-    /// The first.
-    pub first: u64,
-    /// Behind the last.
-    pub end: u64,
-    /// Bytes of a row, and from one row to the next.
-    pub rows: Option<(u64, u64)>,
-}
-
-impl Bytes {
-    /// Those of a whole buffer.
-    const ALL: Bytes = Bytes { first: 0, end: u64::MAX, rows: None };
-
-    /// Those of a view's elements, counted from its buffer's first.
-    pub fn of(view: &View<'_>) -> Bytes {
-        let (layout, size) = (view.layout(), view.dtype().size_bytes() as u64);
-        let extent = layout.extent();
-        let (first, end) = (extent.start as u64 * size, extent.end as u64 * size);
-        // Elements without gaps, then rows of them.
-        let (mut row, mut rows) = (size, None::<(u64, u64)>);
-        for (&extent, &stride) in layout.shape().iter().zip(layout.strides()).rev().filter(|axis| *axis.0 > 1) {
-            let (extent, step) = (extent as u64, stride.unsigned_abs() * size);
-            match &mut rows {
-                None if stride > 0 && step == row => row *= extent,
-                None if stride > 0 && step > row => rows = Some((step, extent)),
-                Some((stride, count)) if step == *stride * *count => *count *= extent,
-                _ => return Bytes { first, end, rows: None },
-            }
-        }
-        Bytes { first, end, rows: rows.map(|(stride, _)| (row, stride)) }
-    }
-
-    /// Whether both have a byte in common, or it is not known that they have none.
-    pub fn meets(&self, other: &Bytes) -> bool {
-        if self.first >= other.end || other.first >= self.end {
-            return false;
-        }
-        match (self.rows, other.rows) {
-            (Some((bytes, stride)), Some((other_bytes, other_stride))) if stride == other_stride => {
-                // Columns of one matrix: apart if the other's lie behind ours and before our next row.
-                let behind = (i128::from(other.first) - i128::from(self.first)).rem_euclid(i128::from(stride)) as u64;
-                behind < bytes || behind + other_bytes > stride
-            }
-            _ => true,
-        }
-    }
-}
-
-/// How a launch may share one with others.
+/// The kernel that does several launches of another at once.
 #[derive(Clone, Copy)]
-pub struct Together<'a> {
-    /// How many launches the kernel for several takes; even. Below 2 the launch does not wait.
+pub struct JoinedKernel<'a> {
+    /// How many launches it takes; even. Below 2 the launch does not wait.
     pub capacity: usize,
     /// What members must have in common besides the kernel: the address of an input, or 0 where nothing is asked.
     pub common: u64,
     /// What the launch writes, where it is less than all of its outputs; empty where that is not known.
     pub writes: &'a [ViewMut<'a>],
-    /// That kernel; asked for when a second launch joins the first.
-    pub several: &'a dyn Fn() -> Result<Function>,
+    /// The kernel; asked for when a second launch joins the first.
+    pub function: &'a dyn Fn() -> Result<Function>,
 }
 
 /// Memory that a launch which waits touches, and which nobody else counts: see [`Buffer::is_unique`]. It keeps no device: the
 /// stream that it waits on is the device's own.
-struct Held {
+struct HeldMemory {
     memory: Arc<Memory>,
-    bytes: Bytes,
     is_written: bool,
 }
 
-impl Held {
-    fn new((buffer, bytes): (&Buffer, Bytes), is_written: bool) -> Held {
-        Held { memory: buffer.hold(), bytes, is_written }
-    }
-
-    fn meets(&self, (buffer, bytes): &(&Buffer, Bytes)) -> bool {
-        Arc::ptr_eq(&self.memory, buffer.memory()) && self.bytes.meets(bytes)
+impl HeldMemory {
+    fn new(buffer: &Buffer, is_written: bool) -> HeldMemory {
+        HeldMemory { memory: buffer.hold(), is_written }
     }
 }
 
-/// What a launch reads.
-fn read<'a>(reads: &'a [View<'_>]) -> impl Iterator<Item = (&'a Buffer, Bytes)> {
-    reads.iter().map(|view| (view.buffer(), Bytes::of(view)))
-}
-
-/// What a launch writes.
-fn written<'a>(launch: &Launch<'a>, together: &Together<'a>) -> impl Iterator<Item = (&'a Buffer, Bytes)> {
-    let whole = if together.writes.is_empty() { launch.outputs } else { &[] };
-    let parts = together.writes.iter().map(|view| (view.buffer(), Bytes::of(view)));
-    parts.chain(whole.iter().map(|&buffer| (buffer, Bytes::ALL)))
-}
-
-impl Drop for Held {
+impl Drop for HeldMemory {
     fn drop(&mut self) {
         self.memory.release();
     }
@@ -119,7 +55,7 @@ impl Drop for Held {
 
 /// Launches of one kernel that wait. Its memory is kept when they have gone.
 #[derive(Default)]
-struct Group {
+struct JoinedLaunch {
     label: &'static str,
     single: Option<Function>,
     several: Option<Function>,
@@ -136,12 +72,12 @@ struct Group {
     written: usize,
     /// Arguments of all members, one behind the other.
     args: Vec<u8>,
-    held: Vec<Held>,
+    held: Vec<HeldMemory>,
     /// The argument struct of the launch.
     whole: Vec<u8>,
 }
 
-impl Group {
+impl JoinedLaunch {
     fn is_of(&self, function: &Function, launch: &Launch<'_>, common: u64) -> bool {
         self.single.as_ref().is_some_and(|single| single.same(function))
             && self.label == launch.label
@@ -153,13 +89,13 @@ impl Group {
             && self.written + launch.outputs.len() <= WRITTEN_MOST
     }
 
-    fn push(&mut self, launch: &Launch<'_>, reads: &[View<'_>], together: &Together<'_>) {
+    fn push(&mut self, launch: &Launch<'_>, reads: &[View<'_>]) {
         self.firsts.push(self.groups);
         self.groups += launch.grid[0];
         self.written += launch.outputs.len();
         self.args.extend_from_slice(launch.args);
-        self.held.extend(written(launch, together).map(|part| Held::new(part, true)));
-        self.held.extend(read(reads).map(|part| Held::new(part, false)));
+        self.held.extend(launch.outputs.iter().map(|buffer| HeldMemory::new(buffer, true)));
+        self.held.extend(reads.iter().map(|view| HeldMemory::new(view.buffer(), false)));
     }
 
     /// The arguments of the kernel for several.
@@ -184,29 +120,31 @@ impl Group {
 
 /// All launches that wait on a stream. None touches what another writes.
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct Queue {
     /// The first `live` of them have members.
-    groups: Vec<Group>,
+    groups: Vec<JoinedLaunch>,
     live: usize,
+    /// What all members access.
+    hazards: Hazards,
 }
 
-impl Waiting {
+/// What a launch reads and writes.
+fn accesses(launch: &Launch<'_>, reads: &[View<'_>], joined: &JoinedKernel<'_>) -> impl Iterator<Item = Access> {
+    let whole = if joined.writes.is_empty() { launch.outputs } else { &[] };
+    let parts = joined.writes.iter().map(|view| Bytes::of(view));
+    let written = parts.chain(whole.iter().map(|buffer| Bytes::all(buffer)));
+    let read = reads.iter().map(Bytes::of).map(|bytes| Access { bytes, is_written: false });
+    written.map(|bytes| Access { bytes, is_written: true }).chain(read)
+}
+
+impl Queue {
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// Whether work that reads and writes these must come after what waits.
-    pub fn conflicts<'b>(
-        &self,
-        mut reads: impl Iterator<Item = (&'b Buffer, Bytes)>,
-        mut writes: impl Iterator<Item = (&'b Buffer, Bytes)>,
-    ) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let held = || self.groups[..self.live].iter().flat_map(|group| &group.held);
-        reads.any(|read| held().any(|held| held.is_written && held.meets(&read)))
-            || writes.any(|written| held().any(|held| held.meets(&written)))
+    /// Whether work with this access must come after what waits.
+    pub fn conflicts(&self, access: &Access) -> bool {
+        !self.is_empty() && self.hazards.conflicts(access)
     }
 
     /// Adds a launch; whether its group has become full.
@@ -215,41 +153,45 @@ impl Waiting {
         function: &Function,
         launch: &Launch<'_>,
         reads: &[View<'_>],
-        together: &Together<'_>,
+        joined: &JoinedKernel<'_>,
     ) -> Result<bool> {
-        let found = self.groups[..self.live].iter().position(|group| group.is_of(function, launch, together.common));
+        let found = self.groups[..self.live].iter().position(|group| group.is_of(function, launch, joined.common));
         let at = match found {
             Some(at) => {
                 if self.groups[at].several.is_none() {
-                    self.groups[at].several = Some((together.several)()?);
+                    self.groups[at].several = Some((joined.function)()?);
                 }
                 at
             }
             None => {
                 if self.live == self.groups.len() {
-                    self.groups.push(Group::default());
+                    self.groups.push(JoinedLaunch::default());
                 }
                 let group = &mut self.groups[self.live];
                 group.single = Some(function.clone());
-                (group.label, group.block, group.capacity) = (launch.label, launch.block, together.capacity);
+                (group.label, group.block, group.capacity) = (launch.label, launch.block, joined.capacity);
                 (group.across, group.lds_bytes) = ([launch.grid[1], launch.grid[2]], launch.lds_bytes);
-                group.common = together.common;
+                group.common = joined.common;
                 self.live += 1;
                 self.live - 1
             }
         };
-        self.groups[at].push(launch, reads, together);
+        self.groups[at].push(launch, reads);
+        self.hazards.add(accesses(launch, reads, joined));
         Ok(self.groups[at].firsts.len() == self.groups[at].capacity)
     }
 
-    /// Takes the last group out, for its launch; give it back with [`Waiting::keep`]. It keeps its place, and so each group
+    /// Takes the last group out, for its launch; give it back with [`Queue::keep`]. It keeps its place, and so each group
     /// finds the memory that it had when the same work came before.
-    fn take(&mut self) -> Group {
+    fn take(&mut self) -> JoinedLaunch {
         self.live -= 1;
+        if self.live == 0 {
+            self.hazards.clear();
+        }
         std::mem::take(&mut self.groups[self.live])
     }
 
-    fn keep(&mut self, mut group: Group) {
+    fn keep(&mut self, mut group: JoinedLaunch) {
         group.clear();
         self.groups[self.live] = group;
     }
@@ -262,21 +204,21 @@ impl Stream {
     ///
     /// # Safety
     /// - As [`Stream::launch`], also for the kernel for several with the arguments of all members.
-    /// - `reads` is every view that the kernel reads; `together.writes`, if there are any, every view that it writes.
+    /// - `reads` is every view that the kernel reads; `joined.writes`, if there are any, every view that it writes.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`] for memory of another device; as [`Stream::launch`]; those of
     /// making the kernel for several.
-    pub unsafe fn launch_with_others(
+    pub unsafe fn launch_joinable(
         &self,
         function: &Function,
         launch: &Launch<'_>,
         reads: &[View<'_>],
-        together: &Together<'_>,
+        joined: &JoinedKernel<'_>,
     ) -> Result<()> {
         self.require_all_here(launch, reads)?;
         let is_listed = (1..=WRITTEN_MOST).contains(&launch.outputs.len());
-        if together.capacity < 2 || !is_listed || self.waits_for_each() {
+        if joined.capacity < 2 || !is_listed || self.waits_for_each() {
             // SAFETY: the caller's duties, passed on.
             return unsafe { self.launch(function, launch) };
         }
@@ -287,10 +229,10 @@ impl Stream {
             // SAFETY: the caller's duties, passed on.
             return unsafe { self.launch(function, launch) };
         }
-        if state.waiting.conflicts(read(reads), written(launch, together)) {
+        if accesses(launch, reads, joined).any(|access| state.queue.conflicts(&access)) {
             self.settle(&mut state);
         }
-        if state.waiting.add(function, launch, reads, together)? {
+        if state.queue.add(function, launch, reads, joined)? {
             self.settle(&mut state);
         }
         Ok(())
@@ -317,7 +259,7 @@ impl Stream {
 
     /// The same where the lock is held.
     pub(crate) fn settle(&self, state: &mut crate::stream::State) {
-        while !state.waiting.is_empty() {
+        while !state.queue.is_empty() {
             self.put_group(state);
         }
     }
@@ -325,13 +267,13 @@ impl Stream {
     /// Lets what waits go first if it touches `buffer`.
     pub(crate) fn settle_for(&self, buffer: &Buffer) {
         let mut state = self.lock();
-        if state.waiting.conflicts(std::iter::empty(), std::iter::once((buffer, Bytes::ALL))) {
+        if state.queue.conflicts(&Access { bytes: Bytes::all(buffer), is_written: true }) {
             self.settle(&mut state);
         }
     }
 
     fn put_group(&self, state: &mut crate::stream::State) {
-        let mut group = state.waiting.take();
+        let mut group = state.queue.take();
         let is_alone = group.firsts.len() == 1;
         if !is_alone {
             group.fill_whole();
@@ -349,13 +291,13 @@ impl Stream {
             work: Work::default(),
         };
         let written = group.held.iter().filter(|held| held.is_written).map(|held| &*held.memory);
-        // SAFETY: `launch_with_others` has asked for it, of the kernel for several too, whose struct is what this module's
+        // SAFETY: `launch_joinable` has asked for it, of the kernel for several too, whose struct is what this module's
         // description says; `check` compares its size. The memory is held until the launch is on the stream.
-        let put = |()| unsafe { self.put(state, function, &launch, written.clone()) };
+        let put = |()| unsafe { self.submit(state, &Command::kernel(function, &launch), written.clone()) };
         if let Err(error) = self.check(function, &launch).and_then(put) {
             let fault = state.fail(error.to_string());
             written.for_each(|memory| memory.set_poison(Some(Arc::clone(&fault))));
         }
-        state.waiting.keep(group);
+        state.queue.keep(group);
     }
 }
