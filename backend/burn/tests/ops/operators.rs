@@ -62,7 +62,7 @@ fn table() -> Vec<(Operator, Vec<Input>)> {
         (operators::coded(CodedSource::Plain, token.0, token.1), vec![Float(&[5, 14])]),
         (operators::halve_to_fnuz(), vec![Codes(&[5, 14])]),
         (
-            operators::product(token, token, DType::F32, true),
+            operators::product(token, token, DType::F32, false),
             vec![Codes(&[5, 32]), Float(&[5, 1]), Codes(&[11, 32]), Float(&[11, 1])],
         ),
         (
@@ -147,7 +147,8 @@ fn told<B: CustomOps<Device = RocmDevice>>(operator: &Operator, inputs: &[Input]
 
 #[test]
 fn an_input_of_another_type_is_named() {
-    for (operator, inputs) in table() {
+    // Grouped products name the arguments of their launcher, which has groups for offsets.
+    for (operator, inputs) in table().into_iter().filter(|(operator, _)| operator.name() != "grouped_matmul") {
         for (number, &arg) in operator.inputs().iter().enumerate() {
             let mut inputs = inputs.clone();
             inputs[number] = match inputs[number] {
