@@ -323,7 +323,7 @@ pub struct AttentionForm {
 impl AttentionForm {
     /// A tensor as the launchers have it: heads before rows.
     fn layout(&self, x: &Tensor) -> Result<Layout> {
-        Ok(if self.rows_first { x.layout().swap(1, 2)? } else { x.layout().clone() })
+        Ok(if self.rows_first { x.layout().swap(1, 2)? } else { *x.layout() })
     }
 
     fn view<'a>(&self, x: &'a Tensor) -> Result<View<'a>> {

@@ -133,7 +133,7 @@ const BEGINS: [&[(&str, &str)]; 2] = [
     ],
     &[
         ("Tensor::matmul", "cudarc::cublas::result::gemm_strided_batched_ex"),
-        ("Tensor::matmul and what follows it", "candle_kernels::merge::product::with_epilogue"),
+        ("Tensor::matmul and what follows it", "candle_kernels::merge::epilogue::with_epilogue"),
         ("Tensor::arg_sort_last_dim", "candle_kernels::family::sort::sort"),
         ("Tensor::randn", "cudarc::curand::CudaRng::fill_with_normal"),
         ("Tensor::rand", "cudarc::curand::CudaRng::fill_with_uniform"),

@@ -80,9 +80,9 @@ pub(super) fn render(kernel: &Kernel<'_>, form: &Form, out: &mut String) {
     out.push_str("// Of each pass: what a step reads for itself, what it stores, and its reductions.\n");
     out.push_str("template <int P> struct Read;\ntemplate <int P> struct Written;\ntemplate <int P> struct About;\n");
     let mut first = 0;
-    for number in 0..passes.len() {
+    for (number, pass) in passes.iter().enumerate() {
         functor.types_of_pass(number, first, out);
-        first += passes[number].reduces.len();
+        first += pass.reduces.len();
     }
     let located = if kernel.plan.index_axes.is_some() { "LocatedAt" } else { "Located" };
     let tensors = kernel.arguments.len();
