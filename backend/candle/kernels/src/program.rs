@@ -379,9 +379,14 @@ fn gathered(node: &Node, entry: &'static Entry, stream: &Stream, turn: &Turn) ->
     let x = eager::copy(&tensor(node, turn, node.word(4), dtype, (axes.extents(), &steps))?);
     let x = x.map_err(|error| DriverError::new(error.to_string()))?;
     let extent = node.word(1) as usize;
-    let lines = axes.elements() / extent;
-    let first = x.with_layout(Layout::strided(&[lines, 1], &[extent as i64, 0], 0)?)?;
+    // Of nothing there are lines too: as many results as are asked for.
+    let asked = if entry.family == Family::SumSmall { node.word(0) } else { node.asked().grid_dim.0.into() };
+    let lines = axes.elements().checked_div(extent).unwrap_or(asked as usize);
     let rows = x.with_layout(Layout::contiguous(&[lines, extent])?)?;
+    let first = match program.inputs {
+        1 => rows.clone(),
+        _ => x.with_layout(Layout::strided(&[lines, 1], &[extent as i64, 0], 0)?)?,
+    };
     let out = tensor(node, turn, node.word(5), dtype, (&[lines, 1], &[1, 0]))?;
     run_over(stream, &program.graph, &[lines, extent], &[rows.view(), first.view()][..program.inputs], &[], &mut [out])
 }
