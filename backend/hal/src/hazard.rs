@@ -70,15 +70,17 @@ pub(crate) struct Access {
 pub(crate) struct Hazards(Vec<Access>);
 
 impl Hazards {
-    /// Whether an access must come after any of the commands.
-    pub fn conflicts(&self, access: &Access) -> bool {
-        let is_ordered = |held: &Access| held.is_written || access.is_written;
-        self.0.iter().any(|held| is_ordered(held) && held.bytes.meets(&access.bytes))
+    /// Whether work with these accesses must come after any of the commands.
+    pub fn conflict(&self, accesses: &[Access]) -> bool {
+        accesses.iter().any(|access| {
+            let is_ordered = |held: &Access| held.is_written || access.is_written;
+            self.0.iter().any(|held| is_ordered(held) && held.bytes.meets(&access.bytes))
+        })
     }
 
     /// Adds what a command reads and writes.
-    pub fn add(&mut self, accesses: impl Iterator<Item = Access>) {
-        self.0.extend(accesses);
+    pub fn add(&mut self, accesses: &[Access]) {
+        self.0.extend_from_slice(accesses);
     }
 
     /// Forgets all commands.
@@ -95,11 +97,13 @@ mod tests {
     fn a_command_conflicts_with_what_it_overwrites_and_with_what_it_reads_of_others() {
         let access = |first, end, is_written| Access { bytes: Bytes { first, end, rows: None }, is_written };
         let mut hazards = Hazards::default();
-        hazards.add([access(0, 16, true), access(32, 48, false)].into_iter());
-        assert!(hazards.conflicts(&access(15, 17, false)) && hazards.conflicts(&access(0, 1, true)));
-        assert!(hazards.conflicts(&access(40, 41, true)) && !hazards.conflicts(&access(40, 41, false)));
-        assert!(!hazards.conflicts(&access(16, 32, true)), "neighbours");
+        hazards.add(&[access(0, 16, true), access(32, 48, false)]);
+        let conflicts = |access: Access| hazards.conflict(&[access]);
+        assert!(conflicts(access(15, 17, false)) && conflicts(access(0, 1, true)));
+        assert!(conflicts(access(40, 41, true)) && !conflicts(access(40, 41, false)));
+        assert!(!conflicts(access(16, 32, true)), "neighbours");
+        assert!(hazards.conflict(&[access(16, 32, true), access(15, 16, false)]), "one of several");
         hazards.clear();
-        assert!(!hazards.conflicts(&access(0, 48, true)));
+        assert!(!hazards.conflict(&[access(0, 48, true)]));
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! The update of a model's parameters is one small kernel for each of them, with the same code and other tensors; so are the
 //! products of one input with several weights. Such a launch is given to [`Stream::launch_joinable`]: it waits on the host,
-//! and whatever of the same kernel comes next joins it, as long as neither touches what the other writes ([`Hazards`]). All
-//! that waits goes to the device, as one [`Command`] for each kernel, before anything else does: another kernel that cannot
-//! wait, a copy of what it touches, a wait. What waits is therefore never seen to wait. Nothing waits while launches are timed
-//! or recorded for a graph. A launch that nothing joined is launched as if it had never waited.
+//! and whatever of the same kernel comes next joins it, as long as neither touches what the other writes ([`Hazards`]). Those
+//! of a kernel go to the device as one [`Command`] when a launch comes that must come after one of them. All that waits goes
+//! before a kernel that cannot wait, and before a wait. What waits is therefore never seen to wait. Nothing waits while
+//! launches are timed or recorded for a graph. A launch that nothing joined is launched as if it had never waited.
 //!
 //! A kernel for several is the same code behind an argument struct `{u32 count, unused; u32 first[capacity]; Args
 //! member[capacity]}`: `first` is the first workgroup of each member along the first axis of the grid.
@@ -16,10 +16,14 @@ use crate::buffer::Memory;
 use crate::command::Command;
 use crate::hazard::{Access, Bytes, Hazards};
 use crate::profile::Work;
+use crate::stream::State;
 use crate::{Buffer, Error, Function, Launch, Result, Stream, View, ViewMut};
 
 /// Most buffers that the launches of a group write.
 const WRITTEN_MOST: usize = 96;
+
+/// Most kernels whose launches wait: each more is one more that a launch is compared with.
+const GROUPS_MOST: usize = 16;
 
 /// The kernel that does several launches of another at once.
 #[derive(Clone, Copy)]
@@ -73,6 +77,8 @@ struct JoinedLaunch {
     /// Arguments of all members, one behind the other.
     args: Vec<u8>,
     held: Vec<HeldMemory>,
+    /// What they access.
+    hazards: Hazards,
     /// The argument struct of the launch.
     whole: Vec<u8>,
 }
@@ -89,7 +95,8 @@ impl JoinedLaunch {
             && self.written + launch.outputs.len() <= WRITTEN_MOST
     }
 
-    fn push(&mut self, launch: &Launch<'_>, reads: &[View<'_>]) {
+    fn push(&mut self, launch: &Launch<'_>, reads: &[View<'_>], accesses: &[Access]) {
+        self.hazards.add(accesses);
         self.firsts.push(self.groups);
         self.groups += launch.grid[0];
         self.written += launch.outputs.len();
@@ -115,17 +122,18 @@ impl JoinedLaunch {
         self.firsts.clear();
         self.args.clear();
         self.held.clear();
+        self.hazards.clear();
     }
 }
 
-/// All launches that wait on a stream. None touches what another writes.
+/// All launches that wait on a stream. None touches what another writes, so they may go in any order.
 #[derive(Default)]
 pub(crate) struct Queue {
     /// The first `live` of them have members.
     groups: Vec<JoinedLaunch>,
     live: usize,
-    /// What all members access.
-    hazards: Hazards,
+    /// Room for the accesses of a launch.
+    accesses: Vec<Access>,
 }
 
 /// What a launch reads and writes.
@@ -138,56 +146,34 @@ fn accesses(launch: &Launch<'_>, reads: &[View<'_>], joined: &JoinedKernel<'_>) 
 }
 
 impl Queue {
-    pub fn is_empty(&self) -> bool {
-        self.live == 0
+    /// The last group that work with one of these accesses must come after.
+    fn conflict(&self, accesses: &[Access]) -> Option<usize> {
+        self.groups[..self.live].iter().rposition(|group| group.hazards.conflict(accesses))
     }
 
-    /// Whether work with this access must come after what waits.
-    pub fn conflicts(&self, access: &Access) -> bool {
-        !self.is_empty() && self.hazards.conflicts(access)
+    /// The group that a launch joins.
+    fn group_of(&self, function: &Function, launch: &Launch<'_>, common: u64) -> Option<usize> {
+        self.groups[..self.live].iter().position(|group| group.is_of(function, launch, common))
     }
 
-    /// Adds a launch; whether its group has become full.
-    fn add(
-        &mut self,
-        function: &Function,
-        launch: &Launch<'_>,
-        reads: &[View<'_>],
-        joined: &JoinedKernel<'_>,
-    ) -> Result<bool> {
-        let found = self.groups[..self.live].iter().position(|group| group.is_of(function, launch, joined.common));
-        let at = match found {
-            Some(at) => {
-                if self.groups[at].several.is_none() {
-                    self.groups[at].several = Some((joined.function)()?);
-                }
-                at
-            }
-            None => {
-                if self.live == self.groups.len() {
-                    self.groups.push(JoinedLaunch::default());
-                }
-                let group = &mut self.groups[self.live];
-                group.single = Some(function.clone());
-                (group.label, group.block, group.capacity) = (launch.label, launch.block, joined.capacity);
-                (group.across, group.lds_bytes) = ([launch.grid[1], launch.grid[2]], launch.lds_bytes);
-                group.common = joined.common;
-                self.live += 1;
-                self.live - 1
-            }
-        };
-        self.groups[at].push(launch, reads);
-        self.hazards.add(accesses(launch, reads, joined));
-        Ok(self.groups[at].firsts.len() == self.groups[at].capacity)
-    }
-
-    /// Takes the last group out, for its launch; give it back with [`Queue::keep`]. It keeps its place, and so each group
-    /// finds the memory that it had when the same work came before.
-    fn take(&mut self) -> JoinedLaunch {
-        self.live -= 1;
-        if self.live == 0 {
-            self.hazards.clear();
+    /// A new group for launches like this one.
+    fn begin(&mut self, function: &Function, launch: &Launch<'_>, joined: &JoinedKernel<'_>) -> usize {
+        if self.live == self.groups.len() {
+            self.groups.push(JoinedLaunch::default());
         }
+        let group = &mut self.groups[self.live];
+        group.single = Some(function.clone());
+        (group.label, group.block, group.capacity) = (launch.label, launch.block, joined.capacity);
+        (group.across, group.lds_bytes) = ([launch.grid[1], launch.grid[2]], launch.lds_bytes);
+        group.common = joined.common;
+        self.live += 1;
+        self.live - 1
+    }
+
+    /// Takes a group out, for its launch; give it back with [`Queue::keep`], so that its memory serves the next.
+    fn take(&mut self, at: usize) -> JoinedLaunch {
+        self.live -= 1;
+        self.groups.swap(at, self.live);
         std::mem::take(&mut self.groups[self.live])
     }
 
@@ -229,11 +215,44 @@ impl Stream {
             // SAFETY: the caller's duties, passed on.
             return unsafe { self.launch(function, launch) };
         }
-        if accesses(launch, reads, joined).any(|access| state.queue.conflicts(&access)) {
-            self.settle(&mut state);
-        }
-        if state.queue.add(function, launch, reads, joined)? {
-            self.settle(&mut state);
+        let mut all = std::mem::take(&mut state.queue.accesses);
+        all.clear();
+        all.extend(accesses(launch, reads, joined));
+        self.settle_before(&mut state, &all);
+        let added = self.add(&mut state, function, launch, reads, joined, &all);
+        state.queue.accesses = all;
+        added
+    }
+
+    /// Lets a launch wait; its group goes if that has become full.
+    fn add(
+        &self,
+        state: &mut State,
+        function: &Function,
+        launch: &Launch<'_>,
+        reads: &[View<'_>],
+        joined: &JoinedKernel<'_>,
+        accesses: &[Access],
+    ) -> Result<()> {
+        let at = match state.queue.group_of(function, launch, joined.common) {
+            Some(at) => {
+                let several = &mut state.queue.groups[at].several;
+                if several.is_none() {
+                    *several = Some((joined.function)()?);
+                }
+                at
+            }
+            None => {
+                if state.queue.live == GROUPS_MOST {
+                    self.settle(state);
+                }
+                state.queue.begin(function, launch, joined)
+            }
+        };
+        let group = &mut state.queue.groups[at];
+        group.push(launch, reads, accesses);
+        if group.firsts.len() == group.capacity {
+            self.put_group(state, at);
         }
         Ok(())
     }
@@ -258,22 +277,27 @@ impl Stream {
     }
 
     /// The same where the lock is held.
-    pub(crate) fn settle(&self, state: &mut crate::stream::State) {
-        while !state.queue.is_empty() {
-            self.put_group(state);
+    pub(crate) fn settle(&self, state: &mut State) {
+        while let Some(last) = state.queue.live.checked_sub(1) {
+            self.put_group(state, last);
+        }
+    }
+
+    /// Launches what waits and must come before work with these accesses.
+    fn settle_before(&self, state: &mut State, accesses: &[Access]) {
+        while let Some(at) = state.queue.conflict(accesses) {
+            self.put_group(state, at);
         }
     }
 
     /// Lets what waits go first if it touches `buffer`.
     pub(crate) fn settle_for(&self, buffer: &Buffer) {
-        let mut state = self.lock();
-        if state.queue.conflicts(&Access { bytes: Bytes::all(buffer), is_written: true }) {
-            self.settle(&mut state);
-        }
+        let access = Access { bytes: Bytes::all(buffer), is_written: true };
+        self.settle_before(&mut self.lock(), &[access]);
     }
 
-    fn put_group(&self, state: &mut crate::stream::State) {
-        let mut group = state.queue.take();
+    fn put_group(&self, state: &mut State, at: usize) {
+        let mut group = state.queue.take(at);
         let is_alone = group.firsts.len() == 1;
         if !is_alone {
             group.fill_whole();
@@ -301,3 +325,6 @@ impl Stream {
         state.queue.keep(group);
     }
 }
+
+#[cfg(all(test, feature = "noop"))]
+mod tests;

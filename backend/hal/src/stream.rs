@@ -64,7 +64,7 @@ pub struct Stream {
 }
 
 pub(crate) struct State {
-    history: LaunchHistory,
+    pub(crate) history: LaunchHistory,
     /// A fault nobody has been told of.
     pending: Option<Arc<Fault>>,
     recorder: Option<Recorder>,

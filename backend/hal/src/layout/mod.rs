@@ -106,6 +106,11 @@ impl Layout {
         true
     }
 
+    /// Whether both have one shape and the same strides, wherever they begin.
+    pub fn is_like(&self, other: &Layout) -> bool {
+        self.shape == other.shape && self.strides == other.strides
+    }
+
     /// The numbers of the elements that are touched, gaps included; empty for no elements.
     pub fn extent(&self) -> Range<i64> {
         self.checked_extent().expect("every constructor has checked that no element's number overflows")

@@ -6,6 +6,9 @@
 #![crate_type = "cdylib"]
 #![allow(non_snake_case, unsafe_op_in_unsafe_fn, private_interfaces)]
 
+#[macro_use]
+mod exported;
+
 use std::ffi::{c_char, c_int, c_void};
 
 const INVALID: c_int = 3;
@@ -42,22 +45,6 @@ struct Found {
     state: c_int,
     waves: f32,
     reserved: [c_int; 4],
-}
-
-/// Functions under AMD's names; those that have one before it, with `--cfg cuda` under NVIDIA's.
-macro_rules! exported {
-    () => {};
-    (fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block $($rest:tt)*) => {
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int $body
-        exported! { $($rest)* }
-    };
-    ($cuda:literal fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block $($rest:tt)*) => {
-        #[cfg_attr(not(cuda), unsafe(no_mangle))]
-        #[cfg_attr(cuda, unsafe(export_name = $cuda))]
-        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int $body
-        exported! { $($rest)* }
-    };
 }
 
 // SAFETY, for everything below: the driver under test passes what AMD's references ask for; that is what is tested.

@@ -9,6 +9,9 @@
 #![crate_type = "cdylib"]
 #![allow(non_snake_case, unsafe_op_in_unsafe_fn, private_interfaces)]
 
+#[macro_use]
+mod exported;
+
 use std::alloc::{Layout, alloc};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -53,11 +56,11 @@ struct State {
 
 /// What is on a stream and was not done, and how much was.
 struct Queue {
-    steps: VecDeque<Step>,
+    steps: VecDeque<Queued>,
     done: u64,
 }
 
-enum Step {
+enum Queued {
     Copy { target: usize, source: usize, bytes: usize },
     Set { target: usize, value: u8, bytes: usize },
     Scale { args: ScaleArgs, threads: u32 },
@@ -66,10 +69,10 @@ enum Step {
 }
 
 // SAFETY: the addresses are numbers to everybody but the steps.
-unsafe impl Send for Step {}
+unsafe impl Send for Queued {}
 
 impl State {
-    fn put(&mut self, stream: usize, step: Step) -> c_int {
+    fn put(&mut self, stream: usize, step: Queued) -> c_int {
         self.queues[stream].steps.push_back(step);
         0
     }
@@ -85,19 +88,19 @@ impl State {
             self.queues[stream].done += 1;
             match step {
                 // SAFETY: what the driver under test passes is good; that is what is tested.
-                Step::Copy { target, source, bytes } => unsafe {
+                Queued::Copy { target, source, bytes } => unsafe {
                     let (target, source) = (target as *mut u8, source as *const u8);
                     source.copy_to(target, bytes);
                 },
                 // SAFETY: as above.
-                Step::Set { target, value, bytes } => unsafe { (target as *mut u8).write_bytes(value, bytes) },
-                Step::Scale { args, threads } => {
+                Queued::Set { target, value, bytes } => unsafe { (target as *mut u8).write_bytes(value, bytes) },
+                Queued::Scale { args, threads } => {
                     for i in 0..threads.min(args.count) as usize {
                         // SAFETY: as above.
                         unsafe { *args.y.add(i) = *args.x.add(i) * args.factor };
                     }
                 }
-                Step::Wait { stream, until } => self.run(stream, until),
+                Queued::Wait { stream, until } => self.run(stream, until),
             }
         }
     }
@@ -154,22 +157,6 @@ fn status(good: bool) -> c_int {
 unsafe fn put(to: *mut c_char, text: &CStr) {
     // SAFETY: as promised.
     unsafe { text.as_ptr().copy_to_nonoverlapping(to, text.count_bytes() + 1) }
-}
-
-/// Functions under AMD's names; those that have one before it, with `--cfg cuda` under NVIDIA's.
-macro_rules! exported {
-    () => {};
-    (fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block $($rest:tt)*) => {
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int $body
-        exported! { $($rest)* }
-    };
-    ($cuda:literal fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block $($rest:tt)*) => {
-        #[cfg_attr(not(cuda), unsafe(no_mangle))]
-        #[cfg_attr(cuda, unsafe(export_name = $cuda))]
-        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int $body
-        exported! { $($rest)* }
-    };
 }
 
 // SAFETY, for everything below: the driver under test passes what HIP's reference asks for; that is what is tested.
@@ -263,7 +250,7 @@ exported! {
     }
 
     "cuMemcpyHtoDAsync_v2" fn hipMemcpyHtoDAsync(target: usize, source: usize, bytes: usize, stream: usize) {
-        stream_of(stream).map_or(INVALID, |stream| state().put(stream, Step::Copy { target, source, bytes }))
+        stream_of(stream).map_or(INVALID, |stream| state().put(stream, Queued::Copy { target, source, bytes }))
     }
 
     "cuMemcpyDtoHAsync_v2" fn hipMemcpyDtoHAsync(target: usize, source: usize, bytes: usize, stream: usize) {
@@ -288,7 +275,7 @@ exported! {
         if target_device == source_device || stream % DEVICES != target_device as usize {
             return INVALID;
         }
-        state().put(stream, Step::Copy { target: target as usize, source: source as usize, bytes })
+        state().put(stream, Queued::Copy { target: target as usize, source: source as usize, bytes })
     }
 
     "cuMemHostAlloc" fn hipHostMalloc(memory: *mut *mut u8, bytes: usize, flags: c_uint) {
@@ -308,7 +295,7 @@ exported! {
     }
 
     "cuMemsetD8Async" fn hipMemsetD8Async(target: usize, value: u8, bytes: usize, stream: usize) {
-        stream_of(stream).map_or(INVALID, |stream| state().put(stream, Step::Set { target, value, bytes }))
+        stream_of(stream).map_or(INVALID, |stream| state().put(stream, Queued::Set { target, value, bytes }))
     }
 
     "cuStreamCreate" fn hipStreamCreateWithFlags(stream: *mut usize, flags: c_uint) {
@@ -350,7 +337,7 @@ exported! {
         let Some(own) = stream_of(stream) else { return INVALID };
         let mut state = state();
         let (stream, until) = state.events[event - 1];
-        state.put(own, Step::Wait { stream, until });
+        state.put(own, Queued::Wait { stream, until });
         status(flags == 0)
     }
 
@@ -422,7 +409,7 @@ exported! {
             return 0;
         }
         let args = unsafe { std::ptr::with_exposed_provenance::<ScaleArgs>(args).read_unaligned() };
-        state().put(stream, Step::Scale { args, threads: grid_x * block_x })
+        state().put(stream, Queued::Scale { args, threads: grid_x * block_x })
     }
 }
 
