@@ -14,7 +14,7 @@ use crate::graph::Graph;
 use crate::order::QUAD;
 use crate::plan::{Argument, Plan, arguments, lookups};
 use crate::render::{self, Schedule, THREADS};
-use crate::run::Last;
+use crate::run::Recent;
 use crate::scalar::Scalar;
 use crate::sigmoid::Defined;
 
@@ -58,8 +58,8 @@ pub(crate) struct Prepared {
     functions: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
     /// The kernels for several launches.
     several: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
-    /// The last launch.
-    pub last: Mutex<Last>,
+    /// The last launches.
+    pub recent: Mutex<Recent>,
     /// Keeps the device open, so that its stream's address names no other while this is in the map.
     device: Device,
 }
@@ -125,7 +125,7 @@ impl Prepared {
             held,
             functions,
             several,
-            last: Mutex::default(),
+            recent: Mutex::default(),
             device,
         })
     }

@@ -380,10 +380,11 @@ impl<'a> Call<'a> {
         self.inputs.iter().copied().chain(self.outputs.iter().map(ViewMut::view))
     }
 
-    /// Launches as the last time, if only memory and scalars are others since; `None` if it is not so.
+    /// Launches as an earlier time, if only memory and scalars are others since; `None` if it is not so.
     fn again(&self) -> Option<Result<()>> {
-        let last = &mut *self.prepared.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let shot = last.shot.filter(|_| last.fits(self))?;
+        let recent = &mut *self.prepared.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = recent.find(self)?;
+        let shot = last.shot?;
         if let Err(error) =
             check_aliases(&self.prepared.graph, &self.prepared.arguments, |slot| self.inputs[slot], self.outputs)
         {
@@ -463,8 +464,8 @@ impl<'a> Call<'a> {
             work = Work { shape: &shape[..geometry.rank], bytes: geometry.bytes(), ..work };
         }
         if shot.partials.is_none() {
-            let mut last = self.prepared.last.lock().unwrap_or_else(PoisonError::into_inner);
-            last.keep(self, block.bytes(), (&bases[..geometry.placements().len()], numbers), (*shot, wide));
+            let mut recent = self.prepared.recent.lock().unwrap_or_else(PoisonError::into_inner);
+            recent.oldest().keep(self, block.bytes(), (&bases[..geometry.placements().len()], numbers), (*shot, wide));
         }
         self.put(function, shot, wide, block.bytes(), (written, work))
     }
@@ -491,9 +492,31 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The last launch of a graph, of which the next may differ in memory and scalars only. Its lists are kept for the next.
+/// Launches of a graph that are remembered: a model asks for one graph over a few shapes in turn.
+const RECENT_MOST: usize = 4;
+
+/// The last launches of a graph, the newest first.
 #[derive(Default)]
-pub(crate) struct Last {
+pub(crate) struct Recent([Last; RECENT_MOST]);
+
+impl Recent {
+    /// One from which a launch differs in memory and scalars only; it becomes the newest.
+    fn find(&mut self, call: &Call<'_>) -> Option<&mut Last> {
+        let at = self.0.iter().position(|last| last.shot.is_some() && last.fits(call))?;
+        self.0[..=at].rotate_right(1);
+        Some(&mut self.0[0])
+    }
+
+    /// The one that has not been asked for longest, to be overwritten; it becomes the newest.
+    fn oldest(&mut self) -> &mut Last {
+        self.0.rotate_right(1);
+        &mut self.0[0]
+    }
+}
+
+/// A launch of a graph. Its lists are kept for the next.
+#[derive(Default)]
+struct Last {
     shape: Dims,
     /// How each tensor lay, and its address; inputs first.
     tensors: Vec<(Layout, u64)>,
@@ -521,7 +544,7 @@ impl Last {
     /// Whether a launch is the same but for memory and scalars. Addresses are alike to what one access moves.
     fn fits(&self, call: &Call<'_>) -> bool {
         let is_like = |(known, view): (&(Layout, u64), View<'_>)| {
-            known.0 == *view.layout() && (known.1 ^ view.device_address()).is_multiple_of(ALIGNMENT)
+            known.0.is_like(view.layout()) && (known.1 ^ view.device_address()).is_multiple_of(ALIGNMENT)
         };
         *self.shape == *call.shape && !call.stream.is_profiled() && self.tensors.iter().zip(call.views()).all(is_like)
     }
