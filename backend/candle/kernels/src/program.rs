@@ -1,5 +1,7 @@
 //! Kernels that are graphs of `rocfire_fusion`, and launches of them: over which elements, of which memory.
 
+use std::sync::Arc;
+
 use cudarc::driver::DriverError;
 use cudarc::rocfire::{Argument, Node, Turn};
 use rocfire_fusion::{Graph, Kind, Scalar, Value, eager, run};
@@ -82,7 +84,11 @@ pub(crate) struct GraphLaunch {
 
 impl GraphLaunch {
     /// As Candle asked for it; `None` if it is no graph, or its elements lie along too many axes.
-    pub(crate) fn of(node: &Node, entry: &'static Entry) -> Option<GraphLaunch> {
+    pub(crate) fn of(node: &Node, entry: &'static Entry) -> Option<Arc<GraphLaunch>> {
+        node.read_once(|| GraphLaunch::laid(node, entry))
+    }
+
+    fn laid(node: &Node, entry: &'static Entry) -> Option<GraphLaunch> {
         let program = entry.program(node)?;
         let mut launch = GraphLaunch {
             program,
@@ -164,9 +170,10 @@ impl GraphLaunch {
             steps[output] = out;
             steps
         };
-        let Some(info) = Info::of(node, 2, 3) else {
-            let lines = if family == Family::SumSmall { node.word(0) } else { node.asked().grid_dim.0.into() };
-            self.axes.push(lines as usize, steps(extent as i64, 0, 1))?;
+        let lines = lines(node, family);
+        // Of nothing there are lines too, which lie nowhere.
+        let Some(info) = Info::of(node, 2, 3).filter(|_| lines * extent != 0) else {
+            self.axes.push(lines, steps(extent as i64, 0, 1))?;
             self.axes.begin_row();
             self.axes.push(extent, steps(0, 1, 0))?;
             return self.axes.end_row();
@@ -176,7 +183,7 @@ impl GraphLaunch {
             split -= 1;
             inner *= info.extent(split);
         }
-        let mut lines = (0..split).map(|axis| info.extent(axis)).product::<usize>();
+        let mut out = lines;
         for axis in 0..info.axes {
             let is_outer = axis < split;
             if axis == split {
@@ -184,8 +191,8 @@ impl GraphLaunch {
             }
             let step = info.step(0, axis);
             if is_outer {
-                lines = lines.checked_div(info.extent(axis))?;
-                self.axes.push(info.extent(axis), steps(step, 0, lines as i64))?;
+                out = out.checked_div(info.extent(axis))?;
+                self.axes.push(info.extent(axis), steps(step, 0, out as i64))?;
             } else {
                 self.axes.push(info.extent(axis), steps(0, step, 0))?;
             }
@@ -349,7 +356,17 @@ pub(crate) fn run_over(
 /// Runs the graph that a launch asks for.
 pub(crate) fn operate(node: &Node, stream: &Stream, turn: &Turn) -> Result<(), DriverError> {
     let entry = table::of(node).expect("kernels of this package are of the table");
-    let Some(launch) = GraphLaunch::of(node, entry) else { return gathered(node, entry, stream, turn) };
+    let laid;
+    let launch = match node.was_read::<GraphLaunch>() {
+        Some(launch) => launch,
+        None => match GraphLaunch::laid(node, entry) {
+            Some(launch) => {
+                laid = launch;
+                &laid
+            }
+            None => return gathered(node, entry, stream, turn),
+        },
+    };
     let program = launch.program;
     let (graph, extents) = (&program.graph, launch.axes.extents());
     let scalars = &launch.scalars[..program.graph.scalars().count()];
@@ -365,6 +382,11 @@ pub(crate) fn operate(node: &Node, stream: &Stream, turn: &Turn) -> Result<(), D
     run_over(stream, graph, extents, &inputs[..program.inputs], scalars, &mut outputs)
 }
 
+/// How many results a reduction has.
+fn lines(node: &Node, family: Family) -> usize {
+    if family == Family::SumSmall { node.word(0) as usize } else { node.asked().grid_dim.0 as usize }
+}
+
 /// A reduction of elements that no one axis leads through: they are copied side by side before.
 fn gathered(node: &Node, entry: &'static Entry, stream: &Stream, turn: &Turn) -> Result<(), DriverError> {
     let refused = || DriverError::new("elements lie along more axes than kernels walk over");
@@ -378,15 +400,9 @@ fn gathered(node: &Node, entry: &'static Entry, stream: &Stream, turn: &Turn) ->
     let dtype = program.operands[0].dtype;
     let x = eager::copy(&tensor(node, turn, node.word(4), dtype, (axes.extents(), &steps))?);
     let x = x.map_err(|error| DriverError::new(error.to_string()))?;
-    let extent = node.word(1) as usize;
-    // Of nothing there are lines too: as many results as are asked for.
-    let asked = if entry.family == Family::SumSmall { node.word(0) } else { node.asked().grid_dim.0.into() };
-    let lines = axes.elements().checked_div(extent).unwrap_or(asked as usize);
+    let (lines, extent) = (lines(node, entry.family), node.word(1) as usize);
     let rows = x.with_layout(Layout::contiguous(&[lines, extent])?)?;
-    let first = match program.inputs {
-        1 => rows.clone(),
-        _ => x.with_layout(Layout::strided(&[lines, 1], &[extent as i64, 0], 0)?)?,
-    };
+    let first = x.with_layout(Layout::strided(&[lines, 1], &[extent as i64, 0], 0)?)?;
     let out = tensor(node, turn, node.word(5), dtype, (&[lines, 1], &[1, 0]))?;
     run_over(stream, &program.graph, &[lines, extent], &[rows.view(), first.view()][..program.inputs], &[], &mut [out])
 }

@@ -19,8 +19,9 @@
 mod kept;
 mod settled;
 
+use std::any::Any;
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rocfire_hal::profile::Work as Profiled;
 use rocfire_hal::{Buffer, Bytes, DType, Device, Function, Source, Tensor};
@@ -42,7 +43,7 @@ const WAITING_ON: usize = 26;
 /// As many wait, most, while the device has nothing to do, and so many of them on: the oldest run when the first so many have come,
 /// and each time some more may wait.
 const FIRST_MOST: usize = 16;
-const FIRST_ON: usize = 6;
+const FIRST_ON: usize = 8;
 const MORE_EACH_TIME: usize = 10;
 /// Bytes of results that wait, most: more would hold back memory that others want.
 const WRITTEN_BYTES_MOST: u64 = 1 << 30;
@@ -122,11 +123,24 @@ pub struct Node {
     after: u64,
     /// Earlier ones of whose results it reads something.
     sources: u64,
+    /// What its library has made of the arguments.
+    read: OnceLock<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Node {
     pub(crate) fn new(work: Work, touched: Vec<Touched>) -> Node {
-        Node { work, touched, after: 0, sources: 0 }
+        Node { work, touched, after: 0, sources: 0, read: OnceLock::new() }
+    }
+
+    /// What a library makes of the launch, made once: while it waits it is planned more than once, and then run.
+    pub fn read_once<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Option<T>) -> Option<Arc<T>> {
+        let made = self.read.get_or_init(|| Some(Arc::new(make()?)));
+        Arc::clone(made.as_ref()?).downcast().ok()
+    }
+
+    /// The same, if it has been made.
+    pub fn was_read<T: Any>(&self) -> Option<&T> {
+        self.read.get()?.as_ref()?.downcast_ref()
     }
 
     fn written(&self) -> impl Iterator<Item = &Touched> {
@@ -381,11 +395,12 @@ pub struct Merged {
 
 /// Knows what kernels compute, and so which launches one launch can do.
 pub trait Merger: Sync {
-    /// Puts all launches of a window into steps.
+    /// Puts all launches of a window into steps, and gives those that run now.
     ///
     /// A launch may move before another if it need not come after it ([`Window::after`]). A merged launch does what its
     /// members do, but for results that nobody owns and only other members read. It accesses no other memory than they.
-    fn plan(&self, window: &Window<'_>) -> Vec<Planned>;
+    /// `goes` is asked of each step, in their order, whether these members run now; the others wait on.
+    fn plan(&self, window: &Window<'_>, goes: &mut dyn FnMut(&[usize]) -> bool) -> Vec<Planned>;
 }
 
 /// Memory that a launch touches, as small as it can be: what is asked of all that wait.
@@ -464,6 +479,11 @@ impl Queue {
                 node.after |= meeting(&self.read);
             }
         }
+        self.list(node);
+    }
+
+    /// Puts a launch behind the others, whose order is known.
+    fn list(&mut self, node: Node) {
         for (number, &Touched { first, end, is_read, is_written, .. }) in (0..).zip(&node.touched) {
             let span = Span { first, end, node: self.nodes.len() as u32, number };
             self.read.extend(is_read.then_some(span));
@@ -481,28 +501,37 @@ impl Queue {
         if self.nodes.is_empty() {
             return;
         }
-        let steps = match self.merger {
-            // A launch alone is planned too: a merger may run it in its own way, whatever waits beside it.
-            Some(merger) => merger.plan(&Window { nodes: &self.nodes, shared, turn: Turn::new() }),
-            None => (0..self.nodes.len()).map(|node| Planned { members: vec![node], run: Run::Each }).collect(),
-        };
-        debug_assert_eq!(steps.iter().map(|step| step.members.len()).sum::<usize>(), self.nodes.len(), "each once");
-        let end = self.nodes.len() - left;
+        let (nodes, end) = (&self.nodes, self.nodes.len() - left);
         let mut waiting_on = 0_u64;
-        for step in &steps {
-            let waits = |&member: &usize| member >= end || self.nodes[member].after & waiting_on != 0;
-            if left > 0 && step.members.iter().any(waits) {
-                waiting_on |= step.members.iter().fold(0, |mask, &member| mask | 1 << member);
-                continue;
+        let mut goes = |members: &[usize]| {
+            let waits = |&member: &usize| member >= end || nodes[member].after & waiting_on != 0;
+            let waits = left > 0 && members.iter().any(waits);
+            if waits {
+                waiting_on |= members.iter().fold(0, |mask, &member| mask | 1 << member);
             }
-            self.put(shared, step);
-        }
+            !waits
+        };
+        let steps: Vec<Planned> = match self.merger {
+            // A launch alone is planned too: a merger may run it in its own way, whatever waits beside it.
+            Some(merger) => merger.plan(&Window { nodes, shared, turn: Turn::new() }, &mut goes),
+            None => {
+                let alone = (0..nodes.len()).filter(|&node| goes(&[node]));
+                alone.map(|node| Planned { members: vec![node], run: Run::Each }).collect()
+            }
+        };
+        let run: usize = steps.iter().map(|step| step.members.len()).sum();
+        debug_assert_eq!(run + waiting_on.count_ones() as usize, nodes.len(), "each once");
+        steps.iter().for_each(|step| self.put(shared, step));
         let waited = std::mem::take(&mut self.nodes);
         (self.written_bytes, self.nodes) = (0, Vec::with_capacity(WAITING_MOST));
         self.read.clear();
         self.written.clear();
-        let waits_on = |&(number, _): &(usize, Node)| waiting_on >> number & 1 == 1;
-        waited.into_iter().enumerate().filter(waits_on).for_each(|(_, node)| self.add(node));
+        for (number, mut node) in waited.into_iter().enumerate() {
+            if waiting_on >> number & 1 == 1 {
+                (node.after, node.sources) = (packed(node.after, waiting_on), packed(node.sources, waiting_on));
+                self.list(node);
+            }
+        }
         if self.nodes.len() == WAITING_MOST {
             // All of it hangs together: nothing is gained by waiting.
             self.run(shared, 0);
@@ -555,6 +584,17 @@ impl Queue {
             }
         }
     }
+}
+
+/// The bits of a mask that stand where `kept` has bits, side by side.
+fn packed(mask: u64, mut kept: u64) -> u64 {
+    let (mut all, mut at) = (0, 0);
+    while kept != 0 {
+        all |= (mask >> kept.trailing_zeros() & 1) << at;
+        at += 1;
+        kept &= kept - 1;
+    }
+    all
 }
 
 /// # Safety

@@ -30,7 +30,7 @@ const SEEN_LEAST: usize = 2;
 pub(crate) struct Op {
     number: usize,
     entry: &'static Entry,
-    pub launch: GraphLaunch,
+    pub launch: Arc<GraphLaunch>,
 }
 
 impl Op {
@@ -98,7 +98,7 @@ impl Op {
     fn over(&self, extents: &[usize]) -> Option<Op> {
         let mut op = self.clone();
         if op.launch.axes.extents() != extents {
-            op.launch.axes = self.launch.axes.over(extents)?;
+            op.launch = Arc::new(GraphLaunch { axes: self.launch.axes.over(extents)?, ..*self.launch });
         }
         Some(op)
     }
@@ -153,12 +153,10 @@ pub(super) fn map_part(part: &Op, map: &Op) -> Option<Vec<Op>> {
     if !is_one || !offset.is_multiple_of(bytes) {
         return None;
     }
-    let mut mapped = map.clone();
-    let axes = &part.launch.axes;
-    mapped.launch.axes = axes.of_steps(&[output, output]);
-    mapped.launch.addresses[0] = part.result();
-    mapped.launch.addresses[1] = map.result() + offset / bytes * to_bytes;
-    Some(vec![part.clone(), mapped])
+    let mut launch = GraphLaunch { axes: part.launch.axes.of_steps(&[output, output]), ..*map.launch };
+    launch.addresses[0] = part.result();
+    launch.addresses[1] = map.result() + offset / bytes * to_bytes;
+    Some(vec![part.clone(), Op { launch: Arc::new(launch), ..*map }])
 }
 
 /// Makes the next launch one of a chain, over axes for both; `None` leaves the chain as it was. `sources` are those of the chain of

@@ -40,7 +40,7 @@ use thin::Thin;
 pub(crate) struct Candle;
 
 impl Merger for Candle {
-    fn plan(&self, window: &Window<'_>) -> Vec<Planned> {
+    fn plan(&self, window: &Window<'_>, goes: &mut dyn FnMut(&[usize]) -> bool) -> Vec<Planned> {
         let keeps_bits = window.device().deterministic();
         let groups = Vec::with_capacity(window.len());
         let mut plan = Plan { window, groups, read: window.read(), keeps_bits };
@@ -55,7 +55,8 @@ impl Merger for Candle {
         (0..plan.groups.len()).for_each(|at| plan.move_up(at));
         plan.join_runs();
         let Plan { groups, .. } = plan;
-        groups.into_iter().map(|group| group.step(window)).collect()
+        let running = groups.into_iter().filter(|group| goes(&group.members));
+        running.map(|group| group.step(window)).collect()
     }
 }
 

@@ -125,3 +125,20 @@ fn memory_is_lent_by_its_own_device() {
     assert!(Arc::ptr_eq(&bench.shared, &Shared::of(bench.shared.device().clone())));
     assert!(!Arc::ptr_eq(&bench.shared, &other.shared), "another opening of a device is another order");
 }
+
+#[test]
+fn what_waits_on_keeps_its_order() {
+    let bench = Bench::new();
+    let x = bench.memory();
+    let mut queue = Queue::default();
+    for at in 0..4 {
+        queue.add(bench.node(vec![part(&x, 0, 1024, at % 2 == 0)]));
+    }
+    let masks = |queue: &Queue| queue.nodes.iter().map(|node| (node.after, node.sources)).collect::<Vec<_>>();
+    assert_eq!(masks(&queue), [(0, 0), (0b1, 0b1), (0b11, 0), (0b101, 0b101)]);
+    // The first two run.
+    queue.run(&bench.shared, 2);
+    assert_eq!(masks(&queue), [(0, 0), (0b1, 0b1)]);
+    queue.add(bench.node(vec![part(&x, 0, 1024, true)]));
+    assert_eq!(masks(&queue)[2], (0b11, 0));
+}
