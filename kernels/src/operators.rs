@@ -84,6 +84,17 @@ impl Operator {
         Operator { gradient: Some(Arc::new(gradient)), learned: count, ..self }
     }
 
+    /// The same where the inputs from `count` on are constants.
+    pub fn learning(mut self, count: usize) -> Operator {
+        if let Some(gradient) = self.gradient.as_deref() {
+            let of_all = Arc::clone(&gradient.outputs);
+            let outputs: Outputs = Arc::new(move |specs| of_all(specs).into_iter().take(count).collect());
+            self.gradient = Some(Arc::new(Operator { outputs, ..gradient.clone() }));
+        }
+        self.learned = self.learned.min(count);
+        self
+    }
+
     /// The name, for messages and profiles.
     pub fn name(&self) -> &'static str {
         self.name

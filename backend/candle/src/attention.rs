@@ -71,20 +71,35 @@ impl FlashAttention {
     /// # Errors
     /// As [`flash_attn`].
     pub fn apply(self, q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
+        self.run(q, k, v, None)
+    }
+
+    /// The same with sinks: of every query head a score of no key and no value, which takes its share of the weights.
+    ///
+    /// # Shapes
+    /// `sinks`: `[heads]`, f32 (f64 for tensors of f64). They are constants: Candle records operators of up to three inputs.
+    /// # Errors
+    /// As [`flash_attn`]; sinks that come from a variable.
+    pub fn apply_with_sinks(self, q: &Tensor, k: &Tensor, v: &Tensor, sinks: &Tensor) -> Result<Tensor> {
+        self.run(q, k, v, Some(sinks))
+    }
+
+    fn run(self, q: &Tensor, k: &Tensor, v: &Tensor, sinks: Option<&Tensor>) -> Result<Tensor> {
         if q.device().is_cpu() {
-            return self.composed(q, k, v);
+            return self.composed(q, k, v, sinks);
         }
         let FlashAttention { softmax_scale, window_left, window_right, softcap } = self;
-        let mut form = AttentionForm { rows_first: true, ..AttentionForm::default() };
+        let mut form = AttentionForm { rows_first: true, has_sinks: sinks.is_some(), ..AttentionForm::default() };
         form.params.scale = Some(f64::from(softmax_scale));
         form.params.softcap = softcap.map(f64::from);
         (form.params.left, form.params.right) = (window_left, window_right);
-        form.is_learned = [q, k, v].into_iter().any(Tensor::track_op);
-        one(&attention(form), &[q, k, v])
+        let inputs: Vec<&Tensor> = [q, k, v].into_iter().chain(sinks).collect();
+        form.is_learned = inputs[..3].iter().any(|input| input.track_op());
+        one(&attention(form).learning(3), &inputs)
     }
 
     /// The same from Candle's operators, with the scores in memory.
-    fn composed(self, q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
+    fn composed(self, q: &Tensor, k: &Tensor, v: &Tensor, sinks: Option<&Tensor>) -> Result<Tensor> {
         let (heads, key_heads) = (q.dim(2)?, k.dim(2)?);
         if key_heads == 0 || heads % key_heads != 0 {
             bail!("{OP}: {heads} heads cannot share {key_heads} heads of keys");
@@ -111,9 +126,19 @@ impl FlashAttention {
         let lowest = Tensor::new(f32::NEG_INFINITY, q.device())?.broadcast_as(scores.shape())?;
         let weights = hidden.broadcast_as(scores.shape())?.where_cond(&lowest, &scores)?;
         // A query that sees nothing gives zeros: its weights' sum is taken as 1.
-        let most = weights.max_keepdim(D::Minus1)?.maximum(f64::from(f32::MIN))?;
+        let mut most = weights.max_keepdim(D::Minus1)?.maximum(f64::from(f32::MIN))?;
+        let sinks = match sinks {
+            Some(sinks) => Some(sinks.to_dtype(DType::F32)?.reshape((1, heads, 1, 1))?.broadcast_as(most.shape())?),
+            None => None,
+        };
+        if let Some(sinks) = &sinks {
+            most = most.maximum(sinks)?;
+        }
         let weights = weights.broadcast_sub(&most)?.exp()?;
-        let sums = weights.sum_keepdim(D::Minus1)?;
+        let mut sums = weights.sum_keepdim(D::Minus1)?;
+        if let Some(sinks) = sinks {
+            sums = (sums + (sinks - most)?.exp()?)?;
+        }
         let sums = (&sums + sums.eq(0_f64)?.to_dtype(DType::F32)?)?;
         weights.broadcast_div(&sums)?.matmul(&v32)?.transpose(1, 2)?.contiguous()?.to_dtype(q.dtype())
     }

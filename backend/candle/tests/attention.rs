@@ -60,6 +60,39 @@ fn gradients_agree_with_those_of_its_composition() {
 }
 
 #[test]
+fn sinks_take_their_share() {
+    let attention = FlashAttention { softmax_scale: 0.25, window_left: None, window_right: Some(0), softcap: None };
+    for dtype in [F32, BF16] {
+        // The result, then the gradient of each input.
+        for of in 0..4 {
+            agree_within(&format!("{of} of attention with sinks in {dtype:?}"), 8.0, |inputs| {
+                let make = |rows, heads| Var::from_tensor(&inputs.make(&[2, rows, heads, 16], dtype)?);
+                let [q, k, v] = [make(7, 4)?, make(5, 2)?, make(5, 2)?];
+                // What nobody has read goes in: sums of what there was.
+                let [wide, pushed] = [(q.as_tensor() + q.as_tensor())?, (inputs.make(&[4], F32)? + 1.0)?];
+                let out = attention.apply_with_sinks(&wide, &k, &v, &pushed)?;
+                if of == 0 {
+                    return Ok(out);
+                }
+                let weights = inputs.make(&[2, 7, 4, 16], dtype)?;
+                let gradients = (out * weights)?.to_dtype(F32)?.sum_all()?.backward()?;
+                let wanted = [&q, &k, &v][of - 1];
+                gradients.get(wanted).cloned().ok_or_else(|| candle_core::Error::msg("no gradient"))
+            });
+        }
+    }
+    let zeros = |shape: &[usize], dtype| Tensor::zeros(shape, dtype, &gpu()).unwrap();
+    let q = zeros(&[1, 2, 4, 16], F16);
+    for sinks in [zeros(&[3], F32), zeros(&[4], F16)] {
+        let wrong = attention.apply_with_sinks(&q, &q, &q, &sinks).unwrap_err().to_string();
+        assert!(wrong.contains("sinks"), "{wrong}");
+    }
+    let learned = Var::from_tensor(&zeros(&[4], F32)).unwrap();
+    let wrong = attention.apply_with_sinks(&q, &q, &q, &learned).unwrap_err().to_string();
+    assert!(wrong.contains("sinks has no gradient"), "{wrong}");
+}
+
+#[test]
 fn wrong_shapes_are_errors() {
     let make = |shape: &[usize]| candle_core::Tensor::zeros(shape, F32, &gpu()).unwrap();
     let wrong = flash_attn(&make(&[1, 4, 3, 16]), &make(&[1, 4, 2, 16]), &make(&[1, 4, 2, 16]), 1.0, false);
@@ -72,6 +105,9 @@ struct Written {
     /// What the mask is repeated along: batches, heads, rows.
     mask: Option<[bool; 3]>,
     is_composed: bool,
+    /// Whether scores are held within a bound, and whether their softmax is that of f32.
+    is_capped: bool,
+    is_wide: bool,
     /// Whether somebody keeps the weights.
     is_kept: bool,
 }
@@ -82,10 +118,17 @@ impl Written {
         let outwards = |x: &Tensor| x.transpose(1, 2)?.contiguous();
         let (q, k, v) = (outwards(q)?, outwards(k)?, outwards(v)?);
         let mut scores = (q.matmul(&k.t()?)? * 0.25)?;
+        if self.is_capped {
+            scores = ((scores / 2.0)?.tanh()? * 2.0)?;
+        }
         if let Some(mask) = mask {
             scores = scores.broadcast_add(mask)?;
         }
+        if self.is_wide {
+            scores = scores.to_dtype(F32)?;
+        }
         let weights = if self.is_composed { softmax(&scores, D::Minus1)? } else { softmax_last_dim(&scores)? };
+        let weights = weights.to_dtype(v.dtype())?;
         let out = weights.matmul(&v)?.transpose(1, 2)?.contiguous()?;
         let kept = if self.is_kept { weights } else { out.clone() };
         Ok([out, kept])
@@ -110,7 +153,9 @@ fn attention_written_out_agrees() {
         let masks = [None, Some([false, true, true]), Some([true, true, false]), Some([false; 3])];
         for (number, mask) in masks.into_iter().enumerate() {
             for is_kept in [false, true] {
-                let (dtype, written) = ([F32, F16][number % 2], Written { mask, is_composed: number != 2, is_kept });
+                let (is_composed, is_capped, is_wide) = (number != 2, number >= 2, number == 1);
+                let written = Written { mask, is_composed, is_capped, is_wide, is_kept };
+                let dtype = [F32, F16][number % 2];
                 agree_within(&format!("{written:?} in {dtype:?}"), 4.0, |inputs| {
                     let (x, mask) = written.inputs(inputs, dtype)?;
                     let run = || written.attention([&x[0], &x[1], &x[2]], mask.as_ref());
@@ -130,8 +175,15 @@ fn attention_written_out_is_one_launch() {
     with_settings("attention_written_out_is_one_launch", &ANY_JOINS, || {
         let device = gpu();
         let opened = device.as_cuda_device().unwrap().cuda_stream().context().device().clone();
-        for (mask, is_composed) in [(Some([false, true, true]), true), (None, false)] {
-            let written = Written { mask, is_composed, is_kept: false };
+        let masked = Some([false, true, true]);
+        for (mask, is_composed, is_capped, is_wide) in [
+            (masked, true, false, false),
+            (None, false, false, false),
+            (masked, false, true, false),
+            (None, false, true, true),
+            (masked, false, false, true),
+        ] {
+            let written = Written { mask, is_composed, is_capped, is_wide, is_kept: false };
             let (x, mask) = written.inputs(&Inputs::new(&device, 1), F16).unwrap();
             let count = || {
                 let before = launches(&device).unwrap();
@@ -147,12 +199,29 @@ fn attention_written_out_is_one_launch() {
     });
 }
 
+/// What reads the greatest of other rows than its own is no softmax.
+#[test]
+fn rows_that_are_turned_are_no_softmax() {
+    with_settings("rows_that_are_turned_are_no_softmax", &ANY_JOINS, || {
+        agree_within("columns' greatest in the rows' place", 4.0, |inputs| {
+            let [q, k, v] =
+                [inputs.make(&[3, 24, 16], F16)?, inputs.make(&[3, 24, 16], F16)?, inputs.make(&[3, 24, 16], F16)?];
+            let scores = (q.matmul(&k.t()?)? * 0.25)?;
+            let most = scores.max_keepdim(D::Minus1)?.t()?;
+            let exponentials = scores.broadcast_sub(&most)?.exp()?;
+            let sum = exponentials.sum_keepdim(D::Minus1)?;
+            exponentials.broadcast_div(&sum)?.matmul(&v)
+        });
+    });
+}
+
 #[test]
 fn deterministic_runs_join_only_what_keeps_bits() {
     let lines = ["0", "1"].map(|fusion| {
         let settings = [("ROCFIRE_DETERMINISTIC", "1"), ("ROCFIRE_FUSION", fusion)];
         let said = with_settings("deterministic_runs_join_only_what_keeps_bits", &settings, || {
-            let written = Written { mask: Some([false, true, true]), is_composed: true, is_kept: false };
+            let mask = Some([false, true, true]);
+            let written = Written { mask, is_composed: true, is_capped: false, is_wide: false, is_kept: false };
             let (device, weights) = (gpu(), Inputs::new(&gpu(), 2).make(&[16, 16], F16).unwrap());
             let (x, mask) = written.inputs(&Inputs::new(&device, 1), F16).unwrap();
             let run = || {

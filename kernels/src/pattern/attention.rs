@@ -212,9 +212,24 @@ impl<V: Copy + Eq> Attention<V> {
             }
         });
         let depths = takes_depth(depth) && takes_depth(v[rank - 1]);
-        let factors = [self.factor(0, &number), self.factor(1, &number)];
-        let scales = factors.iter().all(|factor| factor.is_finite()) && !(self.is_capped && factors[1] <= 0.0);
-        shapes && depths && masks && scales && kt_dtype == dtype && v_dtype == dtype
+        shapes && depths && masks && self.params(number).is_some() && kt_dtype == dtype && v_dtype == dtype
+    }
+
+    /// Scale and soft-cap; `None` where the kernel has none like them.
+    pub fn params(&self, number: impl Fn(u64) -> f64) -> Option<AttentionParams> {
+        let (scale, cap) = (self.factor(0, &number), self.factor(1, &number));
+        let fits = scale.is_finite() && cap.is_finite() && !(self.is_capped && cap <= 0.0);
+        let softcap = self.is_capped.then_some(cap);
+        fits.then(|| AttentionParams { scale: Some(scale * cap), softcap, ..AttentionParams::default() })
+    }
+
+    /// What is added to the scores, if nothing else is done to them once they are scaled.
+    pub fn biases(&self) -> Option<Vec<V>> {
+        let bias = |masking: &Masking<V>| match *masking {
+            Masking::Bias(bias) => Some(bias),
+            Masking::Fill(..) => None,
+        };
+        self.masking.iter().map(bias).collect()
     }
 
     fn factor(&self, at: usize, number: impl Fn(u64) -> f64) -> f64 {
@@ -242,9 +257,7 @@ impl<V: Copy + Eq> Attention<V> {
         let rank = q.shape().len();
         let k = kt.with_layout(swapped(kt.layout())?)?;
         let [q, k, v] = [with_heads(q)?, with_heads(k)?, with_heads(v)?];
-        let (scale, cap) = (self.factor(0, &number), self.factor(1, &number));
-        let softcap = self.is_capped.then_some(cap);
-        let mut params = AttentionParams { scale: Some(scale * cap), softcap, ..AttentionParams::default() };
+        let mut params = self.params(&number).unwrap_or_default();
         let masking = self.masks(stream, dtype, &tensor, &number)?;
         let mut inputs = AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None };
         match &masking {

@@ -1,7 +1,8 @@
 //! Attention as models write it out: a product, the softmax of its rows, a product with that.
 //!
-//! When all launches are known, the softmax of a product's rows, scaled and with a bias (a mask) added before, joins that product and
-//! the one that reads it, if nobody else reads what they pass on. Copies that only move heads, before the first and behind the
+//! When all launches are known, the softmax of a product's rows, scaled, capped and with a bias (a mask) added before, joins that
+//! product and the one that reads it, if nobody else reads what they pass on: `rocfire_kernels::pattern` knows how attention is
+//! written out, as it does for Burn's plans. Copies that only move heads, before the first and behind the
 //! last, join too: their tensors are read and written where they are. The bits are not those of the launches one by one: sums
 //! have another order, and scores are not rounded on their way. A row of scores that are all minus infinity gives zeros there, not NaN.
 
@@ -11,6 +12,7 @@ use cudarc::rocfire::{Operator, Window};
 use rocfire_fusion::Scalar;
 use rocfire_hal::{Layout, Tensor};
 use rocfire_kernels::attention::{AttentionInputs, AttentionParams, attention, is_fast};
+use rocfire_kernels::pattern::attention::{self as pattern, Factor, ProgramOp};
 
 use super::compose::Op;
 use super::{Group, Kind, Plan};
@@ -24,60 +26,110 @@ pub(crate) struct Attention {
     v: Tensor,
     /// Broadcast over `[batches, heads, rows, keys]`.
     bias: Option<Tensor>,
-    scale: f64,
+    params: AttentionParams,
     out: Tensor,
 }
 
-/// The chain between the first product and the softmax.
+/// A tensor of the program that launches write out: by its address, or one of those within Candle's softmax of one launch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Name {
+    At(u64),
+    Inside(u8),
+}
+
+/// What stands between two products.
 struct Scores {
-    scale: f64,
+    params: AttentionParams,
     /// The op that adds a bias, and the number of that operand.
     bias: Option<(usize, usize)>,
 }
 
-/// A softmax at the end of a chain, as one launch or as its five parts.
-struct Softmax<'a> {
-    /// What computes the rows that it is of, if they are not a product's own.
-    before: &'a [Op],
-    result: u64,
-    rows: usize,
-    columns: usize,
+impl Scores {
+    /// `None` where a chain does not make the weights of `weighted` out of what `scored` gives.
+    fn of(ops: &[Op], scored: &Product, weighted: &Product) -> Option<Scores> {
+        let [q, k, now] = [scored.b, scored.a, scored.c].map(|operand| Name::At(operand.address));
+        let (mut pattern, mut factors) = (pattern::Attention::start(q, k, now), Vec::new());
+        let (rows, mut value) = ([scored.batch * scored.n, scored.m], scored.c.address);
+        for op in ops {
+            for (step, out) in steps(op, value, rows, &mut factors)? {
+                if !pattern.take(step, out) {
+                    return None;
+                }
+            }
+            value = op.result();
+        }
+        let last = ops.last()?;
+        let [weights, values, out] =
+            [Name::At(last.result()), Name::At(weighted.a.address), Name::At(weighted.c.address)];
+        if last.to() != scored.dtype || !pattern.take(ProgramOp::Product(weights, values), out) {
+            return None;
+        }
+        let place = |name: &Name| {
+            let mut operands =
+                ops.iter().enumerate().flat_map(|(at, op)| (0..op.program().inputs).map(move |n| (at, n)));
+            operands.find(|&(at, n)| Name::At(ops[at].operand(n)) == *name)
+        };
+        let bias = match &pattern.biases()?[..] {
+            [] => None,
+            [bias] => Some(place(bias)?),
+            _ => return None,
+        };
+        Some(Scores { params: pattern.params(|at| factors[at as usize])?, bias })
+    }
+
+    /// Batches and heads as the bias has them; else heads are batches.
+    fn heads(&self, window: &Window<'_>, ops: &[Op], [batch, rows, keys]: [usize; 3]) -> Option<[usize; 2]> {
+        let Some((at, operand)) = self.bias else { return Some([batch, 1]) };
+        match axes(window, &ops[at], operand + 1)[..] {
+            [[batches, _], [heads, _], [r, _], [k, _]] if [batches * heads, r, k] == [batch, rows, keys] => {
+                Some([batches, heads])
+            }
+            [] => Some([batch, 1]),
+            _ => None,
+        }
+    }
 }
 
-impl Softmax<'_> {
-    fn of(ops: &[Op]) -> Option<Softmax<'_>> {
-        let last = ops.last()?;
-        let whole = last.entry().family == Family::Softmax;
-        let (before, parts) = ops.split_at(ops.len().checked_sub(if whole { 1 } else { 5 })?);
-        if let [greatest, difference, exponential, sum, quotient] = parts {
-            let kinds = [
-                (greatest, Family::Reduce, "max"),
-                (difference, Family::Binary, "sub"),
-                (exponential, Family::Unary, "exp"),
-                (sum, Family::Reduce, "sum"),
-                (quotient, Family::Binary, "div"),
-            ];
-            let is_kind =
-                |&(op, family, word): &(&Op, Family, &str)| op.entry().family == family && op.entry().words[0] == word;
-            let x = greatest.operand(0);
-            let reads = [
-                (difference, [x, greatest.result()]),
-                (quotient, [exponential.result(), sum.result()]),
-                (exponential, [difference.result(); 2]),
-                (sum, [exponential.result(); 2]),
-            ];
-            let is_read =
-                |(op, wanted): &(&Op, [u64; 2])| (0..op.program().inputs).all(|at| op.operand(at) == wanted[at]);
-            let is_all_rows = parts.iter().all(|op| op.count() == greatest.count());
-            if !kinds.iter().all(is_kind) || !reads.iter().all(is_read) || !is_all_rows {
-                return None;
+/// The operators that a launch over rows of scores is, and their results; `None` if it is none of them, or if it reads them in
+/// another order. `value` is what the launch before it gave.
+fn steps(op: &Op, value: u64, rows: [usize; 2], factors: &mut Vec<f64>) -> Option<Vec<(ProgramOp<Name>, Name)>> {
+    let (name, out) = (|at: usize| Name::At(op.operand(at)), Name::At(op.result()));
+    let is_dense = |at: usize| op.launch.axes.is_dense(at);
+    // One for each row.
+    let is_of_rows = |at: usize| op.launch.axes.steps_over(at, &rows).is_some_and(|steps| steps[..2] == [1, 0]);
+    let is_over_rows = || is_dense(0) && op.launch.axes.extents().last() == Some(&rows[1]);
+    let is_value = |at: usize| op.operand(at) == value && is_dense(at);
+    let Entry { family, words, .. } = op.entry();
+    let step = match (family, words[0]) {
+        _ if op.count() != rows[0] * rows[1] => return None,
+        (Family::Affine, _) if is_dense(0) => match op.scalars() {
+            [Scalar::Float(factor), Scalar::Float(0.0)] => {
+                factors.push(*factor);
+                ProgramOp::Scale(name(0), Factor::Times(factors.len() as u64 - 1))
             }
+            _ => return None,
+        },
+        (Family::Cast, _) if is_dense(0) => ProgramOp::Cast(name(0)),
+        (Family::Unary, "tanh") if is_dense(0) => ProgramOp::Tanh(name(0)),
+        (Family::Unary, "exp") if is_dense(0) => ProgramOp::Exp(name(0)),
+        (Family::Binary, "add") if is_value(0) || is_value(1) => ProgramOp::Add(name(0), name(1)),
+        (Family::Binary, "sub") if is_dense(0) && is_of_rows(1) => ProgramOp::Sub(name(0), name(1)),
+        (Family::Binary, "div") if is_dense(0) && is_of_rows(1) => ProgramOp::Div(name(0), name(1)),
+        (Family::Reduce, "max") if is_over_rows() => ProgramOp::RowMax(name(0)),
+        (Family::Reduce, "sum") if is_over_rows() => ProgramOp::RowSum(name(0)),
+        (Family::Softmax, _) if is_over_rows() => {
+            let [most, shifted, exponentials, sum] = [0, 1, 2, 3].map(Name::Inside);
+            return Some(vec![
+                (ProgramOp::RowMax(name(0)), most),
+                (ProgramOp::Sub(name(0), most), shifted),
+                (ProgramOp::Exp(shifted), exponentials),
+                (ProgramOp::RowSum(exponentials), sum),
+                (ProgramOp::Div(exponentials, sum), out),
+            ]);
         }
-        let columns = *parts.first()?.launch.axes.extents().last()?;
-        let rows = last.count() / columns;
-        let reads_last = before.last().is_none_or(|before| before.result() == parts[0].operand(0));
-        reads_last.then_some(Softmax { before, result: last.result(), rows, columns })
-    }
+        _ => return None,
+    };
+    Some(vec![(step, out)])
 }
 
 /// A tensor of rows of heads, and the copy that it was read through or is stored past.
@@ -98,11 +150,13 @@ impl Plan<'_, '_> {
     fn join_attention(&mut self, at: usize) -> Option<()> {
         let window = self.window;
         let group = &self.groups[at];
-        let Kind::Graph(all) = &group.kind else { return None };
-        let softmax = Softmax::of(all)?;
-        let Softmax { before: ops, result: weights, rows: row_count, columns: keys } = softmax;
+        let Kind::Graph(ops) = &group.kind else { return None };
+        // Most chains have no sum of rows.
+        if !ops.iter().any(|op| matches!(op.entry().family, Family::Softmax | Family::Reduce)) {
+            return None;
+        }
         let (&last, inner) = group.members.split_last()?;
-        let first = ops.first()?;
+        let (first, weights) = (ops.first()?, ops.last()?.result());
         let is_inside = |number: usize| window.readers(number) & !group.mask == 0 && !window.is_owned(number);
         if !inner.iter().all(|&number| is_inside(number)) || window.is_owned(last) {
             return None;
@@ -116,9 +170,7 @@ impl Plan<'_, '_> {
         let is_dense = |leading: i64, stride: i64, columns: usize, rows: usize| {
             leading == columns as i64 && (batch == 1 || stride == (rows * columns) as i64)
         };
-        let fits = scored.m == keys
-            && batch * q_rows == row_count
-            && is_dense(scored.c.leading, scored.c.stride, scored.m, q_rows)
+        let fits = is_dense(scored.c.leading, scored.c.stride, scored.m, q_rows)
             && (weighted.batch, weighted.n, weighted.k, weighted.dtype) == (batch, q_rows, scored.m, scored.dtype)
             && weighted.b.address == weights
             && !weighted.b.is_transposed
@@ -127,7 +179,7 @@ impl Plan<'_, '_> {
         if !fits || !is_inside(before) || !is_fast(window.device(), scored.dtype, [scored.k, weighted.m]) {
             return None;
         }
-        let scores = Scores::of(ops, &scored)?;
+        let scores = Scores::of(ops, &scored, &weighted)?;
         let count = [batch, q_rows, scored.m];
         let heads = self.heads(before, after, &scored, &weighted).or_else(|| scores.heads(window, ops, count))?;
 
@@ -144,8 +196,8 @@ impl Plan<'_, '_> {
         let out = self.stored(after, result, heads)?;
         let copies: Vec<usize> = [&q, &k, &v, &out].into_iter().filter_map(|place| place.copy).collect();
         let taken = copies.iter().fold(group.mask | 1 << before | 1 << after, |mask, &copy| mask | 1 << copy);
-        let scale = scores.scale;
-        let attention = Attention { q: q.tensor, k: k.tensor, v: v.tensor, bias, scale, out: out.tensor };
+        let params = scores.params;
+        let attention = Attention { q: q.tensor, k: k.tensor, v: v.tensor, bias, params, out: out.tensor };
 
         // All of it runs where its last group stands: nothing that stays between may have to come behind a member.
         let is_theirs = |group: &Group| group.mask & taken != 0;
@@ -249,45 +301,6 @@ impl Plan<'_, '_> {
     }
 }
 
-impl Scores {
-    /// `None` where scores are not only scaled and then moved by a bias.
-    fn of(ops: &[Op], scored: &Product) -> Option<Scores> {
-        let mut scores = Scores { scale: 1.0, bias: None };
-        let mut value = scored.c.address;
-        let count = scored.batch * scored.n * scored.m;
-        for (at, op) in ops.iter().enumerate() {
-            if op.count() != count || op.to() != scored.dtype {
-                return None;
-            }
-            let is_value = |&at: &usize| op.operand(at) == value && op.launch.axes.is_dense(at);
-            let own = (0..op.program().inputs).find(is_value)?;
-            let Entry { family, words, .. } = op.entry();
-            match (family, words[0], scores.bias) {
-                (Family::Affine, _, None) => match op.scalars() {
-                    [Scalar::Float(factor), Scalar::Float(0.0)] => scores.scale *= *factor,
-                    _ => return None,
-                },
-                (Family::Binary, "add", None) if op.operand(1 - own) != value => scores.bias = Some((at, 1 - own)),
-                _ => return None,
-            }
-            value = op.result();
-        }
-        Some(scores)
-    }
-
-    /// Batches and heads as the bias has them; else heads are batches.
-    fn heads(&self, window: &Window<'_>, ops: &[Op], [batch, rows, keys]: [usize; 3]) -> Option<[usize; 2]> {
-        let Some((at, operand)) = self.bias else { return Some([batch, 1]) };
-        match axes(window, &ops[at], operand + 1)[..] {
-            [[batches, _], [heads, _], [r, _], [k, _]] if [batches * heads, r, k] == [batch, rows, keys] => {
-                Some([batches, heads])
-            }
-            [] => Some([batch, 1]),
-            _ => None,
-        }
-    }
-}
-
 /// The extents of a launch with the strides of an operand, from 1 on; none where it is dense.
 fn axes(window: &Window<'_>, op: &Op, operand: usize) -> Vec<[usize; 2]> {
     let node = window.node(op.number());
@@ -320,7 +333,7 @@ fn bias(
 /// The attention as one operator, the first time too: the bits are not those of the launches one by one, so how often it came
 /// must not decide them.
 pub(super) fn merged(attention_of: Attention) -> Operator {
-    let Attention { q, k, v, bias, scale, out } = attention_of;
+    let Attention { q, k, v, bias, params, out } = attention_of;
     Box::new(move |stream| {
         let mut out = out.clone();
         let inputs = AttentionInputs {
@@ -333,8 +346,6 @@ pub(super) fn merged(attention_of: Attention) -> Operator {
             slopes: None,
             sinks: None,
         };
-        let mut params = AttentionParams::default();
-        params.scale = Some(scale);
         let done = attention(stream, &inputs, &params, out.view_mut(), None);
         done.map_err(|error| DriverError::new(format!("attention: {error}")))
     })
