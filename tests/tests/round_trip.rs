@@ -77,7 +77,7 @@ fn check(arch: Arch, wave_size: u32) -> Result<(), String> {
 }
 
 /// One instruction as `llvm-objdump` sees it.
-struct Line {
+struct Disassembled {
     address: u64,
     bytes: Vec<u8>,
     text: String,
@@ -95,13 +95,13 @@ fn round_trip(arch: Arch, wave_size: u32, code: &[u8]) -> Result<usize, String> 
     let features = format!("--mattr={}", features.join(","));
     let wave = vec![features.as_str()];
     let listing = run(Command::new(TOOLS[0]).arg("-d").args(&wave).arg(&file), "")?;
-    let lines: Vec<Line> = String::from_utf8_lossy(&listing).lines().filter_map(line).collect();
+    let lines: Vec<Disassembled> = String::from_utf8_lossy(&listing).lines().filter_map(line).collect();
     if lines.is_empty() {
         return Err("no instructions in the listing".to_owned());
     }
     let size = if wave_size == 64 { WaveSize::Wave64 } else { WaveSize::Wave32 };
     let mut assembly = String::new();
-    for Line { address, bytes, text } in &lines {
+    for Disassembled { address, bytes, text } in &lines {
         // What follows an instruction must not matter to it.
         let followed: Vec<u8> = bytes.iter().copied().chain([0xff; 8]).collect();
         let inst = decode_dual(arch, size, &followed).map_err(|error| format!("{address:#x} {text}: {error}"))?;
@@ -126,7 +126,7 @@ fn reassemble(
     size: WaveSize,
     wave: &[&str],
     assembly: &str,
-    lines: &[Line],
+    lines: &[Disassembled],
     folder: &Path,
 ) -> Result<(), String> {
     let object = folder.join("again.o");
@@ -139,7 +139,7 @@ fn reassemble(
     let section = elf.section_by_name(".text").ok_or("llvm-mc made no code")?;
     let made = section.data().map_err(|error| error.to_string())?;
     let mut at = 0;
-    for Line { address, bytes, text } in lines {
+    for Disassembled { address, bytes, text } in lines {
         let again = made.get(at..at + bytes.len()).unwrap_or_default();
         if again != bytes && !differs_unseen(arch, size, text, bytes, again) {
             return Err(format!("{address:#x} {text}: is {bytes:02x?}, and llvm-mc makes {again:02x?}"));
@@ -186,12 +186,12 @@ fn run(command: &mut Command, input: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Address, bytes and text of one line of `llvm-objdump -d`; the words stand in the comment.
-fn line(line: &str) -> Option<Line> {
+fn line(line: &str) -> Option<Disassembled> {
     let (text, comment) = line.split_once("//")?;
     let (address, words) = comment.trim().split_once(": ")?;
     let words = words.split(" <").next()?.split_whitespace();
     let words: Vec<u32> = words.map(|word| u32::from_str_radix(word, 16).ok()).collect::<Option<_>>()?;
-    Some(Line {
+    Some(Disassembled {
         address: u64::from_str_radix(address, 16).ok()?,
         bytes: words.iter().flat_map(|word| word.to_le_bytes()).collect(),
         text: text.split_whitespace().collect::<Vec<_>>().join(" "),

@@ -12,7 +12,7 @@ use crate::env::Env;
 use crate::error::FaultKind;
 use crate::exec;
 use crate::instrument::Uses;
-use crate::step::{Flow, Handlers, Level, Selected, Step};
+use crate::step::{Flow, Handlers, Level, MicroOp, Selected};
 use crate::wave::Wave;
 
 /// No step starts at this dword.
@@ -21,7 +21,7 @@ const NO_STEP: u32 = u32::MAX;
 /// A code section, ready to run.
 pub(crate) struct Program {
     /// The steps, in order of address; the last one faults.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<MicroOp>,
     /// Guest address of the section.
     pub(crate) address: u64,
     /// Bytes of the section.
@@ -184,12 +184,12 @@ impl Program {
     }
 
     /// Guest address of the instruction after step `index`.
-    pub(crate) fn address_after(&self, step: &Step) -> u64 {
+    pub(crate) fn address_after(&self, step: &MicroOp) -> u64 {
         self.address + u64::from(step.offset_bytes) + u64::from(step.inst.bytes)
     }
 
     /// The text of a step.
-    pub(crate) fn disassembly(&self, step: &Step) -> String {
+    pub(crate) fn disassembly(&self, step: &MicroOp) -> String {
         let bytes = self.bytes.get(step.offset_bytes as usize..).unwrap_or_default();
         match rocfire_isa::decode_dual(self.arch, self.wave, bytes) {
             Ok(decoded) => rocfire_isa::disassemble_dual(self.arch, &decoded),
@@ -246,24 +246,24 @@ fn branch_target(inst: &Inst, offset: usize) -> Option<i64> {
 }
 
 /// The registers of a step; of a pair, those of both halves.
-fn uses(step: &Step) -> Uses {
+fn uses(step: &MicroOp) -> Uses {
     match &step.pair {
         Some(pair) => Uses::of_pair(&pair[0].inst, &pair[1].inst),
         None => Uses::of(&step.inst),
     }
 }
 
-fn make_step(arch: Arch, inst: &Inst, offset: usize, level: Level) -> Option<Step> {
+fn make_step(arch: Arch, inst: &Inst, offset: usize, level: Level) -> Option<MicroOp> {
     if has_no_effect(inst.op) {
         return Some(without_effect(inst, offset));
     }
     let selected = exec::select(arch, inst)?;
-    Step::new(*inst, &selected, level, offset as u32)
+    MicroOp::new(*inst, &selected, level, offset as u32)
 }
 
 /// A step that does nothing. Its operands mean nothing to a handler, but observers look at them (`s_waitcnt`).
-fn without_effect(inst: &Inst, offset: usize) -> Step {
-    fn next(_: &mut Wave, _: &mut Env, _: &Step) -> Flow {
+fn without_effect(inst: &Inst, offset: usize) -> MicroOp {
+    fn next(_: &mut Wave, _: &mut Env, _: &MicroOp) -> Flow {
         Flow::Next
     }
     let mut step = unknown(offset, None);
@@ -277,13 +277,13 @@ pub(crate) fn has_no_effect(op: Op) -> bool {
 }
 
 /// A step that faults.
-fn unknown(offset: usize, inst: Option<Inst>) -> Step {
-    fn fault(_: &mut Wave, env: &mut Env, _: &Step) -> Flow {
+fn unknown(offset: usize, inst: Option<Inst>) -> MicroOp {
+    fn fault(_: &mut Wave, env: &mut Env, _: &MicroOp) -> Flow {
         env.fail(FaultKind::UnknownInstruction)
     }
-    let inst = inst.unwrap_or(Step::NO_INST);
+    let inst = inst.unwrap_or(MicroOp::NO_INST);
     let selected = Selected::lanes(Handlers::same(fault));
     // Operands of an instruction without handler mean nothing, and must not keep the step from being made.
-    let inst = Inst { dst: Step::NO_INST.dst, src: Step::NO_INST.src, ..inst };
-    Step::new(inst, &selected, Level::Baseline, offset as u32).expect("a step without operands has none to refuse")
+    let inst = Inst { dst: MicroOp::NO_INST.dst, src: MicroOp::NO_INST.src, ..inst };
+    MicroOp::new(inst, &selected, Level::Baseline, offset as u32).expect("a step without operands has none to refuse")
 }

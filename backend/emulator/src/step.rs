@@ -1,4 +1,4 @@
-//! What an instruction becomes before it runs: a [`Step`] with a handler and operands that are indices into the register
+//! What an instruction becomes before it runs: a [`MicroOp`] with a handler and operands that are indices into the register
 //! files of [`Wave`](crate::wave::Wave).
 //!
 //! # The handlers
@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! #[inline(always)]
-//! fn v_add_u32(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+//! fn v_add_u32(w: &mut Wave, _: &mut Env, st: &MicroOp) -> Flow {
 //!     st.spread(w);                                  // scalar and constant sources into their staging registers
 //!     let exec = w.exec();
 //!     for c in 0..CHUNKS {
@@ -34,8 +34,8 @@
 //!
 //! | role | VGPR or AGPR | scalar register or constant |
 //! | --- | --- | --- |
-//! | [`Role::Lanes`] | index in the vector file | `STAGE + 2 * i`, filled by [`Step::spread`] |
-//! | [`Role::Scalar`] | (unknown instruction) | index in the scalar file, or bit `i` of `constants` and `k[i]`; read by [`Step::s32`], [`Step::s64`] |
+//! | [`Role::Lanes`] | index in the vector file | `STAGE + 2 * i`, filled by [`MicroOp::spread`] |
+//! | [`Role::Scalar`] | (unknown instruction) | index in the scalar file, or bit `i` of `constants` and `k[i]`; read by [`MicroOp::s32`], [`MicroOp::s64`] |
 //! | [`Role::Block`] | index of the first register | bit `i` of `constants` and `k[i]`: the same in all registers and lanes |
 
 use rocfire_isa::{Format, InlineFloat, Inst, Modifiers, Op, Operand, OperandKind};
@@ -63,7 +63,7 @@ pub(crate) enum Flow {
 
 /// Executes one step. The call is unsafe for one reason only: the host must have the CPU features of the level that the
 /// handler was compiled for.
-pub(crate) type Handler = unsafe fn(&mut Wave, &mut Env, &Step) -> Flow;
+pub(crate) type Handler = unsafe fn(&mut Wave, &mut Env, &MicroOp) -> Flow;
 
 /// Host CPU features that the emulator has code for. They differ in speed, never in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,7 +137,7 @@ macro_rules! levels {
         fn baseline(
             w: &mut $crate::wave::Wave,
             e: &mut $crate::env::Env,
-            s: &$crate::step::Step,
+            s: &$crate::step::MicroOp,
         ) -> $crate::step::Flow {
             ($body)(w, e, s)
         }
@@ -147,7 +147,7 @@ macro_rules! levels {
             fn avx2(
                 w: &mut $crate::wave::Wave,
                 e: &mut $crate::env::Env,
-                s: &$crate::step::Step,
+                s: &$crate::step::MicroOp,
             ) -> $crate::step::Flow {
                 ($body)(w, e, s)
             }
@@ -155,7 +155,7 @@ macro_rules! levels {
             fn avx512(
                 w: &mut $crate::wave::Wave,
                 e: &mut $crate::env::Env,
-                s: &$crate::step::Step,
+                s: &$crate::step::MicroOp,
             ) -> $crate::step::Flow {
                 ($body)(w, e, s)
             }
@@ -198,7 +198,7 @@ pub(crate) struct Selected {
     pub(crate) handlers: Handlers,
     /// A role for each source.
     pub(crate) roles: [Role; 4],
-    /// Kept in [`Step::imm`], for the handler's own use.
+    /// Kept in [`MicroOp::imm`], for the handler's own use.
     pub(crate) imm: i64,
 }
 
@@ -252,7 +252,7 @@ const SPREADS: usize = 6;
 /// rarer handlers, and for reports.
 #[derive(Clone)]
 #[repr(C, align(64))]
-pub(crate) struct Step {
+pub(crate) struct MicroOp {
     /// Executes it.
     pub(crate) run: Handler,
     /// Destinations.
@@ -278,7 +278,7 @@ pub(crate) struct Step {
     /// The instruction's own handler, where `run` indexes its registers first.
     pub(crate) indexed: Option<Handler>,
     /// The halves of a pair (VOPD), which `run` then executes one after the other.
-    pub(crate) pair: Option<Box<[Step; 2]>>,
+    pub(crate) pair: Option<Box<[MicroOp; 2]>>,
     /// What it is counted as.
     pub(crate) class: Class,
     /// Instructions without effect (`s_nop`, `s_waitcnt`) that stood before it and are counted with it.
@@ -298,7 +298,7 @@ pub(crate) enum RangeRule {
     Descriptor,
 }
 
-impl Step {
+impl MicroOp {
     /// Stands for bytes that are no instruction.
     pub(crate) const NO_INST: Inst = Inst {
         op: Op::SNop,
@@ -310,8 +310,8 @@ impl Step {
     };
 
     /// Resolves the operands of `inst` for its handler. `None` if an operand is of a kind that its role cannot be.
-    pub(crate) fn new(inst: Inst, selected: &Selected, level: Level, offset_bytes: u32) -> Option<Step> {
-        let mut step = Step {
+    pub(crate) fn new(inst: Inst, selected: &Selected, level: Level, offset_bytes: u32) -> Option<MicroOp> {
+        let mut step = MicroOp {
             run: selected.handlers.at(level),
             dst: [0; 2],
             src: [0; 4],

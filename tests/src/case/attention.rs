@@ -353,7 +353,7 @@ fn broadcast(array: &Array, at: [usize; 4]) -> f64 {
 }
 
 /// One query: where it and its heads are, and its weights.
-struct Line {
+struct QueryRow {
     batch: usize,
     head: usize,
     kv_head: usize,
@@ -365,7 +365,7 @@ struct Line {
     of_sink: f64,
 }
 
-fn lines(spec: &Spec, inputs: &[Array]) -> Vec<Line> {
+fn lines(spec: &Spec, inputs: &[Array]) -> Vec<QueryRow> {
     let (q, k) = (&inputs[0].values, &inputs[1].values);
     let [mask, bias, slopes, sinks] = spec.optional().map(|place| place.map(|place| &inputs[place]));
     let line = |line: usize| {
@@ -399,7 +399,7 @@ fn lines(spec: &Spec, inputs: &[Array]) -> Vec<Line> {
         let total = sum(&exp) + of_sink;
         let seen = scores.iter().zip(&exp).map(|(&(key, _, slope), exp)| (key, exp / total, slope)).collect();
         let lse = if scores.is_empty() && sinks.is_none() { f64::NEG_INFINITY } else { most + total.ln() };
-        Line { batch, head, kv_head, row, lse, seen, of_sink: of_sink / total }
+        QueryRow { batch, head, kv_head, row, lse, seen, of_sink: of_sink / total }
     };
     (0..spec.batches * spec.heads * spec.q_rows).map(line).collect()
 }

@@ -76,7 +76,7 @@ struct Product {
 }
 
 /// An element of a matrix: block, row and column.
-type Place = (usize, usize, usize);
+type ElementIndex = (usize, usize, usize);
 
 impl Product {
     fn rows(&self) -> usize {
@@ -110,7 +110,7 @@ impl Product {
     }
 
     /// Row of A (or column of B), `k` and block of an element, `None` past the matrix.
-    fn input(&self, wave: usize, lane: usize, e: usize) -> Option<Place> {
+    fn input(&self, wave: usize, lane: usize, e: usize) -> Option<ElementIndex> {
         let each = self.inputs(wave);
         let place = match self.layout {
             Layout::Mfma { m, blocks: 1 } | Layout::MfmaF64 { m, blocks: 1 } => (0, lane % m, lane / m * each + e),
@@ -123,7 +123,7 @@ impl Product {
     }
 
     /// Block, row and column of a result.
-    fn output(&self, wave: usize, lane: usize, r: usize) -> Place {
+    fn output(&self, wave: usize, lane: usize, r: usize) -> ElementIndex {
         match self.layout {
             Layout::Mfma { m: 32, .. } => (r / 16, 8 * (r % 16 / 4) + 4 * (lane / 32) + r % 4, lane % 32),
             Layout::Mfma { m: 16, .. } => (r / 4, 4 * (lane / 16) + r % 4, lane % 16),
@@ -154,7 +154,7 @@ impl Product {
             (0..wave).flat_map(lane).collect::<Vec<u8>>()
         };
         let (each, step) = self.outputs(wave);
-        let output = |value: &dyn Fn(Place) -> i32| {
+        let output = |value: &dyn Fn(ElementIndex) -> i32| {
             let all = (0..wave).flat_map(|lane| (0..each).map(move |r| self.output(wave, lane, r)));
             let with_gaps =
                 all.flat_map(|place| std::iter::once(self.d.encode(value(place), own)).chain((1..step).map(|_| 0)));

@@ -69,9 +69,9 @@ impl<G: CustomGradient> CustomGradient for CustomKernel<G> {
 
 /// The backward step of a call with `N` float inputs.
 #[derive(Debug)]
-struct Step<G>(CustomKernel<G>);
+struct CustomBackward<G>(CustomKernel<G>);
 
-impl<B: CustomOps, G: CustomGradient, const N: usize> Backward<B, N> for Step<G> {
+impl<B: CustomOps, G: CustomGradient, const N: usize> Backward<B, N> for CustomBackward<G> {
     /// `needed` is not known before the step.
     type State = Saved<B>;
 
@@ -135,8 +135,8 @@ fn call<B: CustomOps, C: CheckpointStrategy, G: CustomGradient, const N: usize>(
     };
     let nodes: Vec<_> = inputs.iter().filter_map(node).collect();
     let nodes: [_; N] = nodes.try_into().unwrap_or_else(|_| unreachable!("the caller has counted them"));
-    let step: Step<G> = Step(kernel.clone());
-    match <Step<G> as Backward<B, N>>::prepare::<C>(step, nodes).compute_bound().stateful() {
+    let step: CustomBackward<G> = CustomBackward(kernel.clone());
+    match <CustomBackward<G> as Backward<B, N>>::prepare::<C>(step, nodes).compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
             let name = kernel.name();
             assert!(!kernel.gradient.is_none(), "{name}: an input is tracked, and the kernel was given no gradient");

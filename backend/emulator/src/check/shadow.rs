@@ -87,7 +87,7 @@ impl Sites {
         ((self.numbers[step] - 1).min(STEPS - 1) * WAVES + wave % WAVES) << 7
     }
 
-    /// Step, wave and lane of a number.
+    /// MicroOp, wave and lane of a number.
     pub(super) fn of(&self, at: u32) -> (usize, u32, u32) {
         let step = self.steps.get((at >> 12) as usize).copied().unwrap_or(0);
         (step as usize, at >> 7 & (WAVES - 1), at >> 1 & (LANES as u32 - 1))

@@ -1,6 +1,6 @@
 //! VOPD: two vector operations in one instruction, executed as one step.
 //!
-//! The halves are the VOP1 and VOP2 steps that they would be alone, in [`Step::pair`]. "Both operations read their sources
+//! The halves are the VOP1 and VOP2 steps that they would be alone, in [`MicroOp::pair`]. "Both operations read their sources
 //! before either writes its result" (ISA, "Dual issue"): the halves write different registers, so all that can differ from
 //! one after the other is a source of the second that is the destination of the first. Then a copy of that register, as
 //! it was, is what the second reads.
@@ -9,16 +9,16 @@ use rocfire_arch::Arch;
 use rocfire_isa::{Inst, OperandKind};
 
 use crate::env::Env;
-use crate::step::{Constant, Flow, Handlers, Level, Role, Selected, Step};
+use crate::step::{Constant, Flow, Handlers, Level, MicroOp, Role, Selected};
 use crate::wave::{BEFORE, Wave};
 
-/// [`Step::imm`] of a pair whose second half reads what the first writes.
+/// [`MicroOp::imm`] of a pair whose second half reads what the first writes.
 const OVERLAPS: i64 = 1;
 
 /// The step of a pair; `None` if the emulator does not have one of the operations.
-pub(crate) fn step(arch: Arch, halves: [&Inst; 2], level: Level, offset_bytes: u32) -> Option<Step> {
+pub(crate) fn step(arch: Arch, halves: [&Inst; 2], level: Level, offset_bytes: u32) -> Option<MicroOp> {
     let [first, second] = halves;
-    let half = |inst: &Inst| Step::new(*inst, &super::select(arch, inst)?, level, offset_bytes);
+    let half = |inst: &Inst| MicroOp::new(*inst, &super::select(arch, inst)?, level, offset_bytes);
     let (x, mut y) = (half(first)?, half(second)?);
     let mut overlaps = 0;
     for (i, operand) in second.src.iter().enumerate() {
@@ -29,13 +29,13 @@ pub(crate) fn step(arch: Arch, halves: [&Inst; 2], level: Level, offset_bytes: u
     }
     // The operands belong to the halves; as those of the whole they would be spread for nothing.
     let selected = Selected::lanes(Handlers::same(run)).with_roles([Role::Block(Constant::B32); 4]).with_imm(overlaps);
-    let mut step = Step::new(Inst { src: Step::NO_INST.src, ..*first }, &selected, level, offset_bytes)?;
+    let mut step = MicroOp::new(Inst { src: MicroOp::NO_INST.src, ..*first }, &selected, level, offset_bytes)?;
     step.inst = *first;
     step.pair = Some(Box::new([x, y]));
     Some(step)
 }
 
-fn run(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn run(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let Some(pair) = &s.pair else { unreachable!("only steps made above run through this handler") };
     let [x, y] = &**pair;
     if s.imm == OVERLAPS {

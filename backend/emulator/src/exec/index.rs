@@ -8,7 +8,7 @@ use rocfire_isa::{Format, Inst, OperandKind};
 
 use crate::env::Env;
 use crate::error::FaultKind;
-use crate::step::{Flow, Step};
+use crate::step::{Flow, MicroOp};
 use crate::wave::{AGPR, Wave, scalar};
 
 /// Whether the mode applies to the instruction.
@@ -17,7 +17,7 @@ pub(crate) fn applies(inst: &Inst) -> bool {
 }
 
 /// Runs a step whose own handler is in `indexed`.
-pub(crate) fn run(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+pub(crate) fn run(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let Some(handler) = s.indexed else { unreachable!("only steps with a handler to index run through this one") };
     let Some(moved) = moved(w, s) else {
         return env.fail(FaultKind::Unsupported("a register index past the last VGPR"));
@@ -28,7 +28,7 @@ pub(crate) fn run(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
 
 /// The step with its registers moved by M0, which holds the index in bits 7..0, and what it applies to in bits 15..12:
 /// sources 0, 1 and 2, and the destination. `None` if a register is past the last.
-pub(crate) fn moved(w: &Wave, s: &Step) -> Option<Step> {
+pub(crate) fn moved(w: &Wave, s: &MicroOp) -> Option<MicroOp> {
     let m0 = w.s32(scalar::M0);
     let index = (m0 & 0xff) as u16;
     let mut moved = s.clone();

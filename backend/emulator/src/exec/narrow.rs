@@ -6,7 +6,7 @@
 use rocfire_isa::{Inst, OperandKind};
 
 use crate::env::Env;
-use crate::step::{Flow, Step};
+use crate::step::{Flow, MicroOp};
 use crate::wave::{Wave, scalar};
 
 /// Whether the instruction writes the upper half of EXEC: by name, or as half of a pair.
@@ -18,7 +18,7 @@ pub(crate) fn applies(inst: &Inst) -> bool {
 }
 
 /// Runs a step whose own handler is in `indexed`.
-pub(crate) fn run(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+pub(crate) fn run(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let Some(handler) = s.indexed else { unreachable!("only steps with a handler of their own run through this one") };
     // SAFETY: the handler was selected for the level of this host, as this step's own would have been.
     let flow = unsafe { handler(w, env, s) };

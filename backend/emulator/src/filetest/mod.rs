@@ -106,7 +106,7 @@ fn value(text: &str, lane: usize, mem: u64) -> Option<u64> {
 }
 
 /// A place as it is named: registers from `first` on, dwords, and lanes for a vector register.
-enum Place {
+enum Location {
     Scalar { first: u16, dwords: u16 },
     Vector { first: u16, dwords: u16, lanes: std::ops::RangeInclusive<usize> },
     Scc,
@@ -115,19 +115,19 @@ enum Place {
     Mem(u64),
 }
 
-fn place(name: &str, lanes_of_wave: usize) -> Option<Place> {
+fn place(name: &str, lanes_of_wave: usize) -> Option<Location> {
     let (register, lanes) = match name.split_once('.') {
         Some((register, lanes)) => (register, Some(lanes)),
         None => (name, None),
     };
     match register {
-        "scc" => return Some(Place::Scc),
-        "mode" => return Some(Place::Mode),
-        "m0" => return Some(Place::Scalar { first: scalar::M0, dwords: 1 }),
-        "vcc" => return Some(Place::Scalar { first: scalar::VCC, dwords: 2 }),
-        "exec" => return Some(Place::Scalar { first: scalar::EXEC, dwords: 2 }),
-        "lds" => return Some(Place::Lds(lanes?.parse().ok()?)),
-        "mem" => return Some(Place::Mem(lanes?.parse().ok()?)),
+        "scc" => return Some(Location::Scc),
+        "mode" => return Some(Location::Mode),
+        "m0" => return Some(Location::Scalar { first: scalar::M0, dwords: 1 }),
+        "vcc" => return Some(Location::Scalar { first: scalar::VCC, dwords: 2 }),
+        "exec" => return Some(Location::Scalar { first: scalar::EXEC, dwords: 2 }),
+        "lds" => return Some(Location::Lds(lanes?.parse().ok()?)),
+        "mem" => return Some(Location::Mem(lanes?.parse().ok()?)),
         _ => {}
     }
     let (file, number) = register.split_at_checked(1)?;
@@ -147,9 +147,9 @@ fn place(name: &str, lanes_of_wave: usize) -> Option<Place> {
         }
     };
     match file {
-        "s" => Some(Place::Scalar { first, dwords }),
-        "v" => Some(Place::Vector { first, dwords, lanes }),
-        "a" => Some(Place::Vector { first: AGPR + first, dwords, lanes }),
+        "s" => Some(Location::Scalar { first, dwords }),
+        "v" => Some(Location::Vector { first, dwords, lanes }),
+        "a" => Some(Location::Vector { first: AGPR + first, dwords, lanes }),
         _ => None,
     }
 }
@@ -162,18 +162,18 @@ struct Machine {
 }
 
 impl Machine {
-    fn dword(&mut self, place: &Place, i: u16, lane: usize) -> u32 {
+    fn dword(&mut self, place: &Location, i: u16, lane: usize) -> u32 {
         match *place {
-            Place::Scalar { first, .. } => self.wave.s32(first + i),
-            Place::Vector { first, .. } => self.wave.lane(first + i, lane),
-            Place::Scc => u32::from(self.wave.scc),
-            Place::Mode => self.wave.mode,
-            Place::Lds(offset) => {
+            Location::Scalar { first, .. } => self.wave.s32(first + i),
+            Location::Vector { first, .. } => self.wave.lane(first + i, lane),
+            Location::Scc => u32::from(self.wave.scc),
+            Location::Mode => self.wave.mode,
+            Location::Lds(offset) => {
                 let host = self.env.lds.host_ptr(offset, 4).unwrap();
                 // SAFETY: `host_ptr` gave a pointer to four bytes.
                 unsafe { host.cast::<u32>().read_unaligned() }
             }
-            Place::Mem(offset) => {
+            Location::Mem(offset) => {
                 let mut bytes = [0; 4];
                 let window = self.env.memory.find(self.mem + offset, 4, Access::Read).unwrap();
                 window.read(self.mem + offset, &mut bytes);
@@ -182,18 +182,18 @@ impl Machine {
         }
     }
 
-    fn set_dword(&mut self, place: &Place, i: u16, lane: usize, value: u32) {
+    fn set_dword(&mut self, place: &Location, i: u16, lane: usize, value: u32) {
         match *place {
-            Place::Scalar { first, .. } => self.wave.set_s32(first + i, value),
-            Place::Vector { first, .. } => self.wave.set_lane(first + i, lane, value),
-            Place::Scc => self.wave.scc = value != 0,
-            Place::Mode => self.wave.mode = value,
-            Place::Lds(offset) => {
+            Location::Scalar { first, .. } => self.wave.set_s32(first + i, value),
+            Location::Vector { first, .. } => self.wave.set_lane(first + i, lane, value),
+            Location::Scc => self.wave.scc = value != 0,
+            Location::Mode => self.wave.mode = value,
+            Location::Lds(offset) => {
                 let host = self.env.lds.host_ptr(offset, 4).unwrap();
                 // SAFETY: `host_ptr` gave a pointer to four bytes.
                 unsafe { host.cast::<u32>().write_unaligned(value) }
             }
-            Place::Mem(offset) => {
+            Location::Mem(offset) => {
                 let window = self.env.memory.find(self.mem + offset, 4, Access::Write).unwrap();
                 window.write(self.mem + offset, &value.to_le_bytes());
             }
@@ -202,11 +202,11 @@ impl Machine {
 }
 
 /// The lanes and dwords that a place covers.
-fn extent(place: &Place) -> (std::ops::RangeInclusive<usize>, u16) {
+fn extent(place: &Location) -> (std::ops::RangeInclusive<usize>, u16) {
     match place {
-        Place::Vector { dwords, lanes, .. } => (lanes.clone(), *dwords),
-        Place::Scalar { dwords, .. } => (0..=0, *dwords),
-        Place::Scc | Place::Mode | Place::Lds(_) | Place::Mem(_) => (0..=0, 1),
+        Location::Vector { dwords, lanes, .. } => (lanes.clone(), *dwords),
+        Location::Scalar { dwords, .. } => (0..=0, *dwords),
+        Location::Scc | Location::Mode | Location::Lds(_) | Location::Mem(_) => (0..=0, 1),
     }
 }
 

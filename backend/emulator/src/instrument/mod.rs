@@ -28,7 +28,7 @@ use crate::error::FaultKind;
 use crate::exec;
 use crate::group::Setup;
 use crate::program::Program;
-use crate::step::{Flow, Step};
+use crate::step::{Flow, MicroOp};
 use crate::wave::{LANES, Wave};
 
 mod event;
@@ -64,7 +64,7 @@ pub(crate) struct At<'a> {
     pub(crate) index: usize,
     /// The step; `step.inst` is the instruction, `step.class` what it is counted as. Where `s_set_gpr_idx_on` is in force
     /// its registers are those that are meant.
-    pub(crate) step: &'a Step,
+    pub(crate) step: &'a MicroOp,
     /// Registers that it reads and writes.
     pub(crate) uses: &'a Uses,
 }

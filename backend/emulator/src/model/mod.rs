@@ -24,5 +24,5 @@ pub(crate) mod occupancy;
 #[cfg(test)]
 fn named(mnemonic: &str) -> rocfire_isa::Inst {
     let op = *rocfire_isa::Op::ALL.iter().find(|op| op.mnemonic() == mnemonic).unwrap();
-    rocfire_isa::Inst { op, ..crate::step::Step::NO_INST }
+    rocfire_isa::Inst { op, ..crate::step::MicroOp::NO_INST }
 }

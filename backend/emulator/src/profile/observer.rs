@@ -13,7 +13,7 @@ use crate::instrument::{At, Event, EventKind, Instrument, Late, MemorySpace, Obs
 use crate::model::lines::{Lines, pieces};
 use crate::model::{banks, issue};
 use crate::module::Kernel;
-use crate::step::Step;
+use crate::step::MicroOp;
 use crate::wave::{LANES, Wave};
 
 use super::{LinesTouched, Row, Sample, Tally};
@@ -230,7 +230,7 @@ pub(super) fn rows(kernel: &Kernel, arch: Arch, unit: &Unit, tallies: &[Tally]) 
     let Some(first) = tallies.iter().position(executed) else { return Vec::new() };
     let last = tallies.iter().rposition(executed).unwrap_or(first);
     let wave_size = kernel.wave_size();
-    let cost = |step: &Step| {
+    let cost = |step: &MicroOp| {
         let cost = issue::cost(arch.info(), unit, &step.inst, step.class, wave_size);
         // A pair issues as one; its second half adds operations.
         let second =

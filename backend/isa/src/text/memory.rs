@@ -1,11 +1,11 @@
 //! Memory instructions as text: addresses, offsets and cache bits.
 
-use super::{Line, operand};
+use super::{InstText, operand};
 use crate::table::row::{ADDTID, ATOMIC, Class, Encoding, Immediate, LDS, NO, PAIR, STORE};
 use crate::{Format, Inst, Op, Operand, OperandKind};
 
 /// An address register, or `off` where there is none.
-fn or_off(line: &Line, operand: Operand) -> String {
+fn or_off(line: &InstText, operand: Operand) -> String {
     if operand.is_some() { operand::text(operand, NO, line.tables) } else { "off".to_owned() }
 }
 
@@ -15,7 +15,7 @@ fn data(inst: &Inst) -> Operand {
 }
 
 /// What the instruction asks of the caches, as each generation says it.
-fn cache_bits(line: &mut Line) {
+fn cache_bits(line: &mut InstText) {
     let mods = &line.inst.mods;
     let names = match line.tables.encoding {
         Encoding::Gfx940 => ["sc0", "nt", "", "sc1"],
@@ -39,7 +39,7 @@ const ATOMIC_HINTS: [&str; 8] =
     ["", "RETURN", "NT", "NT_RETURN", "CASCADE_RT", "CASCADE_RT", "CASCADE_NT", "CASCADE_NT"];
 const LAST_USE: u8 = 3;
 
-fn temporal_hint(line: &mut Line) {
+fn temporal_hint(line: &mut InstText) {
     let (th, scope) = (line.inst.mods.th, line.inst.mods.scope);
     let at = usize::from(th & 7);
     let hint = if th == 0 {
@@ -73,7 +73,7 @@ fn signed_hex(value: i32) -> String {
 }
 
 /// SMEM.
-pub(super) fn smem(line: &mut Line) {
+pub(super) fn smem(line: &mut InstText) {
     let (inst, row) = (line.inst, line.row);
     if row.dst.class == Class::Immediate(Immediate::PrefetchLength) {
         return prefetch(line);
@@ -102,7 +102,7 @@ pub(super) fn smem(line: &mut Line) {
 }
 
 /// Prefetches: base, offset, scalar offset, length.
-fn prefetch(line: &mut Line) {
+fn prefetch(line: &mut InstText) {
     let (inst, row) = (line.inst, line.row);
     line.push(inst.src[0], NO);
     line.operands.push(signed_hex(inst.mods.offset));
@@ -111,7 +111,7 @@ fn prefetch(line: &mut Line) {
 }
 
 /// DS.
-pub(super) fn ds(line: &mut Line) {
+pub(super) fn ds(line: &mut InstText) {
     let (inst, row) = (line.inst, line.row);
     line.push(inst.dst[0], row.dst);
     for (src, slot) in inst.src.into_iter().zip(row.src) {
@@ -170,7 +170,7 @@ fn swizzle_pattern(offset: u32) -> String {
 }
 
 /// FLAT, GLOBAL and SCRATCH.
-pub(super) fn flat(line: &mut Line) {
+pub(super) fn flat(line: &mut InstText) {
     let (inst, row) = (line.inst, line.row);
     line.push(inst.dst[0], row.dst);
     if !row.src[0].is_some() {
@@ -192,7 +192,7 @@ pub(super) fn flat(line: &mut Line) {
 }
 
 /// MUBUF.
-pub(super) fn mubuf(line: &mut Line) {
+pub(super) fn mubuf(line: &mut InstText) {
     let (inst, row) = (line.inst, line.row);
     if !row.src[0].is_some() {
         cache_bits(line);

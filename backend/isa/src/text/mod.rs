@@ -14,7 +14,7 @@ use crate::{Decoded, Format, Inst, Operand};
 use rocfire_arch::Arch;
 
 /// An instruction with its row, while its text is put together.
-struct Line<'a> {
+struct InstText<'a> {
     tables: &'static Tables,
     inst: &'a Inst,
     row: &'a Row,
@@ -22,7 +22,7 @@ struct Line<'a> {
     modifiers: String,
 }
 
-impl Line<'_> {
+impl InstText<'_> {
     /// Adds an operand if there is one.
     fn push(&mut self, operand: Operand, slot: Slot) {
         if operand.is_some() {
@@ -101,7 +101,7 @@ pub fn disassemble_dual(arch: Arch, decoded: &Decoded) -> String {
 fn half(tables: &'static Tables, inst: &Inst) -> String {
     let name = inst.op.mnemonic();
     let Some(row) = tables.vopd.find(inst.op) else { return name.to_owned() };
-    let mut line = Line { tables, inst, row, operands: Vec::new(), modifiers: String::new() };
+    let mut line = InstText { tables, inst, row, operands: Vec::new(), modifiers: String::new() };
     line.push(inst.dst[0], row.dst);
     let written = if row.has(CIN) { 2 } else { 3 };
     for (src, slot) in inst.src.into_iter().zip(row.src).take(written) {
@@ -117,7 +117,7 @@ pub fn disassemble(arch: Arch, inst: &Inst) -> String {
     let name = || inst.op.mnemonic().to_owned();
     let Some(tables) = table::of(arch) else { return name() };
     let Some(row) = row_of(tables, inst) else { return name() };
-    let mut line = Line { tables, inst, row, operands: Vec::new(), modifiers: String::new() };
+    let mut line = InstText { tables, inst, row, operands: Vec::new(), modifiers: String::new() };
     match inst.format {
         Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc | Format::Sopp => scalar(&mut line),
         Format::Smem => memory::smem(&mut line),
@@ -131,7 +131,7 @@ pub fn disassemble(arch: Arch, inst: &Inst) -> String {
     line.finish()
 }
 
-fn scalar(line: &mut Line) {
+fn scalar(line: &mut InstText) {
     let (inst, row) = (line.inst, line.row);
     line.push(inst.dst[0], row.dst);
     for (src, slot) in inst.src.into_iter().zip(row.src) {

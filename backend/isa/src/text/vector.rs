@@ -1,6 +1,6 @@
 //! Vector instructions as text: source modifiers, sub-dword and swizzle forms, packed and matrix modifiers.
 
-use super::{Line, operand};
+use super::{InstText, operand};
 use crate::table::row::{
     BCFI, BITOP3, BYTESEL, CIN, CLAMP, CMPX, Class, Encoding, INDEXKEY, LANES, MIX, NEGB, NEGHI, NEGLO, NO, OPSEL,
     SRCBYTE, SWAP, Slot, TIED, UNSAID, WHOLE,
@@ -8,7 +8,7 @@ use crate::table::row::{
 use crate::{Dpp, Format, Operand, OperandKind, Sdwa, SdwaSel, SdwaUnused};
 
 /// Wraps a source in its modifiers. Constants are negated with `neg()`, because `-1` is another constant than `neg(1)`.
-fn modified(line: &Line, operand: Operand, slot: Slot, neg: bool, abs: bool) -> String {
+fn modified(line: &InstText, operand: Operand, slot: Slot, neg: bool, abs: bool) -> String {
     let text = operand::text(operand, slot, line.tables);
     let constant = matches!(operand.kind, OperandKind::Int(_) | OperandKind::Float(_) | OperandKind::Literal(_));
     match (neg, abs) {
@@ -27,7 +27,7 @@ fn bits(value: u8, count: usize) -> String {
     format!("[{}]", digits.join(","))
 }
 
-fn output_modifiers(line: &mut Line) {
+fn output_modifiers(line: &mut InstText) {
     if line.inst.mods.clamp {
         line.modify("clamp");
     }
@@ -40,7 +40,7 @@ fn output_modifiers(line: &mut Line) {
 }
 
 /// The row's word on source `i` of the instruction, where implied and literal operands may have moved in between.
-fn slot_of(line: &Line, i: usize) -> Slot {
+fn slot_of(line: &InstText, i: usize) -> Slot {
     line.row.src.get(i).copied().unwrap_or(NO)
 }
 
@@ -53,7 +53,7 @@ fn with_half(text: String, operand: Operand, slot: Slot, high: bool) -> String {
 }
 
 /// VOP1, VOP2, VOPC and VOP3.
-pub(super) fn vector(line: &mut Line) {
+pub(super) fn vector(line: &mut InstText) {
     let (inst, row) = (line.inst, line.row);
     if inst.dst[0].is_some() && !row.has(CMPX) {
         let text = operand::text(inst.dst[0], row.dst, line.tables);
@@ -99,7 +99,7 @@ pub(super) fn vector(line: &mut Line) {
 }
 
 /// `op_sel`, or the byte of source or destination that its bits select.
-fn operand_select(line: &mut Line) {
+fn operand_select(line: &mut InstText) {
     let (inst, row) = (line.inst, line.row);
     let op_sel = inst.mods.op_sel;
     if line.tables.encoding >= Encoding::Gfx12 && (row.has(BYTESEL) || row.has(SRCBYTE)) {
@@ -138,7 +138,7 @@ fn operand_select(line: &mut Line) {
 }
 
 /// The truth table of `v_bitop3`, in the fields that are modifiers elsewhere.
-fn truth_table(line: &mut Line) {
+fn truth_table(line: &mut InstText) {
     let mods = &line.inst.mods;
     let table = mods.omod << 6 | mods.abs << 3 | mods.neg;
     if table != 0 {
@@ -151,7 +151,7 @@ fn truth_table(line: &mut Line) {
 }
 
 /// DPP in both its forms.
-fn swizzles(line: &mut Line) {
+fn swizzles(line: &mut InstText) {
     if let Some(dpp) = line.inst.mods.dpp {
         swizzle(line, &dpp);
     }
@@ -176,7 +176,7 @@ fn select(sel: SdwaSel) -> &'static str {
     }
 }
 
-fn sub_dword(line: &mut Line, sdwa: &Sdwa) {
+fn sub_dword(line: &mut InstText, sdwa: &Sdwa) {
     if line.inst.format != Format::Vopc && !line.row.has(WHOLE) {
         let unused = match sdwa.dst_unused {
             SdwaUnused::Pad => "UNUSED_PAD",
@@ -191,7 +191,7 @@ fn sub_dword(line: &mut Line, sdwa: &Sdwa) {
     }
 }
 
-fn swizzle(line: &mut Line, dpp: &Dpp) {
+fn swizzle(line: &mut InstText, dpp: &Dpp) {
     let ctrl = dpp.ctrl;
     let low = ctrl & 0xf;
     let name = match ctrl {
@@ -224,7 +224,7 @@ fn swizzle(line: &mut Line, dpp: &Dpp) {
 }
 
 /// VOP3P outside the matrix unit.
-pub(super) fn packed(line: &mut Line) {
+pub(super) fn packed(line: &mut InstText) {
     let (inst, row) = (line.inst, line.row);
     let mods = &inst.mods;
     let mixed = row.has(MIX);
@@ -263,7 +263,7 @@ pub(super) fn packed(line: &mut Line) {
 }
 
 /// The matrix unit and the moves to and from its registers.
-pub(super) fn matrix(line: &mut Line) {
+pub(super) fn matrix(line: &mut InstText) {
     let (inst, row) = (line.inst, line.row);
     line.push(inst.dst[0], row.dst);
     for (src, slot) in inst.src.into_iter().zip(row.src) {

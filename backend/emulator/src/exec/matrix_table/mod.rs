@@ -11,7 +11,7 @@ use crate::memory::Memory;
 use crate::numeric::tests_support::Random;
 use crate::numeric::{Float8, f32_to_f16, float8_to_f32};
 use crate::program::Program;
-use crate::step::{Flow, Level, Step};
+use crate::step::{Flow, Level, MicroOp};
 use crate::wave::{AGPR, Wave, scalar};
 
 const TABLE: &str = include_str!("layouts.txt");
@@ -92,12 +92,12 @@ impl Type {
 }
 
 /// Register (within its operand), lowest bit and lane.
-pub(crate) type Place = (usize, usize, usize);
+pub(crate) type BitPosition = (usize, usize, usize);
 
 /// The places of a matrix's elements, from three formulas over `i`, `j`, `k` and `block`.
 #[derive(Clone)]
 pub(crate) struct Places {
-    places: Vec<Place>,
+    places: Vec<BitPosition>,
     /// Of `i`, `j`, `k` and `block`.
     extents: [usize; 4],
 }
@@ -121,7 +121,7 @@ impl Places {
     }
 
     /// The place for these `[i, j, k, block]`.
-    pub(crate) fn at(&self, [i, j, k, block]: [usize; 4]) -> Place {
+    pub(crate) fn at(&self, [i, j, k, block]: [usize; 4]) -> BitPosition {
         let [_, js, ks, blocks] = self.extents;
         self.places[((i * js + j) * ks + k) * blocks + block]
     }
@@ -247,10 +247,10 @@ impl Row {
     }
 
     /// The step of the instruction, `None` where the emulator does not know it.
-    pub(crate) fn step(&self, level: Level) -> Option<Step> {
+    pub(crate) fn step(&self, level: Level) -> Option<MicroOp> {
         let inst = decode(self.arch, self.wave, &self.words);
         let selected = crate::exec::select(self.arch, &inst)?;
-        Step::new(inst, &selected, level, 0)
+        MicroOp::new(inst, &selected, level, 0)
     }
 
     /// Runs the instruction.
@@ -276,7 +276,7 @@ impl Row {
         w.set_s64(scalar::EXEC, random.next());
         let lanes = if self.wave == WaveSize::Wave32 { 32 } else { 64 };
         let copies = if self.arch.name() == "gfx1100" { 16 } else { 64 };
-        let mut put = |base: usize, place: Place, ty: Type, value: f64, copies: usize| {
+        let mut put = |base: usize, place: BitPosition, ty: Type, value: f64, copies: usize| {
             for lane in (place.2..lanes).step_by(copies) {
                 put(&mut w, base, (place.0, place.1, lane), ty.bits(), ty.encode(value));
             }
@@ -309,7 +309,7 @@ impl Row {
 }
 
 /// Writes an element; one of 6 bits may lie across two registers.
-pub(crate) fn put(w: &mut Wave, base: usize, (register, bit, lane): Place, bits: usize, value: u64) {
+pub(crate) fn put(w: &mut Wave, base: usize, (register, bit, lane): BitPosition, bits: usize, value: u64) {
     let (first, shift) = (base + register + bit / 32, bit % 32);
     let mask = ((1u128 << bits) - 1) << shift;
     let value = u128::from(value) << shift & mask;

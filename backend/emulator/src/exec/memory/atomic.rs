@@ -13,7 +13,7 @@ use rocfire_isa::Op;
 use super::space::{Attempt, Space, deny, observe};
 use crate::env::{Cause, Env};
 use crate::error::{Access, FaultKind, Nearest};
-use crate::step::{Flow, Handlers, Step};
+use crate::step::{Flow, Handlers, MicroOp};
 use crate::wave::{LANES, Wave};
 
 /// What is in memory: 32 or 64 bits.
@@ -196,7 +196,7 @@ unsafe fn apply<M: Modify>(host: *mut u8, data: u64, second: u64) -> (u64, u64) 
 /// Runs an operation for each lane that is on. It is called through [`Atomic`], because a copy of this loop for each of the
 /// 47 operations on each kind of memory was a tenth of the crate's code.
 #[inline(never)]
-fn run<S: Space>(w: &mut Wave, env: &mut Env, s: &Step, atomic: &Atomic) -> Flow {
+fn run<S: Space>(w: &mut Wave, env: &mut Env, s: &MicroOp, atomic: &Atomic) -> Flow {
     let exec = w.exec();
     let dwords = u16::from(atomic.dwords);
     let bytes = 4 * u64::from(dwords);

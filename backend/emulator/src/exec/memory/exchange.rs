@@ -6,7 +6,7 @@ use rocfire_isa::Op;
 use super::space::{Lds, lds_lane_ptr, record};
 use crate::env::Env;
 use crate::instrument::EventKind;
-use crate::step::{Flow, Handlers, Step};
+use crate::step::{Flow, Handlers, MicroOp};
 use crate::wave::{LANES, Lanes, Wave, scalar};
 
 /// The handler of a lane exchange.
@@ -23,7 +23,7 @@ pub(super) fn select(op: Op) -> Option<Handlers> {
 }
 
 /// Writes the lanes that are on.
-fn write(w: &mut Wave, s: &Step, values: &Lanes) {
+fn write(w: &mut Wave, s: &MicroOp, values: &Lanes) {
     let exec = w.exec();
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
         w.set_lane(s.dst[0], lane, values.0[lane]);
@@ -35,7 +35,7 @@ fn write(w: &mut Wave, s: &Step, values: &Lanes) {
 /// The ISA's two modes: bit 15 set, a permutation within each four lanes (two bits for each); clear, within each 32 lanes
 /// `((lane & and) | or) ^ xor`, five bits each. From GFX9 on there are two more where both upper bits are set: with bit 13
 /// the order of a fast Fourier transform, without it a rotation of each 32 lanes.
-fn swizzle(w: &mut Wave, _: &mut Env, s: &Step) -> Flow {
+fn swizzle(w: &mut Wave, _: &mut Env, s: &MicroOp) -> Flow {
     let (exec, pattern, data) = (w.exec(), s.imm as u32, w.v[s.src[0] as usize]);
     let mut values = Lanes::ZERO;
     for lane in 0..LANES {
@@ -69,7 +69,7 @@ fn rotated(pattern: u32, lane: usize) -> usize {
 }
 
 /// A lane's number from its byte address. A wave64 of RDNA 2 and 3 runs in two halves, which do not reach each other.
-pub(crate) fn lane_at(w: &Wave, arch: Arch, s: &Step, lane: usize, address: u32) -> usize {
+pub(crate) fn lane_at(w: &Wave, arch: Arch, s: &MicroOp, lane: usize, address: u32) -> usize {
     let number = (address.wrapping_add(s.imm as u32) / 4) as usize;
     match arch.info().family {
         Family::Rdna1 | Family::Rdna2 | Family::Rdna3 | Family::Rdna35 => lane & !31 | number & 31,
@@ -79,7 +79,7 @@ pub(crate) fn lane_at(w: &Wave, arch: Arch, s: &Step, lane: usize, address: u32)
 
 /// Each lane sends its value to the lane that its address names; who gets none has zero, and of two senders the higher
 /// lane wins.
-fn permute(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn permute(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let (exec, address, data) = (w.exec(), w.v[s.src[0] as usize], w.v[s.src[1] as usize]);
     let mut values = Lanes::ZERO;
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
@@ -90,17 +90,17 @@ fn permute(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
 }
 
 /// Each lane gets the value of the lane that its address names; from a lane that is off it gets zero.
-fn bpermute(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn bpermute(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let readable = w.exec();
     fetch(w, env, s, readable)
 }
 
 /// The same, and lanes that are off may be read.
-fn bpermute_inactive(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn bpermute_inactive(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     fetch(w, env, s, !0)
 }
 
-fn fetch(w: &mut Wave, env: &Env, s: &Step, readable: u64) -> Flow {
+fn fetch(w: &mut Wave, env: &Env, s: &MicroOp, readable: u64) -> Flow {
     let (address, data) = (w.v[s.src[0] as usize], w.v[s.src[1] as usize]);
     let mut values = Lanes::ZERO;
     for lane in 0..LANES {
@@ -111,16 +111,16 @@ fn fetch(w: &mut Wave, env: &Env, s: &Step, readable: u64) -> Flow {
     Flow::Next
 }
 
-fn append(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn append(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     count_lanes(w, env, s, |old, lanes| old.wrapping_add(lanes))
 }
 
-fn consume(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn consume(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     count_lanes(w, env, s, |old, lanes| old.wrapping_sub(lanes))
 }
 
 /// Adds or subtracts the number of lanes that are on to the dword at M0's low half plus the offset; all get what was there.
-fn count_lanes(w: &mut Wave, env: &mut Env, s: &Step, change: fn(u32, u32) -> u32) -> Flow {
+fn count_lanes(w: &mut Wave, env: &mut Env, s: &MicroOp, change: fn(u32, u32) -> u32) -> Flow {
     let lanes = w.exec().count_ones();
     let address = u64::from(w.s32(scalar::M0) & 0xffff) + (s.imm as u64 & 0xffff);
     if env.observed && lanes > 0 {

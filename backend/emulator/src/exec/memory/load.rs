@@ -4,11 +4,11 @@ use rocfire_isa::Op;
 
 use super::by_cpu;
 use super::interleave::Interleave;
-use super::space::{AccessPattern, Attempt, Device, Lds, Line, Space, deny, observe, pieces};
+use super::space::{AccessPattern, Attempt, Device, Lds, Space, Spacing, deny, observe, pieces};
 use crate::env::Env;
 use crate::error::Access;
 use crate::numeric::Baseline;
-use crate::step::{Flow, Handlers, Step, levels};
+use crate::step::{Flow, Handlers, MicroOp, levels};
 use crate::wave::{CHUNK, LANES, Lanes, Wave};
 
 /// Loads `N` dwords a lane.
@@ -16,7 +16,7 @@ use crate::wave::{CHUNK, LANES, Lanes, Wave};
 pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize>(
     w: &mut Wave,
     env: &mut Env,
-    s: &Step,
+    s: &MicroOp,
     dst: u16,
     offset_bytes: i64,
 ) -> Flow {
@@ -28,12 +28,12 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
     S::count(env, u64::from(exec.count_ones()) * BYTES as u64, Access::Read);
     observe::<S>(w, env, s, (offset_bytes, BYTES, dst), Access::Read);
     match S::line::<BYTES>(w, env, s, offset_bytes, Access::Read) {
-        Some(Line::Step(host)) => {
+        Some(Spacing::Consecutive(host)) => {
             // SAFETY: `line` gave a pointer to `BYTES` readable bytes for each lane of the wave.
             unsafe { C::split::<N>(host, w.lanes, registers_mut(w, dst)) };
             return Flow::Next;
         }
-        Some(Line::Same(host)) => {
+        Some(Spacing::Same(host)) => {
             // SAFETY: `line` gave a pointer to `BYTES` readable bytes.
             let values = unsafe { host.cast::<[u32; N]>().read_unaligned() };
             let lanes = w.lanes;
@@ -81,7 +81,7 @@ fn registers_mut<const N: usize>(w: &mut Wave, first: u16) -> &mut [Lanes; N] {
 pub(super) fn scattered<S: Space>(
     w: &mut Wave,
     env: &mut Env,
-    s: &Step,
+    s: &MicroOp,
     bytes: usize,
     offset_bytes: i64,
     put: &dyn Fn(&mut Wave, usize, [u8; 16]),
@@ -153,7 +153,7 @@ fn merge<const HALF: u8>(old: u32, value: u32) -> u32 {
 
 /// Loads a byte or short a lane.
 #[inline(always)]
-fn narrow<S: Space, T: Narrow, const BYTES: usize, const HALF: u8>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn narrow<S: Space, T: Narrow, const BYTES: usize, const HALF: u8>(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     const { assert!(BYTES == size_of::<T>()) };
     let exec = w.exec();
     if exec == 0 {
@@ -193,7 +193,11 @@ fn narrow<S: Space, T: Narrow, const BYTES: usize, const HALF: u8>(w: &mut Wave,
 
 /// Loads `N` dwords into the instruction's destination.
 #[inline(always)]
-fn plain<C: Interleave, S: Space, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn plain<C: Interleave, S: Space, const N: usize, const BYTES: usize>(
+    w: &mut Wave,
+    env: &mut Env,
+    s: &MicroOp,
+) -> Flow {
     dwords::<C, S, N, BYTES>(w, env, s, s.dst[0], s.imm)
 }
 

@@ -30,19 +30,23 @@ pub(crate) use space::SCRATCH_DESCRIPTOR;
 /// As [`levels!`](crate::step::levels), with a name for the [`Cpu`](crate::numeric::Cpu) of each level.
 macro_rules! by_cpu {
     ($cpu:ident => $body:expr) => {{
-        fn baseline(w: &mut crate::wave::Wave, e: &mut crate::env::Env, s: &crate::step::Step) -> crate::step::Flow {
+        fn baseline(w: &mut crate::wave::Wave, e: &mut crate::env::Env, s: &crate::step::MicroOp) -> crate::step::Flow {
             type $cpu = crate::numeric::Baseline;
             ($body)(w, e, s)
         }
         #[cfg(target_arch = "x86_64")]
         {
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-            fn avx2(w: &mut crate::wave::Wave, e: &mut crate::env::Env, s: &crate::step::Step) -> crate::step::Flow {
+            fn avx2(w: &mut crate::wave::Wave, e: &mut crate::env::Env, s: &crate::step::MicroOp) -> crate::step::Flow {
                 type $cpu = crate::numeric::Avx2;
                 ($body)(w, e, s)
             }
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-            fn avx512(w: &mut crate::wave::Wave, e: &mut crate::env::Env, s: &crate::step::Step) -> crate::step::Flow {
+            fn avx512(
+                w: &mut crate::wave::Wave,
+                e: &mut crate::env::Env,
+                s: &crate::step::MicroOp,
+            ) -> crate::step::Flow {
                 type $cpu = crate::numeric::Avx2;
                 ($body)(w, e, s)
             }

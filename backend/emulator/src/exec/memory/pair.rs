@@ -7,12 +7,12 @@ use super::space::{Attempt, Lds, deny, lds_lane_ptr, observe};
 use super::{by_cpu, load, store};
 use crate::env::Env;
 use crate::error::Access;
-use crate::step::{Flow, Handlers, Step};
+use crate::step::{Flow, Handlers, MicroOp};
 use crate::wave::{LANES, Wave};
 
 /// Byte offsets of both addresses: 8 bits each, in units of the access or of 64 of them.
 #[inline(always)]
-fn offsets_bytes(s: &Step, access_bytes: usize) -> [i64; 2] {
+fn offsets_bytes(s: &MicroOp, access_bytes: usize) -> [i64; 2] {
     let is_strided = matches!(
         s.inst.op,
         Op::DsRead2st64B32
@@ -27,7 +27,7 @@ fn offsets_bytes(s: &Step, access_bytes: usize) -> [i64; 2] {
 }
 
 #[inline(always)]
-fn read<C: Interleave, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn read<C: Interleave, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     // Where the first result lands on the address register, that is kept for the second.
     let lands = (s.dst[0]..s.dst[0] + N as u16).contains(&s.src[0]);
     let address = lands.then(|| w.v[s.src[0] as usize]);
@@ -48,7 +48,7 @@ fn read<C: Interleave, const N: usize, const BYTES: usize>(w: &mut Wave, env: &m
 }
 
 #[inline(always)]
-fn write<C: Interleave, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn write<C: Interleave, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     for (data, offset_bytes) in s.src[1..3].iter().zip(offsets_bytes(s, BYTES)) {
         match store::dwords::<C, Lds, N, BYTES>(w, env, s, *data, offset_bytes) {
             Flow::Next => {}
@@ -59,7 +59,7 @@ fn write<C: Interleave, const N: usize, const BYTES: usize>(w: &mut Wave, env: &
 }
 
 /// Each lane stores both words and gets what was there.
-fn exchange<const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn exchange<const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let offsets_bytes = offsets_bytes(s, BYTES);
     let exec = w.exec();
     let addresses = w.v[s.src[0] as usize];

@@ -8,7 +8,7 @@
 use crate::env::{Cause, Env};
 use crate::error::{Access, FaultKind, Nearest};
 use crate::instrument::{Event, EventKind, MemorySpace};
-use crate::step::{Flow, PRIVATE_APERTURE, RangeRule, SHARED_APERTURE, Step};
+use crate::step::{Flow, MicroOp, PRIVATE_APERTURE, RangeRule, SHARED_APERTURE};
 use crate::wave::{LANES, Lanes, Wave};
 
 /// Addresses of all lanes; those of lanes that are off mean nothing.
@@ -27,9 +27,9 @@ pub(super) enum AccessPattern {
 }
 
 /// Where the bytes of all lanes are, if that follows a simple rule.
-pub(super) enum Line {
+pub(super) enum Spacing {
     /// Lane `i`'s are `i` accesses after the pointer.
-    Step(*mut u8),
+    Consecutive(*mut u8),
     /// All lanes have the same.
     Same(*mut u8),
 }
@@ -83,21 +83,21 @@ pub(super) trait Space {
     const ONLY: Option<MemorySpace> = None;
 
     /// The lanes' addresses, `offset_bytes` included.
-    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses;
+    fn addresses(w: &Wave, s: &MicroOp, offset_bytes: i64) -> Addresses;
 
     /// The pattern of the lanes' accesses of `BYTES` bytes each; some lane is on.
     fn resolve<const BYTES: usize>(
         w: &Wave,
         env: &mut Env,
-        s: &Step,
+        s: &MicroOp,
         offset_bytes: i64,
         access: Access,
     ) -> AccessPattern;
 
-    /// The lanes' places as a [`Line`], if all lanes are on and the address registers show one. It is asked first, because it
+    /// The lanes' places as a [`Spacing`], if all lanes are on and the address registers show one. It is asked first, because it
     /// needs no list of addresses; `None` may mean that there is no rule, or that an address is bad.
     #[inline(always)]
-    fn line<const BYTES: usize>(_: &Wave, _: &mut Env, _: &Step, _: i64, _: Access) -> Option<Line> {
+    fn line<const BYTES: usize>(_: &Wave, _: &mut Env, _: &MicroOp, _: i64, _: Access) -> Option<Spacing> {
         None
     }
 
@@ -105,7 +105,7 @@ pub(super) trait Space {
     fn lane_ptr(
         w: &Wave,
         env: &mut Env,
-        s: &Step,
+        s: &MicroOp,
         lane: usize,
         address: u64,
         bytes: u64,
@@ -125,7 +125,7 @@ pub(super) trait Space {
 pub(super) fn observe<S: Space>(
     w: &Wave,
     env: &mut Env,
-    s: &Step,
+    s: &MicroOp,
     (offset_bytes, bytes, register): (i64, usize, u16),
     access: Access,
 ) {
@@ -138,7 +138,7 @@ pub(super) fn observe<S: Space>(
 fn tell<S: Space>(
     w: &Wave,
     env: &mut Env,
-    s: &Step,
+    s: &MicroOp,
     (offset_bytes, bytes, register): (i64, usize, u16),
     access: Access,
 ) {
@@ -157,7 +157,7 @@ fn tell<S: Space>(
 /// only a part is left out.
 pub(super) fn pieces<S: Space>(
     w: &Wave,
-    s: &Step,
+    s: &MicroOp,
     offset_bytes: i64,
     bytes: usize,
 ) -> impl Iterator<Item = (usize, usize)> {
@@ -237,7 +237,7 @@ pub(super) struct Attempt<'a> {
 pub(super) fn deny<S: Space>(
     w: &Wave,
     env: &mut Env,
-    s: &Step,
+    s: &MicroOp,
     attempt: &Attempt<'_>,
     lane: usize,
     cause: Cause,
@@ -252,7 +252,7 @@ pub(super) fn deny<S: Space>(
 
 /// The 64-bit address registers plus an offset.
 #[inline(always)]
-fn vector_addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+fn vector_addresses(w: &Wave, s: &MicroOp, offset_bytes: i64) -> Addresses {
     let (low, high) = (&w.v[s.src[0] as usize].0, &w.v[s.src[0] as usize + 1].0);
     std::array::from_fn(|i| (u64::from(low[i]) | u64::from(high[i]) << 32).wrapping_add(offset_bytes as u64))
 }
@@ -296,7 +296,7 @@ fn spread(addresses: &Addresses, exec: u64, lanes: usize) -> Option<(u64, u64, L
 fn resolve_device<const BYTES: usize>(
     w: &Wave,
     env: &mut Env,
-    s: &Step,
+    s: &MicroOp,
     addresses: &Addresses,
     access: Access,
 ) -> AccessPattern {
@@ -320,7 +320,7 @@ fn resolve_device<const BYTES: usize>(
 
 fn device_lane_ptr(
     env: &mut Env,
-    s: &Step,
+    s: &MicroOp,
     lane: usize,
     address: u64,
     bytes: u64,
@@ -392,7 +392,7 @@ impl Space for Device {
     const ONLY: Option<MemorySpace> = Some(MemorySpace::Global);
 
     #[inline(always)]
-    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+    fn addresses(w: &Wave, s: &MicroOp, offset_bytes: i64) -> Addresses {
         if s.inst.src[2].is_some() {
             let base = s.s64(w, 2).wrapping_add(offset_bytes as u64);
             let lanes = &w.v[s.src[0] as usize].0;
@@ -406,7 +406,7 @@ impl Space for Device {
     fn resolve<const BYTES: usize>(
         w: &Wave,
         env: &mut Env,
-        s: &Step,
+        s: &MicroOp,
         offset_bytes: i64,
         access: Access,
     ) -> AccessPattern {
@@ -414,7 +414,13 @@ impl Space for Device {
     }
 
     #[inline(always)]
-    fn line<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, access: Access) -> Option<Line> {
+    fn line<const BYTES: usize>(
+        w: &Wave,
+        env: &mut Env,
+        s: &MicroOp,
+        offset_bytes: i64,
+        access: Access,
+    ) -> Option<Spacing> {
         if !all_on(w) {
             return None;
         }
@@ -436,13 +442,13 @@ impl Space for Device {
         let address = base.wrapping_add(u64::from(low.0[0])).wrapping_add(offset_bytes as u64);
         let bytes = if steps { w.lanes * BYTES } else { BYTES };
         let host = env.device_ptr(s.site, address, bytes as u64, access).ok()?;
-        Some(if steps { Line::Step(host) } else { Line::Same(host) })
+        Some(if steps { Spacing::Consecutive(host) } else { Spacing::Same(host) })
     }
 
     fn lane_ptr(
         _: &Wave,
         env: &mut Env,
-        s: &Step,
+        s: &MicroOp,
         lane: usize,
         address: u64,
         bytes: u64,
@@ -463,7 +469,7 @@ impl Space for Device {
 
 impl Space for Flat {
     #[inline(always)]
-    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+    fn addresses(w: &Wave, s: &MicroOp, offset_bytes: i64) -> Addresses {
         vector_addresses(w, s, offset_bytes)
     }
 
@@ -471,7 +477,7 @@ impl Space for Flat {
     fn resolve<const BYTES: usize>(
         w: &Wave,
         env: &mut Env,
-        s: &Step,
+        s: &MicroOp,
         offset_bytes: i64,
         access: Access,
     ) -> AccessPattern {
@@ -494,7 +500,7 @@ impl Space for Flat {
     fn lane_ptr(
         w: &Wave,
         env: &mut Env,
-        s: &Step,
+        s: &MicroOp,
         lane: usize,
         address: u64,
         bytes: u64,
@@ -526,7 +532,7 @@ impl Space for Scratch {
     const ONLY: Option<MemorySpace> = Some(MemorySpace::Scratch);
 
     #[inline(always)]
-    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+    fn addresses(w: &Wave, s: &MicroOp, offset_bytes: i64) -> Addresses {
         let base = if s.inst.src[2].is_some() { s.s32(w, 2) } else { 0 }.wrapping_add(offset_bytes as u32);
         if s.inst.src[0].is_some() {
             let lanes = &w.v[s.src[0] as usize].0;
@@ -537,14 +543,20 @@ impl Space for Scratch {
     }
 
     #[inline(never)]
-    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> AccessPattern {
+    fn resolve<const BYTES: usize>(
+        w: &Wave,
+        env: &mut Env,
+        s: &MicroOp,
+        offset_bytes: i64,
+        _: Access,
+    ) -> AccessPattern {
         resolve_scratch::<BYTES>(w, env, &Self::addresses(w, s, offset_bytes))
     }
 
     fn lane_ptr(
         w: &Wave,
         env: &mut Env,
-        _: &Step,
+        _: &MicroOp,
         lane: usize,
         address: u64,
         bytes: u64,
@@ -573,13 +585,13 @@ const ADD_LANE: u32 = 1 << 23;
 pub(crate) const SCRATCH_DESCRIPTOR: [u32; 4] = [0, 0, u32::MAX, ADD_LANE];
 
 /// Whether a buffer instruction goes to scratch.
-fn is_scratch(w: &Wave, s: &Step) -> bool {
+fn is_scratch(w: &Wave, s: &MicroOp) -> bool {
     w.s32(s.src[2] + 3) & ADD_LANE != 0
 }
 
 /// Addresses of a buffer instruction that goes to scratch, in the private aperture. Scratch is interleaved by dwords, so
 /// that one byte of the scalar offset, which is not, is worth as many less to each lane as a wave has lanes.
-fn swizzled_addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+fn swizzled_addresses(w: &Wave, s: &MicroOp, offset_bytes: i64) -> Addresses {
     let base = (s.s32(w, 3) / w.lanes as u32).wrapping_add(offset_bytes as u32);
     std::array::from_fn(|i| {
         let offset = if s.inst.mods.offen { w.lane(s.src[0], i) } else { 0 };
@@ -601,7 +613,7 @@ impl Range {
     /// The rule of a descriptor whose last word is `last`. Before RDNA an index counts records, and everything without an
     /// index bytes (CDNA 3 ISA, "Range checking"); on RDNA the descriptor says it in OOB_SELECT (RDNA 2 and 3 ISA, table
     /// "OOB_SELECT"), where a rule about records needs a stride.
-    fn of(s: &Step, last: u32, stride: u64) -> Range {
+    fn of(s: &MicroOp, last: u32, stride: u64) -> Range {
         let indexed = s.inst.mods.idxen;
         match (s.range_rule, last >> 28 & 3) {
             (RangeRule::Index, _) if indexed && stride != 0 => Range::Records { inside: false },
@@ -617,7 +629,7 @@ impl Range {
 impl Space for Buffer {
     const PIECE: usize = 4;
 
-    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+    fn addresses(w: &Wave, s: &MicroOp, offset_bytes: i64) -> Addresses {
         if is_scratch(w, s) {
             return swizzled_addresses(w, s, offset_bytes);
         }
@@ -650,7 +662,7 @@ impl Space for Buffer {
     fn resolve<const BYTES: usize>(
         w: &Wave,
         env: &mut Env,
-        s: &Step,
+        s: &MicroOp,
         offset_bytes: i64,
         access: Access,
     ) -> AccessPattern {
@@ -672,7 +684,7 @@ impl Space for Buffer {
     fn lane_ptr(
         w: &Wave,
         env: &mut Env,
-        s: &Step,
+        s: &MicroOp,
         lane: usize,
         address: u64,
         bytes: u64,
@@ -702,7 +714,7 @@ impl Space for Lds {
     const ONLY: Option<MemorySpace> = Some(MemorySpace::Lds);
 
     #[inline(always)]
-    fn line<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> Option<Line> {
+    fn line<const BYTES: usize>(w: &Wave, env: &mut Env, s: &MicroOp, offset_bytes: i64, _: Access) -> Option<Spacing> {
         if !all_on(w) {
             return None;
         }
@@ -710,17 +722,23 @@ impl Space for Lds {
         let steps = steps::<BYTES>(w, lanes)?;
         let bytes = if steps { w.lanes * BYTES } else { BYTES };
         let host = env.lds.host_ptr(u64::from(lanes.0[0].wrapping_add(offset_bytes as u32)), bytes as u64)?;
-        Some(if steps { Line::Step(host) } else { Line::Same(host) })
+        Some(if steps { Spacing::Consecutive(host) } else { Spacing::Same(host) })
     }
 
     #[inline(always)]
-    fn addresses(w: &Wave, s: &Step, offset_bytes: i64) -> Addresses {
+    fn addresses(w: &Wave, s: &MicroOp, offset_bytes: i64) -> Addresses {
         let lanes = &w.v[s.src[0] as usize].0;
         std::array::from_fn(|i| u64::from(lanes[i].wrapping_add(offset_bytes as u32)))
     }
 
     #[inline(always)]
-    fn resolve<const BYTES: usize>(w: &Wave, env: &mut Env, s: &Step, offset_bytes: i64, _: Access) -> AccessPattern {
+    fn resolve<const BYTES: usize>(
+        w: &Wave,
+        env: &mut Env,
+        s: &MicroOp,
+        offset_bytes: i64,
+        _: Access,
+    ) -> AccessPattern {
         let exec = w.exec();
         let lanes = &w.v[s.src[0] as usize].0;
         let offset = offset_bytes as u32;
@@ -750,7 +768,7 @@ impl Space for Lds {
     fn lane_ptr(
         _: &Wave,
         env: &mut Env,
-        _: &Step,
+        _: &MicroOp,
         lane: usize,
         address: u64,
         bytes: u64,

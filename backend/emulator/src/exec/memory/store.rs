@@ -4,11 +4,11 @@ use rocfire_isa::Op;
 
 use super::by_cpu;
 use super::interleave::Interleave;
-use super::space::{AccessPattern, Attempt, Device, Lds, Line, Space, deny, observe, pieces};
+use super::space::{AccessPattern, Attempt, Device, Lds, Space, Spacing, deny, observe, pieces};
 use crate::env::Env;
 use crate::error::Access;
 use crate::numeric::Baseline;
-use crate::step::{Flow, Handlers, Step, levels};
+use crate::step::{Flow, Handlers, MicroOp, levels};
 use crate::wave::{LANES, Lanes, Wave};
 
 /// Stores `N` dwords a lane, from the registers at `data`.
@@ -16,7 +16,7 @@ use crate::wave::{LANES, Lanes, Wave};
 pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize>(
     w: &mut Wave,
     env: &mut Env,
-    s: &Step,
+    s: &MicroOp,
     data: u16,
     offset_bytes: i64,
 ) -> Flow {
@@ -30,12 +30,12 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
     let registers: &[Lanes; N] =
         w.v[data as usize..].first_chunk().expect("staging registers stand behind all that an operand can name");
     match S::line::<BYTES>(w, env, s, offset_bytes, Access::Write) {
-        Some(Line::Step(host)) => {
+        Some(Spacing::Consecutive(host)) => {
             // SAFETY: `line` gave a pointer to `BYTES` writable bytes for each lane of the wave.
             unsafe { C::join::<N>(registers, w.lanes, host) };
             return Flow::Next;
         }
-        Some(Line::Same(host)) => {
+        Some(Spacing::Same(host)) => {
             // The last lane wins.
             let value: [u32; N] = std::array::from_fn(|d| registers[d].0[w.lanes - 1]);
             // SAFETY: `line` gave a pointer to `BYTES` writable bytes.
@@ -78,7 +78,7 @@ pub(super) fn dwords<C: Interleave, S: Space, const N: usize, const BYTES: usize
 fn scattered<S: Space>(
     w: &mut Wave,
     env: &mut Env,
-    s: &Step,
+    s: &MicroOp,
     bytes: usize,
     offset_bytes: i64,
     get: &dyn Fn(&Wave, usize) -> [u8; 16],
@@ -107,7 +107,7 @@ fn scattered<S: Space>(
 
 /// Stores the low `BYTES` bytes of the data register moved right by `SHIFT` bits.
 #[inline(always)]
-fn narrow<S: Space, const BYTES: usize, const SHIFT: u32>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn narrow<S: Space, const BYTES: usize, const SHIFT: u32>(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     const { assert!(BYTES == 1 || BYTES == 2) };
     let exec = w.exec();
     if exec == 0 {
@@ -148,7 +148,11 @@ fn narrow<S: Space, const BYTES: usize, const SHIFT: u32>(w: &mut Wave, env: &mu
 
 /// Stores `N` dwords from the instruction's data operand.
 #[inline(always)]
-fn plain<C: Interleave, S: Space, const N: usize, const BYTES: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn plain<C: Interleave, S: Space, const N: usize, const BYTES: usize>(
+    w: &mut Wave,
+    env: &mut Env,
+    s: &MicroOp,
+) -> Flow {
     dwords::<C, S, N, BYTES>(w, env, s, s.src[1], s.imm)
 }
 

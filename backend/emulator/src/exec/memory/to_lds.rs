@@ -9,7 +9,7 @@ use super::space::{Addresses, Attempt, Buffer, Device, Lds, Scratch, Space, deny
 use crate::env::Env;
 use crate::error::Access;
 use crate::instrument::EventKind;
-use crate::step::{Flow, Handlers, Step};
+use crate::step::{Flow, Handlers, MicroOp};
 use crate::wave::{LANES, Wave, scalar};
 
 /// The handler of a load to LDS by GLOBAL.
@@ -52,13 +52,13 @@ pub(super) fn buffer(op: Op) -> Option<Handlers> {
     }))
 }
 
-fn run<S: Space, const BYTES: usize, const SIGNED: bool>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn run<S: Space, const BYTES: usize, const SIGNED: bool>(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     const { assert!(BYTES <= 16) };
     load::<S>(w, env, s, BYTES, SIGNED)
 }
 
 #[inline(never)]
-fn load<S: Space>(w: &mut Wave, env: &mut Env, s: &Step, bytes: usize, signed: bool) -> Flow {
+fn load<S: Space>(w: &mut Wave, env: &mut Env, s: &MicroOp, bytes: usize, signed: bool) -> Flow {
     let exec = w.exec();
     let stride = if bytes > 4 { 16 } else { 4 };
     let m0 = w.s32(scalar::M0) & (env.program.arch.info().lds_bytes.next_power_of_two() - 1);
@@ -95,7 +95,7 @@ struct Piece {
 }
 
 /// Moves one lane's bytes.
-fn move_lane<S: Space>(w: &Wave, env: &mut Env, s: &Step, piece: &Piece, lane: usize) -> Result<(), Flow> {
+fn move_lane<S: Space>(w: &Wave, env: &mut Env, s: &MicroOp, piece: &Piece, lane: usize) -> Result<(), Flow> {
     let &Piece { ref addresses, ref targets, bytes, stored, signed } = piece;
     let mut loaded = [0u8; 16];
     match S::lane_ptr(w, env, s, lane, addresses[lane], bytes as u64, Access::Read) {

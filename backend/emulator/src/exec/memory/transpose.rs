@@ -6,7 +6,7 @@ use super::space::{Addresses, Attempt, Lds, Space, deny, lds_lane_ptr, record};
 use crate::env::Env;
 use crate::error::Access;
 use crate::instrument::EventKind;
-use crate::step::{Flow, Handlers, Step};
+use crate::step::{Flow, Handlers, MicroOp};
 use crate::wave::{LANES, Wave, scalar};
 
 /// The handler of such an instruction.
@@ -30,7 +30,7 @@ const GROUP: usize = 16;
 fn load<const N: usize>(
     w: &Wave,
     env: &mut Env,
-    s: &Step,
+    s: &MicroOp,
     lane: usize,
     addresses: &Addresses,
 ) -> Result<[u32; N], Flow> {
@@ -48,7 +48,7 @@ fn load<const N: usize>(
 fn store<const N: usize>(
     w: &Wave,
     env: &mut Env,
-    s: &Step,
+    s: &MicroOp,
     lane: usize,
     addresses: &Addresses,
     value: [u32; N],
@@ -68,7 +68,7 @@ fn store<const N: usize>(
 
 /// Each lane reads `DWORDS` dwords. Those of 16 lanes, one after the other, are a matrix with 16 columns of elements of
 /// `BITS` bits; lane `i` of the 16 gets column `i`. (CDNA 4 ISA, "MFMA Transpose Load from LDS".)
-fn transposed<const DWORDS: usize, const BITS: u32>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn transposed<const DWORDS: usize, const BITS: u32>(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let exec = w.exec();
     let addresses = Lds::addresses(w, s, s.imm);
     Lds::count(env, u64::from(exec.count_ones()) * 4 * DWORDS as u64, Access::Read);
@@ -101,11 +101,11 @@ fn transposed<const DWORDS: usize, const BITS: u32>(w: &mut Wave, env: &mut Env,
 }
 
 /// The lane's own dword: at M0, plus the offset, plus four times its number.
-fn own_address(w: &Wave, s: &Step, lane: usize) -> u64 {
+fn own_address(w: &Wave, s: &MicroOp, lane: usize) -> u64 {
     u64::from(w.s32(scalar::M0) & 0xffff) + s.imm as u64 + 4 * lane as u64
 }
 
-fn read_by_lane(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn read_by_lane(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let exec = w.exec();
     let addresses = std::array::from_fn(|lane| own_address(w, s, lane));
     Lds::count(env, u64::from(exec.count_ones()) * 4, Access::Read);
@@ -121,7 +121,7 @@ fn read_by_lane(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     Flow::Next
 }
 
-fn write_by_lane(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn write_by_lane(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let exec = w.exec();
     let addresses = std::array::from_fn(|lane| own_address(w, s, lane));
     Lds::count(env, u64::from(exec.count_ones()) * 4, Access::Write);
@@ -139,7 +139,7 @@ fn write_by_lane(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
 
 /// Each of two dwords is replaced by the low 31 bits of its data where the data's top bit is set; both old ones are
 /// returned.
-fn conditional_exchange(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn conditional_exchange(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let exec = w.exec();
     let addresses = Lds::addresses(w, s, s.imm).map(|address| address & !7);
     Lds::count(env, u64::from(exec.count_ones()) * 8, Access::Atomic);

@@ -8,7 +8,7 @@ use crate::env::Env;
 #[cfg(target_arch = "x86_64")]
 use crate::numeric::{Avx2, Avx512};
 use crate::numeric::{Baseline, Body, Cpu};
-use crate::step::{Flow, Handlers, Step};
+use crate::step::{Flow, Handlers, MicroOp};
 use crate::wave::{LANES, Wave};
 use rocfire_isa::OperandKind;
 
@@ -31,7 +31,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// As [`Step::imm`].
+    /// As [`MicroOp::imm`].
     pub(crate) const fn to_imm(self) -> i64 {
         i64::from_le_bytes([self.m, self.k, self.blocks, 0, 0, 0, 0, 0])
     }
@@ -48,7 +48,7 @@ type Operand<T, const PER_LANE: usize> = [[T; LANES]; PER_LANE];
 
 /// `D = A · B + C`. Inlined into a handler with a constant shape it becomes code for that shape.
 #[inline(always)]
-fn mfma<A, B, C, const PER_LANE: usize>(w: &mut Wave, st: &Step, shape: Shape) -> Flow
+fn mfma<A, B, C, const PER_LANE: usize>(w: &mut Wave, st: &MicroOp, shape: Shape) -> Flow
 where
     A: Element,
     B: Element<Wide = A::Wide>,
@@ -121,7 +121,7 @@ struct Tile<T> {
 /// `W` columns of a tile, from `column` on. It is generic over what A and B are widened to, and not over what they are.
 struct Columns<'a, T, C, const W: usize, const PER_LANE: usize> {
     w: &'a mut Wave,
-    st: &'a Step,
+    st: &'a MicroOp,
     shape: Shape,
     a: &'a Operand<T, PER_LANE>,
     b: &'a Operand<T, PER_LANE>,
@@ -189,7 +189,7 @@ fn as_sixteen<T, const W: usize>(acc: &mut [[T; W]; ROWS]) -> Option<&mut [[T; 1
     if W == 16 { acc.as_flattened_mut().as_chunks_mut::<16>().0.first_chunk_mut() } else { None }
 }
 
-/// The handlers for any shape (in [`Step::imm`]) of these types, with the AVX2 form for AVX-512 hosts too.
+/// The handlers for any shape (in [`MicroOp::imm`]) of these types, with the AVX2 form for AVX-512 hosts too.
 pub(crate) fn any<A, B, const PER_LANE: usize>() -> Handlers
 where
     A: Element,
@@ -198,7 +198,7 @@ where
     fn baseline<A: Element, B: Element<Wide = A::Wide>, const PER_LANE: usize>(
         w: &mut Wave,
         _: &mut Env,
-        st: &Step,
+        st: &MicroOp,
     ) -> Flow {
         mfma::<A, B, Baseline, PER_LANE>(w, st, Shape::from_imm(st.imm))
     }
@@ -208,7 +208,7 @@ where
         fn avx2<A: Element, B: Element<Wide = A::Wide>, const PER_LANE: usize>(
             w: &mut Wave,
             _: &mut Env,
-            st: &Step,
+            st: &MicroOp,
         ) -> Flow {
             mfma::<A, B, Avx2, PER_LANE>(w, st, Shape::from_imm(st.imm))
         }
@@ -229,7 +229,7 @@ where
         fn avx2<A: Element, const M: u8, const K: u8, const PER_LANE: usize>(
             w: &mut Wave,
             _: &mut Env,
-            st: &Step,
+            st: &MicroOp,
         ) -> Flow {
             mfma::<A, A, Avx2, PER_LANE>(w, st, Shape { m: M, k: K, blocks: 1 })
         }
@@ -237,7 +237,7 @@ where
         fn avx512<A: Element, const M: u8, const K: u8, const PER_LANE: usize>(
             w: &mut Wave,
             _: &mut Env,
-            st: &Step,
+            st: &MicroOp,
         ) -> Flow {
             mfma::<A, A, Avx512, PER_LANE>(w, st, Shape { m: M, k: K, blocks: 1 })
         }

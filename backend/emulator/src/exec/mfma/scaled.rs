@@ -26,7 +26,7 @@ use crate::exec::mfma::layout::row_32;
 #[cfg(target_arch = "x86_64")]
 use crate::numeric::Avx2;
 use crate::numeric::{Baseline, Cpu, Float8, e8m0_to_f32, float8_to_f32};
-use crate::step::{Constant, Flow, Handlers, Role, Selected, Step};
+use crate::step::{Constant, Flow, Handlers, MicroOp, Role, Selected};
 use crate::wave::{AGPR, LANES, Wave, scalar};
 
 /// Elements that share a scale, and elements in a lane.
@@ -132,7 +132,7 @@ fn scale<const M: usize, const K: usize>(x: &mut Operands<M, K>, scales: &[f32; 
 }
 
 #[inline(always)]
-fn multiply<C: Cpu, const M: usize, const K: usize>(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+fn multiply<C: Cpu, const M: usize, const K: usize>(w: &mut Wave, _: &mut Env, st: &MicroOp) -> Flow {
     let mods = &st.inst.mods;
     let mut a: Operands<M, K> = [[0.0; M]; K];
     let mut b: Operands<M, K> = [[0.0; M]; K];
@@ -178,7 +178,7 @@ fn multiply<C: Cpu, const M: usize, const K: usize>(w: &mut Wave, _: &mut Env, s
 }
 
 /// C, where it is a constant.
-fn constant(st: &Step) -> Option<f32> {
+fn constant(st: &MicroOp) -> Option<f32> {
     let float = matches!(st.inst.src[2].kind, OperandKind::Float(_));
     st.is_constant(2).then(|| f32::constant(st.k[2], float))
 }
@@ -187,7 +187,7 @@ fn constant(st: &Step) -> Option<f32> {
 #[cold]
 fn multiply_wide<const M: usize, const K: usize>(
     w: &mut Wave,
-    st: &Step,
+    st: &MicroOp,
     (a, scales_a): (&Operands<M, K>, &[f32; LANES]),
     (b, scales_b): (&Operands<M, K>, &[f32; LANES]),
 ) -> Flow {
@@ -234,13 +234,13 @@ fn add_rounded_once(a: f32, b: f64) -> f32 {
 }
 
 fn handlers<const M: usize, const K: usize>() -> Handlers {
-    fn baseline<const M: usize, const K: usize>(w: &mut Wave, env: &mut Env, st: &Step) -> Flow {
+    fn baseline<const M: usize, const K: usize>(w: &mut Wave, env: &mut Env, st: &MicroOp) -> Flow {
         multiply::<Baseline, M, K>(w, env, st)
     }
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-        fn avx2<const M: usize, const K: usize>(w: &mut Wave, env: &mut Env, st: &Step) -> Flow {
+        fn avx2<const M: usize, const K: usize>(w: &mut Wave, env: &mut Env, st: &MicroOp) -> Flow {
             multiply::<Avx2, M, K>(w, env, st)
         }
         Handlers { baseline: baseline::<M, K>, avx2: avx2::<M, K>, avx512: avx2::<M, K> }

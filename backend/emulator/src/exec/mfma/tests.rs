@@ -8,7 +8,7 @@ use crate::exec::matrix_table::{Exact, Row, Type, decode, env, put, rows};
 use crate::exec::valu::tests::{levels, program, run};
 use crate::numeric::tests_support::Random;
 use crate::numeric::{Float8, float8_to_f32};
-use crate::step::{Flow, Level, Step};
+use crate::step::{Flow, Level, MicroOp};
 use crate::wave::{LANES, Wave};
 
 /// The table's rows with MFMA.
@@ -342,7 +342,7 @@ impl Scaled {
         }
         let arch = Arch::parse("gfx950").unwrap();
         let inst = decode(arch, WaveSize::Wave64, &self.words(bytes));
-        let step = Step::new(inst, &crate::exec::select(arch, &inst).unwrap(), level, 0).unwrap();
+        let step = MicroOp::new(inst, &crate::exec::select(arch, &inst).unwrap(), level, 0).unwrap();
         // SAFETY: callers give levels that the host has.
         assert_eq!(unsafe { (step.run)(&mut w, &mut env(), &step) }, Flow::Next);
         w

@@ -9,7 +9,7 @@ use rocfire_isa::{Format, Inst, Op};
 
 use super::handler;
 use crate::numeric::*;
-use crate::step::{Constant, Flow, Handlers, Role, Selected, Step};
+use crate::step::{Constant, Flow, Handlers, MicroOp, Role, Selected};
 use crate::wave::Wave;
 
 /// An f32 source, flushed if the mode says so.
@@ -135,7 +135,7 @@ macro_rules! convert {
 }
 
 /// `D = a * b + c` with one rounding.
-fn fma32(w: &mut Wave, s: &Step, c: u32) -> Flow {
+fn fma32(w: &mut Wave, s: &MicroOp, c: u32) -> Flow {
     let (a, b, c) = (f32_in(w, s.s32(w, 0)), f32_in(w, s.s32(w, 1)), f32_in(w, c));
     let result = f32_out(w, Baseline::fma_f32(a, b, c), &[a, b, c]);
     w.set_s32(s.dst[0], result);
@@ -330,13 +330,13 @@ pub(crate) fn select_elementary(inst: &Inst) -> Option<Selected> {
 }
 
 /// Absolute value and negation of the source with sign bit `sign`.
-fn signed_source(s: &Step, bits: u32, sign: u32) -> u32 {
+fn signed_source(s: &MicroOp, bits: u32, sign: u32) -> u32 {
     let bits = if s.inst.mods.abs & 1 != 0 { bits & !sign } else { bits };
     if s.inst.mods.neg & 1 != 0 { bits ^ sign } else { bits }
 }
 
 /// The result multiplied as `omod` says, where denormals are flushed, and clamped to [0, 1].
-fn modified_result(s: &Step, value: f32, flushes: bool) -> f32 {
+fn modified_result(s: &MicroOp, value: f32, flushes: bool) -> f32 {
     let mods = &s.inst.mods;
     let value =
         if mods.omod != 0 && flushes { value * [1.0, 2.0, 4.0, 0.5][usize::from(mods.omod & 3)] + 0.0 } else { value };
@@ -347,7 +347,7 @@ fn modified_result(s: &Step, value: f32, flushes: bool) -> f32 {
     }
 }
 
-fn elementary32(w: &mut Wave, s: &Step, function: fn(f32) -> f32) -> Flow {
+fn elementary32(w: &mut Wave, s: &MicroOp, function: fn(f32) -> f32) -> Flow {
     let a = f32_in(w, signed_source(s, s.s32(w, 0), 1 << 31));
     let value = modified_result(s, function(a), w.mode & 1 << 5 == 0);
     let result = f32_out(w, value, &[a]);
@@ -355,7 +355,7 @@ fn elementary32(w: &mut Wave, s: &Step, function: fn(f32) -> f32) -> Flow {
     Flow::Next
 }
 
-fn elementary16(w: &mut Wave, s: &Step, function: fn(u16) -> u16) -> Flow {
+fn elementary16(w: &mut Wave, s: &MicroOp, function: fn(u16) -> u16) -> Flow {
     let a = f16_in(w, signed_source(s, s.s32(w, 0), 1 << 15));
     let value = modified_result(s, f16_to_f32(function(a)), w.mode & 1 << 7 == 0);
     let result = f16_out(w, f32_to_f16(value), &[a]);

@@ -7,7 +7,7 @@ use rocfire_arch::Family;
 
 use crate::env::Env;
 use crate::error::FaultKind;
-use crate::step::{Flow, PRIVATE_APERTURE, SHARED_APERTURE, Step};
+use crate::step::{Flow, MicroOp, PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::wave::Wave;
 
 /// What a number means, by generation.
@@ -92,7 +92,7 @@ fn value(w: &Wave, env: &Env, register: Register) -> u32 {
 }
 
 /// `s_getreg_b32`.
-pub(super) fn get(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+pub(super) fn get(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let Some(register) = register(env.program.arch.info().family, s.imm & 63) else {
         return env.fail(FaultKind::Unsupported("a hardware register that the emulator does not know"));
     };
@@ -103,7 +103,7 @@ pub(super) fn get(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
 }
 
 /// `s_setreg_b32` and `s_setreg_imm32_b32`.
-pub(super) fn set(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+pub(super) fn set(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let register = register(env.program.arch.info().family, s.imm & 63);
     let (offset, bits) = field(s.imm);
     let old = register.map_or(0, |register| value(w, env, register));

@@ -6,7 +6,7 @@ use super::handler;
 use crate::env::{BadAccess, Cause, Env};
 use crate::error::Access;
 use crate::instrument::{Event, EventKind, MemorySpace};
-use crate::step::{Flow, Handlers, Selected, Step};
+use crate::step::{Flow, Handlers, MicroOp, Selected};
 use crate::wave::{LANES, Wave};
 
 pub(crate) fn select(inst: &Inst) -> Option<Selected> {
@@ -50,24 +50,24 @@ fn buffer_handler<const N: usize>() -> Handlers {
 }
 
 /// The immediate and the register offset together.
-pub(super) fn offset(w: &Wave, s: &Step) -> u64 {
+pub(super) fn offset(w: &Wave, s: &MicroOp) -> u64 {
     let register = if s.inst.src[1].is_some() { u64::from(s.s32(w, 1)) } else { 0 };
     register.wrapping_add(i64::from(s.inst.mods.offset) as u64)
 }
 
-fn load<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn load<const N: usize>(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let address = w.s64(s.src[0]).wrapping_add(offset(w, s)) & !3;
     read::<N>(w, env, s, address)
 }
 
 /// A byte or short, extended to the whole register.
-fn narrow(w: &mut Wave, env: &mut Env, s: &Step, bytes: u64, extend: fn(u32) -> u32) -> Flow {
+fn narrow(w: &mut Wave, env: &mut Env, s: &MicroOp, bytes: u64, extend: fn(u32) -> u32) -> Flow {
     let address = w.s64(s.src[0]).wrapping_add(offset(w, s)) & !(bytes - 1);
     read_narrow(w, env, s, address, bytes, extend)
 }
 
 /// The same through a resource descriptor.
-fn narrow_buffer(w: &mut Wave, env: &mut Env, s: &Step, bytes: u64, extend: fn(u32) -> u32) -> Flow {
+fn narrow_buffer(w: &mut Wave, env: &mut Env, s: &MicroOp, bytes: u64, extend: fn(u32) -> u32) -> Flow {
     let (base, size) = descriptor(w, s);
     let offset = offset(w, s) & !(bytes - 1);
     if offset.checked_add(bytes).is_none_or(|end| end > size) {
@@ -77,7 +77,7 @@ fn narrow_buffer(w: &mut Wave, env: &mut Env, s: &Step, bytes: u64, extend: fn(u
     read_narrow(w, env, s, base.wrapping_add(offset), bytes, extend)
 }
 
-fn read_narrow(w: &mut Wave, env: &mut Env, s: &Step, address: u64, bytes: u64, extend: fn(u32) -> u32) -> Flow {
+fn read_narrow(w: &mut Wave, env: &mut Env, s: &MicroOp, address: u64, bytes: u64, extend: fn(u32) -> u32) -> Flow {
     env.bytes.scalar_read += bytes;
     if env.observed {
         record(env, s, address, bytes as u32);
@@ -101,13 +101,13 @@ pub(super) fn denied(env: &mut Env, bad: BadAccess, bytes: u32) -> Flow {
 
 /// Base and size of the bytes that a resource descriptor shows: base in bits 47..0, stride in 61..48, records in 95..64. Out
 /// of range a buffer reads as zero: that is what the descriptor is for.
-pub(super) fn descriptor(w: &Wave, s: &Step) -> (u64, u64) {
+pub(super) fn descriptor(w: &Wave, s: &MicroOp) -> (u64, u64) {
     let (low, records) = (w.s64(s.src[0]), u64::from(w.s32(s.src[0] + 2)));
     let stride = low >> 48 & 0x3fff;
     (low & 0xffff_ffff_ffff, if stride == 0 { records } else { records * stride })
 }
 
-fn buffer_load<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn buffer_load<const N: usize>(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let (base, bytes) = descriptor(w, s);
     let offset = offset(w, s) & !3;
     if offset.checked_add(4 * N as u64).is_none_or(|end| end > bytes) {
@@ -122,13 +122,13 @@ fn buffer_load<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
 
 /// Tells who watches the launch.
 #[cold]
-fn record(env: &mut Env, s: &Step, address: u64, bytes: u32) {
+fn record(env: &mut Env, s: &MicroOp, address: u64, bytes: u32) {
     let (kind, space) = (EventKind::ScalarLoad, MemorySpace::Global);
     env.events.push(Event::new(kind, space, 1, (bytes, s.dst[0]), &[address; LANES]));
 }
 
 #[inline(always)]
-fn read<const N: usize>(w: &mut Wave, env: &mut Env, s: &Step, address: u64) -> Flow {
+fn read<const N: usize>(w: &mut Wave, env: &mut Env, s: &MicroOp, address: u64) -> Flow {
     env.bytes.scalar_read += 4 * N as u64;
     if env.observed {
         record(env, s, address, 4 * N as u32);

@@ -1,7 +1,7 @@
 //! Scalar instructions: the scalar ALU, branches and program control, scalar loads.
 //!
-//! One module for each encoding. Sources are read through [`Step::s32`](crate::step::Step::s32) and
-//! [`Step::s64`](crate::step::Step::s64), results written to the scalar file; SCC is set where the ISA says so and left
+//! One module for each encoding. Sources are read through [`MicroOp::s32`](crate::step::MicroOp::s32) and
+//! [`MicroOp::s64`](crate::step::MicroOp::s64), results written to the scalar file; SCC is set where the ISA says so and left
 //! alone elsewhere.
 
 use rocfire_isa::{Format, Inst, Op};
@@ -23,7 +23,7 @@ pub(crate) mod vskip;
 /// A handler without a loop over lanes: one body for every level.
 macro_rules! handler {
     (|$w:pat_param, $e:pat_param, $s:pat_param| $body:expr) => {{
-        fn run(w: &mut $crate::wave::Wave, e: &mut $crate::env::Env, s: &$crate::step::Step) -> $crate::step::Flow {
+        fn run(w: &mut $crate::wave::Wave, e: &mut $crate::env::Env, s: &$crate::step::MicroOp) -> $crate::step::Flow {
             let ($w, $e, $s) = (w, e, s);
             $body
         }

@@ -11,7 +11,7 @@ use crate::env::{Cause, Env};
 use crate::error::{Access, FaultKind, Nearest};
 use crate::exec::memory::{Atomic, scalar_atomic};
 use crate::instrument::{Event, EventKind, MemorySpace};
-use crate::step::{Flow, Handlers, Selected, Step};
+use crate::step::{Flow, Handlers, MicroOp, Selected};
 use crate::wave::{LANES, Wave};
 
 pub(crate) fn select(inst: &Inst) -> Option<Selected> {
@@ -33,7 +33,7 @@ pub(crate) fn select_atomic() -> Selected {
 }
 
 /// Where `bytes` bytes go; `None` if a descriptor's range check leaves them out.
-fn address(w: &Wave, s: &Step, bytes: u64, buffer: bool) -> Option<u64> {
+fn address(w: &Wave, s: &MicroOp, bytes: u64, buffer: bool) -> Option<u64> {
     if !buffer {
         return Some(w.s64(s.src[0]).wrapping_add(offset(w, s)) & !3);
     }
@@ -50,7 +50,7 @@ fn observe(env: &mut Env, kind: EventKind, address: u64, bytes: u32, register: u
     }
 }
 
-fn store<const N: usize, const BUFFER: bool>(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn store<const N: usize, const BUFFER: bool>(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let bytes = 4 * N as u64;
     let Some(address) = address(w, s, bytes, BUFFER) else { return Flow::Next };
     env.bytes.global_written += bytes;
@@ -66,7 +66,7 @@ fn store<const N: usize, const BUFFER: bool>(w: &mut Wave, env: &mut Env, s: &St
     }
 }
 
-fn atomic(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn atomic(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let Some((Atomic { apply, dwords, two }, buffer)) = scalar_atomic(s.inst.op) else {
         unreachable!("only atomics have this handler")
     };

@@ -7,14 +7,14 @@ use rocfire_isa::{Format, Inst};
 
 use crate::env::Env;
 use crate::exec::index;
-use crate::step::{Flow, Handler, Step};
+use crate::step::{Flow, Handler, MicroOp};
 use crate::wave::Wave;
 
 /// VSKIP of MODE.
 const VSKIP: u32 = 1 << 28;
 
 /// Bit `source 1` of source 0 becomes the mode.
-pub(super) fn set(w: &mut Wave, s: &Step) {
+pub(super) fn set(w: &mut Wave, s: &MicroOp) {
     let skips = s.s32(w, 0) >> (s.s32(w, 1) & 31) & 1 != 0;
     w.mode = w.mode & !VSKIP | if skips { VSKIP } else { 0 };
 }
@@ -25,7 +25,7 @@ pub(crate) fn applies(inst: &Inst) -> bool {
 }
 
 /// Makes a step ask for the mode.
-pub(crate) fn wrap(step: &mut Step) {
+pub(crate) fn wrap(step: &mut MicroOp) {
     match step.indexed {
         // It runs through the register-index mode already.
         Some(_) => step.run = run_indexed,
@@ -33,7 +33,7 @@ pub(crate) fn wrap(step: &mut Step) {
     }
 }
 
-fn run(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn run(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     let Some(handler) = s.indexed else { unreachable!("only steps with a handler to skip run through this one") };
     if w.mode & VSKIP != 0 {
         return Flow::Next;
@@ -42,6 +42,6 @@ fn run(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
     unsafe { handler(w, env, s) }
 }
 
-fn run_indexed(w: &mut Wave, env: &mut Env, s: &Step) -> Flow {
+fn run_indexed(w: &mut Wave, env: &mut Env, s: &MicroOp) -> Flow {
     if w.mode & VSKIP != 0 { Flow::Next } else { index::run(w, env, s) }
 }

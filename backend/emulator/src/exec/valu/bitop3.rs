@@ -3,7 +3,7 @@
 use rocfire_isa::{Inst, Op};
 
 use crate::env::Env;
-use crate::step::{Flow, Selected, Step, levels};
+use crate::step::{Flow, MicroOp, Selected, levels};
 use crate::wave::{CHUNK, CHUNKS, Wave};
 
 /// The handler of such an instruction. The fields that are modifiers elsewhere hold the table here.
@@ -26,7 +26,7 @@ fn look_up(table: &[u32; 8], a: u32, b: u32, c: u32) -> u32 {
 }
 
 #[inline(always)]
-fn run(w: &mut Wave, st: &Step, combine: impl Fn(&[u32; 8], [u32; 3], u32) -> u32) -> Flow {
+fn run(w: &mut Wave, st: &MicroOp, combine: impl Fn(&[u32; 8], [u32; 3], u32) -> u32) -> Flow {
     st.spread(w);
     let table = std::array::from_fn(|i| 0u32.wrapping_sub((st.imm >> i & 1) as u32));
     let exec = w.exec();
@@ -40,13 +40,13 @@ fn run(w: &mut Wave, st: &Step, combine: impl Fn(&[u32; 8], [u32; 3], u32) -> u3
 }
 
 #[inline(always)]
-fn whole(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+fn whole(w: &mut Wave, _: &mut Env, st: &MicroOp) -> Flow {
     run(w, st, |table, [a, b, c], _| look_up(table, a, b, c))
 }
 
 /// On halves of registers, as `op_sel` names them; the other half of the destination stays.
 #[inline(always)]
-fn half(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+fn half(w: &mut Wave, _: &mut Env, st: &MicroOp) -> Flow {
     let op_sel = u32::from(st.inst.mods.op_sel);
     let shift = |i: u32| 16 * (op_sel >> i & 1);
     let [s0, s1, s2, d] = [shift(0), shift(1), shift(2), shift(3)];

@@ -13,7 +13,7 @@ use crate::error::FaultKind;
 #[cfg(target_arch = "x86_64")]
 use crate::numeric::{Avx2, Avx512};
 use crate::numeric::{Baseline, Body, Cpu};
-use crate::step::{Flow, Handlers, Role, Selected, Step};
+use crate::step::{Flow, Handlers, MicroOp, Role, Selected};
 use crate::wave::{LANES, Wave, scalar};
 use rocfire_isa::Inst;
 use std::marker::PhantomData;
@@ -119,7 +119,7 @@ struct Begun {
 /// Spreads the sources and, where the step or the wave asks for it, applies modifiers. `mask` is the lane mask that it reads.
 /// An error: the instruction is done, or cannot be.
 #[inline(never)]
-fn begin(w: &mut Wave, e: &mut Env, st: &Step, around: &Around, mask: u64) -> Result<Begun, Flow> {
+fn begin(w: &mut Wave, e: &mut Env, st: &MicroOp, around: &Around, mask: u64) -> Result<Begun, Flow> {
     let mut frame = Frame { dst: st.dst[0], src: st.src, exec: w.exec(), infinite: ALL_INFINITE };
     if around.accumulates {
         frame.src[around.kinds.len() - 1] = st.dst[0];
@@ -134,7 +134,14 @@ fn begin(w: &mut Wave, e: &mut Env, st: &Step, around: &Around, mask: u64) -> Re
 
 /// With modifiers, or in an unusual mode. Does the whole of an operation that rounds where the mode is not to nearest.
 #[inline(never)]
-fn begin_special(w: &mut Wave, e: &mut Env, st: &Step, around: &Around, mask: u64, frame: &mut Frame) -> Option<Flow> {
+fn begin_special(
+    w: &mut Wave,
+    e: &mut Env,
+    st: &MicroOp,
+    around: &Around,
+    mask: u64,
+    frame: &mut Frame,
+) -> Option<Flow> {
     if let Some(flow) = prepare(w, e, st, frame, around.kinds, around.result) {
         return Some(flow);
     }
@@ -150,7 +157,7 @@ fn begin_special(w: &mut Wave, e: &mut Env, st: &Step, around: &Around, mask: u6
 /// Stores the results of all lanes that the wave has, and does to them what modifiers ask for.
 struct End<'a, R, C> {
     w: &'a mut Wave,
-    st: &'a Step,
+    st: &'a MicroOp,
     begun: &'a Begun,
     results: &'a [R],
     cpu: PhantomData<C>,
@@ -168,7 +175,7 @@ impl<R: Word, C: Cpu> Body for End<'_, R, C> {
 }
 
 #[inline(always)]
-fn end<R: Word, C: Cpu>(w: &mut Wave, st: &Step, begun: &Begun, results: &[R]) {
+fn end<R: Word, C: Cpu>(w: &mut Wave, st: &MicroOp, begun: &Begun, results: &[R]) {
     C::outlined(End::<R, C> { w, st, begun, results, cpu: PhantomData });
 }
 
@@ -227,7 +234,7 @@ fn compute<'a, O: Op, C: Cpu>(w: &Wave, src: &[u16; 4], out: &'a mut Unwritten<O
 }
 
 #[inline(always)]
-pub(super) fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+pub(super) fn run<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &MicroOp) -> Flow {
     let around = const {
         let float = any_float(O::S::KINDS) || O::R::KIND.is_float();
         let accumulates = O::PROPERTIES & property::ACC != 0;
@@ -250,7 +257,7 @@ static SINGLES: [Kind; 3] = [Kind::F32; 3];
 
 /// A packed f32 operation: an f32 one on both registers of each pair.
 #[inline(always)]
-pub(super) fn run_pairs<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+pub(super) fn run_pairs<O: Op, C: Cpu>(w: &mut Wave, e: &mut Env, st: &MicroOp) -> Flow {
     let around = const {
         let kinds = PAIRS.split_at(O::S::KINDS.len()).0;
         &Around { kinds, result: Some(Kind::PkF32), float: true, accumulates: false, rounds: false }
@@ -308,12 +315,12 @@ fn pack(bytes: &[u8; LANES]) -> u64 {
 
 /// Writes a lane mask, as wide as the wave.
 #[inline(always)]
-pub(super) fn set_mask(w: &mut Wave, st: &Step, register: u16, mask: u64) {
+pub(super) fn set_mask(w: &mut Wave, st: &MicroOp, register: u16, mask: u64) {
     if st.imm & flag::MASK32 != 0 { w.set_s32(register, mask as u32) } else { w.set_s64(register, mask) }
 }
 
 /// Writes a comparison's mask. Lanes that are switched off compare as false.
-pub(super) fn end_compare(w: &mut Wave, st: &Step, exec: u64, mut mask: u64) {
+pub(super) fn end_compare(w: &mut Wave, st: &MicroOp, exec: u64, mut mask: u64) {
     if st.imm & (flag::NOT | flag::NEVER) != 0 {
         mask = if st.imm & flag::NEVER != 0 { 0 } else { mask };
         mask = if st.imm & flag::NOT != 0 { !mask } else { mask };
@@ -326,7 +333,7 @@ pub(super) fn end_compare(w: &mut Wave, st: &Step, exec: u64, mut mask: u64) {
 }
 
 #[inline(always)]
-pub(super) fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+pub(super) fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &MicroOp) -> Flow {
     let around = const {
         &Around { kinds: O::S::KINDS, result: None, float: any_float(O::S::KINDS), accumulates: false, rounds: false }
     };
@@ -341,7 +348,7 @@ pub(super) fn run_compare<O: Compare>(w: &mut Wave, e: &mut Env, st: &Step) -> F
 }
 
 #[inline(always)]
-pub(super) fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) -> Flow {
+pub(super) fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &MicroOp) -> Flow {
     let around = const {
         let float = any_float(O::S::KINDS) || O::R::KIND.is_float();
         let rounds = float && !O::WRITES;
@@ -375,14 +382,14 @@ pub(super) fn run_mask<O: MaskOp, C: Cpu>(w: &mut Wave, e: &mut Env, st: &Step) 
 macro_rules! handlers {
     ($all:ident, $narrow:ident, $bound:path, |$o:ident, $c:ident, $w:ident, $e:ident, $st:ident| $body:expr) => {
         pub(super) fn $narrow<$o: $bound>() -> Handlers {
-            fn baseline<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &Step) -> Flow {
+            fn baseline<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &MicroOp) -> Flow {
                 type $c = Baseline;
                 $body
             }
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-                fn avx2<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &Step) -> Flow {
+                fn avx2<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &MicroOp) -> Flow {
                     type $c = Avx2;
                     $body
                 }
@@ -396,7 +403,7 @@ macro_rules! handlers {
         pub(super) fn $all<$o: $bound>() -> Handlers {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-            fn avx512<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &Step) -> Flow {
+            fn avx512<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &MicroOp) -> Flow {
                 type $c = Avx512;
                 $body
             }

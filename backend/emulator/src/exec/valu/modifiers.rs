@@ -13,10 +13,10 @@ use super::word::Kind;
 use crate::env::Env;
 use crate::error::FaultKind;
 use crate::numeric::{f16_to_f32, f32_to_f16, flush_f16, flush_f32, flush_f64, quiet_f16, quiet_f32, quiet_f64};
-use crate::step::{Flow, Step};
+use crate::step::{Flow, MicroOp};
 use crate::wave::{LANES, Lanes, STAGE, Wave};
 
-/// Bits of [`Step::imm`] for this class.
+/// Bits of [`MicroOp::imm`] for this class.
 pub(crate) mod flag {
     /// The encoding has modifiers.
     pub(crate) const MODIFIED: i64 = 1;
@@ -134,7 +134,7 @@ impl Source {
 pub(crate) fn prepare(
     w: &mut Wave,
     e: &mut Env,
-    st: &Step,
+    st: &MicroOp,
     frame: &mut Frame,
     kinds: &[Kind],
     result: Option<Kind>,
@@ -199,7 +199,7 @@ fn flushes_result(mode: u32, kind: Kind) -> bool {
     }
 }
 
-fn source_changes(w: &Wave, st: &Step, i: usize, kind: Kind) -> bool {
+fn source_changes(w: &Wave, st: &MicroOp, i: usize, kind: Kind) -> bool {
     let m = &st.inst.mods;
     i == 0 && (m.dpp.is_some() || m.dpp8.is_some())
         || i < 2 && m.sdwa.is_some()
@@ -208,7 +208,7 @@ fn source_changes(w: &Wave, st: &Step, i: usize, kind: Kind) -> bool {
         || kind.is_float() && (flushes_source(w.mode, kind) || w.mode & IEEE == 0)
 }
 
-fn is_modified_packing(st: &Step, i: usize, kind: Kind) -> bool {
+fn is_modified_packing(st: &MicroOp, i: usize, kind: Kind) -> bool {
     match kind {
         Kind::Mix => true,
         Kind::PkB16 | Kind::PkF16 => st.inst.format == Format::Vop3p && st.inst.mods.op_sel_hi >> i & 1 == 0,
@@ -218,7 +218,7 @@ fn is_modified_packing(st: &Step, i: usize, kind: Kind) -> bool {
 }
 
 /// Applies, in the hardware's order, selection, absolute value, negation and the modes to source `i`.
-fn modify(source: &mut Source, mode: u32, st: &Step, i: usize, kind: Kind) {
+fn modify(source: &mut Source, mode: u32, st: &MicroOp, i: usize, kind: Kind) {
     let m = &st.inst.mods;
     if let (Some(sdwa), true) = (&m.sdwa, i < 2) {
         let (sel, sext) = (sdwa.src_sel[i], sdwa.src_sext[i]);
@@ -314,7 +314,7 @@ fn select_sdwa(x: u32, sel: SdwaSel, sext: bool) -> u32 {
     if sext { ((field as i32) >> (32 - width)) as u32 } else { field >> (32 - width) }
 }
 
-fn result_changes(w: &Wave, st: &Step, kind: Kind) -> bool {
+fn result_changes(w: &Wave, st: &MicroOp, kind: Kind) -> bool {
     let m = &st.inst.mods;
     let merges = st.imm & (flag::KEEP_HALF | flag::KEEP_LOW | flag::KEEP_BYTES) != 0;
     let holds = w.mode & FP16_OVFL != 0 && matches!(kind, Kind::F16 | Kind::PkF16);
@@ -323,7 +323,7 @@ fn result_changes(w: &Wave, st: &Step, kind: Kind) -> bool {
 
 /// Moves a staged result to its destination: output multiplier, clamp, flush, then SDWA or half-register merging.
 #[inline(never)]
-pub(crate) fn finish(w: &mut Wave, st: &Step, frame: &Frame, kind: Kind) {
+pub(crate) fn finish(w: &mut Wave, st: &MicroOp, frame: &Frame, kind: Kind) {
     if frame.dst != RESULT {
         return;
     }

@@ -9,14 +9,14 @@ use rocfire_isa::Op;
 
 use super::modifiers::FP16_OVFL;
 use super::word::Kind;
-use crate::step::Step;
+use crate::step::MicroOp;
 use crate::wave::{LANES, Wave};
 
 const INFINITY_F16: u32 = 0x7c00;
 const LARGEST_F16: u32 = 0x7bff;
 
 /// Lanes where an infinite result, or its high half, is no overflow. `src` are the staged sources.
-pub(super) fn true_infinities(w: &Wave, st: &Step, src: &[u16; 4], kinds: &[Kind]) -> [u64; 2] {
+pub(super) fn true_infinities(w: &Wave, st: &MicroOp, src: &[u16; 4], kinds: &[Kind]) -> [u64; 2] {
     let pole = st.inst.op.facts().has_pole;
     let mut infinite = [0u64; 2];
     for (i, kind) in kinds.iter().enumerate() {
@@ -60,7 +60,7 @@ pub(super) struct Bound {
 }
 
 /// The bound of this instruction's f32 sources, if it converts and the wave's mode says so.
-pub(super) fn bound_of_source(w: &Wave, arch: Arch, st: &Step) -> Option<Bound> {
+pub(super) fn bound_of_source(w: &Wave, arch: Arch, st: &MicroOp) -> Option<Bound> {
     if w.mode & FP16_OVFL == 0 {
         return None;
     }

@@ -8,7 +8,7 @@
 
 use crate::env::Env;
 use crate::numeric::*;
-use crate::step::{Flow, Handlers, Selected, Step};
+use crate::step::{Flow, Handlers, MicroOp, Selected};
 use crate::wave::{LANES, Wave};
 
 /// What an element is.
@@ -82,7 +82,7 @@ fn read_bits(w: &Wave, first: u16, lane: usize, at: u32, bits: u32) -> u32 {
     ((low | high << 32) >> shift & ((1 << bits) - 1)) as u32
 }
 
-fn convert(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+fn convert(w: &mut Wave, _: &mut Env, st: &MicroOp) -> Flow {
     st.spread(w);
     let Some(scaling) = st.inst.op.facts().scaling else { unreachable!("only scaled conversions have this handler") };
     let (to, from, count) = (Element::of(scaling.to), Element::of(scaling.from), u32::from(scaling.count));

@@ -4,7 +4,7 @@ use rocfire_isa::{Inst, Op};
 
 use crate::env::Env;
 use crate::numeric::window_msad_u8;
-use crate::step::{Constant, Flow, Handlers, Role, Selected, Step};
+use crate::step::{Constant, Flow, Handlers, MicroOp, Role, Selected};
 use crate::wave::{LANES, Wave};
 
 /// The handler of such an instruction.
@@ -23,12 +23,12 @@ pub(crate) fn select(inst: &Inst) -> Option<Selected> {
     })
 }
 
-fn nothing(_: &mut Wave, _: &mut Env, _: &Step) -> Flow {
+fn nothing(_: &mut Wave, _: &mut Env, _: &MicroOp) -> Flow {
     Flow::Next
 }
 
 /// `D, S0 = S0, D`
-fn swap(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+fn swap(w: &mut Wave, _: &mut Env, st: &MicroOp) -> Flow {
     let exec = w.exec();
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
         let (a, b) = (w.lane(st.dst[0], lane), w.lane(st.src[0], lane));
@@ -40,7 +40,7 @@ fn swap(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
 
 /// Exchanges the odd rows of the destination with the even rows of the source, each a row of `row` lanes. A lane whose
 /// partner is off stays as it is, or with `bound_ctrl` becomes zero, unless `fi` lets lanes that are off be read.
-fn swap_rows(w: &mut Wave, st: &Step, row: usize) -> Flow {
+fn swap_rows(w: &mut Wave, st: &MicroOp, row: usize) -> Flow {
     let exec = w.exec();
     let (fetch_inactive, bound_ctrl) = match st.inst.mods.dpp {
         Some(dpp) => (dpp.fetch_inactive, dpp.bound_ctrl),
@@ -66,17 +66,17 @@ fn swap_rows(w: &mut Wave, st: &Step, row: usize) -> Flow {
 }
 
 /// `D = S1 + ones of S0 below the lane`, lanes 0 to 31; those above count all 32 bits.
-fn mbcnt_lo(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+fn mbcnt_lo(w: &mut Wave, _: &mut Env, st: &MicroOp) -> Flow {
     mbcnt(w, st, |lane| if lane >= 32 { u32::MAX } else { (1 << lane) - 1 })
 }
 
 /// `D = S1 + ones of S0 below the lane`, lanes 32 to 63; those below count none.
-fn mbcnt_hi(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+fn mbcnt_hi(w: &mut Wave, _: &mut Env, st: &MicroOp) -> Flow {
     mbcnt(w, st, |lane| if lane < 32 { 0 } else { (1 << (lane - 32)) - 1 })
 }
 
 #[inline(always)]
-fn mbcnt(w: &mut Wave, st: &Step, below: impl Fn(usize) -> u32) -> Flow {
+fn mbcnt(w: &mut Wave, st: &MicroOp, below: impl Fn(usize) -> u32) -> Flow {
     st.spread(w);
     let exec = w.exec();
     for lane in 0..LANES {
@@ -90,7 +90,7 @@ fn mbcnt(w: &mut Wave, st: &Step, below: impl Fn(usize) -> u32) -> Flow {
 }
 
 /// `D.u32[i] = S2.u32[i] + masked sum of |S0 window i - S1|` for i in 0..4
-fn mqsad(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+fn mqsad(w: &mut Wave, _: &mut Env, st: &MicroOp) -> Flow {
     st.spread(w);
     let exec = w.exec();
     for lane in 0..LANES {

@@ -15,7 +15,7 @@ use super::modifiers::{MODE_MASK, USUAL_MODE, flag};
 use super::word::{Sources, Word};
 use crate::env::Env;
 use crate::numeric::Avx2;
-use crate::step::{Flow, Handlers, Step};
+use crate::step::{Flow, Handlers, MicroOp};
 use crate::wave::{LANES, Lanes, VECTOR_FILE, Wave};
 
 /// Lanes of a vector.
@@ -191,7 +191,7 @@ struct Source {
 impl Source {
     /// Source `i`, `half` registers behind its first.
     #[inline(always)]
-    fn new(file: File, st: &Step, i: usize, half: u16) -> Source {
+    fn new(file: File, st: &MicroOp, i: usize, half: u16) -> Source {
         Source::at(file, st.src[i] + half, st.uniform >> i & 1 == 0)
     }
 
@@ -216,20 +216,20 @@ impl Source {
 
 /// Whether an operation can be done here.
 #[inline(always)]
-fn is_plain(w: &Wave, st: &Step, float: bool) -> bool {
+fn is_plain(w: &Wave, st: &MicroOp, float: bool) -> bool {
     st.imm & flag::MODIFIED == 0 && (!float || w.mode & MODE_MASK == USUAL_MODE)
 }
 
 /// Whether all sources are vector registers and all lanes are on, so that an operation is nothing but its vectors: the most
 /// frequent case, and in a wave32 most of what an instruction costs otherwise is to find out which case it is.
 #[inline(always)]
-fn is_straight(w: &Wave, st: &Step) -> bool {
+fn is_straight(w: &Wave, st: &MicroOp) -> bool {
     st.uniform == 0 && w.exec() == if w.lanes == LANES { !0 } else { u64::MAX >> (LANES / 2) }
 }
 
 /// Whether it can be where it has modifiers, because these are [signs](flag::SIGNS).
 #[inline(always)]
-fn has_signs(w: &Wave, st: &Step) -> bool {
+fn has_signs(w: &Wave, st: &MicroOp) -> bool {
     st.imm & flag::SIGNS != 0 && w.mode & MODE_MASK == USUAL_MODE
 }
 
@@ -275,7 +275,7 @@ pub(crate) use hot;
 
 /// Source `i` of an operation with `count` sources; one that it does not have is never read.
 #[inline(always)]
-fn source<O: Op>(file: File, st: &Step, i: usize, half: u16) -> Source {
+fn source<O: Op>(file: File, st: &MicroOp, i: usize, half: u16) -> Source {
     let count = const { O::S::KINDS.len() };
     if i + 1 == count && O::PROPERTIES & property::ACC != 0 {
         Source::at(file, st.dst[0] + half, true)
@@ -286,7 +286,7 @@ fn source<O: Op>(file: File, st: &Step, i: usize, half: u16) -> Source {
 
 /// The same where all sources are vector registers.
 #[inline(always)]
-fn straight<O: Op>(file: File, st: &Step, i: usize) -> Source {
+fn straight<O: Op>(file: File, st: &MicroOp, i: usize) -> Source {
     let count = const { O::S::KINDS.len() };
     let is_result = i + 1 == count && O::PROPERTIES & property::ACC != 0;
     Source::at(file, if is_result { st.dst[0] } else { st.src[if i < count { i } else { 0 }] }, true)
@@ -391,7 +391,7 @@ macro_rules! with_avx2 {
     ($(#[$attribute:meta])* fn $name:ident<$o:ident: $bound:path>($w:ident, $e:ident, $st:ident) $body:block) => {
         #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
         $(#[$attribute])*
-        fn $name<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &Step) -> Flow $body
+        fn $name<$o: $bound>($w: &mut Wave, $e: &mut Env, $st: &MicroOp) -> Flow $body
     };
 }
 
@@ -459,7 +459,7 @@ struct Signed {
 impl Signed {
     /// Bit `i` of `half` says which register source `i` is; the bits of the modifiers are for negation and absolute value.
     #[inline(always)]
-    fn new<O: Op>(file: File, st: &Step, half: u8, (neg, abs): (u8, u8)) -> Signed {
+    fn new<O: Op>(file: File, st: &MicroOp, half: u8, (neg, abs): (u8, u8)) -> Signed {
         let half = [u16::from(half & 1), u16::from(half >> 1 & 1), u16::from(half >> 2 & 1)];
         let a = source::<O>(file, st, 0, half[0]);
         let b = source::<O>(file, st, 1, half[1]);
@@ -600,7 +600,7 @@ pub(crate) trait HotWide {
 
 /// The registers of source `i`; one that there is not is never read.
 #[inline(always)]
-fn pair<O: HotWide>(file: File, st: &Step, i: usize) -> [Source; 2] {
+fn pair<O: HotWide>(file: File, st: &MicroOp, i: usize) -> [Source; 2] {
     let registers = O::SOURCES[i];
     let i = if registers == 0 { 0 } else { i };
     [Source::new(file, st, i, 0), Source::new(file, st, i, if registers == 2 { 1 } else { 0 })]
@@ -608,7 +608,7 @@ fn pair<O: HotWide>(file: File, st: &Step, i: usize) -> [Source; 2] {
 
 /// Runs it.
 #[inline(always)]
-fn wide<O: HotWide>(w: &mut Wave, st: &Step) {
+fn wide<O: HotWide>(w: &mut Wave, st: &MicroOp) {
     // Before anything is spread: a mask may stand where the first scalar does.
     let read = O::MASK.map_or(0, |source| st.s64(w, source));
     st.spread_short(w);

@@ -33,7 +33,7 @@ use crate::exec::mfma::element::Number;
 #[cfg(target_arch = "x86_64")]
 use crate::numeric::Avx2;
 use crate::numeric::{Baseline, Cpu, Float8, NAN_F32, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, float8_to_f32};
-use crate::step::{Constant, Flow, Handlers, Role, Selected, Step};
+use crate::step::{Constant, Flow, Handlers, MicroOp, Role, Selected};
 use crate::wave::Wave;
 
 /// Type of A or B.
@@ -142,7 +142,7 @@ fn decode<T: Copy + Default>(
 }
 
 #[inline(always)]
-fn decode_float(w: &Wave, st: &Step, layout: &Layout, source: usize, ty: Source, k: usize) -> Operand<f32> {
+fn decode_float(w: &Wave, st: &MicroOp, layout: &Layout, source: usize, ty: Source, k: usize) -> Operand<f32> {
     let register = st.src[source];
     let mut out = match ty {
         Source::F16 => decode(w, register, layout, 16, k, |x| f16_to_f32(x as u16)),
@@ -160,7 +160,7 @@ fn decode_float(w: &Wave, st: &Step, layout: &Layout, source: usize, ty: Source,
 }
 
 /// C, where it is a constant.
-fn constant(st: &Step, d: Sum) -> Option<f32> {
+fn constant(st: &MicroOp, d: Sum) -> Option<f32> {
     let float = matches!(st.inst.src[2].kind, OperandKind::Float(_));
     st.is_constant(2).then(|| match (d, float) {
         (_, true) => f64::from_bits(st.k[2]) as f32,
@@ -171,7 +171,7 @@ fn constant(st: &Step, d: Sum) -> Option<f32> {
 }
 
 #[inline(always)]
-fn multiply_float<C: Cpu>(w: &mut Wave, st: &Step) -> Flow {
+fn multiply_float<C: Cpu>(w: &mut Wave, st: &MicroOp) -> Flow {
     let layout = Layout::from_imm(st.imm);
     let Some(form) = form(st.inst.op) else { unreachable!("`select` knew the instruction") };
     let a = decode_float(w, st, &layout, 0, form.a, form.k);
@@ -220,7 +220,7 @@ fn multiply_float<C: Cpu>(w: &mut Wave, st: &Step) -> Flow {
 }
 
 #[inline(always)]
-fn decode_whole(w: &Wave, st: &Step, layout: &Layout, source: usize, ty: Source, k: usize) -> Operand<i32> {
+fn decode_whole(w: &Wave, st: &MicroOp, layout: &Layout, source: usize, ty: Source, k: usize) -> Operand<i32> {
     let register = st.src[source];
     let signed = st.inst.mods.neg >> source & 1 != 0;
     match (ty, signed) {
@@ -232,7 +232,7 @@ fn decode_whole(w: &Wave, st: &Step, layout: &Layout, source: usize, ty: Source,
 }
 
 #[inline(always)]
-fn multiply_whole<C: Cpu>(w: &mut Wave, st: &Step) -> Flow {
+fn multiply_whole<C: Cpu>(w: &mut Wave, st: &MicroOp) -> Flow {
     let layout = Layout::from_imm(st.imm);
     let Some(form) = form(st.inst.op) else { unreachable!("`select` knew the instruction") };
     let a = decode_whole(w, st, &layout, 0, form.a, form.k);
@@ -271,13 +271,13 @@ fn multiply_whole<C: Cpu>(w: &mut Wave, st: &Step) -> Flow {
 macro_rules! handlers {
     ($name:ident, $multiply:ident) => {
         fn $name() -> Handlers {
-            fn baseline(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+            fn baseline(w: &mut Wave, _: &mut Env, st: &MicroOp) -> Flow {
                 $multiply::<Baseline>(w, st)
             }
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-                fn avx2(w: &mut Wave, _: &mut Env, st: &Step) -> Flow {
+                fn avx2(w: &mut Wave, _: &mut Env, st: &MicroOp) -> Flow {
                     $multiply::<Avx2>(w, st)
                 }
                 Handlers { baseline, avx2, avx512: avx2 }
