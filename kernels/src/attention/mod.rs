@@ -9,13 +9,12 @@ mod attention;
 mod attention_backward;
 mod plain;
 mod problem;
+mod sources;
 mod tile;
 
 pub use attention::attention;
-pub(crate) use attention::{AttentionKey, source};
 pub use attention_backward::{AttentionSaved, attention_backward, attention_backward_sinks};
-pub(crate) use attention_backward::{GradientKey, Part, backward_source};
 pub use plain::is_fast;
-pub(crate) use plain::{DEPTHS as PLAIN_DEPTHS, source as plain_source};
 pub use problem::{AttentionInputs, AttentionParams, DEPTH_MAX, Dropout, Starts, takes_depth};
-pub(crate) use tile::{Tile, general_only};
+pub(crate) use sources::sources;
+pub(crate) use tile::Tile;

@@ -23,16 +23,14 @@ mod fused;
 mod geometry;
 mod last;
 mod operands;
+mod sources;
 mod tiling;
 
-pub(crate) use channels_last::source as channels_last_source;
-pub(crate) use conv::{ConvKey, source};
 pub use conv::{conv, conv_input_gradient, conv_weight_gradient};
-pub(crate) use direct::{DirectKey, source as direct_source};
 pub use fused::conv_fused;
 pub use geometry::{ConvParams, conv_output_shape};
 pub use last::gives_channels_last;
-pub(crate) use tiling::{TILINGS, staging};
+pub(crate) use sources::sources;
 
 #[cfg(test)]
 mod fused_tests;

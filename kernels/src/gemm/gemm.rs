@@ -6,7 +6,7 @@ use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, DriverKind, Level, Precision, Source, Stream, Tensor, View, ViewMut};
 
 use super::choice::{Machine, SIMDS, choose, is_sliced};
-use super::tiling::{Mode, Staging, Tiling, Unit, has_tf32};
+use super::tiling::{Mode, Staging, TILINGS, Tiling, Unit, has_tf32};
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue, Shared};
 use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
@@ -379,7 +379,7 @@ impl<'a> Product<'a> {
             let along_k = self.mode(longer, lines, tiling.vector(self.input)) == Mode::VectorK;
             return Ok(if along_k { tiling.along_k(unit) } else { tiling });
         };
-        let tiling = super::TILINGS.get(number).filter(|tiling| tiling.serves(unit));
+        let tiling = TILINGS.get(number).filter(|tiling| tiling.serves(unit));
         tiling.copied().ok_or_else(|| shape(OP, "params.tiling", format!("a tiling for {}", self.input), number))
     }
 

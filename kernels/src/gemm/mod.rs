@@ -13,16 +13,18 @@ mod choice;
 mod explain;
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod gemm;
+mod sources;
 mod tiling;
 pub mod tune;
 
 pub use explain::explain;
+pub(crate) use gemm::multiply;
 pub use gemm::{
     GemmGroups, GemmParams, chunk_of, gemm, gemm_apart, gemm_fused, gemm_grouped, gemm_grouped_fused, is_ours,
     output_shape,
 };
-pub(crate) use gemm::{GemmKey, grouped_source, multiply, source};
-pub(crate) use tiling::{Mode, Staging, TILINGS, Unit, has_tf32};
+pub(crate) use sources::sources;
+pub(crate) use tiling::{Staging, Unit};
 pub(crate) use tune::candidate_hash;
 
 /// Side of the largest product of this type that the architecture's matrix unit has; 0 where it has none.

@@ -16,19 +16,13 @@ mod select;
 mod select_update;
 mod sorted_update;
 
-use rocfire_hal::{DType, Error, View};
+use rocfire_hal::{DType, Error, Source, View};
 
 pub use compact::Chosen;
-pub(crate) use compact::{CompactKey, source as compact_source};
 pub use gather::gather;
-pub(crate) use gather::{GatherKey, source as gather_source};
 pub use scatter::scatter;
-pub(crate) use scatter::{ScatterKey, source as scatter_source};
 pub use select::select;
-pub(crate) use select::{SelectKey, source as select_source};
 pub use select_update::select_update;
-pub(crate) use select_update::{UpdateKey, source as select_update_source};
-pub(crate) use sorted_update::{SortedKey, source as sorted_update_source};
 
 use crate::Result;
 use crate::family::shape;
@@ -63,13 +57,39 @@ impl Update {
         }
     }
 
-    fn check(self, op: &'static str, view: &View<'_>) -> Result<()> {
-        let arithmetic = matches!(self, Update::Add | Update::Mul);
-        if arithmetic && view.dtype() == DType::Bool {
-            return Err(Error::Unsupported { op, dtype: DType::Bool, arch: view.arch() }.into());
-        }
-        Ok(())
+    /// Whether elements of a type have it.
+    fn serves(self, dtype: DType) -> bool {
+        dtype != DType::Bool || !matches!(self, Update::Add | Update::Mul)
     }
+
+    fn check(self, op: &'static str, view: &View<'_>) -> Result<()> {
+        if self.serves(view.dtype()) {
+            return Ok(());
+        }
+        Err(Error::Unsupported { op, dtype: view.dtype(), arch: view.arch() }.into())
+    }
+}
+
+/// The family's rows of the registry.
+pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let (bytes, index) = (dtype.size_bytes(), DType::I64);
+    let places = if bytes == 4 { DType::I32 } else { DType::I64 };
+    let select = |word| ("select", select::source(select::SelectKey { word, index }));
+    let moves = [
+        ("compact", compact::source(compact::CompactKey { word: bytes, index: places })),
+        ("gather", gather::source(gather::GatherKey { bytes, index })),
+        select(bytes),
+        select(16),
+    ];
+    let wide = matches!(dtype, DType::F16 | DType::BF16);
+    let updates = Update::ALL.into_iter().filter(move |update| update.serves(dtype)).flat_map(move |update| {
+        [
+            ("scatter", scatter::source(scatter::ScatterKey { dtype, index, update })),
+            ("select_update", select_update::source(select_update::UpdateKey { dtype, index, update })),
+            ("sorted_update", sorted_update::source(sorted_update::SortedKey { dtype, index, update, wide })),
+        ]
+    });
+    moves.into_iter().chain(updates)
 }
 
 /// Checks that indices are integers.

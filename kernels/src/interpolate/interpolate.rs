@@ -282,6 +282,15 @@ pub(crate) fn source(key: InterpolateKey) -> Source {
     Source::new("interpolate", include_str!("interpolate.hip"), &defines)
 }
 
+/// Its rows of the registry.
+pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let kinds = [(1, 4), (2, 1), (2, 4), (4, 4), (6, 1), (6, 4)].into_iter().filter(move |_| dtype.is_float());
+    kinds.map(move |(taps, columns)| {
+        let columns = columns.min(16 / dtype.size_bytes());
+        ("interpolate", source(InterpolateKey { dtype, taps, columns }))
+    })
+}
+
 /// `TapsArgs` of `interpolate.hip`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -7,5 +7,5 @@
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod interpolate;
 
-pub(crate) use interpolate::{InterpolateKey, source};
+pub(crate) use interpolate::sources;
 pub use interpolate::{Interpolation, interpolate, interpolate_gradient};

@@ -153,6 +153,11 @@ pub(crate) fn source(key: CtcKey) -> Source {
     Source::new("ctc", include_str!("ctc.hip"), &[("CTC_TYPE", c_type(key.dtype))])
 }
 
+/// Its rows of the registry.
+pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    dtype.is_float().then(|| (OP, source(CtcKey { dtype }))).into_iter()
+}
+
 /// `CtcArgs` of `ctc.hip`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -7,8 +7,8 @@ mod cross_entropy;
 mod ctc;
 
 pub use cross_entropy::{CrossEntropy, cross_entropy, cross_entropy_backward};
+pub(crate) use ctc::sources;
 pub use ctc::{Ctc, ctc_alpha, ctc_beta};
-pub(crate) use ctc::{CtcKey, source as ctc_source};
 
 #[cfg(test)]
 mod tests;

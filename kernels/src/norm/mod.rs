@@ -12,5 +12,5 @@ mod norm_backward;
 pub use group_norm::{GroupNormGradients, GroupNormParams, group_norm, group_norm_backward};
 pub use norm::{NormKind, NormParams, norm, norm_graph};
 pub(crate) use norm::{check, check_output};
-pub(crate) use norm_backward::norm_backward_sources;
+pub(crate) use norm_backward::sources;
 pub use norm_backward::{NormGradients, norm_backward};

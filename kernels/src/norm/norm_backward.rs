@@ -366,18 +366,22 @@ fn source(key: OnceKey) -> Source {
     Source::new("norm_backward", concat!(include_str!("../run.h"), include_str!("norm_backward.hip")), &defines)
 }
 
-/// Sources for the registry: every tile, both kinds, what else varies in turn.
-pub(crate) fn norm_backward_sources(x: DType) -> Vec<Source> {
-    let tiles: &[Tile] = if x == DType::F32 { &FLOAT_TILES } else { &HALF_TILES };
-    let sources = tiles.iter().enumerate().flat_map(|(number, &tile)| {
+/// Its rows of the registry: every tile, both kinds, what else varies in turn.
+pub(crate) fn sources(x: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let tiles: &[Tile] = match x {
+        DType::F32 => &FLOAT_TILES,
+        DType::F16 | DType::BF16 => &HALF_TILES,
+        _ => &[],
+    };
+    tiles.iter().enumerate().flat_map(move |(number, &tile)| {
         [false, true].into_iter().enumerate().map(move |(kind, layer)| {
             let turn = number + kind;
             let weight = if turn % 2 == 0 { x } else { DType::F32 };
             let d_sum = turn % 3 != 0;
-            source(OnceKey { x, weight, bias: x, tile, layer, weighted: 1 + turn % 2, d_sum, sums: 3 })
+            let key = OnceKey { x, weight, bias: x, tile, layer, weighted: 1 + turn % 2, d_sum, sums: 3 };
+            ("norm_backward", source(key))
         })
-    });
-    sources.collect()
+    })
 }
 
 /// `NormArgs` of `norm_backward.hip`.

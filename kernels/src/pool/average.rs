@@ -162,6 +162,12 @@ pub(crate) fn source(key: AverageKey) -> Source {
     Source::new("average", include_str!("average.hip"), &defines)
 }
 
+/// Its rows of the registry.
+pub(super) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let kinds = [(false, false), (false, true), (true, false), (true, true)].into_iter();
+    kinds.map(move |(adaptive, gradient)| ("average", source(AverageKey { dtype, adaptive, gradient })))
+}
+
 /// `AverageArgs` of `average.hip`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -252,6 +252,17 @@ pub(crate) fn source(key: MaximumKey) -> Source {
     Source::new("maximum", include_str!("maximum.hip"), &defines)
 }
 
+/// Its rows of the registry.
+pub(super) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let key = MaximumKey { dtype, index: DType::I64, indices: false, gradient: false, rows: None, piece: 0 };
+    let rows = (dtype != DType::F64).then_some(Rows { height: 3, width: 3, step: 2, left: 1 });
+    let gradient = MaximumKey { index: DType::I32, indices: true, gradient: true, ..key };
+    let pieces = MaximumKey { piece: VECTOR_BYTES / dtype.size_bytes(), ..key };
+    let in_rows = rows.into_iter().flat_map(move |_| [false, true].map(|indices| MaximumKey { indices, rows, ..key }));
+    let all = [key, pieces, MaximumKey { indices: true, ..key }, gradient].into_iter().chain(in_rows);
+    all.map(|key| ("maximum", source(key)))
+}
+
 /// `MaximumArgs` of `maximum.hip`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -8,12 +8,10 @@
 mod average;
 mod maximum;
 
-pub(crate) use average::{AverageKey, source as average_source};
 pub use average::{adaptive_average_pool, adaptive_average_pool_gradient, average_pool, average_pool_gradient};
-pub(crate) use maximum::{MaximumKey, Rows, source as maximum_source};
 pub use maximum::{max_pool, max_pool_gradient};
 
-use rocfire_hal::{DType, Error, Stream, View};
+use rocfire_hal::{DType, Error, Source, Stream, View};
 
 use crate::Result;
 use crate::family::{self, Box3, FastDiv, shape};
@@ -24,6 +22,11 @@ const AXES: usize = 3;
 const SPATIAL: usize = 2;
 /// Spatial extents and reaches of windows stay below this, so that sums of a few of them fit 32 bits.
 const COORDINATE_MAX: usize = 1 << 29;
+
+/// The family's rows of the registry.
+pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    maximum::sources(dtype).chain(average::sources(dtype)).filter(move |_| dtype.is_float())
+}
 
 /// The windows of a pool, axis by axis.
 #[derive(Clone, Copy, Debug)]

@@ -376,7 +376,7 @@ fn source(key: RowKey) -> Source {
 }
 
 /// Operators and sources for the registry: norms and gates, every granularity, formats in turn.
-pub(crate) fn row_sources(x: DType) -> Vec<(&'static str, Source)> {
+pub(super) fn sources(x: DType) -> Vec<(&'static str, Source)> {
     let plain = RowKey {
         x,
         weight: x,

@@ -587,7 +587,7 @@ fn source(key: ScaledKey) -> Source {
 
 /// Sources for the registry, for one type of the result: by row and by block, each native where the architecture has it,
 /// microscaled, mixed and packed formats; of most by a weight laid out too.
-pub(crate) fn scaled_sources(arch: Arch, output: DType) -> impl Iterator<Item = Source> {
+pub(super) fn sources(arch: Arch, output: DType) -> impl Iterator<Item = Source> {
     let info = arch.info();
     let matrix = matrix_side(info, DType::BF16) != 0;
     let own = if info.fp8 == Fp8::Fnuz { Format::E4M3Fnuz } else { Format::E4M3 };

@@ -6,19 +6,27 @@ use rocfire_hal::{DType, Source};
 use super::activations::{ActivationKey, Given};
 use super::format::{Format, Rounding};
 use super::q_matmul::QMatmulKey;
-use super::{activations, dequantise, q_matmul, quantise, scales};
+use super::{activations, dequantise, preshuffle, q_matmul, quantise, row_codes, scaled, scales};
 use crate::gemm::matrix_side;
 
 type Row = (&'static str, Source);
 
-/// Operators and sources for one type of float.
-pub(crate) fn sources(arch: Arch, x: DType) -> Vec<Row> {
-    let mut all = codes(arch, x);
-    if x != DType::F64 {
+/// Operators and sources for one type of element.
+pub(crate) fn sources(arch: Arch, x: DType) -> impl Iterator<Item = Row> {
+    let mut all = Vec::new();
+    if x == DType::U8 {
+        all.extend([false, true].map(|back| ("preshuffle", preshuffle::source(back))));
+    }
+    if x.is_float() {
+        all.extend(codes(arch, x));
+    }
+    if x.is_float() && x != DType::F64 {
         all.extend(activation_sources(x));
         all.extend(product_sources(arch, x));
+        all.extend(row_codes::sources(x));
+        all.extend(scaled::sources(arch, x).map(|source| ("q_matmul_scaled", source)));
     }
-    all
+    all.into_iter()
 }
 
 /// Every format in whole words and the integers of 8 bits one by one, both roundings in turn.

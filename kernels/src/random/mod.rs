@@ -6,5 +6,5 @@
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod random;
 
-pub(crate) use random::{Draw, RandomKey, source};
+pub(crate) use random::sources;
 pub use random::{Seed, bernoulli, normal, uniform};

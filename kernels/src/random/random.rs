@@ -153,6 +153,13 @@ pub(crate) fn source(key: RandomKey) -> Source {
     Source::new("random", include_str!("random.hip"), &defines)
 }
 
+/// Its rows of the registry.
+pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let draws = [Draw::Uniform, Draw::Normal, Draw::Bernoulli].into_iter();
+    let draws = draws.filter(move |&draw| draw == Draw::Bernoulli || dtype != DType::Bool);
+    draws.map(move |draw| (OP, source(RandomKey { dtype, draw })))
+}
+
 /// `RandomArgs` of `random.hip`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -193,6 +193,13 @@ pub(crate) fn source(key: ArgKey) -> Source {
     Source::new("arg_reduce", include_str!("arg_reduce.hip"), &defines)
 }
 
+/// Its rows of the registry.
+pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    [DType::I32, DType::I64]
+        .into_iter()
+        .flat_map(move |index| [false, true].map(|max| (OP, source(ArgKey { dtype, index, max }))))
+}
+
 /// `ArgReduceArgs` of `arg_reduce.hip`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

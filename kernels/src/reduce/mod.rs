@@ -4,5 +4,5 @@
 
 mod arg_reduce;
 
-pub(crate) use arg_reduce::{ArgKey, source as arg_reduce_source};
+pub(crate) use arg_reduce::sources;
 pub use arg_reduce::{arg_max, arg_min};

@@ -9,5 +9,5 @@ mod frequencies;
 mod rope;
 
 pub use frequencies::{RopeFrequencies, RopeScaling};
+pub(crate) use rope::sources;
 pub use rope::{RopeAngles, RopeParams, RopePositions, RopeStyle, RopeTensor, rope, rope_table};
-pub(crate) use rope::{RopeKey, source};

@@ -328,6 +328,16 @@ pub(crate) fn source(key: RopeKey) -> Source {
     Source::new("rope", include_str!("rope.hip"), &defines)
 }
 
+/// Its rows of the registry.
+pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let kinds = [(DType::I32, 16, RopeStyle::NeoX), (DType::I64, 1, RopeStyle::GptJ)];
+    let kinds = kinds.into_iter().filter(move |_| dtype.is_float());
+    kinds.flat_map(move |(position, vector, style)| {
+        let vector = (vector / dtype.size_bytes()).max(1);
+        [true, false].map(|tables| (OP, source(RopeKey { dtype, position, vector, style, tables })))
+    })
+}
+
 /// `RopeTensor` of `rope.hip`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -229,6 +229,12 @@ pub(crate) fn source(key: CumulativeKey) -> Source {
     Source::new("cumulative", include_str!("cumulative.hip"), &defines)
 }
 
+/// Its rows of the registry.
+pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let ops = Cumulative::ALL.into_iter().filter(move |_| dtype != DType::Bool);
+    ops.map(move |op| (OP, source(CumulativeKey { dtype, op })))
+}
+
 /// `CumulativeArgs` of `cumulative.hip`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -5,5 +5,5 @@
 
 mod cumulative;
 
+pub(crate) use cumulative::sources;
 pub use cumulative::{Cumulative, cumulative};
-pub(crate) use cumulative::{CumulativeKey, source as cumulative_source};

@@ -7,5 +7,5 @@
 #[allow(clippy::module_inception)]
 mod sort;
 
+pub(crate) use sort::sources;
 pub use sort::{Order, sort};
-pub(crate) use sort::{SortKey, source as sort_source};

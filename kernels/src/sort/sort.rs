@@ -303,6 +303,12 @@ pub(crate) fn source(key: SortKey) -> Source {
     Source::new("sort", include_str!("sort.hip"), &defines)
 }
 
+/// Its rows of the registry.
+pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let indices = [DType::I32, DType::I64].into_iter().filter(move |_| dtype != DType::Bool);
+    indices.map(move |index| (OP, source(SortKey { dtype, index })))
+}
+
 /// `SortArgs` of `sort.hip`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

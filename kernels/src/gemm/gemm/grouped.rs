@@ -12,7 +12,8 @@ use super::{
 };
 use crate::Result;
 use crate::family::{KernelLaunch, Sources};
-use crate::gemm::{Mode, Unit};
+use crate::gemm::Unit;
+use crate::gemm::tiling::Mode;
 
 const OP: &str = "gemm_grouped";
 

@@ -143,7 +143,7 @@ fn tilings_and_slices_change_no_bit() {
         };
         let device = device();
         let unit = Unit::of(device.arch().info(), dtype).reading(false);
-        let usable = (0..super::super::TILINGS.len()).filter(|&n| super::super::TILINGS[n].serves(unit));
+        let usable = (0..TILINGS.len()).filter(|&n| TILINGS[n].serves(unit));
         let mut first: Option<Vec<u8>> = None;
         for tiling in usable {
             for slice_k in [false, true] {
@@ -160,7 +160,7 @@ fn plain_tilings_change_no_bit() {
     let device = device_without_matrix_unit();
     for dtype in [DType::F32, DType::F16, DType::F64] {
         let unit = Unit::of(device.arch().info(), dtype).without_matrix().reading(false);
-        let usable = (0..super::super::TILINGS.len()).filter(|&n| super::super::TILINGS[n].serves(unit));
+        let usable = (0..TILINGS.len()).filter(|&n| TILINGS[n].serves(unit));
         let bytes: Vec<Vec<u8>> = usable
             .map(|tiling| {
                 let mut case = Case::new(&[70, 1100], &[1100, 100], dtype).lying(Lie::ALL[0], Lie::ALL[1]);
@@ -191,7 +191,7 @@ fn rounded_factors_are_taken_where_allowed_and_tilings_change_no_bit_of_that() {
     let fast = product(GemmParams { tf32: true, ..GemmParams::default() });
     // A term is at most 1 and loses less than 2^-9 of itself.
     assert!(error(&fast) > 16.0 * error(&full) && error(&fast) < k as f64 / 512.0, "{}", error(&fast));
-    for tiling in (0..super::super::TILINGS.len()).filter(|&n| super::super::TILINGS[n].serves(unit)) {
+    for tiling in (0..TILINGS.len()).filter(|&n| TILINGS[n].serves(unit)) {
         for slice_k in [false, true] {
             let params =
                 GemmParams { tiling: Some(tiling), slice_k: Some(slice_k), tf32: true, ..GemmParams::default() };
