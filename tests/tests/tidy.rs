@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 
 /// A hand-written file stays below this.
 const MOST_LINES: usize = 800;
+/// A function of a kernel has no more.
+const MOST_DEVICE_LINES: usize = 80;
 
 /// The crates and the arrows between them, as `backend/README.md` draws them; `dev` holds what only tests may reach.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -236,6 +238,33 @@ fn files_stay_small() {
         .map(|(path, text)| format!("{path}: {} lines", text.lines().count()))
         .collect();
     fail_on(long, "a hand-written file stays under 800 lines");
+}
+
+/// The functions of a HIP source: the line where each begins, its lines, its head. What a closing brace ends began at the last line
+/// of its own indentation.
+fn device_functions(text: &str) -> Vec<(usize, usize, &str)> {
+    let (mut functions, mut begun) = (Vec::new(), BTreeMap::new());
+    for (line, code) in code_lines(text).filter(|(_, code)| !code.starts_with('#')) {
+        let indent = code.len() - code.trim_start().len();
+        if let Some((first, head)) = begun.insert(indent, (line, code.trim()))
+            && code.trim().starts_with('}')
+            && head.contains('(')
+            && !head.contains("struct ")
+        {
+            functions.push((first, line + 1 - first, head));
+        }
+    }
+    functions
+}
+
+#[test]
+fn functions_of_kernels_stay_small() {
+    let mut long = Vec::new();
+    for (path, text) in files(&[".hip", ".h"]).into_iter().filter(|(path, _)| !is_test_or_example(path)) {
+        let over = device_functions(&text).into_iter().filter(|(_, lines, _)| *lines > MOST_DEVICE_LINES);
+        long.extend(over.map(|(line, lines, head)| format!("{path}:{line}: {lines} lines: {head}")));
+    }
+    fail_on(long, "a device function has at most 80 lines: cut it along its phases");
 }
 
 #[test]

@@ -35,78 +35,132 @@ typedef Real Out;
 typedef In Out;
 #endif
 
-extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
-#if ATTENTION_STAGES
-    extern __shared__ __attribute__((aligned(128))) char lds[];
-#else
-    __shared__ __attribute__((aligned(16))) char lds_rows[StreamedLds<ATTENTION_D, ATTENTION_DV>::BYTES];
-    __shared__ __attribute__((aligned(16))) char lds_resident[ResidentTile<ATTENTION_D>::LDS_BYTES + 16];
-    In *lds_k = (In*)lds_rows, *lds_v = lds_k + STREAMED_ROWS * Row<ATTENTION_D>::LENGTH;
-#endif
-    __shared__ Real lds_p[EXCHANGE];
-    const Problem& g = a.p;
-
-    u32 slice = group_z() / a.batches, batch = group_z() - slice * a.batches;
-    Sequence s = sequence(g, batch);
-    int head = (int)group_y() * a.packed, rows = s.q_rows * a.packed;
-    // The last queries first: where only the past is seen, they have the most to do.
-    int tile_first = ((rows + RESIDENT_ROWS - 1) / RESIDENT_ROWS - 1 - (int)group_x()) * RESIDENT_ROWS;
-    if (tile_first < 0) return;
-    const In* k = g.k + batch * g.k_batch + head / g.group * g.k_head + s.k_first * g.k_row;
-    const In* v = g.v + batch * g.v_batch + head / g.group * g.v_head + s.k_first * g.v_row;
-
-    Lane at;
-    at.start();
-    ResidentTile<ATTENTION_D> q_tile;
-    int place[Lane::SLOTS], heads[Lane::SLOTS];
-    bool there[Lane::SLOTS];
-#pragma unroll
-    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        int row = tile_first + at.row(slot);
-        there[slot] = row < rows;
-        row = there[slot] ? row : rows - 1;
-        int above = a.packed > 1 ? row / s.q_rows : 0;
-        heads[slot] = head + above;
-        place[slot] = row - above * s.q_rows;
-        q_tile.rows[slot] = g.q + batch * g.q_batch + heads[slot] * g.q_head + (s.q_first + place[slot]) * g.q_row;
-    }
-#if ATTENTION_STAGES
-    char* lds_rows = (char*)0;
-    q_tile.start(at, g.depth, lds + ATTENTION_STAGES * Stages<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, lds_rows);
-#else
-    q_tile.start(at, g.depth, lds_resident, lds_rows);
-    if (ResidentTile<ATTENTION_D>::KEPT) barrier();
-#endif
-
-    // Keys that some query of this workgroup sees.
-    int first_query = a.packed > 1 ? 0 : tile_first, last_query = a.packed > 1 ? s.q_rows : tile_first + RESIDENT_ROWS;
-    last_query = (last_query < s.q_rows ? last_query : s.q_rows) - 1;
-    int k_end = s.k_rows, end = last_query + s.shift + g.right + 1, first = first_query + s.shift - g.left;
-#if ATTENTION_SPLIT
-    int slice_first = (int)slice * a.slice_rows, slice_end = slice_first + a.slice_rows;
-    k_end = k_end < slice_end ? k_end : slice_end;
-    first = first > slice_first ? first : slice_first;
-#endif
-    end = end < k_end ? end : k_end;
-    first = first > 0 ? first / STREAMED_ROWS * STREAMED_ROWS : 0;
-
-    const Real unit = unit_of(g), none = (Real)-__builtin_inff();
+// Running maxima and sums of a lane's rows.
+struct Softmax {
     // What exponents are taken from: once above what was seen, it stays until that is RESCALE_ABOVE powers of two more.
     Real base[Lane::SLOTS], sum[Lane::SLOTS];
+
+    RF_FN void start() {
 #pragma unroll
-    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        base[slot] = none;
-        sum[slot] = (Real)0;
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+            base[slot] = -(Real)__builtin_inff();
+            sum[slot] = (Real)0;
+        }
     }
+    // Brings what was summed to maxima that have moved too far.
+    RF_FN void rescale(const Lane& at, const Real* p, Real unit, Output<ATTENTION_DV>& out) {
+        Real high[Lane::SLOTS];
+#pragma unroll
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) high[slot] = -(Real)__builtin_inff();
+#pragma unroll
+        for (int i = 0; i < Lane::VALUES; ++i) high[Lane::slot(i)] = larger(high[Lane::slot(i)], p[i]);
+        bool moves = false;
+#pragma unroll
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+            high[slot] = at.across(high[slot], Larger()) * unit;
+            moves = moves || high[slot] > base[slot] + (Real)RESCALE_ABOVE;
+        }
+        if (!rf::ballot(moves)) return;
+        Real by[Lane::SLOTS];
+#pragma unroll
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+            // Others of the wave may have to; a row's own bits do not depend on them.
+            bool moved = high[slot] > base[slot] + (Real)RESCALE_ABOVE;
+            by[slot] = moved ? exp2_of(base[slot] - high[slot]) : (Real)1;
+            base[slot] = moved ? high[slot] : base[slot];
+            sum[slot] *= by[slot];
+        }
+        out.scale(by);
+    }
+    // Makes weights of scores.
+    RF_FN void weigh(Real* p, Real unit) {
+        const Real none = -(Real)__builtin_inff();
+        Real from[Lane::SLOTS];
+        // Where nothing was seen yet, there is nothing to shift by.
+#pragma unroll
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) from[slot] = base[slot] == none ? (Real)0 : base[slot];
+#pragma unroll
+        for (int i = 0; i < Lane::VALUES; ++i) {
+            int slot = Lane::slot(i);
+            p[i] = exp2_of(rf::fma(p[i], unit, -from[slot]));
+            sum[slot] += p[i];
+        }
+    }
+};
+// What a row's output is multiplied by, and its LSE.
+struct Finished {
+    Real scale, lse;
+};
+RF_FN Finished finished(const Real* sinks, int head, Real base, Real sum) {
+    const Real none = (Real)-__builtin_inff();
+    // A sink has no value: it only takes its share.
+    Real sink = sink_of(sinks, head), top = larger(base, sink);
+    Real by = base == none ? (Real)0 : exp2_of(base - top);
+    if (sink > none) sum = sum * by + exp2_of(sink - top);
+    else by = (Real)1;
+    Real lse = top == none ? none : (top + rf::log2(sum)) * (Real)LN_2;
+    Finished row = {sum == (Real)0 ? (Real)0 : by / sum, lse};
+    return row;
+}
+
+// Which queries a workgroup has and which keys they see.
+struct Place {
+    u32 slice, batch;
+    int head, tile_first;
+    Sequence s;
+    Span keys;
+};
+RF_FN Place place(const AttentionArgs& a) {
+    Place to;
+    to.slice = group_z() / a.batches;
+    to.batch = group_z() - to.slice * a.batches;
+    to.s = sequence(a.p, to.batch);
+    to.head = (int)group_y() * a.packed;
+    to.tile_first = tile_from_last(to.s.q_rows * a.packed);
+    int k_first = 0, k_end = to.s.k_rows;
+#if ATTENTION_SPLIT
+    k_first = (int)to.slice * a.slice_rows;
+    k_end = k_end < k_first + a.slice_rows ? k_end : k_first + a.slice_rows;
+#endif
+    // A tile of packed heads has queries of all places.
+    to.keys.first_query = a.packed > 1 ? 0 : to.tile_first;
+    to.keys.last_query = a.packed > 1 ? to.s.q_rows : to.tile_first + RESIDENT_ROWS;
+    to.keys.rows = k_end;
+    to.keys.start(a.p, to.s, k_first);
+    return to;
+}
+
+extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
+    ATTENTION_LDS(lds_k, lds_v, ResidentTile<ATTENTION_D>::LDS_BYTES);
+    __shared__ Real lds_p[EXCHANGE];
+    const Problem& g = a.p;
+    const Place here = place(a);
+    const Sequence& s = here.s;
+    const u32 slice = here.slice, batch = here.batch;
+    if (here.tile_first < 0) return;
+    const In* k = g.k + batch * g.k_batch + here.head / g.group * g.k_head + s.k_first * g.k_row;
+    const In* v = g.v + batch * g.v_batch + here.head / g.group * g.v_head + s.k_first * g.v_row;
+    Lane at;
+    at.start();
+    ResidentRows queries;
+    queries.start(at, here.tile_first, s.q_rows, a.packed, here.head);
+    ResidentTile<ATTENTION_D> q_tile;
+#pragma unroll
+    for (int slot = 0; slot < Lane::SLOTS; ++slot)
+        q_tile.rows[slot] = g.q + batch * g.q_batch + queries.heads[slot] * g.q_head + (s.q_first + queries.place[slot]) * g.q_row;
+    q_tile.start(at, g.depth, lds_resident, lds_rows);
+    if (!ATTENTION_STAGES && ResidentTile<ATTENTION_D>::KEPT) barrier();
+    int first = here.keys.first, end = here.keys.end;
+    const Real unit = unit_of(g);
+    Softmax softmax;
+    softmax.start();
     Output<ATTENTION_DV> out;
     out.clear();
 #if ATTENTION_STAGES
     Stages<ATTENTION_D, ATTENTION_DV> stages;
-    stages.a.start(k, g.k_row, first, g.depth);
-    stages.b.start(v, g.v_row, first, g.value_depth);
-    stages.start(lds_address(lds), end - first);
+    stages.start(lds, k, g.k_row, g.depth, v, g.v_row, g.value_depth, first, end);
     // Past the last key that its queries see a wave has nothing to do.
-    int wave_end = a.packed > 1 ? end : tile_first + at.first + WAVE_ROWS + s.shift + g.right;
+    int wave_end = a.packed > 1 ? end : here.tile_first + at.first + WAVE_ROWS + s.shift + g.right;
 #else
     Loader<ATTENTION_D> load_k;
     Loader<ATTENTION_DV> load_v;
@@ -124,53 +178,10 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
 #endif
         Real p[Lane::VALUES];
         product<ATTENTION_D>(at, q_tile, lds_k, p);
-        bool whole = first + STREAMED_ROWS <= k_end && first + STREAMED_ROWS - 1 <= first_query + s.shift + g.right &&
-                     first >= last_query + s.shift - g.left;
-        finish_scores<true>(g, s, at, batch, place, heads, first, k_end, whole, p, (Real*)0);
-
-        Real high[Lane::SLOTS], from[Lane::SLOTS];
-#pragma unroll
-        for (int slot = 0; slot < Lane::SLOTS; ++slot) high[slot] = none;
-#pragma unroll
-        for (int i = 0; i < Lane::VALUES; ++i) high[Lane::slot(i)] = larger(high[Lane::slot(i)], p[i]);
-        bool moves = false;
-#pragma unroll
-        for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-            high[slot] = at.across(high[slot], Larger()) * unit;
-            moves = moves || high[slot] > base[slot] + (Real)RESCALE_ABOVE;
-        }
-        if (rf::ballot(moves)) {
-            Real by[Lane::SLOTS];
-#pragma unroll
-            for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-                // Others of the wave may have to; a row's own bits do not depend on them.
-                bool moved = high[slot] > base[slot] + (Real)RESCALE_ABOVE;
-                by[slot] = moved ? exp2_of(base[slot] - high[slot]) : (Real)1;
-                base[slot] = moved ? high[slot] : base[slot];
-                sum[slot] *= by[slot];
-            }
-            out.scale(by);
-        }
-        // Where nothing was seen yet, there is nothing to shift by.
-#pragma unroll
-        for (int slot = 0; slot < Lane::SLOTS; ++slot) from[slot] = base[slot] == none ? (Real)0 : base[slot];
-#pragma unroll
-        for (int i = 0; i < Lane::VALUES; ++i) {
-            int slot = Lane::slot(i);
-            p[i] = exp2_of(rf::fma(p[i], unit, -from[slot]));
-            sum[slot] += p[i];
-        }
-#if ATTENTION_EXTRA
-        if (g.keep >> 32 == 0) {
-            Real factor[Lane::VALUES];
-            u64 keys[Lane::SLOTS];
-#pragma unroll
-            for (int slot = 0; slot < Lane::SLOTS; ++slot) keys[slot] = draw_key(g, batch, heads[slot]);
-            draw<true>(g, at, place, keys, first, factor);
-#pragma unroll
-            for (int i = 0; i < Lane::VALUES; ++i) p[i] *= factor[i];
-        }
-#endif
+        finish_scores<true>(g, s, at, batch, queries, first, here.keys.rows, here.keys.whole(g, s, first), p, (Real*)0);
+        softmax.rescale(at, p, unit, out);
+        softmax.weigh(p, unit);
+        drop(g, at, batch, queries, first, p);
         at.exchange(p, lds_p);
 #if !ATTENTION_STAGES
         load_v.put(lds_v);
@@ -179,33 +190,25 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
 #endif
         out.add(at, p, lds_p, lds_v);
     }
-
     Out* to[Lane::SLOTS];
     Real scale[Lane::SLOTS];
 #pragma unroll
     for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        sum[slot] = at.across(sum[slot], rf::Sum());
-        i64 row = s.q_first + place[slot];
-        to[slot] = (Out*)a.out + slice * a.out_slice + batch * a.out_batch + heads[slot] * a.out_head + row * a.out_row;
-        Real* lse = a.lse + slice * a.lse_slice + batch * a.lse_batch + heads[slot] * a.lse_head + row * a.lse_row;
-        bool mine = there[slot] && at.leads();
+        Real base = softmax.base[slot], sum = softmax.sum[slot] = at.across(softmax.sum[slot], rf::Sum());
+        i64 head = queries.heads[slot], row = s.q_first + queries.place[slot];
+        to[slot] = (Out*)a.out + slice * a.out_slice + batch * a.out_batch + head * a.out_head + row * a.out_row;
+        Real* lse = a.lse + slice * a.lse_slice + batch * a.lse_batch + head * a.lse_head + row * a.lse_row;
+        bool mine = queries.there[slot] && at.leads();
 #if ATTENTION_SPLIT
         scale[slot] = (Real)1;
-        if (mine) {
-            lse[0] = base[slot];
-            lse[1] = sum[slot];
-        }
+        if (mine) lse[0] = base, lse[1] = sum;
 #else
-        // A sink has no value: it only takes its share.
-        Real sink = sink_of(g.sinks, heads[slot]), top = larger(base[slot], sink);
-        Real by = base[slot] == none ? (Real)0 : exp2_of(base[slot] - top);
-        if (sink > none) sum[slot] = sum[slot] * by + exp2_of(sink - top);
-        else by = (Real)1;
-        scale[slot] = sum[slot] == (Real)0 ? (Real)0 : by / sum[slot];
-        if (mine && a.lse) *lse = top == none ? none : (top + rf::log2(sum[slot])) * (Real)LN_2;
+        Finished row_end = finished(g.sinks, queries.heads[slot], base, sum);
+        scale[slot] = row_end.scale;
+        if (mine && a.lse) *lse = row_end.lse;
 #endif
     }
-    out.write(at, to, there, scale, g.value_depth, lds_rows);
+    out.write(at, to, queries.there, scale, g.value_depth, lds_rows);
 }
 
 #if ATTENTION_SPLIT

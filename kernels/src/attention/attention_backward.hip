@@ -99,41 +99,71 @@ extern "C" __global__ __launch_bounds__(256) void attention_sinks(GradientArgs a
 }
 #endif
 
-#if ATTENTION_PART == 1
-extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a) {
-#if ATTENTION_STAGES
-    extern __shared__ __attribute__((aligned(128))) char lds[];
-    char *lds_resident = lds + ATTENTION_STAGES * Stages<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, *lds_rows = 0;
-#else
-    __shared__ __attribute__((aligned(16))) char lds_rows[StreamedLds<ATTENTION_D, ATTENTION_DV>::BYTES];
-    __shared__ __attribute__((aligned(16))) char lds_resident[RESIDENT_LDS_BYTES + 16];
-    In *lds_k = (In*)lds_rows, *lds_v = lds_k + STREAMED_ROWS * Row<ATTENTION_D>::LENGTH;
+#if ATTENTION_PART
+// Resident rows of one head, and which rows of their matrices they are. What is past the end is read as the last row, and not written.
+struct HeadRows : ResidentRows {
+    i64 from[Lane::SLOTS];
+
+    // `rows` from `first` on.
+    RF_FN void start(const Lane& at, int tile_first, i64 first, int rows, int head) {
+#pragma unroll
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+            int row = tile_first + at.row(slot);
+            there[slot] = row < rows;
+            place[slot] = row;
+            heads[slot] = head;
+            from[slot] = first + (there[slot] ? row : rows - 1);
+        }
+    }
+};
+// Writes a gradient of resident rows; `first`: row of their sequence.
+template <int DEPTH>
+RF_FN void write(const Lane& at, const ResidentRows& rows, const Output<DEPTH>& out, In* matrix, i64 first, i64 stride, double by,
+                 int depth, char* lds) {
+    In* to[Lane::SLOTS];
+    Real scale[Lane::SLOTS];
+#pragma unroll
+    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+        to[slot] = matrix + (first + rows.place[slot]) * stride;
+        scale[slot] = (Real)by;
+    }
+    out.write(at, to, rows.there, scale, depth, lds);
+}
 #endif
+
+#if ATTENTION_PART == 1
+// Makes gradients of scores of the scores' exponents and the gradients of weights.
+RF_FN void score_gradient(Real* p, const Real* dp, const Real* slope, Real unit, const Real* lse, const Real* delta) {
+#pragma unroll
+    for (int i = 0; i < Lane::VALUES; ++i) {
+        int slot = Lane::slot(i);
+        p[i] = exp2_of(rf::fma(p[i], unit, -lse[slot])) * (dp[i] - delta[slot]);
+        if (ATTENTION_EXTRA) p[i] *= slope[ATTENTION_EXTRA ? i : 0];
+    }
+}
+
+extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a) {
+    ATTENTION_LDS(lds_k, lds_v, RESIDENT_LDS_BYTES);
     __shared__ Real lds_s[EXCHANGE];
     const Problem& g = a.p;
 
     u32 batch = group_z();
     Sequence s = sequence(g, batch);
-    // The last queries first: where only the past is seen, they have the most to do.
-    int head = (int)group_y(), tile_first = ((s.q_rows + RESIDENT_ROWS - 1) / RESIDENT_ROWS - 1 - (int)group_x()) * RESIDENT_ROWS;
+    int head = (int)group_y(), tile_first = tile_from_last(s.q_rows);
     if (tile_first < 0) return;
     const In* k = g.k + batch * g.k_batch + head / g.group * g.k_head + s.k_first * g.k_row;
     const In* v = g.v + batch * g.v_batch + head / g.group * g.v_head + s.k_first * g.v_row;
 
     Lane at;
     at.start();
+    HeadRows queries;
+    queries.start(at, tile_first, s.q_first, s.q_rows, head);
     ResidentTile<ATTENTION_D> q_tile;
     ResidentTile<ATTENTION_DV> dout_tile;
-    int place[Lane::SLOTS], heads[Lane::SLOTS];
-    bool there[Lane::SLOTS];
     Real lse[Lane::SLOTS], delta[Lane::SLOTS];
 #pragma unroll
     for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        int row = tile_first + at.row(slot);
-        there[slot] = row < s.q_rows;
-        place[slot] = row;
-        heads[slot] = head;
-        i64 from = s.q_first + (there[slot] ? row : s.q_rows - 1);
+        i64 from = queries.from[slot];
         q_tile.rows[slot] = g.q + batch * g.q_batch + head * g.q_head + from * g.q_row;
         dout_tile.rows[slot] = a.dout + batch * a.dout_batch + head * a.dout_head + from * a.dout_row;
         lse[slot] = exponent_of(a.lse[batch * a.lse_batch + head * a.lse_head + from * a.lse_row]);
@@ -143,19 +173,15 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a)
     dout_tile.start(at, g.value_depth, lds_resident + ResidentTile<ATTENTION_D>::LDS_BYTES, lds_rows);
     if (!ATTENTION_STAGES && (ResidentTile<ATTENTION_D>::KEPT || ResidentTile<ATTENTION_DV>::KEPT)) barrier();
 
-    int last_query = (tile_first + RESIDENT_ROWS < s.q_rows ? tile_first + RESIDENT_ROWS : s.q_rows) - 1;
-    int end = last_query + s.shift + g.right + 1, first = tile_first + s.shift - g.left;
-    end = end < s.k_rows ? end : s.k_rows;
-    first = first > 0 ? first / STREAMED_ROWS * STREAMED_ROWS : 0;
-
+    Span keys = {tile_first, tile_first + RESIDENT_ROWS, s.k_rows, 0, 0};
+    keys.start(g, s, 0);
+    int first = keys.first, end = keys.end;
     const Real unit = unit_of(g);
     Output<ATTENTION_D> out;
     out.clear();
 #if ATTENTION_STAGES
     Stages<ATTENTION_D, ATTENTION_DV> stages;
-    stages.a.start(k, g.k_row, first, g.depth);
-    stages.b.start(v, g.v_row, first, g.value_depth);
-    stages.start(lds_address(lds), end - first);
+    stages.start(lds, k, g.k_row, g.depth, v, g.v_row, g.value_depth, first, end);
     // Past the last key that its queries see a wave has nothing to do.
     int wave_end = tile_first + at.first + WAVE_ROWS + s.shift + g.right;
 #else
@@ -182,97 +208,140 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_q(GradientArgs a)
 #endif
         Real p[Lane::VALUES], dp[Lane::VALUES], slope[ATTENTION_EXTRA ? Lane::VALUES : 1];
         product<ATTENTION_D>(at, q_tile, lds_k, p);
-        bool whole = first + STREAMED_ROWS <= s.k_rows && first + STREAMED_ROWS - 1 <= tile_first + s.shift + g.right &&
-                     first >= last_query + s.shift - g.left;
-        finish_scores<true>(g, s, at, batch, place, heads, first, s.k_rows, whole, p, ATTENTION_EXTRA ? slope : (Real*)0);
+        finish_scores<true>(g, s, at, batch, queries, first, s.k_rows, keys.whole(g, s, first), p, ATTENTION_EXTRA ? slope : (Real*)0);
         product<ATTENTION_DV>(at, dout_tile, lds_v, dp);
-#if ATTENTION_EXTRA
-        if (g.keep >> 32 == 0) {
-            Real factor[Lane::VALUES];
-            u64 keys[Lane::SLOTS];
-#pragma unroll
-            for (int slot = 0; slot < Lane::SLOTS; ++slot) keys[slot] = draw_key(g, batch, head);
-            draw<true>(g, at, place, keys, first, factor);
-#pragma unroll
-            for (int i = 0; i < Lane::VALUES; ++i) dp[i] *= factor[i];
-        }
-#endif
-#pragma unroll
-        for (int i = 0; i < Lane::VALUES; ++i) {
-            int slot = Lane::slot(i);
-            p[i] = exp2_of(rf::fma(p[i], unit, -lse[slot])) * (dp[i] - delta[slot]);
-            if (ATTENTION_EXTRA) p[i] *= slope[ATTENTION_EXTRA ? i : 0];
-        }
+        drop(g, at, batch, queries, first, dp);
+        score_gradient(p, dp, slope, unit, lse, delta);
         at.exchange(p, lds_s);
         if (!ATTENTION_SIZE) barrier();
         out.add(at, p, lds_s, lds_k);
         if (!ATTENTION_STAGES) barrier();
     }
 
-    In* to[Lane::SLOTS];
-    Real scale[Lane::SLOTS];
-#pragma unroll
-    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        to[slot] = a.dq + batch * a.dq_batch + head * a.dq_head + (s.q_first + place[slot]) * a.dq_row;
-        scale[slot] = (Real)g.scale;
-    }
-    out.write(at, to, there, scale, g.depth, lds_rows);
+    In* dq = a.dq + batch * a.dq_batch + head * a.dq_head;
+    write(at, queries, out, dq, s.q_first, a.dq_row, g.scale, g.depth, lds_rows);
 }
 #endif
 
 #if ATTENTION_PART >= 2
 #define GIVES_V (ATTENTION_PART != 4)
 #define GIVES_K (ATTENTION_PART != 3)
-extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a) {
+#define EXTRA_VALUES (ATTENTION_EXTRA ? Lane::VALUES : 1)
+// LSE and delta of the queries of a head, on their way to LDS.
+struct QueryRows {
+    const Real *lse, *delta;
+    i64 stride;
+    int count;
+
+    RF_FN QueryRows(const GradientArgs& a, const Sequence& s, u32 batch, int head)
+        : lse(a.lse + batch * a.lse_batch + head * a.lse_head + s.q_first * a.lse_row),
+          delta(a.delta + batch * a.delta_batch + head * a.delta_head + s.q_first), stride(a.lse_row), count(s.q_rows) {}
 #if ATTENTION_STAGES
-    extern __shared__ __attribute__((aligned(128))) char lds[];
-    char *lds_resident = lds + ATTENTION_STAGES * Stages<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, *lds_rows = 0;
+    // Loaded a stage ahead.
+    static_assert(THREADS >= STREAMED_ROWS, "one row for a thread");
+    Real next_lse, next_delta;
+    RF_FN void fetch(int first) {
+        int row = first + (int)thread_x();
+        bool inside = thread_x() < STREAMED_ROWS && row < count;
+        next_lse = inside ? lse[(i64)row * stride] : -(Real)__builtin_inff();
+        next_delta = inside ? delta[row] : (Real)0;
+    }
+    RF_FN void put(Real* lds_lse, Real* lds_delta) const {
+        if (thread_x() >= STREAMED_ROWS) return;
+        lds_lse[thread_x()] = exponent_of(next_lse);
+        lds_delta[thread_x()] = next_delta;
+    }
 #else
-    __shared__ __attribute__((aligned(16))) char lds_rows[StreamedLds<ATTENTION_D, ATTENTION_DV>::BYTES];
-    __shared__ __attribute__((aligned(16))) char lds_resident[RESIDENT_LDS_BYTES + 16];
-    In *lds_q = (In*)lds_rows, *lds_dout = lds_q + STREAMED_ROWS * Row<ATTENTION_D>::LENGTH;
+    RF_FN void move(int first, Real* lds_lse, Real* lds_delta) const {
+        for (int row = (int)thread_x(); row < STREAMED_ROWS; row += THREADS) {
+            bool inside = first + row < count;
+            lds_lse[row] = inside ? exponent_of(lse[(i64)(first + row) * stride]) : (Real)__builtin_inff();
+            lds_delta[row] = inside ? delta[first + row] : (Real)0;
+        }
+    }
 #endif
+};
+
+// Keys and values of a workgroup.
+struct KeyTile {
+    ResidentTile<ATTENTION_D> k;
+    ResidentTile<ATTENTION_DV> v;
+    int first_key, last_key;
+    Real unit;
+
+    RF_FN void start(const Problem& g, const Lane& at, u32 batch, const HeadRows& keys, int head, int tile_first, int rows,
+                     char* lds_resident, char* lds_rows) {
+#pragma unroll
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+            k.rows[slot] = g.k + batch * g.k_batch + head * g.k_head + keys.from[slot] * g.k_row;
+            v.rows[slot] = g.v + batch * g.v_batch + head * g.v_head + keys.from[slot] * g.v_row;
+        }
+        k.start(at, g.depth, lds_resident, lds_rows);
+#if GIVES_K
+        v.start(at, g.value_depth, lds_resident + ResidentTile<ATTENTION_D>::LDS_BYTES, lds_rows);
+#endif
+        unit = unit_of(g);
+        first_key = tile_first;
+        last_key = (tile_first + RESIDENT_ROWS < rows ? tile_first + RESIDENT_ROWS : rows) - 1;
+    }
+    // Weights of a tile of queries from `first` on, and with extras what soft-cap and dropout multiply their gradients by.
+    RF_FN void weigh(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const HeadRows& keys, int first, Rows lds_q,
+                     const Real* lse, Real* p, Real* slope, Real* factor) const {
+        product<ATTENTION_D>(at, k, lds_q, p);
+        bool whole = first + STREAMED_ROWS <= s.q_rows && last_key <= first + s.shift + g.right &&
+                     first_key >= first + STREAMED_ROWS - 1 + s.shift - g.left;
+        finish_scores<false>(g, s, at, batch, keys, first, s.k_rows, whole, p, ATTENTION_EXTRA ? slope : (Real*)0);
+#pragma unroll
+        for (int i = 0; i < Lane::VALUES; ++i) p[i] = exp2_of(rf::fma(p[i], unit, -lse[at.column(i)]));
+#if ATTENTION_EXTRA
+#pragma unroll
+        for (int i = 0; i < Lane::VALUES; ++i) factor[i] = (Real)1;
+        if (g.keep >> 32 == 0) draw<false>(g, at, batch, keys, first, factor);
+#endif
+    }
+    // Adds what the tile's queries give to the gradient of keys. `p`: their weights.
+    RF_FN void add(const Lane& at, Rows lds_q, Rows lds_dout, const Real* delta, const Real* slope, const Real* factor, Real* p,
+                   Real* exchange, Output<GIVES_K ? ATTENTION_D : 32>& dk) const {
+        Real ds[Lane::VALUES];
+        product<ATTENTION_DV>(at, v, lds_dout, ds);
+#pragma unroll
+        for (int i = 0; i < Lane::VALUES; ++i) {
+#if ATTENTION_EXTRA
+            ds[i] *= factor[i];
+            p[i] *= slope[i];
+#endif
+            ds[i] = p[i] * (ds[i] - delta[at.column(i)]);
+        }
+        at.exchange(ds, exchange);
+        if (!ATTENTION_SIZE) barrier();
+        dk.add(at, ds, exchange, lds_q);
+    }
+};
+
+extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a) {
+    ATTENTION_LDS(lds_q, lds_dout, RESIDENT_LDS_BYTES);
     __shared__ Real lds_s[2][EXCHANGE];
     // By turns, where a barrier is saved.
     __shared__ Real both_lse[ATTENTION_STAGES ? 2 : 1][STREAMED_ROWS], both_delta[ATTENTION_STAGES ? 2 : 1][STREAMED_ROWS];
     const Problem& g = a.p;
-
     u32 batch = group_z();
     Sequence s = sequence(g, batch);
     int kv_head = (int)group_y(), tile_first = (int)group_x() * RESIDENT_ROWS;
     if (tile_first >= s.k_rows) return;
-
     Lane at;
     at.start();
-    ResidentTile<ATTENTION_D> k_tile;
-    ResidentTile<ATTENTION_DV> v_tile;
-    int place[Lane::SLOTS], heads[Lane::SLOTS];
-    bool there[Lane::SLOTS];
-#pragma unroll
-    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        int row = tile_first + at.row(slot);
-        there[slot] = row < s.k_rows;
-        place[slot] = row;
-        i64 from = s.k_first + (there[slot] ? row : s.k_rows - 1);
-        k_tile.rows[slot] = g.k + batch * g.k_batch + kv_head * g.k_head + from * g.k_row;
-        v_tile.rows[slot] = g.v + batch * g.v_batch + kv_head * g.v_head + from * g.v_row;
-    }
-    k_tile.start(at, g.depth, lds_resident, lds_rows);
-#if GIVES_K
-    v_tile.start(at, g.value_depth, lds_resident + ResidentTile<ATTENTION_D>::LDS_BYTES, lds_rows);
-#endif
-
-    // Queries that see some key of this workgroup.
-    int last_key = (tile_first + RESIDENT_ROWS < s.k_rows ? tile_first + RESIDENT_ROWS : s.k_rows) - 1;
-    int end = last_key - s.shift + g.left + 1, begin = tile_first - s.shift - g.right;
-    end = end < s.q_rows ? end : s.q_rows;
-    begin = begin > 0 ? begin / STREAMED_ROWS * STREAMED_ROWS : 0;
-
-    const Real unit = unit_of(g);
+    HeadRows keys;
+    keys.start(at, tile_first, s.k_first, s.k_rows, kv_head);
     Output<GIVES_K ? ATTENTION_D : 32> out_k;
     Output<GIVES_V ? ATTENTION_DV : 32> out_v;
     out_k.clear();
     out_v.clear();
+    KeyTile tile;
+    tile.start(g, at, batch, keys, kv_head, tile_first, s.k_rows, lds_resident, lds_rows);
+    // Queries that see some key of this workgroup.
+    int end = tile.last_key - s.shift + g.left + 1, begin = tile_first - s.shift - g.right;
+    end = end < s.q_rows ? end : s.q_rows;
+    begin = begin > 0 ? begin / STREAMED_ROWS * STREAMED_ROWS : 0;
 #if ATTENTION_STAGES
     Stages<ATTENTION_D, ATTENTION_DV> stages;
     // Before the first query that sees its keys a wave has nothing to do.
@@ -285,39 +354,21 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
     for (int head = kv_head * g.group; head < (kv_head + 1) * g.group; ++head) {
         const In* q = g.q + batch * g.q_batch + head * g.q_head + s.q_first * g.q_row;
         const In* dout = a.dout + batch * a.dout_batch + head * a.dout_head + s.q_first * a.dout_row;
-        const Real* lse = a.lse + batch * a.lse_batch + head * a.lse_head + s.q_first * a.lse_row;
-        const Real* delta = a.delta + batch * a.delta_batch + head * a.delta_head + s.q_first;
+        QueryRows rows(a, s, batch, head);
 #pragma unroll
-        for (int slot = 0; slot < Lane::SLOTS; ++slot) heads[slot] = head;
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) keys.heads[slot] = head;
 #if ATTENTION_STAGES
-        if (head > kv_head * g.group) {
-            async_wait<0>();
-            barrier();
-        }
-        stages.a.start(q, g.q_row, begin, g.depth);
-        stages.b.start(dout, a.dout_row, begin, g.value_depth);
-        stages.start(lds_address(lds), end - begin);
-        // Loaded a stage ahead.
-        static_assert(THREADS >= STREAMED_ROWS, "one row for a thread");
-        Real next_lse = (Real)0, next_delta = (Real)0;
-        auto fetch = [&](int first) {
-            int row = first + (int)thread_x();
-            bool inside = thread_x() < STREAMED_ROWS && row < s.q_rows;
-            next_lse = inside ? lse[(i64)row * a.lse_row] : -(Real)__builtin_inff();
-            next_delta = inside ? delta[row] : (Real)0;
-        };
-        fetch(begin);
+        if (head > kv_head * g.group) stages.drain();
+        stages.start(lds, q, g.q_row, g.depth, dout, a.dout_row, g.value_depth, begin, end);
+        rows.fetch(begin);
 #endif
         for (int first = begin; first < end; first += STREAMED_ROWS) {
             Real *lds_lse = both_lse[parity], *lds_delta = both_delta[parity];
 #if ATTENTION_STAGES
             parity ^= 1;
-            if (thread_x() < STREAMED_ROWS) {
-                lds_lse[thread_x()] = exponent_of(next_lse);
-                lds_delta[thread_x()] = next_delta;
-            }
+            rows.put(lds_lse, lds_delta);
             stages.advance();
-            fetch(first + STREAMED_ROWS);
+            rows.fetch(first + STREAMED_ROWS);
             if (first + STREAMED_ROWS <= wave_begin) continue;
             Rows lds_q = stages.rows_a(), lds_dout = stages.rows_b();
 #else
@@ -326,79 +377,25 @@ extern "C" __global__ ATTENTION_BOUNDS void attention_backward_kv(GradientArgs a
             barrier();
             load_q.put(lds_q);
             load_dout.put(lds_dout);
-            for (int row = (int)thread_x(); row < STREAMED_ROWS; row += THREADS) {
-                bool inside = first + row < s.q_rows;
-                lds_lse[row] = inside ? exponent_of(lse[(i64)(first + row) * a.lse_row]) : (Real)__builtin_inff();
-                lds_delta[row] = inside ? delta[first + row] : (Real)0;
-            }
+            rows.move(first, lds_lse, lds_delta);
             barrier();
 #endif
-            Real p[Lane::VALUES], slope[ATTENTION_EXTRA ? Lane::VALUES : 1];
-            product<ATTENTION_D>(at, k_tile, lds_q, p);
-            bool whole = first + STREAMED_ROWS <= s.q_rows && last_key <= first + s.shift + g.right &&
-                         tile_first >= first + STREAMED_ROWS - 1 + s.shift - g.left;
-            finish_scores<false>(g, s, at, batch, place, heads, first, s.k_rows, whole, p, ATTENTION_EXTRA ? slope : (Real*)0);
-#pragma unroll
-            for (int i = 0; i < Lane::VALUES; ++i) p[i] = exp2_of(rf::fma(p[i], unit, -lds_lse[at.column(i)]));
-#if ATTENTION_EXTRA
-            Real factor[Lane::VALUES];
-#pragma unroll
-            for (int i = 0; i < Lane::VALUES; ++i) factor[i] = (Real)1;
-            if (g.keep >> 32 == 0) {
-                u64 keys[Lane::SLOTS];
-#pragma unroll
-                for (int slot = 0; slot < Lane::SLOTS; ++slot) keys[slot] = draw_key(g, batch, head);
-                draw<false>(g, at, place, keys, first, factor);
-            }
-#endif
+            Real p[Lane::VALUES], kept[Lane::VALUES], slope[EXTRA_VALUES], factor[EXTRA_VALUES];
+            tile.weigh(g, s, at, batch, keys, first, lds_q, lds_lse, p, slope, factor);
 #if GIVES_V
-            Real kept[Lane::VALUES];
 #pragma unroll
-            for (int i = 0; i < Lane::VALUES; ++i) {
-                kept[i] = p[i];
-#if ATTENTION_EXTRA
-                kept[i] *= factor[i];
-#endif
-            }
+            for (int i = 0; i < Lane::VALUES; ++i) kept[i] = ATTENTION_EXTRA ? p[i] * factor[i % EXTRA_VALUES] : p[i];
             at.exchange(kept, lds_s[0]);
             if (!ATTENTION_SIZE) barrier();
             out_v.add(at, kept, lds_s[0], lds_dout);
 #endif
 #if GIVES_K
-            Real ds[Lane::VALUES];
-            product<ATTENTION_DV>(at, v_tile, lds_dout, ds);
-#pragma unroll
-            for (int i = 0; i < Lane::VALUES; ++i) {
-#if ATTENTION_EXTRA
-                ds[i] *= factor[i];
-                p[i] *= slope[i];
-#endif
-                ds[i] = p[i] * (ds[i] - lds_delta[at.column(i)]);
-            }
-            at.exchange(ds, lds_s[1]);
-            if (!ATTENTION_SIZE) barrier();
-            out_k.add(at, ds, lds_s[1], lds_q);
+            tile.add(at, lds_q, lds_dout, lds_delta, slope, factor, p, lds_s[1], out_k);
 #endif
         }
     }
-
-    Real scale[Lane::SLOTS];
-    In* to[Lane::SLOTS];
-#if GIVES_K
-#pragma unroll
-    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        scale[slot] = (Real)g.scale;
-        to[slot] = a.dk + batch * a.dk_batch + kv_head * a.dk_head + (s.k_first + place[slot]) * a.dk_row;
-    }
-    out_k.write(at, to, there, scale, g.depth, lds_rows);
-#endif
-#if GIVES_V
-#pragma unroll
-    for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-        scale[slot] = (Real)1;
-        to[slot] = a.dv + batch * a.dv_batch + kv_head * a.dv_head + (s.k_first + place[slot]) * a.dv_row;
-    }
-    out_v.write(at, to, there, scale, g.value_depth, lds_rows);
-#endif
+    In *dk = a.dk + batch * a.dk_batch + kv_head * a.dk_head, *dv = a.dv + batch * a.dv_batch + kv_head * a.dv_head;
+    if (GIVES_K) write(at, keys, out_k, dk, s.k_first, a.dk_row, g.scale, g.depth, lds_rows);
+    if (GIVES_V) write(at, keys, out_v, dv, s.k_first, a.dv_row, 1.0, g.value_depth, lds_rows);
 }
 #endif

@@ -90,69 +90,71 @@ template <class Op> RF_FN float across_row(float value, Op op) {
 // The larger; a NaN is passed over, and shows in the sum.
 struct Larger { RF_FN float operator()(float a, float b) const { return __builtin_fmaxf(a, b); } };
 
-// NVIDIA's multiprocessors have LDS for three workgroups with heads of 64.
-extern "C" __global__ RF_BOUNDS(THREADS, 3) void attention_plain(PlainArgs g) {
-    extern __shared__ __attribute__((aligned(16))) float lds[];
-    float *lds_k = lds, *lds_q = lds_k + KV_TILE * PADDED, *lds_p = lds_q + Q_TILE * PADDED;
-    const int thread = (int)thread_x(), lane = thread >> 2 << 1 | (thread & 1), column = lane % 16;
-    const int row = lane / 16 * 2 + (thread >> 1 & 1), first_query = (int)group_x() * Q_TILE;
-    const i64 head = group_y(), batch = group_z(), shared = head / g.group;
-    const float* k = g.k + batch * g.k_batch + shared * g.k_head;
-    const float* v = g.v + batch * g.v_batch + shared * g.v_head;
-    const float LOG2_E = 1.44269504088896340736f, none = -__builtin_inff();
-
-    bring<Q_TILE>(lds_q, g.q + batch * g.q_batch + head * g.q_head, g.q_row, first_query, g.q_rows);
-    const float* bias = g.bias + batch * g.bias_batch + head * g.bias_head;
-    i64 bias_row[QUERIES];
-    float base[QUERIES], sum[QUERIES], out[QUERIES][COLUMNS];
-#pragma unroll
-    for (int i = 0; i < QUERIES; ++i) {
-        int at = first_query + row + 8 * i;
-        bias_row[i] = (at < g.q_rows ? at : g.q_rows - 1) * g.bias_row;
-        base[i] = none;
-        sum[i] = 0.0f;
-#pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) out[i][c] = 0.0f;
+// Where a lane is: its first row of a Q tile, its first key of a KV tile.
+struct Lane {
+    int row, column;
+    RF_FN void start() {
+        const int thread = (int)thread_x(), lane = thread >> 2 << 1 | (thread & 1);
+        row = lane / 16 * 2 + (thread >> 1 & 1);
+        column = lane % 16;
     }
-    for (int first = 0; first < g.k_rows; first += KV_TILE) {
-        barrier();
-        bring<KV_TILE>(lds_k, k, g.k_row, first, g.k_rows);
-        arrived();
-        barrier();
-        float score[QUERIES][KEYS];
+};
+
+// Products of a lane's queries with its keys.
+RF_FN void multiply(const Lane& at, const float* lds_q, const float* lds_k, float (&score)[QUERIES][KEYS]) {
 #pragma unroll
-        for (int i = 0; i < QUERIES * KEYS; ++i) score[i / KEYS][i % KEYS] = 0.0f;
+    for (int i = 0; i < QUERIES * KEYS; ++i) score[i / KEYS][i % KEYS] = 0.0f;
 #pragma unroll 2
-        for (int d = 0; d < ATTENTION_D; d += 4) {
-            Vec<float, 4> mine[QUERIES], theirs[KEYS];
+    for (int d = 0; d < ATTENTION_D; d += 4) {
+        Vec<float, 4> mine[QUERIES], theirs[KEYS];
 #pragma unroll
-            for (int i = 0; i < QUERIES; ++i) mine[i] = load<4>(lds_q + (row + 8 * i) * PADDED + d);
+        for (int i = 0; i < QUERIES; ++i) mine[i] = load<4>(lds_q + (at.row + 8 * i) * PADDED + d);
 #pragma unroll
-            for (int j = 0; j < KEYS; ++j) theirs[j] = load<4>(lds_k + (column + 16 * j) * PADDED + d);
+        for (int j = 0; j < KEYS; ++j) theirs[j] = load<4>(lds_k + (at.column + 16 * j) * PADDED + d);
 #pragma unroll
-            for (int e = 0; e < 4; ++e)
+        for (int e = 0; e < 4; ++e)
 #pragma unroll
-                for (int i = 0; i < QUERIES; ++i)
+            for (int i = 0; i < QUERIES; ++i)
 #pragma unroll
-                    for (int j = 0; j < KEYS; ++j) score[i][j] = rf::fma(mine[i][e], theirs[j][e], score[i][j]);
+                for (int j = 0; j < KEYS; ++j) score[i][j] = rf::fma(mine[i][e], theirs[j][e], score[i][j]);
+    }
+}
+
+// Their exponents of 2. `bias_row`: where a query's row of it begins.
+RF_FN void finish_scores(const PlainArgs& g, const Lane& at, int first, const float* bias, const i64* bias_row,
+                         float (&score)[QUERIES][KEYS]) {
+    const float LOG2_E = 1.44269504088896340736f;
+#pragma unroll
+    for (int j = 0; j < KEYS; ++j) {
+        int key = first + at.column + 16 * j;
+        bool there = key < g.k_rows;
+        i64 place = there ? key * g.bias_column : 0;
+        // A mask of padding is the same for all queries.
+        bool has_rows = g.bias_row != 0;
+        float same = g.bias && !has_rows ? bias[place] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < QUERIES; ++i) {
+            float more = g.bias && has_rows ? bias[place + bias_row[i]] : same;
+            score[i][j] = there ? (score[i][j] * g.scale + more) * LOG2_E : -__builtin_inff();
         }
+    }
+}
+
+// Sums of a lane's queries: maxima, weights, and weighted values.
+struct Sums {
+    float base[QUERIES], weight[QUERIES], value[QUERIES][COLUMNS];
+
+    RF_FN void start() {
 #pragma unroll
-        for (int j = 0; j < KEYS; ++j) {
-            int key = first + column + 16 * j;
-            bool there = key < g.k_rows;
-            i64 at = there ? key * g.bias_column : 0;
-            // A mask of padding is the same for all queries.
-            bool has_rows = g.bias_row != 0;
-            float same = g.bias && !has_rows ? bias[at] : 0.0f;
+        for (int i = 0; i < QUERIES; ++i) {
+            base[i] = -__builtin_inff();
+            weight[i] = 0.0f;
 #pragma unroll
-            for (int i = 0; i < QUERIES; ++i) {
-                float more = g.bias && has_rows ? bias[at + bias_row[i]] : same;
-                score[i][j] = there ? (score[i][j] * g.scale + more) * LOG2_E : none;
-            }
+            for (int c = 0; c < COLUMNS; ++c) value[i][c] = 0.0f;
         }
-        // Nobody reads the keys any more.
-        barrier();
-        bring<KV_TILE>(lds_k, v, g.v_row, first, g.k_rows);
+    }
+    // Scores become weights in LDS, sums are brought to the new maxima.
+    RF_FN void weigh(const Lane& at, const float (&score)[QUERIES][KEYS], float* lds_p) {
 #pragma unroll
         for (int i = 0; i < QUERIES; ++i) {
             float high = base[i];
@@ -160,44 +162,84 @@ extern "C" __global__ RF_BOUNDS(THREADS, 3) void attention_plain(PlainArgs g) {
             for (int j = 0; j < KEYS; ++j) high = __builtin_fmaxf(high, score[i][j]);
             high = across_row(high, Larger());
             // Where nothing was seen yet, there is nothing to shift by.
-            float from = high == none ? 0.0f : high, by = exp2_fast(base[i] - from);
+            float from = high == -__builtin_inff() ? 0.0f : high, by = exp2_fast(base[i] - from);
             base[i] = high;
-            sum[i] *= by;
+            weight[i] *= by;
 #pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) out[i][c] *= by;
+            for (int c = 0; c < COLUMNS; ++c) value[i][c] *= by;
 #pragma unroll
             for (int j = 0; j < KEYS; ++j) {
-                float weight = exp2_fast(score[i][j] - from);
-                sum[i] += weight;
-                lds_p[(row + 8 * i) * WEIGHTS + column + 16 * j] = weight;
+                float one = exp2_fast(score[i][j] - from);
+                weight[i] += one;
+                lds_p[(at.row + 8 * i) * WEIGHTS + at.column + 16 * j] = one;
             }
         }
-        arrived();
-        barrier();
+    }
+    RF_FN void add(const Lane& at, const float* lds_p, const float* lds_v) {
 #pragma unroll 2
         for (int key = 0; key < KV_TILE; key += 4) {
             Vec<float, 4> mine[QUERIES];
             float theirs[4][COLUMNS];
 #pragma unroll
-            for (int i = 0; i < QUERIES; ++i) mine[i] = load<4>(lds_p + (row + 8 * i) * WEIGHTS + key);
+            for (int i = 0; i < QUERIES; ++i) mine[i] = load<4>(lds_p + (at.row + 8 * i) * WEIGHTS + key);
 #pragma unroll
-            for (int e = 0; e < 4; ++e) *(Vec<float, COLUMNS>*)theirs[e] = load<COLUMNS>(lds_k + (key + e) * PADDED + column * COLUMNS);
+            for (int e = 0; e < 4; ++e)
+                *(Vec<float, COLUMNS>*)theirs[e] = load<COLUMNS>(lds_v + (key + e) * PADDED + at.column * COLUMNS);
 #pragma unroll
             for (int e = 0; e < 4; ++e)
 #pragma unroll
                 for (int i = 0; i < QUERIES; ++i)
 #pragma unroll
-                    for (int c = 0; c < COLUMNS; ++c) out[i][c] = rf::fma(mine[i][e], theirs[e][c], out[i][c]);
+                    for (int c = 0; c < COLUMNS; ++c) value[i][c] = rf::fma(mine[i][e], theirs[e][c], value[i][c]);
         }
+    }
+};
+
+// NVIDIA's multiprocessors have LDS for three workgroups with heads of 64.
+extern "C" __global__ RF_BOUNDS(THREADS, 3) void attention_plain(PlainArgs g) {
+    extern __shared__ __attribute__((aligned(16))) float lds[];
+    float *lds_k = lds, *lds_q = lds_k + KV_TILE * PADDED, *lds_p = lds_q + Q_TILE * PADDED;
+    Lane at;
+    at.start();
+    const int first_query = (int)group_x() * Q_TILE;
+    const i64 head = group_y(), batch = group_z(), shared = head / g.group;
+    const float* k = g.k + batch * g.k_batch + shared * g.k_head;
+    const float* v = g.v + batch * g.v_batch + shared * g.v_head;
+
+    bring<Q_TILE>(lds_q, g.q + batch * g.q_batch + head * g.q_head, g.q_row, first_query, g.q_rows);
+    const float* bias = g.bias + batch * g.bias_batch + head * g.bias_head;
+    i64 bias_row[QUERIES];
+#pragma unroll
+    for (int i = 0; i < QUERIES; ++i) {
+        int query = first_query + at.row + 8 * i;
+        bias_row[i] = (query < g.q_rows ? query : g.q_rows - 1) * g.bias_row;
+    }
+    Sums sums;
+    sums.start();
+    for (int first = 0; first < g.k_rows; first += KV_TILE) {
+        barrier();
+        bring<KV_TILE>(lds_k, k, g.k_row, first, g.k_rows);
+        arrived();
+        barrier();
+        float score[QUERIES][KEYS];
+        multiply(at, lds_q, lds_k, score);
+        finish_scores(g, at, first, bias, bias_row, score);
+        // Nobody reads the keys any more.
+        barrier();
+        bring<KV_TILE>(lds_k, v, g.v_row, first, g.k_rows);
+        sums.weigh(at, score, lds_p);
+        arrived();
+        barrier();
+        sums.add(at, lds_p, lds_k);
     }
 #pragma unroll
     for (int i = 0; i < QUERIES; ++i) {
-        float total = across_row(sum[i], Sum()), by = total == 0.0f ? 0.0f : 1.0f / total;
-        int at = first_query + row + 8 * i;
+        float total = across_row(sums.weight[i], Sum()), by = total == 0.0f ? 0.0f : 1.0f / total;
+        int query = first_query + at.row + 8 * i;
         Vec<float, COLUMNS> result;
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) result[c] = out[i][c] * by;
-        if (at < g.q_rows)
-            store<COLUMNS>(g.out + batch * g.out_batch + head * g.out_head + at * g.out_row + column * COLUMNS, result);
+        for (int c = 0; c < COLUMNS; ++c) result[c] = sums.value[i][c] * by;
+        if (query < g.q_rows)
+            store<COLUMNS>(g.out + batch * g.out_batch + head * g.out_head + query * g.out_row + at.column * COLUMNS, result);
     }
 }

@@ -50,6 +50,50 @@ RF_FN Sequence sequence(const Problem& g, u32 batch) {
     return s;
 }
 
+// The resident rows of a lane: the place in its head of each, and whether there is such a row.
+struct ResidentRows {
+    int place[Lane::SLOTS], heads[Lane::SLOTS];
+    bool there[Lane::SLOTS];
+
+    // Of `packed` heads from `head` on, one behind the other, with `rows` each. Past the end it is the last row.
+    RF_FN void start(const Lane& at, int tile_first, int rows, int packed, int head) {
+#pragma unroll
+        for (int slot = 0; slot < Lane::SLOTS; ++slot) {
+            int row = tile_first + at.row(slot);
+            there[slot] = row < rows * packed;
+            row = there[slot] ? row : rows * packed - 1;
+            int above = packed > 1 ? row / rows : 0;
+            heads[slot] = head + above;
+            place[slot] = row - above * rows;
+        }
+    }
+};
+// First row of a workgroup's Q tile, the last one first: where only the past is seen, its queries have the most to do. Negative
+// where there is none.
+RF_FN int tile_from_last(int rows) {
+    return ((rows + RESIDENT_ROWS - 1) / RESIDENT_ROWS - 1 - (int)group_x()) * RESIDENT_ROWS;
+}
+
+// Which keys, of those before `rows`, the queries of a workgroup see: tiles from `first` on, before `end`.
+struct Span {
+    int first_query, last_query, rows, first, end;
+
+    // `last_query` is where the tile ends, `least` the first key that there is for the workgroup.
+    RF_FN void start(const Problem& g, const Sequence& s, int least) {
+        last_query = (last_query < s.q_rows ? last_query : s.q_rows) - 1;
+        end = last_query + s.shift + g.right + 1;
+        first = first_query + s.shift - g.left;
+        first = first > least ? first : least;
+        end = end < rows ? end : rows;
+        first = first > 0 ? first / STREAMED_ROWS * STREAMED_ROWS : 0;
+    }
+    // Whether every query sees all of the tile.
+    RF_FN bool whole(const Problem& g, const Sequence& s, int tile) const {
+        return tile + STREAMED_ROWS <= rows && tile + STREAMED_ROWS - 1 <= first_query + s.shift + g.right &&
+               tile >= last_query + s.shift - g.left;
+    }
+};
+
 // The key of Philox for the weights of one head: a draw is a function of seed, offset, batch, head, query and key.
 RF_FN u64 draw_key(const Problem& g, u32 batch, u32 head) {
     Philox p = philox((u64)(g.first_batch + batch) * g.heads + head, g.offset, g.seed);
@@ -58,11 +102,15 @@ RF_FN u64 draw_key(const Problem& g, u32 batch, u32 head) {
 
 // The factor of each weight: keep_scale, or 0 where it is dropped. `query` and `key` of value v are the places of its
 // resident and its streamed row, or the other way round.
-template <bool QUERIES_RESIDENT> RF_FN void draw(const Problem& g, const Lane& at, const int* rows, const u64* keys, int first, Real* factor) {
+template <bool QUERIES_RESIDENT>
+RF_FN void draw(const Problem& g, const Lane& at, u32 batch, const ResidentRows& mine, int first, Real* factor) {
+    u64 keys[Lane::SLOTS];
+#pragma unroll
+    for (int slot = 0; slot < Lane::SLOTS; ++slot) keys[slot] = draw_key(g, batch, mine.heads[slot]);
     Philox p = {{0, 0, 0, 0}};
 #pragma unroll
     for (int v = 0; v < Lane::VALUES; ++v) {
-        int resident = rows[Lane::slot(v)], streamed = first + at.column(v);
+        int resident = mine.place[Lane::slot(v)], streamed = first + at.column(v);
         u32 query = QUERIES_RESIDENT ? resident : streamed, key = QUERIES_RESIDENT ? streamed : resident;
         // Four keys in a row share a block of words.
         if (!QUERIES_RESIDENT || v % (Lane::RUN < 4 ? Lane::RUN : 4) == 0)
@@ -70,6 +118,15 @@ template <bool QUERIES_RESIDENT> RF_FN void draw(const Problem& g, const Lane& a
         u32 low = key & 1 ? p.word[1] : p.word[0], high = key & 1 ? p.word[3] : p.word[2];
         factor[v] = (u64)(key & 2 ? high : low) < g.keep ? (Real)g.keep_scale : (Real)0;
     }
+}
+
+// Multiplies weights of queries, or their gradients, by their factors.
+RF_FN void drop(const Problem& g, const Lane& at, u32 batch, const ResidentRows& queries, int first, Real* values) {
+    if (!ATTENTION_EXTRA || g.keep >> 32 != 0) return;
+    Real factor[Lane::VALUES];
+    draw<true>(g, at, batch, queries, first, factor);
+#pragma unroll
+    for (int i = 0; i < Lane::VALUES; ++i) values[i] *= factor[i];
 }
 
 // The exponent of a head's sink.
@@ -88,14 +145,14 @@ struct Extra {
     int most;  // the last streamed row that there is
 
     template <bool QUERIES_RESIDENT>
-    RF_FN void start(const Sequence& s, const int* places, const int* heads, i64 from, i64 head, i64 row, i64 column) {
+    RF_FN void start(const Sequence& s, const ResidentRows& mine, i64 from, i64 head, i64 row, i64 column) {
         int last_resident = (QUERIES_RESIDENT ? s.q_rows : s.k_rows) - 1;
         most = (QUERIES_RESIDENT ? s.k_rows : s.q_rows) - 1;
         apart = QUERIES_RESIDENT ? column : row;
 #pragma unroll
         for (int slot = 0; slot < Lane::SLOTS; ++slot) {
-            int place = places[slot] < last_resident ? places[slot] : last_resident;
-            start_of[slot] = from + heads[slot] * head + place * (QUERIES_RESIDENT ? row : column);
+            int place = mine.place[slot] < last_resident ? mine.place[slot] : last_resident;
+            start_of[slot] = from + mine.heads[slot] * head + place * (QUERIES_RESIDENT ? row : column);
         }
     }
     // Rows that are not there have the place of the last one, so that no value waits to know whether it is asked for.
@@ -104,8 +161,8 @@ struct Extra {
 
 // What is added to each value, and whether the mask hides it.
 template <bool QUERIES_RESIDENT>
-RF_FN void read_extra(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const int* rows, const int* heads,
-                      int first, bool* unseen, Real* added) {
+RF_FN void read_extra(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const ResidentRows& mine, int first,
+                      bool* unseen, Real* added) {
 #pragma unroll
     for (int v = 0; v < Lane::VALUES; ++v) {
         unseen[v] = false;
@@ -113,7 +170,7 @@ RF_FN void read_extra(const Problem& g, const Sequence& s, const Lane& at, u32 b
     }
     Extra extra;
     if (g.mask) {
-        extra.start<QUERIES_RESIDENT>(s, rows, heads, batch * g.mask_batch, g.mask_head, g.mask_row, g.mask_column);
+        extra.start<QUERIES_RESIDENT>(s, mine, batch * g.mask_batch, g.mask_head, g.mask_row, g.mask_column);
         const Real by = (Real)g.masked;
         const bool hides = by == (Real)-__builtin_inff();
 #pragma unroll
@@ -124,7 +181,7 @@ RF_FN void read_extra(const Problem& g, const Sequence& s, const Lane& at, u32 b
         }
     }
     if (!g.bias) return;
-    extra.start<QUERIES_RESIDENT>(s, rows, heads, batch * g.bias_batch, g.bias_head, g.bias_row, g.bias_column);
+    extra.start<QUERIES_RESIDENT>(s, mine, batch * g.bias_batch, g.bias_head, g.bias_row, g.bias_column);
     if (g.bias_wide) {
 #pragma unroll
         for (int v = 0; v < Lane::VALUES; ++v)
@@ -139,17 +196,17 @@ RF_FN void read_extra(const Problem& g, const Sequence& s, const Lane& at, u32 b
 
 // `slope`, where it is asked for: what the soft-cap's derivative multiplies a gradient of the scores by.
 template <bool QUERIES_RESIDENT>
-RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const int* rows, const int* heads,
-                         int first, int k_end, bool whole, Real* values, Real* slope) {
+RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u32 batch, const ResidentRows& mine, int first,
+                         int k_end, bool whole, Real* values, Real* slope) {
     if (!ATTENTION_EXTRA && whole) return;
 #if EXTRA_AHEAD
     bool unseen[Lane::VALUES];
     Real added[Lane::VALUES];
-    read_extra<QUERIES_RESIDENT>(g, s, at, batch, rows, heads, first, unseen, added);
+    read_extra<QUERIES_RESIDENT>(g, s, at, batch, mine, first, unseen, added);
 #endif
 #pragma unroll
     for (int v = 0; v < Lane::VALUES; ++v) {
-        int slot = Lane::slot(v), resident = rows[slot], streamed = first + at.column(v);
+        int slot = Lane::slot(v), resident = mine.place[slot], streamed = first + at.column(v);
         int query = QUERIES_RESIDENT ? resident : streamed, key = QUERIES_RESIDENT ? streamed : resident, last = query + s.shift + g.right;
         bool hidden = query >= s.q_rows || key >= k_end || key > last || key < query + s.shift - g.left;
 #if ATTENTION_EXTRA
@@ -165,17 +222,17 @@ RF_FN void finish_scores(const Problem& g, const Sequence& s, const Lane& at, u3
         x += added[v];
 #else
         if (g.mask && !hidden) {
-            i64 from = batch * g.mask_batch + heads[slot] * g.mask_head + query * g.mask_row + key * g.mask_column;
+            i64 from = batch * g.mask_batch + mine.heads[slot] * g.mask_head + query * g.mask_row + key * g.mask_column;
             hidden = g.mask[from].bits != 0;
         }
         if (g.bias && !hidden) {
-            i64 from = batch * g.bias_batch + heads[slot] * g.bias_head + query * g.bias_row + key * g.bias_column;
+            i64 from = batch * g.bias_batch + mine.heads[slot] * g.bias_head + query * g.bias_row + key * g.bias_column;
             x += g.bias_wide ? ((const Real*)g.bias)[from] : cast<Real>(((const In*)g.bias)[from]);
         }
 #endif
         if (g.slopes) {
             int away = key - query - s.shift;
-            x -= g.slopes[heads[slot]] * (Real)(away < 0 ? -away : away);
+            x -= g.slopes[mine.heads[slot]] * (Real)(away < 0 ? -away : away);
         }
         values[v] = hidden ? (Real)-__builtin_inff() : x * (Real)LOG2_E;
 #else

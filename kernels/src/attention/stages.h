@@ -46,12 +46,15 @@ template <int DEPTH_A, int DEPTH_B> struct Stages {
     // Bytes from `lds` to the rows of this stage, and to where the next ones go.
     int read, write, left;
 
-    // Starts the first of the stages, of `count` rows in all. No thread of the workgroup still reads what was in LDS.
-    RF_FN void start(LdsAddress place, int count) {
-        lds = place;
+    // Starts the first of the stages, of rows from `first` to `end`. No thread of the workgroup still reads what was in LDS.
+    RF_FN void start(char* place, const In* from_a, i64 stride_a, int depth_a, const In* from_b, i64 stride_b, int depth_b,
+                     int first, int end) {
+        a.start(from_a, stride_a, first, depth_a);
+        b.start(from_b, stride_b, first, depth_b);
+        lds = lds_address(place);
         read = -STAGE_BYTES;
         write = 0;
-        left = count;
+        left = end - first;
 #pragma unroll
         for (int stage = 1; stage < ATTENTION_STAGES; ++stage) fetch();
     }
@@ -68,6 +71,11 @@ template <int DEPTH_A, int DEPTH_B> struct Stages {
         barrier();
         read = read == (ATTENTION_STAGES - 1) * STAGE_BYTES ? 0 : read + STAGE_BYTES;
         fetch();
+    }
+    // Before another start: nothing is under way, and nobody reads.
+    RF_FN void drain() {
+        async_wait<0>();
+        barrier();
     }
     RF_FN LdsAddress rows_a() const { return lds + read; }
     RF_FN LdsAddress rows_b() const { return lds + read + Copies<DEPTH_A>::BYTES; }

@@ -451,6 +451,7 @@ template <int DEPTH> struct Output {
     }
 };
 #else
+typedef const In* Rows;
 struct Lane {
     static const int SLOTS = ATTENTION_TILES, PER_ROW = STREAMED_ROWS / ATTENTION_LANES, VALUES = SLOTS * PER_ROW, RUN = 1;
     int lane, first;
@@ -540,10 +541,19 @@ template <int DEPTH> struct Output {
 };
 #endif
 
-#if !ATTENTION_STAGES
-// LDS of the streamed rows, through which resident rows and results pass where they do.
+// LDS of a kernel: of the streamed tiles `a` and `b`, through which resident rows and results pass where they do, and of resident
+// rows that registers do not keep.
+#if ATTENTION_STAGES
+#define ATTENTION_LDS(a, b, resident_bytes)                                                                     \
+    extern __shared__ __attribute__((aligned(128))) char lds[];                                                 \
+    char *lds_resident = lds + ATTENTION_STAGES * Stages<ATTENTION_D, ATTENTION_DV>::STAGE_BYTES, *lds_rows = 0
+#else
 template <int DEPTH_A, int DEPTH_B> struct StreamedLds {
     static const int ROWS = STREAMED_ROWS * (Row<DEPTH_A>::LENGTH + Row<DEPTH_B>::LENGTH) * (int)sizeof(In);
     static const int BYTES = ROWS > PASSAGE ? ROWS : PASSAGE;
 };
+#define ATTENTION_LDS(a, b, resident_bytes)                                                                     \
+    __shared__ __attribute__((aligned(16))) char lds_rows[StreamedLds<ATTENTION_D, ATTENTION_DV>::BYTES];       \
+    __shared__ __attribute__((aligned(16))) char lds_resident[(resident_bytes) + 16];                           \
+    In *a = (In*)lds_rows, *b = a + STREAMED_ROWS * Row<ATTENTION_D>::LENGTH
 #endif

@@ -224,17 +224,25 @@ struct Windows : LaneLines {
 #endif
 #endif
 
-template <class Weights> RF_FN void start(Weights& weights, const ConvArgs& g, const In* a, u32 first, u32 begin) {
-#if CONV_WEIGHT
-    weights.start(a, first, g.m, begin, 1, g.a_line);
+#if CONV_COPIES
+typedef Copier<CHANNELS, CONV_WEIGHT, CONV_AHEAD> Weights;
+// Where copies are read and where they go, by turns.
+struct CopyRing {
+    LdsAddress first, filled, read;
+
+    RF_FN void start(char* lds) { first = filled = read = lds_address(lds); }
+    RF_FN LdsAddress next(LdsAddress stage) const {
+        return stage + STAGE_BYTES == first + CONV_STAGES * STAGE_BYTES ? first : stage + STAGE_BYTES;
+    }
+};
 #else
-    weights.start(a, first, g.m, begin, g.a_line, 1);
+typedef Loader<CHANNELS, 0> Weights;
 #endif
-}
+
+// `sum` is the loop over K, from `begin` to `end`.
 #if CONV_AHEAD
 // Copies a round, if there is one, and goes on to the next: products need not wait for where that is. The group of copies is there in
 // any case, so that the number under way says which is done.
-template <class Weights>
 RF_FN void bring(const ConvArgs& g, Weights& weights, Windows& windows, LdsAddress to, u32& ahead) {
     weights.copy(to + TO_WEIGHTS, ahead);
     windows.copy(to + TO_WINDOWS, ahead > 0);
@@ -242,74 +250,57 @@ RF_FN void bring(const ConvArgs& g, Weights& weights, Windows& windows, LdsAddre
     async_commit();
     windows.turn(g);
 }
-#endif
-
-extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(ConvArgs g) {
-#if CONV_LDS_BYTES
-    static_assert(CONV_LDS_BYTES == CONV_STAGES * STAGE_BYTES, "as in conv.rs");
-    extern __shared__ __attribute__((aligned(128))) char lds[];
-#else
-    __shared__ __attribute__((aligned(128))) char lds[CONV_STAGES * STAGE_BYTES];
-#endif
-    u32 slice = group_z() / g.groups, group = group_z() - slice * g.groups;
-    u32 tile_n = group_x() / g.tiles_m, tile_m = group_x() - tile_n * g.tiles_m;
-    u32 first_channel = tile_m * CHANNELS, first_line = tile_n * LINES;
-    const In* a = g.a + (i64)group * g.a_group;
-    const In* x = g.x + (i64)group * g.x_group;
-
-    Tile tile;
-    Windows windows;
-    tile.start();
-    tile.clear();
-    windows.start(g, x, first_line);
-    u32 begin = slice * g.slice_k, end = begin + g.slice_k;
-    end = end < g.k ? end : g.k;
-    u32 left = end - begin;
-#if CONV_COPIES
-    Copier<CHANNELS, CONV_WEIGHT, CONV_AHEAD> weights;
-    start(weights, g, a, first_channel, begin);
-    LdsAddress first = lds_address(lds), past = first + CONV_STAGES * STAGE_BYTES;
-    LdsAddress filled = first, read = first;
-    u32 ahead = left;
-#if CONV_AHEAD
-    // What is multiplied next is read from LDS before the products of now, over the end of a round too.
+// What is multiplied next is read from LDS before the products of now, over the end of a round too.
+RF_FN void sum(const ConvArgs& g, const In*, Weights& weights, Windows& windows, u32 begin, u32 end, char* lds, Tile& tile) {
     static_assert(Tile::PARTS % 2 == 0, "a round begins with the same operands");
+    CopyRing ring;
+    ring.start(lds);
+    u32 left = end - begin, ahead = left;
     Tile::Operands operands[2];
     windows.turn(g);
 #pragma unroll
-    for (int stage = 0; stage < CONV_STAGES - 1; ++stage, filled += STAGE_BYTES)
-        bring(g, weights, windows, filled, ahead);
+    for (int stage = 0; stage < CONV_STAGES - 1; ++stage, ring.filled += STAGE_BYTES)
+        bring(g, weights, windows, ring.filled, ahead);
     async_wait<CONV_STAGES - 2>();
     barrier();
-    tile.fetch(read, read + Tile::BYTES_A, 0, operands[0]);
+    tile.fetch(ring.read, ring.read + Tile::BYTES_A, 0, operands[0]);
     while (left > 0) {
 #pragma unroll
         for (int part = 0; part < Tile::PARTS; ++part) {
             if (part == Tile::PARTS - 1) {
-                read = read + STAGE_BYTES == past ? first : read + STAGE_BYTES;
+                ring.read = ring.next(ring.read);
                 async_wait<CONV_STAGES - 2>();
                 barrier();
             }
-            tile.fetch(read, read + Tile::BYTES_A, (part + 1) % Tile::PARTS, operands[(part + 1) % 2]);
+            tile.fetch(ring.read, ring.read + Tile::BYTES_A, (part + 1) % Tile::PARTS, operands[(part + 1) % 2]);
             if (part == 0) {
-                bring(g, weights, windows, filled, ahead);
-                filled = filled + STAGE_BYTES == past ? first : filled + STAGE_BYTES;
+                bring(g, weights, windows, ring.filled, ahead);
+                ring.filled = ring.next(ring.filled);
             }
             tile.multiply(operands[part % 2]);
         }
         left -= left < CONV_BK ? left : CONV_BK;
     }
-#else
-    // A group of copies for every stage, empty past the end, so that the number under way says which is done.
+    async_wait<0>();
+}
+#elif CONV_COPIES
+RF_FN void copy(Weights& weights, Windows& windows, LdsAddress to, u32& ahead) {
+    weights.copy(to + TO_WEIGHTS, ahead);
+    windows.copy(to + TO_WINDOWS);
+    ahead -= ahead < CONV_BK ? ahead : CONV_BK;
+}
+// A group of copies for every stage, empty past the end, so that the number under way says which is done.
+RF_FN void sum(const ConvArgs& g, const In* x, Weights& weights, Windows& windows, u32 begin, u32 end, char* lds, Tile& tile) {
+    CopyRing ring;
+    ring.start(lds);
+    u32 left = end - begin, ahead = left;
 #pragma unroll
     for (int stage = 0; stage < CONV_STAGES - 1; ++stage) {
         if (ahead > 0) {
-            weights.copy(filled + TO_WEIGHTS, ahead);
             windows.turn(g, x, end - ahead, end);
-            windows.copy(filled + TO_WINDOWS);
-            ahead -= ahead < CONV_BK ? ahead : CONV_BK;
+            copy(weights, windows, ring.filled, ahead);
         }
-        filled += STAGE_BYTES;
+        ring.filled += STAGE_BYTES;
         async_commit();
     }
     while (left > 0) {
@@ -317,22 +308,18 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
         if (ahead > 0) windows.turn(g, x, end - ahead, end);
         async_wait<CONV_STAGES - 2>();
         barrier();
-        if (ahead > 0) {
-            weights.copy(filled + TO_WEIGHTS, ahead);
-            windows.copy(filled + TO_WINDOWS);
-            ahead -= ahead < CONV_BK ? ahead : CONV_BK;
-        }
+        if (ahead > 0) copy(weights, windows, ring.filled, ahead);
         async_commit();
-        filled = filled + STAGE_BYTES == past ? first : filled + STAGE_BYTES;
-        tile.multiply(read, read + Tile::BYTES_A);
-        read = read + STAGE_BYTES == past ? first : read + STAGE_BYTES;
+        ring.filled = ring.next(ring.filled);
+        tile.multiply(ring.read, ring.read + Tile::BYTES_A);
+        ring.read = ring.next(ring.read);
         left -= left < CONV_BK ? left : CONV_BK;
     }
-#endif
     async_wait<0>();
+}
 #else
-    Loader<CHANNELS, 0> weights;
-    start(weights, g, a, first_channel, begin);
+RF_FN void sum(const ConvArgs& g, const In* x, Weights& weights, Windows& windows, u32 begin, u32 end, char* lds, Tile& tile) {
+    u32 left = end - begin;
     int buffer = 0;
     if (left > 0) {
         weights.template fetch<false>(left);
@@ -359,7 +346,36 @@ extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(Co
         buffer ^= STAGE_BYTES;
         left = rest;
     }
+}
 #endif
+
+extern "C" __global__ __launch_bounds__(CONV_THREADS) CONV_RESIDENT void conv(ConvArgs g) {
+#if CONV_LDS_BYTES
+    static_assert(CONV_LDS_BYTES == CONV_STAGES * STAGE_BYTES, "as in conv.rs");
+    extern __shared__ __attribute__((aligned(128))) char lds[];
+#else
+    __shared__ __attribute__((aligned(128))) char lds[CONV_STAGES * STAGE_BYTES];
+#endif
+    u32 slice = group_z() / g.groups, group = group_z() - slice * g.groups;
+    u32 tile_n = group_x() / g.tiles_m, tile_m = group_x() - tile_n * g.tiles_m;
+    u32 first_channel = tile_m * CHANNELS, first_line = tile_n * LINES;
+    const In* a = g.a + (i64)group * g.a_group;
+    const In* x = g.x + (i64)group * g.x_group;
+
+    Tile tile;
+    Weights weights;
+    Windows windows;
+    tile.start();
+    tile.clear();
+    windows.start(g, x, first_line);
+    u32 begin = slice * g.slice_k, end = begin + g.slice_k;
+    end = end < g.k ? end : g.k;
+#if CONV_WEIGHT
+    weights.start(a, first_channel, g.m, begin, 1, g.a_line);
+#else
+    weights.start(a, first_channel, g.m, begin, g.a_line, 1);
+#endif
+    sum(g, x, weights, windows, begin, end, lds, tile);
 #if CONV_LAST
     finish(g, tile, lds, group, first_channel, first_line);
 #else

@@ -124,6 +124,146 @@ struct GemmSeveral {
 #define GEMM_ARGUMENTS GemmArgs g
 #endif
 
+// Where a workgroup's tile is, and which slice of K it takes.
+struct Place {
+    const In* a;
+    const In* b;
+    u32 first_row, first_col, rows, slice;
+
+    // Goes to a batch; whether there is a tile. `column`: of the grid's first axis.
+    RF_FN bool start(const GemmArgs& g, u32 column, Sink& sink) {
+        a = g.a;
+        b = g.b;
+        slice = group_z() / g.batches;
+        u32 batch = g.first_batch + (group_z() - slice * g.batches);
+        sink.start(g);
+#if !GEMM_EPILOGUE
+        sink.c += (i64)slice * g.c_slice;
+#endif
+        // Batch axes, the innermost first.
+        for (u32 axis = 0; axis < g.batch_axes; ++axis) {
+            u32 rest = batch / g.batch_extent[axis];
+            i64 at = batch - rest * g.batch_extent[axis];
+            batch = rest;
+            a += at * g.a_batch[axis];
+            b += at * g.b_batch[axis];
+            sink.batch(g, axis, at);
+        }
+        // Workgroups that run at the same time share rows and columns if they are a square: bands of GEMM_BAND tiles along M, each
+        // from left to right.
+#if GEMM_GROUPED
+        u32 down = g.row_tiles;
+#else
+        rows = g.m;
+        u32 down = (rows + GEMM_BM - 1) / GEMM_BM;
+#endif
+        u32 across = (g.n + GEMM_BN - 1) / GEMM_BN;
+        u32 number = group_y() * across + column, band = number / (GEMM_BAND * across);
+        u32 within = number - band * GEMM_BAND * across, left_over = down - band * GEMM_BAND;
+        u32 rows_of_band = left_over < GEMM_BAND ? left_over : GEMM_BAND, tile_col = within / rows_of_band;
+        u32 tile_row = band * GEMM_BAND + within - tile_col * rows_of_band;
+#if GEMM_GROUPED
+        Group group;
+        if (!group.find(g, tile_row)) return false;
+        tile_row = group.tile;
+        rows = group.rows;
+        a += (i64)group.first * g.a_row;
+        b += (i64)group.number * g.b_batch[0];
+        sink.move(group.first, 0);
+#endif
+        first_row = tile_row * GEMM_BM;
+        first_col = tile_col * GEMM_BN;
+        return true;
+    }
+};
+
+#if GEMM_ASYNC
+typedef Copier<GEMM_BM, GEMM_A_MODE> CopierA;
+typedef Copier<GEMM_BN, GEMM_B_MODE> CopierB;
+template <class Address> RF_FN void copy(CopierA& copy_a, CopierB& copy_b, Address to, u32& ahead) {
+    if (ahead == 0) return;
+    copy_a.copy(to, ahead);
+    copy_b.copy(to + Tile::BYTES_A, ahead);
+    ahead -= ahead < GEMM_BK ? ahead : GEMM_BK;
+}
+// The loop over K where copies go past the registers: `left` of it from `k` on.
+RF_FN Tile sum(const GemmArgs& g, Place at, u32 k, u32 left, char* lds) {
+    Tile tile;
+    ChunkSum chunks;
+    tile.start();
+    tile.clear();
+    chunks.start(lds);
+    CopierA copy_a;
+    CopierB copy_b;
+    copy_a.start(at.a, at.first_row, at.rows, k, g.a_row, g.a_k);
+    copy_b.start(at.b, at.first_col, g.n, k, g.b_col, g.b_k);
+    auto first = operand_address(lds), past = first + GEMM_STAGES * STAGE_BYTES;
+    auto filled = first, read = first;
+    u32 ahead = left;
+    // A group of copies for every stage, empty past the end, so that the number under way says which is done.
+#pragma unroll
+    for (int stage = 0; stage < GEMM_STAGES - 1; ++stage) {
+        copy(copy_a, copy_b, filled, ahead);
+        filled += STAGE_BYTES;
+        async_commit();
+    }
+    while (left > 0) {
+        // The rounds of a chunk are a loop of their own: with what is done between chunks in it, it takes a sixth longer.
+        u32 after = 0;
+#if GEMM_CHUNKED
+        after = left > g.chunk ? left - g.chunk : 0;
+#endif
+        do {
+            async_wait<GEMM_STAGES - 2>();
+            barrier();
+            copy(copy_a, copy_b, filled, ahead);
+            async_commit();
+            filled = filled + STAGE_BYTES == past ? first : filled + STAGE_BYTES;
+            tile.multiply(read, read + Tile::BYTES_A);
+            read = read + STAGE_BYTES == past ? first : read + STAGE_BYTES;
+            left -= left < GEMM_BK ? left : GEMM_BK;
+        } while (left > after);
+#if GEMM_CHUNKED
+        chunks.add(tile);
+        tile.clear();
+#endif
+    }
+    chunks.finish(tile);
+    return tile;
+}
+#endif
+
+#if !GEMM_ASYNC
+// The next of the K, of which `left` is left.
+template <class A, class B> RF_FN void fetch(A& load_a, B& load_b, u32 left) {
+    if (left >= GEMM_BK) {
+        load_a.template fetch<true>(left);
+        load_b.template fetch<true>(left);
+    } else {
+        load_a.template fetch<false>(left);
+        load_b.template fetch<false>(left);
+    }
+}
+#endif
+
+RF_FN void write(Tile& tile, const GemmArgs& g, const Place& at, Sink sink, char* lds) {
+    u32 rows = at.rows - at.first_row, cols = g.n - at.first_col;
+    sink.move(at.first_row, at.first_col);
+#if GEMM_ASYNC && !GEMM_EPILOGUE
+    if (StagedStore<Out>::FITS && rows >= GEMM_BM && cols >= GEMM_BN && sink.is_dense()) {
+        async_wait<0>();
+        barrier();
+        StagedStore<Out>::write(tile, sink, lds);
+        return;
+    }
+#endif
+    if (rows >= GEMM_BM && cols >= GEMM_BN) {
+        tile.template write<true>(sink, rows, cols);
+    } else {
+        tile.template write<false>(sink, rows, cols);
+    }
+}
+
 extern "C" __global__ GEMM_BOUNDS GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
 #if GEMM_SEVERAL
     u32 own = 0;
@@ -138,109 +278,26 @@ extern "C" __global__ GEMM_BOUNDS GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
 #else
     __shared__ __attribute__((aligned(128))) char lds[GEMM_STAGES * STAGE_BYTES];
 #endif
-
-    u32 z = group_z(), slice = z / g.batches, batch = g.first_batch + (z - slice * g.batches);
-    const In* a = g.a;
-    const In* b = g.b;
+    Place at;
     Sink sink;
-    sink.start(g);
-#if !GEMM_EPILOGUE
-    sink.c += (i64)slice * g.c_slice;
-#endif
-    // Batch axes, the innermost first.
-    for (u32 axis = 0; axis < g.batch_axes; ++axis) {
-        u32 rest = batch / g.batch_extent[axis];
-        i64 at = batch - rest * g.batch_extent[axis];
-        batch = rest;
-        a += at * g.a_batch[axis];
-        b += at * g.b_batch[axis];
-        sink.batch(g, axis, at);
-    }
-    // Workgroups that run at the same time share rows and columns if they are a square: bands of GEMM_BAND tiles along M, each
-    // from left to right.
-#if GEMM_GROUPED
-    u32 m, down = g.row_tiles;
-#else
-    u32 m = g.m, down = (m + GEMM_BM - 1) / GEMM_BM;
-#endif
-    u32 across = (g.n + GEMM_BN - 1) / GEMM_BN;
-    u32 number = group_y() * across + column, band = number / (GEMM_BAND * across);
-    u32 within = number - band * GEMM_BAND * across, left_over = down - band * GEMM_BAND;
-    u32 rows_of_band = left_over < GEMM_BAND ? left_over : GEMM_BAND, tile_col = within / rows_of_band;
-    u32 first_col = tile_col * GEMM_BN;
-    u32 tile_row = band * GEMM_BAND + within - tile_col * rows_of_band;
-#if GEMM_GROUPED
-    Group group;
-    if (!group.find(g, tile_row)) return;
-    tile_row = group.tile;
-    m = group.rows;
-    a += (i64)group.first * g.a_row;
-    b += (i64)group.number * g.b_batch[0];
-    sink.move(group.first, 0);
-#endif
-    u32 first_row = tile_row * GEMM_BM;
-    u32 k = slice * g.slice_k, end = k + g.slice_k;
+    if (!at.start(g, column, sink)) return;
+    u32 k = at.slice * g.slice_k, end = k + g.slice_k;
     end = end < g.k ? end : g.k;
-
+    u32 left = end - k;
+#if GEMM_ASYNC
+    Tile tile = sum(g, at, k, left, lds);
+#else
     Tile tile;
     ChunkSum chunks;
     tile.start();
     tile.clear();
     chunks.start(lds);
-    u32 left = end - k;
-#if GEMM_ASYNC
-    Copier<GEMM_BM, GEMM_A_MODE> copy_a;
-    Copier<GEMM_BN, GEMM_B_MODE> copy_b;
-    copy_a.start(a, first_row, m, k, g.a_row, g.a_k);
-    copy_b.start(b, first_col, g.n, k, g.b_col, g.b_k);
-    auto first = operand_address(lds), past = first + GEMM_STAGES * STAGE_BYTES;
-    auto filled = first, read = first;
-    u32 ahead = left;
-    // A group of copies for every stage, empty past the end, so that the number under way says which is done.
-#pragma unroll
-    for (int stage = 0; stage < GEMM_STAGES - 1; ++stage) {
-        if (ahead > 0) {
-            copy_a.copy(filled, ahead);
-            copy_b.copy(filled + Tile::BYTES_A, ahead);
-            ahead -= ahead < GEMM_BK ? ahead : GEMM_BK;
-        }
-        filled += STAGE_BYTES;
-        async_commit();
-    }
-    while (left > 0) {
-        // The rounds of a chunk are a loop of their own: with what is done between chunks in it, it takes a sixth longer.
-        u32 after = 0;
-#if GEMM_CHUNKED
-        after = left > g.chunk ? left - g.chunk : 0;
-#endif
-        do {
-            async_wait<GEMM_STAGES - 2>();
-            barrier();
-            if (ahead > 0) {
-                copy_a.copy(filled, ahead);
-                copy_b.copy(filled + Tile::BYTES_A, ahead);
-                ahead -= ahead < GEMM_BK ? ahead : GEMM_BK;
-            }
-            async_commit();
-            filled = filled + STAGE_BYTES == past ? first : filled + STAGE_BYTES;
-            tile.multiply(read, read + Tile::BYTES_A);
-            read = read + STAGE_BYTES == past ? first : read + STAGE_BYTES;
-            left -= left < GEMM_BK ? left : GEMM_BK;
-        } while (left > after);
-#if GEMM_CHUNKED
-        chunks.add(tile);
-        tile.clear();
-#endif
-    }
-#else
-#if GEMM_CHUNKED
-    u32 in_chunk = 0;
-#endif
     Loader<GEMM_BM, GEMM_A_MODE> load_a;
     Loader<GEMM_BN, GEMM_B_MODE> load_b;
-    load_a.start(a, first_row, m, k, g.a_row, g.a_k);
-    load_b.start(b, first_col, g.n, k, g.b_col, g.b_k);
+    load_a.start(at.a, at.first_row, at.rows, k, g.a_row, g.a_k);
+    load_b.start(at.b, at.first_col, g.n, k, g.b_col, g.b_k);
     int buffer = 0;
+    u32 in_chunk = 0;
     if (left >= GEMM_BK) {
         load_a.template fetch<true>(left);
         load_b.template fetch<true>(left);
@@ -264,33 +321,16 @@ extern "C" __global__ GEMM_BOUNDS GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
         tile.multiply(operand_address(stage), operand_address(stage) + Tile::BYTES_A);
         buffer ^= STAGE_BYTES;
         left -= left < GEMM_BK ? left : GEMM_BK;
-#if GEMM_CHUNKED
         in_chunk += GEMM_BK;
-        if (in_chunk == g.chunk || left == 0) {
+        if (GEMM_CHUNKED && (in_chunk == g.chunk || left == 0)) {
             chunks.add(tile);
             tile.clear();
             in_chunk = 0;
         }
-#endif
     }
-#endif
     chunks.finish(tile);
-
-    u32 rows = m - first_row, cols = g.n - first_col;
-    sink.move(first_row, first_col);
-#if GEMM_ASYNC && !GEMM_EPILOGUE
-    if (StagedStore<Out>::FITS && rows >= GEMM_BM && cols >= GEMM_BN && sink.is_dense()) {
-        async_wait<0>();
-        barrier();
-        StagedStore<Out>::write(tile, sink, lds);
-        return;
-    }
 #endif
-    if (rows >= GEMM_BM && cols >= GEMM_BN) {
-        tile.template write<true>(sink, rows, cols);
-    } else {
-        tile.template write<false>(sink, rows, cols);
-    }
+    write(tile, g, at, sink, lds);
 }
 
 struct GemmSumArgs {

@@ -178,6 +178,28 @@ static const int LAST = (WINDOWS - 1) * MAXIMUM_STEP - MAXIMUM_LEFT + MAXIMUM_WI
 static const int VECTORS = BEFORE + 1 + (LAST < LANES ? 0 : LAST / LANES);
 static_assert(LANES % MAXIMUM_STEP == 0, "the windows of a lane begin with a vector");
 
+// The rows of a lane's windows.
+struct WindowRows {
+    Vec<T, LANES> row[MAXIMUM_HEIGHT][VECTORS];
+    bool inside[MAXIMUM_HEIGHT][VECTORS];
+
+    // From row `first` of a plane on; `own`: number of the lane's vector.
+    RF_FN void fetch(const MaximumArgs& g, const T* plane, i32 first, i32 own) {
+#pragma unroll
+        for (int t1 = 0; t1 < MAXIMUM_HEIGHT; ++t1) {
+            i32 c1 = first + t1 * g.dilation[1];
+            const T* line = plane + (i64)c1 * g.from_axis[1];
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v) {
+                i32 c2 = (own + v - BEFORE) * LANES;
+                inside[t1][v] = (u32)c1 < (u32)g.input[1] && (u32)c2 < (u32)g.input[2];
+                if (inside[t1][v]) row[t1][v] = load<LANES>(line + c2);
+                else __builtin_memset(&row[t1][v], 0, 16);
+            }
+        }
+    }
+};
+
 extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
     u32 n = group_x() * 256 + thread_x();
     if (n >= g.count) return;
@@ -198,20 +220,8 @@ extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
     i32 c0 = p.at[0] * g.stride[0] - g.padding[0], first = p.at[1] * g.stride[1] - g.padding[1];
     for (i32 t0 = 0; t0 < g.kernel[0]; ++t0, c0 += g.dilation[0]) {
         if ((u32)c0 >= (u32)g.input[0]) continue;
-        Vec<T, LANES> row[MAXIMUM_HEIGHT][VECTORS];
-        bool inside[MAXIMUM_HEIGHT][VECTORS];
-#pragma unroll
-        for (int t1 = 0; t1 < MAXIMUM_HEIGHT; ++t1) {
-            i32 c1 = first + t1 * g.dilation[1];
-            const T* line = x + (i64)c0 * g.from_axis[0] + (i64)c1 * g.from_axis[1];
-#pragma unroll
-            for (int v = 0; v < VECTORS; ++v) {
-                i32 c2 = (own + v - BEFORE) * LANES;
-                inside[t1][v] = (u32)c1 < (u32)g.input[1] && (u32)c2 < (u32)g.input[2];
-                if (inside[t1][v]) row[t1][v] = load<LANES>(line + c2);
-                else __builtin_memset(&row[t1][v], 0, 16);
-            }
-        }
+        WindowRows rows;
+        rows.fetch(g, x + (i64)c0 * g.from_axis[0], first, own);
 #pragma unroll
         for (int t1 = 0; t1 < MAXIMUM_HEIGHT; ++t1) {
 #if MAXIMUM_INDICES
@@ -221,9 +231,9 @@ extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
 #pragma unroll
             for (int i = 0; i <= LAST + MAXIMUM_LEFT; ++i) {
                 const int at = i - MAXIMUM_LEFT + BEFORE * LANES;
-                Total value = cast<Total>(row[t1][at / LANES][at % LANES]);
+                Total value = cast<Total>(rows.row[t1][at / LANES][at % LANES]);
                 odd = rf::fma(value, (Total)0, odd);
-                element[i] = inside[t1][at / LANES] ? value : least;
+                element[i] = rows.inside[t1][at / LANES] ? value : least;
             }
 #pragma unroll
             for (int t2 = 0; t2 < MAXIMUM_WIDTH; ++t2)

@@ -477,6 +477,32 @@ RF_FN void scales_of(const QMatmulArgs& g, float global, u32 k, u32 col, float* 
     for (int i = 0; i < Q_CODES; ++i) to[i] = g.s_n == 0 ? one : scale_of(g, global, k, col + i);
 }
 
+// Products of Q_AHEAD rows of codes with A, whose floats at these k lie at `row`.
+RF_FN void add_products(const Vec<u32, Q_WIDE>* some, const float* row, float (&sum)[Q_ROWS][Q_CODES]) {
+    const int VECTORS = Q_ROWS > 1 ? Q_ROWS / 4 : 1;
+    Vec<float, 4> a[VECTORS];
+#pragma unroll
+    for (int i = 0; i < Q_AHEAD; ++i) {
+        // Four floats at once: of one k, or of one row's next k.
+        if (Q_ROWS > 1 || i % 4 == 0) {
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v) a[v] = load<4>(row + (i * Q_ROWS + v * 4));
+        }
+#pragma unroll
+        for (int w = 0; w < Q_WIDE; ++w) {
+            Codes codes;
+            codes.start(some[i][w]);
+#pragma unroll
+            for (int j = 0; j < Q_PER; ++j) {
+                float value = codes[j];
+#pragma unroll
+                for (int m = 0; m < Q_ROWS; ++m)
+                    sum[m][w * Q_PER + j] = rf::fma(Q_ROWS > 1 ? a[m / 4][m % 4] : a[0][i % 4], value, sum[m][w * Q_PER + j]);
+            }
+        }
+    }
+}
+
 // Without being told so, AMD's compiler has more loads under way than two waves of a SIMD have registers for.
 #if RF_DEVICE_AMD
 #define Q_TWO_WAVES __attribute__((amdgpu_waves_per_eu(2)))
@@ -500,7 +526,6 @@ extern "C" __global__ __launch_bounds__(256) Q_TWO_WAVES void q_strip(QMatmulArg
     for (int m = 0; m < Q_ROWS; ++m)
 #pragma unroll
         for (int i = 0; i < Q_CODES; ++i) sum[m][i] = 0.0f;
-    const int VECTORS = Q_ROWS > 1 ? Q_ROWS / 4 : 1;
     // Past the end of K the last row is read and forgotten, as is the first strip past the end of N.
     u32 k = first_k + group * Q_RUN;
     bool whole = first_k + Q_CHUNK <= g.k;
@@ -511,34 +536,13 @@ extern "C" __global__ __launch_bounds__(256) Q_TWO_WAVES void q_strip(QMatmulArg
         Vec<u32, Q_WIDE> some[Q_AHEAD];
 #pragma unroll
         for (int i = 0; i < Q_AHEAD; ++i) some[i] = load<Q_WIDE>(from + (i64)(k + i < g.k ? k + i : g.k - 1) * g.w_k);
-        Vec<float, 4> a[VECTORS];
         // Codes of nothing are zeros, in every format.
         if (!whole) {
 #pragma unroll
             for (int i = 0; i < Q_AHEAD * Q_WIDE; ++i)
                 if (k + i / Q_WIDE >= g.k) some[i / Q_WIDE][i % Q_WIDE] = 0;
         }
-#pragma unroll
-        for (int i = 0; i < Q_AHEAD; ++i) {
-            // Four floats at once: of one k, or of one row's next k.
-            if (Q_ROWS > 1 || i % 4 == 0) {
-#pragma unroll
-                for (int v = 0; v < VECTORS; ++v) a[v] = load<4>(row + (i * Q_ROWS + v * 4));
-            }
-#pragma unroll
-            for (int w = 0; w < Q_WIDE; ++w) {
-                Codes codes;
-                codes.start(some[i][w]);
-#pragma unroll
-                for (int j = 0; j < Q_PER; ++j) {
-                    float value = codes[j];
-#pragma unroll
-                    for (int m = 0; m < Q_ROWS; ++m)
-                        sum[m][w * Q_PER + j] =
-                            rf::fma(Q_ROWS > 1 ? a[m / 4][m % 4] : a[0][i % 4], value, sum[m][w * Q_PER + j]);
-                }
-            }
-        }
+        add_products(some, row, sum);
     }
     float global = g.global ? *g.global : 1.0f;
 #if !Q_LATE

@@ -475,103 +475,126 @@ struct Totals {
     }
 };
 
+static const int TILE_BYTES = S_BM * S_A_ROW + (S_DIRECT ? 0 : S_BN * S_B_ROW);
+// Codes on their way to the products. In a round, `put` comes before the barrier and `go_on` behind it, which says where the round's
+// tiles are and lets those of a later one come while they are multiplied.
+#if S_ASYNC
+struct Operands {
+    static_assert(!S_SHUFFLED, "copies past the registers are of rows");
+    Columns columns;
+    u32 place, stage;
+
+    RF_FN static void copy(const ScaledArgs& g, u32 to, u32 k, u32 end) {
+        copy_tile<S_BM>(to, g.a, g.a_row, group_y() * S_BM, g.m, k, end);
+        copy_tile<S_BN>(to + S_BM * 128, g.b, g.b_row, group_x() * S_BN, g.n, k, end);
+    }
+    RF_FN void start(const ScaledArgs& g, const Tile&, char* lds, u32 begin, u32 end) {
+        place = tile_address(lds);
+#pragma unroll
+        for (int stage = 0; stage < S_STAGES - 1; ++stage) {
+            copy(g, place + stage * TILE_BYTES, begin + stage * S_BK, end);
+            async_commit();
+        }
+        stage = 0;
+    }
+    RF_FN void put(u32) { async_wait<S_STAGES - 2>(); }
+    RF_FN TileAddress go_on(const ScaledArgs& g, const Tile&, u32, u32 k, u32 end) {
+        // To the stage that was multiplied before the barrier.
+        const u32 ahead = k + (S_STAGES - 1) * S_BK, to = place + (stage == 0 ? S_STAGES - 1 : stage - 1) * TILE_BYTES;
+        if (ahead < end) copy(g, to, ahead, end);
+        async_commit();
+        const TileAddress tiles = place + stage * TILE_BYTES;
+        stage = stage + 1 == S_STAGES ? 0 : stage + 1;
+        return tiles;
+    }
+};
+#else
+struct Operands {
+    Loader<S_BM, S_A_FORMAT, S_A_ROW, S_A_VECTOR, false> a;
+    Columns columns;
+    char* lds;
+#if S_DIRECT
+    Columns coming;
+    u32 first_tile, tiles_n;
+#else
+    Loader<S_BN, S_B_FORMAT, S_B_ROW, S_B_VECTOR, S_SHUFFLED> b;
+#endif
+    RF_FN void start(const ScaledArgs& g, const Tile& tile, char* place, u32 begin, u32 end) {
+        lds = place;
+#if S_DIRECT
+        first_tile = (group_x() * S_BN + uniform((u32)tile.first_col)) / 16;
+        tiles_n = (g.n + 15) / 16;
+        columns.fetch(g.b, g.b_row, first_tile, tiles_n, begin, tile.lane_id);
+#else
+        b.fetch(g.b, g.b_row, group_x() * S_BN, g.n, begin, end);
+#endif
+        a.fetch(g.a, g.a_row, group_y() * S_BM, g.m, begin, end);
+    }
+    // With one tile, waves wait before they overwrite it; with two, those that still read are one round behind.
+    RF_FN char* here(u32 turn) const { return lds + (S_DIRECT ? turn * TILE_BYTES : 0); }
+    RF_FN void put(u32 turn) {
+#if !S_DIRECT
+        barrier();
+        b.put(lds + S_BM * S_A_ROW);
+#endif
+        a.put(here(turn));
+    }
+    RF_FN TileAddress go_on(const ScaledArgs& g, const Tile& tile, u32 turn, u32 k, u32 end) {
+        // Past the end codes are zeros.
+        a.fetch(g.a, g.a_row, group_y() * S_BM, g.m, k + S_BK, end);
+#if S_DIRECT
+        if (k + S_BK < end) coming.fetch(g.b, g.b_row, first_tile, tiles_n, k + S_BK, tile.lane_id);
+#else
+        b.fetch(g.b, g.b_row, group_x() * S_BN, g.n, k + S_BK, end);
+#endif
+        return tile_address(here(turn));
+    }
+};
+#endif
+
 extern "C" __global__ __launch_bounds__(S_THREADS) void q_scaled(ScaledArgs g) {
-    const int TILE_BYTES = S_BM * S_A_ROW + (S_DIRECT ? 0 : S_BN * S_B_ROW);
 #if S_SLICED
     const u32 begin = group_z() * g.slice_k, end = g.k - begin < g.slice_k ? g.k : begin + g.slice_k;
 #else
     const u32 begin = 0, end = g.k;
 #endif
 #if S_ASYNC
-    static_assert(!S_SHUFFLED, "copies past the registers are of rows");
     extern __shared__ __attribute__((aligned(16))) char lds[];
 #else
-    // With one tile, waves wait before they overwrite it; with two, those that still read are one round behind.
     __shared__ __attribute__((aligned(16))) char lds[(S_DIRECT ? 2 : 1) * TILE_BYTES];
-    Loader<S_BM, S_A_FORMAT, S_A_ROW, S_A_VECTOR, false> load_a;
-    load_a.fetch(g.a, g.a_row, group_y() * S_BM, g.m, begin, end);
-#if !S_DIRECT
-    Loader<S_BN, S_B_FORMAT, S_B_ROW, S_B_VECTOR, S_SHUFFLED> load_b;
-    load_b.fetch(g.b, g.b_row, group_x() * S_BN, g.n, begin, end);
-#endif
 #endif
     __shared__ Scale scales[2][Scales::TOTAL];
     const u32 first_row = group_y() * S_BM, first_col = group_x() * S_BN;
     Tile tile;
     Totals total;
     Scales next;
-    Columns columns;
+    Operands operands;
     tile.start();
     tile.clear();
     total.clear();
-#if S_DIRECT
-    Columns coming_columns;
-    const u32 first_tile = (first_col + uniform((u32)tile.first_col)) / 16, tiles_n = (g.n + 15) / 16;
-    columns.fetch(g.b, g.b_row, first_tile, tiles_n, begin, tile.lane_id);
-#endif
-#if S_ASYNC
-    const u32 place = tile_address(lds);
-#pragma unroll
-    for (int stage = 0; stage < S_STAGES - 1; ++stage) {
-        copy_tile<S_BM>(place + stage * TILE_BYTES, g.a, g.a_row, first_row, g.m, begin + stage * S_BK, end);
-        copy_tile<S_BN>(place + stage * TILE_BYTES + S_BM * 128, g.b, g.b_row, first_col, g.n, begin + stage * S_BK, end);
-        async_commit();
-    }
-    u32 stage = 0;
-#endif
+    operands.start(g, tile, lds, begin, end);
     // Rounds since the sums were last scaled, this one included; scales are fetched one round before they are needed.
     u32 open = 1, turn = 0;
     if (S_MX || S_SUBS > 1 || g.rounds == 1 || begin + S_BK >= end) next.fetch(g, first_row, first_col, begin);
     for (u32 k = begin; k < end; k += S_BK, turn ^= 1) {
         const bool last = k + S_BK >= end, scaled = S_SUBS > 1 || open == g.rounds || last;
-#if S_ASYNC
-        async_wait<S_STAGES - 2>();
-        if (scaled) next.put(scales[turn]);
-        barrier();
-        {
-            // The stage that was multiplied before the barrier.
-            const u32 ahead = k + (S_STAGES - 1) * S_BK, to = place + (stage == 0 ? S_STAGES - 1 : stage - 1) * TILE_BYTES;
-            if (ahead < end) {
-                copy_tile<S_BM>(to, g.a, g.a_row, first_row, g.m, ahead, end);
-                copy_tile<S_BN>(to + S_BM * 128, g.b, g.b_row, first_col, g.n, ahead, end);
-            }
-            async_commit();
-        }
-        const TileAddress tiles = place + stage * TILE_BYTES;
-        stage = stage + 1 == S_STAGES ? 0 : stage + 1;
-#else
-#if S_DIRECT
-        char* const here = lds + turn * TILE_BYTES;
-#else
-        char* const here = lds;
-        barrier();
-        load_b.put(here + S_BM * S_A_ROW);
-#endif
-        load_a.put(here);
+        operands.put(turn);
         if (S_MX || scaled) next.put(scales[turn]);
         barrier();
-        // Under way while this round is multiplied; zeros past the end.
-        load_a.fetch(g.a, g.a_row, first_row, g.m, k + S_BK, end);
-#if S_DIRECT
-        if (!last) coming_columns.fetch(g.b, g.b_row, first_tile, tiles_n, k + S_BK, tile.lane_id);
-#else
-        load_b.fetch(g.b, g.b_row, first_col, g.n, k + S_BK, end);
-#endif
-        const TileAddress tiles = tile_address(here);
-#endif
+        const TileAddress tiles = operands.go_on(g, tile, turn, k, end);
         const u32 coming = scaled ? 1 : open + 1;
         if (!last && (S_MX || S_SUBS > 1 || coming == g.rounds || k + 2 * S_BK >= end)) next.fetch(g, first_row, first_col, k + S_BK);
 #pragma unroll
         for (int sub = 0; sub < S_SUBS; ++sub) {
             if (S_SUBS > 1 && k + sub * S_SUB >= end) break;
-            tile.multiply(tiles, tiles + S_BM * S_A_ROW, columns, (const u32*)scales[turn], sub);
+            tile.multiply(tiles, tiles + S_BM * S_A_ROW, operands.columns, (const u32*)scales[turn], sub);
             if (!scaled) continue;
             const Scale* of_rows = scales[turn] + sub * (S_BM + S_BN);
             total.add(tile, of_rows, of_rows + S_BM);
             tile.clear();
         }
 #if S_DIRECT
-        columns = coming_columns;
+        operands.columns = operands.coming;
 #endif
         open = coming;
     }
