@@ -7,11 +7,11 @@ pub(crate) mod quantized;
 mod reduce;
 mod sort;
 
-use cudarc::rocfire::{Argument, KernelSpec};
+use cudarc::rocfire::{Argument, KernelSpec, Node};
 use rocfire_hal::DType;
 
 use crate::program::{Program, operate};
-use crate::table::{Entry, Family};
+use crate::table::{self, Entry, Family};
 
 /// The graph that an entry is; `None` for a kernel of another kind. A norm that is bare has no weights.
 pub(crate) fn program(entry: &'static Entry, is_bare: bool) -> Option<Program> {
@@ -49,13 +49,13 @@ pub(crate) fn spec(entry: &'static Entry) -> Option<KernelSpec> {
         Family::Pool2d => conv::pool2d(words),
         Family::Nearest => conv::nearest(words),
         Family::Bilinear => conv::bilinear(words),
-        Family::Sort => sort::sort(words),
+        Family::Sort => sort::sort(),
         Family::Quantise => quantized::quantise(),
         Family::Dequantise => quantized::dequantise(words),
         Family::GetRows => quantized::get_rows(words),
         Family::MatVecF32 => quantized::mat_vec_f32(words),
         Family::MatVec => quantized::mat_vec(words),
-        Family::MatMul => quantized::mat_mul(words),
+        Family::MatMul => quantized::mat_mul(),
         Family::Moe => quantized::moe(words),
         // The others are graphs.
         _ => return None,
@@ -68,6 +68,11 @@ pub(crate) fn spec(entry: &'static Entry) -> Option<KernelSpec> {
 pub(crate) struct Words(pub(crate) &'static [&'static str]);
 
 impl Words {
+    /// Of the kernel of a launch.
+    fn of(node: &Node) -> Words {
+        Words(&table::of(node).expect("kernels of this package are of the table").words)
+    }
+
     /// Whether there is such a word.
     pub(crate) fn has(self, at: usize) -> bool {
         at < self.0.len()

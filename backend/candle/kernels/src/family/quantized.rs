@@ -2,7 +2,7 @@
 
 use cudarc::driver::LaunchConfig;
 use cudarc::rocfire::Argument::{Read, ReadWrite, Write};
-use cudarc::rocfire::{KernelSpec, Launch, Operate};
+use cudarc::rocfire::{KernelSpec, Launch};
 
 use super::{INT, SIZE, Words, device, kernel, template};
 use crate::{geometry, product};
@@ -178,22 +178,10 @@ pub(crate) fn mat_vec_grid(outputs: u64, rows: usize) -> LaunchConfig {
 }
 
 /// `mul_mat_TYPE`: any number of rows of activations; Candle calls it for more than a mat-vec takes.
-pub(super) fn mat_mul(words: Words) -> KernelSpec {
-    const RUN: [Operate; 10] = [
-        |node, stream, turn| product::by_name(TYPES[0], node, stream, turn),
-        |node, stream, turn| product::by_name(TYPES[1], node, stream, turn),
-        |node, stream, turn| product::by_name(TYPES[2], node, stream, turn),
-        |node, stream, turn| product::by_name(TYPES[3], node, stream, turn),
-        |node, stream, turn| product::by_name(TYPES[4], node, stream, turn),
-        |node, stream, turn| product::by_name(TYPES[5], node, stream, turn),
-        |node, stream, turn| product::by_name(TYPES[6], node, stream, turn),
-        |node, stream, turn| product::by_name(TYPES[7], node, stream, turn),
-        |node, stream, turn| product::by_name(TYPES[8], node, stream, turn),
-        |node, stream, turn| product::by_name(TYPES[9], node, stream, turn),
-    ];
-    let gguf = Gguf::of(words.word(0));
-    let at = TYPES.iter().position(|&other| other == gguf).expect("a type is one of the table");
-    KernelSpec::by_operators(vec![Read, Read, Write, INT, INT, INT, INT, INT], RUN[at])
+pub(super) fn mat_mul() -> KernelSpec {
+    KernelSpec::by_operators(vec![Read, Read, Write, INT, INT, INT, INT, INT], |node, stream, turn| {
+        product::by_name(Gguf::of(Words::of(node).word(0)), node, stream, turn)
+    })
 }
 
 /// `indexed_moe_forward_TYPE_q8_1`
