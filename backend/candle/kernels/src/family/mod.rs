@@ -6,6 +6,7 @@ mod indexing;
 pub(crate) mod quantized;
 mod reduce;
 mod sort;
+mod terms;
 
 use cudarc::rocfire::{Argument, KernelSpec, Node};
 use rocfire_hal::DType;
