@@ -103,9 +103,8 @@ impl Geometry {
         let (mut shape, mut strides) = (layout.shape(), layout.strides());
         let element_bytes = view.dtype().size_bytes() as i64;
         let (kind, written) = match role {
-            Role::Read(kind) => (kind, false),
+            Role::Read(kind) | Role::LookedUp(kind) => (kind, false),
             Role::Written(kind) => (kind, true),
-            Role::LookedUp(kind) => (kind, false),
         };
         let mut looked_up = None;
         if matches!(role, Role::LookedUp(_)) {

@@ -44,6 +44,8 @@ operators! {
         Gather = "gather",
         /// Slices by an index each; an embedding.
         Select = "select",
+        /// The same, as Candle calls it.
+        IndexSelect = "index_select",
         /// Elements brought to an index each.
         Scatter = "scatter",
         /// Slices by a tuple of indices each.

@@ -61,9 +61,8 @@ impl Plan {
             Node::Index { axis } if live => Some(axis as usize),
             _ => None,
         });
-        let index_axes = index_axes.max();
         let shape = if rows { Shape::Rows } else { Shape::Elementwise };
-        Plan { shape, kinds, levels, passes, live, first, kept, index_axes }
+        Plan { index_axes: index_axes.max(), shape, kinds, levels, passes, live, first, kept }
     }
 
     /// Whether every reduction is of one level and nothing per element is stored: the chunks of a row are then independent.

@@ -3,10 +3,8 @@
 use cudarc::driver::LaunchConfig;
 use cudarc::rocfire::Launch;
 
-/// Lanes of a workgroup of elementwise kernels: `CANDLE_BLOCK` of `each.h`.
+/// Lanes of a workgroup of kernels with a lane per element: `CANDLE_BLOCK` of `each.h`.
 pub(crate) const BLOCK: u32 = 256;
-
-pub(crate) type Geometry = fn(&Launch<'_>) -> LaunchConfig;
 
 pub(crate) fn groups(grid: u64, block: u32) -> LaunchConfig {
     // A grid that does not fit 32 bits is refused by the launch, not cut.
@@ -14,30 +12,9 @@ pub(crate) fn groups(grid: u64, block: u32) -> LaunchConfig {
     LaunchConfig { grid_dim: (grid, 1, 1), block_dim: (block, 1, 1), shared_mem_bytes: 0 }
 }
 
-/// `PER` elements a workgroup, of as many as the first argument says.
-fn counted<const PER: u64>(launch: &Launch<'_>) -> LaunchConfig {
-    groups(launch.integer(0).div_ceil(PER), BLOCK)
-}
-
-/// `elements` per workgroup times [`BLOCK`] for elements of so many bytes, the widest of a kernel's: as many as 16 bytes hold,
-/// 8 at most.
-pub(crate) fn lane_elements(bytes: usize) -> usize {
-    (16 / bytes).min(8)
-}
-
-/// For kernels whose first argument counts the elements, of so many bytes the widest.
-pub(crate) fn elements(bytes: usize) -> Geometry {
-    match lane_elements(bytes) {
-        8 => counted::<2048>,
-        4 => counted::<1024>,
-        2 => counted::<512>,
-        _ => counted::<256>,
-    }
-}
-
 /// One lane per element, as many as the first argument says.
 pub(crate) fn lanes(launch: &Launch<'_>) -> LaunchConfig {
-    counted::<256>(launch)
+    groups(launch.integer(0).div_ceil(BLOCK.into()), BLOCK)
 }
 
 /// One lane per element, as many as Candle's grid, of 1024 lanes a workgroup, holds.

@@ -2,9 +2,12 @@
 //!
 //! Candle asks a module for a kernel by name (`DT7` and the like in `names.txt` stand for element types) and launches it with
 //! arguments and a geometry of its own. [`Module::ptx`], which in the package that this one replaces is PTX, is a library
-//! here: it finds the name in `names.txt` and answers with a graph of `rocfire_fusion`, which compiles and runs it, or with a
-//! template's text, the macros that make this kernel of it, what its arguments are, and mostly a geometry of ours. Each kernel is
-//! compiled alone, when it is first asked for; a graph when it is first run.
+//! here: it finds the name in `names.txt` and answers with a graph of `rocfire_fusion`, which compiles and runs it, with a
+//! launcher of `rocfire_kernels`, or with a template's text, the macros that make this kernel of it, what its arguments are, and
+//! mostly a geometry of ours. Each kernel is compiled alone, when it is first asked for; a graph when it is first run.
+//!
+//! Templates are quantised weights' and those of kernels that neither fusion nor `rocfire_kernels` gives with Candle's bits:
+//! `family/conv.rs` and `family/indexing.rs` say why.
 //!
 //! | file | what |
 //! | --- | --- |

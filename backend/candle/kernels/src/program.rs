@@ -302,7 +302,7 @@ impl GraphLaunch {
 }
 
 /// Elements of the memory that a launch touches, from an address on.
-fn view<'n>(
+pub(crate) fn view<'n>(
     node: &'n Node,
     turn: &Turn,
     address: u64,

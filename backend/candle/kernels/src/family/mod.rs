@@ -2,13 +2,17 @@
 
 mod conv;
 pub(crate) mod elementwise;
+mod image;
 mod indexing;
 pub(crate) mod quantized;
 mod reduce;
 mod sort;
 mod terms;
 
+use std::sync::OnceLock;
+
 use cudarc::rocfire::{Argument, KernelSpec, Node};
+use rocfire_fusion::Graph;
 use rocfire_hal::DType;
 
 use crate::program::{Program, operate};
@@ -38,18 +42,18 @@ pub(crate) fn spec(entry: &'static Entry) -> Option<KernelSpec> {
         });
     }
     let spec = match entry.family {
-        Family::IndexSelect => indexing::index_select(words),
-        Family::Gather => indexing::gather(words),
+        Family::IndexSelect => indexing::index_select(),
+        Family::Gather => indexing::gather(),
         Family::IndexAdd => indexing::index_add(words),
         Family::Scatter => indexing::scatter(words, false),
         Family::ScatterAdd => indexing::scatter(words, true),
-        Family::Im2col => conv::im2col(words),
-        Family::Im2col1d => conv::im2col1d(words),
+        Family::Im2col => image::im2col::<2>(),
+        Family::Im2col1d => image::im2col::<1>(),
         Family::Col2im1d => conv::col2im1d(words),
         Family::ConvTranspose => conv::conv_transpose(words),
         Family::Pool2d => conv::pool2d(words),
-        Family::Nearest => conv::nearest(words),
-        Family::Bilinear => conv::bilinear(words),
+        Family::Nearest => image::nearest(),
+        Family::Bilinear => image::bilinear(),
         Family::Sort => sort::sort(),
         Family::Quantise => quantized::quantise(),
         Family::Dequantise => quantized::dequantise(words),
@@ -148,6 +152,19 @@ fn bits_of(dtype: DType) -> DType {
         2 => DType::U16,
         4 => DType::U32,
         _ => DType::U64,
+    }
+}
+
+/// Graphs of a kind by number, each made when it is first launched.
+struct Graphs<const COUNT: usize>([OnceLock<Graph>; COUNT]);
+
+impl<const COUNT: usize> Graphs<COUNT> {
+    const fn new() -> Self {
+        Graphs([const { OnceLock::new() }; COUNT])
+    }
+
+    fn get(&self, number: usize, make: impl FnOnce() -> Graph) -> &Graph {
+        self.0[number].get_or_init(make)
     }
 }
 

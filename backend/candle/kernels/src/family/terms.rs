@@ -36,6 +36,10 @@ impl Draft {
         self.term(|g| g.input(of))
     }
 
+    pub(super) fn lookup(&self, of: DType, index: Term<'_>) -> Term<'_> {
+        self.term(|g| g.lookup(of, index.value))
+    }
+
     pub(super) fn scalar(&self, of: DType) -> Term<'_> {
         self.term(|g| g.scalar(of))
     }
