@@ -1,6 +1,7 @@
 //! `attention`: the launcher of `attention.hip`.
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_arch::ArchInfo;
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Source, Stream, Tensor, View, ViewMut};
 
@@ -132,23 +133,17 @@ impl Forward<'_> {
         if is_plain && slices(p, plain::groups(p)).is_none() {
             return plain::run(self.stream, p, &self.out);
         }
-        let packed = if p.q_rows <= PACKED_ROWS_MAX { p.group } else { 1 };
-        let rows = p.q_rows * packed;
         let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
-        let tile = Tile::choose(info, device.config().matrix, dtype, depths, rows);
-        let tile = if p.extra() { tile.general() } else { tile };
-        let tiles = rows.div_ceil(tile.resident_rows());
-        let heads = p.heads / packed;
-        if heads > GRID_YZ_MAX {
-            return Err(shape(OP, "q", format!("at most {GRID_YZ_MAX} heads"), heads));
+        let Choice { tile, packed, grid, slices } = choice(info, device.config().matrix, p, depths);
+        if grid[1] > GRID_YZ_MAX {
+            return Err(shape(OP, "q", format!("at most {GRID_YZ_MAX} heads"), grid[1]));
         }
-        let slices = slices(p, tiles * heads * p.batches);
         let key =
             AttentionKey { dtype, depths, tile, extra: p.extra() || general_only(info, tile), split: slices.is_some() };
         static SOURCES: Sources<AttentionKey> = Sources::new();
         let source = SOURCES.get(key, source);
         let lds_bytes = tile.lds_bytes(dtype, depths, &depths[..1]) as u32;
-        let run = Run { source: &source, tile, grid: [tiles, heads], packed, lds_bytes };
+        let run = Run { source: &source, tile, grid, packed, lds_bytes };
         let Some(slices) = slices else {
             let target = Target::of(&self.out.view(), self.lse.as_ref().map(|lse| lse.view()));
             return self.launch(&run, &target, Slices { count: 1, rows: 0 });
@@ -270,6 +265,26 @@ impl Forward<'_> {
         };
         Ok(())
     }
+}
+
+/// How tiles compute a forward.
+struct Choice {
+    tile: Tile,
+    /// Heads whose queries a workgroup has: few queries are filled up with those of other heads that share their keys.
+    packed: usize,
+    /// Tiles of queries and heads, or groups of heads.
+    grid: [usize; 2],
+    slices: Option<Slices>,
+}
+
+/// For padded head sizes.
+fn choice(info: &ArchInfo, matrix: bool, p: &Prepared<'_>, depths: [usize; 2]) -> Choice {
+    let packed = if p.q_rows <= PACKED_ROWS_MAX { p.group } else { 1 };
+    let rows = p.q_rows * packed;
+    let tile = Tile::choose(info, matrix, p.inputs.q.dtype(), depths, rows);
+    let tile = if p.extra() { tile.general() } else { tile };
+    let grid = [rows.div_ceil(tile.resident_rows()), p.heads / packed];
+    Choice { tile, packed, grid, slices: slices(p, grid[0] * grid[1] * p.batches) }
 }
 
 /// Slices of the keys, where without them most of a card would be idle.

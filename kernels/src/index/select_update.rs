@@ -64,17 +64,17 @@ pub fn select_update(
     let space = Box3::of(value.shape(), dim);
     let wave = stream.device().arch().info().wave_size as usize;
     let extent = out.shape()[dim];
-    if extent == 0 || space.middle > SERIAL_MAX && extent * space.middle > SEARCHES_MAX {
+    let choice = choice(space, extent, wave, out.dtype(), update);
+    if choice == Choice::Sorted {
         let sorted = Sorted::shared(stream, indices)?;
         let (value, out) = (Input3::new(stream, value, dim)?, Output3::new(stream, out, dim, true)?);
         sorted_update(stream, (OP, update, is_half(out.view().dtype())), &sorted, space, extent, &value, &out)?;
         return out.finish(stream);
     }
-    let rows = by_rows(space, extent, wave, out.dtype(), update);
     let value = Input3::new(stream, value, dim)?;
     let out = Output3::new(stream, out, dim, true)?;
     let job = Job { stream, source: &source, space, extent, wave, indices: &indices, value: &value, out: &out };
-    if rows {
+    if choice == Choice::Rows {
         job.rows()?
     } else {
         job.lines()?
@@ -82,18 +82,31 @@ pub fn select_update(
     out.finish(stream)
 }
 
-/// Whether each row looks for its indices, or each line follows them. Both give the same bits, except for sums and products
-/// of 16-bit floats, which only rows keep in f32. Costs are in instructions of a wave, counted in the kernels' loops: 8 per
-/// stretch of indices and 8 per hit, against 14 per index.
-fn by_rows(space: Box3, extent: usize, wave: usize, dtype: DType, update: Update) -> bool {
+/// Who finds the values of an element of `out`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    /// Indices are sorted first.
+    Sorted,
+    /// Each row of `out` looks for its indices.
+    Rows,
+    /// Each line of `out` follows them.
+    Lines,
+}
+
+/// All give the same bits, except for sums and products of 16-bit floats, which only lines do not keep in f32. Costs of rows and lines
+/// are in instructions of a wave, counted in the kernels' loops: 8 per stretch of indices and 8 per hit, against 14 per index.
+fn choice(space: Box3, extent: usize, wave: usize, dtype: DType, update: Update) -> Choice {
+    if extent == 0 || space.middle > SERIAL_MAX && extent * space.middle > SEARCHES_MAX {
+        return Choice::Sorted;
+    }
     if is_half(dtype) && matches!(update, Update::Add | Update::Mul) {
-        return true;
+        return Choice::Rows;
     }
     let columns = space.inner.div_ceil(wave) * space.outer;
     let rows = columns.saturating_mul(extent.saturating_mul(space.middle.div_ceil(wave) * 8) + space.middle * 8);
     let lines = (space.outer * space.inner).div_ceil(wave).saturating_mul(space.middle * 14);
     // Lines leave a large device idle: a wave each, and its reads depend on each other.
-    rows <= lines.saturating_mul(4)
+    if rows <= lines.saturating_mul(4) { Choice::Rows } else { Choice::Lines }
 }
 
 struct Job<'a> {
@@ -216,3 +229,18 @@ struct SelectUpdateArgs {
     first_inner: u32,
 }
 const _: () = assert!(size_of::<SelectUpdateArgs>() == 120);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_indices_of_a_large_table_are_sorted() {
+        let of = |middle, extent, dtype| choice(Box3 { outer: 1, middle, inner: 64 }, extent, 64, dtype, Update::Add);
+        assert_eq!(of(512, 32_000, DType::F32), Choice::Sorted);
+        assert_eq!(of(512, 0, DType::F32), Choice::Sorted, "indices that are all outside are told of");
+        assert_eq!(of(8, 4, DType::F32), Choice::Rows);
+        assert_eq!(of(8, 32_000, DType::F32), Choice::Lines);
+        assert_eq!(of(8, 32_000, DType::F16), Choice::Rows, "its sums stay in f32");
+    }
+}

@@ -205,36 +205,14 @@ impl<'a> Product<'a> {
         let format = layout.format;
         let (along_k, late) = (packed == 0, s_k == 0);
         let strip = strip(&args, words, per, along_k || word != DType::U32, blocked.map_or(STRIP_RUN, |s| s.block[0]));
-        let skinny = || SKINNY_ROWS.into_iter().find(|&rows| m <= rows && rows * per <= SKINNY_SUMS && !along_k);
-        let rows = strip.map(|(rows, _)| rows).or_else(skinny);
+        let skinny = SKINNY_ROWS.into_iter().find(|&rows| m <= rows && rows * per <= SKINNY_SUMS && !along_k);
         let input = a.dtype();
         let device = stream.device();
         let unit = device.config().matrix && matrix_side(device.arch().info(), input) != 0;
-        let (strip, rows) = if unit && m > UNIT_ROWS { (None, None) } else { (strip, rows) };
-        let matrix = rows.is_none() && unit;
-        let tiles = match (rows, matrix) {
-            (Some(_), _) => [0, 0],
-            (None, true) => [if m <= FEW_ROWS { 1 } else { 2 }, 2],
-            (None, false) => [if m <= FEW_ROWS { 2 } else { 4 }, 4],
-        };
-        let key = QMatmulKey {
-            input,
-            output: c.dtype(),
-            matrix,
-            tiles,
-            format,
-            word,
-            per,
-            along_k,
-            late,
-            deep: match blocked {
-                _ if !matrix || m > FEW_ROWS => ROUND,
-                Some(scales) if !late => depth(scales.block[0]),
-                _ => depth(0),
-            },
-            rows: rows.unwrap_or(0),
-            wide: strip.map_or(0, |(_, wide)| wide),
-        };
+        let block_k = blocked.filter(|_| !late).map_or(0, |scales| scales.block[0]);
+        let Choice { matrix, tiles, deep, rows, wide } = choice(m, unit, strip, skinny, block_k);
+        let output = c.dtype();
+        let key = QMatmulKey { input, output, matrix, tiles, format, word, per, along_k, late, deep, rows, wide };
         Ok(Product { stream, c, key, args, m, n, k })
     }
 
@@ -322,6 +300,31 @@ impl<'a> Product<'a> {
 /// The deepest round in which scales do not change, which they do each `block` of K; 0: never.
 fn depth(block: usize) -> usize {
     DEEP_ROUNDS.into_iter().find(|&deep| block.is_multiple_of(deep)).unwrap_or(ROUND)
+}
+
+/// What decides the kernel: fields of [`QMatmulKey`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Choice {
+    matrix: bool,
+    tiles: [usize; 2],
+    deep: usize,
+    rows: usize,
+    wide: usize,
+}
+
+/// Strips where they serve (their rows and words), else the skinny kernel (its rows), else tiles: on the matrix unit, where it has the
+/// type, from few rows on. `block_k`: K that shares a scale, 0 for all.
+fn choice(m: usize, unit: bool, strip: Option<(usize, usize)>, skinny: Option<usize>, block_k: usize) -> Choice {
+    let (strip, skinny) = if unit && m > UNIT_ROWS { (None, None) } else { (strip, skinny) };
+    if let Some(rows) = strip.map(|(rows, _)| rows).or(skinny) {
+        return Choice { matrix: false, tiles: [0, 0], deep: ROUND, rows, wide: strip.map_or(0, |(_, wide)| wide) };
+    }
+    let few = m <= FEW_ROWS;
+    let tiles = match unit {
+        true => [if few { 1 } else { 2 }, 2],
+        false => [if few { 2 } else { 4 }, 4],
+    };
+    Choice { matrix: unit, tiles, deep: if unit && few { depth(block_k) } else { ROUND }, rows: 0, wide: 0 }
 }
 
 /// Rows and words of a lane of the strip kernel; `None` where words are no vectors along N, rows too many, or scales change within
@@ -416,3 +419,25 @@ struct QMatmulArgs {
     a_vector: u32,
 }
 const _: () = assert!(size_of::<QMatmulArgs>() == 160);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_rows_are_no_tiles() {
+        let of = |m, unit| choice(m, unit, Some((4, 2)), Some(4), 64);
+        for unit in [false, true] {
+            let strip = Choice { matrix: false, tiles: [0, 0], deep: ROUND, rows: 4, wide: 2 };
+            assert_eq!(of(4, unit), strip);
+            assert_eq!(choice(4, unit, None, Some(4), 0), Choice { wide: 0, ..strip });
+        }
+        assert_eq!(of(8, true), Choice { matrix: true, tiles: [1, 2], deep: 64, rows: 0, wide: 0 });
+        assert_eq!(of(8, false).rows, 4, "without a unit strips are faster");
+        assert_eq!(choice(64, false, None, None, 64).tiles, [4, 4]);
+        assert_eq!(
+            choice(64, true, None, None, 64),
+            Choice { matrix: true, tiles: [2, 2], deep: ROUND, rows: 0, wide: 0 }
+        );
+    }
+}

@@ -22,6 +22,8 @@ const DEEP: usize = 128;
 const CHUNK: usize = 512;
 /// Rounds in LDS where copies go past the registers: three of 128 x 64 leave room for three workgroups.
 const STAGES: usize = 3;
+/// Rows for which tiles are low.
+const FEW_ROWS: usize = 32;
 /// Elements of C from which on workgroups take 128 x 64 of it: there are enough of them then.
 const LARGE: usize = 1 << 20;
 /// Bytes of a row in LDS.
@@ -237,25 +239,13 @@ fn multiply<'b>(
     let unit = if matrix { Unit::choose(info, &a, &b) } else { Unit::Decoded };
     let block = a.block[1].min(b.block[1]);
     let (depth, sub) = (unit.depth(a.format, b.format), unit.sub(a.format, b.format, block, k));
-    let whole = CHUNK / depth;
-    let rounds = match block / depth {
-        _ if block >= k || unit == Unit::Mx => whole,
-        rounds if rounds.is_multiple_of(whole) => whole,
-        rounds => rounds.max(1),
-    };
     let path = WeightPath::choose(info, unit, sub, &b);
-    let direct = path == WeightPath::Direct;
-    let tiles = match (matrix, m <= 32) {
-        (true, true) if direct => [m.div_ceil(16), 1],
-        (true, true) => [1, 2],
-        (true, false) if direct => [4, if m > 64 && m * n >= LARGE { direct_across(info) } else { 1 }],
-        (true, false) if m > 64 && m * n >= LARGE && has_registers(info, unit, sub) => [4, 2],
-        (true, false) => [2, 2],
-        (false, few) => [if few { 2 } else { 4 }, 4],
-    };
-    let sides = match (matrix, direct) {
-        (true, true) => [16, 64],
-        (true, false) => [32, 32],
+    let whole = block >= k || unit == Unit::Mx;
+    let rounds = rounds(block, depth, whole);
+    let tiles = if matrix { tiles(info, unit, sub, path, [m, n]) } else { [if m <= FEW_ROWS { 2 } else { 4 }, 4] };
+    let sides = match (matrix, path) {
+        (true, WeightPath::Direct) => [16, 64],
+        (true, _) => [32, 32],
         (false, _) => [16, 16],
     };
     let grid = [n.div_ceil(tiles[1] * sides[1]), m.div_ceil(tiles[0] * sides[0]), 1];
@@ -263,10 +253,9 @@ fn multiply<'b>(
         return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * tiles[0] * sides[0]), m));
     }
     let slice_k = rounds * depth;
-    let slices = if block >= k || unit == Unit::Mx { k.div_ceil(slice_k) } else { 1 };
     // A row of the second launch's grid is one of C.
-    let sliceable = slices.max(m) <= GRID_YZ_MAX && grid[0] * grid[1] < at_once(&device);
-    let slices = if sliceable { slices } else { 1 };
+    let sliceable = k.div_ceil(slice_k).max(m) <= GRID_YZ_MAX && grid[0] * grid[1] < at_once(&device);
+    let slices = if whole && sliceable { k.div_ceil(slice_k) } else { 1 };
     let vector = [a.vector(), b.vector()];
     let key = ScaledKey {
         a: a.format,
@@ -355,6 +344,26 @@ fn multiply<'b>(
     // - It writes C only.
     unsafe {
         KernelLaunch::new(stream, &source, (OP, "q_scaled_sum"), grid, [SUM_BLOCK, 1, 1]).run(&args, &[c.buffer()])
+    }
+}
+
+/// Rounds of `depth` that are summed before a scale: those of a block, or of [`CHUNK`]; `whole`: no block ends within K.
+fn rounds(block: usize, depth: usize, whole: bool) -> usize {
+    let chunk = CHUNK / depth;
+    match block / depth {
+        rounds if whole || rounds.is_multiple_of(chunk) => chunk,
+        rounds => rounds.max(1),
+    }
+}
+
+/// Tiles of a wave on the matrix unit, down and across: of few rows no more than there are, of a large C as many as registers allow.
+fn tiles(info: &ArchInfo, unit: Unit, sub: usize, path: WeightPath, [m, n]: [usize; 2]) -> [usize; 2] {
+    let large = m > 64 && m * n >= LARGE;
+    match (path, m <= FEW_ROWS) {
+        (WeightPath::Direct, true) => [m.div_ceil(16), 1],
+        (WeightPath::Direct, false) => [4, if large { direct_across(info) } else { 1 }],
+        (_, true) => [1, 2],
+        (_, false) => [if large && has_registers(info, unit, sub) { 4 } else { 2 }, 2],
     }
 }
 
@@ -682,3 +691,26 @@ struct ScaledSumArgs {
     unused: u32,
 }
 const _: () = assert!(size_of::<ScaledSumArgs>() == 48);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_products_take_large_tiles_and_few_rows_low_ones() {
+        let info = |name| Arch::parse(name).unwrap().info();
+        let of = |name, path, sub, size| tiles(info(name), Unit::Native, sub, path, size);
+        assert_eq!(of("gfx942", WeightPath::Rows, 128, [4096, 4096]), [4, 2]);
+        assert_eq!(of("gfx1201", WeightPath::Rows, 32, [4096, 4096]), [2, 2], "no registers for more");
+        assert_eq!(of("gfx942", WeightPath::Direct, 128, [4096, 4096]), [4, 2]);
+        assert_eq!(of("gfx1201", WeightPath::Direct, 128, [4096, 4096]), [4, 1]);
+        assert_eq!(of("gfx942", WeightPath::Rows, 128, [16, 4096]), [1, 2]);
+        assert_eq!(of("gfx942", WeightPath::Direct, 128, [17, 4096]), [2, 1]);
+    }
+
+    #[test]
+    fn sums_end_with_their_block() {
+        assert_eq!([128, 256, 512, 640, 1024].map(|block| rounds(block, 128, false)), [1, 2, 4, 5, 4]);
+        assert_eq!(rounds(640, 128, true), 4, "a chunk");
+    }
+}

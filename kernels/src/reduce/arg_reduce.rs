@@ -107,8 +107,6 @@ fn arg_reduce(
     let indices = Output3::new(stream, indices, dim, false)?;
     let values = values.map(|values| Output3::new(stream, values, dim, false)).transpose()?;
     let value_strides = values.as_ref().map_or_else(Strides3::default, Output3::strides);
-    // Neighbouring lines in neighbouring lanes read better, unless there are too few of them.
-    let waves = space.middle >= WAVE_EXTENT_MIN && (space.inner < wave || x.strides().middle == 1);
     for (first, outer) in family::outer_runs(OP, space.with_middle(1))? {
         let skip =
             |address: u64, strides: Strides3, bytes| address.wrapping_add_signed(strides.outer * first as i64 * bytes);
@@ -140,27 +138,51 @@ fn arg_reduce(
                 KernelLaunch::new(stream, &source, (OP, kernel), [groups, 1, 1], [block, 1, 1]).run(args, written)
             }
         };
-        if space.middle > 2 * CHUNK && lines < SHARED_LINES_MAX {
-            let chunks = space.middle.div_ceil(CHUNK);
-            let partial = |dtype| Tensor::empty(&stream.device(), &[lines, chunks], dtype);
-            let (found, places) = (partial(wide(dtype))?, partial(DType::U32)?);
-            let args = ArgReduceArgs {
-                chunks: FastDiv::new(chunks),
-                partial_values: found.view().device_address(),
-                partial_indices: places.view().device_address(),
-                ..args
-            };
-            let groups = (lines * chunks).div_ceil(ROWS);
-            run("arg_reduce_chunks", groups, ROWS * wave, &args, &[found.buffer(), places.buffer()])?;
-            run("arg_reduce_partials", lines.div_ceil(ROWS), ROWS * wave, &args, &written)?;
-        } else if waves {
-            run("arg_reduce_waves", lines.div_ceil(ROWS), ROWS * wave, &args, &written)?;
-        } else {
-            run("arg_reduce_lines", lines.div_ceil(BLOCK), BLOCK, &args, &written)?;
+        let (by_waves, by_lanes) = (lines.div_ceil(ROWS), lines.div_ceil(BLOCK));
+        match choice(space, lines, x.strides().middle == 1, wave) {
+            Choice::Lanes => run("arg_reduce_lines", by_lanes, BLOCK, &args, &written)?,
+            Choice::Waves => run("arg_reduce_waves", by_waves, ROWS * wave, &args, &written)?,
+            Choice::Chunks => {
+                let chunks = space.middle.div_ceil(CHUNK);
+                let partial = |dtype| Tensor::empty(&stream.device(), &[lines, chunks], dtype);
+                let (found, places) = (partial(wide(dtype))?, partial(DType::U32)?);
+                let args = ArgReduceArgs {
+                    chunks: FastDiv::new(chunks),
+                    partial_values: found.view().device_address(),
+                    partial_indices: places.view().device_address(),
+                    ..args
+                };
+                let groups = (lines * chunks).div_ceil(ROWS);
+                run("arg_reduce_chunks", groups, ROWS * wave, &args, &[found.buffer(), places.buffer()])?;
+                run("arg_reduce_partials", by_waves, ROWS * wave, &args, &written)?;
+            }
         }
     }
     indices.finish(stream)?;
     values.map_or(Ok(()), |values| values.finish(stream))
+}
+
+/// Who goes through a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    /// A lane.
+    Lanes,
+    /// A wave.
+    Waves,
+    /// Several waves, a chunk of it each.
+    Chunks,
+}
+
+/// `lines` of the space are one launch's; `dense`: elements of a line lie side by side. Long lines are shared where there are too few to
+/// fill a device. Neighbouring lines in neighbouring lanes read better than a wave for each, unless there are too few of them.
+fn choice(space: Box3, lines: usize, dense: bool, wave: usize) -> Choice {
+    if space.middle > 2 * CHUNK && lines < SHARED_LINES_MAX {
+        Choice::Chunks
+    } else if space.middle >= WAVE_EXTENT_MIN && (space.inner < wave || dense) {
+        Choice::Waves
+    } else {
+        Choice::Lanes
+    }
 }
 
 /// What the kernels compare elements in.

@@ -102,3 +102,13 @@ fn wrong_arguments_are_refused() {
     // No lines: nothing to find.
     arg_max(device.stream(), 1, make(&[0, 0], DType::F32).view(), make(&[0, 1], DType::I64).view_mut(), None).unwrap();
 }
+
+#[test]
+fn long_lines_are_shared_where_they_are_few() {
+    let of = |middle, inner, dense| choice(Box3 { outer: 4, middle, inner }, 4 * inner, dense, 64);
+    assert_eq!(of(10_000, 1, true), Choice::Chunks);
+    assert_eq!(of(10_000, 1000, true), Choice::Waves, "4000 of them fill a device");
+    assert_eq!(of(1000, 1000, false), Choice::Lanes, "neighbouring lanes read neighbouring lines");
+    assert_eq!(of(1000, 63, false), Choice::Waves);
+    assert_eq!(of(31, 1, true), Choice::Lanes, "most lanes of a wave would be idle");
+}
