@@ -104,14 +104,14 @@ RF_FN Finished finished(const Real* sinks, int head, Real base, Real sum) {
 }
 
 // Which queries a workgroup has and which keys they see.
-struct Place {
+struct GroupTile {
     u32 slice, batch;
     int head, tile_first;
     Sequence s;
     Span keys;
 };
-RF_FN Place place(const AttentionArgs& a) {
-    Place to;
+RF_FN GroupTile group_tile(const AttentionArgs& a) {
+    GroupTile to;
     to.slice = group_z() / a.batches;
     to.batch = group_z() - to.slice * a.batches;
     to.s = sequence(a.p, to.batch);
@@ -134,7 +134,7 @@ extern "C" __global__ ATTENTION_BOUNDS void attention(AttentionArgs a) {
     ATTENTION_LDS(lds_k, lds_v, ResidentTile<ATTENTION_D>::LDS_BYTES);
     __shared__ Real lds_p[EXCHANGE];
     const Problem& g = a.p;
-    const Place here = place(a);
+    const GroupTile here = group_tile(a);
     const Sequence& s = here.s;
     const u32 slice = here.slice, batch = here.batch;
     if (here.tile_first < 0) return;

@@ -125,7 +125,7 @@ struct GemmSeveral {
 #endif
 
 // Where a workgroup's tile is, and which slice of K it takes.
-struct Place {
+struct GroupTile {
     const In* a;
     const In* b;
     u32 first_row, first_col, rows, slice;
@@ -187,7 +187,7 @@ template <class Address> RF_FN void copy(CopierA& copy_a, CopierB& copy_b, Addre
     ahead -= ahead < GEMM_BK ? ahead : GEMM_BK;
 }
 // The loop over K where copies go past the registers: `left` of it from `k` on.
-RF_FN Tile sum(const GemmArgs& g, Place at, u32 k, u32 left, char* lds) {
+RF_FN Tile sum(const GemmArgs& g, GroupTile at, u32 k, u32 left, char* lds) {
     Tile tile;
     ChunkSum chunks;
     tile.start();
@@ -246,7 +246,7 @@ template <class A, class B> RF_FN void fetch(A& load_a, B& load_b, u32 left) {
 }
 #endif
 
-RF_FN void write(Tile& tile, const GemmArgs& g, const Place& at, Sink sink, char* lds) {
+RF_FN void write(Tile& tile, const GemmArgs& g, const GroupTile& at, Sink sink, char* lds) {
     u32 rows = at.rows - at.first_row, cols = g.n - at.first_col;
     sink.move(at.first_row, at.first_col);
 #if GEMM_ASYNC && !GEMM_EPILOGUE
@@ -278,7 +278,7 @@ extern "C" __global__ GEMM_BOUNDS GEMM_RESIDENT void gemm(GEMM_ARGUMENTS) {
 #else
     __shared__ __attribute__((aligned(128))) char lds[GEMM_STAGES * STAGE_BYTES];
 #endif
-    Place at;
+    GroupTile at;
     Sink sink;
     if (!at.start(g, column, sink)) return;
     u32 k = at.slice * g.slice_k, end = k + g.slice_k;

@@ -9,8 +9,8 @@ extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(
     u64 count, u64 length, u64 input, u64 channels, u64 kernel, u64 stride, const CANDLE_T* columns, CANDLE_T* out) {
     u32 n = group_x() * CANDLE_BLOCK + thread_x();
     if (n >= count) return;
-    Place place = {n};
-    u64 l = place.take(length), c = place.take(channels), b = place.rest;
+    LinearIndex at = {n};
+    u64 l = at.take(length), c = at.take(channels), b = at.rest;
     typedef Wide<CANDLE_T>::type W;
     W sum = (W)0;
     // Places from the last that begins at or before l backwards: k grows.

@@ -33,8 +33,8 @@ extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 unuse
     u32 n = group_x() * CANDLE_BLOCK + thread_x();
     u64 outputs = weights.extent(1);
     if (n >= from.extent(0) * outputs * height * width) return;
-    Place place = {n};
-    u64 x = place.take(width), y = place.take(height), o = place.take(outputs), b = place.rest;
+    LinearIndex at = {n};
+    u64 x = at.take(width), y = at.take(height), o = at.take(outputs), b = at.rest;
     typedef Wide<CANDLE_T>::type W;
     W sum = (W)0;
     for (u64 kx = 0; kx < weights.extent(CANDLE_AXES + 1); ++kx) {

@@ -21,8 +21,8 @@ extern "C" __global__ __launch_bounds__(CANDLE_BLOCK) void CANDLE_NAME(u64 unuse
     u64 firsts = (u32)(from.extent(2) - kernel_first) / (u32)stride_first + 1;
     u64 seconds = (u32)(from.extent(3) - kernel_second) / (u32)stride_second + 1;
     if (n >= from.extent(0) * from.extent(1) * firsts * seconds) return;
-    Place place = {n};
-    u64 second = place.take(seconds), first = place.take(firsts), c = place.take(from.extent(1)), b = place.rest;
+    LinearIndex at = {n};
+    u64 second = at.take(seconds), first = at.take(firsts), c = at.take(from.extent(1)), b = at.rest;
     const CANDLE_T* corner = image + b * from.stride(0) + c * from.stride(1) + first * stride_first * from.stride(2) +
                       second * stride_second * from.stride(3);
     typedef Wide<CANDLE_T>::type W;

@@ -12,7 +12,7 @@ struct Extents {
 };
 
 // Number n split by extents, the last axis first.
-struct Place {
+struct LinearIndex {
     u64 rest;
     RF_FN u64 take(u64 extent) {
         // Candle counts elements in 32 bits, and those divisions are several times as fast.
