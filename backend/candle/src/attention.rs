@@ -127,10 +127,8 @@ impl FlashAttention {
         let weights = hidden.broadcast_as(scores.shape())?.where_cond(&lowest, &scores)?;
         // A query that sees nothing gives zeros: its weights' sum is taken as 1.
         let mut most = weights.max_keepdim(D::Minus1)?.maximum(f64::from(f32::MIN))?;
-        let sinks = match sinks {
-            Some(sinks) => Some(sinks.to_dtype(DType::F32)?.reshape((1, heads, 1, 1))?.broadcast_as(most.shape())?),
-            None => None,
-        };
+        let of_rows = |x: &Tensor| x.to_dtype(DType::F32)?.reshape((1, heads, 1, 1))?.broadcast_as(most.shape());
+        let sinks = sinks.map(of_rows).transpose()?;
         if let Some(sinks) = &sinks {
             most = most.maximum(sinks)?;
         }

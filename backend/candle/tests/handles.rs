@@ -4,7 +4,7 @@ mod common;
 
 use candle_core::{D, DType, Device, Result, Tensor};
 use common::{Inputs, same};
-use rocfire_candle::flash_attn;
+use rocfire_candle::{FlashAttention, flash_attn};
 
 /// Two handles of the first device.
 fn two() -> [Device; 2] {
@@ -48,6 +48,17 @@ fn attention_takes_tensors_of_both_handles() -> Result<()> {
     let attention =
         |q: &Device, k: &Device| -> Result<Tensor> { flash_attn(&make(q, 1)?, &make(k, 2)?, &make(k, 3)?, 0.25, true) };
     same("attention of two handles", &attention(&a, &b)?, &attention(&Device::Cpu, &Device::Cpu)?, 1e-5);
+    let form = FlashAttention { softmax_scale: 0.25, window_left: None, window_right: Some(0), softcap: None };
+    let with_sinks = |q: &Device, k: &Device| -> Result<Tensor> {
+        let sinks = (Inputs::new(q, 4).make(&[2], DType::F32)? + 1.0)?;
+        form.apply_with_sinks(&make(q, 1)?, &make(k, 2)?, &make(k, 3)?, &sinks)
+    };
+    let once = with_sinks(&a, &b)?;
+    same("with sinks", &once, &with_sinks(&Device::Cpu, &Device::Cpu)?, 1e-5);
+    let bits = |x: &Tensor| -> Result<Vec<u32>> {
+        Ok(x.flatten_all()?.to_vec1::<f32>()?.iter().map(|number| number.to_bits()).collect())
+    };
+    assert_eq!(bits(&once)?, bits(&with_sinks(&b, &a)?)?, "the other way round");
     Ok(())
 }
 

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::attention::{AttentionInputs, AttentionParams, attention, takes_depth};
-use crate::family::sum_dtype;
+use crate::family::{shape, sum_dtype};
 
 /// Scores filled with more than this may have a weight beside others: such a pattern is left to the operators.
 const FILLED_MOST: f64 = -1.0e3;
@@ -257,7 +257,8 @@ impl<V: Copy + Eq> Attention<V> {
         let rank = q.shape().len();
         let k = kt.with_layout(swapped(kt.layout())?)?;
         let [q, k, v] = [with_heads(q)?, with_heads(k)?, with_heads(v)?];
-        let mut params = self.params(&number).unwrap_or_default();
+        let unfit = || shape("attention", "scale", "finite, with a positive soft-cap", self.factor(0, &number));
+        let mut params = self.params(&number).ok_or_else(unfit)?;
         let masking = self.masks(stream, dtype, &tensor, &number)?;
         let mut inputs = AttentionInputs { q, k, v, mask: None, bias: None, starts: None, slopes: None, sinks: None };
         match &masking {

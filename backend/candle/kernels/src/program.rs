@@ -356,17 +356,9 @@ pub(crate) fn run_over(
 /// Runs the graph that a launch asks for.
 pub(crate) fn operate(node: &Node, stream: &Stream, turn: &Turn) -> Result<(), DriverError> {
     let entry = table::of(node).expect("kernels of this package are of the table");
-    let laid;
-    let launch = match node.was_read::<GraphLaunch>() {
-        Some(launch) => launch,
-        None => match GraphLaunch::laid(node, entry) {
-            Some(launch) => {
-                laid = launch;
-                &laid
-            }
-            None => return gathered(node, entry, stream, turn),
-        },
-    };
+    let read = node.was_read::<GraphLaunch>();
+    let laid = if read.is_none() { GraphLaunch::laid(node, entry) } else { None };
+    let Some(launch) = read.or(laid.as_ref()) else { return gathered(node, entry, stream, turn) };
     let program = launch.program;
     let (graph, extents) = (&program.graph, launch.axes.extents());
     let scalars = &launch.scalars[..program.graph.scalars().count()];

@@ -504,8 +504,8 @@ impl Queue {
         let (nodes, end) = (&self.nodes, self.nodes.len() - left);
         let mut waiting_on = 0_u64;
         let mut goes = |members: &[usize]| {
-            let waits = |&member: &usize| member >= end || nodes[member].after & waiting_on != 0;
-            let waits = left > 0 && members.iter().any(waits);
+            let is_late = |&member: &usize| member >= end || nodes[member].after & waiting_on != 0;
+            let waits = left > 0 && members.iter().any(is_late);
             if waits {
                 waiting_on |= members.iter().fold(0, |mask, &member| mask | 1 << member);
             }
