@@ -28,10 +28,11 @@ pub struct Options {
     /// Bytes of device memory. Only what is written takes memory of the host.
     pub memory_bytes: u64,
     /// Instructions that a wave may run before it is taken to be in an endless loop: [`steps_of`](Options::steps_of) 20
-    /// seconds. As they are counted, and not the time, a program meets the same fate on every host; only where they take 15
-    /// times as long as they should does the clock end it. A wait for LDS that nobody
-    /// will write is found at once, whatever this is; one for device memory, which another thread of the host may write, after
-    /// as many seconds, unless the process has no other.
+    /// seconds.
+    ///
+    /// Instructions are counted and not the time, so that a program meets the same fate on every host. Only where they take
+    /// 15 times as long as they should does the clock end it. A wait for LDS that nobody will write is found at once. One for
+    /// device memory, which another thread of the host may write, ends after as many seconds, or at once in a process without one.
     pub step_limit: u64,
     /// Whether it is a fault if a wave ends while others of its workgroup wait at a barrier. HIP forbids it; the hardware
     /// lets the barrier pass, and some programs rely on that.

@@ -6,11 +6,12 @@
 //! on device memory that returns a value, or a float one): then they run one after the other, x fastest. Either way the
 //! results are the same on any number of threads. Of several faults the one of the lowest workgroup is reported.
 //!
-//! A workgroup that waits for what another one writes is set aside until the others have run, and then taken up again by
-//! the caller's thread. When none of those that wait gets on, nobody is left who could write what they wait for, and the
-//! launch ends with that fault. A thread of the host or another launch may still write device memory, so that a wait for that
-//! ends the launch only after [`Options::step_limit`](crate::Options::step_limit)'s time, where the host has other threads. As on a GPU, no more of them wait
-//! at a time than the device has room for.
+//! A workgroup that waits for what another one writes is set aside until the others have run. The caller's thread then takes it up
+//! again. As on a GPU, no more of them wait at a time than the device has room for.
+//!
+//! When none of those that wait gets on, nobody is left who could write what they wait for, and the launch ends with that fault. A
+//! thread of the host or another launch may still write device memory. A wait for that ends the launch only after the time of
+//! [`Options::step_limit`](crate::Options::step_limit), where the host has other threads.
 //!
 //! The caller's thread starts alone, and others are woken only if after [`ALONE`] there is work left: a small launch must
 //! not pay for wake-ups.

@@ -31,10 +31,16 @@
 //!
 //! # Checks
 //!
-//! Always: bounds of device memory, LDS and scratch against what was asked for, use after free, writes to code and
-//! arguments, barriers that not all waves reach ([`Options::strict_barriers`]), endless loops ([`Options::step_limit`]),
-//! and waits for memory that nobody writes ([`FaultKind::EndlessWait`]). Scratch is checked against the whole
-//! frame of a lane: code objects do not say where in it an array ends, so that an index just past one may still be inside.
+//! Always:
+//!
+//! - bounds of device memory, LDS and scratch against what was asked for, and use after free,
+//! - writes to code and arguments,
+//! - barriers that not all waves reach ([`Options::strict_barriers`]),
+//! - endless loops ([`Options::step_limit`]), and waits for memory that nobody writes ([`FaultKind::EndlessWait`]).
+//!
+//! Scratch is checked against the whole frame of a lane. Code objects do not say where in it an array ends, so an index just past one
+//! may still be inside.
+//!
 //! On demand, by [`Options::checks`] (`ROCFIRE_CHECK` where `rocfire-hal` opens the device), several times slower:
 //!
 //! | [`Checks`] | `ROCFIRE_CHECK` | finds |

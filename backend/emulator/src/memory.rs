@@ -7,9 +7,11 @@
 //! # Sharing
 //!
 //! Several host threads run workgroups on the same bytes, as compute units do. The bytes are reached only through raw
-//! pointers, never through references, have no invalid values, and are copied in and out once per access: nothing is
-//! checked in memory and used afterwards. A guest program whose workgroups race gets some mixture of the bytes written, as
-//! it does on the hardware, and cannot make the host leave the window. Guest atomics are host atomics.
+//! pointers, never through references, and have no invalid values. An access copies them in and out once: nothing is
+//! checked in memory and used afterwards.
+//!
+//! A guest program whose workgroups race gets some mixture of the bytes written, as it does on the hardware. It cannot make the host
+//! leave the window. Guest atomics are host atomics.
 //!
 //! # What is written, and what was freed
 //!

@@ -1,9 +1,10 @@
 //! A code section, pre-decoded into steps.
 //!
 //! The section is decoded from start to end, beginning anew at each function symbol, so that data or padding between
-//! functions does not shift what follows. Instructions without effect here (`s_nop`, `s_waitcnt`, cache hints) are dropped
-//! and counted with the instruction after them, except before a branch target: there they stay, so that counts are exact.
-//! What cannot be decoded, or has no handler, becomes a step that faults when it is reached.
+//! functions does not shift what follows. What cannot be decoded, or has no handler, becomes a step that faults when it is reached.
+//!
+//! Instructions without effect here (`s_nop`, `s_waitcnt`, cache hints) are dropped and counted with the instruction after them. Before
+//! a branch target they stay, so that counts are exact.
 
 use rocfire_arch::Arch;
 use rocfire_isa::{Class, Inst, Op, OperandKind, WaveSize};

@@ -1,10 +1,10 @@
 //! Waves that wait by reading memory over and over, and loops that never end.
 //!
-//! A wave is a deterministic machine. When it comes back to an instruction with every register as it was, and has changed
-//! nothing in memory meanwhile, it will do the same again for ever, unless somebody else writes what it reads: it *spins*.
-//! That is found by looking from time to time ([`Wave::look_at`]): a [`Snapshot`] is taken at the target of a jump, and
-//! every jump there is compared with it for a while. Snapshots are far apart, and farther each time, so that loops that get
-//! on do not notice.
+//! A wave is a deterministic machine. It *spins* when it comes back to an instruction with every register as it was and has changed
+//! nothing in memory meanwhile: it will do the same for ever, unless somebody else writes what it reads.
+//!
+//! [`Wave::look_at`] finds that from time to time. It takes a [`Snapshot`] at the target of a jump, and compares every jump there
+//! with it for a while. Snapshots are far apart, and farther each time, so that loops that get on do not notice.
 //!
 //! A loop that changes registers (it counts its turns, or waits longer each time) may wait too. So no wave runs for longer
 //! than a [`SLICE`] while others could: then it stops and they have their turn.

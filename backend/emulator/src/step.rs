@@ -24,9 +24,8 @@
 //! # Registering
 //!
 //! Each class of instruction has a function under `exec` that matches on the operation; `exec::select` goes by the class of
-//! the operation's row. [`Selected`] carries the handler at every level and, for
-//! each source, its [`Role`]: how the operand is turned into `src[i]`. An instruction that no module selects becomes a step
-//! that faults as unknown when it is reached.
+//! the operation's row. [`Selected`] carries the handler at every level and, for each source, its [`Role`]: how the operand is
+//! turned into `src[i]`. An instruction that no module selects becomes a step that faults as unknown when it is reached.
 //!
 //! # Operands
 //!

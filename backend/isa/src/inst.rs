@@ -287,21 +287,24 @@ impl Modifiers {
 
 /// One decoded instruction.
 ///
-/// Operands stand in the order of AMD's assembly text. `dst[0]` is the result (`vdst`, `sdst`); `dst[1]` the second
-/// result where there is one (the carry-out or `sdst` of VOP3B and of the VOP2 carry operations, given explicitly even
-/// where the encoding implies VCC). `src` are the sources, implied ones included (the carry-in VCC of
-/// `v_addc_co_u32_e32`, VCC of `v_cndmask_b32_e32` and of `v_div_fmas`; not SCC, M0 and EXEC). For memory operations
-/// `src[0]` is the vector address, `src[1]` the data (DS: `src[1]` data0, `src[2]` data1), `src[2]` the scalar base
-/// `saddr` (FLAT family, MUBUF: the resource descriptor, with `src[3]` the scalar offset); SMEM: `src[0]` the base,
-/// `src[1]` a scalar offset if present. A load's `dst[0]` is its destination. VOPC writes `dst[0]` (VCC when implied).
+/// Operands stand in the order of AMD's assembly text.
 ///
-/// An absent address (`off`) is [`Operand::NONE`]: a scratch access may have none, a vector one, a scalar one or both;
-/// a global access has a 64-bit `src[0]`, or a 32-bit one beside its `saddr`. An atomic has `dst[0]` only if `sc0` asks for
-/// the old value. SMEM stores and atomics have their data in `src[2]`. The VCC that `v_div_fmas` reads is `src[3]`.
-/// `v_swap_b32` has its source as `dst[1]` too. SOPK: what is compared or written to a hardware register is the first
-/// source, the immediate stands where the text has it (`s_setreg_b32`: in `dst[0]`). Operations that update their
-/// destination (`v_fmac_f32`, `s_addk_i32`, `v_smfmac…`) do not repeat it among the sources. What `v_cmpx_…` writes on
-/// RDNA is EXEC, in `dst[0]`. A scalar offset or address that is `null` is absent.
+/// - `dst[0]` is the result (`vdst`, `sdst`), and the destination of a load. An atomic has it only if `sc0` asks for the old value.
+/// - `dst[1]` is the second result where there is one: the carry-out or `sdst` of VOP3B and of the VOP2 carry operations. It is
+///   given even where the encoding implies VCC. `v_swap_b32` has its source there too.
+/// - `src` are the sources, with those that are implied: the carry-in VCC of `v_addc_co_u32_e32`, VCC of `v_cndmask_b32_e32` and of
+///   `v_div_fmas` (its `src[3]`). SCC, M0 and EXEC are not among them.
+/// - VOPC writes `dst[0]`, VCC when implied. What `v_cmpx_…` writes on RDNA is EXEC, in `dst[0]`.
+/// - Vector memory: `src[0]` is the address and `src[1]` the data. `src[2]` is the scalar base `saddr` in the FLAT family, the
+///   resource descriptor in MUBUF, with `src[3]` the scalar offset.
+/// - DS: `src[0]` is the address, `src[1]` data0 and `src[2]` data1.
+/// - SMEM: `src[0]` is the base, `src[1]` a scalar offset if present, `src[2]` the data of a store or an atomic.
+/// - SOPK: what is compared or written to a hardware register is the first source. The immediate stands where the text has it
+///   (`s_setreg_b32`: in `dst[0]`).
+/// - Operations that update their destination (`v_fmac_f32`, `s_addk_i32`, `v_smfmac…`) do not repeat it among the sources.
+///
+/// An absent address (`off`) is [`Operand::NONE`]. A scratch access may have no address, a vector one, a scalar one, or both. A
+/// global access has a 64-bit `src[0]`, or a 32-bit one beside its `saddr`. A scalar offset or address that is `null` is absent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inst {
     /// What is done.

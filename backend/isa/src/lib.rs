@@ -2,8 +2,9 @@
 //!
 //! [`decode_dual`] turns the bytes at a program counter into a [`Decoded`]: an [`Inst`], or two for RDNA's VOPD pairs. An
 //! `Inst` is an [`Op`] that is independent of the encoding, its operands, and what the encoding adds ([`Modifiers`]).
-//! [`disassemble_dual`] prints it as `llvm-objdump` does. [`decode`] and [`disassemble`] are the same where there are no
-//! pairs. The emulator decodes a module once and interprets the result; tests and error messages print it.
+//! [`disassemble_dual`] prints it as `llvm-objdump` does. [`decode`] and [`disassemble`] are the same without pairs.
+//!
+//! The emulator decodes a module once and interprets the result. Tests and error messages print it.
 //!
 //! Every bit of an instruction that decodes is in what it decodes to: one that means nothing to the operation makes it
 //! undecodable. On RDNA 3 and 4 the text names halves of registers (`v1.h`), as LLVM does for `+real-true16`.
@@ -12,10 +13,11 @@
 //! follows from the operands (`vcc_lo` or `vcc`). AMD renamed many operations with RDNA 3 and 4 (`ds_read_b32` became
 //! `ds_load_b32`): each spelling is an `Op`, and [`Op::canonical`] leads from the later to the earlier one.
 //!
-//! It performs no I/O, has no unsafe code, never panics on any bytes. Of what instructions do it says what the columns of
-//! [`Facts`] hold, and computes nothing. It is table-driven: an instruction set is a folder of opcode rows under `table/`, or the rows in which it differs from
-//! another; field layouts are written once for all (`layout`). Graphics (images, exports, interpolation, typed buffers) is
-//! refused with a reason.
+//! It performs no I/O, has no unsafe code, and never panics on any bytes. Of what instructions do it knows the columns of [`Facts`], and
+//! computes nothing. Graphics (images, exports, interpolation, typed buffers) is refused with a reason.
+//!
+//! It is driven by tables. An instruction set is a folder of opcode rows under `table/`, or the rows in which it differs from
+//! another. Field layouts are written once for all (`layout`).
 
 #![forbid(unsafe_code)]
 

@@ -1,15 +1,16 @@
 //! Races on device memory between workgroups of one launch: as [`race`](super::race), for which nothing but atomics orders
 //! two workgroups.
 //!
-//! Workgroups run one after the other while this check is on, but for those that wait for another. An atomic of a workgroup on a place where earlier workgroups
-//! had one orders it behind them, which is how "the last workgroup to finish does the rest" works; that those others had
-//! written before their atomic and not after it is taken on trust. Waves of one workgroup are not told apart here. A granule
-//! that is touched ([`shadow`](super::shadow)) takes 16 bytes of the host.
+//! Workgroups run one after the other while this check is on, but for those that wait for another. Waves of one workgroup are not
+//! told apart. A granule that is touched ([`shadow`](super::shadow)) takes 16 bytes of the host.
 //!
-//! Atomic loads and stores are known by their bits ([`coherent`](super::coherent)). A load orders its workgroup behind
-//! those that had an atomic there, and is no side of a race with atomics. Where stores do not say what they are, one that
-//! an atomic load meets is taken for an atomic one. A plain load of what others change by atomics may be the first guess of
-//! a compare and swap ([`suspect`](super::suspect)).
+//! An atomic of a workgroup orders it behind earlier workgroups that had an atomic on the same place: that is how "the last workgroup
+//! to finish does the rest" works. That those had written before their atomic, and not after it, is taken on trust.
+//!
+//! Atomic loads and stores are known by their bits ([`coherent`](super::coherent)). A load orders its workgroup behind those that had
+//! an atomic there, and is no side of a race with atomics. Where stores do not say what they are, one that an atomic load meets is
+//! taken for an atomic one. A plain load of what others change by atomics may be the first guess of a compare and swap
+//! ([`suspect`](super::suspect)).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -2,9 +2,10 @@
 //!
 //! The emulator runs a wave up to a barrier before the next one, so a race never shows in its results; on hardware it does.
 //! For each byte the last writer and the readers since the last barrier are remembered ([`shadow`](super::shadow)): one
-//! wave, or "several". A wave's own accesses are in order, so a workgroup of one wave has none. What is not told apart from
-//! a plain access: an atomic load or store, which is the same instruction; one that meets an atomic of another wave between
-//! barriers is reported, unless it is the first guess of a compare and swap ([`suspect`](super::suspect)).
+//! wave, or "several". A wave's own accesses are in order, so a workgroup of one wave has no races.
+//!
+//! An atomic load or store of LDS is the same instruction as a plain one. One that meets an atomic of another wave between barriers
+//! is reported, unless it is the first guess of a compare and swap ([`suspect`](super::suspect)).
 
 use super::shadow::{By, Page, Side, Sites, Touch};
 use super::suspect::Suspects;

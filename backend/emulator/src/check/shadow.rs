@@ -1,9 +1,12 @@
 //! What was done to each piece of memory, and by whom: the record that both checks of races keep.
 //!
-//! A [`Page`] has a cell for each granule of its bytes: four bytes, until something narrower or not aligned to it touches
-//! the page; then two, then one. Who did something is a number; numbers below a floor are nobody, so that a new interval
-//! between barriers begins by raising the floor. A wave mostly touches a run of neighbouring bytes, and mostly nobody else
-//! was there: [`Page::run`] does that as loops over arrays, and all other cases cell by cell.
+//! A [`Page`] has a cell for each granule of its bytes. A granule is four bytes until something narrower or not aligned to it touches
+//! the page; then two, then one.
+//!
+//! Who did something is a number. Numbers below a floor are nobody, so that a new interval between barriers begins by raising the floor.
+//!
+//! A wave mostly touches a run of neighbouring bytes where nobody else was. [`Page::run`] does that as loops over arrays, and all other
+//! cases cell by cell.
 
 use std::ops::Range;
 

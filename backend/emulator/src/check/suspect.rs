@@ -1,9 +1,11 @@
 //! Plain reads of what others change by atomics, which may be no race.
 //!
-//! `old = *p; do { seen = old; old = atomicCAS(p, seen, f(seen)); } while (old != seen);` reads `*p` once without an atomic,
-//! and whatever it gets is only a guess that the exchange proves right or wrong. Compilers write the same for atomics that
-//! a GPU does not have. So such a read is a race only if no compare and swap on its bytes follows: it is remembered, and
-//! reported when it is too late for one.
+//! `old = *p; do { seen = old; old = atomicCAS(p, seen, f(seen)); } while (old != seen);` reads `*p` once without an atomic.
+//! Whatever it gets is only a guess that the exchange proves right or wrong. Compilers write the same for atomics that a GPU does
+//! not have.
+//!
+//! So such a read is a race only if no compare and swap on its bytes follows. It is remembered, and reported when it is too late for
+//! one.
 
 use crate::instrument::{At, Finding, Late};
 use crate::wave::Wave;

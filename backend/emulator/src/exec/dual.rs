@@ -1,9 +1,10 @@
 //! VOPD: two vector operations in one instruction, executed as one step.
 //!
-//! The halves are the VOP1 and VOP2 steps that they would be alone, in [`MicroOp::pair`]. "Both operations read their sources
-//! before either writes its result" (ISA, "Dual issue"): the halves write different registers, so all that can differ from
-//! one after the other is a source of the second that is the destination of the first. Then a copy of that register, as
-//! it was, is what the second reads.
+//! The halves are the VOP1 and VOP2 steps that they would be alone, in [`MicroOp::pair`].
+//!
+//! "Both operations read their sources before either writes its result" (ISA, "Dual issue"), and they write different registers. So
+//! one after the other differs only where a source of the second is the destination of the first. Then the second reads a copy of
+//! that register as it was.
 
 use rocfire_arch::Arch;
 use rocfire_isa::{Inst, OperandKind};

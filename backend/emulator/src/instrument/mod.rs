@@ -1,9 +1,10 @@
 //! The instrumented way to run: a second loop beside the fast one, chosen for a launch when something wants to watch it.
 //!
 //! An [`Observer`] sees every step of every wave before and after it runs, with the registers that the step reads and
-//! writes ([`Uses`]) and, after it, what it did to memory ([`Event`]). Each host thread has observers of its own, made for
-//! the launch by an [`Instrument`]; what they find out they hand over in [`Observer::end`]. An observer that returns an
-//! error ends the launch with that fault.
+//! writes ([`Uses`]). After the step it sees what that did to memory too ([`Event`]).
+//!
+//! An [`Instrument`] makes observers for each host thread of the launch. They hand over what they find out in [`Observer::end`]. An
+//! observer that returns an error ends the launch with that fault.
 //!
 //! | who | when |
 //! | --- | --- |
@@ -16,10 +17,9 @@
 //! | [`Observer::end_group`] | when all its waves have ended |
 //! | [`Observer::end`] | when the thread has no more workgroups, also after a fault |
 //!
-//! Differences from the fast loop: the program is decoded once more with nothing dropped
-//! ([`Program::complete`](crate::program::Program::complete)), so step numbers differ between the two; `Env::observed` is
-//! set, by which the handlers of memory instructions record events. Results and counts are the same. The fast loop pays
-//! one test of a flag at each memory instruction.
+//! Results and counts are those of the fast loop. Two things differ. The program is decoded once more with nothing dropped
+//! ([`Program::complete`](crate::program::Program::complete)), so steps have other numbers. And `Env::observed` is set, by which the
+//! handlers of memory instructions record events: the fast loop pays one test of a flag at each of these.
 
 use std::any::Any;
 

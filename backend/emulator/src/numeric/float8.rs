@@ -1,9 +1,12 @@
 //! Floats of 8, 6 and 4 bits.
 //!
-//! The 8-bit ones of CDNA 3 have the FNUZ forms: no infinities, no negative zero, 0x80 is the only NaN. Those of CDNA 4 and
-//! RDNA 4 are the Open Compute Project's: FP8 has one NaN of each sign and no infinities, BF8 has both as larger formats
-//! do. FP6, BF6 and FP4 (CDNA 4) have numbers only. All are in the low bits of a byte. Of the scales of CDNA 4's matrix
-//! instructions, E8M0, there is only the way to f32.
+//! All are in the low bits of a byte.
+//!
+//! - CDNA 3, 8 bits: the FNUZ forms. They have no infinities and no negative zero, and 0x80 is the only NaN.
+//! - CDNA 4 and RDNA 4, 8 bits: the Open Compute Project's. FP8 has one NaN of each sign and no infinities; BF8 has both, as larger
+//!   formats do.
+//! - CDNA 4, FP6, BF6 and FP4: numbers only.
+//! - CDNA 4, E8M0, the scales of its matrix instructions: the way to f32 only.
 
 /// Which of the formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

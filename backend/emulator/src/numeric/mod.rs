@@ -1,10 +1,11 @@
 //! Arithmetic of the vector unit as pure functions of values: no wave, no registers, no modes held anywhere.
 //!
-//! Everything here yields the same bits on every host and for every CPU variant: only `+ - * /`, square root and the
-//! exact fused multiply-add of [`Cpu`] are used, never a math library whose last bit may differ. Where AMD documents an
-//! error bound instead of bits (`v_rcp`, `v_exp`, …) the functions are our own and stay within that bound.
-//! The instruction handlers in `exec` call it. It does not know about EXEC, modifiers, or denormal *modes*: a flushing
-//! mode is applied to sources and results by the caller with [`flush_f32`] and its siblings.
+//! Everything here yields the same bits on every host and for every CPU variant. Only `+ - * /`, square root and the exact fused
+//! multiply-add of [`Cpu`] are used, never a math library whose last bit may differ. Where AMD documents an error bound
+//! instead of bits (`v_rcp`, `v_exp`, …) the functions are our own and stay within that bound.
+//!
+//! The instruction handlers in `exec` call it. It does not know about EXEC, modifiers, or denormal *modes*: the caller applies a
+//! flushing mode to sources and results with [`flush_f32`] and its siblings.
 
 mod class;
 mod convert;

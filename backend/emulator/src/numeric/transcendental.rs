@@ -1,9 +1,12 @@
 //! Reciprocal, roots, exponential, logarithm, sine and cosine: our own, the same bits on every host.
 //!
-//! f32 and f16 results are computed in f64 by `+ - * /` and square root alone and rounded at the end, so that they are
-//! within 0.51 ulp of the exact value (AMD documents 1 ulp for f32, 0.51 for f16). As AMD documents, the f32 forms of
-//! `rcp`, `rsq`, `sqrt`, `exp` and `log` flush denormal sources and results in every mode, the f16 forms never do, and the
-//! f64 forms flush; `sin` and `cos` take turns, not radians. Branch-free, so that loops over lanes become vector code.
+//! f32 and f16 results are computed in f64 by `+ - * /` and square root alone and rounded at the end. So they are within 0.51 ulp of
+//! the exact value; AMD documents 1 ulp for f32 and 0.51 for f16.
+//!
+//! Denormals are as AMD documents. The f32 forms of `rcp`, `rsq`, `sqrt`, `exp` and `log` flush sources and results in every mode, the
+//! f64 forms flush too, and the f16 forms never do. `sin` and `cos` take turns, not radians.
+//!
+//! Nothing branches, so that loops over lanes become vector code.
 
 use super::{f16_to_f32, f64_to_f16, flush_f32, flush_f64};
 

@@ -1,9 +1,10 @@
 //! The modelled profile of a launch: counts by instruction, occupancy, and the bounds that follow.
 //!
-//! [`Gpu::profile`](crate::Gpu::profile) runs a launch in the instrumented loop with an observer (`observer`) that counts
-//! executions, lanes, LDS conflicts, segments and lines for each instruction. Costs come from `model`; `MODEL.md` defines
-//! every one. [`Profile`] adds them up ([`Profile::counters`] under AMD's names, [`Profile::bound`]); `annotate` prints the
-//! instructions with what they cost. Every number is the same on any host and number of threads. None is a time.
+//! [`Gpu::profile`](crate::Gpu::profile) runs a launch in the instrumented loop. Its observer (`observer`) counts executions, lanes, LDS
+//! conflicts, segments and lines for each instruction. Costs come from `model`; `MODEL.md` defines every one.
+//!
+//! [`Profile`] adds them up ([`Profile::counters`] under AMD's names, [`Profile::bound`]), and `annotate` prints the instructions with
+//! what they cost. Every number is the same on any host and number of threads. None is a time.
 
 mod annotate;
 mod named;

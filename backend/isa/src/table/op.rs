@@ -1,11 +1,16 @@
 //! The operations of all instruction sets together, and their mnemonics.
 //!
-//! One row per AMD mnemonic without its encoding suffix (`_e32`, `_e64`, `_sdwa`, `_dpp`), sorted by mnemonic. A variant's
-//! name is the mnemonic with each underscore removed and the letter after it (and the first) made upper case:
-//! `v_mfma_f32_32x32x8_f16` is `VMfmaF3232x32x8F16`. A family that names the same operation differently has its own row
-//! only where the semantics differ or AMD's text does; behind `=` stands the earlier name of an operation that was only
-//! renamed, and has the facts of that. In brackets stand the class and the words of [`Facts`]. Names taken by enumerating
-//! every opcode through `llvm-mc-22 -disassemble`; which opcodes reach which row is in the families' tables beside this file.
+//! One row per AMD mnemonic without its encoding suffix (`_e32`, `_e64`, `_sdwa`, `_dpp`), sorted by mnemonic. In brackets stand the
+//! class and the words of [`Facts`].
+//!
+//! A variant's name is the mnemonic without underscores, its first letter and those behind underscores made upper case:
+//! `v_mfma_f32_32x32x8_f16` is `VMfmaF3232x32x8F16`.
+//!
+//! Where a family names the same operation differently, it has a row of its own only if the semantics or AMD's text differ. Behind
+//! `=` stands the earlier name of an operation that was only renamed; it has the facts of that.
+//!
+//! The names come from enumerating every opcode through `llvm-mc-22 -disassemble`. Which opcodes reach which row is in the families'
+//! tables beside this file.
 
 use crate::facts::MatrixType::*;
 use crate::facts::Part::{Byte, Half, High, Low};

@@ -1,10 +1,10 @@
 //! Values that nobody wrote, where they matter.
 //!
 //! Reading what was never written is no error in itself: compilers pass undefined registers around, load padding with the
-//! rest of a vector, and mask out what they do not need. So this check follows values instead of reads. It keeps for every
-//! byte of vector registers in every lane, for every bit of scalar registers, and for every byte of LDS, scratch and device
-//! memory whether it is *defined*; an instruction's result is undefined where it depends on something undefined. It reports
-//! an undefined
+//! rest of a vector, and mask out what they do not need. So this check follows values instead of reads.
+//!
+//! It keeps whether something is *defined* for every byte of vector registers in every lane, every bit of scalar registers, and every
+//! byte of LDS, scratch and device memory. A result is undefined where it depends on something undefined. It reports an undefined
 //!
 //! - address, of any kind of memory, or jump target,
 //! - condition of a branch, or bit of EXEC,
@@ -14,18 +14,20 @@
 //!
 //! # What "depends" means
 //!
-//! Bit operations, shifts, additions, selects and moves (DPP and SDWA included) are followed exactly: `x & 0` is defined,
-//! `v_cndmask` takes the state of the value that it takes, and of a sum the bits below the lowest undefined one are defined.
-//! Operations on 16 bits see the half that they use. Any other operation with an undefined input in a lane has an undefined
-//! result in that lane. A product of matrices is undefined as a whole if anything of A or B is, else where C is.
-//! Lanes that EXEC switches off are neither read nor written.
+//! - Bit operations, shifts, additions, selects and moves (DPP and SDWA included) are followed exactly. `x & 0` is defined,
+//!   `v_cndmask` takes the state of the value that it takes, and of a sum the bits below the lowest undefined one are defined.
+//! - Operations on 16 bits see the half that they use.
+//! - Any other operation with an undefined input in a lane has an undefined result in that lane.
+//! - A product of matrices is undefined as a whole if anything of A or B is, else where C is.
+//! - Lanes that EXEC switches off are neither read nor written.
 //!
 //! # Shuffles
 //!
-//! `ds_bpermute` gives zero for a lane that EXEC has switched off, and HIP's shuffles, which become one, say that the value
-//! means nothing: it is undefined here, and reported where it matters. What compilers rely on is defined: DPP and
-//! `v_permlane*`, which keep the destination or give zero as their modifiers say, `ds_permute` and `ds_swizzle` with their
-//! zeros, and `v_readlane`, by which compilers bring back what they have put in a lane that is off.
+//! `ds_bpermute` gives zero for a lane that EXEC has switched off. HIP's shuffles become one, and HIP says that the value means
+//! nothing: it is undefined here, and reported where it matters.
+//!
+//! What compilers rely on is defined: DPP and `v_permlane*`, which keep the destination or give zero as their modifiers say;
+//! `ds_permute` and `ds_swizzle` with their zeros; and `v_readlane`, which brings back what was put in a lane that is off.
 //!
 //! # What is defined at the start
 //!

@@ -1,9 +1,9 @@
 //! Atomic operations, on device memory and on LDS.
 //!
-//! Lanes act in ascending order. On device memory each is a host atomic, since other workgroups may run at the same time;
-//! a kernel where their order could show does not run its workgroups in parallel (see
-//! [`is_order_dependent`](super::is_order_dependent)). Float atomics add in the order of the lanes, keep denormals, and
-//! give the canonical NaN, so that the bits do not depend on the host.
+//! Lanes act in ascending order. On device memory each is a host atomic, since other workgroups may run at the same time. A kernel
+//! where their order could show does not run its workgroups in parallel ([`is_order_dependent`](super::is_order_dependent)).
+//!
+//! Float atomics add in the order of the lanes, keep denormals, and give the canonical NaN: the bits do not depend on the host.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -1,9 +1,10 @@
 //! From address registers to checked host pointers.
 //!
-//! [`Space::resolve`] looks at the whole wave at once. Mostly the lanes lie in one window, and one check covers all of
-//! them: [`AccessPattern::Linear`] where they follow one another without gaps, [`AccessPattern::Span`] otherwise. Where they do not, or one
-//! of them is bad, [`Space::lane_ptr`] is asked lane by lane ([`AccessPattern::Scattered`]) and finds the first lane to blame;
-//! [`deny`] finds the others.
+//! [`Space::resolve`] looks at the whole wave at once. Mostly the lanes lie in one window, and one check covers all of them:
+//! [`AccessPattern::Linear`] where they follow one another without gaps, [`AccessPattern::Span`] otherwise.
+//!
+//! Where they do not, or one of them is bad, [`Space::lane_ptr`] is asked lane by lane ([`AccessPattern::Scattered`]). It finds the
+//! first lane to blame, and [`deny`] the others.
 
 use crate::env::{Cause, Env};
 use crate::error::{Access, FaultKind, Nearest};

@@ -1,9 +1,11 @@
 //! The vector ALU: VOP1, VOP2, VOPC, VOP3 and VOP3P, in all their encodings.
 //!
-//! An operation is written once, as a function of one lane's sources ([`driver::Op`] and its siblings), whatever encoding
-//! it came in; [`driver`] has the loops over the lanes and instantiates them for each CPU level; [`modifiers`] does what an
-//! encoding adds (SDWA, DPP, negation, clamp, `op_sel`) around the same loops. One file for each class of operations, each
-//! with a `choose` that matches on the operation. The most frequent have a second form, on host vectors ([`vector`]). Moves between lanes and the matrix unit are elsewhere in `exec`.
+//! An operation is written once, as a function of one lane's sources ([`driver::Op`] and its siblings), whatever encoding it came in.
+//! [`driver`] has the loops over the lanes, for each CPU level. [`modifiers`] does what an encoding adds (SDWA, DPP, negation, clamp,
+//! `op_sel`) around the same loops. The most frequent operations have a second form, on host vectors ([`vector`]).
+//!
+//! Each class of operations has a file, with a `choose` that matches on the operation. Moves between lanes and the matrix unit are
+//! elsewhere in `exec`.
 //!
 //! [`rdna`] has the operations of the RDNA line, and [`permute`] its moves between lanes.
 //!

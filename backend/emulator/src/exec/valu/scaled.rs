@@ -1,10 +1,13 @@
 //! `v_cvt_scalef32_*`: conversions between ordinary floats and those of 8, 6 and 4 bits, with a scale that is a power of
 //! two. Down, values are divided by it, up, multiplied; one rounding follows.
 //!
-//! The row says what is converted: `v_cvt_scalef32_[sr_][pk_|pk32_|2xpk16_]<to>_<from>`. `sr` rounds by random bits, which all
-//! elements share; `2xpk16` takes even elements from its first source and odd ones from its second. The scale is the last
-//! source, of which only the exponent counts (all ones: NaN). `op_sel` bits 1 and 0 say where in a register narrow sources
-//! stand, bits 3 and 2 where a narrow result goes; the rest of that register stays. The low element comes first.
+//! The row says what is converted: `v_cvt_scalef32_[sr_][pk_|pk32_|2xpk16_]<to>_<from>`.
+//!
+//! - `sr` rounds by random bits, which all elements share.
+//! - `2xpk16` takes even elements from its first source and odd ones from its second.
+//! - The scale is the last source, of which only the exponent counts (all ones: NaN).
+//! - `op_sel` bits 1 and 0 say where in a register narrow sources stand, bits 3 and 2 where a narrow result goes. The rest of that
+//!   register stays. The low element comes first.
 
 use crate::env::Env;
 use crate::numeric::*;

@@ -1,9 +1,10 @@
 //! The most frequent operations on the host's vector registers, by name.
 //!
 //! What the compiler makes of the loops of [`driver`](super::driver) goes through memory three times: results are gathered,
-//! looked through for NaNs, then stored. Here the results of all 64 lanes stand in eight registers meanwhile, scalar sources
-//! are spread over one register instead of 64 lanes, and a mask is expanded where it is used. An operation has its function
-//! of one lane in any case; modifiers, unusual modes and NaNs go back to that, and the tests compare the two.
+//! looked through for NaNs, then stored. Here the results of all 64 lanes stand in eight registers meanwhile. Scalar sources are
+//! spread over one register instead of 64 lanes, and a mask is expanded where it is used.
+//!
+//! Every operation has its function of one lane too. Modifiers, unusual modes and NaNs go back to that, and the tests compare the two.
 
 use std::arch::x86_64 as x86;
 

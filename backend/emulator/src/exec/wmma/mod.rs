@@ -14,10 +14,11 @@
 //! publish it, so last bits may differ from a card's; ours are the same on every host.
 //!
 //! # Modifiers
-//! 16-bit sources: `neg_lo` negates the elements of even `k` of A (bit 0) and B (bit 1), `neg_hi` those of odd `k`. Float C:
-//! `neg_hi` bit 2 takes the absolute value, then `neg_lo` bit 2 negates. Integers: `neg_lo` bits 0 and 1 say that A and B
-//! are signed. On gfx11 a 16-bit C and D are in one half of each register, the upper with `op_sel` bit 2; the other half of
-//! D is kept. Bits without a meaning make an instruction unknown.
+//! - 16-bit sources: `neg_lo` negates the elements of even `k` of A (bit 0) and B (bit 1), `neg_hi` those of odd `k`.
+//! - Float C: `neg_hi` bit 2 takes the absolute value, then `neg_lo` bit 2 negates.
+//! - Integers: `neg_lo` bits 0 and 1 say that A and B are signed.
+//! - gfx11, C and D of 16 bits: they are in one half of each register, the upper with `op_sel` bit 2. The other half of D is kept.
+//! - Bits without a meaning make an instruction unknown.
 //!
 //! On gfx11 lanes 16 and up (of A and B) must hold what lanes 0 to 15 hold; only those are read.
 
