@@ -49,6 +49,8 @@ pub(crate) struct Prepared {
     pub arguments: Vec<Argument>,
     /// Elements of a lane's vector in the elementwise schedule.
     pub vector: usize,
+    /// Whether a lane may take one where the last axis is shorter.
+    pub may_be_single: bool,
     /// Elements that a lane of a short, packed row takes at once.
     pub wave_width: usize,
     /// Whether lanes across rows may take several.
@@ -105,6 +107,7 @@ impl Prepared {
             return Err(Error::Arguments { graph: graph.name(), bytes, most: block::BLOCK_BYTES });
         }
         let vector = render::vector(&graph, &plan);
+        let may_be_single = render::may_be_single(&graph, &plan);
         let held = HELD.map(|(turns, schedule)| {
             let (threads, chains) = render::threads(&graph, &plan, turns);
             let fits = render::fits(&graph, &plan, turns) && threads <= THREADS_MOST;
@@ -120,6 +123,7 @@ impl Prepared {
             plan,
             arguments,
             vector,
+            may_be_single,
             wave_width,
             wide_columns,
             held,

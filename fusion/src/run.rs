@@ -232,12 +232,16 @@ impl<'a> Call<'a> {
                 return self.tiled(geometry);
             }
         }
-        let width = self.prepared.vector;
+        let Prepared { vector, may_be_single, .. } = *self.prepared;
+        let (schedule, width) = match may_be_single && geometry.extents[0] < vector {
+            true => (Schedule::Single, 1),
+            false => (Schedule::Elementwise, vector),
+        };
         let first = geometry.extents[0].div_ceil(width);
         let items = first * geometry.rows();
         let groups = groups(items.div_ceil(THREADS));
         let space = Space { items, step: groups * THREADS, first, ..Space::default() };
-        self.launch(geometry, &space, width, &group_shot(Schedule::Elementwise, groups))
+        self.launch(geometry, &space, width, &group_shot(schedule, groups))
     }
 
     /// Squares of axes 0 and 1.

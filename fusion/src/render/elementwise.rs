@@ -1,8 +1,8 @@
-//! [`super::Schedule::Elementwise`]: lanes stride over the vectors of the whole space.
+//! [`super::Schedule::Elementwise`] and [`super::Schedule::Single`]: lanes stride over the vectors, or the elements, of the whole space.
 
 use super::body::{Form, Reads};
-use super::{Kernel, THREADS, room};
-use crate::graph::{Graph, Kind};
+use super::{Kernel, THREADS, pairs, room};
+use crate::graph::{Graph, Kind, Node};
 use crate::plan::{Argument, Plan, arguments};
 
 /// Most inputs of which several vectors are read at once, so that they stay in registers.
@@ -17,8 +17,28 @@ pub(crate) fn vector(graph: &Graph, plan: &Plan) -> usize {
     (16 / bytes.max().unwrap_or(1)).clamp(2, 8)
 }
 
-pub(super) fn render(kernel: &Kernel<'_>, out: &mut String) {
-    let width = vector(kernel.graph, kernel.plan);
+/// Whether a lane may take one element where the last axis is shorter than a vector: of a graph that reads by lookups alone.
+///
+/// A last axis of 3 fills 3 of a vector's 8 elements. The others are computed for nothing and no store is whole. A wave's access
+/// then reads elements as far apart as the rows are, once for each of the 3. With one element a lane, neighbouring lanes read and
+/// write neighbouring elements in one access.
+///
+/// A vector spares divisions of item numbers into coordinates. That pays where rows are long, as those of an image made larger;
+/// windows of an image (`im2col`) have short ones.
+///
+/// Steps of pairs have two elements at least, and inputs of 16 bits share registers two by two: such graphs keep their vectors.
+pub(crate) fn may_be_single(graph: &Graph, plan: &Plan) -> bool {
+    let live = |kind: fn(Node) -> bool| {
+        let is_full = |at: usize| plan.live[at] && plan.kinds[at] == Kind::Full;
+        (0..graph.nodes.len()).any(|at| is_full(at) && kind(graph.nodes[at].0))
+    };
+    let (looks_up, reads) =
+        (live(|node| matches!(node, Node::Lookup { .. })), live(|node| matches!(node, Node::Input { .. })));
+    looks_up && !reads && !pairs::apply(graph, plan)
+}
+
+/// `width`: [`vector`], or 1.
+pub(super) fn render(kernel: &Kernel<'_>, width: usize, out: &mut String) {
     let needs = kernel.plan.passes.first().map_or(&[][..], |pass| &pass.needs);
     let inputs = needs.iter().filter(|&&value| room::is_input(kernel.graph, value)).count();
     let has_rows = kernel.plan.kinds.iter().zip(&kernel.plan.live).any(|(kind, live)| *live && *kind == Kind::Row);

@@ -78,6 +78,18 @@ template <class G> RF_FN index_t held_column(u32 q) {
     return thread_x() / own * (G::CHUNK_QUADS * 4) + (q * own + thread_x() % own) * G::WIDTH;
 }
 
+// The extent, as if nothing were known of it: NVRTC keeps the counts of one pass for the next otherwise, in registers that the row
+// needs, and spills. On AMD's GPUs it lies in a scalar register, of which there are enough.
+RF_FN index_t extent_anew(index_t extent) {
+#if RF_DEVICE_AMD
+    return extent;
+#else
+    u32 low = (u32)extent;  // A row that fits into registers is short.
+    rf::make_anew(low);
+    return low;
+#endif
+}
+
 // Reads what passes P to END - 1 read ahead. A thread past the end reads the row's first elements, and nothing comes of it.
 template <int P, int END, class G> RF_FN void read_held(const G& g, const typename G::Args& a, typename G::Kept (&kept)[G::TURNS], bool packed) {
     const index_t extent = a.space.extent;
@@ -121,9 +133,9 @@ template <class G> RF_FN void rows_held(const typename G::Args& a, u32 group) {
 #pragma unroll
             for (u32 q = 0; q < (u32)G::TURNS; ++q) {
                 g.make_anew(a, pass, kept[q]);
-                const index_t column = held_column<G>(q);
-                if (G::CHUNKS > 1 && column >= a.space.extent) continue;
-                const u32 count = G::CHUNKS > 1 ? (u32)G::WIDTH : window(column, a.space.extent, G::WIDTH);
+                const index_t column = held_column<G>(q), extent = extent_anew(a.space.extent);
+                if (G::CHUNKS > 1 && column >= extent) continue;
+                const u32 count = G::CHUNKS > 1 ? (u32)G::WIDTH : window(column, extent, G::WIDTH);
                 typename G::template Written<P> out;
                 g.words(a, pass, kept[q], folds);
                 g.step(a, pass, kept[q], None(), out, folds, column, count);

@@ -3,11 +3,13 @@
 //! Every kernel is one text: `fuse.h` (places, operators), `reductions.h`, `schedule.h`, the schedule as a template, the argument
 //! struct, the graph as a functor, and one entry point named [`ENTRY`] that gives the template the functor. Nothing of a shape is in
 //! the text. [`expr`] renders what a node computes, [`body`] the functor ([`pairs`] what it does two by two, where elements are 16-bit
-//! floats). `wave.h` and its like hold the schedules, and the files beside them say when and in which size:
+//! floats). `wave.h` and its like hold the schedules, and the files beside them say when and in which size. What ends another kernel
+//! is a functor too, for the templates of `epilogue.h` and `runs.h`; `together.h` is for several launches at once.
 //!
 //! | schedule | a lane takes | when |
 //! | --- | --- | --- |
 //! | [`Schedule::Elementwise`] | a vector of neighbours | no rows |
+//! | [`Schedule::Single`] | an element | no rows, nothing but lookups to read, and a last axis shorter than a vector |
 //! | [`Schedule::Tiled`] | vectors of a square, which some inputs cross in LDS | no rows, inputs whose neighbours lie along another axis |
 //! | [`Schedule::Wave1`], `2`, `4`, `8` | so many steps of a row, kept in registers from pass to pass; one wave or less a row | short rows |
 //! | [`Schedule::WavePacked1`], `2`, `4`, `8` | the same, steps of 16 bytes | short rows that lie packed |
@@ -40,7 +42,7 @@ use crate::graph::{Graph, Kind, Node, Value};
 use crate::plan::{Argument, Plan, arguments, lookups};
 
 pub(crate) use columns::{WIDE as COLUMN_ROWS, WIDE_WAVES as COLUMN_WIDE_WAVES, can_be_wide};
-pub(crate) use elementwise::vector;
+pub(crate) use elementwise::{may_be_single, vector};
 pub(crate) use epilogue::epilogue;
 pub(crate) use held::{fits, threads};
 pub(crate) use runs::{RUN, runs};
@@ -72,6 +74,8 @@ const HEADER: &str = concat!(include_str!("fuse.h"), include_str!("reductions.h"
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Schedule {
     Elementwise,
+    /// With one element a lane.
+    Single,
     Tiled,
     /// With one step of a row a lane.
     Wave1,
@@ -110,8 +114,9 @@ pub(crate) enum Schedule {
 }
 
 impl Schedule {
-    pub(crate) const ALL: [Schedule; 21] = [
+    pub(crate) const ALL: [Schedule; 22] = [
         Schedule::Elementwise,
+        Schedule::Single,
         Schedule::Tiled,
         Schedule::Wave1,
         Schedule::Wave2,
@@ -137,6 +142,7 @@ impl Schedule {
     fn name(self) -> &'static str {
         match self {
             Schedule::Elementwise => "elementwise",
+            Schedule::Single => "single",
             Schedule::Tiled => "tiled",
             Schedule::Wave1 => "wave1",
             Schedule::Wave2 => "wave2",
@@ -163,19 +169,18 @@ impl Schedule {
 
 /// The source of a simplified graph's kernel. `wide` takes 64-bit offsets; `members` above 1 is the kernel for as many launches.
 pub(crate) fn source(graph: &Graph, plan: &Plan, schedule: Schedule, wide: bool, members: usize) -> Source {
-    let mut text = text(graph, plan, schedule);
+    let text = text(graph, plan, schedule, members);
     let mut name = format!("fused_{}_{:016x}", schedule.name(), (graph.hash() >> 64) as u64);
     if members > 1 {
-        text = together::several(&text, members);
         name.push_str("_several");
     }
     Source::new(name, text, &[("FUSE_WIDE", if wide { "1" } else { "0" })])
 }
 
 /// The whole text behind the prelude.
-pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
+fn text(graph: &Graph, plan: &Plan, schedule: Schedule, members: usize) -> String {
     let (arguments, lookups) = (arguments(graph, plan), lookups(graph, plan));
-    let kernel = Kernel { graph, plan, arguments, lookups, pairs: pairs::apply(graph, plan) };
+    let kernel = Kernel { graph, plan, arguments, lookups, pairs: pairs::apply(graph, plan), members };
     let mut out = String::from(HEADER);
     if kernel.pairs {
         out.push_str(pairs::HEADER);
@@ -195,7 +200,8 @@ pub(crate) fn text(graph: &Graph, plan: &Plan, schedule: Schedule) -> String {
     }
     kernel.args_struct(&mut out, schedule);
     match schedule {
-        Schedule::Elementwise => elementwise::render(&kernel, &mut out),
+        Schedule::Elementwise => elementwise::render(&kernel, vector(graph, plan), &mut out),
+        Schedule::Single => elementwise::render(&kernel, 1, &mut out),
         Schedule::Tiled => tiled::render(&kernel, &mut out),
         Schedule::Wave1 => wave::render(&kernel, 1, false, &mut out),
         Schedule::Wave2 => wave::render(&kernel, 2, false, &mut out),
@@ -228,6 +234,8 @@ struct Kernel<'a> {
     lookups: Vec<Value>,
     /// Whether steps take two elements at a time.
     pairs: bool,
+    /// Launches that share one.
+    members: usize,
 }
 
 impl Kernel<'_> {
@@ -281,6 +289,11 @@ impl Kernel<'_> {
     fn instantiate(&self, form: &body::Form, header: &str, (bounds, template): (&str, &str), out: &mut String) {
         out.push_str(header);
         body::render(self, form, out);
+        if self.members > 1 {
+            out.push_str(together::HEADER);
+            out.push_str(&together::entry(bounds, template, self.members));
+            return;
+        }
         let _ = writeln!(
             out,
             "extern \"C\" __global__ {bounds} void {ENTRY}(FusedArgs a) {{\n    fuse::{template}<Fused>(a, rf::group_x());\n}}"

@@ -1,0 +1,74 @@
+// runs.h: the end of a kernel that hands over its result in runs of neighbours along the columns, line after line. Follows epilogue.h
+// and pairs.h.
+//
+// What differs from column to column only (a bias, the statistics of a normalisation, the root and the quotient made of them) is
+// computed once by `hold` and kept for all lines of a lane; `fetch` reads what else a line needs, so that several lines' reads are
+// under way together, and `put` computes and stores the line. The elements are those of `EndOfElements`, two by two.
+//
+// The functor G of a graph has
+//
+//   Result, WIDTH                an element of the kernel's result in memory, and those of a run
+//   TENSORS, modes(tensor)       its tensors, and how a run of each lies
+//   Kept, Read                   what is kept of each column, and inputs that only it is made of
+//   Row, Written                 what is read and stored of each element of a line
+//   read(line, kept, read), step(args, kept, read)
+//                                read and compute what is of each column
+//   read(line, row)              reads what a line needs
+//   step(args, kept, row, result, written)
+//                                computes a line
+//   write(line, written)         stores it
+namespace rf {
+namespace fuse {
+
+// A run of a line in each tensor. How it lies is a constant: the compiler drops the other ways to read it.
+template <int TENSORS> struct Line {
+    Tensor tensor[TENSORS];
+    index_t offset[TENSORS];
+};
+
+template <class S> RF_FN void unpack(Halves<S, 8>& to, const Vec<u32, 4>& words) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to.word[i] = words[i];
+}
+template <class S> RF_FN void unpack(float (&to)[8], const Vec<u32, 4>& words) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        to[2 * i] = Half<S>::low(words[i]);
+        to[2 * i + 1] = Half<S>::high(words[i]);
+    }
+}
+
+template <class G> struct EndOfRuns : G {
+    typename G::Kept kept;
+
+    // The run at a line some lines down.
+    RF_FN Line<G::TENSORS> line(const typename G::Args& a, i64 down) const {
+        Line<G::TENSORS> line;
+#pragma unroll
+        for (int k = 0; k < G::TENSORS; ++k) {
+            line.tensor[k].base = this->at[k];
+            line.tensor[k].stride[0] = (index_t)a.tensor[k].stride[0];
+            line.offset[k] = (index_t)(down * a.tensor[k].stride[1]);
+        }
+        G::modes(line.tensor);
+        return line;
+    }
+    // At the first column of a run.
+    RF_FN void hold(const typename G::Args& a) {
+        typename G::Read read;
+        G::read(line(a, 0), kept, read);
+        G::step(a, kept, read);
+    }
+    RF_FN void fetch(const typename G::Args& a, i64 down, typename G::Row& row) const { G::read(line(a, down), row); }
+    // `result`: the kernel's elements as memory has them.
+    RF_FN void put(const typename G::Args& a, i64 down, const Vec<u32, 4>& result, const typename G::Row& row) const {
+        Several<typename G::Result, G::WIDTH> elements;
+        typename G::Written written;
+        unpack<typename G::Result>(elements, result);
+        G::step(a, kept, row, elements, written);
+        G::write(line(a, down), written);
+    }
+};
+
+}  // namespace fuse
+}  // namespace rf
