@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rocfire_hal::{DType, Device, Tensor};
 use rocfire_kernels::conv::{ConvParams, conv, conv_input_gradient, conv_weight_gradient};
 use rocfire_kernels::interpolate::{Interpolation, interpolate};
-use rocfire_kernels::pool::{PoolParams, max_pool};
+use rocfire_kernels::pool::{Nan, PoolParams, max_pool};
 
 use crate::op::{Error, Make, Op, ROTATION_BYTES, compare, elements, filled, tolerance};
 
@@ -45,7 +45,7 @@ pub const OPS: &[Make] = &[
     ("max pool f16", |device, name| {
         let run: Run = |x, y| {
             let params = PoolParams { kernel: &[3, 3], stride: &[2, 2], padding: &[1, 1], dilation: &[1, 1] };
-            Ok(max_pool(x.device().stream(), x.view(), &params, y.view_mut(), None)?)
+            Ok(max_pool(x.device().stream(), x.view(), &params, Nan::Any, y.view_mut(), None)?)
         };
         images(device, name, [112, 56], run, |image, side, row, column| {
             let near = |at: usize| (2 * at).saturating_sub(1)..(2 * at + 2).min(side);

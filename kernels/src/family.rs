@@ -201,6 +201,28 @@ pub(crate) fn disjoint(op: &'static str, arg: &'static str, output: &View<'_>, i
     Ok(())
 }
 
+/// Checks what an operator from images to images asks, `[batch, channels, spatial…]` each: devices, one float type, batch and channels
+/// alike, and an output of its own.
+pub(crate) fn images(
+    op: &'static str,
+    stream: &Stream,
+    (from_name, from): (&'static str, &View<'_>),
+    (to_name, to): (&'static str, &View<'_>),
+) -> Result<()> {
+    on_device(op, from_name, stream, from)?;
+    on_device(op, to_name, stream, to)?;
+    if !from.dtype().is_float() {
+        return Err(Error::Unsupported { op, dtype: from.dtype(), arch: from.arch() }.into());
+    }
+    same_dtype(op, to_name, to, from.dtype())?;
+    if to.shape().len() != from.shape().len() || to.shape().get(..2) != from.shape().get(..2) {
+        let expected = format!("batch and channels of {:?}", from.shape());
+        return Err(shape(op, to_name, expected, format!("{:?}", to.shape())));
+    }
+    writable(op, to_name, to)?;
+    disjoint(op, from_name, to, from)
+}
+
 /// Checks one element type.
 pub(crate) fn same_dtype(op: &'static str, arg: &'static str, view: &View<'_>, expected: DType) -> Result<()> {
     if view.dtype() == expected {

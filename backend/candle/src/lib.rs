@@ -26,3 +26,4 @@ pub use operators::{
     rope_at, rope_tables, softmax,
 };
 pub use quantised::{Coded, Coding, Format, Granularity, MxRounding, QuantLinear};
+pub use rocfire_hal::{DeviceId, DeviceInfo, DriverKind};

@@ -305,8 +305,88 @@ fn convolutions_and_pools_agree() {
     }
     agree("max_pool2d", |inputs| inputs.make(&[2, 3, 9, 8], F32)?.max_pool2d_with_stride((3, 2), (2, 2)));
     agree("avg_pool2d", |inputs| inputs.make(&[2, 3, 9, 8], F32)?.avg_pool2d(2));
+    agree("a pool of no images", |inputs| inputs.make(&[0, 3, 5, 5], F32)?.max_pool2d(2));
+    agree("an upsampling of no images", |inputs| inputs.make(&[0, 3, 5, 5], F32)?.upsample_nearest2d(7, 8));
+    agree("a transposed convolution of no images", |inputs| {
+        inputs.make(&[0, 3, 4, 5], F32)?.conv_transpose2d(&inputs.make(&[3, 2, 3, 3], F32)?, 1, 1, 2, 1)
+    });
+    agree("a transposed convolution of no channels", |inputs| {
+        inputs.make(&[2, 0, 4, 5], F32)?.conv_transpose2d(&inputs.make(&[0, 2, 3, 3], F32)?, 1, 1, 2, 1)
+    });
     agree("upsample_nearest2d", |inputs| inputs.make(&[1, 2, 3, 4], F32)?.upsample_nearest2d(7, 8));
     agree("interpolate2d", |inputs| inputs.make(&[1, 2, 3, 4], F32)?.interpolate2d(6, 6));
+}
+
+#[test]
+fn windows_of_every_type_and_layout_agree() {
+    for dtype in [F32, F64, F16, BF16, U8, U32] {
+        // Candle's CPU device ends where a sum of integers overflows.
+        let some = |inputs: &Inputs, shape: &[usize]| match dtype {
+            U8 => inputs.range(shape, dtype, 0.0, 1.99),
+            _ => inputs.make(shape, dtype),
+        };
+        // Prime extents, rows and columns swapped, and what an operator has just made and nobody has read.
+        let image = |inputs: &Inputs| {
+            let x = some(inputs, &[2, 3, 11, 7])?;
+            (&x + &x)?.transpose(2, 3)
+        };
+        agree(&format!("max_pool2d {dtype:?}"), |inputs| image(inputs)?.max_pool2d_with_stride((2, 3), (1, 2)));
+        agree(&format!("max_pool2d of everything {dtype:?}"), |inputs| image(inputs)?.max_pool2d((7, 11)));
+        if !matches!(dtype, U8 | U32) {
+            // Candle's CPU device takes no mean of integers: it multiplies by a reciprocal of their type.
+            agree_within(&format!("avg_pool2d {dtype:?}"), 4.0, |inputs| {
+                image(inputs)?.avg_pool2d_with_stride((3, 2), (1, 2))
+            });
+        }
+        for (padding, output_padding, stride, dilation) in [(0, 0, 1, 1), (1, 1, 2, 1), (2, 0, 3, 2), (0, 2, 3, 1)] {
+            let what = format!("{dtype:?} {padding} {output_padding} {stride} {dilation}");
+            agree_within(&format!("conv_transpose2d {what}"), 16.0, |inputs| {
+                let weights = some(inputs, &[3, 5, 2, 3])?.transpose(2, 3)?;
+                image(inputs)?.conv_transpose2d(&weights, padding, output_padding, stride, dilation)
+            });
+            if matches!(dtype, U8 | U32) && (padding, output_padding, dilation) == (0, 0, 1) {
+                // Then Candle's own product of integers comes first, which CUDA does not have.
+                continue;
+            }
+            for groups in [1, 3] {
+                agree_within(&format!("conv_transpose1d {what} {groups}"), 16.0, |inputs| {
+                    let (x, weights) = (some(inputs, &[2, 13, 3])?, some(inputs, &[3, 5, 4])?);
+                    let x = (&x + &x)?.transpose(1, 2)?;
+                    // Its product takes no single channel out of others.
+                    let x = if groups > 1 { x.contiguous()? } else { x };
+                    x.conv_transpose1d(&weights, padding, output_padding, stride, dilation, groups)
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn windows_and_updates_have_the_same_bits_each_time() {
+    let inputs = Inputs::new(&common::gpu(), 5);
+    let x = inputs.make(&[2, 3, 17, 13], F16).unwrap();
+    let weights = inputs.make(&[3, 5, 3, 3], F16).unwrap();
+    let line = inputs.make(&[2, 3, 19], F16).unwrap();
+    let lines = inputs.make(&[3, 5, 7], F16).unwrap();
+    let (ids, values) = (inputs.ids(&[300], U32, 17).unwrap(), inputs.make(&[300, 13], F16).unwrap());
+    let all = values.narrow(1, 0, 1).unwrap().contiguous().unwrap();
+    let target = x.get(0).unwrap().get(0).unwrap().contiguous().unwrap();
+    let one = target.narrow(1, 0, 1).unwrap().contiguous().unwrap();
+    let compute = || -> Result<Vec<Tensor>> {
+        Ok(vec![
+            x.max_pool2d(3)?,
+            x.avg_pool2d(3)?,
+            x.conv_transpose2d(&weights, 1, 0, 2, 1)?,
+            line.conv_transpose1d(&lines, 0, 0, 3, 1, 1)?,
+            line.conv_transpose1d(&lines, 1, 0, 3, 2, 1)?,
+            target.index_add(&ids, &values, 0)?,
+            one.scatter_add(&ids.unsqueeze(1)?, &all, 0)?,
+        ])
+    };
+    let bits = |tensors: Vec<Tensor>| -> Vec<Vec<f64>> { tensors.iter().map(common::numbers).collect() };
+    let first = bits(compute().unwrap());
+    assert!(first.iter().all(|numbers| numbers.iter().any(|number| *number != 0.0)));
+    assert_eq!(bits(compute().unwrap()), first);
 }
 
 #[test]

@@ -52,12 +52,17 @@ fn extremes_of_lines_in_which_a_nan_moves_through_every_place() {
 #[test]
 fn a_nan_in_every_place_of_a_pooled_window() {
     for dtype in FLOATS {
-        for place in 0..36 {
-            agree(&format!("max_pool2d {dtype:?}, NaN at {place}"), |inputs| {
-                let mut image: Vec<f64> = (0..36).map(|at| f64::from(at * 7 % 11)).collect();
-                image[place] = f64::NAN;
-                inputs.values(&image, dtype)?.reshape((1, 1, 6, 6))?.max_pool2d_with_stride(3, 2)
-            });
+        // Rows of any length, and such as are whole vectors of every type.
+        for (rows, columns, window, step) in [(6, 6, 3, 2), (3, 16, 3, 2), (4, 16, 2, 2)] {
+            for place in 0..rows * columns {
+                agree(&format!("max_pool2d {dtype:?}, NaN at {place} of {rows} x {columns}"), |inputs| {
+                    let numbers = (0..rows * columns).map(|at| (at * 7 % 11) as f64);
+                    let mut image: Vec<f64> = numbers.collect();
+                    image[place] = f64::NAN;
+                    let image = inputs.values(&image, dtype)?.reshape((1, 1, rows, columns))?;
+                    image.max_pool2d_with_stride(window, step)
+                });
+            }
         }
     }
 }

@@ -1,13 +1,13 @@
 //! `attention_backward`: the launchers of `attention_backward.hip`.
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_arch::ArchInfo;
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
 use super::attention::{OutputOf, check_output, disjoint_from_inputs, line_strides};
+use super::choice::{self, Gradients};
 use super::problem::{Prepared, Problem, readable, strides};
-use super::tile::{Tile, general_only};
+use super::tile::Tile;
 use super::{AttentionInputs, AttentionParams};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape, sum_dtype};
@@ -16,9 +16,6 @@ const OP: &str = "attention_backward";
 /// Rows that a workgroup of `attention_delta` takes, and its threads.
 const DELTA_ROWS: usize = 32;
 const DELTA_BLOCK: usize = 256;
-/// Head sizes of keys and values together up to which a workgroup has registers for both gradients: of a wave of 32 lanes, of
-/// one of 64. Beside resident operands of the matrix unit the first holds for all.
-const BOTH_MAX: [usize; 2] = [128, 256];
 
 /// What the forward left, and the gradient of its output.
 #[derive(Clone, Copy, Debug)]
@@ -170,43 +167,30 @@ impl Backward<'_> {
         if rows > 0 {
             self.delta(&delta, rows)?;
         }
-        let mut keys = [p.q_rows, p.k_rows].map(|rows| self.key(rows));
-        keys[1].tile = keys[1].tile.for_keys();
+        let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
+        let (dtype, extra, rows) = (self.out.dtype(), p.extra(), [p.q_rows, p.k_rows]);
+        let gradients = Gradients { dtype, depths, extra, rows };
+        let chosen = choice::decide(device.arch().info(), device.config().matrix, &gradients);
         if p.q_rows > 0 && !self.dq.is_empty() {
-            let tiles = p.q_rows.div_ceil(keys[0].tile.resident_rows());
-            self.launch(GradientKey { part: Part::Queries, ..keys[0] }, [tiles, p.heads], &delta, &[self.dq.buffer()])?;
+            let tiles = p.q_rows.div_ceil(chosen.queries.tile.resident_rows());
+            self.launch(chosen.queries, [tiles, p.heads], &delta, &[self.dq.buffer()])?;
         }
         if p.k_rows > 0 && !self.dk.is_empty() {
-            let grid = [p.k_rows.div_ceil(keys[1].tile.resident_rows()), kv_heads];
-            let (dk, dv) = (self.dk.buffer(), self.dv.buffer());
-            if keys[1].both(device.arch().info()) {
-                self.launch(GradientKey { part: Part::Both, ..keys[1] }, grid, &delta, &[dk, dv])?;
-            } else {
-                self.launch(GradientKey { part: Part::Values, ..keys[1] }, grid, &delta, &[dv])?;
-                self.launch(GradientKey { part: Part::Keys, ..keys[1] }, grid, &delta, &[dk])?;
+            let both = [self.dk.buffer(), self.dv.buffer()];
+            for key in chosen.keys.into_iter().flatten() {
+                let written = match key.part {
+                    Part::Values => &both[1..],
+                    Part::Keys => &both[..1],
+                    Part::Both | Part::Queries | Part::Delta => &both[..],
+                };
+                self.launch(key, [p.k_rows.div_ceil(key.tile.resident_rows()), kv_heads], &delta, written)?;
             }
         }
         Ok(())
     }
 
-    /// What both gradients of a tile have in common, for so many resident rows.
-    fn key(&self, rows: usize) -> GradientKey {
-        let p = self.prepared;
-        let device = self.stream.device();
-        let depths = [Prepared::padded(p.depth), Prepared::padded(p.value_depth)];
-        let dtype = self.out.dtype();
-        let info = device.arch().info();
-        let tile = Tile::choose_backward(info, device.config().matrix, dtype, depths, rows);
-        let tile = if p.extra() { tile.general() } else { tile };
-        let extra = p.extra() || general_only(info, tile);
-        GradientKey { dtype, depths, tile, extra, part: Part::Delta }
-    }
-
     fn delta(&self, delta: &Tensor, rows: usize) -> Result<()> {
-        let key = GradientKey { part: Part::Delta, extra: false, ..self.key(1) };
-        // Head sizes and tiles do not matter to it: one kernel of each type serves all.
-        let key = GradientKey { depths: [32, 32], tile: Tile::SMALLEST, ..key };
-        let source = sources(key);
+        let source = sources(GradientKey::delta(self.out.dtype()));
         let args = self.args(0, rows, delta);
         let grid = [rows.div_ceil(DELTA_ROWS), 1, 1];
         let name = (OP, "attention_delta");
@@ -231,8 +215,7 @@ impl Backward<'_> {
         if rows > 0 {
             self.delta(&delta, rows)?;
         }
-        let key =
-            GradientKey { part: Part::Delta, extra: false, depths: [32, 32], tile: Tile::SMALLEST, ..self.key(1) };
+        let key = GradientKey::delta(self.out.dtype());
         let args = GradientArgs { dsinks: dsinks.device_address(), ..self.args(0, rows, &delta) };
         let (grid, block) = ([self.prepared.heads, 1, 1], [DELTA_BLOCK, 1, 1]);
         let (name, args) = ((OP, "attention_sinks"), bytemuck::bytes_of(&args));
@@ -358,12 +341,9 @@ pub(crate) struct GradientKey {
 }
 
 impl GradientKey {
-    /// Whether one workgroup has registers for the gradients of keys and of values.
-    pub fn both(&self, info: &ArchInfo) -> bool {
-        // Where copies go past the registers, and operands wait in LDS, sums of two head sizes of 128 leave enough.
-        let keeps = self.tile.size > 0 && self.tile.stages == 0 && self.tile.resident_words > 0;
-        let roomy = (info.wave_size == 64 && !keeps) || self.tile.stages > 0;
-        self.tile.size > 0 && self.depths.iter().sum::<usize>() <= BOTH_MAX[usize::from(roomy)]
+    /// Of the kernels that are not cut into tiles: head sizes do not matter to them, and one source of each type serves all.
+    fn delta(dtype: DType) -> GradientKey {
+        GradientKey { dtype, depths: [32, 32], tile: Tile::SMALLEST, extra: false, part: Part::Delta }
     }
 
     /// Depths of the resident operands: keys alone give the gradient of values.

@@ -7,6 +7,7 @@
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod attention;
 mod attention_backward;
+mod choice;
 mod plain;
 mod problem;
 mod sources;

@@ -5,6 +5,7 @@ use rocfire_hal::{DType, Source};
 
 use super::attention::{AttentionKey, source};
 use super::attention_backward::{GradientKey, Part, backward_source};
+use super::choice::serves_both;
 use super::plain;
 use super::tile::{Tile, general_only};
 
@@ -54,6 +55,6 @@ fn backward(arch: Arch, dtype: DType) -> impl Iterator<Item = Source> {
         let tile = if extra { tile.general() } else { tile };
         let tile = if part == Part::Queries { tile } else { tile.for_keys() };
         let key = GradientKey { dtype, depths, tile, extra, part };
-        (part != Part::Both || key.both(arch.info())).then(|| backward_source(key))
+        (part != Part::Both || serves_both(arch.info(), &key)).then(|| backward_source(key))
     })
 }

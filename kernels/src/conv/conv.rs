@@ -6,12 +6,13 @@ use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{Buffer, DType, Source, Stream, Tensor, View, ViewMut};
 
 use super::channels_last::{channels_last, taps_first};
+use super::choice::{self, Decision, Machine, WeightDecision, WeightSum};
 use super::direct;
 use super::fused::{BATCH, CHANNEL, over_product, over_space};
 use super::geometry::{AXES, ConvParams, Geometry, Side, Window};
 use super::last::{self, Lines};
-use super::operands::{Bias, COPY_PLACES, Source3, VECTOR_BYTES, check_inputs, check_output, in_vectors};
-use super::tiling::{Tiling, are_rounds, choose, staging};
+use super::operands::{Bias, Source3, VECTOR_BYTES, check_inputs, check_output, in_vectors};
+use super::tiling::Tiling;
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue};
 use crate::family::{self, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape, sum_dtype};
@@ -21,15 +22,6 @@ use crate::gemm::{GemmParams, Staging, multiply};
 const NUMBER_MAX: usize = 1 << 31;
 /// Threads of `conv_sum`.
 const SUM_BLOCK: usize = 256;
-/// The weight's gradient has few elements and long sums: slices make up to so many tiles of 64 x 64 out of it, of at least so
-/// many steps each.
-const SLICED_TILES: usize = 1024;
-const SLICE_STEPS_MIN: usize = 1024;
-const SLICES_MAX: usize = 256;
-/// A tile of so many lines or more fills the banks of LDS where steps are its rows.
-const LINES_ACROSS: usize = 64;
-/// Slices begin at multiples of this: whole rounds of the kernel for every type.
-const SLICE_ROUND: usize = 64;
 
 /// `y[n, o, p] = bias[o] + Σ x[n, c, p · stride + r · dilation - padding] · weight[o, c, r]`, within groups of channels.
 ///
@@ -310,42 +302,46 @@ impl Windows<'_> {
         if places >= NUMBER_MAX || k >= NUMBER_MAX {
             return Err(shape(self.op, "x", format!("fewer than {NUMBER_MAX} places and taps"), places.max(k)));
         }
-        if self.groups > 1 && self.rows <= direct::CHANNELS_MAX && self.channels <= direct::CHANNELS_MAX {
-            return self.direct(places);
-        }
-        let vector = VECTOR_BYTES / self.dtype.size_bytes();
         let x_vector = k > 0 && self.in_vectors;
-        let mut a_vector = self.a_in_steps(x_vector, vector);
-        if !a_vector && k > 0 && k.is_multiple_of(vector) && self.batch * places >= COPY_PLACES {
+        let windows = choice::Windows {
+            dtype: self.dtype,
+            rows: self.rows,
+            channels: self.channels,
+            groups: self.groups,
+            batch: self.batch,
+            places,
+            taps: self.window.taps,
+            axes: self.window.axes(self.x_extent),
+            k,
+            x_vector,
+            a_vector: self.a_in_steps(x_vector),
+        };
+        let product = match choice::decide(&Machine::of(&self.stream.device()), &windows) {
+            Decision::Direct => return self.direct(places),
+            Decision::Product(product) => product,
+        };
+        if product.packs {
             self.pack(x_vector)?;
-            a_vector = self.a_in_steps(x_vector, vector);
+            debug_assert!(self.a_in_steps(x_vector), "a copy lies in vectors of steps");
         }
-        let whole = a_vector && x_vector && are_rounds(self.dtype, self.channels, self.window.taps);
-        let size = [self.rows, self.batch * places];
-        let tiling = choose(&self.stream.device(), self.dtype, size, self.groups, whole);
-        let axes = self.window.axes(self.x_extent);
-        let tiled = if a_vector && x_vector { staging(self.stream.device().arch().info(), &tiling) } else { None };
-        let lines = tiled.and_then(|_| {
+        let lines = product.key.tiled.and_then(|_| {
             let epilogue = self.epilogue.as_ref();
             Lines::new(self.dtype, &self.out, self.window.places, self.batch, self.rows, epilogue)
         });
-        let last = lines.as_ref().map(|lines| match &lines.epilogue {
+        let runs = |lines: &Lines<'_>| match &lines.epilogue {
             Some(epilogue) => epilogue.runs(epilogue.tensors()),
             None => Runs::default(),
-        });
-        let tiling = if last.is_some() { tiling.turned() } else { tiling };
-        let (input, output) = (self.dtype, self.dtype);
-        let whole = whole && tiled.is_some();
-        let key = ConvKey { input, output, weight: false, axes, tiling, a_vector, x_vector, tiled, whole, last };
+        };
+        let key = lines.as_ref().map_or(product, |lines| product.ending_in(runs(lines))).key;
         let run = ((NUMBER_MAX - 1) / places.max(1)).max(1);
         for first in (0..self.batch).step_by(run) {
             for group in (0..self.groups).step_by(GRID_YZ_MAX) {
                 let groups = (self.groups - group).min(GRID_YZ_MAX);
-                let mut args = self.args(first, run.min(self.batch - first) * places, group, groups, k, &tiling);
+                let mut args = self.args(first, run.min(self.batch - first) * places, group, groups, k, &key.tiling);
                 let epilogue = match &lines {
                     Some(lines) => {
                         args.out_line = lines.stride;
-                        args.tiles_m = self.rows.div_ceil(tiling.block()[1]) as u32;
+                        args.tiles_m = self.rows.div_ceil(key.tiling.block()[1]) as u32;
                         lines.epilogue.map(|epilogue| epilogue.from(0, group * self.rows).from(1, first * places))
                     }
                     None => self.epilogue.map(|epilogue| epilogue.from(BATCH, first).from(CHANNEL, group * self.rows)),
@@ -387,7 +383,8 @@ impl Windows<'_> {
     }
 
     /// Whether steps that follow each other lie side by side, in whole vectors.
-    fn a_in_steps(&self, channels_inner: bool, vector: usize) -> bool {
+    fn a_in_steps(&self, channels_inner: bool) -> bool {
+        let vector = VECTOR_BYTES / self.dtype.size_bytes();
         let (mut next, mut all) = (1, true);
         for &(extent, stride) in self.steps(channels_inner).iter().rev().filter(|(extent, _)| *extent != 1) {
             all &= stride == next;
@@ -482,35 +479,22 @@ struct WeightGradient<'a> {
 impl WeightGradient<'_> {
     const OP: &'static str = "conv_weight_gradient";
 
-    /// Slices of the sum, and their length.
-    fn slices(&self) -> (usize, usize) {
-        let tiles = (self.rows * self.lines * self.geometry.groups).div_ceil(64 * 64);
-        let slices = (SLICED_TILES / tiles).clamp(1, (self.steps / SLICE_STEPS_MIN).clamp(1, SLICES_MAX));
-        let length = self.steps.div_ceil(slices).next_multiple_of(SLICE_ROUND).max(SLICE_ROUND);
-        (self.steps.div_ceil(length).max(1), length)
-    }
-
     fn run(&self, weight_grad: &View<'_>) -> Result<()> {
         let device = self.stream.device();
-        let (slices, length) = self.slices();
-        let tiling = choose(&device, self.dtype, [self.rows, self.lines], self.geometry.groups * slices, false);
         let sum = sum_dtype(self.dtype);
         let vector = VECTOR_BYTES / self.dtype.size_bytes();
         let channels = self.geometry.channels[0];
-        let turned = in_vectors(&self.x, channels, vector) && in_vectors(&self.grad, self.rows, vector);
-        let tiled = if turned { self.staging(&tiling) } else { None };
-        let key = ConvKey {
-            input: self.dtype,
-            output: if slices > 1 { sum } else { self.dtype },
-            weight: true,
+        let sums = WeightSum {
+            dtype: self.dtype,
+            size: [self.rows, self.lines],
+            groups: self.geometry.groups,
+            steps: self.steps,
             axes: self.geometry.forward().axes(self.geometry.input),
-            tiling,
-            a_vector: !turned && self.grad_in_vectors(vector),
-            x_vector: turned,
-            tiled,
-            whole: false,
-            last: None,
+            in_channels: in_vectors(&self.x, channels, vector) && in_vectors(&self.grad, self.rows, vector),
+            in_line: self.grad_line().is_some(),
+            in_places: self.grad_in_vectors(vector),
         };
+        let WeightDecision { slices, length, key } = choice::decide_weight(&Machine::of(&device), &sums);
         let count = self.geometry.groups * self.rows * self.lines;
         if slices == 1 {
             return self.launch(key, weight_grad.device_address(), weight_grad.buffer(), 1, length);
@@ -537,14 +521,6 @@ impl WeightGradient<'_> {
             KernelLaunch::new(self.stream, &source, (Self::OP, "conv_sum"), grid, block)
                 .run(&args, &[weight_grad.buffer()])
         }
-    }
-
-    /// How tiles of sides with their channels innermost get to LDS, where fragment loads turn them.
-    fn staging(&self, tiling: &Tiling) -> Option<Staging> {
-        let turns =
-            self.dtype.size_bytes() == 2 && tiling.block().iter().all(|lines| lines.is_multiple_of(LINES_ACROSS));
-        let staging = staging(self.stream.device().arch().info(), tiling);
-        staging.filter(|staging| staging.copies && turns && self.grad_line().is_some())
     }
 
     /// Elements from one place of the gradient to the next, all images one after the other.

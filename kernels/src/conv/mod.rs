@@ -16,6 +16,7 @@
 //! of the shape alone, added in ascending order: the bits do not depend on the device's size.
 
 mod channels_last;
+mod choice;
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod conv;
 mod direct;

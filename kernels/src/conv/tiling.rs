@@ -1,7 +1,7 @@
-//! Which tiles a convolution is cut into, and how they get to LDS. The choice changes no bit of the result, so it may be tuned freely.
+//! Which tiles a convolution may be cut into, and how they get to LDS.
 
 use rocfire_arch::{ArchInfo, Matrix};
-use rocfire_hal::{DType, Device, DriverKind};
+use rocfire_hal::DType;
 
 use super::geometry::AXES;
 use crate::gemm::Staging;
@@ -76,7 +76,7 @@ impl Tiling {
     }
 
     /// Workgroups that a compute unit of a card holds.
-    fn resident(&self) -> usize {
+    pub fn resident(&self) -> usize {
         if self.is_large() { 1 } else { GROUPS_PER_UNIT }
     }
 
@@ -96,6 +96,8 @@ fn matrix_side(info: &ArchInfo, dtype: DType) -> u16 {
     crate::gemm::matrix_side(info, dtype)
 }
 
+/// Workgroups of four waves that a compute unit of a card holds.
+const GROUPS_PER_UNIT: usize = 2;
 /// Bytes of a line in a round of loading.
 const ROUND_BYTES: usize = 64;
 /// Rounds under way where copies go past the registers, at most.
@@ -119,37 +121,4 @@ pub(crate) fn staging(info: &ArchInfo, tiling: &Tiling) -> Option<Staging> {
 /// Whether so many channels of a tap are whole rounds of loading, and the taps so few that the kernel tells them apart by bits.
 pub(super) fn are_rounds(dtype: DType, channels: usize, taps: [usize; AXES]) -> bool {
     (channels * dtype.size_bytes()).is_multiple_of(ROUND_BYTES) && taps.iter().sum::<usize>() <= TAP_BITS
-}
-
-/// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
-const EMULATED_SLOTS: usize = 4;
-/// Workgroups of four waves that a compute unit of a card holds.
-const GROUPS_PER_UNIT: usize = 2;
-/// Cost of loading one line of a tile, in products of one element pair: windows are read element by element.
-const EDGE_COST: usize = 12;
-/// The same where copies go past the registers: LDS, which gives a tile of 64 x 64 twice what it gives one of 128 x 128 for each
-/// product, is what binds then (256 x 12544 places x 2304 take 0.072 ms in the smaller on an H200).
-const COPIED_EDGE_COST: usize = 48;
-
-/// The tiling with the least modelled time for so many rows and columns; `whole` where taps are whole rounds of loading.
-pub(crate) fn choose(device: &Device, dtype: DType, size: [usize; 2], groups: usize, whole: bool) -> Tiling {
-    let (info, matrix) = (device.arch().info(), device.config().matrix);
-    let copies = |tiling: &Tiling| tiling.matrix_size > 0 && info.matrix == Matrix::MmaSync;
-    let cost = |tiling: &&Tiling| {
-        let resident = tiling.resident();
-        let slots = match device.id().driver() {
-            DriverKind::Emulated => EMULATED_SLOTS,
-            DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => {
-                (device.info().compute_units as usize * resident).max(1)
-            }
-        };
-        let block = tiling.block();
-        let blocks = size[0].div_ceil(block[0]) * size[1].div_ceil(block[1]) * groups;
-        let edge = if copies(tiling) { COPIED_EDGE_COST } else { EDGE_COST };
-        // What shares a unit takes its time from each other.
-        blocks.div_ceil(slots) * resident * (block[0] * block[1] + edge * (block[0] + block[1]))
-    };
-    let eligible =
-        TILINGS.iter().filter(|tiling| tiling.serves(info, dtype, matrix) && tiling.takes_whole(whole) == whole);
-    *eligible.min_by_key(cost).expect("every type has a tiling of matrix size 16 or 32, or the plain ones")
 }

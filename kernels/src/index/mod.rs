@@ -7,7 +7,8 @@
 //! Updates of one element happen in ascending order of the index tensor: the same bits on every run, without atomics. Few
 //! indices are followed one after the other; many are sorted first, so that different elements are updated side by side.
 //! An index outside the axis, negative ones included, is never followed: reading gives zero, updating passes it over, and the next
-//! read or wait of the device is [`rocfire_hal::Error::Index`], unless `ROCFIRE_CHECK_INDEX=0`.
+//! read or wait of the device is [`rocfire_hal::Error::Index`], unless `ROCFIRE_CHECK_INDEX=0`. [`Updating`] is an update under
+//! another name in such reports, or one with a number that stands for no index.
 
 mod compact;
 mod gather;
@@ -70,6 +71,39 @@ impl Update {
     }
 }
 
+/// An update as an operator defines it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Updating {
+    /// What becomes of an element.
+    pub update: Update,
+    /// Which numbers are indices.
+    pub indices: Indices,
+    /// What reports of an index outside call the operator, an identifier of 24 letters at most; `None`: by the launcher's name.
+    pub name: Option<&'static str>,
+}
+
+impl From<Update> for Updating {
+    fn from(update: Update) -> Updating {
+        Updating { update, indices: Indices::All, name: None }
+    }
+}
+
+impl Updating {
+    /// Whether a number is passed over, for the kernels.
+    fn has_none(self) -> &'static str {
+        if self.indices == Indices::AllButGreatest { "1" } else { "0" }
+    }
+}
+
+/// Which numbers of a type are indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Indices {
+    /// All.
+    All,
+    /// The greatest says that there is none: it is passed over, and nobody is told of it.
+    AllButGreatest,
+}
+
 /// The family's rows of the registry.
 pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
     let (bytes, index) = (dtype.size_bytes(), DType::I64);
@@ -83,13 +117,27 @@ pub(crate) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Sourc
     ];
     let wide = matches!(dtype, DType::F16 | DType::BF16);
     let updates = Update::ALL.into_iter().filter(move |update| update.serves(dtype)).flat_map(move |update| {
+        let updating = Updating::from(update);
         [
-            ("scatter", scatter::source(scatter::ScatterKey { dtype, index, update })),
-            ("select_update", select_update::source(select_update::UpdateKey { dtype, index, update })),
-            ("sorted_update", sorted_update::source(sorted_update::SortedKey { dtype, index, update, wide })),
+            ("scatter", scatter::source(scatter::ScatterKey { dtype, index, updating })),
+            ("select_update", select_update::source(select_update::UpdateKey { dtype, index, updating })),
+            ("sorted_update", sorted_update::source(sorted_update::SortedKey { dtype, index, updating, wide })),
         ]
     });
-    moves.into_iter().chain(updates)
+    moves.into_iter().chain(updates).chain(of_some_indices(dtype))
+}
+
+/// Those of sums by indices of which the greatest is none.
+fn of_some_indices(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let sum = |name| Updating { update: Update::Add, indices: Indices::AllButGreatest, name: Some(name) };
+    let (index, wide, sums) = (DType::U32, matches!(dtype, DType::F16 | DType::BF16), Update::Add.serves(dtype));
+    let by_slice = sum("index_add");
+    let rows = [
+        ("scatter", scatter::source(scatter::ScatterKey { dtype, index, updating: sum("scatter_add") })),
+        ("select_update", select_update::source(select_update::UpdateKey { dtype, index, updating: by_slice })),
+        ("sorted_update", sorted_update::source(sorted_update::SortedKey { dtype, index, updating: by_slice, wide })),
+    ];
+    rows.into_iter().filter(move |_| sums)
 }
 
 /// Checks that indices are integers.

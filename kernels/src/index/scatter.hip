@@ -5,12 +5,16 @@
 // Block  : (256, 1, 1)
 // Needs  : lines < 2^31; out overlaps neither input                        checked by the launcher
 // Numeric: updates of one element happen in ascending j, each rounded to the element type; an index outside 0..extent is
-//          passed over and told of
+//          passed over and told of, by SCATTER_NAME; with SCATTER_NONE the greatest of its type is passed over and not told of
 //
-// Macros : SCATTER_TYPE, SCATTER_INDEX; SCATTER_UPDATE: 0 assign, 1 add, 2 multiply, 3 minimum, 4 maximum
+// Macros : SCATTER_TYPE, SCATTER_INDEX; SCATTER_UPDATE: 0 assign, 1 add, 2 multiply, 3 minimum, 4 maximum; SCATTER_NONE: 1 if the
+//          greatest of SCATTER_INDEX is no index; SCATTER_NAME: the operator's in reports
 using namespace rf;
 
 RF_CHECKS_INDICES
+
+#define LITERAL_OF(name) #name
+#define LITERAL(name) LITERAL_OF(name)
 
 struct ScatterArgs {
     SCATTER_TYPE* out;
@@ -33,7 +37,9 @@ extern "C" __global__ __launch_bounds__(256) void scatter(ScatterArgs g) {
     i64 outside = 0;  // told of behind the loop, whose reads need not come after it
     for (i64 j = 0; j < g.n; ++j) {
         i64 at = (i64)*index;
-        if ((u64)at < (u64)g.extent) {
+        if (SCATTER_NONE && *index == (SCATTER_INDEX)Limits<SCATTER_INDEX>::high) {
+            // there is none
+        } else if ((u64)at < (u64)g.extent) {
             SCATTER_TYPE* to = out + at * g.out_strides.middle;
             *to = Update<SCATTER_UPDATE>::of(*to, *value);
         } else if ((u64)outside < (u64)g.extent) {
@@ -42,5 +48,5 @@ extern "C" __global__ __launch_bounds__(256) void scatter(ScatterArgs g) {
         index += g.index_strides.middle;
         value += g.value_strides.middle;
     }
-    if ((u64)outside >= (u64)g.extent) RF_TELL_INDEX("scatter", outside, g.extent);
+    if ((u64)outside >= (u64)g.extent) RF_TELL_INDEX(LITERAL(SCATTER_NAME), outside, g.extent);
 }

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
 use super::sorted_update::{SERIAL_MAX, Sorted, sorted_update};
-use super::{Update, integers, same_but, same_shape};
+use super::{Updating, integers, same_but, same_shape};
 use crate::Result;
 use crate::family::{self, BLOCK, Box3, FastDiv, Input3, KernelLaunch, Output3, Sources, Strides3, c_type};
 
@@ -12,7 +12,7 @@ pub(super) const OP: &str = "scatter";
 /// Fewest lines that are worth a lane each however long they are: with as many the device is full.
 const LINES_MIN: usize = 16384;
 
-/// `out[.., indices[.., j, ..], ..] = update(out[..], value[.., j, ..])` along axis `dim`, for ascending `j`, in place.
+/// `out[.., indices[.., j, ..], ..] = updating(out[..], value[.., j, ..])` along axis `dim`, for ascending `j`, in place.
 ///
 /// # Shapes
 /// `indices` and `value` alike; `out` the same but for axis `dim`. Any strides.
@@ -25,16 +25,17 @@ const LINES_MIN: usize = 16384;
 /// `Shape` for shapes, types or layouts that do not fit, and for 2³¹ lines or more; `Unsupported` for arithmetic on `Bool`.
 pub fn scatter(
     stream: &Stream,
-    update: Update,
+    updating: impl Into<Updating>,
     dim: usize,
     out: ViewMut<'_>,
     indices: View<'_>,
     value: View<'_>,
 ) -> Result<()> {
+    let updating = updating.into();
     for (arg, view) in [("out", &out.view()), ("indices", &indices), ("value", &value)] {
         family::on_device(OP, arg, stream, view)?;
     }
-    update.check(OP, &out)?;
+    updating.update.check(OP, &out)?;
     family::axis(OP, dim, out.layout().rank())?;
     integers(OP, &indices)?;
     same_but(OP, "indices", indices.shape(), out.shape(), dim)?;
@@ -48,14 +49,14 @@ pub fn scatter(
         return Ok(());
     }
     static SOURCES: Sources<ScatterKey> = Sources::new();
-    let source = SOURCES.get(ScatterKey { dtype: out.dtype(), index: indices.dtype(), update }, source);
+    let source = SOURCES.get(ScatterKey { dtype: out.dtype(), index: indices.dtype(), updating }, source);
     let (element, index_bytes) = (out.dtype().size_bytes() as i64, indices.dtype().size_bytes() as i64);
     let space = Box3::of(indices.shape(), dim);
     let extent = out.shape()[dim] as i64;
     if extent == 0 || space.middle > SERIAL_MAX && space.outer * space.inner < LINES_MIN {
         let sorted = Sorted::per_line(stream, dim, indices)?;
         let (value, out) = (Input3::new(stream, value, dim)?, Output3::new(stream, out, dim, true)?);
-        sorted_update(stream, (OP, update, false), &sorted, space, extent as usize, &value, &out)?;
+        sorted_update(stream, (OP, updating, false), &sorted, space, extent as usize, &value, &out)?;
         return out.finish(stream);
     }
     let (indices, value) = (Input3::new(stream, indices, dim)?, Input3::new(stream, value, dim)?);
@@ -90,7 +91,7 @@ pub fn scatter(
 pub(crate) struct ScatterKey {
     pub dtype: DType,
     pub index: DType,
-    pub update: Update,
+    pub updating: Updating,
 }
 
 /// The source of one variant.
@@ -100,7 +101,9 @@ pub(crate) fn source(key: ScatterKey) -> Source {
     let defines = [
         ("SCATTER_TYPE", c_type(dtype)),
         ("SCATTER_INDEX", c_type(key.index)),
-        ("SCATTER_UPDATE", key.update.number()),
+        ("SCATTER_UPDATE", key.updating.update.number()),
+        ("SCATTER_NONE", key.updating.has_none()),
+        ("SCATTER_NAME", key.updating.name.unwrap_or(OP)),
     ];
     Source::new("scatter", include_str!("scatter.hip"), &defines)
 }

@@ -8,12 +8,17 @@
 // Needs  : out overlaps neither input                                       checked by the launcher
 // Numeric: updates of one element happen in ascending j, in both kernels: the bits are the same. 16-bit floats: rows keeps
 //          the running value of an element in f32 and rounds it once, so lines is not used for their sums and products.
-//          An index outside 0..extent is passed over and told of.
+//          An index outside 0..extent is passed over and told of, by UPDATE_NAME; with UPDATE_NONE the greatest of its type is
+//          passed over and not told of.
 //
-// Macros : UPDATE_TYPE, UPDATE_INDEX; UPDATE_KIND: 0 assign, 1 add, 2 multiply, 3 minimum, 4 maximum; UPDATE_ROWS
+// Macros : UPDATE_TYPE, UPDATE_INDEX; UPDATE_KIND: 0 assign, 1 add, 2 multiply, 3 minimum, 4 maximum; UPDATE_ROWS; UPDATE_NONE: 1
+//          if the greatest of UPDATE_INDEX is no index; UPDATE_NAME: the operator's in reports
 using namespace rf;
 
 RF_CHECKS_INDICES
+
+#define LITERAL_OF(name) #name
+#define LITERAL(name) LITERAL_OF(name)
 
 typedef Acc<UPDATE_TYPE>::type Running;
 
@@ -44,9 +49,11 @@ extern "C" __global__ __launch_bounds__(UPDATE_ROWS * ARCH_WAVE_SIZE) void selec
     i64 outside = 0;  // told of behind the loop, whose reads need not come after it
     for (i64 base = 0; base < g.n; base += ARCH_WAVE_SIZE) {
         i64 j = base + lane_id;
-        i64 at = (i64)g.indices[(j < g.n ? j : 0) * g.index_stride];
-        if (tells && j < g.n && (u64)at >= (u64)g.extent && (u64)outside < (u64)g.extent) outside = at;
-        bool mine = j < g.n && at == row;
+        UPDATE_INDEX given = g.indices[(j < g.n ? j : 0) * g.index_stride];
+        i64 at = (i64)given;
+        bool none = UPDATE_NONE && given == (UPDATE_INDEX)Limits<UPDATE_INDEX>::high;
+        if (tells && !none && j < g.n && (u64)at >= (u64)g.extent && (u64)outside < (u64)g.extent) outside = at;
+        bool mine = !none && j < g.n && at == row;
         u64 hits = rf::ballot(mine);
         if (hits == 0) continue;
         if (!touched && inside) running = cast<Running>(*out);
@@ -58,7 +65,7 @@ extern "C" __global__ __launch_bounds__(UPDATE_ROWS * ARCH_WAVE_SIZE) void selec
         } while (hits != 0);
     }
     if (touched && inside) *out = cast<UPDATE_TYPE>(running);
-    if ((u64)outside >= (u64)g.extent) RF_TELL_INDEX("select_update", outside, g.extent);
+    if ((u64)outside >= (u64)g.extent) RF_TELL_INDEX(LITERAL(UPDATE_NAME), outside, g.extent);
 }
 
 extern "C" __global__ __launch_bounds__(256) void select_update_lines(SelectUpdateArgs g) {
@@ -71,7 +78,9 @@ extern "C" __global__ __launch_bounds__(256) void select_update_lines(SelectUpda
     i64 outside = 0;
     for (i64 j = 0; j < g.n; ++j) {
         i64 at = (i64)*index;
-        if ((u64)at < (u64)g.extent) {
+        if (UPDATE_NONE && *index == (UPDATE_INDEX)Limits<UPDATE_INDEX>::high) {
+            // there is none
+        } else if ((u64)at < (u64)g.extent) {
             UPDATE_TYPE* to = out + at * g.out_strides.middle;
             *to = Update<UPDATE_KIND>::of(*to, *value);
         } else if ((u64)outside < (u64)g.extent) {
@@ -80,5 +89,5 @@ extern "C" __global__ __launch_bounds__(256) void select_update_lines(SelectUpda
         index += g.index_stride;
         value += g.value_strides.middle;
     }
-    if ((u64)outside >= (u64)g.extent) RF_TELL_INDEX("select_update", outside, g.extent);
+    if ((u64)outside >= (u64)g.extent) RF_TELL_INDEX(LITERAL(UPDATE_NAME), outside, g.extent);
 }

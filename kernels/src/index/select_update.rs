@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
 use super::sorted_update::{SERIAL_MAX, Sorted, sorted_update};
-use super::{Update, integers, same_but};
+use super::{Update, Updating, integers, same_but};
 use crate::Result;
 use crate::family::{
     self, BLOCK, Box3, FastDiv, GRID_YZ_MAX, Input3, KernelLaunch, Output3, Sources, Strides3, c_type, shape,
@@ -21,7 +21,7 @@ fn is_half(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16)
 }
 
-/// `out[.., indices[j], ..] = update(out[..], value[.., j, ..])` along axis `dim`, for ascending `j`, in place. The gradient
+/// `out[.., indices[j], ..] = updating(out[..], value[.., j, ..])` along axis `dim`, for ascending `j`, in place. The gradient
 /// of [`super::select`] is [`Update::Add`] onto zeros.
 ///
 /// # Shapes
@@ -35,16 +35,17 @@ fn is_half(dtype: DType) -> bool {
 /// `Shape` for shapes, types or layouts that do not fit, and for 2³¹ lines or more; `Unsupported` for arithmetic on `Bool`.
 pub fn select_update(
     stream: &Stream,
-    update: Update,
+    updating: impl Into<Updating>,
     dim: usize,
     out: ViewMut<'_>,
     indices: View<'_>,
     value: View<'_>,
 ) -> Result<()> {
+    let updating = updating.into();
     for (arg, view) in [("out", &out.view()), ("indices", &indices), ("value", &value)] {
         family::on_device(OP, arg, stream, view)?;
     }
-    update.check(OP, &out)?;
+    updating.update.check(OP, &out)?;
     family::axis(OP, dim, out.layout().rank())?;
     integers(OP, &indices)?;
     same_but(OP, "value", value.shape(), out.shape(), dim)?;
@@ -60,15 +61,15 @@ pub fn select_update(
         return Ok(());
     }
     static SOURCES: Sources<UpdateKey> = Sources::new();
-    let source = SOURCES.get(UpdateKey { dtype: out.dtype(), index: indices.dtype(), update }, source);
+    let source = SOURCES.get(UpdateKey { dtype: out.dtype(), index: indices.dtype(), updating }, source);
     let space = Box3::of(value.shape(), dim);
     let wave = stream.device().arch().info().wave_size as usize;
     let extent = out.shape()[dim];
-    let choice = choice(space, extent, wave, out.dtype(), update);
+    let choice = choice(space, extent, wave, out.dtype(), updating.update);
     if choice == Choice::Sorted {
         let sorted = Sorted::shared(stream, indices)?;
         let (value, out) = (Input3::new(stream, value, dim)?, Output3::new(stream, out, dim, true)?);
-        sorted_update(stream, (OP, update, is_half(out.view().dtype())), &sorted, space, extent, &value, &out)?;
+        sorted_update(stream, (OP, updating, is_half(out.view().dtype())), &sorted, space, extent, &value, &out)?;
         return out.finish(stream);
     }
     let value = Input3::new(stream, value, dim)?;
@@ -194,7 +195,7 @@ impl Job<'_> {
 pub(crate) struct UpdateKey {
     pub dtype: DType,
     pub index: DType,
-    pub update: Update,
+    pub updating: Updating,
 }
 
 /// The source of one variant.
@@ -205,8 +206,10 @@ pub(crate) fn source(key: UpdateKey) -> Source {
     let defines = [
         ("UPDATE_TYPE", c_type(dtype)),
         ("UPDATE_INDEX", c_type(key.index)),
-        ("UPDATE_KIND", key.update.number()),
+        ("UPDATE_KIND", key.updating.update.number()),
         ("UPDATE_ROWS", rows.as_str()),
+        ("UPDATE_NONE", key.updating.has_none()),
+        ("UPDATE_NAME", key.updating.name.unwrap_or(OP)),
     ];
     Source::new("select_update", include_str!("select_update.hip"), &defines)
 }

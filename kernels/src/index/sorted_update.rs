@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use rocfire_hal::{DType, Source, Stream, Tensor, View};
 
-use super::Update;
+use super::Updating;
 use crate::Result;
 use crate::family::{self, BLOCK, Box3, FastDiv, Input3, KernelLaunch, Output3, Sources, Strides3, c_type};
 use crate::sort::{Order, sort};
@@ -42,11 +42,11 @@ impl Sorted {
     }
 }
 
-/// Brings values to where sorted indices say, in the order in which they were. `op` is the operator that reports name; `space`
+/// Brings values to where sorted indices say, in the order in which they were. `op` is the launcher that asks; `space`
 /// is that of the values; `wide` keeps 16-bit floats in f32 between updates. The caller has checked everything.
 pub(super) fn sorted_update(
     stream: &Stream,
-    (op, update, wide): (&'static str, Update, bool),
+    (op, updating, wide): (&'static str, Updating, bool),
     sorted: &Sorted,
     space: Box3,
     extent: usize,
@@ -55,7 +55,7 @@ pub(super) fn sorted_update(
 ) -> Result<()> {
     static SOURCES: Sources<SortedKey> = Sources::new();
     let dtype = value.view().dtype();
-    let source = SOURCES.get(SortedKey { dtype, index: sorted.keys.dtype(), update, wide }, source);
+    let source = SOURCES.get(SortedKey { dtype, index: sorted.keys.dtype(), updating, wide }, source);
     let element = dtype.size_bytes() as i64;
     for (first, outer) in family::outer_runs(OP, space)? {
         let skip =
@@ -95,7 +95,7 @@ pub(super) fn sorted_update(
 pub(crate) struct SortedKey {
     pub dtype: DType,
     pub index: DType,
-    pub update: Update,
+    pub updating: Updating,
     pub wide: bool,
 }
 
@@ -106,10 +106,13 @@ pub(crate) fn source(key: SortedKey) -> Source {
     let defines = [
         ("SORTED_TYPE", c_type(dtype)),
         ("SORTED_INDEX", c_type(key.index)),
-        ("SORTED_UPDATE", key.update.number()),
+        ("SORTED_UPDATE", key.updating.update.number()),
         ("SORTED_WIDE", if key.wide { "1" } else { "0" }),
+        ("SORTED_NONE", key.updating.has_none()),
+        ("SORTED_NAME", key.updating.name.unwrap_or(OP)),
     ];
-    Source::new("sorted_update", include_str!("sorted_update.hip"), &defines)
+    let defines = if key.updating.name.is_some() { &defines[..] } else { &defines[..defines.len() - 1] };
+    Source::new("sorted_update", include_str!("sorted_update.hip"), defines)
 }
 
 /// `SortedUpdateArgs` of `sorted_update.hip`.

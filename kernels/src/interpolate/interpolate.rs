@@ -1,7 +1,7 @@
 //! `interpolate`: the launchers of `interpolate.hip`.
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_hal::{DType, Error, Source, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{DType, Source, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
 use crate::family::{self, BLOCK, Box3, FastDiv, KernelLaunch, Sources, c_type, outer_runs, shape, sum_dtype};
@@ -165,23 +165,12 @@ fn check(
     op: &'static str,
     stream: &Stream,
     (from_name, from): (&'static str, &View<'_>),
-    (to_name, to): (&'static str, &View<'_>),
+    to: (&'static str, &View<'_>),
 ) -> Result<()> {
-    family::on_device(op, from_name, stream, from)?;
-    family::on_device(op, to_name, stream, to)?;
-    if !from.dtype().is_float() {
-        return Err(Error::Unsupported { op, dtype: from.dtype(), arch: from.arch() }.into());
-    }
-    family::same_dtype(op, to_name, to, from.dtype())?;
     if from.shape().len() != 4 {
         return Err(shape(op, from_name, "[batch, channels, height, width]", format!("{:?}", from.shape())));
     }
-    if to.shape().len() != 4 || to.shape()[..2] != from.shape()[..2] {
-        let expected = format!("batch and channels of {:?}", from.shape());
-        return Err(shape(op, to_name, expected, format!("{:?}", to.shape())));
-    }
-    family::writable(op, to_name, to)?;
-    family::disjoint(op, from_name, to, from)
+    family::images(op, stream, (from_name, from), to)
 }
 
 /// Columns of the result that a lane makes where they are neighbours: a vector of them, fewer where each has taps and weights of

@@ -9,13 +9,14 @@
 //          or per MAXIMUM_PIECE channels
 // Block  : (256, 1, 1)
 // Needs  : count < 2^31, spatial extents and windows within 2^29           checked by the launcher
-// Numeric: exact. The first of equals, the last NaN of a window that has one; minus infinity and index -1 for a window that
-//          lies outside. The gradient sums in f32 (f64 for f64), windows in ascending order, one rounding.
+// Numeric: exact. The first of equals; of a window with NaN the last of them, or with MAXIMUM_NAN 0 NaN if it is first, else the
+//          largest number; minus infinity and index -1 for a window that lies outside. The gradient sums in f32 (f64 for f64), windows in ascending order, one rounding.
 //
 // Macros : types MAXIMUM_TYPE, MAXIMUM_SUM, MAXIMUM_INDEX; MAXIMUM_INDICES, whether indices are written; MAXIMUM_GRADIENT;
 //          MAXIMUM_WIDTH, 0 or a window's extent along rows that are read in vectors, and then MAXIMUM_HEIGHT, its extent along the
 //          axis before, MAXIMUM_STEP, the stride along rows, MAXIMUM_LEFT, the padding; MAXIMUM_PIECE, 0 or how many channels, side
-//          by side and aligned in x and out, a lane takes at once: then `channels` counts such pieces, and there are no indices
+//          by side and aligned in x and out, a lane takes at once: then `channels` counts such pieces, and there are no indices;
+//          MAXIMUM_NAN, whether a NaN counts wherever it stands
 using namespace rf;
 
 typedef MAXIMUM_TYPE T;
@@ -92,7 +93,7 @@ RF_FN Largest largest(const MaximumArgs& g, const T* x, const i32* at) {
 #pragma unroll
                 for (int i = 0; i < AT_ONCE; ++i) {
                     Total value = cast<Total>(elements[i]);
-                    if (inside[i] && (found.number < 0 || value > known || value != value)) {
+                    if (inside[i] && (found.number < 0 || value > known || (MAXIMUM_NAN && value != value))) {
                         known = value;
                         found.value = elements[i];
                         found.number = number + c2 + i * g.dilation[2];
@@ -146,7 +147,7 @@ extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
 #pragma unroll
                 for (int i = 0; i < MAXIMUM_PIECE; ++i) {
                     Total value = cast<Total>(elements[i]);
-                    bool larger = !any || value > known[i] || value != value;
+                    bool larger = !any || value > known[i] || (MAXIMUM_NAN && value != value);
                     known[i] = larger ? value : known[i];
                     values[i] = larger ? elements[i] : values[i];
                 }

@@ -7,6 +7,15 @@ use super::{AXES, Image, PoolParams, SPATIAL, Windows, check};
 use crate::Result;
 use crate::family::{self, BLOCK, Box3, FastDiv, KernelLaunch, Sources, c_type, outer_runs, shape, sum_dtype};
 
+/// What a window's largest element is where it holds NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Nan {
+    /// NaN, the last of them.
+    Any,
+    /// NaN if its first element is; else the largest of the numbers.
+    First,
+}
+
 /// The largest element of each window and, if asked, its number in its image, row after row.
 ///
 /// # Shapes
@@ -15,7 +24,7 @@ use crate::family::{self, BLOCK, Box3, FastDiv, KernelLaunch, Sources, c_type, o
 /// # Types
 /// `x` and `out` of one float type; `indices` of any integer type.
 /// # Numerics
-/// Elements are moved as bits. The first of equals; the last NaN of a window that holds one; minus infinity and index -1 for a
+/// Elements are moved as bits. The first of equals; as `nan` says where a window holds one; minus infinity and index -1 for a
 /// window that lies outside.
 /// # Errors
 /// `Shape` for shapes, parameters, layouts that do not fit and for images of 2³¹ elements; `Unsupported` for types that are no
@@ -24,6 +33,7 @@ pub fn max_pool(
     stream: &Stream,
     x: View<'_>,
     params: &PoolParams<'_>,
+    nan: Nan,
     out: ViewMut<'_>,
     indices: Option<ViewMut<'_>>,
 ) -> Result<()> {
@@ -51,6 +61,7 @@ pub fn max_pool(
         gradient: false,
         rows,
         piece: if is_in_pieces { VECTOR_BYTES / x.dtype().size_bytes() } else { 0 },
+        nan,
     };
     let values = out.view().buffer();
     let written = [values, indices.as_ref().map_or(values, |indices| indices.view().buffer())];
@@ -81,7 +92,8 @@ pub fn max_pool_gradient(
     let (from, to) = (Image::new(OP, "grad", &grad)?, Image::new(OP, "x_grad", &x_grad)?);
     let windows = Windows::new(OP, params, grad.shape().len() - SPATIAL)?;
     let indices = Some(Image::new(OP, "indices", &indices)?);
-    let key = MaximumKey { dtype: grad.dtype(), index, indices: true, gradient: true, rows: None, piece: 0 };
+    let dtype = grad.dtype();
+    let key = MaximumKey { dtype, index, indices: true, gradient: true, rows: None, piece: 0, nan: Nan::Any };
     Launch { op: OP, key, from, to, indices, windows }.run(stream, &[x_grad.view().buffer()])
 }
 
@@ -229,6 +241,7 @@ pub(crate) struct MaximumKey {
     pub rows: Option<Rows>,
     /// How many channels a lane takes at once; 0 for one by one.
     pub piece: usize,
+    pub nan: Nan,
 }
 
 /// The source of one variant.
@@ -248,18 +261,22 @@ pub(crate) fn source(key: MaximumKey) -> Source {
         ("MAXIMUM_STEP", &step),
         ("MAXIMUM_LEFT", &left),
         ("MAXIMUM_PIECE", &piece),
+        ("MAXIMUM_NAN", flag(key.nan == Nan::Any)),
     ];
     Source::new("maximum", include_str!("maximum.hip"), &defines)
 }
 
 /// Its rows of the registry.
 pub(super) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
-    let key = MaximumKey { dtype, index: DType::I64, indices: false, gradient: false, rows: None, piece: 0 };
+    let (index, nan) = (DType::I64, Nan::Any);
+    let key = MaximumKey { dtype, index, indices: false, gradient: false, rows: None, piece: 0, nan };
     let rows = (dtype != DType::F64).then_some(Rows { height: 3, width: 3, step: 2, left: 1 });
     let gradient = MaximumKey { index: DType::I32, indices: true, gradient: true, ..key };
     let pieces = MaximumKey { piece: VECTOR_BYTES / dtype.size_bytes(), ..key };
+    let first =
+        [key, pieces, MaximumKey { rows, ..key }].map(|key| MaximumKey { index: DType::I32, nan: Nan::First, ..key });
     let in_rows = rows.into_iter().flat_map(move |_| [false, true].map(|indices| MaximumKey { indices, rows, ..key }));
-    let all = [key, pieces, MaximumKey { indices: true, ..key }, gradient].into_iter().chain(in_rows);
+    let all = [key, pieces, MaximumKey { indices: true, ..key }, gradient].into_iter().chain(first).chain(in_rows);
     all.map(|key| ("maximum", source(key)))
 }
 

@@ -9,12 +9,12 @@ mod average;
 mod maximum;
 
 pub use average::{adaptive_average_pool, adaptive_average_pool_gradient, average_pool, average_pool_gradient};
-pub use maximum::{max_pool, max_pool_gradient};
+pub use maximum::{Nan, max_pool, max_pool_gradient};
 
-use rocfire_hal::{DType, Error, Source, Stream, View};
+use rocfire_hal::{DType, Source, View};
 
 use crate::Result;
-use crate::family::{self, Box3, FastDiv, shape};
+use crate::family::{Box3, FastDiv, images as check, shape};
 
 /// Spatial axes that the kernels know; fewer are preceded by axes of one element.
 const AXES: usize = 3;
@@ -132,25 +132,4 @@ fn wide<T: Copy>(from: &[T], fill: T) -> [T; AXES] {
     let mut to = [fill; AXES];
     to[AXES - from.len()..].copy_from_slice(from);
     to
-}
-
-/// Checks what every operator here asks: devices, one float type, batch and channels alike, an output of its own.
-fn check(
-    op: &'static str,
-    stream: &Stream,
-    (from_name, from): (&'static str, &View<'_>),
-    (to_name, to): (&'static str, &View<'_>),
-) -> Result<()> {
-    family::on_device(op, from_name, stream, from)?;
-    family::on_device(op, to_name, stream, to)?;
-    if !from.dtype().is_float() {
-        return Err(Error::Unsupported { op, dtype: from.dtype(), arch: from.arch() }.into());
-    }
-    family::same_dtype(op, to_name, to, from.dtype())?;
-    if to.shape().len() != from.shape().len() || to.shape().get(..SPATIAL) != from.shape().get(..SPATIAL) {
-        let expected = format!("batch and channels of {:?}", from.shape());
-        return Err(shape(op, to_name, expected, format!("{:?}", to.shape())));
-    }
-    family::writable(op, to_name, to)?;
-    family::disjoint(op, from_name, to, from)
 }

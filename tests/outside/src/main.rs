@@ -1,7 +1,7 @@
 //! Every model of candle-transformers that Candle's CPU device runs, small, with weights that follow from their names: a prompt
 //! and cached steps on rocfire's device, compared with the CPU device. `cargo verify --outside` runs it.
 //!
-//! Nothing of the models is here but their configurations: the list is in [`models`], the weights in [`weights`], the
+//! Nothing of the models is here but their configurations: the list is in [`mod@models`], the weights in [`weights`], the
 //! comparison in [`compare`], what is known to differ and why in [`known`]. An argument is a part of a row's name, to run only
 //! those rows; `--known-tests` prints the names of Candle's tests that are known to fail instead.
 

@@ -1,7 +1,7 @@
 //! Pools and their gradients: windows that overlap, leave gaps, hang over the edge, adaptive boxes, NaN, infinities.
 
 use rocfire_hal::{DType, Stream, Tensor};
-use rocfire_kernels::pool::{self, PoolParams};
+use rocfire_kernels::pool::{self, Nan, PoolParams};
 
 use super::drawn::Draw;
 use super::{Call, Case, FLOATS, Failure};
@@ -16,6 +16,7 @@ struct Shape {
     stride: Vec<usize>,
     padding: Vec<usize>,
     dilation: Vec<usize>,
+    nan: Nan,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -37,11 +38,18 @@ impl Shape {
             stride: stride.to_vec(),
             padding: padding.to_vec(),
             dilation: vec![1; kernel.len()],
+            nan: Nan::Any,
         }
     }
 
     fn dilation(mut self, dilation: &[usize]) -> Shape {
         self.dilation = dilation.to_vec();
+        self
+    }
+
+    /// The same where a NaN counts only if it is a window's first element.
+    fn nan_if_first(mut self) -> Shape {
+        self.nan = Nan::First;
         self
     }
 
@@ -51,9 +59,10 @@ impl Shape {
 
     fn name(&self) -> String {
         let name = |shape: &[usize]| shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x");
-        let Shape { x, out, kernel, stride, padding, dilation } = self;
+        let Shape { x, out, kernel, stride, padding, dilation, nan } = self;
         let [x, out, kernel] = [x, out, kernel].map(|shape| name(shape));
-        format!("{x} -> {out} kernel {kernel} stride {stride:?} padding {padding:?} dilation {dilation:?}")
+        let nan = if *nan == Nan::First { " NaN if first" } else { "" };
+        format!("{x} -> {out} kernel {kernel} stride {stride:?} padding {padding:?} dilation {dilation:?}{nan}")
     }
 
     /// The elements of a window, as numbers in `x`, row after row.
@@ -130,14 +139,14 @@ impl Shape {
         }
     }
 
-    /// The largest of each window and its place: the first of equals, the last NaN.
+    /// The largest of each window and its place: the first of equals, the last NaN or only one that is first.
     fn maxima(&self, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let image: usize = self.x[2..].iter().product();
         let (mut values, mut places) = (Vec::new(), Vec::new());
         self.each(|_, at| {
             let (mut value, mut place) = (f64::NEG_INFINITY, -1.0);
             for element in self.window(at) {
-                if place < 0.0 || x[element] > value || x[element].is_nan() {
+                if place < 0.0 || x[element] > value || (self.nan == Nan::Any && x[element].is_nan()) {
                     (value, place) = (x[element], (element % image) as f64);
                 }
             }
@@ -181,7 +190,7 @@ impl Shape {
         let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
             let (out, indices) = outputs.split_at_mut(1);
             let places = Some(indices[0].view_mut());
-            Ok(pool::max_pool(stream, inputs[0].view(), &self.params(), out[0].view_mut(), places)?)
+            Ok(pool::max_pool(stream, inputs[0].view(), &self.params(), self.nan, out[0].view_mut(), places)?)
         };
         let oracle = move |inputs: &[Array]| {
             let (values, places) = for_oracle.maxima(&inputs[0].values);
@@ -202,7 +211,8 @@ impl Shape {
         let outputs = vec![(self.out.clone(), dtype)];
         let for_oracle = self.clone();
         let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
-            Ok(pool::max_pool(stream, inputs[0].view(), &self.params(), outputs[0].view_mut(), None)?)
+            let (x, out) = (inputs[0].view(), outputs[0].view_mut());
+            Ok(pool::max_pool(stream, x, &self.params(), self.nan, out, None)?)
         };
         let oracle = move |inputs: &[Array]| vec![for_oracle.maxima(&inputs[0].values).0];
         let call = Call { inputs: vec![(x, Placement::Contiguous)], outputs, launch, oracle };
@@ -230,7 +240,7 @@ impl Shape {
             let (x, out) = (inputs[0].view().with_layout(seen)?, outputs[0].view_mut().with_layout(out)?);
             match is_mean {
                 true => pool::average_pool(stream, x, &self.params(), false, out)?,
-                false => pool::max_pool(stream, x, &self.params(), out, None)?,
+                false => pool::max_pool(stream, x, &self.params(), self.nan, out, None)?,
             }
             Ok(())
         };
@@ -341,6 +351,7 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
     let shape = Shape::new(&x, &out, &kernel, &stride, &padding).dilation(&dilation);
     let (dtype, placement, index) = (draw.float(), draw.placement(), draw.pick(&[DType::I64, DType::I32]));
     let flag = draw.flag();
+    let shape = if which < 3 && draw.flag() { shape.nan_if_first() } else { shape };
     match which {
         0 => shape.max(dtype, index, placement, flag),
         1 => shape.max_alone(dtype, flag),
@@ -399,6 +410,7 @@ pub fn cases() -> Vec<Case> {
             cases.push(shape.clone().max(dtype, index, Placement::Contiguous, special));
             cases.push(shape.clone().max_alone(FLOATS[(turn + 1) % 4], special));
         }
+        cases.push(shape.nan_if_first().max_alone(FLOATS[(turn + 2) % 4], true));
     }
     // One NaN at every place of a row in turn, which is then of every window that holds it: by whole vectors and one by one.
     let moved = [
@@ -411,7 +423,9 @@ pub fn cases() -> Vec<Case> {
         for dtype in [FLOATS[turn % 4], FLOATS[(turn + 1) % 4]] {
             let x = shape.one_nan(dtype);
             cases.push(shape.clone().max_of(x.clone(), DType::I32, Placement::Contiguous, " one NaN"));
-            cases.push(shape.clone().max_alone_of(x, " one NaN"));
+            cases.push(shape.clone().max_alone_of(x.clone(), " one NaN"));
+            cases.push(shape.clone().nan_if_first().max_alone_of(x.clone(), " one NaN"));
+            cases.push(shape.clone().nan_if_first().max_of(x, DType::I32, Placement::Strided, " one NaN"));
         }
     }
     // Channels side by side, in whole vectors or not.
@@ -423,6 +437,7 @@ pub fn cases() -> Vec<Case> {
     for (turn, shape) in images.into_iter().enumerate() {
         cases.push(shape.clone().last(false, FLOATS[(turn + 1) % 4], false));
         cases.push(shape.clone().last(false, FLOATS[turn], true));
+        cases.push(shape.clone().nan_if_first().last(false, FLOATS[(turn + 2) % 4], true));
         cases.push(shape.last(true, FLOATS[(turn + 1) % 4], false));
     }
     // More boxes than elements.

@@ -6,7 +6,7 @@ use rocfire_kernels::gate::{Activation, GateParams, gate};
 use rocfire_kernels::interpolate::{Interpolation, interpolate};
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy, cross_entropy_backward};
 use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
-use rocfire_kernels::pool::{PoolParams, max_pool};
+use rocfire_kernels::pool::{Nan, PoolParams, max_pool};
 use rocfire_kernels::reduce::arg_max;
 use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeTensor, rope};
 use rocfire_kernels::scan::{Cumulative, cumulative};
@@ -230,7 +230,7 @@ fn pools(space: &Space) -> Outcome {
     let mut y = space.empty(&[images, 1, SIDE / 2, SIDE / 2], DType::F16)?;
     let (two, zero, one) = ([2, 2], [0, 0], [1, 1]);
     let params = PoolParams { kernel: &two, stride: &two, padding: &zero, dilation: &one };
-    max_pool(space.device.stream(), x.view(), &params, y.view_mut(), None)?;
+    max_pool(space.device.stream(), x.view(), &params, Nan::Any, y.view_mut(), None)?;
     let mut back = space.empty(&[images, 1, SIDE, SIDE], DType::F16)?;
     interpolate(space.device.stream(), y.view(), Interpolation::Nearest, false, back.view_mut())?;
     for at in space.marks(SIDE * SIDE) {

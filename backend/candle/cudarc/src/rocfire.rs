@@ -123,7 +123,7 @@ impl fmt::Debug for KernelSpec {
 /// What an argument of a kernel is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// The vector of extents and strides, by value as `struct Info { unsigned long long v[INFO_WORDS]; }`; zeros where
+    /// The vector of extents and strides, by value, [`INFO_WORDS`] words of eight bytes; zeros where
     /// Candle passes null, and behind its end.
     Info,
     /// An address on the device that is read: of a slice, a view, or a bare number.

@@ -3,22 +3,21 @@
 //! Candle asks a module for a kernel by name (`DT7` and the like in `names.txt` stand for element types) and launches it with
 //! arguments and a geometry of its own. [`Module::ptx`], which in the package that this one replaces is PTX, is a library
 //! here: it finds the name in `names.txt` and answers with a graph of `rocfire_fusion`, which compiles and runs it, with a
-//! launcher of `rocfire_kernels`, or with a template's text, the macros that make this kernel of it, what its arguments are, and
-//! mostly a geometry of ours. Each kernel is compiled alone, when it is first asked for; a graph when it is first run.
-//!
-//! Templates are quantised weights' and those of kernels that neither fusion nor `rocfire_kernels` gives with Candle's bits:
-//! `family/conv.rs` and `family/indexing.rs` say why.
+//! launcher of `rocfire_kernels`, or, for quantised weights, with a template's text, the macros that make this kernel of it, what
+//! its arguments are, and mostly a geometry of ours. A template is compiled when it is first asked for, all else when it is first
+//! run.
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `names.txt`, `table.rs` | every name, and what is made of it |
 //! | `family/` | what is made of each name: a graph, or a template; defines, arguments, geometry |
 //! | `program.rs`, `axes.rs` | launches of graphs: over which elements, of which memory |
-//! | `device/*.hip` | the templates; `info.h` for the vector of extents and strides that Candle sends |
+//! | `device/*.hip` | the templates: GGUF's quantised weights, mixtures of experts; `thin.hip` of products that join |
 //! | `merge/` | which launches that wait become one |
 //! | [`ffi`] | the launchers that Candle calls as C functions |
 //!
-//! Semantics are Candle's, numerics rocfire's: 16-bit floats are computed with in f32 and rounded once, sums have one order,
+//! Semantics are Candle's, numerics rocfire's: 16-bit floats are computed with in f32 and rounded once (`scatter_add` rounds each
+//! sum, as Candle does), sums have one order,
 //! ids outside their axis give zeros or are passed over, never followed. It does not decide what is launched, keeps no
 //! state, and knows nothing of tensors: that is Candle's and `cudarc`'s.
 

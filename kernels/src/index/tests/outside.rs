@@ -144,6 +144,51 @@ fn updates_by_lines_and_of_sorted_indices_tell() {
 }
 
 #[test]
+fn the_greatest_of_a_type_may_say_that_there_is_no_index() {
+    let device = device_with_checks();
+    for (index, greatest) in [
+        (DType::U8, i64::from(u8::MAX)),
+        (DType::U32, i64::from(u32::MAX)),
+        (DType::I16, i64::from(i16::MAX)),
+        (DType::I64, i64::MAX),
+    ] {
+        // By rows, by lines, and sorted.
+        for (extent, columns, count, dtype) in
+            [(300, 1, 5, DType::F16), (9001, 2, 12, DType::I32), (1100, 1, 700, DType::F32)]
+        {
+            for by_slice in [true, false] {
+                let name = if by_slice { "index_add" } else { "scatter_add" };
+                let run = |other: i64| {
+                    let mut indices = vec![3; count];
+                    (indices[1], indices[2]) = (greatest, other);
+                    let value = tensor(&device, &[count, columns], dtype, &vec![1.0; count * columns], Lie::Plain);
+                    let mut out = tensor(&device, &[extent, columns], dtype, &vec![0.0; extent * columns], Lie::Plain);
+                    let updating = Updating { update: Update::Add, indices: Indices::AllButGreatest, name: Some(name) };
+                    if by_slice {
+                        let list = integers(&device, &[count], index, &indices);
+                        select_update(device.stream(), updating, 0, out.view_mut(), list.view(), value.view()).unwrap();
+                    } else {
+                        let indices: Vec<i64> = indices.iter().flat_map(|&index| vec![index; columns]).collect();
+                        let list = integers(&device, &[count, columns], index, &indices);
+                        scatter(device.stream(), updating, 0, out.view_mut(), list.view(), value.view()).unwrap();
+                    }
+                    out
+                };
+                let mut want = vec![0.0; extent * columns];
+                want[3 * columns..4 * columns].fill(count as f64 - 2.0);
+                // In short types there is such a place, and none the less it is not meant.
+                assert_eq!(read(&run(greatest)), want, "{name} {index} {extent}");
+                if greatest > extent as i64 {
+                    let out = run(greatest - 1);
+                    let fault = IndexFault { op: name.to_owned(), index: greatest - 1, extent: extent as i64 };
+                    assert_eq!((told(out.to_bytes()), read(&out)), (fault, want), "{index}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn updates_of_an_axis_without_elements_tell() {
     let device = device_with_checks();
     let probe = tensor(&device, &[1], DType::F32, &[1.0], Lie::Plain);

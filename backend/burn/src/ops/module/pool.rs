@@ -1,7 +1,7 @@
 //! Pooling, by the kernels of `rocfire_kernels::pool`: Burn's arguments as theirs, and the number of windows.
 
 use rocfire_hal::{DType, Error as HalError, Tensor};
-use rocfire_kernels::pool::{self as kernel, PoolParams};
+use rocfire_kernels::pool::{self as kernel, Nan, PoolParams};
 
 use crate::error::Result;
 use crate::ops::memory;
@@ -58,7 +58,7 @@ impl Windows {
 /// The largest of each window.
 pub(crate) fn max(x: &Tensor, windows: &Windows) -> Result<Tensor> {
     let mut y = memory::empty_like(x, &windows.output_shape("max_pool2d", x)?)?;
-    kernel::max_pool(x.device().stream(), x.view(), &windows.params(), y.view_mut(), None)?;
+    kernel::max_pool(x.device().stream(), x.view(), &windows.params(), Nan::Any, y.view_mut(), None)?;
     Ok(y)
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn max_with_indices(x: &Tensor, windows: &Windows, indices: DType) ->
     let mut y = memory::empty(x.device(), &shape, x.dtype())?;
     let mut places = memory::empty(x.device(), &shape, indices)?;
     let stream = x.device().stream();
-    kernel::max_pool(stream, x.view(), &windows.params(), y.view_mut(), Some(places.view_mut()))?;
+    kernel::max_pool(stream, x.view(), &windows.params(), Nan::Any, y.view_mut(), Some(places.view_mut()))?;
     Ok((y, places))
 }
 

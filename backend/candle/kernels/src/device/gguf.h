@@ -41,6 +41,23 @@ template <int ALIGN> struct FourWords {
         for (int i = 0; i < 4; ++i) at[i] = word_at<ALIGN>(p + 4 * i);
     }
 };
+// Five accesses in place of eight: whole words, from two bytes before on where that is where they begin, and the last two bytes. Before
+// such a place there are two bytes of the same tensor, which itself begins with a whole word.
+template <> struct FourWords<2> {
+    u32 at[4];
+    RF_FN FourWords(const u8* p) {
+        const u32 before = (u32)(u64)p & 2u;
+        const u32* whole = (const u32*)(p - before);
+        u32 words[5] = {whole[0], whole[1], whole[2], whole[3], ((const u16*)p)[7]};
+        for (int i = 0; i < 4; ++i) {
+#if RF_DEVICE_AMD
+            at[i] = __builtin_amdgcn_alignbyte(words[i + 1], words[i], before);
+#else
+            at[i] = __funnelshift_r(words[i], words[i + 1], before * 8);
+#endif
+        }
+    }
+};
 template <> struct FourWords<16> {
     u32 at[4];
     RF_FN FourWords(const u8* p) {

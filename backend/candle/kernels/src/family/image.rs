@@ -1,40 +1,84 @@
 //! Windows of images side by side, and images of another size, as graphs that look elements up at places that they compute.
 //!
-//! Images `[batch, channels, rows, columns]` have any strides. What a lookup counts along are all places from a channel's first
-//! element to its last: those of the image are `row · step of rows + column · step of columns`.
+//! Images `[batch, channels, rows, columns]` have any strides. What a lookup counts along are all places from an element to the last
+//! along the axes that it leads through: of a channel, those of the image are `row · step of rows + column · step of columns`.
 
 use cudarc::driver::DriverError;
 use cudarc::rocfire::Argument::{Info, Read, Scalar as Number, Write};
 use cudarc::rocfire::{KernelSpec, Node, Turn};
 use rocfire_fusion::{Binary, Compare, Graph, Scalar};
-use rocfire_hal::{DType, MAX_RANK, Stream};
+use rocfire_hal::{DType, MAX_RANK, Stream, View};
 
 use super::terms::{Draft, Term};
 use super::{DTYPES, Graphs, SIZE, Words, bits_of};
 use crate::program::{info_word, run_over, view};
 
 /// Graphs by element type.
-type OfTypes = Graphs<{ DTYPES.len() }>;
+pub(super) type OfTypes = Graphs<{ DTYPES.len() }>;
 
-/// An image in the memory of a slot; the result is in the next.
-struct Image<'a> {
+impl OfTypes {
+    /// That of a type.
+    pub(super) fn of(&self, of: DType, make: impl FnOnce(DType) -> Graph) -> &Graph {
+        self.get(DTYPES.iter().position(|known| known.1 == of).expect("it is a type of the table"), || make(of))
+    }
+}
+
+/// An image in the memory of a slot.
+pub(super) struct Image<'a> {
     node: &'a Node,
     on: (&'a Stream, &'a Turn),
     slot: usize,
-    extents: [usize; 4],
-    steps: [i64; 4],
+    pub(super) extents: [usize; 4],
+    pub(super) steps: [i64; 4],
 }
 
 impl<'a> Image<'a> {
     /// Of extents and strides in a slot, before the image itself; with one of `AXES` there are no rows.
-    fn new<const AXES: usize>(node: &'a Node, on: (&'a Stream, &'a Turn), info: usize) -> Image<'a> {
+    pub(super) fn new<const AXES: usize>(node: &'a Node, on: (&'a Stream, &'a Turn), info: usize) -> Image<'a> {
+        Image::at::<AXES>(node, on, (info, 0), info + 1)
+    }
+
+    /// The same of extents and strides from a word of a slot on, in the memory of another.
+    pub(super) fn at<const AXES: usize>(
+        node: &'a Node,
+        on: (&'a Stream, &'a Turn),
+        (info, first): (usize, usize),
+        slot: usize,
+    ) -> Image<'a> {
         let word = |first: usize, axis: usize, none: u64| match (AXES, axis) {
             (1, 2) => none,
             (1, 3) => info_word(node.argument(info), first + 2),
             _ => info_word(node.argument(info), first + axis),
         };
-        let extents = [0, 1, 2, 3].map(|axis| word(0, axis, 1) as usize);
-        Image { node, on, slot: info + 1, extents, steps: [0, 1, 2, 3].map(|axis| word(2 + AXES, axis, 0) as i64) }
+        let extents = [0, 1, 2, 3].map(|axis| word(first, axis, 1) as usize);
+        Image { node, on, slot, extents, steps: [0, 1, 2, 3].map(|axis| word(first + 2 + AXES, axis, 0) as i64) }
+    }
+
+    /// A dense one.
+    pub(super) fn dense(node: &'a Node, on: (&'a Stream, &'a Turn), slot: usize, extents: [usize; 4]) -> Image<'a> {
+        let steps = [0, 1, 2, 3].map(|axis| extents[axis + 1..].iter().product::<usize>() as i64);
+        Image { node, on, slot, extents, steps }
+    }
+
+    /// As it lies, with its last axes only if `AXES` are fewer than two.
+    pub(super) fn view<const AXES: usize>(&self, of: DType) -> Result<View<'a>, DriverError> {
+        let axes = if AXES == 1 { [0, 1, 3, 3] } else { [0, 1, 2, 3] };
+        let (shape, strides) = (axes.map(|axis| self.extents[axis]), axes.map(|axis| self.steps[axis]));
+        view(self.node, self.on.1, self.node.word(self.slot), of, (&shape[..2 + AXES], &strides[..2 + AXES]))
+    }
+
+    /// As a graph looks it up, over a space of so many axes, of which some are axes of the image: the lookup leads through the others.
+    pub(super) fn looked_up(&self, of: DType, rank: usize, shared: &[(usize, usize)]) -> Result<View<'a>, DriverError> {
+        let far = |axis: usize| (self.extents[axis] as i64 - 1) * self.steps[axis];
+        let through = (0..4).filter(|&axis| shared.iter().all(|&(own, _)| own != axis));
+        // The places come before the space's axes, of which the other ones broadcast.
+        let (mut shape, mut strides) = ([1; MAX_RANK], [0; MAX_RANK]);
+        let places = if self.extents.contains(&0) { 0 } else { through.map(far).sum::<i64>() as usize + 1 };
+        (shape[0], strides[0]) = (places, 1);
+        for &(own, axis) in shared {
+            (shape[1 + axis], strides[1 + axis]) = (self.extents[own], self.steps[own]);
+        }
+        view(self.node, self.on.1, self.node.word(self.slot), of, (&shape[..=rank], &strides[..=rank]))
     }
 
     /// Launches a graph that looks it up at `TAPS` places, over a space of which two axes are those of batch and channels.
@@ -42,37 +86,27 @@ impl<'a> Image<'a> {
         &self,
         (graphs, make): (&OfTypes, fn(DType) -> Graph),
         space: [usize; RANK],
-        batch_and_channels: [usize; 2],
-        scalars: &[Scalar],
-    ) -> Result<(), DriverError> {
-        let far = |axis: usize| (self.extents[axis] as i64 - 1) * self.steps[axis];
-        // The places come before the space's axes, of which the other ones broadcast.
-        let (mut shape, mut strides) = ([1; MAX_RANK], [0; MAX_RANK]);
-        (shape[0], strides[0]) = (if self.extents.contains(&0) { 0 } else { (far(2) + far(3)) as usize + 1 }, 1);
-        for (of, axis) in batch_and_channels.into_iter().enumerate() {
-            (shape[1 + axis], strides[1 + axis]) = (self.extents[of], self.steps[of]);
-        }
-        self.launch::<TAPS>((graphs, make), &space, (&shape[..=RANK], &strides[..=RANK]), scalars)
-    }
-
-    /// Launches a graph all of whose `INPUTS` lie so.
-    fn launch<const INPUTS: usize>(
-        &self,
-        (graphs, make): (&OfTypes, fn(DType) -> Graph),
-        space: &[usize],
-        lie: (&[usize], &[i64]),
+        [batch, channels]: [usize; 2],
         scalars: &[Scalar],
     ) -> Result<(), DriverError> {
         if space.contains(&0) {
             return Ok(());
         }
-        let (Image { node, on: (stream, turn), .. }, of) = (self, Words::of(self.node).dtype(0));
-        let number = DTYPES.iter().position(|known| known.1 == of).expect("it is a type of the table");
-        let graph = graphs.get(number, || make(of));
-        let of = graph.dtype(graph.outputs()[0]);
-        let image = view(node, turn, node.word(self.slot), of, lie)?;
-        let out = node.tensor(self.slot + 1, space, of, turn)?;
-        run_over(stream, graph, space, &[image; INPUTS], scalars, &mut [out])
+        let graph = graphs.of(Words::of(self.node).dtype(0), make);
+        let image = self.looked_up(graph.dtype(graph.outputs()[0]), RANK, &[(0, batch), (1, channels)])?;
+        self.launch(graph, &space, &[image; TAPS], scalars)
+    }
+
+    /// Launches a graph over some elements, whose result is in the slot behind the image's.
+    pub(super) fn launch(
+        &self,
+        graph: &Graph,
+        space: &[usize],
+        inputs: &[View<'_>],
+        scalars: &[Scalar],
+    ) -> Result<(), DriverError> {
+        let out = self.node.tensor(self.slot + 1, space, graph.dtype(graph.outputs()[0]), self.on.1)?;
+        run_over(self.on.0, graph, space, inputs, scalars, &mut [out])
     }
 }
 
@@ -89,13 +123,18 @@ pub(super) fn im2col<const AXES: usize>() -> KernelSpec {
         let image = Image::new::<AXES>(node, (stream, turn), rest + 3);
         let Image { extents: [batch, channels, ..], steps: [of_batch, of_channel, down, across], .. } = image;
         let space = [batch, count[0], count[1], channels, taps[0], taps[1]];
+        if space.contains(&0) {
+            return Ok(());
+        }
         let reach = |axis: usize| count[axis].saturating_sub(1) * step + taps[axis].saturating_sub(1) * dilation;
         let [by, apart] = [step, dilation].map(|number| number as i64);
         if padding == 0 && reach(0) < image.extents[2] && reach(1) < image.extents[3] {
             // Elements of a view, none beyond the image.
             let strides = [of_batch, by * down, by * across, of_channel, apart * down, apart * across];
-            let copy = |of| Draft::graph("candle_im2col", |g| g.input(bits_of(of)));
-            return image.launch::<1>((&GRAPHS[0], copy), &space, (&space, &strides), &[]);
+            let of = Words::of(node).dtype(0);
+            let copy = GRAPHS[0].of(of, |of| Draft::graph("candle_im2col", |g| g.input(bits_of(of))));
+            let elements = view(node, turn, node.word(image.slot), bits_of(of), (&space, &strides))?;
+            return image.launch(copy, &space, &[elements], &[]);
         }
         let above = if AXES == 1 { 0 } else { padding as i64 };
         let [rows, columns] = [image.extents[2], image.extents[3]].map(|extent| extent as i64);

@@ -1,20 +1,19 @@
-//! Elements that ids name: `is_ID_T` and `gather_ID_T` as graphs, kernels of `scatter.hip`.
+//! Elements that ids name: `is_ID_T` and `gather_ID_T` as graphs, updates by `rocfire_kernels`.
 //!
-//! The greatest id of its type means "none" to Candle: it reads zeros or is passed over, and nobody is told of it. Updates of
-//! `rocfire_kernels` know no such id, tell by other names and keep sums of 16-bit floats in f32, which Candle rounds each time.
+//! The greatest id of its type means "none" to Candle: it reads zeros or is passed over, and nobody is told of it. The sums that
+//! `ia_ID_T` makes of 16-bit floats are kept in f32 and rounded once; those of `sa_ID_T` are rounded each time, as Candle's are.
 
 use cudarc::driver::DriverError;
 use cudarc::rocfire::Argument::{Info, Read, ReadWrite, Write};
 use cudarc::rocfire::{KernelSpec, Node, Turn};
 use rocfire_fusion::{Compare, Graph, IndexOp, Scalar};
-use rocfire_hal::{DType, Stream};
+use rocfire_hal::{DType, Stream, Tensor};
+use rocfire_kernels::index::{Indices, Update, Updating, scatter as update_each, select_update};
 
 use super::terms::Draft;
-use super::{Graphs, SIZE, Words, device, kernel, moved, template};
-use crate::geometry;
+use super::{Graphs, SIZE, Words, bits_of};
 use crate::program::{info_word, run_over, view};
-
-const SCATTER: (&str, &str) = template!("info.h" "each.h" => "scatter.hip");
+use crate::table::{self, Family};
 
 /// Types of ids, with their greatest.
 const IDS: [(DType, i64); 3] = [(DType::U8, u8::MAX as i64), (DType::U32, u32::MAX as i64), (DType::I64, i64::MAX)];
@@ -94,19 +93,49 @@ fn lookup(op: IndexOp, is_row: bool, (id, greatest): (DType, i64), of: DType) ->
     })
 }
 
-/// `ia_ID_T`
-pub(super) fn index_add(words: Words) -> KernelSpec {
-    let (id, dtype) = (words.dtype(0), words.dtype(1));
-    let spec = kernel(SCATTER, &[Read, SIZE, Read, ReadWrite, SIZE, SIZE, SIZE, SIZE]);
-    let spec = spec.with_geometry(geometry::lanes_asked).define("CANDLE_INDEX_ADD", "1");
-    spec.define("CANDLE_ID", device(id)).define("CANDLE_T", device(dtype))
+/// `ia_ID_T`: ids, one for each place along the axis, and how many; x, out; extents before the axis, along it in x and in out, and
+/// behind it.
+pub(super) fn index_add() -> KernelSpec {
+    KernelSpec::by_operators(vec![Read, SIZE, Read, ReadWrite, SIZE, SIZE, SIZE, SIZE], bring)
 }
 
-/// `s_ID_T` and `sa_ID_T`
-pub(super) fn scatter(words: Words, add: bool) -> KernelSpec {
-    let (id, dtype) = (words.dtype(0), words.dtype(1));
-    let spec = kernel(SCATTER, &[Read, Read, ReadWrite, SIZE, SIZE, SIZE, SIZE]);
-    let spec = spec.with_geometry(geometry::lanes_asked).define("CANDLE_INDEX_ADD", "0");
-    let (kind, element) = if add { ("true", device(dtype)) } else { ("false", moved(dtype)) };
-    spec.define("CANDLE_ADD", kind).define("CANDLE_ID", device(id)).define("CANDLE_T", element)
+/// `s_ID_T` and `sa_ID_T`: ids, one for each element, x, out; the extents.
+pub(super) fn scatter() -> KernelSpec {
+    KernelSpec::by_operators(vec![Read, Read, ReadWrite, SIZE, SIZE, SIZE, SIZE], bring)
+}
+
+/// Brings elements of x to where ids say.
+fn bring(node: &Node, stream: &Stream, turn: &Turn) -> Result<(), DriverError> {
+    let entry = table::of(node).expect("kernels of this package are of the table");
+    let (update, name) = match entry.family {
+        Family::IndexAdd => (Update::Add, "index_add"),
+        Family::ScatterAdd => (Update::Add, "scatter_add"),
+        _ => (Update::Assign, "scatter"),
+    };
+    let has_slices = entry.family == Family::IndexAdd;
+    let slot = if has_slices { 2 } else { 1 };
+    let [left, count, extent, right] = [2, 3, 4, 5].map(|behind| node.word(slot + behind) as usize);
+    if has_slices && node.word(1) as usize != count {
+        return Err(DriverError::new(format!("ids must be as many as x has places, {count}, got {}", node.word(1))));
+    }
+    if left * count * right == 0 {
+        return Ok(());
+    }
+    let words = Words(&entry.words);
+    let of = if update == Update::Assign { bits_of(words.dtype(1)) } else { words.dtype(1) };
+    let lines = |slot: usize, along: usize, of: DType| {
+        if along == 0 {
+            // Of no elements there is no memory, but ids that are all outside.
+            return Ok(Tensor::empty(&stream.device(), &[left, along, right], of)?);
+        }
+        node.tensor(slot, &[left, along, right], of, turn)
+    };
+    let (x, mut out) = (lines(slot, count, of)?, lines(slot + 1, extent, of)?);
+    let updating = Updating { update, indices: Indices::AllButGreatest, name: Some(name) };
+    if has_slices {
+        let ids = node.tensor(0, &[count], words.dtype(0), turn)?;
+        return Ok(select_update(stream, updating, 1, out.view_mut(), ids.view(), x.view())?);
+    }
+    let ids = lines(0, count, words.dtype(0))?;
+    Ok(update_each(stream, updating, 1, out.view_mut(), ids.view(), x.view())?)
 }

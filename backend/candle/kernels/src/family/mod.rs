@@ -1,6 +1,5 @@
 //! What each name is made of: a graph, or template, macros, arguments, geometry.
 
-mod conv;
 pub(crate) mod elementwise;
 mod image;
 mod indexing;
@@ -8,6 +7,7 @@ pub(crate) mod quantized;
 mod reduce;
 mod sort;
 mod terms;
+mod window;
 
 use std::sync::OnceLock;
 
@@ -44,14 +44,14 @@ pub(crate) fn spec(entry: &'static Entry) -> Option<KernelSpec> {
     let spec = match entry.family {
         Family::IndexSelect => indexing::index_select(),
         Family::Gather => indexing::gather(),
-        Family::IndexAdd => indexing::index_add(words),
-        Family::Scatter => indexing::scatter(words, false),
-        Family::ScatterAdd => indexing::scatter(words, true),
+        Family::IndexAdd => indexing::index_add(),
+        Family::Scatter | Family::ScatterAdd => indexing::scatter(),
         Family::Im2col => image::im2col::<2>(),
         Family::Im2col1d => image::im2col::<1>(),
-        Family::Col2im1d => conv::col2im1d(words),
-        Family::ConvTranspose => conv::conv_transpose(words),
-        Family::Pool2d => conv::pool2d(words),
+        Family::Col2im1d => window::col2im1d(),
+        Family::ConvTranspose if words.word(0) == "1" => window::conv_transpose::<1>(),
+        Family::ConvTranspose => window::conv_transpose::<2>(),
+        Family::Pool2d => window::pool2d(),
         Family::Nearest => image::nearest(),
         Family::Bilinear => image::bilinear(),
         Family::Sort => sort::sort(),
@@ -135,17 +135,7 @@ pub(crate) fn device(dtype: DType) -> &'static str {
     }
 }
 
-/// The unsigned type of its size, for kernels that only move elements: four serve all types.
-pub(crate) fn moved(dtype: DType) -> &'static str {
-    match dtype.size_bytes() {
-        1 => "u8",
-        2 => "u16",
-        4 => "u32",
-        _ => "u64",
-    }
-}
-
-/// The same, as a type of fusion's.
+/// The unsigned type of its size, for what only moves elements: four serve all types.
 fn bits_of(dtype: DType) -> DType {
     match dtype.size_bytes() {
         1 => DType::U8,

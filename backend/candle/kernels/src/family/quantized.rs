@@ -9,14 +9,14 @@ use crate::{geometry, product};
 
 const QUANTISE: (&str, &str) = template!("gguf.h" => "quantise.hip");
 const DEQUANTISE: (&str, &str) = template!("gguf.h" => "dequantise.hip");
-const DEQUANTISE_Q8K: (&str, &str) = template!("info.h" => "dequantise_q8k.hip");
-const GET_ROWS: (&str, &str) = template!("info.h" => "get_rows.hip");
+const DEQUANTISE_Q8K: (&str, &str) = template!("template.h" => "dequantise_q8k.hip");
+const GET_ROWS: (&str, &str) = template!("template.h" => "get_rows.hip");
 const CODES_TO_F16: (&str, &str) = template!("gguf.h" => "codes_to_f16.hip");
-const SCALE_ROWS: (&str, &str) = template!("info.h" => "scale_rows.hip");
-const MOE_ALIGN: (&str, &str) = template!("info.h" => "moe_align.hip");
+const SCALE_ROWS: (&str, &str) = template!("template.h" => "scale_rows.hip");
+const MOE_ALIGN: (&str, &str) = template!("template.h" => "moe_align.hip");
 const MOE_GEMM: (&str, &str) = template!("gguf.h" => "moe_gemm.hip");
-const MOE_ROWS: (&str, &str) = template!("info.h" => "moe_rows.hip");
-const MAT_VEC: (&str, &str) = template!("info.h" "gguf.h" => "mat_vec.hip");
+const MOE_ROWS: (&str, &str) = template!("template.h" => "moe_rows.hip");
+const MAT_VEC: (&str, &str) = template!("template.h" "gguf.h" => "mat_vec.hip");
 
 /// A quantised type of GGUF that weights come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +166,7 @@ pub(crate) const MAT_VEC_ROWS: usize = 8;
 pub(crate) const MAT_VEC_BLOCK: u32 = 128;
 
 /// Outputs of 32 lanes: two for one row, so that activations are read half as often and twice the weights are on the way; more
-/// rows take the registers. On an H200 28672 x 8192 of Q4_K take 48.5 us so, 55.2 one by one (`candle-models bench q4k`,
+/// rows take the registers. On an H200 28672 x 8192 of Q4_K take 48.5 us so, 55.2 one by one (`candle-models bench gguf`,
 /// 2026-11-22).
 fn lines_of(rows: usize) -> u64 {
     if rows == 1 { 2 } else { 1 }

@@ -23,7 +23,7 @@ const LINES: u32 = 2;
 /// (`candle-models bench llama`, 2026-11-22).
 const SPLIT_OUTPUTS_MOST: u32 = 4096;
 
-const THIN: (&str, &str) = template!("info.h" "each.h" => "thin.hip");
+const THIN: (&str, &str) = template!("template.h" => "thin.hip");
 const ENTRY: &str = "candle_thin";
 
 /// A source by what varies in it, made and hashed once.

@@ -8,6 +8,7 @@ sweeps! {
     index_select_gives_zeros_for_ids_outside,
     gather_gives_zeros_for_ids_outside,
     scatters_pass_ids_outside_over_and_keep_the_order,
+    many_ids_are_brought_in_order_too,
 }
 
 const DTYPES: [&str; 9] = ["bf16", "f16", "f32", "f64", "u8", "u32", "i64", "i16", "i32"];
@@ -101,8 +102,10 @@ fn gather_gives_zeros_for_ids_outside() {
 const X_EXTENT: usize = 6;
 const RIGHT: usize = 90;
 
-/// Scatters in Candle's order with a rounding after each step; `shared` ids are one list for all lines.
+/// Scatters in Candle's order with a rounding after each step; `shared` ids are one list for all lines, and sums by them are kept in
+/// f32 and rounded at the end.
 fn scattered(dtype: &'static str, ids: &[f64], shared: bool, add: bool, x: &[f64], out: &mut [f64]) {
+    let running = if shared && dtype.ends_with("f16") { "f32" } else { dtype };
     for line in 0..LEFT * RIGHT {
         let (before, after) = (line / RIGHT, line % RIGHT);
         for j in 0..X_EXTENT {
@@ -113,9 +116,10 @@ fn scattered(dtype: &'static str, ids: &[f64], shared: bool, add: bool, x: &[f64
             }
             let to = &mut out[(before * EXTENT + id as usize) * RIGHT + after];
             let sum = if add { *to + x[from] } else { x[from] };
-            *to = if dtype == "u8" { sum.rem_euclid(256.0) } else { rounded(dtype, sum) };
+            *to = if dtype == "u8" { sum.rem_euclid(256.0) } else { rounded(running, sum) };
         }
     }
+    out.iter_mut().filter(|_| running != dtype).for_each(|sum| *sum = rounded(dtype, *sum));
 }
 
 fn scatters_pass_ids_outside_over_and_keep_the_order() {
@@ -147,6 +151,37 @@ fn scatters_pass_ids_outside_over_and_keep_the_order() {
                     scattered(dtype, &ids, shared, add, &x, &mut expected);
                     assert_close(&format!("{name} on {}", card.name), &got[0], &expected, 0.0);
                 }
+            }
+        }
+    });
+}
+
+/// So many ids, for so few lines, that they are sorted before they are followed; the greatest of bytes is a place of the axis, too.
+fn many_ids_are_brought_in_order_too() {
+    const COUNT: usize = 2049;
+    const ROWS: usize = 263;
+    on_each_card(|card| {
+        for (prefix, shared, add) in [("ia", true, true), ("s", false, false), ("sa", false, true)] {
+            for (id, dtype) in [("u8", "f16"), ("u32", "f32"), ("i64", "bf16"), ("u8", "i64"), ("u32", "u8")] {
+                let name = format!("{prefix}_{id}_{dtype}");
+                let mut ids: Vec<f64> = (0..COUNT).map(|at| ((at * 37 + at / 7) % 255) as f64).collect();
+                ids.iter_mut().step_by(11).for_each(|given| *given = none(id));
+                let (x, before) = (values(dtype, COUNT, 24), values(dtype, ROWS, 25));
+                let mut args = vec![Arg::In(Data::new(id, &ids))];
+                args.extend(shared.then_some(Arg::Size(COUNT as u64)));
+                args.extend([Arg::In(Data::new(dtype, &x)), Arg::Out(Data::new(dtype, &before))]);
+                args.extend([1, COUNT, ROWS, 1].map(|size| Arg::Size(size as u64)));
+                let [got, again] = [(); 2].map(|()| card.run(&INDEXING, &name, elements(1), &args).remove(0));
+                let what = format!("{name} of many on {}", card.name);
+                assert_eq!(got.bytes, again.bytes, "{what}: the same bits once more");
+                let running = if shared && dtype.ends_with("f16") { "f32" } else { dtype };
+                let mut expected = before;
+                for (&given, &x) in ids.iter().zip(&x).filter(|(given, _)| **given != none(id)) {
+                    let to = &mut expected[given as usize];
+                    let sum = if add { *to + x } else { x };
+                    *to = if dtype == "u8" { sum.rem_euclid(256.0) } else { rounded(running, sum) };
+                }
+                assert_close(&what, &got, &expected, 0.0);
             }
         }
     });
