@@ -1,7 +1,6 @@
-//! Launchers of the library where models call them: norms, gates, losses, products of codes, products by experts.
+//! Launchers of the library where models call them: norms, gates, losses, products by experts.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use rocfire_hal::{DType, Device, Stream, Tensor};
@@ -9,10 +8,7 @@ use rocfire_kernels::gate::{Activation, GateParams, gate};
 use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm_grouped};
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
 use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
-use rocfire_kernels::quant::{
-    CodedRows, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes, gate_quantise, norm_quantise,
-    q_matmul_preshuffled, q_matmul_scaled, quantise_activations,
-};
+use rocfire_kernels::quant::{Format, Granularity, RowCodes, gate_quantise, norm_quantise};
 use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeTensor, rope};
 use rocfire_kernels::softmax::softmax;
 
@@ -24,19 +20,19 @@ const MANY_ROWS: usize = 4 * ROWS;
 const COLS: usize = 4096;
 const EPSILON: f64 = 1e-5;
 
-type MakeSet = Box<dyn Fn(&Device, u64) -> Result<Vec<Tensor>, Error>>;
-type Launch = Box<dyn Fn(&Stream, &mut [Tensor]) -> Result<(), Error>>;
-type Check = Box<dyn Fn(&[Tensor]) -> Result<(), Error>>;
+pub type MakeSet = Box<dyn Fn(&Device, u64) -> Result<Vec<Tensor>, Error>>;
+pub type Launch = Box<dyn Fn(&Stream, &mut [Tensor]) -> Result<(), Error>>;
+pub type Check = Box<dyn Fn(&[Tensor]) -> Result<(), Error>>;
 
 /// What is timed: how a set of tensors is made, inputs first, what is launched on one, and what is true of it then.
-struct Timed {
-    shape: String,
-    flops: f64,
+pub struct Timed {
+    pub shape: String,
+    pub flops: f64,
     /// Shapes and types of all tensors, for their bytes.
-    tensors: Vec<(Vec<usize>, DType)>,
-    make: MakeSet,
-    launch: Launch,
-    check: Check,
+    pub tensors: Vec<(Vec<usize>, DType)>,
+    pub make: MakeSet,
+    pub launch: Launch,
+    pub check: Check,
 }
 
 impl Timed {
@@ -53,12 +49,7 @@ impl Timed {
             let each = of_make.iter().enumerate();
             each.map(|(slot, (shape, dtype))| match dtype.is_float() {
                 true => filled(device, shape, *dtype, set * 8 + slot as u64),
-                false => Ok(Tensor::from_bytes(
-                    device,
-                    shape,
-                    *dtype,
-                    &vec![0; shape.iter().product::<usize>() * dtype.size_bytes()],
-                )?),
+                false => zeros(device, shape, *dtype),
             })
             .collect()
         };
@@ -67,7 +58,7 @@ impl Timed {
         Timed { shape: shape_text(shape), flops, tensors, make, launch, check }
     }
 
-    fn op(self, device: &Device, name: &str) -> Result<Op, Error> {
+    pub fn op(self, device: &Device, name: &str) -> Result<Op, Error> {
         let size = |(shape, dtype): &(Vec<usize>, DType)| shape.iter().product::<usize>() * dtype.size_bytes();
         let bytes: usize = self.tensors.iter().map(size).sum();
         let sets = ROTATION_BYTES.div_ceil(bytes).max(2);
@@ -83,6 +74,12 @@ impl Timed {
             check: Box::new(move || check(&of_check.borrow()[0])),
         })
     }
+}
+
+fn zeros(device: &Device, shape: &[usize], dtype: DType) -> Result<Tensor, Error> {
+    let tensor = Tensor::empty(device, shape, dtype)?;
+    device.stream().fill(tensor.buffer(), 0, 0, tensor.buffer().bytes())?;
+    Ok(tensor)
 }
 
 /// Compares some rows of an output with what `reference` makes of the same rows of the inputs.
@@ -310,97 +307,6 @@ fn losses(device: &Device, name: &str, classes: usize) -> Result<Op, Error> {
     Timed::floats(&[ROWS, classes], 4.0, tensors, launch, check).op(device, name)
 }
 
-/// What a code of 8 bits stands for.
-fn value(format: Format, code: u8) -> f64 {
-    if format == Format::I8 {
-        return f64::from(code as i8);
-    }
-    let (exponent, fraction) = (i32::from(code >> 3 & 15), f64::from(code & 7));
-    let size = if exponent == 0 { fraction * 2f64.powi(-9) } else { (8.0 + fraction) * 2f64.powi(exponent - 10) };
-    if code & 0x80 != 0 { -size } else { size }
-}
-
-/// M, N, K of products of codes.
-const SQUARE: [usize; 3] = [4096; 3];
-const THIN: [usize; 3] = [16, 14336, 4096];
-
-/// Codes by codes, with scales by token, or 1x128 and 128x128; the second side in rows or laid out.
-fn codes(
-    device: &Device,
-    name: &str,
-    [m, n, k]: [usize; 3],
-    format: Format,
-    blocks: bool,
-    laid_out: bool,
-) -> Result<Op, Error> {
-    let granularities = match blocks {
-        true => [Granularity::Group(128), Granularity::Block(128)],
-        false => [Granularity::Token; 2],
-    };
-    let shapes = [[m, k], [n, k]];
-    let grids = [0, 1].map(|side: usize| granularities[side].scales_shape(shapes[side]));
-    let block = if blocks { [[1, 128], [128, 128]] } else { [[1, k]; 2] };
-    let [a_codes, b_codes] = shapes.map(|shape| (shape.to_vec(), DType::U8));
-    let [a_scales, b_scales] = grids.map(|grid| (grid.to_vec(), DType::F32));
-    let tensors = vec![a_codes, a_scales, b_codes, b_scales, (vec![m, n], DType::BF16)];
-    // Weights laid out, by the address of their codes.
-    let weights: Rc<RefCell<HashMap<u64, Preshuffled>>> = Rc::default();
-    let to_make = weights.clone();
-    let make = move |device: &Device, set: u64| -> Result<Vec<Tensor>, Error> {
-        let mut all = Vec::new();
-        for side in 0..2 {
-            let x = filled(device, &shapes[side], DType::BF16, set * 8 + side as u64)?;
-            let mut codes = Tensor::empty(device, &shapes[side], DType::U8)?;
-            let mut scales = Tensor::empty(device, &grids[side], DType::F32)?;
-            let (stream, granularity) = (device.stream(), granularities[side]);
-            quantise_activations(
-                stream,
-                x.view(),
-                None,
-                RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
-            )?;
-            if laid_out && side == 1 {
-                let weight = Preshuffled::new(stream, format, &codes)?;
-                to_make.borrow_mut().insert(codes.view().device_address(), weight);
-            }
-            all.extend([codes, scales]);
-        }
-        all.push(Tensor::empty(device, &[m, n], DType::BF16)?);
-        Ok(all)
-    };
-    let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
-        let [a, a_scales, b, b_scales, c] = all else { return Err("five tensors".into()) };
-        let kind = Granularity::Token.kind();
-        let a = CodedRows { format, codes: a.view(), scales: a_scales.view(), kind, block: block[0] };
-        let (scales, block) = (b_scales.view(), block[1]);
-        if let Some(weight) = weights.borrow().get(&b.view().device_address()) {
-            let b = PreshuffledRows { weight, scales, kind, block };
-            return Ok(q_matmul_preshuffled(stream, &a, &b, c.view_mut())?);
-        }
-        let b = CodedRows { format, codes: b.view(), scales, kind, block };
-        Ok(q_matmul_scaled(stream, &a, &b, c.view_mut())?)
-    };
-    let check = move |all: &[Tensor]| -> Result<(), Error> {
-        let bytes = all.iter().map(Tensor::to_bytes).collect::<Result<Vec<_>, _>>()?;
-        let scales = [1, 3].map(|slot| elements(&bytes[slot], DType::F32, 0, all[slot].shape().iter().product()));
-        let decoded = |side: usize, row: usize, at: usize| {
-            let scale = scales[side][row / block[side][0] * grids[side][1] + at / block[side][1]];
-            value(format, bytes[2 * side][row * k + at]) * scale
-        };
-        for number in 0..CHECKED_ROWS.min(m) {
-            let row = m / CHECKED_ROWS.min(m) * number;
-            let a: Vec<f64> = (0..k).map(|at| decoded(0, row, at)).collect();
-            let expected: Vec<f64> =
-                (0..64).map(|col| a.iter().enumerate().map(|(at, a)| a * decoded(1, col, at)).sum()).collect();
-            compare(&elements(&bytes[4], DType::BF16, row * n, 64), &expected, tolerance(DType::BF16))?;
-        }
-        Ok(())
-    };
-    let flops = 2.0 * (m * n * k) as f64;
-    let (make, launch, check) = (Box::new(make), Box::new(launch), Box::new(check));
-    Timed { shape: shape_text(&[m, n, k]), flops, tensors, make, launch, check }.op(device, name)
-}
-
 /// Eight experts of 4096 x 4096, 512 rows each.
 fn experts(device: &Device, name: &str) -> Result<Op, Error> {
     const EXPERTS: usize = 8;
@@ -459,14 +365,5 @@ pub const OPS: &[Make] = &[
     ("rotary embedding bf16", turns),
     ("softmax launcher bf16", softmaxes),
     ("cross-entropy bf16", |device, name| losses(device, name, 32000)),
-    ("a8w8 i8 token", |device, name| codes(device, name, SQUARE, Format::I8, false, false)),
-    ("a8w8 i8 token, laid out", |device, name| codes(device, name, SQUARE, Format::I8, false, true)),
-    ("a8w8 e4m3 token", |device, name| codes(device, name, SQUARE, Format::E4M3, false, false)),
-    ("a8w8 e4m3 token, laid out", |device, name| codes(device, name, SQUARE, Format::E4M3, false, true)),
-    ("a8w8 e4m3 blocks", |device, name| codes(device, name, SQUARE, Format::E4M3, true, false)),
-    ("a8w8 e4m3 blocks, laid out", |device, name| codes(device, name, SQUARE, Format::E4M3, true, true)),
-    ("a8w8 e4m3 token, few rows", |device, name| codes(device, name, THIN, Format::E4M3, false, false)),
-    ("a8w8 e4m3 token, few rows, laid out", |device, name| codes(device, name, THIN, Format::E4M3, false, true)),
-    ("a8w8 e4m3 token, few rows", |device, name| codes(device, name, [16, 4096, 4096], Format::E4M3, false, false)),
     ("product by experts bf16", experts),
 ];

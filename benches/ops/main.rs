@@ -18,6 +18,7 @@ mod picture;
 mod product;
 mod quant;
 mod record;
+mod scaled;
 mod timing;
 
 use std::path::PathBuf;
@@ -27,6 +28,9 @@ use rocfire_hal::{Device, DeviceId, DriverKind};
 
 use op::{Error, Op};
 use record::{Record, Row};
+
+/// What names of operators end with that the vendor's library, where there is one, is not to do.
+pub const OURS: &str = ", ours";
 
 /// Times operators on the GPU that ROCFIRE_DEVICE names.
 #[derive(Debug, Parser)]
@@ -60,6 +64,7 @@ fn main() -> Result<(), Error> {
         return Ok(());
     }
     let device = Device::get(id)?;
+    let ours = Device::open(id, device.config().clone().with_vendor(false))?;
     let filter = arguments.filter.unwrap_or_default();
     let info = device.info();
     let mut record = Record {
@@ -79,8 +84,9 @@ fn main() -> Result<(), Error> {
     }
     record::print_head(older.is_some());
     let mut failures = 0;
-    let mut measure = |name: &str, make: &dyn Fn() -> Result<Op, Error>| {
-        let timed = make().and_then(|op| row(&device, &op));
+    let mut measure = |name: &str, make: &dyn Fn(&Device) -> Result<Op, Error>| {
+        let device = if name.ends_with(OURS) { &ours } else { &device };
+        let timed = make(device).and_then(|op| row(device, &op));
         match timed {
             Ok(row) => {
                 record::print_row(&row, record.copy_bytes_per_second, older.as_ref());
@@ -94,12 +100,14 @@ fn main() -> Result<(), Error> {
     };
     if arguments.cases {
         for case in rocfire_tests::case::all().iter().filter(|case| case.name().contains(&filter)) {
-            measure(&case.name(), &|| cases::op(&device, case));
+            measure(&case.name(), &|device| cases::op(device, case));
         }
     } else {
-        let operators = [fused::OPS, launchers::OPS, product::OPS, quant::OPS, conv::OPS, attention::OPS].concat();
+        let scaled = scaled::ops();
+        let operators =
+            [fused::OPS, launchers::OPS, &scaled, product::OPS, quant::OPS, conv::OPS, attention::OPS].concat();
         for (name, make) in operators.iter().filter(|(name, _)| name.contains(&filter)) {
-            measure(name, &|| make(&device, name));
+            measure(name, &|device| make(device, name));
         }
     }
     if record.rows.is_empty() && failures == 0 {

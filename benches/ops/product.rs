@@ -25,7 +25,8 @@ pub const OPS: &[Make] = &[
     ("product bf16", |device, name| product(device, name, DType::BF16, [64, 14336, 4096], true)),
 ];
 
-fn product(device: &Device, name: &str, dtype: DType, [m, n, k]: [usize; 3], across: bool) -> Result<Op, Error> {
+/// `a` [m, k] by `b` [k, n], or by `b` stored as [n, k].
+pub fn product(device: &Device, name: &str, dtype: DType, [m, n, k]: [usize; 3], across: bool) -> Result<Op, Error> {
     let bytes = (m * k + k * n + m * n) * dtype.size_bytes();
     let sets = (ROTATION_BYTES / 4).div_ceil(bytes).max(2);
     // `across`: B lies as [N, K], as the weight of a linear layer does in checkpoints.

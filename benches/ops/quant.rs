@@ -7,6 +7,7 @@ use rocfire_kernels::quant::{
 };
 
 use crate::op::{CHECKED_ROWS, Error, Make, Op, ROTATION_BYTES, compare, elements, filled, shape_text, tolerance};
+use crate::product::product;
 
 const ROWS: usize = 8192;
 /// Tokens of a large prompt: what a launch takes to fill and to empty the card is a quarter of the share that it is of `ROWS`.
@@ -57,17 +58,8 @@ fn activations(
     let check = move || -> Result<(), Error> {
         let tensors = of_check.borrow();
         let (x, codes, scales) = &tensors[0];
-        let block = match granularity {
-            Granularity::Static | Granularity::Tensor => [rows, COLS],
-            Granularity::Token => [1, COLS],
-            Granularity::Group(group) => [1, group],
-            Granularity::Block(side) => [side, side],
-            Granularity::Mx(_) => [1, 32],
-        };
-        let layout = match format.bits() {
-            8 => CodeLayout::bytes(format),
-            _ => CodeLayout::packed(format, 1, COLS),
-        };
+        let block = granularity.block([rows, COLS]);
+        let layout = CodeLayout::of_rows(format, COLS);
         let mut back = Tensor::empty(x.device(), &[rows, COLS], DType::F32)?;
         let scales = Scales { view: scales.view(), kind, block: &block, global: None };
         dequantise(x.device().stream(), codes.view(), &layout, Some(&scales), back.view_mut())?;
@@ -172,11 +164,20 @@ pub const OPS: &[Make] = &[
     ("quantise mxfp4", |device, name| {
         activations(device, name, MANY_ROWS, Format::E2M1, Granularity::Mx(MxRounding::Up))
     }),
-    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 1, 128)),
+    // Beside each other: `cargo bench-ops a16`.
     ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 1, 128)),
     ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 4, 128)),
     ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 16, 128)),
     ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 32, 128)),
     ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 64, 128)),
     ("w4a16 bf16", |device, name| weights(device, name, Format::I4, 512, 128)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 1, 128)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 4, 128)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 16, 128)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 32, 128)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 64, 128)),
+    ("w8a16 bf16", |device, name| weights(device, name, Format::I8, 512, 128)),
+    ("w16a16 bf16", |device, name| product(device, name, DType::BF16, [1, 14336, 4096], false)),
+    ("w16a16 bf16", |device, name| product(device, name, DType::BF16, [64, 14336, 4096], false)),
+    ("w16a16 bf16", |device, name| product(device, name, DType::BF16, [512, 14336, 4096], false)),
 ];

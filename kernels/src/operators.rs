@@ -541,13 +541,7 @@ pub fn product(a: Coding, b: Coding, to: DType, is_laid_out: bool) -> Operator {
 fn rows<'a>((format, granularity): Coding, codes: &'a Tensor, scales: &'a Tensor) -> CodedRows<'a> {
     let [rows, bytes] = [codes.shape().first(), codes.shape().last()].map(|extent| extent.copied().unwrap_or(0));
     let k = (bytes * 8 / format.bits()).max(1);
-    let block = match granularity {
-        Granularity::Static | Granularity::Tensor => [rows.max(1), k],
-        Granularity::Token => [1, k],
-        Granularity::Group(group) => [1, group],
-        Granularity::Block(side) => [side, side],
-        Granularity::Mx(_) => [1, 32],
-    };
+    let block = granularity.block([rows.max(1), k]);
     CodedRows { format, codes: codes.view(), scales: scales.view(), kind: granularity.kind(), block }
 }
 

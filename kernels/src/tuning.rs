@@ -15,8 +15,10 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use rocfire_arch::Arch;
+use rocfire_hal::vendor::Scaling;
 use rocfire_hal::{DType, Device, DriverKind, Level};
 
+use crate::quant::{Format, Granularity};
 use crate::{Error, Result};
 
 /// The tables that come with the library.
@@ -85,11 +87,57 @@ impl Lies {
     }
 }
 
+/// What codes both sides of a product are, and how they are scaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Codes {
+    /// Formats of A and B.
+    pub formats: [Format; 2],
+    /// How A and B are scaled.
+    pub scaling: [Scaling; 2],
+}
+
+impl Codes {
+    /// Ways of scaling that there is a product by.
+    const SCALING: [Scaling; 5] = [Scaling::Tensor, Scaling::Line, Scaling::Run128, Scaling::Block128, Scaling::Mx32];
+
+    /// Of sides of this granularity in a product of M, N, K; `None` for what no library scales by.
+    pub fn of(sides: [(Format, Granularity); 2], [m, n, k]: [usize; 3]) -> Option<Codes> {
+        let scaling = |side: usize, rows: usize| {
+            let granularity = sides[side].1;
+            crate::quant::scaling(granularity.kind(), granularity.block([rows, k]), [rows, k])
+        };
+        Some(Codes { formats: sides.map(|(format, _)| format), scaling: [scaling(0, m)?, scaling(1, n)?] })
+    }
+
+    /// Their names in tables, of formats and of scales: A's and B's with a colon between.
+    fn names(self) -> [String; 2] {
+        let [a, b] = self.formats;
+        let [a_scaling, b_scaling] = self.scaling;
+        [format!("{a:?}:{b:?}"), format!("{a_scaling:?}:{b_scaling:?}")].map(|name| name.to_ascii_lowercase())
+    }
+
+    /// Those of two names.
+    fn from_names(formats: &str, scaling: &str) -> Option<Codes> {
+        let (a, b) = formats.split_once(':')?;
+        let (a_scaling, b_scaling) = scaling.split_once(':')?;
+        let of = |name: &str| Codes::SCALING.into_iter().find(|other| is_name(other, name));
+        let format = |name: &str| Format::from_name(name);
+        Some(Codes { formats: [format(a)?, format(b)?], scaling: [of(a_scaling)?, of(b_scaling)?] })
+    }
+}
+
+/// Whether it is what a variant is called, in small letters.
+fn is_name(variant: &impl std::fmt::Debug, name: &str) -> bool {
+    format!("{variant:?}").to_ascii_lowercase() == name
+}
+
 /// The shape of a product, for tuning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Element type of A and B.
+    /// Element type of A and B; of codes `U8`.
     pub input: DType,
+    /// What A and B are where they are codes with scales; rows of either lie along K then.
+    pub codes: Option<Codes>,
     /// Element type of C.
     pub output: DType,
     /// How A and B lie.
@@ -101,6 +149,29 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Of a product of codes.
+    pub fn of_codes(codes: Codes, output: DType, size: [usize; 3]) -> Shape {
+        Shape { input: DType::U8, codes: Some(codes), output, lies: Lies::Nt, size, batches: 1 }
+    }
+
+    /// The operator's name in tables: `gemm`, or `codes`.
+    pub fn operator(&self) -> &'static str {
+        if self.codes.is_some() { CODES } else { GEMM }
+    }
+
+    /// Names in tables of the inputs' types, and of how they lie or are scaled.
+    pub fn names(&self) -> [String; 2] {
+        self.codes.map_or_else(|| [self.input.to_string(), self.lies.name().to_owned()], Codes::names)
+    }
+
+    /// The fields of a record.
+    fn fields(&self) -> [String; 8] {
+        let Shape { output, size: [m, n, k], batches, .. } = *self;
+        let [input, layout] = self.names();
+        let [m, n, k, batches] = [m, n, k, batches].map(|extent| extent.to_string());
+        [self.operator().to_owned(), input, output.to_string(), layout, m, n, k, batches]
+    }
+
     /// The shape that stands for all of its bucket: extents rounded up to two significant bits (1, 2, 3, 4, 6, 8, 12, ...).
     pub fn bucket(self) -> Shape {
         Shape { size: self.size.map(bucket), batches: bucket(self.batches), ..self }
@@ -122,7 +193,9 @@ pub enum Candidate {
         /// Whether K is cut for different workgroups.
         sliced: bool,
     },
-    /// The vendor's library, with its plan of a number.
+    /// Our kernel, of a product of codes: it has no other tilings to take.
+    Ours,
+    /// The vendor's library, with its plan of a number; of codes, so many for each way of having them scaled.
     Vendor {
         /// The plan's number.
         choice: usize,
@@ -134,6 +207,7 @@ impl std::fmt::Display for Candidate {
         match self {
             Candidate::Tiling { number, sliced: false } => write!(f, "tiling:{number}"),
             Candidate::Tiling { number, sliced: true } => write!(f, "tiling:{number}:sliced"),
+            Candidate::Ours => write!(f, "ours"),
             Candidate::Vendor { choice } => write!(f, "vendor:{choice}"),
         }
     }
@@ -142,6 +216,9 @@ impl std::fmt::Display for Candidate {
 impl Candidate {
     /// The one of a text in a table.
     pub fn parse(text: &str) -> Option<Candidate> {
+        if text == "ours" {
+            return Some(Candidate::Ours);
+        }
         let (kind, rest) = text.split_once(':')?;
         match (kind, rest.strip_suffix(":sliced")) {
             ("tiling", Some(number)) => Some(Candidate::Tiling { number: number.parse().ok()?, sliced: true }),
@@ -173,7 +250,9 @@ pub struct Row {
     pub microseconds: f64,
 }
 
-const OPERATOR: &str = "gemm";
+/// Names of operators in tables.
+const GEMM: &str = "gemm";
+const CODES: &str = "codes";
 
 impl Row {
     /// Whether it is about a device.
@@ -188,37 +267,23 @@ impl Row {
         place(self) == place(newer)
     }
 
-    fn fields(&self) -> [String; 15] {
-        let Shape { input, output, lies, size: [m, n, k], batches } = self.shape;
-        [
-            self.driver.clone(),
-            self.arch.to_string(),
-            self.units.to_string(),
-            OPERATOR.to_owned(),
-            input.to_string(),
-            output.to_string(),
-            lies.name().to_owned(),
-            m.to_string(),
-            n.to_string(),
-            k.to_string(),
-            batches.to_string(),
-            self.candidate.to_string(),
-            self.hash.clone(),
-            if self.repeats_agreed { "agreed" } else { "differ" }.to_owned(),
-            format!("{:.3}", self.microseconds),
-        ]
+    fn fields(&self) -> Vec<String> {
+        let mut fields = vec![self.driver.clone(), self.arch.to_string(), self.units.to_string()];
+        fields.extend(self.shape.fields());
+        fields.push(self.candidate.to_string());
+        fields.push(self.hash.clone());
+        fields.push(if self.repeats_agreed { "agreed" } else { "differ" }.to_owned());
+        fields.push(format!("{:.3}", self.microseconds));
+        fields
     }
 
     fn parse(record: &Record<'_>) -> Option<Row> {
         let field = |at: usize| record.get(at);
-        if field(3)? != OPERATOR {
-            return None;
-        }
         Some(Row {
             driver: field(0)?.to_owned(),
             arch: Arch::parse(field(1)?).ok()?,
             units: field(2)?.parse().ok()?,
-            shape: parse_shape(record, 4)?,
+            shape: parse_shape(record, 3)?,
             candidate: Candidate::parse(field(11)?)?,
             hash: field(12)?.to_owned(),
             repeats_agreed: match field(13)? {
@@ -231,17 +296,22 @@ impl Row {
     }
 }
 
-/// The seven fields of a shape from `first` on.
+/// The eight fields of a shape from `first` on.
 fn parse_shape(record: &Record<'_>, first: usize) -> Option<Shape> {
     let field = |at: usize| record.get(first + at);
     let extent = |at: usize| field(at)?.parse().ok().filter(|&extent: &usize| extent > 0);
-    Some(Shape {
-        input: DType::from_name(field(0)?)?,
-        output: DType::from_name(field(1)?)?,
-        lies: Lies::from_name(field(2)?)?,
-        size: [extent(3)?, extent(4)?, extent(5)?],
-        batches: extent(6)?,
-    })
+    let (output, size, batches) = (DType::from_name(field(2)?)?, [extent(4)?, extent(5)?, extent(6)?], extent(7)?);
+    match field(0)? {
+        GEMM => {
+            let (input, lies) = (DType::from_name(field(1)?)?, Lies::from_name(field(3)?)?);
+            Some(Shape { input, codes: None, output, lies, size, batches })
+        }
+        CODES => {
+            let codes = Codes::from_names(field(1)?, field(3)?)?;
+            Some(Shape { batches, ..Shape::of_codes(codes, output, size) })
+        }
+        _ => None,
+    }
 }
 
 /// The driver's name in tables.
@@ -336,11 +406,8 @@ pub fn write_table(path: &Path, rows: &[Row]) -> Result<()> {
 /// `Tuning` with file and line.
 pub fn read_shapes(path: &Path) -> Result<Vec<Shape>> {
     let text = std::fs::read_to_string(path).map_err(|error| wrong(path, 0, &error.to_string()))?;
-    let shape = |record: Record<'_>| {
-        let known = record.get(0) == Some(OPERATOR);
-        let parsed = known.then(|| parse_shape(&record, 1)).flatten();
-        parsed.ok_or_else(|| wrong(path, record.line, "no shape of a gemm"))
-    };
+    let shape =
+        |record: Record<'_>| parse_shape(&record, 0).ok_or_else(|| wrong(path, record.line, "no shape of a product"));
     records(path, &text, &SHAPE_HEADER)?.into_iter().map(shape).collect()
 }
 
@@ -387,8 +454,7 @@ impl Tables {
         if !noted.insert(shape.bucket()) {
             return;
         }
-        let Shape { input, output, lies, size: [m, n, k], batches } = shape;
-        let line = format!("{OPERATOR},{input},{output},{},{m},{n},{k},{batches}\n", lies.name());
+        let line = shape.fields().join(",") + "\n";
         let append = || -> std::io::Result<()> {
             let mut file = File::options().create(true).append(true).open(path)?;
             let is_new = file.metadata()?.len() == 0;

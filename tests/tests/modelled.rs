@@ -77,6 +77,7 @@ const SUBJECTS: &[Subject] = &[
     },
     always("w4a16 bf16 1x14336x4096", |d| packed(d, [1, 14336, 4096])),
     sampled("w4a16 bf16 16x14336x4096", |d| packed(d, [16, 14336, 4096])),
+    sampled("w4a16 bf16 64x14336x4096", |d| packed(d, [64, 14336, 4096])),
     sampled("attention bf16 H4 S1024 D128", |d| attend(d, 1024, false)),
     sampled("attention bf16 H4 S1024 D128 causal", |d| attend(d, 1024, true)),
     sampled("attention gradients bf16 H4 S512 D128", attend_back),
@@ -106,20 +107,6 @@ const KNOWN: &[Known] = &[
         "",
         Limit::Fetched,
         "the weight is read and written once to be laid out; the product after it fetches its operands once",
-    ),
-    (
-        "q_matmul",
-        "w4a16 bf16 16x",
-        "gfx1100",
-        Limit::Conflicts,
-        "none with lanes in order, as is published for stores; taken out of order, stores of two rows that lie four banks apart meet",
-    ),
-    (
-        "q_matmul",
-        "w4a16 bf16 16x",
-        "gfx1100",
-        Limit::Segments,
-        "64 columns of 4 bits are half a segment; the workgroup beside reads the other half",
     ),
     (
         "attention",

@@ -6,7 +6,8 @@ use std::process::Command;
 use rocfire_arch::{Arch, Vendor};
 use rocfire_hal::{Config, DType, Device, DeviceId};
 use rocfire_kernels::gemm;
-use rocfire_kernels::tuning::{Lies, Row, Shape, known_rows};
+use rocfire_kernels::quant::{Format, Granularity, MxRounding, explain_scaled};
+use rocfire_kernels::tuning::{Codes, Lies, Row, Shape, known_rows};
 
 /// What a user may choose.
 #[derive(Debug, clap::Args)]
@@ -31,6 +32,25 @@ enum Operator {
         #[arg(long)]
         units: Option<usize>,
     },
+    /// A product of codes with scales, [M, K] x [N, K] of contiguous rows.
+    Codes {
+        m: usize,
+        n: usize,
+        k: usize,
+        /// What codes are: i8, i4, e4m3, e5m2, e2m1, e4m3fnuz, e5m2fnuz.
+        format: String,
+        /// What shares a scale: tensor, row, block (1x128 by 128x128), mx (32 of a row).
+        scales: String,
+        /// Element type of the result.
+        #[arg(long, default_value = "bf16")]
+        output: String,
+        /// The architecture.
+        #[arg(long, default_value = rocfire_arch::DEFAULT_EMULATED)]
+        arch: String,
+        /// Compute units of the card, if it is not the one that the architecture table names.
+        #[arg(long)]
+        units: Option<usize>,
+    },
     /// The plans of a training step: what was fused, what was not, and why. `rocfire_burn::explain()` says it of your own program.
     Plan {
         /// mlp, cnn or transformer, as in `examples/training_steps`.
@@ -48,16 +68,58 @@ enum Operator {
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let (m, n, k, dtype, arch, units) = match &arguments.operator {
         Operator::Gemm { m, n, k, dtype, arch, units } => (m, n, k, dtype, arch, units),
+        Operator::Codes { m, n, k, format, scales, output, arch, units } => {
+            return codes([*m, *n, *k], [format, scales, output], Arch::parse(arch)?, *units);
+        }
         Operator::Plan { model, full } => return plan(model, *full),
     };
-    let dtype = DType::from_name(dtype).ok_or_else(|| format!("unknown dtype {dtype:?}"))?;
+    let dtype = dtype_of(dtype)?;
     let arch = Arch::parse(arch)?;
     let vendor = vendor_of(arch);
     let vendor = vendor.as_deref().map_err(String::as_str);
     println!("{}", gemm::explain(arch, *units, dtype, [*m, *n, *k], vendor)?);
-    let shape = Shape { input: dtype, output: dtype, lies: Lies::Nn, size: [*m, *n, *k], batches: 1 };
-    let units = units.or(arch.info().card.map(|card| card.compute_units as usize));
-    println!("  tuned       {}", tuned(arch, units, shape)?);
+    let shape = Shape { input: dtype, codes: None, output: dtype, lies: Lies::Nn, size: [*m, *n, *k], batches: 1 };
+    println!("  tuned       {}", tuned(arch, units_of(arch, *units), shape)?);
+    Ok(())
+}
+
+/// Compute units of the card that is named, or that stands for the architecture.
+fn units_of(arch: Arch, named: Option<usize>) -> Option<usize> {
+    named.or(arch.info().card.map(|card| card.compute_units as usize))
+}
+
+fn dtype_of(name: &str) -> Result<DType, String> {
+    DType::from_name(name).ok_or_else(|| format!("unknown dtype {name:?}"))
+}
+
+/// What codes of both sides are and how they are scaled, by the names that users give them.
+pub fn sides_of(format: &str, scales: &str) -> Result<[(Format, Granularity); 2], String> {
+    let format = Format::from_name(format).ok_or_else(|| format!("unknown format {format:?}"))?;
+    let granularities = match scales {
+        "tensor" => [Granularity::Tensor; 2],
+        "row" => [Granularity::Token; 2],
+        "block" => [Granularity::Group(128), Granularity::Block(128)],
+        "mx" => [Granularity::Mx(MxRounding::Up); 2],
+        other => return Err(format!("unknown scales {other:?}: tensor, row, block or mx")),
+    };
+    Ok(granularities.map(|granularity| (format, granularity)))
+}
+
+/// Prints what becomes of a product of codes.
+fn codes(
+    size: [usize; 3],
+    [format, scales, output]: [&str; 3],
+    arch: Arch,
+    units: Option<usize>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let (sides, output) = (sides_of(format, scales)?, dtype_of(output)?);
+    let vendor = vendor_of(arch);
+    let vendor = vendor.as_deref().map_err(String::as_str);
+    println!("{}", explain_scaled(arch, sides, size, output, vendor)?);
+    if let Some(codes) = Codes::of(sides, size) {
+        let shape = Shape::of_codes(codes, output, size);
+        println!("  tuned       {}", tuned(arch, units_of(arch, units), shape)?);
+    }
     Ok(())
 }
 

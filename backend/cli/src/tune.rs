@@ -8,17 +8,25 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressStyle};
 use rocfire_hal::{DType, Device, DeviceId, DriverKind};
 use rocfire_kernels::gemm::tune::{Limits, Tuned, tune};
-use rocfire_kernels::tuning::{Lies, Shape, read_shapes, read_table, write_table};
+use rocfire_kernels::tuning::{Codes, Lies, Shape, read_shapes, read_table, write_table};
+
+use crate::explain::sides_of;
 
 /// What a user may choose.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// A product: `gemm M N K DTYPE`; M may be a list with commas.
+    /// A product: `gemm M N K DTYPE`, or of codes with scales `codes M N K FORMAT`; M may be a list with commas.
     #[arg(num_args = 5, value_names = ["OPERATOR", "M", "N", "K", "DTYPE"], required_unless_present = "shapes")]
     product: Vec<String>,
     /// How A and B lie: nn, nt (B by columns, as the weight of a linear layer), tn, tt.
     #[arg(long, default_value = "nn")]
     layout: String,
+    /// What of codes shares a scale: tensor, row, block (1x128 by 128x128), mx (32 of a row).
+    #[arg(long, default_value = "row")]
+    scales: String,
+    /// Element type of the result of codes.
+    #[arg(long, default_value = "bf16")]
+    output: String,
     /// Shapes that runs with ROCFIRE_TUNING_RECORD=FILE noted.
     #[arg(long, value_name = "FILE", conflicts_with = "product")]
     shapes: Option<PathBuf>,
@@ -43,7 +51,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let shapes = match &arguments.shapes {
         Some(path) => read_shapes(path)?,
-        None => product(&arguments.product, &arguments.layout)?,
+        None => product(&arguments.product, [&arguments.layout, &arguments.scales, &arguments.output])?,
     };
     let device = Device::get(DeviceId::from_env()?)?;
     let path = arguments.table.clone().unwrap_or_else(|| device.config().tuning_table());
@@ -83,24 +91,34 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if failures > 0 { Err(format!("{failures} of {} shapes could not be tuned", shapes.len()).into()) } else { Ok(()) }
 }
 
-/// The shapes of `gemm M,M,.. N K DTYPE`.
-fn product(words: &[String], layout: &str) -> Result<Vec<Shape>, String> {
-    let [operator, m, n, k, dtype] = words else { return Err("OPERATOR M N K DTYPE".to_owned()) };
-    if operator != "gemm" {
-        return Err(format!("{operator:?} is not tuned; gemm is"));
-    }
+/// The shapes of `gemm M,M,.. N K DTYPE` or `codes M,M,.. N K FORMAT`.
+fn product(words: &[String], [layout, scales, output]: [&str; 3]) -> Result<Vec<Shape>, String> {
+    let [operator, m, n, k, input] = words else { return Err("OPERATOR M N K DTYPE".to_owned()) };
     let extent = |text: &str| text.parse().ok().filter(|&n: &usize| n > 0).ok_or(format!("{text:?} is no extent"));
-    let dtype = DType::from_name(dtype).ok_or_else(|| format!("unknown dtype {dtype:?}"))?;
-    let lies = Lies::from_name(layout).ok_or_else(|| format!("{layout:?} is none of nn, nt, tn, tt"))?;
+    let dtype = |name: &str| DType::from_name(name).ok_or_else(|| format!("unknown dtype {name:?}"));
+    if operator != "gemm" && operator != "codes" {
+        return Err(format!("{operator:?} is not tuned; gemm and codes are"));
+    }
     let (n, k) = (extent(n)?, extent(k)?);
-    let shape = |m| Shape { input: dtype, output: dtype, lies, size: [m, n, k], batches: 1 };
-    m.split(',').map(|m| Ok(shape(extent(m)?))).collect()
+    let sizes = m.split(',').map(|m| Ok([extent(m)?, n, k])).collect::<Result<Vec<_>, String>>()?;
+    if operator == "gemm" {
+        let lies = Lies::from_name(layout).ok_or_else(|| format!("{layout:?} is none of nn, nt, tn, tt"))?;
+        let input = dtype(input)?;
+        let of = |size| Shape { input, codes: None, output: input, lies, size, batches: 1 };
+        return Ok(sizes.into_iter().map(of).collect());
+    }
+    let (sides, output) = (sides_of(input, scales)?, dtype(output)?);
+    let of = |size| {
+        let codes = Codes::of(sides, size).ok_or_else(|| format!("no library has these scales of {size:?}"))?;
+        Ok(Shape::of_codes(codes, output, size))
+    };
+    sizes.into_iter().map(of).collect()
 }
 
 fn describe(shape: Shape) -> String {
-    let Shape { input, lies, size: [m, n, k], batches, .. } = shape;
+    let ([input, layout], [m, n, k], batches) = (shape.names(), shape.size, shape.batches);
     let batches = if batches == 1 { String::new() } else { format!(" x {batches}") };
-    format!("gemm {input} {} {m}x{n}x{k}{batches}", lies.name())
+    format!("{} {input} {layout} {m}x{n}x{k}{batches}", shape.operator())
 }
 
 fn print_tuned(shape: Shape, tuned: &Tuned, all: bool, is_real: bool) {
@@ -137,9 +155,12 @@ mod tests {
 
     #[test]
     fn a_list_of_m_is_a_list_of_shapes() {
-        let shapes = product(&words("gemm 1,16,256 14336 4096 bf16"), "nt").unwrap();
+        let shapes = product(&words("gemm 1,16,256 14336 4096 bf16"), ["nt", "row", "bf16"]).unwrap();
         assert_eq!(shapes.iter().map(|shape| shape.size[0]).collect::<Vec<_>>(), [1, 16, 256]);
         assert_eq!(describe(shapes[0]), "gemm bf16 nt 1x14336x4096");
+        let shapes = product(&words("codes 1,64 14336 4096 e4m3"), ["nn", "block", "f16"]).unwrap();
+        assert_eq!((shapes.len(), shapes[1].output), (2, DType::F16));
+        assert_eq!(describe(shapes[1]), "codes e4m3:e4m3 run128:block128 64x14336x4096");
     }
 
     #[test]
@@ -149,8 +170,10 @@ mod tests {
             ("gemm 0 2 3 f32", "nn", "\"0\""),
             ("gemm 1 2 3 f31", "nn", "f31"),
             ("gemm 1 2 3 f32", "xx", "\"xx\""),
+            ("codes 1 2 3 f32", "nn", "f32"),
+            ("codes 16 16 64 e4m3", "nn", "[16, 16, 64]"),
         ] {
-            let message = product(&words(text), layout).unwrap_err();
+            let message = product(&words(text), [layout, "mx", "bf16"]).unwrap_err();
             assert!(message.contains(what), "{message}");
         }
     }

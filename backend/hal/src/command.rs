@@ -6,7 +6,7 @@
 use crate::buffer::Memory;
 use crate::driver::{Driver, LaunchFailure, RawLaunch};
 use crate::profile::Work;
-use crate::vendor::Plan;
+use crate::vendor::{Addresses, Plan};
 use crate::{Function, Launch};
 
 /// What is done. The kernel, the plan and the arguments are borrowed by a [`Command`] and owned by a [`Recorded`] one.
@@ -14,8 +14,8 @@ use crate::{Function, Launch};
 pub(crate) enum Action<F, P, A> {
     /// A kernel.
     Kernel { function: F, grid: [u32; 3], block: [u32; 3], lds_bytes: u32, args: A },
-    /// A product by the vendor's library, with the addresses of A, B, C and the workspace.
-    Product { plan: P, addresses: [u64; 4] },
+    /// A product by the vendor's library.
+    Product { plan: P, addresses: Addresses },
     /// A copy on the device.
     Copy { target: u64, source: u64, bytes: u64 },
     /// Bytes set to a value.
@@ -71,7 +71,7 @@ impl<'a> Command<'a> {
                 Action::Kernel { function, grid, block, lds_bytes, args } => {
                     return function.kernel().launch(&RawLaunch { grid, block, lds_bytes, args });
                 }
-                Action::Product { plan, addresses: [a, b, c, workspace] } => plan.0.launch(a, b, c, workspace),
+                Action::Product { plan, addresses } => plan.0.launch(&addresses),
                 Action::Copy { target, source, bytes } => driver.copy(target, source, bytes),
                 Action::Fill { address, value, bytes } => driver.fill(address, value, bytes),
             }

@@ -3,8 +3,8 @@
 //! One dynamic call per HIP-level action. Drivers check nothing and report everything: that views lie inside their
 //! buffers, that arguments have the right size and that nothing is used after it was freed is the business of the
 //! types above (`buffer.rs`, `tensor.rs`, `stream.rs`). Three implement it: `gpu/` for AMD's and NVIDIA's GPUs, `emulated.rs` and
-//! `noop.rs`. All work of a device is done in the order of one stream, which the driver owns. A GPU's large copies between host
-//! and device run on a second one, which neither hurries nor delays what the order says (`staging.rs`).
+//! `noop.rs`. All work of a device is done in the order of one stream, which the driver owns. A GPU's large copies from the host
+//! run on a second one, which neither hurries nor delays what the order says (`staging.rs`).
 
 use std::sync::Arc;
 

@@ -65,7 +65,7 @@ impl LaunchHistory {
             }
             Action::Product { plan, addresses } => {
                 (entry.function, entry.library) = (None, plan.library());
-                entry.keep(addresses.map(u64::to_le_bytes).as_flattened());
+                entry.keep(addresses.words().map(u64::to_le_bytes).as_flattened());
             }
             Action::Copy { .. } | Action::Fill { .. } => unreachable!("copies and fills are not launches"),
         }

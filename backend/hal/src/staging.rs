@@ -6,10 +6,14 @@
 //! into it. A piece's place is used again when a mark behind it has been reached; there is a mark every [`MARK_BYTES`], so
 //! that whoever wraps around waits for the oldest work only.
 //!
-//! A small copy is put on the stream of the computations. A large one goes over the bus on a stream of its own, while
-//! computations that were put on theirs before it still run: to or from a second ring, in device memory, which nobody else
-//! uses. Between that ring and the caller's memory it is copied on the device, in the order of the computations, which is
-//! some fifty times as fast. So nothing needs to be known of who uses the caller's memory.
+//! A read and a small write are put on the stream of the computations. A large write goes over the bus on a stream of its
+//! own, while computations that were put on theirs before it still run: to a second ring, in device memory, which nobody else
+//! uses. From that ring it is copied to the caller's memory on the device, in the order of the computations, which is some
+//! fifty times as fast. So nothing needs to be known of who uses the caller's memory.
+//!
+//! A read gains nothing by that way: whoever reads waits for all that was computed before, and then for the bytes. Nor would it
+//! be free: on an H200, kernels of rows that run after a copy on the device take 6 to 14% longer, for as long as the process
+//! lives, whoever made the copy (CUDA 13.0's driver, `cargo bench-ops -- "quantise e4m3"` with and without such a copy before).
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -25,16 +29,16 @@ pub(crate) const RING_BYTES: usize = 16 << 20;
 pub(crate) const MARK_BYTES: usize = RING_BYTES / 4;
 /// Where pieces begin: a multiple of what a device's copies like best.
 const ALIGN: usize = 256;
-/// Copies from here on go on a stream of their own: over the bus (some 50 GB/s) they take longer than two waits of a stream for
+/// Writes from here on go on a stream of their own: over the bus (some 50 GB/s) they take longer than two waits of a stream for
 /// another and one more copy on the device.
 pub(crate) const LARGE_BYTES: usize = 1 << 20;
 
 /// A stream of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamName {
-    /// Kernels, products, copies and fills on the device, and small copies from and to the host.
+    /// Kernels, products, copies and fills on the device, reads and small writes.
     Compute,
-    /// Large copies between the host and the ring in device memory.
+    /// Large writes, as far as the ring in device memory.
     Transfer,
 }
 
@@ -73,15 +77,15 @@ pub(crate) trait CopyEngine {
     /// - `bytes` bytes from `target` lie in one live block, and as many from `source` in pinned memory, unchanged until it is done.
     unsafe fn upload(&self, stream: StreamName, target: u64, source: *const u8, bytes: usize) -> Result<()>;
 
-    /// Begins a copy from the device.
+    /// Begins a copy from the device, on the stream of the computations.
     ///
     /// # Safety
     /// - `bytes` bytes from `source` lie in one live block, and as many from `target` in pinned memory that nobody else uses until
     ///   it is done.
-    unsafe fn download(&self, stream: StreamName, target: *mut u8, source: u64, bytes: usize) -> Result<()>;
+    unsafe fn download(&self, target: *mut u8, source: u64, bytes: usize) -> Result<()>;
 
-    /// A mark after all that is on a stream, with a mark that is no longer needed.
-    fn mark(&self, stream: StreamName, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>>;
+    /// A mark after all that is on the stream of the computations, with a mark that is no longer needed.
+    fn mark(&self, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>>;
 }
 
 /// A driver's ring, made by its first copy.
@@ -99,7 +103,7 @@ pub(crate) enum Staged {
 struct PinnedRing {
     /// Null where none was to be had.
     memory: *mut u8,
-    /// The ring in device memory, made by the first large copy; `None` in it where there was no memory to be had. A piece has
+    /// The ring in device memory, made by the first large write; `None` in it where there was no memory to be had. A piece has
     /// the same place in both.
     device: Option<Option<u64>>,
     /// Where the next piece begins.
@@ -116,8 +120,6 @@ unsafe impl Send for PinnedRing {}
 struct PieceInFlight {
     start: usize,
     bytes: usize,
-    /// The last that has to do with it.
-    stream: StreamName,
     /// Where it goes when it has arrived.
     target: Option<*mut u8>,
     /// Reached when it and all before it have arrived.
@@ -149,10 +151,7 @@ impl Staging {
                         }
                     }
                 }
-                ring.track(
-                    engine,
-                    PieceInFlight { start, bytes: piece.len(), stream: Compute, target: None, mark: None },
-                )?;
+                ring.track(engine, PieceInFlight { start, bytes: piece.len(), target: None, mark: None })?;
             }
             Ok(())
         })
@@ -164,27 +163,13 @@ impl Staging {
     /// - As many bytes as each target has, from its address on, lie in one live block.
     pub unsafe fn read(&self, engine: &impl CopyEngine, parts: &mut [(u64, &mut [u8])]) -> Result<Staged> {
         self.with(engine, |ring| {
-            // All pieces take the same way: a mark behind the newest tells of those before it, too.
-            let device = ring.device_for(engine, parts.iter().map(|(_, target)| target.len()).sum());
-            let stream = if device.is_some() { Transfer } else { Compute };
             for (address, target) in parts.iter_mut() {
                 for (n, piece) in target.chunks_mut(MARK_BYTES).enumerate() {
                     let (start, source) = (ring.place(engine, piece.len())?, *address + (n * MARK_BYTES) as u64);
                     // SAFETY: as in `write`; the piece's target outlives its way there, which ends before this returns or is forgotten.
-                    unsafe {
-                        let slot = ring.memory.add(start);
-                        let from = match device.map(|device| device + start as u64) {
-                            None => source,
-                            Some(departure) => {
-                                engine.move_on_device(departure, source, piece.len())?;
-                                engine.order(Compute, Transfer)?;
-                                departure
-                            }
-                        };
-                        engine.download(stream, slot, from, piece.len())?;
-                    }
+                    unsafe { engine.download(ring.memory.add(start), source, piece.len())? };
                     let target = Some(piece.as_mut_ptr());
-                    ring.track(engine, PieceInFlight { start, bytes: piece.len(), stream, target, mark: None })?;
+                    ring.track(engine, PieceInFlight { start, bytes: piece.len(), target, mark: None })?;
                 }
             }
             while !ring.in_flight.is_empty() {
@@ -236,7 +221,7 @@ impl Staging {
 }
 
 impl PinnedRing {
-    /// The ring in device memory, for a copy that is large enough.
+    /// The ring in device memory, for a write that is large enough.
     fn device_for(&mut self, engine: &impl CopyEngine, bytes: usize) -> Option<u64> {
         if bytes < LARGE_BYTES {
             return None;
@@ -265,7 +250,7 @@ impl PinnedRing {
     /// A mark behind the newest piece.
     fn mark(&mut self, engine: &impl CopyEngine) -> Result<()> {
         let newest = self.in_flight.back_mut().expect("there is a piece to be marked");
-        newest.mark = Some(engine.mark(newest.stream, self.spare.pop())?);
+        newest.mark = Some(engine.mark(self.spare.pop())?);
         self.unmarked_bytes = 0;
         Ok(())
     }

@@ -329,6 +329,25 @@ RF_MMA_SYNC(f16, float, 16, "f", "16.row.col.f32.f16.f16.f32")
 RF_MMA_SYNC(bf16, float, 16, "f", "16.row.col.f32.bf16.bf16.f32")
 RF_MMA_SYNC(i8, u32, 32, "r", "32.row.col.s32.s8.s8.s32")
 #undef RF_MMA_SYNC
+// One of the two: 16 rows by 8 columns, 16 k. Of rows lane / 4 and 8 below it a lane gives k 2 p and 2 p + 1, p = lane % 4, then 8
+// more, and of column lane / 4 the same; it has columns 2 p and 2 p + 1 of its first row, then of the other.
+template <class T> struct MmaNarrow {
+    struct Accumulator {
+        float at[4];
+        RF_FN float& operator[](int i) { return at[i]; }
+        RF_FN float operator[](int i) const { return at[i]; }
+    };
+#define RF_MMA_NARROW(TYPES)                                                                                      \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPES ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "       \
+                 "{%8, %9}, {%0, %1, %2, %3};"                                                                    \
+                 : "+f"(c.at[0]), "+f"(c.at[1]), "+f"(c.at[2]), "+f"(c.at[3])                                     \
+                 : "r"(row_k), "r"(below_k), "r"(row_far), "r"(below_far), "r"(column_k), "r"(column_far))
+    RF_FN static void run(u32 row_k, u32 below_k, u32 row_far, u32 below_far, u32 column_k, u32 column_far, Accumulator& c) {
+        if (same<T, bf16>::value) RF_MMA_NARROW("bf16.bf16");
+        else RF_MMA_NARROW("f16.f16");
+    }
+#undef RF_MMA_NARROW
+};
 template <class T> struct Fragment<T, 16> {
     static const int GROUP = 16, STEPS = 1;
     RF_FN static int offset(int part) { return 8 * part; }

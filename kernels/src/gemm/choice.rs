@@ -177,6 +177,32 @@ pub(crate) fn apart_pays(arch: Arch, dtype: DType, pairs: usize, sliced: bool) -
     arch.info().vendor == Vendor::Nvidia && matches!(dtype, DType::F16 | DType::BF16) && pairs >= least
 }
 
+/// Whether a product of codes goes to the vendor's library where there is one: as large as one of 16-bit floats that does. On an H200
+/// in ms, the library and ours (2026-11-24): E4M3 by row, 4096 x 4096 x 4096 0.105, 0.525; rows x 14336 x 4096: 1 row 0.026, 0.025;
+/// 16 rows 0.025, 0.027; 64 rows 0.025, 0.048. AMD's are not measured.
+pub(crate) fn scaled_pays(arch: Arch, [m, n, k]: [usize; 3]) -> bool {
+    let (lines, least) = vendor_least(arch.info().vendor, DType::F16);
+    m.min(n) >= lines && m.saturating_mul(n).saturating_mul(k) >= least
+}
+
+/// Least K of products of 8-bit floats and of bytes whose sums the library gives and a launch of ours scales: it reads and writes
+/// ten bytes for an element of C, 2.5 ps at an H200's bandwidth, and the library saves a pair 6 fs of our kernel's 7.6, of bytes 2.4 of
+/// 4.2 (4096 x 4096 x 4096 in ms, ours and the library's: E4M3 0.524, 0.103; I8 0.289, 0.124).
+const SUMS_K_LEAST: usize = 512;
+const SUMS_BYTES_K_LEAST: usize = 1536;
+
+/// Least rows of such products of bytes. On an H200 in ms, ours and the library's with its launch, of 14336 x 4096: 1 row 0.0200,
+/// 0.0211; 16 rows 0.0231, 0.0272; 64 rows 0.0402, 0.0279 (2026-11-24).
+const SUMS_BYTES_ROWS_LEAST: usize = 32;
+
+/// Whether sums by the library and a launch that scales them are faster than our kernel.
+pub(crate) fn sums_pay(bytes: bool, rows: usize, k: usize) -> bool {
+    match bytes {
+        true => k >= SUMS_BYTES_K_LEAST && rows >= SUMS_BYTES_ROWS_LEAST,
+        false => k >= SUMS_K_LEAST,
+    }
+}
+
 /// Least part of a device's rounds that a product fills, in tenths, for our oblong plain tile to be taken before NVIDIA's library,
 /// and most products of one element pair. On an H200 in us, ours and cuBLASLt's best (`rocfire tune`, 2026-11-22), f32, B by
 /// columns: 1024 x 768 x 768: 38.8, 39.1; 1024 x 3072 x 768: 116, 124; three of the first in one launch: 92, 114. Ours takes what
@@ -311,6 +337,16 @@ mod tests {
         assert!(!apart_pays(sm_90, DType::BF16, 128 * 1024 * 4096, true), "small");
         assert!(!apart_pays(sm_90, DType::F32, 2048 * 4096 * 1024, false), "not measured");
         assert!(!apart_pays(gfx942, DType::F16, 2048 * 4096 * 1024, true), "AMD's libraries are not measured");
+    }
+
+    #[test]
+    fn products_of_codes_go_to_the_library_where_those_of_16_bits_do() {
+        let arch = |name| Arch::parse(name).unwrap();
+        assert!(scaled_pays(arch("sm_90"), [4096; 3]) && scaled_pays(arch("sm_90"), [1, 14336, 4096]));
+        assert!(!scaled_pays(arch("sm_90"), [128; 3]), "small");
+        assert!(scaled_pays(arch("gfx942"), [4096; 3]) && !scaled_pays(arch("gfx942"), [16, 14336, 4096]));
+        assert!(sums_pay(false, 1, 512) && !sums_pay(false, 64, 256));
+        assert!(sums_pay(true, 64, 4096) && !sums_pay(true, 64, 1024) && !sums_pay(true, 16, 4096));
     }
 
     #[test]

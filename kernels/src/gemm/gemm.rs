@@ -402,6 +402,7 @@ impl<'a> Product<'a> {
     fn shape(&self) -> Shape {
         Shape {
             input: self.input,
+            codes: None,
             output: self.output,
             lies: Lies::of(self.a.depth == 1, self.b.depth == 1),
             size: [self.m, self.n, self.k],
@@ -782,6 +783,7 @@ mod vendor;
 
 pub(crate) use grouped::grouped_source;
 pub use grouped::{GemmGroups, gemm_grouped, gemm_grouped_fused};
+pub(crate) use vendor::is_real;
 pub use vendor::{gemm_apart, is_ours};
 
 #[cfg(test)]

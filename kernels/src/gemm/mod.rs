@@ -17,12 +17,13 @@ mod sources;
 mod tiling;
 pub mod tune;
 
+pub(crate) use choice::{scaled_pays, sums_pay};
 pub use explain::explain;
-pub(crate) use gemm::multiply;
 pub use gemm::{
     GemmGroups, GemmParams, chunk_of, gemm, gemm_apart, gemm_fused, gemm_grouped, gemm_grouped_fused, is_ours,
     output_shape,
 };
+pub(crate) use gemm::{is_real, multiply};
 pub(crate) use sources::sources;
 pub(crate) use tiling::{Staging, Unit};
 pub(crate) use tune::candidate_hash;

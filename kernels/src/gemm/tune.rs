@@ -1,4 +1,4 @@
-//! Tuning of products: tries the candidates for a shape on the device, verifies each, and says which is fastest.
+//! Tuning of products, of numbers and of codes: tries the candidates for a shape on the device, verifies each, and says which is fastest.
 //!
 //! Called by `rocfire tune`, and by nothing that runs a model. Our tilings must give the bits of the tiling that the heuristic
 //! takes, which is itself compared with sums in f64; the vendor's plans must be as close to it as sums in another order are.
@@ -20,8 +20,8 @@ use crate::tuning::{Candidate, Lies, Row, Shape, driver_name};
 use crate::{Error, Result};
 
 /// Operands of one shape add up to this at least, if the limit on memory allows: more than caches hold.
-const ROTATION_BYTES: usize = 512 << 20;
-const SETS_MOST: usize = 64;
+pub(crate) const ROTATION_BYTES: usize = 512 << 20;
+pub(crate) const SETS_MOST: usize = 64;
 /// A batch between two events lasts about this long.
 const BATCH_MS: f64 = 1.0;
 const BATCHES: usize = 7;
@@ -29,13 +29,13 @@ const LAUNCHES_MOST: usize = 200;
 /// Runs of a plan of the vendor's that must give the same bits.
 const REPEATS: usize = 20;
 /// Plans of the vendor's library that are tried.
-const PLANS: usize = 8;
+pub(crate) const PLANS: usize = 8;
 /// A tiling whose modelled time is so many times the best one's is not tried.
 const HOPELESS: usize = 4;
 /// Candidates that are tried whatever the time: what the dispatch takes without a row, our tiling or the vendor's first plan.
 const ALWAYS: usize = 2;
 /// Elements that are compared with sums in f64.
-const CHECKED: usize = 64;
+pub(crate) const CHECKED: usize = 64;
 
 /// What tuning a shape may take.
 #[derive(Clone, Copy, Debug)]
@@ -72,19 +72,41 @@ pub struct Tuned {
 /// name and version; `None` where the device has no such library.
 pub(crate) fn candidate_hash(device: &Device, candidate: Candidate) -> Option<String> {
     static OURS: OnceLock<String> = OnceLock::new();
+    static OF_CODES: OnceLock<String> = OnceLock::new();
+    let prelude = || format!("{:?}", rocfire_prelude::hash());
     let short = |source: &Source| source.hash()[..8].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match candidate {
         Candidate::Tiling { .. } => Some(
             OURS.get_or_init(|| {
-                let (prelude, tilings) = (format!("{:?}", rocfire_prelude::hash()), format!("{TILINGS:?}"));
-                short(&Source::new("gemm", super::gemm::TEXTS, &[("PRELUDE", &prelude), ("TILINGS", &tilings)]))
+                let tilings = format!("{TILINGS:?}");
+                short(&Source::new("gemm", super::gemm::TEXTS, &[("PRELUDE", &prelude()), ("TILINGS", &tilings)]))
             })
             .clone(),
+        ),
+        Candidate::Ours => Some(
+            OF_CODES
+                .get_or_init(|| short(&Source::new("scaled", crate::quant::SCALED_TEXTS, &[("PRELUDE", &prelude())])))
+                .clone(),
         ),
         Candidate::Vendor { .. } => {
             device.vendor_gemm().ok().map(|name| short(&Source::new("vendor", "", &[("LIBRARY", name)])))
         }
     }
+}
+
+/// What is tuned: the operands of a shape, and what is done with them.
+pub(crate) trait Measured {
+    /// Puts set `number`'s product on the stream by a candidate, or by what the dispatch takes.
+    fn launch(&mut self, device: &Device, number: usize, candidate: Option<Candidate>) -> Result<()>;
+
+    /// The result of set 0 by a candidate, over what was there before.
+    fn result(&mut self, device: &Device, candidate: Candidate) -> Result<Vec<u8>>;
+
+    /// Compares a result of set 0 with sums in f64.
+    fn check(&self, result: &[u8]) -> Result<(), String>;
+
+    /// Whether a result of the library's is as near to ours as another order and precision of sums makes it.
+    fn is_close(&self, got: &[u8], reference: &[u8]) -> bool;
 }
 
 /// The operands of a shape, several sets of them.
@@ -95,7 +117,7 @@ struct Operands {
 
 impl Operands {
     fn new(device: &Device, wanted: Shape, memory_bytes: usize) -> Result<Operands> {
-        let Shape { input, output, lies, size: [m, n, k], batches } = wanted;
+        let Shape { input, output, lies, size: [m, n, k], batches, .. } = wanted;
         let bytes = batches * ((m * k + k * n) * input.size_bytes() + m * n * output.size_bytes());
         // One set more for the reference's result.
         if bytes + batches * m * n * output.size_bytes() > memory_bytes {
@@ -116,21 +138,22 @@ impl Operands {
         };
         Ok(Operands { sets: (0..sets).map(set).collect::<Result<_>>()?, shape: wanted })
     }
+}
 
+impl Measured for Operands {
     fn launch(&mut self, device: &Device, number: usize, candidate: Option<Candidate>) -> Result<()> {
         let params = match candidate {
             Some(Candidate::Tiling { number, sliced }) => {
                 GemmParams { tiling: Some(number), slice_k: Some(sliced), ..GemmParams::default() }
             }
             Some(Candidate::Vendor { choice }) => GemmParams { vendor: Some(choice), ..GemmParams::default() },
-            None => GemmParams::default(),
+            Some(Candidate::Ours) | None => GemmParams::default(),
         };
         let count = self.sets.len();
         let [a, b, c] = &mut self.sets[number % count];
         gemm(device.stream(), a.view(), b.view(), c.view_mut(), &params)
     }
 
-    /// The result of set 0 by a candidate, over what was there before.
     fn result(&mut self, device: &Device, candidate: Candidate) -> Result<Vec<u8>> {
         let c = &self.sets[0][2];
         device.stream().fill(c.buffer(), 0, 0xff, c.buffer().bytes())?;
@@ -138,7 +161,7 @@ impl Operands {
         Ok(self.sets[0][2].to_bytes()?)
     }
 
-    /// Compares a result of set 0 with sums in f64, at places spread over it.
+    /// At places spread over it.
     fn check(&self, result: &[u8]) -> Result<(), String> {
         let Shape { input, output, size: [m, n, k], batches, .. } = self.shape;
         let host = |view: View<'_>| -> Result<Vec<u8>, String> {
@@ -164,6 +187,17 @@ impl Operands {
         }
         Ok(())
     }
+
+    /// Products of normal values are 2/pi in size on average.
+    fn is_close(&self, got: &[u8], reference: &[u8]) -> bool {
+        let shape = self.shape;
+        let size = shape.size[2] as f64 * std::f64::consts::FRAC_2_PI;
+        let count = reference.len() / shape.output.size_bytes();
+        (0..count).all(|at| {
+            let (got, expected) = (element(got, shape.output, at), element(reference, shape.output, at));
+            (got - expected).abs() <= 2.0 * allowed(shape, expected, size)
+        })
+    }
 }
 
 /// What a sum may be off: a rounding of the result, and 4 sqrt(K) eps of the sum of the products' sizes for adding them up.
@@ -178,7 +212,7 @@ fn allowed(shape: Shape, sum: f64, size: f64) -> f64 {
     rounding(shape.output) * sum.abs() + 4.0 * (shape.size[2] as f64).sqrt() * sums * size
 }
 
-fn element(bytes: &[u8], dtype: DType, at: usize) -> f64 {
+pub(crate) fn element(bytes: &[u8], dtype: DType, at: usize) -> f64 {
     let size = dtype.size_bytes();
     let bytes = &bytes[at * size..(at + 1) * size];
     match dtype {
@@ -187,16 +221,6 @@ fn element(bytes: &[u8], dtype: DType, at: usize) -> f64 {
         DType::BF16 => bf16::from_le_bytes([bytes[0], bytes[1]]).to_f64(),
         _ => f64::from(f32::from_le_bytes(bytes.try_into().expect("four bytes"))),
     }
-}
-
-/// Whether two results differ by no more than sums in another order do: products of normal values are 2/pi in size on average.
-fn is_close(shape: Shape, got: &[u8], reference: &[u8]) -> bool {
-    let size = shape.size[2] as f64 * std::f64::consts::FRAC_2_PI;
-    let count = reference.len() / shape.output.size_bytes();
-    (0..count).all(|at| {
-        let (got, expected) = (element(got, shape.output, at), element(reference, shape.output, at));
-        (got - expected).abs() <= 2.0 * allowed(shape, expected, size)
-    })
 }
 
 /// Candidates for a shape, the heuristic's own tiling first.
@@ -225,26 +249,42 @@ fn candidates(device: &Device, shape: Shape) -> Vec<Candidate> {
     found
 }
 
+/// Candidates for a product of codes: our kernel, and the plans of both ways that the library may have.
+fn candidates_of_codes(device: &Device) -> Vec<Candidate> {
+    let plans = if device.vendor_gemm().is_ok() { 2 * PLANS } else { 0 };
+    let by_vendor = (0..plans).map(|choice| Candidate::Vendor { choice });
+    std::iter::once(Candidate::Ours).chain(by_vendor).collect()
+}
+
 /// Tries the candidates for a shape. `progress` is told how many are done, of how many, and what comes next.
 ///
 /// # Errors
-/// `Shape` for integers, and for operands beyond the limit on memory; `Tuning` if the heuristic's own kernel is wrong; the
-/// device's own.
+/// `Shape` for integers, for codes that there is no product of, and for operands beyond the limit on memory; `Tuning` if the
+/// heuristic's own kernel is wrong; the device's own.
 pub fn tune(
     device: &Device,
     shape: Shape,
     limits: Limits,
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<Tuned> {
-    if !shape.input.is_float() || !shape.output.is_float() {
-        return Err(crate::family::shape("tune", "dtype", "a float", shape.input));
-    }
     let begin = Instant::now();
-    let mut operands = Operands::new(device, shape, limits.memory_bytes)?;
-    let candidates = candidates(device, shape);
+    let (mut operands, candidates): (Box<dyn Measured>, _) = match shape.codes {
+        Some(codes) => (
+            Box::new(crate::quant::CodedOperands::new(device, shape, codes, limits.memory_bytes)?),
+            candidates_of_codes(device),
+        ),
+        None if !shape.input.is_float() || !shape.output.is_float() => {
+            return Err(crate::family::shape("tune", "dtype", "a float", shape.input));
+        }
+        None => (Box::new(Operands::new(device, shape, limits.memory_bytes)?), candidates(device, shape)),
+    };
+    let operands = &mut *operands;
     progress(0, candidates.len(), "reference");
-    let Candidate::Tiling { number, .. } = candidates[0] else { unreachable!("the heuristic's tiling comes first") };
-    let reference = operands.result(device, Candidate::Tiling { number, sliced: false })?;
+    let whole = match candidates[0] {
+        Candidate::Tiling { number, .. } => Candidate::Tiling { number, sliced: false },
+        other => other,
+    };
+    let reference = operands.result(device, whole)?;
     operands.check(&reference).map_err(|what| Error::Tuning { path: "the device".to_owned(), line: 0, what })?;
     let mut tried: Vec<Tried> = Vec::new();
     let mut left_out = 0;
@@ -255,7 +295,7 @@ pub fn tune(
         }
         progress(done, candidates.len(), &candidate.to_string());
         let best = tried.iter().filter_map(|tried| Some(tried.outcome.as_ref().ok()?.0)).fold(f64::MAX, f64::min);
-        match attempt(device, &mut operands, candidate, &reference, best) {
+        match attempt(device, operands, candidate, &reference, best) {
             // The list of plans ended before.
             Ok(None) => {}
             Ok(Some(outcome)) => tried.push(Tried { candidate, outcome }),
@@ -266,7 +306,7 @@ pub fn tune(
     let (candidate, (alone, repeats_agreed)) = measured.min_by(|a, b| a.1.0.total_cmp(&b.1.0)).ok_or_else(|| {
         Error::Tuning { path: "the device".to_owned(), line: 0, what: "no candidate is right".to_owned() }
     })?;
-    let [microseconds, untuned] = side_by_side(device, &mut operands, candidate, alone)?;
+    let [microseconds, untuned] = side_by_side(device, operands, candidate, alone)?;
     let untuned = (candidates[0], untuned);
     let row = Row {
         driver: driver_name(device).to_owned(),
@@ -287,7 +327,7 @@ type Outcome = std::result::Result<(f64, bool), String>;
 /// One candidate: verified, repeated, timed. `None` for a plan that the vendor's library does not have.
 fn attempt(
     device: &Device,
-    operands: &mut Operands,
+    operands: &mut dyn Measured,
     candidate: Candidate,
     reference: &[u8],
     best: f64,
@@ -297,7 +337,7 @@ fn attempt(
         Err(Error::Hal(rocfire_hal::Error::Shape { arg: "params.vendor", .. })) => return Ok(None),
         result => result?,
     };
-    let right = if is_vendor { is_close(operands.shape, &result, reference) } else { result == reference };
+    let right = if is_vendor { operands.is_close(&result, reference) } else { result == reference };
     if !right {
         let what = if is_vendor { "differs from ours by more than another order does" } else { "gives other bits" };
         return Ok(Some(Err(what.to_owned())));
@@ -316,7 +356,7 @@ fn attempt(
 
 /// The median times of one launch of a candidate, which takes `about` so many microseconds, and of what the dispatch takes, batch by batch
 /// in turn: one after the other they would tell of the card's clock, which drifts by a tenth within seconds.
-fn side_by_side(device: &Device, operands: &mut Operands, candidate: Candidate, about: f64) -> Result<[f64; 2]> {
+fn side_by_side(device: &Device, operands: &mut dyn Measured, candidate: Candidate, about: f64) -> Result<[f64; 2]> {
     let count = ((BATCH_MS * 1e3 / about.max(1e-3)).ceil() as usize).clamp(1, LAUNCHES_MOST);
     let batches = if about > 100.0 * BATCH_MS * 1e3 { 1 } else { BATCHES };
     let mut times = [Vec::new(), Vec::new()];
@@ -340,7 +380,7 @@ fn side_by_side(device: &Device, operands: &mut Operands, candidate: Candidate, 
 }
 
 /// The median time of one launch, microseconds; of a candidate that takes several times as long as the best, that of a few.
-fn time(device: &Device, operands: &mut Operands, candidate: Option<Candidate>, best: f64) -> Result<f64> {
+fn time(device: &Device, operands: &mut dyn Measured, candidate: Option<Candidate>, best: f64) -> Result<f64> {
     let mut next = 0;
     let mut batch = |count: usize| -> Result<f64> {
         let begin = device.stream().record_event()?;

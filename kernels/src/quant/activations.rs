@@ -91,6 +91,17 @@ impl Granularity {
             Granularity::Mx(_) => [rows, cols.div_ceil(MX_GROUP)],
         }
     }
+
+    /// Rows and columns of `[rows, cols]` that share a scale.
+    pub fn block(self, [rows, cols]: [usize; 2]) -> [usize; 2] {
+        match self {
+            Granularity::Static | Granularity::Tensor => [rows, cols],
+            Granularity::Token => [1, cols],
+            Granularity::Group(group) => [1, group],
+            Granularity::Block(side) => [side, side],
+            Granularity::Mx(_) => [1, MX_GROUP],
+        }
+    }
 }
 
 /// What codes are made in, and where they go.

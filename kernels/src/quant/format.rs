@@ -39,6 +39,11 @@ impl Format {
         Format::E5M2Fnuz,
     ];
 
+    /// The one of a name, which is the variant's in small letters: `e4m3`.
+    pub fn from_name(name: &str) -> Option<Format> {
+        Format::ALL.into_iter().find(|format| format!("{format:?}").to_ascii_lowercase() == name)
+    }
+
     /// Bits of a code.
     pub const fn bits(self) -> usize {
         match self {
@@ -132,6 +137,14 @@ impl CodeLayout {
     /// Several codes per word along `axis`, which has `extent` of them.
     pub const fn packed(format: Format, axis: usize, extent: usize) -> CodeLayout {
         CodeLayout { format, packed: Some(Packed { axis, extent }) }
+    }
+
+    /// Of rows of `cols` codes, as [`super::RowCodes`] has them: a byte for each, or for two of 4 bits.
+    pub const fn of_rows(format: Format, cols: usize) -> CodeLayout {
+        match format.bits() {
+            8 => CodeLayout::bytes(format),
+            _ => CodeLayout::packed(format, 1, cols),
+        }
     }
 
     /// Codes in a word of this type.

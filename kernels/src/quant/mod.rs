@@ -4,13 +4,14 @@
 //! words, with one scale, one per block of any shape, or two levels. [`block_peaks`] and [`store_scales`] make scales from
 //! data without a read-back. [`q_matmul`] multiplies by weights that stay packed,
 //! [`q_matmul_scaled`] codes by codes with scales by row, by block or microscaled on both sides, on the matrix unit where it has
-//! them; [`q_matmul_preshuffled`] the same by a weight that was laid out once for it, [`Preshuffled`].
+//! them or by the vendor's library; [`q_matmul_preshuffled`] the same by a weight that was laid out once for it, [`Preshuffled`].
 //! [`quantise_activations`] makes codes and scales of activations in one launch, [`norm_quantise`] and [`gate_quantise`] those of
 //! what a norm or a gate gives, which is not written. Callers are the adapters, and programs of
 //! their own.
 
 mod activations;
 mod dequantise;
+mod few;
 mod format;
 mod preshuffle;
 mod q_matmul;
@@ -28,7 +29,10 @@ pub use preshuffle::{Preshuffled, PreshuffledRows};
 pub use q_matmul::{CodedMatrix, q_matmul};
 pub use quantise::{Coding, quantise};
 pub use row_codes::{gate_quantise, norm_quantise};
-pub use scaled::{CodeProduct, CodedRows, code_product, halve_to_fnuz, q_matmul_preshuffled, q_matmul_scaled};
+pub use scaled::{
+    CodeProduct, CodedRows, code_product, explain_scaled, halve_to_fnuz, q_matmul_preshuffled, q_matmul_scaled,
+};
+pub(crate) use scaled::{CodedOperands, SCALED_TEXTS, scaling};
 pub use scales::{PeakRule, block_peaks, store_scales};
 pub(crate) use sources::sources;
 

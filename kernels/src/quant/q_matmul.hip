@@ -1,9 +1,8 @@
 // q_matmul: C = A W, with W[k, n] = global * scale(k / block, n / block) * decode(code(k, n)) read from packed words
 //
-// Shapes : A [M, K], C [M, N], any strides in elements; words [K, N] with one axis packed, strides in words
+// Shapes : as coded.h says
 // Grid   : q_matmul (ceil(N / Q_BN), ceil(M / Q_BM), slices)                one workgroup per tile of C and slice of K
 //          q_skinny, q_strip (ceil(N / Q_STRIP), 1, slices)                one workgroup per strip of columns and chunk
-//          q_matmul_sum (ceil(N / 256), M, 1)                               adds up the slices
 // Block  : q_matmul (Q_THREADS, 1, 1), the others (256, 1, 1)
 // LDS    : q_matmul LinesA::ELEMENTS + LinesW::ELEMENTS of A's type; q_skinny Q_ROWS * Q_CHUNK + 4 * Q_STRIP floats; q_strip
 //          Q_ROWS * Q_CHUNK + 16 * 16 * Q_PART and some padding
@@ -17,80 +16,10 @@
 //          k % 4, added in order; q_strip sums the codes' products over 32 k, ascending, multiplies by the scale, and adds these
 //          sums in ascending order.
 //
-// Macros : Q_IN type of A, Q_OUT of C; Q_MATRIX whether on the matrix unit; Q_TILES_M, Q_TILES_N products per wave (values
-//          per lane without one); Q_FORMAT, Q_WORD, Q_PER; Q_ALONG_K: words hold codes along K, else along N; Q_LATE;
+// Macros : those of coded.h; Q_MATRIX whether on the matrix unit; Q_TILES_M, Q_TILES_N products per wave (values
+//          per lane without one); Q_ALONG_K: words hold codes along K, else along N;
 //          Q_ROWS of q_skinny and q_strip; Q_WIDE: words of a lane of q_strip, 0: another kernel; Q_BK: K of a round of
 //          q_matmul; Q_CHUNK
-using namespace rf;
-
-typedef Q_IN In;
-typedef Q_OUT Out;
-typedef Format<Q_FORMAT> Code;
-
-struct QMatmulArgs {
-    const In* a;
-    const Q_WORD* words;
-    const void* scales;
-    const float* global;
-    void* c;  // Out, or float where there are slices
-    i64 a_row, a_k, w_k, w_n, s_k, s_n, c_row, c_col, c_slice;
-    FastDiv block_k, block_n;
-    u32 m, n, k, slice_k, scale_kind, a_vector;
-};
-static_assert(sizeof(QMatmulArgs) == 160, "as in q_matmul.rs");
-
-// global * scale of an element, which may lie past the ends.
-RF_FN float scale_of(const QMatmulArgs& g, float global, u32 k, u32 n) {
-    k = k < g.k ? k : g.k - 1;
-    n = n < g.n ? n : g.n - 1;
-    i64 at = g.block_k.divide(k) * g.s_k + g.block_n.divide(n) * g.s_n;
-    return global * read_scale(g.scales, at, g.scale_kind);
-}
-template <class S, int COUNT> RF_FN void neighbours(const void* scales, i64 at, float global, float* to) {
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) to[i] = global * cast<float>(((const S*)scales)[at + i]);
-}
-// The scales of COUNT columns, where they lie side by side; whether they do.
-template <int COUNT> RF_FN bool side_by_side(const QMatmulArgs& g, float global, u32 k, u32 col, float* to) {
-    if (!g.scales || g.s_n != 1 || g.block_n.divisor != 1 || col + COUNT > g.n || g.scale_kind > RF_SCALE_BF16) return false;
-    i64 at = g.block_k.divide(k < g.k ? k : g.k - 1) * g.s_k + col;
-    if (g.scale_kind == RF_SCALE_F32) neighbours<float, COUNT>(g.scales, at, global, to);
-    else if (g.scale_kind == RF_SCALE_F16) neighbours<f16, COUNT>(g.scales, at, global, to);
-    else neighbours<bf16, COUNT>(g.scales, at, global, to);
-    return true;
-}
-RF_FN float decode_at(u32 word, int i) { return Code::decode((word >> (i * Code::BITS)) & ((1u << Code::BITS) - 1u)); }
-
-// Codes of a word as floats. Whole numbers become the mantissa of a power of two where they stand, from which it is taken away
-// again, with what makes them positive: an operation and a subtraction, both exact.
-struct Codes {
-    u32 low, high;
-    RF_FN void start(u32 word) {
-        low = word;
-        if (Q_FORMAT <= 2) low ^= Code::BITS == 8 ? 0x80808080u : Code::BITS == 4 ? 0x88888888u : 0xaaaaaaaau;
-        high = low >> 16;
-    }
-    RF_FN float operator[](int i) const {
-        if (Q_FORMAT > 2) return decode_at(low, i);
-        const int at = i * Code::BITS, shift = at + Code::BITS > 23 ? at - 16 : at;
-        u32 bits = (at + Code::BITS > 23 ? high : low) & (((1u << Code::BITS) - 1u) << shift);
-        const u32 away = (1u << (23 - shift)) + (1u << (Code::BITS - 1));
-        return bit_cast<float>(bits | (u32)(150 - shift) << 23) - (float)away;
-    }
-};
-
-template <class T> RF_FN void put(const QMatmulArgs& g, T* c, u32 row, u32 col, float sum, float scale) {
-    c[(i64)row * g.c_row + (i64)col * g.c_col] = cast<T>(sum * scale);
-}
-// One element of C: of a slice it is the bare sum, which q_matmul_sum finishes.
-RF_FN void finish(const QMatmulArgs& g, u32 slice, u32 row, u32 col, float sum, float global) {
-    if (g.c_slice) {
-        put(g, (float*)g.c + slice * g.c_slice, row, col, sum, 1.0f);
-    } else {
-        put(g, (Out*)g.c, row, col, sum, Q_LATE ? scale_of(g, global, 0, col) : 1.0f);
-    }
-}
-
 #if Q_ROWS == 0
 #define Q_VEC (16 / (int)sizeof(In))
 #define Q_ROW (Q_BK + Q_VEC)
@@ -631,13 +560,3 @@ extern "C" __global__ __launch_bounds__(256) void q_skinny(QMatmulArgs g) {
     }
 }
 #endif
-
-extern "C" __global__ __launch_bounds__(256) void q_matmul_sum(QMatmulArgs g) {
-    // `a` holds the slices as floats [slices][M][N], slice_k is their number.
-    u32 col = group_x() * 256 + thread_x(), row = group_y();
-    if (col >= g.n) return;
-    const float* from = (const float*)(const void*)g.a + (i64)row * g.n + col;
-    float sum = 0.0f;
-    for (u32 slice = 0; slice < g.slice_k; ++slice) sum += from[(i64)slice * g.m * g.n];
-    finish(g, 0, row, col, sum, g.global ? *g.global : 1.0f);
-}

@@ -1,13 +1,16 @@
-//! `q_matmul`: the launcher of `q_matmul.hip`.
+//! `q_matmul`: the launcher of `q_matmul.hip` and `few.hip`.
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_arch::Matrix;
 use rocfire_hal::{DType, DriverKind, Error, Layout, Source, Stream, Tensor, View, ViewMut};
 
-use super::format::{CodeLayout, Format, Packed, Scales};
+use super::dequantise::dequantise;
+use super::few::{self, FewKey, Tile};
+use super::format::{CodeLayout, Format, Packed, ScaleKind, Scales};
 use super::walk::fours;
 use crate::Result;
 use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
-use crate::gemm::matrix_side;
+use crate::gemm::{GemmParams, gemm, matrix_side};
 
 const OP: &str = "q_matmul";
 /// K that is summed from zero; chunks are added in ascending order, by one workgroup or by several.
@@ -35,6 +38,10 @@ const FEW_ROWS: usize = 32;
 /// Up to so many rows, tiles are cut along K until a compute unit has so many workgroups.
 const SLICED_ROWS: usize = 64;
 const SLICED_GROUPS: usize = 8;
+/// Rows from which on a weight is written out in the type of A: a tile of 64 rows decodes what the next one decodes too, which takes
+/// several times what the product of 16 bits takes, and its bytes are few beside that. Up to how many bytes.
+const WRITTEN_ROWS: usize = 256;
+const WRITTEN_BYTES: usize = 512 << 20;
 /// Workgroups below which strips are rather narrower.
 const STRIPS: usize = 512;
 /// Workgroups that an emulated device is taken to run at once: the choice must not depend on the host.
@@ -51,17 +58,18 @@ pub struct CodedMatrix<'a> {
     pub scales: Option<&'a Scales<'a>>,
 }
 
-/// `c = a · w`, the weights `w` read as packed codes: nothing of them is written out.
+/// `c = a · w`, the weights `w` read as packed codes: nothing of them is written out for less than 256 rows.
 ///
 /// # Shapes
 /// `a`: `[.., M, K]`; `w`: `[K, N]`; `c`: `[.., M, N]`. Any strides.
 /// # Types
 /// `a` and `c` of one of f32, f16, bf16; every format and every scale.
 /// # Numerics
-/// Sums in f32, one rounding at the store. Scales that do not vary along K multiply the sum, so that codes enter exactly; others
-/// multiply the code, rounded once to the type of `a` on the tiled path, or, for M up to 4 (16 without a
-/// matrix unit for it) and words of 32 bits in whole rows along N, the sum over 32 of K. K is summed in chunks of 512. All this follows from the shapes and how the words lie, not from
-/// the device's size.
+/// Sums in f32, one rounding at the store. Scales that do not vary along K multiply the sum, so that codes enter exactly. Others
+/// multiply sums over K inside of a block, of exact codes too, for M up to 64 (up to 4 in f32, 16 without a matrix unit for the type) and words of
+/// 32 bits in whole rows along N; elsewhere they multiply the code, rounded once to the type of `a`. By 256 rows and more of 16 bits on a matrix
+/// unit, a weight that takes up to 512 MiB in that type is written out, each number rounded once, and multiplied as [`gemm`] does. All this, and where K is cut, follows from the
+/// architecture, the shapes and how the words lie, not from the device's size.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `a`.
 pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, mut c: ViewMut<'_>) -> Result<()> {
@@ -82,17 +90,33 @@ pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, mut c: ViewMu
     let a_layout = a_view.layout().reshape(&[m, k]).expect("a copy is contiguous");
     let a_view = a_view.with_layout(a_layout)?;
     match c.layout().reshape(&[m, n]) {
-        Some(rows) => {
-            let c = c.with_layout(rows)?;
-            Product::new(stream, a_view, w, c.view())?.run()
-        }
+        Some(rows) => multiply(stream, a_view, w, c.with_layout(rows)?),
         None => {
             let mut stand_in = Tensor::empty(c.device(), &[m, n], c.dtype())?;
-            Product::new(stream, a_view, w, stand_in.view_mut().view())?.run()?;
+            multiply(stream, a_view, w, stand_in.view_mut())?;
             let whole = Layout::contiguous(c.shape())?;
             family::copy_into(stream, stand_in.view().with_layout(whole)?, c.reborrow())
         }
     }
+}
+
+/// The product of `a` [m, k], checked, to `c` [m, n].
+fn multiply(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, c: ViewMut<'_>) -> Result<()> {
+    let (m, k, n) = (a.shape()[0], a.shape()[1], c.shape()[1]);
+    if is_written_out(stream, a.dtype(), [m, n, k]) {
+        let mut weights = Tensor::empty(a.device(), &[k, n], a.dtype())?;
+        dequantise(stream, w.words, w.layout, w.scales, weights.view_mut())?;
+        return gemm(stream, a, weights.view(), c, &GemmParams::default());
+    }
+    Product::new(stream, a, w, c.view())?.run()
+}
+
+/// Whether decoding each number once, for all rows, is worth writing it and reading it again.
+fn is_written_out(stream: &Stream, dtype: DType, [m, n, k]: [usize; 3]) -> bool {
+    let device = stream.device();
+    let unit = device.config().matrix && matrix_side(device.arch().info(), dtype) != 0;
+    let halves = matches!(dtype, DType::F16 | DType::BF16);
+    halves && unit && m >= WRITTEN_ROWS && n * k <= WRITTEN_BYTES / dtype.size_bytes()
 }
 
 /// M with all leading axes, N, K.
@@ -141,7 +165,7 @@ fn check(stream: &Stream, a: &View<'_>, w: &CodedMatrix<'_>, c: &View<'_>) -> Re
 struct Product<'a> {
     stream: &'a Stream,
     c: View<'a>,
-    key: QMatmulKey,
+    kernel: Kernel,
     args: QMatmulArgs,
     m: usize,
     n: usize,
@@ -210,24 +234,42 @@ impl<'a> Product<'a> {
         let device = stream.device();
         let unit = device.config().matrix && matrix_side(device.arch().info(), input) != 0;
         let block_k = blocked.filter(|_| !late).map_or(0, |scales| scales.block[0]);
+        let by_words = !along_k && word == DType::U32 && args.w_n == 1;
+        let fits = |wide: usize| by_words && in_vectors(&args, words, per, wide);
+        if let Some(tile) = few(device.arch().info().matrix, &args, input, per, block_k, strip.is_some(), fits)
+            && unit
+        {
+            // Without one for each block along K it is not looked at.
+            let scale = scales.filter(|_| !late).map_or(ScaleKind::F32, |scales| scales.kind);
+            let beside = !late && blocked.is_some_and(|scales| scales.block[1] == 1) && beside(&args, scale);
+            let key = FewKey { dtype: input, format, late, scale, beside, tile };
+            return Ok(Product { stream, c, kernel: Kernel::Few(key), args, m, n, k });
+        }
         let Choice { matrix, tiles, deep, rows, wide } = choice(m, unit, strip, skinny, block_k);
         let output = c.dtype();
         let key = QMatmulKey { input, output, matrix, tiles, format, word, per, along_k, late, deep, rows, wide };
-        Ok(Product { stream, c, key, args, m, n, k })
+        Ok(Product { stream, c, kernel: Kernel::Other(key), args, m, n, k })
     }
 
     fn run(&self) -> Result<()> {
-        let chunks = self.k.div_ceil(CHUNK);
-        if self.key.wide > 0 {
-            let grid = [self.n.div_ceil(STRIP_LANES * self.key.per * self.key.wide), 1, 1];
-            return self.slices("q_strip", grid, BLOCK, chunks);
-        }
-        if self.key.rows > 0 {
-            let grid = [self.n.div_ceil(SKINNY_LANES * self.key.per), 1, 1];
-            return self.slices("q_skinny", grid, BLOCK, chunks);
-        }
         let wave = self.stream.device().arch().info().wave_size as usize;
-        let [tile_m, tile_n] = self.key.tiles.map(|tiles| tiles * if self.key.matrix { 32 } else { 16 });
+        let key = match &self.kernel {
+            Kernel::Few(FewKey { tile, format, .. }) => {
+                let (per, matrix) = (32 / format.bits(), self.stream.device().arch().info().matrix);
+                let [x, y] = tile.grid(matrix, [self.m, self.n], per);
+                return self.slices("few", [x, y, 1], tile.waves * wave, tile.slice_k(matrix, x * y, self.k));
+            }
+            Kernel::Other(key) => key,
+        };
+        if key.wide > 0 {
+            let grid = [self.n.div_ceil(STRIP_LANES * key.per * key.wide), 1, 1];
+            return self.slices("q_strip", grid, BLOCK, CHUNK);
+        }
+        if key.rows > 0 {
+            let grid = [self.n.div_ceil(SKINNY_LANES * key.per), 1, 1];
+            return self.slices("q_skinny", grid, BLOCK, CHUNK);
+        }
+        let [tile_m, tile_n] = key.tiles.map(|tiles| tiles * if key.matrix { 32 } else { 16 });
         let grid = [self.n.div_ceil(tile_n), self.m.div_ceil(tile_m), 1];
         if grid[1] > GRID_YZ_MAX {
             return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * tile_m), self.m));
@@ -237,18 +279,18 @@ impl<'a> Product<'a> {
             DriverKind::Emulated => EMULATED_SLOTS,
             DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => device.info().compute_units as usize,
         };
-        let threads = if self.key.matrix { 4 * wave } else { BLOCK };
+        let threads = if key.matrix { 4 * wave } else { BLOCK };
         let wanted = if self.m <= SLICED_ROWS { at_once * SLICED_GROUPS } else { at_once };
         let sliced = grid[0] * grid[1] < wanted;
-        self.slices("q_matmul", grid, threads, if sliced { chunks } else { 1 })
+        self.slices("q_matmul", grid, threads, if sliced { CHUNK } else { self.k })
     }
 
-    /// Launches by slices of one chunk each and adds them up, or the whole of K at once.
-    fn slices(&self, kernel: &'static str, grid: [usize; 3], threads: usize, slices: usize) -> Result<()> {
+    /// Launches by slices of so much of K and adds them up, or the whole of K at once.
+    fn slices(&self, kernel: &'static str, grid: [usize; 3], threads: usize, slice_k: usize) -> Result<()> {
+        let (m, n, slices) = (self.m, self.n, self.k.div_ceil(slice_k));
         if slices == 1 {
             return self.launch(kernel, grid, threads, &self.args, &self.c);
         }
-        let (m, n) = (self.m, self.n);
         let mut parts = Tensor::empty(self.c.device(), &[slices, m, n], DType::F32)?;
         let written = parts.view_mut().view();
         let args = QMatmulArgs {
@@ -256,7 +298,7 @@ impl<'a> Product<'a> {
             c_row: n as i64,
             c_col: 1,
             c_slice: (m * n) as i64,
-            slice_k: CHUNK as u32,
+            slice_k: slice_k as u32,
             ..self.args
         };
         self.launch(kernel, [grid[0], grid[1], slices], threads, &args, &written)?;
@@ -284,8 +326,11 @@ impl<'a> Product<'a> {
         args: &QMatmulArgs,
         written: &View<'_>,
     ) -> Result<()> {
-        static SOURCES: Sources<QMatmulKey> = Sources::new();
-        let source = SOURCES.get(self.key, source);
+        static SOURCES: Sources<Kernel> = Sources::new();
+        let source = SOURCES.get(self.kernel, |kernel| match kernel {
+            Kernel::Few(key) => few::source(key),
+            Kernel::Other(key) => source(key),
+        });
         // SAFETY:
         // - `QMatmulArgs` is the twin of the kernel's struct, sizes asserted on both sides; `check` saw to it that the strides
         //   belong to views of `a` [m, k], codes [k, n] and their scales, and views lie inside their buffers; the kernels read
@@ -300,6 +345,46 @@ impl<'a> Product<'a> {
 /// The deepest round in which scales do not change, which they do each `block` of K; 0: never.
 fn depth(block: usize) -> usize {
     DEEP_ROUNDS.into_iter().find(|&deep| block.is_multiple_of(deep)).unwrap_or(ROUND)
+}
+
+/// What is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kernel {
+    Few(FewKey),
+    Other(QMatmulKey),
+}
+
+/// The tile of the kernel of few rows, where it takes the product: 16-bit floats on a matrix unit, whole slabs of K and blocks of
+/// scales, rows that are vectors. On RDNA strips, if they serve, take the fewest rows: there a lane decodes what another one decodes too,
+/// for a product of 16 rows.
+fn few(
+    matrix: Matrix,
+    args: &QMatmulArgs,
+    dtype: DType,
+    per: usize,
+    block_k: usize,
+    strip: bool,
+    fits: impl Fn(usize) -> bool,
+) -> Option<Tile> {
+    let m = args.m as usize;
+    let halves = matches!(dtype, DType::F16 | DType::BF16);
+    let whole = args.a_vector != 0 && (args.k as usize).is_multiple_of(few::SLAB) && block_k.is_multiple_of(few::SLAB);
+    let near = (0..few::ROW_WORDS).contains(&args.w_k);
+    let others = strip && m <= UNIT_ROWS && matches!(matrix, Matrix::Wmma11 | Matrix::Wmma12);
+    (halves && whole && near && !others && m <= few::ROWS_MAX).then(|| Tile::of(matrix, m, per, fits)).flatten()
+}
+
+/// Whether rows of words are whole, aligned vectors of so many.
+fn in_vectors(args: &QMatmulArgs, words: &View<'_>, per: usize, wide: usize) -> bool {
+    (args.n as usize).is_multiple_of(per * wide)
+        && args.w_k % wide as i64 == 0
+        && words.device_address().is_multiple_of(4 * wide as u64)
+}
+
+/// Whether neighbouring scales are aligned vectors.
+fn beside(args: &QMatmulArgs, kind: ScaleKind) -> bool {
+    let row_bytes = args.s_k * kind.dtype().size_bytes() as i64;
+    args.s_n == 1 && args.scales.is_multiple_of(16) && row_bytes % 16 == 0
 }
 
 /// What decides the kernel: fields of [`QMatmulKey`].
@@ -336,9 +421,8 @@ fn strip(args: &QMatmulArgs, words: &View<'_>, per: usize, other: bool, block_k:
         return None;
     }
     let fits = |&wide: &usize| {
-        let whole = n.is_multiple_of(per * wide) && args.w_k % wide as i64 == 0;
         let held = per * wide <= STRIP_CODES && rows * per * wide <= sums;
-        whole && held && words.device_address().is_multiple_of(4 * wide as u64)
+        held && in_vectors(args, words, per, wide)
     };
     let many = |&wide: &usize| n.div_ceil(STRIP_LANES * per * wide) * k.div_ceil(CHUNK) >= STRIPS;
     let mut widths = [4, 2, 1].into_iter().filter(fits);
@@ -388,7 +472,7 @@ pub(crate) fn source(key: QMatmulKey) -> Source {
         ("Q_FORMAT", key.format.number()),
     ];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("q_matmul", include_str!("q_matmul.hip"), &defines)
+    Source::new("q_matmul", concat!(include_str!("coded.h"), include_str!("q_matmul.hip")), &defines)
 }
 
 /// `QMatmulArgs` of `q_matmul.hip`.

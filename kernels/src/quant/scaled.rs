@@ -12,6 +12,7 @@ use crate::Result;
 use crate::family::{self, BOX_LIMIT, FastDiv, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape};
 use crate::gemm::matrix_side;
 use crate::graphs::{self, Graphs};
+use crate::tuning::Candidate;
 
 const OP: &str = "q_matmul_scaled";
 /// Codes of a round that lie in LDS as they are.
@@ -185,12 +186,16 @@ impl Side<'_> {
 /// Products of codes are exact, native or decoded ([`code_product`]). The sum over a block of K, or 512 of a longer one, is in f32
 /// (in i32 for I8 on the matrix unit) and multiplied by both scales; those are added in ascending order; one rounding at the store.
 /// Where the matrix unit takes E8M0 scales, 512 codes with their scales are summed so, whatever the blocks. Where few tiles would leave
-/// the device idle, these sums are different workgroups' and added by another launch, in the same order.
+/// the device idle, these sums are different workgroups' and added by another launch, in the same order. Large products on a GPU whose
+/// vendor's library is installed and has their formats and scales go there, unless `ROCFIRE_VENDOR=0` or the run is deterministic: of
+/// bytes the sum over all of K is then one of i32, and exact; of 8-bit floats it is the library's, of which NVIDIA's cards keep fewer
+/// bits than f32 (14 on Hopper, for runs that are added up in f32), so that a `c` of f32 stays with our kernel there. The library's
+/// order may change with its version.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `c`; errors of compilation and launch.
 pub fn q_matmul_scaled(stream: &Stream, a: &CodedRows<'_>, b: &CodedRows<'_>, c: ViewMut<'_>) -> Result<()> {
     let names = ["b.codes", "b.scales", "b.block"];
-    multiply(stream, a, |stream, c| plain_side(stream, names, b, c), c)
+    multiply(stream, a, |stream, c| plain_side(stream, names, b, c), c, None)
 }
 
 /// [`q_matmul_scaled`] by a weight that was laid out once: the same bits. Where the matrix unit takes its codes as they are, they go from memory
@@ -214,14 +219,16 @@ pub fn q_matmul_preshuffled(stream: &Stream, a: &CodedRows<'_>, b: &PreshuffledR
             Ok(side)
         }
     };
-    multiply(stream, a, side, c)
+    multiply(stream, a, side, c, None)
 }
 
+/// By a candidate, or by what the dispatch takes.
 fn multiply<'b>(
     stream: &Stream,
     a: &CodedRows<'_>,
     b: impl FnOnce(&Stream, &View<'_>) -> Result<Side<'b>>,
     c: ViewMut<'_>,
+    by: Option<Candidate>,
 ) -> Result<()> {
     if !matches!(c.dtype(), DType::F32 | DType::F16 | DType::BF16) {
         return Err(Error::Unsupported { op: OP, dtype: c.dtype(), arch: c.arch() }.into());
@@ -233,13 +240,23 @@ fn multiply<'b>(
     if m == 0 || n == 0 {
         return Ok(());
     }
+    let job = Job { stream, a: &a, b: &b, size: [m, n, k] };
+    match job.taken(&c, by)? {
+        Some((way, plan)) => job.run(way, &plan, c),
+        None => multiply_ours(&job, c),
+    }
+}
+
+/// By our own kernel.
+fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
+    let &Job { stream, a, b, size: [m, n, k] } = job;
     let device = stream.device();
     let info = device.arch().info();
     let matrix = device.config().matrix && matrix_side(info, DType::BF16) != 0;
-    let unit = if matrix { Unit::choose(info, &a, &b) } else { Unit::Decoded };
+    let unit = if matrix { Unit::choose(info, a, b) } else { Unit::Decoded };
     let block = a.block[1].min(b.block[1]);
     let (depth, sub) = (unit.depth(a.format, b.format), unit.sub(a.format, b.format, block, k));
-    let path = WeightPath::choose(info, unit, sub, &b);
+    let path = WeightPath::choose(info, unit, sub, b);
     let whole = block >= k || unit == Unit::Mx;
     let rounds = rounds(block, depth, whole);
     let tiles = if matrix { tiles(info, unit, sub, path, [m, n]) } else { [if m <= FEW_ROWS { 2 } else { 4 }, 4] };
@@ -282,10 +299,10 @@ fn multiply<'b>(
         c: c.device_address(),
         a_row: a.row_bytes,
         b_row: b.row_bytes,
-        a_scale_row: stride(&a, 0),
-        a_scale_k: stride(&a, 1),
-        b_scale_row: stride(&b, 0),
-        b_scale_k: stride(&b, 1),
+        a_scale_row: stride(a, 0),
+        a_scale_k: stride(a, 1),
+        b_scale_row: stride(b, 0),
+        b_scale_k: stride(b, 1),
         c_row: c.layout().strides()[0],
         c_col: c.layout().strides()[1],
         a_block: FastDiv::new(a.block[1]),
@@ -591,8 +608,11 @@ fn source(key: ScaledKey) -> Source {
     .map(|(name, value)| (name, value.to_string()));
     let types = [("S_OUT", c_type(key.output)), ("S_A_FORMAT", key.a.number()), ("S_B_FORMAT", key.b.number())];
     let defines: Vec<(&str, &str)> = types.into_iter().chain(numbers.iter().map(|(n, v)| (*n, v.as_str()))).collect();
-    Source::new("scaled", concat!(include_str!("products.h"), include_str!("scaled.hip")), &defines)
+    Source::new("scaled", SCALED_TEXTS, &defines)
 }
+
+/// The kernel, and what it is tuned by.
+pub(crate) const SCALED_TEXTS: &str = concat!(include_str!("products.h"), include_str!("scaled.hip"));
 
 /// Sources for the registry, for one type of the result: by row and by block, each native where the architecture has it,
 /// microscaled, mixed and packed formats; of most by a weight laid out too.
@@ -691,6 +711,16 @@ struct ScaledSumArgs {
     unused: u32,
 }
 const _: () = assert!(size_of::<ScaledSumArgs>() == 48);
+
+mod explain;
+mod library;
+mod trial;
+mod tune;
+
+pub use explain::explain_scaled;
+use library::Job;
+pub(crate) use library::scaling;
+pub(crate) use tune::CodedOperands;
 
 #[cfg(test)]
 mod tests {

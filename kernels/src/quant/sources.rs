@@ -4,7 +4,8 @@ use rocfire_arch::Arch;
 use rocfire_hal::{DType, Source};
 
 use super::activations::{ActivationKey, Given};
-use super::format::{Format, Rounding};
+use super::few::{self, FewKey, Tile};
+use super::format::{Format, Rounding, ScaleKind};
 use super::q_matmul::QMatmulKey;
 use super::{activations, dequantise, preshuffle, q_matmul, quantise, row_codes, scaled, scales};
 use crate::gemm::matrix_side;
@@ -101,5 +102,27 @@ fn product_sources(arch: Arch, x: DType) -> Vec<Row> {
     if matrix {
         keys.push(QMatmulKey { deep: 128, ..key(Format::I4, [1, 2], false, false, 0) });
     }
-    keys.into_iter().map(|key| ("q_matmul", q_matmul::source(key))).collect()
+    let few = few_keys(arch, x).into_iter().map(few::source);
+    keys.into_iter().map(q_matmul::source).chain(few).map(|source| ("q_matmul", source)).collect()
+}
+
+/// Of few rows: one row and more, every tile that the matrix unit has, formats and scales in turn.
+fn few_keys(arch: Arch, x: DType) -> Vec<FewKey> {
+    let turns = [
+        (Format::I4, 1, false, ScaleKind::F16, true),
+        (Format::I8, 1, false, ScaleKind::F16, true),
+        (Format::I4, 8, false, ScaleKind::BF16, true),
+        (Format::I8, 16, false, ScaleKind::F32, true),
+        (Format::I4, 64, false, ScaleKind::F16, true),
+        (Format::I2, 1, false, ScaleKind::E4M3, true),
+        (Format::E4M3, 3, true, ScaleKind::F32, false),
+        (Format::E2M1, 32, false, ScaleKind::E8M0, true),
+        (Format::I8, 64, false, ScaleKind::F32, false),
+    ];
+    let of = |(format, m, late, scale, beside): (Format, usize, bool, ScaleKind, bool)| {
+        let tile = Tile::of(arch.info().matrix, m, 32 / format.bits(), |_| true)?;
+        Some(FewKey { dtype: x, format, late, scale, beside, tile })
+    };
+    let halves = matches!(x, DType::F16 | DType::BF16);
+    turns.into_iter().filter(|_| halves).filter_map(of).collect()
 }

@@ -5,9 +5,10 @@ use rocfire_hal::{Config, DeviceId, Tensor};
 use super::*;
 use crate::gemm::tune::{Limits, tune};
 use crate::gemm::{GemmParams, gemm};
+use crate::quant::{CodedRows, MxRounding, ScaleKind, q_matmul_scaled};
 
 fn shape(input: DType, lies: Lies, size: [usize; 3]) -> Shape {
-    Shape { input, output: input, lies, size, batches: 1 }
+    Shape { input, codes: None, output: input, lies, size, batches: 1 }
 }
 
 /// An emulated device of its own, with a table and a record in `folder`.
@@ -129,6 +130,74 @@ fn shapes_without_a_row_are_noted_once() {
     let sizes: Vec<_> = shapes.iter().map(|shape| shape.size).collect();
     assert_eq!(sizes, [[5, 7, 9], [40, 7, 9]], "the third is of the first one's bucket");
     assert_eq!(shapes[0], shape(DType::F16, Lies::Nn, [5, 7, 9]));
+}
+
+/// A product of these codes, as its launcher is called.
+fn multiply_codes(device: &Device, codes: Codes, [m, n, k]: [usize; 3]) {
+    let side = |rows: usize| {
+        let codes = Tensor::from_bytes(device, &[rows, k], DType::U8, &vec![0; rows * k]).unwrap();
+        (codes, Tensor::from_bytes(device, &[rows, 1], DType::F32, &vec![0; rows * 4]).unwrap())
+    };
+    let ((a, a_scales), (b, b_scales)) = (side(m), side(n));
+    let rows = |format, codes, scales| CodedRows { format, codes, scales, kind: ScaleKind::F32, block: [1, k] };
+    let (a, b) = (rows(codes.formats[0], a.view(), a_scales.view()), rows(codes.formats[1], b.view(), b_scales.view()));
+    let mut c = Tensor::empty(device, &[m, n], DType::BF16).unwrap();
+    q_matmul_scaled(device.stream(), &a, &b, c.view_mut()).unwrap();
+}
+
+#[test]
+fn products_of_codes_have_rows_shapes_and_names_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = device(folder.path());
+    let sides = [(Format::E4M3, Granularity::Token), (Format::E5M2, Granularity::Token)];
+    let codes = Codes::of(sides, [5, 7, 64]).unwrap();
+    let wanted = Shape::of_codes(codes, DType::BF16, [5, 7, 64]);
+    assert_eq!((wanted.operator(), wanted.names()), ("codes", ["e4m3:e5m2", "line:line"].map(str::to_owned)));
+    assert_eq!(Codes::of([(Format::E4M3, Granularity::Group(64)); 2], [5, 7, 640]), None, "no library's");
+    for _ in 0..2 {
+        multiply_codes(&device, codes, [5, 7, 64]);
+    }
+    assert_eq!(read_shapes(&folder.path().join("shapes.csv")).unwrap(), [wanted]);
+    let path = folder.path().join("tuning.csv");
+    let rows: Vec<Row> =
+        [Candidate::Ours, Candidate::Vendor { choice: 9 }].map(|candidate| row(&device, wanted, candidate)).into();
+    write_table(&path, &rows).unwrap();
+    assert_eq!(read_table(&path).unwrap(), rows);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("line:line", "line:lines")).unwrap();
+    assert!(read_table(&path).is_err(), "no such scales");
+}
+
+#[test]
+fn tuning_of_codes_verifies_and_the_dispatch_takes_the_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = Limits { seconds: 0.0, memory_bytes: 1 << 20 };
+    let tuning = device(folder.path());
+    let size = [17, 24, 128];
+    let ways = [Granularity::Tensor, Granularity::Token, Granularity::Mx(MxRounding::Up)];
+    for (format, granularity) in [Format::E4M3, Format::I8].iter().flat_map(|&f| ways.map(|way| (f, way))) {
+        if format == Format::I8 && matches!(granularity, Granularity::Mx(_)) {
+            continue;
+        }
+        let codes = Codes::of([(format, granularity); 2], size).unwrap();
+        for output in [DType::BF16, DType::F32] {
+            let wanted = Shape::of_codes(codes, output, size);
+            let tuned = tune(&tuning, wanted, limits, &mut |_, _, _| {}).unwrap();
+            assert_eq!(tuned.row.candidate, Candidate::Ours, "an emulated device has no library");
+            let rows = Tables::from_rows(&tuning, vec![tuned.row]);
+            assert_eq!(rows.find(&tuning, wanted), Some(Candidate::Ours));
+        }
+    }
+    let blocks = [(Format::E4M3, Granularity::Group(128)), (Format::E4M3, Granularity::Block(128))];
+    let wanted = Shape::of_codes(Codes::of(blocks, [20, 140, 272]).unwrap(), DType::F16, [20, 140, 272]);
+    let tuned = tune(&tuning, wanted, limits, &mut |_, _, _| {}).unwrap();
+    write_table(&folder.path().join("tuning.csv"), std::slice::from_ref(&tuned.row)).unwrap();
+    assert_eq!(Tables::of(&device(folder.path())).find(&tuning, wanted), Some(Candidate::Ours));
+
+    let little = Limits { memory_bytes: 100, ..limits };
+    assert!(tune(&tuning, wanted, little, &mut |_, _, _| {}).unwrap_err().to_string().contains("memory"));
+    let several = Shape { batches: 2, ..wanted };
+    assert!(tune(&tuning, several, limits, &mut |_, _, _| {}).unwrap_err().to_string().contains("one product"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use rocfire_kernels::quant::{
 };
 
 use super::drawn::Draw;
+use super::row_codes::block;
 use super::{Call, Case, FLOATS, Failure, temporary};
 use crate::data::{Array, Placement};
 use crate::oracle::dot;
@@ -170,13 +171,7 @@ fn round_trip(dtype: DType, shape: &'static [usize], format: Format, packed: boo
 fn activation(dtype: DType, shape: [usize; 2], format: Format, granularity: Granularity) -> Case {
     let grid = granularity.scales_shape(shape);
     let [rows, cols] = shape;
-    let block: [usize; 2] = match granularity {
-        Granularity::Static | Granularity::Tensor => shape,
-        Granularity::Token => [1, cols],
-        Granularity::Group(group) => [1, group],
-        Granularity::Block(side) => [side, side],
-        Granularity::Mx(_) => [1, 32],
-    };
+    let block = block(shape, granularity);
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let device = inputs[0].device();
         let mut codes = temporary(device, &[rows, (cols * format.bits()).div_ceil(8)], DType::U8)?;
@@ -188,10 +183,7 @@ fn activation(dtype: DType, shape: [usize; 2], format: Format, granularity: Gran
             None,
             RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
         )?;
-        let layout = match format.bits() {
-            8 => CodeLayout::bytes(format),
-            _ => CodeLayout::packed(format, 1, cols),
-        };
+        let layout = CodeLayout::of_rows(format, cols);
         let scales = Scales { view: scales.view(), kind: granularity.kind(), block: &block, global: None };
         Ok(dequantise(stream, codes.view(), &layout, Some(&scales), outputs[0].view_mut())?)
     };

@@ -72,10 +72,7 @@ fn decoded(
     let mut fresh = temporary(&device, &granularity.scales_shape(shape), granularity.kind().dtype())?;
     let scales = if granularity == Granularity::Static { scale } else { &mut fresh };
     make(RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() })?;
-    let layout = match format.bits() {
-        8 => CodeLayout::bytes(format),
-        _ => CodeLayout::packed(format, 1, cols),
-    };
+    let layout = CodeLayout::of_rows(format, cols);
     let scales =
         Scales { view: scales.view(), kind: granularity.kind(), block: &block(shape, granularity), global: None };
     Ok(dequantise(stream, codes.view(), &layout, Some(&scales), to.view_mut())?)

@@ -19,6 +19,9 @@ type Spec = ([usize; 3], [Format; 2], [Granularity; 2]);
 const UP: Granularity = Granularity::Mx(MxRounding::Up);
 const BLOCKS: [Granularity; 2] = [Granularity::Group(128), Granularity::Block(128)];
 const TOKENS: [Granularity; 2] = [Granularity::Token, Granularity::Token];
+const TENSORS: [Granularity; 2] = [Granularity::Tensor, Granularity::Tensor];
+/// The turn whose result is of 16 bits.
+const SIXTEEN_BITS: usize = 2;
 
 pub fn cases() -> Vec<Case> {
     use Format::{E2M1, E4M3, E4M3Fnuz, E5M2, E5M2Fnuz, I4, I8};
@@ -70,8 +73,20 @@ pub fn cases() -> Vec<Case> {
         ([7, 19, 130], [I8, I4], [Granularity::Token, Granularity::Group(64)]),
         ([66, 16000, 64], [I8, I8], TOKENS),
     ];
+    // Into 16 bits, and large enough for the vendor's library where there is one.
+    let large: [Spec; 8] = [
+        ([64, 512, 512], [E4M3, E4M3], TENSORS),
+        ([64, 512, 512], [E4M3, E5M2], TOKENS),
+        ([68, 512, 528], [E4M3, E4M3], BLOCKS),
+        ([64, 512, 512], [E4M3, E4M3], [Granularity::Group(128), Granularity::Group(128)]),
+        ([65, 272, 2064], [E4M3, E4M3], [Granularity::Token, Granularity::Tensor]),
+        ([64, 512, 512], [E4M3Fnuz, E4M3Fnuz], TOKENS),
+        ([65, 260, 2052], [I8, I8], TOKENS),
+        ([64, 512, 2048], [I8, I8], TENSORS),
+    ];
     let in_rows = specs.into_iter().enumerate().map(|(turn, spec)| scaled(turn, spec, false));
     let mut cases: Vec<Case> = in_rows.collect();
+    cases.extend(large.into_iter().map(|spec| scaled(SIXTEEN_BITS, spec, false)));
     cases.extend(laid_out.into_iter().enumerate().map(|(turn, spec)| scaled(turn, spec, true)));
     cases.push(halved(&[7, 100]));
     cases.push(halved(&[16, 64]));
@@ -104,7 +119,7 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
 
 /// The second side is a weight that is laid out, or is in rows.
 fn scaled(turn: usize, ([m, n, k], formats, granularities): Spec, laid_out: bool) -> Case {
-    let dtype = if turn % 3 == 2 { DType::BF16 } else { DType::F32 };
+    let dtype = if turn % 3 == SIXTEEN_BITS { DType::BF16 } else { DType::F32 };
     let shapes = [[m, k], [n, k]];
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let coded = |side: usize| -> Result<(Tensor, Tensor), Failure> {

@@ -43,10 +43,7 @@ fn activations(space: &Space, format: Format, granularity: Granularity) -> Outco
         let one = codes.with_layout(codes.layout().slice(0, at, at + 1, 1)?)?;
         let its = if grid[0] == 1 { 0 } else { at / block[0] };
         let scale = scales.with_layout(scales.layout().slice(0, its, its + 1, 1)?)?;
-        let layout = match format.bits() {
-            8 => CodeLayout::bytes(format),
-            _ => CodeLayout::packed(format, 1, COLS),
-        };
+        let layout = CodeLayout::of_rows(format, COLS);
         let mut back = space.empty(&[1, COLS], DType::F32)?;
         let scale = Scales { view: scale.view(), kind: granularity.kind(), block: &[1, block[1]], global: None };
         dequantise(stream, one.view(), &layout, Some(&scale), back.view_mut())?;

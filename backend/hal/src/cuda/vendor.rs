@@ -49,7 +49,10 @@ fn version_text(version: usize) -> String {
 mod tests {
     use super::*;
     use crate::cuda::Cuda;
+    use crate::gpu::tests::coded;
     use crate::gpu::tests::products::{blas_or_skip, check_product_of, check_products};
+    use crate::vendor::Code::{E4M3, E4M3Fnuz, E5M2};
+    use crate::vendor::Scaling::{Block128, Line, Mx32, None as Unscaled, Run128, Tensor};
 
     #[test]
     fn cublaslt_multiplies_every_layout() {
@@ -59,6 +62,26 @@ mod tests {
         assert_eq!(blas.name(), "cuBLASLt 13.1.0");
         check_products(&cuda, &*blas);
         check_product_of(&cuda, &*blas, [true, true], Some(true));
+    }
+
+    #[test]
+    fn cublaslt_multiplies_codes_with_every_scaling_that_it_has() {
+        let test = "cublaslt_multiplies_codes_with_every_scaling_that_it_has";
+        let Some((_folder, _fake, cuda, library)) = blas_or_skip::<Cuda>(test) else { return };
+        let blas = open_at(&[library], Arc::clone(cuda.shared()) as _).unwrap();
+        let ways = [[Tensor; 2], [Line; 2], [Run128; 2], [Run128, Block128], [Block128, Run128], [Unscaled; 2]];
+        coded::check_scaled_products(&cuda, &*blas, &[[E4M3; 2], [E4M3, E5M2], [E5M2, E4M3]], &ways);
+        coded::check_bytes(&cuda, &*blas);
+        let refused = [
+            ([E4M3; 2], [Block128; 2]),
+            ([E4M3; 2], [Mx32; 2]),
+            ([E4M3; 2], [Line, Tensor]),
+            ([E4M3; 2], [Unscaled, Tensor]),
+            ([E4M3Fnuz; 2], [Tensor; 2]),
+            ([E5M2; 2], [Tensor; 2]),
+        ];
+        coded::check_refused(&*blas, &refused);
+        coded::check_odd_layouts_are_refused(&*blas, [E4M3; 2]);
     }
 
     #[test]

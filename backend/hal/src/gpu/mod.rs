@@ -60,7 +60,7 @@ pub(crate) struct Shared<P: Platform> {
     token: P::Token,
     /// Of the computations.
     pub stream: Handle,
-    /// Of large copies between host and device.
+    /// Of large copies from the host.
     transfer: Handle,
 }
 
@@ -166,18 +166,17 @@ impl<P: Platform> CopyEngine for Gpu<P> {
         self.shared.call(|calls| unsafe { calls.upload(target, source.cast(), bytes, stream) })
     }
 
-    unsafe fn download(&self, stream: StreamName, target: *mut u8, source: u64, bytes: usize) -> Result<()> {
-        let stream = self.shared.named(stream).0;
+    unsafe fn download(&self, target: *mut u8, source: u64, bytes: usize) -> Result<()> {
         // SAFETY: the caller's duty.
-        self.shared.call(|calls| unsafe { calls.download(target.cast(), source, bytes, stream) })
+        self.shared.call(|calls| unsafe { calls.download(target.cast(), source, bytes, self.shared.stream.0) })
     }
 
-    fn mark(&self, stream: StreamName, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
+    fn mark(&self, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
         let event = match again {
             Some(event) => event,
             None => Box::new(GpuEvent::new(&self.shared)?),
         };
-        self.shared.record(&*event, stream)?;
+        self.shared.record(&*event)?;
         Ok(event)
     }
 }
@@ -209,11 +208,11 @@ impl<P: Platform> Shared<P> {
         }
     }
 
-    /// Puts an event of this driver's on a stream.
-    fn record(&self, event: &dyn DriverEvent, stream: StreamName) -> Result<()> {
-        let (own, stream) = (GpuEvent::<P>::of(event).handle(), self.named(stream).0);
+    /// Puts an event of this driver's on the stream of the computations.
+    fn record(&self, event: &dyn DriverEvent) -> Result<()> {
+        let own = GpuEvent::<P>::of(event).handle();
         // SAFETY: event and stream are alive and of one device.
-        self.call(|calls| unsafe { calls.event_record(own, stream) })
+        self.call(|calls| unsafe { calls.event_record(own, self.stream.0) })
     }
 
     /// Waits for the computations, and so for all that they wait for.
@@ -321,7 +320,7 @@ impl<P: Platform> Driver for Gpu<P> {
         }
         for (address, target) in parts {
             // SAFETY: the device's range is the caller's duty, the host's is a slice, which is waited for below.
-            unsafe { self.download(StreamName::Compute, target.as_mut_ptr(), *address, target.len())? };
+            unsafe { self.download(target.as_mut_ptr(), *address, target.len())? };
         }
         self.shared.wait()
     }
@@ -399,7 +398,7 @@ impl<P: Platform> Driver for Gpu<P> {
     }
 
     fn record_again(&self, event: Box<dyn DriverEvent>) -> Result<Box<dyn DriverEvent>> {
-        self.shared.record(&*event, StreamName::Compute)?;
+        self.shared.record(&*event)?;
         Ok(event)
     }
 }

@@ -1,5 +1,6 @@
 //! The driver over `tests/fake/runtime.rs`, which is a library of either platform. Each test runs on both.
 
+pub(crate) mod coded;
 pub(crate) mod products;
 
 use std::ffi::c_int;

@@ -17,7 +17,7 @@ use crate::foreign::{Answer, Handle, Library, SUCCESS};
 use crate::gpu::Shared;
 use crate::gpu::sys::blas::BlasLt;
 use crate::vendor::lt::{LtVendor, Scale};
-use crate::vendor::{Context, Product, VendorGemm, VendorPlan, WORKSPACE_BYTES};
+use crate::vendor::{Addresses, Context, Product, VendorGemm, VendorPlan, WORKSPACE_BYTES};
 use crate::{DType, Error, Result};
 
 const HIPBLASLT_NAMES: [&str; 4] = ["libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so", "libhipblaslt.dll"];
@@ -225,7 +225,8 @@ impl VendorPlan for RocblasPlan {
         0
     }
 
-    unsafe fn launch(&self, a: u64, b: u64, c: u64, _workspace: u64) -> Result<()> {
+    unsafe fn launch(&self, at: &Addresses) -> Result<()> {
+        let Addresses { a, b, c, .. } = *at;
         let [operand, result, compute] = self.types;
         let [one, zero] = self.scale.one_and_zero();
         let ([m, n, k], [ldx, ldy, ldd], [sx, sy, sd]) = (self.size, self.leading, self.batch_stride);

@@ -38,7 +38,8 @@ impl Stream {
         Ok((capture, native))
     }
 
-    pub(crate) fn is_capturing(&self) -> bool {
+    /// Whether a graph is recorded, which does not wait for the device.
+    pub fn is_capturing(&self) -> bool {
         self.lock().capture.is_some()
     }
 

@@ -2,7 +2,7 @@
 
 use super::Stream;
 use crate::command::{Action, Command};
-use crate::vendor::{Plan, VendorLaunch};
+use crate::vendor::{Addresses, Plan, VendorLaunch};
 use crate::{Error, Result};
 
 impl Stream {
@@ -13,8 +13,9 @@ impl Stream {
     /// also what fails while it runs, which otherwise comes at the next read or wait.
     ///
     /// # Safety
-    /// - `launch.a`, `launch.b` and `launch.c` lead to memory of this device that has a handle until the call returns, covers
-    ///   what the plan's product says, and is aligned as it says; `launch.output` is what holds C, apart from A and B.
+    /// - `launch.a`, `launch.b`, `launch.c` and, where the plan's product has scales, `launch.scales` lead to memory of this
+    ///   device that has a handle until the call returns, covers what the product says, and is aligned as it says, scales to 16
+    ///   bytes; `launch.output` is what holds C, apart from the others.
     pub unsafe fn launch_vendor(&self, plan: &Plan, launch: &VendorLaunch<'_>) -> Result<()> {
         let have = launch.workspace.map_or(0, |workspace| workspace.bytes());
         if have < plan.workspace_bytes() {
@@ -22,7 +23,8 @@ impl Stream {
             return Err(Error::shape(launch.label, "workspace", expected, have));
         }
         let workspace = launch.workspace.map_or(0, |workspace| workspace.device_address());
-        let action = Action::Product { plan, addresses: [launch.a, launch.b, launch.c, workspace] };
+        let VendorLaunch { a, b, c, scales, .. } = *launch;
+        let action = Action::Product { plan, addresses: Addresses { a, b, c, scales, workspace } };
         let command = Command { label: launch.label, action, work: launch.work };
         let mut state = self.lock();
         self.settle(&mut state);

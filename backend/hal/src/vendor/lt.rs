@@ -1,15 +1,17 @@
 //! cuBLASLt and hipBLASLt, which differ in names and numbers only: descriptors, the heuristic's list, the product.
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Context, Product, VendorGemm, VendorPlan, WORKSPACE_BYTES};
+use super::{Addresses, Coded, Context, Product, Scaling, VendorGemm, VendorPlan, WORKSPACE_BYTES};
 use crate::foreign::{Answer, Handle, SUCCESS};
 use crate::gpu::sys::blas::{BlasLt, Codes, Found};
 use crate::{DType, Error, Result};
 
 /// Algorithms that the heuristic is asked for, at most.
 const ALGORITHMS: usize = 8;
+/// Where scales are while a product is planned, aligned as any: what has none then is planned without. Nothing is read there.
+const SCALES_LATER: u64 = 1 << 12;
 
 /// An answer's status as an error that names the call.
 fn check(answer: Answer) -> Result<()> {
@@ -161,6 +163,39 @@ impl Opened {
         Ok(owned)
     }
 
+    /// Says how X and Y are scaled; not where one scale serves for all, which is what is taken unsaid, and older libraries have no
+    /// word for it. Sums are as precise as the library has them, which is also what it takes unsaid (`..._FAST_ACCUM`).
+    fn scaled_by(&self, product: &Owned, modes: [c_int; 2]) -> Result<()> {
+        for (what, mode) in self.codes.scale_mode.into_iter().zip(modes).filter(|&(_, mode)| mode != 0) {
+            let (at, size) = ((&raw const mode).cast(), size_of_val(&mode));
+            // SAFETY: the value is a local of the attribute's type, a 32-bit integer.
+            check(unsafe { self.library.product_set(product.handle.0, what, at, size) })?;
+        }
+        Ok(())
+    }
+
+    /// Says where X's and Y's scales are.
+    fn scaled_at(&self, product: &Owned, addresses: [u64; 2]) -> Result<()> {
+        for (what, address) in self.codes.scale_pointer.into_iter().zip(addresses) {
+            let (at, size) = ((&raw const address).cast(), size_of_val(&address));
+            // SAFETY: the value is a local of the attribute's type, an address.
+            check(unsafe { self.library.product_set(product.handle.0, what, at, size) })?;
+        }
+        Ok(())
+    }
+
+    /// Types of A's and B's codes and, unless they have none, how their scales are said to lie; `None` for what the library has not.
+    fn coded(&self, coded: &Coded) -> Option<([c_int; 2], Option<[c_int; 2]>)> {
+        let [a, b] = coded.codes.map(|code| self.codes.code_types[code as usize]);
+        let types = [a?, b?];
+        if coded.scaling == [Scaling::None; 2] {
+            return Some((types, None));
+        }
+        let mode = |scaling: Scaling| self.codes.scale_modes[(scaling as usize).checked_sub(1)?];
+        let [a, b] = coded.scaling.map(mode);
+        Some((types, Some([a?, b?])))
+    }
+
     fn preference(self: &Arc<Self>, alignment_bytes: [u16; 4]) -> Result<Owned> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the preference goes to a local.
@@ -188,6 +223,8 @@ struct LtPlan<const WORDS: usize> {
     algorithm: [u64; WORDS],
     workspace_bytes: usize,
     scale: Scale,
+    /// Where scales are is said of the product, so by one launch at a time; `None` where there are none.
+    scales: Option<Mutex<()>>,
 }
 
 impl<const WORDS: usize> VendorGemm for LtVendor<WORDS> {
@@ -196,22 +233,34 @@ impl<const WORDS: usize> VendorGemm for LtVendor<WORDS> {
     }
 
     fn plan(&self, product: &Product, choice: usize) -> Result<Option<Arc<dyn VendorPlan>>> {
-        let scale = Scale::of(product.input, product.output);
-        let (Some(scale), Some(input), Some(output), Ok(batches)) =
-            (scale, type_code(product.input), type_code(product.output), i32::try_from(product.batches))
+        let opened = &self.opened;
+        let (scale, types, modes) = match &product.coded {
+            // Sums are f32.
+            Some(coded) if matches!(product.output, DType::F32 | DType::F16 | DType::BF16) => {
+                let Some((types, modes)) = opened.coded(coded) else { return Ok(None) };
+                (Some(Scale::F32), types.map(Some), modes)
+            }
+            Some(_) => return Ok(None),
+            None => (Scale::of(product.input, product.output), [type_code(product.input); 2], None),
+        };
+        let (Some(scale), [Some(a_type), Some(b_type)], Some(output), Ok(batches)) =
+            (scale, types, type_code(product.output), i32::try_from(product.batches))
         else {
             return Ok(None);
         };
-        let opened = &self.opened;
         opened.context.enter()?;
         let columns = product.column_major();
         let layout = |which: usize, dtype: c_int| {
             let batch = [i64::from(batches), columns.batch_stride[which]];
             opened.layout(dtype, columns.stored[which], columns.leading[which], batch)
         };
-        let layouts = [layout(0, input)?, layout(1, input)?, layout(2, output)?];
+        let layouts = [layout(0, b_type)?, layout(1, a_type)?, layout(2, output)?];
         let tf32 = product.tf32 && product.input == DType::F32;
         let described = opened.product(scale, tf32, columns.transposed)?;
+        if let Some([a_mode, b_mode]) = modes {
+            opened.scaled_by(&described, [b_mode, a_mode])?;
+            opened.scaled_at(&described, [SCALES_LATER; 2])?;
+        }
         let alignment = [product.b, product.a, product.c, product.c].map(|operand| operand.alignment_bytes);
         let preference = opened.preference(alignment)?;
         let empty = Found { algorithm: [0; WORDS], workspace_bytes: 0, state: SUCCESS, waves: 0.0, reserved: [0; 4] };
@@ -236,6 +285,7 @@ impl<const WORDS: usize> VendorGemm for LtVendor<WORDS> {
             algorithm: chosen.algorithm,
             workspace_bytes: chosen.workspace_bytes,
             scale,
+            scales: modes.map(|_| Mutex::default()),
         })))
     }
 }
@@ -249,9 +299,15 @@ impl<const WORDS: usize> VendorPlan for LtPlan<WORDS> {
         self.workspace_bytes as u64
     }
 
-    unsafe fn launch(&self, a: u64, b: u64, c: u64, workspace: u64) -> Result<()> {
+    unsafe fn launch(&self, at: &Addresses) -> Result<()> {
+        let &Addresses { a, b, c, scales: [a_scales, b_scales], workspace } = at;
         let opened = &self.opened;
         opened.context.enter()?;
+        // Until the product is on the stream: the library has read its description then.
+        let _one_launch = self.scales.as_ref().map(|scales| scales.lock().unwrap_or_else(PoisonError::into_inner));
+        if self.scales.is_some() {
+            opened.scaled_at(&self.product, [b_scales, a_scales])?;
+        }
         let [x, y, d] = self.layouts.each_ref().map(|layout| layout.handle.0);
         let [one, zero] = self.scale.one_and_zero();
         // SAFETY:

@@ -7,7 +7,7 @@
 //! for tuning.
 //!
 //! What a library sums in which order is its own business and may change with its version: the bits are not those of our
-//! kernels. Who calls: `kernels::gemm`'s dispatch, which says when. Nothing is checked here besides what the libraries'
+//! kernels. Who calls: `kernels::gemm`'s dispatch and that of products of codes in `kernels::quant`, which say when. Nothing is checked here besides what the libraries'
 //! interfaces can express.
 
 #[cfg(any(feature = "hip", feature = "cuda"))]
@@ -40,11 +40,54 @@ pub struct Operand {
     pub alignment_bytes: u16,
 }
 
+/// What a code of a factor is, where it is no number of a type that tensors have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// OCP's E4M3.
+    E4M3,
+    /// OCP's E5M2.
+    E5M2,
+    /// E4M3 with one zero and bias 8: CDNA 3's.
+    E4M3Fnuz,
+    /// E5M2 with one zero and bias 16: CDNA 3's.
+    E5M2Fnuz,
+    /// OCP's E2M1, two to a byte, the even one in the low half.
+    E2M1,
+}
+
+/// Which codes of a factor share a scale, and where the scales lie. A line is a row of A or a column of B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scaling {
+    /// No scales: codes are what they say.
+    None,
+    /// All of them: one f32.
+    Tensor,
+    /// Those of a line: f32 `[lines]`. Both factors have them so, or neither.
+    Line,
+    /// 128 of a line along K: f32 `[ceil(K / 128), lines]`.
+    Run128,
+    /// 128 lines by 128 along K: f32 `[ceil(lines / 128), ceil(K / 128)]`, rows a multiple of four apart: the least that holds them.
+    Block128,
+    /// 32 of a line along K: exponents in bytes, E8M0, `[lines, K / 32]`. Both factors have them so, or neither.
+    Mx32,
+}
+
+/// Factors of codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Coded {
+    /// What codes of A and B are.
+    pub codes: [Code; 2],
+    /// How A and B are scaled.
+    pub scaling: [Scaling; 2],
+}
+
 /// `C = A · B`, batched: A `[batches, m, k]`, B `[batches, k, n]`, C `[batches, m, n]` with contiguous rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Product {
-    /// Element type of A and B.
+    /// Element type of A and B; of codes `U8`.
     pub input: DType,
+    /// What A and B are where they are codes with scales. One product, no batch.
+    pub coded: Option<Coded>,
     /// Element type of C.
     pub output: DType,
     /// Whether factors of f32 may be rounded to TF32's 10 bits of fraction. A library that cannot multiplies as without.
@@ -122,8 +165,29 @@ pub(crate) trait VendorPlan: Send + Sync {
     ///
     /// # Safety
     /// - `a`, `b` and `c` are addresses of live memory that covers what the product's shapes and strides say, aligned as it
-    ///   says; `workspace` covers [`VendorPlan::workspace_bytes`].
-    unsafe fn launch(&self, a: u64, b: u64, c: u64, workspace: u64) -> Result<()>;
+    ///   says; `scales` those of A's and B's scales, aligned to 16 bytes, where it has them; `workspace` covers
+    ///   [`VendorPlan::workspace_bytes`].
+    unsafe fn launch(&self, at: &Addresses) -> Result<()>;
+}
+
+/// Where the operands of a launch are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+    /// Of A and B; 0 where the product has none.
+    pub scales: [u64; 2],
+    /// 0 where the plan needs none.
+    pub workspace: u64,
+}
+
+impl Addresses {
+    /// All of them, for messages.
+    pub fn words(&self) -> [u64; 6] {
+        let Addresses { a, b, c, scales: [a_scales, b_scales], workspace } = *self;
+        [a, b, c, a_scales, b_scales, workspace]
+    }
 }
 
 /// What a vendor's library needs of a driver.
@@ -168,6 +232,8 @@ pub struct VendorLaunch<'a> {
     pub b: u64,
     /// Device address of C.
     pub c: u64,
+    /// Device addresses of A's and B's scales; 0 where the product has none.
+    pub scales: [u64; 2],
     /// What holds C, to be poisoned if it fails.
     pub output: &'a Buffer,
     /// Of at least [`Plan::workspace_bytes`]; `None` where that is 0.

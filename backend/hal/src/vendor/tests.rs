@@ -44,7 +44,8 @@ fn every_layout_of_the_operands_is_named_as_the_library_stores_it() {
         };
         let (a, b) = (operand(a_along_k, m), operand(b_along_k, n));
         let c = Operand { leading: n as i64 + 1, along_k: false, batch_stride: 40, alignment_bytes: 256 };
-        let product = Product { input: DType::F32, output: DType::F32, tf32: false, m, n, k, batches, a, b, c };
+        let product =
+            Product { input: DType::F32, coded: None, output: DType::F32, tf32: false, m, n, k, batches, a, b, c };
         let value = |salt: usize, at: usize| ((at * 7 + salt) % 13) as f64 - 6.0;
         let (a_data, b_data): (Vec<f64>, Vec<f64>) =
             ((0..200).map(|at| value(1, at)).collect(), (0..200).map(|at| value(5, at)).collect());
@@ -100,7 +101,7 @@ impl VendorPlan for NotedPlan {
         64
     }
 
-    unsafe fn launch(&self, _a: u64, _b: u64, _c: u64, _workspace: u64) -> Result<()> {
+    unsafe fn launch(&self, _at: &Addresses) -> Result<()> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -118,7 +119,7 @@ fn device(config: Config) -> (Device, Arc<AtomicU64>) {
 fn square(k: usize) -> Product {
     let operand = Operand { leading: k as i64, along_k: true, batch_stride: 0, alignment_bytes: 256 };
     let (a, b, c) = (operand, operand, operand);
-    Product { input: DType::F16, output: DType::F16, tf32: false, m: k, n: k, k, batches: 1, a, b, c }
+    Product { input: DType::F16, coded: None, output: DType::F16, tf32: false, m: k, n: k, k, batches: 1, a, b, c }
 }
 
 #[test]
@@ -131,8 +132,16 @@ fn a_planned_product_is_launched_profiled_and_captured_like_a_kernel() {
     let work = Work { category: crate::profile::Category::Gemm, shape: &[1, 16, 16, 16], ..Work::default() };
     let address = c.view().device_address();
     let launch = |workspace: Option<&Buffer>| {
-        let launch =
-            VendorLaunch { label: "gemm", a: address, b: address, c: address, output: c.buffer(), workspace, work };
+        let launch = VendorLaunch {
+            label: "gemm",
+            a: address,
+            b: address,
+            c: address,
+            scales: [0; 2],
+            output: c.buffer(),
+            workspace,
+            work,
+        };
         // SAFETY: nothing is accessed.
         unsafe { device.stream().launch_vendor(&plan, &launch) }
     };

@@ -1,19 +1,25 @@
-//! hipBLASLt and rocBLAS in one library, or with `--cfg cuda` cuBLASLt, over host memory, for products of f32. For testing what
-//! the driver passes to them, where there is no GPU.
+//! hipBLASLt and rocBLAS in one library, or with `--cfg cuda` cuBLASLt, over host memory, for products of f32, of bytes, and of codes
+//! with scales. For testing what the driver passes to them, where there is no GPU.
 //!
 //! Compiled by `rustc` alone, as a shared library, by the tests in `src/gpu/tests`. Written from AMD's and NVIDIA's API
-//! references.
+//! references: what those say is not supported is refused, by a status of the heuristic.
 #![crate_type = "cdylib"]
 #![allow(non_snake_case, unsafe_op_in_unsafe_fn, private_interfaces)]
 
 #[macro_use]
 mod exported;
+mod codes;
 
 use std::ffi::{c_char, c_int, c_void};
 
 const INVALID: c_int = 3;
+const NOT_SUPPORTED: c_int = if cfg!(cuda) { 15 } else { 7 };
 const F32: c_int = 0;
+const I8: c_int = 3;
+const I32: c_int = 10;
+const BF16: c_int = 14;
 const COMPUTE_F32: c_int = if cfg!(cuda) { 68 } else { 2 };
+const COMPUTE_I32: c_int = if cfg!(cuda) { 72 } else { 9 };
 const COMPUTE_F32_FAST_TF32: c_int = if cfg!(cuda) { 77 } else { 6 };
 /// The bits of an f32 that TF32 has.
 const TF32_BITS: u32 = !0x1fff;
@@ -21,6 +27,9 @@ const ROCBLAS_F32: c_int = 151;
 const TRANSPOSE: c_int = if cfg!(cuda) { 1 } else { 112 };
 /// The first attribute that says how a factor is read; the second's number is one more.
 const READ_AS: c_int = if cfg!(cuda) { 3 } else { 0 };
+/// The same of where a factor's scales are, and of how they lie.
+const SCALE_POINTER: c_int = if cfg!(cuda) { 17 } else { 5 };
+const SCALE_MODE: c_int = 31;
 const BATCH_COUNT: c_int = if cfg!(cuda) { 5 } else { 0 };
 const BATCH_STRIDE: c_int = BATCH_COUNT + 1;
 const WORDS: usize = if cfg!(cuda) { 8 } else { 3 };
@@ -29,8 +38,20 @@ const WORKSPACE_BYTES: usize = 96;
 /// The stream of the fake `amdhip64`.
 const STREAM: usize = 0x5712;
 
+/// A product's description.
+#[derive(Clone, Copy)]
+struct Desc {
+    compute: c_int,
+    scale: c_int,
+    operations: [i32; 2],
+    /// Of the scales: where they are, and how they lie.
+    scales: [usize; 2],
+    modes: [i32; 2],
+}
+
 #[derive(Clone, Copy)]
 struct Layout {
+    dtype: c_int,
     columns: u64,
     rows: u64,
     leading: i64,
@@ -68,41 +89,41 @@ exported! {
     }
 
     "cublasLtMatmulDescCreate" fn hipblasLtMatmulDescCreate(desc: *mut *mut c_void, compute: c_int, scale: c_int) {
-        let bits = match compute {
-            COMPUTE_F32 => !0,
-            COMPUTE_F32_FAST_TF32 => TF32_BITS,
+        match (compute, scale) {
+            (COMPUTE_F32 | COMPUTE_F32_FAST_TF32, F32) | (COMPUTE_I32, I32) => {}
             _ => return INVALID,
-        };
-        if scale != F32 {
-            return INVALID;
         }
-        *desc = Box::into_raw(Box::new([0, 0, bits as i32])).cast();
+        let made = Desc { compute, scale, operations: [0; 2], scales: [0; 2], modes: [0; 2] };
+        *desc = Box::into_raw(Box::new(made)).cast();
         0
     }
 
     "cublasLtMatmulDescDestroy" fn hipblasLtMatmulDescDestroy(desc: *mut c_void) {
-        drop(unsafe { Box::from_raw(desc.cast::<[i32; 3]>()) });
+        drop(unsafe { Box::from_raw(desc.cast::<Desc>()) });
         0
     }
 
     "cublasLtMatmulDescSetAttribute" fn hipblasLtMatmulDescSetAttribute(
         desc: *mut c_void, what: c_int, value: *const c_void, bytes: usize,
     ) {
-        let which = what - READ_AS;
-        if !(0..2).contains(&which) || bytes != 4 {
-            return INVALID;
+        let desc = &mut *desc.cast::<Desc>();
+        let of = |first: c_int| usize::try_from(what - first).ok().filter(|&which| which < 2);
+        match (of(READ_AS), of(SCALE_POINTER), of(SCALE_MODE), bytes) {
+            (Some(which), _, _, 4) => desc.operations[which] = value.cast::<i32>().read(),
+            (_, Some(which), _, 8) => desc.scales[which] = value.cast::<usize>().read(),
+            (_, _, Some(which), 4) => desc.modes[which] = value.cast::<i32>().read(),
+            _ => return INVALID,
         }
-        (&mut *desc.cast::<[i32; 3]>())[which as usize] = value.cast::<i32>().read();
         0
     }
 
     "cublasLtMatrixLayoutCreate" fn hipblasLtMatrixLayoutCreate(
         layout: *mut *mut c_void, dtype: c_int, rows: u64, columns: u64, leading: i64,
     ) {
-        if dtype != F32 || leading < rows as i64 {
+        if leading < rows as i64 {
             return INVALID;
         }
-        let made = Layout { rows, columns, leading, batches: 1, stride: 0 };
+        let made = Layout { dtype, rows, columns, leading, batches: 1, stride: 0 };
         *layout = Box::into_raw(Box::new(made)).cast();
         0
     }
@@ -148,9 +169,13 @@ exported! {
     }
 
     "cublasLtMatmulAlgoGetHeuristic" fn hipblasLtMatmulAlgoGetHeuristic(
-        _handle: *mut c_void, _desc: *mut c_void, _a: *mut c_void, _b: *mut c_void, _c: *mut c_void, _d: *mut
-        c_void, preference: *mut c_void, wanted: c_int, found: *mut Found, count: *mut c_int,
+        _handle: *mut c_void, desc: *mut c_void, x: *mut c_void, y: *mut c_void, _c: *mut c_void, d: *mut c_void,
+        preference: *mut c_void, wanted: c_int, found: *mut Found, count: *mut c_int,
     ) {
+        let (desc, layouts) = (*desc.cast::<Desc>(), [x, y, d].map(|layout| *layout.cast::<Layout>()));
+        if !codes::is_supported(&desc, &layouts) {
+            return NOT_SUPPORTED;
+        }
         let allowed = unsafe { *preference.cast::<u64>() };
         if wanted < 2 || allowed < WORKSPACE_BYTES as u64 {
             return INVALID;
@@ -174,16 +199,16 @@ exported! {
 
 /// One matrix of a batch.
 #[derive(Clone, Copy)]
-struct Matrix {
-    at: *mut f32,
+struct Matrix<T> {
+    at: *mut T,
     leading: i64,
     transposed: bool,
 }
 
-impl Matrix {
+impl<T> Matrix<T> {
     /// # Safety
     /// The element is inside.
-    unsafe fn get(self, row: u64, column: u64) -> *mut f32 {
+    unsafe fn get(self, row: u64, column: u64) -> *mut T {
         let (row, column) = if self.transposed { (column, row) } else { (row, column) };
         // SAFETY: as promised.
         unsafe { self.at.offset((row as i64 + column as i64 * self.leading) as isize) }
@@ -192,7 +217,7 @@ impl Matrix {
 
 /// # Safety
 /// The matrices are as large as said. Of the factors these bits count.
-unsafe fn multiply([m, n, k]: [u64; 3], x: Matrix, y: Matrix, d: Matrix, bits: u32) {
+unsafe fn multiply([m, n, k]: [u64; 3], x: Matrix<f32>, y: Matrix<f32>, d: Matrix<f32>, bits: u32) {
     let kept = |factor: f32| f32::from_bits(factor.to_bits() & bits);
     for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
         // SAFETY: as promised.
@@ -207,14 +232,21 @@ exported! {
         d_layout: *mut c_void, algorithm: *const [u64; WORDS], workspace: *mut u8, workspace_bytes: usize,
         stream: *mut c_void,
     ) {
-        let ([x_op, y_op, bits], scales, chosen) = unsafe { (*desc.cast::<[i32; 3]>(), [*alpha, *beta], *algorithm) };
+        let (desc, factors, chosen) = unsafe { (*desc.cast::<Desc>(), [*alpha, *beta].map(f32::to_bits), *algorithm) };
         let expected = handle.addr() == 0x17 && stream.addr() == STREAM && chosen == ALGORITHM && c == d;
-        if !expected || scales != [1.0, 0.0] || workspace_bytes != WORKSPACE_BYTES {
+        let one = if desc.scale == I32 { 1 } else { 1_f32.to_bits() };
+        if !expected || factors != [one, 0] || workspace_bytes != WORKSPACE_BYTES {
             return INVALID;
         }
         workspace.write_bytes(0x5a, workspace_bytes);
         let [x_layout, y_layout, d_layout] =
             [x_layout, y_layout, d_layout].map(|layout| unsafe { *layout.cast::<Layout>() });
+        if x_layout.dtype != F32 {
+            codes::multiply(&desc, [x.cast(), y.cast()], d.cast(), &[x_layout, y_layout, d_layout]);
+            return 0;
+        }
+        let [x_op, y_op] = desc.operations;
+        let bits = if desc.compute == COMPUTE_F32 { !0 } else { TF32_BITS };
         let k = if x_op == TRANSPOSE { x_layout.rows } else { x_layout.columns };
         for batch in 0..i64::from(d_layout.batches) {
             let matrix = |at: *mut f32, layout: Layout, op: c_int| Matrix {
@@ -224,7 +256,7 @@ exported! {
             };
             let size = [d_layout.rows, d_layout.columns, k];
             let [x, y, d] = [matrix(x, x_layout, x_op), matrix(y, y_layout, y_op), matrix(d, d_layout, 0)];
-            multiply(size, x, y, d, bits as u32);
+            multiply(size, x, y, d, bits);
         }
         0
     }

@@ -47,7 +47,7 @@ pub fn gemm_apart(stream: &Stream, a: View<'_>, b: View<'_>) -> Result<Option<Te
 }
 
 /// Whether the device is a card.
-fn is_real(device: &Device) -> bool {
+pub(crate) fn is_real(device: &Device) -> bool {
     matches!(device.id().driver(), DriverKind::Hip | DriverKind::Cuda)
 }
 
@@ -68,7 +68,7 @@ impl Product<'_> {
     /// The library's plan, where the dispatch takes that.
     fn dispatched(&self) -> Option<Plan> {
         match self.tuned() {
-            Some(Candidate::Tiling { .. }) => None,
+            Some(Candidate::Tiling { .. } | Candidate::Ours) => None,
             Some(Candidate::Vendor { choice }) => self.plan(choice),
             None => self.preferred_plan(),
         }
@@ -113,6 +113,7 @@ impl Product<'_> {
             a: a.address,
             b: b.address,
             c: self.c.address,
+            scales: [0; 2],
             output: self.c_buffer,
             workspace: workspace.as_ref(),
             work: self.work(&shape),
@@ -153,8 +154,19 @@ impl Product<'_> {
             return None;
         }
         let c = describe(c, false, [c.line, m as i64], n, batches)?;
-        let whole =
-            Whole { input: self.input, output: self.output, tf32: self.tf32, m, n, k: self.k, batches, a, b, c };
+        let whole = Whole {
+            input: self.input,
+            coded: None,
+            output: self.output,
+            tf32: self.tf32,
+            m,
+            n,
+            k: self.k,
+            batches,
+            a,
+            b,
+            c,
+        };
         Some((whole, swapped))
     }
 }

@@ -101,10 +101,7 @@ fn check(device: &Device, turn: usize, shape: [usize; 2], format: Format, granul
         _ => read(&scales).into_iter().map(|scale| scale as f32).collect(),
     };
     assert_eq!(got_scales, want_scales, "{what}");
-    let layout = match format.bits() {
-        8 => CodeLayout::bytes(format),
-        _ => CodeLayout::packed(format, 1, cols),
-    };
+    let layout = CodeLayout::of_rows(format, cols);
     assert_eq!(unpack(&codes, &layout, &shape), want_codes, "{what}");
 }
 

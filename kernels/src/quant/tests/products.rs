@@ -101,6 +101,98 @@ fn products_are_the_oracles() {
     }
 }
 
+/// By a matrix unit: M, N, K; format; type of A; the block of the scales and their type.
+type Few = ([usize; 3], Format, DType, &'static [usize], ScaleKind);
+
+/// One row and tiles of them, up to several workgroups', one more, and so many that the weight is written out; a strip of columns, parts of one, and more; K of one slab, of
+/// slices, of waves without any; blocks of scales of a slab and more, of columns too, and none.
+const FEW: [Few; 15] = [
+    ([1, 128, 32], Format::I4, DType::BF16, &[32, 1], ScaleKind::F32),
+    ([1, 528, 1184], Format::I4, DType::F16, &[32, 1], ScaleKind::F16),
+    ([1, 272, 512], Format::I8, DType::BF16, &[128, 1], ScaleKind::F16),
+    ([5, 288, 384], Format::I4, DType::BF16, &[96, 1], ScaleKind::BF16),
+    ([8, 136, 640], Format::I4, DType::F16, &[], ScaleKind::F32),
+    ([9, 76, 320], Format::I8, DType::F16, &[64, 1], ScaleKind::F32),
+    ([16, 264, 256], Format::I4, DType::BF16, &[128, 4], ScaleKind::F16),
+    ([16, 48, 192], Format::E4M3, DType::BF16, &[32, 1], ScaleKind::E4M3),
+    ([17, 144, 224], Format::I4, DType::BF16, &[32, 1], ScaleKind::E8M0),
+    ([33, 80, 96], Format::I8, DType::BF16, &[32, 2], ScaleKind::BF16),
+    ([64, 160, 160], Format::E2M1, DType::F16, &[160, 1], ScaleKind::F32),
+    ([12, 96, 288], Format::I2, DType::BF16, &[32, 1], ScaleKind::F16),
+    ([6, 60, 128], Format::E5M2, DType::BF16, &[64, 1], ScaleKind::E8M0),
+    ([65, 64, 64], Format::I4, DType::F16, &[32, 1], ScaleKind::F16),
+    ([256, 72, 64], Format::I4, DType::BF16, &[32, 1], ScaleKind::F16),
+];
+
+fn check_few(device: &Device, turn: usize, (mnk, format, dtype, block, kind): Few) {
+    let [m, n, k] = mnk;
+    let mut numbers = Numbers::new(turn as u64 + 71);
+    let layout = CodeLayout::packed(format, 1, n);
+    let (codes, bytes) = codes(&mut numbers, &layout, [k, n], DType::U32);
+    let words = Tensor::from_bytes(device, &layout.words_shape(&[k, n], DType::U32), DType::U32, &bytes).unwrap();
+    let grid = if block.is_empty() { vec![1] } else { vec![k.div_ceil(block[0]), n.div_ceil(block[1])] };
+    // Powers of two and their halves more, which every type has.
+    let power = |n: usize| n / 2 % 5;
+    let scales: Vec<f64> = (0..grid.iter().product())
+        .map(|n: usize| {
+            (1 << power(n)) as f64 / 64.0 * if kind == ScaleKind::E8M0 || n.is_multiple_of(2) { 1.0 } else { 1.5 }
+        })
+        .collect();
+    let bytes: Vec<u8> = match kind {
+        ScaleKind::E8M0 => scales.iter().map(|scale| (127.0 + scale.log2()) as u8).collect(),
+        ScaleKind::E4M3 => {
+            scales.iter().map(|&scale| encode(Format::E4M3, scale as f32, Rounding::Even, true) as u8).collect()
+        }
+        ScaleKind::F16 => scales.iter().flat_map(|&scale| f16::from_f64(scale).to_le_bytes()).collect(),
+        ScaleKind::BF16 => scales.iter().flat_map(|&scale| bf16::from_f64(scale).to_le_bytes()).collect(),
+        ScaleKind::F32 => scales.iter().flat_map(|&scale| (scale as f32).to_le_bytes()).collect(),
+    };
+    let scale_tensor = Tensor::from_bytes(device, &grid, kind.dtype(), &bytes).unwrap();
+    let own = Scales { view: scale_tensor.view(), kind, block, global: None };
+    let values = numbers.values(m * k, dtype);
+    let a = tensor(device, &[m, k], dtype, &values, Lie::Plain);
+    let mut c = tensor(device, &[m, n], dtype, &vec![0.0; m * n], Lie::ALL[turn % 3]);
+    let matrix = CodedMatrix { words: words.view(), layout: &layout, scales: Some(&own) };
+    q_matmul(device.stream(), a.view(), &matrix, c.view_mut()).unwrap();
+    let weight = |row: usize, column: usize| {
+        let cell = if block.is_empty() { 0 } else { row / block[0] * grid[1] + column / block[1] };
+        scales[cell] * decode(format, codes[row * n + column])
+    };
+    let weights: Vec<f64> = coordinates(&[k, n]).map(|at| weight(at[0], at[1])).collect();
+    let want: Vec<f64> =
+        coordinates(&[m, n]).map(|at| (0..k).map(|i| values[at[0] * k + i] * weights[i * n + at[1]]).sum()).collect();
+    crate::testing::assert_close(&read(&c), &want, dtype, &(mnk, format, block, kind));
+}
+
+#[test]
+fn products_of_few_rows_are_the_oracles() {
+    let device = device();
+    for (turn, few) in FEW.into_iter().enumerate() {
+        check_few(&device, turn, few);
+    }
+}
+
+#[test]
+fn an_infinite_activation_makes_no_nan_of_other_codes() {
+    // What codes are decoded with must be gone before they are multiplied.
+    let device = device();
+    let (m, n, k) = (6, 128, 64);
+    let layout = CodeLayout::packed(Format::I4, 1, n);
+    let words = Tensor::from_bytes(&device, &[k, n / 8], DType::U32, &[0x13u8, 0x7f].repeat(k * n / 4)).unwrap();
+    let mut values = vec![1.0; m * k];
+    values[3] = f64::INFINITY;
+    for dtype in [DType::F16, DType::BF16] {
+        let a = tensor(&device, &[m, k], dtype, &values, Lie::Plain);
+        let mut c = Tensor::empty(&device, &[m, n], dtype).unwrap();
+        let matrix = CodedMatrix { words: words.view(), layout: &layout, scales: None };
+        q_matmul(device.stream(), a.view(), &matrix, c.view_mut()).unwrap();
+        let column = |column: usize| [3.0, 1.0, -1.0, 7.0][column % 4];
+        let want: Vec<f64> =
+            coordinates(&[m, n]).map(|at| column(at[1]) * if at[0] == 0 { f64::INFINITY } else { k as f64 }).collect();
+        crate::testing::assert_close(&read(&c), &want, dtype, &dtype);
+    }
+}
+
 #[test]
 fn products_without_a_matrix_unit_are_the_oracles() {
     let device = crate::testing::device_without_matrix_unit();

@@ -1,4 +1,7 @@
 //! `libcublasLt`: what it has in its own way. The rest it shares with hipBLASLt: `gpu/sys/blas.rs`.
+//!
+//! Source of the numbers: `cublasLt.h` as NVIDIA's nvmath-python 1.0 lists it (`nvmath.bindings.cublasLt`); of what goes with what,
+//! the cuBLAS 13 reference, "Narrow Precision Data Types Usage" and `cublasLtMatmul()`.
 
 use crate::gpu::sys::blas::Codes;
 
@@ -22,6 +25,15 @@ pub const CODES: Codes = Codes {
     workspace: 1,
     // CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES and so on for B, C, D.
     alignment: Some([5, 6, 7, 8]),
+    // CUDA_R_8F_E4M3, CUDA_R_8F_E5M2. E2M1 it has with scales of E4M3 by 16 alone, which no operator makes.
+    code_types: [Some(28), Some(29), None, None, None],
+    // CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER.
+    scale_pointer: [17, 18],
+    // CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE: cuBLAS 12.8 on.
+    scale_mode: [31, 32],
+    // CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F and, cuBLAS 12.9 on and Hopper alone, OUTER_VEC_32F, VEC128_32F, BLK128x128_32F.
+    // VEC32_UE8M0 is Blackwell's, in tiles of its own.
+    scale_modes: [Some(0), Some(3), Some(4), Some(5), None],
 };
 
 crate::foreign::table! {

@@ -43,6 +43,14 @@ pub struct Codes {
     pub workspace: c_int,
     /// Attributes of the preference: alignment of X, Y, C and D, where the library asks for it.
     pub alignment: Option<[c_int; 4]>,
+    /// Types of codes, in the order of [`Code`](crate::vendor::Code): E4M3, E5M2, both with one zero, E2M1.
+    pub code_types: [Option<c_int>; 5],
+    /// Attributes of the product: where X's and Y's scales are.
+    pub scale_pointer: [c_int; 2],
+    /// Attributes of the product: how X's and Y's scales lie.
+    pub scale_mode: [c_int; 2],
+    /// What they are set to, in the order of [`Scaling`](crate::vendor::Scaling) behind none: one, by line, by 128, by 128 x 128, by 32.
+    pub scale_modes: [Option<c_int>; 5],
 }
 
 crate::foreign::table! {

@@ -4,7 +4,7 @@ use super::super::{Gpu, Platform};
 use super::{Fake, built_or_skip, fake_or_skip};
 use crate::DType;
 use crate::driver::Driver;
-use crate::vendor::{Operand, Product, VendorGemm};
+use crate::vendor::{Addresses, Operand, Product, VendorGemm};
 
 const M: usize = 3;
 const N: usize = 5;
@@ -45,7 +45,8 @@ pub(crate) fn check_product_of<P: Platform>(
     let (a, b) = (operand(along_k[0], M), operand(along_k[1], N));
     let c = Operand { leading: N as i64, along_k: false, batch_stride: (M * N) as i64, alignment_bytes: 256 };
     let tf32 = rounded == Some(true);
-    let product = Product { input: DType::F32, output: DType::F32, tf32, m: M, n: N, k: K, batches: BATCHES, a, b, c };
+    let (input, output) = (DType::F32, DType::F32);
+    let product = Product { input, coded: None, output, tf32, m: M, n: N, k: K, batches: BATCHES, a, b, c };
     let plan = library.plan(&product, 0).unwrap().expect("the fakes do f32");
     let first = if rounded.is_some() { 1.0 + BEYOND } else { -6.0 };
     let values = |salt: usize| -> Vec<f32> { (0..100).map(|at| ((at * 7 + salt) % 13) as f32 + first).collect() };
@@ -62,7 +63,7 @@ pub(crate) fn check_product_of<P: Platform>(
     gpu.synchronize().unwrap();
     let workspace = gpu.allocate(plan.workspace_bytes().max(1)).unwrap();
     // SAFETY: 100 elements hold either operand, and C has its own.
-    unsafe { plan.launch(a_at, b_at, c_at, workspace) }.unwrap();
+    unsafe { plan.launch(&Addresses { a: a_at, b: b_at, c: c_at, scales: [0; 2], workspace }) }.unwrap();
     let mut got = [0; BATCHES * M * N * 4];
     // SAFETY: C is as long.
     unsafe { gpu.read(c_at, &mut got) }.unwrap();

@@ -1,4 +1,6 @@
 //! `libhipblaslt`: what it has in its own way. The rest it shares with cuBLASLt: `gpu/sys/blas.rs`.
+//!
+//! Source of the numbers: `hipblaslt.h` of ROCm 7 and `library_types.h` of HIP 7, which numbers types as CUDA does.
 
 use std::ffi::{c_int, c_void};
 
@@ -24,6 +26,14 @@ pub const CODES: Codes = Codes {
     // HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES.
     workspace: 1,
     alignment: None,
+    // HIP_R_8F_E4M3, HIP_R_8F_E5M2, HIP_R_8F_E4M3_FNUZ, HIP_R_8F_E5M2_FNUZ, HIP_R_4F_E2M1.
+    code_types: [Some(28), Some(29), Some(1000), Some(1001), Some(33)],
+    // HIPBLASLT_MATMUL_DESC_A_SCALE_POINTER, HIPBLASLT_MATMUL_DESC_B_SCALE_POINTER.
+    scale_pointer: [5, 6],
+    // HIPBLASLT_MATMUL_DESC_A_SCALE_MODE, HIPBLASLT_MATMUL_DESC_B_SCALE_MODE: ROCm 7 on.
+    scale_mode: [31, 32],
+    // HIPBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F, OUTER_VEC_32F and VEC32_UE8M0; VEC128_32F and BLK128x128_32F are "not supported yet".
+    scale_modes: [Some(0), Some(3), None, None, Some(2)],
 };
 
 crate::foreign::table! {

@@ -1,7 +1,10 @@
 //! The two libraries, over `tests/fake/blas.rs`.
 
 use super::*;
+use crate::gpu::tests::coded;
 use crate::gpu::tests::products::{blas_or_skip, check_product, check_product_of, check_products};
+use crate::vendor::Code::{E2M1, E4M3, E4M3Fnuz, E5M2Fnuz};
+use crate::vendor::Scaling::{Block128, Line, Mx32, None as Unscaled, Run128, Tensor};
 
 fn arch(name: &str) -> Arch {
     Arch::parse(name).unwrap()
@@ -23,6 +26,29 @@ fn both_libraries_multiply_every_layout() {
     let both = both(Ok(first), Ok(second), arch("gfx90a")).unwrap();
     assert_eq!(both.name(), "hipBLASLt 1.2.3, rocBLAS 4.4.0.fake");
     check_product(&hip, &*both, [true, false]);
+}
+
+#[test]
+fn hipblaslt_multiplies_codes_with_every_scaling_that_it_has() {
+    let test = "hipblaslt_multiplies_codes_with_every_scaling_that_it_has";
+    let Some((_folder, _fake, hip, library)) = blas_or_skip::<Hip>(test) else { return };
+    let paths = [library];
+    let blas = open_hipblaslt(&paths, Arc::clone(hip.shared()) as _, arch("gfx90a")).unwrap();
+    let ways = [[Tensor; 2], [Line; 2], [Unscaled; 2]];
+    coded::check_scaled_products(&hip, &*blas, &[[E4M3Fnuz; 2], [E5M2Fnuz, E4M3Fnuz], [E4M3; 2]], &ways);
+    coded::check_scaled_products(&hip, &*blas, &[[E4M3; 2], [E2M1; 2], [E4M3, E2M1]], &[[Mx32; 2]]);
+    coded::check_bytes(&hip, &*blas);
+    let refused = [
+        ([E4M3; 2], [Run128; 2]),
+        ([E4M3; 2], [Run128, Block128]),
+        ([E4M3; 2], [Line, Tensor]),
+        ([E4M3; 2], [Mx32, Tensor]),
+    ];
+    coded::check_refused(&*blas, &refused);
+    coded::check_odd_layouts_are_refused(&*blas, [E4M3Fnuz; 2]);
+    // Codes are hipBLASLt's alone.
+    let other = open_rocblas(&paths, hip.shared(), arch("gfx90a")).unwrap();
+    coded::check_refused(&*other, &[([E4M3Fnuz; 2], [Tensor; 2])]);
 }
 
 #[test]

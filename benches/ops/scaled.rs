@@ -1,0 +1,144 @@
+//! Products of codes with scales, by what the dispatch takes and by our own kernel: by tensor, by row, 1x128 by 128x128, and bytes by row.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use rocfire_hal::{DType, Device, Stream, Tensor};
+use rocfire_kernels::quant::{
+    CodedRows, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes, q_matmul_preshuffled, q_matmul_scaled,
+    quantise_activations,
+};
+
+use crate::launchers::Timed;
+use crate::op::{CHECKED_ROWS, Error, Make, Op, compare, elements, filled, shape_text, tolerance};
+
+/// What a code of 8 bits stands for.
+fn value(format: Format, code: u8) -> f64 {
+    if format == Format::I8 {
+        return f64::from(code as i8);
+    }
+    let (exponent, fraction) = (i32::from(code >> 3 & 15), f64::from(code & 7));
+    let size = if exponent == 0 { fraction * 2f64.powi(-9) } else { (8.0 + fraction) * 2f64.powi(exponent - 10) };
+    if code & 0x80 != 0 { -size } else { size }
+}
+
+/// M, N, K of products by a weight that is laid out.
+const SQUARE: [usize; 3] = [4096; 3];
+const THIN: [usize; 3] = [16, 14336, 4096];
+
+const TENSOR: [Granularity; 2] = [Granularity::Tensor; 2];
+const ROW: [Granularity; 2] = [Granularity::Token; 2];
+const BLOCK: [Granularity; 2] = [Granularity::Group(128), Granularity::Block(128)];
+
+/// Codes by codes, scaled so; the second side in rows or laid out.
+fn codes(
+    device: &Device,
+    name: &str,
+    [m, n, k]: [usize; 3],
+    format: Format,
+    granularities: [Granularity; 2],
+    laid_out: bool,
+) -> Result<Op, Error> {
+    let shapes = [[m, k], [n, k]];
+    let grids = [0, 1].map(|side: usize| granularities[side].scales_shape(shapes[side]));
+    let block = [0, 1].map(|side: usize| granularities[side].block(shapes[side]));
+    let [a_codes, b_codes] = shapes.map(|shape| (shape.to_vec(), DType::U8));
+    let [a_scales, b_scales] = grids.map(|grid| (grid.to_vec(), DType::F32));
+    let tensors = vec![a_codes, a_scales, b_codes, b_scales, (vec![m, n], DType::BF16)];
+    // Weights laid out, by the address of their codes.
+    let weights: Rc<RefCell<HashMap<u64, Preshuffled>>> = Rc::default();
+    let to_make = weights.clone();
+    let make = move |device: &Device, set: u64| -> Result<Vec<Tensor>, Error> {
+        let mut all = Vec::new();
+        for side in 0..2 {
+            let x = filled(device, &shapes[side], DType::BF16, set * 8 + side as u64)?;
+            let mut codes = Tensor::empty(device, &shapes[side], DType::U8)?;
+            let mut scales = Tensor::empty(device, &grids[side], DType::F32)?;
+            let (stream, granularity) = (device.stream(), granularities[side]);
+            quantise_activations(
+                stream,
+                x.view(),
+                None,
+                RowCodes { format, granularity, codes: codes.view_mut(), scales: scales.view_mut() },
+            )?;
+            if laid_out && side == 1 {
+                let weight = Preshuffled::new(stream, format, &codes)?;
+                to_make.borrow_mut().insert(codes.view().device_address(), weight);
+            }
+            all.extend([codes, scales]);
+        }
+        all.push(Tensor::empty(device, &[m, n], DType::BF16)?);
+        Ok(all)
+    };
+    let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [a, a_scales, b, b_scales, c] = all else { return Err("five tensors".into()) };
+        let kind = Granularity::Token.kind();
+        let a = CodedRows { format, codes: a.view(), scales: a_scales.view(), kind, block: block[0] };
+        let (scales, block) = (b_scales.view(), block[1]);
+        if let Some(weight) = weights.borrow().get(&b.view().device_address()) {
+            let b = PreshuffledRows { weight, scales, kind, block };
+            return Ok(q_matmul_preshuffled(stream, &a, &b, c.view_mut())?);
+        }
+        let b = CodedRows { format, codes: b.view(), scales, kind, block };
+        Ok(q_matmul_scaled(stream, &a, &b, c.view_mut())?)
+    };
+    let check = move |all: &[Tensor]| -> Result<(), Error> {
+        let bytes = all.iter().map(Tensor::to_bytes).collect::<Result<Vec<_>, _>>()?;
+        let scales = [1, 3].map(|slot| elements(&bytes[slot], DType::F32, 0, all[slot].shape().iter().product()));
+        let decoded = |side: usize, row: usize, at: usize| {
+            let scale = scales[side][row / block[side][0] * grids[side][1] + at / block[side][1]];
+            value(format, bytes[2 * side][row * k + at]) * scale
+        };
+        for number in 0..CHECKED_ROWS.min(m) {
+            let row = m / CHECKED_ROWS.min(m) * number;
+            let a: Vec<f64> = (0..k).map(|at| decoded(0, row, at)).collect();
+            let expected: Vec<f64> =
+                (0..64).map(|col| a.iter().enumerate().map(|(at, a)| a * decoded(1, col, at)).sum()).collect();
+            compare(&elements(&bytes[4], DType::BF16, row * n, 64), &expected, tolerance(DType::BF16))?;
+        }
+        Ok(())
+    };
+    let flops = 2.0 * (m * n * k) as f64;
+    let (make, launch, check) = (Box::new(make), Box::new(launch), Box::new(check));
+    Timed { shape: shape_text(&[m, n, k]), flops, tensors, make, launch, check }.op(device, name)
+}
+
+/// A row for each size, cubes and few rows, of a format and a way of scaling.
+macro_rules! sizes {
+    ($name:literal, $format:ident, $scales:ident) => {
+        [
+            ($name, |device, name| codes(device, name, [1024; 3], Format::$format, $scales, false)),
+            ($name, |device, name| codes(device, name, [2048; 3], Format::$format, $scales, false)),
+            ($name, |device, name| codes(device, name, [4096; 3], Format::$format, $scales, false)),
+            ($name, |device, name| codes(device, name, [8192; 3], Format::$format, $scales, false)),
+            ($name, |device, name| codes(device, name, [1, 14336, 4096], Format::$format, $scales, false)),
+            ($name, |device, name| codes(device, name, [16, 14336, 4096], Format::$format, $scales, false)),
+            ($name, |device, name| codes(device, name, [64, 14336, 4096], Format::$format, $scales, false)),
+        ]
+    };
+}
+
+/// Each way by what the dispatch takes, and by our own kernel: [`crate::OURS`].
+const WAYS: &[[Make; 7]] = &[
+    sizes!("a8w8 e4m3 tensor", E4M3, TENSOR),
+    sizes!("a8w8 e4m3 tensor, ours", E4M3, TENSOR),
+    sizes!("a8w8 e4m3 token", E4M3, ROW),
+    sizes!("a8w8 e4m3 token, ours", E4M3, ROW),
+    sizes!("a8w8 e4m3 blocks", E4M3, BLOCK),
+    sizes!("a8w8 e4m3 blocks, ours", E4M3, BLOCK),
+    sizes!("a8w8 i8 token", I8, ROW),
+    sizes!("a8w8 i8 token, ours", I8, ROW),
+];
+
+const LAID_OUT: &[Make] = &[
+    ("a8w8 i8 token, laid out", |device, name| codes(device, name, SQUARE, Format::I8, ROW, true)),
+    ("a8w8 e4m3 token, laid out", |device, name| codes(device, name, SQUARE, Format::E4M3, ROW, true)),
+    ("a8w8 e4m3 blocks, laid out", |device, name| codes(device, name, SQUARE, Format::E4M3, BLOCK, true)),
+    ("a8w8 e4m3 token, laid out", |device, name| codes(device, name, THIN, Format::E4M3, ROW, true)),
+];
+
+/// All of them.
+pub fn ops() -> Vec<Make> {
+    [WAYS.as_flattened(), LAID_OUT].concat()
+}

@@ -1,0 +1,116 @@
+//! What becomes of a product of codes, in words, without a device.
+
+use rocfire_arch::Arch;
+use rocfire_hal::DType;
+use rocfire_hal::vendor::Scaling;
+
+use super::library::{Way, pays, scaling, ways};
+use super::{CodeProduct, OP, code_product};
+use crate::Result;
+use crate::family::shape;
+use crate::quant::activations::Granularity;
+use crate::quant::format::Format;
+
+/// How [`q_matmul_scaled`](super::q_matmul_scaled) multiplies contiguous codes `[M, K]` by `[N, K]` into `output`: whether the
+/// vendor's library goes first and what it does with the scales, and how our kernel multiplies. `vendor` is what is known of that
+/// library: its name and version, or why there is none.
+///
+/// # Errors
+/// `Shape` for a format that has no product, and for a type of the result that there is not.
+pub fn explain_scaled(
+    arch: Arch,
+    sides: [(Format, Granularity); 2],
+    [m, n, k]: [usize; 3],
+    output: DType,
+    vendor: std::result::Result<&str, &str>,
+) -> Result<String> {
+    let formats = sides.map(|(format, _)| format);
+    let Some(product) = code_product(arch, formats[0], formats[1]) else {
+        return Err(shape(OP, "format", "codes of 8 or 4 bits", format!("{formats:?}")));
+    };
+    if !matches!(output, DType::F32 | DType::F16 | DType::BF16) {
+        return Err(shape(OP, "c", "f32, f16 or bf16", output));
+    }
+    let shapes = [[m, k], [n, k]];
+    let scaled = [0, 1].map(|side: usize| {
+        let (_, granularity) = sides[side];
+        scaling(granularity.kind(), granularity.block(shapes[side]), shapes[side])
+    });
+    let asked: Vec<&str> = ways(arch.info(), formats, scaled, [m, k]).map(words).collect();
+    let stays = match (asked.is_empty(), pays(arch, formats, [m, n, k], output)) {
+        (true, _) => Some("no way of these formats and scales on this card"),
+        (_, false) => Some("small, or sums of f32 are wanted that the card has not"),
+        _ => None,
+    };
+    let asked = asked.join(", else ");
+    let first = match (vendor, stays) {
+        (Ok(name), None) => format!("{name}, unless the run is deterministic: {asked}, once a trial went well"),
+        (Ok(name), Some(why)) => format!("{name}, not asked: {why}"),
+        (Err(missing), None) => format!("would go first, but is not there: {missing}; {asked}"),
+        (Err(missing), Some(why)) => format!("none ({missing}), and not missed: {why}"),
+    };
+    let ours = match product {
+        CodeProduct::Native => "codes are operands of the matrix unit",
+        CodeProduct::Decoded => "codes are decoded to bf16 in registers",
+    };
+    let [a, b] = sides.map(|(format, granularity)| format!("{format:?} by {granularity:?}"));
+    Ok(format!("{OP} {m}x{n}x{k} of {a} and {b} into {output} on {arch}\n  vendor      {first}\n  ours        {ours}"))
+}
+
+/// A way, in words.
+fn words(way: Way) -> &'static str {
+    match way {
+        Way::Scaled([Scaling::Tensor, _]) => "it applies a scale of each side",
+        Way::Scaled([Scaling::Line, _]) => "it applies scales of rows",
+        Way::Scaled([Scaling::Mx32, _]) => "it applies exponents by 32",
+        Way::Scaled(_) => "it applies scales of 128 along K",
+        Way::Sums => "it gives sums, which a launch of ours scales",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quant::activations::MxRounding;
+
+    fn told(arch: &str, formats: [Format; 2], granularities: [Granularity; 2], size: [usize; 3], to: DType) -> String {
+        let sides = [(formats[0], granularities[0]), (formats[1], granularities[1])];
+        explain_scaled(Arch::parse(arch).unwrap(), sides, size, to, Ok("library 1.2")).unwrap()
+    }
+
+    #[test]
+    fn says_what_the_library_is_asked_for() {
+        let (ocp, bf16, cube) = ([Format::E4M3; 2], DType::BF16, [4096; 3]);
+        let blocks = [Granularity::Group(128), Granularity::Block(128)];
+        for (granularities, expected) in [
+            ([Granularity::Tensor; 2], "it applies a scale of each side, else it gives sums"),
+            ([Granularity::Token; 2], "it applies scales of rows, else it gives sums"),
+            (blocks, "it applies scales of 128 along K, once"),
+        ] {
+            let told = told("sm_90", ocp, granularities, cube, bf16);
+            assert!(told.contains("library 1.2, unless") && told.contains(expected), "{told}");
+        }
+        let bytes = told("sm_90", [Format::I8; 2], [Granularity::Token; 2], cube, DType::F32);
+        assert!(bytes.contains(": it gives sums, which a launch of ours scales"), "{bytes}");
+        let mx = [Granularity::Mx(MxRounding::Up); 2];
+        assert!(told("gfx950", ocp, mx, cube, bf16).contains("exponents by 32"));
+        assert!(told("sm_90", ocp, mx, cube, bf16).contains("not asked: no way"));
+        assert!(told("gfx942", ocp, [Granularity::Token; 2], cube, bf16).contains("not asked: no way"));
+        assert!(told("sm_90", ocp, [Granularity::Token; 2], cube, DType::F32).contains("not asked: small, or"));
+        assert!(told("sm_90", ocp, [Granularity::Token; 2], [64; 3], bf16).contains("not asked: small"));
+    }
+
+    #[test]
+    fn says_why_there_is_no_library_and_refuses_what_there_is_no_product_of() {
+        let (arch, token) = (Arch::parse("sm_90").unwrap(), Granularity::Token);
+        let of = |format, to| explain_scaled(arch, [(format, token); 2], [4096; 3], to, Err("not installed"));
+        let decoded = of(Format::E2M1, DType::F16).unwrap();
+        assert!(decoded.contains("none (not installed), and not missed: no way"), "{decoded}");
+        assert!(decoded.contains("codes are decoded"), "{decoded}");
+        let native = of(Format::E4M3, DType::F16).unwrap();
+        assert!(native.contains("is not there: not installed; it applies scales of rows"), "{native}");
+        assert!(native.contains("codes are operands"), "{native}");
+        assert!(of(Format::I2, DType::F16).is_err());
+        assert!(of(Format::E4M3, DType::F64).unwrap_err().to_string().contains("f32, f16 or bf16"));
+    }
+}
