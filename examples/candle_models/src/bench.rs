@@ -1,6 +1,8 @@
 //! Speed of models of real size with random weights: milliseconds, tokens per second, launches.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use candle_core::cuda_backend::cudarc::driver::{LaunchConfig, PushKernelArg};
@@ -13,6 +15,16 @@ use candle_transformers::models::{bert, llama};
 use serde_json::json;
 
 use crate::Result;
+
+/// What models are timed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed<'a> {
+    /// Candle's.
+    pub device: &'a Device,
+    /// Whether it computes anything: its outputs are compared with those of Candle's CPU before a model is timed. The driver `noop`
+    /// computes nothing, and what is timed there is the host.
+    pub computes: bool,
+}
 
 /// What was measured, in the device's or the host's time.
 #[derive(Clone, Debug)]
@@ -35,16 +47,23 @@ impl std::fmt::Display for Measured {
     }
 }
 
-/// Weights drawn on the device when they are asked for.
-struct Random;
+/// Weights drawn on a device when they are asked for, and kept for the same model elsewhere.
+#[derive(Clone, Default)]
+struct Random(Arc<Mutex<HashMap<String, Tensor>>>);
 
 impl SimpleBackend for Random {
     fn get(&self, shape: Shape, name: &str, _: Init, dtype: DType, device: &Device) -> CandleResult<Tensor> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(weight) = known.get(name) {
+            return weight.to_device(device)?.to_dtype(dtype);
+        }
         // A layer's output is about as large as its input; norms are around 1.
         let inputs = shape.dims().last().copied().unwrap_or(1) as f64;
         let (middle, spread) =
             if name.to_lowercase().contains("norm") { (1.0, 0.02) } else { (0.0, 1.0 / inputs.sqrt()) };
-        Tensor::zeros(shape, DType::F32, device)?.randn_like(middle, spread)?.to_dtype(dtype)
+        let weight = Tensor::zeros(shape, DType::F32, device)?.randn_like(middle, spread)?.to_dtype(dtype)?;
+        known.insert(name.to_owned(), weight.clone());
+        Ok(weight)
     }
 
     fn get_unchecked(&self, name: &str, _: DType, _: &Device) -> CandleResult<Tensor> {
@@ -56,8 +75,40 @@ impl SimpleBackend for Random {
     }
 }
 
-fn random(dtype: DType, device: &Device) -> VarBuilder<'static> {
-    VarBuilder::from_backend(Box::new(Random), dtype, device.clone())
+impl Random {
+    fn on(&self, dtype: DType, device: &Device) -> VarBuilder<'static> {
+        VarBuilder::from_backend(Box::new(self.clone()), dtype, device.clone())
+    }
+}
+
+/// How far outputs may be from those of Candle's CPU in f32, relative to their norm.
+fn allowed(dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => 1e-3,
+        _ => 0.1,
+    }
+}
+
+/// Fails unless outputs are, up to `limit`, those of the same weights on Candle's CPU in f32.
+fn check(got: &Tensor, limit: f64, expected: impl FnOnce() -> Result<Tensor>) -> Result<()> {
+    let on_cpu = |tensor: &Tensor| -> Result<Vec<f32>> {
+        Ok(tensor.to_device(&Device::Cpu)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+    };
+    let values = on_cpu(got)?;
+    let nan = values.iter().filter(|value| value.is_nan()).count();
+    if nan > 0 {
+        return Err(format!("not timed: {nan} of {} outputs are NaN", values.len()).into());
+    }
+    let expected = on_cpu(&expected()?)?;
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
+    let far = norm(&mut values.iter().zip(&expected).map(|(a, b)| f64::from(a - b)));
+    let error = far / norm(&mut expected.iter().map(|&x| f64::from(x)));
+    match error <= limit {
+        true => Ok(()),
+        false => {
+            Err(format!("not timed: outputs are {error:.1e} from those of Candle's CPU, allowed {limit:.0e}").into())
+        }
+    }
 }
 
 /// Runs something `warm` times, then `count` times, each with a wait at its end.
@@ -88,18 +139,30 @@ fn measure(
 /// Decoding of one token by a Llama of the shape of Llama-3.2-1B, with fewer layers if so wanted, behind `context` tokens.
 ///
 /// # Errors
-/// Candle's.
-pub fn llama(device: &Device, dtype: DType, layers: usize, context: usize, count: usize) -> Result<Measured> {
+/// Candle's; outputs that are NaN or not those of Candle's CPU.
+pub fn llama(on: &Timed<'_>, dtype: DType, layers: usize, context: usize, count: usize) -> Result<Measured> {
+    let device = on.device;
     let config = json!({
         "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 128_256, "num_hidden_layers": layers,
         "num_attention_heads": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 500_000.0,
         "max_position_embeddings": 4096, "bos_token_id": 0, "eos_token_id": 1, "tie_word_embeddings": true,
     });
     let config = serde_json::from_value::<llama::LlamaConfig>(config)?.into_config(false);
-    let model = llama::Llama::load(random(dtype, device), &config)?;
+    let weights = Random::default();
+    let model = llama::Llama::load(weights.on(dtype, device), &config)?;
     let mut cache = llama::Cache::new(true, dtype, &config, device)?;
     let prompt: Vec<u32> = (0..context as u32).map(|token| token * 97 % 128_256).collect();
-    let logits = model.forward(&Tensor::new(&prompt[..], device)?.unsqueeze(0)?, 0, &mut cache)?;
+    let ask = |model: &llama::Llama, cache: &mut llama::Cache, device: &Device| -> Result<Tensor> {
+        Ok(model.forward(&Tensor::new(&prompt[..], device)?.unsqueeze(0)?, 0, cache)?)
+    };
+    let logits = ask(&model, &mut cache, device)?;
+    let on_cpu = || {
+        let mut cache = llama::Cache::new(true, DType::F32, &config, &Device::Cpu)?;
+        ask(&llama::Llama::load(weights.on(DType::F32, &Device::Cpu), &config)?, &mut cache, &Device::Cpu)
+    };
+    if on.computes {
+        check(&logits, allowed(dtype), on_cpu)?;
+    }
     let mut next = logits.squeeze(0)?.argmax(D::Minus1)?.to_scalar::<u32>()?;
     let mut seen = context;
     let name = format!("Llama-3.2-1B shape, {layers} layers, {dtype:?}, one token behind {context}");
@@ -115,13 +178,23 @@ pub fn llama(device: &Device, dtype: DType, layers: usize, context: usize, count
 /// The forward of BERT-base for 8 sentences of 128 tokens.
 ///
 /// # Errors
-/// Candle's.
-pub fn bert(device: &Device, dtype: DType, layers: usize, count: usize) -> Result<Measured> {
+/// As [`llama()`].
+pub fn bert(on: &Timed<'_>, dtype: DType, layers: usize, count: usize) -> Result<Measured> {
+    let device = on.device;
     let config = bert::Config { num_hidden_layers: layers, ..bert::Config::default() };
-    let model = bert::BertModel::load(random(dtype, device), &config)?;
+    let weights = Random::default();
+    let model = bert::BertModel::load(weights.on(dtype, device), &config)?;
     let ids: Vec<u32> = (0..8 * 128).map(|token| token * 31 % 30_000).collect();
     let ids = Tensor::from_vec(ids, (8, 128), device)?;
     let (kinds, mask) = (ids.zeros_like()?, ids.ones_like()?);
+    let on_cpu = || {
+        let model = bert::BertModel::load(weights.on(DType::F32, &Device::Cpu), &config)?;
+        let [ids, kinds, mask] = [&ids, &kinds, &mask].map(|tensor| tensor.to_device(&Device::Cpu));
+        Ok(model.forward(&ids?, &kinds?, Some(&mask?))?)
+    };
+    if on.computes {
+        check(&model.forward(&ids, &kinds, Some(&mask))?, allowed(dtype), on_cpu)?;
+    }
     measure(format!("BERT-base, {layers} layers, {dtype:?}, 8 x 128"), 8 * 128, device, [4, count], || {
         model.forward(&ids, &kinds, Some(&mask))?;
         Ok(())
@@ -178,47 +251,70 @@ pub fn host(device: &Device, count: usize) -> Result<Host> {
     Ok(Host { operator_us: us(&operators), ours_us: us(&ours) })
 }
 
-/// A mat-vec of Q4_K weights against copies on the device: bytes of weights per second, and bytes read and written by copies.
+/// A GGUF type and the bytes of its block, of which some are a scale that makes numbers small.
+type Gguf = (GgmlDType, usize, &'static [usize]);
+
+/// Mat-vecs of GGUF weights against copies on the device: bytes of weights per second, and bytes read and written by copies.
 ///
 /// # Errors
-/// Candle's.
-pub fn q4k(device: &Device, count: usize) -> Result<String> {
+/// Candle's, and products that are not those of its CPU.
+pub fn gguf(on: &Timed<'_>, count: usize) -> Result<String> {
+    const TYPES: [Gguf; 3] =
+        [(GgmlDType::Q4K, 144, &[0, 2]), (GgmlDType::Q6K, 210, &[208]), (GgmlDType::Q8_0, 34, &[0])];
+    let large = Tensor::zeros(256 << 20, DType::F32, on.device)?;
+    let copy = measure(String::new(), 1, on.device, [2, count], || {
+        large.copy()?;
+        Ok(())
+    })?;
+    let copied = 2.0 * f64::from(1 << 30) / copy.ms / 1e9;
+    drop(large);
+    let lines: Vec<String> = TYPES.into_iter().map(|gguf| mat_vec(on, gguf, count, copied)).collect::<Result<_>>()?;
+    Ok(lines.join("\n"))
+}
+
+fn mat_vec(on: &Timed<'_>, (dtype, block_bytes, scales): Gguf, count: usize, copied: f64) -> Result<String> {
     // Large enough that the host keeps ahead.
     const OUTPUTS: usize = 28_672;
     const INPUTS: usize = 8192;
-    const BLOCK_BYTES: usize = 144;
     // As many matrices as no cache holds.
     const MATRICES: usize = 6;
-    let bytes = OUTPUTS * INPUTS / 256 * BLOCK_BYTES;
+    // Outputs that are compared.
+    const CHECKED: usize = 64;
+    let row_bytes = INPUTS / dtype.block_size() * block_bytes;
     let block = |n: usize| {
-        // Two scales of 2^-10 as f16; the rest is any bits.
-        let head = [0x00, 0x14, 0x00, 0x14];
-        head.into_iter().chain((4..BLOCK_BYTES).map(move |at| (n.wrapping_mul(31) ^ at.wrapping_mul(17)) as u8))
+        // Scales of 2^-10 as f16; the rest is any bits.
+        (0..block_bytes).map(move |at| {
+            let of_scale = |&first: &usize| (first..first + 2).contains(&at).then(|| [0x00, 0x14][at - first]);
+            let any = (n.wrapping_mul(31) ^ at.wrapping_mul(17)) as u8;
+            scales.iter().find_map(of_scale).unwrap_or(any)
+        })
     };
-    let data: Vec<u8> = (0..bytes / BLOCK_BYTES).flat_map(block).collect();
+    let data: Vec<u8> = (0..OUTPUTS * row_bytes / block_bytes).flat_map(block).collect();
     let matrices: Vec<QMatMul> = (0..MATRICES)
         .map(|_| {
-            let storage = QStorage::from_data(Cow::Borrowed(&data), device, GgmlDType::Q4K)?;
+            let storage = QStorage::from_data(Cow::Borrowed(&data), on.device, dtype)?;
             Ok(QMatMul::QTensor(QTensor::new(storage, (OUTPUTS, INPUTS))?.into()))
         })
         .collect::<Result<_>>()?;
     // One for each: products of one input would share its quantisation and a launch.
     let inputs = (0..MATRICES)
-        .map(|_| Tensor::zeros((1, INPUTS), DType::F32, device)?.randn_like(0.0, 1.0))
+        .map(|_| Tensor::zeros((1, INPUTS), DType::F32, on.device)?.randn_like(0.0, 1.0))
         .collect::<CandleResult<Vec<Tensor>>>()?;
-    let product = measure(String::new(), 1, device, [3, count], || {
+    if on.computes {
+        let first = Cow::Borrowed(&data[..CHECKED * row_bytes]);
+        let weights = QTensor::new(QStorage::from_data(first, &Device::Cpu, dtype)?, (CHECKED, INPUTS))?;
+        let weights = weights.dequantize(&Device::Cpu)?;
+        let got = matrices[0].forward(&inputs[0])?.narrow(1, 0, CHECKED)?;
+        // Activations have seven bits and a sign.
+        check(&got, 0.02, || Ok(inputs[0].to_device(&Device::Cpu)?.matmul(&weights.t()?)?))?;
+    }
+    let product = measure(String::new(), 1, on.device, [3, count], || {
         matrices.iter().zip(&inputs).try_for_each(|(matrix, x)| matrix.forward(x).map(drop))?;
         Ok(())
     })?;
-    let large = Tensor::zeros(256 << 20, DType::F32, device)?;
-    let copy = measure(String::new(), 1, device, [2, count], || {
-        large.copy()?;
-        Ok(())
-    })?;
-    let read = (MATRICES * bytes) as f64 / product.ms / 1e9;
-    let copied = 2.0 * f64::from(1 << 30) / copy.ms / 1e9;
+    let read = (MATRICES * data.len()) as f64 / product.ms / 1e9;
     Ok(format!(
-        "Q4_K mat-vec {OUTPUTS} x {INPUTS}: {:.4} ms with its quantisation, {read:.3} TB/s of weights, {:.1} % of the {copied:.3} TB/s of copies",
+        "{dtype:?} mat-vec {OUTPUTS} x {INPUTS}: {:.4} ms with its quantisation, {read:.3} TB/s of weights, {:.1} % of the {copied:.3} TB/s of copies",
         product.ms / MATRICES as f64,
         100.0 * read / copied,
     ))

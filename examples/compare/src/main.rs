@@ -16,7 +16,7 @@ use clap::{Parser, ValueEnum};
 use rocfire_burn::RocmDevice;
 
 use subject::{Characters, Images, Perceptron, ResNet, Sequences, Subject};
-use training::{Cost, Outcome};
+use training::{Cost, Counts, Outcome};
 
 /// A model to compare.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -51,7 +51,7 @@ struct Arguments {
     /// Which models; all of them if none is named.
     #[arg(value_enum)]
     models: Vec<Model>,
-    /// Steps of each kind on each device, at least 2: the first compiles.
+    /// Steps of each kind on each device, at least 2: the first ones compile.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     steps: u32,
     /// Decides weights and batches.
@@ -105,7 +105,8 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         ),
     }
     let chosen = if arguments.models.is_empty() { Model::value_variants() } else { &arguments.models };
-    let run = Run { steps: arguments.steps as usize, seed: arguments.seed, devices, launches: &|| opened.launches() };
+    let counts = || Counts { launches: opened.launches(), compiled: opened.compiled() };
+    let run = Run { steps: arguments.steps as usize, seed: arguments.seed, devices, counts: &counts };
     let mut compared = Vec::new();
     for &model in chosen {
         let outcomes = match model {
@@ -122,7 +123,13 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         "Δ: largest absolute difference from {}; output: logits of the first batch before training;",
         run.devices[0].0
     );
-    println!("loss: over all steps. launches: kernels of one step, counted on our device only.");
+    println!(
+        "loss: over all steps. launches: kernels of one step, counted on our device only. cold: seconds of all {} steps and,",
+        run.steps
+    );
+    println!(
+        "on our device, kernels compiled in them; warm: median seconds of a step of the last half, none of which compiled on ours."
+    );
     picture::draw(&compared, &arguments.out)?;
     println!("picture: {}", arguments.out.display());
     Ok(())
@@ -133,15 +140,15 @@ struct Run<'a> {
     steps: usize,
     seed: u64,
     devices: Vec<(String, Device)>,
-    /// On our device.
-    launches: &'a dyn Fn() -> u64,
+    /// Of our device.
+    counts: &'a dyn Fn() -> Counts,
 }
 
 impl Run<'_> {
     fn outcomes<S: Subject>(&self, model: Model, subject: &S) -> Result<Vec<Outcome>, Error> {
         let one = |(name, device): &(String, Device)| {
             eprintln!("{}: {} steps on {name}", model.title(), self.steps);
-            training::measure(subject, self.steps, self.seed, name, device, self.launches)
+            training::measure(subject, self.steps, self.seed, name, device, self.counts)
         };
         self.devices.iter().map(one).collect()
     }
@@ -157,28 +164,44 @@ fn name_of(device: &Device) -> String {
     device.identity().map_or_else(|| "unnamed adapter".to_owned(), |identity| identity.name)
 }
 
-/// Differences are from the first outcome; times are printed only for real hardware.
+/// Differences are from the first outcome; times are printed only for real hardware, and not of what gave NaN.
 fn print_table(title: &str, outcomes: &[Outcome], timed: bool) {
     let reference = &outcomes[0];
-    let times = if timed { format!(" {:>10} {:>10}", "train s", "infer s") } else { String::new() };
+    let times =
+        |header: &str| if timed { format!(" {:>17} {:>10}", format!("{header} cold"), "warm") } else { String::new() };
     println!(
-        "{title}\n{:<40} {:>10} {:>11} {:>11} {:>15} {:>15}{times}",
-        "device", "last loss", "Δ output", "Δ loss", "train launches", "infer launches"
+        "{title}\n{:<40} {:>10} {:>11} {:>11} {:>15} {:>15}{}{}",
+        "device",
+        "last loss",
+        "Δ output",
+        "Δ loss",
+        "train launches",
+        "infer launches",
+        times("train"),
+        times("infer")
     );
     for outcome in outcomes {
         let launches = |cost: Cost| if cost.launches == 0 { "-".to_owned() } else { cost.launches.to_string() };
-        let times = match timed {
-            true => format!(" {:10.5} {:10.5}", outcome.training.seconds, outcome.inference.seconds),
-            false => String::new(),
+        let is_nan = outcome.logits.iter().chain(&outcome.losses).any(|value| value.is_nan());
+        let times = |cost: Cost| match (timed, is_nan) {
+            (false, _) => String::new(),
+            (true, true) => format!(" {:>17} {:>10}", "NaN, not timed", "-"),
+            (true, false) => {
+                let kernels = if cost.compiled == 0 { String::new() } else { format!(" ({})", cost.compiled) };
+                let warm = cost.warm.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.5}"));
+                format!(" {:>17} {warm:>10}", format!("{:.3}{kernels}", cost.cold))
+            }
         };
         println!(
-            "{:<40} {:>10.6} {:>11.3e} {:>11.3e} {:>15} {:>15}{times}",
+            "{:<40} {:>10.6} {:>11.3e} {:>11.3e} {:>15} {:>15}{}{}",
             outcome.name,
             outcome.losses.last().copied().unwrap_or(f32::NAN),
             largest_difference(&outcome.logits, &reference.logits),
             largest_difference(&outcome.losses, &reference.losses),
             launches(outcome.training),
             launches(outcome.inference),
+            times(outcome.training),
+            times(outcome.inference),
         );
     }
     println!();

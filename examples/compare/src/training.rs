@@ -27,13 +27,26 @@ pub struct Outcome {
     pub inference: Cost,
 }
 
-/// What a step takes.
-#[derive(Clone, Copy, Debug)]
+/// What our device has done since it was opened; the others count nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub launches: u64,
+    /// Kernels that were compiled.
+    pub compiled: u64,
+}
+
+/// What steps take.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// Kernels launched in the last one; 0 where they cannot be counted.
     pub launches: u64,
-    /// Mean time of those after the first, which compiles.
-    pub seconds: f64,
+    /// Kernels compiled in all of them; 0 where they cannot be counted.
+    pub compiled: u64,
+    /// Seconds from the start of the first to the end of the last.
+    pub cold: f64,
+    /// Seconds of one once nothing compiles: the median of the last half, less those up to the last that compiled; `None` if that is
+    /// all of them.
+    pub warm: Option<f64>,
 }
 
 /// Asks a model and trains it, `steps` times each, from weights that follow from `seed` alone: they are made on the CPU and
@@ -47,7 +60,7 @@ pub fn measure<S: Subject>(
     seed: u64,
     name: &str,
     device: &Device,
-    launches: &dyn Fn() -> u64,
+    counts: &dyn Fn() -> Counts,
 ) -> Result<Outcome, Error> {
     let failed = |reason: String| Error::Read { device: name.to_owned(), reason };
     let learning = device.clone().autodiff();
@@ -57,7 +70,7 @@ pub fn measure<S: Subject>(
     let asked = model.valid();
     let (input, _) = subject.batch(&mut random.clone(), device);
     let mut logits = Vec::new();
-    let inference = timed(steps, launches, &mut |_| {
+    let inference = timed(steps, counts, &mut |_| {
         logits = read(S::logits(&asked, input.clone()).flatten::<1>(0, 1))?;
         Ok(())
     })
@@ -66,7 +79,7 @@ pub fn measure<S: Subject>(
     let loss = CrossEntropyLossConfig::new().init(&learning);
     let mut random = random;
     let mut losses = Vec::with_capacity(steps);
-    let training = timed(steps, launches, &mut |_| {
+    let training = timed(steps, counts, &mut |_| {
         let (input, targets) = subject.batch(&mut random, &learning);
         let value = loss.forward(S::logits(&model, input), targets);
         let gradients = GradientsParams::from_grads(value.backward(), &model);
@@ -81,19 +94,46 @@ pub fn measure<S: Subject>(
 type Work<'a> = dyn FnMut(usize) -> Result<(), String> + 'a;
 
 /// Runs something `steps` times.
-fn timed(steps: usize, launches: &dyn Fn() -> u64, work: &mut Work<'_>) -> Result<Cost, String> {
-    work(0)?;
-    let start = Instant::now();
-    let mut before = launches();
-    for step in 1..steps {
-        before = launches();
+fn timed(steps: usize, counts: &dyn Fn() -> Counts, work: &mut Work<'_>) -> Result<Cost, String> {
+    let (start, first) = (Instant::now(), counts());
+    let mut each = Vec::with_capacity(steps);
+    for step in 0..steps {
+        let (before, begun) = (counts(), Instant::now());
         work(step)?;
+        let (seconds, after) = (begun.elapsed().as_secs_f64(), counts());
+        each.push((seconds, after.compiled > before.compiled, after.launches - before.launches));
     }
-    let seconds = start.elapsed().as_secs_f64() / steps.saturating_sub(1).max(1) as f64;
-    Ok(Cost { launches: launches() - before, seconds })
+    let cold = start.elapsed().as_secs_f64();
+    let launches = each.last().map_or(0, |&(_, _, launches)| launches);
+    Ok(Cost { launches, compiled: counts().compiled - first.compiled, cold, warm: warm(&each) })
+}
+
+/// The median of the last half of steps (seconds, whether they compiled), or of those behind the last that compiled.
+fn warm(each: &[(f64, bool, u64)]) -> Option<f64> {
+    let compiled = each.iter().rposition(|step| step.1).map_or(0, |step| step + 1);
+    let mut seconds: Vec<f64> = each[compiled.max(each.len() / 2)..].iter().map(|step| step.0).collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds.get(seconds.len() / 2).copied()
 }
 
 fn read(tensor: Tensor<1>) -> Result<Vec<f32>, String> {
     let data = tensor.try_into_data().map_err(|error| error.to_string())?;
     data.try_to_vec::<f32>().map_err(|error| format!("{error:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::warm;
+
+    #[test]
+    fn a_step_is_warm_in_the_last_half_and_behind_the_last_that_compiled() {
+        let steps = |seconds: &[f64], compiled: &[usize]| -> Option<f64> {
+            let each = seconds.iter().enumerate().map(|(n, &seconds)| (seconds, compiled.contains(&n), 1));
+            warm(&each.collect::<Vec<_>>())
+        };
+        assert_eq!(steps(&[9.0, 8.0, 3.0, 1.0, 2.0], &[0]), Some(2.0));
+        assert_eq!(steps(&[9.0, 8.0, 3.0, 1.0, 2.0], &[0, 3]), Some(2.0));
+        assert_eq!(steps(&[9.0, 8.0, 3.0, 1.0, 7.0], &[]), Some(3.0));
+        assert_eq!(steps(&[9.0, 8.0], &[0, 1]), None);
+    }
 }
