@@ -2,7 +2,7 @@
 //!
 //! Burn's `ModuleOps::attention` reaches the same kernel in inference; its `Autodiff` takes it apart into products whose
 //! scores are kept. [`AttentionOps`] is not taken apart: [`Autodiff`] keeps the output and a logarithm per row, and computes the
-//! weights again; `Fusion` records it as one operation. Nothing here is a tensor of `burn::Tensor`'s: the crate that Burn's
+//! weights again; `Fused` runs it as one operation behind what was recorded. Nothing here is a tensor of `burn::Tensor`'s: the crate that Burn's
 //! slot is made of cannot know it.
 
 use burn_autodiff::checkpoint::base::Checkpointer;
@@ -14,7 +14,7 @@ use burn_backend::ops::AttentionModuleOptions;
 use burn_backend::ops::attention::attention_fallback;
 use burn_backend::tensor::{BoolTensor, FloatTensor};
 use burn_backend::{Backend, DType as BurnDType, Shape, TensorMetadata};
-use burn_fusion::custom::{HandleContainer, TensorIr};
+use burn_ir::{BackendIr, HandleContainer, TensorIr};
 use rocfire_hal::{DType, Tensor, View};
 use rocfire_kernels::attention::{self as kernel, AttentionInputs, AttentionSaved};
 pub use rocfire_kernels::attention::{AttentionParams, Dropout, takes_depth};
@@ -22,7 +22,8 @@ pub use rocfire_kernels::random::Seed;
 
 use crate::error::{OrPanic, Result};
 use crate::fusion::handle::Handle;
-use crate::fusion::record::{Lazy, record};
+use crate::recorder::Lazy;
+use crate::recorder::record::record;
 use crate::{Fused, Rocm, RocmDevice, RocmTensor};
 
 /// What attention reads.
@@ -180,14 +181,18 @@ fn output_shape<B: Backend>(inputs: &AttentionTensors<B>) -> Shape {
     Shape::from(dims)
 }
 
+fn floats<const N: usize>(tensors: [RocmTensor; N]) -> Vec<Handle> {
+    tensors.map(Rocm::float_tensor_handle).into()
+}
+
 impl AttentionOps for Fused {
     fn fused_attention(inputs: AttentionTensors<Self>, params: AttentionParams) -> Lazy {
         let outputs = vec![(output_shape(&inputs), inputs.query.dtype())];
         let (recorded, tensors) = Recorded::split(inputs);
         let run = move |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
-            Ok(vec![Rocm::fused_attention(recorded.resolve(handles, irs).0, params)])
+            Ok(floats([Rocm::fused_attention(recorded.resolve(handles, irs).0, params)]))
         };
-        record("rocfire::attention", tensors, vec![], outputs, run).remove(0)
+        record(tensors, outputs, run).remove(0)
     }
 
     fn fused_attention_with_lse(inputs: AttentionTensors<Self>, params: AttentionParams) -> (Lazy, Lazy) {
@@ -197,9 +202,9 @@ impl AttentionOps for Fused {
         let (recorded, tensors) = Recorded::split(inputs);
         let run = move |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
             let (out, lse) = Rocm::fused_attention_with_lse(recorded.resolve(handles, irs).0, params);
-            Ok(vec![out, lse])
+            Ok(floats([out, lse]))
         };
-        let mut outputs = record("rocfire::attention_with_lse", tensors, vec![], outputs, run);
+        let mut outputs = record(tensors, outputs, run);
         let lse = outputs.pop().expect("two outputs were described");
         (outputs.remove(0), lse)
     }
@@ -216,9 +221,9 @@ impl AttentionOps for Fused {
         let run = move |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
             let (inputs, rest) = recorded.resolve(handles, irs);
             let [out, lse, grad] = [0, 1, 2].map(|n| handles.get_float_tensor::<Rocm>(&rest[n]));
-            Ok(Rocm::fused_attention_backward(inputs, (out, lse), grad, params).into())
+            Ok(floats(Rocm::fused_attention_backward(inputs, (out, lse), grad, params)))
         };
-        let gradients = record("rocfire::attention_backward", tensors, vec![], outputs.into(), run);
+        let gradients = record(tensors, outputs.into(), run);
         gradients.try_into().unwrap_or_else(|_| unreachable!("three outputs were described"))
     }
 }

@@ -18,7 +18,7 @@ use crate::{RocmDevice, RocmQTensor, RocmTensor};
 
 /// Burn's backend for AMD GPUs, eager: every operator is launched when it is called.
 ///
-/// Burn's tensors reach it through `Fusion`, which collects operators first; code that is generic over
+/// Burn's tensors reach it through [`Fused`](crate::Fused), which records operators first; code that is generic over
 /// [`Backend`] can name it directly, and `burn_remote`'s server can serve it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rocm;
@@ -135,10 +135,10 @@ fn is_quantisable(scheme: &QuantScheme) -> bool {
 }
 
 /// As long as it lives, what this thread makes on a device is meant to stay.
-struct Persistent(Device);
+pub(crate) struct Persistent(Device);
 
 impl Persistent {
-    fn begin(device: Device) -> Persistent {
+    pub(crate) fn begin(device: Device) -> Persistent {
         device.set_persistent(true);
         Persistent(device)
     }

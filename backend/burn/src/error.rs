@@ -1,7 +1,7 @@
 //! What can go wrong between Burn and the device, and the two ways it leaves this crate.
 //!
 //! Burn's operators return tensors, not results. So what is wrong at the call (a shape, a dtype, no memory) is a panic
-//! that carries the message, which `Fusion` catches and hands on as the error of the outputs; what goes wrong later, on the
+//! that carries the message, which `Fused` catches and hands on as the error of the outputs; what goes wrong later, on the
 //! device, comes back from the read or the sync that waits for it, as an [`ExecutionError`].
 
 use std::borrow::Cow;
@@ -115,6 +115,13 @@ impl<T, E: Into<Error>> OrPanic<T> for std::result::Result<T, E> {
     fn or_panic(self) -> T {
         self.unwrap_or_else(|error| panic!("{}", error.into()))
     }
+}
+
+/// A panic as the error that reads report: the form in which the eager operators fail.
+pub(crate) fn told(panic: Box<dyn std::any::Any + Send>) -> ExecutionError {
+    let message = panic.downcast::<String>().map(|text| *text);
+    let message = message.or_else(|panic| panic.downcast::<&'static str>().map(|text| (*text).to_owned()));
+    ExecutionError::with_context(message.unwrap_or_else(|_| "an operator panicked".to_owned()))
 }
 
 /// The form in which reads and syncs fail. A lost device stays lost; after a fault or without memory it goes on.

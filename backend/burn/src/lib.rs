@@ -2,7 +2,7 @@
 //!
 //! [`Rocm`] implements `burn_backend::Backend` over rocfire's tensors, fused chains and kernels; [`RocmDevice`] names a
 //! GPU or the emulation of one. Models written with `burn::tensor` reach it through the place that Burn 0.22 keeps for
-//! LibTorch, which the package `burn-tch` of this repository fills with [`Fused`], the backend behind Burn's `Fusion`:
+//! LibTorch, which the package `burn-tch` of this repository fills with [`Fused`], which records what it is asked:
 //!
 //! ```toml
 //! burn = { version = "=0.22.1", features = ["tch", "autodiff"] }
@@ -15,7 +15,7 @@
 //! or of another source than this crate stops the build with a message that says what to write ([`check_project`] tells the
 //! same of any project). Without the slot, [`Rocm`] can be named wherever a `Backend` is asked for.
 //!
-//! What is wrong at a call is a panic with the message, which `Fusion` turns into an error of the outputs; what fails on
+//! What is wrong at a call is a panic with the message, which [`Fused`] turns into an error of the outputs; what fails on
 //! the device later is an `ExecutionError` from the read or the sync that waits for it. Running out of memory is the
 //! former, and leaves the device usable.
 //!
@@ -42,14 +42,13 @@ mod error;
 mod fusion;
 mod ops;
 mod patch;
+mod recorder;
 mod tensor;
 
 pub use backend::Rocm;
 pub use device::RocmDevice;
 pub use error::Error;
-pub use fusion::{FusedKernel, FusedKernelState, KernelReport, PlanReport, RocmRuntime, explain, plans};
+pub use fusion::{KernelReport, PlanReport, explain, plans};
 pub use patch::{PatchError, Slot, check_project};
+pub use recorder::{Fused, Recorded, recorded};
 pub use tensor::{RocmQTensor, RocmTensor};
-
-/// The backend behind Burn's `Fusion`: what stands in the slot.
-pub type Fused = burn_fusion::Fusion<Rocm>;

@@ -200,11 +200,6 @@ impl Device {
         lock(&self.0.pool).set_persistent(stays);
     }
 
-    /// The same for every thread, for whoever has work done by others; asked for as often as taken back.
-    pub fn set_all_persistent(&self, stay: bool) {
-        lock(&self.0.pool).set_all_persistent(stay);
-    }
-
     /// Bytes of device memory that nobody has taken, other processes included, where the driver knows.
     pub fn free_memory_bytes(&self) -> Option<u64> {
         self.0.driver.free_memory_bytes()

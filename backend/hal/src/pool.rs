@@ -116,8 +116,6 @@ pub struct Pool {
     carved: [SegmentStats; CARVED_BYTES.len()],
     /// Threads whose requests are of what stays.
     persistent: Vec<ThreadId>,
-    /// How many have asked that every thread's are.
-    all_persistent: usize,
     limit_bytes: u64,
     capturing: bool,
 }
@@ -134,7 +132,6 @@ impl Pool {
             stats: MemoryStats::default(),
             carved: CARVED_BYTES.map(|segment_bytes| SegmentStats { segment_bytes, ..SegmentStats::default() }),
             persistent: Vec::new(),
-            all_persistent: 0,
             limit_bytes,
             capturing: false,
         }
@@ -185,14 +182,9 @@ impl Pool {
         }
     }
 
-    /// Whether what any thread asks for stays, as long as not as many have taken that back as have asked for it.
-    pub fn set_all_persistent(&mut self, stay: bool) {
-        self.all_persistent = if stay { self.all_persistent + 1 } else { self.all_persistent.saturating_sub(1) };
-    }
-
     fn arena(&self) -> usize {
-        let own = || !self.persistent.is_empty() && self.persistent.contains(&std::thread::current().id());
-        usize::from(self.all_persistent > 0 || own())
+        let own = !self.persistent.is_empty() && self.persistent.contains(&std::thread::current().id());
+        usize::from(own)
     }
 
     fn count(&mut self, requested_bytes: u64, bytes: u64) {

@@ -1,8 +1,8 @@
 //! Launches and time of a training step of ordinary Burn models.
 //!
 //! `training-steps mlp`, `cnn` or `transformer`; `--plans` prints what was fused, what was not, and why. Fusion is a
-//! setting of the process, so the figures without it come from a second one; what Burn recorded is read in a third from
-//! Burn's own log. On `ROCFIRE_DEVICE=noop:gfx942` nothing runs, and the time is the host's alone.
+//! setting of the process, so the figures without it come from a second one. On `ROCFIRE_DEVICE=noop:gfx942` nothing runs,
+//! and the time is the host's alone.
 
 mod cnn;
 mod model;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
 use clap::{Parser, ValueEnum};
-use rocfire_burn::RocmDevice;
+use rocfire_burn::{Recorded, RocmDevice, recorded};
 
 use cnn::Cnn;
 use model::{Mlp, Step, Transformer, read};
@@ -53,11 +53,44 @@ enum Model {
 /// What one step took.
 struct Cost {
     launches: u64,
+    operators: u64,
     wall: Duration,
-    /// Until the model's thread had recorded the step: in Burn's crates, all of it.
-    recorded: Duration,
-    /// In the plans of rocfire's fusion and what they launch, on the thread in which Burn executes what was recorded.
-    planned: Duration,
+    /// In the model, in Burn's crates and in the recorder.
+    recording: Duration,
+    planning: Duration,
+    /// In plans, less their launches.
+    running: Duration,
+    launching: Duration,
+    /// In operators that no kernel computes together with others.
+    alone: Duration,
+    /// For the device, with the loss on its way.
+    waiting: Duration,
+}
+
+impl Cost {
+    /// Runs a step and reads its loss.
+    fn of(step: &mut dyn Step, rocm: RocmDevice) -> (Cost, f32) {
+        let launches = || rocm.open().map_or(0, |open| open.launches());
+        let spent = |recorded: Recorded| recorded.planning + recorded.running + recorded.running_alone;
+        let (launched, before, start) = (launches(), recorded(&rocm), Instant::now());
+        let loss = step.run();
+        let (called, between) = (start.elapsed(), recorded(&rocm));
+        let loss = read(loss);
+        let (wall, after) = (start.elapsed(), recorded(&rocm));
+        let launching = after.launching - before.launching;
+        let cost = Cost {
+            launches: launches() - launched,
+            operators: after.operators - before.operators,
+            wall,
+            recording: called.saturating_sub(spent(between) - spent(before)),
+            planning: after.planning - before.planning,
+            running: (after.running - before.running).saturating_sub(launching),
+            launching,
+            alone: after.running_alone - before.running_alone,
+            waiting: (wall - called).saturating_sub(spent(after) - spent(between)),
+        };
+        (cost, loss)
+    }
 }
 
 fn main() {
@@ -69,40 +102,37 @@ fn main() {
         Model::Cnn => Box::new(Cnn::new(&device, arguments.small)),
         Model::Transformer => Box::new(Transformer::new(&device, arguments.small)),
     };
-    let launches = || rocm.open().map_or(0, |open| open.launches());
-    let planned = || rocfire_burn::plans().iter().map(rocfire_burn::PlanReport::host_time).sum::<Duration>();
     for _ in 0..arguments.warm_up {
         read(step.run());
     }
-    let mut costs: Vec<Cost> = Vec::new();
-    let mut loss = f32::NAN;
-    for _ in 0..arguments.steps.max(1) {
-        other::mark();
-        let (launched, in_plans, start) = (launches(), planned(), Instant::now());
-        let recording = step.run();
-        let recorded = start.elapsed();
-        loss = read(recording);
-        let wall = start.elapsed();
-        costs.push(Cost { launches: launches() - launched, wall, recorded, planned: planned() - in_plans });
-    }
-    other::mark();
+    let steps = (0..arguments.steps.max(1)).map(|_| Cost::of(step.as_mut(), rocm));
+    let (mut costs, losses): (Vec<Cost>, Vec<f32>) = steps.unzip();
     let count = costs.iter().map(|cost| cost.launches).max().unwrap_or_default();
     costs.sort_by_key(|cost| cost.wall);
     let median = &costs[costs.len() / 2];
     println!("device {device:?}, {rocm}");
     println!("launches {count}");
     if !arguments.alone {
-        other::compare(count);
+        other::compare();
     }
+    println!(
+        "operators recorded {}, {:.1} for each launch",
+        median.operators,
+        median.operators as f64 / count.max(1) as f64
+    );
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     println!("median of {} steps {:.3} ms, the loss read in each", costs.len(), milliseconds(median.wall));
     println!(
-        "host: {:.3} ms until the model's thread had recorded it, all in Burn's crates; beside that and behind it, on the thread that \
-         executes, {:.3} ms in rocfire's plans and launches, the rest in Burn's crates or waiting for the device",
-        milliseconds(median.recorded),
-        milliseconds(median.planned)
+        "host: recording {:.3} ms, the model and Burn's crates among it; planning {:.3}; plans {:.3}, and {:.3} in their launches; \
+         operators by themselves {:.3}; waiting for the loss {:.3}",
+        milliseconds(median.recording),
+        milliseconds(median.planning),
+        milliseconds(median.running),
+        milliseconds(median.launching),
+        milliseconds(median.alone),
+        milliseconds(median.waiting),
     );
-    println!("loss {loss}");
+    println!("loss {}", losses.last().copied().unwrap_or(f32::NAN));
     if arguments.plans {
         print!("{}", rocfire_burn::explain());
     }

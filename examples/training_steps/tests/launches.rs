@@ -1,4 +1,4 @@
-//! Launches of a training step with fusion, without it, and the operators that Burn recorded: what `training-steps` prints.
+//! Launches of a training step with fusion, without it, and the operators that were recorded: what `training-steps` prints.
 
 use std::process::Command;
 
@@ -28,7 +28,7 @@ fn run(model: &str, fusion: bool) -> Figures {
     Figures {
         launches: number("launches "),
         apart: number("launches without fusion "),
-        operators: number("operators recorded by Burn "),
+        operators: number("operators recorded "),
         loss: number("loss "),
     }
 }

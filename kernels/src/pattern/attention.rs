@@ -18,7 +18,6 @@
 
 use rocfire_fusion::{Binary, Graph, Scalar, Value, run};
 use rocfire_hal::{DType, Layout, MAX_RANK, Stream, Tensor, View};
-use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::attention::{AttentionInputs, AttentionParams, attention, takes_depth};
@@ -57,7 +56,7 @@ pub enum ProgramOp<V> {
 }
 
 /// A scalar that multiplies or divides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
     /// Multiplies.
     Times(u64),
@@ -66,14 +65,14 @@ pub enum Factor {
 }
 
 /// What is done to the scaled scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Masking<V> {
     Bias(V),
     Fill(V, u64),
 }
 
 /// How far a program has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage<V> {
     Scores { now: V },
     Most { scores: V, most: V },
@@ -85,7 +84,7 @@ enum Stage<V> {
 }
 
 /// Attention as far as a program has written it out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attention<V> {
     query: V,
     key_transposed: V,

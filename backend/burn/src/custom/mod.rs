@@ -1,8 +1,8 @@
 //! A user's own HIP kernel as an operator.
 //!
 //! A [`CustomKernel`] is a source with the name of a kernel in it, and what the operator has to know: which outputs it has
-//! and how many threads. [`CustomOps::custom`] calls it on every backend of this crate: at once on [`Rocm`], as one operation of
-//! the stream under `Fusion`, with the gradient that [`CustomKernel::with_gradient`] gave it under `Autodiff`.
+//! and how many threads. [`CustomOps::custom`] calls it on every backend of this crate: at once on [`Rocm`], behind
+//! what was recorded on [`Fused`](crate::Fused), with the gradient that [`CustomKernel::with_gradient`] gave it under `Autodiff`.
 //!
 //! ```
 //! use burn_backend::{TensorData, ops::FloatTensorOps, read_sync};
@@ -41,7 +41,7 @@
 //! synchronisation.
 //!
 //! # Errors
-//! What is wrong at a call is a panic with the message, as with Burn's own operators; under `Fusion` it is the error of
+//! What is wrong at a call is a panic with the message, as with Burn's own operators; under `Fused` it is the error of
 //! whoever reads an output. A source that does not compile names the kernel and carries the compiler's words. Arguments that
 //! are more or fewer than the kernel's parameters are told by their number and size.
 
@@ -55,7 +55,6 @@ use std::sync::Arc;
 
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 use burn_backend::{Backend, DType, Shape, TensorMetadata};
-pub use burn_fusion::custom::TensorSpec;
 use rocfire_hal::Source;
 
 pub use autodiff::{CustomGradient, NoGradient, Saved};
@@ -66,6 +65,22 @@ use call::run;
 
 /// Threads of a workgroup unless the kernel says otherwise.
 const THREADS: u32 = 256;
+
+/// Shape and element type of a tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TensorSpec {
+    /// Its extents.
+    pub shape: Shape,
+    /// Its type, as Burn names it.
+    pub dtype: DType,
+}
+
+impl TensorSpec {
+    /// Of an output that a kernel is to make.
+    pub fn new(shape: Shape, dtype: DType) -> TensorSpec {
+        TensorSpec { shape, dtype }
+    }
+}
 
 /// What the functions of a [`CustomKernel`] are asked with.
 #[derive(Clone, Copy, Debug)]

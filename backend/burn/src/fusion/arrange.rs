@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 
 use rocfire_hal::{DType, MAX_RANK};
-use serde::{Deserialize, Serialize};
 
 use super::axes::{Axis, Frame, Group};
 use super::trace::{EntryId, Node, NodeId, Origin, Read, Trace};
@@ -28,7 +27,7 @@ pub(super) enum Spread {
 }
 
 /// How a tensor runs along a row whose axes do not lie side by side in it. The row is cut in two, and each side has one stride.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// It has the axes of both sides, the outer ones first.
     Both,

@@ -8,7 +8,6 @@ use burn_ir::{ModuleOperationIr, TensorIr};
 use rocfire_fusion::Epilogue;
 use rocfire_hal::{Layout, Tensor, ViewMut};
 use rocfire_kernels::conv::{ConvParams, conv, conv_fused};
-use serde::{Deserialize, Serialize};
 
 use super::epilogue::EpilogueCall;
 use super::matmul::fold;
@@ -21,7 +20,7 @@ use crate::ops::module::conv::forward;
 const AXES: usize = 3;
 
 /// Strides, padding and dilation of the spatial axes, and groups: constants of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
     axes: usize,
     stride: [usize; AXES],

@@ -3,8 +3,9 @@
 //! What fails here, before the launch, becomes the error of every tensor that the plan should have written, as a failure on
 //! the device does later: nothing panics.
 
+use std::time::Instant;
+
 use burn_backend::Slice;
-use burn_fusion::stream::{Context, ScalarId};
 use burn_ir::{TensorError, TensorId, TensorStatus};
 use rocfire_fusion::{Graph, Scalar, run};
 use rocfire_hal::{DType, Device, Error as HalError, Layout, Tensor};
@@ -12,8 +13,9 @@ use rocfire_kernels::conv::gives_channels_last;
 use rocfire_kernels::random::Seed;
 
 use super::arrange::Turn;
+use super::bindings::Bindings;
 use super::epilogue::EpilogueCall;
-use super::handle::{self, Handle};
+use super::handle;
 use super::plan::{AxisMap, Convolve, Input, Kernel, Multiply, Number, Output, Plan, Source};
 use super::{convolution, matmul};
 use crate::RocmDevice;
@@ -25,22 +27,22 @@ use crate::ops::{memory, random, view};
 const CHANNELS: usize = 1;
 
 /// Runs the plan's kernels; what fails leaves its error in the tensors that it would have written.
-pub(super) fn execute(plan: &Plan, device: &RocmDevice, draws: &[Seed], context: &mut Context<Handle>) {
-    let (bases, device) = match failure(&plan.sources, context) {
-        Some(error) => return claim_all(plan, &error, context),
-        None => match fetch(plan, context).and_then(|bases| Ok((bases, device.open()?))) {
+pub(super) fn execute(plan: &Plan, device: &RocmDevice, draws: &[Seed], bindings: &mut Bindings) {
+    let (bases, device) = match failure(&plan.sources, bindings) {
+        Some(error) => return claim_all(plan, &error, bindings),
+        None => match fetch(plan, bindings).and_then(|bases| Ok((bases, device.open()?))) {
             Ok(ready) => ready,
-            Err(error) => return claim_all(plan, &TensorError::new(execution(error)), context),
+            Err(error) => return claim_all(plan, &TensorError::new(execution(error)), bindings),
         },
     };
     for (step, tensor) in plan.steps.iter().zip(&bases.tensors[plan.sources.len()..]).filter(|(step, _)| step.live) {
-        let global = &context.tensors[&step.id];
-        context.handles.register_handle(global.id, handle::wrap(tensor.clone(), global.dtype));
+        let global = &bindings.tensor(step.id);
+        bindings.handles.register_handle(global.id, handle::wrap(tensor.clone(), global.dtype));
     }
     for kernel in &plan.kernels {
-        if let Err(error) = run_kernel(plan, kernel, &bases, draws, &device, context) {
+        if let Err(error) = run_kernel(plan, kernel, &bases, draws, &device, bindings) {
             tracing::debug!(target: "rocfire::fusion", kernel = kernel.kind.name(), %error, "failed before its launch");
-            claim(kernel, &TensorError::new(execution(error)), context);
+            claim(kernel, &TensorError::new(execution(error)), bindings);
         }
     }
 }
@@ -52,17 +54,17 @@ pub(super) fn draw(device: &RocmDevice, count: usize) -> Vec<Seed> {
 }
 
 /// Makes a failure that of everything that a plan should have made.
-fn claim_all(plan: &Plan, error: &TensorError, context: &mut Context<Handle>) {
-    plan.kernels.iter().for_each(|kernel| claim(kernel, error, context));
+fn claim_all(plan: &Plan, error: &TensorError, bindings: &mut Bindings) {
+    plan.kernels.iter().for_each(|kernel| claim(kernel, error, bindings));
     for step in plan.steps.iter().filter(|step| step.live) {
-        context.handles.set_error(context.tensors[&step.id].id, error.clone());
+        bindings.handles.set_error(bindings.tensor(step.id).id, error.clone());
     }
 }
 
 /// Makes a failure that of everything that the kernel should have written.
-fn claim(kernel: &Kernel, error: &TensorError, context: &mut Context<Handle>) {
+fn claim(kernel: &Kernel, error: &TensorError, bindings: &mut Bindings) {
     for (id, _) in kernel.outputs.iter().flat_map(|output| &output.tensors) {
-        context.handles.set_error(context.tensors[id].id, error.clone());
+        bindings.handles.set_error(bindings.tensor(*id).id, error.clone());
     }
 }
 
@@ -72,10 +74,10 @@ fn run_kernel(
     bases: &Bases,
     draws: &[Seed],
     device: &Device,
-    context: &mut Context<Handle>,
+    bindings: &mut Bindings,
 ) -> Result<()> {
     let graph = &kernel.graph;
-    let space = Space::new(kernel, context);
+    let space = Space::new(kernel, bindings);
     let inputs = kernel.inputs.iter().map(|input| space.input(input, &bases.tensors[input.base]));
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let outputs = kernel.outputs.iter().zip(graph.outputs());
@@ -84,17 +86,18 @@ fn run_kernel(
     let mut outputs = outputs.collect::<Result<Vec<_>>>()?;
     reuse(plan, kernel, &bases.owned, &inputs, &mut outputs);
     let scalars = kernel.scalars.iter().map(|number| match number {
-        Number::Scalar(number) => scalar(context.scalars[&ScalarId { value: *number }].into()),
-        Number::Extent(tensor, dim) => Scalar::Int(context.tensors[tensor].shape[*dim] as i64),
+        Number::Scalar(number) => scalar(bindings.scalar(*number).into()),
+        Number::Extent(tensor, dim) => Scalar::Int(bindings.tensor(*tensor).shape[*dim] as i64),
         Number::Start(range, tensor, dim) => {
-            Scalar::Int(start(&context.ranges[*range], context.tensors[tensor].shape[*dim]))
+            Scalar::Int(start(&bindings.ranges[*range], bindings.tensor(*tensor).shape[*dim]))
         }
-        Number::Step(range) => Scalar::Int(context.ranges[*range].step() as i64),
+        Number::Step(range) => Scalar::Int(bindings.ranges[*range].step() as i64),
         Number::Seed(draw) => Scalar::Uint(draws[*draw].seed),
         Number::Offset(draw) => Scalar::Uint(draws[*draw].offset),
         Number::Replay => Scalar::Uint(device.stream().replay_address().unwrap_or(0)),
     });
     let scalars: Vec<Scalar> = scalars.collect();
+    let start = Instant::now();
     match &kernel.product {
         None => launch(graph, &space.shape(), device, &inputs, &scalars, &mut outputs)?,
         Some(product) => {
@@ -118,19 +121,20 @@ fn run_kernel(
             }
         }
     }
+    bindings.launching += start.elapsed();
     let is_of_nothing = !kernel.row.is_empty() && space.row_extent() == 0;
     for (output, written) in kernel.outputs.iter().zip(outputs) {
         let refused = output.without_answer.as_ref().filter(|_| is_of_nothing);
         let refused = refused.map(|op| TensorError::new(execution(Error::Nothing { op: op.clone() })));
         for (id, map) in &output.tensors {
-            let global = &context.tensors[id];
+            let global = &bindings.tensor(*id);
             if let Some(error) = &refused {
-                context.handles.set_error(global.id, error.clone());
+                bindings.handles.set_error(global.id, error.clone());
                 continue;
             }
             let layout = space.own_layout(map, &written.strides, &global.shape)?;
             let tensor = written.tensor.with_layout(layout)?;
-            context.handles.register_handle(global.id, handle::wrap(tensor, global.dtype));
+            bindings.handles.register_handle(global.id, handle::wrap(tensor, global.dtype));
         }
     }
     Ok(())
@@ -151,31 +155,32 @@ struct Bases {
 }
 
 /// The failure of a source, if one failed, as that of what is computed from it.
-pub(super) fn failure(sources: &[Source], context: &Context<Handle>) -> Option<TensorError> {
-    let failed = sources.iter().find_map(|source| context.handles.error(&context.tensors[&source.id].id));
+pub(super) fn failure(sources: &[Source], bindings: &Bindings) -> Option<TensorError> {
+    let failed = sources.iter().find_map(|source| bindings.handles.error(&bindings.tensor(source.id).id));
     failed.map(TensorError::propagated)
 }
 
 /// The real tensor of a source.
-pub(super) fn take(source: &Source, context: &mut Context<Handle>) -> Result<Tensor> {
+pub(super) fn take(source: &Source, bindings: &mut Bindings) -> Result<Tensor> {
     // The status is the plan's: the real tensor's own may be that of a later use.
     let status = if source.consumed { TensorStatus::ReadWrite } else { TensorStatus::ReadOnly };
-    let global = &context.tensors[&source.id];
-    let tensor = handle::unwrap(context.handles.get_handle(&global.id, &status), global.dtype)?;
+    let Bindings { tensors, handles, .. } = bindings;
+    let global = &tensors[source.id.value() as usize];
+    let tensor = handle::unwrap(handles.get_handle(&global.id, &status), global.dtype)?;
     // Burn may have left out a reshape on the way here.
     let is_as_known = tensor.shape() == &global.shape[..];
     if is_as_known { Ok(tensor) } else { view::reshape(&tensor, &global.shape) }
 }
 
-fn fetch(plan: &Plan, context: &mut Context<Handle>) -> Result<Bases> {
+fn fetch(plan: &Plan, bindings: &mut Bindings) -> Result<Bases> {
     let mut tensors = Vec::with_capacity(plan.sources.len() + plan.steps.len());
     for source in &plan.sources {
-        tensors.push(take(source, context)?);
+        tensors.push(take(source, bindings)?);
     }
     let owned = tensors.iter().map(Tensor::is_unique).collect();
-    let ranges: &[Slice] = &context.ranges;
+    let ranges: &[Slice] = &bindings.ranges;
     for step in &plan.steps {
-        let target: &[usize] = &context.tensors[&step.id].shape;
+        let target: &[usize] = &bindings.tensor(step.id).shape;
         tensors.push(step.by.apply(&tensors[step.from], target, ranges)?);
     }
     Ok(Bases { tensors, owned })
@@ -244,8 +249,8 @@ struct Space<'a> {
 }
 
 impl<'a> Space<'a> {
-    fn new(kernel: &'a Kernel, context: &Context<Handle>) -> Space<'a> {
-        let extent = |(tensor, dim): &(TensorId, usize)| context.tensors[tensor].shape[*dim];
+    fn new(kernel: &'a Kernel, bindings: &Bindings) -> Space<'a> {
+        let extent = |(tensor, dim): &(TensorId, usize)| bindings.tensor(*tensor).shape[*dim];
         Space { kernel, extents: kernel.axes.iter().map(extent).collect() }
     }
 

@@ -1,14 +1,10 @@
-//! Collecting operations: what Burn's search asks of a fuser.
+//! Collecting operations: what joins a stretch, and where one ends.
 //!
 //! There is one. It takes every operation that is a kernel or a view by itself, as many as come, and `partition` makes kernels
-//! of them at the end; so Burn's search has nothing to choose. Where a stretch ends depends on the operations alone: at one that
+//! of them at the end. Where a stretch ends depends on the operations alone: at one that
 //! does not fuse, where the results are asked for, in a long stream at a place that comes again with the next step, and where a
 //! call has come several times on tensors that have nothing to do with each other (`repeats`).
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use burn_fusion::{FuserProperties, FuserStatus, OperationFuser};
 use burn_ir::{FloatOperationIr, OperationIr, TensorId};
 
 use super::assign::is_in_place;
@@ -26,71 +22,48 @@ const STEP_LEAST: usize = 256;
 /// given back. A step of a transformer with twelve blocks is about 6000 operations.
 const PRODUCT_LEAST: usize = 4096;
 
+/// What became of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It joins the stretch.
+    Joins,
+    /// It joins the stretch and ends it.
+    Closes,
+    /// The stretch ends before it.
+    Refused,
+}
+
 /// Collects operations into kernels.
-#[derive(Clone)]
-pub(super) struct Fuser {
+pub(crate) struct Fuser {
     device: RocmDevice,
-    /// Shared with the clones that the search makes until one of them goes on.
-    operations: Arc<Vec<OperationIr>>,
-    is_closed: bool,
-    /// Whether some fuser of the search has closed: then all stop, so that what comes next is not put before it.
-    is_over: Arc<AtomicBool>,
-    /// What all fusers of the search have taken: Burn gives a call that has nothing to do with the others a fuser of its own.
-    repeats: Arc<Mutex<Repeats>>,
+    operations: Vec<OperationIr>,
+    repeats: Repeats,
 }
 
 impl Fuser {
-    pub(super) fn new(device: RocmDevice) -> Fuser {
-        Fuser { device, operations: Arc::default(), is_closed: false, is_over: Arc::default(), repeats: Arc::default() }
+    pub(crate) fn new(device: RocmDevice) -> Fuser {
+        Fuser { device, operations: Vec::new(), repeats: Repeats::default() }
     }
 
-    fn admit(&self, operation: &OperationIr) -> Result<(), Refusal> {
-        let is_drop = |operation: &OperationIr| matches!(operation, OperationIr::Drop(_));
-        let is_product = matches!(operation, OperationIr::Float(_, FloatOperationIr::Matmul(_)));
-        let (count, follows_drop) = (self.operations.len(), self.operations.last().is_some_and(is_drop));
-        match operation {
-            OperationIr::Drop(_) if count == 0 => Err(Refusal::Empty),
-            OperationIr::Drop(_) => Ok(()),
-            // A tensor from the host is there already: what computes with others goes on around it.
-            OperationIr::Init(_) => Ok(()),
-            _ if count >= STEP_LEAST && follows_drop => Err(Refusal::Full),
-            _ if count >= PRODUCT_LEAST && is_product => Err(Refusal::Full),
-            _ if is_in_place(operation, |id| self.makes(id)) => Err(Refusal::InPlace),
-            _ => is_piece(operation),
+    /// Takes an operation, if it can. Nothing is asked behind one that was refused or has closed the stretch.
+    pub(crate) fn take(&mut self, operation: &OperationIr) -> Taken {
+        let count = self.operations.len();
+        if let Err(reason) = self.admit(operation) {
+            report::end(operation, reason);
+            tracing::trace!(target: "rocfire::fusion", taken = count, %reason, ?operation, "closed");
+            return Taken::Refused;
         }
-    }
-
-    fn makes(&self, id: TensorId) -> bool {
-        self.operations.iter().any(|operation| operation.outputs().any(|tensor| tensor.id == id))
-    }
-}
-
-impl OperationFuser<FusedKernel> for Fuser {
-    fn fuse(&mut self, operation: &OperationIr) {
-        if self.is_closed {
-            return;
+        self.operations.push(operation.clone());
+        self.repeats.take(operation);
+        if self.repeats.is_loop() {
+            tracing::trace!(target: "rocfire::fusion", taken = count + 1, "closed behind a repetition");
+            return Taken::Closes;
         }
-        match self.admit(operation) {
-            Ok(()) => {
-                Arc::make_mut(&mut self.operations).push(operation.clone());
-                let mut repeats = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
-                if repeats.take(operation) && repeats.is_loop() {
-                    self.is_closed = true;
-                    self.is_over.store(true, Ordering::Relaxed);
-                    tracing::trace!(target: "rocfire::fusion", taken = self.operations.len(), "closed behind a repetition");
-                }
-            }
-            Err(reason) => {
-                self.is_closed = true;
-                self.is_over.store(true, Ordering::Relaxed);
-                let taken = self.operations.len();
-                report::end(operation, reason);
-                tracing::trace!(target: "rocfire::fusion", taken, %reason, ?operation, "closed");
-            }
-        }
+        Taken::Joins
     }
 
-    fn finish(&mut self) -> FusedKernel {
+    /// Kernels of what it has taken.
+    pub(crate) fn finish(self) -> FusedKernel {
         let pieces = pieces(&self.operations).into_iter().map(|piece| {
             for kernel in piece.work.kernels() {
                 tracing::debug!(
@@ -107,30 +80,24 @@ impl OperationFuser<FusedKernel> for Fuser {
             let used = report::record(&piece.work, piece.operations.iter().copied().map(name).collect(), stopped);
             (piece.work, used)
         });
-        FusedKernel::new(pieces.collect(), self.operations.len(), draws(&self.operations), self.device)
+        FusedKernel::new(pieces.collect(), draws(&self.operations), self.device)
     }
 
-    fn reset(&mut self) {
-        self.operations = Arc::default();
-        self.is_closed = false;
-        // The clones of this search have these for themselves.
-        (self.is_over, self.repeats) = (Arc::default(), Arc::default());
+    fn admit(&self, operation: &OperationIr) -> Result<(), Refusal> {
+        let is_drop = |operation: &OperationIr| matches!(operation, OperationIr::Drop(_));
+        let is_product = matches!(operation, OperationIr::Float(_, FloatOperationIr::Matmul(_)));
+        let (count, follows_drop) = (self.operations.len(), self.operations.last().is_some_and(is_drop));
+        match operation {
+            OperationIr::Drop(_) if count == 0 => Err(Refusal::Empty),
+            OperationIr::Drop(_) => Ok(()),
+            _ if count >= STEP_LEAST && follows_drop => Err(Refusal::Full),
+            _ if count >= PRODUCT_LEAST && is_product => Err(Refusal::Full),
+            _ if is_in_place(operation, |id| self.makes(id)) => Err(Refusal::InPlace),
+            _ => is_piece(operation),
+        }
     }
 
-    fn status(&self) -> FuserStatus {
-        if self.is_closed || self.is_over.load(Ordering::Relaxed) { FuserStatus::Closed } else { FuserStatus::Open }
-    }
-
-    fn properties(&self) -> FuserProperties {
-        let count = self.operations.len();
-        FuserProperties { score: count as u64, ready: count > 0 }
-    }
-
-    fn len(&self) -> usize {
-        self.operations.len()
-    }
-
-    fn clone_dyn(&self) -> Box<dyn OperationFuser<FusedKernel>> {
-        Box::new(self.clone())
+    fn makes(&self, id: TensorId) -> bool {
+        self.operations.iter().any(|operation| operation.outputs().any(|tensor| tensor.id == id))
     }
 }

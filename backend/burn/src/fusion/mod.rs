@@ -1,9 +1,9 @@
-//! Kernels from Burn's stream: what `Fusion<Rocm>` runs in one launch where `Rocm` runs operator by operator.
+//! Kernels from recorded operations: what `Fused` runs in one launch where `Rocm` runs operator by operator.
 //!
-//! `Fusion` records operations in relative form (numbers for tensors, extents and scalars), asks fusers which of them they take,
-//! and keeps what they made for every later stream of the same form. Here is what it asks:
+//! The recorder hands operations over in relative form (numbers for tensors, extents and scalars), asks which of them join a
+//! stretch, and keeps what is made of one for every later stretch of the same form. Here is what it asks:
 //!
-//! - `fuser`: the one fuser, which takes every operation that a kernel can compute. `partition` makes kernels of them: each a
+//! - `fuser`: takes every operation that a kernel can compute. `partition` makes kernels of them: each a
 //!   `trace` of operations that one launch computes.
 //! - `translate`, `rows`, `moves`, `indexed`, `assign`: each operation as nodes of the trace. Views of tensors in memory are
 //!   layouts, and views of computed values are changes of place; neither costs a launch.
@@ -15,7 +15,7 @@
 //!   them, so that a chain goes on through both.
 //! - `arrange`, `plan`: when a trace is a kernel, and the [`rocfire_fusion::Graph`] and tables that run it.
 //! - `attention`: a written-out attention as the kernel that keeps no scores.
-//! - `record`: operators of ours that Burn has no name for, as operations of its stream.
+//! - `bindings`: what stands for the numbers when a plan runs.
 //! - `execute`: real tensors and extents, and the launch.
 //!
 //! The same program makes the same kernels on every run: nothing is measured, and no choice depends on time or on the order
@@ -33,6 +33,7 @@ mod arrange;
 mod assign;
 mod attention;
 mod axes;
+pub(crate) mod bindings;
 mod convolution;
 mod copies;
 mod draw;
@@ -48,20 +49,18 @@ mod optimization;
 mod partition;
 mod plan;
 mod product;
-pub(crate) mod record;
 mod refusal;
 mod repeats;
 mod report;
 mod rows;
-mod runtime;
 mod shift;
 mod trace;
 mod translate;
 mod view;
 
-pub use optimization::{FusedKernel, FusedKernelState};
+pub(crate) use fuser::{Fuser, Taken};
+pub(crate) use optimization::FusedKernel;
 pub use report::{KernelReport, PlanReport, explain, plans};
-pub use runtime::RocmRuntime;
 
 #[cfg(test)]
 mod tests;

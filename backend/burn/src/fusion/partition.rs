@@ -1,7 +1,6 @@
-//! A stretch of Burn's stream as kernels: which operations share a launch, and in which order the launches come.
+//! A stretch of operations as kernels: which operations share a launch, and in which order the launches come.
 //!
-//! Burn's own search puts operations into blocks and may find that two blocks wait for each other; then it runs all of them one
-//! by one. Here the whole stretch is known, so kernels are made one after another: each begins with the first operation that
+//! The whole stretch is known, so kernels are made one after another: each begins with the first operation that
 //! none has taken, and takes every later one that it can and that waits for nothing but kernels before it. Nothing can wait in
 //! a circle, and what a kernel does not take begins one of its own.
 //!
@@ -57,21 +56,17 @@ pub(super) fn draws(operations: &[OperationIr]) -> usize {
     operations.iter().filter(|operation| is_draw(operation)).count()
 }
 
-/// By operation that draws random numbers: its place among those. Burn's search may hand operations over in another order than
-/// the stream's; tensors are numbered in that of the stream.
+/// By operation that draws random numbers: its place among those.
 fn draw_order(operations: &[OperationIr]) -> HashMap<usize, u16> {
     let drawn = operations.iter().enumerate().filter(|(_, operation)| is_draw(operation));
-    let mut drawn: Vec<_> =
-        drawn.map(|(at, operation)| (operation.outputs().map(|tensor| tensor.id.value()).min(), at)).collect();
-    drawn.sort_unstable();
-    drawn.into_iter().zip(0..).map(|((_, at), place)| (at, place)).collect()
+    drawn.zip(0..).map(|((at, _), place)| (at, place)).collect()
 }
 
 fn is_draw(operation: &OperationIr) -> bool {
     matches!(operation, OperationIr::Float(_, FloatOperationIr::Random(_)))
 }
 
-/// The pieces of operations of which each [`is_piece`] or comes from the host, in the order in which they run.
+/// The pieces of operations of which each [`is_piece`], in the order in which they run.
 pub(super) fn pieces(operations: &[OperationIr]) -> Vec<Piece> {
     let mut stretch = Stretch::new(operations);
     stretch.find_attention();
@@ -177,7 +172,7 @@ struct Stretch<'a> {
     readers: HashMap<TensorId, Vec<usize>>,
     /// Tensors whose life ends in the stretch.
     dying: HashSet<TensorId>,
-    /// By operation that draws random numbers: how many do so before it in Burn's stream.
+    /// By operation that draws random numbers: how many do so before it.
     draws: HashMap<usize, u16>,
     /// By operation: whether some piece has it.
     done: Vec<bool>,
@@ -247,12 +242,6 @@ impl<'a> Stretch<'a> {
 
     fn pieces(&mut self) -> Vec<Piece> {
         let mut pieces = Vec::new();
-        for (at, operation) in self.operations.iter().enumerate() {
-            if matches!(operation, OperationIr::Init(_)) {
-                self.done[at] = true;
-                pieces.push(Piece { work: Work::Alone(at), operations: vec![at], stopped: None });
-            }
-        }
         while let Some(next) = self.next() {
             let piece = match next {
                 Next::Operation(seed) => {
@@ -318,7 +307,7 @@ impl<'a> Stretch<'a> {
         }
         let plans = Stretch::new(&apart).pieces().into_iter().filter_map(|piece| match piece.work {
             Work::Kernels(plan) => Some(plan),
-            Work::Attention(_) | Work::Alone(_) => None,
+            Work::Attention(_) => None,
         });
         let plan = AttentionPlan { pattern: found.pattern.clone(), sources, apart: plans.collect::<Vec<Plan>>() };
         Piece { work: Work::Attention(Box::new(plan)), operations: found.members.clone(), stopped: None }

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use burn_ir::TensorId;
 use rocfire_fusion::{Binary, Compare, Graph, Scalar, Value};
 use rocfire_hal::DType;
-use serde::{Deserialize, Serialize};
 
 use super::arrange::{Arrangement, Spread, Turn};
 use super::axes::{Axis, Frame};
@@ -14,7 +13,7 @@ use super::trace::{EntryId, Node, Origin, Trace};
 use super::view::ViewOp;
 
 /// What a kernel is called: Burn's own names for the same things, which its tools and tests compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// No reduction.
     ElementWise,
@@ -44,7 +43,7 @@ impl Kind {
 pub(super) type AxisMap = Vec<Vec<usize>>;
 
 /// A tensor that was there before.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) id: TensorId,
     /// Whether the kernel is the last to use it.
@@ -52,7 +51,7 @@ pub(super) struct Source {
 }
 
 /// A view of an earlier base: bases are the sources and then the steps, in order.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct DerivedView {
     pub(super) from: usize,
     pub(super) by: ViewOp,
@@ -62,7 +61,7 @@ pub(super) struct DerivedView {
 }
 
 /// An input of the graph.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Input {
     pub(super) base: usize,
     pub(super) map: AxisMap,
@@ -74,7 +73,7 @@ pub(super) struct Input {
 }
 
 /// A number that the graph takes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     /// The scalar with Burn's number.
     Scalar(u64),
@@ -93,7 +92,7 @@ pub(super) enum Number {
 }
 
 /// An output of the graph.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Output {
     /// The axes as they lie in memory, slowest first.
     pub(super) memory: Vec<usize>,
@@ -105,7 +104,7 @@ pub(super) struct Output {
 }
 
 /// The product or convolution whose elements are the graph's first input. Nobody fetches it: it is computed where it is used.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Multiply {
     /// The base that is the left operand.
     pub(super) lhs: usize,
@@ -117,7 +116,7 @@ pub(super) struct Multiply {
 }
 
 /// What makes a product a convolution.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Convolve {
     pub(super) window: Window,
     /// The base that is the bias.
@@ -125,7 +124,7 @@ pub(super) struct Convolve {
 }
 
 /// One launch. Extents are read off the real tensors when it runs, so that it is every shape of the pattern.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Kernel {
     pub(super) kind: Kind,
     /// How many launches its operations would be one by one.
@@ -145,17 +144,14 @@ pub(super) struct Kernel {
     pub(super) row: Vec<usize>,
     /// How many of these are before the place where the row is cut.
     pub(super) cut: usize,
-    #[serde(with = "text")]
     pub(super) graph: Graph,
 }
 
 /// See the module's description.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// That of the kernel that replaces most.
     pub(super) kind: Kind,
-    /// Operations of the stream that it replaces.
-    pub(super) operations: usize,
     pub(super) sources: Vec<Source>,
     pub(super) steps: Vec<DerivedView>,
     /// They share no tensor, so they run in any order.
@@ -170,7 +166,6 @@ pub(super) fn plan(trace: &Trace, arrangements: &[Arrangement]) -> Plan {
     let largest = kernels.iter().max_by_key(|kernel| kernel.launches);
     Plan {
         kind: largest.map_or(Kind::ElementWise, |kernel| kernel.kind),
-        operations: trace.operations,
         sources: bases.sources,
         steps: bases.steps,
         kernels,
@@ -422,19 +417,4 @@ fn axis_from_last(arrangement: &Arrangement, axes: &[Axis]) -> usize {
     }
     let from_last = arrangement.outer.iter().rev().position(|axis| axes == [*axis]);
     from_last.expect("the arrangement has checked that the axis is one") + usize::from(!arrangement.row.is_empty())
-}
-
-/// A graph as its text form, for storing.
-mod text {
-    use rocfire_fusion::Graph;
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(graph: &Graph, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&graph.to_string())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Graph, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
 }

@@ -30,7 +30,6 @@ struct Recorded {
     ids: Vec<TensorId>,
     inputs: usize,
     is_free: bool,
-    is_from_host: bool,
 }
 
 impl Recorded {
@@ -46,27 +45,20 @@ impl Recorded {
             ids: tensors.iter().map(|tensor| tensor.id).collect(),
             inputs,
             is_free: is_free(operation) || matches!(operation, OperationIr::Drop(_)),
-            is_from_host: matches!(operation, OperationIr::Init(_)),
         }
     }
 }
 
-/// The operations of a search, each once, in the order of the stream.
+/// The operations of a stretch, in order.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     steps: Vec<Recorded>,
-    known: HashSet<Recorded>,
 }
 
 impl Repeats {
-    /// Adds an operation; whether it is new. Burn shows operations again when it merges what it kept apart.
-    pub(super) fn take(&mut self, operation: &OperationIr) -> bool {
-        let step = Recorded::new(operation);
-        let is_new = self.known.insert(step.clone());
-        if is_new {
-            self.steps.push(step);
-        }
-        is_new
+    /// Adds an operation.
+    pub(super) fn take(&mut self, operation: &OperationIr) {
+        self.steps.push(Recorded::new(operation));
     }
 
     /// Whether the operations so far are [`CALLS`] times the same, each time of other tensors.
@@ -100,7 +92,7 @@ fn is_call(steps: &[Recorded]) -> bool {
         reads_others |= inputs.iter().any(|id| !made.contains(id));
         made.extend(outputs);
     }
-    reads_others && steps.iter().any(|step| !step.is_free) && !steps.iter().any(|step| step.is_from_host)
+    reads_others && steps.iter().any(|step| !step.is_free)
 }
 
 /// The tensors of operations, by the order in which they come up.
@@ -144,21 +136,16 @@ mod tests {
     /// After which of the operations they are a loop.
     fn loops(operations: impl IntoIterator<Item = OperationIr>) -> Vec<usize> {
         let mut repeats = Repeats::default();
-        let ends =
-            operations.into_iter().enumerate().filter(|(_, operation)| repeats.take(operation) && repeats.is_loop());
+        let ends = operations.into_iter().enumerate().filter(|(_, operation)| {
+            repeats.take(operation);
+            repeats.is_loop()
+        });
         ends.map(|(at, _)| at).collect()
     }
 
     #[test]
     fn four_calls_on_tensors_of_their_own_are_a_loop() {
         assert_eq!(loops((0..4).flat_map(|n| call(10 * n, 10 * n + 1, 10 * n + 2))), [7]);
-    }
-
-    #[test]
-    fn what_burn_shows_again_counts_once() {
-        let operations: Vec<_> = (0..4).flat_map(|n| call(10 * n, 10 * n + 1, 10 * n + 2)).collect();
-        let shown = operations[..6].iter().chain(&operations[..4]).chain(&operations[6..]).cloned();
-        assert_eq!(loops(shown), [11]);
     }
 
     #[test]

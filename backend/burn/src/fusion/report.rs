@@ -16,7 +16,7 @@ use super::attention::AttentionPlan;
 use super::optimization::Work;
 use super::refusal::Refusal;
 
-/// A plan: operations of Burn's stream that run together, and the kernels that run them.
+/// A plan: operations that run together, and the kernels that run them.
 #[derive(Clone, Debug)]
 pub struct PlanReport {
     /// Its name: that of the kernel which replaces most.
@@ -145,8 +145,6 @@ pub(super) fn record(work: &Work, operations: Vec<String>, stopped: Option<(Stri
     let (name, kernels) = match work {
         Work::Kernels(plan) => (plan.kind.name(), made.collect()),
         Work::Attention(plan) => (AttentionPlan::NAME, vec![plan.report()]),
-        // No plan of ours.
-        Work::Alone(_) => return used,
     };
     let report = PlanReport {
         name,

@@ -2,13 +2,12 @@
 
 use burn_backend::Slice;
 use rocfire_hal::Tensor;
-use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::ops::view;
 
 /// One step from a tensor to a view of it. Target shapes are those of the view's tensor when the plan runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum ViewOp {
     /// The tensor itself.
     Same,
@@ -31,7 +30,7 @@ pub(super) enum ViewOp {
 }
 
 /// What becomes of one axis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Shift {
     /// Nothing.
     #[default]

@@ -1,7 +1,7 @@
 //! Burn's activations, a launch each.
 //!
 //! 16-bit floats are computed in f32 and rounded once, at the end. The softmax family reduces rows, any axis being the last
-//! by a view. `Fusion` and `Autodiff` take most of these apart before they get here; what they make of them is recognised
+//! by a view. `Fused` and `Autodiff` take most of these apart before they get here; what they make of them is recognised
 //! by the fusers.
 
 use burn_backend::Scalar as BurnScalar;

@@ -1,4 +1,4 @@
-//! Programs that random ones were shrunk to: the bits of `Fusion<Rocm>` are those of `Rocm`, and both are right.
+//! Programs that random ones were shrunk to: the bits of `Fused` are those of `Rocm`, and both are right.
 
 use burn_backend::ops::{BoolTensorOps, ConvTransposeOptions, FloatTensorOps, ModuleOps};
 use burn_backend::{DType, Scalar, TensorData};
@@ -7,7 +7,7 @@ use burn_std::{FloatDType, IndexingUpdateOp, IntDType};
 use crate::check::{bool, bools, f32s, float, given, int, ints, numbers};
 use crate::harness::device;
 
-/// Runs a program on `Fusion<Rocm>` and on `Rocm`, compares every byte, and gives the results.
+/// Runs a program on `Fused` and on `Rocm`, compares every byte, and gives the results.
 macro_rules! bits {
     ($device:ident => $body:expr) => {{
         let (device, _guard) = device();

@@ -11,7 +11,7 @@ use crate::harness::{device, launches, same};
 
 const BOOL: BoolDType = BoolDType::Native;
 
-/// The gelu of Burn's tensors, as `Fusion` hears it.
+/// The gelu of Burn's tensors, as `Fused` hears it.
 fn gelu<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let scaled = B::float_div_scalar(x.clone(), Scalar::Float(std::f64::consts::SQRT_2));
     let shifted = B::float_add_scalar(B::float_erf(scaled), Scalar::Int(1));

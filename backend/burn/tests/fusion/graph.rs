@@ -1,4 +1,4 @@
-//! Graphs through Burn's `graph_*`: recorded behind `Fusion`, replayed on the same memory.
+//! Graphs through Burn's `graph_*`: recorded behind `Fused`, replayed on the same memory.
 
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::tensor::FloatTensor;

@@ -1,4 +1,4 @@
-//! Counting launches, and one program on `Fusion<Rocm>` and on `Rocm`.
+//! Counting launches, and one program on `Fused` and on `Rocm`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +24,7 @@ pub fn launches<R>(device: &RocmDevice, program: impl FnOnce() -> R) -> (R, u64)
     (result, device.open().unwrap().launches() - before)
 }
 
-/// Runs a program on `Fusion<Rocm>` and on `Rocm`, and compares the data that it gives.
+/// Runs a program on `Fused` and on `Rocm`, and compares the data that it gives.
 macro_rules! same {
     ($what:expr, $tolerance:expr, $device:ident => $body:expr) => {{
         let (device, _guard) = $crate::harness::device();

@@ -1,4 +1,4 @@
-//! What `Fusion<Rocm>` makes of Burn's streams: how many launches, and the numbers that `Rocm` gives one by one.
+//! What `Fused` makes of Burn's streams: how many launches, and the numbers that `Rocm` gives one by one.
 //!
 //! Launches are counted by the device, which all tests share, so each test that counts holds a lock. Programs are written
 //! against `Backend`, as Burn's modules hand them down: softmax, layer normalisation and the rest arrive as primitives.
@@ -25,5 +25,6 @@ mod quantized;
 mod random;
 mod report;
 mod rows;
+mod threads;
 mod training;
 mod views;

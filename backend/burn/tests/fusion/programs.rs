@@ -1,4 +1,4 @@
-//! Random programs on `Fusion<Rocm>` and on `Rocm`: the same bits, whatever was fused, products and dropout among them. And on Flex, where they are smooth:
+//! Random programs on `Fused` and on `Rocm`: the same bits, whatever was fused, products and dropout among them. And on Flex, where they are smooth:
 //! nearly the same numbers.
 
 use burn_backend::tensor::FloatTensor;

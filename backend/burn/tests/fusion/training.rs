@@ -1,4 +1,4 @@
-//! Gradients through `Autodiff<Fusion<Rocm>>`, and the optimiser's update: how many launches training costs.
+//! Gradients through `Autodiff<Fused>`, and the optimiser's update: how many launches training costs.
 
 use burn_autodiff::Autodiff;
 use burn_backend::ops::FloatTensorOps;
@@ -64,7 +64,7 @@ fn softmax_and_its_gradient_are_few_launches() {
 #[test]
 fn layer_norm_and_its_gradient_are_few_launches() {
     // 54 operations. Backward sums over the rows for x and over the batch for gamma and beta: kernels of different rows,
-    // between which Burn's search leaves two small ones and one reduction by itself. Seven, with the loss's own sum.
+    // between which the partition leaves two small ones and one reduction by itself. Seven, with the loss's own sum.
     let count = both("layer_norm", layer_norm_gradient::<Fused>, layer_norm_gradient::<Flex>(&FlexDevice));
     assert!(count <= 7, "{count} launches");
 }

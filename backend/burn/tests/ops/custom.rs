@@ -214,7 +214,7 @@ fn message(panic: Box<dyn std::any::Any + Send>) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
-/// What is said of a wrong call: at the call on `Rocm`, at the read under `Fusion`.
+/// What is said of a wrong call: at the call on `Rocm`, at the read under `Fused`.
 fn refusals(kernel: &CustomKernel, inputs: usize, scalars: &[CustomScalar]) -> [String; 2] {
     let x = || f32s::<Rocm>(&[4], 1, &device());
     let eager = std::panic::AssertUnwindSafe(|| {

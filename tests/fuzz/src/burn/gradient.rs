@@ -200,7 +200,7 @@ impl Family for Gradients {
     }
 
     fn differs_together(&self, row: &Row) -> bool {
-        // `Fusion` knows no gradient of a transposed convolution: that of weights is a convolution of images and channels exchanged.
+        // `Fused` knows no gradient of a transposed convolution: that of weights is a convolution of images and channels exchanged.
         row.name.starts_with("conv_transpose") || known::is_written_out(row)
     }
 

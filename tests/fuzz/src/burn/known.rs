@@ -13,7 +13,7 @@ pub(crate) fn reason(row: &Row, params: &Params, operands: &[Meta]) -> Option<&'
         return Some("Burn's own transpose takes no vectors, where Flex has one of its own that does");
     }
     if row.name.starts_with("q_") && operands.iter().any(|x| x.shape.contains(&0)) {
-        return Some("Burn's own range of nothing, which quantising takes under Fusion, is refused");
+        return Some("Burn's own range of nothing, which quantising takes fused, is refused");
     }
     if row.rule == Rule::Matmul && repeats_nothing(&operands[0].shape, &operands[1].shape) {
         // Its `broadcast_batch_dims` takes the larger extent: that ends the process, by SIGSEGV in the crate `gemm`.
@@ -25,7 +25,7 @@ pub(crate) fn reason(row: &Row, params: &Params, operands: &[Meta]) -> Option<&'
         row.name.starts_with("q_") && BLOCKS.contains(&params.scheme) && !row.call.contains("p.scheme % 6");
     if has_blocks && operands.iter().any(|x| 2 * x.shape.len() > MAX_RANK) {
         return Some(
-            "Burn's own range of blocks, which Fusion takes, has two axes for each, and ours have eight at most",
+            "Burn's own range of blocks, which is recorded in its place, has two axes for each, and ours have eight at most",
         );
     }
     if ["float_atanh", "float_acosh"].contains(&row.name) && operands[0].dtype == DType::F64 {
@@ -33,7 +33,7 @@ pub(crate) fn reason(row: &Row, params: &Params, operands: &[Meta]) -> Option<&'
     }
     let bound_is_nan = matches!(params.scalar, Number::Float(bound) if bound.is_nan());
     if row.name.starts_with("float_clamp_m") && bound_is_nan {
-        return Some("Burn's own clamp_min and clamp_max, which Fusion takes, know no bound that is NaN");
+        return Some("Burn's own clamp_min and clamp_max, which is recorded in its place, know no bound that is NaN");
     }
     if TYPED_AS_ELEMENTS.contains(&row.name) && operands[0].shape[params.axis] > places_of(operands[0].dtype) {
         return Some("Burn gives places in the type of the elements, which may be too narrow; Flex's are i64");
@@ -81,13 +81,13 @@ fn places_of(dtype: DType) -> usize {
     }
 }
 
-/// Operators that `Fusion` writes out in others, with a rounding at each, where the backend has a kernel of its own.
+/// Operators that `Fused` writes out in others, with a rounding at each, where the backend has a kernel of its own.
 pub(crate) fn is_written_out(row: &Row) -> bool {
     let is_weight_gradient = row.name.starts_with("conv_transpose") && row.name.ends_with("weight_backward");
     is_weight_gradient || WRITTEN_OUT.iter().any(|name| row.name.starts_with(name))
 }
 
-/// Whether what `Fusion` writes out is coarser than an operator, and how far off the formula is itself: in 16 bits each step is
+/// Whether what `Fused` writes out is coarser than an operator, and how far off the formula is itself: in 16 bits each step is
 /// rounded; Burn's own sigmoids go by way of f32, and one by a logarithm; its gradient of gelu is that of the approximation by tanh,
 /// which differs from the one by erf by 8.7e-4 at most.
 pub(crate) fn coarser(name: &str, is_gelu_backward: bool, operands: &[Data]) -> Option<f64> {
@@ -99,7 +99,7 @@ pub(crate) fn coarser(name: &str, is_gelu_backward: bool, operands: &[Data]) -> 
     }
 }
 
-/// Of sorts, `Fusion` takes Burn's own on the host, where equal elements come in another order.
+/// Of sorts, `Fused` takes Burn's own on the host, where equal elements come in another order.
 /// And clamps at one end keep -0 at a bound of +0.
 const WRITTEN_OUT: [&str; 21] = [
     "float_clamp_m",

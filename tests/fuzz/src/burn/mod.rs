@@ -1,4 +1,4 @@
-//! Burn: its backend operators on Flex, on `Rocm` and on `Fusion<Rocm>`.
+//! Burn: its backend operators on Flex, on `Rocm` and on `Fused`.
 
 mod float;
 mod gradient;
@@ -274,7 +274,7 @@ impl Family for Burn {
         values: &dyn Fn() -> Vec<Data>,
     ) -> Option<&'static str> {
         if row.name.starts_with("q_") && values().iter().any(Data::has_nan) {
-            return Some("Burn's own range, which Fusion takes, is NaN where a backend's leaves NaN out");
+            return Some("Burn's own range, which is recorded in its place, is NaN where a backend's leaves NaN out");
         }
         known::reason(row, params, operands)
     }

@@ -125,7 +125,7 @@ pub(crate) fn places<B: Backend>(made: (IntTensor<B>, IntTensor<B>), dtype: DTyp
     (made.0, B::int_cast(made.1, int(dtype)))
 }
 
-/// Zero for what is infinite: Burn's own formula of a logarithm of a sigmoid, which Fusion takes, is NaN there.
+/// Zero for what is infinite: Burn's own formula of a logarithm of a sigmoid, which is recorded in its place, is NaN there.
 pub(crate) fn finite<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let infinite = B::float_is_inf(x.clone(), NATIVE);
     B::float_mask_fill(x, infinite, 0.0.into())

@@ -46,7 +46,7 @@ fn gradients(row: &Row, call: &Call) -> String {
     )
 }
 
-/// The test: the program on `Fusion<Rocm>`, on `Rocm` and on Flex.
+/// The test: the program on `Fused`, on `Rocm` and on Flex.
 pub(crate) fn test(program: &Program, rows: &[Row], name: &str, calls: Calls) -> String {
     let mut body = String::new();
     let mut reads = Vec::new();

@@ -1,22 +1,21 @@
 //! Attention as it is kept and run again.
 
-use burn_fusion::stream::{Context, ScalarId};
 use burn_ir::{TensorError, TensorId};
 use rocfire_fusion::Scalar;
 use rocfire_hal::{DType, Tensor};
 use rocfire_kernels::pattern::attention::Attention;
-use serde::{Deserialize, Serialize};
 
 use crate::RocmDevice;
 use crate::convert::to_hal;
 use crate::error::{Result, execution};
+use crate::fusion::bindings::Bindings;
 use crate::fusion::execute::{execute, failure, take};
-use crate::fusion::handle::{self, Handle};
+use crate::fusion::handle;
 use crate::fusion::plan::{Plan, Source};
 use crate::fusion::report::KernelReport;
 
 /// See the module's description.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(in crate::fusion) struct AttentionPlan {
     pub(in crate::fusion) pattern: Attention<TensorId>,
     /// What the pattern reads, each tensor once.
@@ -40,37 +39,37 @@ impl AttentionPlan {
 
     /// Runs it; what fails leaves its error in the tensor that it would have written. Shapes and scalars that the kernel does
     /// not have run without it: which do is a function of them alone.
-    pub(in crate::fusion) fn execute(&self, device: &RocmDevice, context: &mut Context<Handle>) {
-        if !self.fits(context) {
-            return self.apart.iter().for_each(|plan| execute(plan, device, &[], context));
+    pub(in crate::fusion) fn execute(&self, device: &RocmDevice, bindings: &mut Bindings) {
+        if !self.fits(bindings) {
+            return self.apart.iter().for_each(|plan| execute(plan, device, &[], bindings));
         }
         let output = self.pattern.output().expect("a plan's pattern is whole");
-        let result = match failure(&self.sources, context) {
+        let result = match failure(&self.sources, bindings) {
             Some(error) => Err(error),
-            None => self.attend(context).map_err(|error| {
+            None => self.attend(bindings).map_err(|error| {
                 let kernel = AttentionPlan::NAME;
                 tracing::debug!(target: "rocfire::fusion", kernel, %error, "failed before its launch");
                 TensorError::new(execution(error))
             }),
         };
-        let global = &context.tensors[&output];
+        let global = &bindings.tensor(output);
         match result {
-            Ok(tensor) => context.handles.register_handle(global.id, handle::wrap(tensor, global.dtype)),
-            Err(error) => context.handles.set_error(global.id, error),
+            Ok(tensor) => bindings.handles.register_handle(global.id, handle::wrap(tensor, global.dtype)),
+            Err(error) => bindings.handles.set_error(global.id, error),
         }
     }
 
-    fn fits(&self, context: &Context<Handle>) -> bool {
+    fn fits(&self, bindings: &Bindings) -> bool {
         let shape = |id: TensorId| {
-            let global = &context.tensors[&id];
+            let global = &bindings.tensor(id);
             // A type that is none of ours is none of the kernel's.
             (&global.shape[..], to_hal(global.dtype).unwrap_or(DType::Bool))
         };
-        self.pattern.fits(shape, |number| self.number(context, number))
+        self.pattern.fits(shape, |number| self.number(bindings, number))
     }
 
-    fn number(&self, context: &Context<Handle>, number: u64) -> f64 {
-        match crate::ops::elementwise::scalar(context.scalars[&ScalarId { value: number }].into()) {
+    fn number(&self, bindings: &Bindings, number: u64) -> f64 {
+        match crate::ops::elementwise::scalar(bindings.scalar(number).into()) {
             Scalar::Float(value) => value,
             Scalar::Int(value) => value as f64,
             Scalar::Uint(value) => value as f64,
@@ -78,16 +77,16 @@ impl AttentionPlan {
         }
     }
 
-    fn attend(&self, context: &mut Context<Handle>) -> Result<Tensor> {
+    fn attend(&self, bindings: &mut Bindings) -> Result<Tensor> {
         let mut tensors: Vec<(TensorId, Tensor)> = Vec::with_capacity(self.sources.len());
         for source in &self.sources {
-            tensors.push((source.id, take(source, context)?));
+            tensors.push((source.id, take(source, bindings)?));
         }
         let tensor = |id: TensorId| {
             let found = tensors.iter().find(|(known, _)| *known == id);
             &found.expect("a pattern reads nothing but its sources").1
         };
         let first = &tensors[0].1;
-        Ok(self.pattern.run(first.device().stream(), tensor, |number| self.number(context, number))?)
+        Ok(self.pattern.run(first.device().stream(), tensor, |number| self.number(bindings, number))?)
     }
 }

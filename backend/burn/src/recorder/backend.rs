@@ -1,0 +1,141 @@
+//! What Burn asks of the backend as a whole: what was recorded runs first, then the eager backend answers.
+
+use std::sync::Arc;
+
+use burn_backend::{
+    Backend, BackendTypes, DType, DTypeUsageSet, ExecutionError, MemoryPoolUsage, ProfileDuration, ProfileOptions,
+    ProfileToken, SlicedPoolReport, TensorData, profile_with_tokens,
+};
+use burn_router::RouterClient;
+use rocfire_hal::Graph;
+
+use super::channel::{Client, Lazy};
+use crate::backend::Persistent;
+use crate::{Rocm, RocmDevice};
+
+/// Burn's backend for AMD GPUs as it stands in the slot: operators are recorded, and run as few launches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fused;
+
+/// Runs what was recorded for a device.
+fn run(device: &RocmDevice) {
+    Client::of(device).state().run_all();
+}
+
+impl BackendTypes for Fused {
+    type Device = RocmDevice;
+    type FloatTensorPrimitive = Lazy;
+    type IntTensorPrimitive = Lazy;
+    type BoolTensorPrimitive = Lazy;
+    type QuantizedTensorPrimitive = Lazy;
+    type GraphPrimitive = Arc<Graph>;
+}
+
+impl Backend for Fused {
+    fn name(device: &RocmDevice) -> String {
+        format!("fused {}", Rocm::name(device))
+    }
+
+    fn seed(device: &RocmDevice, seed: u64) {
+        Client::of(device).seed(seed);
+    }
+
+    fn sync(device: &RocmDevice) -> Result<(), ExecutionError> {
+        Client::of(device).sync()
+    }
+
+    fn flush(device: &RocmDevice) -> Result<(), ExecutionError> {
+        run(device);
+        Rocm::flush(device)
+    }
+
+    fn profile<O: Send + 'static>(
+        device: &RocmDevice,
+        options: ProfileOptions,
+        func: impl FnOnce() -> O + Send,
+    ) -> Result<(O, ProfileDuration), ExecutionError> {
+        profile_with_tokens::<Fused, O>(device, options, func)
+    }
+
+    fn profile_start(device: &RocmDevice) -> Result<Option<ProfileToken>, ExecutionError> {
+        Rocm::profile_start(device)
+    }
+
+    fn profile_end(
+        device: &RocmDevice,
+        token: ProfileToken,
+        options: ProfileOptions,
+    ) -> Result<ProfileDuration, ExecutionError> {
+        if options.flushes() {
+            run(device);
+        }
+        Rocm::profile_end(device, token, options)
+    }
+
+    fn graph_prepare(device: &RocmDevice) -> Result<(), ExecutionError> {
+        run(device);
+        Rocm::graph_prepare(device)
+    }
+
+    fn graph_start_capture(device: &RocmDevice) -> Result<(), ExecutionError> {
+        run(device);
+        Rocm::graph_start_capture(device)
+    }
+
+    fn graph_stop_capture(device: &RocmDevice) -> Result<Arc<Graph>, ExecutionError> {
+        run(device);
+        Rocm::graph_stop_capture(device)
+    }
+
+    unsafe fn graph_replay(device: &RocmDevice, graph: &Arc<Graph>) -> Result<(), ExecutionError> {
+        run(device);
+        // SAFETY: what is asked of the caller is the same.
+        unsafe { Rocm::graph_replay(device, graph) }
+    }
+
+    fn memory_cleanup(device: &RocmDevice) {
+        Rocm::memory_cleanup(device);
+    }
+
+    fn memory_pool_usage(device: &RocmDevice) -> Option<MemoryPoolUsage> {
+        run(device);
+        Rocm::memory_pool_usage(device)
+    }
+
+    fn memory_pool_report(device: &RocmDevice) -> Option<Vec<SlicedPoolReport>> {
+        run(device);
+        Rocm::memory_pool_report(device)
+    }
+
+    fn memory_persistent_allocations<Output: Send, Input: Send, Func: Fn(Input) -> Output + Send>(
+        device: &RocmDevice,
+        input: Input,
+        func: Func,
+    ) -> Output {
+        run(device);
+        let _until_the_end = device.open().ok().map(Persistent::begin);
+        let output = func(input);
+        // What was recorded inside must be made inside.
+        run(device);
+        output
+    }
+
+    fn staging<'a, Iter>(data: Iter, device: &RocmDevice)
+    where
+        Iter: Iterator<Item = &'a mut TensorData>,
+    {
+        Rocm::staging(data, device);
+    }
+
+    fn supports_dtype(device: &RocmDevice, dtype: DType) -> bool {
+        Rocm::supports_dtype(device, dtype)
+    }
+
+    fn dtype_usage(device: &RocmDevice, dtype: DType) -> DTypeUsageSet {
+        Rocm::dtype_usage(device, dtype)
+    }
+
+    fn device_count(type_id: u16) -> usize {
+        Rocm::device_count(type_id)
+    }
+}

@@ -1,0 +1,198 @@
+//! The way from Burn's operators to a device's recordings, as `burn-router` asks for it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps, QTensorOps};
+use burn_backend::{Backend, DType, DTypeUsageSet, DeviceId, DeviceOps, ExecutionError, Shape, TensorData};
+use burn_ir::{BackendIr, GraphBindings, GraphId, OperationIr, TensorHandle, TensorId, TensorIr, TensorStatus};
+use burn_router::{BackendRouter, MultiBackendBridge, RouterChannel, RouterClient, RouterTensor, get_client};
+use burn_std::future::DynFut;
+
+use super::state::State;
+use crate::fusion::handle::Handle;
+use crate::{Rocm, RocmDevice};
+
+/// Burn's operators as operations for [`Client`].
+pub(super) type Router = BackendRouter<Channel>;
+
+/// A tensor that may not have been computed yet.
+pub(crate) type Lazy = RouterTensor<Client>;
+
+/// One recorder a device, for as long as the process runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Channel;
+
+/// Where operations of a device are recorded: a name, copied with every tensor.
+#[derive(Clone, Copy)]
+pub struct Client {
+    device: RocmDevice,
+    state: &'static Mutex<State>,
+}
+
+impl Client {
+    /// That of a device.
+    pub(crate) fn of(device: &RocmDevice) -> Client {
+        get_client::<Channel>(device)
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'static, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A tensor with a handle.
+    pub(super) fn tensor(self, handle: Handle, shape: Shape, dtype: DType) -> Lazy {
+        let id = self.create_empty_handle();
+        self.state().register(id, handle);
+        RouterTensor::new(id, shape, dtype, self)
+    }
+
+    /// The handle of a tensor, when what makes it has run.
+    ///
+    /// # Errors
+    /// What failed there.
+    pub(super) fn take(&self, tensor: &TensorIr) -> Result<TensorHandle<Handle>, ExecutionError> {
+        let handle = self.state().take(tensor).map_err(|error| match error.depth() {
+            0 => error.cause().clone(),
+            _ => ExecutionError::with_context(error.to_string()),
+        })?;
+        Ok(TensorHandle { handle, shape: tensor.shape.clone() })
+    }
+}
+
+impl RouterClient for Client {
+    type Device = RocmDevice;
+
+    fn register_op(&self, mut operation: OperationIr) {
+        // A tensor from the host is there before its operation is told.
+        if !matches!(operation, OperationIr::Init(_)) {
+            self.state().record(&mut operation);
+        }
+    }
+
+    fn read_tensor_async(&self, tensor: TensorIr) -> DynFut<Result<TensorData, ExecutionError>> {
+        let taken = self.take(&tensor);
+        Box::pin(async move {
+            let handle = taken?;
+            match tensor.dtype {
+                DType::QFloat(_) => Rocm::q_into_data(Rocm::quantized_tensor(handle)).await,
+                DType::Bool(_) => Rocm::bool_into_data(Rocm::bool_tensor(handle)).await,
+                dtype if dtype.is_float() => Rocm::float_into_data(Rocm::float_tensor(handle)).await,
+                _ => Rocm::int_into_data(Rocm::int_tensor(handle)).await,
+            }
+        })
+    }
+
+    fn sync(&self) -> Result<(), ExecutionError> {
+        self.state().run_all();
+        Rocm::sync(&self.device)
+    }
+
+    fn flush(&self) {
+        self.state().run_all();
+        if let Err(error) = Rocm::flush(&self.device) {
+            tracing::warn!("{} was not flushed: {error:?}", self.device);
+        }
+    }
+
+    fn create_empty_handle(&self) -> TensorId {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        TensorId::new(COUNT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn register_tensor_data(&self, data: TensorData) -> Lazy {
+        let (shape, dtype) = (data.shape().clone(), data.dtype());
+        let handle = match dtype {
+            DType::QFloat(_) => Rocm::quantized_tensor_handle(Rocm::q_from_data(data, &self.device)),
+            DType::Bool(_) => Rocm::bool_tensor_handle(Rocm::bool_from_data(data, &self.device)),
+            dtype if dtype.is_float() => Rocm::float_tensor_handle(Rocm::float_from_data(data, &self.device)),
+            _ => Rocm::int_tensor_handle(Rocm::int_from_data(data, &self.device)),
+        };
+        self.tensor(handle, shape, dtype)
+    }
+
+    fn device(&self) -> RocmDevice {
+        self.device
+    }
+
+    fn seed(&self, seed: u64) {
+        self.state().run_all();
+        Rocm::seed(&self.device, seed);
+    }
+
+    fn dtype_usage(&self, dtype: DType) -> DTypeUsageSet {
+        Rocm::dtype_usage(&self.device, dtype)
+    }
+
+    fn register_and_execute_graph(&self, _: GraphId, _: Vec<OperationIr>, _: GraphBindings) {
+        unreachable!("operations reach the recorder one by one")
+    }
+
+    fn execute_graph(&self, _: GraphId, _: GraphBindings) {
+        unreachable!("operations reach the recorder one by one")
+    }
+
+    fn register_alias(&self, new_id: TensorId, src_id: TensorId) {
+        let source = TensorIr {
+            status: TensorStatus::ReadOnly,
+            ..TensorIr::uninit(src_id, Shape::from(Vec::<usize>::new()), DType::F32)
+        };
+        if let Ok(handle) = self.take(&source) {
+            self.state().register(new_id, handle.handle);
+        }
+    }
+}
+
+impl RouterChannel for Channel {
+    type Device = RocmDevice;
+    type Bridge = Bridge;
+    type Client = Client;
+
+    fn name(device: &RocmDevice) -> String {
+        Rocm::name(device)
+    }
+
+    fn init_client(device: &RocmDevice) -> Client {
+        static STATES: Mutex<Option<HashMap<DeviceId, &'static Mutex<State>>>> = Mutex::new(None);
+        let mut states = STATES.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = || &*Box::leak(Box::new(Mutex::new(State::new(*device))));
+        let state = *states.get_or_insert_default().entry(device.id()).or_insert_with(made);
+        Client { device: *device, state }
+    }
+
+    fn get_tensor_handle(tensor: &TensorIr, client: &Client) -> Handle {
+        match client.take(tensor) {
+            Ok(taken) => taken.handle,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+
+    fn register_tensor(client: &Client, handle: Handle, shape: Shape, dtype: DType) -> Lazy {
+        client.tensor(handle, shape, dtype)
+    }
+}
+
+/// Tensors on their way between devices.
+#[derive(Clone, Copy, Debug)]
+pub struct Bridge;
+
+impl MultiBackendBridge for Bridge {
+    type TensorHandle = Handle;
+    type Device = RocmDevice;
+
+    fn change_backend_float(handle: Handle, shape: Shape, device: &RocmDevice) -> Handle {
+        let tensor = Rocm::float_tensor(TensorHandle { handle, shape });
+        Rocm::float_tensor_handle(Rocm::float_to_device(tensor, device))
+    }
+
+    fn change_backend_int(handle: Handle, shape: Shape, device: &RocmDevice) -> Handle {
+        let tensor = Rocm::int_tensor(TensorHandle { handle, shape });
+        Rocm::int_tensor_handle(Rocm::int_to_device(tensor, device))
+    }
+
+    fn change_backend_bool(handle: Handle, shape: Shape, device: &RocmDevice) -> Handle {
+        let tensor = Rocm::bool_tensor(TensorHandle { handle, shape });
+        Rocm::bool_tensor_handle(Rocm::bool_to_device(tensor, device))
+    }
+}

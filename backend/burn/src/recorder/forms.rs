@@ -1,0 +1,149 @@
+//! The programs that were recorded before, as a tree: from each operation to those that have followed it.
+//!
+//! An operation that is the one expected costs a comparison, and nothing is asked of the fuser. Behind the last operation of a
+//! stretch lies what runs it.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use burn_ir::{OperationIr, TensorStatus};
+use rustc_hash::FxBuildHasher;
+
+use crate::fusion::FusedKernel;
+
+/// A place in the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NodeId(u32);
+
+/// What an operation does to the stretch that was recorded so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It joins it.
+    Joins(NodeId),
+    /// It joins it, and ends it.
+    Closes(NodeId),
+    /// It ends it, and is not part of it.
+    Ends,
+}
+
+/// What runs a stretch.
+#[derive(Clone)]
+pub(super) struct Stretch {
+    pub(super) kernel: Arc<FusedKernel>,
+    /// Numbers of the tensors whose life ends in it.
+    pub(super) ending: Arc<[usize]>,
+    /// Numbers of the tensors that it makes.
+    pub(super) made: Arc<[usize]>,
+}
+
+struct Edge {
+    hash: u64,
+    operation: OperationIr,
+    next: Next,
+}
+
+struct Node {
+    /// The node before, and the edge from there.
+    before: Option<(NodeId, usize)>,
+    edges: Vec<Edge>,
+    /// The edge that was taken last.
+    likely: usize,
+    stretch: Option<Stretch>,
+}
+
+/// All forms of a device.
+pub(super) struct Forms {
+    nodes: Vec<Node>,
+}
+
+/// From so many nodes on all are forgotten: a program without forms that come again would fill the memory.
+const NODES_MOST: usize = 1 << 20;
+
+impl Forms {
+    pub(super) const START: NodeId = NodeId(0);
+
+    pub(super) fn new() -> Forms {
+        Forms { nodes: vec![Node { before: None, edges: Vec::new(), likely: 0, stretch: None }] }
+    }
+
+    /// Whether the forms should be forgotten before the next stretch.
+    pub(super) fn is_full(&self) -> bool {
+        self.nodes.len() >= NODES_MOST
+    }
+
+    /// What an operation did when it last came at this place.
+    pub(super) fn next(&mut self, at: NodeId, operation: &OperationIr) -> Option<Next> {
+        let node = &mut self.nodes[at.0 as usize];
+        let likely = node.edges.get(node.likely)?;
+        if likely.operation == *operation {
+            return Some(likely.next);
+        }
+        if node.edges.len() == 1 {
+            return None;
+        }
+        let hash = hash(operation);
+        let found = node.edges.iter().position(|edge| edge.hash == hash && edge.operation == *operation)?;
+        node.likely = found;
+        Some(node.edges[found].next)
+    }
+
+    /// Remembers that an operation joins the stretch at this place, and whether it ends it.
+    pub(super) fn join(&mut self, at: NodeId, operation: OperationIr, closes: bool) -> Next {
+        let made = NodeId(self.nodes.len() as u32);
+        let edge = self.nodes[at.0 as usize].edges.len();
+        self.nodes.push(Node { before: Some((at, edge)), edges: Vec::new(), likely: 0, stretch: None });
+        let next = if closes { Next::Closes(made) } else { Next::Joins(made) };
+        self.add(at, operation, next);
+        next
+    }
+
+    /// Remembers that an operation ends the stretch at this place.
+    pub(super) fn end(&mut self, at: NodeId, operation: OperationIr) -> Next {
+        self.add(at, operation, Next::Ends);
+        Next::Ends
+    }
+
+    fn add(&mut self, at: NodeId, operation: OperationIr, next: Next) {
+        let node = &mut self.nodes[at.0 as usize];
+        node.likely = node.edges.len();
+        node.edges.push(Edge { hash: hash(&operation), operation, next });
+    }
+
+    /// The operations that lead to a place, in order.
+    pub(super) fn operations(&self, at: NodeId) -> Vec<&OperationIr> {
+        let steps =
+            std::iter::successors(self.nodes[at.0 as usize].before, |(node, _)| self.nodes[node.0 as usize].before);
+        let mut operations: Vec<_> =
+            steps.map(|(node, edge)| &self.nodes[node.0 as usize].edges[edge].operation).collect();
+        operations.reverse();
+        operations
+    }
+
+    /// What runs the stretch that ends here, if it has run before.
+    pub(super) fn stretch(&self, at: NodeId) -> Option<Stretch> {
+        self.nodes[at.0 as usize].stretch.clone()
+    }
+
+    /// Remembers what runs the stretch that ends here.
+    pub(super) fn keep(&mut self, at: NodeId, kernel: FusedKernel) -> Stretch {
+        let numbers = |tensors: &mut dyn Iterator<Item = &burn_ir::TensorIr>| -> Arc<[usize]> {
+            tensors.map(|tensor| tensor.id.value() as usize).collect()
+        };
+        let operations = self.operations(at);
+        let nodes = operations.iter().flat_map(|operation| match operation {
+            OperationIr::Drop(tensor) => vec![tensor],
+            operation => operation.nodes(),
+        });
+        let stretch = Stretch {
+            kernel: Arc::new(kernel),
+            ending: numbers(&mut nodes.filter(|tensor| tensor.status == TensorStatus::ReadWrite)),
+            made: numbers(&mut operations.iter().flat_map(|operation| operation.outputs())),
+        };
+        self.nodes[at.0 as usize].stretch = Some(stretch.clone());
+        stretch
+    }
+}
+
+fn hash(operation: &OperationIr) -> u64 {
+    FxBuildHasher.hash_one(operation)
+}

@@ -1,0 +1,27 @@
+//! Operators that Burn's operations have no name for, as one operation each.
+
+use burn_backend::{DType, ExecutionError, Shape};
+use burn_ir::{HandleContainer, TensorIr, TensorStatus};
+use burn_router::{RouterClient, RouterTensor};
+
+use super::channel::{Client, Lazy};
+use crate::fusion::handle::Handle;
+
+/// Runs an operation behind what its thread has recorded: `run` gives handles of its outputs, of these shapes and types. At
+/// least one input.
+///
+/// What fails becomes the error of the outputs.
+pub(crate) fn record(
+    inputs: Vec<Lazy>,
+    outputs: Vec<(Shape, DType)>,
+    run: impl FnOnce(&mut HandleContainer<Handle>, &[TensorIr]) -> Result<Vec<Handle>, ExecutionError>,
+) -> Vec<Lazy> {
+    let client: Client = inputs[0].client;
+    let inputs: Vec<TensorIr> = inputs.into_iter().map(RouterTensor::into_ir).collect();
+    let empty = |(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), shape, dtype);
+    let outputs: Vec<TensorIr> = outputs.into_iter().map(empty).collect();
+    client.state().run_custom(&inputs, &outputs, Box::new(|handles| run(handles, &inputs)));
+    let tensor = |made: TensorIr| RouterTensor::new(made.id, made.shape, made.dtype, client);
+    debug_assert!(outputs.iter().all(|made| made.status == TensorStatus::NotInit));
+    outputs.into_iter().map(tensor).collect()
+}

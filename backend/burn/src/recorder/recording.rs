@@ -1,0 +1,168 @@
+//! What a thread has recorded and not yet run: operations in relative form, and what stands for their numbers.
+//!
+//! In relative form a tensor is its place among those of the recording, an extent the place of its number among those met so far
+//! (that of 1 is 0), a scalar and a range of a slice their place among the scalars and ranges. The same program recorded
+//! again is then the same operations, whatever its tensors and extents are.
+
+use std::time::Duration;
+
+use burn_backend::Slice;
+use burn_backend::StreamId;
+use burn_ir::{HandleContainer, IrVisitorMut, OperationIr, ScalarIr, TensorId, TensorIr};
+use rustc_hash::FxHashMap;
+
+use super::forms::{Forms, NodeId};
+use crate::fusion::Fuser;
+use crate::fusion::bindings::Bindings;
+use crate::fusion::handle::Handle;
+
+/// The operations of a thread since it last ran some.
+pub(super) struct Recording {
+    pub(super) stream: StreamId,
+    /// Where they lead in the forms that were seen before.
+    pub(super) at: NodeId,
+    pub(super) count: usize,
+    /// Asked from the first operation on that no form has.
+    pub(super) fuser: Option<Fuser>,
+    pub(super) tables: Tables,
+    /// Tensors that another thread has let go of while these operations still need them.
+    pub(super) held: Vec<(TensorId, Handle)>,
+    /// Tensors made here that another thread has dropped: they end behind these operations.
+    pub(super) dropped: Vec<TensorIr>,
+}
+
+impl Recording {
+    pub(super) fn new(stream: StreamId) -> Recording {
+        Recording {
+            stream,
+            at: Forms::START,
+            count: 0,
+            fuser: None,
+            tables: Tables::default(),
+            held: Vec::new(),
+            dropped: Vec::new(),
+        }
+    }
+
+    /// Forgets its operations.
+    pub(super) fn clear(&mut self) {
+        (self.at, self.count, self.fuser) = (Forms::START, 0, None);
+        self.tables.clear();
+    }
+
+    /// Whether its operations read, make or drop a tensor.
+    pub(super) fn knows(&self, id: TensorId) -> bool {
+        self.count > 0 && self.tables.numbers.contains_key(&id)
+    }
+}
+
+/// What the numbers of relative forms stand for.
+pub(super) struct Tables {
+    /// By number, with the status of the last use.
+    pub(super) tensors: Vec<TensorIr>,
+    numbers: FxHashMap<TensorId, usize>,
+    extents: Vec<usize>,
+    scalars: Vec<ScalarIr>,
+    ranges: Vec<Slice>,
+}
+
+impl Default for Tables {
+    fn default() -> Tables {
+        Tables {
+            tensors: Vec::new(),
+            numbers: FxHashMap::default(),
+            // That of 1 is told by its number.
+            extents: vec![1],
+            scalars: Vec::new(),
+            ranges: Vec::new(),
+        }
+    }
+}
+
+impl Tables {
+    /// Puts an operation into relative form.
+    pub(super) fn relative(&mut self, operation: &mut OperationIr) {
+        operation.visit_mut(&mut Relative(self));
+    }
+
+    /// Puts it back into the form in which it came.
+    pub(super) fn absolute(&self, operation: &mut OperationIr) {
+        operation.visit_mut(&mut Absolute(self));
+    }
+
+    /// What a plan runs with.
+    pub(super) fn lend(&mut self, handles: HandleContainer<Handle>) -> Bindings {
+        Bindings {
+            tensors: std::mem::take(&mut self.tensors),
+            scalars: std::mem::take(&mut self.scalars),
+            ranges: std::mem::take(&mut self.ranges),
+            handles,
+            launching: Duration::ZERO,
+        }
+    }
+
+    /// The memory of what was lent.
+    pub(super) fn take_back(&mut self, bindings: Bindings) {
+        (self.tensors, self.scalars, self.ranges) = (bindings.tensors, bindings.scalars, bindings.ranges);
+    }
+
+    fn clear(&mut self) {
+        self.tensors.clear();
+        self.numbers.clear();
+        self.extents.truncate(1);
+        self.scalars.clear();
+        self.ranges.clear();
+    }
+}
+
+struct Relative<'a>(&'a mut Tables);
+
+impl IrVisitorMut for Relative<'_> {
+    fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
+        let Tables { tensors, numbers, extents, .. } = &mut *self.0;
+        let number = *numbers.entry(tensor.id).or_insert(tensors.len());
+        match tensors.get_mut(number) {
+            Some(known) => {
+                known.status = tensor.status;
+                known.shape.clone_from(&tensor.shape);
+            }
+            None => tensors.push(tensor.clone()),
+        }
+        tensor.id = TensorId::new(number as u64);
+        for extent in tensor.shape.iter_mut() {
+            let known = extents.iter().position(|other| other == extent);
+            *extent = known.unwrap_or_else(|| {
+                extents.push(*extent);
+                extents.len() - 1
+            });
+        }
+    }
+
+    fn visit_scalar_mut(&mut self, scalar: &mut ScalarIr) {
+        let number = self.0.scalars.len() as u64;
+        self.0.scalars.push(std::mem::replace(scalar, ScalarIr::UInt(number)));
+    }
+
+    fn visit_range_mut(&mut self, range: &mut Slice) {
+        let number = self.0.ranges.len() as isize;
+        self.0.ranges.push(std::mem::replace(range, Slice { start: number, end: None, step: 1 }));
+    }
+}
+
+struct Absolute<'a>(&'a Tables);
+
+impl IrVisitorMut for Absolute<'_> {
+    fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
+        tensor.id = self.0.tensors[tensor.id.value() as usize].id;
+        tensor.shape.iter_mut().for_each(|extent| *extent = self.0.extents[*extent]);
+    }
+
+    fn visit_scalar_mut(&mut self, scalar: &mut ScalarIr) {
+        let ScalarIr::UInt(number) = *scalar else { unreachable!("relative scalars are numbers") };
+        *scalar = self.0.scalars[number as usize];
+    }
+
+    fn visit_range_mut(&mut self, range: &mut Slice) {
+        *range = self.0.ranges[range.start as usize];
+    }
+}

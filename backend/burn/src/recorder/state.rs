@@ -1,0 +1,306 @@
+//! A device's recordings and tensors, behind one lock: recording, running, and what threads ask of each other's tensors.
+//!
+//! Operations run in the order in which their thread recorded them, and nothing runs before it must: when an operation comes that
+//! no kernel computes, when a value is read, when a stretch is long. A thread that meets a tensor which another thread has
+//! recorded and not yet run lets that recording run first.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use burn_backend::ExecutionError;
+use burn_backend::StreamId;
+use burn_ir::{HandleContainer, OperationIr, TensorError, TensorId, TensorIr, TensorStatus};
+use burn_router::TensorInterpreter;
+
+use super::forms::{Forms, Next};
+use super::recording::Recording;
+use super::spent::Recorded;
+use crate::error::told;
+use crate::fusion::handle::Handle;
+use crate::fusion::{Fuser, Taken};
+use crate::{Rocm, RocmDevice};
+
+/// Runs one operation on tensors of the device: gives handles of its outputs, in order.
+pub(super) type Run<'a> = dyn FnOnce(&mut HandleContainer<Handle>) -> Result<Vec<Handle>, ExecutionError> + 'a;
+
+/// All that is recorded and alive on a device.
+pub(super) struct State {
+    device: RocmDevice,
+    fuses: bool,
+    handles: HandleContainer<Handle>,
+    forms: Forms,
+    /// By thread, those that have recorded something lately.
+    recordings: Vec<Recording>,
+    /// Runs operations that no kernel computes.
+    interpreter: TensorInterpreter<Rocm>,
+    pub(super) spent: Recorded,
+}
+
+/// From so many recordings on, those without operations are given up.
+const RECORDINGS_MOST: usize = 8;
+
+impl State {
+    pub(super) fn new(device: RocmDevice) -> State {
+        State {
+            device,
+            // A device that cannot be opened says so at its first tensor.
+            fuses: device.open().is_ok_and(|open| open.config().fusion),
+            handles: HandleContainer::new(),
+            forms: Forms::new(),
+            recordings: Vec::new(),
+            interpreter: TensorInterpreter::new(device),
+            spent: Recorded::default(),
+        }
+    }
+
+    /// The place of this thread's recording.
+    fn own(&mut self) -> usize {
+        let stream = StreamId::current();
+        let found = self.recordings.iter().position(|recording| recording.stream == stream);
+        found.unwrap_or_else(|| {
+            if self.recordings.len() >= RECORDINGS_MOST {
+                self.recordings.retain(|recording| recording.count > 0);
+            }
+            self.recordings.push(Recording::new(stream));
+            self.recordings.len() - 1
+        })
+    }
+
+    /// Records an operation, and runs what must run before it or with it.
+    pub(super) fn record(&mut self, operation: &mut OperationIr) {
+        let own = self.own();
+        match operation {
+            OperationIr::Drop(tensor) if !self.recordings[own].knows(tensor.id) => return self.drop_elsewhere(tensor),
+            OperationIr::Drop(_) => (),
+            _ => self.spent.operators += 1,
+        }
+        if self.recordings.len() > 1 {
+            self.await_others(own, operation);
+        }
+        if !self.fuses {
+            return self.run_alone(operation.clone());
+        }
+        loop {
+            let Recording { tables, at, count, fuser, .. } = &mut self.recordings[own];
+            tables.relative(operation);
+            let known = match fuser {
+                None => self.forms.next(*at, operation),
+                Some(_) => None,
+            };
+            let next = known.unwrap_or_else(|| {
+                let start = Instant::now();
+                let fuser = fuser.get_or_insert_with(|| replay(self.device, &self.forms.operations(*at)));
+                let next = match fuser.take(operation) {
+                    Taken::Joins => self.forms.join(*at, operation.clone(), false),
+                    Taken::Closes => self.forms.join(*at, operation.clone(), true),
+                    Taken::Refused => self.forms.end(*at, operation.clone()),
+                };
+                self.spent.planning += start.elapsed();
+                next
+            });
+            match next {
+                Next::Joins(to) => {
+                    (*at, *count) = (to, *count + 1);
+                    return;
+                }
+                Next::Closes(to) => {
+                    (*at, *count) = (to, *count + 1);
+                    return self.run(own);
+                }
+                Next::Ends => {
+                    tables.absolute(operation);
+                    if *count == 0 {
+                        self.recordings[own].clear();
+                        return self.run_alone(operation.clone());
+                    }
+                    self.run(own);
+                }
+            }
+        }
+    }
+
+    /// Runs what every thread has recorded.
+    pub(super) fn run_all(&mut self) {
+        (0..self.recordings.len()).for_each(|at| self.run(at));
+    }
+
+    /// Runs what this thread has recorded.
+    pub(super) fn run_own(&mut self) {
+        let own = self.own();
+        self.run(own);
+    }
+
+    /// Runs a recording as a whole.
+    fn run(&mut self, at: usize) {
+        let recording = &mut self.recordings[at];
+        if recording.count == 0 {
+            return;
+        }
+        // Whatever runs from here on, it waits for nothing that is recorded here.
+        recording.count = 0;
+        let (end, fuser, held) = (recording.at, recording.fuser.take(), std::mem::take(&mut recording.held));
+        let dropped = std::mem::take(&mut recording.dropped);
+        let stretch = self.forms.stretch(end).unwrap_or_else(|| {
+            let start = Instant::now();
+            let fuser = fuser.unwrap_or_else(|| replay(self.device, &self.forms.operations(end)));
+            let stretch = self.forms.keep(end, fuser.finish());
+            self.spent.planning += start.elapsed();
+            stretch
+        });
+        for (id, handle) in &held {
+            self.handles.register_handle(*id, handle.clone());
+        }
+        let tables = &self.recordings[at].tables;
+        let ending: Vec<TensorId> = stretch.ending.iter().map(|number| tables.tensors[*number].id).collect();
+        ending.iter().for_each(|id| self.keep_for_others(*id));
+        let mut bindings = self.recordings[at].tables.lend(std::mem::take(&mut self.handles));
+        let start = Instant::now();
+        let ran = catch_unwind(AssertUnwindSafe(|| stretch.kernel.run(&mut bindings)));
+        self.spent.running += start.elapsed();
+        self.spent.launching += bindings.launching;
+        self.spent.stretches += 1;
+        self.handles = std::mem::take(&mut bindings.handles);
+        if let Err(panic) = ran {
+            let error = TensorError::new(told(panic));
+            let made = stretch.made.iter().map(|number| bindings.tensors[*number].id);
+            made.for_each(|id| self.handles.claim_unwritten(id, error.clone()));
+        }
+        self.recordings[at].tables.take_back(bindings);
+        self.recordings[at].clear();
+        let ended = dropped.into_iter().map(|tensor| tensor.id).chain(held.into_iter().map(|(id, _)| id));
+        ending.into_iter().chain(ended).for_each(|id| drop(self.handles.remove_handle(id)));
+        if self.forms.is_full() && self.recordings.iter().all(|recording| recording.count == 0) {
+            self.forms = Forms::new();
+        }
+    }
+
+    /// Runs an operation by itself. What this thread recorded before has run.
+    fn run_alone(&mut self, operation: OperationIr) {
+        let outputs: Vec<TensorIr> = operation.outputs().cloned().collect();
+        let inputs: Vec<TensorIr> = match &operation {
+            OperationIr::Drop(tensor) => vec![tensor.clone()],
+            operation => operation.inputs().cloned().collect(),
+        };
+        let mut interpreter = std::mem::replace(&mut self.interpreter, TensorInterpreter::new(self.device));
+        let run = |handles: &mut HandleContainer<Handle>| {
+            for input in &inputs {
+                interpreter.register_tensor_to_device(input.id, handles.get_handle(&input.id, &input.status));
+            }
+            interpreter.register_op(operation);
+            for input in inputs.iter().filter(|input| input.status == TensorStatus::ReadOnly) {
+                let ended = TensorIr { status: TensorStatus::ReadWrite, ..input.clone() };
+                interpreter.register_op(OperationIr::Drop(ended));
+            }
+            let mut take = |output: &TensorIr| {
+                interpreter.get_tensor_handle(&TensorIr { status: TensorStatus::ReadWrite, ..output.clone() })
+            };
+            Ok(outputs.iter().map(&mut take).collect())
+        };
+        let made: Vec<TensorId> = outputs.iter().map(|tensor| tensor.id).collect();
+        // One that was left in the middle of an operation may still hold its tensors.
+        if self.run_with(&inputs, &made, run) {
+            self.interpreter = interpreter;
+        }
+    }
+
+    /// Runs an operation of ours that Burn has no name for, behind what this thread recorded before.
+    pub(super) fn run_custom(&mut self, inputs: &[TensorIr], outputs: &[TensorIr], run: Box<Run<'_>>) {
+        let made: Vec<TensorId> = outputs.iter().map(|tensor| tensor.id).collect();
+        self.spent.operators += 1;
+        self.run_own();
+        inputs.iter().for_each(|input| self.await_tensor(input.id));
+        self.run_with(inputs, &made, run);
+    }
+
+    /// Runs something that takes inputs from the handles; what fails becomes the error of its outputs. Whether it ran.
+    fn run_with(
+        &mut self,
+        inputs: &[TensorIr],
+        made: &[TensorId],
+        run: impl FnOnce(&mut HandleContainer<Handle>) -> Result<Vec<Handle>, ExecutionError>,
+    ) -> bool {
+        let ended = || inputs.iter().filter(|input| input.status == TensorStatus::ReadWrite);
+        ended().for_each(|input| self.keep_for_others(input.id));
+        let start = Instant::now();
+        let failed = inputs.iter().find_map(|input| self.handles.error(&input.id)).map(TensorError::propagated);
+        let ran = match failed {
+            Some(error) => Err(error),
+            None => match catch_unwind(AssertUnwindSafe(|| run(&mut self.handles))) {
+                Ok(ran) => ran.map_err(TensorError::new),
+                Err(panic) => Err(TensorError::new(told(panic))),
+            },
+        };
+        let has_run = ran.is_ok();
+        self.spent.alone += 1;
+        self.spent.running_alone += start.elapsed();
+        match ran {
+            Ok(handles) => made.iter().zip(handles).for_each(|(id, handle)| self.handles.register_handle(*id, handle)),
+            Err(error) => made.iter().for_each(|id| self.handles.set_error(*id, error.clone())),
+        }
+        ended().for_each(|input| drop(self.handles.remove_handle(input.id)));
+        has_run
+    }
+
+    /// The handle of a tensor that is read or goes elsewhere, when all that makes it has run.
+    pub(super) fn take(&mut self, tensor: &TensorIr) -> Result<Handle, TensorError> {
+        self.await_tensor(tensor.id);
+        if tensor.status == TensorStatus::ReadWrite {
+            self.keep_for_others(tensor.id);
+        }
+        match self.handles.take_error(tensor) {
+            Some(error) => Err(error),
+            None => Ok(self.handles.get_handle(&tensor.id, &tensor.status)),
+        }
+    }
+
+    /// Gives a tensor that exists a name.
+    pub(super) fn register(&mut self, id: TensorId, handle: Handle) {
+        self.handles.register_handle(id, handle);
+    }
+
+    /// The end of a tensor that this thread's recording does not know.
+    fn drop_elsewhere(&mut self, tensor: &TensorIr) {
+        if self.is_there(tensor.id) {
+            self.keep_for_others(tensor.id);
+            self.handles.remove_handle(tensor.id);
+        } else if let Some(maker) = self.recordings.iter_mut().find(|recording| recording.knows(tensor.id)) {
+            maker.dropped.push(tensor.clone());
+        }
+    }
+
+    /// Lets recordings of other threads run that make what an operation reads.
+    fn await_others(&mut self, own: usize, operation: &OperationIr) {
+        let is_missing = |id: TensorId| !self.recordings[own].knows(id) && !self.is_there(id);
+        let missing: Vec<TensorId> = operation.inputs().map(|input| input.id).filter(|id| is_missing(*id)).collect();
+        missing.into_iter().for_each(|id| self.await_tensor(id));
+    }
+
+    /// Lets the recording run that makes a tensor, if one does.
+    fn await_tensor(&mut self, id: TensorId) {
+        if self.is_there(id) {
+            return;
+        }
+        if let Some(maker) = self.recordings.iter().position(|recording| recording.knows(id)) {
+            self.run(maker);
+        }
+    }
+
+    fn is_there(&self, id: TensorId) -> bool {
+        self.handles.has_handle(&id) || self.handles.error(&id).is_some()
+    }
+
+    /// Before a tensor's name ends: recordings that still read it keep it.
+    fn keep_for_others(&mut self, id: TensorId) {
+        let Some(handle) = self.handles.get_handle_ref(&id) else { return };
+        for recording in self.recordings.iter_mut().filter(|recording| recording.knows(id)) {
+            recording.held.push((id, handle.clone()));
+        }
+    }
+}
+
+/// A fuser that has taken operations.
+fn replay(device: RocmDevice, operations: &[&OperationIr]) -> Fuser {
+    let mut fuser = Fuser::new(device);
+    operations.iter().for_each(|operation| _ = fuser.take(operation));
+    fuser
+}
