@@ -5,12 +5,20 @@ use std::process::Command;
 
 use rocfire_fuzz::{burn_rows, candle_rows};
 
-/// Where a package of the lock file lies.
-fn sources(package: &str) -> PathBuf {
-    let words = ["metadata", "--format-version", "1", "--offline"];
+/// What cargo prints.
+fn cargo(words: &[&str]) -> String {
     let output = Command::new(env!("CARGO")).args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Where a package of the lock file lies. Cargo wants to have every package of the workspace for it, those that no default member
+/// needs among them, and fetches what it lacks; packages of other platforms are left out.
+fn sources(package: &str) -> PathBuf {
+    let about = cargo(&["-vV"]);
+    let host = about.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+    let metadata = cargo(&["metadata", "--format-version", "1", "--locked", "--filter-platform", host]);
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
     let manifest = packages.iter().find(|entry| entry["name"] == package).unwrap()["manifest_path"].as_str().unwrap();
     PathBuf::from(manifest).parent().unwrap().join("src")
