@@ -14,7 +14,7 @@ use burn_backend::ops::AttentionModuleOptions;
 use burn_backend::ops::attention::attention_fallback;
 use burn_backend::tensor::{BoolTensor, FloatTensor};
 use burn_backend::{Backend, DType as BurnDType, Shape, TensorMetadata};
-use burn_ir::{BackendIr, HandleContainer, TensorIr};
+use burn_ir::{BackendIr, TensorIr};
 use rocfire_hal::{DType, Tensor, View};
 use rocfire_kernels::attention::{self as kernel, AttentionInputs, AttentionSaved};
 pub use rocfire_kernels::attention::{AttentionParams, Dropout, takes_depth};
@@ -22,6 +22,7 @@ pub use rocfire_kernels::random::Seed;
 
 use crate::error::{OrPanic, Result};
 use crate::fusion::handle::Handle;
+use crate::fusion::handles::Handles;
 use crate::recorder::Lazy;
 use crate::recorder::record::record;
 use crate::{Fused, Rocm, RocmDevice, RocmTensor};
@@ -154,18 +155,14 @@ impl Recorded {
     }
 
     /// The tensors when the operation runs, and the operation's other inputs.
-    fn resolve<'a>(
-        &self,
-        handles: &mut HandleContainer<Handle>,
-        irs: &'a [TensorIr],
-    ) -> (AttentionTensors<Rocm>, &'a [TensorIr]) {
+    fn resolve<'a>(&self, handles: &mut Handles, irs: &'a [TensorIr]) -> (AttentionTensors<Rocm>, &'a [TensorIr]) {
         let (own, rest) = irs.split_at(3 + usize::from(self.mask) + usize::from(self.bias));
         let tensors = AttentionTensors {
-            query: handles.get_float_tensor::<Rocm>(&own[0]),
-            key: handles.get_float_tensor::<Rocm>(&own[1]),
-            value: handles.get_float_tensor::<Rocm>(&own[2]),
-            mask: self.mask.then(|| handles.get_bool_tensor::<Rocm>(&own[3])),
-            bias: self.bias.then(|| handles.get_float_tensor::<Rocm>(&own[own.len() - 1])),
+            query: handles.float(&own[0]),
+            key: handles.float(&own[1]),
+            value: handles.float(&own[2]),
+            mask: self.mask.then(|| handles.bool(&own[3])),
+            bias: self.bias.then(|| handles.float(&own[own.len() - 1])),
         };
         (tensors, rest)
     }
@@ -189,7 +186,7 @@ impl AttentionOps for Fused {
     fn fused_attention(inputs: AttentionTensors<Self>, params: AttentionParams) -> Lazy {
         let outputs = vec![(output_shape(&inputs), inputs.query.dtype())];
         let (recorded, tensors) = Recorded::split(inputs);
-        let run = move |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
+        let run = move |handles: &mut Handles, irs: &[TensorIr]| {
             Ok(floats([Rocm::fused_attention(recorded.resolve(handles, irs).0, params)]))
         };
         record(tensors, outputs, run).remove(0)
@@ -200,7 +197,7 @@ impl AttentionOps for Fused {
         let lse = Shape::from(inputs.query.shape().to_vec()[..3].to_vec());
         let outputs = vec![(output_shape(&inputs), dtype), (lse, real(dtype))];
         let (recorded, tensors) = Recorded::split(inputs);
-        let run = move |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
+        let run = move |handles: &mut Handles, irs: &[TensorIr]| {
             let (out, lse) = Rocm::fused_attention_with_lse(recorded.resolve(handles, irs).0, params);
             Ok(floats([out, lse]))
         };
@@ -218,9 +215,9 @@ impl AttentionOps for Fused {
         let outputs = [&inputs.query, &inputs.key, &inputs.value].map(|tensor| (tensor.shape(), tensor.dtype()));
         let (recorded, mut tensors) = Recorded::split(inputs);
         tensors.extend([out, lse, grad]);
-        let run = move |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
+        let run = move |handles: &mut Handles, irs: &[TensorIr]| {
             let (inputs, rest) = recorded.resolve(handles, irs);
-            let [out, lse, grad] = [0, 1, 2].map(|n| handles.get_float_tensor::<Rocm>(&rest[n]));
+            let [out, lse, grad] = [0, 1, 2].map(|n| handles.float(&rest[n]));
             Ok(floats(Rocm::fused_attention_backward(inputs, (out, lse), grad, params)))
         };
         let gradients = record(tensors, outputs.into(), run);

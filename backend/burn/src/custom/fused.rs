@@ -1,10 +1,10 @@
 //! Custom kernels behind what was recorded: one operation each.
 
-use burn_ir::{BackendIr, HandleContainer, TensorIr};
+use burn_ir::{BackendIr, TensorIr};
 
 use super::{CustomGradient, CustomKernel, CustomOps, CustomScalar, CustomTensor, call};
 use crate::error::execution;
-use crate::fusion::handle::Handle;
+use crate::fusion::handles::Handles;
 use crate::recorder::record::record;
 use crate::{Fused, Rocm, RocmTensor};
 
@@ -20,9 +20,9 @@ impl CustomOps for Fused {
         let inputs: Vec<_> = inputs.into_iter().map(CustomTensor::into_any).collect();
         assert!(!inputs.is_empty(), "{}: inputs must be at least one, got 0", parts.name);
         let promised = described.iter().map(|spec| (spec.shape.clone(), spec.dtype)).collect();
-        let run = move |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
+        let run = move |handles: &mut Handles, irs: &[TensorIr]| {
             // Which kind a handle is taken as does not matter: see `Rocm`'s `BackendIr`.
-            let inputs: Vec<RocmTensor> = irs.iter().map(|ir| handles.get_float_tensor::<Rocm>(ir)).collect();
+            let inputs: Vec<RocmTensor> = irs.iter().map(|ir| handles.float(ir)).collect();
             let made = call::run(&parts, &inputs, &scalars).map_err(execution)?;
             Ok(made.into_iter().map(Rocm::float_tensor_handle).collect())
         };

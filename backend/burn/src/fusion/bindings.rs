@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use burn_backend::Slice;
-use burn_ir::{HandleContainer, ScalarIr, TensorId, TensorIr};
+use burn_ir::{ScalarIr, TensorId, TensorIr};
 
-use super::handle::Handle;
+use super::handles::Handles;
 
 /// By number, what a stretch was recorded with; and the handles of every tensor of the device.
 pub(crate) struct Bindings {
@@ -14,7 +14,7 @@ pub(crate) struct Bindings {
     pub(crate) scalars: Vec<ScalarIr>,
     pub(crate) ranges: Vec<Slice>,
     /// By the tensors' own names.
-    pub(crate) handles: HandleContainer<Handle>,
+    pub(crate) handles: Handles,
     /// How long giving launches to the driver took.
     pub(crate) launching: Duration,
 }

@@ -6,7 +6,7 @@
 //! than our own kernels that another launch pays.
 
 use rocfire_fusion::Epilogue;
-use rocfire_hal::{Layout, MAX_RANK, Tensor, ViewMut};
+use rocfire_hal::{Error as HalError, Layout, MAX_RANK, Tensor, ViewMut};
 use rocfire_kernels::gemm::{GemmParams, gemm, gemm_apart, gemm_fused};
 
 use super::epilogue::EpilogueCall;
@@ -18,87 +18,116 @@ use crate::ops::matmul::matmul;
 pub(super) struct Call<'a> {
     pub(super) lhs: &'a Tensor,
     pub(super) rhs: &'a Tensor,
+    pub(super) folded: Option<&'a Folded>,
     pub(super) epilogue: EpilogueCall<'a>,
 }
 
 impl Call<'_> {
     /// Computes the product and the graph. `outputs` are over the iteration space.
     pub(super) fn run(&self, outputs: Vec<ViewMut<'_>>) -> Result<()> {
-        match self.split() {
-            Some(split) if self.epilogue.is_bare(&outputs) => self.bare(&split, outputs),
-            Some(split) => match gemm_apart(self.lhs.device().stream(), self.lhs.view(), self.rhs.view())? {
+        match self.folded {
+            Some(folded) if self.epilogue.is_bare(&outputs) => self.bare(folded, outputs),
+            Some(folded) => match gemm_apart(self.lhs.device().stream(), self.lhs.view(), self.rhs.view())? {
                 Some(product) => self.epilogue.run(&product, outputs),
-                None => self.fused(&split, outputs),
+                None => self.fused(folded, outputs),
             },
             None => self.epilogue.run(&matmul(self.lhs, self.rhs)?, outputs),
         }
     }
 
-    fn fused(&self, split: &Split, outputs: Vec<ViewMut<'_>>) -> Result<()> {
-        let inputs = self.epilogue.inputs.iter().map(|input| Ok(input.with_layout(split.fold(self, input.layout())?)?));
-        let inputs = inputs.collect::<Result<Vec<_>>>()?;
-        let outputs = outputs.into_iter().map(|output| {
-            let layout = split.fold(self, output.layout())?;
-            Ok(output.with_layout(layout)?)
-        });
-        let outputs = outputs.collect::<Result<Vec<_>>>()?;
-        let epilogue = Epilogue::new(self.epilogue.graph, &split.shape, &inputs, self.epilogue.scalars, &outputs)?;
-        let (lhs, rhs) = (self.lhs.view().with_layout(split.lhs)?, self.rhs.view().with_layout(split.rhs)?);
+    fn fused(&self, folded: &Folded, outputs: Vec<ViewMut<'_>>) -> Result<()> {
+        let inputs = self.epilogue.inputs.iter().zip(&folded.inputs).map(|(input, layout)| input.with_layout(*layout));
+        let inputs = inputs.collect::<std::result::Result<Vec<_>, HalError>>()?;
+        let outputs = outputs.into_iter().zip(&folded.outputs).map(|(output, layout)| output.with_layout(*layout));
+        let outputs = outputs.collect::<std::result::Result<Vec<_>, HalError>>()?;
+        let epilogue = Epilogue::new(self.epilogue.graph, &folded.shape, &inputs, self.epilogue.scalars, &outputs)?;
+        let (lhs, rhs) = (self.lhs.view().with_layout(folded.lhs)?, self.rhs.view().with_layout(folded.rhs)?);
         Ok(gemm_fused(self.lhs.device().stream(), lhs, rhs, &epilogue, &GemmParams::default())?)
     }
 
-    fn bare(&self, split: &Split, outputs: Vec<ViewMut<'_>>) -> Result<()> {
-        let (lhs, rhs) = (self.lhs.view().with_layout(split.lhs)?, self.rhs.view().with_layout(split.rhs)?);
-        for output in outputs {
-            let layout = split.fold(self, output.layout())?;
-            gemm(self.lhs.device().stream(), lhs, rhs, output.with_layout(layout)?, &GemmParams::default())?;
+    fn bare(&self, folded: &Folded, outputs: Vec<ViewMut<'_>>) -> Result<()> {
+        let (lhs, rhs) = (self.lhs.view().with_layout(folded.lhs)?, self.rhs.view().with_layout(folded.rhs)?);
+        for (output, layout) in outputs.into_iter().zip(&folded.outputs) {
+            gemm(self.lhs.device().stream(), lhs, rhs, output.with_layout(*layout)?, &GemmParams::default())?;
         }
         Ok(())
     }
+}
 
-    /// The operands with every axis but the columns split as the iteration space is; `None` if those are too many axes.
-    fn split(&self) -> Option<Split> {
-        let (columns, others) = self.epilogue.dims.split_last()?;
+/// How the tensors of a product lie for its launcher: every axis but the columns split as the iteration space is.
+#[derive(Debug)]
+pub(super) struct Folded {
+    lhs: Layout,
+    rhs: Layout,
+    /// Of the result.
+    shape: Vec<usize>,
+    inputs: Vec<Layout>,
+    outputs: Vec<Layout>,
+}
+
+impl Folded {
+    /// That of operands with these layouts, and of inputs and outputs over a space of `extents`. `dims` are the axes of the space
+    /// that each axis of the result is. `None` if those are too many, or where a tensor has no one stride for such an axis.
+    pub(super) fn new(
+        dims: &AxisMap,
+        extents: &[usize],
+        [lhs, rhs]: [&Layout; 2],
+        inputs: &[Layout],
+        outputs: &[Layout],
+    ) -> Option<Folded> {
+        let split = Split { dims, extents };
+        let parts = split.parts()?;
+        let shape: Vec<usize> = parts.iter().map(|axes| axes.iter().map(|axis| extents[*axis]).product()).collect();
+        let (lhs, rhs) = (split.operand(lhs, true)?, split.operand(rhs, false)?);
+        let over_result = |layout: &Layout| fold(layout, &parts, &shape, extents).ok();
+        let inputs = inputs.iter().map(over_result).collect::<Option<Vec<_>>>()?;
+        let outputs = outputs.iter().map(over_result).collect::<Option<Vec<_>>>()?;
+        Some(Folded { lhs, rhs, shape, inputs, outputs })
+    }
+}
+
+/// The axes of a product's result in the iteration space.
+struct Split<'a> {
+    dims: &'a AxisMap,
+    extents: &'a [usize],
+}
+
+impl Split<'_> {
+    /// The axes of the space that each axis of the launcher's result is; `None` if they are too many.
+    fn parts(&self) -> Option<AxisMap> {
+        let (columns, others) = self.dims.split_last()?;
         let (rows, batches) = others.split_last()?;
-        let mut parts: Vec<Vec<usize>> = batches.to_vec();
         // An extent of 1 has no axis of the space, and stays an axis of the product.
-        let row_axes: Vec<Vec<usize>> =
+        let row_axes: AxisMap =
             if rows.is_empty() { vec![vec![]] } else { rows.iter().map(|axis| vec![*axis]).collect() };
-        parts = parts.into_iter().flat_map(|dim| dim.into_iter().map(|axis| vec![axis])).collect();
+        let mut parts: AxisMap = batches.iter().flatten().map(|axis| vec![*axis]).collect();
         parts.extend(row_axes);
         parts.push(columns.clone());
-        if parts.len() > MAX_RANK {
-            return None;
-        }
-        let extent = |axes: &Vec<usize>| axes.iter().map(|axis| self.epilogue.extents[*axis]).product();
-        let shape: Vec<usize> = parts.iter().map(extent).collect();
-        let split = Split { lhs: self.operand(self.lhs, true)?, rhs: self.operand(self.rhs, false)?, shape, parts };
-        let views = self.epilogue.inputs.iter().map(|input| input.layout());
-        views.into_iter().all(|layout| split.fold(self, layout).is_ok()).then_some(split)
+        (parts.len() <= MAX_RANK).then_some(parts)
     }
 
     /// The layout of an operand with batches and, of the left one, rows split.
-    fn operand(&self, tensor: &Tensor, is_left: bool) -> Option<Layout> {
-        let (own, strides) = (tensor.shape(), tensor.layout().strides());
+    fn operand(&self, layout: &Layout, is_left: bool) -> Option<Layout> {
+        let (own, strides) = (layout.shape(), layout.strides());
         let rank = own.len();
         let (mut shape, mut split) = (Vec::new(), Vec::new());
         let mut push = |axes: &[usize], extent: usize, stride: i64| {
             // Broadcast, or split into axes of which each is the inner ones' extents apart.
-            let mut inner: i64 = axes.iter().map(|axis| self.epilogue.extents[*axis] as i64).product();
+            let mut inner: i64 = axes.iter().map(|axis| self.extents[*axis] as i64).product();
             for axis in axes {
-                inner /= (self.epilogue.extents[*axis] as i64).max(1);
-                shape.push(if extent == 1 { 1 } else { self.epilogue.extents[*axis] });
+                inner /= (self.extents[*axis] as i64).max(1);
+                shape.push(if extent == 1 { 1 } else { self.extents[*axis] });
                 split.push(if extent == 1 { 0 } else { stride * inner });
             }
         };
-        let batches = self.epilogue.dims.len() - 2;
-        for (dim, axes) in self.epilogue.dims[..batches].iter().enumerate() {
-            match (dim + rank).checked_sub(self.epilogue.dims.len()) {
+        let batches = self.dims.len() - 2;
+        for (dim, axes) in self.dims[..batches].iter().enumerate() {
+            match (dim + rank).checked_sub(self.dims.len()) {
                 Some(at) => push(axes, own[at], strides[at]),
                 None => push(axes, 1, 0),
             }
         }
-        let rows = &self.epilogue.dims[batches];
+        let rows = &self.dims[batches];
         let (line, depth) = (rank - 2, rank - 1);
         if is_left {
             push(rows, own[line], strides[line]);
@@ -112,23 +141,7 @@ impl Call<'_> {
         }
         shape.push(own[depth]);
         split.push(strides[depth]);
-        Layout::strided(&shape, &split, tensor.layout().offset()).ok()
-    }
-}
-
-/// The product with its rows and batches split.
-struct Split {
-    lhs: Layout,
-    rhs: Layout,
-    shape: Vec<usize>,
-    /// The axes of the iteration space that each of its axes is.
-    parts: AxisMap,
-}
-
-impl Split {
-    /// A layout over the iteration space as one over the product.
-    fn fold(&self, call: &Call<'_>, layout: &Layout) -> Result<Layout> {
-        fold(layout, &self.parts, &self.shape, call.epilogue.extents)
+        Layout::strided(&shape, &split, layout.offset()).ok()
     }
 }
 
@@ -147,7 +160,7 @@ pub(super) fn fold(layout: &Layout, parts: &AxisMap, shape: &[usize], extents: &
         for axis in axes.iter().rev() {
             if strides[*axis] != expected && *extent > 0 && extents[*axis] > 1 {
                 let axes = format!("{extents:?} with strides {strides:?}");
-                return Err(rocfire_hal::Error::shape("fused", "epilogue", "axes of one stride", axes).into());
+                return Err(HalError::shape("fused", "epilogue", "axes of one stride", axes).into());
             }
             expected = expected.wrapping_mul(extents[*axis] as i64);
         }

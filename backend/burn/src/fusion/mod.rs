@@ -15,8 +15,9 @@
 //!   them, so that a chain goes on through both.
 //! - `arrange`, `plan`: when a trace is a kernel, and the [`rocfire_fusion::Graph`] and tables that run it.
 //! - `attention`: a written-out attention as the kernel that keeps no scores.
-//! - `bindings`: what stands for the numbers when a plan runs.
-//! - `execute`: real tensors and extents, and the launch.
+//! - `bindings`, `handles`: what stands for the numbers when a plan runs.
+//! - `space`, `laid`: where tensors lie in a kernel's iteration space, and what of it is kept from run to run; `execute`: real
+//!   tensors and extents, and the launch.
 //!
 //! The same program makes the same kernels on every run: nothing is measured, and no choice depends on time or on the order
 //! of a hash map. Kernels of elementwise operations give the bits that the operations give one by one.
@@ -42,7 +43,9 @@ mod epilogue;
 mod execute;
 mod fuser;
 pub(crate) mod handle;
+pub(crate) mod handles;
 mod indexed;
+mod laid;
 mod matmul;
 mod moves;
 mod optimization;
@@ -54,6 +57,7 @@ mod repeats;
 mod report;
 mod rows;
 mod shift;
+mod space;
 mod trace;
 mod translate;
 mod view;

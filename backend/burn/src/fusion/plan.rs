@@ -9,6 +9,7 @@ use rocfire_hal::DType;
 use super::arrange::{Arrangement, Spread, Turn};
 use super::axes::{Axis, Frame};
 use super::convolution::{Convolution, Window};
+use super::laid::Kept;
 use super::trace::{EntryId, Node, Origin, Trace};
 use super::view::ViewOp;
 
@@ -145,6 +146,8 @@ pub(super) struct Kernel {
     /// How many of these are before the place where the row is cut.
     pub(super) cut: usize,
     pub(super) graph: Graph,
+    /// How its tensors lay when it last ran.
+    pub(super) laid: Kept,
 }
 
 /// See the module's description.
@@ -220,6 +223,7 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
         row: (arrangement.outer.len()..axes.len()).collect(),
         cut: arrangement.cut,
         graph,
+        laid: Kept::default(),
     }
 }
 

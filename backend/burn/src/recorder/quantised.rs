@@ -7,8 +7,7 @@ use burn_backend::{
     get_or_init_device_settings,
 };
 use burn_ir::{
-    BackendIr, HandleContainer, MatmulOpIr, PermuteOpIr, SelectOpIr, SliceOpIr, SwapDimsOpIr, TensorId, TensorIr,
-    TensorStatus,
+    BackendIr, MatmulOpIr, PermuteOpIr, SelectOpIr, SliceOpIr, SwapDimsOpIr, TensorId, TensorIr, TensorStatus,
 };
 use burn_router::RouterClient;
 use burn_std::FloatDType;
@@ -16,14 +15,14 @@ use burn_std::FloatDType;
 use super::backend::Fused;
 use super::channel::{Client, Lazy};
 use super::record::record;
-use crate::fusion::handle::Handle;
+use crate::fusion::handles::Handles;
 use crate::{Rocm, RocmDevice, RocmQTensor, RocmTensor};
 
 /// A quantised tensor of another shape, made of one.
 fn moved(tensor: Lazy, shape: Shape, by: impl FnOnce(RocmQTensor) -> RocmQTensor) -> Lazy {
     let outputs = vec![(shape, tensor.dtype())];
-    let run = |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
-        let moved = by(handles.get_quantized_tensor::<Rocm>(&irs[0]));
+    let run = |handles: &mut Handles, irs: &[TensorIr]| {
+        let moved = by(handles.quantized(&irs[0]));
         Ok(vec![Rocm::quantized_tensor_handle(moved)])
     };
     record(vec![tensor], outputs, run).remove(0)
@@ -32,9 +31,9 @@ fn moved(tensor: Lazy, shape: Shape, by: impl FnOnce(RocmQTensor) -> RocmQTensor
 /// A quantised tensor of elements of one that indices name.
 fn indexed(tensor: Lazy, indices: Lazy, shape: Shape, by: impl FnOnce(RocmQTensor, RocmTensor) -> RocmQTensor) -> Lazy {
     let outputs = vec![(shape, tensor.dtype())];
-    let run = |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
-        let tensor = handles.get_quantized_tensor::<Rocm>(&irs[0]);
-        let taken = by(tensor, handles.get_int_tensor::<Rocm>(&irs[1]));
+    let run = |handles: &mut Handles, irs: &[TensorIr]| {
+        let tensor = handles.quantized(&irs[0]);
+        let taken = by(tensor, handles.int(&irs[1]));
         Ok(vec![Rocm::quantized_tensor_handle(taken)])
     };
     record(vec![tensor, indices], outputs, run).remove(0)
@@ -59,10 +58,10 @@ impl QTensorOps<Fused> for Fused {
         let outputs = vec![(tensor.shape(), DType::QFloat(*scheme))];
         let (scheme, has_global) = (*scheme, qparams.global.is_some());
         let inputs = [tensor, qparams.scales].into_iter().chain(qparams.global).collect();
-        let run = |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
-            let tensor = handles.get_float_tensor::<Rocm>(&irs[0]);
-            let scales = handles.get_float_tensor::<Rocm>(&irs[1]);
-            let global = has_global.then(|| handles.get_float_tensor::<Rocm>(&irs[2]));
+        let run = |handles: &mut Handles, irs: &[TensorIr]| {
+            let tensor = handles.float(&irs[0]);
+            let scales = handles.float(&irs[1]);
+            let global = has_global.then(|| handles.float(&irs[2]));
             let coded = Rocm::quantize(tensor, &scheme, QuantizationParametersPrimitive { scales, global });
             Ok(vec![Rocm::quantized_tensor_handle(coded)])
         };
@@ -71,8 +70,8 @@ impl QTensorOps<Fused> for Fused {
 
     fn dequantize(tensor: Lazy, dtype: FloatDType) -> Lazy {
         let outputs = vec![(tensor.shape(), dtype.into())];
-        let run = |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
-            let floats = Rocm::dequantize(handles.get_quantized_tensor::<Rocm>(&irs[0]), dtype);
+        let run = |handles: &mut Handles, irs: &[TensorIr]| {
+            let floats = Rocm::dequantize(handles.quantized(&irs[0]), dtype);
             Ok(vec![Rocm::float_tensor_handle(floats)])
         };
         record(vec![tensor], outputs, run).remove(0)
@@ -149,10 +148,10 @@ impl QTensorOps<Fused> for Fused {
             Float(tensor) | QFloat(tensor) => tensor,
         });
         let shape = MatmulOpIr::create_mixed(described(&lhs), described(&rhs), dtype, unnamed).out.shape;
-        let run = |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
+        let run = |handles: &mut Handles, irs: &[TensorIr]| {
             let mut side = |at: usize| match are_coded[at] {
-                true => QFloat(handles.get_quantized_tensor::<Rocm>(&irs[at])),
-                false => Float(handles.get_float_tensor::<Rocm>(&irs[at])),
+                true => QFloat(handles.quantized(&irs[at])),
+                false => Float(handles.float(&irs[at])),
             };
             let (lhs, rhs) = (side(0), side(1));
             Ok(vec![match Rocm::q_matmul(lhs, rhs) {

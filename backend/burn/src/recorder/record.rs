@@ -1,11 +1,12 @@
 //! Operators that Burn's operations have no name for, as one operation each.
 
 use burn_backend::{DType, ExecutionError, Shape};
-use burn_ir::{HandleContainer, TensorIr, TensorStatus};
+use burn_ir::{TensorIr, TensorStatus};
 use burn_router::{RouterClient, RouterTensor};
 
 use super::channel::{Client, Lazy};
 use crate::fusion::handle::Handle;
+use crate::fusion::handles::Handles;
 
 /// Runs an operation behind what its thread has recorded: `run` gives handles of its outputs, of these shapes and types. At
 /// least one input.
@@ -14,7 +15,7 @@ use crate::fusion::handle::Handle;
 pub(crate) fn record(
     inputs: Vec<Lazy>,
     outputs: Vec<(Shape, DType)>,
-    run: impl FnOnce(&mut HandleContainer<Handle>, &[TensorIr]) -> Result<Vec<Handle>, ExecutionError>,
+    run: impl FnOnce(&mut Handles, &[TensorIr]) -> Result<Vec<Handle>, ExecutionError>,
 ) -> Vec<Lazy> {
     let client: Client = inputs[0].client;
     let inputs: Vec<TensorIr> = inputs.into_iter().map(RouterTensor::into_ir).collect();

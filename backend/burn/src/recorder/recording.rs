@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use burn_backend::Slice;
 use burn_backend::StreamId;
-use burn_ir::{HandleContainer, IrVisitorMut, OperationIr, ScalarIr, TensorId, TensorIr};
+use burn_ir::{IrVisitorMut, OperationIr, ScalarIr, TensorId, TensorIr};
 use rustc_hash::FxHashMap;
 
 use super::forms::{Forms, NodeId};
 use crate::fusion::Fuser;
 use crate::fusion::bindings::Bindings;
 use crate::fusion::handle::Handle;
+use crate::fusion::handles::Handles;
 
 /// The operations of a thread since it last ran some.
 pub(super) struct Recording {
@@ -91,7 +92,7 @@ impl Tables {
     }
 
     /// What a plan runs with.
-    pub(super) fn lend(&mut self, handles: HandleContainer<Handle>) -> Bindings {
+    pub(super) fn lend(&mut self, handles: Handles) -> Bindings {
         Bindings {
             tensors: std::mem::take(&mut self.tensors),
             scalars: std::mem::take(&mut self.scalars),

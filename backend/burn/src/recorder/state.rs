@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use burn_backend::ExecutionError;
 use burn_backend::StreamId;
-use burn_ir::{HandleContainer, OperationIr, TensorError, TensorId, TensorIr, TensorStatus};
+use burn_ir::{OperationIr, TensorError, TensorId, TensorIr, TensorStatus};
 use burn_router::TensorInterpreter;
 
 use super::forms::{Forms, Next};
@@ -17,17 +17,18 @@ use super::recording::Recording;
 use super::spent::Recorded;
 use crate::error::told;
 use crate::fusion::handle::Handle;
+use crate::fusion::handles::Handles;
 use crate::fusion::{Fuser, Taken};
 use crate::{Rocm, RocmDevice};
 
 /// Runs one operation on tensors of the device: gives handles of its outputs, in order.
-pub(super) type Run<'a> = dyn FnOnce(&mut HandleContainer<Handle>) -> Result<Vec<Handle>, ExecutionError> + 'a;
+pub(super) type Run<'a> = dyn FnOnce(&mut Handles) -> Result<Vec<Handle>, ExecutionError> + 'a;
 
 /// All that is recorded and alive on a device.
 pub(super) struct State {
     device: RocmDevice,
     fuses: bool,
-    handles: HandleContainer<Handle>,
+    handles: Handles,
     forms: Forms,
     /// By thread, those that have recorded something lately.
     recordings: Vec<Recording>,
@@ -45,7 +46,7 @@ impl State {
             device,
             // A device that cannot be opened says so at its first tensor.
             fuses: device.open().is_ok_and(|open| open.config().fusion),
-            handles: HandleContainer::new(),
+            handles: Handles::default(),
             forms: Forms::new(),
             recordings: Vec::new(),
             interpreter: TensorInterpreter::new(device),
@@ -148,7 +149,7 @@ impl State {
             stretch
         });
         for (id, handle) in &held {
-            self.handles.register_handle(*id, handle.clone());
+            self.handles.put(*id, handle.clone());
         }
         let tables = &self.recordings[at].tables;
         let ending: Vec<TensorId> = stretch.ending.iter().map(|number| tables.tensors[*number].id).collect();
@@ -163,12 +164,12 @@ impl State {
         if let Err(panic) = ran {
             let error = TensorError::new(told(panic));
             let made = stretch.made.iter().map(|number| bindings.tensors[*number].id);
-            made.for_each(|id| self.handles.claim_unwritten(id, error.clone()));
+            made.for_each(|id| self.handles.fail_if_unwritten(id, error.clone()));
         }
         self.recordings[at].tables.take_back(bindings);
         self.recordings[at].clear();
         let ended = dropped.into_iter().map(|tensor| tensor.id).chain(held.into_iter().map(|(id, _)| id));
-        ending.into_iter().chain(ended).for_each(|id| drop(self.handles.remove_handle(id)));
+        ending.into_iter().chain(ended).for_each(|id| drop(self.handles.remove(id)));
         if self.forms.is_full() && self.recordings.iter().all(|recording| recording.count == 0) {
             self.forms = Forms::new();
         }
@@ -182,9 +183,9 @@ impl State {
             operation => operation.inputs().cloned().collect(),
         };
         let mut interpreter = std::mem::replace(&mut self.interpreter, TensorInterpreter::new(self.device));
-        let run = |handles: &mut HandleContainer<Handle>| {
+        let run = |handles: &mut Handles| {
             for input in &inputs {
-                interpreter.register_tensor_to_device(input.id, handles.get_handle(&input.id, &input.status));
+                interpreter.register_tensor_to_device(input.id, handles.take(input.id, &input.status));
             }
             interpreter.register_op(operation);
             for input in inputs.iter().filter(|input| input.status == TensorStatus::ReadOnly) {
@@ -217,12 +218,12 @@ impl State {
         &mut self,
         inputs: &[TensorIr],
         made: &[TensorId],
-        run: impl FnOnce(&mut HandleContainer<Handle>) -> Result<Vec<Handle>, ExecutionError>,
+        run: impl FnOnce(&mut Handles) -> Result<Vec<Handle>, ExecutionError>,
     ) -> bool {
         let ended = || inputs.iter().filter(|input| input.status == TensorStatus::ReadWrite);
         ended().for_each(|input| self.keep_for_others(input.id));
         let start = Instant::now();
-        let failed = inputs.iter().find_map(|input| self.handles.error(&input.id)).map(TensorError::propagated);
+        let failed = inputs.iter().find_map(|input| self.handles.error(input.id)).map(TensorError::propagated);
         let ran = match failed {
             Some(error) => Err(error),
             None => match catch_unwind(AssertUnwindSafe(|| run(&mut self.handles))) {
@@ -234,10 +235,10 @@ impl State {
         self.spent.alone += 1;
         self.spent.running_alone += start.elapsed();
         match ran {
-            Ok(handles) => made.iter().zip(handles).for_each(|(id, handle)| self.handles.register_handle(*id, handle)),
-            Err(error) => made.iter().for_each(|id| self.handles.set_error(*id, error.clone())),
+            Ok(handles) => made.iter().zip(handles).for_each(|(id, handle)| self.handles.put(*id, handle)),
+            Err(error) => made.iter().for_each(|id| self.handles.fail(*id, error.clone())),
         }
-        ended().for_each(|input| drop(self.handles.remove_handle(input.id)));
+        ended().for_each(|input| drop(self.handles.remove(input.id)));
         has_run
     }
 
@@ -247,22 +248,27 @@ impl State {
         if tensor.status == TensorStatus::ReadWrite {
             self.keep_for_others(tensor.id);
         }
-        match self.handles.take_error(tensor) {
-            Some(error) => Err(error),
-            None => Ok(self.handles.get_handle(&tensor.id, &tensor.status)),
+        match self.handles.error(tensor.id).cloned() {
+            Some(error) => {
+                if tensor.status == TensorStatus::ReadWrite {
+                    self.handles.remove(tensor.id);
+                }
+                Err(error)
+            }
+            None => Ok(self.handles.take(tensor.id, &tensor.status)),
         }
     }
 
     /// Gives a tensor that exists a name.
     pub(super) fn register(&mut self, id: TensorId, handle: Handle) {
-        self.handles.register_handle(id, handle);
+        self.handles.put(id, handle);
     }
 
     /// The end of a tensor that this thread's recording does not know.
     fn drop_elsewhere(&mut self, tensor: &TensorIr) {
         if self.is_there(tensor.id) {
             self.keep_for_others(tensor.id);
-            self.handles.remove_handle(tensor.id);
+            self.handles.remove(tensor.id);
         } else if let Some(maker) = self.recordings.iter_mut().find(|recording| recording.knows(tensor.id)) {
             maker.dropped.push(tensor.clone());
         }
@@ -286,12 +292,15 @@ impl State {
     }
 
     fn is_there(&self, id: TensorId) -> bool {
-        self.handles.has_handle(&id) || self.handles.error(&id).is_some()
+        self.handles.knows(id)
     }
 
     /// Before a tensor's name ends: recordings that still read it keep it.
     fn keep_for_others(&mut self, id: TensorId) {
-        let Some(handle) = self.handles.get_handle_ref(&id) else { return };
+        if self.recordings.iter().all(|recording| recording.count == 0) {
+            return;
+        }
+        let Some(handle) = self.handles.get(id) else { return };
         for recording in self.recordings.iter_mut().filter(|recording| recording.knows(id)) {
             recording.held.push((id, handle.clone()));
         }

@@ -54,8 +54,8 @@ impl AttentionPlan {
         };
         let global = &bindings.tensor(output);
         match result {
-            Ok(tensor) => bindings.handles.register_handle(global.id, handle::wrap(tensor, global.dtype)),
-            Err(error) => bindings.handles.set_error(global.id, error),
+            Ok(tensor) => bindings.handles.put(global.id, handle::wrap(tensor, global.dtype)),
+            Err(error) => bindings.handles.fail(global.id, error),
         }
     }
 

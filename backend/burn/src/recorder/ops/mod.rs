@@ -18,12 +18,13 @@ mod module;
 use burn_backend::distributed::{CollectiveTensor, DistributedOps, ReduceOperation};
 use burn_backend::ops::{ActivationOps, TransactionOps, TransactionPrimitive, TransactionPrimitiveData};
 use burn_backend::{DeviceId, ExecutionError, TensorMetadata};
-use burn_ir::{BackendIr, HandleContainer, TensorHandle, TensorIr};
+use burn_ir::{BackendIr, TensorHandle, TensorIr};
 
 use super::backend::Fused;
 use super::channel::{Client, Lazy};
 use super::record::record;
 use crate::fusion::handle::Handle;
+use crate::fusion::handles::Handles;
 use crate::{Rocm, RocmDevice};
 
 /// Activations are what Burn composes of them.
@@ -51,8 +52,8 @@ impl TransactionOps<Fused> for Fused {
 impl DistributedOps<Fused> for Fused {
     fn all_reduce(tensor: Lazy, op: ReduceOperation, devices: Vec<DeviceId>) -> CollectiveTensor<Fused> {
         let outputs = vec![(tensor.shape(), tensor.dtype())];
-        let run = |handles: &mut HandleContainer<Handle>, irs: &[TensorIr]| {
-            let reduced = Rocm::all_reduce(handles.get_float_tensor::<Rocm>(&irs[0]), op, devices);
+        let run = |handles: &mut Handles, irs: &[TensorIr]| {
+            let reduced = Rocm::all_reduce(handles.float(&irs[0]), op, devices);
             // SAFETY: the eager backend reduces before it returns.
             Ok(vec![Rocm::float_tensor_handle(unsafe { reduced.assume_resolved() })])
         };

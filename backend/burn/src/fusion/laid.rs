@@ -1,0 +1,198 @@
+//! How the tensors of a kernel lay when it last ran, and what follows from it.
+//!
+//! A model's step comes with tensors that lie as those of the step before. So what depends on extents and layouts alone is worked
+//! out once and kept with the kernel: what is left of a run is memory for the outputs, numbers, and the launch.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use burn_ir::TensorId;
+use rocfire_hal::{DType, Device, Layout, Tensor};
+
+use super::bindings::Bindings;
+use super::execute::Bases;
+use super::matmul::Folded;
+use super::plan::{Input, Kernel, Multiply, Plan};
+use super::space::Space;
+use crate::error::Result;
+use crate::ops::memory;
+
+/// What was worked out for a kernel; a copy of the kernel begins without.
+#[derive(Debug, Default)]
+pub(super) struct Kept(Mutex<Option<Laid>>);
+
+impl Clone for Kept {
+    fn clone(&self) -> Kept {
+        Kept::default()
+    }
+}
+
+impl Kept {
+    /// The place for it, for as long as the kernel runs.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Option<Laid>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(super) struct Laid {
+    /// Of the kernel's axes.
+    pub(super) extents: Vec<usize>,
+    /// What each input, and each operand of a product, was.
+    given: Vec<Given>,
+    /// Of the iteration space.
+    pub(super) shape: Vec<usize>,
+    /// Whether rows are reduced that have no elements.
+    pub(super) is_of_nothing: bool,
+    pub(super) inputs: Vec<LaidInput>,
+    pub(super) outputs: Vec<LaidOutput>,
+    /// Of a matrix product.
+    pub(super) folded: Option<Folded>,
+}
+
+/// What of a tensor decides how a kernel takes it.
+#[derive(Debug, PartialEq)]
+struct Given {
+    layout: Layout,
+    /// Of its memory.
+    bytes: u64,
+    /// Whether nobody else has a handle to its memory.
+    is_owned: bool,
+}
+
+/// An input of the graph.
+#[derive(Debug)]
+pub(super) struct LaidInput {
+    /// Whether its elements are put one behind the other first.
+    pub(super) is_copied: bool,
+    /// Over the iteration space.
+    pub(super) layout: Layout,
+}
+
+/// An output of the graph.
+#[derive(Debug)]
+pub(super) struct LaidOutput {
+    /// Its elements.
+    pub(super) count: usize,
+    pub(super) dtype: DType,
+    /// Over the iteration space.
+    pub(super) layout: Layout,
+    /// Of the tensors that share it.
+    pub(super) tensors: Vec<Layout>,
+    /// The input that it overwrites.
+    pub(super) takes: Option<usize>,
+}
+
+impl Laid {
+    /// Works it out for the tensors at hand.
+    pub(super) fn new(
+        plan: &Plan,
+        kernel: &Kernel,
+        bases: &Bases,
+        device: &Device,
+        bindings: &Bindings,
+    ) -> Result<Laid> {
+        let space = Space::new(kernel, bindings);
+        let inputs = kernel.inputs.iter().map(|input| {
+            let own = bases.tensors[input.base].layout();
+            if let Some(layout) = space.input(input, own)? {
+                return Ok(LaidInput { is_copied: false, layout });
+            }
+            let layout = space.input(input, &Layout::contiguous(own.shape())?)?;
+            let layout = layout.expect("axes that follow each other in a tensor follow each other in its copy");
+            Ok(LaidInput { is_copied: true, layout })
+        });
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let innermost = space.innermost(&bases.tensors, device);
+        let mut outputs = Vec::with_capacity(kernel.outputs.len());
+        for (output, value) in kernel.outputs.iter().zip(kernel.graph.outputs()) {
+            let placed = space.output(output, innermost)?;
+            let own = |(id, map): &(TensorId, _)| space.own_layout(map, &placed.strides, &bindings.tensor(*id).shape);
+            let tensors = output.tensors.iter().map(own).collect::<Result<Vec<_>>>()?;
+            let dtype = kernel.graph.dtype(*value);
+            outputs.push(LaidOutput { count: placed.count, dtype, layout: placed.layout, tensors, takes: None });
+        }
+        reuse(plan, kernel, bases, &inputs, &mut outputs);
+        let folded = match &kernel.product {
+            Some(Multiply { lhs, rhs, dims, convolution: None }) => {
+                let operands = [*lhs, *rhs].map(|base| bases.tensors[base].layout());
+                let read: Vec<Layout> = inputs.iter().map(|input| input.layout).collect();
+                let written: Vec<Layout> = outputs.iter().map(|output| output.layout).collect();
+                Folded::new(dims, &space.extents, operands, &read, &written)
+            }
+            _ => None,
+        };
+        Ok(Laid {
+            given: given(kernel, bases).collect(),
+            shape: space.shape(),
+            is_of_nothing: !kernel.row.is_empty() && space.row_extent() == 0,
+            extents: space.extents,
+            inputs,
+            outputs,
+            folded,
+        })
+    }
+
+    /// Whether the tensors at hand lie as those that it was worked out for.
+    pub(super) fn fits(&self, kernel: &Kernel, bases: &Bases, bindings: &Bindings) -> bool {
+        let extents = kernel.axes.iter().map(|(tensor, dim)| bindings.tensor(*tensor).shape[*dim]);
+        self.extents.iter().copied().eq(extents) && self.given.iter().eq(given(kernel, bases))
+    }
+}
+
+impl PartialEq<Given> for &Given {
+    fn eq(&self, other: &Given) -> bool {
+        **self == *other
+    }
+}
+
+/// What decides how a kernel takes its tensors, in its own order.
+fn given<'a>(kernel: &'a Kernel, bases: &'a Bases) -> impl Iterator<Item = Given> + 'a {
+    kernel.inputs.iter().map(|input| input.base).chain(operands(kernel)).map(|base| {
+        let tensor = &bases.tensors[base];
+        Given { layout: *tensor.layout(), bytes: tensor.buffer().bytes(), is_owned: bases.is_owned(base) }
+    })
+}
+
+/// The bases that a product or convolution reads.
+fn operands(kernel: &Kernel) -> impl Iterator<Item = usize> + '_ {
+    kernel.product.iter().flat_map(|product| {
+        let bias = product.convolution.as_ref().and_then(|convolution| convolution.bias);
+        [Some(product.lhs), Some(product.rhs), bias].into_iter().flatten()
+    })
+}
+
+/// Lets outputs overwrite inputs that nobody else sees and that lie the same way: each element is written where it was
+/// read.
+fn reuse(plan: &Plan, kernel: &Kernel, bases: &Bases, inputs: &[LaidInput], outputs: &mut [LaidOutput]) {
+    let mut taken = vec![false; inputs.len()];
+    for output in outputs {
+        let candidate = kernel.inputs.iter().zip(inputs).enumerate().position(|(at, (input, laid))| {
+            let tensor = &bases.tensors[input.base];
+            // A source's handle was unique when it was fetched; a view of it or a second reading would see the writes.
+            let is_read_once = kernel.inputs.iter().filter(|other| other.base == input.base).count() == 1;
+            let is_viewed = plan.steps.iter().any(|step| step.from == input.base);
+            !taken[at]
+                && !laid.is_copied
+                && !operands(kernel).any(|operand| operand == input.base)
+                && bases.is_owned(input.base)
+                && is_read_once
+                && !is_viewed
+                && tensor.buffer().bytes() == (output.count * output.dtype.size_bytes()) as u64
+                && tensor.dtype() == output.dtype
+                && laid.layout == output.layout
+        });
+        if let Some(at) = candidate {
+            taken[at] = true;
+            output.takes = Some(at);
+        }
+    }
+}
+
+/// The tensor that an input is read from, where its elements have to be put one behind the other first.
+pub(super) fn copies(laid: &Laid, kernel: &Kernel, bases: &Bases) -> Result<Vec<Option<Tensor>>> {
+    let copied = |(input, laid): (&Input, &LaidInput)| {
+        laid.is_copied.then(|| memory::copy(&bases.tensors[input.base])).transpose()
+    };
+    kernel.inputs.iter().zip(&laid.inputs).map(copied).collect()
+}

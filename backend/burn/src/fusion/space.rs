@@ -1,0 +1,195 @@
+//! A kernel's iteration space for the tensors at hand: where each of them lies in it.
+
+use burn_ir::TensorId;
+use rocfire_hal::{Device, Layout, Tensor};
+use rocfire_kernels::conv::gives_channels_last;
+
+use super::arrange::Turn;
+use super::bindings::Bindings;
+use super::plan::{AxisMap, Convolve, Input, Kernel, Multiply, Output};
+use crate::error::Result;
+
+/// The axis of a convolution's result that has its channels.
+const CHANNELS: usize = 1;
+
+/// How a tensor that is being written lies.
+pub(super) struct Placed {
+    /// Its elements.
+    pub(super) count: usize,
+    /// Over the iteration space.
+    pub(super) layout: Layout,
+    /// By primitive axis, 0 for those that it does not have.
+    pub(super) strides: Vec<i64>,
+}
+
+/// The extents of a kernel's axes for the tensors at hand.
+pub(super) struct Space<'a> {
+    kernel: &'a Kernel,
+    pub(super) extents: Vec<usize>,
+}
+
+impl<'a> Space<'a> {
+    pub(super) fn new(kernel: &'a Kernel, bindings: &Bindings) -> Space<'a> {
+        let extent = |(tensor, dim): &(TensorId, usize)| bindings.tensor(*tensor).shape[*dim];
+        Space { kernel, extents: kernel.axes.iter().map(extent).collect() }
+    }
+
+    /// The extents of the graph's iteration space.
+    pub(super) fn shape(&self) -> Vec<usize> {
+        let mut shape: Vec<usize> = self.kernel.outer.iter().map(|axis| self.extents[*axis]).collect();
+        if !self.kernel.row.is_empty() {
+            shape.push(self.row_extent());
+        }
+        shape
+    }
+
+    pub(super) fn row_extent(&self) -> usize {
+        self.kernel.row.iter().map(|axis| self.extents[*axis]).product()
+    }
+
+    /// How a tensor in memory lies over the iteration space; `None` for rows whose axes do not lie one behind the other, which a
+    /// contiguous copy has.
+    pub(super) fn input(&self, input: &Input, own: &Layout) -> Result<Option<Layout>> {
+        let strides = self.strides_of(&input.map, own.strides());
+        match input.turn {
+            Some(turn) => self.turned(turn, &strides, own.offset()),
+            None => {
+                let layout = self.layout(&strides, own.offset(), input.per_row)?;
+                layout.map(|layout| with_free(input, own, layout)).transpose()
+            }
+        }
+    }
+
+    /// A tensor that has the row in two pieces, with an axis in front that the graph looks up along. Where it has both, the place is
+    /// `outer · a + inner · b`, which is `index · (a - extent · b) + column · b`: a step of one along the outer side takes
+    /// back what the column has gone.
+    fn turned(&self, turn: Turn, strides: &[i64], offset: i64) -> Result<Option<Layout>> {
+        let (outer, inner) = self.kernel.row.split_at(self.kernel.cut);
+        let (Some(a), Some(b)) = (self.one_stride(outer, strides), self.one_stride(inner, strides)) else {
+            return Ok(None);
+        };
+        let extent = |axes: &[usize]| axes.iter().map(|axis| self.extents[*axis]).product::<usize>();
+        let back = extent(inner) as i64 * b;
+        let (count, step, along) = match turn {
+            // Only then is the place at the far ends of both the farthest.
+            Turn::Both if b < 0 || a < back => return Ok(None),
+            Turn::Both => (extent(outer), a - back, b),
+            Turn::Outer => (extent(outer), a, 0),
+            Turn::Inner => (extent(inner), b, 0),
+        };
+        let mut shape = vec![count];
+        shape.extend(self.shape());
+        let mut by_axis = vec![step];
+        by_axis.extend(self.kernel.outer.iter().map(|axis| strides[*axis]));
+        by_axis.push(along);
+        Ok(Some(Layout::strided(&shape, &by_axis, offset)?))
+    }
+
+    /// The one stride that steps through axes, if there is one.
+    fn one_stride(&self, axes: &[usize], strides: &[i64]) -> Option<i64> {
+        let (last, others) = axes.split_last()?;
+        let (mut expected, mut inner) = (strides[*last], self.extents[*last]);
+        for axis in others.iter().rev() {
+            expected = expected.wrapping_mul(inner as i64);
+            if strides[*axis] != expected && self.row_extent() > 0 {
+                return None;
+            }
+            inner = self.extents[*axis];
+        }
+        Some(strides[*last])
+    }
+
+    /// The axes that had better be innermost in what the kernel writes: the channels of a convolution, where the next one reads
+    /// them so, and where there is more to the kernel than the convolution, which would else be the eager backend's.
+    pub(super) fn innermost(&self, bases: &[Tensor], device: &Device) -> &'a [usize] {
+        let Some(Multiply { lhs, rhs, dims, convolution: Some(Convolve { window, .. }) }) = &self.kernel.product else {
+            return &[];
+        };
+        let extent = |axes: &Vec<usize>| axes.iter().map(|axis| self.extents[*axis]).product();
+        let y: Vec<usize> = dims.iter().map(extent).collect();
+        let (x, weight) = (&bases[*lhs], &bases[*rhs]);
+        let pays = self.kernel.graph.operators() > 0
+            && gives_channels_last(device, x.dtype(), x.shape(), weight.shape(), &y, &window.params());
+        if pays { &dims[CHANNELS] } else { &[] }
+    }
+
+    /// How an output that begins its memory lies.
+    pub(super) fn output(&self, output: &Output, innermost: &[usize]) -> Result<Placed> {
+        let count = output.memory.iter().map(|axis| self.extents[*axis]).product::<usize>();
+        let (outer, inner): (Vec<usize>, Vec<usize>) =
+            output.memory.iter().copied().partition(|axis| !innermost.contains(axis));
+        let mut strides = self.strides_in([outer, inner].concat());
+        // A tensor that has some of the axes merged must still step through them.
+        let is_one = |axes: &Vec<usize>| axes.len() < 2 || self.one_stride(axes, &strides).is_some();
+        let steps = |(_, map): &(TensorId, AxisMap)| map.iter().all(is_one);
+        if !innermost.is_empty() && !output.tensors.iter().all(steps) {
+            strides = self.strides_in(output.memory.clone());
+        }
+        let layout = self.layout(&strides, 0, output.per_row)?;
+        let layout = layout.expect("the axes of a row lie side by side in what the kernel writes");
+        Ok(Placed { count, layout, strides })
+    }
+
+    /// Strides by primitive axis of a tensor whose axes lie in this order, the slowest first.
+    fn strides_in(&self, order: Vec<usize>) -> Vec<i64> {
+        let shape: Vec<usize> = order.iter().map(|axis| self.extents[*axis]).collect();
+        let mut strides = vec![0; self.extents.len()];
+        for (axis, stride) in order.into_iter().zip(contiguous_strides(&shape)) {
+            strides[axis] = stride;
+        }
+        strides
+    }
+
+    /// Strides by primitive axis from those by dimension; an axis that the tensor broadcasts over has 0.
+    fn strides_of(&self, map: &AxisMap, by_dim: &[i64]) -> Vec<i64> {
+        let mut strides = vec![0; self.extents.len()];
+        for (axes, stride) in map.iter().zip(by_dim) {
+            let mut stride = *stride;
+            for axis in axes.iter().rev() {
+                strides[*axis] = stride;
+                stride = stride.wrapping_mul(self.extents[*axis] as i64);
+            }
+        }
+        strides
+    }
+
+    /// Strides by primitive axis as a layout over the iteration space, `None` if one stride does not step through a row.
+    fn layout(&self, strides: &[i64], offset: i64, per_row: bool) -> Result<Option<Layout>> {
+        let mut shape = self.shape();
+        let mut by_axis: Vec<i64> = self.kernel.outer.iter().map(|axis| strides[*axis]).collect();
+        if !self.kernel.row.is_empty() {
+            let Some(stride) = self.one_stride(&self.kernel.row, strides) else { return Ok(None) };
+            by_axis.push(if per_row { 0 } else { stride });
+            if per_row {
+                *shape.last_mut().expect("a space with a row has a last axis") = 1;
+            }
+        }
+        Ok(Some(Layout::strided(&shape, &by_axis, offset)?))
+    }
+
+    /// The layout of a tensor in memory with these strides by primitive axis.
+    pub(super) fn own_layout(&self, map: &AxisMap, strides: &[i64], shape: &[usize]) -> Result<Layout> {
+        // An extent of 1 has no axis; as its stride any will do, and that of a row-major tensor is tidiest.
+        let tidy = contiguous_strides(shape);
+        let by_dim: Vec<i64> =
+            map.iter().zip(tidy).map(|(axes, tidy)| axes.last().map_or(tidy, |axis| strides[*axis])).collect();
+        Ok(Layout::strided(shape, &by_dim, 0)?)
+    }
+}
+
+/// A layout over the iteration space with the axis in front that the graph looks up along, if it does.
+fn with_free(input: &Input, own: &Layout, over_space: Layout) -> Result<Layout> {
+    let Some(dim) = input.free else { return Ok(over_space) };
+    let (mut shape, mut strides) = (vec![own.shape()[dim]], vec![own.strides()[dim]]);
+    shape.extend_from_slice(over_space.shape());
+    strides.extend_from_slice(over_space.strides());
+    Ok(Layout::strided(&shape, &strides, over_space.offset())?)
+}
+
+fn contiguous_strides(shape: &[usize]) -> Vec<i64> {
+    let mut strides = vec![1; shape.len()];
+    for at in (1..shape.len()).rev() {
+        strides[at - 1] = strides[at] * shape[at].max(1) as i64;
+    }
+    strides
+}
