@@ -7,12 +7,13 @@ use burn_backend::{
     Backend, BackendTypes, DType as BurnDType, DTypeUsage, DTypeUsageSet, ExecutionError, MemoryPoolUsage,
     SlicedPoolReport,
 };
-use burn_ir::{BackendIr, HandleKind, TensorHandle};
+use burn_ir::{BackendIr, TensorHandle};
 use burn_std::BoolStore;
 use rocfire_arch::Matrix;
 use rocfire_hal::{Device, Graph, SegmentStats};
 
 use crate::error::{OrPanic, execution};
+use crate::fusion::handle::Handle;
 use crate::ops;
 use crate::{RocmDevice, RocmQTensor, RocmTensor};
 
@@ -151,12 +152,10 @@ impl Drop for Persistent {
 }
 
 /// The plain tensor of a handle, in the shape that Burn believes it has: reshapes may have been left out on the way here.
-///
-/// Float, int and bool are one type, told apart by the element type, so which of them the handle says does not matter.
-fn plain(handle: TensorHandle<HandleKind<Rocm>>) -> RocmTensor {
+fn plain(handle: TensorHandle<Handle>) -> RocmTensor {
     let tensor = match handle.handle {
-        HandleKind::Float(tensor) | HandleKind::Int(tensor) | HandleKind::Bool(tensor) => tensor,
-        HandleKind::Quantized(tensor) => unreachable!("Burn asked for a plain tensor and named {tensor:?}"),
+        Handle::Plain(tensor) => tensor,
+        Handle::Quantized(tensor) => unreachable!("Burn asked for a plain tensor and named {tensor:?}"),
     };
     if tensor.as_inner().shape() == &handle.shape[..] {
         return tensor;
@@ -165,40 +164,40 @@ fn plain(handle: TensorHandle<HandleKind<Rocm>>) -> RocmTensor {
 }
 
 impl BackendIr for Rocm {
-    type Handle = HandleKind<Rocm>;
+    type Handle = Handle;
 
-    fn float_tensor(handle: TensorHandle<Self::Handle>) -> RocmTensor {
+    fn float_tensor(handle: TensorHandle<Handle>) -> RocmTensor {
         plain(handle)
     }
 
-    fn int_tensor(handle: TensorHandle<Self::Handle>) -> RocmTensor {
+    fn int_tensor(handle: TensorHandle<Handle>) -> RocmTensor {
         plain(handle)
     }
 
-    fn bool_tensor(handle: TensorHandle<Self::Handle>) -> RocmTensor {
+    fn bool_tensor(handle: TensorHandle<Handle>) -> RocmTensor {
         plain(handle)
     }
 
-    fn quantized_tensor(handle: TensorHandle<Self::Handle>) -> RocmQTensor {
+    fn quantized_tensor(handle: TensorHandle<Handle>) -> RocmQTensor {
         match handle.handle {
-            HandleKind::Quantized(tensor) => ops::in_shape(tensor, &handle.shape),
-            other => unreachable!("Burn asked for a quantised tensor and named a {} one", other.name()),
+            Handle::Quantized(tensor) => ops::in_shape(*tensor, &handle.shape),
+            Handle::Plain(tensor) => unreachable!("Burn asked for a quantised tensor and named {tensor:?}"),
         }
     }
 
-    fn float_tensor_handle(tensor: RocmTensor) -> Self::Handle {
-        HandleKind::Float(tensor)
+    fn float_tensor_handle(tensor: RocmTensor) -> Handle {
+        Handle::Plain(tensor)
     }
 
-    fn int_tensor_handle(tensor: RocmTensor) -> Self::Handle {
-        HandleKind::Int(tensor)
+    fn int_tensor_handle(tensor: RocmTensor) -> Handle {
+        Handle::Plain(tensor)
     }
 
-    fn bool_tensor_handle(tensor: RocmTensor) -> Self::Handle {
-        HandleKind::Bool(tensor)
+    fn bool_tensor_handle(tensor: RocmTensor) -> Handle {
+        Handle::Plain(tensor)
     }
 
-    fn quantized_tensor_handle(tensor: RocmQTensor) -> Self::Handle {
-        HandleKind::Quantized(tensor)
+    fn quantized_tensor_handle(tensor: RocmQTensor) -> Handle {
+        Handle::Quantized(Box::new(tensor))
     }
 }

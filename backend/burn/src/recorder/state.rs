@@ -185,7 +185,7 @@ impl State {
         let mut interpreter = std::mem::replace(&mut self.interpreter, TensorInterpreter::new(self.device));
         let run = |handles: &mut Handles| {
             for input in &inputs {
-                interpreter.register_tensor_to_device(input.id, handles.take(input.id, &input.status));
+                interpreter.register_tensor_to_device(input.id, handles.take(input.id, &input.status).into());
             }
             interpreter.register_op(operation);
             for input in inputs.iter().filter(|input| input.status == TensorStatus::ReadOnly) {
