@@ -44,5 +44,6 @@ pub use epilogue::{EPILOGUE_RUN, EPILOGUE_TENSORS, Epilogue, EpilogueTensor, Run
 pub use error::{Error, Result};
 pub use graph::{Graph, Kind, Value};
 pub use op::{Binary, Compare, IndexOp, Reduce, Unary};
+pub use render::storage;
 pub use run::run;
 pub use scalar::Scalar;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_fusion::Graph;
+pub(crate) use rocfire_fusion::storage as c_type;
 use rocfire_hal::profile::Work;
 use rocfire_hal::{Buffer, DType, Error, JoinedKernel, Launch, Layout, Source, Stream, Tensor, View, ViewMut};
 
@@ -16,25 +17,6 @@ pub(crate) const GRID_YZ_MAX: usize = 65535;
 
 /// Lanes of a workgroup in the kernels that give each element a lane; a multiple of every wave size.
 pub(crate) const BLOCK: usize = 256;
-
-/// The prelude's name of an element type.
-pub(crate) const fn c_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F64 => "double",
-        DType::F32 => "float",
-        DType::F16 => "rf::f16",
-        DType::BF16 => "rf::bf16",
-        DType::I64 => "rf::i64",
-        DType::I32 => "rf::i32",
-        DType::I16 => "rf::i16",
-        DType::I8 => "rf::i8",
-        DType::U64 => "rf::u64",
-        DType::U32 => "rf::u32",
-        DType::U16 => "rf::u16",
-        DType::U8 => "rf::u8",
-        DType::Bool => "rf::bool8",
-    }
-}
 
 /// Sources made so far, by what varies in them, so that a launch whose kernel is known allocates nothing.
 pub(crate) struct Sources<K>(OnceLock<Mutex<HashMap<K, Arc<Source>>>>);
@@ -69,7 +51,7 @@ pub(crate) struct KernelLaunch<'a> {
     pub work: Work<'a>,
 }
 
-/// How a launch may share one with others of its kernel, see [`JoinedKernel`].
+/// How a launch may be one of several joined launches, see [`JoinedKernel`].
 pub(crate) struct Sharing<'a> {
     /// How many launches the kernel for several takes.
     pub capacity: usize,

@@ -8,8 +8,8 @@ use rocfire_hal::DType;
 use crate::graph::{Graph, Kind, Node, Value};
 use crate::op::{Binary, Compare, IndexOp, Reduce, Unary};
 
-/// The type of an element in memory.
-pub(crate) fn storage(dtype: DType) -> &'static str {
+/// The type of an element in memory: the prelude's name of it.
+pub const fn storage(dtype: DType) -> &'static str {
     match dtype {
         DType::F64 => "double",
         DType::F32 => "float",

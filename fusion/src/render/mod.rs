@@ -44,6 +44,7 @@ use crate::plan::{Argument, Plan, arguments, lookups};
 pub(crate) use columns::{WIDE as COLUMN_ROWS, WIDE_WAVES as COLUMN_WIDE_WAVES, can_be_wide};
 pub(crate) use elementwise::{may_be_single, vector};
 pub(crate) use epilogue::epilogue;
+pub use expr::storage;
 pub(crate) use held::{fits, threads};
 pub(crate) use runs::{RUN, runs};
 pub(crate) use tiled::{side, slots};

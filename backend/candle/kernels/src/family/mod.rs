@@ -116,25 +116,6 @@ pub(crate) fn dtype(word: &str) -> Option<DType> {
     DTYPES.iter().find(|row| row.0 == word).map(|row| row.1)
 }
 
-/// What an element type is in device code.
-pub(crate) fn device(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F64 => "double",
-        DType::F32 => "float",
-        DType::F16 => "f16",
-        DType::BF16 => "bf16",
-        DType::I64 => "i64",
-        DType::I32 => "i32",
-        DType::I16 => "i16",
-        DType::I8 => "i8",
-        DType::U64 => "u64",
-        DType::U32 => "u32",
-        DType::U16 => "u16",
-        DType::U8 => "u8",
-        DType::Bool => "bool8",
-    }
-}
-
 /// The unsigned type of its size, for what only moves elements: four serve all types.
 fn bits_of(dtype: DType) -> DType {
     match dtype.size_bytes() {

@@ -3,8 +3,9 @@
 use cudarc::driver::LaunchConfig;
 use cudarc::rocfire::Argument::{Read, ReadWrite, Write};
 use cudarc::rocfire::{KernelSpec, Launch};
+use rocfire_fusion::storage;
 
-use super::{INT, SIZE, Words, device, kernel, template};
+use super::{INT, SIZE, Words, kernel, template};
 use crate::{geometry, product};
 
 const QUANTISE: (&str, &str) = template!("gguf.h" => "quantise.hip");
@@ -70,7 +71,7 @@ pub(crate) fn quantise_from(device: &str) -> KernelSpec {
 
 /// `dequantize_block_TYPE_OUT`
 pub(super) fn dequantise(words: Words) -> KernelSpec {
-    let out = device(words.dtype(1));
+    let out = storage(words.dtype(1));
     if words.word(0) == "q8_K" {
         let spec = kernel(DEQUANTISE_Q8K, &[Read, Write]).define("CANDLE_OUT", out);
         return spec.with_geometry(|launch| per_block(launch, 256));
@@ -114,7 +115,7 @@ const PADDING: &str = "512";
 pub(super) fn get_rows(words: Words) -> KernelSpec {
     let arguments = [Read, Read, Write, SIZE, SIZE];
     let spec = match words.word(0) {
-        "f32" | "f16" | "bf16" => kernel(GET_ROWS, &arguments).define("CANDLE_T", device(words.dtype(0))),
+        "f32" | "f16" | "bf16" => kernel(GET_ROWS, &arguments).define("CANDLE_T", storage(words.dtype(0))),
         word => {
             let spec = kernel(DEQUANTISE, &arguments).define("CANDLE_KIND", "2").define("CANDLE_OUT", "float");
             spec.define("CANDLE_TYPE", Gguf::of(word).device)

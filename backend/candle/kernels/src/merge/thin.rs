@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use cudarc::rocfire::{Merged, Node, Window};
+use rocfire_fusion::storage;
 use rocfire_hal::{DType, Source};
 
 use super::compose::Op;
 use super::{Kind, Plan};
-use crate::family::{device, template};
+use crate::family::template;
 use crate::geometry::{self, BLOCK};
 use crate::table::Family;
 
@@ -165,8 +166,8 @@ impl Thin {
         }
         let (rows, several) = (self.rows.to_string(), THIN_MOST.to_string());
         let defines = [
-            ("CANDLE_T", device(self.dtype)),
-            ("CANDLE_X", device(self.x)),
+            ("CANDLE_T", storage(self.dtype)),
+            ("CANDLE_X", storage(self.x)),
             ("CANDLE_ROWS", &*rows),
             ("CANDLE_SPLIT", if self.split { "1" } else { "0" }),
             ("CANDLE_SEVERAL", &*several),
