@@ -257,9 +257,22 @@ impl Unary {
         match self {
             Neg | Abs | Sign => Class::Numeric,
             Not => Class::Logical,
-            Exp | ExpNear | ExpBelow | RecipNear | Log | Log1p | Sqrt | Rsqrt | Recip | Sin | Cos | Tan | Sinh
-            | Cosh | Tanh | Asin | Acos | Atan | Asinh | Acosh | Atanh | Erf | Floor | Ceil | Round | Trunc | IsNan
-            | IsInf => Class::Float,
+            Exp | ExpNear | ExpBelow | RecipNear | Recip | Floor | Ceil | Round | Trunc | IsNan | IsInf => Class::Float,
+            op => {
+                debug_assert!(op.rounds(), "{op} takes no dtype");
+                Class::Float
+            }
+        }
+    }
+
+    /// Whether it is the prelude's function of its name, rounded to the dtype: all that `render` has to know of it.
+    pub(crate) fn rounds(self) -> bool {
+        use Unary::*;
+        match self {
+            Log | Log1p | Sqrt | Rsqrt | Sin | Cos | Tan | Sinh | Cosh | Tanh | Asin | Acos | Atan | Asinh | Acosh
+            | Atanh | Erf => true,
+            Neg | Abs | Sign | Not | Recip | RecipNear | Floor | Ceil | Round | Trunc | IsNan | IsInf | Exp
+            | ExpNear | ExpBelow => false,
         }
     }
 }

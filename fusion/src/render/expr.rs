@@ -140,7 +140,7 @@ pub(crate) fn unrounded(graph: &Graph, kinds: &[Kind], value: Value, name: impl 
         Node::Unary(Unary::Exp | Unary::ExpNear | Unary::ExpBelow, a) => {
             Some(format!("fuse::Function<{s}>::exp({})", name(a)))
         }
-        Node::Unary(op, a) if rounds(op) => Some(format!("rf::{}({})", op.name(), name(a))),
+        Node::Unary(op, a) if op.rounds() => Some(format!("rf::{}({})", op.name(), name(a))),
         Node::Binary(Binary::Div, a, b) => {
             let shared = kinds[a.at()] == Kind::Full && kinds[b.at()] < Kind::Full;
             let of = if shared { "by" } else { "of" };
@@ -157,7 +157,7 @@ pub(crate) fn unrounded(graph: &Graph, kinds: &[Kind], value: Value, name: impl 
 /// Whether a node takes many registers for a while: a function with a polynomial of its own and more than one range.
 pub(crate) fn is_heavy(node: Node) -> bool {
     match node {
-        Node::Unary(op, _) => rounds(op) && !matches!(op, Unary::Log | Unary::Sqrt | Unary::Rsqrt),
+        Node::Unary(op, _) => op.rounds() && !matches!(op, Unary::Log | Unary::Sqrt | Unary::Rsqrt),
         Node::Binary(op, ..) => matches!(op, Binary::Pow | Binary::Atan2 | Binary::Hypot),
         Node::Draw(_) => true,
         Node::Input { .. }
@@ -172,44 +172,6 @@ pub(crate) fn is_heavy(node: Node) -> bool {
         | Node::Select(..)
         | Node::Cast(_)
         | Node::Reduce(..) => false,
-    }
-}
-
-/// Whether an operator's value is a function of `rf` rounded.
-fn rounds(op: Unary) -> bool {
-    match op {
-        Unary::Log
-        | Unary::Log1p
-        | Unary::Sqrt
-        | Unary::Rsqrt
-        | Unary::Sin
-        | Unary::Cos
-        | Unary::Tan
-        | Unary::Sinh
-        | Unary::Cosh
-        | Unary::Tanh
-        | Unary::Asin
-        | Unary::Acos
-        | Unary::Atan
-        | Unary::Asinh
-        | Unary::Acosh
-        | Unary::Atanh
-        | Unary::Erf => true,
-        Unary::Neg
-        | Unary::Abs
-        | Unary::Sign
-        | Unary::Not
-        | Unary::Recip
-        | Unary::Floor
-        | Unary::Ceil
-        | Unary::Round
-        | Unary::Trunc
-        | Unary::IsNan
-        | Unary::IsInf
-        | Unary::Exp
-        | Unary::ExpNear
-        | Unary::ExpBelow
-        | Unary::RecipNear => false,
     }
 }
 
@@ -235,7 +197,7 @@ fn unary(op: Unary, dtype: DType, a: &str) -> String {
         Unary::ExpBelow if dtype == DType::F32 => format!("exp_below({a})"),
         Unary::Exp | Unary::ExpNear | Unary::ExpBelow => format!("fuse::fit<{s}>(fuse::Function<{s}>::exp({a}))"),
         op => {
-            debug_assert!(rounds(op), "{op:?} has no text");
+            debug_assert!(op.rounds(), "{op:?} has no text");
             rounded(op.name())
         }
     }

@@ -6,7 +6,7 @@
 
 use burn_ir::{
     BaseOperationIr, BinaryOpIr, BoolOperationIr, FloatOperationIr, IntOperationIr, NumericOperationIr, OperationIr,
-    ScalarIr, ScalarOpIr, TensorIr,
+    ScalarIr, ScalarOpIr, TensorIr, UnaryOpIr,
 };
 use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary};
 use rocfire_hal::DType;
@@ -15,6 +15,7 @@ use super::refusal::Refusal;
 use super::rows::whole;
 use super::trace::{Node, NodeId, Trace};
 use crate::convert::to_hal;
+use crate::ops::float_unary;
 
 pub(super) type Result<T> = std::result::Result<T, Refusal>;
 
@@ -153,41 +154,21 @@ impl Trace {
 
     fn float(&mut self, op: &FloatOperationIr) -> Result<()> {
         use FloatOperationIr as Op;
-        let (op, tensors) = match op {
-            Op::PowfScalar(op) => return self.binary_scalar(Binary::Pow, op),
-            Op::Powf(op) => return self.binary(Binary::Pow, op),
-            Op::ArcTan2(op) => return self.binary(Binary::Atan2, op),
-            Op::Hypot(op) => return self.binary(Binary::Hypot, op),
-            Op::IntoInt(op) => return self.cast(&op.input, &op.out),
-            Op::Exp(op) => (Unary::Exp, op),
-            Op::Log(op) => (Unary::Log, op),
-            Op::Log1p(op) => (Unary::Log1p, op),
-            Op::Erf(op) => (Unary::Erf, op),
-            Op::Sqrt(op) => (Unary::Sqrt, op),
-            Op::Recip(op) => (Unary::Recip, op),
-            Op::Cos(op) => (Unary::Cos, op),
-            Op::Cosh(op) => (Unary::Cosh, op),
-            Op::Sin(op) => (Unary::Sin, op),
-            Op::Sinh(op) => (Unary::Sinh, op),
-            Op::Tan(op) => (Unary::Tan, op),
-            Op::Tanh(op) => (Unary::Tanh, op),
-            Op::ArcCos(op) => (Unary::Acos, op),
-            Op::ArcCosh(op) => (Unary::Acosh, op),
-            Op::ArcSin(op) => (Unary::Asin, op),
-            Op::ArcSinh(op) => (Unary::Asinh, op),
-            Op::ArcTan(op) => (Unary::Atan, op),
-            Op::ArcTanh(op) => (Unary::Atanh, op),
-            Op::Round(op) => (Unary::Round, op),
-            Op::Floor(op) => (Unary::Floor, op),
-            Op::Ceil(op) => (Unary::Ceil, op),
-            Op::Trunc(op) => (Unary::Trunc, op),
-            Op::IsNan(op) => (Unary::IsNan, op),
-            Op::IsInf(op) => (Unary::IsInf, op),
-            Op::Matmul(op) => return self.multiply(op),
-            Op::Random(op) => return self.random(op),
-            _ => return Err(Refusal::Operation),
-        };
-        self.unary(op, &tensors.input, &tensors.out)
+        match op {
+            Op::PowfScalar(op) => self.binary_scalar(Binary::Pow, op),
+            Op::Powf(op) => self.binary(Binary::Pow, op),
+            Op::ArcTan2(op) => self.binary(Binary::Atan2, op),
+            Op::Hypot(op) => self.binary(Binary::Hypot, op),
+            Op::IntoInt(op) => self.cast(&op.input, &op.out),
+            Op::IsNan(op) => self.unary(Unary::IsNan, &op.input, &op.out),
+            Op::IsInf(op) => self.unary(Unary::IsInf, &op.input, &op.out),
+            Op::Matmul(op) => self.multiply(op),
+            Op::Random(op) => self.random(op),
+            op => {
+                let (op, tensors) = operator(op).ok_or(Refusal::Operation)?;
+                self.unary(op, &tensors.input, &tensors.out)
+            }
+        }
     }
 
     fn int(&mut self, op: &IntOperationIr) -> Result<()> {
@@ -287,6 +268,19 @@ impl Trace {
         self.elementwise(out, &[input], |trace, v| trace.push(Node::Cast(v[0]), dtype))
     }
 }
+
+macro_rules! operator {
+    ($($name:ident: $operation:ident => $op:ident;)+) => {
+        /// The operator of an operation that takes one tensor.
+        fn operator(op: &FloatOperationIr) -> Option<(Unary, &UnaryOpIr)> {
+            match op {
+                $(FloatOperationIr::$operation(op) => Some((Unary::$op, op)),)+
+                _ => None,
+            }
+        }
+    };
+}
+float_unary!(operator);
 
 /// The name and the results of a reduction that has no answer for nothing, as the eager backend's.
 fn without_answer(op: &NumericOperationIr) -> Option<(&'static str, [Option<&TensorIr>; 2])> {

@@ -11,6 +11,7 @@ use rocfire_fusion::{Binary, Compare, Reduce, Scalar as Number, Unary};
 use rocfire_hal::DType;
 
 use super::elementwise::scalar;
+use super::rows::of_any_kind;
 use super::{bools, elementwise, float_dtype, index, int_dtype, memory, out, reduce, view};
 use crate::error::{Error, OrPanic};
 use crate::{Rocm, RocmDevice, RocmTensor};
@@ -63,65 +64,26 @@ impl BoolTensorOps<Rocm> for Rocm {
         out(memory::cast(tensor.as_inner(), float_dtype(out_dtype)))
     }
 
-    fn bool_reshape(tensor: RocmTensor, shape: Shape) -> RocmTensor {
-        bools(tensor.store(), view::reshape(tensor.as_inner(), &shape))
-    }
-
-    fn bool_swap_dims(tensor: RocmTensor, dim1: usize, dim2: usize) -> RocmTensor {
-        bools(tensor.store(), view::swap(tensor.as_inner(), dim1, dim2))
-    }
-
-    fn bool_permute(tensor: RocmTensor, axes: &[usize]) -> RocmTensor {
-        bools(tensor.store(), view::permute(tensor.as_inner(), axes))
-    }
-
-    fn bool_flip(tensor: RocmTensor, axes: &[usize]) -> RocmTensor {
-        bools(tensor.store(), view::flip(tensor.as_inner(), axes))
-    }
-
-    fn bool_expand(tensor: RocmTensor, shape: Shape) -> RocmTensor {
-        bools(tensor.store(), view::expand(tensor.as_inner(), &shape))
-    }
-
-    fn bool_unfold(tensor: RocmTensor, dim: usize, size: usize, step: usize) -> RocmTensor {
-        bools(tensor.store(), view::windows(tensor.as_inner(), dim, size, step, 1))
-    }
-
-    fn bool_slice(tensor: RocmTensor, slices: &[Slice]) -> RocmTensor {
-        bools(tensor.store(), view::slice(tensor.as_inner(), slices))
-    }
-
-    fn bool_slice_assign(tensor: RocmTensor, slices: &[Slice], value: RocmTensor) -> RocmTensor {
-        bools(tensor.store(), memory::slice_assign(tensor.into_inner(), slices, value.as_inner()))
-    }
-
-    fn bool_cat(tensors: Vec<RocmTensor>, dim: usize) -> RocmTensor {
-        let store = tensors.first().map_or(BoolStore::Native, RocmTensor::store);
-        bools(store, memory::cat(&tensors.iter().map(RocmTensor::as_inner).collect::<Vec<_>>(), dim))
-    }
-
-    fn bool_repeat_dim(tensor: RocmTensor, dim: usize, times: usize) -> RocmTensor {
-        bools(tensor.store(), memory::repeat(tensor.as_inner(), dim, times))
-    }
-
-    async fn bool_mask_select(tensor: RocmTensor, mask: RocmTensor) -> RocmTensor {
-        bools(tensor.store(), index::mask_select(tensor.as_inner(), mask.as_inner()))
+    of_any_kind! {
+        bool_swap_dims => view::swap;
+        bool_permute => view::permute;
+        bool_flip => view::flip;
+        bool_reshape => view::reshape;
+        bool_expand => view::expand;
+        bool_unfold => view::windows;
+        bool_slice => view::slice;
+        bool_slice_assign => memory::slice_assign;
+        bool_cat => memory::cat;
+        bool_repeat_dim => memory::repeat;
+        bool_gather => index::gather;
+        bool_select => index::select;
+        bool_mask_select => index::mask_select;
+        bool_mask_where => elementwise::select;
+        bool_mask_fill => elementwise::mask_fill;
     }
 
     async fn bool_argwhere(tensor: RocmTensor, out_dtype: IntDType) -> RocmTensor {
         out(index::argwhere(tensor.as_inner(), int_dtype(out_dtype)))
-    }
-
-    fn bool_mask_where(tensor: RocmTensor, mask: RocmTensor, value: RocmTensor) -> RocmTensor {
-        bools(tensor.store(), elementwise::select(mask.as_inner(), value.into_inner(), tensor.into_inner()))
-    }
-
-    fn bool_mask_fill(tensor: RocmTensor, mask: RocmTensor, value: Scalar) -> RocmTensor {
-        bools(tensor.store(), elementwise::mask_fill(tensor.into_inner(), mask.as_inner(), scalar(value)))
-    }
-
-    fn bool_gather(dim: usize, tensor: RocmTensor, indices: RocmTensor) -> RocmTensor {
-        bools(tensor.store(), index::gather(tensor.as_inner(), dim, indices.as_inner()))
     }
 
     fn bool_scatter_or(dim: usize, tensor: RocmTensor, indices: RocmTensor, value: RocmTensor) -> RocmTensor {
@@ -129,10 +91,6 @@ impl BoolTensorOps<Rocm> for Rocm {
             tensor.store(),
             index::scatter(tensor.into_inner(), dim, indices.as_inner(), value.as_inner(), IndexingUpdateOp::Max),
         )
-    }
-
-    fn bool_select(tensor: RocmTensor, dim: usize, indices: RocmTensor) -> RocmTensor {
-        bools(tensor.store(), index::select(tensor.as_inner(), dim, indices.as_inner()))
     }
 
     fn bool_select_or(tensor: RocmTensor, dim: usize, indices: RocmTensor, value: RocmTensor) -> RocmTensor {

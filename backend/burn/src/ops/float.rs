@@ -6,24 +6,17 @@
 
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::{Distribution, ExecutionError, Scalar, Shape, Slice, TensorData};
-use burn_std::{BoolDType, FloatDType, IndexingUpdateOp, IntDType};
+use burn_std::{BoolDType, BoolStore, FloatDType, IndexingUpdateOp, IntDType};
 use rocfire_fusion::{Binary, Compare, Reduce, Unary};
 
 use super::elementwise::scalar;
+use super::rows::{along_axis, compare, float_unary, of_any_kind, of_numbers, over_all, tests, unary};
 use super::sort::Sort;
 use super::{
     bools, elementwise, float_dtype, index, int_dtype, matmul, memory, out, pair, random, reduce, scan, sort, view,
 };
 use crate::error::OrPanic;
 use crate::{Rocm, RocmDevice, RocmTensor};
-
-macro_rules! unary {
-    ($($name:ident => $op:ident),+ $(,)?) => { $(
-        fn $name(tensor: RocmTensor) -> RocmTensor {
-            out(elementwise::unary_last(Unary::$op, tensor.into_inner()))
-        }
-    )+ };
-}
 
 macro_rules! binary {
     ($($name:ident => $op:ident),+ $(,)?) => { $(
@@ -37,34 +30,6 @@ macro_rules! binary_scalar {
     ($($name:ident => $op:ident),+ $(,)?) => { $(
         fn $name(lhs: RocmTensor, rhs: Scalar) -> RocmTensor {
             out(elementwise::binary_scalar_last(Binary::$op, lhs.into_inner(), scalar(rhs)))
-        }
-    )+ };
-}
-
-macro_rules! compare {
-    ($($name:ident, $elem:ident => $op:ident),+ $(,)?) => { $(
-        fn $name(lhs: RocmTensor, rhs: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-            bools(out_dtype, elementwise::compare(Compare::$op, lhs.as_inner(), rhs.as_inner()))
-        }
-
-        fn $elem(lhs: RocmTensor, rhs: Scalar, out_dtype: BoolDType) -> RocmTensor {
-            bools(out_dtype, elementwise::compare_scalar(Compare::$op, lhs.as_inner(), scalar(rhs)))
-        }
-    )+ };
-}
-
-macro_rules! along_axis {
-    ($($name:ident => $function:path, $op:expr);+ $(;)?) => { $(
-        fn $name(tensor: RocmTensor, dim: usize) -> RocmTensor {
-            out($function($op, tensor.as_inner(), dim))
-        }
-    )+ };
-}
-
-macro_rules! over_all {
-    ($($name:ident => $op:ident),+ $(,)?) => { $(
-        fn $name(tensor: RocmTensor) -> RocmTensor {
-            out(reduce::all(Reduce::$op, tensor.as_inner()))
         }
     )+ };
 }
@@ -113,13 +78,8 @@ impl FloatTensorOps<Rocm> for Rocm {
         out(memory::cast(tensor.as_inner(), float_dtype(dtype)))
     }
 
-    unary! {
-        float_neg => Neg, float_recip => Recip, float_exp => Exp, float_log => Log, float_log1p => Log1p,
-        float_sqrt => Sqrt, float_abs => Abs, float_cos => Cos, float_sin => Sin, float_tan => Tan, float_cosh => Cosh,
-        float_sinh => Sinh, float_tanh => Tanh, float_acos => Acos, float_acosh => Acosh, float_asin => Asin,
-        float_asinh => Asinh, float_atan => Atan, float_atanh => Atanh, float_round => Round, float_floor => Floor,
-        float_ceil => Ceil, float_trunc => Trunc, float_erf => Erf,
-    }
+    unary! { float_neg: Neg => Neg; float_abs: Abs => Abs; }
+    float_unary!(unary);
 
     binary! {
         float_add => Add, float_sub => Sub, float_mul => Mul, float_div => Div, float_remainder => Rem,
@@ -160,10 +120,6 @@ impl FloatTensorOps<Rocm> for Rocm {
         out(reduce::sum_axes(tensor.as_inner(), dims))
     }
 
-    fn float_clamp(tensor: RocmTensor, min: Scalar, max: Scalar) -> RocmTensor {
-        out(elementwise::clamp(tensor.as_inner(), scalar(min), scalar(max)))
-    }
-
     fn float_sign(tensor: RocmTensor) -> RocmTensor {
         out(elementwise::sign(tensor.as_inner()))
     }
@@ -176,105 +132,42 @@ impl FloatTensorOps<Rocm> for Rocm {
         bools(out_dtype, elementwise::unary(Unary::IsInf, tensor.as_inner()))
     }
 
-    fn float_matmul(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
-        out(matmul::matmul(lhs.as_inner(), rhs.as_inner()))
-    }
-
     fn float_cross(lhs: RocmTensor, rhs: RocmTensor, dim: usize) -> RocmTensor {
         out(elementwise::cross(lhs.as_inner(), rhs.as_inner(), dim))
     }
 
-    fn float_swap_dims(tensor: RocmTensor, dim1: usize, dim2: usize) -> RocmTensor {
-        out(view::swap(tensor.as_inner(), dim1, dim2))
+    of_any_kind! {
+        float_swap_dims => view::swap;
+        float_permute => view::permute;
+        float_flip => view::flip;
+        float_reshape => view::reshape;
+        float_expand => view::expand;
+        float_unfold => view::windows;
+        float_slice => view::slice;
+        float_slice_assign => memory::slice_assign;
+        float_cat => memory::cat;
+        float_repeat_dim => memory::repeat;
+        float_gather => index::gather;
+        float_select => index::select;
+        float_mask_select => index::mask_select;
+        float_mask_where => elementwise::select;
+        float_mask_fill => elementwise::mask_fill;
     }
 
-    fn float_permute(tensor: RocmTensor, axes: &[usize]) -> RocmTensor {
-        out(view::permute(tensor.as_inner(), axes))
+    of_numbers! {
+        float_clamp => elementwise::clamp;
+        float_matmul => matmul::matmul;
+        float_scatter => index::scatter;
+        float_select_assign => index::select_assign;
+        float_gather_nd => index::gather_nd;
+        float_scatter_nd => index::scatter_nd;
+        float_max_abs => reduce::max_abs;
+        float_max_abs_dim => reduce::max_abs_along;
     }
 
-    fn float_flip(tensor: RocmTensor, axes: &[usize]) -> RocmTensor {
-        out(view::flip(tensor.as_inner(), axes))
-    }
-
-    fn float_reshape(tensor: RocmTensor, shape: Shape) -> RocmTensor {
-        out(view::reshape(tensor.as_inner(), &shape))
-    }
-
-    fn float_expand(tensor: RocmTensor, shape: Shape) -> RocmTensor {
-        out(view::expand(tensor.as_inner(), &shape))
-    }
-
-    fn float_unfold(tensor: RocmTensor, dim: usize, size: usize, step: usize) -> RocmTensor {
-        out(view::windows(tensor.as_inner(), dim, size, step, 1))
-    }
-
-    fn float_slice(tensor: RocmTensor, slices: &[Slice]) -> RocmTensor {
-        out(view::slice(tensor.as_inner(), slices))
-    }
-
-    fn float_slice_assign(tensor: RocmTensor, slices: &[Slice], value: RocmTensor) -> RocmTensor {
-        out(memory::slice_assign(tensor.into_inner(), slices, value.as_inner()))
-    }
-
-    fn float_cat(tensors: Vec<RocmTensor>, dim: usize) -> RocmTensor {
-        out(memory::cat(&tensors.iter().map(RocmTensor::as_inner).collect::<Vec<_>>(), dim))
-    }
-
-    fn float_repeat_dim(tensor: RocmTensor, dim: usize, times: usize) -> RocmTensor {
-        out(memory::repeat(tensor.as_inner(), dim, times))
-    }
-
-    fn float_gather(dim: usize, tensor: RocmTensor, indices: RocmTensor) -> RocmTensor {
-        out(index::gather(tensor.as_inner(), dim, indices.as_inner()))
-    }
-
-    fn float_scatter(
-        dim: usize,
-        tensor: RocmTensor,
-        indices: RocmTensor,
-        value: RocmTensor,
-        update: IndexingUpdateOp,
-    ) -> RocmTensor {
-        out(index::scatter(tensor.into_inner(), dim, indices.as_inner(), value.as_inner(), update))
-    }
-
-    fn float_gather_nd(data: RocmTensor, indices: RocmTensor) -> RocmTensor {
-        out(index::gather_nd(data.as_inner(), indices.as_inner()))
-    }
-
-    fn float_scatter_nd(
-        data: RocmTensor,
-        indices: RocmTensor,
-        values: RocmTensor,
-        reduction: IndexingUpdateOp,
-    ) -> RocmTensor {
-        out(index::scatter_nd(data.as_inner(), indices.as_inner(), values.as_inner(), reduction))
-    }
-
-    fn float_select(tensor: RocmTensor, dim: usize, indices: RocmTensor) -> RocmTensor {
-        out(index::select(tensor.as_inner(), dim, indices.as_inner()))
-    }
-
-    fn float_select_assign(
-        tensor: RocmTensor,
-        dim: usize,
-        indices: RocmTensor,
-        value: RocmTensor,
-        update: IndexingUpdateOp,
-    ) -> RocmTensor {
-        out(index::select_assign(tensor.into_inner(), dim, indices.as_inner(), value.as_inner(), update))
-    }
-
-    async fn float_mask_select(tensor: RocmTensor, mask: RocmTensor) -> RocmTensor {
-        out(index::mask_select(tensor.as_inner(), mask.as_inner()))
-    }
-
-    fn float_mask_where(tensor: RocmTensor, mask: RocmTensor, value: RocmTensor) -> RocmTensor {
-        out(elementwise::select(mask.as_inner(), value.into_inner(), tensor.into_inner()))
-    }
-
-    fn float_mask_fill(tensor: RocmTensor, mask: RocmTensor, value: Scalar) -> RocmTensor {
-        out(elementwise::mask_fill(tensor.into_inner(), mask.as_inner(), scalar(value)))
+    tests! {
+        float_any, float_any_dim => reduce::any;
+        float_all, float_all_dim => reduce::every;
     }
 
     fn float_argmax(tensor: RocmTensor, dim: usize, out_dtype: IntDType) -> RocmTensor {
@@ -325,29 +218,5 @@ impl FloatTensorOps<Rocm> for Rocm {
 
     fn float_argtopk(tensor: RocmTensor, dim: usize, k: usize, out_dtype: IntDType) -> RocmTensor {
         out(sort::places(tensor.as_inner(), Sort::top(dim, k), int_dtype(out_dtype)))
-    }
-
-    fn float_max_abs(tensor: RocmTensor) -> RocmTensor {
-        out(reduce::max_abs(tensor.as_inner(), None))
-    }
-
-    fn float_max_abs_dim(tensor: RocmTensor, dim: usize) -> RocmTensor {
-        out(reduce::max_abs(tensor.as_inner(), Some(dim)))
-    }
-
-    fn float_any(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        bools(out_dtype, reduce::any(tensor.as_inner(), None))
-    }
-
-    fn float_any_dim(tensor: RocmTensor, dim: usize, out_dtype: BoolDType) -> RocmTensor {
-        bools(out_dtype, reduce::any(tensor.as_inner(), Some(dim)))
-    }
-
-    fn float_all(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        bools(out_dtype, reduce::every(tensor.as_inner(), None))
-    }
-
-    fn float_all_dim(tensor: RocmTensor, dim: usize, out_dtype: BoolDType) -> RocmTensor {
-        bools(out_dtype, reduce::every(tensor.as_inner(), Some(dim)))
     }
 }

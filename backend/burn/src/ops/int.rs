@@ -7,24 +7,17 @@ use std::ops::Range;
 
 use burn_backend::ops::IntTensorOps;
 use burn_backend::{Distribution, ExecutionError, Scalar, Shape, Slice, TensorData};
-use burn_std::{BoolDType, FloatDType, IndexingUpdateOp, IntDType};
+use burn_std::{BoolDType, BoolStore, FloatDType, IndexingUpdateOp, IntDType};
 use rocfire_fusion::{Binary, Compare, Reduce, Unary};
 
 use super::elementwise::scalar;
+use super::rows::{along_axis, compare, of_any_kind, of_numbers, over_all, tests, unary};
 use super::sort::Sort;
 use super::{
     bools, elementwise, float_dtype, index, int_dtype, matmul, memory, out, pair, random, reduce, scan, sort, view,
 };
 use crate::error::OrPanic;
 use crate::{Rocm, RocmDevice, RocmTensor};
-
-macro_rules! unary {
-    ($($name:ident => $op:ident),+ $(,)?) => { $(
-        fn $name(tensor: RocmTensor) -> RocmTensor {
-            out(elementwise::unary_last(Unary::$op, tensor.into_inner()))
-        }
-    )+ };
-}
 
 macro_rules! binary {
     ($($name:ident, $with_scalar:ident => $op:ident),+ $(,)?) => { $(
@@ -34,34 +27,6 @@ macro_rules! binary {
 
         fn $with_scalar(lhs: RocmTensor, rhs: Scalar) -> RocmTensor {
             out(elementwise::binary_scalar_last(Binary::$op, lhs.into_inner(), scalar(rhs)))
-        }
-    )+ };
-}
-
-macro_rules! compare {
-    ($($name:ident, $elem:ident => $op:ident),+ $(,)?) => { $(
-        fn $name(lhs: RocmTensor, rhs: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-            bools(out_dtype, elementwise::compare(Compare::$op, lhs.as_inner(), rhs.as_inner()))
-        }
-
-        fn $elem(lhs: RocmTensor, rhs: Scalar, out_dtype: BoolDType) -> RocmTensor {
-            bools(out_dtype, elementwise::compare_scalar(Compare::$op, lhs.as_inner(), scalar(rhs)))
-        }
-    )+ };
-}
-
-macro_rules! along_axis {
-    ($($name:ident => $function:path, $op:expr);+ $(;)?) => { $(
-        fn $name(tensor: RocmTensor, dim: usize) -> RocmTensor {
-            out($function($op, tensor.as_inner(), dim))
-        }
-    )+ };
-}
-
-macro_rules! over_all {
-    ($($name:ident => $op:ident),+ $(,)?) => { $(
-        fn $name(tensor: RocmTensor) -> RocmTensor {
-            out(reduce::all(Reduce::$op, tensor.as_inner()))
         }
     )+ };
 }
@@ -117,7 +82,7 @@ impl IntTensorOps<Rocm> for Rocm {
         out(memory::cast(tensor.as_inner(), int_dtype(dtype)))
     }
 
-    unary! { int_neg => Neg, int_abs => Abs, int_sign => Sign, bitwise_not => Not }
+    unary! { int_neg: Neg => Neg; int_abs: Abs => Abs; int_sign: Sign => Sign; bitwise_not: BitwiseNot => Not; }
 
     binary! {
         int_add, int_add_scalar => Add,
@@ -164,105 +129,38 @@ impl IntTensorOps<Rocm> for Rocm {
         out(elementwise::binary_scalar_last(Binary::Min, tensor.into_inner(), scalar(max)))
     }
 
-    fn int_clamp(tensor: RocmTensor, min: Scalar, max: Scalar) -> RocmTensor {
-        out(elementwise::clamp(tensor.as_inner(), scalar(min), scalar(max)))
+    of_any_kind! {
+        int_swap_dims => view::swap;
+        int_permute => view::permute;
+        int_flip => view::flip;
+        int_reshape => view::reshape;
+        int_expand => view::expand;
+        int_unfold => view::windows;
+        int_slice => view::slice;
+        int_slice_assign => memory::slice_assign;
+        int_cat => memory::cat;
+        int_repeat_dim => memory::repeat;
+        int_gather => index::gather;
+        int_select => index::select;
+        int_mask_select => index::mask_select;
+        int_mask_where => elementwise::select;
+        int_mask_fill => elementwise::mask_fill;
     }
 
-    fn int_matmul(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
-        out(matmul::matmul(lhs.as_inner(), rhs.as_inner()))
+    of_numbers! {
+        int_clamp => elementwise::clamp;
+        int_matmul => matmul::matmul;
+        int_scatter => index::scatter;
+        int_select_assign => index::select_assign;
+        int_gather_nd => index::gather_nd;
+        int_scatter_nd => index::scatter_nd;
+        int_max_abs => reduce::max_abs;
+        int_max_abs_dim => reduce::max_abs_along;
     }
 
-    fn int_swap_dims(tensor: RocmTensor, dim1: usize, dim2: usize) -> RocmTensor {
-        out(view::swap(tensor.as_inner(), dim1, dim2))
-    }
-
-    fn int_permute(tensor: RocmTensor, axes: &[usize]) -> RocmTensor {
-        out(view::permute(tensor.as_inner(), axes))
-    }
-
-    fn int_flip(tensor: RocmTensor, axes: &[usize]) -> RocmTensor {
-        out(view::flip(tensor.as_inner(), axes))
-    }
-
-    fn int_reshape(tensor: RocmTensor, shape: Shape) -> RocmTensor {
-        out(view::reshape(tensor.as_inner(), &shape))
-    }
-
-    fn int_expand(tensor: RocmTensor, shape: Shape) -> RocmTensor {
-        out(view::expand(tensor.as_inner(), &shape))
-    }
-
-    fn int_unfold(tensor: RocmTensor, dim: usize, size: usize, step: usize) -> RocmTensor {
-        out(view::windows(tensor.as_inner(), dim, size, step, 1))
-    }
-
-    fn int_slice(tensor: RocmTensor, slices: &[Slice]) -> RocmTensor {
-        out(view::slice(tensor.as_inner(), slices))
-    }
-
-    fn int_slice_assign(tensor: RocmTensor, slices: &[Slice], value: RocmTensor) -> RocmTensor {
-        out(memory::slice_assign(tensor.into_inner(), slices, value.as_inner()))
-    }
-
-    fn int_cat(tensors: Vec<RocmTensor>, dim: usize) -> RocmTensor {
-        out(memory::cat(&tensors.iter().map(RocmTensor::as_inner).collect::<Vec<_>>(), dim))
-    }
-
-    fn int_repeat_dim(tensor: RocmTensor, dim: usize, times: usize) -> RocmTensor {
-        out(memory::repeat(tensor.as_inner(), dim, times))
-    }
-
-    fn int_gather(dim: usize, tensor: RocmTensor, indices: RocmTensor) -> RocmTensor {
-        out(index::gather(tensor.as_inner(), dim, indices.as_inner()))
-    }
-
-    fn int_scatter(
-        dim: usize,
-        tensor: RocmTensor,
-        indices: RocmTensor,
-        value: RocmTensor,
-        update: IndexingUpdateOp,
-    ) -> RocmTensor {
-        out(index::scatter(tensor.into_inner(), dim, indices.as_inner(), value.as_inner(), update))
-    }
-
-    fn int_gather_nd(data: RocmTensor, indices: RocmTensor) -> RocmTensor {
-        out(index::gather_nd(data.as_inner(), indices.as_inner()))
-    }
-
-    fn int_scatter_nd(
-        data: RocmTensor,
-        indices: RocmTensor,
-        values: RocmTensor,
-        reduction: IndexingUpdateOp,
-    ) -> RocmTensor {
-        out(index::scatter_nd(data.as_inner(), indices.as_inner(), values.as_inner(), reduction))
-    }
-
-    fn int_select(tensor: RocmTensor, dim: usize, indices: RocmTensor) -> RocmTensor {
-        out(index::select(tensor.as_inner(), dim, indices.as_inner()))
-    }
-
-    fn int_select_assign(
-        tensor: RocmTensor,
-        dim: usize,
-        indices: RocmTensor,
-        value: RocmTensor,
-        update: IndexingUpdateOp,
-    ) -> RocmTensor {
-        out(index::select_assign(tensor.into_inner(), dim, indices.as_inner(), value.as_inner(), update))
-    }
-
-    async fn int_mask_select(tensor: RocmTensor, mask: RocmTensor) -> RocmTensor {
-        out(index::mask_select(tensor.as_inner(), mask.as_inner()))
-    }
-
-    fn int_mask_where(tensor: RocmTensor, mask: RocmTensor, value: RocmTensor) -> RocmTensor {
-        out(elementwise::select(mask.as_inner(), value.into_inner(), tensor.into_inner()))
-    }
-
-    fn int_mask_fill(tensor: RocmTensor, mask: RocmTensor, value: Scalar) -> RocmTensor {
-        out(elementwise::mask_fill(tensor.into_inner(), mask.as_inner(), scalar(value)))
+    tests! {
+        int_any, int_any_dim => reduce::any;
+        int_all, int_all_dim => reduce::every;
     }
 
     fn int_argmax(tensor: RocmTensor, dim: usize) -> RocmTensor {
@@ -311,29 +209,5 @@ impl IntTensorOps<Rocm> for Rocm {
     fn int_argtopk(tensor: RocmTensor, dim: usize, k: usize) -> RocmTensor {
         let dtype = tensor.as_inner().dtype();
         out(sort::places(tensor.as_inner(), Sort::top(dim, k), dtype))
-    }
-
-    fn int_max_abs(tensor: RocmTensor) -> RocmTensor {
-        out(reduce::max_abs(tensor.as_inner(), None))
-    }
-
-    fn int_max_abs_dim(tensor: RocmTensor, dim: usize) -> RocmTensor {
-        out(reduce::max_abs(tensor.as_inner(), Some(dim)))
-    }
-
-    fn int_any(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        bools(out_dtype, reduce::any(tensor.as_inner(), None))
-    }
-
-    fn int_any_dim(tensor: RocmTensor, dim: usize, out_dtype: BoolDType) -> RocmTensor {
-        bools(out_dtype, reduce::any(tensor.as_inner(), Some(dim)))
-    }
-
-    fn int_all(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        bools(out_dtype, reduce::every(tensor.as_inner(), None))
-    }
-
-    fn int_all_dim(tensor: RocmTensor, dim: usize, out_dtype: BoolDType) -> RocmTensor {
-        bools(out_dtype, reduce::every(tensor.as_inner(), Some(dim)))
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod module;
 mod quantized;
 pub(crate) mod random;
 mod reduce;
+mod rows;
 mod scan;
 mod sort;
 mod transaction;
@@ -24,6 +25,7 @@ pub(crate) mod view;
 
 pub(crate) use quantized::{in_shape, refusal};
 pub(crate) use random::{next_draw, seed};
+pub(crate) use rows::float_unary;
 pub(crate) use view::reshape;
 
 use burn_backend::DType as BurnDType;
