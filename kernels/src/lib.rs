@@ -39,4 +39,25 @@ pub mod sort;
 mod testing;
 pub mod tuning;
 
+use rocfire_arch::Arch;
+use rocfire_hal::{DType, Source};
+
 pub use error::{Error, Result};
+
+/// The sources of every family with one element type, by operator.
+fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    gemm::sources(arch, dtype)
+        .chain(scan::sources(dtype))
+        .chain(sort::sources(dtype))
+        .chain(conv::sources(arch, dtype))
+        .chain(loss::sources(dtype))
+        .chain(pool::sources(dtype))
+        .chain(interpolate::sources(dtype))
+        .chain(reduce::sources(dtype))
+        .chain(attention::sources(arch, dtype))
+        .chain(quant::sources(arch, dtype))
+        .chain(norm::sources(dtype))
+        .chain(rope::sources(dtype))
+        .chain(index::sources(dtype))
+        .chain(random::sources(dtype))
+}

@@ -6,8 +6,8 @@
 use rocfire_arch::Arch;
 use rocfire_hal::{DType, Source};
 
-use crate::attention::{self, Tile};
-use crate::{conv, gemm, index, interpolate, loss, norm, pool, quant, random, reduce, rope, scan, sort};
+use crate::attention::Tile;
+use crate::gemm;
 
 /// One kernel source.
 #[derive(Clone, Debug)]
@@ -22,23 +22,7 @@ pub struct Entry {
 
 /// Every operator with every element type it has, for one architecture.
 pub fn registry(arch: Arch) -> Vec<Entry> {
-    let of = |dtype| {
-        let rows = gemm::sources(arch, dtype)
-            .chain(scan::sources(dtype))
-            .chain(sort::sources(dtype))
-            .chain(conv::sources(arch, dtype))
-            .chain(loss::sources(dtype))
-            .chain(pool::sources(dtype))
-            .chain(interpolate::sources(dtype))
-            .chain(reduce::sources(dtype))
-            .chain(attention::sources(arch, dtype))
-            .chain(quant::sources(arch, dtype))
-            .chain(norm::sources(dtype))
-            .chain(rope::sources(dtype))
-            .chain(index::sources(dtype))
-            .chain(random::sources(dtype));
-        rows.map(move |(operator, source)| Entry { operator, dtype, source })
-    };
+    let of = |dtype| crate::sources(arch, dtype).map(move |(operator, source)| Entry { operator, dtype, source });
     DType::ALL.into_iter().flat_map(of).collect()
 }
 
