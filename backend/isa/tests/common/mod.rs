@@ -18,9 +18,8 @@ const FILES: &[&str] = &[
     include_str!("../rows/gfx1150.txt"),
     include_str!("../rows/gfx1201.txt"),
     include_str!("../rows/gfx1201_wave64.txt"),
+    include_str!("../rows/gfx942.txt"),
 ];
-/// The rows of gfx942, which other tests read too.
-const GFX942: &str = include_str!("../gfx942.txt");
 
 /// One file: an architecture, a wave size, and instructions with LLVM's text of them.
 pub struct Rows {
@@ -43,20 +42,13 @@ fn rows(arch: &str, wave: WaveSize, file: &'static str) -> Rows {
     Rows { arch: Arch::parse(arch).unwrap(), wave, rows }
 }
 
-/// The rows of every family but gfx942.
-pub fn other_files() -> Vec<Rows> {
+/// The rows of every family.
+pub fn files() -> Vec<Rows> {
     let read = |file: &&'static str| {
         let (arch, wave) = file.lines().next().unwrap().trim_start_matches("# ").split_once(' ').unwrap();
         rows(arch, if wave == "wave32" { WaveSize::Wave32 } else { WaveSize::Wave64 }, file)
     };
     FILES.iter().map(read).collect()
-}
-
-/// The rows of every family.
-pub fn files() -> Vec<Rows> {
-    let mut all = other_files();
-    all.push(rows("gfx942", WaveSize::Wave64, GFX942));
-    all
 }
 
 /// Top bits of long encodings, which random words seldom have, on GCN and on RDNA: VOP3, VOP3P, DS, FLAT, MUBUF, SMEM,

@@ -1,82 +1,10 @@
-//! Facts about encodings: a file of words and the text LLVM prints for them, and encodings that mean nothing.
+//! Encodings that mean nothing.
 
+mod common;
+
+use common::bytes;
 use rocfire_arch::Arch;
-use rocfire_isa::{DecodeError, decode, disassemble};
-use std::io::Write;
-use std::process::{Command, Stdio};
-
-const ROWS: &str = include_str!("gfx942.txt");
-
-fn gfx942() -> Arch {
-    Arch::parse("gfx942").unwrap()
-}
-
-fn bytes(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
-
-/// The rows of the file: words and text.
-fn rows() -> Vec<(Vec<u32>, &'static str)> {
-    let rows = ROWS.lines().filter(|line| !line.starts_with('#'));
-    let split = |line: &'static str| {
-        let (words, text) = line.split_once("  ").unwrap();
-        (words.split(' ').map(|word| u32::from_str_radix(word, 16).unwrap()).collect(), text)
-    };
-    rows.map(split).collect()
-}
-
-#[test]
-fn every_row_prints_as_llvm_does() {
-    let mut wrong = Vec::new();
-    for (words, text) in rows() {
-        // Words that follow must not matter.
-        let mut padded = bytes(&words);
-        padded.extend_from_slice(&[0xff; 8]);
-        let inst = decode(gfx942(), &padded).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(usize::from(inst.bytes), 4 * words.len(), "{text}");
-        let ours = disassemble(gfx942(), &inst);
-        if ours != text {
-            wrong.push(format!("{words:08x?}: {ours:?} should be {text:?}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
-}
-
-/// The file itself against the LLVM of this machine, so that nobody edits a row to agree with us.
-#[test]
-fn rows_are_what_llvm_says() {
-    let mc = Command::new("llvm-mc-22")
-        .args(["-triple=amdgcn", "-mcpu=gfx942", "-disassemble"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
-    let Ok(mut mc) = mc else {
-        println!("skipped: llvm-mc-22 not found");
-        return;
-    };
-    let mut input = String::new();
-    for (words, _) in rows() {
-        let bytes: Vec<_> = bytes(&words).iter().map(|byte| format!("{byte:#04x}")).collect();
-        input.push_str(&bytes.join(","));
-        input.push('\n');
-    }
-    let mut stdin = mc.stdin.take().unwrap();
-    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
-    let output = mc.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let printed: Vec<String> = text
-        .lines()
-        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-        .filter(|line| !line.is_empty() && !line.starts_with('.'))
-        .collect();
-    let rows = rows();
-    assert_eq!(printed.len(), rows.len(), "llvm-mc-22 found another number of instructions");
-    for ((words, text), printed) in rows.iter().zip(&printed) {
-        assert_eq!(text, printed, "{words:08x?}");
-    }
-}
+use rocfire_isa::{DecodeError, decode};
 
 /// First words (and what follows) that are no instruction of gfx942, with the reason.
 const INVALID: &[(&[u32], &str)] = &[
@@ -119,25 +47,11 @@ const INVALID: &[(&[u32], &str)] = &[
 #[test]
 fn invalid_encodings_are_errors_that_name_the_word() {
     for &(words, expected) in INVALID {
-        match decode(gfx942(), &bytes(words)) {
+        match decode(Arch::parse("gfx942").unwrap(), &bytes(words)) {
             Err(DecodeError::Invalid { arch: "gfx942", word, reason }) => {
                 assert_eq!((word, reason), (words[0], expected), "{words:08x?}");
             }
             other => panic!("{words:08x?} should be invalid ({expected}), got {other:?}"),
-        }
-    }
-}
-
-#[test]
-fn an_instruction_cut_short_is_truncated() {
-    for (words, text) in rows() {
-        let whole = bytes(&words);
-        for have in 0..whole.len() {
-            let error = decode(gfx942(), &whole[..have]).expect_err(text);
-            assert!(
-                matches!(error, DecodeError::Truncated { have: h, need } if h == have && need > have),
-                "{text}: {error}"
-            );
         }
     }
 }
