@@ -92,114 +92,78 @@ fn widen_f16(dwords: &[u32; 64], low: &mut [f32; 64], high: &mut [f32; 64]) {
     }
 }
 
+/// A variant of x86-64: the features that its blend takes, all that it has, its sixteen f32, and their fused multiply-add.
 #[cfg(target_arch = "x86_64")]
-impl Cpu for Avx512 {
-    #[inline(always)]
-    fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
-        a.mul_add(b, c)
-    }
-    #[inline(always)]
-    fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
-    }
-    #[inline(always)]
-    fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        #[inline(never)]
-        fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
-            blend_lanes(register, values, mask);
+macro_rules! x86_variant {
+    ($cpu:ident, $blend:literal, $all:literal, $vector:ty, ($a:ident, $b:ident, $c:ident) $fma:block) => {
+        impl Cpu for $cpu {
+            #[inline(always)]
+            fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
+                a.mul_add(b, c)
+            }
+            #[inline(always)]
+            fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
+                a.mul_add(b, c)
+            }
+            #[inline(always)]
+            fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
+                #[target_feature(enable = $blend)]
+                #[inline(never)]
+                fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
+                    blend_lanes(register, values, mask);
+                }
+                // SAFETY: code for this variant runs only where its features were found.
+                unsafe { blend(register, values, mask) }
+            }
+            #[inline(always)]
+            fn outlined(body: impl Body) {
+                #[target_feature(enable = $all)]
+                #[inline(never)]
+                fn outlined(body: impl Body) {
+                    body.run();
+                }
+                // SAFETY: code for this variant runs only where its features were found.
+                unsafe { outlined(body) }
+            }
+            #[inline(always)]
+            fn widen_f16(dwords: &[u32; 64], low: &mut [f32; 64], high: &mut [f32; 64]) {
+                // SAFETY: code for this variant runs only where its features were found, AVX2 and F16C among them.
+                unsafe { widen_f16(dwords, low, high) }
+            }
+            type F32x16 = $vector;
+            #[inline(always)]
+            fn load(values: &[f32; 16]) -> Self::F32x16 {
+                // SAFETY: both are sixteen f32, of which any bits are values.
+                unsafe { std::mem::transmute(*values) }
+            }
+            #[inline(always)]
+            fn store(values: Self::F32x16) -> [f32; 16] {
+                // SAFETY: both are sixteen f32, of which any bits are values.
+                unsafe { std::mem::transmute(values) }
+            }
+            #[inline(always)]
+            fn fma_f32x16($a: f32, $b: Self::F32x16, $c: Self::F32x16, _: bool) -> Self::F32x16 {
+                // SAFETY: code for this variant runs only where its features were found.
+                unsafe { $fma }
+            }
         }
-        // SAFETY: code for this variant runs only where AVX-512 was found.
-        unsafe { blend(register, values, mask) }
-    }
-    #[inline(always)]
-    fn outlined(body: impl Body) {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-        #[inline(never)]
-        fn outlined(body: impl Body) {
-            body.run();
-        }
-        // SAFETY: code for this variant runs only where its features were found.
-        unsafe { outlined(body) }
-    }
-    #[inline(always)]
-    fn widen_f16(dwords: &[u32; 64], low: &mut [f32; 64], high: &mut [f32; 64]) {
-        // SAFETY: code for this variant runs only where AVX2 and F16C were found.
-        unsafe { widen_f16(dwords, low, high) }
-    }
-    type F32x16 = x86::__m512;
-    #[inline(always)]
-    fn load(values: &[f32; 16]) -> Self::F32x16 {
-        // SAFETY: both are sixteen f32, of which any bits are values.
-        unsafe { std::mem::transmute(*values) }
-    }
-    #[inline(always)]
-    fn store(values: Self::F32x16) -> [f32; 16] {
-        // SAFETY: both are sixteen f32, of which any bits are values.
-        unsafe { std::mem::transmute(values) }
-    }
-    #[inline(always)]
-    fn fma_f32x16(a: f32, b: Self::F32x16, c: Self::F32x16, _: bool) -> Self::F32x16 {
-        // SAFETY: code for this variant runs only where AVX-512 was found.
-        unsafe { x86::_mm512_fmadd_ps(x86::_mm512_set1_ps(a), b, c) }
-    }
+    };
 }
 
 #[cfg(target_arch = "x86_64")]
-impl Cpu for Avx2 {
-    #[inline(always)]
-    fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
-        a.mul_add(b, c)
-    }
-    #[inline(always)]
-    fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
-    }
-    #[inline(always)]
-    fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
-        #[target_feature(enable = "avx2")]
-        #[inline(never)]
-        fn blend(register: &mut [u32; 64], values: &[u32; 64], mask: u64) {
-            blend_lanes(register, values, mask);
-        }
-        // SAFETY: code for this variant runs only where AVX2 was found.
-        unsafe { blend(register, values, mask) }
-    }
-    #[inline(always)]
-    fn outlined(body: impl Body) {
-        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-        #[inline(never)]
-        fn outlined(body: impl Body) {
-            body.run();
-        }
-        // SAFETY: code for this variant runs only where its features were found.
-        unsafe { outlined(body) }
-    }
-    #[inline(always)]
-    fn widen_f16(dwords: &[u32; 64], low: &mut [f32; 64], high: &mut [f32; 64]) {
-        // SAFETY: code for this variant runs only where AVX2 and F16C were found.
-        unsafe { widen_f16(dwords, low, high) }
-    }
-    type F32x16 = [x86::__m256; 2];
-    #[inline(always)]
-    fn load(values: &[f32; 16]) -> Self::F32x16 {
-        // SAFETY: both are sixteen f32, of which any bits are values.
-        unsafe { std::mem::transmute(*values) }
-    }
-    #[inline(always)]
-    fn store(values: Self::F32x16) -> [f32; 16] {
-        // SAFETY: both are sixteen f32, of which any bits are values.
-        unsafe { std::mem::transmute(values) }
-    }
-    #[inline(always)]
-    fn fma_f32x16(a: f32, b: Self::F32x16, c: Self::F32x16, _: bool) -> Self::F32x16 {
-        // SAFETY: code for this variant runs only where AVX2 and FMA were found.
-        unsafe {
-            let a = x86::_mm256_set1_ps(a);
-            [x86::_mm256_fmadd_ps(a, b[0], c[0]), x86::_mm256_fmadd_ps(a, b[1], c[1])]
-        }
-    }
-}
+x86_variant!(
+    Avx512,
+    "avx512f,avx512bw,avx512dq,avx512vl",
+    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt",
+    x86::__m512,
+    (a, b, c) { x86::_mm512_fmadd_ps(x86::_mm512_set1_ps(a), b, c) }
+);
+
+#[cfg(target_arch = "x86_64")]
+x86_variant!(Avx2, "avx2", "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt", [x86::__m256; 2], (a, b, c) {
+    let a = x86::_mm256_set1_ps(a);
+    [x86::_mm256_fmadd_ps(a, b[0], c[0]), x86::_mm256_fmadd_ps(a, b[1], c[1])]
+});
 
 impl Cpu for Baseline {
     #[inline(always)]
