@@ -1,10 +1,12 @@
 //! `q_matmul_scaled`: the launcher of `scaled.hip`.
 
+use std::sync::Arc;
+
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Fp8, Matrix};
 use rocfire_fusion::{Compare, Graph};
 use rocfire_hal::profile::{Category, Work};
-use rocfire_hal::{DType, Device, DriverKind, Error, Source, Stream, Tensor, View, ViewMut};
+use rocfire_hal::{DType, Error, Source, Stream, Tensor, View, ViewMut};
 
 use super::format::{Format, ScaleKind};
 use super::preshuffle::PreshuffledRows;
@@ -19,20 +21,10 @@ const OP: &str = "q_matmul_scaled";
 const NATIVE_DEPTH: usize = 128;
 /// Codes that CDNA 4's products of 8- and 4-bit floats take at once.
 const DEEP: usize = 128;
-/// Codes that are summed from zero where a block is longer and a multiple of it, or all of K.
-const CHUNK: usize = 512;
 /// Rounds in LDS where copies go past the registers: three of 128 x 64 leave room for three workgroups.
 const STAGES: usize = 3;
-/// Rows for which tiles are low.
-const FEW_ROWS: usize = 32;
-/// Elements of C from which on workgroups take 128 x 64 of it: there are enough of them then.
-const LARGE: usize = 1 << 20;
 /// Bytes of a row in LDS.
 const ROW_BYTES: usize = 128;
-/// Workgroups of a compute unit, fewer of which are too few to fill it.
-const GROUPS_PER_UNIT: usize = 2;
-/// Workgroups that an emulated device is taken to run at once, so that no choice depends on the host.
-const EMULATED_SLOTS: usize = 4;
 /// Threads of a workgroup that adds up slices.
 const SUM_BLOCK: usize = 256;
 /// Columns of a block are a multiple of it.
@@ -253,26 +245,11 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
     let device = stream.device();
     let info = device.arch().info();
     let matrix = device.config().matrix && matrix_side(info, DType::BF16) != 0;
-    let unit = if matrix { Unit::choose(info, a, b) } else { Unit::Decoded };
-    let block = a.block[1].min(b.block[1]);
-    let (depth, sub) = (unit.depth(a.format, b.format), unit.sub(a.format, b.format, block, k));
-    let path = WeightPath::choose(info, unit, sub, b);
-    let whole = block >= k || unit == Unit::Mx;
-    let rounds = rounds(block, depth, whole);
-    let tiles = if matrix { tiles(info, unit, sub, path, [m, n]) } else { [if m <= FEW_ROWS { 2 } else { 4 }, 4] };
-    let sides = match (matrix, path) {
-        (true, WeightPath::Direct) => [16, 64],
-        (true, _) => [32, 32],
-        (false, _) => [16, 16],
-    };
-    let grid = [n.div_ceil(tiles[1] * sides[1]), m.div_ceil(tiles[0] * sides[0]), 1];
+    let choice = choice(info, matrix, at_once(&device), job);
+    let Choice { unit, sub, path, tiles, block, grid, .. } = choice;
     if grid[1] > GRID_YZ_MAX {
-        return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * tiles[0] * sides[0]), m));
+        return Err(shape(OP, "a", format!("at most {} rows", GRID_YZ_MAX * block[0]), m));
     }
-    let slice_k = rounds * depth;
-    // A row of the second launch's grid is one of C.
-    let sliceable = k.div_ceil(slice_k).max(m) <= GRID_YZ_MAX && grid[0] * grid[1] < at_once(&device);
-    let slices = if whole && sliceable { k.div_ceil(slice_k) } else { 1 };
     let vector = [a.vector(), b.vector()];
     let key = ScaledKey {
         a: a.format,
@@ -285,13 +262,41 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
         vector,
         path,
         words: unit == Unit::Mx && a.words() && b.words(),
-        sliced: slices > 1,
+        sliced: choice.slices > 1,
         copies: copies(info, unit, vector),
     };
+    static SOURCES: Sources<ScaledKey> = Sources::new();
+    let source = SOURCES.get(key, source);
+    let parts = match choice.slices {
+        1 => None,
+        slices => Some(Tensor::empty(&device, &[slices, m, n], DType::F32)?),
+    };
+    let mut args = args(job, &c);
+    args.rounds = choice.rounds as u32;
+    if let Some(parts) = &parts {
+        (args.parts, args.slice_k) = (parts.view().device_address(), choice.slice_k as u32);
+    }
+    let written = parts.as_ref().map_or(c.buffer(), Tensor::buffer);
+    let work = Work { category: Category::Gemm, shape: &[m, n, k], flops: 2 * (m * n * k) as u64, ..Work::default() };
     let threads = if matrix { 4 * info.wave_size as usize } else { 256 };
+    let launch = KernelLaunch::new(stream, &source, (OP, "q_scaled"), grid, [threads, 1, 1]);
+    // SAFETY:
+    // - `ScaledArgs` is the twin of the kernel's struct, sizes asserted on both sides; it reads rows below M and N, codes below K
+    //   and their scales, whose views were checked to have as many; of a weight laid out whole tiles and rounds, which it has.
+    // - It writes C only, or the parts, which are as many as there are slices.
+    unsafe { launch.with(key.lds_bytes(), work).run_bytes(bytemuck::bytes_of(&args), &[written])? };
+    match parts {
+        Some(parts) => add_up(stream, &source, &parts, &c),
+        None => Ok(()),
+    }
+}
+
+/// What the kernel is told of a product whose K is one slice.
+fn args(job: &Job<'_, '_>, c: &ViewMut<'_>) -> ScaledArgs {
+    let &Job { a, b, size: [m, n, k], .. } = job;
     // A stride of an axis with one scale is of no account.
     let stride = |side: &Side<'_>, axis: usize| side.scales.layout().strides()[axis];
-    let args = ScaledArgs {
+    ScaledArgs {
         a: a.codes.device_address(),
         b: b.codes.device_address(),
         a_scales: a.scales.device_address(),
@@ -313,38 +318,17 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
         n: n as u32,
         k: k as u32,
         parts: 0,
-        rounds: rounds as u32,
+        rounds: 0,
         a_kind: a.kind.number(),
         b_kind: b.kind.number(),
         slice_k: k as u32,
         unused: 0,
-    };
-    static SOURCES: Sources<ScaledKey> = Sources::new();
-    let source = SOURCES.get(key, source);
-    let parts = if slices > 1 { Some(Tensor::empty(&device, &[slices, m, n], DType::F32)?) } else { None };
-    let (args, grid) = match &parts {
-        Some(parts) => {
-            let parts = parts.view().device_address();
-            (ScaledArgs { parts, slice_k: slice_k as u32, ..args }, [grid[0], grid[1], slices])
-        }
-        None => (args, grid),
-    };
-    let written = parts.as_ref().map_or(c.buffer(), Tensor::buffer);
-    // SAFETY:
-    // - `ScaledArgs` is the twin of the kernel's struct, sizes asserted on both sides; it reads rows below M and N, codes below K
-    //   and their scales, whose views were checked to have as many; of a weight laid out whole tiles and rounds, which it has.
-    // - It writes C only, or the parts, which are as many as there are slices.
-    unsafe {
-        let args = bytemuck::bytes_of(&args);
-        let work =
-            Work { category: Category::Gemm, shape: &[m, n, k], flops: 2 * (m * n * k) as u64, ..Work::default() };
-        let kernel = (OP, "q_scaled");
-        let lds_bytes = key.lds_bytes();
-        KernelLaunch::new(stream, &source, kernel, grid, [threads, 1, 1])
-            .with(lds_bytes, work)
-            .run_bytes(args, &[written])?;
     }
-    let Some(parts) = parts else { return Ok(()) };
+}
+
+/// Adds up the sums of slices.
+fn add_up(stream: &Stream, source: &Arc<Source>, parts: &Tensor, c: &ViewMut<'_>) -> Result<()> {
+    let &[slices, m, n] = parts.shape() else { unreachable!("parts have slices, rows and columns") };
     let args = ScaledSumArgs {
         parts: parts.view().device_address(),
         c: c.device_address(),
@@ -360,47 +344,8 @@ fn multiply_ours(job: &Job<'_, '_>, c: ViewMut<'_>) -> Result<()> {
     // - `ScaledSumArgs` is the twin of the kernel's struct; `parts` has slices x M x N elements and C is an output of M x N.
     // - It writes C only.
     unsafe {
-        KernelLaunch::new(stream, &source, (OP, "q_scaled_sum"), grid, [SUM_BLOCK, 1, 1]).run(&args, &[c.buffer()])
+        KernelLaunch::new(stream, source, (OP, "q_scaled_sum"), grid, [SUM_BLOCK, 1, 1]).run(&args, &[c.buffer()])
     }
-}
-
-/// Rounds of `depth` that are summed before a scale: those of a block, or of [`CHUNK`]; `whole`: no block ends within K.
-fn rounds(block: usize, depth: usize, whole: bool) -> usize {
-    let chunk = CHUNK / depth;
-    match block / depth {
-        rounds if whole || rounds.is_multiple_of(chunk) => chunk,
-        rounds => rounds.max(1),
-    }
-}
-
-/// Tiles of a wave on the matrix unit, down and across: of few rows no more than there are, of a large C as many as registers allow.
-fn tiles(info: &ArchInfo, unit: Unit, sub: usize, path: WeightPath, [m, n]: [usize; 2]) -> [usize; 2] {
-    let large = m > 64 && m * n >= LARGE;
-    match (path, m <= FEW_ROWS) {
-        (WeightPath::Direct, true) => [m.div_ceil(16), 1],
-        (WeightPath::Direct, false) => [4, if large { direct_across(info) } else { 1 }],
-        (_, true) => [1, 2],
-        (_, false) => [if large && has_registers(info, unit, sub) { 4 } else { 2 }, 2],
-    }
-}
-
-/// Workgroups that keep the device busy.
-fn at_once(device: &Device) -> usize {
-    match device.id().driver() {
-        DriverKind::Emulated => EMULATED_SLOTS,
-        DriverKind::Hip | DriverKind::Cuda | DriverKind::Noop => device.info().compute_units as usize * GROUPS_PER_UNIT,
-    }
-}
-
-/// Where the codes of B are, and which way they go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum WeightPath {
-    /// In rows, through LDS.
-    Rows,
-    /// Laid out, through LDS.
-    Tiles,
-    /// Laid out, to the operands.
-    Direct,
 }
 
 /// Whether the kernel reads a weight faster that is laid out: straight to the operands. Lanes of CDNA and RDNA 4 hold chunks of 16 bytes;
@@ -409,35 +354,6 @@ enum WeightPath {
 /// against 0.0347).
 pub(super) fn lays_out(info: &ArchInfo) -> bool {
     matches!(info.matrix, Matrix::Mfma(_) | Matrix::Wmma12)
-}
-
-/// Whether waves have registers for four tiles above each other where scales come between products: those of 32 lanes on RDNA have not.
-fn has_registers(info: &ArchInfo, unit: Unit, sub: usize) -> bool {
-    !matches!(info.matrix, Matrix::Wmma11 | Matrix::Wmma12) || unit == Unit::Decoded || sub == NATIVE_DEPTH
-}
-
-/// Tiles of a wave next to each other, where operands of B and those to come are in registers: two, of which waves of 32 lanes have
-/// too few.
-fn direct_across(info: &ArchInfo) -> usize {
-    if info.wave_size == 64 { 2 } else { 1 }
-}
-
-impl WeightPath {
-    fn choose(info: &ArchInfo, unit: Unit, sub: usize, b: &Side<'_>) -> WeightPath {
-        if !b.laid_out {
-            return WeightPath::Rows;
-        }
-        WeightPath::of_tiles(info, unit, sub)
-    }
-
-    fn of_tiles(info: &ArchInfo, unit: Unit, sub: usize) -> WeightPath {
-        let whole = match (unit, info.matrix) {
-            (Unit::Native, Matrix::Mfma(_)) => sub > BLOCK_LEAST,
-            (Unit::Native, Matrix::Wmma12) | (Unit::Deep | Unit::Mx, _) => true,
-            _ => false,
-        };
-        if whole { WeightPath::Direct } else { WeightPath::Tiles }
-    }
 }
 
 /// Whether codes go to LDS past the registers: as they are, in whole vectors.
@@ -712,35 +628,14 @@ struct ScaledSumArgs {
 }
 const _: () = assert!(size_of::<ScaledSumArgs>() == 48);
 
+mod choice;
 mod explain;
 mod library;
 mod trial;
 mod tune;
 
+use choice::{Choice, WeightPath, at_once, choice, direct_across};
 pub use explain::explain_scaled;
 use library::Job;
 pub(crate) use library::scaling;
 pub(crate) use tune::CodedOperands;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn large_products_take_large_tiles_and_few_rows_low_ones() {
-        let info = |name| Arch::parse(name).unwrap().info();
-        let of = |name, path, sub, size| tiles(info(name), Unit::Native, sub, path, size);
-        assert_eq!(of("gfx942", WeightPath::Rows, 128, [4096, 4096]), [4, 2]);
-        assert_eq!(of("gfx1201", WeightPath::Rows, 32, [4096, 4096]), [2, 2], "no registers for more");
-        assert_eq!(of("gfx942", WeightPath::Direct, 128, [4096, 4096]), [4, 2]);
-        assert_eq!(of("gfx1201", WeightPath::Direct, 128, [4096, 4096]), [4, 1]);
-        assert_eq!(of("gfx942", WeightPath::Rows, 128, [16, 4096]), [1, 2]);
-        assert_eq!(of("gfx942", WeightPath::Direct, 128, [17, 4096]), [2, 1]);
-    }
-
-    #[test]
-    fn sums_end_with_their_block() {
-        assert_eq!([128, 256, 512, 640, 1024].map(|block| rounds(block, 128, false)), [1, 2, 4, 5, 4]);
-        assert_eq!(rounds(640, 128, true), 4, "a chunk");
-    }
-}
