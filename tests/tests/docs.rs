@@ -7,6 +7,8 @@ use rocfire_hal::SETTINGS;
 
 /// The page for newcomers stays below this.
 const MOST_LINES: usize = 120;
+/// The glossary of the kernels has no more terms.
+const MOST_TERMS: usize = 40;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace").to_owned()
@@ -14,20 +16,26 @@ fn root() -> PathBuf {
 
 /// Every page, by its path from the root.
 fn pages() -> Vec<(PathBuf, String)> {
+    let found = files("", &[".md"]);
+    assert!(found.len() > 10, "the folders' pages are found");
+    found
+}
+
+/// The files below a folder with one of these endings, by their paths from the root; build output and hidden folders aside.
+fn files(folder: &str, endings: &[&str]) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
-    let mut folders = vec![root()];
+    let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap().map(Result::unwrap) {
             let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
             if path.is_dir() && !name.starts_with('.') && name != "target" {
                 folders.push(path);
-            } else if name.ends_with(".md") {
+            } else if endings.iter().any(|ending| name.ends_with(ending)) {
                 found.push((path.strip_prefix(root()).unwrap().to_owned(), std::fs::read_to_string(&path).unwrap()));
             }
         }
     }
     found.sort();
-    assert!(found.len() > 10, "the folders' pages are found");
     found
 }
 
@@ -95,4 +103,18 @@ fn settings_are_there() {
 fn the_first_page_is_short() {
     let lines = std::fs::read_to_string(root().join("README.md")).unwrap().lines().count();
     assert!(lines <= MOST_LINES, "README.md has {lines} lines");
+}
+
+#[test]
+fn the_words_of_the_kernels_are_those_of_their_code() {
+    let page = std::fs::read_to_string(root().join("kernels/README.md")).unwrap();
+    let (_, table) = page.split_once("| word | what it is |").expect("the page has a glossary");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let terms: Vec<&str> = rows.flat_map(|words| words.split(", ")).filter(|term| !term.starts_with('-')).collect();
+    assert!((20..=MOST_TERMS).contains(&terms.len()), "{} terms: {terms:?}", terms.len());
+    let folders = ["kernels/src", "kernels/prelude/include", "fusion/src", "backend/hal/src/cuda"];
+    let texts = folders.into_iter().flat_map(|folder| files(folder, &[".rs", ".hip", ".h"]));
+    let code: String = texts.map(|(_, text)| text.to_lowercase()).collect();
+    let unused: Vec<&&str> = terms.iter().filter(|term| !code.contains(&term.to_lowercase())).collect();
+    assert!(unused.is_empty(), "nowhere in the code: {unused:?}");
 }

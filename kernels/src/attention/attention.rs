@@ -17,7 +17,7 @@ const OP: &str = "attention";
 const COMBINE_BLOCK: usize = 256;
 /// Queries per head up to which the heads that share their keys go to one workgroup.
 const PACKED_ROWS_MAX: usize = 16;
-/// Keys are cut into slices of at least so many where workgroups are few: fewer than [`SLICED_GROUPS_MAX`], a fraction of
+/// Split-K: keys are cut into slices of at least so many where workgroups are few: fewer than [`SLICED_GROUPS_MAX`], a fraction of
 /// what a large card runs at once. A constant, since the slices decide the order of sums.
 const SLICE_ROWS: usize = 256;
 const SLICED_GROUPS_MAX: usize = 128;

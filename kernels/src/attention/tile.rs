@@ -34,9 +34,9 @@ const LDS_MAX_BYTES: usize = 48 << 10;
 const HALVED_DEPTHS_MAX: usize = 320;
 /// What a wave of 64 alone has registers for on the way to LDS.
 const LONE_WAVE_BYTES: usize = 40 << 10;
-/// Registers of a wave of 64 for all resident operands of a gradient: beside its sums these leave room for two waves on a SIMD.
+/// Registers of a wave of 64 for all resident operands of a gradient: beside its sums these leave an occupancy of two waves.
 const RESIDENT_WORDS_MAX: usize = 64;
-/// LDS that leaves room for two workgroups on a compute unit.
+/// LDS that leaves an occupancy of two workgroups.
 const LDS_SHARED_BYTES: usize = 32 << 10;
 /// Lanes of a wave of the architectures whose copies go past the registers, and a lane's part of an operand there.
 const WAVE_COPYING: usize = 32;

@@ -96,11 +96,11 @@ fn matrix_side(info: &ArchInfo, dtype: DType) -> u16 {
     crate::gemm::matrix_side(info, dtype)
 }
 
-/// Workgroups of four waves that a compute unit of a card holds.
+/// Occupancy: workgroups of four waves that a compute unit holds at once.
 const GROUPS_PER_UNIT: usize = 2;
-/// Bytes of a line in a round of loading.
+/// Bytes of a line in a round of the main loop.
 const ROUND_BYTES: usize = 64;
-/// Rounds under way where copies go past the registers, at most.
+/// Most stages where copies go past the registers.
 const COPY_STAGES: usize = 4;
 /// The kernel has a bit for every tap of each axis where taps are whole rounds.
 const TAP_BITS: usize = 32;

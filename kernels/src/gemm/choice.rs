@@ -30,17 +30,17 @@ const EMULATED_EDGE_COST: usize = 6;
 pub(crate) struct Decision {
     pub unit: Unit,
     pub tiling: Tiling,
-    /// Whether each chunk of K is a workgroup's of its own.
+    /// Split-K: whether each chunk of K is a workgroup's of its own.
     pub sliced: bool,
 }
 
-/// The tiling with the least modelled time, and slices of K where its tiles leave half the device idle.
+/// The tiling with the least modelled time, and split-K where its tiles leave half the device idle.
 pub(crate) fn decide(unit: Unit, dtype: DType, machine: Machine, [m, n, k]: [usize; 3], batches: usize) -> Decision {
     let tiling = choose(unit, dtype, [m, n], batches, machine);
     Decision { unit, tiling, sliced: is_sliced(&tiling, machine, [m, n, k], batches) }
 }
 
-/// Whether K is cut: it has several chunks, and whole products leave half of the device idle.
+/// Whether split-K pays: there are several chunks, and whole products leave half of the device idle.
 pub(crate) fn is_sliced(tiling: &Tiling, machine: Machine, [m, n, k]: [usize; 3], batches: usize) -> bool {
     let [rows, cols] = tiling.block();
     let idle = m.div_ceil(rows) * n.div_ceil(cols) * batches * 2 <= machine.slots && !machine.waves_share;

@@ -27,7 +27,7 @@ const SUM_BLOCK: usize = 256;
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct GemmParams {
-    /// Whether K is cut into slices for different workgroups; `None`: where the device would else be idle.
+    /// Split-K: whether slices of K go to different workgroups; `None`: where the device would else be idle.
     pub slice_k: Option<bool>,
     /// Which tiling, by its number in the table; `None`: by shape.
     pub tiling: Option<usize>,

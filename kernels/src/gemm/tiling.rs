@@ -157,7 +157,7 @@ impl Unit {
 /// How a workgroup's tiles get to LDS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Staging {
-    /// Rounds of loading that LDS holds.
+    /// Stages in LDS: the prologue fills all but one, a round of the main loop one more.
     pub stages: u16,
     /// Whether copies go past the registers.
     pub copies: bool,
@@ -165,8 +165,8 @@ pub(crate) struct Staging {
     pub lds_bytes: u32,
 }
 
-/// Rounds under way where copies go past the registers, at most. Three rounds and the sum of a tile of 128 x 128 fit twice into
-/// the shared memory of a multiprocessor.
+/// Most stages where copies go past the registers. Three and the sum of a tile of 128 x 128 leave LDS for an occupancy of two
+/// workgroups.
 const COPY_STAGES: u16 = 3;
 const COPY_STAGES_MANY: u16 = 4;
 /// Elements of K per slab without a matrix unit, and registers that such a tile may take: with 96, compilers for gfx10 to gfx12
