@@ -1,14 +1,17 @@
 //! The module against Burn's own, with the same weights: on Burn's CPU backend, and written out on the same device.
 
+mod common;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burn::backend::FlexDevice;
-use burn::module::{Module, ModuleMapper, Param};
+use burn::module::Module;
 use burn::nn::attention::{
     MhaInput as BurnInput, MultiHeadAttention as BurnAttention, MultiHeadAttentionConfig, generate_autoregressive_mask,
 };
 use burn::store::ModuleRecord;
 use burn::tensor::{Bool, Bytes, DType, Device, Tensor, TensorData};
+use common::{Fill, numbers};
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{MhaInput, MultiHeadAttention};
 
@@ -33,30 +36,9 @@ fn config() -> MultiHeadAttentionConfig {
     MultiHeadAttentionConfig::new(WIDTH, HEADS).with_dropout(0.0)
 }
 
-/// Numbers of no meaning between -1 and 1, the same on every device.
-fn numbers<const D: usize>(shape: [usize; D], seed: u32, dtype: DType, device: &Device) -> Tensor<D> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
-    let next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        f64::from(state >> 8) / f64::from(1u32 << 23) - 1.0
-    };
-    let values: Vec<f64> = std::iter::repeat_with(next).take(shape.iter().product()).collect();
-    Tensor::from_data(TensorData::new(values, shape).convert_dtype(dtype), (device, dtype))
-}
-
-struct Fill(u32, DType);
-
-impl ModuleMapper for Fill {
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        self.0 += 1;
-        let (seed, dtype) = (self.0, self.1);
-        param.map(|tensor| numbers(tensor.dims(), seed, dtype, &tensor.device()).mul_scalar(0.3))
-    }
-}
-
 /// A record of Burn's module, saved where there is no rocfire.
 fn record(config: &MultiHeadAttentionConfig, dtype: DType) -> Bytes {
-    let module = config.init(&flex()).map(&mut Fill(100, dtype));
+    let module = config.init(&flex()).map(&mut Fill(100, dtype, 0.0));
     module.into_record().into_bytes().unwrap()
 }
 

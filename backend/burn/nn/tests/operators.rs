@@ -1,14 +1,17 @@
 //! Modules and functions over the launchers, against Burn's own on its CPU backend.
 
+mod common;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::backend::FlexDevice;
-use burn::module::{Module, ModuleMapper, Param};
+use burn::module::{Module, Param};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{GroupNormConfig, LayerNormConfig, LinearConfig, RmsNormConfig, RotaryEncodingConfig, SwiGluConfig};
 use burn::store::ModuleRecord;
 use burn::tensor::activation::{log_softmax as burn_log_softmax, softmax as burn_softmax};
 use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
+use common::{Fill, numbers};
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{
     Activation, AttentionInputs, AttentionParams, Coded, CrossEntropyLoss, Experts, Format, GateLayout, GateParams,
@@ -24,30 +27,9 @@ fn rocm() -> Device {
     Device::from(RocmDevice::emulated("gfx942").unwrap()).autodiff()
 }
 
-/// Numbers of no meaning between -1 and 1, the same on every device.
-fn numbers<const D: usize>(shape: [usize; D], seed: u32, dtype: DType, device: &Device) -> Tensor<D> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
-    let next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        f64::from(state >> 8) / f64::from(1u32 << 23) - 1.0
-    };
-    let values: Vec<f64> = std::iter::repeat_with(next).take(shape.iter().product()).collect();
-    Tensor::from_data(TensorData::new(values, shape).convert_dtype(dtype), (device, dtype))
-}
-
-struct Fill(u32, DType);
-
-impl ModuleMapper for Fill {
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        self.0 += 1;
-        let (seed, dtype) = (self.0, self.1);
-        param.map(|tensor| numbers(tensor.dims(), seed, dtype, &tensor.device()).mul_scalar(0.3).add_scalar(0.5))
-    }
-}
-
 /// A record of a module of Burn's, saved where there is no rocfire, and read.
 fn record<M: Module>(module: M, dtype: DType) -> impl Fn() -> ModuleRecord {
-    let bytes = module.map(&mut Fill(100, dtype)).into_record().into_bytes().unwrap();
+    let bytes = module.map(&mut Fill(100, dtype, 0.5)).into_record().into_bytes().unwrap();
     move || ModuleRecord::from_bytes(bytes.clone()).unwrap()
 }
 
@@ -114,9 +96,9 @@ macro_rules! norms {
                     assert_eq!(run(), first, "the same bits");
                 }
             }
-            let saved = $ours::new(&config, &rocm()).map(&mut Fill(7, DType::F32)).into_record().into_bytes().unwrap();
+            let saved = $ours::new(&config, &rocm()).map(&mut Fill(7, DType::F32, 0.5)).into_record().into_bytes().unwrap();
             let back = config.init(&flex()).load_record(ModuleRecord::from_bytes(saved).unwrap());
-            let ours = $ours::new(&config, &rocm()).map(&mut Fill(7, DType::F32));
+            let ours = $ours::new(&config, &rocm()).map(&mut Fill(7, DType::F32, 0.5));
             $(let pair = [back.$param.clone(), ours.$param.clone()].map(Option::<Param<Tensor<1>>>::from);
             let pair = pair.map(|param| param.unwrap().val().into_data());
             pair[0].assert_eq(&pair[1], true);)*
@@ -246,7 +228,7 @@ fn cross_entropy_is_burns() {
 #[test]
 fn quantised_products_are_near_the_floats() {
     let device = rocm().inner();
-    let linear = || LinearConfig::new(128, 48).init(&device).map(&mut Fill(1, DType::F32));
+    let linear = || LinearConfig::new(128, 48).init(&device).map(&mut Fill(1, DType::F32, 0.5));
     let x = || numbers([128, 9], 3, DType::F32, &device).mul_scalar(2.0).transpose();
     let theirs = linear().forward(x()).into_data();
     let codings = [
@@ -276,11 +258,11 @@ fn norms_and_gates_are_coded_as_what_they_give() {
     let device = rocm().inner();
     let coding = (Format::I8, Granularity::Token);
     let layer = |rows| {
-        let linear = LinearConfig::new(rows, 16).init(&device).map(&mut Fill(1, DType::F32));
+        let linear = LinearConfig::new(rows, 16).init(&device).map(&mut Fill(1, DType::F32, 0.5));
         QuantLinear::new(linear, coding, coding, true).expect("the device is rocfire's")
     };
     let x = || numbers([64, 5], 3, DType::F32, &device).mul_scalar(2.0).transpose();
-    let norm = RmsNorm::new(&RmsNormConfig::new(64), &device).map(&mut Fill(3, DType::F32));
+    let norm = RmsNorm::new(&RmsNormConfig::new(64), &device).map(&mut Fill(3, DType::F32, 0.5));
     let fused = layer(64).forward_coded(norm.forward_coded(x(), coding).expect("the device is rocfire's"));
     // A code may be its neighbour: the norm's sums have another order.
     compare("norm", &[fused.into_data()], &[layer(64).forward(norm.forward(x())).into_data()], 0.01);
