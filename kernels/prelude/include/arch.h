@@ -101,10 +101,11 @@ RF_FN u32 group_z() { return __builtin_amdgcn_workgroup_id_z(); }
 
 // LLVM before 20 (hiprtc of ROCm 5 and 6) cannot limit a fence to LDS: theirs orders all memory, which is only stricter.
 #if __clang_major__ >= 20
-#define RF_FENCE_LDS(order) __builtin_amdgcn_fence(order, "workgroup", "local")
+#define RF_FENCE_LDS_OF(order, lanes) __builtin_amdgcn_fence(order, lanes, "local")
 #else
-#define RF_FENCE_LDS(order) __builtin_amdgcn_fence(order, "workgroup")
+#define RF_FENCE_LDS_OF(order, lanes) __builtin_amdgcn_fence(order, lanes)
 #endif
+#define RF_FENCE_LDS(order) RF_FENCE_LDS_OF(order, "workgroup")
 
 // Workgroup barrier; LDS writes before it are seen by LDS reads after it. Global memory is not ordered by it.
 RF_FN void barrier() {
@@ -112,6 +113,18 @@ RF_FN void barrier() {
     __builtin_amdgcn_s_barrier();
     RF_FENCE_LDS(__ATOMIC_ACQUIRE);
 }
+// The same for the lanes of a wave alone, all of which come here.
+RF_FN void wave_barrier() {
+    RF_FENCE_LDS_OF(__ATOMIC_RELEASE, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+    RF_FENCE_LDS_OF(__ATOMIC_ACQUIRE, "wavefront");
+}
+// What a kernel with this in its definition says where it waits for the launch ahead, from when on it may read and write; that the next launch
+// may be put beside it, behind the wait; and what it will read. Only NVIDIA's cards, from Hopper on, begin launches early.
+#define RF_WAITS_ITSELF
+RF_FN void wait_for_launches() {}
+RF_FN void let_launches_begin() {}
+RF_FN void ask_l2(const void*) {}
 // As barrier(), and global memory written by the workgroup before it is seen by the workgroup after it.
 RF_FN void barrier_global() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -128,6 +141,17 @@ RF_FN u32 group_x() { return blockIdx.x; }
 RF_FN u32 group_y() { return blockIdx.y; }
 RF_FN u32 group_z() { return blockIdx.z; }
 RF_FN void barrier() { __syncthreads(); }
+RF_FN void wave_barrier() { __syncwarp(); }
+#define RF_WAITS_ITSELF
+#if __CUDA_ARCH__ >= 900
+RF_FN void wait_for_launches() { asm volatile("griddepcontrol.wait;" : : : "memory"); }
+RF_FN void let_launches_begin() { asm volatile("griddepcontrol.launch_dependents;" : : : "memory"); }
+RF_FN void ask_l2(const void* at) { asm volatile("prefetch.global.L2 [%0];" : : "l"(at)); }
+#else
+RF_FN void wait_for_launches() {}
+RF_FN void let_launches_begin() {}
+RF_FN void ask_l2(const void*) {}
+#endif
 RF_FN void barrier_global() { __syncthreads(); }
 RF_FN u32 uniform(u32 value) { return value; }
 #endif
