@@ -96,8 +96,8 @@ template <int TYPE> struct Gguf;
 // that products have it times the sum of the activations, which is known better than their codes.
 template <int HEADER, bool FIFTH, int MINUS, int ALIGN> struct Halves {
     static const int SIZE = 32, UNITS = 1, SUBS = 2, BYTES = HEADER + (FIFTH ? 4 : 0) + 16;
-    // Whether runs of an even number have the scale and offset of the next.
-    static const bool PAIRED = true;
+    // Whether runs of an even number have the scale and offset of the next; whether there are offsets.
+    static const bool PAIRED = true, OFFSET = true;
     RF_FN static void unpack(const u8* block, u32, Run* runs) {
         FourWords<ALIGN> words(block + HEADER + (FIFTH ? 4 : 0));
         u32 fifth = FIFTH ? word_at<ALIGN>(block + HEADER) : 0;
@@ -123,7 +123,7 @@ template <> struct Gguf<Q5_0> : Halves<2, true, 16, 2> {};
 template <> struct Gguf<Q5_1> : Halves<4, true, 0, 4> {};
 template <> struct Gguf<Q8_0> {
     static const int SIZE = 32, UNITS = 1, SUBS = 2, BYTES = 34;
-    static const bool PAIRED = true;
+    static const bool PAIRED = true, OFFSET = false;
     RF_FN static void unpack(const u8* block, u32, Run* runs) {
         for (int run = 0; run < 2; ++run) {
             FourWords<2> words(block + 2 + 16 * run);
@@ -148,7 +148,7 @@ RF_FN void scale_and_least(const u32* words, u32 group, u32* scale, u32* least) 
 // Q4_K and Q5_K: two groups of 32 in the halves of 32 bytes, a fifth bit of each in one bit each of 32 bytes more.
 template <bool FIFTH> struct FourBits {
     static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 16 + (FIFTH ? 32 : 0) + 128;
-    static const bool PAIRED = true;
+    static const bool PAIRED = true, OFFSET = true;
     RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
         FourWords<16> header(block);
         float d = to_f32(bit_cast<f16>((u16)header.at[0])), least_d = to_f32(bit_cast<f16>((u16)(header.at[0] >> 16)));
@@ -188,7 +188,7 @@ RF_FN u32 run_place(u32 unit, int run) { return 128 * (unit / 2) + 32 * run + 16
 
 template <> struct Gguf<Q2_K> {
     static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 84;
-    static const bool PAIRED = false;
+    static const bool PAIRED = false, OFFSET = true;
     RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
         FourWords<4> words(block + 16 + 16 * unit);
         float d = half_at(block + 80), least = half_at(block + 82);
@@ -203,7 +203,7 @@ template <> struct Gguf<Q2_K> {
 };
 template <> struct Gguf<Q3_K> {
     static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 110;
-    static const bool PAIRED = false;
+    static const bool PAIRED = false, OFFSET = false;
     RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
         FourWords<2> words(block + 32 + 16 * unit), thirds(block + 16 * (unit & 1u));
         float d = half_at(block + 108);
@@ -223,7 +223,7 @@ template <> struct Gguf<Q3_K> {
 };
 template <> struct Gguf<Q6_K> {
     static const int SIZE = 256, UNITS = 4, SUBS = 4, BYTES = 210;
-    static const bool PAIRED = false;
+    static const bool PAIRED = false, OFFSET = false;
     RF_FN static void unpack(const u8* block, u32 unit, Run* runs) {
         const u8* low = block + 64 * (unit / 2) + 16 * (unit & 1u);
         FourWords<2> even(low), odd(low + 32), high(block + 128 + 16 * unit);
@@ -267,12 +267,13 @@ template <int TYPE> RF_FN float unit_dot(const Run* runs, const Activations& x, 
             FourWords<16> words(x.codes + first + runs[run + i].at);
             for (int j = 0; j < 4; ++j) {
                 dot = dot4(runs[run + i].codes[j], words.at[j], dot);
-                if (!Type::PAIRED) ones = dot4(0x01010101u, words.at[j], ones);
+                if (!Type::PAIRED && Type::OFFSET) ones = dot4(0x01010101u, words.at[j], ones);
             }
         }
         Scale scale = x.scales[(first + runs[run].at) / 32];
         float of_ones = Type::PAIRED ? 0.125f * (float)scale.sum : (float)ones;
-        sum += to_f32(scale.scale) * (runs[run].scale * (float)dot + runs[run].offset * of_ones);
+        float scaled = runs[run].scale * (float)dot;
+        sum += to_f32(scale.scale) * (Type::OFFSET ? scaled + runs[run].offset * of_ones : scaled);
     }
     return sum;
 }
@@ -304,6 +305,79 @@ template <> struct Unit<Q4_K> {
             sum += to_f32(of_x.scale) * (d * (float)((i32)scale * dot) - least_d * (float)((i32)least * of_x.sum));
         }
         return sum;
+    }
+};
+
+// Six bits stay above zero, as sums of activations say what that is too much: four instructions for twelve.
+template <> struct Unit<Q6_K> {
+    FourWords<2> even, odd, high;
+    float scales[4];
+    RF_FN Unit(const u8* block, u32 unit)
+        : even(block + 64 * (unit / 2) + 16 * (unit & 1u)),
+          odd(block + 64 * (unit / 2) + 16 * (unit & 1u) + 32),
+          high(block + 128 + 16 * unit) {
+        float d = half_at(block + 208);
+        for (int run = 0; run < 4; ++run) scales[run] = d * (float)(i8)block[192 + 8 * (unit / 2) + 2 * run + (unit & 1u)];
+    }
+    RF_FN float dot(const Activations& x, u32 unit, u32 first) const {
+        float sum = 0.0f;
+        for (int run = 0; run < 4; ++run) {
+            const u32 at = first + run_place(unit, run);
+            const int left = 4 - 2 * run;
+            FourWords<16> words(x.codes + at);
+            i32 dot = 0, ones = 0;
+            for (int i = 0; i < 4; ++i) {
+                const u32 four = (run % 2 == 0 ? even.at[i] : odd.at[i]) >> (4 * (run / 2)) & 0x0f0f0f0fu;
+                const u32 two = (left < 0 ? high.at[i] >> -left : high.at[i] << left) & 0x30303030u;
+                dot = dot4(four | two, words.at[i], dot);
+                ones = dot4(0x01010101u, words.at[i], ones);
+            }
+            sum += to_f32(x.scales[at / 32].scale) * (scales[run] * (float)(dot - 32 * ones));
+        }
+        return sum;
+    }
+};
+
+// Blocks whose length is no multiple of 16 bytes are read by lanes of their own in small pieces, in each access from everywhere in a
+// line. So a round of 32 units goes to LDS first, in accesses of 16 bytes side by side.
+template <int TYPE> struct Round {
+    static const bool STAGED = Gguf<TYPE>::BYTES % 16 != 0;
+    static const u32 BLOCKS = 32 / Gguf<TYPE>::UNITS, BYTES = BLOCKS * Gguf<TYPE>::BYTES;
+    // Pieces that a round lies in, wherever its first byte is in one; of a lane; bytes in LDS.
+    static const u32 PIECES = BYTES / 16 + 1;
+    static const int OWN = (PIECES + 31) / 32, ROOM = STAGED ? PIECES * 16 : 0;
+    static_assert(!STAGED || BYTES % 16 == 0, "rounds begin alike");
+};
+// A line of weights, of which 32 lanes bring round after round to LDS. It is read from 16 bytes' beginning on: before a line there is
+// another one, or nothing, as tensors begin with 16 bytes.
+template <int TYPE> struct StagedLine {
+    typedef Round<TYPE> R;
+    const u8* from;
+    u32 before, bytes;
+    Vec<u32, 4> held[R::OWN];
+
+    RF_FN void start(const u8* line, u32 line_bytes) {
+        before = (u32)(u64)line & 15u;
+        from = line - before;
+        bytes = before + line_bytes;
+    }
+    RF_FN bool is_there(u32 round, u32 piece) const {
+        return piece * 16 < before + R::BYTES && round * R::BYTES + (piece + 1) * 16 <= bytes;
+    }
+    RF_FN void fetch(u32 round, u32 lane) {
+        for (int i = 0; i < R::OWN; ++i) {
+            const u32 piece = lane + 32 * i;
+            if (is_there(round, piece)) held[i] = load<4>((const u32*)(from + round * R::BYTES + piece * 16));
+        }
+    }
+    RF_FN void put(u32 round, u32 lane, u8* lds) const {
+        for (int i = 0; i < R::OWN; ++i) {
+            const u32 piece = lane + 32 * i;
+            if (is_there(round, piece)) store<4>((u32*)(lds + piece * 16), held[i]);
+        }
+        // What is less than a piece, at the end of the line.
+        const u32 last = bytes & ~15u, at = last - round * R::BYTES + 2 * lane;
+        if (last >= round * R::BYTES && last + 2 * lane < bytes && at < before + R::BYTES) *(u16*)(lds + at) = *(const u16*)(from + last + 2 * lane);
     }
 };
 

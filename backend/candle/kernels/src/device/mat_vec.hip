@@ -23,31 +23,67 @@ RF_CHECKS_INDICES
 
 // LINES outputs, one or two, from `output` on by 32 lanes: what they read of the activations serves both, and the weights of both
 // are on the way at the same time.
-template <int TYPE, int ROWS, int LINES, class Out>
-RF_FN void mat_vec(const u8* weights, const u8* x, Out* out, u32 columns, u32 outputs, u64 padded, u64 out_stride, u32 output) {
+template <int TYPE, int ROWS, int LINES> struct MatVec {
     typedef Gguf<TYPE> Type;
-    u32 lane = thread_x() % 32, units = columns / Type::SIZE * Type::UNITS;
-    const u8* lines[LINES];
+    typedef Round<TYPE> R;
+    static const int ROOM = LINES * R::ROOM;
     float sums[LINES][ROWS];
-    for (u32 line = 0; line < LINES; ++line) {
-        u32 own = output + line < outputs ? output + line : outputs - 1;
-        lines[line] = weights + (u64)own * (columns / Type::SIZE) * Type::BYTES;
-        for (int row = 0; row < ROWS; ++row) sums[line][row] = 0.0f;
-    }
-    for (u32 n = lane; n < units; n += 32) {
+    u32 units;
+
+    // Unit number n, of lines whose blocks lie there.
+    RF_FN void add(const u8* first_block, const u8* last_block, u32 n, const u8* x, u64 padded) {
         u32 block = n / Type::UNITS, own = n % Type::UNITS;
-        u64 skipped = (u64)block * Type::BYTES;
         // Both lines are asked for before either is multiplied.
-        Unit<TYPE> first(lines[0] + skipped, own), last(lines[LINES - 1] + skipped, own);
+        Unit<TYPE> first(first_block, own), last(last_block, own);
         for (int row = 0; row < ROWS; ++row) {
             Activations activations(x, row, padded);
             sums[0][row] += first.dot(activations, own, block * Type::SIZE);
             if (LINES == 2) sums[LINES - 1][row] += last.dot(activations, own, block * Type::SIZE);
         }
     }
+    RF_FN void run_direct(const u8* const* lines, const u8* x, u64 padded) {
+        for (u32 n = thread_x() % 32; n < units; n += 32) {
+            u64 skipped = (u64)(n / Type::UNITS) * Type::BYTES;
+            add(lines[0] + skipped, lines[LINES - 1] + skipped, n, x, padded);
+        }
+    }
+    // By way of ROOM bytes of LDS, which the 32 lanes have to themselves.
+    RF_FN void run_staged(const u8* const* lines, const u8* x, u64 padded, u8* lds) {
+        const u32 lane = thread_x() % 32, rounds = (units + 31) / 32;
+        StagedLine<TYPE> staged[LINES];
+        for (int line = 0; line < LINES; ++line) {
+            staged[line].start(lines[line], units / Type::UNITS * Type::BYTES);
+            staged[line].fetch(0, lane);
+        }
+        for (u32 round = 0; round < rounds; ++round) {
+            wave_barrier();
+            for (int line = 0; line < LINES; ++line) staged[line].put(round, lane, lds + line * R::ROOM);
+            wave_barrier();
+            for (int line = 0; line < LINES; ++line) staged[line].fetch(round + 1, lane);
+            const u32 n = round * 32 + lane, skipped = lane / Type::UNITS * Type::BYTES;
+            if (n < units)
+                add(lds + staged[0].before + skipped, lds + (LINES - 1) * R::ROOM + staged[LINES - 1].before + skipped, n, x, padded);
+        }
+    }
+};
+template <int TYPE, int ROWS, int LINES, class Out>
+RF_FN void mat_vec(const u8* weights, const u8* x, Out* out, u32 columns, u32 outputs, u64 padded, u64 out_stride, u32 output, u8* lds) {
+    typedef Gguf<TYPE> Type;
+    typedef MatVec<TYPE, ROWS, LINES> F;
+    u32 lane = thread_x() % 32;
+    F f;
+    f.units = columns / Type::SIZE * Type::UNITS;
+    const u8* lines[LINES];
+    for (u32 line = 0; line < LINES; ++line) {
+        u32 own = output + line < outputs ? output + line : outputs - 1;
+        lines[line] = weights + (u64)own * (columns / Type::SIZE) * Type::BYTES;
+        for (int row = 0; row < ROWS; ++row) f.sums[line][row] = 0.0f;
+    }
+    if (F::R::STAGED) f.run_staged(lines, x, padded, lds + thread_x() / 32 * F::ROOM);
+    else f.run_direct(lines, x, padded);
     for (u32 line = 0; line < LINES; ++line)
         for (int row = 0; row < ROWS; ++row) {
-            float sum = sum_of_32(sums[line][row]);
+            float sum = sum_of_32(f.sums[line][row]);
             if (lane == 0 && output + line < outputs) out[row * out_stride + output + line] = cast<Out>(sum);
         }
 }
@@ -62,11 +98,17 @@ template <int TYPE> RF_FN float f32_dot(const Run* runs, const float* x) {
 }
 #endif
 
+// What a workgroup has in LDS, and nothing where blocks need none.
+#define CANDLE_MAT_VEC_ROOM(ROWS, LINES)                                                                       \
+    __shared__ __attribute__((aligned(16))) u8 lds[CANDLE_MAT_VEC_BLOCK / 32 * MatVec<CANDLE_TYPE, ROWS, LINES>::ROOM + 16]
+
 #if CANDLE_KIND == 0
 extern "C" __global__ __launch_bounds__(CANDLE_MAT_VEC_BLOCK) void CANDLE_NAME(
     const u8* weights, const u8* x, CANDLE_OUT* out, i32 columns, i32 outputs, i32 padded, i32 out_stride) {
+    CANDLE_MAT_VEC_ROOM(CANDLE_ROWS, CANDLE_LINES);
     u32 output = (group_x() * (CANDLE_MAT_VEC_BLOCK / 32) + thread_x() / 32) * CANDLE_LINES;
-    mat_vec<CANDLE_TYPE, CANDLE_ROWS, CANDLE_LINES>(weights, x, out, (u32)columns, (u32)outputs, (u64)padded, (u64)out_stride, output);
+    mat_vec<CANDLE_TYPE, CANDLE_ROWS, CANDLE_LINES>(
+        weights, x, out, (u32)columns, (u32)outputs, (u64)padded, (u64)out_stride, output, lds);
 }
 #elif CANDLE_KIND == 3
 struct MatVecMember { u64 weights, x, out; u32 columns, outputs, padded, out_stride, first, unused; };
@@ -75,9 +117,10 @@ extern "C" __global__ __launch_bounds__(CANDLE_MAT_VEC_BLOCK) void CANDLE_NAME(C
     u32 at = 0;
     while (at + 1 < a.count && a.member[at + 1].first <= group_x()) ++at;
     const MatVecMember& m = a.member[at];
+    CANDLE_MAT_VEC_ROOM(CANDLE_ROWS, CANDLE_LINES);
     u32 output = ((group_x() - m.first) * (CANDLE_MAT_VEC_BLOCK / 32) + thread_x() / 32) * CANDLE_LINES;
     mat_vec<CANDLE_TYPE, CANDLE_ROWS, CANDLE_LINES>(
-        (const u8*)m.weights, (const u8*)m.x, (CANDLE_OUT*)m.out, m.columns, m.outputs, m.padded, m.out_stride, output);
+        (const u8*)m.weights, (const u8*)m.x, (CANDLE_OUT*)m.out, m.columns, m.outputs, m.padded, m.out_stride, output, lds);
 }
 #elif CANDLE_KIND == 1
 extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(const u8* weights, const float* x, float* out, i32 columns, i32 outputs) {
@@ -109,8 +152,9 @@ extern "C" __global__ __launch_bounds__(128) void CANDLE_NAME(const u8* weights,
         if (output == 0 && thread_x() == 0) RF_TELL_INDEX("indexed_moe_forward", (i64)id, (i64)(room / expert_bytes));
         return;
     }
+    CANDLE_MAT_VEC_ROOM(1, 1);
     u64 row = x_rows == 1 ? group_y() : (u64)group_y() * (u32)x_rows + group_z();
     mat_vec<CANDLE_TYPE, 1, 1>(weights + expert, x + row * activation_bytes((u64)padded), out + (u64)place * (u32)outputs, (u32)columns,
-                            (u32)outputs, (u64)padded, 0, output);
+                            (u32)outputs, (u64)padded, 0, output, lds);
 }
 #endif
