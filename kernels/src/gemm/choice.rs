@@ -203,6 +203,16 @@ pub(crate) fn sums_pay(bytes: bool, rows: usize, k: usize) -> bool {
     }
 }
 
+/// Most rows of products of 8-bit floats with scales by row whose sums the library gives faster, by more than the launch that scales
+/// them takes: NVIDIA's has kernels for few rows, but not with such scales. cuBLASLt 13.0 on an H100 in us, sums and scaled by row, of
+/// 14336 x 4096 (2026-11-25): 1 row 22.0, 25.8; 8 rows 22.8, 26.2; 16 rows 23.2, 25.5; 32 rows 26.4, 26.2.
+const SUMS_FIRST_ROWS: usize = 8;
+
+/// Whether sums are asked for before what is scaled by row.
+pub(crate) fn sums_first(vendor: Vendor, rows: usize) -> bool {
+    vendor == Vendor::Nvidia && rows <= SUMS_FIRST_ROWS
+}
+
 /// Least part of a device's rounds that a product fills, in tenths, for our oblong plain tile to be taken before NVIDIA's library,
 /// and most products of one element pair. On an H200 in us, ours and cuBLASLt's best (`rocfire tune`, 2026-11-22), f32, B by
 /// columns: 1024 x 768 x 768: 38.8, 39.1; 1024 x 3072 x 768: 116, 124; three of the first in one launch: 92, 114. Ours takes what
@@ -347,6 +357,7 @@ mod tests {
         assert!(scaled_pays(arch("gfx942"), [4096; 3]) && !scaled_pays(arch("gfx942"), [16, 14336, 4096]));
         assert!(sums_pay(false, 1, 512) && !sums_pay(false, 64, 256));
         assert!(sums_pay(true, 64, 4096) && !sums_pay(true, 64, 1024) && !sums_pay(true, 16, 4096));
+        assert!(sums_first(Vendor::Nvidia, 1) && !sums_first(Vendor::Nvidia, 16) && !sums_first(Vendor::Amd, 1));
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod sources;
 mod tiling;
 pub mod tune;
 
-pub(crate) use choice::{scaled_pays, sums_pay};
+pub(crate) use choice::{scaled_pays, sums_first, sums_pay};
 pub use explain::explain;
 pub use gemm::{
     GemmGroups, GemmParams, chunk_of, gemm, gemm_apart, gemm_fused, gemm_grouped, gemm_grouped_fused, is_ours,

@@ -4,7 +4,7 @@ use rocfire_arch::Arch;
 use rocfire_hal::DType;
 use rocfire_hal::vendor::Scaling;
 
-use super::library::{Way, pays, scaling, ways};
+use super::library::{Way, asked, pays, scaling, ways};
 use super::{CodeProduct, OP, code_product};
 use crate::Result;
 use crate::family::shape;
@@ -36,7 +36,8 @@ pub fn explain_scaled(
         let (_, granularity) = sides[side];
         scaling(granularity.kind(), granularity.block(shapes[side]), shapes[side])
     });
-    let asked: Vec<&str> = ways(arch.info(), formats, scaled, [m, k]).map(words).collect();
+    let ways = ways(arch.info(), formats, scaled, [m, k]);
+    let asked: Vec<&str> = asked(arch.info(), ways, m).into_iter().map(words).collect();
     let stays = match (asked.is_empty(), pays(arch, formats, [m, n, k], output)) {
         (true, _) => Some("no way of these formats and scales on this card"),
         (_, false) => Some("small, or sums of f32 are wanted that the card has not"),
@@ -90,6 +91,8 @@ mod tests {
             let told = told("sm_90", ocp, granularities, cube, bf16);
             assert!(told.contains("library 1.2, unless") && told.contains(expected), "{told}");
         }
+        let row = told("sm_90", ocp, [Granularity::Token; 2], [1, 14336, 4096], bf16);
+        assert!(row.contains("which a launch of ours scales, else it applies scales of rows"), "{row}");
         let bytes = told("sm_90", [Format::I8; 2], [Granularity::Token; 2], cube, DType::F32);
         assert!(bytes.contains(": it gives sums, which a launch of ours scales"), "{bytes}");
         let mx = [Granularity::Mx(MxRounding::Up); 2];

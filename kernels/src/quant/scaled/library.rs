@@ -14,7 +14,7 @@ use super::{OP, Side, is_deep, is_float8, trial};
 use crate::Result;
 use crate::family::{self, shape};
 use crate::gemm::tune::PLANS;
-use crate::gemm::{is_real, scaled_pays, sums_pay};
+use crate::gemm::{is_real, scaled_pays, sums_first, sums_pay};
 use crate::graphs::{self, Graphs};
 use crate::quant::format::{Format, ScaleKind};
 use crate::tuning::{Candidate, Codes, Shape, Tables};
@@ -80,7 +80,7 @@ impl<'j> Job<'j, '_> {
         if !is_real(&device) || device.deterministic() || !pays(device.arch(), self.formats(), self.size, c.dtype()) {
             return Ok(None);
         }
-        for way in self.ways() {
+        for way in asked(device.arch().info(), self.ways(), self.size[0]) {
             let Some(plan) = self.plan(way, c, 0) else { continue };
             if trial::is_passed(self, way, c.dtype())? {
                 return Ok(Some((way, plan)));
@@ -106,7 +106,7 @@ impl<'j> Job<'j, '_> {
         [self.a.format, self.b.format]
     }
 
-    /// What the library may be asked for, the best first.
+    /// What the library may be asked for, in the order by which plans are numbered.
     fn ways(&self) -> impl Iterator<Item = Way> + use<> {
         ways(self.stream.device().arch().info(), self.formats(), self.scaling(), [self.size[0], self.size[2]])
     }
@@ -240,7 +240,16 @@ pub(crate) fn scaling(kind: ScaleKind, [down, along]: [usize; 2], [rows, k]: [us
     }
 }
 
-/// Ways for formats and scales of both sides, the best first; none for formats that the card multiplies otherwise.
+/// The ways in the order in which the library is asked, where nothing is tuned.
+pub(super) fn asked(info: &ArchInfo, ways: impl Iterator<Item = Way>, rows: usize) -> Vec<Way> {
+    let mut ways: Vec<Way> = ways.collect();
+    if ways == [Way::Scaled([Scaling::Line; 2]), Way::Sums] && sums_first(info.vendor, rows) {
+        ways.reverse();
+    }
+    ways
+}
+
+/// Ways for formats and scales of both sides, with scales before without; none for formats that the card multiplies otherwise.
 pub(super) fn ways(
     info: &ArchInfo,
     formats: [Format; 2],
