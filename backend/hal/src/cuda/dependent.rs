@@ -6,9 +6,14 @@
 //! word of it. Only kernels in whose machine code the wait is found (`KernelInfo::waits`) are launched like that: one whose
 //! definition a macro hides from the text is launched as ever.
 //!
-//! Nothing says `griddepcontrol.launch_dependents`, so a launch's workgroups come once all of the launch ahead have ended. Where
-//! they may come as soon as the last of those have begun, they go to whichever multiprocessors are free first, not to all alike:
-//! with it BERT in f32 took a tenth longer on an H200, and rows gained nothing more.
+//! A kernel that has `RF_WAITS_ITSELF` in its definition says where it waits, by `wait_for_launches` of the prelude's `arch.h`. Before that
+//! it may do no more than ask L2 for what it will read (`ask_l2`): whatever the launch ahead still writes, L2 has it.
+//!
+//! Other kernels do not say `griddepcontrol.launch_dependents`, so a launch's workgroups come once all of the launch ahead have ended.
+//! Where they may come as soon as the last of those have begun, they go to whichever multiprocessors are free first, not to all alike:
+//! with it BERT in f32 took a tenth longer on an H200, and rows gained nothing more. A kernel that reads as much as memory gives from
+//! its first clock on, in one round of workgroups, does say so (`let_launches_begin`), behind its wait: what comes then, comes behind
+//! all that was ahead of both.
 //!
 //! Source: NVIDIA's PTX manual, `griddepcontrol`; CUDA's driver API, `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
 
@@ -48,7 +53,8 @@ pub(super) fn waiting(text: &str) -> String {
                 head = head.filter(|head| !head.in_directive);
                 in_directive = false;
             }
-            ("__global__", None) => head = Some(Head { open: 0, in_directive }),
+            ("__global__", None) => head = Some(Head { open: 0, in_directive, waits_itself: false }),
+            ("RF_WAITS_ITSELF", Some(head)) => head.waits_itself = true,
             ("(", Some(head)) => head.open += 1,
             (")", Some(head)) => head.open = head.open.saturating_sub(1),
             // Declared, not defined.
@@ -56,7 +62,7 @@ pub(super) fn waiting(text: &str) -> String {
             _ => {}
         }
         out.push_str(piece);
-        if piece == "{" && head.take_if(|head| head.open == 0).is_some() {
+        if piece == "{" && head.take_if(|head| head.open == 0).is_some_and(|head| !head.waits_itself) {
             out.push_str(WAIT);
         }
         rest = behind;
@@ -70,6 +76,8 @@ struct Head {
     open: usize,
     /// Whether a macro's text holds it.
     in_directive: bool,
+    /// Whether it says where it waits.
+    waits_itself: bool,
 }
 
 /// Length of a source's first word, literal, comment or single character; of a line's end with the backslash before it.
@@ -157,6 +165,7 @@ mod tests {
             "__global__ void f(int);\nstruct S { int x; };",
             "#define KERNEL extern \"C\" __global__\nstruct S { int x; };",
             "// __global__\nvoid f() {}",
+            "__global__ RF_WAITS_ITSELF BOUNDS(1) void f(S s) { wait_for_launches(); }",
             "/* __global__ */ void f() {}",
             "const char* s = \"__global__ \\\" \"; void f() {}",
             "void __global__of() {}",
@@ -181,7 +190,10 @@ mod tests {
                 } else if path.extension().is_some_and(|extension| extension == "hip") {
                     let text = std::fs::read_to_string(&path).unwrap();
                     let defined = text.lines().filter(|line| line.starts_with("extern \"C\" __global__")).count();
-                    assert_eq!(waiting(&text).matches(WAIT).count(), defined, "{}", path.display());
+                    let by_themselves = text.matches("__global__ RF_WAITS_ITSELF").count();
+                    let waits = waiting(&text).matches(WAIT).count() + by_themselves;
+                    assert_eq!(waits, defined, "{}", path.display());
+                    assert_eq!(text.matches("wait_for_launches()").count(), by_themselves, "{}", path.display());
                     kernels += defined;
                 }
             }
