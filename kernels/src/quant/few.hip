@@ -5,14 +5,18 @@
 // Block  : (F_WAVES * ARCH_WAVE_SIZE, 1, 1)                                F_SIDE of them side by side along N, the others along K
 // LDS    : TURN * KEPT * LINE floats
 // Needs  : A and C of 16 bits, K % 32 == 0, slices of whole 32 k, rows of A contiguous and aligned to 16 bytes, words of a row
-//          neighbours, rows of them whole, aligned vectors of F_WIDE words, less than 2^24 words apart, scales' blocks along K multiples of 32; F_BESIDE:
+//          neighbours, rows of them whole, aligned vectors of F_WIDE words, all within 4 GiB, scales' blocks along K multiples of 32; F_BESIDE:
 //          scales of neighbouring columns side by side, in aligned vectors; C apart from all inputs        checked by the launcher
-// Numeric: codes enter exactly, the sum over a block of scales, or what a wave has of it, is multiplied by the scale in f32 and added
-//          in ascending order of K; a wave takes K's multiples of F_SLAB in its part, waves are added in ascending order. Within a slab
-//          the order is that of `Mma`, of which a lane group's operands are neighbouring k. Q_LATE: scales multiply the last sum.
+// Numeric: codes enter exactly, those of a mantissa's highest bits with 3 / 2 of 2^BITS more, which times the sum of A's row is taken away
+//          from the sum in f32; where A is not finite, such sums are NaN. The sum over a block of scales, or what a wave has of it, is
+//          multiplied by the scale in f32 and added in ascending order of K; a wave takes K's multiples of F_SLAB in its part, waves are
+//          added in ascending order. Within a slab the order is that of the unit, of which a lane group's operands are neighbouring k.
+//          Q_LATE: scales multiply the last sum.
 //
-// Macros : those of coded.h; F_WIDE words of a lane in a row; F_TILES tiles of rows of A, of 8 on NVIDIA's unit, 16 on AMD's; F_KEPT
-//          rows of C that there may be: 1, or all; F_WAVES, F_SIDE; F_BESIDE; F_SCALE a number of quant.h
+// Macros : those of coded.h; F_WIDE words of a lane in a row; F_TILES tiles of rows of A, of 8 on NVIDIA's unit, of 4 if F_SPREAD, 16 on
+//          AMD's; F_KEPT rows of C that there may be: 1, or all; F_WAVES, F_SIDE; F_STAGES slabs under way; F_FOLD: blocks, slices
+//          and the parts of waves are multiples of so many, which divide F_STAGES; F_RUN neighbouring k of a lane in a slab, more if the unit takes more;
+//          F_BESIDE; F_SCALE a number of quant.h
 #define F_CODES (F_WIDE * Q_PER)
 static_assert(sizeof(In) == 2 && sizeof(Q_WORD) == 4, "checked by the launcher");
 
@@ -25,13 +29,15 @@ struct Unit {
     static const int LANES = 16, GROUPS = TWICE ? 1 : ARCH_WAVE_SIZE / 16, DEEP = M::K / GROUPS, COLUMNS = 1, ROWS = 16, VALUES = M::ACC;
     RF_FN static int place(int lane) { return lane % 16; }
     RF_FN static int group(int lane) { return TWICE ? 0 : lane / 16; }
+    RF_FN static int given(int lane) { return lane % 16; }
     RF_FN static int row(int i, int lane) { return M::row(i, lane); }
     RF_FN static constexpr int column(int) { return 0; }
+    RF_FN static constexpr int code(int product, int) { return product; }
     RF_FN static void clear(Sums& sums) { sums = 0; }
-    RF_FN static void add(const u32 (&w)[1][DEEP / 2], const u32* x, Sums& sums) {
+    RF_FN static void add(const u32* w, const u32* x, Sums& sums) {
         M::Operand of_x, of_w;
         __builtin_memcpy(&of_x, x, sizeof(of_x));
-        __builtin_memcpy(&of_w, w[0], sizeof(of_w));
+        __builtin_memcpy(&of_w, w, sizeof(of_w));
         sums = M::run(of_x, of_w, sums);
     }
     // Moves rows of C apart in LDS where lanes of a wave store several at once.
@@ -41,52 +47,95 @@ struct Unit {
     }
 };
 #else
-// Columns of W are the product's rows, two of a lane at a time; A's rows its columns.
-struct Unit {
+struct UnitOfNvidia {
     typedef MmaNarrow<In> M;
     typedef M::Accumulator Sums;
-    static const int LANES = 8, GROUPS = 4, DEEP = 4, COLUMNS = 2, ROWS = 8, VALUES = 4;
+    static const int LANES = 8, GROUPS = 4, VALUES = 4;
     RF_FN static int place(int lane) { return lane / 4; }
     RF_FN static int group(int lane) { return lane % 4; }
-    RF_FN static int row(int i, int lane) { return lane % 4 * 2 + i % 2; }
-    RF_FN static constexpr int column(int i) { return i / 2; }
     RF_FN static void clear(Sums& sums) {
 #pragma unroll
         for (int i = 0; i < VALUES; ++i) sums[i] = 0.0f;
     }
-    RF_FN static void add(const u32 (&w)[2][2], const u32* x, Sums& sums) {
-        M::run(w[0][0], w[1][0], w[0][1], w[1][1], x[0], x[1], sums);
+};
+#if F_SPREAD
+// Columns of W are the product's rows, in pairs: the two halves of a word have a code each at one place in them, and so are an operand as
+// they lie. What the product takes for two neighbouring k is then one k of two columns. A's rows are two of its columns each: one has
+// zeros for the second of two k, the other for the first, so that one gets the sums of the low half's column, the other the high half's.
+struct Unit : UnitOfNvidia {
+    static const int DEEP = 2, COLUMNS = 4, ROWS = 4;
+    RF_FN static int given(int lane) { return lane / 8; }
+    RF_FN static int row(int, int lane) { return lane % 4; }
+    RF_FN static constexpr int column(int i) { return i; }
+    RF_FN static constexpr int code(int product, int column) {
+        return product / (Q_PER / 4) * Q_PER + product % (Q_PER / 4) * 2 + column / 2 + column % 2 * (Q_PER / 2);
     }
+    RF_FN static void add(const u32* w, const u32* x, Sums& sums) { M::run(w[0], w[1], w[2], w[3], x[0], x[1], sums); }
+    RF_FN static int skew(int row) { return (row & 3) * 8; }
+};
+#else
+// Columns of W are the product's rows, two of a lane at a time; A's rows its columns.
+struct Unit : UnitOfNvidia {
+    static const int DEEP = 4, COLUMNS = 2, ROWS = 8;
+    RF_FN static int given(int lane) { return lane / 4; }
+    RF_FN static int row(int i, int lane) { return lane % 4 * 2 + i % 2; }
+    RF_FN static constexpr int column(int i) { return i / 2; }
+    RF_FN static constexpr int code(int product, int column) { return product * COLUMNS + column; }
+    RF_FN static void add(const u32* w, const u32* x, Sums& sums) { M::run(w[0], w[2], w[1], w[3], x[0], x[1], sums); }
     RF_FN static int skew(int row) { return (row >> 1 & 3) * 8; }
 };
 #endif
+#endif
 
 static const int CODES = F_CODES, DEEP = Unit::DEEP, PRODUCTS = CODES / Unit::COLUMNS;
-// Neighbouring k of a lane in a slab: 16 bytes of A at least. Two slabs are under way at a time.
-static const int RUN = DEEP > 8 ? DEEP : 8, SLAB = RUN * Unit::GROUPS;
+// Neighbouring k of a lane in a slab.
+static const int RUN = DEEP > F_RUN ? DEEP : F_RUN, SLAB = RUN * Unit::GROUPS;
+// Rows of words that a lane asks L2 for ahead of all else.
+static const int ASKED = 8;
+// Words of A that a lane reads at once.
+static const int GIVEN = RUN < 8 ? RUN / 2 : 4;
 static const int PARTS = F_WAVES / F_SIDE, COLUMNS = Unit::LANES * CODES, STRIP = F_SIDE * COLUMNS, ROWS = F_TILES * Unit::ROWS;
 static const int THREADS = F_WAVES * ARCH_WAVE_SIZE;
-static_assert(32 % SLAB == 0 && RUN % DEEP == 0 && CODES % Unit::COLUMNS == 0, "whole slabs and products");
+static_assert(F_STAGES % F_FOLD == 0 && 32 % SLAB == 0 && RUN % DEEP == 0 && CODES % Unit::COLUMNS == 0, "whole slabs and products");
 
 // --- codes as operands ---
 
 #if RF_DEVICE_AMD
-static const bool PACKED = Q_FORMAT <= 2 && same<In, f16>::value;
-// a + b of two floats.
-RF_FN u32 add_two(u32 a, u32 b) {
-    typedef _Float16 Two __attribute__((ext_vector_type(2)));
-    return bit_cast<u32>(bit_cast<Two>(a) + bit_cast<Two>(b));
-}
-RF_FN u32 mask_and_flip(u32 word, u32 mask, u32 flip) { return (word & mask) ^ flip; }
+static const float GROWN = 1.0f;
+template <int N> RF_FN Vec<u32, N> load_once(const u32* from) { return load<N>(from); }
 RF_FN u32 low_halves(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x05040100u); }
 RF_FN u32 high_halves(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x07060302u); }
 #else
-static const bool PACKED = Q_FORMAT <= 2;
-RF_FN u32 add_two(u32 a, u32 b) {
+// a · b + c of two floats.
+RF_FN u32 fma_two(u32 a, u32 b, u32 c) {
     u32 sum;
-    if (same<In, bf16>::value) asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(0x3f803f80u), "r"(b));
-    else asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    if (same<In, bf16>::value) asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    else asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
     return sum;
+}
+// Words that no other workgroup reads: L1 is left to A's rows, and L2 gets both halves of a line, of which a neighbour reads the other.
+#define F_LOAD "ld.global.L1::no_allocate.L2::128B."
+template <int N> RF_FN Vec<u32, N> load_once(const u32* from);
+template <> RF_FN Vec<u32, 1> load_once<1>(const u32* from) {
+    Vec<u32, 1> to;
+    asm volatile(F_LOAD "u32 %0, [%1];" : "=r"(to[0]) : "l"(from));
+    return to;
+}
+template <> RF_FN Vec<u32, 2> load_once<2>(const u32* from) {
+    Vec<u32, 2> to;
+    asm volatile(F_LOAD "v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "l"(from));
+    return to;
+}
+template <> RF_FN Vec<u32, 4> load_once<4>(const u32* from) {
+    Vec<u32, 4> to;
+    asm volatile(F_LOAD "v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(from));
+    return to;
+}
+// The bytes that four numbers name, of a word (0 to 3) and of zeros (4 to 7).
+RF_FN u32 bytes_of(u32 word, u32 numbers) {
+    u32 bytes;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(bytes) : "r"(word), "r"(numbers));
+    return bytes;
 }
 // NVRTC makes two instructions each of what follows.
 RF_FN u32 mask_and_flip(u32 word, u32 mask, u32 flip) {
@@ -104,27 +153,33 @@ RF_FN u32 high_halves(u32 a, u32 b) {
     asm("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(halves) : "r"(a), "r"(b));
     return halves;
 }
-#endif
-// Code `i` of both halves. A whole number becomes the last bits of a float's mantissa, what makes it positive and the float are taken
-// away again: both exact. A bf16 has seven bits beside the leading one, so that the eighth of a code goes with what is taken away.
+// Code `i` of both halves, divided by GROWN. The lowest bits of a half, those of the mantissa and the last one of the exponent, are a
+// whole number of the type's least float, whether it is below the normal ones or not: so what a code is with what makes it positive, in
+// either half of a byte. The largest power of two that there is brings it among the normal floats, and what made it positive is taken
+// away with it: exact.
+static const float GROWN = same<In, bf16>::value ? 64.0f : 512.0f;
 RF_FN u32 decode_two(u32 halves, int i) {
-    const bool eight = same<In, bf16>::value && Code::BITS == 8;
-    const u32 one = same<In, bf16>::value ? 0x43004300u : 0x64006400u, minus = 0x80008000u;
-    const u32 half = 0x10001u << (Code::BITS - 1), mask = half * 2u - 0x10001u;
-    halves >>= i * Code::BITS;
-    if (eight) return add_two(mask_and_flip(halves, 0x007f007fu, one), mask_and_flip(halves, half, one | minus));
-    return add_two(mask_and_flip(halves, mask, one | half), one | half | minus);
+    const bool wide = same<In, bf16>::value;
+    const int at = i * Code::BITS % 8;
+    const u32 half = 0x10001u << (Code::BITS - 1 + at), mask = (0x10001u << (Code::BITS + at)) - (0x10001u << at);
+    const u32 largest = 0x10001u * (u32)(wide ? (254 - at) << 7 : (30 - at) << 10);
+    const u32 positive = 0x10001u * (u32)(wide ? 0x8000 | (120 + Code::BITS) << 7 : 0x8000 | (5 + Code::BITS) << 10);
+    return fma_two(mask_and_flip(halves >> i * Code::BITS / 8 * 8, mask, half), largest, positive);
 }
+#endif
 // Two floats that the type holds exactly.
 RF_FN u32 exact_two(float low, float high) {
     if (same<In, bf16>::value) return high_halves(bit_cast<u32>(low), bit_cast<u32>(high));
     return two_of<In>(low, high);
 }
 
-// How codes become operands: whole numbers two at a time where the unit's type is added so, else as floats of 32 bits, whose upper
-// halves a bf16 is; any others one by one.
-enum { BY_TWO, BY_FLOATS, BY_ONE };
-static const int WAY = PACKED ? BY_TWO : Q_FORMAT <= 2 ? BY_FLOATS : BY_ONE;
+// How codes become operands: on NVIDIA whole numbers two at a time; on AMD as the highest bits of a mantissa, with what makes them
+// positive and what the float is besides, which are taken away from the sum; where they do not fit in, as floats of 32 bits, whose upper
+// halves a bf16 is. Any other are taken one by one.
+enum { BY_MANTISSA, BY_TWO, BY_FLOATS, BY_ONE };
+// Bits of a mantissa, and those of them that are below a code in the highest.
+static const int MANTISSA = same<In, bf16>::value ? 7 : 10, BELOW = Code::BITS < MANTISSA ? MANTISSA - Code::BITS : 0;
+static const int WAY = Q_FORMAT > 2 ? BY_ONE : !RF_DEVICE_AMD ? BY_TWO : Code::BITS <= MANTISSA ? BY_MANTISSA : BY_FLOATS;
 static const int PER_HALF = Q_PER / 2;
 template <int> struct Constants {};
 // Floats in whose mantissa codes stand where they are in half a word. In vector registers: an instruction of CDNA takes one scalar one,
@@ -140,9 +195,42 @@ template <> struct Constants<BY_FLOATS> {
     }
 };
 static const u32 HALF = 1u << (Code::BITS - 1), MASK = 2 * HALF - 1;
+// Two floats of 2^BITS, to which a code is added with its half: in a vector register, as above. `Surplus` says what that makes too much.
+template <> struct Constants<BY_MANTISSA> {
+    u32 power, surplus;
+    RF_FN Constants() {
+        power = two_of<In>((float)(1u << Code::BITS), (float)(1u << Code::BITS));
+        surplus = two_of<In>((float)(3u << (Code::BITS - 1)), (float)(3u << (Code::BITS - 1)));
+        make_anew(power);
+    }
+    // Code `i` of both halves.
+    RF_FN u32 decode(u32 halves, int i) const {
+        const int left = BELOW - i * Code::BITS;
+        const u32 moved = left < 0 ? halves >> -left : halves << left;
+        const u32 mask = (MASK << BELOW) * 0x10001u;
+        return (moved & mask) | power;
+    }
+};
 
 // The codes of a lane's words at DEEP neighbouring k: of a column, number `p` of the pairs of k.
 template <int> struct Decoder;
+template <> struct Decoder<BY_MANTISSA> {
+    u32 low[DEEP / 2], high[DEEP / 2];
+
+    template <class Words> RF_FN void start(const Words* rows, int word) {
+        // What makes codes positive.
+        const u32 positive = 0xffffffffu / MASK * HALF;
+#pragma unroll
+        for (int p = 0; p < DEEP / 2; ++p) {
+            low[p] = low_halves(rows[2 * p][word], rows[2 * p + 1][word]) ^ positive;
+            high[p] = high_halves(rows[2 * p][word], rows[2 * p + 1][word]) ^ positive;
+        }
+    }
+    RF_FN u32 pair(const Constants<BY_MANTISSA>& constants, int code, int p) const {
+        return constants.decode(code < PER_HALF ? low[p] : high[p], code % PER_HALF);
+    }
+};
+#if !RF_DEVICE_AMD
 template <> struct Decoder<BY_TWO> {
     u32 low[DEEP / 2], high[DEEP / 2];
 
@@ -157,6 +245,7 @@ template <> struct Decoder<BY_TWO> {
         return code < PER_HALF ? decode_two(low[p], code) : decode_two(high[p], code - PER_HALF);
     }
 };
+#endif
 template <> struct Decoder<BY_FLOATS> {
     u32 low[DEEP], high[DEEP];
 
@@ -195,6 +284,44 @@ template <> struct Decoder<BY_ONE> {
     }
 };
 
+// What a product takes of a lane's words.
+#if F_SPREAD
+template <int> struct Halves;
+template <> struct Halves<BY_TWO> {
+    RF_FN static u32 of(const Constants<BY_TWO>&, u32 word, int i) { return decode_two(word, i); }
+};
+template <> struct Halves<BY_ONE> {
+    RF_FN static u32 of(const Constants<BY_ONE>&, u32 word, int i) {
+        return exact_two(decode_at(word, i), decode_at(word, i + PER_HALF));
+    }
+};
+struct Operand {
+    static const int WORDS = 4;
+    u32 words[DEEP];
+
+    template <class Words> RF_FN void start(const Words* rows, int word) {
+#pragma unroll
+        for (int i = 0; i < DEEP; ++i) words[i] = rows[i][word];
+    }
+    RF_FN void of(const Constants<WAY>& constants, int product, u32* w) const {
+#pragma unroll
+        for (int n = 0; n < WORDS; ++n) w[n] = Halves<WAY>::of(constants, words[n / 2], product * 2 + n % 2);
+    }
+};
+#else
+struct Operand {
+    static const int WORDS = Unit::COLUMNS * (DEEP / 2);
+    Decoder<WAY> decoder;
+
+    template <class Words> RF_FN void start(const Words* rows, int word) { decoder.start(rows, word); }
+    RF_FN void of(const Constants<WAY>& constants, int product, u32* w) const {
+#pragma unroll
+        for (int p = 0; p < WORDS; ++p)
+            w[p] = decoder.pair(constants, product * Unit::COLUMNS + p / (DEEP / 2), p % (DEEP / 2));
+    }
+};
+#endif
+
 // --- scales ---
 
 #if !Q_LATE
@@ -221,107 +348,172 @@ struct Scales {
         for (int i = 0; i < CODES / VECTOR; ++i) held[i] = load<VECTOR>(from + i * VECTOR);
 #endif
     }
-    RF_FN float of(const QMatmulArgs& g, float global, u32 col, int i) const {
+    RF_FN float of(const QMatmulArgs& g, u32 col, int i) const {
 #if F_BESIDE
         const Scale one = held[i / VECTOR][i % VECTOR];
 #if F_SCALE == RF_SCALE_E8M0
-        return global * e8m0_decode(one);
+        return e8m0_decode(one);
 #elif F_SCALE == RF_SCALE_E4M3
-        return global * E4M3::decode(one);
+        return E4M3::decode(one);
 #else
-        return global * cast<float>(one);
+        return cast<float>(one);
 #endif
 #else
         const i64 at = (i64)block * g.s_k + g.block_n.divide(col + i) * g.s_n;
-        return global * read_scale(g.scales, at, F_SCALE);
+        return read_scale(g.scales, at, F_SCALE);
 #endif
     }
 };
 #endif
 
+// What is too much in the sum of a row, whichever column: codes enter by BY_MANTISSA with 3 / 2 of 2^BITS more. It is summed by a
+// product of its own, as columns are, and taken away from their sums.
+template <int> struct Surplus {
+    RF_FN void clear() {}
+    RF_FN void add(const Constants<WAY>&, const u32*) {}
+    RF_FN float of(int) const { return 0.0f; }
+    static const bool IS = false;
+};
+template <> struct Surplus<BY_MANTISSA> {
+    Unit::Sums sum;
+    static const bool IS = true;
+
+    RF_FN void clear() { Unit::clear(sum); }
+    RF_FN void add(const Constants<BY_MANTISSA>& constants, const u32* x) {
+        u32 w[Operand::WORDS];
+#pragma unroll
+        for (int p = 0; p < Operand::WORDS; ++p) w[p] = constants.surplus;
+        Unit::add(w, x, sum);
+    }
+    RF_FN float of(int i) const { return sum[i]; }
+};
+
 // --- a wave's part ---
 
 // What a lane has of a slab: rows of words, and the same k of A's rows.
-struct Stage {
-    Vec<u32, F_WIDE> words[RUN];
-    Vec<u32, 4> x[F_TILES][RUN / 8];
+struct SlabWords {
+    Vec<u32, F_WIDE> at[RUN];
+};
+struct SlabRows {
+    Vec<u32, GIVEN> at[F_TILES][RUN / 2 / GIVEN];
 };
 struct Part {
     Unit::Sums sum[F_TILES][PRODUCTS];
+    Surplus<WAY> surplus[F_TILES];
     Constants<WAY> constants;
 #if !Q_LATE
     Unit::Sums total[F_TILES][PRODUCTS];
     Scales scales;
 #endif
     const In* a;
-    // Of a lane's words in those of a slab.
-    u32 word_bytes;
+    // From one row of words to the next; where a lane's are in those of a slab.
+    u32 row_bytes, word_bytes;
     u32 row, col, slab, end;
+#if F_SPREAD
+    // Bytes of two k of A's row and of zeros that are the operands.
+    u32 first_k, second_k;
+#endif
     float global;
 
     RF_FN void start(const QMatmulArgs& g, u32 first_row, u32 wave, u32 lane_id) {
         const u32 first = group_z() * (g.slice_k / SLAB), last = first + g.slice_k / SLAB, most = g.k / SLAB;
         const u32 slabs = (last < most ? last : most) - first, part = wave / F_SIDE;
-        slab = first + slabs * part / PARTS;
-        end = first + slabs * (part + 1) / PARTS;
+        slab = first + slabs / F_FOLD * part / PARTS * F_FOLD;
+        end = first + slabs / F_FOLD * (part + 1) / PARTS * F_FOLD;
         col = group_x() * STRIP + wave % F_SIDE * COLUMNS + Unit::place(lane_id) * CODES;
         // Past the end the first columns are read and forgotten.
         col = col < g.n ? col : 0;
-        row = first_row + Unit::place(lane_id);
-        global = global_of(g);
+        row = first_row + Unit::given(lane_id);
+#if F_SPREAD
+        const bool is_low = Unit::place(lane_id) % 2 == 0;
+        first_k = is_low ? 0x4410 : 0x1044;
+        second_k = is_low ? 0x4432 : 0x3244;
+#endif
         const u32 k = Unit::group(lane_id) * RUN;
-        word_bytes = (k * (u32)g.w_k + col / Q_PER) * 4;
+        row_bytes = (u32)g.w_k * 4;
+        word_bytes = k * row_bytes + col / Q_PER * 4;
         a = g.a + (i64)row * g.a_row + k;
 #pragma unroll
         for (int i = 0; i < F_TILES * PRODUCTS; ++i) Unit::clear(sum[i / PRODUCTS][i % PRODUCTS]);
+#pragma unroll
+        for (int t = 0; t < F_TILES; ++t) surplus[t].clear();
 #if !Q_LATE
 #pragma unroll
         for (int i = 0; i < F_TILES * PRODUCTS; ++i) Unit::clear(total[i / PRODUCTS][i % PRODUCTS]);
+#endif
+    }
+    // Asks L2 for the first words, which may be done before the launch ahead has ended: of a lane group's row a lane for each 32 bytes.
+    RF_FN void ask(const QMatmulArgs& g) const {
+        if (word_bytes % 32 != 0) return;
+#pragma unroll
+        for (int i = 0; i < ASKED; ++i) {
+            const u32 of = slab + i / RUN;
+            if (of < end) ask_l2((const char*)g.words + (of * SLAB * row_bytes + word_bytes + i % RUN * row_bytes));
+        }
+    }
+    // The first accesses.
+    RF_FN void begin(const QMatmulArgs& g) {
+        global = global_of(g);
+#if !Q_LATE
         if (slab < end) scales.start(g, slab * SLAB, col);
 #endif
     }
-    RF_FN void fetch(const QMatmulArgs& g, u32 of, Stage& stage) const {
+    RF_FN void fetch(const QMatmulArgs& g, u32 of, SlabWords& words) const {
         if (of >= end) return;
-        const char* from = (const char*)(g.words + (i64)(of * SLAB) * g.w_k);
+        const u32 at = of * SLAB * row_bytes + word_bytes;
 #pragma unroll
-        for (int i = 0; i < RUN; ++i) stage.words[i] = load<F_WIDE>((const u32*)(from + i * g.w_k * 4 + word_bytes));
+        for (int i = 0; i < RUN; ++i) words.at[i] = load_once<F_WIDE>((const u32*)((const char*)g.words + (at + i * row_bytes)));
+    }
+    RF_FN void fetch(const QMatmulArgs& g, u32 of, SlabRows& x) const {
+        if (of >= end) return;
 #pragma unroll
         for (int t = 0; t < F_TILES; ++t)
 #pragma unroll
-            for (int i = 0; i < RUN / 8; ++i) {
-                const In* at = a + (i64)(t * Unit::ROWS) * g.a_row + of * SLAB + i * 8;
-                if (row + t * Unit::ROWS < g.m) stage.x[t][i] = load<4>((const u32*)at);
-                else __builtin_memset(&stage.x[t][i], 0, 16);
+            for (int i = 0; i < RUN / 2 / GIVEN; ++i) {
+                const In* at = a + (i64)(t * Unit::ROWS) * g.a_row + of * SLAB + i * 2 * GIVEN;
+                if (row + t * Unit::ROWS < g.m) x.at[t][i] = load<GIVEN>((const u32*)at);
+                else __builtin_memset(&x.at[t][i], 0, 4 * GIVEN);
             }
     }
-    RF_FN void multiply(const QMatmulArgs& g, const Stage& stage) {
+    // What a product takes of A's row number `t`, of a step's k.
+    RF_FN void given(const SlabRows& rows, int t, int step, u32* x) const {
+#if F_SPREAD
+        x[0] = bytes_of(rows.at[t][0][step], first_k);
+        x[1] = bytes_of(rows.at[t][0][step], second_k);
+#else
+#pragma unroll
+        for (int p = 0; p < DEEP / 2; ++p) {
+            const int at = step * (DEEP / 2) + p;
+            x[p] = rows.at[t][at / GIVEN][at % GIVEN];
+        }
+#endif
+    }
+    RF_FN void multiply(const SlabWords& words, const SlabRows& rows) {
 #pragma unroll
         for (int step = 0; step < RUN / DEEP; ++step) {
-            u32 x[F_TILES][DEEP / 2];
+            u32 x[F_TILES][DEEP > 2 ? DEEP / 2 : 2];
 #pragma unroll
-            for (int t = 0; t < F_TILES; ++t)
-#pragma unroll
-                for (int p = 0; p < DEEP / 2; ++p) {
-                    const int at = step * (DEEP / 2) + p;
-                    x[t][p] = stage.x[t][at / 4][at % 4];
-                }
+            for (int t = 0; t < F_TILES; ++t) {
+                given(rows, t, step, x[t]);
+                surplus[t].add(constants, x[t]);
+            }
 #pragma unroll
             for (int word = 0; word < F_WIDE; ++word) {
-                Decoder<WAY> decoder;
-                decoder.start(stage.words + step * DEEP, word);
+                Operand operand;
+                operand.start(words.at + step * DEEP, word);
 #pragma unroll
-                for (int code = 0; code < Q_PER; code += Unit::COLUMNS) {
-                    u32 w[Unit::COLUMNS][DEEP / 2];
+                for (int p = 0; p < Q_PER / Unit::COLUMNS; ++p) {
+                    u32 w[Operand::WORDS];
+                    operand.of(constants, p, w);
 #pragma unroll
-                    for (int p = 0; p < Unit::COLUMNS * (DEEP / 2); ++p)
-                        w[p / (DEEP / 2)][p % (DEEP / 2)] = decoder.pair(constants, code + p / (DEEP / 2), p % (DEEP / 2));
-#pragma unroll
-                    for (int t = 0; t < F_TILES; ++t) Unit::add(w, x[t], sum[t][(word * Q_PER + code) / Unit::COLUMNS]);
+                    for (int t = 0; t < F_TILES; ++t) Unit::add(w, x[t], sum[t][word * (Q_PER / Unit::COLUMNS) + p]);
                 }
             }
         }
         ++slab;
-        fold(g);
+    }
+    RF_FN float sum_of(int t, int p, int i) const {
+        return Surplus<WAY>::IS ? sum[t][p][i] - surplus[t].of(i) : sum[t][p][i];
     }
     // At the end of a block of scales: what has been summed is scaled.
     RF_FN void fold(const QMatmulArgs& g) {
@@ -331,36 +523,46 @@ struct Part {
         for (int p = 0; p < PRODUCTS; ++p) {
             float scale[Unit::COLUMNS];
 #pragma unroll
-            for (int c = 0; c < Unit::COLUMNS; ++c) scale[c] = scales.of(g, global, col, p * Unit::COLUMNS + c);
+            for (int c = 0; c < Unit::COLUMNS; ++c) scale[c] = scales.of(g, col, Unit::code(p, c));
 #pragma unroll
             for (int t = 0; t < F_TILES; ++t) {
 #pragma unroll
                 for (int i = 0; i < Unit::VALUES; ++i)
-                    total[t][p][i] = rf::fma(scale[Unit::column(i)], sum[t][p][i], total[t][p][i]);
+                    total[t][p][i] = rf::fma(scale[Unit::column(i)], sum_of(t, p, i), total[t][p][i]);
                 Unit::clear(sum[t][p]);
             }
         }
+#pragma unroll
+        for (int t = 0; t < F_TILES; ++t) surplus[t].clear();
         if (slab < end) scales.start(g, slab * SLAB, col);
 #endif
     }
     RF_FN void run(const QMatmulArgs& g) {
-        Stage even, odd;
-        fetch(g, slab, even);
-        fetch(g, slab + 1, odd);
+        SlabWords words[F_STAGES];
+        SlabRows rows[F_STAGES];
+#pragma unroll
+        for (int i = 0; i < F_STAGES; ++i) {
+            fetch(g, slab + i, words[i]);
+            fetch(g, slab + i, rows[i]);
+        }
 #pragma unroll 1
         while (slab < end) {
-            multiply(g, even);
-            fetch(g, slab + 1, even);
-            if (slab >= end) break;
-            multiply(g, odd);
-            fetch(g, slab + 1, odd);
+#pragma unroll
+            for (int i = 0; i < F_STAGES; ++i) {
+                if (i > 0 && slab >= end) break;
+                multiply(words[i], rows[i]);
+                if (i % F_FOLD == F_FOLD - 1) fold(g);
+                fetch(g, slab + F_STAGES - 1, words[i]);
+                fetch(g, slab + F_STAGES - 1, rows[i]);
+            }
         }
     }
     RF_FN float value(int t, int p, int i) const {
+        const float grown = WAY == BY_TWO ? GROWN : 1.0f;
 #if Q_LATE
-        return sum[t][p][i];
+        return sum_of(t, p, i) * grown;
 #else
-        return total[t][p][i];
+        return total[t][p][i] * (global * grown);
 #endif
     }
 };
@@ -375,12 +577,16 @@ static const int SPAN = (CODES * STEP + 31) / 32 * 32, LINE = F_SIDE * SPAN + 32
 static const int ROOM = 8192 / (KEPT * LINE), TURN = ROOM < 1 ? 1 : ROOM < PARTS ? ROOM : PARTS;
 static const int OUTPUTS = KEPT * STRIP, ROUNDS = (OUTPUTS + THREADS - 1) / THREADS;
 
-extern "C" __global__ __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE) void few(QMatmulArgs g) {
+extern "C" __global__ RF_WAITS_ITSELF __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE) void few(QMatmulArgs g) {
     __shared__ float lds[TURN][KEPT * LINE];
     const u32 wave = uniform(thread_x() / ARCH_WAVE_SIZE), lane_id = thread_x() % ARCH_WAVE_SIZE;
     const u32 first_row = group_y() * ROWS, first_col = group_x() * STRIP;
     Part part;
     part.start(g, first_row, wave, lane_id);
+    part.ask(g);
+    wait_for_launches();
+    let_launches_begin();
+    part.begin(g);
     part.run(g);
     float out[ROUNDS];
 #pragma unroll
@@ -398,7 +604,7 @@ extern "C" __global__ __launch_bounds__(F_WAVES * ARCH_WAVE_SIZE) void few(QMatm
                 // What no lane has of a single row is known without its number.
                 if (KEPT == 1 && i % (Unit::VALUES / Unit::COLUMNS) != 0) continue;
                 if (KEPT > 1 || row == 0)
-                    lds[at][row * LINE + Unit::skew(row) + side * SPAN + (p * Unit::COLUMNS + Unit::column(i)) * STEP + place] =
+                    lds[at][row * LINE + Unit::skew(row) + side * SPAN + Unit::code(p, Unit::column(i)) * STEP + place] =
                         part.value(t, p, i);
             }
         }

@@ -3,7 +3,7 @@
 //! Codes of 32-bit words along N become operands of the matrix unit in the registers that they were loaded into; no tile of them
 //! lies in LDS. A workgroup has a strip of columns and whole rows of A, its waves cut K.
 
-use rocfire_arch::Matrix;
+use rocfire_arch::{ArchInfo, Matrix};
 use rocfire_hal::{DType, Source};
 
 use super::format::{Format, ScaleKind};
@@ -13,14 +13,23 @@ use crate::family::c_type;
 pub(super) const ROWS_MAX: usize = 64;
 /// K of a slab, and what blocks of scales and slices are whole multiples of.
 pub(super) const SLAB: usize = 32;
-/// Words of a row of weights: a lane's place among those of a slab is a number of bytes in 32 bits.
-pub(super) const ROW_WORDS: i64 = 1 << 24;
+/// Words of a weight, its rows with what lies between them: a lane's place is a number of bytes in 32 bits.
+pub(super) const WORDS: i64 = 1 << 30;
 /// Codes of a row that a lane holds, most first: those that its words allow, and that leave its sums registers.
-const CODES: [usize; 2] = [16, 8];
+const CODES: [usize; 3] = [16, 8, 4];
+/// The most on NVIDIA's cards for more than a tile of rows: with more waves instead, less of what a load takes is seen.
+const CODES_NVIDIA: usize = 8;
 /// Registers of a lane for the sums of a block of scales; it has as many again for those of K.
 const SUMS: usize = 64;
+/// Most rows of A that NVIDIA's unit takes as two each.
+const SPREAD_ROWS: usize = 4;
 /// Slabs of a wave at least: two are under way at a time.
 const SLABS_LEAST: usize = 2;
+/// What a workgroup's beginning and end take, in slabs of a wave.
+const ENDS: usize = 1;
+/// Compute units of a card that the table of architectures has none of: NVIDIA's, which say so of all that are large; AMD's.
+const UNITS_NVIDIA: usize = 128;
+const UNITS_AMD: usize = 64;
 
 /// The matrix unit as this kernel uses it.
 #[derive(Clone, Copy)]
@@ -31,16 +40,16 @@ struct Unit {
     lanes: usize,
     /// Registers of a lane for the sums of a code's column and a product's rows.
     sums: usize,
-    /// Workgroups below which K is cut, as long as its slices are long enough: what fills the cards that have this unit.
-    groups: usize,
 }
 
 impl Unit {
-    fn of(matrix: Matrix) -> Option<Unit> {
+    /// For so many rows of A. Of few rows NVIDIA's takes each as two, of which either has zeros for every other k.
+    fn of(matrix: Matrix, m: usize) -> Option<Unit> {
         match matrix {
-            Matrix::MmaSync => Some(Unit { rows: 8, lanes: 8, sums: 2, groups: 128 }),
-            Matrix::Mfma(_) => Some(Unit { rows: 16, lanes: 16, sums: 4, groups: 512 }),
-            Matrix::Wmma11 | Matrix::Wmma12 => Some(Unit { rows: 16, lanes: 16, sums: 8, groups: 512 }),
+            Matrix::MmaSync if m <= SPREAD_ROWS => Some(Unit { rows: SPREAD_ROWS, lanes: 8, sums: 1 }),
+            Matrix::MmaSync => Some(Unit { rows: 8, lanes: 8, sums: 2 }),
+            Matrix::Mfma(_) => Some(Unit { rows: 16, lanes: 16, sums: 4 }),
+            Matrix::Wmma11 | Matrix::Wmma12 => Some(Unit { rows: 16, lanes: 16, sums: 8 }),
             Matrix::None | Matrix::Wmma125 => None,
         }
     }
@@ -59,50 +68,92 @@ pub(crate) struct Tile {
     pub waves: usize,
     /// Waves side by side along N.
     pub side: usize,
+    /// Slabs that a wave has under way.
+    pub stages: usize,
+    /// Slabs that blocks of scales, slices and what a wave has of them are whole multiples of: less is looked at, and the main loop is
+    /// shorter by a copy of what ends a block (w4a16 of a row, 4096 x 14336, on an H100 13.7 us, else 14.2; 2026-11-25).
+    pub fold: usize,
+    /// Neighbouring k of a lane in a slab.
+    pub run: usize,
+    /// Whether a row of A is two of the unit's.
+    pub spread: bool,
 }
 
 impl Tile {
     /// For `m` rows and words of `per` codes; `fits` says whether rows of words are whole, aligned vectors of so many. `None` where the
     /// unit's sums leave a lane no registers.
     pub(super) fn of(matrix: Matrix, m: usize, per: usize, fits: impl Fn(usize) -> bool) -> Option<Tile> {
-        let unit = Unit::of(matrix)?;
+        let unit = Unit::of(matrix, m)?;
+        let spread = matrix == Matrix::MmaSync && m <= SPREAD_ROWS;
         let wanted = m.div_ceil(unit.rows).next_power_of_two();
         let room = |codes: usize| SUMS / (codes * unit.sums);
-        let mut codes = CODES
-            .into_iter()
-            .filter(|&codes| codes.is_multiple_of(per) && codes / per <= 4 && room(codes) > 0 && fits(codes / per));
+        let most = if matrix == Matrix::MmaSync && wanted > 1 { CODES_NVIDIA } else { CODES[0] };
+        let serves = |&codes: &usize| {
+            codes <= most && codes.is_multiple_of(per) && codes / per <= 4 && room(codes) > 0 && fits(codes / per)
+        };
+        let mut codes = CODES.into_iter().filter(serves);
         let narrowest = codes.clone().next_back()?;
         let codes = codes.find(|&codes| wanted <= room(codes)).unwrap_or(narrowest);
         let tiles = wanted.min(room(codes));
         let kept = if m == 1 { 1 } else { tiles * unit.rows };
         let (waves, side) = match matrix {
-            // As many as the registers of a multiprocessor allow.
-            Matrix::MmaSync => match (tiles, codes) {
-                (1, 16) if m == 1 && per >= 8 => (16, 1),
-                (1, 16) => (12, 1),
-                (_, 16) => (8, 1),
+            // As many as the registers of a multiprocessor allow. On an H100 in us, 4096 x 14336 (2026-11-25), waves and those side by
+            // side: w4a16 of 1 row 16, 1: 14.6, 12, 1: 14.9; of 16 rows 16, 2: 19.7, 8, 1 of 16 codes: 20.2; w8a16 of 64 rows 8, 1 of
+            // 4 codes: 64.1, 8, 2 of 8: 66.5.
+            Matrix::MmaSync => match (codes, tiles) {
+                (16, 1) if spread && per >= 8 => (16, 1),
+                (16, 1) => (12, 1),
+                (8, 2) if per >= 8 => (16, 2),
+                (8, 2) => (12, 2),
+                (4, _) => (8, 1),
                 _ => (8, 2),
             },
-            Matrix::Mfma(_) | Matrix::Wmma11 | Matrix::Wmma12 | Matrix::None | Matrix::Wmma125 => (4, 1),
+            // Two of a SIMD, where registers allow no more; the sums of more waves need no memory.
+            Matrix::Mfma(_) => (8, 1),
+            Matrix::Wmma11 | Matrix::Wmma12 | Matrix::None | Matrix::Wmma125 => (4, 1),
         };
-        Some(Tile { wide: codes / per, tiles, kept, waves, side })
+        Some(Tile { wide: codes / per, tiles, kept, waves, side, stages: 2, fold: 1, run: 8, spread })
+    }
+
+    /// The same for K in blocks of scales of so many, 0 for one of all.
+    pub(super) fn folding(self, matrix: Matrix, k: usize, block_k: usize) -> Tile {
+        let (pair, waves) = (2 * SLAB, self.waves / self.side);
+        let whole = block_k.is_multiple_of(pair) && k.is_multiple_of(pair * waves);
+        // What more it takes of registers is not known of AMD's.
+        Tile { fold: if matrix == Matrix::MmaSync && whole { 2 } else { 1 }, ..self }
     }
 
     /// Workgroups along N and M.
     pub(super) fn grid(&self, matrix: Matrix, [m, n]: [usize; 2], per: usize) -> [usize; 2] {
-        let unit = Unit::of(matrix).expect("a tile was made for it");
+        let unit = Unit::of(matrix, m).expect("a tile was made for it");
         [n.div_ceil(self.side * unit.lanes * self.wide * per), m.div_ceil(self.tiles * unit.rows)]
     }
 
-    /// K of a slice: so many that there are workgroups enough, and a wave has slabs enough.
-    pub(super) fn slice_k(&self, matrix: Matrix, groups: usize, k: usize) -> usize {
-        let unit = Unit::of(matrix).expect("a tile was made for it");
-        let slabs = k.div_ceil(SLAB);
-        let most = (slabs / (SLABS_LEAST * self.waves / self.side)).max(1);
-        let wanted = (unit.groups / groups).max(1);
-        let slices = 1 << wanted.min(most).ilog2();
-        slabs.div_ceil(slices) * SLAB
+    /// K of a slice for so many workgroups along M and N: with what the compute unit that has most workgroups is done first, on the
+    /// architecture's card. Sums of slices are written and read once more, which takes their share of a wave's time.
+    pub(super) fn slice_k(&self, info: &ArchInfo, groups: usize, per: usize, k: usize) -> usize {
+        let units = units(info);
+        let (slabs, waves) = (k.div_ceil(SLAB), self.waves / self.side);
+        let most = (slabs / (SLABS_LEAST * waves)).max(1);
+        let parts = self.kept * 2 * size_of::<f32>() / (SLAB / per * size_of::<u32>()) / waves;
+        let time = |&slices: &usize| {
+            let ends = ENDS + if slices > 1 { parts } else { 0 };
+            (groups * slices).div_ceil(units) * (slabs.div_ceil(slices).div_ceil(waves) + ends)
+        };
+        let slices = (1..=most).min_by_key(time).expect("one at least");
+        slabs.div_ceil(slices).next_multiple_of(self.fold) * SLAB
     }
+}
+
+/// What runs workgroups side by side on a card of the architecture: compute units, or pairs of them.
+fn units(info: &ArchInfo) -> usize {
+    let together = info.unit.map_or(1, |unit| unit.compute_units as usize);
+    let all = match (info.card, info.matrix) {
+        (Some(card), _) => card.compute_units as usize,
+        (None, Matrix::MmaSync) => UNITS_NVIDIA,
+        (None, _) => UNITS_AMD,
+    };
+    all / together
 }
 
 /// What varies in the source.
@@ -130,6 +181,10 @@ pub(crate) fn source(key: FewKey) -> Source {
         ("F_KEPT", tile.kept),
         ("F_WAVES", tile.waves),
         ("F_SIDE", tile.side),
+        ("F_STAGES", tile.stages),
+        ("F_FOLD", tile.fold),
+        ("F_RUN", tile.run),
+        ("F_SPREAD", usize::from(tile.spread)),
         ("F_BESIDE", usize::from(beside)),
         ("F_SCALE", scale.number() as usize),
     ]
@@ -141,6 +196,8 @@ pub(crate) fn source(key: FewKey) -> Source {
 
 #[cfg(test)]
 mod tests {
+    use rocfire_arch::Arch;
+
     use super::*;
 
     #[test]
@@ -148,11 +205,13 @@ mod tests {
         let of = |matrix, m, per| Tile::of(matrix, m, per, |_| true).map(|tile| (tile.wide, tile.tiles, tile.kept));
         assert_eq!(of(Matrix::MmaSync, 1, 8), Some((2, 1, 1)));
         assert_eq!(of(Matrix::MmaSync, 8, 4), Some((4, 1, 8)));
-        assert_eq!(of(Matrix::MmaSync, 16, 8), Some((2, 2, 16)));
+        assert_eq!(of(Matrix::MmaSync, 4, 8), Some((2, 1, 4)), "of four rows, each of which is two of the unit's");
+        assert_eq!(of(Matrix::MmaSync, 16, 8), Some((1, 2, 16)));
         assert_eq!(of(Matrix::MmaSync, 17, 8), Some((1, 4, 32)));
-        assert_eq!(of(Matrix::MmaSync, 64, 4), Some((2, 4, 32)));
+        assert_eq!(of(Matrix::MmaSync, 64, 4), Some((1, 8, 64)));
         assert_eq!(of(Matrix::Mfma(3), 16, 8), Some((2, 1, 16)));
         assert_eq!(of(Matrix::Mfma(3), 32, 8), Some((1, 2, 32)));
+        assert_eq!(of(Matrix::Mfma(3), 64, 4), Some((1, 4, 64)));
         assert_eq!(of(Matrix::Wmma11, 16, 4), Some((2, 1, 16)));
         assert_eq!(of(Matrix::Wmma11, 5, 16), None, "16 codes of 2 bits to a word are too many sums");
         assert_eq!(of(Matrix::None, 1, 8), None);
@@ -161,15 +220,18 @@ mod tests {
 
     #[test]
     fn slices_fill_a_card_and_keep_waves_busy() {
-        let of = |matrix, [m, n, k]: [usize; 3]| {
-            let tile = Tile::of(matrix, m, 8, |_| true).unwrap();
-            let grid = tile.grid(matrix, [m, n], 8);
-            (grid, k.div_ceil(tile.slice_k(matrix, grid[0] * grid[1], k)))
+        let of = |arch, [m, n, k]: [usize; 3]| {
+            let info = Arch::parse(arch).unwrap().info();
+            let tile = Tile::of(info.matrix, m, 8, |_| true).unwrap();
+            let grid = tile.grid(info.matrix, [m, n], 8);
+            (grid, k.div_ceil(tile.slice_k(info, grid[0] * grid[1], 8, k)))
         };
-        assert_eq!(of(Matrix::MmaSync, [1, 14336, 4096]), ([112, 1], 1));
-        assert_eq!(of(Matrix::MmaSync, [1, 4096, 4096]), ([32, 1], 4));
-        assert_eq!(of(Matrix::MmaSync, [64, 14336, 4096]), ([112, 2], 1));
-        assert_eq!(of(Matrix::Mfma(3), [1, 14336, 4096]), ([56, 1], 8));
-        assert_eq!(of(Matrix::Mfma(3), [1, 64, 32]), ([1, 1], 1), "less than a slab for a wave");
+        assert_eq!(of("sm_90", [1, 14336, 4096]), ([112, 1], 1));
+        assert_eq!(of("sm_90", [1, 4096, 4096]), ([32, 1], 4));
+        assert_eq!(of("sm_90", [64, 14336, 4096]), ([112, 2], 1));
+        assert_eq!(of("gfx942", [1, 14336, 4096]), ([56, 1], 5), "of 304 units 280");
+        assert_eq!(of("gfx942", [64, 14336, 4096]), ([112, 2], 1), "sums of 64 rows are more than is gained");
+        assert_eq!(of("gfx90a", [16, 14336, 4096]), ([56, 1], 3));
+        assert_eq!(of("gfx942", [1, 64, 32]), ([1, 1], 1), "less than a slab for a wave");
     }
 }

@@ -69,7 +69,9 @@ pub struct CodedMatrix<'a> {
 /// multiply sums over K inside of a block, of exact codes too, for M up to 64 (up to 4 in f32, 16 without a matrix unit for the type) and words of
 /// 32 bits in whole rows along N; elsewhere they multiply the code, rounded once to the type of `a`. By 256 rows and more of 16 bits on a matrix
 /// unit, a weight that takes up to 512 MiB in that type is written out, each number rounded once, and multiplied as [`gemm`] does. All this, and where K is cut, follows from the
-/// architecture, the shapes and how the words lie, not from the device's size.
+/// architecture, the shapes and how the words lie, not from the device's size. For up to 64 rows on AMD's matrix units, whole
+/// numbers that a mantissa of `a`'s type has room for are multiplied as positive ones, and what that is too much, a number times the sum of
+/// the row of `a`, is taken away from the sum in f32: a row of `a` with an infinity so gives NaN.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `a`.
 pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, mut c: ViewMut<'_>) -> Result<()> {
@@ -255,9 +257,9 @@ impl<'a> Product<'a> {
         let wave = self.stream.device().arch().info().wave_size as usize;
         let key = match &self.kernel {
             Kernel::Few(FewKey { tile, format, .. }) => {
-                let (per, matrix) = (32 / format.bits(), self.stream.device().arch().info().matrix);
-                let [x, y] = tile.grid(matrix, [self.m, self.n], per);
-                return self.slices("few", [x, y, 1], tile.waves * wave, tile.slice_k(matrix, x * y, self.k));
+                let (per, info) = (32 / format.bits(), self.stream.device().arch().info());
+                let [x, y] = tile.grid(info.matrix, [self.m, self.n], per);
+                return self.slices("few", [x, y, 1], tile.waves * wave, tile.slice_k(info, x * y, per, self.k));
             }
             Kernel::Other(key) => key,
         };
@@ -369,9 +371,11 @@ fn few(
     let m = args.m as usize;
     let halves = matches!(dtype, DType::F16 | DType::BF16);
     let whole = args.a_vector != 0 && (args.k as usize).is_multiple_of(few::SLAB) && block_k.is_multiple_of(few::SLAB);
-    let near = (0..few::ROW_WORDS).contains(&args.w_k);
+    let near = (0..few::WORDS / i64::from(args.k)).contains(&args.w_k);
     let others = strip && m <= UNIT_ROWS && matches!(matrix, Matrix::Wmma11 | Matrix::Wmma12);
-    (halves && whole && near && !others && m <= few::ROWS_MAX).then(|| Tile::of(matrix, m, per, fits)).flatten()
+    let tile =
+        (halves && whole && near && !others && m <= few::ROWS_MAX).then(|| Tile::of(matrix, m, per, fits)).flatten();
+    tile.map(|tile| tile.folding(matrix, args.k as usize, block_k))
 }
 
 /// Whether rows of words are whole, aligned vectors of so many.
