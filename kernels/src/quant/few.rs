@@ -138,7 +138,7 @@ impl Tile {
         let parts = self.kept * 2 * size_of::<f32>() / (SLAB / per * size_of::<u32>()) / waves;
         let time = |&slices: &usize| {
             let ends = ENDS + if slices > 1 { parts } else { 0 };
-            (groups * slices).div_ceil(units) * (slabs.div_ceil(slices).div_ceil(waves) + ends)
+            (groups * slices).div_ceil(units) * (slabs.div_ceil(slices) + ends * waves)
         };
         let slices = (1..=most).min_by_key(time).expect("one at least");
         slabs.div_ceil(slices).next_multiple_of(self.fold) * SLAB
