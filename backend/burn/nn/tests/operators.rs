@@ -224,6 +224,35 @@ fn cross_entropy_is_burns() {
     }
 }
 
+/// A loss of 16-bit logits that is not rounded to 16 bits is that of the same numbers in f32.
+#[test]
+fn a_wide_cross_entropy_of_bf16_logits_is_that_of_f32() {
+    let plain = CrossEntropyLossConfig::new();
+    let weights = Some(vec![0.5, 1.0, 2.0, 0.25, 3.0]);
+    let configs = [
+        plain.clone(),
+        plain.clone().with_pad_tokens(Some(vec![2])),
+        plain.clone().with_pad_tokens(Some(vec![2, 3])),
+        plain.with_weights(weights).with_smoothing(Some(0.2)),
+    ];
+    for config in configs {
+        let of = |device: &Device, dtype: DType| {
+            let narrow = numbers([6, 5], 1, DType::BF16, device);
+            let leaf = narrow.cast(dtype).require_grad();
+            let targets = Tensor::<1, Int>::from_data([0, 2, 4, 1, 3, 2], device);
+            let loss = CrossEntropyLoss::new(&config, device).forward_wide(leaf.clone().mul_scalar(8.0), targets);
+            assert_eq!(loss.dtype(), DType::F32);
+            let gradients = loss.backward();
+            (vec![loss.into_data()], vec![leaf.grad(&gradients).unwrap().into_data()])
+        };
+        let (loss, gradient) = of(&flex(), DType::F32);
+        let (ours, own) = of(&rocm(), DType::BF16);
+        compare(&format!("{config:?}"), &ours, &loss, F32);
+        compare(&format!("{config:?}, gradient"), &own, &gradient, F16);
+        compare(&format!("{config:?}, flex"), &of(&flex(), DType::BF16).0, &loss, F32);
+    }
+}
+
 /// What coding loses: half a step of a scale for each of two factors, summed over K.
 #[test]
 fn quantised_products_are_near_the_floats() {
