@@ -37,7 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("compare", &["char-transformer", "rocfire-burn", "models"]),
     ("custom-kernel", &["burn-tch", "rocfire-burn", "rocfire-burn-nn"]),
     ("remote", &["rocfire-burn"]),
-    ("models", &["burn-tch", "rocfire-burn"]),
+    ("models", &["burn-tch", "rocfire-burn", "rocfire-burn-nn"]),
     ("outside", &["rocfire-candle"]),
     ("peers", &["rocfire-burn"]),
     ("quantised", &["burn-tch", "rocfire-burn"]),

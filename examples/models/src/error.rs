@@ -1,5 +1,7 @@
 //! What can go wrong in a training.
 
+use std::path::PathBuf;
+
 /// Why a training stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -18,6 +20,24 @@ pub enum Error {
         /// Which step, counted from 0.
         step: usize,
         /// What the device said.
+        reason: String,
+    },
+    /// A result is infinite or no number.
+    #[error("{what} is not finite at step {step}")]
+    NotFinite {
+        /// Which result.
+        what: &'static str,
+        /// Which step, counted from 0.
+        step: usize,
+    },
+    /// A file could not be read, written or drawn.
+    #[error("cannot {action} {path}: {reason}")]
+    File {
+        /// `read`, `write` or `draw`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
         reason: String,
     },
 }

@@ -1,5 +1,7 @@
 //! Trains ResNet-18 and a BERT-like encoder on the ROCm device and on Burn's CPU backend, and prints the losses side by side;
-//! with `--time` times inference of a published model instead.
+//! with `--time` times inference of a published model instead, and `train` trains one at its published size.
+
+mod command;
 
 use burn::tensor::{Device, FloatDType, Tensor};
 use clap::Parser;
@@ -11,7 +13,10 @@ use rocfire_burn::RocmDevice;
 
 /// Trains ResNet-18 and a BERT-like encoder on the ROCm device and on Flex from the same weights and data, and prints the losses.
 #[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Training steps of each model, at least 1.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
@@ -32,11 +37,23 @@ struct Arguments {
     time: Vec<Known>,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Trains a model of published size in mixed precision, and prints what a step costs.
+    Train {
+        #[command(subcommand)]
+        what: command::What,
+    },
+}
+
 /// Height and width of the images that published figures are of.
 const SIDE: usize = 224;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let Arguments { steps, seed, side, width, batch, time: timed } = Arguments::parse();
+    let Arguments { command, steps, seed, side, width, batch, time: timed } = Arguments::parse();
+    if let Some(Command::Train { what }) = command {
+        return command::run(&what);
+    }
     let steps = steps as usize;
     let rocm = RocmDevice::default();
     let opened = rocm.open()?;

@@ -67,8 +67,18 @@ impl ConvNorm {
         ConvNorm { conv, norm: BatchNormConfig::new(channels[1]).init(device) }
     }
 
+    /// The normalisation computes in its own parameters' type, which is wider in mixed precision.
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        self.norm.forward(self.conv.forward(x))
+        let x = self.conv.forward(x);
+        let (own, wide) = (x.dtype(), self.norm.gamma.val().dtype());
+        if own == wide { self.norm.forward(x) } else { self.norm.forward(x.cast(wide)).cast(own) }
+    }
+
+    /// Multiplications of the convolution for an image of `side`, and the side of the result.
+    fn multiplications(&self, side: usize) -> (usize, usize) {
+        let [outputs, inputs, height, width] = self.conv.weight.dims();
+        let after = side.div_ceil(self.conv.stride[0]);
+        (outputs * inputs * height * width * after * after, after)
     }
 }
 
@@ -101,6 +111,17 @@ impl Block {
             None => x,
         };
         self.relu.forward(self.last.forward(inner) + around)
+    }
+
+    /// Multiplications for an image of `side`, and the side of the result.
+    fn multiplications(&self, side: usize) -> (usize, usize) {
+        let (mut count, mut after) = (0, side);
+        for conv in self.inner.iter().chain([&self.last]) {
+            let (more, smaller) = conv.multiplications(after);
+            (count, after) = (count + more, smaller);
+        }
+        let around = self.around.as_ref().map_or(0, |conv| conv.multiplications(side).0);
+        (count + around, after)
     }
 }
 
@@ -147,5 +168,32 @@ impl ResNet {
             x = block.forward(x);
         }
         self.head.forward(self.mean.forward(x).flatten(1, 3))
+    }
+
+    /// Operations of a training step on so many images of `side`: two for each multiplication of convolutions and the last layer,
+    /// three times, since backward is two products for each of forward's.
+    pub fn operations(&self, images: usize, side: usize) -> f64 {
+        let (mut count, after) = self.stem.multiplications(side);
+        // The pool halves the image.
+        let mut side = after.div_ceil(2);
+        for block in &self.blocks {
+            let (more, smaller) = block.multiplications(side);
+            (count, side) = (count + more, smaller);
+        }
+        let [inputs, outputs] = self.head.weight.dims();
+        6.0 * (count + inputs * outputs) as f64 * images as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resnet_50_is_four_billion_multiplications_an_image() {
+        let sizes = ResNetSizes { depth: Depth::L50, width: 64, classes: 1000 };
+        let operations = ResNet::new(&sizes, &Device::flex()).operations(1, 224);
+        // Counts that are published for the variant whose 3 x 3 convolution halves the image lie between these.
+        assert!((4.08e9..4.12e9).contains(&(operations / 6.0)), "{operations}");
     }
 }
