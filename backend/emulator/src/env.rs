@@ -20,7 +20,7 @@ use crate::wave::{AGPR, LANES, Wave};
 const SITES: usize = 256;
 
 /// What LDS and scratch hold before the program writes it: not a number in every float format, and minus one.
-const UNWRITTEN: u64 = u64::MAX;
+pub(crate) const UNWRITTEN: u64 = u64::MAX;
 
 /// Why a wave cannot go on.
 #[derive(Clone, Debug)]

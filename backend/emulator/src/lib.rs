@@ -73,8 +73,7 @@ mod descriptor;
 mod env;
 mod error;
 mod exec;
-#[cfg(test)]
-mod filetest;
+pub mod filetest;
 mod gpu;
 mod group;
 mod host;

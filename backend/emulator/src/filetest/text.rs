@@ -1,16 +1,14 @@
-//! A filetest's text: cases out of its lines, and its words written anew.
-
-use std::fmt::Write as _;
-use std::path::Path;
-use std::process::Command;
+//! A filetest's text: cases out of its lines.
 
 use rocfire_arch::{Arch, Family};
 use rocfire_isa::WaveSize;
 
 /// What cases run on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Target {
+pub struct Target {
+    /// The architecture.
     pub arch: Arch,
+    /// The size of its wave.
     pub wave: WaveSize,
 }
 
@@ -25,47 +23,46 @@ impl Target {
         names.split_whitespace().map(target).collect()
     }
 
-    /// The words of an instruction, by `llvm-mc`.
-    fn assemble(self, text: &str) -> Result<Vec<String>, String> {
-        let file = std::env::temp_dir().join(format!("filetest-{}.s", std::process::id()));
-        std::fs::write(&file, text).map_err(|error| error.to_string())?;
-        let is_unusual = self.wave != WaveSize::usual(self.arch);
-        for tool in ["llvm-mc-22", "llvm-mc"] {
-            let output = Command::new(tool)
-                .args(["-triple=amdgcn", "--show-encoding"])
-                .arg(format!("-mcpu={}", self.arch))
-                .args(is_unusual.then_some("-mattr=+wavefrontsize64"))
-                // Halves of registers are named wherever there are any.
-                .args((self.arch.info().family == Family::Rdna4).then_some("-mattr=+real-true16"))
-                .arg(&file)
-                .output();
-            let Ok(output) = output else { continue };
-            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-            let Some((_, bytes)) = printed.split_once("encoding: [") else {
-                return Err(format!("`{text}`: {}", String::from_utf8_lossy(&output.stderr)));
-            };
-            let digits: Vec<&str> = bytes.split(']').next().unwrap_or_default().split(',').collect();
-            let digits: Vec<&str> = digits.iter().map(|byte| byte.trim_start_matches("0x")).collect();
-            return Ok(digits.chunks(4).map(|word| word.iter().rev().copied().collect()).collect());
+    /// Lanes of its wave.
+    pub fn lanes(self) -> usize {
+        match self.wave {
+            WaveSize::Wave32 => 32,
+            WaveSize::Wave64 => 64,
         }
-        Err("there is no llvm-mc".to_owned())
+    }
+
+    /// The word of `s_endpgm`.
+    pub fn end(self) -> u32 {
+        match self.arch.info().family {
+            Family::Rdna3 | Family::Rdna35 | Family::Rdna4 => 0xbfb0_0000,
+            _ => 0xbf81_0000,
+        }
     }
 }
 
 /// A place and its value, as they are written.
-pub(super) type Pair = (String, String);
+pub type Pair = (String, String);
 
+/// Code with the state before it and what is compared after it.
 #[derive(Clone, Default, Debug, PartialEq)]
-pub(super) struct Case {
+pub struct Case {
+    /// The line in its file where it begins, from 1.
     pub line: usize,
+    /// What it runs on.
     pub targets: Vec<Target>,
+    /// What is set before it runs; everything else is zero, EXEC full.
     pub init: Vec<Pair>,
+    /// What is compared afterwards; `fault` is the kind of the fault that ends it.
     pub expect: Vec<Pair>,
+    /// Its instructions: words, and the text that they disassemble to. Bytes that are no instruction have no text.
     pub code: Vec<(Vec<u32>, String)>,
 }
 
 /// A file's cases.
-pub(super) fn parse(text: &str) -> Result<Vec<Case>, String> {
+///
+/// # Errors
+/// The line that is none of a filetest, and what is wrong with it.
+pub fn parse(text: &str) -> Result<Vec<Case>, String> {
     let mut reader = Reader::default();
     for (number, line) in text.lines().chain([""]).enumerate() {
         reader.line(number + 1, line).map_err(|error| format!("line {}: {error}", number + 1))?;
@@ -74,8 +71,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Case>, String> {
 }
 
 #[derive(Default)]
-struct Reader {
-    targets: Vec<Target>,
+pub(super) struct Reader {
+    pub(super) targets: Vec<Target>,
     given: Vec<Pair>,
     /// The line of the last `given`: one in the next line adds to it.
     given_line: usize,
@@ -85,7 +82,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
+    pub(super) fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
         if line.trim().is_empty() {
             return self.end_case();
         }
@@ -166,7 +163,7 @@ impl Reader {
 }
 
 /// Leading words of eight hexadecimal digits, then the text.
-fn parse_code(line: &str) -> (Vec<u32>, String) {
+pub(super) fn parse_code(line: &str) -> (Vec<u32>, String) {
     let mut words = Vec::new();
     let mut rest = line.trim();
     while let Some(first) = rest.split_whitespace().next().filter(|first| first.len() == 8)
@@ -217,34 +214,6 @@ fn nth(place: &str, i: usize) -> Option<String> {
     let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
     let step = i * (last + 1).checked_sub(first)?;
     Some(format!("{file}[{}:{}]", first + step, last + step))
-}
-
-/// Writes the words of a file anew.
-pub(super) fn bless(path: &Path) -> Result<(), String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let blessed = with_words(&text, Target::assemble)?;
-    std::fs::write(path, blessed).map_err(|error| error.to_string())
-}
-
-/// `text` with the words that `assemble` gives for its instructions; nothing else of it changes, and where words end in the
-/// same column, nothing moves.
-fn with_words(text: &str, assemble: impl Fn(Target, &str) -> Result<Vec<String>, String>) -> Result<String, String> {
-    let mut reader = Reader::default();
-    let mut blessed = String::new();
-    for (number, line) in text.lines().enumerate() {
-        reader.line(number + 1, line).map_err(|error| format!("line {}: {error}", number + 1))?;
-        let (old, instruction) = parse_code(line.split(';').next().unwrap_or_default());
-        if instruction.is_empty() {
-            blessed += line;
-        } else {
-            let target = reader.targets.first().ok_or("there is no target")?;
-            let column = line.find(&instruction).unwrap_or_default();
-            let width = if old.is_empty() { 17 } else { column.saturating_sub(1) };
-            let _ = write!(blessed, "{:<width$} {}", assemble(*target, &instruction)?.join(" "), &line[column..]);
-        }
-        blessed.push('\n');
-    }
-    Ok(blessed)
 }
 
 #[cfg(test)]
@@ -327,14 +296,5 @@ mod tests {
             assert_eq!(error(text), expected);
         }
         assert!(error("; target gfx0").starts_with("line 1: "));
-    }
-
-    #[test]
-    fn blessing_changes_words_and_nothing_else() {
-        let text = "; target gfx942 ; source\n\n00000000 s_a   ; init s0=1 ; expect s1=2\ns_new\n; expect s1=2\n";
-        let words = |_: Target, text: &str| Ok(vec!["bf810000".to_owned(); text.len() / 3]);
-        let blessed = with_words(text, words).unwrap();
-        let expected = text.replace("00000000 s_a", "bf810000 s_a").replace("s_new", "bf810000          s_new");
-        assert_eq!(blessed, expected);
     }
 }
