@@ -3,17 +3,21 @@
 //! The device is what `ROCFIRE_DEVICE` names, else the emulated default: CI and a newcomer's machine are judged alike,
 //! and a real card with `ROCFIRE_DEVICE=hip:0`.
 
-mod common;
 mod graph;
+mod session;
 
 use libtest_mimic::Arguments;
 use rocfire_hal::Device;
-use rocfire_tests::{case, device_id};
+use rocfire_tests::{Case, case, device_id, judge};
 
 fn main() {
     let arguments = Arguments::from_args();
     let device = device_id().and_then(Device::get).unwrap_or_else(|error| panic!("no device to test on: {error}"));
-    let mut trials: Vec<_> = case::all().into_iter().map(|case| common::trial(case, device.clone())).collect();
-    trials.push(graph::trial(&device));
-    libtest_mimic::run(&arguments, trials).exit();
+    let test = |case: Case| -> session::Test {
+        let device = device.clone();
+        (case.name(), Box::new(move || judge(&case, &device)))
+    };
+    let mut tests: Vec<_> = case::all().into_iter().map(test).collect();
+    tests.push((graph::NAME.to_owned(), graph::test(&device)));
+    session::run(&arguments, tests).exit();
 }

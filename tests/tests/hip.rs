@@ -39,7 +39,8 @@ fn main() {
             Trial::test("too_much_memory_is_an_error_and_the_device_stays_usable", move || out_of_memory(&device))
         },
     ];
-    trials.push(graph::trial(&device));
+    let graph = graph::test(&device);
+    trials.push(Trial::test(graph::NAME, move || graph().map_err(Failed::from)));
     trials.extend(share().into_iter().map(|case| common::trial(case, device.clone())));
     let conclusion = libtest_mimic::run(&arguments, trials);
     // `exit` runs no destructors.

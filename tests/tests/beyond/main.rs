@@ -8,8 +8,10 @@ mod codes;
 mod moves;
 mod products;
 mod rows;
+#[path = "../session/mod.rs"]
+mod session;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use rocfire_hal::{Config, DType, Device, DriverKind, Tensor};
 use rocfire_kernels::random::{Seed, uniform};
 use rocfire_tests::{Array, device_id};
@@ -101,25 +103,27 @@ fn main() {
     let large = real && memory >= NEEDED_BYTES;
     let space = Space { device, large };
     let size = if large { "beyond 2^32" } else { "small" };
-    let trial = |(name, run): &Operator| {
+    let test = |(name, run): &Operator| -> session::Test {
         let (run, space) = (*run, space.clone());
-        Trial::test(format!("{size}/{name}"), move || {
+        let test = move || {
             let outcome = run(&space);
             // What one leaves in the pool is too much for the next.
             let trimmed = space.device.trim_memory();
-            outcome.and(trimmed.map_err(Into::into)).map_err(|error| Failed::from(error.to_string()))
-        })
+            outcome.and(trimmed.map_err(Into::into))
+        };
+        (format!("{size}/{name}"), Box::new(test))
     };
     let operators = [moves::OPERATORS, rows::OPERATORS, products::OPERATORS, codes::OPERATORS].concat();
-    let mut trials: Vec<Trial> = operators.iter().map(trial).collect();
+    let mut tests: Vec<session::Test> = operators.iter().map(test).collect();
     if !large {
-        trials.push(Trial::test("offsets_beyond_2^32", move || {
+        let skip = move || {
             let why = if real { format!("{} GiB", memory >> 30) } else { "no card".to_owned() };
             println!("\nskipped: offsets beyond 2^32 need a card with {} GiB, {id} is {why}", NEEDED_BYTES >> 30);
             Ok(())
-        }));
+        };
+        tests.push(("offsets_beyond_2^32".to_owned(), Box::new(skip)));
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    session::run(&arguments, tests).exit();
 }
 
 /// Without the vendor's library: what is tested is ours.

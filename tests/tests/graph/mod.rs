@@ -1,22 +1,22 @@
 //! Graphs on any device: recorded once, replayed as often as one likes.
 
-use libtest_mimic::{Failed, Trial};
 use rocfire_fusion::eager::copy_into;
 use rocfire_hal::{DType, Device, DriverKind, Tensor};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 use rocfire_kernels::random::{Seed, uniform};
+use rocfire_tests::Failure;
+
+/// The test's name.
+pub const NAME: &str = "a_graph_replays_what_was_recorded_and_draws_anew";
 
 /// A graph does again what was recorded, temporaries included, and its random numbers are others in each replay.
-pub fn trial(device: &Device) -> Trial {
+pub fn test(device: &Device) -> Box<dyn FnOnce() -> Result<(), Failure> + Send> {
     // A device of its own: what other tests launch meanwhile must not be recorded.
     let (id, config) = (device.id(), device.config().clone());
-    Trial::test("a_graph_replays_what_was_recorded_and_draws_anew", move || {
-        let outcome = Device::open(id, config.clone()).map_err(Into::into).and_then(|device| graph(&device));
-        outcome.map_err(|error| Failed::from(error.to_string()))
-    })
+    Box::new(move || graph(&Device::open(id, config)?))
 }
 
-fn graph(device: &Device) -> Result<(), Box<dyn std::error::Error>> {
+fn graph(device: &Device) -> Result<(), Failure> {
     // Deep and small, so that it is cut along K, with partial sums in memory that is given back at once.
     let (rows, depth) = (16, 1024);
     let values: Vec<f32> = (0..rows * depth).map(|at| (at % 37) as f32 / 37.0 - 0.5).collect();
@@ -25,7 +25,7 @@ fn graph(device: &Device) -> Result<(), Box<dyn std::error::Error>> {
     let product = Tensor::empty(device, &[rows, rows], DType::F32)?;
     let noise = Tensor::empty(device, &[1000], DType::F32)?;
     // Written through other handles, so that the results can be read in between.
-    let work = || -> Result<(Vec<u8>, Vec<u8>), Box<dyn std::error::Error>> {
+    let work = || -> Result<(Vec<u8>, Vec<u8>), Failure> {
         let stream = device.stream();
         gemm(stream, a.view(), b.view(), product.clone().view_mut(), &GemmParams::default())?;
         uniform(stream, Seed { seed: 7, offset: 3 }, 0.0, 1.0, noise.clone().view_mut())?;
