@@ -21,12 +21,14 @@ mod record;
 mod scaled;
 mod timing;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use rocfire_hal::{Device, DeviceId, DriverKind};
 
-use op::{Error, Op};
+use op::{Error, Make, Op};
 use record::{Record, Row};
 
 /// What names of operators end with that the vendor's library, where there is one, is not to do.
@@ -41,6 +43,9 @@ struct Arguments {
     /// Time every case of the tests at its own size instead.
     #[arg(long)]
     cases: bool,
+    /// Begin no operator after so many minutes; then each operator's first shape comes before any's second.
+    #[arg(long, value_name = "N")]
+    minutes: Option<f64>,
     /// Compare with what an earlier run wrote.
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
@@ -83,34 +88,42 @@ fn main() -> Result<(), Error> {
         println!("against {} ({}), {}", older.device, older.id, older.driver);
     }
     record::print_head(older.is_some());
-    let mut failures = 0;
+    let ends = arguments.minutes.map(|minutes| Instant::now() + Duration::from_secs_f64(60.0 * minutes));
+    let (mut failures, mut left) = (0, 0);
     let mut measure = |name: &str, make: &dyn Fn(&Device) -> Result<Op, Error>| {
+        if ends.is_some_and(|ends| Instant::now() >= ends) {
+            left += 1;
+            return Ok(());
+        }
         let device = if name.ends_with(OURS) { &ours } else { &device };
         let timed = make(device).and_then(|op| row(device, &op));
         match timed {
             Ok(row) => {
                 record::print_row(&row, record.copy_bytes_per_second, older.as_ref());
                 record.rows.push(row);
+                // After each, so that a run that does not come to its end leaves what it has.
+                record.write(&arguments.json)?;
             }
             Err(error) => {
                 println!("{name:<26} failed: {error}");
                 failures += 1;
             }
         }
+        Ok::<(), Error>(())
     };
     if arguments.cases {
         for case in rocfire_tests::case::all().iter().filter(|case| case.name().contains(&filter)) {
-            measure(&case.name(), &|device| cases::op(device, case));
+            measure(&case.name(), &|device| cases::op(device, case))?;
         }
     } else {
-        let scaled = scaled::ops();
-        let operators =
-            [fused::OPS, launchers::OPS, &scaled, product::OPS, quant::OPS, conv::OPS, attention::OPS].concat();
-        for (name, make) in operators.iter().filter(|(name, _)| name.contains(&filter)) {
-            measure(name, &|device| make(device, name));
+        for (name, make) in operators(arguments.minutes.is_some()).iter().filter(|(name, _)| name.contains(&filter)) {
+            measure(name, &|device| make(device, name))?;
         }
     }
-    if record.rows.is_empty() && failures == 0 {
+    if left > 0 {
+        println!("left out for time: {left} operators");
+    }
+    if record.rows.is_empty() && failures == 0 && left == 0 {
         return Err(format!("no operator has {filter:?} in its name").into());
     }
     if let Some(older) = &older {
@@ -120,6 +133,24 @@ fn main() -> Result<(), Error> {
     picture::draw(&record, older.as_ref(), &arguments.picture)?;
     println!("written: {}, {}", arguments.json.display(), arguments.picture.display());
     if failures > 0 { Err(format!("{failures} operators failed").into()) } else { Ok(()) }
+}
+
+/// Every operator; where time is short, the first shape of each before the second of any.
+fn operators(in_turn: bool) -> Vec<Make> {
+    let scaled = scaled::ops();
+    let all = [fused::OPS, launchers::OPS, &scaled, product::OPS, quant::OPS, conv::OPS, attention::OPS].concat();
+    if !in_turn {
+        return all;
+    }
+    let mut shapes: HashMap<&str, usize> = HashMap::new();
+    let mut numbered: Vec<(usize, Make)> = Vec::new();
+    for make in all {
+        let shape = shapes.entry(make.0).or_default();
+        numbered.push((*shape, make));
+        *shape += 1;
+    }
+    numbered.sort_by_key(|(shape, _)| *shape);
+    numbered.into_iter().map(|(_, make)| make).collect()
 }
 
 /// Checks an operator, then times it.
