@@ -10,6 +10,7 @@ mod hip_library;
 mod install;
 mod mutants;
 mod profile;
+mod report;
 mod tune;
 mod verify;
 
@@ -39,6 +40,11 @@ enum Command {
     Explain(explain::Arguments),
     /// Find the fastest way to multiply given shapes on the device, and write it into the tuning table.
     Tune(tune::Arguments),
+    /// Find out everything about a card, in one folder: doctor, cases, times, models, peers, counters.
+    Report(report::Arguments),
+    /// A part of the report in a process of its own.
+    #[command(hide = true)]
+    ReportCounters(report::counters::Arguments),
     /// Say where a command's time goes on the device, or, from what the emulator counts, what binds a kernel.
     Profile(profile::Arguments),
 }
@@ -52,6 +58,8 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
+        Command::ReportCounters(arguments) => report::counters::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

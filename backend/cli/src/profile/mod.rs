@@ -6,7 +6,7 @@
 //! reach; on demand AMD's counters and every instruction with its cost. Bounds and counts, never a time: those of a card
 //! are not to be had without it.
 
-mod operator;
+pub mod operator;
 mod timed;
 
 use std::ffi::OsString;
@@ -27,8 +27,11 @@ pub struct Arguments {
     /// The operator's size: 512x512x512 for gemm (M, N, K), rows by columns, or a number of elements.
     size: Option<String>,
     /// Counts and bounds by the emulator's cost model: no times, so it has to be asked for.
-    #[arg(long, required_unless_present = "command", conflicts_with = "command")]
+    #[arg(long, required_unless_present_any = ["command", "once"], conflicts_with = "command")]
     modelled: bool,
+    /// Launch the operator once on the device that ROCFIRE_DEVICE names, for somebody else's profiler.
+    #[arg(long, conflicts_with_all = ["command", "modelled"])]
+    once: bool,
     /// The architecture, and with it the card.
     #[arg(long, default_value = rocfire_arch::DEFAULT_EMULATED)]
     arch: String,
@@ -93,6 +96,11 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
     let dtype = DType::from_name(&arguments.dtype).ok_or_else(|| format!("unknown dtype {:?}", arguments.dtype))?;
     let operator = operator::find(what)?;
     let extents = operator.extents(arguments.size.as_deref())?;
+    if arguments.once {
+        let device = Device::get(DeviceId::from_env()?)?;
+        (operator.run)(&device, dtype, &extents)?;
+        return Ok(device.sync()?);
+    }
     install::ensure(install::Need::Compiler, arguments.no_install)?;
     let arch = Arch::parse(&arguments.arch)?;
     let config = Config::from_env()?.with_profile(sample);
