@@ -51,7 +51,7 @@ pub fn words(batches: &Batches, context: usize, vocabulary: usize) -> Vec<i32> {
         let mut last = 0;
         for _ in 0..=context {
             // A word's rank is distributed as in a text: each doubling of it has the same share.
-            let drawn = (vocabulary as f32).powf(random.random::<f32>()) as usize - 1;
+            let drawn = ((vocabulary as f32).powf(random.random::<f32>()) as usize).saturating_sub(1);
             let follows: bool = random.random();
             last = if follows { (last * 7919 + 17) % vocabulary } else { drawn.min(vocabulary - 1) };
             words.push(last as i32);
