@@ -3,14 +3,15 @@
 //! One dynamic call per HIP-level action. Drivers check nothing and report everything: that views lie inside their
 //! buffers, that arguments have the right size and that nothing is used after it was freed is the business of the
 //! types above (`buffer.rs`, `tensor.rs`, `stream.rs`). Three implement it: `gpu/` for AMD's and NVIDIA's GPUs, `emulated.rs` and
-//! `noop.rs`. All work of a device is done in the order of one stream, which the driver owns. A GPU's large copies from the host
-//! run on a second one, which neither hurries nor delays what the order says (`staging.rs`).
+//! `noop.rs`. All work of a device is done in the order of one stream, which the driver owns. A GPU has a second one for large
+//! copies from the host ([`StreamName`]), and `staging.rs` keeps the order between the two.
 
 use std::sync::Arc;
 
 use rocfire_arch::Arch;
 
 use crate::collective::Collectives;
+use crate::command::StreamName;
 use crate::compile::{CodeObject, KernelInfo};
 use crate::index_fault::IndexMemory;
 use crate::vendor::VendorGemm;
@@ -73,7 +74,7 @@ pub enum LaunchFailure {
     Faulted(String),
 }
 
-/// A device of some kind, with its one stream.
+/// A device of some kind, with its streams.
 pub trait Driver: Send + Sync {
     /// What is known of the device.
     fn info(&self) -> &DeviceInfo;
@@ -102,25 +103,45 @@ pub trait Driver: Send + Sync {
         0
     }
 
-    /// Host to device, in the order of the stream; `source` can be reused when this returns.
+    /// Pinned host memory, which the device copies from and to behind the host; `None` if there is none to be had, or where copies
+    /// are done when the call returns.
+    fn pin(&self, _bytes: usize) -> Option<*mut u8> {
+        None
+    }
+
+    /// Gives it back.
     ///
     /// # Safety
-    /// - `source.len()` bytes from `address` lie in one live block.
-    unsafe fn write(&self, address: u64, source: &[u8]) -> Result<()>;
+    /// - `memory` came from [`Driver::pin`], of so many bytes, and no copy uses it.
+    unsafe fn unpin(&self, _memory: *mut u8, _bytes: usize) {}
 
-    /// Device to host, after all work so far.
+    /// Begins a copy from the host, on a stream.
+    ///
+    /// # Safety
+    /// - `source.len()` bytes from `target` lie in one live block.
+    /// - `source` is pinned and unchanged until the copy is done, or the caller waits for it before anything else.
+    unsafe fn upload(&self, stream: StreamName, target: u64, source: &[u8]) -> Result<()>;
+
+    /// Begins a copy to the host, on the stream of the computations.
+    ///
+    /// # Safety
+    /// - `target.len()` bytes from `source` lie in one live block.
+    /// - `target` is pinned and used by nobody else until the copy is done, or the caller waits for it before anything else.
+    unsafe fn download(&self, target: &mut [u8], source: u64) -> Result<()>;
+
+    /// What comes later on the second stream waits for the work so far on the first. Nothing to be done where all is one stream.
+    fn order(&self, _first: StreamName, _second: StreamName) -> Result<()> {
+        Ok(())
+    }
+
+    /// To the host, after all work so far, and waits.
     ///
     /// # Safety
     /// - `target.len()` bytes from `address` lie in one live block.
-    unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()>;
-
-    /// As [`Driver::read`], of several ranges, with one wait where that is possible.
-    ///
-    /// # Safety
-    /// - As [`Driver::read`], of each.
-    unsafe fn read_many(&self, parts: &mut [(u64, &mut [u8])]) -> Result<()> {
-        // SAFETY: the caller's duty.
-        parts.iter_mut().try_for_each(|(address, target)| unsafe { self.read(*address, target) })
+    unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()> {
+        // SAFETY: the caller's duty; it is waited for at once.
+        unsafe { self.download(target, address)? };
+        self.synchronize()
     }
 
     /// What another device of the same driver must know of this one to copy from it.
@@ -196,13 +217,8 @@ pub trait Driver: Send + Sync {
         unreachable!("only called after a recording was begun")
     }
 
-    /// A mark in the stream, after all work so far.
-    fn record_event(&self) -> Result<Box<dyn DriverEvent>>;
-
-    /// As [`Driver::record_event`], with an event that is no longer needed where the driver can use one again.
-    fn record_again(&self, _event: Box<dyn DriverEvent>) -> Result<Box<dyn DriverEvent>> {
-        self.record_event()
-    }
+    /// A mark in a stream, after all work so far: where the driver can use one again, that of an event that is no longer needed.
+    fn record_event(&self, stream: StreamName, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>>;
 }
 
 /// A loaded code object.
@@ -259,7 +275,7 @@ pub trait DriverGraph: Send + Sync {
     fn launch(&self) -> Result<()>;
 }
 
-/// A mark in the stream.
+/// A mark in a stream.
 pub trait DriverEvent: Send + Sync {
     /// Waits until the work before it is done.
     fn synchronize(&self) -> Result<()>;

@@ -10,6 +10,7 @@ use rocfire_emulator::{
     Error as EmulatorError, Gpu, Kernel, Launch, Live as EmulatorLive, Module, Options, Sample, source_of,
 };
 
+use crate::command::StreamName;
 use crate::compile::KernelInfo;
 use crate::config::Checks;
 use crate::driver::{
@@ -112,12 +113,12 @@ impl Driver for Emulated {
         RED_ZONE_BYTES
     }
 
-    unsafe fn write(&self, address: u64, source: &[u8]) -> Result<()> {
-        self.gpu.write(address, source).map_err(|error| translate("write", error))
+    unsafe fn upload(&self, _stream: StreamName, target: u64, source: &[u8]) -> Result<()> {
+        self.gpu.write(target, source).map_err(|error| translate("write", error))
     }
 
-    unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()> {
-        self.gpu.read(address, target).map_err(|error| translate("read", error))
+    unsafe fn download(&self, target: &mut [u8], source: u64) -> Result<()> {
+        self.gpu.read(source, target).map_err(|error| translate("read", error))
     }
 
     unsafe fn copy(&self, target: u64, source: u64, bytes: u64) -> Result<()> {
@@ -153,7 +154,7 @@ impl Driver for Emulated {
         Some(self.profiling.as_ref()?.recorder.kernels())
     }
 
-    fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
+    fn record_event(&self, _: StreamName, _: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
         Ok(Box::new(HostEvent::now()))
     }
 }

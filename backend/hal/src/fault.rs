@@ -67,7 +67,9 @@ impl LaunchHistory {
                 (entry.function, entry.library) = (None, plan.library());
                 entry.keep(addresses.words().map(u64::to_le_bytes).as_flattened());
             }
-            Action::Copy { .. } | Action::Fill { .. } => unreachable!("copies and fills are not launches"),
+            Action::Copy { .. } | Action::Fill { .. } | Action::Upload { .. } | Action::Wait { .. } => {
+                unreachable!("only kernels and products are launches")
+            }
         }
     }
 

@@ -40,6 +40,18 @@ pub(crate) struct Capture {
     pub draws: bool,
 }
 
+impl Capture {
+    /// Refuses what no graph can do; the graph is not made then.
+    pub fn refuse(&mut self, what: &'static str) -> Error {
+        let what = match self.commands.iter().rev().find_map(Recorded::operator) {
+            Some(label) => format!("{what}, after operator {label}"),
+            None => format!("{what}, before the first operator"),
+        };
+        self.failed.get_or_insert(what.clone());
+        Error::Capture { what }
+    }
+}
+
 enum Native {
     None,
     /// Not replayed yet.

@@ -53,7 +53,6 @@ pub mod profile;
 mod queue;
 mod rocm;
 pub mod round;
-#[cfg(any(feature = "hip", feature = "cuda"))]
 mod staging;
 mod stream;
 mod tensor;
@@ -62,6 +61,7 @@ mod tensor;
 pub mod vendor;
 
 pub use buffer::Buffer;
+pub use command::StreamName;
 pub use compile::{KernelInfo, Source};
 pub use config::{Checks, Config, Precision, SETTINGS, Setting};
 pub use device::Device;
@@ -73,7 +73,7 @@ pub use emulated::emulator_options;
 pub use error::{Error, Result};
 pub use fault::Fault;
 pub use graph::Graph;
-pub use hazard::Bytes;
+pub use hazard::{Access, Bytes, Dependencies, Hazards};
 pub use index_fault::IndexFault;
 pub use layout::{Dims, Layout, MAX_RANK};
 pub use log::Level;

@@ -1,12 +1,14 @@
 //! The driver that runs nothing: launches are counted, memory is numbers.
 //!
-//! For measuring and testing what the host does. Reads give zeros; addresses begin where no other driver's do.
+//! For measuring and testing what the host does: copies go through pinned memory and two streams as a GPU's do. Reads give zeros;
+//! addresses begin where no other driver's do.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rocfire_arch::Arch;
 
+use crate::command::StreamName;
 use crate::compile::KernelInfo;
 use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverKernel, DriverModule, LaunchFailure, RawLaunch};
 use crate::host_device::{self, HostEvent};
@@ -72,11 +74,20 @@ impl Driver for Noop {
         Ok(())
     }
 
-    unsafe fn write(&self, _address: u64, _source: &[u8]) -> Result<()> {
+    fn pin(&self, bytes: usize) -> Option<*mut u8> {
+        Some(Box::into_raw(vec![0; bytes].into_boxed_slice()).cast())
+    }
+
+    unsafe fn unpin(&self, memory: *mut u8, bytes: usize) {
+        // SAFETY: it came from `pin`, which made a box of so many bytes.
+        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(memory, bytes)) });
+    }
+
+    unsafe fn upload(&self, _stream: StreamName, _target: u64, _source: &[u8]) -> Result<()> {
         Ok(())
     }
 
-    unsafe fn read(&self, _address: u64, target: &mut [u8]) -> Result<()> {
+    unsafe fn download(&self, target: &mut [u8], _source: u64) -> Result<()> {
         target.fill(0);
         Ok(())
     }
@@ -102,7 +113,7 @@ impl Driver for Noop {
         self.gemm.as_deref().ok_or("no library was given")
     }
 
-    fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
+    fn record_event(&self, _: StreamName, _: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
         Ok(Box::new(HostEvent::now()))
     }
 }

@@ -24,6 +24,7 @@ const WRITTEN_MOST: usize = 96;
 
 /// Most kernels whose launches wait: each more is one more that a launch is compared with.
 const GROUPS_MOST: usize = 16;
+const _: () = assert!(GROUPS_MOST <= Hazards::COMMANDS_MOST);
 
 /// The kernel that does several launches of another at once.
 #[derive(Clone, Copy)]
@@ -77,8 +78,6 @@ struct JoinedLaunch {
     /// Arguments of all members, one behind the other.
     args: Vec<u8>,
     held: Vec<HeldMemory>,
-    /// What they access.
-    hazards: Hazards,
     /// The argument struct of the launch.
     whole: Vec<u8>,
 }
@@ -95,8 +94,7 @@ impl JoinedLaunch {
             && self.written + launch.outputs.len() <= WRITTEN_MOST
     }
 
-    fn push(&mut self, launch: &Launch<'_>, reads: &[View<'_>], accesses: &[Access]) {
-        self.hazards.add(accesses);
+    fn push(&mut self, launch: &Launch<'_>, reads: &[View<'_>]) {
         self.firsts.push(self.groups);
         self.groups += launch.grid[0];
         self.written += launch.outputs.len();
@@ -122,16 +120,17 @@ impl JoinedLaunch {
         self.firsts.clear();
         self.args.clear();
         self.held.clear();
-        self.hazards.clear();
     }
 }
 
 /// All launches that wait on a stream. None touches what another writes, so they may go in any order.
 #[derive(Default)]
 pub(crate) struct Queue {
-    /// The first `live` of them have members.
     groups: Vec<JoinedLaunch>,
-    live: usize,
+    /// What they access, by their places in `groups`.
+    hazards: Hazards,
+    /// Groups that have gone, whose memory serves the next.
+    spare: Vec<JoinedLaunch>,
     /// Room for the accesses of a launch.
     accesses: Vec<Access>,
 }
@@ -141,45 +140,35 @@ fn accesses(launch: &Launch<'_>, reads: &[View<'_>], joined: &JoinedKernel<'_>) 
     let whole = if joined.writes.is_empty() { launch.outputs } else { &[] };
     let parts = joined.writes.iter().map(|view| Bytes::of(view));
     let written = parts.chain(whole.iter().map(|buffer| Bytes::all(buffer)));
-    let read = reads.iter().map(Bytes::of).map(|bytes| Access { bytes, is_written: false });
-    written.map(|bytes| Access { bytes, is_written: true }).chain(read)
+    written.map(Access::written).chain(reads.iter().map(Bytes::of).map(Access::read))
 }
 
 impl Queue {
-    /// The last group that work with one of these accesses must come after.
-    fn conflict(&self, accesses: &[Access]) -> Option<usize> {
-        self.groups[..self.live].iter().rposition(|group| group.hazards.conflict(accesses))
-    }
-
     /// The group that a launch joins.
     fn group_of(&self, function: &Function, launch: &Launch<'_>, common: u64) -> Option<usize> {
-        self.groups[..self.live].iter().position(|group| group.is_of(function, launch, common))
+        self.groups.iter().position(|group| group.is_of(function, launch, common))
     }
 
     /// A new group for launches like this one.
     fn begin(&mut self, function: &Function, launch: &Launch<'_>, joined: &JoinedKernel<'_>) -> usize {
-        if self.live == self.groups.len() {
-            self.groups.push(JoinedLaunch::default());
-        }
-        let group = &mut self.groups[self.live];
+        let mut group = self.spare.pop().unwrap_or_default();
         group.single = Some(function.clone());
         (group.label, group.block, group.capacity) = (launch.label, launch.block, joined.capacity);
         (group.across, group.lds_bytes) = ([launch.grid[1], launch.grid[2]], launch.lds_bytes);
         group.common = joined.common;
-        self.live += 1;
-        self.live - 1
+        self.groups.push(group);
+        self.groups.len() - 1
     }
 
-    /// Takes a group out, for its launch; give it back with [`Queue::keep`], so that its memory serves the next.
+    /// Takes a group out, for its launch; give it back with [`Queue::spare`].
     fn take(&mut self, at: usize) -> JoinedLaunch {
-        self.live -= 1;
-        self.groups.swap(at, self.live);
-        std::mem::take(&mut self.groups[self.live])
+        self.hazards.keep(!(1 << at));
+        self.groups.remove(at)
     }
 
-    fn keep(&mut self, mut group: JoinedLaunch) {
+    fn spare(&mut self, mut group: JoinedLaunch) {
         group.clear();
-        self.groups[self.live] = group;
+        self.spare.push(group);
     }
 }
 
@@ -243,14 +232,15 @@ impl Stream {
                 at
             }
             None => {
-                if state.queue.live == GROUPS_MOST {
+                if state.queue.groups.len() == GROUPS_MOST {
                     self.settle(state);
                 }
                 state.queue.begin(function, launch, joined)
             }
         };
+        state.queue.hazards.add(at, accesses);
         let group = &mut state.queue.groups[at];
-        group.push(launch, reads, accesses);
+        group.push(launch, reads);
         if group.firsts.len() == group.capacity {
             self.put_group(state, at);
         }
@@ -278,22 +268,24 @@ impl Stream {
 
     /// The same where the lock is held.
     pub(crate) fn settle(&self, state: &mut State) {
-        while let Some(last) = state.queue.live.checked_sub(1) {
+        state.queue.hazards.keep(0);
+        while let Some(last) = state.queue.groups.len().checked_sub(1) {
             self.put_group(state, last);
         }
     }
 
     /// Launches what waits and must come before work with these accesses.
     fn settle_before(&self, state: &mut State, accesses: &[Access]) {
-        while let Some(at) = state.queue.conflict(accesses) {
-            self.put_group(state, at);
+        let mut groups = state.queue.hazards.dependencies(accesses).all;
+        while let Some(last) = groups.checked_ilog2() {
+            groups ^= 1 << last;
+            self.put_group(state, last as usize);
         }
     }
 
     /// Lets what waits go first if it touches `buffer`.
     pub(crate) fn settle_for(&self, buffer: &Buffer) {
-        let access = Access { bytes: Bytes::all(buffer), is_written: true };
-        self.settle_before(&mut self.lock(), &[access]);
+        self.settle_before(&mut self.lock(), &[Access::written(Bytes::all(buffer))]);
     }
 
     fn put_group(&self, state: &mut State, at: usize) {
@@ -322,7 +314,7 @@ impl Stream {
             let fault = state.fail(error.to_string());
             written.for_each(|memory| memory.set_poison(Some(Arc::clone(&fault))));
         }
-        state.queue.keep(group);
+        state.queue.spare(group);
     }
 }
 

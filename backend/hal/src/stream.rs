@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::buffer::Memory;
-use crate::command::{Command, Recorded};
+use crate::command::{Command, Recorded, StreamName};
 use crate::device::DeviceInner;
 use crate::driver::{Driver, DriverEvent, LaunchFailure};
 use crate::fault::{Fault, LaunchHistory};
@@ -28,6 +28,7 @@ use crate::log::Level;
 use crate::print::{Printing, show};
 use crate::profile::{Recorder, StartEvent, Timeline, Work};
 use crate::queue::Queue;
+use crate::staging::Staging;
 use crate::{Buffer, Config, Device, Error, Function, Result};
 
 /// How a kernel is launched.
@@ -60,6 +61,8 @@ pub struct Stream {
     pub(crate) printing: Printing,
     launches: AtomicU64,
     profiled: AtomicBool,
+    /// Locked before `state`, where both are.
+    staging: Staging,
     state: Mutex<State>,
 }
 
@@ -71,6 +74,9 @@ pub(crate) struct State {
     capture: Option<Capture>,
     /// Launches that wait for others of their kind.
     pub(crate) queue: Queue,
+    /// What has reached the driver.
+    #[cfg(test)]
+    pub(crate) log: Vec<Recorded>,
 }
 
 impl State {
@@ -86,11 +92,11 @@ impl State {
     }
 
     /// The event before something that is timed; `None` where nothing is, or where it is recorded instead of done.
-    fn begin_timing(&mut self, driver: &dyn Driver) -> Option<StartEvent> {
+    fn begin_timing(&mut self, driver: &dyn Driver, stream: StreamName) -> Option<StartEvent> {
         if self.capture.is_some() {
             return None;
         }
-        self.recorder.as_mut()?.begin(driver)
+        self.recorder.as_mut()?.begin(driver, stream)
     }
 }
 
@@ -103,11 +109,14 @@ impl Stream {
             recorder: None,
             capture: None,
             queue: Queue::default(),
+            #[cfg(test)]
+            log: Vec::new(),
         });
         let (launches, profiled) = (AtomicU64::new(0), AtomicBool::new(false));
         let index = IndexRecord::new(config.check_index);
         let printing = Printing::default();
-        Stream { device, driver, sync: config.sync, lds_bytes, index, printing, launches, profiled, state }
+        let staging = Staging::new(Arc::clone(&driver));
+        Stream { device, driver, sync: config.sync, lds_bytes, index, printing, launches, profiled, staging, state }
     }
 
     /// The device.
@@ -194,8 +203,8 @@ impl Stream {
         }
     }
 
-    /// Puts a command on the driver's stream, timed where launches are, and takes it down where a graph is recorded. Whether
-    /// it was put there: a driver without graphs does nothing meanwhile.
+    /// Puts a command on its stream, timed where launches are, and takes it down where a graph is recorded. Whether it was put
+    /// there: a driver without graphs does nothing meanwhile.
     ///
     /// # Safety
     /// - As [`Command::run`].
@@ -206,12 +215,17 @@ impl Stream {
         written: impl Iterator<Item = &'m Memory>,
     ) -> Result<bool, LaunchFailure> {
         if let Some(capture) = &mut state.capture {
+            if let Some(what) = command.refused_in_graphs() {
+                return Err(LaunchFailure::Rejected(capture.refuse(what)));
+            }
             capture.commands.push(Recorded::new(command, written));
             if !capture.native {
                 return Ok(false);
             }
         }
-        let start = state.begin_timing(&*self.driver);
+        #[cfg(test)]
+        state.log.push(Recorded::new(command, std::iter::empty()));
+        let start = state.begin_timing(&*self.driver, command.stream);
         // SAFETY: the caller's duties.
         unsafe { command.run(&*self.driver)? };
         if let Some(recorder) = &mut state.recorder {
@@ -220,10 +234,10 @@ impl Stream {
         Ok(true)
     }
 
-    /// Puts a copy or fill of checked ranges on the driver's stream; whether it was put there.
+    /// Puts a copy or fill of checked ranges, or a wait, on its stream; whether it was put there.
     fn transfer(&self, command: &Command<'_>) -> Result<bool> {
         let mut state = self.lock();
-        // SAFETY: the ranges were checked to lie in their buffers, each of which is one live block.
+        // SAFETY: the ranges were checked to lie in their buffers, each of which is one live block, or are `staging.rs`'s own.
         let outcome = unsafe { self.execute(&mut state, command, std::iter::empty()) };
         drop(state);
         outcome.map_err(|failure| match failure {
@@ -244,9 +258,10 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the range was checked to lie in the buffer, which is one live block.
-        let write = || unsafe { self.driver.write(target.device_address() + first_byte, source) };
-        self.timed("copy to the device", bytes, write)?;
+        let put = |command: &Command<'_>| self.transfer(command).map(drop);
+        // SAFETY: the range was checked to lie in the buffer, which is one live block; `put` puts commands on their streams.
+        let outcome = unsafe { self.staging.write(target.device_address() + first_byte, source, put) };
+        outcome.map_err(|error| self.explain(error))?;
         self.written(target, bytes);
         Ok(())
     }
@@ -274,7 +289,7 @@ impl Stream {
         }
         // SAFETY: the range was checked to lie in the buffer, which is one live block.
         self.timed("copy to the host", bytes, || unsafe {
-            self.driver.read(source.device_address() + first_byte, target)
+            self.staging.read(&mut [(source.device_address() + first_byte, target)])
         })?;
         self.resolve_profile();
         Ok(())
@@ -345,7 +360,7 @@ impl Stream {
     pub fn record_event(&self) -> Result<Event> {
         self.refuse_in_capture("an event")?;
         self.settle_all();
-        Ok(Event(self.driver.record_event()?))
+        Ok(Event(self.driver.record_event(StreamName::Compute, None)?))
     }
 
     /// Whether launches are timed: only then need launchers say what theirs are about.
@@ -377,14 +392,12 @@ impl Stream {
         if !self.is_profiled() {
             return action().map_err(|error| self.explain(error));
         }
-        let mut state = self.lock();
-        let start = state.begin_timing(&*self.driver);
-        let outcome = action();
-        if let (Some(recorder), Ok(())) = (&mut state.recorder, &outcome) {
+        let start = self.lock().begin_timing(&*self.driver, StreamName::Compute);
+        action().map_err(|error| self.explain(error))?;
+        if let Some(recorder) = &mut self.lock().recorder {
             recorder.end_other(&*self.driver, start, operator, bytes);
         }
-        drop(state);
-        outcome.map_err(|error| self.explain(error))
+        Ok(())
     }
 
     /// Gives the profile its times, once the device has been waited for anyway.

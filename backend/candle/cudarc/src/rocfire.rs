@@ -11,8 +11,8 @@ use std::sync::Arc;
 use rocfire_hal::{Source, Stream};
 
 pub use crate::cublas::result::{Operand, Product, Resolved};
-use crate::driver::queue::{self, LauncherCall, Touched, Work};
-pub use crate::driver::queue::{Kept, Merged, Merger, Node, Operator, Planned, Run, Settled, Turn, Window};
+use crate::driver::queue::{self, LauncherCall, Work};
+pub use crate::driver::queue::{Kept, Merged, Merger, Node, Operator, Planned, Run, Settled, Touched, Turn, Window};
 use crate::driver::sys::CUstream;
 use crate::driver::{CudaStream, DriverError, LaunchConfig, Value};
 
@@ -180,19 +180,6 @@ pub struct OwnKernel<'a> {
     pub at: &'a [u16],
 }
 
-/// Memory that a kernel of a launcher reads or writes.
-#[derive(Clone, Debug)]
-pub struct Access {
-    /// What it is part of.
-    pub memory: Kept,
-    /// The address of its first byte.
-    pub first: u64,
-    /// How many bytes.
-    pub bytes: u64,
-    /// Whether it is written; else it is read.
-    pub is_written: bool,
-}
-
 /// What a launcher of `candle_kernels::ffi` runs on: the stream it was given as a number.
 pub struct Call {
     stream: Arc<CudaStream>,
@@ -225,21 +212,20 @@ impl Call {
     ///
     /// # Safety
     /// - The arguments are what the kernel takes.
-    /// - It accesses what `accesses` say, and nothing else.
-    pub unsafe fn launch(&self, kernel: OwnKernel<'_>, accesses: Vec<Access>) -> Result<(), DriverError> {
+    /// - It accesses what `touched` says, and nothing else.
+    pub unsafe fn launch(&self, kernel: OwnKernel<'_>, touched: Vec<Touched>) -> Result<(), DriverError> {
         let OwnKernel { name, tag, source, entry, config, bytes, at } = kernel;
         let context = self.stream.context();
         let function = context.opened().module(source)?.function(entry)?;
         if !context.shared().has_queue() || !config.is_never_refused() {
             let settled = self.settled();
-            let written = accesses.iter().filter(|access| access.is_written);
-            let outputs = written.map(|access| settled.buffer(&access.memory)).collect::<Result<Vec<_>, _>>()?;
+            let written = touched.iter().filter(|touched| touched.access.is_written);
+            let outputs = written.map(|written| settled.buffer(&written.memory)).collect::<Result<Vec<_>, _>>()?;
             // SAFETY: the caller's duties.
             return unsafe { queue::put(context.opened(), &function, name, config, bytes, &outputs) };
         }
         let own = LauncherCall { name, tag, function, config, bytes: bytes.to_vec(), at: at.to_vec() };
-        let touched = |access: Access| Touched::part(access.memory, access.first, access.bytes, access.is_written);
-        context.shared().wait(Node::new(Work::Launcher(own), accesses.into_iter().map(touched).collect()));
+        context.shared().wait(Node::new(Work::Launcher(own), touched));
         Ok(())
     }
 

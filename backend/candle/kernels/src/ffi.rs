@@ -7,7 +7,7 @@
 use core::ffi::c_void;
 
 use cudarc::driver::{DriverError, LaunchConfig};
-use cudarc::rocfire::{Access, Call};
+use cudarc::rocfire::{Call, Touched};
 use rocfire_hal::DType;
 
 use crate::experts::{self, Part, Prefill};
@@ -40,21 +40,21 @@ fn on_stream(name: &str, stream: *mut c_void, launch: impl FnOnce(&Call) -> Resu
 }
 
 /// So many bytes behind an address, to be read or written.
-fn access(call: &Call, what: &str, first: u64, bytes: u64, is_written: bool) -> Result<Access> {
+fn touched(call: &Call, what: &str, first: u64, bytes: u64, is_written: bool) -> Result<Touched> {
     let (memory, skipped) = call.memory(what, first)?;
     if memory.bytes() - skipped < bytes {
         let got = memory.bytes() - skipped;
         return Err(DriverError::new(format!("{what} must have {bytes} bytes from {first:#x}, got {got}")));
     }
-    Ok(Access { memory, first, bytes, is_written })
+    Ok(Touched::part(memory, first, bytes, is_written))
 }
 
-fn read(call: &Call, what: &str, address: u64, bytes: u64) -> Result<Access> {
-    access(call, what, address, bytes, false)
+fn read(call: &Call, what: &str, address: u64, bytes: u64) -> Result<Touched> {
+    touched(call, what, address, bytes, false)
 }
 
-fn written(call: &Call, what: &str, address: u64, bytes: u64) -> Result<Access> {
-    access(call, what, address, bytes, true)
+fn written(call: &Call, what: &str, address: u64, bytes: u64) -> Result<Touched> {
+    touched(call, what, address, bytes, true)
 }
 
 /// A count of Candle's, which must not be negative.
@@ -396,12 +396,12 @@ fn prefill(call: &Call, gguf: Option<Gguf>, element: Element, to: Element, given
         device_type: element.device,
         out_type: to.device,
         x: given.x,
-        weights: Part { buffer: on.buffer(&weights.memory)?, first: weights.first },
+        weights: Part { buffer: on.buffer(&weights.memory)?, first: weights.asked },
         gguf,
         tokens: given.tokens,
         experts: given.experts,
         factors: given.factors,
-        out: Part { buffer: on.buffer(&out.memory)?, first: out.first },
+        out: Part { buffer: on.buffer(&out.memory)?, first: out.asked },
         all,
         top,
         count: tokens,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use cudarc::driver::{DriverError, LaunchConfig};
-use cudarc::rocfire::{Access, Call, KernelSpec, OwnKernel};
+use cudarc::rocfire::{Call, KernelSpec, OwnKernel, Touched};
 use rocfire_hal::profile::Work;
 use rocfire_hal::{Buffer, Launch, Source, Stream};
 
@@ -159,7 +159,7 @@ impl MatVecKind {
 ///
 /// # Safety
 /// - The arguments are what the kernel takes.
-/// - It accesses what `accesses` say, and nothing else.
+/// - It accesses what `touched` says, and nothing else.
 pub(crate) unsafe fn wait(
     call: &Call,
     key: Key,
@@ -167,10 +167,10 @@ pub(crate) unsafe fn wait(
     source: &'static Source,
     config: LaunchConfig,
     args: &Args,
-    accesses: Vec<Access>,
+    touched: Vec<Touched>,
 ) -> Result<(), DriverError> {
     let (bytes, at) = (&args.bytes[..args.used], &args.at[..args.count]);
     let kernel = OwnKernel { name: key.0.name(), tag, source, entry: ENTRY, config, bytes, at };
     // SAFETY: the caller's duties.
-    unsafe { call.launch(kernel, accesses) }
+    unsafe { call.launch(kernel, touched) }
 }

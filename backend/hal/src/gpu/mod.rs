@@ -19,10 +19,10 @@ use std::sync::{Arc, OnceLock};
 pub(crate) use platform::{Api, Extra, Platform, Version, error_name, hiding};
 
 use crate::collective::Collectives;
+use crate::command::StreamName;
 use crate::driver::{DeviceInfo, Driver, DriverEvent, DriverGraph, DriverModule, RawLaunch, Recording};
 use crate::foreign::{Answer, Handle};
 use crate::index_fault::{DETAIL_WORDS, HostWords, IndexMemory};
-use crate::staging::{CopyEngine, Staged, Staging, StreamName};
 use crate::vendor::{Context, VendorGemm};
 use crate::{Error, Result};
 use module::{GpuEvent, GpuGraph, GpuModule};
@@ -47,7 +47,6 @@ pub(crate) struct Gpu<P: Platform> {
     gemm: OnceLock<Result<Box<dyn VendorGemm>, String>>,
     /// The same as `shared`, as the vendors' libraries see it.
     context: Arc<dyn Context>,
-    staging: Staging,
     /// By which one stream waits for the other: put on the first, and waited for by the second, one after the other.
     between: GpuEvent<P>,
     /// What [`Driver::index_memory`] gave.
@@ -85,7 +84,6 @@ impl<P: Platform> Gpu<P> {
             shared,
             info,
             gemm: OnceLock::new(),
-            staging: Staging::default(),
             between,
             index: OnceLock::new(),
         })
@@ -106,7 +104,7 @@ impl<P: Platform> Gpu<P> {
 
     /// Lets what comes later on this stream wait for the work so far of another.
     fn wait_for(&self, other: &Gpu<P>) -> Result<()> {
-        let event = other.record_event()?;
+        let event = other.record_event(StreamName::Compute, None)?;
         let event = GpuEvent::<P>::of(&*event).handle();
         // SAFETY: event and stream are alive; the platform keeps what it needs of the event.
         self.shared.call(|calls| unsafe { calls.stream_wait(self.shared.stream.0, event, 0) })
@@ -115,69 +113,14 @@ impl<P: Platform> Gpu<P> {
 
 impl<P: Platform> Drop for Gpu<P> {
     fn drop(&mut self) {
-        let staging = std::mem::take(&mut self.staging);
-        staging.close(self);
         if let Some(IndexMemory { claim, host: Some(HostWords(words)), .. }) = self.index.take() {
             // As with the stream: nobody is left to tell. The order is that of the stream, which both calls wait for.
             // SAFETY: the device's owner has dropped it, and with it every kernel that knows the two addresses.
-            let _ = unsafe { self.free(claim) };
-            // SAFETY: as above.
-            let _ = unsafe { self.unpin(words.cast()) };
+            unsafe {
+                let _ = self.free(claim);
+                self.unpin(words.cast(), DETAIL_WORDS * size_of::<u64>());
+            }
         }
-    }
-}
-
-impl<P: Platform> CopyEngine for Gpu<P> {
-    fn pin(&self, bytes: usize) -> Result<*mut u8> {
-        self.pinned(bytes, 0).map(|memory| memory.cast())
-    }
-
-    unsafe fn unpin(&self, memory: *mut u8) -> Result<()> {
-        // SAFETY: the caller's duty.
-        self.shared.call(|calls| unsafe { calls.unpin(memory.cast()) })
-    }
-
-    fn reserve(&self, bytes: usize) -> Result<u64> {
-        self.shared.allocate(bytes)
-    }
-
-    unsafe fn release(&self, address: u64) -> Result<()> {
-        // SAFETY: the caller's duty.
-        unsafe { self.free(address) }
-    }
-
-    fn order(&self, first: StreamName, second: StreamName) -> Result<()> {
-        let event = self.between.handle();
-        let [first, second] = [first, second].map(|name| self.shared.named(name).0);
-        // SAFETY: event and streams are alive; what waits keeps what it needs of the event.
-        self.shared.call(|calls| unsafe { calls.event_record(event, first) })?;
-        // SAFETY: as above.
-        self.shared.call(|calls| unsafe { calls.stream_wait(second, event, 0) })
-    }
-
-    unsafe fn move_on_device(&self, target: u64, source: u64, bytes: usize) -> Result<()> {
-        // SAFETY: the caller's duty.
-        unsafe { self.copy(target, source, bytes as u64) }
-    }
-
-    unsafe fn upload(&self, stream: StreamName, target: u64, source: *const u8, bytes: usize) -> Result<()> {
-        let stream = self.shared.named(stream).0;
-        // SAFETY: the caller's duty.
-        self.shared.call(|calls| unsafe { calls.upload(target, source.cast(), bytes, stream) })
-    }
-
-    unsafe fn download(&self, target: *mut u8, source: u64, bytes: usize) -> Result<()> {
-        // SAFETY: the caller's duty.
-        self.shared.call(|calls| unsafe { calls.download(target.cast(), source, bytes, self.shared.stream.0) })
-    }
-
-    fn mark(&self, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
-        let event = match again {
-            Some(event) => event,
-            None => Box::new(GpuEvent::new(&self.shared)?),
-        };
-        self.shared.record(&*event)?;
-        Ok(event)
     }
 }
 
@@ -206,13 +149,6 @@ impl<P: Platform> Shared<P> {
             StreamName::Compute => self.stream,
             StreamName::Transfer => self.transfer,
         }
-    }
-
-    /// Puts an event of this driver's on the stream of the computations.
-    fn record(&self, event: &dyn DriverEvent) -> Result<()> {
-        let own = GpuEvent::<P>::of(event).handle();
-        // SAFETY: event and stream are alive and of one device.
-        self.call(|calls| unsafe { calls.event_record(own, self.stream.0) })
     }
 
     /// Waits for the computations, and so for all that they wait for.
@@ -297,32 +233,35 @@ impl<P: Platform> Driver for Gpu<P> {
         self.shared.call(|calls| unsafe { calls.free(address) })
     }
 
-    unsafe fn write(&self, address: u64, source: &[u8]) -> Result<()> {
-        // SAFETY: the caller's duty.
-        if unsafe { self.staging.write(self, address, source)? } == Staged::Yes {
-            return Ok(());
-        }
-        // SAFETY: the device's range is the caller's duty, the host's is a slice.
-        unsafe { self.upload(StreamName::Compute, address, source.as_ptr(), source.len())? };
-        // The slice may be gone as soon as this returns.
-        self.shared.wait()
+    fn pin(&self, bytes: usize) -> Option<*mut u8> {
+        self.pinned(bytes, 0).ok().map(|memory| memory.cast())
     }
 
-    unsafe fn read(&self, address: u64, target: &mut [u8]) -> Result<()> {
+    unsafe fn unpin(&self, memory: *mut u8, _bytes: usize) {
+        // Nobody is left to tell.
         // SAFETY: the caller's duty.
-        unsafe { self.read_many(&mut [(address, target)]) }
+        let _ = self.shared.call(|calls| unsafe { calls.unpin(memory.cast()) });
     }
 
-    unsafe fn read_many(&self, parts: &mut [(u64, &mut [u8])]) -> Result<()> {
+    unsafe fn upload(&self, stream: StreamName, target: u64, source: &[u8]) -> Result<()> {
+        let stream = self.shared.named(stream).0;
         // SAFETY: the caller's duty.
-        if unsafe { self.staging.read(self, parts)? } == Staged::Yes {
-            return Ok(());
-        }
-        for (address, target) in parts {
-            // SAFETY: the device's range is the caller's duty, the host's is a slice, which is waited for below.
-            unsafe { self.download(target.as_mut_ptr(), *address, target.len())? };
-        }
-        self.shared.wait()
+        self.shared.call(|calls| unsafe { calls.upload(target, source.as_ptr().cast(), source.len(), stream) })
+    }
+
+    unsafe fn download(&self, target: &mut [u8], source: u64) -> Result<()> {
+        let (memory, bytes) = (target.as_mut_ptr().cast(), target.len());
+        // SAFETY: the caller's duty.
+        self.shared.call(|calls| unsafe { calls.download(memory, source, bytes, self.shared.stream.0) })
+    }
+
+    fn order(&self, first: StreamName, second: StreamName) -> Result<()> {
+        let event = self.between.handle();
+        let [first, second] = [first, second].map(|name| self.shared.named(name).0);
+        // SAFETY: event and streams are alive; what waits keeps what it needs of the event.
+        self.shared.call(|calls| unsafe { calls.event_record(event, first) })?;
+        // SAFETY: as above.
+        self.shared.call(|calls| unsafe { calls.stream_wait(second, event, 0) })
     }
 
     fn peer(&self) -> Option<&dyn Any> {
@@ -393,12 +332,14 @@ impl<P: Platform> Driver for Gpu<P> {
         Ok(Box::new(GpuGraph::end_capture(&self.shared)?))
     }
 
-    fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
-        self.record_again(Box::new(GpuEvent::new(&self.shared)?))
-    }
-
-    fn record_again(&self, event: Box<dyn DriverEvent>) -> Result<Box<dyn DriverEvent>> {
-        self.shared.record(&*event)?;
+    fn record_event(&self, stream: StreamName, again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
+        let event = match again {
+            Some(event) => event,
+            None => Box::new(GpuEvent::new(&self.shared)?),
+        };
+        let (own, stream) = (GpuEvent::<P>::of(&*event).handle(), self.shared.named(stream).0);
+        // SAFETY: event and stream are alive and of one device.
+        self.shared.call(|calls| unsafe { calls.event_record(own, stream) })?;
         Ok(event)
     }
 }

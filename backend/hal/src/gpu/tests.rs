@@ -271,16 +271,20 @@ fn a_device_is_described_by_what_its_platform_says<P: Platform>(test: &str) {
     assert_eq!(gpu.free_memory_bytes(), Some(48 << 20));
 }
 
+/// Memory with these bytes.
+pub(crate) fn put<P: Platform>(gpu: &Gpu<P>, bytes: &[u8]) -> u64 {
+    let address = gpu.allocate(bytes.len().max(1) as u64).unwrap();
+    // SAFETY: the memory was just taken; the copy is waited for.
+    unsafe { gpu.upload(StreamName::Compute, address, bytes) }.unwrap();
+    gpu.synchronize().unwrap();
+    address
+}
+
 /// The kernel `scale_f32` of the fake, with 90 numbers to double and where they go.
 pub(crate) fn scale<P: Platform>(gpu: &Gpu<P>, info: &KernelInfo) -> (Box<dyn DriverKernel>, Vec<u8>, u64) {
     let kernel = gpu.load(b"\x7fELF").unwrap().kernel(info).unwrap();
-    let [x, y] = [(); 2].map(|()| gpu.allocate(400).unwrap());
     let values: Vec<u8> = (0..100_u8).flat_map(|value| f32::from(value).to_le_bytes()).collect();
-    // SAFETY: both were just made, of that many bytes.
-    unsafe {
-        gpu.write(x, &values).unwrap();
-        gpu.fill(y, 0xff, 400).unwrap();
-    }
+    let [x, y] = [&values[..], &[0xff; 400]].map(|bytes| put(gpu, bytes));
     let args = [&x.to_ne_bytes()[..], &y.to_ne_bytes(), &90_u32.to_ne_bytes(), &2_f32.to_ne_bytes()].concat();
     (kernel, args, y)
 }
@@ -290,10 +294,10 @@ fn a_kernel_gets_its_arguments_and_a_fault_loses_the_device<P: Platform>(test: &
     let info = |name: &str| KernelInfo { name: name.to_owned(), ..KernelInfo::default() };
     let (kernel, args, y) = scale(&gpu, &info("scale_f32"));
     let launch = RawLaunch { grid: [1; 3], block: [256, 1, 1], lds_bytes: 0, args: &args };
-    let before = gpu.record_event().unwrap();
+    let before = gpu.record_event(StreamName::Compute, None).unwrap();
     // SAFETY: the arguments are the kernel's; 90 of 100 elements are accessed.
     unsafe { kernel.launch(&launch) }.unwrap();
-    assert_eq!(gpu.record_event().unwrap().elapsed_ms(&*before).unwrap(), 1.5);
+    assert_eq!(gpu.record_event(StreamName::Compute, None).unwrap().elapsed_ms(&*before).unwrap(), 1.5);
     let mut result = [0; 400];
     // SAFETY: it has as many bytes.
     unsafe { gpu.read(y, &mut result) }.unwrap();
@@ -411,6 +415,16 @@ fn large_copies_run_beside_computations_on_a_real_gpu<P: Platform>(test: &str) {
     );
     assert!(computing > 2.0 * copying, "the kernel must outlast the copy: {computing} and {copying} ms");
     assert!(both < computing + copying / 2.0, "{both} ms for {computing} of computing and {copying} of copying");
+    // And by the events around each command: copies over the bus end before the kernel does, those on the device begin after it.
+    device.start_profile().unwrap();
+    spin();
+    upload();
+    let timed = device.take_profile().unwrap().unwrap().launches;
+    let (beside, in_order): (Vec<_>, Vec<_>) = timed.iter().partition(|one| one.stream == StreamName::Transfer);
+    let end_us = in_order[0].start_us + in_order[0].duration_us;
+    assert!(in_order[0].operator == "spin" && !beside.is_empty(), "{timed:?}");
+    assert!(beside.iter().all(|copy| copy.start_us + copy.duration_us < end_us), "{timed:?}");
+    assert!(in_order[1..].iter().all(|copy| copy.start_us + copy.duration_us >= end_us), "{timed:?}");
     let mut read = vec![0; BYTES];
     stream.copy_to_host(&x, 0, &mut read).unwrap();
     assert!(read == bytes);

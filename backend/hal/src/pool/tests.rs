@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use rocfire_arch::{Arch, DEFAULT_EMULATED};
 
 use super::*;
+use crate::command::StreamName;
 use crate::driver::{DeviceInfo, DriverEvent, DriverModule};
 use crate::noop::Noop;
 
@@ -90,11 +91,11 @@ impl Driver for Books {
         RED_ZONE_BYTES
     }
 
-    unsafe fn write(&self, _address: u64, _source: &[u8]) -> Result<()> {
+    unsafe fn upload(&self, _stream: StreamName, _target: u64, _source: &[u8]) -> Result<()> {
         Ok(())
     }
 
-    unsafe fn read(&self, _address: u64, _target: &mut [u8]) -> Result<()> {
+    unsafe fn download(&self, _target: &mut [u8], _source: u64) -> Result<()> {
         Ok(())
     }
 
@@ -114,8 +115,8 @@ impl Driver for Books {
         Ok(())
     }
 
-    fn record_event(&self) -> Result<Box<dyn DriverEvent>> {
-        self.noop.record_event()
+    fn record_event(&self, stream: StreamName, _: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
+        self.noop.record_event(stream, None)
     }
 }
 

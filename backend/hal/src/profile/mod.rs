@@ -7,7 +7,8 @@
 //! `rocfire profile -- COMMAND` sets that and prints the summary.
 //!
 //! Events lie around each launch, so what a launch takes includes the event's own resolution, half a microsecond on the
-//! cards that were tried, and launches cannot overlap. On an emulated device the times are the host's: they say which
+//! cards that were tried, and launches cannot overlap. Large copies from the host run on a stream of their own, and beside
+//! launches: each has the stream that it was timed on, and shares are those of the computations' stream. On an emulated device the times are the host's: they say which
 //! kernels the emulator spends its time in and nothing of a card.
 
 mod recorder;
@@ -16,6 +17,8 @@ mod trace_file;
 
 pub(crate) use recorder::{Recorder, StartEvent};
 pub use report::{chrome_trace, read_trace, summary};
+
+use crate::StreamName;
 
 /// What kind of work a launch is, for the shares of a profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,6 +69,8 @@ pub struct TimedLaunch {
     pub operator: String,
     /// The kernel, or the direction of a copy.
     pub kernel: String,
+    /// Where it ran.
+    pub stream: StreamName,
     /// Its kind.
     pub category: Category,
     /// As [`Work::shape`].
@@ -100,11 +105,11 @@ impl Timeline {
         last.start_us + last.duration_us - first.start_us
     }
 
-    /// Time in launches of one kind, microseconds.
+    /// Time in launches of one kind on the stream of the computations, microseconds.
     pub fn busy_us(&self, category: Category) -> f64 {
         self.launches
             .iter()
-            .filter(|launch| launch.category == category)
+            .filter(|launch| launch.category == category && launch.stream == StreamName::Compute)
             .fold(0.0, |sum, launch| sum + launch.duration_us)
     }
 }

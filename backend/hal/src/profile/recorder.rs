@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::trace_file::TraceFile;
 use super::{TimedLaunch, Timeline, Work};
-use crate::command::{Action, Command};
+use crate::command::{Action, Command, StreamName};
 use crate::driver::{Driver, DriverEvent};
 use crate::log::{Level, report as log};
 use crate::{Error, Function, MAX_RANK, Result};
@@ -20,6 +20,7 @@ struct Pending {
     begin: Box<dyn DriverEvent>,
     end: Box<dyn DriverEvent>,
     operator: &'static str,
+    stream: StreamName,
     /// What did it where there is no function: a direction of copying, a vendor's library.
     name: &'static str,
     function: Option<Function>,
@@ -79,24 +80,17 @@ impl Recorder {
                 Err(source) => return Err(Error::io("write", path, source)),
             },
         };
-        let base = driver.record_event()?;
+        let base = driver.record_event(StreamName::Compute, None)?;
         let (pending, spare) = (Vec::with_capacity(PENDING_MOST), Vec::new());
         Ok(Recorder { device, base, base_us: 0.0, pending, spare, sink, log: level })
     }
 
-    fn event(&mut self, driver: &dyn Driver) -> Result<Box<dyn DriverEvent>> {
-        match self.spare.pop() {
-            Some(event) => driver.record_again(event),
-            None => driver.record_event(),
-        }
-    }
-
     /// Before a launch or copy. What fails here is not worth failing the launch for.
-    pub fn begin(&mut self, driver: &dyn Driver) -> Option<StartEvent> {
+    pub fn begin(&mut self, driver: &dyn Driver, stream: StreamName) -> Option<StartEvent> {
         if self.pending.len() >= PENDING_MOST {
             self.resolve();
         }
-        self.event(driver).ok().map(StartEvent)
+        driver.record_event(stream, self.spare.pop()).ok().map(StartEvent)
     }
 
     /// After a command.
@@ -104,12 +98,14 @@ impl Recorder {
         let (name, function) = match command.action {
             Action::Kernel { function, .. } => (command.label, Some(function.clone())),
             Action::Product { plan, .. } => (plan.library(), None),
-            Action::Copy { .. } | Action::Fill { .. } => (command.label, None),
+            Action::Copy { .. } | Action::Fill { .. } | Action::Upload { .. } | Action::Wait { .. } => {
+                (command.label, None)
+            }
         };
         let Some(StartEvent(begin)) = start else { return };
-        let Ok(end) = self.event(driver) else { return };
+        let Ok(end) = driver.record_event(command.stream, self.spare.pop()) else { return };
         let (operator, work, [grid, block]) = (command.label, OwnedWork::of(&command.work), command.geometry());
-        self.pending.push(Pending { begin, end, operator, name, function, work, grid, block });
+        self.pending.push(Pending { begin, end, operator, stream: command.stream, name, function, work, grid, block });
     }
 
     /// After something else, such as a copy from or to the host, of so many bytes.
@@ -117,21 +113,26 @@ impl Recorder {
         self.end(driver, start, &Command { label: operator, ..Command::fill(0, 0, bytes) });
     }
 
-    /// Turns events into times; waits for the last.
+    /// Turns events into times; waits for the last of each stream.
     pub fn resolve(&mut self) {
-        let Some(last) = self.pending.last() else { return };
-        if last.end.synchronize().is_err() {
+        if self.pending.is_empty() {
+            return;
+        }
+        let last_of = |stream| self.pending.iter().rfind(|pending| pending.stream == stream);
+        let last = [StreamName::Compute, StreamName::Transfer].map(last_of);
+        if last.into_iter().flatten().any(|last| last.end.synchronize().is_err()) {
             // A lost device has no times to tell.
             self.pending.clear();
             return;
         }
         let mut resolved = Vec::with_capacity(self.pending.len());
         for pending in self.pending.drain(..) {
-            let Pending { begin, end, operator, name, function, work, grid, block } = pending;
+            let Pending { begin, end, operator, stream, name, function, work, grid, block } = pending;
             if let (Ok(before), Ok(during)) = (begin.elapsed_ms(&*self.base), end.elapsed_ms(&*begin)) {
                 resolved.push(TimedLaunch {
                     operator: operator.to_owned(),
                     kernel: function.as_ref().map_or(name, |function| function.name()).to_owned(),
+                    stream,
                     category: work.category,
                     shape: work.shape[..work.rank].to_vec(),
                     bytes: work.bytes,

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::{Category, TimedLaunch, Timeline};
+use crate::StreamName;
 
 /// What a trace file begins with, what is between two of its lines, and what it ends with.
 pub(crate) const TRACE_OPENING: &str = "[\n";
@@ -20,7 +21,8 @@ pub(crate) fn trace_device(process: u32, device: &str) -> String {
 /// The line of a launch.
 pub(crate) fn trace_line(process: u32, launch: &TimedLaunch) -> String {
     let line = json!({
-        "name": launch.operator, "cat": launch.category.name(), "ph": "X", "pid": process, "tid": 0,
+        "name": launch.operator, "cat": launch.category.name(), "ph": "X", "pid": process,
+        "tid": launch.stream as u32,
         "ts": launch.start_us, "dur": launch.duration_us,
         "args": {
             "kernel": launch.kernel, "shape": launch.shape, "bytes": launch.bytes, "flops": launch.flops,
@@ -75,6 +77,7 @@ fn launch_of(event: &Value) -> TimedLaunch {
     TimedLaunch {
         operator: text_of(&event["name"]),
         kernel: text_of(&args["kernel"]),
+        stream: if event["tid"] == 1 { StreamName::Transfer } else { StreamName::Compute },
         category: category.unwrap_or_default(),
         shape: shape.map(|extent| extent as usize).collect(),
         bytes: args["bytes"].as_u64().unwrap_or(0),

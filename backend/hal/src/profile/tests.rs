@@ -4,6 +4,7 @@ fn launch(operator: &str, category: Category, start_us: f64, duration_us: f64) -
     TimedLaunch {
         operator: operator.to_owned(),
         kernel: format!("{operator}_kernel"),
+        stream: StreamName::Compute,
         category,
         shape: vec![2, 3],
         bytes: 64,
@@ -21,6 +22,7 @@ fn timeline() -> Timeline {
         launches: vec![
             launch("gemm", Category::Gemm, 10.0, 1.0),
             launch("softmax", Category::Elementwise, 11.0, 1.0),
+            TimedLaunch { stream: StreamName::Transfer, ..launch("upload", Category::Other, 11.5, 0.5) },
             launch("gemm", Category::Gemm, 12.5, 0.5),
         ],
     }
@@ -57,7 +59,7 @@ fn a_trace_comes_back_as_it_was_written() {
     // As a program leaves it that did not close it.
     assert_eq!(read_trace(text.trim_end().trim_end_matches(']')).unwrap(), written);
     let all: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(all.as_array().unwrap().len(), 5);
+    assert_eq!(all.as_array().unwrap().len(), 6);
     assert!(read_trace("[\n{\"pid\":1}\n").unwrap_err().contains("line 2"));
     assert!(read_trace("nonsense").is_err());
 }

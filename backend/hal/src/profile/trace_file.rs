@@ -69,6 +69,7 @@ mod tests {
         TimedLaunch {
             operator: operator.to_owned(),
             kernel: operator.to_owned(),
+            stream: crate::StreamName::Compute,
             category: Category::Gemm,
             shape: vec![1],
             bytes: 2,

@@ -1,7 +1,13 @@
 //! The order in which commands reach a driver that runs nothing.
 
+use StreamName::{Compute, Transfer};
+
+use crate::command::Recorded;
 use crate::profile::Work;
-use crate::{Config, DType, Device, DeviceId, Error, Function, JoinedKernel, Launch, Source, Stream, Tensor};
+use crate::staging::LARGE_BYTES;
+use crate::{
+    Config, DType, Device, DeviceId, Error, Function, JoinedKernel, Launch, Source, Stream, StreamName, Tensor,
+};
 
 /// A kernel of one address in and one out; `None` without a compiler, which the test says.
 fn scale(device: &Device, test: &str) -> Option<Function> {
@@ -33,11 +39,15 @@ fn wait(stream: &Stream, function: &Function, label: &'static str, read: &Tensor
     unsafe { stream.launch_joinable(function, &launch, &[read.view()], &joined) }.unwrap();
 }
 
-/// The labels of what has reached the driver, in order.
-fn launched(stream: &Stream) -> Vec<String> {
-    let history = stream.lock().history.history();
-    let label = |line: &str| line.trim().split_once(": scale_f32").map(|(label, _)| label.to_owned());
-    history.lines().rev().filter_map(label).collect()
+/// What has reached the driver, in order, on either stream.
+fn reached(stream: &Stream) -> Vec<(StreamName, &'static str)> {
+    let log = &stream.lock().log;
+    log.iter().map(Recorded::command).map(|command| (command.stream, command.label)).collect()
+}
+
+/// The labels alone.
+fn launched(stream: &Stream) -> Vec<&'static str> {
+    reached(stream).into_iter().map(|(_, label)| label).collect()
 }
 
 #[test]
@@ -45,8 +55,7 @@ fn only_what_must_come_before_goes_to_the_driver() {
     let device = Device::open(DeviceId::noop("gfx942").unwrap(), Config::default()).unwrap();
     let Some(function) = scale(&device, "only_what_must_come_before_goes_to_the_driver") else { return };
     let stream = device.stream();
-    let tensor = || Tensor::from_bytes(&device, &[4], DType::F32, &[0; 16]).unwrap();
-    let [x, y, z, w, v] = std::array::from_fn(|_| tensor());
+    let [x, y, z, w, v] = std::array::from_fn(|_| Tensor::empty(&device, &[4], DType::F32).unwrap());
     wait(stream, &function, "y of x", &x, &y);
     wait(stream, &function, "w of z", &z, &w);
     assert!(launched(stream).is_empty(), "nothing needs either");
@@ -55,11 +64,36 @@ fn only_what_must_come_before_goes_to_the_driver() {
     wait(stream, &function, "z of x", &x, &z);
     assert_eq!(launched(stream), ["y of x", "w of z"], "the one that reads what is overwritten");
     stream.fill(y.buffer(), 0, 0, 16).unwrap();
-    assert_eq!(launched(stream), ["y of x", "w of z", "v of y"], "the one that reads what is filled");
+    let first = ["y of x", "w of z", "v of y", "fill"];
+    assert_eq!(launched(stream), first, "the one that reads what is filled");
     stream.copy(w.buffer(), 0, v.buffer(), 0, 16).unwrap();
-    assert_eq!(launched(stream).len(), 3, "what a copy touches has gone before");
+    assert_eq!(launched(stream)[first.len()..], ["copy on the device"], "what a copy touches has gone before");
     stream.synchronize().unwrap();
-    assert_eq!(launched(stream), ["y of x", "w of z", "v of y", "z of x"]);
+    assert_eq!(launched(stream)[first.len() + 1..], ["z of x"]);
+}
+
+#[test]
+fn a_large_write_comes_after_what_uses_its_memory_and_before_what_will() {
+    const TEST: &str = "a_large_write_comes_after_what_uses_its_memory_and_before_what_will";
+    let device = Device::open(DeviceId::noop("gfx942").unwrap(), Config::default()).unwrap();
+    let Some(function) = scale(&device, TEST) else { return };
+    let stream = device.stream();
+    let tensor = || Tensor::empty(&device, &[LARGE_BYTES / 4], DType::F32).unwrap();
+    let [x, y, z] = [(); 3].map(|()| tensor());
+    wait(stream, &function, "y of x", &x, &y);
+    wait(stream, &function, "z of y", &y, &z);
+    wait(stream, &function, "x of z", &z, &x);
+    assert_eq!(launched(stream), ["y of x", "z of y"]);
+    let bytes = vec![0; LARGE_BYTES];
+    stream.copy_to_device(&bytes, y.buffer(), 0).unwrap();
+    let written =
+        [(Transfer, "copy to the device"), (Compute, "wait for another stream"), (Compute, "copy on the device")];
+    assert_eq!(reached(stream)[2..], written, "what does not touch its memory waits on");
+    stream.copy_to_device(&bytes[..4], x.buffer(), 0).unwrap();
+    assert_eq!(reached(stream)[5..], [(Compute, "x of z"), (Compute, "copy to the device")]);
+    wait(stream, &function, "z of x", &x, &z);
+    stream.synchronize().unwrap();
+    assert_eq!(reached(stream)[7..], [(Compute, "z of x")]);
 }
 
 #[test]

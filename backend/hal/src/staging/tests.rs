@@ -1,107 +1,76 @@
-//! What the rings put on which stream, in which order, over a engine that notes it. The copies' bytes are judged by `gpu/tests.rs`.
+//! What writes become on which stream, in which order, on a driver that runs nothing. The copies' bytes are judged by `gpu/tests.rs`.
 
-use std::sync::Mutex;
+use std::cell::OnceCell;
 
 use super::*;
-use crate::host_device::HostEvent;
+use crate::command::{Action, Recorded};
+use crate::profile::TimedLaunch;
+use crate::{Buffer, Config, Device, DeviceId, Stream};
 
-/// What a engine was asked for; addresses by where they are, bytes in KiB.
-#[derive(Default)]
-struct Noting(Mutex<Vec<String>>);
-
-/// Where the second ring begins.
-const DEVICE: u64 = 1 << 40;
-
-impl Noting {
-    fn note(&self, text: String) {
-        self.0.lock().unwrap().push(text);
-    }
-
-    fn taken(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
+fn noop() -> Device {
+    Device::open(DeviceId::noop("gfx942").unwrap(), Config::default()).unwrap()
 }
 
-fn place(address: u64) -> String {
-    if address >= DEVICE { format!("ring+{}", (address - DEVICE) >> 10) } else { format!("memory+{}", address >> 10) }
-}
-
-impl CopyEngine for Noting {
-    fn pin(&self, bytes: usize) -> Result<*mut u8> {
-        Ok(Box::leak(vec![0; bytes].into_boxed_slice()).as_mut_ptr())
-    }
-
-    unsafe fn unpin(&self, memory: *mut u8) -> Result<()> {
-        // SAFETY: it came from `pin`, of that many bytes.
-        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(memory, RING_BYTES)) });
-        Ok(())
-    }
-
-    fn reserve(&self, bytes: usize) -> Result<u64> {
-        assert_eq!(bytes, RING_BYTES);
-        self.note("reserve".to_owned());
-        Ok(DEVICE)
-    }
-
-    unsafe fn release(&self, address: u64) -> Result<()> {
-        assert_eq!(address, DEVICE);
-        self.note("release".to_owned());
-        Ok(())
-    }
-
-    fn order(&self, first: StreamName, second: StreamName) -> Result<()> {
-        self.note(format!("{second:?} waits for {first:?}"));
-        Ok(())
-    }
-
-    unsafe fn move_on_device(&self, target: u64, source: u64, bytes: usize) -> Result<()> {
-        self.note(format!("Compute: {} from {}, {}", place(target), place(source), bytes >> 10));
-        Ok(())
-    }
-
-    unsafe fn upload(&self, stream: StreamName, target: u64, _source: *const u8, bytes: usize) -> Result<()> {
-        self.note(format!("{stream:?}: {} from the host, {}", place(target), bytes >> 10));
-        Ok(())
-    }
-
-    unsafe fn download(&self, _target: *mut u8, source: u64, bytes: usize) -> Result<()> {
-        self.note(format!("Compute: the host from {}, {}", place(source), bytes >> 10));
-        Ok(())
-    }
-
-    fn mark(&self, _again: Option<Box<dyn DriverEvent>>) -> Result<Box<dyn DriverEvent>> {
-        self.note("Compute: mark".to_owned());
-        Ok(Box::new(HostEvent::now()))
-    }
+/// What has reached the driver since the last time: addresses by where they are, the ring's by their distance from the first; all
+/// in KiB.
+fn taken(stream: &Stream, buffer: &Buffer) -> Vec<String> {
+    let memory = buffer.device_address()..buffer.device_address() + buffer.bytes();
+    let ring = OnceCell::new();
+    let place = |address: u64| match memory.contains(&address) {
+        true => format!("memory+{}", (address - memory.start) >> 10),
+        false => format!("ring+{}", (address - ring.get_or_init(|| address)) >> 10),
+    };
+    let told = |recorded: Recorded| {
+        let command = recorded.command();
+        let what = match command.action {
+            Action::Upload { target, source } => format!("{} from the host, {}", place(target), source.len() >> 10),
+            Action::Copy { target, source, bytes } => {
+                format!("{} from {}, {}", place(target), place(source), bytes >> 10)
+            }
+            Action::Wait { other } => format!("waits for {other:?}"),
+            Action::Kernel { .. } | Action::Product { .. } | Action::Fill { .. } => command.label.to_owned(),
+        };
+        format!("{:?}: {what}", command.stream)
+    };
+    std::mem::take(&mut stream.lock().log).into_iter().map(told).collect()
 }
 
 #[test]
 fn large_writes_go_beside_the_computations_and_all_else_with_them_in_order() {
-    let (engine, staging) = (Noting::default(), Staging::default());
+    let device = noop();
+    let (stream, buffer) = (device.stream(), Buffer::new(&device, 6 << 20).unwrap());
     let mut host = vec![0; 5 << 20];
-    let memory = 64 << 10;
-    // SAFETY: the engine accesses no memory.
-    let write = |bytes: &[u8]| assert_eq!(unsafe { staging.write(&engine, memory, bytes) }.unwrap(), Staged::Yes);
-    write(&host[..LARGE_BYTES - 1024]);
-    assert_eq!(engine.taken(), ["Compute: memory+64 from the host, 1023"]);
-    write(&host);
+    stream.copy_to_device(&host[..LARGE_BYTES - 1024], &buffer, 0).unwrap();
+    assert_eq!(taken(stream, &buffer), ["Compute: memory+0 from the host, 1023"]);
+    stream.copy_to_device(&host, &buffer, 1 << 20).unwrap();
     let expected = [
-        "reserve",
-        "Transfer: ring+1023 from the host, 4096",
-        "Compute waits for Transfer",
-        "Compute: memory+64 from ring+1023, 4096",
-        "Compute: mark",
-        "Transfer: ring+5119 from the host, 1024",
-        "Compute waits for Transfer",
-        "Compute: memory+4160 from ring+5119, 1024",
+        "Transfer: ring+0 from the host, 4096",
+        "Compute: waits for Transfer",
+        "Compute: memory+1024 from ring+0, 4096",
+        "Transfer: ring+4096 from the host, 1024",
+        "Compute: waits for Transfer",
+        "Compute: memory+5120 from ring+4096, 1024",
     ];
-    assert_eq!(engine.taken(), expected);
-    // SAFETY: as above.
-    unsafe { staging.read(&engine, &mut [(memory, &mut host[..2 << 20])]) }.unwrap();
-    assert_eq!(engine.taken(), ["Compute: the host from memory+64, 2048", "Compute: mark"]);
-    // SAFETY: as above.
-    unsafe { staging.read(&engine, &mut [(memory, &mut host[..1024])]) }.unwrap();
-    assert_eq!(engine.taken(), ["Compute: the host from memory+64, 1", "Compute: mark"]);
-    staging.close(&engine);
-    assert_eq!(engine.taken(), ["release"]);
+    assert_eq!(taken(stream, &buffer), expected);
+    stream.copy_to_host(&buffer, 0, &mut host).unwrap();
+    assert!(taken(stream, &buffer).is_empty(), "a read is waited for, and no command");
+}
+
+#[test]
+fn a_profile_tells_the_streams_apart() {
+    let device = noop();
+    let buffer = Buffer::new(&device, LARGE_BYTES as u64).unwrap();
+    device.start_profile().unwrap();
+    device.stream().copy_to_device(&vec![0; LARGE_BYTES], &buffer, 0).unwrap();
+    let timeline = device.take_profile().unwrap().unwrap();
+    let told = |launch: &TimedLaunch| (launch.operator.clone(), launch.stream, launch.bytes);
+    let expected = [
+        ("copy to the device", Transfer, LARGE_BYTES as u64),
+        ("wait for another stream", Compute, 0),
+        ("copy on the device", Compute, LARGE_BYTES as u64),
+    ];
+    assert_eq!(
+        timeline.launches.iter().map(told).collect::<Vec<_>>(),
+        expected.map(|(operator, stream, bytes)| (operator.to_owned(), stream, bytes))
+    );
 }

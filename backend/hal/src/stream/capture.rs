@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Stream;
-use crate::command::Recorded;
+use crate::command::{Recorded, StreamName};
 use crate::driver::{DriverGraph, LaunchFailure, Recording};
 use crate::graph::Capture;
 use crate::log::{Level, report};
@@ -59,13 +59,7 @@ impl Stream {
     /// Refuses what no graph can do, while one is recorded; the graph is not made then.
     pub(crate) fn refuse_in_capture(&self, what: &'static str) -> Result<()> {
         let mut state = self.lock();
-        let Some(capture) = &mut state.capture else { return Ok(()) };
-        let what = match capture.commands.iter().rev().find_map(Recorded::operator) {
-            Some(label) => format!("{what}, after operator {label}"),
-            None => format!("{what}, before the first operator"),
-        };
-        capture.failed.get_or_insert(what.clone());
-        Err(Error::Capture { what })
+        state.capture.as_mut().map_or(Ok(()), |capture| Err(capture.refuse(what)))
     }
 
     /// Does recorded work.
@@ -75,7 +69,7 @@ impl Stream {
     pub(crate) unsafe fn run_commands(&self, commands: &[Recorded]) -> Result<()> {
         self.refuse_in_capture("the replay of another graph")?;
         let mut state = self.lock();
-        let start = state.begin_timing(&*self.driver);
+        let start = state.begin_timing(&*self.driver, StreamName::Compute);
         for recorded in commands {
             self.count_launch();
             // SAFETY: the caller's duty; the limits were checked when it was recorded.
@@ -98,7 +92,7 @@ impl Stream {
     pub(crate) fn run_native(&self, graph: &dyn DriverGraph) -> Result<()> {
         self.refuse_in_capture("the replay of another graph")?;
         let mut state = self.lock();
-        let start = state.begin_timing(&*self.driver);
+        let start = state.begin_timing(&*self.driver, StreamName::Compute);
         self.count_launch();
         graph.launch()?;
         if let Some(recorder) = &mut state.recorder {

@@ -41,7 +41,7 @@ impl Stream {
             parts.push((source.device_address() + *first_byte, &mut **target));
         }
         // SAFETY: the ranges were checked to lie in their buffers, each of which is one live block.
-        self.timed("copy to the host", bytes as u64, || unsafe { self.driver.read_many(&mut parts) })?;
+        self.timed("copy to the host", bytes as u64, || unsafe { self.staging.read(&mut parts) })?;
         self.resolve_profile();
         self.tell()
     }

@@ -160,7 +160,7 @@ impl<'a> LaunchArgs<'a> {
                 let Packed { bytes, at, mut touched, .. } = packed;
                 if let Some(extent) = spec.extent {
                     for (slot, touched) in &mut touched {
-                        touched.narrow_to(extent(&seen, usize::from(*slot), touched.is_written));
+                        touched.narrow_to(extent(&seen, usize::from(*slot), touched.access.is_written));
                     }
                 }
                 let call = Call { function: self.function.clone(), asked, config, bytes, at };
@@ -314,7 +314,7 @@ impl<'a> Packed<'a> {
     /// - As [`LaunchArgs::launch`], and `touched` lists what the kernel writes.
     unsafe fn launch(&self, function: &Function, config: LaunchConfig) -> Result<(), DriverError> {
         let settled = self.stream.settled();
-        let written = self.touched.iter().filter(|(_, touched)| touched.is_written);
+        let written = self.touched.iter().filter(|(_, touched)| touched.access.is_written);
         let outputs = written.map(|(_, touched)| settled.buffer(&touched.memory)).collect::<Result<Vec<_>, _>>()?;
         let device = self.stream.context().opened();
         // SAFETY: the caller's two duties.

@@ -24,7 +24,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use rocfire_hal::profile::Work as Profiled;
-use rocfire_hal::{Buffer, Bytes, DType, Device, Function, Source, Tensor};
+use rocfire_hal::{Access, Buffer, Bytes, DType, Dependencies, Device, Function, Hazards, Source, Tensor};
 
 use super::shared::Shared;
 use super::{CudaFunction, DriverError, Kernel, LaunchConfig, Runs};
@@ -35,8 +35,8 @@ pub use kept::{Kept, Turn};
 pub use settled::Settled;
 pub(crate) use settled::tensor;
 
-/// Launches that wait at a time: as many as a mask has bits.
-const WAITING_MOST: usize = 64;
+/// Launches that wait at a time.
+const WAITING_MOST: usize = Hazards::COMMANDS_MOST;
 /// Those that wait on when it is full. Between the copies of keys that an attention of Candle's makes and the place where Rust
 /// drops them there are some 20 launches.
 const WAITING_ON: usize = 26;
@@ -48,43 +48,38 @@ const MORE_EACH_TIME: usize = 10;
 /// Bytes of results that wait, most: more would hold back memory that others want.
 const WRITTEN_BYTES_MOST: u64 = 1 << 30;
 
-/// Memory that a launch reads or writes: addresses, and which bytes between them if they come in rows.
-pub(crate) struct Touched {
+/// Memory that a launch reads or writes.
+#[derive(Clone, Debug)]
+pub struct Touched {
+    /// What it is part of.
     pub memory: Kept,
-    pub first: u64,
-    pub end: u64,
+    /// Which bytes, and whether they are read or written.
+    pub access: Access,
     /// The address that the launch was given.
     pub asked: u64,
-    /// Bytes of a row, and from one row to the next.
-    pub rows: Option<(u64, u64)>,
-    pub is_read: bool,
-    pub is_written: bool,
 }
 
 impl Touched {
-    /// So many bytes from an address on.
-    pub(crate) fn part(memory: Kept, first: u64, bytes: u64, is_written: bool) -> Touched {
-        Touched { memory, first, end: first + bytes, asked: first, rows: None, is_read: !is_written, is_written }
+    /// So many bytes from an address on, written or else read.
+    pub fn part(memory: Kept, first: u64, bytes: u64, is_written: bool) -> Touched {
+        let bytes = Bytes { first, end: first + bytes, rows: None };
+        Touched { memory, access: Access { bytes, is_read: !is_written, is_written }, asked: first }
     }
 
     /// All of some memory.
     pub(crate) fn whole(memory: Kept, is_read: bool, is_written: bool) -> Touched {
         let first = memory.address();
-        let end = first + memory.bytes();
-        Touched { memory, first, end, asked: first, rows: None, is_read, is_written }
+        let bytes = Bytes { first, end: first + memory.bytes(), rows: None };
+        Touched { memory, access: Access { bytes, is_read, is_written }, asked: first }
     }
 
     /// Only what lies so from the address on; `None` if that is not known.
     pub(crate) fn narrow_to(&mut self, extent: Option<Extent>) {
         let Some(Extent { rows, row_bytes, stride_bytes }) = extent else { return };
         let span = rows.saturating_sub(1).saturating_mul(stride_bytes).saturating_add(row_bytes);
-        (self.first, self.end) = (self.asked, self.asked.saturating_add(span).min(self.end));
-        self.rows = (rows > 1 && row_bytes <= stride_bytes).then_some((row_bytes, stride_bytes));
-    }
-
-    fn meets(&self, other: &Touched) -> bool {
-        let bytes = |touched: &Touched| Bytes { first: touched.first, end: touched.end, rows: touched.rows };
-        bytes(self).meets(&bytes(other))
+        let end = self.asked.saturating_add(span).min(self.access.bytes.end);
+        let rows = (rows > 1 && row_bytes <= stride_bytes).then_some((row_bytes, stride_bytes));
+        self.access.bytes = Bytes { first: self.asked, end, rows };
     }
 }
 
@@ -120,16 +115,14 @@ pub struct Node {
     pub(crate) work: Work,
     pub(crate) touched: Vec<Touched>,
     /// Earlier ones that must run before it.
-    after: u64,
-    /// Earlier ones of whose results it reads something.
-    sources: u64,
+    dependencies: Dependencies,
     /// What its library has made of the arguments.
     read: OnceLock<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Node {
     pub(crate) fn new(work: Work, touched: Vec<Touched>) -> Node {
-        Node { work, touched, after: 0, sources: 0, read: OnceLock::new() }
+        Node { work, touched, dependencies: Dependencies::default(), read: OnceLock::new() }
     }
 
     /// What a library makes of the launch, made once: while it waits it is planned more than once, and then run.
@@ -143,12 +136,21 @@ impl Node {
         self.read.get()?.as_ref()?.downcast_ref()
     }
 
+    fn accesses(&self) -> impl Iterator<Item = &Access> {
+        self.touched.iter().map(|touched| &touched.access)
+    }
+
     fn written(&self) -> impl Iterator<Item = &Touched> {
-        self.touched.iter().filter(|touched| touched.is_written)
+        self.touched.iter().filter(|touched| touched.access.is_written)
     }
 
     fn written_bytes(&self) -> u64 {
-        self.written().map(|written| written.end - written.first).sum()
+        self.written().map(|written| written.access.bytes.end - written.access.bytes.first).sum()
+    }
+
+    /// Whether it writes any of these bytes.
+    fn overwrites<'a>(&self, mut accesses: impl Iterator<Item = &'a Access>) -> bool {
+        accesses.any(|access| self.written().any(|written| written.access.bytes.meets(&access.bytes)))
     }
 
     /// Candle's name for the kernel, or what a launcher calls its own; `None` for a product.
@@ -254,7 +256,7 @@ impl Node {
     pub fn result(&self) -> Option<(u64, u64)> {
         let mut written = self.written();
         match (written.next(), written.next()) {
-            (Some(result), None) => Some((result.first, result.end)),
+            (Some(result), None) => Some((result.access.bytes.first, result.access.bytes.end)),
             _ => None,
         }
     }
@@ -294,8 +296,7 @@ pub struct Window<'a> {
 impl Window<'_> {
     /// Whether a launch writes anything that another reads or writes.
     pub fn disturbs(&self, number: usize, other: usize) -> bool {
-        let touched = &self.nodes[other].touched;
-        self.nodes[number].written().any(|written| touched.iter().any(|touched| written.meets(touched)))
+        self.nodes[number].overwrites(self.nodes[other].accesses())
     }
 
     /// How many.
@@ -315,29 +316,28 @@ impl Window<'_> {
 
     /// The earlier ones that must run before it, a bit each.
     pub fn after(&self, number: usize) -> u64 {
-        self.nodes[number].after
+        self.nodes[number].dependencies.all
     }
 
     /// The earlier ones of whose results it reads something, a bit each.
     pub fn sources(&self, number: usize) -> u64 {
-        self.nodes[number].sources
+        self.nodes[number].dependencies.sources
     }
 
     /// Those of whose results another reads something, a bit each.
     pub fn read(&self) -> u64 {
-        self.nodes.iter().fold(0, |all, node| all | node.sources)
+        self.nodes.iter().fold(0, |all, node| all | node.dependencies.sources)
     }
 
     /// The later ones that read something of its results, a bit each.
     pub fn readers(&self, number: usize) -> u64 {
-        let reads = |(other, node): (usize, &Node)| (node.sources >> number & 1) << other;
+        let reads = |(other, node): (usize, &Node)| (node.dependencies.sources >> number & 1) << other;
         self.nodes.iter().enumerate().skip(number + 1).map(reads).fold(0, |all, bit| all | bit)
     }
 
     /// Whether a launch writes what another, or it itself, reads.
     pub fn overwrites(&self, number: usize, reader: usize) -> bool {
-        let read = || self.nodes[reader].touched.iter().filter(|touched| touched.is_read);
-        self.nodes[number].written().any(|written| read().any(|read| written.meets(read)))
+        self.nodes[number].overwrites(self.nodes[reader].accesses().filter(|access| access.is_read))
     }
 
     /// Whether somebody outside can still read its results.
@@ -403,23 +403,12 @@ pub trait Merger: Sync {
     fn plan(&self, window: &Window<'_>, goes: &mut dyn FnMut(&[usize]) -> bool) -> Vec<Planned>;
 }
 
-/// Memory that a launch touches, as small as it can be: what is asked of all that wait.
-#[derive(Clone, Copy)]
-struct Span {
-    first: u64,
-    end: u64,
-    node: u32,
-    /// Among what the launch touches.
-    number: u32,
-}
-
 /// The launches of a device that wait.
 #[derive(Default)]
 pub(crate) struct Queue {
     nodes: Vec<Node>,
-    /// What they read, and what they write.
-    read: Vec<Span>,
-    written: Vec<Span>,
+    /// What they access.
+    hazards: Hazards,
     written_bytes: u64,
     /// How often the oldest ran since everything did.
     times: usize,
@@ -463,32 +452,8 @@ impl Queue {
     }
 
     fn add(&mut self, mut node: Node) {
-        (node.after, node.sources) = (0, 0);
-        for touched in &node.touched {
-            let meeting = |spans: &[Span]| {
-                let overlaps = |span: &&Span| span.first < touched.end && touched.first < span.end;
-                let meets = |span: &&Span| touched.meets(&self.nodes[span.node as usize].touched[span.number as usize]);
-                spans.iter().filter(overlaps).filter(meets).fold(0_u64, |mask, span| mask | 1 << span.node)
-            };
-            let writers = meeting(&self.written);
-            node.after |= writers;
-            if touched.is_read {
-                node.sources |= writers;
-            }
-            if touched.is_written {
-                node.after |= meeting(&self.read);
-            }
-        }
-        self.list(node);
-    }
-
-    /// Puts a launch behind the others, whose order is known.
-    fn list(&mut self, node: Node) {
-        for (number, &Touched { first, end, is_read, is_written, .. }) in (0..).zip(&node.touched) {
-            let span = Span { first, end, node: self.nodes.len() as u32, number };
-            self.read.extend(is_read.then_some(span));
-            self.written.extend(is_written.then_some(span));
-        }
+        node.dependencies = self.hazards.dependencies(node.accesses());
+        self.hazards.add(self.nodes.len(), node.accesses());
         self.written_bytes += node.written_bytes();
         self.nodes.push(node);
     }
@@ -504,7 +469,7 @@ impl Queue {
         let (nodes, end) = (&self.nodes, self.nodes.len() - left);
         let mut waiting_on = 0_u64;
         let mut goes = |members: &[usize]| {
-            let is_late = |&member: &usize| member >= end || nodes[member].after & waiting_on != 0;
+            let is_late = |&member: &usize| member >= end || nodes[member].dependencies.all & waiting_on != 0;
             let waits = left > 0 && members.iter().any(is_late);
             if waits {
                 waiting_on |= members.iter().fold(0, |mask, &member| mask | 1 << member);
@@ -522,16 +487,13 @@ impl Queue {
         let run: usize = steps.iter().map(|step| step.members.len()).sum();
         debug_assert_eq!(run + waiting_on.count_ones() as usize, nodes.len(), "each once");
         steps.iter().for_each(|step| self.put(shared, step));
-        let waited = std::mem::take(&mut self.nodes);
-        (self.written_bytes, self.nodes) = (0, Vec::with_capacity(WAITING_MOST));
-        self.read.clear();
-        self.written.clear();
-        for (number, mut node) in waited.into_iter().enumerate() {
-            if waiting_on >> number & 1 == 1 {
-                (node.after, node.sources) = (packed(node.after, waiting_on), packed(node.sources, waiting_on));
-                self.list(node);
-            }
+        self.hazards.keep(waiting_on);
+        let mut numbers = 0..WAITING_MOST;
+        self.nodes.retain(|_| numbers.next().is_some_and(|number| waiting_on >> number & 1 == 1));
+        for node in &mut self.nodes {
+            node.dependencies = node.dependencies.kept(waiting_on);
         }
+        self.written_bytes = self.nodes.iter().map(Node::written_bytes).sum();
         if self.nodes.len() == WAITING_MOST {
             // All of it hangs together: nothing is gained by waiting.
             self.run(shared, 0);
@@ -584,17 +546,6 @@ impl Queue {
             }
         }
     }
-}
-
-/// The bits of a mask that stand where `kept` has bits, side by side.
-fn packed(mask: u64, mut kept: u64) -> u64 {
-    let (mut all, mut at) = (0, 0);
-    while kept != 0 {
-        all |= (mask >> kept.trailing_zeros() & 1) << at;
-        at += 1;
-        kept &= kept - 1;
-    }
-    all
 }
 
 /// # Safety

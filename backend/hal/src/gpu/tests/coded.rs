@@ -1,6 +1,7 @@
 //! Products of codes with scales and of bytes by the vendors' libraries, over `tests/fake/blas.rs`.
 
 use super::super::{Gpu, Platform};
+use super::put;
 use crate::DType;
 use crate::driver::Driver;
 use crate::vendor::{Addresses, Code, Coded, Operand, Product, Scaling, VendorGemm};
@@ -81,14 +82,6 @@ fn product(coded: Coded, [m, n, k]: [usize; 3]) -> Product {
     let (input, output, coded) = (DType::U8, DType::BF16, Some(coded));
     let (a, b) = (operand(k + 16), operand(k + 32));
     Product { input, coded, output, tf32: false, m, n, k, batches: 1, a, b, c }
-}
-
-fn put<P: Platform>(gpu: &Gpu<P>, data: &[u8]) -> u64 {
-    let address = gpu.allocate(data.len().max(1) as u64).unwrap();
-    // SAFETY: the memory was just taken.
-    unsafe { gpu.write(address, data) }.unwrap();
-    gpu.synchronize().unwrap();
-    address
 }
 
 /// Multiplies by a plan, twice, with other scales the second time, and compares.

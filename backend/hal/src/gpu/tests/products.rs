@@ -1,7 +1,7 @@
 //! Products by the vendors' libraries, over `tests/fake/blas.rs`.
 
 use super::super::{Gpu, Platform};
-use super::{Fake, built_or_skip, fake_or_skip};
+use super::{Fake, built_or_skip, fake_or_skip, put};
 use crate::DType;
 use crate::driver::Driver;
 use crate::vendor::{Addresses, Operand, Product, VendorGemm};
@@ -52,15 +52,8 @@ pub(crate) fn check_product_of<P: Platform>(
     let values = |salt: usize| -> Vec<f32> { (0..100).map(|at| ((at * 7 + salt) % 13) as f32 + first).collect() };
     let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
     let (a_data, b_data) = (values(1), values(5));
-    let put = |data: &[u8]| {
-        let address = gpu.allocate(data.len() as u64).unwrap();
-        // SAFETY: the memory was just taken.
-        unsafe { gpu.write(address, data) }.unwrap();
-        address
-    };
-    let (a_at, b_at, c_at) = (put(&bytes(&a_data)), put(&bytes(&b_data)), put(&[0xff; BATCHES * M * N * 4]));
-    // The fake libraries multiply at once, the fake platform copies when it is waited for.
-    gpu.synchronize().unwrap();
+    let (a_at, b_at) = (put(gpu, &bytes(&a_data)), put(gpu, &bytes(&b_data)));
+    let c_at = put(gpu, &[0xff; BATCHES * M * N * 4]);
     let workspace = gpu.allocate(plan.workspace_bytes().max(1)).unwrap();
     // SAFETY: 100 elements hold either operand, and C has its own.
     unsafe { plan.launch(&Addresses { a: a_at, b: b_at, c: c_at, scales: [0; 2], workspace }) }.unwrap();

@@ -45,11 +45,15 @@ fn part(memory: &Kept, from: u64, bytes: u64, is_written: bool) -> Touched {
     Touched::part(memory.clone(), memory.address() + from, bytes, is_written)
 }
 
+fn masks(node: &Node) -> (u64, u64) {
+    (node.dependencies.all, node.dependencies.sources)
+}
+
 /// What each launch must come after, and whose results it reads.
 fn order(nodes: Vec<Node>) -> Vec<(u64, u64)> {
     let mut queue = Queue::default();
     nodes.into_iter().for_each(|node| queue.add(node));
-    queue.nodes.iter().map(|node| (node.after, node.sources)).collect()
+    queue.nodes.iter().map(masks).collect()
 }
 
 #[test]
@@ -134,7 +138,7 @@ fn what_waits_on_keeps_its_order() {
     for at in 0..4 {
         queue.add(bench.node(vec![part(&x, 0, 1024, at % 2 == 0)]));
     }
-    let masks = |queue: &Queue| queue.nodes.iter().map(|node| (node.after, node.sources)).collect::<Vec<_>>();
+    let masks = |queue: &Queue| queue.nodes.iter().map(masks).collect::<Vec<_>>();
     assert_eq!(masks(&queue), [(0, 0), (0b1, 0b1), (0b11, 0), (0b101, 0b101)]);
     // The first two run.
     queue.run(&bench.shared, 2);
