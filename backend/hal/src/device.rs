@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use rocfire_arch::Arch;
 
-use crate::compile::{CodeObject, Compiler, Pipeline, Source, clang_compiler};
+use crate::compile::{CodeObject, CompileStats, Compiler, Pipeline, Source, clang_compiler};
 use crate::driver::{DeviceInfo, Driver};
 use crate::log::{Level, report};
 use crate::pool::{Block, MemoryStats, Pool, SegmentStats, SharedPool};
@@ -30,7 +30,7 @@ pub(crate) struct DeviceInner {
     modules: Mutex<HashMap<[u8; 32], Arc<Slot>>>,
     vendor_plans: crate::vendor::Plans,
     attached: OnceLock<Arc<dyn Any + Send + Sync>>,
-    /// Made by the first module, so that a device without kernels needs no compiler.
+    /// Made by the first module. It looks for a compiler when packs and cache do not have a kernel.
     pipeline: Mutex<Option<Arc<Pipeline>>>,
 }
 
@@ -178,7 +178,12 @@ impl Device {
 
     /// How often the compiler was run for it since it was opened: kernels that were neither loaded nor on disk.
     pub fn compiled(&self) -> u64 {
-        lock(&self.0.pipeline).as_ref().map_or(0, |pipeline| pipeline.compiled())
+        self.compile_stats().compiled
+    }
+
+    /// Where its code objects came from since it was opened: the compiler, packs or the cache on disk.
+    pub fn compile_stats(&self) -> CompileStats {
+        lock(&self.0.pipeline).as_ref().map(|pipeline| pipeline.stats()).unwrap_or_default()
     }
 
     /// What its pool holds.
@@ -213,19 +218,19 @@ impl Device {
         lock(&self.0.pool).trim()
     }
 
-    /// The module of a source: loaded, else from the cache on disk, else compiled. For one that is loaded nothing is
+    /// The module of a source: loaded, else from a pack, else from the cache on disk, else compiled. For one that is loaded nothing is
     /// allocated.
     ///
     /// # Errors
-    /// [`Error::NoCompiler`], [`Error::ArchRefused`], [`Error::Compile`], [`Error::CodeObject`], [`Error::Io`]; the
-    /// driver's own, for loading.
+    /// [`Error::NoCompiler`], [`Error::ArchRefused`], [`Error::Compile`], [`Error::CodeObject`], [`Error::Io`];
+    /// [`Error::Pack`] for a damaged pack where there is no compiler; the driver's own, for loading.
     pub fn module(&self, source: &Source) -> Result<Arc<Module>> {
         let slot = self.slot(source);
         let mut module = lock(&slot);
         if let Some(module) = &*module {
             return Ok(Arc::clone(module));
         }
-        let pipeline = self.pipeline()?;
+        let pipeline = self.pipeline();
         let code = pipeline.one(source)?;
         let loaded = Arc::new(self.load(&pipeline, source, &code)?);
         *module = Some(Arc::clone(&loaded));
@@ -240,8 +245,8 @@ impl Device {
         let missing: Vec<Source> =
             sources.iter().filter(|source| lock(&self.slot(source)).is_none()).cloned().collect();
         if !missing.is_empty() {
-            let pipeline = self.pipeline()?;
-            let codes = pipeline.many(&missing);
+            let pipeline = self.pipeline();
+            let codes = pipeline.many(&missing, &|_| {});
             for (source, code) in missing.iter().zip(codes) {
                 let slot = self.slot(source);
                 let mut module = lock(&slot);
@@ -320,14 +325,24 @@ impl Device {
         Arc::clone(modules.entry(*source.hash()).or_default())
     }
 
-    fn pipeline(&self) -> Result<Arc<Pipeline>> {
+    fn pipeline(&self) -> Arc<Pipeline> {
         let mut pipeline = lock(&self.0.pipeline);
-        if let Some(pipeline) = &*pipeline {
-            return Ok(Arc::clone(pipeline));
+        Arc::clone(pipeline.get_or_insert_with(|| Arc::new(self.new_pipeline())))
+    }
+
+    fn new_pipeline(&self) -> Pipeline {
+        let id = self.id();
+        let pipeline = Pipeline::finding(self.arch(), Box::new(move || compiler(id)), &self.0.config);
+        match takes_packs(id) {
+            true => pipeline,
+            false => {
+                self.report(
+                    Level::Info,
+                    "packs are not used: this ROCm does not load the version of their code objects",
+                );
+                pipeline.without_packs()
+            }
         }
-        let made = Arc::new(Pipeline::new(self.arch(), compiler(self.id())?, &self.0.config));
-        *pipeline = Some(Arc::clone(&made));
-        Ok(made)
     }
 }
 
@@ -445,6 +460,15 @@ fn open_driver(id: DeviceId, config: &Config) -> Result<Arc<dyn Driver>> {
 fn not_built(driver: DriverKind) -> Error {
     let reason = "not in this build: the Cargo feature of this name of rocfire-hal is off";
     Error::NoDriver { driver, reason }
+}
+
+/// Whether a device loads code objects as packs have them.
+fn takes_packs(id: DeviceId) -> bool {
+    match id.driver() {
+        #[cfg(feature = "hip")]
+        DriverKind::Hip => !crate::hip::is_old(),
+        _ => true,
+    }
 }
 
 /// The compiler for a device, as DESIGN says: per driver and target.

@@ -33,6 +33,8 @@ pub struct Report {
     pub cache_bytes: u64,
     /// Most that it may hold, bytes.
     pub cache_limit_bytes: u64,
+    /// The packs of compiled kernels that are looked into, in order: each with its path, and checked to its last byte.
+    pub packs: Vec<(PathBuf, Result<PackFact, String>)>,
     /// The kernel's nodes for AMD GPUs, and whether this user can open them.
     pub nodes: Vec<Node>,
     /// Whether the kernel moves pages between NUMA nodes, which costs GPUs 10 to 30%; `None` where it does not say.
@@ -47,6 +49,16 @@ pub struct Report {
     pub settings_error: Option<String>,
     /// What should be looked at: known-bad versions, overrides, permissions.
     pub warnings: Vec<String>,
+}
+
+/// What a pack of compiled kernels holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PackFact {
+    /// The size of the file.
+    pub bytes: u64,
+    /// What it holds, by architecture.
+    pub packed: Vec<compile::Packed>,
 }
 
 /// A device node of the kernel's.
@@ -113,6 +125,7 @@ pub fn report() -> Report {
         cache_bytes: compile::cache_size_bytes(&config),
         cache_limit_bytes: config.cache_mb << 20,
         cache_dir: config.cache_dir.clone(),
+        packs: packs(&config),
         wsl: is_wsl(),
         nvidia_driver: nvidia_driver(),
         settings: setting_facts(&config),
@@ -128,6 +141,21 @@ pub fn report() -> Report {
         settings_error,
         warnings,
     }
+}
+
+/// Every pack that would be looked into, read as a whole.
+fn packs(config: &Config) -> Vec<(PathBuf, Result<PackFact, String>)> {
+    let fact = |path: &Path| {
+        let pack = compile::Pack::open(path)?;
+        pack.verify()?;
+        Ok(PackFact { bytes: pack.bytes(), packed: pack.packed().to_vec() })
+    };
+    let all = compile::pack_paths(config).into_iter();
+    all.map(|path| {
+        let fact = fact(&path).map_err(|error: crate::Error| error.to_string());
+        (path, fact)
+    })
+    .collect()
 }
 
 /// Whether the kernel offers AMD GPUs at all: `/dev/kfd`, or on WSL `/dev/dxg`.

@@ -137,6 +137,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A kernel pack that cannot be used. What is in it is compiled, where there is a compiler.
+    #[error("kernel pack {}: {reason}", path.display())]
+    Pack {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and where it matters what was expected.
+        reason: String,
+    },
     /// A code object has no kernel of this name.
     #[error("{module} has no kernel {kernel}; it has {has}")]
     NoKernel {

@@ -1,8 +1,9 @@
 //! Code objects on disk, shared by processes.
 //!
-//! A file is named after its key and holds a magic number, the BLAKE3 hash of the code object with the key as BLAKE3's own, and
-//! the code object compressed by zstd: a file that came under another key's name does not pass as that key's. It is written under a temporary name and renamed, so a reader sees all of it or nothing; one that
-//! is damaged all the same is removed and made again. Reading a file sets its time, and when the folder grows past its
+//! A file is named after its key and holds a magic number, a BLAKE3 hash with the key as BLAKE3's own of all that follows, the hash
+//! of the source, for whoever makes a pack of what is here, and the code object compressed by zstd: a file that came under another
+//! key's name does not pass as that key's. It is written under a temporary name and renamed, so a reader sees all of it or nothing;
+//! one that is damaged all the same is removed and made again. Reading a file sets its time, and when the folder grows past its
 //! bound the files that were used longest ago go first.
 
 use std::fs::{self, File};
@@ -15,9 +16,11 @@ use blake3::Hash;
 
 use crate::{Error, Result};
 
-const MAGIC: &[u8; 8] = b"rocfire2";
+const MAGIC: &[u8; 8] = b"rocfire3";
 const SUFFIX: &str = "co";
 const HASH_BYTES: usize = 32;
+/// The hash of a source.
+type SourceHash = [u8; HASH_BYTES];
 /// zstd's default: twice as fast as level 9 and within 5% of its size on code objects.
 const ZSTD_LEVEL: i32 = 3;
 /// No code object is larger; a damaged length must not ask for all memory.
@@ -46,7 +49,7 @@ impl Cache {
         }
         let path = self.path(key);
         let file = fs::read(&path).ok()?;
-        let Some(bytes) = decode(key, &file) else {
+        let Some((_, bytes)) = decode(key, &file) else {
             // If it cannot be removed it is replaced by the rename of its successor.
             let _ = fs::remove_file(&path);
             return None;
@@ -56,16 +59,16 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Keeps a code object.
+    /// Keeps a code object, and the hash of its source.
     ///
     /// # Errors
     /// [`Error::Io`] if the folder cannot be written.
-    pub fn write(&self, key: &Hash, code: &[u8]) -> Result<()> {
+    pub fn write(&self, key: &Hash, source: &SourceHash, code: &[u8]) -> Result<()> {
         if self.limit_bytes == 0 {
             return Ok(());
         }
         let path = self.path(key);
-        let file = encode(key, code).map_err(|source| Error::io("compress", &path, source))?;
+        let file = encode(key, source, code).map_err(|error| Error::io("compress", &path, error))?;
         let failed = |source| Error::io("write", &path, source);
         fs::create_dir_all(&self.folder).map_err(failed)?;
         let mut temporary = tempfile::NamedTempFile::new_in(&self.folder).map_err(failed)?;
@@ -73,6 +76,15 @@ impl Cache {
         temporary.persist(&path).map_err(|error| failed(error.error))?;
         self.make_room(file.len() as u64);
         Ok(())
+    }
+
+    /// Every code object that is in order: its key, its source's hash, the code.
+    pub fn entries(&self) -> impl Iterator<Item = (Hash, SourceHash, Vec<u8>)> {
+        files(&self.folder).into_iter().filter_map(|file| {
+            let key = Hash::from_hex(file.path.file_stem()?.to_str()?).ok()?;
+            let (source, code) = decode(&key, &fs::read(&file.path).ok()?)?;
+            Some((key, source, code))
+        })
     }
 
     fn path(&self, key: &Hash) -> PathBuf {
@@ -129,21 +141,22 @@ fn files(folder: &Path) -> Vec<Entry> {
     entries.flatten().filter_map(entry).collect()
 }
 
-fn encode(key: &Hash, code: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut file = Vec::new();
-    file.extend_from_slice(MAGIC);
-    file.extend_from_slice(blake3::keyed_hash(key.as_bytes(), code).as_bytes());
-    file.extend_from_slice(&zstd::bulk::compress(code, ZSTD_LEVEL)?);
-    Ok(file)
+fn encode(key: &Hash, source: &SourceHash, code: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut rest = source.to_vec();
+    rest.extend_from_slice(&zstd::bulk::compress(code, ZSTD_LEVEL)?);
+    Ok([&MAGIC[..], &blake3::keyed_hash(key.as_bytes(), &rest).as_bytes()[..], &rest].concat())
 }
 
-fn decode(key: &Hash, file: &[u8]) -> Option<Vec<u8>> {
+fn decode(key: &Hash, file: &[u8]) -> Option<(SourceHash, Vec<u8>)> {
     let rest = file.strip_prefix(MAGIC)?;
-    let (hash, compressed) = rest.split_at_checked(HASH_BYTES)?;
+    let (hash, rest) = rest.split_at_checked(HASH_BYTES)?;
+    if blake3::keyed_hash(key.as_bytes(), rest).as_bytes() != hash {
+        return None;
+    }
+    let (source, compressed) = rest.split_first_chunk::<HASH_BYTES>()?;
     let size = zstd::zstd_safe::get_frame_content_size(compressed).ok()??;
     let size = usize::try_from(size).ok().filter(|&size| size <= MOST_BYTES)?;
-    let code = zstd::bulk::decompress(compressed, size).ok()?;
-    (blake3::keyed_hash(key.as_bytes(), &code).as_bytes() == hash).then_some(code)
+    Some((*source, zstd::bulk::decompress(compressed, size).ok()?))
 }
 
 #[cfg(test)]

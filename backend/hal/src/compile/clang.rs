@@ -28,7 +28,7 @@ const FIRST_POLL: Duration = Duration::from_millis(1);
 const LONGEST_POLL: Duration = Duration::from_millis(20);
 
 /// Part of the cache's key: whoever changes the options below changes it.
-const OPTIONS: &[&str] = &[
+pub(super) const OPTIONS: &[&str] = &[
     "-x",
     "hip",
     "--cuda-device-only",

@@ -2,12 +2,14 @@
 //!
 //! A source is compiled behind the prelude, with the facts of its architecture as macros, by clang (`clang.rs`) or, for
 //! real devices, by hiprtc (`hip/rtc.rs`) or NVRTC (`cuda/rtc.rs`). Code objects are kept on disk (`cache.rs`) under the hash of everything that
-//! went into them. `module.rs` loads them; what is loaded is kept by the device.
+//! went into them; before it, and before any compiler is looked for, come packs (`pack.rs`), which carry code objects to
+//! machines without a compiler. `module.rs` loads them; what is loaded is kept by the device.
 
 mod cache;
 mod clang;
 mod cubin;
 mod metadata;
+mod pack;
 #[cfg(any(feature = "hip", feature = "cuda"))]
 pub(crate) mod rtc;
 mod source;
@@ -20,9 +22,11 @@ use rocfire_arch::Arch;
 
 pub use clang::{Clang, Rejected, find as find_clang};
 pub use metadata::{CodeObject, KernelInfo};
+pub use pack::{PACK_EXTENSION, Pack, PackMaker, Packed, is_packed};
 pub use source::Source;
 
 pub(crate) use cache::Cache;
+pub(crate) use pack::paths as pack_paths;
 
 use crate::log::{Level, report};
 use crate::{Config, Error, Result};
@@ -143,7 +147,7 @@ fn code_folder(config: &Config) -> std::path::PathBuf {
 /// # Errors
 /// [`Error::NoCompiler`] if there is none; each source has its own outcome besides.
 pub fn compile_many(arch: Arch, sources: &[Source], config: &Config) -> Result<Vec<Result<Arc<CodeObject>>>> {
-    Ok(Pipeline::new(arch, clang_compiler(arch)?, config).many(sources))
+    Ok(Pipeline::new(arch, clang_compiler(arch)?, config).many(sources, &|_| {}))
 }
 
 /// The compiler of devices without a GPU.
@@ -156,82 +160,232 @@ pub(crate) fn clang_or_error(arch: Arch) -> Result<&'static Clang> {
     clang().map_err(|rejected| Error::NoCompiler { arch, searched: clang::describe(rejected) })
 }
 
-/// A compiler for an architecture, with its cache.
+/// What an architecture's kernels are compiled with: its facts, and that there is no matrix unit where it is not to be used.
+fn arch_defines(arch: Arch, matrix: bool) -> Vec<(String, String)> {
+    let defines = arch.info().defines().into_iter();
+    let mut defines: Vec<(String, String)> = defines.map(|(name, value)| (name.to_owned(), value)).collect();
+    if !matrix {
+        // The prelude's matrix products fall back to fused multiply-adds where there is no unit.
+        let none = defines.iter().find(|(name, _)| name == "ARCH_MATRIX_NONE").cloned();
+        let none = none.expect("arch defines every kind of matrix unit").1;
+        let used = defines.iter_mut().find(|(name, _)| name == "ARCH_MATRIX");
+        used.expect("arch defines the matrix unit").1 = none;
+    }
+    defines
+}
+
+/// Looks for the compiler of an architecture, when one is first needed.
+type Find = Box<dyn Fn() -> Result<Arc<dyn Compiler>> + Send + Sync>;
+
+/// A compiler that was found, and what is the same for every source that it compiles: prelude, architecture, compiler.
+struct Found {
+    compiler: Arc<dyn Compiler>,
+    base: blake3::Hasher,
+}
+
+/// Code objects for an architecture: packs, a cache, and a compiler that is looked for when neither has a kernel.
 pub(crate) struct Pipeline {
     arch: Arch,
-    compiler: Arc<dyn Compiler>,
+    find: Find,
+    found: OnceLock<Found>,
+    packs: pack::Packs,
+    /// What is the same for every key of a pack.
+    packed_base: blake3::Hasher,
     cache: Cache,
     config: Config,
-    /// What is the same for every source: prelude, architecture, compiler.
-    base: blake3::Hasher,
     arch_defines: Vec<(String, String)>,
-    /// Sources that had to be compiled.
+    counts: Counts,
+}
+
+/// Where code objects came from.
+#[derive(Default)]
+struct Counts {
     compiled: AtomicU64,
+    packed: AtomicU64,
+    cached: AtomicU64,
+    compiling_us: AtomicU64,
+}
+
+/// Where the code objects of a device came from since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompileStats {
+    /// Runs of the compiler.
+    pub compiled: u64,
+    /// Taken from packs.
+    pub packed: u64,
+    /// Read from the cache on disk.
+    pub cached: u64,
+    /// How long compilers ran; those that run at the same time count each.
+    pub compiling: Duration,
 }
 
 impl Pipeline {
+    /// With a compiler that is there.
     pub fn new(arch: Arch, compiler: Arc<dyn Compiler>, config: &Config) -> Pipeline {
-        let mut arch_defines: Vec<(String, String)> =
-            arch.info().defines().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        if !config.matrix {
-            // The prelude's matrix products fall back to fused multiply-adds where there is no unit.
-            let none = arch_defines.iter().find(|(name, _)| name == "ARCH_MATRIX_NONE").cloned();
-            let none = none.expect("arch defines every kind of matrix unit").1;
-            let used = arch_defines.iter_mut().find(|(name, _)| name == "ARCH_MATRIX");
-            used.expect("arch defines the matrix unit").1 = none;
+        Pipeline::finding(arch, Box::new(move || Ok(Arc::clone(&compiler))), config)
+    }
+
+    /// With one that is looked for when it is needed.
+    pub fn finding(arch: Arch, find: Find, config: &Config) -> Pipeline {
+        let arch_defines = arch_defines(arch, config.matrix);
+        Pipeline {
+            arch,
+            find,
+            found: OnceLock::new(),
+            packs: pack::open_all(config),
+            packed_base: pack::contract(arch, &arch_defines),
+            cache: Cache::new(code_folder(config), config.cache_mb << 20),
+            config: config.clone(),
+            arch_defines,
+            counts: Counts::default(),
         }
+    }
+
+    /// Without packs, because what is in them cannot be loaded.
+    pub fn without_packs(self) -> Pipeline {
+        Pipeline { packs: pack::Packs::default(), ..self }
+    }
+
+    fn found(&self) -> Result<&Found> {
+        if let Some(found) = self.found.get() {
+            return Ok(found);
+        }
+        let compiler = (self.find)().map_err(|error| self.with_refused(error))?;
         let mut base = blake3::Hasher::new();
         base.update(b"rocfire code object 1");
         base.update(&rocfire_prelude::hash());
-        for part in [arch.name(), compiler.identity()] {
+        for part in [self.arch.name(), compiler.identity()] {
             source::update_text(&mut base, part);
         }
-        source::update_pairs(&mut base, &arch_defines);
-        let cache = Cache::new(code_folder(config), config.cache_mb << 20);
-        Pipeline { arch, compiler, cache, config: config.clone(), base, arch_defines, compiled: AtomicU64::new(0) }
+        source::update_pairs(&mut base, &self.arch_defines);
+        Ok(self.found.get_or_init(|| Found { compiler, base }))
     }
 
-    /// The code object of a source: from the cache, or compiled and put there.
+    /// Where there is no compiler, why there is no pack either.
+    fn with_refused(&self, error: Error) -> Error {
+        let refused = self.packs.refused.join("; ");
+        match error {
+            Error::NoCompiler { arch, searched } if !refused.is_empty() => {
+                Error::NoCompiler { arch, searched: format!("{searched}; {refused}") }
+            }
+            other => other,
+        }
+    }
+
+    /// The code object of a source if a pack or the cache has it. Without a compiler, what a pack does not have is an error.
+    pub fn at_hand(&self, source: &Source) -> Result<Option<Arc<CodeObject>>> {
+        match self.in_packs(source) {
+            Ok(Some(code)) => Ok(Some(code)),
+            Ok(None) => Ok(self.in_cache(source, &self.key(source, false)?)),
+            Err(damaged) => match self.key(source, false) {
+                Ok(key) => Ok(self.in_cache(source, &key)),
+                // Without a compiler the pack's damage is what has to be told.
+                Err(_) => Err(damaged),
+            },
+        }
+    }
+
+    /// The code object of a source: from a pack, from the cache, or compiled and put there.
     pub fn one(&self, source: &Source) -> Result<Arc<CodeObject>> {
-        self.get(source, false)
+        match self.at_hand(source)? {
+            Some(code) => Ok(code),
+            None => self.fresh(source),
+        }
+    }
+
+    /// The code object of a source that is neither in a pack nor in the cache: compiled, and put there.
+    pub fn fresh(&self, source: &Source) -> Result<Arc<CodeObject>> {
+        self.make(source, &self.key(source, false)?, false)
+    }
+
+    fn in_packs(&self, source: &Source) -> Result<Option<Arc<CodeObject>>> {
+        if self.packs.open.is_empty() {
+            return Ok(None);
+        }
+        let key = self.packed_base.clone().update(source.hash()).finalize();
+        let mut outcome = Ok(None);
+        for pack in &self.packs.open {
+            match pack.read(&key).and_then(|code| code.map(|code| CodeObject::parse(source.name(), code)).transpose()) {
+                Ok(Some(code)) => {
+                    self.counts.packed.fetch_add(1, Ordering::Relaxed);
+                    return Ok(Some(Arc::new(code)));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    report(self.config.log, Level::Warn, format!("{}: {error}", source.name()));
+                    outcome = Err(error);
+                }
+            }
+        }
+        outcome
     }
 
     /// The same code with line tables: for who has to say where something went wrong.
     pub fn with_lines(&self, source: &Source) -> Result<Arc<CodeObject>> {
-        self.get(source, true)
+        let key = self.key(source, true)?;
+        match self.in_cache(source, &key) {
+            Some(code) => Ok(code),
+            None => self.make(source, &key, true),
+        }
     }
 
-    fn get(&self, source: &Source, line_tables: bool) -> Result<Arc<CodeObject>> {
-        let mut key = self.base.clone();
+    /// What the cache has of this prelude, architecture and compiler: the hash of each source, and the code.
+    pub fn cached(&self) -> Vec<([u8; 32], Vec<u8>)> {
+        let Ok(found) = self.found() else { return Vec::new() };
+        let ours = |(key, source, code): (blake3::Hash, [u8; 32], Vec<u8>)| {
+            (found.base.clone().update(&source).finalize() == key).then_some((source, code))
+        };
+        self.cache.entries().filter_map(ours).collect()
+    }
+
+    fn key(&self, source: &Source, line_tables: bool) -> Result<blake3::Hash> {
+        let mut key = self.found()?.base.clone();
         key.update(source.hash());
         if line_tables {
             source::update_text(&mut key, "line tables");
         }
-        let key = key.finalize();
-        if let Some(bytes) = self.cache.read(&key)
-            && let Ok(code) = CodeObject::parse(source.name(), bytes)
-        {
-            return Ok(Arc::new(code));
-        }
+        Ok(key.finalize())
+    }
+
+    fn in_cache(&self, source: &Source, key: &blake3::Hash) -> Option<Arc<CodeObject>> {
+        let code = CodeObject::parse(source.name(), self.cache.read(key)?).ok()?;
+        self.counts.cached.fetch_add(1, Ordering::Relaxed);
+        Some(Arc::new(code))
+    }
+
+    /// Compiles and puts into the cache.
+    fn make(&self, source: &Source, key: &blake3::Hash, line_tables: bool) -> Result<Arc<CodeObject>> {
         let begun = Instant::now();
-        self.compiled.fetch_add(1, Ordering::Relaxed);
-        let code = CodeObject::parse(source.name(), self.compile(source, line_tables)?)?;
-        let message =
-            || format!("compiled {} for {} in {:.2} s", source.name(), self.arch, begun.elapsed().as_secs_f64());
+        self.counts.compiled.fetch_add(1, Ordering::Relaxed);
+        let compiled = self.compile(source, line_tables);
+        let elapsed = begun.elapsed();
+        self.counts.compiling_us.fetch_add(elapsed.as_micros() as u64, Ordering::Relaxed);
+        let code = CodeObject::parse(source.name(), compiled?)?;
+        let message = || format!("compiled {} for {} in {:.2} s", source.name(), self.arch, elapsed.as_secs_f64());
         report(self.config.log, Level::Debug, message());
-        if let Err(error) = self.cache.write(&key, code.bytes()) {
+        if let Err(error) = self.cache.write(key, source.hash(), code.bytes()) {
             report(self.config.log, Level::Warn, format!("compiled kernels are not kept: {error}"));
         }
         Ok(Arc::new(code))
     }
 
     /// How often the compiler was run.
+    #[cfg(test)]
     pub fn compiled(&self) -> u64 {
-        self.compiled.load(Ordering::Relaxed)
+        self.stats().compiled
     }
 
-    /// The code objects of sources, as many at a time as [`jobs`] allows, in their order.
-    pub fn many(&self, sources: &[Source]) -> Vec<Result<Arc<CodeObject>>> {
+    /// Where its code objects came from.
+    pub fn stats(&self) -> CompileStats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Counts { compiled, packed, cached, compiling_us } = &self.counts;
+        let [compiled, packed, cached] = [compiled, packed, cached].map(count);
+        CompileStats { compiled, packed, cached, compiling: Duration::from_micros(count(compiling_us)) }
+    }
+
+    /// The code objects of sources, as many at a time as [`jobs`] allows, in their order. `done` is told of each.
+    pub fn many(&self, sources: &[Source], done: &(dyn Fn(&Source) + Sync)) -> Vec<Result<Arc<CodeObject>>> {
         let results: Vec<Mutex<Option<Result<Arc<CodeObject>>>>> = sources.iter().map(|_| Mutex::new(None)).collect();
         let next = AtomicUsize::new(0);
         let work = || {
@@ -239,6 +393,7 @@ impl Pipeline {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(source) = sources.get(index) else { break };
                 *results[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(self.one(source));
+                done(source);
             }
         };
         std::thread::scope(|scope| {
@@ -247,10 +402,10 @@ impl Pipeline {
             }
             work();
         });
-        let done = |result: Mutex<Option<_>>| result.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let taken = |result: Mutex<Option<_>>| result.into_inner().unwrap_or_else(PoisonError::into_inner);
         results
             .into_iter()
-            .map(|result| done(result).expect("every source was taken by a thread that has ended"))
+            .map(|result| taken(result).expect("every source was taken by a thread that has ended"))
             .collect()
     }
 
@@ -258,6 +413,7 @@ impl Pipeline {
     fn compile(&self, source: &Source, line_tables: bool) -> Result<Vec<u8>> {
         let defines: Vec<_> = self.arch_defines.iter().chain(source.defines()).cloned().collect();
         let generic = self.arch.info().generic_target;
+        let compiler = &self.found()?.compiler;
         let mut clock = SlowClock::new(source.name(), self.arch, self.config.log);
         for target in std::iter::once(self.arch.name()).chain(generic) {
             let unit = Unit {
@@ -269,7 +425,7 @@ impl Pipeline {
                 hip: source.is_hip(),
                 line_tables,
             };
-            match self.compiler.compile(&unit, &mut || clock.tick()) {
+            match compiler.compile(&unit, &mut || clock.tick()) {
                 Ok(code) => return Ok(code),
                 Err(Failure::UnknownTarget) => {}
                 Err(Failure::Diagnostics(log)) => {
@@ -278,7 +434,7 @@ impl Pipeline {
                 Err(Failure::Other(error)) => return Err(error),
             }
         }
-        Err(Error::ArchRefused { compiler: self.compiler.identity().to_owned(), arch: self.arch, generic })
+        Err(Error::ArchRefused { compiler: compiler.identity().to_owned(), arch: self.arch, generic })
     }
 }
 

@@ -88,6 +88,8 @@ pub struct Config {
     pub cache_dir: PathBuf,
     /// Most that the folder may hold, MiB; the oldest files go first. 0 keeps nothing on disk.
     pub cache_mb: u64,
+    /// Files with compiled kernels, looked into before the folder; `None` for those beside the executable.
+    pub packs: Option<Vec<PathBuf>>,
     /// Whether chains of operators become single launches.
     pub fusion: bool,
     /// Whether matrix units are used.
@@ -132,6 +134,7 @@ impl Default for Config {
             log: Level::Warn,
             cache_dir: default_cache_dir(),
             cache_mb: 1024,
+            packs: None,
             fusion: true,
             matrix: true,
             vendor: true,
@@ -175,6 +178,8 @@ builder! {
     with_cache_dir: cache_dir: PathBuf;
     /// With another bound on that folder, MiB.
     with_cache_mb: cache_mb: u64;
+    /// With these files of compiled kernels, and no others.
+    with_packs: packs: Vec<PathBuf>;
     /// With fusion on or off.
     with_fusion: fusion: bool;
     /// With matrix units on or off.

@@ -57,6 +57,16 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| config.cache_mb.to_string(),
     },
     Setting {
+        name: "ROCFIRE_PACKS",
+        values: "files as PATH has folders, or none",
+        about: "packs of compiled kernels that `rocfire prebuild` made; with one no compiler is needed",
+        parse: |config, text| {
+            config.packs = Some(if text == NO_PACKS { Vec::new() } else { std::env::split_paths(text).collect() });
+            Ok(())
+        },
+        show: show_packs,
+    },
+    Setting {
         name: "ROCFIRE_FUSION",
         values: SWITCH,
         about: "whether chains of operators become single launches",
@@ -179,6 +189,20 @@ impl Setting {
             return Ok(());
         }
         (self.parse)(config, text).map_err(wrong)
+    }
+}
+
+const NO_PACKS: &str = "none";
+
+fn show_packs(config: &Config) -> String {
+    match config.packs.as_deref() {
+        None => "*.rocpack beside the program".to_owned(),
+        Some([]) => NO_PACKS.to_owned(),
+        Some(paths) => match std::env::join_paths(paths) {
+            Ok(joined) => joined.to_string_lossy().into_owned(),
+            // A path with the separator in it, which no variable can hold.
+            Err(_) => format!("{paths:?}"),
+        },
     }
 }
 

@@ -15,6 +15,12 @@ fn refused(name: &str, value: &str) -> String {
     from(&[(name, value)]).unwrap_err().to_string()
 }
 
+/// Two packs, as PATH has two folders.
+#[cfg(unix)]
+const PACKS: &str = "/a/one.rocpack:two";
+#[cfg(windows)]
+const PACKS: &str = "/a/one.rocpack;two";
+
 /// Each variable with a value that is not the default, and the same through the builder.
 fn twins() -> Vec<(&'static str, &'static str, Config)> {
     let base = Config::default;
@@ -25,6 +31,7 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_LOG", "debug", base().with_log(Level::Debug)),
         ("ROCFIRE_CACHE_DIR", "/somewhere", base().with_cache_dir("/somewhere".into())),
         ("ROCFIRE_CACHE_MB", "17", base().with_cache_mb(17)),
+        ("ROCFIRE_PACKS", PACKS, base().with_packs(vec!["/a/one.rocpack".into(), "two".into()])),
         ("ROCFIRE_FUSION", "0", base().with_fusion(false)),
         ("ROCFIRE_MATRIX", "0", base().with_matrix(false)),
         ("ROCFIRE_VENDOR", "0", base().with_vendor(false)),
@@ -199,6 +206,12 @@ fn compile_jobs_are_limited_by_cores() {
     let jobs = crate::compile::jobs(&Config::default().with_compile_jobs(10_000));
     assert!((1..=cores).contains(&jobs), "{jobs}");
     assert_eq!(crate::compile::jobs(&Config::default().with_compile_jobs(1)), 1);
+}
+
+#[test]
+fn packs_can_be_none_and_are_those_beside_the_program_unless_said() {
+    assert_eq!(with("ROCFIRE_PACKS", "none").packs, Some(Vec::new()));
+    assert_eq!(Config::default().packs, None);
 }
 
 #[test]

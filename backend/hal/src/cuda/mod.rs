@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use rocfire_arch::{Arch, Vendor};
 
-pub(crate) use rtc::compiler;
+pub(crate) use rtc::{OPTIONS as COMPILER_OPTIONS, compiler};
 
 use sys::libcuda::{self as cuda, LibCuda};
 

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 const NAMES: [&str; 5] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", "nvrtc64_120_0.dll"];
 /// NVRTC takes a lambda in a device function for the host's unless functions are the device's by default.
-const OPTIONS: &[&str] = &["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
+pub(crate) const OPTIONS: &[&str] = &["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
 
 /// The compiler for an NVIDIA GPU.
 ///

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use rocfire_arch::{Arch, Target, Vendor};
 
-pub(crate) use rtc::compiler;
+pub(crate) use rtc::{compiler, is_old};
 
 use sys::amdhip64::{self as hip, AmdHip64};
 

@@ -24,9 +24,8 @@ pub(crate) fn compiler(arch: Arch) -> Result<Arc<dyn Compiler>> {
         Ok(rtc) if rtc.version.major >= PREFERRED_MAJOR && rtc.knows(arch) => return Ok(Arc::new(rtc.clone())),
         _ => {}
     }
-    let old = matches!(Hip::api(), Ok(api) if api.platform.version().major < 6);
     let no_clang = match clang_or_error(arch) {
-        Ok(clang) if old => return Ok(Arc::new(clang.for_rocm_5())),
+        Ok(clang) if is_old() => return Ok(Arc::new(clang.for_rocm_5())),
         Ok(clang) => return Ok(Arc::new(clang.clone())),
         Err(error) => error,
     };
@@ -39,6 +38,11 @@ pub(crate) fn compiler(arch: Arch) -> Result<Arc<dyn Compiler>> {
         }
         Err(no_rtc) => Err(Error::NoCompiler { arch, searched: format!("{no_clang}; {no_rtc}") }),
     }
+}
+
+/// Whether HIP is of ROCm 5, which loads older code objects only.
+pub(crate) fn is_old() -> bool {
+    matches!(Hip::api(), Ok(api) if api.platform.version().major < 6)
 }
 
 /// hiprtc, open.
