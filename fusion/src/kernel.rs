@@ -150,7 +150,7 @@ impl Prepared {
             return Ok(function);
         }
         let source = render::source(&self.graph, &self.plan, schedule, wide, 1);
-        let function = self.device.module(&source)?.function(render::ENTRY)?;
+        let function = self.device.function(&source, render::ENTRY)?;
         Ok(slot.get_or_init(|| function))
     }
 
@@ -164,7 +164,7 @@ impl Prepared {
             return Ok(function);
         }
         let source = render::source(&self.graph, &self.plan, schedule, wide, members);
-        let function = self.device.module(&source)?.function(render::ENTRY)?;
+        let function = self.device.function(&source, render::ENTRY)?;
         Ok(slot.get_or_init(|| function))
     }
 }

@@ -110,7 +110,7 @@ impl<'a> KernelLaunch<'a> {
         sharing: Option<&Sharing<'_>>,
     ) -> Result<()> {
         let KernelLaunch { stream, source, op, kernel, lds_bytes, work, .. } = *self;
-        let function = stream.device().module(source)?.function(kernel)?;
+        let function = stream.device().function(source, kernel)?;
         let (grid, block) = (self.narrow("grid", self.grid)?, self.narrow("block", self.block)?);
         let launch = Launch { label: op, grid, block, lds_bytes, args, outputs, work };
         let Some(sharing) = sharing else {
@@ -118,7 +118,7 @@ impl<'a> KernelLaunch<'a> {
             unsafe { stream.launch(&function, &launch)? };
             return Ok(());
         };
-        let several = || stream.device().module(&(sharing.several)())?.function(kernel);
+        let several = || stream.device().function(&(sharing.several)(), kernel);
         let joined =
             JoinedKernel { capacity: sharing.capacity, common: sharing.common, writes: &[], function: &several };
         // SAFETY: the caller's duties are those of `Stream::launch_joinable`, passed on.

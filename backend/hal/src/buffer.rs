@@ -48,7 +48,13 @@ impl Memory {
         *self.poison.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
 
-    /// Takes back a [`Buffer::hold`], before the handle goes: in between there is one handle too many, never one too few.
+    /// A handle counted as that of work that waits, until [`Memory::release`].
+    pub fn hold(self: &Arc<Memory>) -> Arc<Memory> {
+        self.held.fetch_add(1, Ordering::AcqRel);
+        Arc::clone(self)
+    }
+
+    /// Takes back a [`Memory::hold`], before the handle goes: in between there is one handle too many, never one too few.
     pub fn release(&self) {
         self.held.fetch_sub(1, Ordering::AcqRel);
     }
@@ -93,8 +99,7 @@ impl Buffer {
 
     /// The memory, counted as that of a launch that waits, until [`Memory::release`].
     pub(crate) fn hold(&self) -> Arc<Memory> {
-        self.memory.held.fetch_add(1, Ordering::AcqRel);
-        Arc::clone(&self.memory)
+        self.memory.hold()
     }
 
     /// The memory.

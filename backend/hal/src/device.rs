@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use rocfire_arch::Arch;
 
-use crate::compile::{CodeObject, CompileStats, Compiler, Pipeline, Source, clang_compiler};
+use crate::compile::{CodeObject, Coming, CompileStats, Compiler, Pipeline, Source, clang_compiler, jobs};
 use crate::driver::{DeviceInfo, Driver};
 use crate::log::{Level, report};
 use crate::pool::{Block, MemoryStats, Pool, SegmentStats, SharedPool};
 use crate::profile::Timeline;
-use crate::{Config, DeviceId, DriverKind, Error, Module, Result, Stream};
+use crate::{Config, DeviceId, DriverKind, Error, Function, Module, Result, Stream};
 
 /// An open device. Clones are handles to the same; equal if they are the same.
 #[derive(Clone)]
@@ -32,10 +32,24 @@ pub(crate) struct DeviceInner {
     attached: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// Made by the first module. It looks for a compiler when packs and cache do not have a kernel.
     pipeline: Mutex<Option<Arc<Pipeline>>>,
+    /// Whether kernels may be given out before they are compiled.
+    compiles_ahead: bool,
+    /// What was asked for, where nothing is launched and somebody wants to know which kernels are needed.
+    wanted: Option<Mutex<Vec<Source>>>,
 }
 
 /// Where a module is or will be: whoever comes second waits for the first instead of compiling too.
-type Slot = Mutex<Option<Arc<Module>>>;
+type Slot = Mutex<Loading>;
+
+/// How far a module is.
+#[derive(Default)]
+enum Loading {
+    #[default]
+    Unknown,
+    /// Being compiled, with the kernels of it that were given out.
+    Coming(Arc<Coming>, HashMap<String, Function>),
+    Loaded(Arc<Module>),
+}
 
 static DEVICES: Mutex<Vec<Device>> = Mutex::new(Vec::new());
 
@@ -68,18 +82,39 @@ impl Device {
         Ok(device)
     }
 
+    /// A device that compiles and launches nothing: what launchers of operators that are called on it would have compiled for
+    /// an architecture is in [`Device::wanted`]. What is read from it is zeros.
+    #[cfg(feature = "noop")]
+    pub fn planning(arch: Arch, config: Config) -> Device {
+        let id = DeviceId::new(DriverKind::Noop, arch, 0);
+        Device::made(id, config, Arc::new(crate::noop::Noop::new(arch)), Some(Mutex::default()))
+    }
+
+    /// The sources of every kernel that was asked of a device made by [`Device::planning`], in the order in which they were; of
+    /// another device, none.
+    pub fn wanted(&self) -> Vec<Source> {
+        self.0.wanted.as_ref().map(|wanted| lock(wanted).clone()).unwrap_or_default()
+    }
+
     pub(crate) fn with_driver(id: DeviceId, config: Config, driver: Arc<dyn Driver>) -> Device {
+        Device::made(id, config, driver, None)
+    }
+
+    fn made(id: DeviceId, config: Config, driver: Arc<dyn Driver>, wanted: Option<Mutex<Vec<Source>>>) -> Device {
         let memory_bytes = driver.info().memory_bytes;
         let limit_bytes = config.pool_mb.map_or(memory_bytes, |mb| memory_bytes.min(mb << 20));
         report(config.log, Level::Info, format_args!("opened {id}: {}", driver.info().name));
         Device(Arc::new_cyclic(|device| DeviceInner {
             id,
-            stream: Stream::new(device.clone(), Arc::clone(&driver), &config),
+            stream: Stream::new(device.clone(), Arc::clone(&driver), &config, wanted.is_some()),
             pool: Arc::new(Mutex::new(Pool::new(Arc::clone(&driver), limit_bytes))),
             modules: Mutex::new(HashMap::new()),
             vendor_plans: crate::vendor::Plans::default(),
             attached: OnceLock::new(),
             pipeline: Mutex::new(None),
+            // With one compiler at a time nothing is won, and with a driver that runs nothing there is nothing to wait for.
+            compiles_ahead: id.driver() != DriverKind::Noop && !config.sync && jobs(&config) > 1,
+            wanted,
             driver,
             config,
         }))
@@ -129,7 +164,7 @@ impl Device {
 
     /// Launches what waits to share a launch, and waits for nothing.
     pub fn flush(&self) {
-        self.stream().settle_all();
+        self.stream().flush();
     }
 
     /// Launches since it was opened.
@@ -226,15 +261,65 @@ impl Device {
     /// [`Error::Pack`] for a damaged pack where there is no compiler; the driver's own, for loading.
     pub fn module(&self, source: &Source) -> Result<Arc<Module>> {
         let slot = self.slot(source);
-        let mut module = lock(&slot);
-        if let Some(module) = &*module {
+        let mut loading = lock(&slot);
+        if let Loading::Loaded(module) = &*loading {
             return Ok(Arc::clone(module));
         }
         let pipeline = self.pipeline();
-        let code = pipeline.one(source)?;
+        // Should it fail, it is as if nobody had asked.
+        let (code, waiting) = match std::mem::take(&mut *loading) {
+            Loading::Coming(coming, waiting) if self.0.wanted.is_none() => (coming.take()?, waiting),
+            Loading::Coming(..) | Loading::Unknown | Loading::Loaded(_) => (pipeline.one(source)?, HashMap::new()),
+        };
         let loaded = Arc::new(self.load(&pipeline, source, &code)?);
-        *module = Some(Arc::clone(&loaded));
+        loaded.adopt(waiting);
+        *loading = Loading::Loaded(Arc::clone(&loaded));
         Ok(loaded)
+    }
+
+    /// A kernel of a source, which may still be compiled: the stream keeps launches of it, and what comes behind them, until it
+    /// is there, and whoever waits or reads waits for it too. So kernels that are asked for one after the other are compiled side
+    /// by side. For one that is loaded nothing is allocated.
+    ///
+    /// # Errors
+    /// As [`Device::module`] and [`Module::function`]; but what does not compile, or does not have the kernel, may be a fault
+    /// of the launch instead, which the next read or wait tells of.
+    pub fn function(&self, source: &Source, kernel: &str) -> Result<Function> {
+        let slot = self.slot(source);
+        let mut loading = lock(&slot);
+        if let Loading::Unknown = &*loading {
+            *loading = self.begin(source)?;
+        }
+        match &mut *loading {
+            Loading::Loaded(module) => return module.function(kernel),
+            Loading::Coming(coming, waiting) if !coming.has_come() => {
+                if let Some(function) = waiting.get(kernel) {
+                    return Ok(function.clone());
+                }
+                let function = Function::coming(Arc::downgrade(&self.0), source, kernel, coming.flag());
+                waiting.insert(kernel.to_owned(), function.clone());
+                return Ok(function);
+            }
+            Loading::Coming(..) | Loading::Unknown => {}
+        }
+        drop(loading);
+        self.module(source)?.function(kernel)
+    }
+
+    /// Loads a module that is at hand, else begins to compile it where that may go on by itself.
+    fn begin(&self, source: &Source) -> Result<Loading> {
+        if let Some(wanted) = &self.0.wanted {
+            lock(wanted).push(source.clone());
+            return Ok(Loading::Coming(Arc::new(Coming::never()), HashMap::new()));
+        }
+        if !self.0.compiles_ahead {
+            return Ok(Loading::Unknown);
+        }
+        let pipeline = self.pipeline();
+        Ok(match pipeline.at_hand(source)? {
+            Some(code) => Loading::Loaded(Arc::new(self.load(&pipeline, source, &code)?)),
+            None => Loading::Coming(Coming::start(pipeline, source.clone()), HashMap::new()),
+        })
     }
 
     /// The modules of sources, compiled in parallel where they are not in the cache, in their order.
@@ -243,15 +328,15 @@ impl Device {
     /// The first error, as [`Device::module`]. The others are compiled all the same.
     pub fn compile_many(&self, sources: &[Source]) -> Result<Vec<Arc<Module>>> {
         let missing: Vec<Source> =
-            sources.iter().filter(|source| lock(&self.slot(source)).is_none()).cloned().collect();
+            sources.iter().filter(|source| matches!(*lock(&self.slot(source)), Loading::Unknown)).cloned().collect();
         if !missing.is_empty() {
             let pipeline = self.pipeline();
             let codes = pipeline.many(&missing, &|_| {});
             for (source, code) in missing.iter().zip(codes) {
                 let slot = self.slot(source);
-                let mut module = lock(&slot);
-                if module.is_none() {
-                    *module = Some(Arc::new(self.load(&pipeline, source, &*code?)?));
+                let mut loading = lock(&slot);
+                if let Loading::Unknown = *loading {
+                    *loading = Loading::Loaded(Arc::new(self.load(&pipeline, source, &*code?)?));
                 }
             }
         }
@@ -295,6 +380,15 @@ impl Device {
                 unreachable!("the pool and the stream record at the same time")
             }
         }
+    }
+
+    /// Keeps memory that is given back from others, until [`Device::pool_release`].
+    pub(crate) fn pool_hold(&self) {
+        lock(&self.0.pool).hold();
+    }
+
+    pub(crate) fn pool_release(&self) {
+        lock(&self.0.pool).release();
     }
 
     pub(crate) fn pool_begin_capture(&self) {

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use crate::compile::{CodeObject, KernelInfo};
+use crate::compile::{CodeObject, KernelInfo, Source};
+use crate::device::DeviceInner;
 use crate::driver::{Driver, DriverKernel, DriverModule, Lined};
-use crate::{Error, Result};
+use crate::{Device, Error, Result};
 
 /// A code object on a device.
 pub struct Module {
@@ -45,10 +47,21 @@ impl Module {
             kernel: kernel.to_owned(),
             has: self.kernels.iter().map(|info| info.name.as_str()).collect::<Vec<_>>().join(", "),
         })?;
-        let function =
-            Function(Arc::new(FunctionInner { info: info.clone(), kernel: Arc::clone(&self.driver).kernel(info)? }));
+        let ready = Ready { info: info.clone(), kernel: Arc::clone(&self.driver).kernel(info)? };
+        let function = Function(Arc::new(FunctionInner { ready: Arc::new(ready).into(), coming: None }));
         functions.insert(kernel.to_owned(), function.clone());
         Ok(function)
+    }
+
+    /// Makes handles that were given out before it was there handles to its kernels. A name that it does not have is told of when
+    /// the kernel is launched.
+    pub(crate) fn adopt(&self, waiting: HashMap<String, Function>) {
+        for (name, function) in waiting {
+            if let Ok(loaded) = self.function(&name) {
+                function.fulfil(&loaded);
+                self.functions.lock().unwrap_or_else(PoisonError::into_inner).insert(name, function);
+            }
+        }
     }
 
     pub(crate) fn driver(&self) -> &Arc<dyn DriverModule> {
@@ -72,14 +85,79 @@ impl fmt::Debug for Module {
 pub struct Function(Arc<FunctionInner>);
 
 struct FunctionInner {
+    ready: OnceLock<Arc<Ready>>,
+    /// Where it comes from, if it was given out before it was there.
+    coming: Option<ComingKernel>,
+}
+
+struct Ready {
     info: KernelInfo,
     kernel: Box<dyn DriverKernel>,
 }
 
+/// A kernel that is being compiled.
+struct ComingKernel {
+    device: Weak<DeviceInner>,
+    source: Source,
+    name: String,
+    /// Set when its code object is there, or will not be.
+    has_come: Arc<AtomicBool>,
+    /// What is known of it before.
+    info: KernelInfo,
+}
+
 impl Function {
-    /// Its name, sizes and registers.
+    /// One that is being compiled.
+    pub(crate) fn coming(
+        device: Weak<DeviceInner>,
+        source: &Source,
+        kernel: &str,
+        has_come: Arc<AtomicBool>,
+    ) -> Function {
+        let (source, name) = (source.clone(), kernel.to_owned());
+        let info = KernelInfo { name: name.clone(), ..KernelInfo::default() };
+        let coming = Some(ComingKernel { device, source, name, has_come, info });
+        Function(Arc::new(FunctionInner { ready: OnceLock::new(), coming }))
+    }
+
+    /// Makes it a handle to a kernel that is there.
+    fn fulfil(&self, loaded: &Function) {
+        if let Some(ready) = loaded.0.ready.get() {
+            self.0.ready.get_or_init(|| Arc::clone(ready));
+        }
+    }
+
+    /// Whether it can be launched at once.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.0.ready.get().is_some()
+    }
+
+    /// Whether [`Function::arrive`] does not wait for a compiler.
+    pub(crate) fn has_come(&self) -> bool {
+        self.is_ready() || self.0.coming.as_ref().is_none_or(|coming| coming.has_come.load(Ordering::Acquire))
+    }
+
+    /// Waits until it can be launched.
+    ///
+    /// # Errors
+    /// As [`Device::module`] and [`Module::function`].
+    pub(crate) fn arrive(&self) -> Result<()> {
+        let (false, Some(coming)) = (self.is_ready(), &self.0.coming) else { return Ok(()) };
+        let device = coming.device.upgrade().expect("who waits for a kernel has its device");
+        let loaded = Device::from_inner(device).module(&coming.source)?.function(&coming.name)?;
+        self.fulfil(&loaded);
+        Ok(())
+    }
+
+    /// Its name, sizes and registers; `None` while it is being compiled.
+    pub(crate) fn ready_info(&self) -> Option<&KernelInfo> {
+        self.0.ready.get().map(|ready| &ready.info)
+    }
+
+    /// Its name, sizes and registers. Of one of [`Device::function`] that is still being compiled, the name alone.
     pub fn info(&self) -> &KernelInfo {
-        &self.0.info
+        let coming = || &self.0.coming.as_ref().expect("a kernel is there or comes").info;
+        self.ready_info().unwrap_or_else(coming)
     }
 
     /// Whether two handles are to the same kernel.
@@ -89,11 +167,11 @@ impl Function {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.0.info.name
+        &self.info().name
     }
 
     pub(crate) fn kernel(&self) -> &dyn DriverKernel {
-        &*self.0.kernel
+        &*self.0.ready.get().expect("the stream waits for a kernel before it launches it").kernel
     }
 }
 

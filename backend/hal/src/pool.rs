@@ -118,6 +118,8 @@ pub struct Pool {
     persistent: Vec<ThreadId>,
     limit_bytes: u64,
     capturing: bool,
+    /// Blocks that were given back while work waited on the host; `None` while none does.
+    held: Option<Vec<Block>>,
 }
 
 impl Pool {
@@ -134,7 +136,18 @@ impl Pool {
             persistent: Vec::new(),
             limit_bytes,
             capturing: false,
+            held: None,
         }
+    }
+
+    /// From now on what is given back is kept from others: work that waits on the host may still use it.
+    pub fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// Ends that.
+    pub fn release(&mut self) {
+        self.held.take().into_iter().flatten().for_each(|block| self.free(block));
     }
 
     /// From now on no memory is asked of the driver, and blocks that are handed out or given back are kept in mind.
@@ -232,6 +245,10 @@ impl Pool {
 
     /// Takes a block back.
     pub fn free(&mut self, block: Block) {
+        if let Some(held) = &mut self.held {
+            held.push(block);
+            return;
+        }
         let Node { address, bytes, before, after, free, .. } = self.nodes[block.node as usize];
         assert!(!free, "a block is given back once: it is not Clone");
         self.driver.mark(address, bytes, Live::Free);

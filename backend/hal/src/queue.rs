@@ -223,14 +223,22 @@ impl Stream {
         joined: &JoinedKernel<'_>,
         accesses: &[Access],
     ) -> Result<()> {
-        let at = match state.queue.group_of(function, launch, joined.common) {
-            Some(at) => {
-                let several = &mut state.queue.groups[at].several;
-                if several.is_none() {
-                    *several = Some((joined.function)()?);
+        let mut at = state.queue.group_of(function, launch, joined.common);
+        if let Some(group) = at
+            && state.queue.groups[group].several.is_none()
+        {
+            match (joined.function)() {
+                Ok(several) => state.queue.groups[group].several = Some(several),
+                // A pack may have the kernel for one alone: what waits goes by itself.
+                Err(Error::NoCompiler { .. }) => {
+                    self.put_group(state, group);
+                    at = None;
                 }
-                at
+                Err(error) => return Err(error),
             }
+        }
+        let at = match at {
+            Some(at) => at,
             None => {
                 if state.queue.groups.len() == GROUPS_MOST {
                     self.settle(state);
@@ -261,9 +269,11 @@ impl Stream {
         Err(Error::DeviceMismatch { op, arg, expected, got })
     }
 
-    /// Launches everything that waits.
+    /// Launches everything that waits, for others of its kind or for its kernel.
     pub(crate) fn settle_all(&self) {
-        self.settle(&mut self.lock());
+        let mut state = self.lock();
+        self.settle(&mut state);
+        self.drain(&mut state);
     }
 
     /// The same where the lock is held.
@@ -306,7 +316,7 @@ impl Stream {
             outputs: &[],
             work: Work::default(),
         };
-        let written = group.held.iter().filter(|held| held.is_written).map(|held| &*held.memory);
+        let written = group.held.iter().filter(|held| held.is_written).map(|held| &held.memory);
         // SAFETY: `launch_joinable` has asked for it, of the kernel for several too, whose struct is what this module's
         // description says; `check` compares its size. The memory is held until the launch is on the stream.
         let put = |()| unsafe { self.submit(state, &Command::kernel(function, &launch), written.clone()) };

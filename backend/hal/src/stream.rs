@@ -7,10 +7,13 @@
 
 mod capture;
 mod collective;
+mod deferred;
 mod transfer;
 mod vendor;
 
 pub use transfer::HostCopy;
+
+use deferred::Deferred;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -56,6 +59,8 @@ pub struct Stream {
     driver: Arc<dyn Driver>,
     /// Whether every launch is waited for.
     sync: bool,
+    /// Whether launches are not made: somebody wants to know which kernels they need.
+    plans: bool,
     lds_bytes: u32,
     pub(crate) index: IndexRecord,
     pub(crate) printing: Printing,
@@ -74,6 +79,8 @@ pub(crate) struct State {
     capture: Option<Capture>,
     /// Launches that wait for others of their kind.
     pub(crate) queue: Queue,
+    /// Work that waits for its kernels to be compiled.
+    deferred: Deferred,
     /// What has reached the driver.
     #[cfg(test)]
     pub(crate) log: Vec<Recorded>,
@@ -101,7 +108,7 @@ impl State {
 }
 
 impl Stream {
-    pub(crate) fn new(device: Weak<DeviceInner>, driver: Arc<dyn Driver>, config: &Config) -> Stream {
+    pub(crate) fn new(device: Weak<DeviceInner>, driver: Arc<dyn Driver>, config: &Config, plans: bool) -> Stream {
         let lds_bytes = driver.info().lds_bytes;
         let state = Mutex::new(State {
             history: LaunchHistory::new(),
@@ -109,14 +116,15 @@ impl Stream {
             recorder: None,
             capture: None,
             queue: Queue::default(),
+            deferred: Deferred::default(),
             #[cfg(test)]
             log: Vec::new(),
         });
         let (launches, profiled) = (AtomicU64::new(0), AtomicBool::new(false));
         let index = IndexRecord::new(config.check_index);
         let printing = Printing::default();
-        let staging = Staging::new(Arc::clone(&driver));
-        Stream { device, driver, sync: config.sync, lds_bytes, index, printing, launches, profiled, staging, state }
+        let (sync, staging) = (config.sync, Staging::new(Arc::clone(&driver)));
+        Stream { device, driver, sync, plans, lds_bytes, index, printing, launches, profiled, staging, state }
     }
 
     /// The device.
@@ -150,16 +158,23 @@ impl Stream {
         self.check(function, launch)?;
         let mut state = self.lock();
         self.settle(&mut state);
-        let written = launch.outputs.iter().map(|buffer| &**buffer.memory());
+        let written = launch.outputs.iter().map(|buffer| buffer.memory());
         // SAFETY: the caller's duties, passed on.
         unsafe { self.submit(&mut state, &Command::kernel(function, launch), written) }
+    }
+
+    /// Launches what waits for others of its kind, and what has its kernel; waits for nothing.
+    pub(crate) fn flush(&self) {
+        let mut state = self.lock();
+        self.settle(&mut state);
+        self.put_arrived(&mut state);
     }
 
     pub(crate) fn waits_for_each(&self) -> bool {
         self.sync
     }
 
-    /// A launch that was checked, in order behind all that does not wait.
+    /// A launch that was checked, in order behind all that does not wait, or kept until its kernel has come.
     ///
     /// # Safety
     /// - As [`Stream::launch`] or [`Stream::launch_vendor`]; `written` is all that it writes.
@@ -167,7 +182,27 @@ impl Stream {
         &self,
         state: &mut State,
         command: &Command<'_>,
-        written: impl Iterator<Item = &'m Memory> + Clone,
+        written: impl Iterator<Item = &'m Arc<Memory>> + Clone,
+    ) -> Result<()> {
+        if self.plans {
+            return Ok(());
+        }
+        if self.must_wait(state, command) && self.defer(state, command, written.clone())? {
+            return Ok(());
+        }
+        // SAFETY: the caller's duties, passed on.
+        unsafe { self.put(state, command, written) }
+    }
+
+    /// A launch or copy whose turn it is.
+    ///
+    /// # Safety
+    /// - As [`Stream::submit`]; its kernel has come.
+    unsafe fn put<'m>(
+        &self,
+        state: &mut State,
+        command: &Command<'_>,
+        written: impl Iterator<Item = &'m Arc<Memory>> + Clone,
     ) -> Result<()> {
         self.count_launch();
         state.history.record(command);
@@ -212,13 +247,13 @@ impl Stream {
         &self,
         state: &mut State,
         command: &Command<'_>,
-        written: impl Iterator<Item = &'m Memory>,
+        written: impl Iterator<Item = &'m Arc<Memory>>,
     ) -> Result<bool, LaunchFailure> {
         if let Some(capture) = &mut state.capture {
             if let Some(what) = command.refused_in_graphs() {
                 return Err(LaunchFailure::Rejected(capture.refuse(what)));
             }
-            capture.commands.push(Recorded::new(command, written));
+            capture.commands.push(Recorded::new(command, written.map(|memory| &**memory)));
             if !capture.native {
                 return Ok(false);
             }
@@ -234,10 +269,33 @@ impl Stream {
         Ok(true)
     }
 
-    /// Puts a copy or fill of checked ranges, or a wait, on its stream; whether it was put there.
-    fn transfer(&self, command: &Command<'_>) -> Result<bool> {
+    /// Puts a copy or fill of checked ranges on its stream; whether it was put there, or waits until it can be.
+    fn transfer(&self, command: &Command<'_>, target: &Buffer) -> Result<bool> {
         let mut state = self.lock();
-        // SAFETY: the ranges were checked to lie in their buffers, each of which is one live block, or are `staging.rs`'s own.
+        let memory = std::iter::once(target.memory());
+        if self.must_wait(&mut state, command) && self.defer(&mut state, command, memory)? {
+            return Ok(true);
+        }
+        // SAFETY: the ranges were checked to lie in their buffers, each of which is one live block.
+        unsafe { self.transfer_now(state, command) }
+    }
+
+    /// Puts a command of the staging on its stream. None of them is kept: their memory is a place in its rings, which is soon
+    /// another's. So whatever was kept meanwhile goes first.
+    ///
+    /// # Safety
+    /// - As [`Command::run`].
+    unsafe fn put_staged(&self, command: &Command<'_>) -> Result<()> {
+        let mut state = self.lock();
+        self.drain(&mut state);
+        // SAFETY: the caller's duty.
+        unsafe { self.transfer_now(state, command) }.map(drop)
+    }
+
+    /// # Safety
+    /// - As [`Command::run`], of a command that is no kernel.
+    unsafe fn transfer_now(&self, mut state: MutexGuard<'_, State>, command: &Command<'_>) -> Result<bool> {
+        // SAFETY: the caller's duty.
         let outcome = unsafe { self.execute(&mut state, command, std::iter::empty()) };
         drop(state);
         outcome.map_err(|failure| match failure {
@@ -258,7 +316,12 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        let put = |command: &Command<'_>| self.transfer(command).map(drop);
+        if self.defer_write(source, target, first_byte) {
+            self.written(target, bytes);
+            return Ok(());
+        }
+        // SAFETY: the ranges are those of `write`'s caller, and places in the rings.
+        let put = |command: &Command<'_>| unsafe { self.put_staged(command) };
         // SAFETY: the range was checked to lie in the buffer, which is one live block; `put` puts commands on their streams.
         let outcome = unsafe { self.staging.write(target.device_address() + first_byte, source, put) };
         outcome.map_err(|error| self.explain(error))?;
@@ -312,7 +375,7 @@ impl Stream {
         self.settle_for(source);
         self.settle_for(target);
         let (to, from) = (target.device_address() + target_byte, source.device_address() + source_byte);
-        if !self.transfer(&Command::copy(to, from, bytes))? {
+        if !self.transfer(&Command::copy(to, from, bytes), target)? {
             return Ok(());
         }
         match source.poison() {
@@ -332,7 +395,7 @@ impl Stream {
             return Ok(());
         }
         self.settle_for(target);
-        if !self.transfer(&Command::fill(target.device_address() + first_byte, value, bytes))? {
+        if !self.transfer(&Command::fill(target.device_address() + first_byte, value, bytes), target)? {
             return Ok(());
         }
         self.written(target, bytes);
@@ -372,6 +435,7 @@ impl Stream {
     pub(crate) fn start_profile(&self, path: Option<PathBuf>, log: Level) -> Result<()> {
         let mut state = self.lock();
         self.settle(&mut state);
+        self.drain(&mut state);
         if state.recorder.is_none() {
             let name = self.driver.info().name.clone();
             state.recorder = Some(Recorder::start(&*self.driver, name, path, log)?);
@@ -410,7 +474,8 @@ impl Stream {
     }
 
     pub(crate) fn check(&self, function: &Function, launch: &Launch<'_>) -> Result<()> {
-        let info = function.info();
+        // One that is still being compiled is checked when it has come.
+        let Some(info) = function.ready_info() else { return Ok(()) };
         if launch.args.len() != info.explicit_kernarg_bytes as usize {
             return Err(Error::Arguments {
                 op: launch.label,
@@ -508,7 +573,7 @@ impl fmt::Debug for Stream {
     }
 }
 
-fn poison<'m>(written: impl Iterator<Item = &'m Memory>, fault: &Arc<Fault>) {
+fn poison<'m>(written: impl Iterator<Item = &'m Arc<Memory>>, fault: &Arc<Fault>) {
     written.for_each(|memory| memory.set_poison(Some(Arc::clone(fault))));
 }
 

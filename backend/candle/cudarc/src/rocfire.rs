@@ -216,7 +216,7 @@ impl Call {
     pub unsafe fn launch(&self, kernel: OwnKernel<'_>, touched: Vec<Touched>) -> Result<(), DriverError> {
         let OwnKernel { name, tag, source, entry, config, bytes, at } = kernel;
         let context = self.stream.context();
-        let function = context.opened().module(source)?.function(entry)?;
+        let function = context.opened().function(source, entry)?;
         if !context.shared().has_queue() || !config.is_never_refused() {
             let settled = self.settled();
             let written = touched.iter().filter(|touched| touched.access.is_written);

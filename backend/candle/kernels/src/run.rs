@@ -112,7 +112,7 @@ pub(crate) unsafe fn launch(
     args: &Args,
     outputs: &[&Buffer],
 ) -> Result<(), DriverError> {
-    let function = stream.device().module(source)?.function(ENTRY)?;
+    let function = stream.device().function(source, ENTRY)?;
     let ((x, y, z), (threads_x, threads_y, threads_z)) = (config.grid_dim, config.block_dim);
     let launch = Launch {
         label: key.0.name(),

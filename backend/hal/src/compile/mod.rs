@@ -5,6 +5,7 @@
 //! went into them; before it, and before any compiler is looked for, come packs (`pack.rs`), which carry code objects to
 //! machines without a compiler. `module.rs` loads them; what is loaded is kept by the device.
 
+mod ahead;
 mod cache;
 mod clang;
 mod cubin;
@@ -25,6 +26,7 @@ pub use metadata::{CodeObject, KernelInfo};
 pub use pack::{PACK_EXTENSION, Pack, PackMaker, Packed, is_packed};
 pub use source::Source;
 
+pub(crate) use ahead::Coming;
 pub(crate) use cache::Cache;
 pub(crate) use pack::paths as pack_paths;
 
@@ -93,7 +95,7 @@ type Hook = Box<dyn Fn(&SlowCompile) + Send + Sync>;
 static HOOK: RwLock<Option<Hook>> = RwLock::new(None);
 
 /// Has `hook` called for each compile that takes longer than a second: about every second while it runs, from the
-/// thread that waits for it, and once when it has ended. Replaces the hook before; without one such compiles are
+/// thread that compiles, and once when it has ended. Replaces the hook before; without one such compiles are
 /// reported at level `info`.
 pub fn on_slow_compile(hook: impl Fn(&SlowCompile) + Send + Sync + 'static) {
     *HOOK.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(hook));
@@ -271,6 +273,10 @@ impl Pipeline {
             }
             other => other,
         }
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// The code object of a source if a pack or the cache has it. Without a compiler, what a pack does not have is an error.

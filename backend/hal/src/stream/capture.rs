@@ -15,6 +15,8 @@ impl Stream {
         if state.capture.is_some() {
             return Err(Error::Capture { what: "another graph".to_owned() });
         }
+        self.settle(&mut state);
+        self.drain(&mut state);
         let native = match self.driver.begin_capture()? {
             Recording::Native => true,
             Recording::None => false,
@@ -69,6 +71,7 @@ impl Stream {
     pub(crate) unsafe fn run_commands(&self, commands: &[Recorded]) -> Result<()> {
         self.refuse_in_capture("the replay of another graph")?;
         let mut state = self.lock();
+        self.drain(&mut state);
         let start = state.begin_timing(&*self.driver, StreamName::Compute);
         for recorded in commands {
             self.count_launch();
@@ -92,6 +95,7 @@ impl Stream {
     pub(crate) fn run_native(&self, graph: &dyn DriverGraph) -> Result<()> {
         self.refuse_in_capture("the replay of another graph")?;
         let mut state = self.lock();
+        self.drain(&mut state);
         let start = state.begin_timing(&*self.driver, StreamName::Compute);
         self.count_launch();
         graph.launch()?;

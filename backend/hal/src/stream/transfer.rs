@@ -73,6 +73,8 @@ impl Stream {
         }
         other.settle_for(source);
         self.settle_for(target);
+        other.drain_all();
+        self.drain_all();
         let (to, from) = (target.device_address() + target_byte, source.device_address() + source_byte);
         let mut copied = false;
         self.timed("copy between devices", bytes, || {

@@ -30,6 +30,6 @@ impl Stream {
         let mut state = self.lock();
         self.settle(&mut state);
         // SAFETY: the caller's duties; the workspace's size was compared above.
-        unsafe { self.submit(&mut state, &command, std::iter::once(&**launch.output.memory())) }
+        unsafe { self.submit(&mut state, &command, std::iter::once(launch.output.memory())) }
     }
 }

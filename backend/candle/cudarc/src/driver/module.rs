@@ -75,7 +75,7 @@ impl CudaModule {
         }
         let defines: Vec<_> = spec.defines.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let source = Source::new(spec.file, spec.source, &defines);
-        let function = self.context.opened().module(&source)?.function(spec.entry)?;
+        let function = self.context.opened().function(&source, spec.entry)?;
         Ok(Kernel::Named(spec, Runs::Kernel(function)))
     }
 }
