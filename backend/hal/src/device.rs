@@ -216,8 +216,10 @@ impl Device {
         self.compile_stats().compiled
     }
 
-    /// Where its code objects came from since it was opened: the compiler, packs or the cache on disk.
+    /// Where its code objects came from since it was opened: the compiler, packs or the cache on disk. Kernels that launches wait
+    /// for are waited for, and counted.
     pub fn compile_stats(&self) -> CompileStats {
+        self.stream().settle_all();
         lock(&self.0.pipeline).as_ref().map(|pipeline| pipeline.stats()).unwrap_or_default()
     }
 
