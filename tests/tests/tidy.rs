@@ -44,7 +44,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("training-steps", &["burn-tch", "rocfire-burn"]),
     (
         "rocfire",
-        &["char-transformer", "rocfire-arch", "rocfire-burn", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"],
+        &[
+            "char-transformer",
+            "rocfire-arch",
+            "rocfire-burn",
+            "rocfire-fusion",
+            "rocfire-hal",
+            "rocfire-kernels",
+            "rocfire-tests",
+        ],
     ),
     ("rocfire-tests", &["rocfire-arch", "rocfire-burn", "rocfire-fusion", "rocfire-hal", "rocfire-kernels"]),
     (

@@ -40,10 +40,13 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     use rocfire_burn::RocmDevice;
 
-    crate::install::ensure(crate::install::Need::Compiler, arguments.no_install)?;
-    show_long_compiles();
     let device = RocmDevice::default();
     let opened = device.open()?;
+    // With a pack no compiler is needed.
+    if !rocfire_hal::compile::is_packed(opened.arch(), opened.config()) {
+        crate::install::ensure(crate::install::Need::Compiler, arguments.no_install)?;
+    }
+    show_long_compiles();
     eprintln!("device: {device}");
     let outcome = write_or_train(arguments, device);
     // With ROCFIRE_PROFILE=modelled.

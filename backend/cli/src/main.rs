@@ -9,6 +9,7 @@ mod explain;
 mod hip_library;
 mod install;
 mod mutants;
+mod prebuild;
 mod profile;
 mod report;
 mod tune;
@@ -45,6 +46,8 @@ enum Command {
     /// A part of the report in a process of its own.
     #[command(hide = true)]
     ReportCounters(report::counters::Arguments),
+    /// Compile kernels ahead into one file, a pack, with which programs need no compiler.
+    Prebuild(prebuild::Arguments),
     /// Say where a command's time goes on the device, or, from what the emulator counts, what binds a kernel.
     Profile(profile::Arguments),
 }
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::HipLibrary(arguments) => hip_library::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
+        Command::Prebuild(arguments) => prebuild::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::ReportCounters(arguments) => report::counters::run(&arguments),
