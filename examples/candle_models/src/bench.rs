@@ -136,22 +136,49 @@ fn measure(
     Ok(Measured { name, ms: times[count / 2], tokens, launches })
 }
 
+/// Tokens that Llama-3.2-1B knows.
+const VOCABULARY: usize = 128_256;
+
+/// The shape of Llama-3.2-1B, made narrower by a factor that divides 8: heads stay as deep as they are.
+fn config(layers: usize, narrower: usize) -> Result<llama::Config> {
+    let config = json!({
+        "hidden_size": 2048 / narrower, "intermediate_size": 8192 / narrower, "vocab_size": VOCABULARY / narrower,
+        "num_hidden_layers": layers, "num_attention_heads": 32 / narrower, "num_key_value_heads": 8 / narrower,
+        "rms_norm_eps": 1e-5, "rope_theta": 500_000.0, "max_position_embeddings": 4096,
+        "bos_token_id": 0, "eos_token_id": 1, "tie_word_embeddings": true,
+    });
+    Ok(serde_json::from_value::<llama::LlamaConfig>(config)?.into_config(false))
+}
+
+/// The first token that a Llama of the shape of Llama-3.2-1B gives behind `context` tokens, for `cargo bench-cold`: with fewer layers
+/// and narrower if so wanted.
+///
+/// # Errors
+/// Candle's; outputs that are not finite.
+pub fn first_token(device: &Device, dtype: DType, layers: usize, narrower: usize, context: usize) -> Result<u32> {
+    let config = config(layers, narrower)?;
+    let model = llama::Llama::load(Random::default().on(dtype, device), &config)?;
+    let mut cache = llama::Cache::new(true, dtype, &config, device)?;
+    let prompt: Vec<u32> = (0..context).map(|token| (token * 97 % (VOCABULARY / narrower)) as u32).collect();
+    let logits = model.forward(&Tensor::new(&prompt[..], device)?.unsqueeze(0)?, 0, &mut cache)?.squeeze(0)?;
+    let values: Vec<f32> = logits.to_dtype(DType::F32)?.to_vec1()?;
+    if let Some(wrong) = values.iter().find(|value| !value.is_finite()) {
+        return Err(format!("a logit is {wrong}").into());
+    }
+    Ok(logits.argmax(D::Minus1)?.to_scalar::<u32>()?)
+}
+
 /// Decoding of one token by a Llama of the shape of Llama-3.2-1B, with fewer layers if so wanted, behind `context` tokens.
 ///
 /// # Errors
 /// Candle's; outputs that are NaN or not those of Candle's CPU.
 pub fn llama(on: &Timed<'_>, dtype: DType, layers: usize, context: usize, count: usize) -> Result<Measured> {
     let device = on.device;
-    let config = json!({
-        "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 128_256, "num_hidden_layers": layers,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 500_000.0,
-        "max_position_embeddings": 4096, "bos_token_id": 0, "eos_token_id": 1, "tie_word_embeddings": true,
-    });
-    let config = serde_json::from_value::<llama::LlamaConfig>(config)?.into_config(false);
+    let config = config(layers, 1)?;
     let weights = Random::default();
     let model = llama::Llama::load(weights.on(dtype, device), &config)?;
     let mut cache = llama::Cache::new(true, dtype, &config, device)?;
-    let prompt: Vec<u32> = (0..context as u32).map(|token| token * 97 % 128_256).collect();
+    let prompt: Vec<u32> = (0..context as u32).map(|token| token * 97 % VOCABULARY as u32).collect();
     let ask = |model: &llama::Llama, cache: &mut llama::Cache, device: &Device| -> Result<Tensor> {
         Ok(model.forward(&Tensor::new(&prompt[..], device)?.unsqueeze(0)?, 0, cache)?)
     };

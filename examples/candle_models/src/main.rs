@@ -69,6 +69,14 @@ fn command() -> Command {
                 .default_value("40")
                 .help("steps of the optimizer"),
         ),
+        Command::new("first-token")
+            .about("the first token of Llama-3.2-1B's shape with random weights, for `cargo bench-cold`")
+            .args([
+                number("layers", "layers", "16"),
+                number("narrower", "narrower by this factor: 1, 2, 4 or 8", "1"),
+                number("context", "tokens of the prompt", "128"),
+            ])
+            .arg(dtype()),
         Command::new("bench")
             .about("Llama-3.2-1B's and BERT-base's shapes with random weights, and products by GGUF weights, timed")
             .arg(
@@ -111,6 +119,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
             println!("loss {:?}", trained.losses);
             println!("{:.1} % of the points told right", 100.0 * trained.accuracy);
         }
+        "first-token" => {
+            let (layers, context) = (number(options, "layers")?, number(options, "context")?);
+            let narrower = number(options, "narrower")?.clamp(1, 8).next_power_of_two();
+            let token = bench::first_token(&device, dtype_of(options), layers, narrower, context)?;
+            println!("first token {token}");
+        }
         "bench" => timed(options, &Timed { device: &device, computes })?,
         _ => models(name, options, &device)?,
     }
@@ -118,9 +132,21 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
+fn number(options: &ArgMatches, name: &str) -> Result<usize> {
+    Ok(options.get_one::<usize>(name).copied().ok_or_else(|| name.to_owned())?)
+}
+
+fn dtype_of(options: &ArgMatches) -> DType {
+    match options.get_one::<String>("dtype").map(String::as_str) {
+        Some("f16") => DType::F16,
+        Some("bf16") => DType::BF16,
+        _ => DType::F32,
+    }
+}
+
 fn timed(options: &ArgMatches, on: &Timed<'_>) -> Result<()> {
     let device = on.device;
-    let number = |name: &str| options.get_one::<usize>(name).copied().ok_or_else(|| name.to_owned());
+    let number = |name| number(options, name);
     let (layers, context, count) = (number("layers")?, number("context")?, number("count")?.max(1));
     candle_core::cuda::set_gemm_reduced_precision_f32(options.get_flag("tf32"));
     let what: Vec<&str> = match options.get_many::<String>("what") {
@@ -175,11 +201,7 @@ fn answer(name: &str, options: &ArgMatches, model: &Path, device: &Device) -> Re
     let prompts: Vec<&str> = options.get_many::<String>("prompt").ok_or("prompt")?.map(String::as_str).collect();
     let prompt = prompts.join(" ");
     let tokens = || options.get_one::<usize>("tokens").copied().ok_or("tokens");
-    let dtype = || match options.get_one::<String>("dtype").map(String::as_str) {
-        Some("f16") => DType::F16,
-        Some("bf16") => DType::BF16,
-        _ => DType::F32,
-    };
+    let dtype = || dtype_of(options);
     Ok(match name {
         "llama" => llama::Model::load(model, dtype(), device)?.generate(&prompt, tokens()?)?.text,
         "quantized" => quantized::Model::load(model, device)?.generate(&prompt, tokens()?)?.text,
