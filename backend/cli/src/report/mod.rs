@@ -25,6 +25,10 @@ use runner::Runner;
 use scrub::Scrub;
 use state::State;
 
+/// What the report ends with when the driver has gone.
+const NO_ANSWER: &str = "the device does not answer. What was found is kept: when it does (after a reset, or when the machine was \
+    started anew), the same command goes on with the next part";
+
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// What a user may choose.
@@ -79,20 +83,16 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
     let scrub = Scrub::of_machine(&[&context.folder, own.parent().unwrap_or(Path::new("/")), &std::env::temp_dir()]);
     let begun = Instant::now();
     let mut runner = Runner { context, place, scrub, state };
-    runner.find_device()?;
+    let mut answers = runner.find_device(&PARTS[0])?;
     let wanted = |part: &&Part| arguments.only.is_empty() || arguments.only.iter().any(|name| name == part.name);
     let parts: Vec<&Part> = PARTS.iter().filter(wanted).collect();
     let time = arguments.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
-    let whole = runner.run_all(&parts, time.map(|time| time.saturating_sub(begun.elapsed())))?;
+    answers = answers && runner.run_all(&parts, time.map(|time| time.saturating_sub(begun.elapsed())))?;
     runner.sweep()?;
     page::write(&runner.context, &runner.state)?;
     page::print(&runner.context, &runner.state);
-    if !whole {
-        return Err(
-            "the device does not answer any more. What was found is kept: when it does (after a reset, or when the \
-                    machine was started anew), the same command goes on with the next part"
-                .into(),
-        );
+    if !answers {
+        return Err(NO_ANSWER.into());
     }
     let red = runner.state.found.iter().filter(|found| found.status.is_red()).count();
     if red > 0 { Err(format!("{red} parts need a look").into()) } else { Ok(()) }

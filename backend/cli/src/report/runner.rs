@@ -47,23 +47,23 @@ struct Ready<'a> {
 }
 
 impl Runner {
-    /// Learns from the doctor which device is used, and what there is to know of the machine.
+    /// Learns from the doctor which device is used, and what there is to know of the machine. `false` if the device does not answer.
     ///
     /// # Errors
-    /// A doctor that does not end well where no device was named; another device than the folder's.
-    pub fn find_device(&mut self) -> Outcome<()> {
+    /// No device; another device than the folder's.
+    pub fn find_device(&mut self, doctor: &Part) -> Outcome<bool> {
         let asked = self.context.device.clone();
-        if self.state.of("doctor").is_none() {
-            let doctor = &PARTS[0];
-            let limit = Duration::from_secs_f64(60.0 * doctor.minutes);
-            let ready = Ready { part: doctor, programs: vec![std::env::current_exe()?] };
-            let (found, ran) = self.run_part(&ready, limit)?;
-            self.context.device = if asked.is_empty() { used(&ran).unwrap_or_default() } else { asked.clone() };
-            self.state.machine = ran;
-            self.keep(found)?;
-        } else if asked.is_empty() {
-            self.context.device = self.state.device.clone();
-        }
+        let earlier = self.state.of(doctor.name).map(|found| found.status);
+        let answers = match earlier {
+            Some(status) if !is_suspicious(status) => {
+                if asked.is_empty() {
+                    self.context.device = self.state.device.clone();
+                }
+                // Something since then may have taken it down.
+                self.answers()?
+            }
+            _ => self.ask(doctor, &asked)?,
+        };
         if self.context.device.is_empty() {
             let why = self.state.machine.last().cloned().unwrap_or_default();
             return Err(format!("no device was found: {why}").into());
@@ -76,7 +76,19 @@ impl Runner {
             let (of, asked) = (&self.state.device, &self.context.device);
             return Err(format!("the folder has the report of {of}, not of {asked}: name another with --folder").into());
         }
-        Ok(())
+        Ok(answers)
+    }
+
+    /// Runs the doctor.
+    fn ask(&mut self, doctor: &Part, asked: &str) -> Outcome<bool> {
+        let limit = Duration::from_secs_f64(60.0 * doctor.minutes);
+        let ready = self.ready(doctor).map_err(|found| found.why)?;
+        let (found, printed) = self.run_part(&ready, limit)?;
+        let answers = !is_suspicious(found.status);
+        self.context.device = if asked.is_empty() { used(&printed).unwrap_or_default() } else { asked.to_owned() };
+        self.state.machine = printed;
+        self.keep(found)?;
+        Ok(answers)
     }
 
     /// Runs the parts that are to be run. `false` if the device stopped to answer.
@@ -111,9 +123,10 @@ impl Runner {
             }
             self.state.write()?;
             let (found, _) = self.run_part(ready, limit)?;
-            let suspicious = matches!(found.status, Status::Crashed | Status::Hung);
+            let status = found.status;
             self.keep(found)?;
-            if suspicious && !self.answers()? {
+            // A part that was cut may have been held by the driver.
+            if (is_suspicious(status) || status == Status::Cut) && !self.answers()? {
                 return Ok(false);
             }
         }
@@ -332,6 +345,11 @@ impl Runner {
         }
         Ok(())
     }
+}
+
+/// Whether the device may be to blame.
+fn is_suspicious(status: Status) -> bool {
+    matches!(status, Status::Crashed | Status::Hung)
 }
 
 /// The device that the doctor says is used, as `ROCFIRE_DEVICE` names it.

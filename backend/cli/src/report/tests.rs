@@ -41,6 +41,8 @@ const HANGS: Part = part!("hangs", 0.01, false, "echo begun; sleep 60");
 const LONG: Part = part!("long", 1.0, false, "echo begun; sleep 60");
 const SKIPS: Part = part!("skips", 1.0, false, "echo 'skipped: there is no PyTorch'");
 const TWO: Part = part!("two", 1.0, false, "echo one", "echo two");
+const DOCTOR: Part =
+    part!("doctor", 1.0, false, "echo run >> $FOLDER/runs; echo 'will be used: emulated:test (gfx)'; echo right");
 /// `b` takes its process with it whenever it runs.
 const TESTS: Part = part!(
     "tests",
@@ -201,9 +203,26 @@ fn a_folder_of_another_device_is_refused() {
     let mut runner = runner(folder.path());
     runner.state.put(Found::without_run("doctor", Status::Passed, ""), &[]);
     runner.state.device = "hip:0".to_owned();
-    let error = runner.find_device().unwrap_err().to_string();
+    let error = runner.find_device(&DOCTOR).unwrap_err().to_string();
     assert!(error.contains("hip:0") && error.contains("emulated:test") && error.contains("--folder"), "{error}");
-    runner.context.device = String::new();
-    runner.find_device().unwrap();
-    assert_eq!(runner.context.device, "hip:0");
+}
+
+#[test]
+fn the_doctor_names_the_device_and_is_asked_again_where_the_device_did_not_answer_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = runner(folder.path());
+    first.context.device = "emulated:named".to_owned();
+    assert!(!first.find_device(&part!("doctor", 1.0, false, "kill -SEGV $$")).unwrap(), "it does not answer");
+    let mut second = runner(folder.path());
+    second.context.device = String::new();
+    let error = second.find_device(&DOCTOR).unwrap_err().to_string();
+    assert!(error.contains("has the report of emulated:named, not of emulated:test"), "{error}");
+    let other = tempfile::tempdir().unwrap();
+    for call in 0..2 {
+        let mut runner = runner(other.path());
+        runner.context.device = String::new();
+        assert!(runner.find_device(&DOCTOR).unwrap(), "call {call}");
+        assert_eq!((runner.context.device.as_str(), runner.state.machine.len()), ("emulated:test", 2));
+    }
+    assert_eq!(runs(other.path()), 1, "the second call knows");
 }
