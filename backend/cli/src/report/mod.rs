@@ -4,6 +4,7 @@
 //! costs one part and not the report. What came of them is kept in the folder (`state`): a second call goes on from there, tests within
 //! a part too (`journal`). Nothing that is written names a user, a machine or a folder (`scrub`). This process opens no device.
 
+mod cold;
 pub mod counters;
 mod journal;
 mod page;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::journal::Journal;
 use super::programs::Program;
 use super::state::{Found, Status};
-use super::{Outcome, counters, peers, picture};
+use super::{Outcome, cold, counters, peers, picture};
 
 /// What a part is told.
 #[derive(Clone, Debug)]
@@ -202,8 +202,8 @@ pub const PARTS: &[Part] = &[
         minutes: 10.0,
         least_seconds: 20.0,
         has_journal: false,
-        tells: &["warm", "cold", "pack"],
-        files: &["cold.json"],
+        tells: &[" cold ", " warm ", " pack "],
+        files: &["cold.json", "cold.png"],
         refuses: |_| None,
         steps: |context, _| {
             // Of programs that were copied it has none to start but itself.
@@ -211,7 +211,7 @@ pub const PARTS: &[Part] = &[
             let step = Step::new(BENCH_COLD, words).option("--device", &context.device);
             vec![step.option("--json", context.file("cold.json"))]
         },
-        read: |_, _| Ok(()),
+        read: cold::read,
     },
     Part {
         name: "counters",

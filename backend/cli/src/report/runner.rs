@@ -362,7 +362,8 @@ fn used(lines: &[String]) -> Option<String> {
 /// The lines that say what came of a part.
 fn told(part: &Part, ran: &[Ran]) -> Option<String> {
     let tells = |line: &&String| part.tells.iter().any(|word| line.contains(word));
-    let lines: Vec<&str> = ran.iter().flat_map(|ran| &ran.lines).filter(tells).map(|line| line.trim()).collect();
+    let squeezed = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = ran.iter().flat_map(|ran| &ran.lines).filter(tells).map(squeezed).collect();
     (!lines.is_empty()).then(|| lines.join("; "))
 }
 
