@@ -7,11 +7,9 @@
 // Needs  : A and C of 16 bits, K % 32 == 0, slices of whole 32 k, rows of A contiguous and aligned to 16 bytes, words of a row
 //          neighbours, rows of them whole, aligned vectors of F_WIDE words, all within 4 GiB, scales' blocks along K multiples of 32; F_BESIDE:
 //          scales of neighbouring columns side by side, in aligned vectors; C apart from all inputs        checked by the launcher
-// Numeric: codes enter exactly, those of a mantissa's highest bits with 3 / 2 of 2^BITS more, which times the sum of A's row is taken away
-//          from the sum in f32; where A is not finite, such sums are NaN. The sum over a block of scales, or what a wave has of it, is
-//          multiplied by the scale in f32 and added in ascending order of K; a wave takes K's multiples of F_SLAB in its part, waves are
-//          added in ascending order. Within a slab the order is that of the unit, of which a lane group's operands are neighbouring k.
-//          Q_LATE: scales multiply the last sum.
+// Numeric: codes enter exactly. The sum over a block of scales, or what a wave has of it, is multiplied by the scale in f32 and added in
+//          ascending order of K; a wave takes K's multiples of F_SLAB in its part, waves are added in ascending order. Within a slab the
+//          order is that of the unit, of which a lane group's operands are neighbouring k. Q_LATE: scales multiply the last sum.
 //
 // Macros : those of coded.h; F_WIDE words of a lane in a row; F_TILES tiles of rows of A, of 8 on NVIDIA's unit, of 4 if F_SPREAD, 16 on
 //          AMD's; F_KEPT rows of C that there may be: 1, or all; F_WAVES, F_SIDE; F_STAGES slabs under way; F_FOLD: blocks, slices
@@ -105,6 +103,15 @@ static const float GROWN = 1.0f;
 template <int N> RF_FN Vec<u32, N> load_once(const u32* from) { return load<N>(from); }
 RF_FN u32 low_halves(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x05040100u); }
 RF_FN u32 high_halves(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x07060302u); }
+// Code `i` of both halves, made positive, as an f16. It becomes the last bits of a mantissa, and what made it positive and the float
+// besides are taken away again: exact.
+static const u32 POSITIVE = 0xffffffffu / ((1u << Code::BITS) - 1) << (Code::BITS - 1);
+RF_FN u32 decode_two(u32 halves, int i) {
+    typedef _Float16 Two __attribute__((ext_vector_type(2)));
+    const u32 half = 0x10001u << (Code::BITS - 1), mask = half * 2u - 0x10001u, power = 0x64006400u;
+    const u32 sum = (halves >> i * Code::BITS & mask) | power;
+    return bit_cast<u32>(bit_cast<Two>(sum) + bit_cast<Two>(power | half | 0x80008000u));
+}
 #else
 // a · b + c of two floats.
 RF_FN u32 fma_two(u32 a, u32 b, u32 c) {
@@ -158,6 +165,7 @@ RF_FN u32 high_halves(u32 a, u32 b) {
 // either half of a byte. The largest power of two that there is brings it among the normal floats, and what made it positive is taken
 // away with it: exact.
 static const float GROWN = same<In, bf16>::value ? 64.0f : 512.0f;
+static const u32 POSITIVE = 0;
 RF_FN u32 decode_two(u32 halves, int i) {
     const bool wide = same<In, bf16>::value;
     const int at = i * Code::BITS % 8;
@@ -173,13 +181,10 @@ RF_FN u32 exact_two(float low, float high) {
     return two_of<In>(low, high);
 }
 
-// How codes become operands: on NVIDIA whole numbers two at a time; on AMD as the highest bits of a mantissa, with what makes them
-// positive and what the float is besides, which are taken away from the sum; where they do not fit in, as floats of 32 bits, whose upper
-// halves a bf16 is. Any other are taken one by one.
-enum { BY_MANTISSA, BY_TWO, BY_FLOATS, BY_ONE };
-// Bits of a mantissa, and those of them that are below a code in the highest.
-static const int MANTISSA = same<In, bf16>::value ? 7 : 10, BELOW = Code::BITS < MANTISSA ? MANTISSA - Code::BITS : 0;
-static const int WAY = Q_FORMAT > 2 ? BY_ONE : !RF_DEVICE_AMD ? BY_TWO : Code::BITS <= MANTISSA ? BY_MANTISSA : BY_FLOATS;
+// How codes become operands: whole numbers two at a time where the type is added so, else as floats of 32 bits, whose upper halves a
+// bf16 is; any others one by one.
+enum { BY_TWO, BY_FLOATS, BY_ONE };
+static const int WAY = Q_FORMAT > 2 ? BY_ONE : RF_DEVICE_AMD && same<In, bf16>::value ? BY_FLOATS : BY_TWO;
 static const int PER_HALF = Q_PER / 2;
 template <int> struct Constants {};
 // Floats in whose mantissa codes stand where they are in half a word. In vector registers: an instruction of CDNA takes one scalar one,
@@ -195,57 +200,23 @@ template <> struct Constants<BY_FLOATS> {
     }
 };
 static const u32 HALF = 1u << (Code::BITS - 1), MASK = 2 * HALF - 1;
-// Two floats of 2^BITS, to which a code is added with its half: in a vector register, as above. `Surplus` says what that makes too much.
-template <> struct Constants<BY_MANTISSA> {
-    u32 power, surplus;
-    RF_FN Constants() {
-        power = two_of<In>((float)(1u << Code::BITS), (float)(1u << Code::BITS));
-        surplus = two_of<In>((float)(3u << (Code::BITS - 1)), (float)(3u << (Code::BITS - 1)));
-        make_anew(power);
-    }
-    // Code `i` of both halves.
-    RF_FN u32 decode(u32 halves, int i) const {
-        const int left = BELOW - i * Code::BITS;
-        const u32 moved = left < 0 ? halves >> -left : halves << left;
-        const u32 mask = (MASK << BELOW) * 0x10001u;
-        return (moved & mask) | power;
-    }
-};
 
 // The codes of a lane's words at DEEP neighbouring k: of a column, number `p` of the pairs of k.
 template <int> struct Decoder;
-template <> struct Decoder<BY_MANTISSA> {
-    u32 low[DEEP / 2], high[DEEP / 2];
-
-    template <class Words> RF_FN void start(const Words* rows, int word) {
-        // What makes codes positive.
-        const u32 positive = 0xffffffffu / MASK * HALF;
-#pragma unroll
-        for (int p = 0; p < DEEP / 2; ++p) {
-            low[p] = low_halves(rows[2 * p][word], rows[2 * p + 1][word]) ^ positive;
-            high[p] = high_halves(rows[2 * p][word], rows[2 * p + 1][word]) ^ positive;
-        }
-    }
-    RF_FN u32 pair(const Constants<BY_MANTISSA>& constants, int code, int p) const {
-        return constants.decode(code < PER_HALF ? low[p] : high[p], code % PER_HALF);
-    }
-};
-#if !RF_DEVICE_AMD
 template <> struct Decoder<BY_TWO> {
     u32 low[DEEP / 2], high[DEEP / 2];
 
     template <class Words> RF_FN void start(const Words* rows, int word) {
 #pragma unroll
         for (int p = 0; p < DEEP / 2; ++p) {
-            low[p] = low_halves(rows[2 * p][word], rows[2 * p + 1][word]);
-            high[p] = high_halves(rows[2 * p][word], rows[2 * p + 1][word]);
+            low[p] = low_halves(rows[2 * p][word], rows[2 * p + 1][word]) ^ POSITIVE;
+            high[p] = high_halves(rows[2 * p][word], rows[2 * p + 1][word]) ^ POSITIVE;
         }
     }
     RF_FN u32 pair(const Constants<BY_TWO>&, int code, int p) const {
         return code < PER_HALF ? decode_two(low[p], code) : decode_two(high[p], code - PER_HALF);
     }
 };
-#endif
 template <> struct Decoder<BY_FLOATS> {
     u32 low[DEEP], high[DEEP];
 
@@ -366,28 +337,6 @@ struct Scales {
 };
 #endif
 
-// What is too much in the sum of a row, whichever column: codes enter by BY_MANTISSA with 3 / 2 of 2^BITS more. It is summed by a
-// product of its own, as columns are, and taken away from their sums.
-template <int> struct Surplus {
-    RF_FN void clear() {}
-    RF_FN void add(const Constants<WAY>&, const u32*) {}
-    RF_FN float of(int) const { return 0.0f; }
-    static const bool IS = false;
-};
-template <> struct Surplus<BY_MANTISSA> {
-    Unit::Sums sum;
-    static const bool IS = true;
-
-    RF_FN void clear() { Unit::clear(sum); }
-    RF_FN void add(const Constants<BY_MANTISSA>& constants, const u32* x) {
-        u32 w[Operand::WORDS];
-#pragma unroll
-        for (int p = 0; p < Operand::WORDS; ++p) w[p] = constants.surplus;
-        Unit::add(w, x, sum);
-    }
-    RF_FN float of(int i) const { return sum[i]; }
-};
-
 // --- a wave's part ---
 
 // What a lane has of a slab: rows of words, and the same k of A's rows.
@@ -399,7 +348,6 @@ struct SlabRows {
 };
 struct Part {
     Unit::Sums sum[F_TILES][PRODUCTS];
-    Surplus<WAY> surplus[F_TILES];
     Constants<WAY> constants;
 #if !Q_LATE
     Unit::Sums total[F_TILES][PRODUCTS];
@@ -435,8 +383,6 @@ struct Part {
         a = g.a + (i64)row * g.a_row + k;
 #pragma unroll
         for (int i = 0; i < F_TILES * PRODUCTS; ++i) Unit::clear(sum[i / PRODUCTS][i % PRODUCTS]);
-#pragma unroll
-        for (int t = 0; t < F_TILES; ++t) surplus[t].clear();
 #if !Q_LATE
 #pragma unroll
         for (int i = 0; i < F_TILES * PRODUCTS; ++i) Unit::clear(total[i / PRODUCTS][i % PRODUCTS]);
@@ -493,10 +439,7 @@ struct Part {
         for (int step = 0; step < RUN / DEEP; ++step) {
             u32 x[F_TILES][DEEP > 2 ? DEEP / 2 : 2];
 #pragma unroll
-            for (int t = 0; t < F_TILES; ++t) {
-                given(rows, t, step, x[t]);
-                surplus[t].add(constants, x[t]);
-            }
+            for (int t = 0; t < F_TILES; ++t) given(rows, t, step, x[t]);
 #pragma unroll
             for (int word = 0; word < F_WIDE; ++word) {
                 Operand operand;
@@ -512,9 +455,6 @@ struct Part {
         }
         ++slab;
     }
-    RF_FN float sum_of(int t, int p, int i) const {
-        return Surplus<WAY>::IS ? sum[t][p][i] - surplus[t].of(i) : sum[t][p][i];
-    }
     // At the end of a block of scales: what has been summed is scaled.
     RF_FN void fold(const QMatmulArgs& g) {
 #if !Q_LATE
@@ -528,12 +468,10 @@ struct Part {
             for (int t = 0; t < F_TILES; ++t) {
 #pragma unroll
                 for (int i = 0; i < Unit::VALUES; ++i)
-                    total[t][p][i] = rf::fma(scale[Unit::column(i)], sum_of(t, p, i), total[t][p][i]);
+                    total[t][p][i] = rf::fma(scale[Unit::column(i)], sum[t][p][i], total[t][p][i]);
                 Unit::clear(sum[t][p]);
             }
         }
-#pragma unroll
-        for (int t = 0; t < F_TILES; ++t) surplus[t].clear();
         if (slab < end) scales.start(g, slab * SLAB, col);
 #endif
     }
@@ -560,7 +498,7 @@ struct Part {
     RF_FN float value(int t, int p, int i) const {
         const float grown = WAY == BY_TWO ? GROWN : 1.0f;
 #if Q_LATE
-        return sum_of(t, p, i) * grown;
+        return sum[t][p][i] * grown;
 #else
         return total[t][p][i] * (global * grown);
 #endif

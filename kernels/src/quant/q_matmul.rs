@@ -69,9 +69,7 @@ pub struct CodedMatrix<'a> {
 /// multiply sums over K inside of a block, of exact codes too, for M up to 64 (up to 4 in f32, 16 without a matrix unit for the type) and words of
 /// 32 bits in whole rows along N; elsewhere they multiply the code, rounded once to the type of `a`. By 256 rows and more of 16 bits on a matrix
 /// unit, a weight that takes up to 512 MiB in that type is written out, each number rounded once, and multiplied as [`gemm`] does. All this, and where K is cut, follows from the
-/// architecture, the shapes and how the words lie, not from the device's size. For up to 64 rows on AMD's matrix units, whole
-/// numbers that a mantissa of `a`'s type has room for are multiplied as positive ones, and what that is too much, a number times the sum of
-/// the row of `a`, is taken away from the sum in f32: a row of `a` with an infinity so gives NaN.
+/// architecture, the shapes and how the words lie, not from the device's size.
 /// # Errors
 /// `Shape` for shapes, types or layouts that do not fit; `Unsupported` for another type of `a`.
 pub fn q_matmul(stream: &Stream, a: View<'_>, w: &CodedMatrix<'_>, mut c: ViewMut<'_>) -> Result<()> {
