@@ -6,6 +6,7 @@ use burn_backend::{
     Backend, BackendTypes, DType, DTypeUsageSet, ExecutionError, MemoryPoolUsage, ProfileDuration, ProfileOptions,
     ProfileToken, SlicedPoolReport, TensorData, profile_with_tokens,
 };
+use burn_ir::{BackendIr, TensorHandle};
 use burn_router::RouterClient;
 use rocfire_hal::Graph;
 
@@ -137,5 +138,42 @@ impl Backend for Fused {
 
     fn device_count(type_id: u16) -> usize {
         Rocm::device_count(type_id)
+    }
+}
+
+/// A tensor stands for itself wherever tensors are kept by name, as a server of tensors does: what it takes from there is recorded.
+impl BackendIr for Fused {
+    type Handle = Lazy;
+
+    fn float_tensor(handle: TensorHandle<Lazy>) -> Lazy {
+        handle.handle
+    }
+
+    fn int_tensor(handle: TensorHandle<Lazy>) -> Lazy {
+        handle.handle
+    }
+
+    fn bool_tensor(handle: TensorHandle<Lazy>) -> Lazy {
+        handle.handle
+    }
+
+    fn quantized_tensor(handle: TensorHandle<Lazy>) -> Lazy {
+        handle.handle
+    }
+
+    fn float_tensor_handle(tensor: Lazy) -> Lazy {
+        tensor
+    }
+
+    fn int_tensor_handle(tensor: Lazy) -> Lazy {
+        tensor
+    }
+
+    fn bool_tensor_handle(tensor: Lazy) -> Lazy {
+        tensor
+    }
+
+    fn quantized_tensor_handle(tensor: Lazy) -> Lazy {
+        tensor
     }
 }
