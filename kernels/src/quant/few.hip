@@ -103,9 +103,10 @@ static const float GROWN = 1.0f;
 template <int N> RF_FN Vec<u32, N> load_once(const u32* from) { return load<N>(from); }
 RF_FN u32 low_halves(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x05040100u); }
 RF_FN u32 high_halves(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x07060302u); }
+// What makes the codes of a word positive.
+static const u32 POSITIVE = 0xffffffffu / ((1u << Code::BITS) - 1) << (Code::BITS - 1);
 // Code `i` of both halves, made positive, as an f16. It becomes the last bits of a mantissa, and what made it positive and the float
 // besides are taken away again: exact.
-static const u32 POSITIVE = 0xffffffffu / ((1u << Code::BITS) - 1) << (Code::BITS - 1);
 RF_FN u32 decode_two(u32 halves, int i) {
     typedef _Float16 Two __attribute__((ext_vector_type(2)));
     const u32 half = 0x10001u << (Code::BITS - 1), mask = half * 2u - 0x10001u, power = 0x64006400u;
@@ -165,6 +166,7 @@ RF_FN u32 high_halves(u32 a, u32 b) {
 // either half of a byte. The largest power of two that there is brings it among the normal floats, and what made it positive is taken
 // away with it: exact.
 static const float GROWN = same<In, bf16>::value ? 64.0f : 512.0f;
+// They are taken as they are.
 static const u32 POSITIVE = 0;
 RF_FN u32 decode_two(u32 halves, int i) {
     const bool wide = same<In, bf16>::value;
@@ -223,8 +225,7 @@ template <> struct Decoder<BY_FLOATS> {
     template <class Words> RF_FN void start(const Words* rows, int word) {
 #pragma unroll
         for (int i = 0; i < DEEP; ++i) {
-            // What makes codes positive.
-            low[i] = rows[i][word] ^ 0xffffffffu / MASK * HALF;
+            low[i] = rows[i][word] ^ POSITIVE;
             high[i] = low[i] >> 16;
         }
     }

@@ -1,5 +1,7 @@
 //! The registers that a case names, by their numbers.
 
+use std::ops::Range;
+
 use rocfire_emulator::filetest::{Case, Location, place};
 
 /// The last scalar register that a wave of any family has. Of the numbers behind it some are VCC's, which cases use.
@@ -47,29 +49,23 @@ impl Named {
 
 /// The vector registers among places, accumulation registers from 256 on.
 pub fn vectors(pairs: &[(String, String)], lanes: usize) -> Vec<u16> {
-    let mut registers: Vec<u16> = pairs
-        .iter()
-        .filter_map(|(name, _)| match place(name, lanes)? {
-            Location::Vector { first, dwords, .. } => Some(first..first + dwords),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    registers.sort_unstable();
-    registers.dedup();
-    registers
+    registers(pairs, lanes, |place| match place {
+        Location::Vector { first, dwords, .. } => Some(first..first + dwords),
+        _ => None,
+    })
 }
 
 /// The scalar registers among places, by their numbers as operands.
 pub fn scalars(pairs: &[(String, String)], lanes: usize) -> Vec<u16> {
-    let mut registers: Vec<u16> = pairs
-        .iter()
-        .filter_map(|(name, _)| match place(name, lanes)? {
-            Location::Scalar { first, dwords } => Some(first..first + dwords),
-            _ => None,
-        })
-        .flatten()
-        .collect();
+    registers(pairs, lanes, |place| match place {
+        Location::Scalar { first, dwords } => Some(first..first + dwords),
+        _ => None,
+    })
+}
+
+/// Those that `of` takes of places, in order, each once.
+fn registers(pairs: &[(String, String)], lanes: usize, of: impl Fn(Location) -> Option<Range<u16>>) -> Vec<u16> {
+    let mut registers: Vec<u16> = pairs.iter().filter_map(|(name, _)| of(place(name, lanes)?)).flatten().collect();
     registers.sort_unstable();
     registers.dedup();
     registers
