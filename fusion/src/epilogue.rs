@@ -75,24 +75,13 @@ impl PreparedEpilogue {
     fn new(graph: &Graph) -> Result<PreparedEpilogue> {
         graph.verify()?;
         let invalid = |reason: &str| Error::Invalid { value: graph.nodes.len(), reason: reason.to_owned() };
-        if !matches!(graph.nodes.first(), Some((Node::Input { slot: 0 }, _))) {
+        if !matches!(graph.nodes.first(), Some((Node::Input(0), _))) {
             return Err(invalid("an epilogue's first value is its kernel's result"));
         }
         let hash = graph.hash();
         let graph = graph.simplify();
         let plan = Plan::new(&graph);
-        let is_other = |(node, _): &(Node, DType)| {
-            matches!(
-                node,
-                Node::RowInput { .. }
-                    | Node::Reduce(..)
-                    | Node::Lookup { .. }
-                    | Node::RowLookup { .. }
-                    | Node::Check { .. }
-                    | Node::Draw(_)
-            )
-        };
-        if plan.shape == Shape::Rows || plan.index_axes.is_some() || graph.nodes.iter().any(is_other) {
+        if plan.shape == Shape::Rows || !graph.nodes.iter().all(|(node, _)| node.is_in_place()) {
             return Err(invalid("an epilogue computes element by element, without coordinates or lookups"));
         }
         let mut arguments = arguments(&graph, &plan);

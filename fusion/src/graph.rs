@@ -19,7 +19,9 @@ use crate::scalar::Scalar;
 pub struct Value(pub(crate) u32);
 
 impl Value {
-    pub(crate) fn at(self) -> usize {
+    /// The node's place among those of the graph.
+    #[inline]
+    pub fn at(self) -> usize {
         self.0 as usize
     }
 }
@@ -35,45 +37,36 @@ pub enum Kind {
     Full,
 }
 
-/// What a node computes. `bits` are memory images as of [`Scalar::bits`].
+/// What a node computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Node {
-    Input {
-        slot: u32,
-    },
-    RowInput {
-        slot: u32,
-    },
-    /// The input's element at an index along an axis of its own.
-    Lookup {
-        slot: u32,
-        index: Value,
-    },
-    /// The same, one value per row.
-    RowLookup {
-        slot: u32,
-        index: Value,
-    },
+pub enum Node {
+    /// The element of the input of this number.
+    Input(u32),
+    /// The same, one for each row.
+    RowInput(u32),
+    /// The element of the input of this number at an index along an axis of its own.
+    Lookup(u32, Value),
+    /// The same, one for each row.
+    RowLookup(u32, Value),
     /// An index, of which the host is told if it is outside 0 to an extent.
-    Check {
-        op: IndexOp,
-        index: Value,
-        extent: Value,
-    },
-    Scalar {
-        slot: u32,
-    },
-    Constant {
-        bits: u64,
-    },
-    Index {
-        axis: u32,
-    },
+    Check(IndexOp, Value, Value),
+    /// The scalar of this number.
+    Scalar(u32),
+    /// A memory image as of [`Scalar::bits`].
+    Constant(u64),
+    /// The coordinate along an axis, counted from the last.
+    Index(u32),
+    /// An operator of one value.
     Unary(Unary, Value),
+    /// An operator of two.
     Binary(Binary, Value, Value),
+    /// A comparison of two.
     Compare(Compare, Value, Value),
+    /// The second where the first holds, else the third.
     Select(Value, Value, Value),
+    /// The value in the node's dtype.
     Cast(Value),
+    /// The value reduced over the last axis.
     Reduce(Reduce, Value),
     /// A word of the random numbers that seed, offset and replay name (scalars), at an index.
     Draw([Value; 4]),
@@ -81,21 +74,15 @@ pub(crate) enum Node {
 
 impl Node {
     /// The values this node reads.
-    pub(crate) fn operands(&self) -> impl Iterator<Item = Value> + use<> {
-        let (list, count) = match *self {
-            Node::Input { .. }
-            | Node::RowInput { .. }
-            | Node::Scalar { .. }
-            | Node::Constant { .. }
-            | Node::Index { .. } => ([Value(0); 4], 0),
-            Node::Unary(_, a)
-            | Node::Cast(a)
-            | Node::Reduce(_, a)
-            | Node::Lookup { index: a, .. }
-            | Node::RowLookup { index: a, .. } => ([a; 4], 1),
-            Node::Binary(_, a, b) | Node::Compare(_, a, b) | Node::Check { index: a, extent: b, .. } => {
-                ([a, b, b, b], 2)
+    #[inline]
+    pub fn operands(self) -> impl Iterator<Item = Value> + use<> {
+        let (list, count) = match self {
+            Node::Input(_) | Node::RowInput(_) | Node::Scalar(_) | Node::Constant(_) | Node::Index(_) => {
+                ([Value(0); 4], 0)
             }
+            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) => ([a; 4], 1),
+            Node::Lookup(_, a) | Node::RowLookup(_, a) => ([a; 4], 1),
+            Node::Binary(_, a, b) | Node::Compare(_, a, b) | Node::Check(_, a, b) => ([a, b, b, b], 2),
             Node::Select(a, b, c) => ([a, b, c, c], 3),
             Node::Draw(list) => (list, 4),
         };
@@ -105,50 +92,57 @@ impl Node {
     /// The same node with every operand passed through `map`.
     pub(crate) fn map(self, mut map: impl FnMut(Value) -> Value) -> Node {
         match self {
-            Node::Input { .. }
-            | Node::RowInput { .. }
-            | Node::Scalar { .. }
-            | Node::Constant { .. }
-            | Node::Index { .. } => self,
+            Node::Input(_) | Node::RowInput(_) | Node::Scalar(_) | Node::Constant(_) | Node::Index(_) => self,
             Node::Unary(op, a) => Node::Unary(op, map(a)),
             Node::Binary(op, a, b) => Node::Binary(op, map(a), map(b)),
             Node::Compare(op, a, b) => Node::Compare(op, map(a), map(b)),
             Node::Select(c, a, b) => Node::Select(map(c), map(a), map(b)),
             Node::Cast(a) => Node::Cast(map(a)),
             Node::Reduce(op, a) => Node::Reduce(op, map(a)),
-            Node::Lookup { slot, index } => Node::Lookup { slot, index: map(index) },
-            Node::RowLookup { slot, index } => Node::RowLookup { slot, index: map(index) },
-            Node::Check { op, index, extent } => Node::Check { op, index: map(index), extent: map(extent) },
+            Node::Lookup(slot, index) => Node::Lookup(slot, map(index)),
+            Node::RowLookup(slot, index) => Node::RowLookup(slot, map(index)),
+            Node::Check(op, index, extent) => Node::Check(op, map(index), map(extent)),
             Node::Draw(list) => Node::Draw(list.map(map)),
         }
     }
 
     /// Its kind, where `of` says its operands'; one that is not known counts as uniform.
-    pub(crate) fn kind(self, of: impl Fn(Value) -> Option<Kind>) -> Kind {
+    #[inline]
+    pub fn kind(self, of: impl Fn(Value) -> Option<Kind>) -> Kind {
         match self {
-            Node::Input { .. } | Node::Index { .. } | Node::Lookup { .. } => Kind::Full,
-            Node::RowInput { .. } | Node::RowLookup { .. } | Node::Reduce(..) => Kind::Row,
-            Node::Scalar { .. } | Node::Constant { .. } => Kind::Uniform,
+            Node::Input(_) | Node::Index(_) | Node::Lookup(..) => Kind::Full,
+            Node::RowInput(_) | Node::RowLookup(..) | Node::Reduce(..) => Kind::Row,
+            Node::Scalar(_) | Node::Constant(_) => Kind::Uniform,
             Node::Unary(..)
             | Node::Binary(..)
             | Node::Compare(..)
             | Node::Select(..)
             | Node::Cast(_)
-            | Node::Check { .. }
+            | Node::Check(..)
             | Node::Draw(_) => self.operands().filter_map(of).max().unwrap_or(Kind::Uniform),
         }
     }
 
     /// Whether it reads an input at an index.
     pub(crate) fn is_lookup(self) -> bool {
-        matches!(self, Node::Lookup { .. } | Node::RowLookup { .. })
+        matches!(self, Node::Lookup(..) | Node::RowLookup(..))
+    }
+
+    /// Whether an epilogue can have it: an element is computed from elements at its own place and from scalars.
+    pub fn is_in_place(self) -> bool {
+        match self {
+            Node::Input(_) | Node::Scalar(_) | Node::Constant(_) => true,
+            Node::Unary(..) | Node::Binary(..) | Node::Compare(..) | Node::Select(..) | Node::Cast(_) => true,
+            Node::RowInput(_) | Node::Lookup(..) | Node::RowLookup(..) | Node::Check(..) => false,
+            Node::Index(_) | Node::Reduce(..) | Node::Draw(_) => false,
+        }
     }
 }
 
 /// A computation over one iteration space: inputs, scalars, operators in SSA form, outputs.
 ///
 /// Two graphs with the same structure are the same kernel, whatever their names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Graph {
     name: &'static str,
     pub(crate) nodes: Vec<(Node, DType)>,
@@ -175,7 +169,7 @@ impl Graph {
     pub fn input(&mut self, dtype: DType) -> Value {
         let slot = self.inputs;
         self.inputs += 1;
-        self.push(Node::Input { slot }, dtype)
+        self.push(Node::Input(slot), dtype)
     }
 
     /// The next input tensor, with one element per row: its last axis has extent 1, or it lacks it.
@@ -185,7 +179,7 @@ impl Graph {
     pub fn row_input(&mut self, dtype: DType) -> Value {
         let slot = self.inputs;
         self.inputs += 1;
-        self.push(Node::RowInput { slot }, dtype)
+        self.push(Node::RowInput(slot), dtype)
     }
 
     /// An element of the next input tensor for each element of the iteration space: the tensor has one axis more than the
@@ -193,7 +187,7 @@ impl Graph {
     pub fn lookup(&mut self, dtype: DType, index: Value) -> Value {
         let slot = self.inputs;
         self.inputs += 1;
-        self.push(Node::Lookup { slot, index }, dtype)
+        self.push(Node::Lookup(slot, index), dtype)
     }
 
     /// The same with one element for each row, at an `index` per row: the tensor's other axes broadcast as those of
@@ -201,32 +195,32 @@ impl Graph {
     pub fn row_lookup(&mut self, dtype: DType, index: Value) -> Value {
         let slot = self.inputs;
         self.inputs += 1;
-        self.push(Node::RowLookup { slot, index }, dtype)
+        self.push(Node::RowLookup(slot, index), dtype)
     }
 
     /// `index` (i64) as it is. One outside 0 to `extent` (i64) is told of at the device's next read or wait, as an index of `op`;
     /// what follows it must see to it itself. Nothing is told of a value that no output needs.
     pub fn check(&mut self, op: IndexOp, index: Value, extent: Value) -> Value {
-        self.push(Node::Check { op, index, extent }, DType::I64)
+        self.push(Node::Check(op, index, extent), DType::I64)
     }
 
     /// The next scalar argument of the launch. Changing its value compiles nothing.
     pub fn scalar(&mut self, dtype: DType) -> Value {
         let slot = self.scalars;
         self.scalars += 1;
-        self.push(Node::Scalar { slot }, dtype)
+        self.push(Node::Scalar(slot), dtype)
     }
 
     /// A constant of the kernel, converted to `dtype` as [`Scalar`] says.
     pub fn constant(&mut self, dtype: DType, value: impl Into<Scalar>) -> Value {
         let bits = value.into().bits(dtype);
-        self.push(Node::Constant { bits }, dtype)
+        self.push(Node::Constant(bits), dtype)
     }
 
     /// The `i64` coordinate along an axis, counted from the last (0 is the last axis); 0 on an axis that is not there.
     pub fn index(&mut self, axis: usize) -> Value {
         let axis = u32::try_from(axis).unwrap_or(u32::MAX);
-        self.push(Node::Index { axis }, DType::I64)
+        self.push(Node::Index(axis), DType::I64)
     }
 
     /// `op(a)`.
@@ -277,17 +271,84 @@ impl Graph {
     /// # Panics
     /// If `inputs` are fewer than its inputs, or it looks one up.
     pub fn append(&mut self, other: &Graph, inputs: &[Value]) -> Vec<Value> {
-        let mut known: Vec<Value> = Vec::with_capacity(other.nodes.len());
-        for &(node, dtype) in &other.nodes {
-            assert!(!node.is_lookup(), "an input that is looked up is no value");
-            let value = match node {
-                Node::Input { slot } | Node::RowInput { slot } => inputs[slot as usize],
-                Node::Scalar { .. } => self.scalar(dtype),
-                _ => self.push(node.map(|operand| known[operand.at()]), dtype),
-            };
-            known.push(value);
-        }
+        let known = self.copy(
+            other,
+            |_| true,
+            |_, _, node, _| match node {
+                Node::Input(slot) | Node::RowInput(slot) => Some(inputs[slot as usize]),
+                Node::Lookup(..) | Node::RowLookup(..) => panic!("an input that is looked up is no value"),
+                _ => None,
+            },
+        );
         other.outputs.iter().map(|output| known[output.at()]).collect()
+    }
+
+    /// Copies the nodes of `other` that are needed, with all that they are computed from. `instead` may give another value for one,
+    /// which it is told with its dtype; inputs and scalars that are copied become this graph's next. What each node became: those
+    /// that are not needed, no value of the graph.
+    pub fn copy(
+        &mut self,
+        other: &Graph,
+        is_needed: impl Fn(Value) -> bool,
+        mut instead: impl FnMut(&mut Graph, Value, Node, DType) -> Option<Value>,
+    ) -> Vec<Value> {
+        let mut became: Vec<Value> = Vec::with_capacity(other.nodes.len());
+        for (value, node, dtype) in other.nodes() {
+            became.push(match is_needed(value).then(|| instead(self, value, node, dtype)) {
+                None => Value(u32::MAX),
+                Some(Some(value)) => value,
+                Some(None) => self.push_next(node.map(|operand| became[operand.at()]), dtype),
+            });
+        }
+        became
+    }
+
+    /// Pushes a node; one that is an argument as the next of its kind.
+    fn push_next(&mut self, node: Node, dtype: DType) -> Value {
+        match node {
+            Node::Input(_) => self.input(dtype),
+            Node::RowInput(_) => self.row_input(dtype),
+            Node::Lookup(_, index) => self.lookup(dtype, index),
+            Node::RowLookup(_, index) => self.row_lookup(dtype, index),
+            Node::Scalar(_) => self.scalar(dtype),
+            node => self.push(node, dtype),
+        }
+    }
+
+    /// What `value` computes, of these operands instead of its own; itself where they are its own.
+    ///
+    /// # Panics
+    /// If they are fewer than its operands.
+    pub fn again(&mut self, value: Value, operands: &[Value]) -> Value {
+        let (node, dtype) = self.nodes[value.at()];
+        let mut next = operands.iter();
+        let copy = node.map(|_| *next.next().expect("there are as many operands as the node has"));
+        if copy == node { value } else { self.push(copy, dtype) }
+    }
+
+    /// Its nodes in order, each with its value and dtype.
+    pub fn nodes(&self) -> impl DoubleEndedIterator<Item = (Value, Node, DType)> + ExactSizeIterator + Clone + '_ {
+        self.nodes.iter().enumerate().map(|(at, &(node, dtype))| (Value(at as u32), node, dtype))
+    }
+
+    /// What makes a value.
+    ///
+    /// # Panics
+    /// If `value` is not of this graph.
+    pub fn node(&self, value: Value) -> Node {
+        self.nodes[value.at()].0
+    }
+
+    /// By node, whether one of these values is computed from it, or is it.
+    pub fn needed(&self, values: impl IntoIterator<Item = Value>) -> Vec<bool> {
+        let mut needed = vec![false; self.nodes.len()];
+        values.into_iter().for_each(|value| needed[value.at()] = true);
+        for at in (0..needed.len()).rev() {
+            if needed[at] {
+                self.nodes[at].0.operands().for_each(|operand| needed[operand.at()] = true);
+            }
+        }
+        needed
     }
 
     /// Makes `a` the next output: a tensor of the iteration space's shape, or of its rows if `a` is a row value.
@@ -325,15 +386,15 @@ impl Graph {
     /// Input tensors, in slot order: dtype and kind ([`Kind::Row`] or [`Kind::Full`]).
     pub fn inputs(&self) -> impl Iterator<Item = (DType, Kind)> + '_ {
         self.nodes.iter().filter_map(|&(node, dtype)| match node {
-            Node::Input { .. } | Node::Lookup { .. } => Some((dtype, Kind::Full)),
-            Node::RowInput { .. } | Node::RowLookup { .. } => Some((dtype, Kind::Row)),
+            Node::Input(_) | Node::Lookup(..) => Some((dtype, Kind::Full)),
+            Node::RowInput(_) | Node::RowLookup(..) => Some((dtype, Kind::Row)),
             _ => None,
         })
     }
 
     /// Scalar arguments, in slot order.
     pub fn scalars(&self) -> impl Iterator<Item = DType> + '_ {
-        self.nodes.iter().filter(|(node, _)| matches!(node, Node::Scalar { .. })).map(|&(_, dtype)| dtype)
+        self.nodes.iter().filter(|(node, _)| matches!(node, Node::Scalar(_))).map(|&(_, dtype)| dtype)
     }
 
     /// Output values, in slot order.

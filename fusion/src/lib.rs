@@ -42,7 +42,7 @@ mod verify;
 pub use block::has_room;
 pub use epilogue::{EPILOGUE_RUN, EPILOGUE_TENSORS, Epilogue, EpilogueTensor, Runs};
 pub use error::{Error, Result};
-pub use graph::{Graph, Kind, Value};
+pub use graph::{Graph, Kind, Node, Value};
 pub use op::{Binary, Compare, IndexOp, Reduce, Unary};
 pub use render::storage;
 pub use run::run;

@@ -52,13 +52,13 @@ impl Plan {
     pub(crate) fn new(graph: &Graph) -> Plan {
         let kinds = graph.kinds();
         let levels = levels(graph);
-        let live = live(graph);
+        let live = graph.needed(graph.outputs.iter().copied());
         let reduces = |at: usize| live[at] && matches!(graph.nodes[at].0, Node::Reduce(..));
         let rows = (0..graph.nodes.len()).any(reduces) || graph.outputs.iter().any(|v| kinds[v.at()] == Kind::Row);
         let mut passes = passes(graph, &kinds, &levels, &live);
         let (first, kept) = lifetimes(graph, &kinds, &mut passes);
         let index_axes = graph.nodes.iter().zip(&live).filter_map(|(&(node, _), &live)| match node {
-            Node::Index { axis } if live => Some(axis as usize),
+            Node::Index(axis) if live => Some(axis as usize),
             _ => None,
         });
         let shape = if rows { Shape::Rows } else { Shape::Elementwise };
@@ -78,21 +78,6 @@ fn levels(graph: &Graph) -> Vec<usize> {
         levels.push(if matches!(node, Node::Reduce(..)) { highest + 1 } else { highest });
     }
     levels
-}
-
-fn live(graph: &Graph) -> Vec<bool> {
-    let mut live = vec![false; graph.nodes.len()];
-    for output in &graph.outputs {
-        live[output.at()] = true;
-    }
-    for at in (0..live.len()).rev() {
-        if live[at] {
-            for operand in graph.nodes[at].0.operands() {
-                live[operand.at()] = true;
-            }
-        }
-    }
-    live
 }
 
 fn passes(graph: &Graph, kinds: &[Kind], levels: &[usize], live: &[bool]) -> Vec<Pass> {
@@ -179,7 +164,7 @@ fn is_cheap(graph: &Graph, kinds: &[Kind], value: Value) -> bool {
         Node::Cast(from) => {
             dtype == DType::F32
                 && matches!(graph.dtype(from), DType::F16 | DType::BF16)
-                && matches!(graph.nodes[from.at()].0, Node::Input { .. })
+                && matches!(graph.nodes[from.at()].0, Node::Input(_))
         }
         Node::Binary(Binary::Add | Binary::Sub | Binary::Mul, a, b) => {
             let along = |value: Value| kinds[value.at()] == Kind::Full;
@@ -207,7 +192,7 @@ pub(crate) fn lookups(graph: &Graph, plan: &Plan) -> Vec<Value> {
 /// The tensors that a kernel of `graph` takes, in order.
 pub(crate) fn arguments(graph: &Graph, plan: &Plan) -> Vec<Argument> {
     let inputs = graph.nodes.iter().enumerate().filter_map(|(at, &(node, _))| match node {
-        Node::Input { slot } | Node::RowInput { slot } | Node::Lookup { slot, .. } | Node::RowLookup { slot, .. }
+        Node::Input(slot) | Node::RowInput(slot) | Node::Lookup(slot, _) | Node::RowLookup(slot, _)
             if plan.live[at] =>
         {
             Some(Argument::Input(slot as usize, Value(at as u32)))

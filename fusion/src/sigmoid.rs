@@ -43,8 +43,8 @@ impl Needs<'_> {
     fn number(&mut self, value: Value, number: f64) -> bool {
         let bits = Scalar::Float(number).bits(DType::F32);
         match self.graph.nodes[value.at()].0 {
-            Node::Constant { bits: own } => own == bits,
-            Node::Scalar { slot } => {
+            Node::Constant(own) => own == bits,
+            Node::Scalar(slot) => {
                 self.guards.push((slot as usize, bits));
                 true
             }

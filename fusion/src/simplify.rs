@@ -28,7 +28,7 @@ impl Graph {
             became.push(pass.add(node, dtype));
         }
         let outputs: Vec<Value> = self.outputs.iter().map(|output| became[output.at()]).collect();
-        drop_dead(&pass.graph, self, &outputs)
+        drop_dead(&pass.graph, &outputs)
     }
 }
 
@@ -76,7 +76,7 @@ impl Pass {
 
     fn constant(&self, value: Value) -> Option<Scalar> {
         match self.graph.nodes[value.at()] {
-            (Node::Constant { bits }, dtype) => Some(Scalar::from_bits(dtype, bits)),
+            (Node::Constant(bits), dtype) => Some(Scalar::from_bits(dtype, bits)),
             _ => None,
         }
     }
@@ -87,15 +87,15 @@ impl Pass {
             Node::Unary(op, a) => self.unary_rule(op, a, dtype),
             Node::Binary(op, a, b) => self.binary_rule(op, a, b, dtype),
             Node::Select(condition, a, b) => self.select_rule(condition, a, b),
-            Node::Input { .. }
-            | Node::RowInput { .. }
-            | Node::Scalar { .. }
-            | Node::Constant { .. }
-            | Node::Index { .. }
+            Node::Input(_)
+            | Node::RowInput(_)
+            | Node::Scalar(_)
+            | Node::Constant(_)
+            | Node::Index(_)
             | Node::Compare(..)
-            | Node::Lookup { .. }
-            | Node::RowLookup { .. }
-            | Node::Check { .. }
+            | Node::Lookup(..)
+            | Node::RowLookup(..)
+            | Node::Check(..)
             | Node::Draw(_)
             | Node::Reduce(..) => None,
         }
@@ -163,7 +163,7 @@ impl Pass {
     /// A neutral element on either side.
     fn neutral_rule(&self, op: Binary, a: Value, b: Value, dtype: DType) -> Option<Rewrite> {
         let is = |value: Value, wanted: Scalar| match self.node(value) {
-            Node::Constant { bits } => bits == wanted.bits(dtype),
+            Node::Constant(bits) => bits == wanted.bits(dtype),
             _ => false,
         };
         let either = |wanted: Scalar| {
@@ -215,7 +215,7 @@ impl Pass {
         if !power || !within {
             return None;
         }
-        let node = Node::Constant { bits: Scalar::Float(reciprocal).bits(dtype) };
+        let node = Node::Constant(Scalar::Float(reciprocal).bits(dtype));
         let factor = self.add(node, dtype);
         Some(Rewrite::Node(Node::Binary(Binary::Mul, a, factor)))
     }
@@ -229,7 +229,7 @@ impl Pass {
             // !c ? x : y == c ? y : x
             Node::Unary(Unary::Not, c) => Some(Rewrite::Node(Node::Select(c, b, a))),
             // true ? x : y == x, false ? x : y == y
-            Node::Constant { bits } => Some(Rewrite::Value(if bits != 0 { a } else { b })),
+            Node::Constant(bits) => Some(Rewrite::Value(if bits != 0 { a } else { b })),
             _ => None,
         }
     }
@@ -297,14 +297,10 @@ fn embeds(from: DType, to: DType) -> bool {
 /// Whether a node is a position of the launch's argument list.
 fn is_argument(node: Node) -> bool {
     match node {
-        Node::Input { .. }
-        | Node::RowInput { .. }
-        | Node::Lookup { .. }
-        | Node::RowLookup { .. }
-        | Node::Scalar { .. } => true,
-        Node::Constant { .. }
-        | Node::Index { .. }
-        | Node::Check { .. }
+        Node::Input(_) | Node::RowInput(_) | Node::Lookup(..) | Node::RowLookup(..) | Node::Scalar(_) => true,
+        Node::Constant(_)
+        | Node::Index(_)
+        | Node::Check(..)
         | Node::Unary(..)
         | Node::Binary(..)
         | Node::Compare(..)
@@ -316,29 +312,11 @@ fn is_argument(node: Node) -> bool {
 }
 
 /// The nodes that `outputs` need, and every argument, renumbered.
-fn drop_dead(graph: &Graph, original: &Graph, outputs: &[Value]) -> Graph {
-    let mut live = vec![false; graph.nodes.len()];
-    for output in outputs {
-        live[output.at()] = true;
-    }
-    for at in (0..graph.nodes.len()).rev() {
-        let (node, _) = graph.nodes[at];
-        live[at] |= is_argument(node);
-        if live[at] {
-            for operand in node.operands() {
-                live[operand.at()] = true;
-            }
-        }
-    }
-    let mut kept = Graph::new(original.name());
-    let mut became = vec![Value(0); graph.nodes.len()];
-    for (at, &(node, dtype)) in graph.nodes.iter().enumerate() {
-        if live[at] {
-            became[at] = kept.push(node.map(|operand| became[operand.at()]), dtype);
-        }
-    }
-    kept.inputs = original.inputs;
-    kept.scalars = original.scalars;
+fn drop_dead(graph: &Graph, outputs: &[Value]) -> Graph {
+    let arguments = graph.nodes().filter(|(_, node, _)| is_argument(*node)).map(|(value, ..)| value);
+    let live = graph.needed(outputs.iter().copied().chain(arguments));
+    let mut kept = Graph::new(graph.name());
+    let became = kept.copy(graph, |value| live[value.at()], |_, _, _, _| None);
     for output in outputs {
         kept.output(became[output.at()]);
     }

@@ -47,14 +47,14 @@ impl fmt::Display for Graph {
             }
             f.write_str(" = ")?;
             match node {
-                Node::Input { .. } => f.write_str("input")?,
-                Node::RowInput { .. } => f.write_str("row_input")?,
-                Node::Lookup { index, .. } => write!(f, "lookup {index}")?,
-                Node::RowLookup { index, .. } => write!(f, "row_lookup {index}")?,
-                Node::Check { op, index, extent } => write!(f, "check.{op} {index}, {extent}")?,
-                Node::Scalar { .. } => f.write_str("scalar")?,
-                Node::Constant { bits } => write_constant(f, dtype, bits)?,
-                Node::Index { axis } => write!(f, "index {axis}")?,
+                Node::Input(_) => f.write_str("input")?,
+                Node::RowInput(_) => f.write_str("row_input")?,
+                Node::Lookup(_, index) => write!(f, "lookup {index}")?,
+                Node::RowLookup(_, index) => write!(f, "row_lookup {index}")?,
+                Node::Check(op, index, extent) => write!(f, "check.{op} {index}, {extent}")?,
+                Node::Scalar(_) => f.write_str("scalar")?,
+                Node::Constant(bits) => write_constant(f, dtype, bits)?,
+                Node::Index(axis) => write!(f, "index {axis}")?,
                 Node::Unary(op, a) => write!(f, "{op} {a}")?,
                 Node::Binary(op, a, b) => write!(f, "{op} {a}, {b}")?,
                 Node::Compare(op, a, b) => write!(f, "{op} {a}, {b}")?,
@@ -143,7 +143,7 @@ fn parse_node(graph: &mut Graph, dtype: DType, body: &str) -> Parsed<Value> {
         "scalar" => return Ok(graph.scalar(dtype)),
         "constant" => {
             let bits = parse_constant(dtype, rest)?;
-            return Ok(graph.push(Node::Constant { bits }, dtype));
+            return Ok(graph.push(Node::Constant(bits), dtype));
         }
         "index" => {
             let axis: usize = rest.parse().map_err(|_| format!("`{rest}` is no axis"))?;

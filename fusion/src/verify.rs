@@ -34,10 +34,10 @@ impl Graph {
             return Err(format!("operand {late} is not defined before its use"));
         }
         match node {
-            Node::Input { .. } | Node::RowInput { .. } | Node::Scalar { .. } => Ok(()),
-            Node::Constant { bits } => verify_constant(dtype, bits),
-            Node::Index { axis } if axis as usize >= MAX_RANK => Err(format!("axis {axis} is beyond rank {MAX_RANK}")),
-            Node::Index { .. } => Ok(()),
+            Node::Input(_) | Node::RowInput(_) | Node::Scalar(_) => Ok(()),
+            Node::Constant(bits) => verify_constant(dtype, bits),
+            Node::Index(axis) if axis as usize >= MAX_RANK => Err(format!("axis {axis} is beyond rank {MAX_RANK}")),
+            Node::Index(_) => Ok(()),
             Node::Unary(op, a) => self.takes(op.name(), op.class(), a),
             Node::Binary(op, a, b) => {
                 self.takes(op.name(), op.class(), a)?;
@@ -52,19 +52,17 @@ impl Graph {
                 self.agree("select", a, b)
             }
             Node::Cast(_) => Ok(()),
-            Node::Lookup { index, .. } | Node::RowLookup { index, .. } if self.dtype(index) != DType::I64 => {
+            Node::Lookup(_, index) | Node::RowLookup(_, index) if self.dtype(index) != DType::I64 => {
                 Err(format!("lookup takes an i64 index, {index} is {}", self.dtype(index).name()))
             }
-            Node::RowLookup { index, .. } if self.kinds()[index.at()] == Kind::Full => {
+            Node::RowLookup(_, index) if self.kinds()[index.at()] == Kind::Full => {
                 Err(format!("row_lookup takes an index per row, {index} is one per element"))
             }
-            Node::Check { index, extent, .. } => {
-                match [index, extent].into_iter().find(|&v| self.dtype(v) != DType::I64) {
-                    Some(value) => Err(format!("check takes i64, {value} is {}", self.dtype(value).name())),
-                    None => Ok(()),
-                }
-            }
-            Node::Lookup { .. } | Node::RowLookup { .. } => Ok(()),
+            Node::Check(_, index, extent) => match [index, extent].into_iter().find(|&v| self.dtype(v) != DType::I64) {
+                Some(value) => Err(format!("check takes i64, {value} is {}", self.dtype(value).name())),
+                None => Ok(()),
+            },
+            Node::Lookup(..) | Node::RowLookup(..) => Ok(()),
             Node::Reduce(op, a) => self.takes(op.name(), op.class(), a),
             Node::Draw([seed, offset, replay, index]) => {
                 let wanted = [(seed, DType::U64), (offset, DType::U64), (replay, DType::U64), (index, DType::I64)];

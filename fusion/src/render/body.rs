@@ -435,13 +435,13 @@ impl Step<'_> {
     }
 
     fn kept(&self, kernel: &Kernel<'_>, value: Value) -> bool {
-        let input = || matches!(kernel.graph.nodes[value.at()].0, Node::Input { .. });
+        let input = || matches!(kernel.graph.nodes[value.at()].0, Node::Input(_));
         (self.keeps && kernel.plan.kept[value.at()]) || (self.preloaded && input())
     }
 
     /// The array in which a value per element is, if it is in one and not computed by this pass.
     pub fn array(&self, kernel: &Kernel<'_>, value: Value) -> Option<String> {
-        let input = matches!(kernel.graph.nodes[value.at()].0, Node::Input { .. });
+        let input = matches!(kernel.graph.nodes[value.at()].0, Node::Input(_));
         match (self.kept(kernel, value), input) {
             (true, _) if input || !self.computes(kernel, value) => Some(self.arrays[0](value)),
             (_, true) => Some(self.arrays[1](value)),
@@ -472,7 +472,7 @@ impl Step<'_> {
     fn compute(&self, kernel: &Kernel<'_>, value: Value, indent: &str, out: &mut String) {
         let (node, dtype) = kernel.graph.nodes[value.at()];
         let (at, storage) = (value.0, expr::storage(dtype));
-        if kernel.pairs && !matches!(node, Node::Input { .. }) {
+        if kernel.pairs && !matches!(node, Node::Input(_)) {
             let _ = writeln!(
                 out,
                 "{indent}    const fuse::Two<{storage}> v{at} = {};",
@@ -484,11 +484,11 @@ impl Step<'_> {
             return;
         }
         let text = match node {
-            Node::Input { .. } => return,
-            Node::Index { axis: 0 } => "(rf::i64)(column + (index_t)e)".to_owned(),
-            Node::Index { axis } => format!("(rf::i64)at[{axis}]"),
-            Node::Lookup { index, .. } => kernel.look_up(value, &self.name(kernel, index), "e"),
-            Node::Check { op, index, extent } => {
+            Node::Input(_) => return,
+            Node::Index(0) => "(rf::i64)(column + (index_t)e)".to_owned(),
+            Node::Index(axis) => format!("(rf::i64)at[{axis}]"),
+            Node::Lookup(_, index) => kernel.look_up(value, &self.name(kernel, index), "e"),
+            Node::Check(op, index, extent) => {
                 expr::check(op, &self.name(kernel, index), &self.name(kernel, extent), "(rf::u32)e < count")
             }
             _ if self.divides(kernel, value).is_some() => format!("d{at}[e]"),

@@ -36,11 +36,10 @@ const _: () = assert!(WIDE == 2, "columns.h has two rows to a lane");
 /// Whether lanes may take [`WIDE`] neighbouring rows at once, as far as the graph goes: nothing but sums of elements is made.
 pub(crate) fn can_be_wide(graph: &Graph, plan: &Plan) -> bool {
     let is_row_input = |at: usize| {
-        plan.live[at]
-            && matches!(graph.nodes[at].0, Node::RowInput { .. } | Node::Lookup { .. } | Node::RowLookup { .. })
+        plan.live[at] && matches!(graph.nodes[at].0, Node::RowInput(_) | Node::Lookup(..) | Node::RowLookup(..))
     };
     let narrow = |value: &Value| graph.dtype(*value).size_bytes() <= 4;
-    let inputs = (0..graph.nodes.len()).filter(|&at| matches!(graph.nodes[at].0, Node::Input { .. }));
+    let inputs = (0..graph.nodes.len()).filter(|&at| matches!(graph.nodes[at].0, Node::Input(_)));
     plan.passes.len() == 1
         && plan.passes[0].stores.is_empty()
         && plan.index_axes.is_none()

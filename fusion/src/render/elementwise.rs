@@ -33,7 +33,7 @@ pub(crate) fn may_be_single(graph: &Graph, plan: &Plan) -> bool {
         (0..graph.nodes.len()).any(|at| is_full(at) && kind(graph.nodes[at].0))
     };
     let (looks_up, reads) =
-        (live(|node| matches!(node, Node::Lookup { .. })), live(|node| matches!(node, Node::Input { .. })));
+        (live(|node| matches!(node, Node::Lookup(..))), live(|node| matches!(node, Node::Input(_))));
     looks_up && !reads && !pairs::apply(graph, plan)
 }
 

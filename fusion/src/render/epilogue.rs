@@ -54,7 +54,7 @@ fn functions(kernel: &Kernel<'_>, out: &mut String) {
     for value in (1..graph.nodes.len()).filter(|&at| kernel.plan.live[at]).map(|at| Value(at as u32)) {
         let (node, dtype) = graph.nodes[value.at()];
         let text = match node {
-            Node::Input { .. } => {
+            Node::Input(_) => {
                 format!("get<{}>(a, {}, down, right)", expr::storage(dtype), kernel.input(value))
             }
             _ => expr::expression(graph, &kernel.plan.kinds, value, name),

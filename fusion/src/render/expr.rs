@@ -96,8 +96,8 @@ pub(crate) fn reduction(op: Reduce, dtype: DType) -> String {
 pub(crate) fn expression(graph: &Graph, kinds: &[Kind], value: Value, name: impl Fn(Value) -> String) -> String {
     let (node, dtype) = graph.nodes[value.at()];
     match node {
-        Node::Scalar { slot } => format!("fuse::from_bits<{}>(a.scalar[{slot}])", storage(dtype)),
-        Node::Constant { bits } => format!("fuse::from_bits<{}>({bits:#x}ull)", storage(dtype)),
+        Node::Scalar(slot) => format!("fuse::from_bits<{}>(a.scalar[{slot}])", storage(dtype)),
+        Node::Constant(bits) => format!("fuse::from_bits<{}>({bits:#x}ull)", storage(dtype)),
         Node::Unary(op, a) => unary(op, graph.dtype(a), &name(a)),
         Node::Binary(Binary::Div, a, b)
             if dtype.is_float() && kinds[a.at()] == Kind::Full && kinds[b.at()] < Kind::Full =>
@@ -108,15 +108,15 @@ pub(crate) fn expression(graph: &Graph, kinds: &[Kind], value: Value, name: impl
         Node::Compare(op, a, b) => format!("({} {} {})", name(a), comparison(op), name(b)),
         Node::Select(c, a, b) => format!("({} ? {} : {})", name(c), name(a), name(b)),
         Node::Cast(a) => format!("fuse::convert<{}>({})", storage(dtype), name(a)),
-        Node::Check { op, index, extent } => check(op, &name(index), &name(extent), "true"),
+        Node::Check(op, index, extent) => check(op, &name(index), &name(extent), "true"),
         Node::Draw([seed, offset, replay, index]) => {
             format!("draw({}, {}, {}, {})", name(seed), name(offset), name(replay), name(index))
         }
-        Node::Input { .. }
-        | Node::RowInput { .. }
-        | Node::Lookup { .. }
-        | Node::RowLookup { .. }
-        | Node::Index { .. }
+        Node::Input(_)
+        | Node::RowInput(_)
+        | Node::Lookup(..)
+        | Node::RowLookup(..)
+        | Node::Index(_)
         | Node::Reduce(..) => {
             unreachable!("{node:?} is placed by its schedule")
         }
@@ -160,14 +160,14 @@ pub(crate) fn is_heavy(node: Node) -> bool {
         Node::Unary(op, _) => op.rounds() && !matches!(op, Unary::Log | Unary::Sqrt | Unary::Rsqrt),
         Node::Binary(op, ..) => matches!(op, Binary::Pow | Binary::Atan2 | Binary::Hypot),
         Node::Draw(_) => true,
-        Node::Input { .. }
-        | Node::RowInput { .. }
-        | Node::Lookup { .. }
-        | Node::RowLookup { .. }
-        | Node::Scalar { .. }
-        | Node::Constant { .. }
-        | Node::Index { .. }
-        | Node::Check { .. }
+        Node::Input(_)
+        | Node::RowInput(_)
+        | Node::Lookup(..)
+        | Node::RowLookup(..)
+        | Node::Scalar(_)
+        | Node::Constant(_)
+        | Node::Index(_)
+        | Node::Check(..)
         | Node::Compare(..)
         | Node::Select(..)
         | Node::Cast(_)

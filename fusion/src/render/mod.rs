@@ -196,7 +196,7 @@ fn text(graph: &Graph, plan: &Plan, schedule: Schedule, members: usize) -> Strin
     if graph.nodes.iter().any(|&(node, dtype)| expr::is_below(node, dtype)) {
         out.push_str(expr::BELOW);
     }
-    if graph.nodes.iter().any(|(node, _)| matches!(node, Node::Check { .. })) {
+    if graph.nodes.iter().any(|(node, _)| matches!(node, Node::Check(..))) {
         out.push_str(expr::CHECK);
     }
     kernel.args_struct(&mut out, schedule);
@@ -326,9 +326,9 @@ impl Kernel<'_> {
             if self.plan.levels[value.at()] != level || matches!(node, Node::Reduce(..)) {
                 continue;
             }
-            if let Node::RowLookup { index, .. } = node {
+            if let Node::RowLookup(_, index) = node {
                 let _ = writeln!(out, "        v{} = {};", value.0, self.look_up_row(value, index));
-            } else if matches!(node, Node::RowInput { .. }) {
+            } else if matches!(node, Node::RowInput(_)) {
                 let (at, storage) = (self.input(value), expr::storage(dtype));
                 let _ =
                     writeln!(out, "        v{} = fuse::load_one<{storage}>(a.tensor[{at}], offset[{at}]);", value.0);

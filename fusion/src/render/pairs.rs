@@ -16,7 +16,7 @@ pub(super) const HEADER: &str = include_str!("pairs.h");
 pub(super) fn apply(graph: &Graph, plan: &Plan) -> bool {
     (0..graph.nodes.len()).any(|at| {
         let (node, dtype) = graph.nodes[at];
-        let computed = !matches!(node, Node::Input { .. });
+        let computed = !matches!(node, Node::Input(_));
         plan.live[at] && plan.kinds[at] == Kind::Full && computed && expr::is_half(dtype)
     })
 }
@@ -56,10 +56,10 @@ pub(super) fn compute(kernel: &Kernel<'_>, step: &Step<'_>, value: Value) -> Str
         }
     }
     let each = |part: &'static str, e: &str| match node {
-        Node::Index { axis: 0 } => format!("(rf::i64)(column + (index_t){e})"),
-        Node::Index { axis } => format!("(rf::i64)at[{axis}]"),
-        Node::Lookup { index, .. } => kernel.look_up(value, &half(kernel, step, index, part), e),
-        Node::Check { op, index, extent } => {
+        Node::Index(0) => format!("(rf::i64)(column + (index_t){e})"),
+        Node::Index(axis) => format!("(rf::i64)at[{axis}]"),
+        Node::Lookup(_, index) => kernel.look_up(value, &half(kernel, step, index, part), e),
+        Node::Check(op, index, extent) => {
             let operand = |operand| half(kernel, step, operand, part);
             expr::check(op, &operand(index), &operand(extent), &format!("(rf::u32){e} < count"))
         }

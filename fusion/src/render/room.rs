@@ -48,7 +48,7 @@ fn held_bytes(graph: &Graph, value: Value) -> usize {
 }
 
 pub(super) fn is_input(graph: &Graph, value: Value) -> bool {
-    matches!(graph.nodes[value.at()].0, Node::Input { .. })
+    matches!(graph.nodes[value.at()].0, Node::Input(_))
 }
 
 /// The values that pass from one pass to the next.

@@ -63,8 +63,8 @@ impl Split {
         for (at, (node, _)) in graph.nodes.iter().enumerate() {
             let own = |argument: &Argument| matches!(argument, Argument::Input(_, value) if value.at() == at);
             varies[at] = match node {
-                Node::Input { slot: 0 } => true,
-                Node::Input { .. } => arguments.iter().position(own).is_some_and(|place| !runs.is_held(place)),
+                Node::Input(0) => true,
+                Node::Input(_) => arguments.iter().position(own).is_some_and(|place| !runs.is_held(place)),
                 _ => node.operands().any(|operand| varies[operand.at()]),
             };
         }
@@ -72,7 +72,7 @@ impl Split {
         let values = |keep: &dyn Fn(usize) -> bool| -> Vec<Value> {
             (0..varies.len()).filter(|&at| is_full(at) && keep(at)).map(|at| Value(at as u32)).collect()
         };
-        let is_input = |at: usize| matches!(graph.nodes[at].0, Node::Input { .. });
+        let is_input = |at: usize| matches!(graph.nodes[at].0, Node::Input(_));
         let mut kept = vec![false; varies.len()];
         for at in (0..varies.len()).filter(|&at| is_full(at) && varies[at]) {
             graph.nodes[at].0.operands().for_each(|operand| kept[operand.at()] |= !varies[operand.at()]);

@@ -10,9 +10,10 @@ const SLOTS_MOST: usize = 2;
 
 /// Bytes of the widest input per element, and how many inputs per element there are.
 fn inputs(graph: &Graph, plan: &Plan) -> (usize, usize) {
-    let full = graph.nodes.iter().enumerate().filter(|(at, (node, _))| {
-        plan.live[*at] && matches!(node, Node::Input { .. }) && plan.kinds[*at] == Kind::Full
-    });
+    let full =
+        graph.nodes.iter().enumerate().filter(|(at, (node, _))| {
+            plan.live[*at] && matches!(node, Node::Input(_)) && plan.kinds[*at] == Kind::Full
+        });
     full.fold((1, 0), |(bytes, count), (_, (_, dtype))| (bytes.max(dtype.size_bytes()), count + 1))
 }
 
