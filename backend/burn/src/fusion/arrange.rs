@@ -6,10 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use rocfire_hal::{DType, MAX_RANK};
+use rocfire_fusion::{Kind, Node, Value};
+use rocfire_hal::MAX_RANK;
 
 use super::axes::{Axis, Frame, Group};
-use super::trace::{EntryId, Node, NodeId, Origin, Read, Trace};
+use super::trace::{EntryId, Origin, Read, Trace};
 
 /// Most nodes in one kernel, so that compiling it stays quick and its values stay in registers.
 const MAX_NODES: usize = 160;
@@ -17,14 +18,6 @@ const MAX_NODES: usize = 160;
 /// Most tensors that one kernel reads element by element, and most that it writes.
 const MAX_READS: usize = 16;
 const MAX_STORES: usize = 12;
-
-/// How a value varies, as the graph will see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Spread {
-    Uniform,
-    Row,
-    Full,
-}
 
 /// How a tensor runs along a row whose axes do not lie side by side in it. The row is cut in two, and each side has one stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +33,11 @@ pub(super) enum Turn {
 /// Memory that the kernel writes, and the tensors that are it.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
-    pub(super) node: NodeId,
+    pub(super) node: Value,
     /// The primitive axes as they lie in memory, slowest first.
     pub(super) memory: Vec<Axis>,
-    /// [`Spread::Full`] or [`Spread::Row`].
-    pub(super) spread: Spread,
+    /// [`Kind::Full`] or [`Kind::Row`].
+    pub(super) kind: Kind,
     pub(super) tensors: Vec<(EntryId, Frame)>,
 }
 
@@ -62,8 +55,8 @@ pub(super) struct Arrangement {
     pub(super) stores: Vec<Store>,
     /// By node: whether an output needs it.
     pub(super) needed: Vec<bool>,
-    /// By node, for the needed ones.
-    pub(super) spreads: Vec<Spread>,
+    /// By node: how its value varies over the space of rows and elements.
+    pub(super) kinds: Vec<Kind>,
 }
 
 impl Arrangement {
@@ -110,38 +103,38 @@ impl Trace {
             .filter(|(at, entry, ..)| !entry.consumed && self.root(*at) == root)
             .map(|(at, _, node, frame)| (at, node, *frame))
             .collect();
-        let needed = self.needed(live.iter().map(|(_, node, _)| *node));
-        let reads = || self.needed_reads(&needed);
+        let needed = self.graph.needed(live.iter().map(|(_, node, _)| *node));
+        let reads = || self.needed_reads(&needed).map(|(_, read)| &read.frame);
         let reduced = self.reduced(root, &needed);
         let order = self.order(root, &reduced, live.iter().map(|(.., frame)| frame).chain(reads()))?;
         let row = if reduced.is_empty() { lacking(&live, &order) } else { reduced };
         let cut = cut(&row, reads())?;
-        if row.len() > 1 && !self.looked_up(&needed).all(|read| read.keeps_together(&row)) {
+        let looked_up = || self.needed_reads(&needed).map(|(_, read)| read).filter(|read| read.free.is_some());
+        if row.len() > 1 && !looked_up().all(|read| read.keeps_together(&row)) {
             return None;
         }
         let outer: Vec<Axis> = order.iter().copied().filter(|axis| !row.contains(axis)).collect();
         if outer.len() + usize::from(!row.is_empty()) > MAX_RANK || !self.can_index(&needed, &row) {
             return None;
         }
-        let looks_up = |((node, _), needed): (&(Node, DType), &bool)| *needed && matches!(node, Node::Lookup(..));
         // The tensor that is looked up in has an axis more.
         let is_full = outer.len() + usize::from(!row.is_empty()) == MAX_RANK;
-        if is_full && (cut > 0 || self.nodes.iter().zip(&needed).any(looks_up)) {
+        if is_full && (cut > 0 || looked_up().next().is_some()) {
             return None;
         }
-        let spreads = self.spreads(&row);
+        let kinds = self.kinds(&row);
         // What is the same everywhere is computed once.
-        let computed = needed.iter().zip(&spreads).filter(|(needed, spread)| **needed && **spread != Spread::Uniform);
+        let computed = needed.iter().zip(&kinds).filter(|(needed, kind)| **needed && **kind != Kind::Uniform);
         if computed.count() > MAX_NODES {
             return None;
         }
-        let stores = stores(&live, &order, &row, &spreads)?;
+        let stores = stores(&live, &order, &row, &kinds)?;
         // A whole tensor is summed by many workgroups only if nothing else is done with its elements.
-        let only_rows = stores.iter().all(|store| store.spread == Spread::Row);
+        let only_rows = stores.iter().all(|store| store.kind == Kind::Row);
         if self.part(root).is_whole && !(only_rows && self.is_one_pass(&needed)) {
             return None;
         }
-        let arrangement = Arrangement { root, outer, row, cut, stores, needed, spreads };
+        let arrangement = Arrangement { root, outer, row, cut, stores, needed, kinds };
         self.has_room(&arrangement).then_some(arrangement)
     }
 
@@ -149,18 +142,14 @@ impl Trace {
     fn has_room(&self, arrangement: &Arrangement) -> bool {
         let (mut reads, mut lookups) = (0, 0);
         let mut scalars = if arrangement.cut > 0 { arrangement.row.len() - arrangement.cut } else { 0 };
-        for (node, _) in self.nodes.iter().zip(&arrangement.needed).filter(|(_, needed)| **needed).map(|(node, _)| node)
-        {
-            match node {
-                Node::Read(at) => match arrangement.turn(&self.reads[usize::from(*at)].frame) {
-                    None => reads += 1,
-                    Some(_) => lookups += 1,
-                },
-                Node::Lookup(..) => lookups += 1,
-                Node::Scalar(_) | Node::Extent(..) | Node::Start(..) | Node::Step(_) => scalars += 1,
-                Node::Draw(..) => scalars += 3,
-                Node::Index(group) if group.axes() != arrangement.row => {
-                    scalars += group.axes().len().saturating_sub(1);
+        for (_, node) in self.needed_nodes(&arrangement.needed) {
+            match (node, self.read_by(node)) {
+                (_, Some(read)) if read.free.is_some() || arrangement.turn(&read.frame).is_some() => lookups += 1,
+                (_, Some(_)) => reads += 1,
+                (Node::Scalar(_), _) => scalars += 1,
+                (Node::Index(number), _) => {
+                    let axes = self.coordinates[number as usize].axes();
+                    scalars += if axes == arrangement.row { 0 } else { axes.len() - 1 };
                 }
                 _ => {}
             }
@@ -171,34 +160,14 @@ impl Trace {
         reads <= MAX_READS && stores <= MAX_STORES && fits
     }
 
-    /// By node, whether one of `roots` is computed from it.
-    fn needed(&self, roots: impl Iterator<Item = NodeId>) -> Vec<bool> {
-        let mut needed = vec![false; self.nodes.len()];
-        for root in roots {
-            needed[usize::from(root)] = true;
-        }
-        for at in (0..self.nodes.len()).rev() {
-            if needed[at] {
-                for operand in self.nodes[at].0.operands() {
-                    needed[usize::from(operand)] = true;
-                }
-            }
-        }
-        needed
+    /// The nodes that are needed.
+    pub(super) fn needed_nodes<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = (Value, Node)> + Clone + 'a {
+        self.graph.nodes().filter(|(value, ..)| needed[value.at()]).map(|(value, node, _)| (value, node))
     }
 
-    fn needed_reads<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = &'a Frame> + Clone {
-        self.nodes.iter().zip(needed).filter(|(_, needed)| **needed).filter_map(|((node, _), _)| match node {
-            Node::Read(at) | Node::Lookup(at, _) => Some(&self.reads[usize::from(*at)].frame),
-            _ => None,
-        })
-    }
-
-    fn looked_up<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = &'a Read> {
-        self.nodes.iter().zip(needed).filter(|(_, needed)| **needed).filter_map(|((node, _), _)| match node {
-            Node::Lookup(at, _) => Some(&self.reads[usize::from(*at)]),
-            _ => None,
-        })
+    /// What they read of tensors in memory.
+    pub(super) fn needed_reads<'a>(&'a self, needed: &'a [bool]) -> impl Iterator<Item = (Value, &'a Read)> + Clone {
+        self.needed_nodes(needed).filter_map(|(value, node)| Some((value, self.read_by(node)?)))
     }
 
     /// All axes of the iteration space, in the order of the first value that has them all: what the eager backend would
@@ -220,52 +189,39 @@ impl Trace {
 
     /// The axes that needed nodes reduce over; none if none does.
     fn reduced(&self, root: EntryId, needed: &[bool]) -> Vec<Axis> {
-        let reduces =
-            self.nodes.iter().zip(needed).any(|((node, _), needed)| *needed && matches!(node, Node::Reduce(..)));
+        let reduces = self.needed_nodes(needed).any(|(_, node)| matches!(node, Node::Reduce(..)));
         let row = || self.part(root).row.expect("a reduction has set the row").axes().to_vec();
         if reduces { row() } else { Vec::new() }
     }
 
     /// Whether the kernel can name the coordinates that needed nodes ask for.
     fn can_index(&self, needed: &[bool], row: &[Axis]) -> bool {
-        self.nodes.iter().zip(needed).filter(|(_, needed)| **needed).all(|((node, _), _)| match node {
-            Node::Index(group) => is_axis(group, row),
+        self.needed_nodes(needed).all(|(_, node)| match node {
+            Node::Index(number) => is_axis(&self.coordinates[number as usize], row),
             _ => true,
         })
     }
 
-    fn spreads(&self, row: &[Axis]) -> Vec<Spread> {
-        let mut spreads: Vec<Spread> = Vec::with_capacity(self.nodes.len());
-        for (node, _) in &self.nodes {
-            let joined = node.operands().map(|at| spreads[usize::from(at)]).max().unwrap_or(Spread::Uniform);
-            spreads.push(match node {
-                Node::Read(at) if self.is_per_row(&self.reads[usize::from(*at)].frame, row) => Spread::Row,
-                Node::Read(_) | Node::Product | Node::Index(_) | Node::Lookup(..) => Spread::Full,
-                Node::Reduce(..) => Spread::Row,
-                Node::Scalar(_) | Node::Constant(_) | Node::Extent(..) | Node::Start(..) | Node::Step(_) => {
-                    Spread::Uniform
-                }
-                Node::Unary(..)
-                | Node::Binary(..)
-                | Node::Compare(..)
-                | Node::Select(..)
-                | Node::Cast(_)
-                | Node::Check(..)
-                | Node::Draw(..) => joined,
-            });
+    fn kinds(&self, row: &[Axis]) -> Vec<Kind> {
+        let mut kinds: Vec<Kind> = Vec::with_capacity(self.graph.nodes().len());
+        for (_, node, _) in self.graph.nodes() {
+            let is_row = |read: &Read| read.free.is_none() && self.is_per_row(&read.frame, row);
+            let is_row = self.read_by(node).is_some_and(is_row);
+            kinds.push(if is_row { Kind::Row } else { node.kind(|operand| Some(kinds[operand.at()])) });
         }
-        spreads
+        kinds
     }
 
     /// Whether no reduction needs another's result.
     fn is_one_pass(&self, needed: &[bool]) -> bool {
-        let mut reduced = vec![false; self.nodes.len()];
-        for (at, (node, _)) in self.nodes.iter().enumerate() {
-            let after = node.operands().any(|operand| reduced[usize::from(operand)]);
-            if needed[at] && after && matches!(node, Node::Reduce(..)) {
+        let mut reduced = vec![false; needed.len()];
+        for (value, node) in self.needed_nodes(needed) {
+            let after = node.operands().any(|operand| reduced[operand.at()]);
+            let is_reduction = matches!(node, Node::Reduce(..));
+            if after && is_reduction {
                 return false;
             }
-            reduced[at] = after || matches!(node, Node::Reduce(..));
+            reduced[value.at()] = after || is_reduction;
         }
         true
     }
@@ -286,7 +242,7 @@ impl Trace {
 }
 
 /// The axes of a space that some tensor which must be written lacks: it is per row then, without a reduction.
-fn lacking(live: &[(EntryId, NodeId, Frame)], order: &[Axis]) -> Vec<Axis> {
+fn lacking(live: &[(EntryId, Value, Frame)], order: &[Axis]) -> Vec<Axis> {
     let lacks = |frame: &Frame| -> Vec<Axis> { order.iter().copied().filter(|axis| !frame.has(*axis)).collect() };
     live.iter().map(|(.., frame)| lacks(frame)).find(|row| !row.is_empty()).unwrap_or_default()
 }
@@ -297,22 +253,22 @@ fn is_axis(group: &Group, row: &[Axis]) -> bool {
 }
 
 /// What is written, `None` if some tensor covers neither the space nor its rows.
-fn stores(live: &[(EntryId, NodeId, Frame)], order: &[Axis], row: &[Axis], spreads: &[Spread]) -> Option<Vec<Store>> {
+fn stores(live: &[(EntryId, Value, Frame)], order: &[Axis], row: &[Axis], kinds: &[Kind]) -> Option<Vec<Store>> {
     let outer: Vec<Axis> = order.iter().copied().filter(|axis| !row.contains(axis)).collect();
     let mut stores: Vec<Store> = Vec::new();
     for (at, node, frame) in live {
         let flat: Vec<Axis> = frame.flat().collect();
         let covers = |axes: &[Axis]| flat.len() == axes.len() && axes.iter().all(|axis| flat.contains(axis));
-        let (spread, natural) = match (covers(order), covers(&outer)) {
-            (true, _) => (Spread::Full, order),
-            (false, true) if spreads[usize::from(*node)] == Spread::Row => (Spread::Row, outer.as_slice()),
+        let (kind, natural) = match (covers(order), covers(&outer)) {
+            (true, _) => (Kind::Full, order),
+            (false, true) if kinds[node.at()] == Kind::Row => (Kind::Row, outer.as_slice()),
             _ => return None,
         };
         // The kernel steps through a merged row with one stride, here as in what it reads.
-        let is_row_whole = row.len() < 2 || natural.windows(row.len()).any(|run| run == row) || spread == Spread::Row;
+        let is_row_whole = row.len() < 2 || natural.windows(row.len()).any(|run| run == row) || kind == Kind::Row;
         let memory = if is_row_whole && is_run_by_run(frame, natural) {
             natural.to_vec()
-        } else if row.len() < 2 || spread == Spread::Row || frame.keeps_together(row) {
+        } else if row.len() < 2 || kind == Kind::Row || frame.keeps_together(row) {
             flat
         } else {
             let turned = [outer.as_slice(), row].concat();
@@ -321,11 +277,10 @@ fn stores(live: &[(EntryId, NodeId, Frame)], order: &[Axis], row: &[Axis], sprea
             }
             turned
         };
-        let known =
-            stores.iter_mut().find(|store| store.node == *node && store.spread == spread && store.memory == memory);
+        let known = stores.iter_mut().find(|store| store.node == *node && store.kind == kind && store.memory == memory);
         match known {
             Some(store) => store.tensors.push((*at, *frame)),
-            None => stores.push(Store { node: *node, memory, spread, tensors: vec![(*at, *frame)] }),
+            None => stores.push(Store { node: *node, memory, kind, tensors: vec![(*at, *frame)] }),
         }
     }
     Some(stores)

@@ -4,13 +4,13 @@
 //! A gradient of a slice is zeros with a part replaced: there all of it is new anyway.
 
 use burn_ir::{BaseOperationIr, OperationIr, SliceAssignOpIr, TensorId, TensorStatus};
-use rocfire_fusion::{Binary, Compare};
+use rocfire_fusion::{Binary, Compare, Value};
 use rocfire_hal::DType;
 
 use super::axes::ONE;
 use super::refusal::Refusal;
 use super::shift::range_numbers;
-use super::trace::{Node, NodeId, Trace};
+use super::trace::{Number, Trace};
 use super::translate::Result;
 
 /// Whether an operation writes into a tensor that is there already and that nobody else needs.
@@ -46,8 +46,8 @@ impl Trace {
                 continue;
             }
             let here = self.coordinate(frame.groups()[dim])?;
-            let start = self.push(Node::Start(number, op.tensor.id, dim as u8), DType::I64)?;
-            let step = self.push(Node::Step(number), DType::I64)?;
+            let start = self.number(Number::Start(number, op.tensor.id, dim as u8), DType::I64)?;
+            let step = self.number(Number::Step(number), DType::I64)?;
             let away = self.two(Binary::Sub, here, start)?;
             let index = self.two(Binary::Div, away, step)?;
             let extent = self.extent_along(&op.value, dim)?;
@@ -68,7 +68,7 @@ impl Trace {
     }
 
     /// Whether a step meets an element: `index` is `away / step`, which cuts off what is left, and within the part.
-    fn is_met(&mut self, away: NodeId, index: NodeId, step: NodeId, extent: NodeId) -> Result<NodeId> {
+    fn is_met(&mut self, away: Value, index: Value, step: Value, extent: Value) -> Result<Value> {
         let back = self.two(Binary::Mul, index, step)?;
         let (is_exact, is_within) = (self.test_two(Compare::Eq, back, away)?, self.is_within(index, extent)?);
         self.two(Binary::And, is_exact, is_within)

@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
-use rocfire_hal::DType;
+use rocfire_fusion::{Node, Value};
 
 use super::axes::Group;
 use super::refusal::Refusal;
-use super::trace::{Node, NodeId, Read, Trace};
+use super::trace::{Read, Trace};
 use super::translate::Result;
 
 /// Most nodes that are made again for one value: a longer chain is computed once and written.
@@ -19,106 +19,76 @@ const COPIES_MOST: usize = 48;
 /// What becomes of the places that a value is computed from.
 pub(super) trait Change {
     /// The coordinate along a group; `None` if it stays.
-    fn index(&self, trace: &mut Trace, group: Group) -> Result<Option<NodeId>>;
+    fn index(&self, trace: &mut Trace, group: Group) -> Result<Option<Value>>;
 
     /// A reading, with the index of a lookup, which has been changed already; `None` if the reading stays.
-    fn read(&self, trace: &mut Trace, read: Read, index: Option<NodeId>) -> Result<Option<NodeId>>;
+    fn read(&self, trace: &mut Trace, read: Read, index: Option<Value>) -> Result<Option<Value>>;
 
     /// Whether the place that takes that of an element is one of the tensor's; `None` where it always is. What is computed at others
     /// is used by nobody.
-    fn is_there(&self, trace: &mut Trace) -> Result<Option<NodeId>>;
+    fn is_there(&self, trace: &mut Trace) -> Result<Option<Value>>;
 
     /// What a reduction reduces, where the rows are those of the change.
-    fn reduced(&self, trace: &mut Trace, operand: NodeId) -> Result<NodeId>;
+    fn reduced(&self, trace: &mut Trace, operand: Value) -> Result<Value>;
 }
 
 impl Trace {
     /// The value of `node` after a change.
-    pub(super) fn changed(&mut self, node: NodeId, change: &impl Change) -> Result<NodeId> {
-        let before = self.nodes.len();
+    pub(super) fn changed(&mut self, node: Value, change: &impl Change) -> Result<Value> {
+        let before = self.graph.nodes().len();
         let copy = self.changed_within(node, change, &mut HashMap::new())?;
-        if self.nodes.len() - before > COPIES_MOST { Err(Refusal::Moved) } else { Ok(copy) }
+        if self.graph.nodes().len() - before > COPIES_MOST { Err(Refusal::Moved) } else { Ok(copy) }
     }
 
     fn changed_within(
         &mut self,
-        node: NodeId,
+        node: Value,
         change: &impl Change,
-        known: &mut HashMap<NodeId, NodeId>,
-    ) -> Result<NodeId> {
+        known: &mut HashMap<Value, Value>,
+    ) -> Result<Value> {
         if let Some(copy) = known.get(&node) {
             return Ok(*copy);
         }
-        let (what, dtype) = self.nodes[usize::from(node)];
+        let what = self.graph.node(node);
         let copy = match what {
-            Node::Scalar(_) | Node::Constant(_) | Node::Extent(..) | Node::Start(..) | Node::Step(_) => node,
-            // Its elements come from a kernel of another kind, which computes each of them once.
-            Node::Product => return Err(Refusal::Moved),
-            Node::Index(group) => change.index(self, group)?.unwrap_or(node),
-            Node::Read(read) => change.read(self, self.reads[usize::from(read)], None)?.unwrap_or(node),
-            Node::Lookup(number, index) => {
-                let (read, moved) = (self.reads[usize::from(number)], self.changed_within(index, change, known)?);
+            Node::Index(number) => change.index(self, self.coordinates[number as usize])?.unwrap_or(node),
+            Node::Input(_) => match self.read_by(what).copied() {
+                Some(read) => change.read(self, read, None)?.unwrap_or(node),
+                // The elements of a product come from a kernel of another kind, which computes each of them once.
+                None => return Err(Refusal::Moved),
+            },
+            Node::Lookup(_, index) => {
+                let read = *self.read_by(what).expect("a product is not looked up");
+                let moved = self.changed_within(index, change, known)?;
                 match change.read(self, read, Some(moved))? {
                     Some(copy) => copy,
                     None if moved == index => node,
                     None => self.look_up_in(read, moved)?,
                 }
             }
-            Node::Check(op, a, extent) => {
-                let [mut x, mut most] = self.changed_all([a, extent], change, known)?;
+            Node::Check(_, index, extent) => {
+                let mut moved =
+                    [self.changed_within(index, change, known)?, self.changed_within(extent, change, known)?];
                 if let Some(is_there) = change.is_there(self)? {
-                    let [none, one] = [self.whole_number(0)?, self.whole_number(1)?];
-                    (x, most) = (self.choose(is_there, x, none)?, self.choose(is_there, most, one)?);
+                    let otherwise = [self.whole_number(0)?, self.whole_number(1)?];
+                    for (moved, otherwise) in moved.iter_mut().zip(otherwise) {
+                        *moved = self.choose(is_there, *moved, otherwise)?;
+                    }
                 }
-                self.again(node, [x, most] == [a, extent], Node::Check(op, x, most), dtype)?
+                self.add(|graph| graph.again(node, &moved))?
             }
-            Node::Reduce(op, operand) => {
+            Node::Reduce(_, operand) => {
                 let moved = change.reduced(self, operand)?;
-                self.again(node, moved == operand, Node::Reduce(op, moved), dtype)?
+                self.add(|graph| graph.again(node, &[moved]))?
             }
-            Node::Unary(op, a) => {
-                let moved = self.changed_within(a, change, known)?;
-                self.again(node, moved == a, Node::Unary(op, moved), dtype)?
-            }
-            Node::Cast(a) => {
-                let moved = self.changed_within(a, change, known)?;
-                self.again(node, moved == a, Node::Cast(moved), dtype)?
-            }
-            Node::Draw(number, a) => {
-                let moved = self.changed_within(a, change, known)?;
-                self.again(node, moved == a, Node::Draw(number, moved), dtype)?
-            }
-            Node::Binary(op, a, b) => {
-                let [x, y] = self.changed_all([a, b], change, known)?;
-                self.again(node, [x, y] == [a, b], Node::Binary(op, x, y), dtype)?
-            }
-            Node::Compare(op, a, b) => {
-                let [x, y] = self.changed_all([a, b], change, known)?;
-                self.again(node, [x, y] == [a, b], Node::Compare(op, x, y), dtype)?
-            }
-            Node::Select(c, a, b) => {
-                let [z, x, y] = self.changed_all([c, a, b], change, known)?;
-                self.again(node, [z, x, y] == [c, a, b], Node::Select(z, x, y), dtype)?
+            operator => {
+                let operands = operator.operands().map(|operand| self.changed_within(operand, change, known));
+                let operands = operands.collect::<Result<Vec<_>>>()?;
+                self.add(|graph| graph.again(node, &operands))?
             }
         };
         known.insert(node, copy);
         Ok(copy)
-    }
-
-    fn changed_all<const N: usize>(
-        &mut self,
-        mut nodes: [NodeId; N],
-        change: &impl Change,
-        known: &mut HashMap<NodeId, NodeId>,
-    ) -> Result<[NodeId; N]> {
-        for node in &mut nodes {
-            *node = self.changed_within(*node, change, known)?;
-        }
-        Ok(nodes)
-    }
-
-    fn again(&mut self, node: NodeId, is_same: bool, copy: Node, dtype: DType) -> Result<NodeId> {
-        if is_same { Ok(node) } else { self.push(copy, dtype) }
     }
 }
 

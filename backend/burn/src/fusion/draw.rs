@@ -5,12 +5,12 @@
 
 use burn_backend::Distribution;
 use burn_ir::{RandomOpIr, TensorIr};
-use rocfire_fusion::{Binary, Compare, Scalar};
+use rocfire_fusion::{Binary, Compare, Scalar, Value};
 use rocfire_hal::DType;
 
 use super::axes::Frame;
 use super::refusal::Refusal;
-use super::trace::{Node, NodeId, Trace};
+use super::trace::{Number, Trace};
 use super::translate::Result;
 use crate::convert::to_hal;
 
@@ -34,7 +34,8 @@ impl Trace {
         let index = self.place_in(&op.out, &frame)?;
         let draw = self.draws;
         self.draws = draw.checked_add(1).ok_or(Refusal::Full)?;
-        let word = self.push(Node::Draw(draw, index), DType::U32)?;
+        self.numbers.extend([Number::Seed(draw), Number::Offset(draw), Number::Replay]);
+        let word = self.add(|graph| graph.draw(index))?;
         let node = match op.distribution {
             Distribution::Bernoulli(probability) => self.flag(word, probability, dtype)?,
             _ => self.unit(word, dtype)?,
@@ -46,42 +47,35 @@ impl Trace {
     }
 
     /// The number of an element in a row-major tensor.
-    fn place_in(&mut self, tensor: &TensorIr, frame: &Frame) -> Result<NodeId> {
-        let mut place: Option<NodeId> = None;
+    fn place_in(&mut self, tensor: &TensorIr, frame: &Frame) -> Result<Value> {
+        let mut place: Option<Value> = None;
         for (dim, group) in frame.groups().iter().enumerate().filter(|(_, group)| !group.is_none()) {
-            let here = self.push(Node::Index(*group), DType::I64)?;
-            place = Some(match place {
-                None => here,
-                Some(outer) => {
-                    let extent = self.push(Node::Extent(tensor.id, dim as u8), DType::I64)?;
-                    let scaled = self.two(Binary::Mul, outer, extent)?;
-                    self.two(Binary::Add, scaled, here)?
-                }
-            });
+            let here = self.coordinate(*group)?;
+            let extent = |trace: &mut Trace| trace.number(Number::Extent(tensor.id, dim as u8), DType::I64);
+            place = Some(self.merged(place, here, extent)?);
         }
-        place.map_or_else(|| self.push(Node::Constant(Scalar::Int(0)), DType::I64), Ok)
+        place.map_or_else(|| self.whole_number(0), Ok)
     }
 
     /// 1 with a probability, else 0.
-    fn flag(&mut self, word: NodeId, probability: f64, dtype: DType) -> Result<NodeId> {
+    fn flag(&mut self, word: Value, probability: f64, dtype: DType) -> Result<Value> {
         let threshold = Scalar::Uint((probability * WORDS).round() as u64);
-        let (word, threshold) = (self.converted(word, DType::U64)?, self.push(Node::Constant(threshold), DType::U64)?);
+        let (word, threshold) = (self.converted(word, DType::U64)?, self.constant(threshold, DType::U64)?);
         let is_below = self.test_two(Compare::Lt, word, threshold)?;
         self.converted(is_below, dtype)
     }
 
     /// A number in [0, 1); one that a short type rounds up to 1 is 0.
-    fn unit(&mut self, word: NodeId, dtype: DType) -> Result<NodeId> {
-        let shift = self.push(Node::Constant(Scalar::Uint(8)), DType::U32)?;
+    fn unit(&mut self, word: Value, dtype: DType) -> Result<Value> {
+        let shift = self.constant(Scalar::Uint(8), DType::U32)?;
         let top = self.two(Binary::Shr, word, shift)?;
-        let (top, unit) =
-            (self.converted(top, DType::F32)?, self.push(Node::Constant(Scalar::Float(UNIT)), DType::F32)?);
+        let (top, unit) = (self.converted(top, DType::F32)?, self.constant(Scalar::Float(UNIT), DType::F32)?);
         let exact = self.two(Binary::Mul, top, unit)?;
         if dtype == DType::F32 {
             return Ok(exact);
         }
         let value = self.converted(exact, dtype)?;
-        let [zero, one] = [0.0, 1.0].map(|value| self.push(Node::Constant(Scalar::Float(value)), dtype));
+        let [zero, one] = [0.0, 1.0].map(|value| self.constant(Scalar::Float(value), dtype));
         let is_below = self.test_two(Compare::Lt, value, one?)?;
         self.choose(is_below, value, zero?)
     }

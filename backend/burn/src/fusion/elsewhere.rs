@@ -3,14 +3,14 @@
 //! A kernel looks up along one axis of a tensor. Where an element is asked for along several, these and what lies between them
 //! are taken as one axis, which costs nothing as long as the tensor lies in order.
 
-use rocfire_fusion::{Binary, Compare};
+use rocfire_fusion::{Binary, Compare, Value};
 use rocfire_hal::DType;
 
 use super::axes::{Frame, Group, ONE};
 use super::copies::{Change, meet};
 use super::refusal::Refusal;
 use super::shift::Turned;
-use super::trace::{EntryId, Node, NodeId, Origin, Read, Trace};
+use super::trace::{EntryId, Number, Origin, Read, Trace};
 use super::translate::Result;
 use super::view::{Shift, ViewOp};
 
@@ -19,13 +19,13 @@ const UNKNOWN: usize = usize::MAX;
 
 /// The coordinates that are other than those of the iteration space.
 struct Places {
-    list: Vec<(Group, NodeId)>,
+    list: Vec<(Group, Value)>,
     row: Option<Group>,
 }
 
 impl Trace {
     /// The element of a tensor of which each of `places` says the coordinate along an axis; along the others it lies in `frame`.
-    pub(super) fn element(&mut self, tensor: Turned, frame: &Frame, places: &[(usize, NodeId)]) -> Result<NodeId> {
+    pub(super) fn element(&mut self, tensor: Turned, frame: &Frame, places: &[(usize, Value)]) -> Result<Value> {
         match tensor {
             Turned::InMemory(at) => {
                 let mut own = self.entries[usize::from(at)].own_part_of(frame);
@@ -41,7 +41,7 @@ impl Trace {
     }
 
     /// Whether `index` is one of an axis's coordinates.
-    pub(super) fn is_within(&mut self, index: NodeId, extent: NodeId) -> Result<NodeId> {
+    pub(super) fn is_within(&mut self, index: Value, extent: Value) -> Result<Value> {
         let zero = self.whole_number(0)?;
         let (is_behind, is_before) =
             (self.test_two(Compare::Ge, index, zero)?, self.test_two(Compare::Lt, index, extent)?);
@@ -49,7 +49,7 @@ impl Trace {
     }
 
     /// A reading at other coordinates along some of its axes, `index` being that along the axis it leaves free.
-    fn element_of(&mut self, read: Read, index: Option<NodeId>, places: &[(usize, NodeId)]) -> Result<NodeId> {
+    fn element_of(&mut self, read: Read, index: Option<Value>, places: &[(usize, Value)]) -> Result<Value> {
         match (places, index) {
             ([], None) => self.read(read),
             ([], Some(index)) => self.look_up_in(read, index),
@@ -62,12 +62,12 @@ impl Trace {
         }
     }
 
-    fn element_of_merged(&mut self, read: Read, index: Option<NodeId>, places: &[(usize, NodeId)]) -> Result<NodeId> {
+    fn element_of_merged(&mut self, read: Read, index: Option<Value>, places: &[(usize, Value)]) -> Result<Value> {
         let free = read.free.map(usize::from);
         let dims = || places.iter().map(|(dim, _)| *dim).chain(free);
         let (first, last) = (dims().min().unwrap_or(0), dims().max().unwrap_or(0));
-        let mut whole: Option<NodeId> = None;
-        let mut is_there: Option<NodeId> = None;
+        let mut whole: Option<Value> = None;
+        let mut is_there: Option<Value> = None;
         for dim in first..=last {
             let group = read.frame.groups()[dim];
             let placed = places.iter().find(|(placed, _)| *placed == dim).map(|(_, index)| *index);
@@ -82,20 +82,14 @@ impl Trace {
                 (None, _) if group.is_none() => continue,
                 (None, _) => (self.coordinate(group)?, self.extent_of(&group)?),
             };
-            whole = Some(match whole {
-                None => here,
-                Some(outer) => {
-                    let scaled = self.two(Binary::Mul, outer, extent)?;
-                    self.two(Binary::Add, scaled, here)?
-                }
-            });
+            whole = Some(self.merged(whole, here, |_| Ok(extent))?);
         }
         let mut index = whole.ok_or(Refusal::Moved)?;
         if let Some(is_there) = is_there {
             let nowhere = self.whole_number(-1)?;
             index = self.choose(is_there, index, nowhere)?;
         }
-        let mut shape = self.entries[usize::from(read.entry)].shape.clone();
+        let mut shape = self.entries[usize::from(read.entry)].shape.to_vec();
         shape.splice(first..=last, [UNKNOWN]);
         let mut frame = Frame::ones(shape.len()).ok_or(Refusal::Rank)?;
         let groups = read.frame.groups();
@@ -106,7 +100,7 @@ impl Trace {
     }
 
     /// The extent of an axis of a tensor in memory, which runs along `group` if along any.
-    fn own_extent(&mut self, mut at: EntryId, dim: usize, group: &Group) -> Result<NodeId> {
+    fn own_extent(&mut self, mut at: EntryId, dim: usize, group: &Group) -> Result<Value> {
         if !group.is_none() {
             return self.extent_of(group);
         }
@@ -114,7 +108,7 @@ impl Trace {
             let entry = &self.entries[usize::from(at)];
             match &entry.origin {
                 _ if entry.shape[dim] == ONE => return self.whole_number(1),
-                _ if !entry.is_inner => return self.push(Node::Extent(entry.id, dim as u8), DType::I64),
+                _ if !entry.is_inner => return self.number(Number::Extent(entry.id, dim as u8), DType::I64),
                 Origin::View { of, by: ViewOp::Shift(shifts) } if !matches!(shifts[dim], Shift::Part(_)) => at = *of,
                 _ => return Err(Refusal::Moved),
             }
@@ -123,11 +117,11 @@ impl Trace {
 }
 
 impl Change for Places {
-    fn index(&self, trace: &mut Trace, group: Group) -> Result<Option<NodeId>> {
+    fn index(&self, trace: &mut Trace, group: Group) -> Result<Option<Value>> {
         self.of(trace, &group)
     }
 
-    fn read(&self, trace: &mut Trace, read: Read, index: Option<NodeId>) -> Result<Option<NodeId>> {
+    fn read(&self, trace: &mut Trace, read: Read, index: Option<Value>) -> Result<Option<Value>> {
         let mut places = Vec::new();
         for (dim, group) in read.frame.groups().iter().enumerate() {
             if let Some(place) = self.of(trace, group)? {
@@ -137,7 +131,7 @@ impl Change for Places {
         if places.is_empty() { Ok(None) } else { trace.element_of(read, index, &places).map(Some) }
     }
 
-    fn is_there(&self, trace: &mut Trace) -> Result<Option<NodeId>> {
+    fn is_there(&self, trace: &mut Trace) -> Result<Option<Value>> {
         let mut all = None;
         for (group, index) in &self.list {
             let extent = trace.extent_of(group)?;
@@ -150,7 +144,7 @@ impl Change for Places {
         Ok(all)
     }
 
-    fn reduced(&self, trace: &mut Trace, operand: NodeId) -> Result<NodeId> {
+    fn reduced(&self, trace: &mut Trace, operand: Value) -> Result<Value> {
         // A row has one value, wherever in it. Another row's would be reduced for every element that asks.
         let is_of_row = |group: &Group| self.row.is_some_and(|row| meet(&row, group));
         let others = self.list.iter().filter(|(group, _)| !is_of_row(group)).copied().collect();
@@ -161,14 +155,14 @@ impl Change for Places {
 
 impl Places {
     /// The coordinate along a group, if it is another than that of the iteration space.
-    fn of(&self, trace: &mut Trace, group: &Group) -> Result<Option<NodeId>> {
+    fn of(&self, trace: &mut Trace, group: &Group) -> Result<Option<Value>> {
         let mut met = self.list.iter().filter(|(placed, _)| meet(placed, group));
         let Some(first) = met.next() else { return Ok(None) };
         if first.0 == *group {
             return Ok(Some(first.1));
         }
         // Merged axes, some of which are placed: their coordinates as one.
-        let mut whole: Option<NodeId> = None;
+        let mut whole: Option<Value> = None;
         for axis in group.axes().iter().map(|axis| Group::one(*axis)) {
             let placed = self.list.iter().find(|(placed, _)| meet(placed, &axis));
             let here = match placed {
@@ -176,14 +170,7 @@ impl Places {
                 Some(_) => return Err(Refusal::Moved),
                 None => trace.coordinate(axis)?,
             };
-            whole = Some(match whole {
-                None => here,
-                Some(outer) => {
-                    let extent = trace.extent_of(&axis)?;
-                    let scaled = trace.two(Binary::Mul, outer, extent)?;
-                    trace.two(Binary::Add, scaled, here)?
-                }
-            });
+            whole = Some(trace.merged(whole, here, |trace| trace.extent_of(&axis))?);
         }
         Ok(whole)
     }

@@ -14,7 +14,8 @@ use rocfire_kernels::random::Seed;
 use super::bindings::Bindings;
 use super::epilogue::EpilogueCall;
 use super::laid::{Laid, copies};
-use super::plan::{Convolve, Kernel, Number, Plan, Source};
+use super::plan::{Convolve, Kernel, Plan, Source};
+use super::trace::Number;
 use super::{convolution, handle, matmul};
 use crate::RocmDevice;
 use crate::error::{Error, Result, execution};
@@ -138,13 +139,14 @@ fn run_kernel(
 fn number_of(number: Number, draws: &[Seed], device: &Device, bindings: &Bindings) -> Scalar {
     match number {
         Number::Scalar(number) => scalar(bindings.scalar(number).into()),
-        Number::Extent(tensor, dim) => Scalar::Int(bindings.tensor(tensor).shape[dim] as i64),
+        Number::Extent(tensor, dim) => Scalar::Int(bindings.tensor(tensor).shape[usize::from(dim)] as i64),
         Number::Start(range, tensor, dim) => {
-            Scalar::Int(start(&bindings.ranges[range], bindings.tensor(tensor).shape[dim]))
+            let extent = bindings.tensor(tensor).shape[usize::from(dim)];
+            Scalar::Int(start(&bindings.ranges[usize::from(range)], extent))
         }
-        Number::Step(range) => Scalar::Int(bindings.ranges[range].step() as i64),
-        Number::Seed(draw) => Scalar::Uint(draws[draw].seed),
-        Number::Offset(draw) => Scalar::Uint(draws[draw].offset),
+        Number::Step(range) => Scalar::Int(bindings.ranges[usize::from(range)].step() as i64),
+        Number::Seed(draw) => Scalar::Uint(draws[usize::from(draw)].seed),
+        Number::Offset(draw) => Scalar::Uint(draws[usize::from(draw)].offset),
         Number::Replay => Scalar::Uint(device.stream().replay_address().unwrap_or(0)),
     }
 }

@@ -4,13 +4,13 @@
 //! do. `elsewhere` gives such an element, of a tensor in memory or of a computed value.
 
 use burn_ir::{CatOpIr, GatherOpIr, RepeatDimOpIr, SelectOpIr, TensorIr};
-use rocfire_fusion::{Binary, Compare, IndexOp, Scalar};
+use rocfire_fusion::{Binary, Compare, IndexOp, Scalar, Value};
 use rocfire_hal::DType;
 
 use super::axes::{Extent, Frame, ONE};
 use super::refusal::Refusal;
 use super::rows::others_equal;
-use super::trace::{EntryId, Node, NodeId, Trace};
+use super::trace::{EntryId, Number, Trace};
 use super::translate::Result;
 
 /// Most tensors of a concatenation that joins a kernel: each element asks where it belongs, and each is an argument.
@@ -54,7 +54,7 @@ impl Trace {
         let entries = op.tensors.iter().map(|tensor| self.operand(tensor)).collect::<Result<Vec<_>>>()?;
         let frame = self.placed_beside(&entries, &op.out, op.dim)?;
         let at = self.coordinate(frame.groups()[op.dim])?;
-        let mut parts: Vec<(NodeId, NodeId)> = Vec::new();
+        let mut parts: Vec<(Value, Value)> = Vec::new();
         for (entry, tensor) in entries.iter().zip(&op.tensors) {
             let start = parts.last().map(|(_, end)| *end);
             let index = start.map_or(Ok(at), |start| self.two(Binary::Sub, at, start))?;
@@ -97,15 +97,15 @@ impl Trace {
     }
 
     /// The extent of a tensor's axis, as i64.
-    pub(super) fn extent_along(&mut self, tensor: &TensorIr, dim: usize) -> Result<NodeId> {
+    pub(super) fn extent_along(&mut self, tensor: &TensorIr, dim: usize) -> Result<Value> {
         let extent: Extent = tensor.shape[dim];
-        if extent == ONE { self.whole_number(1) } else { self.push(Node::Extent(tensor.id, dim as u8), DType::I64) }
+        if extent == ONE { self.whole_number(1) } else { self.number(Number::Extent(tensor.id, dim as u8), DType::I64) }
     }
 
     /// An index of an operator along an axis of `tensor`, told of where it is none of the axis.
-    pub(super) fn checked(&mut self, op: IndexOp, index: NodeId, tensor: &TensorIr, dim: usize) -> Result<NodeId> {
+    pub(super) fn checked(&mut self, op: IndexOp, index: Value, tensor: &TensorIr, dim: usize) -> Result<Value> {
         let (index, extent) = (self.converted(index, DType::I64)?, self.extent_along(tensor, dim)?);
-        self.push(Node::Check(op, index, extent), DType::I64)
+        self.add(|graph| graph.check(op, index, extent))
     }
 
     /// The element at an index along an axis of `tensor`; 0 where the index is none of the axis.
@@ -115,7 +115,7 @@ impl Trace {
         (tensor, out): (&TensorIr, &TensorIr),
         frame: Frame,
         (entry, dim): (EntryId, usize),
-        (indices, index): (EntryId, NodeId),
+        (indices, index): (EntryId, Value),
     ) -> Result<()> {
         let index = self.checked(op, index, tensor, dim)?;
         let is_computed = self.value_of(entry).is_some();
@@ -124,14 +124,14 @@ impl Trace {
         if is_computed {
             let extent = self.extent_along(tensor, dim)?;
             let is_within = self.is_within(index, extent)?;
-            let zero = self.push(Node::Constant(Scalar::Int(0)), self.dtype(node))?;
+            let zero = self.constant(Scalar::Int(0), self.dtype(node))?;
             node = self.choose(is_within, node, zero)?;
         }
         self.finish(out, node, frame, &[entry, indices])
     }
 
     /// Makes `out` the value of `node`, which takes a launch by itself.
-    pub(super) fn finish(&mut self, out: &TensorIr, node: NodeId, frame: Frame, operands: &[EntryId]) -> Result<()> {
+    pub(super) fn finish(&mut self, out: &TensorIr, node: Value, frame: Frame, operands: &[EntryId]) -> Result<()> {
         self.require_dtype(node, out)?;
         let at = self.define(out, node, frame, operands)?;
         self.count(at);

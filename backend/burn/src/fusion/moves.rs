@@ -1,10 +1,11 @@
 //! Operations that move nothing as changes of place: of a tensor in memory a view, of a computed value another frame.
 
 use burn_ir::TensorIr;
+use rocfire_fusion::Value;
 
 use super::axes::{Frame, Group, ONE, Regroup, regroup};
 use super::refusal::Refusal;
-use super::trace::{Entry, EntryId, NodeId, Origin, Trace};
+use super::trace::{Entry, EntryId, Origin, Trace};
 use super::translate::Result;
 use super::view::ViewOp;
 
@@ -91,7 +92,7 @@ impl Trace {
     }
 
     /// The value of such a tensor, and the frame of the view.
-    pub(super) fn value_through(&mut self, base: EntryId, dims: &[Vec<usize>]) -> Result<(NodeId, Frame)> {
+    pub(super) fn value_through(&mut self, base: EntryId, dims: &[Vec<usize>]) -> Result<(Value, Frame)> {
         let Entry { id, shape, .. } = self.entries[usize::from(base)].clone();
         let own = self.resolve_shape(id, &shape, &[base])?;
         let mut frame = Frame::ones(dims.len()).ok_or(Refusal::Rank)?;

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use burn_ir::TensorId;
-use rocfire_fusion::{Binary, Compare, Graph, Scalar, Value};
+use rocfire_fusion::{Binary, Compare, Graph, Kind as Varying, Node, Scalar, Value};
 use rocfire_hal::DType;
 
-use super::arrange::{Arrangement, Spread, Turn};
+use super::arrange::{Arrangement, Turn};
 use super::axes::{Axis, Frame};
 use super::convolution::{Convolution, Window};
 use super::laid::Kept;
-use super::trace::{EntryId, Node, Origin, Trace};
+use super::trace::{EntryId, Number, Origin, Trace};
 use super::view::ViewOp;
 
 /// What a kernel is called: Burn's own names for the same things, which its tools and tests compare.
@@ -71,25 +71,6 @@ pub(super) struct Input {
     pub(super) free: Option<usize>,
     /// How it runs along a row whose axes are not side by side in it.
     pub(super) turn: Option<Turn>,
-}
-
-/// A number that the graph takes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
-    /// The scalar with Burn's number.
-    Scalar(u64),
-    /// The extent of a tensor's axis.
-    Extent(TensorId, usize),
-    /// Where Burn's range of this number begins on a tensor's axis.
-    Start(usize, TensorId, usize),
-    /// Its step.
-    Step(usize),
-    /// The seed of the plan's draw of this number.
-    Seed(usize),
-    /// Its offset under the seed.
-    Offset(usize),
-    /// Where a replayed launch finds what to add to offsets.
-    Replay,
 }
 
 /// An output of the graph.
@@ -181,19 +162,19 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
     let map = |frame: &Frame| -> AxisMap {
         frame.groups().iter().map(|group| group.axes().iter().map(number).collect()).collect()
     };
-    let inputs = needed_reads(trace, arrangement).map(|(read, spread)| Input {
+    let inputs = trace.needed_reads(&arrangement.needed).map(|(value, read)| Input {
         base: bases.number(read.entry),
         map: map(&read.frame),
-        per_row: spread == Spread::Row,
+        per_row: arrangement.kinds[value.at()] == Varying::Row,
         free: read.free.map(usize::from),
         turn: arrangement.turn(&read.frame),
     });
     let outputs = arrangement.stores.iter().map(|store| Output {
         memory: store.memory.iter().map(number).collect(),
-        per_row: store.spread == Spread::Row,
+        per_row: store.kind == Varying::Row,
         tensors: store.tensors.iter().map(|(at, frame)| (trace.entries[usize::from(*at)].id, map(frame))).collect(),
         // What has an element for each of the row's has none where the row is empty.
-        without_answer: (store.spread == Spread::Row)
+        without_answer: (store.kind == Varying::Row)
             .then(|| trace.without_answer(store.node))
             .flatten()
             .map(Cow::Borrowed),
@@ -231,24 +212,14 @@ fn kind(trace: &Trace, arrangement: &Arrangement) -> Kind {
     if let Some(product) = trace.product_of(arrangement) {
         return if product.convolution.is_some() { Kind::Convolution } else { Kind::Matmul };
     }
-    let is_reduction = |((node, _), needed): &(&(Node, DType), &bool)| **needed && matches!(node, Node::Reduce(..));
-    let reductions = trace.nodes.iter().zip(&arrangement.needed).filter(is_reduction).count();
-    let only_rows = arrangement.stores.iter().all(|store| store.spread == Spread::Row);
+    let nodes = trace.needed_nodes(&arrangement.needed);
+    let reductions = nodes.filter(|(_, node)| matches!(node, Node::Reduce(..))).count();
+    let only_rows = arrangement.stores.iter().all(|store| store.kind == Varying::Row);
     match reductions {
         0 => Kind::ElementWise,
         1 if only_rows => Kind::Reduce,
         _ => Kind::ReduceBroadcasted,
     }
-}
-
-fn needed_reads<'a>(
-    trace: &'a Trace,
-    arrangement: &'a Arrangement,
-) -> impl Iterator<Item = (&'a super::trace::Read, Spread)> {
-    trace.nodes.iter().enumerate().filter(|(at, _)| arrangement.needed[*at]).filter_map(|(at, (node, _))| match node {
-        Node::Read(read) | Node::Lookup(read, _) => Some((&trace.reads[usize::from(*read)], arrangement.spreads[at])),
-        _ => None,
-    })
 }
 
 /// The sources and views that a plan fetches, numbered.
@@ -262,12 +233,12 @@ struct Bases {
 impl Bases {
     fn new(trace: &Trace, arrangements: &[Arrangement]) -> Bases {
         let mut wanted = vec![false; trace.entries.len()];
-        let read = arrangements.iter().flat_map(|arrangement| needed_reads(trace, arrangement));
+        let read = arrangements.iter().flat_map(|arrangement| trace.needed_reads(&arrangement.needed));
         let products = arrangements.iter().filter_map(|arrangement| trace.product_of(arrangement));
         let operands = products.flat_map(|product| {
             [Some(product.lhs), Some(product.rhs), product.convolution.and_then(|convolution| convolution.bias)]
         });
-        for root in read.map(|(read, _)| read.entry).chain(operands.flatten()).chain(trace.live_views()) {
+        for root in read.map(|(_, read)| read.entry).chain(operands.flatten()).chain(trace.live_views()) {
             wanted[usize::from(root)] = true;
         }
         for at in (0..trace.entries.len()).rev() {
@@ -301,64 +272,33 @@ impl Bases {
 fn graph(trace: &Trace, arrangement: &Arrangement) -> (Graph, Vec<Number>) {
     let mut graph = Graph::new(kind(trace, arrangement).name());
     let mut scalars: Vec<Number> = Vec::new();
-    let mut values: Vec<Option<Value>> = vec![None; trace.nodes.len()];
     // The extent of the row's inner side.
     let mut inner: Option<Value> = None;
-    for (at, (node, dtype)) in trace.nodes.iter().enumerate().filter(|(at, _)| arrangement.needed[*at]) {
-        let v = |id: u16| values[usize::from(id)].expect("an operand comes before its use, and is needed with it");
-        let value = match *node {
-            Node::Read(_) if arrangement.spreads[at] == Spread::Row => graph.row_input(*dtype),
-            Node::Read(read) => match arrangement.turn(&trace.reads[usize::from(read)].frame) {
-                None => graph.input(*dtype),
-                Some(turn) => {
-                    let inner =
-                        *inner.get_or_insert_with(|| inner_extent(trace, arrangement, &mut graph, &mut scalars));
-                    let here = graph.index(0);
-                    let side = if turn == Turn::Inner { Binary::Rem } else { Binary::Div };
-                    let index = graph.binary(side, here, inner);
-                    graph.lookup(*dtype, index)
-                }
-            },
-            Node::Product => graph.input(*dtype),
-            Node::Scalar(number) => {
-                scalars.push(Number::Scalar(number));
-                graph.scalar(*dtype)
-            }
-            Node::Extent(tensor, dim) => {
-                scalars.push(Number::Extent(tensor, usize::from(dim)));
-                graph.scalar(*dtype)
-            }
-            Node::Start(range, tensor, dim) => {
-                scalars.push(Number::Start(usize::from(range), tensor, usize::from(dim)));
-                graph.scalar(*dtype)
-            }
-            Node::Step(range) => {
-                scalars.push(Number::Step(usize::from(range)));
-                graph.scalar(*dtype)
-            }
-            Node::Lookup(_, index) => graph.lookup(*dtype, v(index)),
-            Node::Constant(value) => graph.constant(*dtype, value),
-            Node::Index(group) => coordinate(trace, arrangement, group.axes(), &mut graph, &mut scalars),
-            Node::Draw(number, index) => {
-                let number = usize::from(number);
-                scalars.extend([Number::Seed(number), Number::Offset(number), Number::Replay]);
-                graph.draw(v(index))
-            }
-            Node::Check(op, index, extent) => graph.check(op, v(index), v(extent)),
-            Node::Unary(op, a) => graph.unary(op, v(a)),
-            Node::Binary(op, a, b) => graph.binary(op, v(a), v(b)),
-            Node::Compare(op, a, b) => graph.compare(op, v(a), v(b)),
-            Node::Select(c, a, b) => graph.select(v(c), v(a), v(b)),
-            Node::Cast(a) => graph.cast(v(a), *dtype),
-            Node::Reduce(op, a) => graph.reduce(op, v(a)),
-        };
-        values[at] = Some(value);
-    }
+    let is_needed = |value: Value| arrangement.needed[value.at()];
+    let values = graph.copy(&trace.graph, is_needed, |graph, value, node, dtype| match node {
+        Node::Scalar(number) => {
+            scalars.push(trace.numbers[number as usize]);
+            None
+        }
+        Node::Index(number) => {
+            let axes = trace.coordinates[number as usize].axes();
+            Some(coordinate(trace, arrangement, axes, graph, &mut scalars))
+        }
+        Node::Input(_) if arrangement.kinds[value.at()] == Varying::Row => Some(graph.row_input(dtype)),
+        Node::Input(_) => {
+            let turn = arrangement.turn(&trace.read_by(node)?.frame)?;
+            let inner = *inner.get_or_insert_with(|| inner_extent(trace, arrangement, graph, &mut scalars));
+            let here = graph.index(0);
+            let side = if turn == Turn::Inner { Binary::Rem } else { Binary::Div };
+            let index = graph.binary(side, here, inner);
+            Some(graph.lookup(dtype, index))
+        }
+        _ => None,
+    });
     for store in &arrangement.stores {
-        let at = usize::from(store.node);
-        let value = values[at].expect("what is stored is needed");
-        let widened = match (arrangement.spreads[at], store.spread) {
-            (Spread::Row, Spread::Full) => widen(&mut graph, value, trace.nodes[at].1),
+        let value = values[store.node.at()];
+        let widened = match (arrangement.kinds[store.node.at()], store.kind) {
+            (Varying::Row, Varying::Full) => widen(&mut graph, value),
             _ => value,
         };
         graph.output(widened);
@@ -371,7 +311,7 @@ fn inner_extent(trace: &Trace, arrangement: &Arrangement, graph: &mut Graph, sca
     let mut whole: Option<Value> = None;
     for axis in &arrangement.row[arrangement.cut..] {
         let place = trace.axes[usize::from(*axis)];
-        scalars.push(Number::Extent(place.tensor, usize::from(place.dim)));
+        scalars.push(Number::Extent(place.tensor, place.dim));
         let extent = graph.scalar(DType::I64);
         whole = Some(whole.map_or(extent, |outer| graph.binary(Binary::Mul, outer, extent)));
     }
@@ -379,11 +319,11 @@ fn inner_extent(trace: &Trace, arrangement: &Arrangement, graph: &mut Graph, sca
 }
 
 /// A value per row as one per element. A graph stores a row value once per row; here its tensor repeats it.
-fn widen(graph: &mut Graph, value: Value, dtype: DType) -> Value {
+fn widen(graph: &mut Graph, value: Value) -> Value {
     let index = graph.index(0);
     let zero = graph.constant(DType::I64, Scalar::Int(0));
     let always = graph.compare(Compare::Ge, index, zero);
-    let otherwise = graph.constant(dtype, Scalar::Int(0));
+    let otherwise = graph.constant(graph.dtype(value), Scalar::Int(0));
     graph.select(always, value, otherwise)
 }
 
@@ -405,7 +345,7 @@ fn coordinate(
             None => here,
             Some(outer) => {
                 let place = trace.axes[usize::from(*axis)];
-                scalars.push(Number::Extent(place.tensor, usize::from(place.dim)));
+                scalars.push(Number::Extent(place.tensor, place.dim));
                 let extent = graph.scalar(DType::I64);
                 let scaled = graph.binary(Binary::Mul, outer, extent);
                 graph.binary(Binary::Add, scaled, here)

@@ -1,17 +1,18 @@
 //! A matrix product, or a convolution (`convolution`), as the first value of a kernel: what follows it is computed where it is
 //! stored.
 //!
-//! The product is a node without operands among the nodes. Its matrices are tensors in memory, or views of such; nothing else
+//! The product's elements are the first input of the graph. Its matrices are tensors in memory, or views of such; nothing else
 //! is computed before it. What comes behind is collected as for any elementwise kernel, and the kernel ends a product if the
 //! product's own axes are the whole iteration space.
 
 use burn_ir::{MatmulOpIr, TensorIr};
+use rocfire_fusion::{Node, Value};
 
 use super::arrange::Arrangement;
 use super::axes::Frame;
 use super::convolution::Convolution;
 use super::refusal::Refusal;
-use super::trace::{EntryId, Node, NodeId, Trace};
+use super::trace::{EntryId, Trace};
 use super::translate::Result;
 use crate::convert::to_hal;
 
@@ -23,7 +24,7 @@ pub(super) struct Product {
     /// `None` for a matrix product.
     pub(super) convolution: Option<Convolution>,
     out: EntryId,
-    node: NodeId,
+    node: Value,
 }
 
 impl Trace {
@@ -55,7 +56,8 @@ impl Trace {
     ) -> Result<()> {
         let dtype = to_hal(out.dtype).map_err(|_| Refusal::DType)?;
         let frame = self.resolve(out, &[])?;
-        let node = self.push(Node::Product, dtype)?;
+        debug_assert!(self.reads.is_empty(), "a product is the first value, and the graph's first input");
+        let node = self.add(|graph| graph.input(dtype))?;
         let out = self.define(out, node, frame, &[])?;
         self.count(out);
         self.product = Some(Product { lhs, rhs, convolution, out, node });
@@ -82,20 +84,12 @@ impl Trace {
         let Some(product) = &self.product else { return true };
         let own = arrangements.iter().find(|arrangement| self.product_of(arrangement).is_some());
         own.is_some_and(|arrangement| {
-            let needed = |at: usize| arrangement.needed[at];
-            let is_plain = |(at, (node, _)): (usize, &(Node, _))| {
-                !needed(at)
-                    || !matches!(
-                        node,
-                        Node::Index(_) | Node::Lookup(..) | Node::Check(..) | Node::Reduce(..) | Node::Draw(..)
-                    )
-            };
-            let reads = (0..self.nodes.len()).filter(|&at| needed(at) && matches!(self.nodes[at].0, Node::Read(_)));
-            needed(usize::from(product.node))
+            let inputs = self.needed_nodes(&arrangement.needed).filter(|(_, node)| matches!(node, Node::Input(_)));
+            arrangement.needed[product.node.at()]
                 && arrangement.row.is_empty()
                 && self.product_frame(product).flat().eq(arrangement.outer.iter().copied())
-                && self.nodes.iter().enumerate().all(is_plain)
-                && reads.count() + arrangement.stores.len() <= rocfire_fusion::EPILOGUE_TENSORS
+                && self.needed_nodes(&arrangement.needed).all(|(_, node)| node.is_in_place())
+                && inputs.count() - 1 + arrangement.stores.len() <= rocfire_fusion::EPILOGUE_TENSORS
         })
     }
 }

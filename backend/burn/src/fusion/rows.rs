@@ -2,19 +2,19 @@
 
 use burn_ir::{GatherOpIr, ReduceOpIr, ScatterOpIr, TensorIr};
 use burn_std::IndexingUpdateOp;
-use rocfire_fusion::{Binary, Compare, IndexOp, Reduce, Scalar, Unary};
+use rocfire_fusion::{Binary, Compare, IndexOp, Reduce, Scalar, Unary, Value};
 use rocfire_hal::DType;
 
 use super::axes::{Frame, Group, ONE};
 use super::refusal::Refusal;
-use super::trace::{EntryId, Node, NodeId, Trace};
+use super::trace::{EntryId, Trace};
 use super::translate::Result;
 use crate::convert::to_hal;
 
 /// An operand of a reduction: its value and place, what is reduced over, and the place of the result.
 struct Rows {
     entry: EntryId,
-    value: NodeId,
+    value: Value,
     row: Group,
     result: Frame,
 }
@@ -59,7 +59,7 @@ impl Trace {
             if dtype == DType::Bool {
                 return Ok(value);
             }
-            let zero = trace.push(Node::Constant(Scalar::Int(0)), dtype)?;
+            let zero = trace.constant(Scalar::Int(0), dtype)?;
             trace.test_two(Compare::Ne, value, zero)
         })
     }
@@ -70,11 +70,11 @@ impl Trace {
         input: &TensorIr,
         out: &TensorIr,
         dims: &[usize],
-        before: impl FnOnce(&mut Trace, NodeId) -> Result<NodeId>,
+        before: impl FnOnce(&mut Trace, Value) -> Result<Value>,
     ) -> Result<()> {
         let rows = self.rows(input, out, dims)?;
         let value = before(self, rows.value)?;
-        let node = self.push(Node::Reduce(op, value), self.dtype(value))?;
+        let node = self.add(|graph| graph.reduce(op, value))?;
         self.require_dtype(node, out)?;
         let at = self.define(out, node, rows.result, &[rows.entry])?;
         self.count(at);
@@ -95,16 +95,16 @@ impl Trace {
         if dtype == DType::Bool {
             return Err(Refusal::DType);
         }
-        let extreme = self.push(Node::Reduce(op, rows.value), dtype)?;
+        let extreme = self.add(|graph| graph.reduce(op, rows.value))?;
         let mut hit = self.test_two(Compare::Eq, rows.value, extreme)?;
         if dtype.is_float() {
             let is_nan = self.one(Unary::IsNan, rows.value)?;
             hit = self.two(Binary::Or, hit, is_nan)?;
         }
-        let index = self.push(Node::Index(rows.row), DType::I64)?;
-        let nowhere = self.push(Node::Constant(Scalar::Int(i64::MAX)), DType::I64)?;
+        let index = self.coordinate(rows.row)?;
+        let nowhere = self.whole_number(i64::MAX)?;
         let candidate = self.choose(hit, index, nowhere)?;
-        let first = self.push(Node::Reduce(Reduce::Min, candidate), DType::I64)?;
+        let first = self.add(|graph| graph.reduce(Reduce::Min, candidate))?;
         let first = self.converted(first, to_hal(indices.dtype).map_err(|_| Refusal::DType)?)?;
         if let Some(out) = out {
             self.require_dtype(extreme, out)?;
@@ -129,9 +129,9 @@ impl Trace {
         let (indices, index) = self.beside(&op.indices, &frame, entry)?;
         let index = self.checked(IndexOp::Gather, index, &op.tensor, op.dim)?;
         let hit = self.at_index(row, index)?;
-        let zero = self.push(Node::Constant(Scalar::Int(0)), self.dtype(value))?;
+        let zero = self.constant(Scalar::Int(0), self.dtype(value))?;
         let picked = self.choose(hit, value, zero)?;
-        let node = self.push(Node::Reduce(Reduce::Sum, picked), self.dtype(value))?;
+        let node = self.add(|graph| graph.reduce(Reduce::Sum, picked))?;
         self.require_dtype(node, &op.out)?;
         let at = self.define(&op.out, node, frame, &[entry, indices])?;
         self.count(at);
@@ -166,14 +166,14 @@ impl Trace {
     }
 
     /// Whether the coordinate along `along` is `index`.
-    fn at_index(&mut self, along: Group, index: NodeId) -> Result<NodeId> {
-        let at = self.push(Node::Index(along), DType::I64)?;
+    fn at_index(&mut self, along: Group, index: Value) -> Result<Value> {
+        let at = self.coordinate(along)?;
         let index = self.converted(index, DType::I64)?;
         self.test_two(Compare::Eq, at, index)
     }
 
     /// An operand that must lie exactly in `frame`, which is of the part of `anchor`; and its value.
-    fn beside(&mut self, tensor: &TensorIr, frame: &Frame, anchor: EntryId) -> Result<(EntryId, NodeId)> {
+    fn beside(&mut self, tensor: &TensorIr, frame: &Frame, anchor: EntryId) -> Result<(EntryId, Value)> {
         let at = self.operand(tensor)?;
         let mut joined = *frame;
         self.place_operand(at, &tensor.shape, &mut joined)?;

@@ -4,13 +4,13 @@
 
 use burn_backend::Slice;
 use burn_ir::{TensorId, TensorIr};
-use rocfire_fusion::{Binary, Compare};
+use rocfire_fusion::{Binary, Compare, Value};
 use rocfire_hal::DType;
 
 use super::axes::{Frame, Group, ONE};
 use super::copies::{Change, meet};
 use super::refusal::Refusal;
-use super::trace::{EntryId, Node, NodeId, Read, Trace};
+use super::trace::{EntryId, Number, Read, Trace};
 use super::translate::Result;
 use super::view::{Shift, ViewOp};
 
@@ -85,7 +85,7 @@ impl Trace {
             if wholes.is_empty() {
                 return Ok(Turned::InMemory(at));
             }
-            let shape = self.entries[usize::from(at)].shape.clone();
+            let shape = self.entries[usize::from(at)].shape.to_vec();
             let mut shifts = vec![Shift::Stay; shape.len()];
             wholes.iter().for_each(|(dim, number)| shifts[*dim] = Shift::Whole(*number));
             return Ok(Turned::InMemory(self.inner_view(at, ViewOp::Shift(shifts), shape)?));
@@ -104,7 +104,7 @@ impl Trace {
 /// What [`Trace::turned`] gives.
 pub(super) enum Turned {
     InMemory(EntryId),
-    Computed(EntryId, NodeId, Frame),
+    Computed(EntryId, Value, Frame),
 }
 
 /// The numbers that relative ranges carry in the place of the real ones.
@@ -132,12 +132,12 @@ impl Moves {
 }
 
 impl Change for Moves {
-    fn index(&self, trace: &mut Trace, group: Group) -> Result<Option<NodeId>> {
+    fn index(&self, trace: &mut Trace, group: Group) -> Result<Option<Value>> {
         let Some(Move { shift, own, tensor, dim, .. }) = self.of(&group)? else { return Ok(None) };
         let here = trace.coordinate(own)?;
         let start = match shift {
             Shift::Stay => return Ok(None),
-            Shift::Part(number) => trace.push(Node::Start(number, tensor, dim), DType::I64)?,
+            Shift::Part(number) => trace.number(Number::Start(number, tensor, dim), DType::I64)?,
             Shift::Whole(_) | Shift::Back => {
                 let (extent, one) = (trace.extent_of(&group)?, trace.whole_number(1)?);
                 trace.two(Binary::Sub, extent, one)?
@@ -145,12 +145,12 @@ impl Change for Moves {
         };
         let index = match shift {
             Shift::Part(number) => {
-                let step = trace.push(Node::Step(number), DType::I64)?;
+                let step = trace.number(Number::Step(number), DType::I64)?;
                 let moved = trace.two(Binary::Mul, here, step)?;
                 trace.two(Binary::Add, start, moved)?
             }
             Shift::Whole(number) => {
-                let (step, zero) = (trace.push(Node::Step(number), DType::I64)?, trace.whole_number(0)?);
+                let (step, zero) = (trace.number(Number::Step(number), DType::I64)?, trace.whole_number(0)?);
                 let is_back = trace.test_two(Compare::Lt, step, zero)?;
                 let back = trace.two(Binary::Sub, start, here)?;
                 trace.choose(is_back, back, here)?
@@ -160,8 +160,8 @@ impl Change for Moves {
         Ok(Some(index))
     }
 
-    fn read(&self, trace: &mut Trace, read: Read, index: Option<NodeId>) -> Result<Option<NodeId>> {
-        let (mut frame, mut shape) = (read.frame, trace.entries[usize::from(read.entry)].shape.clone());
+    fn read(&self, trace: &mut Trace, read: Read, index: Option<Value>) -> Result<Option<Value>> {
+        let (mut frame, mut shape) = (read.frame, trace.entries[usize::from(read.entry)].shape.to_vec());
         let mut shifts = vec![Shift::Stay; shape.len()];
         for (dim, group) in read.frame.groups().iter().enumerate() {
             let Some(moved) = self.of(group)? else { continue };
@@ -182,11 +182,11 @@ impl Change for Moves {
         }))
     }
 
-    fn is_there(&self, _trace: &mut Trace) -> Result<Option<NodeId>> {
+    fn is_there(&self, _trace: &mut Trace) -> Result<Option<Value>> {
         Ok(None)
     }
 
-    fn reduced(&self, trace: &mut Trace, operand: NodeId) -> Result<NodeId> {
+    fn reduced(&self, trace: &mut Trace, operand: Value) -> Result<Value> {
         // A row has one value, whichever way its elements run; a part of a row has another.
         let is_of_row = |moved: &Move| self.row.is_some_and(|row| meet(&row, &moved.group));
         if self.list.iter().any(|moved| is_of_row(moved) && matches!(moved.shift, Shift::Part(_))) {

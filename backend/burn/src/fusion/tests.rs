@@ -10,8 +10,8 @@ use burn_ir::{
 use super::arrange::Turn;
 use super::fuser::{Fuser, Taken};
 use super::partition::pieces;
-use super::plan::{Kernel, Kind, Number, Plan, plan};
-use super::trace::Trace;
+use super::plan::{Kernel, Kind, Plan, plan};
+use super::trace::{Number, Trace};
 use crate::RocmDevice;
 
 const F32: DType = DType::F32;

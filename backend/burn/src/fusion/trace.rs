@@ -1,11 +1,13 @@
-//! What has been collected for one kernel: values in SSA form over an iteration space, and which tensor is which value.
+//! What has been collected for a kernel: a graph, which tensor is which of its values, and where each lies in the iteration space.
 //!
-//! A [`Trace`] is a value: the search clones it, goes on with one clone and falls back to another, so it is kept behind an
-//! `Arc` and copied when written. It knows relative tensors only; extents, scalars and memory come when the plan made from
-//! it runs. `translate` decides which operation becomes which nodes, `build` whether the whole can run and how.
+//! A [`Trace`] is a value: the search goes on with a copy of it and falls back to another. It knows relative tensors only;
+//! extents, scalars and memory come when the plan made from it runs. `translate` decides which operation becomes which nodes,
+//! `arrange` whether the whole can run and how.
+
+use std::sync::Arc;
 
 use burn_ir::{TensorId, TensorIr, TensorStatus};
-use rocfire_fusion::{Binary, Compare, IndexOp, Reduce, Scalar, Unary};
+use rocfire_fusion::{Binary, Graph, Node, Scalar, Value};
 use rocfire_hal::DType;
 
 use super::axes::{Axis, Extent, Frame, Group, ONE};
@@ -21,55 +23,24 @@ const MAX_NODES: usize = 1024;
 
 /// Index of an [`Entry`].
 pub(super) type EntryId = u16;
-/// Index of a [`Node`].
-pub(super) type NodeId = u16;
 
-/// One value of the kernel.
+/// A number that the graph takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Node {
-    /// The element of [`Trace::reads`] of this number.
-    Read(u16),
-    /// The run-time scalar with Burn's number.
+pub(super) enum Number {
+    /// The scalar with Burn's number.
     Scalar(u64),
-    Constant(Scalar),
-    /// The element of the trace's product.
-    Product,
-    /// The coordinate along a group, as i64.
-    Index(Group),
-    /// The extent of a tensor's axis, as i64: no constant, so that the plan serves every shape.
+    /// The extent of a tensor's axis: no constant, so that the plan serves every shape.
     Extent(TensorId, u8),
-    /// Where the first element of a slice lies on the axis that it cuts, as i64: by the number of Burn's range, and the axis.
+    /// Where the first element of a slice lies on the axis that it cuts: by the number of Burn's range, and the axis.
     Start(u16, TensorId, u8),
-    /// The step of Burn's range of this number, as i64.
+    /// The step of Burn's range of this number.
     Step(u16),
-    /// The element of [`Trace::reads`] of this number at an index along the axis that the reading leaves free.
-    Lookup(u16, NodeId),
-    /// An index, of which the device tells if it is outside 0 to an extent.
-    Check(IndexOp, NodeId, NodeId),
-    Unary(Unary, NodeId),
-    Binary(Binary, NodeId, NodeId),
-    Compare(Compare, NodeId, NodeId),
-    Select(NodeId, NodeId, NodeId),
-    Cast(NodeId),
-    /// Over the axes of the part's row.
-    Reduce(Reduce, NodeId),
-    /// The word of the trace's draw of this number at an index.
-    Draw(u16, NodeId),
-}
-
-impl Node {
-    pub(super) fn operands(&self) -> impl Iterator<Item = NodeId> + use<> {
-        let (list, count) = match *self {
-            Node::Read(_) | Node::Scalar(_) | Node::Constant(_) | Node::Product | Node::Index(_) => ([0; 3], 0),
-            Node::Extent(..) | Node::Start(..) | Node::Step(_) => ([0; 3], 0),
-            Node::Unary(_, a) | Node::Cast(a) | Node::Reduce(_, a) | Node::Lookup(_, a) | Node::Draw(_, a) => {
-                ([a; 3], 1)
-            }
-            Node::Binary(_, a, b) | Node::Compare(_, a, b) | Node::Check(_, a, b) => ([a, b, b], 2),
-            Node::Select(c, a, b) => ([c, a, b], 3),
-        };
-        list.into_iter().take(count)
-    }
+    /// The seed of the plan's draw of this number.
+    Seed(u16),
+    /// Its offset under the seed.
+    Offset(u16),
+    /// Where a replayed launch finds what to add to offsets.
+    Replay,
 }
 
 /// A tensor from memory as a kernel reads it.
@@ -100,7 +71,7 @@ pub(super) enum Origin {
     /// A source, or a view of one, seen through another layout.
     View { of: EntryId, by: ViewOp },
     /// A value of the kernel.
-    Computed { node: NodeId, frame: Frame },
+    Computed { node: Value, frame: Frame },
 }
 
 /// A tensor that the collected operations name.
@@ -108,7 +79,7 @@ pub(super) enum Origin {
 pub(super) struct Entry {
     pub(super) id: TensorId,
     /// Relative extents.
-    pub(super) shape: Vec<Extent>,
+    pub(super) shape: Arc<[Extent]>,
     pub(super) dtype: DType,
     pub(super) origin: Origin,
     /// Read for the last time, or dropped: nobody outside sees it.
@@ -125,7 +96,7 @@ impl Entry {
     /// The frame of this tensor where it broadcasts to one that lies in `frame`.
     pub(super) fn own_part_of(&self, frame: &Frame) -> Frame {
         let mut own = *frame;
-        for (group, extent) in own.groups_mut().iter_mut().zip(&self.shape) {
+        for (group, extent) in own.groups_mut().iter_mut().zip(self.shape.iter()) {
             if *extent == ONE {
                 *group = Group::NONE;
             }
@@ -159,10 +130,14 @@ pub(super) struct Trace {
     /// Operations taken, drops and views included.
     pub(super) operations: usize,
     pub(super) entries: Vec<Entry>,
+    /// What is computed. Its inputs are the elements of the product, if there is one, and then `reads`; its scalars are `numbers`;
+    /// and a coordinate's axis is the number of its group in `coordinates`, as long as the order of the axes is open.
+    pub(super) graph: Graph,
     pub(super) reads: Vec<Read>,
-    pub(super) nodes: Vec<(Node, DType)>,
+    pub(super) numbers: Vec<Number>,
+    pub(super) coordinates: Vec<Group>,
     /// Reductions that have no answer for nothing, under Burn's name of each.
-    pub(super) without_answer: Vec<(NodeId, &'static str)>,
+    pub(super) without_answer: Vec<(Value, &'static str)>,
     /// By primitive axis; one that was split stays, unused.
     pub(super) axes: Vec<ExtentSource>,
     /// Whether reductions are taken at all.
@@ -217,17 +192,17 @@ impl Trace {
         }
         let at = self.entries.len() as EntryId;
         let Entry { id, dtype, .. } = self.entries[usize::from(of)];
-        let part = Part::default();
+        let (part, shape) = (Part::default(), shape.into());
         self.entries.push(Entry { id, shape, dtype, origin, consumed: true, is_inner: true, joined: at, part });
         self.join(at, of);
         Ok(at)
     }
 
-    /// Adds a tensor that is the value of `node`, computed from `operands`.
+    /// Adds a tensor that is the value `node`, computed from `operands`.
     pub(super) fn define(
         &mut self,
         out: &TensorIr,
-        node: NodeId,
+        node: Value,
         frame: Frame,
         operands: &[EntryId],
     ) -> Result<EntryId> {
@@ -331,7 +306,7 @@ impl Trace {
     }
 
     /// Every computed tensor, oldest first.
-    pub(super) fn computed(&self) -> impl DoubleEndedIterator<Item = (EntryId, &Entry, NodeId, &Frame)> {
+    pub(super) fn computed(&self) -> impl DoubleEndedIterator<Item = (EntryId, &Entry, Value, &Frame)> {
         self.entries.iter().enumerate().filter_map(|(at, entry)| match &entry.origin {
             Origin::Computed { node, frame } => Some((at as EntryId, entry, *node, frame)),
             Origin::Source | Origin::View { .. } => None,
@@ -339,7 +314,7 @@ impl Trace {
     }
 
     /// The value and frame of an entry if it is computed.
-    pub(super) fn value_of(&self, at: EntryId) -> Option<(NodeId, Frame)> {
+    pub(super) fn value_of(&self, at: EntryId) -> Option<(Value, Frame)> {
         match self.entries[usize::from(at)].origin {
             Origin::Computed { node, frame } => Some((node, frame)),
             Origin::Source | Origin::View { .. } => None,
@@ -347,7 +322,7 @@ impl Trace {
     }
 
     /// The value of an operand within a frame that [`Trace::resolve`] gave for it.
-    pub(super) fn value(&mut self, at: EntryId, frame: &Frame) -> Result<NodeId> {
+    pub(super) fn value(&mut self, at: EntryId, frame: &Frame) -> Result<Value> {
         if let Some((node, _)) = self.value_of(at) {
             return Ok(node);
         }
@@ -355,49 +330,44 @@ impl Trace {
         self.read(read)
     }
 
-    /// The node of a reading along the axes of its frame.
-    pub(super) fn read(&mut self, read: Read) -> Result<NodeId> {
+    /// The value of a reading along the axes of its frame.
+    pub(super) fn read(&mut self, read: Read) -> Result<Value> {
         let dtype = self.entries[usize::from(read.entry)].dtype;
         if let Some(known) = self.reads.iter().position(|other| *other == read) {
-            let node = self.nodes.iter().position(|(node, _)| *node == Node::Read(known as u16));
-            return Ok(node.expect("every read has its node") as NodeId);
+            let input = Node::Input(known as u32 + u32::from(self.product.is_some()));
+            let value = self.graph.nodes().find(|(_, node, _)| *node == input).map(|(value, ..)| value);
+            return Ok(value.expect("every read has its input"));
         }
         self.reads.push(read);
-        self.push(Node::Read(self.reads.len() as u16 - 1), dtype)
+        self.add(|graph| graph.input(dtype))
     }
 
-    /// The node of a reading at `index` along the axis that it leaves free.
-    pub(super) fn look_up_in(&mut self, read: Read, index: NodeId) -> Result<NodeId> {
+    /// The value of a reading at `index` along the axis that it leaves free.
+    pub(super) fn look_up_in(&mut self, read: Read, index: Value) -> Result<Value> {
         let dtype = self.entries[usize::from(read.entry)].dtype;
         self.reads.push(read);
-        self.push(Node::Lookup(self.reads.len() as u16 - 1, index), dtype)
+        self.add(|graph| graph.lookup(dtype, index))
     }
 
-    /// Adds a node.
-    pub(super) fn push(&mut self, node: Node, dtype: DType) -> Result<NodeId> {
-        if self.nodes.len() >= MAX_NODES {
+    /// What a node reads, if it reads a tensor in memory.
+    pub(super) fn read_by(&self, node: Node) -> Option<&Read> {
+        let (Node::Input(slot) | Node::Lookup(slot, _)) = node else { return None };
+        (slot as usize).checked_sub(usize::from(self.product.is_some())).map(|at| &self.reads[at])
+    }
+
+    /// Adds to the graph.
+    pub(super) fn add(&mut self, build: impl FnOnce(&mut Graph) -> Value) -> Result<Value> {
+        if self.graph.nodes().len() >= MAX_NODES {
             return Err(Refusal::Full);
         }
-        self.nodes.push((node, dtype));
-        Ok(self.nodes.len() as NodeId - 1)
+        Ok(build(&mut self.graph))
     }
 
     /// The first reduction without an answer for nothing that a value depends on.
-    pub(super) fn without_answer(&self, node: NodeId) -> Option<&'static str> {
-        if self.without_answer.is_empty() {
-            return None;
-        }
-        let mut wanted = vec![false; usize::from(node) + 1];
-        wanted[usize::from(node)] = true;
-        let mut first = None;
-        for at in (0..wanted.len()).rev() {
-            if wanted[at] {
-                let own = self.without_answer.iter().find(|(known, _)| usize::from(*known) == at);
-                first = own.map(|(_, name)| *name).or(first);
-                self.nodes[at].0.operands().for_each(|operand| wanted[usize::from(operand)] = true);
-            }
-        }
-        first
+    pub(super) fn without_answer(&self, value: Value) -> Option<&'static str> {
+        self.without_answer.first()?;
+        let needed = self.graph.needed([value]);
+        self.without_answer.iter().find(|(known, _)| needed[known.at()]).map(|(_, name)| *name)
     }
 
     /// Where a tensor of `out`'s shape lies in the iteration space if it is computed from `operands` axis by axis.
@@ -525,7 +495,7 @@ impl Trace {
         let computed = self.computed().rev().map(|(at, _, _, own)| (at, own));
         let read = self.reads.iter().rev().map(|read| (read.entry, &read.frame));
         let near = computed.chain(read).filter(|(at, own)| own.groups().len() == shape.len() && is_near(*at));
-        let near = near.map(|(at, own)| (self.entries[usize::from(at)].shape.as_slice(), own));
+        let near = near.map(|(at, own)| (&self.entries[usize::from(at)].shape[..], own));
         let placed: Vec<(&[Extent], &Frame)> = near.collect();
         let twin = placed.iter().find(|(own, at)| *own == shape && agrees(at, frame));
         let models = twin.map_or(placed.as_slice(), std::slice::from_ref);
@@ -547,12 +517,18 @@ impl Trace {
         Ok(axis)
     }
 
+    /// A number that is known when the kernel runs.
+    pub(super) fn number(&mut self, number: Number, dtype: DType) -> Result<Value> {
+        self.numbers.push(number);
+        self.add(|graph| graph.scalar(dtype))
+    }
+
     /// The product of the extents of a group's axes, as i64.
-    pub(super) fn extent_of(&mut self, group: &Group) -> Result<NodeId> {
+    pub(super) fn extent_of(&mut self, group: &Group) -> Result<Value> {
         let mut whole = None;
         for axis in group.axes() {
             let ExtentSource { tensor, dim, .. } = self.axes[usize::from(*axis)];
-            let extent = self.push(Node::Extent(tensor, dim), DType::I64)?;
+            let extent = self.number(Number::Extent(tensor, dim), DType::I64)?;
             whole = Some(match whole {
                 None => extent,
                 Some(outer) => self.two(Binary::Mul, outer, extent)?,
@@ -561,14 +537,37 @@ impl Trace {
         whole.map_or_else(|| self.whole_number(1), Ok)
     }
 
+    /// A constant.
+    pub(super) fn constant(&mut self, value: Scalar, dtype: DType) -> Result<Value> {
+        self.add(|graph| graph.constant(dtype, value))
+    }
+
     /// A constant i64.
-    pub(super) fn whole_number(&mut self, value: i64) -> Result<NodeId> {
-        self.push(Node::Constant(Scalar::Int(value)), DType::I64)
+    pub(super) fn whole_number(&mut self, value: i64) -> Result<Value> {
+        self.constant(Scalar::Int(value), DType::I64)
     }
 
     /// The coordinate along a group, as i64.
-    pub(super) fn coordinate(&mut self, group: Group) -> Result<NodeId> {
-        if group.is_none() { self.whole_number(0) } else { self.push(Node::Index(group), DType::I64) }
+    pub(super) fn coordinate(&mut self, group: Group) -> Result<Value> {
+        if group.is_none() {
+            return self.whole_number(0);
+        }
+        self.coordinates.push(group);
+        let number = self.coordinates.len() - 1;
+        self.add(|graph| graph.index(number))
+    }
+
+    /// The coordinate along merged axes: that along the last of them behind that along the others, if there are any.
+    pub(super) fn merged(
+        &mut self,
+        outer: Option<Value>,
+        here: Value,
+        extent: impl FnOnce(&mut Trace) -> Result<Value>,
+    ) -> Result<Value> {
+        let Some(outer) = outer else { return Ok(here) };
+        let extent = extent(self)?;
+        let scaled = self.two(Binary::Mul, outer, extent)?;
+        self.two(Binary::Add, scaled, here)
     }
 
     /// Splits a primitive axis into those axes of `out` that are `dims`, everywhere.
@@ -579,12 +578,8 @@ impl Trace {
 
     /// Puts `parts` in the place of a primitive axis, everywhere.
     fn substitute(&mut self, axis: Axis, parts: &[Axis]) -> Result<()> {
-        for (node, _) in &mut self.nodes {
-            if let Node::Index(group) = node
-                && group.axes().contains(&axis)
-            {
-                *group = group.refined(axis, parts).ok_or(Refusal::Rank)?;
-            }
+        for group in &mut self.coordinates {
+            *group = group.refined(axis, parts).ok_or(Refusal::Rank)?;
         }
         for entry in &mut self.entries {
             if let Origin::Computed { frame, .. } = &mut entry.origin {

@@ -8,12 +8,12 @@ use burn_ir::{
     BaseOperationIr, BinaryOpIr, BoolOperationIr, FloatOperationIr, IntOperationIr, NumericOperationIr, OperationIr,
     ScalarIr, ScalarOpIr, TensorIr, UnaryOpIr,
 };
-use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary};
+use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary, Value};
 use rocfire_hal::DType;
 
 use super::refusal::Refusal;
 use super::rows::whole;
-use super::trace::{Node, NodeId, Trace};
+use super::trace::{Number, Trace};
 use crate::convert::to_hal;
 use crate::ops::float_unary;
 
@@ -25,7 +25,7 @@ impl Trace {
         match operation {
             OperationIr::BaseFloat(op) | OperationIr::BaseInt(op) | OperationIr::BaseBool(op) => self.base(op),
             OperationIr::NumericFloat(_, op) | OperationIr::NumericInt(_, op) => {
-                let before = self.nodes.len();
+                let before = self.graph.nodes().len();
                 self.numeric(op).map(|()| self.note_without_answer(op, before))
             }
             OperationIr::Float(_, op) => self.float(op),
@@ -71,8 +71,8 @@ impl Trace {
             Op::EqualElem(op) => self.compare_scalar(Compare::Eq, op),
             Op::NotEqualElem(op) => self.compare_scalar(Compare::Ne, op),
             Op::Cast(op) => self.cast(&op.input, &op.out),
-            Op::Ones(op) => self.create(&op.out, |t, dtype| t.push(Node::Constant(Scalar::Int(1)), dtype)),
-            Op::Zeros(op) => self.create(&op.out, |t, dtype| t.push(Node::Constant(Scalar::Int(0)), dtype)),
+            Op::Ones(op) => self.create(&op.out, |t, dtype| t.constant(Scalar::Int(1), dtype)),
+            Op::Zeros(op) => self.create(&op.out, |t, dtype| t.constant(Scalar::Int(0), dtype)),
             Op::AllDim(op) => self.test(Reduce::All, &op.input, &op.out, op.axis),
             Op::AnyDim(op) => self.test(Reduce::Any, &op.input, &op.out, op.axis),
             Op::All(op) => self.test_whole(Reduce::All, op),
@@ -91,7 +91,7 @@ impl Trace {
         let Some((name, results)) = without_answer(op) else { return };
         for result in results.into_iter().flatten() {
             if let Some((node, _)) = self.find(result.id).and_then(|at| self.value_of(at))
-                && usize::from(node) >= before
+                && node.at() >= before
             {
                 self.without_answer.push((node, name));
             }
@@ -206,7 +206,7 @@ impl Trace {
         &mut self,
         out: &TensorIr,
         inputs: &[&TensorIr],
-        build: impl FnOnce(&mut Trace, &[NodeId]) -> Result<NodeId>,
+        build: impl FnOnce(&mut Trace, &[Value]) -> Result<Value>,
     ) -> Result<()> {
         let entries = inputs.iter().map(|input| self.operand(input)).collect::<Result<Vec<_>>>()?;
         let frame = self.resolve(out, &entries)?;
@@ -218,12 +218,12 @@ impl Trace {
         Ok(())
     }
 
-    fn create(&mut self, out: &TensorIr, build: impl FnOnce(&mut Trace, DType) -> Result<NodeId>) -> Result<()> {
+    fn create(&mut self, out: &TensorIr, build: impl FnOnce(&mut Trace, DType) -> Result<Value>) -> Result<()> {
         let dtype = to_hal(out.dtype).map_err(|_| Refusal::DType)?;
         self.elementwise(out, &[], |trace, _| build(trace, dtype))
     }
 
-    pub(super) fn require_dtype(&self, node: NodeId, out: &TensorIr) -> Result<()> {
+    pub(super) fn require_dtype(&self, node: Value, out: &TensorIr) -> Result<()> {
         match to_hal(out.dtype) {
             Ok(dtype) if dtype == self.dtype(node) => Ok(()),
             _ => Err(Refusal::DType),
@@ -265,7 +265,7 @@ impl Trace {
         if to_hal(input.dtype).is_ok_and(|from| from == dtype) {
             return self.same(input, out);
         }
-        self.elementwise(out, &[input], |trace, v| trace.push(Node::Cast(v[0]), dtype))
+        self.elementwise(out, &[input], |trace, v| trace.add(|graph| graph.cast(v[0], dtype)))
     }
 }
 
@@ -304,45 +304,45 @@ fn without_answer(op: &NumericOperationIr) -> Option<(&'static str, [Option<&Ten
 
 /// Nodes, with their dtypes worked out.
 impl Trace {
-    pub(super) fn dtype(&self, node: NodeId) -> DType {
-        self.nodes[usize::from(node)].1
+    pub(super) fn dtype(&self, node: Value) -> DType {
+        self.graph.dtype(node)
     }
 
-    fn scalar(&mut self, placeholder: ScalarIr, dtype: DType) -> Result<NodeId> {
+    fn scalar(&mut self, placeholder: ScalarIr, dtype: DType) -> Result<Value> {
         // Relative scalars are Burn's numbers of the real ones.
         match placeholder {
-            ScalarIr::UInt(number) => self.push(Node::Scalar(number), dtype),
+            ScalarIr::UInt(number) => self.number(Number::Scalar(number), dtype),
             ScalarIr::Float(_) | ScalarIr::Int(_) | ScalarIr::Bool(_) => Err(Refusal::Operation),
         }
     }
 
-    pub(super) fn one(&mut self, op: Unary, a: NodeId) -> Result<NodeId> {
-        self.push(Node::Unary(op, a), op.result(self.dtype(a)))
+    pub(super) fn one(&mut self, op: Unary, a: Value) -> Result<Value> {
+        self.add(|graph| graph.unary(op, a))
     }
 
-    pub(super) fn two(&mut self, op: Binary, a: NodeId, b: NodeId) -> Result<NodeId> {
+    pub(super) fn two(&mut self, op: Binary, a: Value, b: Value) -> Result<Value> {
         self.require_same(a, b)?;
-        self.push(Node::Binary(op, a, b), self.dtype(a))
+        self.add(|graph| graph.binary(op, a, b))
     }
 
-    pub(super) fn test_two(&mut self, op: Compare, a: NodeId, b: NodeId) -> Result<NodeId> {
+    pub(super) fn test_two(&mut self, op: Compare, a: Value, b: Value) -> Result<Value> {
         self.require_same(a, b)?;
-        self.push(Node::Compare(op, a, b), DType::Bool)
+        self.add(|graph| graph.compare(op, a, b))
     }
 
-    pub(super) fn choose(&mut self, condition: NodeId, a: NodeId, b: NodeId) -> Result<NodeId> {
+    pub(super) fn choose(&mut self, condition: Value, a: Value, b: Value) -> Result<Value> {
         self.require_same(a, b)?;
         if self.dtype(condition) != DType::Bool {
             return Err(Refusal::DType);
         }
-        self.push(Node::Select(condition, a, b), self.dtype(a))
+        self.add(|graph| graph.select(condition, a, b))
     }
 
-    pub(super) fn converted(&mut self, a: NodeId, dtype: DType) -> Result<NodeId> {
-        if self.dtype(a) == dtype { Ok(a) } else { self.push(Node::Cast(a), dtype) }
+    pub(super) fn converted(&mut self, a: Value, dtype: DType) -> Result<Value> {
+        if self.dtype(a) == dtype { Ok(a) } else { self.add(|graph| graph.cast(a, dtype)) }
     }
 
-    fn require_same(&self, a: NodeId, b: NodeId) -> Result<()> {
+    fn require_same(&self, a: Value, b: Value) -> Result<()> {
         if self.dtype(a) == self.dtype(b) { Ok(()) } else { Err(Refusal::DType) }
     }
 }
