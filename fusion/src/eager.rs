@@ -8,6 +8,7 @@ use std::sync::{PoisonError, RwLock};
 
 use rocfire_hal::{DType, Dims, Layout, Tensor, View, ViewMut};
 
+use crate::draft::Draft;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::op::{Binary, Compare, Reduce, Unary};
@@ -61,53 +62,20 @@ fn build(key: Key) -> Result<Graph> {
     if !takes {
         return Err(Error::Operand { op: name, dtype });
     }
-    let mut g = Graph::new(name);
-    let value = match key {
-        Key::Unary(op, dtype) => {
-            let x = g.input(dtype);
-            g.unary(op, x)
-        }
-        Key::Binary(op, dtype) => {
-            let (a, b) = (g.input(dtype), g.input(dtype));
-            g.binary(op, a, b)
-        }
-        Key::BinaryScalar(op, dtype) => {
-            let (a, b) = (g.input(dtype), g.scalar(dtype));
-            g.binary(op, a, b)
-        }
-        Key::ScalarBinary(op, dtype) => {
-            let (a, b) = (g.scalar(dtype), g.input(dtype));
-            g.binary(op, a, b)
-        }
-        Key::Compare(op, dtype) => {
-            let (a, b) = (g.input(dtype), g.input(dtype));
-            g.compare(op, a, b)
-        }
-        Key::CompareScalar(op, dtype) => {
-            let (a, b) = (g.input(dtype), g.scalar(dtype));
-            g.compare(op, a, b)
-        }
-        Key::Select(dtype) => {
-            let (c, a, b) = (g.input(DType::Bool), g.input(dtype), g.input(dtype));
-            g.select(c, a, b)
-        }
-        Key::SelectScalar(dtype) => {
-            let (c, a, b) = (g.input(DType::Bool), g.scalar(dtype), g.input(dtype));
-            g.select(c, a, b)
-        }
-        Key::Cast(from, to) => {
-            let x = g.input(from);
-            g.cast(x, to)
-        }
-        Key::Reduce(op, dtype) => {
-            let x = g.input(dtype);
-            g.reduce(op, x)
-        }
+    Ok(Draft::graph(name, |g| match key {
+        Key::Unary(op, dtype) => g.input(dtype).unary(op),
+        Key::Binary(op, dtype) => g.input(dtype).binary(op, g.input(dtype)),
+        Key::BinaryScalar(op, dtype) => g.input(dtype).binary(op, g.scalar(dtype)),
+        Key::ScalarBinary(op, dtype) => g.scalar(dtype).binary(op, g.input(dtype)),
+        Key::Compare(op, dtype) => g.input(dtype).is(op, g.input(dtype)),
+        Key::CompareScalar(op, dtype) => g.input(dtype).is(op, g.scalar(dtype)),
+        Key::Select(dtype) => g.input(DType::Bool).choose(g.input(dtype), g.input(dtype)),
+        Key::SelectScalar(dtype) => g.input(DType::Bool).choose(g.scalar(dtype), g.input(dtype)),
+        Key::Cast(from, to) => g.input(from).cast(to),
+        Key::Reduce(op, dtype) => g.input(dtype).reduce(op),
         Key::Copy(dtype) => g.input(dtype),
         Key::Fill(dtype) => g.scalar(dtype),
-    };
-    g.output(value);
-    Ok(g)
+    }))
 }
 
 /// `op(x)`, contiguous.

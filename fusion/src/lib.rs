@@ -2,8 +2,8 @@
 //!
 //! [`Graph`] is built (or parsed from its text form), verified, simplified, planned, rendered and launched by [`run()`];
 //! [`eager`] is the same for one operator at a time: an eager elementwise operator is a fused chain of length one. The Burn
-//! adapter's fusers and its eager backend call this crate; so do kernels that need a strided copy or a fill. An [`Epilogue`]
-//! is a graph rendered as the end of another kernel instead.
+//! adapter's fusers and its eager backend call this crate; so do kernels that need a strided copy or a fill. A [`Draft`] is a graph
+//! written as arithmetic, an [`Epilogue`] one that is rendered as the end of another kernel.
 //!
 //! Promises:
 //! - Every value is rounded to its dtype where it would have been stored, and nothing is contracted: a fused elementwise
@@ -21,6 +21,7 @@
 #![deny(unsafe_code)]
 
 mod block;
+mod draft;
 pub mod eager;
 mod epilogue;
 mod error;
@@ -40,6 +41,7 @@ mod text;
 mod verify;
 
 pub use block::has_room;
+pub use draft::{Draft, Term};
 pub use epilogue::{EPILOGUE_RUN, EPILOGUE_TENSORS, Epilogue, EpilogueTensor, Runs};
 pub use error::{Error, Result};
 pub use graph::{Graph, Kind, Node, Value};

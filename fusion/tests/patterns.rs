@@ -2,7 +2,7 @@
 
 mod support;
 
-use rocfire_fusion::{Binary, Compare, Graph, Reduce, Scalar, Unary, Value, run};
+use rocfire_fusion::{Compare, Draft, Graph, Reduce, Scalar, Unary, run};
 use rocfire_hal::{DType, Device, Tensor};
 use support::{Random, device, download, float, upload};
 
@@ -11,55 +11,31 @@ fn floats(dtype: DType, count: usize, seed: u64) -> Vec<Scalar> {
     (0..count).map(|_| support::rounded(dtype, Scalar::Float(random.unit() * 4.0))).collect()
 }
 
-fn softmax_of(g: &mut Graph, x: Value) -> Value {
-    let most = g.reduce(Reduce::Max, x);
-    let shifted = g.binary(Binary::Sub, x, most);
-    let exp = g.unary(Unary::Exp, shifted);
-    let sum = g.reduce(Reduce::Sum, exp);
-    g.binary(Binary::Div, exp, sum)
-}
-
 fn softmax(dtype: DType) -> Graph {
-    let mut g = Graph::new("softmax");
-    let x = g.input(dtype);
-    let y = softmax_of(&mut g, x);
-    g.output(y);
-    g
+    Draft::graph("softmax", |g| {
+        let x = g.input(dtype);
+        let exp = (x - x.reduce(Reduce::Max)).unary(Unary::Exp);
+        exp / exp.reduce(Reduce::Sum)
+    })
 }
 
 /// `(x - mean) / sqrt(var + eps) * weight + bias`, with the row statistics as outputs for the gradient.
 fn layer_norm(dtype: DType) -> Graph {
-    let mut g = Graph::new("layer_norm");
-    let (x, weight, bias) = (g.input(dtype), g.input(dtype), g.input(dtype));
-    let mean = g.reduce(Reduce::Mean, x);
-    let centred = g.binary(Binary::Sub, x, mean);
-    let square = g.binary(Binary::Mul, centred, centred);
-    let variance = g.reduce(Reduce::Mean, square);
-    let eps = g.scalar(dtype);
-    let safe = g.binary(Binary::Add, variance, eps);
-    let deviation = g.unary(Unary::Sqrt, safe);
-    let normal = g.binary(Binary::Div, centred, deviation);
-    let scaled = g.binary(Binary::Mul, normal, weight);
-    let y = g.binary(Binary::Add, scaled, bias);
-    g.output(y);
-    g.output(mean);
-    g.output(deviation);
-    g
+    Draft::several("layer_norm", |g| {
+        let (x, weight, bias) = (g.input(dtype), g.input(dtype), g.input(dtype));
+        let mean = x.reduce(Reduce::Mean);
+        let centred = x - mean;
+        let variance = (centred * centred).reduce(Reduce::Mean);
+        let deviation = (variance + g.scalar(dtype)).unary(Unary::Sqrt);
+        [centred / deviation * weight + bias, mean, deviation]
+    })
 }
 
 fn gelu(dtype: DType) -> Graph {
-    let mut g = Graph::new("gelu");
-    let x = g.input(dtype);
-    let root = g.constant(dtype, 2f64.sqrt());
-    let scaled = g.binary(Binary::Div, x, root);
-    let erf = g.unary(Unary::Erf, scaled);
-    let one = g.constant(dtype, 1.0);
-    let sum = g.binary(Binary::Add, erf, one);
-    let product = g.binary(Binary::Mul, x, sum);
-    let two = g.constant(dtype, 2.0);
-    let y = g.binary(Binary::Div, product, two);
-    g.output(y);
-    g
+    Draft::graph("gelu", |g| {
+        let x = g.input(dtype);
+        x * ((x / 2f64.sqrt()).unary(Unary::Erf) + 1.0) / 2.0
+    })
 }
 
 fn close(got: &[Scalar], expected: &[f64], tolerance: f64) {
@@ -159,21 +135,14 @@ fn layer_norm_and_its_statistics_are_one_launch() {
 #[test]
 fn layer_norm_gradient_rows_are_one_launch() {
     let dtype = DType::F32;
-    let mut g = Graph::new("layer_norm_backward");
-    // dx = (g·w - mean(g·w) - n · mean(g·w · n)) / deviation, n = (x - mean) / deviation
-    let (x, grad, weight) = (g.input(dtype), g.input(dtype), g.input(dtype));
-    let (mean, deviation) = (g.row_input(dtype), g.row_input(dtype));
-    let centred = g.binary(Binary::Sub, x, mean);
-    let n = g.binary(Binary::Div, centred, deviation);
-    let gw = g.binary(Binary::Mul, grad, weight);
-    let first = g.reduce(Reduce::Mean, gw);
-    let gwn = g.binary(Binary::Mul, gw, n);
-    let second = g.reduce(Reduce::Mean, gwn);
-    let left = g.binary(Binary::Sub, gw, first);
-    let along = g.binary(Binary::Mul, n, second);
-    let inner = g.binary(Binary::Sub, left, along);
-    let dx = g.binary(Binary::Div, inner, deviation);
-    g.output(dx);
+    let g = Draft::graph("layer_norm_backward", |g| {
+        // dx = (g·w - mean(g·w) - n · mean(g·w · n)) / deviation, n = (x - mean) / deviation
+        let (x, grad, weight) = (g.input(dtype), g.input(dtype), g.input(dtype));
+        let (mean, deviation) = (g.row_input(dtype), g.row_input(dtype));
+        let (n, gw) = ((x - mean) / deviation, grad * weight);
+        let (first, second) = (gw.reduce(Reduce::Mean), (gw * n).reduce(Reduce::Mean));
+        (gw - first - n * second) / deviation
+    });
     let (rows, cols) = (6, 96);
     let values = floats(dtype, rows * cols, 5);
     let grads = floats(dtype, rows * cols, 6);
@@ -225,25 +194,14 @@ fn gelu_is_one_launch() {
 #[test]
 fn cross_entropy_is_at_most_three_launches() {
     let dtype = DType::F32;
-    let mut rows_graph = Graph::new("cross_entropy_rows");
-    let x = rows_graph.input(dtype);
-    let target = rows_graph.row_input(DType::I64);
-    let most = rows_graph.reduce(Reduce::Max, x);
-    let shifted = rows_graph.binary(Binary::Sub, x, most);
-    let exp = rows_graph.unary(Unary::Exp, shifted);
-    let sum = rows_graph.reduce(Reduce::Sum, exp);
-    let log = rows_graph.unary(Unary::Log, sum);
-    let column = rows_graph.index(0);
-    let hit = rows_graph.compare(Compare::Eq, column, target);
-    let zero = rows_graph.constant(dtype, 0.0);
-    let chosen = rows_graph.select(hit, shifted, zero);
-    let logit = rows_graph.reduce(Reduce::Sum, chosen);
-    let loss = rows_graph.binary(Binary::Sub, log, logit);
-    rows_graph.output(loss);
-    let mut mean_graph = Graph::new("cross_entropy_mean");
-    let losses = mean_graph.input(dtype);
-    let mean = mean_graph.reduce(Reduce::Mean, losses);
-    mean_graph.output(mean);
+    let rows_graph = Draft::graph("cross_entropy_rows", |g| {
+        let (x, target) = (g.input(dtype), g.row_input(DType::I64));
+        let shifted = x - x.reduce(Reduce::Max);
+        let log = shifted.unary(Unary::Exp).reduce(Reduce::Sum).unary(Unary::Log);
+        let chosen = g.index(0).is(Compare::Eq, target).choose(shifted, x.number(0.0));
+        log - chosen.reduce(Reduce::Sum)
+    });
+    let mean_graph = Draft::graph("cross_entropy_mean", |g| g.input(dtype).reduce(Reduce::Mean));
 
     let (rows, cols) = (33, 90);
     let values = floats(dtype, rows * cols, 11);
@@ -313,18 +271,12 @@ fn a_second_device_finds_the_kernel_on_disk() {
 
 /// `exp(a · log(b + exp(c · x)))` in f32, rounded to a type: with -1, 1 and -1 a sigmoid taken apart.
 fn powers_and_logarithm(dtype: DType) -> Graph {
-    let mut g = Graph::new("sigmoid");
-    let x = g.input(DType::F32);
-    let [c, b, a] = [(); 3].map(|()| g.scalar(DType::F32));
-    let inner = g.binary(Binary::Mul, x, c);
-    let term = g.unary(Unary::Exp, inner);
-    let sum = g.binary(Binary::Add, term, b);
-    let logarithm = g.unary(Unary::Log, sum);
-    let power = g.binary(Binary::Mul, logarithm, a);
-    let y = g.unary(Unary::Exp, power);
-    let y = g.cast(y, dtype);
-    g.output(y);
-    g
+    Draft::graph("sigmoid", |g| {
+        let x = g.input(DType::F32);
+        let [c, b, a] = [(); 3].map(|()| g.scalar(DType::F32));
+        let logarithm = ((x * c).unary(Unary::Exp) + b).unary(Unary::Log);
+        (logarithm * a).unary(Unary::Exp).cast(dtype)
+    })
 }
 
 #[test]

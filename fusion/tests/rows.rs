@@ -2,7 +2,7 @@
 
 mod support;
 
-use rocfire_fusion::{Binary, Graph, Reduce, Scalar, Unary, eager, run};
+use rocfire_fusion::{Binary, Draft, Graph, Reduce, Scalar, Unary, eager, run};
 use rocfire_hal::{DType, Layout, Tensor};
 use support::{Random, device, download, float, integer, on, rounded, same, upload, upload_permuted};
 
@@ -195,11 +195,10 @@ fn many_columns_reduce_in_the_same_order() {
 fn many_columns_share_what_is_one_for_a_row_of_them() {
     let (rows, cols) = (32_768, 37);
     for dtype in [DType::BF16, DType::F16] {
-        let mut g = Graph::new("weighted");
-        let [x, weight] = [(); 2].map(|()| g.input(dtype)).map(|input| g.cast(input, DType::F32));
-        let product = g.binary(Binary::Mul, x, weight);
-        let sum = g.reduce(Reduce::Sum, product);
-        g.output(sum);
+        let g = Draft::graph("weighted", |g| {
+            let [x, weight] = [(); 2].map(|()| g.input(dtype).cast(DType::F32));
+            (x * weight).reduce(Reduce::Sum)
+        });
         let mut random = Random(9);
         let mut values = |count: usize| -> Vec<Scalar> {
             (0..count).map(|_| rounded(dtype, Scalar::Float(1.0 + random.unit() * 0.05))).collect()
@@ -289,19 +288,14 @@ fn short_layer_norms() {
 }
 
 fn short_layer_norm(dtype: DType, cols: usize) {
-    let mut g = Graph::new("layer_norm");
-    let [x, weight, bias] = [(); 3].map(|()| g.input(dtype));
-    let share = g.row_input(dtype);
-    let mean = g.reduce(Reduce::Mean, x);
-    let centred = g.binary(Binary::Sub, x, mean);
-    let square = g.binary(Binary::Mul, centred, centred);
-    let variance = g.reduce(Reduce::Mean, square);
-    let shifted = g.binary(Binary::Add, variance, share);
-    let root = g.unary(Unary::Sqrt, shifted);
-    let normal = g.binary(Binary::Div, centred, root);
-    let scaled = g.binary(Binary::Mul, normal, weight);
-    let y = g.binary(Binary::Add, scaled, bias);
-    [y, mean].into_iter().for_each(|value| g.output(value));
+    let g = Draft::several("layer_norm", |g| {
+        let [x, weight, bias] = [(); 3].map(|()| g.input(dtype));
+        let share = g.row_input(dtype);
+        let mean = x.reduce(Reduce::Mean);
+        let centred = x - mean;
+        let root = ((centred * centred).reduce(Reduce::Mean) + share).unary(Unary::Sqrt);
+        [centred / root * weight + bias, mean]
+    });
     let rows = 11;
     let mut random = Random(cols as u64);
     let mut values = |count: usize| -> Vec<Scalar> {
@@ -357,13 +351,12 @@ fn a_short_row_of_many_inputs_has_the_same_bits() {
 
 fn many_inputs(all: bool) {
     let (rows, cols, dtype) = (5, 1024, DType::F32);
-    let mut g = Graph::new("many");
-    let inputs = [(); 6].map(|()| g.input(dtype));
-    let product = inputs[1..].iter().fold(inputs[0], |so_far, &x| g.binary(Binary::Mul, so_far, x));
-    let sum = g.reduce(Reduce::Sum, if all { product } else { inputs[0] });
-    let added = inputs[1..].iter().fold(inputs[0], |so_far, &x| g.binary(Binary::Add, so_far, x));
-    let y = g.binary(Binary::Mul, added, sum);
-    g.output(y);
+    let g = Draft::graph("many", |g| {
+        let inputs = [(); 6].map(|()| g.input(dtype));
+        let product = inputs[1..].iter().fold(inputs[0], |so_far, &x| so_far * x);
+        let sum = if all { product } else { inputs[0] }.reduce(Reduce::Sum);
+        inputs[1..].iter().fold(inputs[0], |so_far, &x| so_far + x) * sum
+    });
     let mut random = Random(3);
     let tensors = [(); 6].map(|()| {
         let values: Vec<Scalar> = (0..rows * cols).map(|_| rounded(dtype, Scalar::Float(random.unit()))).collect();
@@ -392,12 +385,10 @@ fn quotients_of_a_row_are_rounded_as_each_by_itself() {
 }
 
 fn quotients_of_a_row() {
-    let mut g = Graph::new("shares");
-    let x = g.input(DType::F32);
-    let by = g.row_input(DType::F32);
-    let quotient = g.binary(Binary::Div, x, by);
-    let most = g.reduce(Reduce::Max, quotient);
-    [quotient, most].into_iter().for_each(|value| g.output(value));
+    let g = Draft::several("shares", |g| {
+        let quotient = g.input(DType::F32) / g.row_input(DType::F32);
+        [quotient, quotient.reduce(Reduce::Max)]
+    });
     let mut random = Random(5);
     // Any sign, exponent and fraction; of every fourth the exponent is near 0, where most numbers are.
     let mut number = |at: usize| {
@@ -446,14 +437,11 @@ fn a_long_softmax_of_halves_has_the_same_bits_too() {
 }
 
 fn long_softmax(dtype: DType, columns: &[usize]) {
-    let mut g = Graph::new("softmax");
-    let x = g.input(dtype);
-    let most = g.reduce(Reduce::Max, x);
-    let shifted = g.binary(Binary::Sub, x, most);
-    let exp = g.unary(Unary::Exp, shifted);
-    let sum = g.reduce(Reduce::Sum, exp);
-    let quotient = g.binary(Binary::Div, exp, sum);
-    g.output(quotient);
+    let g = Draft::graph("softmax", |g| {
+        let x = g.input(dtype);
+        let exp = (x - x.reduce(Reduce::Max)).unary(Unary::Exp);
+        exp / exp.reduce(Reduce::Sum)
+    });
     // Two, four and eight quads a thread, whole and cut; a whole chunk and part of one more; three chunks.
     for &cols in columns {
         let rows = 3;
@@ -491,16 +479,14 @@ fn sums_of_a_long_row_have_the_same_bits_held_and_read_anew() {
 }
 
 fn long_sums(dtype: DType, columns: &[usize]) {
-    let mut g = Graph::new("sums");
-    let x = g.input(dtype);
-    let wide = g.cast(x, DType::F32);
-    let index = g.row_input(DType::I64);
-    let own = g.row_lookup(dtype, index);
-    let (most, least) = (g.reduce(Reduce::Max, wide), g.reduce(Reduce::Min, x));
-    let shifted = g.binary(Binary::Sub, wide, most);
-    let exp = g.unary(Unary::ExpBelow, shifted);
-    let sum = g.reduce(Reduce::Sum, exp);
-    [most, least, sum, own].into_iter().for_each(|value| g.output(value));
+    let g = Draft::several("sums", |g| {
+        let x = g.input(dtype);
+        let wide = x.cast(DType::F32);
+        let index = g.row_input(DType::I64);
+        let own = g.term(|g| g.row_lookup(dtype, index.value));
+        let (most, least) = (wide.reduce(Reduce::Max), x.reduce(Reduce::Min));
+        [most, least, (wide - most).unary(Unary::ExpBelow).reduce(Reduce::Sum), own]
+    });
     for &cols in columns {
         let rows = 3;
         let mut random = Random(cols as u64);

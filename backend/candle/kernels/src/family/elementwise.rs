@@ -1,10 +1,9 @@
 //! Elementwise kernels as graphs, as Candle defines them, with those that fill memory, move elements or turn pairs of them.
 
 use cudarc::rocfire::{Extent, ExtentOf, Launch};
-use rocfire_fusion::{Binary as Op, Compare as Is, Graph, Scalar, Unary};
+use rocfire_fusion::{Binary as Op, Compare as Is, Draft, Graph, Scalar, Term, Unary};
 use rocfire_hal::DType;
 
-use super::terms::{Draft, Term};
 use super::{Words, bits_of};
 use crate::table::{Entry, Family};
 
@@ -60,13 +59,13 @@ fn unary<'g>(word: &str, x: Term<'g>) -> Term<'g> {
     match word {
         // By tanh, x / 2 · (1 + tanh(u)), as x · logistic(2 u), where nothing cancels.
         "gelu" => {
-            let twice = x.number(std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::SQRT_2);
-            x * logistic(twice * (x + x.number(0.044715) * x * x * x))
+            let twice = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
+            x * logistic(twice * (x + 0.044715 * x * x * x))
         }
         // x · Φ(x)
         "gelu_erf" => {
-            let erf = (x * x.number(std::f64::consts::FRAC_1_SQRT_2)).unary(Unary::Erf);
-            x.number(0.5) * x * (one + erf)
+            let erf = (x * std::f64::consts::FRAC_1_SQRT_2).unary(Unary::Erf);
+            0.5 * x * (one + erf)
         }
         // NaN gives 0, as on Candle's CPU device.
         "relu" => x.is(Is::Gt, zero).choose(x, zero),
@@ -78,7 +77,7 @@ fn unary<'g>(word: &str, x: Term<'g>) -> Term<'g> {
             (whole + step).binary(Op::CopySign, x)
         }
         "sigmoid" => logistic(x),
-        "silu" => x / (one + x.unary(Unary::Neg).unary(Unary::Exp)),
+        "silu" => x / (one + (-x).unary(Unary::Exp)),
         "sqr" => x * x,
         word => x.unary(Unary::named(word).expect("names.txt has operators of fusion's or of ours")),
     }
@@ -87,7 +86,7 @@ fn unary<'g>(word: &str, x: Term<'g>) -> Term<'g> {
 /// 1 / (1 + exp(-x)) by the power that is at most 1, so that it is no zero where the other one is infinite.
 fn logistic(x: Term<'_>) -> Term<'_> {
     let [zero, one] = [0.0, 1.0].map(|number| x.number(number));
-    let power = x.unary(Unary::Abs).unary(Unary::Neg).unary(Unary::Exp);
+    let power = (-x.unary(Unary::Abs)).unary(Unary::Exp);
     x.is(Is::Lt, zero).choose(power, one) / (one + power)
 }
 

@@ -6,10 +6,9 @@
 use cudarc::driver::DriverError;
 use cudarc::rocfire::Argument::{Info, Read, Scalar as Number, Write};
 use cudarc::rocfire::{KernelSpec, Node, Turn};
-use rocfire_fusion::{Binary, Compare, Graph, Scalar};
+use rocfire_fusion::{Binary, Compare, Draft, Graph, Scalar, Term};
 use rocfire_hal::{DType, MAX_RANK, Stream, View};
 
-use super::terms::{Draft, Term};
 use super::{DTYPES, Graphs, SIZE, Words, bits_of};
 use crate::program::{info_word, run_over, view};
 
@@ -154,7 +153,7 @@ fn windows(of: DType) -> Graph {
             (at.cast(DType::U64).is(Compare::Lt, extent.cast(DType::U64)), at * stride)
         });
         let place = down.1 + across.1;
-        g.lookup(bits_of(of), down.0.binary(Binary::And, across.0).choose(place, place.number(-1)))
+        g.lookup(bits_of(of), (down.0 & across.0).choose(place, place.number(-1)))
     })
 }
 

@@ -6,11 +6,10 @@
 use cudarc::driver::DriverError;
 use cudarc::rocfire::Argument::{Info, Read, ReadWrite, Write};
 use cudarc::rocfire::{KernelSpec, Node, Turn};
-use rocfire_fusion::{Compare, Graph, IndexOp, Scalar};
+use rocfire_fusion::{Compare, Draft, Graph, IndexOp, Scalar};
 use rocfire_hal::{DType, Stream, Tensor};
 use rocfire_kernels::index::{Indices, Update, Updating, scatter as update_each, select_update};
 
-use super::terms::Draft;
 use super::{Graphs, SIZE, Words, bits_of};
 use crate::program::{info_word, run_over, view};
 use crate::table::{self, Family};
@@ -83,7 +82,7 @@ fn read(
 /// An element at an id along an axis, whose extent is the scalar; the id may be that of a row.
 fn lookup(op: IndexOp, is_row: bool, (id, greatest): (DType, i64), of: DType) -> Graph {
     Draft::graph("candle_lookup", |g| {
-        let given = g.term(|g| if is_row { g.row_input(id) } else { g.input(id) });
+        let given = if is_row { g.row_input(id) } else { g.input(id) };
         let (place, extent) = (given.cast(DType::I64), g.scalar(DType::I64));
         let is_none = place.is(Compare::Eq, place.number(greatest));
         // None is inside whatever there is, so that nobody is told, and then outside.

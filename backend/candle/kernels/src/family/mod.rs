@@ -6,7 +6,6 @@ mod indexing;
 pub(crate) mod quantized;
 mod reduce;
 mod sort;
-mod terms;
 mod window;
 
 use std::sync::OnceLock;

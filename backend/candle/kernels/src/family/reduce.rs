@@ -1,12 +1,11 @@
 //! Kernels of rows as graphs: reductions as Candle defines them, softmax, norms.
 
-use rocfire_fusion::{Compare, Graph, Reduce, Unary};
+use rocfire_fusion::{Compare, Draft, Graph, Reduce, Unary};
 use rocfire_hal::DType;
 use rocfire_kernels::norm::{NormKind, norm_graph};
 use rocfire_kernels::softmax::softmax_graph;
 
 use super::Words;
-use super::terms::Draft;
 use crate::table::{Entry, Family};
 
 /// What the kernel of an entry computes; `None` for one of another kind. A norm that is bare has no weights.
@@ -37,7 +36,7 @@ fn reduction(word: &str, of: DType) -> Graph {
         let mut x = g.input(of);
         let mut first = None;
         if of.is_float() && op != Reduce::Sum {
-            first = Some(g.term(|g| g.row_input(of)));
+            first = Some(g.row_input(of));
             let least = if op == Reduce::Max { -f64::INFINITY } else { f64::INFINITY };
             x = x.unary(Unary::IsNan).choose(x.number(least), x);
         }

@@ -6,13 +6,12 @@
 use cudarc::driver::DriverError;
 use cudarc::rocfire::Argument::{Info, Read, Write};
 use cudarc::rocfire::{KernelSpec, Node, Turn};
-use rocfire_fusion::{Binary, Compare, Graph, Reduce, Scalar};
+use rocfire_fusion::{Compare, Draft, Graph, Reduce, Scalar, Term};
 use rocfire_hal::{DType, Stream, View};
 use rocfire_kernels::conv::{ConvParams, conv_input_gradient};
 use rocfire_kernels::pool::{Nan, PoolParams, average_pool, max_pool};
 
 use super::image::{Image, OfTypes};
-use super::terms::{Draft, Term};
 use super::{SIZE, Words};
 use crate::program::run_over;
 
@@ -173,12 +172,12 @@ fn meetings(g: &Draft, of: DType) -> Term<'_> {
         let [padding, dilation, stride, extent, step, weight] = [(); 6].map(|()| g.scalar(DType::I64));
         let [at, rest] = split(g.index(axis) + padding - tap * dilation, stride);
         // What is before the first element leaves a rest below zero.
-        let meets = rest.is(Compare::Eq, rest.number(0)).binary(Binary::And, is_inside(at, extent));
+        let meets = rest.is(Compare::Eq, rest.number(0)) & is_inside(at, extent);
         (meets, at * step, tap * weight)
     });
     let [of_image, of_weights] = [(); 2].map(|()| channel * g.scalar(DType::I64));
     let place = of_image + down.1 + across.1;
-    let place = down.0.binary(Binary::And, across.0).choose(place, place.number(-1));
+    let place = (down.0 & across.0).choose(place, place.number(-1));
     g.lookup(of, place) * g.lookup(of, of_weights + down.2 + across.2)
 }
 
@@ -219,7 +218,7 @@ fn overlapping<'g>(g: &'g Draft, axis: usize) -> impl Fn(Term<'g>) -> Term<'g> {
     let [last, tap] = split(g.index(axis), stride);
     let (place, step) = (last * apart + tap, apart - stride);
     move |back| {
-        let lies = is_inside(last - back, windows).binary(Binary::And, is_inside(tap + back * stride, kernel));
+        let lies = is_inside(last - back, windows) & is_inside(tap + back * stride, kernel);
         lies.choose(place - back * step, place.number(-1))
     }
 }
