@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_fusion::Graph;
+use rocfire_fusion::Draft;
 pub(crate) use rocfire_fusion::storage as c_type;
 use rocfire_hal::profile::Work;
 use rocfire_hal::{Buffer, DType, Error, JoinedKernel, Launch, Layout, Source, Stream, Tensor, View, ViewMut};
@@ -342,10 +342,7 @@ pub(crate) fn copy_into(stream: &Stream, from: View<'_>, to: ViewMut<'_>) -> Res
 
 /// Casts into a new tensor.
 pub(crate) fn cast(stream: &Stream, from: View<'_>, dtype: DType) -> Result<Tensor> {
-    let mut graph = Graph::new("cast");
-    let value = graph.input(from.dtype());
-    let value = graph.cast(value, dtype);
-    graph.output(value);
+    let graph = Draft::graph("cast", |g| g.input(from.dtype()).cast(dtype));
     let mut to = Tensor::empty(from.device(), from.shape(), dtype)?;
     rocfire_fusion::run(stream, &graph, from.shape(), &[from], &[], &mut [to.view_mut()])?;
     Ok(to)

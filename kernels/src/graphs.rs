@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rocfire_fusion::{Binary, Graph, Reduce, Unary, Value};
+use rocfire_fusion::{Draft, Graph, Term, Unary};
 use rocfire_hal::{DType, Layout, Stream, Tensor, View, ViewMut};
 
 use crate::Result;
@@ -31,15 +31,15 @@ pub(crate) fn wide(dtype: DType) -> DType {
 
 /// Writes a graph whose arithmetic is in one wide type.
 pub(crate) struct Maker {
-    pub graph: Graph,
-    pub wide: DType,
+    pub draft: Draft,
+    wide: DType,
     /// Whether all that is written is rounded to 16 bits: powers and reciprocals need not be exact to 24.
     near: bool,
 }
 
 impl Maker {
     pub(crate) fn new(name: &'static str, wide: DType) -> Maker {
-        Maker { graph: Graph::new(name), wide, near: false }
+        Maker { draft: Draft::new(name), wide, near: false }
     }
 
     /// Of a graph that writes elements of `dtype` alone.
@@ -48,95 +48,51 @@ impl Maker {
     }
 
     /// `e^a`.
-    pub(crate) fn exp(&mut self, a: Value) -> Value {
-        self.graph.unary(if self.near { Unary::ExpNear } else { Unary::Exp }, a)
+    pub(crate) fn exp<'g>(&self, a: Term<'g>) -> Term<'g> {
+        a.unary(if self.near { Unary::ExpNear } else { Unary::Exp })
     }
 
     /// `1 / a`.
-    pub(crate) fn recip(&mut self, a: Value) -> Value {
-        self.graph.unary(if self.near { Unary::RecipNear } else { Unary::Recip }, a)
+    pub(crate) fn recip<'g>(&self, a: Term<'g>) -> Term<'g> {
+        a.unary(if self.near { Unary::RecipNear } else { Unary::Recip })
     }
 
     /// `a / b`, where `b` is the same along a row.
-    pub(crate) fn div_by(&mut self, a: Value, b: Value) -> Value {
-        if !self.near {
-            return self.graph.binary(Binary::Div, a, b);
-        }
-        let inverse = self.graph.unary(Unary::Recip, b);
-        self.mul(a, inverse)
+    pub(crate) fn div_by<'g>(&self, a: Term<'g>, b: Term<'g>) -> Term<'g> {
+        if self.near { a * b.unary(Unary::Recip) } else { a / b }
     }
 
     /// The next input, widened.
-    pub(crate) fn input(&mut self, dtype: DType) -> Value {
-        let value = self.graph.input(dtype);
-        self.widen(value)
+    pub(crate) fn input(&self, dtype: DType) -> Term<'_> {
+        self.draft.input(dtype).cast(self.wide)
     }
 
     /// The next input with one value per row, widened.
-    pub(crate) fn row_input(&mut self, dtype: DType) -> Value {
-        let value = self.graph.row_input(dtype);
-        self.widen(value)
+    pub(crate) fn row_input(&self, dtype: DType) -> Term<'_> {
+        self.draft.row_input(dtype).cast(self.wide)
     }
 
     /// The next input's element at an index of each row, widened.
-    pub(crate) fn row_lookup(&mut self, dtype: DType, index: Value) -> Value {
-        let value = self.graph.row_lookup(dtype, index);
-        self.widen(value)
+    pub(crate) fn row_lookup<'g>(&'g self, dtype: DType, index: Term<'g>) -> Term<'g> {
+        self.draft.term(|g| g.row_lookup(dtype, index.value)).cast(self.wide)
     }
 
     /// The next scalar of the launch.
-    pub(crate) fn scalar(&mut self) -> Value {
-        self.graph.scalar(self.wide)
+    pub(crate) fn scalar(&self) -> Term<'_> {
+        self.draft.scalar(self.wide)
     }
 
-    pub(crate) fn constant(&mut self, value: f64) -> Value {
-        self.graph.constant(self.wide, value)
-    }
-
-    pub(crate) fn widen(&mut self, value: Value) -> Value {
-        self.cast(value, self.wide)
-    }
-
-    pub(crate) fn cast(&mut self, value: Value, dtype: DType) -> Value {
-        if self.graph.dtype(value) == dtype { value } else { self.graph.cast(value, dtype) }
+    pub(crate) fn constant(&self, value: f64) -> Term<'_> {
+        self.draft.constant(self.wide, value)
     }
 
     /// Rounds to `dtype` and makes it the next output.
-    pub(crate) fn output(&mut self, value: Value, dtype: DType) {
-        let rounded = self.cast(value, dtype);
-        self.graph.output(rounded);
+    pub(crate) fn output(&self, value: Term<'_>, dtype: DType) {
+        self.draft.output(value.cast(dtype));
     }
 
-    pub(crate) fn unary(&mut self, op: Unary, a: Value) -> Value {
-        self.graph.unary(op, a)
-    }
-
-    pub(crate) fn add(&mut self, a: Value, b: Value) -> Value {
-        self.graph.binary(Binary::Add, a, b)
-    }
-
-    pub(crate) fn sub(&mut self, a: Value, b: Value) -> Value {
-        self.graph.binary(Binary::Sub, a, b)
-    }
-
-    pub(crate) fn mul(&mut self, a: Value, b: Value) -> Value {
-        self.graph.binary(Binary::Mul, a, b)
-    }
-
-    pub(crate) fn min(&mut self, a: Value, b: Value) -> Value {
-        self.graph.binary(Binary::Min, a, b)
-    }
-
-    pub(crate) fn max(&mut self, a: Value, b: Value) -> Value {
-        self.graph.binary(Binary::Max, a, b)
-    }
-
-    pub(crate) fn sum(&mut self, a: Value) -> Value {
-        self.graph.reduce(Reduce::Sum, a)
-    }
-
-    pub(crate) fn mean(&mut self, a: Value) -> Value {
-        self.graph.reduce(Reduce::Mean, a)
+    pub(crate) fn finish(self) -> Graph {
+        self.draft.finish()
     }
 }
 

@@ -577,14 +577,13 @@ pub fn grouped_matmul(epilogue: GroupedEpilogue) -> Operator {
         };
         static GRAPHS: Graphs<(Option<Activation>, DType, DType)> = Graphs::new();
         let graph = GRAPHS.get((activation, a.dtype(), inputs[3].dtype()), |(activation, dtype, factor)| {
-            let mut make = Maker::of("grouped_matmul", dtype);
+            let make = Maker::of("grouped_matmul", dtype);
             let (mut product, factor) = (make.input(dtype), make.input(factor));
             if let Some(activation) = activation {
-                product = activation.value(&mut make, product);
+                product = activation.value(&make, product);
             }
-            let scaled = make.mul(product, factor);
-            make.output(scaled, dtype);
-            make.graph
+            make.output(product * factor, dtype);
+            make.finish()
         });
         let (shape, factor) = (outputs[0].shape().to_vec(), [inputs[3].view()]);
         let outputs = [outputs[0].view_mut()];

@@ -370,14 +370,12 @@ fn added(
 ) -> Result<Tensor> {
     static GRAPHS: Graphs<(DType, Option<DType>)> = Graphs::new();
     let graph = GRAPHS.get((real, bias.map(|bias| bias.dtype())), |(real, bias)| {
-        let mut m = Maker::new("attention_added", real);
-        let masked = m.graph.input(DType::Bool);
-        let bias = bias.map(|dtype| m.input(dtype));
-        let (by, nothing) = (m.scalar(), m.constant(0.0));
-        let filled = m.graph.select(masked, by, nothing);
-        let sum = bias.map_or(filled, |bias| m.add(filled, bias));
-        m.output(sum, real);
-        m.graph
+        let make = Maker::new("attention_added", real);
+        let masked = make.draft.input(DType::Bool);
+        let bias = bias.map(|dtype| make.input(dtype));
+        let filled = masked.choose(make.scalar(), make.constant(0.0));
+        make.output(bias.map_or(filled, |bias| filled + bias), real);
+        make.finish()
     });
     let shape = broadcast(mask.shape(), bias.as_ref().map_or(&[], |bias| bias.shape()));
     let mut inputs = Inputs::<2>::new(expanded(op, "mask", mask, &shape)?);

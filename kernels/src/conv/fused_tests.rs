@@ -1,6 +1,6 @@
 //! A convolution with its epilogue against the convolution and then the graph: the same bits.
 
-use rocfire_fusion::{Binary, Epilogue, Graph, Scalar, Unary};
+use rocfire_fusion::{Binary, Draft, Epilogue, Graph, Scalar, Unary};
 use rocfire_hal::{DType, Device, Tensor};
 
 use super::{ConvParams, conv, conv_fused, conv_output_shape};
@@ -8,23 +8,13 @@ use crate::testing::{Lie, Numbers, device, device_without_matrix_unit, tensor};
 
 /// A batch normalisation by known statistics, a residual, an activation; the normalised value itself in a wider type.
 fn chain(dtype: DType) -> Graph {
-    let mut graph = Graph::new("Convolution");
-    let y = graph.input(dtype);
-    let [mean, variance, gamma, beta, residual] = std::array::from_fn(|_| graph.input(dtype));
-    let epsilon = graph.scalar(dtype);
-    let zero = graph.constant(dtype, 0);
-    let variance = graph.binary(Binary::Add, variance, epsilon);
-    let deviation = graph.unary(Unary::Sqrt, variance);
-    let centred = graph.binary(Binary::Sub, y, mean);
-    let normal = graph.binary(Binary::Div, centred, deviation);
-    let scaled = graph.binary(Binary::Mul, normal, gamma);
-    let shifted = graph.binary(Binary::Add, scaled, beta);
-    let sum = graph.binary(Binary::Add, shifted, residual);
-    let held = graph.binary(Binary::Max, sum, zero);
-    let wide = graph.cast(shifted, DType::F64);
-    graph.output(held);
-    graph.output(wide);
-    graph
+    Draft::several("Convolution", |g| {
+        let y = g.input(dtype);
+        let [mean, variance, gamma, beta, residual] = std::array::from_fn(|_| g.input(dtype));
+        let deviation = (variance + g.scalar(dtype)).unary(Unary::Sqrt);
+        let shifted = (y - mean) / deviation * gamma + beta;
+        [(shifted + residual).binary(Binary::Max, y.number(0)), shifted.cast(DType::F64)]
+    })
 }
 
 fn contiguous(from: &Tensor) -> Tensor {
@@ -201,10 +191,7 @@ fn an_epilogue_of_another_shape_or_type_is_refused() {
     let make = |shape: &[usize], dtype| Tensor::empty(&device, shape, dtype).unwrap();
     let (x, weight) = (make(&[1, 3, 8, 8], DType::F32), make(&[4, 3, 3, 3], DType::F32));
     let refuse = |shape: &[usize], dtype: DType, part: &str| {
-        let mut graph = Graph::new("Convolution");
-        let y = graph.input(dtype);
-        let y = graph.unary(Unary::Neg, y);
-        graph.output(y);
+        let graph = Draft::graph("Convolution", |g| -g.input(dtype));
         let mut y = make(shape, dtype);
         let outputs = [y.view_mut()];
         let epilogue = Epilogue::new(&graph, shape, &[], &[], &outputs).unwrap();

@@ -1,6 +1,6 @@
 //! `gate`: silu, gelu, swiglu … and multiply.
 
-use rocfire_fusion::{Graph, Scalar, Value};
+use rocfire_fusion::{Binary, Graph, Scalar, Term};
 use rocfire_hal::{DType, Layout, Stream, View, ViewMut};
 
 use super::Activation;
@@ -151,42 +151,37 @@ impl GateKey {
 }
 
 /// The inputs of a gate as graphs read them.
-pub(super) struct Halves {
+pub(super) struct Halves<'g> {
     /// Before the limit, bias added.
-    pub free: [Value; 2],
+    pub free: [Term<'g>; 2],
     /// Gate, and up with the offset.
-    pub held: [Value; 2],
-    pub limit: Value,
-    pub scale: Value,
+    pub held: [Term<'g>; 2],
+    pub limit: Term<'g>,
+    pub scale: Term<'g>,
 }
 
-impl Halves {
-    pub(super) fn new(make: &mut Maker, key: GateKey) -> Halves {
+impl<'g> Halves<'g> {
+    pub(super) fn new(make: &'g Maker, key: GateKey) -> Halves<'g> {
         let mut free = [(); 2].map(|()| make.input(key.x));
         if let Some(dtype) = key.bias {
             let bias = [(); 2].map(|()| make.input(dtype));
-            free = [0, 1].map(|half| make.add(free[half], bias[half]));
+            free = [free[0] + bias[0], free[1] + bias[1]];
         }
         let [limit, offset, scale] = [(); 3].map(|()| make.scalar());
         let mut held = free;
         if key.limit {
-            let least = make.unary(rocfire_fusion::Unary::Neg, limit);
-            held = [make.min(free[0], limit), make.min(free[1], limit)];
-            held[1] = make.max(held[1], least);
+            held = free.map(|half| half.binary(Binary::Min, limit));
+            held[1] = held[1].binary(Binary::Max, -limit);
         }
-        held[1] = make.add(held[1], offset);
+        held[1] = held[1] + offset;
         Halves { free, held, limit, scale }
     }
 }
 
 fn graph(key: GateKey) -> Graph {
-    let mut make = Maker::of(OP, key.x);
-    let halves = Halves::new(&mut make, key);
-    let value = key.activation.value(&mut make, halves.held[0]);
-    let mut y = make.mul(value, halves.held[1]);
-    if key.scale {
-        y = make.mul(y, halves.scale);
-    }
-    make.output(y, key.x);
-    make.graph
+    let make = Maker::of(OP, key.x);
+    let halves = Halves::new(&make, key);
+    let y = key.activation.value(&make, halves.held[0]) * halves.held[1];
+    make.output(if key.scale { y * halves.scale } else { y }, key.x);
+    make.finish()
 }

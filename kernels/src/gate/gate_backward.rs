@@ -55,25 +55,20 @@ pub fn gate_backward(
 }
 
 fn graph(key: GateKey) -> Graph {
-    let mut make = Maker::of(OP, key.x);
-    let halves = Halves::new(&mut make, key);
+    let make = Maker::of(OP, key.x);
+    let Halves { free, held, limit, scale } = Halves::new(&make, key);
     let mut dy = make.input(key.x);
     if key.scale {
-        dy = make.mul(dy, halves.scale);
+        dy = dy * scale;
     }
-    let (value, slope) = key.activation.both(&mut make, halves.held[0]);
-    let through = make.mul(dy, halves.held[1]);
-    let mut gate = make.mul(through, slope);
-    let mut up = make.mul(dy, value);
+    let (value, slope) = key.activation.both(&make, held[0]);
+    let (mut gate, mut up) = (dy * held[1] * slope, dy * value);
     if key.limit {
         let zero = make.constant(0.0);
-        let beyond = make.graph.compare(Compare::Gt, halves.free[0], halves.limit);
-        gate = make.graph.select(beyond, zero, gate);
-        let size = make.unary(Unary::Abs, halves.free[1]);
-        let beyond = make.graph.compare(Compare::Gt, size, halves.limit);
-        up = make.graph.select(beyond, zero, up);
+        gate = free[0].is(Compare::Gt, limit).choose(zero, gate);
+        up = free[1].unary(Unary::Abs).is(Compare::Gt, limit).choose(zero, up);
     }
     make.output(gate, key.x);
     make.output(up, key.x);
-    make.graph
+    make.finish()
 }

@@ -1,7 +1,7 @@
 //! `cross_entropy` of logits and the numbers of classes, and its gradient: nothing of the size of the logits is written but the
 //! gradient itself.
 
-use rocfire_fusion::{Binary, Compare, Graph, IndexOp, Reduce, Scalar, Unary, Value};
+use rocfire_fusion::{Compare, Graph, IndexOp, Reduce, Scalar, Term, Unary};
 use rocfire_hal::{DType, MAX_RANK, Stream, View, ViewMut};
 
 use crate::Result;
@@ -171,142 +171,87 @@ fn scalars(call: &CrossEntropy<'_>, classes: usize) -> [Scalar; 4] {
 }
 
 /// Targets and shares as graphs read them.
-struct Targets {
+struct Targets<'g> {
     /// As it was given.
-    given: Value,
+    given: Term<'g>,
     /// The class: told of where it is none, and any where the target is the ignored one.
-    target: Value,
-    classes: Value,
-    ignored: Option<Value>,
-    share: Value,
-    every: Option<Value>,
-    weights: Option<Value>,
+    target: Term<'g>,
+    classes: Term<'g>,
+    ignored: Option<Term<'g>>,
+    share: Term<'g>,
+    every: Option<Term<'g>>,
+    weights: Option<Term<'g>>,
 }
 
-impl Targets {
-    fn new(make: &mut Maker, op: IndexOp, key: Key) -> Targets {
-        let given = make.graph.row_input(key.targets);
-        let given = make.cast(given, DType::I64);
+impl<'g> Targets<'g> {
+    fn new(make: &'g Maker, op: IndexOp, key: Key) -> Targets<'g> {
+        let given = make.draft.row_input(key.targets).cast(DType::I64);
         let weights = key.weights.map(|dtype| make.input(dtype));
-        let [classes, ignored] = [(); 2].map(|()| make.graph.scalar(DType::I64));
+        let [classes, ignored] = [(); 2].map(|()| make.draft.scalar(DType::I64));
         let [share, every] = [(); 2].map(|()| make.scalar());
         let (ignored, every) = (key.ignores.then_some(ignored), key.smooths.then_some(every));
-        let followed = match ignored {
-            Some(ignored) => {
-                let (skips, first) =
-                    (make.graph.compare(Compare::Eq, given, ignored), make.graph.constant(DType::I64, 0i64));
-                make.graph.select(skips, first, given)
-            }
-            None => given,
-        };
-        let target = make.graph.check(op, followed, classes);
+        let skips = |ignored: Term<'g>| given.is(Compare::Eq, ignored).choose(given.number(0i64), given);
+        let followed = ignored.map_or(given, skips);
+        let target = make.draft.term(|g| g.check(op, followed.value, classes.value));
         Targets { given, target, classes, ignored, share, every, weights }
     }
 
-    /// Whether an element is that of its row's target.
-    fn hit(&self, make: &mut Maker) -> Value {
-        let class = make.graph.index(0);
-        make.graph.compare(Compare::Eq, class, self.target)
-    }
-
-    /// The share of the target's class, with its weight.
-    fn weighted(&self, make: &mut Maker, hit: Value) -> Value {
-        let Some(weights) = self.weights else { return self.share };
-        let zero = make.constant(0.0);
-        let own = make.graph.select(hit, weights, zero);
-        let own = make.sum(own);
-        make.mul(own, self.share)
-    }
-
     /// `value`, NaN where the target is no class, 0 where it is the ignored one.
-    fn finish(&self, make: &mut Maker, value: Value) -> Value {
+    fn finish(&self, make: &'g Maker, value: Term<'g>) -> Term<'g> {
         let (nan, zero) = (make.constant(f64::NAN), make.constant(0.0));
-        let least = make.graph.constant(DType::I64, 0i64);
-        let below = make.graph.compare(Compare::Lt, self.given, least);
-        let above = make.graph.compare(Compare::Ge, self.given, self.classes);
-        let outside = make.graph.binary(Binary::Or, below, above);
-        let value = make.graph.select(outside, nan, value);
-        match self.ignored {
-            Some(ignored) => {
-                let skips = make.graph.compare(Compare::Eq, self.given, ignored);
-                make.graph.select(skips, zero, value)
-            }
-            None => value,
-        }
+        let below = self.given.is(Compare::Lt, self.given.number(0i64));
+        let above = self.given.is(Compare::Ge, self.classes);
+        let value = (below | above).choose(nan, value);
+        self.ignored.map_or(value, |ignored| self.given.is(Compare::Eq, ignored).choose(zero, value))
     }
 }
 
 fn forward_graph(key: Key) -> Graph {
-    let mut make = Maker::new("cross_entropy", wide(key.logits));
+    let make = Maker::new("cross_entropy", wide(key.logits));
     let x = make.input(key.logits);
-    let targets = Targets::new(&mut make, IndexOp::CrossEntropy, key);
-    let most = make.graph.reduce(Reduce::Max, x);
-    let shifted = make.sub(x, most);
-    let exp = make.unary(Unary::ExpBelow, shifted);
-    let total = make.sum(exp);
-    let log = make.unary(Unary::Log, total);
-    let lse = make.add(most, log);
-    let own = make.row_lookup(key.logits, targets.target);
-    let mut loss = make.sub(lse, own);
+    let targets = Targets::new(&make, IndexOp::CrossEntropy, key);
+    let most = x.reduce(Reduce::Max);
+    let lse = most + (x - most).unary(Unary::ExpBelow).reduce(Reduce::Sum).unary(Unary::Log);
+    let mut loss = lse - make.row_lookup(key.logits, targets.target);
     if let Some(dtype) = key.weights {
-        let weight = make.row_lookup(dtype, targets.target);
-        loss = make.mul(loss, weight);
+        loss = loss * make.row_lookup(dtype, targets.target);
     }
     if targets.every.is_some() || targets.weights.is_some() {
-        loss = make.mul(loss, targets.share);
+        loss = loss * targets.share;
     }
     if targets.every.is_some() {
         let rest = match targets.weights {
             Some(weights) => {
-                let product = make.mul(weights, x);
-                let (mean, of_weights) = (make.mean(product), make.mean(weights));
-                let all = make.mul(lse, of_weights);
-                make.sub(all, mean)
+                let mean = (weights * x).reduce(Reduce::Mean);
+                lse * weights.reduce(Reduce::Mean) - mean
             }
-            None => {
-                let mean = make.mean(x);
-                make.sub(lse, mean)
-            }
+            None => lse - x.reduce(Reduce::Mean),
         };
-        let one = make.constant(1.0);
-        let smoothing = make.sub(one, targets.share);
-        let spread = make.mul(rest, smoothing);
-        loss = make.add(loss, spread);
+        loss = loss + rest * (1.0 - targets.share);
     }
-    let loss = targets.finish(&mut make, loss);
-    make.graph.output(loss);
-    make.graph.output(lse);
-    make.graph
+    make.draft.output(targets.finish(&make, loss));
+    make.draft.output(lse);
+    make.finish()
 }
 
 fn backward_graph(key: Key) -> Graph {
-    let mut make = Maker::new("cross_entropy_backward", wide(key.logits));
+    let make = Maker::new("cross_entropy_backward", wide(key.logits));
     let x = make.input(key.logits);
-    let targets = Targets::new(&mut make, IndexOp::CrossEntropyBackward, key);
+    let targets = Targets::new(&make, IndexOp::CrossEntropyBackward, key);
+    let Targets { target, share, weights, every, .. } = targets;
     let [lse, d_loss] = [(); 2].map(|()| make.row_input(wide(key.logits)));
-    let shifted = make.sub(x, lse);
-    let mut dx = make.unary(Unary::Exp, shifted);
-    let (hit, zero) = (targets.hit(&mut make), make.constant(0.0));
-    let share = targets.weighted(&mut make, hit);
-    if let Some(weights) = targets.weights {
-        let mut all = share;
-        if let Some(every) = targets.every {
-            let sum = make.sum(weights);
-            let spread = make.mul(sum, every);
-            all = make.add(all, spread);
-        }
-        dx = make.mul(dx, all);
+    let mut dx = (x - lse).unary(Unary::Exp);
+    let (hit, zero) = (make.draft.index(0).is(Compare::Eq, target), make.constant(0.0));
+    // The share of the target's class, with its weight.
+    let share = weights.map_or(share, |weights| hit.choose(weights, zero).reduce(Reduce::Sum) * share);
+    if let Some(weights) = weights {
+        let all = every.map_or(share, |every| share + weights.reduce(Reduce::Sum) * every);
+        dx = dx * all;
     }
-    let own = make.graph.select(hit, share, zero);
-    dx = make.sub(dx, own);
-    if let Some(mut every) = targets.every {
-        if let Some(weights) = targets.weights {
-            every = make.mul(weights, every);
-        }
-        dx = make.sub(dx, every);
+    dx = dx - hit.choose(share, zero);
+    if let Some(every) = every {
+        dx = dx - weights.map_or(every, |weights| weights * every);
     }
-    dx = make.mul(dx, d_loss);
-    let dx = targets.finish(&mut make, dx);
-    make.output(dx, key.logits);
-    make.graph
+    make.output(targets.finish(&make, dx * d_loss), key.logits);
+    make.finish()
 }

@@ -3,7 +3,7 @@
 //! Statistics of the groups in one launch, then the result element by element: a group's elements share no row with the weights,
 //! which are a channel's.
 
-use rocfire_fusion::{Graph, Scalar};
+use rocfire_fusion::{Graph, Reduce, Scalar};
 use rocfire_hal::{DType, Layout, MAX_RANK, Stream, Tensor, View, ViewMut};
 
 use super::norm::{NormKind, Normal};
@@ -265,13 +265,11 @@ impl Groups {
         let (mut mean, mut inverse) = (tensor()?, tensor()?);
         static GRAPHS: Graphs<DType> = Graphs::new();
         let graph = GRAPHS.get(x.dtype(), |dtype| {
-            let mut make = Maker::new("group_norm_statistics", wide(dtype));
-            let x = make.input(dtype);
-            let epsilon = make.scalar();
-            let normal = Normal::new(&mut make, NormKind::Layer, x, epsilon);
-            make.graph.output(normal.mean.expect("LayerNorm has a mean"));
-            make.graph.output(normal.inverse);
-            make.graph
+            let make = Maker::new("group_norm_statistics", wide(dtype));
+            let normal = Normal::new(NormKind::Layer, make.input(dtype), make.scalar());
+            make.draft.output(normal.mean.expect("LayerNorm has a mean"));
+            make.draft.output(normal.inverse);
+            make.finish()
         });
         let outputs = &mut [mean.view_mut(), inverse.view_mut()];
         graphs::run(stream, &graph, &rows, &[x], &[Scalar::Float(epsilon)], outputs)?;
@@ -288,66 +286,47 @@ struct ApplyKey {
 }
 
 fn apply_graph(key: ApplyKey) -> Graph {
-    let mut make = Maker::new("group_norm", wide(key.x));
+    let make = Maker::new("group_norm", wide(key.x));
     let x = make.input(key.x);
     let [mean, inverse] = [(); 2].map(|()| make.input(wide(key.x)));
-    let centred = make.sub(x, mean);
-    let mut y = make.mul(centred, inverse);
-    if let Some(dtype) = key.weight {
-        let weight = make.input(dtype);
-        y = make.mul(y, weight);
-    }
-    if let Some(dtype) = key.bias {
-        let bias = make.input(dtype);
-        y = make.add(y, bias);
-    }
+    let mut y = (x - mean) * inverse;
+    y = key.weight.map_or(y, |dtype| y * make.input(dtype));
+    y = key.bias.map_or(y, |dtype| y + make.input(dtype));
     make.output(y, key.x);
-    make.graph
+    make.finish()
 }
 
 /// Of each channel: the sum of `dy`, and that of `dy · n`.
 fn sums_graph(dtype: DType) -> Graph {
-    let mut make = Maker::new("group_norm_sums", wide(dtype));
+    let make = Maker::new("group_norm_sums", wide(dtype));
     let [x, dy] = [(); 2].map(|()| make.input(dtype));
     let [mean, inverse] = [(); 2].map(|()| make.input(wide(dtype)));
-    let centred = make.sub(x, mean);
-    let normal = make.mul(centred, inverse);
-    let product = make.mul(dy, normal);
-    for value in [dy, product] {
-        let sum = make.sum(value);
-        make.graph.output(sum);
-    }
-    make.graph
+    let product = dy * ((x - mean) * inverse);
+    [dy, product].into_iter().for_each(|value| make.draft.output(value.reduce(Reduce::Sum)));
+    make.finish()
 }
 
 /// Of each group: the means of `g` and `g · n` over all its elements, from the channels' sums and the share of an element.
 fn means_graph((wide, weight): (DType, Option<DType>)) -> Graph {
-    let mut make = Maker::new("group_norm_means", wide);
+    let make = Maker::new("group_norm_means", wide);
     let sums = [(); 2].map(|()| make.input(wide));
     let weight = weight.map(|dtype| make.input(dtype));
     let share = make.scalar();
     for sum in sums {
-        let weighted = weight.map_or(sum, |weight| make.mul(sum, weight));
-        let mean = make.mean(weighted);
-        let mean = make.mul(mean, share);
-        make.graph.output(mean);
+        let weighted = weight.map_or(sum, |weight| sum * weight);
+        make.draft.output(weighted.reduce(Reduce::Mean) * share);
     }
-    make.graph
+    make.finish()
 }
 
 /// `dx = inverse · (dy · weight - level - n · along)`.
 fn gradient_graph((dtype, weight): (DType, Option<DType>)) -> Graph {
-    let mut make = Maker::new("group_norm_gradient", wide(dtype));
+    let make = Maker::new("group_norm_gradient", wide(dtype));
     let [x, dy] = [(); 2].map(|()| make.input(dtype));
     let [mean, inverse, level, along] = [(); 4].map(|()| make.input(wide(dtype)));
     let weight = weight.map(|dtype| make.input(dtype));
-    let g = weight.map_or(dy, |weight| make.mul(dy, weight));
-    let centred = make.sub(x, mean);
-    let normal = make.mul(centred, inverse);
-    let back = make.mul(normal, along);
-    let dx = make.sub(g, level);
-    let dx = make.sub(dx, back);
-    let dx = make.mul(dx, inverse);
-    make.output(dx, dtype);
-    make.graph
+    let g = weight.map_or(dy, |weight| dy * weight);
+    let back = (x - mean) * inverse * along;
+    make.output((g - level - back) * inverse, dtype);
+    make.finish()
 }

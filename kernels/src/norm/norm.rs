@@ -1,12 +1,12 @@
 //! `norm`: RMSNorm and LayerNorm of rows.
 
-use rocfire_fusion::{Graph, Scalar, Unary, Value};
+use rocfire_fusion::{Graph, Reduce, Scalar, Term, Unary};
 use rocfire_hal::{DType, Stream, View, ViewMut};
 
 use crate::Result;
 use crate::family::{self, shape};
 use crate::gate::Activation;
-use crate::graphs::{self, Graphs, Inputs, Maker, apart_or_same, columns, float, same_shape};
+use crate::graphs::{self, Graphs, Inputs, Maker, apart_or_same, columns, float, same_shape, wide};
 
 const OP: &str = "norm";
 
@@ -180,72 +180,49 @@ impl NormKey {
 }
 
 fn graph(key: NormKey) -> Graph {
-    let mut make = Maker::of(OP, key.x);
+    let make = Maker::of(OP, key.x);
     let mut x = make.input(key.x);
     let mut stored = None;
     if key.residual {
-        let residual = make.input(key.x);
-        let sum = make.add(x, residual);
-        let rounded = make.cast(sum, key.x);
+        let rounded = (x + make.input(key.x)).cast(key.x);
         stored = Some(rounded);
-        x = make.widen(rounded);
+        x = rounded.cast(wide(key.x));
     }
-    let weight = key.weight.map(|dtype| factor(&mut make, dtype, key.one_plus));
+    let weight = key.weight.map(|dtype| factor(&make, dtype, key.one_plus));
     let bias = key.bias.map(|dtype| make.input(dtype));
     let gate = key.gate.map(|activation| (activation, make.input(key.x)));
-    let epsilon = make.scalar();
-    let mut y = Normal::new(&mut make, key.kind, x, epsilon).value;
-    if let Some(weight) = weight {
-        y = make.mul(y, weight);
-    }
-    if let Some(bias) = bias {
-        y = make.add(y, bias);
-    }
-    if let Some((activation, gate)) = gate {
-        let factor = activation.value(&mut make, gate);
-        y = make.mul(y, factor);
-    }
+    let mut y = Normal::new(key.kind, x, make.scalar()).value;
+    y = weight.map_or(y, |weight| y * weight);
+    y = bias.map_or(y, |bias| y + bias);
+    y = gate.map_or(y, |(activation, gate)| y * activation.value(&make, gate));
     make.output(y, key.x);
     if key.sum {
-        let sum = stored.unwrap_or(x);
-        make.output(sum, key.x);
+        make.output(stored.unwrap_or(x), key.x);
     }
-    make.graph
+    make.finish()
 }
 
 /// The factors of columns: the next input, or one more.
-pub(super) fn factor(make: &mut Maker, dtype: DType, one_plus: bool) -> Value {
+pub(super) fn factor(make: &Maker, dtype: DType, one_plus: bool) -> Term<'_> {
     let weight = make.input(dtype);
-    if !one_plus {
-        return weight;
-    }
-    let one = make.constant(1.0);
-    make.add(one, weight)
+    if one_plus { 1.0 + weight } else { weight }
 }
 
 /// A row brought to size 1.
-pub(super) struct Normal {
+pub(super) struct Normal<'g> {
     /// `(x - mean) · inverse`.
-    pub value: Value,
+    pub value: Term<'g>,
     /// One over the root, per row.
-    pub inverse: Value,
+    pub inverse: Term<'g>,
     /// Per row, of [`NormKind::Layer`] only.
-    pub mean: Option<Value>,
+    pub mean: Option<Term<'g>>,
 }
 
-impl Normal {
-    pub(super) fn new(make: &mut Maker, kind: NormKind, x: Value, epsilon: Value) -> Normal {
-        let (mean, centred) = match kind {
-            NormKind::Rms => (None, x),
-            NormKind::Layer => {
-                let mean = make.mean(x);
-                (Some(mean), make.sub(x, mean))
-            }
-        };
-        let square = make.mul(centred, centred);
-        let size = make.mean(square);
-        let above = make.add(size, epsilon);
-        let inverse = make.unary(Unary::Rsqrt, above);
-        Normal { value: make.mul(centred, inverse), inverse, mean }
+impl<'g> Normal<'g> {
+    pub(super) fn new(kind: NormKind, x: Term<'g>, epsilon: Term<'g>) -> Normal<'g> {
+        let mean = (kind == NormKind::Layer).then(|| x.reduce(Reduce::Mean));
+        let centred = mean.map_or(x, |mean| x - mean);
+        let inverse = ((centred * centred).reduce(Reduce::Mean) + epsilon).unary(Unary::Rsqrt);
+        Normal { value: centred * inverse, inverse, mean }
     }
 }

@@ -8,7 +8,7 @@
 //! with them. Columns: the gradients of weight and bias, which sum over rows, in parts that different workgroups add up.
 
 use bytemuck::{Pod, Zeroable};
-use rocfire_fusion::{Graph, Scalar};
+use rocfire_fusion::{Graph, Reduce, Scalar};
 use rocfire_hal::{DType, MAX_RANK, Source, Stream, Tensor, View, ViewMut};
 
 use super::norm::{self, NormKind, NormParams, Normal, factor};
@@ -457,57 +457,39 @@ struct RowsKey {
 /// With `g = dy · activation(gate) · weight` and the normal `n`: `dx = inverse · (g - n · mean(g n) - mean(g))`, the last for
 /// LayerNorm only.
 fn rows_graph(key: RowsKey) -> Graph {
-    let mut make = Maker::new(OP, wide(key.x));
+    let make = Maker::new(OP, wide(key.x));
     let x = make.input(key.x);
     let mut g = make.input(key.x);
-    let weight = key.weight.map(|dtype| factor(&mut make, dtype, key.one_plus));
+    let weight = key.weight.map(|dtype| factor(&make, dtype, key.one_plus));
     let bias = key.bias.map(|dtype| make.input(dtype));
     let gate = key.gate.map(|activation| (activation, make.input(key.x)));
     let d_sum = key.d_sum.then(|| make.input(key.x));
-    let epsilon = make.scalar();
-    let normal = Normal::new(&mut make, key.kind, x, epsilon);
+    let normal = Normal::new(key.kind, x, make.scalar());
     let mut d_gate = None;
     if let Some((activation, gate)) = gate {
-        let (value, slope) = activation.both(&mut make, gate);
+        let (value, slope) = activation.both(&make, gate);
         if key.d_gate {
-            let mut y = normal.value;
-            if let Some(weight) = weight {
-                y = make.mul(y, weight);
-            }
-            if let Some(bias) = bias {
-                y = make.add(y, bias);
-            }
-            let through = make.mul(g, y);
-            d_gate = Some(make.mul(through, slope));
+            let y = weight.map_or(normal.value, |weight| normal.value * weight);
+            let y = bias.map_or(y, |bias| y + bias);
+            d_gate = Some(g * y * slope);
         }
-        g = make.mul(g, value);
+        g = g * value;
     }
-    if let Some(weight) = weight {
-        g = make.mul(g, weight);
-    }
-    let product = make.mul(g, normal.value);
-    let along = make.mean(product);
-    let back = make.mul(normal.value, along);
-    let mut dx = make.sub(g, back);
+    g = weight.map_or(g, |weight| g * weight);
+    let along = (g * normal.value).reduce(Reduce::Mean);
+    let mut dx = g - normal.value * along;
     if key.kind == NormKind::Layer {
-        let level = make.mean(g);
-        dx = make.sub(dx, level);
+        dx = dx - g.reduce(Reduce::Mean);
     }
-    dx = make.mul(dx, normal.inverse);
-    if let Some(d_sum) = d_sum {
-        dx = make.add(dx, d_sum);
-    }
-    make.output(dx, key.x);
+    dx = dx * normal.inverse;
+    make.output(d_sum.map_or(dx, |d_sum| dx + d_sum), key.x);
     if let Some(d_gate) = d_gate {
         make.output(d_gate, key.x);
     }
     if key.statistics {
-        make.graph.output(normal.inverse);
-        if let Some(mean) = normal.mean {
-            make.graph.output(mean);
-        }
+        [Some(normal.inverse), normal.mean].into_iter().flatten().for_each(|term| make.draft.output(term));
     }
-    make.graph
+    make.finish()
 }
 
 /// What varies in the graph of columns.
@@ -523,28 +505,22 @@ struct ColumnsKey {
 
 /// The sums over rows of `dy · activation(gate) · n` and of `dy · activation(gate)`.
 fn columns_graph(key: ColumnsKey) -> Graph {
-    let mut make = Maker::new("norm_columns", wide(key.x));
+    let make = Maker::new("norm_columns", wide(key.x));
     let x = make.input(key.x);
     let mut g = make.input(key.x);
     let inverse = make.input(wide(key.x));
     let mean = (key.kind == NormKind::Layer).then(|| make.input(wide(key.x)));
     if let Some(activation) = key.gate {
-        let gate = make.input(key.x);
-        let value = activation.value(&mut make, gate);
-        g = make.mul(g, value);
+        g = g * activation.value(&make, make.input(key.x));
     }
     if let Some(dtype) = key.weight {
-        let centred = mean.map_or(x, |mean| make.sub(x, mean));
-        let normal = make.mul(centred, inverse);
-        let product = make.mul(g, normal);
-        let sum = make.sum(product);
-        make.output(sum, dtype);
+        let normal = mean.map_or(x, |mean| x - mean) * inverse;
+        make.output((g * normal).reduce(Reduce::Sum), dtype);
     }
     if let Some(dtype) = key.bias {
-        let sum = make.sum(g);
-        make.output(sum, dtype);
+        make.output(g.reduce(Reduce::Sum), dtype);
     }
-    make.graph
+    make.finish()
 }
 
 /// How many parts sums over so many rows are cut into: a power of two that divides them.
@@ -625,11 +601,9 @@ fn sum_rows(
 pub(super) fn sum_parts(stream: &Stream, parts: &Tensor, to: ViewMut<'_>) -> Result<()> {
     static GRAPHS: Graphs<[DType; 2]> = Graphs::new();
     let graph = GRAPHS.get([parts.dtype(), to.dtype()], |[from, to]| {
-        let mut make = Maker::new("norm_parts", from);
-        let x = make.input(from);
-        let sum = make.sum(x);
-        make.output(sum, to);
-        make.graph
+        let make = Maker::new("norm_parts", from);
+        make.output(make.input(from).reduce(Reduce::Sum), to);
+        make.finish()
     });
     let across = parts.layout().swap(0, 1)?;
     let view = parts.view().with_layout(across)?;

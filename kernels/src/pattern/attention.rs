@@ -16,7 +16,7 @@
 //! operators give NaN. Filled with a number, they are filled with a lower one that absorbs every score, so that a row that
 //! sees nothing is the mean of the values, as the operators make it.
 
-use rocfire_fusion::{Binary, Graph, Scalar, Value, run};
+use rocfire_fusion::{Draft, Graph, Scalar, Term, run};
 use rocfire_hal::{DType, Layout, MAX_RANK, Stream, Tensor, View};
 
 use crate::Result;
@@ -320,26 +320,21 @@ impl<V: Copy + Eq> Attention<V> {
     }
 
     fn mask_graph(&self, real: DType, sources: &[&Tensor]) -> Graph {
-        let mut graph = Graph::new("attention_mask");
-        let inputs: Vec<Value> = sources.iter().map(|source| graph.input(source.dtype())).collect();
-        let mut now: Option<Value> = None;
-        for (masking, input) in self.masking.iter().zip(inputs) {
-            now = Some(match (masking, now) {
-                (Masking::Bias(_), None) => graph.cast(input, real),
-                (Masking::Bias(_), Some(sum)) => {
-                    let wide = graph.cast(input, real);
-                    graph.binary(Binary::Add, sum, wide)
-                }
-                (Masking::Fill(..), now) => {
-                    let below = now.unwrap_or_else(|| graph.constant(real, Scalar::Float(0.0)));
-                    let by = graph.scalar(real);
-                    graph.select(input, by, below)
-                }
-            });
-        }
-        let now = now.expect("there is something to make one of");
-        graph.output(now);
-        graph
+        Draft::graph("attention_mask", |g| {
+            let inputs: Vec<Term<'_>> = sources.iter().map(|source| g.input(source.dtype())).collect();
+            let mut now: Option<Term<'_>> = None;
+            for (masking, input) in self.masking.iter().zip(inputs) {
+                now = Some(match (masking, now) {
+                    (Masking::Bias(_), None) => input.cast(real),
+                    (Masking::Bias(_), Some(sum)) => sum + input.cast(real),
+                    (Masking::Fill(..), now) => {
+                        let below = now.unwrap_or_else(|| g.constant(real, 0.0));
+                        input.choose(g.scalar(real), below)
+                    }
+                });
+            }
+            now.expect("there is something to make one of")
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! `quantise_activations`: the launcher of `activations.hip`.
 
 use bytemuck::{Pod, Zeroable};
+use rocfire_fusion::Draft;
 use rocfire_hal::{Buffer, DType, Error, Source, Stream, Tensor, View, ViewMut};
 
 use super::format::{Format, ScaleKind};
@@ -140,11 +141,7 @@ pub fn quantise_activations(stream: &Stream, x: View<'_>, smooth: Option<View<'_
 
 /// `x · smooth` in f32.
 fn smoothed(stream: &Stream, x: View<'_>, smooth: View<'_>) -> Result<Tensor> {
-    let mut graph = rocfire_fusion::Graph::new("smoothed");
-    let (value, factor) = (graph.input(x.dtype()), graph.input(DType::F32));
-    let value = if x.dtype() == DType::F32 { value } else { graph.cast(value, DType::F32) };
-    let value = graph.binary(rocfire_fusion::Binary::Mul, value, factor);
-    graph.output(value);
+    let graph = Draft::graph("smoothed", |g| g.input(x.dtype()).cast(DType::F32) * g.input(DType::F32));
     let mut out = Tensor::empty(x.device(), x.shape(), DType::F32)?;
     let factor = smooth.with_layout(smooth.layout().unsqueeze(0)?)?;
     rocfire_fusion::run(stream, &graph, x.shape(), &[x, factor], &[], &mut [out.view_mut()])?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{Arch, ArchInfo, Fp8, Matrix};
-use rocfire_fusion::{Compare, Graph};
+use rocfire_fusion::{Compare, Draft};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Error, Source, Stream, Tensor, View, ViewMut};
 
@@ -461,18 +461,15 @@ pub fn halve_to_fnuz(stream: &Stream, codes: ViewMut<'_>) -> Result<()> {
     family::writable(OP, "codes", &codes)?;
     static GRAPHS: Graphs<()> = Graphs::new();
     let graph = GRAPHS.get((), |()| {
-        let mut graph = Graph::new(OP);
-        let code = graph.input(DType::U8);
-        let [nan, negative_nan, zero, negative_zero] =
-            [0x7f, 0xff, 0x00, 0x80].map(|code: i64| graph.constant(DType::U8, code));
-        let is = [nan, negative_nan, negative_zero].map(|other| graph.compare(Compare::Eq, code, other));
-        // The code of minus zero is NaN there.
-        let mut to = graph.select(is[2], zero, code);
-        for is_nan in [is[0], is[1]] {
-            to = graph.select(is_nan, negative_zero, to);
-        }
-        graph.output(to);
-        graph
+        Draft::graph(OP, |g| {
+            let code = g.input(DType::U8);
+            let [nan, negative_nan, zero, negative_zero] =
+                [0x7f, 0xff, 0x00, 0x80].map(|code: i64| g.constant(DType::U8, code));
+            let is = [nan, negative_nan, negative_zero].map(|other| code.is(Compare::Eq, other));
+            // The code of minus zero is NaN there.
+            let to = is[2].choose(zero, code);
+            is[1].choose(negative_zero, is[0].choose(negative_zero, to))
+        })
     });
     let from = codes.view();
     graphs::run(stream, &graph, from.shape(), &[from], &[], &mut [codes])

@@ -1,6 +1,6 @@
 //! `softmax`, `log_softmax` and their gradients.
 
-use rocfire_fusion::{Graph, Reduce, Unary, Value};
+use rocfire_fusion::{Graph, Reduce, Unary};
 use rocfire_hal::{DType, Layout, Stream, View, ViewMut};
 
 use crate::Result;
@@ -115,42 +115,32 @@ fn rows(
 }
 
 fn graph((kind, dtype): (Kind, DType)) -> Graph {
-    let mut make = Maker::of(kind.name(), dtype);
+    let make = Maker::of(kind.name(), dtype);
     let x = make.input(dtype);
+    let exponentials = || {
+        let shifted = x - x.reduce(Reduce::Max);
+        let exp = make.exp(shifted);
+        (shifted, exp, exp.reduce(Reduce::Sum))
+    };
     let y = match kind {
         Kind::Softmax => {
-            let (_, exp, total) = exponentials(&mut make, x);
+            let (_, exp, total) = exponentials();
             make.div_by(exp, total)
         }
         Kind::LogSoftmax => {
-            let (shifted, _, total) = exponentials(&mut make, x);
-            let log = make.unary(Unary::Log, total);
-            make.sub(shifted, log)
+            let (shifted, _, total) = exponentials();
+            shifted - total.unary(Unary::Log)
         }
         Kind::SoftmaxBackward => {
             let dy = make.input(dtype);
-            let product = make.mul(dy, x);
-            let sum = make.sum(product);
-            let rest = make.sub(dy, sum);
-            make.mul(x, rest)
+            x * (dy - (dy * x).reduce(Reduce::Sum))
         }
         Kind::LogSoftmaxBackward => {
             let dy = make.input(dtype);
-            let sum = make.sum(dy);
-            let share = make.exp(x);
-            let back = make.mul(share, sum);
-            make.sub(dy, back)
+            let sum = dy.reduce(Reduce::Sum);
+            dy - make.exp(x) * sum
         }
     };
     make.output(y, dtype);
-    make.graph
-}
-
-/// A row less its largest, the exponentials of that, and their sum.
-fn exponentials(make: &mut Maker, x: Value) -> (Value, Value, Value) {
-    let most = make.graph.reduce(Reduce::Max, x);
-    let shifted = make.sub(x, most);
-    let exp = make.exp(shifted);
-    let total = make.sum(exp);
-    (shifted, exp, total)
+    make.finish()
 }

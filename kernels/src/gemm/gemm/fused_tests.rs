@@ -1,27 +1,20 @@
 //! A product with its epilogue against the product and then the graph: the same bits.
 
-use rocfire_fusion::{Binary, Compare, Graph, Scalar, Unary};
+use rocfire_fusion::{Binary, Compare, Draft, Graph, Scalar, Unary};
 
 use super::*;
 use crate::testing::{Lie, Numbers, device, device_without_matrix_unit, tensor};
 
 /// `max(ab + bias, 0) · s + residual`, whether `ab + bias` is positive, and `ab` itself in the wider of its types.
 fn chain(dtype: DType) -> Graph {
-    let mut graph = Graph::new("Matmul");
-    let product = graph.input(dtype);
-    let (bias, residual) = (graph.input(dtype), graph.input(dtype));
-    let scale = graph.scalar(dtype);
-    let zero = graph.constant(dtype, 0);
-    let sum = graph.binary(Binary::Add, product, bias);
-    let positive = graph.compare(Compare::Gt, sum, zero);
-    let held = graph.binary(Binary::Max, sum, zero);
-    let scaled = graph.binary(Binary::Mul, held, scale);
-    let result = graph.binary(Binary::Add, scaled, residual);
-    let wide = graph.cast(product, if dtype.is_float() { DType::F64 } else { DType::I64 });
-    for output in [result, positive, wide] {
-        graph.output(output);
-    }
-    graph
+    Draft::several("Matmul", |g| {
+        let product = g.input(dtype);
+        let (bias, residual, zero) = (g.input(dtype), g.input(dtype), product.number(0));
+        let sum = product + bias;
+        let result = sum.binary(Binary::Max, zero) * g.scalar(dtype) + residual;
+        let wide = product.cast(if dtype.is_float() { DType::F64 } else { DType::I64 });
+        [result, sum.is(Compare::Gt, zero), wide]
+    })
 }
 
 struct Case {
@@ -156,11 +149,7 @@ fn batches_merge_with_the_rows_where_the_epilogue_allows() {
     let device = device();
     let make = |shape: &[usize]| Tensor::empty(&device, shape, DType::F32).unwrap();
     let (a, b) = (make(&[4, 5, 16]), make(&[16, 8]));
-    let mut graph = Graph::new("Matmul");
-    let (product, bias) = (graph.input(DType::F32), graph.input(DType::F32));
-    let sum = graph.binary(Binary::Add, product, bias);
-    let sum = graph.unary(Unary::Tanh, sum);
-    graph.output(sum);
+    let graph = Draft::graph("Matmul", |g| (g.input(DType::F32) + g.input(DType::F32)).unary(Unary::Tanh));
     for (bias, expected) in [(make(&[8]), (20, 0)), (make(&[5, 8]), (5, 1)), (make(&[4, 5, 1]), (20, 0))] {
         let mut c = make(&[4, 5, 8]);
         let outputs = [c.view_mut()];

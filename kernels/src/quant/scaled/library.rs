@@ -5,7 +5,7 @@
 //! before anything goes there, and what a library refuses stays with our kernel.
 
 use rocfire_arch::{Arch, ArchInfo, Vendor};
-use rocfire_fusion::{Binary, Graph};
+use rocfire_fusion::Draft;
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::vendor::{Code, Coded, Operand, Plan, Product, Scaling, VendorLaunch, alignment_of};
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View, ViewMut};
@@ -314,16 +314,10 @@ fn prepared(stream: &Stream, side: &Side<'_>, scaling: Scaling) -> Result<Tensor
 fn scale(stream: &Stream, sums: &Tensor, [a, b]: [View<'_>; 2], c: ViewMut<'_>) -> Result<()> {
     static GRAPHS: Graphs<[DType; 4]> = Graphs::new();
     let graph = GRAPHS.get([sums.dtype(), a.dtype(), b.dtype(), c.dtype()], |[sums, a, b, to]| {
-        let mut graph = Graph::new("scale_sums");
-        let [sum, a, b] = [sums, a, b].map(|dtype| {
-            let value = graph.input(dtype);
-            if dtype == DType::F32 { value } else { graph.cast(value, DType::F32) }
-        });
-        let factor = graph.binary(Binary::Mul, a, b);
-        let scaled = graph.binary(Binary::Mul, sum, factor);
-        let stored = if to == DType::F32 { scaled } else { graph.cast(scaled, to) };
-        graph.output(stored);
-        graph
+        Draft::graph("scale_sums", |g| {
+            let [sum, a, b] = [sums, a, b].map(|dtype| g.input(dtype).cast(DType::F32));
+            (sum * (a * b)).cast(to)
+        })
     });
     let across = b.with_layout(b.layout().swap(0, 1)?)?;
     let shape = [sums.shape()[0], sums.shape()[1]];
