@@ -7,12 +7,12 @@
 use burn_backend::ops::BoolTensorOps;
 use burn_backend::{DType as BurnDType, ExecutionError, Scalar, Shape, Slice, TensorData};
 use burn_std::{BoolDType, BoolStore, FloatDType, IndexingUpdateOp, IntDType};
-use rocfire_fusion::{Binary, Compare, Reduce, Scalar as Number, Unary};
+use rocfire_fusion::{Binary, Compare, Reduce, Scalar as Number, Unary, eager};
 use rocfire_hal::DType;
 
 use super::elementwise::scalar;
 use super::rows::of_any_kind;
-use super::{bools, elementwise, float_dtype, index, int_dtype, memory, out, reduce, view};
+use super::{bools, float_dtype, index, int_dtype, memory, out, reduce, view};
 use crate::error::{Error, OrPanic};
 use crate::{Rocm, RocmDevice, RocmTensor};
 
@@ -23,7 +23,7 @@ fn filled(shape: &Shape, device: &RocmDevice, dtype: BoolDType, value: bool) -> 
 macro_rules! binary {
     ($($name:ident => $op:ident),+ $(,)?) => { $(
         fn $name(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
-            bools(lhs.store(), elementwise::binary_last(Binary::$op, lhs.into_inner(), rhs.into_inner()))
+            bools(lhs.store(), eager::binary_reusing(Binary::$op, lhs.into_inner(), rhs.into_inner()))
         }
     )+ };
 }
@@ -78,8 +78,8 @@ impl BoolTensorOps<Rocm> for Rocm {
         bool_gather => index::gather;
         bool_select => index::select;
         bool_mask_select => index::mask_select;
-        bool_mask_where => elementwise::select;
-        bool_mask_fill => elementwise::mask_fill;
+        bool_mask_where => eager::select;
+        bool_mask_fill => eager::mask_fill;
     }
 
     async fn bool_argwhere(tensor: RocmTensor, out_dtype: IntDType) -> RocmTensor {
@@ -101,23 +101,23 @@ impl BoolTensorOps<Rocm> for Rocm {
     }
 
     fn bool_equal(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
-        bools(lhs.store(), elementwise::compare(Compare::Eq, lhs.as_inner(), rhs.as_inner()))
+        bools(lhs.store(), eager::compare(Compare::Eq, lhs.as_inner(), rhs.as_inner()))
     }
 
     fn bool_equal_elem(lhs: RocmTensor, rhs: Scalar) -> RocmTensor {
-        bools(lhs.store(), elementwise::compare_scalar(Compare::Eq, lhs.as_inner(), scalar(rhs)))
+        bools(lhs.store(), eager::compare_scalar(Compare::Eq, lhs.as_inner(), scalar(rhs)))
     }
 
     fn bool_not_equal(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
-        bools(lhs.store(), elementwise::compare(Compare::Ne, lhs.as_inner(), rhs.as_inner()))
+        bools(lhs.store(), eager::compare(Compare::Ne, lhs.as_inner(), rhs.as_inner()))
     }
 
     fn bool_not_equal_elem(lhs: RocmTensor, rhs: Scalar) -> RocmTensor {
-        bools(lhs.store(), elementwise::compare_scalar(Compare::Ne, lhs.as_inner(), scalar(rhs)))
+        bools(lhs.store(), eager::compare_scalar(Compare::Ne, lhs.as_inner(), scalar(rhs)))
     }
 
     fn bool_not(tensor: RocmTensor) -> RocmTensor {
-        bools(tensor.store(), elementwise::unary(Unary::Not, tensor.as_inner()))
+        bools(tensor.store(), eager::unary(Unary::Not, tensor.as_inner()))
     }
 
     binary! { bool_and => And, bool_or => Or, bool_xor => Xor }

@@ -7,7 +7,7 @@
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::{Distribution, ExecutionError, Scalar, Shape, Slice, TensorData};
 use burn_std::{BoolDType, BoolStore, FloatDType, IndexingUpdateOp, IntDType};
-use rocfire_fusion::{Binary, Compare, Reduce, Unary};
+use rocfire_fusion::{Binary, Compare, Reduce, Unary, eager};
 
 use super::elementwise::scalar;
 use super::rows::{along_axis, compare, float_unary, of_any_kind, of_numbers, over_all, tests, unary};
@@ -21,7 +21,7 @@ use crate::{Rocm, RocmDevice, RocmTensor};
 macro_rules! binary {
     ($($name:ident => $op:ident),+ $(,)?) => { $(
         fn $name(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
-            out(elementwise::binary_last(Binary::$op, lhs.into_inner(), rhs.into_inner()))
+            out(eager::binary_reusing(Binary::$op, lhs.into_inner(), rhs.into_inner()))
         }
     )+ };
 }
@@ -29,7 +29,7 @@ macro_rules! binary {
 macro_rules! binary_scalar {
     ($($name:ident => $op:ident),+ $(,)?) => { $(
         fn $name(lhs: RocmTensor, rhs: Scalar) -> RocmTensor {
-            out(elementwise::binary_scalar_last(Binary::$op, lhs.into_inner(), scalar(rhs)))
+            out(eager::binary_scalar_reusing(Binary::$op, lhs.into_inner(), scalar(rhs)))
         }
     )+ };
 }
@@ -125,11 +125,11 @@ impl FloatTensorOps<Rocm> for Rocm {
     }
 
     fn float_is_nan(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        bools(out_dtype, elementwise::unary(Unary::IsNan, tensor.as_inner()))
+        bools(out_dtype, eager::unary(Unary::IsNan, tensor.as_inner()))
     }
 
     fn float_is_inf(tensor: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-        bools(out_dtype, elementwise::unary(Unary::IsInf, tensor.as_inner()))
+        bools(out_dtype, eager::unary(Unary::IsInf, tensor.as_inner()))
     }
 
     fn float_cross(lhs: RocmTensor, rhs: RocmTensor, dim: usize) -> RocmTensor {
@@ -150,8 +150,8 @@ impl FloatTensorOps<Rocm> for Rocm {
         float_gather => index::gather;
         float_select => index::select;
         float_mask_select => index::mask_select;
-        float_mask_where => elementwise::select;
-        float_mask_fill => elementwise::mask_fill;
+        float_mask_where => eager::select;
+        float_mask_fill => eager::mask_fill;
     }
 
     of_numbers! {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use rocfire_fusion::{Graph, Scalar, Value, run};
+use rocfire_fusion::{Draft, Graph, Scalar, Term, run};
 use rocfire_hal::{DType, Tensor};
 
 use super::{memory, view};
@@ -15,24 +15,31 @@ use crate::error::Result;
 /// Most element types that tell one graph of a name from another.
 const MAX_KEY: usize = 4;
 
-type Key = (&'static str, [Option<DType>; MAX_KEY]);
+type Key = ((&'static str, u8), [Option<DType>; MAX_KEY]);
 
 static GRAPHS: LazyLock<RwLock<HashMap<Key, Arc<Graph>>>> = LazyLock::new(RwLock::default);
 
-/// The graph of a name for these element types, built by `build` the first time. Everything that `build` depends on must be
+/// The graph of a name for these element types, written by `write` the first time. Everything that `write` depends on must be
 /// in the name or the types.
-pub(crate) fn graph(name: &'static str, dtypes: &[DType], build: impl FnOnce(&mut Graph)) -> Arc<Graph> {
-    assert!(dtypes.len() <= MAX_KEY, "{name} has more element types than a key holds");
-    let mut key: Key = (name, [None; MAX_KEY]);
+pub(crate) fn graph(name: &'static str, dtypes: &[DType], write: impl FnOnce(&Draft) -> Term<'_>) -> Arc<Graph> {
+    variant((name, 0), dtypes, write)
+}
+
+/// The same of a graph that is written in several ways, by their number.
+pub(crate) fn variant(
+    named: (&'static str, u8),
+    dtypes: &[DType],
+    write: impl FnOnce(&Draft) -> Term<'_>,
+) -> Arc<Graph> {
+    assert!(dtypes.len() <= MAX_KEY, "{named:?} has more element types than a key holds");
+    let mut key: Key = (named, [None; MAX_KEY]);
     for (slot, &dtype) in key.1.iter_mut().zip(dtypes) {
         *slot = Some(dtype);
     }
     if let Some(graph) = GRAPHS.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return graph.clone();
     }
-    let mut graph = Graph::new(name);
-    build(&mut graph);
-    let graph = Arc::new(graph);
+    let graph = Arc::new(Draft::graph(named.0, write));
     GRAPHS.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(graph).clone()
 }
 
@@ -70,9 +77,4 @@ fn into_fresh(
 /// What elements of `dtype` are computed in where several operators make one launch: 16-bit floats in f32.
 pub(crate) fn wide(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
-}
-
-/// `value` in another element type; itself where it already has it.
-pub(crate) fn to(g: &mut Graph, value: Value, dtype: DType) -> Value {
-    if g.dtype(value) == dtype { value } else { g.cast(value, dtype) }
 }

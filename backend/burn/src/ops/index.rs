@@ -4,7 +4,7 @@
 //! index tensor, so results do not depend on scheduling. Index tuples (`_nd`) are turned into numbers of rows in one launch.
 
 use burn_std::IndexingUpdateOp;
-use rocfire_fusion::{Binary, Compare, IndexOp, Reduce};
+use rocfire_fusion::{Compare, IndexOp, Reduce};
 use rocfire_hal::{DType, Error as HalError, Tensor};
 use rocfire_kernels::index::{self as kernel, Chosen, Update};
 
@@ -84,19 +84,12 @@ fn rows(op: IndexOp, shape: &[usize], indices: &Tensor) -> Result<Tensor> {
     let strides = memory::table(indices.device(), &[1, width], DType::I64, &strides)?;
     let dtype = indices.dtype();
     let graph = fused::graph(op.name(), &[dtype], |g| {
-        let index = g.input(dtype);
-        let index = fused::to(g, index, DType::I64);
+        let index = g.input(dtype).cast(DType::I64);
         let (extent, stride) = (g.input(DType::I64), g.input(DType::I64));
-        let index = g.check(op, index, extent);
-        let zero = g.constant(DType::I64, 0_i64);
-        let (low, high) = (g.compare(Compare::Ge, index, zero), g.compare(Compare::Lt, index, extent));
-        let inside = g.binary(Binary::And, low, high);
-        let all_inside = g.reduce(Reduce::All, inside);
-        let part = g.binary(Binary::Mul, index, stride);
-        let row = g.reduce(Reduce::Sum, part);
-        let nowhere = g.constant(DType::I64, -1_i64);
-        let row = g.select(all_inside, row, nowhere);
-        g.output(row);
+        let index = g.term(|g| g.check(op, index.value, extent.value));
+        let is_inside = index.is(Compare::Ge, index.number(0_i64)) & index.is(Compare::Lt, extent);
+        let row = (index * stride).reduce(Reduce::Sum);
+        is_inside.reduce(Reduce::All).choose(row, row.number(-1_i64))
     });
     view::reshape(&fused::per_row(&graph, &[&tuples, &extents, &strides], &[], DType::I64)?, &[count])
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use burn_backend::ops::IntTensorOps;
 use burn_backend::{Distribution, ExecutionError, Scalar, Shape, Slice, TensorData};
 use burn_std::{BoolDType, BoolStore, FloatDType, IndexingUpdateOp, IntDType};
-use rocfire_fusion::{Binary, Compare, Reduce, Unary};
+use rocfire_fusion::{Binary, Compare, Reduce, Unary, eager};
 
 use super::elementwise::scalar;
 use super::rows::{along_axis, compare, of_any_kind, of_numbers, over_all, tests, unary};
@@ -22,11 +22,11 @@ use crate::{Rocm, RocmDevice, RocmTensor};
 macro_rules! binary {
     ($($name:ident, $with_scalar:ident => $op:ident),+ $(,)?) => { $(
         fn $name(lhs: RocmTensor, rhs: RocmTensor) -> RocmTensor {
-            out(elementwise::binary_last(Binary::$op, lhs.into_inner(), rhs.into_inner()))
+            out(eager::binary_reusing(Binary::$op, lhs.into_inner(), rhs.into_inner()))
         }
 
         fn $with_scalar(lhs: RocmTensor, rhs: Scalar) -> RocmTensor {
-            out(elementwise::binary_scalar_last(Binary::$op, lhs.into_inner(), scalar(rhs)))
+            out(eager::binary_scalar_reusing(Binary::$op, lhs.into_inner(), scalar(rhs)))
         }
     )+ };
 }
@@ -122,11 +122,11 @@ impl IntTensorOps<Rocm> for Rocm {
     over_all! { int_sum => Sum, int_mean => Mean, int_prod => Prod, int_max => Max, int_min => Min }
 
     fn int_clamp_min(tensor: RocmTensor, min: Scalar) -> RocmTensor {
-        out(elementwise::binary_scalar_last(Binary::Max, tensor.into_inner(), scalar(min)))
+        out(eager::binary_scalar_reusing(Binary::Max, tensor.into_inner(), scalar(min)))
     }
 
     fn int_clamp_max(tensor: RocmTensor, max: Scalar) -> RocmTensor {
-        out(elementwise::binary_scalar_last(Binary::Min, tensor.into_inner(), scalar(max)))
+        out(eager::binary_scalar_reusing(Binary::Min, tensor.into_inner(), scalar(max)))
     }
 
     of_any_kind! {
@@ -143,8 +143,8 @@ impl IntTensorOps<Rocm> for Rocm {
         int_gather => index::gather;
         int_select => index::select;
         int_mask_select => index::mask_select;
-        int_mask_where => elementwise::select;
-        int_mask_fill => elementwise::mask_fill;
+        int_mask_where => eager::select;
+        int_mask_fill => eager::mask_fill;
     }
 
     of_numbers! {

@@ -34,12 +34,12 @@ use rocfire_hal::{DType, Tensor};
 
 use crate::RocmTensor;
 use crate::convert::to_hal;
-use crate::error::{OrPanic, Result};
+use crate::error::{Error, OrPanic, Result};
 
 /// A result as Burn takes it.
 #[track_caller]
-fn out(result: Result<Tensor>) -> RocmTensor {
-    RocmTensor::new(result.or_panic())
+fn out<E: Into<Error>>(result: std::result::Result<Tensor, E>) -> RocmTensor {
+    RocmTensor::new(result.map_err(E::into).or_panic())
 }
 
 /// Two results as Burn takes them.
@@ -59,6 +59,6 @@ fn int_dtype(dtype: IntDType) -> DType {
 
 /// Bools as Burn takes them, under the name of the store that it asked for.
 #[track_caller]
-fn bools(store: BoolDType, result: Result<Tensor>) -> RocmTensor {
+fn bools<E: Into<Error>>(store: BoolDType, result: std::result::Result<Tensor, E>) -> RocmTensor {
     out(result).with_store(store)
 }

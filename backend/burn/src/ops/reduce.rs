@@ -101,11 +101,8 @@ fn test(op: Reduce, x: &Tensor, over: Option<usize>) -> Result<Tensor> {
     let name = if op == Reduce::Any { "any_nonzero" } else { "all_nonzero" };
     let graph = fused::graph(name, &[dtype], |g| {
         let x = g.input(dtype);
-        let zero = g.constant(dtype, 0.0);
         // A NaN differs from zero.
-        let set = g.compare(Compare::Ne, x, zero);
-        let found = g.reduce(op, set);
-        g.output(found);
+        x.is(Compare::Ne, x.number(0.0)).reduce(op)
     });
     rows(&graph, x, over, DType::Bool)
 }
@@ -117,12 +114,7 @@ pub(crate) fn max_abs(x: &Tensor, over: Option<usize>) -> Result<Tensor> {
         Some(axis) => require_elements("max_abs_dim", x.shape()[axis])?,
         None => require_elements("max_abs", x.layout().len())?,
     }
-    let graph = fused::graph("max_abs", &[dtype], |g| {
-        let x = g.input(dtype);
-        let magnitude = g.unary(Unary::Abs, x);
-        let most = g.reduce(Reduce::Max, magnitude);
-        g.output(most);
-    });
+    let graph = fused::graph("max_abs", &[dtype], |g| g.input(dtype).unary(Unary::Abs).reduce(Reduce::Max));
     rows(&graph, x, over, dtype)
 }
 

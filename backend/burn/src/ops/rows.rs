@@ -73,16 +73,16 @@ macro_rules! of_any_kind {
             out(index::mask_select(tensor.as_inner(), mask.as_inner())).with_store(tensor.store())
         }
     };
-    (@elementwise select $name:ident) => {
+    (@eager select $name:ident) => {
         fn $name(tensor: RocmTensor, mask: RocmTensor, value: RocmTensor) -> RocmTensor {
             let store = tensor.store();
-            out(elementwise::select(mask.as_inner(), value.into_inner(), tensor.into_inner())).with_store(store)
+            out(eager::select_reusing(mask.as_inner(), value.into_inner(), tensor.into_inner())).with_store(store)
         }
     };
-    (@elementwise mask_fill $name:ident) => {
+    (@eager mask_fill $name:ident) => {
         fn $name(tensor: RocmTensor, mask: RocmTensor, value: Scalar) -> RocmTensor {
             let store = tensor.store();
-            out(elementwise::mask_fill(tensor.into_inner(), mask.as_inner(), scalar(value))).with_store(store)
+            out(eager::select_scalar_reusing(mask.as_inner(), scalar(value), tensor.into_inner())).with_store(store)
         }
     };
 }
@@ -166,7 +166,7 @@ macro_rules! tests {
 macro_rules! unary {
     ($($name:ident: $operation:ident => $op:ident;)+) => { $(
         fn $name(tensor: RocmTensor) -> RocmTensor {
-            out(elementwise::unary_last(Unary::$op, tensor.into_inner()))
+            out(eager::unary_reusing(Unary::$op, tensor.into_inner()))
         }
     )+ };
 }
@@ -175,11 +175,11 @@ macro_rules! unary {
 macro_rules! compare {
     ($($name:ident, $elem:ident => $op:ident),+ $(,)?) => { $(
         fn $name(lhs: RocmTensor, rhs: RocmTensor, out_dtype: BoolDType) -> RocmTensor {
-            bools(out_dtype, elementwise::compare(Compare::$op, lhs.as_inner(), rhs.as_inner()))
+            bools(out_dtype, eager::compare(Compare::$op, lhs.as_inner(), rhs.as_inner()))
         }
 
         fn $elem(lhs: RocmTensor, rhs: Scalar, out_dtype: BoolDType) -> RocmTensor {
-            bools(out_dtype, elementwise::compare_scalar(Compare::$op, lhs.as_inner(), scalar(rhs)))
+            bools(out_dtype, eager::compare_scalar(Compare::$op, lhs.as_inner(), scalar(rhs)))
         }
     )+ };
 }

@@ -4,7 +4,7 @@
 //! Burn's `Autodiff` takes attention apart before it gets here.
 
 use burn_backend::ops::AttentionModuleOptions;
-use rocfire_fusion::{Binary, Compare, Graph, Reduce, Scalar, Unary, Value};
+use rocfire_fusion::{Binary, Compare, Draft, Reduce, Scalar, Term, Unary};
 use rocfire_hal::{DType, Error as HalError, Tensor};
 use rocfire_kernels::attention::{self as kernel, AttentionInputs, AttentionParams};
 
@@ -53,7 +53,10 @@ pub(crate) fn attention(
     // A row sees the columns up to its own, the last row seeing the last column.
     let ahead = scores.shape()[3] as i64 - scores.shape()[2] as i64;
     let scalars = [Scalar::Float(scale), Scalar::Float(options.softcap.unwrap_or(1.0)), Scalar::Int(ahead)];
-    let graph = fused::graph(rows.name(), &[dtype, rows.bias.unwrap_or(dtype)], |g| rows.build(g));
+    let does = [rows.softcap, rows.mask, rows.causal, rows.bias.is_some()];
+    let variant = does.into_iter().fold(0, |variant, does| 2 * variant + u8::from(does));
+    let dtypes = [dtype, rows.bias.unwrap_or(dtype)];
+    let graph = fused::variant(("attention_softmax", variant), &dtypes, |g| rows.write(g));
     let weights = fused::elementwise(&graph, &inputs.iter().collect::<Vec<_>>(), &scalars, dtype)?;
     matmul::matmul(&weights, value)
 }
@@ -99,74 +102,38 @@ struct Rows {
 }
 
 impl Rows {
-    fn name(&self) -> &'static str {
-        match (self.softcap, self.mask, self.causal, self.bias.is_some()) {
-            (false, false, false, false) => "attention_softmax",
-            (false, false, false, true) => "attention_softmax_bias",
-            (false, false, true, false) => "attention_softmax_causal",
-            (false, false, true, true) => "attention_softmax_causal_bias",
-            (false, true, false, false) => "attention_softmax_mask",
-            (false, true, false, true) => "attention_softmax_mask_bias",
-            (false, true, true, false) => "attention_softmax_mask_causal",
-            (false, true, true, true) => "attention_softmax_mask_causal_bias",
-            (true, false, false, false) => "attention_softmax_capped",
-            (true, false, false, true) => "attention_softmax_capped_bias",
-            (true, false, true, false) => "attention_softmax_capped_causal",
-            (true, false, true, true) => "attention_softmax_capped_causal_bias",
-            (true, true, false, false) => "attention_softmax_capped_mask",
-            (true, true, false, true) => "attention_softmax_capped_mask_bias",
-            (true, true, true, false) => "attention_softmax_capped_mask_causal",
-            (true, true, true, true) => "attention_softmax_capped_mask_causal_bias",
-        }
-    }
-
-    fn build(&self, g: &mut Graph) {
+    fn write<'g>(&self, g: &'g Draft) -> Term<'g> {
         let wide = fused::wide(self.dtype);
         let input = g.input(self.dtype);
         let mask = self.mask.then(|| g.input(DType::Bool));
         let bias = self.bias.map(|dtype| g.input(dtype));
-        let [scale, softcap, ahead] = [g.scalar(wide), g.scalar(wide), g.scalar(DType::I64)];
+        let [scale, softcap, ahead] = [wide, wide, DType::I64].map(|dtype| g.scalar(dtype));
         let hidden = g.constant(wide, f64::NEG_INFINITY);
-
-        let scores = fused::to(g, input, wide);
-        let mut scores = g.binary(Binary::Mul, scores, scale);
+        let mut scores = input.cast(wide) * scale;
         if self.softcap {
-            let scaled = g.binary(Binary::Div, scores, softcap);
-            let bent = g.unary(Unary::Tanh, scaled);
-            scores = g.binary(Binary::Mul, bent, softcap);
+            scores = (scores / softcap).unary(Unary::Tanh) * softcap;
         }
         if let Some(mask) = mask {
-            scores = g.select(mask, hidden, scores);
+            scores = mask.choose(hidden, scores);
         }
         if self.causal {
             let (row, column) = (g.index(1), g.index(0));
-            let last = g.binary(Binary::Add, row, ahead);
-            let future = g.compare(Compare::Gt, column, last);
-            scores = g.select(future, hidden, scores);
+            scores = column.is(Compare::Gt, row + ahead).choose(hidden, scores);
         }
         if let Some(bias) = bias {
-            let bias = fused::to(g, bias, wide);
-            scores = g.binary(Binary::Add, scores, bias);
+            scores = scores + bias.cast(wide);
         }
-        let weights = softmax_or_zeros(g, scores);
-        let weights = fused::to(g, weights, self.dtype);
-        g.output(weights);
+        softmax_or_zeros(scores).cast(self.dtype)
     }
 }
 
 /// The softmax of a row; zeros where every score is minus infinity, which shifted by itself would be NaN.
-fn softmax_or_zeros(g: &mut Graph, scores: Value) -> Value {
-    let dtype = g.dtype(scores);
-    let (least, most_tiny) = match dtype {
+fn softmax_or_zeros(scores: Term<'_>) -> Term<'_> {
+    let (least, most_tiny) = match scores.dtype() {
         DType::F64 => (f64::MIN, f64::MIN_POSITIVE),
         _ => (f64::from(f32::MIN), f64::from(f32::MIN_POSITIVE)),
     };
-    let (least, most_tiny) = (g.constant(dtype, least), g.constant(dtype, most_tiny));
-    let largest = g.reduce(Reduce::Max, scores);
-    let largest = g.binary(Binary::Max, largest, least);
-    let shifted = g.binary(Binary::Sub, scores, largest);
-    let exp = g.unary(Unary::Exp, shifted);
-    let sum = g.reduce(Reduce::Sum, exp);
-    let sum = g.binary(Binary::Max, sum, most_tiny);
-    g.binary(Binary::Div, exp, sum)
+    let largest = scores.reduce(Reduce::Max).binary(Binary::Max, scores.number(least));
+    let exp = (scores - largest).unary(Unary::Exp);
+    exp / exp.reduce(Reduce::Sum).binary(Binary::Max, scores.number(most_tiny))
 }

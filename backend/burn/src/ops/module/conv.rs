@@ -94,12 +94,7 @@ pub(crate) fn bias_gradient(grad: &Tensor) -> Result<Tensor> {
     let [batch, channels] = [grad.shape()[0], grad.shape()[1]];
     let places = grad.shape()[SPATIAL..].iter().product();
     let rows = view::reshape(grad, &[batch, channels, places])?;
-    let graph = fused::graph("bias_gradient", &[dtype], |g| {
-        let x = g.input(dtype);
-        let x = fused::to(g, x, wide);
-        let sum = g.reduce(Reduce::Sum, x);
-        g.output(sum);
-    });
+    let graph = fused::graph("bias_gradient", &[dtype], |g| g.input(dtype).cast(wide).reduce(Reduce::Sum));
     let sums = fused::per_row(&graph, &[&rows], &[], wide)?;
     let by_channel = reduce::axis(Reduce::Sum, &view::reshape(&sums, &[batch, channels])?, 0)?;
     memory::cast(&view::reshape(&by_channel, &[channels])?, dtype)

@@ -6,11 +6,11 @@
 
 use burn_backend::ops::DeformConvOptions;
 use burn_std::IndexingUpdateOp;
-use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Unary};
+use rocfire_fusion::{Binary, Compare, Reduce, Scalar, Term, Unary, eager};
 use rocfire_hal::{DType, Error as HalError, Tensor};
 
 use crate::error::Result;
-use crate::ops::{elementwise, fused, index, matmul, memory, reduce, view};
+use crate::ops::{fused, index, matmul, memory, reduce, view};
 
 /// The arguments of the operator.
 pub(crate) struct Deform<'a> {
@@ -96,8 +96,8 @@ impl Deform<'_> {
         let device = self.x.device();
         let elements = memory::cast(&memory::table(device, &[kernel, 1], DType::F64, &elements)?, dtype)?;
         let starts = memory::cast(&memory::table(device, &[1, positions], DType::F64, &starts)?, dtype)?;
-        let grid = elementwise::binary(Binary::Add, &elements, &starts)?;
-        let places = elementwise::binary(Binary::Add, &moved, &grid)?;
+        let grid = eager::binary(Binary::Add, &elements, &starts)?;
+        let places = eager::binary(Binary::Add, &moved, &grid)?;
         view::reshape(&places, &[self.batch(), self.options.offset_groups, 1, kernel * positions])
     }
 
@@ -120,41 +120,20 @@ impl Deform<'_> {
                 let (down, right) = (g.input(dtype), g.input(dtype));
                 let extents = [g.scalar(dtype), g.scalar(dtype)];
                 let steps = [g.scalar(dtype), g.scalar(dtype)];
-                let (zero, one, minus_one) = (g.constant(dtype, 0.0), g.constant(dtype, 1.0), g.constant(dtype, -1.0));
-                // Along an axis: the pixel, whether it is inside, its share, and the share's derivative by the place.
-                let mut along = |place, extent, step| {
-                    let base = g.unary(Unary::Floor, place);
-                    let pixel = g.binary(Binary::Add, base, step);
-                    let (from, to) = (g.compare(Compare::Ge, pixel, zero), g.compare(Compare::Lt, pixel, extent));
-                    let inside = g.binary(Binary::And, from, to);
-                    // A place beyond the outermost pixels by one or more has no sample at all.
-                    let (near, far) = (g.compare(Compare::Gt, place, minus_one), g.compare(Compare::Lt, place, extent));
-                    let near = g.binary(Binary::And, near, far);
-                    let inside = g.binary(Binary::And, inside, near);
-                    let fraction = g.binary(Binary::Sub, place, base);
-                    let rest = g.binary(Binary::Sub, one, fraction);
-                    let second = g.compare(Compare::Ne, step, zero);
-                    let share = g.select(second, fraction, rest);
-                    let slope = g.select(second, one, minus_one);
-                    (pixel, inside, share, slope)
-                };
-                let (row, row_inside, row_share, row_slope) = along(down, extents[0], steps[0]);
-                let (column, column_inside, column_share, column_slope) = along(right, extents[1], steps[1]);
-                let inside = g.binary(Binary::And, row_inside, column_inside);
+                let [row, row_inside, row_share, row_slope] = along(down, extents[0], steps[0]);
+                let [column, column_inside, column_share, column_slope] = along(right, extents[1], steps[1]);
+                let inside = row_inside & column_inside;
                 let value = match which {
                     0 => {
                         // 16-bit floats do not hold the number of a pixel.
-                        let parts = [row, column, extents[1]].map(|part| g.cast(part, DType::I32));
-                        let above = g.binary(Binary::Mul, parts[0], parts[2]);
-                        g.binary(Binary::Add, above, parts[1])
+                        let [row, column, width] = [row, column, extents[1]].map(|part| part.cast(DType::I32));
+                        row * width + column
                     }
-                    1 => g.binary(Binary::Mul, row_share, column_share),
-                    2 => g.binary(Binary::Mul, row_slope, column_share),
-                    _ => g.binary(Binary::Mul, row_share, column_slope),
+                    1 => row_share * column_share,
+                    2 => row_slope * column_share,
+                    _ => row_share * column_slope,
                 };
-                let outside = if which == 0 { g.constant(DType::I32, 0_i64) } else { zero };
-                let value = g.select(inside, value, outside);
-                g.output(value);
+                inside.choose(value, value.number(0_i64))
             });
             fused::elementwise(&graph, &[down, right], &scalars, to)
         };
@@ -177,9 +156,9 @@ impl Deform<'_> {
     fn samples(&self, corners: &[Corner]) -> Result<Tensor> {
         let mut sum: Option<Tensor> = None;
         for corner in corners {
-            let part = elementwise::binary(Binary::Mul, &self.pixels(corner)?, &corner.share)?;
+            let part = eager::binary(Binary::Mul, &self.pixels(corner)?, &corner.share)?;
             sum = Some(match sum {
-                Some(sum) => elementwise::binary(Binary::Add, &sum, &part)?,
+                Some(sum) => eager::binary(Binary::Add, &sum, &part)?,
                 None => part,
             });
         }
@@ -189,7 +168,7 @@ impl Deform<'_> {
     fn masked(&self, samples: &Tensor) -> Result<Tensor> {
         let Some(mask) = self.mask else { return Ok(samples.clone()) };
         let [batch, groups, _, columns] = self.sample_shape();
-        elementwise::binary(Binary::Mul, samples, &view::reshape(mask, &[batch, groups, 1, columns])?)
+        Ok(eager::binary(Binary::Mul, samples, &view::reshape(mask, &[batch, groups, 1, columns])?)?)
     }
 
     /// Samples as the columns of the product: `[batch, weight_groups, channels / weight_groups · kernel, positions]`.
@@ -233,7 +212,7 @@ impl Deform<'_> {
         let sample_grad = view::reshape(&column_grad, &self.sample_shape())?;
         let mask = match self.mask {
             Some(mask) => {
-                let product = elementwise::binary(Binary::Mul, &sample_grad, &samples)?;
+                let product = eager::binary(Binary::Mul, &sample_grad, &samples)?;
                 Some(view::reshape(&reduce::axis(Reduce::Sum, &product, 2)?, mask.shape())?)
             }
             None => None,
@@ -253,7 +232,7 @@ impl Deform<'_> {
         let mut grad =
             memory::full(self.x.device(), &[batch, groups, channels, pixels], self.x.dtype(), Scalar::Int(0))?;
         for corner in corners {
-            let share = elementwise::binary(Binary::Mul, sample_grad, &corner.share)?;
+            let share = eager::binary(Binary::Mul, sample_grad, &corner.share)?;
             let numbers = view::expand(&corner.number, &self.sample_shape())?;
             grad = index::scatter(grad, 3, &numbers, &share, IndexingUpdateOp::Add)?;
         }
@@ -267,15 +246,27 @@ impl Deform<'_> {
         for direction in 0..2 {
             let mut sum: Option<Tensor> = None;
             for corner in corners {
-                let part = elementwise::binary(Binary::Mul, &self.pixels(corner)?, &corner.slopes[direction])?;
+                let part = eager::binary(Binary::Mul, &self.pixels(corner)?, &corner.slopes[direction])?;
                 sum = Some(match sum {
-                    Some(sum) => elementwise::binary(Binary::Add, &sum, &part)?,
+                    Some(sum) => eager::binary(Binary::Add, &sum, &part)?,
                     None => part,
                 });
             }
-            let product = elementwise::binary(Binary::Mul, &sum.expect("a place has four corners"), sample_grad)?;
+            let product = eager::binary(Binary::Mul, &sum.expect("a place has four corners"), sample_grad)?;
             directions.push(view::reshape(&reduce::axis(Reduce::Sum, &product, 2)?, &shape)?);
         }
         view::reshape(&memory::cat(&directions.iter().collect::<Vec<_>>(), 3)?, self.offset.shape())
     }
+}
+
+/// Along an axis: the pixel, whether it is inside, its share, and the share's derivative by the place.
+fn along<'g>(place: Term<'g>, extent: Term<'g>, step: Term<'g>) -> [Term<'g>; 4] {
+    let [zero, one, minus_one] = [0.0, 1.0, -1.0].map(|number| step.number(number));
+    let base = place.unary(Unary::Floor);
+    let pixel = base + step;
+    let between = |x: Term<'g>, least| least & x.is(Compare::Lt, extent);
+    // A place beyond the outermost pixels by one or more has no sample at all.
+    let inside = between(pixel, pixel.is(Compare::Ge, zero)) & between(place, place.is(Compare::Gt, minus_one));
+    let (fraction, second) = (place - base, step.is(Compare::Ne, zero));
+    [pixel, inside, second.choose(fraction, one - fraction), second.choose(one, minus_one)]
 }

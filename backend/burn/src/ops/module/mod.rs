@@ -129,7 +129,7 @@ impl ModuleOps<Rocm> for Rocm {
             Some(bias) => {
                 let channels = bias.as_inner().shape()[0];
                 let bias = view::reshape(bias.as_inner(), &[1, channels, 1, 1]).or_panic();
-                out(super::elementwise::binary(rocfire_fusion::Binary::Add, y.as_inner(), &bias))
+                out(rocfire_fusion::eager::binary(rocfire_fusion::Binary::Add, y.as_inner(), &bias))
             }
             None => y,
         }

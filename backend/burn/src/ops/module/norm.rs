@@ -1,6 +1,6 @@
 //! Normalisations in one launch each.
 
-use rocfire_fusion::{Binary, Reduce, Scalar, Unary};
+use rocfire_fusion::{Reduce, Scalar, Unary};
 use rocfire_hal::{Error as HalError, Tensor};
 
 use crate::error::Result;
@@ -20,25 +20,11 @@ pub(crate) fn layer_norm(x: &Tensor, gamma: &Tensor, beta: Option<&Tensor>, epsi
     }
     let name = if beta.is_some() { "layer_norm" } else { "layer_norm_unshifted" };
     let graph = fused::graph(name, &[dtype], |g| {
-        let x = g.input(dtype);
-        let (x, epsilon) = (fused::to(g, x, wide), g.scalar(wide));
-        let mean = g.reduce(Reduce::Mean, x);
-        let centred = g.binary(Binary::Sub, x, mean);
-        let square = g.binary(Binary::Mul, centred, centred);
-        let variance = g.reduce(Reduce::Mean, square);
-        let shifted = g.binary(Binary::Add, variance, epsilon);
-        let deviation = g.unary(Unary::Sqrt, shifted);
-        let normalised = g.binary(Binary::Div, centred, deviation);
-        let gamma = g.input(dtype);
-        let gamma = fused::to(g, gamma, wide);
-        let mut y = g.binary(Binary::Mul, normalised, gamma);
-        if beta.is_some() {
-            let beta = g.input(dtype);
-            let beta = fused::to(g, beta, wide);
-            y = g.binary(Binary::Add, y, beta);
-        }
-        let y = fused::to(g, y, dtype);
-        g.output(y);
+        let (x, epsilon) = (g.input(dtype).cast(wide), g.scalar(wide));
+        let centred = x - x.reduce(Reduce::Mean);
+        let variance = (centred * centred).reduce(Reduce::Mean);
+        let y = centred / (variance + epsilon).unary(Unary::Sqrt) * g.input(dtype).cast(wide);
+        if beta.is_some() { y + g.input(dtype).cast(wide) } else { y }.cast(dtype)
     });
     let mut inputs = vec![x, gamma];
     inputs.extend(beta);
@@ -54,17 +40,9 @@ pub(crate) fn batch_norm(x: &Tensor, [gamma, beta, mean, variance]: [&Tensor; 4]
     let [mean, variance, gamma, beta] = parameters;
     let inputs = [x.clone(), mean?, variance?, gamma?, beta?];
     let graph = fused::graph("batch_norm", &[dtype], |g| {
-        let inputs = [(); 5].map(|()| g.input(dtype));
-        let [x, mean, variance, gamma, beta] = inputs.map(|value| fused::to(g, value, wide));
-        let epsilon = g.scalar(wide);
-        let shifted = g.binary(Binary::Add, variance, epsilon);
-        let deviation = g.unary(Unary::Sqrt, shifted);
-        let centred = g.binary(Binary::Sub, x, mean);
-        let normalised = g.binary(Binary::Div, centred, deviation);
-        let scaled = g.binary(Binary::Mul, normalised, gamma);
-        let y = g.binary(Binary::Add, scaled, beta);
-        let y = fused::to(g, y, dtype);
-        g.output(y);
+        let [x, mean, variance, gamma, beta] = [(); 5].map(|()| g.input(dtype).cast(wide));
+        let deviation = (variance + g.scalar(wide)).unary(Unary::Sqrt);
+        ((x - mean) / deviation * gamma + beta).cast(dtype)
     });
     fused::elementwise(&graph, &inputs.each_ref(), &[Scalar::Float(epsilon)], dtype)
 }
