@@ -2,7 +2,7 @@
 //! nothing. Needs the compiler once, as every device does.
 
 use divan::Bencher;
-use rocfire_fusion::{Binary, Graph, run};
+use rocfire_fusion::{Draft, run};
 use rocfire_hal::{DType, Device, DeviceId, Tensor};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 
@@ -24,10 +24,7 @@ fn tensor(device: &Device, shape: &[usize]) -> Tensor {
 #[divan::bench]
 fn fused_add(bencher: Bencher) {
     let device = device();
-    let mut graph = Graph::new("add");
-    let (a, b) = (graph.input(DType::F32), graph.input(DType::F32));
-    let sum = graph.binary(Binary::Add, a, b);
-    graph.output(sum);
+    let graph = Draft::graph("add", |g| g.input(DType::F32) + g.input(DType::F32));
     let (a, b, mut c) = (tensor(&device, &[4096]), tensor(&device, &[4096]), tensor(&device, &[4096]));
     bencher.bench_local(|| {
         run(device.stream(), &graph, &[4096], &[a.view(), b.view()], &[], &mut [c.view_mut()]).expect("noop launches");

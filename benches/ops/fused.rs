@@ -1,6 +1,6 @@
 //! Elementwise chains, row reductions, sums and transposes.
 
-use rocfire_fusion::{Binary, Graph, Reduce, Scalar, Unary, run};
+use rocfire_fusion::{Binary, Draft, Graph, Reduce, Scalar, Unary, run};
 use rocfire_hal::{DType, Device, Tensor};
 
 use crate::op::{CHECKED_ROWS, Error, Make, Op, ROTATION_BYTES, compare, elements, filled, shape_text, tolerance};
@@ -157,25 +157,16 @@ fn rows(
 fn chains(device: &Device, name: &str, count: usize) -> Result<Op, Error> {
     let shape = [4096, 4096];
     let elements_each: usize = shape.iter().product();
-    let mut g = Graph::new("chains");
-    let shared = g.input(DType::F32);
-    let (root, one, half) =
-        (g.constant(DType::F32, 2f64.sqrt()), g.constant(DType::F32, 1.0), g.constant(DType::F32, 0.5));
+    let draft = Draft::new("chains");
+    let shared = draft.input(DType::F32);
     for _ in 0..count {
-        let x = g.input(DType::F32);
-        let product = g.binary(Binary::Mul, x, shared);
-        let scaled = g.binary(Binary::Div, product, root);
-        let erf = g.unary(Unary::Erf, scaled);
-        let shifted = g.binary(Binary::Add, erf, one);
-        let doubled = g.binary(Binary::Mul, product, shifted);
-        let gelu = g.binary(Binary::Mul, doubled, half);
-        let gated = g.binary(Binary::Mul, gelu, shared);
-        let tanh = g.unary(Unary::Tanh, gated);
-        let last = g.binary(Binary::Add, tanh, x);
-        let square = g.binary(Binary::Mul, last, last);
-        let y = g.binary(Binary::Sub, square, x);
-        g.output(y);
+        let x = draft.input(DType::F32);
+        let product = x * shared;
+        let gelu = product * ((product / 2f64.sqrt()).unary(Unary::Erf) + 1.0) * 0.5;
+        let last = (gelu * shared).unary(Unary::Tanh) + x;
+        draft.output(last * last - x);
     }
+    let graph = draft.finish();
     let make = |seed: usize| filled(device, &shape, DType::F32, seed as u64);
     let inputs: Vec<Tensor> = (0..=count).map(make).collect::<Result<_, _>>()?;
     let outputs: Vec<Tensor> =
@@ -186,7 +177,7 @@ fn chains(device: &Device, name: &str, count: usize) -> Result<Op, Error> {
         let (inputs, outputs) = &mut *state.borrow_mut();
         let views: Vec<_> = inputs.iter().map(Tensor::view).collect();
         let mut outputs: Vec<_> = outputs.iter_mut().map(Tensor::view_mut).collect();
-        Ok(run(stream_device.stream(), &g, &shape, &views, &[], &mut outputs)?)
+        Ok(run(stream_device.stream(), &graph, &shape, &views, &[], &mut outputs)?)
     };
     let check = move || -> Result<(), Error> {
         let (inputs, outputs) = &*of_check.borrow();
@@ -215,10 +206,7 @@ fn chains(device: &Device, name: &str, count: usize) -> Result<Op, Error> {
 }
 
 fn sum(device: &Device, name: &str, shape: &[usize]) -> Result<Op, Error> {
-    let mut graph = Graph::new("sum");
-    let x = graph.input(DType::F32);
-    let total = graph.reduce(Reduce::Sum, x);
-    graph.output(total);
+    let graph = Draft::graph("sum", |g| g.input(DType::F32).reduce(Reduce::Sum));
     let count: usize = shape.iter().product();
     let columns = *shape.last().expect("a shape");
     let rows = count / columns;
@@ -298,99 +286,61 @@ fn add(dtype: DType) -> Fused {
 }
 
 fn chain(dtype: DType) -> Fused {
-    let mut g = Graph::new("chain");
-    let (x, y) = (g.input(dtype), g.input(dtype));
-    let (one, zero, half) = (g.constant(dtype, 1.0), g.constant(dtype, 0.0), g.constant(dtype, 0.5));
-    let product = g.binary(Binary::Mul, x, y);
-    let shifted = g.binary(Binary::Add, product, one);
-    let positive = g.binary(Binary::Max, shifted, zero);
-    let less = g.binary(Binary::Sub, positive, y);
-    let scaled = g.binary(Binary::Mul, less, half);
-    let exp = g.unary(Unary::Exp, scaled);
-    let log = g.unary(Unary::Log1p, exp);
-    let last = g.binary(Binary::Add, log, x);
-    g.output(last);
-    g.into()
+    let graph = Draft::graph("chain", |g| {
+        let (x, y) = (g.input(dtype), g.input(dtype));
+        let positive = (x * y + 1.0).binary(Binary::Max, x.number(0.0));
+        ((positive - y) * 0.5).unary(Unary::Exp).unary(Unary::Log1p) + x
+    });
+    graph.into()
 }
 
 fn silu_mul(dtype: DType) -> Fused {
-    let mut g = Graph::new("silu_mul");
-    let (x, y) = (g.input(dtype), g.input(dtype));
-    let negated = g.unary(Unary::Neg, x);
-    let exp = g.unary(Unary::Exp, negated);
-    let one = g.constant(dtype, 1.0);
-    let shifted = g.binary(Binary::Add, exp, one);
-    let sigmoid = g.unary(Unary::Recip, shifted);
-    let silu = g.binary(Binary::Mul, x, sigmoid);
-    let gated = g.binary(Binary::Mul, silu, y);
-    g.output(gated);
-    g.into()
+    let graph = Draft::graph("silu_mul", |g| {
+        let (x, y) = (g.input(dtype), g.input(dtype));
+        x * ((-x).unary(Unary::Exp) + 1.0).unary(Unary::Recip) * y
+    });
+    graph.into()
 }
 
 /// As Burn's backends take the sigmoid apart, in f32.
 fn burn_silu_mul(dtype: DType) -> Fused {
-    let mut g = Graph::new("burn_silu_mul");
-    let (x, y) = (g.input(dtype), g.input(dtype));
-    let wide = g.cast(x, DType::F32);
-    let negated = g.unary(Unary::Neg, wide);
-    let exp = g.unary(Unary::Exp, negated);
-    let one = g.constant(DType::F32, 1.0);
-    let shifted = g.binary(Binary::Add, exp, one);
-    let log = g.unary(Unary::Log, shifted);
-    let power = g.unary(Unary::Neg, log);
-    let sigmoid = g.unary(Unary::Exp, power);
-    let sigmoid = g.cast(sigmoid, dtype);
-    let silu = g.binary(Binary::Mul, x, sigmoid);
-    let gated = g.binary(Binary::Mul, silu, y);
-    g.output(gated);
-    g.into()
+    let graph = Draft::graph("burn_silu_mul", |g| {
+        let (x, y) = (g.input(dtype), g.input(dtype));
+        let log = ((-x.cast(DType::F32)).unary(Unary::Exp) + 1.0).unary(Unary::Log);
+        x * (-log).unary(Unary::Exp).cast(dtype) * y
+    });
+    graph.into()
 }
 
 fn softmax(dtype: DType) -> Fused {
-    let mut g = Graph::new("softmax");
-    let x = g.input(dtype);
-    let most = g.reduce(Reduce::Max, x);
-    let shifted = g.binary(Binary::Sub, x, most);
-    let exp = g.unary(Unary::Exp, shifted);
-    let sum = g.reduce(Reduce::Sum, exp);
-    let y = g.binary(Binary::Div, exp, sum);
-    g.output(y);
-    g.into()
+    let graph = Draft::graph("softmax", |g| {
+        let x = g.input(dtype);
+        let exp = (x - x.reduce(Reduce::Max)).unary(Unary::Exp);
+        exp / exp.reduce(Reduce::Sum)
+    });
+    graph.into()
 }
 
 /// As Burn's `RmsNorm` writes it: the mean in f32, the rest in the tensor's dtype.
 fn rms_norm(dtype: DType) -> Fused {
-    let mut g = Graph::new("rms_norm");
-    let (x, gamma) = (g.input(dtype), g.input(dtype));
-    let wide = g.cast(x, DType::F32);
-    let square = g.binary(Binary::Mul, wide, wide);
-    let mean = g.reduce(Reduce::Mean, square);
-    let epsilon = g.scalar(DType::F32);
-    let shifted = g.binary(Binary::Add, mean, epsilon);
-    let root = g.unary(Unary::Sqrt, shifted);
-    let root = g.cast(root, dtype);
-    let normal = g.binary(Binary::Div, x, root);
-    let y = g.binary(Binary::Mul, normal, gamma);
-    g.output(y);
-    Fused { graph: g, scalars: vec![Scalar::Float(1e-5)], shared: 1 }
+    let graph = Draft::graph("rms_norm", |g| {
+        let (x, gamma) = (g.input(dtype), g.input(dtype));
+        let wide = x.cast(DType::F32);
+        let root = ((wide * wide).reduce(Reduce::Mean) + g.scalar(DType::F32)).unary(Unary::Sqrt);
+        x / root.cast(dtype) * gamma
+    });
+    Fused { graph, scalars: vec![Scalar::Float(1e-5)], shared: 1 }
 }
 
 /// As Burn's backends write `layer_norm`.
 fn layer_norm(dtype: DType) -> Fused {
-    let mut g = Graph::new("layer_norm");
-    let (x, gamma, beta) = (g.input(dtype), g.input(dtype), g.input(dtype));
-    let mean = g.reduce(Reduce::Mean, x);
-    let centred = g.binary(Binary::Sub, x, mean);
-    let square = g.binary(Binary::Mul, centred, centred);
-    let variance = g.reduce(Reduce::Mean, square);
-    let epsilon = g.scalar(dtype);
-    let shifted = g.binary(Binary::Add, variance, epsilon);
-    let root = g.unary(Unary::Sqrt, shifted);
-    let normal = g.binary(Binary::Div, centred, root);
-    let scaled = g.binary(Binary::Mul, normal, gamma);
-    let y = g.binary(Binary::Add, scaled, beta);
-    g.output(y);
-    Fused { graph: g, scalars: vec![Scalar::Float(1e-5)], shared: 2 }
+    let graph = Draft::graph("layer_norm", |g| {
+        let (x, gamma, beta) = (g.input(dtype), g.input(dtype), g.input(dtype));
+        let centred = x - x.reduce(Reduce::Mean);
+        let root = ((centred * centred).reduce(Reduce::Mean) + g.scalar(dtype)).unary(Unary::Sqrt);
+        centred / root * gamma + beta
+    });
+    Fused { graph, scalars: vec![Scalar::Float(1e-5)], shared: 2 }
 }
 
 fn layer_norm_reference(row: &[Vec<f64>]) -> Vec<f64> {
@@ -403,21 +353,12 @@ fn layer_norm_reference(row: &[Vec<f64>]) -> Vec<f64> {
 
 /// `tanh(gelu(a·b + c)·d) + a`, with the GELU as Burn's backends write it.
 fn gelu_chain(dtype: DType) -> Fused {
-    let mut g = Graph::new("gelu_chain");
-    let (a, b, c, d) = (g.input(dtype), g.input(dtype), g.input(dtype), g.input(dtype));
-    let product = g.binary(Binary::Mul, a, b);
-    let x = g.binary(Binary::Add, product, c);
-    let root = g.scalar(dtype);
-    let scaled = g.binary(Binary::Div, x, root);
-    let erf = g.unary(Unary::Erf, scaled);
-    let one = g.scalar(dtype);
-    let shifted = g.binary(Binary::Add, erf, one);
-    let doubled = g.binary(Binary::Mul, x, shifted);
-    let two = g.scalar(dtype);
-    let gelu = g.binary(Binary::Div, doubled, two);
-    let gated = g.binary(Binary::Mul, gelu, d);
-    let tanh = g.unary(Unary::Tanh, gated);
-    let y = g.binary(Binary::Add, tanh, a);
-    g.output(y);
-    Fused { graph: g, scalars: [2f64.sqrt(), 1.0, 2.0].map(Scalar::Float).to_vec(), shared: 0 }
+    let graph = Draft::graph("gelu_chain", |g| {
+        let [a, b, c, d] = [(); 4].map(|()| g.input(dtype));
+        let [root, one, two] = [(); 3].map(|()| g.scalar(dtype));
+        let x = a * b + c;
+        let gelu = x * ((x / root).unary(Unary::Erf) + one) / two;
+        (gelu * d).unary(Unary::Tanh) + a
+    });
+    Fused { graph, scalars: [2f64.sqrt(), 1.0, 2.0].map(Scalar::Float).to_vec(), shared: 0 }
 }

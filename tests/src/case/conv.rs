@@ -1,6 +1,6 @@
 //! Convolutions and their gradients: every number of axes, strides, dilations, uneven padding, groups, layouts, tiles.
 
-use rocfire_fusion::{Binary, Epilogue, Graph};
+use rocfire_fusion::{Binary, Draft, Epilogue, Graph};
 use rocfire_hal::{DType, MAX_RANK, Stream, Tensor, ViewMut};
 use rocfire_kernels::conv::{
     ConvParams, conv, conv_fused, conv_input_gradient, conv_output_shape, conv_weight_gradient,
@@ -361,10 +361,8 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
 
 /// `max(y + shift, 0)`.
 fn shift_and_hold(dtype: DType) -> Graph {
-    let mut graph = Graph::new("Convolution");
-    let (y, shift, zero) = (graph.input(dtype), graph.input(dtype), graph.constant(dtype, 0));
-    let sum = graph.binary(Binary::Add, y, shift);
-    let held = graph.binary(Binary::Max, sum, zero);
-    graph.output(held);
-    graph
+    Draft::graph("Convolution", |g| {
+        let sum = g.input(dtype) + g.input(dtype);
+        sum.binary(Binary::Max, sum.number(0))
+    })
 }

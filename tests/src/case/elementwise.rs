@@ -3,7 +3,7 @@
 //! Every operator of the IR in every dtype is judged in `fusion`'s own tests; here are the shapes and layouts that decide
 //! the schedule.
 
-use rocfire_fusion::{Binary, Graph, Unary, run};
+use rocfire_fusion::{Draft, Graph, Unary, run};
 use rocfire_hal::{DType, Stream, Tensor};
 
 use super::drawn::Draw;
@@ -47,16 +47,11 @@ fn size(shape: &[usize], placement: Placement) -> String {
 
 /// `x/2 · (1 + erf(x/√2))`, five operators in one launch.
 fn gelu(dtype: DType, shape: &[usize], placement: Placement) -> Case {
-    let mut graph = Graph::new("gelu");
-    let x = graph.input(dtype);
-    let scale = graph.constant(dtype, std::f64::consts::FRAC_1_SQRT_2);
-    let (one, half) = (graph.constant(dtype, 1.0), graph.constant(dtype, 0.5));
-    let scaled = graph.binary(Binary::Mul, x, scale);
-    let erf = graph.unary(Unary::Erf, scaled);
-    let gate = graph.binary(Binary::Add, erf, one);
-    let halved = graph.binary(Binary::Mul, x, half);
-    let y = graph.binary(Binary::Mul, halved, gate);
-    graph.output(y);
+    let graph = Draft::graph("gelu", |g| {
+        let x = g.input(dtype);
+        let gate = (x * std::f64::consts::FRAC_1_SQRT_2).unary(Unary::Erf) + 1.0;
+        x * 0.5 * gate
+    });
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         Ok(run(stream, &graph, inputs[0].shape(), &[inputs[0].view()], &[], &mut [outputs[0].view_mut()])?)
     };
@@ -76,11 +71,7 @@ fn gelu(dtype: DType, shape: &[usize], placement: Placement) -> Case {
 }
 
 fn add_graph(dtype: DType) -> Graph {
-    let mut graph = Graph::new("add");
-    let (a, b) = (graph.input(dtype), graph.input(dtype));
-    let sum = graph.binary(Binary::Add, a, b);
-    graph.output(sum);
-    graph
+    Draft::graph("add", |g| g.input(dtype) + g.input(dtype))
 }
 
 fn add(dtype: DType, shape: &[usize], placement: Placement) -> Case {

@@ -1,6 +1,6 @@
 //! Row patterns through `fusion`: softmax and LayerNorm as Burn hands them over, one launch each.
 
-use rocfire_fusion::{Binary, Graph, Reduce, Unary, run};
+use rocfire_fusion::{Draft, Reduce, Unary, run};
 use rocfire_hal::{DType, Stream, Tensor};
 
 use super::drawn::Draw;
@@ -38,14 +38,11 @@ fn by_row(values: &[f64], columns: usize, row: impl Fn(&[f64]) -> Vec<f64>) -> V
 }
 
 fn softmax(dtype: DType, shape: [usize; 2], placement: Placement) -> Case {
-    let mut graph = Graph::new("softmax");
-    let x = graph.input(dtype);
-    let most = graph.reduce(Reduce::Max, x);
-    let shifted = graph.binary(Binary::Sub, x, most);
-    let exp = graph.unary(Unary::Exp, shifted);
-    let total = graph.reduce(Reduce::Sum, exp);
-    let y = graph.binary(Binary::Div, exp, total);
-    graph.output(y);
+    let graph = Draft::graph("softmax", |g| {
+        let x = g.input(dtype);
+        let exp = (x - x.reduce(Reduce::Max)).unary(Unary::Exp);
+        exp / exp.reduce(Reduce::Sum)
+    });
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         Ok(run(stream, &graph, &shape, &[inputs[0].view()], &[], &mut [outputs[0].view_mut()])?)
     };
@@ -64,23 +61,14 @@ fn softmax(dtype: DType, shape: [usize; 2], placement: Placement) -> Case {
 }
 
 fn layer_norm(dtype: DType, shape: [usize; 2], placement: Placement) -> Case {
-    let mut graph = Graph::new("layer_norm");
-    let (x, gamma, beta) = (graph.input(dtype), graph.input(dtype), graph.input(dtype));
-    let epsilon = graph.constant(DType::F32, EPSILON);
-    // 16-bit rows are widened first, as Burn's module does.
-    let wide = if dtype == DType::F64 { x } else { graph.cast(x, DType::F32) };
-    let epsilon = if dtype == DType::F64 { graph.constant(DType::F64, EPSILON) } else { epsilon };
-    let mean = graph.reduce(Reduce::Mean, wide);
-    let centred = graph.binary(Binary::Sub, wide, mean);
-    let square = graph.binary(Binary::Mul, centred, centred);
-    let variance = graph.reduce(Reduce::Mean, square);
-    let above = graph.binary(Binary::Add, variance, epsilon);
-    let deviation = graph.unary(Unary::Sqrt, above);
-    let normal = graph.binary(Binary::Div, centred, deviation);
-    let normal = graph.cast(normal, dtype);
-    let scaled = graph.binary(Binary::Mul, normal, gamma);
-    let y = graph.binary(Binary::Add, scaled, beta);
-    graph.output(y);
+    let graph = Draft::graph("layer_norm", |g| {
+        let (x, gamma, beta) = (g.input(dtype), g.input(dtype), g.input(dtype));
+        // 16-bit rows are widened first, as Burn's module does.
+        let wide = if dtype == DType::F64 { x } else { x.cast(DType::F32) };
+        let centred = wide - wide.reduce(Reduce::Mean);
+        let deviation = ((centred * centred).reduce(Reduce::Mean) + EPSILON).unary(Unary::Sqrt);
+        (centred / deviation).cast(dtype) * gamma + beta
+    });
     let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
         let views = [inputs[0].view(), inputs[1].view(), inputs[2].view()];
         Ok(run(stream, &graph, &shape, &views, &[], &mut [outputs[0].view_mut()])?)

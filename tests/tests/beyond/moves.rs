@@ -1,6 +1,6 @@
 //! Elementwise chains, copies, transposes, and what reads or writes by indices.
 
-use rocfire_fusion::{Binary, Graph, Scalar, Unary, eager};
+use rocfire_fusion::{Binary, Draft, Scalar, Unary, eager};
 use rocfire_hal::{DType, Tensor};
 use rocfire_kernels::index::{Chosen, Update, gather, scatter, select, select_update};
 
@@ -31,12 +31,10 @@ fn chain(space: &Space) -> Outcome {
     let shape = [space.rows(COLS), COLS];
     let (a, b) = (space.random(&shape, DType::F16, 1)?, space.random(&shape, DType::F16, 2)?);
     let mut y = space.empty(&shape, DType::F16)?;
-    let mut graph = Graph::new("chain");
-    let (left, right) = (graph.input(DType::F16), graph.input(DType::F16));
-    let product = graph.binary(Binary::Mul, left, right);
-    let root = graph.unary(Unary::Abs, product);
-    let sum = graph.binary(Binary::Add, root, left);
-    graph.output(sum);
+    let graph = Draft::graph("chain", |g| {
+        let (left, right) = (g.input(DType::F16), g.input(DType::F16));
+        (left * right).unary(Unary::Abs) + left
+    });
     rocfire_fusion::run(space.device.stream(), &graph, &shape, &[a.view(), b.view()], &[], &mut [y.view_mut()])?;
     for at in space.marks(COLS) {
         let (a, b) = (row(&a, at)?, row(&b, at)?);
@@ -70,15 +68,11 @@ fn numbers(
     extent: usize,
     dtype: DType,
 ) -> Result<Tensor, Box<dyn std::error::Error + Send + Sync>> {
-    let mut graph = Graph::new("numbers");
-    let (rows, cols) = (graph.index(1), graph.index(0));
-    let [seven, three] = [7, 3].map(|n: i64| graph.constant(DType::I64, n));
-    let extent = graph.constant(DType::I64, extent as i64);
-    let (rows, cols) = (graph.binary(Binary::Mul, rows, seven), graph.binary(Binary::Mul, cols, three));
-    let sum = graph.binary(Binary::Add, rows, cols);
-    let rest = graph.binary(Binary::Rem, sum, extent);
-    let value = graph.cast(rest, dtype);
-    graph.output(value);
+    let graph = Draft::graph("numbers", |g| {
+        let (rows, cols) = (g.index(1), g.index(0));
+        let sum = rows * rows.number(7i64) + cols * cols.number(3i64);
+        sum.binary(Binary::Rem, sum.number(extent as i64)).cast(dtype)
+    });
     let mut out = space.empty(shape, dtype)?;
     rocfire_fusion::run(space.device.stream(), &graph, shape, &[], &[], &mut [out.view_mut()])?;
     Ok(out)

@@ -1,6 +1,6 @@
 //! Operators that can be profiled. Their inputs are zero: what they cost does not depend on the numbers.
 
-use rocfire_fusion::{Binary, Graph, Reduce, Unary, eager};
+use rocfire_fusion::{Draft, Graph, Reduce, Unary, eager};
 use rocfire_hal::{DType, Device, Tensor};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 use rocfire_kernels::random::{Seed, uniform};
@@ -77,36 +77,25 @@ fn copy(device: &Device, dtype: DType, shape: &[usize]) -> Outcome<()> {
 }
 
 fn add(device: &Device, dtype: DType, shape: &[usize]) -> Outcome<()> {
-    let mut graph = Graph::new("add");
-    let (a, b) = (graph.input(dtype), graph.input(dtype));
-    let y = graph.binary(Binary::Add, a, b);
-    graph.output(y);
+    let graph = Draft::graph("add", |g| g.input(dtype) + g.input(dtype));
     fused(device, &graph, dtype, shape, 2)
 }
 
 fn gelu(device: &Device, dtype: DType, shape: &[usize]) -> Outcome<()> {
-    let mut graph = Graph::new("gelu");
-    let x = graph.input(dtype);
-    let scale = graph.constant(dtype, std::f64::consts::FRAC_1_SQRT_2);
-    let (one, half) = (graph.constant(dtype, 1.0), graph.constant(dtype, 0.5));
-    let scaled = graph.binary(Binary::Mul, x, scale);
-    let erf = graph.unary(Unary::Erf, scaled);
-    let gate = graph.binary(Binary::Add, erf, one);
-    let halved = graph.binary(Binary::Mul, x, half);
-    let y = graph.binary(Binary::Mul, halved, gate);
-    graph.output(y);
+    let graph = Draft::graph("gelu", |g| {
+        let x = g.input(dtype);
+        let gate = (x * std::f64::consts::FRAC_1_SQRT_2).unary(Unary::Erf) + 1.0;
+        x * 0.5 * gate
+    });
     fused(device, &graph, dtype, shape, 1)
 }
 
 fn softmax(device: &Device, dtype: DType, shape: &[usize]) -> Outcome<()> {
-    let mut graph = Graph::new("softmax");
-    let x = graph.input(dtype);
-    let most = graph.reduce(Reduce::Max, x);
-    let shifted = graph.binary(Binary::Sub, x, most);
-    let exp = graph.unary(Unary::Exp, shifted);
-    let total = graph.reduce(Reduce::Sum, exp);
-    let y = graph.binary(Binary::Div, exp, total);
-    graph.output(y);
+    let graph = Draft::graph("softmax", |g| {
+        let x = g.input(dtype);
+        let exp = (x - x.reduce(Reduce::Max)).unary(Unary::Exp);
+        exp / exp.reduce(Reduce::Sum)
+    });
     fused(device, &graph, dtype, shape, 1)
 }
 
