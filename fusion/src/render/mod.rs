@@ -71,101 +71,71 @@ pub(crate) const SPLIT_CHUNKS: usize = 8;
 
 const HEADER: &str = concat!(include_str!("fuse.h"), include_str!("reductions.h"));
 
-/// How the work is laid over lanes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Schedule {
-    Elementwise,
-    /// With one element a lane.
-    Single,
-    Tiled,
-    /// With one step of a row a lane.
-    Wave1,
-    /// With 2, and a whole wave.
-    Wave2,
-    /// With 3 or 4.
-    Wave4,
-    /// With 5 to 8.
-    Wave8,
-    /// As `Wave1`, where everything lies packed.
-    WavePacked1,
-    /// As `Wave2`.
-    WavePacked2,
-    /// As `Wave4`.
-    WavePacked4,
-    /// As `Wave8`.
-    WavePacked8,
-    Group,
-    /// With 2 quads of a row a thread.
-    Held2,
-    /// With 4.
-    Held4,
-    /// With 8, which is all of a chunk.
-    Held8,
-    /// With all of 2 chunks, which different threads hold.
-    HeldLong2,
-    /// With all of 4.
-    HeldLong4,
-    /// With all of 8.
-    HeldLong8,
-    Columns,
-    /// With several neighbouring rows a lane.
-    ColumnsWide,
-    Split,
-    Join,
+/// Defines the schedules: the name in that of a kernel, and what writes its text.
+macro_rules! schedules {
+    ($($(#[$doc:meta])* $variant:ident $name:literal = |$kernel:ident, $out:ident| $render:expr;)+) => {
+        /// How the work is laid over lanes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub(crate) enum Schedule { $($(#[$doc])* $variant,)+ }
+
+        impl Schedule {
+            pub(crate) const ALL: &[Schedule] = &[$(Schedule::$variant,)+];
+
+            fn name(self) -> &'static str {
+                match self { $(Schedule::$variant => $name,)+ }
+            }
+
+            fn render(self, kernel: &Kernel<'_>, out: &mut String) {
+                match self {
+                    $(Schedule::$variant => {
+                        let ($kernel, $out) = (kernel, out);
+                        $render
+                    })+
+                }
+            }
+        }
+    };
 }
 
-impl Schedule {
-    pub(crate) const ALL: [Schedule; 22] = [
-        Schedule::Elementwise,
-        Schedule::Single,
-        Schedule::Tiled,
-        Schedule::Wave1,
-        Schedule::Wave2,
-        Schedule::Wave4,
-        Schedule::Wave8,
-        Schedule::WavePacked1,
-        Schedule::WavePacked2,
-        Schedule::WavePacked4,
-        Schedule::WavePacked8,
-        Schedule::Group,
-        Schedule::Held2,
-        Schedule::Held4,
-        Schedule::Held8,
-        Schedule::HeldLong2,
-        Schedule::HeldLong4,
-        Schedule::HeldLong8,
-        Schedule::Columns,
-        Schedule::ColumnsWide,
-        Schedule::Split,
-        Schedule::Join,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Schedule::Elementwise => "elementwise",
-            Schedule::Single => "single",
-            Schedule::Tiled => "tiled",
-            Schedule::Wave1 => "wave1",
-            Schedule::Wave2 => "wave2",
-            Schedule::Wave4 => "wave4",
-            Schedule::Wave8 => "wave8",
-            Schedule::WavePacked1 => "wave_packed1",
-            Schedule::WavePacked2 => "wave_packed2",
-            Schedule::WavePacked4 => "wave_packed4",
-            Schedule::WavePacked8 => "wave_packed8",
-            Schedule::Group => "group",
-            Schedule::Held2 => "held2",
-            Schedule::Held4 => "held4",
-            Schedule::Held8 => "held8",
-            Schedule::HeldLong2 => "held_long2",
-            Schedule::HeldLong4 => "held_long4",
-            Schedule::HeldLong8 => "held_long8",
-            Schedule::Columns => "columns",
-            Schedule::ColumnsWide => "columns_wide",
-            Schedule::Split => "split",
-            Schedule::Join => "join",
-        }
-    }
+schedules! {
+    Elementwise "elementwise" = |kernel, out| elementwise::render(kernel, vector(kernel.graph, kernel.plan), out);
+    /// With one element a lane.
+    Single "single" = |kernel, out| elementwise::render(kernel, 1, out);
+    Tiled "tiled" = |kernel, out| tiled::render(kernel, out);
+    /// With one step of a row a lane.
+    Wave1 "wave1" = |kernel, out| wave::render(kernel, 1, false, out);
+    /// With 2, and a whole wave.
+    Wave2 "wave2" = |kernel, out| wave::render(kernel, 2, false, out);
+    /// With 3 or 4.
+    Wave4 "wave4" = |kernel, out| wave::render(kernel, 4, false, out);
+    /// With 5 to 8.
+    Wave8 "wave8" = |kernel, out| wave::render(kernel, 8, false, out);
+    /// As `Wave1`, where everything lies packed.
+    WavePacked1 "wave_packed1" = |kernel, out| wave::render(kernel, 1, true, out);
+    /// As `Wave2`.
+    WavePacked2 "wave_packed2" = |kernel, out| wave::render(kernel, 2, true, out);
+    /// As `Wave4`.
+    WavePacked4 "wave_packed4" = |kernel, out| wave::render(kernel, 4, true, out);
+    /// As `Wave8`.
+    WavePacked8 "wave_packed8" = |kernel, out| wave::render(kernel, 8, true, out);
+    Group "group" = |kernel, out| group::render(kernel, "rows_by_group", out);
+    /// With 2 quads of a row a thread.
+    Held2 "held2" = |kernel, out| held::render(kernel, 2, 1, out);
+    /// With 4.
+    Held4 "held4" = |kernel, out| held::render(kernel, 4, 1, out);
+    /// With 8, which is all of a chunk.
+    Held8 "held8" = |kernel, out| held::render(kernel, 8, 1, out);
+    /// With all of 2 chunks, which different threads hold.
+    HeldLong2 "held_long2" = |kernel, out| held::render(kernel, 8, 2, out);
+    /// With all of 4.
+    HeldLong4 "held_long4" = |kernel, out| held::render(kernel, 8, 4, out);
+    /// With all of 8.
+    HeldLong8 "held_long8" = |kernel, out| held::render(kernel, 8, 8, out);
+    Columns "columns" = |kernel, out| columns::render(kernel, out);
+    /// With several neighbouring rows a lane.
+    ColumnsWide "columns_wide" = |kernel, out| columns::render_wide(kernel, out);
+    Split "split" = |kernel, out| group::render(kernel, "split", out);
+    Join "join" = |kernel, out| group::render(kernel, "join", out);
 }
 
 /// The source of a simplified graph's kernel. `wide` takes 64-bit offsets; `members` above 1 is the kernel for as many launches.
@@ -200,30 +170,7 @@ fn text(graph: &Graph, plan: &Plan, schedule: Schedule, members: usize) -> Strin
         out.push_str(expr::CHECK);
     }
     kernel.args_struct(&mut out, schedule);
-    match schedule {
-        Schedule::Elementwise => elementwise::render(&kernel, vector(graph, plan), &mut out),
-        Schedule::Single => elementwise::render(&kernel, 1, &mut out),
-        Schedule::Tiled => tiled::render(&kernel, &mut out),
-        Schedule::Wave1 => wave::render(&kernel, 1, false, &mut out),
-        Schedule::Wave2 => wave::render(&kernel, 2, false, &mut out),
-        Schedule::Wave4 => wave::render(&kernel, 4, false, &mut out),
-        Schedule::Wave8 => wave::render(&kernel, 8, false, &mut out),
-        Schedule::WavePacked1 => wave::render(&kernel, 1, true, &mut out),
-        Schedule::WavePacked2 => wave::render(&kernel, 2, true, &mut out),
-        Schedule::WavePacked4 => wave::render(&kernel, 4, true, &mut out),
-        Schedule::WavePacked8 => wave::render(&kernel, 8, true, &mut out),
-        Schedule::Group => group::render(&kernel, "rows_by_group", &mut out),
-        Schedule::Held2 => held::render(&kernel, 2, 1, &mut out),
-        Schedule::Held4 => held::render(&kernel, 4, 1, &mut out),
-        Schedule::Held8 => held::render(&kernel, 8, 1, &mut out),
-        Schedule::HeldLong2 => held::render(&kernel, 8, 2, &mut out),
-        Schedule::HeldLong4 => held::render(&kernel, 8, 4, &mut out),
-        Schedule::HeldLong8 => held::render(&kernel, 8, 8, &mut out),
-        Schedule::Columns => columns::render(&kernel, &mut out),
-        Schedule::ColumnsWide => columns::render_wide(&kernel, &mut out),
-        Schedule::Split => group::render(&kernel, "split", &mut out),
-        Schedule::Join => group::render(&kernel, "join", &mut out),
-    }
+    schedule.render(&kernel, &mut out);
     out
 }
 
