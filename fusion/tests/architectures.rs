@@ -1,18 +1,14 @@
 //! Every schedule compiles for every family of GPU, without one.
 
-use rocfire_fusion::{Binary, Graph, Reduce, Unary, eager, run};
+use rocfire_fusion::{Binary, Draft, Graph, Reduce, Unary, eager, run};
 use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
 
 fn softmax() -> Graph {
-    let mut g = Graph::new("softmax");
-    let x = g.input(DType::F32);
-    let most = g.reduce(Reduce::Max, x);
-    let shifted = g.binary(Binary::Sub, x, most);
-    let exp = g.unary(Unary::Exp, shifted);
-    let sum = g.reduce(Reduce::Sum, exp);
-    let y = g.binary(Binary::Div, exp, sum);
-    g.output(y);
-    g
+    Draft::graph("softmax", |g| {
+        let x = g.input(DType::F32);
+        let exp = (x - x.reduce(Reduce::Max)).unary(Unary::Exp);
+        exp / exp.reduce(Reduce::Sum)
+    })
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod oracle;
 mod support;
 
-use rocfire_fusion::{Binary, Compare, Graph, Scalar, Unary, Value, eager, run};
+use rocfire_fusion::{Binary, Compare, Draft, Graph, Scalar, Term, Unary, Value, eager, run};
 use rocfire_hal::{DType, Tensor};
 use support::{Random, device, download, float, integer, rounded, same, ulps, upload, upload_permuted};
 
@@ -21,11 +21,18 @@ fn outputs_of(graph: &Graph, shape: &[usize], inputs: &[&Tensor]) -> Vec<Vec<Sca
     outputs.iter().map(download).collect()
 }
 
-fn takes(build: impl Fn(&mut Graph) -> Value) -> bool {
-    let mut g = Graph::new("probe");
-    let value = build(&mut g);
-    g.output(value);
-    g.verify().is_ok()
+fn takes(write: impl Fn(&Draft) -> Term<'_>) -> bool {
+    Draft::graph("probe", write).verify().is_ok()
+}
+
+/// The unary operators that take a type.
+fn unaries(dtype: DType) -> Vec<Unary> {
+    Unary::ALL.iter().copied().filter(|&op| takes(|g| g.input(dtype).unary(op))).collect()
+}
+
+/// The binary operators that take a type.
+fn binaries(dtype: DType) -> Vec<Binary> {
+    Binary::ALL.iter().copied().filter(|&op| takes(|g| g.input(dtype).binary(op, g.input(dtype)))).collect()
 }
 
 /// Whether the result is the correctly rounded one.
@@ -63,19 +70,9 @@ fn check_floats(
 #[test]
 fn unary_operators_of_floats_match_f64() {
     for dtype in FLOATS {
-        let ops: Vec<Unary> = Unary::ALL
-            .iter()
-            .copied()
-            .filter(|&op| op.result(dtype) == dtype)
-            // Of numbers above zero it says nothing.
-            .filter(|&op| op != Unary::ExpBelow || dtype != DType::F32)
-            .filter(|&op| {
-                takes(|g| {
-                    let x = g.input(dtype);
-                    g.unary(op, x)
-                })
-            })
-            .collect();
+        // Of numbers above zero `ExpBelow` says nothing.
+        let judged = |op: &Unary| op.result(dtype) == dtype && (*op != Unary::ExpBelow || dtype != DType::F32);
+        let ops: Vec<Unary> = unaries(dtype).into_iter().filter(judged).collect();
         let mut g = Graph::new("unary");
         let x = g.input(dtype);
         for &op in &ops {
@@ -105,10 +102,7 @@ fn powers_of_numbers_below_zero_are_exact_to_four_units() {
     let mut values: Vec<f64> = (0..2000).map(|at| -random.unit().abs() * [1e-6, 1.0, 12.0, 87.0][at % 4]).collect();
     values.extend([0.0, -0.0, -100.0, -104.9, -1e30, f64::NEG_INFINITY, f64::NAN]);
     let values: Vec<Scalar> = values.into_iter().map(|value| rounded(DType::F32, Scalar::Float(value))).collect();
-    let mut g = Graph::new("below");
-    let x = g.input(DType::F32);
-    let y = g.unary(Unary::ExpBelow, x);
-    g.output(y);
+    let g = Draft::graph("below", |g| g.input(DType::F32).unary(Unary::ExpBelow));
     let count = values.len();
     let got = outputs_of(&g, &[count], &[&upload(DType::F32, &[count], &values)]).remove(0);
     for (value, got) in values.iter().zip(got) {
@@ -168,16 +162,7 @@ fn float_binary(op: Binary, a: f64, b: f64) -> f64 {
 #[test]
 fn binary_operators_of_floats_match_f64() {
     for dtype in FLOATS {
-        let ops: Vec<Binary> = Binary::ALL
-            .iter()
-            .copied()
-            .filter(|&op| {
-                takes(|g| {
-                    let (a, b) = (g.input(dtype), g.input(dtype));
-                    g.binary(op, a, b)
-                })
-            })
-            .collect();
+        let ops = binaries(dtype);
         let mut g = Graph::new("binary");
         let (a, b) = (g.input(dtype), g.input(dtype));
         for &op in &ops {
@@ -258,26 +243,7 @@ fn integer_binary(op: Binary, dtype: DType, a: i128, b: i128) -> i128 {
 #[test]
 fn operators_of_integers_and_bools_match_i128() {
     for dtype in DType::ALL.into_iter().filter(|dtype| !dtype.is_float()) {
-        let unaries: Vec<Unary> = Unary::ALL
-            .iter()
-            .copied()
-            .filter(|&op| {
-                takes(|g| {
-                    let x = g.input(dtype);
-                    g.unary(op, x)
-                })
-            })
-            .collect();
-        let binaries: Vec<Binary> = Binary::ALL
-            .iter()
-            .copied()
-            .filter(|&op| {
-                takes(|g| {
-                    let (a, b) = (g.input(dtype), g.input(dtype));
-                    g.binary(op, a, b)
-                })
-            })
-            .collect();
+        let (unaries, binaries) = (unaries(dtype), binaries(dtype));
         let mut g = Graph::new("integers");
         let (a, b) = (g.input(dtype), g.input(dtype));
         for &op in &unaries {
@@ -313,16 +279,8 @@ fn operators_of_integers_and_bools_match_i128() {
 #[test]
 fn comparisons_and_selections_match_in_every_dtype() {
     for dtype in DType::ALL {
-        let ops: Vec<Compare> = Compare::ALL
-            .iter()
-            .copied()
-            .filter(|&op| {
-                takes(|g| {
-                    let (a, b) = (g.input(dtype), g.input(dtype));
-                    g.compare(op, a, b)
-                })
-            })
-            .collect();
+        let is_taken = |op: &Compare| takes(|g| g.input(dtype).is(*op, g.input(dtype)));
+        let ops: Vec<Compare> = Compare::ALL.iter().copied().filter(is_taken).collect();
         let mut g = Graph::new("comparisons");
         let (a, b) = (g.input(dtype), g.input(dtype));
         for &op in &ops {

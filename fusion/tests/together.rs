@@ -1,6 +1,6 @@
 //! Small launches of one kernel share a launch, and nobody sees that they waited.
 
-use rocfire_fusion::{Binary, Graph, Reduce, Scalar, eager, run};
+use rocfire_fusion::{Draft, Graph, Reduce, Scalar, eager, run};
 use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
 
 fn device() -> Device {
@@ -10,14 +10,7 @@ fn device() -> Device {
 
 /// `x · s + 1`.
 fn scaled() -> Graph {
-    let mut graph = Graph::new("scaled");
-    let x = graph.input(DType::F32);
-    let s = graph.scalar(DType::F32);
-    let one = graph.constant(DType::F32, 1.0);
-    let product = graph.binary(Binary::Mul, x, s);
-    let sum = graph.binary(Binary::Add, product, one);
-    graph.output(sum);
-    graph
+    Draft::graph("scaled", |g| g.input(DType::F32) * g.scalar(DType::F32) + 1.0)
 }
 
 fn tensor(device: &Device, shape: &[usize], first: f32) -> Tensor {

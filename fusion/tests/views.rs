@@ -2,7 +2,7 @@
 
 mod support;
 
-use rocfire_fusion::{Binary, Compare, Graph, IndexOp, Reduce, Scalar, Unary, eager, run};
+use rocfire_fusion::{Binary, Compare, Draft, Graph, IndexOp, Reduce, Scalar, Unary, eager, run};
 use rocfire_hal::{DType, Error, Layout, Tensor};
 use support::{Random, device, download, float, rounded, same, upload, upload_permuted};
 
@@ -17,12 +17,10 @@ fn turned(shape: &[usize]) -> Vec<usize> {
 #[test]
 fn inputs_that_lie_across_go_through_tiles_in_every_width() {
     for dtype in [DType::U8, DType::BF16, DType::F32, DType::F64] {
-        let mut g = Graph::new("across");
-        let inputs = [g.input(dtype), g.input(dtype), g.input(dtype), g.input(dtype)];
-        let ab = g.binary(Binary::Sub, inputs[0], inputs[1]);
-        let cd = g.binary(Binary::Sub, inputs[2], inputs[3]);
-        let y = g.binary(Binary::Max, ab, cd);
-        g.output(y);
+        let g = Draft::graph("across", |g| {
+            let [a, b, c, d] = [(); 4].map(|()| g.input(dtype));
+            (a - b).binary(Binary::Max, c - d)
+        });
         for shape in [&[64, 128][..], &[67, 131], &[16, 70], &[3, 33, 65], &[2, 17, 3, 40]] {
             let count = shape.iter().product();
             let values: Vec<Vec<Scalar>> = (1..5).map(|seed| Random(seed).values(dtype, count)).collect();
@@ -62,14 +60,10 @@ fn a_copy_into_a_turned_view_turns_it() {
 #[test]
 fn a_lookup_reads_where_its_index_says_and_gives_zero_outside() {
     for dtype in [DType::F32, DType::BF16, DType::I64, DType::Bool] {
-        let mut g = Graph::new("lookup");
-        let index = g.input(DType::I32);
-        let wide = g.cast(index, DType::I64);
-        let x = g.lookup(dtype, wide);
-        g.output(x);
-        let number = g.cast(x, DType::F32);
-        let sum = g.reduce(Reduce::Sum, number);
-        g.output(sum);
+        let g = Draft::several("lookup", |g| {
+            let x = g.lookup(dtype, g.input(DType::I32).cast(DType::I64));
+            [x, x.cast(DType::F32).reduce(Reduce::Sum)]
+        });
         for [rows, cols, extent] in [[3, 5, 4], [2, 1100, 7], [70, 33, 1], [4, 6, 0]] {
             let table = Random(5).values(dtype, extent * cols);
             let mut random = Random(6);
@@ -103,14 +97,11 @@ fn a_lookup_reads_where_its_index_says_and_gives_zero_outside() {
 #[test]
 fn a_concatenation_is_two_lookups() {
     let dtype = DType::F32;
-    let mut g = Graph::new("cat");
-    let (at, first) = (g.index(0), g.scalar(DType::I64));
-    let rest = g.binary(Binary::Sub, at, first);
-    let (a, b) = (g.lookup(dtype, at), g.lookup(dtype, rest));
-    let is_first = g.compare(Compare::Lt, at, first);
-    let both = g.select(is_first, a, b);
-    let y = g.unary(Unary::Neg, both);
-    g.output(y);
+    let g = Draft::graph("cat", |g| {
+        let (at, first) = (g.index(0), g.scalar(DType::I64));
+        let (a, b) = (g.lookup(dtype, at), g.lookup(dtype, at - first));
+        -at.is(Compare::Lt, first).choose(a, b)
+    });
     // The last is shorter than a vector.
     for [rows, left, right] in [[4, 3, 9], [2, 40, 1], [700, 1, 2]] {
         let (x, z) = (Random(1).values(dtype, rows * left), Random(2).values(dtype, rows * right));
