@@ -152,11 +152,12 @@ impl Deform<'_> {
         index::gather(&images, 3, &view::expand(&corner.number, &self.sample_shape())?)
     }
 
-    /// The samples without the mask, `[batch, offset_groups, channels, kernel · positions]`.
-    fn samples(&self, corners: &[Corner]) -> Result<Tensor> {
+    /// The samples without the mask, `[batch, offset_groups, channels, kernel · positions]`: the pixels around each place by what
+    /// `factor` says of each corner.
+    fn samples(&self, corners: &[Corner], factor: impl Fn(&Corner) -> &Tensor) -> Result<Tensor> {
         let mut sum: Option<Tensor> = None;
         for corner in corners {
-            let part = eager::binary(Binary::Mul, &self.pixels(corner)?, &corner.share)?;
+            let part = eager::binary(Binary::Mul, &self.pixels(corner)?, factor(corner))?;
             sum = Some(match sum {
                 Some(sum) => eager::binary(Binary::Add, &sum, &part)?,
                 None => part,
@@ -189,7 +190,7 @@ impl Deform<'_> {
     /// The operator: `[batch, channels_out, out_h, out_w]`, without the bias.
     pub(crate) fn forward(&self) -> Result<Tensor> {
         self.check()?;
-        let samples = self.masked(&self.samples(&self.corners()?)?)?;
+        let samples = self.masked(&self.samples(&self.corners()?, |corner| &corner.share)?)?;
         let y = matmul::matmul(&self.rows()?, &self.columns(&samples)?)?;
         let [out_height, out_width] = [self.offset.shape()[2], self.offset.shape()[3]];
         view::reshape(&y, &[self.batch(), self.weight.shape()[0], out_height, out_width])
@@ -199,7 +200,7 @@ impl Deform<'_> {
     pub(crate) fn backward(&self, grad: &Tensor) -> Result<Gradients> {
         self.check()?;
         let corners = self.corners()?;
-        let samples = self.samples(&corners)?;
+        let samples = self.samples(&corners, |corner| &corner.share)?;
         let groups = self.options.weight_groups;
         let per_group = self.weight.shape()[0] / groups;
         let grad = view::reshape(grad, &[self.batch(), groups, per_group, self.positions()])?;
@@ -244,15 +245,8 @@ impl Deform<'_> {
         let shape = [batch, groups, self.kernel(), 1, self.positions()];
         let mut directions = Vec::with_capacity(2);
         for direction in 0..2 {
-            let mut sum: Option<Tensor> = None;
-            for corner in corners {
-                let part = eager::binary(Binary::Mul, &self.pixels(corner)?, &corner.slopes[direction])?;
-                sum = Some(match sum {
-                    Some(sum) => eager::binary(Binary::Add, &sum, &part)?,
-                    None => part,
-                });
-            }
-            let product = eager::binary(Binary::Mul, &sum.expect("a place has four corners"), sample_grad)?;
+            let slope = self.samples(corners, |corner| &corner.slopes[direction])?;
+            let product = eager::binary(Binary::Mul, &slope, sample_grad)?;
             directions.push(view::reshape(&reduce::axis(Reduce::Sum, &product, 2)?, &shape)?);
         }
         view::reshape(&memory::cat(&directions.iter().collect::<Vec<_>>(), 3)?, self.offset.shape())
