@@ -187,13 +187,10 @@ impl Trace {
         if let Some(known) = self.entries.iter().position(|entry| entry.is_inner && entry.origin == origin) {
             return Ok(known as EntryId);
         }
-        if self.entries.len() >= MAX_NODES {
-            return Err(Refusal::Full);
-        }
-        let at = self.entries.len() as EntryId;
         let Entry { id, dtype, .. } = self.entries[usize::from(of)];
-        let (part, shape) = (Part::default(), shape.into());
-        self.entries.push(Entry { id, shape, dtype, origin, consumed: true, is_inner: true, joined: at, part });
+        let at = self.put(id, shape.into(), dtype, origin)?;
+        let entry = &mut self.entries[usize::from(at)];
+        (entry.consumed, entry.is_inner) = (true, true);
         self.join(at, of);
         Ok(at)
     }
@@ -252,22 +249,17 @@ impl Trace {
 
     fn enter(&mut self, tensor: &TensorIr, origin: Origin) -> Result<EntryId> {
         let dtype = to_hal(tensor.dtype).map_err(|_| Refusal::DType)?;
-        let at = self.entries.len() as EntryId;
+        Frame::ones(tensor.shape.rank()).ok_or(Refusal::Rank)?;
+        self.put(tensor.id, tensor.shape.iter().copied().collect(), dtype, origin)
+    }
+
+    fn put(&mut self, id: TensorId, shape: Arc<[Extent]>, dtype: DType, origin: Origin) -> Result<EntryId> {
         if self.entries.len() >= MAX_NODES {
             return Err(Refusal::Full);
         }
-        Frame::ones(tensor.shape.rank()).ok_or(Refusal::Rank)?;
-        let shape = tensor.shape.iter().copied().collect();
-        self.entries.push(Entry {
-            id: tensor.id,
-            shape,
-            dtype,
-            origin,
-            consumed: false,
-            is_inner: false,
-            joined: at,
-            part: Part::default(),
-        });
+        let at = self.entries.len() as EntryId;
+        let (consumed, is_inner, part) = (false, false, Part::default());
+        self.entries.push(Entry { id, shape, dtype, origin, consumed, is_inner, joined: at, part });
         Ok(at)
     }
 
