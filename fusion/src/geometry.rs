@@ -284,7 +284,7 @@ impl Geometry {
         (below, below + above + placement.element_bytes as u64)
     }
 
-    /// Whether a kernel that moves `width` neighbours at once finds nothing else, of what is not one value a row.
+    /// Whether every tensor with more than one value a row lies packed, so that a kernel moves `width` neighbours at once.
     pub(crate) fn is_packed(&self, width: usize) -> bool {
         let full = |placement: &&Placement| placement.kind == Kind::Full;
         self.extents[0].is_multiple_of(width)

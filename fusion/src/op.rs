@@ -265,7 +265,7 @@ impl Unary {
         }
     }
 
-    /// Whether it is the prelude's function of its name, rounded to the dtype: all that `render` has to know of it.
+    /// Whether it is rendered as the prelude's function of its name, rounded to the dtype.
     pub(crate) fn rounds(self) -> bool {
         use Unary::*;
         match self {

@@ -27,7 +27,7 @@ pub(crate) struct Pass {
     pub stores: Vec<usize>,
     /// Nodes per element that the two need, in order.
     pub needs: Vec<Value>,
-    /// Those of them that an earlier pass computed and that this one computes again: cheaper than the registers to keep them.
+    /// Those of them that an earlier pass computed too: computing them again is cheaper than the registers to keep them.
     pub again: Vec<Value>,
 }
 

@@ -384,7 +384,7 @@ impl<'a> Call<'a> {
         self.inputs.iter().copied().chain(self.outputs.iter().map(ViewMut::view))
     }
 
-    /// Launches as an earlier time, if only memory and scalars are others since; `None` if it is not so.
+    /// Launches as before, if only memory and scalars differ from an earlier launch; `None` otherwise.
     fn again(&self) -> Option<Result<()>> {
         let recent = &mut *self.prepared.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let last = recent.find(self)?;

@@ -92,8 +92,8 @@ impl Backend for Rocm {
         Some(device.open().ok()?.memory_segments().map(report).into())
     }
 
-    /// What `func` makes on this thread lies apart from what comes and goes, so that [`Backend::memory_cleanup`] can give back
-    /// the memory of the latter. Nothing else is different for it. A device that cannot be opened says so at the first tensor.
+    /// What `func` makes on this thread gets memory apart from short-lived tensors, so that [`Backend::memory_cleanup`] can give back
+    /// the memory of these. Nothing else is different. A device that cannot be opened says so at the first tensor.
     fn memory_persistent_allocations<Output: Send, Input: Send, Func: Fn(Input) -> Output + Send>(
         device: &RocmDevice,
         input: Input,

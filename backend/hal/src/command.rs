@@ -13,7 +13,7 @@ use crate::{Function, Launch};
 /// A stream of a device. Work on it is done in its order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StreamName {
-    /// Kernels, products, copies and fills on the device, reads and small writes: what whoever uses the device sees the order of.
+    /// Kernels, products, copies and fills on the device, reads and small writes: the work whose order a program can see.
     #[default]
     Compute,
     /// Large writes, as far as a ring in device memory.

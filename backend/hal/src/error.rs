@@ -73,8 +73,8 @@ pub enum Error {
     /// A launch failed after it was accepted. It poisoned its outputs; reading them gives this.
     #[error("{0}")]
     Fault(Arc<Fault>),
-    /// An index outside its axis, found by a kernel since somebody was last told. Reads gave zeros for it, updates passed it over,
-    /// and the device goes on.
+    /// An index outside its axis, found by a kernel since the last report. Reads gave zeros for it, updates skipped it, and the device
+    /// goes on.
     #[error("{0}")]
     Index(IndexFault),
     /// Something that no graph can do, while one was recorded. The graph is not made.

@@ -9,7 +9,7 @@
 //! no argument carries it, a recorded graph needs nothing, and where `ROCFIRE_CHECK_INDEX=0` leaves the variable zero the same
 //! code objects tell nothing.
 //!
-//! Of several indices one is told of: that of the lane that came first. The emulator runs the workgroups of such kernels in
+//! Of several such indices one is reported, that of the lane that came first. The emulator runs the workgroups of such kernels in
 //! their order, so there it is the same one every time.
 
 use std::fmt;

@@ -53,8 +53,8 @@ impl Module {
         Ok(function)
     }
 
-    /// Makes handles that were given out before it was there handles to its kernels. A name that it does not have is told of when
-    /// the kernel is launched.
+    /// Makes handles that were given out before the module was there handles to its kernels. A name that it lacks is an error of the
+    /// launch.
     pub(crate) fn adopt(&self, waiting: HashMap<String, Function>) {
         for (name, function) in waiting {
             if let Ok(loaded) = self.function(&name) {

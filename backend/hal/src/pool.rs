@@ -150,7 +150,7 @@ impl Pool {
         self.held.take().into_iter().flatten().for_each(|block| self.free(block));
     }
 
-    /// From now on no memory is asked of the driver, and blocks that are handed out or given back are kept in mind.
+    /// From now on the pool asks the driver for no memory, and remembers the blocks that it hands out or takes back.
     pub fn begin_capture(&mut self) {
         self.capturing = true;
     }

@@ -4,7 +4,7 @@
 //! products of one input with several weights. Such a launch is given to [`Stream::launch_joinable`]: it waits on the host,
 //! and whatever of the same kernel comes next joins it, as long as neither touches what the other writes ([`Hazards`]). Those
 //! of a kernel go to the device as one [`Command`] when a launch comes that must come after one of them. All that waits goes
-//! before a kernel that cannot wait, and before a wait. What waits is therefore never seen to wait. Nothing waits while
+//! before a kernel that cannot wait, and before a wait. So nobody can see that a launch has waited. Nothing waits while
 //! launches are timed or recorded for a graph. A launch that nothing joined is launched as if it had never waited.
 //!
 //! A kernel for several is the same code behind an argument struct `{u32 count, unused; u32 first[capacity]; Args

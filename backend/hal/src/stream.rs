@@ -280,8 +280,8 @@ impl Stream {
         unsafe { self.transfer_now(state, command) }
     }
 
-    /// Puts a command of the staging on its stream. None of them is kept: their memory is a place in its rings, which is soon
-    /// another's. So whatever was kept meanwhile goes first.
+    /// Puts a command of the staging on its stream. It is never kept, since its place in the ring is soon used again. So whatever was
+    /// kept meanwhile goes first.
     ///
     /// # Safety
     /// - As [`Command::run`].
@@ -517,8 +517,8 @@ impl Stream {
         }
     }
 
-    /// Tells what kernels have left for the host: what they printed, and of an index outside its axis. The device has been
-    /// waited for.
+    /// Hands on what kernels have left for the host: prints what they printed, and returns an index outside its axis as an error. The
+    /// device has been waited for.
     pub(super) fn tell(&self) -> Result<()> {
         show(&self.printing.taken(&*self.driver)?);
         match self.index.take(&*self.driver)? {

@@ -66,7 +66,8 @@ impl Arrangement {
     }
 }
 
-/// How a frame that does not keep a row together runs along it, cut before axis `cut`; `None` if in no way that a kernel knows.
+/// How a frame runs along a row that it does not keep together, where the row is cut before axis `cut`. `None` if a kernel cannot read
+/// it so.
 fn turn(frame: &Frame, row: &[Axis], cut: usize) -> Option<Turn> {
     let (outer, inner) = row.split_at(cut);
     if cut == 0 || !frame.keeps_together(outer) || !frame.keeps_together(inner) {
@@ -129,7 +130,7 @@ impl Trace {
             return None;
         }
         let stores = stores(&live, &order, &row, &kinds)?;
-        // A whole tensor is summed by many workgroups only if nothing else is done with its elements.
+        // Many workgroups share the sum of a whole tensor only where nothing else is done with its elements.
         let only_rows = stores.iter().all(|store| store.kind == Kind::Row);
         if self.part(root).is_whole && !(only_rows && self.is_one_pass(&needed)) {
             return None;
@@ -170,9 +171,9 @@ impl Trace {
         self.needed_nodes(needed).filter_map(|(value, node)| Some((value, self.read_by(node)?)))
     }
 
-    /// All axes of the iteration space, in the order of the first value that has them all: what the eager backend would
-    /// have allocated, and what most tensors are. The axes that are reduced over are among them even where nothing is read or
-    /// written along them, as in a sum of ones.
+    /// All axes of the iteration space, in the order of the first value that has them all: most tensors lie so, and the eager backend
+    /// would have allocated it so. Axes that are reduced over count even where nothing is read or written along them, as in a sum of
+    /// ones.
     fn order<'a>(
         &'a self,
         root: EntryId,
@@ -241,13 +242,13 @@ impl Trace {
     }
 }
 
-/// The axes of a space that some tensor which must be written lacks: it is per row then, without a reduction.
+/// The axes of a space that one of the tensors to be written lacks. They are the row: that tensor has one element for each.
 fn lacking(live: &[(EntryId, Value, Frame)], order: &[Axis]) -> Vec<Axis> {
     let lacks = |frame: &Frame| -> Vec<Axis> { order.iter().copied().filter(|axis| !frame.has(*axis)).collect() };
     live.iter().map(|(.., frame)| lacks(frame)).find(|row| !row.is_empty()).unwrap_or_default()
 }
 
-/// Whether a coordinate along `group` is one along an axis of the kernel, or made of such.
+/// Whether the kernel has a coordinate along `group`, or along each of its axes.
 fn is_axis(group: &Group, row: &[Axis]) -> bool {
     group.axes() == row || group.axes().iter().all(|axis| !row.contains(axis) || row == [*axis])
 }

@@ -1,4 +1,4 @@
-//! A part of a tensor replaced, as a value: each element asks whether it is in the part, and takes the new one if so.
+//! A tensor with a part replaced, as a value: an element inside the part is the new one, any other stays.
 //!
 //! That writes all of the tensor, so a tensor in memory that nobody else needs is left to the operator that writes only the part.
 //! A gradient of a slice is zeros with a part replaced: there all of it is new anyway.
@@ -67,7 +67,7 @@ impl Trace {
         self.finish(&op.out, node, frame, &[entry, part])
     }
 
-    /// Whether a step meets an element: `index` is `away / step`, which cuts off what is left, and within the part.
+    /// Whether an element is one of the part's: `away` is a whole number of steps, and that number, `index`, is within the part.
     fn is_met(&mut self, away: Value, index: Value, step: Value, extent: Value) -> Result<Value> {
         let back = self.two(Binary::Mul, index, step)?;
         let (is_exact, is_within) = (self.test_two(Compare::Eq, back, away)?, self.is_within(index, extent)?);

@@ -2,7 +2,7 @@
 //!
 //! What is in registers cannot be fetched from another lane, but it can be computed there: a slice of `exp(x)` is the `exp` of
 //! a slice. A [`Change`] says what becomes of coordinates and readings; everything else is the same operator of the changed
-//! operands. What a change leaves alone is the very node that was there, so that nothing is computed twice without need.
+//! operands. A node that a change leaves alone stays the same node, so that nothing is computed twice without need.
 
 use std::collections::HashMap;
 
@@ -21,11 +21,10 @@ pub(super) trait Change {
     /// The coordinate along a group; `None` if it stays.
     fn index(&self, trace: &mut Trace, group: Group) -> Result<Option<Value>>;
 
-    /// A reading, with the index of a lookup, which has been changed already; `None` if the reading stays.
+    /// A reading; `index` is that of a lookup, after the change. `None` if the reading stays.
     fn read(&self, trace: &mut Trace, read: Read, index: Option<Value>) -> Result<Option<Value>>;
 
-    /// Whether the place that takes that of an element is one of the tensor's; `None` where it always is. What is computed at others
-    /// is used by nobody.
+    /// Whether an element's new place lies inside the tensor; `None` where it always does. Nobody uses what is computed outside.
     fn is_there(&self, trace: &mut Trace) -> Result<Option<Value>>;
 
     /// What a reduction reduces, where the rows are those of the change.

@@ -1,4 +1,4 @@
-//! Elements at computed places: of tensors in memory lookups, of computed values the same computation with lookups in it.
+//! Elements at computed places. Of a tensor in memory that is a lookup; of a computed value, the same computation with lookups in it.
 //!
 //! A kernel looks up along one axis of a tensor. Where an element is asked for along several, these and what lies between them
 //! are taken as one axis, which costs nothing as long as the tensor lies in order.
@@ -24,7 +24,7 @@ struct Places {
 }
 
 impl Trace {
-    /// The element of a tensor of which each of `places` says the coordinate along an axis; along the others it lies in `frame`.
+    /// The element of a tensor at these coordinates along some of its axes; along the others it lies in `frame`.
     pub(super) fn element(&mut self, tensor: Turned, frame: &Frame, places: &[(usize, Value)]) -> Result<Value> {
         match tensor {
             Turned::InMemory(at) => {
@@ -48,7 +48,7 @@ impl Trace {
         self.two(Binary::And, is_behind, is_before)
     }
 
-    /// A reading at other coordinates along some of its axes, `index` being that along the axis it leaves free.
+    /// A reading at other coordinates along some of its axes; `index` is the coordinate along the axis that it leaves free.
     fn element_of(&mut self, read: Read, index: Option<Value>, places: &[(usize, Value)]) -> Result<Value> {
         match (places, index) {
             ([], None) => self.read(read),
@@ -73,7 +73,7 @@ impl Trace {
             let placed = places.iter().find(|(placed, _)| *placed == dim).map(|(_, index)| *index);
             let (here, extent) = match (placed, index) {
                 (None, Some(index)) if free == Some(dim) => {
-                    // Outside its axis a lookup gives 0; within the merged one it would give something.
+                    // A lookup outside its own axis gives 0. Inside the merged axis it would give another element.
                     let extent = self.own_extent(read.entry, dim, &group)?;
                     is_there = Some(self.is_within(index, extent)?);
                     (index, extent)
@@ -99,7 +99,7 @@ impl Trace {
         self.look_up_in(Read { entry, frame, free: Some(first as u8) }, index)
     }
 
-    /// The extent of an axis of a tensor in memory, which runs along `group` if along any.
+    /// The extent of an axis of a tensor in memory. `group` is what it runs along in the iteration space, none where that is open.
     fn own_extent(&mut self, mut at: EntryId, dim: usize, group: &Group) -> Result<Value> {
         if !group.is_none() {
             return self.extent_of(group);
@@ -145,7 +145,7 @@ impl Change for Places {
     }
 
     fn reduced(&self, trace: &mut Trace, operand: Value) -> Result<Value> {
-        // A row has one value, wherever in it. Another row's would be reduced for every element that asks.
+        // Every place of a row has the same reduction. That of another row would be computed anew for each element that asks.
         let is_of_row = |group: &Group| self.row.is_some_and(|row| meet(&row, group));
         let others = self.list.iter().filter(|(group, _)| !is_of_row(group)).copied().collect();
         let moved = trace.changed(operand, &Places { list: others, row: self.row })?;
@@ -161,7 +161,7 @@ impl Places {
         if first.0 == *group {
             return Ok(Some(first.1));
         }
-        // Merged axes, some of which are placed: their coordinates as one.
+        // Axes that are merged in the tensor: one coordinate is made of those along each.
         let mut whole: Option<Value> = None;
         for axis in group.axes().iter().map(|axis| Group::one(*axis)) {
             let placed = self.list.iter().find(|(placed, _)| meet(placed, &axis));

@@ -43,13 +43,13 @@ pub(super) fn execute(plan: &Plan, device: &RocmDevice, draws: &[Seed], bindings
     }
 }
 
-/// The next draws of a device's sequence; none where it cannot be opened, which is then the error of what draws.
+/// The next draws of a device's sequence; none where the device cannot be opened, which the kernels that draw report.
 pub(super) fn draw(device: &RocmDevice, count: usize) -> Vec<Seed> {
     let open = if count == 0 { None } else { device.open().ok() };
     open.map_or_else(Vec::new, |device| (0..count).map(|_| random::next(device.id())).collect())
 }
 
-/// Makes a failure that of everything that a plan should have made.
+/// Gives everything that a plan should have made this error.
 fn claim_all(plan: &Plan, error: &TensorError, bindings: &mut Bindings) {
     plan.kernels.iter().for_each(|kernel| claim(kernel, error, bindings));
     for step in plan.steps.iter().filter(|step| step.live) {
@@ -57,7 +57,7 @@ fn claim_all(plan: &Plan, error: &TensorError, bindings: &mut Bindings) {
     }
 }
 
-/// Makes a failure that of everything that the kernel should have written.
+/// Gives everything that the kernel should have written this error.
 fn claim(kernel: &Kernel, error: &TensorError, bindings: &mut Bindings) {
     for (id, _) in kernel.outputs.iter().flat_map(|output| &output.tensors) {
         bindings.handles.fail(bindings.tensor(*id).id, error.clone());
@@ -172,7 +172,7 @@ impl Bases {
     }
 }
 
-/// The failure of a source, if one failed, as that of what is computed from it.
+/// The error of the first source that failed, as one of what is computed from it.
 pub(super) fn failure(sources: &[Source], bindings: &Bindings) -> Option<TensorError> {
     let failed = sources.iter().find_map(|source| bindings.handles.error(bindings.tensor(source.id).id));
     failed.map(TensorError::propagated)

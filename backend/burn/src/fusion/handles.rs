@@ -1,6 +1,6 @@
 //! The tensors of a device by Burn's names for them, and what failed in the place of some.
 //!
-//! Burn has such a table, whose every reading takes the handle out and puts a copy back; this one is read several times a launch.
+//! Burn has such a table, but each reading of it takes the handle out and puts a copy back. This one is read several times a launch.
 
 use burn_ir::{BackendIr, TensorError, TensorHandle, TensorId, TensorIr, TensorStatus};
 use rustc_hash::FxHashMap;

@@ -13,7 +13,7 @@ use super::rows::others_equal;
 use super::trace::{EntryId, Number, Trace};
 use super::translate::Result;
 
-/// Most tensors of a concatenation that joins a kernel: each element asks where it belongs, and each is an argument.
+/// Most tensors of a concatenation that joins a kernel: each is an argument, and each element compares its place with all of them.
 const PIECES_MOST: usize = 32;
 
 impl Trace {
@@ -87,7 +87,7 @@ impl Trace {
         self.finish(&op.out, node, frame, &[entry])
     }
 
-    /// Where a tensor of `out`'s shape lies that is made of others of that shape but for one axis.
+    /// Where a tensor of `out`'s shape lies whose operands have that shape but for axis `dim`.
     fn placed_beside(&mut self, entries: &[EntryId], out: &TensorIr, dim: usize) -> Result<Frame> {
         let mut frame = Frame::ones(out.shape.rank()).ok_or(Refusal::Rank)?;
         for entry in entries {
@@ -102,13 +102,13 @@ impl Trace {
         if extent == ONE { self.whole_number(1) } else { self.number(Number::Extent(tensor.id, dim as u8), DType::I64) }
     }
 
-    /// An index of an operator along an axis of `tensor`, told of where it is none of the axis.
+    /// An index along an axis of `tensor`; one outside the axis is reported as an index of `op`.
     pub(super) fn checked(&mut self, op: IndexOp, index: Value, tensor: &TensorIr, dim: usize) -> Result<Value> {
         let (index, extent) = (self.converted(index, DType::I64)?, self.extent_along(tensor, dim)?);
         self.add(|graph| graph.check(op, index, extent))
     }
 
-    /// The element at an index along an axis of `tensor`; 0 where the index is none of the axis.
+    /// The element at an index along an axis of `tensor`; 0 where the index is outside the axis.
     fn indexed(
         &mut self,
         op: IndexOp,

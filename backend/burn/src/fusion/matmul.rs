@@ -66,8 +66,8 @@ pub(super) struct Folded {
 }
 
 impl Folded {
-    /// That of operands with these layouts, and of inputs and outputs over a space of `extents`. `dims` are the axes of the space
-    /// that each axis of the result is. `None` if those are too many, or where a tensor has no one stride for such an axis.
+    /// For operands of these layouts, and inputs and outputs over a space of `extents`. `dims` has for each axis of the result its axes
+    /// of the space. `None` if these are too many, or where a tensor does not step through one of them by one stride.
     pub(super) fn new(
         dims: &AxisMap,
         extents: &[usize],
@@ -112,7 +112,7 @@ impl Split<'_> {
         let rank = own.len();
         let (mut shape, mut split) = (Vec::new(), Vec::new());
         let mut push = |axes: &[usize], extent: usize, stride: i64| {
-            // Broadcast, or split into axes of which each is the inner ones' extents apart.
+            // A broadcast axis has stride 0 in every part; of a split one a part's stride is the whole's times the extents inside.
             let mut inner: i64 = axes.iter().map(|axis| self.extents[*axis] as i64).product();
             for axis in axes {
                 inner /= (self.extents[*axis] as i64).max(1);

@@ -54,8 +54,8 @@ impl Trace {
         })
     }
 
-    /// The tensor in memory of which a view puts the axes in another order, and by axis of the view those of the tensor. Merged they
-    /// would be a copy; read axis by axis they are none, and the tensor meets others of its own shape.
+    /// For a view that reorders axes: the tensor in memory that it is of, and for each axis of the view those of the tensor. Read through
+    /// the view, merged axes would need a copy; read by the tensor's own axes they need none.
     pub(super) fn seen_through(&self, view: EntryId) -> Option<(EntryId, Vec<Vec<usize>>)> {
         let (mut views, mut base) = (Vec::new(), view);
         while let Origin::View { of, by } = &self.entries[usize::from(base)].origin {

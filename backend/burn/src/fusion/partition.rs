@@ -4,8 +4,8 @@
 //! none has taken, and takes every later one that it can and that waits for nothing but kernels before it. Nothing can wait in
 //! a circle, and what a kernel does not take begins one of its own.
 //!
-//! Views of tensors and constant tensors cost nothing where they are used, so they join whatever needs them first. What else
-//! an operation needs and nobody has computed joins with it: the moments of an optimizer with the step that is made of them.
+//! Views and constant tensors cost nothing where they are used, so they join whatever needs them first. Other operands that are not
+//! yet computed join together with the operation: an optimizer's moments with the step that is made of them.
 //!
 //! A tensor is written unless all who read it are in the kernel and its life ends in the stretch. The partition is a function of
 //! the operations alone.
@@ -319,7 +319,7 @@ impl<'a> Stretch<'a> {
         open().find(|at| !is_free(&self.operations[*at])).or_else(|| open().next())
     }
 
-    /// The largest group from an operation on. An operation whose needs do not join it lets the first of them go first.
+    /// The largest group that begins with an operation; where its operands do not join it, the first of these begins one instead.
     fn grow(&self, seed: usize) -> (Group, Vec<Arrangement>, Option<(usize, Refusal)>) {
         let needs = self.needs(seed, &[]).map_or_else(|| vec![seed], |needs| needs.joining);
         let (mut best, mut arrangements) = self.begin(&needs).unwrap_or_else(|| {
@@ -336,7 +336,8 @@ impl<'a> Stretch<'a> {
                 continue;
             }
             let Some(needs) = self.needs(at, &current.members) else { continue };
-            // What only reads the same tensors is tried once; what follows again whenever more of what it reads is there.
+            // An operation that only reads the same tensors is tried once. One that reads a result of the group is tried again each time that
+            // the group has more of its operands.
             if !needs.follows && !tried.insert(at) {
                 continue;
             }
@@ -409,7 +410,7 @@ impl<'a> Stretch<'a> {
         Some(Needs { joining: joining.into_iter().collect(), follows })
     }
 
-    /// Adds who reads what an operation reads or makes, through what is free.
+    /// Adds the operations that read the operands or results of `at`, directly or through free ones.
     fn look_behind(&self, at: usize, open: &mut BTreeSet<usize>) {
         let mut stack: Vec<TensorId> = self.operations[at].outputs().map(|tensor| tensor.id).collect();
         if !is_product(&self.operations[at]) {
@@ -426,7 +427,7 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// Whether a tensor's life ends in the stretch, and all who read it are done or of one's own.
+    /// Whether a tensor's life ends in the stretch, and every operation that reads it is done or `is_own`.
     fn ends(&self, id: TensorId, is_own: impl Fn(&usize) -> bool) -> bool {
         let is_past = |reader: &usize| self.done[*reader] || is_own(reader);
         self.dying.contains(&id) && self.readers.get(&id).is_none_or(|readers| readers.iter().all(is_past))

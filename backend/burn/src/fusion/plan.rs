@@ -81,7 +81,7 @@ pub(super) struct Output {
     pub(super) per_row: bool,
     /// The tensors that share it.
     pub(super) tensors: Vec<(TensorId, AxisMap)>,
-    /// The reduction that it depends on which has no answer for rows of nothing, by Burn's name; only of what is per row.
+    /// Of an output per row: Burn's name of the reduction in it that has no answer for a row without elements.
     pub(super) without_answer: Option<Cow<'static, str>>,
 }
 
@@ -173,7 +173,7 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
         memory: store.memory.iter().map(number).collect(),
         per_row: store.kind == Varying::Row,
         tensors: store.tensors.iter().map(|(at, frame)| (trace.entries[usize::from(*at)].id, map(frame))).collect(),
-        // What has an element for each of the row's has none where the row is empty.
+        // An output with an element for each of the row's has no element where the row is empty.
         without_answer: (store.kind == Varying::Row)
             .then(|| trace.without_answer(store.node))
             .flatten()
@@ -318,7 +318,7 @@ fn inner_extent(trace: &Trace, arrangement: &Arrangement, graph: &mut Graph, sca
     whole.expect("a row is cut between two of its axes")
 }
 
-/// A value per row as one per element. A graph stores a row value once per row; here its tensor repeats it.
+/// A value per row as one per element: a graph stores a row value once, and here the tensor has it in every element.
 fn widen(graph: &mut Graph, value: Value) -> Value {
     let index = graph.index(0);
     let zero = graph.constant(DType::I64, Scalar::Int(0));

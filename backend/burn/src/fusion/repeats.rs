@@ -1,6 +1,6 @@
 //! Calls that come again and again on tensors that have nothing to do with each other.
 //!
-//! A program that computes the same of many inputs would be recorded to its end before the device gets anything to do: nothing
+//! A program that makes the same call on many inputs would be recorded to its end before the device gets anything to do: nothing
 //! closes the stretch. Kernels share nothing across such calls, except by launches that join on the stream, whichever stretch
 //! they are of. So a stretch that is one call [`CALLS`] times ends there, and Burn executes the next one like it at once.
 //!
@@ -68,7 +68,7 @@ impl Repeats {
             return false;
         }
         let (first, others) = self.steps.split_at(count / CALLS);
-        // What is almost never so is asked first: this is done for every fourth operation of a search.
+        // The rarest condition comes first: this runs for every fourth operation of a search.
         let looks_same = |(at, step): (usize, &Recorded)| step.form == first[at % first.len()].form;
         if !others.iter().enumerate().all(looks_same) || !is_call(first) {
             return false;

@@ -207,7 +207,7 @@ impl Communicator {
         Ok(joined.pop().expect("one was asked for"))
     }
 
-    /// Several ranks of one process at once, which one thread can only do so: each device with its rank.
+    /// Several ranks of one process at once: each device with its rank. One thread can make them in no other way.
     ///
     /// # Errors
     /// As [`Communicator::join`]; [`Error::Shape`] for none, or for devices of different libraries.

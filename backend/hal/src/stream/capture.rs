@@ -45,7 +45,7 @@ impl Stream {
         self.lock().capture.is_some()
     }
 
-    /// Where a kernel finds a number to add to the upper half of its random counters: `None` unless a graph is recorded.
+    /// The address of a number that kernels add to the upper half of their random counters: `None` unless a graph is recorded.
     /// The number is 0 in no replay, and another in each.
     pub fn replay_address(&self) -> Option<u64> {
         let mut state = self.lock();

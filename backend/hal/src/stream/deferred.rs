@@ -83,7 +83,7 @@ impl Stream {
         !state.deferred.is_empty() || command.is_coming()
     }
 
-    /// Keeps a command that must wait; where nothing may, its kernel is waited for and it can go. Whether it was kept.
+    /// Keeps a command whose kernel is not there yet, and says whether it did: where commands may not be kept, it waits for the kernel.
     ///
     /// # Errors
     /// What making the kernel said; limits that the launch does not keep to.
@@ -108,7 +108,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// Keeps bytes for a buffer behind what waits, if anything does and they are few; whether it did.
+    /// Keeps bytes for a buffer behind the commands that wait, and says whether it did: if there are such, and the bytes are few.
     pub(super) fn defer_write(&self, source: &[u8], target: &Buffer, first_byte: u64) -> bool {
         let mut state = self.lock();
         self.put_arrived(&mut state);

@@ -163,8 +163,8 @@ impl Opened {
         Ok(owned)
     }
 
-    /// Says how X and Y are scaled; not where one scale serves for all, which is what is taken unsaid, and older libraries have no
-    /// word for it. Sums are as precise as the library has them, which is also what it takes unsaid (`..._FAST_ACCUM`).
+    /// Says how X and Y are scaled. One scale for a whole factor is the default and is left unsaid, since older libraries lack the
+    /// attribute. Sums are as precise as the library can, which is a default, too (`..._FAST_ACCUM`).
     fn scaled_by(&self, product: &Owned, modes: [c_int; 2]) -> Result<()> {
         for (what, mode) in self.codes.scale_mode.into_iter().zip(modes).filter(|&(_, mode)| mode != 0) {
             let (at, size) = ((&raw const mode).cast(), size_of_val(&mode));
@@ -184,7 +184,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Types of A's and B's codes and, unless they have none, how their scales are said to lie; `None` for what the library has not.
+    /// The library's types of A's and B's codes and, where there are scales, its name for how they lie; `None` for what it lacks.
     fn coded(&self, coded: &Coded) -> Option<([c_int; 2], Option<[c_int; 2]>)> {
         let [a, b] = coded.codes.map(|code| self.codes.code_types[code as usize]);
         let types = [a?, b?];
@@ -223,7 +223,7 @@ struct LtPlan<const WORDS: usize> {
     algorithm: [u64; WORDS],
     workspace_bytes: usize,
     scale: Scale,
-    /// Where scales are is said of the product, so by one launch at a time; `None` where there are none.
+    /// Addresses of scales are attributes of the product, so one launch at a time sets them; `None` where there are none.
     scales: Option<Mutex<()>>,
 }
 
