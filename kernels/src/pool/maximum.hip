@@ -16,7 +16,7 @@
 //          MAXIMUM_WIDTH, 0 or a window's extent along rows that are read in vectors, and then MAXIMUM_HEIGHT, its extent along the
 //          axis before, MAXIMUM_STEP, the stride along rows, MAXIMUM_LEFT, the padding; MAXIMUM_PIECE, 0 or how many channels, side
 //          by side and aligned in x and out, a lane takes at once: then `channels` counts such pieces, and there are no indices;
-//          MAXIMUM_NAN, whether a NaN counts wherever it stands
+//          MAXIMUM_INNER, whether lanes count channels first, which lie side by side in what is written; MAXIMUM_NAN, whether a NaN counts wherever it stands
 using namespace rf;
 
 typedef MAXIMUM_TYPE T;
@@ -40,9 +40,9 @@ struct Position { i32 at[3]; i64 batch, channel; };
 
 RF_FN Position position(const MaximumArgs& g, u32 n) {
     Position p;
-#if MAXIMUM_PIECE
+#if MAXIMUM_INNER
     u32 places = g.channels.divide(n);
-    p.channel = (i64)(n - places * g.channels.divisor) * MAXIMUM_PIECE;
+    p.channel = (i64)(n - places * g.channels.divisor) * (MAXIMUM_PIECE ? MAXIMUM_PIECE : 1);
     n = places;
 #endif
 #pragma unroll
@@ -51,7 +51,7 @@ RF_FN Position position(const MaximumArgs& g, u32 n) {
         p.at[axis] = (i32)(n - rest * g.extent[axis].divisor);
         n = rest;
     }
-#if MAXIMUM_PIECE
+#if MAXIMUM_INNER
     p.batch = n;
     return p;
 #else

@@ -61,6 +61,7 @@ pub fn max_pool(
         gradient: false,
         rows,
         piece: if is_in_pieces { VECTOR_BYTES / x.dtype().size_bytes() } else { 0 },
+        inner: rows.is_none() && to.has_channels_innermost(),
         nan,
     };
     let values = out.view().buffer();
@@ -93,7 +94,8 @@ pub fn max_pool_gradient(
     let windows = Windows::new(OP, params, grad.shape().len() - SPATIAL)?;
     let indices = Some(Image::new(OP, "indices", &indices)?);
     let dtype = grad.dtype();
-    let key = MaximumKey { dtype, index, indices: true, gradient: true, rows: None, piece: 0, nan: Nan::Any };
+    let inner = to.has_channels_innermost();
+    let key = MaximumKey { dtype, index, indices: true, gradient: true, rows: None, piece: 0, inner, nan: Nan::Any };
     Launch { op: OP, key, from, to, indices, windows }.run(stream, &[x_grad.view().buffer()])
 }
 
@@ -209,6 +211,11 @@ impl Rows {
 }
 
 impl Image {
+    /// Whether its channels, of which there are several, lie side by side.
+    fn has_channels_innermost(&self) -> bool {
+        self.channels > 1 && self.outer[1] == 1
+    }
+
     /// Whether its channels lie side by side, in whole, aligned vectors.
     fn is_in_pieces(&self, dtype: DType) -> bool {
         let vector = VECTOR_BYTES / dtype.size_bytes();
@@ -241,6 +248,8 @@ pub(crate) struct MaximumKey {
     pub rows: Option<Rows>,
     /// How many channels a lane takes at once; 0 for one by one.
     pub piece: usize,
+    /// Whether lanes count channels first.
+    pub inner: bool,
     pub nan: Nan,
 }
 
@@ -261,6 +270,7 @@ pub(crate) fn source(key: MaximumKey) -> Source {
         ("MAXIMUM_STEP", &step),
         ("MAXIMUM_LEFT", &left),
         ("MAXIMUM_PIECE", &piece),
+        ("MAXIMUM_INNER", flag(key.inner)),
         ("MAXIMUM_NAN", flag(key.nan == Nan::Any)),
     ];
     Source::new("maximum", include_str!("maximum.hip"), &defines)
@@ -269,14 +279,16 @@ pub(crate) fn source(key: MaximumKey) -> Source {
 /// Its rows of the registry.
 pub(super) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
     let (index, nan) = (DType::I64, Nan::Any);
-    let key = MaximumKey { dtype, index, indices: false, gradient: false, rows: None, piece: 0, nan };
+    let key = MaximumKey { dtype, index, indices: false, gradient: false, rows: None, piece: 0, inner: false, nan };
     let rows = (dtype != DType::F64).then_some(Rows { height: 3, width: 3, step: 2, left: 1 });
     let gradient = MaximumKey { index: DType::I32, indices: true, gradient: true, ..key };
-    let pieces = MaximumKey { piece: VECTOR_BYTES / dtype.size_bytes(), ..key };
+    let pieces = MaximumKey { piece: VECTOR_BYTES / dtype.size_bytes(), inner: true, ..key };
+    let inner = [gradient, MaximumKey { indices: true, ..key }].map(|key| MaximumKey { inner: true, ..key });
     let first =
         [key, pieces, MaximumKey { rows, ..key }].map(|key| MaximumKey { index: DType::I32, nan: Nan::First, ..key });
     let in_rows = rows.into_iter().flat_map(move |_| [false, true].map(|indices| MaximumKey { indices, rows, ..key }));
-    let all = [key, pieces, MaximumKey { indices: true, ..key }, gradient].into_iter().chain(first).chain(in_rows);
+    let all = [key, pieces, MaximumKey { indices: true, ..key }, gradient].into_iter().chain(inner);
+    let all = all.chain(first).chain(in_rows);
     all.map(|key| ("maximum", source(key)))
 }
 

@@ -259,6 +259,64 @@ impl Shape {
         Case::new(name, dtype, size, 0.0, call).summing(terms)
     }
 
+    /// Maxima with places of images with their channels innermost, both into such; or their gradient, into such.
+    fn last_with_places(self, gradient: bool, dtype: DType, index: DType) -> Case {
+        let last = |shape: &[usize]| {
+            let mut last = shape.to_vec();
+            last[1..].rotate_left(1);
+            last
+        };
+        let (x, terms) = (self.elements(dtype, !gradient), self.kernel.iter().product());
+        let (in_memory, out_in_memory, for_oracle) = (last(&self.x), last(&self.out), self.clone());
+        let (values, places) = self.maxima(&x.values);
+        let grad = Array::random(&self.out, dtype, 2);
+        let size = format!("{} {} channels innermost", self.name(), index.name());
+        let (inputs, outputs) = match gradient {
+            true => (vec![grad.clone(), Array::new(&self.out, index, places.clone())], vec![(in_memory, dtype)]),
+            false => {
+                let turned = Array::new(&in_memory, dtype, innermost(&x.values, &self.x));
+                (vec![turned], vec![(out_in_memory.clone(), dtype), (out_in_memory, index)])
+            }
+        };
+        let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+            let rank = self.x.len();
+            let mut axes = [0, 1, 2, 3, 4];
+            axes[1..rank].rotate_right(1);
+            let mut written = Vec::new();
+            for output in outputs {
+                let layout = output.layout().permute(&axes[..rank])?;
+                written.push(output.view_mut().with_layout(layout)?);
+            }
+            let mut written = written.into_iter();
+            let (first, second) = (written.next().expect("an output"), written.next());
+            if gradient {
+                let (grad, indices) = (inputs[0].view(), inputs[1].view());
+                return Ok(pool::max_pool_gradient(stream, grad, indices, &self.params(), first)?);
+            }
+            let x = inputs[0].view().with_layout(inputs[0].layout().permute(&axes[..rank])?)?;
+            Ok(pool::max_pool(stream, x, &self.params(), self.nan, first, second)?)
+        };
+        let oracle = move |_: &[Array]| match gradient {
+            true => vec![innermost(&for_oracle.sent_back(&grad.values, &places), &for_oracle.x)],
+            false => vec![innermost(&values, &for_oracle.out), innermost(&places, &for_oracle.out)],
+        };
+        let inputs = inputs.into_iter().map(|array| (array, Placement::Contiguous)).collect();
+        let name = if gradient { "max_pool_gradient" } else { "max_pool" };
+        Case::new(name, dtype, size, 0.0, Call { inputs, outputs, launch, oracle }).summing(terms)
+    }
+
+    /// The gradient of maxima with these places.
+    fn sent_back(&self, grad: &[f64], places: &[f64]) -> Vec<f64> {
+        let mut x_grad = vec![0.0; self.x.iter().product()];
+        let image: usize = self.x[2..].iter().product();
+        self.each(|number, at| {
+            if places[number] >= 0.0 {
+                x_grad[(at[0] * self.x[1] + at[1]) * image + places[number] as usize] += grad[number];
+            }
+        });
+        x_grad
+    }
+
     fn max_gradient(self, dtype: DType, index: DType, placement: Placement) -> Case {
         let (_, places) = self.maxima(&Array::random(&self.x, dtype, 1).values);
         let terms = self.kernel.iter().product();
@@ -271,17 +329,7 @@ impl Shape {
             let (grad, indices) = (inputs[0].view(), inputs[1].view());
             Ok(pool::max_pool_gradient(stream, grad, indices, &self.params(), outputs[0].view_mut())?)
         };
-        let oracle = move |inputs: &[Array]| {
-            let mut x_grad = vec![0.0; for_oracle.x.iter().product()];
-            let image: usize = for_oracle.x[2..].iter().product();
-            for_oracle.each(|number, at| {
-                let place = inputs[1].values[number];
-                if place >= 0.0 {
-                    x_grad[(at[0] * for_oracle.x[1] + at[1]) * image + place as usize] += inputs[0].values[number];
-                }
-            });
-            vec![x_grad]
-        };
+        let oracle = move |inputs: &[Array]| vec![for_oracle.sent_back(&inputs[0].values, &inputs[1].values)];
         let call = Call { inputs, outputs, launch, oracle };
         Case::new("max_pool_gradient", dtype, size, 0.0, call).summing(terms)
     }
@@ -438,6 +486,8 @@ pub fn cases() -> Vec<Case> {
         cases.push(shape.clone().last(false, FLOATS[(turn + 1) % 4], false));
         cases.push(shape.clone().last(false, FLOATS[turn], true));
         cases.push(shape.clone().nan_if_first().last(false, FLOATS[(turn + 2) % 4], true));
+        cases.push(shape.clone().last_with_places(false, FLOATS[turn], DType::I32));
+        cases.push(shape.clone().last_with_places(true, FLOATS[(turn + 1) % 4], DType::I64));
         cases.push(shape.last(true, FLOATS[(turn + 1) % 4], false));
     }
     // More boxes than elements.
