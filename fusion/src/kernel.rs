@@ -10,13 +10,14 @@ use rocfire_hal::{Device, Function, Stream};
 
 use crate::block;
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{Graph, Node};
 use crate::order::QUAD;
 use crate::plan::{Argument, Plan, arguments, lookups};
 use crate::render::{self, Schedule, THREADS};
 use crate::run::Recent;
 use crate::scalar::Scalar;
 use crate::sigmoid::Defined;
+use crate::stages::Stages;
 
 /// How rows of a workgroup each are taken.
 #[derive(Clone, Copy)]
@@ -58,6 +59,8 @@ pub(crate) struct Prepared {
     /// The schedules that keep rows in registers; `None` where the registers do not suffice.
     held: [Option<Held>; HELD.len()],
     functions: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
+    /// The graph cut between its passes.
+    stages: OnceLock<Option<Stages>>,
     /// The kernels for several launches.
     several: [[OnceLock<Function>; 2]; Schedule::ALL.len()],
     /// The last launches.
@@ -128,6 +131,7 @@ impl Prepared {
             wide_columns,
             held,
             functions,
+            stages: OnceLock::new(),
             several,
             recent: Mutex::default(),
             device,
@@ -138,6 +142,17 @@ impl Prepared {
     pub(crate) fn held(&self, extent: usize) -> Option<Held> {
         let turns = extent.div_ceil(QUAD).div_ceil(THREADS);
         self.held[HELD.iter().position(|(most, _)| turns <= *most)?]
+    }
+
+    /// Whether it reads tensors of one value a row.
+    pub(crate) fn has_row_inputs(&self) -> bool {
+        let is_row_input = |&(node, _): &(Node, _)| matches!(node, Node::RowInput(_));
+        self.graph.nodes.iter().zip(&self.plan.live).any(|(node, &live)| live && is_row_input(node))
+    }
+
+    /// The graph cut between its passes, where it can be.
+    pub(crate) fn stages(&self) -> Option<&Stages> {
+        self.stages.get_or_init(|| Stages::new(&self.graph, &self.plan)).as_ref()
     }
 
     /// The kernel of a schedule, compiled or loaded at its first use.

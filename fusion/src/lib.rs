@@ -37,6 +37,7 @@ mod run;
 mod scalar;
 mod sigmoid;
 mod simplify;
+mod stages;
 mod text;
 mod verify;
 

@@ -16,7 +16,8 @@ use crate::launch;
 use crate::order::{self, QUAD};
 use crate::plan::{Argument, Shape};
 use crate::render::{
-    self, COLUMN_LEVELS, COLUMN_ROWS, COLUMN_WAVES, COLUMN_WIDE_WAVES, SPLIT_CHUNKS, Schedule, THREADS, capacity,
+    self, COLUMN_LEVELS, COLUMN_ROWS, COLUMN_WAVES, COLUMN_WIDE_WAVES, SPLIT_CHUNKS, SPLIT_COLUMN_WAVES, Schedule,
+    THREADS, capacity,
 };
 use crate::scalar::Scalar;
 
@@ -46,8 +47,18 @@ const COLUMN_WIDE_GROUPS_LEAST: usize = 128;
 /// Rows below which the chunks of a long row go to workgroups of their own: with as many rows as this the device is full.
 const SPLIT_ROWS_MOST: usize = 128;
 
+/// Rows up to which passes over long rows that registers do not hold are launches of their own: a workgroup a row that reads
+/// its row again and again keeps too few accesses under way.
+const STAGED_ROWS_MOST: usize = 1024;
+
 /// Workgroups from which on each takes more of the chunks of a long row in turn, so that fewer totals are left for the second launch.
 const SPLIT_GROUPS_MANY: usize = 1024;
+
+/// Workgroups of [`Schedule::Columns`] from which on rows that lie side by side are not shared out: with as many the device is full.
+const SPLIT_COLUMN_GROUPS_MOST: usize = 256;
+
+/// Elements from which on such rows, and passes over few rows, are shared out: fewer take less time than more launches.
+const SHARED_ELEMENTS_LEAST: usize = 1 << 18;
 
 /// Workgroups up to which a launch waits for others of its kernel: one that has more fills a device for long enough that the
 /// next is on its way before it ends.
@@ -96,10 +107,14 @@ pub fn run(
         lay(&prepared, &mut geometry, shape, *argument, inputs, outputs)?;
     }
     check_aliases(&prepared.graph, &prepared.arguments, |slot| inputs[slot], outputs)?;
-    match prepared.plan.shape {
-        Shape::Elementwise => call.elementwise(&mut geometry),
-        Shape::Rows => call.rows(&mut geometry),
-    }
+    let stages = match prepared.plan.shape {
+        Shape::Elementwise => return call.elementwise(&mut geometry),
+        Shape::Rows => match call.rows(&mut geometry)? {
+            Rows::Launched => return Ok(()),
+            Rows::InStages => prepared.stages(),
+        },
+    };
+    stages.map_or(Ok(()), |stages| stages.run(stream, shape, (inputs, scalars), outputs))
 }
 
 fn check_arity(graph: &Graph, inputs: &[View<'_>], scalars: &[Scalar], outputs: &[ViewMut<'_>]) -> Result<()> {
@@ -182,6 +197,13 @@ pub(crate) fn check_aliases<'a>(
     Ok(())
 }
 
+/// What became of a graph of rows.
+enum Rows {
+    Launched,
+    /// It is for [`Stages`](crate::stages::Stages) to run.
+    InStages,
+}
+
 struct Call<'a> {
     stream: &'a Stream,
     prepared: &'a Prepared,
@@ -254,37 +276,56 @@ impl<'a> Call<'a> {
         self.launch(geometry, &space, self.prepared.vector, &group_shot(Schedule::Tiled, step))
     }
 
-    fn rows(&self, geometry: &mut Geometry) -> Result<()> {
+    fn rows(&self, geometry: &mut Geometry) -> Result<Rows> {
         let plan = &self.prepared.plan;
         let (rows, extent) = (geometry.rows(), geometry.extents[0]);
         let full_outputs = plan.passes.iter().any(|pass| !pass.stores.is_empty());
         let row_outputs = self.prepared.graph.outputs.iter().any(|output| plan.kinds[output.at()] == Kind::Row);
         if rows == 0 || (extent == 0 && !row_outputs) || !(row_outputs || full_outputs) {
-            return Ok(());
+            return Ok(Rows::Launched);
         }
+        let launched = |()| Rows::Launched;
+        let (chunks, is_large) = (order::chunks(extent), rows * extent >= SHARED_ELEMENTS_LEAST);
         let mut column_axis = None;
         if plan.index_axes.is_none() {
             geometry.merge(true);
-            let few_chunks = order::chunks(extent) < 2 << COLUMN_LEVELS;
-            column_axis = geometry.column_axis().filter(|_| rows >= COLUMN_ROWS_LEAST && few_chunks);
+            column_axis = geometry.column_axis().filter(|_| rows >= COLUMN_ROWS_LEAST);
         }
         if let Some(axis) = column_axis {
-            geometry.count_first(axis);
-            return self.columns(geometry, rows, extent);
+            let few = rows.div_ceil(self.wave_size()) < SPLIT_COLUMN_GROUPS_MOST;
+            let is_shared = few && extent > order::SHORT_MOST && is_large;
+            if is_shared && !plan.splits() && self.may_cut() {
+                return Ok(Rows::InStages);
+            }
+            if is_shared && plan.splits() {
+                geometry.count_first(axis);
+                return self.split_columns(geometry, rows, extent).map(launched);
+            }
+            if chunks < 2 << COLUMN_LEVELS {
+                geometry.count_first(axis);
+                return self.columns(geometry, rows, extent).map(launched);
+            }
         }
         if extent <= order::SHORT_MOST {
-            return self.wave(geometry, rows, extent);
+            return self.wave(geometry, rows, extent).map(launched);
         }
-        if plan.splits() && order::chunks(extent) > 1 && rows <= SPLIT_ROWS_MOST {
-            return self.split(geometry, rows, extent);
+        if chunks > 1 && rows <= SPLIT_ROWS_MOST && plan.splits() {
+            return self.split(geometry, rows, extent).map(launched);
+        }
+        let held = self.prepared.held(extent);
+        let held = held.filter(|held| extent <= order::CHUNK_QUADS * QUAD || geometry.is_packed(held.width));
+        if held.is_none() && chunks > 1 && is_large && rows <= STAGED_ROWS_MOST && self.may_cut() {
+            return Ok(Rows::InStages);
         }
         let space = group_space(rows, extent);
         let group = Held { schedule: Schedule::Group, threads: THREADS, width: QUAD };
-        let held = self.prepared.held(extent);
-        let held = held.filter(|held| extent <= order::CHUNK_QUADS * QUAD || geometry.is_packed(held.width));
         let Held { schedule, threads, width } = held.unwrap_or(group);
         let shot = Shot { block: [threads as u32, 1, 1], ..group_shot(schedule, space.step) };
-        self.launch(geometry, &space, width, &shot)
+        self.launch(geometry, &space, width, &shot).map(launched)
+    }
+
+    fn may_cut(&self) -> bool {
+        self.prepared.stages().is_some_and(|stages| stages.may_run(self.inputs, self.outputs))
     }
 
     fn slots(&self) -> u64 {
@@ -316,14 +357,20 @@ impl<'a> Call<'a> {
         self.launch(geometry, &space, width, &group_shot(render::wave_schedule(turns, packed), groups))
     }
 
+    /// Whether [`COLUMN_ROWS`] neighbouring rows are read in one access.
+    fn rows_come_in_pairs(&self, geometry: &Geometry) -> bool {
+        let read = |placement: &&Placement| placement.kind == Kind::Full;
+        self.prepared.wide_columns
+            && geometry.extents[1].is_multiple_of(COLUMN_ROWS)
+            && geometry.placements().iter().filter(read).all(|placement| geometry.comes_in(COLUMN_ROWS, placement, 1))
+    }
+
     fn columns(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
         let (quads, chains, lanes) = (extent.div_ceil(QUAD), order::chains(extent), self.wave_size());
-        let read = |placement: &&Placement| placement.kind == Kind::Full;
-        let is_wide = self.prepared.wide_columns
-            && order::chunks(extent) == 1
+        let is_wide = order::chunks(extent) == 1
             && rows >= COLUMN_WIDE_GROUPS_LEAST * lanes * COLUMN_ROWS
-            && geometry.extents[1].is_multiple_of(COLUMN_ROWS)
-            && geometry.placements().iter().filter(read).all(|placement| geometry.comes_in(COLUMN_ROWS, placement, 1));
+            && !self.prepared.has_row_inputs()
+            && self.rows_come_in_pairs(geometry);
         let (schedule, each, most) = match is_wide {
             true => (Schedule::ColumnsWide, COLUMN_ROWS, COLUMN_WIDE_WAVES),
             false => (Schedule::Columns, 1, COLUMN_WAVES),
@@ -344,6 +391,31 @@ impl<'a> Call<'a> {
         self.launch(geometry, &space, QUAD, &shot)
     }
 
+    /// Parts of the chains of a chunk first, of as many rows as a wave has lanes or twice as many a workgroup; then rows. A part's chains
+    /// are a power of two, so that its total is a subtree's, and the totals of a row are the leaves of one tree.
+    fn split_columns(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
+        let (schedule, each) = match self.rows_come_in_pairs(geometry) {
+            true => (Schedule::SplitColumnsWide, COLUMN_ROWS),
+            false => (Schedule::SplitColumns, 1),
+        };
+        let (chunks, lanes) = (order::chunks(extent), self.wave_size());
+        let groups = rows.div_ceil(lanes * each);
+        let mut parts = 1;
+        while parts * SPLIT_COLUMN_WAVES < order::LONG_CHAINS && groups * chunks * parts < SPLIT_GROUPS_MANY {
+            parts *= 2;
+        }
+        let totals = chunks * parts;
+        let space =
+            Space { items: rows, step: groups * lanes * each, lanes_log2: parts.ilog2(), ..group_space(rows, extent) };
+        let first = Shot {
+            schedule,
+            grid: [totals as u32, groups as u32, 1],
+            block: [lanes as u32, SPLIT_COLUMN_WAVES as u32, 1],
+            partials: None,
+        };
+        self.split_into(geometry, &space, totals, first)
+    }
+
     /// Chunks first, some a workgroup, then rows.
     fn split(&self, geometry: &Geometry, rows: usize, extent: usize) -> Result<()> {
         let chunks = order::chunks(extent);
@@ -352,17 +424,24 @@ impl<'a> Call<'a> {
             turns *= 2;
         }
         let totals = chunks.div_ceil(turns);
-        let reductions = self.prepared.plan.passes[0].reduces.len();
-        let partials = Tensor::empty(&self.stream.device(), &[reductions, rows, totals], DType::U64)?;
         let space = Space { turns, ..group_space(rows, extent) };
-        let address = Some((partials.buffer().device_address(), totals as u64));
         let first = Shot {
             schedule: Schedule::Split,
             grid: [totals as u32, rows as u32, 1],
             block: [THREADS as u32, 1, 1],
-            partials: address,
+            partials: None,
         };
-        self.launch_into(geometry, &space, QUAD, &first, &[partials.buffer()])?;
+        self.split_into(geometry, &space, totals, first)
+    }
+
+    /// `first` makes so many totals of each row and reduction; the second launch adds them and finishes the rows.
+    fn split_into(&self, geometry: &Geometry, space: &Space, totals: usize, first: Shot) -> Result<()> {
+        let (rows, reductions) = (space.items, self.prepared.plan.passes[0].reduces.len());
+        let partials = Tensor::empty(&self.stream.device(), &[reductions, rows, totals], DType::U64)?;
+        let address = Some((partials.buffer().device_address(), totals as u64));
+        let first = Shot { partials: address, ..first };
+        self.launch_into(geometry, space, QUAD, &first, &[partials.buffer()])?;
+        let space = group_space(rows, geometry.extents[0]);
         let second = Shot { partials: address, ..group_shot(Schedule::Join, space.step) };
         self.launch(geometry, &space, QUAD, &second)
     }

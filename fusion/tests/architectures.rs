@@ -32,13 +32,16 @@ fn every_schedule_compiles_for_every_family() {
             launch([4, cols], false);
         }
         launch([100, 40], true);
+        // Shared out: two reductions in two launches each, the quotients; of two columns a lane, and of one.
+        launch([16_400, 16], true);
+        launch([16_400, 17], true);
         let long = Tensor::empty(&device, &[100_000], DType::F32).unwrap();
         eager::reduce_last(Reduce::Sum, &long).unwrap();
         eager::binary(Binary::Add, &long, &long).unwrap();
         let square = Tensor::empty(&device, &[64, 64], DType::BF16).unwrap();
         eager::copy(&square.with_layout(square.layout().permute(&[1, 0]).unwrap()).unwrap()).unwrap();
-        // Softmax in seven schedules, the sum in two launches, the addition, the transposition.
-        assert_eq!(device.launches(), 11, "{arch}");
+        // Softmax in seven schedules and twice shared out, the sum in two launches, the addition, the transposition.
+        assert_eq!(device.launches(), 21, "{arch}");
     }
 }
 

@@ -579,3 +579,114 @@ fn an_output_over_its_input_waits_for_the_last_pass_that_reads_it() {
         }
     }
 }
+
+/// Batch normalisation in training, where channels are few, lie side by side and are long: what is reduced goes to many workgroups.
+/// `gamma` lacks the last axis, the running mean is updated where it is, and `y` is written over `x`.
+#[test]
+fn few_long_channels_are_shared_out_and_have_the_same_bits() {
+    for (dtype, channels, cols, launches) in [
+        // Two channels a lane, more than a wave of lanes; one; of a 64-bit type.
+        (DType::F16, 130, 3001, 5),
+        (DType::BF16, 16, 17_000, 5),
+        (DType::F32, 17, 16_384, 5),
+        (DType::F64, 18, 15_001, 5),
+        // Too few elements to share.
+        (DType::F16, 16, 9_001, 1),
+    ] {
+        batch_norm(dtype, channels, cols, true, launches);
+        batch_norm(dtype, channels, cols, false, launches);
+    }
+    on("gfx1100", || batch_norm(DType::BF16, 34, 8200, true, 5));
+}
+
+/// The same of rows that are packed: few and longer than registers hold.
+#[test]
+fn few_long_rows_are_shared_out_and_have_the_same_bits() {
+    let (rows, cols) = (4, 70_001);
+    let mut random = Random(11);
+    let values: Vec<Scalar> = (0..rows * cols).map(|_| Scalar::Float(random.unit() * 2.0)).collect();
+    let x = upload(DType::F32, &[rows, cols], &values);
+    let scales = [(); 3].map(|()| upload(DType::F32, &[rows, 1], &[0.5, 1.0, -2.0, 3.0].map(Scalar::Float)));
+    check_norm(&x, [&scales[0], &scales[1], &scales[2]], false, 5);
+}
+
+fn batch_norm(dtype: DType, channels: usize, cols: usize, lacks_last: bool, launches: u64) {
+    let mut random = Random((channels + cols) as u64);
+    let mut values = |count: usize| -> Vec<Scalar> {
+        (0..count).map(|_| rounded(dtype, Scalar::Float(random.unit() * 3.0 - 1.0))).collect()
+    };
+    let x = upload(dtype, &[cols, channels], &values(cols * channels));
+    let x = x.with_layout(x.layout().swap(0, 1).unwrap()).unwrap();
+    let shape: &[usize] = if lacks_last { &[channels] } else { &[channels, 1] };
+    let rows = [(); 3].map(|()| upload(dtype, shape, &values(channels)));
+    check_norm(&x, [&rows[0], &rows[1], &rows[2]], true, launches);
+}
+
+fn check_norm(x: &Tensor, [gamma, beta, running]: [&Tensor; 3], in_place: bool, launches: u64) {
+    let (dtype, shape) = (x.dtype(), x.shape().to_vec());
+    let mut g = Graph::new("batch_norm");
+    let input = g.input(dtype);
+    let [of_gamma, of_beta, of_running] = [(); 3].map(|()| g.row_input(dtype));
+    let momentum = g.scalar(dtype);
+    let mean = g.reduce(Reduce::Mean, input);
+    let centred = g.binary(Binary::Sub, input, mean);
+    let square = g.binary(Binary::Mul, centred, centred);
+    let variance = g.reduce(Reduce::Mean, square);
+    let root = g.unary(Unary::Sqrt, variance);
+    let normal = g.binary(Binary::Div, centred, root);
+    let scaled = g.binary(Binary::Mul, normal, of_gamma);
+    let y = g.binary(Binary::Add, scaled, of_beta);
+    let change = g.binary(Binary::Mul, mean, momentum);
+    let updated = g.binary(Binary::Add, of_running, change);
+    [y, updated, variance].into_iter().for_each(|value| g.output(value));
+
+    let column = |tensor: &Tensor| tensor.with_layout(tensor.layout().reshape(&[shape[0], 1]).unwrap()).unwrap();
+    let binary = |op, a: &Tensor, b: &Tensor| eager::binary(op, a, b).unwrap();
+    let mean = eager::reduce_last(Reduce::Mean, x).unwrap();
+    let centred = binary(Binary::Sub, x, &mean);
+    let variance = eager::reduce_last(Reduce::Mean, &binary(Binary::Mul, &centred, &centred)).unwrap();
+    let root = eager::unary(Unary::Sqrt, &variance).unwrap();
+    let scaled = binary(Binary::Mul, &binary(Binary::Div, &centred, &root), &column(gamma));
+    let expected_y = binary(Binary::Add, &scaled, &column(beta));
+    let momentum = upload(dtype, &[1, 1], &[Scalar::Float(0.125)]);
+    let expected_running = binary(Binary::Add, &column(running), &binary(Binary::Mul, &mean, &momentum));
+
+    let device = device();
+    let mut of_variance = Tensor::empty(device, &[shape[0], 1], dtype).unwrap();
+    let apart = Tensor::empty(device, &shape, dtype).unwrap();
+    let mut y = if in_place { x.clone() } else { apart };
+    let mut updated = running.clone();
+    let before = device.launches();
+    let inputs = [x.view(), gamma.view(), beta.view(), running.view()];
+    let mut outputs = [y.view_mut(), updated.view_mut(), of_variance.view_mut()];
+    run(device.stream(), &g, &shape, &inputs, &[Scalar::Float(0.125)], &mut outputs).unwrap();
+    assert_eq!(device.launches() - before, launches, "{dtype} {shape:?}");
+    for (what, got, expected) in
+        [("y", &y, &expected_y), ("running mean", &updated, &expected_running), ("variance", &of_variance, &variance)]
+    {
+        let [got, expected] = [got, expected].map(|tensor| download(&eager::copy(tensor).unwrap()));
+        assert!(got == expected, "{what} of {dtype} {shape:?}");
+    }
+}
+
+/// A value per row written over an input that is read for every element: nothing of it may be stored before that.
+#[test]
+fn a_row_output_over_an_input_that_is_read_later_is_written_last() {
+    let (rows, cols) = (16, 17_000);
+    let mut random = Random(12);
+    let values: Vec<Scalar> = (0..rows * cols).map(|_| Scalar::Float(random.unit())).collect();
+    let x = upload(DType::F32, &[cols, rows], &values);
+    let x = x.with_layout(x.layout().swap(0, 1).unwrap()).unwrap();
+    let shift = upload(DType::F32, &[rows, 1], &values[..rows]);
+    let mut g = Graph::new("shifted");
+    let (input, of_shift) = (g.input(DType::F32), g.row_input(DType::F32));
+    let sum = g.reduce(Reduce::Sum, input);
+    let y = g.binary(Binary::Add, input, of_shift);
+    [y, sum].into_iter().for_each(|value| g.output(value));
+    let expected = [eager::binary(Binary::Add, &x, &shift).unwrap(), eager::reduce_last(Reduce::Sum, &x).unwrap()]
+        .map(|tensor| download(&tensor));
+    let (mut y, mut sums) = (Tensor::empty(device(), &[rows, cols], DType::F32).unwrap(), shift.clone());
+    let inputs = [x.view(), shift.view()];
+    run(device().stream(), &g, &[rows, cols], &inputs, &[], &mut [y.view_mut(), sums.view_mut()]).unwrap();
+    assert!([&y, &sums].map(download) == expected);
+}

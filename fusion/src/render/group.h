@@ -88,11 +88,6 @@ template <class G> RF_FN void rows_by_group(const typename G::Args& a, u32 group
     }
 }
 
-// Where the total of a chunk of reduction `number` of a row is.
-template <class Args> RF_FN char* partial(const Args& a, u32 number, index_t row, u64 chunk) {
-    return memory(a.partials) + ((number * (u64)a.space.items + row) * a.chunks + chunk) * 8;
-}
-
 // A workgroup's chunks of a row, as they come one by one: G::SPLIT_LEVELS levels of the tree.
 template <class G> struct SplitChain {
     template <class R> struct State : GroupChain<G>::template State<R> {

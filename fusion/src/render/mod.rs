@@ -18,6 +18,7 @@
 //! | [`Schedule::HeldLong2`], `4`, `8` | the same, one chunk of as many | rows of so many chunks that fit there |
 //! | [`Schedule::Columns`] | a row, or chains of it | rows that lie side by side in memory |
 //! | [`Schedule::ColumnsWide`] | the same of two neighbouring rows | sums of such rows, aligned |
+//! | [`Schedule::SplitColumns`], [`Schedule::SplitColumnsWide`] | as those, some chains of a chunk a workgroup; `Join` adds them up | few very long rows that lie side by side |
 //! | [`Schedule::Split`], [`Schedule::Join`] | as `Group`, some chunks a workgroup; then their totals | few very long rows |
 
 mod body;
@@ -41,7 +42,9 @@ use rocfire_hal::Source;
 use crate::graph::{Graph, Kind, Node, Value};
 use crate::plan::{Argument, Plan, arguments, lookups};
 
-pub(crate) use columns::{WIDE as COLUMN_ROWS, WIDE_WAVES as COLUMN_WIDE_WAVES, can_be_wide};
+pub(crate) use columns::{
+    SPLIT_WAVES as SPLIT_COLUMN_WAVES, WIDE as COLUMN_ROWS, WIDE_WAVES as COLUMN_WIDE_WAVES, can_be_wide,
+};
 pub(crate) use elementwise::{may_be_single, vector};
 pub(crate) use epilogue::epilogue;
 pub use expr::storage;
@@ -134,6 +137,9 @@ schedules! {
     Columns "columns" = |kernel, out| columns::render(kernel, out);
     /// With several neighbouring rows a lane.
     ColumnsWide "columns_wide" = |kernel, out| columns::render_wide(kernel, out);
+    SplitColumns "split_columns" = |kernel, out| columns::render_split(kernel, 1, out);
+    /// With several neighbouring rows a lane.
+    SplitColumnsWide "split_columns_wide" = |kernel, out| columns::render_split(kernel, columns::WIDE, out);
     Split "split" = |kernel, out| group::render(kernel, "split", out);
     Join "join" = |kernel, out| group::render(kernel, "join", out);
 }
@@ -151,7 +157,10 @@ pub(crate) fn source(graph: &Graph, plan: &Plan, schedule: Schedule, wide: bool,
 /// The whole text behind the prelude.
 fn text(graph: &Graph, plan: &Plan, schedule: Schedule, members: usize) -> String {
     let (arguments, lookups) = (arguments(graph, plan), lookups(graph, plan));
-    let kernel = Kernel { graph, plan, arguments, lookups, pairs: pairs::apply(graph, plan), members };
+    // Two rows at once are numbers already: what a device does with pairs is for neighbours along the row.
+    let of_rows = matches!(schedule, Schedule::ColumnsWide | Schedule::SplitColumnsWide);
+    let pairs = !of_rows && pairs::apply(graph, plan);
+    let kernel = Kernel { graph, plan, arguments, lookups, pairs, members };
     let mut out = String::from(HEADER);
     if kernel.pairs {
         out.push_str(pairs::HEADER);
@@ -199,7 +208,8 @@ impl Kernel<'_> {
         if self.graph.scalars > 0 {
             let _ = writeln!(out, "    rf::u64 scalar[{}];", self.graph.scalars);
         }
-        if matches!(schedule, Schedule::Split | Schedule::Join) {
+        let is_split = [Schedule::Split, Schedule::SplitColumns, Schedule::SplitColumnsWide, Schedule::Join];
+        if is_split.contains(&schedule) {
             // One total per reduction, row and chunk.
             let _ = writeln!(out, "    rf::u64 partials;\n    rf::u64 chunks;");
         }

@@ -129,5 +129,10 @@ template <int QUADS> struct Chains {
     };
 };
 
+// Where the total of a part of a row is, of reduction `number`.
+template <class Args> RF_FN char* partial(const Args& a, u32 number, index_t row, u64 part) {
+    return memory(a.partials) + ((number * (u64)a.space.items + row) * a.chunks + part) * 8;
+}
+
 }  // namespace fuse
 }  // namespace rf
