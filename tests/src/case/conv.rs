@@ -34,6 +34,8 @@ enum Operator {
     /// The same into a result with its channels innermost.
     FusedLast,
     Input,
+    /// The same into a result with its channels innermost.
+    InputLast,
     Weight,
 }
 
@@ -128,7 +130,9 @@ impl Shape {
         let (name, shapes, terms) = match operator {
             Operator::Forward { .. } => ("conv", [&x, &weight, &y], weight[1..].iter().product()),
             Operator::Fused | Operator::FusedLast => ("conv_fused", [&x, &weight, &y], weight[1..].iter().product()),
-            Operator::Input => ("conv_input_gradient", [&y, &weight, &x], y[1] * weight[2..].iter().product::<usize>()),
+            Operator::Input | Operator::InputLast => {
+                ("conv_input_gradient", [&y, &weight, &x], y[1] * weight[2..].iter().product::<usize>())
+            }
             Operator::Weight => ("conv_weight_gradient", [&x, &y, &weight], y[0] * y[2..].iter().product::<usize>()),
         };
         let mut inputs = vec![
@@ -140,7 +144,7 @@ impl Shape {
             inputs.push((Array::random(&[self.channels_out], dtype, 3), Placement::Contiguous));
         }
         let flops = 2.0 * (y.iter().product::<usize>() * weight[1..].iter().product::<usize>()) as f64;
-        let is_last = matches!(operator, Operator::FusedLast);
+        let is_last = matches!(operator, Operator::FusedLast | Operator::InputLast);
         let mut in_memory = shapes[2].clone();
         if is_last {
             in_memory[1..].rotate_left(1);
@@ -152,23 +156,23 @@ impl Shape {
             Operator::Forward { .. } => self.sums(),
             // Half of them are held at 0.
             Operator::Fused | Operator::FusedLast => self.sums() / 2,
-            Operator::Input | Operator::Weight => shapes[2].iter().product(),
+            Operator::Input | Operator::InputLast | Operator::Weight => shapes[2].iter().product(),
         };
         let for_oracle = self.clone();
         let ending = shift_and_hold(dtype);
         let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
-            let (a, b, out) = (inputs[0].view(), inputs[1].view(), outputs[0].view_mut());
+            let (a, b, mut out) = (inputs[0].view(), inputs[1].view(), outputs[0].view_mut());
+            if is_last {
+                let rank = out.view().layout().rank();
+                let mut axes: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
+                axes[1..rank].rotate_right(1);
+                let seen = out.view().layout().permute(&axes[..rank])?;
+                out = out.with_layout(seen)?;
+            }
             match operator {
                 Operator::Forward { .. } => conv(stream, a, b, inputs.get(2).map(Tensor::view), out, &self.params())?,
-                Operator::Fused => self.fused(stream, &ending, inputs, out)?,
-                Operator::FusedLast => {
-                    let rank = out.view().layout().rank();
-                    let mut axes: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
-                    axes[1..rank].rotate_right(1);
-                    let seen = out.view().layout().permute(&axes[..rank])?;
-                    self.fused(stream, &ending, inputs, out.with_layout(seen)?)?;
-                }
-                Operator::Input => conv_input_gradient(stream, a, b, None, out, &self.params())?,
+                Operator::Fused | Operator::FusedLast => self.fused(stream, &ending, inputs, out)?,
+                Operator::Input | Operator::InputLast => conv_input_gradient(stream, a, b, None, out, &self.params())?,
                 Operator::Weight => conv_weight_gradient(stream, a, b, out, &self.params())?,
             }
             Ok(())
@@ -202,20 +206,22 @@ impl Shape {
                 let bias = |number: usize| inputs.get(2).map_or(0.0, |bias| bias.values[number / places % y[1]]);
                 (0..y.iter().product()).map(bias).collect()
             }
-            Operator::Input => vec![0.0; self.x.iter().product()],
+            Operator::Input | Operator::InputLast => vec![0.0; self.x.iter().product()],
             Operator::Weight => vec![0.0; self.weight().iter().product()],
         };
         self.products(|y, x, weight| match operator {
             Operator::Forward { .. } | Operator::Fused | Operator::FusedLast => out[y] += a[x] * b[weight],
-            Operator::Input => out[x] += a[y] * b[weight],
+            Operator::Input | Operator::InputLast => out[x] += a[y] * b[weight],
             Operator::Weight => out[weight] += a[x] * b[y],
         });
         if matches!(operator, Operator::Fused | Operator::FusedLast) {
             out.iter_mut().for_each(|value| *value = value.max(0.0));
         }
-        if matches!(operator, Operator::FusedLast) {
+        if matches!(operator, Operator::FusedLast | Operator::InputLast) {
+            let of = if matches!(operator, Operator::FusedLast) { &y } else { &self.x };
+            let (channels, places) = (of[1], of[2..].iter().product::<usize>());
             let place = |number: usize| {
-                number / y[1] / places * y[1] * places + number % y[1] * places + number / y[1] % places
+                number / channels / places * channels * places + number % channels * places + number / channels % places
             };
             out = (0..out.len()).map(|number| out[place(number)]).collect();
         }
@@ -306,6 +312,7 @@ pub fn cases() -> Vec<Case> {
     .into_iter()
     .enumerate()
     {
+        cases.push(shape.clone().case(Operator::InputLast, FLOATS[2 - turn % 2], plain));
         cases.push(shape.case(Operator::FusedLast, FLOATS[1 + turn % 2], plain));
     }
     // Taps that are whole rounds of loading: plain, strided, in groups, of three axes; and too many of them for that.

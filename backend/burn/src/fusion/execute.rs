@@ -91,22 +91,20 @@ fn run_kernel(
         None => memory::empty(device, &[output.count], output.dtype),
     });
     let mut written = outputs.collect::<Result<Vec<Tensor>>>()?;
-    let scalars: Vec<Scalar> =
-        kernel.scalars.iter().map(|number| number_of(*number, draws, device, bindings)).collect();
+    let (graph, numbers) = match &kernel.whole {
+        Some(whole) if laid.is_whole => (&whole.0, &whole.1),
+        _ => (&kernel.graph, &kernel.scalars),
+    };
+    let scalars: Vec<Scalar> = numbers.iter().map(|number| number_of(*number, draws, device, bindings)).collect();
     let start = Instant::now();
     let outputs =
         written.iter_mut().zip(&laid.outputs).map(|(tensor, laid)| tensor.view_mut().with_layout(laid.layout));
     let mut outputs = outputs.collect::<std::result::Result<Vec<_>, HalError>>()?;
     match &kernel.product {
-        None => run(device.stream(), &kernel.graph, &laid.shape, &inputs, &scalars, &mut outputs)?,
+        None => run(device.stream(), graph, &laid.shape, &inputs, &scalars, &mut outputs)?,
         Some(product) => {
-            let epilogue = EpilogueCall {
-                graph: &kernel.graph,
-                dims: &product.dims,
-                extents: &laid.extents,
-                inputs: &inputs,
-                scalars: &scalars,
-            };
+            let epilogue =
+                EpilogueCall { graph, dims: &product.dims, extents: &laid.extents, inputs: &inputs, scalars: &scalars };
             let [lhs, rhs] = [product.lhs, product.rhs].map(|base| &bases.tensors[base]);
             match &product.convolution {
                 None => matmul::Call { lhs, rhs, folded: laid.folded.as_ref(), epilogue }.run(outputs)?,

@@ -42,6 +42,8 @@ pub(super) struct Laid {
     given: Vec<Given>,
     /// Of the iteration space.
     pub(super) shape: Vec<usize>,
+    /// Whether the graph is that of rows which every tensor runs along in one stride.
+    pub(super) is_whole: bool,
     /// Whether rows are reduced that have no elements.
     pub(super) is_of_nothing: bool,
     pub(super) inputs: Vec<LaidInput>,
@@ -93,20 +95,22 @@ impl Laid {
         bindings: &Bindings,
     ) -> Result<Laid> {
         let space = Space::new(kernel, bindings);
-        let inputs = kernel.inputs.iter().map(|input| {
-            let own = bases.tensors[input.base].layout();
-            if let Some(layout) = space.input(input, own)? {
-                return Ok(LaidInput { is_copied: false, layout });
-            }
-            let layout = space.input(input, &Layout::contiguous(own.shape())?)?;
-            let layout = layout.expect("axes that follow each other in a tensor follow each other in its copy");
-            Ok(LaidInput { is_copied: true, layout })
-        });
-        let inputs = inputs.collect::<Result<Vec<_>>>()?;
-        let innermost = space.innermost(&bases.tensors, device);
+        let whole = match kernel.whole {
+            Some(_) => whole_inputs(kernel, bases, &space)?,
+            None => None,
+        };
+        let is_whole = whole.is_some();
+        let inputs = match whole {
+            Some(inputs) => inputs,
+            None => kernel.inputs.iter().map(|input| laid_input(input, bases, &space)).collect::<Result<Vec<_>>>()?,
+        };
+        let innermost = match &kernel.product {
+            Some(product) => space.innermost(product, &bases.tensors, device),
+            None => space.channels_of(&inputs),
+        };
         let mut outputs = Vec::with_capacity(kernel.outputs.len());
         for (output, value) in kernel.outputs.iter().zip(kernel.graph.outputs()) {
-            let placed = space.output(output, innermost)?;
+            let placed = space.output(output, &innermost)?;
             let own = |(id, map): &(TensorId, _)| space.own_layout(map, &placed.strides, &bindings.tensor(*id).shape);
             let tensors = output.tensors.iter().map(own).collect::<Result<Vec<_>>>()?;
             let dtype = kernel.graph.dtype(*value);
@@ -125,6 +129,7 @@ impl Laid {
         Ok(Laid {
             given: given(kernel, bases).collect(),
             shape: space.shape(),
+            is_whole,
             is_of_nothing: !kernel.row.is_empty() && space.row_extent() == 0,
             extents: space.extents,
             inputs,
@@ -138,6 +143,27 @@ impl Laid {
         let extents = kernel.axes.iter().map(|(tensor, dim)| bindings.tensor(*tensor).shape[*dim]);
         self.extents.iter().copied().eq(extents) && self.given.iter().eq(given(kernel, bases))
     }
+}
+
+/// How an input lies, as it is or one element behind the other.
+fn laid_input(input: &Input, bases: &Bases, space: &Space) -> Result<LaidInput> {
+    let own = bases.tensors[input.base].layout();
+    if let Some(layout) = space.input(input, own)? {
+        return Ok(LaidInput { is_copied: false, layout });
+    }
+    let layout = space.input(input, &Layout::contiguous(own.shape())?)?;
+    let layout = layout.expect("axes that follow each other in a tensor follow each other in its copy");
+    Ok(LaidInput { is_copied: true, layout })
+}
+
+/// How the inputs lie where each runs along the whole row in one stride; `None` where one does not.
+fn whole_inputs(kernel: &Kernel, bases: &Bases, space: &Space) -> Result<Option<Vec<LaidInput>>> {
+    let mut inputs = Vec::with_capacity(kernel.inputs.len());
+    for input in &kernel.inputs {
+        let Some(layout) = space.whole_input(input, bases.tensors[input.base].layout())? else { return Ok(None) };
+        inputs.push(LaidInput { is_copied: false, layout });
+    }
+    Ok(Some(inputs))
 }
 
 impl PartialEq<Given> for &Given {
@@ -163,10 +189,10 @@ fn operands(kernel: &Kernel) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// Lets outputs overwrite inputs that nobody else sees and that lie the same way: each element is written where it was
-/// read.
+/// read. What is one value a row spares little memory so, and a kernel that is cut between its passes writes it early.
 fn reuse(plan: &Plan, kernel: &Kernel, bases: &Bases, inputs: &[LaidInput], outputs: &mut [LaidOutput]) {
     let mut taken = vec![false; inputs.len()];
-    for output in outputs {
+    for (output, _) in outputs.iter_mut().zip(&kernel.outputs).filter(|(_, own)| !own.per_row) {
         let candidate = kernel.inputs.iter().zip(inputs).enumerate().position(|(at, (input, laid))| {
             let tensor = &bases.tensors[input.base];
             // A source's handle was unique when it was fetched; a view of it or a second reading would see the writes.

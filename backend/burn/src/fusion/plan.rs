@@ -127,6 +127,8 @@ pub(super) struct Kernel {
     /// How many of these are before the place where the row is cut.
     pub(super) cut: usize,
     pub(super) graph: Graph,
+    /// For a row that is cut: the graph and its scalars where every tensor runs along it in one stride all the same.
+    pub(super) whole: Option<Box<(Graph, Vec<Number>)>>,
     /// How its tensors lay when it last ran.
     pub(super) laid: Kept,
 }
@@ -191,6 +193,10 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
             .convolution
             .map(|Convolution { window, bias }| Convolve { window, bias: bias.map(|bias| bases.number(bias)) }),
     });
+    let whole = (arrangement.cut > 0).then(|| {
+        let arrangement = Arrangement { cut: 0, ..arrangement.clone() };
+        Box::new(graph(trace, &arrangement))
+    });
     let (graph, scalars) = graph(trace, arrangement);
     Kernel {
         kind: kind(trace, arrangement),
@@ -204,6 +210,7 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
         row: (arrangement.outer.len()..axes.len()).collect(),
         cut: arrangement.cut,
         graph,
+        whole,
         laid: Kept::default(),
     }
 }

@@ -6,11 +6,15 @@ use rocfire_kernels::conv::gives_channels_last;
 
 use super::arrange::Turn;
 use super::bindings::Bindings;
+use super::laid::LaidInput;
 use super::plan::{AxisMap, Convolve, Input, Kernel, Multiply, Output};
 use crate::error::Result;
 
-/// The axis of a convolution's result that has its channels.
+/// The axis of a convolution's result, and of any images, that has their channels.
 const CHANNELS: usize = 1;
+
+/// Axes of images: of a batch, their channels, and two of space.
+const IMAGE_RANK: usize = 4;
 
 /// How a tensor that is being written lies.
 pub(super) struct Placed {
@@ -50,14 +54,17 @@ impl<'a> Space<'a> {
     /// How a tensor in memory lies over the iteration space; `None` for rows whose axes do not lie one behind the other, which a
     /// contiguous copy has.
     pub(super) fn input(&self, input: &Input, own: &Layout) -> Result<Option<Layout>> {
-        let strides = self.strides_of(&input.map, own.strides());
         match input.turn {
-            Some(turn) => self.turned(turn, &strides, own.offset()),
-            None => {
-                let layout = self.layout(&strides, own.offset(), input.per_row)?;
-                layout.map(|layout| with_free(input, own, layout)).transpose()
-            }
+            Some(turn) => self.turned(turn, &self.strides_of(&input.map, own.strides()), own.offset()),
+            None => self.whole_input(input, own),
         }
+    }
+
+    /// The same where one stride steps through the row, whether or not the kernel knew that it would.
+    pub(super) fn whole_input(&self, input: &Input, own: &Layout) -> Result<Option<Layout>> {
+        let strides = self.strides_of(&input.map, own.strides());
+        let layout = self.layout(&strides, own.offset(), input.per_row)?;
+        layout.map(|layout| with_free(input, own, layout)).transpose()
     }
 
     /// A tensor that has the row in two pieces, with an axis in front that the graph looks up along. Where it has both, the place is
@@ -99,18 +106,38 @@ impl<'a> Space<'a> {
         Some(strides[*last])
     }
 
-    /// The axes that had better be innermost in what the kernel writes: the channels of a convolution, where the next one reads
+    /// The axes that had better be innermost in what a product writes: the channels of a convolution, where the next one reads
     /// them so, and where there is more to the kernel than the convolution, which would else be the eager backend's.
-    pub(super) fn innermost(&self, bases: &[Tensor], device: &Device) -> &'a [usize] {
-        let Some(Multiply { lhs, rhs, dims, convolution: Some(Convolve { window, .. }) }) = &self.kernel.product else {
-            return &[];
+    pub(super) fn innermost(&self, product: &Multiply, bases: &[Tensor], device: &Device) -> Vec<usize> {
+        let Multiply { lhs, rhs, dims, convolution: Some(Convolve { window, .. }) } = product else {
+            return Vec::new();
         };
         let extent = |axes: &Vec<usize>| axes.iter().map(|axis| self.extents[*axis]).product();
         let y: Vec<usize> = dims.iter().map(extent).collect();
         let (x, weight) = (&bases[*lhs], &bases[*rhs]);
         let pays = self.kernel.graph.operators() > 0
             && gives_channels_last(device, x.dtype(), x.shape(), weight.shape(), &y, &window.params());
-        if pays { &dims[CHANNELS] } else { &[] }
+        if pays { dims[CHANNELS].clone() } else { Vec::new() }
+    }
+
+    /// The same of what has no product: the channels of images, where it reads some that have them so. What a convolution leaves with
+    /// its channels innermost then comes to the next one so.
+    pub(super) fn channels_of(&self, inputs: &[LaidInput]) -> Vec<usize> {
+        let mut images = self.kernel.outputs.iter().filter(|output| !output.per_row).flat_map(|output| &output.tensors);
+        let channels = |(_, map): &(TensorId, AxisMap)| (map.len() == IMAGE_RANK).then(|| map[CHANNELS].clone());
+        let Some(first) = images.next().and_then(channels) else { return Vec::new() };
+        let place = self.kernel.outer.iter().position(|axis| [*axis] == first[..]);
+        let Some(place) = place.filter(|_| images.all(|image| channels(image).as_ref() == Some(&first))) else {
+            return Vec::new();
+        };
+        let shape = self.shape();
+        let has_them_innermost = |laid: &LaidInput| {
+            let strides = laid.layout.strides();
+            let covers =
+                laid.layout.shape() == shape && shape.iter().zip(strides).all(|(&n, &step)| n == 1 || step != 0);
+            covers && shape[place] > 1 && strides[place] == 1
+        };
+        if inputs.iter().any(has_them_innermost) { first } else { Vec::new() }
     }
 
     /// How an output that begins its memory lies.

@@ -15,16 +15,21 @@ pub(crate) fn empty(device: &Device, shape: &[usize], dtype: DType) -> Result<Te
     Ok(Tensor::empty(device, shape, dtype)?)
 }
 
-/// Unwritten elements of a shape `[batch, channels, spatial…]`, with the channels innermost where those of `like` are.
+/// Unwritten elements of a shape `[batch, channels, spatial…]` and the type of `like`, with the channels innermost where its are.
 pub(crate) fn empty_like(like: &Tensor, shape: &[usize]) -> Result<Tensor> {
+    empty_of_like(like, shape, like.dtype())
+}
+
+/// The same of another type.
+pub(crate) fn empty_of_like(like: &Tensor, shape: &[usize], dtype: DType) -> Result<Tensor> {
     let (rank, own) = (shape.len(), like.layout());
     let mut inner: Vec<usize> = (0..rank).collect();
     inner[1..].rotate_left(1);
     if own.is_contiguous() || !own.permute(&inner)?.is_contiguous() {
-        return empty(like.device(), shape, like.dtype());
+        return empty(like.device(), shape, dtype);
     }
     let in_memory: Vec<usize> = inner.iter().map(|&axis| shape[axis]).collect();
-    let tensor = empty(like.device(), &in_memory, like.dtype())?;
+    let tensor = empty(like.device(), &in_memory, dtype)?;
     let mut outer: Vec<usize> = (0..rank).collect();
     outer[1..].rotate_right(1);
     let layout = tensor.layout().permute(&outer)?;

@@ -88,6 +88,31 @@ fn images_that_lie_otherwise_are_normalised_too() {
     }
 }
 
+/// Channels few and images large: what is summed is shared out over workgroups, whichever way the images lie.
+#[test]
+fn large_images_are_normalised_in_several_launches() {
+    fn both_ways<B: Backend>(lies: &[usize], axes: [usize; 4], device: &B::Device) -> Vec<FloatTensor<B>> {
+        let shape: Vec<usize> = axes.iter().map(|axis| lies[*axis]).collect();
+        let image = |seed| B::float_permute(f32s::<B>(lies, seed, device), &axes);
+        let channels = |seed| f32s::<B>(&[shape[1]], seed, device);
+        let (x, grad) = (image(1), image(7));
+        let mut all = trained::<B>(x.clone(), &shape, device);
+        let back = B::batch_norm_train_backward(x, channels(2), channels(4), B::float_abs(channels(5)), 1e-5, grad);
+        all.extend([back.x_grad, back.gamma_grad, back.beta_grad]);
+        all
+    }
+    let (device, _guard) = device();
+    // One pass after the other in two launches each, and the elements; both ways at once where views come between nothing.
+    for (lies, axes, most) in
+        [([6, 16, 57, 56], [0, 1, 2, 3], 5), ([6, 57, 56, 16], [0, 3, 1, 2], 8), ([6, 57, 49, 17], [0, 3, 1, 2], 8)]
+    {
+        let (fused, count) = launches(&device, || both_ways::<Fused>(&lies, axes, &device));
+        assert_eq!(count, most, "{lies:?}");
+        let eager = data::<Rocm>(both_ways::<Rocm>(&lies, axes, &device));
+        compare(&format!("{lies:?} {axes:?}"), &data::<Fused>(fused), &eager, EXACT);
+    }
+}
+
 #[test]
 fn what_broadcasts_over_a_side_of_the_row_joins() {
     // Weights of the images, and a mask over the space.

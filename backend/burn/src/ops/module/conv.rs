@@ -61,14 +61,17 @@ pub(crate) fn forward(
     Ok(y)
 }
 
-/// The gradient of [`conv`] by `x`.
+/// The gradient of [`conv`] by `x`, with its channels innermost where a kernel writes them so as well and those of `x` are.
 pub(crate) fn input_gradient<const N: usize>(
     x: &Tensor,
     weight: &Tensor,
     grad: &Tensor,
     options: &ConvOptions<N>,
 ) -> Result<Tensor> {
-    let mut x_grad = memory::empty(x.device(), x.shape(), grad.dtype())?;
+    let mut x_grad = match grad.dtype().size_bytes() {
+        2 => memory::empty_of_like(x, x.shape(), grad.dtype())?,
+        _ => memory::empty(x.device(), x.shape(), grad.dtype())?,
+    };
     let stream = x.device().stream();
     kernel::conv_input_gradient(stream, grad.view(), weight.view(), None, x_grad.view_mut(), &params(options))?;
     Ok(x_grad)

@@ -66,8 +66,8 @@ pub(crate) fn max(x: &Tensor, windows: &Windows) -> Result<Tensor> {
 /// PyTorch; -1 for a window that lies outside.
 pub(crate) fn max_with_indices(x: &Tensor, windows: &Windows, indices: DType) -> Result<(Tensor, Tensor)> {
     let shape = windows.output_shape("max_pool2d", x)?;
-    let mut y = memory::empty(x.device(), &shape, x.dtype())?;
-    let mut places = memory::empty(x.device(), &shape, indices)?;
+    let mut y = memory::empty_like(x, &shape)?;
+    let mut places = memory::empty_of_like(x, &shape, indices)?;
     let stream = x.device().stream();
     kernel::max_pool(stream, x.view(), &windows.params(), Nan::Any, y.view_mut(), Some(places.view_mut()))?;
     Ok((y, places))
@@ -75,7 +75,7 @@ pub(crate) fn max_with_indices(x: &Tensor, windows: &Windows, indices: DType) ->
 
 /// The gradient of a maximum pool: each window's goes to the element it was.
 pub(crate) fn max_backward(x: &Tensor, grad: &Tensor, indices: &Tensor, windows: &Windows) -> Result<Tensor> {
-    let mut x_grad = memory::empty(x.device(), x.shape(), grad.dtype())?;
+    let mut x_grad = memory::empty_of_like(x, x.shape(), grad.dtype())?;
     let stream = x.device().stream();
     kernel::max_pool_gradient(stream, grad.view(), indices.view(), &windows.params(), x_grad.view_mut())?;
     Ok(x_grad)
@@ -90,7 +90,7 @@ pub(crate) fn average(x: &Tensor, windows: &Windows, include_padding: bool) -> R
 
 /// The gradient of [`average`].
 pub(crate) fn average_backward(x: &Tensor, grad: &Tensor, windows: &Windows, include_padding: bool) -> Result<Tensor> {
-    let mut x_grad = memory::empty(x.device(), x.shape(), grad.dtype())?;
+    let mut x_grad = memory::empty_of_like(x, x.shape(), grad.dtype())?;
     let stream = x.device().stream();
     kernel::average_pool_gradient(stream, grad.view(), &windows.params(), include_padding, x_grad.view_mut())?;
     Ok(x_grad)
@@ -108,7 +108,7 @@ pub(crate) fn adaptive(x: &Tensor, sizes: &[usize]) -> Result<Tensor> {
 
 /// The gradient of [`adaptive`].
 pub(crate) fn adaptive_backward(x: &Tensor, grad: &Tensor) -> Result<Tensor> {
-    let mut x_grad = memory::empty(x.device(), x.shape(), grad.dtype())?;
+    let mut x_grad = memory::empty_of_like(x, x.shape(), grad.dtype())?;
     kernel::adaptive_average_pool_gradient(x.device().stream(), grad.view(), x_grad.view_mut())?;
     Ok(x_grad)
 }
