@@ -197,9 +197,7 @@ impl Geometry {
         };
         let packed = |axis: usize| -> usize {
             let along = |placement: &&Placement| {
-                placement.kind == Kind::Full
-                    && placement.looked_up.is_none()
-                    && placement.strides[axis] == placement.element_bytes
+                placement.kind == Kind::Full && placement.strides[axis] == placement.element_bytes
             };
             self.placements().iter().filter(along).map(elements).sum()
         };

@@ -287,7 +287,8 @@ impl<'a> Call<'a> {
         let launched = |()| Rows::Launched;
         let (chunks, is_large) = (order::chunks(extent), rows * extent >= SHARED_ELEMENTS_LEAST);
         let mut column_axis = None;
-        if plan.index_axes.is_none() {
+        // Which row it is may only be asked for where the axes stay as they are.
+        if plan.index_axes.is_none_or(|highest| highest == 0) {
             geometry.merge(true);
             column_axis = geometry.column_axis().filter(|_| rows >= COLUMN_ROWS_LEAST);
         }

@@ -690,3 +690,37 @@ fn a_row_output_over_an_input_that_is_read_later_is_written_last() {
     run(device().stream(), &g, &[rows, cols], &inputs, &[], &mut [y.view_mut(), sums.view_mut()]).unwrap();
     assert!([&y, &sums].map(download) == expected);
 }
+
+/// Columns that are looked up along the rows, as those of two axes that do not follow each other in memory: shared out and not.
+#[test]
+fn columns_that_are_looked_up_reduce_in_the_same_order() {
+    for (channels, outer, inner, launches) in [(24, 3, 6001, 2), (33, 2, 700, 1)] {
+        let (count, apart) = (outer * inner, 8);
+        let step = inner * channels + apart;
+        let mut random = Random(count as u64);
+        let values: Vec<Scalar> =
+            (0..outer * step).map(|_| rounded(DType::BF16, Scalar::Float(random.unit()))).collect();
+        let all = upload(DType::BF16, &[outer * step], &values);
+        let lie = |shape: &[usize], strides: &[usize]| {
+            let strides: Vec<i64> = strides.iter().map(|&stride| stride as i64).collect();
+            all.with_layout(Layout::strided(shape, &strides, 0).unwrap()).unwrap()
+        };
+        let mut g = Graph::new("sums");
+        let (here, extent) = (g.index(0), g.scalar(DType::I64));
+        let index = g.binary(Binary::Div, here, extent);
+        let x = g.lookup(DType::BF16, index);
+        let wide = g.cast(x, DType::F32);
+        let sum = g.reduce(Reduce::Sum, wide);
+        g.output(sum);
+        let x = lie(&[outer, channels, count], &[apart, 1, channels]);
+        let mut sums = Tensor::empty(device(), &[channels, 1], DType::F32).unwrap();
+        let before = device().launches();
+        let scalars = [Scalar::Int(inner as i64)];
+        run(device().stream(), &g, &[channels, count], &[x.view()], &scalars, &mut [sums.view_mut()]).unwrap();
+        assert_eq!(device().launches() - before, launches);
+        let in_order = eager::copy(&lie(&[channels, outer, inner], &[1, step, channels])).unwrap();
+        let in_order = eager::cast(&in_order, DType::F32).unwrap();
+        let in_order = in_order.with_layout(in_order.layout().reshape(&[channels, count]).unwrap()).unwrap();
+        assert_eq!(download(&sums), download(&eager::reduce_last(Reduce::Sum, &in_order).unwrap()));
+    }
+}
