@@ -1,6 +1,6 @@
 //! Chains of elementwise operations: one launch, and the bits of the operations one by one.
 
-use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn_backend::ops::{ActivationOps, BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, DType, Scalar, Shape, Slice};
 use burn_std::{BoolDType, BoolStore, FloatDType, IntDType};
@@ -24,6 +24,16 @@ fn gelu_is_one_launch() {
     let x = f32s::<Fused>(&[3, 5, 8], 1, &device);
     let (_y, count) = launches(&device, || gelu::<Fused>(x));
     assert_eq!(count, 1);
+}
+
+#[test]
+fn the_gradient_of_gelu_is_that_of_the_eager_backend() {
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        same!(format!("gradient of gelu {dtype:?}"), EXACT, device => {
+            let [x, grad] = [1, 2].map(|seed| floats::<B>(&[3, 5, 8], dtype, seed, device));
+            vec![float::<B>(B::gelu_backward(x, grad))]
+        });
+    }
 }
 
 #[test]

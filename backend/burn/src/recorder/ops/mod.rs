@@ -10,13 +10,14 @@ macro_rules! routed {
     };
 }
 
+mod activation;
 mod bool;
 mod float;
 mod int;
 mod module;
 
 use burn_backend::distributed::{CollectiveTensor, DistributedOps, ReduceOperation};
-use burn_backend::ops::{ActivationOps, TransactionOps, TransactionPrimitive, TransactionPrimitiveData};
+use burn_backend::ops::{TransactionOps, TransactionPrimitive, TransactionPrimitiveData};
 use burn_backend::{DeviceId, ExecutionError, TensorMetadata};
 use burn_ir::{BackendIr, TensorHandle, TensorIr};
 
@@ -26,9 +27,6 @@ use super::record::record;
 use crate::fusion::handle::Handle;
 use crate::fusion::handles::Handles;
 use crate::{Rocm, RocmDevice};
-
-/// Activations are what Burn composes of them.
-impl ActivationOps<Fused> for Fused {}
 
 impl TransactionOps<Fused> for Fused {
     async fn tr_execute(transaction: TransactionPrimitive<Fused>) -> Result<TransactionPrimitiveData, ExecutionError> {
