@@ -5,6 +5,39 @@
 //! adapter's fusers and its eager backend call this crate; so do kernels that need a strided copy or a fill. A [`Draft`] is a graph
 //! written as arithmetic, an [`Epilogue`] one that is rendered as the end of another kernel.
 //!
+//! ```
+//! use rocfire_fusion::{Binary, Graph, Unary};
+//! use rocfire_hal::DType;
+//!
+//! # fn main() -> rocfire_fusion::Result<()> {
+//! let mut graph = Graph::new("tanh_of_sum");
+//! let (a, b) = (graph.input(DType::F16), graph.input(DType::F16));
+//! let sum = graph.binary(Binary::Add, a, b);
+//! let y = graph.unary(Unary::Tanh, sum);
+//! graph.output(y);
+//! graph.verify()?;
+//! let text = "%0: f16 = input\n%1: f16 = input\n%2: f16 = add %0, %1\n%3: f16 = tanh %2\noutput %3\n";
+//! assert_eq!(graph.to_string(), text);
+//! assert_eq!(text.parse::<Graph>()?.to_string(), text);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! On a device, as one launch for tensors of any strides:
+//!
+//! ```no_run
+//! # fn main() -> rocfire_fusion::Result<()> {
+//! # let text = "%0: f16 = input\n%1: f16 = input\n%2: f16 = add %0, %1\n%3: f16 = tanh %2\noutput %3\n";
+//! # let graph: rocfire_fusion::Graph = text.parse()?;
+//! use rocfire_hal::{DType, Device, DeviceId, Tensor};
+//! let device = Device::get(DeviceId::from_env()?)?;
+//! let (a, b) = (Tensor::empty(&device, &[64, 512], DType::F16)?, Tensor::empty(&device, &[64, 512], DType::F16)?);
+//! let mut y = Tensor::empty(&device, &[64, 512], DType::F16)?;
+//! rocfire_fusion::run(device.stream(), &graph, &[64, 512], &[a.view(), b.view()], &[], &mut [y.view_mut()])?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Promises:
 //! - Every value is rounded to its dtype where it would have been stored, and nothing is contracted: a fused elementwise
 //!   chain equals its operators run one by one, bit for bit, in every dtype. One chain is computed as what it stands for

@@ -11,6 +11,22 @@
 //! this crate uses for the copies that a layout sometimes needs. Nothing here knows Burn or Candle; the adapters call
 //! the launchers, those that a framework has no name for as values of [`operators`]. Every result is the same bits on
 //! every run: no launcher uses a float atomic.
+//!
+//! ```no_run
+//! use rocfire_hal::{DType, Device, DeviceId, Tensor};
+//! use rocfire_kernels::gemm::{GemmParams, gemm};
+//!
+//! # fn main() -> rocfire_kernels::Result<()> {
+//! let device = Device::get(DeviceId::from_env()?)?;
+//! let ones = vec![0x80, 0x3f].repeat(64 * 256); // bf16
+//! let a = Tensor::from_bytes(&device, &[64, 256], DType::BF16, &ones)?;
+//! let b = Tensor::from_bytes(&device, &[256, 64], DType::BF16, &ones)?;
+//! let mut c = Tensor::empty(&device, &[64, 64], DType::F32)?;
+//! gemm(device.stream(), a.view(), b.view(), c.view_mut(), &GemmParams::default())?;
+//! assert_eq!(c.to_bytes()?[..4], 256_f32.to_le_bytes());
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod attention;
 pub mod conv;

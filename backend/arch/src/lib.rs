@@ -1,8 +1,13 @@
-//! The one table of GPUs.
+#![doc = include_str!("../README.md")]
 //!
-//! Everything rocfire knows about an architecture is a field of [`ArchInfo`]: code asks it, kernels see it as `ARCH_*`
-//! macros ([`ArchInfo::defines`]). An architecture is added by a row in `table.rs` and nowhere else. Rows are only
-//! ever appended, because Burn's device ids carry a row's index. Used by every other crate; knows nothing of drivers.
+//! # Where to look
+//!
+//! [`Arch`] is an architecture, [`Arch::parse`] and [`Arch::all`] find them; [`Target`] keeps the features of a name.
+//! Everything known of an architecture is a field of [`ArchInfo`], and kernels see it as `ARCH_*` macros
+//! ([`ArchInfo::defines`]); [`Unit`] is how what runs a workgroup is built, for models of cost, [`Card`] a data sheet.
+//!
+//! An architecture is added by a row in `table.rs` and nowhere else. Rows are only ever appended, because ids of devices carry a
+//! row's index. It knows nothing of drivers.
 
 #![forbid(unsafe_code)]
 

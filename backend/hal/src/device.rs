@@ -90,7 +90,7 @@ impl Device {
         Device::made(id, config, Arc::new(crate::noop::Noop::new(arch)), Some(Mutex::default()))
     }
 
-    /// The sources of every kernel that was asked of a device made by [`Device::planning`], in the order in which they were; of
+    /// The sources of every kernel that was asked of a device made by `Device::planning`, in the order in which they were; of
     /// another device, none.
     pub fn wanted(&self) -> Vec<Source> {
         self.0.wanted.as_ref().map(|wanted| lock(wanted).clone()).unwrap_or_default()

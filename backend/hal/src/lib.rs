@@ -1,4 +1,6 @@
-//! Devices, memory, modules, launches.
+#![doc = include_str!("../README.md")]
+//!
+//! # What there is
 //!
 //! The layer between tensors and drivers. A [`Device`] is opened by its [`DeviceId`] and owns a memory pool, a
 //! [`Stream`] and loaded [`Module`]s; a [`Tensor`] is a share of a [`Buffer`] seen through a [`Layout`]. Kernels are
@@ -10,6 +12,44 @@
 //! sources), which are one driver over two platforms, `emulated` (the emulator, in the process), `noop` (runs nothing).
 //!
 //! Callers are `fusion` and `kernels`, and through them the adapters. This crate knows no operator and no framework.
+//!
+//! # A kernel of one's own
+//!
+//! ```no_run
+//! use rocfire_hal::profile::Work;
+//! use rocfire_hal::{DType, Device, DeviceId, Launch, Source, Tensor};
+//!
+//! # fn main() -> rocfire_hal::Result<()> {
+//! let source = Source::new(
+//!     "double",
+//!     "struct Args { float* x; unsigned n; };
+//!      extern \"C\" __global__ void double_f32(Args a) {
+//!          unsigned i = rf::group_x() * 256 + rf::thread_x();
+//!          if (i < a.n) a.x[i] *= 2.0f;
+//!      }",
+//!     &[],
+//! );
+//! let device = Device::get(DeviceId::from_env()?)?;
+//! let mut x = Tensor::from_bytes(&device, &[256], DType::F32, &[0; 1024])?;
+//! let function = device.function(&source, "double_f32")?;
+//! let mut args = x.view().device_address().to_le_bytes().to_vec();
+//! args.extend([256_u32.to_le_bytes(), [0; 4]].concat()); // the struct, with what fills it up to its alignment
+//! let launch = Launch {
+//!     label: "double",
+//!     grid: [1, 1, 1],
+//!     block: [256, 1, 1],
+//!     lds_bytes: 0,
+//!     args: &args,
+//!     outputs: &[x.buffer()],
+//!     work: Work::default(),
+//! };
+//! // SAFETY: `args` is the kernel's struct; `x` has 256 elements, is alive until the call returns, and is all that is written.
+//! unsafe { device.stream().launch(&function, &launch)? };
+//! let doubled = x.to_bytes()?; // waits, and tells of what went wrong
+//! # let _ = (doubled, &mut x);
+//! # Ok(())
+//! # }
+//! ```
 
 mod buffer;
 pub mod collective;

@@ -1,4 +1,6 @@
-//! Bytes to instructions for AMD GPUs: a decoder and a disassembler, nothing else.
+#![doc = include_str!("../README.md")]
+//!
+//! # How it is laid out
 //!
 //! [`decode_dual`] turns the bytes at a program counter into a [`Decoded`]: an [`Inst`], or two for RDNA's VOPD pairs. An
 //! `Inst` is an [`Op`] that is independent of the encoding, its operands, and what the encoding adds ([`Modifiers`]).

@@ -1,4 +1,6 @@
-//! The shared device code, as text and hash.
+#![doc = include_str!("../README.md")]
+//!
+//! # What is in it
 //!
 //! Every kernel source of rocfire, hand-written or made by `fusion`, is compiled behind this one header: `hal`'s compiler
 //! puts [`TEXT`] in front of the source and [`hash`] into the cache key. It is plain C++14 in namespace `rf`, includes

@@ -176,10 +176,15 @@ mod tests {
         }
     }
 
-    /// Every kernel of the library and of Candle's, as their sources are written.
+    /// Every kernel of the library and of Candle's, as their sources are written. They lie beside this crate in the tree, and not
+    /// beside its package, which cargo marks by the manifest that it was made from.
     #[test]
     fn every_kernel_of_the_library_waits() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        if root.join("Cargo.toml.orig").exists() {
+            println!("skipped: the operator library is no part of this package");
+            return;
+        }
         let mut folders = vec![root.join("../../kernels/src"), root.join("../candle/kernels/src")];
         let mut kernels = 0;
         while let Some(folder) = folders.pop() {
