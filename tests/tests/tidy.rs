@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("candle-flash-attn", &["rocfire-candle"]),
     ("rocfire-burn-nn", &["burn-tch", "rocfire-burn"]),
     ("candle-models", &["rocfire-candle"]),
+    ("ci-model", &["rocfire-burn"]),
     ("char-transformer", &["burn-tch", "rocfire-burn"]),
     ("compare", &["char-transformer", "rocfire-burn", "models"]),
     ("custom-kernel", &["burn-tch", "rocfire-burn", "rocfire-burn-nn"]),
