@@ -545,7 +545,10 @@ impl<'a> Call<'a> {
         let mut work = Work { category: Category::Elementwise, ..Work::default() };
         if self.stream.is_profiled() {
             shape[..geometry.rank].reverse();
-            work = Work { shape: &shape[..geometry.rank], bytes: geometry.bytes(), ..work };
+            let shape = &shape[..geometry.rank];
+            // Each operator once an element, whatever it takes: a reduction adds every element, too.
+            let flops = shape.iter().product::<usize>() as u64 * self.prepared.graph.operators() as u64;
+            work = Work { shape, bytes: geometry.bytes(), flops, ..work };
         }
         if shot.partials.is_none() {
             let mut recent = self.prepared.recent.lock().unwrap_or_else(PoisonError::into_inner);

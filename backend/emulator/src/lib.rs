@@ -97,6 +97,7 @@ pub use check::Checks;
 pub use counters::Counters;
 pub use error::{Access, Error, Fault, FaultKind, Nearest, RacingAccess, Wait};
 pub use gpu::{Gpu, Options};
+pub use host_threads::Bystander;
 pub use launch::Launch;
 pub use memory::Live;
 pub use model::bound::{Binding, Bound, CardBound, Operations, PipeClocks};

@@ -6,7 +6,7 @@
 
 use crate::buffer::Memory;
 use crate::driver::{Driver, LaunchFailure, RawLaunch};
-use crate::profile::Work;
+use crate::profile::{Category, Work};
 use crate::vendor::{Addresses, Plan};
 use crate::{Function, Launch};
 
@@ -150,6 +150,7 @@ impl<'a> Command<'a> {
 /// A command that a graph keeps, with the ranges that it writes: address and bytes.
 pub(crate) struct Recorded {
     label: &'static str,
+    category: Category,
     stream: StreamName,
     action: Action<Function, Plan, Box<[u8]>>,
     pub written: Box<[(u64, u64)]>,
@@ -158,7 +159,7 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// A copy of a command.
     pub fn new<'m>(command: &Command<'_>, written: impl Iterator<Item = &'m Memory>) -> Recorded {
-        let &Command { label, stream, action, .. } = command;
+        let &Command { label, stream, action, work } = command;
         let written = match action {
             Action::Copy { target, bytes, .. } => [(target, bytes)].into(),
             Action::Fill { address, bytes, .. } => [(address, bytes)].into(),
@@ -168,13 +169,14 @@ impl Recorded {
             }
         };
         let action = action.map(|&function| function.clone(), |&plan| plan.clone(), |&bytes| bytes.into());
-        Recorded { label, stream, action, written }
+        Recorded { label, category: work.category, stream, action, written }
     }
 
     /// The command, to be done again.
     pub fn command(&self) -> Command<'_> {
         let action = self.action.map(|function| function, |plan| plan, |bytes| &**bytes);
-        Command { label: self.label, stream: self.stream, action, work: Work::default() }
+        let work = Work { category: self.category, ..Work::default() };
+        Command { label: self.label, stream: self.stream, action, work }
     }
 
     /// The operator, if it is one and not a copy or a fill.

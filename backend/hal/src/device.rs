@@ -79,6 +79,8 @@ impl Device {
         if let Some(path) = &device.config().timed {
             device.stream().start_profile(Some(path.clone()), device.config().log)?;
         }
+        #[cfg(unix)]
+        crate::watch::watch(&device);
         Ok(device)
     }
 
@@ -101,8 +103,7 @@ impl Device {
     }
 
     fn made(id: DeviceId, config: Config, driver: Arc<dyn Driver>, wanted: Option<Mutex<Vec<Source>>>) -> Device {
-        let memory_bytes = driver.info().memory_bytes;
-        let limit_bytes = config.pool_mb.map_or(memory_bytes, |mb| memory_bytes.min(mb << 20));
+        let limit_bytes = limit_bytes(&config, driver.info());
         report(config.log, Level::Info, format_args!("opened {id}: {}", driver.info().name));
         Device(Arc::new_cyclic(|device| DeviceInner {
             id,
@@ -122,6 +123,11 @@ impl Device {
 
     pub(crate) fn from_inner(inner: Arc<DeviceInner>) -> Device {
         Device(inner)
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn downgrade(&self) -> std::sync::Weak<DeviceInner> {
+        Arc::downgrade(&self.0)
     }
 
     /// Its name.
@@ -221,6 +227,19 @@ impl Device {
     pub fn compile_stats(&self) -> CompileStats {
         self.stream().settle_all();
         lock(&self.0.pipeline).as_ref().map(|pipeline| pipeline.stats()).unwrap_or_default()
+    }
+
+    /// The same as it is, with the kernels that are being compiled and for how long already.
+    #[cfg(unix)]
+    pub(crate) fn compiles_so_far(&self) -> (CompileStats, Vec<(String, std::time::Duration)>) {
+        let pipeline = lock(&self.0.pipeline).clone();
+        pipeline.map(|pipeline| (pipeline.stats(), pipeline.compiling())).unwrap_or_default()
+    }
+
+    /// The most that its pool may hold, bytes.
+    #[cfg(unix)]
+    pub(crate) fn pool_limit_bytes(&self) -> u64 {
+        limit_bytes(self.config(), self.info())
     }
 
     /// What its pool holds.
@@ -556,6 +575,11 @@ fn open_driver(id: DeviceId, config: &Config) -> Result<Arc<dyn Driver>> {
 fn not_built(driver: DriverKind) -> Error {
     let reason = "not in this build: the Cargo feature of this name of rocfire-hal is off";
     Error::NoDriver { driver, reason }
+}
+
+/// What the device has, or what the settings leave of it, bytes.
+fn limit_bytes(config: &Config, info: &DeviceInfo) -> u64 {
+    config.pool_mb.map_or(info.memory_bytes, |mb| info.memory_bytes.min(mb << 20))
 }
 
 /// Whether a device loads code objects as packs have them.

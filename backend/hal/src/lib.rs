@@ -99,6 +99,7 @@ mod tensor;
 // A build without a real driver still has the door.
 #[cfg_attr(not(any(feature = "hip", feature = "cuda")), allow(dead_code))]
 pub mod vendor;
+pub mod watch;
 
 pub use buffer::Buffer;
 pub use command::StreamName;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::buffer::Memory;
 use crate::command::Command;
 use crate::hazard::{Access, Bytes, Hazards};
-use crate::profile::Work;
+use crate::profile::{Category, Work};
 use crate::stream::State;
 use crate::{Buffer, Error, Function, Launch, Result, Stream, View, ViewMut};
 
@@ -62,6 +62,7 @@ impl Drop for HeldMemory {
 #[derive(Default)]
 struct JoinedLaunch {
     label: &'static str,
+    category: Category,
     single: Option<Function>,
     several: Option<Function>,
     capacity: usize,
@@ -155,7 +156,7 @@ impl Queue {
         group.single = Some(function.clone());
         (group.label, group.block, group.capacity) = (launch.label, launch.block, joined.capacity);
         (group.across, group.lds_bytes) = ([launch.grid[1], launch.grid[2]], launch.lds_bytes);
-        group.common = joined.common;
+        (group.common, group.category) = (joined.common, launch.work.category);
         self.groups.push(group);
         self.groups.len() - 1
     }
@@ -314,7 +315,7 @@ impl Stream {
             lds_bytes: group.lds_bytes,
             args: if is_alone { &group.args } else { &group.whole },
             outputs: &[],
-            work: Work::default(),
+            work: Work { category: group.category, ..Work::default() },
         };
         let written = group.held.iter().filter(|held| held.is_written).map(|held| &held.memory);
         // SAFETY: `launch_joinable` has asked for it, of the kernel for several too, whose struct is what this module's

@@ -32,6 +32,7 @@ use crate::print::{Printing, show};
 use crate::profile::{Recorder, StartEvent, Timeline, Work};
 use crate::queue::Queue;
 use crate::staging::Staging;
+use crate::watch::{KINDS, Sampler};
 use crate::{Buffer, Config, Device, Error, Function, Result};
 
 /// How a kernel is launched.
@@ -64,7 +65,9 @@ pub struct Stream {
     lds_bytes: u32,
     pub(crate) index: IndexRecord,
     pub(crate) printing: Printing,
-    launches: AtomicU64,
+    /// Of each kind.
+    launches: [AtomicU64; KINDS],
+    sampler: Sampler,
     profiled: AtomicBool,
     /// Locked before `state`, where both are.
     staging: Staging,
@@ -120,11 +123,12 @@ impl Stream {
             #[cfg(test)]
             log: Vec::new(),
         });
-        let (launches, profiled) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (launches, profiled) = (Default::default(), AtomicBool::new(false));
+        let sampler = Sampler::default();
         let index = IndexRecord::new(config.check_index);
         let printing = Printing::default();
         let (sync, staging) = (config.sync, Staging::new(Arc::clone(&driver)));
-        Stream { device, driver, sync, plans, lds_bytes, index, printing, launches, profiled, staging, state }
+        Stream { device, driver, sync, plans, lds_bytes, index, printing, launches, sampler, profiled, staging, state }
     }
 
     /// The device.
@@ -139,7 +143,19 @@ impl Stream {
     /// Those that waited to share one are launched, and counted, now.
     pub fn launches(&self) -> u64 {
         self.settle_all();
-        self.launches.load(Ordering::Relaxed)
+        self.launched().iter().sum()
+    }
+
+    /// Those that have been made, of each kind.
+    fn launched(&self) -> [u64; KINDS] {
+        self.launches.each_ref().map(|launches| launches.load(Ordering::Relaxed))
+    }
+
+    /// Launches that have been made, and the time in those that were timed because somebody watches: of each kind.
+    #[cfg(unix)]
+    pub(crate) fn watched(&self) -> ([u64; KINDS], [f64; KINDS]) {
+        let launched = self.launched();
+        (launched, self.sampler.ask(launched.iter().sum()))
     }
 
     /// Puts a kernel on the stream. Allocates nothing unless it fails.
@@ -204,7 +220,7 @@ impl Stream {
         command: &Command<'_>,
         written: impl Iterator<Item = &'m Arc<Memory>> + Clone,
     ) -> Result<()> {
-        self.count_launch();
+        self.count_launch(command.work.category);
         state.history.record(command);
         if let Some(fault) = &state.pending {
             // What this would have read may be what the failed launch should have written.
@@ -261,8 +277,11 @@ impl Stream {
         #[cfg(test)]
         state.log.push(Recorded::new(command, std::iter::empty()));
         let start = state.begin_timing(&*self.driver, command.stream);
+        let alone = start.is_none() && state.capture.is_none() && command.stream == StreamName::Compute;
+        let sampled = if alone { self.sampler.begin(&*self.driver) } else { None };
         // SAFETY: the caller's duties.
         unsafe { command.run(&*self.driver)? };
+        self.sampler.end(&*self.driver, sampled, command.work.category);
         if let Some(recorder) = &mut state.recorder {
             recorder.end(&*self.driver, start, command);
         }
@@ -437,8 +456,7 @@ impl Stream {
         self.settle(&mut state);
         self.drain(&mut state);
         if state.recorder.is_none() {
-            let name = self.driver.info().name.clone();
-            state.recorder = Some(Recorder::start(&*self.driver, name, path, log)?);
+            state.recorder = Some(Recorder::start(&*self.driver, path, log)?);
             self.profiled.store(true, Ordering::Relaxed);
         }
         Ok(())

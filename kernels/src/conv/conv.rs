@@ -626,7 +626,8 @@ fn launch(
     let tiles = args.tiles_m as usize * (args.lines as usize).div_ceil(tile);
     let block = [key.tiling.threads(stream.device().arch().info().wave_size as usize), 1, 1];
     let shape = [args.groups, args.m, args.lines, args.k].map(|extent| extent as usize);
-    let work = Work { category: Category::Gemm, shape: &shape, ..Work::default() };
+    let flops = 2 * shape.iter().map(|&extent| extent as u64).product::<u64>();
+    let work = Work { category: Category::Gemm, shape: &shape, flops, ..Work::default() };
     let launch = KernelLaunch::new(stream, &source, (op, "conv"), [tiles, 1, depth], block);
     let launch = launch.with(key.tiled.map_or(0, |staging| staging.lds_bytes), work);
     // SAFETY:

@@ -16,7 +16,7 @@ pub(crate) mod rtc;
 mod source;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rocfire_arch::Arch;
@@ -206,6 +206,38 @@ struct Counts {
     packed: AtomicU64,
     cached: AtomicU64,
     compiling_us: AtomicU64,
+    /// What is being compiled, and since when.
+    running: Mutex<Vec<(String, Instant)>>,
+}
+
+/// A source that is being compiled.
+struct Running<'a> {
+    counts: &'a Counts,
+    name: &'a str,
+    begun: Instant,
+}
+
+impl Counts {
+    fn begin<'a>(&'a self, name: &'a str) -> Running<'a> {
+        let begun = Instant::now();
+        self.compiled.fetch_add(1, Ordering::Relaxed);
+        self.running().push((name.to_owned(), begun));
+        Running { counts: self, name, begun }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Vec<(String, Instant)>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.counts.compiling_us.fetch_add(self.begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+        let mut running = self.counts.running();
+        if let Some(at) = running.iter().position(|(name, begun)| name == self.name && *begun == self.begun) {
+            running.swap_remove(at);
+        }
+    }
 }
 
 /// Where the code objects of a device came from since it was opened.
@@ -362,11 +394,10 @@ impl Pipeline {
 
     /// Compiles and puts into the cache.
     fn make(&self, source: &Source, key: &blake3::Hash, line_tables: bool) -> Result<Arc<CodeObject>> {
-        let begun = Instant::now();
-        self.counts.compiled.fetch_add(1, Ordering::Relaxed);
+        let running = self.counts.begin(source.name());
         let compiled = self.compile(source, line_tables);
-        let elapsed = begun.elapsed();
-        self.counts.compiling_us.fetch_add(elapsed.as_micros() as u64, Ordering::Relaxed);
+        let elapsed = running.begun.elapsed();
+        drop(running);
         let code = CodeObject::parse(source.name(), compiled?)?;
         let message = || format!("compiled {} for {} in {:.2} s", source.name(), self.arch, elapsed.as_secs_f64());
         report(self.config.log, Level::Debug, message());
@@ -385,9 +416,18 @@ impl Pipeline {
     /// Where its code objects came from.
     pub fn stats(&self) -> CompileStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counts { compiled, packed, cached, compiling_us } = &self.counts;
+        let Counts { compiled, packed, cached, compiling_us, running: _ } = &self.counts;
         let [compiled, packed, cached] = [compiled, packed, cached].map(count);
         CompileStats { compiled, packed, cached, compiling: Duration::from_micros(count(compiling_us)) }
+    }
+
+    /// What is being compiled, and for how long already, the longest first.
+    #[cfg(unix)]
+    pub fn compiling(&self) -> Vec<(String, Duration)> {
+        let mut running: Vec<_> =
+            self.counts.running().iter().map(|(name, begun)| (name.clone(), begun.elapsed())).collect();
+        running.sort_by_key(|(_, elapsed)| std::cmp::Reverse(*elapsed));
+        running
     }
 
     /// The code objects of sources, as many at a time as [`jobs`] allows, in their order. `done` is told of each.

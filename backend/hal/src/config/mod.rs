@@ -120,6 +120,8 @@ pub struct Config {
     pub compile_jobs: Option<usize>,
     /// Most device memory that a pool may hold, MiB; `None` for what the device has.
     pub pool_mb: Option<u64>,
+    /// Whether `rocfire top` finds the process.
+    pub watch: bool,
     /// Where launches timed by events go as a Chrome trace; `None` for nowhere.
     pub timed: Option<PathBuf>,
     /// Whether an emulated device counts its launches by instruction, and in which workgroups; `None` for no.
@@ -149,6 +151,7 @@ impl Default for Config {
             check_index: true,
             compile_jobs: None,
             pool_mb: None,
+            watch: true,
             timed: None,
             #[cfg(feature = "emulated")]
             profile: None,
@@ -208,6 +211,8 @@ builder! {
     with_compile_jobs: compile_jobs: usize;
     /// With a cap on a pool, MiB.
     with_pool_mb: pool_mb: u64;
+    /// Found by `rocfire top` or not.
+    with_watch: watch: bool;
 }
 
 impl Config {

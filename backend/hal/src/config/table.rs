@@ -171,6 +171,13 @@ pub const SETTINGS: &[Setting] = &[
         show: |config| config.pool_mb.map_or_else(|| "what the device has".to_owned(), |mb| mb.to_string()),
     },
     Setting {
+        name: "ROCFIRE_WATCH",
+        values: SWITCH,
+        about: "whether `rocfire top` finds the process, by a socket in the folder of compiled kernels that a sleeping thread answers",
+        parse: |config, text| switch(text).map(|on| config.watch = on),
+        show: |config| show_switch(config.watch),
+    },
+    Setting {
         name: "ROCFIRE_PROFILE",
         values: PROFILE,
         about: "whether launches are timed and go to a Chrome trace, or the emulator counts each by instruction, in all or \

@@ -46,6 +46,7 @@ fn twins() -> Vec<(&'static str, &'static str, Config)> {
         ("ROCFIRE_CHECK_INDEX", "0", base().with_check_index(false)),
         ("ROCFIRE_COMPILE_JOBS", "1", base().with_compile_jobs(1)),
         ("ROCFIRE_POOL_MB", "64", base().with_pool_mb(64)),
+        ("ROCFIRE_WATCH", "0", base().with_watch(false)),
     ];
     #[cfg(feature = "emulated")]
     {

@@ -16,7 +16,7 @@ mod report;
 mod trace_file;
 
 pub(crate) use recorder::{Recorder, StartEvent};
-pub use report::{chrome_trace, read_trace, summary};
+pub use report::{KernelTime, chrome_trace, kernels, read_trace, summary};
 
 use crate::StreamName;
 
@@ -58,7 +58,7 @@ pub struct Work<'a> {
     pub shape: &'a [usize],
     /// Bytes that it must read and write at least; 0 where the launcher does not say.
     pub bytes: u64,
-    /// Multiplications and additions; 0 where the launcher does not say.
+    /// Multiplications and additions; of a fused chain its operators, each once an element. 0 where the launcher does not say.
     pub flops: u64,
 }
 
@@ -94,6 +94,8 @@ pub struct TimedLaunch {
 pub struct Timeline {
     /// The device's name.
     pub device: String,
+    /// Its architecture's name.
+    pub arch: String,
     /// The launches and copies.
     pub launches: Vec<TimedLaunch>,
 }

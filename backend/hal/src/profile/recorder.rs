@@ -58,6 +58,7 @@ enum Sink {
 /// The profile of a stream. All calls come under the stream's lock.
 pub(crate) struct Recorder {
     device: String,
+    arch: &'static str,
     /// Times are measured from here, since a device measures short spans well and long ones in single precision.
     base: Box<dyn DriverEvent>,
     base_us: f64,
@@ -72,17 +73,18 @@ impl Recorder {
     ///
     /// # Errors
     /// The driver's own, and [`crate::Error::Io`] for a file that cannot be made.
-    pub fn start(driver: &dyn Driver, device: String, path: Option<PathBuf>, level: Level) -> Result<Recorder> {
+    pub fn start(driver: &dyn Driver, path: Option<PathBuf>, level: Level) -> Result<Recorder> {
+        let (device, arch) = (driver.info().name.clone(), driver.info().arch.name());
         let sink = match path {
             None => Sink::Memory(Vec::new()),
-            Some(path) => match TraceFile::open(path.clone(), &device) {
+            Some(path) => match TraceFile::open(path.clone(), &device, arch) {
                 Ok(file) => Sink::File(file),
                 Err(source) => return Err(Error::io("write", path, source)),
             },
         };
         let base = driver.record_event(StreamName::Compute, None)?;
         let (pending, spare) = (Vec::with_capacity(PENDING_MOST), Vec::new());
-        Ok(Recorder { device, base, base_us: 0.0, pending, spare, sink, log: level })
+        Ok(Recorder { device, arch, base, base_us: 0.0, pending, spare, sink, log: level })
     }
 
     /// Before a launch or copy. What fails here is not worth failing the launch for.
@@ -173,6 +175,6 @@ impl Recorder {
             Sink::Memory(launches) => launches,
             Sink::File(_) => Vec::new(),
         };
-        Timeline { device: self.device, launches }
+        Timeline { device: self.device, arch: self.arch.to_owned(), launches }
     }
 }

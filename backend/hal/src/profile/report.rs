@@ -14,8 +14,8 @@ pub(crate) const TRACE_SEPARATOR: &str = ",\n";
 pub(crate) const TRACE_CLOSING: &str = "\n]\n";
 
 /// The line that names a device.
-pub(crate) fn trace_device(process: u32, device: &str) -> String {
-    json!({"name": "process_name", "ph": "M", "pid": process, "args": {"name": device}}).to_string()
+pub(crate) fn trace_device(process: u32, device: &str, arch: &str) -> String {
+    json!({"name": "process_name", "ph": "M", "pid": process, "args": {"name": device, "arch": arch}}).to_string()
 }
 
 /// The line of a launch.
@@ -36,7 +36,7 @@ pub(crate) fn trace_line(process: u32, launch: &TimedLaunch) -> String {
 pub fn chrome_trace(timelines: &[Timeline]) -> String {
     let lines = (0..).zip(timelines).flat_map(|(process, timeline)| {
         let launches = timeline.launches.iter().map(move |launch| trace_line(process, launch));
-        std::iter::once(trace_device(process, &timeline.device)).chain(launches)
+        std::iter::once(trace_device(process, &timeline.device, &timeline.arch)).chain(launches)
     });
     let lines: Vec<String> = lines.collect();
     format!("{TRACE_OPENING}{}{TRACE_CLOSING}", lines.join(TRACE_SEPARATOR))
@@ -57,7 +57,9 @@ pub fn read_trace(text: &str) -> Result<Vec<Timeline>, String> {
         let process = event["pid"].as_u64().ok_or_else(|| format!("line {}: no pid", at + 1))?;
         let timeline = timelines.entry(process).or_default();
         match event["ph"].as_str() {
-            Some("M") => timeline.device = text_of(&event["args"]["name"]),
+            Some("M") => {
+                (timeline.device, timeline.arch) = (text_of(&event["args"]["name"]), text_of(&event["args"]["arch"]));
+            }
             Some("X") => timeline.launches.push(launch_of(&event)),
             _ => return Err(format!("line {}: neither a device nor a launch", at + 1)),
         }
@@ -111,7 +113,7 @@ pub fn summary(timeline: &Timeline) -> String {
         "\n{:>6} {:>8} {:>12} {:>12} {:>9} {:>10}  operator, kernel, shape",
         "share", "times", "all", "each", "GB/s", "GFLOP/s"
     );
-    for (key, row) in rows(timeline) {
+    for row in kernels(timeline) {
         let per =
             |amount: u64| if amount == 0 { "-".to_owned() } else { format!("{:.1}", amount as f64 / row.us / 1e3) };
         let _ = writeln!(
@@ -123,35 +125,58 @@ pub fn summary(timeline: &Timeline) -> String {
             micros(row.us / row.times as f64),
             per(row.bytes),
             per(row.flops),
-            key.0,
-            if key.1 == key.0 { "" } else { key.1 },
-            key.2
+            row.operator,
+            if row.kernel == row.operator { "" } else { row.kernel },
+            row.shape
         );
     }
     text
 }
 
-#[derive(Default)]
-struct Row {
-    times: u64,
-    us: f64,
-    bytes: u64,
-    flops: u64,
+/// The launches of one kernel on one shape, together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelTime<'a> {
+    /// The operator.
+    pub operator: &'a str,
+    /// The kernel, or the direction of a copy.
+    pub kernel: &'a str,
+    /// As in [`Work::shape`](super::Work::shape).
+    pub shape: &'a [usize],
+    /// Its kind.
+    pub category: Category,
+    /// Launches.
+    pub times: u64,
+    /// What they took, microseconds.
+    pub us: f64,
+    /// What they read and wrote at least; 0 where it is not known.
+    pub bytes: u64,
+    /// Their multiplications and additions; 0 where it is not known.
+    pub flops: u64,
 }
 
-type Key<'a> = (&'a str, &'a str, &'a [usize]);
-
-fn rows(timeline: &Timeline) -> Vec<(Key<'_>, Row)> {
-    let mut rows: BTreeMap<Key<'_>, Row> = BTreeMap::new();
+/// What each kernel took on each shape, those that took most first.
+pub fn kernels(timeline: &Timeline) -> Vec<KernelTime<'_>> {
+    let mut rows: BTreeMap<(&str, &str, &[usize]), KernelTime<'_>> = BTreeMap::new();
     for launch in &timeline.launches {
-        let row = rows.entry((&launch.operator, &launch.kernel, &launch.shape)).or_default();
+        let TimedLaunch { operator, kernel, shape, category, .. } = launch;
+        let (category, times, us, bytes, flops) = (*category, 0, 0.0, 0, 0);
+        let row = rows.entry((operator, kernel, shape)).or_insert(KernelTime {
+            operator,
+            kernel,
+            shape,
+            category,
+            times,
+            us,
+            bytes,
+            flops,
+        });
         row.times += 1;
         row.us += launch.duration_us;
         row.bytes += launch.bytes;
         row.flops += launch.flops;
     }
-    let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_by(|(_, a), (_, b)| b.us.total_cmp(&a.us));
+    let mut rows: Vec<_> = rows.into_values().collect();
+    rows.sort_by(|a, b| b.us.total_cmp(&a.us));
     rows
 }
 

@@ -19,6 +19,7 @@ fn launch(operator: &str, category: Category, start_us: f64, duration_us: f64) -
 fn timeline() -> Timeline {
     Timeline {
         device: "a \"device\"".to_owned(),
+        arch: "gfx942".to_owned(),
         launches: vec![
             launch("gemm", Category::Gemm, 10.0, 1.0),
             launch("softmax", Category::Elementwise, 11.0, 1.0),
@@ -53,7 +54,7 @@ fn a_table_has_a_row_for_each_kernel_and_shape() {
 
 #[test]
 fn a_trace_comes_back_as_it_was_written() {
-    let written = vec![timeline(), Timeline { device: "second".to_owned(), launches: Vec::new() }];
+    let written = vec![timeline(), Timeline { device: "second".to_owned(), ..Timeline::default() }];
     let text = chrome_trace(&written);
     assert_eq!(read_trace(&text).unwrap(), written);
     // As a program leaves it that did not close it.
@@ -67,7 +68,7 @@ fn a_trace_comes_back_as_it_was_written() {
 #[test]
 fn an_empty_profile_says_so() {
     assert_eq!(
-        summary(&Timeline { device: "d".to_owned(), launches: Vec::new() }),
+        summary(&Timeline { device: "d".to_owned(), ..Timeline::default() }),
         "d: 0 launches and copies in 0.0 us\n"
     );
 }

@@ -23,7 +23,7 @@ pub(super) struct TraceFile {
 
 impl TraceFile {
     /// Begins the trace of that path, or goes on with it if this process has begun it.
-    pub fn open(path: PathBuf, device: &str) -> std::io::Result<TraceFile> {
+    pub fn open(path: PathBuf, device: &str, arch: &str) -> std::io::Result<TraceFile> {
         let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
         let mut begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
         if !begun.contains(&path) {
@@ -31,7 +31,7 @@ impl TraceFile {
             begun.push(path.clone());
         }
         let mut file = File::options().read(true).write(true).open(&path)?;
-        add(&mut file, &[report::trace_device(process, device)])?;
+        add(&mut file, &[report::trace_device(process, device, arch)])?;
         Ok(TraceFile { file, path, process })
     }
 
@@ -89,12 +89,12 @@ mod tests {
             read_trace(&text).unwrap();
             serde_json::from_str::<serde_json::Value>(&text).unwrap().as_array().unwrap().len()
         };
-        let mut first = TraceFile::open(path.clone(), "first").unwrap();
+        let mut first = TraceFile::open(path.clone(), "first", "gfx942").unwrap();
         assert_eq!(events(), 1);
         first.append(&[launch("a"), launch("b")]).unwrap();
         assert_eq!(events(), 3);
         // A second device of the process goes on with the file, and the first goes on behind it.
-        let mut second = TraceFile::open(path.clone(), "second").unwrap();
+        let mut second = TraceFile::open(path.clone(), "second", "gfx942").unwrap();
         assert_eq!(events(), 4);
         second.append(&[launch("c")]).unwrap();
         first.append(&[]).unwrap();

@@ -7,6 +7,7 @@ use crate::command::{Recorded, StreamName};
 use crate::driver::{DriverGraph, LaunchFailure, Recording};
 use crate::graph::Capture;
 use crate::log::{Level, report};
+use crate::profile::Category;
 use crate::{Buffer, Error, Result};
 
 impl Stream {
@@ -54,8 +55,8 @@ impl Stream {
         Some(capture.replay.address())
     }
 
-    pub(super) fn count_launch(&self) {
-        self.launches.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    pub(super) fn count_launch(&self, category: Category) {
+        self.launches[category as usize].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Refuses what no graph can do, while one is recorded; the graph is not made then.
@@ -74,9 +75,10 @@ impl Stream {
         self.drain(&mut state);
         let start = state.begin_timing(&*self.driver, StreamName::Compute);
         for recorded in commands {
-            self.count_launch();
+            let command = recorded.command();
+            self.count_launch(command.work.category);
             // SAFETY: the caller's duty; the limits were checked when it was recorded.
-            match unsafe { recorded.command().run(&*self.driver) } {
+            match unsafe { command.run(&*self.driver) } {
                 Ok(()) => {}
                 Err(LaunchFailure::Rejected(error)) => return Err(error),
                 Err(LaunchFailure::Faulted(message)) => {
@@ -97,7 +99,7 @@ impl Stream {
         let mut state = self.lock();
         self.drain(&mut state);
         let start = state.begin_timing(&*self.driver, StreamName::Compute);
-        self.count_launch();
+        self.count_launch(Category::Other);
         graph.launch()?;
         if let Some(recorder) = &mut state.recorder {
             recorder.end_other(&*self.driver, start, "replay of a graph", 0);
