@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if !rocfire_hal::compile::is_packed(opened.arch(), opened.config()) {
         crate::install::ensure(crate::install::Need::Compiler, arguments.no_install)?;
     }
-    show_long_compiles();
+    crate::progress::show_compiles(None);
     eprintln!("device: {device}");
     let outcome = write_or_train(arguments, device);
     // With ROCFIRE_PROFILE=modelled.
@@ -69,15 +69,6 @@ fn write_or_train(arguments: &Arguments, device: rocfire_burn::RocmDevice) -> Re
         folder: arguments.out.clone(),
     };
     Ok(char_transformer::run(device, &options)?)
-}
-
-/// A line for each compile that takes longer than a second.
-#[cfg(feature = "demo")]
-fn show_long_compiles() {
-    rocfire_hal::compile::on_slow_compile(|compile| {
-        let state = if compile.done { "compiled" } else { "compiling" };
-        eprintln!("{state} {} for {}: {:.1} s", compile.name, compile.arch, compile.elapsed.as_secs_f64());
-    });
 }
 
 /// Without Burn there is nothing to train with.

@@ -11,7 +11,9 @@ mod install;
 mod mutants;
 mod prebuild;
 mod profile;
+mod progress;
 mod report;
+mod top;
 mod tune;
 mod verify;
 
@@ -48,6 +50,8 @@ enum Command {
     ReportCounters(report::counters::Arguments),
     /// Compile kernels ahead into one file, a pack, with which programs need no compiler.
     Prebuild(prebuild::Arguments),
+    /// Show what runs on the devices of processes, as it happens.
+    Top(top::Arguments),
     /// Say where a command's time goes on the device, or, from what the emulator counts, what binds a kernel.
     Profile(profile::Arguments),
 }
@@ -56,12 +60,16 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
-        Command::Doctor => doctor::run(),
+        Command::Doctor => {
+            progress::show_compiles(None);
+            doctor::run()
+        }
         Command::HipLibrary(arguments) => hip_library::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
         Command::Prebuild(arguments) => prebuild::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::ReportCounters(arguments) => report::counters::run(&arguments),
     };

@@ -64,6 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     let limits = Limits { seconds: arguments.seconds, memory_bytes: arguments.memory_mb << 20 };
     let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} {msg}")?);
+    crate::progress::show_compiles(Some(bar.clone()));
     let mut failures = 0;
     for (number, &shape) in shapes.iter().enumerate() {
         bar.set_prefix(format!("{} of {}: {}", number + 1, shapes.len(), describe(shape)));

@@ -1,12 +1,14 @@
 //! `rocfire profile`: where a program's time goes on the device, or what a kernel would be bound by.
 //!
-//! `profile -- COMMAND` runs a command with every launch timed by events (`timed`). `profile --modelled` works out from what
+//! `profile -- COMMAND` runs a command with every launch timed by events (`timed`) and writes a page of it (`page`, `roofline`). `profile --modelled` works out from what
 //! the emulator counts what would bind a kernel: it runs an operator of the library at a size (`operator`), or a kernel of a code object, on an emulated device, and prints
 //! for each kernel its occupancy, how busy each pipe can be, what binds it and how much of the card's roofline is in
 //! reach; on demand AMD's counters and every instruction with its cost. Bounds and counts, never a time: those of a card
 //! are not to be had without it.
 
 pub mod operator;
+mod page;
+mod roofline;
 mod timed;
 
 use std::ffi::OsString;
@@ -95,6 +97,7 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
     }
     let dtype = DType::from_name(&arguments.dtype).ok_or_else(|| format!("unknown dtype {:?}", arguments.dtype))?;
     let operator = operator::find(what)?;
+    crate::progress::show_compiles(None);
     let extents = operator.extents(arguments.size.as_deref())?;
     if arguments.once {
         let device = Device::get(DeviceId::from_env()?)?;

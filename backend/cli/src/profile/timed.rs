@@ -1,4 +1,4 @@
-//! `rocfire profile -- COMMAND`: every launch of a command timed by the device's events.
+//! `rocfire profile -- COMMAND`: every launch of a command timed by the device's events. The page of it lies beside the trace.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rocfire_hal::profile::{chrome_trace, read_trace, summary};
 
-use super::Outcome;
+use super::{Outcome, page};
 
 /// Runs the command, closes the trace, and prints a summary for each device that it used.
 ///
@@ -47,6 +47,10 @@ pub fn run(command: &[OsString], trace: &Path) -> Outcome<()> {
             println!("An emulated device: these are times of the emulator on this machine, and say nothing of a card.");
         }
     }
-    println!("trace: {}", trace.display());
+    let page = trace.with_extension("html");
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    std::fs::write(&page, page::page(&words.join(" "), &timelines))
+        .map_err(|error| format!("cannot write {}: {error}", page.display()))?;
+    println!("trace: {}\npage:  {}", trace.display(), page.display());
     if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", program.display()).into()) }
 }

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use indicatif::{ProgressBar, ProgressStyle};
+
 use super::cargo_command;
 
 /// Test results, added up over test programs.
@@ -26,9 +28,25 @@ pub fn watch(command: &mut Command, counts: &mut Counts) -> Option<Vec<String>> 
     let mut child = command.stdout(Stdio::piped()).spawn().ok()?;
     let output = child.stdout.take().expect("stdout is piped");
     let mut reader = Reader::default();
+    let mut bar: Option<ProgressBar> = None;
     for line in BufReader::new(output).lines().map_while(Result::ok) {
-        if reader.shows(&line) {
-            println!("{line}");
+        let shown = reader.shows(&line);
+        if !reader.within {
+            // Cargo says which program comes next where the bar was.
+            bar.take().inspect(ProgressBar::finish_and_clear);
+        }
+        match &bar {
+            Some(bar) if shown => bar.suspend(|| println!("{line}")),
+            None if shown => println!("{line}"),
+            Some(_) | None => {}
+        }
+        if let Some(tests) = tests_that_begin(&line) {
+            bar = Some(bar_of(tests));
+        } else if let Some(bar) = &bar
+            && let Some(name) = test_that_ended(&line)
+        {
+            bar.inc(1);
+            bar.set_message(name.to_owned());
         }
     }
     counts.passed += reader.counts.passed;
@@ -37,6 +55,23 @@ pub fn watch(command: &mut Command, counts: &mut Counts) -> Option<Vec<String>> 
     let ended_well = child.wait().is_ok_and(|status| status.success());
     // A program that ended badly did so because of tests, or in the midst of them.
     (ended_well || !reader.failed.is_empty() && !reader.within).then_some(reader.failed)
+}
+
+/// A bar of a test program, on a terminal.
+fn bar_of(tests: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {elapsed}<{eta} {wide_msg}").expect("a constant");
+    ProgressBar::new(tests).with_style(style)
+}
+
+/// How many tests a program is about to run, in the line that says so.
+fn tests_that_begin(line: &str) -> Option<u64> {
+    let (tests, word) = line.strip_prefix("running ")?.split_once(' ')?;
+    tests.parse().ok().filter(|_| word.trim_end_matches('s') == "test")
+}
+
+/// The test that a line is the result of.
+fn test_that_ended(line: &str) -> Option<&str> {
+    Some(line.strip_prefix("test ")?.split_once(" ... ")?.0)
 }
 
 /// Follows the output of test programs.
@@ -55,7 +90,7 @@ impl Reader {
     /// Takes a line in; whether a person should see it. A test that lacked something to run on prints a line that
     /// starts with `skipped:`; it counts as skipped, not as passed.
     fn shows(&mut self, line: &str) -> bool {
-        if line.starts_with("running ") && line.trim_end_matches('s').ends_with(" test") {
+        if tests_that_begin(line).is_some() {
             self.within = true;
         }
         if let Some(result) = line.strip_prefix("test result: ") {
@@ -112,6 +147,17 @@ mod tests {
         let output = "successes:\n\n---- a stdout ----\nskipped: no libamdhip64\n\nsuccesses:\n    a\n    b\n\n\
             test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
         assert_eq!(counts(output), Counts { passed: 1, failed: 0, skipped: 1 });
+    }
+
+    #[test]
+    fn a_bar_is_told_of_tests_that_begin_and_end() {
+        assert_eq!(tests_that_begin("running 12 tests"), Some(12));
+        assert_eq!(tests_that_begin("running 1 test"), Some(1));
+        for other in ["running tests", "running 2 benches", "test a ... ok", "running late"] {
+            assert_eq!(tests_that_begin(other), None, "{other}");
+        }
+        assert_eq!(test_that_ended("test norm::a ... ok"), Some("norm::a"));
+        assert_eq!(test_that_ended("test result: ok. 1 passed"), None);
     }
 
     #[test]
