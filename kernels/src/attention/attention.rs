@@ -8,6 +8,7 @@ use rocfire_hal::{DType, Source, Stream, Tensor, View, ViewMut};
 use super::plain;
 use super::problem::{Prepared, Problem, readable, strides};
 use super::tile::{Tile, general_only};
+use super::work::Each;
 use super::{AttentionInputs, AttentionParams};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape, sum_dtype};
@@ -204,7 +205,7 @@ impl Forward<'_> {
             let (both, count) = target.written();
             let block = [run.tile.threads(wave_size), 1, 1];
             let shape = [p.batches, p.heads, p.q_rows, p.value_depth];
-            let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
+            let work = p.work(self.stream, &shape, batches, &Each::forward(p));
             let (name, args, written) = ((OP, "attention"), bytemuck::bytes_of(&args), &both[..count]);
             // SAFETY:
             // - `AttentionArgs` is the twin of the kernel's struct, sizes asserted on both sides. The views were checked to have

@@ -8,6 +8,7 @@ use super::attention::{OutputOf, check_output, disjoint_from_inputs, line_stride
 use super::choice::{self, Gradients};
 use super::problem::{Prepared, Problem, readable, strides};
 use super::tile::Tile;
+use super::work::Each;
 use super::{AttentionInputs, AttentionParams};
 use crate::Result;
 use crate::family::{self, GRID_YZ_MAX, KernelLaunch, Sources, c_type, shape, sum_dtype};
@@ -244,7 +245,7 @@ impl Backward<'_> {
             let block = [key.tile.threads(wave_size), 1, 1];
             let p = self.prepared;
             let shape = [p.batches, p.heads, p.q_rows, p.depth];
-            let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
+            let work = p.work(self.stream, &shape, grid[2], &key.part.each(p.depth, p.value_depth));
             let args = bytemuck::bytes_of(&args);
             let lds_bytes = key.tile.lds_bytes(key.dtype, key.depths, key.resident_in_lds()) as u32;
             // SAFETY:
@@ -327,6 +328,20 @@ pub(crate) enum Part {
     Both = 2,
     Values = 3,
     Keys = 4,
+}
+
+impl Part {
+    /// What it does: scores are multiplied anew, then what comes from the result's gradient.
+    fn each(self, depth: usize, value_depth: usize) -> Each {
+        let (pair, query, key) = match self {
+            Part::Delta => (0, 2 * value_depth, 0),
+            Part::Queries => (2 * depth + value_depth, 2 * depth + value_depth, depth + value_depth),
+            Part::Both => (2 * (depth + value_depth), depth + value_depth, 2 * (depth + value_depth)),
+            Part::Values => (depth + value_depth, depth + value_depth, depth + value_depth),
+            Part::Keys => (2 * depth + value_depth, depth + value_depth, 2 * depth + value_depth),
+        };
+        Each { pair, query, key }
+    }
 }
 
 /// What varies in the source.

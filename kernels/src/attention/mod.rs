@@ -12,6 +12,7 @@ mod plain;
 mod problem;
 mod sources;
 mod tile;
+mod work;
 
 pub use attention::attention;
 pub use attention_backward::{AttentionSaved, attention_backward, attention_backward_sinks};

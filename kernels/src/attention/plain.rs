@@ -2,12 +2,12 @@
 
 use bytemuck::{Pod, Zeroable};
 use rocfire_arch::{ArchInfo, Vendor};
-use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Device, Source, Stream, ViewMut};
 
 use super::AttentionParams;
 use super::problem::{ALL, Prepared, UNLIMITED, strides, takes_depth};
 use super::tile::side;
+use super::work::Each;
 use crate::Result;
 use crate::family::{GRID_YZ_MAX, KernelLaunch, Sources};
 
@@ -86,7 +86,7 @@ pub(super) fn run(stream: &Stream, p: &Prepared<'_>, out: &ViewMut<'_>) -> Resul
     };
     let grid = [p.q_rows.div_ceil(Q_TILE), p.heads, p.batches];
     let shape = [p.batches, p.heads, p.q_rows, p.value_depth];
-    let work = Work { category: Category::Attention, shape: &shape, ..Work::default() };
+    let work = p.work(stream, &shape, p.batches, &Each::forward(p));
     let (name, written) = (("attention", "attention_plain"), [out.view().buffer()]);
     let (lds_bytes, args) = (lds_bytes(p.depth) as u32, bytemuck::bytes_of(&args));
     // SAFETY:

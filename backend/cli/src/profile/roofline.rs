@@ -214,9 +214,9 @@ fn roofs(svg: &mut String, x: &Axis, y: &Axis, roof: &Roof) {
     let middle = (low * ridge).sqrt();
     let _ = writeln!(
         svg,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">memory: {} GB/s</text>",
-        x.place(middle) - 8.0,
-        y.place(middle * roof.memory_gbs) - 6.0,
+        "<text x=\"{:.1}\" y=\"{:.1}\">memory: {} GB/s</text>",
+        x.place(middle) + 8.0,
+        y.place(middle * roof.memory_gbs) + 14.0,
         number_of(roof.memory_gbs)
     );
 }

@@ -76,7 +76,7 @@ impl Sampler {
             let mut taken = self.lock();
             let since = launches.saturating_sub(std::mem::replace(&mut taken.launches, launches));
             // Odd, so that launches that come in pairs are not all of one kind.
-            self.stride.store(since / WANTED | 1, Ordering::Relaxed);
+            self.stride.store((since / WANTED) | 1, Ordering::Relaxed);
             std::mem::take(&mut taken.samples)
         };
         for Sample { begin, end, category } in samples {
