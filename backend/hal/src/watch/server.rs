@@ -110,21 +110,26 @@ pub(super) fn processes(cache_dir: &Path) -> Vec<Process> {
     processes
 }
 
-/// What a process answers. The socket of one that ended is removed.
+/// What a process answers.
 fn ask(path: &Path) -> Option<String> {
-    let stream = match UnixStream::connect(path) {
-        Ok(stream) => stream,
-        Err(error) => {
-            if error.kind() == ErrorKind::ConnectionRefused {
-                let _ = std::fs::remove_file(path);
-            }
-            return None;
-        }
-    };
+    let stream = connect(path)?;
     stream.set_read_timeout(Some(ANSWER)).ok()?;
     let mut line = String::new();
     stream.take(MOST_BYTES).read_to_string(&mut line).ok()?;
     Some(line)
+}
+
+/// A connection to a process. The socket of one that ended is removed.
+fn connect(path: &Path) -> Option<UnixStream> {
+    match UnixStream::connect(path) {
+        Ok(stream) => Some(stream),
+        Err(error) => {
+            if error.kind() == ErrorKind::ConnectionRefused {
+                let _ = std::fs::remove_file(path);
+            }
+            None
+        }
+    }
 }
 
 /// Removes the sockets of processes that are not here any more. Those whose number is another's by now stay until they are asked.
@@ -133,7 +138,8 @@ fn remove_ended(folder: &Path) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let pid = name.split('-').next().unwrap_or_default();
         if !Path::new("/proc").join(pid).exists() {
-            let _ = ask(&path);
+            // Nobody waits for the answer of one that is there after all, in another container.
+            drop(connect(&path));
         }
     }
 }
