@@ -1,5 +1,5 @@
 //! The operator library: GEMM, attention, convolution, pooling, interpolation, indexing, quantisation, random numbers,
-//! scans, sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with
+//! sampling, routing, scans, sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with
 //! their gradients, as launchers of `rocfire-fusion`'s kernels.
 //!
 //! A family is a folder; an operator is two files with one stem. `<op>.hip` opens with its contract; `<op>.rs` has the
@@ -32,6 +32,7 @@ pub mod attention;
 pub mod conv;
 mod epilogue;
 mod error;
+pub mod experts;
 mod family;
 pub mod gate;
 pub mod gemm;
@@ -48,6 +49,7 @@ pub mod random;
 pub mod reduce;
 pub mod registry;
 pub mod rope;
+pub mod sample;
 pub mod scan;
 pub mod softmax;
 pub mod sort;
@@ -76,4 +78,6 @@ fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Sour
         .chain(rope::sources(dtype))
         .chain(index::sources(dtype))
         .chain(random::sources(dtype))
+        .chain(sample::sources(dtype))
+        .chain(experts::sources(dtype))
 }

@@ -7,6 +7,8 @@
 //! Inputs are views of any strides unless a function says otherwise. What does not fit is an error that names the
 //! argument.
 
+mod tokens;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,6 +26,12 @@ use crate::norm::{self, GroupNormGradients, GroupNormParams, NormGradients, Norm
 use crate::quant::{self, CodedRows, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes};
 use crate::rope::{self, RopeAngles, RopeParams, RopePositions, RopeStyle, RopeTensor};
 use crate::{Error, Result, softmax};
+
+pub use crate::sample::Form;
+pub use tokens::{
+    PenaltyForm, RouteForm, SampleForm, accept, accept_greedy, log_probabilities, penalise, probabilities, route,
+    sample, sort_by_expert, top_k,
+};
 
 /// Shape and element type of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]

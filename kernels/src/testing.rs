@@ -39,6 +39,17 @@ pub(crate) fn tolerance(dtype: DType) -> f64 {
     16.0 * 0.25f64.powi(mantissa_bits)
 }
 
+/// Philox4x32-10 written from the paper.
+pub(crate) fn philox(counter: [u32; 4], key: u64) -> [u32; 4] {
+    let (mut c, mut k) = (counter, [key as u32, (key >> 32) as u32]);
+    for _ in 0..10 {
+        let (p, q) = (u64::from(c[0]) * 0xd251_1f53, u64::from(c[2]) * 0xcd9e_8d57);
+        c = [(q >> 32) as u32 ^ c[1] ^ k[0], q as u32, (p >> 32) as u32 ^ c[3] ^ k[1], p as u32];
+        k = [k[0].wrapping_add(0x9e37_79b9), k[1].wrapping_add(0xbb67_ae85)];
+    }
+    c
+}
+
 /// A small generator for test data (xorshift64*): the tests need no better.
 pub(crate) struct Numbers(u64);
 

@@ -25,6 +25,8 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("conv::conv_fused", "burn::nn::conv and what follows it", ""),
     ("conv::conv_input_gradient", "gradients of burn::nn::conv", "Tensor::conv_transpose2d"),
     ("conv::conv_weight_gradient", "gradients of burn::nn::conv", ""),
+    ("experts::route", "rocfire_burn_nn::route", "rocfire_candle::route"),
+    ("experts::sort_by_expert", "rocfire_burn_nn::Experts", "rocfire_candle::sort_by_expert"),
     ("gate::gate", "rocfire_burn_nn::gate", "rocfire_candle::gate"),
     ("gate::gate_backward", "gradients of rocfire_burn_nn::gate", "gradients of rocfire_candle::gate"),
     ("gemm::gemm", "Tensor::matmul", "Tensor::matmul"),
@@ -74,6 +76,13 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("reduce::arg_min", "Tensor::argmin", ""),
     ("rope::rope", "rocfire_burn_nn::RotaryEncoding", "rocfire_candle::rope"),
     ("rope::rope_table", "rocfire_burn_nn::RotaryEncoding", "rocfire_candle::rope_tables"),
+    ("sample::accept", "rocfire_burn_nn::accept", "rocfire_candle::accept"),
+    ("sample::accept_greedy", "rocfire_burn_nn::accept_greedy", "rocfire_candle::accept_greedy"),
+    ("sample::log_probabilities", "rocfire_burn_nn::log_probabilities", "rocfire_candle::log_probabilities"),
+    ("sample::penalise", "rocfire_burn_nn::penalise", "rocfire_candle::penalise"),
+    ("sample::probabilities", "rocfire_burn_nn::probabilities", "rocfire_candle::probabilities"),
+    ("sample::sample", "rocfire_burn_nn::sample", "rocfire_candle::sample"),
+    ("sample::top_k", "rocfire_burn_nn::top_k", "rocfire_candle::top_k"),
     ("scan::cumulative", "Tensor::cumsum", ""),
     ("softmax::log_softmax", "rocfire_burn_nn::log_softmax", "rocfire_candle::log_softmax"),
     (
@@ -158,9 +167,11 @@ launcher of `rocfire-kernels`, and the public item by which a user of Burn or of
     .to_owned();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace");
     let operators = std::fs::read_to_string(root.join("kernels/src/operators.rs")).expect("operators are in the tree");
+    let mut operators = vec![("rocfire_kernels::operators".to_owned(), operators)];
+    operators.extend(modules("rocfire_kernels::operators", &root.join("kernels/src/operators")));
     let adapters = CRATES.map(|crates| {
         let own = crates.iter().flat_map(|(name, folder)| modules(name, &root.join(folder)));
-        Sources::new(&own.chain([("rocfire_kernels::operators".to_owned(), operators.clone())]).collect::<Vec<_>>())
+        Sources::new(&own.chain(operators.clone()).collect::<Vec<_>>())
     });
     let (launchers, mut wrong) = (launchers(&root.join("kernels/src")), Vec::new());
     let named: BTreeSet<&str> = DOORS.iter().map(|(launcher, ..)| *launcher).collect();

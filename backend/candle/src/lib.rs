@@ -7,6 +7,9 @@
 //! [`flash_attn`] is attention in one kernel, which Candle has for CUDA in a crate of its own. `candle-flash-attn` is a
 //! package here too, for models that ask for it by name (`use_flash_attn`): a third patch.
 //!
+//! [`sample`] draws tokens by top-k, top-p, min-p and masks, [`penalise`], [`log_probabilities`] and [`accept`] are beside it;
+//! [`route`] and [`sort_by_expert`] choose experts of tokens.
+//!
 //! Norms with and without a residual, softmax, gates, rotary embeddings, cross-entropy and products of groups are
 //! functions on Candle's tensors, a launch each, with gradients where the kernels have them; [`QuantLinear`] multiplies
 //! codes by codes, and [`Coded`] is what it reads. They run on rocfire's devices only: elsewhere they are errors.
@@ -17,6 +20,7 @@ mod operators;
 mod quantised;
 mod record;
 mod storage;
+mod tokens;
 
 pub use attention::{FlashAttention, flash_attn, flash_attn_windowed, flash_attn_windowed_softcap};
 pub use device::{Found, device, launches};
@@ -27,3 +31,8 @@ pub use operators::{
 };
 pub use quantised::{Coded, Coding, Format, Granularity, MxRounding, QuantLinear};
 pub use rocfire_hal::{DeviceId, DeviceInfo, DriverKind};
+pub use rocfire_kernels::experts::{GroupScore, Groups, Score, Shared, SharedScore};
+pub use tokens::{
+    ByExpert, LogProbabilities, Order, Penalties, RouteForm, Sampling, accept, accept_greedy, log_probabilities,
+    penalise, probabilities, route, sample, sort_by_expert, top_k,
+};

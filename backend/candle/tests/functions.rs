@@ -9,9 +9,11 @@ use candle_nn::ops::{log_softmax as candle_log_softmax, sigmoid, softmax as cand
 use candle_nn::rotary_emb::{rope_i_slow, rope_slow};
 use common::{Inputs, agree_within, gpu, numbers, same, with_settings};
 use rocfire_candle::{
-    Activation, Coded, Coding, Format, GateLayout, GateParams, Granularity, GroupedEpilogue, MxRounding, QuantLinear,
-    RopeFrequencies, RopeScaling, RopeStyle, add_layer_norm, add_rms_norm, cross_entropy, gate, gated_mlp, group_norm,
-    grouped_matmul, launches, layer_norm, log_softmax, rms_norm, rope, rope_at, rope_tables, softmax,
+    Activation, Coded, Coding, Format, GateLayout, GateParams, Granularity, GroupedEpilogue, MxRounding, Order,
+    Penalties, QuantLinear, RopeFrequencies, RopeScaling, RopeStyle, RouteForm, Sampling, Score, accept, accept_greedy,
+    add_layer_norm, add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, launches, layer_norm,
+    log_probabilities, log_softmax, penalise, probabilities, rms_norm, rope, rope_at, rope_tables, route, sample,
+    softmax, sort_by_expert, top_k,
 };
 
 const EPSILON: f64 = 1e-5;
@@ -442,4 +444,168 @@ fn what_does_not_fit_is_named() {
         let error = result.expect_err(arg).to_string();
         assert!(error.contains(op) && error.contains(arg), "{error:?} should name {op} and {arg}");
     }
+}
+
+/// Logits on both devices: no two of a row alike.
+fn logits(rows: usize, count: usize, dtype: DType) -> Result<[Tensor; 2]> {
+    let values = (0..rows * count).map(|n| ((n * 7919) % (rows * count)) as f32 / 64.0);
+    let cpu = Tensor::from_iter(values, &Device::Cpu)?.reshape((rows, count))?;
+    Ok([cpu.to_device(&gpu())?.to_dtype(dtype)?, cpu])
+}
+
+/// Whole numbers of any tensor.
+fn whole(x: &Tensor) -> Result<Vec<i64>> {
+    x.to_device(&Device::Cpu)?.flatten_all()?.to_dtype(I64)?.to_vec1()
+}
+
+#[test]
+fn tokens_are_drawn_from_what_is_left() -> Result<()> {
+    let told = |value: f32| Tensor::full(value, 3, &gpu());
+    let words = |first: i64| Tensor::arange(first, first + 3, &gpu());
+    let (seeds, offsets) = (words(5)?, words(0)?);
+    let [x, cpu] = logits(3, 100, F32)?;
+    let order = cpu.arg_sort_last_dim(false)?;
+    let best: Vec<i64> = whole(&order.narrow(1, 0, 1)?)?;
+    assert_eq!(whole(&sample(&x, &Sampling::default(), None, U32)?)?, best);
+    let mut sampling = Sampling { top_k: Some(told(1.0)?.to_dtype(U32)?), ..Sampling::default() };
+    for to in [U32, I32, I64] {
+        let tokens = sample(&x, &sampling, Some([&seeds, &offsets]), to)?;
+        assert_eq!((whole(&tokens)?, tokens.dtype()), (best.clone(), to));
+    }
+    // Without the best, the next.
+    let bits = best.iter().flat_map(|&token| (0..4).map(move |word| !(u32::from(token / 32 == word) << (token % 32))));
+    sampling.mask = Some(Tensor::from_iter(bits, &gpu())?.reshape((3, 4))?);
+    let second = whole(&order.narrow(1, 1, 1)?)?;
+    assert_eq!(whole(&sample(&x, &sampling, Some([&seeds, &offsets]), U32)?)?, second);
+
+    let sampling = Sampling {
+        temperature: Some(told(2.0)?),
+        top_k: Some(told(5.0)?.to_dtype(I64)?),
+        top_p: Some(told(0.99)?),
+        min_p: Some(told(1e-6)?),
+        ..Sampling::default()
+    };
+    let left = probabilities(&x, &sampling)?;
+    let hot = candle_softmax(&(cpu / 2.0)?, D::Minus1)?;
+    for (row, left) in left.to_device(&Device::Cpu)?.to_vec2::<f32>()?.into_iter().enumerate() {
+        let (hot, order) = (hot.get(row)?.to_vec1::<f32>()?, order.get(row)?.to_vec1::<u32>()?);
+        // The five best have 0.99 before the last of them.
+        let sum: f32 = order[..5].iter().map(|&n| hot[n as usize]).sum();
+        let kept = order[..5].iter().scan(0.0, |mass, &n| {
+            let stays = *mass < 0.99;
+            *mass += hot[n as usize];
+            Some((n as usize, stays))
+        });
+        let kept: Vec<usize> = kept.filter_map(|(n, stays)| stays.then_some(n)).collect();
+        let own: f32 = kept.iter().map(|&n| hot[n]).sum();
+        assert!(sum > 0.0 && left.iter().enumerate().all(|(n, &p)| (p > 0.0) == kept.contains(&n)), "{left:?}");
+        assert!(kept.iter().all(|&n| (left[n] - hot[n] / own).abs() < 1e-5), "{left:?}");
+    }
+    let again = Sampling { of_probabilities: true, ..Sampling::default() };
+    let draws =
+        [sample(&left, &again, Some([&seeds, &offsets]), U32)?, sample(&x, &sampling, Some([&seeds, &offsets]), U32)?];
+    assert_eq!(whole(&draws[0])?, whole(&draws[1])?, "the same draw of the same distribution");
+    Ok(())
+}
+
+#[test]
+fn logits_are_penalised_ranked_and_told() -> Result<()> {
+    let [x, cpu] = logits(2, 40, F32)?;
+    let tokens = Tensor::new(&[[3_u32, 39], [0, 77]], &gpu())?;
+    let told = |values: [f32; 2]| Tensor::new(&values, &gpu());
+    let penalties = Penalties {
+        tokens,
+        counts: Some(Tensor::new(&[[2_i64, 0], [1, 1]], &gpu())?),
+        biases: Some(Tensor::new(&[[0.5_f32, 0.25], [0.0, 9.0]], &gpu())?),
+        repetition: Some(told([2.0, 4.0])?),
+        frequency: Some(told([0.25, 0.5])?),
+        presence: Some(told([0.125, 0.0])?),
+    };
+    let mut want = cpu.to_vec2::<f32>()?;
+    want[0][3] = want[0][3] / 2.0 - 0.5 - 0.125 + 0.5;
+    want[0][39] = want[0][39] / 2.0 + 0.25;
+    want[1][0] = if want[1][0] > 0.0 { want[1][0] / 4.0 } else { want[1][0] * 4.0 } - 0.5;
+    assert_eq!(penalise(&x, &penalties)?.to_device(&Device::Cpu)?.to_vec2::<f32>()?, want);
+
+    let chosen = Tensor::new(&[7_u32, 11], &gpu())?;
+    let found = log_probabilities(&x, &chosen, 3)?;
+    let logs = candle_log_softmax(&cpu, D::Minus1)?.to_vec2::<f32>()?;
+    let order = cpu.arg_sort_last_dim(false)?.to_vec2::<u32>()?;
+    let (ranks, own) = (whole(&found.ranks)?, found.chosen.to_device(&Device::Cpu)?.to_vec1::<f32>()?);
+    let [best, best_logs] = found.best.expect("three were asked for");
+    let (best, best_logs) = (whole(&best)?, best_logs.to_device(&Device::Cpu)?.to_vec2::<f32>()?);
+    for (row, token) in [7, 11].into_iter().enumerate() {
+        assert!((own[row] - logs[row][token]).abs() < 1e-5);
+        assert_eq!(ranks[row], 1 + order[row].iter().position(|&n| n as usize == token).unwrap() as i64);
+        for slot in 0..3 {
+            let want = order[row][slot];
+            assert_eq!(best[3 * row + slot], i64::from(want));
+            assert!((best_logs[row][slot] - logs[row][want as usize]).abs() < 1e-5);
+        }
+    }
+    let [places, values] = top_k(&x, 4, Order::Ascending, true, None)?;
+    let smallest: Vec<i64> = order.iter().flat_map(|row| row.iter().rev().take(4).map(|&n| i64::from(n))).collect();
+    assert_eq!(whole(&places)?, smallest);
+    let first = cpu.to_vec2::<f32>()?[0][smallest[0] as usize];
+    assert_eq!(values.to_device(&Device::Cpu)?.to_vec2::<f32>()?[0][0], first);
+    let bounds = [Tensor::new(&[5_i64, 0], &gpu())?, Tensor::new(&[7_i64, 40], &gpu())?];
+    let [places, _] = top_k(&x, 4, Order::Descending, false, Some([&bounds[0], &bounds[1]]))?;
+    assert_eq!(whole(&places)?[..4], [5, 6, -1, -1]);
+    Ok(())
+}
+
+#[test]
+fn drafts_are_kept_while_they_are_likely() -> Result<()> {
+    let drafts = Tensor::new(&[[2_u32, 1], [0, 3]], &gpu())?;
+    let targets = Tensor::new(&[[2_u32, 1, 3], [1, 2, 3]], &gpu())?;
+    let [tokens, counts] = accept_greedy(&drafts, &targets)?;
+    assert_eq!((whole(&tokens)?, whole(&counts)?), (vec![2, 1, 3, 1, -1, -1], vec![2, 0]));
+    // Distributions that are certain keep what they are certain of.
+    let certain =
+        Tensor::new(&[1_f32, 0., 0., 0., 0., 1., 0., 0., 0., 0., 1., 0., 0., 0., 0., 1.], &gpu())?.reshape((4, 4))?;
+    let target = certain.index_select(&targets.flatten_all()?, 0)?.reshape((2, 3, 4))?;
+    let draft = certain.index_select(&drafts.flatten_all()?, 0)?.reshape((2, 2, 4))?;
+    let words = Tensor::new(&[1_i64, 2], &gpu())?;
+    for draft in [None, Some(&draft)] {
+        let [tokens, counts] = accept(&drafts, &target, draft, [&words, &words])?;
+        assert_eq!((whole(&tokens)?, whole(&counts)?), (vec![2, 1, 3, 1, -1, -1], vec![2, 0]));
+    }
+    Ok(())
+}
+
+#[test]
+fn tokens_are_routed_and_sorted_by_expert() -> Result<()> {
+    let [x, cpu] = logits(5, 12, F16)?;
+    let mut form = RouteForm::new(12, 3, Score::Softmax);
+    form.renormalises = true;
+    let [shares, ids] = route(&x, form, None)?;
+    let half = cpu.to_dtype(F16)?.to_dtype(F32)?;
+    let order = half.arg_sort_last_dim(false)?.narrow(1, 0, 3)?.contiguous()?;
+    assert_eq!(whole(&ids)?, whole(&order)?);
+    let scores = candle_softmax(&half, D::Minus1)?.gather(&order, 1)?;
+    let want = scores.broadcast_div(&scores.sum_keepdim(1)?)?;
+    let gap = (shares.to_device(&Device::Cpu)? - want)?.abs()?.max_all()?.to_scalar::<f32>()?;
+    assert!(gap < 1e-5, "{gap}");
+    let bias = Tensor::new(&[100_f32, 0., 0., 0., 0., 0., 0., 0., 0., 0., 0., 0.], &gpu())?;
+    let [_, biased] = route(&x, RouteForm { has_bias: true, ..form }, Some(&bias))?;
+    assert!(whole(&biased)?.chunks(3).all(|row| row[0] == 0));
+
+    let ids = whole(&ids)?;
+    let mut want: Vec<i64> = (0..15).collect();
+    want.sort_by_key(|&n| ids[n as usize]);
+    let numbers = Tensor::new(&ids[..], &gpu())?.reshape((5, 3))?;
+    let sorted = sort_by_expert(&numbers, 12, None, None)?;
+    assert_eq!(whole(&sorted.order)?, want);
+    let inverse = whole(&sorted.inverse)?;
+    assert!(want.iter().enumerate().all(|(at, &n)| inverse[n as usize] == at as i64));
+    let offsets = whole(&sorted.offsets)?;
+    assert!((0..=12).all(|expert| offsets[expert] == ids.iter().filter(|&&id| id < expert as i64).count() as i64));
+    // Two groups, the second half of the experts nobody's; in blocks of 4.
+    let map = Tensor::new(&[0_i64, 0, 0, 1, 1, 1, -1, -1, -1, -1, -1, -1], &gpu())?;
+    let sorted = sort_by_expert(&numbers, 12, Some((&map, 2)), Some(4))?;
+    let counts = [0..3, 3..6].map(|of| ids.iter().filter(|id| of.contains(*id)).count().next_multiple_of(4) as i64);
+    assert_eq!(whole(&sorted.offsets)?, [0, counts[0], counts[0] + counts[1]]);
+    let blocks = whole(&sorted.blocks.expect("blocks were asked for"))?;
+    assert_eq!(blocks.iter().filter(|&&group| group == 0).count() as i64, counts[0] / 4);
+    Ok(())
 }

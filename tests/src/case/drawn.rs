@@ -3,8 +3,8 @@
 use rocfire_hal::DType;
 
 use super::{
-    Case, FLOATS, NUMBERS, attention, conv, cross_entropy, elementwise, gate, gemm, grouped, index, loss, norm, pool,
-    quant, reduce, rope, rows, scaled, scan, sort,
+    Case, FLOATS, NUMBERS, attention, conv, cross_entropy, elementwise, experts, gate, gemm, grouped, index, loss,
+    norm, pool, quant, reduce, rope, rows, sample, scaled, scan, sort,
 };
 use crate::data::Placement;
 
@@ -72,7 +72,7 @@ impl Draw<'_> {
 }
 
 /// Operators that have cases of any size.
-const OPERATORS: [fn(&mut Draw<'_>) -> Case; 18] = [
+const OPERATORS: [fn(&mut Draw<'_>) -> Case; 20] = [
     gemm::drawn,
     conv::drawn,
     attention::drawn,
@@ -91,6 +91,8 @@ const OPERATORS: [fn(&mut Draw<'_>) -> Case; 18] = [
     scaled::drawn,
     grouped::drawn,
     loss::drawn,
+    sample::drawn,
+    experts::drawn,
 ];
 
 /// A case; the same for the same choices.

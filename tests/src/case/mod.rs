@@ -5,6 +5,7 @@ mod conv;
 mod cross_entropy;
 mod drawn;
 mod elementwise;
+mod experts;
 mod gate;
 mod gemm;
 mod grouped;
@@ -19,6 +20,7 @@ mod reduce;
 mod rope;
 mod row_codes;
 mod rows;
+mod sample;
 mod scaled;
 mod scan;
 mod sort;
@@ -315,6 +317,8 @@ pub fn all() -> Vec<Case> {
         scan::cases(),
         sort::cases(),
         random::cases(),
+        sample::cases(),
+        experts::cases(),
     ]
     .into_iter()
     .flatten()

@@ -73,7 +73,7 @@ fn draw(operator: &str, dtype: DType, element: u64) -> f64 {
 }
 
 /// Philox4x32-10 as its paper gives it.
-fn philox(counter_low: u64, counter_high: u64, key: u64) -> [u32; 4] {
+pub(super) fn philox(counter_low: u64, counter_high: u64, key: u64) -> [u32; 4] {
     let halves = |word: u64| (word as u32, (word >> 32) as u32);
     let ((mut c0, mut c1), (mut c2, mut c3)) = (halves(counter_low), halves(counter_high));
     let (mut k0, mut k1) = halves(key);

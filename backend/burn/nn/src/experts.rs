@@ -5,6 +5,7 @@ use burn::tensor::activation::{gelu, gelu_approximate, sigmoid, silu};
 use burn::tensor::{DType, Int, Tensor};
 use rocfire_burn::custom::operators::{self, Activation, GroupedEpilogue};
 
+use crate::tokens::whole;
 use crate::{one, run};
 
 /// Groups of rows, each by a matrix of its own, in one launch; `None` off rocfire's devices. There is no gradient.
@@ -61,11 +62,10 @@ impl Experts {
     }
 
     fn sorted(&self, x: Tensor<2>, chosen: Tensor<2, Int>, shares: Tensor<2>) -> Option<Tensor<2>> {
-        let ([rows, each], [experts, ..], device) = (chosen.dims(), self.gate.dims(), x.device());
-        let (numbers, order) = chosen.reshape([rows * each]).sort_with_indices(0);
-        let bounds = Tensor::<1, Int>::arange(0..experts as i64 + 1, &device).unsqueeze_dim::<2>(1);
-        let below = numbers.unsqueeze_dim::<2>(0).expand([experts + 1, rows * each]);
-        let offsets = below.lower(bounds.expand([experts + 1, rows * each])).int().sum_dim(1).reshape([experts + 1]);
+        let ([rows, each], [experts, ..]) = (chosen.dims(), self.gate.dims());
+        let mut sorted = run(operators::sort_by_expert(experts, None, None), vec![chosen.into_dispatch()])?.into_iter();
+        let (order, offsets, back) = (whole(&mut sorted)?, whole::<1>(&mut sorted)?, whole(&mut sorted)?);
+        let order: Tensor<1, Int> = order;
         let product = |a: Tensor<2>, weight: &Param<Tensor<3>>, epilogue, factor| {
             grouped_matmul(a, weight.val(), offsets.clone(), epilogue, factor)
         };
@@ -75,7 +75,6 @@ impl Experts {
         let shares = shares.reshape([rows * each]).select(0, order.clone()).unsqueeze_dim::<2>(1);
         let y = product(hidden, &self.down, GroupedEpilogue::Scale, Some(shares))?;
         let [_, d_model] = y.dims();
-        let back = order.argsort(0);
         Some(y.select(0, back).reshape([rows, each, d_model]).sum_dim(1).reshape([rows, d_model]))
     }
 

@@ -9,7 +9,9 @@
 //! - [`attention`] is the operator itself, on tensors of `burn::Tensor`'s.
 //! - [`RmsNorm`], [`LayerNorm`], [`GroupNorm`], [`RotaryEncoding`], [`GatedMlp`] and [`CrossEntropyLoss`] are Burn's modules, a launch
 //!   each, with gradients; [`gate`], [`softmax`] and [`log_softmax`] their functions. Norms load Burn's records.
-//! - [`Experts`] are the blocks of a mixture of experts, over [`grouped_matmul`].
+//! - [`Experts`] are the blocks of a mixture of experts, over [`grouped_matmul`]; [`route`] chooses experts of tokens.
+//! - [`sample`] draws tokens by top-k, top-p, min-p and masks; [`penalise`], [`log_probabilities`], [`top_k`] and [`accept`] are
+//!   beside it.
 //! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads.
 //! - [`custom()`] calls a kernel of one's own on tensors of `burn::Tensor`'s.
 //!
@@ -41,6 +43,7 @@ mod multi_head;
 mod norm;
 mod quantised;
 mod rope;
+mod tokens;
 
 pub use attention::{AttentionInputs, attention};
 pub use custom::custom;
@@ -52,10 +55,14 @@ pub use norm::{GroupNorm, LayerNorm, RmsNorm};
 pub use quantised::{Coded, QuantLinear, Scales};
 pub use rocfire_burn::attention::{AttentionParams, Dropout};
 pub use rocfire_burn::custom::operators::{
-    Activation, Coding, Format, GateLayout, GateParams, Granularity, GroupedEpilogue, MxRounding, RopeFrequencies,
-    RopeScaling, RopeStyle,
+    Activation, Coding, Format, GateLayout, GateParams, Granularity, GroupScore, GroupedEpilogue, Groups, MxRounding,
+    Order, RopeFrequencies, RopeScaling, RopeStyle, RouteForm, Score, Shared, SharedScore,
 };
 pub use rope::RotaryEncoding;
+pub use tokens::{
+    LogProbabilities, Penalties, Sampling, accept, accept_greedy, log_probabilities, penalise, probabilities, route,
+    sample, top_k,
+};
 
 use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;

@@ -15,8 +15,10 @@ use common::{Fill, numbers};
 use rocfire_burn::RocmDevice;
 use rocfire_burn_nn::{
     Activation, AttentionInputs, AttentionParams, Coded, CrossEntropyLoss, Experts, Format, GateLayout, GateParams,
-    GatedMlp, Granularity, GroupNorm, GroupedEpilogue, LayerNorm, MxRounding, QuantLinear, RmsNorm, RopeFrequencies,
-    RopeScaling, RopeStyle, RotaryEncoding, attention, gate, grouped_matmul, log_softmax, softmax,
+    GatedMlp, Granularity, GroupNorm, GroupedEpilogue, LayerNorm, MxRounding, Order, Penalties, QuantLinear, RmsNorm,
+    RopeFrequencies, RopeScaling, RopeStyle, RotaryEncoding, RouteForm, Sampling, Score, accept, accept_greedy,
+    attention, gate, grouped_matmul, log_probabilities, log_softmax, penalise, probabilities, route, sample, softmax,
+    top_k,
 };
 
 fn flex() -> Device {
@@ -460,4 +462,143 @@ fn what_does_not_fit_is_named() {
         let codes = Coded::of(x([3, 8]), token).expect("the device is rocfire's");
         codes.to_fnuz().expect("the device is rocfire's").codes.into_data()
     });
+}
+
+/// Whole numbers of any tensor.
+fn whole<const D: usize>(x: Tensor<D, Int>) -> Vec<i64> {
+    x.into_data().convert::<i64>().try_into_vec().unwrap()
+}
+
+/// Logits of which no two are alike, on a device without gradients.
+fn logits(rows: usize, count: usize) -> (Tensor<2>, Vec<f32>) {
+    let values: Vec<f32> = (0..rows * count).map(|n| ((n * 7919) % (rows * count)) as f32 / 64.0).collect();
+    (Tensor::from_data(TensorData::new(values.clone(), [rows, count]), &rocm().inner()), values)
+}
+
+/// Places of a row, the largest first.
+fn by_size(row: &[f32]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..row.len()).collect();
+    order.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
+    order
+}
+
+#[test]
+fn tokens_are_drawn_from_what_is_left_of_logits() {
+    let device = rocm().inner();
+    let ints = |values: &[i64]| Tensor::<1, Int>::from_data(TensorData::new(values.to_vec(), [values.len()]), &device);
+    let floats = |values: &[f32]| Tensor::<1>::from_data(TensorData::new(values.to_vec(), [values.len()]), &device);
+    let (x, values) = logits(2, 90);
+    let orders: Vec<Vec<usize>> = values.chunks(90).map(by_size).collect();
+    let best: Vec<i64> = orders.iter().map(|order| order[0] as i64).collect();
+    let draw = || Some([ints(&[1, 2]), ints(&[3, 4])]);
+    assert_eq!(whole(sample(x.clone(), &Sampling::default(), None).unwrap()), best);
+    let mut sampling = Sampling { top_k: Some(ints(&[1, 1])), ..Sampling::default() };
+    assert_eq!(whole(sample(x.clone(), &sampling, draw()).unwrap()), best);
+    let bits = best.iter().flat_map(|&token| (0..3).map(move |word| !(i32::from(token / 32 == word) << (token % 32))));
+    sampling.mask = Some(Tensor::from_data(TensorData::new(bits.collect(), [2, 3]), &device));
+    let second: Vec<i64> = orders.iter().map(|order| order[1] as i64).collect();
+    assert_eq!(whole(sample(x.clone(), &sampling, draw()).unwrap()), second);
+
+    // Two of each row are left: the third has less than half of the second.
+    let sampling = Sampling {
+        temperature: Some(floats(&[0.5, 0.5])),
+        top_k: Some(ints(&[2, 0])),
+        min_p: Some(floats(&[0.0, 0.9])),
+        top_p: Some(floats(&[1.0, 0.5])),
+        ..Sampling::default()
+    };
+    let left = probabilities(x.clone(), &sampling).unwrap().into_data().try_into_vec::<f32>().unwrap();
+    let weight = |row: usize, slot: usize| {
+        ((values[row * 90 + orders[row][slot]] - values[row * 90 + orders[row][0]]) / 0.5).exp()
+    };
+    let kept: Vec<usize> = (0..90).filter(|&n| left[n] > 0.0).collect();
+    assert!(kept.len() == 2 && kept.iter().all(|n| orders[0][..2].contains(n)));
+    assert!((left[orders[0][0]] - 1.0 / (1.0 + weight(0, 1))).abs() < 1e-5);
+    assert!((0..90).all(|slot| (left[90 + orders[1][slot]] > 0.0) == (slot == 0 || weight(1, slot) >= 0.9)));
+
+    let flex = Tensor::<2>::zeros([1, 3], &flex().inner());
+    assert!(sample(flex, &Sampling::default(), None).is_none());
+}
+
+#[test]
+fn logits_are_penalised_ranked_and_their_drafts_judged() {
+    let device = rocm().inner();
+    let ints = |values: &[i64], shape: [usize; 2]| {
+        Tensor::<2, Int>::from_data(TensorData::new(values.to_vec(), shape), &device)
+    };
+    let one = |values: &[i64]| Tensor::<1, Int>::from_data(TensorData::new(values.to_vec(), [values.len()]), &device);
+    let (x, mut values) = logits(1, 50);
+    let penalties = Penalties {
+        tokens: ints(&[4, 49, -1], [1, 3]),
+        counts: Some(ints(&[2, 0, 5], [1, 3])),
+        biases: None,
+        repetition: Some(Tensor::from_data([2.0], &device)),
+        frequency: Some(Tensor::from_data([0.25], &device)),
+        presence: None,
+    };
+    (values[4], values[49]) = (values[4] / 2.0 - 0.5, values[49] / 2.0);
+    let x = penalise(x, penalties).unwrap();
+    assert_eq!(x.clone().into_data().try_into_vec::<f32>().unwrap(), values);
+    let order = by_size(&values);
+    let found = log_probabilities(x.clone(), one(&[order[6] as i64]), 2).unwrap();
+    let top = values[order[0]];
+    let lost = values.iter().map(|x| (x - top).exp()).sum::<f32>().ln();
+    let [chosen] = found.chosen.into_data().try_into_vec::<f32>().unwrap()[..] else { panic!("one row") };
+    assert!((chosen - (values[order[6]] - top - lost)).abs() < 1e-5);
+    assert_eq!(whole(found.ranks), [7]);
+    let (best, logs) = found.best.unwrap();
+    assert_eq!(whole(best), [order[0] as i64, order[1] as i64]);
+    assert!((logs.into_data().try_into_vec::<f32>().unwrap()[0] + lost).abs() < 1e-5);
+    let (places, numbers) = top_k(x.clone(), 3, Order::Descending, true, None).unwrap();
+    assert_eq!(whole(places), order[..3].iter().map(|&n| n as i64).collect::<Vec<_>>());
+    assert_eq!(numbers.into_data().try_into_vec::<f32>().unwrap()[2], values[order[2]]);
+    let (places, _) = top_k(x, 3, Order::Ascending, false, Some([one(&[8]), one(&[10])])).unwrap();
+    assert_eq!(whole(places), [8, 9, -1]);
+
+    let (drafts, targets) = (ints(&[2, 1], [1, 2]), ints(&[2, 0, 3], [1, 3]));
+    let (tokens, counts) = accept_greedy(drafts.clone(), targets).unwrap();
+    assert_eq!((whole(tokens), whole(counts)), (vec![2, 0, -1], vec![1]));
+    let target = Tensor::<3>::from_data([[[0., 0., 1., 0.], [1., 0., 0., 0.], [0., 0., 0., 1.]]], &device);
+    let draft = Tensor::<3>::from_data([[[0., 0., 1., 0.], [0., 1., 0., 0.]]], &device);
+    for draft in [None, Some(draft)] {
+        let (tokens, counts) = accept(drafts.clone(), target.clone(), draft, [one(&[1]), one(&[2])]).unwrap();
+        assert_eq!((whole(tokens), whole(counts)), (vec![2, 0, -1], vec![1]));
+    }
+}
+
+#[test]
+fn tokens_are_routed_to_the_experts_that_they_go_through() {
+    let device = rocm().inner();
+    let (x, values) = logits(4, 8);
+    let mut form = RouteForm::new(8, 2, Score::Sigmoid);
+    (form.renormalises, form.factor) = (true, 2.0);
+    let (shares, ids) = route(x.clone(), form, None).unwrap();
+    let shares = shares.into_data().try_into_vec::<f32>().unwrap();
+    for (row, chosen) in whole(ids).chunks(2).enumerate() {
+        let row_values = &values[row * 8..(row + 1) * 8];
+        let order = by_size(row_values);
+        assert_eq!(chosen, [order[0] as i64, order[1] as i64]);
+        let scores = [0, 1].map(|slot| 1.0 / (1.0 + (-row_values[order[slot]]).exp()));
+        assert!((shares[2 * row] - 2.0 * scores[0] / (scores[0] + scores[1])).abs() < 1e-5);
+    }
+    let bias = Tensor::<1>::from_data([0., 0., 0., 9., 0., 0., 0., 0.], &device);
+    let (_, ids) = route(x, RouteForm { has_bias: true, ..form }, Some(bias)).unwrap();
+    assert!(whole(ids).chunks(2).all(|chosen| chosen[0] == 3));
+    // A choice of an expert that there is not adds nothing.
+    let weight = |shape, seed| Param::from_tensor(numbers::<3>(shape, seed, DType::F32, &device));
+    let (gate, up, down) = (weight([3, 6, 10], 1), weight([3, 6, 10], 2), weight([3, 10, 6], 3));
+    let experts = Experts { gate, up, down, activation: Activation::Silu };
+    let rows = numbers([5, 6], 4, DType::F32, &device);
+    let through = |second: i64| {
+        let chosen = Tensor::<2, Int>::from_data(TensorData::new([[2, second]; 5].concat(), [5, 2]), &device);
+        let shares = Tensor::from_data([[0.5, 0.25]; 5], &device);
+        experts.forward(rows.clone(), chosen, shares).into_data().try_into_vec::<f32>().unwrap()
+    };
+    let alone = {
+        let chosen = Tensor::<2, Int>::from_data([[2]; 5], &device);
+        let y = experts.forward(rows.clone(), chosen, Tensor::from_data([[0.5]; 5], &device));
+        y.into_data().try_into_vec::<f32>().unwrap()
+    };
+    assert!(through(-1).iter().zip(&alone).all(|(a, b)| (a - b).abs() < 1e-6));
+    assert!(through(1).iter().zip(&alone).any(|(a, b)| (a - b).abs() > 1e-3));
 }

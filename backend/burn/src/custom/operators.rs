@@ -9,15 +9,18 @@ use std::sync::Arc;
 
 use burn_backend::DType;
 use burn_backend::tensor::FloatTensor;
+pub use rocfire_kernels::experts::{GroupScore, Groups, Score, Shared, SharedScore};
 pub use rocfire_kernels::gate::{Activation, GateLayout, GateParams};
 pub use rocfire_kernels::norm::NormKind;
 use rocfire_kernels::operators::{self, Spec};
 pub use rocfire_kernels::operators::{
-    AttentionForm, CodedSource, Coding, GroupedEpilogue, Operator, attention, coded, cross_entropy, gate, group_norm,
-    grouped_matmul, halve_to_fnuz, norm, rope, rope_table, softmax,
+    AttentionForm, CodedSource, Coding, Form, GroupedEpilogue, Operator, PenaltyForm, RouteForm, SampleForm, accept,
+    accept_greedy, attention, coded, cross_entropy, gate, group_norm, grouped_matmul, halve_to_fnuz, log_probabilities,
+    norm, penalise, probabilities, rope, rope_table, route, softmax, sort_by_expert, top_k,
 };
 pub use rocfire_kernels::quant::{Format, Granularity, MxRounding};
 pub use rocfire_kernels::rope::{RopeFrequencies, RopeScaling, RopeStyle};
+pub use rocfire_kernels::sort::Order;
 
 use super::{CustomGradient, CustomKernel, CustomOps, CustomTensor, Saved, TensorSpec};
 use crate::convert::{to_burn, to_hal, to_shape};
@@ -29,6 +32,14 @@ use crate::error::OrPanic;
 /// For a quantised type.
 pub fn product(a: Coding, b: Coding, to: DType, is_laid_out: bool) -> Operator {
     operators::product(a, b, to_hal(to).or_panic(), is_laid_out)
+}
+
+/// [`operators::sample`] into a type of Burn's.
+///
+/// # Panics
+/// For a quantised type.
+pub fn sample(form: SampleForm, to: DType) -> Operator {
+    operators::sample(form, to_hal(to).or_panic())
 }
 
 /// The gradient of an operator of the kernels', where it has one: of its first inputs. That of another is a panic with

@@ -1,17 +1,6 @@
 use super::*;
-use crate::testing::{Lie, device, read, tensor};
+use crate::testing::{Lie, device, philox, read, tensor};
 use rocfire_hal::{Layout, Tensor};
-
-/// Philox4x32-10 written from the paper.
-fn philox(counter: [u32; 4], key: u64) -> [u32; 4] {
-    let (mut c, mut k) = (counter, [key as u32, (key >> 32) as u32]);
-    for _ in 0..10 {
-        let (p, q) = (u64::from(c[0]) * 0xd251_1f53, u64::from(c[2]) * 0xcd9e_8d57);
-        c = [(q >> 32) as u32 ^ c[1] ^ k[0], q as u32, (p >> 32) as u32 ^ c[3] ^ k[1], p as u32];
-        k = [k[0].wrapping_add(0x9e37_79b9), k[1].wrapping_add(0xbb67_ae85)];
-    }
-    c
-}
 
 const SEED: Seed = Seed { seed: 0x0123_4567_89ab_cdef, offset: 42 };
 
