@@ -8,7 +8,8 @@ use core::ffi::c_void;
 
 use cudarc::driver::{DriverError, LaunchConfig};
 use cudarc::rocfire::{Call, Touched};
-use rocfire_hal::DType;
+use rocfire_hal::{DType, Layout, Tensor};
+use rocfire_kernels::experts::{Blocks, ByExpert, SortParams, sort_by_expert};
 
 use crate::experts::{self, Part, Prefill};
 use crate::family::quantized::{self, Gguf, MAT_VEC_ROWS, TYPES};
@@ -535,11 +536,11 @@ pub unsafe extern "C" fn moe_gemm_gguf_prefill(
     });
 }
 
-/// More experts than a mixture has.
+/// Experts that the launcher takes.
 const EXPERTS_MAX: usize = 1024;
 
-/// The places of a list of experts sorted by expert, each expert's share rounded up to whole blocks: `moe_align.hip` says
-/// which. 0 if it was launched; what failed is also told by the next call on the device.
+/// The places of a list of experts sorted by expert, each expert's share rounded up to whole blocks, as
+/// [`sort_by_expert`] has them. 0 if it was launched; what failed is also told by the next call on the device.
 ///
 /// # Safety
 /// None beyond the addresses' being of the stream's device: they are looked up.
@@ -568,23 +569,24 @@ pub unsafe extern "C" fn candle_launch_moe_align(
             let expected = format!("at most {EXPERTS_MAX} experts, blocks of 1 or more, room for {needed} entries");
             return Err(DriverError::new(format!("the sizes must be {expected}, got {got}")));
         }
-        let accesses = vec![
-            read(call, "topk_ids", topk_ids as u64, 4 * entries as u64)?,
-            written(call, "sorted_token_ids", sorted_token_ids as u64, 4 * most as u64)?,
-            written(call, "expert_ids", expert_ids as u64, 4 * most.div_ceil(block) as u64)?,
-            written(call, "num_tokens_post_pad", num_tokens_post_pad as u64, 4)?,
-            written(call, "cumsum", cumsum as u64, 4 * (all as u64 + 1))?,
-        ];
-        let key = (Use::MoeAlign, "", "", EXPERTS_MAX);
-        let source = run::source(key, || quantized::moe_align(EXPERTS_MAX));
-        let args = Args::new().word(topk_ids as u64).word(sorted_token_ids as u64).word(expert_ids as u64);
-        let args = args.word(num_tokens_post_pad as u64).word(cumsum as u64);
-        let args = args.int(num_experts).int(block_size).int(numel).int(max_num_tokens_padded);
-        let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
-        // SAFETY:
-        // - the arguments are those of moe_align.hip (1).
-        // - all ranges were looked up above, and shares end within `most` (2).
-        unsafe { run::wait(call, key, 0, source, config, &args, accesses)? };
+        let ids = read(call, "topk_ids", topk_ids as u64, 4 * entries as u64)?;
+        let sorted = written(call, "sorted_token_ids", sorted_token_ids as u64, 4 * most as u64)?;
+        let of_blocks = written(call, "expert_ids", expert_ids as u64, 4 * most.div_ceil(block) as u64)?;
+        let total = written(call, "num_tokens_post_pad", num_tokens_post_pad as u64, 4)?;
+        let starts = written(call, "cumsum", cumsum as u64, 4 * (all as u64 + 1))?;
+        let on = call.settled();
+        let ints = |at: &Touched, shape: &[usize]| -> Result<Tensor> {
+            let buffer = on.buffer(&at.memory)?;
+            let first = (at.asked - buffer.device_address()) / 4;
+            let strides: Vec<i64> = shape.iter().map(|_| 1).collect();
+            Ok(Tensor::from_buffer(buffer.clone(), Layout::strided(shape, &strides, first as i64)?, DType::I32)?)
+        };
+        let ids = ints(&ids, &[entries, 1])?;
+        let (mut sorted, mut of_blocks) = (ints(&sorted, &[most])?, ints(&of_blocks, &[most.div_ceil(block)])?);
+        let (mut total, mut starts) = (ints(&total, &[1])?, ints(&starts, &[all + 1])?);
+        let mut to = ByExpert::new(sorted.view_mut(), starts.view_mut());
+        to.blocks = Some(Blocks { places: block, groups: of_blocks.view_mut(), total: total.view_mut() });
+        sort_by_expert(on.stream(), ids.view(), &SortParams::new(all), to)?;
         launched = 0;
         Ok(())
     });

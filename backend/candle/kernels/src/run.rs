@@ -22,7 +22,6 @@ pub(crate) enum Use {
     CodesToF16,
     ScaleRows,
     Moe,
-    MoeAlign,
     MoeGather,
     MoeScatter,
 }
@@ -36,7 +35,6 @@ impl Use {
             Use::CodesToF16 => "codes_to_f16",
             Use::ScaleRows => "scale_rows",
             Use::Moe => "moe_gemm",
-            Use::MoeAlign => "moe_align",
             Use::MoeGather => "moe_gather",
             Use::MoeScatter => "moe_scatter",
         }

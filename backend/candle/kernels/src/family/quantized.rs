@@ -14,7 +14,6 @@ const DEQUANTISE_Q8K: (&str, &str) = template!("template.h" => "dequantise_q8k.h
 const GET_ROWS: (&str, &str) = template!("template.h" => "get_rows.hip");
 const CODES_TO_F16: (&str, &str) = template!("gguf.h" => "codes_to_f16.hip");
 const SCALE_ROWS: (&str, &str) = template!("template.h" => "scale_rows.hip");
-const MOE_ALIGN: (&str, &str) = template!("template.h" => "moe_align.hip");
 const MOE_GEMM: (&str, &str) = template!("gguf.h" => "moe_gemm.hip");
 const MOE_ROWS: (&str, &str) = template!("template.h" => "moe_rows.hip");
 const MAT_VEC: (&str, &str) = template!("template.h" "gguf.h" => "mat_vec.hip");
@@ -223,10 +222,4 @@ pub(crate) fn moe_gather(device: &str) -> KernelSpec {
 pub(crate) fn moe_scatter(device: &str) -> KernelSpec {
     let arguments = [Read, Read, Read, Read, Write, INT, INT, INT];
     kernel(MOE_ROWS, &arguments).define("CANDLE_KIND", "1").define("CANDLE_T", device)
-}
-
-/// A list sorted by expert, of at most so many experts.
-pub(crate) fn moe_align(experts_max: usize) -> KernelSpec {
-    let arguments = [Read, Write, Write, Write, Write, INT, INT, INT, INT];
-    kernel(MOE_ALIGN, &arguments).define("CANDLE_EXPERTS", experts_max.to_string())
 }
