@@ -36,8 +36,8 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// Tensors of normal numbers.
-    fn floats(
+    /// Tensors of normal numbers, and zeros of other types.
+    pub fn floats(
         shape: &[usize],
         flops_each: f64,
         tensors: Vec<(Vec<usize>, DType)>,

@@ -20,6 +20,7 @@ mod quant;
 mod record;
 mod scaled;
 mod timing;
+mod tokens;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -138,7 +139,8 @@ fn main() -> Result<(), Error> {
 /// Every operator; where time is short, the first shape of each before the second of any.
 fn operators(in_turn: bool) -> Vec<Make> {
     let scaled = scaled::ops();
-    let all = [fused::OPS, launchers::OPS, &scaled, product::OPS, quant::OPS, conv::OPS, attention::OPS].concat();
+    let all = [fused::OPS, launchers::OPS, &scaled, product::OPS, quant::OPS, conv::OPS, attention::OPS, tokens::OPS]
+        .concat();
     if !in_turn {
         return all;
     }
