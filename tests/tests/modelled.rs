@@ -7,9 +7,10 @@
 //! what the issue asks to report. `KNOWN` are those that miss a limit, each with its reason: a row that holds is an error too.
 
 use rocfire_hal::modelled::{Profile, Sample};
-use rocfire_hal::{Config, DType, Device, DeviceId, Tensor};
+use rocfire_hal::{Config, DType, Device, DeviceId, Layout, Tensor};
 use rocfire_kernels::attention::{AttentionInputs, AttentionParams, AttentionSaved, attention, attention_backward};
 use rocfire_kernels::conv::{ConvParams, conv};
+use rocfire_kernels::experts::{ByExpert, GroupScore, Groups, RouteParams, Score, SortParams, route, sort_by_expert};
 use rocfire_kernels::gate::{Activation, GateParams, gate};
 use rocfire_kernels::gemm::{GemmParams, gemm};
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
@@ -19,7 +20,9 @@ use rocfire_kernels::quant::{
     ScaleKind, Scales, norm_quantise, q_matmul, q_matmul_preshuffled, q_matmul_scaled, quantise_activations,
 };
 use rocfire_kernels::rope::{RopeAngles, RopeParams, RopeTensor, rope};
+use rocfire_kernels::sample::{Draw, SampleParams, TopK, sample, top_k};
 use rocfire_kernels::softmax::softmax;
+use rocfire_kernels::sort::Order;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -97,6 +100,11 @@ const SUBJECTS: &[Subject] = &[
     always("quantise fp8 by token 8192x4096", |d| quantised(d, Granularity::Token)),
     always("quantise mxfp4 8192x4096", |d| quantised(d, Granularity::Mx(MxRounding::Up))),
     sampled("copy of a transposed f16 4096x4096", transposed),
+    always("sample top-k top-p f32 64x128256", |d| sampled_tokens(d, 50)),
+    sampled("sample top-p f32 64x128256", |d| sampled_tokens(d, 0)),
+    sampled("largest 2048 f32 64x65536", largest),
+    always("route 8 of 256 f32 8192", routed),
+    sampled("sort by expert 8192x8 of 256", sorted_by_expert),
 ];
 
 /// What misses a limit. A part that is empty says nothing of that.
@@ -114,6 +122,41 @@ const KNOWN: &[Known] = &[
         "gfx1100",
         Limit::Conflicts,
         "1.2% with lanes in order, as is published for stores; taken out of order, stores of two rows that lie four banks apart meet",
+    ),
+    (
+        "sample_rows",
+        "sample top-k top-p",
+        "",
+        Limit::Conflicts,
+        "of the few clocks that LDS takes: items of 8 bytes are brought to order in it, and peaks of lanes counted there",
+    ),
+    (
+        "sample_rows",
+        "sample top-p",
+        "",
+        Limit::Conflicts,
+        "every element is counted in the bin of its weight: lanes of a wave meet in bins and in banks as their numbers do",
+    ),
+    (
+        "top_k_rows",
+        "largest",
+        "",
+        Limit::Conflicts,
+        "elements beyond the bound are counted in bins of keys, as numbers fall",
+    ),
+    (
+        "sort_by_expert",
+        "sort by expert",
+        "",
+        Limit::Conflicts,
+        "each wave counts the choices of each group: counters lie where the groups of neighbouring choices happen to",
+    ),
+    (
+        "sort_by_expert_place",
+        "sort by expert",
+        "",
+        Limit::Segments,
+        "a choice is written where its expert's rows are: words that neighbouring lanes write lie apart",
     ),
 ];
 
@@ -328,6 +371,55 @@ fn transposed(device: &Device) -> Outcome {
     let (x, mut y) = (zeros(device, &[COLS, COLS], DType::F16)?, zeros(device, &[COLS, COLS], DType::F16)?);
     let turned = x.view().with_layout(x.layout().swap(0, 1)?)?;
     Ok(rocfire_fusion::eager::copy_into(turned, y.view_mut())?)
+}
+
+/// Numbers spread like logits.
+fn spread(device: &Device, shape: &[usize]) -> rocfire_hal::Result<Tensor> {
+    let mut state = 1_u32;
+    let mut part = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+    };
+    let count = shape.iter().product();
+    let bytes: Vec<u8> = (0..count).flat_map(|_| (2.0 * (part() + part() + part())).to_le_bytes()).collect();
+    Tensor::from_bytes(device, shape, DType::F32, &bytes)
+}
+
+fn sampled_tokens(device: &Device, top_k: i32) -> Outcome {
+    let x = spread(device, &[64, 128_256])?;
+    let k = Tensor::from_bytes(device, &[1], DType::I32, &top_k.to_le_bytes())?;
+    let p = Tensor::from_bytes(device, &[1], DType::F32, &0.9_f32.to_le_bytes())?;
+    let (words, mut tokens) = (zeros(device, &[64], DType::I64)?, zeros(device, &[64], DType::I32)?);
+    let for_all = Layout::strided(&[64], &[0], 0)?;
+    let mut params = SampleParams::default();
+    (params.top_k, params.top_p) = (Some(k.view().with_layout(for_all)?), Some(p.view().with_layout(for_all)?));
+    params.draw = Draw::Seeds { seeds: words.view(), offsets: words.view() };
+    Ok(sample(device.stream(), x.view(), &params, tokens.view_mut())?)
+}
+
+fn largest(device: &Device) -> Outcome {
+    let (x, mut places) = (spread(device, &[64, 65_536])?, zeros(device, &[64, 2048], DType::I32)?);
+    let mut params = TopK::new(Order::Descending);
+    params.sorted = false;
+    Ok(top_k(device.stream(), x.view(), &params, places.view_mut(), None)?)
+}
+
+fn routed(device: &Device) -> Outcome {
+    let (x, bias) = (spread(device, &[ROWS, 256])?, spread(device, &[256])?);
+    let (mut shares, mut ids) = (zeros(device, &[ROWS, 8], DType::F32)?, zeros(device, &[ROWS, 8], DType::I32)?);
+    let mut params = RouteParams::new(256, Score::Sigmoid);
+    params.bias = Some(bias.view());
+    params.groups = Some(Groups { count: 8, kept: 4, score: GroupScore::TwoLargest });
+    params.renormalises = true;
+    Ok(route(device.stream(), x.view(), &params, shares.view_mut(), ids.view_mut())?)
+}
+
+fn sorted_by_expert(device: &Device) -> Outcome {
+    let ids: Vec<u8> = (0..ROWS * 8).flat_map(|n| ((n / 8 * 37 + n % 8 * 31) as i32 % 256).to_le_bytes()).collect();
+    let ids = Tensor::from_bytes(device, &[ROWS, 8], DType::I32, &ids)?;
+    let (mut order, mut offsets) = (zeros(device, &[ROWS * 8], DType::I32)?, zeros(device, &[257], DType::I32)?);
+    let to = ByExpert::new(order.view_mut(), offsets.view_mut());
+    Ok(sort_by_expert(device.stream(), ids.view(), &SortParams::new(256), to)?)
 }
 
 /// A kernel's figures.
