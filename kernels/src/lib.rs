@@ -1,5 +1,5 @@
-//! The operator library: GEMM, attention, convolution, pooling, interpolation, indexing, quantisation, random numbers,
-//! sampling, routing, scans, sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with
+//! The operator library: GEMM, attention, caches on pages, convolution, pooling, interpolation, indexing, quantisation, random
+//! numbers, sampling, routing, scans, sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with
 //! their gradients, as launchers of `rocfire-fusion`'s kernels.
 //!
 //! A family is a folder; an operator is two files with one stem. `<op>.hip` opens with its contract; `<op>.rs` has the
@@ -29,6 +29,7 @@
 //! ```
 
 pub mod attention;
+pub mod cache;
 pub mod conv;
 mod epilogue;
 mod error;
@@ -73,6 +74,7 @@ fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Sour
         .chain(interpolate::sources(dtype))
         .chain(reduce::sources(dtype))
         .chain(attention::sources(arch, dtype))
+        .chain(cache::sources(dtype))
         .chain(quant::sources(arch, dtype))
         .chain(norm::sources(dtype))
         .chain(rope::sources(dtype))

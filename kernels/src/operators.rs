@@ -16,7 +16,9 @@ use rocfire_fusion::{Epilogue, Scalar, eager};
 use rocfire_hal::{DType, Layout, Stream, Tensor, View, ViewMut};
 
 use crate::attention::{AttentionInputs, AttentionParams, AttentionSaved};
+use crate::attention::{PagedInputs, PagedParams, Queries, paged_attention as launch_paged_attention};
 use crate::attention::{attention as launch_attention, attention_backward, attention_backward_sinks};
+use crate::cache::{self, Cache, CacheCodes, CacheLayout, CacheList, CacheMut, Pages, ScaleRule};
 use crate::family::{self, shape};
 use crate::gate::{Activation, GateParams, gate as launch_gate, gate_backward};
 use crate::gemm::{GemmGroups, GemmParams, gemm_grouped, gemm_grouped_fused};
@@ -65,6 +67,7 @@ pub struct Operator {
     launch: Launch,
     gradient: Option<Arc<Operator>>,
     learned: usize,
+    kept: usize,
 }
 
 impl Operator {
@@ -75,7 +78,7 @@ impl Operator {
         launch: impl Fn(&Stream, &[Tensor], &mut [Tensor]) -> Result<()> + Send + Sync + 'static,
     ) -> Operator {
         let (outputs, launch) = (Arc::new(outputs), Arc::new(launch));
-        Operator { name, inputs: inputs.to_vec(), outputs, launch, gradient: None, learned: 0 }
+        Operator { name, inputs: inputs.to_vec(), outputs, launch, gradient: None, learned: 0, kept: 0 }
     }
 
     /// With the gradients of the first `count` inputs: of the same shapes and types, from the inputs, `outputs` of the
@@ -103,6 +106,18 @@ impl Operator {
         self
     }
 
+    /// The same whose first outputs are the first `count` inputs, changed.
+    fn keeping(self, count: usize) -> Operator {
+        Operator { kept: count, ..self }
+    }
+
+    /// How many of the first outputs are the first inputs, changed in places: to [`Operator::launch`] such an output is given as
+    /// what the input
+    /// holds, in its memory where nobody else needs it as it was, else in a copy.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
     /// The name, for messages and profiles.
     pub fn name(&self) -> &'static str {
         self.name
@@ -122,7 +137,8 @@ impl Operator {
         Ok((self.outputs)(inputs))
     }
 
-    /// Runs it on a stream of the inputs' device. `outputs` are as [`Operator::outputs`] says, contiguous, unwritten.
+    /// Runs it on a stream of the inputs' device. `outputs` are as [`Operator::outputs`] says, contiguous, unwritten but for the
+    /// first [`Operator::kept`].
     ///
     /// # Errors
     /// As its launcher: shapes, types and devices that do not fit, compilation, launch.
@@ -597,5 +613,154 @@ pub fn grouped_matmul(epilogue: GroupedEpilogue) -> Operator {
         let outputs = [outputs[0].view_mut()];
         let epilogue = Epilogue::new(&graph, &shape, &factor, &[], &outputs)?;
         gemm_grouped_fused(stream, a, b, &groups, &epilogue, &params)
+    })
+}
+
+/// How a cache lies whose keys and values are inputs, and behind them, where there are codes, the scales of both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CacheForm {
+    /// The order of pages, tokens, heads and channels.
+    pub layout: CacheLayout,
+    /// What a code means; `None`: floats.
+    pub format: Option<Format>,
+}
+
+impl CacheForm {
+    const NAMES: [&'static str; 4] = ["k_cache", "v_cache", "k_scales", "v_scales"];
+
+    /// Its tensors' number: keys, values, and scales of both.
+    pub fn count(self) -> usize {
+        if self.format.is_some() { 4 } else { 2 }
+    }
+
+    fn names(self, others: &[&'static str]) -> Vec<&'static str> {
+        [&CacheForm::NAMES[..self.count()], others].concat()
+    }
+
+    fn codes(self, scales: &[Tensor]) -> Option<CacheCodes<'_>> {
+        self.format.map(|format| CacheCodes { format, k_scales: scales[0].view(), v_scales: scales[1].view() })
+    }
+
+    fn cache(self, inputs: &[Tensor]) -> Result<Cache<'_>> {
+        Cache::new(inputs[0].view(), inputs[1].view(), self.layout, self.codes(&inputs[2..]))
+    }
+
+    /// Its tensors as they will be.
+    fn kept(self) -> impl Fn(&[Spec]) -> Vec<Spec> {
+        move |inputs| inputs[..self.count()].to_vec()
+    }
+}
+
+/// Tokens written into slots of a cache, as [`cache::write`]; of codes by tokens the scales, too.
+///
+/// # Inputs
+/// The cache as the form says; keys and values `[tokens, heads, channels]`; slots `[tokens]`, i32 or i64. The outputs are the
+/// cache's tensors. There is no gradient.
+pub fn cache_write(form: CacheForm, rule: ScaleRule) -> Operator {
+    let count = form.count();
+    let write = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| {
+        let (planes, scales) = outputs.split_at_mut(2);
+        let [k, v] = planes else { unreachable!("keys and values were described") };
+        let mut cache = CacheMut::new(k.view_mut(), v.view_mut(), form.layout, form.codes(scales))?;
+        let (key, value) = (with_rows(&inputs[count])?, with_rows(&inputs[count + 1])?);
+        cache::write(stream, key.view(), value.view(), &mut cache, inputs[count + 2].view(), rule)
+    };
+    Operator::new("cache_write", &form.names(&["key", "value", "slots"]), form.kept(), write).keeping(count)
+}
+
+/// Pages copied within a cache, as [`cache::copy_blocks`].
+///
+/// # Inputs
+/// The cache as the form says; pairs `[count, 2]`, i64: from, to. The outputs are the cache's tensors.
+pub fn cache_copy(form: CacheForm) -> Operator {
+    let count = form.count();
+    let copy = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| {
+        let list = CacheList::new(stream, &[&form.cache(outputs)?])?;
+        cache::copy_blocks(stream, &list, packed(&inputs[count])?.view())
+    };
+    Operator::new("cache_copy", &form.names(&["pairs"]), form.kept(), copy).keeping(count)
+}
+
+/// Keys and values of sequences from their pages into rows, as [`cache::gather`]. Rows of no sequence are zeros.
+///
+/// # Inputs
+/// The cache as the form says; pages `[sequences, most]`, lengths `[sequences]` and starts `[sequences + 1]`, i32. The outputs are
+/// keys and values
+/// `[rows, heads, channels]` of type `to`, of heads and channels `heads`; a sequence has at most `keys_most` keys.
+pub fn cache_gather(form: CacheForm, [rows, keys_most]: [usize; 2], heads: [usize; 3], to: DType) -> Operator {
+    let count = form.count();
+    let [heads, k_depth, v_depth] = heads;
+    let outputs = move |_: &[Spec]| vec![Spec::new([rows, heads, k_depth], to), Spec::new([rows, heads, v_depth], to)];
+    let names = form.names(&["pages", "lens", "starts"]);
+    Operator::new("cache_gather", &names, outputs, move |stream, inputs, outputs| {
+        let (cache, rest) = (form.cache(inputs)?, &inputs[count..]);
+        let (pages, lens, starts) = (with_rows(&rest[0])?, packed(&rest[1])?, packed(&rest[2])?);
+        let pages = Pages::Table { pages: pages.view(), lens: lens.view() };
+        let [key, value] = outputs else { unreachable!("two outputs were described") };
+        eager::fill(key.view_mut(), Scalar::Int(0))?;
+        eager::fill(value.view_mut(), Scalar::Int(0))?;
+        cache::gather(stream, &cache, &pages, starts.view(), keys_most, key.view_mut(), value.view_mut())
+    })
+}
+
+/// What attention over a cache on pages is made of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PagedForm {
+    /// How the cache lies.
+    pub cache: CacheForm,
+    /// Scale, soft cap, window.
+    pub params: PagedParams,
+    /// At least the keys of the longest sequence.
+    pub keys_most: usize,
+    /// At least the queries of the sequence with the most where they differ, and there are starts; `None`: as many each.
+    pub q_most: Option<usize>,
+    /// Whether there are slopes.
+    pub has_slopes: bool,
+    /// Whether there are sinks.
+    pub has_sinks: bool,
+}
+
+/// Attention of the last queries of sequences over a cache on pages, as [`launch_paged_attention`]. Tokens of no sequence are zeros.
+///
+/// # Inputs
+/// `q` `[tokens, heads, channels]`; the cache as the form says; pages `[sequences, most]` and lengths `[sequences]`, i32; starts of
+/// the sequences'
+/// queries `[sequences + 1]`, i32, slopes and sinks `[heads]`, f32, where the form says so. The output is like `q` with the channels
+/// of the
+/// values. There is no gradient.
+pub fn paged_attention(form: PagedForm) -> Operator {
+    let others = [("starts", form.q_most.is_some()), ("slopes", form.has_slopes), ("sinks", form.has_sinks)];
+    let others: Vec<_> = others.into_iter().filter_map(|(name, is_there)| is_there.then_some(name)).collect();
+    let names = [&["q"], &form.cache.names(&["pages", "lens"])[..], &others].concat();
+    let first = 1 + form.cache.count();
+    let output = move |inputs: &[Spec]| {
+        let mut out = inputs[0].clone();
+        let v = &inputs[2];
+        let depth = match form.cache.layout {
+            CacheLayout::Nhd | CacheLayout::Hnd => v.shape.last().copied(),
+            CacheLayout::Packed => v.shape.get(2).copied(),
+            CacheLayout::PackedBoth => v.shape.get(3).copied(),
+        };
+        out.shape.last_mut().into_iter().for_each(|last| *last = depth.unwrap_or(0));
+        vec![out]
+    };
+    Operator::new("paged_attention", &names, output, move |stream, inputs, outputs| {
+        let q = with_rows(&inputs[0])?;
+        let (pages, rest) = (with_rows(&inputs[first])?, &inputs[first + 1..]);
+        let rest = rest.iter().map(packed).collect::<Result<Vec<_>>>()?;
+        let table = Pages::Table { pages: pages.view(), lens: rest[0].view() };
+        let mut read = PagedInputs::new(q.view(), form.cache.cache(&inputs[1..first])?, table, form.keys_most);
+        let mut others = rest[1..].iter().map(Tensor::view);
+        let sequences = rest[0].shape().first().copied().unwrap_or(0);
+        read.queries = match form.q_most {
+            Some(most) => Queries::Starts { starts: others.next().expect("as many as there are names"), most },
+            None => Queries::Each(q.shape().first().map_or(0, |tokens| tokens / sequences.max(1))),
+        };
+        [read.slopes, read.sinks] =
+            [form.has_slopes, form.has_sinks].map(|is_there| if is_there { others.next() } else { None });
+        if form.q_most.is_some() {
+            eager::fill(outputs[0].view_mut(), Scalar::Int(0))?;
+        }
+        launch_paged_attention(stream, &read, &form.params, outputs[0].view_mut(), None, None)
     })
 }

@@ -12,9 +12,11 @@
 //!
 //! Norms with and without a residual, softmax, gates, rotary embeddings, cross-entropy and products of groups are
 //! functions on Candle's tensors, a launch each, with gradients where the kernels have them; [`QuantLinear`] multiplies
-//! codes by codes, and [`Coded`] is what it reads. They run on rocfire's devices only: elsewhere they are errors.
+//! codes by codes, and [`Coded`] is what it reads. [`KvCache`] is a cache of keys and values on pages, written, read and attended to in
+//! place. They run on rocfire's devices only: elsewhere they are errors.
 
 mod attention;
+mod cache;
 mod device;
 mod operators;
 mod quantised;
@@ -23,6 +25,7 @@ mod storage;
 mod tokens;
 
 pub use attention::{FlashAttention, flash_attn, flash_attn_windowed, flash_attn_windowed_softcap};
+pub use cache::{CacheLayout, KvCache, PagedParams, ScaleRule, Sequences};
 pub use device::{Found, device, launches};
 pub use operators::{
     Activation, GateLayout, GateParams, GroupedEpilogue, RopeFrequencies, RopeScaling, RopeStyle, add_layer_norm,

@@ -49,7 +49,7 @@ pub(crate) fn constant((storage, shape): Output) -> Tensor {
     Tensor::from_storage(Storage::Cuda(storage), shape, BackpropOp::none(), false)
 }
 
-/// Runs an operator.
+/// Runs an operator. What it keeps of its inputs is changed where it lies, and is not among the outputs.
 pub(crate) fn run(operator: &Operator, inputs: &[&Tensor]) -> Result<Vec<Output>> {
     let name = operator.name();
     for (arg, x) in operator.inputs().iter().zip(inputs) {
@@ -72,12 +72,13 @@ pub(crate) fn run(operator: &Operator, inputs: &[&Tensor]) -> Result<Vec<Output>
     }
     let specs: Vec<Spec> = views.iter().map(|x| Spec::new(x.shape(), x.dtype())).collect();
     let mut outputs = Vec::new();
-    for Spec { shape, dtype } in operator.outputs(&specs).map_err(storage::error)? {
+    for Spec { shape, dtype } in operator.outputs(&specs).map_err(storage::error)?.into_iter().skip(operator.kept()) {
         let shape = Shape::from(shape);
         outputs.push((storage::unwritten(device, &shape, named(dtype)?)?, shape));
     }
     let written = outputs.iter().map(|(to, shape)| storage::view(name, &on, to, &Layout::contiguous(shape)));
-    let mut written = written.collect::<Result<Vec<_>>>()?;
+    let kept = views[..operator.kept()].iter().cloned().map(Ok);
+    let mut written = kept.chain(written).collect::<Result<Vec<_>>>()?;
     operator.launch(on.stream(), &views, &mut written).map_err(storage::error)?;
     Ok(outputs)
 }

@@ -2,12 +2,14 @@
 //!
 //! [`attention`] is the forward, [`attention_backward`] its gradients, [`AttentionInputs`] what it reads and [`AttentionParams`] what it is asked for. The kernels
 //! run on the matrix unit for 16-bit floats (and f32 on MFMA), by multiply-add else; `tile.rs` chooses the tiles, `tile.h` is
-//! what a workgroup is made of, `scores.h` says what is hidden. `plain.hip` is for f32 on NVIDIA's cards. Callers are the adapters.
+//! what a workgroup is made of, `scores.h` says what is hidden. `plain.hip` is for f32 on NVIDIA's cards. [`paged_attention`] is the forward
+//! over a cache on pages, for decoding. Callers are the adapters.
 
 #[allow(clippy::module_inception)] // The family and its operator have one name.
 mod attention;
 mod attention_backward;
 mod choice;
+mod paged;
 mod plain;
 mod problem;
 mod sources;
@@ -16,6 +18,7 @@ mod work;
 
 pub use attention::attention;
 pub use attention_backward::{AttentionSaved, attention_backward, attention_backward_sinks};
+pub use paged::{PAGED_DEPTH_MAX, PagedInputs, PagedParams, Queries, paged_attention, paged_workspace};
 pub use plain::is_fast;
 pub use problem::{AttentionInputs, AttentionParams, DEPTH_MAX, Dropout, Starts, takes_depth};
 pub(crate) use sources::sources;

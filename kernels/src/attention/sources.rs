@@ -6,15 +6,15 @@ use rocfire_hal::{DType, Source};
 use super::attention::{AttentionKey, source};
 use super::attention_backward::{GradientKey, Part, backward_source};
 use super::choice::serves_both;
-use super::plain;
 use super::tile::{Tile, general_only};
+use super::{paged, plain};
 
 /// Operators and sources for one type of element.
 pub(crate) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
     let plain = plain::DEPTHS.map(plain::source).into_iter().filter(move |_| dtype == DType::F32);
     let all = forward(arch, dtype).chain(plain).map(|source| ("attention", source));
     let all = all.chain(backward(arch, dtype).map(|source| ("attention_backward", source)));
-    all.filter(move |_| dtype.is_float())
+    all.filter(move |_| dtype.is_float()).chain(paged::sources(arch, dtype))
 }
 
 /// Every third head size of each type, in its rotation: with and without extras, whole and in slices, for many rows and few.

@@ -1,6 +1,7 @@
 //! What a case is, and the list of all of them.
 
 mod attention;
+mod cache;
 mod conv;
 mod cross_entropy;
 mod drawn;
@@ -13,6 +14,7 @@ mod index;
 mod interpolate;
 mod loss;
 mod norm;
+mod paged;
 mod pool;
 mod quant;
 mod random;
@@ -300,6 +302,8 @@ pub fn all() -> Vec<Case> {
         grouped::cases(),
         conv::cases(),
         attention::cases(),
+        cache::cases(),
+        paged::cases(),
         rope::cases(),
         pool::cases(),
         interpolate::cases(),

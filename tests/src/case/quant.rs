@@ -95,7 +95,7 @@ pub fn drawn(draw: &mut Draw<'_>) -> Case {
 }
 
 /// The finite numbers of a format that are not negative, smallest first.
-fn sizes(format: Format) -> Vec<f64> {
+pub(super) fn sizes(format: Format) -> Vec<f64> {
     let (mantissa, bias, count) = match format {
         Format::I8 | Format::I4 | Format::I2 => return (0..=format.largest() as i32).map(f64::from).collect(),
         Format::E4M3 => (3, 7, 0x7f),

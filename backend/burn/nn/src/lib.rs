@@ -13,6 +13,7 @@
 //! - [`sample`] draws tokens by top-k, top-p, min-p and masks; [`penalise`], [`log_probabilities`], [`top_k`] and [`accept`] are
 //!   beside it.
 //! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads.
+//! - [`KvCache`] keeps keys and values on pages, for serving: written in place, attended to in one launch.
 //! - [`custom()`] calls a kernel of one's own on tensors of `burn::Tensor`'s.
 //!
 //! The crate lies above `burn`, which the crate that Burn's slot is made of cannot: a model depends on both. Modules run on
@@ -34,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod attention;
+mod cache;
 mod custom;
 mod dispatch;
 mod experts;
@@ -46,6 +48,7 @@ mod rope;
 mod tokens;
 
 pub use attention::{AttentionInputs, attention};
+pub use cache::{KvCache, Sequences};
 pub use custom::custom;
 pub use experts::{Experts, grouped_matmul};
 pub use gated::{GatedMlp, gate, log_softmax, softmax};
@@ -55,8 +58,8 @@ pub use norm::{GroupNorm, LayerNorm, RmsNorm};
 pub use quantised::{Coded, QuantLinear, Scales};
 pub use rocfire_burn::attention::{AttentionParams, Dropout};
 pub use rocfire_burn::custom::operators::{
-    Activation, Coding, Format, GateLayout, GateParams, Granularity, GroupScore, GroupedEpilogue, Groups, MxRounding,
-    Order, RopeFrequencies, RopeScaling, RopeStyle, RouteForm, Score, Shared, SharedScore,
+    Activation, CacheLayout, Coding, Format, GateLayout, GateParams, Granularity, GroupScore, GroupedEpilogue, Groups,
+    MxRounding, Order, PagedParams, RopeFrequencies, RopeScaling, RopeStyle, RouteForm, Score, Shared, SharedScore,
 };
 pub use rope::RotaryEncoding;
 pub use tokens::{

@@ -4,6 +4,7 @@ use burn_backend::DType;
 use rocfire_hal::profile::Work;
 use rocfire_hal::{Buffer, Error as HalError, Launch, Tensor};
 
+use super::operators::Operator;
 use super::{Call, Parts, TensorSpec, spec_of};
 use crate::RocmTensor;
 use crate::convert::to_hal;
@@ -85,24 +86,29 @@ pub(super) fn describe(parts: &Parts, inputs: &[TensorSpec], scalars: &[CustomSc
 }
 
 /// Launches a kernel on its inputs.
-pub(super) fn run(parts: &Parts, inputs: &[RocmTensor], scalars: &[CustomScalar]) -> Result<Vec<RocmTensor>> {
+pub(super) fn run(parts: &Parts, inputs: Vec<RocmTensor>, scalars: &[CustomScalar]) -> Result<Vec<RocmTensor>> {
     let Some(first) = inputs.first() else {
         return Err(HalError::shape(parts.name, "inputs", "at least one", 0).into());
     };
     let device = first.as_inner().device().clone();
     let specs: Vec<TensorSpec> = inputs.iter().map(spec_of).collect();
     let described = describe(parts, &specs, scalars);
-    let row = |x: &RocmTensor| match parts.operator {
-        Some(_) => Ok(x.as_inner().clone()),
+    let row = |x: RocmTensor| match parts.operator {
+        Some(_) => Ok(x.into_inner()),
         None => memory::contiguous(x.as_inner()),
     };
-    let rows: Vec<Tensor> = inputs.iter().map(row).collect::<Result<_>>()?;
+    let rows: Vec<Tensor> = inputs.into_iter().map(row).collect::<Result<_>>()?;
     if let Some(other) = rows.iter().find(|x| *x.device() != device) {
         let (expected, got) = (device.id().to_string(), other.device().id().to_string());
         return Err(HalError::DeviceMismatch { op: parts.name, arg: "input", expected, got }.into());
     }
-    let empty = |spec: &TensorSpec| Ok(Tensor::empty(&device, &spec.shape, to_hal(spec.dtype)?)?);
-    let mut outputs: Vec<Tensor> = described.iter().map(empty).collect::<Result<_>>()?;
+    let kept = parts.operator.as_ref().map_or(0, Operator::kept);
+    let empty = |(n, spec): (usize, &TensorSpec)| match rows.get(n).filter(|_| n < kept) {
+        Some(row) if row.is_unique() && row.layout().is_contiguous() => Ok(row.clone()),
+        Some(row) => memory::copy(row),
+        None => Ok(Tensor::empty(&device, &spec.shape, to_hal(spec.dtype)?)?),
+    };
+    let mut outputs: Vec<Tensor> = described.iter().enumerate().map(empty).collect::<Result<_>>()?;
     if let Some(operator) = &parts.operator {
         operator.launch(device.stream(), &rows, &mut outputs)?;
         return Ok(outputs.into_iter().map(RocmTensor::new).collect());

@@ -23,7 +23,7 @@ impl CustomOps for Fused {
         let run = move |handles: &mut Handles, irs: &[TensorIr]| {
             // Which kind a handle is taken as does not matter: see `Rocm`'s `BackendIr`.
             let inputs: Vec<RocmTensor> = irs.iter().map(|ir| handles.float(ir)).collect();
-            let made = call::run(&parts, &inputs, &scalars).map_err(execution)?;
+            let made = call::run(&parts, inputs, &scalars).map_err(execution)?;
             Ok(made.into_iter().map(Rocm::float_tensor_handle).collect())
         };
         let outputs = record(inputs, promised, run);

@@ -297,7 +297,7 @@ impl CustomOps for Rocm {
     ) -> Vec<CustomTensor<Rocm>> {
         use crate::error::OrPanic;
         let inputs: Vec<RocmTensor> = inputs.into_iter().map(CustomTensor::into_any).collect();
-        let outputs = run(&kernel.parts, &inputs, scalars).or_panic();
+        let outputs = run(&kernel.parts, inputs, scalars).or_panic();
         outputs
             .into_iter()
             .map(|tensor| (tensor.dtype(), tensor))

@@ -9,14 +9,17 @@ use std::sync::Arc;
 
 use burn_backend::DType;
 use burn_backend::tensor::FloatTensor;
+pub use rocfire_kernels::attention::PagedParams;
+pub use rocfire_kernels::cache::{CacheLayout, ScaleRule};
 pub use rocfire_kernels::experts::{GroupScore, Groups, Score, Shared, SharedScore};
 pub use rocfire_kernels::gate::{Activation, GateLayout, GateParams};
 pub use rocfire_kernels::norm::NormKind;
 use rocfire_kernels::operators::{self, Spec};
 pub use rocfire_kernels::operators::{
-    AttentionForm, CodedSource, Coding, Form, GroupedEpilogue, Operator, PenaltyForm, RouteForm, SampleForm, accept,
-    accept_greedy, attention, coded, cross_entropy, gate, group_norm, grouped_matmul, halve_to_fnuz, log_probabilities,
-    norm, penalise, probabilities, rope, rope_table, route, softmax, sort_by_expert, top_k,
+    AttentionForm, CacheForm, CodedSource, Coding, Form, GroupedEpilogue, Operator, PagedForm, PenaltyForm, RouteForm,
+    SampleForm, accept, accept_greedy, attention, cache_copy, cache_write, coded, cross_entropy, gate, group_norm,
+    grouped_matmul, halve_to_fnuz, log_probabilities, norm, paged_attention, penalise, probabilities, rope, rope_table,
+    route, softmax, sort_by_expert, top_k,
 };
 pub use rocfire_kernels::quant::{Format, Granularity, MxRounding};
 pub use rocfire_kernels::rope::{RopeFrequencies, RopeScaling, RopeStyle};
@@ -40,6 +43,22 @@ pub fn product(a: Coding, b: Coding, to: DType, is_laid_out: bool) -> Operator {
 /// For a quantised type.
 pub fn sample(form: SampleForm, to: DType) -> Operator {
     operators::sample(form, to_hal(to).or_panic())
+}
+
+/// [`operators::cache_gather`] into a type of Burn's.
+///
+/// # Panics
+/// For a quantised type.
+pub fn cache_gather(form: CacheForm, rows_and_keys: [usize; 2], heads: [usize; 3], to: DType) -> Operator {
+    operators::cache_gather(form, rows_and_keys, heads, to_hal(to).or_panic())
+}
+
+/// The shapes of keys and values of a cache of `[pages, tokens, heads, channels]`, of elements of a type of Burn's.
+///
+/// # Panics
+/// For a quantised type.
+pub fn cache_shapes(layout: CacheLayout, extents: [usize; 4], dtype: DType) -> [Vec<usize>; 2] {
+    layout.shapes(extents, to_hal(dtype).or_panic())
 }
 
 /// The gradient of an operator of the kernels', where it has one: of its first inputs. That of another is a panic with

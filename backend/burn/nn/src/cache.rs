@@ -1,0 +1,147 @@
+//! Caches of keys and values on pages, and attention over them.
+
+use burn::backend::DispatchTensor;
+use burn::tensor::{DType, Device, Int, Tensor};
+use rocfire_burn::custom::operators::{self, CacheForm, CacheLayout, Format, PagedForm, PagedParams, ScaleRule};
+
+use crate::dispatch::is_ours;
+use crate::{one, run};
+
+/// Keys and values on pages, as they are or as codes of 8 bits with a scale for each token and head: what a serving engine keeps of
+/// each layer.
+///
+/// It is a value, as Burn's tensors are: a clone stays as it was when the other is written to. Without a clone a write changes its
+/// memory in place. There are no gradients.
+#[derive(Clone, Debug)]
+pub struct KvCache {
+    /// Keys, values, and of codes the scales of both; none only while they are written to.
+    parts: Vec<DispatchTensor>,
+    form: CacheForm,
+    /// `[pages, tokens of a page, heads, channels]`.
+    extents: [usize; 4],
+}
+
+/// Sequences of a forward: their pages, keys and queries, in device memory.
+#[derive(Clone, Debug)]
+pub struct Sequences {
+    /// Page numbers, `[sequences, most]`; those behind a sequence's last key are not read.
+    pub pages: Tensor<2, Int>,
+    /// Keys of each sequence, those of this forward among them, `[sequences]`; 0 for one that is padding.
+    pub lens: Tensor<1, Int>,
+    /// At least the keys of the longest sequence.
+    pub keys_most: usize,
+    /// Where queries of each sequence begin, `[sequences + 1]`, and at least those of the sequence with the most; `None`: as many each.
+    pub queries: Option<(Tensor<1, Int>, usize)>,
+}
+
+fn indices<const D: usize>(x: Tensor<D, Int>) -> DispatchTensor {
+    x.cast(DType::I32).into_dispatch()
+}
+
+impl KvCache {
+    /// Zeros: `[pages, tokens of a page, heads, channels]` of a type, f32, f16 or bf16, or of codes. `None` off rocfire's devices.
+    pub fn new(
+        extents: [usize; 4],
+        layout: CacheLayout,
+        format: Option<Format>,
+        dtype: DType,
+        device: &Device,
+    ) -> Option<KvCache> {
+        let dtype = if format.is_some() { DType::U8 } else { dtype };
+        let zeros = |shape: Vec<usize>| match (format, shape.len()) {
+            (Some(_), 5) => Tensor::<5, Int>::zeros(shape, (device, dtype)).into_dispatch(),
+            (Some(_), _) => Tensor::<4, Int>::zeros(shape, (device, dtype)).into_dispatch(),
+            (None, 5) => Tensor::<5>::zeros(shape, (device, dtype)).into_dispatch(),
+            (None, _) => Tensor::<4>::zeros(shape, (device, dtype)).into_dispatch(),
+        };
+        let mut parts: Vec<DispatchTensor> =
+            operators::cache_shapes(layout, extents, dtype).into_iter().map(zeros).collect();
+        if format.is_some() {
+            let [pages, tokens, heads, _] = extents;
+            let scales = || Tensor::<3>::ones([pages, heads, tokens], (device, DType::F32)).into_dispatch();
+            parts.extend([scales(), scales()]);
+        }
+        parts.iter().all(is_ours).then_some(KvCache { parts, form: CacheForm { layout, format }, extents })
+    }
+
+    /// How many pages there are, tokens of a page, heads and channels.
+    pub fn extents(&self) -> [usize; 4] {
+        self.extents
+    }
+
+    /// Puts keys and values of tokens into slots, `slot = page · tokens of a page + offset`; tokens of slots below 0 are passed over.
+    ///
+    /// # Shapes
+    /// `key`, `value`: `[tokens, heads, channels]`; `slots`: `[tokens]`.
+    /// # Panics
+    /// If shapes or types do not fit, with the argument's name, told by whoever reads what comes of it; for tensors of another
+    /// device, at
+    /// once.
+    pub fn write(&mut self, key: Tensor<3>, value: Tensor<3>, slots: Tensor<1, Int>) {
+        let rule = if self.form.format.is_some() { ScaleRule::Token } else { ScaleRule::Given };
+        let others = [key.into_dispatch(), value.into_dispatch(), slots.cast(DType::I64).into_dispatch()];
+        self.change(operators::cache_write(self.form, rule), others.to_vec());
+    }
+
+    /// Copies pages, `(from, to)` each, `[count, 2]`.
+    ///
+    /// # Panics
+    /// As [`KvCache::write`].
+    pub fn copy_blocks(&mut self, pairs: Tensor<2, Int>) {
+        self.change(operators::cache_copy(self.form), vec![pairs.cast(DType::I64).into_dispatch()]);
+    }
+
+    fn change(&mut self, operator: operators::Operator, others: Vec<DispatchTensor>) {
+        let name = operator.name();
+        // What is not held here any more is changed in place.
+        let inputs = std::mem::take(&mut self.parts).into_iter().chain(others).collect();
+        self.parts =
+            run(operator, inputs).unwrap_or_else(|| panic!("{name}: every tensor must be on the cache's device"));
+    }
+
+    /// Keys and values of sequences in rows, `[rows, heads, channels]` of `dtype` each; `starts`: `[sequences + 1]`, the first row
+    /// of each, and the end.
+    ///
+    /// # Panics
+    /// As [`KvCache::write`].
+    pub fn gather(&self, of: Sequences, starts: Tensor<1, Int>, rows: usize, dtype: DType) -> [Tensor<3>; 2] {
+        let [_, _, heads, depth] = self.extents;
+        let operator = operators::cache_gather(self.form, [rows, of.keys_most], [heads, depth, depth], dtype);
+        let others = [indices(of.pages), indices(of.lens), indices(starts)];
+        let inputs = self.parts.iter().cloned().chain(others).collect();
+        let outputs = run(operator, inputs).expect("cache_gather: every tensor must be on the cache's device");
+        let Ok([key, value]) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
+        [Tensor::from_dispatch(key), Tensor::from_dispatch(value)]
+    }
+
+    /// Attention of the last queries of sequences, `[tokens, heads, channels]`, whose own keys were written before: query `i` of a
+    /// sequence's `n`
+    /// sees keys up to place `keys - n + i`. `slopes` and `sinks`: f32 `[heads]`. A sequence's results do not depend on what else
+    /// is in the batch.
+    ///
+    /// # Panics
+    /// As [`KvCache::write`]; for heads of more than 256 channels.
+    pub fn attention(
+        &self,
+        q: Tensor<3>,
+        of: Sequences,
+        params: PagedParams,
+        slopes: Option<Tensor<1>>,
+        sinks: Option<Tensor<1>>,
+    ) -> Tensor<3> {
+        let form = PagedForm {
+            cache: self.form,
+            params,
+            keys_most: of.keys_most,
+            q_most: of.queries.as_ref().map(|(_, most)| *most),
+            has_slopes: slopes.is_some(),
+            has_sinks: sinks.is_some(),
+        };
+        let starts = of.queries.map(|(starts, _)| indices(starts));
+        let others = [Some(indices(of.pages)), Some(indices(of.lens)), starts];
+        let others = others.into_iter().chain([slopes, sinks].map(|x| x.map(Tensor::into_dispatch))).flatten();
+        let inputs = std::iter::once(q.into_dispatch()).chain(self.parts.iter().cloned()).chain(others).collect();
+        one(run(operators::paged_attention(form), inputs))
+            .expect("paged_attention: every tensor must be on the cache's device")
+    }
+}

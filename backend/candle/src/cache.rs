@@ -1,0 +1,152 @@
+//! Caches of keys and values on pages, and attention over them.
+
+use candle_core::{DType, Device, Result, Tensor};
+pub use rocfire_kernels::attention::PagedParams;
+pub use rocfire_kernels::cache::{CacheLayout, ScaleRule};
+use rocfire_kernels::operators::{self as kernels, CacheForm, PagedForm};
+use rocfire_kernels::quant::Format;
+
+use crate::record::{apply, one, run};
+
+/// Keys and values on pages, as they are or as codes of 8 bits: what a serving engine keeps of each layer. Writing changes its
+/// tensors where they
+/// lie, so that whoever else has them sees it; there are no gradients.
+#[derive(Clone, Debug)]
+pub struct KvCache {
+    /// Keys, of the layout's shape.
+    pub k: Tensor,
+    /// Values, of the layout's shape.
+    pub v: Tensor,
+    /// What codes mean, and the scales of keys and of values: f32, one, `[pages, heads]` or `[pages, heads, tokens]`.
+    pub codes: Option<(Format, [Tensor; 2])>,
+    /// The order of pages, tokens, heads and channels.
+    pub layout: CacheLayout,
+}
+
+/// Sequences of a forward: their pages, keys and queries, in device memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequences<'a> {
+    /// Page numbers, u32 or i32 `[sequences, most]`; those behind a sequence's last key are not read.
+    pub pages: &'a Tensor,
+    /// Keys of each sequence, those of this forward among them, u32 or i32 `[sequences]`; 0 for one that is padding.
+    pub lens: &'a Tensor,
+    /// At least the keys of the longest sequence.
+    pub keys_most: usize,
+    /// Where queries of each sequence begin, u32 or i32 `[sequences + 1]`, and at least those of the sequence with the most; `None`: as
+    /// many each.
+    pub queries: Option<(&'a Tensor, usize)>,
+}
+
+impl KvCache {
+    /// Zeros: `[pages, tokens of a page, heads, channels]` of a type, or codes with a scale for each token and head.
+    ///
+    /// # Errors
+    /// Out of memory; another device than rocfire's.
+    pub fn new(
+        extents: [usize; 4],
+        layout: CacheLayout,
+        format: Option<Format>,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<KvCache> {
+        let (hal, dtype) = match (format, dtype) {
+            (Some(_), _) => (rocfire_hal::DType::U8, DType::U8),
+            (None, DType::F32) => (rocfire_hal::DType::F32, DType::F32),
+            // Of 16 bits, whichever: the layout asks for no more.
+            (None, dtype) => (rocfire_hal::DType::F16, dtype),
+        };
+        let [k, v] = layout.shapes(extents, hal).map(|shape| Tensor::zeros(shape, dtype, device));
+        let [pages, tokens, heads, _] = extents;
+        let scales = || Tensor::ones((pages, heads, tokens), DType::F32, device);
+        let codes = format.map(|format| Ok::<_, candle_core::Error>((format, [scales()?, scales()?]))).transpose()?;
+        Ok(KvCache { k: k?, v: v?, codes, layout })
+    }
+
+    fn form(&self) -> CacheForm {
+        CacheForm { layout: self.layout, format: self.codes.as_ref().map(|(format, _)| *format) }
+    }
+
+    fn with<'a>(&'a self, others: &[&'a Tensor]) -> Vec<&'a Tensor> {
+        let scales = self.codes.iter().flat_map(|(_, scales)| scales);
+        [&self.k, &self.v].into_iter().chain(scales).chain(others.iter().copied()).collect()
+    }
+
+    /// Puts keys and values of tokens into slots, `slot = page · tokens of a page + offset`.
+    ///
+    /// # Shapes
+    /// `key`, `value`: `[tokens, heads, channels]`; `slots`: u32, i32 or i64 `[tokens]`; tokens of slots below 0 are passed over.
+    /// # Errors
+    /// Shapes and types that do not fit. A slot behind the last is told of by the next read.
+    pub fn write(&self, key: &Tensor, value: &Tensor, slots: &Tensor, rule: ScaleRule) -> Result<()> {
+        run(&kernels::cache_write(self.form(), rule), &self.with(&[key, value, slots])).map(drop)
+    }
+
+    /// Copies pages, `(from, to)` each, i64 `[count, 2]`.
+    ///
+    /// # Errors
+    /// Shapes and types that do not fit.
+    pub fn copy_blocks(&self, pairs: &Tensor) -> Result<()> {
+        run(&kernels::cache_copy(self.form()), &self.with(&[pairs])).map(drop)
+    }
+
+    /// Keys and values of sequences in rows, `[rows, heads, channels]` of `dtype` each; `starts`: u32 or i32 `[sequences + 1]`, the
+    /// first row of each, and the end.
+    ///
+    /// # Errors
+    /// Shapes and types that do not fit; a type that is neither f32, f16 nor bf16.
+    pub fn gather(&self, of: &Sequences<'_>, starts: &Tensor, rows: usize, dtype: DType) -> Result<[Tensor; 2]> {
+        let to = match dtype {
+            DType::F32 => rocfire_hal::DType::F32,
+            DType::F16 => rocfire_hal::DType::F16,
+            DType::BF16 => rocfire_hal::DType::BF16,
+            other => candle_core::bail!("cache_gather: dtype must be f32, f16 or bf16, got {other:?}"),
+        };
+        let operator = kernels::cache_gather(self.form(), [rows, of.keys_most], self.heads()?, to);
+        let outputs = apply(&operator, &self.with(&[of.pages, of.lens, starts]))?;
+        let Ok(outputs) = <[_; 2]>::try_from(outputs) else { unreachable!("two outputs were described") };
+        Ok(outputs)
+    }
+
+    /// Heads, channels of keys, channels of values.
+    fn heads(&self) -> Result<[usize; 3]> {
+        let (k, v) = (self.k.dims(), self.v.dims());
+        match (self.layout, k, v) {
+            (CacheLayout::Nhd, &[.., heads, depth], &[.., value_depth]) => Ok([heads, depth, value_depth]),
+            (CacheLayout::Hnd, &[_, heads, _, depth], &[.., value_depth]) => Ok([heads, depth, value_depth]),
+            (CacheLayout::Packed, &[_, heads, chunks, _, x], &[_, _, depth, _]) => Ok([heads, chunks * x, depth]),
+            (CacheLayout::PackedBoth, &[_, heads, chunks, _, x], &[_, _, _, depth, _]) => {
+                Ok([heads, chunks * x, depth])
+            }
+            _ => candle_core::bail!("cache: {:?} and {:?} are no shapes of {:?}", k, v, self.layout),
+        }
+    }
+
+    /// Attention of the last queries of sequences, `[tokens, heads, channels]`, whose own keys were written before: query `i` of a
+    /// sequence's `n`
+    /// sees keys up to place `keys - n + i`. `slopes`, `sinks`: f32 `[heads]`. A sequence's results do not depend on what else is in
+    /// the batch.
+    ///
+    /// # Errors
+    /// Shapes and types that do not fit; heads of more than 256 channels.
+    pub fn attention(
+        &self,
+        q: &Tensor,
+        of: &Sequences<'_>,
+        params: PagedParams,
+        slopes: Option<&Tensor>,
+        sinks: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let form = PagedForm {
+            cache: self.form(),
+            params,
+            keys_most: of.keys_most,
+            q_most: of.queries.map(|(_, most)| most),
+            has_slopes: slopes.is_some(),
+            has_sinks: sinks.is_some(),
+        };
+        let others = [Some(of.pages), Some(of.lens), of.queries.map(|(starts, _)| starts), slopes, sinks];
+        let others: Vec<&Tensor> = others.into_iter().flatten().collect();
+        let inputs: Vec<&Tensor> = std::iter::once(q).chain(self.with(&others)).collect();
+        one(&kernels::paged_attention(form), &inputs)
+    }
+}

@@ -1,0 +1,211 @@
+// paged.h: what a workgroup of paged attention is told, which split of which sequence it has, where the split's keys are, and where
+// results
+// go. Stands between code.h and what computes a split, paged_lanes.h or paged_matrix.h; the kernels are in paged.hip.
+RF_CHECKS_INDICES
+
+typedef PAGED_IN In;
+#define TEAM PAGED_TEAM
+#define ROWS PAGED_ROWS
+#define THREADS 128
+#define SPLIT 512
+#define CHANNELS 8
+#define WAVES (THREADS / ARCH_WAVE_SIZE)
+// Rows whose results go through LDS at once, and where their channels are: products leave eight rows in neighbouring lanes, which meet no bank
+// twice; lanes that have eight channels each put the second four behind all first ones, sixteen banks on.
+#define RESULT_ROWS (ROWS < 8 ? ROWS : 8)
+#define RESULT_LENGTH (TEAM * CHANNELS + (PAGED_MATRIX ? 4 : 16))
+#define SECOND_FOUR (TEAM * 4 + (TEAM * 4 % 32 == 0 ? 16 : 0))
+RF_FN u32 result_at(u32 channel) {
+    return PAGED_MATRIX ? channel : channel / 4 % 2 * SECOND_FOUR + channel / 8 * 4 + channel % 4;
+}
+#define WAVE_TEAMS (ARCH_WAVE_SIZE / TEAM)
+#define LOG2_E 1.44269504088896340736f
+#define LN_2 0.69314718055994530942f
+#define RESCALE_ABOVE 8.0f
+
+struct PagedArgs {
+    const In* q;
+    In* out;
+    float* lse;           // null: not asked for
+    float* parts;         // [tokens * heads, splits, value_depth], of rows with several splits
+    float* states;        // [tokens * heads, splits, 2]: exponent of the maximum, sum
+    const float* slopes;  // of each head; null: none
+    const float* sinks;
+    const float* bias;
+    const i32* q_starts;  // tokens of sequence s are q_starts[s] to q_starts[s + 1]; null: q_most each
+    CachePlane k, v;
+    CacheScales k_scales, v_scales;
+    CachePages pages;
+    i64 q_token, q_head, out_token, out_head, lse_token, lse_head, bias_token;
+    FastDiv group, chunks, kv_heads;
+    float scale, softcap;  // softcap 0: none
+    i32 window;            // keys that a query sees at most
+    u32 tokens, heads, q_most, q_is_whole, groups, splits;
+};
+static_assert(sizeof(PagedArgs) == 9 * 8 + 144 + 64 + 64 + 56 + 72, "as in paged.rs");
+
+// A sequence: its keys, queries, and the splits that they see.
+struct Sequence {
+    i32 keys, q_first, q_len, split_first, splits;
+
+    RF_FN void start(const PagedArgs& g, u32 number) {
+        keys = keys_of(g.pages, number);
+        q_first = (i32)(number * g.q_most);
+        q_len = (i32)g.q_most;
+        if (g.q_starts) {
+            q_first = held_inside(g.q_starts[number], 0, (i32)g.tokens);
+            q_len = held_inside(g.q_starts[number + 1], q_first, (i32)g.tokens) - q_first;
+        }
+        i32 least = keys - q_len + 1 - g.window, last = keys > 0 ? (keys - 1) / SPLIT : 0;
+        split_first = least > 0 ? least / SPLIT : 0;
+        splits = q_len > 0 ? last - split_first + 1 : 0;
+    }
+};
+
+// What exponents are taken from, and a sum of them.
+struct State { float base, sum; };
+RF_FN float exp2_from(float base, float from) { return exp2_fast(base - (from == -__builtin_inff() ? 0.0f : from)); }
+
+struct Larger { RF_FN float operator()(float a, float b) const { return __builtin_fmaxf(a, b); } };
+
+// Where the keys of a split are: bytes from a plane's begin to a key's channels, -1 where there is no key.
+struct Places {
+    i64 k_at[SPLIT], v_at[SPLIT];
+#if CACHE_IS_CODED
+    float k_scale[SPLIT], v_scale[SPLIT];
+#endif
+};
+// What threads of a workgroup share. Results are written where places were, behind a barrier.
+struct Shared {
+    union {
+        Places places;
+        alignas(16) float results[WAVES][RESULT_ROWS][RESULT_LENGTH];
+    };
+    State states[WAVES][ROWS];
+    u32 sums[WAVES];
+    u32 sequence, split;
+    bool is_missing;  // whether a page is not there
+};
+
+// The sequence that split `number` of all is of, and which of its own it is; false where there are not so many.
+RF_FN bool find_split(const PagedArgs& g, Shared& shared, u32 number) {
+    const u32 thread = thread_x();
+    u32 before = 0;
+    for (u32 first = 0; first < g.pages.sequences; first += THREADS) {
+        Sequence s;
+        u32 own = 0;
+        if (first + thread < g.pages.sequences) {
+            s.start(g, first + thread);
+            own = (u32)s.splits;
+        }
+        u32 end = own;
+#pragma unroll
+        for (u32 by = 1; by < ARCH_WAVE_SIZE; by *= 2) {
+            const u32 other = shuffle(end, lane() - by);
+            end += lane() >= by ? other : 0;
+        }
+        barrier();
+        if (lane() == ARCH_WAVE_SIZE - 1) shared.sums[thread / ARCH_WAVE_SIZE] = end;
+        barrier();
+        u32 total = 0;
+#pragma unroll
+        for (u32 wave = 0; wave < WAVES; ++wave) {
+            if (wave < thread / ARCH_WAVE_SIZE) end += shared.sums[wave];
+            total += shared.sums[wave];
+        }
+        if (number >= before + end - own && number < before + end) {
+            shared.sequence = first + thread;
+            shared.split = number - (before + end - own);
+        }
+        before += total;
+        if (number < before) {
+            if (thread == 0) shared.is_missing = false;
+            barrier();
+            return true;
+        }
+    }
+    return false;
+}
+
+// Rows of a workgroup: row r is of query r / group of its sequence, and of head r % group of those that share a head of keys.
+struct Rows {
+    u32 first, count;  // of the sequence's head; how many of ROWS there are
+    i32 q_first, place;  // the first token, and the place of the first query
+
+    RF_FN u32 query(const PagedArgs& g, u32 row) const { return g.group.divide(first + row); }
+    RF_FN u32 head(const PagedArgs& g, u32 row, u32 kv_head) const { return kv_head * g.group.divisor + first + row - query(g, row) * g.group.divisor; }
+};
+
+// Where the keys of a split are, from `first` to `end`.
+RF_FN void find_keys(const PagedArgs& g, Shared& shared, u32 sequence, u32 kv_head, i32 begin, i32 first, i32 end) {
+    for (i32 n = (i32)thread_x(); n < SPLIT; n += THREADS) {
+        const i32 key = begin + n;
+        i64 k_at = -1, v_at = -1;
+        if (key >= first && key < end) {
+            const u32 number = g.pages.block.divide((u32)key), offset = (u32)key - number * g.pages.block.divisor;
+            const i32 page = page_of(g.pages, sequence, number);
+            if (page >= 0 && page < (i32)g.pages.pages) {
+                k_at = token_at(g.k, page, kv_head, offset) * (i64)sizeof(Code);
+                v_at = token_at(g.v, page, kv_head, offset) * (i64)sizeof(Code);
+#if CACHE_IS_CODED
+                shared.places.k_scale[n] = *scale_at(g.k_scales, page, kv_head, offset);
+                shared.places.v_scale[n] = *scale_at(g.v_scales, page, kv_head, offset);
+#endif
+            } else {
+                RF_TELL_INDEX("paged_attention", page, (i64)g.pages.pages);
+                shared.is_missing = true;
+            }
+        }
+        shared.places.k_at[n] = k_at;
+        shared.places.v_at[n] = v_at;
+    }
+}
+
+// A row of all waves: its state, and what a channel of each wave is multiplied by.
+RF_FN State state_of_row(const Shared& shared, u32 r, float (&by)[WAVES]) {
+    State all = {-__builtin_inff(), 0.0f};
+#pragma unroll
+    for (int wave = 0; wave < WAVES; ++wave) all.base = __builtin_fmaxf(all.base, shared.states[wave][r].base);
+#pragma unroll
+    for (int wave = 0; wave < WAVES; ++wave) {
+        by[wave] = exp2_from(shared.states[wave][r].base, all.base);
+        all.sum += shared.states[wave][r].sum * by[wave];
+    }
+    return all;
+}
+// What a row comes to, and its LSE: a sink has no value, it only takes its share.
+RF_FN float sink_of(const PagedArgs& g, u32 head) { return g.sinks ? g.sinks[head] * LOG2_E : -__builtin_inff(); }
+RF_FN float total_of(float base, float sum, float sink, float most) { return sum * exp2_from(base, most) + exp2_from(sink, most); }
+RF_FN float divided(float x, float total) { return total == 0.0f ? 0.0f : x / total; }
+RF_FN float lse_of(float most, float total) {
+    return most == -__builtin_inff() ? most : (most + rf::log2(total)) * LN_2;
+}
+
+// Writes rows of a split whose results are in LDS, from `first` on: results where it is the only one, else what is added up later.
+RF_FN void write_rows(const PagedArgs& g, const Shared& shared, const Rows& rows, u32 first, u32 kv_head, u32 split, bool is_only) {
+    // Threads of a row, and rows at once.
+    const u32 row_threads = TEAM * CHANNELS < THREADS ? TEAM * CHANNELS : THREADS;
+    for (u32 n = thread_x() / row_threads; n < RESULT_ROWS && first + n < rows.count; n += THREADS / row_threads) {
+        const u32 r = first + n;
+        const i64 token = rows.q_first + (i32)rows.query(g, r), head = rows.head(g, r, kv_head);
+        float by[WAVES];
+        const State state = state_of_row(shared, r, by);
+        const float sink = sink_of(g, head), most = __builtin_fmaxf(state.base, sink);
+        const float total = total_of(state.base, state.sum, sink, most), share = exp2_from(state.base, most);
+        const i64 line = (token * g.heads + head) * g.splits + split;
+        for (u32 channel = thread_x() % row_threads; channel < g.v.depth; channel += row_threads) {
+            float x = 0.0f;
+#pragma unroll
+            for (int wave = 0; wave < WAVES; ++wave) x += shared.results[wave][n][result_at(channel)] * by[wave];
+            if (is_only) g.out[token * g.out_token + head * g.out_head + channel] = cast<In>(divided(x * share, total));
+            else g.parts[line * g.v.depth + channel] = x;
+        }
+        if (thread_x() % row_threads != 0) continue;
+        if (!is_only) {
+            g.states[2 * line] = state.base;
+            g.states[2 * line + 1] = state.sum;
+        } else if (g.lse) {
+            g.lse[token * g.lse_token + head * g.lse_head] = lse_of(most, total);
+        }
+    }
+}

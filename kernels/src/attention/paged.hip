@@ -1,0 +1,141 @@
+// paged: attention of queries at the end of sequences, whose keys and values are on the pages of a cache
+//
+//   query i of a sequence's q_len has place keys - q_len + i and sees keys up to it, with a window of w keys only the last w of them
+//   score = cap(scale * <q, k>) - slope * (place - key) + bias;   O = sum e^score v / (sum e^score + e^sink)
+//
+// Shapes : Q [tokens, heads, depth], O [tokens, heads, value_depth], LSE [tokens, heads]; strides in elements, last axes of Q and O 1;
+//          bias [tokens, ..]: of a query, for keys from keys - q_len on; cache as in cache.h, heads / group heads
+// Grid   : paged (items at most, 1, 1): an item is a split, of SPLIT keys, of ROWS rows that share a head of keys: heads of the
+//          group, then queries.
+//          Workgroups find what their items are by the lengths, and take one after the other until there is none
+//          paged_combine (tokens * heads, 1, 1) adds up the splits of a row
+// Block  : (128, 1, 1) both
+// LDS    : places of a split's keys, then results of waves; weights on their way between lanes; static
+// Needs  : planes as PAGED_ACROSS says, aligned to their pieces; depths at most 8 * TEAM; O and LSE overlap nothing
+//                                                                                                  checked by the launcher
+// Numeric: products, exponentials and sums in f32; on the matrix unit weights are rounded to PAGED_IN for the second product. Keys
+//          in ascending order,
+//          rescaled to the running maximum of a wave once that is passed by more than a factor of 2^8. Teams, waves and splits are
+//          added up in one order. Splits begin at multiples of SPLIT keys of the sequence, so that a row's bits depend on its own
+//          sequence alone. A row that sees nothing gives zeros and an LSE of -inf, and nothing of it is read. Keys on a page that is
+//          not
+//          there are not seen, and the page is told of.
+//
+// Macros : those of cache.h; PAGED_IN, type of Q and O; PAGED_TEAM: lanes that a row of keys has with eight channels in each;
+//          PAGED_ROWS;
+//          PAGED_GROUPS: workgroups that a unit has registers for; PAGED_ACROSS: whether tokens are neighbours in the plane of values,
+//          and not channels; PAGED_MATRIX: whether a split is computed by paged_matrix.h
+// One split of a workgroup's rows.
+RF_FN void run_split(const PagedArgs& g, Shared& shared, Exchanged& exchanged, u32 chunk, u32 kv_head) {
+    const u32 sequence = shared.sequence, split = shared.split;
+    Sequence s;
+    s.start(g, sequence);
+    Rows rows;
+    rows.first = chunk * ROWS;
+    const u32 all = (u32)s.q_len * g.group.divisor, most = g.q_most * g.group.divisor;
+    const u32 there = all < most ? all : most;
+    if (rows.first >= there) return;
+    rows.count = there - rows.first < ROWS ? there - rows.first : ROWS;
+    rows.q_first = s.q_first;
+    rows.place = s.keys - s.q_len;
+    // Keys that any of the rows sees.
+    const i32 begin = (s.split_first + (i32)split) * SPLIT;
+    const i32 least = rows.place + (i32)rows.query(g, 0) + 1 - g.window;
+    const i32 last = rows.place + (i32)rows.query(g, rows.count - 1) + 1;
+    const i32 first = least > begin ? least : begin;
+    i32 end = last < begin + SPLIT ? last : begin + SPLIT;
+    end = end < s.keys ? end : s.keys;
+    find_keys(g, shared, sequence, kv_head, begin, first, end);
+    Work work;
+    work.start(g, rows, kv_head);
+    barrier();
+    // None are all there where a page is not.
+    work.run(g, shared, exchanged, begin, first - begin, end - begin, shared.is_missing ? SPLIT : first - begin, rows.place);
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row += RESULT_ROWS) {
+        if (row >= rows.count) break;
+        // Nobody reads places, or the rows before, any more.
+        barrier();
+        work.put(shared, row);
+        barrier();
+        write_rows(g, shared, rows, row, kv_head, split, s.splits == 1);
+    }
+}
+
+extern "C" __global__ RF_BOUNDS(THREADS, PAGED_GROUPS) void paged(PagedArgs g) {
+    __shared__ Shared shared;
+    __shared__ Exchanged exchanged;
+    for (u32 item = group_x();; item += g.groups) {
+        const u32 line = g.kv_heads.divide(item), split = g.chunks.divide(line);
+        if (!find_split(g, shared, split)) return;
+        run_split(g, shared, exchanged, line - split * g.chunks.divisor, item - line * g.kv_heads.divisor);
+        barrier();
+    }
+}
+
+// Threads that have four channels each of a row, and how many rows of splits are read at once.
+#define COLUMNS (TEAM * 2)
+#define READERS (THREADS / COLUMNS)
+
+extern "C" __global__ __launch_bounds__(THREADS) void paged_combine(PagedArgs g) {
+    __shared__ float by[THREADS], scratch[WAVES];
+    __shared__ alignas(16) float results[READERS][COLUMNS * 4];
+    const u32 thread = thread_x(), token = group_x() / g.heads, head = group_x() - token * g.heads;
+    u32 sequence = token / g.q_most;
+    if (g.q_starts) {
+        // The last sequence that begins at this token or before.
+        u32 low = 0, high = g.pages.sequences;
+        while (high - low > 1) {
+            const u32 middle = (low + high) / 2;
+            if (g.q_starts[middle] <= (i32)token) low = middle; else high = middle;
+        }
+        sequence = low;
+    }
+    if (sequence >= g.pages.sequences) return;
+    Sequence s;
+    s.start(g, sequence);
+    const i32 query = (i32)token - s.q_first;
+    if (query < 0 || query >= s.q_len || query >= (i32)g.q_most || s.splits <= 1) return;
+    const i64 line = ((i64)token * g.heads + head) * g.splits;
+    const float* states = g.states + 2 * line;
+    float most = -__builtin_inff();
+    for (i32 i = (i32)thread; i < s.splits; i += THREADS) most = __builtin_fmaxf(most, load<2>(states + 2 * i)[0]);
+    most = group_reduce(most, Larger(), scratch, thread, THREADS);
+    const float sink = sink_of(g, head);
+    most = __builtin_fmaxf(most, sink);
+    const u32 column = thread % COLUMNS * 4, reader = thread / COLUMNS;
+    float sum = 0.0f, x[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (i32 first = 0; first < s.splits; first += THREADS) {
+        const i32 mine = first + (i32)thread;
+        float own = 0.0f;
+        if (mine < s.splits) {
+            const Vec<float, 2> state = load<2>(states + 2 * mine);
+            own = exp2_from(state[0], most);
+            sum += state[1] * own;
+        }
+        barrier();
+        by[thread] = own;
+        barrier();
+        const i32 here = s.splits - first < THREADS ? s.splits - first : THREADS;
+#pragma unroll 4
+        for (i32 i = (i32)reader; i < here; i += READERS) {
+            // What is not seen was not written.
+            if (by[i] == 0.0f || column >= g.v.depth) continue;
+            const Vec<float, 4> part = load<4>(g.parts + (line + first + i) * g.v.depth + column);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) x[e] += part[e] * by[i];
+        }
+    }
+    sum = group_reduce(sum, Sum(), scratch, thread, THREADS);
+    const float total = sum + exp2_from(sink, most);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) results[reader][column + e] = x[e];
+    barrier();
+    for (u32 n = thread; n < g.v.depth; n += THREADS) {
+        float all = 0.0f;
+#pragma unroll
+        for (int i = 0; i < READERS; ++i) all += results[i][n];
+        g.out[token * g.out_token + head * g.out_head + n] = cast<In>(divided(all, total));
+    }
+    if (thread == 0 && g.lse) g.lse[token * g.lse_token + head * g.lse_head] = lse_of(most, total);
+}

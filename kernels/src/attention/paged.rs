@@ -1,0 +1,523 @@
+//! `paged_attention`: the launcher of `paged.hip`, with products on the matrix unit (`paged_matrix.h`) or by lanes (`paged_lanes.h`).
+
+use bytemuck::{Pod, Zeroable};
+use rocfire_arch::{Arch, ArchInfo, Matrix};
+use rocfire_hal::profile::{Category, Work};
+use rocfire_hal::{Buffer, DType, Error, Source, Stream, Tensor, View, ViewMut};
+
+use crate::Result;
+use crate::cache::{self, Cache, CacheKey, CacheLayout, PageArgs, Pages, PlaneArgs, ScaleArgs};
+use crate::family::{self, BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
+
+const OP: &str = "paged_attention";
+/// Keys of a split. A constant: splits decide the order of sums, which must not depend on what else is in a batch. Half as many cost
+/// 25% of a full
+/// card's time (H200, `paged decode bf16`), as much as finding a split's keys and adding it up takes.
+const SPLIT: usize = 512;
+/// Threads of a workgroup, channels of a lane.
+const THREADS: usize = 128;
+const CHANNELS: usize = 8;
+/// Channels of a head that the matrix unit's products are made for.
+const MATRIX_DEPTHS: [usize; 2] = [64, 128];
+/// Lanes of a team: the narrowest wave bounds them, and so head sizes.
+const TEAMS: [usize; 4] = [4, 8, 16, 32];
+/// Channels of a head at most.
+pub const PAGED_DEPTH_MAX: usize = 256;
+/// Workgroups of a launch at most; each goes on to further splits. More than any card runs at once, few enough to cost nothing where
+/// lengths
+/// are shorter than their bound.
+const GROUPS_MAX: usize = 8192;
+
+/// Which queries a sequence has.
+#[derive(Clone, Copy, Debug)]
+pub enum Queries<'a> {
+    /// As many each, one sequence after the other: one for plain decoding.
+    Each(usize),
+    /// Their own numbers: those of sequence s are tokens `starts[s]` to `starts[s + 1]`.
+    Starts {
+        /// I32, `[sequences + 1]`, contiguous.
+        starts: View<'a>,
+        /// At least those of the sequence with the most; further ones are not computed.
+        most: usize,
+    },
+}
+
+impl Queries<'_> {
+    fn most(&self) -> usize {
+        match *self {
+            Queries::Each(count) => count,
+            Queries::Starts { most, .. } => most,
+        }
+    }
+}
+
+/// What paged attention reads.
+#[derive(Clone, Copy, Debug)]
+pub struct PagedInputs<'a> {
+    /// `[tokens, heads, channels]`, the last axis contiguous: the last queries of each sequence, whose own keys are in the cache.
+    pub q: View<'a>,
+    /// Which tokens are whose.
+    pub queries: Queries<'a>,
+    /// Keys and values, of a number of heads that divides that of the queries.
+    pub cache: Cache<'a>,
+    /// The pages of each sequence.
+    pub pages: Pages<'a>,
+    /// At least the keys of the longest sequence; those beyond are not seen. Splits, and with them the workspace, are made for so many.
+    pub keys_most: usize,
+    /// ALiBi: a score loses the slope of its head for every key between its key and the query's own place. `[heads]`, f32, contiguous.
+    pub slopes: Option<View<'a>>,
+    /// Of every head a score of no key, which takes its share of the weights. As `slopes`.
+    pub sinks: Option<View<'a>>,
+    /// Added to the scores of the forward's own keys, those from `keys - queries` on: f32 `[tokens, columns]`, the last axis
+    /// contiguous, column 0 being the sequence's first
+    /// own key, with at least as many columns as a sequence has queries. Minus infinity hides: a tree of guesses.
+    pub bias: Option<View<'a>>,
+}
+
+impl<'a> PagedInputs<'a> {
+    /// One query for each sequence, no slopes, sinks or bias.
+    pub fn new(q: View<'a>, cache: Cache<'a>, pages: Pages<'a>, keys_most: usize) -> PagedInputs<'a> {
+        PagedInputs { q, queries: Queries::Each(1), cache, pages, keys_most, slopes: None, sinks: None, bias: None }
+    }
+}
+
+/// What is done to the scores.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct PagedParams {
+    /// Factor of the products; `None`: `1 / sqrt(channels)`.
+    pub scale: Option<f64>,
+    /// `c`: scores become `c · tanh(score / c)`, before anything is added or hidden.
+    pub softcap: Option<f64>,
+    /// How many keys a query sees at most, its own among them; `None`: all up to its own.
+    pub window: Option<usize>,
+}
+
+/// f32 elements of a workspace for [`paged_attention`], at the worst lengths: 0 where no sequence can have several splits.
+pub fn paged_workspace(inputs: &PagedInputs<'_>, params: &PagedParams) -> usize {
+    let splits = splits_most(inputs, params);
+    let [tokens, heads, _] = <[usize; 3]>::try_from(inputs.q.shape()).unwrap_or([0; 3]);
+    if splits <= 1 { 0 } else { splits * tokens * heads * (inputs.cache.heads()[2] + 2) }
+}
+
+fn splits_most(inputs: &PagedInputs<'_>, params: &PagedParams) -> usize {
+    let all = inputs.keys_most.div_ceil(SPLIT);
+    // Keys that a sequence's queries see together begin anywhere in a split.
+    params.window.map_or(all, |window| all.min((window + inputs.queries.most()).div_ceil(SPLIT) + 1))
+}
+
+/// Attention of the last queries of sequences over a cache on pages: query `i` of a sequence's `n` has place `keys - n + i` and sees
+/// keys up to
+/// it. Lengths, pages and numbers of queries are in device memory; launches depend on the bounds alone.
+///
+/// # Shapes
+/// Inputs as [`PagedInputs`] says, channels of heads 8, 16, … 256, those of values their own. `out`: `[tokens, heads, value
+/// channels]`, the last axis
+/// contiguous; `lse`: `[tokens, heads]`, f32, any strides: the natural logarithm of the sum of exponentials. Tokens of no sequence
+/// are left as they are. `workspace`: f32, contiguous, at least [`paged_workspace`] elements; `None`: it is allocated.
+/// # Types
+/// f32, f16 or bf16, one for queries, output and cache; a cache of codes with any of them.
+/// # Numerics
+/// Products, exponentials and sums in f32; on the matrix unit weights are rounded to the type of `q` before they multiply values.
+/// Keys are cut into splits of 512, from the sequence's first on, which are added up in order: a
+/// sequence's results are the same bits whatever else is in the batch, where it is in it, and which queries come in one launch. A
+/// query that sees nothing gives zeros and an `lse` of minus infinity; that of a sequence without keys reads nothing. A page number
+/// outside
+/// the cache hides its keys, and the next read or wait tells of it. A NaN spoils the rows that see it.
+/// # Errors
+/// `Shape` for shapes, types and strides that do not fit, for a cache whose rows do not begin at multiples of 16 bytes (8 for
+/// codes), for outputs that overlap an
+/// input; `Unsupported` for other types; errors of compilation and launch.
+pub fn paged_attention(
+    stream: &Stream,
+    inputs: &PagedInputs<'_>,
+    params: &PagedParams,
+    out: ViewMut<'_>,
+    lse: Option<ViewMut<'_>>,
+    workspace: Option<ViewMut<'_>>,
+) -> Result<()> {
+    let call = Call::new(stream, inputs, params, &out, lse.as_ref())?;
+    if call.items == 0 {
+        return Ok(());
+    }
+    let mut args = call.args;
+    let needed = paged_workspace(inputs, params);
+    let allocated;
+    let memory = match &workspace {
+        _ if needed == 0 => None,
+        Some(given) => {
+            family::on_device(OP, "workspace", stream, given)?;
+            family::same_dtype(OP, "workspace", given, DType::F32)?;
+            if given.len() < needed || !given.layout().is_contiguous() {
+                let got = format!("{:?}, strides {:?}", given.shape(), given.layout().strides());
+                return Err(shape(OP, "workspace", format!("{needed} elements, contiguous"), got));
+            }
+            for view in [Some(inputs.q), Some(out.view()), lse.as_ref().map(|lse| lse.view())].iter().flatten() {
+                family::disjoint(OP, "workspace", given, view)?;
+            }
+            inputs.cache.disjoint(OP, given)?;
+            Some(given.view())
+        }
+        None => {
+            allocated = Tensor::empty(&stream.device(), &[needed], DType::F32)?;
+            Some(allocated.view())
+        }
+    };
+    if let Some(memory) = &memory {
+        // Of 16 bytes first.
+        args.parts = memory.device_address();
+        let lines = splits_most(inputs, params) * args.tokens as usize * args.heads as usize;
+        args.states = args.parts + (lines * args.v.depth as usize * size_of::<f32>()) as u64;
+    }
+    static SOURCES: Sources<PagedKey> = Sources::new();
+    let source = SOURCES.get(call.key, source);
+    let lse_buffer = lse.as_ref().map_or(out.buffer(), |lse| lse.buffer());
+    let parts_buffer = memory.as_ref().map_or(out.buffer(), View::buffer);
+    let written: [&Buffer; 3] = [out.buffer(), lse_buffer, parts_buffer];
+    let work = Work { category: Category::Attention, shape: inputs.q.shape(), ..Work::default() };
+    let launch = |kernel: &str, groups: usize| {
+        // SAFETY:
+        // - `PagedArgs` is the twin of the kernels' struct, sizes asserted on both sides. Tokens are held below those of `q`, `out`
+        // and `lse`,
+        //   pages outside the cache are not followed, entries of `pages` are read up to a sequence's last key; splits of a sequence
+        //   are at most those that the workspace was made for, as its keys are held below the bound.
+        // - They write `out`, `lse` and the workspace only.
+        unsafe {
+            KernelLaunch::new(stream, &source, (OP, kernel), [groups, 1, 1], [THREADS, 1, 1])
+                .with(0, work)
+                .run(&args, &written)
+        }
+    };
+    launch("paged", args.groups as usize)?;
+    if memory.is_some() {
+        launch("paged_combine", args.tokens as usize * args.heads as usize)?;
+    }
+    Ok(())
+}
+
+/// A checked call.
+struct Call {
+    key: PagedKey,
+    args: PagedArgs,
+    /// Splits of rows, at the worst lengths.
+    items: usize,
+}
+
+impl Call {
+    fn new(
+        stream: &Stream,
+        inputs: &PagedInputs<'_>,
+        params: &PagedParams,
+        out: &View<'_>,
+        lse: Option<&ViewMut<'_>>,
+    ) -> Result<Call> {
+        let PagedInputs { q, cache, pages, keys_most, .. } = inputs;
+        let dtype = q.dtype();
+        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
+            return Err(Error::Unsupported { op: OP, dtype, arch: q.arch() }.into());
+        }
+        cache.on_device(OP, stream)?;
+        let [kv_heads, depth, value_depth] = cache.heads();
+        let [tokens, heads, _] = <[usize; 3]>::try_from(q.shape())
+            .map_err(|_| shape(OP, "q", "[tokens, heads, channels]", format!("{:?}", q.shape())))?;
+        for (arg, view, depth) in [("q", q, depth), ("out", out, value_depth)] {
+            rows(stream, arg, view, dtype, [tokens, heads, depth])?;
+        }
+        if cache.codes.is_none() && cache.k.dtype() != dtype {
+            return Err(shape(OP, "cache", dtype, cache.k.dtype()));
+        }
+        if kv_heads == 0 || heads % kv_heads != 0 {
+            return Err(shape(OP, "cache", format!("a number of heads that divides {heads}"), kv_heads));
+        }
+        if depth.max(value_depth) > PAGED_DEPTH_MAX {
+            return Err(shape(
+                OP,
+                "cache",
+                format!("heads of at most {PAGED_DEPTH_MAX} channels"),
+                depth.max(value_depth),
+            ));
+        }
+        let device = stream.device();
+        let key = PagedKey::of(device.arch().info(), device.config().matrix, inputs);
+        let planes = cache.planes();
+        if planes[0].whole & 1 == 0 || !key.across && planes[1].whole & 1 == 0 {
+            let got = format!("strides {:?} and {:?}", cache.k.layout().strides(), cache.v.layout().strides());
+            return Err(shape(OP, "cache", "rows that begin at multiples of 16 bytes, 8 for codes", got));
+        }
+        let sequences = pages.sequences();
+        let starts = check_queries(stream, &inputs.queries, sequences, tokens)?;
+        let mut args = PagedArgs::zeroed();
+        args.pages = pages.args(OP, stream, cache.pages(), *keys_most)?;
+        for (arg, to, view) in [("slopes", &mut args.slopes, &inputs.slopes), ("sinks", &mut args.sinks, &inputs.sinks)]
+        {
+            let Some(view) = view else { continue };
+            family::on_device(OP, arg, stream, view)?;
+            family::same_dtype(OP, arg, view, DType::F32)?;
+            if view.shape() != [heads] || !view.layout().is_contiguous() {
+                let got = format!("{:?}, strides {:?}", view.shape(), view.layout().strides());
+                return Err(shape(OP, arg, format!("[{heads}], contiguous"), got));
+            }
+            *to = view.device_address();
+        }
+        let q_most = inputs.queries.most();
+        if let Some(bias) = &inputs.bias {
+            family::on_device(OP, "bias", stream, bias)?;
+            family::same_dtype(OP, "bias", bias, DType::F32)?;
+            let fits = matches!(*bias.shape(), [rows, columns] if rows == tokens && columns >= q_most);
+            if !fits || bias.layout().strides()[1] != 1 {
+                let got = format!("{:?}, strides {:?}", bias.shape(), bias.layout().strides());
+                return Err(shape(OP, "bias", format!("[{tokens}, {q_most} or more], the last axis contiguous"), got));
+            }
+            (args.bias, args.bias_token) = (bias.device_address(), bias.layout().strides()[0]);
+        }
+        args.set_params(params, depth)?;
+        if let Some(lse) = lse {
+            family::on_device(OP, "lse", stream, lse)?;
+            family::same_dtype(OP, "lse", lse, DType::F32)?;
+            if lse.shape() != [tokens, heads] {
+                return Err(shape(OP, "lse", format!("[{tokens}, {heads}]"), format!("{:?}", lse.shape())));
+            }
+            family::writable(OP, "lse", lse)?;
+            family::disjoint(OP, "lse", out, lse)?;
+            let strides = lse.layout().strides();
+            (args.lse, args.lse_token, args.lse_head) = (lse.device_address(), strides[0], strides[1]);
+        }
+        family::writable(OP, "out", out)?;
+        for output in std::iter::once(out).chain(lse.map(|lse| &**lse)) {
+            family::disjoint(OP, "q", output, q)?;
+            cache.disjoint(OP, output)?;
+            for (arg, input) in [("slopes", inputs.slopes), ("sinks", inputs.sinks), ("bias", inputs.bias)] {
+                if let Some(input) = input {
+                    family::disjoint(OP, arg, output, &input)?;
+                }
+            }
+        }
+        let group = heads / kv_heads;
+        let chunks = (q_most * group).div_ceil(key.rows);
+        // A sequence without keys has a split too: it writes zeros.
+        let items = sequences * splits_most(inputs, params).max(1) * chunks * kv_heads;
+        if items >= BOX_LIMIT || tokens * heads >= BOX_LIMIT {
+            return Err(shape(OP, "q", format!("fewer than {BOX_LIMIT} splits of heads"), items.max(tokens * heads)));
+        }
+        [args.k, args.v] = planes;
+        [args.k_scales, args.v_scales] = cache.scales();
+        (args.q, args.out, args.q_starts) = (q.device_address(), out.device_address(), starts);
+        (args.q_token, args.q_head) = (q.layout().strides()[0], q.layout().strides()[1]);
+        (args.out_token, args.out_head) = (out.layout().strides()[0], out.layout().strides()[1]);
+        let size = dtype.size_bytes() as i64;
+        let whole = [args.q_token, args.q_head].into_iter().all(|stride| stride * size % 16 == 0);
+        args.q_is_whole = (whole && args.q.is_multiple_of(16)).into();
+        (args.tokens, args.heads, args.q_most) = (tokens as u32, heads as u32, q_most as u32);
+        (args.group, args.chunks, args.kv_heads) = (FastDiv::new(group), FastDiv::new(chunks), FastDiv::new(kv_heads));
+        args.groups = items.min(GROUPS_MAX) as u32;
+        args.splits = splits_most(inputs, params) as u32;
+        Ok(Call { key, args, items: if tokens == 0 || heads == 0 { 0 } else { items } })
+    }
+}
+
+/// Checks rows of heads.
+fn rows(stream: &Stream, arg: &'static str, view: &View<'_>, dtype: DType, expected: [usize; 3]) -> Result<()> {
+    family::on_device(OP, arg, stream, view)?;
+    family::same_dtype(OP, arg, view, dtype)?;
+    if view.shape() != expected {
+        return Err(shape(OP, arg, format!("{expected:?}"), format!("{:?}", view.shape())));
+    }
+    if view.layout().strides()[2] != 1 {
+        return Err(shape(OP, arg, "a last axis of stride 1", view.layout().strides()[2]));
+    }
+    Ok(())
+}
+
+/// The address of the starts, or 0.
+fn check_queries(stream: &Stream, queries: &Queries<'_>, sequences: usize, tokens: usize) -> Result<u64> {
+    match queries {
+        Queries::Each(count) if sequences.checked_mul(*count) == Some(tokens) => Ok(0),
+        Queries::Each(count) => {
+            Err(shape(OP, "q", format!("{count} tokens for each of {sequences} sequences"), tokens))
+        }
+        Queries::Starts { starts, most } => {
+            family::on_device(OP, "queries", stream, starts)?;
+            family::same_dtype(OP, "queries", starts, DType::I32)?;
+            if starts.shape() != [sequences + 1] || !starts.layout().is_contiguous() {
+                let got = format!("{:?}, strides {:?}", starts.shape(), starts.layout().strides());
+                return Err(shape(OP, "queries", format!("[{}], contiguous", sequences + 1), got));
+            }
+            if *most == 0 && tokens > 0 {
+                return Err(shape(OP, "queries.most", "at least 1", 0));
+            }
+            Ok(starts.device_address())
+        }
+    }
+}
+
+/// What varies in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct PagedKey {
+    cache: CacheKey,
+    q: DType,
+    team: usize,
+    rows: usize,
+    /// Whether tokens are neighbours in the plane of values.
+    across: bool,
+    /// Whether products are the matrix unit's.
+    matrix: bool,
+}
+
+impl PagedKey {
+    fn of(info: &ArchInfo, matrix: bool, inputs: &PagedInputs<'_>) -> PagedKey {
+        let [kv_heads, depth, value_depth] = inputs.cache.heads();
+        let heads = inputs.q.shape().get(1).copied().unwrap_or(0);
+        let lanes = depth.max(value_depth).div_ceil(CHANNELS);
+        let team = TEAMS.into_iter().find(|&team| lanes <= team).unwrap_or(TEAMS[3]);
+        let rows = heads / kv_heads.max(1) * inputs.queries.most();
+        // Queries and sums of eight rows leave registers for four keys of 16 bits.
+        let most = if inputs.cache.k.dtype() == DType::F32 { 4 } else { 8 };
+        let across = matches!(inputs.cache.layout, CacheLayout::Packed | CacheLayout::PackedBoth);
+        let q = inputs.q.dtype();
+        let side = if matrix && !across && depth == value_depth && inputs.cache.planes().iter().all(is_aligned) {
+            matrix_rows(info, q, depth)
+        } else {
+            None
+        };
+        let rows = side.unwrap_or(rows.next_power_of_two().min(most));
+        PagedKey { cache: inputs.cache.key(), q, team, rows, across, matrix: side.is_some() }
+    }
+}
+
+/// Whether keys begin at multiples of 16 elements, and of 16 bytes.
+fn is_aligned(plane: &PlaneArgs) -> bool {
+    let strides = [plane.page, plane.head, plane.run, plane.token, plane.chunk];
+    plane.at.is_multiple_of(16) && strides.into_iter().all(|stride| stride % 16 == 0)
+}
+
+/// Rows of a workgroup where products of 16 keys are the matrix unit's, `None` where it has none that are taken. Of the first
+/// CDNA's, bf16 lacks
+/// the depth.
+fn matrix_rows(info: &ArchInfo, q: DType, depth: usize) -> Option<usize> {
+    let fits = matches!(q, DType::F16 | DType::BF16) && MATRIX_DEPTHS.contains(&depth);
+    match info.matrix {
+        Matrix::Mfma(generation) if fits && generation >= 2 => Some(16),
+        Matrix::MmaSync if fits => Some(8),
+        _ => None,
+    }
+}
+
+fn source(key: PagedKey) -> Source {
+    const LANES: &str = concat!(
+        include_str!("../cache/cache.h"),
+        include_str!("../cache/code.h"),
+        include_str!("paged.h"),
+        include_str!("paged_lanes.h"),
+        include_str!("paged.hip")
+    );
+    const MATRIX: &str = concat!(
+        include_str!("../cache/cache.h"),
+        include_str!("../cache/code.h"),
+        include_str!("paged.h"),
+        include_str!("paged_matrix.h"),
+        include_str!("paged.hip")
+    );
+    let (team, rows) = (key.team.to_string(), key.rows.to_string());
+    // Workgroups that a multiprocessor of NVIDIA's is to have registers for, without spilling any.
+    let groups = match key.rows {
+        _ if key.matrix && key.cache.format.is_none() => "3",
+        8 if !key.matrix => "2",
+        4 if key.cache.format.is_none() => "3",
+        _ => "4",
+    };
+    let own = [
+        ("PAGED_IN", c_type(key.q)),
+        ("PAGED_TEAM", &team),
+        ("PAGED_ROWS", &rows),
+        ("PAGED_ACROSS", if key.across { "1" } else { "0" }),
+        ("PAGED_MATRIX", if key.matrix { "1" } else { "0" }),
+        ("PAGED_GROUPS", groups),
+    ];
+    let defines: Vec<(&str, &str)> = key.cache.defines().into_iter().chain(own).collect();
+    Source::new(OP, if key.matrix { MATRIX } else { LANES }, &defines)
+}
+
+/// Its rows of the registry: every team and number of rows, in turn with layouts and formats.
+pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Source)> {
+    let on_unit = MATRIX_DEPTHS.into_iter().filter_map(move |depth| {
+        let rows = matrix_rows(arch.info(), dtype, depth)?;
+        Some((depth / CHANNELS, rows))
+    });
+    let on_unit = on_unit.flat_map(move |(team, rows)| {
+        let coded = cache::FORMATS.into_iter().take(3).map(Some);
+        std::iter::once(None).chain(coded).map(move |format| {
+            let cache = CacheKey { dtype: if format.is_some() { DType::U8 } else { dtype }, format };
+            source(PagedKey { cache, q: dtype, team, rows, across: false, matrix: true })
+        })
+    });
+    let all = TEAMS.into_iter().flat_map(|team| [1, 2, 4, 8].map(|rows| (team, rows)));
+    let all = all.enumerate().map(move |(turn, (team, rows))| {
+        let format = (turn % 3 == 1).then(|| cache::FORMATS[turn / 3 % cache::FORMATS.len()]);
+        let cache = CacheKey { dtype: if format.is_some() { DType::U8 } else { dtype }, format };
+        let most = if cache.dtype == DType::F32 { 4 } else { 8 };
+        source(PagedKey { cache, q: dtype, team, rows: rows.min(most), across: turn % 5 == 2, matrix: false })
+    });
+    all.chain(on_unit)
+        .map(|source| (OP, source))
+        .filter(move |_| matches!(dtype, DType::F32 | DType::F16 | DType::BF16))
+}
+
+/// `PagedArgs` of `paged.hip`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct PagedArgs {
+    q: u64,
+    out: u64,
+    lse: u64,
+    parts: u64,
+    states: u64,
+    slopes: u64,
+    sinks: u64,
+    bias: u64,
+    q_starts: u64,
+    k: PlaneArgs,
+    v: PlaneArgs,
+    k_scales: ScaleArgs,
+    v_scales: ScaleArgs,
+    pages: PageArgs,
+    q_token: i64,
+    q_head: i64,
+    out_token: i64,
+    out_head: i64,
+    lse_token: i64,
+    lse_head: i64,
+    bias_token: i64,
+    group: FastDiv,
+    chunks: FastDiv,
+    kv_heads: FastDiv,
+    scale: f32,
+    softcap: f32,
+    window: i32,
+    tokens: u32,
+    heads: u32,
+    q_most: u32,
+    q_is_whole: u32,
+    groups: u32,
+    splits: u32,
+}
+const _: () = assert!(size_of::<PagedArgs>() == 472);
+
+impl PagedArgs {
+    fn set_params(&mut self, params: &PagedParams, depth: usize) -> Result<()> {
+        if let Some(softcap) = params.softcap.filter(|softcap| softcap.is_nan() || *softcap <= 0.0) {
+            return Err(shape(OP, "softcap", "positive", softcap));
+        }
+        if params.window == Some(0) {
+            return Err(shape(OP, "window", "at least 1", 0));
+        }
+        // More than any number of keys, and places less it are still numbers.
+        const UNLIMITED: usize = 1 << 30;
+        self.scale = params.scale.unwrap_or_else(|| 1.0 / (depth as f64).sqrt()) as f32;
+        self.softcap = params.softcap.unwrap_or(0.0) as f32;
+        self.window = params.window.unwrap_or(UNLIMITED).min(UNLIMITED) as i32;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+// paged_matrix.h: a split of paged attention on the matrix unit, for 16-bit floats and codes and heads of 64 or 128. Stands behind
+// paged.h.
+//
+// A wave takes TILE keys at once, straight from memory into operands: no two waves want the same, so that LDS would gain nothing.
+// The order of channels within a product is free as long as both operands have the same, and of results wherever they are written: a lane
+// takes 16 bytes of neighbouring channels of a key, whichever k the hardware gives them.
+//
+//   scores   K · Qᵀ (Q · Kᵀ on NVIDIA's): four of one row, of keys key(i), are left in each lane, where
+//   sums     Vᵀ · Pᵀ wants them as an operand; of V a lane has its channels of these four keys, and puts pairs of keys together
+//
+// Weights are rounded to the type of Q for the second product.
+typedef In H;
+
+#define TILE 16
+#define DEPTH (TEAM * CHANNELS)
+// Channels that one access takes, accesses to a key's, and channels between them: a lane's part of K and Q, and of V.
+#define K_CHANNELS (CACHE_IS_CODED ? 16 : 8)
+#define K_PARTS (DEPTH / 4 / K_CHANNELS)
+#if RF_DEVICE_AMD
+#define LINES 16
+#define HALVES 1
+#else
+#define LINES 8
+#define HALVES 2
+#endif
+#define V_CHANNELS (DEPTH / LINES < K_CHANNELS ? DEPTH / LINES : K_CHANNELS)
+#define V_PARTS (DEPTH / LINES / V_CHANNELS)
+#define PRODUCTS (DEPTH / 16)
+static_assert(ROWS == LINES, "a row for every line of a product");
+
+struct Exchanged {};
+
+// Where a lane is in a product: its key of K or row of Q, and its group of channels or keys.
+RF_FN u32 line_of(u32 lane) { return RF_DEVICE_AMD ? lane % LINES : lane / 4; }
+RF_FN u32 group_of(u32 lane) { return RF_DEVICE_AMD ? lane / LINES : lane % 4; }
+// The keys of a tile of which a lane has scores.
+RF_FN int key_of(int i, u32 group) { return RF_DEVICE_AMD ? (int)group * 4 + i : (int)group * 2 + i % 2 + i / 2 * 8; }
+
+struct Accumulator { float at[4]; };
+#if RF_DEVICE_AMD
+struct Pair {
+    u32 words[2];
+    RF_FN explicit Pair(const u32 (&from)[2]) {
+        words[0] = from[0];
+        words[1] = from[1];
+    }
+};
+#endif
+// c += a · b: of one operand four words are rows and k, of the other two.
+RF_FN void multiply(const u32 (&a)[4], const u32 (&b)[2], Accumulator& c) {
+#if RF_DEVICE_AMD
+    typedef float Four __attribute__((ext_vector_type(4)));
+    Four sum = {c.at[0], c.at[1], c.at[2], c.at[3]};
+    const u32 both[2] = {a[0], a[1]};
+#if ARCH_MATRIX == ARCH_MATRIX_MFMA && ARCH_MFMA_GENERATION >= 2
+    if (same<H, bf16>::value) {
+        typedef short Halves __attribute__((ext_vector_type(4)));
+        sum = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bit_cast<Halves>(Pair(both)), bit_cast<Halves>(Pair(b)), sum, 0, 0, 0);
+    } else {
+        typedef _Float16 Halves __attribute__((ext_vector_type(4)));
+        sum = __builtin_amdgcn_mfma_f32_16x16x16f16(bit_cast<Halves>(Pair(both)), bit_cast<Halves>(Pair(b)), sum, 0, 0, 0);
+    }
+#endif
+#pragma unroll
+    for (int i = 0; i < 4; ++i) c.at[i] = sum[i];
+#else
+    MmaNarrow<H>::run(a[0], a[1], a[2], a[3], b[0], b[1], *(typename MmaNarrow<H>::Accumulator*)c.at);
+#endif
+}
+
+// The lower halves of two words as one, or the upper ones.
+RF_FN u32 lower_halves(u32 a, u32 b) {
+#if RF_DEVICE_AMD
+    return __builtin_amdgcn_perm(b, a, 0x05040100u);
+#else
+    u32 both;
+    asm("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(both) : "r"(a), "r"(b));
+    return both;
+#endif
+}
+RF_FN u32 upper_halves(u32 a, u32 b) {
+#if RF_DEVICE_AMD
+    return __builtin_amdgcn_perm(b, a, 0x07060302u);
+#else
+    u32 both;
+    asm("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(both) : "r"(a), "r"(b));
+    return both;
+#endif
+}
+
+// COUNT neighbouring channels of a key as they lie in a plane, and as words of H.
+template <int COUNT> struct Part {
+    static const int WORDS = COUNT * (int)sizeof(Code) / 4;
+    u32 raw[WORDS];
+
+    RF_FN void read(const char* from) {
+        const Vec<u32, WORDS> all = load<WORDS>((const u32*)from);
+#pragma unroll
+        for (int i = 0; i < WORDS; ++i) raw[i] = all[i];
+    }
+    RF_FN void clear() {
+#pragma unroll
+        for (int i = 0; i < WORDS; ++i) raw[i] = 0;
+    }
+    RF_FN u32 word(int i) const {
+#if CACHE_IS_CODED
+        float two[2];
+        decode_two(raw[i / 2], i % 2 != 0, two);
+        return two_of<H>(two[0], two[1]);
+#else
+        return raw[i];
+#endif
+    }
+};
+
+// What a lane has of a split.
+struct Work {
+    u32 q[PRODUCTS][2];
+    Accumulator sums[PRODUCTS];
+    float base, sum, slope;
+    i32 place;  // of the lane's row
+    const float* bias;
+
+    // Before the places of keys are there.
+    RF_FN void start(const PagedArgs& g, const Rows& rows, u32 kv_head) {
+        const u32 row = line_of(lane()), group = group_of(lane());
+        const bool is_there = row < rows.count;
+        const u32 query = rows.query(g, row), head = rows.head(g, row, kv_head);
+        const i64 token = rows.q_first + (i32)query;
+        const In* from = g.q + token * g.q_token + (i64)head * g.q_head + group * K_CHANNELS;
+#pragma unroll
+        for (int p = 0; p < DEPTH / 32; ++p) {
+            // Of each of the cache's accesses one or two of eight channels.
+            const int at = p * CHANNELS / K_CHANNELS * (4 * K_CHANNELS) + p * CHANNELS % K_CHANNELS;
+            u32 words[4] = {0, 0, 0, 0};
+            if (is_there && g.q_is_whole) {
+                const Vec<u32, 4> part = load<4>((const u32*)(const void*)(from + at));
+#pragma unroll
+                for (int i = 0; i < 4; ++i) words[i] = part[i];
+            } else if (is_there) {
+#pragma unroll
+                for (int i = 0; i < CHANNELS; ++i) words[i / 2] |= (u32)from[at + i].bits << (i % 2 * 16);
+            }
+#pragma unroll
+            for (int i = 0; i < 4; ++i) q[2 * p + i / 2][i % 2] = words[i];
+        }
+        place = is_there ? rows.place + (i32)query : -1;
+        slope = g.slopes && place >= 0 ? g.slopes[head] : 0.0f;
+        bias = g.bias && place >= 0 ? g.bias + token * g.bias_token - rows.place : (const float*)0;
+        base = -__builtin_inff();
+        sum = 0.0f;
+#pragma unroll
+        for (int p = 0; p < PRODUCTS; ++p)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums[p].at[i] = 0.0f;
+    }
+
+    // Over the lanes that have scores of one row.
+    template <class Op> RF_FN static float across(float x, Op op) {
+#if RF_DEVICE_AMD
+        x = op(x, Words<float, 1>::each(x, Xor16()));
+        return op(x, shuffle_xor(x, 32u));
+#else
+        x = op(x, dpp<RF_DPP_XOR1>(x));
+        return op(x, dpp<RF_DPP_XOR2>(x));
+#endif
+    }
+    // The row of value i of a product of sums.
+    RF_FN static u32 row_of(int i, u32 lane) { return RF_DEVICE_AMD ? lane % LINES : lane % 4 * 2 + i % 2; }
+
+    RF_FN float exponent(const PagedArgs& g, const Shared& shared, float x, i32 n, i32 at, i32 first_new) const {
+        if (at > place || at <= place - g.window || shared.places.k_at[n] < 0) return -__builtin_inff();
+        x *= g.scale;
+#if CACHE_IS_CODED
+        x *= shared.places.k_scale[n];
+#endif
+        if (g.softcap != 0.0f) x = rf::tanh(x / g.softcap) * g.softcap;
+        if (g.slopes) x -= slope * (float)(place - at);
+        if (bias && at >= first_new) x += bias[at];
+        return x * LOG2_E;
+    }
+    // Brings sums to a maximum that has moved too far. Others of the wave may have to; a row's own bits do not depend on them.
+    RF_FN void rescale(const float (&x)[4]) {
+        float high = __builtin_fmaxf(__builtin_fmaxf(x[0], x[1]), __builtin_fmaxf(x[2], x[3]));
+        if (!rf::ballot(high > base + RESCALE_ABOVE)) return;
+        high = across(high, Larger());
+        const float before = base, now = high > before + RESCALE_ABOVE ? high : before;
+        const float by = now > before ? exp2_from(before, now) : 1.0f;
+        base = now;
+        sum *= by;
+        float rows[2];
+#if RF_DEVICE_AMD
+        rows[0] = rows[1] = by;
+#else
+        rows[0] = shuffle(by, lane() % 4 * 8);
+        rows[1] = shuffle(by, lane() % 4 * 8 + 4);
+#endif
+#pragma unroll
+        for (int p = 0; p < PRODUCTS; ++p)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums[p].at[i] *= rows[i % 2];
+    }
+
+    RF_FN static void read_keys(const char* k, i64 apart, const i64* places, bool all, Part<K_CHANNELS> (&keys)[HALVES][K_PARTS]) {
+#pragma unroll
+        for (int h = 0; h < HALVES; ++h) {
+            const i64 place = places[h * 8 + line_of(lane())];
+#pragma unroll
+            for (int p = 0; p < K_PARTS; ++p) {
+                if (all || place >= 0) keys[h][p].read(k + place + p * apart);
+                else keys[h][p].clear();
+            }
+        }
+    }
+    RF_FN static void read_values(const char* v, const i64* places, bool all, Part<V_CHANNELS> (&values)[4][V_PARTS]) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const i64 place = places[key_of(i, group_of(lane()))];
+#pragma unroll
+            for (int p = 0; p < V_PARTS; ++p) {
+                if (all || place >= 0) values[i][p].read(v + place + p * LINES * V_CHANNELS * (int)sizeof(Code));
+                else values[i][p].clear();
+            }
+        }
+    }
+    // Four scores of the lane's row.
+    RF_FN void score(const Part<K_CHANNELS> (&keys)[HALVES][K_PARTS], float (&x)[4]) const {
+#pragma unroll
+        for (int h = 0; h < HALVES; ++h) {
+            Accumulator c = {{0.0f, 0.0f, 0.0f, 0.0f}};
+#pragma unroll
+            for (int p = 0; p < PRODUCTS; ++p) {
+                const int each = K_CHANNELS / 4;
+                const u32 key[2] = {keys[h][p / each].word(p % each * 2), keys[h][p / each].word(p % each * 2 + 1)};
+#if RF_DEVICE_AMD
+                const u32 rows[4] = {key[0], key[1], 0, 0};
+                multiply(rows, q[p], c);
+#else
+                const u32 rows[4] = {q[p][0], 0, q[p][1], 0};
+                multiply(rows, key, c);
+#endif
+            }
+#if RF_DEVICE_AMD
+#pragma unroll
+            for (int i = 0; i < 4; ++i) x[i] = c.at[i];
+#else
+            x[2 * h] = c.at[0];
+            x[2 * h + 1] = c.at[1];
+#endif
+        }
+    }
+    RF_FN void add(const Part<V_CHANNELS> (&values)[4][V_PARTS], const u32 (&weights)[2]) {
+#pragma unroll
+        for (int part = 0; part < V_PARTS; ++part)
+#pragma unroll
+            for (int w = 0; w < V_CHANNELS / 2; ++w) {
+                u32 word[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) word[i] = values[i][part].word(w);
+                const u32 low[2] = {lower_halves(word[0], word[1]), lower_halves(word[2], word[3])};
+                const u32 high[2] = {upper_halves(word[0], word[1]), upper_halves(word[2], word[3])};
+                const int n = part * V_CHANNELS / 2 + w;
+#if RF_DEVICE_AMD
+                const u32 even[4] = {low[0], low[1], 0, 0}, odd[4] = {high[0], high[1], 0, 0};
+                multiply(even, weights, sums[2 * n]);
+                multiply(odd, weights, sums[2 * n + 1]);
+#else
+                const u32 both[4] = {low[0], high[0], low[1], high[1]};
+                multiply(both, weights, sums[n]);
+#endif
+            }
+    }
+    // The channel of value i of product n.
+    RF_FN static u32 channel_of(int n, int i, u32 lane) {
+#if RF_DEVICE_AMD
+        return n / V_CHANNELS * (LINES * V_CHANNELS) + (lane / LINES * 4 + i) * V_CHANNELS + n % V_CHANNELS;
+#else
+        return n / (V_CHANNELS / 2) * (LINES * V_CHANNELS) + lane / 4 * V_CHANNELS + n % (V_CHANNELS / 2) * 2 + i / 2;
+#endif
+    }
+
+    // Keys from `first` to before `end` of the split; all are there from `whole` on.
+    RF_FN void run(const PagedArgs& g, Shared& shared, Exchanged&, i32 begin, i32 first, i32 end, i32 whole, i32 first_new) {
+        const u32 wave = thread_x() / ARCH_WAVE_SIZE, line = line_of(lane()), group = group_of(lane());
+        const char* k = (const char*)(g.k.at + channel_at(g.k, group * K_CHANNELS));
+        const char* v = (const char*)(g.v.at + channel_at(g.v, line * V_CHANNELS));
+        const u32 first_channel = group * K_CHANNELS;
+        const i64 apart = (channel_at(g.k, first_channel + 4 * K_CHANNELS) - channel_at(g.k, first_channel)) * (i64)sizeof(Code);
+        // Steps of which every key is before the first are left out.
+        const i32 step = WAVES * TILE, from = first / step * step + (i32)wave * TILE;
+        Part<K_CHANNELS> keys[HALVES][K_PARTS];
+        if (from < end) read_keys(k, apart, shared.places.k_at + from, from >= whole && from + TILE <= end, keys);
+        for (i32 at = from; at < end; at += step) {
+            Part<V_CHANNELS> values[4][V_PARTS];
+            read_values(v, shared.places.v_at + at, at >= whole && at + TILE <= end, values);
+            float x[4];
+            score(keys, x);
+            const i32 next = at + step;
+            if (next < end) read_keys(k, apart, shared.places.k_at + next, next >= whole && next + TILE <= end, keys);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const i32 n = at + key_of(i, group);
+                x[i] = exponent(g, shared, x[i], n, begin + n, first_new);
+            }
+            rescale(x);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                x[i] = exp2_from(x[i], base);
+                sum += x[i];
+#if CACHE_IS_CODED
+                // A key that is not there has no scale.
+                x[i] = x[i] == 0.0f ? 0.0f : x[i] * shared.places.v_scale[at + key_of(i, group)];
+#endif
+            }
+            const u32 weights[2] = {two_of<H>(x[0], x[1]), two_of<H>(x[2], x[3])};
+            add(values, weights);
+        }
+        sum = across(sum, Sum());
+        if (group == 0) {
+            State state = {base, sum};
+            shared.states[wave][line] = state;
+        }
+    }
+    // Results of RESULT_ROWS rows from `first` on.
+    RF_FN void put(Shared& shared, u32 first) {
+        const u32 wave = thread_x() / ARCH_WAVE_SIZE;
+#if RF_DEVICE_AMD
+        const u32 row = row_of(0, lane()) - first;
+        if (row >= RESULT_ROWS) return;
+#pragma unroll
+        for (int n = 0; n < PRODUCTS; n += 4)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                Vec<float, 4> four;
+#pragma unroll
+                for (int e = 0; e < 4; ++e) four[e] = sums[n + e].at[i];
+                store<4>(&shared.results[wave][row][channel_of(n, i, lane())], four);
+            }
+#else
+#pragma unroll
+        for (int n = 0; n < PRODUCTS; ++n)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                Vec<float, 2> two;
+                two[0] = sums[n].at[i];
+                two[1] = sums[n].at[i + 2];
+                store<2>(&shared.results[wave][row_of(i, lane())][channel_of(n, i, lane())], two);
+            }
+#endif
+    }
+};

@@ -1,0 +1,67 @@
+// code.h: elements of a cache as floats and back. Stands behind cache.h.
+template <class T> struct Element;
+template <> struct Element<float> {
+    RF_FN static float of(u32 bits) { return bit_cast<float>(bits); }
+    RF_FN static u32 bits(float x) { return bit_cast<u32>(x); }
+};
+template <> struct Element<f16> {
+    RF_FN static float of(u32 bits) { f16 x = {(u16)bits}; return to_f32(x); }
+    RF_FN static u32 bits(float x) { return f32_to_f16(x).bits; }
+};
+template <> struct Element<bf16> {
+    RF_FN static float of(u32 bits) { return bit_cast<float>(bits << 16); }
+    RF_FN static u32 bits(float x) { return f32_to_bf16(x).bits; }
+};
+#if CACHE_FORMAT >= 0
+typedef Format<CACHE_FORMAT> CodeFormat;
+template <> struct Element<u8> {
+    RF_FN static float of(u32 bits) { return CodeFormat::decode(bits); }
+    // Whole numbers to nearest, ties to even.
+    RF_FN static u32 bits(float x) { return CodeFormat::encode<RoundEven>(x, -127.0f, 127.0f); }
+};
+#endif
+
+#if CACHE_FORMAT == 3 || CACHE_FORMAT == 4 || CACHE_FORMAT == 6 || CACHE_FORMAT == 7
+// The format's number and the device's own: 1 if it converts, else 0.
+#define CACHE_CONVERTS ((ARCH_FP8 == ARCH_FP8_OCP && CACHE_FORMAT <= 4) || (ARCH_FP8 == ARCH_FP8_FNUZ && CACHE_FORMAT >= 6))
+#else
+#define CACHE_CONVERTS 0
+#endif
+
+// Two codes of a word, its lower ones or its upper ones, as floats.
+RF_FN void decode_two(u32 word, bool upper, float* to) {
+#if CACHE_CONVERTS && RF_DEVICE_AMD
+    typedef float Two __attribute__((ext_vector_type(2)));
+    Two two;
+    if (CACHE_FORMAT == 3 || CACHE_FORMAT == 6)
+        two = upper ? __builtin_amdgcn_cvt_pk_f32_fp8((i32)word, true) : __builtin_amdgcn_cvt_pk_f32_fp8((i32)word, false);
+    else
+        two = upper ? __builtin_amdgcn_cvt_pk_f32_bf8((i32)word, true) : __builtin_amdgcn_cvt_pk_f32_bf8((i32)word, false);
+    to[0] = two.x;
+    to[1] = two.y;
+#elif CACHE_CONVERTS && !RF_DEVICE_AMD
+    u32 halves;
+    u16 both = (u16)(upper ? word >> 16 : word);
+    if (CACHE_FORMAT == 3)
+        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(both));
+    else
+        asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(both));
+    f16 low = {(u16)halves}, high = {(u16)(halves >> 16)};
+    to[0] = to_f32(low);
+    to[1] = to_f32(high);
+#elif CACHE_FORMAT >= 0
+    to[0] = Element<Code>::of(upper ? word >> 16 & 0xffu : word & 0xffu);
+    to[1] = Element<Code>::of(upper ? word >> 24 : word >> 8 & 0xffu);
+#endif
+}
+
+// Eight channels as floats.
+RF_FN void decoded(const Channels& channels, float* to) {
+    if (CACHE_IS_CODED) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) decode_two(channels.words[i / 2], i % 2 != 0, to + 2 * i);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < LANE_CHANNELS; ++i) to[i] = Element<Code>::of(channels.bits(i));
+}

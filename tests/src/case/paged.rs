@@ -1,0 +1,288 @@
+//! Attention over a cache on pages: lengths around splits and pages, shared heads, several queries, every layout and format, all that
+//! hides a key.
+
+use rocfire_hal::{DType, Stream, Tensor};
+use rocfire_kernels::attention::{PagedInputs, PagedParams, Queries, paged_attention};
+use rocfire_kernels::cache::CacheLayout;
+use rocfire_kernels::quant::Format;
+
+use super::cache::{Form, Scales, page_arrays, page_numbers, pages_of};
+use super::{Call, Case, Failure};
+use crate::data::{Array, Placement};
+use crate::oracle::{dot, sum};
+
+/// What a case asks for.
+#[derive(Clone, Copy, Debug)]
+struct Spec {
+    /// Queries and keys of each sequence.
+    sequences: &'static [(usize, usize)],
+    heads: usize,
+    kv_heads: usize,
+    depths: [usize; 2],
+    block: usize,
+    layout: CacheLayout,
+    codes: Option<(Format, Scales)>,
+    /// Whether pages are in a list and not in a table.
+    is_list: bool,
+    softcap: Option<f64>,
+    window: Option<usize>,
+    slopes: bool,
+    sinks: bool,
+    /// Whether the forward's own keys have a bias, which hides some.
+    bias: bool,
+}
+
+const PLAIN: Spec = Spec {
+    sequences: &[(1, 57)],
+    heads: 4,
+    kv_heads: 1,
+    depths: [64, 64],
+    block: 16,
+    layout: CacheLayout::Nhd,
+    codes: None,
+    is_list: false,
+    softcap: None,
+    window: None,
+    slopes: false,
+    sinks: false,
+    bias: false,
+};
+
+const fn coded(spec: Spec, format: Format, scales: Scales) -> Spec {
+    Spec { codes: Some((format, scales)), ..spec }
+}
+
+/// A key, none, around a page, around a split, many splits; every head size's team, every number of rows.
+const SIZES: [Spec; 35] = [
+    Spec { sequences: &[(1, 3), (1, 5)], heads: 2, depths: [8, 8], block: 4, ..PLAIN },
+    Spec { sequences: &[(1, 1)], heads: 1, ..PLAIN },
+    PLAIN,
+    Spec { sequences: &[(1, 7), (1, 0), (1, 26)], heads: 8, depths: [128, 128], ..PLAIN },
+    Spec { sequences: &[(1, 109), (1, 511), (1, 512), (1, 513)], heads: 4, kv_heads: 2, ..PLAIN },
+    Spec { sequences: &[(1, 577), (1, 128)], heads: 16, kv_heads: 2, depths: [128, 128], block: 32, ..PLAIN },
+    Spec { sequences: &[(1, 1300)], heads: 4, kv_heads: 1, depths: [128, 128], ..PLAIN },
+    Spec { sequences: &[(1, 530), (1, 3)], heads: 2, depths: [256, 256], is_list: true, ..PLAIN },
+    Spec { sequences: &[(1, 40), (1, 17)], heads: 10, depths: [128, 128], block: 1, is_list: true, ..PLAIN },
+    Spec { sequences: &[(1, 70)], heads: 6, kv_heads: 3, depths: [32, 32], ..PLAIN },
+    Spec { sequences: &[(1, 300)], depths: [80, 80], block: 7, ..PLAIN },
+    Spec { sequences: &[(1, 65)], depths: [192, 128], ..PLAIN },
+    Spec { sequences: &[(1, 65)], depths: [96, 112], heads: 32, kv_heads: 4, ..PLAIN },
+    Spec { sequences: &[(1, 270)], depths: [8, 8], heads: 2, ..PLAIN },
+    Spec { sequences: &[(1, 270)], layout: CacheLayout::Hnd, ..PLAIN },
+    Spec { sequences: &[(1, 270), (1, 31)], layout: CacheLayout::Packed, ..PLAIN },
+    Spec { sequences: &[(1, 270)], layout: CacheLayout::PackedBoth, depths: [128, 128], ..PLAIN },
+    Spec { sequences: &[(1, 30)], layout: CacheLayout::Packed, block: 6, ..PLAIN },
+    // Several queries, of which the first see less; more of them than keys; sequences of their own numbers.
+    Spec { sequences: &[(2, 513), (2, 40)], depths: [128, 128], ..PLAIN },
+    Spec { sequences: &[(4, 58), (4, 2)], heads: 8, kv_heads: 4, ..PLAIN },
+    Spec { sequences: &[(1, 58), (3, 600), (0, 9), (7, 7)], heads: 2, ..PLAIN },
+    Spec { sequences: &[(40, 300), (1, 20)], heads: 2, kv_heads: 2, depths: [32, 32], ..PLAIN },
+    Spec { sequences: &[(4, 290), (4, 33)], bias: true, ..PLAIN },
+    Spec { sequences: &[(1, 300), (1, 12)], window: Some(10), ..PLAIN },
+    Spec { sequences: &[(3, 1100)], window: Some(600), ..PLAIN },
+    Spec { sequences: &[(1, 300)], softcap: Some(1.5), window: Some(200), slopes: true, ..PLAIN },
+    Spec { sequences: &[(2, 600), (2, 0)], heads: 2, sinks: true, slopes: true, ..PLAIN },
+    Spec { sequences: &[(1, 100), (1, 0)], sinks: true, softcap: Some(30.0), depths: [128, 128], ..PLAIN },
+    coded(Spec { sequences: &[(1, 582), (1, 5)], depths: [128, 128], ..PLAIN }, Format::E4M3, Scales::Tensor),
+    coded(Spec { sequences: &[(1, 282), (1, 5)], ..PLAIN }, Format::E4M3Fnuz, Scales::Token),
+    coded(Spec { sequences: &[(1, 100)], heads: 8, kv_heads: 4, ..PLAIN }, Format::I8, Scales::Token),
+    coded(Spec { sequences: &[(2, 300)], layout: CacheLayout::Packed, ..PLAIN }, Format::E4M3, Scales::Block),
+    coded(Spec { sequences: &[(1, 90)], layout: CacheLayout::PackedBoth, ..PLAIN }, Format::I8, Scales::Tensor),
+    coded(
+        Spec { sequences: &[(1, 90)], layout: CacheLayout::Hnd, depths: [256, 256], ..PLAIN },
+        Format::E5M2,
+        Scales::Token,
+    ),
+    coded(Spec { sequences: &[(1, 90), (1, 0)], sinks: true, ..PLAIN }, Format::E5M2Fnuz, Scales::Block),
+];
+
+const TYPES: [DType; 3] = [DType::BF16, DType::F16, DType::F32];
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (turn, spec) in SIZES.into_iter().enumerate() {
+        cases.push(paged(TYPES[turn % 3], spec));
+        if turn % 3 == 1 {
+            cases.push(paged(TYPES[(turn + 1) % 3], spec));
+        }
+    }
+    cases
+}
+
+impl Spec {
+    fn lens(&self) -> Vec<usize> {
+        self.sequences.iter().map(|&(_, keys)| keys).collect()
+    }
+
+    fn tokens(&self) -> usize {
+        self.sequences.iter().map(|&(queries, _)| queries).sum()
+    }
+
+    fn q_most(&self) -> usize {
+        self.sequences.iter().map(|&(queries, _)| queries).max().unwrap_or(0)
+    }
+
+    fn is_ragged(&self) -> bool {
+        self.sequences.iter().any(|&(queries, _)| queries != self.q_most())
+    }
+
+    fn form(&self) -> Form {
+        let used: usize = self.lens().iter().map(|len| len.div_ceil(self.block)).sum();
+        // An odd number, and pages that nobody has.
+        let pages = (used + 2) | 1;
+        let Spec { block, kv_heads: heads, depths, layout, codes, .. } = *self;
+        Form { pages, block, heads, depths, layout, codes }
+    }
+
+    fn name(&self) -> String {
+        let mut name = format!("{:?} {}/{} {}", self.sequences, self.heads, self.kv_heads, self.form().name());
+        let named = [
+            (self.is_list, " by lists"),
+            (self.softcap.is_some(), " softcap"),
+            (self.window.is_some(), " window"),
+            (self.slopes, " slopes"),
+            (self.sinks, " sinks"),
+            (self.bias, " bias"),
+        ];
+        named.iter().filter(|(is_there, _)| *is_there).for_each(|(_, word)| name.push_str(word));
+        name
+    }
+
+    /// Queries, then the cache, pages, and what else there is.
+    fn inputs(&self, dtype: DType) -> Vec<Array> {
+        let form = self.form();
+        let mut inputs = vec![Array::random(&[self.tokens(), self.heads, self.depths[0]], dtype, 1)];
+        let mut cache = form.arrays(dtype, 50);
+        if self.codes.is_none() {
+            // What no sequence has is not a number: it is not read, or does not count.
+            let mut is_used = vec![false; form.pages * form.block];
+            for (pages, len) in page_numbers(&form, &self.lens()).iter().zip(self.lens()) {
+                (0..len).for_each(|key| is_used[pages[key / form.block] * form.block + key % form.block] = true);
+            }
+            for slot in (0..is_used.len()).filter(|&slot| !is_used[slot]) {
+                for plane in 0..2 {
+                    for head in 0..form.heads {
+                        for channel in 0..form.depths[plane] {
+                            cache[plane].values[form.at(plane, dtype, [slot, head, channel])] = f64::NAN;
+                        }
+                    }
+                }
+            }
+        }
+        inputs.extend(cache);
+        inputs.extend(page_arrays(&form, &self.lens(), self.is_list));
+        let starts = self.sequences.iter().scan(0, |at, (queries, _)| {
+            *at += queries;
+            Some(*at as f64)
+        });
+        let starts: Vec<f64> = std::iter::once(0.0).chain(starts).collect();
+        inputs.push(Array::new(&[starts.len()], DType::I32, starts));
+        let of_heads = |seed, by: f64| {
+            let random = Array::random(&[self.heads], DType::F32, seed);
+            Array::new(&[self.heads], DType::F32, random.values.iter().map(|x| x.abs() * by).collect())
+        };
+        inputs.extend(self.slopes.then(|| of_heads(7, 1.0 / 16.0)));
+        inputs.extend(self.sinks.then(|| of_heads(8, 1.0)));
+        inputs.extend(self.bias.then(|| {
+            let mut bias = Array::random(&[self.tokens(), self.q_most()], DType::F32, 9);
+            // A query does not see the one before it; it sees itself.
+            for token in 0..self.tokens() {
+                let own = token % self.q_most();
+                if own > 0 {
+                    bias.values[token * self.q_most() + own - 1] = f64::NEG_INFINITY;
+                }
+            }
+            bias
+        }));
+        inputs
+    }
+
+    /// Where slopes, sinks and bias are among the inputs.
+    fn optional(&self, first: usize) -> [Option<usize>; 3] {
+        let mut next = first;
+        [self.slopes, self.sinks, self.bias].map(|is_there| {
+            next += usize::from(is_there);
+            is_there.then_some(next - 1)
+        })
+    }
+}
+
+fn oracle(spec: &Spec, dtype: DType, inputs: &[Array], [first_cache, _, others]: [usize; 3]) -> Vec<Vec<f64>> {
+    let (form, lens) = (spec.form(), spec.lens());
+    let cache = &inputs[first_cache..];
+    let [slopes, sinks, bias] = spec.optional(others).map(|place| place.map(|place| &inputs[place].values));
+    let [k_depth, v_depth] = spec.depths;
+    let numbers = page_numbers(&form, &lens);
+    let (mut out, mut lses) = (Vec::new(), Vec::new());
+    let mut token = 0;
+    for (sequence, &(queries, keys)) in spec.sequences.iter().enumerate() {
+        for query in 0..queries {
+            for head in 0..spec.heads {
+                let kv_head = head / (spec.heads / spec.kv_heads);
+                let place = keys as i64 - queries as i64 + query as i64;
+                let own = (keys as i64 - queries as i64).max(i64::MIN);
+                let slot = |key: usize| numbers[sequence][key / form.block] * form.block + key % form.block;
+                let element = |plane: usize, key: usize, channel: usize| {
+                    let scale = form.codes.map_or(1.0, |_| form.scale(&cache[2 + plane], slot(key), kv_head));
+                    form.decode(cache[plane].values[form.at(plane, dtype, [slot(key), kv_head, channel])]) * scale
+                };
+                let least = spec.window.map_or(0, |window| (place + 1 - window as i64).max(0));
+                let mut seen = Vec::new();
+                for key in least..=place {
+                    let row = (token * spec.heads + head) * k_depth;
+                    let at = key as usize;
+                    let product = dot((0..k_depth).map(|d| (inputs[0].values[row + d], element(0, at, d))));
+                    let mut score = product / (k_depth as f64).sqrt();
+                    score = spec.softcap.map_or(score, |cap| cap * (score / cap).tanh());
+                    score -= slopes.map_or(0.0, |slopes| slopes[head] * (place - key) as f64);
+                    if key >= own {
+                        let columns = spec.q_most();
+                        score += bias.map_or(0.0, |bias| bias[token * columns + (key - own) as usize]);
+                    }
+                    seen.push((at, score));
+                }
+                let sink = sinks.map_or(f64::NEG_INFINITY, |sinks| sinks[head]);
+                let most = seen.iter().map(|&(_, score)| score).fold(sink, f64::max);
+                let exp: Vec<f64> = seen.iter().map(|&(_, score)| (score - most).exp()).collect();
+                let total = sum(&exp) + if sinks.is_some() { (sink - most).exp() } else { 0.0 };
+                lses.push(if most == f64::NEG_INFINITY { most } else { most + total.ln() });
+                for d in 0..v_depth {
+                    let pairs = seen.iter().zip(&exp).map(|(&(key, _), exp)| (exp / total, element(1, key, d)));
+                    out.push(dot(pairs));
+                }
+            }
+            token += 1;
+        }
+    }
+    vec![out, lses]
+}
+
+fn paged(dtype: DType, spec: Spec) -> Case {
+    let form = spec.form();
+    let cache_len = form.arrays(dtype, 50).len();
+    let pages = 1 + cache_len;
+    let starts = pages + if spec.is_list { 3 } else { 2 };
+    let most = spec.lens().into_iter().max().unwrap_or(0);
+    let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
+        let cache = form.cache(&inputs[1..pages])?;
+        let mut read = PagedInputs::new(inputs[0].view(), cache, pages_of(&inputs[pages..starts]), most);
+        read.queries = match spec.is_ragged() {
+            true => Queries::Starts { starts: inputs[starts].view(), most: spec.q_most() },
+            false => Queries::Each(spec.q_most()),
+        };
+        [read.slopes, read.sinks, read.bias] =
+            spec.optional(starts + 1).map(|place| place.map(|place| inputs[place].view()));
+        let mut params = PagedParams::default();
+        (params.softcap, params.window) = (spec.softcap, spec.window);
+        let [out, lse] = outputs else { unreachable!("two outputs are asked for below") };
+        Ok(paged_attention(stream, &read, &params, out.view_mut(), Some(lse.view_mut()), None)?)
+    };
+    let inputs = spec.inputs(dtype).into_iter().map(|array| (array, Placement::Contiguous)).collect();
+    let outputs =
+        vec![(vec![spec.tokens(), spec.heads, spec.depths[1]], dtype), (vec![spec.tokens(), spec.heads], DType::F32)];
+    let oracle = move |inputs: &[Array]| oracle(&spec, dtype, inputs, [1, pages, starts + 1]);
+    let pairs: usize = spec.sequences.iter().map(|(queries, keys)| queries * keys * spec.heads).sum();
+    let flops = 2.0 * (pairs * spec.depths.iter().sum::<usize>()) as f64;
+    let call = Call { inputs, outputs, launch, oracle };
+    Case::new("paged_attention", dtype, spec.name(), flops, call).summing(spec.depths[0] + most)
+}
