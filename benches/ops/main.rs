@@ -19,6 +19,7 @@ mod product;
 mod quant;
 mod record;
 mod scaled;
+mod serving;
 mod timing;
 mod tokens;
 
@@ -139,8 +140,18 @@ fn main() -> Result<(), Error> {
 /// Every operator; where time is short, the first shape of each before the second of any.
 fn operators(in_turn: bool) -> Vec<Make> {
     let scaled = scaled::ops();
-    let all = [fused::OPS, launchers::OPS, &scaled, product::OPS, quant::OPS, conv::OPS, attention::OPS, tokens::OPS]
-        .concat();
+    let all = [
+        fused::OPS,
+        launchers::OPS,
+        &scaled,
+        product::OPS,
+        quant::OPS,
+        conv::OPS,
+        attention::OPS,
+        serving::OPS,
+        tokens::OPS,
+    ]
+    .concat();
     if !in_turn {
         return all;
     }

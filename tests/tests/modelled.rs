@@ -8,7 +8,11 @@
 
 use rocfire_hal::modelled::{Profile, Sample};
 use rocfire_hal::{Config, DType, Device, DeviceId, Layout, Tensor};
-use rocfire_kernels::attention::{AttentionInputs, AttentionParams, AttentionSaved, attention, attention_backward};
+use rocfire_kernels::attention::{
+    AttentionInputs, AttentionParams, AttentionSaved, PagedInputs, PagedParams, attention, attention_backward,
+    paged_attention,
+};
+use rocfire_kernels::cache::{Cache, CacheCodes, CacheLayout, CacheMut, Pages, ScaleRule, gather, write};
 use rocfire_kernels::conv::{ConvParams, conv};
 use rocfire_kernels::experts::{ByExpert, GroupScore, Groups, RouteParams, Score, SortParams, route, sort_by_expert};
 use rocfire_kernels::gate::{Activation, GateParams, gate};
@@ -85,6 +89,11 @@ const SUBJECTS: &[Subject] = &[
     sampled("attention bf16 H4 S1024 D128 causal", |d| attend(d, 1024, true)),
     sampled("attention gradients bf16 H4 S512 D128", attend_back),
     sampled("attention f32 H32 S1024 D64", attend_f32),
+    always("paged decode bf16 4x2048 H32/8 D128", |d| decode(d, None)),
+    sampled("paged decode fp8 4x2048 H32/8 D128", |d| decode(d, Some(fp8(d)))),
+    sampled("cache write bf16 8192x8x128", |d| written(d, None)),
+    sampled("cache write fp8 by token 8192x8x128", |d| written(d, Some(fp8(d)))),
+    sampled("cache gather bf16 4x2048x8x128", gathered),
     sampled("convolution f16 N8 56x56 128->256 3x3", convolve),
     always("RMSNorm bf16 8192x4096", |d| normalise(d, NormKind::Rms, COLS)),
     sampled("LayerNorm bf16 8192x4096", |d| normalise(d, NormKind::Layer, COLS)),
@@ -115,6 +124,13 @@ const KNOWN: &[Known] = &[
         "",
         Limit::Fetched,
         "the weight is read and written once to be laid out; the product after it fetches its operands once",
+    ),
+    (
+        "paged",
+        "paged decode",
+        "gfx1100",
+        Limit::Conflicts,
+        "none with lanes in order, as is published for stores; taken out of order, 2.2%: of results, whose eight channels a lane stores in two accesses",
     ),
     (
         "attention",
@@ -276,6 +292,60 @@ fn attend_f32(device: &Device) -> Outcome {
     let mut all: Vec<Tensor> = (0..4).map(made).collect::<Result<_, _>>()?;
     let [q, k, v, out] = &mut all[..] else { return Err("four tensors".into()) };
     Ok(attention(device.stream(), &inputs(q, k, v), &AttentionParams::default(), out.view_mut(), None)?)
+}
+
+const PAGED: [usize; 2] = [4, 2048];
+const KV: [usize; 2] = [8, 128];
+
+/// Keys and values on pages of 16 tokens, scales of tokens, and every sequence's pages and keys.
+fn paged(device: &Device, format: Option<Format>) -> rocfire_hal::Result<[Tensor; 5]> {
+    let ([sequences, keys], [heads, depth]) = (PAGED, KV);
+    let pages = sequences * keys / 16;
+    let plane = zeros(device, &[pages, 16, heads, depth], if format.is_some() { DType::U8 } else { DType::BF16 })?;
+    let values = zeros(device, plane.shape(), plane.dtype())?;
+    let integers = |shape: &[usize], values: &mut dyn Iterator<Item = i32>| {
+        Tensor::from_bytes(device, shape, DType::I32, &values.flat_map(i32::to_le_bytes).collect::<Vec<_>>())
+    };
+    let table = integers(&[sequences, keys / 16], &mut (0..pages as i32))?;
+    let lens = integers(&[sequences], &mut (0..sequences).map(|_| keys as i32))?;
+    Ok([plane, values, zeros(device, &[pages, heads, 16], DType::F32)?, table, lens])
+}
+
+fn codes(format: Option<Format>, scales: &Tensor) -> Option<CacheCodes<'_>> {
+    format.map(|format| CacheCodes { format, k_scales: scales.view(), v_scales: scales.view() })
+}
+
+fn decode(device: &Device, format: Option<Format>) -> Outcome {
+    let [k, v, scales, table, lens] = paged(device, format)?;
+    let shape = [PAGED[0], 4 * KV[0], KV[1]];
+    let (q, mut out) = (zeros(device, &shape, DType::BF16)?, zeros(device, &shape, DType::BF16)?);
+    let cache = Cache::new(k.view(), v.view(), CacheLayout::Nhd, codes(format, &scales))?;
+    let pages = Pages::Table { pages: table.view(), lens: lens.view() };
+    let inputs = PagedInputs::new(q.view(), cache, pages, PAGED[1]);
+    Ok(paged_attention(device.stream(), &inputs, &PagedParams::default(), out.view_mut(), None, None)?)
+}
+
+fn written(device: &Device, format: Option<Format>) -> Outcome {
+    let [mut k, mut v, scales, ..] = paged(device, format)?;
+    let tokens = PAGED[0] * PAGED[1];
+    let rows = zeros(device, &[tokens, KV[0], KV[1]], DType::BF16)?;
+    let slots: Vec<u8> = (0..tokens as i64).flat_map(i64::to_le_bytes).collect();
+    let slots = Tensor::from_bytes(device, &[tokens], DType::I64, &slots)?;
+    let mut cache = CacheMut::new(k.view_mut(), v.view_mut(), CacheLayout::Nhd, codes(format, &scales))?;
+    let rule = if format.is_some() { ScaleRule::Token } else { ScaleRule::Given };
+    Ok(write(device.stream(), rows.view(), rows.view(), &mut cache, slots.view(), rule)?)
+}
+
+fn gathered(device: &Device) -> Outcome {
+    let [k, v, _, table, lens] = paged(device, None)?;
+    let [sequences, keys] = PAGED;
+    let made = || zeros(device, &[sequences * keys, KV[0], KV[1]], DType::BF16);
+    let (mut key, mut value) = (made()?, made()?);
+    let starts: Vec<u8> = (0..=sequences).flat_map(|sequence| ((sequence * keys) as i32).to_le_bytes()).collect();
+    let starts = Tensor::from_bytes(device, &[sequences + 1], DType::I32, &starts)?;
+    let cache = Cache::new(k.view(), v.view(), CacheLayout::Nhd, None)?;
+    let pages = Pages::Table { pages: table.view(), lens: lens.view() };
+    Ok(gather(device.stream(), &cache, &pages, starts.view(), keys, key.view_mut(), value.view_mut())?)
 }
 
 fn convolve(device: &Device) -> Outcome {
