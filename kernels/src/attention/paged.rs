@@ -17,6 +17,9 @@ const SPLIT: usize = 512;
 /// Threads of a workgroup, channels of a lane.
 const THREADS: usize = 128;
 const CHANNELS: usize = 8;
+/// Rows of a workgroup on the vector units at most: queries and sums of eight would leave no registers for the keys on gfx906 and RDNA. How many
+/// there are changes no bit.
+const LANE_ROWS_MAX: usize = 4;
 /// Channels of a head that the matrix unit's products are made for.
 const MATRIX_DEPTHS: [usize; 2] = [64, 128];
 /// Lanes of a team: the narrowest wave bounds them, and so head sizes.
@@ -370,8 +373,6 @@ impl PagedKey {
         let lanes = depth.max(value_depth).div_ceil(CHANNELS);
         let team = TEAMS.into_iter().find(|&team| lanes <= team).unwrap_or(TEAMS[3]);
         let rows = heads / kv_heads.max(1) * inputs.queries.most();
-        // Queries and sums of eight rows leave registers for four keys of 16 bits.
-        let most = if inputs.cache.k.dtype() == DType::F32 { 4 } else { 8 };
         let across = matches!(inputs.cache.layout, CacheLayout::Packed | CacheLayout::PackedBoth);
         let q = inputs.q.dtype();
         let side = if matrix && !across && depth == value_depth && inputs.cache.planes().iter().all(is_aligned) {
@@ -379,7 +380,7 @@ impl PagedKey {
         } else {
             None
         };
-        let rows = side.unwrap_or(rows.next_power_of_two().min(most));
+        let rows = side.unwrap_or(rows.next_power_of_two().min(LANE_ROWS_MAX));
         PagedKey { cache: inputs.cache.key(), q, team, rows, across, matrix: side.is_some() }
     }
 }
@@ -419,12 +420,7 @@ fn source(key: PagedKey) -> Source {
     );
     let (team, rows) = (key.team.to_string(), key.rows.to_string());
     // Workgroups that a multiprocessor of NVIDIA's is to have registers for, without spilling any.
-    let groups = match key.rows {
-        _ if key.matrix && key.cache.format.is_none() => "3",
-        8 if !key.matrix => "2",
-        4 if key.cache.format.is_none() => "3",
-        _ => "4",
-    };
+    let groups = if key.rows >= LANE_ROWS_MAX && key.cache.format.is_none() { "3" } else { "4" };
     let own = [
         ("PAGED_IN", c_type(key.q)),
         ("PAGED_TEAM", &team),
@@ -450,12 +446,11 @@ pub(super) fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'stati
             source(PagedKey { cache, q: dtype, team, rows, across: false, matrix: true })
         })
     });
-    let all = TEAMS.into_iter().flat_map(|team| [1, 2, 4, 8].map(|rows| (team, rows)));
+    let all = TEAMS.into_iter().flat_map(|team| [1, 2, 4].map(|rows| (team, rows)));
     let all = all.enumerate().map(move |(turn, (team, rows))| {
-        let format = (turn % 3 == 1).then(|| cache::FORMATS[turn / 3 % cache::FORMATS.len()]);
+        let format = (turn % 4 == 1).then(|| cache::FORMATS[turn / 4 % cache::FORMATS.len()]);
         let cache = CacheKey { dtype: if format.is_some() { DType::U8 } else { dtype }, format };
-        let most = if cache.dtype == DType::F32 { 4 } else { 8 };
-        source(PagedKey { cache, q: dtype, team, rows: rows.min(most), across: turn % 5 == 2, matrix: false })
+        source(PagedKey { cache, q: dtype, team, rows, across: turn % 5 == 2, matrix: false })
     });
     all.chain(on_unit)
         .map(|source| (OP, source))
