@@ -160,10 +160,10 @@ impl Spec {
                 (0..len).for_each(|key| is_used[pages[key / form.block] * form.block + key % form.block] = true);
             }
             for slot in (0..is_used.len()).filter(|&slot| !is_used[slot]) {
-                for plane in 0..2 {
+                for (plane, array) in cache[..2].iter_mut().enumerate() {
                     for head in 0..form.heads {
                         for channel in 0..form.depths[plane] {
-                            cache[plane].values[form.at(plane, dtype, [slot, head, channel])] = f64::NAN;
+                            array.values[form.at(plane, dtype, [slot, head, channel])] = f64::NAN;
                         }
                     }
                 }
@@ -220,7 +220,7 @@ fn oracle(spec: &Spec, dtype: DType, inputs: &[Array], [first_cache, _, others]:
             for head in 0..spec.heads {
                 let kv_head = head / (spec.heads / spec.kv_heads);
                 let place = keys as i64 - queries as i64 + query as i64;
-                let own = (keys as i64 - queries as i64).max(i64::MIN);
+                let own = keys as i64 - queries as i64;
                 let slot = |key: usize| numbers[sequence][key / form.block] * form.block + key % form.block;
                 let element = |plane: usize, key: usize, channel: usize| {
                     let scale = form.codes.map_or(1.0, |_| form.scale(&cache[2 + plane], slot(key), kv_head));
