@@ -6,7 +6,7 @@
 //
 // Shapes : x, x_grad [batch, channels, 3 axes]; out, grad, indices [batch, channels, 3 axes]; strides in elements, any
 // Grid   : (ceil(count / 256), 1, 1)            one lane per element of x_grad, of out; or of out per run of WINDOWS along a row;
-//          or per MAXIMUM_PIECE channels
+//          or per MAXIMUM_PIECE channels of one of these places
 // Block  : (256, 1, 1)
 // Needs  : count < 2^31, spatial extents and windows within 2^29           checked by the launcher
 // Numeric: exact. The first of equals; of a window with NaN the last of them, or with MAXIMUM_NAN 0 NaN if it is first, else the
@@ -15,7 +15,7 @@
 // Macros : types MAXIMUM_TYPE, MAXIMUM_SUM, MAXIMUM_INDEX; MAXIMUM_INDICES, whether indices are written; MAXIMUM_GRADIENT;
 //          MAXIMUM_WIDTH, 0 or a window's extent along rows that are read in vectors, and then MAXIMUM_HEIGHT, its extent along the
 //          axis before, MAXIMUM_STEP, the stride along rows, MAXIMUM_LEFT, the padding; MAXIMUM_PIECE, 0 or how many channels, side
-//          by side and aligned in x and out, a lane takes at once: then `channels` counts such pieces, and there are no indices;
+//          by side and aligned in all tensors, a lane takes at once: then `channels` counts such pieces;
 //          MAXIMUM_INNER, whether lanes count channels first, which lie side by side in what is written; MAXIMUM_NAN, whether a NaN counts wherever it stands
 using namespace rf;
 
@@ -61,6 +61,32 @@ RF_FN Position position(const MaximumArgs& g, u32 n) {
     return p;
 #endif
 }
+
+#if MAXIMUM_PIECE
+// The indices of a piece, in accesses of 16 bytes at most.
+struct IndexPiece {
+    static const int EACH = 16 / (int)sizeof(Index) < MAXIMUM_PIECE ? 16 / (int)sizeof(Index) : MAXIMUM_PIECE;
+    Index at[MAXIMUM_PIECE];
+
+    RF_FN void get(const Index* from) {
+#pragma unroll
+        for (int i = 0; i < MAXIMUM_PIECE; i += EACH) {
+            Vec<Index, EACH> part = load<EACH>(from + i);
+#pragma unroll
+            for (int j = 0; j < EACH; ++j) at[i + j] = part[j];
+        }
+    }
+    RF_FN void put(Index* to) const {
+#pragma unroll
+        for (int i = 0; i < MAXIMUM_PIECE; i += EACH) {
+            Vec<Index, EACH> part;
+#pragma unroll
+            for (int j = 0; j < EACH; ++j) part[j] = at[i + j];
+            store<EACH>(to + i, part);
+        }
+    }
+};
+#endif
 
 #if !MAXIMUM_GRADIENT
 #define AT_ONCE 4
@@ -127,10 +153,12 @@ extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
     const T* x = g.from + p.batch * g.from_batch + p.channel;
     Vec<T, MAXIMUM_PIECE> values;
     Total known[MAXIMUM_PIECE];
+    IndexPiece places;
 #pragma unroll
     for (int i = 0; i < MAXIMUM_PIECE; ++i) {
         values[i] = cast<T>(-(float)infinity());
         known[i] = -(Total)infinity();
+        places.at[i] = (Index)-1;
     }
     bool any = false;
     for (i32 t0 = 0; t0 < g.kernel[0]; ++t0) {
@@ -144,18 +172,24 @@ extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
                 i32 c2 = p.at[2] * g.stride[2] - g.padding[2] + t2 * g.dilation[2];
                 if ((u32)c2 >= (u32)g.input[2]) continue;
                 Vec<T, MAXIMUM_PIECE> elements = load<MAXIMUM_PIECE>(line + (i64)c2 * g.from_axis[2]);
+                const Index number = (Index)(((i64)c0 * g.input[1] + c1) * g.input[2] + c2);
 #pragma unroll
                 for (int i = 0; i < MAXIMUM_PIECE; ++i) {
                     Total value = cast<Total>(elements[i]);
                     bool larger = !any || value > known[i] || (MAXIMUM_NAN && value != value);
                     known[i] = larger ? value : known[i];
                     values[i] = larger ? elements[i] : values[i];
+                    places.at[i] = larger ? number : places.at[i];
                 }
                 any = true;
             }
         }
     }
-    store<MAXIMUM_PIECE>(targets(g, p).out, values);
+    Targets to = targets(g, p);
+    store<MAXIMUM_PIECE>(to.out, values);
+#if MAXIMUM_INDICES
+    places.put(to.indices);
+#endif
 }
 #elif !MAXIMUM_WIDTH
 extern "C" __global__ __launch_bounds__(256) void maximum(MaximumArgs g) {
@@ -297,6 +331,26 @@ extern "C" __global__ __launch_bounds__(256) void maximum_gradient(MaximumArgs g
         windows(g, axis, p.at[axis], first + axis, end + axis);
         to += (i64)p.at[axis] * g.to_axis[axis];
     }
+#if MAXIMUM_PIECE
+    Total sums[MAXIMUM_PIECE];
+#pragma unroll
+    for (int i = 0; i < MAXIMUM_PIECE; ++i) sums[i] = (Total)0;
+    for (i32 o0 = first[0]; o0 < end[0]; ++o0)
+        for (i32 o1 = first[1]; o1 < end[1]; ++o1)
+            for (i32 o2 = first[2]; o2 < end[2]; ++o2) {
+                IndexPiece places;
+                places.get(indices + (i64)o0 * g.index_axis[0] + (i64)o1 * g.index_axis[1] + (i64)o2 * g.index_axis[2]);
+                Vec<T, MAXIMUM_PIECE> of = load<MAXIMUM_PIECE>(
+                    grad + (i64)o0 * g.from_axis[0] + (i64)o1 * g.from_axis[1] + (i64)o2 * g.from_axis[2]);
+#pragma unroll
+                for (int i = 0; i < MAXIMUM_PIECE; ++i)
+                    sums[i] = (i64)places.at[i] == number ? sums[i] + cast<Total>(of[i]) : sums[i];
+            }
+    Vec<T, MAXIMUM_PIECE> values;
+#pragma unroll
+    for (int i = 0; i < MAXIMUM_PIECE; ++i) values[i] = cast<T>(sums[i]);
+    store<MAXIMUM_PIECE>(g.to + to, values);
+#else
     Total sum = (Total)0;
     for (i32 o0 = first[0]; o0 < end[0]; ++o0)
         for (i32 o1 = first[1]; o1 < end[1]; ++o1)
@@ -306,5 +360,6 @@ extern "C" __global__ __launch_bounds__(256) void maximum_gradient(MaximumArgs g
                 sum += cast<Total>(grad[(i64)o0 * g.from_axis[0] + (i64)o1 * g.from_axis[1] + (i64)o2 * g.from_axis[2]]);
             }
     g.to[to] = cast<T>(sum);
+#endif
 }
 #endif

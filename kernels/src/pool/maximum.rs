@@ -52,8 +52,8 @@ pub fn max_pool(
         None => None,
     };
     let rows = Rows::of(&from, &windows, x.dtype());
-    let is_in_pieces =
-        rows.is_none() && indices.is_none() && from.is_in_pieces(x.dtype()) && to.is_in_pieces(x.dtype());
+    let is_in_pieces = rows.is_none()
+        && [Some(&from), Some(&to), places.as_ref()].into_iter().flatten().all(|image| image.is_in_pieces(x.dtype()));
     let key = MaximumKey {
         dtype: x.dtype(),
         index: indices.as_ref().map_or(DType::I32, |indices| indices.dtype()),
@@ -94,8 +94,11 @@ pub fn max_pool_gradient(
     let windows = Windows::new(OP, params, grad.shape().len() - SPATIAL)?;
     let indices = Some(Image::new(OP, "indices", &indices)?);
     let dtype = grad.dtype();
+    let is_in_pieces =
+        [Some(&from), Some(&to), indices.as_ref()].into_iter().flatten().all(|image| image.is_in_pieces(dtype));
+    let piece = if is_in_pieces { VECTOR_BYTES / dtype.size_bytes() } else { 0 };
     let inner = to.has_channels_innermost();
-    let key = MaximumKey { dtype, index, indices: true, gradient: true, rows: None, piece: 0, inner, nan: Nan::Any };
+    let key = MaximumKey { dtype, index, indices: true, gradient: true, rows: None, piece, inner, nan: Nan::Any };
     Launch { op: OP, key, from, to, indices, windows }.run(stream, &[x_grad.view().buffer()])
 }
 
@@ -216,7 +219,7 @@ impl Image {
         self.channels > 1 && self.outer[1] == 1
     }
 
-    /// Whether its channels lie side by side, in whole, aligned vectors.
+    /// Whether its channels lie side by side, in whole, aligned pieces of as many as a vector of `dtype` has.
     fn is_in_pieces(&self, dtype: DType) -> bool {
         let vector = VECTOR_BYTES / dtype.size_bytes();
         let whole = |stride: &i64| stride % vector as i64 == 0;
@@ -284,6 +287,7 @@ pub(super) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Sourc
     let gradient = MaximumKey { index: DType::I32, indices: true, gradient: true, ..key };
     let pieces = MaximumKey { piece: VECTOR_BYTES / dtype.size_bytes(), inner: true, ..key };
     let inner = [gradient, MaximumKey { indices: true, ..key }].map(|key| MaximumKey { inner: true, ..key });
+    let inner = inner.into_iter().flat_map(move |key| [key, MaximumKey { piece: pieces.piece, ..key }]);
     let first =
         [key, pieces, MaximumKey { rows, ..key }].map(|key| MaximumKey { index: DType::I32, nan: Nan::First, ..key });
     let in_rows = rows.into_iter().flat_map(move |_| [false, true].map(|indices| MaximumKey { indices, rows, ..key }));

@@ -259,8 +259,8 @@ impl Shape {
         Case::new(name, dtype, size, 0.0, call).summing(terms)
     }
 
-    /// Maxima with places of images with their channels innermost, both into such; or their gradient, into such.
-    fn last_with_places(self, gradient: bool, dtype: DType, index: DType) -> Case {
+    /// Maxima with places of images with their channels innermost, both into such; or their gradient, into such, of such or not.
+    fn last_with_places(self, gradient: bool, of_such: bool, dtype: DType, index: DType) -> Case {
         let last = |shape: &[usize]| {
             let mut last = shape.to_vec();
             last[1..].rotate_left(1);
@@ -270,9 +270,16 @@ impl Shape {
         let (in_memory, out_in_memory, for_oracle) = (last(&self.x), last(&self.out), self.clone());
         let (values, places) = self.maxima(&x.values);
         let grad = Array::random(&self.out, dtype, 2);
-        let size = format!("{} {} channels innermost", self.name(), index.name());
+        let size =
+            format!("{} {} channels innermost{}", self.name(), index.name(), if of_such { "" } else { " alone" });
         let (inputs, outputs) = match gradient {
-            true => (vec![grad.clone(), Array::new(&self.out, index, places.clone())], vec![(in_memory, dtype)]),
+            true => {
+                let lies = |values: &[f64], dtype| match of_such {
+                    true => Array::new(&out_in_memory, dtype, innermost(values, &self.out)),
+                    false => Array::new(&self.out, dtype, values.to_vec()),
+                };
+                (vec![lies(&grad.values, dtype), lies(&places, index)], vec![(in_memory, dtype)])
+            }
             false => {
                 let turned = Array::new(&in_memory, dtype, innermost(&x.values, &self.x));
                 (vec![turned], vec![(out_in_memory.clone(), dtype), (out_in_memory, index)])
@@ -289,11 +296,15 @@ impl Shape {
             }
             let mut written = written.into_iter();
             let (first, second) = (written.next().expect("an output"), written.next());
+            let seen = |tensor: &Tensor| match of_such {
+                true => tensor.layout().permute(&axes[..rank]),
+                false => Ok(*tensor.layout()),
+            };
+            let x = inputs[0].view().with_layout(seen(&inputs[0])?)?;
             if gradient {
-                let (grad, indices) = (inputs[0].view(), inputs[1].view());
-                return Ok(pool::max_pool_gradient(stream, grad, indices, &self.params(), first)?);
+                let indices = inputs[1].view().with_layout(seen(&inputs[1])?)?;
+                return Ok(pool::max_pool_gradient(stream, x, indices, &self.params(), first)?);
             }
-            let x = inputs[0].view().with_layout(inputs[0].layout().permute(&axes[..rank])?)?;
             Ok(pool::max_pool(stream, x, &self.params(), self.nan, first, second)?)
         };
         let oracle = move |_: &[Array]| match gradient {
@@ -486,8 +497,11 @@ pub fn cases() -> Vec<Case> {
         cases.push(shape.clone().last(false, FLOATS[(turn + 1) % 4], false));
         cases.push(shape.clone().last(false, FLOATS[turn], true));
         cases.push(shape.clone().nan_if_first().last(false, FLOATS[(turn + 2) % 4], true));
-        cases.push(shape.clone().last_with_places(false, FLOATS[turn], DType::I32));
-        cases.push(shape.clone().last_with_places(true, FLOATS[(turn + 1) % 4], DType::I64));
+        cases.push(shape.clone().last_with_places(false, true, FLOATS[turn], DType::I32));
+        cases.push(shape.clone().last_with_places(false, true, FLOATS[(turn + 1) % 4], DType::I64));
+        cases.push(shape.clone().last_with_places(true, true, FLOATS[turn], DType::I64));
+        cases.push(shape.clone().last_with_places(true, true, FLOATS[(turn + 2) % 4], DType::I32));
+        cases.push(shape.clone().last_with_places(true, false, FLOATS[(turn + 1) % 4], DType::I64));
         cases.push(shape.last(true, FLOATS[(turn + 1) % 4], false));
     }
     // More boxes than elements.
