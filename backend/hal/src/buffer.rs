@@ -54,6 +54,12 @@ impl Memory {
         Arc::clone(self)
     }
 
+    /// The bytes that each of those handles answers for, where nobody else has one; 0 else.
+    pub fn held_alone(self: &Arc<Memory>) -> u64 {
+        let held = self.held.load(Ordering::Acquire);
+        if Arc::strong_count(self) == held { self.bytes / held as u64 } else { 0 }
+    }
+
     /// Takes back a [`Memory::hold`], before the handle goes: in between there is one handle too many, never one too few.
     pub fn release(&self) {
         self.held.fetch_sub(1, Ordering::AcqRel);

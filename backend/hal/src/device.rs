@@ -408,6 +408,11 @@ impl Device {
         lock(&self.0.pool).hold();
     }
 
+    /// Whether that, and so many bytes that only waiting work still has, are much beside what is in use.
+    pub(crate) fn pool_holds_much(&self, waiting_bytes: u64) -> bool {
+        lock(&self.0.pool).holds_much(waiting_bytes)
+    }
+
     pub(crate) fn pool_release(&self) {
         lock(&self.0.pool).release();
     }

@@ -37,6 +37,11 @@ const ARENAS: usize = 2;
 /// small, and without a bound a long list would be walked on every request.
 const SAME_CLASS_TRIES: usize = 8;
 
+/// Memory that is kept from others while work waits on the host is much from this size on, and from one part in so many of what is
+/// in use.
+const HELD_BYTES_LEAST: u64 = 64 << 20;
+const HELD_SHARE: u64 = 8;
+
 const NIL: u32 = u32::MAX;
 
 /// A block that is in use. Given back with [`Pool::free`].
@@ -120,6 +125,8 @@ pub struct Pool {
     capturing: bool,
     /// Blocks that were given back while work waited on the host; `None` while none does.
     held: Option<Vec<Block>>,
+    /// Of these.
+    held_bytes: u64,
 }
 
 impl Pool {
@@ -137,6 +144,7 @@ impl Pool {
             limit_bytes,
             capturing: false,
             held: None,
+            held_bytes: 0,
         }
     }
 
@@ -145,8 +153,15 @@ impl Pool {
         self.held.get_or_insert_default();
     }
 
+    /// Whether what is kept so, and so many bytes that only waiting work still has, are much beside what is in use.
+    pub fn holds_much(&self, waiting_bytes: u64) -> bool {
+        let held = self.held_bytes + waiting_bytes;
+        held > HELD_BYTES_LEAST.max(self.stats.live_bytes.saturating_sub(held) / HELD_SHARE)
+    }
+
     /// Ends that.
     pub fn release(&mut self) {
+        self.held_bytes = 0;
         self.held.take().into_iter().flatten().for_each(|block| self.free(block));
     }
 
@@ -246,6 +261,7 @@ impl Pool {
     /// Takes a block back.
     pub fn free(&mut self, block: Block) {
         if let Some(held) = &mut self.held {
+            self.held_bytes += block.requested_bytes;
             held.push(block);
             return;
         }

@@ -25,8 +25,11 @@ fn source(block: u32) -> Source {
 
 /// A device with an empty cache and all checks that say what memory is whose, which compiles so many kernels at a time.
 fn device(jobs: usize) -> (tempfile::TempDir, Device) {
+    checked(jobs, Checks { poison: true, unwritten: true, ..Checks::default() })
+}
+
+fn checked(jobs: usize, checks: Checks) -> (tempfile::TempDir, Device) {
     let folder = tempfile::tempdir().unwrap();
-    let checks = Checks { poison: true, unwritten: true, ..Checks::default() };
     let config = Config::default().with_cache_dir(folder.path().to_owned()).with_packs(Vec::new());
     let config = config.with_compile_jobs(jobs).with_checks(checks);
     (folder, Device::open(DeviceId::emulated("gfx942").unwrap(), config).unwrap())
@@ -105,6 +108,26 @@ fn results_are_those_of_waiting_for_each_kernel() {
     }
     // All of it once more, with kernels that are there.
     assert_eq!(program(&ahead), program(&waiting));
+}
+
+/// Tensors of 16 MiB that come and go behind a launch that waits: what they leave is not much more than 64 MiB before it is waited for.
+#[test]
+fn memory_that_is_held_is_bounded() {
+    if !can("memory_that_is_held_is_bounded") {
+        return;
+    }
+    // Without poison, which takes longer to write than the kernel to come.
+    let (_folder, device) = checked(2, Checks::default());
+    let x = floats(&device, &vec![1.0; COUNT]);
+    let y = scaled(&x, BLOCKS[0]);
+    for _ in 0..40 {
+        let large = Tensor::empty(&device, &[4 << 20], DType::F32).unwrap();
+        device.stream().fill(large.buffer(), 0, 0x40, 4).unwrap();
+    }
+    let mebibytes = device.memory().peak_bytes >> 20;
+    assert!((64..=160).contains(&mebibytes), "{mebibytes} MiB at most");
+    assert_eq!(y.to_bytes().unwrap(), bytemuck::cast_slice::<f32, u8>(&vec![3.0; COUNT]));
+    assert_eq!(device.memory().live_blocks, 2);
 }
 
 #[test]

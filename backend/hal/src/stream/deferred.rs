@@ -3,7 +3,7 @@
 //! A launch whose kernel is still being compiled is kept, and so is all that comes behind it, in its order; the host goes on and
 //! asks for the kernels of later launches, which are compiled meanwhile. Whatever reads, waits, is timed or recorded goes
 //! behind all of it, so nobody sees that something waited. Memory that is given back meanwhile is kept from others until all that
-//! waits is on the device: the driver is told of it when it is true. A kernel that does not compile is a fault of its launch.
+//! waits is on the device: the driver is told of it when it is true. Once that is much, the kernels are waited for. A kernel that does not compile is a fault of its launch.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,6 +17,9 @@ use crate::{Buffer, Error, Function, Result};
 
 /// Host memory up to this size is copied to wait with the rest; for more than that, what waits is waited for.
 const WRITE_BYTES_MOST: usize = 4 << 20;
+
+/// How many commands come between two looks at the memory that only they still have.
+const LOOKED_AT_EVERY: usize = 8;
 
 /// All that waits on a stream.
 #[derive(Default)]
@@ -46,6 +49,11 @@ impl Drop for Held {
 impl Deferred {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The bytes that nobody has any more but what waits.
+    fn left(&self) -> u64 {
+        self.0.iter().flat_map(|waiting| &waiting.written).map(|held| held.0.held_alone()).sum()
     }
 }
 
@@ -129,6 +137,10 @@ impl Stream {
             self.device().pool_hold();
         }
         state.deferred.0.push_back(Waiting { recorded, written: written.map(Held::new).collect() });
+        let is_due = state.deferred.0.len().is_multiple_of(LOOKED_AT_EVERY);
+        if is_due && self.device().pool_holds_much(state.deferred.left()) {
+            self.drain(state);
+        }
     }
 
     /// Puts all that waits on the device, when the kernels have come.
