@@ -61,6 +61,9 @@ pub fn log_probabilities(stream: &Stream, x: View<'_>, asked: LogProbabilities<'
     let n = best_tokens.as_ref().and_then(|tokens| tokens.shape().get(1).copied()).unwrap_or(0);
     let (log_address, log_stride) =
         matrix(OP, "best.logs", stream, logs.as_ref().map(ViewMut::view), [rows, n], &[DType::F32])?;
+    if rows == 0 {
+        return Ok(());
+    }
     let numbers = match best_tokens {
         Some(tokens) => {
             let mut numbers = Tensor::empty(x.device(), &[rows, n], x.dtype())?;
@@ -69,9 +72,6 @@ pub fn log_probabilities(stream: &Stream, x: View<'_>, asked: LogProbabilities<'
         }
         None => None,
     };
-    if rows == 0 {
-        return Ok(());
-    }
     static SOURCES: Sources<LogsKey> = Sources::new();
     let source = SOURCES.get(LogsKey { dtype: x.dtype(), index }, source);
     let args = LogProbabilitiesArgs {

@@ -289,13 +289,11 @@ impl Shape {
             let rank = self.x.len();
             let mut axes = [0, 1, 2, 3, 4];
             axes[1..rank].rotate_right(1);
-            let mut written = Vec::new();
-            for output in outputs {
+            let mut written = outputs.iter_mut().map(|output| {
                 let layout = output.layout().permute(&axes[..rank])?;
-                written.push(output.view_mut().with_layout(layout)?);
-            }
-            let mut written = written.into_iter();
-            let (first, second) = (written.next().expect("an output"), written.next());
+                output.view_mut().with_layout(layout)
+            });
+            let (first, second) = (written.next().expect("an output")?, written.next().transpose()?);
             let seen = |tensor: &Tensor| match of_such {
                 true => tensor.layout().permute(&axes[..rank]),
                 false => Ok(*tensor.layout()),
