@@ -104,7 +104,7 @@ pub fn sample(form: SampleForm, to: DType) -> Operator {
 /// The distribution that is left of each row, as [`sample::probabilities`].
 ///
 /// # Inputs
-/// As [`sample`], without seeds and offsets. The output is like `x`, f32.
+/// As [`sample()`], without seeds and offsets. The output is like `x`, f32.
 pub fn probabilities(form: SampleForm) -> Operator {
     let form = SampleForm { draws: false, ..form };
     let output = |inputs: &[Spec]| vec![Spec::new(inputs[0].shape.clone(), DType::F32)];
