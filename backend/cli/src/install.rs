@@ -101,11 +101,21 @@ fn missing(need: Need) -> Vec<String> {
     let tools = [PREFERRED].into_iter().chain(OTHERS);
     if need == Need::CompilerAndTools
         && !tools.into_iter().any(|version| has(&format!("llvm-mc-{version}")))
-        && !has("llvm-mc")
+        && !is_recent("llvm-mc")
     {
         missing.push("llvm-mc (LLVM's tools)".to_owned());
     }
     missing
+}
+
+/// Whether a tool of LLVM without a version in its name is there, and no older than those with one that are looked for: other
+/// packages bring old ones along.
+fn is_recent(tool: &str) -> bool {
+    let Ok(output) = Command::new(tool).arg("--version").output() else { return false };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text.split("LLVM version ").nth(1).and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    let oldest = [PREFERRED].into_iter().chain(OTHERS).min();
+    version >= oldest
 }
 
 /// The version of clang that the package manager would install, `None` if it knows none (or has no lists yet).
