@@ -364,6 +364,27 @@ pub(crate) struct PlaneArgs {
 }
 const _: () = assert!(size_of::<PlaneArgs>() == 72);
 
+/// `WriteSource` of `write.hip`, `GatherTarget` of `gather.hip`: `[tokens, heads, channels]` beside a plane.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+pub(crate) struct RowsArgs {
+    at: u64,
+    token: i64,
+    head: i64,
+    is_whole: u32,
+    padding: u32,
+}
+
+impl RowsArgs {
+    pub(crate) fn new(rows: &View<'_>) -> RowsArgs {
+        let (strides, size) = (rows.layout().strides(), rows.dtype().size_bytes() as i64);
+        let is_whole =
+            strides[..2].iter().all(|stride| stride * size % 16 == 0) && rows.device_address().is_multiple_of(16);
+        let at = rows.device_address();
+        RowsArgs { at, token: strides[0], head: strides[1], is_whole: is_whole.into(), padding: 0 }
+    }
+}
+
 /// `CacheScales` of `cache.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Source, Stream, View, ViewMut};
 
-use super::form::{Cache, CacheKey, PlaneArgs, ScaleArgs};
+use super::form::{Cache, CacheKey, PlaneArgs, RowsArgs, ScaleArgs};
 use super::write::LANE_CHANNELS;
 use super::{FORMATS, PageArgs, Pages};
 use crate::Result;
@@ -80,7 +80,7 @@ pub fn gather(
     static SOURCES: Sources<GatherKey> = Sources::new();
     let source = SOURCES.get(GatherKey { cache: cache.key(), out: key.dtype(), lanes }, source);
     let args = GatherArgs {
-        target: [target_args(&key), target_args(&value)],
+        target: [RowsArgs::new(&key), RowsArgs::new(&value)],
         plane: cache.planes(),
         scales: cache.scales(),
         pages: page_args,
@@ -101,12 +101,6 @@ pub fn gather(
             .with(0, work)
             .run(&args, &[key.buffer(), value.buffer()])
     }
-}
-
-fn target_args(x: &View<'_>) -> TargetArgs {
-    let (strides, size) = (x.layout().strides(), x.dtype().size_bytes() as i64);
-    let whole = strides[..2].iter().all(|stride| stride * size % 16 == 0) && x.device_address().is_multiple_of(16);
-    TargetArgs { out: x.device_address(), token: strides[0], head: strides[1], is_whole: whole.into(), padding: 0 }
 }
 
 /// What varies in the source.
@@ -133,22 +127,11 @@ pub(super) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Sourc
     all.map(move |(turn, cache)| (OP, source(GatherKey { cache, out: dtype, lanes: [16, 8, 32][turn % 3] })))
 }
 
-/// `GatherTarget` of `gather.hip`.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct TargetArgs {
-    out: u64,
-    token: i64,
-    head: i64,
-    is_whole: u32,
-    padding: u32,
-}
-
 /// `GatherArgs` of `gather.hip`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct GatherArgs {
-    target: [TargetArgs; 2],
+    target: [RowsArgs; 2],
     plane: [PlaneArgs; 2],
     scales: [ScaleArgs; 2],
     pages: PageArgs,

@@ -5,7 +5,7 @@ use rocfire_hal::profile::{Category, Work};
 use rocfire_hal::{DType, Source, Stream, View};
 
 use super::FORMATS;
-use super::form::{CacheKey, CacheMut, PlaneArgs, ScaleArgs};
+use super::form::{CacheKey, CacheMut, PlaneArgs, RowsArgs, ScaleArgs};
 use crate::Result;
 use crate::family::{self, BLOCK, BOX_LIMIT, FastDiv, KernelLaunch, Sources, c_type, shape};
 
@@ -95,7 +95,7 @@ pub fn write(
     static SOURCES: Sources<WriteKey> = Sources::new();
     let source = SOURCES.get(key_of_source, source);
     let args = WriteArgs {
-        source: [source_args(&key), source_args(&value)],
+        source: [RowsArgs::new(&key), RowsArgs::new(&value)],
         plane: cache.planes(),
         scales: cache.scales(),
         slots: slots.device_address(),
@@ -121,12 +121,6 @@ pub fn write(
             .with(0, work)
             .run(&args, &written[..if scales == Scaling::Made { 4 } else { 2 }])
     }
-}
-
-fn source_args(x: &View<'_>) -> SourceArgs {
-    let (strides, size) = (x.layout().strides(), x.dtype().size_bytes() as i64);
-    let whole = strides[..2].iter().all(|stride| stride * size % 16 == 0) && x.device_address().is_multiple_of(16);
-    SourceArgs { x: x.device_address(), token: strides[0], head: strides[1], is_whole: whole.into(), padding: 0 }
 }
 
 /// What becomes of scales.
@@ -181,22 +175,11 @@ pub(super) fn sources(dtype: DType) -> impl Iterator<Item = (&'static str, Sourc
     std::iter::once(plain).chain(coded).map(|key| (OP, source(key)))
 }
 
-/// `WriteSource` of `write.hip`.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct SourceArgs {
-    x: u64,
-    token: i64,
-    head: i64,
-    is_whole: u32,
-    padding: u32,
-}
-
 /// `WriteArgs` of `write.hip`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct WriteArgs {
-    source: [SourceArgs; 2],
+    source: [RowsArgs; 2],
     plane: [PlaneArgs; 2],
     scales: [ScaleArgs; 2],
     slots: u64,

@@ -1,6 +1,6 @@
 //! Pools and their gradients: windows that overlap, leave gaps, hang over the edge, adaptive boxes, NaN, infinities.
 
-use rocfire_hal::{DType, Stream, Tensor};
+use rocfire_hal::{DType, Layout, Stream, Tensor};
 use rocfire_kernels::pool::{self, Nan, PoolParams};
 
 use super::drawn::Draw;
@@ -221,22 +221,13 @@ impl Shape {
 
     /// The same, or means, of images with their channels innermost, into such.
     fn last(self, is_mean: bool, dtype: DType, special: bool) -> Case {
-        let last = |shape: &[usize]| {
-            let mut last = shape.to_vec();
-            last[1..].rotate_left(1);
-            last
-        };
         let (x, terms) = (self.elements(dtype, special), self.terms(Mean::Inside, false));
         let size = format!("{} channels innermost{}", self.name(), if special { " special" } else { "" });
-        let outputs = vec![(last(&self.out), dtype)];
-        let (in_memory, for_oracle, values) = (last(&self.x), self.clone(), x.values);
-        let turned = Array::new(&in_memory, dtype, innermost(&values, &self.x));
+        let outputs = vec![(in_memory(&self.out), dtype)];
+        let (for_oracle, values) = (self.clone(), x.values);
+        let turned = Array::new(&in_memory(&self.x), dtype, innermost(&values, &self.x));
         let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
-            let rank = self.x.len();
-            let mut axes = [0, 1, 2, 3, 4];
-            axes[1..rank].rotate_right(1);
-            let seen = inputs[0].layout().permute(&axes[..rank])?;
-            let out = outputs[0].layout().permute(&axes[..rank])?;
+            let (seen, out) = (as_images(inputs[0].layout())?, as_images(outputs[0].layout())?);
             let (x, out) = (inputs[0].view().with_layout(seen)?, outputs[0].view_mut().with_layout(out)?);
             match is_mean {
                 true => pool::average_pool(stream, x, &self.params(), false, out)?,
@@ -261,13 +252,8 @@ impl Shape {
 
     /// Maxima with places of images with their channels innermost, both into such; or their gradient, into such, of such or not.
     fn last_with_places(self, gradient: bool, of_such: bool, dtype: DType, index: DType) -> Case {
-        let last = |shape: &[usize]| {
-            let mut last = shape.to_vec();
-            last[1..].rotate_left(1);
-            last
-        };
         let (x, terms) = (self.elements(dtype, !gradient), self.kernel.iter().product());
-        let (in_memory, out_in_memory, for_oracle) = (last(&self.x), last(&self.out), self.clone());
+        let (x_lies, out_lies, for_oracle) = (in_memory(&self.x), in_memory(&self.out), self.clone());
         let (values, places) = self.maxima(&x.values);
         let grad = Array::random(&self.out, dtype, 2);
         let size =
@@ -275,27 +261,24 @@ impl Shape {
         let (inputs, outputs) = match gradient {
             true => {
                 let lies = |values: &[f64], dtype| match of_such {
-                    true => Array::new(&out_in_memory, dtype, innermost(values, &self.out)),
+                    true => Array::new(&out_lies, dtype, innermost(values, &self.out)),
                     false => Array::new(&self.out, dtype, values.to_vec()),
                 };
-                (vec![lies(&grad.values, dtype), lies(&places, index)], vec![(in_memory, dtype)])
+                (vec![lies(&grad.values, dtype), lies(&places, index)], vec![(x_lies, dtype)])
             }
             false => {
-                let turned = Array::new(&in_memory, dtype, innermost(&x.values, &self.x));
-                (vec![turned], vec![(out_in_memory.clone(), dtype), (out_in_memory, index)])
+                let turned = Array::new(&x_lies, dtype, innermost(&x.values, &self.x));
+                (vec![turned], vec![(out_lies.clone(), dtype), (out_lies, index)])
             }
         };
         let launch = move |stream: &Stream, inputs: &[Tensor], outputs: &mut [Tensor]| -> Result<(), Failure> {
-            let rank = self.x.len();
-            let mut axes = [0, 1, 2, 3, 4];
-            axes[1..rank].rotate_right(1);
             let mut written = outputs.iter_mut().map(|output| {
-                let layout = output.layout().permute(&axes[..rank])?;
+                let layout = as_images(output.layout())?;
                 output.view_mut().with_layout(layout)
             });
             let (first, second) = (written.next().expect("an output")?, written.next().transpose()?);
             let seen = |tensor: &Tensor| match of_such {
-                true => tensor.layout().permute(&axes[..rank]),
+                true => as_images(tensor.layout()),
                 false => Ok(*tensor.layout()),
             };
             let x = inputs[0].view().with_layout(seen(&inputs[0])?)?;
@@ -377,6 +360,20 @@ impl Shape {
         };
         Case::new(name, dtype, size, 0.0, Call { inputs, outputs, launch, oracle }).summing(terms)
     }
+}
+
+/// The extents of images of this shape as memory with their channels innermost has them.
+fn in_memory(shape: &[usize]) -> Vec<usize> {
+    let mut lies = shape.to_vec();
+    lies[1..].rotate_left(1);
+    lies
+}
+
+/// Such memory as images again.
+fn as_images(lies: &Layout) -> rocfire_hal::Result<Layout> {
+    let mut axes = [0, 1, 2, 3, 4];
+    axes[1..lies.rank()].rotate_right(1);
+    lies.permute(&axes[..lies.rank()])
 }
 
 /// The values of a tensor of this shape in the order of one with its channels innermost.
