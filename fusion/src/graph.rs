@@ -303,6 +303,24 @@ impl Graph {
         became
     }
 
+    /// The same of inputs in other types, each converted to the one that it had: `own` says the type in memory by slot and dtype.
+    pub fn reading(&self, own: impl Fn(usize, DType) -> DType) -> Graph {
+        let mut copy = Graph::new(self.name);
+        let mut became: Vec<Value> = Vec::with_capacity(self.nodes.len());
+        for (_, node, dtype) in self.nodes() {
+            let own = match node {
+                Node::Input(slot) | Node::RowInput(slot) | Node::Lookup(slot, _) | Node::RowLookup(slot, _) => {
+                    own(slot as usize, dtype)
+                }
+                _ => dtype,
+            };
+            let value = copy.push_next(node.map(|operand| became[operand.at()]), own);
+            became.push(if own == dtype { value } else { copy.cast(value, dtype) });
+        }
+        self.outputs.iter().for_each(|output| copy.output(became[output.at()]));
+        copy
+    }
+
     /// Pushes a node; one that is an argument as the next of its kind.
     fn push_next(&mut self, node: Node, dtype: DType) -> Value {
         match node {

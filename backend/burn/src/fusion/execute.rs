@@ -14,6 +14,7 @@ use rocfire_kernels::random::Seed;
 use super::bindings::Bindings;
 use super::epilogue::EpilogueCall;
 use super::laid::{Laid, copies};
+use super::narrow::widen_operands;
 use super::plan::{Convolve, Kernel, Plan, Source};
 use super::trace::Number;
 use super::{convolution, handle, matmul};
@@ -91,10 +92,8 @@ fn run_kernel(
         None => memory::empty(device, &[output.count], output.dtype),
     });
     let mut written = outputs.collect::<Result<Vec<Tensor>>>()?;
-    let (graph, numbers) = match &kernel.whole {
-        Some(whole) if laid.is_whole => (&whole.0, &whole.1),
-        _ => (&kernel.graph, &kernel.scalars),
-    };
+    let (graph, numbers) = kernel.graph(laid.is_whole);
+    let graph = laid.widening.as_ref().unwrap_or(graph);
     let scalars: Vec<Scalar> = numbers.iter().map(|number| number_of(*number, draws, device, bindings)).collect();
     let start = Instant::now();
     let outputs =
@@ -176,7 +175,7 @@ pub(super) fn failure(sources: &[Source], bindings: &Bindings) -> Option<TensorE
     failed.map(TensorError::propagated)
 }
 
-/// The real tensor of a source.
+/// The real tensor of a source, in the type that it has in memory.
 pub(super) fn take(source: &Source, bindings: &mut Bindings) -> Result<Tensor> {
     // The status is the plan's: the real tensor's own may be that of a later use.
     let status = if source.consumed { TensorStatus::ReadWrite } else { TensorStatus::ReadOnly };
@@ -189,6 +188,7 @@ pub(super) fn take(source: &Source, bindings: &mut Bindings) -> Result<Tensor> {
 }
 
 fn fetch(plan: &Plan, bindings: &mut Bindings) -> Result<Bases> {
+    widen_operands(plan, bindings)?;
     let mut tensors = Vec::with_capacity(plan.sources.len() + plan.steps.len());
     for source in &plan.sources {
         tensors.push(take(source, bindings)?);

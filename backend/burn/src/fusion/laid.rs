@@ -6,12 +6,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burn_ir::TensorId;
+use rocfire_fusion::Graph;
 use rocfire_hal::{DType, Device, Layout, Tensor};
 
 use super::bindings::Bindings;
 use super::execute::Bases;
 use super::matmul::Folded;
-use super::plan::{Input, Kernel, Multiply, Plan};
+use super::narrow::widening;
+use super::plan::{Input, Kernel, Multiply, Plan, operands};
 use super::space::Space;
 use crate::error::Result;
 use crate::ops::memory;
@@ -44,6 +46,8 @@ pub(super) struct Laid {
     pub(super) shape: Vec<usize>,
     /// Whether the graph is that of rows which every tensor runs along in one stride.
     pub(super) is_whole: bool,
+    /// The graph of inputs that lie in a narrower type than the kernel's own reads; `None` where none does.
+    pub(super) widening: Option<Graph>,
     /// Whether rows are reduced that have no elements.
     pub(super) is_of_nothing: bool,
     pub(super) inputs: Vec<LaidInput>,
@@ -56,6 +60,8 @@ pub(super) struct Laid {
 #[derive(Debug, PartialEq)]
 struct Given {
     layout: Layout,
+    /// In memory.
+    dtype: DType,
     /// Of its memory.
     bytes: u64,
     /// Whether nobody else has a handle to its memory.
@@ -117,6 +123,7 @@ impl Laid {
             outputs.push(LaidOutput { count: placed.count, dtype, layout: placed.layout, tensors, takes: None });
         }
         reuse(plan, kernel, bases, &inputs, &mut outputs);
+        let (graph, _) = kernel.graph(is_whole);
         let folded = match &kernel.product {
             Some(Multiply { lhs, rhs, dims, convolution: None }) => {
                 let operands = [*lhs, *rhs].map(|base| bases.tensors[base].layout());
@@ -130,6 +137,7 @@ impl Laid {
             given: given(kernel, bases).collect(),
             shape: space.shape(),
             is_whole,
+            widening: widening(graph, kernel, bases),
             is_of_nothing: !kernel.row.is_empty() && space.row_extent() == 0,
             extents: space.extents,
             inputs,
@@ -176,15 +184,12 @@ impl PartialEq<Given> for &Given {
 fn given<'a>(kernel: &'a Kernel, bases: &'a Bases) -> impl Iterator<Item = Given> + 'a {
     kernel.inputs.iter().map(|input| input.base).chain(operands(kernel)).map(|base| {
         let tensor = &bases.tensors[base];
-        Given { layout: *tensor.layout(), bytes: tensor.buffer().bytes(), is_owned: bases.is_owned(base) }
-    })
-}
-
-/// The bases that a product or convolution reads.
-fn operands(kernel: &Kernel) -> impl Iterator<Item = usize> + '_ {
-    kernel.product.iter().flat_map(|product| {
-        let bias = product.convolution.as_ref().and_then(|convolution| convolution.bias);
-        [Some(product.lhs), Some(product.rhs), bias].into_iter().flatten()
+        Given {
+            layout: *tensor.layout(),
+            dtype: tensor.dtype(),
+            bytes: tensor.buffer().bytes(),
+            is_owned: bases.is_owned(base),
+        }
     })
 }
 

@@ -15,6 +15,7 @@
 //!   them, so that a chain goes on through both.
 //! - `arrange`, `plan`: when a trace is a kernel, and the [`rocfire_fusion::Graph`] and tables that run it.
 //! - `attention`: a written-out attention as the kernel that keeps no scores.
+//! - `narrow`: what a kernel widens last is stored as it was before.
 //! - `bindings`, `handles`: what stands for the numbers when a plan runs.
 //! - `space`, `laid`: where tensors lie in a kernel's iteration space, and what of it is kept from run to run; `execute`: real
 //!   tensors and extents, and the launch.
@@ -48,6 +49,7 @@ mod indexed;
 mod laid;
 mod matmul;
 mod moves;
+mod narrow;
 mod optimization;
 mod partition;
 mod plan;

@@ -245,7 +245,10 @@ impl<'a> Stretch<'a> {
         while let Some(next) = self.next() {
             let piece = match next {
                 Next::Operation(seed) => {
-                    let (group, arrangements, stopped) = self.grow(seed);
+                    let (group, mut arrangements, stopped) = self.grow(seed);
+                    for arrangement in &mut arrangements {
+                        arrangement.narrow(&group.trace, |id| self.is_read_by_kernels(id, &group.members));
+                    }
                     let work = Work::Kernels(plan(&group.trace, &arrangements));
                     Piece { work, operations: group.members, stopped }
                 }
@@ -431,6 +434,25 @@ impl<'a> Stretch<'a> {
     fn ends(&self, id: TensorId, is_own: impl Fn(&usize) -> bool) -> bool {
         let is_past = |reader: &usize| self.done[*reader] || is_own(reader);
         self.dying.contains(&id) && self.readers.get(&id).is_none_or(|readers| readers.iter().all(is_past))
+    }
+
+    /// Whether other operations than these read a tensor, or views of it, and every one of them is computed element by element or row
+    /// by row: no product or attention takes it as it lies.
+    fn is_read_by_kernels(&self, id: TensorId, members: &[usize]) -> bool {
+        let (mut is_read, mut stack) = (false, vec![id]);
+        while let Some(id) = stack.pop() {
+            for reader in self.readers.get(&id).into_iter().flatten().filter(|reader| !members.contains(reader)) {
+                let operation = &self.operations[*reader];
+                if is_product(operation) || self.attention_of[*reader].is_some() {
+                    return false;
+                }
+                is_read |= !is_free(operation);
+                if is_free(operation) {
+                    stack.extend(operation.outputs().map(|tensor| tensor.id));
+                }
+            }
+        }
+        is_read
     }
 
     /// Marks the tensors of a group that nobody reads behind it.

@@ -81,6 +81,8 @@ pub(super) struct Output {
     pub(super) per_row: bool,
     /// The tensors that share it.
     pub(super) tensors: Vec<(TensorId, AxisMap)>,
+    /// Whether Burn knows these by a wider type than what is written (`narrow`).
+    pub(super) is_narrow: bool,
     /// Of an output per row: Burn's name of the reduction in it that has no answer for a row without elements.
     pub(super) without_answer: Option<Cow<'static, str>>,
 }
@@ -144,6 +146,34 @@ pub(super) struct Plan {
     pub(super) kernels: Vec<Kernel>,
 }
 
+impl Kernel {
+    /// The graph and its scalars, as the rows lie.
+    pub(super) fn graph(&self, is_whole: bool) -> (&Graph, &[Number]) {
+        match &self.whole {
+            Some(whole) if is_whole => (&whole.0, &whole.1),
+            _ => (&self.graph, &self.scalars),
+        }
+    }
+}
+
+impl Plan {
+    /// The source that a base is, or is a view of.
+    pub(super) fn source_of(&self, mut base: usize) -> usize {
+        while let Some(step) = base.checked_sub(self.sources.len()) {
+            base = self.steps[step].from;
+        }
+        base
+    }
+}
+
+/// The bases that a product or convolution reads.
+pub(super) fn operands(kernel: &Kernel) -> impl Iterator<Item = usize> + '_ {
+    kernel.product.iter().flat_map(|product| {
+        let bias = product.convolution.as_ref().and_then(|convolution| convolution.bias);
+        [Some(product.lhs), Some(product.rhs), bias].into_iter().flatten()
+    })
+}
+
 /// The plan of a trace.
 pub(super) fn plan(trace: &Trace, arrangements: &[Arrangement]) -> Plan {
     let bases = Bases::new(trace, arrangements);
@@ -175,6 +205,7 @@ fn kernel(trace: &Trace, arrangement: &Arrangement, bases: &Bases) -> Kernel {
         memory: store.memory.iter().map(number).collect(),
         per_row: store.kind == Varying::Row,
         tensors: store.tensors.iter().map(|(at, frame)| (trace.entries[usize::from(*at)].id, map(frame))).collect(),
+        is_narrow: trace.entries[usize::from(store.tensors[0].0)].dtype != trace.dtype(store.node),
         // An output with an element for each of the row's has no element where the row is empty.
         without_answer: (store.kind == Varying::Row)
             .then(|| trace.without_answer(store.node))

@@ -115,8 +115,8 @@ impl<'a> Space<'a> {
         let extent = |axes: &Vec<usize>| axes.iter().map(|axis| self.extents[*axis]).product();
         let y: Vec<usize> = dims.iter().map(extent).collect();
         let (x, weight) = (&bases[*lhs], &bases[*rhs]);
-        let pays = self.kernel.graph.operators() > 0
-            && gives_channels_last(device, x.dtype(), x.shape(), weight.shape(), &y, &window.params());
+        let ends = self.kernel.graph.operators() > 0 || self.kernel.outputs.iter().any(|output| output.is_narrow);
+        let pays = ends && gives_channels_last(device, x.dtype(), x.shape(), weight.shape(), &y, &window.params());
         if pays { dims[CHANNELS].clone() } else { Vec::new() }
     }
 

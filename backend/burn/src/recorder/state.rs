@@ -15,7 +15,7 @@ use burn_router::TensorInterpreter;
 use super::forms::{Forms, Next};
 use super::recording::Recording;
 use super::spent::Recorded;
-use crate::error::told;
+use crate::error::{execution, told};
 use crate::fusion::handle::Handle;
 use crate::fusion::handles::Handles;
 use crate::fusion::{Fuser, Taken};
@@ -177,11 +177,13 @@ impl State {
 
     /// Runs an operation by itself. What this thread recorded before has run.
     fn run_alone(&mut self, operation: OperationIr) {
+        if let OperationIr::Drop(tensor) = &operation {
+            self.keep_for_others(tensor.id);
+            drop(self.handles.remove(tensor.id));
+            return;
+        }
         let outputs: Vec<TensorIr> = operation.outputs().cloned().collect();
-        let inputs: Vec<TensorIr> = match &operation {
-            OperationIr::Drop(tensor) => vec![tensor.clone()],
-            operation => operation.inputs().cloned().collect(),
-        };
+        let inputs: Vec<TensorIr> = operation.inputs().cloned().collect();
         let mut interpreter = std::mem::replace(&mut self.interpreter, TensorInterpreter::new(self.device));
         let run = |handles: &mut Handles| {
             for input in &inputs {
@@ -226,7 +228,10 @@ impl State {
         let failed = inputs.iter().find_map(|input| self.handles.error(input.id)).map(TensorError::propagated);
         let ran = match failed {
             Some(error) => Err(error),
-            None => match catch_unwind(AssertUnwindSafe(|| run(&mut self.handles))) {
+            None => match catch_unwind(AssertUnwindSafe(|| {
+                inputs.iter().try_for_each(|input| self.handles.widen(input)).map_err(execution)?;
+                run(&mut self.handles)
+            })) {
                 Ok(ran) => ran.map_err(TensorError::new),
                 Err(panic) => Err(TensorError::new(told(panic))),
             },
@@ -255,7 +260,10 @@ impl State {
                 }
                 Err(error)
             }
-            None => Ok(self.handles.take(tensor.id, &tensor.status)),
+            None => {
+                self.handles.widen(tensor).map_err(|error| TensorError::new(execution(error)))?;
+                Ok(self.handles.take(tensor.id, &tensor.status))
+            }
         }
     }
 

@@ -15,6 +15,7 @@ mod harness;
 mod limits;
 mod matmul;
 mod moved;
+mod narrow;
 mod norm;
 mod nothing;
 #[path = "../ops/outcomes.rs"]

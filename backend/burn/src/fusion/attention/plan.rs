@@ -80,6 +80,8 @@ impl AttentionPlan {
     fn attend(&self, bindings: &mut Bindings) -> Result<Tensor> {
         let mut tensors: Vec<(TensorId, Tensor)> = Vec::with_capacity(self.sources.len());
         for source in &self.sources {
+            let Bindings { tensors: known, handles, .. } = &mut *bindings;
+            handles.widen(&known[source.id.value() as usize])?;
             tensors.push((source.id, take(source, bindings)?));
         }
         let tensor = |id: TensorId| {
