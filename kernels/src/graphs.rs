@@ -29,37 +29,55 @@ pub(crate) fn wide(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
+/// How exact powers and reciprocals are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Precision {
+    /// To the last bits of their type.
+    Exact,
+    /// Enough for what is rounded to 16 bits.
+    Near,
+}
+
+impl Precision {
+    /// `e^a`.
+    pub(crate) fn exp(self, a: Term<'_>) -> Term<'_> {
+        a.unary(if self == Precision::Near { Unary::ExpNear } else { Unary::Exp })
+    }
+
+    /// `1 / a`.
+    pub(crate) fn recip(self, a: Term<'_>) -> Term<'_> {
+        a.unary(if self == Precision::Near { Unary::RecipNear } else { Unary::Recip })
+    }
+}
+
 /// Writes a graph whose arithmetic is in one wide type.
 pub(crate) struct Maker {
     pub draft: Draft,
     wide: DType,
-    /// Whether all that is written is rounded to 16 bits: powers and reciprocals need not be exact to 24.
-    near: bool,
+    /// Near where all that is written is rounded to 16 bits.
+    pub precision: Precision,
 }
 
 impl Maker {
     pub(crate) fn new(name: &'static str, wide: DType) -> Maker {
-        Maker { draft: Draft::new(name), wide, near: false }
+        Maker { draft: Draft::new(name), wide, precision: Precision::Exact }
     }
 
     /// Of a graph that writes elements of `dtype` alone.
     pub(crate) fn of(name: &'static str, dtype: DType) -> Maker {
-        Maker { near: matches!(dtype, DType::F16 | DType::BF16), ..Maker::new(name, wide(dtype)) }
+        let is_short = matches!(dtype, DType::F16 | DType::BF16);
+        let precision = if is_short { Precision::Near } else { Precision::Exact };
+        Maker { precision, ..Maker::new(name, wide(dtype)) }
     }
 
     /// `e^a`.
     pub(crate) fn exp<'g>(&self, a: Term<'g>) -> Term<'g> {
-        a.unary(if self.near { Unary::ExpNear } else { Unary::Exp })
-    }
-
-    /// `1 / a`.
-    pub(crate) fn recip<'g>(&self, a: Term<'g>) -> Term<'g> {
-        a.unary(if self.near { Unary::RecipNear } else { Unary::Recip })
+        self.precision.exp(a)
     }
 
     /// `a / b`, where `b` is the same along a row.
     pub(crate) fn div_by<'g>(&self, a: Term<'g>, b: Term<'g>) -> Term<'g> {
-        if self.near { a * b.unary(Unary::Recip) } else { a / b }
+        if self.precision == Precision::Near { a * b.unary(Unary::Recip) } else { a / b }
     }
 
     /// The next input, widened.

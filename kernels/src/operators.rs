@@ -604,7 +604,7 @@ pub fn grouped_matmul(epilogue: GroupedEpilogue) -> Operator {
             let make = Maker::of("grouped_matmul", dtype);
             let (mut product, factor) = (make.input(dtype), make.input(factor));
             if let Some(activation) = activation {
-                product = activation.value(&make, product);
+                product = activation.value(make.precision, product);
             }
             make.output(product * factor, dtype);
             make.finish()

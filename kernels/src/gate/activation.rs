@@ -1,10 +1,10 @@
 //! Activations as graphs: their values and slopes.
 
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
 use rocfire_fusion::{Term, Unary};
 
-use crate::graphs::Maker;
+use crate::graphs::Precision;
 
 /// A function of one number that is neither linear nor a reduction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -43,45 +43,50 @@ impl Activation {
         }
     }
 
+    /// Its value at `x`, as part of a graph, in `x`'s type.
+    pub fn of(self, x: Term<'_>) -> Term<'_> {
+        self.value(Precision::Exact, x)
+    }
+
     /// Its value at `x`.
-    pub(crate) fn value<'g>(self, make: &Maker, x: Term<'g>) -> Term<'g> {
-        self.both(make, x).0
+    pub(crate) fn value(self, precision: Precision, x: Term<'_>) -> Term<'_> {
+        self.both(precision, x).0
     }
 
     /// Value and slope at `x`. What is not used of them, the graph leaves out.
-    pub(crate) fn both<'g>(self, make: &Maker, x: Term<'g>) -> (Term<'g>, Term<'g>) {
+    pub(crate) fn both(self, precision: Precision, x: Term<'_>) -> (Term<'_>, Term<'_>) {
         match self {
-            Activation::Silu => logistic(make, x, 1.0),
-            Activation::QuickGelu => logistic(make, x, QUICK),
+            Activation::Silu => logistic(precision, x, 1.0),
+            Activation::QuickGelu => logistic(precision, x, QUICK),
             Activation::Sigmoid => {
-                let s = sigmoid(make, x, 1.0);
+                let s = sigmoid(precision, x, 1.0);
                 (s, s * (1.0 - s))
             }
             Activation::Gelu => {
                 let share = (1.0 + (x * FRAC_1_SQRT_2).unary(Unary::Erf)) * 0.5;
                 // e^(-x²/2) / √(2π).
-                let density = make.exp(x * x * -0.5) * (0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2);
+                let density = precision.exp(x * x * -0.5) * (0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2);
                 (x * share, share + x * density)
             }
+            // (1 + tanh(u)) / 2 is sigmoid(2 u), where nothing cancels for negative u.
             Activation::GeluTanh => {
-                let (square, root) = (x * x, FRAC_2_SQRT_PI * FRAC_1_SQRT_2);
-                let tanh = ((square * CUBE + 1.0) * x * root).unary(Unary::Tanh);
-                let share = (1.0 + tanh) * 0.5;
-                let slope = (square * (3.0 * CUBE) + 1.0) * root * (1.0 - tanh * tanh) * x * 0.5;
-                (x * share, share + slope)
+                let (square, twice) = (x * x, FRAC_2_SQRT_PI * SQRT_2);
+                let share = sigmoid(precision, (square * CUBE + 1.0) * x, twice);
+                let value = x * share;
+                (value, share + value * (1.0 - share) * ((square * (3.0 * CUBE) + 1.0) * twice))
             }
         }
     }
 }
 
 /// `1 / (1 + e^(-factor x))`.
-fn sigmoid<'g>(make: &Maker, x: Term<'g>, factor: f64) -> Term<'g> {
-    make.recip(1.0 + make.exp(x * -factor))
+fn sigmoid(precision: Precision, x: Term<'_>, factor: f64) -> Term<'_> {
+    precision.recip(1.0 + precision.exp(x * -factor))
 }
 
 /// `x · sigmoid(factor x)`, and its slope `s + factor · x · s · (1 - s)`.
-fn logistic<'g>(make: &Maker, x: Term<'g>, factor: f64) -> (Term<'g>, Term<'g>) {
-    let s = sigmoid(make, x, factor);
+fn logistic(precision: Precision, x: Term<'_>, factor: f64) -> (Term<'_>, Term<'_>) {
+    let s = sigmoid(precision, x, factor);
     let value = x * s;
     (value, s + value * (1.0 - s) * factor)
 }

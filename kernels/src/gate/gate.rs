@@ -181,7 +181,7 @@ impl<'g> Halves<'g> {
 fn graph(key: GateKey) -> Graph {
     let make = Maker::of(OP, key.x);
     let halves = Halves::new(&make, key);
-    let y = key.activation.value(&make, halves.held[0]) * halves.held[1];
+    let y = key.activation.value(make.precision, halves.held[0]) * halves.held[1];
     make.output(if key.scale { y * halves.scale } else { y }, key.x);
     make.finish()
 }

@@ -61,7 +61,7 @@ fn graph(key: GateKey) -> Graph {
     if key.scale {
         dy = dy * scale;
     }
-    let (value, slope) = key.activation.both(&make, held[0]);
+    let (value, slope) = key.activation.both(make.precision, held[0]);
     let (mut gate, mut up) = (dy * held[1] * slope, dy * value);
     if key.limit {
         let zero = make.constant(0.0);

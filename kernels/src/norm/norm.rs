@@ -194,7 +194,7 @@ fn graph(key: NormKey) -> Graph {
     let mut y = Normal::new(key.kind, x, make.scalar()).value;
     y = weight.map_or(y, |weight| y * weight);
     y = bias.map_or(y, |bias| y + bias);
-    y = gate.map_or(y, |(activation, gate)| y * activation.value(&make, gate));
+    y = gate.map_or(y, |(activation, gate)| y * activation.value(make.precision, gate));
     make.output(y, key.x);
     if key.sum {
         make.output(stored.unwrap_or(x), key.x);

@@ -467,7 +467,7 @@ fn rows_graph(key: RowsKey) -> Graph {
     let normal = Normal::new(key.kind, x, make.scalar());
     let mut d_gate = None;
     if let Some((activation, gate)) = gate {
-        let (value, slope) = activation.both(&make, gate);
+        let (value, slope) = activation.both(make.precision, gate);
         if key.d_gate {
             let y = weight.map_or(normal.value, |weight| normal.value * weight);
             let y = bias.map_or(y, |bias| y + bias);
@@ -511,7 +511,7 @@ fn columns_graph(key: ColumnsKey) -> Graph {
     let inverse = make.input(wide(key.x));
     let mean = (key.kind == NormKind::Layer).then(|| make.input(wide(key.x)));
     if let Some(activation) = key.gate {
-        g = g * activation.value(&make, make.input(key.x));
+        g = g * activation.value(make.precision, make.input(key.x));
     }
     if let Some(dtype) = key.weight {
         let normal = mean.map_or(x, |mean| x - mean) * inverse;

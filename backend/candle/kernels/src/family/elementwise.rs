@@ -3,6 +3,7 @@
 use cudarc::rocfire::{Extent, ExtentOf, Launch};
 use rocfire_fusion::{Binary as Op, Compare as Is, Draft, Graph, Scalar, Term, Unary};
 use rocfire_hal::DType;
+use rocfire_kernels::gate::Activation;
 
 use super::{Words, bits_of};
 use crate::table::{Entry, Family};
@@ -57,16 +58,8 @@ fn wide(x: Term<'_>) -> Term<'_> {
 fn unary<'g>(word: &str, x: Term<'g>) -> Term<'g> {
     let [zero, one] = [0.0, 1.0].map(|number| x.number(number));
     match word {
-        // By tanh, x / 2 · (1 + tanh(u)), as x · logistic(2 u), where nothing cancels.
-        "gelu" => {
-            let twice = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
-            x * logistic(twice * (x + 0.044715 * x * x * x))
-        }
-        // x · Φ(x)
-        "gelu_erf" => {
-            let erf = (x * std::f64::consts::FRAC_1_SQRT_2).unary(Unary::Erf);
-            0.5 * x * (one + erf)
-        }
+        "gelu" => Activation::GeluTanh.of(x),
+        "gelu_erf" => Activation::Gelu.of(x),
         // NaN gives 0, as on Candle's CPU device.
         "relu" => x.is(Is::Gt, zero).choose(x, zero),
         // Ties away from zero.
