@@ -11,7 +11,7 @@ use super::direct;
 use super::fused::{BATCH, CHANNEL, over_product, over_space};
 use super::geometry::{AXES, ConvParams, Geometry, Side, Window};
 use super::last::{self, Lines};
-use super::operands::{Bias, Source3, VECTOR_BYTES, check_inputs, check_output, in_vectors};
+use super::operands::{Bias, Source3, VECTOR_BYTES, check_inputs, check_output, in_vectors, is_read_in_vectors};
 use super::tiling::Tiling;
 use crate::Result;
 use crate::epilogue::{self, BoundEpilogue};
@@ -208,6 +208,9 @@ pub fn conv_weight_gradient(
         conv_weight_gradient(stream, x, grad, whole.view_mut(), params)?;
         return family::copy_into(stream, whole.view(), weight_grad.reborrow());
     }
+    if let Some(padded) = padded_channels(stream, x.dtype(), &geometry) {
+        return padded_weight_gradient(stream, x, grad, weight_grad, params, padded);
+    }
     let [channels, rows] = geometry.channels;
     // Both sides with their channels innermost, or neither.
     let vector = VECTOR_BYTES / x.dtype().size_bytes();
@@ -228,6 +231,35 @@ pub fn conv_weight_gradient(
         return problem.direct(&weight_grad);
     }
     problem.run(&weight_grad)
+}
+
+/// In how many channels, zeros behind them, `x` is read a vector at a time for the gradient of a weight that has fewer; `None` where it is
+/// read as it is. A matter of shapes, as it decides slices.
+fn padded_channels(stream: &Stream, dtype: DType, g: &Geometry) -> Option<usize> {
+    let [channels, rows] = g.channels;
+    let vector = VECTOR_BYTES / dtype.size_bytes();
+    let whole = is_read_in_vectors(&stream.device(), dtype, g, channels, rows)?;
+    (whole != channels && rows.is_multiple_of(vector)).then_some(whole)
+}
+
+/// The gradient of a weight for `x` with `padded` channels, of which the weight's own are kept.
+fn padded_weight_gradient(
+    stream: &Stream,
+    x: View<'_>,
+    grad: View<'_>,
+    weight_grad: ViewMut<'_>,
+    params: &ConvParams<'_>,
+    padded: usize,
+) -> Result<()> {
+    const OP: &str = "conv_weight_gradient";
+    let channels = weight_grad.shape()[1];
+    let x = channels_last(OP, stream, x, padded)?;
+    let mut shape = weight_grad.shape().to_vec();
+    shape[1] = padded;
+    let mut whole = Tensor::empty(&stream.device(), &shape, weight_grad.dtype())?;
+    conv_weight_gradient(stream, x.view(), grad, whole.view_mut(), params)?;
+    let own = whole.layout().slice(1, 0, channels, 1)?;
+    family::copy_into(stream, whole.view().with_layout(own)?, weight_grad)
 }
 
 /// A convolution of single elements is a product of matrices, group by group; false where strides do not let it be one.

@@ -339,6 +339,10 @@ pub fn cases() -> Vec<Case> {
     // Enough channels on both sides for the weight's gradient to read both with channels innermost.
     let deep = Shape::new(&[1, 32, 65, 65], 40, &[2, 3]).stride(&[1, 1]).padding(&[(0, 1), (1, 1)]);
     cases.push(deep.case(Operator::Weight, DType::F16, plain));
+    // Few channels, or no whole vector of them, that zeros are put behind.
+    cases.push(Shape::new(&[1, 3, 39, 37], 32, &[5, 3]).case(Operator::Weight, DType::F16, plain));
+    let uneven = Shape::new(&[2, 13, 47, 46], 40, &[3, 3]).stride(&[2, 1]).padding(&[(1, 1), (0, 1)]);
+    cases.push(uneven.case(Operator::Weight, DType::BF16, plain));
     cases
 }
 
