@@ -6,6 +6,7 @@ use std::rc::Rc;
 use rocfire_hal::{DType, Device, Stream, Tensor};
 use rocfire_kernels::gate::{Activation, GateParams, gate};
 use rocfire_kernels::gemm::{GemmGroups, GemmParams, gemm_grouped};
+use rocfire_kernels::hadamard::hadamard;
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
 use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
 use rocfire_kernels::quant::{Format, Granularity, RowCodes, gate_quantise, norm_quantise};
@@ -275,6 +276,25 @@ fn turns(device: &Device, name: &str) -> Result<Op, Error> {
     Timed::floats(&[8, 32, POSITIONS, DEPTH], 3.0, tensors, launch, check).op(device, name)
 }
 
+/// Rows of a head, as keys are turned before they are coded.
+fn transforms(device: &Device, name: &str, columns: usize) -> Result<Op, Error> {
+    let scale = 1.0 / (columns as f64).sqrt();
+    let launch = move |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
+        let [x, y] = all else { return Err("two tensors".into()) };
+        Ok(hadamard(stream, x.view(), 1, scale, y.view_mut())?)
+    };
+    let check = move |all: &[Tensor]| {
+        check_rows(&[(&all[0], columns)], (&all[1], columns), tolerance(DType::BF16), |rows| {
+            let sign = |i: usize, j: usize| if (i & j).count_ones() % 2 == 0 { scale } else { -scale };
+            let element = |i| rows[0].iter().enumerate().map(|(j, x)| sign(i, j) * x).sum();
+            (0..columns).map(element).collect()
+        })
+    };
+    let shape = [ROWS * COLS / columns, columns];
+    let tensors = vec![(shape.to_vec(), DType::BF16); 2];
+    Timed::floats(&shape, f64::from(columns.ilog2()), tensors, launch, check).op(device, name)
+}
+
 /// Along the last axis.
 fn softmaxes(device: &Device, name: &str) -> Result<Op, Error> {
     let launch = |stream: &Stream, all: &mut [Tensor]| -> Result<(), Error> {
@@ -363,6 +383,8 @@ pub const OPS: &[Make] = &[
     ("silu gate to e4m3 token", |device, name| coded(device, name, ROWS, false, Granularity::Token)),
     ("silu gate to e4m3 1x128", |device, name| coded(device, name, ROWS, false, Granularity::Group(128))),
     ("rotary embedding bf16", turns),
+    ("hadamard bf16, rows of 128", |device, name| transforms(device, name, 128)),
+    ("hadamard bf16", |device, name| transforms(device, name, COLS)),
     ("softmax launcher bf16", softmaxes),
     ("cross-entropy bf16", |device, name| losses(device, name, 32000)),
     ("product by experts bf16", experts),

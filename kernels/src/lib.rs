@@ -1,5 +1,5 @@
 //! The operator library: GEMM, attention, caches on pages, convolution, pooling, interpolation, indexing, quantisation, random
-//! numbers, sampling, routing, scans, sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with
+//! numbers, sampling, routing, the Hadamard transform, scans, sorting, extrema and CTC, as HIP kernels with their launchers; norms, gates, softmax and cross-entropy with
 //! their gradients, as launchers of `rocfire-fusion`'s kernels.
 //!
 //! A family is a folder; an operator is two files with one stem. `<op>.hip` opens with its contract; `<op>.rs` has the
@@ -38,6 +38,7 @@ mod family;
 pub mod gate;
 pub mod gemm;
 mod graphs;
+pub mod hadamard;
 pub mod index;
 pub mod interpolate;
 pub mod loss;
@@ -82,4 +83,5 @@ fn sources(arch: Arch, dtype: DType) -> impl Iterator<Item = (&'static str, Sour
         .chain(random::sources(dtype))
         .chain(sample::sources(dtype))
         .chain(experts::sources(dtype))
+        .chain(hadamard::sources(dtype))
 }

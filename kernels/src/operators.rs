@@ -23,6 +23,7 @@ use crate::family::{self, shape};
 use crate::gate::{Activation, GateParams, gate as launch_gate, gate_backward};
 use crate::gemm::{GemmGroups, GemmParams, gemm_grouped, gemm_grouped_fused};
 use crate::graphs::{Graphs, Maker, wide};
+use crate::hadamard::hadamard as launch_hadamard;
 use crate::loss::{CrossEntropy, cross_entropy as launch_cross_entropy, cross_entropy_backward};
 use crate::norm::{self, GroupNormGradients, GroupNormParams, NormGradients, NormKind, NormParams, norm_backward};
 use crate::quant::{self, CodedRows, Format, Granularity, Preshuffled, PreshuffledRows, RowCodes};
@@ -308,6 +309,21 @@ pub fn softmax(dim: usize, is_log: bool) -> Operator {
     forward.with_gradient(names[1], 1, &["y"], move |stream, inputs, outputs| {
         let run = if is_log { softmax::log_softmax_backward } else { softmax::softmax_backward };
         run(stream, inputs[1].view(), inputs[2].view(), dim, outputs[0].view_mut())
+    })
+}
+
+/// The Hadamard transform along an axis, times `scale`, as [`crate::hadamard::hadamard`].
+///
+/// # Inputs
+/// `x`, any float. The output is like it; it has a gradient, which is the same transform.
+pub fn hadamard(dim: usize, scale: f64) -> Operator {
+    let transform =
+        move |stream: &Stream, x: &Tensor, y: &mut Tensor| launch_hadamard(stream, x.view(), dim, scale, y.view_mut());
+    let forward = Operator::new("hadamard", &["x"], like_first, move |stream, inputs, outputs| {
+        transform(stream, &inputs[0], &mut outputs[0])
+    });
+    forward.with_gradient("hadamard_backward", 1, &["y"], move |stream, inputs, outputs| {
+        transform(stream, &inputs[2], &mut outputs[0])
     })
 }
 

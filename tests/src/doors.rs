@@ -38,6 +38,7 @@ const DOORS: &[(&str, &str, &str)] = &[
     ("gemm::gemm_fused", "Tensor::matmul and what follows it", "Tensor::matmul and what follows it"),
     ("gemm::gemm_grouped", "rocfire_burn_nn::grouped_matmul", "rocfire_candle::grouped_matmul"),
     ("gemm::gemm_grouped_fused", "rocfire_burn_nn::Experts", "rocfire_candle::grouped_matmul"),
+    ("hadamard::hadamard", "rocfire_burn_nn::hadamard", "rocfire_candle::hadamard"),
     ("index::gather", "Tensor::gather", ""),
     ("index::scatter", "Tensor::scatter", "Tensor::scatter_add"),
     ("index::select", "Tensor::select", ""),

@@ -17,6 +17,7 @@ use rocfire_kernels::conv::{ConvParams, conv};
 use rocfire_kernels::experts::{ByExpert, GroupScore, Groups, RouteParams, Score, SortParams, route, sort_by_expert};
 use rocfire_kernels::gate::{Activation, GateParams, gate};
 use rocfire_kernels::gemm::{GemmParams, gemm};
+use rocfire_kernels::hadamard::hadamard;
 use rocfire_kernels::loss::{CrossEntropy, cross_entropy};
 use rocfire_kernels::norm::{NormGradients, NormKind, NormParams, norm, norm_backward};
 use rocfire_kernels::quant::{
@@ -106,6 +107,8 @@ const SUBJECTS: &[Subject] = &[
     sampled("cross-entropy bf16 8192x32000", entropy),
     always("silu gate bf16 8192x4096", gated),
     sampled("rotary embedding bf16 8x32x1024x128", turned),
+    sampled("Hadamard bf16 262144x128", |d| transformed(d, [262_144, 128])),
+    sampled("Hadamard bf16 8192x4096", |d| transformed(d, [ROWS, COLS])),
     always("quantise fp8 by token 8192x4096", |d| quantised(d, Granularity::Token)),
     always("quantise mxfp4 8192x4096", |d| quantised(d, Granularity::Mx(MxRounding::Up))),
     sampled("copy of a transposed f16 4096x4096", transposed),
@@ -421,6 +424,11 @@ fn turned(device: &Device) -> Outcome {
     let angles = RopeAngles::Tables { cosines: cosines.view(), sines: sines.view() };
     let mut tensors = [RopeTensor { from: Some(x.view()), to: y.view_mut() }];
     Ok(rope(device.stream(), &mut tensors, &angles, &RopeParams::default())?)
+}
+
+fn transformed(device: &Device, shape: [usize; 2]) -> Outcome {
+    let (x, mut y) = (zeros(device, &shape, DType::BF16)?, zeros(device, &shape, DType::BF16)?);
+    Ok(hadamard(device.stream(), x.view(), 1, 1.0, y.view_mut())?)
 }
 
 fn quantised(device: &Device, granularity: Granularity) -> Outcome {

@@ -10,7 +10,7 @@
 //! [`sample`] draws tokens by top-k, top-p, min-p and masks, [`penalise`], [`log_probabilities`] and [`accept`] are beside it;
 //! [`route`] and [`sort_by_expert`] choose experts of tokens.
 //!
-//! Norms with and without a residual, softmax, gates, rotary embeddings, cross-entropy and products of groups are
+//! Norms with and without a residual, softmax, gates, rotary embeddings, Hadamard transforms, cross-entropy and products of groups are
 //! functions on Candle's tensors, a launch each, with gradients where the kernels have them; [`QuantLinear`] multiplies
 //! codes by codes, and [`Coded`] is what it reads. [`KvCache`] is a cache of keys and values on pages, written, read and attended to in
 //! place. They run on rocfire's devices only: elsewhere they are errors.
@@ -29,8 +29,8 @@ pub use cache::{CacheLayout, KvCache, PagedParams, ScaleRule, Sequences};
 pub use device::{Found, device, launches};
 pub use operators::{
     Activation, GateLayout, GateParams, GroupedEpilogue, RopeFrequencies, RopeScaling, RopeStyle, add_layer_norm,
-    add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, layer_norm, log_softmax, rms_norm, rope,
-    rope_at, rope_tables, softmax,
+    add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, hadamard, layer_norm, log_softmax,
+    rms_norm, rope, rope_at, rope_tables, softmax,
 };
 pub use quantised::{Coded, Coding, Format, Granularity, MxRounding, QuantLinear};
 pub use rocfire_hal::{DeviceId, DeviceInfo, DriverKind};

@@ -117,6 +117,15 @@ pub fn softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     one(&kernels::softmax(dim.to_index(x.shape(), "softmax")?, false), &[x])
 }
 
+/// The Hadamard transform along an axis, in Sylvester's order, times `scale`: with `1 / sqrt(extent)` its own inverse. It has a
+/// gradient.
+///
+/// # Errors
+/// An extent that is no power of two, or above 8192 (4096 of f64); a type that is no float; another device than rocfire's.
+pub fn hadamard(x: &Tensor, dim: impl Dim, scale: f64) -> Result<Tensor> {
+    one(&kernels::hadamard(dim.to_index(x.shape(), "hadamard")?, scale), &[x])
+}
+
 /// The logarithm of [`softmax`]. It has a gradient.
 ///
 /// # Errors

@@ -11,9 +11,9 @@ use common::{Inputs, agree_within, gpu, numbers, same, with_settings};
 use rocfire_candle::{
     Activation, Coded, Coding, Format, GateLayout, GateParams, Granularity, GroupedEpilogue, MxRounding, Order,
     Penalties, QuantLinear, RopeFrequencies, RopeScaling, RopeStyle, RouteForm, Sampling, Score, accept, accept_greedy,
-    add_layer_norm, add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, launches, layer_norm,
-    log_probabilities, log_softmax, penalise, probabilities, rms_norm, rope, rope_at, rope_tables, route, sample,
-    softmax, sort_by_expert, top_k,
+    add_layer_norm, add_rms_norm, cross_entropy, gate, gated_mlp, group_norm, grouped_matmul, hadamard, launches,
+    layer_norm, log_probabilities, log_softmax, penalise, probabilities, rms_norm, rope, rope_at, rope_tables, route,
+    sample, softmax, sort_by_expert, top_k,
 };
 
 const EPSILON: f64 = 1e-5;
@@ -131,6 +131,22 @@ fn softmaxes_are_candles_along_every_axis() {
         let shapes: [&[usize]; 1] = [&[4, 7, 13]];
         check("softmax", &FLOATS, &shapes, |x| softmax(&x[0], dim), |x| candle_softmax(&x[0], dim));
         check("log_softmax", &FLOATS, &shapes, |x| log_softmax(&x[0], dim), |x| candle_log_softmax(&x[0], dim));
+    }
+}
+
+#[test]
+fn hadamard_transforms_are_those_written_out() {
+    for (dim, extent) in [(0, 4_usize), (1, 8), (2, 64)] {
+        let scale = 1.0 / (extent as f64).sqrt();
+        // A matrix of signs: -1 to the power of how many bits two places have in common.
+        let signs =
+            (0..extent * extent).map(|n| if (n / extent & n % extent).count_ones() % 2 == 0 { scale } else { -scale });
+        let signs = Tensor::from_iter(signs, &Device::Cpu).and_then(|signs| signs.reshape((extent, extent))).unwrap();
+        let theirs = |x: &[Tensor]| {
+            let last = x[0].transpose(dim, 2)?.contiguous()?;
+            last.broadcast_matmul(&signs)?.transpose(dim, 2)?.contiguous()
+        };
+        check("hadamard", &FLOATS, &[&[4, 8, 64]], |x| hadamard(&x[0], dim, scale), theirs);
     }
 }
 
@@ -419,6 +435,8 @@ fn what_does_not_fit_is_named() {
         ("group_norm", "groups", group_norm(&x(&[2, 6, 3]), &x(&[6]), &x(&[6]), 4, EPSILON)),
         ("gate", "x", gate(&x(&[3, 7]), GateParams::default())),
         ("softmax", "dim", softmax(&x(&[3, 7]), 2)),
+        ("hadamard", "power of two", hadamard(&x(&[3, 7]), 1, 1.0)),
+        ("hadamard", "8192", hadamard(&x(&[1, 16384]), 1, 1.0)),
         ("log_softmax", "x must be on", log_softmax(&cpu, 0)),
         ("cross_entropy", "targets", cross_entropy(&x(&[3, 7]), &targets(2, U32), None, None, 0.0)),
         ("cross_entropy", "targets", cross_entropy(&x(&[3, 7]), &targets(3, F32), None, None, 0.0)),

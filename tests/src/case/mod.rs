@@ -10,6 +10,7 @@ mod experts;
 mod gate;
 mod gemm;
 mod grouped;
+mod hadamard;
 mod index;
 mod interpolate;
 mod loss;
@@ -323,6 +324,7 @@ pub fn all() -> Vec<Case> {
         random::cases(),
         sample::cases(),
         experts::cases(),
+        hadamard::cases(),
     ]
     .into_iter()
     .flatten()

@@ -12,7 +12,7 @@
 //! - [`Experts`] are the blocks of a mixture of experts, over [`grouped_matmul`]; [`route`] chooses experts of tokens.
 //! - [`sample`] draws tokens by top-k, top-p, min-p and masks; [`penalise`], [`log_probabilities`], [`top_k`] and [`accept`] are
 //!   beside it.
-//! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads.
+//! - [`QuantLinear`] multiplies codes by codes; [`Coded`] is what it reads; [`hadamard()`] spreads outliers before.
 //! - [`KvCache`] keeps keys and values on pages, for serving: written in place, attended to in one launch.
 //! - [`custom()`] calls a kernel of one's own on tensors of `burn::Tensor`'s.
 //!
@@ -40,6 +40,7 @@ mod custom;
 mod dispatch;
 mod experts;
 mod gated;
+mod hadamard;
 mod loss;
 mod multi_head;
 mod norm;
@@ -52,6 +53,7 @@ pub use cache::{KvCache, Sequences};
 pub use custom::custom;
 pub use experts::{Experts, grouped_matmul};
 pub use gated::{GatedMlp, gate, log_softmax, softmax};
+pub use hadamard::hadamard;
 pub use loss::CrossEntropyLoss;
 pub use multi_head::{MhaInput, MhaOutput, MultiHeadAttention};
 pub use norm::{GroupNorm, LayerNorm, RmsNorm};

@@ -17,8 +17,8 @@ use rocfire_burn_nn::{
     Activation, AttentionInputs, AttentionParams, Coded, CrossEntropyLoss, Experts, Format, GateLayout, GateParams,
     GatedMlp, Granularity, GroupNorm, GroupedEpilogue, LayerNorm, MxRounding, Order, Penalties, QuantLinear, RmsNorm,
     RopeFrequencies, RopeScaling, RopeStyle, RotaryEncoding, RouteForm, Sampling, Score, accept, accept_greedy,
-    attention, gate, grouped_matmul, log_probabilities, log_softmax, penalise, probabilities, route, sample, softmax,
-    top_k,
+    attention, gate, grouped_matmul, hadamard, log_probabilities, log_softmax, penalise, probabilities, route, sample,
+    softmax, top_k,
 };
 
 fn flex() -> Device {
@@ -115,6 +115,23 @@ fn given(parameters: Vec<Option<Param<Tensor<1>>>>) -> Vec<Param<Tensor<1>>> {
 norms!(rms_norm_is_burns, RmsNormConfig::new(6), RmsNorm, [6, 3, 5], [gamma], given);
 norms!(layer_norm_is_burns, LayerNormConfig::new(6), LayerNorm, [6, 3, 5], [gamma beta], given);
 norms!(group_norm_is_burns, GroupNormConfig::new(2, 6), GroupNorm, [4, 6, 5], [gamma beta], given);
+
+#[test]
+fn hadamard_transforms_are_those_written_out_and_undo_themselves() {
+    for (dim, extent) in [(0, 4_usize), (1, 16), (2, 32)] {
+        let scale = 1.0 / (extent as f64).sqrt();
+        for (dtype, tolerance) in [(DType::F32, F32), (DType::F16, F16)] {
+            let twice = |x: Tensor<3>| (hadamard(hadamard(x, dim, scale).mul_scalar(2.0), dim, scale), vec![]);
+            let once = |device: &Device| results(device, [32, 16, 4], dtype, |x| (hadamard(x, dim, scale), vec![]));
+            compare("once", &once(&rocm()), &once(&flex()), tolerance);
+            assert_eq!(once(&rocm()), once(&rocm()), "the same bits");
+            let whole = |device: &Device| results(device, [32, 16, 4], dtype, twice);
+            let same = results(&flex(), [32, 16, 4], dtype, |x| (x.mul_scalar(2.0), vec![]));
+            compare("twice", &whole(&rocm()), &same, tolerance);
+            compare("twice, written out", &whole(&flex()), &same, tolerance);
+        }
+    }
+}
 
 #[test]
 fn softmaxes_are_burns_along_every_axis() {
