@@ -1,10 +1,11 @@
-//! Attention as models write it out: a product, the softmax of its rows, a product with that.
+//! Attention as models write it out, as one launch: a product, the softmax of its rows, and the product of that with the values.
 //!
-//! When all launches are known, the softmax of a product's rows, scaled, capped and with a bias (a mask) added before, joins that
-//! product and the one that reads it, if nobody else reads what they pass on: `rocfire_kernels::pattern` knows how attention is
-//! written out, as it does for Burn's plans. Copies that only move heads, before the first and behind the
-//! last, join too: their tensors are read and written where they are. The bits are not those of the launches one by one: sums
-//! have another order, and scores are not rounded on their way. A row of scores that are all minus infinity gives zeros there, not NaN.
+//! When all launches are known, the softmax of a product's rows joins that product and the one that reads it, if nobody else reads
+//! what they pass on. Before the softmax the rows may be scaled, capped, and have a bias (a mask) added.
+//! `rocfire_kernels::pattern` knows how attention is written out, as it does for Burn's plans. Copies that only move heads, before
+//! the first product and behind the last, join too: attention reads and writes the tensors on their far side. The bits are not those
+//! of the launches one by one: sums have another order, and scores are not rounded on their way. A row of scores that are all minus
+//! infinity gives zeros, not NaN.
 
 use cudarc::cublas::result::Product;
 use cudarc::driver::DriverError;
@@ -19,33 +20,35 @@ use super::{Group, Kind, Plan};
 use crate::program::{info_word, tensor};
 use crate::table::{Entry, Family};
 
-/// An attention: what it reads and writes, `[batches, heads, rows, depth]` each.
+/// One attention: the tensors that it reads and writes, each `[batches, heads, rows, depth]`.
 pub(crate) struct Attention {
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    /// Broadcast over `[batches, heads, rows, keys]`.
+    /// Added to the scores before the softmax, broadcast over `[batches, heads, rows, keys]`.
     bias: Option<Tensor>,
     params: AttentionParams,
     out: Tensor,
 }
 
-/// A tensor of the program that launches write out: by its address, or one of those within Candle's softmax of one launch.
+/// What names a tensor to `rocfire_kernels::pattern`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Name {
+    /// The address of its first element.
     At(u64),
+    /// The number of a tensor between the steps of Candle's softmax, which is one launch and does not store it.
     Inside(u8),
 }
 
-/// What stands between two products.
+/// What attention does with the scores between its two products.
 struct Scores {
     params: AttentionParams,
-    /// The op that adds a bias, and the number of that operand.
+    /// The launch of the chain that adds a bias, and which of its operands that is.
     bias: Option<(usize, usize)>,
 }
 
 impl Scores {
-    /// `None` where a chain does not make the weights of `weighted` out of what `scored` gives.
+    /// `None` if the chain `ops` does not make the left matrix of `weighted` by a softmax of the result of `scored`.
     fn of(ops: &[Op], scored: &Product, weighted: &Product) -> Option<Scores> {
         let [q, k, now] = [scored.b, scored.a, scored.c].map(|operand| Name::At(operand.address));
         let (mut pattern, mut factors) = (pattern::Attention::start(q, k, now), Vec::new());
@@ -77,7 +80,7 @@ impl Scores {
         Some(Scores { params: pattern.params(|at| factors[at as usize])?, bias })
     }
 
-    /// Batches and heads as the bias has them; else heads are batches.
+    /// Batches and heads as the bias has them; `None` if its axes are others. Where no bias tells, all are batches of one head.
     fn heads(&self, window: &Window<'_>, ops: &[Op], [batch, rows, keys]: [usize; 3]) -> Option<[usize; 2]> {
         let Some((at, operand)) = self.bias else { return Some([batch, 1]) };
         match axes(window, &ops[at], operand + 1)[..] {
@@ -90,12 +93,13 @@ impl Scores {
     }
 }
 
-/// The operators that a launch over rows of scores is, and their results; `None` if it is none of them, or if it reads them in
-/// another order. `value` is what the launch before it gave.
+/// The steps of the pattern that a launch over the scores does, each with its result. `None` if the pattern has no such step, or if
+/// the launch reads the scores in another order. `value` is the address of the result of the launch before it, `rows` the number of
+/// rows and their length. Factors are added to `factors`, and the steps have their numbers.
 fn steps(op: &Op, value: u64, rows: [usize; 2], factors: &mut Vec<f64>) -> Option<Vec<(ProgramOp<Name>, Name)>> {
     let (name, out) = (|at: usize| Name::At(op.operand(at)), Name::At(op.result()));
     let is_dense = |at: usize| op.launch.axes.is_dense(at);
-    // One for each row.
+    // An operand with one element for each row.
     let is_of_rows = |at: usize| op.launch.axes.steps_over(at, &rows).is_some_and(|steps| steps[..2] == [1, 0]);
     let is_over_rows = || is_dense(0) && op.launch.axes.extents().last() == Some(&rows[1]);
     let is_value = |at: usize| op.operand(at) == value && is_dense(at);
@@ -132,14 +136,14 @@ fn steps(op: &Op, value: u64, rows: [usize; 2], factors: &mut Vec<f64>) -> Optio
     Some(vec![(step, out)])
 }
 
-/// A tensor of rows of heads, and the copy that it was read through or is stored past.
+/// A tensor `[batches, heads, rows, depth]`, and the copy between it and the product, which attention makes unnecessary.
 struct Heads {
     tensor: Tensor,
     copy: Option<usize>,
 }
 
 impl Plan<'_, '_> {
-    /// Makes one group of each softmax with the products around it.
+    /// Makes each softmax one group with the products around it.
     pub(super) fn join_attentions(&mut self) {
         let mut at = 0;
         while at < self.groups.len() {
@@ -147,11 +151,12 @@ impl Plan<'_, '_> {
         }
     }
 
+    /// The same for the chain of group `at`; `None` if it is no softmax between two products.
     fn join_attention(&mut self, at: usize) -> Option<()> {
         let window = self.window;
         let group = &self.groups[at];
         let Kind::Graph(ops) = &group.kind else { return None };
-        // Most chains have no sum of rows.
+        // Most chains reduce no rows, and are no softmax.
         if !ops.iter().any(|op| matches!(op.entry().family, Family::Softmax | Family::Reduce)) {
             return None;
         }
@@ -161,7 +166,7 @@ impl Plan<'_, '_> {
         if !inner.iter().all(|&number| is_inside(number)) || window.is_owned(last) {
             return None;
         }
-        // The products.
+        // The products before and behind the softmax.
         let before = self.product_among(window.sources(first.number()))?;
         let after = self.product_among(window.readers(last)).filter(|&after| window.readers(last) == 1 << after)?;
         let [scored, weighted] = [before, after].map(|number| window.node(number).product());
@@ -199,7 +204,7 @@ impl Plan<'_, '_> {
         let params = scores.params;
         let attention = Attention { q: q.tensor, k: k.tensor, v: v.tensor, bias, params, out: out.tensor };
 
-        // All of it runs where its last group stands: nothing that stays between may have to come behind a member.
+        // All of it runs where its last group stands. So no other group between the first and the last may depend on a member.
         let is_theirs = |group: &Group| group.mask & taken != 0;
         let (begin, end) = (self.groups.iter().position(is_theirs)?, self.groups.iter().rposition(is_theirs)?);
         let waits =
@@ -217,7 +222,7 @@ impl Plan<'_, '_> {
         Some(())
     }
 
-    /// The one product, alone in its group, among these launches.
+    /// The product among the launches of `mask`; `None` if there is none, several, or one that something has joined.
     fn product_among(&self, mask: u64) -> Option<usize> {
         let mut found =
             self.groups.iter().filter(|group| group.mask & mask != 0 && matches!(group.kind, Kind::Product(None)));
@@ -225,7 +230,7 @@ impl Plan<'_, '_> {
         found.next().is_none().then_some(number)
     }
 
-    /// The copy, alone in its group, of strided elements into dense ones at `result` that `reader` alone reads.
+    /// The copy, alone in its group, of strided elements into dense ones from the address `result` on, if only `reader` reads them.
     fn copy_of(&self, result: u64, reader: usize) -> Option<&Op> {
         let copy = self.groups.iter().find_map(|group| match &group.kind {
             Kind::Graph(ops) if ops.len() == 1 && ops[0].result() == result && ops[0].moves() => Some(&ops[0]),
@@ -235,7 +240,7 @@ impl Plan<'_, '_> {
         is_read.then_some(copy)
     }
 
-    /// Batches and heads, as copies in front of the products or behind them have them.
+    /// Batches and heads, as the axes of a copy in front of the products have them.
     fn heads(&self, before: usize, after: usize, scored: &Product, weighted: &Product) -> Option<[usize; 2]> {
         let in_front = [(before, scored.b.address), (before, scored.a.address), (after, weighted.a.address)];
         let found = in_front.into_iter().find_map(|(reader, address)| {
@@ -245,7 +250,8 @@ impl Plan<'_, '_> {
         found.filter(|[batches, heads]| batches * heads == scored.batch)
     }
 
-    /// Rows `[batch, rows, depth]` that `reader` reads, as heads: where they were copied from, if nobody else reads the copy.
+    /// Rows `[batch, rows, depth]` that `reader` reads, as heads. If a copy made them that nobody else reads, the tensor is what the
+    /// copy reads.
     fn place(&self, reader: usize, dense: Tensor, [batches, heads]: [usize; 2]) -> Option<Heads> {
         let (shape, strides) = (dense.shape().to_vec(), dense.layout().strides().to_vec());
         let shape = [batches, heads, shape[1], shape[2]];
@@ -263,7 +269,7 @@ impl Plan<'_, '_> {
         Some(Heads { tensor: dense.with_layout(layout).ok()?, copy: None })
     }
 
-    /// The result `[batch, rows, depth]`, or what a copy makes of it that alone reads it.
+    /// The result `[batch, rows, depth]` of launch `number`, as heads. If a copy alone reads it, the tensor is what the copy writes.
     fn stored(&self, number: usize, dense: Tensor, [batches, heads]: [usize; 2]) -> Option<Heads> {
         let (rows, depth) = (dense.shape()[1], dense.shape()[2]);
         let shape = [batches, heads, rows, depth];
@@ -301,7 +307,7 @@ impl Plan<'_, '_> {
     }
 }
 
-/// The extents of a launch with the strides of an operand, from 1 on; none where it is dense.
+/// The extent of each axis of a launch with an operand's stride there, operands counted from 1; empty where all lie dense.
 fn axes(window: &Window<'_>, op: &Op, operand: usize) -> Vec<[usize; 2]> {
     let node = window.node(op.number());
     let (count, info) = (node.word(1) as usize, node.argument(2));
@@ -312,12 +318,12 @@ fn axes(window: &Window<'_>, op: &Op, operand: usize) -> Vec<[usize; 2]> {
     (0..count).map(|axis| [word(axis), word(operand * count + axis)]).collect()
 }
 
-/// Elements of a copy's memory, from an address on.
+/// A tensor in the memory that a copy reads or writes, from an address on.
 fn elements(window: &Window<'_>, copy: &Op, address: u64, shape: &[usize], strides: &[i64]) -> Option<Tensor> {
     tensor(window.node(copy.number()), window.turn(), address, copy.to(), (shape, strides)).ok()
 }
 
-/// What an op adds to the scores.
+/// The bias as a tensor over `[batches, heads, rows, keys]`; `None` if its elements cannot be walked along these axes.
 fn bias(
     window: &Window<'_>,
     ops: &[Op],
@@ -330,8 +336,8 @@ fn bias(
     elements(window, op, op.operand(operand), &shape, &steps[..4])
 }
 
-/// The attention as one operator, the first time too: the bits are not those of the launches one by one, so how often it came
-/// must not decide them.
+/// The attention as one operator. It is made when the launches first come together, not after some repeats as in `compose.rs`: the
+/// bits differ from those of the launches one by one, so they must not depend on how often the attention has come.
 pub(super) fn merged(attention_of: Attention) -> Operator {
     let Attention { q, k, v, bias, params, out } = attention_of;
     Box::new(move |stream| {

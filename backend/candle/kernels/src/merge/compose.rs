@@ -1,8 +1,8 @@
-//! Launches of graphs as one graph.
+//! Composes the graphs of several launches into one graph, so that one launch computes them all.
 //!
-//! A graph joins those whose results it reads, over axes that are cut wherever those of either are; each result is rounded to its
-//! type, and the order of a sum is its extent's alone: so the bits are those of the launches one by one. What has been composed is
-//! compiled when it comes for the third time.
+//! A graph joins those whose results it reads. The axes of the whole are cut wherever those of either are. Each result is rounded
+//! to its type, and the order of a sum depends on its extent alone, so the bits are those of the launches one by one. A composed
+//! graph is compiled when it comes for the third time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -16,16 +16,16 @@ use crate::axes::common;
 use crate::program::{GraphLaunch, Program, run_over};
 use crate::table::{Entry, Family};
 
-/// Graphs that become one, and tensors from outside, most: what fits a kernel's arguments and registers.
+/// The most graphs that become one, and the most tensors that these read from outside: what fits a kernel's arguments and registers.
 const OPS_MOST: usize = 12;
 const OUTSIDE_MOST: usize = 16;
-/// Columns of rows that are reduced beside other graphs, most: as many as a workgroup keeps in registers. Of longer rows several
-/// workgroups reduce a part each, if nothing else is done with them.
+/// The most columns of a row that is reduced in a composed graph: as many as a workgroup keeps in registers. A longer row is reduced
+/// alone, because then several workgroups can take a part of it each.
 const COLUMNS_MOST: usize = 8192;
-/// How often graphs have come together before they are composed.
+/// How often the same graphs must have come together before they are composed.
 const SEEN_LEAST: usize = 2;
 
-/// A launch of a graph.
+/// A launch of a graph, with its number in the window.
 #[derive(Clone)]
 pub(crate) struct Op {
     number: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Op {
 }
 
 impl Op {
-    /// `None` for one that other launches must not move beside.
+    /// `None` if the launch is no graph, or if it writes what it reads: such a launch stays where it is.
     pub(super) fn of(window: &Window<'_>, number: usize, entry: &'static Entry) -> Option<Op> {
         if window.overwrites(number, number) {
             return None;
@@ -42,37 +42,37 @@ impl Op {
         Some(Op { number, entry, launch: GraphLaunch::of(window.node(number), entry)? })
     }
 
-    /// Its place among the launches.
+    /// Its number in the window.
     pub(super) fn number(&self) -> usize {
         self.number
     }
 
-    /// What Candle asked for.
+    /// The kernel that Candle asked for by name.
     pub(super) fn entry(&self) -> &'static Entry {
         self.entry
     }
 
-    /// What it computes.
+    /// The graph that it runs, with the types of its operands.
     pub(super) fn program(&self) -> &'static Program {
         self.launch.program
     }
 
-    /// The graph's scalars.
+    /// The values of the graph's scalars.
     pub(super) fn scalars(&self) -> &[Scalar] {
         &self.launch.scalars[..self.program().graph.scalars().count()]
     }
 
-    /// Elements.
+    /// How many elements it runs over.
     pub(super) fn count(&self) -> usize {
         self.launch.axes.elements()
     }
 
-    /// Where an input begins.
+    /// The address of an input's first element.
     pub(super) fn operand(&self, at: usize) -> u64 {
         self.launch.addresses[at]
     }
 
-    /// Where the first result begins.
+    /// The address of the first result's first element.
     pub(super) fn result(&self) -> u64 {
         self.launch.addresses[self.program().inputs]
     }
@@ -82,19 +82,19 @@ impl Op {
         self.program().operands[self.program().inputs].dtype
     }
 
-    /// Whether it moves strided elements and does nothing else.
+    /// Whether it only copies elements, and reads them in strides.
     pub(super) fn moves(&self) -> bool {
         self.entry.family == Family::Copy && !self.launch.axes.is_dense(0)
     }
 
-    /// The type of the only input, where all elements of it and of the only result lie dense.
+    /// The type of the only input, if there is also one result and the elements of both lie dense; `None` for any other graph.
     pub(super) fn dense_map(&self) -> Option<DType> {
         let is_map = !self.program().has_rows && self.program().inputs == 1 && self.launch.operands() == 2;
         let is_dense = is_map && self.launch.axes.is_dense(0) && self.launch.axes.is_dense(1);
         is_dense.then(|| self.program().operands[0].dtype)
     }
 
-    /// The same over axes that are cut where `extents` are.
+    /// The same launch over the axes `extents`; `None` if an operand's axes cannot be cut there.
     fn over(&self, extents: &[usize]) -> Option<Op> {
         let mut op = self.clone();
         if op.launch.axes.extents() != extents {
@@ -103,7 +103,7 @@ impl Op {
         Some(op)
     }
 
-    /// Bytes that an output lies between.
+    /// The addresses of an output's first byte and of the byte behind its last. `output` counts from the first input.
     fn span(&self, output: usize) -> (u64, u64) {
         let axes = &self.launch.axes;
         let reach = |(axis, &extent): (usize, &usize)| (extent as u64 - 1) * axes.step(output, axis) as u64;
@@ -112,7 +112,7 @@ impl Op {
         (first, first + (last + 1) * self.program().operands[output].dtype.size_bytes() as u64)
     }
 
-    /// An operand's address, type, whether there is one for each row, and steps.
+    /// Where and how the elements of an operand lie.
     fn layout(&self, operand: usize) -> OperandLayout {
         let extents = self.launch.axes.extents();
         let mut steps = [0; MAX_RANK];
@@ -122,13 +122,14 @@ impl Op {
         OperandLayout { address: self.launch.addresses[operand], dtype: of.dtype, is_row: of.is_row, steps }
     }
 
-    /// Whether an input is the first element of each row of the one before it.
+    /// Whether an input is the first element of each row of the input before it, as graphs of extremes take it.
     fn is_first(&self, operand: usize) -> bool {
         operand < self.program().inputs && self.program().operands[operand].is_row
     }
 }
 
-/// Where the elements of an operand lie.
+/// Where and how the elements of an operand lie: the first one's address, their type, whether there is one for each row, and the
+/// step along each axis in elements, 0 along axes of extent 1.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct OperandLayout {
     address: u64,
@@ -138,13 +139,15 @@ struct OperandLayout {
 }
 
 impl OperandLayout {
-    /// Whether what was written there is what is read here: a row's element where each of the row's is read, too.
+    /// Whether what was written with this layout is what `read` reads. A result with one element for each row may also be read as a
+    /// whole row, with steps of 0 along it.
     fn gives(&self, read: &OperandLayout) -> bool {
         OperandLayout { is_row: read.is_row, ..*self } == *read
     }
 }
 
-/// Makes a map of what several launches wrote, side by side, one of this launch, which wrote one of the parts; `None` if it is no part.
+/// The launch `part`, which wrote a part of a tensor, and behind it a map of the whole tensor, over that part only. `None` if what
+/// `part` wrote is no part of what the map reads.
 pub(super) fn map_part(part: &Op, map: &Op) -> Option<Vec<Op>> {
     let (from, output) = (map.dense_map()?, part.program().inputs);
     let offset = part.result().checked_sub(map.operand(0))?;
@@ -159,8 +162,8 @@ pub(super) fn map_part(part: &Op, map: &Op) -> Option<Vec<Op>> {
     Some(vec![part.clone(), Op { launch: Arc::new(launch), ..*map }])
 }
 
-/// Makes the next launch one of a chain, over axes for both; `None` leaves the chain as it was. `sources` are those of the chain of
-/// whose results it reads something: all of them must be read as they were written.
+/// Adds the launch `next` to a chain, over axes that suit both; `None` leaves the chain as it was. `sources` has a bit for each
+/// member whose results `next` reads: it must read all of these with the layout with which they were written.
 pub(super) fn extend(chain: &mut Vec<Op>, next: &Op, sources: u64) -> Option<()> {
     let outside = |op: &Op| op.program().inputs;
     let is_full = chain.len() == OPS_MOST || chain.iter().chain([next]).map(outside).sum::<usize>() > OUTSIDE_MOST;
@@ -204,7 +207,7 @@ pub(super) fn extend(chain: &mut Vec<Op>, next: &Op, sources: u64) -> Option<()>
     Some(())
 }
 
-/// A chain as one graph, and what it is run over.
+/// A chain as one graph, with the extents and tensors that it runs over.
 pub(crate) struct Composed {
     graph: Arc<Graph>,
     extents: Dims,
@@ -214,7 +217,7 @@ pub(crate) struct Composed {
 }
 
 impl Composed {
-    /// Runs it.
+    /// Runs the graph.
     pub(super) fn run(&self, stream: &rocfire_hal::Stream) -> Result<(), DriverError> {
         let (inputs, mut outputs): (Vec<View<'_>>, _) =
             (self.inputs.iter().map(Tensor::view).collect(), self.outputs.clone());
@@ -222,25 +225,30 @@ impl Composed {
     }
 }
 
-/// Where an input of an op comes from: a result of an earlier one, or outside; or it is the first of each row of the input before.
+/// Where an input of a launch in a chain comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Origin {
+    /// A result of an earlier launch: the launch's number in the chain, and the result's among its results.
     Result(usize, usize),
+    /// Memory: the number of the composed graph's input.
     Outside(usize),
+    /// The first element of each row of the input before it.
     First,
 }
 
-/// A chain laid out: what it reads from outside, and which results are stored.
+/// A chain before it is made a graph: what each launch reads, and which launches' results are stored.
 pub(super) struct Laid<'a> {
     ops: &'a [Op],
-    /// The ops and operands that are the graph's inputs.
+    /// The composed graph's inputs: a launch's number in the chain and the number of its operand.
     outside: Vec<(usize, usize)>,
+    /// For each launch, where its inputs come from.
     from: Vec<Vec<Origin>>,
+    /// For each launch, whether its results must be in memory afterwards.
     stored: Vec<bool>,
 }
 
 impl<'a> Laid<'a> {
-    /// `stored` says of which ops the results are.
+    /// Finds where each input comes from. `stored` says for each launch whether its results are stored.
     pub(super) fn new(ops: &'a [Op], stored: Vec<bool>) -> Laid<'a> {
         let mut laid = Laid { ops, outside: Vec::new(), from: Vec::with_capacity(ops.len()), stored };
         let mut written: Vec<(usize, usize, OperandLayout)> = Vec::with_capacity(ops.len());
@@ -269,18 +277,18 @@ impl<'a> Laid<'a> {
         laid
     }
 
-    /// The operands that are its graph's inputs: where each begins, and its op.
+    /// The composed graph's inputs in order, each as a launch and the number of its operand.
     pub(super) fn outside(&self) -> impl Iterator<Item = (&'a Op, usize)> {
         self.outside.iter().map(|&(at, operand)| (&self.ops[at], operand))
     }
 
-    /// The operands that are its graph's outputs.
+    /// The composed graph's outputs in order, each as a launch and the number of its operand.
     pub(super) fn stored(&self) -> impl Iterator<Item = (&'a Op, usize)> {
         let stored = self.ops.iter().zip(&self.stored).filter(|(_, stored)| **stored);
         stored.flat_map(|(op, _)| op.launch.outputs().map(move |output| (op, output)))
     }
 
-    /// What decides the graph.
+    /// What the composed graph depends on, as numbers: each launch's graph, whether its results are stored, where its inputs come from.
     fn key(&self) -> Vec<u32> {
         let mut key = Vec::with_capacity(4 * self.ops.len());
         for (at, op) in self.ops.iter().enumerate() {
@@ -294,7 +302,7 @@ impl<'a> Laid<'a> {
         key
     }
 
-    /// The ops as one graph, whose first inputs are `first`.
+    /// Appends the chain to `graph`, with the values `outside` for what it reads from memory; stored results become outputs.
     pub(super) fn graph(&self, graph: &mut Graph, outside: &[Value]) {
         let mut results: Vec<Vec<Value>> = Vec::with_capacity(self.ops.len());
         for (op, from) in self.ops.iter().zip(&self.from) {
@@ -313,7 +321,7 @@ impl<'a> Laid<'a> {
         }
     }
 
-    /// The graph with inputs of its own.
+    /// The chain as a graph of its own, with an input for each tensor that it reads from memory.
     fn whole(&self) -> Graph {
         let mut graph = Graph::new("candle");
         let input = |(op, operand): (&Op, usize)| {
@@ -325,12 +333,13 @@ impl<'a> Laid<'a> {
         graph
     }
 
-    /// The graph's scalars.
+    /// The values of the composed graph's scalars, in the order in which the launches have them.
     pub(super) fn scalars(&self) -> Vec<Scalar> {
         self.ops.iter().flat_map(|op| op.scalars().iter().copied()).collect()
     }
 
-    /// The graph that `make` makes of it, made once for each `kind`; `None` until it has come so often.
+    /// The graph that `make` makes of this chain. It is made once for each chain and `kind`, and kept; `None` for the first `seen_least`
+    /// times that the two come.
     pub(super) fn kept(&self, kind: &[u32], seen_least: usize, make: impl FnOnce() -> Graph) -> Option<Arc<Graph>> {
         type Graphs = HashMap<Vec<u32>, (usize, Option<Arc<Graph>>)>;
         static GRAPHS: LazyLock<Mutex<Graphs>> = LazyLock::new(Mutex::default);
@@ -343,7 +352,7 @@ impl<'a> Laid<'a> {
         Some(Arc::clone(graph.get_or_insert_with(|| Arc::new(make()))))
     }
 
-    /// As one graph over its memory; `None` until it has come often enough.
+    /// The chain as one graph with its tensors; `None` for the first `seen_least` times that the chain comes.
     pub(super) fn composed(&self, window: &Window<'_>, seen_least: usize) -> Option<Composed> {
         let graph = self.kept(&[], seen_least, || self.whole())?;
         let tensor =
@@ -355,7 +364,7 @@ impl<'a> Laid<'a> {
     }
 }
 
-/// The first element of each row of a value, as one for each row: the sum of it and zeros.
+/// The first element of each row of a value: the sum of the row with zeros in place of its other elements.
 fn first_of_row(graph: &mut Graph, x: Value) -> Value {
     let (here, start) = (graph.index(0), graph.constant(DType::I64, 0));
     let is_first = graph.compare(Compare::Eq, here, start);
@@ -364,7 +373,8 @@ fn first_of_row(graph: &mut Graph, x: Value) -> Value {
     graph.reduce(Reduce::Sum, kept)
 }
 
-/// Which results of a chain must be in memory: somebody outside reads them, or nobody does.
+/// For each launch of a chain, whether its results must be stored: Rust still owns their memory, a launch outside the chain
+/// reads them, or it is the last.
 pub(super) fn stored(window: &Window<'_>, ops: &[Op], mask: u64) -> Vec<bool> {
     let is_stored = |op: &Op| window.is_owned(op.number) || window.readers(op.number) & !mask != 0;
     let mut stored: Vec<bool> = ops.iter().map(is_stored).collect();
@@ -372,7 +382,7 @@ pub(super) fn stored(window: &Window<'_>, ops: &[Op], mask: u64) -> Vec<bool> {
     stored
 }
 
-/// A chain as one launch; `None` for one launch, and until it has come often enough.
+/// A chain as one launch; `None` if it is a single launch, or until it has come often enough.
 pub(super) fn merged(window: &Window<'_>, mask: u64, ops: &[Op]) -> Option<Operator> {
     if ops.len() < 2 {
         return None;
@@ -381,7 +391,7 @@ pub(super) fn merged(window: &Window<'_>, mask: u64, ops: &[Op]) -> Option<Opera
     Some(Box::new(move |stream| composed.run(stream)))
 }
 
-/// The parts of something, each with the map of it, one after the other.
+/// Launches that wrote parts of a tensor, each in one launch with the map of its part, one after the other.
 pub(super) fn mapped(window: &Window<'_>, parts: &[Vec<Op>]) -> Option<Operator> {
     let composed = |ops: &Vec<Op>| Laid::new(ops, vec![false, true]).composed(window, 0);
     let parts = parts.iter().map(composed).collect::<Option<Vec<Composed>>>()?;

@@ -1,8 +1,8 @@
-//! A matrix product with the chain behind it as its epilogue: a bias, an activation, a factor.
+//! A matrix product with the chain of graphs behind it as its epilogue: a bias, an activation, a factor.
 //!
 //! When all launches are known, a chain that begins with a product's result joins the product, if nobody else reads that
-//! result. A product that the dispatch gives to a vendor's library stays alone:
-//! it has no epilogues of ours, and is the faster one.
+//! result. A product that the choice gives to a vendor's library stays alone: the library has no epilogues of ours, and is faster
+//! than our kernel with one.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{Group, Kind, Plan};
 use crate::program::tensor;
 
 impl Plan<'_, '_> {
-    /// The chain at `at` joins its product; `None` if it stays.
+    /// Joins the chain of group `at` to the product whose result it begins with; `None` if it stays a group of its own.
     pub(super) fn join_epilogue(&mut self, at: usize) -> Option<()> {
         let window = self.window;
         let Group { members, mask, kind } = &self.groups[at];
@@ -46,17 +46,18 @@ impl Plan<'_, '_> {
     }
 }
 
-/// A chain as a graph over a product.
+/// A chain of graphs as the epilogue of a product.
 pub(crate) struct ProductEpilogue {
     graph: Arc<Graph>,
     scalars: Vec<Scalar>,
-    /// What it reads besides the product, over the product's `[batch, rows, columns]`.
+    /// Tensors that it reads besides the product, each as a view over the product's `[batch, rows, columns]`.
     inputs: Vec<Tensor>,
     outputs: Vec<Tensor>,
 }
 
 impl ProductEpilogue {
-    /// `None` where an operand does not lie along the product's axes.
+    /// The chain `ops` behind product `number`. `None` where it cannot be an epilogue: it looks at whole rows, has too many tensors, or
+    /// one of them cannot be walked along the product's axes.
     fn new(window: &Window<'_>, number: usize, ops: &[Op], mask: u64) -> Option<ProductEpilogue> {
         let node = window.node(number);
         let (product, result) = (node.product()?.product, node.result()?);
@@ -76,7 +77,8 @@ impl ProductEpilogue {
         };
         let laid = Laid::new(ops, stored(window, ops, mask));
         let mut inputs = Vec::new();
-        // Which inputs are the product; behind a word that tells such keys from others.
+        // Whether each input is the product's result. `kind` is the same for the key of the graph, behind a word that no other key
+        // begins with.
         let (mut of_product, mut kind) = (Vec::new(), vec![u32::MAX]);
         for (op, operand) in laid.outside() {
             let (input, dtype) = (over(op, operand)?, op.program().operands[operand].dtype);
@@ -106,8 +108,8 @@ impl ProductEpilogue {
     }
 }
 
-/// The product and its chain as one operator, the first time too: the bits are not those of the launches one by one, so how often
-/// it came must not decide them.
+/// The product and its chain as one operator. It is made when they first come together, not after some repeats as in `compose.rs`:
+/// the bits differ from those of the launches one by one, so they must not depend on how often the chain has come.
 pub(super) fn with_epilogue(window: &Window<'_>, number: usize, epilogue: ProductEpilogue) -> Option<Operator> {
     let ProductEpilogue { graph, scalars, inputs, outputs } = epilogue;
     let product = window.node(number).product()?;

@@ -1,26 +1,26 @@
-//! Which launches that wait become one.
+//! Decides which of the launches that wait on the host become one.
 //!
-//! Launches are taken in the order in which they were asked for. Each joins an earlier group, if it can move up to it past
-//! what stands between, or begins one of its own:
+//! Launches are taken in the order in which they were asked for. Each joins an earlier group if it may run before everything
+//! that stands between the two, or begins a group of its own:
 //!
 //! | group | launches | file |
 //! | --- | --- | --- |
-//! | graph | graphs, each of which reads a result of the others: elementwise, reductions, softmax, norms | `compose.rs` |
-//! | parts | what wrote the parts of something (a concatenation, repetitions), and a map of it that alone reads them | `compose.rs` |
-//! | thin | products of up to four rows with a matrix of weights; a cast before them | `thin.rs` |
-//! | mat-vecs | products of quantised weights with rows of one quantisation, which runs once | `weights.rs` |
-//! | product | a product of ours (not a vendor's library's), and the graph behind it: a bias, an activation | `epilogue.rs` |
-//! | attention | two products with a softmax between them, scaled and masked, and copies that move heads around them | `attention.rs` |
+//! | graph | graphs, each of which reads a result of an earlier one: elementwise, reductions, softmax, norms | `compose.rs` |
+//! | parts | launches that wrote the parts of a tensor (a concatenation, repetitions), and the map that alone reads it | `compose.rs` |
+//! | thin | products of up to four rows with a matrix of weights, and a cast before them | `thin.rs` |
+//! | mat-vecs | products of quantised weights with activations that were quantised once for all of them | `weights.rs` |
+//! | product | a product by our kernel (not by a vendor's library), and the graph behind it: a bias, an activation | `epilogue.rs` |
+//! | attention | two products, the scaled and masked softmax between them, and copies around them that move heads | `attention.rs` |
 //!
-//! Launches of one graph that nothing keeps apart are put side by side, where the stream makes one launch of them: copies into one
-//! destination, copies that move heads outwards, rotary embeddings.
+//! Launches of the same graph that may run in any order are put side by side, and the stream makes joined launches of them: copies
+//! into one destination, copies that move heads outwards, rotary embeddings.
 //!
-//! Graphs, parts and mat-vecs give the bits of the launches one by one. Thin products sum in an order of their
-//! own, alone or together; the graph behind a product rounds as fusion's operators do; attention keeps its scores in registers.
-//! What joins depends on what waits together, and on what Rust has dropped by then: so in a deterministic run
-//! (`ROCFIRE_DETERMINISTIC`) the last three are not made, and whatever happened before, the same launches give the same bits.
+//! Graphs, parts and mat-vecs give the same bits as the launches one by one. The other three do not: thin products sum in an
+//! order of their own, alone or together; the graph behind a product rounds as fusion's operators do; attention keeps its scores in
+//! registers. What joins depends on what waits together, and on what Rust has dropped by then. So a deterministic run
+//! (`ROCFIRE_DETERMINISTIC`) makes none of those three, and the same launches give the same bits whatever happened before.
 //!
-//! What is not here: anything that reads memory to decide.
+//! Nothing here reads the contents of device memory to decide.
 
 mod attention;
 mod compose;
@@ -36,7 +36,7 @@ use compose::Op;
 use epilogue::ProductEpilogue;
 use thin::Thin;
 
-/// The merger of Candle's kernels.
+/// The merger that `cudarc`'s queue asks about launches of Candle's kernels.
 pub(crate) struct Candle;
 
 impl Merger for Candle {
@@ -60,35 +60,37 @@ impl Merger for Candle {
     }
 }
 
-/// Launches that become one.
+/// Launches that become one, or a launch that stays alone.
 pub(crate) struct Group {
-    /// In order.
+    /// Numbers of the launches in the window, in the order in which they run.
     pub members: Vec<usize>,
-    /// The same as bits.
+    /// The members as bits: bit `n` for launch `n`.
     pub mask: u64,
     pub kind: Kind,
 }
 
-/// What the members are.
+/// What the launches of a group are, and with it how they become one.
 pub(crate) enum Kind {
     /// Launches that run as they were asked for.
     Each,
-    /// Graphs, in order.
+    /// Graphs of which each reads a result of an earlier one.
     Graph(Vec<Op>),
-    /// Those that write the parts of something, each with the map of it.
+    /// Launches that each write a part of a tensor. Behind each stands the map, over that part only.
     Parts(Vec<Vec<Op>>),
+    /// Products of a few rows.
     Thin(Thin),
-    /// Mat-vecs of one kind with quantised weights.
+    /// Mat-vecs with quantised weights of one type.
     MatVecs,
-    /// One quantisation, asked for several times.
+    /// The same quantisation of the same rows, asked for several times: it runs once.
     Quantised,
-    /// A product, and the graph behind it.
+    /// A product, with the graph behind it as its epilogue once one has joined.
     Product(Option<Box<ProductEpilogue>>),
-    /// Two products, the softmax between them, and copies around.
+    /// Two products, the softmax between them, and copies around them.
     Attention(Box<Attention>),
 }
 
 impl Group {
+    /// How the queue runs the group. What cannot be made one after all runs as it was asked for.
     fn step(self, window: &Window<'_>) -> Planned {
         let Group { members, mask, kind } = self;
         let operator = match kind {
@@ -111,7 +113,7 @@ impl Group {
 }
 
 impl Group {
-    /// The graph that it is, if it is one alone.
+    /// The graph of a group that is a single launch of a graph; `None` for any other group.
     fn graph(&self) -> Option<&Op> {
         match &self.kind {
             Kind::Graph(ops) if ops.len() == 1 => ops.first(),
@@ -119,22 +121,24 @@ impl Group {
         }
     }
 
-    /// Whether it is one graph, the same as another launch's.
+    /// Whether the group is a single launch of the same graph as `op`'s.
     fn is_like(&self, op: &Op) -> bool {
         self.graph().is_some_and(|own| own.program().is_like(op.program()))
     }
 }
 
+/// The groups as they form, in the order in which they will run.
 struct Plan<'a, 'w> {
     window: &'a Window<'w>,
     groups: Vec<Group>,
-    /// Launches whose results others read, a bit each.
+    /// Launches whose results other waiting launches read, a bit each.
     read: u64,
-    /// Whether only joins may be made that give the bits of the launches one by one.
+    /// Whether only those joins may be made that change no bit of a result: in a deterministic run.
     keeps_bits: bool,
 }
 
 impl Plan<'_, '_> {
+    /// Puts the next launch into a group.
     fn add(&mut self, number: usize) {
         let window = self.window;
         let node = window.node(number);
@@ -142,7 +146,7 @@ impl Plan<'_, '_> {
             None if self.keeps_bits => Kind::Product(None),
             None => Thin::of(node).map_or_else(|| Kind::Product(None), Kind::Thin),
             Some(_) if node.tag().is_some() => weights::kind_of(node),
-            // Nothing joins what reads no results and whose results nobody reads.
+            // Nothing joins a launch that reads no waiting launch's result and whose own result no waiting launch reads.
             Some(_) if window.sources(number) == 0 && self.read >> number & 1 == 0 => Kind::Each,
             Some(_) => match table::of(node).and_then(|entry| Op::of(window, number, entry)) {
                 Some(op) => Kind::Graph(vec![op]),
@@ -154,7 +158,7 @@ impl Plan<'_, '_> {
             Kind::Thin(thin) => self.join_thin(number, thin),
             Kind::MatVecs => self.join_mat_vecs(number),
             Kind::Quantised => self.join_quantised(number),
-            // Others join when all launches are known.
+            // Products and attention join in `plan`, when all launches are known.
             Kind::Each | Kind::Parts(_) | Kind::Product(_) | Kind::Attention(_) => Err(kind),
         };
         if let Err(kind) = joined {
@@ -162,31 +166,33 @@ impl Plan<'_, '_> {
         }
     }
 
-    /// The groups that a launch can join, the last first: all groups behind them may as well come before it.
+    /// The groups that a launch can join, the last first. The launch depends on nothing in the groups behind the one that it joins.
     fn reachable(&self, number: usize) -> impl Iterator<Item = usize> + use<> {
         let after = self.window.after(number);
         let first = self.groups.iter().rposition(|group| after & group.mask != 0).unwrap_or(0);
         (first..self.groups.len()).rev()
     }
 
+    /// Makes a launch the last member of group `at`.
     fn put(&mut self, at: usize, number: usize) -> Result<(), Kind> {
         self.groups[at].members.push(number);
         self.groups[at].mask |= 1 << number;
         Ok(())
     }
 
-    /// Whether all that a launch has to do with a group is that it reads results.
+    /// Whether a launch depends on a group only by reading its results: it writes nothing that the group reads or writes.
     fn only_reads(&self, number: usize, at: usize) -> bool {
         let Group { members, mask, .. } = &self.groups[at];
         let (after, sources) = (self.window.after(number), self.window.sources(number));
         after & mask == sources & mask && !members.iter().any(|&member| self.window.overwrites(number, member))
     }
 
-    /// Whether what a launch writes is read by `reader` alone, so that it need not be stored.
+    /// Whether only `reader` can read what a launch writes, so that it need not be stored.
     fn is_only_for(&self, number: usize, reader: usize) -> bool {
         self.window.readers(number) == 1 << reader && !self.window.is_owned(number)
     }
 
+    /// Puts a graph behind the graphs whose results it reads. `Err` gives it back if it cannot join them.
     fn join_graph(&mut self, number: usize, ops: Vec<Op>) -> Result<(), Kind> {
         let sources = self.window.sources(number);
         if self.join_parts(number, &ops[0]).is_some() {
@@ -206,7 +212,7 @@ impl Plan<'_, '_> {
         Err(Kind::Graph(ops))
     }
 
-    /// A map of what several launches wrote side by side, and nobody else reads, is done by each of them to its part.
+    /// Joins a map to the launches that wrote the parts of its input, if nobody else reads that: each maps its own part.
     fn join_parts(&mut self, number: usize, map: &Op) -> Option<()> {
         let sources = self.window.sources(number);
         map.dense_map().filter(|_| sources.count_ones() > 1)?;
@@ -221,7 +227,7 @@ impl Plan<'_, '_> {
             elements += ops[0].count();
             parts.push(compose::map_part(&ops[0], map)?);
         }
-        // Parts that are apart, of as many elements as are read, are all of them.
+        // Parts do not overlap, so if they have as many elements together as the map reads, they are all of its input.
         let taken = sources | 1 << number;
         let last = self.groups.iter().rposition(is_part)?;
         let waits = |group: &Group| {
@@ -241,7 +247,7 @@ impl Plan<'_, '_> {
         Some(())
     }
 
-    /// Asks each group to join an earlier one, by `join`, which says whether it did.
+    /// Calls `join` for each group. It joins the group to an earlier one, or gives `None`.
     fn join_each(&mut self, join: fn(&mut Self, usize) -> Option<()>) {
         let mut at = 0;
         while at < self.groups.len() {
@@ -251,7 +257,7 @@ impl Plan<'_, '_> {
         }
     }
 
-    /// Puts a graph behind an earlier one like it, where nothing between the two keeps it.
+    /// Moves a graph up to stand behind an earlier launch of the same graph, where it depends on nothing between the two.
     fn move_up(&mut self, at: usize) {
         let Some(op) = self.groups[at].graph() else { return };
         let after = self.window.after(op.number());
@@ -261,8 +267,9 @@ impl Plan<'_, '_> {
         }
     }
 
-    /// Makes graphs of one kind that stand side by side one group: the stream makes one launch of them. First come those behind the
-    /// latest of what is before: what waits on the stream to share a launch goes when something must come behind it.
+    /// Makes one group of launches of the same graph that stand side by side, so that the stream makes joined launches of them. First
+    /// come those that depend on the latest earlier groups: earlier launches that wait on the stream to be joined must go when
+    /// something comes that depends on them.
     fn join_runs(&mut self) {
         let window = self.window;
         let after = |group: &Group| group.graph().map_or(0, |op| window.after(op.number()));

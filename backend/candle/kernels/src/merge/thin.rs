@@ -1,4 +1,9 @@
-//! Products of a few rows with rows of weights, several in one launch: members stand behind each other along the grid.
+//! Products of up to four rows with a matrix of weights, several in one launch: their workgroups follow each other along the grid.
+//!
+//! One step of decoding asks for such products one by one, each with its own weights, columns and outputs, some behind a cast.
+//! This kernel is here and not in `rocfire-kernels` because it takes a list of them. Candle's window of waiting launches has that
+//! list, and the dependencies that say which of them may share a launch. No launcher of `rocfire-kernels` takes a list: each gets
+//! one product, and its joined launches must be of one kernel and read the same first matrix.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -13,21 +18,22 @@ use crate::family::template;
 use crate::geometry::{self, BLOCK};
 use crate::table::Family;
 
-/// Members of 48 bytes, most.
+/// The most products that one launch takes; each costs 48 bytes of arguments.
 const THIN_MOST: usize = 8;
 
-/// Rows that are thin, most; and rows of weights of a workgroup's wave: `CANDLE_LINES` of `thin.hip`.
+/// The most rows of activations that a product may have to be thin.
 const THIN_ROWS_MOST: usize = 4;
+/// Rows of weights that a wave sums at once, or a workgroup where it sums them as a whole: `CANDLE_LINES` of `thin.hip`.
 const LINES: u32 = 2;
-/// Up to so many rows of weights are each summed by a whole workgroup: one wave each would leave most of a large card idle. On
-/// an H200 2048 rows of 2048 and of 8192 by 2 a wave took 15 us on average, where a copy's speed would be 5
-/// (`candle-models bench llama`, 2026-11-22).
+/// A matrix of at most so many rows of weights is summed by whole workgroups: with waves alone most of a large card would be idle.
+/// On an H200, with two rows of weights a wave, products of 2048 rows of 2048 and of 8192 columns took 15 us on average; at a
+/// copy's speed they would take 5 (`candle-models bench llama`, 2026-11-22).
 const SPLIT_OUTPUTS_MOST: u32 = 4096;
 
 const THIN: (&str, &str) = template!("template.h" => "thin.hip");
 const ENTRY: &str = "candle_thin";
 
-/// A source by what varies in it, made and hashed once.
+/// The kernel's source for some values of its defines; made and hashed when it is first wanted.
 fn source(defines: &[(&'static str, &str)]) -> Arc<Source> {
     static SOURCES: LazyLock<Mutex<HashMap<String, Arc<Source>>>> = LazyLock::new(Mutex::default);
     let key = defines.iter().fold(String::new(), |key, (_, value)| key + " " + value);
@@ -39,7 +45,8 @@ fn source(defines: &[(&'static str, &str)]) -> Arc<Source> {
     Arc::clone(sources.entry(key).or_insert_with(made))
 }
 
-/// An argument struct: the number of members, and they.
+/// The bytes of an argument struct that `thin.hip` and `mat_vec.hip` share: the number of members as a word, then the members,
+/// with zeros up to the room for `most` of them.
 pub(super) fn members<const WORDS: usize>(members: &[[u64; WORDS]], most: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(8 + 8 * WORDS * most);
     bytes.extend_from_slice(&(members.len() as u64).to_ne_bytes());
@@ -48,7 +55,7 @@ pub(super) fn members<const WORDS: usize>(members: &[[u64; WORDS]], most: usize)
     bytes
 }
 
-/// Two numbers of 32 bits, the first at the lower address.
+/// Two numbers of 32 bits as one word that has the first at the lower address.
 pub(super) fn pair(first: u32, second: u32) -> u64 {
     u64::from(first) | u64::from(second) << 32
 }
@@ -65,7 +72,7 @@ impl Plan<'_, '_> {
                 return self.put(at, number);
             }
         }
-        // A cast of its rows, that nobody else reads.
+        // The product can also take in the cast that made its rows, if nobody else reads what the cast gives.
         for at in self.reachable(number) {
             let [cast] = self.groups[at].members[..] else { continue };
             if sources & 1 << cast == 0 || !self.is_only_for(cast, number) || !self.only_reads(number, at) {
@@ -82,17 +89,19 @@ impl Plan<'_, '_> {
     }
 }
 
-/// Products of a few rows with weights, in one launch.
+/// Thin products of the same types and number of rows that will be one launch.
 pub(crate) struct Thin {
+    /// Of weights and results.
     dtype: DType,
-    /// What the rows are read as: another type is rounded to the weights'.
+    /// Of the rows of activations in memory. Where it is not `dtype`, the kernel rounds them to `dtype` as it reads them.
     x: DType,
     rows: usize,
-    /// Whether a workgroup sums a row of weights.
+    /// Whether the lanes of a whole workgroup sum each row of weights, and not those of one wave.
     split: bool,
     members: Vec<ThinProduct>,
 }
 
+/// One product: addresses, and sizes and row strides in elements.
 #[derive(Clone, Copy)]
 struct ThinProduct {
     x: u64,
@@ -106,7 +115,8 @@ struct ThinProduct {
 }
 
 impl Thin {
-    /// A product whose weights lie along what is summed over; `None` for any other.
+    /// A product as a list of one. `None` if it has more rows, a batch or another type, or if elements that are summed are not
+    /// neighbours in memory.
     pub(super) fn of(node: &Node) -> Option<Thin> {
         let product = node.product()?.product;
         let dtype = product.dtype;
@@ -131,7 +141,7 @@ impl Thin {
         Some(Thin { dtype, x: dtype, rows: product.n, split, members: vec![member] })
     }
 
-    /// Takes the members of another; whether it can.
+    /// Moves the products of `other` here; `false`, and nothing moves, if they differ in types or rows or if there is no room.
     pub(super) fn take(&mut self, other: &mut Thin) -> bool {
         let is_same = (self.dtype, self.x, self.rows, self.split) == (other.dtype, other.x, other.rows, other.split);
         if !is_same || self.members.len() + other.members.len() > THIN_MOST {
@@ -141,7 +151,7 @@ impl Thin {
         true
     }
 
-    /// Reads what a cast reads, if that cast gives exactly the rows; whether it does.
+    /// Lets the product read what the cast `op` reads; `false` if `op` is no cast that gives exactly the product's rows.
     pub(super) fn read_through(&mut self, op: &Op) -> bool {
         let [member] = &mut self.members[..] else { return false };
         let Some(from) = op.dense_map().filter(|_| op.entry().family == Family::Cast) else { return false };

@@ -1,8 +1,8 @@
-//! Launchers of quantised weights: the rows of activations are quantised once for all products that read them, and mat-vecs of
-//! one kind are one launch.
+//! Launches for quantised weights: activations are quantised once for all products that read them, and mat-vecs of one kind become
+//! one launch.
 //!
-//! Candle quantises the activations anew before each product, into memory that it keeps: queries, keys and values do it three
-//! times. A quantisation that does once more what an earlier one did, with nothing of it changed between, need not run.
+//! Candle quantises the activations again before each product, into memory that it keeps: for queries, keys and values three
+//! times. A quantisation that repeats an earlier one need not run, if nothing between the two wrote the rows or their codes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -16,10 +16,10 @@ use crate::family::quantized;
 use crate::geometry;
 use crate::run::{ENTRY, MatVecKind, Use};
 
-/// Mat-vecs of a launch, most: 48 bytes of arguments each.
+/// The most mat-vecs that one launch takes; each costs 48 bytes of arguments.
 pub(crate) const MAT_VECS_MOST: usize = 8;
 
-/// What a launcher's kernel can join.
+/// The kind of group that a launch by one of [`crate::ffi`]'s launchers begins or joins.
 pub(super) fn kind_of(node: &Node) -> Kind {
     match node.name() {
         Some(name) if name == Use::Quantise.name() => Kind::Quantised,
@@ -29,6 +29,7 @@ pub(super) fn kind_of(node: &Node) -> Kind {
 }
 
 impl Plan<'_, '_> {
+    /// Adds a mat-vec to a reachable group of the same kind that has room. `Err` if there is none.
     pub(super) fn join_mat_vecs(&mut self, number: usize) -> Result<(), Kind> {
         let after = self.window.after(number);
         for at in self.reachable(number) {
@@ -42,6 +43,7 @@ impl Plan<'_, '_> {
         Err(Kind::MatVecs)
     }
 
+    /// Adds a quantisation to the earlier one that it repeats. `Err` if there is none.
     pub(super) fn join_quantised(&mut self, number: usize) -> Result<(), Kind> {
         let window = self.window;
         let is_twin = |first: &usize| window.node(*first).is_twin(window.node(number));
@@ -49,7 +51,7 @@ impl Plan<'_, '_> {
             |group: &super::Group| matches!(group.kind, Kind::Quantised) && group.members.first().is_some_and(is_twin);
         let Some(at) = self.groups.iter().rposition(twin) else { return Err(Kind::Quantised) };
         let Some(&last) = self.groups[at].members.last() else { return Err(Kind::Quantised) };
-        // What stands between may read the rows and their codes, not write them.
+        // Launches between the two may read the rows and their codes, but not write them.
         if (last + 1..number).any(|between| window.disturbs(between, number)) {
             return Err(Kind::Quantised);
         }
@@ -57,7 +59,7 @@ impl Plan<'_, '_> {
     }
 }
 
-/// Mat-vecs of one kind as one launch; `None` for one.
+/// Mat-vecs of one kind as one launch; `None` for a single one, which runs as it was asked for.
 pub(super) fn mat_vecs(window: &Window<'_>, numbers: &[usize]) -> Option<Merged> {
     let (first, ..) = numbers.split_first().filter(|(_, others)| !others.is_empty())?;
     let kind = MatVecKind::of_tag(window.node(*first).tag()?)?;
@@ -75,7 +77,7 @@ pub(super) fn mat_vecs(window: &Window<'_>, numbers: &[usize]) -> Option<Merged>
     Some(Merged { label: "candle_mat_vecs", source, entry: ENTRY, config, bytes })
 }
 
-/// The kernel of a kind, made and hashed once.
+/// The source of the kernel for several mat-vecs of a kind; made and hashed when it is first wanted.
 fn source(kind: MatVecKind) -> Arc<Source> {
     static SOURCES: LazyLock<Mutex<HashMap<u64, Arc<Source>>>> = LazyLock::new(Mutex::default);
     let mut sources = SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
