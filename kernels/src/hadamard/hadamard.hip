@@ -3,17 +3,18 @@
 //   H(1) = [1], H(2 n) = [[H(n), H(n)], [H(n), -H(n)]]: a butterfly (a, b) -> (a + b, a - b) for each bit of the place
 //
 // Shapes : x, y [outer, 2^BITS, inner], any strides, in elements
-// Grid   : (ceil(rows / ROWS), 1, 1)     Block : (BLOCK, 1, 1)         LANES lanes of 8 elements for a row (outer, inner)
-// LDS    : HADAMARD_REAL for each element of ROWS rows, 4 places more for every 32
+// Grid   : (ceil(rows / ROWS), 1, 1)     Block : (BLOCK, 1, 1)         LANES lanes of EACH elements for a row (outer, inner)
+// LDS    : HADAMARD_REAL for each element of ROWS rows
 // Needs  : rows < 2^31; with HADAMARD_VEC > 1 the axis contiguous, accesses aligned; y is x or apart from it
 //                                                                                          checked by the launcher
-// Numeric: in HADAMARD_REAL, bits in ascending order, one rounding at the store after the scale; every row by itself
+// Numeric: in HADAMARD_REAL, one rounding at the store after the scale; every row by itself, and its bits one after the other in an
+//          order that type and extent decide, not layout: those of a lane's elements, then the others in ascending order
 //
 // Macros : HADAMARD_TYPE, HADAMARD_REAL, HADAMARD_BITS; HADAMARD_VEC: elements of one access
 using namespace rf;
 
 #define BITS HADAMARD_BITS
-#define EACH_BITS (BITS < 3 ? BITS : 3)
+#define EACH_BITS (BITS < 4 ? BITS : 4)
 #define EACH (1 << EACH_BITS)
 #define SIZE (1 << BITS)
 #define LANES (SIZE / EACH)
@@ -23,6 +24,15 @@ using namespace rf;
 
 typedef HADAMARD_TYPE T;
 typedef HADAMARD_REAL Real;
+// Elements on end that a lane has in a row: 16 bytes. It has EACH / RUN such runs, as far apart as a row allows, so that lanes side
+// by side read on end.
+const int WHOLE = 16 / (int)sizeof(T), RUN_BITS = WHOLE == 8 ? 3 : WHOLE == 4 ? 2 : 1;
+const int LOW_BITS = RUN_BITS < EACH_BITS ? RUN_BITS : EACH_BITS, RUN = 1 << LOW_BITS, APART = SIZE / EACH * RUN;
+// The bits of an element's place that are none of a lane's elements': from LOW_BITS to this.
+const int OTHERS_END = BITS - EACH_BITS + LOW_BITS;
+// What a lane moves between registers and LDS at once, of rows that take several lanes.
+const int CHUNK = RUN < 16 / (int)sizeof(Real) ? RUN : 16 / (int)sizeof(Real);
+static_assert(RUN % HADAMARD_VEC == 0, "a run is whole accesses");
 
 struct HadamardArgs {
     const T* x;
@@ -34,14 +44,18 @@ struct HadamardArgs {
 };
 static_assert(sizeof(HadamardArgs) == 88, "as in hadamard.rs");
 
-// Where LDS holds an element of the workgroup's. Lanes then meet no bank twice, neither where each takes 8 elements on end nor where
-// lanes take one each of groups 8, 4 or more elements apart.
-RF_FN u32 place(u32 element) { return element + element / 32 * 4; }
+// Where a lane's element number j lies in a row, from the lane's first.
+RF_FN u32 offset(int j) { return j % RUN + j / RUN * APART; }
 
-// Butterflies over the bits of an element's number in its lane, from FIRST on.
-template <int FIRST> RF_FN void butterflies(Real* v) {
+// Where LDS holds an element of the workgroup's: a swizzle of chunks of four. Lanes meet no bank twice, neither where each takes
+// a run nor where they take one each of groups 4 or more elements apart. Of two numbers without a bit in common the
+// place of the sum is the exclusive or of their places.
+RF_FN u32 place(u32 element) { return element ^ ((element >> 5 ^ element >> 6) & 7) << 2; }
+
+// Butterflies over bits of an element's number in its lane, from FIRST to END.
+template <int FIRST, int END> RF_FN void butterflies(Real* v) {
 #pragma unroll
-    for (int bit = FIRST; bit < EACH_BITS; ++bit) {
+    for (int bit = FIRST; bit < END; ++bit) {
 #pragma unroll
         for (int j = 0; j < EACH; ++j) {
             if (j >> bit & 1) continue;
@@ -52,20 +66,22 @@ template <int FIRST> RF_FN void butterflies(Real* v) {
     }
 }
 
-// The bits of the place from FROM on, three at a time: lanes take elements 2^shift apart from LDS and put them back there.
-template <int FROM, bool MORE = FROM < BITS> struct Passes {
+// The bits of the place from FROM on, EACH_BITS at a time: lanes take elements 2^SHIFT apart from LDS and put them back there.
+template <int FROM, bool MORE = FROM < OTHERS_END> struct Passes {
     RF_FN static void run(Real* lds) {
-        // The last three bits of a row, of which the first may have been dealt with.
-        const int SHIFT = FROM + 3 <= BITS ? FROM : BITS - 3;
-        u32 thread = thread_x(), first = (thread >> SHIFT << (SHIFT + 3)) | (thread & ((1u << SHIFT) - 1));
+        // Of the last bits of a row some may have been dealt with.
+        const int SHIFT = FROM + EACH_BITS <= BITS ? FROM : BITS - EACH_BITS;
+        const int END = OTHERS_END - SHIFT < EACH_BITS ? OTHERS_END - SHIFT : EACH_BITS;
+        u32 thread = thread_x(), first = (thread >> SHIFT << (SHIFT + EACH_BITS)) | (thread & ((1u << SHIFT) - 1));
+        first = place(first);
         barrier();
         Real v[EACH];
 #pragma unroll
-        for (int j = 0; j < EACH; ++j) v[j] = lds[place(first + (j << SHIFT))];
-        butterflies<FROM - SHIFT>(v);
+        for (int j = 0; j < EACH; ++j) v[j] = lds[first ^ place(j << SHIFT)];
+        butterflies<FROM - SHIFT, END>(v);
 #pragma unroll
-        for (int j = 0; j < EACH; ++j) lds[place(first + (j << SHIFT))] = v[j];
-        Passes<FROM + 3>::run(lds);
+        for (int j = 0; j < EACH; ++j) lds[first ^ place(j << SHIFT)] = v[j];
+        Passes<FROM + EACH_BITS>::run(lds);
     }
 };
 template <int FROM> struct Passes<FROM, false> {
@@ -73,18 +89,19 @@ template <int FROM> struct Passes<FROM, false> {
 };
 
 extern "C" __global__ __launch_bounds__(BLOCK) void hadamard_rows(HadamardArgs g) {
-    alignas(16) __shared__ Real lds[BITS > 3 ? ELEMENTS + ELEMENTS / 32 * 4 : 1];
+    alignas(16) __shared__ Real lds[BITS > EACH_BITS ? ELEMENTS : 4];
     u32 n = group_x() * ROWS + thread_x() / LANES, lane = thread_x() % LANES;
     bool there = n < g.rows;
-    u32 outer = g.inner.divide(n), inner = n - outer * g.inner.divisor;
+    u32 outer = g.inner.divide(n), inner = n - outer * g.inner.divisor, first = lane * RUN;
+    // The stride of an access of several elements is 1.
+    const bool CONTIGUOUS = HADAMARD_VEC > 1;
     Real v[EACH];
     if (there) {
         const T* x = g.x + g.x_strides.at(outer, 0, inner);
 #pragma unroll
         for (int j = 0; j < EACH; j += HADAMARD_VEC) {
-            // The stride of an access of several elements is 1.
-            i64 at = HADAMARD_VEC > 1 ? lane * EACH + j : (i64)(lane * EACH + j) * g.x_strides.middle;
-            Vec<T, HADAMARD_VEC> part = load<HADAMARD_VEC>(x + at);
+            u32 element = first + offset(j);
+            Vec<T, HADAMARD_VEC> part = load<HADAMARD_VEC>(x + (CONTIGUOUS ? element : element * g.x_strides.middle));
 #pragma unroll
             for (int e = 0; e < HADAMARD_VEC; ++e) v[j + e] = cast<Real>(part[e]);
         }
@@ -92,14 +109,23 @@ extern "C" __global__ __launch_bounds__(BLOCK) void hadamard_rows(HadamardArgs g
 #pragma unroll
         for (int j = 0; j < EACH; ++j) v[j] = 0;
     }
-    butterflies<0>(v);
-    if (BITS > 3) {
-        Real* own = lds + place(thread_x() * EACH);
+    butterflies<0, EACH_BITS>(v);
+    if (BITS > EACH_BITS) {
+        u32 own = place((thread_x() - lane) * EACH + first);
 #pragma unroll
-        for (int j = 0; j < EACH; ++j) own[j] = v[j];
-        Passes<3>::run(lds);
+        for (int j = 0; j < EACH; j += CHUNK) {
+            Vec<Real, CHUNK> chunk;
 #pragma unroll
-        for (int j = 0; j < EACH; ++j) v[j] = own[j];
+            for (int e = 0; e < CHUNK; ++e) chunk[e] = v[j + e];
+            store<CHUNK>(lds + (own ^ place(offset(j))), chunk);
+        }
+        Passes<LOW_BITS>::run(lds);
+#pragma unroll
+        for (int j = 0; j < EACH; j += CHUNK) {
+            Vec<Real, CHUNK> chunk = load<CHUNK>(lds + (own ^ place(offset(j))));
+#pragma unroll
+            for (int e = 0; e < CHUNK; ++e) v[j + e] = chunk[e];
+        }
     }
     if (!there) return;
     T* y = g.y + g.y_strides.at(outer, 0, inner);
@@ -109,7 +135,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void hadamard_rows(HadamardArgs g
         Vec<T, HADAMARD_VEC> part;
 #pragma unroll
         for (int e = 0; e < HADAMARD_VEC; ++e) part[e] = cast<T>(v[j + e] * scale);
-        i64 at = HADAMARD_VEC > 1 ? lane * EACH + j : (i64)(lane * EACH + j) * g.y_strides.middle;
-        store<HADAMARD_VEC>(y + at, part);
+        u32 element = first + offset(j);
+        store<HADAMARD_VEC>(y + (CONTIGUOUS ? element : element * g.y_strides.middle), part);
     }
 }

@@ -14,7 +14,7 @@ const OP: &str = "hadamard";
 pub const HADAMARD_MAX: usize = 1 << BITS_MAX;
 const BITS_MAX: u32 = 13;
 /// Elements of a lane, of rows that are as long.
-const EACH: usize = 8;
+const EACH: usize = 16;
 /// Most threads of a grid along its first axis: HIP's own limit.
 const THREADS_MAX: usize = u32::MAX as usize;
 
@@ -28,7 +28,7 @@ const THREADS_MAX: usize = u32::MAX as usize;
 /// # Types
 /// Any float, the same for both.
 /// # Numerics
-/// In f32 (f64 for f64), one rounding at the store. A row's bits depend on that row alone; a NaN makes all of its row NaN.
+/// In f32 (f64 for f64), one rounding at the store. A row's bits depend on that row alone, not on how it lies; a NaN makes all of its row NaN.
 /// # Errors
 /// `Shape` for shapes, types or memory that do not fit; `Unsupported` for what is no float; errors of compilation and launch.
 /// # Source
@@ -87,7 +87,7 @@ fn bits(dtype: DType, extent: usize) -> Result<u32> {
 
 /// Elements that one access moves: 16 bytes where the axis is contiguous and every row begins at such an address, else one.
 fn vector(dtype: DType, space: Box3, tensors: [(u64, Strides3); 2]) -> usize {
-    let vector = (16 / dtype.size_bytes()).min(space.middle).min(EACH);
+    let vector = (16 / dtype.size_bytes()).min(space.middle);
     let whole = |stride: i64, extent: usize| extent == 1 || stride % vector as i64 == 0;
     let aligned = |(address, strides): (u64, Strides3)| {
         (strides.middle == 1 || space.middle == 1)
