@@ -1,26 +1,26 @@
-//! Iteration spaces: the axes that launches walk over, and how those of several become one.
+//! Iteration spaces: the axes that launches walk over, and how the axes of several launches become the same.
 
 use rocfire_hal::{Dims, MAX_RANK};
 
-/// Most tensors of one launch of Candle's.
+/// The most tensors that one launch of Candle's has.
 pub(crate) const OPERANDS_MOST: usize = 6;
 
-/// Elements from one place to the next along an axis, of each operand.
+/// For each operand, the elements from one to the next along an axis.
 pub(crate) type Steps = [i64; OPERANDS_MOST];
 
-/// The axes of an iteration space, outermost first, as few as say where every operand's elements are: neighbours that all
-/// operands step through as through one are one axis, and none has extent 1 but a row's.
+/// The axes of an iteration space, outermost first, as few as possible: neighbouring axes that all operands step through as through
+/// one are one axis, and only a row's axis may have extent 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Axes {
     count: usize,
-    /// Axes before this one take no more neighbours.
+    /// Axes before this number are not merged with the next one that is added.
     closed: usize,
     extents: [usize; MAX_RANK],
     steps: [Steps; MAX_RANK],
 }
 
 impl Axes {
-    /// Adds the next axis inwards; `None` if there are too many.
+    /// Adds an axis inside the others; `None` if there are too many.
     pub(crate) fn push(&mut self, extent: usize, steps: Steps) -> Option<()> {
         if extent == 1 {
             return Some(());
@@ -43,12 +43,12 @@ impl Axes {
         Some(())
     }
 
-    /// What comes next are the axes within a row.
+    /// Axes that are added from here on lie within a row.
     pub(crate) fn begin_row(&mut self) {
         self.closed = self.count;
     }
 
-    /// Makes the axes within a row one; `None` if they are several.
+    /// Ends the row, which is the last axis; `None` if its elements lie along several axes.
     pub(crate) fn end_row(&mut self) -> Option<()> {
         match self.count - self.closed {
             0 => self.put(1, Steps::default()),
@@ -57,17 +57,17 @@ impl Axes {
         }
     }
 
-    /// The extents.
+    /// The extent of each axis.
     pub(crate) fn extents(&self) -> &[usize] {
         &self.extents[..self.count]
     }
 
-    /// An operand's step along an axis.
+    /// An operand's step along an axis, in elements.
     pub(crate) fn step(&self, operand: usize, axis: usize) -> i64 {
         self.steps[axis][operand]
     }
 
-    /// The same axes for operands that step as these do.
+    /// The same axes for new operands, each of which steps as the one that `operands` names.
     pub(crate) fn of_steps(&self, operands: &[usize]) -> Axes {
         let mut axes = *self;
         for (own, steps) in self.steps.iter().zip(&mut axes.steps) {
@@ -81,11 +81,11 @@ impl Axes {
         self.extents().iter().product()
     }
 
-    /// An operand's steps over other extents of as many elements: axes are cut where its own allow it, and joined where it steps
-    /// through them as through one. `None` where it does not.
+    /// An operand's steps over other extents with as many elements. An axis may be cut, and axes may be joined that the operand steps
+    /// through as through one; `None` where it does not.
     pub(crate) fn steps_over(&self, operand: usize, extents: &[usize]) -> Option<[i64; MAX_RANK]> {
         let mut steps = [0; MAX_RANK];
-        // What is left of the axis of ours that is being taken, and its step there.
+        // The number of the own axis that is being cut, what is left of it, and the operand's step there.
         let (mut own, mut left, mut step) = (self.count, 1, 0);
         for (at, &extent) in extents.iter().enumerate().rev() {
             let (mut wanted, mut next) = (extent, None);
@@ -111,13 +111,13 @@ impl Axes {
         (left == 1 && self.extents[..own].iter().all(|&extent| extent == 1)).then_some(steps)
     }
 
-    /// Whether an operand's elements lie in the order of the walk, without gaps.
+    /// Whether an operand's elements lie in memory in the order of the axes, without gaps.
     pub(crate) fn is_dense(&self, operand: usize) -> bool {
         let elements = self.elements();
         elements == 1 || self.steps_over(operand, &[elements]).is_some_and(|steps| steps[0] == 1)
     }
 
-    /// The same space with its axes cut where `extents` are.
+    /// The same space over the axes `extents`; `None` if an operand's steps do not allow it.
     pub(crate) fn over(&self, extents: &[usize]) -> Option<Axes> {
         let mut axes = Axes { count: extents.len(), ..Axes::default() };
         axes.extents[..extents.len()].copy_from_slice(extents);
@@ -129,8 +129,8 @@ impl Axes {
     }
 }
 
-/// The fewest axes that are cut wherever those of `a` or `b` are. With `row` that is the extent of the last, which is not cut. `None`
-/// where the cuts do not divide each other.
+/// The fewest axes that are cut wherever those of `a` or of `b` are. `row`, if given, is the extent of the last axis, which stays
+/// whole. `None` where the cuts do not divide each other.
 pub(crate) fn common(a: &[usize], b: &[usize], row: Option<usize>) -> Option<Dims> {
     let mut found = [0; MAX_RANK];
     let mut first = MAX_RANK;
@@ -170,7 +170,7 @@ pub(crate) fn common(a: &[usize], b: &[usize], row: Option<usize>) -> Option<Dim
 mod tests {
     use super::*;
 
-    /// Axes of one operand.
+    /// Axes of one operand, from extents and steps.
     fn axes(of: &[(usize, i64)]) -> Axes {
         let mut axes = Axes::default();
         for &(extent, step) in of {

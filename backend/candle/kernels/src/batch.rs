@@ -1,5 +1,5 @@
-//! The same kernels compiled by family instead of one by one: for whoever wants all of them, as tests do. Most of what
-//! compiling one costs is the prelude, which a batch reads once.
+//! The same kernels compiled by family instead of one by one, for whoever wants all of them, as tests do. Most of the time of
+//! compiling a kernel goes into the prelude, which a family then reads once.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -30,8 +30,8 @@ impl KernelLibrary for Batched {
     }
 }
 
-/// All kernels of a family in one text: each template's text once per kernel, with the kernel's macros around it. What the
-/// kernels share stands between guards.
+/// All kernels of a family in one text: the template once per kernel, with the kernel's macros defined before it and undefined
+/// behind. What the kernels share stands between include guards.
 fn text(family: Family) -> &'static str {
     static TEXTS: Mutex<Option<HashMap<Family, &'static str>>> = Mutex::new(None);
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
-//! A mixture of experts for many tokens of 16 bits: their rows in the list's order, a grouped product on the matrix units, and its
-//! rows where the tokens want them. Quantised weights are decoded to the tokens' type before, some experts at a time.
+//! A mixture of experts for many tokens with 16-bit activations. The tokens' rows are gathered in the order of the list of experts,
+//! a grouped product multiplies them on the matrix units, and its rows are scattered back to the tokens. Quantised weights are
+//! first decoded to the activations' type, some experts at a time.
 
 use cudarc::driver::DriverError;
 use rocfire_hal::{Buffer, DType, Layout, Stream, Tensor, View};
@@ -10,26 +11,28 @@ use crate::geometry::groups;
 use crate::product::{Lines, int};
 use crate::run::{self, Args, Use};
 
-/// Memory from an address in it on.
+/// A buffer from an address inside it on.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub buffer: &'a Buffer,
     pub first: u64,
 }
 
-/// Addresses and sizes: `moe_gemm.hip` says what each is.
+/// The addresses and sizes of one such mixture; `moe_gemm.hip` says what each is.
 pub(crate) struct Prefill<'a> {
-    /// The type of rows and of dense weights, and its name in device code; that of results.
+    /// The type of activations and of dense weights.
     pub dtype: DType,
+    /// The name of `dtype` in device code.
     pub device_type: &'static str,
+    /// The results' type in device code.
     pub out_type: &'static str,
     pub x: u64,
-    /// Of that type, or as `gguf` says.
+    /// Dense weights of `dtype`, or blocks of the type `gguf`.
     pub weights: Part<'a>,
     pub gguf: Option<Gguf>,
     pub tokens: u64,
     pub experts: u64,
-    /// 0 for none: then there is a row for `top` tokens.
+    /// Address of a factor for each token, or 0 for none. Without factors `top` tokens in turn share a row of `x`.
     pub factors: u64,
     pub out: Part<'a>,
     pub all: usize,
@@ -37,15 +40,16 @@ pub(crate) struct Prefill<'a> {
     pub count: usize,
     pub outputs: usize,
     pub columns: usize,
-    /// Decoded weights that are there at a time, at least those of one expert.
+    /// Bytes of decoded weights that exist at a time; at least one expert is decoded.
     pub chunk_bytes: usize,
 }
 
-/// Rows per expert from which on decoding all experts' weights pays: what is decoded is read and written several times over, what
-/// is not is read for every row.
+/// Decoding all experts' weights pays from so many rows per expert on. Decoding costs several more reads and writes of the weights;
+/// without it each row reads the codes again.
 pub(crate) const ROWS_LEAST: usize = 4;
 
 impl Prefill<'_> {
+    /// Launches all of it on the stream.
     pub(crate) fn run(&self, stream: &Stream) -> Result<(), DriverError> {
         let device = stream.device();
         let rows = Tensor::empty(&device, &[self.count, self.columns], self.dtype)?;
@@ -82,6 +86,7 @@ impl Prefill<'_> {
         self.scatter(stream, &products)
     }
 
+    /// Copies the tokens' rows to `rows` in the list's order, and notes in `starts` where each expert's begin.
     fn gather(&self, stream: &Stream, rows: &Tensor, starts: &Tensor) -> Result<(), DriverError> {
         let key = (Use::MoeGather, "", self.device_type, 0);
         let source = run::source(key, || quantized::moe_gather(self.device_type));
@@ -97,6 +102,7 @@ impl Prefill<'_> {
         unsafe { run::launch(stream, key, source, groups(self.count as u64, 256), &args, &outputs) }
     }
 
+    /// Writes the rows of `products` to `out` in the order of tokens, times the tokens' factors.
     fn scatter(&self, stream: &Stream, products: &Tensor) -> Result<(), DriverError> {
         let key = (Use::MoeScatter, "", self.out_type, 0);
         let source = run::source(key, || quantized::moe_scatter(self.out_type));

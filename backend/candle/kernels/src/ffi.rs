@@ -1,7 +1,7 @@
 //! The launchers that Candle calls as C functions: products with quantised weights, mixtures of experts.
 //!
-//! They return nothing, so what fails is kept and told by the next call on the device that can return an error. Addresses are
-//! looked up in the device's memory before anything is launched: one that leads nowhere, or to less than the sizes say, is
+//! They return nothing, so a failure is kept, and the next call on the device that can return an error returns it. Addresses are
+//! looked up in the device's memory before anything is launched: one that leads nowhere, or to fewer bytes than the sizes say, is
 //! such a failure. The stream is the number that `CudaStream::cu_stream` gave.
 
 use core::ffi::c_void;
@@ -18,12 +18,13 @@ use crate::run::{self, Args, MatVecKind, Use};
 
 type Result<T = ()> = std::result::Result<T, DriverError>;
 
-/// An element type of activations: Candle's word, the name in device code, bytes.
+/// An element type of activations.
 #[derive(Clone, Copy)]
 struct Element {
+    /// Its name in device code.
     device: &'static str,
     bytes: u64,
-    /// A number for each.
+    /// A number that tells the types apart.
     tag: u64,
 }
 
@@ -31,7 +32,7 @@ const F32: Element = Element { device: "float", bytes: 4, tag: 0 };
 const F16: Element = Element { device: "f16", bytes: 2, tag: 1 };
 const BF16: Element = Element { device: "bf16", bytes: 2, tag: 2 };
 
-/// Runs a launcher on the stream that Candle gave, and keeps what fails.
+/// Runs a launcher on the stream that Candle gave, and keeps its failure for the next call that can return an error.
 fn on_stream(name: &str, stream: *mut c_void, launch: impl FnOnce(&Call) -> Result) {
     match Call::on(stream.cast()) {
         Some(call) => call.record(launch(&call).map_err(|error| DriverError::new(format!("{name}: {error}")))),
@@ -40,7 +41,8 @@ fn on_stream(name: &str, stream: *mut c_void, launch: impl FnOnce(&Call) -> Resu
     }
 }
 
-/// So many bytes behind an address, to be read or written.
+/// The `bytes` bytes from address `first` on, as memory that a launch reads or writes. An error names `what` if they are not
+/// live memory.
 fn touched(call: &Call, what: &str, first: u64, bytes: u64, is_written: bool) -> Result<Touched> {
     let (memory, skipped) = call.memory(what, first)?;
     if memory.bytes() - skipped < bytes {
@@ -63,12 +65,12 @@ fn count(what: &str, value: i64) -> Result<usize> {
     usize::try_from(value).map_err(|_| DriverError::new(format!("{what} must be 0 or more, got {value}")))
 }
 
-/// Bytes of a row of int8 activations: 36 per 32 codes.
+/// Bytes of a row of int8 activations: 32 codes and a scale of 4 bytes take 36.
 fn activation_bytes(padded: usize) -> usize {
     padded / 32 * 36
 }
 
-/// Rows of `columns` elements as int8, `padded` codes each.
+/// Quantises rows of `columns` elements to int8 at address `to`, each row to `padded` codes, zeros behind the columns.
 fn quantise(call: &Call, from: Element, x: u64, to: u64, columns: usize, padded: usize, rows: usize) -> Result {
     if rows == 0 || padded == 0 {
         return Ok(());
@@ -77,7 +79,7 @@ fn quantise(call: &Call, from: Element, x: u64, to: u64, columns: usize, padded:
     let out = written(call, "vy", to, (rows * activation_bytes(padded)) as u64)?;
     let key = (Use::Quantise, "", from.device, 0);
     let source = run::source(key, || quantized::quantise_from(from.device));
-    // Rows beyond what the second axis of a grid holds on every card are launches more.
+    // The second axis of a grid holds so many rows on every card; more rows take more launches.
     const ROWS_MAX: usize = 65535;
     for first in (0..rows).step_by(ROWS_MAX) {
         let rows = ROWS_MAX.min(rows - first);
@@ -93,15 +95,16 @@ fn quantise(call: &Call, from: Element, x: u64, to: u64, columns: usize, padded:
     Ok(())
 }
 
-/// What the mat-vec launchers are called with.
+/// The parameters of the mat-vec launchers. `x` is the address of int8 activations.
 struct MatVec {
     weights: u64,
     x: u64,
     out: u64,
     columns: i32,
     outputs: i32,
-    /// Blocks of 32 codes of a row of activations.
+    /// Blocks of 32 codes in a row of activations.
     x_stride: i32,
+    /// Elements from a row of results to the next.
     out_stride: i32,
     rows: i32,
 }
@@ -141,10 +144,10 @@ fn mat_vec(call: &Call, gguf: Gguf, to: Element, given: &MatVec) -> Result {
 macro_rules! mat_vec_launchers {
     ($($name:ident $at:literal $element:ident,)*) => {
         $(
-            /// Rows of int8 activations (1 to 8) times quantised weights.
+            /// Multiplies 1 to 8 rows of int8 activations by quantised weights.
             ///
             /// # Safety
-            /// None beyond the addresses' being of the stream's device: they are looked up.
+            /// The addresses must be of the stream's device. Nothing else is asked: each is looked up before anything is launched.
             #[allow(clippy::too_many_arguments, reason = "Candle's signature")]
             pub unsafe extern "C" fn $name(
                 vx: *const c_void,
@@ -189,10 +192,10 @@ mat_vec_launchers! {
 macro_rules! quantise_launchers {
     ($($name:ident $element:ident,)*) => {
         $(
-            /// Rows of activations as int8 with a scale per 32, for a mat-vec.
+            /// Quantises rows of activations to int8 with a scale per 32 of them, for a mat-vec.
             ///
             /// # Safety
-            /// None beyond the addresses' being of the stream's device: they are looked up.
+            /// The addresses must be of the stream's device. Nothing else is asked: each is looked up before anything is launched.
             pub unsafe extern "C" fn $name(
                 x: *const c_void,
                 vy: *mut c_void,
@@ -216,17 +219,17 @@ quantise_launchers! {
     launch_mmvq_gguf_quantize_q8_1_f32 F32,
 }
 
-/// Candle pads rows of activations to a multiple of this.
+/// Candle pads rows of activations to a multiple of this many codes.
 const PADDING: usize = 512;
 
 macro_rules! quantise_rows_launchers {
     ($($name:ident,)*) => {
         $(
-            /// Rows of f32 activations as int8 with a scale per 32, for a product. The layouts that the names tell apart are
-            /// one here; Candle passes rows without gaps and no list of rows.
+            /// Quantises rows of f32 activations to int8 with a scale per 32 of them, for a product. The names tell layouts apart
+            /// that are all the same here. Candle passes rows without gaps and no list of rows.
             ///
             /// # Safety
-            /// None beyond the addresses' being of the stream's device: they are looked up.
+            /// The addresses must be of the stream's device. Nothing else is asked: each is looked up before anything is launched.
             #[allow(non_snake_case, clippy::too_many_arguments, reason = "Candle's name and signature")]
             pub unsafe extern "C" fn $name(
                 x: *const c_void,
@@ -261,10 +264,10 @@ quantise_rows_launchers! { launch_mmq_quantize_q8_1_D4, launch_mmq_quantize_q8_1
 macro_rules! product_launchers {
     ($($name:ident $at:literal,)*) => {
         $(
-            /// Rows of int8 activations times quantised weights, as f32.
+            /// Multiplies rows of int8 activations by quantised weights; results are f32.
             ///
             /// # Safety
-            /// None beyond the addresses' being of the stream's device: they are looked up.
+            /// The addresses must be of the stream's device. Nothing else is asked: each is looked up before anything is launched.
             #[allow(clippy::too_many_arguments, reason = "Candle's signature")]
             pub unsafe extern "C" fn $name(
                 _tmp_fixup: *mut c_void,
@@ -311,7 +314,7 @@ product_launchers! {
     launch_mmq_gguf_q6_k 9,
 }
 
-/// What the launchers of mixtures of experts are called with: `moe_gemm.hip` says what each is.
+/// The parameters of the launchers of mixtures of experts; `moe_gemm.hip` says what each is.
 struct Experts {
     x: u64,
     weights: u64,
@@ -334,6 +337,7 @@ impl Experts {
     }
 }
 
+/// Few tokens, one dot product at a time. Weights are dense, of the type `from`, where `gguf` is `None`.
 fn moe_gemm(call: &Call, gguf: Option<Gguf>, from: Element, to: Element, given: &Experts) -> Result {
     let (all, tokens) = (count("num_experts", given.all.into())?, count("size_m", given.count.into())?);
     let (outputs, columns) = (count("size_n", given.outputs.into())?, count("size_k", given.columns.into())?);
@@ -355,7 +359,7 @@ fn moe_gemm(call: &Call, gguf: Option<Gguf>, from: Element, to: Element, given: 
     }
     let key = (Use::Moe, gguf.map_or("dense", |gguf| gguf.name), from.device, to.bytes as usize);
     let source = run::source(key, || quantized::moe_gemm(gguf, from.device, to.device));
-    // Tokens beyond what the second axis of a grid holds on every card are launches more; the list is walked, nothing else.
+    // The second axis of a grid holds so many tokens on every card; more take more launches, each from a later entry of the list on.
     const TOKENS_MAX: usize = 65535;
     for first in (0..tokens).step_by(TOKENS_MAX) {
         let grid_dim = (outputs.div_ceil(4) as u32, TOKENS_MAX.min(tokens - first) as u32, 1);
@@ -373,7 +377,7 @@ fn moe_gemm(call: &Call, gguf: Option<Gguf>, from: Element, to: Element, given: 
     Ok(())
 }
 
-/// Many tokens, by a grouped product: of the weights' type, or with quantised weights.
+/// Many tokens, by a grouped product. Weights are dense, of the type `element`, where `gguf` is `None`.
 fn prefill(call: &Call, gguf: Option<Gguf>, element: Element, to: Element, given: &Experts) -> Result {
     let (all, tokens) = (count("num_experts", given.all.into())?, count("size_m", given.count.into())?);
     let (outputs, columns) = (count("size_n", given.outputs.into())?, count("size_k", given.columns.into())?);
@@ -439,7 +443,7 @@ fn half_of(number: i32) -> Result<Element> {
 /// A mixture of experts with dense 16-bit weights.
 ///
 /// # Safety
-/// None beyond the addresses' being of the stream's device: they are looked up.
+/// The addresses must be of the stream's device. Nothing else is asked: each is looked up before anything is launched.
 #[allow(clippy::too_many_arguments, reason = "Candle's signature")]
 pub unsafe extern "C" fn moe_gemm_wmma(
     input: *const c_void,
@@ -476,7 +480,7 @@ pub unsafe extern "C" fn moe_gemm_wmma(
 /// A mixture of experts with quantised weights and f32 activations.
 ///
 /// # Safety
-/// None beyond the addresses' being of the stream's device: they are looked up.
+/// The addresses must be of the stream's device. Nothing else is asked: each is looked up before anything is launched.
 #[allow(clippy::too_many_arguments, reason = "Candle's signature")]
 pub unsafe extern "C" fn moe_gemm_gguf(
     input: *const f32,
@@ -504,7 +508,7 @@ pub unsafe extern "C" fn moe_gemm_gguf(
 /// A mixture of experts with quantised weights and 16-bit activations.
 ///
 /// # Safety
-/// None beyond the addresses' being of the stream's device: they are looked up.
+/// The addresses must be of the stream's device. Nothing else is asked: each is looked up before anything is launched.
 #[allow(clippy::too_many_arguments, reason = "Candle's signature")]
 pub unsafe extern "C" fn moe_gemm_gguf_prefill(
     input: *const c_void,
@@ -536,14 +540,14 @@ pub unsafe extern "C" fn moe_gemm_gguf_prefill(
     });
 }
 
-/// Experts that the launcher takes.
+/// The most experts that the launcher takes.
 const EXPERTS_MAX: usize = 1024;
 
-/// The places of a list of experts sorted by expert, each expert's share rounded up to whole blocks, as
-/// [`sort_by_expert`] has them. 0 if it was launched; what failed is also told by the next call on the device.
+/// Sorts the entries of a list of chosen experts by expert, as [`sort_by_expert`] does, with each expert's share padded to whole
+/// blocks. Returns 0 if it was launched, else 1; the next call on the device returns the failure too.
 ///
 /// # Safety
-/// None beyond the addresses' being of the stream's device: they are looked up.
+/// The addresses must be of the stream's device. Nothing else is asked: each is looked up before anything is launched.
 #[allow(clippy::too_many_arguments, reason = "Candle's signature")]
 pub unsafe extern "C" fn candle_launch_moe_align(
     topk_ids: *const i32,
@@ -562,7 +566,7 @@ pub unsafe extern "C" fn candle_launch_moe_align(
         let (all, entries) = (count("num_experts", num_experts.into())?, count("numel", numel.into())?);
         let most = count("max_num_tokens_padded", max_num_tokens_padded.into())?;
         let block = count("block_size", block_size.into())?;
-        // Each share that is not empty is rounded up by less than a block.
+        // Each share that is not empty is padded by less than a block.
         let needed = entries + all.min(entries) * block.saturating_sub(1);
         if all > EXPERTS_MAX || block == 0 || needed > most {
             let got = format!("{all} experts, blocks of {block}, room for {most} entries of {entries}");

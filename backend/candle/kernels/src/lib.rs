@@ -1,25 +1,23 @@
 //! `candle-kernels` for `[patch.crates-io]`: the kernels that Candle launches by name, as HIP.
 //!
 //! Candle asks a module for a kernel by name (`DT7` and the like in `names.txt` stand for element types) and launches it with
-//! arguments and a geometry of its own. [`Module::ptx`], which in the package that this one replaces is PTX, is a library
-//! here: it finds the name in `names.txt` and answers with a graph of `rocfire_fusion`, which compiles and runs it, with a
-//! launcher of `rocfire_kernels`, or, for quantised weights, with a template's text, the macros that make this kernel of it, what
-//! its arguments are, and mostly a geometry of ours. A template is compiled when it is first asked for, all else when it is first
-//! run.
+//! arguments and a geometry of its own. In the package that this one replaces, [`Module::ptx`] is PTX. Here it is a library that
+//! finds the name in `names.txt` and answers with one of three things: a graph of `rocfire_fusion`; a launcher of `rocfire_kernels`;
+//! or, for quantised weights, a template's text with its macros, what its arguments are, and mostly a geometry of ours. A template
+//! is compiled when it is first asked for, everything else when it is first run.
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `names.txt`, `table.rs` | every name, and what is made of it |
-//! | `family/` | what is made of each name: a graph, or a template; defines, arguments, geometry |
-//! | `program.rs`, `axes.rs` | launches of graphs: over which elements, of which memory |
-//! | `device/*.hip` | the templates: GGUF's quantised weights, mixtures of experts; `thin.hip` of products that join |
+//! | `names.txt`, `table.rs` | every name of Candle's, and the family that makes its kernel |
+//! | `family/` | how each family makes kernels: as a graph or from a template; defines, arguments, geometry |
+//! | `program.rs`, `axes.rs` | launches of graphs: what they run over, and where their tensors lie |
+//! | `device/*.hip` | the templates: GGUF's quantised weights, mixtures of experts; `thin.hip` for products of a few rows |
 //! | `merge/` | which launches that wait become one |
 //! | [`ffi`] | the launchers that Candle calls as C functions |
 //!
 //! Semantics are Candle's, numerics rocfire's: 16-bit floats are computed with in f32 and rounded once (`scatter_add` rounds each
-//! sum, as Candle does), sums have one order,
-//! ids outside their axis give zeros or are passed over, never followed. It does not decide what is launched, keeps no
-//! state, and knows nothing of tensors: that is Candle's and `cudarc`'s.
+//! sum, as Candle does), sums have one order, and ids outside their axis give zeros or are passed over, never followed. The package
+//! does not decide what is launched, keeps no state, and knows nothing of tensors: these are Candle's and `cudarc`'s.
 
 mod axes;
 mod batch;
@@ -53,7 +51,7 @@ pub enum Id {
     Unary,
 }
 
-/// All of them.
+/// All modules, in the order of [`Module::index`].
 pub const ALL_IDS: [Id; 11] = [
     Id::Affine,
     Id::Binary,
@@ -75,23 +73,23 @@ pub struct Module {
 }
 
 impl Module {
-    /// Its place in [`ALL_IDS`].
+    /// Its index in [`ALL_IDS`].
     pub fn index(&self) -> usize {
         self.library.0 as usize
     }
 
-    /// What it is loaded from.
+    /// The library that gives the module's kernels by name. The name `ptx` is that of the package that this one replaces.
     pub fn ptx(&self) -> &'static dyn KernelLibrary {
         &LIBRARIES[self.index()]
     }
 
-    /// The same kernels, compiled with the others of their family: quicker for whoever wants all of them.
+    /// The same kernels, each compiled together with the others of its family, which is quicker for whoever wants all of them.
     pub fn batched(&self) -> &'static dyn KernelLibrary {
         &batch::BATCHED[self.index()]
     }
 }
 
-/// The kernels of a module.
+/// The kernels of one module, each compiled when it is asked for.
 #[derive(Debug)]
 struct Library(Id);
 
@@ -147,7 +145,7 @@ modules! {
     UNARY Unary,
 }
 
-/// The kernels of a module.
+/// The library of a module's kernels, as [`Module::ptx`] gives it.
 pub fn library(id: Id) -> &'static dyn KernelLibrary {
     &LIBRARIES[id as usize]
 }
@@ -157,7 +155,7 @@ pub fn names() -> impl Iterator<Item = (Id, &'static str)> {
     kernels(false)
 }
 
-/// Every kernel that Candle asks for and its own package does not have.
+/// Every kernel that Candle asks for but its own package does not have, with its module.
 pub fn names_beyond() -> impl Iterator<Item = (Id, &'static str)> {
     kernels(true)
 }

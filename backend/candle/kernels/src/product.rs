@@ -1,6 +1,7 @@
-//! Products of quantised weights with rows of activations. As many rows as a mat-vec takes are one: it reads the weights once,
-//! as codes, and its sums of codes are exact. For more, weights and activations become f16, the product is one of the matrix
-//! units with f32 sums, and what the rows were divided by is put back.
+//! Products of quantised weights with rows of activations. Up to as many rows as a mat-vec takes go to one: it reads the weights
+//! once, as codes, and its sums of codes are exact. For more rows, weights and activations become f16, and the matrix units multiply
+//! them with f32 sums. Each row of activations is divided by its greatest scale, so that it fits f16, and the result is multiplied
+//! by that again.
 //!
 //! Weights are decoded [`CHUNK_BYTES`] at a time, so that the memory this needs does not grow with the matrix.
 
@@ -15,28 +16,30 @@ use crate::run::{self, Args, Use};
 
 pub(crate) type Result = std::result::Result<(), DriverError>;
 
-/// Decoded weights that are there at a time: few enough for the caches of large cards, enough to fill their units.
+/// Bytes of decoded weights that exist at a time: few enough for the caches of large cards, enough to fill their compute units.
 pub(crate) const CHUNK_BYTES: usize = 64 << 20;
 
 /// A product: `out[row, m] = weights[m, :] · x[row, :]`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Product {
     pub gguf: Gguf,
-    /// Addresses, of `outputs` lines of weights and of rows of activations as `gguf.h` says.
+    /// Address of `outputs` lines of weights.
     pub weights: u64,
+    /// Address of the rows of int8 activations, laid out as `gguf.h` says.
     pub x: u64,
     pub columns: usize,
     pub outputs: usize,
     pub rows: usize,
-    /// Codes of a row of activations.
+    /// Codes of a row of activations, with those behind `columns`.
     pub padded: usize,
 }
 
-/// Candle's `mul_mat_TYPE`: weights, activations, out; columns, outputs, rows, codes of a row, row stride of out.
+/// Runs Candle's `mul_mat_TYPE`. Its arguments are the addresses of weights, activations and result, then columns, outputs, rows,
+/// codes of a row of activations, and the row stride of the result.
 pub(crate) fn by_name(gguf: Gguf, node: &Node, stream: &Stream, turn: &Turn) -> Result {
     let size = |slot: usize| node.int(slot) as usize;
     let (outputs, rows, padded) = (size(4), size(5), size(6));
-    // What is no whole block is not there, as in mat-vecs.
+    // Columns behind the last whole block are left out, as in mat-vecs.
     let columns = size(3) / gguf.size * gguf.size;
     let weights = node.tensor(0, &[outputs * (columns / gguf.size) * gguf.bytes], DType::U8, turn)?;
     let x = node.tensor(1, &[rows * padded / 32 * 36], DType::U8, turn)?;
@@ -47,12 +50,12 @@ pub(crate) fn by_name(gguf: Gguf, node: &Node, stream: &Stream, turn: &Turn) -> 
 }
 
 impl Product {
-    /// Runs it; `out` is `[rows, at least outputs]`, dense.
+    /// Launches the product; `out` is `[rows, at least outputs]`, dense.
     pub(crate) fn run(&self, stream: &Stream, out: &mut Tensor) -> Result {
         self.run_by(stream, out, CHUNK_BYTES)
     }
 
-    /// The same with so many bytes of decoded weights at a time, at least a line of them.
+    /// The same with at most `chunk_bytes` bytes of decoded weights at a time, but at least a line of them.
     fn run_by(&self, stream: &Stream, out: &mut Tensor, chunk_bytes: usize) -> Result {
         if self.rows == 0 || self.outputs == 0 {
             return Ok(());
@@ -97,6 +100,7 @@ impl Product {
         unsafe { run::launch(stream, key, source, config, &args, &[out.buffer()]) }
     }
 
+    /// Decodes the activations to `x`, each row divided by its number in `divisors`.
     fn codes_to_f16(&self, stream: &Stream, x: &Tensor, divisors: &Tensor) -> Result {
         let key = (Use::CodesToF16, "", "", 0);
         let source = run::source(key, quantized::codes_to_f16);
@@ -109,6 +113,7 @@ impl Product {
         unsafe { run::launch(stream, key, source, groups(self.rows as u64, 256), &args, &outputs) }
     }
 
+    /// Multiplies each row of `out` by its factor, in place.
     fn scale_rows(&self, stream: &Stream, out: &Tensor, factors: &Tensor) -> Result {
         let key = (Use::ScaleRows, "", "", 0);
         let source = run::source(key, quantized::scale_rows);
@@ -121,17 +126,18 @@ impl Product {
     }
 }
 
-/// Lines of quantised weights, and the type in device code that they become.
+/// Lines of quantised weights to be decoded.
 pub(crate) struct Lines {
     pub gguf: Gguf,
-    /// Address of the first.
+    /// Address of the first line.
     pub weights: u64,
     pub columns: usize,
+    /// The type in device code that the weights become.
     pub to: &'static str,
 }
 
 impl Lines {
-    /// Lines from `first` on.
+    /// Decodes `lines` lines from line `first` on into the buffer `to`.
     pub(crate) fn decode(&self, stream: &Stream, first: usize, lines: usize, to: &Buffer) -> Result {
         let key = (Use::Dequantise, self.gguf.name, self.to, 0);
         let source = run::source(key, || quantized::dequantise_counted(self.gguf, self.to, 1));
@@ -151,7 +157,7 @@ fn address(tensor: &Tensor) -> u64 {
     tensor.view().device_address()
 }
 
-/// A size as Candle's kernels take it.
+/// A size as the 32-bit number that Candle's kernels take.
 pub(crate) fn int(size: usize) -> std::result::Result<i32, DriverError> {
     i32::try_from(size).map_err(|_| DriverError::new(format!("{size} does not fit the 32 bits that Candle counts in")))
 }
@@ -168,7 +174,7 @@ mod tests {
         let device = Device::open(DeviceId::emulated("gfx1100").unwrap(), Config::from_env().unwrap()).unwrap();
         let (columns, outputs, rows, padded) = (64, 7, 9, 512);
         let gguf = TYPES[4];
-        // Codes that count, and scales of one half.
+        // Codes that count up, and scales of one half.
         let block = |n: usize| [0, 0x38].into_iter().chain((0..32).map(move |i| (n * 5 + i) as u8));
         let weights: Vec<u8> = (0..outputs * columns / 32).flat_map(block).collect();
         let codes = |row: usize| (0..padded).map(move |i| if i < columns { (row + i) as u8 } else { 0 });

@@ -1,4 +1,4 @@
-//! Kernels that are graphs of `rocfire_fusion`, and launches of them: over which elements, of which memory.
+//! Kernels that are graphs of `rocfire_fusion`, and launches of them: what each launch runs over, and where its tensors lie.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::axes::{Axes, OPERANDS_MOST, Steps};
 use crate::family::{INT, SIZE, Words, scalar};
 use crate::table::{self, Entry, Family};
 
-/// A tensor of a graph.
+/// A tensor that a graph reads or writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand {
     pub dtype: DType,
@@ -19,16 +19,17 @@ pub(crate) struct Operand {
     pub is_row: bool,
 }
 
-/// What a kernel computes.
+/// A graph that one of Candle's kernels is.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub graph: Graph,
-    /// Its inputs, then its outputs.
+    /// The graph's inputs, then its outputs.
     pub operands: Vec<Operand>,
+    /// How many of the operands are inputs.
     pub inputs: usize,
-    /// Whether the last axis is that of rows which it looks at as a whole.
+    /// Whether the graph looks at whole rows, as reductions and norms do. The last axis is then that of the rows' elements.
     pub has_rows: bool,
-    /// One for each program.
+    /// A number of its own, by which programs are compared.
     pub number: usize,
 }
 
@@ -41,12 +42,12 @@ impl Program {
         Program { graph, operands, inputs, has_rows, number }
     }
 
-    /// Whether both are one kernel.
+    /// Whether both have the same graph, so that one kernel computes them.
     pub(crate) fn is_like(&self, other: &Program) -> bool {
         self.number == other.number || self.graph == other.graph
     }
 
-    /// The arguments of the kernel of a family, as Candle pushes them.
+    /// What the arguments of a kernel are, in the order in which Candle pushes them.
     pub(crate) fn arguments(&self, entry: &Entry) -> Vec<Argument> {
         use Argument::{Info, Read, Write};
         let numbers = || self.graph.scalars().map(scalar);
@@ -63,7 +64,7 @@ impl Program {
                 let found = numbers.into_iter().find(|kind| kind.0 == entry.words[0]).map_or(0, |kind| kind.1);
                 [Read, Read, Read, Write].into_iter().chain(vec![INT; found]).collect()
             }
-            // Candle puts one number before the addresses, and two behind them.
+            // Candle puts a kernel's only number before the addresses, but two numbers behind them.
             _ if numbers().count() == 1 => {
                 [SIZE, SIZE, Info].into_iter().chain(numbers()).chain(reads).chain([Write]).collect()
             }
@@ -72,22 +73,24 @@ impl Program {
     }
 }
 
-/// A launch of a program.
+/// A launch of a program: what it runs over, and where its operands lie.
 #[derive(Clone, Copy)]
 pub(crate) struct GraphLaunch {
     pub program: &'static Program,
     pub axes: Axes,
-    /// Where the program's operands begin.
+    /// The address of each operand's first element.
     pub addresses: [u64; OPERANDS_MOST],
+    /// Values of the graph's scalars; the graph says how many of them are used.
     pub scalars: [Scalar; 2],
 }
 
 impl GraphLaunch {
-    /// As Candle asked for it; `None` if it is no graph, or its elements lie along too many axes.
+    /// What the arguments of a launch say, read once for each. `None` if its kernel is no graph, or its elements lie along too many axes.
     pub(crate) fn of(node: &Node, entry: &'static Entry) -> Option<Arc<GraphLaunch>> {
         node.read_once(|| GraphLaunch::laid(node, entry))
     }
 
+    /// The same, read from the arguments each time.
     fn laid(node: &Node, entry: &'static Entry) -> Option<GraphLaunch> {
         let program = entry.program(node)?;
         let mut launch = GraphLaunch {
@@ -111,6 +114,7 @@ impl GraphLaunch {
         self.addresses[..COUNT].copy_from_slice(&addresses);
     }
 
+    /// Reads the graph's scalars from the arguments in slots `first` and up.
     fn put_scalars(&mut self, node: &Node, first: usize) {
         for ((scalar, dtype), slot) in self.scalars.iter_mut().zip(self.program.graph.scalars()).zip(first..) {
             let mut word = [0; 8];
@@ -119,7 +123,8 @@ impl GraphLaunch {
         }
     }
 
-    /// Count, axes, extents and strides; operands and numbers. The result is dense.
+    /// Elementwise kernels. Arguments: number of elements, number of axes, extents and strides, then addresses and numbers. The result
+    /// is dense.
     fn map(&mut self, node: &Node) -> Option<()> {
         let (inputs, numbers) = (self.program.inputs, self.program.graph.scalars().count());
         let first = if numbers == 1 { 4 } else { 3 };
@@ -140,7 +145,7 @@ impl GraphLaunch {
         Some(())
     }
 
-    /// Count, axes, extents and strides of what is written, the number.
+    /// `const_set`. Arguments: number of elements, number of axes, extents and strides of what is written, the value, its address.
     fn fill(&mut self, node: &Node) -> Option<()> {
         self.put_scalars(node, 3);
         self.put_addresses([node.word(4)]);
@@ -150,7 +155,7 @@ impl GraphLaunch {
         (0..info.axes).try_for_each(|axis| self.axes.push(info.extent(axis), [info.step(0, axis), 0, 0, 0, 0, 0]))
     }
 
-    /// From, to, rows, columns, strides.
+    /// `copy2d`. Arguments: addresses of source and destination, rows, columns, row strides of both.
     fn copy_rows(&mut self, node: &Node) -> Option<()> {
         self.put_addresses([node.word(0), node.word(1)]);
         let [rows, columns, x_stride, y_stride] = [2, 3, 4, 5].map(|slot| node.int(slot));
@@ -158,12 +163,13 @@ impl GraphLaunch {
         self.axes.push(columns as usize, [1, 1, 0, 0, 0, 0])
     }
 
-    /// Elements, or lines of [`Family::SumSmall`]; elements of a line, axes, extents and strides with those to reduce last.
+    /// Reductions. Arguments: number of elements (of lines for [`Family::SumSmall`]), elements of a line, number of axes, extents and
+    /// strides with the axes to reduce last, addresses of source and result.
     fn reduce(&mut self, node: &Node, family: Family) -> Option<()> {
         let (x, y, extent) = (node.word(4), node.word(5), node.word(1) as usize);
         let (has_first, output) = (self.program.inputs == 2, self.program.inputs);
         self.addresses = if has_first { [x, x, y, 0, 0, 0] } else { [x, y, 0, 0, 0, 0] };
-        // The first element of each line is an operand of its own, of which there is one per row.
+        // Extremes of floats also take the first element of each line, as an operand with one element per row.
         let steps = |outer: i64, inner: i64, out: i64| {
             let mut steps = [outer + inner, 0, 0, 0, 0, 0];
             steps[1] = if has_first { outer } else { 0 };
@@ -171,7 +177,7 @@ impl GraphLaunch {
             steps
         };
         let lines = lines(node, family);
-        // Of nothing there are lines too, which lie nowhere.
+        // Lines without elements have results too. They lie nowhere, so any steps will do.
         let Some(info) = Info::of(node, 2, 3).filter(|_| lines * extent != 0) else {
             self.axes.push(lines, steps(extent as i64, 0, 1))?;
             self.axes.begin_row();
@@ -200,7 +206,7 @@ impl GraphLaunch {
         if split == info.axes {
             self.axes.begin_row();
         }
-        // A place along several axes is not one along the last of them.
+        // Candle counts a place along all reduced axes together, the graph along the last one only.
         let reduced = (split..info.axes).filter(|&axis| info.extent(axis) > 1).count();
         if family == Family::Argument && reduced > 1 {
             return None;
@@ -208,7 +214,8 @@ impl GraphLaunch {
         self.axes.end_row()
     }
 
-    /// From, to, perhaps weight and bias, columns, and of norms Candle's block and what is added under the root.
+    /// Softmax and norms. Arguments: addresses of source and result, of a norm's weight and bias, columns, and for norms the size of
+    /// Candle's workgroup and what is added under the root.
     fn rows(&mut self, node: &Node, family: Family) -> Option<()> {
         let columns = match family {
             Family::Softmax => 2,
@@ -233,7 +240,8 @@ impl GraphLaunch {
         self.axes.end_row()
     }
 
-    /// Elements, cosines, sines, result; extents; elements of a batch entry, where each has tables of its own, else 0.
+    /// Rotary embedding. Arguments: addresses of elements, cosines, sines and result, then extents, then the number of elements of a
+    /// batch entry if each entry has its own tables, else 0.
     fn rope(&mut self, node: &Node, words: Words) -> Option<()> {
         let number = |at: usize| i64::from(node.int(4 + at));
         let kind = words.word(0);
@@ -258,14 +266,14 @@ impl GraphLaunch {
         let [x, cos, sin, y] = [0, 1, 2, 3].map(|slot| node.word(slot));
         self.put_addresses([x, x + second, cos, sin, y, y + second]);
         let place = if neighbours { 2 } else { 1 };
-        // Elements along each axis, from one to the next, and the same of the tables of angles.
+        // For each axis its extent, the step of elements along it, and the step of the tables of angles.
         let walk = [
             (batches, batch, if apart > 0 { positions * half } else { 0 }),
             (heads, head_step, 0),
             (positions, position_step, half),
             (half, place, 1),
         ];
-        // In the order of memory.
+        // Axes in the order in which they lie in memory, outermost first.
         let order = if has_heads_inside { [0, 2, 1, 3] } else { [0, 1, 2, 3] };
         order.into_iter().try_for_each(|at| {
             let (extent, step, angle) = walk[at];
@@ -273,7 +281,7 @@ impl GraphLaunch {
         })
     }
 
-    /// Elements of an operand, of the memory that a launch touches.
+    /// An operand as a view of the memory that the launch touches.
     pub(crate) fn view<'n>(&self, operand: usize, node: &'n Node, turn: &Turn) -> Result<View<'n>, DriverError> {
         let Operand { dtype, is_row } = self.program.operands[operand];
         let rank = self.axes.extents().len();
@@ -284,24 +292,25 @@ impl GraphLaunch {
         view(node, turn, self.addresses[operand], dtype, (&shape[..rank], &strides[..rank]))
     }
 
-    /// The same as a tensor.
+    /// An operand as a tensor that shares that memory.
     pub(crate) fn tensor(&self, operand: usize, node: &Node, turn: &Turn) -> Result<Tensor, DriverError> {
         let view = self.view(operand, node, turn)?;
         Ok(Tensor::from_buffer(view.buffer().clone(), *view.layout(), view.dtype())?)
     }
 
-    /// How many operands it has.
+    /// How many operands the program has.
     pub(crate) fn operands(&self) -> usize {
         self.program.operands.len()
     }
 
-    /// What it writes.
+    /// The numbers of the operands that it writes.
     pub(crate) fn outputs(&self) -> std::ops::Range<usize> {
         self.program.inputs..self.operands()
     }
 }
 
-/// Elements of the memory that a launch touches, from an address on.
+/// A view of memory that a launch touches, from an address on. An error if the launch touches no memory there, or if the address
+/// stands between two elements.
 pub(crate) fn view<'n>(
     node: &'n Node,
     turn: &Turn,
@@ -310,7 +319,7 @@ pub(crate) fn view<'n>(
     (shape, strides): (&[usize], &[i64]),
 ) -> Result<View<'n>, DriverError> {
     let wrong = || DriverError::new(format!("{address:#x} is no address of an {dtype} of the launch's memory"));
-    // No elements may begin anywhere, behind the end of memory too.
+    // A view without elements may begin anywhere, even behind the end of the memory.
     let found = match shape.contains(&0) {
         true => node.output(turn).map(|buffer| (buffer, 0)),
         false => node.memory(address, turn),
@@ -324,7 +333,7 @@ pub(crate) fn view<'n>(
     Ok(View::new(buffer, layout, dtype)?)
 }
 
-/// The same as a tensor.
+/// The same as a tensor that shares the memory.
 pub(crate) fn tensor(
     node: &Node,
     turn: &Turn,
@@ -336,7 +345,7 @@ pub(crate) fn tensor(
     Ok(Tensor::from_buffer(view.buffer().clone(), *view.layout(), dtype)?)
 }
 
-/// Runs a graph over tensors.
+/// Launches a graph over tensors; with a single output it allocates no list.
 pub(crate) fn run_over(
     stream: &Stream,
     graph: &Graph,
@@ -353,7 +362,7 @@ pub(crate) fn run_over(
     run(stream, graph, extents, inputs, scalars, &mut outputs).map_err(failed)
 }
 
-/// Runs the graph that a launch asks for.
+/// Runs the graph that a launch of Candle's asks for.
 pub(crate) fn operate(node: &Node, stream: &Stream, turn: &Turn) -> Result<(), DriverError> {
     let entry = table::of(node).expect("kernels of this package are of the table");
     let read = node.was_read::<GraphLaunch>();
@@ -374,12 +383,12 @@ pub(crate) fn operate(node: &Node, stream: &Stream, turn: &Turn) -> Result<(), D
     run_over(stream, graph, extents, &inputs[..program.inputs], scalars, &mut outputs)
 }
 
-/// How many results a reduction has.
+/// How many lines a reduction reduces, each to one result.
 fn lines(node: &Node, family: Family) -> usize {
     if family == Family::SumSmall { node.word(0) as usize } else { node.asked().grid_dim.0 as usize }
 }
 
-/// A reduction of elements that no one axis leads through: they are copied side by side before.
+/// Runs a reduction whose lines lie along several axes that cannot be walked as one: a copy makes them dense first.
 fn gathered(node: &Node, entry: &'static Entry, stream: &Stream, turn: &Turn) -> Result<(), DriverError> {
     let refused = || DriverError::new("elements lie along more axes than kernels walk over");
     let info = Info::of(node, 2, 3).filter(|_| matches!(entry.family, Family::Reduce | Family::SumSmall));
@@ -399,14 +408,14 @@ fn gathered(node: &Node, entry: &'static Entry, stream: &Stream, turn: &Turn) ->
     run_over(stream, &program.graph, &[lines, extent], &[rows.view(), first.view()][..program.inputs], &[], &mut [out])
 }
 
-/// Extents and strides as Candle sends them.
+/// Extents and strides as Candle sends them: words of eight bytes, all extents first, then the strides of each operand.
 struct Info<'a> {
     words: &'a [u8],
     axes: usize,
 }
 
 impl<'a> Info<'a> {
-    /// `None` where there are none, because everything is dense.
+    /// Those in slot `slot`, of as many axes as slot `axes` says. `None` where Candle sends none, because everything is dense.
     fn of(node: &'a Node, axes: usize, slot: usize) -> Option<Info<'a>> {
         let info = Info { words: node.argument(slot), axes: node.word(axes) as usize };
         (info.axes > 0 && info.extent(0) > 0).then_some(info)
@@ -420,13 +429,13 @@ impl<'a> Info<'a> {
         self.word(axis) as usize
     }
 
-    /// Of the operand with this number.
+    /// The stride of an operand along an axis, in elements.
     fn step(&self, operand: usize, axis: usize) -> i64 {
         self.word((operand + 1) * self.axes + axis) as i64
     }
 }
 
-/// Word `at` of a launch's extents and strides.
+/// Word `at` of extents and strides; 0 behind their end.
 pub(crate) fn info_word(info: &[u8], at: usize) -> u64 {
     info.get(8 * at..8 * at + 8).map_or(0, |word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
 }

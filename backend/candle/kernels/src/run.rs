@@ -1,4 +1,5 @@
-//! Launches that do not come from Candle's `load_function`: of the launchers in [`crate::ffi`], and several behind one name.
+//! Launches of kernels that Candle does not load by name: those of the launchers in [`crate::ffi`], and those of names that take
+//! several launches.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
@@ -10,10 +11,11 @@ use rocfire_hal::{Buffer, Launch, Source, Stream};
 
 use crate::family::quantized::{Gguf, TYPES};
 
-/// Which kernel: the template's use, the quantised type, the element type, and rows.
+/// The key of a kernel's source: its use, the quantised type, the element type, and rows of activations. What does not apply is
+/// empty or 0.
 pub(crate) type Key = (Use, &'static str, &'static str, usize);
 
-/// What a kernel is launched for.
+/// What a kernel made from a template does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Use {
     Quantise,
@@ -41,10 +43,10 @@ impl Use {
     }
 }
 
-/// The entry's name of all of them: each has a module of its own.
+/// The entry's name of all these kernels: each is compiled to a module of its own.
 pub(crate) const ENTRY: &str = "candle_kernel";
 
-/// The source of a kernel, made and hashed once.
+/// The source of a kernel, made from `spec` and hashed when it is first wanted.
 pub(crate) fn source(key: Key, spec: impl FnOnce() -> KernelSpec) -> &'static Source {
     static SOURCES: LazyLock<RwLock<HashMap<Key, &'static Source>>> = LazyLock::new(RwLock::default);
     if let Some(source) = SOURCES.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
@@ -54,22 +56,22 @@ pub(crate) fn source(key: Key, spec: impl FnOnce() -> KernelSpec) -> &'static So
     sources.entry(key).or_insert_with(|| {
         let spec = spec().define("CANDLE_NAME", ENTRY);
         let defines: Vec<_> = spec.defines.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        // There are as many as kernels, and they are wanted as long as the process lives.
+        // There is one per kernel, and it is wanted as long as the process lives.
         Box::leak(Box::new(Source::new(spec.file, spec.source, &defines)))
     })
 }
 
-/// Arguments of a kernel, each at the next multiple of its size.
+/// The bytes of a kernel's arguments, each argument at the next multiple of its size.
 pub(crate) struct Args {
     bytes: [u8; Args::BYTES],
     used: usize,
-    /// Where each begins.
+    /// The byte at which each argument begins.
     at: [u16; Args::COUNT],
     count: usize,
 }
 
 impl Args {
-    /// More than any of the kernels here takes.
+    /// Bytes and arguments that are enough for every kernel here.
     const BYTES: usize = 96;
     const COUNT: usize = 12;
 
@@ -77,13 +79,14 @@ impl Args {
         Args { bytes: [0; Args::BYTES], used: 0, at: [0; Args::COUNT], count: 0 }
     }
 
-    /// An address or a size.
+    /// Adds an argument of eight bytes: an address or a size.
     pub(crate) fn word(mut self, word: u64) -> Args {
         self.used = self.used.next_multiple_of(8);
         self.put(&word.to_le_bytes());
         self
     }
 
+    /// Adds an argument of four bytes.
     pub(crate) fn int(mut self, int: i32) -> Args {
         self.put(&int.to_le_bytes());
         self
@@ -97,7 +100,7 @@ impl Args {
     }
 }
 
-/// Launches a kernel.
+/// Launches a kernel on the stream, now.
 ///
 /// # Safety
 /// - The arguments are what the kernel takes, and the memory that they lead to is live and covers what it accesses.
@@ -126,7 +129,7 @@ pub(crate) unsafe fn launch(
     Ok(())
 }
 
-/// Which of the mat-vecs: what the kernels differ in.
+/// What tells the kernels of mat-vecs apart.
 #[derive(Clone, Copy)]
 pub(crate) struct MatVecKind {
     pub gguf: Gguf,
@@ -138,7 +141,7 @@ pub(crate) struct MatVecKind {
 impl MatVecKind {
     const OUTS: [&'static str; 3] = ["float", "f16", "bf16"];
 
-    /// A number for each.
+    /// A number that stands for the kind: the type, the results' type, and rows in the low byte.
     pub(crate) fn tag(self) -> u64 {
         let place = |found: Option<usize>| found.expect("the tables have every type") as u64;
         let out = place(MatVecKind::OUTS.iter().position(|&out| out == self.out));
@@ -146,7 +149,7 @@ impl MatVecKind {
         (gguf * 4 + out) << 8 | self.rows as u64
     }
 
-    /// The one with this number.
+    /// The kind that a number stands for; `None` for a number that [`MatVecKind::tag`] does not give.
     pub(crate) fn of_tag(tag: u64) -> Option<MatVecKind> {
         let (types, rows) = ((tag >> 8) as usize, (tag & 0xff) as usize);
         Some(MatVecKind { gguf: *TYPES.get(types / 4)?, out: MatVecKind::OUTS.get(types % 4)?, rows })

@@ -1,4 +1,4 @@
-//! `names.txt`: what is made of which name.
+//! The table `names.txt`: for each name of Candle's, the module and the family that makes the kernel.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use cudarc::rocfire::Node;
 use crate::program::Program;
 use crate::{ALL_IDS, Id, family};
 
-/// A template with its arguments, or several that differ in little.
+/// What makes a kernel. The kernels of a family differ in little: element types, one operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     Affine,
@@ -92,7 +92,7 @@ const FAMILIES: [(&str, Family); 38] = [
     ("unreachable", Family::Unreachable),
 ];
 
-/// Words that stand for several.
+/// Words of the table that stand for several others.
 const CLASSES: [(&str, &[&str]); 8] = [
     ("FLOATS", &["bf16", "f16", "f32", "f64"]),
     ("DT6", &["bf16", "f16", "f32", "f64", "u8", "u32"]),
@@ -114,9 +114,9 @@ pub(crate) struct Entry {
     pub(crate) words: Vec<&'static str>,
     /// Whether Candle's own package lacks it.
     pub(crate) beyond: bool,
-    /// Its place in the file.
+    /// Its number in the order of the file.
     pub(crate) number: usize,
-    /// The graph that it is, and of a norm that without weights.
+    /// The graph that the kernel is, and the same without weights, which only norms use. Each is made when first wanted.
     programs: [OnceLock<Option<Program>>; 2],
 }
 
@@ -125,12 +125,12 @@ impl Entry {
         Entry { module, family, name, words, beyond, number: 0, programs: Default::default() }
     }
 
-    /// The graph that it is; `None` for a kernel of another kind.
+    /// The graph that the kernel is, with weights; `None` for a kernel that is no graph.
     pub(crate) fn usual(&'static self) -> Option<&'static Program> {
         self.made(false)
     }
 
-    /// The graph that it is for these arguments.
+    /// The graph that the kernel is for a launch's arguments: that of a norm without weights where it is given none.
     pub(crate) fn program(&'static self, node: &Node) -> Option<&'static Program> {
         self.made(matches!(self.family, Family::RmsNorm | Family::LayerNorm) && node.word(2) == 0)
     }
@@ -140,13 +140,13 @@ impl Entry {
     }
 }
 
-/// The entry of a name.
+/// The entry of a kernel's name; `None` if Candle has no such kernel.
 pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     static BY_NAME: OnceLock<HashMap<&'static str, &'static Entry>> = OnceLock::new();
     BY_NAME.get_or_init(|| all().map(|entry| (entry.name.as_str(), entry)).collect()).get(name).copied()
 }
 
-/// The entry of a launch.
+/// The entry of the kernel of a launch; `None` for a launch that is none of Candle's by name.
 pub(crate) fn of(node: &Node) -> Option<&'static Entry> {
     entries().get(node.number()?)
 }
@@ -165,7 +165,7 @@ fn entries() -> &'static [Entry] {
     })
 }
 
-/// A module's name, as in the file.
+/// A module's name in the file.
 pub(crate) fn module_name(id: Id) -> &'static str {
     match id {
         Id::Affine => "affine",
@@ -182,7 +182,8 @@ pub(crate) fn module_name(id: Id) -> &'static str {
     }
 }
 
-/// The entries of a line: module, behind a plus sign if Candle's own package lacks them, family, and a name with braces.
+/// The entries of a line. Its columns are the module, behind a plus sign if Candle's own package lacks the kernels, the family, and
+/// a name with words to choose from in braces.
 fn read(line: &'static str) -> Vec<Entry> {
     let mut columns = line.split_whitespace();
     let mut next = || columns.next().expect("a line of names.txt has three columns");
@@ -207,7 +208,7 @@ fn read(line: &'static str) -> Vec<Entry> {
     entries
 }
 
-/// The words that one stands for: itself if it is no class.
+/// The words that a word stands for; itself if it is not in `CLASSES`.
 fn class(word: &'static str) -> Vec<&'static str> {
     match CLASSES.iter().find(|row| row.0 == word) {
         Some((_, words)) => words.to_vec(),

@@ -1,4 +1,5 @@
-//! Elementwise kernels as graphs, as Candle defines them, with those that fill memory, move elements or turn pairs of them.
+//! Elementwise kernels as graphs, as Candle defines them. Filling memory, copying, and rotary embedding, which turns pairs of
+//! elements, are here too.
 
 use cudarc::rocfire::{Extent, ExtentOf, Launch};
 use rocfire_fusion::{Binary as Op, Compare as Is, Draft, Graph, Scalar, Term, Unary};
@@ -8,7 +9,8 @@ use rocfire_kernels::gate::Activation;
 use super::{Words, bits_of};
 use crate::table::{Entry, Family};
 
-/// What the kernel of an entry computes; `None` for one of another kind. 16-bit floats are computed with in f32 and rounded once.
+/// The graph of an entry whose kernel is elementwise; `None` for any other kernel. 16-bit floats are computed with in f32 and
+/// rounded once.
 pub(super) fn graph(entry: &'static Entry) -> Option<Graph> {
     let words = Words(&entry.words);
     let of = words.dtype_of_last()?;
@@ -50,7 +52,7 @@ pub(super) fn graph(entry: &'static Entry) -> Option<Graph> {
     })
 }
 
-/// What is computed with.
+/// A value in the type that is computed with: f32 for 16-bit floats, else its own.
 fn wide(x: Term<'_>) -> Term<'_> {
     if matches!(x.dtype(), DType::F16 | DType::BF16) { x.cast(DType::F32) } else { x }
 }
@@ -76,14 +78,14 @@ fn unary<'g>(word: &str, x: Term<'g>) -> Term<'g> {
     }
 }
 
-/// 1 / (1 + exp(-x)) by the power that is at most 1, so that it is no zero where the other one is infinite.
+/// 1 / (1 + exp(-x)). It uses the power exp(-|x|), which is at most 1: exp(-x) would be infinite for very negative x, and the result 0.
 fn logistic(x: Term<'_>) -> Term<'_> {
     let [zero, one] = [0.0, 1.0].map(|number| x.number(number));
     let power = (-x.unary(Unary::Abs)).unary(Unary::Exp);
     x.is(Is::Lt, zero).choose(power, one) / (one + power)
 }
 
-/// Candle's CPU device asks for the sign: 0 stays where alpha is infinite, and -0 does not.
+/// ELU. Candle's CPU device decides by the sign bit: 0 counts as positive and stays 0 even if alpha is infinite; -0 does not.
 fn elu<'g>(x: Term<'g>, alpha: Term<'g>) -> Term<'g> {
     let [zero, one] = [0.0, 1.0].map(|number| x.number(number));
     let is_positive = one.binary(Op::CopySign, x).is(Is::Gt, zero);
@@ -101,7 +103,7 @@ fn binary<'g>(word: &str, a: Term<'g>, b: Term<'g>) -> Term<'g> {
     }
 }
 
-/// The bytes that an elementwise kernel writes, by those of an element: as many elements as its first argument says.
+/// The bytes that an elementwise kernel writes, for elements of `bytes` bytes: its first argument says how many elements.
 pub(super) fn dense_result(bytes: usize) -> ExtentOf {
     fn extent<const BYTES: u64>(launch: &Launch<'_>, _: usize, is_written: bool) -> Option<Extent> {
         let row_bytes = launch.integer(0).saturating_mul(BYTES);
@@ -110,7 +112,7 @@ pub(super) fn dense_result(bytes: usize) -> ExtentOf {
     [extent::<1>, extent::<2>, extent::<4>, extent::<8>][bytes.ilog2() as usize]
 }
 
-/// The rows that `copy2d` reads or writes: rows, columns, and the strides of both.
+/// The rows that `copy2d` reads or writes, for elements of `bytes` bytes.
 pub(super) fn rows(bytes: usize) -> ExtentOf {
     fn extent<const BYTES: u64>(launch: &Launch<'_>, slot: usize, _: bool) -> Option<Extent> {
         let (rows, columns, stride) = (launch.integer(2), launch.integer(3), launch.integer(4 + slot));

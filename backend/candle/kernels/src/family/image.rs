@@ -1,7 +1,7 @@
-//! Windows of images side by side, and images of another size, as graphs that look elements up at places that they compute.
+//! Windows of images as columns (`im2col`), and resizing, as graphs that look elements up at indices which they compute.
 //!
-//! Images `[batch, channels, rows, columns]` have any strides. What a lookup counts along are all places from an element to the last
-//! along the axes that it leads through: of a channel, those of the image are `row · step of rows + column · step of columns`.
+//! Images `[batch, channels, rows, columns]` have any strides. A lookup counts elements of memory, gaps included, from the first of the
+//! image or channel: an element of a channel has the index `row · step of rows + column · step of columns`.
 
 use cudarc::driver::DriverError;
 use cudarc::rocfire::Argument::{Info, Read, Scalar as Number, Write};
@@ -16,13 +16,13 @@ use crate::program::{info_word, run_over, view};
 pub(super) type OfTypes = Graphs<{ DTYPES.len() }>;
 
 impl OfTypes {
-    /// That of a type.
+    /// The graph of a type, made by `make` when it is first wanted.
     pub(super) fn of(&self, of: DType, make: impl FnOnce(DType) -> Graph) -> &Graph {
         self.get(DTYPES.iter().position(|known| known.1 == of).expect("it is a type of the table"), || make(of))
     }
 }
 
-/// An image in the memory of a slot.
+/// An image whose address is an argument of a launch, with its extents and steps.
 pub(super) struct Image<'a> {
     node: &'a Node,
     on: (&'a Stream, &'a Turn),
@@ -32,12 +32,13 @@ pub(super) struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// Of extents and strides in a slot, before the image itself; with one of `AXES` there are no rows.
+    /// An image whose extents and strides are in slot `info` and whose address is in the next. With `AXES` 1 it is `[batch, channels,
+    /// columns]`, and has one row.
     pub(super) fn new<const AXES: usize>(node: &'a Node, on: (&'a Stream, &'a Turn), info: usize) -> Image<'a> {
         Image::at::<AXES>(node, on, (info, 0), info + 1)
     }
 
-    /// The same of extents and strides from a word of a slot on, in the memory of another.
+    /// The same with extents and strides from word `first` of slot `info` on, and the address in `slot`.
     pub(super) fn at<const AXES: usize>(
         node: &'a Node,
         on: (&'a Stream, &'a Turn),
@@ -53,24 +54,25 @@ impl<'a> Image<'a> {
         Image { node, on, slot, extents, steps: [0, 1, 2, 3].map(|axis| word(first + 2 + AXES, axis, 0) as i64) }
     }
 
-    /// A dense one.
+    /// A dense image whose address is in `slot`.
     pub(super) fn dense(node: &'a Node, on: (&'a Stream, &'a Turn), slot: usize, extents: [usize; 4]) -> Image<'a> {
         let steps = [0, 1, 2, 3].map(|axis| extents[axis + 1..].iter().product::<usize>() as i64);
         Image { node, on, slot, extents, steps }
     }
 
-    /// As it lies, with its last axes only if `AXES` are fewer than two.
+    /// The image as a view: `[batch, channels, rows, columns]`, without rows if `AXES` is 1.
     pub(super) fn view<const AXES: usize>(&self, of: DType) -> Result<View<'a>, DriverError> {
         let axes = if AXES == 1 { [0, 1, 3, 3] } else { [0, 1, 2, 3] };
         let (shape, strides) = (axes.map(|axis| self.extents[axis]), axes.map(|axis| self.steps[axis]));
         view(self.node, self.on.1, self.node.word(self.slot), of, (&shape[..2 + AXES], &strides[..2 + AXES]))
     }
 
-    /// As a graph looks it up, over a space of so many axes, of which some are axes of the image: the lookup leads through the others.
+    /// The image as the input of a lookup in a graph that runs over `rank` axes. `shared` pairs an axis of the image with the axis of
+    /// the graph that it is; the lookup's index counts along the image's other axes.
     pub(super) fn looked_up(&self, of: DType, rank: usize, shared: &[(usize, usize)]) -> Result<View<'a>, DriverError> {
         let far = |axis: usize| (self.extents[axis] as i64 - 1) * self.steps[axis];
         let through = (0..4).filter(|&axis| shared.iter().all(|&(own, _)| own != axis));
-        // The places come before the space's axes, of which the other ones broadcast.
+        // The axis that the index counts along comes first, then those of the graph; the image is broadcast along those not shared.
         let (mut shape, mut strides) = ([1; MAX_RANK], [0; MAX_RANK]);
         let places = if self.extents.contains(&0) { 0 } else { through.map(far).sum::<i64>() as usize + 1 };
         (shape[0], strides[0]) = (places, 1);
@@ -80,7 +82,7 @@ impl<'a> Image<'a> {
         view(self.node, self.on.1, self.node.word(self.slot), of, (&shape[..=rank], &strides[..=rank]))
     }
 
-    /// Launches a graph that looks it up at `TAPS` places, over a space of which two axes are those of batch and channels.
+    /// Launches a graph that looks the image up `TAPS` times. It runs over `space`, whose axes `batch` and `channels` are the image's.
     fn look_up<const TAPS: usize, const RANK: usize>(
         &self,
         (graphs, make): (&OfTypes, fn(DType) -> Graph),
@@ -96,7 +98,7 @@ impl<'a> Image<'a> {
         self.launch(graph, &space, &[image; TAPS], scalars)
     }
 
-    /// Launches a graph over some elements, whose result is in the slot behind the image's.
+    /// Launches a graph over `space` whose result's address is in the slot behind the image's.
     pub(super) fn launch(
         &self,
         graph: &Graph,
@@ -109,8 +111,8 @@ impl<'a> Image<'a> {
     }
 }
 
-/// `im2col_T`, and of one of `AXES` `im2col1d_T`: elements; places of windows and elements of a window along each; step, padding,
-/// dilation; the image, the result.
+/// `im2col_T`, and with `AXES` 1 `im2col1d_T`. Arguments: number of elements; windows along each axis; taps of a window along each;
+/// stride, padding, dilation; extents and strides of the image, its address, that of the result.
 pub(super) fn im2col<const AXES: usize>() -> KernelSpec {
     static GRAPHS: [OfTypes; 2] = [OfTypes::new(), OfTypes::new()];
     let arguments = [vec![SIZE; 4 + 2 * AXES], vec![Info, Read, Write]].concat();
@@ -128,7 +130,7 @@ pub(super) fn im2col<const AXES: usize>() -> KernelSpec {
         let reach = |axis: usize| count[axis].saturating_sub(1) * step + taps[axis].saturating_sub(1) * dilation;
         let [by, apart] = [step, dilation].map(|number| number as i64);
         if padding == 0 && reach(0) < image.extents[2] && reach(1) < image.extents[3] {
-            // Elements of a view, none beyond the image.
+            // No window reaches beyond the image, so the windows are a view of it, and are copied.
             let strides = [of_batch, by * down, by * across, of_channel, apart * down, apart * across];
             let of = Words::of(node).dtype(0);
             let copy = GRAPHS[0].of(of, |of| Draft::graph("candle_im2col", |g| g.input(bits_of(of))));
@@ -142,14 +144,14 @@ pub(super) fn im2col<const AXES: usize>() -> KernelSpec {
     })
 }
 
-/// The element under each tap of each window; zero beyond the image.
+/// The graph that gives the element under each tap of each window, and zero beyond the image.
 fn windows(of: DType) -> Graph {
     Draft::graph("candle_im2col", |g| {
         let [step, dilation] = [(); 2].map(|()| g.scalar(DType::I64));
         let [down, across] = [(4, 1), (3, 0)].map(|(window, tap)| {
             let [padding, extent, stride] = [(); 3].map(|()| g.scalar(DType::I64));
             let at = g.index(window) * step + g.index(tap) * dilation - padding;
-            // Before the image the difference wraps to something larger than any extent.
+            // Before the image the unsigned difference wraps to a number greater than any extent.
             (at.cast(DType::U64).is(Compare::Lt, extent.cast(DType::U64)), at * stride)
         });
         let place = down.1 + across.1;
@@ -157,8 +159,8 @@ fn windows(of: DType) -> Graph {
     })
 }
 
-/// Launches a graph of [`Neighbours`] for a result of so many rows and columns. Along each axis a coordinate of the image is that
-/// of the result, and the second number of a scale, times the first, less the second.
+/// Launches a graph of [`Neighbours`] for a result of `size` rows and columns. `scales` has a factor and a middle for each axis: the
+/// coordinate in the image is `(coordinate in the result + middle) · factor - middle`.
 fn resize<const TAPS: usize>(
     image: &Image<'_>,
     made: (&OfTypes, fn(DType) -> Graph),
@@ -173,7 +175,8 @@ fn resize<const TAPS: usize>(
     image.look_up::<TAPS, 4>(made, space, [0, 1], scalars.as_flattened())
 }
 
-/// `upsample_nearest2d_T`: rows and columns of the result, and their factors; the image, the result.
+/// `upsample_nearest2d_T`. Arguments: rows and columns of the result; their factors in f64; extents and strides of the image, its
+/// address, that of the result.
 pub(super) fn nearest() -> KernelSpec {
     static GRAPHS: OfTypes = Graphs::new();
     KernelSpec::by_operators(vec![SIZE, SIZE, SIZE, SIZE, Info, Read, Write], |node, stream, turn| {
@@ -183,8 +186,8 @@ pub(super) fn nearest() -> KernelSpec {
     })
 }
 
-/// `upsample_bilinear2d_T`: columns and rows of the result; whether corners fall on corners; for rows and then columns, whether a
-/// factor is given, and it; the image, the result.
+/// `upsample_bilinear2d_T`. Arguments: columns and rows of the result; whether corners fall on corners; for rows and then for columns,
+/// whether a factor is given, and the factor in f64; extents and strides of the image, its address, that of the result.
 pub(super) fn bilinear() -> KernelSpec {
     static GRAPHS: OfTypes = Graphs::new();
     let arguments = vec![SIZE, SIZE, Number(1), Number(1), SIZE, Number(1), SIZE, Info, Read, Write];
@@ -205,21 +208,22 @@ pub(super) fn bilinear() -> KernelSpec {
     })
 }
 
-/// Two neighbours along an axis, as places of the image, and how much each counts.
+/// The two elements of the image along an axis between which a coordinate lies: their indices for a lookup, and how much each counts.
 struct Neighbours<'g> {
     places: [Term<'g>; 2],
     weights: [Term<'g>; 2],
 }
 
 impl<'g> Neighbours<'g> {
-    /// Of each coordinate of the result, in f64; scalars are an axis's scale, its last coordinate and its step.
+    /// Those of each coordinate of the result along a graph's axis, in f64. The graph's scalars are, for each axis of the image, its
+    /// factor and middle, its last coordinate and its step.
     fn new(g: &'g Draft, axis: usize) -> Neighbours<'g> {
         let [factor, middle] = [(); 2].map(|()| g.scalar(DType::F64));
         let [last, step] = [(); 2].map(|()| g.scalar(DType::I64));
         let [zero, one] = [0.0, 1.0].map(|number| factor.number(number));
         let at = (g.index(axis).cast(DType::F64) + middle) * factor - middle;
         let at = at.is(Compare::Gt, zero).choose(at, zero);
-        // A factor smaller than the real one leads beyond the image, whose last row then stands for the rest.
+        // A given factor that does not fit the extents can lead beyond the image, whose last row or column then stands for the rest.
         let low = at.cast(DType::I64).binary(Binary::Min, last);
         let high = (low + low.number(1)).binary(Binary::Min, last);
         let rest = at - low.cast(DType::F64);
@@ -228,7 +232,7 @@ impl<'g> Neighbours<'g> {
     }
 }
 
-/// The element before or at the place that each of the result stands for.
+/// The graph of `nearest`: the element at the coordinate, rounded down.
 fn near(of: DType) -> Graph {
     Draft::graph("candle_nearest", |g| {
         let [down, across] = [1, 0].map(|axis| Neighbours::new(g, axis).places[0]);
@@ -236,7 +240,7 @@ fn near(of: DType) -> Graph {
     })
 }
 
-/// Between the four neighbours of that place, in f64, rounded once.
+/// The graph of `bilinear`: the mean of the four elements around the coordinate by their weights, in f64, rounded once.
 fn between(of: DType) -> Graph {
     Draft::graph("candle_bilinear", |g| {
         let [down, across] = [1, 0].map(|axis| Neighbours::new(g, axis));

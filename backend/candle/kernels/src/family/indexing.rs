@@ -1,7 +1,7 @@
-//! Elements that ids name: `is_ID_T` and `gather_ID_T` as graphs, updates by `rocfire_kernels`.
+//! Reading and updating elements by ids: `is_ID_T` and `gather_ID_T` are graphs, updates are launchers of `rocfire_kernels`.
 //!
-//! The greatest id of its type means "none" to Candle: it reads zeros or is passed over, and nobody is told of it. The sums that
-//! `ia_ID_T` makes of 16-bit floats are kept in f32 and rounded once; those of `sa_ID_T` are rounded each time, as Candle's are.
+//! The greatest id of its type means "none" to Candle: it reads zeros or is passed over, and is not reported as an error. `ia_ID_T`
+//! keeps sums of 16-bit floats in f32 and rounds them once; `sa_ID_T` rounds each sum, as Candle does.
 
 use cudarc::driver::DriverError;
 use cudarc::rocfire::Argument::{Info, Read, ReadWrite, Write};
@@ -14,14 +14,14 @@ use super::{Graphs, SIZE, Words, bits_of};
 use crate::program::{info_word, run_over, view};
 use crate::table::{self, Family};
 
-/// Types of ids, with their greatest.
+/// The types of ids, each with its greatest number.
 const IDS: [(DType, i64); 3] = [(DType::U8, u8::MAX as i64), (DType::U32, u32::MAX as i64), (DType::I64, i64::MAX)];
 
-/// Types of which each moves elements of its size.
+/// The types that elements are moved as, one for each size in bytes: 1, 2, 4, 8.
 const MOVED: [DType; 4] = [DType::U8, DType::U16, DType::U32, DType::U64];
 
-/// `is_ID_T`: elements; axes, extents and strides of the ids; ids, x, out; extents before the axis, along it in x and in out,
-/// and behind it.
+/// `is_ID_T`. Arguments: number of elements; the ids' number of axes, extents and strides; addresses of ids, x and out; extents
+/// before the axis, along it in x and in out, and behind it.
 pub(super) fn index_select() -> KernelSpec {
     let arguments = vec![SIZE, SIZE, Info, Read, Read, Write, SIZE, SIZE, SIZE, SIZE];
     KernelSpec::by_operators(arguments, |node, stream, turn| {
@@ -36,7 +36,8 @@ pub(super) fn index_select() -> KernelSpec {
     })
 }
 
-/// `gather_ID_T`: elements; ids, x, out; extents before the axis, along it in x and in out, and behind it.
+/// `gather_ID_T`. Arguments: number of elements; addresses of ids, x and out; extents before the axis, along it in x and in out, and
+/// behind it.
 pub(super) fn gather() -> KernelSpec {
     KernelSpec::by_operators(vec![SIZE, Read, Read, Write, SIZE, SIZE, SIZE, SIZE], |node, stream, turn| {
         let [count, right] = [6, 7].map(|slot| node.word(slot) as i64);
@@ -44,7 +45,8 @@ pub(super) fn gather() -> KernelSpec {
     })
 }
 
-/// Reads elements of x at ids, which lie in a slot, behind them x, the result and four extents.
+/// Reads elements of x at ids. The address of the ids is in `slot`, those of x and the result are in the next slots, then come
+/// four extents. `id_steps` are the ids' steps along what is before the axis, along it and behind it.
 fn read(
     (op, slot): (IndexOp, usize),
     id_steps: [i64; 3],
@@ -55,7 +57,7 @@ fn read(
     let [elements, extent, count, right] = [0, slot + 4, slot + 5, slot + 6].map(|slot| node.word(slot) as usize);
     let words = Words::of(node);
     let (id, bytes) = (words.dtype(0), words.dtype(1).size_bytes());
-    // An id for all elements behind the axis brings as many of them at once as a word holds.
+    // An id of `is_ID_T` stands for all elements behind the axis, so they are moved in words of several, up to eight bytes.
     let fits = |word: usize| [1, 2].iter().all(|&behind| node.word(slot + behind).is_multiple_of(word as u64));
     let mut word = if op == IndexOp::Gather { bytes } else { 8 };
     while word > bytes && !((right * bytes).is_multiple_of(word) && fits(word)) {
@@ -79,31 +81,31 @@ fn read(
     run_over(stream, graph, &space, &[ids, x], &[Scalar::Int(extent as i64)], &mut [out])
 }
 
-/// An element at an id along an axis, whose extent is the scalar; the id may be that of a row.
+/// The graph that reads the element at an id along an axis. Its scalar is the axis's extent. With `is_row` one id serves a whole row.
 fn lookup(op: IndexOp, is_row: bool, (id, greatest): (DType, i64), of: DType) -> Graph {
     Draft::graph("candle_lookup", |g| {
         let given = if is_row { g.row_input(id) } else { g.input(id) };
         let (place, extent) = (given.cast(DType::I64), g.scalar(DType::I64));
         let is_none = place.is(Compare::Eq, place.number(greatest));
-        // None is inside whatever there is, so that nobody is told, and then outside.
+        // The check sees "none" as an id inside the axis, so that it reports nothing; the lookup sees it as one outside, and gives zero.
         let (told, room) = (is_none.choose(place.number(0), place), is_none.choose(place.number(1), extent));
         let checked = g.term(|g| g.check(op, told.value, room.value));
         g.lookup(of, is_none.choose(place.number(-1), checked))
     })
 }
 
-/// `ia_ID_T`: ids, one for each place along the axis, and how many; x, out; extents before the axis, along it in x and in out, and
-/// behind it.
+/// `ia_ID_T`. Arguments: address of the ids, one for each element along x's axis, and how many; addresses of x and out; extents before
+/// the axis, along it in x and in out, and behind it.
 pub(super) fn index_add() -> KernelSpec {
     KernelSpec::by_operators(vec![Read, SIZE, Read, ReadWrite, SIZE, SIZE, SIZE, SIZE], bring)
 }
 
-/// `s_ID_T` and `sa_ID_T`: ids, one for each element, x, out; the extents.
+/// `s_ID_T` and `sa_ID_T`. Arguments: addresses of ids, one for each element of x, of x and of out; the same extents.
 pub(super) fn scatter() -> KernelSpec {
     KernelSpec::by_operators(vec![Read, Read, ReadWrite, SIZE, SIZE, SIZE, SIZE], bring)
 }
 
-/// Brings elements of x to where ids say.
+/// Writes or adds each element of x to the element of out that its id names.
 fn bring(node: &Node, stream: &Stream, turn: &Turn) -> Result<(), DriverError> {
     let entry = table::of(node).expect("kernels of this package are of the table");
     let (update, name) = match entry.family {
@@ -124,7 +126,7 @@ fn bring(node: &Node, stream: &Stream, turn: &Turn) -> Result<(), DriverError> {
     let of = if update == Update::Assign { bits_of(words.dtype(1)) } else { words.dtype(1) };
     let lines = |slot: usize, along: usize, of: DType| {
         if along == 0 {
-            // Of no elements there is no memory, but ids that are all outside.
+            // An axis without elements has no memory, and all ids lie outside it.
             return Ok(Tensor::empty(&stream.device(), &[left, along, right], of)?);
         }
         node.tensor(slot, &[left, along, right], of, turn)

@@ -1,4 +1,4 @@
-//! What each name is made of: a graph, or template, macros, arguments, geometry.
+//! What each name of Candle's is made of: a graph, a launcher of `rocfire_kernels`, or a template with macros, arguments and geometry.
 
 pub(crate) mod elementwise;
 mod image;
@@ -17,7 +17,7 @@ use rocfire_hal::DType;
 use crate::program::{Program, operate};
 use crate::table::{self, Entry, Family};
 
-/// The graph that an entry is; `None` for a kernel of another kind. A norm that is bare has no weights.
+/// The graph that an entry's kernel is, without weights for a norm that `is_bare`; `None` for a kernel that is no graph.
 pub(crate) fn program(entry: &'static Entry, is_bare: bool) -> Option<Program> {
     let number = 2 * entry.number + usize::from(is_bare);
     match elementwise::graph(entry) {
@@ -26,7 +26,7 @@ pub(crate) fn program(entry: &'static Entry, is_bare: bool) -> Option<Program> {
     }
 }
 
-/// The kernel of an entry; `None` for those that Candle cannot reach.
+/// The kernel of an entry; `None` for kernels that no call of Candle's launches.
 pub(crate) fn spec(entry: &'static Entry) -> Option<KernelSpec> {
     let words = Words(&entry.words);
     let name = entry.name.as_str();
@@ -67,17 +67,17 @@ pub(crate) fn spec(entry: &'static Entry) -> Option<KernelSpec> {
     Some(KernelSpec { entry: name, number: entry.number, ..spec.define("CANDLE_NAME", name) })
 }
 
-/// The words that were chosen in a name.
+/// The words that were chosen from the braces of a name in `names.txt`, in order.
 #[derive(Clone, Copy)]
 pub(crate) struct Words(pub(crate) &'static [&'static str]);
 
 impl Words {
-    /// Of the kernel of a launch.
+    /// The words in the name of a launch's kernel.
     fn of(node: &Node) -> Words {
         Words(&table::of(node).expect("kernels of this package are of the table").words)
     }
 
-    /// Whether there is such a word.
+    /// Whether the name has a word at this index.
     pub(crate) fn has(self, at: usize) -> bool {
         at < self.0.len()
     }
@@ -90,13 +90,13 @@ impl Words {
         dtype(self.word(at)).expect("names.txt has element types where families want them")
     }
 
-    /// The type of the result and most operands: the last word.
+    /// The type that the last word names, which is that of the result and of most operands.
     fn dtype_of_last(self) -> Option<DType> {
         self.0.last().and_then(|word| dtype(word))
     }
 }
 
-/// Candle's element types.
+/// Candle's element types by their names.
 const DTYPES: [(&str, DType); 10] = [
     ("bf16", DType::BF16),
     ("f16", DType::F16),
@@ -115,7 +115,7 @@ pub(crate) fn dtype(word: &str) -> Option<DType> {
     DTYPES.iter().find(|row| row.0 == word).map(|row| row.1)
 }
 
-/// The unsigned type of its size, for what only moves elements: four serve all types.
+/// The unsigned type of the same size. Kernels that only move elements use it, so that four serve all types.
 fn bits_of(dtype: DType) -> DType {
     match dtype.size_bytes() {
         1 => DType::U8,
@@ -125,7 +125,7 @@ fn bits_of(dtype: DType) -> DType {
     }
 }
 
-/// Graphs of a kind by number, each made when it is first launched.
+/// Graphs by number, each made when it is first launched.
 struct Graphs<const COUNT: usize>([OnceLock<Graph>; COUNT]);
 
 impl<const COUNT: usize> Graphs<COUNT> {
@@ -138,17 +138,17 @@ impl<const COUNT: usize> Graphs<COUNT> {
     }
 }
 
-/// An argument of this type.
+/// An argument that is a number of this type.
 pub(crate) fn scalar(dtype: DType) -> Argument {
     Argument::Scalar(u8::try_from(dtype.size_bytes()).expect("numbers have 1 to 8 bytes"))
 }
 
-/// A `size_t` of Candle's.
+/// An argument that is a `size_t`.
 pub(crate) const SIZE: Argument = Argument::Scalar(8);
-/// An `int` or `uint32_t`.
+/// An argument that is an `int` or `uint32_t`.
 pub(crate) const INT: Argument = Argument::Scalar(4);
 
-/// A template without macros: `file` with what it includes, concatenated in order.
+/// A template as file name and text, before its macros: the headers in order, then the file.
 macro_rules! template {
     ($($header:literal)* => $file:literal) => {
         ($file, concat!($(include_str!(concat!("../device/", $header)),)* include_str!(concat!("../device/", $file))))
@@ -156,7 +156,7 @@ macro_rules! template {
 }
 pub(crate) use template;
 
-/// A kernel of a template; the entry's name follows.
+/// A kernel of a template. [`spec`] adds the entry's name.
 fn kernel((file, text): (&'static str, &'static str), arguments: &[Argument]) -> KernelSpec {
     KernelSpec::new(file, text, "", arguments.to_vec())
 }

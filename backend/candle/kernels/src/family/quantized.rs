@@ -1,4 +1,5 @@
-//! Kernels of `quantise.hip`, `dequantise.hip`, `get_rows.hip`, `mat_vec.hip`, and products over them.
+//! Kernels of quantised weights: `quantise.hip`, `dequantise.hip`, `get_rows.hip`, `mat_vec.hip`, those of mixtures of experts, and
+//! products made of several of them.
 
 use cudarc::driver::LaunchConfig;
 use cudarc::rocfire::Argument::{Read, ReadWrite, Write};
@@ -25,7 +26,7 @@ pub(crate) struct Gguf {
     pub name: &'static str,
     /// Its name in `gguf.h`.
     pub device: &'static str,
-    /// Weights of a block.
+    /// Weights in a block.
     pub size: usize,
     /// Bytes of a block.
     pub bytes: usize,
@@ -45,14 +46,14 @@ pub(crate) const TYPES: [Gguf; 10] = [
 ];
 
 impl Gguf {
-    /// The type that a word of a name stands for, with or without its underscore.
+    /// The type that a word of a kernel's name stands for, with or without an underscore, in small or large letters.
     pub(crate) fn of(word: &str) -> Gguf {
         let plain = |name: &str| name.replace('_', "").to_lowercase();
         let found = TYPES.into_iter().find(|gguf| plain(gguf.name) == plain(word));
         found.expect("names.txt has quantised types where families want them")
     }
 
-    /// Units of a block, as in `gguf.h`.
+    /// Units in a block: what a lane decodes at once, as `gguf.h` says.
     pub(crate) fn units(self) -> usize {
         if self.size == 32 { 1 } else { 4 }
     }
@@ -63,7 +64,7 @@ pub(super) fn quantise() -> KernelSpec {
     quantise_from("float")
 }
 
-/// Activations of a type as int8, in Candle's geometry.
+/// Quantises activations of a type in device code to int8, in Candle's geometry.
 pub(crate) fn quantise_from(device: &str) -> KernelSpec {
     kernel(QUANTISE, &[Read, Write, INT, INT]).define("CANDLE_T", device)
 }
@@ -81,7 +82,7 @@ pub(super) fn dequantise(words: Words) -> KernelSpec {
         let spec = spec.define("CANDLE_TYPE", gguf.device).define("CANDLE_OUT", out);
         return spec.with_geometry(|launch| per_block(launch, 4));
     }
-    // For these two Candle counts weights.
+    // The argument counts weights for these two types, blocks for the others.
     let counted = if matches!(gguf.name, "q5_0" | "q5_1") { 32 } else { 1 };
     let spec = dequantise_counted(gguf, out, counted);
     spec.with_geometry(if counted == 32 {
@@ -91,18 +92,19 @@ pub(super) fn dequantise(words: Words) -> KernelSpec {
     })
 }
 
-/// As many units as a number says, `counted` times over.
+/// Decodes as many units as the kernel's third argument says; each unit counts as `counted` there.
 pub(crate) fn dequantise_counted(gguf: Gguf, out: &str, counted: usize) -> KernelSpec {
     let spec = kernel(DEQUANTISE, &[Read, Write, INT]).define("CANDLE_KIND", "0");
     let spec = spec.define("CANDLE_TYPE", gguf.device).define("CANDLE_OUT", out);
     spec.define("CANDLE_COUNTED", counted.to_string())
 }
 
-/// Candle has a workgroup per 256 weights for them.
+/// Candle's grid, which has a workgroup per 256 weights, with `lanes` lanes a workgroup.
 fn per_block(launch: &Launch<'_>, lanes: u32) -> LaunchConfig {
     LaunchConfig { block_dim: (lanes, 1, 1), ..launch.config() }
 }
 
+/// A lane for each unit that the third argument counts.
 fn counted_units(launch: &Launch<'_>, counted: u64) -> LaunchConfig {
     geometry::groups((launch.integer(2) / counted).div_ceil(u64::from(geometry::BLOCK)), geometry::BLOCK)
 }
@@ -141,13 +143,13 @@ pub(super) fn mat_vec(words: Words) -> KernelSpec {
     })
 }
 
-/// The product with so many rows of int8 activations.
+/// A mat-vec with `rows` rows of int8 activations.
 pub(crate) fn mat_vec_of(gguf: Gguf, out: &str, rows: &str) -> KernelSpec {
     let spec = kernel(MAT_VEC, &[Read, Read, Write, INT, INT, INT, INT]).define("CANDLE_KIND", "0");
     mat_vec_defines(spec, gguf, out, rows)
 }
 
-/// The same for up to so many matrices.
+/// The same for up to `several` matrices of weights in one launch.
 pub(crate) fn mat_vecs_of(gguf: Gguf, out: &str, rows: &str, several: usize) -> KernelSpec {
     let spec = kernel(MAT_VEC, &[]).define("CANDLE_KIND", "3").define("CANDLE_SEVERAL", several.to_string());
     mat_vec_defines(spec, gguf, out, rows)
@@ -162,22 +164,22 @@ fn mat_vec_defines(spec: KernelSpec, gguf: Gguf, out: &str, rows: &str) -> Kerne
 /// The most rows of activations that a mat-vec takes.
 pub(crate) const MAT_VEC_ROWS: usize = 8;
 
-/// Lanes of a workgroup of mat-vecs: as `mat_vec.hip` says.
+/// Lanes of a workgroup of mat-vecs, `CANDLE_MAT_VEC_BLOCK` of `mat_vec.hip`.
 pub(crate) const MAT_VEC_BLOCK: u32 = 128;
 
-/// Outputs of 32 lanes: two for one row, so that activations are read half as often and twice the weights are on the way; more
-/// rows take the registers. On an H200 28672 x 8192 of Q4_K take 48.5 us so, 55.2 one by one (`candle-models bench gguf`,
-/// 2026-11-22).
+/// How many outputs 32 lanes compute. For one row they are two: activations are read half as often, and twice the weights are on
+/// the way from memory. With more rows there are no registers left for that. On an H200 28672 x 8192 weights of Q4_K take 48.5 us
+/// by two outputs, 55.2 by one (`candle-models bench gguf`, 2026-11-22).
 fn lines_of(rows: usize) -> u64 {
     if rows == 1 { 2 } else { 1 }
 }
 
-/// Workgroups for so many outputs of so many rows: as `mat_vec.hip` says.
+/// The geometry for so many outputs of so many rows, as `mat_vec.hip` says.
 pub(crate) fn mat_vec_grid(outputs: u64, rows: usize) -> LaunchConfig {
     geometry::groups(outputs.div_ceil(u64::from(MAT_VEC_BLOCK / 32) * lines_of(rows)), MAT_VEC_BLOCK)
 }
 
-/// `mul_mat_TYPE`: any number of rows of activations; Candle calls it for more than a mat-vec takes.
+/// `mul_mat_TYPE`. It takes any number of rows of activations; Candle calls it for more than a mat-vec takes.
 pub(super) fn mat_mul() -> KernelSpec {
     KernelSpec::by_operators(vec![Read, Read, Write, INT, INT, INT, INT, INT], |node, stream, turn| {
         product::by_name(Gguf::of(Words::of(node).word(0)), node, stream, turn)
@@ -195,30 +197,30 @@ pub(super) fn moe(words: Words) -> KernelSpec {
     })
 }
 
-/// Int8 activations as f16.
+/// Decodes int8 activations to f16.
 pub(crate) fn codes_to_f16() -> KernelSpec {
     kernel(CODES_TO_F16, &[Read, Write, Write, INT, INT])
 }
 
-/// Rows times a factor each.
+/// Multiplies each row of a matrix by its factor.
 pub(crate) fn scale_rows() -> KernelSpec {
     kernel(SCALE_ROWS, &[ReadWrite, Read, INT, SIZE])
 }
 
-/// The product of a list of tokens with an expert's weights each, dense ones if there is no type.
+/// Multiplies each token of a list by the weights of its expert. They are dense if `gguf` is `None`.
 pub(crate) fn moe_gemm(gguf: Option<Gguf>, input: &str, out: &str) -> KernelSpec {
     let arguments = [Read, Read, Read, Read, Read, Write, INT, INT, INT, INT, INT];
     let spec = kernel(MOE_GEMM, &arguments).define("CANDLE_T", input).define("CANDLE_OUT", out);
     spec.define("CANDLE_TYPE", gguf.map_or("-1", |gguf| gguf.device))
 }
 
-/// Rows in the order of a list sorted by expert, and where each expert's begin.
+/// Gathers rows in the order of a list that is sorted by expert, and notes where each expert's begin.
 pub(crate) fn moe_gather(device: &str) -> KernelSpec {
     let arguments = [Read, Read, Read, Write, Write, INT, INT, INT, INT];
     kernel(MOE_ROWS, &arguments).define("CANDLE_KIND", "0").define("CANDLE_T", device)
 }
 
-/// Rows of such a list where the tokens want them.
+/// Scatters rows in the order of such a list back to their tokens.
 pub(crate) fn moe_scatter(device: &str) -> KernelSpec {
     let arguments = [Read, Read, Read, Read, Write, INT, INT, INT];
     kernel(MOE_ROWS, &arguments).define("CANDLE_KIND", "1").define("CANDLE_T", device)

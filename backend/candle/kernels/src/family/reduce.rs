@@ -8,7 +8,7 @@ use rocfire_kernels::softmax::softmax_graph;
 use super::Words;
 use crate::table::{Entry, Family};
 
-/// What the kernel of an entry computes; `None` for one of another kind. A norm that is bare has no weights.
+/// The graph of an entry whose kernel looks at whole rows, without weights for a norm that `is_bare`; `None` for any other kernel.
 pub(super) fn graph(entry: &'static Entry, is_bare: bool) -> Option<Graph> {
     let words = Words(&entry.words);
     let of = words.dtype_of_last()?;
@@ -23,8 +23,8 @@ pub(super) fn graph(entry: &'static Entry, is_bare: bool) -> Option<Graph> {
     })
 }
 
-/// NaN is as on Candle's CPU device: the extremes of a line that begins with it are NaN, and their place the first; elsewhere it is
-/// passed over. So of floats the first element of each line is an input too.
+/// The graph of a reduction. NaN counts as on Candle's CPU device: where a line begins with it, the extreme is NaN and its index 0;
+/// elsewhere it is passed over. So extremes of floats take the first element of each line as another input.
 fn reduction(word: &str, of: DType) -> Graph {
     let op = match word {
         "sum" => Reduce::Sum,
@@ -42,7 +42,7 @@ fn reduction(word: &str, of: DType) -> Graph {
         }
         let mut result = x.reduce(op);
         if is_place {
-            // Where the first element is that equals it.
+            // The index of the first element that equals the extreme.
             let here = g.index(0);
             result = x.is(Compare::Eq, result).choose(here, here.number(i64::MAX)).reduce(Reduce::Min);
         }

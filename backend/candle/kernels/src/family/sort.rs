@@ -1,4 +1,4 @@
-//! `asort_ORDER_T`: the places of a row's elements in their order, by rocfire's sort, which has no greatest length.
+//! `asort_ORDER_T`: the indices of a row's elements in sorted order. `rocfire_kernels` sorts rows of any length.
 
 use cudarc::driver::DriverError;
 use cudarc::rocfire::Argument::{Read, Write};
@@ -8,7 +8,7 @@ use rocfire_kernels::sort::{Order, sort as sort_along};
 
 use super::{INT, Words};
 
-/// x, places as u32, columns, columns rounded up to a power of two.
+/// Arguments: addresses of x and of the indices as u32, then columns, and columns rounded up to a power of two, which is not used.
 pub(super) fn sort() -> KernelSpec {
     KernelSpec::by_operators(vec![Read, Write, INT, INT], run)
 }
@@ -18,7 +18,7 @@ fn run(node: &Node, stream: &Stream, turn: &Turn) -> Result<(), DriverError> {
     let order = if words.word(0) == "asc" { Order::Ascending } else { Order::Descending };
     let shape = [node.asked().grid_dim.0 as usize, node.int(2) as usize];
     let x = node.tensor(0, &shape, words.dtype(1), turn)?;
-    // Places are below 2³¹, so that Candle's u32 and i32 have the same bits.
+    // Indices are below 2³¹, so that Candle's u32 and our i32 have the same bits.
     let mut places = node.tensor(1, &shape, DType::I32, turn)?;
     Ok(sort_along(stream, order, 1, x.view(), None, Some(places.view_mut()))?)
 }

@@ -1,7 +1,8 @@
-//! Pools, transposed convolutions, and columns that are added where they overlap.
+//! Pools, transposed convolutions, and `col2im`, which adds columns where windows overlap.
 //!
-//! Those of floats are launchers of `rocfire_kernels`, but for the columns; these and those of integers are graphs that look up the
-//! elements that one of the result is made of, as rows if they are many. Integers wrap, so that their order is of no account.
+//! Pools and convolutions of floats are launchers of `rocfire_kernels`. Those of integers, and `col2im`, are graphs that look up the
+//! elements that each element of the result is made of; many such elements are a row that is reduced. Integer sums wrap, so their
+//! order does not matter.
 
 use cudarc::driver::DriverError;
 use cudarc::rocfire::Argument::{Info, Read, Write};
@@ -15,7 +16,7 @@ use super::image::{Image, OfTypes};
 use super::{SIZE, Words};
 use crate::program::run_over;
 
-/// Launches a graph that makes an element of what is in a slot of each row of `taps` elements.
+/// Launches a graph that reduces each row of `taps` elements to one element of the result, whose address is in `slot`.
 fn reduce(
     (node, stream, turn): (&Node, &Stream, &Turn),
     slot: usize,
@@ -29,19 +30,20 @@ fn reduce(
     run_over(stream, graph, &[a, b, c, d, taps], inputs, scalars, &mut [out])
 }
 
-/// Quotient and rest of numbers below 2³², which are divided several times as fast as longer ones.
+/// Quotient and remainder of numbers below 2³²: 32-bit division is several times as fast as 64-bit division.
 fn split<'g>(number: Term<'g>, by: Term<'g>) -> [Term<'g>; 2] {
     let quotient = (number.cast(DType::U32) / by.cast(DType::U32)).cast(DType::I64);
     [quotient, number - quotient * by]
 }
 
-/// Whether a coordinate is one of an axis; before it, it wraps to something larger than any extent.
+/// Whether a coordinate lies inside an axis. One below zero wraps to an unsigned number greater than any extent.
 fn is_inside<'g>(at: Term<'g>, extent: Term<'g>) -> Term<'g> {
     at.cast(DType::U64).is(Compare::Lt, extent.cast(DType::U64))
 }
 
-/// `avg_pool2d_T` and `max_pool2d_T`: elements; extents of a window and steps from one to the next, along both axes; the image, the
-/// result. NaN is greatest where a window begins with it.
+/// `avg_pool2d_T` and `max_pool2d_T`. Arguments: number of elements; a window's extents along both axes; strides from window to window
+/// along both; extents and strides of the image, its address, that of the result. A NaN is the greatest of a window that begins with
+/// it, and else passed over.
 pub(super) fn pool2d() -> KernelSpec {
     KernelSpec::by_operators(vec![SIZE, SIZE, SIZE, SIZE, SIZE, Info, Read, Write], |node, stream, turn| {
         let image = Image::new::<2>(node, (stream, turn), 5);
@@ -73,6 +75,7 @@ pub(super) fn pool2d() -> KernelSpec {
     })
 }
 
+/// Pools of integers, as a graph.
 fn pool_integers(
     (node, stream, turn): (&Node, &Stream, &Turn),
     (image, of, is_mean): (&Image<'_>, DType, bool),
@@ -87,7 +90,7 @@ fn pool_integers(
         scalars.push(Scalar::Float(1.0 / taps as f64));
         GRAPHS[0].of(of, |of| {
             Draft::graph("candle_pool", |g| {
-                // The sum wraps, and what is left of it is multiplied by the share of each.
+                // The sum wraps in its type; what it then is gets multiplied by one over the number of taps.
                 let sum = under_tap(g, of).reduce(Reduce::Sum).cast(DType::F32);
                 (sum * g.scalar(DType::F32)).cast(of)
             })
@@ -99,7 +102,8 @@ fn pool_integers(
     reduce((node, stream, turn), 7, graph, (space, taps), &[image], &scalars)
 }
 
-/// The element under a tap of a window; scalars are the window's columns, and along either axis the windows' step and the image's.
+/// The element under a tap of a window. The graph's scalars are the window's columns, then for each axis the windows' stride and the
+/// image's step.
 fn under_tap(g: &Draft, of: DType) -> Term<'_> {
     let taps = split(g.index(0), g.scalar(DType::I64));
     let [down, across] = [(2, taps[0]), (1, taps[1])].map(|(axis, tap)| {
@@ -109,8 +113,9 @@ fn under_tap(g: &Draft, of: DType) -> Term<'_> {
     g.lookup(of, down + across)
 }
 
-/// `conv_transpose1d_T` and of two `AXES` `conv_transpose2d_T`: elements; extents of the result, the last axis first; stride,
-/// padding, how much longer the result is, dilation; image and weights `[channels, channels of the result, window]`, the result.
+/// `conv_transpose1d_T`, and with `AXES` 2 `conv_transpose2d_T`. Arguments: number of elements; extents of the result, the last axis
+/// first; stride, padding, how much longer the result is, dilation; extents and strides of the image, then of the weights `[channels,
+/// channels of the result, window]`; addresses of image, weights and result.
 pub(super) fn conv_transpose<const AXES: usize>() -> KernelSpec {
     let arguments = [vec![SIZE; 5 + AXES], vec![Info, Read, Read, Write]].concat();
     KernelSpec::by_operators(arguments, |node, stream, turn| {
@@ -142,6 +147,7 @@ pub(super) fn conv_transpose<const AXES: usize>() -> KernelSpec {
     })
 }
 
+/// Transposed convolutions of integers, as a graph.
 fn conv_transpose_integers<const AXES: usize>(
     (node, stream, turn): (&Node, &Stream, &Turn),
     (image, weights): (&Image<'_>, &Image<'_>),
@@ -152,7 +158,7 @@ fn conv_transpose_integers<const AXES: usize>(
     let (of, [channels, _, rows, columns]) = (Words::of(node).dtype(1), weights.extents);
     let graph = GRAPHS.of(of, |of| Draft::graph("candle_conv_transpose", |g| meetings(g, of).reduce(Reduce::Sum)));
     let along = |axis: usize| {
-        // One row is where it is, whatever lies between rows of other images.
+        // With one axis there is one row, which padding and dilation do not move.
         let (padding, dilation) = if AXES == 1 && axis == 2 { (0, 1) } else { (padding as i64, dilation as i64) };
         [padding, dilation, stride as i64, image.extents[axis] as i64, image.steps[axis], weights.steps[axis]]
     };
@@ -162,8 +168,8 @@ fn conv_transpose_integers<const AXES: usize>(
     reduce((node, stream, turn), 8 + AXES, graph, (space, channels * rows * columns), &inputs, &scalars)
 }
 
-/// The product of a weight, of channel, row and column of the window, and of the element of the image that it meets in one of the
-/// result, if any.
+/// A weight times the element of the image that it meets in an element of the result; zero if it meets none. The weight's channel,
+/// row and column are read off the index in the row.
 fn meetings(g: &Draft, of: DType) -> Term<'_> {
     let [columns, rows] = [(); 2].map(|()| g.scalar(DType::I64));
     let [rest, column] = split(g.index(0), columns);
@@ -171,7 +177,7 @@ fn meetings(g: &Draft, of: DType) -> Term<'_> {
     let [down, across] = [(2, row), (1, column)].map(|(axis, tap)| {
         let [padding, dilation, stride, extent, step, weight] = [(); 6].map(|()| g.scalar(DType::I64));
         let [at, rest] = split(g.index(axis) + padding - tap * dilation, stride);
-        // What is before the first element leaves a rest below zero.
+        // A coordinate below zero leaves a remainder below zero, and meets nothing.
         let meets = rest.is(Compare::Eq, rest.number(0)) & is_inside(at, extent);
         (meets, at * step, tap * weight)
     });
@@ -181,11 +187,12 @@ fn meetings(g: &Draft, of: DType) -> Term<'_> {
     g.lookup(of, place) * g.lookup(of, of_weights + down.2 + across.2)
 }
 
-/// Most windows on one element whose elements a lane adds, which divides for all of them once; more are a row.
+/// The most windows that may overlap on one element for a lane to add their elements by itself: it then divides once for all of
+/// them. More are a row that is reduced.
 const WINDOWS_FEW: usize = 8;
 
-/// `col2im1d_T`: elements, extent, windows, channels, extent of a window, step; columns `[batch, windows, channels, window]`, dense,
-/// the result `[batch, channels, extent]`.
+/// `col2im1d_T`. Arguments: number of elements, extent, windows, channels, taps of a window, stride; addresses of the columns `[batch,
+/// windows, channels, taps]`, dense, and of the result `[batch, channels, extent]`.
 pub(super) fn col2im1d() -> KernelSpec {
     static GRAPHS: [OfTypes; 1 + WINDOWS_FEW] = [const { OfTypes::new() }; 1 + WINDOWS_FEW];
     KernelSpec::by_operators(vec![SIZE, SIZE, SIZE, SIZE, SIZE, SIZE, Read, Write], |node, stream, turn| {
@@ -211,8 +218,8 @@ pub(super) fn col2im1d() -> KernelSpec {
     })
 }
 
-/// Where windows lie on an element of the result, whose coordinate is along an axis: in the last that begins before it, and so many
-/// windows back.
+/// For an element of the result, whose coordinate is the index along `axis`: a function that gives the lookup's index of the element
+/// that lies on it `back` windows before the last window that begins at or before it, or -1 if that window does not reach it.
 fn overlapping<'g>(g: &'g Draft, axis: usize) -> impl Fn(Term<'g>) -> Term<'g> {
     let [stride, windows, kernel, apart] = [(); 4].map(|()| g.scalar(DType::I64));
     let [last, tap] = split(g.index(axis), stride);
@@ -223,7 +230,7 @@ fn overlapping<'g>(g: &'g Draft, axis: usize) -> impl Fn(Term<'g>) -> Term<'g> {
     }
 }
 
-/// The sum over so many windows, from the last backwards, rounded once.
+/// The graph that adds the elements of at most `most` windows, from the last backwards, and rounds the sum once.
 fn few_overlapping(of: DType, most: usize) -> Graph {
     let wide = if of.is_float() && of != DType::F64 { DType::F32 } else { of };
     Draft::graph("candle_col2im1d", |g| {
